@@ -1,0 +1,145 @@
+// Package spec is the decoding brain of Foretoken: token trees, drafters,
+// verifiers, sampling, the round loop and its statistics. It is pure Go over
+// ints, floats and slices and never sees a tensor: models stand behind the two
+// interfaces of this file, so that every policy is tested to the bottom with
+// scripted models and without a GPU.
+package spec
+
+import "context"
+
+// Sampling says how a next-token distribution is made of logits and drawn from.
+// The order is: divide by Temperature, keep the TopK largest, keep the smallest
+// set of largest probabilities whose sum reaches TopP, keep those of at least
+// MinP times the largest, renormalise. Ties at a threshold are all kept.
+type Sampling struct {
+	Temperature float64 // 0: argmax, the lowest id among equals; the filters are then idle
+	TopK        int     // 0: off
+	TopP        float64 // 0 or 1: off
+	MinP        float64 // 0: off
+	Seed        uint64  // keys the noise of every draw together with the position drawn for
+}
+
+// Tree is a token tree in topological order. Node 0 is the root: the last
+// committed token, whose successor is being drafted. Node i > 0 is a drafted
+// token. All slices have the same length.
+type Tree struct {
+	Tokens  []int32
+	Parents []int32   // Parents[0] is -1; Parents[i] < i
+	Depths  []int32   // Depths[0] is 0
+	Scores  []float32 // V: the sum of ln q along the path; 0 for the root
+}
+
+// NodeOutput is what the target says after consuming one node of a tree.
+type NodeOutput struct {
+	Token     int32   // y: the token drawn (or the argmax) for the position after the node
+	LogSumExp float32 // of the raw logits, natural log
+	Entropy   float32 // of softmax(raw logits), nats
+	// TopIDs and TopLogits hold the k best raw logits, best first, as many as
+	// Limits.TopK; ties go to the lower id.
+	TopIDs    []int32
+	TopLogits []float32
+}
+
+// ChainVerdict is the outcome of rejection sampling at one node of a chain.
+type ChainVerdict struct {
+	Accepted bool  // the node's child was accepted with min(1, p/q)
+	Token    int32 // when rejected: drawn from norm((p-q)+); after the last node: drawn from p
+}
+
+// Limits are a model's.
+type Limits struct {
+	Context int // positions the KV cache holds
+	MaxRows int // nodes of one pass, the root included
+	Vocab   int // token ids are in [0, Vocab)
+	TopK    int // k best returned per node and largest beam
+}
+
+// Target is the model whose text is produced. A sequence is a run of committed
+// tokens. The KV cache holds the committed tokens but the last: that one is
+// the root of the next tree. Verify leaves the KV entries of a tree in free
+// slots and Commit makes those of one path part of the sequence.
+type Target interface {
+	Limits() Limits
+	// Reset empties the sequence.
+	Reset()
+	// Len is how many tokens are in the KV cache as committed.
+	Len() int
+	// Prefill appends tokens to the sequence in chunks. progress, when not nil,
+	// is called with how many are done.
+	Prefill(ctx context.Context, tokens []int32, progress func(done int)) error
+	// Verify runs the tree in one pass; node i is at position Len()+Depths[i].
+	// The output of node i holds the draw for position Len()+Depths[i]+1, keyed by
+	// (s.Seed, that position) only. The result is valid until the next call.
+	Verify(ctx context.Context, tree *Tree, s Sampling) ([]NodeOutput, error)
+	// Commit appends the nodes of path (indices into the last verified tree,
+	// root first, each the parent of the next) to the sequence and frees the rest.
+	Commit(path []int32) error
+}
+
+// RejectionTarget is a Target that also does chain rejection sampling on
+// distributions that stay on the device.
+type RejectionTarget interface {
+	Target
+	// VerifyChain runs the chain (a tree with one child per node) that draft
+	// sampled last by DraftSampled with the same s, and applies the
+	// rejection rule at every node: verdict i is about the child of node i, the last
+	// one holds the bonus draw. Nodes after the first rejection are meaningless.
+	VerifyChain(ctx context.Context, chain *Tree, draft SamplingDraft, s Sampling) ([]ChainVerdict, error)
+}
+
+// Candidate is a token proposed by one beam.
+type Candidate struct {
+	Token int32
+	LogQ  float32 // ln q of the token, of the draft's softmax at T=1 (or of the coupled scores)
+	Beam  int32   // index of the proposing beam of the level above; 0 at the first level
+}
+
+// Level is one level of a drafted tree: what the beams of the level above
+// proposed, and which of those became beams themselves.
+type Level struct {
+	Candidates []Candidate // grouped by beam, best first within a beam
+	Beams      []int32     // indices into Candidates of the best k by V, best first; empty at the last level
+	Entropies  []float32   // per proposing beam: the entropy in nats of its whole distribution
+}
+
+// DraftRequest asks a DraftModel for the levels of an EAGLE-2 tree.
+type DraftRequest struct {
+	// Pending are the committed tokens that the draft has not consumed, oldest
+	// first; the last is the root. There is at least one. They are committed
+	// to the draft's sequence by the call.
+	Pending []int32
+	Depth   int // passes after the root's: Depth+1 levels come back; 0 gives the root's candidates only
+	K       int // candidates per beam and beams per level
+	// Coupled ranks by ln q + G with the target's own noise instead of ln q, so
+	// that draft and target tend to draw the same token (temperature above 0).
+	Coupled  bool
+	Sampling Sampling
+}
+
+// DraftModel is a small model that grows token trees. Its sequence is, as the
+// target's, in its own KV cache; unlike the target's it holds every token it
+// was fed, the root included.
+type DraftModel interface {
+	Limits() Limits
+	Reset()
+	Len() int // committed tokens in the KV cache
+	Prefill(ctx context.Context, tokens []int32, progress func(done int)) error
+	// DraftTree feeds the pending tokens and grows the levels. Ties go to the lower
+	// index. The result is valid until the next call.
+	DraftTree(ctx context.Context, r DraftRequest) ([]Level, error)
+	// Commit appends drafted tokens that were accepted and that the draft has
+	// consumed: beams[d] is the index of the accepted beam among the Beams of
+	// level d. Those of later levels, and all others, are dropped.
+	Commit(beams []int32) error
+}
+
+// SamplingDraft is a DraftModel that can draw a chain for rejection sampling.
+type SamplingDraft interface {
+	DraftModel
+	// DraftSampled feeds the pending tokens, then draws k tokens one after the other
+	// from the processed distribution, and keeps the distributions on the
+	// device for VerifyChain. The noise is keyed by (seed, position) and independent
+	// of the target's draws. Token i+1 is drawn after token i was consumed; the
+	// last one is not consumed. Commit then takes beams of all zeros.
+	DraftSampled(ctx context.Context, pending []int32, k int, s Sampling) ([]int32, error)
+}
