@@ -1,0 +1,4 @@
+package open
+
+// Accelerator is the kind of device that this build drives besides the cpu.
+const Accelerator = "browser"
