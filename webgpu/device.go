@@ -154,8 +154,15 @@ func DefaultLimits() Limits {
 		MaxWorkgroupStorage: 16 << 10, MaxWorkgroupInvocations: 256, MaxWorkgroupsPerDim: 65535}
 }
 
-// BindingAlign is the alignment of a binding's offset in bytes.
-const BindingAlign = 256
+const (
+	// BindingAlign is the alignment of a binding's offset in bytes.
+	BindingAlign = 256
+	// MaxUniformSize is the most bytes that any device lets a Constants binding
+	// reach over; a larger Uniform buffer is bound in pieces.
+	MaxUniformSize = 64 << 10
+	// MaxUniformBindings is the most Constants bindings of one kernel.
+	MaxUniformBindings = 12
+)
 
 // Counters count since the device was opened.
 type Counters struct {

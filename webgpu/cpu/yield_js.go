@@ -1,0 +1,20 @@
+package cpu
+
+import (
+	"runtime"
+	"time"
+)
+
+// yield lets the browser deliver events when the last chance was long ago:
+// WebAssembly has one thread, and without this a page that decodes on the cpu
+// device could not even be told to stop.
+func yield(last time.Time) time.Time {
+	if time.Since(last) < 50*time.Millisecond {
+		return last
+	}
+	time.Sleep(time.Microsecond) // parks until the event loop has run
+	return time.Now()
+}
+
+// between gives other goroutines the thread between two dispatches.
+func between() { runtime.Gosched() }

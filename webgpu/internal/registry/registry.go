@@ -1,0 +1,353 @@
+// Package registry keeps the books that every device keeps alike: which
+// handles are alive, what they are called, and whether a request is one that
+// WebGPU would accept. All devices check here before they touch a driver, so a
+// mistake gives the same error, with the same label, on each of them — and
+// drivers that abort the process on bad input never see any.
+//
+// B, K and P are what a device keeps for a buffer, a kernel and a program. A
+// Registry is not safe for concurrent use; its device holds a lock.
+package registry
+
+import (
+	"fmt"
+	"slices"
+
+	"foretoken/webgpu"
+)
+
+// Buffer is a live buffer and what the device keeps for it.
+type Buffer[B any] struct {
+	Handle webgpu.Buffer
+	Label  string
+	Size   int // bytes, a multiple of 4
+	Usage  webgpu.Usage
+	Data   B
+	freed  bool
+}
+
+// Kernel is a compiled kernel and what the device keeps for it.
+type Kernel[K any] struct {
+	Handle webgpu.Kernel
+	Source *webgpu.KernelSource
+	Data   K
+}
+
+// Bound is a checked binding: a range of a live buffer, in bytes.
+type Bound[B any] struct {
+	Buffer *Buffer[B]
+	Offset int
+	Size   int // never 0
+}
+
+// Step is a checked dispatch.
+type Step[B, K any] struct {
+	Kernel   *Kernel[K]
+	Bindings []Bound[B]
+	Groups   [3]int
+}
+
+// Program is a recorded program and what the device keeps for it.
+type Program[B, K, P any] struct {
+	Handle  webgpu.Program
+	Label   string
+	Steps   []Step[B, K]
+	Data    P
+	buffers []*Buffer[B] // each buffer bound, once
+	checked uint64       // the registry's frees when buffers were last seen alive
+}
+
+// Registry holds the live handles of one device. Handles are never used twice.
+type Registry[B, K, P any] struct {
+	limits   webgpu.Limits
+	buffers  map[webgpu.Buffer]*Buffer[B]
+	kernels  map[webgpu.Kernel]*Kernel[K]
+	byKey    map[string]*Kernel[K]
+	programs map[webgpu.Program]*Program[B, K, P]
+	buffer   webgpu.Buffer  // last handle given
+	program  webgpu.Program // last handle given
+	frees    uint64
+}
+
+// New makes an empty registry that checks against limits.
+func New[B, K, P any](limits webgpu.Limits) *Registry[B, K, P] {
+	return &Registry[B, K, P]{
+		limits:   limits,
+		buffers:  map[webgpu.Buffer]*Buffer[B]{},
+		kernels:  map[webgpu.Kernel]*Kernel[K]{},
+		byKey:    map[string]*Kernel[K]{},
+		programs: map[webgpu.Program]*Program[B, K, P]{},
+	}
+}
+
+// CheckBuffer returns the size to allocate for a buffer of size bytes.
+func (r *Registry[B, K, P]) CheckBuffer(label string, size int, usage webgpu.Usage) (int, error) {
+	if usage != webgpu.Storage && usage != webgpu.Uniform {
+		return 0, fmt.Errorf("webgpu: buffer %s: unknown usage %d", label, usage)
+	}
+	if size <= 0 {
+		return 0, fmt.Errorf("webgpu: buffer %s: size %d is not positive", label, size)
+	}
+	if size > r.limits.MaxBufferSize {
+		return 0, fmt.Errorf("webgpu: buffer %s: size %d exceeds the device's limit of %d bytes", label, size, r.limits.MaxBufferSize)
+	}
+	return (size + 3) &^ 3, nil
+}
+
+// AddBuffer registers a buffer made with a size from CheckBuffer.
+func (r *Registry[B, K, P]) AddBuffer(label string, size int, usage webgpu.Usage, data B) *Buffer[B] {
+	r.buffer++
+	b := &Buffer[B]{Handle: r.buffer, Label: label, Size: size, Usage: usage, Data: data}
+	r.buffers[b.Handle] = b
+	return b
+}
+
+// FreeBuffer forgets a buffer and returns it, or nil if it was not alive.
+func (r *Registry[B, K, P]) FreeBuffer(h webgpu.Buffer) *Buffer[B] {
+	b := r.buffers[h]
+	if b == nil {
+		return nil
+	}
+	b.freed = true
+	r.frees++
+	delete(r.buffers, h)
+	return b
+}
+
+// CheckKernel returns the kernel made before for the source's key, or nil when
+// it must be compiled.
+func (r *Registry[B, K, P]) CheckKernel(src *webgpu.KernelSource) (*Kernel[K], error) {
+	if src == nil {
+		return nil, fmt.Errorf("webgpu: kernel: no source")
+	}
+	if src.Key == "" {
+		return nil, fmt.Errorf("webgpu: kernel %s: empty key", src.Name)
+	}
+	if k := r.byKey[src.Key]; k != nil {
+		// A key that names two shaders would silently run the wrong one.
+		if k.Source.WGSL != src.WGSL || !slices.Equal(k.Source.Bindings, src.Bindings) {
+			return nil, fmt.Errorf("webgpu: kernel %s: key %q was used before for another source (kernel %s)", src.Name, src.Key, k.Source.Name)
+		}
+		return k, nil
+	}
+	storage, uniform := 0, 0
+	for i, a := range src.Bindings {
+		switch a {
+		case webgpu.ReadOnly, webgpu.ReadWrite:
+			storage++
+		case webgpu.Constants:
+			uniform++
+		default:
+			return nil, fmt.Errorf("webgpu: kernel %s: binding %d: unknown access %d", src.Name, i, a)
+		}
+	}
+	if storage > r.limits.MaxStorageBuffers {
+		return nil, fmt.Errorf("webgpu: kernel %s: %d storage bindings exceed the device's limit of %d", src.Name, storage, r.limits.MaxStorageBuffers)
+	}
+	if uniform > webgpu.MaxUniformBindings {
+		return nil, fmt.Errorf("webgpu: kernel %s: %d uniform bindings exceed the limit of %d", src.Name, uniform, webgpu.MaxUniformBindings)
+	}
+	return nil, nil
+}
+
+// AddKernel registers a compiled kernel.
+func (r *Registry[B, K, P]) AddKernel(src *webgpu.KernelSource, data K) *Kernel[K] {
+	k := &Kernel[K]{Handle: webgpu.Kernel(len(r.kernels) + 1), Source: src, Data: data}
+	r.kernels[k.Handle] = k
+	r.byKey[src.Key] = k
+	return k
+}
+
+// CheckProgram resolves and checks dispatches.
+func (r *Registry[B, K, P]) CheckProgram(label string, dispatches []webgpu.Dispatch) ([]Step[B, K], error) {
+	steps := make([]Step[B, K], len(dispatches))
+	for i, d := range dispatches {
+		k := r.kernels[d.Kernel]
+		if k == nil {
+			return nil, fmt.Errorf("webgpu: program %s, dispatch %d: no kernel has handle %d", label, i, d.Kernel)
+		}
+		bound, err := r.checkBindings(k.Source, d.Bindings)
+		if err != nil {
+			return nil, fmt.Errorf("webgpu: program %s, dispatch %d, kernel %s: %w", label, i, k.Source.Name, err)
+		}
+		for axis, n := range d.Groups {
+			if n < 0 || n > r.limits.MaxWorkgroupsPerDim {
+				return nil, fmt.Errorf("webgpu: program %s, dispatch %d, kernel %s: %d workgroups in dimension %d, the device allows 0 to %d",
+					label, i, k.Source.Name, n, axis, r.limits.MaxWorkgroupsPerDim)
+			}
+		}
+		steps[i] = Step[B, K]{Kernel: k, Bindings: bound, Groups: d.Groups}
+	}
+	return steps, nil
+}
+
+func (r *Registry[B, K, P]) checkBindings(src *webgpu.KernelSource, bindings []webgpu.Binding) ([]Bound[B], error) {
+	if len(bindings) != len(src.Bindings) {
+		return nil, fmt.Errorf("%d bindings given, the kernel has %d", len(bindings), len(src.Bindings))
+	}
+	bound := make([]Bound[B], len(bindings))
+	for i, g := range bindings {
+		b := r.buffers[g.Buffer]
+		if b == nil {
+			return nil, fmt.Errorf("binding %d: no buffer has handle %d (freed?)", i, g.Buffer)
+		}
+		if g.Offset < 0 || g.Offset%webgpu.BindingAlign != 0 {
+			return nil, fmt.Errorf("binding %d, buffer %s: offset %d is not a multiple of %d", i, b.Label, g.Offset, webgpu.BindingAlign)
+		}
+		size := g.Size
+		if size == 0 {
+			size = b.Size - g.Offset
+		}
+		if size <= 0 || size%4 != 0 || g.Offset > b.Size-size {
+			return nil, fmt.Errorf("binding %d, buffer %s: bytes %d+%d of %d (sizes are positive multiples of 4)", i, b.Label, g.Offset, size, b.Size)
+		}
+		limit, usage := r.limits.MaxBindingSize, webgpu.Storage
+		if src.Bindings[i] == webgpu.Constants {
+			limit, usage = webgpu.MaxUniformSize, webgpu.Uniform
+		}
+		if b.Usage != usage {
+			return nil, fmt.Errorf("binding %d, buffer %s: %s, but the kernel declares %s", i, b.Label, usageName(b.Usage), accessName(src.Bindings[i]))
+		}
+		if size > limit {
+			return nil, fmt.Errorf("binding %d, buffer %s: %d bytes bound, the limit is %d", i, b.Label, size, limit)
+		}
+		bound[i] = Bound[B]{Buffer: b, Offset: g.Offset, Size: size}
+	}
+	return bound, checkAliases(src, bound)
+}
+
+// checkAliases holds WebGPU's two rules for one dispatch: a buffer that is
+// writable in it may be bound read-only nowhere in it (whatever the ranges),
+// and writable ranges must not overlap.
+func checkAliases[B any](src *webgpu.KernelSource, bound []Bound[B]) error {
+	for i, a := range bound {
+		if src.Bindings[i] != webgpu.ReadWrite {
+			continue
+		}
+		for j, b := range bound {
+			if i == j || a.Buffer != b.Buffer {
+				continue
+			}
+			if src.Bindings[j] != webgpu.ReadWrite {
+				return fmt.Errorf("buffer %s is writable in binding %d and read-only in binding %d", a.Buffer.Label, i, j)
+			}
+			if a.Offset < b.Offset+b.Size && b.Offset < a.Offset+a.Size {
+				return fmt.Errorf("buffer %s: writable ranges of bindings %d and %d overlap", a.Buffer.Label, i, j)
+			}
+		}
+	}
+	return nil
+}
+
+// AddProgram registers a program of checked steps.
+func (r *Registry[B, K, P]) AddProgram(label string, steps []Step[B, K], data P) *Program[B, K, P] {
+	r.program++
+	p := &Program[B, K, P]{Handle: r.program, Label: label, Steps: steps, Data: data, checked: r.frees}
+	seen := map[*Buffer[B]]bool{}
+	for _, s := range steps {
+		for _, b := range s.Bindings {
+			if !seen[b.Buffer] {
+				seen[b.Buffer] = true
+				p.buffers = append(p.buffers, b.Buffer)
+			}
+		}
+	}
+	r.programs[p.Handle] = p
+	return p
+}
+
+// FreeProgram forgets a program and returns it, or nil if it was not alive.
+func (r *Registry[B, K, P]) FreeProgram(h webgpu.Program) *Program[B, K, P] {
+	p := r.programs[h]
+	delete(r.programs, h)
+	return p
+}
+
+// CheckWrite returns the buffer that n bytes at offset are to be written to.
+func (r *Registry[B, K, P]) CheckWrite(h webgpu.Buffer, offset, n int) (*Buffer[B], error) {
+	b := r.buffers[h]
+	if b == nil {
+		return nil, fmt.Errorf("webgpu: write: no buffer has handle %d (freed?)", h)
+	}
+	if err := checkRange(b.Size, offset, n); err != nil {
+		return nil, fmt.Errorf("webgpu: write to buffer %s: %w", b.Label, err)
+	}
+	return b, nil
+}
+
+// CheckProgramRun returns a program that may run now.
+func (r *Registry[B, K, P]) CheckProgramRun(h webgpu.Program) (*Program[B, K, P], error) {
+	p := r.programs[h]
+	if p == nil {
+		return nil, fmt.Errorf("webgpu: run: no program has handle %d (freed?)", h)
+	}
+	if p.checked != r.frees {
+		for _, b := range p.buffers {
+			if b.freed {
+				return nil, fmt.Errorf("webgpu: run: program %s binds buffer %s, which was freed", p.Label, b.Label)
+			}
+		}
+		p.checked = r.frees
+	}
+	return p, nil
+}
+
+// CheckRead returns the buffer that a region reads.
+func (r *Registry[B, K, P]) CheckRead(g webgpu.Region) (*Buffer[B], error) {
+	b := r.buffers[g.Buffer]
+	if b == nil {
+		return nil, fmt.Errorf("webgpu: read: no buffer has handle %d (freed?)", g.Buffer)
+	}
+	if b.Usage != webgpu.Storage {
+		return nil, fmt.Errorf("webgpu: read of buffer %s: %s cannot be read", b.Label, usageName(b.Usage))
+	}
+	if err := checkRange(b.Size, g.Offset, len(g.Dst)); err != nil {
+		return nil, fmt.Errorf("webgpu: read of buffer %s: %w", b.Label, err)
+	}
+	return b, nil
+}
+
+func checkRange(size, offset, n int) error {
+	if offset < 0 || offset%4 != 0 || n%4 != 0 {
+		return fmt.Errorf("offset %d and length %d must be multiples of 4", offset, n)
+	}
+	if n > size || offset > size-n {
+		return fmt.Errorf("bytes %d+%d are outside its %d bytes", offset, n, size)
+	}
+	return nil
+}
+
+// Each visits everything alive, for a device that is being destroyed, and
+// leaves the registry empty.
+func (r *Registry[B, K, P]) Each(buffer func(*Buffer[B]), kernel func(*Kernel[K]), program func(*Program[B, K, P])) {
+	for _, p := range r.programs {
+		program(p)
+	}
+	for _, k := range r.kernels {
+		kernel(k)
+	}
+	for _, b := range r.buffers {
+		b.freed = true
+		buffer(b)
+	}
+	clear(r.programs)
+	clear(r.kernels)
+	clear(r.byKey)
+	clear(r.buffers)
+}
+
+func usageName(u webgpu.Usage) string {
+	if u == webgpu.Uniform {
+		return "a uniform buffer"
+	}
+	return "a storage buffer"
+}
+
+func accessName(a webgpu.Access) string {
+	switch a {
+	case webgpu.ReadOnly:
+		return "read-only storage"
+	case webgpu.ReadWrite:
+		return "read-write storage"
+	}
+	return "a uniform"
+}
