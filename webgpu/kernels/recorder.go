@@ -30,28 +30,33 @@ type constant struct {
 	value any
 }
 
-// source makes a kernel from its .wgsl file and the constants of this specialisation.
-func source(file string, access []webgpu.Access, ref func([3]int, []webgpu.Memory), consts ...constant) *webgpu.KernelSource {
-	body, err := shaders.ReadFile(file + ".wgsl")
-	if err != nil {
-		panic("kernels: no shader " + file) // the files are embedded: only a wrong name gets here
-	}
+// source makes a kernel from .wgsl files, joined, and the constants of this specialisation.
+func source(files string, access []webgpu.Access, ref func([3]int, []webgpu.Memory), consts ...constant) *webgpu.KernelSource {
 	var prelude, key strings.Builder
-	key.WriteString(file)
+	key.WriteString(files)
+	bounds := map[string]uint32{}
 	for _, c := range consts {
 		switch v := c.value.(type) {
 		case uint32:
+			bounds[c.name] = v
 			fmt.Fprintf(&prelude, "const %s: u32 = %du;\n", c.name, v)
 		case float32:
 			fmt.Fprintf(&prelude, "const %s: f32 = %v;\n", c.name, v)
 		case bool:
 			fmt.Fprintf(&prelude, "const %s: bool = %t;\n", c.name, v)
 		default:
-			panic(fmt.Sprintf("kernels: %s: constant %s has type %T", file, c.name, c.value))
+			panic(fmt.Sprintf("kernels: %s: constant %s has type %T", files, c.name, c.value))
 		}
 		fmt.Fprintf(&key, " %s=%v", c.name, c.value)
 	}
-	return &webgpu.KernelSource{Name: key.String(), Key: key.String(), WGSL: prelude.String() + string(body),
+	for _, file := range strings.Fields(files) {
+		body, err := shaders.ReadFile(file + ".wgsl")
+		if err != nil {
+			panic("kernels: no shader " + file) // the files are embedded: only a wrong name gets here
+		}
+		prelude.WriteString(unroll(string(body), bounds))
+	}
+	return &webgpu.KernelSource{Name: key.String(), Key: key.String(), WGSL: prelude.String(),
 		Bindings: access, Reference: ref}
 }
 

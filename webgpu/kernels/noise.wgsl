@@ -1,0 +1,69 @@
+// Shared by the sampling kernels: logits made safe to compute with, and the
+// counter-based noise of package spec in f32. Put before the kernel's own text.
+
+const LOW: f32 = -1.0e30;    // what NaN and -inf logits count as
+const NONE: f32 = -3.0e38;   // below every score: LOW / temperature is above it
+const GMAX: f32 = 23.0;      // above every Gumbel draw: -ln(2^-33) is 22.9
+
+// finite reads a logit. The tests are on the bits because a compiler may assume
+// that floats are neither NaN nor infinite. -0 becomes 0, so equal logits have equal keys.
+fn finite(w: u32) -> f32 {
+    let a = w & 0x7fffffffu;
+    if (a == 0u) { return 0.0; }
+    if (a > 0x7f800000u) { return LOW; }
+    if (a >= 0x7149f2cau) { return select(LOW, -LOW, (w >> 31u) == 0u); }
+    return bitcast<f32>(w);
+}
+
+// expo is exp for d <= 0 that is 0 far down, where drivers clamp the argument.
+fn expo(d: f32) -> f32 {
+    return select(exp(max(d, -80.0)), 0.0, d < -80.0);
+}
+
+// hash is PCG4D; key is (seed low, seed high, position | stream << 28).
+fn hash(key: vec3<u32>, id: u32) -> u32 {
+    var x = key.x * 1664525u + 1013904223u;
+    var y = key.y * 1664525u + 1013904223u;
+    var z = key.z * 1664525u + 1013904223u;
+    var w = id * 1664525u + 1013904223u;
+    x = x + y * w;
+    y = y + z * x;
+    z = z + x * y;
+    w = w + y * z;
+    x = x ^ (x >> 16u);
+    y = y ^ (y >> 16u);
+    z = z ^ (z >> 16u);
+    w = w ^ (w >> 16u);
+    x = x + y * w;
+    y = y + z * x;
+    z = z + x * y;
+    w = w + y * z;
+    return w ^ x;
+}
+
+// exponential is -ln(1-w) for w = (h + 0.5) / 2^32. In the lower half, where the large
+// Gumbel values come from, the series of 2 artanh(w / (2-w)) keeps w's relative
+// precision; in the upper half 1-w is taken from the complement of h.
+fn exponential(h: u32) -> f32 {
+    if (h < 0x80000000u) {
+        let w = (f32(h) + 0.5) * 2.3283064e-10;
+        let t = w / (2.0 - w);
+        let q = t * t;
+        return 2.0 * t * (1.0 + q * (0.33333333 + q * (0.2 + q * (0.14285714 + q * (0.11111111 + q * (0.09090909 + q * 0.07692308))))));
+    }
+    return -log((f32(~h) + 0.5) * 2.3283064e-10);
+}
+
+fn gumbel(key: vec3<u32>, id: u32) -> f32 {
+    return -log(exponential(hash(key, id)));
+}
+
+// order maps a finite float to a word so that words compare as the floats do.
+fn order(z: f32) -> u32 {
+    let w = bitcast<u32>(z);
+    return select(w | 0x80000000u, ~w, (w >> 31u) == 1u);
+}
+
+fn unorder(k: u32) -> f32 {
+    return bitcast<f32>(select(~k, k & 0x7fffffffu, (k >> 31u) == 1u));
+}
