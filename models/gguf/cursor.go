@@ -1,0 +1,150 @@
+package gguf
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// The first reads are small and later ones larger: a header without a
+// tokenizer is a few kilobytes, one with a large vocabulary many megabytes, and
+// every read may be a request over a network.
+const (
+	firstRead = 64 << 10
+	largeRead = 1 << 20
+)
+
+// cursor reads a Source forwards. It never reads past the end and never
+// allocates for a length that the rest of the file could not hold. After the
+// first error every read gives zero values; err keeps the reason.
+type cursor struct {
+	src   Source
+	size  uint64
+	pos   uint64 // of the next byte to hand out
+	buf   []byte // bytes from pos on
+	chunk int
+	field string // what is being read, for messages
+	err   error
+}
+
+func (c *cursor) left() uint64 { return c.size - c.pos }
+
+func (c *cursor) fail(format string, args ...any) {
+	if c.err == nil {
+		c.err = fmt.Errorf("gguf: %s: %s: %w", c.src.Name(), c.field, fmt.Errorf(format, args...))
+	}
+}
+
+// need refuses n bytes that the file does not have.
+func (c *cursor) need(n uint64) bool {
+	if c.err == nil && n > c.left() {
+		c.fail("the file ends at byte %d, %d bytes too early: it is truncated or damaged, download it again", c.size, n-c.left())
+	}
+	return c.err == nil
+}
+
+// peek gives the next n ≤ largeRead bytes, valid until the next call.
+func (c *cursor) peek(n int) []byte {
+	if !c.need(uint64(n)) {
+		return nil
+	}
+	if len(c.buf) < n {
+		want := min(uint64(max(c.chunk, n)), c.left())
+		c.chunk = min(c.chunk*2, largeRead)
+		next := make([]byte, want)
+		have := copy(next, c.buf)
+		if !c.fill(next[have:], c.pos+uint64(have)) {
+			return nil
+		}
+		c.buf = next
+	}
+	return c.buf[:n]
+}
+
+func (c *cursor) fill(p []byte, off uint64) bool {
+	if err := readFull(c.src, p, int64(off)); err != nil {
+		c.fail("%w", err)
+		return false
+	}
+	return true
+}
+
+func (c *cursor) skip(n int) { c.buf, c.pos = c.buf[n:], c.pos+uint64(n) }
+
+// bytes gives n bytes of its own memory. Large runs bypass the buffer.
+func (c *cursor) bytes(n uint64) []byte {
+	if !c.need(n) {
+		return nil
+	}
+	out := make([]byte, n)
+	have := copy(out, c.buf)
+	if have < int(n) && !c.fill(out[have:], c.pos+uint64(have)) {
+		return nil
+	}
+	c.skip(have)
+	c.pos += n - uint64(have)
+	return out
+}
+
+func (c *cursor) u8() uint8 {
+	b := c.peek(1)
+	if b == nil {
+		return 0
+	}
+	v := b[0]
+	c.skip(1)
+	return v
+}
+
+func (c *cursor) u32() uint32 {
+	b := c.peek(4)
+	if b == nil {
+		return 0
+	}
+	v := binary.LittleEndian.Uint32(b)
+	c.skip(4)
+	return v
+}
+
+func (c *cursor) u64() uint64 {
+	b := c.peek(8)
+	if b == nil {
+		return 0
+	}
+	v := binary.LittleEndian.Uint64(b)
+	c.skip(8)
+	return v
+}
+
+// str reads a string of at most limit bytes.
+func (c *cursor) str(limit uint64) string {
+	n := c.u64()
+	if c.err == nil && n > limit {
+		c.fail("a string of %d bytes, at most %d are allowed here: the file is damaged, download it again", n, limit)
+	}
+	return string(c.bytes(n))
+}
+
+// readFull fills p from src at off, or says why not.
+func readFull(src Source, p []byte, off int64) error {
+	for len(p) > 0 {
+		n, err := src.ReadAt(p, off)
+		if n < 0 || n > len(p) {
+			return fmt.Errorf("reading %d bytes at %d gave %d", len(p), off, n)
+		}
+		p, off = p[n:], off+int64(n)
+		if len(p) == 0 {
+			return nil
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return fmt.Errorf("the data ends at byte %d: it is truncated, download it again", off)
+		case err != nil:
+			return fmt.Errorf("reading %d bytes at %d: %w", len(p), off, err)
+		case n == 0:
+			return fmt.Errorf("reading %d bytes at %d gave none", len(p), off)
+		}
+	}
+	return nil
+}

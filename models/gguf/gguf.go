@@ -1,0 +1,305 @@
+// Package gguf reads and writes GGUF files, versions 2 and 3, little-endian:
+// one file that holds a model's configuration, tokenizer and weights. The
+// format is described in ggml's docs/gguf.md.
+//
+// A file is read over a [Source] by ranges, so that opening a model of many
+// gigabytes over a network fetches its header only. A file may come from
+// anywhere, so every length and count in it is checked against the size of the
+// file before memory is allocated for it: opening a file never takes more than
+// its own size and a few megabytes of memory. Errors are one line, start with
+// "gguf:" and name the file, the field and the reason.
+package gguf
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds far above any published file. They keep the memory of Go's own
+// bookkeeping (headers of strings, map entries) small beside the file.
+const (
+	maxDims     = 4
+	maxKeys     = 1 << 16
+	maxTensors  = 1 << 16
+	maxKeyBytes = 1<<16 - 1 // the format's own limit
+	maxName     = 255       // of a tensor; ggml itself stops at 64
+	maxMetadata = 256 << 20 // bytes before the tensor data
+	maxAlign    = 1 << 20
+)
+
+// TensorInfo says where a tensor lies and how it is stored.
+type TensorInfo struct {
+	Name   string
+	Dims   []uint64 // GGUF's order: Dims[0] is the length of a row, contiguous in memory
+	Type   Type
+	Offset int64 // of the first byte, from the start of the file
+	Size   int64 // bytes
+}
+
+// Elements is the product of the dimensions.
+func (t *TensorInfo) Elements() uint64 {
+	n := uint64(1)
+	for _, d := range t.Dims {
+		n *= d
+	}
+	return n
+}
+
+// Rows is the product of all dimensions but the first.
+func (t *TensorInfo) Rows() uint64 { return t.Elements() / t.Dims[0] }
+
+// File is an opened GGUF file. It is safe for concurrent use if its Source is.
+type File struct {
+	Version   uint32
+	Tensors   []TensorInfo // in the file's order
+	DataStart int64        // where tensor data begins
+	src       Source
+	order     []string // metadata keys in the file's order
+	values    map[string]value
+	byName    map[string]int // index into Tensors
+}
+
+// Name is the name of the file's source.
+func (f *File) Name() string { return f.src.Name() }
+
+// Size is the size of the whole file in bytes.
+func (f *File) Size() int64 { return f.src.Size() }
+
+// Open reads the header, the metadata and the list of tensors, but no tensor.
+func Open(src Source) (*File, error) {
+	if src.Size() < 0 {
+		return nil, fmt.Errorf("gguf: %s: the size is unknown", src.Name())
+	}
+	c := &cursor{src: src, size: uint64(src.Size()), chunk: firstRead, field: "header"}
+	f := &File{src: src, values: map[string]value{}, byName: map[string]int{}}
+	c.checkMagic()
+	f.Version = c.u32()
+	c.checkVersion(f.Version)
+	tensors, keys := c.u64(), c.u64()
+	// The smallest metadata entry takes 14 bytes, the smallest tensor 33.
+	c.checkCount("metadata entries", keys, maxKeys, 14)
+	c.checkCount("tensors", tensors, maxTensors, 33)
+	for i := uint64(0); i < keys && c.err == nil; i++ {
+		f.readEntry(c, i)
+	}
+	align := f.alignment(c)
+	for i := uint64(0); i < tensors && c.err == nil; i++ {
+		f.readTensorInfo(c, i, align)
+	}
+	if c.err == nil {
+		f.place(c, align)
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	return f, nil
+}
+
+// checkMagic tells the files that people pass by mistake from damaged ones.
+func (c *cursor) checkMagic() {
+	if c.size < 4 {
+		c.fail("%d bytes are too few for a GGUF file: download it again", c.size)
+		return
+	}
+	head := slices.Clone(c.peek(int(min(c.size, 24))))
+	if c.err != nil {
+		return
+	}
+	text := strings.ToLower(string(head))
+	switch {
+	case string(head[:4]) == "GGUF":
+		c.skip(4)
+	case strings.HasPrefix(text, "version https://git-lf"):
+		c.fail("this is a Git LFS pointer, not a model: fetch the file itself with git lfs pull")
+	case strings.HasPrefix(text, "<!doctype") || strings.HasPrefix(text, "<html"):
+		c.fail("this is a web page, not a model: use the address of the file itself")
+	case strings.HasPrefix(text, "pk\x03\x04"):
+		c.fail("this is a zip archive or a PyTorch checkpoint, not a GGUF file: convert it")
+	case slices.Contains([]string{"ggml", "ggjt", "ggla", "lmgg", "tjgg", "fmgg"}, text[:4]):
+		c.fail("this is a model in a format older than GGUF: convert it again")
+	case len(head) >= 9 && head[8] == '{':
+		c.fail("this looks like safetensors, not GGUF: convert it")
+	default:
+		c.fail("wrong magic %q, want \"GGUF\": this is no GGUF file", head[:4])
+	}
+}
+
+func (c *cursor) checkVersion(v uint32) {
+	switch {
+	case v == 2 || v == 3:
+	case v&0xffff == 0 && v != 0:
+		c.fail("the file is big-endian (version %#x): convert it to little-endian", v)
+	default:
+		c.fail("version %d, this reader knows 2 and 3: convert the model again", v)
+	}
+}
+
+func (c *cursor) checkCount(what string, n, limit, each uint64) {
+	switch {
+	case c.err != nil:
+	case n > limit:
+		c.fail("%d %s, at most %d are allowed: the file is damaged, download it again", n, what, limit)
+	case n > c.left()/each:
+		c.fail("%d %s do not fit in the %d bytes left: the file is truncated or damaged, download it again", n, what, c.left())
+	}
+}
+
+func (f *File) readEntry(c *cursor, i uint64) {
+	c.field = fmt.Sprintf("metadata entry %d", i)
+	key := c.str(maxKeyBytes)
+	if c.err != nil {
+		return
+	}
+	if key == "" || !utf8.ValidString(key) {
+		c.fail("the key %s is empty or not UTF-8", quote(key))
+		return
+	}
+	c.field = quote(key)
+	if _, dup := f.values[key]; dup {
+		c.fail("the key occurs twice")
+		return
+	}
+	v := c.value()
+	if c.err == nil && c.pos > maxMetadata {
+		c.fail("the metadata takes more than %d MiB", maxMetadata>>20)
+	}
+	f.order = append(f.order, key)
+	f.values[key] = v
+}
+
+func (f *File) alignment(c *cursor) uint64 {
+	const key = "general.alignment"
+	if c.err != nil || !f.Has(key) {
+		return 32
+	}
+	a, err := f.Uint32(key)
+	if err != nil {
+		c.err = err
+		return 32
+	}
+	if a == 0 || a&(a-1) != 0 || a > maxAlign {
+		c.field = key
+		c.fail("%d is not a power of two up to %d", a, maxAlign)
+	}
+	return uint64(a)
+}
+
+// readTensorInfo reads one entry; Offset is still relative to the data.
+func (f *File) readTensorInfo(c *cursor, i, align uint64) {
+	c.field = fmt.Sprintf("tensor %d", i)
+	name := c.str(maxName)
+	if c.err != nil {
+		return
+	}
+	if name == "" || !utf8.ValidString(name) {
+		c.fail("the name %s is empty or not UTF-8", quote(name))
+		return
+	}
+	c.field = "tensor " + quote(name)
+	if _, dup := f.byName[name]; dup {
+		c.fail("the name occurs twice")
+		return
+	}
+	n := c.u32()
+	if c.err == nil && (n == 0 || n > maxDims) {
+		c.fail("%d dimensions, want 1 to %d", n, maxDims)
+		return
+	}
+	b := c.peek(int(n)*8 + 12)
+	if b == nil {
+		return
+	}
+	dims := make([]uint64, n)
+	for d := range dims {
+		dims[d] = binary.LittleEndian.Uint64(b[d*8:])
+	}
+	typ := Type(binary.LittleEndian.Uint32(b[n*8:]))
+	off := binary.LittleEndian.Uint64(b[n*8+4:])
+	c.skip(len(b))
+	if !typ.Known() {
+		c.fail("unknown tensor type %d: the file needs a newer reader, or is damaged", uint32(typ))
+		return
+	}
+	size, err := tensorBytes(typ, dims)
+	switch {
+	case err != nil:
+		c.fail("%w", err)
+	case off%align != 0:
+		c.fail("offset %d is not a multiple of the alignment %d", off, align)
+	case off > c.size || size > c.size-off:
+		c.fail("%d bytes at offset %d reach beyond the end of the file of %d bytes: it is truncated, download it again", size, off, c.size)
+	}
+	if c.err == nil {
+		f.byName[name] = len(f.Tensors)
+		f.Tensors = append(f.Tensors, TensorInfo{name, dims, typ, int64(off), int64(size)})
+	}
+}
+
+// place turns relative offsets into absolute ones and refuses tensors that
+// reach past the end or lie over each other.
+func (f *File) place(c *cursor, align uint64) {
+	start := (c.pos + align - 1) &^ (align - 1)
+	if start > math.MaxInt64 {
+		c.fail("the data starts beyond the end of the file")
+		return
+	}
+	f.DataStart = int64(start)
+	byOffset := make([]int, len(f.Tensors))
+	for i := range f.Tensors {
+		byOffset[i] = i
+		t := &f.Tensors[i]
+		t.Offset += f.DataStart
+		if t.Offset+t.Size > int64(c.size) {
+			c.field = "tensor " + quote(t.Name)
+			c.fail("ends at byte %d of a file of %d: it is truncated, download it again", t.Offset+t.Size, c.size)
+			return
+		}
+	}
+	slices.SortFunc(byOffset, func(a, b int) int {
+		return int(min(1, max(-1, f.Tensors[a].Offset-f.Tensors[b].Offset)))
+	})
+	for i := 1; i < len(byOffset); i++ {
+		a, b := &f.Tensors[byOffset[i-1]], &f.Tensors[byOffset[i]]
+		if a.Offset+a.Size > b.Offset {
+			c.field = "tensor " + quote(b.Name)
+			c.fail("its data lies over that of tensor %s: the file is damaged", quote(a.Name))
+			return
+		}
+	}
+}
+
+// Tensor finds a tensor by name.
+func (f *File) Tensor(name string) (*TensorInfo, error) {
+	i, ok := f.byName[name]
+	if !ok {
+		return nil, fmt.Errorf("gguf: %s: tensor %s is missing: the file is incomplete or of another architecture", f.Name(), quote(name))
+	}
+	return &f.Tensors[i], nil
+}
+
+// HasTensor reports whether the file has a tensor of that name.
+func (f *File) HasTensor(name string) bool { _, ok := f.byName[name]; return ok }
+
+// ReadTensor fills dst with the stored bytes of a tensor from byte off of it.
+func (f *File) ReadTensor(t *TensorInfo, dst []byte, off int64) error {
+	if off < 0 || off > t.Size || int64(len(dst)) > t.Size-off {
+		return fmt.Errorf("gguf: %s: tensor %s: bytes %d to %d of %d", f.Name(), quote(t.Name), off, off+int64(len(dst)), t.Size)
+	}
+	if err := readFull(f.src, dst, t.Offset+off); err != nil {
+		return fmt.Errorf("gguf: %s: tensor %s: %w", f.Name(), quote(t.Name), err)
+	}
+	return nil
+}
+
+// quote shows a name from a file on one line and within reason.
+func quote(s string) string {
+	const most = 80
+	if len(s) > most {
+		return fmt.Sprintf("%q…", s[:most])
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,178 @@
+package gguf
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+)
+
+// KV is one metadata entry to write. Value is a bool, string, int8 to int64,
+// uint8 to uint64, float32, float64, or a slice of bool, string, int32, uint32,
+// int64, uint64, float32 or float64.
+type KV struct {
+	Key   string
+	Value any
+}
+
+// WriteTensor is one tensor to write.
+type WriteTensor struct {
+	Name string
+	Dims []uint64 // Dims[0] is the length of a row
+	Type Type
+	Data io.Reader // gives exactly the stored bytes
+}
+
+// Write writes a GGUF file of version 3. Tensor data is copied from one reader
+// after the other, so memory does not grow with the model. The data is aligned
+// to the uint32 in general.alignment, or to 32 bytes without it.
+func Write(w io.Writer, kv []KV, tensors []WriteTensor) error {
+	head, align, err := encodeHeader(kv, tensors)
+	if err != nil {
+		return fmt.Errorf("gguf: write: %w", err)
+	}
+	out := bufio.NewWriterSize(w, 1<<16)
+	out.Write(head) // a bufio.Writer keeps its first error for Flush
+	for _, t := range tensors {
+		size, _ := tensorBytes(t.Type, t.Dims)
+		n, err := io.Copy(out, io.LimitReader(t.Data, int64(size)))
+		if err != nil {
+			return fmt.Errorf("gguf: write: tensor %s: %w", quote(t.Name), err)
+		}
+		var extra [1]byte
+		if more, _ := io.ReadFull(t.Data, extra[:]); uint64(n) != size || more != 0 {
+			return fmt.Errorf("gguf: write: tensor %s: the data is not of %d bytes", quote(t.Name), size)
+		}
+		out.Write(make([]byte, padding(size, align)))
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("gguf: write: %w", err)
+	}
+	return nil
+}
+
+func padding(n, align uint64) uint64 { return (align - n%align) % align }
+
+func encodeHeader(kv []KV, tensors []WriteTensor) ([]byte, uint64, error) {
+	le := binary.LittleEndian
+	b := append([]byte("GGUF"), 3, 0, 0, 0)
+	b = le.AppendUint64(b, uint64(len(tensors)))
+	b = le.AppendUint64(b, uint64(len(kv)))
+	align := uint64(32)
+	seen := map[string]bool{}
+	for _, e := range kv {
+		if e.Key == "" || len(e.Key) > maxKeyBytes || seen[e.Key] {
+			return nil, 0, fmt.Errorf("the key %s is empty, too long or occurs twice", quote(e.Key))
+		}
+		seen[e.Key] = true
+		if e.Key == "general.alignment" {
+			a, ok := e.Value.(uint32)
+			if !ok || a == 0 || a&(a-1) != 0 || a > maxAlign {
+				return nil, 0, fmt.Errorf("general.alignment is %v, want a uint32 power of two up to %d", e.Value, maxAlign)
+			}
+			align = uint64(a)
+		}
+		b = appendString(b, e.Key)
+		var err error
+		if b, err = appendValue(b, e.Value); err != nil {
+			return nil, 0, fmt.Errorf("%s: %w", quote(e.Key), err)
+		}
+	}
+	names, off := map[string]bool{}, uint64(0)
+	for _, t := range tensors {
+		size, err := tensorBytes(t.Type, t.Dims)
+		if err == nil && (t.Name == "" || len(t.Name) > maxName || names[t.Name]) {
+			err = fmt.Errorf("the name is empty, too long or occurs twice")
+		}
+		if err == nil && off > math.MaxInt64-size-align {
+			err = fmt.Errorf("the file becomes too large")
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("tensor %s: %w", quote(t.Name), err)
+		}
+		names[t.Name] = true
+		b = appendString(b, t.Name)
+		b = le.AppendUint32(b, uint32(len(t.Dims)))
+		for _, d := range t.Dims {
+			b = le.AppendUint64(b, d)
+		}
+		b = le.AppendUint32(b, uint32(t.Type))
+		b = le.AppendUint64(b, off)
+		off += size + padding(size, align)
+	}
+	return append(b, make([]byte, padding(uint64(len(b)), align))...), align, nil
+}
+
+func appendString(b []byte, s string) []byte {
+	return append(binary.LittleEndian.AppendUint64(b, uint64(len(s))), s...)
+}
+
+func appendValue(b []byte, v any) ([]byte, error) {
+	le := binary.LittleEndian
+	scalar := func(k kind) ([]byte, error) {
+		return binary.Append(le.AppendUint32(b, uint32(k)), le, v)
+	}
+	array := func(k kind, n int) []byte {
+		b = le.AppendUint32(le.AppendUint32(b, uint32(kindArray)), uint32(k))
+		return le.AppendUint64(b, uint64(n))
+	}
+	numbers := func(k kind, n int) ([]byte, error) { return binary.Append(array(k, n), le, v) }
+	switch x := v.(type) {
+	case uint8:
+		return scalar(kindU8)
+	case int8:
+		return scalar(kindI8)
+	case uint16:
+		return scalar(kindU16)
+	case int16:
+		return scalar(kindI16)
+	case uint32:
+		return scalar(kindU32)
+	case int32:
+		return scalar(kindI32)
+	case uint64:
+		return scalar(kindU64)
+	case int64:
+		return scalar(kindI64)
+	case float32:
+		return scalar(kindF32)
+	case float64:
+		return scalar(kindF64)
+	case bool:
+		return scalar(kindBool)
+	case string:
+		return appendString(le.AppendUint32(b, uint32(kindString)), x), nil
+	case []string:
+		b = array(kindString, len(x))
+		for _, s := range x {
+			b = appendString(b, s)
+		}
+		return b, nil
+	case []bool:
+		return numbers(kindBool, len(x))
+	case []int32:
+		return numbers(kindI32, len(x))
+	case []uint32:
+		return numbers(kindU32, len(x))
+	case []int64:
+		return numbers(kindI64, len(x))
+	case []uint64:
+		return numbers(kindU64, len(x))
+	case []float32:
+		return numbers(kindF32, len(x))
+	case []float64:
+		return numbers(kindF64, len(x))
+	}
+	return nil, fmt.Errorf("a value of type %T cannot be written", v)
+}
+
+// Bytes gives Write's output in memory: for tests and small files.
+func Bytes(kv []KV, tensors []WriteTensor) ([]byte, error) {
+	var b bytes.Buffer
+	if err := Write(&b, kv, tensors); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
