@@ -1,0 +1,244 @@
+package tokenizer
+
+import (
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"foretoken/models/gguf"
+)
+
+// bpe is byte-level byte-pair encoding (Sennrich et al. 2016, section 3.2; the
+// byte alphabet is GPT-2's). A word starts as its bytes; the neighbours whose
+// merge comes first in the list are joined until no pair is in the list.
+type bpe struct {
+	cut    cutter
+	bytes  [256]int32 // the token of each byte, or what stands in for it
+	merges map[pair]merge
+	ids    map[string]int32 // by spelling, where whole words are taken first
+	mu     sync.Mutex
+	cache  map[string][]int32 // ids of short words
+}
+
+type pair struct{ left, right int32 }
+
+type merge struct{ rank, id int32 }
+
+// Most text is a few thousand different words. The cache starts afresh when it
+// is full: hostile input then costs no more than encoding without it.
+const (
+	cacheWords    = 1 << 14
+	cacheWordSize = 48
+)
+
+// alphabet spells each byte with one printable character, as the vocabularies
+// of byte-level BPE do: printable bytes as themselves, the others from U+0100.
+var alphabet = func() (a [256]rune) {
+	extra := rune(256)
+	for b := range a {
+		if b >= 33 && b <= 126 || b >= 161 && b <= 172 || b >= 174 {
+			a[b] = rune(b)
+		} else {
+			a[b] = extra
+			extra++
+		}
+	}
+	return a
+}()
+
+var byteOf = func() map[rune]byte {
+	m := make(map[rune]byte, 256)
+	for b, r := range alphabet {
+		m[r] = byte(b)
+	}
+	return m
+}()
+
+// spelledBytes undoes the byte alphabet. Characters outside it stand for
+// themselves: some converters leave added tokens unspelled.
+func spelledBytes(s string) []byte {
+	out := make([]byte, 0, len(s))
+	for _, r := range s {
+		if b, ok := byteOf[r]; ok {
+			out = append(out, b)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
+}
+
+func spell(word string) string {
+	var b strings.Builder
+	for i := range len(word) {
+		b.WriteRune(alphabet[word[i]])
+	}
+	return b.String()
+}
+
+func (t *Tokenizer) loadBPE(f *gguf.File) error {
+	name, err := f.String(keyPre)
+	if err != nil {
+		return t.wrap(err)
+	}
+	pre := findPre(name)
+	if pre == nil {
+		return t.bad(keyPre, "%s is not supported: want one of %s", quote(name), preNames())
+	}
+	t.addBOS = pre.addBOS
+	b := &bpe{cache: map[string][]int32{}}
+	if b.cut, err = newCutter(pre); err != nil {
+		return t.bad(keyPre, "%v", err)
+	}
+	if pre.wholeWords {
+		b.ids = t.ids
+	}
+	unk, err := t.readID(f, keyUNK)
+	if err != nil {
+		return err
+	}
+	for i, r := range alphabet {
+		id, ok := t.ids[string(r)]
+		if !ok {
+			// Vocabularies learned without every byte leave out some that
+			// UTF-8 never or hardly ever has.
+			id = unk
+		}
+		b.bytes[i] = id
+	}
+	if err := t.readMerges(f, b); err != nil {
+		return err
+	}
+	t.model = b
+	return nil
+}
+
+func (t *Tokenizer) readMerges(f *gguf.File, b *bpe) error {
+	lines, err := f.Strings(keyMerges)
+	if err != nil {
+		return t.wrap(err)
+	}
+	if len(lines) > maxTokens {
+		return t.bad(keyMerges, "%d merges, at most %d are allowed", len(lines), maxTokens)
+	}
+	b.merges = make(map[pair]merge, len(lines))
+	for rank, line := range lines {
+		// A token may itself begin with a space, never end with one.
+		at := -1
+		if len(line) > 1 {
+			at = strings.IndexByte(line[1:], ' ') + 1
+		}
+		if at <= 0 || at == len(line)-1 {
+			return t.bad(keyMerges, "merge %d %s is not two tokens with a space between", rank, quote(line))
+		}
+		left, right := line[:at], line[at+1:]
+		var p pair
+		var joined int32
+		for _, x := range []struct {
+			text string
+			id   *int32
+		}{{left, &p.left}, {right, &p.right}, {left + right, &joined}} {
+			id, ok := t.ids[x.text]
+			if !ok {
+				return t.bad(keyMerges, "merge %d %s needs the token %s, which the vocabulary does not have", rank, quote(line), quote(x.text))
+			}
+			*x.id = id
+		}
+		if _, dup := b.merges[p]; !dup {
+			b.merges[p] = merge{int32(rank), joined}
+		}
+	}
+	return nil
+}
+
+// encode implements model. The text is UTF-8.
+func (b *bpe) encode(text string, ids []int32) []int32 {
+	runes := []rune(text)
+	from, at := 0, 0 // in characters, in bytes
+	for _, end := range b.cut.cut(runes) {
+		size := 0
+		for _, r := range runes[from:end] {
+			size += utf8.RuneLen(r)
+		}
+		ids = b.word(text[at:at+size], ids)
+		from, at = end, at+size
+	}
+	return ids
+}
+
+// joins implements model.
+func (b *bpe) joins(id int32) bool {
+	for _, m := range b.merges {
+		if m.id == id {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *bpe) word(word string, ids []int32) []int32 {
+	if len(word) > cacheWordSize {
+		return b.merge(word, ids)
+	}
+	b.mu.Lock()
+	known, ok := b.cache[word]
+	b.mu.Unlock()
+	if ok {
+		return append(ids, known...)
+	}
+	n := len(ids)
+	ids = b.merge(word, ids)
+	known = append([]int32(nil), ids[n:]...)
+	b.mu.Lock()
+	if len(b.cache) >= cacheWords {
+		clear(b.cache)
+	}
+	// The key must not keep the whole text alive.
+	b.cache[strings.Clone(word)] = known
+	b.mu.Unlock()
+	return ids
+}
+
+// merge encodes one word in O(n log n).
+func (b *bpe) merge(word string, ids []int32) []int32 {
+	if b.ids != nil {
+		if id, ok := b.ids[spell(word)]; ok {
+			return append(ids, id)
+		}
+	}
+	syms := make([]symbol, 0, len(word))
+	for i := range len(word) {
+		if id := b.bytes[word[i]]; id != none {
+			syms = append(syms, symbol{id: id})
+		}
+	}
+	link(syms)
+	var q queue[int32]
+	try := func(left, right int32) {
+		if left < 0 || right < 0 {
+			return
+		}
+		if m, ok := b.merges[pair{syms[left].id, syms[right].id}]; ok {
+			q.push(candidate[int32]{-m.rank, left, right, m.id, pair{syms[left].id, syms[right].id}})
+		}
+	}
+	for i := 1; i < len(syms); i++ {
+		try(int32(i-1), int32(i))
+	}
+	for len(q) > 0 {
+		c := q.pop()
+		if !fits(syms, c.left, c.right, c.was) {
+			continue
+		}
+		syms[c.left].id = c.id
+		unlink(syms, c.left, c.right)
+		try(syms[c.left].prev, c.left)
+		try(c.left, syms[c.left].next)
+	}
+	for i := range syms {
+		if syms[i].id != none {
+			ids = append(ids, syms[i].id)
+		}
+	}
+	return ids
+}

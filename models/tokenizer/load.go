@@ -1,0 +1,223 @@
+package tokenizer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"foretoken/models/gguf"
+)
+
+const (
+	keyModel  = "tokenizer.ggml.model"
+	keyPre    = "tokenizer.ggml.pre"
+	keyTokens = "tokenizer.ggml.tokens"
+	keyScores = "tokenizer.ggml.scores"
+	keyTypes  = "tokenizer.ggml.token_type"
+	keyMerges = "tokenizer.ggml.merges"
+	keyBOS    = "tokenizer.ggml.bos_token_id"
+	keyEOS    = "tokenizer.ggml.eos_token_id"
+	keyUNK    = "tokenizer.ggml.unknown_token_id"
+	keyAddBOS = "tokenizer.ggml.add_bos_token"
+	keyAddEOS = "tokenizer.ggml.add_eos_token"
+	keyPrefix = "tokenizer.ggml.add_space_prefix"
+)
+
+// maxTokens is several times the largest published vocabulary.
+const maxTokens = 1 << 22
+
+// endTexts are the tokens that end generation in published models, whose files
+// name at most one of them as EOS.
+var endTexts = []string{
+	"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>", "<|return|>", "<|call|>",
+	"<end_of_turn>", "<end_of_utterance>", "</s>", "<eos>", "[EOS]", "<EOT>", "_<EOT>", "[EOT]", "<|EOT|>",
+	"<｜end▁of▁sentence｜>", "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<|fim_repo|>", "<|repo_name|>", "<fim-repo>",
+	"<reponame>", "<|file_sep|>",
+}
+
+// endKeys name further ids that end generation. A code model that writes a
+// fill-in-the-middle separator has begun another file.
+var endKeys = []string{
+	"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id", "tokenizer.ggml.fim_pad_token_id",
+	"tokenizer.ggml.fim_rep_token_id", "tokenizer.ggml.fim_sep_token_id",
+}
+
+// New builds the tokenizer that the metadata of a file describes. It is an
+// error if the kind of tokenizer is not known, a field that it needs is missing
+// or of another type, or the fields contradict each other.
+func New(f *gguf.File) (*Tokenizer, error) {
+	t := &Tokenizer{name: f.Name()}
+	name, err := f.String(keyModel)
+	if err != nil {
+		return nil, t.wrap(err)
+	}
+	if err := t.readTokens(f); err != nil {
+		return nil, err
+	}
+	switch name {
+	case "gpt2":
+		err = t.loadBPE(f)
+	case "llama":
+		err = t.loadSPM(f)
+	default:
+		err = t.bad(keyModel, "%s is not supported: want gpt2 or llama", quote(name))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := t.readSpecial(f); err != nil {
+		return nil, err
+	}
+	t.makePieces()
+	t.special = newPartition(t, stripAfter(f))
+	return t, nil
+}
+
+func (t *Tokenizer) bad(key, format string, args ...any) error {
+	return fmt.Errorf("tokenizer: %s: %s: %s", t.name, key, fmt.Sprintf(format, args...))
+}
+
+// wrap keeps an error of package gguf, which names the file and the key.
+func (t *Tokenizer) wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("tokenizer: %w", err)
+}
+
+func (t *Tokenizer) readTokens(f *gguf.File) (err error) {
+	if t.texts, err = f.Strings(keyTokens); err != nil {
+		return t.wrap(err)
+	}
+	n := len(t.texts)
+	if n == 0 || n > maxTokens {
+		return t.bad(keyTokens, "%d tokens, want 1 to %d", n, maxTokens)
+	}
+	t.kinds = slices.Repeat([]kind{normal}, n)
+	if f.Has(keyTypes) {
+		types, err := f.Int32s(keyTypes)
+		if err != nil {
+			return t.wrap(err)
+		}
+		if len(types) != n {
+			return t.bad(keyTypes, "%d elements for %d tokens", len(types), n)
+		}
+		for id, k := range types {
+			if k < int32(normal) || k > int32(byteToken) {
+				return t.bad(keyTypes, "token %d %s is of unknown type %d", id, quote(t.texts[id]), k)
+			}
+			t.kinds[id] = kind(k)
+		}
+	}
+	t.ids = make(map[string]int32, n)
+	for id, s := range t.texts {
+		if s == "" { // such a token is never written and never matched
+			t.kinds[id] = unused
+			continue
+		}
+		if first, dup := t.ids[s]; dup {
+			return t.bad(keyTokens, "tokens %d and %d are both %s", first, id, quote(s))
+		}
+		t.ids[s] = int32(id)
+	}
+	return nil
+}
+
+// readID reads an optional special id.
+func (t *Tokenizer) readID(f *gguf.File, key string) (int32, error) {
+	if !f.Has(key) {
+		return none, nil
+	}
+	id, err := f.Uint32(key)
+	if err != nil {
+		return none, t.wrap(err)
+	}
+	if int64(id) >= int64(len(t.texts)) {
+		return none, t.bad(key, "id %d, but there are %d tokens", id, len(t.texts))
+	}
+	return int32(id), nil
+}
+
+// readSpecial reads the special ids and flags. The loader of the kind of
+// tokenizer has set the flags' defaults.
+func (t *Tokenizer) readSpecial(f *gguf.File) (err error) {
+	t.eog = make([]bool, len(t.texts))
+	for _, key := range endKeys {
+		id, err := t.readID(f, key)
+		if err != nil {
+			return err
+		}
+		if id != none {
+			t.eog[id] = true
+		}
+	}
+	for _, s := range endTexts {
+		// Converters sometimes leave these as plain or user-defined tokens. One
+		// that text is merged into, such as HTML's </s>, is a plain one.
+		if id, ok := t.ids[s]; ok && !(t.kinds[id] == normal && t.model.joins(id)) {
+			t.eog[id] = true
+			t.kinds[id] = control
+		}
+	}
+	for _, s := range []struct {
+		key string
+		id  *int32
+	}{{keyBOS, &t.bos}, {keyEOS, &t.eos}, {keyUNK, &t.unk}} {
+		if *s.id, err = t.readID(f, s.key); err != nil {
+			return err
+		}
+	}
+	if t.eos != none {
+		t.eog[t.eos] = true
+	}
+	for _, s := range []struct {
+		key  string
+		flag *bool
+	}{{keyAddBOS, &t.addBOS}, {keyAddEOS, &t.addEOS}, {keyPrefix, &t.prefix}} {
+		if *s.flag, err = f.BoolOr(s.key, *s.flag); err != nil {
+			return t.wrap(err)
+		}
+	}
+	if t.addBOS && t.bos == none {
+		return t.bad(keyBOS, "missing, but a BOS token is to be added")
+	}
+	if t.addEOS && t.eos == none {
+		return t.bad(keyEOS, "missing, but an EOS token is to be added")
+	}
+	return nil
+}
+
+// makePieces works out what every token adds to a text.
+func (t *Tokenizer) makePieces() {
+	t.pieces = make([][]byte, len(t.texts))
+	for id, s := range t.texts {
+		switch t.kinds[id] {
+		case control, unused:
+		case userDefined:
+			t.pieces[id] = []byte(s)
+		case unknown:
+			t.pieces[id] = []byte("\uFFFD")
+		case byteToken:
+			if b, ok := parseByte(s); ok {
+				t.pieces[id] = []byte{b}
+			}
+		default:
+			if t.spm {
+				t.pieces[id] = []byte(strings.ReplaceAll(s, "▁", " "))
+			} else {
+				t.pieces[id] = spelledBytes(s)
+			}
+		}
+	}
+}
+
+// stripAfter says after which tokens white space is dropped. GGUF has no field
+// for it; of the families supported only Phi-3's need it.
+func stripAfter(f *gguf.File) func(text string) bool {
+	name, _ := f.StringOr("general.name", "")
+	name = strings.ToLower(name)
+	if !strings.Contains(name, "phi-3") && !strings.Contains(name, "phi3") {
+		return func(string) bool { return false }
+	}
+	return func(text string) bool { return text != "<unk>" && text != "<s>" && text != "<|endoftext|>" }
+}

@@ -1,0 +1,140 @@
+package tokenizer
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"foretoken/models/gguf"
+)
+
+// spm is SentencePiece's byte-pair encoding (Kudo and Richardson 2018): text
+// starts as characters; the neighbours that make the token of the highest score
+// are joined until no two make a token. Characters that are no token are
+// written as byte tokens, or as the unknown token.
+type spm struct {
+	ids     map[string]int32
+	scores  []float32
+	longest int // bytes of the longest token
+	bytes   [256]int32
+	unk     int32
+}
+
+// parseByte reads the spelling of a byte token, <0x0A>.
+func parseByte(s string) (byte, bool) {
+	if len(s) != 6 || s[:3] != "<0x" || s[5] != '>' {
+		return 0, false
+	}
+	b, err := strconv.ParseUint(s[3:5], 16, 8)
+	return byte(b), err == nil
+}
+
+func (t *Tokenizer) loadSPM(f *gguf.File) error {
+	t.spm, t.prefix, t.addBOS = true, true, true
+	s := &spm{ids: t.ids}
+	var err error
+	if s.scores, err = f.Float32s(keyScores); err != nil {
+		return t.wrap(err)
+	}
+	if len(s.scores) != len(t.texts) {
+		return t.bad(keyScores, "%d elements for %d tokens", len(s.scores), len(t.texts))
+	}
+	for id, x := range s.scores {
+		if math.IsNaN(float64(x)) {
+			return t.bad(keyScores, "the score of token %d %s is not a number", id, quote(t.texts[id]))
+		}
+		s.longest = max(s.longest, len(t.texts[id]))
+	}
+	if s.unk, err = t.readID(f, keyUNK); err != nil {
+		return err
+	}
+	for b := range s.bytes {
+		text := fmt.Sprintf("<0x%02X>", b)
+		id, ok := t.ids[text]
+		if !ok {
+			id, ok = t.ids[string([]byte{byte(b)})]
+		}
+		if !ok {
+			id = s.unk
+		}
+		if id == none {
+			return t.bad(keyTokens, "neither the byte token %s nor %s is there, so not every text can be written", text, keyUNK)
+		}
+		s.bytes[b] = id
+	}
+	for id, k := range t.kinds {
+		if _, ok := parseByte(t.texts[id]); k == byteToken && !ok {
+			return t.bad(keyTokens, "token %d %s is of type byte, but not spelled like <0x0A>", id, quote(t.texts[id]))
+		}
+	}
+	t.model = s
+	return nil
+}
+
+// noToken marks a character that is not in the vocabulary: it can still become
+// part of a longer token.
+const noToken int32 = -2
+
+// encode implements model. The text is UTF-8 with its spaces written as ▁.
+func (s *spm) encode(text string, ids []int32) []int32 {
+	syms := make([]symbol, 0, len(text))
+	starts := make([]int32, 0, len(text)+1) // first byte of each symbol
+	for i, n := 0, 0; i < len(text); i += n {
+		_, n = utf8.DecodeRuneInString(text[i:])
+		id, ok := s.ids[text[i:i+n]]
+		if !ok {
+			id = noToken
+		}
+		syms = append(syms, symbol{id: id})
+		starts = append(starts, int32(i))
+	}
+	starts = append(starts, int32(len(text)))
+	link(syms)
+	end := func(i int32) int32 {
+		if next := syms[i].next; next >= 0 {
+			return starts[next]
+		}
+		return int32(len(text))
+	}
+	var q queue[float32]
+	try := func(left, right int32) {
+		if left < 0 || right < 0 {
+			return
+		}
+		a, b := starts[left], end(right)
+		if int(b-a) > s.longest {
+			return
+		}
+		if id, ok := s.ids[text[a:b]]; ok {
+			q.push(candidate[float32]{s.scores[id], left, right, id, pair{syms[left].id, syms[right].id}})
+		}
+	}
+	for i := 1; i < len(syms); i++ {
+		try(int32(i-1), int32(i))
+	}
+	for len(q) > 0 {
+		c := q.pop()
+		if !fits(syms, c.left, c.right, c.was) {
+			continue
+		}
+		syms[c.left].id = c.id
+		unlink(syms, c.left, c.right)
+		try(syms[c.left].prev, c.left)
+		try(c.left, syms[c.left].next)
+	}
+	for i := int32(0); i >= 0 && len(syms) > 0; i = syms[i].next {
+		if syms[i].id != noToken {
+			ids = append(ids, syms[i].id)
+			continue
+		}
+		for _, b := range []byte(text[starts[i]:end(i)]) {
+			ids = append(ids, s.bytes[b])
+		}
+	}
+	return ids
+}
+
+// joins implements model. SentencePiece has no list of merges: a token's type
+// alone says whether it is text.
+func (s *spm) joins(int32) bool { return false }

@@ -1,0 +1,216 @@
+// Package tokenizer turns text into token ids and back, as the tokenizer in a
+// GGUF file says: byte-level BPE ("gpt2") and SentencePiece ("llama"). Ids are
+// those that llama.cpp gives, because the published files are tested against
+// it; two models can only speculate together if they agree on them.
+//
+// A Tokenizer is safe for concurrent use. Errors are one line, start with
+// "tokenizer:" and name the file and the field.
+package tokenizer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// kind is the type of a token, in GGUF's numbering.
+type kind uint8
+
+const (
+	normal kind = 1 + iota
+	unknown
+	control
+	userDefined
+	unused
+	byteToken
+)
+
+// none stands for a special token that the vocabulary does not have.
+const none int32 = -1
+
+// model splits text without special tokens.
+type model interface {
+	encode(text string, ids []int32) []int32 // appends the ids
+	joins(id int32) bool                     // text can become the id by a listed merge
+}
+
+// Tokenizer holds one vocabulary.
+type Tokenizer struct {
+	name    string   // of the file, for messages
+	texts   []string // by id, as the file spells them
+	kinds   []kind
+	ids     map[string]int32
+	pieces  [][]byte // by id; nil for tokens that show no text
+	eog     []bool   // by id
+	bos     int32
+	eos     int32
+	unk     int32
+	addBOS  bool
+	addEOS  bool
+	spm     bool // SentencePiece: spaces are written as ▁
+	prefix  bool // a space is put before text that follows nothing or a special token
+	special partition
+	model   model
+}
+
+// VocabSize is the number of tokens. A model may have more rows of logits than
+// that; the ids beyond have no text.
+func (t *Tokenizer) VocabSize() int { return len(t.texts) }
+
+// BOS is the id that begins a text.
+func (t *Tokenizer) BOS() (id int32, ok bool) { return t.bos, t.bos != none }
+
+// EOS is the id that ends a text. Generation stops at any id with EOG.
+func (t *Tokenizer) EOS() (id int32, ok bool) { return t.eos, t.eos != none }
+
+// AddBOS reports whether the model was trained with BOS before every text.
+func (t *Tokenizer) AddBOS() bool { return t.addBOS }
+
+// EOG reports whether the id ends generation: end of text, of turn, of message.
+func (t *Tokenizer) EOG(id int32) bool { return t.has(id) && t.eog[id] }
+
+// TokenText is the token as the vocabulary spells it, empty beyond VocabSize.
+func (t *Tokenizer) TokenText(id int32) string {
+	if !t.has(id) {
+		return ""
+	}
+	return t.texts[id]
+}
+
+// Special reports whether the id is a control token: it steers the model and
+// shows no text.
+func (t *Tokenizer) Special(id int32) bool { return t.has(id) && t.kinds[id] == control }
+
+// Piece gives the bytes that the id adds to a text, which need not be UTF-8 by
+// themselves. It is empty for control and unused tokens and beyond VocabSize.
+// The caller must not change it.
+func (t *Tokenizer) Piece(id int32) []byte {
+	if !t.has(id) {
+		return nil
+	}
+	return t.pieces[id]
+}
+
+func (t *Tokenizer) has(id int32) bool { return id >= 0 && int(id) < len(t.texts) }
+
+// Encode gives the ids of a text. Control tokens spelled out in the text are
+// read as plain text, so that what a user types cannot steer the model; with
+// addSpecial the ids that the model expects around a text (BOS, EOS) are added.
+// A byte that is not UTF-8 is read as U+FFFD. Time is O(n log n).
+func (t *Tokenizer) Encode(text string, addSpecial bool) []int32 {
+	return t.encode(text, addSpecial, false)
+}
+
+// EncodeSpecial is Encode for text made by a chat template: control tokens
+// spelled out in it become their ids.
+func (t *Tokenizer) EncodeSpecial(text string, addSpecial bool) []int32 {
+	return t.encode(text, addSpecial, true)
+}
+
+func (t *Tokenizer) encode(text string, addSpecial, parse bool) []int32 {
+	if !utf8.ValidString(text) {
+		text = string([]rune(text))
+	}
+	ids := make([]int32, 0, len(text)/3+2)
+	if addSpecial && t.addBOS {
+		ids = append(ids, t.bos)
+	}
+	afterSpecial := true
+	for _, f := range t.special.split(text, parse) {
+		if f.id != none {
+			ids = append(ids, f.id)
+			afterSpecial = true
+			continue
+		}
+		s := f.text
+		if t.spm {
+			if t.prefix && afterSpecial {
+				s = " " + s
+			}
+			s = strings.ReplaceAll(s, " ", "▁")
+		}
+		ids = t.model.encode(s, ids)
+		afterSpecial = false
+	}
+	if addSpecial && t.addEOS {
+		ids = append(ids, t.eos)
+	}
+	return ids
+}
+
+// Decode gives the text of a whole sequence; control tokens show nothing and a
+// byte that is not UTF-8 becomes U+FFFD. Decode(Encode(s)) is s for any UTF-8 s
+// that the vocabulary can write. Use a Stream for a text that is still growing.
+func (t *Tokenizer) Decode(ids []int32) string {
+	var b strings.Builder
+	s := t.NewStream(nil)
+	for _, id := range ids {
+		b.WriteString(s.Push(id))
+	}
+	b.WriteString(s.Flush())
+	return b.String()
+}
+
+// Compatible reports whether a draft with one vocabulary can propose ids to a
+// target with the other: the same text for every id and the same special ids.
+// One may be longer by tokens that are not text, as padded vocabularies are.
+// The error names the first difference.
+func Compatible(a, b *Tokenizer) error {
+	differ := func(format string, args ...any) error {
+		return fmt.Errorf("tokenizer: %s and %s do not fit together: %s: choose two models of one family",
+			a.name, b.name, fmt.Sprintf(format, args...))
+	}
+	n := min(len(a.texts), len(b.texts))
+	for id := range n {
+		if a.texts[id] != b.texts[id] {
+			return differ("token %d is %s in the first and %s in the second", id, quote(a.texts[id]), quote(b.texts[id]))
+		}
+	}
+	longer, in := a, "first"
+	if len(b.texts) > n {
+		longer, in = b, "second"
+	}
+	if i := slices.Index(longer.kinds[n:], normal); i >= 0 && !isPadding(longer.texts[n+i]) {
+		return differ("the vocabularies have %d and %d tokens: token %d is %s in the %s and missing in the other",
+			len(a.texts), len(b.texts), n+i, quote(longer.texts[n+i]), in)
+	}
+	name := func(t *Tokenizer, id int32) string {
+		if id == none {
+			return "not set"
+		}
+		return fmt.Sprintf("%d %s", id, quote(t.texts[id]))
+	}
+	for _, s := range []struct {
+		what string
+		x, y int32
+	}{{"BOS", a.bos, b.bos}, {"EOS", a.eos, b.eos}} {
+		if s.x != s.y {
+			return differ("%s is %s in the first and %s in the second", s.what, name(a, s.x), name(b, s.y))
+		}
+	}
+	if a.addBOS != b.addBOS {
+		return differ("tokenizer.ggml.add_bos_token is %t in the first and %t in the second", a.addBOS, b.addBOS)
+	}
+	return nil
+}
+
+// isPadding recognises the names that converters give to ids without a token.
+func isPadding(text string) bool {
+	s := strings.ToLower(text)
+	for _, p := range []string{"[pad", "<pad", "<|pad", "<unused", "[unused", "<|unused", "<|reserved", "<|extra"} {
+		if strings.HasPrefix(s, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// quote shows text from a file on one line and within reason.
+func quote(s string) string {
+	const most = 60
+	if len(s) > most {
+		return fmt.Sprintf("%q…", s[:most])
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,135 @@
+package tokenizer
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"foretoken/models/gguf"
+)
+
+// vocabDir holds the vocabularies and expected ids of llama.cpp's own tests. It
+// lies beside the repository because it is not this project's to publish.
+const vocabDir = "../../../shared/testdata/vocab"
+
+var vocabNames = []string{"deepseek-coder", "falcon", "gpt-2", "llama-spm", "phi-3", "starcoder"}
+
+var vocabs = map[string]*Tokenizer{}
+
+func loadVocab(t testing.TB, name string) *Tokenizer {
+	t.Helper()
+	if tok := vocabs[name]; tok != nil {
+		return tok
+	}
+	path := filepath.Join(vocabDir, "ggml-vocab-"+name+".gguf")
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("%s is missing", path)
+	}
+	src, err := gguf.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	f, err := gguf.Open(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := New(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vocabs[name] = tok
+	return tok
+}
+
+// vocabCases reads the texts and the ids that llama.cpp gives for them.
+func vocabCases(t testing.TB, name string) (texts []string, ids [][]int32) {
+	t.Helper()
+	base := filepath.Join(vocabDir, "ggml-vocab-"+name+".gguf")
+	in, err := os.ReadFile(base + ".inp")
+	if err != nil {
+		t.Skip(err)
+	}
+	out, err := os.ReadFile(base + ".out")
+	if err != nil {
+		t.Skip(err)
+	}
+	texts = strings.Split(strings.TrimSuffix(string(in), "\n__ggml_vocab_test__\n"), "\n__ggml_vocab_test__\n")
+	for line := range strings.Lines(string(out)) {
+		var row []int32
+		for _, w := range strings.Fields(line) {
+			id, err := strconv.Atoi(w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			row = append(row, int32(id))
+		}
+		ids = append(ids, row)
+	}
+	if len(texts) != len(ids) {
+		t.Fatalf("%d texts, %d lines of ids", len(texts), len(ids))
+	}
+	return texts, ids
+}
+
+func TestVocabularyFiles(t *testing.T) {
+	for _, name := range vocabNames {
+		t.Run(name, func(t *testing.T) {
+			tok := loadVocab(t, name)
+			texts, want := vocabCases(t, name)
+			for i, text := range texts {
+				got := tok.Encode(text, false)
+				if !slices.Equal(got, want[i]) {
+					t.Errorf("%q:\n got %v\nwant %v", text, got, want[i])
+				}
+				if back := tok.Decode(got); back != text {
+					t.Errorf("%q decodes to %q", text, back)
+				}
+				if back := streamed(tok, got); back != text {
+					t.Errorf("%q streams as %q", text, back)
+				}
+			}
+			t.Logf("%d texts give the expected ids", len(texts))
+		})
+	}
+}
+
+func streamed(tok *Tokenizer, ids []int32) string {
+	var b strings.Builder
+	s := tok.NewStream(nil)
+	for _, id := range ids {
+		b.WriteString(s.Push(id))
+	}
+	return b.String() + s.Flush()
+}
+
+func TestSpecialIDs(t *testing.T) {
+	for name, want := range map[string]string{
+		"deepseek-coder": "bos 32013 eos 32014 add true eog [32014 32021]",
+		"falcon":         "bos 11 eos 11 add false eog [11]",
+		"gpt-2":          "bos 50256 eos 50256 add false eog [50256]",
+		"llama-spm":      "bos 1 eos 2 add true eog [2]",
+		"phi-3":          "bos 1 eos 32000 add true eog [2 32000 32007]",
+		"starcoder":      "bos 0 eos 0 add false eog [0 4]",
+	} {
+		t.Run(name, func(t *testing.T) {
+			tok := loadVocab(t, name)
+			bos, _ := tok.BOS()
+			eos, _ := tok.EOS()
+			var eog []int32
+			for id := range int32(tok.VocabSize()) {
+				if tok.EOG(id) {
+					eog = append(eog, id)
+				}
+			}
+			got := fmt.Sprintf("bos %d eos %d add %t eog %v", bos, eos, tok.AddBOS(), eog)
+			if got != want {
+				t.Errorf("got %s, want %s", got, want)
+			}
+		})
+	}
+}
