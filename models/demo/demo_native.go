@@ -1,0 +1,22 @@
+//go:build !js
+
+package demo
+
+import (
+	_ "embed"
+
+	"foretoken/models/gguf"
+)
+
+//go:embed target-q8_0.gguf
+var target []byte
+
+//go:embed draft-q8_0.gguf
+var draft []byte
+
+// Target is the model whose text is produced: 2.4 million parameters, Q8_0.
+func Target() gguf.Source { return gguf.FromBytes(TargetName, target) }
+
+// Draft is the model that proposes: 0.4 million parameters, Q8_0, with the
+// target's vocabulary.
+func Draft() gguf.Source { return gguf.FromBytes(DraftName, draft) }
