@@ -1,0 +1,72 @@
+package spec
+
+import "context"
+
+// MaxPending is how many pending tokens a DraftModel takes in one DraftRequest or
+// DraftSampled. A draft that lags further behind is prefilled first.
+const MaxPending = 8
+
+// Budget is what a round may spend on drafting.
+type Budget struct {
+	Levels int // levels of tokens, so the greatest depth of a node; 0: decode plainly
+	Width  int // k: candidates per beam and beams per level; 1 for chains
+	Nodes  int // N: nodes the target verifies, the root included
+}
+
+// drafts tells whether there is anything to draft.
+func (b Budget) drafts() bool { return b.Levels > 0 && b.Nodes > 1 }
+
+// Draft is a proposal. It is valid until the session's next call.
+type Draft struct {
+	Tree *Tree // at least the root
+	// Levels are what the tree was built of, where the drafter works by levels.
+	Levels []Level
+	// Sampler drew the tree, a chain, token by token from its own distribution; nil
+	// for every tree whose tokens were chosen in another way.
+	Sampler SamplingDraft
+}
+
+// Drafter proposes continuations for the target to verify. It belongs to a
+// pair of models; what belongs to a request lives in a DraftSession.
+type Drafter interface {
+	// Begin starts a request, prefilling the draft model with all of prompt but its
+	// last token. progress, when not nil, is called with how many tokens
+	// are done.
+	Begin(ctx context.Context, prompt []int32, s Sampling, progress func(done int)) (DraftSession, error)
+}
+
+// DraftSession drafts for one request.
+type DraftSession interface {
+	// Propose drafts what may follow the last token of seq, which holds all
+	// committed tokens. The tree keeps within the budget. seq grows from
+	// call to call, by more than one token when rounds passed without a proposal.
+	Propose(ctx context.Context, seq []int32, b Budget) (*Draft, error)
+	// Commit tells which nodes of the last proposal joined the target's sequence:
+	// path, root first, holds all that were committed but for the last
+	// committed token, as in Target.Commit. It follows every Propose whose
+	// round was committed.
+	Commit(path []int32) error
+}
+
+// None never drafts: plain decoding.
+type None struct{}
+
+var _ Drafter = None{}
+
+// Begin does nothing.
+func (None) Begin(context.Context, []int32, Sampling, func(int)) (DraftSession, error) {
+	return &noneSession{}, nil
+}
+
+type noneSession struct {
+	tree  Tree
+	draft Draft
+}
+
+func (n *noneSession) Propose(_ context.Context, seq []int32, _ Budget) (*Draft, error) {
+	n.tree.Reset(seq[len(seq)-1])
+	n.draft = Draft{Tree: &n.tree}
+	return &n.draft, nil
+}
+
+func (n *noneSession) Commit([]int32) error { return nil }

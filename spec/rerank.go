@@ -1,0 +1,153 @@
+package spec
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Builder makes token trees of drafted levels and remembers which beams of the
+// draft its nodes are. Its memory is reused from one tree to the next.
+type Builder struct {
+	tree   Tree
+	values []float32 // V of every candidate, levels one after the other
+	parent []int32   // the candidate each was proposed by, -1 for the root
+	beam   []int32   // its place among the beams of its level, -1: none, or never consumed
+	order  []int32   // candidates in order of choice
+	node   []int32   // the node each became, -1: none
+	source []int32   // the candidate of each node, -1 for the root
+	beams  []int32
+}
+
+// Build chooses the nodes-1 best candidates of all levels by V, the sum of ln q
+// along the path, and makes a tree of them under root (Li et al., "EAGLE-2:
+// Faster Inference of Language Models with Dynamic Draft Trees", §4.2). nodes
+// counts the root. Ties go to the lower index: to the earlier level, then to
+// the earlier candidate, so that a parent goes before its children, whose V is
+// at most its own (a positive or undefined ln q is taken as 0 and as -Inf).
+// Candidates of probability zero are never chosen, and of siblings with the same
+// token only the first is.
+//
+// The tree is in order of candidates and valid until the next call. Levels
+// that contradict themselves are an error.
+func (b *Builder) Build(root int32, levels []Level, nodes int) (*Tree, error) {
+	b.tree.Reset(root)
+	b.source = append(b.source[:0], -1)
+	if err := b.flatten(levels); err != nil {
+		return nil, err
+	}
+	b.order = b.order[:0]
+	for i, v := range b.values {
+		if !math.IsInf(float64(v), -1) {
+			b.order = append(b.order, int32(i))
+		}
+	}
+	if keep := max(nodes-1, 0); len(b.order) > keep {
+		slices.SortFunc(b.order, func(x, y int32) int {
+			if vx, vy := b.values[x], b.values[y]; vx != vy {
+				if vx > vy {
+					return -1
+				}
+				return 1
+			}
+			return int(x - y)
+		})
+		b.order = b.order[:keep]
+		slices.Sort(b.order)
+	}
+	b.node = b.node[:0]
+	for range b.values {
+		b.node = append(b.node, -1)
+	}
+	level, first := 0, int32(0)
+	for _, c := range b.order {
+		for c-first >= int32(len(levels[level].Candidates)) {
+			first += int32(len(levels[level].Candidates))
+			level++
+		}
+		under := int32(0)
+		if b.parent[c] >= 0 {
+			under = b.node[b.parent[c]]
+		}
+		b.node[c] = b.tree.Add(under, levels[level].Candidates[c-first].Token, b.values[c])
+		b.source = append(b.source, c)
+	}
+	return &b.tree, nil
+}
+
+// flatten checks the levels and fills values, parent and beam.
+func (b *Builder) flatten(levels []Level) error {
+	b.values, b.parent, b.beam = b.values[:0], b.parent[:0], b.beam[:0]
+	above := 0 // index of the first candidate of the level above
+	for d := range levels {
+		first, l := len(b.values), &levels[d]
+		last := int32(0)
+		for i, c := range l.Candidates {
+			from := int32(-1)
+			value := float32(0)
+			switch {
+			case c.Beam < last:
+				return fmt.Errorf("spec: level %d of the draft is not grouped by beam at candidate %d", d, i)
+			case d == 0 && c.Beam != 0:
+				return fmt.Errorf("spec: candidate %d of the draft's first level names beam %d", i, c.Beam)
+			case d > 0:
+				if beams := levels[d-1].Beams; int(c.Beam) >= len(beams) {
+					return fmt.Errorf("spec: candidate %d of level %d names beam %d of %d", i, d, c.Beam, len(beams))
+				}
+				from = int32(above) + levels[d-1].Beams[c.Beam]
+				value = b.values[from]
+			}
+			last = c.Beam
+			value += min(c.LogQ, 0)
+			if math.IsNaN(float64(value)) || repeated(l.Candidates, i) {
+				value = float32(math.Inf(-1))
+			}
+			b.values = append(b.values, value)
+			b.parent = append(b.parent, from)
+			b.beam = append(b.beam, -1)
+		}
+		for i, c := range l.Beams {
+			if c < 0 || int(c) >= len(l.Candidates) {
+				return fmt.Errorf("spec: beam %d of level %d is candidate %d of %d", i, d, c, len(l.Candidates))
+			}
+			if b.beam[first+int(c)] >= 0 {
+				return fmt.Errorf("spec: beams %d and %d of level %d are the same candidate", b.beam[first+int(c)], i, d)
+			}
+			b.beam[first+int(c)] = int32(i)
+		}
+		if d == len(levels)-1 {
+			// No pass followed the last level, so the draft consumed none of it.
+			for i := first; i < len(b.beam); i++ {
+				b.beam[i] = -1
+			}
+		}
+		above = first
+	}
+	return nil
+}
+
+// repeated tells whether an earlier candidate of the same beam has the token of
+// candidate i.
+func repeated(candidates []Candidate, i int) bool {
+	for j := i - 1; j >= 0 && candidates[j].Beam == candidates[i].Beam; j-- {
+		if candidates[j].Token == candidates[i].Token {
+			return true
+		}
+	}
+	return false
+}
+
+// Beams gives, for an accepted path of the last tree (root first), what
+// DraftModel.Commit takes: the beams that its nodes are, as far down as the draft
+// consumed them. It is valid until the next call.
+func (b *Builder) Beams(path []int32) []int32 {
+	b.beams = b.beams[:0]
+	for _, n := range path[1:] {
+		beam := b.beam[b.source[n]]
+		if beam < 0 {
+			break
+		}
+		b.beams = append(b.beams, beam)
+	}
+	return b.beams
+}

@@ -1,0 +1,217 @@
+package spec
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Stats counts one request, or several after Add. Counters are plain sums, so
+// requests of any length merge; rates are derived by the methods, and by
+// MarshalJSON, which writes them beside the counters.
+type Stats struct {
+	Requests     int `json:"requests"`
+	PromptTokens int `json:"prompt_tokens"`
+	OutputTokens int `json:"output_tokens"` // committed after the prompt, an end-of-sequence id included
+	Prefilled    int `json:"prefilled"`     // prompt tokens the target consumed before the first round
+
+	Rounds int `json:"rounds"`
+	Calls  int `json:"calls"`           // target passes of the rounds; prefill is not among them
+	Nodes  int `json:"tokens_verified"` // rows of those passes, roots included: plain decoding has one a call
+
+	// Drafted counts judged drafted nodes and Accepted those of them that were
+	// committed, Relaxed ones included; see Event.Judged.
+	Drafted   int `json:"drafted"`
+	Accepted  int `json:"accepted"`
+	Relaxed   int `json:"relaxed"`
+	Corrected int `json:"corrected"`
+	Bonus     int `json:"bonus"`
+	Plain     int `json:"plain"`
+
+	// Element i is about depth i+1: rounds that drafted to that depth (judged
+	// there) and rounds that accepted a node of it.
+	DepthDrafted  []int `json:"depth_drafted"`
+	DepthAccepted []int `json:"depth_accepted"`
+
+	Prefill  time.Duration `json:"prefill_ns"` // both models
+	Draft    time.Duration `json:"draft_ns"`
+	Verify   time.Duration `json:"verify_ns"`
+	Readback time.Duration `json:"readback_ns"` // a part of Draft and Verify
+	Host     time.Duration `json:"host_ns"`
+	Emit     time.Duration `json:"emit_ns"`   // in the function that receives the events, the last call excepted
+	Decode   time.Duration `json:"decode_ns"` // from the end of prefill to the last token: Draft + Verify + Host + Emit
+	First    time.Duration `json:"ttft_ns"`   // start of the request to the first committed token, summed over requests
+	Started  int           `json:"started"`   // requests that produced a token
+
+	Finish Finish `json:"finish,omitempty"` // of the last request
+}
+
+// Add merges another request's counts.
+func (s *Stats) Add(o *Stats) {
+	s.Requests += o.Requests
+	s.PromptTokens += o.PromptTokens
+	s.OutputTokens += o.OutputTokens
+	s.Prefilled += o.Prefilled
+	s.Rounds += o.Rounds
+	s.Calls += o.Calls
+	s.Nodes += o.Nodes
+	s.Drafted += o.Drafted
+	s.Accepted += o.Accepted
+	s.Relaxed += o.Relaxed
+	s.Corrected += o.Corrected
+	s.Bonus += o.Bonus
+	s.Plain += o.Plain
+	s.DepthDrafted = addEach(s.DepthDrafted, o.DepthDrafted)
+	s.DepthAccepted = addEach(s.DepthAccepted, o.DepthAccepted)
+	s.Prefill += o.Prefill
+	s.Draft += o.Draft
+	s.Verify += o.Verify
+	s.Readback += o.Readback
+	s.Host += o.Host
+	s.Emit += o.Emit
+	s.Decode += o.Decode
+	s.First += o.First
+	s.Started += o.Started
+	s.Finish = o.Finish
+}
+
+func addEach(dst, src []int) []int {
+	for len(dst) < len(src) {
+		dst = append(dst, 0)
+	}
+	for i, n := range src {
+		dst[i] += n
+	}
+	return dst
+}
+
+// Clone returns a copy that shares nothing with s.
+func (s *Stats) Clone() Stats {
+	c := *s
+	c.DepthDrafted = append([]int(nil), s.DepthDrafted...)
+	c.DepthAccepted = append([]int(nil), s.DepthAccepted...)
+	return c
+}
+
+// count takes in a round that committed e.Tokens.
+func (s *Stats) count(e *Event) {
+	s.Rounds++
+	s.Calls++
+	s.OutputTokens += len(e.Tokens)
+	s.Nodes += e.Tree.Len()
+	for _, o := range e.Origins {
+		switch o {
+		case Plain:
+			s.Plain++
+		case Accepted:
+			s.Accepted++
+		case Relaxed:
+			s.Accepted++
+			s.Relaxed++
+		case Corrected:
+			s.Corrected++
+		case Bonus:
+			s.Bonus++
+		}
+	}
+	for len(s.DepthDrafted) < e.Judged {
+		s.DepthDrafted = append(s.DepthDrafted, 0)
+		s.DepthAccepted = append(s.DepthAccepted, 0)
+	}
+	for i := range e.Judged {
+		s.DepthDrafted[i]++
+	}
+	for i := 1; i < len(e.Path); i++ {
+		s.DepthAccepted[i-1]++
+	}
+	for _, d := range e.Tree.Depths[1:] {
+		if int(d) <= e.Judged {
+			s.Drafted++
+		}
+	}
+	s.Draft += e.Draft
+	s.Verify += e.Verify
+	s.Readback += e.Readback
+	s.Host += e.Host
+}
+
+// AcceptedLength is τ with the bonus token: committed tokens per target pass.
+// Plain decoding has 1.
+func (s *Stats) AcceptedLength() float64 { return ratio(s.OutputTokens, s.Calls) }
+
+// DraftAcceptance is accepted over drafted tokens. In a tree most nodes cannot
+// be accepted, so it compares only drafts of one shape.
+func (s *Stats) DraftAcceptance() float64 { return ratio(s.Accepted, s.Drafted) }
+
+// DepthAcceptance is, per depth from 1, the rounds that accepted a node of that depth
+// over the rounds that drafted so deep.
+func (s *Stats) DepthAcceptance() []float64 {
+	rates := make([]float64, len(s.DepthDrafted))
+	for i := range rates {
+		rates[i] = ratio(s.DepthAccepted[i], s.DepthDrafted[i])
+	}
+	return rates
+}
+
+// PrefillSpeed is prompt tokens a second, both models' prefill in the time.
+func (s *Stats) PrefillSpeed() float64 { return perSecond(s.Prefilled, s.Prefill) }
+
+// DecodeSpeed is output tokens a second after prefill.
+func (s *Stats) DecodeSpeed() float64 { return perSecond(s.OutputTokens, s.Decode) }
+
+// FirstToken is the mean time from the start of a request to its first token.
+func (s *Stats) FirstToken() time.Duration {
+	if s.Started == 0 {
+		return 0
+	}
+	return s.First / time.Duration(s.Started)
+}
+
+// PerRound is the mean of a summed time over the rounds, in milliseconds.
+func (s *Stats) PerRound(total time.Duration) float64 {
+	if s.Rounds == 0 {
+		return 0
+	}
+	return milliseconds(total) / float64(s.Rounds)
+}
+
+// MarshalJSON writes the counters and, beside them, what is derived of them;
+// times derived are in milliseconds, means per round unless they say otherwise.
+func (s Stats) MarshalJSON() ([]byte, error) {
+	type counters Stats // drops the method, not the fields
+	if s.DepthDrafted == nil {
+		s.DepthDrafted, s.DepthAccepted = []int{}, []int{}
+	}
+	return json.Marshal(struct {
+		counters
+		AcceptedLength  float64   `json:"accepted_length"`
+		DraftAcceptance float64   `json:"draft_acceptance"`
+		DepthAcceptance []float64 `json:"depth_acceptance"`
+		DraftMS         float64   `json:"draft_ms"`
+		VerifyMS        float64   `json:"verify_ms"`
+		ReadbackMS      float64   `json:"readback_ms"`
+		HostMS          float64   `json:"host_ms"`
+		FirstMS         float64   `json:"ttft_ms"`
+		PrefillSpeed    float64   `json:"prefill_tok_s"`
+		DecodeSpeed     float64   `json:"decode_tok_s"`
+	}{
+		counters(s), s.AcceptedLength(), s.DraftAcceptance(), s.DepthAcceptance(),
+		s.PerRound(s.Draft), s.PerRound(s.Verify), s.PerRound(s.Readback), s.PerRound(s.Host),
+		milliseconds(s.FirstToken()), s.PrefillSpeed(), s.DecodeSpeed(),
+	})
+}
+
+func ratio(a, b int) float64 {
+	if b == 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}
+
+func perSecond(n int, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return float64(n) / d.Seconds()
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
