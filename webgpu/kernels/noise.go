@@ -1,10 +1,6 @@
 package kernels
 
-import (
-	"math"
-
-	"foretoken/webgpu"
-)
+import "math"
 
 // LowLogit is what NaN and -inf logits count as, and what stands in the place
 // of missing candidates: a value at or below it belongs to no possible token.
@@ -68,15 +64,4 @@ func (p DrawParams) Words() [DrawWords]uint32 {
 		w[7] = 1
 	}
 	return w
-}
-
-// samplingSource is source with the shared text of noise.wgsl in front.
-func samplingSource(file string, access []webgpu.Access, ref func([3]int, []webgpu.Memory), consts ...constant) *webgpu.KernelSource {
-	shared, err := shaders.ReadFile("noise.wgsl")
-	if err != nil {
-		panic("kernels: no shader noise") // embedded, as source says
-	}
-	src := source(file, access, ref, consts...)
-	src.WGSL = string(shared) + src.WGSL
-	return src
 }

@@ -20,6 +20,12 @@ fn expo(d: f32) -> f32 {
     return select(exp(max(d, -80.0)), 0.0, d < -80.0);
 }
 
+// log_rest is ln(1 - exp(e)) for e < 0, by the series where the difference would lose it.
+fn log_rest(e: f32) -> f32 {
+    if (e > -0.01) { return log(-e * (1.0 + e * (0.5 + e * 0.16666667))); }
+    return log(1.0 - expo(e));
+}
+
 // hash is PCG4D; key is (seed low, seed high, position | stream << 28).
 fn hash(key: vec3<u32>, id: u32) -> u32 {
     var x = key.x * 1664525u + 1013904223u;

@@ -3,13 +3,15 @@ package kernels
 import "math"
 
 // noScore is below every score, as NONE in noise.wgsl.
-const noScore = -3e38
+const noScore = float64(float32(-3e38))
 
 // finite reads a logit as noise.wgsl does.
 func finite(z float32) float64 {
 	switch v := float64(z); {
 	case v != v || v < LowLogit:
 		return float64(float32(LowLogit))
+	case v == 0:
+		return 0 // -0 too: equal logits have equal keys
 	case v > -LowLogit:
 		return -float64(float32(LowLogit))
 	default:

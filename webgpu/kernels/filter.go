@@ -1,0 +1,40 @@
+package kernels
+
+import "foretoken/webgpu"
+
+// FilterWords is the length in words of a row's record in Filter's output.
+const FilterWords = 4
+
+// FilterScratch is the size in bytes of Filter's scratch view.
+func FilterScratch(rows int) int { return rows * 256 * 4 }
+
+var filterAccess = []webgpu.Access{webgpu.Constants, webgpu.ReadOnly, webgpu.ReadOnly, webgpu.ReadOnly, webgpu.ReadWrite, webgpu.ReadWrite}
+
+// Filter finds which tokens survive top-k, top-p and min-p and draws among them, in
+// one dispatch. draw holds DrawParams, positions is (rows) u32, scratch has
+// FilterScratch bytes (the grouped family leaves it alone). out is (rows, FilterWords) u32, a record a row:
+//
+//	0 y: the argmax of logit/temperature + Gumbel noise over the kept tokens
+//	1 τ: the threshold on raw logits (f32): kept are those of at least τ
+//	2 the log-sum-exp of logit/temperature over the kept tokens (f32)
+//	3 the argmax of the logits
+//
+// At temperature 0 the filters are idle: y is the argmax (the lowest id among
+// equals), τ the largest logit and the log-sum-exp 0.
+//
+// The filters apply after the temperature, in the order top-k, top-p on what is
+// left renormalised, min-p; ties at a threshold are all kept. Thresholds are
+// found by searching the order-preserving bits of the logits from the top, eight bits a
+// pass over the vocabulary (serial) or two (grouped), so any number of tokens may survive.
+//
+// With one row, out is also a token buffer holding the token drawn. logits,
+// draw and positions must be in other buffers than scratch and out.
+func (r *Recorder) Filter(lanes Lanes, logits Logits, draw, positions, scratch, out View) {
+	params := []uint32{u32(logits.Rows), u32(logits.Vocab), u32(logits.stride())}
+	views := []View{logits.View, draw, positions, scratch, out}
+	if lanes == Serial {
+		r.add(source("noise filter", filterAccess, filterRef), r.groupsFor(logits.Rows, 8), params, views...)
+		return
+	}
+	r.add(source("noise filter_group", filterAccess, filterRef), [3]int{logits.Rows, 1, 1}, params, views...)
+}

@@ -1,0 +1,140 @@
+package kernels
+
+import (
+	"math"
+
+	"foretoken/webgpu"
+)
+
+func scanRef(_ [3]int, b []webgpu.Memory) {
+	p, logits, draw, positions, parts := b[0], b[1].F32(), b[2], b[3], b[4]
+	rows, vocab, stride, seg, segs := int(p[0]), int(p[1]), int(p[2]), int(p[3]), int(p[4])
+	inverse, coupled := fromBits(draw[0]), draw[7]&1 != 0
+	for row := range rows {
+		key := rowKey(draw, draw[3], positions[row])
+		for s := range segs {
+			first := s * seg
+			z := logits[row*stride+first : row*stride+min(first+seg, vocab)]
+			best, bestID := noScore, 0
+			for i, v := range z {
+				if f := finite(v); f > best {
+					best, bestID = f, i
+				}
+			}
+			sum, moment := 0.0, 0.0
+			for _, v := range z {
+				d := finite(v) - best
+				e := math.Exp(d)
+				sum += e
+				moment += d * e
+			}
+			top, topID, topSum := noScore, bestID, 0.0
+			if inverse > 0 {
+				for i, v := range z {
+					scaled := finite(v) * inverse
+					if !coupled && scaled+23 <= top {
+						continue // cannot win with any noise
+					}
+					score := scaled + key.gumbel(uint32(first+i))
+					if score > top {
+						topSum = topSum*math.Exp(top-score) + 1
+						top, topID = score, i
+					} else {
+						topSum += math.Exp(score - top)
+					}
+				}
+			}
+			part := parts[(row*segs+s)*partWords:][:partWords]
+			part[0], part[1] = f32(best), u32(first+bestID)
+			part[2], part[3] = f32(sum), f32(moment)
+			part[4], part[5], part[6] = f32(top), u32(first+topID), f32(topSum)
+			clear(part[8:])
+		}
+	}
+}
+
+func pickRef(_ [3]int, b []webgpu.Memory) {
+	p, logits, draw, positions, parts, out := b[0], b[1].F32(), b[2], b[3], b[4], b[5]
+	rows, vocab, stride, seg, segs, k := int(p[0]), int(p[1]), int(p[2]), int(p[3]), int(p[4]), int(p[5])
+	logProbs := Values(p[6]) == LogProbs
+	inverse := fromBits(draw[0])
+	coupled := inverse > 0 && draw[7]&1 != 0
+	head := 0
+	if coupled {
+		head = 4
+	}
+	for row := range rows {
+		key := rowKey(draw, draw[3], positions[row])
+		in := logits[row*stride:][:vocab]
+		part := func(s int) webgpu.Memory { return parts[(row*segs+s)*partWords:][:partWords] }
+		best, bestID, top, topID := noScore, uint32(0), noScore, uint32(0)
+		for s := range segs {
+			w := part(s)
+			if z := fromBits(w[0]); z > best {
+				best, bestID = z, w[1]
+			}
+			if z := fromBits(w[4]); z > top {
+				top, topID = z, w[5]
+			}
+		}
+		sum, moment, topSum := 0.0, 0.0, 0.0
+		for s := range segs {
+			w := part(s)
+			d := fromBits(w[0]) - best
+			e := math.Exp(d)
+			sum += fromBits(w[2]) * e
+			moment += (fromBits(w[3]) + d*fromBits(w[2])) * e
+			topSum += fromBits(w[6]) * math.Exp(fromBits(w[4])-top)
+		}
+		lse := best + math.Log(sum)
+		record := out[row*SampleWords(k):][:SampleWords(k)]
+		record[0], record[1] = bestID, bestID
+		if inverse > 0 {
+			record[0] = topID
+		}
+		record[2], record[3] = f32(lse), f32(max(math.Log(sum)-moment/sum, 0))
+
+		shift := 0.0
+		if logProbs {
+			shift = lse
+			if coupled {
+				shift = top + math.Log(topSum)
+			}
+		}
+		for i := range k {
+			score, from := noScore, 0
+			for s := range segs {
+				if v := fromBits(part(s)[head]); v > score {
+					score, from = v, s
+				}
+			}
+			if score <= noScore {
+				record[4+i], record[4+k+i] = 0, f32(LowLogit)
+				continue
+			}
+			w, first := part(from), from*seg
+			id := w[head+1]
+			record[4+i], record[4+k+i] = id, f32(score-shift)
+			at := int(id) - first
+			w[8+at/32] |= 1 << (at % 32)
+			score = noScore
+			next := 0
+			for n, z := range in[first:min(first+seg, vocab)] {
+				if w[8+n/32]>>(n%32)&1 != 0 {
+					continue
+				}
+				v := finite(z)
+				if coupled {
+					if v *= inverse; v+23 <= score {
+						continue
+					}
+					v += key.gumbel(uint32(first + n))
+				}
+				if v > score {
+					score, next = v, first+n
+				}
+			}
+			w[head], w[head+1] = f32(score), u32(next)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+// First half of Sample: one thread reduces one segment of a row's vocabulary to
+// a partial. Segments give a real GPU enough threads without a barrier.
+struct Params { rows: u32, vocab: u32, stride: u32, seg: u32, segs: u32, k: u32, values: u32, }
+@group(0) @binding(0) var<uniform> P: Params;
+@group(0) @binding(1) var<storage, read> logits: array<u32>;     // (rows, stride) f32, as bits
+@group(0) @binding(2) var<storage, read> draw: array<u32>;       // DrawParams
+@group(0) @binding(3) var<storage, read> positions: array<u32>;  // (rows)
+// (rows, segs, 16): max z, its id, sum of exp(z - max), sum of (z - max) exp(z - max),
+// max score, its id, sum of exp(score - max), unused, a bit per id that was picked.
+@group(0) @binding(4) var<storage, read_write> parts: array<u32>;
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) gid: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+    let t = gid.x + gid.y * groups.x * 64u;
+    if (t >= P.rows * P.segs) { return; }
+    let row = t / P.segs;
+    let first = (t % P.segs) * P.seg;
+    let end = min(first + P.seg, P.vocab);
+    let base = row * P.stride;
+
+    var best = NONE;
+    var best_id = first;
+    for (var i = first; i < end; i = i + 1u) {
+        let z = finite(logits[base + i]);
+        if (z > best) { best = z; best_id = i; }
+    }
+    var sum = 0.0;
+    var moment = 0.0;
+    for (var i = first; i < end; i = i + 1u) {
+        let d = finite(logits[base + i]) - best;
+        let e = expo(d);
+        sum = sum + e;
+        moment = moment + d * e;
+    }
+
+    let inverse = bitcast<f32>(draw[0]);
+    let coupled = (draw[7] & 1u) != 0u;
+    var top = NONE;
+    var top_id = best_id;
+    var top_sum = 0.0;
+    if (inverse > 0.0) {
+        let key = vec3<u32>(draw[1], draw[2], positions[row] | (draw[3] << 28u));
+        for (var i = first; i < end; i = i + 1u) {
+            let scaled = finite(logits[base + i]) * inverse;
+            // Most ids cannot win even with the largest noise; the sum needs them all.
+            if (coupled || scaled + GMAX > top) {
+                let s = scaled + gumbel(key, i);
+                if (s > top) {
+                    top_sum = top_sum * expo(top - s) + 1.0;
+                    top = s;
+                    top_id = i;
+                } else {
+                    top_sum = top_sum + expo(s - top);
+                }
+            }
+        }
+    }
+
+    let at = t * 16u;
+    parts[at] = bitcast<u32>(best);
+    parts[at + 1u] = best_id;
+    parts[at + 2u] = bitcast<u32>(sum);
+    parts[at + 3u] = bitcast<u32>(moment);
+    parts[at + 4u] = bitcast<u32>(top);
+    parts[at + 5u] = top_id;
+    parts[at + 6u] = bitcast<u32>(top_sum);
+    for (var i = 8u; i < 16u; i = i + 1u) { parts[at + i] = 0u; }
+}
