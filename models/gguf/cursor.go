@@ -50,7 +50,7 @@ func (c *cursor) peek(n int) []byte {
 		return nil
 	}
 	if len(c.buf) < n {
-		want := min(uint64(max(c.chunk, n)), c.left())
+		want := min(uint64(max(len(c.buf)+c.chunk, n)), c.left())
 		c.chunk = min(c.chunk*2, largeRead)
 		next := make([]byte, want)
 		have := copy(next, c.buf)

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -298,8 +299,10 @@ func (f *File) ReadTensor(t *TensorInfo, dst []byte, off int64) error {
 // quote shows a name from a file on one line and within reason.
 func quote(s string) string {
 	const most = 80
-	if len(s) > most {
-		return fmt.Sprintf("%q…", s[:most])
+	q := strconv.Quote(s[:min(len(s), most)])
+	if len(s) > most || len(q) > most+2 {
+		// What was escaped may be cut in the middle: it is only shown.
+		q = q[:min(len(q)-1, most)] + "…\""
 	}
-	return fmt.Sprintf("%q", s)
+	return q
 }

@@ -126,15 +126,15 @@ func (c *cursor) stringArray(v *value) {
 			if part != nil {
 				v.parts = append(v.parts, part)
 			}
-			part = make([]byte, 0, min(max(8+n, partBytes), c.left()))
+			// A short array gets a small part: a file may hold thousands.
+			part = make([]byte, 0, min(max(8+n, min(16*v.count, partBytes)), c.left()))
 		}
 		part = c.appendTo(part, 8+int(n))
 		if c.err != nil {
 			return
 		}
 	}
-	// The last part is cut to size: a file may hold thousands of short arrays.
-	v.parts = append(v.parts, append(make([]byte, 0, len(part)), part...))
+	v.parts = append(v.parts, part)
 }
 
 // appendTo moves n bytes, known to be in the file, to dst, which has room.

@@ -10,6 +10,7 @@ package tokenizer
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -209,8 +210,10 @@ func isPadding(text string) bool {
 // quote shows text from a file on one line and within reason.
 func quote(s string) string {
 	const most = 60
-	if len(s) > most {
-		return fmt.Sprintf("%q…", s[:most])
+	q := strconv.Quote(s[:min(len(s), most)])
+	if len(s) > most || len(q) > most+2 {
+		// What was escaped may be cut in the middle: it is only shown.
+		q = q[:min(len(q)-1, most)] + "…\""
 	}
-	return fmt.Sprintf("%q", s)
+	return q
 }
