@@ -2,5 +2,22 @@
 
 package open
 
+import (
+	"context"
+
+	"foretoken/webgpu"
+	"foretoken/webgpu/native"
+)
+
 // Accelerator is the kind of device that this build drives besides the cpu.
 const Accelerator = "native"
+
+const alias = Accelerator
+
+func accelerator(context.Context) (webgpu.Device, error) {
+	d, err := native.Open(native.Options{})
+	if err != nil {
+		return nil, err // not d: a nil *Device in the interface is not nil
+	}
+	return d, nil
+}

@@ -1,0 +1,197 @@
+package devicetest
+
+import (
+	"fmt"
+	"strings"
+
+	"foretoken/webgpu"
+)
+
+// affine computes y[i] = y[i]·mul + add, with mul and add from a uniform. What
+// it leaves tells in which order the runs and the writes of the uniform came.
+func affine() *webgpu.KernelSource {
+	return &webgpu.KernelSource{
+		Name: "affine", Key: "devicetest/affine",
+		Bindings: []webgpu.Access{webgpu.Constants, webgpu.ReadWrite},
+		WGSL: `struct Params { n: u32, mul: u32, add: u32, pad: u32 }
+@group(0) @binding(0) var<uniform> p: Params;
+@group(0) @binding(1) var<storage, read_write> y: array<u32>;
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+  if (id.x < p.n) { y[id.x] = y[id.x] * p.mul + p.add; }
+}
+`,
+		Reference: func(groups [3]int, b []webgpu.Memory) {
+			n, mul, add := b[0][0], b[0][1], b[0][2]
+			for i := 0; i < min(int(n), 64*groups[0]); i++ {
+				b[1][i] = b[1][i]*mul + add
+			}
+		},
+	}
+}
+
+// accumulate computes y[i] = y[i]·3 + x[i].
+func accumulate() *webgpu.KernelSource {
+	return &webgpu.KernelSource{
+		Name: "accumulate", Key: "devicetest/accumulate",
+		Bindings: []webgpu.Access{webgpu.ReadOnly, webgpu.ReadWrite},
+		WGSL: `@group(0) @binding(0) var<storage, read> x: array<u32>;
+@group(0) @binding(1) var<storage, read_write> y: array<u32>;
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+  if (id.x < arrayLength(&y)) { y[id.x] = y[id.x] * 3u + x[id.x]; }
+}
+`,
+		Reference: func(groups [3]int, b []webgpu.Memory) {
+			for i := 0; i < min(len(b[1]), 64*groups[0]); i++ {
+				b[1][i] = b[1][i]*3 + b[0][i]
+			}
+		},
+	}
+}
+
+// swapHalves has two writable bindings.
+func swapHalves() *webgpu.KernelSource {
+	return &webgpu.KernelSource{
+		Name: "swap", Key: "devicetest/swap",
+		Bindings: []webgpu.Access{webgpu.ReadWrite, webgpu.ReadWrite},
+		WGSL: `@group(0) @binding(0) var<storage, read_write> x: array<u32>;
+@group(0) @binding(1) var<storage, read_write> y: array<u32>;
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+  if (id.x < arrayLength(&x)) {
+    let t = x[id.x];
+    x[id.x] = y[id.x];
+    y[id.x] = t;
+  }
+}
+`,
+		Reference: func(groups [3]int, b []webgpu.Memory) {
+			for i := 0; i < min(len(b[0]), 64*groups[0]); i++ {
+				b[0][i], b[1][i] = b[1][i], b[0][i]
+			}
+		},
+	}
+}
+
+// sum reads two bindings, which may be the same bytes.
+func sum() *webgpu.KernelSource {
+	return &webgpu.KernelSource{
+		Name: "sum", Key: "devicetest/sum",
+		Bindings: []webgpu.Access{webgpu.ReadOnly, webgpu.ReadOnly, webgpu.ReadWrite},
+		WGSL: `@group(0) @binding(0) var<storage, read> a: array<u32>;
+@group(0) @binding(1) var<storage, read> b: array<u32>;
+@group(0) @binding(2) var<storage, read_write> y: array<u32>;
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+  if (id.x < arrayLength(&y)) { y[id.x] = a[id.x] + b[id.x]; }
+}
+`,
+		Reference: func(groups [3]int, b []webgpu.Memory) {
+			for i := 0; i < min(len(b[2]), 64*groups[0]); i++ {
+				b[2][i] = b[0][i] + b[1][i]
+			}
+		},
+	}
+}
+
+// places writes to each workgroup's word where that group is.
+func places() *webgpu.KernelSource {
+	return &webgpu.KernelSource{
+		Name: "places", Key: "devicetest/places",
+		Bindings: []webgpu.Access{webgpu.ReadWrite},
+		WGSL: `@group(0) @binding(0) var<storage, read_write> y: array<u32>;
+@compute @workgroup_size(1)
+fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(num_workgroups) n: vec3<u32>) {
+  y[(g.z * n.y + g.y) * n.x + g.x] = g.x | (g.y << 8u) | (g.z << 16u) | 0x1000000u;
+}
+`,
+		Reference: func(n [3]int, b []webgpu.Memory) {
+			for z := range n[2] {
+				for y := range n[1] {
+					for x := range n[0] {
+						b[0][(z*n[1]+y)*n[0]+x] = uint32(x | y<<8 | z<<16 | 0x1000000)
+					}
+				}
+			}
+		},
+	}
+}
+
+// saxpy computes y[i] = a·x[i] + y[i] in floats.
+func saxpy() *webgpu.KernelSource {
+	return &webgpu.KernelSource{
+		Name: "saxpy", Key: "devicetest/saxpy",
+		Bindings: []webgpu.Access{webgpu.Constants, webgpu.ReadOnly, webgpu.ReadWrite},
+		WGSL: `struct Params { n: u32, a: f32, pad0: u32, pad1: u32 }
+@group(0) @binding(0) var<uniform> p: Params;
+@group(0) @binding(1) var<storage, read> x: array<f32>;
+@group(0) @binding(2) var<storage, read_write> y: array<f32>;
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+  if (id.x < p.n) { y[id.x] = p.a * x[id.x] + y[id.x]; }
+}
+`,
+		Reference: func(groups [3]int, b []webgpu.Memory) {
+			n, a := int(b[0][0]), b[0].F32()[1]
+			x, y := b[1].F32(), b[2].F32()
+			for i := 0; i < min(n, 64*groups[0]); i++ {
+				y[i] = a*x[i] + y[i]
+			}
+		},
+	}
+}
+
+// spin keeps one thread busy for p rounds of a computation that no compiler
+// can shorten, and writes its end.
+func spin() *webgpu.KernelSource {
+	return &webgpu.KernelSource{
+		Name: "spin", Key: "devicetest/spin",
+		Bindings: []webgpu.Access{webgpu.Constants, webgpu.ReadWrite},
+		WGSL: `struct Params { rounds: u32, pad0: u32, pad1: u32, pad2: u32 }
+@group(0) @binding(0) var<uniform> p: Params;
+@group(0) @binding(1) var<storage, read_write> y: array<u32>;
+@compute @workgroup_size(1)
+fn main() {
+  var s = y[0] | 1u;
+  for (var i = 0u; i < p.rounds; i = i + 1u) {
+    s = s ^ (s << 13u);
+    s = s ^ (s >> 17u);
+    s = s ^ (s << 5u);
+  }
+  y[0] = s;
+}
+`,
+		Reference: func(_ [3]int, b []webgpu.Memory) {
+			s := b[1][0] | 1
+			for range b[0][0] {
+				s ^= s << 13
+				s ^= s >> 17
+				s ^= s << 5
+			}
+			b[1][0] = s
+		},
+	}
+}
+
+// wide has n storage bindings and sums their first words into the last.
+func wide(n int) *webgpu.KernelSource {
+	src := &webgpu.KernelSource{Name: "wide", Key: fmt.Sprintf("devicetest/wide/%d", n)}
+	var decl, add strings.Builder
+	for i := range n - 1 {
+		fmt.Fprintf(&decl, "@group(0) @binding(%d) var<storage, read> x%d: array<u32>;\n", i, i)
+		fmt.Fprintf(&add, " + x%d[0]", i)
+		src.Bindings = append(src.Bindings, webgpu.ReadOnly)
+	}
+	src.Bindings = append(src.Bindings, webgpu.ReadWrite)
+	src.WGSL = fmt.Sprintf("%s@group(0) @binding(%d) var<storage, read_write> y: array<u32>;\n@compute @workgroup_size(1)\nfn main() { y[0] = 0u%s; }\n",
+		decl.String(), n-1, add.String())
+	src.Reference = func(_ [3]int, b []webgpu.Memory) {
+		s := uint32(0)
+		for _, x := range b[:n-1] {
+			s += x[0]
+		}
+		b[n-1][0] = s
+	}
+	return src
+}

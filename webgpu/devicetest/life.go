@@ -1,0 +1,176 @@
+package devicetest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"foretoken/webgpu"
+)
+
+// testSteadyState counts what a hundred rounds of write, run and read create.
+func testSteadyState(t *testing.T, dev webgpu.Device) {
+	h := h{t, dev}
+	const n = 256
+	params := h.buffer("params", 16, webgpu.Uniform)
+	x, y := h.buffer("x", 4*n, webgpu.Storage), h.buffer("y", 4*n, webgpu.Storage)
+	a := h.program("affine", webgpu.Dispatch{Kernel: h.kernel(affine()), Bindings: []webgpu.Binding{{Buffer: params}, {Buffer: y}}, Groups: [3]int{4, 1, 1}})
+	b := h.program("accumulate", webgpu.Dispatch{Kernel: h.kernel(accumulate()), Bindings: []webgpu.Binding{{Buffer: x}, {Buffer: y}}, Groups: [3]int{4, 1, 1}})
+	want := uint32(0)
+	round := func(i uint32) {
+		h.write(params, 0, n, i, 1)
+		h.write(x, 4*(n-1), i)
+		got := h.read(y, 4*(n-1), 1, a, b)
+		want = (want*i+1)*3 + i
+		equal(t, "round", got, []uint32{want})
+	}
+	for i := range uint32(3) { // the first rounds may size buffers
+		round(i)
+	}
+	before := dev.Counters()
+	start := time.Now()
+	const rounds = 100
+	for i := range uint32(rounds) {
+		round(i)
+	}
+	took := time.Since(start)
+	after := dev.Counters()
+	if after.Buffers != before.Buffers || after.Kernels != before.Kernels || after.Programs != before.Programs {
+		t.Errorf("created while running: before %+v, after %+v", before, after)
+	}
+	if s, r := after.Submits-before.Submits, after.Reads-before.Reads; s != rounds || r != rounds {
+		t.Errorf("%d rounds took %d submits and %d reads", rounds, s, r)
+	}
+	if w, r := after.BytesWritten-before.BytesWritten, after.BytesRead-before.BytesRead; w != rounds*16 || r != rounds*4 {
+		t.Errorf("%d rounds wrote %d and read %d bytes", rounds, w, r)
+	}
+	t.Logf("a round of two writes, two programs and a read takes %v, of which %v waiting",
+		took/rounds, (after.ReadWait-before.ReadWait)/rounds)
+}
+
+// afterDestroy checks every call on a destroyed device.
+func afterDestroy(t *testing.T, dev webgpu.Device, b webgpu.Buffer, k webgpu.Kernel, p webgpu.Program) {
+	t.Helper()
+	lost(t, "Lost", dev.Lost())
+	_, err := dev.NewBuffer("late", 4, webgpu.Storage)
+	lost(t, "NewBuffer", err)
+	_, err = dev.NewKernel(affine())
+	lost(t, "NewKernel", err)
+	_, err = webgpu.CompileAll(dev, []*webgpu.KernelSource{sum(), saxpy()})
+	lost(t, "CompileAll", err)
+	_, err = dev.NewProgram("late", []webgpu.Dispatch{{Kernel: k}})
+	lost(t, "NewProgram", err)
+	lost(t, "Write", dev.Write(b, 0, make([]byte, 4)))
+	lost(t, "Run", dev.Run([]webgpu.Program{p}))
+	lost(t, "Run with a read", dev.Run([]webgpu.Program{p}, webgpu.Region{Buffer: b, Dst: make([]byte, 4)}))
+	dev.FreeProgram(p)
+	dev.FreeBuffer(b)
+	dev.Counters()
+	dev.Info()
+	dev.Destroy()
+}
+
+func testDestroyedIdle(t *testing.T, dev webgpu.Device) {
+	h := h{t, dev}
+	params, y := h.buffer("params", 16, webgpu.Uniform), h.words("y", 1)
+	k := h.kernel(affine())
+	p := h.program("affine", webgpu.Dispatch{Kernel: k, Bindings: []webgpu.Binding{{Buffer: params}, {Buffer: y}}, Groups: [3]int{1, 1, 1}})
+	h.run(p)
+	h.write(params, 0, 1, 1, 1) // a write that never gets its run
+	dev.Destroy()
+	afterDestroy(t, dev, y, k, p)
+}
+
+// testDestroyedInMidRun destroys the device from another goroutine while a run
+// of a few seconds is on its way.
+func testDestroyedInMidRun(t *testing.T, dev webgpu.Device) {
+	h := h{t, dev}
+	params, y := h.buffer("params", 16, webgpu.Uniform), h.words("y", 1)
+	k := h.kernel(spin())
+	one := webgpu.Dispatch{Kernel: k, Bindings: []webgpu.Binding{{Buffer: params}, {Buffer: y}}, Groups: [3]int{1, 1, 1}}
+
+	const target = 3 * time.Second
+	long := h.program("long", h.busy(params, y, one, target)...)
+
+	start := time.Now()
+	go func() {
+		time.Sleep(target / 10)
+		dev.Destroy()
+	}()
+	done := make(chan error, 1)
+	go func() { done <- dev.Run([]webgpu.Program{long}, webgpu.Region{Buffer: y, Dst: make([]byte, 4)}) }()
+	select {
+	case err := <-done:
+		t.Logf("Run returned %v after its start: %v", time.Since(start), err)
+		if !errors.Is(err, webgpu.ErrDeviceLost) {
+			t.Fatalf("Run in which the device was destroyed: %v, want %v", err, webgpu.ErrDeviceLost)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("Run hangs on a destroyed device")
+	}
+	afterDestroy(t, dev, y, k, long)
+}
+
+// busy returns dispatches of one, a spin, that take about as long as asked.
+func (h h) busy(params, y webgpu.Buffer, one webgpu.Dispatch, long time.Duration) []webgpu.Dispatch {
+	h.t.Helper()
+	// Find out how many rounds make a dispatch of about 50 ms. Many short ones
+	// and not a single long one, which drivers take for a hang and kill.
+	single := h.program("single", one)
+	rounds, took := uint32(1<<12), time.Duration(0)
+	for ; rounds < 1<<30; rounds *= 2 {
+		h.write(params, 0, rounds)
+		start := time.Now()
+		h.read(y, 0, 1, single)
+		if took = time.Since(start); took > 50*time.Millisecond {
+			break
+		}
+	}
+	dispatches := make([]webgpu.Dispatch, 1+long/took)
+	for i := range dispatches {
+		dispatches[i] = one
+	}
+	h.t.Logf("%d dispatches of %v", len(dispatches), took)
+	return dispatches
+}
+
+// Timeout tests a device whose open takes how long a call may wait: a run that
+// takes longer must fail in time with ErrTimeout, and the device must work
+// again once it has caught up.
+func Timeout(t *testing.T, open func(t *testing.T, patience time.Duration) webgpu.Device) {
+	const patience = 400 * time.Millisecond
+	dev := open(t, patience)
+	h := h{t, dev}
+	params, y := h.buffer("params", 16, webgpu.Uniform), h.words("y", 1)
+	k := h.kernel(spin())
+	long := h.program("long", h.busy(params, y, webgpu.Dispatch{Kernel: k,
+		Bindings: []webgpu.Binding{{Buffer: params}, {Buffer: y}}, Groups: [3]int{1, 1, 1}}, 3*patience)...)
+	start := time.Now()
+	dst := make([]byte, 4)
+	err := dev.Run([]webgpu.Program{long}, webgpu.Region{Buffer: y, Dst: dst})
+	t.Logf("after %v: %v", time.Since(start), err)
+	if !errors.Is(err, webgpu.ErrTimeout) {
+		t.Fatalf("Run: %v, want %v", err, webgpu.ErrTimeout)
+	}
+	if err := dev.Lost(); err != nil {
+		t.Fatalf("a run that takes long lost the device: %v", err)
+	}
+	z := webgpu.Buffer(0)
+	for deadline := time.Now().Add(10 * time.Second); z == 0; {
+		if z, err = dev.NewBuffer("z", 4, webgpu.Storage); err != nil && time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		h.write(z, 0, 123)
+		got := make([]uint32, 1)
+		err := dev.Run(nil, webgpu.Region{Buffer: z, Dst: webgpu.U32Bytes(got)})
+		if err == nil {
+			equal(t, "after the timeout", got, []uint32{123})
+			return
+		}
+		if !errors.Is(err, webgpu.ErrTimeout) || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+//go:build !js
+
+package native
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rajveermalviya/go-webgpu/wgpu"
+
+	"foretoken/webgpu"
+)
+
+// quiet turns off what the library and the drivers would print on standard
+// error: what matters comes back as errors, and drivers that are merely absent
+// are not worth a line. Without a desktop session Mesa's layer that asks the
+// desktop for the preferred GPU complains once for every look at the adapters,
+// and has nobody to ask, so it is left out.
+var quiet = sync.OnceFunc(func() {
+	wgpu.SetLogLevel(wgpu.LogLevel_Off)
+	if os.Getenv("XDG_RUNTIME_DIR") == "" {
+		os.Setenv("NODEVICE_SELECT", "1")
+	}
+})
+
+// Adapters lists what Open could open, best first. Features are empty: they
+// are those of an open device.
+func Adapters() ([]webgpu.Info, error) {
+	quiet()
+	instance := newInstance()
+	defer instance.Release()
+	found := enumerate(instance)
+	infos := make([]webgpu.Info, len(found))
+	for i, a := range found {
+		infos[i] = describe(a.GetProperties(), adapterLimits(a))
+		a.Release()
+	}
+	return infos, nil
+}
+
+func newInstance() *wgpu.Instance {
+	return wgpu.CreateInstance(&wgpu.InstanceDescriptor{Backends: wgpu.InstanceBackend_Primary})
+}
+
+// enumerate returns the adapters that compute, the fastest kind first.
+func enumerate(instance *wgpu.Instance) []*wgpu.Adapter {
+	found := instance.EnumerateAdapters(&wgpu.InstanceEnumerateAdapterOptons{Backends: wgpu.InstanceBackend_Primary})
+	slices.SortStableFunc(found, func(a, b *wgpu.Adapter) int {
+		return cmp.Compare(rank(a.GetProperties().AdapterType), rank(b.GetProperties().AdapterType))
+	})
+	return found
+}
+
+func rank(t wgpu.AdapterType) int {
+	switch t {
+	case wgpu.AdapterType_DiscreteGPU:
+		return 0
+	case wgpu.AdapterType_IntegratedGPU:
+		return 1
+	case wgpu.AdapterType_CPU:
+		return 3
+	}
+	return 2
+}
+
+// pick takes the first adapter whose name contains want, and releases the rest.
+func pick(found []*wgpu.Adapter, want string) (*wgpu.Adapter, error) {
+	var picked *wgpu.Adapter
+	var names []string
+	for _, a := range found {
+		name := a.GetProperties().Name
+		if picked == nil && strings.Contains(strings.ToLower(name), strings.ToLower(want)) {
+			picked = a
+			continue
+		}
+		names = append(names, name)
+		a.Release()
+	}
+	switch {
+	case picked != nil:
+		return picked, nil
+	case len(names) == 0:
+		return nil, fmt.Errorf("native: %w: no Vulkan, Metal or Direct3D 12 driver was found", webgpu.ErrUnavailable)
+	}
+	return nil, fmt.Errorf("native: %w: no adapter is named like %q; there are: %s", webgpu.ErrUnavailable, want, strings.Join(names, "; "))
+}
+
+// adapterLimits are the most that a device on the adapter can be opened with,
+// of the limits the contract knows.
+func adapterLimits(a *wgpu.Adapter) webgpu.Limits {
+	l := a.GetLimits().Limits
+	out := webgpu.DefaultLimits()
+	raise := func(limit *int, offered uint64) {
+		// Sizes stay below 2 GiB, the most that 32-bit shader indices and the
+		// drivers' own arithmetic are safe with.
+		if offered > 1<<31-4 {
+			offered = 1<<31 - 4
+		}
+		*limit = max(*limit, int(offered))
+	}
+	raise(&out.MaxBindingSize, l.MaxStorageBufferBindingSize&^3)
+	raise(&out.MaxBufferSize, l.MaxBufferSize&^3)
+	raise(&out.MaxStorageBuffers, uint64(l.MaxStorageBuffersPerShaderStage))
+	raise(&out.MaxWorkgroupStorage, uint64(l.MaxComputeWorkgroupStorageSize))
+	raise(&out.MaxWorkgroupInvocations, uint64(min(l.MaxComputeInvocationsPerWorkgroup, l.MaxComputeWorkgroupSizeX, l.MaxComputeWorkgroupSizeY)))
+	raise(&out.MaxWorkgroupsPerDim, uint64(l.MaxComputeWorkgroupsPerDimension))
+	return out
+}
+
+func describe(p wgpu.AdapterProperties, limits webgpu.Limits) webgpu.Info {
+	driver := p.BackendType.String()
+	if p.DriverDescription != "" {
+		driver += ", " + p.DriverDescription
+	}
+	return webgpu.Info{
+		Backend:      "native",
+		Adapter:      p.Name,
+		Vendor:       p.VendorName,
+		Architecture: p.Architecture,
+		Driver:       driver,
+		Software:     p.AdapterType == wgpu.AdapterType_CPU,
+		Limits:       limits,
+	}
+}

@@ -1,0 +1,36 @@
+// Package open picks a device for the build at hand: WebGPU through JavaScript
+// where Go is WebAssembly, wgpu-native elsewhere, the cpu device on both.
+package open
+
+import (
+	"context"
+	"fmt"
+
+	"foretoken/webgpu"
+	"foretoken/webgpu/cpu"
+)
+
+// Device opens a device of a kind: "cpu", Accelerator (in a browser also
+// "webgpu"), or "auto" (also ""), which takes the accelerator if there is one
+// and the cpu device if not. The note is empty, or says in plain words why auto
+// fell back.
+func Device(ctx context.Context, kind string) (dev webgpu.Device, note string, err error) {
+	switch kind {
+	case "cpu":
+		return cpu.Open(), "", nil
+	case "auto", "":
+		dev, err := accelerator(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, "", ctx.Err()
+			}
+			return cpu.Open(), err.Error(), nil
+		}
+		return dev, "", nil
+	}
+	if kind == Accelerator || kind == alias {
+		dev, err := accelerator(ctx)
+		return dev, "", err
+	}
+	return nil, "", fmt.Errorf("open: unknown device %q: want auto, %s or cpu", kind, Accelerator)
+}

@@ -1,0 +1,45 @@
+package open
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"foretoken/webgpu"
+)
+
+func TestDevice(t *testing.T) {
+	ctx := context.Background()
+	cpu, note, err := Device(ctx, "cpu")
+	if err != nil || note != "" || cpu.Info().Backend != "cpu" {
+		t.Fatalf("cpu: %v, note %q, %v", cpu, note, err)
+	}
+	cpu.Destroy()
+
+	_, _, err = Device(ctx, "abacus")
+	if err == nil || !strings.Contains(err.Error(), "abacus") || !strings.Contains(err.Error(), Accelerator) {
+		t.Errorf("an unknown kind: %v", err)
+	}
+
+	want, _, missing := Device(ctx, Accelerator)
+	if missing != nil {
+		if want != nil || !errors.Is(missing, webgpu.ErrUnavailable) {
+			t.Fatalf("%s: %v, %v", Accelerator, want, missing)
+		}
+	} else {
+		defer want.Destroy()
+		if b := want.Info().Backend; b != Accelerator {
+			t.Errorf("%s opened a device of backend %s", Accelerator, b)
+		}
+	}
+	auto, note, err := Device(ctx, "auto")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer auto.Destroy()
+	if fellBack := auto.Info().Backend == "cpu"; fellBack != (missing != nil) || fellBack != (note != "") {
+		t.Errorf("auto opened %s with note %q, while %s gives: %v", auto.Info().Backend, note, Accelerator, missing)
+	}
+	t.Logf("auto: %s (%s), note %q", auto.Info().Backend, auto.Info().Adapter, note)
+}
