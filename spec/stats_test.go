@@ -1,0 +1,232 @@
+package spec
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+)
+
+// act is one round as a test writes it down.
+type act struct {
+	tokens, parents []int32 // of the tree, the root's left out; nil: no draft
+	path            []int32
+	relaxed         []bool
+	next            int32
+}
+
+// play is drafter, session, verifier, policy and target at once. It gives the rounds
+// it is told to, and moves the clock by known amounts.
+type play struct {
+	acts    []act
+	at      int // of the round under way
+	now     time.Time
+	held    int // tokens in the target's cache
+	tree    Tree
+	target  [][]int32 // paths committed
+	session [][]int32
+	shown   []Finish
+}
+
+func (p *play) pass(ms int)      { p.now = p.now.Add(time.Duration(ms) * time.Millisecond) }
+func (p *play) clock() time.Time { return p.now }
+
+func (p *play) Limits() Limits { return Limits{Context: 100, MaxRows: 64, Vocab: 10} }
+func (p *play) Reset()         { p.held = 0 }
+func (p *play) Len() int       { return p.held }
+func (p *play) Prefill(_ context.Context, t []int32, _ func(int)) error {
+	p.held += len(t)
+	p.pass(10)
+	return nil
+}
+
+func (p *play) Begin(context.Context, []int32, Sampling, func(int)) (DraftSession, error) {
+	p.pass(4)
+	return playSession{p}, nil
+}
+
+func (p *play) Plan(free Budget) Budget {
+	if p.acts[p.at].tokens == nil {
+		return Budget{}
+	}
+	return free
+}
+
+func (p *play) Observe(e *Event) { p.at++; p.shown = append(p.shown, e.Finish) }
+
+type playSession struct{ *play }
+
+func (p playSession) Propose(_ context.Context, seq []int32, _ Budget) (*Draft, error) {
+	p.pass(3)
+	p.tree.Reset(seq[len(seq)-1])
+	for i, token := range p.acts[p.at].tokens {
+		p.tree.Add(p.acts[p.at].parents[i], token, 0)
+	}
+	return &Draft{Tree: &p.tree}, nil
+}
+
+func (p playSession) Commit(path []int32) error {
+	p.session = append(p.session, slices.Clone(path))
+	return nil
+}
+
+func (p *play) Verify(context.Context, *Tree, Sampling) ([]NodeOutput, error) { panic("unused") }
+
+type playVerifier struct{ *play }
+
+func (p playVerifier) Verify(context.Context, Target, *Draft, Sampling) (Verdict, error) {
+	p.pass(5)
+	a := p.acts[p.at]
+	return Verdict{Path: a.path, Relaxed: a.relaxed, Next: a.next}, nil
+}
+
+func (p *play) Commit(path []int32) error {
+	p.held += len(path)
+	p.target = append(p.target, slices.Clone(path))
+	return nil
+}
+
+func TestStatsOfRoundsWorkedByHand(t *testing.T) {
+	p := &play{acts: []act{
+		// A chain of three: two accepted, the third replaced.
+		{tokens: []int32{5, 6, 8}, parents: []int32{0, 1, 2}, path: []int32{0, 1, 2}, next: 9},
+		// A tree of two branches, one accepted down to its leaf.
+		{tokens: []int32{1, 2, 3}, parents: []int32{0, 0, 1}, path: []int32{0, 1, 3}, next: 4},
+		{path: []int32{0}, next: 6},
+		// Four accepted, the first of them relaxed, but the second ends the sequence: the rest is unjudged.
+		{tokens: []int32{1, 7, 2, 2}, parents: []int32{0, 1, 2, 3}, path: []int32{0, 1, 2, 3, 4}, relaxed: []bool{false, true, false, false, false}, next: 3},
+	}}
+	g, err := Assemble(p, Parts{Drafter: p, Verifier: playVerifier{p}, Policy: p, Clock: p.clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tokens []int32
+	var origins []Origin
+	var judged []int
+	stats, err := g.Generate(context.Background(), []int32{0, 1, 2, 3}, Options{EOS: []int32{7}, MaxTokens: 40,
+		Cut: func(run []int32) (int, bool) { p.pass(2); return len(run), false },
+	}, func(e *Event) error {
+		tokens, origins, judged = append(tokens, e.Tokens...), append(origins, e.Origins...), append(judged, e.Judged)
+		p.pass(7)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []int32{5, 6, 9, 1, 3, 4, 6, 1, 7}; !slices.Equal(tokens, want) {
+		t.Errorf("tokens %v, want %v", tokens, want)
+	}
+	if want := []Origin{Accepted, Accepted, Corrected, Accepted, Accepted, Bonus, Plain, Relaxed, Accepted}; !slices.Equal(origins, want) {
+		t.Errorf("origins %v, want %v", origins, want)
+	}
+	if want := []int{3, 2, 0, 2}; !slices.Equal(judged, want) {
+		t.Errorf("judged to %v, want %v", judged, want)
+	}
+	if want := [][]int32{{0, 1, 2}, {0, 1, 3}, {0}, {0, 1}}; !reflect.DeepEqual(p.target, want) {
+		t.Errorf("the target committed %v, want %v", p.target, want)
+	}
+	if want := [][]int32{{0, 1, 2}, {0, 1, 3}, {0, 1}}; !reflect.DeepEqual(p.session, want) {
+		t.Errorf("the session committed %v, want %v", p.session, want)
+	}
+	ms := time.Millisecond
+	want := Stats{
+		Requests: 1, PromptTokens: 4, OutputTokens: 9, Prefilled: 3,
+		Rounds: 4, Calls: 4, Nodes: 4 + 4 + 1 + 5,
+		Drafted: 3 + 3 + 2, Accepted: 6, Relaxed: 1, Corrected: 1, Bonus: 1, Plain: 1,
+		DepthDrafted: []int{3, 3, 1}, DepthAccepted: []int{3, 3, 0},
+		Prefill: 14 * ms, Draft: 9 * ms, Verify: 20 * ms, Host: 8 * ms, Emit: 21 * ms,
+		Decode: 58 * ms, First: 24 * ms, Started: 1, Finish: FinishEOS,
+	}
+	if !reflect.DeepEqual(stats, want) {
+		t.Errorf("stats\n%+v, want\n%+v", stats, want)
+	}
+	if want := []Finish{"", "", "", FinishEOS}; !slices.Equal(p.shown, want) {
+		t.Errorf("the policy saw %v, want %v", p.shown, want)
+	}
+	near := func(name string, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	near("accepted length", stats.AcceptedLength(), 2.25)
+	near("draft acceptance", stats.DraftAcceptance(), 0.75)
+	near("prefill speed", stats.PrefillSpeed(), 3/0.014)
+	near("decode speed", stats.DecodeSpeed(), 9/0.058)
+	near("draft a round", stats.PerRound(stats.Draft), 2.25)
+	if got := stats.DepthAcceptance(); !slices.Equal(got, []float64{1, 1, 0}) {
+		t.Errorf("acceptance by depth %v", got)
+	}
+
+	sum := stats.Clone()
+	sum.Add(&Stats{
+		Requests: 1, PromptTokens: 1, OutputTokens: 3, Rounds: 2, Calls: 2, Nodes: 10, Drafted: 8, Accepted: 1, Corrected: 2,
+		DepthDrafted: []int{2, 2, 2, 2}, DepthAccepted: []int{1, 0, 0, 0}, Decode: 2 * ms, First: 6 * ms, Started: 1, Finish: FinishLength,
+	})
+	near("merged accepted length", sum.AcceptedLength(), 2)
+	near("merged first token", sum.FirstToken().Seconds(), 0.015)
+	if got := sum.DepthAcceptance(); !slices.Equal(got, []float64{0.8, 0.6, 0, 0}) || len(stats.DepthDrafted) != 3 {
+		t.Errorf("merged acceptance by depth %v; the first's counts are %v", got, stats.DepthDrafted)
+	}
+	if sum.Finish != FinishLength || sum.Requests != 2 || sum.Nodes != 24 || sum.Decode != 60*ms {
+		t.Errorf("merged %+v", sum)
+	}
+}
+
+func TestAddCoversEveryField(t *testing.T) {
+	var one, sum Stats
+	v := reflect.ValueOf(&one).Elem()
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Kind() {
+		case reflect.Int, reflect.Int64:
+			f.SetInt(int64(i + 1))
+		case reflect.Slice:
+			f.Set(reflect.ValueOf([]int{i + 1}))
+		case reflect.String:
+			f.SetString("eos")
+		}
+	}
+	sum.Add(&one)
+	if !reflect.DeepEqual(sum, one) {
+		t.Errorf("nothing and %+v are %+v", one, sum)
+	}
+}
+
+func TestStatsAsJSON(t *testing.T) {
+	text, err := json.Marshal(&Stats{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(text, &fields); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"accepted_length", "draft_acceptance", "calls", "tokens_verified", "draft_ms", "verify_ms", "readback_ms",
+		"host_ms", "ttft_ms", "prefill_tok_s", "decode_tok_s", "rounds", "output_tokens"} {
+		if v, ok := fields[key].(float64); !ok || v != 0 {
+			t.Errorf("%s is %v, want 0", key, fields[key])
+		}
+	}
+	for _, key := range []string{"depth_acceptance", "depth_drafted", "depth_accepted"} {
+		if v, ok := fields[key].([]any); !ok || len(v) != 0 {
+			t.Errorf("%s is %v, want an empty list", key, fields[key])
+		}
+	}
+	s := Stats{Calls: 2, Rounds: 2, OutputTokens: 5, Draft: 3 * time.Millisecond, DepthDrafted: []int{2}, DepthAccepted: []int{1}}
+	if text, err = json.Marshal(s); err != nil {
+		t.Fatal(err)
+	}
+	var back Stats
+	if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, s) {
+		t.Errorf("%s reads back as %+v (%v)", text, back, err)
+	}
+	if err := json.Unmarshal(text, &fields); err != nil || fields["accepted_length"] != 2.5 || fields["draft_ms"] != 1.5 {
+		t.Errorf("derived numbers of %s (%v)", text, err)
+	}
+	if text, _ := json.Marshal([]Origin{Plain, Accepted, Relaxed, Corrected, Bonus, 9}); string(text) != `["plain","accepted","relaxed","corrected","bonus","unknown"]` {
+		t.Errorf("origins are written %s", text)
+	}
+}
