@@ -54,7 +54,11 @@ func source(files string, access []webgpu.Access, ref func([3]int, []webgpu.Memo
 		if err != nil {
 			panic("kernels: no shader " + file) // the files are embedded: only a wrong name gets here
 		}
-		prelude.WriteString(unroll(string(body), bounds))
+		text := unroll(string(body), bounds)
+		if wg, ok := bounds["WG"]; ok { // wgpu-native 0.17 takes a literal here only
+			text = strings.ReplaceAll(text, "@workgroup_size(WG)", fmt.Sprintf("@workgroup_size(%d)", wg))
+		}
+		prelude.WriteString(text)
 	}
 	return &webgpu.KernelSource{Name: key.String(), Key: key.String(), WGSL: prelude.String(),
 		Bindings: access, Reference: ref}

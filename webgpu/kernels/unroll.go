@@ -41,9 +41,9 @@ func unroll(wgsl string, bounds map[string]uint32) string {
 			}
 		}
 		body := strings.Join(lines[i+1:end], "\n")
-		name := regexp.MustCompile(`\b` + index + `\b`)
+		name := regexp.MustCompile(`(^|[^.\w])` + index + `\b`) // not a member of that name
 		for n := range count {
-			out = append(out, "{", unroll(name.ReplaceAllString(body, fmt.Sprintf("%du", n)), bounds), "}")
+			out = append(out, "{", unroll(name.ReplaceAllString(body, fmt.Sprintf("${1}%du", n)), bounds), "}")
 		}
 		i = end
 	}
