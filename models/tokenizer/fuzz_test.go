@@ -1,0 +1,199 @@
+package tokenizer
+
+import (
+	"fmt"
+	"math/rand"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+// longTexts are inputs of n bytes that tempt a tokenizer into quadratic time.
+func longTexts(n int) map[string]string {
+	fill := func(s string) string { return strings.Repeat(s, n/len(s)+1)[:n] }
+	r := rand.New(rand.NewSource(1))
+	noise := make([]byte, n)
+	r.Read(noise)
+	letters := make([]byte, n)
+	for i := range letters {
+		letters[i] = "ehllowrda "[r.Intn(9)]
+	}
+	return map[string]string{
+		"letter": fill("a"), "letters": string(letters), "spaces": fill(" "), "newlines": fill("\n"), "mixed space": fill(" \n\t "),
+		"space, no newline": fill(" ")[:n-1] + "x", "digits": fill("1"), "quotes": fill("'"), "punctuation": fill("!?"),
+		"specials": fill("<|im_end|"), "words": fill("hello world "), "emoji": fill("🚀"), "han": fill("世界"), "noise": string(noise),
+	}
+}
+
+// TestLongTextsInSeconds bounds the time for a megabyte of each kind by what a
+// quadratic method would exceed a hundredfold.
+func TestLongTextsInSeconds(t *testing.T) {
+	const limit = 10 * time.Second
+	n := 1 << 20
+	if testing.Short() {
+		n = 1 << 16
+	}
+	encode := func(name string, tok *Tokenizer, text string) {
+		begin := time.Now()
+		ids := tok.EncodeSpecial(text, true)
+		took := time.Since(begin)
+		if took > limit {
+			t.Errorf("%s: %d bytes took %v", name, len(text), took)
+		}
+		if testing.Verbose() {
+			t.Logf("%s: %d ids, %v", name, len(ids), took.Round(time.Millisecond))
+		}
+	}
+	bpe, spm := smallBPE().tokenizer(t), smallSPM().tokenizer(t)
+	for name, text := range longTexts(n) {
+		switch name {
+		case "letter", "spaces", "newlines", "noise", "specials":
+			encode("bpe, "+name, bpe, text)
+			encode("spm, "+name, spm, text)
+		}
+	}
+	// Every text with every set of expressions, on less.
+	for _, pre := range preTokenizers {
+		tok := smallBPE().with(keyPre, pre.names[0]).tokenizer(t)
+		for name, text := range longTexts(n / 32) {
+			encode(pre.names[0]+", "+name, tok, text)
+		}
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	tok := smallBPE().tokenizer(t)
+	want := tok.Encode("hello world, hello", false)
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 200 {
+				tok.Encode(fmt.Sprint("word", g*i), true)
+				if got := tok.Encode("hello world, hello", false); !slices.Equal(got, want) {
+					t.Errorf("got %v, want %v", got, want)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestCacheStaysBounded(t *testing.T) {
+	tok := smallBPE().tokenizer(t)
+	for i := range 3 * cacheWords {
+		tok.Encode(fmt.Sprintf("%c%c%c", 'a'+i%26, 'a'+i/26%26, 'a'+i/676%26)+string(rune(0x4e00+i%5000)), false)
+	}
+	if n := len(tok.model.(*bpe).cache); n > cacheWords {
+		t.Errorf("%d words are cached", n)
+	}
+}
+
+// checkText holds for every tokenizer and text.
+func checkText(t *testing.T, tok *Tokenizer, text string) []int32 {
+	t.Helper()
+	ids := tok.Encode(text, false)
+	for _, id := range ids {
+		if id < 0 || int(id) >= tok.VocabSize() {
+			t.Fatalf("id %d of %d", id, tok.VocabSize())
+		}
+		if tok.Special(id) {
+			t.Fatalf("%q becomes the control token %q", text, tok.TokenText(id))
+		}
+	}
+	want := string([]rune(text))
+	if tok.spm {
+		want = strings.ReplaceAll(want, "▁", " ")
+	}
+	got := tok.Decode(ids)
+	if tok.spm && strings.Contains(text, "<mark>") {
+		// A space is put after the user-defined token and taken away again,
+		// so only one that the text spells with ▁ could be lost.
+		got, want = strings.ReplaceAll(got, " ", ""), strings.ReplaceAll(want, " ", "")
+	}
+	if got != want {
+		t.Fatalf("%q decodes to %q", want, got)
+	}
+	if s := streamed(tok, ids); !utf8.ValidString(s) {
+		t.Fatalf("%q streams as %q", text, s)
+	}
+	for _, id := range tok.EncodeSpecial(text, true) {
+		if id < 0 || int(id) >= tok.VocabSize() {
+			t.Fatalf("id %d of %d", id, tok.VocabSize())
+		}
+	}
+	// Near-linear: a long repetition must not take more than its share.
+	if n := len(text); n > 0 {
+		long := strings.Repeat(text, 1+(32<<10)/n)
+		begin := time.Now()
+		tok.EncodeSpecial(long, true)
+		if took := time.Since(begin); took > 3*time.Second {
+			t.Fatalf("%d bytes of %q took %v", len(long), text, took)
+		}
+	}
+	return ids
+}
+
+func FuzzBPE(f *testing.F) {
+	var tokenizers []*Tokenizer
+	var naive []*naiveBPE
+	for _, pre := range []string{"gpt-2", "qwen2", "smollm"} {
+		m := smallBPE().with(keyPre, pre)
+		tokenizers = append(tokenizers, m.tokenizer(f))
+		naive = append(naive, newNaiveBPE(f, m.file(f, "small.gguf"), scanners[pre]))
+	}
+	for i, s := range append(awkward, "hello world", "aaaaaaaaaaaaaaa", "<think>hello</s>", "<|im_end|>", "\xf0\x9f", "\xff") {
+		f.Add(s, uint8(i))
+	}
+	f.Fuzz(func(t *testing.T, text string, which uint8) {
+		k := int(which) % len(tokenizers)
+		ids := checkText(t, tokenizers[k], text)
+		if len(text) > 500 || strings.Contains(text, "<think") || !utf8.ValidString(text) {
+			return
+		}
+		clear(naive[k].known)
+		if want := naive[k].encode(text); !slices.Equal(ids, want) {
+			t.Fatalf("%q:\n got %v\nwant %v", text, ids, want)
+		}
+	})
+}
+
+func FuzzSPM(f *testing.F) {
+	m := smallSPM()
+	tok := m.tokenizer(f)
+	scores := m[keyScores].([]float32)
+	for _, s := range append(awkward, "the hello world", "aaaaaaaaaaaaaaa", "<mark> the", "<s></s>", "▁▁ ▁", "\xf0\x9f", "\xff") {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		ids := checkText(t, tok, text)
+		if len(text) > 500 || strings.Contains(text, "<mark>") || !utf8.ValidString(text) {
+			return
+		}
+		if want := naiveSPM(tok, scores, text); !slices.Equal(ids, want) {
+			t.Fatalf("%q:\n got %v\nwant %v", text, ids, want)
+		}
+	})
+}
+
+// FuzzMetadata opens vocabularies with damaged fields.
+func FuzzMetadata(f *testing.F) {
+	f.Add("gpt2", "qwen2", "a b ab", "a b", uint32(1), true)
+	f.Add("llama", "", "<unk> <s> </s> a b ab", "", uint32(0), false)
+	f.Add("gpt2", "default", "a a", "a", uint32(9), true)
+	f.Fuzz(func(t *testing.T, model, pre, tokens, merges string, id uint32, flag bool) {
+		list := strings.Fields(tokens)
+		m := fields{keyModel: model, keyPre: pre, keyTokens: list, keyMerges: strings.Split(merges, "\n"),
+			keyScores: make([]float32, len(list)), keyBOS: id, keyEOS: id, keyUNK: id, keyAddBOS: flag}
+		tok, err := New(m.file(t, "small.gguf"))
+		if err != nil {
+			if msg := err.Error(); !strings.HasPrefix(msg, "tokenizer: ") || strings.Contains(msg, "\n") {
+				t.Fatalf("error %q", msg)
+			}
+			return
+		}
+		tok.Decode(tok.EncodeSpecial(tokens+"\xff"+merges, true))
+	})
+}
