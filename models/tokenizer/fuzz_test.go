@@ -124,9 +124,10 @@ func checkText(t *testing.T, tok *Tokenizer, text string) []int32 {
 			t.Fatalf("id %d of %d", id, tok.VocabSize())
 		}
 	}
-	// Near-linear: a long repetition must not take more than its share.
-	if n := len(text); n > 0 {
-		long := strings.Repeat(text, 1+(32<<10)/n)
+	// Near-linear: a long repetition must not take more than its share. That
+	// is slow under the fuzzer, so not every text is repeated.
+	if n := len(text); n%64 == 3 {
+		long := strings.Repeat(text, 1+(16<<10)/n)
 		begin := time.Now()
 		tok.EncodeSpecial(long, true)
 		if took := time.Since(begin); took > 3*time.Second {
