@@ -1,0 +1,156 @@
+//go:build !js
+
+package foretoken
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"testing"
+
+	"foretoken/models/demo"
+	"foretoken/spec"
+	"foretoken/webgpu/open"
+)
+
+type testPrompt struct {
+	ID       string `json:"id"`
+	Category string `json:"category"`
+	Prompt   string `json:"prompt"`
+}
+
+// goPrompts reads the shared prompts, or skips.
+func goPrompts(t testing.TB) []testPrompt {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "shared", "testdata", "prompts-go.jsonl"))
+	if err != nil {
+		t.Skipf("test data is missing: %v", err)
+	}
+	var all []testPrompt
+	for lines := bufio.NewScanner(bytes.NewReader(b)); lines.Scan(); {
+		var p testPrompt
+		if err := json.Unmarshal(lines.Bytes(), &p); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// demoSession opens the built-in pair on a kind of device, or skips.
+func demoSession(t testing.TB, kind string) *Session {
+	t.Helper()
+	dev, _, err := open.Device(context.Background(), kind)
+	if err != nil {
+		if os.Getenv("FORETOKEN_REQUIRE_GPU") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	t.Cleanup(dev.Destroy)
+	s, err := Open(context.Background(), dev, demo.Target(), demo.Draft(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestSpeculationEqualsPlain holds every policy to the tokens of plain decoding,
+// greedy and sampled, over the shared prompts.
+func TestSpeculationEqualsPlain(t *testing.T) {
+	s := demoSession(t, open.Accelerator)
+	prompts := goPrompts(t)
+	policies := map[string]Request{
+		"chain":  {Policy: spec.DrafterChain, Depth: 4},
+		"eagle2": {Policy: spec.DrafterEAGLE2, Depth: 4, TopK: 4, Nodes: 16},
+		"ngram":  {Policy: spec.DrafterNgram},
+	}
+	samplings := map[string]Request{"greedy": {}, "T=0.8": {Temperature: 0.8, Seed: 7}, "T=0.8 filtered": {Temperature: 0.8, Seed: 7, SampleTopK: 40, TopP: 0.95, MinP: 0.02}}
+	for how, sampling := range samplings {
+		stats := map[string]map[string]*spec.Stats{}
+		for i, p := range prompts {
+			if how == "T=0.8 filtered" && i%5 != 0 || testing.Short() && i%8 != 0 {
+				continue
+			}
+			plain := sampling
+			plain.Policy, plain.MaxTokens = spec.DrafterNone, 64
+			want, err := s.Generate(context.Background(), p.Prompt, plain, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, r := range policies {
+				r.Temperature, r.Seed, r.SampleTopK, r.TopP, r.MinP = sampling.Temperature, sampling.Seed, sampling.SampleTopK, sampling.TopP, sampling.MinP
+				r.MaxTokens = 64
+				got, err := s.Generate(context.Background(), p.Prompt, r, nil)
+				if err != nil {
+					t.Fatalf("%s %s %s: %v", p.ID, how, name, err)
+				}
+				if !slices.Equal(got.TokenIDs, want.TokenIDs) || got.Text != want.Text || got.Finish != want.Finish {
+					t.Fatalf("%s %s: %s gives\n%v %s\nplain decoding gives\n%v %s", p.ID, how, name, got.TokenIDs, got.Finish, want.TokenIDs, want.Finish)
+				}
+				if stats[name] == nil {
+					stats[name] = map[string]*spec.Stats{"all": {}}
+				}
+				if stats[name][p.Category] == nil {
+					stats[name][p.Category] = &spec.Stats{}
+				}
+				stats[name][p.Category].Add(&got.Stats)
+				stats[name]["all"].Add(&got.Stats)
+			}
+		}
+		for name, categories := range stats {
+			line := fmt.Sprintf("%s, %s: committed tokens per target pass (bonus included):", how, name)
+			var keys []string
+			for c := range categories {
+				keys = append(keys, c)
+			}
+			sort.Strings(keys)
+			for _, c := range keys {
+				line += fmt.Sprintf(" %s %.2f", c, categories[c].AcceptedLength())
+			}
+			t.Log(line)
+		}
+	}
+}
+
+// TestRejectionSamplingIsGreedyAtZero and runs at all temperatures.
+func TestRejectionSampling(t *testing.T) {
+	s := demoSession(t, open.Accelerator)
+	for i, p := range goPrompts(t) {
+		if i%20 != 0 {
+			continue
+		}
+		r := Request{Policy: spec.DrafterChain, Depth: 4, Verifier: spec.VerifierRejection, MaxTokens: 48}
+		plain := Request{Policy: spec.DrafterNone, MaxTokens: 48}
+		want, err := s.Generate(context.Background(), p.Prompt, plain, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Generate(context.Background(), p.Prompt, r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got.TokenIDs, want.TokenIDs) {
+			t.Fatalf("%s: rejection sampling at temperature 0 gives\n%v\nplain decoding gives\n%v", p.ID, got.TokenIDs, want.TokenIDs)
+		}
+		r.Temperature, r.Seed, r.TopP = 0.8, 3, 0.95
+		first, err := s.Generate(context.Background(), p.Prompt, r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := s.Generate(context.Background(), p.Prompt, r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(first.TokenIDs, again.TokenIDs) || first.Stats.Accepted == 0 {
+			t.Fatalf("%s: the same seed gives %v and %v (%d accepted)", p.ID, first.TokenIDs, again.TokenIDs, first.Stats.Accepted)
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package llama
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+
+	"foretoken/models/gguf"
+	"foretoken/models/quant"
+	"foretoken/webgpu"
+	"foretoken/webgpu/kernels"
+
+	"github.com/x448/float16"
+)
+
+// chunkBytes is the most of a tensor that is in host memory at once.
+const chunkBytes = 4 << 20
+
+// matrix is one or more weights whose outputs stand side by side in a row: what
+// a file keeps apart (query, key, value) runs as one product where the formats agree.
+type matrix struct {
+	weights []*kernels.Weight
+	offsets []int // of each weight's first output
+	rows    int   // outputs in all
+}
+
+// loader moves tensors from a file to a device.
+type loader struct {
+	ctx      context.Context
+	model    *Model
+	dev      webgpu.Device
+	file     *gguf.File
+	done     int64 // bytes read of the file
+	total    int64
+	progress func(done, total int64)
+	used     map[string]bool
+	raw      []byte
+}
+
+// formatOf is the device format of a file's storage type.
+func formatOf(f *gguf.File, t *gguf.TensorInfo) (kernels.Format, error) {
+	switch t.Type {
+	case gguf.F32:
+		return kernels.F32, nil
+	case gguf.F16:
+		return kernels.F16, nil
+	case gguf.Q8_0:
+		return kernels.Q8_0, nil
+	case gguf.Q4_0:
+		return kernels.Q4_0, nil
+	}
+	return 0, fmt.Errorf("llama: %s: tensor %s is %s; F32, F16, Q8_0 and Q4_0 can be run", f.Name(), t.Name, t.Type)
+}
+
+// matrix loads tensors of cols columns as one matrix; rows is how many each has.
+func (l *loader) matrix(cols int, names []string, rows []int) (*matrix, error) {
+	m := &matrix{}
+	for i := 0; i < len(names); {
+		first, err := l.tensor(names[i], cols, rows[i])
+		if err != nil {
+			return nil, err
+		}
+		format, err := formatOf(l.file, first)
+		if err != nil {
+			return nil, err
+		}
+		if cols%format.Block() != 0 {
+			return nil, fmt.Errorf("llama: %s: tensor %s has rows of %d weights, not a multiple of %d", l.file.Name(), names[i], cols, format.Block())
+		}
+		group, total := []*gguf.TensorInfo{first}, rows[i]
+		j := i + 1
+		for ; j < len(names); j++ {
+			next, err := l.tensor(names[j], cols, rows[j])
+			if err != nil {
+				return nil, err
+			}
+			if next.Type != first.Type {
+				break
+			}
+			group = append(group, next)
+			total += rows[j]
+		}
+		w, err := l.weight(format, total, cols, group)
+		if err != nil {
+			return nil, err
+		}
+		m.weights, m.offsets = append(m.weights, w), append(m.offsets, m.rows)
+		m.rows += total
+		i = j
+	}
+	return m, nil
+}
+
+// tensor finds a matrix and checks its shape.
+func (l *loader) tensor(name string, cols, rows int) (*gguf.TensorInfo, error) {
+	t, err := l.file.Tensor(name)
+	if err != nil {
+		return nil, err
+	}
+	l.used[name] = true
+	if len(t.Dims) != 2 || t.Dims[0] != uint64(cols) || t.Dims[1] != uint64(rows) {
+		return nil, fmt.Errorf("llama: %s: tensor %s has dimensions %v, want [%d %d]", l.file.Name(), name, t.Dims, cols, rows)
+	}
+	return t, nil
+}
+
+// weight uploads tensors of one format, one after the other, split by rows where a binding is too small.
+func (l *loader) weight(format kernels.Format, rows, cols int, tensors []*gguf.TensorInfo) (*kernels.Weight, error) {
+	w := &kernels.Weight{Format: format, Rows: rows, Cols: cols}
+	rowBytes := 4 * format.WordsPerRow(cols)
+	limits := l.dev.Info().Limits
+	most := min(limits.MaxBindingSize, limits.MaxBufferSize) / rowBytes
+	if most < 1 {
+		return nil, fmt.Errorf("llama: %s: a row of tensor %s takes %d bytes, more than the device binds", l.file.Name(), tensors[0].Name, rowBytes)
+	}
+	for row := 0; row < rows; row += most {
+		p := kernels.WeightPart{Row0: row, Rows: min(most, rows-row)}
+		var err error
+		if p.Quants, err = l.model.storage(tensors[0].Name, p.Rows*rowBytes); err != nil {
+			return nil, err
+		}
+		if format.Quantised() {
+			if p.Scales, err = l.model.storage(tensors[0].Name+" scales", p.Rows*cols/32*4); err != nil {
+				return nil, err
+			}
+		}
+		w.Parts = append(w.Parts, p)
+	}
+	at := 0
+	for _, t := range tensors {
+		if err := l.upload(w, t, at); err != nil {
+			return nil, err
+		}
+		at += int(t.Dims[1])
+	}
+	return w, nil
+}
+
+// upload streams a tensor's rows into a weight from row at on.
+func (l *loader) upload(w *kernels.Weight, t *gguf.TensorInfo, at int) error {
+	rows := int(t.Dims[1])
+	stored := int(t.Size) / rows
+	step := max(chunkBytes/stored, 1)
+	for row := 0; row < rows; row += step {
+		if err := l.ctx.Err(); err != nil {
+			return err
+		}
+		n := min(step, rows-row)
+		if cap(l.raw) < n*stored {
+			l.raw = make([]byte, n*stored)
+		}
+		raw := l.raw[:n*stored]
+		if err := l.file.ReadTensor(t, raw, int64(row)*int64(stored)); err != nil {
+			return err
+		}
+		quants, scales := repack(w.Format, raw)
+		for _, p := range w.Parts {
+			lo, hi := max(at+row, p.Row0), min(at+row+n, p.Row0+p.Rows)
+			if lo >= hi {
+				continue
+			}
+			words := w.Format.WordsPerRow(w.Cols)
+			from := lo - at - row
+			if err := l.dev.Write(p.Quants.Buffer, (lo-p.Row0)*words*4, webgpu.U32Bytes(quants[from*words:(from+hi-lo)*words])); err != nil {
+				return err
+			}
+			if w.Format.Quantised() {
+				blocks := w.Cols / 32
+				if err := l.dev.Write(p.Scales.Buffer, (lo-p.Row0)*blocks*4, webgpu.F32Bytes(scales[from*blocks:(from+hi-lo)*blocks])); err != nil {
+					return err
+				}
+			}
+		}
+		l.advance(int64(len(raw)))
+	}
+	return nil
+}
+
+func (l *loader) advance(n int64) {
+	l.done += n
+	if l.progress != nil {
+		l.progress(l.done, l.total)
+	}
+}
+
+// repack parts a file's blocks into the aligned arrays of the kernels: see
+// unpack_*.wgsl. raw holds whole blocks.
+func repack(format kernels.Format, raw []byte) (quants []uint32, scales []float32) {
+	if !format.Quantised() {
+		quants = make([]uint32, len(raw)/4)
+		for i := range quants {
+			quants[i] = binary.LittleEndian.Uint32(raw[4*i:])
+		}
+		return quants, nil
+	}
+	words := 8 // of a block
+	if format == kernels.Q4_0 {
+		words = 4
+	}
+	block := 2 + 4*words
+	n := len(raw) / block
+	quants, scales = make([]uint32, 0, n*words), make([]float32, n)
+	for i := range n {
+		b := raw[i*block:][:block]
+		scales[i] = float16.Frombits(binary.LittleEndian.Uint16(b)).Float32()
+		for w := range words {
+			quants = append(quants, binary.LittleEndian.Uint32(b[2+4*w:]))
+		}
+	}
+	return quants, scales
+}
+
+// readVector reads a one-dimensional tensor of n elements as floats.
+func readVector(f *gguf.File, name string, n int) ([]float32, error) {
+	t, err := f.Tensor(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(t.Dims) != 1 || t.Dims[0] != uint64(n) {
+		return nil, fmt.Errorf("llama: %s: tensor %s has dimensions %v, want [%d]", f.Name(), name, t.Dims, n)
+	}
+	if t.Type != gguf.F32 && t.Type != gguf.F16 {
+		return nil, fmt.Errorf("llama: %s: tensor %s is %s, want F32 or F16", f.Name(), name, t.Type)
+	}
+	raw, out := make([]byte, t.Size), make([]float32, n)
+	if err := f.ReadTensor(t, raw, 0); err != nil {
+		return nil, err
+	}
+	return out, quant.Dequantize(t.Type, raw, out)
+}
+
+// vector uploads a one-dimensional tensor as f32.
+func (l *loader) vector(name string, n int) (kernels.View, error) {
+	l.used[name] = true
+	x, err := readVector(l.file, name, n)
+	if err != nil {
+		return kernels.View{}, err
+	}
+	v, err := l.model.storage(name, 4*n)
+	if err != nil {
+		return v, err
+	}
+	l.advance(int64(4 * n))
+	return v, l.dev.Write(v.Buffer, 0, webgpu.F32Bytes(x))
+}
