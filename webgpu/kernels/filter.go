@@ -26,15 +26,16 @@ var filterAccess = []webgpu.Access{webgpu.Constants, webgpu.ReadOnly, webgpu.Rea
 // left renormalised, min-p; ties at a threshold are all kept. Thresholds are
 // found by searching the order-preserving bits of the logits from the top, eight bits a
 // pass over the vocabulary (serial) or two (grouped), so any number of tokens may survive.
+// A vocabulary too large for one thread (see maxSteps) gets a workgroup a row in either family.
 //
 // With one row, out is also a token buffer holding the token drawn. logits,
 // draw and positions must be in other buffers than scratch and out.
 func (r *Recorder) Filter(lanes Lanes, logits Logits, draw, positions, scratch, out View) {
 	params := []uint32{u32(logits.Rows), u32(logits.Vocab), u32(logits.stride())}
 	views := []View{logits.View, draw, positions, scratch, out}
-	if lanes == Serial {
+	if lanes == Serial && 10*logits.Vocab+20*256 <= maxSteps { // ten passes over the vocabulary, twenty over a histogram
 		r.add(source("noise filter", filterAccess, filterRef), r.groupsFor(logits.Rows, 8), params, views...)
 		return
 	}
-	r.add(source("noise filter_group", filterAccess, filterRef), [3]int{logits.Rows, 1, 1}, params, views...)
+	r.add(source("noise first_of filter_group", filterAccess, filterRef), [3]int{logits.Rows, 1, 1}, params, views...)
 }

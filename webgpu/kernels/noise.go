@@ -6,6 +6,10 @@ import "math"
 // of missing candidates: a value at or below it belongs to no possible token.
 const LowLogit = -1e30
 
+// maxSteps bounds the loop iterations of one thread: Mesa's software rasteriser leaves
+// every loop of a thread, silently, once it has made 65,535 of them in all.
+const maxSteps = 64000
+
 // Logits is a matrix of raw logits in device memory.
 type Logits struct {
 	View   View // (Rows, Stride) f32

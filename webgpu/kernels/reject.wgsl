@@ -47,8 +47,8 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
     let key = vec3<u32>(draw[1], draw[2], positions[row] | (3u << 28u));
     var best = NONE;
     var token = 0u;
-    var any_best = NONE; // of p itself, should the residual be empty
-    var any = x;
+    var other_best = NONE; // of p itself, should the residual be empty
+    var other = x;
     for (var i = 0u; i < P.vocab; i = i + 1u) {
         let z = finite(target_logits[base + i]);
         if (z < p_floor) { continue; }
@@ -61,9 +61,9 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
             if (e >= 0.0) { lr = NONE; } else { lr = lp + log_rest(e); }
         }
         let g = gumbel(key, i);
-        if (lp + g > any_best) { any_best = lp + g; any = i; }
+        if (lp + g > other_best) { other_best = lp + g; other = i; }
         if (lr > NONE && lr + g > best) { best = lr + g; token = i; }
     }
     out[row * 2u] = 0u;
-    out[row * 2u + 1u] = select(any, token, best > NONE);
+    out[row * 2u + 1u] = select(other, token, best > NONE);
 }

@@ -89,9 +89,12 @@ func (r *Recorder) Sample(lanes Lanes, logits Logits, k int, values Values, draw
 	parts := logits.Rows * segs
 	if lanes == Serial {
 		r.add(source("noise sample_scan", scanAccess, scanRef), r.groupsFor(parts, 64), params, logits.View, draw, positions, scratch)
+	} else {
+		r.add(source("noise sample_stats sample_scan_group", scanAccess, scanRef), r.groupsFor(parts, 1), params, logits.View, draw, positions, scratch)
+	}
+	if lanes == Serial && 2*segs+k*(segs+seg+1) <= maxSteps {
 		r.add(source("noise sample_pick", pickAccess, pickRef), r.groupsFor(logits.Rows, 8), params, logits.View, draw, positions, scratch, out)
 		return
 	}
-	r.add(source("noise sample_scan_group", scanAccess, scanRef), r.groupsFor(parts, 1), params, logits.View, draw, positions, scratch)
-	r.add(source("noise sample_pick_group", pickAccess, pickRef), [3]int{logits.Rows, 1, 1}, params, logits.View, draw, positions, scratch, out)
+	r.add(source("noise sample_stats sample_pick_group", pickAccess, pickRef), [3]int{logits.Rows, 1, 1}, params, logits.View, draw, positions, scratch, out)
 }

@@ -53,22 +53,22 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
     let head = select(0u, 4u, coupled); // where a partial's ranking score and id are
     for (var k = 0u; k < P.k; k = k + 1u) {
         var score = NONE;
-        var from = 0u;
+        var seg_at = 0u;
         for (var s = 0u; s < P.segs; s = s + 1u) {
             let v = bitcast<f32>(parts[part + s * 16u + head]);
-            if (v > score) { score = v; from = s; }
+            if (v > score) { score = v; seg_at = s; }
         }
         if (score <= NONE) {
             out[record + 4u + k] = 0u;
             out[record + 4u + P.k + k] = bitcast<u32>(LOW);
             continue;
         }
-        let at = part + from * 16u;
+        let at = part + seg_at * 16u;
         let id = parts[at + head + 1u];
         out[record + 4u + k] = id;
         out[record + 4u + P.k + k] = bitcast<u32>(score - shift);
         // Picked ids are marked, not compared: a score computed again may differ in its last bit.
-        let first = from * P.seg;
+        let first = seg_at * P.seg;
         let end = min(first + P.seg, P.vocab);
         let mark = at + 8u + (id - first) / 32u;
         parts[mark] = parts[mark] | (1u << ((id - first) % 32u));

@@ -26,9 +26,9 @@ fn main() {
         rank[b] = 0u;
         var v = 0.0;
         if (P.depth > 0u) { v = number(scores[b]); }
-        let from = b * (4u + 2u * P.k) + 4u + P.k;
+        let row_at = b * (4u + 2u * P.k) + 4u + P.k;
         for (var i = 0u; i < P.k; i = i + 1u) {
-            out[P.k + b * P.k + i] = bitcast<u32>(v + number(samples[from + i]));
+            out[P.k + b * P.k + i] = bitcast<u32>(v + number(samples[row_at + i]));
         }
     }
     for (var j = 0u; j < P.k; j = j + 1u) {

@@ -1,0 +1,113 @@
+// Filter with a workgroup a row: the order-preserving bits are searched two at a
+// time, each time with a sum over the vocabulary for three pivots.
+struct Params { rows: u32, vocab: u32, stride: u32, }
+@group(0) @binding(0) var<uniform> P: Params;
+@group(0) @binding(1) var<storage, read> logits: array<u32>;
+@group(0) @binding(2) var<storage, read> draw: array<u32>;
+@group(0) @binding(3) var<storage, read> positions: array<u32>;
+@group(0) @binding(4) var<storage, read_write> bins: array<u32>;  // the serial family's
+@group(0) @binding(5) var<storage, read_write> out: array<u32>;   // (rows, 4), see filter.wgsl
+
+const LANES: u32 = 256u;
+var<workgroup> sums: array<vec3<f32>, 256>;
+var<workgroup> totals: array<vec3<f32>, 16>;
+
+// total adds up every lane's v, always in the same order; see first_of.
+fn total(lane: u32, v: vec3<f32>) -> vec3<f32> {
+    sums[lane] = v;
+    workgroupBarrier();
+    if (lane < 16u) {
+        var t = sums[lane * 16u];
+        for (var i = 1u; i < 16u; i = i + 1u) { t = t + sums[lane * 16u + i]; }
+        totals[lane] = t;
+    }
+    workgroupBarrier();
+    var t = totals[0];
+    for (var i = 1u; i < 16u; i = i + 1u) { t = t + totals[i]; }
+    return t;
+}
+
+// search is the largest key at and above which the weights exp((z - most) * scale) of
+// the keys from floor up reach want. Counts are exact: vocabularies are below 2^24.
+fn search(lane: u32, base: u32, floor_key: u32, most: f32, scale: f32, want: f32) -> u32 {
+    var found = 0u;
+    for (var d = 0u; d < 16u; d = d + 1u) {
+        let shift = 30u - 2u * d;
+        let one = found | (1u << shift);
+        let two = found | (2u << shift);
+        let three = found | (3u << shift);
+        var v = vec3<f32>(0.0, 0.0, 0.0);
+        for (var i = lane; i < P.vocab; i = i + LANES) {
+            let z = finite(logits[base + i]);
+            let k = order(z);
+            if (k >= floor_key && k >= one) {
+                let w = expo((z - most) * scale);
+                v = v + vec3<f32>(w, select(0.0, w, k >= two), select(0.0, w, k >= three));
+            }
+        }
+        v = total(lane, v);
+        if (v.z >= want) { found = three; } else if (v.y >= want) { found = two; } else if (v.x >= want) { found = one; }
+    }
+    return found;
+}
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+    let row = wid.x;
+    let base = row * P.stride;
+    let inverse = bitcast<f32>(draw[0]);
+    let count = draw[4];
+    let share = bitcast<f32>(draw[5]);
+
+    var most = NONE;
+    var most_id = 0xffffffffu;
+    for (var i = lane; i < P.vocab; i = i + LANES) {
+        let z = finite(logits[base + i]);
+        if (z > most) { most = z; most_id = i; }
+    }
+    let top = first_of(lane, most, most_id);
+    most = top.score;
+    most_id = top.id;
+    var threshold = most;
+    var token = most_id;
+    var lse = 0.0;
+    if (inverse > 0.0) {
+        var floor_key = 0u;
+        if (count > 0u && count < P.vocab) { floor_key = search(lane, base, 0u, most, 0.0, f32(count)); }
+        if (share < 1.0) {
+            var mass = 0.0;
+            for (var i = lane; i < P.vocab; i = i + LANES) {
+                let z = finite(logits[base + i]);
+                if (order(z) >= floor_key) { mass = mass + expo((z - most) * inverse); }
+            }
+            let want = share * total(lane, vec3<f32>(mass, 0.0, 0.0)).x;
+            floor_key = max(floor_key, search(lane, base, floor_key, most, inverse, want));
+        }
+        threshold = most - bitcast<f32>(draw[6]);
+        if (floor_key > 0u) { threshold = max(threshold, unorder(floor_key)); }
+
+        let key = vec3<u32>(draw[1], draw[2], positions[row] | (draw[3] << 28u));
+        var sum = 0.0;
+        var best = NONE;
+        var best_id = 0xffffffffu;
+        for (var i = lane; i < P.vocab; i = i + LANES) {
+            let z = finite(logits[base + i]);
+            if (z >= threshold) {
+                sum = sum + expo((z - most) * inverse);
+                let scaled = z * inverse;
+                if (scaled + GMAX > best) {
+                    let s = scaled + gumbel(key, i);
+                    if (s > best) { best = s; best_id = i; }
+                }
+            }
+        }
+        token = first_of(lane, best, best_id).id;
+        lse = most * inverse + log(total(lane, vec3<f32>(sum, 0.0, 0.0)).x);
+    }
+    if (lane == 0u) {
+        out[row * 4u] = token;
+        out[row * 4u + 1u] = bitcast<u32>(threshold);
+        out[row * 4u + 2u] = bitcast<u32>(lse);
+        out[row * 4u + 3u] = most_id;
+    }
+}
