@@ -120,9 +120,13 @@ func (h h) busy(params, y webgpu.Buffer, one webgpu.Dispatch, long time.Duration
 	rounds, took := uint32(1<<12), time.Duration(0)
 	for ; rounds < 1<<30; rounds *= 2 {
 		h.write(params, 0, rounds)
-		start := time.Now()
-		h.read(y, 0, 1, single)
-		if took = time.Since(start); took > 50*time.Millisecond {
+		took = time.Hour
+		for range 3 { // the least of three: the device may still be busy with another test
+			start := time.Now()
+			h.read(y, 0, 1, single)
+			took = min(took, time.Since(start))
+		}
+		if took > 50*time.Millisecond {
 			break
 		}
 	}

@@ -26,6 +26,8 @@ type Options struct {
 	ReadTimeout time.Duration // how long a call waits for the device; 0 is 30 s
 }
 
+const openTimeout = 60 * time.Second
+
 // flushAt bounds the bytes of writes that wait for the next Run.
 const flushAt = 4 << 20
 
@@ -92,9 +94,9 @@ func Open(o Options) (*Device, error) {
 		if err != nil {
 			return nil, err
 		}
-	case <-time.After(o.ReadTimeout):
+	case <-time.After(openTimeout):
 		d.lose(errors.New("opening took too long"))
-		return nil, fmt.Errorf("native: %w: the driver did not open a device in %v", webgpu.ErrUnavailable, o.ReadTimeout)
+		return nil, fmt.Errorf("native: %w: the driver did not open a device in %v", webgpu.ErrUnavailable, openTimeout)
 	}
 	d.reg = registry.New[*wgpu.Buffer, *pipeline, []recorded](d.info.Limits)
 	return d, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"foretoken/webgpu"
+	"foretoken/webgpu/browser"
 )
 
 // Accelerator is the kind of device that this build drives besides the cpu.
@@ -11,4 +12,10 @@ const Accelerator = "browser"
 
 const alias = "webgpu"
 
-func accelerator(context.Context) (webgpu.Device, error) { return nil, webgpu.ErrUnavailable }
+func accelerator(ctx context.Context) (webgpu.Device, error) {
+	d, err := browser.Open(ctx, browser.Options{})
+	if err != nil {
+		return nil, err // not d: a nil *Device in the interface is not nil
+	}
+	return d, nil
+}
