@@ -1,0 +1,112 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hack-pad/safejs"
+)
+
+// await waits for a promise. It must not be called on JavaScript's own call into
+// Go, which would wait for itself.
+func await(promise safejs.Value) (safejs.Value, error) {
+	type outcome struct {
+		value safejs.Value
+		err   error
+	}
+	done := make(chan outcome, 1)
+	resolved, err := safejs.FuncOf(func(_ safejs.Value, args []safejs.Value) any {
+		v := safejs.Undefined()
+		if len(args) > 0 {
+			v = args[0]
+		}
+		done <- outcome{value: v}
+		return nil
+	})
+	if err != nil {
+		return safejs.Value{}, err
+	}
+	defer resolved.Release()
+	rejected, err := safejs.FuncOf(func(_ safejs.Value, args []safejs.Value) any {
+		done <- outcome{err: errors.New(reason(args))}
+		return nil
+	})
+	if err != nil {
+		return safejs.Value{}, err
+	}
+	defer rejected.Release()
+	if _, err := promise.Call("then", resolved, rejected); err != nil {
+		return safejs.Value{}, err
+	}
+	o := <-done
+	return o.value, o.err
+}
+
+// reason is the message of what a promise was rejected with.
+func reason(args []safejs.Value) string {
+	if len(args) == 0 {
+		return "rejected without a reason"
+	}
+	if m, err := args[0].Get("message"); err == nil && m.Type() == safejs.TypeString {
+		s, _ := m.String()
+		return s
+	}
+	s, _ := args[0].String()
+	return s
+}
+
+// method makes a function that runs work in a goroutine and returns a promise
+// of its string. A panic rejects the promise; the engine stays alive.
+func method(work func(args []safejs.Value) (string, error)) (safejs.Func, error) {
+	global := safejs.Global()
+	promise, err := global.Get("Promise")
+	if err != nil {
+		return safejs.Func{}, err
+	}
+	failure, err := global.Get("Error")
+	if err != nil {
+		return safejs.Func{}, err
+	}
+	return safejs.FuncOf(func(_ safejs.Value, args []safejs.Value) any {
+		var executor safejs.Func
+		executor, err := safejs.FuncOf(func(_ safejs.Value, settle []safejs.Value) any {
+			go func() {
+				defer executor.Release()
+				result, err := guarded(work, args)
+				if err == nil {
+					_, _ = settle[0].Invoke(result) // settling cannot fail in a way anyone would hear of
+					return
+				}
+				if e, madeErr := failure.New(err.Error()); madeErr == nil {
+					_, _ = settle[1].Invoke(e)
+				}
+			}()
+			return nil
+		})
+		if err != nil {
+			return nil
+		}
+		p, err := promise.New(executor)
+		if err != nil {
+			return nil
+		}
+		return safejs.Unsafe(p)
+	})
+}
+
+func guarded(work func([]safejs.Value) (string, error), args []safejs.Value) (result string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("foretoken: internal error: %v", p)
+		}
+	}()
+	return work(args)
+}
+
+// text is argument i as a string.
+func text(args []safejs.Value, i int) (string, error) {
+	if i >= len(args) || args[i].Type() != safejs.TypeString {
+		return "", fmt.Errorf("foretoken: argument %d must be a string", i+1)
+	}
+	return args[i].String()
+}

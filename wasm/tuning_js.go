@@ -1,0 +1,101 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"foretoken/webgpu"
+
+	"github.com/hack-pad/safejs"
+)
+
+// Kernel choices are kept in the browser's Cache Storage, by adapter, so that the
+// next visit neither times kernels again nor chooses others. All of it is best
+// effort: without storage the engine measures anew.
+
+const tuningCache = "foretoken-tuning-1"
+
+// tuningKey is the address under which an adapter's choices are kept.
+func tuningKey(i webgpu.Info) string {
+	return "tuning/" + url.PathEscape(strings.Join([]string{i.Backend, i.Vendor, i.Architecture, i.Adapter, i.Driver}, "|"))
+}
+
+func tuningStore() (safejs.Value, error) {
+	caches, err := safejs.Global().Get("caches")
+	if err != nil || caches.IsUndefined() {
+		return safejs.Value{}, fmt.Errorf("no cache storage: %v", err)
+	}
+	promise, err := caches.Call("open", tuningCache)
+	if err != nil {
+		return safejs.Value{}, err
+	}
+	return await(promise)
+}
+
+func loadTuning(key string) map[string]map[string]string {
+	store, err := tuningStore()
+	if err != nil {
+		return nil
+	}
+	promise, err := store.Call("match", key)
+	if err != nil {
+		return nil
+	}
+	response, err := await(promise)
+	if err != nil || response.IsUndefined() {
+		return nil
+	}
+	if promise, err = response.Call("text"); err != nil {
+		return nil
+	}
+	body, err := await(promise)
+	if err != nil {
+		return nil
+	}
+	s, err := body.String()
+	if err != nil {
+		return nil
+	}
+	var tuning map[string]map[string]string
+	if json.Unmarshal([]byte(s), &tuning) != nil {
+		return nil // from a version that wrote it otherwise
+	}
+	return tuning
+}
+
+// saveTuning adds choices to those kept: other models' stay.
+func saveTuning(key string, tuning map[string]map[string]string) {
+	all := loadTuning(key)
+	if all == nil {
+		all = map[string]map[string]string{}
+	}
+	for role, choices := range tuning {
+		if all[role] == nil {
+			all[role] = map[string]string{}
+		}
+		for k, v := range choices {
+			all[role][k] = v
+		}
+	}
+	b, err := json.Marshal(all)
+	if err != nil {
+		return
+	}
+	store, err := tuningStore()
+	if err != nil {
+		return
+	}
+	class, err := safejs.Global().Get("Response")
+	if err != nil {
+		return
+	}
+	response, err := class.New(string(b))
+	if err != nil {
+		return
+	}
+	if promise, err := store.Call("put", key, response); err == nil {
+		_, _ = await(promise) // a full disk costs the next visit a second, no more
+	}
+}
