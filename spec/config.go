@@ -89,9 +89,13 @@ func (c Config) Validate() error {
 			return errors.New("spec: the rejection verifier needs tokens sampled from the draft, but an eagle2 tree holds its top-k: " +
 				"accepting those with min(1, p/q) would change the output's distribution; use the match verifier, or the chain drafter")
 		}
-		if err := errors.Join(inRange("depth", c.Depth, 0, MaxDepth-1), inRange("top-k", c.TopK, 1, MaxTopK), inRange("nodes", c.Nodes, 2, MaxNodes)); err != nil {
-			return firstOf(err)
+		if err := inRange("depth", c.Depth, 0, MaxDepth-1); err != nil {
+			return err
 		}
+		if err := inRange("top-k", c.TopK, 1, MaxTopK); err != nil {
+			return err
+		}
+		return inRange("nodes", c.Nodes, 2, MaxNodes)
 	case DrafterNgram, DrafterNgramSimple:
 		if c.Verifier == VerifierRejection {
 			return fmt.Errorf("spec: the rejection verifier needs tokens sampled from a draft's distribution, and the %s drafter has none; "+
@@ -113,14 +117,6 @@ func (c Config) Validate() error {
 			oneOf(DrafterNone, DrafterChain, DrafterEAGLE2, DrafterNgram, DrafterNgramSimple))
 	}
 	return nil
-}
-
-// firstOf takes the first of joined errors: a message is one line.
-func firstOf(err error) error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return joined.Unwrap()[0]
-	}
-	return err
 }
 
 func inRange(name string, v, lo, hi int) error {

@@ -68,6 +68,9 @@ func settings() []setting {
 			return Parts{Drafter: &SampledChain{Model: d}, Verifier: Match{}, Policy: Fixed{Levels: 3, Width: 1, Nodes: 4}}
 		}},
 	}
+	all = append(all, setting{"none with a budget", func(*scriptedTarget, *scriptedDraft) Parts {
+		return Parts{Drafter: None{}, Verifier: Match{}, Policy: Fixed{Levels: 3, Width: 2, Nodes: 8}}
+	}})
 	lagging := func(n int, b Budget, drafter func(*scriptedDraft) Drafter) func(*scriptedTarget, *scriptedDraft) Parts {
 		return func(t *scriptedTarget, d *scriptedDraft) Parts {
 			return Parts{Drafter: drafter(d), Verifier: Match{}, Policy: &everyNth{n: n, budget: b}}
@@ -173,7 +176,7 @@ func TestSpeculationEqualsPlainDecoding(t *testing.T) {
 				draft := newDraft(target, 128, differ)
 				for _, set := range settings() {
 					for i, sampling := range samplings() {
-						for seed := range uint64(3) {
+						for seed := range uint64(2) {
 							sampling.Seed = seed<<40 + 7
 							o := Options{Sampling: sampling, MaxTokens: 24}
 							want, finish := plain(target.script, prompt, 96, o)
@@ -215,6 +218,7 @@ func TestEndsAtEveryPosition(t *testing.T) {
 						if n == 0 {
 							continue
 						}
+						run("context before length", len(prompt)+n, 96, Options{MaxTokens: n + 3})
 						run("length", 96, 96, Options{MaxTokens: n})
 						run("cut", 96, 96, Options{Cut: cutAfter(n)})
 						s.eosAt = len(prompt) + n - 1
@@ -259,6 +263,18 @@ func TestPerfectDraftIsAcceptedWhole(t *testing.T) {
 		if stats.AcceptedLength() != 5 || stats.Bonus != 10 || stats.Accepted != 40 {
 			t.Errorf("T=%v: a draft equal to the target gives %+v", sampling.Temperature, stats)
 		}
+		// Of a full round the draft lacks its own last token and the bonus, no more.
+		if draft.pending != 2 {
+			t.Errorf("T=%v: %d tokens were fed at once, want 2", sampling.Temperature, draft.pending)
+		}
+	}
+	draft.pending = 0
+	set := setting{"sampled", func(*scriptedTarget, *scriptedDraft) Parts {
+		return Parts{Drafter: &SampledChain{Model: draft}, Verifier: Rejection{}, Policy: Fixed{Levels: 4, Width: 1, Nodes: 5}}
+	}}
+	_, stats := generate(t, set, target, draft, []int32{1, 2}, Options{Sampling: Sampling{Temperature: 1}, MaxTokens: 50})
+	if stats.AcceptedLength() != 5 || draft.pending != 2 {
+		t.Errorf("sampled: a draft equal to the target gives %+v, fed %d at once", stats, draft.pending)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// flaky is a target that does something before a pass.
+// flaky is a target that does something before a pass and never looks at ctx itself.
 type flaky struct {
 	*scriptedTarget
 	before func(pass int) error
@@ -25,7 +25,7 @@ func (f *flaky) Verify(ctx context.Context, t *Tree, s Sampling) ([]NodeOutput, 
 		return nil, err
 	}
 	f.waited += 2 * time.Millisecond
-	return f.scriptedTarget.Verify(ctx, t, s)
+	return f.scriptedTarget.Verify(context.WithoutCancel(ctx), t, s)
 }
 
 func (f *flaky) ReadbackTime() time.Duration { return f.waited }
@@ -48,7 +48,11 @@ func TestAbortTakesEffectWithinOneRound(t *testing.T) {
 				}
 				return nil
 			}}
-			g, err := New(f, newDraft(target, 96, 0.2), Config{Drafter: DrafterEAGLE2, Depth: 2, TopK: 2, Nodes: 6})
+			config := Config{Drafter: DrafterEAGLE2, Depth: 2, TopK: 2, Nodes: 6}
+			if in == "emit" {
+				config = Config{Drafter: DrafterNone} // no model but the flaky one
+			}
+			g, err := New(f, newDraft(target, 96, 0.2), config)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,15 +73,19 @@ func TestAbortTakesEffectWithinOneRound(t *testing.T) {
 			if err != nil || stats.Finish != FinishAborted || last.Finish != FinishAborted || last.Tree != nil || len(last.Tokens) != 0 {
 				t.Errorf("%s in %s: %v, %q, last event %+v", c.name, in, err, stats.Finish, last)
 			}
-			if want := 2; in != "prefill" && (stats.Rounds != want || last.Round != want) || len(out) != stats.OutputTokens {
+			want := 2
+			if in == "pass" {
+				want = 3 // the round is finished, not torn
+			}
+			if in != "prefill" && (stats.Rounds != want || last.Round != want) || len(out) != stats.OutputTokens {
 				t.Errorf("%s in %s: %d rounds, %d tokens of %v", c.name, in, stats.Rounds, stats.OutputTokens, out)
 			}
 			// The models are usable again.
 			set := named(Config{Drafter: DrafterEAGLE2, Depth: 2, TopK: 2, Nodes: 6})
 			again := Options{MaxTokens: 9}
-			want, finish := plain(target.script, []int32{1, 2, 3}, 96, again)
+			tokens, finish := plain(target.script, []int32{1, 2, 3}, 96, again)
 			got, after := generate(t, set, target, newDraft(target, 96, 0.2), []int32{1, 2, 3}, again)
-			expect(t, "after an abort", got, after, want, finish)
+			expect(t, "after an abort", got, after, tokens, finish)
 		}
 	}
 }
@@ -99,8 +107,13 @@ func TestErrorsComeBackAsTheyAre(t *testing.T) {
 	if !errors.Is(err, lost) || stats.OutputTokens != 1 || stats.Readback != 2*time.Millisecond {
 		t.Errorf("a lost device gives %v and %+v", err, stats)
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	f.pass, f.before = 0, func(int) error { cancel(); return lost }
+	if _, err := g.Generate(ctx, []int32{1}, Options{}, nil); !errors.Is(err, lost) {
+		t.Errorf("a device lost while the request was aborted gives %v", err)
+	}
 	full := errors.New("pipe is closed")
-	f.pass = 2
+	f.before = func(int) error { return nil }
 	stats, err = g.Generate(context.Background(), []int32{1}, Options{}, func(*Event) error { return full })
 	if err != full || stats.OutputTokens != 1 {
 		t.Errorf("an error of emit gives %v and %+v", err, stats)
@@ -220,6 +233,11 @@ type liar struct {
 
 func (l liar) Len() int { return l.scriptedDraft.Len() + l.extra }
 
+func (l liar) DraftSampled(ctx context.Context, pending []int32, k int, s Sampling) ([]int32, error) {
+	tokens, err := l.scriptedDraft.DraftSampled(ctx, pending, k, s)
+	return tokens[1:], err
+}
+
 func (l liar) DraftTree(ctx context.Context, r DraftRequest) ([]Level, error) {
 	levels, err := l.scriptedDraft.DraftTree(ctx, r)
 	if err == nil && l.levels != nil {
@@ -245,6 +263,85 @@ func TestBrokenModelsAreErrors(t *testing.T) {
 		_, err = g.Generate(context.Background(), []int32{1, 2}, Options{MaxTokens: 20}, nil)
 		if err == nil || !strings.HasPrefix(err.Error(), "spec: "+want) {
 			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func TestBrokenSampledDraftIsAnError(t *testing.T) {
+	target := newTarget(&script{vocab: 6, steps: 1e6}, 96, 16)
+	for want, l := range map[string]liar{"the draft model drew 2 of 3": {}, "the draft model holds": {extra: 1}} {
+		l.scriptedDraft = newDraft(target, 96, 0)
+		g, err := New(target, l, Config{Drafter: DrafterChain, Verifier: VerifierRejection, Depth: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = g.Generate(context.Background(), []int32{1, 2}, Options{}, nil)
+		if err == nil || !strings.HasPrefix(err.Error(), "spec: "+want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func TestBrokenVerdictsAreErrors(t *testing.T) {
+	for want, a := range map[string]act{
+		"a verdict with path [] and":      {next: 1},
+		"a verdict with path [0] and 2":   {path: []int32{0}, relaxed: []bool{true, false}, next: 1},
+		"a verdict with path [1]":         {path: []int32{1}, next: 1},
+		"the accepted path [0 2] is not":  {path: []int32{0, 2}, next: 1},
+		"the accepted path [0 9] is not":  {path: []int32{0, 9}, next: 1},
+		"the accepted path [0 -1] is not": {path: []int32{0, -1}, next: 1},
+		"the target drew token -1":        {path: []int32{0}, next: -1},
+		"the target drew token 10":        {path: []int32{0}, next: 10},
+	} {
+		a.tokens, a.parents = []int32{1, 2}, []int32{0, 1}
+		p := &play{acts: []act{a}}
+		g, err := Assemble(p, Parts{Drafter: p, Verifier: playVerifier{p}, Policy: p, Clock: p.clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = g.Generate(context.Background(), []int32{3}, Options{}, nil)
+		if err == nil || !strings.HasPrefix(err.Error(), "spec: "+want) || len(p.target) != 0 {
+			t.Errorf("%v, want %q; committed %v", err, want, p.target)
+		}
+	}
+}
+
+// short is a target that answers for too few nodes.
+type short struct{ *scriptedTarget }
+
+func (s short) Verify(ctx context.Context, t *Tree, sampling Sampling) ([]NodeOutput, error) {
+	out, err := s.scriptedTarget.Verify(ctx, t, sampling)
+	return out[:len(out)-1], err
+}
+
+func (s short) VerifyChain(ctx context.Context, t *Tree, d SamplingDraft, sampling Sampling) ([]ChainVerdict, error) {
+	out, err := s.scriptedTarget.VerifyChain(ctx, t, d, sampling)
+	return out[:len(out)-1], err
+}
+
+// hoarder is a target whose cache holds a token too many.
+type hoarder struct{ *scriptedTarget }
+
+func (h hoarder) Len() int { return h.scriptedTarget.Len() + 1 }
+
+func TestBrokenTargetsAreErrors(t *testing.T) {
+	target := newTarget(&script{vocab: 6, steps: 1e6}, 96, 16)
+	for _, c := range []struct {
+		target Target
+		c      Config
+		want   string
+	}{
+		{short{target}, Config{Drafter: DrafterNone}, "the target answered for 0 of 1"},
+		{short{target}, Config{Drafter: DrafterChain, Verifier: VerifierRejection, Depth: 2}, "the target answered for 2 of 3"},
+		{hoarder{target}, Config{Drafter: DrafterNone}, "the target holds 2 tokens, want 1"},
+	} {
+		g, err := New(c.target, newDraft(target, 96, 0), c.c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = g.Generate(context.Background(), []int32{1, 2}, Options{Sampling: Sampling{Temperature: 1}}, nil)
+		if err == nil || !strings.HasPrefix(err.Error(), "spec: "+c.want) {
+			t.Errorf("%v, want %q", err, c.want)
 		}
 	}
 }

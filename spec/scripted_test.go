@@ -106,6 +106,7 @@ type scriptedTarget struct {
 	tree  *Tree // verified and not yet committed
 	calls int
 	rows  int
+	chain int // of the calls, those by rejection
 }
 
 var _ RejectionTarget = (*scriptedTarget)(nil)
@@ -158,6 +159,7 @@ func (t *scriptedTarget) VerifyChain(ctx context.Context, chain *Tree, draft Sam
 		panic("the chain is not what the draft sampled last")
 	}
 	out := make([]ChainVerdict, chain.Len())
+	t.chain++
 	for i, p := range t.prefixes(chain) {
 		position := uint32(len(t.cells) + i + 1)
 		z := t.script.logits(p, 0)

@@ -149,7 +149,7 @@ func drafted(data []byte) ([]Level, int) {
 				l.Candidates = append(l.Candidates, cand(int32(v%5), odds[v/5%len(odds)], int32(beam)))
 			}
 		}
-		if d < depth {
+		if d < depth || next()%2 == 0 { // a draft may name beams that no pass consumed
 			order := make([]int32, len(l.Candidates))
 			for i := range order {
 				order[i] = int32(i)
