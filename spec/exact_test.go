@@ -172,7 +172,7 @@ func TestSpeculationEqualsPlainDecoding(t *testing.T) {
 	for _, vocab := range []int{2, 5, 40} {
 		for _, steps := range []float64{1, 1e6} { // with and without ties
 			target := newTarget(&script{vocab: vocab, steps: steps}, 96, 64)
-			for _, differ := range []float64{0, 0.2, 1} {
+			for _, differ := range []float64{0.1, 1} {
 				draft := newDraft(target, 128, differ)
 				for _, set := range settings() {
 					for i, sampling := range samplings() {

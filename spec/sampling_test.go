@@ -259,7 +259,7 @@ func TestJudgeWithoutResidual(t *testing.T) {
 // tokens that follow the prompt have the joint distribution that the target's
 // own steps multiply to, by rejection as by matching.
 func TestJointDistributionOfThreeTokens(t *testing.T) {
-	const vocab, seeds = 3, 8000
+	const vocab, seeds = 3, 5000
 	prompt := []int32{1, 2}
 	for i, sampling := range []Sampling{{Temperature: 1}, {Temperature: 0.8, TopK: 2}, {Temperature: 1.5, TopP: 0.85}} {
 		target := newTarget(&script{vocab: vocab, steps: 1e6}, 32, 16)
