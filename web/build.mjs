@@ -1,0 +1,132 @@
+/**
+ * Builds the static site into web/dist: scripts, styles, pages, Go's WebAssembly
+ * and its support script, the built-in pair, and .br and .gz siblings of all
+ * that compresses.
+ *
+ *   --no-wasm      leave foretoken.wasm as it is (it was built before, or is not needed)
+ *   --no-compress  skip the .br and .gz siblings
+ *   --mock         with a scripted engine instead of Go, for work on the page; goes to build/web-mock
+ */
+import { execFile } from "node:child_process";
+import { createHash } from "node:crypto";
+import { constants, promises as fs } from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs, promisify } from "node:util";
+import zlib from "node:zlib";
+import { build } from "esbuild";
+
+const run = promisify(execFile);
+const web = path.dirname(fileURLToPath(import.meta.url));
+const root = path.dirname(web);
+const { values: flags } = parseArgs({
+  options: { "no-wasm": { type: "boolean" }, "no-compress": { type: "boolean" }, mock: { type: "boolean" } },
+});
+const dist = flags.mock ? path.join(root, "build", "web-mock") : path.join(web, "dist");
+const wasm = path.join(dist, "foretoken.wasm");
+
+await clean();
+await Promise.all([buildWasm(), bundle(), copyStatic(), copyModels()]);
+if (!flags["no-compress"] && !flags.mock) await compress();
+await report();
+
+/** Empties dist, but for a program built before. */
+async function clean() {
+  await fs.mkdir(dist, { recursive: true });
+  const keep = flags["no-wasm"] ? ["foretoken.wasm"] : [];
+  for (const name of await fs.readdir(dist)) {
+    if (!keep.includes(name)) await fs.rm(path.join(dist, name), { recursive: true });
+  }
+}
+
+async function buildWasm() {
+  if (flags.mock) return;
+  const goroot = (await run("go", ["env", "GOROOT"], { cwd: root })).stdout.trim();
+  // The support script must be that of the compiler, so it is never checked in.
+  await fs.copyFile(path.join(goroot, "lib", "wasm", "wasm_exec.js"), path.join(dist, "wasm_exec.js"));
+  if (flags["no-wasm"]) {
+    if (!(await exists(wasm))) console.warn("web: foretoken.wasm is not there; the page will not start without it");
+    return;
+  }
+  await run("go", ["build", "-trimpath", "-ldflags=-s -w", "-o", wasm, "./wasm"], { cwd: root, env: { ...process.env, GOOS: "js", GOARCH: "wasm" } });
+}
+
+async function bundle() {
+  await build({
+    absWorkingDir: web,
+    entryPoints: {
+      page: "src/page.ts",
+      bench: "src/bench.ts",
+      foretoken: "src/foretoken.ts",
+      worker: flags.mock ? "test/mock/worker.ts" : "src/worker.ts",
+    },
+    outdir: dist,
+    bundle: true,
+    format: "esm",
+    splitting: true,
+    // Chunks lie beside the entries: modules find the worker and the models relative to themselves.
+    chunkNames: "chunk-[hash]",
+    target: ["es2022", "chrome120", "firefox128", "safari17.5"],
+    minify: !flags.mock,
+    sourcemap: flags.mock ? "inline" : false,
+    legalComments: "eof",
+    loader: { ".css": "text" },
+    define: { "process.env.NODE_ENV": '"production"' },
+  });
+}
+
+async function copyStatic() {
+  const files = { "index.html": "index.html", "bench.html": "bench.html", "src/icon.svg": "icon.svg", "src/styles/page.css": "page.css" };
+  for (const [from, to] of Object.entries(files)) await fs.copyFile(path.join(web, from), path.join(dist, to));
+  const licence = await fs.readFile(path.join(web, "node_modules", "uplot", "LICENSE"), "utf8");
+  await fs.writeFile(path.join(dist, "licenses.txt"), `uPlot, which draws the chart:\n\n${licence}`);
+}
+
+async function copyModels() {
+  const from = path.join(root, "models", "demo");
+  const to = path.join(dist, "models", "demo");
+  await fs.mkdir(to, { recursive: true });
+  const names = (await fs.readdir(from)).filter((name) => name.endsWith(".gguf"));
+  if (names.length === 0) throw new Error("web: models/demo holds no .gguf file; the built-in pair is missing");
+  for (const name of names) await fs.copyFile(path.join(from, name), path.join(to, name), constants.COPYFILE_FICLONE);
+}
+
+/** Writes siblings for the server to send; unchanged files keep theirs out of a cache beside node_modules. */
+async function compress() {
+  const cache = path.join(web, "node_modules", ".cache", "compressed");
+  await fs.mkdir(cache, { recursive: true });
+  const brotli = promisify(zlib.brotliCompress);
+  const gzip = promisify(zlib.gzip);
+  for (const name of await fs.readdir(dist)) {
+    if (!/\.(html|js|css|svg|txt|wasm)$/.test(name)) continue;
+    const data = await fs.readFile(path.join(dist, name));
+    const key = path.join(cache, createHash("sha256").update(data).digest("hex").slice(0, 32));
+    // Quality 11 takes half a minute for megabytes of WebAssembly and saves a few per cent.
+    const quality = data.byteLength > 1 << 20 ? 9 : 11;
+    const params = { [zlib.constants.BROTLI_PARAM_QUALITY]: quality, [zlib.constants.BROTLI_PARAM_SIZE_HINT]: data.byteLength };
+    for (const [ext, make] of [
+      [".br", () => brotli(data, { params })],
+      [".gz", () => gzip(data, { level: 9 })],
+    ]) {
+      if (!(await exists(key + ext))) await fs.writeFile(key + ext, await make());
+      await fs.writeFile(path.join(dist, name + ext), await fs.readFile(key + ext));
+    }
+  }
+}
+
+async function report() {
+  const kb = (n) => `${(n / 1000).toFixed(1)} kB`;
+  const size = async (file) => ((await exists(file)) ? (await fs.stat(file)).size : 0);
+  console.log(`web: built ${path.relative(process.cwd(), dist) || "."}`);
+  for (const name of (await fs.readdir(dist)).filter((n) => /\.(js|wasm)$/.test(n)).sort()) {
+    const file = path.join(dist, name);
+    console.log(`  ${name.padEnd(22)} ${kb(await size(file)).padStart(11)}  gzip ${kb(await size(`${file}.gz`)).padStart(10)}  br ${kb(await size(`${file}.br`)).padStart(10)}`);
+  }
+}
+
+async function exists(file) {
+  return fs.access(file).then(
+    () => true,
+    () => false,
+  );
+}
