@@ -41,11 +41,7 @@ func sharedFile(t *testing.T, parts ...string) []byte {
 // testModel opens a generated test model, or skips. `make testmodels` makes them.
 func testModel(t *testing.T, name string) *gguf.File {
 	t.Helper()
-	dir := os.Getenv("FORETOKEN_TESTMODELS")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "build", "testmodels")
-	}
-	b, err := os.ReadFile(filepath.Join(dir, name+".gguf"))
+	b, err := os.ReadFile(filepath.Join(testModels(), name+".gguf"))
 	if err != nil {
 		t.Skipf("test model is missing (make testmodels): %v", err)
 	}
@@ -54,6 +50,14 @@ func testModel(t *testing.T, name string) *gguf.File {
 		t.Fatal(err)
 	}
 	return f
+}
+
+// testModels is where the generated models are.
+func testModels() string {
+	if dir := os.Getenv("FORETOKEN_TESTMODELS"); dir != "" {
+		return dir
+	}
+	return filepath.Join("..", "..", "build", "testmodels")
 }
 
 // onDevices runs a test on the cpu device and on the build's own.
@@ -80,7 +84,11 @@ func accelerator(t *testing.T) webgpu.Device {
 }
 
 // TestOracle gives the model the reference's prompt ids and its continuation and
-// compares log-probabilities at every step.
+// compares log-probabilities at every step. The weights of the x3m models come
+// out of a QR decomposition whose last bits depend on the machine, and
+// quantisation makes some of them steps: the reference run again on the generated file
+// is then what the model is held to, and the shared reference with the
+// distance between the two allowed on top.
 func TestOracle(t *testing.T) {
 	for _, name := range []string{"s260k-f32", "s260k-q8_0", "s260k-q4_0", "x3m-f16", "x3m-q8_0"} {
 		for _, kv := range []kernels.KVFormat{kernels.KVF32, kernels.KVF16} {
@@ -96,6 +104,13 @@ func testOracle(t *testing.T, dev webgpu.Device, name string, kv kernels.KVForma
 	if err := json.Unmarshal(sharedFile(t, "testmodels", "oracle", name+".json"), &ref); err != nil {
 		t.Fatal(err)
 	}
+	local := ref
+	if b, err := os.ReadFile(filepath.Join(testModels(), "oracle", name+".json")); err == nil {
+		local = oracle{}
+		if err := json.Unmarshal(b, &local); err != nil {
+			t.Fatal(err)
+		}
+	}
 	tolerance := 2e-3
 	if kv == kernels.KVF16 {
 		tolerance = 5e-2
@@ -106,7 +121,7 @@ func testOracle(t *testing.T, dev webgpu.Device, name string, kv kernels.KVForma
 	}
 	defer m.Close()
 	worst, steps := 0.0, 0
-	for _, r := range ref.Results {
+	for i, r := range ref.Results {
 		if len(r.IDs) == 0 {
 			continue
 		}
@@ -128,14 +143,19 @@ func testOracle(t *testing.T, dev webgpu.Device, name string, kv kernels.KVForma
 			if id := int32(want[0][0]); gap > 2*tolerance && out[0].Token != id {
 				t.Fatalf("%q step %d: token %d, reference says %d by %g nats", r.Prompt, step, out[0].Token, id, gap)
 			}
+			again := map[int32]float64{}
+			for _, w := range local.Results[i].Top[step] {
+				again[int32(w[0])] = w[1]
+			}
 			for k, w := range want[:8] { // the ninth and tenth may have changed places with the eleventh
 				lp, ok := got[int32(w[0])]
 				if !ok {
 					t.Fatalf("%q step %d: token %g of rank %d is not among the ten best", r.Prompt, step, w[0], k)
 				}
-				worst = math.Max(worst, math.Abs(lp-w[1]))
-				if math.Abs(lp-w[1]) > tolerance {
-					t.Fatalf("%q step %d: log-probability of %g is %g, reference says %g", r.Prompt, step, w[0], lp, w[1])
+				here := again[int32(w[0])]
+				worst = math.Max(worst, math.Abs(lp-here))
+				if math.Abs(lp-here) > tolerance || math.Abs(lp-w[1]) > tolerance+math.Abs(here-w[1]) {
+					t.Fatalf("%q step %d: log-probability of %g is %g, the reference says %g, run on this machine %g", r.Prompt, step, w[0], lp, w[1], here)
 				}
 			}
 			steps++

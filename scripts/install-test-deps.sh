@@ -1,0 +1,21 @@
+#!/bin/sh
+# Installs what the tests need and Go, Node and make do not bring: Chromium, Vulkan
+# drivers (Mesa's lavapipe, for the native device) and numpy (which generates
+# the test models). As root on Debian or Ubuntu it uses apt; elsewhere it names what is missing.
+set -eu
+missing=""
+command -v "${CHROMIUM:-chromium}" >/dev/null 2>&1 || [ -x /usr/bin/chromium ] || missing="$missing chromium"
+ls /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json >/dev/null 2>&1 || missing="$missing mesa-vulkan-drivers"
+ldconfig -p 2>/dev/null | grep -q libvulkan.so.1 || missing="$missing libvulkan1"
+{ [ -x /usr/bin/python3 ] && /usr/bin/python3 -c 'import numpy' >/dev/null 2>&1; } || missing="$missing python3-numpy"
+[ -n "$missing" ] || exit 0
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+  echo "installing:$missing"
+  apt-get update -qq
+  # shellcheck disable=SC2086
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+else
+  echo "missing:$missing" >&2
+  echo "install them with your package manager (Debian's names; tests that need them fail without them)" >&2
+  exit 1
+fi
