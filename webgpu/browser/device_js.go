@@ -466,6 +466,9 @@ func (d *Device) await(total int) error {
 
 // labels names a run's programs in an error.
 func labels(run []*program) string {
+	if len(run) == 0 {
+		return "of no program"
+	}
 	names := make([]string, len(run))
 	for i, p := range run {
 		names[i] = p.Label

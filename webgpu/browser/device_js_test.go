@@ -13,7 +13,7 @@ import (
 
 // open opens a device or skips, saying why. FORETOKEN_REQUIRE_WEBGPU=1 makes
 // missing WebGPU a failure, for browsers that are known to have it.
-func open(t *testing.T, o Options) *Device {
+func open(t testing.TB, o Options) *Device {
 	t.Helper()
 	d, err := Open(context.Background(), o)
 	if err != nil {
@@ -43,4 +43,8 @@ func TestOpenCancelled(t *testing.T) {
 		t.Fatalf("Open with a cancelled context: %v, %v", d, err)
 	}
 	open(t, Options{}) // and another one opens
+}
+
+func BenchmarkDevice(b *testing.B) {
+	devicetest.Bench(b, func(b *testing.B) webgpu.Device { return open(b, Options{}) })
 }

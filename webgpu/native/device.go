@@ -5,6 +5,7 @@ package native
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -396,14 +397,14 @@ func (d *Device) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
 
 // labels names a run's programs in an error.
 func labels(run []*prog) string {
-	s := ""
-	for i, p := range run {
-		if i > 0 {
-			s += "+"
-		}
-		s += p.Label
+	if len(run) == 0 {
+		return "of no program"
 	}
-	return s
+	names := make([]string, len(run))
+	for i, p := range run {
+		names[i] = p.Label
+	}
+	return strings.Join(names, "+")
 }
 
 // Counters counts since Open. Growth of the staging buffer counts as a creation.

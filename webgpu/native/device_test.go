@@ -15,7 +15,7 @@ import (
 
 // open opens a device or skips, saying why. FORETOKEN_REQUIRE_NATIVE=1 makes a
 // missing adapter a failure, for machines that are known to have one.
-func open(t *testing.T, o Options) *Device {
+func open(t testing.TB, o Options) *Device {
 	t.Helper()
 	d, err := Open(o)
 	if err != nil {
@@ -89,4 +89,8 @@ func TestCollectionsWhileMapping(t *testing.T) {
 			t.Fatalf("read %d, want %d", got[0], want[0])
 		}
 	}
+}
+
+func BenchmarkDevice(b *testing.B) {
+	devicetest.Bench(b, func(b *testing.B) webgpu.Device { return open(b, Options{}) })
 }
