@@ -1,0 +1,143 @@
+//go:build !js
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"foretoken/webgpu"
+	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/native"
+	"foretoken/webgpu/open"
+)
+
+// deviceInfo is one line of the listing.
+type deviceInfo struct {
+	Backend  string       `json:"backend"`
+	Name     string       `json:"name"`
+	Vendor   string       `json:"vendor,omitempty"`
+	Driver   string       `json:"driver,omitempty"`
+	Type     string       `json:"type"` // "gpu", or "software" for what runs on the CPU
+	Auto     bool         `json:"auto"` // --device auto takes it
+	Features []string     `json:"features"`
+	Limits   deviceLimits `json:"limits"`
+}
+
+type deviceLimits struct {
+	BindingBytes         int `json:"binding_bytes"`
+	BufferBytes          int `json:"buffer_bytes"`
+	StorageBuffers       int `json:"storage_buffers"`
+	WorkgroupBytes       int `json:"workgroup_bytes"`
+	WorkgroupInvocations int `json:"workgroup_invocations"`
+	Workgroups           int `json:"workgroups_per_dimension"`
+}
+
+func devicesCommand(c *console) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "devices",
+		Short: "List the devices that models can run on",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			devices, why, err := listDevices(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				enc := json.NewEncoder(c.out)
+				enc.SetIndent("", "  ")
+				return enc.Encode(struct {
+					Devices []deviceInfo `json:"devices"`
+					Note    string       `json:"note,omitempty"` // why auto takes the cpu
+				}{devices, why})
+			}
+			for _, d := range devices {
+				if err := d.print(c); err != nil {
+					return err
+				}
+			}
+			if why != "" {
+				c.note("auto takes the cpu: %s", why)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// listDevices lists the adapters and the cpu device. It opens the one that auto
+// takes: an adapter that is listed may still refuse to open.
+func listDevices(ctx context.Context) (devices []deviceInfo, why string, err error) {
+	adapters, err := native.Adapters()
+	if err != nil {
+		return nil, "", err
+	}
+	dev, why, err := open.Device(ctx, "auto")
+	if err != nil {
+		return nil, "", err
+	}
+	taken := dev.Info()
+	dev.Destroy()
+	host := cpu.Open()
+	adapters = append(adapters, host.Info())
+	host.Destroy()
+	found := false
+	for _, a := range adapters {
+		d := describe(a)
+		if !found && a.Backend == taken.Backend && a.Adapter == taken.Adapter && a.Driver == taken.Driver {
+			found, d.Auto = true, true
+			d.Features = append(d.Features, taken.Features...)
+		}
+		devices = append(devices, d)
+	}
+	return devices, why, nil
+}
+
+func describe(i webgpu.Info) deviceInfo {
+	kind := "gpu"
+	if i.Software {
+		kind = "software"
+	}
+	l := i.Limits
+	return deviceInfo{Backend: i.Backend, Name: i.Adapter, Vendor: i.Vendor, Driver: i.Driver, Type: kind, Features: []string{},
+		Limits: deviceLimits{l.MaxBindingSize, l.MaxBufferSize, l.MaxStorageBuffers, l.MaxWorkgroupStorage, l.MaxWorkgroupInvocations, l.MaxWorkgroupsPerDim}}
+}
+
+func (d *deviceInfo) print(c *console) error {
+	mark := ""
+	if d.Auto {
+		mark = ", taken by auto"
+	}
+	features := ""
+	if len(d.Features) > 0 {
+		features = "  features " + strings.Join(d.Features, ", ") + "\n"
+	}
+	driver := ""
+	if d.Driver != "" {
+		driver = "  driver   " + printable(d.Driver) + "\n"
+	}
+	l := d.Limits
+	_, err := fmt.Fprintf(c.out, "%s: %s (%s%s)\n%s%s  limits   %s a binding, %s a buffer, %d storage buffers, %s and %d invocations a workgroup, %d workgroups a dimension\n",
+		d.Backend, printable(d.Name), d.Type, mark, driver, features,
+		bytesText(int64(l.BindingBytes)), bytesText(int64(l.BufferBytes)), l.StorageBuffers, bytesText(int64(l.WorkgroupBytes)), l.WorkgroupInvocations, l.Workgroups)
+	return err
+}
+
+// bytesText shows a size in binary units, exactly where it is a round number.
+func bytesText(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	x, i := float64(n), 0
+	for x >= 1024 && i < len(units)-1 {
+		x, i = x/1024, i+1
+	}
+	if x == float64(int64(x)) {
+		return fmt.Sprintf("%d %s", int64(x), units[i])
+	}
+	return fmt.Sprintf("%.1f %s", x, units[i])
+}

@@ -1,0 +1,253 @@
+//go:build !js
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"foretoken"
+	"foretoken/spec"
+	"foretoken/webgpu/open"
+)
+
+// generateOptions are the flags of generate.
+type generateOptions struct {
+	models     modelOptions
+	request    foretoken.Request
+	noCoupling bool
+	prompts    promptOptions
+	json       bool
+}
+
+func generateCommand(c *console) *cobra.Command {
+	o := generateOptions{request: foretoken.DefaultRequest()}
+	cmd := &cobra.Command{
+		Use:   "generate",
+		Short: "Continue prompts",
+		Long: "Continue prompts, with the built-in pair of Go-code models or with GGUF files.\n\n" +
+			"The prompt is --prompt, or all of standard input, or each line of --prompt-file.\n" +
+			"The text goes to standard output as it is decoded, statistics to standard error.\n" +
+			"On a terminal, tokens that were drafted and accepted are coloured.",
+		Example: "  foretoken generate --prompt 'func main() {'\n" +
+			"  foretoken generate --target big.gguf --draft small.gguf --temperature 0.8 --seed 7 < prompt.txt\n" +
+			"  foretoken generate --policy none --prompt-file prompts.jsonl --json > plain.jsonl",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.complete(c, cmd.Flags()); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), c)
+		},
+	}
+	f, r := cmd.Flags(), &o.request
+	f.SortFlags = false
+	o.models.flags(f)
+	f.StringVar(&r.Policy, "policy", r.Policy, "what to draft: "+orList(policies))
+	// The defaults of these three depend on the policy: complete puts them in.
+	f.IntVar(&r.Depth, "depth", 0, "tokens drafted a round, or for eagle2 levels of the tree after the first"+defaults(func(c spec.Config) int { return c.Depth }))
+	f.IntVar(&r.TopK, "top-k", 0, "eagle2: candidates of a node and nodes of a level"+defaults(func(c spec.Config) int { return c.TopK }))
+	f.IntVar(&r.Nodes, "nodes", 0, "eagle2: nodes verified a round, the root included"+defaults(func(c spec.Config) int { return c.Nodes }))
+	f.StringVar(&r.Verifier, "verifier", r.Verifier, "match (exactly the tokens of plain decoding) or rejection (the same distribution; chain only)")
+	f.BoolVar(&o.noCoupling, "no-coupling", false, "above temperature 0, draft without the noise that the target will draw with")
+	f.Float64Var(&r.Temperature, "temperature", r.Temperature, "0 is greedy")
+	f.Uint64Var(&r.Seed, "seed", r.Seed, "of the draws above temperature 0")
+	f.IntVar(&r.MaxTokens, "max-tokens", r.MaxTokens, "tokens to produce; 0: until the context is full")
+	f.IntVar(&r.SampleTopK, "sample-top-k", r.SampleTopK, "draw from the k likeliest tokens only; 0: off")
+	f.Float64Var(&r.TopP, "top-p", r.TopP, "draw from the likeliest tokens that hold this probability together; 0 or 1: off")
+	f.Float64Var(&r.MinP, "min-p", r.MinP, "draw from tokens at least this likely, as a part of the likeliest; 0: off")
+	f.StringArrayVar(&r.Stop, "stop", nil, "end the text before this string; may be given several times")
+	f.StringVar(&o.prompts.text, "prompt", "", "text to continue")
+	f.StringVar(&o.prompts.file, "prompt-file", "", "file with one JSON object a line: {\"id\": …, \"prompt\": …}")
+	f.BoolVar(&o.json, "json", false, "print one JSON object a prompt: id, prompt_ids, token_ids, text, finish, stats")
+	return cmd
+}
+
+var policies = []string{spec.DrafterNone, spec.DrafterChain, spec.DrafterEAGLE2, spec.DrafterNgram, spec.DrafterNgramSimple}
+
+// complete checks the flags and fills in what was left out, before anything
+// large is opened.
+func (o *generateOptions) complete(c *console, given *pflag.FlagSet) error {
+	r := &o.request
+	for _, choice := range []struct {
+		flag, value string
+		of          []string
+	}{
+		{"device", o.models.device, []string{"auto", open.Accelerator, "cpu"}},
+		{"kv", o.models.kv, []string{"f32", "f16"}},
+		{"policy", r.Policy, policies},
+		{"verifier", r.Verifier, []string{spec.VerifierMatch, spec.VerifierRejection}},
+	} {
+		if !slices.Contains(choice.of, choice.value) {
+			return usagef("--%s is %q, want %s", choice.flag, choice.value, orList(choice.of))
+		}
+	}
+	if !o.models.drafts() {
+		switch {
+		case !given.Changed("policy"):
+			r.Policy = spec.DrafterNone
+			if o.models.draft == "" {
+				c.note("--target was given without --draft: decoding without speculation")
+			}
+		case spec.DefaultConfig(r.Policy).UsesDraftModel():
+			return usagef("--policy %s needs a draft model: give one with --draft, or use none, ngram or ngram-simple", r.Policy)
+		}
+	}
+	for _, n := range []struct {
+		flag  string
+		value int
+		least int
+	}{{"depth", r.Depth, 1}, {"top-k", r.TopK, 1}, {"nodes", r.Nodes, 2}, {"max-tokens", r.MaxTokens, 0}, {"context", o.models.context, 1}} {
+		if given.Changed(n.flag) && n.value < n.least {
+			return usagef("--%s is %d, want %d or more", n.flag, n.value, n.least)
+		}
+	}
+	config := settings(r.Policy)
+	for _, n := range []struct {
+		flag     string
+		value    *int
+		standard int
+	}{{"depth", &r.Depth, config.Depth}, {"top-k", &r.TopK, config.TopK}, {"nodes", &r.Nodes, config.Nodes}} {
+		if !given.Changed(n.flag) {
+			*n.value = n.standard
+		}
+	}
+	config.Depth, config.TopK, config.Nodes, config.Verifier = r.Depth, r.TopK, r.Nodes, r.Verifier
+	if err := config.Validate(); err != nil {
+		return asUsage(err)
+	}
+	sampling := spec.Sampling{Temperature: r.Temperature, TopK: r.SampleTopK, TopP: r.TopP, MinP: r.MinP, Seed: r.Seed}
+	if err := sampling.Validate(); err != nil {
+		return asUsage(err)
+	}
+	for _, s := range r.Stop {
+		if s == "" {
+			return usagef("--stop is empty: every text would end at once")
+		}
+	}
+	if o.noCoupling {
+		coupled := false
+		r.Coupled = &coupled
+	}
+	return o.prompts.check(c, given)
+}
+
+// settings are the default ones of a policy: for the default policy those of the
+// default request, which suit pairs of any size, else the policy's own.
+func settings(policy string) spec.Config {
+	c := spec.DefaultConfig(policy)
+	if d := foretoken.DefaultRequest(); policy == d.Policy {
+		c.Depth, c.TopK, c.Nodes = d.Depth, d.TopK, d.Nodes
+	}
+	return c
+}
+
+// defaults lists one setting's defaults by policy, for the help text.
+func defaults(setting func(spec.Config) int) string {
+	var words []string
+	for _, p := range policies {
+		if v := setting(settings(p)); v != 0 {
+			words = append(words, p+" "+strconv.Itoa(v))
+		}
+	}
+	return " (default " + strings.Join(words, ", ") + ")"
+}
+
+func orList(names []string) string {
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// run opens the models and continues every prompt.
+func (o *generateOptions) run(ctx context.Context, c *console) error {
+	prompts, err := o.prompts.read(ctx, c)
+	if err != nil {
+		return err
+	}
+	s, err := openSession(ctx, c, &o.models)
+	if err != nil {
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
+		return err
+	}
+	defer s.close()
+	many := o.prompts.file != ""
+	// A bar below text that streams to the same screen would tear it.
+	bar := newBar(c, many && (o.json || !c.outTerminal), len(prompts))
+	defer bar.clear()
+	var total spec.Stats
+	for i, p := range prompts {
+		if ctx.Err() != nil {
+			return fmt.Errorf("%w after %d of %d prompts", errInterrupted, i, len(prompts))
+		}
+		if many && !o.json {
+			bar.clear()
+			if i > 0 {
+				fmt.Fprintln(c.out)
+			}
+			fmt.Fprintf(c.out, "==> %s <==\n", printable(p.ID))
+		}
+		result, err := o.one(ctx, c, s, p.Prompt)
+		if err != nil {
+			if many {
+				return fmt.Errorf("%s: prompt %s: %s", o.prompts.file, printable(p.ID), oneLine(err.Error()))
+			}
+			return err
+		}
+		total.Add(&result.Stats)
+		bar.clear()
+		if o.json {
+			if err := printJSON(c, p.ID, result); err != nil {
+				return err
+			}
+		}
+		if result.Finish == spec.FinishAborted {
+			if !o.json {
+				fmt.Fprintln(c.err, summary(&total, o.request.Policy, s.Info().Device))
+			}
+			if many {
+				return fmt.Errorf("%w in prompt %d of %d, %s", errInterrupted, i+1, len(prompts), printable(p.ID))
+			}
+			return errInterrupted
+		}
+		bar.set(i + 1)
+	}
+	bar.clear()
+	if !o.json {
+		fmt.Fprintln(c.err, summary(&total, o.request.Policy, s.Info().Device))
+	}
+	return nil
+}
+
+// one continues one prompt and, unless JSON is wanted, prints it as it grows.
+func (o *generateOptions) one(ctx context.Context, c *console, s *session, prompt string) (*foretoken.Result, error) {
+	if o.json {
+		return s.Generate(ctx, prompt, o.request, nil)
+	}
+	p := textPrinter{out: c.out, terminal: c.outTerminal, colour: c.colour}
+	result, err := s.Generate(ctx, prompt, o.request, p.event)
+	if end := p.end(); err == nil {
+		err = end
+	}
+	return result, err
+}
+
+// record is the JSON of a finished prompt.
+type record struct {
+	ID string `json:"id"`
+	*foretoken.Result
+}
+
+func printJSON(c *console, id string, r *foretoken.Result) error {
+	enc := json.NewEncoder(c.out)
+	enc.SetEscapeHTML(false) // code is full of <, > and &
+	return enc.Encode(record{id, r})
+}

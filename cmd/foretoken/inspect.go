@@ -1,0 +1,273 @@
+//go:build !js
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"foretoken/models/gguf"
+	"foretoken/models/llama"
+	"foretoken/models/quant"
+	"foretoken/models/tokenizer"
+)
+
+// inspection is what inspect says of a file; with --json it is printed as it is.
+type inspection struct {
+	File       string            `json:"file"`
+	Bytes      int64             `json:"bytes"`
+	Version    uint32            `json:"version"`
+	Metadata   map[string]any    `json:"metadata"` // arrays as arraySummary
+	Tensors    []tensorEntry     `json:"tensors"`
+	Parameters uint64            `json:"parameters"`
+	DataBytes  int64             `json:"data_bytes"`
+	Types      map[string]uint64 `json:"types"` // elements by storage type
+	Tokenizer  tokenizerEntry    `json:"tokenizer"`
+	Runnable   bool              `json:"runnable"`
+	Reason     string            `json:"reason,omitempty"` // why it cannot be run
+}
+
+type tensorEntry struct {
+	Name   string   `json:"name"`
+	Type   string   `json:"type"`
+	Shape  []uint64 `json:"shape"` // GGUF's order: the length of a row first
+	Bytes  int64    `json:"bytes"`
+	Offset int64    `json:"offset"`
+}
+
+type tokenizerEntry struct {
+	Kind   string `json:"kind,omitempty"` // tokenizer.ggml.model
+	Pre    string `json:"pre,omitempty"`  // tokenizer.ggml.pre
+	Tokens int    `json:"tokens"`         // 0 where it cannot be used
+	Reason string `json:"reason,omitempty"`
+}
+
+// arraySummary stands for an array of the metadata.
+type arraySummary struct {
+	Is    string `json:"array"` // such as "2048 × string"
+	First []any  `json:"first"`
+}
+
+// shownElements is how many elements of an array are shown.
+const shownElements = 4
+
+func inspectCommand(c *console) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "inspect FILE.gguf",
+		Short: "Show what is in a model file, and whether it can be run",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			disk, err := gguf.OpenFile(args[0])
+			if err != nil {
+				return err
+			}
+			defer disk.Close()
+			f, err := gguf.Open(diskFile{disk, args[0]})
+			if err != nil {
+				return err
+			}
+			i := inspect(f)
+			if asJSON {
+				enc := json.NewEncoder(c.out)
+				enc.SetEscapeHTML(false)
+				enc.SetIndent("", "  ")
+				return enc.Encode(i)
+			}
+			return i.print(c, f.Keys())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func inspect(f *gguf.File) *inspection {
+	i := &inspection{File: f.Name(), Bytes: f.Size(), Version: f.Version, Metadata: map[string]any{}, Tensors: []tensorEntry{}, Types: map[string]uint64{}}
+	for _, key := range f.Keys() {
+		i.Metadata[key] = metadataValue(f, key)
+	}
+	for n := range f.Tensors {
+		t := &f.Tensors[n]
+		i.Tensors = append(i.Tensors, tensorEntry{t.Name, t.Type.String(), t.Dims, t.Size, t.Offset})
+		i.Parameters += t.Elements()
+		i.DataBytes += t.Size
+		i.Types[t.Type.String()] += t.Elements()
+	}
+	i.Tokenizer.Kind, _ = f.StringOr("tokenizer.ggml.model", "")
+	i.Tokenizer.Pre, _ = f.StringOr("tokenizer.ggml.pre", "")
+	tok, err := tokenizer.New(f)
+	if err == nil {
+		i.Tokenizer.Tokens = tok.VocabSize()
+	} else {
+		i.Tokenizer.Reason = err.Error()
+	}
+	if _, configErr := llama.ReadConfig(f); configErr != nil {
+		err = configErr
+	}
+	if err == nil {
+		err = checkTypes(f)
+	}
+	if i.Runnable = err == nil; err != nil {
+		i.Reason = oneLine(err.Error())
+	}
+	return i
+}
+
+// checkTypes refuses storage types without kernels.
+func checkTypes(f *gguf.File) error {
+	for n := range f.Tensors {
+		if t := &f.Tensors[n]; !quant.Supported(t.Type) {
+			return fmt.Errorf("%s: tensor %s is %s; F32, F16, Q8_0 and Q4_0 can be run", f.Name(), printable(t.Name), t.Type)
+		}
+	}
+	return nil
+}
+
+// metadataValue is a value fit for JSON.
+func metadataValue(f *gguf.File, key string) any {
+	shown := f.Describe(key)
+	if f.IsArray(key) {
+		return arraySummary{shown, firstElements(f, key)}
+	}
+	if s, err := f.String(key); err == nil {
+		return s
+	}
+	if json.Valid([]byte(shown)) { // numbers in full, and booleans
+		return json.RawMessage(shown)
+	}
+	return shown // not a finite number
+}
+
+// firstElements reads the beginning of an array; nothing of an array of booleans.
+func firstElements(f *gguf.File, key string) []any {
+	out := []any{}
+	if v, err := f.Strings(key); err == nil {
+		return appendAny(out, v)
+	}
+	if v, err := f.Int32s(key); err == nil {
+		return appendAny(out, v)
+	}
+	v, err := f.Float32s(key)
+	if err != nil {
+		return out
+	}
+	for _, x := range v[:min(len(v), shownElements)] {
+		if y := float64(x); math.IsNaN(y) || math.IsInf(y, 0) {
+			out = append(out, fmt.Sprint(x)) // JSON has no such number
+		} else {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+func appendAny[T any](out []any, v []T) []any {
+	for _, x := range v[:min(len(v), shownElements)] {
+		out = append(out, x)
+	}
+	return out
+}
+
+// print writes the listing; keys are in the file's order.
+func (i *inspection) print(c *console, keys []string) error {
+	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "%s: GGUF version %d, %s\n", printable(i.File), i.Version, bytesText(i.Bytes))
+	fmt.Fprintf(w, "\nmetadata: %d entries\n", len(keys))
+	for _, key := range keys {
+		fmt.Fprintf(w, "  %s\t%s\n", printable(key), valueText(i.Metadata[key]))
+	}
+	fmt.Fprintf(w, "\ntensors: %d, %d parameters, %s\n", len(i.Tensors), i.Parameters, bytesText(i.DataBytes))
+	for _, t := range i.Tensors {
+		shape := make([]string, len(t.Shape))
+		for d, n := range t.Shape {
+			shape[d] = fmt.Sprint(n)
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", printable(t.Name), t.Type, strings.Join(shape, " × "), bytesText(t.Bytes))
+	}
+	fmt.Fprintf(w, "\nstored as: %s\n", typesText(i.Types, i.Parameters))
+	fmt.Fprintf(w, "tokenizer: %s\n", i.Tokenizer.text())
+	if i.Runnable {
+		fmt.Fprintf(w, "can be run: yes, by its configuration, tokenizer and storage types\n")
+	} else {
+		fmt.Fprintf(w, "can be run: no: %s\n", i.Reason)
+	}
+	return w.Flush()
+}
+
+func (t *tokenizerEntry) text() string {
+	s := "none"
+	if t.Kind != "" {
+		s = printable(t.Kind)
+	}
+	if t.Pre != "" {
+		s += ", pre-tokenizer " + printable(t.Pre)
+	}
+	if t.Reason != "" {
+		return s + ", cannot be used: " + oneLine(t.Reason)
+	}
+	return fmt.Sprintf("%s, %d tokens", s, t.Tokens)
+}
+
+// valueText shows a metadata value on one line.
+func valueText(v any) string {
+	const most = 100
+	switch x := v.(type) {
+	case string:
+		return cut(fmt.Sprintf("%q", x), most)
+	case json.RawMessage:
+		return string(x)
+	case arraySummary:
+		var words []string
+		for _, e := range x.First {
+			if s, ok := e.(string); ok {
+				e = cut(fmt.Sprintf("%q", s), most/shownElements)
+			}
+			words = append(words, fmt.Sprint(e))
+		}
+		if len(words) == shownElements {
+			words = append(words, "…")
+		}
+		return fmt.Sprintf("%s: %s", x.Is, strings.Join(words, ", "))
+	}
+	return fmt.Sprint(v)
+}
+
+// cut shortens a quoted string to about n runes.
+func cut(quoted string, n int) string {
+	r := []rune(quoted)
+	if len(r) <= n {
+		return quoted
+	}
+	return string(r[:n]) + `…"`
+}
+
+// typesText lists storage types with their share of the parameters, largest first.
+func typesText(types map[string]uint64, total uint64) string {
+	names := make([]string, 0, len(types))
+	for name := range types {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if types[a] != types[b] {
+			if types[a] > types[b] {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a, b)
+	})
+	words := make([]string, len(names))
+	for i, name := range names {
+		words[i] = fmt.Sprintf("%s %.1f %%", name, 100*float64(types[name])/float64(total))
+	}
+	if len(words) == 0 {
+		return "nothing"
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,143 @@
+//go:build !js
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/pflag"
+)
+
+// promptOptions say where prompts come from.
+type promptOptions struct {
+	text, file string
+	given      bool // text was given, be it empty
+}
+
+// prompt is one line of a prompt file; other fields are allowed and ignored.
+type prompt struct {
+	ID     string
+	Prompt string
+}
+
+// maxInput bounds what is read for prompts: far above any context, and far
+// below what would hurt when somebody pipes in the wrong file.
+const maxInput = 64 << 20
+
+func (o *promptOptions) check(c *console, given *pflag.FlagSet) error {
+	o.given = given.Changed("prompt")
+	switch {
+	case o.given && given.Changed("prompt-file"):
+		return usagef("--prompt and --prompt-file exclude each other")
+	case given.Changed("prompt-file") && o.file == "":
+		return usagef("--prompt-file is empty, want a file name")
+	case !o.given && o.file == "" && c.inTerminal:
+		return usagef("no prompt: give --prompt, --prompt-file, or text on standard input")
+	}
+	return nil
+}
+
+// read collects all prompts, so that a mistake in the last line shows before
+// the first is decoded.
+func (o *promptOptions) read(ctx context.Context, c *console) ([]prompt, error) {
+	switch {
+	case o.file != "":
+		return readPrompts(o.file)
+	case o.given:
+		return []prompt{{"prompt", o.text}}, nil
+	}
+	text, err := readInput(ctx, c.in)
+	if err != nil {
+		return nil, err
+	}
+	return []prompt{{"stdin", text}}, nil
+}
+
+// readInput reads all of standard input, or until ctx ends: a pipe may stay
+// open for ever, and its reader cannot be woken.
+func readInput(ctx context.Context, in io.Reader) (string, error) {
+	type answer struct {
+		text []byte
+		err  error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		b, err := io.ReadAll(io.LimitReader(in, maxInput+1))
+		done <- answer{b, err}
+	}()
+	select {
+	case <-ctx.Done():
+		return "", errInterrupted
+	case a := <-done:
+		if a.err != nil {
+			return "", fmt.Errorf("standard input: %w", a.err)
+		}
+		if len(a.text) > maxInput {
+			return "", fmt.Errorf("standard input: more than %d MiB of prompt", maxInput>>20)
+		}
+		return string(a.text), nil
+	}
+}
+
+func readPrompts(path string) ([]prompt, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err // it names the file
+	}
+	defer f.Close()
+	var prompts []prompt
+	lines := bufio.NewReader(io.LimitReader(f, maxInput+1))
+	for n, size := 1, 0; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		if err != nil && err != io.EOF {
+			return nil, fmt.Errorf("%s: line %d: %w", path, n, err)
+		}
+		if size += len(line); size > maxInput {
+			return nil, fmt.Errorf("%s: more than %d MiB of prompts", path, maxInput>>20)
+		}
+		if trimmed := bytes.TrimSpace(line); len(trimmed) > 0 {
+			p, err := parsePrompt(trimmed)
+			if err != nil {
+				return nil, fmt.Errorf("%s: line %d: %w", path, n, err)
+			}
+			prompts = append(prompts, p)
+		}
+		if err == io.EOF {
+			break
+		}
+	}
+	if len(prompts) == 0 {
+		return nil, fmt.Errorf("%s: no prompts in it, want one JSON object a line", path)
+	}
+	return prompts, nil
+}
+
+func parsePrompt(line []byte) (prompt, error) {
+	var fields struct {
+		ID     *string `json:"id"`
+		Prompt *string `json:"prompt"`
+	}
+	if err := json.Unmarshal(line, &fields); err != nil {
+		if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+			if wrong.Field == "" {
+				return prompt{}, fmt.Errorf("is a JSON %s, want an object with id and prompt", wrong.Value)
+			}
+			return prompt{}, fmt.Errorf("%s is a %s, want a string", wrong.Field, wrong.Value)
+		}
+		return prompt{}, fmt.Errorf("is no JSON object: %w", err)
+	}
+	switch {
+	case fields.ID == nil:
+		return prompt{}, errors.New("id is missing, want a string")
+	case fields.Prompt == nil:
+		return prompt{}, errors.New("prompt is missing, want a string")
+	}
+	return prompt{*fields.ID, *fields.Prompt}, nil
+}

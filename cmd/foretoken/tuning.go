@@ -1,0 +1,151 @@
+//go:build !js
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+
+	"foretoken/models/gguf"
+	"foretoken/webgpu"
+)
+
+// The tuning cache keeps which kernels were chosen by timing. That saves the
+// timing, and it keeps the last bits of the logits the same from run to run: a
+// choice made anew on a busy machine may differ.
+
+// tuningFile is the cache as stored: adapter → model → class of kernels → choice.
+type tuningFile struct {
+	Adapters map[string]map[string]map[string]string `json:"adapters"`
+}
+
+// maxTuningFile is far above what thousands of models take.
+const maxTuningFile = 8 << 20
+
+// tuning is the part of the cache that an open session is about. A nil *tuning
+// caches nothing.
+type tuning struct {
+	path    string
+	adapter string
+	models  map[string]string // by role
+	file    tuningFile
+}
+
+// openTuning reads the cache. One that cannot be read is treated as empty: it
+// is worth some seconds of timing and no more.
+func openTuning(c *console, dev webgpu.Info, target, draft gguf.Source, off bool) *tuning {
+	if off || c.tuning == "" || dev.Backend == "cpu" { // references have no variants to choose from
+		return nil
+	}
+	t := &tuning{path: c.tuning, adapter: fmt.Sprintf("%s: %s (%s)", dev.Backend, dev.Adapter, dev.Driver),
+		models: map[string]string{"target": modelKey(target)}}
+	if draft != nil {
+		t.models["draft"] = modelKey(draft)
+	}
+	var err error
+	if t.file, err = readTuning(t.path); err != nil {
+		c.note("kernels are timed anew, the tuning cache cannot be used: %v", err)
+	}
+	return t
+}
+
+func readTuning(path string) (tuningFile, error) {
+	var file tuningFile
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return file, nil
+	}
+	if err != nil {
+		return file, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxTuningFile+1))
+	if err == nil && len(b) > maxTuningFile {
+		err = fmt.Errorf("larger than %d MiB", maxTuningFile>>20)
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &file)
+	}
+	if err != nil {
+		return tuningFile{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return file, nil
+}
+
+// choices are those for foretoken.Options.Tuning.
+func (t *tuning) choices() map[string]map[string]string {
+	if t == nil {
+		return nil
+	}
+	out := map[string]map[string]string{}
+	for role, model := range t.models {
+		if known := t.file.Adapters[t.adapter][model]; known != nil {
+			out[role] = known
+		}
+	}
+	return out
+}
+
+// keep stores the choices of an open session, by role, if they are news.
+func (t *tuning) keep(chosen map[string]map[string]string) error {
+	if t == nil {
+		return nil
+	}
+	news := false
+	for role, choices := range chosen {
+		if !maps.Equal(t.file.Adapters[t.adapter][t.models[role]], choices) {
+			news = true
+		}
+	}
+	if !news {
+		return nil
+	}
+	// Another process may have stored something meanwhile.
+	file, err := readTuning(t.path)
+	if err != nil || file.Adapters == nil {
+		file.Adapters = map[string]map[string]map[string]string{}
+	}
+	if file.Adapters[t.adapter] == nil {
+		file.Adapters[t.adapter] = map[string]map[string]string{}
+	}
+	for role, choices := range chosen {
+		file.Adapters[t.adapter][t.models[role]] = choices
+	}
+	b, err := json.MarshalIndent(file, "", "\t")
+	if err != nil {
+		return err
+	}
+	return writeAtomically(t.path, append(b, '\n'))
+}
+
+// writeAtomically replaces a file in one step, so that no reader sees half of it.
+func writeAtomically(path string, b []byte) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, "tuning-*.tmp")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// baseName is the last element of a path in the notation of any system.
+func baseName(path string) string { return filepath.Base(filepath.FromSlash(path)) }
