@@ -141,6 +141,11 @@ func (s *Session) generator(r *Request) (*spec.Generator, error) {
 	if c.UsesDraftModel() && s.draft == nil {
 		return nil, errNoDraft
 	}
+	if rows := c.Budget().Nodes; rows > 0 && rows <= s.target.Limits().MaxRows { // spec says what is wrong with more
+		if err := s.target.Prepare(rows); err != nil {
+			return nil, err
+		}
+	}
 	if s.draft == nil {
 		return spec.New(s.target, nil, c)
 	}

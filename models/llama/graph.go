@@ -10,8 +10,14 @@ import (
 // buckets are the row counts that programs are recorded for.
 var buckets = []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}
 
-// prefillRows is the chunk of a prefill: the widest matrix tile.
-const prefillRows = 32
+// prefillRows is the chunk of a prefill: the widest matrix tile. On software adapters
+// that tile gains nothing over half of it and takes a quarter of a second to compile.
+func (m *Model) prefillRows() int {
+	if m.dev.Info().Software {
+		return 16
+	}
+	return 32
+}
 
 // bucket is the index of the smallest bucket that holds n rows.
 func bucket(n int) int {

@@ -103,6 +103,7 @@ func (o *Options) complete(c *Config, name string) error {
 	if o.MaxRows < 1 || o.MaxRows > 64 {
 		return fmt.Errorf("llama: %d rows a pass were asked for; want 1 to 64", o.MaxRows)
 	}
+	o.MaxRows = buckets[bucket(o.MaxRows)]
 	if o.TopK == 0 {
 		o.TopK = 2
 	}

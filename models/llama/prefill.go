@@ -12,11 +12,11 @@ import (
 // feeding is the input and the programs of passes that fill the KV cache only.
 type feeding struct {
 	batch    pass
-	programs []webgpu.Program // one for each bucket up to prefillRows
+	programs []webgpu.Program // one for each bucket up to prefillRows()
 }
 
 // batchRows is how many rows the batch pass holds.
-func (m *Model) batchRows() int { return max(m.opts.MaxRows, prefillRows) }
+func (m *Model) batchRows() int { return max(m.opts.MaxRows, m.prefillRows()) }
 
 // recordFeeding records the programs of Prefill.
 func (m *Model) recordFeeding() ([]*kernels.Recorder, func([]webgpu.Program)) {
@@ -24,7 +24,7 @@ func (m *Model) recordFeeding() ([]*kernels.Recorder, func([]webgpu.Program)) {
 	f.batch = newPass(m.work.inputs.Buffer, 0, m.batchRows(), m.batchRows())
 	var all []*kernels.Recorder
 	for _, n := range buckets {
-		if n <= prefillRows {
+		if n <= m.prefillRows() {
 			r := m.recorder(fmt.Sprintf("prefill %d", n))
 			m.forward(r, &f.batch, n)
 			all = append(all, r)
@@ -59,7 +59,7 @@ func (m *Model) checkTokens(tokens []int32) error {
 	return nil
 }
 
-// Prefill appends tokens to the sequence in chunks of 32.
+// Prefill appends tokens to the sequence in chunks.
 func (m *Model) Prefill(ctx context.Context, tokens []int32, progress func(done int)) error {
 	if err := m.checkTokens(tokens); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (m *Model) Prefill(ctx context.Context, tokens []int32, progress func(done 
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n := min(prefillRows, len(tokens)-done)
+		n := min(m.prefillRows(), len(tokens)-done)
 		if err := m.feed(tokens[done : done+n]); err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func (m *Model) Prefill(ctx context.Context, tokens []int32, progress func(done 
 	return nil
 }
 
-// feed runs up to prefillRows tokens through the blocks and commits them.
+// feed runs up to prefillRows() tokens through the blocks and commits them.
 func (m *Model) feed(tokens []int32) error {
 	b := &m.feeding.batch
 	if err := m.append(b, tokens); err != nil {

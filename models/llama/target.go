@@ -65,17 +65,32 @@ func (t *Target) record() error {
 		t.outputs[i] = spec.NodeOutput{TopIDs: make([]int32, t.opts.TopK), TopLogits: make([]float32, t.opts.TopK)}
 	}
 	recorders, keep := t.recordFeeding()
-	fed, w := len(recorders), &t.work
+	programs, err := t.build(recorders...)
+	if err != nil {
+		return err
+	}
+	keep(programs)
+	return t.Prepare(min(defaultRows, rows))
+}
+
+// defaultRows is the largest tree that Load prepares for.
+const defaultRows = 16
+
+// Prepare makes the programs for trees of up to rows nodes, so that the first
+// round does not have to.
+func (t *Target) Prepare(rows int) error {
+	if rows > t.opts.MaxRows {
+		return fmt.Errorf("llama: a tree of %d nodes; at most %d can be verified", rows, t.opts.MaxRows)
+	}
+	var recorders []*kernels.Recorder
 	add := func(label string, record func(r *kernels.Recorder)) {
 		r := t.recorder(label)
 		record(r)
 		recorders = append(recorders, r)
 	}
-	for _, n := range buckets {
-		if n > rows {
-			break
-		}
-		logits, batch := t.logitRows(n), &t.feeding.batch
+	for i := len(t.verify); i <= bucket(rows); i++ {
+		n := buckets[i]
+		logits, batch, w := t.logitRows(n), &t.feeding.batch, &t.work
 		add(fmt.Sprintf("verify %d", n), func(r *kernels.Recorder) {
 			t.forward(r, batch, n)
 			t.head(r, 0, n, w.logits, 0)
@@ -87,12 +102,15 @@ func (t *Target) record() error {
 			r.Filter(t.tuning.lanes, logits, w.draw, batch.drawn, t.scratch, t.filtered)
 		})
 	}
+	if len(recorders) == 0 {
+		return nil
+	}
+	t.preparing(fmt.Sprintf("compiling for trees of %d nodes", rows))
 	programs, err := t.build(recorders...)
 	if err != nil {
 		return err
 	}
-	keep(programs[:fed])
-	for p := programs[fed:]; len(p) > 0; p = p[3:] {
+	for p := programs; len(p) > 0; p = p[3:] {
 		t.verify, t.sample, t.filter = append(t.verify, p[0]), append(t.sample, p[1]), append(t.filter, p[2])
 	}
 	return nil
@@ -176,6 +194,9 @@ func (t *Target) Verify(ctx context.Context, tree *spec.Tree, s spec.Sampling) (
 // begin places a tree and says how to draw from it.
 func (t *Target) begin(ctx context.Context, tree *spec.Tree, s spec.Sampling) error {
 	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := t.Prepare(len(tree.Tokens)); err != nil {
 		return err
 	}
 	if err := t.place(tree); err != nil {

@@ -3,6 +3,8 @@ package llama
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sort"
 	"strconv"
 	"time"
 
@@ -36,14 +38,23 @@ func (m *Model) Tuning() map[string]string {
 // tree, where verification lives.
 const tuneRows = 4
 
+// repeats makes a program long enough that the wait for its end is not what is timed.
+const repeats = 16
+
+// smallShare is the part of the largest matrix's size below which a matrix is not
+// timed itself but takes the largest one's family: its time hardly counts, and
+// every class timed delays the first token.
+const smallShare = 4
+
 // tune chooses a family for each class of matrix by timing, unless it was
 // chosen before, and proves on the device that the bits of a row do not depend
 // on how many rows there are. A family that fails is replaced by its one-row
 // pipeline.
 func (m *Model) tune() error {
 	m.tuning = tuning{lanes: kernels.Serial, families: map[string]kernels.Family{}}
+	weights := m.weights()
 	if m.dev.Info().Backend == "cpu" { // references have no families
-		for _, w := range m.weights() {
+		for _, w := range weights {
 			m.tuning.families[class(w)] = kernels.Families[0]
 		}
 		return nil
@@ -53,20 +64,29 @@ func (m *Model) tune() error {
 	if err := t.chooseLanes(); err != nil {
 		return err
 	}
+	sort.SliceStable(weights, func(i, j int) bool { return weights[i].Rows*weights[i].Cols > weights[j].Rows*weights[j].Cols })
+	largest := map[kernels.Format]*kernels.Weight{}
 	proved := map[string]kernels.Family{}
-	for _, w := range m.weights() {
+	for _, w := range weights {
 		key := class(w)
 		if _, ok := m.tuning.families[key]; ok {
 			continue
 		}
 		family, ok := parseFamily(m.opts.Tuning[key])
-		if !ok {
+		switch first := largest[w.Format]; {
+		case ok:
+		case first != nil && w.Rows*w.Cols*smallShare < first.Rows*first.Cols:
+			family = m.tuning.family(first)
+		default:
 			var err error
 			if family, err = t.choose(w); err != nil {
 				return err
 			}
 		}
-		proof := fmt.Sprint(w.Format, family)
+		if largest[w.Format] == nil {
+			largest[w.Format] = w
+		}
+		proof := fmt.Sprint(w.Format, " ", family)
 		if _, ok := proved[proof]; !ok {
 			m.preparing("checking " + proof)
 			same, err := t.invariant(w, family)
@@ -123,40 +143,76 @@ func (t *timer) free() {
 	}
 }
 
-func (t *timer) program(record func(*kernels.Recorder)) (webgpu.Program, error) {
-	r := t.m.recorder("tuning")
-	record(r)
-	b, err := kernels.Build(t.m.dev, r)
+// programs records and builds several programs, whose kernels compile together.
+func (t *timer) programs(records ...func(*kernels.Recorder)) ([]webgpu.Program, error) {
+	var recorders []*kernels.Recorder
+	for _, record := range records {
+		r := t.m.recorder("tuning")
+		record(r)
+		recorders = append(recorders, r)
+	}
+	b, err := kernels.Build(t.m.dev, recorders...)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	t.built = append(t.built, b)
-	return b.Programs[0], nil
+	return b.Programs, nil
 }
 
-// cost is the shortest of a few runs; it gives up after the first where that
-// took longer than limit.
-func (t *timer) cost(p webgpu.Program, limit time.Duration) (time.Duration, error) {
+// cost is the shortest of a few runs after one that pays for what the driver does late.
+func (t *timer) cost(p webgpu.Program, runs int) (time.Duration, error) {
 	var word [4]byte
 	best := time.Duration(1 << 62)
-	for i := range 4 {
+	for i := range runs + 1 {
 		begin := time.Now()
 		if err := t.m.dev.Run([]webgpu.Program{p}, webgpu.Region{Buffer: t.m.work.scratch.Buffer, Dst: word[:]}); err != nil {
 			return 0, err
 		}
-		took := time.Since(begin)
-		if i > 0 || took > limit { // the first run also pays for what the driver does late
-			best = min(best, took)
-		}
-		if took > limit {
-			break
+		if i > 0 {
+			best = min(best, time.Since(begin))
 		}
 	}
 	return best, nil
 }
 
-// repeats makes a program long enough that the wait for its end is not what is timed.
-const repeats = 16
+// fastest is the index of the program that takes least. Each comes once and, when
+// its first timing is not hopeless, repeated. A later one must be clearly
+// better: what timing noise decides would change from load to load.
+func (t *timer) fastest(records ...func(*kernels.Recorder)) (int, error) {
+	var all []func(*kernels.Recorder)
+	for _, record := range records {
+		all = append(all, record, func(r *kernels.Recorder) {
+			for range repeats {
+				record(r)
+			}
+		})
+	}
+	programs, err := t.programs(all...)
+	if err != nil {
+		return 0, err
+	}
+	once, limit := make([]time.Duration, len(records)), time.Duration(1<<62)
+	for i := range records {
+		if once[i], err = t.cost(programs[2*i], 1); err != nil {
+			return 0, err
+		}
+		limit = min(limit, 3*once[i])
+	}
+	chosen, best := -1, time.Duration(0)
+	for i := range records {
+		if once[i] > limit {
+			continue
+		}
+		took, err := t.cost(programs[2*i+1], 3)
+		if err != nil {
+			return 0, err
+		}
+		if chosen < 0 || float64(took) < 0.93*float64(best) {
+			chosen, best = i, took
+		}
+	}
+	return chosen, nil
+}
 
 func (t *timer) chooseLanes() error {
 	m := t.m
@@ -165,78 +221,52 @@ func (t *timer) chooseLanes() error {
 		return nil
 	}
 	m.preparing("timing reductions")
-	best, limit := time.Duration(0), time.Duration(1<<62)
-	for _, lanes := range []kernels.Lanes{kernels.Serial, kernels.Grouped} {
-		p, err := t.program(func(r *kernels.Recorder) {
-			for range repeats {
-				r.RMSNorm(lanes, m.work.x, m.outNorm, m.work.norm, tuneRows, m.cfg.Dim, m.cfg.Eps)
-			}
+	lanes := []kernels.Lanes{kernels.Serial, kernels.Grouped}
+	var records []func(*kernels.Recorder)
+	for _, l := range lanes {
+		records = append(records, func(r *kernels.Recorder) {
+			r.RMSNorm(l, m.work.x, m.outNorm, m.work.norm, tuneRows, m.cfg.Dim, m.cfg.Eps)
 		})
-		if err != nil {
-			return err
-		}
-		took, err := t.cost(p, limit)
-		if err != nil {
-			return err
-		}
-		if best == 0 || took < best {
-			m.tuning.lanes, best, limit = lanes, took, 4*took
-		}
 	}
-	return nil
+	i, err := t.fastest(records...)
+	if err == nil {
+		m.tuning.lanes = lanes[i]
+	}
+	return err
 }
 
 // choose times every family on a weight.
 func (t *timer) choose(w *kernels.Weight) (kernels.Family, error) {
-	m := t.m
-	m.preparing("timing " + class(w))
-	best, limit, chosen := time.Duration(0), time.Duration(1<<62), kernels.Families[0]
+	t.m.preparing("timing " + class(w))
+	var records []func(*kernels.Recorder)
 	for _, f := range kernels.Families {
-		p, err := t.program(func(r *kernels.Recorder) {
-			for range repeats {
-				t.product(r, f, w, tuneRows)
-			}
+		records = append(records, func(r *kernels.Recorder) {
+			x, out := t.scratch(w)
+			r.MatMul(f, w, kernels.Rows{View: x, Stride: w.Cols}, kernels.Rows{View: out, Stride: w.Rows}, tuneRows, false)
 		})
-		if err != nil {
-			return chosen, err
-		}
-		took, err := t.cost(p, limit)
-		if err != nil {
-			return chosen, err
-		}
-		// A later family must be clearly better: what timing noise decides would
-		// change from load to load.
-		if best == 0 || float64(took) < 0.93*float64(best) {
-			chosen, best, limit = f, took, 4*took
-		}
 	}
-	return chosen, nil
-}
-
-// product records x·wᵀ on the workspace: gates and act are the widest of its buffers.
-func (t *timer) product(r *kernels.Recorder, f kernels.Family, w *kernels.Weight, rows int) {
-	x, out := t.scratch(w)
-	r.MatMul(f, w, kernels.Rows{View: x, Stride: w.Cols}, kernels.Rows{View: out, Stride: w.Rows}, rows, false)
+	i, err := t.fastest(records...)
+	if err != nil {
+		return kernels.Family{}, err
+	}
+	return kernels.Families[i], nil
 }
 
 // scratch finds workspace buffers that hold the inputs and outputs of a weight.
 func (t *timer) scratch(w *kernels.Weight) (x, out kernels.View) {
-	k := &t.m.work
-	switch {
-	case t.m.output.weights[0] == w:
-		return k.norm, k.logits
-	case w.Rows == t.m.cfg.Dim: // attention output or down
-		if w.Cols == t.m.cfg.FFN {
-			return k.act, k.x
-		}
-		return k.att, k.x
-	case w.Rows > t.m.heads.Width():
-		return k.norm, k.gates
+	k, y := &t.m.work, &t.m.layers[0]
+	same := func(m *matrix) bool {
+		return slices.ContainsFunc(m.weights, func(other *kernels.Weight) bool { return class(other) == class(w) })
 	}
-	for _, q := range t.m.layers[0].qkv.weights {
-		if class(q) == class(w) {
-			return k.norm, k.qkv
-		}
+	switch {
+	case same(t.m.output):
+		return k.norm, k.logits
+	case same(y.qkv):
+		return k.norm, k.qkv
+	case same(y.out):
+		return k.att, k.x
+	case same(y.down):
+		return k.act, k.x
 	}
 	return k.norm, k.gates
 }
@@ -246,7 +276,7 @@ func (t *timer) scratch(w *kernels.Weight) (x, out kernels.View) {
 func (t *timer) invariant(w *kernels.Weight, f kernels.Family) (bool, error) {
 	m := t.m
 	x, out := t.scratch(w)
-	rows := min(m.opts.MaxRows, prefillRows)
+	rows := min(m.opts.MaxRows, m.prefillRows())
 	rng := rand.New(rand.NewPCG(1, 2))
 	floats := make([]float32, rows*w.Cols)
 	for i := range floats {
@@ -255,32 +285,32 @@ func (t *timer) invariant(w *kernels.Weight, f kernels.Family) (bool, error) {
 	if err := m.dev.Write(x.Buffer, x.Offset, webgpu.F32Bytes(floats)); err != nil {
 		return false, err
 	}
-	var want webgpu.Memory
+	var records []func(*kernels.Recorder)
 	for _, tile := range kernels.Tiles {
 		if tile > rows {
 			break
 		}
-		p, err := t.program(func(r *kernels.Recorder) {
+		records = append(records, func(r *kernels.Recorder) {
 			for from := 0; from < rows; from += tile {
 				r.MatMul(f, w, kernels.Rows{View: x, Offset: from * w.Cols, Stride: w.Cols},
 					kernels.Rows{View: out, Offset: from * w.Rows, Stride: w.Rows}, min(tile, rows-from), false)
 			}
 		})
-		if err != nil {
-			return false, err
-		}
+	}
+	programs, err := t.programs(records...)
+	if err != nil {
+		return false, err
+	}
+	var want webgpu.Memory
+	for _, p := range programs {
 		got := webgpu.NewMemory(rows * w.Rows * 4)
 		if err := m.dev.Run([]webgpu.Program{p}, webgpu.Region{Buffer: out.Buffer, Offset: out.Offset, Dst: got.Bytes()}); err != nil {
 			return false, err
 		}
 		if want == nil {
 			want = got
-			continue
-		}
-		for i := range got {
-			if got[i] != want[i] {
-				return false, nil
-			}
+		} else if !slices.Equal(got, want) {
+			return false, nil
 		}
 	}
 	return true, nil
