@@ -5,7 +5,7 @@
  *
  *   --no-wasm      leave foretoken.wasm as it is (it was built before, or is not needed)
  *   --no-compress  skip the .br and .gz siblings
- *   --mock         with a scripted engine instead of Go, for work on the page; goes to build/web-mock
+ *   --mock         with a scripted engine instead of Go, for work on the page; goes to node_modules/.cache/mock-site
  */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -22,7 +22,7 @@ const root = path.dirname(web);
 const { values: flags } = parseArgs({
   options: { "no-wasm": { type: "boolean" }, "no-compress": { type: "boolean" }, mock: { type: "boolean" } },
 });
-const dist = flags.mock ? path.join(root, "build", "web-mock") : path.join(web, "dist");
+const dist = flags.mock ? path.join(web, "node_modules", ".cache", "mock-site") : path.join(web, "dist");
 const wasm = path.join(dist, "foretoken.wasm");
 
 await clean();

@@ -66,7 +66,7 @@ export const DEFAULTS: Omit<GenerateRequest, "prompt"> = {
   verifier: "match",
 };
 
-/** A running generation: iterate it for its rounds, await `result` for the whole. */
+/** A running generation: iterate it for its rounds (leaving the loop stops it), await `result` for the whole. */
 export interface Generation extends AsyncIterable<RoundEvent> {
   readonly result: Promise<Result>;
   /** Ends it within a round; `result` then resolves with finish "aborted". */
@@ -134,7 +134,7 @@ export class Engine {
   /** Decodes; one at a time. Settings left out are those of {@link DEFAULTS}, without a draft policy "none". */
   generate(request: { prompt: string } & Partial<GenerateRequest>): Generation {
     const full: GenerateRequest = { ...DEFAULTS, ...(this.info.draft ? {} : { policy: "none" }), ...request };
-    const queue = new RoundQueue();
+    const queue = new RoundQueue(() => this.stop());
     let result: Promise<Result>;
     if (this.#generating) {
       result = Promise.reject(new EngineError("busy", "the engine is generating already; stop it or wait for its result"));
@@ -143,7 +143,7 @@ export class Engine {
       result = this.#call<Result>(
         "generate",
         (id) => ({ op: "generate", id, request: full }),
-        (json) => queue.push(JSON.parse(json) as RoundEvent),
+        (json) => queue.push(parseRound(json)),
       ).finally(() => (this.#generating = false));
     }
     result.then(
@@ -221,6 +221,11 @@ class RoundQueue implements AsyncIterableIterator<RoundEvent> {
   #ended = false;
   #error: unknown;
   #wake: (() => void) | undefined;
+  readonly #abandon: () => void;
+
+  constructor(abandon: () => void) {
+    this.#abandon = abandon;
+  }
 
   push(round: RoundEvent): void {
     this.#rounds.push(round);
@@ -243,9 +248,24 @@ class RoundQueue implements AsyncIterableIterator<RoundEvent> {
     }
   }
 
+  /** A loop that is left early ends the generation. */
+  async return(): Promise<IteratorResult<RoundEvent>> {
+    if (!this.#ended) this.#abandon();
+    return { done: true, value: undefined };
+  }
+
   [Symbol.asyncIterator](): this {
     return this;
   }
+}
+
+/** Go writes a list it never filled as null. */
+function parseRound(json: string): RoundEvent {
+  const round = JSON.parse(json) as RoundEvent;
+  round.tokens ??= [];
+  const tree = (round.tree ??= {} as RoundEvent["tree"]);
+  for (const list of ["tokens", "texts", "parents", "depths", "scores", "accepted"] as const) (tree as Record<typeof list, unknown>)[list] ??= [];
+  return round;
 }
 
 function engineError(code: EngineErrorCode, error: WireError): EngineError {

@@ -115,6 +115,7 @@ export interface EventTree {
   accepted: number[];
 }
 
+/** Milliseconds; `readback`, the wait for results, is a part of `draft` and `verify`. */
 export interface RoundTimes {
   draft: number;
   verify: number;
@@ -122,7 +123,10 @@ export interface RoundTimes {
   host: number;
 }
 
-/** What one round brought; `text` never ends inside a UTF-8 sequence. */
+/**
+ * What one round brought; `text` never ends inside a UTF-8 sequence. The last
+ * event may close a generation without a round, with no tokens and no tree.
+ */
 export interface RoundEvent {
   round: number;
   text: string;

@@ -74,6 +74,7 @@ export class ForetokenWidget extends HTMLElement {
     );
     root.addEventListener("keydown", (event) => this.#key(event as KeyboardEvent));
     view.panel.drawTree(undefined);
+    this.#stream.invite("The text appears here, every token marked by where it came from.");
     this.#enter("idle");
   }
 
@@ -272,6 +273,7 @@ export class ForetokenWidget extends HTMLElement {
     setText(view.deviceLine, format.device(info.device));
     setText(view.modelLine, `Target ${format.model(info.target)}${info.draft ? `; draft ${format.model(info.draft)}` : "; no draft"}`);
     setText(view.features, info.device.features.length > 0 ? `Features in use: ${info.device.features.join(", ")}` : "No optional GPU features in use");
+    for (const line of [view.deviceLine, view.modelLine, view.features]) line.title = line.textContent;
     const fallback = info.device.backend === "cpu" && view.settings.device.value !== "cpu";
     view.notice.hidden = !fallback;
     if (fallback) {
@@ -302,7 +304,7 @@ export class ForetokenWidget extends HTMLElement {
 
   #round(round: RoundEvent): void {
     this.#tally.add(round);
-    this.#lastRound = round;
+    if (round.tokens.length > 0) this.#lastRound = round;
     this.#stream.push(round);
     this.#dispatch("foretoken-round", round);
     if (this.#refreshPending) return;

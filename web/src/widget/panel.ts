@@ -7,11 +7,12 @@ import { milliseconds, percent, short } from "./format.ts";
 import type { Tally } from "./tally.ts";
 import { drawTree } from "./tree.ts";
 
-const PARTS: readonly { key: keyof RoundTimes; label: string }[] = [
+/** The parts of a round; `within` is a part of parts, so it has no share of its own in the bar. */
+const PARTS: readonly { key: keyof RoundTimes; label: string; within?: boolean }[] = [
   { key: "draft", label: "draft" },
   { key: "verify", label: "verify" },
-  { key: "readback", label: "readback" },
   { key: "host", label: "host" },
+  { key: "readback", label: "of it, readback", within: true },
 ];
 
 /** Depths always shown, so that the panel keeps its height; deeper ones scroll into a second row. */
@@ -39,7 +40,7 @@ export class Panel {
     this.#tiles = {
       speed: tile("tok/s", "Decode speed", "speed"),
       length: tile("tokens a pass", "Acceptance length τ", "length", "Committed tokens per target pass, bonus included"),
-      ttft: tile("to first token", "Time to first token", "ttft"),
+      ttft: tile("prompt included", "Time to first token", "ttft"),
       calls: tile("target passes", "Calls", "calls"),
       verified: tile("in those passes", "Tokens verified", "verified"),
       draft: tile("of drafted tokens", "Draft acceptance", "draft-acceptance"),
@@ -54,7 +55,7 @@ export class Panel {
       card(
         "Tokens per round",
         "",
-        el("p", { class: "key", "aria-hidden": "true" }, swatch("accepted"), "accepted", swatch("bonus"), "bonus or corrected", swatch("mean"), "mean so far (τ)"),
+        el("p", { class: "key", "aria-hidden": "true" }, keyed("accepted", "accepted"), keyed("bonus", "bonus or corrected"), keyed("mean", "mean so far (τ)")),
         this.#chartHost,
       ),
       el(
@@ -64,12 +65,12 @@ export class Panel {
         card(
           "Time per round",
           "mean, ms",
-          el("div", { class: "stack", "aria-hidden": "true" }, ...PARTS.map((part) => this.#times.get(part.key)!.bar)),
+          el("div", { class: "stack", "aria-hidden": "true" }, ...PARTS.filter((part) => !part.within).map((part) => this.#times.get(part.key)!.bar)),
           el(
             "dl",
             { class: "times" },
             ...PARTS.map((part) =>
-              el("div", {}, el("dt", {}, swatch(part.key), part.label), el("dd", { id: `ms-${part.key}` }, this.#times.get(part.key)!.value)),
+              el("div", part.within ? { class: "within", title: "Waiting for results of the device, inside draft and verify" } : {}, el("dt", {}, swatch(part.key), part.label), el("dd", { id: `ms-${part.key}` }, this.#times.get(part.key)!.value)),
             ),
           ),
         ),
@@ -92,7 +93,7 @@ export class Panel {
     show("draft", percent(tally.draftAcceptance));
     this.#drawDepths(tally.perDepth);
     const ms = tally.msPerRound;
-    const total = PARTS.reduce((sum, part) => sum + ms[part.key], 0);
+    const total = ms.draft + ms.verify + ms.host;
     for (const part of PARTS) {
       const { bar, value } = this.#times.get(part.key)!;
       bar.style.flexGrow = String(total > 0 ? ms[part.key] / total : 0);
@@ -123,7 +124,7 @@ export class Panel {
     this.#compare.replaceChildren(
       bar("Plain", "plain", known?.plain.stats.decode_tok_s),
       bar("Speculative", "speculative", known?.speculative.stats.decode_tok_s),
-      el("p", { class: "speed" }, text?.speed ?? (typeof state === "string" ? state : "Not measured yet.")),
+      el("p", { class: known ? "speed known" : "speed" }, text?.speed ?? (typeof state === "string" ? state : "Not measured yet.")),
       el("p", { class: text ? (text.good ? "tokens good" : "tokens bad") : "tokens" }, text?.tokens ?? "\u00a0"),
     );
   }
@@ -150,6 +151,10 @@ function tile(unit: string, label: string, name: string, title = ""): Tile {
 
 function card(title: string, hint: string, ...children: Node[]): HTMLElement {
   return el("article", { class: "card" }, el("h3", {}, title, ...(hint ? [el("small", {}, hint)] : [])), ...children);
+}
+
+function keyed(name: string, label: string): HTMLElement {
+  return el("span", {}, swatch(name), label);
 }
 
 function swatch(name: string): HTMLElement {

@@ -54,9 +54,14 @@ export class TokenStream {
   #scheduled = false;
 
   /** `box` scrolls; `schedule` is requestAnimationFrame unless a test says otherwise. */
-  constructor(box: HTMLElement, schedule: (callback: () => void) => void = requestAnimationFrame) {
+  constructor(box: HTMLElement, schedule: (callback: () => void) => void = (callback) => requestAnimationFrame(callback)) {
     this.#box = box;
     this.#schedule = schedule;
+  }
+
+  /** Says what will appear, before there is anything. */
+  invite(text: string): void {
+    this.#box.replaceChildren(el("span", { class: "invitation" }, text));
   }
 
   /** Empties the box and shows the prompt the text continues. */

@@ -24,21 +24,16 @@ export class Tally {
   ttftMs = 0;
   verified = 0;
   readonly #sum: RoundTimes = { draft: 0, verify: 0, readback: 0, host: 0 };
-  #firstCommitted = 0;
-  #elapsed = 0;
   #final: Stats | undefined;
 
   /** Takes in one round. */
   add(event: RoundEvent): void {
     const { tree, tokens } = event;
-    if (this.rounds === 0) {
-      this.ttftMs = event.elapsed_ms;
-      this.#firstCommitted = tokens.length;
-    }
+    if (tokens.length === 0) return; // a closing event, not a round
+    if (this.rounds === 0) this.ttftMs = event.elapsed_ms;
     this.rounds++;
     this.committed += tokens.length;
-    this.#elapsed = event.elapsed_ms;
-    for (const token of tokens) this.kinds[token.kind]++;
+    for (const { kind } of tokens) this.kinds[kind] = (this.kinds[kind] ?? 0) + 1;
     let drafted = 0;
     const seen = new Set<number>();
     for (const depth of tree.depths) {
@@ -94,9 +89,9 @@ export class Tally {
     return this.#final?.acceptance_per_depth ?? this.depths.map((at) => ratio(at.accepted, at.drafted));
   }
 
-  /** Decoding speed after the first round, which the time to first token accounts for. */
+  /** Committed tokens over the time of the rounds, prefill apart. */
   get tokensPerSecond(): number {
-    return this.#final?.decode_tok_s ?? ratio(this.committed - this.#firstCommitted, (this.#elapsed - this.ttftMs) / 1000);
+    return this.#final?.decode_tok_s ?? ratio(this.committed, (this.#sum.draft + this.#sum.verify + this.#sum.host) / 1000);
   }
 
   get timeToFirstToken(): number {

@@ -3,7 +3,7 @@ import type { EventTree } from "../protocol.ts";
 import { svg } from "./dom.ts";
 
 const COLUMN = 92;
-const ROW = 24;
+const ROW = 22;
 const BOX = { width: 74, height: 18 };
 
 export interface Placed {
@@ -74,8 +74,9 @@ export function drawTree(host: SVGSVGElement, tree: EventTree): void {
     );
   }
   host.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  // A large tree shrinks to fit its box, down to where text is still readable.
   host.style.aspectRatio = `${width} / ${height}`;
-  host.style.width = `${width}px`;
+  host.style.height = `min(${height}px, max(100%, ${Math.round(0.7 * height)}px))`;
   host.replaceChildren(...edges, ...boxes, svg("circle", { class: "root", cx: 5, cy: middle, r: 4 }));
 }
 

@@ -33,6 +33,7 @@ const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout
 export function mockEngine(options: MockOptions = {}): GoEngine {
   let stopped = false;
   let draft = false;
+  let generating = false;
   const roundMs = options.roundMs ?? 0;
   return {
     async open(optionsJSON, sources, onProgress) {
@@ -70,6 +71,7 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
       const request = JSON.parse(requestJSON) as GenerateRequest;
       if (request.prompt === "panic") throw new Error("prompt: text: the mock was asked to fail");
       stopped = false;
+      generating = true;
       const begin = performance.now();
       let elapsed = 40;
       const ids: number[] = [];
@@ -104,7 +106,7 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
         drafted += tree.tokens.length;
         verified += tree.tokens.length + 1;
         const ms = { draft: levels ? 3.1 + next() : 0, verify: 9.4 + next(), readback: 0.8, host: 0.4 + 0.2 * next() };
-        elapsed += ms.draft + ms.verify + ms.readback + ms.host;
+        elapsed += ms.draft + ms.verify + ms.host;
         const delta = tokens.map((t) => t.text).join("");
         text += delta;
         const event: RoundEvent = { round: round++, text: delta, tokens, tree, ms, elapsed_ms: elapsed };
@@ -128,6 +130,7 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
         total_ms: performance.now() - begin,
       };
       const result: Result = { text, prompt_ids: [1, 2, 3], token_ids: ids, finish: stopped ? "aborted" : "length", stats };
+      generating = false;
       return JSON.stringify(result);
     },
 
@@ -141,7 +144,10 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
       return JSON.stringify({ name: source.name, size: source.size });
     },
 
-    async close() {},
+    async close() {
+      stopped = true;
+      while (generating) await pause(1);
+    },
   };
 }
 

@@ -1,0 +1,25 @@
+/** Bundles the unit tests, as Node 20 does not read TypeScript, and runs them with node:test. */
+import { spawnSync } from "node:child_process";
+import { promises as fs } from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+const web = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+const outdir = path.join(web, "node_modules", ".cache", "unit");
+await fs.rm(outdir, { recursive: true, force: true });
+const names = (await fs.readdir(path.join(web, "test", "unit"))).filter((name) => name.endsWith(".test.ts"));
+await build({
+  absWorkingDir: web,
+  entryPoints: names.map((name) => `test/unit/${name}`),
+  outdir,
+  outExtension: { ".js": ".mjs" },
+  bundle: true,
+  platform: "node",
+  format: "esm",
+  target: "node20",
+  sourcemap: "inline",
+});
+const files = names.map((name) => path.join(outdir, name.replace(/\.ts$/, ".mjs")));
+const { status } = spawnSync(process.execPath, ["--enable-source-maps", "--test", ...files], { stdio: "inherit" });
+process.exit(status ?? 1);

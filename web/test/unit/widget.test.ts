@@ -1,0 +1,190 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { EventToken, GenerateRequest, Result, RoundEvent, Stats, TokenKind } from "../../src/protocol.ts";
+import { compare, firstDifference, verdict } from "../../src/widget/compare.ts";
+import { bytes, device, milliseconds, parameters, progress, Rate, short } from "../../src/widget/format.ts";
+import { attributeOf, clampNumber, NUMBER_FIELDS } from "../../src/widget/settings.ts";
+import { pieces, TokenStream } from "../../src/widget/stream.ts";
+import { Tally } from "../../src/widget/tally.ts";
+import { layout, visible } from "../../src/widget/tree.ts";
+
+const token = (text: string, kind: TokenKind = "accepted", depth = 1): EventToken => ({ id: text.length, text, kind, depth });
+
+function round(tokens: EventToken[], depths: number[] = [0], accepted: number[] = [], text = tokens.map((t) => t.text).join("")): RoundEvent {
+  const parents = depths.map((d, i) => (d === 0 ? -1 : depths.lastIndexOf(d - 1, i)));
+  return {
+    round: 1,
+    text,
+    tokens,
+    tree: { tokens: depths, texts: depths.map(String), parents, depths, scores: depths.map(() => 0), accepted },
+    ms: { draft: 2, verify: 6, readback: 5, host: 2 },
+    elapsed_ms: 50,
+  };
+}
+
+/** As much of the DOM as the stream touches; markup in text would show as a failed assertion, not as nodes. */
+class FakeElement {
+  children: FakeElement[] = [];
+  attributes: Record<string, string> = {};
+  text = "";
+  scrollTop = 0;
+  scrollHeight = 100;
+  clientHeight = 100;
+  constructor(readonly tag: string) {}
+  setAttribute(name: string, value: string): void {
+    this.attributes[name] = value;
+  }
+  append(...children: (FakeElement | string)[]): void {
+    for (const child of children) {
+      if (typeof child === "string") this.text += child;
+      else this.children.push(child);
+    }
+  }
+  replaceChildren(...children: FakeElement[]): void {
+    this.children = [];
+    this.append(...children);
+  }
+  set innerHTML(_: string) {
+    assert.fail("innerHTML must not be used");
+  }
+}
+
+test("model text becomes text nodes, whatever it says", () => {
+  const fake = globalThis as unknown as { document?: unknown };
+  fake.document = { createElement: (tag: string) => new FakeElement(tag) };
+  try {
+    const box = new FakeElement("div");
+    const frames: (() => void)[] = [];
+    const stream = new TokenStream(box as unknown as HTMLElement, (callback) => frames.push(callback));
+    stream.start("<b>prompt</b>");
+    const nasty = '<img src=x onerror="alert(1)">';
+    stream.push(round([token(nasty), token("</span><script>", "corrected", 0)]));
+    stream.push(round([token(" plain", "plain", 0)]));
+    assert.equal(box.children.length, 1, "nothing is appended before the frame");
+    assert.equal(frames.length, 1, "one frame for two rounds");
+    frames[0]!();
+    assert.deepEqual(box.children.map((c) => [c.tag, c.attributes["class"], c.text]), [
+      ["span", "prompt", "<b>prompt</b>"],
+      ["span", "token accepted", nasty],
+      ["span", "token corrected", "</span><script>"],
+      ["span", "token plain", " plain"],
+    ]);
+    assert.match(box.children[1]!.attributes["title"]!, /drafted and accepted at depth 1/);
+  } finally {
+    delete fake.document;
+  }
+});
+
+test("pieces add up to the round's text, characters split over tokens included", () => {
+  const join = (e: RoundEvent): string => pieces(e).map((p) => p.text).join("");
+  const whole = round([token("func"), token(" main")]);
+  assert.deepEqual(pieces(whole).map((p) => p.text), ["func", " main"]);
+  const split = round([token("a"), token(""), token("\ufffd", "bonus")], [0], [], "aé");
+  assert.equal(join(split), "aé");
+  assert.deepEqual(pieces(split).map((p) => p.token?.kind), ["accepted", "bonus"]);
+  const held = round([token("\ufffd")], [0], [], "");
+  assert.deepEqual(pieces(held), []);
+  assert.equal(join(round([], [], [], "rest")), "rest");
+});
+
+test("the tally counts as the engine does", () => {
+  const tally = new Tally();
+  // Root, two of depth 1, two of depth 2; one path of two accepted, and a bonus.
+  tally.add(round([token("a"), token("b", "accepted", 2), token("c", "bonus", 0)], [0, 1, 1, 2, 2], [1, 3]));
+  tally.add(round([token("d", "corrected", 0)], [0, 1, 1, 2], []));
+  tally.add(round([], [], [])); // closing
+  assert.equal(tally.rounds, 2);
+  assert.equal(tally.committed, 4);
+  assert.equal(tally.acceptanceLength, 2);
+  assert.deepEqual(tally.perDepth, [0.5, 0.5]);
+  assert.equal(tally.drafted, 7);
+  assert.equal(tally.draftAcceptance, 2 / 7);
+  assert.equal(tally.tokensVerified, 9);
+  assert.deepEqual(tally.kinds, { plain: 0, accepted: 2, corrected: 1, bonus: 1 });
+  assert.deepEqual(tally.runningLength, [3, 2]);
+  assert.deepEqual(tally.acceptedPerRound, [2, 0]);
+  assert.equal(tally.tokensPerSecond, 4 / 0.02, "readback is a part of draft and verify, not added to them");
+  tally.finish({ acceptance_length: 9, calls: 5, ttft_ms: 12 } as Stats);
+  assert.deepEqual([tally.acceptanceLength, tally.calls, tally.timeToFirstToken], [9, 5, 12]);
+});
+
+test("plain decoding has an acceptance length of one", () => {
+  const tally = new Tally();
+  for (let i = 0; i < 3; i++) tally.add(round([token("x", "plain", 0)]));
+  assert.equal(tally.acceptanceLength, 1);
+  assert.equal(tally.tokensVerified, 3);
+  assert.deepEqual(tally.perDepth, []);
+  assert.equal(new Tally().tokensPerSecond, 0);
+});
+
+function scripted(ids: Record<string, number[]>, speed: Record<string, number>, log: string[] = []) {
+  return {
+    generate(request: { prompt: string } & Partial<GenerateRequest>) {
+      log.push(`${request.policy} ${request.max_tokens}`);
+      const result = Promise.resolve({ token_ids: ids[request.policy!], finish: "length", stats: { decode_tok_s: speed[request.policy!] } } as Result);
+      return { result, stop() {}, async *[Symbol.asyncIterator]() {} };
+    },
+  };
+}
+
+const request: GenerateRequest = { prompt: "p", max_tokens: 64, temperature: 0, seed: 1, policy: "eagle2", depth: 4, top_k: 4, nodes: 16, verifier: "match" };
+
+test("compare warms both once, then measures plain and speculative", async () => {
+  const log: string[] = [];
+  const engine = scripted({ none: [1, 2, 3], eagle2: [1, 2, 3] }, { none: 80, eagle2: 60 }, log);
+  const first = (await compare(engine, request))!;
+  assert.deepEqual(log, ["none 8", "eagle2 8", "none 64", "eagle2 64"]);
+  assert.equal(first.ratio, 0.75);
+  assert.ok(first.identical);
+  await compare(engine, request);
+  assert.deepEqual(log.slice(4), ["none 64", "eagle2 64"]);
+  assert.match(verdict(first).speed, /slower here: 0\.75×/);
+  assert.match(verdict(first).tokens, /Identical: all 3 tokens/);
+});
+
+test("compare says where outputs part, and excuses rejection sampling only", async () => {
+  const engine = scripted({ none: [1, 2, 3], eagle2: [1, 9, 3] }, { none: 10, eagle2: 25 });
+  const differs = (await compare(engine, request))!;
+  assert.deepEqual([differs.identical, differs.difference, verdict(differs).good], [false, 1, false]);
+  assert.match(verdict(differs).speed, /2\.50× as fast/);
+  assert.match(verdict(differs).tokens, /from token 2 on/);
+  const sampled = (await compare(engine, { ...request, verifier: "rejection", temperature: 0.8 }))!;
+  assert.match(verdict(sampled).tokens, /keeps the distribution/);
+  assert.equal(firstDifference([1, 2], [1, 2, 3]), 2);
+  assert.equal(firstDifference([], []), -1);
+});
+
+test("a tree is laid out in columns of depth, parents among their children", () => {
+  const { placed, rows, columns } = layout({ depths: [0, 1, 1, 2, 2, 3], parents: [-1, 0, 0, 1, 1, 3] });
+  assert.equal(columns, 3);
+  assert.equal(rows, 3);
+  const at = Object.fromEntries(placed.map((p) => [p.node, [p.column, p.row]]));
+  assert.deepEqual(at, { 5: [2, 0], 3: [1, 0], 4: [1, 1], 1: [0, 0.5], 2: [0, 2] });
+  assert.deepEqual(layout({ depths: [0], parents: [-1] }).placed, []);
+  assert.equal(visible("\n\tx y"), "↵⇥x·y");
+});
+
+test("settings keep within their limits", () => {
+  const field = (key: string) => NUMBER_FIELDS.find((f) => f.key === key)!;
+  assert.equal(clampNumber(field("depth"), "99"), 12);
+  assert.equal(clampNumber(field("depth"), "2.6"), 3);
+  assert.equal(clampNumber(field("depth"), ""), 4);
+  assert.equal(clampNumber(field("temperature"), "0.75"), 0.75);
+  assert.equal(clampNumber(field("temperature"), "-1"), 0);
+  assert.equal(clampNumber(field("seed"), "abc"), 1);
+  assert.equal(attributeOf(field("max_tokens")), "max-tokens");
+});
+
+test("numbers read well", () => {
+  assert.deepEqual([bytes(900), bytes(477_984), bytes(2_575_072), bytes(3.2e9)], ["900 B", "478 kB", "2.58 MB", "3.20 GB"]);
+  assert.deepEqual([short(0.4567), short(12.34), short(188.4), short(NaN)], ["0.46", "12.3", "188", "–"]);
+  assert.deepEqual([milliseconds(54), milliseconds(43_000)], ["54.0 ms", "43.0 s"]);
+  assert.deepEqual([parameters(2_361_408), parameters(393_696), parameters(7e9)], ["2.4 M", "394 k", "7.0 B"]);
+  const info = { backend: "browser", adapter: "", vendor: "acme", architecture: "x1", driver: "", software: true, features: [], note: "" };
+  assert.equal(device(info), "WebGPU · acme x1 · software adapter");
+  assert.equal(device({ ...info, backend: "cpu", adapter: "Go" }), "CPU · Go");
+  assert.equal(progress({ stage: "target", done: 1e6, total: 2e6 }, 5e6), "Loading the target · 1.00 MB of 2.00 MB · 5.00 MB/s");
+  assert.equal(progress({ stage: "kernels", done: 3, total: 9 }, 0), "Compiling kernels · 3 of 9");
+  const rate = new Rate();
+  assert.deepEqual([rate.add("target", 0, 0), rate.add("target", 1000, 500), rate.add("draft", 10, 600)], [0, 2000, 0]);
+});
