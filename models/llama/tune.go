@@ -41,15 +41,13 @@ const tuneRows = 4
 // repeats makes a program long enough that the wait for its end is not what is timed.
 const repeats = 16
 
-// smallShare is the part of the largest matrix's size below which a matrix is not
-// timed itself but takes the largest one's family: its time hardly counts, and
-// every class timed delays the first token.
-const smallShare = 4
-
 // tune chooses a family for each class of matrix by timing, unless it was
 // chosen before, and proves on the device that the bits of a row do not depend
 // on how many rows there are. A family that fails is replaced by its one-row
 // pipeline.
+//
+// On a software adapter the largest matrix of a format decides for all: there the
+// shape matters little, and each class would put half a second before the first token.
 func (m *Model) tune() error {
 	m.tuning = tuning{lanes: kernels.Serial, families: map[string]kernels.Family{}}
 	weights := m.weights()
@@ -75,7 +73,7 @@ func (m *Model) tune() error {
 		family, ok := parseFamily(m.opts.Tuning[key])
 		switch first := largest[w.Format]; {
 		case ok:
-		case first != nil && w.Rows*w.Cols*smallShare < first.Rows*first.Cols:
+		case first != nil && m.dev.Info().Software:
 			family = m.tuning.family(first)
 		default:
 			var err error
@@ -196,7 +194,7 @@ func (t *timer) fastest(records ...func(*kernels.Recorder)) (int, error) {
 		if once[i], err = t.cost(programs[2*i], 1); err != nil {
 			return 0, err
 		}
-		limit = min(limit, 3*once[i])
+		limit = min(limit, once[i]*3/2+time.Millisecond)
 	}
 	chosen, best := -1, time.Duration(0)
 	for i := range records {
