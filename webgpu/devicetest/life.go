@@ -85,12 +85,12 @@ func testDestroyedIdle(t *testing.T, dev webgpu.Device) {
 // of a few seconds is on its way.
 func testDestroyedInMidRun(t *testing.T, dev webgpu.Device) {
 	h := h{t, dev}
+	const target = 3 * time.Second
 	params, y := h.buffer("params", 16, webgpu.Uniform), h.words("y", 1)
 	k := h.kernel(spin())
-	one := webgpu.Dispatch{Kernel: k, Bindings: []webgpu.Binding{{Buffer: params}, {Buffer: y}}, Groups: [3]int{1, 1, 1}}
-
-	const target = 3 * time.Second
-	long := h.program("long", h.busy(params, y, one, target)...)
+	rounds, n := h.pace(target)
+	h.write(params, 0, rounds)
+	long := h.program("long", spins(k, params, y, n)...)
 
 	start := time.Now()
 	go func() {
@@ -111,14 +111,15 @@ func testDestroyedInMidRun(t *testing.T, dev webgpu.Device) {
 	afterDestroy(t, dev, y, k, long)
 }
 
-// busy returns dispatches of one, a spin, that take about as long as asked.
-func (h h) busy(params, y webgpu.Buffer, one webgpu.Dispatch, long time.Duration) []webgpu.Dispatch {
+// pace finds how many rounds make a spin of about 50 ms, and how many of those
+// take about as long as asked. Many short dispatches and not a single long one,
+// which drivers take for a hang and kill.
+func (h h) pace(long time.Duration) (rounds uint32, n int) {
 	h.t.Helper()
-	// Find out how many rounds make a dispatch of about 50 ms. Many short ones
-	// and not a single long one, which drivers take for a hang and kill.
-	single := h.program("single", one)
-	rounds, took := uint32(1<<12), time.Duration(0)
-	for ; rounds < 1<<30; rounds *= 2 {
+	params, y := h.buffer("params", 16, webgpu.Uniform), h.words("y", 1)
+	single := h.program("single", spins(h.kernel(spin()), params, y, 1)...)
+	took := time.Duration(0)
+	for rounds = 1 << 12; rounds < 1<<30; rounds *= 2 {
 		h.write(params, 0, rounds)
 		took = time.Hour
 		for range 3 { // the least of three: the device may still be busy with another test
@@ -130,11 +131,18 @@ func (h h) busy(params, y webgpu.Buffer, one webgpu.Dispatch, long time.Duration
 			break
 		}
 	}
-	dispatches := make([]webgpu.Dispatch, 1+long/took)
+	n = int(1 + long/took)
+	h.t.Logf("%d dispatches of %v", n, took)
+	return rounds, n
+}
+
+// spins are n dispatches of spin, one upon the other.
+func spins(k webgpu.Kernel, params, y webgpu.Buffer, n int) []webgpu.Dispatch {
+	dispatches := make([]webgpu.Dispatch, n)
 	for i := range dispatches {
-		dispatches[i] = one
+		dispatches[i] = webgpu.Dispatch{Kernel: k, Groups: [3]int{1, 1, 1},
+			Bindings: []webgpu.Binding{{Buffer: params}, {Buffer: y}}}
 	}
-	h.t.Logf("%d dispatches of %v", len(dispatches), took)
 	return dispatches
 }
 
@@ -142,16 +150,18 @@ func (h h) busy(params, y webgpu.Buffer, one webgpu.Dispatch, long time.Duration
 // takes longer must fail in time with ErrTimeout, and the device must work
 // again once it has caught up.
 func Timeout(t *testing.T, open func(t *testing.T, patience time.Duration) webgpu.Device) {
-	const patience = 400 * time.Millisecond
+	const patience = time.Second
+	patient := open(t, time.Minute)
+	rounds, n := h{t, patient}.pace(3 * patience)
+	patient.Destroy()
+
 	dev := open(t, patience)
 	h := h{t, dev}
 	params, y := h.buffer("params", 16, webgpu.Uniform), h.words("y", 1)
-	k := h.kernel(spin())
-	long := h.program("long", h.busy(params, y, webgpu.Dispatch{Kernel: k,
-		Bindings: []webgpu.Binding{{Buffer: params}, {Buffer: y}}, Groups: [3]int{1, 1, 1}}, 3*patience)...)
+	h.write(params, 0, rounds)
+	long := h.program("long", spins(h.kernel(spin()), params, y, n)...)
 	start := time.Now()
-	dst := make([]byte, 4)
-	err := dev.Run([]webgpu.Program{long}, webgpu.Region{Buffer: y, Dst: dst})
+	err := dev.Run([]webgpu.Program{long}, webgpu.Region{Buffer: y, Dst: make([]byte, 4)})
 	t.Logf("after %v: %v", time.Since(start), err)
 	if !errors.Is(err, webgpu.ErrTimeout) {
 		t.Fatalf("Run: %v, want %v", err, webgpu.ErrTimeout)
@@ -159,22 +169,28 @@ func Timeout(t *testing.T, open func(t *testing.T, patience time.Duration) webgp
 	if err := dev.Lost(); err != nil {
 		t.Fatalf("a run that takes long lost the device: %v", err)
 	}
+	deadline := time.Now().Add(20 * time.Second)
+	again := func(what string, call func() error) {
+		t.Helper()
+		for {
+			err := call()
+			if err == nil {
+				return
+			}
+			if !errors.Is(err, webgpu.ErrTimeout) || time.Now().After(deadline) {
+				t.Fatalf("%s after a timeout: %v", what, err)
+			}
+		}
+	}
 	z := webgpu.Buffer(0)
-	for deadline := time.Now().Add(10 * time.Second); z == 0; {
-		if z, err = dev.NewBuffer("z", 4, webgpu.Storage); err != nil && time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	again("NewBuffer", func() (err error) {
+		z, err = dev.NewBuffer("z", 4, webgpu.Storage)
+		return err
+	})
+	got := make([]uint32, 1)
+	again("Run", func() error {
 		h.write(z, 0, 123)
-		got := make([]uint32, 1)
-		err := dev.Run(nil, webgpu.Region{Buffer: z, Dst: webgpu.U32Bytes(got)})
-		if err == nil {
-			equal(t, "after the timeout", got, []uint32{123})
-			return
-		}
-		if !errors.Is(err, webgpu.ErrTimeout) || time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+		return dev.Run(nil, webgpu.Region{Buffer: z, Dst: webgpu.U32Bytes(got)})
+	})
+	equal(t, "after the timeout", got, []uint32{123})
 }
