@@ -105,11 +105,8 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
             let z = finite(logits[base + i]);
             if (z >= threshold) {
                 sum = sum + expo((z - most) * inverse);
-                let scaled = z * inverse;
-                if (scaled + GMAX > best) {
-                    let s = scaled + gumbel(key, i);
-                    if (s > best) { best = s; token = i; }
-                }
+                let s = z * inverse + gumbel(key, i);
+                if (s > best) { best = s; token = i; }
             }
         }
         lse = most * inverse + log(sum);

@@ -27,7 +27,7 @@ fn total(lane: u32, v: vec3<f32>) -> vec3<f32> {
     return t;
 }
 
-// search is the largest key at and above which the weights exp((z - most) * scale) of
+// search is the largest key at and above which the weights exp((z - most) * scale), or 1 for scale 0, of
 // the keys from floor up reach want. Counts are exact: vocabularies are below 2^24.
 fn search(lane: u32, base: u32, floor_key: u32, most: f32, scale: f32, want: f32) -> u32 {
     var found = 0u;
@@ -41,7 +41,8 @@ fn search(lane: u32, base: u32, floor_key: u32, most: f32, scale: f32, want: f32
             let z = finite(logits[base + i]);
             let k = order(z);
             if (k >= floor_key && k >= one) {
-                let w = expo((z - most) * scale);
+                var w = 1.0;
+                if (scale > 0.0) { w = expo((z - most) * scale); }
                 v = v + vec3<f32>(w, select(0.0, w, k >= two), select(0.0, w, k >= three));
             }
         }
@@ -94,11 +95,8 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             let z = finite(logits[base + i]);
             if (z >= threshold) {
                 sum = sum + expo((z - most) * inverse);
-                let scaled = z * inverse;
-                if (scaled + GMAX > best) {
-                    let s = scaled + gumbel(key, i);
-                    if (s > best) { best = s; best_id = i; }
-                }
+                let s = z * inverse + gumbel(key, i);
+                if (s > best) { best = s; best_id = i; }
             }
         }
         token = first_of(lane, best, best_id).id;

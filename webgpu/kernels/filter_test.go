@@ -144,8 +144,12 @@ func TestFilterDrawsFromKept(t *testing.T) {
 		row := testLogits(12, 1, vocab)
 		x := slices.Repeat(row, rows)
 		for _, lanes := range []Lanes{Serial, Grouped} {
-			for _, p := range []DrawParams{{Temperature: 1.5, Seed: 1, TopK: 12}, {Temperature: 2, Seed: 2, TopP: 0.9}, {Temperature: 2, Seed: 3, MinP: 0.1},
-				{Temperature: 3, Seed: 4, TopK: 20, TopP: 0.9, MinP: 0.05}} {
+			draws := []DrawParams{{Temperature: 3, Seed: 4, TopK: 20, TopP: 0.9, MinP: 0.05}, {Temperature: 1.5, Seed: 1, TopK: 12},
+				{Temperature: 2, Seed: 2, TopP: 0.9}, {Temperature: 2, Seed: 3, MinP: 0.1}}
+			if lanes == Grouped {
+				draws = draws[:1] // seconds each on Chromium's software adapter
+			}
+			for _, p := range draws {
 				in, draw, positions := b.f32(x), b.u32(words(p)), b.u32(make([]uint32, rows))
 				scratch, out := b.poisoned(FilterScratch(rows)/4), b.poisoned(rows*FilterWords)
 				tau := 0.0

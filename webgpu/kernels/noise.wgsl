@@ -3,16 +3,13 @@
 
 const LOW: f32 = -1.0e30;    // what NaN and -inf logits count as
 const NONE: f32 = -3.0e38;   // below every score: LOW / temperature is above it
-const GMAX: f32 = 23.0;      // above every Gumbel draw: -ln(2^-33) is 22.9
 
 // finite reads a logit. The tests are on the bits because a compiler may assume
-// that floats are neither NaN nor infinite. -0 becomes 0, so equal logits have equal keys.
+// that floats are neither NaN nor infinite, and select because branches cost more.
 fn finite(w: u32) -> f32 {
     let a = w & 0x7fffffffu;
-    if (a == 0u) { return 0.0; }
-    if (a > 0x7f800000u) { return LOW; }
-    if (a >= 0x7149f2cau) { return select(LOW, -LOW, (w >> 31u) == 0u); }
-    return bitcast<f32>(w);
+    let big = (w & 0x80000000u) | 0x7149f2cau; // -LOW with w's sign
+    return bitcast<f32>(select(select(w, big, a > 0x7149f2cau), 0xf149f2cau, a > 0x7f800000u));
 }
 
 // expo is exp for d <= 0 that is 0 far down, where drivers clamp the argument.
@@ -64,12 +61,13 @@ fn gumbel(key: vec3<u32>, id: u32) -> f32 {
     return -log(exponential(hash(key, id)));
 }
 
-// order maps a finite float to a word so that words compare as the floats do.
+// order maps a finite float to a word so that words compare as the floats do;
+// both zeros get the same.
 fn order(z: f32) -> u32 {
     let w = bitcast<u32>(z);
-    return select(w | 0x80000000u, ~w, (w >> 31u) == 1u);
+    return select(w | 0x80000000u, 0u - w, (w >> 31u) == 1u);
 }
 
 fn unorder(k: u32) -> f32 {
-    return bitcast<f32>(select(~k, k & 0x7fffffffu, (k >> 31u) == 1u));
+    return bitcast<f32>(select(0u - k, k & 0x7fffffffu, (k >> 31u) == 1u));
 }

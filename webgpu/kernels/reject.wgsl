@@ -53,7 +53,6 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
         let z = finite(target_logits[base + i]);
         if (z < p_floor) { continue; }
         let lp = z * inverse - p_lse;
-        if (lp + GMAX <= best) { continue; } // cannot win with any noise
         var lr = lp;
         let w = finite(draft_logits[dbase + i]);
         let e = w * inverse - q_lse - lp; // ln q/p

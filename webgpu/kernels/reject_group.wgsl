@@ -56,7 +56,6 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             let z = finite(target_logits[base + i]);
             if (z < p_floor) { continue; }
             let lp = z * inverse - p_lse;
-            if (lp + GMAX <= best) { continue; }
             var lr = lp;
             let w = finite(draft_logits[dbase + i]);
             let e = w * inverse - q_lse - lp;

@@ -78,11 +78,7 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
             let n = i - first;
             if (((parts[at + 8u + n / 32u] >> (n % 32u)) & 1u) != 0u) { continue; }
             var v = finite(logits[base + i]);
-            if (coupled) {
-                v = v * inverse;
-                if (v + GMAX <= score) { continue; }
-                v = v + gumbel(key, i);
-            }
+            if (coupled) { v = v * inverse + gumbel(key, i); }
             if (v > score) { score = v; next = i; }
         }
         parts[at + head] = bitcast<u32>(score);

@@ -34,25 +34,18 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>, @builtin(num_workgroups) 
     }
 
     let inverse = bitcast<f32>(draw[0]);
-    let coupled = (draw[7] & 1u) != 0u;
     var top = NONE;
     var top_id = best_id;
     var top_sum = 0.0;
     if (inverse > 0.0) {
         let key = vec3<u32>(draw[1], draw[2], positions[row] | (draw[3] << 28u));
         for (var i = first; i < end; i = i + 1u) {
-            let scaled = finite(logits[base + i]) * inverse;
-            // Most ids cannot win even with the largest noise; the sum needs them all.
-            if (coupled || scaled + GMAX > top) {
-                let s = scaled + gumbel(key, i);
-                if (s > top) {
-                    top_sum = top_sum * expo(top - s) + 1.0;
-                    top = s;
-                    top_id = i;
-                } else {
-                    top_sum = top_sum + expo(s - top);
-                }
-            }
+            let s = finite(logits[base + i]) * inverse + gumbel(key, i);
+            let more = s > top;
+            let e = expo(-abs(s - top));
+            top_sum = select(top_sum + e, top_sum * e + 1.0, more);
+            top_id = select(top_id, i, more);
+            top = max(top, s);
         }
     }
 
