@@ -70,7 +70,7 @@ func onDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
 	t.Run(open.Accelerator, func(t *testing.T) { test(t, accelerator(t)) })
 }
 
-func accelerator(t *testing.T) webgpu.Device {
+func accelerator(t testing.TB) webgpu.Device {
 	t.Helper()
 	dev, _, err := open.Device(context.Background(), open.Accelerator)
 	if err != nil {

@@ -7,8 +7,12 @@ import (
 	"foretoken/webgpu"
 )
 
-// scoreBlock is how many neighbouring positions one thread scores.
-const scoreBlock = 16
+// scoreBlock is how many neighbouring positions one thread scores, and headBlock
+// the most heads of a group that it takes together.
+const (
+	scoreBlock = 4
+	headBlock  = 4
+)
 
 // Slots says where the keys of each row are.
 type Slots struct {
@@ -31,14 +35,18 @@ func (r *Recorder) Attention(lanes Lanes, h Heads, s Slots, qkv, keys, values, s
 	access := make([]webgpu.Access, 7) // Constants once, ReadOnly, ReadWrite last
 	access[0], access[6] = webgpu.Constants, webgpu.ReadWrite
 	name := h.Format.String()
-	r.add(source("attention_params attention_slot attention_"+name+" attention_scores", access, scoresRef(h.Format), constant{"BLOCK", uint32(scoreBlock)}),
-		[3]int{(span + 16*scoreBlock - 1) / (16 * scoreBlock), h.Query, m}, params, s.Rows, s.Table, s.Ancestors, qkv, keys, scores)
+	group := h.Query / h.KV
+	block := min(group, headBlock)
+	shared := h.KV * ((group + block - 1) / block) // groups of heads that one thread takes
+	r.add(source("attention_params attention_slot attention_"+name+" attention_scores", access, scoresRef(h.Format),
+		constant{"B", uint32(scoreBlock)}, constant{"H", uint32(block)}, constant{"BH", uint32(scoreBlock * block)}),
+		[3]int{(span + 8*scoreBlock - 1) / (8 * scoreBlock), shared, m}, params, s.Rows, s.Table, s.Ancestors, qkv, keys, scores)
 	inPlace := []webgpu.Access{webgpu.Constants, webgpu.ReadOnly, webgpu.ReadWrite}
 	if lanes == Serial {
 		r.add(source("attention_params attention_softmax", inPlace, softmaxRef), r.groupsFor(m*h.Query, 8), params, s.Rows, scores)
 	} else {
 		r.add(source("attention_params attention_softmax_group", inPlace, softmaxRef), [3]int{h.Query, m, 1}, params, s.Rows, scores)
 	}
-	r.add(source("attention_params attention_slot attention_"+name+" attention_values", access, valuesRef(h.Format)),
-		[3]int{(h.Query*h.Dim/4 + 15) / 16, m, 1}, params, s.Rows, s.Table, s.Ancestors, scores, values, out)
+	r.add(source("attention_params attention_slot attention_"+name+" attention_values", access, valuesRef(h.Format), constant{"H", uint32(block)}),
+		[3]int{(h.Dim/4 + 7) / 8, shared, m}, params, s.Rows, s.Table, s.Ancestors, scores, values, out)
 }

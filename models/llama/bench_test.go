@@ -1,0 +1,85 @@
+package llama
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"foretoken/models/gguf"
+	"foretoken/webgpu"
+	"foretoken/webgpu/kernels"
+)
+
+// BenchmarkKernels times each kernel of the built-in target alone, many dispatches to a
+// submit, at the row counts of plain decoding, of a chain and of a tree.
+func BenchmarkKernels(b *testing.B) {
+	raw, err := os.ReadFile(filepath.Join("..", "demo", "target-q8_0.gguf"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	f, err := gguf.Open(gguf.FromBytes("target-q8_0.gguf", raw))
+	if err != nil {
+		b.Fatal(err)
+	}
+	m, err := LoadTarget(context.Background(), accelerator(b), f, Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer m.Close()
+	b.Log(m.Tuning())
+	const repeat = 32
+	c, w, y, p := m.cfg, &m.work, &m.layers[0], &m.feeding.batch
+	rows := func(v kernels.View, stride int) kernels.Rows { return kernels.Rows{View: v, Stride: stride} }
+	slots := kernels.Slots{Rows: p.rows, Table: w.table, Ancestors: p.ancestors, Stride: p.stride}
+	for _, n := range []int{1, 4, 16} {
+		for i := range n { // as deep in the context as a run of 64 tokens gets
+			p.set(i, 1, 150, uint32(i), 151)
+		}
+		if err := p.write(m.dev, w.inputs.Buffer); err != nil {
+			b.Fatal(err)
+		}
+		for name, record := range map[string]func(r *kernels.Recorder){
+			"embed": func(r *kernels.Recorder) { r.Embed(m.embed.weights[0], p.tokens, w.x, n) },
+			"norm":  func(r *kernels.Recorder) { r.RMSNorm(m.tuning.lanes, w.x, y.attnNorm, w.norm, n, c.Dim, c.Eps) },
+			"qkv": func(r *kernels.Recorder) {
+				m.matmul(r, y.qkv, rows(w.norm, c.Dim), rows(w.qkv, m.heads.Width()), n, false)
+			},
+			"rope": func(r *kernels.Recorder) { r.Rope(m.heads, p.rows, m.rope, w.qkv, y.keys, y.values, n) },
+			"attention": func(r *kernels.Recorder) {
+				r.Attention(m.tuning.lanes, m.heads, slots, w.qkv, y.keys, y.values, w.scores, w.att, n, m.opts.Context)
+			},
+			"out": func(r *kernels.Recorder) {
+				m.matmul(r, y.out, rows(w.att, c.Heads*c.HeadDim), rows(w.x, c.Dim), n, true)
+			},
+			"gates": func(r *kernels.Recorder) { m.matmul(r, y.gates, rows(w.norm, c.Dim), rows(w.gates, 2*c.FFN), n, false) },
+			"silu":  func(r *kernels.Recorder) { r.SiLUMul(w.gates, w.act, n, c.FFN) },
+			"down":  func(r *kernels.Recorder) { m.matmul(r, y.down, rows(w.act, c.FFN), rows(w.x, c.Dim), n, true) },
+			"head":  func(r *kernels.Recorder) { m.head(r, 0, n, w.logits, 0) },
+			"sample": func(r *kernels.Recorder) {
+				r.Sample(m.tuning.lanes, m.logitRows(n), m.opts.TopK, kernels.RawLogits, w.draw, p.drawn, w.scratch, m.records)
+			},
+			"pass": func(r *kernels.Recorder) { m.forward(r, p, n) },
+		} {
+			r := m.recorder(name)
+			for range repeat {
+				record(r)
+			}
+			built, err := kernels.Build(m.dev, r)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Run(fmt.Sprintf("%s/rows=%d", name, n), func(b *testing.B) {
+				var word [4]byte
+				for b.Loop() {
+					if err := m.dev.Run(built.Programs, webgpu.Region{Buffer: w.scratch.Buffer, Dst: word[:]}); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*repeat), "µs/dispatch")
+			})
+			built.Free()
+		}
+	}
+}
