@@ -102,6 +102,9 @@ func TestSample(t *testing.T) {
 			for _, vocab := range vocabularies() {
 				x := testLogits(uint64(vocab), samplingRows, vocab)
 				for i, p := range sampleDraws {
+					if vocab > 100000 && i != 1 && i != 3 {
+						continue
+					}
 					ks := []int{1, 4, 10, 64}
 					if vocab > 10000 { // every setting, but not with every k
 						ks = ks[i%4 : i%4+1]
@@ -110,7 +113,7 @@ func TestSample(t *testing.T) {
 						sampleCase(b, lanes, x, samplingRows, vocab, vocab, k, Values((i+j)%2), p)
 					}
 				}
-				for range 3 {
+				for range 3 { // the same again: nothing may hang on what was there before
 					sampleCase(b, lanes, x[:vocab], 1, vocab, vocab, 10, LogProbs, sampleDraws[3])
 				}
 			}
