@@ -97,7 +97,7 @@ func run(ctx context.Context, c *console, args []string) int {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(generateCommand(c), inspectCommand(c), devicesCommand(c), versionCommand(c))
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // for nil it would take the program's own
 	root.SetIn(c.in)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
