@@ -171,12 +171,13 @@ func (l *loading) report(p foretoken.Progress) {
 		options := append(look(l.c), progressbar.OptionSetDescription(p.Stage))
 		if p.Stage == "kernels" {
 			// Interval 0: it turns with each report, and no goroutine outlives it.
-			l.bar.p = progressbar.NewOptions(-1, append(options, progressbar.OptionSetSpinnerChangeInterval(0), progressbar.OptionSetElapsedTime(false))...)
+			l.bar.p = progressbar.NewOptions(-1, append(options, progressbar.OptionSetSpinnerChangeInterval(0), progressbar.OptionSetElapsedTime(false), progressbar.OptionThrottle(0))...)
 		} else {
 			l.bar.p = progressbar.NewOptions64(max(p.Total, 1), append(options, progressbar.OptionShowBytes(true))...)
 		}
 	}
 	if p.Stage == "kernels" {
+		l.bar.clear() // a shorter note would leave the end of a longer one
 		l.bar.p.Describe(harmless(p.Note))
 		return
 	}
