@@ -41,7 +41,8 @@ native: testmodels
 
 # The same packages as WebAssembly in Chromium, on WebGPU.
 browser: testmodels web/node_modules/.package-lock.json
-	FORETOKEN_REQUIRE_GPU=1 GOOS=js GOARCH=wasm $(GO) test -short -p 1 -timeout 20m -exec "$(GOWASM)" ./spec ./webgpu/... ./models/...
+	FORETOKEN_REQUIRE_GPU=1 FORETOKEN_REQUIRE_WEBGPU=1 GOOS=js GOARCH=wasm $(GO) test -short -p 1 -timeout 20m \
+		-exec "$(GOWASM)" ./spec ./webgpu/... ./models/... ./web/test/gowasm/...
 
 # End to end: the built site, the dev server and Chromium.
 e2e: deps site

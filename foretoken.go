@@ -79,7 +79,7 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 			return nil, err
 		}
 		if err := tokenizer.Compatible(other, tok); err != nil {
-			return nil, fmt.Errorf("foretoken: %s cannot draft for %s: %w; choose a draft with the target's own vocabulary", df.Name(), tf.Name(), err)
+			return nil, err // names both files and the first token they disagree on
 		}
 	}
 	positions, err := contextOf(o.Context, tf, df)
@@ -109,6 +109,13 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 		info := s.draft.Info()
 		s.info.Draft = &info
 		s.info.GPUByte += info.GPUBytes
+	}
+	if s.draft != nil { // what a request without settings of its own will need
+		d := DefaultRequest()
+		if err := s.draft.Prepare(d.Depth, d.TopK); err != nil {
+			s.Close()
+			return nil, err
+		}
 	}
 	s.info.LoadMS = float64(time.Since(begin)) / float64(time.Millisecond)
 	progress(Progress{Stage: "ready", Done: 1, Total: 1})

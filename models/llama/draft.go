@@ -92,10 +92,10 @@ func (d *Draft) plan(depth, k int) (*plan, error) {
 		return p, nil
 	}
 	if k < 1 || k > d.opts.TopK || k > d.opts.MaxRows {
-		return nil, fmt.Errorf("llama: %d beams; 1 to %d can be drafted", k, min(d.opts.TopK, d.opts.MaxRows))
+		return nil, fmt.Errorf("llama: %s: a top-k of %d was asked for; it drafts 1 to %d candidates a beam", d.file, k, min(d.opts.TopK, d.opts.MaxRows))
 	}
 	if depth < 0 || depth*k > treeSlots-2*spec.MaxPending {
-		return nil, fmt.Errorf("llama: %d levels of %d beams; the KV cache has room for %d drafted tokens", depth, k, treeSlots-2*spec.MaxPending)
+		return nil, fmt.Errorf("llama: %s: a depth of %d with a top-k of %d was asked for; the KV cache has room for %d drafted tokens", d.file, depth, k, treeSlots-2*spec.MaxPending)
 	}
 	d.preparing(fmt.Sprintf("recording a tree of %d levels by %d", depth+1, k))
 	p := &plan{depth: depth, k: k}

@@ -42,7 +42,7 @@ func (r *Recorder) Attention(lanes Lanes, h Heads, s Slots, qkv, keys, values, s
 		constant{"B", uint32(scoreBlock)}, constant{"H", uint32(block)}, constant{"BH", uint32(scoreBlock * block)}),
 		[3]int{(span + 8*scoreBlock - 1) / (8 * scoreBlock), shared, m}, params, s.Rows, s.Table, s.Ancestors, qkv, keys, scores)
 	inPlace := []webgpu.Access{webgpu.Constants, webgpu.ReadOnly, webgpu.ReadWrite}
-	if lanes == Serial {
+	if lanes == Serial && 3*span < maxSteps {
 		r.add(source("attention_params attention_softmax", inPlace, softmaxRef), r.groupsFor(m*h.Query, 8), params, s.Rows, scores)
 	} else {
 		r.add(source("attention_params attention_softmax_group", inPlace, softmaxRef), [3]int{h.Query, m, 1}, params, s.Rows, scores)

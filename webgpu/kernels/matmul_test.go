@@ -83,13 +83,16 @@ func TestMatMul(t *testing.T) {
 		b := bench{t, dev}
 		for _, f := range []Format{F32, F16, Q8_0, Q4_0} {
 			for _, shape := range [][2]int{{5, 32}, {96, 96}, {257, 192}, {64, 1056}} {
+				if testing.Short() && shape[0] == 96 {
+					continue
+				}
 				w := newTestWeight(f, shape[0], shape[1])
 				x := normals(4, 64*w.cols)
 				for _, split := range []int{w.rows, 50} {
 					up := w.upload(b, split)
 					for _, family := range Families {
 						for _, m := range []int{1, 2, 4, 8, 13, 32, 64} {
-							if split != w.rows && m != 4 {
+							if split != w.rows && m != 4 || testing.Short() && (m == 2 || m == 8 || m == 32) {
 								continue
 							}
 							testProduct(b, family, w, up, x, m)
@@ -148,7 +151,11 @@ func TestMatMulBatchInvariance(t *testing.T) {
 		x := normals(5, 64*cols)
 		for _, f := range []Format{F32, F16, Q8_0, Q4_0} {
 			up := newTestWeight(f, rows, cols).upload(b, rows)
-			for _, family := range append(Families[:len(Families):len(Families)], Family{Rows: 4, Width: 16, Fixed: true}) {
+			families := append(Families[:len(Families):len(Families)], Family{Rows: 4, Width: 16, Fixed: true})
+			if testing.Short() { // each compiles six tiles; the others differ in the number of rows only
+				families = []Family{{Rows: 4, Width: 16}, {Group: true, Rows: 2, Width: 64}}
+			}
+			for _, family := range families {
 				t.Run(fmt.Sprint(f, " ", family), func(t *testing.T) {
 					b := bench{t, dev}
 					invariant(t, rows, func(order []int) []uint32 {
