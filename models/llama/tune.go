@@ -224,6 +224,7 @@ func (t *timer) chooseLanes() error {
 	for _, l := range lanes {
 		records = append(records, func(r *kernels.Recorder) {
 			r.RMSNorm(l, m.work.x, m.outNorm, m.work.norm, tuneRows, m.cfg.Dim, m.cfg.Eps)
+			r.Sample(l, m.logitRows(min(tuneRows, m.opts.MaxRows)), m.opts.TopK, kernels.RawLogits, m.work.draw, m.work.inputs, m.work.scratch, m.work.scores)
 		})
 	}
 	i, err := t.fastest(records...)
