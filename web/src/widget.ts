@@ -19,7 +19,7 @@
 import uplotStyle from "uplot/dist/uPlot.min.css";
 import { BUILTIN_PAIR } from "./builtin.ts";
 import { Engine, EngineError, type Generation, type ModelSource } from "./engine.ts";
-import type { EngineInfo, GenerateRequest, Progress, Result, RoundEvent } from "./protocol.ts";
+import type { EngineInfo, EventTree, GenerateRequest, Progress, Result, RoundEvent } from "./protocol.ts";
 import style from "./styles/widget.css";
 import { compare, type Comparison } from "./widget/compare.ts";
 import { setText } from "./widget/dom.ts";
@@ -48,7 +48,7 @@ export class ForetokenWidget extends HTMLElement {
   #files: { target: ModelSource; draft: ModelSource | null } | undefined;
   #connected: AbortController | undefined;
   #tally = new Tally();
-  #lastRound: RoundEvent | undefined;
+  #lastTree: EventTree | undefined;
   #refreshAt = 0;
   #refreshPending = false;
 
@@ -279,7 +279,7 @@ export class ForetokenWidget extends HTMLElement {
     if (fallback) {
       setText(
         view.notice,
-        `WebGPU is not available here${info.device.note ? ` (${info.device.note})` : ""}. The models run on the CPU instead: the same method, more slowly. For the GPU, open this page in a current Chrome or Edge with hardware acceleration on.`,
+        `WebGPU is not available here, so the models run on the CPU: the same method, more slowly. For the GPU, open this page in a current Chrome or Edge with hardware acceleration on.${info.device.note ? ` The reason given: ${info.device.note}.` : ""}`,
       );
     }
     this.#enter("ready", `Ready, loaded in ${format.milliseconds(info.load_ms)}`);
@@ -297,14 +297,14 @@ export class ForetokenWidget extends HTMLElement {
 
   #begin(request: GenerateRequest): void {
     this.#tally = new Tally();
-    this.#lastRound = undefined;
+    this.#lastTree = undefined;
     this.#stream.start(request.prompt);
     this.#refresh();
   }
 
   #round(round: RoundEvent): void {
     this.#tally.add(round);
-    if (round.tokens.length > 0) this.#lastRound = round;
+    if (round.tree.depths.some((depth) => depth > 0)) this.#lastTree = round.tree;
     this.#stream.push(round);
     this.#dispatch("foretoken-round", round);
     if (this.#refreshPending) return;
@@ -328,7 +328,7 @@ export class ForetokenWidget extends HTMLElement {
     this.#refreshAt = performance.now();
     this.#view.panel.update(this.#tally);
     for (const [kind, element] of this.#view.counts) setText(element, String(this.#tally.kinds[kind]));
-    this.#view.panel.drawTree(this.#lastRound?.tree);
+    this.#view.panel.drawTree(this.#lastTree);
   }
 
   #enter(state: WidgetState, status?: string): void {

@@ -157,7 +157,7 @@ test("a model that cannot be loaded is named in one line, and the page goes on",
     ["models/magic.gguf", "", /magic\.gguf.*magic/i],
     ["models/truncated.gguf", "", /truncated\.gguf.*(truncated|beyond|past|ends|bytes)/i],
     ["models/header-only.gguf", "", /header-only\.gguf/],
-    ["models/demo/target-q8_0.gguf", "models/mismatched.gguf", /mismatched\.gguf cannot draft for target-q8_0\.gguf.*vocab/i],
+    ["models/demo/target-q8_0.gguf", "models/mismatched.gguf", /mismatched\.gguf.*target-q8_0\.gguf.*token/i],
     ["models/none.gguf", "", /none\.gguf: download: the server answered 404/],
     ["index.html", "", /index\.html: content-type: .*HTML/],
   ];

@@ -38,7 +38,9 @@ export function model(info: ModelInfo): string {
 
 /** Which device decodes: adapter, driver, and whether it is a real GPU. */
 export function device(info: DeviceInfo): string {
-  const parts = [info.backend === "cpu" ? "CPU" : "WebGPU", info.adapter || [info.vendor, info.architecture].filter(Boolean).join(" "), info.driver];
+  // A browser names no driver beyond WebGPU itself.
+  const driver = info.driver === "WebGPU" ? "" : info.driver;
+  const parts = [info.backend === "cpu" ? "CPU" : "WebGPU", info.adapter || [info.vendor, info.architecture].filter(Boolean).join(" "), driver];
   if (info.software && info.backend !== "cpu") parts.push("software adapter");
   return parts.filter(Boolean).join(" · ");
 }

@@ -31,8 +31,8 @@ export class Panel {
   readonly #tiles: Record<TileName, Tile>;
   readonly #depths = el("ol", { class: "depths" });
   readonly #times = new Map(PARTS.map((part) => [part.key, { bar: el("i", { class: part.key }), value: el("b", {}, "–") }]));
-  readonly #tree = svg("svg", { class: "tree", role: "img", "aria-label": "Tree of the last round" });
-  readonly #treeNote = el("p", { class: "empty" }, "The tree verified in the last round appears here.");
+  readonly #tree = svg("svg", { class: "tree", role: "img", "aria-label": "The last tree drafted" });
+  readonly #treeNote = el("p", { class: "empty" }, "The last tree the target verified appears here.");
   readonly #chartHost = el("div", { class: "plot", role: "img", "aria-label": "Tokens committed per round" });
   readonly #compare = el("div", { class: "comparison" });
 
@@ -75,7 +75,7 @@ export class Panel {
           ),
         ),
       ),
-      card("Last tree", "filled: accepted by the target", el("div", { class: "treebox", tabindex: 0, role: "group", "aria-label": "Tree of the last round, scrolls" }, this.#treeNote, this.#tree)),
+      card("Last tree", "filled: accepted by the target", el("div", { class: "treebox", tabindex: 0, role: "group", "aria-label": "The last tree drafted, scrolls" }, this.#treeNote, this.#tree)),
     );
     this.#drawDepths([]);
     this.showComparison(undefined);
@@ -105,7 +105,7 @@ export class Panel {
   }
 
   drawTree(tree: EventTree | undefined): void {
-    const any = tree !== undefined && tree.depths.some((depth) => depth > 0);
+    const any = tree !== undefined;
     this.#treeNote.hidden = any;
     this.#tree.style.display = any ? "block" : "none";
     if (any) drawTree(this.#tree, tree);

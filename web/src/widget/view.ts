@@ -6,11 +6,11 @@ import { NUMBER_FIELDS, SettingsForm } from "./settings.ts";
 
 /** Beginnings the built-in pair, which has learned Go, continues well. */
 export const EXAMPLES: readonly { label: string; prompt: string }[] = [
-  { label: "Table test", prompt: "func TestParse(t *testing.T) {\n\ttests := []struct {\n\t\tname string\n" },
-  { label: "Sort", prompt: "// Less reports whether the element with index i should sort before j.\nfunc (x byName) Less(i, j int) bool {\n" },
-  { label: "Reader", prompt: "// Read implements the io.Reader interface.\nfunc (r *Reader) Read(p []byte) (n int, err error) {\n\tif len(p) == 0 {\n" },
-  { label: "Errors", prompt: "\tf, err := os.Open(name)\n\tif err != nil {\n" },
-  { label: "Package comment", prompt: "// Package ring implements operations on circular lists.\npackage ring\n\n" },
+  { label: "Table test", prompt: "func TestString(t *testing.T) {\n\tfor _, tt := range tests {\n" },
+  { label: "Close", prompt: "// Close closes the file.\nfunc (f *File) Close() error {\n" },
+  { label: "Server", prompt: "func (s *Server) Serve(l net.Listener) error {\n\tdefer l.Close()\n\tfor {\n" },
+  { label: "Benchmark", prompt: "func BenchmarkEncode(b *testing.B) {\n" },
+  { label: "Maximum", prompt: "func max(a, b int) int {\n\tif a" },
 ];
 
 const KINDS: readonly { kind: TokenKind; label: string }[] = [
