@@ -20,6 +20,7 @@ import uplotStyle from "uplot/dist/uPlot.min.css";
 import { BUILTIN_PAIR } from "./builtin.ts";
 import { Engine, EngineError, type Generation, type ModelSource } from "./engine.ts";
 import type { EngineInfo, EventTree, GenerateRequest, Progress, Result, RoundEvent } from "./protocol.ts";
+import panelStyle from "./styles/panel.css";
 import style from "./styles/widget.css";
 import { compare, type Comparison } from "./widget/compare.ts";
 import { setText } from "./widget/dom.ts";
@@ -55,7 +56,7 @@ export class ForetokenWidget extends HTMLElement {
   constructor() {
     super();
     const root = this.attachShadow({ mode: "open" });
-    root.adoptedStyleSheets = [sheet(uplotStyle), sheet(style)];
+    root.adoptedStyleSheets = [uplotStyle, style, panelStyle].map(sheet);
     root.append(this.#view.root);
     const view = this.#view;
     view.generate.addEventListener("click", () => void this.generate().catch(ignore));
