@@ -4,8 +4,8 @@
 # the test models). As root on Debian or Ubuntu it uses apt; elsewhere it names what is missing.
 set -eu
 missing=""
-command -v "${CHROMIUM:-chromium}" >/dev/null 2>&1 || [ -x /usr/bin/chromium ] || missing="$missing chromium"
-ls /usr/share/vulkan/icd.d/*.json /etc/vulkan/icd.d/*.json >/dev/null 2>&1 || missing="$missing mesa-vulkan-drivers"
+command -v "${CHROMIUM:-/usr/bin/chromium}" >/dev/null 2>&1 || missing="$missing chromium"
+find /usr/share/vulkan/icd.d /etc/vulkan/icd.d -name '*.json' 2>/dev/null | grep -q . || missing="$missing mesa-vulkan-drivers"
 ldconfig -p 2>/dev/null | grep -q libvulkan.so.1 || missing="$missing libvulkan1"
 { [ -x /usr/bin/python3 ] && /usr/bin/python3 -c 'import numpy' >/dev/null 2>&1; } || missing="$missing python3-numpy"
 [ -n "$missing" ] || exit 0
