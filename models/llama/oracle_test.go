@@ -122,7 +122,7 @@ func testOracle(t *testing.T, dev webgpu.Device, name string, kv kernels.KVForma
 	defer m.Close()
 	worst, steps := 0.0, 0
 	for i, r := range ref.Results {
-		if len(r.IDs) == 0 {
+		if len(r.IDs) == 0 || testing.Short() && kv == kernels.KVF16 && i%3 != 0 {
 			continue
 		}
 		m.Reset()

@@ -12,7 +12,7 @@ func yield(last time.Time) time.Time {
 	if time.Since(last) < 50*time.Millisecond {
 		return last
 	}
-	time.Sleep(time.Microsecond) // parks until the event loop has run
+	time.Sleep(time.Millisecond) // less has passed before the scheduler goes idle, and the event loop never runs
 	return time.Now()
 }
 
