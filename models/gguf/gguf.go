@@ -110,7 +110,7 @@ func (c *cursor) checkMagic() {
 	if c.err != nil {
 		return
 	}
-	text := strings.ToLower(string(head))
+	text := asciiLower(head)
 	switch {
 	case string(head[:4]) == "GGUF":
 		c.skip(4)
@@ -127,6 +127,18 @@ func (c *cursor) checkMagic() {
 	default:
 		c.fail("wrong magic %q, want \"GGUF\": this is no GGUF file", head[:4])
 	}
+}
+
+// asciiLower keeps the length: strings.ToLower folds some runes of several bytes
+// to one byte ("İ" to "i"), and the result is cut at fixed places.
+func asciiLower(b []byte) string {
+	out := slices.Clone(b)
+	for i, c := range out {
+		if 'A' <= c && c <= 'Z' {
+			out[i] = c + ('a' - 'A')
+		}
+	}
+	return string(out)
 }
 
 func (c *cursor) checkVersion(v uint32) {

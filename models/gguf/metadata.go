@@ -123,6 +123,23 @@ func (f *File) String(key string) (string, error) {
 	return v.text, nil
 }
 
+// Bools reads an array of bools.
+func (f *File) Bools(key string) ([]bool, error) {
+	const want = "array of bool"
+	v, err := f.get(key, want, true)
+	if err != nil {
+		return nil, err
+	}
+	if v.kind != kindBool {
+		return nil, f.mistyped(key, want, v)
+	}
+	out := make([]bool, v.count)
+	for i := range out {
+		out[i] = v.parts[0][i] != 0
+	}
+	return out, nil
+}
+
 // Strings reads an array of strings, which need not be UTF-8.
 func (f *File) Strings(key string) ([]string, error) {
 	const want = "array of string"

@@ -10,8 +10,8 @@ import (
 )
 
 // KV is one metadata entry to write. Value is a bool, string, int8 to int64,
-// uint8 to uint64, float32, float64, or a slice of bool, string, int32, uint32,
-// int64, uint64, float32 or float64.
+// uint8 to uint64, float32, float64, a slice of bool, string, int32, uint32,
+// int64, uint64, float32 or float64, or what [File.Metadata] gave.
 type KV struct {
 	Key   string
 	Value any
@@ -29,7 +29,7 @@ type WriteTensor struct {
 // after the other, so memory does not grow with the model. The data is aligned
 // to the uint32 in general.alignment, or to 32 bytes without it.
 func Write(w io.Writer, kv []KV, tensors []WriteTensor) error {
-	head, align, err := encodeHeader(kv, tensors)
+	head, _, align, err := encodeHeader(kv, tensors)
 	if err != nil {
 		return fmt.Errorf("gguf: write: %w", err)
 	}
@@ -55,7 +55,28 @@ func Write(w io.Writer, kv []KV, tensors []WriteTensor) error {
 
 func padding(n, align uint64) uint64 { return (align - n%align) % align }
 
-func encodeHeader(kv []KV, tensors []WriteTensor) ([]byte, uint64, error) {
+// Layout says what Write would write without writing it: the bytes before the
+// tensor data, where each tensor's data begins, counted from the start of the
+// file, and the size of the file. Between the data of two tensors, and after the
+// last, are zero bytes. The tensors' Data may be nil.
+func Layout(kv []KV, tensors []WriteTensor) (head []byte, offsets []int64, size int64, err error) {
+	head, starts, align, err := encodeHeader(kv, tensors)
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("gguf: write: %w", err)
+	}
+	size = int64(len(head))
+	offsets = make([]int64, len(tensors))
+	for i, t := range tensors {
+		n, _ := tensorBytes(t.Type, t.Dims)
+		offsets[i] = int64(len(head)) + int64(starts[i])
+		size = offsets[i] + int64(n+padding(n, align))
+	}
+	return head, offsets, size, nil
+}
+
+// encodeHeader gives the bytes before the data, where each tensor begins in the
+// data, and the alignment.
+func encodeHeader(kv []KV, tensors []WriteTensor) ([]byte, []uint64, uint64, error) {
 	le := binary.LittleEndian
 	b := append([]byte("GGUF"), 3, 0, 0, 0)
 	b = le.AppendUint64(b, uint64(len(tensors)))
@@ -64,23 +85,23 @@ func encodeHeader(kv []KV, tensors []WriteTensor) ([]byte, uint64, error) {
 	seen := map[string]bool{}
 	for _, e := range kv {
 		if e.Key == "" || len(e.Key) > maxKeyBytes || seen[e.Key] {
-			return nil, 0, fmt.Errorf("the key %s is empty, too long or occurs twice", quote(e.Key))
+			return nil, nil, 0, fmt.Errorf("the key %s is empty, too long or occurs twice", quote(e.Key))
 		}
 		seen[e.Key] = true
 		if e.Key == "general.alignment" {
 			a, ok := e.Value.(uint32)
 			if !ok || a == 0 || a&(a-1) != 0 || a > maxAlign {
-				return nil, 0, fmt.Errorf("general.alignment is %v, want a uint32 power of two up to %d", e.Value, maxAlign)
+				return nil, nil, 0, fmt.Errorf("general.alignment is %v, want a uint32 power of two up to %d", e.Value, maxAlign)
 			}
 			align = uint64(a)
 		}
 		b = appendString(b, e.Key)
 		var err error
 		if b, err = appendValue(b, e.Value); err != nil {
-			return nil, 0, fmt.Errorf("%s: %w", quote(e.Key), err)
+			return nil, nil, 0, fmt.Errorf("%s: %w", quote(e.Key), err)
 		}
 	}
-	names, off := map[string]bool{}, uint64(0)
+	names, off, starts := map[string]bool{}, uint64(0), make([]uint64, 0, len(tensors))
 	for _, t := range tensors {
 		size, err := tensorBytes(t.Type, t.Dims)
 		if err == nil && (t.Name == "" || len(t.Name) > maxName || names[t.Name]) {
@@ -90,7 +111,7 @@ func encodeHeader(kv []KV, tensors []WriteTensor) ([]byte, uint64, error) {
 			err = fmt.Errorf("the file becomes too large")
 		}
 		if err != nil {
-			return nil, 0, fmt.Errorf("tensor %s: %w", quote(t.Name), err)
+			return nil, nil, 0, fmt.Errorf("tensor %s: %w", quote(t.Name), err)
 		}
 		names[t.Name] = true
 		b = appendString(b, t.Name)
@@ -100,9 +121,10 @@ func encodeHeader(kv []KV, tensors []WriteTensor) ([]byte, uint64, error) {
 		}
 		b = le.AppendUint32(b, uint32(t.Type))
 		b = le.AppendUint64(b, off)
+		starts = append(starts, off)
 		off += size + padding(size, align)
 	}
-	return append(b, make([]byte, padding(uint64(len(b)), align))...), align, nil
+	return append(b, make([]byte, padding(uint64(len(b)), align))...), starts, align, nil
 }
 
 func appendString(b []byte, s string) []byte {
@@ -164,8 +186,42 @@ func appendValue(b []byte, v any) ([]byte, error) {
 		return numbers(kindF32, len(x))
 	case []float64:
 		return numbers(kindF64, len(x))
+	case value:
+		return x.encode(b), nil
 	}
 	return nil, fmt.Errorf("a value of type %T cannot be written", v)
+}
+
+// Metadata lists the metadata as Write takes it, in the file's order. Values are
+// written again with the types that the file has them in.
+func (f *File) Metadata() []KV {
+	kv := make([]KV, len(f.order))
+	for i, key := range f.order {
+		kv[i] = KV{key, f.values[key]}
+		if key == "general.alignment" { // Open has read it, of whatever type
+			kv[i].Value, _ = f.Uint32(key)
+		}
+	}
+	return kv
+}
+
+// encode appends the value and its type, as the file has them.
+func (v value) encode(b []byte) []byte {
+	le := binary.LittleEndian
+	if v.array {
+		b = le.AppendUint32(b, uint32(kindArray))
+	}
+	b = le.AppendUint32(b, uint32(v.kind))
+	switch {
+	case v.array:
+		b = le.AppendUint64(b, v.count)
+	case v.kind == kindString:
+		return appendString(b, v.text)
+	}
+	for _, part := range v.parts {
+		b = append(b, part...)
+	}
+	return b
 }
 
 // Bytes gives Write's output in memory: for tests and small files.

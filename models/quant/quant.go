@@ -13,14 +13,30 @@ import (
 	"github.com/x448/float16"
 )
 
-// Supported reports whether weights of the type can be used: F32, F16, Q8_0
-// and Q4_0.
-func Supported(t gguf.Type) bool {
-	switch t {
-	case gguf.F32, gguf.F16, gguf.Q8_0, gguf.Q4_0:
-		return true
-	}
-	return false
+// Supported reports whether weights of the type can be used: F32, F16, BF16, Q4_0, Q4_1,
+// Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K and IQ4_NL.
+func Supported(t gguf.Type) bool { return decoders[t] != nil }
+
+// Names lists the supported types for messages.
+const Names = "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K and IQ4_NL"
+
+// decoders write a block's elements, whose number and bytes are the type's; those of plain
+// numbers write any number of them.
+var decoders = map[gguf.Type]func(block []byte, dst []float32){
+	gguf.F32:   decodeF32,
+	gguf.F16:   decodeF16,
+	gguf.BF16:  decodeBF16,
+	gguf.Q4_0:  decodeQ4_0,
+	gguf.Q4_1:  decodeQ4_1,
+	gguf.Q5_0:  decodeQ5_0,
+	gguf.Q5_1:  decodeQ5_1,
+	gguf.Q8_0:  decodeQ8_0,
+	gguf.Q2_K:  decodeQ2_K,
+	gguf.Q3_K:  decodeQ3_K,
+	gguf.Q4_K:  decodeQ4_K,
+	gguf.Q5_K:  decodeQ5_K,
+	gguf.Q6_K:  decodeQ6_K,
+	gguf.IQ4NL: decodeIQ4NL,
 }
 
 // RowBytes is the number of bytes that n consecutive elements of the type take.
@@ -40,12 +56,12 @@ func RowBytes(t gguf.Type, n int) (int, error) {
 }
 
 // Dequantize decodes len(dst) elements from src, which must hold exactly their
-// bytes. A block of Q8_0 is a half-precision scale d and 32 signed bytes q,
-// giving d·q. A block of Q4_0 is a scale d and 16 bytes, giving d·(q-8): the
-// low halves are elements 0 to 15, the high halves 16 to 31.
+// bytes. The formats are told at their decoders; sums and products are rounded to
+// float32 one by one, in ggml's order, so that the values are ggml's to the bit.
 func Dequantize(t gguf.Type, src []byte, dst []float32) error {
-	if !Supported(t) {
-		return fmt.Errorf("quant: %s cannot be decoded: want F32, F16, Q8_0 or Q4_0", t)
+	decode := decoders[t]
+	if decode == nil {
+		return fmt.Errorf("quant: %s cannot be decoded: want %s", t, Names)
 	}
 	want, err := RowBytes(t, len(dst))
 	if err != nil {
@@ -54,36 +70,36 @@ func Dequantize(t gguf.Type, src []byte, dst []float32) error {
 	if len(src) != want {
 		return fmt.Errorf("quant: %d elements of %s take %d bytes, got %d", len(dst), t, want, len(src))
 	}
-	switch t {
-	case gguf.F32:
-		for i := range dst {
-			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[i*4:]))
-		}
-	case gguf.F16:
-		for i := range dst {
-			dst[i] = half(src[i*2:])
-		}
-	case gguf.Q8_0:
-		for len(dst) > 0 {
-			d := half(src)
-			for i, q := range src[2:34] {
-				dst[i] = d * float32(int8(q))
-			}
-			src, dst = src[34:], dst[32:]
-		}
-	case gguf.Q4_0:
-		for len(dst) > 0 {
-			d := half(src)
-			for i, q := range src[2:18] {
-				dst[i] = d * float32(int(q&15)-8)
-				dst[i+16] = d * float32(int(q>>4)-8)
-			}
-			src, dst = src[18:], dst[32:]
-		}
+	elements, bytes := int(t.BlockSize()), int(t.BlockBytes())
+	if elements == 1 { // nothing is shared: all in one call
+		elements, bytes = len(dst), len(src)
+	}
+	for len(dst) > 0 {
+		decode(src[:bytes], dst[:elements])
+		src, dst = src[bytes:], dst[elements:]
 	}
 	return nil
 }
 
 func half(b []byte) float32 {
 	return float16.Frombits(binary.LittleEndian.Uint16(b)).Float32()
+}
+
+func decodeF32(b []byte, dst []float32) {
+	for i := range dst {
+		dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+}
+
+func decodeF16(b []byte, dst []float32) {
+	for i := range dst {
+		dst[i] = half(b[2*i:])
+	}
+}
+
+// A BF16 is the upper half of a float32.
+func decodeBF16(b []byte, dst []float32) {
+	for i := range dst {
+		dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16)
+	}
 }

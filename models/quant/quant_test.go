@@ -111,7 +111,9 @@ func TestWrongSizesAndTypes(t *testing.T) {
 		{gguf.Q8_0, 33, 32, "take 34 bytes, got 33"},
 		{gguf.Q8_0, 68, 32, "take 34 bytes, got 68"},
 		{gguf.Q4_0, 18, 31, "whole number"},
-		{gguf.Q6_K, 210, 256, "Q6_K cannot be decoded"},
+		{gguf.Q6_K, 209, 256, "take 210 bytes, got 209"},
+		{gguf.Q4_K, 144, 128, "whole number"},
+		{gguf.IQ4XS, 136, 256, "IQ4_XS cannot be decoded: want F32, F16, BF16"},
 		{gguf.Type(200), 4, 1, "type 200 cannot be decoded"},
 	} {
 		err := Dequantize(c.t, make([]byte, c.src), make([]float32, c.dst))

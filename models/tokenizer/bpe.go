@@ -46,21 +46,23 @@ var alphabet = func() (a [256]rune) {
 	return a
 }()
 
-var byteOf = func() map[rune]byte {
-	m := make(map[rune]byte, 256)
-	for b, r := range alphabet {
-		m[r] = byte(b)
+// byteOf is the way back: the byte of each character, or -1.
+var byteOf = func() (bytes [256 + 68]int16) {
+	for r := range bytes {
+		bytes[r] = -1
 	}
-	return m
+	for b, r := range alphabet {
+		bytes[r] = int16(b)
+	}
+	return bytes
 }()
 
-// spelledBytes undoes the byte alphabet. Characters outside it stand for
+// spelledBytes undoes the byte alphabet and appends the bytes to out. Characters outside it stand for
 // themselves: some converters leave added tokens unspelled.
-func spelledBytes(s string) []byte {
-	out := make([]byte, 0, len(s))
+func spelledBytes(out []byte, s string) []byte {
 	for _, r := range s {
-		if b, ok := byteOf[r]; ok {
-			out = append(out, b)
+		if int(r) < len(byteOf) && byteOf[r] >= 0 {
+			out = append(out, byte(byteOf[r]))
 		} else {
 			out = utf8.AppendRune(out, r)
 		}

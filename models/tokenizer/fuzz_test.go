@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"foretoken/models/fuzztest"
 )
 
 // longTexts are inputs of n bytes that tempt a tokenizer into quadratic time.
@@ -128,11 +130,7 @@ func checkText(t *testing.T, tok *Tokenizer, text string) []int32 {
 	// is slow under the fuzzer, so not every text is repeated.
 	if n := len(text); n%64 == 3 {
 		long := strings.Repeat(text, 1+(16<<10)/n)
-		begin := time.Now()
-		tok.EncodeSpecial(long, true)
-		if took := time.Since(begin); took > 3*time.Second {
-			t.Fatalf("%d bytes of %q took %v", len(long), text, took)
-		}
+		fuzztest.Bound(t, len(long), func() { tok.EncodeSpecial(long, true) })
 	}
 	return ids
 }
@@ -190,11 +188,54 @@ func FuzzMetadata(f *testing.F) {
 			keyScores: make([]float32, len(list)), keyBOS: id, keyEOS: id, keyUNK: id, keyAddBOS: flag}
 		tok, err := New(m.file(t, "small.gguf"))
 		if err != nil {
-			if msg := err.Error(); !strings.HasPrefix(msg, "tokenizer: ") || strings.Contains(msg, "\n") {
-				t.Fatalf("error %q", msg)
-			}
+			fuzztest.Refusal(t, err, "tokenizer: ")
 			return
 		}
 		tok.Decode(tok.EncodeSpecial(tokens+"\xff"+merges, true))
+	})
+}
+
+// FuzzStream pushes any ids: what is given out is UTF-8 at every step, is the
+// decoded text in the end, and holds back less than one character.
+func FuzzStream(f *testing.F) {
+	bpe, spm := smallBPE().tokenizer(f), smallSPM().tokenizer(f)
+	f.Add([]byte("\x00\xe4\x00\xb8\x00\x96"), true)
+	f.Add([]byte("\x00\xf0\x00\x9f\x01\x20\x00\x80"), false)
+	f.Add([]byte{0, 1, 1, 5, 0, 3 + 0xe4, 0, 3 + 0xb8}, false)
+	f.Fuzz(func(t *testing.T, data []byte, first bool) {
+		tok := spm
+		if first {
+			tok = bpe
+		}
+		var ids []int32
+		for i := 0; i+1 < len(data); i += 2 {
+			ids = append(ids, (int32(data[i])<<8|int32(data[i+1]))%int32(tok.VocabSize()+3))
+		}
+		var out strings.Builder
+		s := tok.NewStream(nil)
+		for _, id := range ids {
+			piece := s.Push(id)
+			if !utf8.ValidString(piece) {
+				t.Fatalf("token %d gives %q", id, piece)
+			}
+			if len(s.pending) >= utf8.UTFMax || utf8.FullRune(s.pending) && len(s.pending) > 0 {
+				t.Fatalf("%q is held back", s.pending)
+			}
+			out.WriteString(piece)
+		}
+		rest := s.Flush()
+		if !utf8.ValidString(rest) {
+			t.Fatalf("the rest is %q", rest)
+		}
+		if got, want := out.String()+rest, tok.Decode(ids); got != want {
+			t.Fatalf("%v streams as %q and decodes to %q", ids, got, want)
+		}
+		var bytes []byte // the pieces themselves, where no space is taken away
+		for _, id := range ids {
+			bytes = append(bytes, tok.Piece(id)...)
+		}
+		if first && out.String()+rest != string([]rune(string(bytes))) {
+			t.Fatalf("%v streams as %q, its bytes are %q", ids, out.String()+rest, bytes)
+		}
 	})
 }

@@ -21,6 +21,7 @@ const (
 	keyAddBOS = "tokenizer.ggml.add_bos_token"
 	keyAddEOS = "tokenizer.ggml.add_eos_token"
 	keyPrefix = "tokenizer.ggml.add_space_prefix"
+	keyEndIDs = "tokenizer.ggml.eos_token_ids"
 )
 
 // maxTokens is several times the largest published vocabulary.
@@ -59,8 +60,10 @@ func New(f *gguf.File) (*Tokenizer, error) {
 		err = t.loadBPE(f)
 	case "llama":
 		err = t.loadSPM(f)
+	case "t5":
+		err = t.loadUnigram(f)
 	default:
-		err = t.bad(keyModel, "%s is not supported: want gpt2 or llama", quote(name))
+		err = t.bad(keyModel, "%s is not supported: want gpt2, llama or t5", quote(name))
 	}
 	if err != nil {
 		return nil, err
@@ -69,7 +72,11 @@ func New(f *gguf.File) (*Tokenizer, error) {
 		return nil, err
 	}
 	t.makePieces()
-	t.special = newPartition(t, stripAfter(f))
+	strip, err := t.readStrip(f)
+	if err != nil {
+		return nil, err
+	}
+	t.special = newPartition(t, strip)
 	return t, nil
 }
 
@@ -151,6 +158,16 @@ func (t *Tokenizer) readSpecial(f *gguf.File) (err error) {
 			t.eog[id] = true
 		}
 	}
+	ids, err := f.Int32sOr(keyEndIDs, nil) // some converters write all of generation_config.json's
+	if err != nil {
+		return t.wrap(err)
+	}
+	for _, id := range ids {
+		if !t.has(id) {
+			return t.bad(keyEndIDs, "id %d, but there are %d tokens", id, len(t.texts))
+		}
+		t.eog[id] = true
+	}
 	for _, s := range endTexts {
 		// Converters sometimes leave these as plain or user-defined tokens. One
 		// that text is merged into, such as HTML's </s>, is a plain one.
@@ -187,37 +204,70 @@ func (t *Tokenizer) readSpecial(f *gguf.File) (err error) {
 	return nil
 }
 
-// makePieces works out what every token adds to a text.
+// makePieces works out what every token adds to a text. They lie one behind the
+// other: a vocabulary has too many for an allocation each.
 func (t *Tokenizer) makePieces() {
+	size := 0
+	for _, s := range t.texts {
+		size += max(len(s), len("\uFFFD"))
+	}
+	all := make([]byte, 0, size)
 	t.pieces = make([][]byte, len(t.texts))
 	for id, s := range t.texts {
+		from := len(all)
 		switch t.kinds[id] {
 		case control, unused:
+			continue
 		case userDefined:
-			t.pieces[id] = []byte(s)
+			all = append(all, s...)
 		case unknown:
-			t.pieces[id] = []byte("\uFFFD")
+			all = append(all, "\uFFFD"...)
 		case byteToken:
 			if b, ok := parseByte(s); ok {
-				t.pieces[id] = []byte{b}
+				all = append(all, b)
 			}
 		default:
 			if t.spm {
-				t.pieces[id] = []byte(strings.ReplaceAll(s, "▁", " "))
+				all = append(all, strings.ReplaceAll(s, "▁", " ")...)
 			} else {
-				t.pieces[id] = spelledBytes(s)
+				all = spelledBytes(all, s)
 			}
 		}
+		t.pieces[id] = all[from:len(all):len(all)]
 	}
 }
 
-// stripAfter says after which tokens white space is dropped. GGUF has no field
-// for it; of the families supported only Phi-3's need it.
-func stripAfter(f *gguf.File) func(text string) bool {
+// stripSides says on which sides of a token white space is dropped.
+type stripSides struct{ left, right bool }
+
+// readStrip says it for the tokens that it is so for. GGUF has no field for it:
+// files made from tokenizer.json carry two of ours, and of the families
+// supported otherwise only Phi-3's need it.
+func (t *Tokenizer) readStrip(f *gguf.File) (map[int32]stripSides, error) {
+	strip := map[int32]stripSides{}
+	for _, key := range []string{keyLeft, keyRight} {
+		ids, err := f.Int32sOr(key, nil)
+		if err != nil {
+			return nil, t.wrap(err)
+		}
+		for _, id := range ids {
+			if !t.has(id) {
+				return nil, t.bad(key, "id %d, but there are %d tokens", id, len(t.texts))
+			}
+			s := strip[id]
+			s.left, s.right = s.left || key == keyLeft, s.right || key == keyRight
+			strip[id] = s
+		}
+	}
 	name, _ := f.StringOr("general.name", "")
 	name = strings.ToLower(name)
-	if !strings.Contains(name, "phi-3") && !strings.Contains(name, "phi3") {
-		return func(string) bool { return false }
+	if len(strip) > 0 || !strings.Contains(name, "phi-3") && !strings.Contains(name, "phi3") {
+		return strip, nil
 	}
-	return func(text string) bool { return text != "<unk>" && text != "<s>" && text != "<|endoftext|>" }
+	for id, k := range t.kinds {
+		if text := t.texts[id]; k != normal && text != "<unk>" && text != "<s>" && text != "<|endoftext|>" {
+			strip[int32(id)] = stripSides{right: true}
+		}
+	}
+	return strip, nil
 }

@@ -18,6 +18,14 @@ const (
 	otherWords = `| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 	llama3     = wordsAnd + `\p{N}{1,3}` + otherWords
 	qwen2      = wordsAnd + `\p{N}` + otherWords
+	qwen35     = contracted + `|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	// Words of these two may begin with capitals, not have them inside. They are
+	// as the models were trained with; llama.cpp tells capitals of ASCII only.
+	capitals   = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`
+	smalls     = `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`
+	otherPaths = `| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	tekken     = capitals + `*` + smalls + `+|` + capitals + `+` + smalls + `*|\p{N}` + otherPaths
+	gpt4o      = capitals + `*` + smalls + `+` + contracted + `?|` + capitals + `+` + smalls + `*` + contracted + `?|\p{N}{1,3}` + otherPaths
 )
 
 // preTokenizer is one way to cut text into words, which BPE never joins.
@@ -26,19 +34,26 @@ type preTokenizer struct {
 	exprs []string
 	// wholeWords takes a word that is a token as it is, without merging.
 	wholeWords bool
+	anyMerges  bool // tokenizer.json may say otherwise: whole words come out of their merges too
 	addBOS     bool // unless the file says otherwise
 }
 
 var preTokenizers = []preTokenizer{
-	{names: []string{"gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "gigachat", "mellum", "modern-bert", "exaone4"},
+	{names: []string{"gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "gigachat", "mellum", "modern-bert", "exaone4", "granite-docling", "a.x-4.0"},
 		exprs: []string{gpt2Words}},
-	{names: []string{"qwen2", "deepseek-r1-qwen", "megrez", "stablelm2", "hunyuan", "solar-open"},
+	{names: []string{"qwen2", "deepseek-r1-qwen", "megrez", "stablelm2", "hunyuan", "solar-open", "grok-2", "kormo", "f2llmv2"},
 		exprs: []string{qwen2}},
-	{names: []string{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"},
+	{names: []string{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"},
 		exprs: []string{llama3}, wholeWords: true, addBOS: true},
-	{names: []string{"dbrx", "smaug-bpe"},
+	{names: []string{"smaug-bpe", "dbrx", "glm4", "chatglm-bpe"},
 		exprs: []string{llama3}},
-	{names: []string{"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b"},
+	{names: []string{"qwen35"},
+		exprs: []string{qwen35}},
+	{names: []string{"tekken"},
+		exprs: []string{tekken}, wholeWords: true, anyMerges: true, addBOS: true},
+	{names: []string{"gpt-4o", "llama4", "kanana2"},
+		exprs: []string{gpt4o}},
+	{names: []string{"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"},
 		exprs: []string{`\p{N}`, gpt2Words}},
 	{names: []string{"deepseek-coder"},
 		exprs: []string{`[\r\n]`, `\s?\p{L}+`, `\s?\p{P}+`, `[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+`, `\p{N}`}},

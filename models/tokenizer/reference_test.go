@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -248,6 +249,9 @@ func TestWordsOfFamilies(t *testing.T) {
 	for pre, want := range map[string]string{
 		"falcon":         `["func" " " "(" "x" ")" " y" "123" "4" " " ":=" " a" "+" "b" "  " "//" " 你好abc" " don" "'" "t" "\n\n" "\t" "ok"]`,
 		"deepseek-coder": `["func" " (" "x" ")" " y" "1" "2" "3" "4" " :" "=" " a" "+" "b" " " " //" " " "你好" "abc" " don" "'" "t" "\n" "\n" "\tok"]`,
+		"tekken":         `["func" " (" "x" ")" " y" "1" "2" "3" "4" " :=" " a" "+b" " " " //" " 你好abc" " don" "'t" "\n\n" "\tok"]`,
+		"gpt-4o":         `["func" " (" "x" ")" " y" "123" "4" " :=" " a" "+b" " " " //" " 你好abc" " don't" "\n\n" "\tok"]`,
+		"qwen35":         `["func" " (" "x" ")" " y" "1" "2" "3" "4" " :=" " a" "+b" " " " //" " 你好abc" " don" "'t" "\n\n" "\tok"]`,
 		"default":        `["func" " " "(" "x" ")" " y" "123" "4" " " ":=" " a" "+" "b" "  " "//" " 你好abc" " don" "'" "t" "\n\n" "\t" "ok"]`,
 		"llama-bpe":      `["func" " (" "x" ")" " y" "123" "4" " :=" " a" "+b" " " " //" " 你好abc" " don" "'t" "\n\n" "\tok"]`,
 		"starcoder":      `["func" " (" "x" ")" " y" "1" "2" "3" "4" " :=" " a" "+" "b" " " " //" " 你好abc" " don" "'t" "\n\n" "\t" "ok"]`,
@@ -256,6 +260,40 @@ func TestWordsOfFamilies(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", pre, got, want)
 		}
 	}
+}
+
+// TestWordsWithCapitals is about the pre-tokenizers that cut between a small
+// letter and a capital, and about marks that belong to their letters.
+func TestWordsWithCapitals(t *testing.T) {
+	const text = "HTTPServer fooBar ÉcoleÀ ЖизньМир x/y\n/z e\u0301a क्षि ǅungla"
+	for pre, want := range map[string]string{
+		"tekken": `["HTTPServer" " foo" "Bar" " École" "À" " Жизнь" "Мир" " x" "/y" "\n" "/z" " e\u0301a" " क्षि" " ǅungla"]`,
+		"gpt-4o": `["HTTPServer" " foo" "Bar" " École" "À" " Жизнь" "Мир" " x" "/y" "\n" "/z" " e\u0301a" " क्षि" " ǅungla"]`,
+		"qwen35": `["HTTPServer" " fooBar" " ÉcoleÀ" " ЖизньМир" " x" "/y" "\n" "/z" " e\u0301a" " क्षि" " ǅungla"]`,
+		"qwen2":  `["HTTPServer" " fooBar" " ÉcoleÀ" " ЖизньМир" " x" "/y" "\n" "/z" " e" "\u0301a" " क" "्ष" "ि" " ǅungla"]`,
+	} {
+		if got := fmt.Sprintf("%+q", cutWords(t, pre, text)); got != fmt.Sprintf("%+q", unquoted(t, want)) {
+			t.Errorf("%s:\n got %q\nwant %s", pre, cutWords(t, pre, text), want)
+		}
+	}
+}
+
+// unquoted reads a list as %q prints it.
+func unquoted(t testing.TB, list string) (words []string) {
+	t.Helper()
+	for rest := strings.Trim(list, "[]"); rest != ""; {
+		q, err := strconv.QuotedPrefix(rest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := strconv.Unquote(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		words = append(words, w)
+		rest = strings.TrimPrefix(rest[len(q):], " ")
+	}
+	return words
 }
 
 // naiveSPM joins the neighbours that make the token of the highest score, the

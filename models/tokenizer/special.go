@@ -27,10 +27,10 @@ type specialLength struct {
 type specialToken struct {
 	id    int32
 	asked bool // only found when special tokens are to be parsed
-	strip bool // white space after it is dropped
+	strip stripSides
 }
 
-func newPartition(t *Tokenizer, strip func(text string) bool) partition {
+func newPartition(t *Tokenizer, strip map[int32]stripSides) partition {
 	byLength := map[int]int{}
 	var p partition
 	for id, s := range t.texts {
@@ -46,11 +46,13 @@ func newPartition(t *Tokenizer, strip func(text string) bool) partition {
 		}
 		l := &p.lengths[i]
 		l.starts[s[0]] = true
-		l.tokens[s] = specialToken{int32(id), k != userDefined, strip(s)}
+		l.tokens[s] = specialToken{int32(id), k != userDefined, strip[int32(id)]}
 	}
 	slices.SortFunc(p.lengths, func(a, b specialLength) int { return b.bytes - a.bytes })
 	return p
 }
+
+const whiteSpace = " \t\n\v\f\r"
 
 // split cuts text into special tokens and what is between them, in order.
 func (p *partition) split(text string, parse bool) []fragment {
@@ -82,13 +84,17 @@ func (l *specialLength) split(parts []fragment, parse bool) []fragment {
 			if out == nil {
 				out = append(make([]fragment, 0, len(parts)+2), parts[:i]...)
 			}
-			if at > 0 {
-				out = append(out, fragment{none, rest[:at]})
+			before := rest[:at]
+			if tok.strip.left {
+				before = strings.TrimRight(before, whiteSpace)
+			}
+			if before != "" {
+				out = append(out, fragment{none, before})
 			}
 			out = append(out, fragment{id: tok.id})
 			rest = rest[at+l.bytes:]
-			if tok.strip {
-				rest = strings.TrimLeft(rest, " \t\n\v\f\r")
+			if tok.strip.right {
+				rest = strings.TrimLeft(rest, whiteSpace)
 			}
 		}
 		if out != nil && rest != "" {

@@ -30,21 +30,31 @@ func parseByte(s string) (byte, bool) {
 	return byte(b), err == nil
 }
 
+func (t *Tokenizer) readScores(f *gguf.File) ([]float32, error) {
+	scores, err := f.Float32s(keyScores)
+	if err != nil {
+		return nil, t.wrap(err)
+	}
+	if len(scores) != len(t.texts) {
+		return nil, t.bad(keyScores, "%d elements for %d tokens", len(scores), len(t.texts))
+	}
+	for id, x := range scores {
+		if math.IsNaN(float64(x)) {
+			return nil, t.bad(keyScores, "the score of token %d %s is not a number", id, quote(t.texts[id]))
+		}
+	}
+	return scores, nil
+}
+
 func (t *Tokenizer) loadSPM(f *gguf.File) error {
 	t.spm, t.prefix, t.addBOS = true, true, true
 	s := &spm{ids: t.ids}
 	var err error
-	if s.scores, err = f.Float32s(keyScores); err != nil {
-		return t.wrap(err)
+	if s.scores, err = t.readScores(f); err != nil {
+		return err
 	}
-	if len(s.scores) != len(t.texts) {
-		return t.bad(keyScores, "%d elements for %d tokens", len(s.scores), len(t.texts))
-	}
-	for id, x := range s.scores {
-		if math.IsNaN(float64(x)) {
-			return t.bad(keyScores, "the score of token %d %s is not a number", id, quote(t.texts[id]))
-		}
-		s.longest = max(s.longest, len(t.texts[id]))
+	for _, text := range t.texts {
+		s.longest = max(s.longest, len(text))
 	}
 	if s.unk, err = t.readID(f, keyUNK); err != nil {
 		return err

@@ -1,15 +1,14 @@
 // Package tokenizer turns text into token ids and back, as the tokenizer in a
-// GGUF file says: byte-level BPE ("gpt2") and SentencePiece ("llama"). Ids are
-// those that llama.cpp gives, because the published files are tested against
-// it; two models can only speculate together if they agree on them.
+// GGUF file says: byte-level BPE ("gpt2"), SentencePiece's BPE ("llama") and its
+// unigram model ("t5"). Ids are those that llama.cpp gives, because the published
+// files are tested against it; two models can only speculate together if they
+// agree on them. MetadataFromJSON makes such metadata of a tokenizer.json.
 //
 // A Tokenizer is safe for concurrent use. Errors are one line, start with
 // "tokenizer:" and name the file and the field.
 package tokenizer
 
 import (
-	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -151,60 +150,6 @@ func (t *Tokenizer) Decode(ids []int32) string {
 	}
 	b.WriteString(s.Flush())
 	return b.String()
-}
-
-// Compatible reports whether a draft with one vocabulary can propose ids to a
-// target with the other: the same text for every id and the same special ids.
-// One may be longer by tokens that are not text, as padded vocabularies are.
-// The error names the first difference.
-func Compatible(a, b *Tokenizer) error {
-	differ := func(format string, args ...any) error {
-		return fmt.Errorf("tokenizer: %s and %s do not fit together: %s: choose two models of one family",
-			a.name, b.name, fmt.Sprintf(format, args...))
-	}
-	n := min(len(a.texts), len(b.texts))
-	for id := range n {
-		if a.texts[id] != b.texts[id] {
-			return differ("token %d is %s in the first and %s in the second", id, quote(a.texts[id]), quote(b.texts[id]))
-		}
-	}
-	longer, in := a, "first"
-	if len(b.texts) > n {
-		longer, in = b, "second"
-	}
-	if i := slices.Index(longer.kinds[n:], normal); i >= 0 && !isPadding(longer.texts[n+i]) {
-		return differ("the vocabularies have %d and %d tokens: token %d is %s in the %s and missing in the other",
-			len(a.texts), len(b.texts), n+i, quote(longer.texts[n+i]), in)
-	}
-	name := func(t *Tokenizer, id int32) string {
-		if id == none {
-			return "not set"
-		}
-		return fmt.Sprintf("%d %s", id, quote(t.texts[id]))
-	}
-	for _, s := range []struct {
-		what string
-		x, y int32
-	}{{"BOS", a.bos, b.bos}, {"EOS", a.eos, b.eos}} {
-		if s.x != s.y {
-			return differ("%s is %s in the first and %s in the second", s.what, name(a, s.x), name(b, s.y))
-		}
-	}
-	if a.addBOS != b.addBOS {
-		return differ("tokenizer.ggml.add_bos_token is %t in the first and %t in the second", a.addBOS, b.addBOS)
-	}
-	return nil
-}
-
-// isPadding recognises the names that converters give to ids without a token.
-func isPadding(text string) bool {
-	s := strings.ToLower(text)
-	for _, p := range []string{"[pad", "<pad", "<|pad", "<unused", "[unused", "<|unused", "<|reserved", "<|extra"} {
-		if strings.HasPrefix(s, p) {
-			return true
-		}
-	}
-	return false
 }
 
 // quote shows text from a file on one line and within reason.

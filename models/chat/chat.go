@@ -1,0 +1,327 @@
+// Package chat writes a conversation as the text that a model was trained on.
+// How is said by the model's own chat template, a Jinja text in its file, which
+// package jinja runs with what Transformers gives to templates: the messages,
+// the tools, the texts of BOS and EOS, raise_exception and strftime_now.
+//
+// Errors are one line and start with "chat:".
+package chat
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"foretoken/models/chat/jinja"
+	"foretoken/models/gguf"
+)
+
+// Keys of GGUF files.
+const (
+	keyTemplate = "tokenizer.chat_template"
+	keyTokens   = "tokenizer.ggml.tokens"
+	keyBOS      = "tokenizer.ggml.bos_token_id"
+	keyEOS      = "tokenizer.ggml.eos_token_id"
+)
+
+// ErrNoTemplate is what ForFile's error wraps where the file has no template:
+// the model was not trained on conversations.
+var ErrNoTemplate = errors.New("the file has no chat template")
+
+// Message is one turn.
+type Message struct {
+	Role       string     `json:"role"` // system, user, assistant or tool
+	Content    string     `json:"content"`
+	Reasoning  string     `json:"reasoning_content,omitempty"` // what the assistant thought, where the template asks for it
+	Name       string     `json:"name,omitempty"`              // of a tool, in its answer
+	ToolCalls  []ToolCall `json:"tool_calls,omitempty"`        // of the assistant
+	ToolCallID string     `json:"tool_call_id,omitempty"`      // which call a tool answers
+}
+
+// ToolCall is a call that the assistant made. Arguments are a JSON object, or
+// text where the model wrote something else.
+type ToolCall struct {
+	ID        string
+	Name      string
+	Arguments json.RawMessage
+}
+
+// UnmarshalJSON reads a call as the usual interfaces write it: with or without
+// a "function" around name and arguments, and with these as an object or as a
+// string of JSON.
+func (c *ToolCall) UnmarshalJSON(data []byte) error {
+	type plain struct {
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	var v struct {
+		ID string `json:"id"`
+		plain
+		Function *plain `json:"function"`
+	}
+	if err := json.Unmarshal(data, &v); err != nil {
+		return fmt.Errorf("chat: tool call: %w", err)
+	}
+	if v.Function != nil {
+		v.plain = *v.Function
+	}
+	var text string
+	if json.Unmarshal(v.Arguments, &text) == nil {
+		v.Arguments = json.RawMessage(text)
+	}
+	*c = ToolCall{v.ID, v.Name, v.Arguments}
+	return nil
+}
+
+// MarshalJSON writes what UnmarshalJSON reads.
+func (c ToolCall) MarshalJSON() ([]byte, error) {
+	args := c.Arguments
+	if !json.Valid(args) {
+		args, _ = json.Marshal(string(args))
+	}
+	return json.Marshal(map[string]any{"id": c.ID, "type": "function", "function": map[string]any{"name": c.Name, "arguments": args}})
+}
+
+// Options are what a template is told besides the messages.
+type Options struct {
+	BOS, EOS string            // texts of the tokens, empty without one
+	Named    map[string]string // further templates by name; "tool_use" is for conversations with tools
+	Now      func() time.Time  // for strftime_now; time.Now without it
+}
+
+// RenderOptions say what is rendered.
+type RenderOptions struct {
+	AddGenerationPrompt bool              // end with what the assistant's answer follows
+	Tools               []json.RawMessage // functions the model may call: {"type": "function", "function": {…}}
+	Vars                map[string]any    // further variables, such as enable_thinking: what encoding/json can write
+	// Escape is applied to what people and tools wrote. A tokenizer.Guard keeps
+	// control tokens spelled out there from steering the model.
+	Escape func(string) string
+}
+
+// Template is a chat template. It is safe for concurrent use.
+type Template struct {
+	o     Options
+	texts map[string]*jinja.Template // by name; the default one has none
+	work  int                        // steps of a rendering, beside those for its messages
+}
+
+// maxWork is how many steps a rendering of a few short messages may take.
+const maxWork = 20_000_000
+
+// New reads a template.
+func New(template string, o Options) (*Template, error) {
+	t := &Template{o: o, texts: map[string]*jinja.Template{}, work: maxWork}
+	all := map[string]string{"": template}
+	for name, text := range o.Named {
+		if name != "" && name != "default" {
+			all[name] = text
+		}
+	}
+	for name, text := range all {
+		parsed, err := jinja.Parse(text)
+		if err != nil && name == "" {
+			return nil, fmt.Errorf("chat: the template cannot be read: %w", err)
+		}
+		// One of the others may need what is not supported and never be asked for.
+		if err == nil {
+			t.texts[name] = parsed
+		}
+	}
+	return t, nil
+}
+
+// ForFile reads the templates of a model file, tokenizer.chat_template and
+// those named tokenizer.chat_template.<name>, with the texts of BOS and EOS.
+func ForFile(f *gguf.File) (*Template, error) {
+	if !f.Has(keyTemplate) {
+		return nil, fmt.Errorf("chat: %s: %s is missing: %w", f.Name(), keyTemplate, ErrNoTemplate)
+	}
+	text, err := f.String(keyTemplate)
+	if err != nil {
+		return nil, fmt.Errorf("chat: %w", err)
+	}
+	o := Options{Named: map[string]string{}}
+	for _, key := range f.Keys() {
+		if name, ok := strings.CutPrefix(key, keyTemplate+"."); ok {
+			if o.Named[name], err = f.String(key); err != nil {
+				return nil, fmt.Errorf("chat: %w", err)
+			}
+		}
+	}
+	if f.Has(keyBOS) || f.Has(keyEOS) {
+		tokens, err := f.Strings(keyTokens)
+		if err != nil {
+			return nil, fmt.Errorf("chat: %w", err)
+		}
+		for _, s := range []struct {
+			key  string
+			text *string
+		}{{keyBOS, &o.BOS}, {keyEOS, &o.EOS}} {
+			id, err := f.Uint32Or(s.key, ^uint32(0))
+			if err != nil {
+				return nil, fmt.Errorf("chat: %w", err)
+			}
+			if uint64(id) < uint64(len(tokens)) {
+				*s.text = tokens[id]
+			}
+		}
+	}
+	t, err := New(text, o)
+	if err != nil {
+		return nil, fmt.Errorf("chat: %s: %w", f.Name(), err)
+	}
+	return t, nil
+}
+
+// Engine names what renders the templates.
+func (t *Template) Engine() string { return "built-in Jinja" }
+
+// Names lists the templates besides the default one.
+func (t *Template) Names() []string {
+	var names []string
+	for name := range t.texts {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Render writes the conversation. The text spells special tokens, BOS among
+// them where the template writes it, so it is read with EncodeSpecial. It is an
+// error if the template refuses the messages, for their order or their roles.
+func (t *Template) Render(messages []Message, o RenderOptions) (string, error) {
+	vars := jinja.NewDict()
+	escape := o.Escape
+	if escape == nil {
+		escape = func(s string) string { return s }
+	}
+	size := 0
+	list := jinja.NewList()
+	for i := range messages {
+		m, err := messages[i].value(escape)
+		if err != nil {
+			return "", fmt.Errorf("chat: message %d: %w", i+1, err)
+		}
+		list.Items = append(list.Items, m)
+		size += messages[i].size()
+	}
+	vars.Set("messages", list)
+	var tools jinja.Value // None without any
+	if len(o.Tools) > 0 {
+		all := jinja.NewList()
+		for i, raw := range o.Tools {
+			tool, err := toolValue(raw)
+			if err != nil {
+				return "", fmt.Errorf("chat: tool %d: %w", i+1, err)
+			}
+			all.Items = append(all.Items, tool)
+			size += len(raw)
+		}
+		tools = all
+	}
+	vars.Set("tools", tools)
+	vars.Set("documents", nil)
+	vars.Set("add_generation_prompt", o.AddGenerationPrompt)
+	vars.Set("bos_token", t.o.BOS)
+	vars.Set("eos_token", t.o.EOS)
+	for name, v := range o.Vars {
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return "", fmt.Errorf("chat: the variable %s: %w", name, err)
+		}
+		value, err := jinja.FromJSON(raw)
+		if err != nil {
+			return "", fmt.Errorf("chat: the variable %s: %w", name, err)
+		}
+		vars.Set(name, value)
+		size += len(raw)
+	}
+	text := t.texts[""]
+	if tool := t.texts["tool_use"]; tool != nil && len(o.Tools) > 0 {
+		text = tool
+	}
+	// Templates go over every message a few times, and copy it as often.
+	limits := jinja.Limits{Work: t.work + 100*size, Output: 16<<20 + 4*size}
+	out, err := text.Render(vars, jinja.Options{Limits: limits, Now: t.o.Now})
+	if err != nil {
+		return "", fmt.Errorf("chat: %w", err)
+	}
+	return out, nil
+}
+
+func (m *Message) size() int {
+	n := len(m.Content) + len(m.Reasoning) + 64
+	for _, c := range m.ToolCalls {
+		n += len(c.Arguments) + len(c.Name) + 64
+	}
+	return n
+}
+
+// value is the message as templates see it. Fields that are not set are not
+// there, because templates ask for that.
+func (m *Message) value(escape func(string) string) (jinja.Value, error) {
+	if m.Role == "" {
+		return nil, fmt.Errorf("the role is missing: it is system, user, assistant or tool")
+	}
+	d := jinja.NewDict().Set("role", m.Role).Set("content", escape(m.Content))
+	if m.Reasoning != "" {
+		d.Set("reasoning_content", escape(m.Reasoning))
+	}
+	if m.Name != "" {
+		d.Set("name", escape(m.Name))
+	}
+	if len(m.ToolCalls) > 0 {
+		calls := jinja.NewList()
+		for i, c := range m.ToolCalls {
+			if c.Name == "" {
+				return nil, fmt.Errorf("tool call %d has no name", i+1)
+			}
+			// What JSON can write in other letters is escaped as what it stands for.
+			args, err := jinja.FromJSON(c.Arguments)
+			switch {
+			case len(c.Arguments) == 0:
+				args = jinja.NewDict()
+			case err != nil:
+				args = escape(string(c.Arguments))
+			default:
+				args = jinja.MapStrings(args, escape)
+			}
+			call := jinja.NewDict()
+			if c.ID != "" {
+				call.Set("id", escape(c.ID))
+			}
+			call.Set("type", "function")
+			call.Set("function", jinja.NewDict().Set("name", escape(c.Name)).Set("arguments", args))
+			calls.Items = append(calls.Items, call)
+		}
+		d.Set("tool_calls", calls)
+	}
+	if m.ToolCallID != "" {
+		d.Set("tool_call_id", escape(m.ToolCallID))
+	}
+	return d, nil
+}
+
+// toolValue reads a tool; a function by itself is put into one.
+func toolValue(raw json.RawMessage) (jinja.Value, error) {
+	v, err := jinja.FromJSON(raw)
+	if err != nil {
+		return nil, err
+	}
+	d, ok := v.(*jinja.Dict)
+	if !ok {
+		return nil, fmt.Errorf("want a JSON object with a function")
+	}
+	if _, ok := d.Get("function"); ok {
+		return d, nil
+	}
+	if _, ok := d.Get("name"); !ok {
+		return nil, fmt.Errorf("neither a function nor a name is in it")
+	}
+	return jinja.NewDict().Set("type", "function").Set("function", d), nil
+}

@@ -1,0 +1,273 @@
+package chat
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"foretoken/models/fuzztest"
+	"foretoken/models/gguf"
+)
+
+//go:embed testdata/*.jinja testdata/*.json
+var testdata embed.FS
+
+type conversation struct {
+	Messages []Message         `json:"messages"`
+	Tools    []json.RawMessage `json:"tools"`
+	Vars     map[string]any    `json:"vars"`
+	Prompt   bool              `json:"add_generation_prompt"`
+}
+
+// family is one entry of expected.json.
+type family struct {
+	BOS, EOS string
+	Texts    map[string]*string // by conversation; nil where it is refused
+}
+
+func read(t testing.TB, name string, into any) []byte {
+	t.Helper()
+	b, err := testdata.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if into != nil {
+		if err := json.Unmarshal(b, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b
+}
+
+func now() time.Time { return time.Date(2026, 3, 7, 0, 0, 0, 0, time.UTC) }
+
+func checkError(t testing.TB, err error) {
+	t.Helper()
+	if msg := err.Error(); !strings.HasPrefix(msg, "chat: ") || strings.Contains(msg, "\n") {
+		t.Errorf("error %q", msg)
+	}
+}
+
+// TestFamilies renders conversations with the templates of published models and
+// compares with what Python's jinja2 makes of them.
+func TestFamilies(t *testing.T) {
+	var conversations map[string]conversation
+	read(t, "conversations.json", &conversations)
+	var families map[string]family
+	read(t, "expected.json", &families)
+	for name, f := range families {
+		t.Run(name, func(t *testing.T) {
+			tpl, err := New(string(read(t, name+".jinja", nil)), Options{BOS: f.BOS, EOS: f.EOS, Now: now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(f.Texts) != len(conversations) {
+				t.Errorf("%d texts for %d conversations", len(f.Texts), len(conversations))
+			}
+			for _, name := range slices.Sorted(maps.Keys(f.Texts)) {
+				c := conversations[name]
+				got, err := tpl.Render(c.Messages, RenderOptions{AddGenerationPrompt: c.Prompt, Tools: c.Tools, Vars: c.Vars})
+				want := f.Texts[name]
+				switch {
+				case err != nil && want != nil:
+					t.Errorf("%s: %v", name, err)
+				case err != nil:
+					checkError(t, err)
+				case want == nil:
+					t.Errorf("%s: rendered as %q, jinja2 refuses it", name, got)
+				case got != *want:
+					t.Errorf("%s:\n got %q\nwant %q", name, got, *want)
+				}
+			}
+		})
+	}
+}
+
+// TestQwen3ByHand checks one text by eye, so that not everything rests on one
+// program: a call of a tool, its answer, and an empty thought after it.
+func TestQwen3ByHand(t *testing.T) {
+	tpl, err := New(string(read(t, "qwen3.jinja", nil)), Options{EOS: "<|im_end|>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := tpl.Render([]Message{
+		{Role: "user", Content: "Weather?"},
+		{Role: "assistant", ToolCalls: []ToolCall{{Name: "weather", Arguments: json.RawMessage(`{"b":"ö","a":1}`)}}},
+		{Role: "tool", Content: "sun"},
+	}, RenderOptions{AddGenerationPrompt: true, Vars: map[string]any{"enable_thinking": false}})
+	want := "<|im_start|>user\nWeather?<|im_end|>\n" +
+		"<|im_start|>assistant\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"b\": \"ö\", \"a\": 1}}\n</tool_call><|im_end|>\n" +
+		"<|im_start|>user\n<tool_response>\nsun\n</tool_response><|im_end|>\n" +
+		"<|im_start|>assistant\n<think>\n\n</think>\n\n"
+	if err != nil || got != want {
+		t.Errorf("got %q, %v\nwant %q", got, err, want)
+	}
+	if tpl.Engine() == "" {
+		t.Error("the engine has no name")
+	}
+}
+
+func file(t testing.TB, kv ...gguf.KV) *gguf.File {
+	t.Helper()
+	b, err := gguf.Bytes(kv, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(gguf.FromBytes("small.gguf", b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestForFile(t *testing.T) {
+	kv := []gguf.KV{
+		{Key: keyTemplate, Value: "{{ bos_token }}{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"},
+		{Key: keyTemplate + ".tool_use", Value: "{{ bos_token }}tools: {{ tools | length }}"},
+		{Key: keyTemplate + ".broken", Value: "{% include 'x' %}"},
+		{Key: keyTokens, Value: []string{"<a>", "<s>", "</s>"}},
+		{Key: keyBOS, Value: uint32(1)}, {Key: keyEOS, Value: uint32(2)},
+	}
+	tpl, err := ForFile(file(t, kv...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages := []Message{{Role: "user", Content: "x"}}
+	if got, err := tpl.Render(messages, RenderOptions{}); err != nil || got != "<s>x</s>" {
+		t.Errorf("%q, %v", got, err)
+	}
+	tools := []json.RawMessage{json.RawMessage(`{"name": "f"}`)}
+	if got, err := tpl.Render(messages, RenderOptions{Tools: tools}); err != nil || got != "<s>tools: 1" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got := tpl.Names(); !slices.Equal(got, []string{"tool_use"}) {
+		t.Error(got)
+	}
+	if _, err := ForFile(file(t, kv[3])); !errors.Is(err, ErrNoTemplate) || !strings.Contains(err.Error(), "small.gguf") {
+		t.Error(err)
+	}
+	for _, bad := range []gguf.KV{{Key: keyTemplate, Value: uint32(1)}, {Key: keyTemplate, Value: "{% nosuch %}"}} {
+		_, err := ForFile(file(t, bad))
+		if err == nil || !strings.Contains(err.Error(), "small.gguf") {
+			t.Error(err)
+			continue
+		}
+		checkError(t, err)
+	}
+}
+
+func TestRenderErrors(t *testing.T) {
+	tpl, err := New("{{ messages[0].content }}{{ x | tojson if x is defined }}", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := []Message{{Role: "user", Content: "a"}}
+	for name, c := range map[string]struct {
+		messages []Message
+		o        RenderOptions
+		want     string
+	}{
+		"no role":      {[]Message{{Content: "a"}}, RenderOptions{}, "message 1: the role is missing"},
+		"no call name": {[]Message{{Role: "assistant", ToolCalls: []ToolCall{{}}}}, RenderOptions{}, "tool call 1 has no name"},
+		"tool":         {user, RenderOptions{Tools: []json.RawMessage{json.RawMessage("[1]")}}, "tool 1: want a JSON object"},
+		"tool JSON":    {user, RenderOptions{Tools: []json.RawMessage{json.RawMessage("{")}}, "tool 1: "},
+		"tool name":    {user, RenderOptions{Tools: []json.RawMessage{json.RawMessage("{}")}}, "tool 1: neither"},
+		"variable":     {user, RenderOptions{Vars: map[string]any{"x": func() {}}}, "the variable x"},
+		"nothing":      {nil, RenderOptions{}, "line 1"},
+	} {
+		_, err := tpl.Render(c.messages, c.o)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+			continue
+		}
+		checkError(t, err)
+	}
+}
+
+func TestToolCallJSON(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"id":"1","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}}`: `{"function":{"arguments":{"a":1},"name":"f"},"id":"1","type":"function"}`,
+		`{"name":"f","arguments":{"a": 1}}`:                                             `{"function":{"arguments":{"a":1},"name":"f"},"id":"","type":"function"}`,
+		`{"function":{"name":"f","arguments":"no JSON"}}`:                               `{"function":{"arguments":"no JSON","name":"f"},"id":"","type":"function"}`,
+	} {
+		var c ToolCall
+		if err := json.Unmarshal([]byte(text), &c); err != nil {
+			t.Error(err)
+			continue
+		}
+		got, err := json.Marshal(c)
+		if err != nil || string(got) != want {
+			t.Errorf("%s becomes %s, %v, want %s", text, got, err, want)
+		}
+	}
+	if err := json.Unmarshal([]byte(`{"function": 5}`), &ToolCall{}); err == nil {
+		t.Error("no error")
+	}
+}
+
+// TestLongConversation bounds the time for what fills the largest contexts, and
+// that nothing is refused for its length.
+func TestLongConversation(t *testing.T) {
+	var messages []Message
+	size := 0
+	turns := 1000
+	if testing.Short() {
+		turns = 100
+	}
+	for i := range turns {
+		m := Message{Role: []string{"user", "assistant"}[i%2], Content: strings.Repeat("word ", 400)}
+		messages = append(messages, m)
+		size += len(m.Content)
+	}
+	var families map[string]family
+	read(t, "expected.json", &families)
+	for name, f := range families {
+		tpl, err := New(string(read(t, name+".jinja", nil)), Options{BOS: f.BOS, EOS: f.EOS})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		text, err := tpl.Render(messages, RenderOptions{AddGenerationPrompt: true})
+		took := time.Since(begin)
+		if err != nil || len(text) < size*9/10 || took > 10*time.Second {
+			t.Errorf("%s: %d bytes in %v, %v", name, len(text), took, err)
+		}
+		if testing.Verbose() {
+			t.Logf("%s: %d bytes in %v", name, len(text), took)
+		}
+	}
+}
+
+func FuzzTemplate(f *testing.F) {
+	var families map[string]family
+	read(f, "expected.json", &families)
+	for name := range families {
+		f.Add(string(read(f, name+".jinja", nil)), "user", "hi", `{"a": 1}`)
+	}
+	f.Add("{{ messages | tojson(indent=2) }}{{ tools }}", "tool", "</think>", "no JSON")
+	f.Fuzz(func(t *testing.T, template, role, content, args string) {
+		if len(template) > 20_000 || len(content) > 2000 {
+			return
+		}
+		fuzztest.Bound(t, len(template)+len(content)+len(args), func() {
+			tpl, err := New(template, Options{BOS: "<s>", EOS: "</s>", Now: now})
+			if err != nil {
+				checkError(t, err)
+				return
+			}
+			tpl.work = maxWork / 50 // so that an input is tried in milliseconds
+			_, err = tpl.Render([]Message{
+				{Role: "system", Content: content}, {Role: role, Content: content},
+				{Role: "assistant", ToolCalls: []ToolCall{{ID: "123456789", Name: "f", Arguments: json.RawMessage(args)}}},
+			}, RenderOptions{AddGenerationPrompt: true, Tools: []json.RawMessage{json.RawMessage(args)}})
+			if err != nil {
+				checkError(t, err)
+			}
+		})
+	})
+}

@@ -1,0 +1,184 @@
+package jinja
+
+import (
+	"unicode/utf8"
+)
+
+// attr is Jinja's v.name: an attribute first, then a key.
+func (m *machine) attr(v Value, name string) Value {
+	switch x := v.(type) {
+	case undefined:
+		return m.fail("%s is not defined, so it has no %s", x.what, quote(name))
+	case string:
+		if f := stringMethods[name]; f != nil {
+			return &function{name, func(m *machine, a arguments) Value { return f(m, x, a) }}
+		}
+	case *List:
+		if x.group && name == "grouper" {
+			return x.Items[0]
+		}
+		if x.group && name == "list" {
+			return x.Items[1]
+		}
+		if f := listMethods[name]; f != nil {
+			return &function{name, func(m *machine, a arguments) Value { return f(m, x, a) }}
+		}
+	case *Dict:
+		if f := dictMethods[name]; f != nil {
+			return &function{name, func(m *machine, a arguments) Value { return f(m, x, a) }}
+		}
+		if v, ok := x.get(name); ok {
+			return v
+		}
+	case *namespace:
+		if v, ok := x.attrs.get(name); ok {
+			return v
+		}
+	case *loop:
+		if v, ok := x.attr(m, name); ok {
+			return v
+		}
+	case *object:
+		if v, ok := x.attrs[name]; ok {
+			return v(m)
+		}
+	}
+	return undefined{name}
+}
+
+// item is Jinja's v[key]: a key or an index first, then an attribute.
+func (m *machine) item(v, key Value) Value {
+	if m.err != nil {
+		return nil
+	}
+	if i, ok := integer(key); ok {
+		switch x := v.(type) {
+		case *List:
+			if i < 0 {
+				i += int64(len(x.Items))
+			}
+			if i >= 0 && i < int64(len(x.Items)) {
+				return x.Items[i]
+			}
+			return undefined{"an element beyond the end"}
+		case string:
+			if !m.spend(len(x)) {
+				return nil
+			}
+			if i < 0 {
+				i += int64(utf8.RuneCountInString(x))
+			}
+			for _, r := range x {
+				if i == 0 {
+					return string(r)
+				}
+				i--
+			}
+			return undefined{"a character beyond the end"}
+		case *rangeValue:
+			if i < 0 {
+				i += x.len()
+			}
+			if i >= 0 && i < x.len() {
+				return x.at(i)
+			}
+			return undefined{"an element beyond the end"}
+		}
+	}
+	switch x := v.(type) {
+	case undefined:
+		return m.fail("%s is not defined, so it has no element %s", x.what, quote(m.str(key)))
+	case *Dict:
+		if e, ok := x.get(key); ok {
+			return e
+		}
+	}
+	if name, ok := key.(string); ok {
+		return m.attr(v, name)
+	}
+	return undefined{"an element"}
+}
+
+// slice is Python's v[from:to:step].
+func (m *machine) slice(x sliceExpr, s *scope) Value {
+	v := m.eval(x.x, s)
+	bound := func(e expr, missing int64) (int64, bool) {
+		if e == nil {
+			return missing, false
+		}
+		b := m.eval(e, s)
+		if b == nil {
+			return missing, false
+		}
+		n, ok := integer(b)
+		if !ok {
+			m.fail("the bound of a slice is %s, want an integer", m.describe(b))
+		}
+		return n, true
+	}
+	step, _ := bound(x.step, 1)
+	step = min(max(step, -1<<33), 1<<33) // beyond every range
+	if step == 0 {
+		return m.fail("the step of a slice is zero")
+	}
+	var runes []rune
+	n, ok := length(v)
+	if !m.spend(int(min(n, int64(m.work)+1))) {
+		return nil
+	}
+	switch t := v.(type) {
+	case string:
+		runes = []rune(t)
+	case undefined, *Dict:
+		ok = false
+	}
+	if !ok {
+		return m.fail("%s cannot be sliced", m.describe(v))
+	}
+	low, high := int64(0), n // where bounds are cut off
+	first, last := int64(0), n
+	if step < 0 {
+		low, high = -1, n-1
+		first, last = n-1, -1
+	}
+	cut := func(e expr, missing int64) int64 {
+		b, given := bound(e, missing)
+		if !given {
+			return missing
+		}
+		if b < 0 {
+			b += n
+		}
+		return min(max(b, low), high)
+	}
+	from := cut(x.from, first)
+	to := cut(x.to, last)
+	if m.err != nil {
+		return nil
+	}
+	picked := &rangeValue{from, to, step}
+	count := picked.len() // at most n
+	if !m.spend(perItem * int(count)) {
+		return nil
+	}
+	switch t := v.(type) {
+	case string:
+		if step == 1 && len(runes) == len(t) { // one byte each
+			return t[from:max(from, to)]
+		}
+		out := make([]rune, count)
+		for i := range out {
+			out[i] = runes[picked.at(int64(i))]
+		}
+		return string(out)
+	case *List:
+		out := make([]Value, count)
+		for i := range out {
+			out[i] = t.Items[picked.at(int64(i))]
+		}
+		return &List{Items: out, tuple: t.tuple}
+	case *rangeValue:
+		return &rangeValue{t.at(from), t.at(to), t.step * step}
+	}
+	return nil
+}

@@ -1,0 +1,519 @@
+package jinja
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// What making elements of lists and keys of dictionaries takes, in bytes.
+const (
+	perItem = 24
+	perKey  = 100
+)
+
+// machine renders one template once. The first error stops it: every step
+// looks whether there is one.
+type machine struct {
+	out    *strings.Builder
+	line   int
+	work   int // left
+	output int // left
+	depth  int // left
+	limits Limits
+	now    func() time.Time
+	err    error
+}
+
+func newMachine(o Options) *machine {
+	or := func(n, missing int) int {
+		if n > 0 {
+			return n
+		}
+		return missing
+	}
+	l := Limits{or(o.Limits.Work, 20_000_000), or(o.Limits.Output, 16<<20), or(o.Limits.Depth, 1000)}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &machine{out: &strings.Builder{}, work: l.Work, output: l.Output, depth: l.Depth, limits: l, now: o.Now}
+}
+
+func (m *machine) fail(format string, args ...any) Value {
+	if m.err == nil {
+		m.err = fmt.Errorf("jinja: line %d: %s", m.line, oneLine(fmt.Sprintf(format, args...)))
+	}
+	return undefined{"the result of an error"}
+}
+
+// spend takes n steps, bytes or elements from what is left; it is asked before
+// they are made.
+func (m *machine) spend(n int) bool {
+	if m.err != nil {
+		return false
+	}
+	if n < 0 || n > m.work {
+		m.fail("the template takes more than %d steps and bytes: it loops too long or makes too much", m.limits.Work)
+		return false
+	}
+	m.work -= n
+	return true
+}
+
+func (m *machine) enter() bool {
+	m.depth--
+	if m.depth < 0 {
+		m.fail("more than %d evaluations lie within each other: a macro calls itself, or values hold themselves", m.limits.Depth)
+	}
+	return m.err == nil
+}
+
+func (m *machine) leave() { m.depth++ }
+
+func (m *machine) write(s string) {
+	if !m.spend(len(s)) {
+		return
+	}
+	if len(s) > m.output {
+		m.fail("the template writes more than %d bytes", m.limits.Output)
+		return
+	}
+	m.output -= len(s)
+	m.out.WriteString(s)
+}
+
+// scope holds names; what is not in it is looked for around it.
+type scope struct {
+	vars   map[string]Value
+	parent *scope
+}
+
+func (s *scope) child() *scope { return &scope{parent: s} }
+
+func (s *scope) set(name string, v Value) {
+	if s.vars == nil {
+		s.vars = map[string]Value{}
+	}
+	s.vars[name] = v
+}
+
+func (m *machine) lookup(s *scope, name string) Value {
+	for ; s != nil; s = s.parent {
+		if v, ok := s.vars[name]; ok {
+			return v
+		}
+	}
+	return undefined{name}
+}
+
+func (m *machine) evalAll(xs []expr, s *scope) []Value {
+	if !m.spend(perItem * len(xs)) {
+		return nil
+	}
+	vs := make([]Value, len(xs))
+	for i, x := range xs {
+		vs[i] = m.eval(x, s)
+	}
+	return vs
+}
+
+func (m *machine) args(a callArgs, s *scope) arguments {
+	var out arguments
+	if len(a.pos) > 0 {
+		out.pos = m.evalAll(a.pos, s)
+	}
+	for i, name := range a.names {
+		if out.named == nil {
+			out.named = NewDict()
+		}
+		out.named.set(name, m.eval(a.values[i], s))
+	}
+	return out
+}
+
+func (m *machine) eval(x expr, s *scope) Value {
+	defer m.leave()
+	if !m.enter() || !m.spend(1) {
+		return undefined{"the result of an error"}
+	}
+	switch x := x.(type) {
+	case constExpr:
+		return x.v
+	case nameExpr:
+		return m.lookup(s, x.name)
+	case listExpr:
+		return &List{Items: m.evalAll(x.items, s), tuple: x.tuple}
+	case dictExpr:
+		d := NewDict()
+		for i, k := range x.keys {
+			key := m.eval(k, s)
+			if m.spend(perKey) && !d.set(key, m.eval(x.values[i], s)) {
+				return m.fail("%s cannot be a key", m.describe(key))
+			}
+		}
+		return d
+	case unaryExpr:
+		return m.unary(x.op, m.eval(x.x, s))
+	case binaryExpr:
+		l := m.eval(x.l, s)
+		return m.binary(x.op, l, m.eval(x.r, s))
+	case logicExpr:
+		l := m.eval(x.l, s)
+		if truth(l) != x.and {
+			return l
+		}
+		return m.eval(x.r, s)
+	case compareExpr:
+		l := m.eval(x.first, s)
+		for i, op := range x.ops {
+			r := m.eval(x.rest[i], s)
+			if !m.compare(op, l, r) || m.err != nil {
+				return false
+			}
+			l = r
+		}
+		return true
+	case condExpr:
+		if truth(m.eval(x.test, s)) {
+			return m.eval(x.then, s)
+		}
+		if x.other == nil {
+			return undefined{"an if without else"}
+		}
+		return m.eval(x.other, s)
+	case attrExpr:
+		return m.attr(m.eval(x.x, s), x.name)
+	case itemExpr:
+		v := m.eval(x.x, s)
+		return m.item(v, m.eval(x.key, s))
+	case sliceExpr:
+		return m.slice(x, s)
+	case *callExpr:
+		fn := m.eval(x.fn, s)
+		return m.call(fn, m.args(x.args, s))
+	case filterExpr:
+		v := m.eval(x.x, s)
+		return m.apply(x.filter, v, s)
+	case testExpr:
+		v := m.eval(x.x, s)
+		a := m.args(x.args, s)
+		return m.err == nil && x.test(m, v, a)
+	}
+	return m.fail("an expression of an unknown kind")
+}
+
+func (m *machine) apply(f filter, v Value, s *scope) Value {
+	a := m.args(f.args, s)
+	if m.err != nil {
+		return v
+	}
+	return f.fn(m, v, a)
+}
+
+func (m *machine) call(fn Value, a arguments) Value {
+	defer m.leave()
+	if !m.enter() {
+		return nil
+	}
+	switch f := fn.(type) {
+	case *function:
+		return f.call(m, a)
+	case *loop:
+		return f.again(m, a)
+	case undefined:
+		return m.fail("%s is not defined and cannot be called", f.what)
+	}
+	return m.fail("a value of type %s cannot be called", typeName(fn))
+}
+
+func (m *machine) unary(op byte, v Value) Value {
+	if op == '!' {
+		return !truth(v)
+	}
+	if x, ok := v.(float64); ok {
+		if op == '-' {
+			return -x
+		}
+		return x
+	}
+	n, ok := integer(v)
+	switch {
+	case !ok:
+		return m.fail("%s has no sign", m.describe(v))
+	case op == '-' && n == math.MinInt64:
+		return m.fail("a number becomes too large")
+	case op == '-':
+		return -n
+	}
+	return n
+}
+
+func (m *machine) binary(op string, a, b Value) Value {
+	if m.err != nil {
+		return nil
+	}
+	if op == "~" {
+		return m.join(m.str(a), m.str(b))
+	}
+	if op == "%" {
+		if s, ok := a.(string); ok {
+			return m.percent(s, b)
+		}
+	}
+	i, first := integer(a)
+	j, second := integer(b)
+	if first && second {
+		return m.integers(op, i, j)
+	}
+	x, first := number(a)
+	y, second := number(b)
+	if first && second {
+		return m.floats(op, x, y)
+	}
+	switch {
+	case op == "+":
+		switch x := a.(type) {
+		case string:
+			if y, ok := b.(string); ok {
+				return m.join(x, y)
+			}
+		case *List:
+			if y, ok := b.(*List); ok && x.tuple == y.tuple && m.spend(perItem*(len(x.Items)+len(y.Items))) {
+				return &List{Items: append(append(make([]Value, 0, len(x.Items)+len(y.Items)), x.Items...), y.Items...), tuple: x.tuple}
+			}
+		}
+	case op == "*" && first: // a number times a text
+		return m.repeat(b, a)
+	case op == "*" && second:
+		return m.repeat(a, b)
+	}
+	return m.fail("%s cannot be between %s and %s", op, m.describe(a), m.describe(b))
+}
+
+func (m *machine) join(a, b string) Value {
+	if !m.spend(len(a) + len(b)) {
+		return ""
+	}
+	return a + b
+}
+
+func (m *machine) repeat(v, times Value) Value {
+	n, ok := integer(times)
+	n = max(n, 0)
+	each := 0
+	switch x := v.(type) {
+	case string:
+		each = len(x)
+	case *List:
+		each = perItem * len(x.Items)
+	default:
+		ok = false
+	}
+	if !ok {
+		return m.fail("%s cannot be multiplied by %s", m.describe(v), m.describe(times))
+	}
+	if each > 0 && n > int64(m.work/each) {
+		n = int64(m.work/each) + 1 // spend then says what is wrong
+	}
+	if !m.spend(int(n) * each) {
+		return nil
+	}
+	if s, ok := v.(string); ok {
+		return strings.Repeat(s, int(n))
+	}
+	l := v.(*List)
+	out := &List{tuple: l.tuple}
+	if each == 0 {
+		return out
+	}
+	out.Items = make([]Value, 0, int(n)*len(l.Items))
+	for range n {
+		out.Items = append(out.Items, l.Items...)
+	}
+	return out
+}
+
+func (m *machine) integers(op string, a, b int64) Value {
+	large := func() Value { return m.fail("a number becomes too large") }
+	switch op {
+	case "+":
+		if c := a + b; (c > a) == (b > 0) {
+			return c
+		}
+		return large()
+	case "-":
+		if c := a - b; (c < a) == (b > 0) {
+			return c
+		}
+		return large()
+	case "*":
+		if a == 0 || b == 0 {
+			return int64(0)
+		}
+		if c := a * b; c/b == a && !(a == -1 && b == math.MinInt64) && !(b == -1 && a == math.MinInt64) {
+			return c
+		}
+		return large()
+	case "**":
+		if b < 0 {
+			return m.floats(op, float64(a), float64(b))
+		}
+		x := math.Pow(float64(a), float64(b))
+		if math.Abs(x) >= 1<<63 {
+			return large()
+		}
+		c := int64(1)
+		for ; b > 0; b >>= 1 {
+			if b&1 != 0 {
+				c *= a
+			}
+			a *= a
+		}
+		return c
+	}
+	if b == 0 {
+		return m.fail("a division by zero")
+	}
+	if op == "/" {
+		return float64(a) / float64(b)
+	}
+	if a == math.MinInt64 && b == -1 {
+		return large()
+	}
+	q, r := a/b, a%b
+	if r != 0 && (r < 0) != (b < 0) { // Python rounds down
+		q, r = q-1, r+b
+	}
+	if op == "//" {
+		return q
+	}
+	return r
+}
+
+func (m *machine) floats(op string, a, b float64) Value {
+	switch op {
+	case "+":
+		return a + b
+	case "-":
+		return a - b
+	case "*":
+		return a * b
+	case "**":
+		return math.Pow(a, b)
+	}
+	if b == 0 {
+		return m.fail("a division by zero")
+	}
+	switch op {
+	case "/":
+		return a / b
+	case "//":
+		return math.Floor(a / b)
+	}
+	r := math.Mod(a, b)
+	if r != 0 && (r < 0) != (b < 0) {
+		r += b
+	}
+	return r
+}
+
+func (m *machine) compare(op string, a, b Value) bool {
+	if m.err != nil {
+		return false
+	}
+	switch op {
+	case "==":
+		return m.equal(a, b)
+	case "!=":
+		return !m.equal(a, b)
+	case "<":
+		return m.less(a, b)
+	case ">":
+		return m.less(b, a)
+	case "<=":
+		return m.less(a, b) || m.err == nil && m.equal(a, b)
+	case ">=":
+		return m.less(b, a) || m.err == nil && m.equal(a, b)
+	case "in":
+		return m.contains(b, a)
+	}
+	return !m.contains(b, a)
+}
+
+// contains is Python's "v in set".
+func (m *machine) contains(set, v Value) bool {
+	switch x := set.(type) {
+	case string:
+		s, ok := v.(string)
+		if !ok {
+			m.fail("%s cannot be in a text", m.describe(v))
+			return false
+		}
+		return m.spend(len(x)/8) && strings.Contains(x, s)
+	case *List:
+		for _, item := range x.Items {
+			if m.equal(item, v) {
+				return true
+			}
+		}
+		return false
+	case *Dict:
+		_, ok := x.get(v)
+		return ok
+	case *namespace:
+		_, ok := x.attrs.get(v)
+		return ok
+	case *rangeValue:
+		n, ok := integer(v)
+		if !ok || x.len() == 0 {
+			return false
+		}
+		if x.step > 0 {
+			return n >= x.from && n < x.to && (uint64(n)-uint64(x.from))%uint64(x.step) == 0
+		}
+		return n <= x.from && n > x.to && (uint64(x.from)-uint64(n))%-uint64(x.step) == 0
+	case undefined:
+		return false
+	}
+	m.fail("%s has no elements to look through", m.describe(set))
+	return false
+}
+
+// items gives the elements of what a loop can go over.
+func (m *machine) items(v Value) []Value {
+	switch x := v.(type) {
+	case *List:
+		return x.Items
+	case *Dict:
+		return x.keys
+	case undefined:
+		return nil
+	case *rangeValue:
+		n := x.len()
+		if n > int64(m.work) {
+			n = int64(m.work) + 1
+		}
+		if !m.spend(perItem * int(n)) {
+			return nil
+		}
+		out := make([]Value, n)
+		for i := range out {
+			out[i] = x.at(int64(i))
+		}
+		return out
+	case string:
+		if !m.spend(perItem * len(x)) {
+			return nil
+		}
+		out := make([]Value, 0, len(x))
+		for _, r := range x {
+			out = append(out, string(r))
+		}
+		return out
+	case *namespace:
+		return x.attrs.keys
+	}
+	m.fail("%s is nothing that a loop can go over", m.describe(v))
+	return nil
+}

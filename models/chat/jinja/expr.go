@@ -1,0 +1,382 @@
+package jinja
+
+import (
+	"strconv"
+	"strings"
+)
+
+// tuple reads expressions with commas between: one alone is itself.
+func (p *parser) tuple(cond bool) expr {
+	first := p.expr(cond)
+	if !p.is(tokOp, ",") {
+		return first
+	}
+	items := []expr{first}
+	for p.err == nil && p.skip(tokOp, ",") {
+		switch t := p.peek(); {
+		case t.kind == tokVarEnd, t.kind == tokBlockEnd, t.kind == tokOp && t.text == ")":
+			return listExpr{items, true}
+		}
+		items = append(items, p.expr(cond))
+	}
+	return listExpr{items, true}
+}
+
+// expr reads an expression; cond says whether "x if y" may be one, which the
+// filter of a for loop would clash with.
+func (p *parser) expr(cond bool) expr {
+	defer p.leave()
+	if !p.enter() {
+		return nil
+	}
+	x := p.or()
+	for cond && p.skip(tokName, "if") {
+		c := condExpr{test: p.or(), then: x}
+		if p.skip(tokName, "else") {
+			c.other = p.expr(true)
+		}
+		x = c
+	}
+	return x
+}
+
+// chain reads operators of one rank that associate to the left. A long chain is
+// a deep tree, so it counts as nesting.
+func (p *parser) chain(operand func() expr, join func(l expr) (expr, bool)) expr {
+	depth := p.depth
+	x := operand()
+	for p.err == nil {
+		next, ok := join(x)
+		if !ok {
+			break
+		}
+		x = next
+		if p.depth++; p.depth > 3*maxNesting {
+			p.fail("an expression has too many operators in a row")
+		}
+	}
+	p.depth = depth
+	return x
+}
+
+func (p *parser) or() expr {
+	return p.chain(p.and, func(l expr) (expr, bool) {
+		if !p.skip(tokName, "or") {
+			return nil, false
+		}
+		return logicExpr{false, l, p.and()}, true
+	})
+}
+
+func (p *parser) and() expr {
+	return p.chain(p.not, func(l expr) (expr, bool) {
+		if !p.skip(tokName, "and") {
+			return nil, false
+		}
+		return logicExpr{true, l, p.not()}, true
+	})
+}
+
+func (p *parser) not() expr {
+	if p.is(tokName, "not") {
+		defer p.leave()
+		if !p.enter() {
+			return nil
+		}
+		p.next()
+		return unaryExpr{'!', p.not()}
+	}
+	return p.compare()
+}
+
+func (p *parser) compare() expr {
+	x := p.sum()
+	var c compareExpr
+	for p.err == nil {
+		op := ""
+		switch t := p.peek(); {
+		case t.kind == tokOp && strings.Contains(" == != < <= > >= ", " "+t.text+" "):
+			op = t.text
+		case t.kind == tokName && t.text == "in":
+			op = "in"
+		case t.kind == tokName && t.text == "not" && p.tokens[p.at+1].kind == tokName && p.tokens[p.at+1].text == "in":
+			p.next()
+			op = "not in"
+		}
+		if op == "" {
+			break
+		}
+		p.next()
+		c.ops = append(c.ops, op)
+		c.rest = append(c.rest, p.sum())
+	}
+	if c.ops == nil {
+		return x
+	}
+	c.first = x
+	return c
+}
+
+func (p *parser) operators(operand func() expr, ops ...string) expr {
+	return p.chain(operand, func(l expr) (expr, bool) {
+		for _, op := range ops {
+			if p.skip(tokOp, op) {
+				return binaryExpr{op, l, operand()}, true
+			}
+		}
+		return nil, false
+	})
+}
+
+func (p *parser) sum() expr     { return p.operators(p.concat, "+", "-") }
+func (p *parser) concat() expr  { return p.operators(p.product, "~") }
+func (p *parser) product() expr { return p.operators(p.power, "*", "/", "//", "%") }
+func (p *parser) power() expr {
+	return p.operators(func() expr { return p.unary(true) }, "**")
+}
+
+func (p *parser) unary(filters bool) expr {
+	defer p.leave()
+	if !p.enter() {
+		return nil
+	}
+	var x expr
+	switch {
+	case p.skip(tokOp, "-"):
+		x = unaryExpr{'-', p.unary(false)}
+	case p.skip(tokOp, "+"):
+		x = unaryExpr{'+', p.unary(false)}
+	default:
+		x = p.primary()
+	}
+	x = p.postfix(x)
+	if filters {
+		x = p.filtered(x)
+	}
+	return x
+}
+
+func (p *parser) primary() expr {
+	t := p.peek()
+	switch t.kind {
+	case tokName:
+		p.next()
+		switch t.text {
+		case "true", "True":
+			return constExpr{true}
+		case "false", "False":
+			return constExpr{false}
+		case "none", "None":
+			return constExpr{nil}
+		case "varargs", "kwargs", "caller":
+			for _, d := range p.macros {
+				d.varargs = d.varargs || t.text == "varargs"
+				d.kwargs = d.kwargs || t.text == "kwargs"
+				d.caller = d.caller || t.text == "caller"
+			}
+		}
+		return nameExpr{t.text}
+	case tokString:
+		var b strings.Builder
+		for p.peek().kind == tokString {
+			b.WriteString(p.next().text)
+		}
+		return constExpr{b.String()}
+	case tokInt:
+		p.next()
+		text := strings.ReplaceAll(t.text, "_", "")
+		if len(text) < 2 || text[1] >= '0' && text[1] <= '9' {
+			text = strings.TrimLeft(text, "0")
+		}
+		if text == "" {
+			text = "0"
+		}
+		n, err := strconv.ParseInt(text, 0, 64)
+		if err != nil {
+			p.fail("the number %s is too large", quote(t.text))
+		}
+		return constExpr{n}
+	case tokFloat:
+		p.next()
+		x, _ := strconv.ParseFloat(strings.ReplaceAll(t.text, "_", ""), 64)
+		return constExpr{x}
+	case tokOp:
+		switch t.text {
+		case "(":
+			p.next()
+			if p.skip(tokOp, ")") {
+				return listExpr{nil, true}
+			}
+			x := p.tuple(true)
+			p.want(tokOp, ")")
+			return x
+		case "[":
+			p.next()
+			l := listExpr{}
+			for p.err == nil && !p.skip(tokOp, "]") {
+				if len(l.items) > 0 {
+					p.want(tokOp, ",")
+					if p.skip(tokOp, "]") {
+						break
+					}
+				}
+				l.items = append(l.items, p.expr(true))
+			}
+			return l
+		case "{":
+			p.next()
+			d := dictExpr{}
+			for p.err == nil && !p.skip(tokOp, "}") {
+				if len(d.keys) > 0 {
+					p.want(tokOp, ",")
+					if p.skip(tokOp, "}") {
+						break
+					}
+				}
+				d.keys = append(d.keys, p.expr(true))
+				p.want(tokOp, ":")
+				d.values = append(d.values, p.expr(true))
+			}
+			return d
+		}
+	}
+	p.fail("expected an expression, found %s", quote(t.text))
+	return nil
+}
+
+// postfix reads attributes, items and calls.
+func (p *parser) postfix(x expr) expr {
+	return p.chain(func() expr { return x }, func(x expr) (expr, bool) {
+		switch {
+		case p.skip(tokOp, "."):
+			if t := p.peek(); t.kind == tokInt {
+				return itemExpr{x, p.primary()}, true
+			}
+			return attrExpr{x, p.name()}, true
+		case p.skip(tokOp, "["):
+			return p.subscript(x), true
+		case p.is(tokOp, "("):
+			return &callExpr{x, p.arguments()}, true
+		}
+		return nil, false
+	})
+}
+
+func (p *parser) subscript(x expr) expr {
+	part := func() expr {
+		if p.is(tokOp, ":") || p.is(tokOp, "]") {
+			return nil
+		}
+		return p.expr(true)
+	}
+	from := part()
+	if p.skip(tokOp, ":") {
+		s := sliceExpr{x: x, from: from, to: part()}
+		if p.skip(tokOp, ":") {
+			s.step = part()
+		}
+		p.want(tokOp, "]")
+		return s
+	}
+	if from == nil {
+		p.fail("expected an index, found %s", quote(p.peek().text))
+	}
+	if p.is(tokOp, ",") {
+		items := []expr{from}
+		for p.err == nil && p.skip(tokOp, ",") {
+			items = append(items, p.expr(true))
+		}
+		from = listExpr{items, true}
+	}
+	p.want(tokOp, "]")
+	return itemExpr{x, from}
+}
+
+func (p *parser) arguments() (a callArgs) {
+	p.want(tokOp, "(")
+	for first := true; p.err == nil && !p.skip(tokOp, ")"); first = false {
+		if !first {
+			p.want(tokOp, ",")
+			if p.skip(tokOp, ")") {
+				break
+			}
+		}
+		if p.is(tokOp, "*") || p.is(tokOp, "**") {
+			p.fail("arguments with %s are not supported", p.peek().text)
+			break
+		}
+		if t := p.peek(); t.kind == tokName && p.tokens[p.at+1].kind == tokOp && p.tokens[p.at+1].text == "=" {
+			p.next()
+			p.next()
+			a.names = append(a.names, t.text)
+			a.values = append(a.values, p.expr(true))
+			continue
+		}
+		if len(a.names) > 0 {
+			p.fail("an argument without a name follows one with a name")
+		}
+		a.pos = append(a.pos, p.expr(true))
+	}
+	return a
+}
+
+// filterCall reads the arguments of a filter whose name has been read.
+func (p *parser) filterCall(name string) filter {
+	for p.skip(tokOp, ".") {
+		name += "." + p.name()
+	}
+	f := filter{name: name, fn: filters[name]}
+	if f.fn == nil && p.err == nil {
+		p.fail("there is no filter %s", quote(name))
+	}
+	if p.is(tokOp, "(") {
+		f.args = p.arguments()
+	}
+	return f
+}
+
+// filters reads further filters of a block.
+func (p *parser) filters(first filter) []filter {
+	all := []filter{first}
+	for p.err == nil && p.skip(tokOp, "|") {
+		all = append(all, p.filterCall(p.name()))
+	}
+	return all
+}
+
+// filtered reads filters, tests and calls of what they give.
+func (p *parser) filtered(x expr) expr {
+	return p.chain(func() expr { return x }, func(x expr) (expr, bool) {
+		switch {
+		case p.skip(tokOp, "|"):
+			return filterExpr{x, p.filterCall(p.name())}, true
+		case p.skip(tokName, "is"):
+			return p.test(x), true
+		case p.is(tokOp, "("):
+			return &callExpr{x, p.arguments()}, true
+		}
+		return nil, false
+	})
+}
+
+func (p *parser) test(x expr) expr {
+	negated := p.skip(tokName, "not")
+	name := p.name()
+	t := testExpr{x: x, name: name, test: tests[name]}
+	if t.test == nil && p.err == nil {
+		p.fail("there is no test %s", quote(name))
+	}
+	switch n := p.peek(); {
+	case n.kind == tokOp && n.text == "(":
+		t.args = p.arguments()
+	case n.kind == tokName && (n.text == "else" || n.text == "or" || n.text == "and" || n.text == "if" || n.text == "recursive" || n.text == "in" || n.text == "not"):
+	case n.kind == tokName && n.text == "is":
+		p.fail("tests cannot follow each other: write it with and")
+	case n.kind == tokName, n.kind == tokString, n.kind == tokInt, n.kind == tokFloat, n.kind == tokOp && (n.text == "[" || n.text == "{"):
+		t.args.pos = []expr{p.postfix(p.primary())}
+	}
+	if negated {
+		return unaryExpr{'!', t}
+	}
+	return t
+}

@@ -1,0 +1,494 @@
+package jinja
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+type filterFunc func(m *machine, v Value, a arguments) Value
+
+// filters by name, for "|". They are Jinja's own but for tojson; those for HTML
+// pages and random ones are left out.
+var filters map[string]filterFunc
+
+func init() {
+	onText := func(f func(string) string) filterFunc {
+		return func(m *machine, v Value, _ arguments) Value {
+			s := m.str(v)
+			if !m.spend(2 * len(s)) {
+				return ""
+			}
+			return f(s)
+		}
+	}
+	extreme := func(better func(m *machine, a, b Value) bool) filterFunc {
+		return func(m *machine, v Value, a arguments) Value {
+			var best, bestKey Value = undefined{"the extreme of nothing"}, nil
+			for i, item := range m.items(v) {
+				key := m.sortKey(item, a, 0, 1)
+				if i == 0 || better(m, key, bestKey) {
+					best, bestKey = item, key
+				}
+				if m.err != nil {
+					return nil
+				}
+			}
+			return best
+		}
+	}
+	filters = map[string]filterFunc{
+		"abs": func(m *machine, v Value, _ arguments) Value {
+			if x, ok := v.(float64); ok {
+				return math.Abs(x)
+			}
+			if n, ok := integer(v); ok && n >= 0 {
+				return n
+			}
+			return m.unary('-', v)
+		},
+		"attr": func(m *machine, v Value, a arguments) Value {
+			name, _ := a.get(0, "name")
+			if d, ok := v.(*Dict); ok && dictMethods[m.str(name)] == nil { // keys are no attributes
+				return undefined{"a key of " + typeName(d)}
+			}
+			return m.attr(v, m.str(name))
+		},
+		"batch":      batch,
+		"capitalize": onText(capitalized),
+		"center": func(m *machine, v Value, a arguments) Value {
+			return padded(m, m.str(v), m.number(a, 0, "width", 80), " ", true, true)
+		},
+		"default": func(m *machine, v Value, a arguments) Value {
+			_, missing := v.(undefined)
+			if all, ok := a.get(1, "boolean"); ok && truth(all) {
+				missing = !truth(v)
+			}
+			if !missing {
+				return v
+			}
+			if other, ok := a.get(0, "default_value"); ok {
+				return other
+			}
+			return ""
+		},
+		"dictsort": dictSort,
+		"escape": onText(func(s string) string {
+			return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#39;", "\"", "&#34;").Replace(s)
+		}),
+		"first": func(m *machine, v Value, _ arguments) Value {
+			if s, ok := v.(string); ok {
+				r, n := utf8.DecodeRuneInString(s)
+				if n == 0 {
+					return undefined{"the first of nothing"}
+				}
+				return string(r)
+			}
+			if items := m.items(v); len(items) > 0 {
+				return items[0]
+			}
+			return undefined{"the first of nothing"}
+		},
+		"float": func(m *machine, v Value, a arguments) Value {
+			if x, ok := number(v); ok {
+				return x
+			}
+			if _, ok := v.(undefined); ok {
+				return m.fail("%s is no number", m.describe(v))
+			}
+			if s, ok := v.(string); ok {
+				if x, err := strconv.ParseFloat(strings.TrimSpace(s), 64); err == nil {
+					return x
+				}
+			}
+			if other, ok := a.get(0, "default"); ok {
+				return other
+			}
+			return 0.0
+		},
+		"format": func(m *machine, v Value, a arguments) Value {
+			if a.named != nil {
+				return m.percent(m.str(v), a.named)
+			}
+			return m.percent(m.str(v), &List{Items: a.pos, tuple: true})
+		},
+		"groupby": groupBy,
+		"indent":  indent,
+		"int": func(m *machine, v Value, a arguments) Value {
+			other, ok := a.get(0, "default")
+			if !ok {
+				other = int64(0)
+			}
+			switch x := v.(type) {
+			case undefined:
+				return m.fail("%s is no number", m.describe(v))
+			case int64, bool:
+				n, _ := integer(x)
+				return n
+			case float64:
+				if x > -1<<63 && x < 1<<63 {
+					return int64(x)
+				}
+			case string:
+				s := strings.TrimSpace(x)
+				base := int(m.number(a, 1, "base", 10))
+				if base != 10 && base > 1 && base <= 36 {
+					s = strings.TrimPrefix(strings.ToLower(s), map[int]string{16: "0x", 8: "0o", 2: "0b"}[base])
+				} else {
+					base = 10
+				}
+				if n, err := strconv.ParseInt(s, base, 64); err == nil {
+					return n
+				}
+				if y, err := strconv.ParseFloat(s, 64); err == nil && y > -1<<63 && y < 1<<63 {
+					return int64(y)
+				}
+			}
+			return other
+		},
+		"items": func(m *machine, v Value, _ arguments) Value {
+			switch d := v.(type) {
+			case *Dict:
+				return dictItems(m, d)
+			case undefined:
+				return NewList()
+			}
+			return m.fail("the filter items needs a dictionary, not %s", m.describe(v))
+		},
+		"join": func(m *machine, v Value, a arguments) Value {
+			sep, _ := a.get(0, "d")
+			if name, ok := a.get(1, "attribute"); ok {
+				v = m.each(v, func(item Value) Value { return m.path(item, name) })
+			}
+			if sep == nil {
+				sep = ""
+			}
+			return joinAny(m, v, m.str(sep))
+		},
+		"last": func(m *machine, v Value, _ arguments) Value {
+			if s, ok := v.(string); ok && s != "" {
+				r, _ := utf8.DecodeLastRuneInString(s)
+				return string(r)
+			}
+			if items := m.items(v); len(items) > 0 {
+				return items[len(items)-1]
+			}
+			return undefined{"the last of nothing"}
+		},
+		"length": func(m *machine, v Value, _ arguments) Value {
+			if ns, ok := v.(*namespace); ok {
+				return int64(ns.attrs.Len())
+			}
+			n, ok := length(v)
+			if s, is := v.(string); is {
+				m.spend(len(s) / 8)
+			}
+			if !ok {
+				return m.fail("%s has no length", m.describe(v))
+			}
+			return n
+		},
+		"list":       func(m *machine, v Value, _ arguments) Value { return &List{Items: m.items(v)} },
+		"lower":      onText(strings.ToLower),
+		"map":        mapFilter,
+		"max":        extreme(func(m *machine, a, b Value) bool { return m.less(b, a) }),
+		"min":        extreme(func(m *machine, a, b Value) bool { return m.less(a, b) }),
+		"reject":     pick(false, false),
+		"rejectattr": pick(true, false),
+		"select":     pick(false, true),
+		"selectattr": pick(true, true),
+		"replace": func(m *machine, v Value, a arguments) Value {
+			old, _ := a.get(0, "old")
+			with, _ := a.get(1, "new")
+			return replaceText(m, m.str(v), m.str(old), m.str(with), m.number(a, 2, "count", -1))
+		},
+		"reverse": func(m *machine, v Value, _ arguments) Value {
+			items := m.items(v)
+			if !m.spend(perItem * len(items)) {
+				return nil
+			}
+			out := make([]Value, len(items))
+			for i, item := range items {
+				out[len(items)-1-i] = item
+			}
+			if _, ok := v.(string); ok {
+				return joinText(m, &List{Items: out}, "")
+			}
+			return &List{Items: out}
+		},
+		"round":  round,
+		"safe":   func(m *machine, v Value, _ arguments) Value { return v },
+		"sort":   sortFilter,
+		"string": func(m *machine, v Value, _ arguments) Value { return m.str(v) },
+		"sum": func(m *machine, v Value, a arguments) Value {
+			var total Value = int64(0)
+			if start, ok := a.get(1, "start"); ok {
+				total = start
+			}
+			name, given := a.get(0, "attribute")
+			for _, item := range m.items(v) {
+				if given && name != nil {
+					item = m.path(item, name)
+				}
+				total = m.binary("+", total, item)
+			}
+			return total
+		},
+		"title": onText(func(s string) string {
+			inside := false
+			return strings.Map(func(r rune) rune {
+				was := inside
+				inside = !unicode.IsSpace(r) && !strings.ContainsRune("-([{<", r)
+				if was {
+					return unicode.ToLower(r)
+				}
+				return unicode.ToUpper(r)
+			}, s)
+		}),
+		"tojson":   toJSON,
+		"trim":     func(m *machine, v Value, a arguments) Value { return stripText(m, m.str(v), a, true, true) },
+		"truncate": truncate,
+		"unique":   unique,
+		"upper":    onText(strings.ToUpper),
+		"wordcount": func(m *machine, v Value, _ arguments) Value {
+			return int64(len(strings.FieldsFunc(m.str(v), func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsNumber(r) })))
+		},
+	}
+	for alias, name := range map[string]string{"d": "default", "e": "escape", "count": "length", "forceescape": "escape"} {
+		filters[alias] = filters[name]
+	}
+}
+
+// each makes a list of what f gives for the elements.
+func (m *machine) each(v Value, f func(Value) Value) *List {
+	items := m.items(v)
+	if !m.spend(perItem * len(items)) {
+		return NewList()
+	}
+	out := make([]Value, 0, len(items))
+	for _, item := range items {
+		if out = append(out, f(item)); m.err != nil {
+			break
+		}
+	}
+	return &List{Items: out}
+}
+
+// path follows an attribute such as "function.name" or "0".
+func (m *machine) path(v, name Value) Value {
+	if n, ok := integer(name); ok {
+		return m.item(v, n)
+	}
+	for part := range strings.SplitSeq(m.str(name), ".") {
+		if !m.spend(1) {
+			return nil
+		}
+		if n, err := strconv.ParseInt(part, 10, 64); err == nil {
+			v = m.item(v, n)
+		} else {
+			v = m.item(v, part)
+		}
+	}
+	return v
+}
+
+// joinText joins texts only, joinAny whatever can be written.
+func joinText(m *machine, v Value, sep string) Value {
+	for _, item := range m.items(v) {
+		if _, ok := item.(string); !ok {
+			return m.fail("join needs texts, and one element is %s", m.describe(item))
+		}
+	}
+	return joinAny(m, v, sep)
+}
+
+func joinAny(m *machine, v Value, sep string) Value {
+	var b strings.Builder
+	for i, item := range m.items(v) {
+		s := m.str(item)
+		if !m.spend(1 + len(s) + len(sep)) {
+			return ""
+		}
+		if i > 0 {
+			b.WriteString(sep)
+		}
+		b.WriteString(s)
+	}
+	return b.String()
+}
+
+// mapFilter is map(attribute=…) or map("filter", …).
+func mapFilter(m *machine, v Value, a arguments) Value {
+	if !truth(v) {
+		return NewList()
+	}
+	if len(a.pos) == 0 {
+		name, ok := a.get(0, "attribute")
+		if !ok {
+			return m.fail("map needs an attribute or the name of a filter")
+		}
+		missing, given := a.get(1, "default")
+		return m.each(v, func(item Value) Value {
+			got := m.path(item, name)
+			if _, u := got.(undefined); u && given {
+				return missing
+			}
+			return got
+		})
+	}
+	f := filters[m.str(a.pos[0])]
+	if f == nil {
+		return m.fail("there is no filter %s", quote(m.str(a.pos[0])))
+	}
+	rest := arguments{a.pos[1:], a.named}
+	return m.each(v, func(item Value) Value {
+		defer m.leave()
+		if !m.enter() {
+			return nil
+		}
+		return f(m, item, rest)
+	})
+}
+
+// pick is select, reject, selectattr and rejectattr.
+func pick(byAttr, keep bool) filterFunc {
+	return func(m *machine, v Value, a arguments) Value {
+		if !truth(v) {
+			return NewList()
+		}
+		rest := a
+		get := func(item Value) Value { return item }
+		if byAttr {
+			if len(a.pos) == 0 {
+				return m.fail("selectattr and rejectattr need an attribute")
+			}
+			name := a.pos[0]
+			rest.pos = a.pos[1:]
+			get = func(item Value) Value { return m.path(item, name) }
+		}
+		passes := func(_ *machine, v Value, _ arguments) bool { return truth(v) }
+		if len(rest.pos) > 0 {
+			name := m.str(rest.pos[0])
+			if passes = tests[name]; passes == nil {
+				return m.fail("there is no test %s", quote(name))
+			}
+			rest.pos = rest.pos[1:]
+		}
+		out := NewList()
+		for _, item := range m.items(v) {
+			if passes(m, get(item), rest) == keep {
+				out.Items = append(out.Items, item)
+			}
+			if m.err != nil || !m.spend(perItem) {
+				return nil
+			}
+		}
+		return out
+	}
+}
+
+func batch(m *machine, v Value, a arguments) Value {
+	n := m.number(a, 0, "linecount", 0)
+	if n < 1 {
+		return m.fail("batch needs a size of at least one")
+	}
+	fill, filled := a.get(1, "fill_with")
+	out := NewList()
+	items := m.items(v)
+	for len(items) > 0 && m.spend(perKey) {
+		k := min(n, int64(len(items)))
+		row := append([]Value(nil), items[:k]...)
+		for filled && fill != nil && int64(len(row)) < n && m.spend(perItem) {
+			row = append(row, fill)
+		}
+		out.Items = append(out.Items, &List{Items: row})
+		items = items[k:]
+	}
+	return out
+}
+
+// indent puts white space before the lines of a text, not the first and not
+// empty ones unless asked to.
+func indent(m *machine, v Value, a arguments) Value {
+	s := m.str(v)
+	width, ok := a.get(0, "width")
+	if !ok {
+		width = int64(4)
+	}
+	pad, ok := width.(string)
+	if n, is := integer(width); is {
+		pad, ok = strings.Repeat(" ", int(min(max(n, 0), 1000))), n <= 1000
+	}
+	if !ok {
+		return m.fail("indent needs a text or a width of at most 1,000")
+	}
+	first, _ := a.get(1, "first")
+	blank, _ := a.get(2, "blank")
+	lines := strings.Split(s, "\n")
+	if !m.spend(2*len(s)) || len(pad) > 0 && (len(lines) > m.work/len(pad) && !m.spend(m.work+1) || !m.spend(len(lines)*len(pad))) {
+		return ""
+	}
+	for i, line := range lines {
+		if i == 0 && !truth(first) || i > 0 && strings.TrimSpace(line) == "" && line == "" && !truth(blank) {
+			continue
+		}
+		lines[i] = pad + line
+	}
+	return strings.Join(lines, "\n")
+}
+
+func round(m *machine, v Value, a arguments) Value {
+	x, ok := number(v)
+	places := m.number(a, 0, "precision", 0)
+	if !ok || places < -300 || places > 300 {
+		return m.fail("%s cannot be rounded to %d places", m.describe(v), places)
+	}
+	scale := math.Pow(10, float64(places))
+	switch how := m.text(a, 1, "method", "common"); how {
+	case "common":
+		if n, ok := integer(v); ok && places >= 0 {
+			return n
+		}
+		if places >= 0 {
+			// Python rounds the decimal value, halves to even.
+			y, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'f', int(places), 64), 64)
+			return y
+		}
+		return math.RoundToEven(x*scale) / scale
+	case "ceil":
+		return math.Ceil(x*scale) / scale
+	case "floor":
+		return math.Floor(x*scale) / scale
+	default:
+		return m.fail("the way %s of rounding is not known", quote(how))
+	}
+}
+
+func truncate(m *machine, v Value, a arguments) Value {
+	s, ok := v.(string)
+	if !ok {
+		return m.fail("truncate needs a text, not %s", m.describe(v))
+	}
+	if !m.spend(4 * len(s)) {
+		return ""
+	}
+	most, leeway := m.number(a, 0, "length", 255), m.number(a, 3, "leeway", 5)
+	end := m.text(a, 2, "end", "...")
+	runes := []rune(s)
+	n := most - int64(utf8.RuneCountInString(end))
+	if n < 0 || leeway < 0 {
+		return m.fail("truncate to %d characters leaves no room for %s", most, quote(end))
+	}
+	if int64(len(runes)) <= most+leeway {
+		return s
+	}
+	s = string(runes[:n])
+	if whole, _ := a.get(1, "killwords"); !truth(whole) {
+		if i := strings.LastIndexByte(s, ' '); i >= 0 {
+			s = s[:i]
+		}
+	}
+	return s + end
+}

@@ -1,0 +1,112 @@
+// Package jinja renders chat templates: the subset of Jinja 2.x that templates
+// of language models are written in, with the settings that Transformers gives
+// it (trim_blocks, lstrip_blocks, loop controls, a tojson of its own, and no
+// way to change a list or a dictionary). Results are those of Python's jinja2,
+// which the tests were made with.
+//
+// A template comes with a model file, from anywhere. It can neither read a file
+// nor reach a network (include, import and extends are refused), and what it
+// may spend is bounded: steps and bytes made, bytes written, and how deep it
+// goes. Errors are one line, start with "jinja:" and name the template's line.
+package jinja
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds for parsing. The longest published chat template has 20 kB.
+const (
+	maxSource  = 1 << 20 // bytes
+	maxNesting = 200     // of expressions and blocks within each other
+)
+
+// Limits bound one rendering. Zero stands for the default.
+type Limits struct {
+	Work   int // steps, plus bytes and elements made; 20 million by default
+	Output int // bytes written; 16 MiB by default
+	Depth  int // nesting of evaluations, macros included; 1,000 by default
+}
+
+// Options say how to render.
+type Options struct {
+	Limits Limits
+	Now    func() time.Time // what strftime_now tells; time.Now without it
+}
+
+// Template is a parsed template. It is safe for concurrent use.
+type Template struct {
+	body   []stmt
+	source int // bytes
+}
+
+// Parse reads a template. Filters, tests and tags that are not known are errors
+// here and not when they are reached.
+func Parse(source string) (*Template, error) {
+	if len(source) > maxSource {
+		return nil, fmt.Errorf("jinja: the template has %d bytes, at most %d are read", len(source), maxSource)
+	}
+	if !utf8.ValidString(source) {
+		source = strings.ToValidUTF8(source, "\uFFFD")
+	}
+	tokens, err := lex(source)
+	if err != nil {
+		return nil, err
+	}
+	p := &parser{tokens: tokens}
+	body := p.statements()
+	if p.err == nil && p.peek().kind != tokEOF {
+		p.fail("unknown or misplaced tag %s", quote(p.peek().text))
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	return &Template{body: body, source: len(source)}, nil
+}
+
+// Render gives the text that the template makes of the variables.
+func (t *Template) Render(vars *Dict, o Options) (string, error) {
+	m := newMachine(o)
+	root := &scope{vars: map[string]Value{}}
+	for name, f := range globals {
+		root.vars[name] = f
+	}
+	if vars != nil {
+		for i, key := range vars.keys {
+			if name, ok := key.(string); ok {
+				root.vars[name] = vars.values[i]
+			}
+		}
+	}
+	m.exec(t.body, &scope{vars: map[string]Value{}, parent: root})
+	if m.err != nil {
+		return "", m.err
+	}
+	return m.out.String(), nil
+}
+
+// oneLine keeps a message that names what a template wrote, which may be anything, to one line within reason.
+func oneLine(message string) string {
+	const most = 700
+	if len(message) > most {
+		message = strings.ToValidUTF8(message[:most], "") + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, message)
+}
+
+// quote shows text from a template on one line and within reason.
+func quote(s string) string {
+	const most = 60
+	if len(s) > most {
+		return fmt.Sprintf("%q…", strings.ToValidUTF8(s[:most], ""))
+	}
+	return fmt.Sprintf("%q", s)
+}

@@ -1,0 +1,262 @@
+package jinja
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// maxJSONDepth bounds what FromJSON reads.
+const maxJSONDepth = 500
+
+// FromJSON reads a value and keeps the order of keys. Integers beyond 64 bits
+// become floats.
+func FromJSON(data []byte) (Value, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	v, err := readJSON(d, 0)
+	if err == nil {
+		if _, more := d.Token(); more != io.EOF {
+			err = fmt.Errorf("there is more after the value")
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("jinja: JSON: %w", err)
+	}
+	return v, nil
+}
+
+// MapStrings is what FromJSON gave with every string in it, keys included, put through f.
+func MapStrings(v Value, f func(string) string) Value {
+	switch x := v.(type) {
+	case string:
+		return f(x)
+	case *List:
+		out := NewList()
+		for _, item := range x.Items {
+			out.Items = append(out.Items, MapStrings(item, f))
+		}
+		return out
+	case *Dict:
+		out := NewDict()
+		for i, key := range x.keys {
+			out.set(MapStrings(key, f), MapStrings(x.values[i], f))
+		}
+		return out
+	}
+	return v
+}
+
+func readJSON(d *json.Decoder, depth int) (Value, error) {
+	if depth > maxJSONDepth {
+		return nil, fmt.Errorf("values lie more than %d deep in each other", maxJSONDepth)
+	}
+	t, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t := t.(type) {
+	case json.Delim:
+		if t == '[' {
+			l := NewList()
+			for d.More() {
+				v, err := readJSON(d, depth+1)
+				if err != nil {
+					return nil, err
+				}
+				l.Items = append(l.Items, v)
+			}
+			_, err = d.Token()
+			return l, err
+		}
+		o := NewDict()
+		for d.More() {
+			key, err := d.Token()
+			if err != nil {
+				return nil, err
+			}
+			v, err := readJSON(d, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			o.set(key, v)
+		}
+		_, err = d.Token()
+		return o, err
+	case json.Number:
+		if n, err := strconv.ParseInt(t.String(), 10, 64); err == nil {
+			return n, nil
+		}
+		x, err := t.Float64()
+		return x, err
+	}
+	return t, nil
+}
+
+// dumper writes JSON as Python's json.dumps does.
+type dumper struct {
+	b         strings.Builder
+	indent    string
+	pretty    bool
+	item, key string // separators
+	ascii     bool
+	sorted    bool
+}
+
+func (m *machine) dump(d *dumper, v Value, level int) {
+	defer m.leave()
+	if !m.enter() {
+		return
+	}
+	from := d.b.Len()
+	switch x := v.(type) {
+	case nil:
+		d.b.WriteString("null")
+	case bool:
+		d.b.WriteString(strconv.FormatBool(x))
+	case int64:
+		d.b.WriteString(strconv.FormatInt(x, 10))
+	case float64:
+		d.b.WriteString(jsonFloat(x))
+	case string:
+		dumpString(&d.b, x, d.ascii)
+	case *List:
+		m.dumpAll(d, '[', ']', len(x.Items), level, func(i int) { m.dump(d, x.Items[i], level+1) })
+		return
+	case *Dict:
+		order := make([]int, len(x.keys))
+		for i := range order {
+			order[i] = i
+		}
+		if d.sorted {
+			m.sort(order, func(i int) Value { return x.keys[i] }, false)
+		}
+		m.dumpAll(d, '{', '}', len(order), level, func(i int) {
+			key := x.keys[order[i]]
+			switch k := key.(type) {
+			case nil:
+				key = "null"
+			case bool:
+				key = strconv.FormatBool(k)
+			case int64:
+				key = strconv.FormatInt(k, 10)
+			case float64:
+				key = jsonFloat(k)
+			}
+			dumpString(&d.b, key.(string), d.ascii)
+			d.b.WriteString(d.key)
+			m.dump(d, x.values[order[i]], level+1)
+		})
+		return
+	default:
+		m.fail("tojson: a value of type %s has no JSON", m.describe(v))
+	}
+	m.spend(d.b.Len() - from)
+}
+
+func (m *machine) dumpAll(d *dumper, open, end byte, n, level int, one func(i int)) {
+	d.b.WriteByte(open)
+	line := func(level int) {
+		if d.pretty && m.spend(1+level*len(d.indent)) {
+			d.b.WriteByte('\n')
+			for range level {
+				d.b.WriteString(d.indent)
+			}
+		}
+	}
+	for i := range n {
+		if i > 0 {
+			d.b.WriteString(d.item)
+		}
+		line(level + 1)
+		if one(i); !m.spend(4) {
+			return
+		}
+	}
+	if n > 0 {
+		line(level)
+	}
+	d.b.WriteByte(end)
+}
+
+func jsonFloat(x float64) string {
+	s := formatFloat(x)
+	switch s {
+	case "nan":
+		return "NaN"
+	case "inf":
+		return "Infinity"
+	case "-inf":
+		return "-Infinity"
+	}
+	return s
+}
+
+func dumpString(b *strings.Builder, s string, ascii bool) {
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r == '\b':
+			b.WriteString(`\b`)
+		case r == '\f':
+			b.WriteString(`\f`)
+		case r < 0x20 || ascii && r > 0x7e && r < 0x10000 && r != 0x7f:
+			b.WriteString(`\u` + hex(r, 4))
+		case ascii && r >= 0x10000:
+			high, low := utf16.EncodeRune(r)
+			b.WriteString(`\u` + hex(high, 4) + `\u` + hex(low, 4))
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+}
+
+// toJSON is Transformers' filter: json.dumps without ASCII escapes, and not
+// Jinja's own, which escapes for HTML and sorts keys.
+func toJSON(m *machine, v Value, a arguments) Value {
+	d := &dumper{item: ", ", key: ": "}
+	if x, ok := a.get(0, "ensure_ascii"); ok {
+		d.ascii = truth(x)
+	}
+	if x, ok := a.get(1, "indent"); ok && x != nil {
+		d.pretty, d.item = true, ","
+		if s, ok := x.(string); ok {
+			d.indent = s
+		} else if n, ok := integer(x); ok && n <= 100 {
+			d.indent = strings.Repeat(" ", int(max(n, 0)))
+		} else {
+			return m.fail("tojson: the indent is %s, want a text or at most 100", m.describe(x))
+		}
+	}
+	if x, ok := a.get(2, "separators"); ok && x != nil {
+		l, ok := x.(*List)
+		if !ok || len(l.Items) != 2 {
+			return m.fail("tojson: separators are %s, want two texts", m.describe(x))
+		}
+		d.item, d.key = m.str(l.Items[0]), m.str(l.Items[1])
+	}
+	if x, ok := a.get(3, "sort_keys"); ok {
+		d.sorted = truth(x)
+	}
+	// The separators may be long: what they take is counted with each element.
+	m.dump(d, v, 0)
+	if !m.spend(d.b.Len()) || !utf8.ValidString(d.b.String()) && m.fail("tojson: the text is not UTF-8") == nil {
+		return ""
+	}
+	return d.b.String()
+}

@@ -1,0 +1,455 @@
+package jinja
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Methods of Python's types that templates may call. Those that change a value
+// are refused, as Transformers' sandbox does.
+var (
+	stringMethods map[string]func(m *machine, s string, a arguments) Value
+	listMethods   map[string]func(m *machine, l *List, a arguments) Value
+	dictMethods   map[string]func(m *machine, d *Dict, a arguments) Value
+)
+
+// text reads a string argument; missing is given back without one or with None.
+func (m *machine) text(a arguments, i int, name, missing string) string {
+	v, ok := a.get(i, name)
+	if !ok || v == nil {
+		return missing
+	}
+	s, ok := v.(string)
+	if !ok {
+		m.fail("an argument is %s, want a text", m.describe(v))
+	}
+	return s
+}
+
+func (m *machine) number(a arguments, i int, name string, missing int64) int64 {
+	v, ok := a.get(i, name)
+	if !ok || v == nil {
+		return missing
+	}
+	n, ok := integer(v)
+	if !ok {
+		m.fail("an argument is %s, want an integer", m.describe(v))
+	}
+	return n
+}
+
+// part cuts a text to the bounds that startswith, find and count take.
+func (m *machine) part(s string, a arguments) (string, int64) {
+	if len(a.pos) < 2 {
+		return s, 0
+	}
+	if !m.spend(len(s)) {
+		return "", 0
+	}
+	runes := []rune(s)
+	n := int64(len(runes))
+	at := func(i int64) int64 {
+		if i < 0 {
+			i += n
+		}
+		return min(max(i, 0), n)
+	}
+	from, to := at(m.number(a, 1, "", 0)), at(m.number(a, 2, "", n))
+	if from >= to {
+		return "", from
+	}
+	return string(runes[from:to]), from
+}
+
+// fixes reads the prefixes or suffixes of startswith and endswith: one text or
+// a tuple of them.
+func (m *machine) fixes(s string, a arguments, has func(s, fix string) bool) Value {
+	part, _ := m.part(s, a)
+	v, _ := a.get(0, "")
+	all := []Value{v}
+	if l, ok := v.(*List); ok && l.tuple {
+		all = l.Items
+	}
+	for _, v := range all {
+		fix, ok := v.(string)
+		if !ok {
+			return m.fail("startswith and endswith need a text, not %s", m.describe(v))
+		}
+		if has(part, fix) {
+			return true
+		}
+	}
+	return false
+}
+
+func stringList(m *machine, parts []string) Value {
+	if !m.spend(perItem * len(parts)) {
+		return nil
+	}
+	l := &List{Items: make([]Value, len(parts))}
+	for i, p := range parts {
+		l.Items[i] = p
+	}
+	return l
+}
+
+// splitText is str.split and str.rsplit.
+func splitText(m *machine, s string, a arguments, right bool) Value {
+	most := m.number(a, 1, "maxsplit", -1)
+	if !m.spend(len(s)) {
+		return nil
+	}
+	v, ok := a.get(0, "sep")
+	if !ok || v == nil {
+		return stringList(m, splitSpace(s, most, right))
+	}
+	sep := m.text(a, 0, "sep", "")
+	if sep == "" {
+		return m.fail("split needs a separator that is not empty")
+	}
+	if most < 0 || most > int64(len(s)) {
+		most = int64(len(s))
+	}
+	if !right {
+		return stringList(m, strings.SplitN(s, sep, int(most)+1))
+	}
+	var parts []string
+	for ; most > 0; most-- {
+		i := strings.LastIndex(s, sep)
+		if i < 0 {
+			break
+		}
+		parts = append(parts, s[i+len(sep):])
+		s = s[:i]
+	}
+	parts = append(parts, s)
+	slices.Reverse(parts)
+	return stringList(m, parts)
+}
+
+// splitSpace cuts at runs of white space, at most so many times.
+func splitSpace(s string, most int64, right bool) []string {
+	if most < 0 {
+		return strings.Fields(s)
+	}
+	trim, index := strings.TrimLeftFunc, strings.IndexFunc
+	if right {
+		trim, index = strings.TrimRightFunc, strings.LastIndexFunc
+	}
+	var parts []string
+	rest := trim(s, unicode.IsSpace)
+	for ; most > 0 && rest != ""; most-- {
+		i := index(rest, unicode.IsSpace)
+		if i < 0 {
+			break
+		}
+		_, n := utf8.DecodeRuneInString(rest[i:])
+		part, other := rest[:i], rest[i+n:]
+		if right {
+			part, other = other, part
+		}
+		parts = append(parts, part)
+		rest = trim(other, unicode.IsSpace)
+	}
+	if rest != "" {
+		parts = append(parts, rest)
+	}
+	if right {
+		slices.Reverse(parts)
+	}
+	return parts
+}
+
+// replaceText is str.replace; it counts what it will make before it does.
+func replaceText(m *machine, s, old, with string, most int64) Value {
+	n := int64(strings.Count(s, old))
+	if most >= 0 {
+		n = min(n, most)
+	}
+	if !m.spend(len(s)) || n > 0 && len(with) > 0 && (n > int64(m.work/len(with)) && !m.spend(m.work+1) || !m.spend(int(n)*len(with))) {
+		return ""
+	}
+	return strings.Replace(s, old, with, int(n))
+}
+
+func stripText(m *machine, s string, a arguments, left, right bool) Value {
+	if !m.spend(len(s)) {
+		return ""
+	}
+	cut := unicode.IsSpace
+	if v, ok := a.get(0, "chars"); ok && v != nil {
+		chars := m.text(a, 0, "chars", "")
+		if len(chars) > 1000 {
+			return m.fail("strip is given %d bytes of characters, at most 1,000 are looked for", len(chars))
+		}
+		cut = func(r rune) bool { return strings.ContainsRune(chars, r) }
+	}
+	if left {
+		s = strings.TrimLeftFunc(s, cut)
+	}
+	if right {
+		s = strings.TrimRightFunc(s, cut)
+	}
+	return s
+}
+
+// titled makes the first letter of every run of letters a capital.
+func titled(s string) string {
+	inside := false
+	return strings.Map(func(r rune) rune {
+		was := inside
+		inside = unicode.IsLetter(r)
+		if was {
+			return unicode.ToLower(r)
+		}
+		return unicode.ToTitle(r)
+	}, s)
+}
+
+func capitalized(s string) string {
+	r, n := utf8.DecodeRuneInString(s)
+	if n == 0 {
+		return s
+	}
+	return string(unicode.ToTitle(r)) + strings.ToLower(s[n:])
+}
+
+// padded puts a text into a width: left of it, right of it, or around.
+func padded(m *machine, s string, width int64, fill string, left, right bool) Value {
+	missing := width - int64(utf8.RuneCountInString(s))
+	if missing <= 0 {
+		return s
+	}
+	if utf8.RuneCountInString(fill) != 1 {
+		return m.fail("the fill %s is not one character", quote(fill))
+	}
+	if missing > int64(m.work) {
+		missing = int64(m.work) + 1
+	}
+	if !m.spend(int(missing) * len(fill)) {
+		return ""
+	}
+	before, after := missing, int64(0)
+	switch {
+	case left && right:
+		before = missing / 2
+		if missing%2 == 1 && width%2 == 1 { // as Python centres
+			before++
+		}
+		after = missing - before
+	case right:
+		before, after = 0, missing
+	}
+	return strings.Repeat(fill, int(before)) + s + strings.Repeat(fill, int(after))
+}
+
+func init() {
+	type text = func(m *machine, s string, a arguments) Value
+	changed := func(f func(string) string) text {
+		return func(m *machine, s string, _ arguments) Value {
+			if !m.spend(2 * len(s)) {
+				return ""
+			}
+			return f(s)
+		}
+	}
+	all := func(is func(r rune) bool) text {
+		return func(m *machine, s string, _ arguments) Value {
+			return m.spend(len(s)) && s != "" && strings.IndexFunc(s, func(r rune) bool { return !is(r) }) < 0
+		}
+	}
+	find := func(index func(s, sub string) int, must bool) text {
+		return func(m *machine, s string, a arguments) Value {
+			part, from := m.part(s, a)
+			if !m.spend(len(part)) {
+				return nil
+			}
+			i := index(part, m.text(a, 0, "", ""))
+			if i < 0 {
+				if must {
+					return m.fail("the text that index looks for is not there")
+				}
+				return int64(-1)
+			}
+			return from + int64(utf8.RuneCountInString(part[:i]))
+		}
+	}
+	partition := func(index func(s, sub string) int, right bool) text {
+		return func(m *machine, s string, a arguments) Value {
+			sep := m.text(a, 0, "sep", "")
+			if sep == "" || !m.spend(len(s)) {
+				return m.fail("partition needs a separator")
+			}
+			i := index(s, sep)
+			switch {
+			case i >= 0:
+				return &List{Items: []Value{s[:i], sep, s[i+len(sep):]}, tuple: true}
+			case right:
+				return &List{Items: []Value{"", "", s}, tuple: true}
+			}
+			return &List{Items: []Value{s, "", ""}, tuple: true}
+		}
+	}
+	pad := func(left, right bool) text {
+		return func(m *machine, s string, a arguments) Value {
+			return padded(m, s, m.number(a, 0, "width", 0), m.text(a, 1, "fillchar", " "), left, right)
+		}
+	}
+	stringMethods = map[string]text{
+		"strip":  func(m *machine, s string, a arguments) Value { return stripText(m, s, a, true, true) },
+		"lstrip": func(m *machine, s string, a arguments) Value { return stripText(m, s, a, true, false) },
+		"rstrip": func(m *machine, s string, a arguments) Value { return stripText(m, s, a, false, true) },
+		"split":  func(m *machine, s string, a arguments) Value { return splitText(m, s, a, false) },
+		"rsplit": func(m *machine, s string, a arguments) Value { return splitText(m, s, a, true) },
+		"splitlines": func(m *machine, s string, a arguments) Value {
+			keep, _ := a.get(0, "keepends")
+			if !m.spend(2 * len(s)) {
+				return nil
+			}
+			var lines []string
+			for s != "" {
+				i := strings.IndexFunc(s, func(r rune) bool {
+					return r >= '\n' && r <= '\r' || r >= 0x1c && r <= 0x1e || r == 0x85 || r == 0x2028 || r == 0x2029
+				})
+				if i < 0 {
+					lines = append(lines, s)
+					break
+				}
+				_, n := utf8.DecodeRuneInString(s[i:])
+				if strings.HasPrefix(s[i:], "\r\n") {
+					n = 2
+				}
+				if truth(keep) {
+					lines = append(lines, s[:i+n])
+				} else {
+					lines = append(lines, s[:i])
+				}
+				s = s[i+n:]
+			}
+			return stringList(m, lines)
+		},
+		"startswith":   func(m *machine, s string, a arguments) Value { return m.fixes(s, a, strings.HasPrefix) },
+		"endswith":     func(m *machine, s string, a arguments) Value { return m.fixes(s, a, strings.HasSuffix) },
+		"removeprefix": func(m *machine, s string, a arguments) Value { return strings.TrimPrefix(s, m.text(a, 0, "", "")) },
+		"removesuffix": func(m *machine, s string, a arguments) Value { return strings.TrimSuffix(s, m.text(a, 0, "", "")) },
+		"upper":        changed(strings.ToUpper),
+		"lower":        changed(strings.ToLower),
+		"casefold":     changed(strings.ToLower),
+		"title":        changed(titled),
+		"capitalize":   changed(capitalized),
+		"swapcase": changed(func(s string) string {
+			return strings.Map(func(r rune) rune {
+				if unicode.IsUpper(r) {
+					return unicode.ToLower(r)
+				}
+				return unicode.ToUpper(r)
+			}, s)
+		}),
+		"replace": func(m *machine, s string, a arguments) Value {
+			return replaceText(m, s, m.text(a, 0, "old", ""), m.text(a, 1, "new", ""), m.number(a, 2, "count", -1))
+		},
+		"find":   find(strings.Index, false),
+		"rfind":  find(strings.LastIndex, false),
+		"index":  find(strings.Index, true),
+		"rindex": find(strings.LastIndex, true),
+		"count": func(m *machine, s string, a arguments) Value {
+			part, _ := m.part(s, a)
+			if !m.spend(len(part)) {
+				return nil
+			}
+			return int64(strings.Count(part, m.text(a, 0, "", "")))
+		},
+		"partition":  partition(strings.Index, false),
+		"rpartition": partition(strings.LastIndex, true),
+		"join": func(m *machine, s string, a arguments) Value {
+			v, _ := a.get(0, "")
+			return joinText(m, v, s)
+		},
+		"center": pad(true, true),
+		"ljust":  pad(false, true),
+		"rjust":  pad(true, false),
+		"zfill": func(m *machine, s string, a arguments) Value {
+			sign := ""
+			if s != "" && (s[0] == '-' || s[0] == '+') {
+				sign, s = s[:1], s[1:]
+			}
+			v, _ := padded(m, s, m.number(a, 0, "width", 0)-int64(len(sign)), "0", true, false).(string)
+			return sign + v
+		},
+		"isalpha":   all(unicode.IsLetter),
+		"isdigit":   all(unicode.IsDigit),
+		"isdecimal": all(unicode.IsDigit),
+		"isnumeric": all(unicode.IsNumber),
+		"isspace":   all(unicode.IsSpace),
+		"isalnum":   all(func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }),
+		"islower":   func(m *machine, s string, _ arguments) Value { return m.spend(len(s)) && isCase(s, false) },
+		"isupper":   func(m *machine, s string, _ arguments) Value { return m.spend(len(s)) && isCase(s, true) },
+		"format":    formatText,
+	}
+	refuse := func(what, name string) func(*machine) Value {
+		return func(m *machine) Value {
+			return m.fail("%s.%s is refused: a template cannot change a %s; set a new one, or use a namespace", what, name, what)
+		}
+	}
+	listMethods = map[string]func(m *machine, l *List, a arguments) Value{
+		"index": func(m *machine, l *List, a arguments) Value {
+			v, _ := a.get(0, "")
+			for i, item := range l.Items {
+				if m.equal(item, v) {
+					return int64(i)
+				}
+			}
+			return m.fail("the element that index looks for is not there")
+		},
+		"count": func(m *machine, l *List, a arguments) Value {
+			v, _ := a.get(0, "")
+			n := int64(0)
+			for _, item := range l.Items {
+				if m.equal(item, v) {
+					n++
+				}
+			}
+			return n
+		},
+		"copy": func(_ *machine, l *List, _ arguments) Value { return l },
+	}
+	for _, name := range []string{"append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse"} {
+		no := refuse("list", name)
+		listMethods[name] = func(m *machine, _ *List, _ arguments) Value { return no(m) }
+	}
+	dictMethods = map[string]func(m *machine, d *Dict, a arguments) Value{
+		"keys":   func(_ *machine, d *Dict, _ arguments) Value { return &List{Items: d.keys} },
+		"values": func(_ *machine, d *Dict, _ arguments) Value { return &List{Items: d.values} },
+		"items":  func(m *machine, d *Dict, _ arguments) Value { return dictItems(m, d) },
+		"get": func(m *machine, d *Dict, a arguments) Value {
+			key, _ := a.get(0, "")
+			if v, ok := d.get(key); ok {
+				return v
+			}
+			missing, _ := a.get(1, "")
+			return missing
+		},
+		"copy": func(m *machine, d *Dict, _ arguments) Value {
+			c := NewDict()
+			m.copyInto(c, d)
+			return c
+		},
+	}
+	for _, name := range []string{"update", "pop", "popitem", "clear", "setdefault"} {
+		no := refuse("dict", name)
+		dictMethods[name] = func(m *machine, _ *Dict, _ arguments) Value { return no(m) }
+	}
+}
+
+func dictItems(m *machine, d *Dict) Value {
+	if !m.spend(3 * perItem * len(d.keys)) {
+		return nil
+	}
+	l := &List{Items: make([]Value, len(d.keys))}
+	for i, key := range d.keys {
+		l.Items[i] = &List{Items: []Value{key, d.values[i]}, tuple: true}
+	}
+	return l
+}

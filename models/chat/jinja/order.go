@@ -1,0 +1,132 @@
+package jinja
+
+import (
+	"sort"
+	"strings"
+)
+
+// sort orders indices by their keys; equal ones keep their places.
+func (m *machine) sort(order []int, key func(i int) Value, reverse bool) {
+	sort.SliceStable(order, func(i, j int) bool {
+		if m.err != nil {
+			return false
+		}
+		if reverse {
+			return m.less(key(order[j]), key(order[i]))
+		}
+		return m.less(key(order[i]), key(order[j]))
+	})
+}
+
+// sortKey is what an element is compared by: its attribute, in lower case
+// unless case matters. The arguments are case_sensitive and attribute.
+func (m *machine) sortKey(item Value, a arguments, sensitive, attribute int) Value {
+	if name, ok := a.get(attribute, "attribute"); ok && name != nil {
+		item = m.path(item, name)
+	}
+	if s, ok := item.(string); ok {
+		if v, ok := a.get(sensitive, "case_sensitive"); !ok || !truth(v) {
+			m.spend(len(s))
+			return strings.ToLower(s)
+		}
+	}
+	return item
+}
+
+// sorted orders elements by keys that are worked out once.
+func (m *machine) sorted(items []Value, key func(Value) Value, reverse bool) []Value {
+	if !m.spend(3 * perItem * len(items)) {
+		return nil
+	}
+	keys, order := make([]Value, len(items)), make([]int, len(items))
+	for i, item := range items {
+		keys[i], order[i] = key(item), i
+	}
+	m.sort(order, func(i int) Value { return keys[i] }, reverse)
+	out := make([]Value, len(items))
+	for i, from := range order {
+		out[i] = items[from]
+	}
+	return out
+}
+
+func sortFilter(m *machine, v Value, a arguments) Value {
+	reverse, _ := a.get(0, "reverse")
+	return &List{Items: m.sorted(m.items(v), func(item Value) Value { return m.sortKey(item, a, 1, 2) }, truth(reverse))}
+}
+
+func dictSort(m *machine, v Value, a arguments) Value {
+	d, ok := v.(*Dict)
+	if !ok {
+		return m.fail("dictsort needs a dictionary, not %s", m.describe(v))
+	}
+	by := int64(0)
+	switch what := m.text(a, 1, "by", "key"); what {
+	case "key":
+	case "value":
+		by = 1
+	default:
+		return m.fail("dictsort goes by key or value, not %s", quote(what))
+	}
+	reverse, _ := a.get(2, "reverse")
+	pairs, ok := dictItems(m, d).(*List)
+	if !ok {
+		return nil
+	}
+	return &List{Items: m.sorted(pairs.Items, func(p Value) Value {
+		return m.sortKey(m.item(p, by), a, 0, 9)
+	}, truth(reverse))}
+}
+
+func groupBy(m *machine, v Value, a arguments) Value {
+	name, ok := a.get(0, "attribute")
+	if !ok {
+		return m.fail("groupby needs an attribute")
+	}
+	missing, given := a.get(1, "default")
+	key := func(item Value) Value {
+		k := m.path(item, name)
+		if _, u := k.(undefined); u && given {
+			k = missing
+		}
+		return k
+	}
+	var fold arguments // only whether case matters
+	if v, ok := a.get(2, "case_sensitive"); ok {
+		fold.pos = []Value{v}
+	}
+	lower := func(k Value) Value { return m.sortKey(k, fold, 0, 1) }
+	groups := NewList()
+	var last Value
+	for i, item := range m.sorted(m.items(v), func(item Value) Value { return lower(key(item)) }, false) {
+		k := key(item)
+		if i == 0 || !m.equal(lower(k), lower(last)) {
+			groups.Items = append(groups.Items, &List{[]Value{k, NewList()}, true, true})
+			last = k
+		}
+		members := groups.Items[len(groups.Items)-1].(*List).Items[1].(*List)
+		if members.Items = append(members.Items, item); !m.spend(perKey) {
+			return nil
+		}
+	}
+	return groups
+}
+
+func unique(m *machine, v Value, a arguments) Value {
+	seen := map[any]bool{}
+	out := NewList()
+	for _, item := range m.items(v) {
+		key, ok := hashable(m.sortKey(item, a, 0, 1))
+		if !ok {
+			return m.fail("unique cannot compare %s", m.describe(item))
+		}
+		if !seen[key] {
+			seen[key] = true
+			out.Items = append(out.Items, item)
+		}
+		if !m.spend(perKey) {
+			return nil
+		}
+	}
+	return out
+}

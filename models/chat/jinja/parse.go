@@ -1,0 +1,317 @@
+package jinja
+
+import (
+	"fmt"
+	"slices"
+)
+
+// parser turns tokens into statements. After the first error it stands on the
+// last token, and nothing is appended any more.
+type parser struct {
+	tokens []token
+	at     int
+	depth  int
+	loops  int // for loops around the statement, within its macro
+	macros []*macroDef
+	err    error
+}
+
+func (p *parser) peek() token { return p.tokens[p.at] }
+
+func (p *parser) next() token {
+	t := p.tokens[p.at]
+	if p.at < len(p.tokens)-1 {
+		p.at++
+	}
+	return t
+}
+
+func (p *parser) fail(format string, args ...any) {
+	if p.err == nil {
+		p.err = fmt.Errorf("jinja: line %d: %s", p.peek().line, oneLine(fmt.Sprintf(format, args...)))
+	}
+	p.at = len(p.tokens) - 1
+}
+
+// is reports whether the next token is an operator or a name of this text.
+func (p *parser) is(k tokenKind, text string) bool {
+	t := p.peek()
+	return t.kind == k && t.text == text
+}
+
+func (p *parser) skip(k tokenKind, text string) bool {
+	if p.is(k, text) {
+		p.next()
+		return true
+	}
+	return false
+}
+
+func (p *parser) want(k tokenKind, text string) {
+	if !p.skip(k, text) {
+		p.fail("expected %s, found %s", quote(text), quote(p.peek().text))
+	}
+}
+
+func (p *parser) name() string {
+	if p.peek().kind != tokName {
+		p.fail("expected a name, found %s", quote(p.peek().text))
+		return ""
+	}
+	return p.next().text
+}
+
+// enter counts nesting; leave is its end.
+func (p *parser) enter() bool {
+	if p.depth++; p.depth > maxNesting {
+		p.fail("expressions and blocks lie more than %d deep in each other", maxNesting)
+	}
+	return p.err == nil
+}
+
+func (p *parser) leave() { p.depth-- }
+
+// statements reads up to a block tag that begins with one of the names, which
+// it leaves unread, or to one that it does not know.
+func (p *parser) statements(until ...string) (body []stmt) {
+	defer p.leave()
+	if !p.enter() {
+		return nil
+	}
+	for p.err == nil {
+		switch t := p.peek(); t.kind {
+		case tokEOF:
+			if len(until) > 0 {
+				p.fail("a block does not end: {%% %s %%} is missing", until[len(until)-1])
+			}
+			return body
+		case tokData:
+			p.next()
+			body = append(body, dataStmt{t.text})
+		case tokVarBegin:
+			p.next()
+			x := p.tuple(true)
+			p.want(tokVarEnd, "}}")
+			body = append(body, outputStmt{t.line, x})
+		default:
+			p.want(tokBlockBegin, "{%")
+			if tag := p.peek(); tag.kind == tokName && slices.Contains(until, tag.text) {
+				return body
+			}
+			if s := p.statement(); s != nil {
+				body = append(body, s)
+			}
+		}
+	}
+	return body
+}
+
+// end reads the rest of a tag.
+func (p *parser) end() { p.want(tokBlockEnd, "%}") }
+
+// body reads the statements up to the tag that closes a block, and that tag.
+func (p *parser) body(end string) []stmt {
+	b := p.statements(end)
+	p.want(tokName, end)
+	p.end()
+	return b
+}
+
+func (p *parser) statement() stmt {
+	t := p.peek()
+	if t.kind != tokName {
+		p.fail("expected the name of a tag, found %s", quote(t.text))
+		return nil
+	}
+	p.next()
+	switch t.text {
+	case "if":
+		return p.ifTag(t.line)
+	case "for":
+		return p.forTag(t.line)
+	case "set":
+		return p.setTag(t.line)
+	case "macro":
+		name := p.name()
+		return macroStmt{t.line, name, p.macro(name, "endmacro")}
+	case "call":
+		return p.callTag(t.line)
+	case "filter":
+		f := p.filters(p.filterCall(p.name()))
+		p.end()
+		return filterStmt{t.line, f, p.body("endfilter")}
+	case "with":
+		return p.withTag(t.line)
+	case "generation": // marks what the assistant wrote, for training
+		p.end()
+		return withStmt{line: t.line, body: p.body("endgeneration")}
+	case "break", "continue":
+		p.end()
+		if p.loops == 0 {
+			p.fail("%s outside of a loop", t.text)
+		}
+		if t.text == "break" {
+			return breakStmt{}
+		}
+		return continueStmt{}
+	case "include", "import", "from", "extends", "block":
+		p.fail("the tag %s is refused: a chat template stands by itself and reads no other", t.text)
+		return nil
+	}
+	p.at--
+	p.fail("unknown or misplaced tag %s", quote(t.text))
+	return nil
+}
+
+func (p *parser) ifTag(line int) stmt {
+	s := ifStmt{line: line, test: p.tuple(false)}
+	p.end()
+	s.then = p.statements("elif", "else", "endif")
+	switch tag := p.name(); tag {
+	case "elif":
+		defer p.leave()
+		if p.enter() {
+			s.other = []stmt{p.ifTag(p.peek().line)}
+		}
+	case "else":
+		p.end()
+		s.other = p.body("endif")
+	default:
+		p.end()
+	}
+	return s
+}
+
+func (p *parser) forTag(line int) stmt {
+	s := forStmt{line: line, target: p.target()}
+	p.want(tokName, "in")
+	s.over = p.tuple(false)
+	if p.skip(tokName, "if") {
+		s.test = p.expr(true)
+	}
+	s.recursive = p.skip(tokName, "recursive")
+	p.end()
+	p.loops++
+	s.body = p.statements("else", "endfor")
+	p.loops--
+	if p.skip(tokName, "else") {
+		p.end()
+		s.other = p.body("endfor")
+		return s
+	}
+	p.want(tokName, "endfor")
+	p.end()
+	return s
+}
+
+// target reads what is assigned to: names, or for set an attribute of a namespace.
+func (p *parser) target() expr {
+	paren := p.skip(tokOp, "(")
+	var items []expr
+	for tuple := false; p.err == nil; {
+		name := p.name()
+		if slices.Contains([]string{"true", "false", "none", "True", "False", "None"}, name) {
+			p.fail("cannot assign to %s", name)
+		}
+		var x expr = nameExpr{name}
+		if p.skip(tokOp, ".") {
+			x = attrExpr{x, p.name()}
+		}
+		items = append(items, x)
+		if p.skip(tokOp, ",") {
+			tuple = true
+			if p.peek().kind == tokName && !p.is(tokName, "in") {
+				continue
+			}
+		}
+		if paren {
+			p.want(tokOp, ")")
+		}
+		if tuple {
+			return listExpr{items, true}
+		}
+		return x
+	}
+	return nil
+}
+
+func (p *parser) setTag(line int) stmt {
+	s := setStmt{line: line, target: p.target()}
+	if p.skip(tokOp, "=") {
+		s.value = p.tuple(true)
+		p.end()
+		return s
+	}
+	if p.skip(tokOp, "|") {
+		s.filters = p.filters(p.filterCall(p.name()))
+	}
+	p.end()
+	s.body = p.body("endset")
+	return s
+}
+
+func (p *parser) withTag(line int) stmt {
+	s := withStmt{line: line}
+	for p.err == nil && p.peek().kind != tokBlockEnd {
+		s.targets = append(s.targets, p.target())
+		p.want(tokOp, "=")
+		s.values = append(s.values, p.expr(true))
+		if !p.skip(tokOp, ",") {
+			break
+		}
+	}
+	p.end()
+	s.body = p.body("endwith")
+	return s
+}
+
+// macro reads parameters, the rest of the tag and the body.
+func (p *parser) macro(name, end string) *macroDef {
+	d := &macroDef{name: name}
+	if end == "endmacro" || p.is(tokOp, "(") {
+		p.want(tokOp, "(")
+		for p.err == nil && !p.skip(tokOp, ")") {
+			if len(d.params) > 0 {
+				p.want(tokOp, ",")
+				if p.skip(tokOp, ")") {
+					break
+				}
+			}
+			param := p.name()
+			if slices.Contains(d.params, param) {
+				p.fail("the parameter %s occurs twice", quote(param))
+			}
+			d.params = append(d.params, param)
+			if p.skip(tokOp, "=") {
+				d.defaults = append(d.defaults, p.expr(true))
+			} else if len(d.defaults) > 0 {
+				p.fail("the parameter %s has no default and follows one that has", quote(param))
+			}
+		}
+	}
+	if end == "endmacro" {
+		p.macroBody(d, end)
+	}
+	return d
+}
+
+func (p *parser) macroBody(d *macroDef, end string) {
+	p.end()
+	loops := p.loops
+	p.loops = 0 // a loop outside cannot be broken out of
+	p.macros = append(p.macros, d)
+	d.body = p.body(end)
+	p.macros = p.macros[:len(p.macros)-1]
+	p.loops = loops
+}
+
+func (p *parser) callTag(line int) stmt {
+	d := p.macro("caller", "endcall")
+	call, ok := p.expr(true).(*callExpr)
+	if !ok {
+		p.fail("{%% call %%} needs a call")
+		return nil
+	}
+	p.macroBody(d, "endcall")
+	return callStmt{line, call, d}
+}

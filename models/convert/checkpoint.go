@@ -1,0 +1,286 @@
+package convert
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"foretoken/models/gguf"
+	"foretoken/models/safetensors"
+	"foretoken/models/tokenizer"
+)
+
+// indexName is the file that says which weights are in which file.
+const indexName = "model.safetensors.index.json"
+
+// The most that is read of the files beside the weights, several times what
+// published ones take.
+const (
+	maxConfig    = 4 << 20
+	maxTokenizer = 128 << 20
+	maxTemplate  = 1 << 20
+)
+
+// checkpoint is the files of a model as Hugging Face's libraries save it.
+type checkpoint struct {
+	files []gguf.Source
+	where string // the folder, for messages
+}
+
+// fromCheckpoint makes of a checkpoint what llama.cpp's convert_hf_to_gguf makes of it:
+// the same tensor names and order of rows, and the same metadata where it matters to running
+// the model.
+func fromCheckpoint(files []gguf.Source, o *Options) (*model, error) {
+	c := &checkpoint{files: files}
+	weights, err := c.weights()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := c.need("config.json", maxConfig)
+	if err != nil {
+		return nil, err
+	}
+	s, err := readConfig(c.find("config.json").Name(), raw)
+	if err != nil {
+		return nil, err
+	}
+	m := &model{name: c.where}
+	if m.name == "" {
+		m.name = weights.Name()
+	}
+	m.kv = []gguf.KV{{Key: "general.architecture", Value: s.arch}, {Key: "general.type", Value: "model"}, {Key: "general.name", Value: c.modelName(s, o)}}
+	m.kv = append(m.kv, s.metadata()...)
+	if err := m.addWeights(weights, s); err != nil {
+		return nil, err
+	}
+	m.set("general.file_type", m.fileType())
+	m.set("general.quantization_version", uint32(2))
+	return m, c.vocabulary(m, s, o)
+}
+
+// modelName is the name asked for, the folder's, or what config.json calls the model.
+func (c *checkpoint) modelName(s *shape, o *Options) string {
+	switch {
+	case o.Name != "":
+		return o.Name
+	case c.where != "":
+		return baseName(c.where)
+	case s.name != "":
+		return baseName(s.name)
+	}
+	return s.family
+}
+
+// find gives the file of that name, or nil.
+func (c *checkpoint) find(name string) gguf.Source {
+	for _, src := range c.files {
+		if baseName(src.Name()) == name {
+			return src
+		}
+	}
+	return nil
+}
+
+// read gives the content of a file, nil where it is not there.
+func (c *checkpoint) read(name string, most int64) ([]byte, error) {
+	src := c.find(name)
+	if src == nil {
+		return nil, nil
+	}
+	if src.Size() < 0 || src.Size() > most {
+		return nil, fmt.Errorf("convert: %s: %d bytes; at most %d are read: this is not the file it is named as", src.Name(), src.Size(), most)
+	}
+	raw := make([]byte, src.Size())
+	if err := readFull(src, raw, 0); err != nil {
+		return nil, fmt.Errorf("convert: %s: %w", src.Name(), err)
+	}
+	return raw, nil
+}
+
+// need is read for a file without which there is no model.
+func (c *checkpoint) need(name string, most int64) ([]byte, error) {
+	raw, err := c.read(name, most)
+	if err != nil || len(raw) > 0 {
+		return raw, err
+	}
+	fix := "put it beside the weights, or choose it together with them"
+	if name == "tokenizer.json" && c.find("tokenizer.model") != nil {
+		fix = "tokenizer.model is not read; saving the tokenizer with transformers' AutoTokenizer writes tokenizer.json"
+	}
+	if c.find(name) != nil {
+		return nil, fmt.Errorf("convert: %s is empty: download it again", c.find(name).Name())
+	}
+	return nil, fmt.Errorf("convert: %s: %s is missing: %s", c.where, name, fix)
+}
+
+// weights opens the weights: what the index names, or else the one file there is.
+func (c *checkpoint) weights() (*safetensors.File, error) {
+	var files []gguf.Source
+	for _, src := range c.files {
+		if strings.HasSuffix(baseName(src.Name()), ".safetensors") {
+			files = append(files, src)
+		}
+	}
+	if index := c.find(indexName); index != nil {
+		c.where = folder(index.Name())
+		return safetensors.OpenSharded(index, func(name string) (gguf.Source, error) {
+			if src := c.find(name); src != nil {
+				return src, nil
+			}
+			return nil, errors.New("the file is missing: put it beside the index, or choose it together with it")
+		})
+	}
+	src := c.find("model.safetensors")
+	if src == nil && len(files) == 1 {
+		src = files[0]
+	}
+	if src == nil {
+		return nil, fmt.Errorf("convert: %s: %d files of weights and no %s, which says what is in which: put it beside them", files[0].Name(), len(files), indexName)
+	}
+	c.where = folder(src.Name())
+	if strings.HasPrefix(baseName(src.Name()), "adapter") {
+		return nil, fmt.Errorf("convert: %s: this is an adapter, not a model: merge it into its model first", src.Name())
+	}
+	return safetensors.Open(src)
+}
+
+// vocabulary adds the tokenizer's metadata and the chat template.
+func (c *checkpoint) vocabulary(m *model, s *shape, o *Options) error {
+	raw, err := c.need("tokenizer.json", maxTokenizer)
+	if err != nil {
+		return err
+	}
+	config, err := c.read("tokenizer_config.json", maxTokenizer)
+	if err != nil {
+		return err
+	}
+	name := c.find("tokenizer.json").Name()
+	kv, err := tokenizer.MetadataFromJSON(name, raw, config)
+	if err != nil {
+		return err
+	}
+	for _, e := range kv {
+		if m.has(e.Key) {
+			return fmt.Errorf("convert: %s: %s is given twice", name, e.Key)
+		}
+		m.kv = append(m.kv, e)
+	}
+	if err := m.padVocabulary(name, s.vocab); err != nil {
+		return err
+	}
+	template, err := c.read("chat_template.jinja", maxTemplate)
+	if err != nil {
+		return err
+	}
+	if template != nil { // newer than what tokenizer_config.json may still hold
+		if !utf8.Valid(template) {
+			return fmt.Errorf("convert: %s is not UTF-8 text", c.find("chat_template.jinja").Name())
+		}
+		m.set("tokenizer.chat_template", string(template))
+	}
+	return c.specialIDs(m, s, o)
+}
+
+// padVocabulary gives every row of the embedding a token. Rows beyond the tokenizer's are
+// padding to a round number; llama.cpp's converter calls them [PADn] and marks them unused.
+func (m *model) padVocabulary(name string, vocab int) error {
+	for i := range m.kv {
+		switch e := &m.kv[i]; v := e.Value.(type) {
+		case []string:
+			if e.Key != "tokenizer.ggml.tokens" {
+				continue
+			}
+			if len(v) > vocab {
+				return fmt.Errorf("convert: %s: %d tokens, but the model's vocab_size is %d: the tokenizer is of another model", name, len(v), vocab)
+			}
+			v = slices.Clone(v)
+			for id := len(v); id < vocab; id++ {
+				v = append(v, fmt.Sprintf("[PAD%d]", id))
+			}
+			e.Value = v
+		case []int32:
+			if e.Key == "tokenizer.ggml.token_type" && len(v) < vocab {
+				const unused = 5
+				e.Value = append(slices.Clone(v), slices.Repeat([]int32{unused}, vocab-len(v))...)
+			}
+		case []float32:
+			if e.Key == "tokenizer.ggml.scores" && len(v) < vocab {
+				e.Value = append(slices.Clone(v), slices.Repeat([]float32{-10000}, vocab-len(v))...)
+			}
+		}
+	}
+	return nil
+}
+
+// specialIDs adds the ids that the tokenizer's files do not name but config.json and
+// generation_config.json do. A model may end its text in several ways; GGUF has one field for the end
+// of text and others for the ends of a turn and of a message, at all of which
+// generation ends.
+func (c *checkpoint) specialIDs(m *model, s *shape, o *Options) error {
+	eos := s.eos
+	raw, err := c.read("generation_config.json", maxConfig)
+	if err != nil {
+		return err
+	}
+	if raw != nil {
+		f := &fields{name: c.find("generation_config.json").Name()}
+		if err := json.Unmarshal(raw, &f.values); err != nil {
+			return fmt.Errorf("convert: %s: not a JSON object: %w", f.name, jsonProblem(err))
+		}
+		if more := f.ids("eos_token_id"); more != nil {
+			eos = more // what generation is meant to end at
+		}
+		if f.err != nil {
+			return f.err
+		}
+	}
+	const keyEOS, keyPad = "tokenizer.ggml.eos_token_id", "tokenizer.ggml.padding_token_id"
+	set := func(key string, ids []int) error {
+		if len(ids) == 0 || ids[0] == -1 || m.has(key) { // -1 stands for none
+			return nil
+		}
+		if key == keyPad && ids[0] >= s.vocab { // a row that training added and saving left out
+			return nil
+		}
+		if ids[0] < 0 || ids[0] >= s.vocab {
+			return fmt.Errorf("convert: %s: %s: id %d, but there are %d tokens", c.where, key, ids[0], s.vocab)
+		}
+		m.set(key, uint32(ids[0]))
+		return nil
+	}
+	for _, e := range []struct {
+		key string
+		ids []int
+	}{{"tokenizer.ggml.bos_token_id", s.bos}, {keyEOS, eos}, {keyPad, s.pad}} {
+		if err := set(e.key, e.ids); err != nil {
+			return err
+		}
+	}
+	free := []string{"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}
+	named := map[int]bool{}
+	for i := range m.kv {
+		if e := &m.kv[i]; e.Key == keyEOS || slices.Contains(free, e.Key) {
+			if id, ok := e.Value.(uint32); ok {
+				named[int(id)] = true
+			}
+		}
+	}
+	free = slices.DeleteFunc(free, m.has)
+	for _, id := range eos {
+		if named[id] || id == -1 {
+			continue
+		}
+		if len(free) == 0 {
+			o.note("%s: %d tokens end a text, of which GGUF has room for three: generation does not end at %d", c.where, len(eos), id)
+			continue
+		}
+		if err := set(free[0], []int{id}); err != nil {
+			return err
+		}
+		named[id], free = true, free[1:]
+	}
+	return nil
+}

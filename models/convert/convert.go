@@ -1,0 +1,294 @@
+// Package convert makes one GGUF file of whatever a model is published as: the parts of
+// a split GGUF file, or safetensors with their config.json and tokenizer.json. It can
+// store the weights in another type on the way.
+//
+// The result is a [gguf.Source] whose bytes are worked out as they are read: the header is
+// kept, tensor data is computed from the ranges of the inputs that it comes from, one
+// megabyte at a time. So a model loads from such a source as from a file, and writing
+// it to disk is copying it. Nothing of a model is held in memory.
+//
+// Inputs may come from anywhere. What does not fit together, is missing or would change
+// the model's numbers without being understood is refused; errors are one line, start with
+// "convert:" (or the package that reads the input) and name the file, the field, the reason
+// and what to do about it.
+package convert
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strconv"
+	"strings"
+
+	"foretoken/models/gguf"
+	"foretoken/models/quant"
+)
+
+// Options say how a model is to be given.
+type Options struct {
+	// Quantise is the type that matrices are stored in: "f32", "f16", "bf16", "q8_0", "q4_0", or
+	// empty for what they are in. Vectors are always 32 bits wide, except in GGUF files
+	// that stay as they are. With q4_0 the output matrix is q8_0. A
+	// matrix whose rows are no multiple of 32 becomes f16 where a quantised type is asked for.
+	Quantise string
+	// Name is the model's name, in place of the one that its folder has. It does not
+	// change what a GGUF file says.
+	Name string
+	// Note is told, in a sentence, what was done otherwise than asked. It may be nil.
+	Note func(message string)
+}
+
+func (o *Options) note(format string, args ...any) {
+	if o.Note != nil {
+		o.Note(fmt.Sprintf(format, args...))
+	}
+}
+
+// Types are the values of Options.Quantise, besides none.
+func Types() []string { return []string{"f32", "f16", "bf16", "q8_0", "q4_0"} }
+
+// storage is the type that Options.Quantise names; ok is false for none.
+func (o *Options) storage() (t gguf.Type, ok bool, err error) {
+	switch strings.ToLower(o.Quantise) {
+	case "":
+		return 0, false, nil
+	case "f32":
+		return gguf.F32, true, nil
+	case "f16":
+		return gguf.F16, true, nil
+	case "bf16":
+		return gguf.BF16, true, nil
+	case "q8_0":
+		return gguf.Q8_0, true, nil
+	case "q4_0":
+		return gguf.Q4_0, true, nil
+	}
+	return 0, false, fmt.Errorf("convert: the type %s is not known: want %s, or none for the model's own", quote(o.Quantise), strings.Join(Types(), ", "))
+}
+
+// Open gives the model in the sources as one GGUF file. By their base names, the
+// sources are one GGUF file, which is returned as it is unless another type is asked for; all
+// parts of a split one, in any order; or the files of a safetensors checkpoint, of which
+// config.json, tokenizer.json and the weights with their index are needed, tokenizer_config.json,
+// generation_config.json and chat_template.jinja are read where they are there, and
+// others are ignored. The sources must stay open as long as the result is read.
+func Open(sources []gguf.Source, o Options) (gguf.Source, error) {
+	to, retype, err := o.storage()
+	if err != nil {
+		return nil, err
+	}
+	var ggufs, weights []gguf.Source
+	for _, src := range sources {
+		switch name := baseName(src.Name()); {
+		case strings.HasSuffix(name, ".gguf"):
+			ggufs = append(ggufs, src)
+		case strings.HasSuffix(name, ".safetensors") || name == indexName:
+			weights = append(weights, src)
+		}
+	}
+	if len(ggufs) == 0 && len(weights) == 0 && len(sources) == 1 && !strings.HasSuffix(baseName(sources[0].Name()), ".json") {
+		ggufs = sources // whatever it is called: opening it says what is wrong with it
+	}
+	var m *model
+	switch {
+	case len(sources) == 0:
+		return nil, errors.New("convert: no files: name a .gguf file or the files of a safetensors checkpoint")
+	case len(ggufs) > 0 && len(weights) > 0:
+		return nil, fmt.Errorf("convert: both %s and %s are given: choose one model", ggufs[0].Name(), weights[0].Name())
+	case len(weights) > 0:
+		m, err = fromCheckpoint(sources, &o)
+	case len(ggufs) == 0:
+		return nil, fmt.Errorf("convert: %s: there are no weights beside it: want a .gguf file, model.safetensors, or %s with the files it names", sources[0].Name(), indexName)
+	case len(ggufs) > 1 || isPart(ggufs[0]):
+		m, err = joinParts(ggufs)
+	case !retype:
+		return ggufs[0], nil
+	default:
+		var f *gguf.File
+		if f, err = gguf.Open(ggufs[0]); err == nil {
+			m, err = fromGGUF(f), CheckWhole(f)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if retype {
+		if err := m.retype(to, &o); err != nil {
+			return nil, err
+		}
+	}
+	return m.source()
+}
+
+// model is a GGUF file to be: what its header says and where its tensors come from.
+type model struct {
+	name    string // for messages
+	kv      []gguf.KV
+	tensors []tensor
+}
+
+type tensor struct {
+	name string
+	dims []uint64 // GGUF's order: the length of a row first
+	typ  gguf.Type
+	data ranged
+}
+
+// ranged gives the stored bytes of one tensor by ranges inside of it. It may be used
+// from several goroutines at once.
+type ranged interface {
+	readAt(p []byte, off int64) error
+}
+
+func (m *model) set(key string, value any) {
+	for i := range m.kv {
+		if m.kv[i].Key == key {
+			m.kv[i].Value = value
+			return
+		}
+	}
+	m.kv = append(m.kv, gguf.KV{Key: key, Value: value})
+}
+
+func (m *model) has(key string) bool {
+	for i := range m.kv {
+		if m.kv[i].Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// fromGGUF takes a GGUF file's tensors as they are.
+func fromGGUF(f *gguf.File) *model {
+	m := &model{name: f.Name(), kv: f.Metadata()}
+	m.add(f)
+	return m
+}
+
+func (m *model) add(f *gguf.File) {
+	for i := range f.Tensors {
+		t := &f.Tensors[i]
+		m.tensors = append(m.tensors, tensor{t.Name, t.Dims, t.Type, stored{f, t}})
+	}
+}
+
+// stored is a tensor as a GGUF file has it.
+type stored struct {
+	file *gguf.File
+	info *gguf.TensorInfo
+}
+
+func (s stored) readAt(p []byte, off int64) error { return s.file.ReadTensor(s.info, p, off) }
+
+// fileTypes are the values of general.file_type, ggml's numbering.
+var fileTypes = map[gguf.Type]uint32{gguf.F32: 0, gguf.F16: 1, gguf.Q4_0: 2, gguf.Q8_0: 7, gguf.BF16: 32}
+
+// retype stores the matrices as the type asked for.
+func (m *model) retype(to gguf.Type, o *Options) error {
+	tied := true // the embedding is the output matrix
+	for i := range m.tensors {
+		tied = tied && m.tensors[i].name != "output.weight"
+	}
+	var odd, again []string
+	for i := range m.tensors {
+		t := &m.tensors[i]
+		want := to
+		switch {
+		case len(t.dims) < 2:
+			want = gguf.F32
+		case to == gguf.Q4_0 && (t.name == "output.weight" || tied && t.name == "token_embd.weight"):
+			want = gguf.Q8_0 // the logits' own precision is worth its bytes
+		}
+		if want.BlockSize() > 1 && t.dims[0]%want.BlockSize() != 0 {
+			want = gguf.F16
+			odd = append(odd, t.name)
+		}
+		if want == t.typ {
+			continue
+		}
+		if !quant.Supported(t.typ) {
+			return fmt.Errorf("convert: %s: tensor %s is %s, which cannot be decoded: take a file in another type, or leave this one as it is", m.name, quote(t.name), t.typ)
+		}
+		if t.typ.BlockSize() > 1 && len(t.dims) > 1 {
+			again = append(again, t.name)
+		}
+		t.data = &recoded{from: t.data, stored: t.typ, to: want}
+		t.typ = want
+	}
+	if len(odd) > 0 {
+		o.note("%s: rows are no multiple of 32, stored as f16: %s", m.name, list(odd))
+	}
+	if len(again) > 0 && to.BlockSize() > 1 {
+		o.note("%s: %s quantised before: quantising the original loses less", m.name, are(len(again), len(m.tensors)))
+	}
+	m.set("general.file_type", fileTypes[to])
+	m.set("general.quantization_version", uint32(2))
+	return nil
+}
+
+func are(n, of int) string {
+	if n == 1 {
+		return fmt.Sprintf("1 of %d tensors was", of)
+	}
+	return fmt.Sprintf("%d of %d tensors were", n, of)
+}
+
+// list names a few and counts the others.
+func list(names []string) string {
+	const most = 4
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// baseName is the last element of a path or of a URL.
+func baseName(name string) string {
+	if strings.Contains(name, "://") {
+		name, _, _ = strings.Cut(name, "#")
+		name, _, _ = strings.Cut(name, "?")
+	}
+	return path.Base(strings.ReplaceAll(name, `\`, "/"))
+}
+
+// folder is a path or URL without its last element, empty where it has one only.
+func folder(name string) string {
+	base := baseName(name)
+	if i := strings.LastIndex(name, base); i > 0 {
+		return name[:i-1]
+	}
+	return ""
+}
+
+// quote shows a name from a file on one line and within reason.
+func quote(s string) string {
+	const most = 80
+	if len(s) > most {
+		return strconv.Quote(s[:most]) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// readFull fills p from src at off, or says why not.
+func readFull(src gguf.Source, p []byte, off int64) error {
+	for len(p) > 0 {
+		n, err := src.ReadAt(p, off)
+		if n < 0 || n > len(p) {
+			return fmt.Errorf("reading %d bytes at %d gave %d", len(p), off, n)
+		}
+		p, off = p[n:], off+int64(n)
+		switch {
+		case len(p) == 0:
+			return nil
+		case errors.Is(err, io.EOF):
+			return fmt.Errorf("the data ends at byte %d: it is truncated, download it again", off)
+		case err != nil:
+			return fmt.Errorf("reading %d bytes at %d: %w", len(p), off, err)
+		case n == 0:
+			return fmt.Errorf("reading %d bytes at %d gave none", len(p), off)
+		}
+	}
+	return nil
+}

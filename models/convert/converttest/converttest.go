@@ -1,0 +1,291 @@
+// Package converttest takes GGUF files apart for tests: into the checkpoint that Hugging Face's
+// libraries would have saved of the model, and into the parts of a split file. Package
+// convert puts both together again.
+package converttest
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/x448/float16"
+
+	"foretoken/models/gguf"
+	"foretoken/models/quant"
+	"foretoken/models/safetensors"
+)
+
+// Files are contents by file name.
+type Files map[string][]byte
+
+// Sources gives the files as if they lay in the folder, in order of their names.
+func (f Files) Sources(folder string) []gguf.Source {
+	var all []gguf.Source
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		all = append(all, gguf.FromBytes(path.Join(folder, name), f[name]))
+	}
+	return all
+}
+
+// Write writes the files to a folder.
+func (f Files) Write(folder string) error {
+	for name, b := range f {
+		if err := os.WriteFile(filepath.Join(folder, name), b, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Config is a file's config.json, to be changed and put back.
+func (f Files) Config() map[string]any {
+	var c map[string]any
+	if err := json.Unmarshal(f["config.json"], &c); err != nil {
+		panic(err) // a test's own mistake
+	}
+	return c
+}
+
+// SetConfig changes fields of config.json; those set to Absent are taken out.
+func (f Files) SetConfig(fields map[string]any) {
+	c := f.Config()
+	for key, value := range fields {
+		if c[key] = value; value == Absent {
+			delete(c, key)
+		}
+	}
+	f["config.json"] = marshal(c)
+}
+
+// Absent is the value of a field that is not there.
+const Absent = "\x00absent"
+
+func marshal(v any) []byte {
+	b, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// Checkpoint gives the files of the model in f: model.safetensors with matrices of the
+// type, config.json, tokenizer.json and tokenizer_config.json.
+func Checkpoint(f *gguf.File, dtype safetensors.Dtype) (Files, error) {
+	arch, err := f.String("general.architecture")
+	if err != nil {
+		return nil, err
+	}
+	tensors, err := Tensors(f, dtype)
+	if err != nil {
+		return nil, err
+	}
+	tokens, config, err := Tokenizer(f)
+	if err != nil {
+		return nil, err
+	}
+	files := Files{"config.json": marshal(configOf(f, arch)), "tokenizer.json": tokens, "tokenizer_config.json": config}
+	return files, files.SetWeights(tensors, 1)
+}
+
+// SetWeights writes the tensors to one file, or to several with an index.
+func (f Files) SetWeights(tensors []safetensors.Tensor, shards int) error {
+	for name := range f {
+		if strings.HasSuffix(name, ".safetensors") || strings.HasSuffix(name, ".index.json") {
+			delete(f, name)
+		}
+	}
+	where := map[string]string{}
+	for n := range shards {
+		name := "model.safetensors"
+		if shards > 1 {
+			name = fmt.Sprintf("model-%05d-of-%05d.safetensors", n+1, shards)
+		}
+		part := tensors[n*len(tensors)/shards : (n+1)*len(tensors)/shards]
+		for _, t := range part {
+			where[t.Name] = name
+		}
+		var b bytes.Buffer
+		if err := safetensors.Write(&b, map[string]string{"format": "pt"}, part...); err != nil {
+			return err
+		}
+		f[name] = b.Bytes()
+	}
+	if shards > 1 {
+		f["model.safetensors.index.json"] = marshal(map[string]any{"metadata": map[string]any{"total_size": 1}, "weight_map": where})
+	}
+	return nil
+}
+
+func configOf(f *gguf.File, arch string) map[string]any {
+	n := func(key string) uint32 { v, _ := f.Uint32(arch + "." + key); return v }
+	x := func(key string) float32 { v, _ := f.Float32(arch + "." + key); return v }
+	embed, _ := f.Tensor("token_embd.weight")
+	c := map[string]any{
+		"architectures":           []string{map[string]string{"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}[arch]},
+		"model_type":              arch,
+		"hidden_size":             n("embedding_length"),
+		"num_hidden_layers":       n("block_count"),
+		"intermediate_size":       n("feed_forward_length"),
+		"num_attention_heads":     n("attention.head_count"),
+		"num_key_value_heads":     n("attention.head_count_kv"),
+		"max_position_embeddings": n("context_length"),
+		"rms_norm_eps":            x("attention.layer_norm_rms_epsilon"),
+		"rope_theta":              x("rope.freq_base"),
+		"vocab_size":              embed.Dims[1],
+		"hidden_act":              "silu",
+		"tie_word_embeddings":     !f.HasTensor("output.weight"),
+		"rope_scaling":            nil,
+		"attention_dropout":       0.0,
+		"initializer_range":       0.02,
+		"torch_dtype":             "float32",
+		"use_cache":               true,
+	}
+	if f.Has(arch + ".attention.key_length") {
+		c["head_dim"] = n("attention.key_length")
+	}
+	return c
+}
+
+// Tensors gives the model's tensors under the names, in the types and with the order of
+// rows of a checkpoint. Vectors stay as wide as they are.
+func Tensors(f *gguf.File, dtype safetensors.Dtype) ([]safetensors.Tensor, error) {
+	arch, _ := f.String("general.architecture")
+	heads, err := f.Uint32(arch + ".attention.head_count")
+	if err != nil {
+		return nil, err
+	}
+	kv, err := f.Uint32(arch + ".attention.head_count_kv")
+	if err != nil {
+		return nil, err
+	}
+	var all []safetensors.Tensor
+	for i := range f.Tensors {
+		t := &f.Tensors[i]
+		raw, x := make([]byte, t.Size), make([]float32, t.Elements())
+		if err := f.ReadTensor(t, raw, 0); err != nil {
+			return nil, err
+		}
+		if err := quant.Dequantize(t.Type, raw, x); err != nil {
+			return nil, err
+		}
+		if arch == "llama" && strings.HasSuffix(t.Name, "attn_q.weight") {
+			x = halfSplit(x, int(t.Dims[0]), int(heads))
+		}
+		if arch == "llama" && strings.HasSuffix(t.Name, "attn_k.weight") {
+			x = halfSplit(x, int(t.Dims[0]), int(kv))
+		}
+		out := safetensors.Tensor{Name: hubName(t.Name), Dtype: dtype, Shape: slices.Clone(t.Dims)}
+		slices.Reverse(out.Shape)
+		if len(t.Dims) == 1 {
+			out.Dtype = safetensors.F32
+		}
+		out.Data = Encode(out.Dtype, x)
+		all = append(all, out)
+	}
+	slices.SortFunc(all, func(a, b safetensors.Tensor) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// halfSplit undoes the interleaving of rows: row 2j+i of a head goes to place i·half+j.
+func halfSplit(x []float32, cols, heads int) []float32 {
+	out := make([]float32, len(x))
+	rows := len(x) / cols / heads // of a head
+	for h := range heads {
+		for r := range rows {
+			to := h*rows + r%2*rows/2 + r/2
+			copy(out[to*cols:][:cols], x[(h*rows+r)*cols:][:cols])
+		}
+	}
+	return out
+}
+
+// Encode stores numbers as a type of F32, F16 and BF16.
+func Encode(dtype safetensors.Dtype, x []float32) []byte {
+	var b []byte
+	for _, v := range x {
+		switch dtype {
+		case safetensors.F32:
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+		case safetensors.F16:
+			b = binary.LittleEndian.AppendUint16(b, float16.Fromfloat32(v).Bits())
+		case safetensors.BF16:
+			b = binary.LittleEndian.AppendUint16(b, uint16(math.Float32bits(v)>>16))
+		}
+	}
+	return b
+}
+
+func hubName(name string) string {
+	block, rest, ok := strings.Cut(strings.TrimPrefix(name, "blk."), ".")
+	if !ok || !strings.HasPrefix(name, "blk.") {
+		return map[string]string{"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight"}[name]
+	}
+	for short, long := range map[string]string{"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
+		"attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj", "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm",
+		"ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"} {
+		if what, kind, _ := strings.Cut(rest, "."); what == short {
+			return fmt.Sprintf("model.layers.%s.%s.%s", block, long, kind)
+		}
+	}
+	return name
+}
+
+// Parts splits a file into n, as llama.cpp does: metadata in the first part only. With bare, the
+// first part has no tensors.
+func Parts(f *gguf.File, stem string, n int, bare bool) (Files, error) {
+	files := Files{}
+	total := len(f.Tensors)
+	for i := range n {
+		var kv []gguf.KV
+		from, to := i*total/n, (i+1)*total/n
+		if bare {
+			from, to = max(0, i-1)*total/max(1, n-1), i*total/max(1, n-1)
+		}
+		if i == 0 {
+			kv = f.Metadata()
+		}
+		kv = append(kv, gguf.KV{Key: "split.no", Value: uint16(i)}, gguf.KV{Key: "split.count", Value: uint16(n)}, gguf.KV{Key: "split.tensors.count", Value: int32(total)})
+		b, err := gguf.Bytes(kv, Stored(f, from, to))
+		if err != nil {
+			return nil, err
+		}
+		files[fmt.Sprintf("%s-%05d-of-%05d.gguf", stem, i+1, n)] = b
+	}
+	return files, nil
+}
+
+// Stored gives tensors from to to of a file, to be written again.
+func Stored(f *gguf.File, from, to int) []gguf.WriteTensor {
+	var all []gguf.WriteTensor
+	for i := range f.Tensors[from:to] {
+		t := &f.Tensors[from+i]
+		all = append(all, gguf.WriteTensor{Name: t.Name, Dims: t.Dims, Type: t.Type, Data: io.NewSectionReader(reader{f, t}, 0, t.Size)})
+	}
+	return all
+}
+
+type reader struct {
+	file *gguf.File
+	info *gguf.TensorInfo
+}
+
+func (r reader) ReadAt(p []byte, off int64) (int, error) {
+	n := min(int64(len(p)), r.info.Size-off)
+	if err := r.file.ReadTensor(r.info, p[:n], off); err != nil {
+		return 0, err
+	}
+	if n < int64(len(p)) {
+		return int(n), io.EOF
+	}
+	return int(n), nil
+}

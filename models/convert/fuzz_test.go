@@ -1,0 +1,104 @@
+package convert
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strings"
+	"testing"
+
+	"foretoken/models/fuzztest"
+	"foretoken/models/gguf"
+	"foretoken/models/safetensors"
+)
+
+// FuzzConfig: a config.json is refused in one line, or gives a configuration whose tensors
+// can be listed.
+func FuzzConfig(f *testing.F) {
+	for family := range base {
+		f.Add([]byte(base[family]))
+	}
+	for _, fields := range []map[string]string{
+		{"rope_scaling": `{"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 8192}`, "head_dim": "64"},
+		{"rope_scaling": `{"type": "yarn", "factor": 4, "original_max_position_embeddings": 32768, "beta_fast": 32}`, "use_sliding_window": "true", "max_window_layers": "3"},
+		{"rope_parameters": `{"rope_type": "linear", "factor": 1e30, "rope_theta": 3}`, "layer_types": layers("full_attention"), "eos_token_id": "[1, 2]"},
+	} {
+		f.Add(changed(f, "qwen2", fields))
+		f.Add(changed(f, "llama", fields))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var s *shape
+		var err error
+		fuzztest.Bound(t, len(raw), func() { s, err = readConfig("config.json", raw) })
+		if err != nil {
+			fuzztest.Refusal(t, err, "convert: ")
+			refused(t, "fuzz", err, "config.json")
+			return
+		}
+		if s.dim < 1 || s.layers < 1 || s.heads < 1 || s.kv < 1 || s.heads%s.kv != 0 || s.headDim < 2 || s.headDim%2 != 0 || s.vocab < 1 || s.context < 1 || !(s.eps > 0 &&
+			s.eps < 1) || s.rope.base <= 0 {
+			t.Errorf("%+v", s)
+		}
+		if s.slides != nil && (len(s.slides) != s.layers || s.window < 1) {
+			t.Errorf("%d layers slide over %d", len(s.slides), s.window)
+		}
+		for i, d := range s.rope.divisors(s.headDim) {
+			if !(d >= 1) {
+				t.Errorf("divisor %d is %g", i, d)
+			}
+		}
+		if _, err := gguf.Bytes(s.metadata(), nil); err != nil {
+			t.Error(err)
+		}
+		if all := s.weights(); len(all) < 3 {
+			t.Errorf("%d tensors", len(all))
+		}
+	})
+}
+
+// FuzzSafetensors: a file's header is refused in one line, or gives tensors that lie in the file and
+// can be read; with the index of a sharded checkpoint in front of it, too.
+func FuzzSafetensors(f *testing.F) {
+	add := func(header string, data int, index string) {
+		raw := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+		f.Add(append(append(raw, header...), make([]byte, data)...), []byte(index))
+	}
+	index := `{"weight_map": {"a": "w.safetensors", "b": "w.safetensors"}}`
+	add(`{"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"b":{"dtype":"BF16","shape":[2],"data_offsets":[24,28]}}`, 28, index)
+	add(`{"__metadata__":{"format":"pt"},"a":{"dtype":"F16","shape":[],"data_offsets":[0,2]}}   `, 2, `{"weight_map": {"a": "../w.safetensors"}}`)
+	add(`{"a":{"dtype":"F32","shape":[18446744073709551615,3],"data_offsets":[0,24]}}`, 24, `{"weight_map": {"a": 1}}`)
+	add(`{"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}`, 0, `{"weight_map": {}}`)
+	add(`{"a":{"dtype":"I64","shape":[1],"data_offsets":[4,12]}}`, 12, `[]`)
+	add(`{"a":null}`, 0, "")
+	var b bytes.Buffer
+	if err := safetensors.Write(&b, nil, safetensors.Tensor{Name: "a", Dtype: "U8", Shape: []uint64{3}, Data: make([]byte, 3)}); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes(), []byte(index))
+	f.Fuzz(func(t *testing.T, raw, index []byte) {
+		src := gguf.FromBytes("w.safetensors", raw)
+		check := func(file *safetensors.File, err error) {
+			if err != nil {
+				if text := err.Error(); !strings.HasPrefix(text, "safetensors: ") || strings.Contains(text, "\n") {
+					t.Errorf("%q is not one line that begins with its package", text)
+				}
+				return
+			}
+			for i := range file.Tensors {
+				info := &file.Tensors[i]
+				if info.Offset < 8 || info.Size < 0 || info.Offset+info.Size > int64(len(raw)) {
+					t.Fatalf("%s lies at %d, %d bytes, in a file of %d", info.Name, info.Offset, info.Size, len(raw))
+				}
+				if err := file.Read(info, make([]byte, info.Size), 0); err != nil {
+					t.Error(err)
+				}
+				if _, err := file.Tensor(info.Name, info.Shape...); err != nil && len(info.Shape) > 0 {
+					t.Error(err)
+				}
+			}
+		}
+		fuzztest.Bound(t, 4*(len(raw)+len(index)), func() { // reading is a part of it
+			check(safetensors.Open(src))
+			check(safetensors.OpenSharded(gguf.FromBytes(indexName, index), func(string) (gguf.Source, error) { return src, nil }))
+		})
+	})
+}

@@ -1,0 +1,95 @@
+package convert
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"foretoken/models/convert/converttest"
+	"foretoken/models/llama"
+	"foretoken/models/safetensors"
+	"foretoken/spec"
+	"foretoken/webgpu/cpu"
+)
+
+// TestConvertedModelsGiveTheReferencesTokens decodes greedily with models made of checkpoints, on the
+// cpu device, wherever the reference's two best tokens are further apart than rounding is.
+func TestConvertedModelsGiveTheReferencesTokens(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: the cpu device is tested in full runs")
+	}
+	const near = 0.02 // nats
+	for _, c := range []struct {
+		model, quantise string
+		dtype           safetensors.Dtype
+		prompts         int
+	}{
+		{"s260k-q8_0", "q8_0", safetensors.F32, 10}, {"s260k-q4_0", "q4_0", safetensors.F32, 3}, {"s260k-f32", "", safetensors.F32, 3},
+		{"rnd-qwen2-d256-q8_0", "q8_0", safetensors.F32, 2}, {"rnd-qwen3-d256-f32", "", safetensors.F32, 2},
+	} {
+		t.Run(c.model, func(t *testing.T) {
+			raw, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "testmodels", "oracle", c.model+".json"))
+			if err != nil {
+				t.Skipf("test data is missing: %v", err)
+			}
+			var ref struct {
+				Results []struct {
+					Prompt string
+					IDs    []int32
+					Cont   []int32
+					Top    [][][2]float64 // per step: (id, log-probability), best first
+				}
+			}
+			if err := json.Unmarshal(raw, &ref); err != nil {
+				t.Fatal(err)
+			}
+			original := testModel(t, c.model)
+			files := checkpointOf(t, original, c.dtype)
+			tensors, err := converttest.Tensors(original, c.dtype)
+			if err == nil {
+				err = files.SetWeights(tensors, 2)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			dev := cpu.Open()
+			defer dev.Destroy()
+			m, err := llama.LoadTarget(t.Context(), dev, parse(t, open(t, files.Sources("m"), Options{Quantise: c.quantise})), llama.Options{MaxRows: 4})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			steps := 0
+			for _, r := range ref.Results {
+				if len(r.IDs) == 0 || c.prompts == 0 {
+					continue
+				}
+				c.prompts--
+				m.Reset()
+				if err := m.Prefill(t.Context(), r.IDs[:len(r.IDs)-1], nil); err != nil {
+					t.Fatal(err)
+				}
+				last := r.IDs[len(r.IDs)-1]
+				for step, want := range r.Cont {
+					out, err := m.Verify(t.Context(), &spec.Tree{Tokens: []int32{last}, Parents: []int32{-1}, Depths: []int32{0}, Scores: []float32{0}}, spec.Sampling{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if top := r.Top[step]; out[0].Token != want && top[0][1]-top[1][1] > near {
+						t.Fatalf("%q step %d: token %d, the reference says %d by %g nats", r.Prompt, step, out[0].Token, want, top[0][1]-top[1][1])
+					}
+					if err := m.Commit([]int32{0}); err != nil {
+						t.Fatal(err)
+					}
+					last = want
+					steps++
+				}
+			}
+			if steps == 0 {
+				t.Error("the reference has no steps")
+			}
+			t.Logf("%d steps", steps)
+		})
+	}
+}

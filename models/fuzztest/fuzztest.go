@@ -1,0 +1,53 @@
+// Package fuzztest holds fuzz targets to what the programs promise of any input: memory bounded by its size,
+// an end in bounded time, and refusals of one line. Time is the processor's, not the clock's: targets run beside
+// each other, and one that had to wait has not hung. (Go itself ends an input after ten seconds by the clock.)
+package fuzztest
+
+import (
+	"runtime/metrics"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	// Overhead is how many bytes reading an input may allocate in all, beside the input's own size.
+	Overhead = 64 << 20
+	// Limit is how much of the processor an input may take. Targets are compiled with counters, several times
+	// slower than programs are.
+	Limit = 3 * time.Second
+)
+
+// Allocated is how many bytes the program has allocated on Go's heap since it began.
+func Allocated() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}
+
+// Bound does the work on an input of so many bytes and fails if it allocates more than that and Overhead, or
+// takes longer than Limit.
+func Bound(t testing.TB, size int, work func()) {
+	t.Helper()
+	bound(t, size, Limit, work)
+}
+
+func bound(t testing.TB, size int, limit time.Duration, work func()) {
+	t.Helper()
+	memory, begun := Allocated(), used()
+	work()
+	if took := used() - begun; took > limit {
+		t.Fatalf("an input of %d bytes took %v of the processor, want at most %v", size, took, limit)
+	}
+	if made := Allocated() - memory; made > uint64(size)+Overhead {
+		t.Fatalf("an input of %d bytes had %d bytes allocated, want at most %d more than its size", size, made, Overhead)
+	}
+}
+
+// Refusal fails for an error that is not one line of at most 2,000 bytes that begins with its package.
+func Refusal(t testing.TB, err error, prefix string) {
+	t.Helper()
+	if text := err.Error(); !strings.HasPrefix(text, prefix) || strings.ContainsAny(text, "\n\r") || len(text) > 2000 {
+		t.Fatalf("%.3000q is not one line that begins with %q", text, prefix)
+	}
+}

@@ -1,0 +1,173 @@
+package grammar
+
+import (
+	"unicode/utf8"
+)
+
+// These build sequences out of smaller ones; rules without a name are made where an
+// alternative or a repetition needs one.
+
+// text is a run of bytes as they are.
+func text(s string) sequence {
+	out := make(sequence, len(s))
+	for i := range len(s) {
+		set := &byteSet{}
+		set.add(s[i], s[i])
+		out[i].set = set
+	}
+	return out
+}
+
+func join(parts ...sequence) sequence {
+	var out sequence
+	for _, p := range parts {
+		out = append(out, p...)
+	}
+	return out
+}
+
+func (b *builder) call(rule int) sequence { return sequence{{rule: rule}} }
+
+// named is a call of a rule by its name.
+func (b *builder) named(name string) sequence { return b.call(b.rule(name)) }
+
+// either is one of several sequences.
+func (b *builder) either(alternatives ...sequence) sequence {
+	if len(alternatives) == 1 {
+		return alternatives[0]
+	}
+	r := b.anonymous("(…)")
+	b.define(r, alternatives...)
+	return b.call(r)
+}
+
+func (b *builder) optional(s sequence) sequence { return b.either(s, sequence{}) }
+
+// repeat is a sequence from least to most times; most < 0 means any number.
+func (b *builder) repeat(s sequence, least, most int) sequence {
+	if len(s) > 1 && (least > 1 || most > 1) { // copies of a call are shorter
+		r := b.anonymous("(…)")
+		b.define(r, s)
+		s = b.call(r)
+	}
+	if n := max(least, most); n > maxOps {
+		b.fail("a repetition of %d; at most %d", n, maxOps)
+		return nil
+	}
+	var out sequence
+	for range least {
+		out = append(out, s...)
+	}
+	if most < 0 {
+		r := b.anonymous("(…)*")
+		b.define(r, join(s, b.call(r)), sequence{})
+		return append(out, term{rule: r})
+	}
+	var rest sequence
+	for range most - least {
+		if b.err != nil {
+			return nil
+		}
+		rest = b.optional(join(s, rest))
+	}
+	return join(out, rest)
+}
+
+// runeRange is the runes lo to hi.
+type runeRange struct{ lo, hi rune }
+
+// class is one rune of the ranges, as UTF-8. Surrogates, which UTF-8 cannot hold, are left out.
+func (b *builder) class(ranges ...runeRange) sequence {
+	one := byteSet{}
+	var alternatives []sequence
+	for _, r := range ranges {
+		for _, valid := range []runeRange{{0, 0xd7ff}, {0xe000, utf8.MaxRune}} {
+			if lo, hi := max(r.lo, valid.lo), min(r.hi, valid.hi); lo <= hi {
+				splitUTF8(lo, hi, func(bytes []byteSet) {
+					if len(bytes) == 1 {
+						for i := range one {
+							one[i] |= bytes[0][i]
+						}
+						return
+					}
+					s := make(sequence, len(bytes))
+					for i := range bytes {
+						s[i].set = &bytes[i]
+					}
+					alternatives = append(alternatives, s)
+				})
+			}
+		}
+	}
+	if one.count() > 0 {
+		alternatives = append([]sequence{{{set: &one}}}, alternatives...)
+	}
+	if len(alternatives) == 0 {
+		b.fail("a class of characters is empty")
+		return nil
+	}
+	return b.either(alternatives...)
+}
+
+// splitUTF8 gives runs of byte sets whose product is the UTF-8 of lo to hi.
+func splitUTF8(lo, hi rune, give func([]byteSet)) {
+	for _, most := range []rune{0x7f, 0x7ff, 0xffff} { // one length at a time
+		if lo <= most && most < hi {
+			splitUTF8(lo, most, give)
+			splitUTF8(most+1, hi, give)
+			return
+		}
+	}
+	if hi <= 0x7f {
+		var s byteSet
+		s.add(byte(lo), byte(hi))
+		give([]byteSet{s})
+		return
+	}
+	for shift := 6; shift <= 18; shift += 6 { // all trailing bytes free, or the same lead
+		mask := rune(1)<<shift - 1
+		if lo&^mask == hi&^mask {
+			break
+		}
+		if lo&mask != 0 {
+			splitUTF8(lo, lo|mask, give)
+			splitUTF8(lo|mask+1, hi, give)
+			return
+		}
+		if hi&mask != mask {
+			splitUTF8(lo, hi&^mask-1, give)
+			splitUTF8(hi&^mask, hi, give)
+			return
+		}
+	}
+	var first, last [utf8.UTFMax]byte
+	n := utf8.EncodeRune(first[:], lo)
+	utf8.EncodeRune(last[:], hi)
+	sets := make([]byteSet, n)
+	for i := range n {
+		sets[i].add(first[i], last[i])
+	}
+	give(sets)
+}
+
+// except is the ranges of runes outside of some.
+func except(ranges ...runeRange) []runeRange {
+	free := []runeRange{{0, utf8.MaxRune}}
+	for _, r := range ranges {
+		var left []runeRange
+		for _, f := range free {
+			if r.hi < f.lo || r.lo > f.hi {
+				left = append(left, f)
+				continue
+			}
+			if f.lo < r.lo {
+				left = append(left, runeRange{f.lo, r.lo - 1})
+			}
+			if f.hi > r.hi {
+				left = append(left, runeRange{r.hi + 1, f.hi})
+			}
+		}
+		free = left
+	}
+	return free
+}

@@ -1,0 +1,249 @@
+package grammar
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"foretoken/models/fuzztest"
+)
+
+// bytesVocab has a token for each byte, and one that ends a text.
+func bytesVocab() *Vocab {
+	return NewVocab(257, func(id int32) []byte { return []byte{byte(id)} }, func(id int32) bool { return id == 256 })
+}
+
+// allows reports whether a grammar allows a text, read byte by byte.
+func allows(g *Grammar, text string) bool {
+	m := NewMatcher(g, bytesVocab())
+	s := m.Start()
+	for i := range len(text) {
+		var ok bool
+		if s, ok = m.Accept(s, int32(text[i])); !ok {
+			return false
+		}
+	}
+	return s.CanEnd()
+}
+
+func parse(t *testing.T, source string) *Grammar {
+	t.Helper()
+	g, err := ParseGBNF(source)
+	if err != nil {
+		t.Fatalf("%s: %v", source, err)
+	}
+	return g
+}
+
+func TestGBNF(t *testing.T) {
+	for _, c := range []struct{ source, yes, no string }{
+		{`root ::= "a" | "bc"`, "a bc", "b abc ac"},
+		{"root ::= one |\n  two # or\n\none ::= \"1\"\ntwo ::= \"2\"", "1 2", "3 12"},
+		{"root ::= \"1\"\n  | \"2\"\nother ::= \"3\"", "1 2", "3"},
+		{`root ::= ("x" | "y"){2,3} "z"?`, "xx xyx yyz xyxz", "x xyxy z"},
+		{`root ::= [a-c0]+`, "a 0cab", "d aBc"},
+		{`root ::= [^a-y]+`, "z é漢A", "a zb"},
+		{`root ::= "é" . "!"`, "éx! é漢! é🙂!", "é! éxx!"},
+		{`root ::= "\x41\u00e9\n\"\\"`, "Aé\n\"\\", "A"},
+		{`root ::= "\xff"`, "\xff", "ÿ"},
+		{`root ::= [\x41-\x43\]\-]`, "A C ] -", "D \\"},
+		{`root ::= "a"{3}`, "aaa", "aa aaaa"},
+		{`root ::= "a"{2,}`, "aa aaaaaa", "a"},
+		{`root ::= (("a"?)*)*  "b"`, "b ab aaab", "a ba"},
+		{`root ::= "(" root? ")"`, "() (())", "( ()()"},
+		{`root ::= list
+list ::= item ("," item)*
+item ::= [a-z] | "[" list "]"`, "a a,b [a,[b]],c", ", a, [a"},
+		{`root ::= e
+e ::= t (("+" | "-") t)*
+t ::= [0-9]+ | "(" e ")"`, "1 1+2-33 (1+(2))", "+ 1+ (1"},
+	} {
+		g := parse(t, c.source)
+		for _, s := range strings.Split(c.yes, " ") {
+			if !allows(g, s) {
+				t.Errorf("%s does not allow %q", c.source, s)
+			}
+		}
+		for _, s := range strings.Split(c.no, " ") {
+			if allows(g, s) {
+				t.Errorf("%s allows %q", c.source, s)
+			}
+		}
+	}
+	if !allows(parse(t, `root ::= ""`), "") || allows(parse(t, `root ::= "a"`), "") {
+		t.Error("the empty text")
+	}
+}
+
+func TestGBNFMistakes(t *testing.T) {
+	for source, want := range map[string]string{
+		``:                             `no rule "root"`,
+		`a ::= "b"`:                    `no rule "root"`,
+		`root ::= missing`:             `"missing" is not defined`,
+		`root ::= root "a" | "b"`:      `"root" begins with itself`,
+		`root ::= "x"? root "a"`:       "begins with itself",
+		"root ::= a\na ::= root \"b\"": "begins with itself",
+		"root ::= \"a\nroot ::= \"b\"": "line 1: a literal is not closed",
+		"\nroot ::= [a":                "line 2: a class is not closed",
+		`root ::= ("a"`:                "a group is not closed",
+		`root ::= "a"{3,2}`:            "at least 3 and at most 2",
+		`root ::= "a"{9999999}`:        "more than",
+		`root ::= "a"{x}`:              "want a number",
+		`root ::= ((((("a"{99}){99}){99}){99}){99}){99}` + strings.Repeat(" \"b\"{9999}", 60): "more than",
+		`root ::= "a" root | other
+other ::= "b" root`: "allows no text",
+		`root ::= [z-a]`:                 "is empty",
+		`root ::= "\q"`:                  "escape",
+		`root ::= "\u12"`:                "4 hexadecimal digits",
+		`root ::= "\U00110000"`:          "no character",
+		"root ::= \"\xff\"":              "not UTF-8",
+		`root ::= "a" )`:                 `cannot read ")"`,
+		`root "a"`:                       "want ::=",
+		"root ::= \"a\"\nroot ::= \"b\"": "defined twice",
+		`root ::= ` + strings.Repeat("(", 500) + `"a"` + strings.Repeat(")", 500): "deeper than",
+	} {
+		if _, err := ParseGBNF(source); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "grammar: ") {
+			t.Errorf("%.60s: %v, want %q", source, err, want)
+		}
+	}
+}
+
+// TestUTF8Classes compares ranges of runes with what their bytes are.
+func TestUTF8Classes(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	edges := []rune{0, 1, 0x7e, 0x7f, 0x80, 0x7ff, 0x800, 0xfff, 0x1000, 0xd7ff, 0xd800, 0xdfff, 0xe000, 0xffff, 0x10000, 0x3ffff, 0x40000, 0x10ffff}
+	for range 300 {
+		lo, hi := edges[rng.IntN(len(edges))], edges[rng.IntN(len(edges))]
+		if rng.IntN(2) == 0 {
+			lo = rune(rng.IntN(utf8.MaxRune))
+		}
+		if rng.IntN(2) == 0 {
+			hi = rune(rng.IntN(utf8.MaxRune))
+		}
+		lo, hi = min(lo, hi), max(lo, hi)
+		b := newBuilder()
+		r := b.anonymous("root")
+		b.define(r, b.class(runeRange{lo, hi}))
+		g, err := b.grammar(r)
+		if err != nil {
+			if lo >= 0xd800 && hi <= 0xdfff {
+				continue // nothing but surrogates
+			}
+			t.Fatal(err)
+		}
+		tries := append([]rune{lo - 1, lo, lo + 1, hi - 1, hi, hi + 1}, edges...)
+		for range 50 {
+			tries = append(tries, rune(rng.IntN(utf8.MaxRune+1)))
+		}
+		for _, c := range tries {
+			if c < 0 || !utf8.ValidRune(c) {
+				continue
+			}
+			if got, want := allows(g, string(c)), c >= lo && c <= hi; got != want {
+				t.Fatalf("%U-%U allows %U: %v", lo, hi, c, got)
+			}
+		}
+		for _, broken := range []string{"\x80", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe0\x80\x80"} {
+			if allows(g, broken) {
+				t.Fatalf("%U-%U allows the bytes %x", lo, hi, broken)
+			}
+		}
+	}
+}
+
+// TestMask compares masks with trying each token, over random walks, with and without
+// room to keep states.
+func TestMask(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	pieces := []string{"", "<end>"}
+	for range 400 {
+		n := 1 + rng.IntN(5)
+		var p []byte
+		for range n {
+			p = append(p, `{}[]",:ab1 2-.\ntrue`[rng.IntN(20)])
+		}
+		pieces = append(pieces, string(p))
+	}
+	for b := range 256 {
+		pieces = append(pieces, string([]byte{byte(b)}))
+	}
+	v := NewVocab(len(pieces), func(id int32) []byte { return []byte(pieces[id]) }, func(id int32) bool { return id == 1 })
+	for name, g := range map[string]*Grammar{"json": JSON(false), "object": JSON(true), "lists": parse(t, `root ::= "[" (root ("," root)*)? "]" | [a-b]+ "\xe4" | "true" root`)} {
+		for _, room := range []int{keptBytes, 1} {
+			m := NewMatcher(g, v)
+			m.most = room
+			for range 6 {
+				s := m.Start()
+				for range 30 {
+					mask := m.Mask(s)
+					var can []int32
+					for id := range int32(len(pieces)) {
+						_, ok := m.Accept(s, id)
+						if got := mask[id/32]>>(id%32)&1 == 1; got != ok {
+							t.Fatalf("%s: token %q: mask %v, accepted %v", name, pieces[id], got, ok)
+						}
+						if ok && id != 1 {
+							can = append(can, id)
+						}
+					}
+					if len(can) == 0 {
+						if !s.MustEnd() || !s.CanEnd() {
+							t.Fatalf("%s: nothing may follow, and the text is not whole", name)
+						}
+						break
+					}
+					s, _ = m.Accept(s, can[rng.IntN(len(can))])
+				}
+			}
+		}
+	}
+}
+
+// TestMatcherMemory holds what a matcher keeps to its bound while a text nests ever deeper.
+func TestMatcherMemory(t *testing.T) {
+	m := NewMatcher(JSON(false), bytesVocab())
+	m.most = 1 << 20
+	s := m.Start()
+	for i := range 3000 {
+		m.Mask(s)
+		var ok bool
+		if s, ok = m.Accept(s, '['); !ok {
+			t.Fatal(i)
+		}
+		if m.bytes > 6<<20 {
+			t.Fatalf("%d bytes kept after %d brackets", m.bytes, i)
+		}
+	}
+	for range 3000 {
+		var ok bool
+		if s, ok = m.Accept(s, ']'); !ok {
+			t.Fatal("the brackets do not close")
+		}
+	}
+	if !s.CanEnd() || !s.MustEnd() {
+		t.Error("the text is whole and may go on")
+	}
+}
+
+func FuzzGBNF(f *testing.F) {
+	f.Add(`root ::= [a-z]+ ("," root)?`, "ab,c")
+	f.Add("\nroot ::= \"\\\n\"", "") // what a refusal quotes may not break its line
+	f.Add(strings.Repeat("n", 5000)+" = x", "")
+	f.Add("root ::= x{2,3} | \"\\u00e9\"\nx ::= . # any", "é")
+	f.Fuzz(func(t *testing.T, source, text string) {
+		var g *Grammar
+		var err error
+		fuzztest.Bound(t, len(source), func() { g, err = ParseGBNF(source) })
+		if err != nil {
+			fuzztest.Refusal(t, err, "grammar: ")
+			return
+		}
+		if len(g.ops) > 2*maxOps {
+			t.Fatalf("%d steps", len(g.ops))
+		}
+		if len(g.ops) < 1<<12 {
+			fuzztest.Bound(t, len(source), func() { allows(g, text[:min(len(text), 200)]) })
+		}
+	})
+}

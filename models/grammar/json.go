@@ -1,0 +1,159 @@
+package grammar
+
+import "unicode/utf8"
+
+// The rules of JSON that a schema's rules are made of. Numbers and blanks are bounded, as
+// in llama.cpp: a model that has nothing to say would go on with them for ever.
+const (
+	integerDigits  = 16
+	fractionDigits = 16
+	exponentDigits = 3
+	mostBlanks     = 20
+)
+
+// JSON is the grammar of one JSON value, an object if onlyObject.
+func JSON(onlyObject bool) *Grammar {
+	b := newBuilder()
+	root := b.value()
+	if onlyObject {
+		root = b.object()
+	}
+	r := b.anonymous("root")
+	b.define(r, root)
+	g, err := b.grammar(r)
+	if err != nil {
+		panic(err) // nothing in it depends on input
+	}
+	return g
+}
+
+// once defines a named rule when it is first used.
+func (b *builder) once(name string, make func() []sequence) sequence {
+	if _, ok := b.byName[name]; !ok {
+		r := b.rule(name)
+		b.define(r, make()...)
+	}
+	return b.named(name)
+}
+
+func (b *builder) oneOf(bytes string) sequence {
+	set := &byteSet{}
+	for i := range len(bytes) {
+		set.add(bytes[i], bytes[i])
+	}
+	return sequence{{set: set}}
+}
+
+func (b *builder) digit() sequence { return b.class(runeRange{'0', '9'}) }
+
+// blank is what may stand between the parts of a value.
+func (b *builder) blank() sequence {
+	return b.once("blank", func() []sequence {
+		return []sequence{{}, text(" "), join(b.repeat(text("\n"), 1, 2), b.repeat(b.oneOf(" \t"), 0, mostBlanks))}
+	})
+}
+
+// character is one character inside a string.
+func (b *builder) character() sequence {
+	return b.once("character", func() []sequence {
+		hex := b.class(runeRange{'0', '9'}, runeRange{'a', 'f'}, runeRange{'A', 'F'})
+		plain := b.class(except(runeRange{0, 0x1f}, runeRange{0x7f, 0x7f}, runeRange{'"', '"'}, runeRange{'\\', '\\'})...)
+		return []sequence{plain, join(text(`\`), b.either(b.oneOf(`"\/bfnrt`), join(text("u"), b.repeat(hex, 4, 4))))}
+	})
+}
+
+func (b *builder) quoted(s sequence) sequence { return join(text(`"`), s, text(`"`)) }
+
+func (b *builder) str() sequence {
+	return b.once("string", func() []sequence { return []sequence{b.quoted(b.repeat(b.character(), 0, -1))} })
+}
+
+func (b *builder) integer() sequence {
+	return b.once("integer", func() []sequence { return []sequence{join(b.optional(text("-")), b.whole())} })
+}
+
+// whole is a number without a sign and a fraction.
+func (b *builder) whole() sequence {
+	return b.once("whole", func() []sequence {
+		return []sequence{text("0"), join(b.class(runeRange{'1', '9'}), b.repeat(b.digit(), 0, integerDigits-1))}
+	})
+}
+
+func (b *builder) number() sequence {
+	return b.once("number", func() []sequence {
+		fraction := join(text("."), b.repeat(b.digit(), 1, fractionDigits))
+		exponent := join(b.oneOf("eE"), b.optional(b.oneOf("+-")), b.repeat(b.digit(), 1, exponentDigits))
+		return []sequence{join(b.integer(), b.optional(fraction), b.optional(exponent))}
+	})
+}
+
+func (b *builder) value() sequence {
+	return b.once("value", func() []sequence {
+		return []sequence{b.object(), b.array(), b.str(), b.number(), text("true"), text("false"), text("null")}
+	})
+}
+
+func (b *builder) object() sequence {
+	return b.once("object", func() []sequence {
+		return []sequence{b.listed("{", "}", b.member(b.str(), b.value()), 0, -1)}
+	})
+}
+
+func (b *builder) array() sequence {
+	return b.once("array", func() []sequence { return []sequence{b.listed("[", "]", b.value(), 0, -1)} })
+}
+
+func (b *builder) member(key, value sequence) sequence {
+	return join(key, b.blank(), text(":"), b.blank(), value)
+}
+
+// listed is what stands between two brackets and commas, from least to most times.
+func (b *builder) listed(open, end string, item sequence, least, most int) sequence {
+	if len(item) > 1 {
+		r := b.anonymous("item")
+		b.define(r, item)
+		item = b.call(r)
+	}
+	further := join(b.blank(), text(","), b.blank(), item)
+	var inside sequence
+	switch {
+	case most == 0:
+		return join(text(open), b.blank(), text(end))
+	case least == 0:
+		inside = b.optional(join(item, b.repeat(further, 0, oneLess(most)), b.blank()))
+	default:
+		inside = join(item, b.repeat(further, least-1, oneLess(most)), b.blank())
+	}
+	return join(text(open), b.blank(), inside, text(end))
+}
+
+// oneLess is a bound with one taken off; without a bound (-1) there is none after it.
+func oneLess(n int) int {
+	if n < 0 {
+		return n
+	}
+	return n - 1
+}
+
+// escaped is the text of a JSON string's inside, as short as it can be written.
+func escaped(s string) string {
+	const hex = "0123456789abcdef"
+	var out []byte
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			out = append(out, '\\', byte(r))
+		case r == '\n':
+			out = append(out, `\n`...)
+		case r == '\r':
+			out = append(out, `\r`...)
+		case r == '\t':
+			out = append(out, `\t`...)
+		case r < 0x20 || r == 0x7f:
+			out = append(out, '\\', 'u', '0', '0', hex[r>>4], hex[r&15])
+		default:
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return string(out)
+}

@@ -1,0 +1,407 @@
+package grammar
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// FromSchema is the grammar of the JSON values that a JSON Schema (2020-12) allows, each
+// written in one way: properties in the schema's order, numbers without needless
+// digits, strings free. Properties that the schema does not name are allowed where
+// additionalProperties says so; left out, it means false for objects that
+// name properties, as in llama.cpp. oneOf is read as anyOf. What cannot be held to is
+// refused with its name.
+func FromSchema(schema []byte) (g *Grammar, err error) {
+	defer func() { err = presentable(err) }()
+	v, err := readValue(schema)
+	if err != nil {
+		return nil, err
+	}
+	s := &schemaReader{b: newBuilder(), root: v, refs: map[string]int{}}
+	root := s.b.anonymous("schema")
+	s.b.define(root, s.convert(v, "#"))
+	if s.b.err != nil {
+		return nil, s.b.err
+	}
+	return s.b.grammar(root)
+}
+
+type schemaReader struct {
+	b     *builder
+	root  any
+	refs  map[string]int // rules of what $ref points at
+	depth int
+}
+
+func (s *schemaReader) fail(path, format string, args ...any) sequence {
+	s.b.fail("schema at %s: %s", path, fmt.Sprintf(format, args...))
+	return nil
+}
+
+// Keywords by what they say. All others are refused.
+var (
+	annotations = words("title description default examples $schema $id $comment $anchor deprecated readOnly writeOnly contentMediaType contentEncoding $defs definitions nullable")
+	byType      = map[string][]string{
+		"object":  words("properties required additionalProperties minProperties maxProperties"),
+		"array":   words("items prefixItems minItems maxItems"),
+		"string":  words("minLength maxLength pattern format"),
+		"number":  words("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"),
+		"integer": nil,
+		"boolean": nil,
+		"null":    nil,
+	}
+	typeNames = words("object array string number integer boolean null")
+	choosing  = words("type enum const $ref allOf anyOf oneOf")
+)
+
+func words(s string) []string { return strings.Fields(s) }
+
+// convert gives what a schema allows; path is where it stands, for messages.
+func (s *schemaReader) convert(v any, path string) sequence {
+	if s.depth++; s.depth > deepestSchema {
+		return s.fail(path, "nested deeper than %d", deepestSchema)
+	}
+	defer func() { s.depth-- }()
+	if s.b.err != nil {
+		return nil
+	}
+	switch v := v.(type) {
+	case bool:
+		if v {
+			return s.b.value()
+		}
+		return s.fail(path, "false allows nothing")
+	case *node:
+		return s.convertNode(v, path)
+	}
+	return s.fail(path, "a schema is an object, true or false, not %s", rest(literal(v)))
+}
+
+func (s *schemaReader) convertNode(n *node, path string) sequence {
+	if !s.known(n, path) {
+		return nil
+	}
+	if _, ok := n.get("allOf"); ok {
+		n = s.mergeAll(n, path)
+		if n == nil {
+			return nil
+		}
+		return s.convertNode(n, path)
+	}
+	if ref, ok := n.get("$ref"); ok {
+		if !s.only(n, "$ref") {
+			merged := s.merge(without(n, "$ref"), s.resolve(ref, path), path)
+			if merged == nil {
+				return nil
+			}
+			return s.convertNode(merged, path)
+		}
+		return s.reference(ref, path)
+	}
+	for _, key := range []string{"anyOf", "oneOf"} {
+		if all, ok := n.get(key); ok {
+			return s.oneOf(without(n, key), all, path+"/"+key)
+		}
+	}
+	if v, ok := n.get("const"); ok {
+		return text(literal(v))
+	}
+	if v, ok := n.get("enum"); ok {
+		all, ok := v.([]any)
+		if !ok || len(all) == 0 {
+			return s.fail(path+"/enum", "want a list of values")
+		}
+		var each []sequence
+		for _, e := range all {
+			each = append(each, text(literal(e)))
+		}
+		return s.b.either(each...)
+	}
+	return s.typed(n, path)
+}
+
+// known refuses keywords that would not be held to.
+func (s *schemaReader) known(n *node, path string) bool {
+	for _, key := range n.keys {
+		known := slices.Contains(annotations, key) || slices.Contains(choosing, key)
+		for _, words := range byType {
+			known = known || slices.Contains(words, key)
+		}
+		if known {
+			continue
+		}
+		if v := n.values[key]; v == false && key == "uniqueItems" || v == nil {
+			continue
+		}
+		s.fail(path+"/"+key, "the keyword %q is not supported; leave it out", key)
+		return false
+	}
+	if v, _ := n.get("nullable"); v == true {
+		s.fail(path+"/nullable", "write the type as a list with \"null\"")
+		return false
+	}
+	return true
+}
+
+// only reports whether a keyword stands alone, but for annotations.
+func (s *schemaReader) only(n *node, keyword string) bool {
+	for _, key := range n.keys {
+		if key != keyword && !slices.Contains(annotations, key) {
+			return false
+		}
+	}
+	return true
+}
+
+func without(n *node, key string) *node {
+	out := newNode()
+	for _, k := range n.keys {
+		if k != key {
+			out.set(k, n.values[k])
+		}
+	}
+	return out
+}
+
+// oneOf gives each alternative, with what the schema says beside them.
+func (s *schemaReader) oneOf(beside *node, v any, path string) sequence {
+	all, ok := v.([]any)
+	if !ok || len(all) == 0 {
+		return s.fail(path, "want a list of schemas")
+	}
+	plain := s.only(beside, "")
+	var each []sequence
+	for i, one := range all {
+		at := fmt.Sprintf("%s/%d", path, i)
+		if plain {
+			each = append(each, s.convert(one, at))
+			continue
+		}
+		n, ok := one.(*node)
+		if !ok {
+			return s.fail(at, "want an object beside other keywords")
+		}
+		merged := s.merge(beside, n, at)
+		if merged == nil {
+			return nil
+		}
+		each = append(each, s.convertNode(merged, at))
+	}
+	return s.b.either(each...)
+}
+
+// reference is the rule of what a $ref points at.
+func (s *schemaReader) reference(ref any, path string) sequence {
+	name, _ := ref.(string)
+	if r, ok := s.refs[name]; ok {
+		return s.b.call(r)
+	}
+	v, ok := s.find(name)
+	if !ok {
+		return s.fail(path+"/$ref", "%s points at nothing; want #/… within the schema", rest(literal(ref)))
+	}
+	r := s.b.anonymous(name)
+	s.refs[name] = r
+	if found := s.convert(v, name); s.b.err == nil {
+		s.b.define(r, found)
+	}
+	return s.b.call(r)
+}
+
+// find follows a JSON pointer within the schema.
+func (s *schemaReader) find(ref string) (any, bool) {
+	rest, ok := strings.CutPrefix(ref, "#")
+	v := s.root
+	if !ok || rest == "" {
+		return v, ok
+	}
+	if rest[0] != '/' {
+		return nil, false
+	}
+	for _, key := range strings.Split(rest[1:], "/") {
+		key = strings.NewReplacer("~1", "/", "~0", "~").Replace(key)
+		n, ok := v.(*node)
+		if !ok {
+			return nil, false
+		}
+		if v, ok = n.get(key); !ok {
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// resolve is the object that a $ref points at in the end.
+func (s *schemaReader) resolve(ref any, path string) *node {
+	for range deepestSchema {
+		name, _ := ref.(string)
+		v, ok := s.find(name)
+		n, isNode := v.(*node)
+		if !ok || !isNode {
+			s.fail(path+"/$ref", "%s points at no object within the schema", rest(literal(ref)))
+			return nil
+		}
+		next, more := n.get("$ref")
+		if !more || !s.only(n, "$ref") {
+			return n
+		}
+		ref = next
+	}
+	s.fail(path+"/$ref", "refers to itself")
+	return nil
+}
+
+// typed gives the types that a schema allows.
+func (s *schemaReader) typed(n *node, path string) sequence {
+	types, ok := s.types(n, path)
+	if !ok {
+		return nil
+	}
+	if types == nil {
+		return s.b.value()
+	}
+	var each []sequence
+	for _, t := range types {
+		switch t {
+		case "object":
+			each = append(each, s.object(n, path))
+		case "array":
+			each = append(each, s.array(n, path))
+		case "string":
+			each = append(each, s.str(n, path))
+		case "number", "integer":
+			each = append(each, s.number(n, path, t == "integer"))
+		case "boolean":
+			each = append(each, text("true"), text("false"))
+		case "null":
+			each = append(each, text("null"))
+		}
+	}
+	return s.b.either(each...)
+}
+
+// types are those named, or the one whose keywords are used; nil where any value is allowed.
+func (s *schemaReader) types(n *node, path string) ([]string, bool) {
+	v, ok := n.get("type")
+	if !ok {
+		for _, t := range typeNames {
+			for _, key := range byType[t] {
+				if _, ok := n.get(key); ok {
+					return []string{t}, true
+				}
+			}
+		}
+		return nil, true
+	}
+	list, isList := v.([]any)
+	if !isList {
+		list = []any{v}
+	}
+	var out []string
+	for _, e := range list {
+		t, _ := e.(string)
+		if !slices.Contains(typeNames, t) {
+			s.fail(path+"/type", "%s is no type; want %s", rest(literal(e)), strings.Join(typeNames, ", "))
+			return nil, false
+		}
+		if !slices.Contains(out, t) {
+			out = append(out, t)
+		}
+	}
+	if i := slices.Index(out, "integer"); i >= 0 && slices.Contains(out, "number") {
+		out = slices.Delete(out, i, i+1)
+	}
+	if len(out) == 0 {
+		s.fail(path+"/type", "an empty list allows nothing")
+		return nil, false
+	}
+	return out, true
+}
+
+// count is a keyword that counts something, or what it is when left out.
+func (s *schemaReader) count(n *node, path, key string, missing int) int {
+	v, ok := n.get(key)
+	if !ok {
+		return missing
+	}
+	num, _ := v.(json.Number)
+	c, err := num.Int64()
+	if err != nil || c < 0 || c > maxOps {
+		s.fail(path+"/"+key, "want a number from 0 to %d, not %s", maxOps, rest(literal(v)))
+		return missing
+	}
+	return int(c)
+}
+
+// counts are two such keywords, the second of which may be without a bound.
+func (s *schemaReader) counts(n *node, path, least, most string) (int, int) {
+	lo, hi := s.count(n, path, least, 0), s.count(n, path, most, -1)
+	if hi >= 0 && lo > hi {
+		s.fail(path, "%s %d is more than %s %d", least, lo, most, hi)
+	}
+	return lo, hi
+}
+
+func (s *schemaReader) array(n *node, path string) sequence {
+	least, most := s.counts(n, path, "minItems", "maxItems")
+	var first []any
+	if v, ok := n.get("prefixItems"); ok {
+		if first, ok = v.([]any); !ok {
+			return s.fail(path+"/prefixItems", "want a list of schemas")
+		}
+	}
+	items, ok := n.get("items")
+	if !ok {
+		items = true
+		if len(first) > 0 && most < 0 {
+			most = max(least, len(first))
+		}
+	}
+	if items == false {
+		if most < 0 || most > len(first) {
+			most = len(first)
+		}
+		items = true
+	}
+	if least > most && most >= 0 {
+		return s.fail(path, "minItems %d is more than the %d items that are allowed", least, most)
+	}
+	if s.b.err != nil {
+		return nil
+	}
+	if len(first) == 0 {
+		if most == 0 {
+			return s.b.listed("[", "]", nil, 0, 0)
+		}
+		return s.b.listed("[", "]", s.convert(items, path+"/items"), least, most)
+	}
+	// The items of the prefix one by one, from the last: each may be left out with all after it.
+	comma := join(s.b.blank(), text(","), s.b.blank())
+	var tail sequence
+	if most < 0 || most > len(first) {
+		more := most
+		if most > 0 {
+			more = most - len(first)
+		}
+		tail = s.b.repeat(join(comma, s.convert(items, path+"/items")), max(least-len(first), 0), more)
+	}
+	for i := min(len(first), maxOrAll(most, len(first))) - 1; i >= 0; i-- {
+		tail = join(s.convert(first[i], fmt.Sprintf("%s/prefixItems/%d", path, i)), tail)
+		if i > 0 {
+			tail = join(comma, tail)
+		}
+		if least <= i {
+			tail = s.b.optional(tail)
+		}
+	}
+	return join(text("["), s.b.blank(), tail, s.b.blank(), text("]"))
+}
+
+func maxOrAll(most, all int) int {
+	if most < 0 {
+		return all
+	}
+	return most
+}

@@ -1,0 +1,327 @@
+package grammar
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// limit is a bound of a number, as decimal digits.
+type limit struct {
+	whole, fraction string // digits; whole has no leading zeros but for "0"
+	negative        bool
+	open            bool // the bound itself is not allowed
+}
+
+// number gives integers or numbers between the bounds of a schema. Numbers with bounds
+// are written without an exponent.
+func (s *schemaReader) number(n *node, path string, integer bool) sequence {
+	if v, ok := n.get("multipleOf"); ok && !(integer && literal(v) == "1") {
+		return s.fail(path+"/multipleOf", "only 1 is supported, for integers; leave it out")
+	}
+	lo := s.bound(n, path, "minimum", "exclusiveMinimum", 1)
+	hi := s.bound(n, path, "maximum", "exclusiveMaximum", -1)
+	switch {
+	case s.b.err != nil:
+		return nil
+	case lo == nil && hi == nil && integer:
+		return s.b.integer()
+	case lo == nil && hi == nil:
+		return s.b.number()
+	}
+	var each []sequence
+	if integer {
+		each = s.integers(lo, hi)
+	} else {
+		each = s.decimals(lo, hi)
+	}
+	if len(each) == 0 {
+		return s.fail(path, "the bounds leave no number of at most %d digits", integerDigits)
+	}
+	return s.b.either(each...)
+}
+
+// bound reads the closer of an inclusive and an exclusive bound; sign is 1 for lower ones.
+func (s *schemaReader) bound(n *node, path, closed, open string, sign int) *limit {
+	var out *limit
+	for _, key := range []string{closed, open} {
+		v, ok := n.get(key)
+		if !ok {
+			continue
+		}
+		num, _ := v.(json.Number)
+		if len(num) == 0 || len(num) > 40 || strings.ContainsAny(string(num), "eE") {
+			s.fail(path+"/"+key, "want a number of at most 40 digits without an exponent, not %s", rest(literal(v)))
+			return nil
+		}
+		l := &limit{open: key == open}
+		l.whole, l.fraction, _ = strings.Cut(strings.TrimPrefix(string(num), "-"), ".")
+		l.fraction = strings.TrimRight(l.fraction, "0")
+		l.negative = num[0] == '-' && (l.whole != "0" || l.fraction != "")
+		if out == nil || l.against(out)*sign >= 0 { // the exclusive one comes last and wins where they are equal
+			out = l
+		}
+	}
+	return out
+}
+
+// against compares two bounds as numbers.
+func (l *limit) against(m *limit) int {
+	switch {
+	case l.negative && !m.negative:
+		return -1
+	case !l.negative && m.negative:
+		return 1
+	}
+	c := compare(l.whole, m.whole)
+	if c == 0 {
+		c = strings.Compare(l.fraction, m.fraction)
+	}
+	if l.negative {
+		return -c
+	}
+	return c
+}
+
+// largest has as many digits as an integer may have.
+var largest = &limit{whole: strings.Repeat("9", integerDigits), fraction: strings.Repeat("9", fractionDigits)}
+
+func compare(a, b string) int { // of digits without leading zeros
+	if len(a) != len(b) {
+		return len(a) - len(b)
+	}
+	return strings.Compare(a, b)
+}
+
+// split gives the ranges of sizes on both sides of zero.
+func split(lo, hi *limit, side func(negative bool, lo, hi *limit)) {
+	zero := &limit{whole: "0"}
+	if lo == nil || lo.negative {
+		from, to := zero, largest
+		if lo != nil {
+			to = lo
+		}
+		if hi != nil && hi.negative {
+			from = hi
+		}
+		if hi == nil || hi.negative || hi.whole != "0" || hi.fraction != "" || !hi.open {
+			side(true, from, to)
+		} else {
+			side(true, &limit{whole: "0", open: true}, to)
+		}
+	}
+	if hi == nil || !hi.negative {
+		from, to := zero, largest
+		if lo != nil && !lo.negative {
+			from = lo
+		}
+		if hi != nil {
+			to = hi
+		}
+		side(false, from, to)
+	}
+}
+
+// integers are those between two bounds, either of which may be missing.
+func (s *schemaReader) integers(lo, hi *limit) []sequence {
+	var each []sequence
+	split(lo, hi, func(negative bool, lo, hi *limit) {
+		from, to := lo.whole, hi.whole
+		if lo.fraction != "" || lo.open {
+			from = above(from)
+		}
+		if hi.fraction == "" && hi.open {
+			if to == "0" {
+				return
+			}
+			to = below(to)
+		}
+		if negative && from == "0" { // zero has no sign
+			from = "1"
+		}
+		if compare(to, largest.whole) > 0 {
+			to = largest.whole
+		}
+		if compare(from, to) > 0 {
+			return
+		}
+		each = append(each, s.signed(negative, s.wholes(from, to)))
+	})
+	return each
+}
+
+func (s *schemaReader) signed(negative bool, q sequence) sequence {
+	if negative {
+		return join(text("-"), q)
+	}
+	return q
+}
+
+// above is a whole number one further up.
+func above(digits string) string {
+	out := []byte(digits)
+	for i := len(out) - 1; i >= 0; i-- {
+		if out[i]++; out[i] <= '9' {
+			return string(out)
+		}
+		out[i] = '0'
+	}
+	return "1" + string(out)
+}
+
+// below is a whole number above zero, one further down.
+func below(digits string) string {
+	out := []byte(digits)
+	for i := len(out) - 1; i >= 0; i-- {
+		if out[i] > '0' {
+			out[i]--
+			break
+		}
+		out[i] = '9'
+	}
+	if len(out) > 1 && out[0] == '0' {
+		out = out[1:]
+	}
+	return string(out)
+}
+
+// wholes are the numbers from one to another.
+func (s *schemaReader) wholes(from, to string) sequence {
+	var each []sequence
+	for n := len(from); n <= len(to); n++ {
+		lo, hi := from, to
+		if n > len(from) {
+			lo = "1" + strings.Repeat("0", n-1)
+		}
+		if n < len(to) {
+			hi = strings.Repeat("9", n)
+		}
+		each = append(each, s.digits(lo, hi))
+	}
+	return s.b.either(each...)
+}
+
+// digits are the runs of digits between two of the same length.
+func (s *schemaReader) digits(lo, hi string) sequence {
+	n := len(lo)
+	if strings.Trim(lo, "0") == "" && strings.Trim(hi, "9") == "" {
+		return s.b.repeat(s.b.digit(), n, n)
+	}
+	if lo[0] == hi[0] {
+		return join(text(lo[:1]), s.digits(lo[1:], hi[1:]))
+	}
+	first, last := lo[0], hi[0]
+	var each []sequence
+	if strings.Trim(lo[1:], "0") != "" {
+		each = append(each, join(text(lo[:1]), s.digits(lo[1:], strings.Repeat("9", n-1))))
+		first++
+	}
+	if strings.Trim(hi[1:], "9") != "" {
+		each = append(each, join(text(hi[:1]), s.digits(strings.Repeat("0", n-1), hi[1:])))
+		last--
+	}
+	if first <= last {
+		each = append(each, join(s.b.class(runeRange{rune(first), rune(last)}), s.b.repeat(s.b.digit(), n-1, n-1)))
+	}
+	return s.b.either(each...)
+}
+
+// decimals are the numbers between two bounds, with a fraction or without.
+func (s *schemaReader) decimals(lo, hi *limit) []sequence {
+	var each []sequence
+	split(lo, hi, func(negative bool, lo, hi *limit) {
+		if compare(hi.whole, largest.whole) > 0 {
+			hi = largest
+		}
+		if compare(lo.whole, hi.whole) > 0 {
+			return
+		}
+		add := func(whole sequence, from, to *limit) {
+			if fraction, ok := s.fraction(from, to, 0); ok {
+				each = append(each, s.signed(negative, join(whole, fraction)))
+			}
+		}
+		if lo.whole == hi.whole {
+			add(text(lo.whole), lo, hi)
+			return
+		}
+		add(text(lo.whole), lo, nil)
+		if from, to := above(lo.whole), below(hi.whole); compare(from, to) <= 0 {
+			add(s.wholes(from, to), nil, nil)
+		}
+		add(text(hi.whole), nil, hi)
+	})
+	return each
+}
+
+// fraction is what may follow i digits of a fraction that so far are those of the bounds; a
+// bound that they have left behind is nil. It reports whether there is anything.
+func (s *schemaReader) fraction(lo, hi *limit, i int) (sequence, bool) {
+	b := s.b
+	lead := text(".")
+	if i > 0 {
+		lead = nil
+	}
+	if lo == nil && hi == nil {
+		if i >= fractionDigits {
+			return sequence{}, true
+		}
+		if i == 0 {
+			return b.optional(join(lead, b.repeat(b.digit(), 1, fractionDigits))), true
+		}
+		return b.repeat(b.digit(), 0, fractionDigits-i), true
+	}
+	digit := func(l *limit) byte {
+		if i < len(l.fraction) {
+			return l.fraction[i]
+		}
+		return '0'
+	}
+	// The number may end here: zeros follow in its value.
+	stop := (lo == nil || i >= len(lo.fraction) && !lo.open) && (hi == nil || i < len(hi.fraction) || !hi.open)
+	var each []sequence
+	if stop {
+		each = append(each, sequence{})
+	}
+	// Equal to the upper bound, only zeros can follow.
+	atEnd := (lo == nil || i >= len(lo.fraction)) && (hi == nil || i >= len(hi.fraction))
+	if atEnd && hi != nil && stop && i < fractionDigits {
+		each = append(each, join(lead, b.repeat(text("0"), 1, fractionDigits-i)))
+	}
+	if i < fractionDigits && !(atEnd && hi != nil) {
+		first, last := byte('0'), byte('9')
+		if lo != nil {
+			first = digit(lo)
+		}
+		if hi != nil {
+			last = digit(hi)
+		}
+		try := func(from, to byte, lo, hi *limit) {
+			if from > to {
+				return
+			}
+			if more, ok := s.fraction(lo, hi, i+1); ok {
+				each = append(each, join(lead, b.class(runeRange{rune(from), rune(to)}), more))
+			}
+		}
+		switch {
+		case lo != nil && hi != nil && first > last:
+			return nil, false
+		case lo != nil && hi != nil && first == last:
+			try(first, last, lo, hi)
+		default:
+			if lo != nil {
+				try(first, first, lo, nil)
+				first++
+			}
+			if hi != nil {
+				try(last, last, nil, hi)
+				last--
+			}
+			try(first, last, nil, nil)
+		}
+	}
+	if len(each) == 0 {
+		return nil, false
+	}
+	return b.either(each...), true
+}

@@ -1,0 +1,125 @@
+package grammar
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// A schema's properties are written in the order in which the schema names them, which
+// Go's maps would lose.
+type node struct {
+	keys   []string
+	values map[string]any // bool, string, json.Number, nil, []any or *node
+}
+
+func (n *node) get(key string) (any, bool) {
+	v, ok := n.values[key]
+	return v, ok
+}
+
+func (n *node) set(key string, v any) {
+	if _, ok := n.values[key]; !ok {
+		n.keys = append(n.keys, key)
+	}
+	n.values[key] = v
+}
+
+func newNode() *node { return &node{values: map[string]any{}} }
+
+// deepestSchema bounds recursion over a schema.
+const deepestSchema = 200
+
+// readValue reads one JSON value that is the whole of the bytes.
+func readValue(text []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	v, err := readNext(dec, 0)
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, fmt.Errorf("grammar: the schema is not JSON at byte %d: %w", dec.InputOffset(), err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("grammar: the schema is followed by something at byte %d", dec.InputOffset())
+	}
+	return v, nil
+}
+
+func readNext(dec *json.Decoder, depth int) (any, error) {
+	if depth > deepestSchema {
+		return nil, fmt.Errorf("nested deeper than %d", deepestSchema)
+	}
+	t, err := dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t {
+	case json.Delim('{'):
+		n := newNode()
+		for dec.More() {
+			key, err := dec.Token()
+			if err != nil {
+				return nil, err
+			}
+			v, err := readNext(dec, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			n.set(key.(string), v)
+		}
+		_, err := dec.Token()
+		return n, err
+	case json.Delim('['):
+		all := []any{}
+		for dec.More() {
+			v, err := readNext(dec, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, v)
+		}
+		_, err := dec.Token()
+		return all, err
+	}
+	return t, nil
+}
+
+// literal is a JSON value as it is written: without blanks, keys in their order.
+func literal(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		if v {
+			return "true"
+		}
+		return "false"
+	case json.Number:
+		return v.String()
+	case string:
+		return `"` + escaped(v) + `"`
+	case []any:
+		out := "["
+		for i, e := range v {
+			if i > 0 {
+				out += ","
+			}
+			out += literal(e)
+		}
+		return out + "]"
+	case *node:
+		out := "{"
+		for i, k := range v.keys {
+			if i > 0 {
+				out += ","
+			}
+			out += literal(k) + ":" + literal(v.values[k])
+		}
+		return out + "}"
+	}
+	panic(fmt.Sprintf("grammar: %T is no JSON value", v))
+}

@@ -1,0 +1,166 @@
+package grammar
+
+import (
+	"regexp/syntax"
+	"unicode/utf8"
+)
+
+// formats of strings, as the expressions that their texts match. Names of hosts and addresses are
+// held to a shape that every reader takes, which leaves out some that the standards allow.
+var formats = map[string]string{
+	"date":      date,
+	"time":      clock,
+	"date-time": date + "T" + clock,
+	"duration":  `P(\d+W|\d+Y(\d+M)?(\d+D)?(T` + hours + `)?|\d+M(\d+D)?(T` + hours + `)?|\d+D(T` + hours + `)?|T` + hours + `)`,
+	"uuid":      `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`,
+	"ipv4":      `(` + octet + `\.){3}` + octet,
+	"ipv6":      `([0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}`,
+	"hostname":  host,
+	"email":     "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,20}(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,20})?@" + host,
+	"uri":       `[A-Za-z][A-Za-z0-9+.-]*:[A-Za-z0-9._~:/?#@!$&'()*+,;=%\[\]-]+`,
+}
+
+const (
+	leap  = `(\d\d(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)`
+	date  = `(\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|1\d|2[0-8]))|` + leap + `-02-29)`
+	clock = `([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)`
+	hours = `(\d+H(\d+M)?(\d+S)?|\d+M(\d+S)?|\d+S)`
+	octet = `(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)`
+	host  = `[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?){0,2}`
+)
+
+func (s *schemaReader) str(n *node, path string) sequence {
+	least, most := s.counts(n, path, "minLength", "maxLength")
+	pattern, hasPattern := n.get("pattern")
+	format, hasFormat := n.get("format")
+	if (hasPattern || hasFormat) && (least > 0 || most >= 0) || hasPattern && hasFormat {
+		return s.fail(path, "of pattern, format and the bounds of length only one kind is supported at a time")
+	}
+	switch {
+	case s.b.err != nil:
+		return nil
+	case hasPattern:
+		p, ok := pattern.(string)
+		if !ok {
+			return s.fail(path+"/pattern", "want a string")
+		}
+		return s.pattern(p, path+"/pattern")
+	case hasFormat:
+		name, _ := format.(string)
+		p, ok := formats[name]
+		if !ok {
+			return s.fail(path+"/format", "%s is not supported; want date, time, date-time, duration, uuid, ipv4, ipv6, hostname, email or uri, or leave it out", rest(literal(format)))
+		}
+		return s.pattern("^"+p+"$", path+"/format")
+	}
+	return s.b.quoted(s.b.repeat(s.b.character(), least, most))
+}
+
+// pattern is a string that a regular expression matches somewhere, or from its beginning
+// or to its end where it is anchored.
+func (s *schemaReader) pattern(p, path string) sequence {
+	re, err := syntax.Parse(p, syntax.Perl)
+	if err != nil {
+		return s.fail(path, "%s", err)
+	}
+	alternatives := []*syntax.Regexp{re}
+	if re.Op == syntax.OpAlternate {
+		alternatives = re.Sub
+	}
+	var each []sequence
+	for _, re := range alternatives {
+		parts := []*syntax.Regexp{re}
+		if re.Op == syntax.OpConcat {
+			parts = re.Sub
+		}
+		anything := s.b.repeat(s.b.character(), 0, -1)
+		before, after := anything, anything
+		if len(parts) > 0 && parts[0].Op == syntax.OpBeginText {
+			before, parts = nil, parts[1:]
+		}
+		if len(parts) > 0 && parts[len(parts)-1].Op == syntax.OpEndText {
+			after, parts = nil, parts[:len(parts)-1]
+		}
+		inside := sequence{}
+		for _, part := range parts {
+			inside = append(inside, s.expression(part, path)...)
+		}
+		each = append(each, join(before, inside, after))
+	}
+	return s.b.quoted(s.b.either(each...))
+}
+
+// expression is what a regular expression matches, as it is written inside a JSON string.
+func (s *schemaReader) expression(re *syntax.Regexp, path string) sequence {
+	if s.b.err != nil {
+		return nil
+	}
+	b := s.b
+	part := func(i int) sequence { return s.expression(re.Sub[i], path) }
+	switch re.Op {
+	case syntax.OpEmptyMatch:
+		return sequence{}
+	case syntax.OpLiteral:
+		var out sequence
+		for _, r := range re.Rune {
+			if re.Flags&syntax.FoldCase != 0 {
+				return s.fail(path, "(?i) is not supported")
+			}
+			out = append(out, text(escaped(string(r)))...)
+		}
+		return out
+	case syntax.OpCharClass:
+		var ranges []runeRange
+		for i := 0; i < len(re.Rune); i += 2 {
+			ranges = append(ranges, runeRange{re.Rune[i], re.Rune[i+1]})
+		}
+		return s.inString(ranges, path)
+	case syntax.OpAnyCharNotNL:
+		return s.inString(except(runeRange{'\n', '\n'}), path)
+	case syntax.OpAnyChar:
+		return s.inString([]runeRange{{0, utf8.MaxRune}}, path)
+	case syntax.OpCapture:
+		return part(0)
+	case syntax.OpStar:
+		return b.repeat(part(0), 0, -1)
+	case syntax.OpPlus:
+		return b.repeat(part(0), 1, -1)
+	case syntax.OpQuest:
+		return b.optional(part(0))
+	case syntax.OpRepeat:
+		return b.repeat(part(0), re.Min, re.Max)
+	case syntax.OpConcat:
+		var out sequence
+		for i := range re.Sub {
+			out = append(out, part(i)...)
+		}
+		return out
+	case syntax.OpAlternate:
+		var each []sequence
+		for i := range re.Sub {
+			each = append(each, part(i))
+		}
+		return b.either(each...)
+	}
+	return s.fail(path, "%q is not supported inside an expression; ^ and $ stand at its ends only", re.String())
+}
+
+// inString is one of some characters as JSON writes them.
+func (s *schemaReader) inString(ranges []runeRange, path string) sequence {
+	if len(ranges) == 0 {
+		return s.fail(path, "a class of characters is empty")
+	}
+	special := []runeRange{{0, 0x1f}, {'"', '"'}, {'\\', '\\'}, {0x7f, 0x7f}}
+	var each []sequence
+	for _, r := range ranges {
+		for _, p := range special {
+			for c := max(r.lo, p.lo); c <= min(r.hi, p.hi); c++ {
+				each = append(each, text(escaped(string(c))))
+			}
+		}
+	}
+	if plain := except(append(except(ranges...), special...)...); len(plain) > 0 {
+		each = append(each, s.b.class(plain...))
+	}
+	return s.b.either(each...)
+}

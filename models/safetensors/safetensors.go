@@ -1,0 +1,319 @@
+// Package safetensors reads the files that Hugging Face's checkpoints are published
+// in: eight bytes of header length, a JSON header that says where each tensor lies,
+// and the data. The format is described in the safetensors repository's README.
+//
+// A file is read over a [Source] by ranges: opening it fetches its header only. As it may
+// come from anywhere, every length in the header is checked against the size of the file
+// before memory is allocated for it. Errors are one line, start with "safetensors:" and
+// name the file, the field and the reason.
+package safetensors
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"foretoken/models/gguf"
+)
+
+// Source is a file that can be read by ranges.
+type Source = gguf.Source
+
+// Bounds above any published file.
+const (
+	maxHeader  = 100_000_000 // bytes; the reference implementation's own
+	maxTensors = 1 << 17
+	maxDims    = 8
+	maxName    = 1024
+)
+
+// Dtype is a storage type, as the header names it.
+type Dtype string
+
+// The storage types whose elements this package decodes. Others are listed
+// and can be read as bytes.
+const (
+	F32  Dtype = "F32"
+	F16  Dtype = "F16"
+	BF16 Dtype = "BF16"
+	I64  Dtype = "I64"
+	I32  Dtype = "I32"
+	Bool Dtype = "BOOL"
+)
+
+var sizes = map[Dtype]uint64{Bool: 1, "U8": 1, "I8": 1, "F8_E5M2": 1, "F8_E4M3": 1, "I16": 2, "U16": 2, F16: 2, BF16: 2,
+	I32: 4, "U32": 4, F32: 4, "F64": 8, I64: 8, "U64": 8}
+
+// TensorInfo says where a tensor lies and how it is stored.
+type TensorInfo struct {
+	Name   string
+	Dtype  Dtype
+	Shape  []uint64 // outermost first, as PyTorch has it; empty for a scalar
+	Offset int64    // of the first byte, from the start of its file
+	Size   int64    // bytes
+	src    Source
+}
+
+// Elements is the product of the shape.
+func (t *TensorInfo) Elements() uint64 { return uint64(t.Size) / sizes[t.Dtype] }
+
+// File is an opened safetensors file, or the files of one index. It is safe for
+// concurrent use if its sources are.
+type File struct {
+	Tensors  []TensorInfo      // in the order of their data
+	Metadata map[string]string // the header's __metadata__
+	name     string
+	byName   map[string]int
+}
+
+// Name is the name of the file's source, or of the index.
+func (f *File) Name() string { return f.name }
+
+// Open reads a file's header, but no tensor.
+func Open(src Source) (*File, error) {
+	f := &File{name: src.Name(), byName: map[string]int{}}
+	return f, f.add(src)
+}
+
+// OpenSharded reads an index (model.safetensors.index.json) and the headers of the files
+// that it names, which open finds. Every tensor must be in the file that the
+// index says.
+func OpenSharded(index Source, open func(name string) (Source, error)) (*File, error) {
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("safetensors: %s: %w", index.Name(), fmt.Errorf(format, args...))
+	}
+	if index.Size() < 2 || index.Size() > maxHeader {
+		return nil, fail("an index of %d bytes; want 2 to %d", index.Size(), maxHeader)
+	}
+	raw := make([]byte, index.Size())
+	if err := readFull(index, raw, 0); err != nil {
+		return nil, fail("%w", err)
+	}
+	var list struct {
+		Weights map[string]string `json:"weight_map"`
+	}
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, fail("not an index in JSON: %w", oneLine(err))
+	}
+	if len(list.Weights) == 0 {
+		return nil, fail("weight_map is missing or empty")
+	}
+	files := map[string]bool{}
+	for _, file := range list.Weights {
+		files[file] = true
+	}
+	names := make([]string, 0, len(files))
+	for name := range files {
+		if name == "" || strings.ContainsAny(name, "/\\") || strings.HasPrefix(name, ".") {
+			return nil, fail("weight_map names the file %s, which is not a plain file name", quote(name))
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	f := &File{name: index.Name(), byName: map[string]int{}}
+	for _, name := range names {
+		src, err := open(name)
+		if err != nil {
+			return nil, fail("%s: %w", quote(name), err)
+		}
+		before := len(f.Tensors)
+		if err := f.add(src); err != nil {
+			return nil, err
+		}
+		for i := range f.Tensors[before:] {
+			if t := &f.Tensors[before+i]; list.Weights[t.Name] != name {
+				return nil, fail("tensor %s is in %s, where weight_map does not have it", quote(t.Name), quote(name))
+			}
+		}
+	}
+	for name, file := range list.Weights {
+		if !f.Has(name) {
+			return nil, fail("tensor %s is not in %s: the files do not belong together", quote(name), quote(file))
+		}
+	}
+	return f, nil
+}
+
+// add reads the header of one file.
+func (f *File) add(src Source) error {
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("safetensors: %s: %w", src.Name(), fmt.Errorf(format, args...))
+	}
+	if src.Size() < 10 {
+		return fail("%d bytes are too few for a safetensors file: download it again", src.Size())
+	}
+	var head [8]byte
+	if err := readFull(src, head[:], 0); err != nil {
+		return fail("header: %w", err)
+	}
+	n, left := binary.LittleEndian.Uint64(head[:]), uint64(src.Size())-8
+	switch {
+	case string(head[:4]) == "GGUF":
+		return fail("header: this is a GGUF file, not safetensors")
+	case bytes.HasPrefix(head[:], []byte("version ")):
+		return fail("header: this is a Git LFS pointer, not a model: fetch the file itself with git lfs pull")
+	case bytes.HasPrefix(head[:], []byte("PK\x03\x04")):
+		return fail("header: this is a zip archive (a PyTorch checkpoint?), not safetensors")
+	case n > maxHeader:
+		return fail("header: its length is %d bytes; at most %d are read: not a safetensors file, or damaged", n, maxHeader)
+	case n > left:
+		return fail("header: its length is %d bytes but the file has %d: it is truncated, download it again", n, left)
+	}
+	raw := make([]byte, n)
+	if err := readFull(src, raw, 8); err != nil {
+		return fail("header: %w", err)
+	}
+	entries, err := f.parse(raw)
+	if err != nil {
+		return fail("%w", err)
+	}
+	slices.SortFunc(entries, func(a, b TensorInfo) int {
+		if a.Offset != b.Offset {
+			return int(min(1, max(-1, a.Offset-b.Offset)))
+		}
+		return int(min(1, max(-1, a.Size-b.Size))) // an empty tensor before what begins where it lies
+	})
+	at := int64(0)
+	for i := range entries {
+		t := &entries[i]
+		switch {
+		case t.Offset < at:
+			return fail("tensor %s: its data lies over that of tensor %s: the file is damaged", quote(t.Name), quote(entries[i-1].Name))
+		case t.Offset > at:
+			return fail("tensor %s: the data begins at %d, %d bytes after that of the tensor before it: the file is damaged", quote(t.Name), t.Offset, t.Offset-at)
+		}
+		at = t.Offset + t.Size
+		if uint64(at) > left-n {
+			return fail("tensor %s: ends at byte %d of %d of data: the file is truncated, download it again", quote(t.Name), at, left-n)
+		}
+		t.Offset += int64(8 + n)
+		t.src = src
+		if _, ok := f.byName[t.Name]; ok {
+			return fail("tensor %s: the name occurs twice", quote(t.Name))
+		}
+		f.byName[t.Name] = len(f.Tensors)
+		f.Tensors = append(f.Tensors, *t)
+	}
+	if uint64(at) != left-n {
+		return fail("%d bytes of data follow the last tensor: the file is damaged", left-n-uint64(at))
+	}
+	return nil
+}
+
+// parse reads the header's JSON. Offsets are still relative to the data.
+func (f *File) parse(raw []byte) ([]TensorInfo, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	wrong := func(err error) error { return fmt.Errorf("header: not a JSON object of tensors: %w", oneLine(err)) }
+	if t, err := d.Token(); err != nil {
+		return nil, wrong(err)
+	} else if t != json.Delim('{') {
+		return nil, wrong(errors.New("it does not begin with {"))
+	}
+	var all []TensorInfo
+	seen := map[string]bool{}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return nil, wrong(err)
+		}
+		name := key.(string) // the decoder allows nothing else here
+		if seen[name] {
+			return nil, fmt.Errorf("tensor %s: the name occurs twice", quote(name))
+		}
+		seen[name] = true
+		if name == "__metadata__" {
+			if err := d.Decode(&f.Metadata); err != nil {
+				return nil, fmt.Errorf("__metadata__: %w", oneLine(err))
+			}
+			continue
+		}
+		if name == "" || len(name) > maxName || !utf8.ValidString(name) {
+			return nil, fmt.Errorf("tensor %s: the name is empty, longer than %d bytes or not UTF-8", quote(name), maxName)
+		}
+		if len(all) == maxTensors {
+			return nil, fmt.Errorf("header: more than %d tensors", maxTensors)
+		}
+		var e struct {
+			Dtype   Dtype    `json:"dtype"`
+			Shape   []uint64 `json:"shape"`
+			Offsets []int64  `json:"data_offsets"`
+		}
+		if err := d.Decode(&e); err != nil {
+			return nil, fmt.Errorf("tensor %s: %w", quote(name), oneLine(err))
+		}
+		t := TensorInfo{Name: name, Dtype: e.Dtype, Shape: e.Shape}
+		if err := t.place(e.Offsets); err != nil {
+			return nil, fmt.Errorf("tensor %s: %w", quote(name), err)
+		}
+		all = append(all, t)
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, wrong(err)
+	}
+	if rest := bytes.TrimRight(raw[d.InputOffset():], " \n\r\t"); len(rest) > 0 {
+		return nil, wrong(errors.New("something follows the object"))
+	}
+	return all, nil
+}
+
+// place checks that a tensor's type, shape and range of bytes agree.
+func (t *TensorInfo) place(offsets []int64) error {
+	size, ok := sizes[t.Dtype]
+	if !ok {
+		return fmt.Errorf("dtype %s is unknown", quote(string(t.Dtype)))
+	}
+	if t.Shape == nil || len(t.Shape) > maxDims {
+		return fmt.Errorf("shape is missing or has more than %d dimensions", maxDims)
+	}
+	for _, d := range t.Shape {
+		if d != 0 && size > math.MaxInt64/d {
+			return fmt.Errorf("shape %v is too large", t.Shape)
+		}
+		size *= d
+	}
+	if len(offsets) != 2 || offsets[0] < 0 || offsets[1] < offsets[0] {
+		return fmt.Errorf("data_offsets %v; want the begin and the end of a range", offsets)
+	}
+	if got := offsets[1] - offsets[0]; uint64(got) != size {
+		return fmt.Errorf("data_offsets span %d bytes, but %s of shape %v takes %d", got, t.Dtype, t.Shape, size)
+	}
+	t.Offset, t.Size = offsets[0], offsets[1]-offsets[0]
+	return nil
+}
+
+// oneLine keeps an error of the JSON decoder on one line.
+func oneLine(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("the JSON ends too early")
+	}
+	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
+}
+
+// quote shows a name from a file on one line and within reason.
+func quote(s string) string {
+	const most = 80
+	if len(s) > most {
+		return strconv.Quote(s[:most]) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// readFull fills p from src at off, or says why not.
+func readFull(src Source, p []byte, off int64) error {
+	n, err := src.ReadAt(p, off)
+	if n == len(p) {
+		return nil
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		return fmt.Errorf("the data ends at byte %d: it is truncated, download it again", off+int64(max(n, 0)))
+	}
+	return fmt.Errorf("reading %d bytes at %d: %w", len(p), off, err)
+}

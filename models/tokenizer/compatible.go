@@ -1,0 +1,92 @@
+package tokenizer
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Compatible reports whether a draft with one vocabulary can propose ids to a
+// target with the other: the same text for every id, the same BOS where it is
+// added, and ends of text that both know. The error names the first difference.
+//
+// Vocabularies padded to round sizes fit others of the family: ids that are
+// padding in one of them, or beyond its end, must not be plain text in the other.
+// Whoever decodes masks the ids beyond the target's own.
+//
+// Files of one family name different tokens as EOS (a base model <|endoftext|>,
+// its chat model <|im_end|>), so each one's EOS only has to end generation in
+// the other as well. The sets of all that end it may differ beyond that, because
+// decoding ends where the target's says, and no union is made: a token that only
+// the draft ends at would cut off what the target decodes by itself.
+func Compatible(a, b *Tokenizer) error {
+	differ := func(format string, args ...any) error {
+		return fmt.Errorf("tokenizer: %s and %s do not fit together: %s: choose two models of one family",
+			a.name, b.name, fmt.Sprintf(format, args...))
+	}
+	// The lengths are told apart below, where only one of them is there.
+	for id := range max(len(a.texts), len(b.texts)) {
+		x, y := a.plain(id), b.plain(id)
+		switch {
+		case x == nothing && y == nothing:
+		case x == nothing || y == nothing:
+			if longer, in := a, "first"; x == text || y == text {
+				if x == nothing {
+					longer, in = b, "second"
+				}
+				return differ("the vocabularies have %d and %d tokens: token %d is %s in the %s and missing in the other",
+					len(a.texts), len(b.texts), id, quote(longer.texts[id]), in)
+			}
+		case a.texts[id] != b.texts[id]:
+			return differ("token %d is %s in the first and %s in the second", id, quote(a.texts[id]), quote(b.texts[id]))
+		}
+	}
+	name := func(t *Tokenizer, id int32) string {
+		if id == none {
+			return "not set"
+		}
+		return fmt.Sprintf("%d %s", id, quote(t.texts[id]))
+	}
+	if a.addBOS != b.addBOS {
+		return differ("%s is %t in the first and %t in the second", keyAddBOS, a.addBOS, b.addBOS)
+	}
+	if a.addBOS && a.bos != b.bos {
+		return differ("BOS is %s in the first and %s in the second", name(a, a.bos), name(b, b.bos))
+	}
+	if (a.eos == none) != (b.eos == none) || a.eos != none && !(b.EOG(a.eos) && a.EOG(b.eos)) {
+		return differ("EOS is %s in the first and %s in the second, and does not end generation in both", name(a, a.eos), name(b, b.eos))
+	}
+	return nil
+}
+
+// role is what an id is good for.
+type role uint8
+
+const (
+	nothing role = iota // beyond the vocabulary, unused, or padding
+	sign                // control tokens and the like
+	text
+)
+
+func (t *Tokenizer) plain(id int) role {
+	switch {
+	case id >= len(t.texts), t.kinds[id] == unused, isPadding(t.texts[id]):
+		return nothing
+	case t.kinds[id] == normal || t.kinds[id] == byteToken:
+		return text
+	}
+	return sign
+}
+
+// isPadding recognises the names that converters give to ids without a token.
+func isPadding(text string) bool {
+	if text == "" || text[0] != '[' && text[0] != '<' {
+		return false
+	}
+	s := strings.ToLower(text)
+	for _, p := range []string{"[pad", "<pad", "<|pad", "<unused", "[unused", "<|unused", "<|reserved", "<|extra"} {
+		if strings.HasPrefix(s, p) {
+			return true
+		}
+	}
+	return false
+}

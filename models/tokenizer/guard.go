@@ -1,0 +1,99 @@
+package tokenizer
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// Guard keeps control tokens that somebody spelled out in a text from being read as such when
+// the text has become part of a chat template's output, where those of the template
+// are. It puts a mark inside each, which no token's text contains, and EncodeGuarded
+// drops the marks once it has cut the text at its control tokens. Text without any keeps its
+// bytes, so that it is encoded together with what the template puts around it,
+// as the model has seen it in training.
+type Guard struct {
+	texts [256][]string // of the tokens that only EncodeSpecial finds, by first byte
+}
+
+// guardRune is what marks are made of: a code point that Unicode keeps out of texts.
+const guardRune = "\ufdd0"
+
+// NewGuard looks the vocabulary's control tokens up.
+func (t *Tokenizer) NewGuard() *Guard {
+	g := &Guard{}
+	for id, text := range t.texts {
+		if k := t.kinds[id]; text != "" && (k == control || k == unknown) {
+			g.texts[text[0]] = append(g.texts[text[0]], text)
+		}
+	}
+	return g
+}
+
+// Mark is a mark that occurs in none of the texts.
+func (g *Guard) Mark(texts ...string) string {
+	longest := 0
+	for _, s := range texts {
+		run := 0
+		for {
+			at := strings.Index(s, guardRune)
+			if at < 0 {
+				break
+			}
+			if at > 0 {
+				run = 0
+			}
+			run++
+			longest = max(longest, run)
+			s = s[at+len(guardRune):]
+		}
+	}
+	return strings.Repeat(guardRune, longest+1)
+}
+
+// Protect puts the mark after the first character of every control token in a text, those
+// that overlap others included. A token of one character cannot be told from the
+// character; vocabularies have none.
+func (g *Guard) Protect(text, mark string) string {
+	var b strings.Builder
+	written := 0
+	for i := range len(text) {
+		for _, token := range g.texts[text[i]] {
+			if !strings.HasPrefix(text[i:], token) {
+				continue
+			}
+			_, n := utf8.DecodeRuneInString(token)
+			if n == len(token) || i+n <= written {
+				continue
+			}
+			b.WriteString(text[written : i+n])
+			b.WriteString(mark)
+			written = i + n
+			break
+		}
+	}
+	if written == 0 {
+		return text
+	}
+	b.WriteString(text[written:])
+	return b.String()
+}
+
+// EncodeGuarded is EncodeSpecial for a text with marks, which it drops.
+func (t *Tokenizer) EncodeGuarded(text, mark string, addSpecial bool) []int32 {
+	if mark == "" || !strings.Contains(text, mark) {
+		return t.EncodeSpecial(text, addSpecial)
+	}
+	guarded := *t
+	guarded.model = unmarked{t.model, mark}
+	return guarded.EncodeSpecial(text, addSpecial)
+}
+
+// unmarked drops marks from text that was cut at its special tokens already.
+type unmarked struct {
+	model
+	mark string
+}
+
+func (u unmarked) encode(text string, ids []int32) []int32 {
+	return u.model.encode(strings.ReplaceAll(text, u.mark, ""), ids)
+}

@@ -1,0 +1,80 @@
+package tokenizer
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// guardedVocab is a tokenizer whose control tokens overlap each other.
+func guardedVocab() *Tokenizer {
+	t := &Tokenizer{name: "test", bos: none, eos: none, unk: none}
+	t.ids = map[string]int32{}
+	add := func(text string, k kind) {
+		t.ids[text] = int32(len(t.texts))
+		t.texts, t.kinds = append(t.texts, text), append(t.kinds, k)
+		t.pieces = append(t.pieces, []byte(text))
+	}
+	for b := range 256 {
+		add(string([]byte{byte(b)}), normal)
+	}
+	for _, s := range []string{"<a>", "ab", "bc", "<a><a>", "<|é|>"} {
+		add(s, control)
+	}
+	add("<t>", userDefined)
+	t.special = newPartition(t, nil)
+	t.model = bytewise{}
+	return t
+}
+
+// bytewise gives each byte its own id.
+type bytewise struct{}
+
+func (bytewise) encode(text string, ids []int32) []int32 {
+	for i := range len(text) {
+		ids = append(ids, int32(text[i]))
+	}
+	return ids
+}
+func (bytewise) joins(int32) bool { return true }
+
+// checkGuard: between a template's tokens, a content is its bytes and its user-defined tokens,
+// whatever it spells.
+func checkGuard(t *testing.T, tok *Tokenizer, content string) {
+	t.Helper()
+	if !utf8.ValidString(content) {
+		content = strings.ToValidUTF8(content, "?")
+	}
+	g := tok.NewGuard()
+	mark := g.Mark(content)
+	if strings.Contains(content, mark) {
+		t.Fatalf("%q contains its mark", content)
+	}
+	text := "<a>x" + g.Protect(content, mark) + "y<a>"
+	want := slices.Concat([]int32{256}, tok.Encode("x"+content+"y", false), []int32{256})
+	if got := tok.EncodeGuarded(text, mark, false); !slices.Equal(got, want) {
+		t.Errorf("%q gives %v, want %v", content, got, want)
+	}
+}
+
+func TestGuard(t *testing.T) {
+	tok := guardedVocab()
+	if ids := tok.EncodeSpecial("<a>abc<t>", false); !slices.Equal(ids, []int32{256, 257, 'c', 261}) {
+		t.Fatalf("%v", ids)
+	}
+	for _, content := range []string{"", "plain", "<a>", "<a><a><a>", "abc", "aabcbc", "<t><a>", "<|é|>", "<<a>a>", "\ufdd0", "\ufdd0<a>\ufdd0\ufdd0", "a\ufdd0bc", "<\ufdd0a>", "a\ufdd0\ufdd0b\ufdd0"} {
+		checkGuard(t, tok, content)
+	}
+	if g := tok.NewGuard(); g.Protect("nothing here", "\ufdd0") != "nothing here" {
+		t.Error("a content without control tokens changed")
+	}
+}
+
+func FuzzGuard(f *testing.F) {
+	for _, s := range []string{"<a>", "abc<t>", "\ufdd0<|é|>\ufdd0"} {
+		f.Add(s)
+	}
+	tok := guardedVocab()
+	f.Fuzz(func(t *testing.T, content string) { checkGuard(t, tok, content) })
+}

@@ -1,0 +1,378 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"foretoken/models/gguf"
+)
+
+// Keys that only this file and New's callers write.
+const (
+	keyPAD       = "tokenizer.ggml.padding_token_id"
+	keyTemplate  = "tokenizer.chat_template"
+	keyTemplates = "tokenizer.chat_templates"
+	// Ids of added tokens that take the white space on their left or right with
+	// them. GGUF has no fields for it.
+	keyLeft  = "foretoken.tokenizer.lstrip"
+	keyRight = "foretoken.tokenizer.rstrip"
+)
+
+// maxJSON is several times the largest published tokenizer.json.
+const maxJSON = 64 << 20
+
+// The parts of tokenizer.json that decide ids.
+type (
+	jsonTokenizer struct {
+		Added  []addedToken `json:"added_tokens"`
+		Norm   *component   `json:"normalizer"`
+		Pre    *component   `json:"pre_tokenizer"`
+		Post   *component   `json:"post_processor"`
+		Decode *component   `json:"decoder"`
+		Model  *jsonModel   `json:"model"`
+	}
+	addedToken struct {
+		ID         int64  `json:"id"`
+		Content    string `json:"content"`
+		SingleWord bool   `json:"single_word"`
+		Left       bool   `json:"lstrip"`
+		Right      bool   `json:"rstrip"`
+		Special    bool   `json:"special"`
+	}
+	jsonModel struct {
+		Type         string     `json:"type"`
+		Vocab        jsonVocab  `json:"vocab"`
+		Merges       jsonMerges `json:"merges"`
+		Unknown      *string    `json:"unk_token"`
+		UnknownID    *int64     `json:"unk_id"`
+		Dropout      *float64   `json:"dropout"`
+		Prefix       *string    `json:"continuing_subword_prefix"`
+		Suffix       *string    `json:"end_of_word_suffix"`
+		ByteFallback bool       `json:"byte_fallback"`
+		IgnoreMerges bool       `json:"ignore_merges"`
+	}
+	// component is one of a pipeline's parts; the fields are those of all kinds.
+	component struct {
+		Type       string      `json:"type"`
+		Norms      []component `json:"normalizers"`
+		Pres       []component `json:"pretokenizers"`
+		Processors []component `json:"processors"`
+		Pattern    struct {
+			Regex  *string
+			String *string
+		} `json:"pattern"`
+		Content     json.RawMessage `json:"content"`
+		Behavior    string          `json:"behavior"`
+		Invert      bool            `json:"invert"`
+		Individual  bool            `json:"individual_digits"`
+		AddPrefix   bool            `json:"add_prefix_space"`
+		UseRegex    *bool           `json:"use_regex"`
+		Prepend     string          `json:"prepend"`
+		Replacement string          `json:"replacement"`
+		Scheme      string          `json:"prepend_scheme"`
+		Split       *bool           `json:"split"`
+		Single      []struct {
+			Special *struct {
+				ID string `json:"id"`
+			} `json:"SpecialToken"`
+			Sequence *struct{} `json:"Sequence"`
+		} `json:"single"`
+	}
+)
+
+// converter collects the metadata of one tokenizer.json.
+type converter struct {
+	name   string
+	j      jsonTokenizer
+	m      jsonModel
+	config tokenizerConfig
+	tokens []string
+	kinds  []int32
+	ids    map[string]int32
+	first  string // what the post-processor puts before a text
+	last   string
+}
+
+func (c *converter) fail(field, format string, args ...any) error {
+	return fmt.Errorf("tokenizer: %s: %s: %s", c.name, field, fmt.Sprintf(format, args...))
+}
+
+// MetadataFromJSON gives the tokenizer's part of a GGUF file's metadata for the
+// tokenizer.json and, if not empty, the tokenizer_config.json that lie beside
+// safetensors: what llama.cpp's converter writes, and the chat templates. BPE over
+// bytes becomes "gpt2", BPE over characters with byte fallback "llama" with
+// scores, Unigram "t5". What cannot be written exactly is refused with the
+// reason. Memory is a few times the size of the two files.
+//
+// New reads the result, and like llama.cpp it does not bring text into Unicode's
+// normal form C, which Qwen's tokenizer.json asks for: text with characters in
+// pieces (e and a combining accent) gets other ids than from Transformers.
+func MetadataFromJSON(name string, tokenizerJSON, tokenizerConfig []byte) ([]gguf.KV, error) {
+	c := &converter{name: name}
+	if len(tokenizerJSON) > maxJSON || len(tokenizerConfig) > maxJSON {
+		return nil, c.fail("size", "more than %d MiB", maxJSON>>20)
+	}
+	if err := json.Unmarshal(tokenizerJSON, &c.j); err != nil {
+		return nil, c.fail("JSON", "%v: download the file again", oneLine(err))
+	}
+	if c.j.Model == nil {
+		return nil, c.fail("model", "missing: this is no tokenizer.json")
+	}
+	c.m = *c.j.Model
+	if err := c.config.read(tokenizerConfig); err != nil {
+		return nil, c.fail("tokenizer_config.json", "%v", oneLine(err))
+	}
+	if c.m.Dropout != nil && *c.m.Dropout != 0 {
+		return nil, c.fail("model.dropout", "%v makes ids random: set it to null", *c.m.Dropout)
+	}
+	if c.m.Prefix != nil && *c.m.Prefix != "" || c.m.Suffix != nil && *c.m.Suffix != "" {
+		return nil, c.fail("model", "marks of continued or ended words are not supported")
+	}
+	if err := c.postProcessor(c.j.Post); err != nil {
+		return nil, err
+	}
+	var kv []gguf.KV
+	var err error
+	switch {
+	case c.m.Type == "Unigram":
+		kv, err = c.unigram()
+	case c.m.Type != "BPE" && c.m.Type != "":
+		return nil, c.fail("model.type", "%s is not supported: want BPE or Unigram", quote(c.m.Type))
+	case c.byteLevel(c.j.Pre) || c.byteLevel(c.j.Decode):
+		kv, err = c.bytes()
+	case c.m.ByteFallback:
+		kv, err = c.characters()
+	default:
+		return nil, c.fail("model", "BPE over characters without byte_fallback cannot write every text and is not supported")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.finish(kv)
+}
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// byteLevel reports whether a component turns text into the byte alphabet.
+func (c *converter) byteLevel(p *component) bool {
+	if p == nil {
+		return false
+	}
+	return p.Type == "ByteLevel" || slices.ContainsFunc(p.Pres, func(p component) bool { return p.Type == "ByteLevel" })
+}
+
+// addTokens puts the vocabulary and the added tokens in order of id. Ids that
+// neither has are filled as llama.cpp's converter does.
+func (c *converter) addTokens(vocab map[string]int64) error {
+	most := int64(-1)
+	for text, id := range vocab {
+		if id < 0 || id >= maxTokens {
+			return c.fail("model.vocab", "the id of %s is %d, want 0 to %d", quote(text), id, maxTokens-1)
+		}
+		most = max(most, id)
+	}
+	for _, a := range c.j.Added {
+		if a.ID < 0 || a.ID >= maxTokens || a.Content == "" {
+			return c.fail("added_tokens", "the id of %s is %d, want 0 to %d and a text", quote(a.Content), a.ID, maxTokens-1)
+		}
+		most = max(most, a.ID)
+	}
+	if known := int64(len(vocab) + len(c.j.Added)); most >= 2*known+1024 {
+		return c.fail("model.vocab", "there is an id %d, but only %d tokens", most, known)
+	}
+	if most < 0 {
+		return c.fail("model.vocab", "no tokens")
+	}
+	c.tokens = make([]string, most+1)
+	c.kinds = make([]int32, most+1)
+	c.ids = make(map[string]int32, most+1)
+	for text, id := range vocab {
+		if c.kinds[id] != 0 {
+			return c.fail("model.vocab", "%s and %s both have the id %d", quote(min(text, c.tokens[id])), quote(max(text, c.tokens[id])), id)
+		}
+		c.tokens[id], c.kinds[id] = text, int32(normal)
+		c.ids[text] = int32(id)
+	}
+	for _, a := range c.j.Added {
+		if id, ok := c.ids[a.Content]; ok && int64(id) != a.ID {
+			return c.fail("added_tokens", "%s has the id %d here and %d in the vocabulary", quote(a.Content), a.ID, id)
+		}
+		if c.kinds[a.ID] != 0 && c.tokens[a.ID] != a.Content {
+			return c.fail("added_tokens", "the id %d is of %s here and of %s in the vocabulary", a.ID, quote(a.Content), quote(c.tokens[a.ID]))
+		}
+		if a.SingleWord {
+			return c.fail("added_tokens", "%s is only found as a single word, which is not supported", quote(a.Content))
+		}
+		c.tokens[a.ID], c.kinds[a.ID] = a.Content, int32(userDefined)
+		if a.Special || looksSpecial(a.Content) {
+			c.kinds[a.ID] = int32(control)
+		}
+		c.ids[a.Content] = int32(a.ID)
+	}
+	for id := range c.tokens {
+		if c.kinds[id] == 0 {
+			c.tokens[id], c.kinds[id] = fmt.Sprintf("[PAD%d]", id), int32(unused)
+			if _, taken := c.ids[c.tokens[id]]; taken {
+				return c.fail("model.vocab", "no token has the id %d", id)
+			}
+		}
+	}
+	return nil
+}
+
+// looksSpecial recognises control tokens that published files do not mark so.
+func looksSpecial(s string) bool {
+	for _, ends := range [][2]string{{"<|", "|>"}, {"<｜", "｜>"}, {"<unused", ">"}} {
+		if strings.HasPrefix(s, ends[0]) && strings.HasSuffix(s, ends[1]) {
+			return true
+		}
+	}
+	return s == "<pad>" || s == "<mask>"
+}
+
+// vocabulary takes BPE's.
+func (c *converter) vocabulary() error {
+	if c.m.Vocab.ids == nil {
+		return c.fail("model.vocab", "want an object of ids by token")
+	}
+	return c.addTokens(c.m.Vocab.ids)
+}
+
+// bytes converts byte-level BPE.
+func (c *converter) bytes() ([]gguf.KV, error) {
+	for _, n := range flat(c.j.Norm, func(p component) []component { return p.Norms }) {
+		if n.Type != "NFC" {
+			return nil, c.fail("normalizer", "%s is not supported before byte-level BPE", quote(n.Type))
+		}
+	}
+	pre, err := c.preName()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.vocabulary(); err != nil {
+		return nil, err
+	}
+	merges := make([]string, len(c.m.Merges))
+	for i, m := range c.m.Merges {
+		if m.left == "" || m.right == "" || strings.Contains(m.left+m.right, " ") {
+			return nil, c.fail("model.merges", "merge %d of %s and %s has an empty token or one with a space", i, quote(m.left), quote(m.right))
+		}
+		merges[i] = m.left + " " + m.right
+	}
+	c.m.Merges = nil
+	return []gguf.KV{{Key: keyModel, Value: "gpt2"}, {Key: keyPre, Value: pre}, {Key: keyMerges, Value: merges}}, nil
+}
+
+// flat lists a component, or its parts if it is a sequence of them.
+func flat(p *component, parts func(component) []component) []component {
+	switch {
+	case p == nil:
+		return nil
+	case p.Type == "Sequence":
+		return parts(*p)
+	}
+	return []component{*p}
+}
+
+// postProcessor reads what is put around a text.
+func (c *converter) postProcessor(p *component) error {
+	for _, p := range flat(p, func(p component) []component { return p.Processors }) {
+		switch p.Type {
+		case "ByteLevel": // only moves offsets
+		case "TemplateProcessing":
+			text := false
+			for _, s := range p.Single {
+				switch {
+				case s.Sequence != nil:
+					text = true
+				case s.Special == nil:
+					return c.fail("post_processor", "a part is neither a token nor the text")
+				case !text && c.first == "":
+					c.first = s.Special.ID
+				case text && c.last == "":
+					c.last = s.Special.ID
+				default:
+					return c.fail("post_processor", "more than one token before or after a text is not supported")
+				}
+			}
+		default:
+			return c.fail("post_processor", "%s is not supported: want TemplateProcessing", quote(p.Type))
+		}
+	}
+	return nil
+}
+
+// finish adds what all kinds of tokenizers have.
+func (c *converter) finish(kv []gguf.KV) ([]gguf.KV, error) {
+	kv = append(kv, gguf.KV{Key: keyTokens, Value: c.tokens}, gguf.KV{Key: keyTypes, Value: c.kinds})
+	special := map[string]int32{}
+	for _, s := range []struct{ key, text string }{
+		{keyBOS, c.config.BOS.text}, {keyEOS, c.config.EOS.text}, {keyUNK, c.config.UNK.text}, {keyPAD, c.config.PAD.text},
+	} {
+		switch {
+		case s.text == "" && s.key == keyBOS:
+			s.text = c.first
+		case s.text == "" && s.key == keyEOS:
+			s.text = c.last
+		case s.text == "" && s.key == keyUNK && c.m.Unknown != nil:
+			s.text = *c.m.Unknown
+		case s.text == "" && s.key == keyUNK && c.m.UnknownID != nil && *c.m.UnknownID >= 0 && *c.m.UnknownID < int64(len(c.tokens)):
+			s.text = c.tokens[*c.m.UnknownID]
+		}
+		if s.text == "" {
+			continue
+		}
+		id, ok := c.ids[s.text]
+		if !ok && (s.key == keyPAD || s.key == keyUNK) {
+			continue // named by habit; nothing is padded, and bytes have no unknown ones
+		}
+		if !ok {
+			return nil, c.fail(s.key, "the token %s is not in the vocabulary", quote(s.text))
+		}
+		special[s.key] = id
+		kv = append(kv, gguf.KV{Key: s.key, Value: uint32(id)})
+	}
+	around := func(key, text string, flag *bool) (bool, error) {
+		if text == "" {
+			return flag != nil && *flag, nil
+		}
+		id, ok := c.ids[text]
+		if want, set := special[key]; !ok || !set || id != want {
+			return false, c.fail("post_processor", "%s is put around a text and is not the token of %s", quote(text), key)
+		}
+		return true, nil
+	}
+	for _, s := range []struct {
+		key, of, text string
+		flag          *bool
+	}{{keyAddBOS, keyBOS, c.first, c.config.AddBOS}, {keyAddEOS, keyEOS, c.last, c.config.AddEOS}} {
+		add, err := around(s.of, s.text, s.flag)
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := special[s.of]; !ok {
+			add = false
+		}
+		kv = append(kv, gguf.KV{Key: s.key, Value: add})
+	}
+	var left, right []int32
+	for _, a := range c.j.Added {
+		if a.Left {
+			left = append(left, int32(a.ID))
+		}
+		if a.Right {
+			right = append(right, int32(a.ID))
+		}
+	}
+	for _, s := range []struct {
+		key string
+		ids []int32
+	}{{keyLeft, left}, {keyRight, right}} {
+		if len(s.ids) > 0 {
+			kv = append(kv, gguf.KV{Key: s.key, Value: s.ids})
+		}
+	}
+	return append(kv, c.config.templates()...), nil
+}

@@ -1,0 +1,93 @@
+package tokenizer
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"foretoken/models/gguf"
+)
+
+// tokenizerConfig is what is read of tokenizer_config.json.
+type tokenizerConfig struct {
+	BOS      configToken    `json:"bos_token"`
+	EOS      configToken    `json:"eos_token"`
+	UNK      configToken    `json:"unk_token"`
+	PAD      configToken    `json:"pad_token"`
+	AddBOS   *bool          `json:"add_bos_token"`
+	AddEOS   *bool          `json:"add_eos_token"`
+	Template configTemplate `json:"chat_template"`
+}
+
+func (c *tokenizerConfig) read(data []byte) error {
+	if len(data) == 0 {
+		return nil
+	}
+	return json.Unmarshal(data, c)
+}
+
+// configToken is a text, an object with a content, or null.
+type configToken struct{ text string }
+
+func (t *configToken) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '{' {
+		var v struct {
+			Content string `json:"content"`
+		}
+		err := json.Unmarshal(b, &v)
+		t.text = v.Content
+		return err
+	}
+	return json.Unmarshal(b, &t.text)
+}
+
+// configTemplate is one chat template, or a list of named ones.
+type configTemplate []struct {
+	Name     string `json:"name"`
+	Template string `json:"template"`
+}
+
+func (t *configTemplate) UnmarshalJSON(b []byte) error {
+	if len(b) > 0 && b[0] == '[' {
+		type plain configTemplate
+		if err := json.Unmarshal(b, (*plain)(t)); err != nil {
+			return fmt.Errorf("chat_template: %w", err)
+		}
+		return nil
+	}
+	var text string
+	if err := json.Unmarshal(b, &text); err != nil {
+		return fmt.Errorf("chat_template: %w", err)
+	}
+	if text != "" {
+		*t = configTemplate{{"default", text}}
+	}
+	return nil
+}
+
+// templates gives the entries for the chat templates: the default one, or the
+// first where none is called so, and the others by their names.
+func (c *tokenizerConfig) templates() []gguf.KV {
+	if len(c.Template) == 0 {
+		return nil
+	}
+	first := 0
+	for i, t := range c.Template {
+		if t.Name == "default" {
+			first = i
+			break
+		}
+	}
+	kv := []gguf.KV{{Key: keyTemplate, Value: c.Template[first].Template}}
+	var names []string
+	for i, t := range c.Template {
+		if i != first && t.Name != "" && t.Name != "default" && len(t.Name) < 200 && !slices.Contains(names, t.Name) {
+			names = append(names, t.Name)
+			kv = append(kv, gguf.KV{Key: keyTemplate + "." + t.Name, Value: t.Template})
+		}
+	}
+	if names != nil {
+		kv = append(kv, gguf.KV{Key: keyTemplates, Value: names})
+	}
+	return kv
+}

@@ -1,0 +1,178 @@
+package tokenizer
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A tokenizer.json is large because of two lists, which reflection takes seconds
+// for in a browser. They are read by hand: encoding/json has checked that they
+// are JSON before it hands them over.
+
+// jsonVocab is an object of ids by token, or Unigram's list, left as it is.
+type jsonVocab struct {
+	ids  map[string]int64
+	list json.RawMessage
+}
+
+// jsonMerges are pairs of tokens, each written as "a b" or as ["a", "b"].
+type jsonMerges []jsonMerge
+
+type jsonMerge struct{ left, right string }
+
+func (v *jsonVocab) UnmarshalJSON(b []byte) error {
+	s := jsonScanner{b: b}
+	switch s.peek() {
+	case '[':
+		v.list = append(json.RawMessage(nil), b...)
+		return nil
+	case '{':
+	default:
+		return fmt.Errorf("vocab: want an object of ids by token")
+	}
+	v.ids = make(map[string]int64, len(b)/20)
+	for s.i++; s.peek() == '"'; {
+		text, err := s.text()
+		if err != nil {
+			return err
+		}
+		s.peek() // the colon
+		s.i++
+		id, ok := s.integer()
+		if !ok {
+			return fmt.Errorf("vocab: the id of %s is no integer", quote(text))
+		}
+		if first, dup := v.ids[text]; dup {
+			return fmt.Errorf("vocab: %s has the ids %d and %d", quote(text), first, id)
+		}
+		v.ids[text] = id
+		if s.peek() == ',' {
+			s.i++
+		}
+	}
+	return nil
+}
+
+func (m *jsonMerges) UnmarshalJSON(b []byte) error {
+	s := jsonScanner{b: b}
+	if string(b) == "null" {
+		return nil
+	}
+	if s.peek() != '[' {
+		return fmt.Errorf("merges: want a list")
+	}
+	*m = make(jsonMerges, 0, len(b)/24)
+	for s.i++; ; {
+		switch s.peek() {
+		case '"':
+			line, err := s.text()
+			if err != nil {
+				return err
+			}
+			at := -1
+			for i := range len(line) {
+				if line[i] == ' ' {
+					if at >= 0 {
+						at = -1
+						break
+					}
+					at = i
+				}
+			}
+			if at < 0 {
+				return fmt.Errorf("merges: %s is not two tokens with a space between", quote(line))
+			}
+			*m = append(*m, jsonMerge{line[:at], line[at+1:]})
+		case '[':
+			var two [2]string
+			n := 0
+			for s.i++; s.peek() == '"'; n++ {
+				text, err := s.text()
+				if err != nil {
+					return err
+				}
+				two[min(n, 1)] = text
+				if s.peek() == ',' {
+					s.i++
+				}
+			}
+			if n != 2 || s.peek() != ']' {
+				return fmt.Errorf("merges: merge %d is not two tokens", len(*m))
+			}
+			s.i++
+			*m = append(*m, jsonMerge{two[0], two[1]})
+		case ']':
+			return nil
+		default:
+			return fmt.Errorf("merges: merge %d is neither a text nor a list of two", len(*m))
+		}
+		if s.peek() == ',' {
+			s.i++
+		}
+	}
+}
+
+// jsonScanner goes over valid JSON.
+type jsonScanner struct {
+	b []byte
+	i int
+}
+
+// peek skips white space and gives the byte after it, 0 at the end.
+func (s *jsonScanner) peek() byte {
+	for ; s.i < len(s.b); s.i++ {
+		if c := s.b[s.i]; c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			return c
+		}
+	}
+	return 0
+}
+
+// text reads the string that begins here.
+func (s *jsonScanner) text() (string, error) {
+	from, plain := s.i, true
+	for s.i++; s.i < len(s.b) && s.b[s.i] != '"'; s.i++ {
+		switch c := s.b[s.i]; {
+		case c == '\\':
+			plain = false
+			s.i++
+		case c >= 0x80:
+			plain = false // perhaps not UTF-8
+		}
+	}
+	s.i = min(s.i+1, len(s.b))
+	raw := s.b[from:s.i]
+	if plain && len(raw) >= 2 {
+		return string(raw[1 : len(raw)-1]), nil
+	}
+	return unquoteJSON(raw)
+}
+
+func (s *jsonScanner) integer() (int64, bool) {
+	s.peek()
+	from := s.i
+	for s.i < len(s.b) && (s.b[s.i] == '-' || s.b[s.i] >= '0' && s.b[s.i] <= '9') {
+		s.i++
+	}
+	n, err := strconv.ParseInt(string(s.b[from:s.i]), 10, 64)
+	if c := s.peek(); err != nil || c != ',' && c != '}' {
+		return 0, false
+	}
+	return n, true
+}
+
+// unquoteJSON reads a string with escapes or characters beyond ASCII. What is not
+// UTF-8 becomes U+FFFD, as in encoding/json.
+func unquoteJSON(raw []byte) (string, error) {
+	if bytes.IndexByte(raw, '\\') < 0 && len(raw) >= 2 {
+		return strings.ToValidUTF8(string(raw[1:len(raw)-1]), "\uFFFD"), nil
+	}
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return "", err
+	}
+	return text, nil
+}
