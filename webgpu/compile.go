@@ -22,3 +22,24 @@ func CompileAll(dev Device, sources []*KernelSource) ([]Kernel, error) {
 	}
 	return kernels, nil
 }
+
+// BackgroundCompiler is implemented by devices that compile kernels while they run programs.
+type BackgroundCompiler interface {
+	// Compile begins to compile what was not compiled before and returns at once. The channel is
+	// closed when nothing is left to wait for: all sources were compiled or refused, or the device
+	// is lost. NewKernel and NewKernels wait for a source that is still being compiled
+	// and report its error; until then no other call is held up. What nobody asks for is
+	// freed with the device.
+	Compile([]*KernelSource) <-chan struct{}
+}
+
+// Compile is BackgroundCompiler's. A device that compiles when it is asked for a kernel, and not
+// before, has nothing to wait for.
+func Compile(dev Device, sources []*KernelSource) <-chan struct{} {
+	if b, ok := dev.(BackgroundCompiler); ok {
+		return b.Compile(sources)
+	}
+	done := make(chan struct{})
+	close(done)
+	return done
+}

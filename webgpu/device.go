@@ -27,6 +27,9 @@ var ErrDeviceLost = errors.New("webgpu: device lost")
 // ErrTimeout is returned (wrapped) when the device did not finish a read in time.
 var ErrTimeout = errors.New("webgpu: device did not answer in time")
 
+// ErrNoMemory is returned (wrapped) when the device has no memory for what is to be made on it.
+var ErrNoMemory = errors.New("webgpu: out of memory")
+
 // ErrUnavailable is returned (wrapped) when no device of the asked kind can be opened here.
 var ErrUnavailable = errors.New("webgpu: no device available")
 
@@ -126,6 +129,11 @@ type Info struct {
 	Software     bool     // the adapter runs on the CPU
 	Features     []string // WebGPU names of the features enabled, sorted
 	Limits       Limits
+}
+
+// Identity tells one adapter and driver from another: kernels chosen for one may compute other bits on another.
+func (i Info) Identity() string {
+	return strings.Join([]string{i.Backend, i.Vendor, i.Architecture, i.Adapter, i.Driver}, "|")
 }
 
 // Has reports whether a WebGPU feature is enabled.

@@ -3,6 +3,7 @@ package browser
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -93,7 +94,7 @@ func (b *bridge) onAnswer(args []safejs.Value) {
 	a := answer{value: args[2]}
 	if failed {
 		why, _ := args[2].String()
-		a.err = errors.New(why)
+		a.err = told(why)
 	}
 	b.mu.Lock()
 	c := b.pending[id]
@@ -102,6 +103,14 @@ func (b *bridge) onAnswer(args []safejs.Value) {
 	if c != nil {
 		c <- a // there is room for it
 	}
+}
+
+// told is an error that JavaScript tells of, of its kind.
+func told(why string) error {
+	if what, ok := strings.CutPrefix(why, "out of memory: "); ok {
+		return fmt.Errorf("%w: %s", webgpu.ErrNoMemory, what)
+	}
+	return errors.New(why)
 }
 
 func (b *bridge) onEvent(args []safejs.Value) {
@@ -114,7 +123,7 @@ func (b *bridge) onEvent(args []safejs.Value) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.reported == nil {
-		b.reported = errors.New(why)
+		b.reported = told(why)
 	}
 }
 

@@ -14,9 +14,15 @@ import (
 )
 
 var (
-	_ webgpu.Device        = (*Device)(nil)
-	_ webgpu.BatchCompiler = (*Device)(nil)
+	_ webgpu.Device             = (*Device)(nil)
+	_ webgpu.BatchCompiler      = (*Device)(nil)
+	_ webgpu.BackgroundCompiler = (*Device)(nil)
 )
+
+// smallBuffer is the size in bytes up to which a buffer is made without waiting for the browser to
+// say that it was: its limits are checked here, so it can only lack memory, which the next call
+// reports. A model has a hundred of them, and each wait is a way to the GPU process and back.
+const smallBuffer = 8 << 20
 
 const (
 	flushAt = 4 << 20  // bytes of writes that may wait for the next Run
@@ -44,7 +50,10 @@ type Device struct {
 	reg      *registry.Registry[id, id, id]
 	lastID   id
 	counters webgpu.Counters
-	timer    *time.Timer
+	timer    *time.Timer // of runs that take too long
+	ticking  bool        // the timer will fire
+
+	compiling map[string]*compilation // by key: begun by Compile, and not yet asked for
 
 	out         []byte // payload of the writes that wait, then the commands
 	writes      []write
@@ -54,6 +63,8 @@ type Device struct {
 	in          []byte     // what came back
 	programs    []*program // of the run in progress
 	from        []*buffer  // of its reads
+
+	watch func([]webgpu.Program) // told of every run; nil: nobody is
 }
 
 // Info describes the adapter.
@@ -102,7 +113,12 @@ func (d *Device) NewBuffer(label string, size int, usage webgpu.Usage) (webgpu.B
 		return 0, err
 	}
 	n := d.newID()
-	if _, err := d.bridge.request("newBuffer", int(n), label, size, usage == webgpu.Uniform); err != nil {
+	if size <= smallBuffer {
+		_, err = d.bridge.replay.Call("newSmallBuffer", int(n), label, size, usage == webgpu.Uniform)
+	} else {
+		_, err = d.bridge.request("newBuffer", int(n), label, size, usage == webgpu.Uniform)
+	}
+	if err != nil {
 		return 0, fmt.Errorf("browser: buffer %s of %d bytes: %w", label, size, err)
 	}
 	d.counters.Buffers++
@@ -128,97 +144,6 @@ func (d *Device) FreeBuffer(h webgpu.Buffer) {
 	}
 	d.writes = kept
 	_, _ = d.bridge.replay.Call("freeBuffer", int(b.Data))
-}
-
-// NewKernel compiles a kernel once per key.
-func (d *Device) NewKernel(src *webgpu.KernelSource) (webgpu.Kernel, error) {
-	k, err := d.NewKernels([]*webgpu.KernelSource{src})
-	if err != nil {
-		return 0, err
-	}
-	return k[0], nil
-}
-
-// NewKernels compiles kernels side by side: the browser has several compiler
-// threads, and one round trip does for all.
-func (d *Device) NewKernels(sources []*webgpu.KernelSource) ([]webgpu.Kernel, error) {
-	if err := d.enter("new kernels", ""); err != nil {
-		return nil, err
-	}
-	defer d.mu.Unlock()
-	var missing []*webgpu.KernelSource
-	var ids, names, texts, accesses []any
-	listed := map[string]bool{}
-	for _, src := range sources {
-		k, err := d.reg.CheckKernel(src)
-		if err != nil {
-			return nil, err
-		}
-		if k != nil || listed[src.Key] {
-			continue
-		}
-		listed[src.Key] = true
-		missing = append(missing, src)
-		ids = append(ids, int(d.newID()))
-		names = append(names, src.Name)
-		texts = append(texts, src.WGSL)
-		accesses = append(accesses, letters(src.Bindings))
-	}
-	if len(missing) > 0 {
-		outcomes, err := d.bridge.request("compile", ids, names, texts, accesses)
-		if err != nil {
-			return nil, fmt.Errorf("browser: kernel %s: %w", missing[0].Name, err)
-		}
-		var failed error
-		for i, src := range missing {
-			if err := outcome(outcomes, i, src); err != nil {
-				if failed == nil {
-					failed = d.bridge.orLost(err)
-				}
-				continue
-			}
-			d.counters.Kernels++
-			d.reg.AddKernel(src, id(ids[i].(int)))
-		}
-		if failed != nil {
-			return nil, fmt.Errorf("browser: %w", failed)
-		}
-	}
-	kernels := make([]webgpu.Kernel, len(sources))
-	for i, src := range sources {
-		k, err := d.reg.CheckKernel(src) // again: one key may have come with two sources
-		if err != nil {
-			return nil, err
-		}
-		kernels[i] = k.Handle
-	}
-	return kernels, nil
-}
-
-// letters names accesses as replay.js does.
-func letters(bindings []webgpu.Access) string {
-	var s strings.Builder
-	for _, a := range bindings {
-		s.WriteByte("rwu"[a])
-	}
-	return s.String()
-}
-
-// outcome reads what became of one kernel.
-func outcome(outcomes safejs.Value, i int, src *webgpu.KernelSource) error {
-	v, err := outcomes.Index(i)
-	if err != nil {
-		return err
-	}
-	if v.IsNull() {
-		return nil
-	}
-	r := reader{v: v}
-	line, message := r.size("line"), r.text("message")
-	if r.err != nil {
-		return r.err
-	}
-	return webgpu.NewShaderError(src.Name, src.WGSL, line, message)
 }
 
 // NewProgram records dispatches.
@@ -380,6 +305,9 @@ func (d *Device) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
 		return err
 	}
 	defer d.mu.Unlock()
+	if d.watch != nil {
+		d.watch(programs)
+	}
 	d.programs = d.programs[:0]
 	for _, h := range programs {
 		p, err := d.reg.CheckProgramRun(h)
@@ -430,9 +358,12 @@ func (d *Device) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
 
 // await waits for the results of the run just handed over, and copies them in.
 func (d *Device) await(total int) error {
-	b := d.bridge
-	d.timer.Reset(b.timeout)
-	defer d.timer.Stop()
+	// The timer runs on from run to run: setting it costs two calls into JavaScript.
+	b, start := d.bridge, time.Now()
+	if !d.ticking {
+		d.timer.Reset(b.timeout)
+		d.ticking = true
+	}
 	for {
 		select {
 		case f := <-b.done:
@@ -459,6 +390,11 @@ func (d *Device) await(total int) error {
 		case <-b.lost:
 			return b.why
 		case <-d.timer.C:
+			if left := b.timeout - time.Since(start); left > 0 {
+				d.timer.Reset(left)
+				continue
+			}
+			d.ticking = false
 			return fmt.Errorf("%w: waited %v", webgpu.ErrTimeout, b.timeout)
 		}
 	}

@@ -79,7 +79,8 @@ func newDevice(b *bridge) (*Device, error) {
 		return nil, err
 	}
 	b.hot.bind(submit)
-	d := &Device{bridge: b, info: info, reg: registry.New[id, id, id](info.Limits), timer: time.NewTimer(time.Hour)}
+	d := &Device{bridge: b, info: info, reg: registry.New[id, id, id](info.Limits), timer: time.NewTimer(time.Hour),
+		compiling: map[string]*compilation{}}
 	d.timer.Stop()
 	return d, d.grow(1 << 16)
 }

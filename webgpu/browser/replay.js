@@ -18,11 +18,14 @@
   // What Go's done callback is told.
   const OK = 0, FAILED = 1;
 
+  // What Go knows an error by that means: the device has no memory left (bridge_js.go).
+  const NO_MEMORY = "out of memory: ";
+
   /** An error that means: there is no WebGPU here, and why. */
   class Unavailable extends Error {}
 
   /** Finds an adapter and opens a device on it with all the limits it offers. */
-  async function open(callbacks) {
+  async function openDevice() {
     const gpu = globalThis.navigator?.gpu;
     if (!gpu) {
       throw new Unavailable(
@@ -43,8 +46,24 @@
       if (adapter.limits[name] !== undefined) requiredLimits[name] = adapter.limits[name];
     }
     const device = await adapter.requestDevice({ requiredFeatures, requiredLimits });
-    return new Replay(adapter, device, callbacks);
+    const opened = { adapter, device, lost: false };
+    device.lost.then(() => (opened.lost = true));
+    return opened;
   }
+
+  let ahead = null; // of the device that prepare opened, until it is taken
+
+  /** Takes the device that was opened ahead, or opens one. */
+  async function open(callbacks) {
+    const prepared = ahead;
+    ahead = null;
+    let opened = await prepared?.catch(() => null); // a second attempt says why
+    if (!opened || opened.lost) opened = await openDevice();
+    return new Replay(opened.adapter, opened.device, callbacks);
+  }
+
+  /** What a message begins with, so that Go knows the error's kind. */
+  const kind = (error) => (globalThis.GPUOutOfMemoryError && error instanceof GPUOutOfMemoryError ? NO_MEMORY : "");
 
   /** Runs make inside error scopes; the promise fails with what they caught. */
   async function scoped(device, make) {
@@ -60,7 +79,7 @@
     // All three must be popped before anything is awaited: scopes are a stack.
     const popped = [device.popErrorScope(), device.popErrorScope(), device.popErrorScope()];
     for (const e of await Promise.all(popped)) thrown ??= e;
-    if (thrown) throw new Error(thrown.message);
+    if (thrown) throw new Error(kind(thrown) + thrown.message);
     return made;
   }
 
@@ -88,7 +107,7 @@
       device.lost.then((info) => this.callbacks.event("lost", info.message || info.reason || "unknown reason"));
       device.addEventListener("uncapturederror", (e) => {
         e.preventDefault?.(); // Go reports it; the console need not
-        this.callbacks.event("error", e.error.message);
+        this.callbacks.event("error", kind(e.error) + e.error.message);
       });
     }
 
@@ -121,11 +140,16 @@
         );
     }
 
-    async newBuffer(id, label, size, uniform) {
+    async newBuffer(...args) {
+      await scoped(this.device, () => this.newSmallBuffer(...args));
+    }
+
+    /** Waits for nothing: what goes wrong with it is an uncaptured error. */
+    newSmallBuffer(id, label, size, uniform) {
       const usage = uniform
         ? GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST
         : GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
-      this.buffers[id] = await scoped(this.device, () => this.device.createBuffer({ label, size, usage }));
+      this.buffers[id] = this.device.createBuffer({ label, size, usage });
     }
 
     freeBuffer(id) {
@@ -310,6 +334,47 @@
       }
     }
 
+    /**
+     * Milliseconds that one dispatch of a program takes so many times over. The device's own
+     * timestamps tell; without them it is the time from the submit to its end.
+     */
+    async timed(id, index, times) {
+      const { device, queue } = this;
+      const { pipelines, bindGroups, groups } = this.programs[id];
+      this.stamps ??= device.features.has("timestamp-query") && {
+        set: device.createQuerySet({ type: "timestamp", count: 2 }),
+        resolved: device.createBuffer({ size: 16, usage: GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC }),
+        back: device.createBuffer({ size: 16, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST }),
+      };
+      const { set, resolved, back } = this.stamps;
+      const encoder = device.createCommandEncoder();
+      const pass = encoder.beginComputePass(
+        set && { timestampWrites: { querySet: set, beginningOfPassWriteIndex: 0, endOfPassWriteIndex: 1 } },
+      );
+      if (times > 0) {
+        pass.setPipeline(pipelines[index]);
+        pass.setBindGroup(0, bindGroups[index]);
+      }
+      for (let i = 0; i < times; i++) {
+        pass.dispatchWorkgroups(groups[3 * index], groups[3 * index + 1], groups[3 * index + 2]);
+      }
+      pass.end();
+      if (set) {
+        encoder.resolveQuerySet(set, 0, 2, resolved, 0);
+        encoder.copyBufferToBuffer(resolved, 0, back, 0, 16);
+      }
+      const begin = performance.now();
+      queue.submit([encoder.finish()]);
+      if (!set) {
+        await queue.onSubmittedWorkDone();
+        return performance.now() - begin;
+      }
+      await back.mapAsync(GPUMapMode.READ);
+      const [from, to] = new BigUint64Array(back.getMappedRange());
+      back.unmap();
+      return Number(to - from) / 1e6;
+    }
+
     /** Makes the staging buffer large enough, and one that is not being mapped. */
     reserve(size) {
       if (this.staging && this.staging.size >= size && !this.mapping) return;
@@ -361,6 +426,11 @@
   }
 
   globalThis.foretokenReplay = {
+    /** Begins to open the device that the next open will take: it takes as long as starting Go. */
+    prepare() {
+      ahead ??= openDevice();
+      ahead.catch(() => {});
+    },
     /**
      * Opens a device. Tells callbacks.opened(replay, "", "") or
      * callbacks.opened(null, "unavailable" or "failed", why).

@@ -34,6 +34,7 @@ type Device struct {
 	reg      *registry.Registry[webgpu.Memory, struct{}, recorded]
 	counters webgpu.Counters
 	yielded  time.Time
+	watch    func([]webgpu.Program) // told of every run; nil: nobody is
 }
 
 // Open makes a cpu device. It always succeeds.
@@ -191,6 +192,9 @@ func (d *Device) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
 		return err
 	}
 	defer d.mu.Unlock()
+	if d.watch != nil {
+		d.watch(programs)
+	}
 	run := make([]*program, len(programs))
 	for i, h := range programs {
 		p, err := d.reg.CheckProgramRun(h)

@@ -33,6 +33,8 @@ func Run(t *testing.T, open func(t *testing.T) webgpu.Device) {
 		{"KernelEqualsReference", testSaxpy},
 		{"KernelCache", testKernelCache},
 		{"CompileAll", testCompileAll},
+		{"CompileInBackground", testCompileInBackground},
+		{"CompileRefused", testCompileRefused},
 		{"ShaderErrors", testShaderErrors},
 		{"KernelErrors", testKernelErrors},
 		{"BufferErrors", testBufferErrors},
@@ -42,8 +44,10 @@ func Run(t *testing.T, open func(t *testing.T) webgpu.Device) {
 		{"RangeErrors", testRangeErrors},
 		{"WorksAfterErrors", testWorksAfterErrors},
 		{"SteadyState", testSteadyState},
+		{"Profile", testProfile},
 		{"DestroyedIdle", testDestroyedIdle},
-		{"DestroyedInMidRun", testDestroyedInMidRun},
+		{"DestroyedInMidCompile", testDestroyedInMidCompile},
+		{"DestroyedInMidRun", testDestroyedInMidRun}, // last: the device goes on with it for seconds
 	}
 	for _, s := range suite {
 		t.Run(s.name, func(t *testing.T) {

@@ -1,6 +1,9 @@
-@group(0) @binding(5) var<storage, read> cache: array<vec2<u32>>; // (slots, heads/group·dim), two f16 to a word
+@group(0) @binding(5) var<storage, read> keys: array<vec2<u32>>;   // (slots, heads/group·dim), two f16 to a word
+@group(0) @binding(6) var<storage, read> values: array<vec2<u32>>; // likewise
 
-fn cached(at: u32) -> vec4<f32> {
-    let w = cache[at];
-    return vec4<f32>(unpack2x16float(w.x), unpack2x16float(w.y));
-}
+fn halves(w: vec2<u32>) -> vec4<f32> { return vec4<f32>(unpack2x16float(w.x), unpack2x16float(w.y)); }
+fn key(at: u32) -> vec4<f32> { return halves(keys[at]); }
+fn value(at: u32) -> vec4<f32> { return halves(values[at]); }
+fn half(w: u32, lane: u32) -> f32 { return unpack2x16float(w)[lane & 1u]; }
+fn keyOf(at: u32, lane: u32) -> f32 { return half(keys[at][lane >> 1u], lane); }
+fn valueOf(at: u32, lane: u32) -> f32 { return half(values[at][lane >> 1u], lane); }

@@ -1,3 +1,7 @@
-@group(0) @binding(5) var<storage, read> cache: array<vec4<f32>>; // (slots, heads/group·dim)
+@group(0) @binding(5) var<storage, read> keys: array<vec4<f32>>;   // (slots, heads/group·dim)
+@group(0) @binding(6) var<storage, read> values: array<vec4<f32>>; // likewise
 
-fn cached(at: u32) -> vec4<f32> { return cache[at]; }
+fn key(at: u32) -> vec4<f32> { return keys[at]; }
+fn value(at: u32) -> vec4<f32> { return values[at]; }
+fn keyOf(at: u32, lane: u32) -> f32 { return keys[at][lane]; }
+fn valueOf(at: u32, lane: u32) -> f32 { return values[at][lane]; }

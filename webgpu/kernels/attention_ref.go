@@ -6,14 +6,15 @@ import (
 	"foretoken/webgpu"
 )
 
-// heads is the parameter block of the attention kernels.
+// headParams is the parameter block of the attention kernels.
 type headParams struct {
-	m, heads, group, dim, width, span, stride int
-	scale                                     float64
+	m, heads, group, width, stride int
+	scale                          float64
+	window, row0, blocks           int
 }
 
 func headsOf(p webgpu.Memory) headParams {
-	return headParams{int(p[0]), int(p[1]), int(p[2]), int(p[3]), int(p[4]), int(p[5]), int(p[6]), fromBits(p[7])}
+	return headParams{int(p[0]), int(p[1]), int(p[2]), int(p[3]), int(p[4]), fromBits(p[5]), int(p[6]), int(p[7]), int(p[8])}
 }
 
 // slotOf is the KV slot of logical position j as row i sees it.
@@ -24,62 +25,115 @@ func (p headParams) slotOf(rows, table, ancestors webgpu.Memory, i, j int) int {
 	return int(table[j])
 }
 
-func scoresRef(f KVFormat) func([3]int, []webgpu.Memory) {
-	return func(_ [3]int, b []webgpu.Memory) {
-		p, rows, table, ancestors, qkv, cache, scores := headsOf(b[0]), b[1], b[2], b[3], b[4].F32(), b[5], b[6].F32()
-		kv := p.heads / p.group * p.dim
-		for i := range p.m {
-			for j := range int(rows[i*RowWords]) + 1 {
-				slot := p.slotOf(rows, table, ancestors, i, j) * kv
-				for h := range p.heads {
-					q := qkv[i*p.width+h*p.dim : i*p.width+(h+1)*p.dim]
-					k, sum := slot+h/p.group*p.dim, 0.0
-					for d, v := range q {
-						sum += float64(v) * loadKV(f, cache, k+d)
-					}
-					scores[(i*p.heads+h)*p.span+j] = float32(sum * p.scale)
+// sees is the first position that row i sees, and its own.
+func (p headParams) sees(rows webgpu.Memory, i int) (first, last int) {
+	last = int(rows[i*RowWords])
+	return max(last+1-p.window, 0), last
+}
+
+// attend calls put with what positions of a row give each of its heads: the highest score, the sum of
+// exp(score - highest) and the values weighted so.
+func (p headParams) attend(l cacheLayout, dim int, b []webgpu.Memory, i, first, last int, put func(head int, most, sum float64, v []float64)) {
+	rows, table, ancestors, qkv, keys, values := b[1], b[2], b[3], b[4].F32(), b[5], b[6]
+	kv := p.heads / p.group * dim
+	key, v, scores := make([]float64, dim), make([]float64, dim), make([]float64, p.group*(last+1-first))
+	for shared := range p.heads / p.group {
+		for j := first; j <= last; j++ {
+			l.load(keys, p.slotOf(rows, table, ancestors, i, j)*kv+shared*dim, key)
+			for g := range p.group {
+				sum := 0.0
+				for d, q := range qkv[i*p.width+(shared*p.group+g)*dim:][:dim] {
+					sum += float64(q) * key[d]
 				}
+				scores[g*(last+1-first)+j-first] = sum * p.scale
+			}
+		}
+		sums, all := make([]float64, p.group), make([]float64, p.group*dim)
+		most := make([]float64, p.group)
+		for g := range p.group {
+			most[g] = math.Inf(-1)
+			for _, s := range scores[g*(last+1-first):][:last+1-first] {
+				most[g] = math.Max(most[g], s)
+			}
+		}
+		for j := first; j <= last; j++ {
+			l.load(values, p.slotOf(rows, table, ancestors, i, j)*kv+shared*dim, v)
+			for g := range p.group {
+				w := math.Exp(scores[g*(last+1-first)+j-first] - most[g])
+				sums[g] += w
+				to := all[g*dim:][:dim]
+				for d, x := range v {
+					to[d] += w * x
+				}
+			}
+		}
+		for g := range p.group {
+			put(shared*p.group+g, most[g], sums[g], all[g*dim:][:dim])
+		}
+	}
+}
+
+func attentionRef(h Heads) func([3]int, []webgpu.Memory) {
+	return func(_ [3]int, b []webgpu.Memory) {
+		p, out := headsOf(b[0]), b[7].F32()
+		for at := range p.m {
+			i := p.row0 + at
+			first, last := p.sees(b[1], i)
+			p.attend(h.layout(), h.Dim, b, i, first, last, func(head int, _, sum float64, v []float64) {
+				for d, x := range v {
+					out[(i*p.heads+head)*h.Dim+d] = float32(x / sum)
+				}
+			})
+		}
+	}
+}
+
+func attentionGroupRef(h Heads, only bool) func([3]int, []webgpu.Memory) {
+	if only {
+		return attentionRef(h)
+	}
+	return func(_ [3]int, b []webgpu.Memory) {
+		p, parts := headsOf(b[0]), b[7].F32()
+		for at := range p.m {
+			i := p.row0 + at
+			first, last := p.sees(b[1], i)
+			for block := first / groupBlock; block <= last/groupBlock; block++ {
+				p.attend(h.layout(), h.Dim, b, i, max(first, block*groupBlock), min(last, (block+1)*groupBlock-1), func(head int, most, sum float64, v []float64) {
+					to := parts[((at*p.heads+head)*p.blocks+block%p.blocks)*(h.Dim+4):]
+					to[0], to[1] = float32(most), float32(sum)
+					for d, x := range v {
+						to[4+d] = float32(x)
+					}
+				})
 			}
 		}
 	}
 }
 
-func softmaxRef(_ [3]int, b []webgpu.Memory) {
-	p, rows, scores := headsOf(b[0]), b[1], b[2].F32()
-	for i := range p.m {
-		for h := range p.heads {
-			s := scores[(i*p.heads+h)*p.span:][:rows[i*RowWords]+1]
-			most, sum := math.Inf(-1), 0.0
-			for _, v := range s {
-				most = math.Max(most, float64(v))
-			}
-			for _, v := range s {
-				sum += math.Exp(float64(v) - most)
-			}
-			for j, v := range s {
-				s[j] = float32(math.Exp(float64(v)-most) / sum)
-			}
-		}
-	}
-}
-
-func valuesRef(f KVFormat) func([3]int, []webgpu.Memory) {
+func attentionJoinRef(h Heads) func([3]int, []webgpu.Memory) {
 	return func(_ [3]int, b []webgpu.Memory) {
-		p, rows, table, ancestors, scores, cache, out := headsOf(b[0]), b[1], b[2], b[3], b[4].F32(), b[5], b[6].F32()
-		kv := p.heads / p.group * p.dim
-		sum := make([]float64, p.dim)
-		for i := range p.m {
-			for h := range p.heads {
-				clear(sum)
-				for j := range int(rows[i*RowWords]) + 1 {
-					v := p.slotOf(rows, table, ancestors, i, j)*kv + h/p.group*p.dim
-					w := float64(scores[(i*p.heads+h)*p.span+j])
-					for d := range sum {
-						sum[d] += w * loadKV(f, cache, v+d)
+		p, parts, out := headsOf(b[0]), b[2].F32(), b[3].F32()
+		v := make([]float64, h.Dim)
+		for at := range p.m {
+			first, last := p.sees(b[1], p.row0+at)
+			for head := range p.heads {
+				part := func(block int) []float32 {
+					return parts[((at*p.heads+head)*p.blocks+block%p.blocks)*(h.Dim+4):][:h.Dim+4]
+				}
+				most, sum := math.Inf(-1), 0.0
+				for block := first / groupBlock; block <= last/groupBlock; block++ {
+					most = math.Max(most, float64(part(block)[0]))
+				}
+				clear(v)
+				for block := first / groupBlock; block <= last/groupBlock; block++ {
+					w := math.Exp(float64(part(block)[0]) - most)
+					sum += w * float64(part(block)[1])
+					for d := range v {
+						v[d] += w * float64(part(block)[4+d])
 					}
 				}
-				for d, v := range sum {
-					out[(i*p.heads+h)*p.dim+d] = float32(v)
+				for d, x := range v {
+					out[((p.row0+at)*p.heads+head)*h.Dim+d] = float32(x / sum)
 				}
 			}
 		}

@@ -26,7 +26,7 @@ func newAttended(h Heads, span int) *attended {
 	for i := range a.qkv {
 		a.qkv[i] /= float32(math.Sqrt(float64(h.Dim)))
 	}
-	a.keys, a.values = normals(8, a.slots*h.KV*h.Dim), normals(9, a.slots*h.KV*h.Dim)
+	a.keys, a.values = cachedAs(h, normals(8, a.slots*h.KV*h.Dim)), cachedAs(h, normals(9, a.slots*h.KV*h.Dim))
 	slots := rng.Perm(a.slots)
 	for j := range span {
 		a.table = append(a.table, uint32(slots[j]))
@@ -46,6 +46,32 @@ func newAttended(h Heads, span int) *attended {
 	return a
 }
 
+// packed is elements as a cache holds them, and cachedAs what it gives back of them: rounding is
+// tested where the cache is written, in TestRope.
+func packed(h Heads, x []float32) webgpu.Memory {
+	cache := webgpu.NewMemory(4 * h.layout().words(len(x)))
+	h.layout().store(cache, 0, x)
+	return cache
+}
+
+func unpacked(h Heads, cache webgpu.Memory) []float64 {
+	l, n := h.layout(), 0
+	for l.words(n) < len(cache) {
+		n += h.Dim
+	}
+	x := make([]float64, n)
+	l.load(cache, 0, x)
+	return x
+}
+
+func cachedAs(h Heads, x []float32) []float32 {
+	var out []float32
+	for _, v := range unpacked(h, packed(h, x)) {
+		out = append(out, float32(v))
+	}
+	return out
+}
+
 // plain is the row's attention computed from scratch in float64.
 func (a *attended) plain(i int) []float32 {
 	h, position := a.h, int(a.rows[4*i])
@@ -53,13 +79,17 @@ func (a *attended) plain(i int) []float32 {
 	for q := range h.Query {
 		kvh := q / (h.Query / h.KV)
 		weights, most := make([]float64, position+1), math.Inf(-1)
+		first := 0
+		if h.Window > 0 {
+			first = max(position+1-h.Window, 0)
+		}
 		slot := func(j int) int {
 			if shared := int(a.rows[4*i+2]); j >= shared {
 				return int(a.ancestors[i*a.stride+j-shared])
 			}
 			return int(a.table[j])
 		}
-		for j := range weights {
+		for j := first; j <= position; j++ {
 			for d := range h.Dim {
 				weights[j] += float64(a.qkv[i*h.Width()+q*h.Dim+d]) * float64(a.keys[(slot(j)*h.KV+kvh)*h.Dim+d])
 			}
@@ -67,7 +97,8 @@ func (a *attended) plain(i int) []float32 {
 			most = math.Max(most, weights[j])
 		}
 		sum := 0.0
-		for j := range weights {
+		clear(weights[:first])
+		for j := first; j <= position; j++ {
 			weights[j] = math.Exp(weights[j] - most)
 			sum += weights[j]
 		}
@@ -82,26 +113,25 @@ func (a *attended) plain(i int) []float32 {
 	return out
 }
 
-func (a *attended) run(b bench, lanes Lanes, order []int) []uint32 {
+// run attends with rows in the given order. scratch is how many rows have room for their scores.
+func (a *attended) run(b bench, lanes Lanes, order []int, scratch int) []uint32 {
 	m, h := len(order), a.h
-	pack := func(x []float32) View {
-		words := make([]uint32, h.Format.Words(len(x)))
-		for i, v := range x {
-			storeKV(h.Format, words, i, v)
-		}
-		return b.u32(words)
+	span := a.span
+	if h.Window > 0 {
+		span = min(span, h.Window)
 	}
 	s := Slots{b.u32(gather(a.rows, RowWords, order)), b.u32(a.table), b.u32(gather(a.ancestors, a.stride, order)), a.stride}
-	qkv, keys, values := b.f32(gather(a.qkv, h.Width(), order)), pack(a.keys), pack(a.values)
-	scores, out := b.poisoned(m*h.Query*a.span), b.poisoned(m*h.Query*h.Dim)
+	qkv, keys, values := b.f32(gather(a.qkv, h.Width(), order)), b.u32(packed(h, a.keys)), b.u32(packed(h, a.values))
+	scores, out := b.poisoned(max(min(m, scratch)*h.AttentionScratch(a.span, span), 1)), b.poisoned(m*h.Query*h.Dim)
 	defer b.free(s.Rows, s.Table, s.Ancestors, qkv, keys, values, scores, out)
-	return b.run(func(r *Recorder) { r.Attention(lanes, h, s, qkv, keys, values, scores, out, m, a.span) }, out)[0]
+	return b.run(func(r *Recorder) { r.Attention(lanes, h, s, qkv, keys, values, scores, out, m, span) }, out)[0]
 }
 
 func TestAttention(t *testing.T) {
 	shapes := []Heads{
 		{Query: 1, KV: 1, Dim: 8}, {Query: 3, KV: 1, Dim: 64}, {Query: 8, KV: 4, Dim: 32},
 		{Query: 6, KV: 2, Dim: 48}, {Query: 7, KV: 1, Dim: 96}, {Query: 4, KV: 4, Dim: 128}, {Query: 2, KV: 1, Dim: 256},
+		{Query: 6, KV: 2, Dim: 48, Window: 21}, {Query: 2, KV: 1, Dim: 40, Window: 1}, {Query: 2, KV: 1, Dim: 16, Window: 400},
 	}
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := bench{t, dev}
@@ -109,22 +139,36 @@ func TestAttention(t *testing.T) {
 		for i := range all {
 			all[i] = i
 		}
-		for _, lanes := range []Lanes{Serial, Grouped} {
-			for _, h := range shapes {
-				for _, h.Format = range []KVFormat{KVF32, KVF16} {
+		for l, lanes := range []Lanes{Serial, Grouped} {
+			for i, h := range shapes {
+				for n, format := range []KVFormat{KVF32, KVF16, KVQ8} {
+					h.Format = format
+					// Either way to share the work meets every shape and, with the shape whose bits are compared
+					// below, every format; a shape meets two of the three formats.
+					if dev.Info().Backend != "cpu" && !testing.Short() && !full() && (i+l)%3 != n && h.Dim != 48 {
+						continue
+					}
+					if testing.Short() && (h.Dim%3 != 0 && h.Dim != 40 || h.Format == KVF16 && h.Window > 0) {
+						continue
+					}
 					a := newAttended(h, 150)
 					name := fmt.Sprintf("lanes %d %+v", lanes, h)
-					tol := 2e-5
-					if h.Format == KVF16 {
-						tol = 3e-2
-					}
 					var want []float32
 					for i := range 64 {
 						want = append(want, a.plain(i)...)
 					}
-					closeTo(t, name, webgpu.Memory(a.run(b, lanes, all)).F32(), want, tol, 3)
-					if h.Dim == 48 {
-						invariant(t, h.Query*h.Dim, func(order []int) []uint32 { return a.run(b, lanes, order) })
+					got := a.run(b, lanes, all, 64)
+					closeTo(t, name, webgpu.Memory(got).F32(), want, 2e-5, 3)
+					if h.Window == 21 { // a few rows at a time: the same bits
+						sameBits(t, name+" in parts", a.run(b, lanes, all, 5), got)
+					}
+					// In a window, and without one, in every format; in short runs one of each.
+					apart := h.Dim == 48 && (h.Window == 0 || h.Format == KVF32)
+					if testing.Short() {
+						apart = lanes == Serial && h.Dim == 48 && (h.Window > 0 && h.Format == KVF32 || h.Window == 0 && h.Format == KVQ8)
+					}
+					if apart {
+						invariant(t, h.Query*h.Dim, func(order []int) []uint32 { return a.run(b, lanes, order, 64) })
 					}
 				}
 			}
@@ -137,8 +181,12 @@ func TestAttention(t *testing.T) {
 func TestAttentionTreeEqualsPlain(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := bench{t, dev}
-		for _, lanes := range []Lanes{Serial, Grouped} {
-			a := newAttended(Heads{Query: 6, KV: 2, Dim: 32}, 70)
+		for n, lanes := range []Lanes{Serial, Grouped, Serial, Grouped} {
+			h := Heads{Query: 6, KV: 2, Dim: 32}
+			if n >= 2 { // a window that begins among the ancestors of some rows and before those of others
+				h.Window = 4
+			}
+			a := newAttended(h, 70)
 			used := map[uint32]bool{}
 			for _, slot := range a.table {
 				used[slot] = true
@@ -165,103 +213,10 @@ func TestAttentionTreeEqualsPlain(t *testing.T) {
 			for i := range all {
 				all[i] = i
 			}
-			got, width := a.run(b, lanes, all), a.h.Query*a.h.Dim
+			got, width := a.run(b, lanes, all, 64), a.h.Query*a.h.Dim
 			for i := range 64 {
-				sameBits(t, fmt.Sprintf("lanes %d, %d tree levels", lanes, i%8), got[i*width:(i+1)*width], got[:width])
+				sameBits(t, fmt.Sprintf("lanes %d, window %d, %d tree levels", lanes, h.Window, i%8), got[i*width:(i+1)*width], got[:width])
 			}
 		}
 	})
-}
-
-func TestRope(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		b := bench{t, dev}
-		for _, h := range []Heads{{Query: 3, KV: 1, Dim: 64, Rotary: 64}, {Query: 4, KV: 2, Dim: 8, Rotary: 8}, {Query: 2, KV: 2, Dim: 96, Rotary: 64}} {
-			for _, h.HalfSplit = range []bool{false, true} {
-				for _, h.Format = range []KVFormat{KVF32, KVF16} {
-					testRope(b, h)
-				}
-			}
-		}
-	})
-}
-
-func testRope(b bench, h Heads) {
-	const positions, slots = 300, 80
-	var inverse []float64
-	for i := range h.Rotary / 2 {
-		inverse = append(inverse, math.Pow(10000, -2*float64(i)/float64(h.Rotary)))
-	}
-	table := b.f32(RopeTable(positions, inverse))
-	x, kvWidth := normals(10, 64*h.Width()), h.KV*h.Dim
-	position, slot := func(i int) int { return (i * 37) % positions }, func(i int) int { return (i*11 + 5) % slots }
-	run := func(order []int) (qkv, keys, values webgpu.Memory) {
-		var rows []uint32
-		for _, i := range order {
-			rows = append(rows, uint32(position(i)), uint32(slot(i)), 0, 0)
-		}
-		r, in := b.u32(rows), b.f32(gather(x, h.Width(), order))
-		k, v := b.poisoned(h.Format.Words(slots*kvWidth)), b.poisoned(h.Format.Words(slots*kvWidth))
-		defer b.free(r, in, k, v)
-		out := b.run(func(rec *Recorder) { rec.Rope(h, r, table, in, k, v, len(order)) }, in, k, v)
-		return out[0], out[1], out[2]
-	}
-	defer b.free(table)
-	all := make([]int, 64)
-	for i := range all {
-		all[i] = i
-	}
-	qkv, keys, values := run(all)
-	tol := 1e-5
-	if h.Format == KVF16 {
-		tol = 1e-3
-	}
-	for i := range 64 {
-		for head := range h.Query + 2*h.KV {
-			want := make([]float64, h.Dim)
-			for d := range want {
-				want[d] = float64(x[i*h.Width()+head*h.Dim+d])
-			}
-			if head < h.Query+h.KV {
-				for pair, f := range inverse {
-					a, c := 2*pair, 2*pair+1
-					if h.HalfSplit {
-						a, c = pair, pair+h.Rotary/2
-					}
-					sin, cos := math.Sincos(float64(position(i)) * f)
-					want[a], want[c] = want[a]*cos-want[c]*sin, want[a]*sin+want[c]*cos
-				}
-			}
-			for d, w := range want {
-				var got float64
-				switch {
-				case head < h.Query:
-					got = float64(qkv.F32()[i*h.Width()+head*h.Dim+d])
-				case head < h.Query+h.KV:
-					got = loadKV(h.Format, keys, slot(i)*kvWidth+(head-h.Query)*h.Dim+d)
-				default:
-					got = loadKV(h.Format, values, slot(i)*kvWidth+(head-h.Query-h.KV)*h.Dim+d)
-				}
-				if math.IsNaN(got) || math.Abs(got-w) > tol*math.Max(math.Abs(w), 100) {
-					b.t.Fatalf("%+v row %d head %d element %d: %g, reference says %g", h, i, head, d, got, w)
-				}
-			}
-		}
-	}
-	if h.Dim == 8 {
-		invariant(b.t, h.Width(), func(order []int) []uint32 {
-			q, k, v := run(order)
-			var out []uint32
-			for at, i := range order { // queries, then this row's cache entries as bits
-				out = append(out, q[at*h.Width():at*h.Width()+h.Query*h.Dim]...)
-				for d := range kvWidth {
-					out = append(out, math.Float32bits(float32(loadKV(h.Format, k, slot(i)*kvWidth+d))))
-				}
-				for d := range kvWidth {
-					out = append(out, math.Float32bits(float32(loadKV(h.Format, v, slot(i)*kvWidth+d))))
-				}
-			}
-			return out
-		})
-	}
 }

@@ -4,6 +4,7 @@ struct Params {
     rows: u32,  // token ids in this part
     steps: u32, // steps along a row
     m: u32,     // tokens
+    ldn: u32,   // distance between rows of the next product's input
 }
 @group(0) @binding(0) var<uniform> P: Params;
 @group(0) @binding(2) var<storage, read> tokens: array<u32>;          // (m)
@@ -19,7 +20,13 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
     let row = token - P.row0;
     let raw = fetch(row, step);
     let s = scale(row, step);
+    var squares = 0.0;
     for (var part = 0u; part < PARTS; part = part + 1u) { // unroll
-        out[m * P.steps * PARTS + place(step, part)] = unpack(raw, part, s);
+        let v = unpack(raw, part, s);
+        let at = place(step, part);
+        out[m * P.steps * PARTS + at] = v;
+        scaled(m, at, v);
+        squares = squares + dot(v, v);
     }
+    summed(m, step, squares);
 }

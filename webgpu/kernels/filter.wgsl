@@ -6,7 +6,7 @@ struct Params { rows: u32, vocab: u32, stride: u32, }
 @group(0) @binding(2) var<storage, read> draw: array<u32>;        // DrawParams
 @group(0) @binding(3) var<storage, read> positions: array<u32>;   // (rows)
 @group(0) @binding(4) var<storage, read_write> bins: array<u32>;  // (rows, 256)
-@group(0) @binding(5) var<storage, read_write> out: array<u32>;   // (rows, 4)
+@group(0) @binding(5) var<storage, read_write> out: array<u32>;   // (rows, RECORD)
 
 // top_k is the order key of the want-th largest logit.
 fn top_k(base: u32, bin: u32, count: u32) -> u32 {
@@ -91,7 +91,11 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
     var threshold = most;
     var token = most_id;
     var lse = 0.0;
+    var sum = 0.0;
+    var moment = 0.0;      // of d exp(d), d = (z - most) * scale
+    var scale = 1.0;       // 1/temperature, of probability and entropy
     if (inverse > 0.0) {
+        scale = inverse;
         var floor_key = 0u;
         if (count > 0u && count < P.vocab) { floor_key = top_k(base, row * 256u, count); }
         if (share < 1.0) { floor_key = max(floor_key, top_p(base, row * 256u, floor_key, most, inverse, share)); }
@@ -99,20 +103,31 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
         if (floor_key > 0u) { threshold = max(threshold, unorder(floor_key)); }
 
         let key = vec3<u32>(draw[1], draw[2], positions[row] | (draw[3] << 28u));
-        var sum = 0.0;
         var best = NONE;
         for (var i = 0u; i < P.vocab; i = i + 1u) {
             let z = finite(logits[base + i]);
             if (z >= threshold) {
-                sum = sum + expo((z - most) * inverse);
+                let d = (z - most) * inverse;
+                let e = expo(d);
+                sum = sum + e;
+                if (e > 0.0) { moment = moment + d * e; }
                 let s = z * inverse + gumbel(key, i);
                 if (s > best) { best = s; token = i; }
             }
         }
         lse = most * inverse + log(sum);
+    } else {
+        for (var i = 0u; i < P.vocab; i = i + 1u) {
+            let d = finite(logits[base + i]) - most;
+            let e = expo(d);
+            sum = sum + e;
+            if (e > 0.0) { moment = moment + d * e; }
+        }
     }
-    out[row * 4u] = token;
-    out[row * 4u + 1u] = bitcast<u32>(threshold);
-    out[row * 4u + 2u] = bitcast<u32>(lse);
-    out[row * 4u + 3u] = most_id;
+    out[row * RECORD] = token;
+    out[row * RECORD + 1u] = bitcast<u32>(threshold);
+    out[row * RECORD + 2u] = bitcast<u32>(lse);
+    out[row * RECORD + 3u] = most_id;
+    out[row * RECORD + 4u] = bitcast<u32>(expo((finite(logits[base + token]) - most) * scale) / sum);
+    out[row * RECORD + 5u] = bitcast<u32>(max(log(sum) - moment / sum, 0.0));
 }

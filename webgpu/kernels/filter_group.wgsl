@@ -6,19 +6,19 @@ struct Params { rows: u32, vocab: u32, stride: u32, }
 @group(0) @binding(2) var<storage, read> draw: array<u32>;
 @group(0) @binding(3) var<storage, read> positions: array<u32>;
 @group(0) @binding(4) var<storage, read_write> bins: array<u32>;  // the serial family's
-@group(0) @binding(5) var<storage, read_write> out: array<u32>;   // (rows, 4), see filter.wgsl
+@group(0) @binding(5) var<storage, read_write> out: array<u32>;   // (rows, RECORD), see filter.wgsl
 
 const LANES: u32 = 256u;
-var<workgroup> sums: array<vec3<f32>, 256>;
+var<workgroup> partial: array<vec3<f32>, 256>;
 var<workgroup> totals: array<vec3<f32>, 16>;
 
 // total adds up every lane's v, always in the same order; see first_of.
 fn total(lane: u32, v: vec3<f32>) -> vec3<f32> {
-    sums[lane] = v;
+    partial[lane] = v;
     workgroupBarrier();
     if (lane < 16u) {
-        var t = sums[lane * 16u];
-        for (var i = 1u; i < 16u; i = i + 1u) { t = t + sums[lane * 16u + i]; }
+        var t = partial[lane * 16u];
+        for (var i = 1u; i < 16u; i = i + 1u) { t = t + partial[lane * 16u + i]; }
         totals[lane] = t;
     }
     workgroupBarrier();
@@ -72,7 +72,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
     var threshold = most;
     var token = most_id;
     var lse = 0.0;
+    var scale = 1.0;       // 1/temperature, of probability and entropy
+    var sums = vec3<f32>(0.0, 0.0, 0.0); // of exp(d) and d exp(d), d = (z - most) * scale
     if (inverse > 0.0) {
+        scale = inverse;
         var floor_key = 0u;
         if (count > 0u && count < P.vocab) { floor_key = search(lane, base, 0u, most, 0.0, f32(count)); }
         if (share < 1.0) {
@@ -88,24 +91,35 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         if (floor_key > 0u) { threshold = max(threshold, unorder(floor_key)); }
 
         let key = vec3<u32>(draw[1], draw[2], positions[row] | (draw[3] << 28u));
-        var sum = 0.0;
         var best = NONE;
         var best_id = 0xffffffffu;
         for (var i = lane; i < P.vocab; i = i + LANES) {
             let z = finite(logits[base + i]);
             if (z >= threshold) {
-                sum = sum + expo((z - most) * inverse);
+                let d = (z - most) * inverse;
+                let e = expo(d);
+                sums = sums + vec3<f32>(e, select(0.0, d * e, e > 0.0), 0.0);
                 let s = z * inverse + gumbel(key, i);
                 if (s > best) { best = s; best_id = i; }
             }
         }
         token = first_of(lane, best, best_id).id;
-        lse = most * inverse + log(total(lane, vec3<f32>(sum, 0.0, 0.0)).x);
+        sums = total(lane, sums);
+        lse = most * inverse + log(sums.x);
+    } else {
+        for (var i = lane; i < P.vocab; i = i + LANES) {
+            let d = finite(logits[base + i]) - most;
+            let e = expo(d);
+            sums = sums + vec3<f32>(e, select(0.0, d * e, e > 0.0), 0.0);
+        }
+        sums = total(lane, sums);
     }
     if (lane == 0u) {
-        out[row * 4u] = token;
-        out[row * 4u + 1u] = bitcast<u32>(threshold);
-        out[row * 4u + 2u] = bitcast<u32>(lse);
-        out[row * 4u + 3u] = most_id;
+        out[row * RECORD] = token;
+        out[row * RECORD + 1u] = bitcast<u32>(threshold);
+        out[row * RECORD + 2u] = bitcast<u32>(lse);
+        out[row * RECORD + 3u] = most_id;
+        out[row * RECORD + 4u] = bitcast<u32>(expo((finite(logits[base + token]) - most) * scale) / sums.x);
+        out[row * RECORD + 5u] = bitcast<u32>(max(log(sums.x) - sums.y / sums.x, 0.0));
     }
 }

@@ -19,7 +19,14 @@ func filterRef(_ [3]int, b []webgpu.Memory) {
 			}
 		}
 		argmax, threshold, lse := token, most, 0.0
+		scale, sum, moment := 1.0, 0.0, 0.0 // of probability and entropy
+		weigh := func(z float64) {
+			d := (z - most) * scale
+			e := math.Exp(d)
+			sum, moment = sum+e, moment+d*e
+		}
 		if inverse > 0 {
+			scale = inverse
 			floor := uint32(0)
 			if count > 0 && int(count) < vocab {
 				floor = radixSelect(in, 0, float64(count), 1, func(float64) float64 { return 1 })
@@ -32,13 +39,13 @@ func filterRef(_ [3]int, b []webgpu.Memory) {
 				threshold = max(threshold, unorder(floor))
 			}
 			key := rowKey(draw, draw[3], positions[row])
-			sum, best := 0.0, noScore
+			best := noScore
 			for i, v := range in {
 				z := finite(v)
 				if z < threshold {
 					continue
 				}
-				sum += math.Exp((z - most) * inverse)
+				weigh(z)
 				if scaled := z * inverse; scaled+23 > best {
 					if s := scaled + key.gumbel(uint32(i)); s > best {
 						best, token = s, i
@@ -46,9 +53,15 @@ func filterRef(_ [3]int, b []webgpu.Memory) {
 				}
 			}
 			lse = most*inverse + math.Log(sum)
+		} else {
+			for _, v := range in {
+				weigh(finite(v))
+			}
 		}
 		record := out[row*FilterWords:][:FilterWords]
 		record[0], record[1], record[2], record[3] = u32(token), f32(threshold), f32(lse), u32(argmax)
+		record[4] = f32(math.Exp((finite(in[token])-most)*scale) / sum)
+		record[5] = f32(max(math.Log(sum)-moment/sum, 0))
 	}
 }
 

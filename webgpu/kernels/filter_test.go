@@ -65,6 +65,17 @@ func (e *exact) threshold(t *testing.T, what string, p DrawParams, got float64) 
 	}
 }
 
+// record checks the probability of the token drawn and the entropy against the
+// softmax of x over the ids kept.
+func record(t *testing.T, what string, rec []uint32, x []float64, kept func(int) bool) {
+	t.Helper()
+	lse, entropy := logSumExp(x, kept)
+	p := math.Exp(x[rec[0]] - lse)
+	// Logits in the hundreds leave an absolute error of their last bit in the exponent.
+	near(t, what+": probability", math.Float32frombits(rec[4]), p, 1e-7+p*(2e-5+4e-7*math.Abs(lse)))
+	near(t, what+": entropy", math.Float32frombits(rec[5]), entropy, 3e-5*max(1, entropy))
+}
+
 func filterCase(b bench, lanes Lanes, x []float32, rows, vocab int, p DrawParams) {
 	t := b.t
 	t.Helper()
@@ -89,18 +100,20 @@ func filterCase(b bench, lanes Lanes, x []float32, rows, vocab int, p DrawParams
 			if tau != e.z[e.argmax] || rec[2] != 0 {
 				t.Fatalf("%s: threshold %g and log-sum-exp %g at temperature 0", what, tau, fromBits(rec[2]))
 			}
+			record(t, what, rec, e.z, everything)
 			continue
 		}
 		e.threshold(t, what, p, tau)
 		lse, _ := logSumExp(e.scaled(), kept)
 		near(t, what+": log-sum-exp", math.Float32frombits(rec[2]), lse, 3e-6*max(1, math.Abs(lse)))
+		record(t, what, rec, e.scaled(), kept)
 	}
 }
 
 func TestFilter(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := bench{t, dev}
-		for _, lanes := range []Lanes{Serial, Grouped} {
+		for _, lanes := range ways(dev) {
 			for _, vocab := range vocabularies() {
 				x := testLogits(uint64(vocab)+1, samplingRows, vocab)
 				for i, p := range filterDraws {
@@ -122,7 +135,7 @@ func TestFilterBatchInvariant(t *testing.T) {
 		const vocab = 700
 		x, at := testLogits(4, 64, vocab), positionsFrom(5, 64)
 		draw := b.u32(words(filterDraws[7]))
-		for _, lanes := range []Lanes{Serial, Grouped} {
+		for _, lanes := range ways(dev) {
 			invariant(t, FilterWords, func(order []int) []uint32 {
 				n := len(order)
 				in, positions := b.f32(gather(x, vocab, order)), b.u32(gather(at, 1, order))
@@ -143,7 +156,7 @@ func TestFilterDrawsFromKept(t *testing.T) {
 		const rows, vocab = 64, 40
 		row := testLogits(12, 1, vocab)
 		x := slices.Repeat(row, rows)
-		for _, lanes := range []Lanes{Serial, Grouped} {
+		for _, lanes := range ways(dev) {
 			draws := []DrawParams{{Temperature: 3, Seed: 4, TopK: 20, TopP: 0.9, MinP: 0.05}, {Temperature: 1.5, Seed: 1, TopK: 12},
 				{Temperature: 2, Seed: 2, TopP: 0.9}, {Temperature: 2, Seed: 3, MinP: 0.1}}
 			if lanes == Grouped {

@@ -13,10 +13,18 @@ import (
 	"foretoken/webgpu/open"
 )
 
+// full is whether FORETOKEN_FULL=1 asks for every combination. Nearly all the time of these tests goes into
+// compiling, so by default combinations are left out whose parts are all tested elsewhere in the same test.
+func full() bool { return os.Getenv("FORETOKEN_FULL") != "" }
+
 // onDevices runs a test on the cpu device and on the build's own device.
-// FORETOKEN_REQUIRE_GPU=1 makes a missing device a failure.
+// FORETOKEN_REQUIRE_GPU=1 makes a missing device a failure. The cpu device is Go whatever it
+// is built for, so short runs, those in a browser, leave it to the others.
 func onDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
 	t.Run("cpu", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("short: the cpu device is tested in full runs")
+		}
 		dev := cpu.Open()
 		defer dev.Destroy()
 		test(t, dev)
@@ -68,7 +76,7 @@ func (b bench) poisoned(n int) View {
 // run records, builds and runs once, and brings back the views named.
 func (b bench) run(record func(*Recorder), outs ...View) []webgpu.Memory {
 	b.t.Helper()
-	r := NewRecorder("test", b.dev.Info().Limits)
+	r := NewRecorder("test", b.dev.Info())
 	record(r)
 	built, err := Build(b.dev, r)
 	if err != nil {
@@ -86,6 +94,26 @@ func (b bench) run(record func(*Recorder), outs ...View) []webgpu.Memory {
 		b.t.Fatal(err)
 	}
 	return mems
+}
+
+// thrice is run, and twice the same again: nothing may hang on what was there before.
+func (b bench) thrice(record func(*Recorder), outs ...View) []webgpu.Memory {
+	b.t.Helper()
+	first := b.run(record, outs...)
+	for range 2 {
+		for i, again := range b.run(record, outs...) {
+			sameBits(b.t, "run again", again, first[i])
+		}
+	}
+	return first
+}
+
+// ways are how a device shares the work of kernels whose reference is one for both ways.
+func ways(dev webgpu.Device) []Lanes {
+	if dev.Info().Backend == "cpu" {
+		return []Lanes{Serial}
+	}
+	return []Lanes{Serial, Grouped}
 }
 
 func (b bench) free(views ...View) {

@@ -1,89 +1,103 @@
 package kernels
 
 import (
+	"math"
 	"runtime"
 	"sync"
 
 	"foretoken/webgpu"
-
-	"github.com/x448/float16"
 )
 
-// unpackRow writes a row's weights as floats.
-func unpackRow(f Format, quants webgpu.Memory, scales []float32, row, cols int, dst []float64) {
-	words := f.WordsPerRow(cols)
-	q := quants[row*words : (row+1)*words]
-	switch f {
-	case F32:
-		for i, v := range q.F32() {
-			dst[i] = float64(v)
-		}
-	case F16:
-		for i, w := range q {
-			dst[2*i] = float64(float16.Frombits(uint16(w)).Float32())
-			dst[2*i+1] = float64(float16.Frombits(uint16(w >> 16)).Float32())
-		}
-	case Q8_0:
-		for b := range cols / 32 {
-			d := float64(scales[row*cols/32+b])
-			for i, w := range q[8*b : 8*b+8] {
-				for j := range 4 {
-					dst[32*b+4*i+j] = d * float64(int8(w>>(8*j)))
-				}
-			}
-		}
-	case Q4_0:
-		for b := range cols / 32 {
-			d := float64(scales[row*cols/32+b])
-			for i, w := range q[4*b : 4*b+4] {
-				for j := range 4 {
-					dst[32*b+4*i+j] = d * float64(int(w>>(8*j)&15)-8)
-					dst[32*b+16+4*i+j] = d * float64(int(w>>(8*j+4)&15)-8)
-				}
-			}
-		}
-	}
-}
+// finishRef is the end of a product for all sums of row i: out is the row's, p and b are the
+// dispatch's parameters and bindings. Tiles have so many weight rows.
+type finishRef func(p webgpu.Memory, b []webgpu.Memory, i, tile int, sums []float64, out []float32)
 
-func matmulRef(f Format) func([3]int, []webgpu.Memory) {
+// matmulRef is the reference of a product.
+func matmulRef(f Format, tile int, end finishRef) func([3]int, []webgpu.Memory) {
 	return func(_ [3]int, b []webgpu.Memory) {
-		p, quants, x, out := b[0], b[1], b[2].F32(), b[3].F32()
+		p, quants, x := b[0], b[1], b[2].F32()
 		n, cols, m := int(p[0]), int(p[1])*f.step(), int(p[2])
-		ldx, x0, ldo, out0, add := int(p[3])*4, int(p[4])*4, int(p[5]), int(p[6]), p[7] == 1
-		var scales []float32
-		if f.Quantised() {
-			scales = b[4].F32()
-		}
-		in := make([]float64, m*cols)
+		ldx, x0, squares, eps := int(p[3])*4, int(p[4])*4, int(p[8]), fromBits(p[9])
+		scales := scalesOf(f, b)
+		in, factor := make([]float64, m*cols), make([]float64, m)
 		for i := range m {
-			for k, v := range x[x0+i*ldx : x0+i*ldx+cols] {
+			row := x[x0+i*ldx:]
+			for k, v := range row[:cols] {
 				in[i*cols+k] = float64(v)
 			}
+			if factor[i] = 1; squares > 0 {
+				sum := 0.0
+				for _, v := range row[cols : cols+squares] {
+					sum += float64(v)
+				}
+				factor[i] = 1 / math.Sqrt(sum/float64(cols)+eps)
+			}
 		}
+		sums := make([]float64, m*n) // (m, n)
 		rows := func(from, to int) {
 			w := make([]float64, cols)
 			for r := from; r < to; r++ {
 				unpackRow(f, quants, scales, r, cols, w)
 				for i := range m {
-					o := &out[out0+i*ldo+r]
-					v := float32(dot(w, in[i*cols:(i+1)*cols]))
-					if add {
-						v += *o
-					}
-					*o = v
+					sums[i*n+r] = factor[i] * dot(w, in[i*cols:(i+1)*cols])
 				}
 			}
 		}
 		workers := min(runtime.GOMAXPROCS(0), n/64)
 		if workers <= 1 {
 			rows(0, n)
-			return
+		} else {
+			var wait sync.WaitGroup
+			for i := range workers {
+				wait.Go(func() { rows(n*i/workers, n*(i+1)/workers) })
+			}
+			wait.Wait()
 		}
-		var wait sync.WaitGroup
-		for i := range workers {
-			wait.Go(func() { rows(n*i/workers, n*(i+1)/workers) })
+		for i := range m {
+			end(p, b, i, tile, sums[i*n:(i+1)*n], b[3].F32()[int(p[6])+i*int(p[5]):])
 		}
-		wait.Wait()
+	}
+}
+
+func storeRef(p webgpu.Memory, _ []webgpu.Memory, _, _ int, sums []float64, out []float32) {
+	for r, v := range sums {
+		if p[7] == 1 {
+			out[r] += float32(v)
+		} else {
+			out[r] = float32(v)
+		}
+	}
+}
+
+func nextRef(p webgpu.Memory, b []webgpu.Memory, i, tile int, sums []float64, out []float32) {
+	gain, n := b[5].F32(), len(sums)
+	tile = min(tile, squared)
+	next := b[6].F32()[i*int(p[12]):][:n+n/tile]
+	clear(next[n:])
+	for r, v := range sums {
+		out[r] += float32(v)
+		next[r] = out[r] * gain[r]
+		next[n+r/tile] += out[r] * out[r]
+	}
+}
+
+func gateRef(_ webgpu.Memory, _ []webgpu.Memory, _, _ int, sums []float64, out []float32) {
+	half := len(sums) / 2
+	for r := range half { // of sums as a product would have stored them, so that both ways agree
+		g, up := float64(float32(sums[r])), float64(float32(sums[half+r]))
+		out[r] = float32(g / (1 + math.Exp(-g)) * up)
+	}
+}
+
+func rotateRef(l cacheLayout) finishRef {
+	return func(p webgpu.Memory, b []webgpu.Memory, i, _ int, sums []float64, out []float32) {
+		h := Heads{Query: int(p[13]), KV: int(p[14]), Dim: int(p[10]), Rotary: int(p[15]), HalfSplit: p[11] > 0}
+		v := make([]float32, len(sums))
+		for r, sum := range sums {
+			v[r] = float32(sum)
+		}
+		turn(h, l, b[5][i*RowWords:], b[6].F32(), v, b[7], b[8])
+		copy(out, v[:h.Query*h.Dim])
 	}
 }
 

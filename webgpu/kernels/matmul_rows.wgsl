@@ -1,17 +1,17 @@
 // Matrix product out[m, n] = Σ_k weights[n, k] · x[m, k], family "rows": one
 // thread keeps a register tile of R weight rows by TM rows of x and walks all of k,
 // so that each unpacked weight and each activation is used several times and
-// nothing waits at a barrier.
+// nothing waits at a barrier. SHARED steps have the same scales.
 @compute @workgroup_size(WG)
-fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
-    let n0 = gid.x * R;
+fn main(@builtin(global_invocation_id) gid: vec3<u32>, @builtin(local_invocation_index) local: u32) {
     let m0 = gid.y * TM;
-    if (n0 >= P.n) { return; }
+    if (idle(gid.x)) { return; }
+    let lane = laneOf(local);
     // Rows past the end repeat the last one and are not stored: no branch in the loop.
     var acc: array<f32, TILE>;
     var row: array<u32, R>;
     for (var r = 0u; r < R; r = r + 1u) { // unroll
-        row[r] = min(n0 + r, P.n - 1u);
+        row[r] = min(weightRow(gid.x, r), P.n - 1u);
     }
     var at: array<u32, TM>;
     for (var m = 0u; m < TM; m = m + 1u) { // unroll
@@ -20,33 +20,48 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
             acc[m * R + r] = 0.0;
         }
     }
-    for (var step = 0u; step < P.steps; step = step + 1u) {
-        var raw: array<vec4<u32>, R>;
-        var sc: array<f32, R>;
+    // Mesa's software adapter puts parameters that bound a loop into the code, anew for each dispatch,
+    // and the loop with them. A bound that is not a parameter alone is left as it is.
+    let steps = min(P.steps, arrayLength(&weights));
+    for (var first = 0u; first < steps; first = first + SHARED) {
+        var sc: array<Scale, R>;
         for (var r = 0u; r < R; r = r + 1u) { // unroll
-            raw[r] = fetch(row[r], step);
-            sc[r] = scale(row[r], step);
+            sc[r] = scale(row[r], first);
         }
-        for (var part = 0u; part < PARTS; part = part + 1u) { // unroll
-            var w: array<vec4<f32>, R>;
+        for (var next = 0u; next < SHARED; next = next + 1u) { // unroll one
+            let step = first + next;
+            var raw: array<vec4<u32>, R>;
             for (var r = 0u; r < R; r = r + 1u) { // unroll
-                w[r] = unpack(raw[r], part, sc[r]);
+                raw[r] = fetch(row[r], step);
             }
-            let k = place(step, part);
-            for (var m = 0u; m < TM; m = m + 1u) { // unroll
-                let v = x[at[m] + k];
+            for (var part = 0u; part < PARTS; part = part + 1u) { // unroll
+                var w: array<vec4<f32>, R>;
                 for (var r = 0u; r < R; r = r + 1u) { // unroll
-                    acc[m * R + r] = acc[m * R + r] + dot(w[r], v);
+                    w[r] = unpack(raw[r], part, sc[r]);
+                }
+                let k = place(step, part);
+                for (var m = 0u; m < TM; m = m + 1u) { // unroll
+                    let v = take(at[m] + k, lane);
+                    for (var r = 0u; r < R; r = r + 1u) { // unroll
+                        acc[m * R + r] = acc[m * R + r] + dot(w[r], v);
+                    }
                 }
             }
         }
     }
-    for (var m = 0u; m < TM; m = m + 1u) { // unroll
-        for (var r = 0u; r < R; r = r + 1u) { // unroll
-            if (m0 + m < P.m && n0 + r < P.n) {
-                let o = P.out0 + (m0 + m) * P.ldo + n0 + r;
-                if (P.add == 1u) { out[o] = out[o] + acc[m * R + r]; } else { out[o] = acc[m * R + r]; }
+    // An array of its own: indexed by a variable, acc would not stay in registers.
+    var sums: array<f32, TILE>;
+    for (var i = 0u; i < TILE; i = i + 1u) { // unroll
+        sums[i] = acc[i];
+    }
+    for (var m = 0u; m < TM; m = m + 1u) { // unroll one
+        if (m0 + m < P.m) {
+            let factor = factorOf(squaresOf(P.x0 + (m0 + m) * P.ldx, 0u, 1u));
+            var v: array<f32, R>;
+            for (var r = 0u; r < R; r = r + 1u) { // unroll
+                v[r] = sums[m * R + r] * factor;
             }
+            finish(m0 + m, gid.x, v);
         }
     }
 }

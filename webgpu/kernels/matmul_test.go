@@ -3,115 +3,94 @@ package kernels
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"foretoken/webgpu"
-
-	"github.com/x448/float16"
 )
 
-// testWeight is random weights as the device stores them, and as floats.
-type testWeight struct {
-	format     Format
-	rows, cols int
-	quants     []uint32
-	scales     []float32
-	floats     []float64 // (rows, cols)
-}
+// products are what x·weightsᵀ is, and the sum of the sizes of what was added.
+type products struct{ want, size []float64 } // (64, rows)
 
-func newTestWeight(f Format, rows, cols int) *testWeight {
-	rng := rand.New(rand.NewPCG(uint64(rows), uint64(cols)))
-	w := &testWeight{format: f, rows: rows, cols: cols, floats: make([]float64, rows*cols)}
-	switch f {
-	case F32:
-		w.quants = bits(normals(3, rows*cols))
-	case F16:
-		for range rows * cols / 2 {
-			a, b := float16.Fromfloat32(float32(rng.NormFloat64())), float16.Fromfloat32(float32(rng.NormFloat64()))
-			w.quants = append(w.quants, uint32(a.Bits())|uint32(b.Bits())<<16)
-		}
-	default:
-		for range rows * f.WordsPerRow(cols) {
-			w.quants = append(w.quants, rng.Uint32())
-		}
-		for range rows * cols / 32 {
-			w.scales = append(w.scales, float32(rng.NormFloat64()/64))
+func (w *testWeight) times(x []float32) products {
+	p := products{make([]float64, 64*w.rows), make([]float64, 64*w.rows)}
+	for i := range 64 {
+		for n := range w.rows {
+			for k, v := range x[i*w.cols : (i+1)*w.cols] {
+				a := w.floats[n*w.cols+k] * float64(v)
+				p.want[i*w.rows+n] += a
+				p.size[i*w.rows+n] += math.Abs(a)
+			}
 		}
 	}
-	for r := range rows {
-		unpackRow(f, w.quants, w.scales, r, cols, w.floats[r*cols:(r+1)*cols])
-	}
-	return w
-}
-
-// upload splits the weight into parts of at most partRows rows.
-func (w *testWeight) upload(b bench, partRows int) *Weight {
-	out := &Weight{Format: w.format, Rows: w.rows, Cols: w.cols}
-	words := w.format.WordsPerRow(w.cols)
-	for row := 0; row < w.rows; row += partRows {
-		n := min(partRows, w.rows-row)
-		p := WeightPart{Row0: row, Rows: n, Quants: b.u32(w.quants[row*words : (row+n)*words])}
-		if w.format.Quantised() {
-			p.Scales = b.f32(w.scales[row*w.cols/32 : (row+n)*w.cols/32])
-		}
-		out.Parts = append(out.Parts, p)
-	}
-	return out
-}
-
-func TestUnpackAgainstDefinition(t *testing.T) {
-	// One block by hand: Q4_0 keeps the first half in low nibbles, offset by 8.
-	words := []uint32{0x00000021, 0, 0, 0x90000000}
-	got := make([]float64, 32)
-	unpackRow(Q4_0, words, []float32{0.5}, 0, 32, got)
-	for at, want := range map[int]float64{0: (1 - 8) * 0.5, 16: (2 - 8) * 0.5, 15: (0 - 8) * 0.5, 31: (9 - 8) * 0.5} {
-		if got[at] != want {
-			t.Errorf("q4_0[%d] = %g, want %g", at, got[at], want)
-		}
-	}
-	unpackRow(Q8_0, []uint32{0x80ff7f01, 0, 0, 0, 0, 0, 0, 0}, []float32{2}, 0, 32, got)
-	for at, want := range []float64{2, 254, -2, -256} {
-		if got[at] != want {
-			t.Errorf("q8_0[%d] = %g, want %g", at, got[at], want)
-		}
-	}
+	return p
 }
 
 func TestMatMul(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := bench{t, dev}
-		for _, f := range []Format{F32, F16, Q8_0, Q4_0} {
+		for f := range formats {
 			for _, shape := range [][2]int{{5, 32}, {96, 96}, {257, 192}, {64, 1056}} {
-				if testing.Short() && shape[0] == 96 {
+				brief := !f.shown() || f.superblock() && !full()
+				if (testing.Short() || brief) && shape[0] == 96 || testing.Short() && brief && shape[0] != 64 {
 					continue
 				}
-				w := newTestWeight(f, shape[0], shape[1])
+				w := newTestWeight(f, shape[0], (shape[1]+f.Block()-1)/f.Block()*f.Block())
 				x := normals(4, 64*w.cols)
+				p := w.times(x)
 				for _, split := range []int{w.rows, 50} {
 					up := w.upload(b, split)
-					for _, family := range Families {
-						for _, m := range []int{1, 2, 4, 8, 13, 32, 64} {
-							if split != w.rows && m != 4 || testing.Short() && (m == 2 || m == 8 || m == 32) {
+					for i, family := range Families(dev.Info()) {
+						if i > 0 && dev.Info().Backend == "cpu" { // references have no families
+							break
+						}
+						for _, m := range []int{1, 2, 5, 8, 13, 32, 64} {
+							if split != w.rows && m != 5 || testing.Short() && (m == 2 || m == 8 || m == 32) {
 								continue
 							}
-							testProduct(b, family, w, up, x, m)
+							if dev.Info().Backend != "cpu" && !tried(f, family, m) {
+								continue
+							}
+							testProduct(b, family, w, up, x, p, m)
 						}
 					}
-					for _, p := range up.Parts {
-						b.free(p.Quants)
-						if f.Quantised() {
-							b.free(p.Scales)
-						}
-					}
+					w.free(b, up)
 				}
 			}
 		}
 	})
 }
 
+// tried reports whether a product of m rows is compared with float64. Families differ from the first of their kind
+// in the number of weight rows only, and formats from the one that stands for them in unpacking only.
+func tried(f Format, family Family, m int) bool {
+	switch {
+	case !family.Takes(f) || !family.first() && m != 5 && m != 64:
+		return false
+	case family.Kind == BySubgroup: // unpacks as groups do
+		return f == Q8_0 && (family.first() || !testing.Short()) && (!testing.Short() || m == 5)
+	case full():
+		return true
+	case !family.first():
+		return !testing.Short() && (f == Q8_0 || f == Q4_0 && m == 5)
+	case f.shown() && !f.superblock():
+		return true
+	case testing.Short():
+		return m == []int{ByRow: 13, ByQuad: 5, ByGroup: 1}[family.Kind]
+	case f.shown(): // the smallest tile, the largest and two others
+		return m == 1 || m == 5 || m == 13 || m == 64
+	}
+	return m == 5 || family.Kind == ByGroup && m == 1
+}
+
+// first reports whether the family is the first of its kind.
+func (f Family) first() bool {
+	i := slices.IndexFunc(every, func(other Family) bool { return other.Kind == f.Kind })
+	return every[i] == f
+}
+
 // testProduct compares m rows with float64, written and added, with strides and offsets.
-func testProduct(b bench, family Family, w *testWeight, up *Weight, x []float32, m int) {
+func testProduct(b bench, family Family, w *testWeight, up *Weight, x []float32, p products, m int) {
 	b.t.Helper()
 	in := b.f32(append(make([]float32, 8), x[:m*w.cols]...))
 	stride := w.rows + 3
@@ -119,17 +98,11 @@ func testProduct(b bench, family Family, w *testWeight, up *Weight, x []float32,
 	defer b.free(in, out)
 	for pass := range 2 {
 		got := b.run(func(r *Recorder) {
-			r.MatMul(family, up, Rows{in, 8, w.cols}, Rows{out, 2, stride}, m, pass == 1)
+			r.MatMul(family, up, Rows{View: in, Offset: 8, Stride: w.cols}, Rows{View: out, Offset: 2, Stride: stride}, m, pass == 1)
 		}, out)[0]
 		for i := range m {
 			for n := range w.rows {
-				want, size := 0.0, 0.0
-				for k := range w.cols {
-					p := w.floats[n*w.cols+k] * float64(x[i*w.cols+k])
-					want += p
-					size += math.Abs(p)
-				}
-				want *= float64(pass + 1)
+				want, size := p.want[i*w.rows+n]*float64(pass+1), p.size[i*w.rows+n]
 				v := got.F32()[2+i*stride+n]
 				if math.IsNaN(float64(v)) || math.Abs(float64(v)-want) > 2e-6*size+1e-30 {
 					b.t.Fatalf("%s %s (%d, %d) M=%d pass %d: out[%d, %d] = %g, reference says %g", family, w.format, w.rows, w.cols, m, pass, i, n, v, want)
@@ -147,13 +120,17 @@ func testProduct(b bench, family Family, w *testWeight, up *Weight, x []float32,
 func TestMatMulBatchInvariance(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := bench{t, dev}
-		const rows, cols = 33, 160
-		x := normals(5, 64*cols)
-		for _, f := range []Format{F32, F16, Q8_0, Q4_0} {
+		const rows = 33
+		for f := range formats {
+			cols := max(160, f.Block())
+			x := normals(5, 64*cols)
+			if testing.Short() && (!f.shown() || f == Q2_K) { // every model proves its own when it is loaded
+				continue
+			}
 			up := newTestWeight(f, rows, cols).upload(b, rows)
-			families := append(Families[:len(Families):len(Families)], Family{Rows: 4, Width: 16, Fixed: true})
-			if testing.Short() { // each compiles six tiles; the others differ in the number of rows only
-				families = []Family{{Rows: 4, Width: 16}, {Group: true, Rows: 2, Width: 64}}
+			families := Families(dev.Info())[:1] // references have no families
+			if dev.Info().Backend != "cpu" {
+				families = proved(dev, f)
 			}
 			for _, family := range families {
 				t.Run(fmt.Sprint(f, " ", family), func(t *testing.T) {
@@ -161,7 +138,9 @@ func TestMatMulBatchInvariance(t *testing.T) {
 					invariant(t, rows, func(order []int) []uint32 {
 						in, out := b.f32(gather(x, cols, order)), b.poisoned(len(order)*rows)
 						defer b.free(in, out)
-						return b.run(func(r *Recorder) { r.MatMul(family, up, Rows{in, 0, cols}, Rows{out, 0, rows}, len(order), false) }, out)[0]
+						return b.run(func(r *Recorder) {
+							r.MatMul(family, up, Rows{View: in, Stride: cols}, Rows{View: out, Stride: rows}, len(order), false)
+						}, out)[0]
 					})
 				})
 			}
@@ -169,27 +148,23 @@ func TestMatMulBatchInvariance(t *testing.T) {
 	})
 }
 
-func TestEmbed(t *testing.T) {
-	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		b := bench{t, dev}
-		for _, f := range []Format{F32, F16, Q8_0, Q4_0} {
-			w := newTestWeight(f, 131, 96)
-			up := w.upload(b, 50)
-			for _, m := range []int{1, 3, 64} {
-				tokens := make([]uint32, m)
-				var want []float32
-				for i := range tokens {
-					tokens[i] = uint32(i*37+130) % 131
-					for _, v := range w.floats[tokens[i]*96 : (tokens[i]+1)*96] {
-						want = append(want, float32(v))
-					}
-				}
-				ids, out := b.u32(tokens), b.poisoned(m*96)
-				got := b.run(func(r *Recorder) { r.Embed(up, ids, out, m) }, out)[0]
-				closeTo(t, fmt.Sprint(f), got.F32(), want, 0, 0)
-				b.free(ids, out)
-			}
+// proved are the families whose products' bits are compared at every number of rows. Each compiles every tile.
+func proved(dev webgpu.Device, f Format) []Family {
+	all := Families(dev.Info())
+	favourite := all[0] // what browsers decode with here
+	if f == Q8_0 && !testing.Short() {
+		return append(all, Family{Rows: 4, Width: 16, Most: 32, Fixed: true})
+	}
+	return slices.DeleteFunc(all, func(family Family) bool {
+		switch {
+		case family.Kind == BySubgroup && f != Q8_0:
+			return true
+		case f != Q8_0 && testing.Short() && !full():
+			return family != favourite
+		case !f.shown(): // one row a thread, which compiles in a fraction of the time
+			return family.Kind != ByRow || family.Rows != 1
 		}
+		return !family.first()
 	})
 }
 

@@ -170,7 +170,7 @@ func spreadRuns(lanes Lanes) int {
 // many positions, and counts the ids that count finds in the output.
 func (b bench) spread(n, vocab, runs int, positions, out View, record func(*Recorder), count func(webgpu.Memory, []int)) []int {
 	b.t.Helper()
-	r := NewRecorder("spread", b.dev.Info().Limits)
+	r := NewRecorder("spread", b.dev.Info())
 	record(r)
 	built, err := Build(b.dev, r)
 	if err != nil {

@@ -13,7 +13,9 @@ import (
 	"embed"
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
+	"sync"
 
 	"foretoken/webgpu"
 )
@@ -30,10 +32,25 @@ type constant struct {
 	value any
 }
 
+// sources keeps the kernels made, by their key: a model's programs use the same few
+// hundreds of times, and unrolling a large one takes milliseconds.
+var sources sync.Map // string → *webgpu.KernelSource
+
+// enables are the lines of a shader that ask for what not every device has.
+var enables = regexp.MustCompile(`(?m)^enable \w+;\n`)
+
 // source makes a kernel from .wgsl files, joined, and the constants of this specialisation.
+// The files and constants decide the access and the reference.
 func source(files string, access []webgpu.Access, ref func([3]int, []webgpu.Memory), consts ...constant) *webgpu.KernelSource {
 	var prelude, key strings.Builder
+	extensions := ""
 	key.WriteString(files)
+	for _, c := range consts {
+		fmt.Fprintf(&key, " %s=%v", c.name, c.value)
+	}
+	if s, ok := sources.Load(key.String()); ok {
+		return s.(*webgpu.KernelSource)
+	}
 	bounds := map[string]uint32{}
 	for _, c := range consts {
 		switch v := c.value.(type) {
@@ -47,7 +64,6 @@ func source(files string, access []webgpu.Access, ref func([3]int, []webgpu.Memo
 		default:
 			panic(fmt.Sprintf("kernels: %s: constant %s has type %T", files, c.name, c.value))
 		}
-		fmt.Fprintf(&key, " %s=%v", c.name, c.value)
 	}
 	for _, file := range strings.Fields(files) {
 		body, err := shaders.ReadFile(file + ".wgsl")
@@ -58,10 +74,15 @@ func source(files string, access []webgpu.Access, ref func([3]int, []webgpu.Memo
 		if wg, ok := bounds["WG"]; ok { // wgpu-native 0.17 takes a literal here only
 			text = strings.ReplaceAll(text, "@workgroup_size(WG)", fmt.Sprintf("@workgroup_size(%d)", wg))
 		}
-		prelude.WriteString(text)
+		for _, enable := range enables.FindAllString(text, -1) { // has to come before all else
+			extensions += enable
+		}
+		prelude.WriteString(enables.ReplaceAllString(text, ""))
 	}
-	return &webgpu.KernelSource{Name: key.String(), Key: key.String(), WGSL: prelude.String(),
+	s := &webgpu.KernelSource{Name: key.String(), Key: key.String(), WGSL: extensions + prelude.String(),
 		Bindings: access, Reference: ref}
+	sources.Store(s.Key, s)
+	return s
 }
 
 // step is a dispatch before its kernel is compiled and its parameters have a place.
@@ -77,12 +98,13 @@ type step struct {
 type Recorder struct {
 	label string
 	limit webgpu.Limits
+	quads bool // four threads of a subgroup can hand each other what they have
 	steps []step
 }
 
-// NewRecorder starts a program for a device of these limits.
-func NewRecorder(label string, limits webgpu.Limits) *Recorder {
-	return &Recorder{label: label, limit: limits}
+// NewRecorder starts a program for a device.
+func NewRecorder(label string, dev webgpu.Info) *Recorder {
+	return &Recorder{label: label, limit: dev.Limits, quads: dev.Has("subgroups")}
 }
 
 // Len is the number of dispatches recorded.
@@ -206,5 +228,12 @@ func (r *Recorder) groupsFor(n, size int) [3]int {
 
 func f32(x float64) uint32 { return math.Float32bits(float32(x)) }
 func u32(x int) uint32     { return uint32(x) }
+
+func flag(set bool) uint32 {
+	if set {
+		return 1
+	}
+	return 0
+}
 
 func fromBits(w uint32) float64 { return float64(math.Float32frombits(w)) }

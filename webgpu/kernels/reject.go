@@ -46,8 +46,8 @@ func (r *Recorder) Reject(lanes Lanes, c Rejection) {
 	params := []uint32{u32(c.Target.Rows), u32(c.Target.Vocab), u32(c.Target.stride()), u32(c.Draft.stride()), u32(stride)}
 	views := []View{c.Target.View, c.Draft.View, c.TargetRecord, c.DraftRecord, c.Draw, c.Positions, c.Out}
 	if lanes == Serial && c.Target.Vocab <= maxSteps {
-		r.add(source("noise reject", rejectAccess, rejectRef), r.groupsFor(c.Target.Rows, 8), params, views...)
+		r.add(source("noise reject", rejectAccess, rejectRef, recordWords), r.groupsFor(c.Target.Rows, 8), params, views...)
 		return
 	}
-	r.add(source("noise first_of reject_group", rejectAccess, rejectRef), [3]int{c.Target.Rows, 1, 1}, params, views...)
+	r.add(source("noise first_of reject_group", rejectAccess, rejectRef, recordWords), [3]int{c.Target.Rows, 1, 1}, params, views...)
 }

@@ -3,7 +3,7 @@ struct Params { rows: u32, vocab: u32, stride: u32, draft_stride: u32, record: u
 @group(0) @binding(0) var<uniform> P: Params;
 @group(0) @binding(1) var<storage, read> target_logits: array<u32>;      // (rows, stride) f32, as bits
 @group(0) @binding(2) var<storage, read> draft_logits: array<u32>;       // (rows - 1, draft_stride)
-@group(0) @binding(3) var<storage, read_write> target_rec: array<u32>;   // (rows, 4): y, threshold, lse, argmax
+@group(0) @binding(3) var<storage, read_write> target_rec: array<u32>;   // (rows, RECORD): Filter's records
 @group(0) @binding(4) var<storage, read_write> draft_rec: array<u32>;    // (rows - 1, record), the same
 @group(0) @binding(5) var<storage, read> draw: array<u32>;               // DrawParams
 @group(0) @binding(6) var<storage, read> positions: array<u32>;          // (rows)
@@ -13,7 +13,7 @@ struct Params { rows: u32, vocab: u32, stride: u32, draft_stride: u32, record: u
 fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
     let row = gid.x;
     if (row >= P.rows) { return; }
-    let rec = row * 4u;
+    let rec = row * RECORD;
     if (row + 1u == P.rows) {
         out[row * 2u] = 0u;
         out[row * 2u + 1u] = target_rec[rec];

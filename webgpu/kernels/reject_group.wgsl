@@ -14,7 +14,7 @@ const LANES: u32 = 256u;
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
     let row = wid.x;
-    let rec = row * 4u;
+    let rec = row * RECORD;
     if (row + 1u == P.rows) {
         if (lane == 0u) {
             out[row * 2u] = 0u;

@@ -48,7 +48,7 @@ func (c *chain) close() {
 func (c *chain) check(what string, positions []uint32) {
 	t := c.t
 	t.Helper()
-	got := c.run(c.record, c.c.Out, c.c.TargetRecord, c.c.DraftRecord)
+	got := c.thrice(c.record, c.c.Out, c.c.TargetRecord, c.c.DraftRecord)
 	out, targetRec, draftRec := got[0], got[1], got[2]
 	for row := range c.rows {
 		what := fmt.Sprintf("%s row %d", what, row)
@@ -116,7 +116,7 @@ func TestReject(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := bench{t, dev}
 		draws := []DrawParams{{Seed: 1}, {Temperature: 1, Seed: 2}, {Temperature: 0.7, Seed: 3, TopK: 20, TopP: 0.9}, {Temperature: 2, Seed: 4, MinP: 0.1}}
-		for _, lanes := range []Lanes{Serial, Grouped} {
+		for _, lanes := range ways(dev) {
 			for _, vocab := range vocabularies() {
 				for _, rows := range []int{2, 9} {
 					if vocab > 10000 && rows != 9 {
@@ -135,9 +135,7 @@ func TestReject(t *testing.T) {
 							continue
 						}
 						c := newChain(b, lanes, target, draft, vocab, p, at)
-						for range 3 {
-							c.check(fmt.Sprintf("lanes %d vocab %d draw %+v", lanes, vocab, p), at)
-						}
+						c.check(fmt.Sprintf("lanes %d vocab %d draw %+v", lanes, vocab, p), at)
 						c.close()
 					}
 				}
@@ -152,7 +150,7 @@ func TestRejectAcceptsEqual(t *testing.T) {
 		b := bench{t, dev}
 		const rows, vocab = 9, 511
 		x := testLogits(30, rows, vocab)
-		for _, lanes := range []Lanes{Serial, Grouped} {
+		for _, lanes := range ways(dev) {
 			c := newChain(b, lanes, x, x[:(rows-1)*vocab], vocab, DrawParams{Temperature: 0.9, Seed: 8, TopP: 0.95}, positionsFrom(1, rows))
 			out := b.run(c.record, c.c.Out)[0]
 			for row := range rows - 1 {
@@ -171,7 +169,7 @@ func TestRejectBatchInvariant(t *testing.T) {
 		const vocab = 300
 		target, draft, at := testLogits(5, 64, vocab), testLogits(6, 64, vocab), positionsFrom(9, 64)
 		last := testLogits(7, 1, vocab)
-		for _, lanes := range []Lanes{Serial, Grouped} {
+		for _, lanes := range ways(dev) {
 			invariant(t, RejectWords, func(order []int) []uint32 {
 				c := newChain(b, lanes, append(gather(target, vocab, order), last...), gather(draft, vocab, order), vocab,
 					DrawParams{Temperature: 1, Seed: 4, TopK: 200}, append(gather(at, 1, order), 0))
@@ -191,7 +189,7 @@ func TestRejectEmitsTarget(t *testing.T) {
 		for i := range q {
 			q[i] = (p[i] + q[i]) / 2
 		}
-		for _, lanes := range []Lanes{Serial, Grouped} {
+		for _, lanes := range ways(dev) {
 			draws := []DrawParams{{Temperature: 1.3, Seed: 1}, {Temperature: 2, Seed: 2, TopK: 15, TopP: 0.95}}
 			if lanes == Grouped {
 				draws = draws[:1]

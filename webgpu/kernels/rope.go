@@ -7,25 +7,13 @@ import (
 	"foretoken/webgpu"
 )
 
-// KVFormat is how keys and values are cached.
-type KVFormat int
-
-const (
-	KVF32 KVFormat = iota
-	KVF16          // two to a word
-)
-
-func (f KVFormat) String() string { return [...]string{"f32", "f16"}[f] }
-
-// Words is how many 32-bit words n cached elements take.
-func (f KVFormat) Words(n int) int { return n >> f }
-
 // Heads is the shape of an attention layer.
 type Heads struct {
 	Query, KV int // Query is a multiple of KV
 	Dim       int // of a head, a multiple of 8 from 8 to 256
 	Rotary    int // leading elements of a head that are rotated, a multiple of 4
 	HalfSplit bool
+	Window    int // positions a row attends to, itself included; 0: all
 	Format    KVFormat
 }
 
@@ -39,30 +27,40 @@ func (h Heads) Width() int { return (h.Query + 2*h.KV) * h.Dim }
 const RowWords = 4
 
 // RopeTable is the cosines and sines (positions, rotary/2, 2) for angles
-// position · inverse[i].
-func RopeTable(positions int, inverse []float64) []float32 {
+// position · inverse[i], times magnitude, which is 1 but for YaRN.
+func RopeTable(positions int, inverse []float64, magnitude float64) []float32 {
 	table := make([]float32, 0, positions*len(inverse)*2)
 	for p := range positions {
 		for _, f := range inverse {
 			sin, cos := math.Sincos(float64(p) * f)
-			table = append(table, float32(cos), float32(sin))
+			table = append(table, float32(magnitude*cos), float32(magnitude*sin))
 		}
 	}
 	return table
 }
 
-// Rope rotates the queries of qkv (m, h.Width()) in place, and writes rotated keys and
+// Rope adds bias (h.Width()) f32, where there is one (its Buffer is not 0), to queries, keys
+// and values, rotates the queries of qkv (m, h.Width()) in place, and writes rotated keys and
 // plain values to the caches (slots, h.KV·h.Dim) at each row's slot. Su et al. 2021.
-func (r *Recorder) Rope(h Heads, rows, table, qkv, keys, values View, m int) {
+func (r *Recorder) Rope(h Heads, rows, table, bias, qkv, keys, values View, m int) {
 	if h.Dim%8 != 0 || h.Rotary%4 != 0 || h.Rotary > h.Dim {
 		panic(fmt.Sprintf("kernels: Rope of %d of %d elements", h.Rotary, h.Dim))
 	}
 	access := []webgpu.Access{webgpu.Constants, webgpu.ReadOnly, webgpu.ReadOnly, webgpu.ReadWrite, webgpu.ReadWrite, webgpu.ReadWrite}
+	views := []View{rows, table, qkv, keys, values}
+	input := "rope_plain"
+	if bias.Buffer != 0 {
+		input, access, views = "rope_bias", append(access, webgpu.ReadOnly), append(views, bias)
+	}
 	half := uint32(0)
 	if h.HalfSplit {
 		half = 1
 	}
-	threads := (h.Query + 2*h.KV) * h.Dim / 4
-	r.add(source("rope rope_"+h.Format.String(), access, ropeRef(h.Format)), [3]int{(threads + 31) / 32, m, 1},
-		[]uint32{u32(m), u32(h.Query), u32(h.KV), u32(h.Dim), half, u32(h.Rotary)}, rows, table, qkv, keys, values)
+	l := h.layout()
+	files, threads := "rope_params "+input+" rope rope_"+h.Format.String(), (h.Query+2*h.KV)*h.Dim/4
+	if h.Format == KVQ8 { // a thread takes four elements of a query, or a block of a key or value
+		files, threads = "rope_params "+input+" rope_q8", h.Query*h.Dim/4+2*h.KV*h.Dim/l.block
+	}
+	r.add(source(files, access, ropeRef(l), l.constants()...), [3]int{(threads + 31) / 32, m, 1},
+		[]uint32{u32(m), u32(h.Query), u32(h.KV), u32(h.Dim), half, u32(h.Rotary)}, views...)
 }

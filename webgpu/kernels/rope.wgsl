@@ -3,21 +3,6 @@
 // two pairs in the interleaved layout (2i, 2i+1), or 2i, 2i+1 and their partners half a head
 // further on. Cosines and sines come from a table made in float64 on the
 // host, since WGSL's own are only good to 2^-11.
-struct Params {
-    m: u32,       // rows
-    heads: u32,   // query heads
-    kv: u32,      // key heads, and as many value heads
-    dim: u32,     // elements of a head
-    half: u32,    // 1: half-split layout; 0: interleaved
-    rotary: u32,  // elements of a head that are rotated, from the first
-}
-@group(0) @binding(0) var<uniform> P: Params;
-@group(0) @binding(1) var<storage, read> rows: array<vec4<u32>>;       // (m): position, slot, -, -
-@group(0) @binding(2) var<storage, read> table: array<vec2<f32>>;      // (positions, rotary/2): cos, sin
-@group(0) @binding(3) var<storage, read_write> qkv: array<f32>;        // (m, (heads+2·kv)·dim)
-@group(0) @binding(4) var<storage, read_write> keys: array<u32>;       // (slots, kv·dim)
-@group(0) @binding(5) var<storage, read_write> values: array<u32>;     // (slots, kv·dim)
-
 @compute @workgroup_size(32)
 fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
     let quads = P.dim / 4u;
@@ -26,11 +11,10 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
     let quad = gid.x % quads;
     let m = gid.y;
     if (head >= all) { return; }
-    let at = (m * all + head) * P.dim;
+    let base = m * all * P.dim;
+    let at = head * P.dim;
     var i = quad * 4u;       // first two elements
     var j = i + 2u;          // other two
-    var a: vec2<f32>;
-    var b: vec2<f32>;
     if (P.half == 1u) {
         i = quad * 2u;
         j = i + P.rotary / 2u;
@@ -39,8 +23,8 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
             j = i + 2u;
         }
     }
-    a = vec2<f32>(qkv[at + i], qkv[at + i + 1u]);
-    b = vec2<f32>(qkv[at + j], qkv[at + j + 1u]);
+    var a = input(base, at + i);
+    var b = input(base, at + j);
     let position = rows[m].x;
     if (head < P.heads + P.kv && i < P.rotary) {
         let pair = position * (P.rotary / 2u);
@@ -60,10 +44,10 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
         }
     }
     if (head < P.heads) {
-        qkv[at + i] = a.x;
-        qkv[at + i + 1u] = a.y;
-        qkv[at + j] = b.x;
-        qkv[at + j + 1u] = b.y;
+        qkv[base + at + i] = a.x;
+        qkv[base + at + i + 1u] = a.y;
+        qkv[base + at + j] = b.x;
+        qkv[base + at + j + 1u] = b.y;
         return;
     }
     let slot = rows[m].y * P.kv;

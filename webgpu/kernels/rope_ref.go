@@ -1,61 +1,44 @@
 package kernels
 
-import (
-	"foretoken/webgpu"
+import "foretoken/webgpu"
 
-	"github.com/x448/float16"
-)
-
-// storeKV writes one cached element.
-func storeKV(f KVFormat, cache webgpu.Memory, at int, v float32) {
-	if f == KVF32 {
-		cache.F32()[at] = v
-		return
-	}
-	shift := 16 * (at % 2)
-	cache[at/2] = cache[at/2]&^(0xffff<<shift) | uint32(float16.Fromfloat32(v).Bits())<<shift
-}
-
-// loadKV reads one cached element.
-func loadKV(f KVFormat, cache webgpu.Memory, at int) float64 {
-	if f == KVF32 {
-		return float64(cache.F32()[at])
-	}
-	return float64(float16.Frombits(uint16(cache[at/2] >> (16 * (at % 2)))).Float32())
-}
-
-func ropeRef(f KVFormat) func([3]int, []webgpu.Memory) {
+func ropeRef(l cacheLayout) func([3]int, []webgpu.Memory) {
 	return func(_ [3]int, b []webgpu.Memory) {
 		p, rows, table, qkv, keys, values := b[0], b[1], b[2].F32(), b[3].F32(), b[4], b[5]
-		m, heads, kv, dim, half, rotary := int(p[0]), int(p[1]), int(p[2]), int(p[3]), p[4] == 1, int(p[5])
-		all := heads + 2*kv
-		for i := range m {
-			position, slot := int(rows[i*RowWords]), int(rows[i*RowWords+1])
-			angle := table[position*rotary : (position+1)*rotary]
-			for head := range all {
-				v := qkv[(i*all+head)*dim : (i*all+head+1)*dim]
-				if head < heads+kv {
-					for pair := range rotary / 2 {
-						x, y := 2*pair, 2*pair+1
-						if half {
-							x, y = pair, pair+rotary/2
-						}
-						c, s := float64(angle[2*pair]), float64(angle[2*pair+1])
-						a, b := float64(v[x]), float64(v[y])
-						v[x], v[y] = float32(a*c-b*s), float32(a*s+b*c)
-					}
-				}
-				if head < heads {
-					continue
-				}
-				cache, at := keys, (slot*kv+head-heads)*dim
-				if head >= heads+kv {
-					cache, at = values, (slot*kv+head-heads-kv)*dim
-				}
-				for k, x := range v {
-					storeKV(f, cache, at+k, x)
+		h := Heads{Query: int(p[1]), KV: int(p[2]), Dim: int(p[3]), HalfSplit: p[4] == 1, Rotary: int(p[5])}
+		for i := range int(p[0]) {
+			row := qkv[i*h.Width() : (i+1)*h.Width()]
+			v := append([]float32(nil), row...)
+			if len(b) > 6 {
+				for k, x := range b[6].F32()[:h.Width()] {
+					v[k] += x
 				}
 			}
+			turn(h, l, rows[i*RowWords:], table, v, keys, values)
+			copy(row, v[:h.Query*h.Dim])
 		}
+	}
+}
+
+// turn rotates queries and keys of a row of queries, keys and values as that of the pass says, and
+// stores keys and values at its slot.
+func turn(h Heads, l cacheLayout, row webgpu.Memory, table, v []float32, keys, values webgpu.Memory) {
+	angle := table[int(row[0])*h.Rotary:][:h.Rotary]
+	at := int(row[1]) * h.KV * h.Dim
+	for head := range h.Query + h.KV {
+		v := v[head*h.Dim:][:h.Dim]
+		for pair := range h.Rotary / 2 {
+			x, y := 2*pair, 2*pair+1
+			if h.HalfSplit {
+				x, y = pair, pair+h.Rotary/2
+			}
+			c, s := float64(angle[2*pair]), float64(angle[2*pair+1])
+			a, b := float64(v[x]), float64(v[y])
+			v[x], v[y] = float32(a*c-b*s), float32(a*s+b*c)
+		}
+	}
+	for head := range h.KV {
+		l.store(keys, at+head*h.Dim, v[(h.Query+head)*h.Dim:][:h.Dim])
+		l.store(values, at+head*h.Dim, v[(h.Query+h.KV+head)*h.Dim:][:h.Dim])
 	}
 }

@@ -39,6 +39,11 @@ type Values int
 const (
 	RawLogits Values = iota // the ranking scores themselves: raw logits unless coupled
 	LogProbs                // ln softmax of the ranking scores: ln q of a draft's candidates
+	// TemperedLogProbs is ln softmax(logit/temperature) whatever the ranking: coupled, the candidates are
+	// drawn from that distribution without replacement, in order (Kool et al., "Stochastic
+	// Beams and Where to Find Them", section 3), and these are the probabilities of each. At
+	// temperature 0 it is LogProbs.
+	TemperedLogProbs
 )
 
 // Sampled is a row's record in Sample's output, decoded.

@@ -9,15 +9,9 @@ import (
 	"foretoken/webgpu/open"
 )
 
-// BenchmarkSampling times what a pass pays for its logits, readback included. "empty"
-// is a readback after the smallest kernel there is.
-func BenchmarkSampling(b *testing.B) {
-	dev, _, err := open.Device(context.Background(), open.Accelerator)
-	if err != nil {
-		b.Skip(err)
-	}
-	defer dev.Destroy()
-	buffer := func(words []uint32) View {
+// benchBuffers makes buffers of words for a benchmark.
+func benchBuffers(b *testing.B, dev webgpu.Device) func(words []uint32) View {
+	return func(words []uint32) View {
 		buf, err := dev.NewBuffer("bench", 4*len(words), webgpu.Storage)
 		if err != nil {
 			b.Fatal(err)
@@ -27,9 +21,20 @@ func BenchmarkSampling(b *testing.B) {
 		}
 		return View{Buffer: buf, Size: 4 * len(words)}
 	}
+}
+
+// BenchmarkSampling times what a pass pays for its logits, readback included. "empty"
+// is a readback after the smallest kernel there is.
+func BenchmarkSampling(b *testing.B) {
+	dev, _, err := open.Device(context.Background(), open.Accelerator)
+	if err != nil {
+		b.Skip(err)
+	}
+	defer dev.Destroy()
+	buffer := benchBuffers(b, dev)
 	measure := func(name string, out View, record func(*Recorder)) {
 		b.Run(name, func(b *testing.B) {
-			r := NewRecorder(name, dev.Info().Limits)
+			r := NewRecorder(name, dev.Info())
 			record(r)
 			built, err := Build(dev, r)
 			if err != nil {

@@ -34,6 +34,7 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
     var sum = 0.0;
     var moment = 0.0;
     var top_sum = 0.0;
+    var tempered = 0.0;
     for (var s = 0u; s < P.segs; s = s + 1u) {
         let at = part + s * 16u;
         let d = bitcast<f32>(parts[at]) - best;
@@ -41,6 +42,7 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
         let n = bitcast<f32>(parts[at + 2u]);
         sum = sum + n * e;
         if (e > 0.0) { moment = moment + (bitcast<f32>(parts[at + 3u]) + d * n) * e; }
+        tempered = tempered + bitcast<f32>(parts[at + 7u]) * expo(d * inverse);
         top_sum = top_sum + bitcast<f32>(parts[at + 6u]) * expo(bitcast<f32>(parts[at + 4u]) - top);
     }
     out[record] = select(best_id, top_id, inverse > 0.0);
@@ -49,7 +51,9 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
     out[record + 3u] = bitcast<u32>(max(log(sum) - moment / sum, 0.0));
 
     var shift = 0.0; // what ln q is below the score
-    if (P.values == 1u) { shift = select(best + log(sum), top + log(top_sum), coupled); }
+    let by_temperature = P.values == 2u && inverse > 0.0;
+    if (P.values > 0u) { shift = select(best + log(sum), top + log(top_sum), coupled); }
+    if (by_temperature) { shift = best * inverse + log(tempered); }
     let head = select(0u, 4u, coupled); // where a partial's ranking score and id are
     for (var k = 0u; k < P.k; k = k + 1u) {
         var score = NONE;
@@ -66,6 +70,7 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
         let at = part + seg_at * 16u;
         let id = parts[at + head + 1u];
         out[record + 4u + k] = id;
+        if (by_temperature) { score = finite(logits[base + id]) * inverse; }
         out[record + 4u + P.k + k] = bitcast<u32>(score - shift);
         // Picked ids are marked, not compared: a score computed again may differ in its last bit.
         let first = seg_at * P.seg;

@@ -49,8 +49,18 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         out[record + 2u] = bitcast<u32>(a.best + log(a.sum));
         out[record + 3u] = bitcast<u32>(max(log(a.sum) - a.moment / a.sum, 0.0));
     }
+    var tempered = 0.0;
+    if (P.values == 2u) {
+        for (var s = lane; s < P.segs; s = s + 64u) {
+            let at = part + s * 16u;
+            tempered = tempered + bitcast<f32>(parts[at + 7u]) * expo((bitcast<f32>(parts[at]) - a.best) * inverse);
+        }
+        tempered = add_up(lane, tempered);
+    }
+    let by_temperature = P.values == 2u && inverse > 0.0;
     var shift = 0.0;
-    if (P.values == 1u) { shift = select(a.best + log(a.sum), a.top + log(a.top_sum), coupled); }
+    if (P.values > 0u) { shift = select(a.best + log(a.sum), a.top + log(a.top_sum), coupled); }
+    if (by_temperature) { shift = a.best * inverse + log(tempered); }
     let head = select(0u, 4u, coupled);
     for (var k = 0u; k < P.k; k = k + 1u) {
         var score = NONE;
@@ -83,8 +93,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         }
         first_of(lane, score, id);
         if (lane == 0u) {
+            var value = top;
+            if (by_temperature && live) { value = finite(logits[base + top_id]) * inverse; }
             out[record + 4u + k] = select(0u, top_id, live);
-            out[record + 4u + P.k + k] = bitcast<u32>(select(LOW, top - shift, live));
+            out[record + 4u + P.k + k] = bitcast<u32>(select(LOW, value - shift, live));
             if (live) {
                 let n = top_id - first;
                 parts[at + 8u + n / 32u] = parts[at + 8u + n / 32u] | (1u << (n % 32u));

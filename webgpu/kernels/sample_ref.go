@@ -44,10 +44,16 @@ func scanRef(_ [3]int, b []webgpu.Memory) {
 					}
 				}
 			}
+			tempered := 0.0
+			if Values(p[6]) == TemperedLogProbs {
+				for _, v := range z {
+					tempered += math.Exp((finite(v) - best) * inverse)
+				}
+			}
 			part := parts[(row*segs+s)*partWords:][:partWords]
 			part[0], part[1] = f32(best), u32(first+bestID)
 			part[2], part[3] = f32(sum), f32(moment)
-			part[4], part[5], part[6] = f32(top), u32(first+topID), f32(topSum)
+			part[4], part[5], part[6], part[7] = f32(top), u32(first+topID), f32(topSum), f32(tempered)
 			clear(part[8:])
 		}
 	}
@@ -56,7 +62,6 @@ func scanRef(_ [3]int, b []webgpu.Memory) {
 func pickRef(_ [3]int, b []webgpu.Memory) {
 	p, logits, draw, positions, parts, out := b[0], b[1].F32(), b[2], b[3], b[4], b[5]
 	rows, vocab, stride, seg, segs, k := int(p[0]), int(p[1]), int(p[2]), int(p[3]), int(p[4]), int(p[5])
-	logProbs := Values(p[6]) == LogProbs
 	inverse := fromBits(draw[0])
 	coupled := inverse > 0 && draw[7]&1 != 0
 	head := 0
@@ -77,9 +82,10 @@ func pickRef(_ [3]int, b []webgpu.Memory) {
 				top, topID = z, w[5]
 			}
 		}
-		sum, moment, topSum := 0.0, 0.0, 0.0
+		sum, moment, topSum, tempered := 0.0, 0.0, 0.0, 0.0
 		for s := range segs {
 			w := part(s)
+			tempered += fromBits(w[7]) * math.Exp((fromBits(w[0])-best)*inverse)
 			d := fromBits(w[0]) - best
 			e := math.Exp(d)
 			sum += fromBits(w[2]) * e
@@ -95,11 +101,15 @@ func pickRef(_ [3]int, b []webgpu.Memory) {
 		record[2], record[3] = f32(lse), f32(max(math.Log(sum)-moment/sum, 0))
 
 		shift := 0.0
-		if logProbs {
+		if Values(p[6]) != RawLogits {
 			shift = lse
 			if coupled {
 				shift = top + math.Log(topSum)
 			}
+		}
+		byTemperature := Values(p[6]) == TemperedLogProbs && inverse > 0
+		if byTemperature {
+			shift = best*inverse + math.Log(tempered)
 		}
 		for i := range k {
 			score, from := noScore, 0
@@ -114,6 +124,9 @@ func pickRef(_ [3]int, b []webgpu.Memory) {
 			}
 			w, first := part(from), from*seg
 			id := w[head+1]
+			if byTemperature {
+				score = finite(in[id]) * inverse
+			}
 			record[4+i], record[4+k+i] = id, f32(score-shift)
 			at := int(id) - first
 			w[8+at/32] |= 1 << (at % 32)

@@ -6,7 +6,8 @@ struct Params { rows: u32, vocab: u32, stride: u32, seg: u32, segs: u32, k: u32,
 @group(0) @binding(2) var<storage, read> draw: array<u32>;       // DrawParams
 @group(0) @binding(3) var<storage, read> positions: array<u32>;  // (rows)
 // (rows, segs, 16): max z, its id, sum of exp(z - max), sum of (z - max) exp(z - max),
-// max score, its id, sum of exp(score - max), unused, a bit per id that was picked.
+// max score, its id, sum of exp(score - max), sum of exp((z - max) / temperature) where asked
+// for, a bit per id that was picked.
 @group(0) @binding(4) var<storage, read_write> parts: array<u32>;
 
 @compute @workgroup_size(64)
@@ -49,6 +50,13 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>, @builtin(num_workgroups) 
         }
     }
 
+    var tempered = 0.0;
+    if (P.values == 2u) {
+        for (var i = first; i < end; i = i + 1u) {
+            tempered = tempered + expo((finite(logits[base + i]) - best) * inverse);
+        }
+    }
+
     let at = t * 16u;
     parts[at] = bitcast<u32>(best);
     parts[at + 1u] = best_id;
@@ -57,5 +65,6 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>, @builtin(num_workgroups) 
     parts[at + 4u] = bitcast<u32>(top);
     parts[at + 5u] = top_id;
     parts[at + 6u] = bitcast<u32>(top_sum);
+    parts[at + 7u] = bitcast<u32>(tempered);
     for (var i = 8u; i < 16u; i = i + 1u) { parts[at + i] = 0u; }
 }

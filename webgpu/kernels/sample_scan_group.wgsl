@@ -27,6 +27,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) groups: 
         a = merge_stats(a, Stats(z, i, 1.0, 0.0, s, i, n));
     }
     a = reduce_stats(lane, a);
+    var tempered = 0.0;
+    if (P.values == 2u) {
+        for (var i = first + lane; i < end; i = i + 64u) {
+            tempered = tempered + expo((finite(logits[base + i]) - a.best) * inverse);
+        }
+        tempered = add_up(lane, tempered);
+    }
     if (lane == 0u) {
         let at = t * 16u;
         parts[at] = bitcast<u32>(a.best);
@@ -36,6 +43,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) groups: 
         parts[at + 4u] = bitcast<u32>(a.top);
         parts[at + 5u] = a.top_id;
         parts[at + 6u] = bitcast<u32>(a.top_sum);
+        parts[at + 7u] = bitcast<u32>(tempered);
     }
     if (lane >= 8u && lane < 16u) { parts[t * 16u + lane] = 0u; }
 }

@@ -41,3 +41,15 @@ fn reduce_stats(lane: u32, a: Stats) -> Stats {
     }
     return lanes[0];
 }
+
+// add_up gives every lane the sum of all, always in the same order.
+fn add_up(lane: u32, v: f32) -> f32 {
+    workgroupBarrier(); // the lanes may still be reading the last result
+    lanes[lane].sum = v;
+    workgroupBarrier();
+    for (var step = 32u; step > 0u; step = step / 2u) {
+        if (lane < step) { lanes[lane].sum = lanes[lane].sum + lanes[lane + step].sum; }
+        workgroupBarrier();
+    }
+    return lanes[0].sum;
+}

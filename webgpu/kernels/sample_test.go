@@ -57,6 +57,12 @@ func sampleCase(b bench, lanes Lanes, x []float32, rows, vocab, stride, k int, v
 		if values == RawLogits {
 			shift = 0
 		}
+		value, tempered := func(id uint32) float64 { return ranking[id] - shift }, values == TemperedLogProbs && e.scale > 0
+		if tempered {
+			x := e.scaled()
+			lse, _ := logSumExp(x, everything)
+			value = func(id uint32) float64 { return x[id] - lse }
+		}
 		order := make([]int, vocab)
 		for i := range order {
 			order[i] = i
@@ -90,7 +96,7 @@ func sampleCase(b bench, lanes Lanes, x []float32, rows, vocab, stride, k int, v
 			if !coupled && values == RawLogits && float64(v) != want {
 				t.Fatalf("%s: candidate %d has raw logit %g, want %g", what, i, v, want)
 			}
-			near(t, what+": value", v, ranking[id]-shift, nearby(want))
+			near(t, what+": value", v, value(id), nearby(want)+nearby(value(id)))
 		}
 	}
 }
@@ -98,7 +104,7 @@ func sampleCase(b bench, lanes Lanes, x []float32, rows, vocab, stride, k int, v
 func TestSample(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := bench{t, dev}
-		for _, lanes := range []Lanes{Serial, Grouped} {
+		for _, lanes := range ways(dev) {
 			for _, vocab := range vocabularies() {
 				x := testLogits(uint64(vocab), samplingRows, vocab)
 				for i, p := range sampleDraws {
@@ -110,11 +116,12 @@ func TestSample(t *testing.T) {
 						ks = ks[i%4 : i%4+1]
 					}
 					for j, k := range ks {
-						sampleCase(b, lanes, x, samplingRows, vocab, vocab, k, Values((i+j)%2), p)
+						sampleCase(b, lanes, x, samplingRows, vocab, vocab, k, Values((i+j)%3), p)
 					}
 				}
 				for range 3 { // the same again: nothing may hang on what was there before
 					sampleCase(b, lanes, x[:vocab], 1, vocab, vocab, 10, LogProbs, sampleDraws[3])
+					sampleCase(b, lanes, x[:vocab], 1, vocab, vocab, 10, TemperedLogProbs, sampleDraws[3])
 				}
 			}
 			// Padding beyond the vocabulary is not looked at.
@@ -129,16 +136,19 @@ func TestSampleBatchInvariant(t *testing.T) {
 		b := bench{t, dev}
 		const vocab, k = 1000, 10
 		x, at := testLogits(3, 64, vocab), positionsFrom(5, 64)
-		for _, lanes := range []Lanes{Serial, Grouped} {
+		for _, lanes := range ways(dev) {
 			for _, p := range []DrawParams{{Temperature: 0.8, Seed: 7}, {Temperature: 0.8, Seed: 7, Coupled: true}} {
-				draw := b.u32(words(p))
+				draw, values := b.u32(words(p)), LogProbs
+				if p.Coupled {
+					values = TemperedLogProbs
+				}
 				invariant(t, SampleWords(k), func(order []int) []uint32 {
 					n := len(order)
 					in, positions := b.f32(gather(x, vocab, order)), b.u32(gather(at, 1, order))
 					scratch, out := b.poisoned(SampleScratch(n, vocab)/4), b.poisoned(n*SampleWords(k))
 					defer b.free(in, positions, scratch, out)
 					return b.run(func(r *Recorder) {
-						r.Sample(lanes, Logits{View: in, Rows: n, Vocab: vocab}, k, LogProbs, draw, positions, scratch, out)
+						r.Sample(lanes, Logits{View: in, Rows: n, Vocab: vocab}, k, values, draw, positions, scratch, out)
 					}, out)[0]
 				})
 				b.free(draw)
@@ -153,7 +163,7 @@ func TestSampleDrawsFromSoftmax(t *testing.T) {
 		const rows, vocab, k = 64, 40, 1
 		row := testLogits(11, 1, vocab)
 		x := slices.Repeat(row, rows)
-		for _, lanes := range []Lanes{Serial, Grouped} {
+		for _, lanes := range ways(dev) {
 			for _, temperature := range []float64{0.6, 1, 3} {
 				p := DrawParams{Temperature: temperature, Seed: 99}
 				in, draw, positions := b.f32(x), b.u32(words(p)), b.u32(make([]uint32, rows))
@@ -168,6 +178,41 @@ func TestSampleDrawsFromSoftmax(t *testing.T) {
 				chiSquare(t, fmt.Sprintf("lanes %d temperature %g", lanes, temperature), counts, exactly(row, words(p), 0).distribution(everything))
 				b.free(in, draw, positions, scratch, out)
 			}
+		}
+	})
+}
+
+// TestSampleWithoutReplacement draws two of a few ids: the first is of p, and the second of
+// what is left of p without the first.
+func TestSampleWithoutReplacement(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		b := bench{t, dev}
+		const rows, vocab, k = 64, 6, 2
+		row := testLogits(13, 1, vocab)
+		x := slices.Repeat(row, rows)
+		for _, lanes := range ways(dev) {
+			p := DrawParams{Temperature: 1.7, Seed: 21, Stream: 1, Coupled: true}
+			in, draw, positions := b.f32(x), b.u32(words(p)), b.u32(make([]uint32, rows))
+			scratch, out := b.poisoned(SampleScratch(rows, vocab)/4), b.poisoned(rows*SampleWords(k))
+			counts := b.spread(rows, vocab*vocab, spreadRuns(lanes), positions, out, func(r *Recorder) {
+				r.Sample(lanes, Logits{View: in, Rows: rows, Vocab: vocab}, k, TemperedLogProbs, draw, positions, scratch, out)
+			}, func(m webgpu.Memory, counts []int) {
+				for i := range rows {
+					s := DecodeSample(m, i, k)
+					counts[int(s.IDs[0])*vocab+int(s.IDs[1])]++
+				}
+			})
+			q := exactly(row, words(p), 0).distribution(everything)
+			pairs := make([]float64, vocab*vocab)
+			for first := range q {
+				for second := range q {
+					if first != second {
+						pairs[first*vocab+second] = q[first] * q[second] / (1 - q[first])
+					}
+				}
+			}
+			chiSquare(t, fmt.Sprintf("lanes %d", lanes), counts, pairs)
+			b.free(in, draw, positions, scratch, out)
 		}
 	})
 }

@@ -24,7 +24,8 @@ type Selection struct {
 	// each of them the KV slots of its drafted ancestors by depth, its own last. At
 	// depth 0 neither is read, but both are bound.
 	Scores, Ancestors View
-	// Slots is (K) u32: the KV slots that the next beams' own rows will be written to.
+	// Slots is (2K) u32: the KV slots that the next beams' own rows will be written to, and for each of them
+	// the candidate that it is to be, or NotGiven for the best that is left.
 	Slots View
 
 	NextTokens    View // (K) u32: what the next beams consume
@@ -35,6 +36,9 @@ type Selection struct {
 	Out View
 }
 
+// NotGiven stands for a choice that is left to the kernel.
+const NotGiven = ^uint32(0)
+
 // DecodeSelect splits Select's output; the slices alias it.
 func DecodeSelect(out webgpu.Memory, beams, k int) (chosen []uint32, scores []float32) {
 	return out[:k], out[k : k+beams*k].F32()
@@ -44,7 +48,7 @@ var selectAccess = []webgpu.Access{webgpu.Constants, webgpu.ReadWrite, webgpu.Re
 	webgpu.ReadWrite, webgpu.ReadWrite, webgpu.ReadWrite, webgpu.ReadWrite}
 
 // Select is EAGLE-2's expansion step (Li et al. 2024, section 4.1): V = the parent's V + ln q, the best K by
-// V, ties to the lower candidate, NaN below all. One dispatch of one thread: it
+// V, ties to the lower candidate, NaN below all, or those that were given. One dispatch of one thread: it
 // merges lists that are sorted already.
 //
 // The views may be ranges of one buffer that do not overlap, except Slots, which

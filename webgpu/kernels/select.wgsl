@@ -6,12 +6,13 @@ struct Params { beams: u32, k: u32, depth: u32, width: u32, }
 @group(0) @binding(1) var<storage, read_write> samples: array<u32>;        // (beams, 4 + 2k), see sample_pick.wgsl
 @group(0) @binding(2) var<storage, read_write> scores: array<u32>;         // (beams) f32
 @group(0) @binding(3) var<storage, read_write> ancestors: array<u32>;      // (k, width)
-@group(0) @binding(4) var<storage, read> slots: array<u32>;                // (k)
+@group(0) @binding(4) var<storage, read> slots: array<u32>;                // (k), then the candidates given (k)
 @group(0) @binding(5) var<storage, read_write> next_tokens: array<u32>;    // (k)
 @group(0) @binding(6) var<storage, read_write> next_scores: array<u32>;    // (k) f32
 @group(0) @binding(7) var<storage, read_write> next_ancestors: array<u32>; // (k, width)
 @group(0) @binding(8) var<storage, read_write> out: array<u32>;            // (k) chosen, (beams, k) V
 
+const NONE: u32 = 0xffffffffu;
 const LOWEST: u32 = 0xff7fffffu; // bits of the lowest float
 
 // number reads a float, the lowest for NaN.
@@ -34,7 +35,13 @@ fn main() {
     for (var j = 0u; j < P.k; j = j + 1u) {
         var best = 0.0;
         var beam = P.beams;
-        for (var b = 0u; b < P.beams; b = b + 1u) {
+        let given = slots[P.k + j];
+        if (given != NONE) {
+            beam = given / P.k;
+            rank[beam] = given % P.k;
+            best = number(out[P.k + given]);
+        }
+        for (var b = 0u; given == NONE && b < P.beams; b = b + 1u) {
             if (rank[b] < P.k) {
                 let v = number(out[P.k + b * P.k + rank[b]]);
                 if (beam == P.beams || v > best) { best = v; beam = b; }

@@ -18,6 +18,13 @@ func selectRef(_ [3]int, b []webgpu.Memory) {
 	}
 	var rank [maxTopK]int
 	for j := range k {
+		if c := slots[k+j]; c != NotGiven {
+			beam, r := int(c)/k, int(c)%k
+			chosen[j], nextTokens[j], nextScores[j] = c, samples[beam*SampleWords(k)+4+r], number(all[c])
+			copy(nextAncestors[j*width:][:depth], ancestors[beam*width:])
+			nextAncestors[j*width+depth] = slots[j]
+			continue
+		}
 		best, beam := float32(0), -1
 		for i := range beams {
 			if rank[i] == k {

@@ -11,15 +11,15 @@ import (
 )
 
 // selectCase runs Select on one level and compares with a sort of all candidates.
-func selectCase(b bench, rng *rand.Rand, beams, k, depth, width int, ties bool) {
+func selectCase(b bench, rng *rand.Rand, beams, k, depth, width int, ties, given bool) {
 	t := b.t
 	t.Helper()
 	samples, scores := make([]uint32, beams*SampleWords(k)), make([]float32, beams)
-	ancestors, slots := make([]uint32, k*width), make([]uint32, k)
+	ancestors, slots := make([]uint32, k*width), slices.Repeat([]uint32{NotGiven}, 2*k)
 	for i := range ancestors {
 		ancestors[i] = rng.Uint32N(4096)
 	}
-	for i := range slots {
+	for i := range k {
 		slots[i] = 5000 + rng.Uint32N(4096)
 	}
 	all := make([]float32, beams*k)
@@ -50,15 +50,22 @@ func selectCase(b bench, rng *rand.Rand, beams, k, depth, width int, ties bool) 
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case all[a] > all[b]:
-			return -1
-		case all[a] < all[b]:
-			return 1
+	if given {
+		order = rng.Perm(beams * k)[:k]
+		for j, c := range order {
+			slots[k+j] = uint32(c)
 		}
-		return 0
-	})
+	} else {
+		slices.SortStableFunc(order, func(a, b int) int {
+			switch {
+			case all[a] > all[b]:
+				return -1
+			case all[a] < all[b]:
+				return 1
+			}
+			return 0
+		})
+	}
 
 	s := Selection{Beams: beams, K: k, Depth: depth, MaxDepth: width, Samples: b.u32(samples), Scores: b.f32(scores), Ancestors: b.u32(ancestors),
 		Slots: b.u32(slots), NextTokens: b.poisoned(k), NextScores: b.poisoned(k), NextAncestors: b.poisoned(k * width), Out: b.poisoned(SelectWords(beams, k))}
@@ -84,9 +91,10 @@ func TestSelect(t *testing.T) {
 		b, rng := bench{t, dev}, rand.New(rand.NewPCG(1, 2))
 		for _, k := range []int{1, 4, 10, 64} {
 			for _, ties := range []bool{false, true} {
-				selectCase(b, rng, 1, k, 0, 8, ties)
-				selectCase(b, rng, k, k, 1, 8, ties)
-				selectCase(b, rng, k, k, 7, 8, ties)
+				selectCase(b, rng, 1, k, 0, 8, ties, false)
+				selectCase(b, rng, k, k, 1, 8, ties, false)
+				selectCase(b, rng, k, k, 7, 8, ties, false)
+				selectCase(b, rng, k, k, 3, 8, ties, true)
 			}
 		}
 	})
@@ -100,7 +108,7 @@ func TestSelectSurvivesNaN(t *testing.T) {
 		nan := math.Float32bits(float32(math.NaN()))
 		samples := slices.Repeat([]uint32{nan}, k*SampleWords(k))
 		s := Selection{Beams: k, K: k, Depth: 1, MaxDepth: 4, Samples: b.u32(samples), Scores: b.u32([]uint32{nan, 0, nan, 0}),
-			Ancestors: b.u32(make([]uint32, k*4)), Slots: b.u32(make([]uint32, k)), NextTokens: b.poisoned(k), NextScores: b.poisoned(k),
+			Ancestors: b.u32(make([]uint32, k*4)), Slots: b.u32(slices.Repeat([]uint32{NotGiven}, 2*k)), NextTokens: b.poisoned(k), NextScores: b.poisoned(k),
 			NextAncestors: b.poisoned(k * 4), Out: b.poisoned(SelectWords(k, k))}
 		chosen, _ := DecodeSelect(b.run(func(r *Recorder) { r.Select(s) }, s.Out)[0], k, k)
 		seen := map[uint32]bool{}
@@ -120,7 +128,7 @@ func TestSelectAfterSample(t *testing.T) {
 		const rows, vocab, k, width = 4, 100, 4, 6
 		x := testLogits(60, rows, vocab)
 		in, draw, positions, scratch := b.f32(x), b.u32(words(DrawParams{})), b.u32(make([]uint32, rows)), b.poisoned(SampleScratch(rows, vocab)/4)
-		all, slots := b.u32(make([]uint32, 64*8)), b.u32([]uint32{11, 12, 13, 14})
+		all, slots := b.u32(make([]uint32, 64*8)), b.u32([]uint32{11, 12, 13, 14, NotGiven, NotGiven, NotGiven, NotGiven})
 		at := func(i int) View { return View{Buffer: all.Buffer, Offset: 256 * i, Size: 256} }
 		got := b.run(func(r *Recorder) {
 			r.Sample(Serial, Logits{View: in, Rows: rows, Vocab: vocab}, k, LogProbs, draw, positions, scratch, at(0))

@@ -1,13 +1,24 @@
 // Weights in Q4_0, repacked: a block of 32 is four words in the file's order, whose
 // low nibbles are the first 16 weights and high nibbles the last 16, each
 // offset by 8; one f32 scale a block. A step is one word.
+//
+// Nibbles are masked where they stand, as in unpack_q8_0; the highest one is signed.
 @group(0) @binding(1) var<storage, read> weights: array<u32>;
 @group(0) @binding(4) var<storage, read> scales: array<f32>;
 
-fn fetch(row: u32, step: u32) -> vec4<u32> { return vec4<u32>(weights[row * P.steps + step], 0u, 0u, 0u); }
-fn scale(row: u32, step: u32) -> f32 { return scales[row * (P.steps / 4u) + step / 4u]; }
-fn unpack(raw: vec4<u32>, part: u32, scale: f32) -> vec4<f32> {
-    let w = raw.x >> (part * 4u);
-    return scale * (vec4<f32>(f32(w & 15u), f32((w >> 8u) & 15u), f32((w >> 16u) & 15u), f32((w >> 24u) & 15u)) - vec4<f32>(8.0, 8.0, 8.0, 8.0));
+alias Scale = mat2x4<f32>; // of each part
+fn fetch(row: u32, step: u32) -> vec4<u32> { return vec4<u32>(weights[row * P.steps + step] ^ 0x80000000u, 0u, 0u, 0u); }
+fn scale(row: u32, step: u32) -> mat2x4<f32> {
+    let s = scales[row * (P.steps / 4u) + step / 4u] * vec4<f32>(1.0, 0.00390625, 0.0000152587890625, 5.9604644775390625e-8);
+    return mat2x4<f32>(s, 0.0625 * s);
+}
+fn unpack(raw: vec4<u32>, part: u32, scale: mat2x4<f32>) -> vec4<f32> {
+    let w = bitcast<i32>(raw.x);
+    if (part == 1u) {
+        return scale[1] * (vec4<f32>(f32(w & 0xf0), f32(w & 0xf000), f32(w & 0xf00000), f32(w & -0x10000000))
+            - vec4<f32>(128.0, 32768.0, 8388608.0, 0.0));
+    }
+    return scale[0] * (vec4<f32>(f32(w & 0xf), f32(w & 0xf00), f32(w & 0xf0000), f32(w & 0xf000000))
+        - vec4<f32>(8.0, 2048.0, 524288.0, 134217728.0));
 }
 fn place(step: u32, part: u32) -> u32 { return (step / 4u) * 8u + part * 4u + step % 4u; }

@@ -24,10 +24,17 @@ var (
 // Options say which adapter to open and how patient to be.
 type Options struct {
 	Adapter     string        // part of the adapter's name, in any case; empty takes the best
-	ReadTimeout time.Duration // how long a call waits for the device; 0 is 30 s
+	ReadTimeout time.Duration // how long a call waits for the device; 0 is 30 s, and 5 minutes for a software adapter
 }
 
 const openTimeout = 60 * time.Second
+
+// Software adapters compile a kernel when it is first run, and a pass of a model has dozens: with nothing in the
+// driver's cache and little of the processor to itself, one took longer than hardware is ever waited for.
+const (
+	readTimeout         = 30 * time.Second
+	softwareReadTimeout = 5 * time.Minute
+)
 
 // flushAt bounds the bytes of writes that wait for the next Run.
 const flushAt = 4 << 20
@@ -64,11 +71,13 @@ type Device struct {
 	lost     chan struct{}         // closed when the device is lost or destroyed
 	why      atomic.Pointer[error] // set before lost is closed
 	released chan struct{}         // closed when the driver has let everything go
+	left     Handles               // of the library then
 
 	mu       sync.Mutex // held by every call but Destroy, Lost and Info
 	reg      *reg
 	writes   writeQueue
 	counters webgpu.Counters
+	watch    func([]webgpu.Program) // told of every run; nil: nobody is
 }
 
 // job is work for the driver goroutine; answer has room for one.
@@ -79,9 +88,6 @@ type job struct {
 
 // Open opens an adapter with the limits it offers.
 func Open(o Options) (*Device, error) {
-	if o.ReadTimeout <= 0 {
-		o.ReadTimeout = 30 * time.Second
-	}
 	d := &Device{
 		timeout:  o.ReadTimeout,
 		jobs:     make(chan job),
@@ -99,6 +105,12 @@ func Open(o Options) (*Device, error) {
 		d.lose(errors.New("opening took too long"))
 		return nil, fmt.Errorf("native: %w: the driver did not open a device in %v", webgpu.ErrUnavailable, openTimeout)
 	}
+	if d.timeout <= 0 {
+		d.timeout = readTimeout
+		if d.info.Software {
+			d.timeout = softwareReadTimeout
+		}
+	}
 	d.reg = registry.New[*wgpu.Buffer, *pipeline, []recorded](d.info.Limits)
 	return d, nil
 }
@@ -115,7 +127,7 @@ func (d *Device) drive(o Options, opened chan<- error) {
 	d.driver, d.info = drv, drv.info
 	drv.lost = d.lost
 	opened <- nil
-	defer drv.release()
+	defer func() { d.left = drv.release() }()
 	for {
 		select {
 		case <-d.lost:
@@ -353,6 +365,9 @@ func (d *Device) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
 		return err
 	}
 	defer d.mu.Unlock()
+	if d.watch != nil {
+		d.watch(programs)
+	}
 	run := make([]*prog, len(programs))
 	for i, h := range programs {
 		p, err := d.reg.CheckProgramRun(h)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -55,6 +56,55 @@ func TestReadTimeout(t *testing.T) {
 	devicetest.Timeout(t, func(t *testing.T, patience time.Duration) webgpu.Device {
 		return open(t, Options{ReadTimeout: patience})
 	})
+}
+
+// TestLongRun has one submit take longer than the five seconds after which the library's own
+// wait takes it for done.
+func TestLongRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes ten seconds")
+	}
+	d := open(t, Options{ReadTimeout: 2 * time.Minute})
+	y, err := d.NewBuffer("y", 4, webgpu.Storage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kernel, err := d.NewKernel(&webgpu.KernelSource{Name: "count slowly", Key: "count slowly", Bindings: []webgpu.Access{webgpu.ReadWrite}, WGSL: `
+@group(0) @binding(0) var<storage, read_write> y: array<u32>;
+
+@compute @workgroup_size(1)
+fn main() {
+    var x = y[0];
+    for (var i = 0u; i < 60000u; i = i + 1u) { x = x * 1664525u + 1013904223u; }
+    y[0] = y[0] + select(1u, 2u, x == 77u && y[0] > 4000000000u);
+}
+`, Reference: func([3]int, []webgpu.Memory) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dispatches []webgpu.Dispatch
+	for range 100 {
+		dispatches = append(dispatches, webgpu.Dispatch{Kernel: kernel, Bindings: []webgpu.Binding{{Buffer: y, Size: 4}}, Groups: [3]int{1, 1, 1}})
+	}
+	program, err := d.NewProgram("count slowly", dispatches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, got := uint32(0), []uint32{0}
+	run := func(times int) time.Duration {
+		t.Helper()
+		start := time.Now()
+		if err := d.Run(slices.Repeat([]webgpu.Program{program}, times), webgpu.Region{Buffer: y, Dst: webgpu.U32Bytes(got)}); err != nil {
+			t.Fatal(err)
+		}
+		if want += uint32(100 * times); got[0] != want {
+			t.Fatalf("%d runs left %d, want %d", times, got[0], want)
+		}
+		return time.Since(start)
+	}
+	run(1)
+	times := int(10*time.Second/max(run(4)/4, time.Microsecond)) + 1
+	t.Logf("%d runs took %v", times, run(times))
 }
 
 // TestCollectionsWhileMapping has the garbage collector run all the time, for

@@ -67,8 +67,13 @@ func openDriver(o Options) (*driver, error) {
 	return drv, nil
 }
 
-// release gives everything back, in the order in which things hold each other.
-func (drv *driver) release() {
+// release gives everything back, in the order in which things hold each other, and tells what the
+// library still holds then.
+func (drv *driver) release() (left Handles) {
+	if drv.device != nil { // what is in flight must not lose its buffers
+		start := time.Now()
+		drv.settle(func() bool { return time.Since(start) > time.Minute })
+	}
 	for b := range drv.binds {
 		b.Release()
 	}
@@ -92,7 +97,9 @@ func (drv *driver) release() {
 	if drv.adapter != nil {
 		drv.adapter.Release()
 	}
+	left = handles(drv.instance)
 	drv.instance.Release()
+	return left
 }
 
 func (drv *driver) newBuffer(label string, size int, usage webgpu.Usage) (*wgpu.Buffer, error) {
@@ -299,8 +306,22 @@ func (drv *driver) flush(w *writeQueue) error {
 		return err
 	}
 	drv.queue.Submit()
-	drv.device.Poll(true, nil)
+	drv.settle(func() bool { return false })
 	return nil
+}
+
+// settle polls until nothing is in flight or over says so. The library is never left to wait by
+// itself: its wait gives up after five seconds, takes what was submitted for done and frees
+// it, and a driver that still runs it crashes.
+func (drv *driver) settle(over func() bool) {
+	for start := time.Now(); !drv.device.Poll(false, nil) && !over(); {
+		nap(time.Since(start))
+	}
+}
+
+// nap sleeps a little between two polls: the longer the wait has lasted, the longer.
+func nap(waited time.Duration) {
+	time.Sleep(min(max(waited/16, 20*time.Microsecond), time.Millisecond))
 }
 
 // run submits writes, programs and copies at once, and waits for the copies.
@@ -367,15 +388,13 @@ func (drv *driver) reserve(size int, result *readback) error {
 	return nil
 }
 
-// await maps the staging buffer and polls until it is mapped. A poll that
-// waits gives up by itself after seconds, which is the time to look whether
-// anybody still wants the answer.
+// await maps the staging buffer and polls until it is mapped or the device is lost; see settle.
 func (drv *driver) await(size int) error {
 	if err := drv.mail.mapRead(drv.staging, size); err != nil {
 		return err
 	}
-	for {
-		drv.device.Poll(true, nil)
+	for start := time.Now(); ; {
+		drv.device.Poll(false, nil)
 		if err := drv.mail.take(); err != nil {
 			return err
 		}
@@ -385,7 +404,8 @@ func (drv *driver) await(size int) error {
 		select {
 		case <-drv.lost:
 			return webgpu.ErrDeviceLost
-		case <-time.After(50 * time.Microsecond):
+		default:
+			nap(time.Since(start))
 		}
 	}
 }

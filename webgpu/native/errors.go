@@ -4,6 +4,7 @@ package native
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -34,12 +35,19 @@ func shaderError(src *webgpu.KernelSource, err error) error {
 	return webgpu.NewShaderError(src.Name, src.WGSL, line, reason(err.Error()))
 }
 
-// plain makes the library's report of several lines an error of one.
+// plain makes the library's report of several lines an error of one, of the kind that it speaks of.
 func plain(err error) error {
-	if err == nil || errors.Is(err, webgpu.ErrDeviceLost) {
+	if err == nil || errors.Is(err, webgpu.ErrDeviceLost) || errors.Is(err, webgpu.ErrNoMemory) {
 		return err
 	}
-	return errors.New(reason(err.Error()))
+	text := reason(err.Error())
+	switch {
+	case strings.Contains(text, "Not enough memory left"):
+		return fmt.Errorf("%w: %s", webgpu.ErrNoMemory, text)
+	case strings.Contains(text, "Parent device is lost"):
+		return fmt.Errorf("%w: %s", webgpu.ErrDeviceLost, text)
+	}
+	return errors.New(text)
 }
 
 // reason keeps what a report says about the mistake, each thing once.

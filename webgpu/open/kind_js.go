@@ -2,6 +2,7 @@ package open
 
 import (
 	"context"
+	"time"
 
 	"foretoken/webgpu"
 	"foretoken/webgpu/browser"
@@ -12,8 +13,8 @@ const Accelerator = "browser"
 
 const alias = "webgpu"
 
-func accelerator(ctx context.Context) (webgpu.Device, error) {
-	d, err := browser.Open(ctx, browser.Options{})
+func accelerator(ctx context.Context, patience time.Duration) (webgpu.Device, error) {
+	d, err := browser.Open(ctx, browser.Options{ReadTimeout: patience})
 	if err != nil {
 		return nil, err // not d: a nil *Device in the interface is not nil
 	}

@@ -4,6 +4,7 @@ package open
 
 import (
 	"context"
+	"time"
 
 	"foretoken/webgpu"
 	"foretoken/webgpu/native"
@@ -14,8 +15,8 @@ const Accelerator = "native"
 
 const alias = Accelerator
 
-func accelerator(context.Context) (webgpu.Device, error) {
-	d, err := native.Open(native.Options{})
+func accelerator(_ context.Context, patience time.Duration) (webgpu.Device, error) {
+	d, err := native.Open(native.Options{ReadTimeout: patience})
 	if err != nil {
 		return nil, err // not d: a nil *Device in the interface is not nil
 	}

@@ -5,6 +5,7 @@ package open
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"foretoken/webgpu"
 	"foretoken/webgpu/cpu"
@@ -15,11 +16,16 @@ import (
 // and the cpu device if not. The note is empty, or says in plain words why auto
 // fell back.
 func Device(ctx context.Context, kind string) (dev webgpu.Device, note string, err error) {
+	return Patient(ctx, kind, 0)
+}
+
+// Patient is Device where a call waits so long for an accelerator before it gives up; 0: 30 seconds.
+func Patient(ctx context.Context, kind string, patience time.Duration) (dev webgpu.Device, note string, err error) {
 	switch kind {
 	case "cpu":
 		return cpu.Open(), "", nil
 	case "auto", "":
-		dev, err := accelerator(ctx)
+		dev, err := accelerator(ctx, patience)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil, "", ctx.Err()
@@ -29,7 +35,7 @@ func Device(ctx context.Context, kind string) (dev webgpu.Device, note string, e
 		return dev, "", nil
 	}
 	if kind == Accelerator || kind == alias {
-		dev, err := accelerator(ctx)
+		dev, err := accelerator(ctx, patience)
 		return dev, "", err
 	}
 	return nil, "", fmt.Errorf("open: unknown device %q: want auto, %s or cpu", kind, Accelerator)

@@ -11,6 +11,7 @@ package registry
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"foretoken/webgpu"
 )
@@ -54,6 +55,18 @@ type Program[B, K, P any] struct {
 	Data    P
 	buffers []*Buffer[B] // each buffer bound, once
 	checked uint64       // the registry's frees when buffers were last seen alive
+}
+
+// Times adds what time tells of each dispatch to a profile: how long one takes, and of how many that was found.
+func (p *Program[B, K, P]) Times(out *webgpu.Profile, dispatch func(i int) (each time.Duration, times int, err error)) error {
+	for i, s := range p.Steps {
+		each, times, err := dispatch(i)
+		if err != nil {
+			return err
+		}
+		out.Dispatches = append(out.Dispatches, webgpu.DispatchTime{Kernel: s.Kernel.Source.Name, Key: s.Kernel.Source.Key, Groups: s.Groups, Time: each, Times: times})
+	}
+	return nil
 }
 
 // Registry holds the live handles of one device. Handles are never used twice.

@@ -1,6 +1,6 @@
-@group(0) @binding(1) var<storage, read> rows: array<vec4<u32>>; // (m): position, slot, shared, -
-@group(0) @binding(2) var<storage, read> table: array<u32>;      // (span)
+@group(0) @binding(2) var<storage, read> table: array<u32>;      // (context)
 @group(0) @binding(3) var<storage, read> ancestors: array<u32>;  // (m, stride)
+@group(0) @binding(4) var<storage, read> qkv: array<vec4<f32>>;  // (rows, width)
 
 fn slotOf(m: u32, j: u32, shared_count: u32) -> u32 {
     if (j < shared_count) { return table[j]; }

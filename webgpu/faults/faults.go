@@ -1,0 +1,217 @@
+// Package faults is a device that goes wrong where a test wants it to: it is lost, has no memory, or answers no read. What it
+// computes is another device's.
+package faults
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"foretoken/webgpu"
+)
+
+// Call is a kind of call that can go wrong.
+type Call int
+
+const (
+	NewBuffer Call = iota
+	NewKernels
+	NewProgram
+	Write
+	Run  // without reads
+	Read // Run with reads
+)
+
+func (c Call) String() string {
+	return [...]string{"new buffer", "new kernels", "new program", "write", "run", "read"}[c]
+}
+
+// Fault is what goes wrong with a call.
+type Fault int
+
+const (
+	None     Fault = iota
+	Lost           // the device is lost in the middle of it
+	NoMemory       // there is none for what is to be made
+	Hang           // the device does not answer any more, nor any later call
+)
+
+// Plan decides what goes wrong. It may be shared by several devices, one after the other.
+type Plan struct {
+	// At is asked before each call; n counts calls of all kinds, from 0. Nil: nothing goes wrong.
+	At func(n int, c Call, label string) Fault
+	// Patience is how long a call waits for a device that hangs.
+	Patience time.Duration
+
+	mu    sync.Mutex
+	calls int
+	live  map[*Device]int // buffers and programs that were not given back, of devices that are not destroyed
+}
+
+// Calls is how many calls there were.
+func (p *Plan) Calls() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls
+}
+
+// Live is how many buffers and programs exist.
+func (p *Plan) Live() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, live := range p.live {
+		n += live
+	}
+	return n
+}
+
+func (p *Plan) ask(c Call, label string) Fault {
+	p.mu.Lock()
+	n := p.calls
+	p.calls++
+	p.mu.Unlock()
+	if p.At == nil {
+		return None
+	}
+	return p.At(n, c, label)
+}
+
+// made counts what a device made (1) or was given back (-1).
+func (p *Plan) made(d *Device, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.live == nil {
+		p.live = map[*Device]int{}
+	}
+	if d.Lost() == nil {
+		p.live[d] += n
+	}
+}
+
+// Device is a webgpu.Device. Free it as the one inside.
+type Device struct {
+	webgpu.Device
+	plan *Plan
+
+	mu   sync.Mutex
+	hung bool
+}
+
+var (
+	_ webgpu.Device             = (*Device)(nil)
+	_ webgpu.BatchCompiler      = (*Device)(nil)
+	_ webgpu.BackgroundCompiler = (*Device)(nil)
+)
+
+// New has a device go wrong as planned.
+func New(inside webgpu.Device, p *Plan) *Device { return &Device{Device: inside, plan: p} }
+
+// enter asks what goes wrong with a call, and does that.
+func (d *Device) enter(c Call, label string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fault := d.plan.ask(c, label)
+	if err := d.Lost(); err != nil {
+		return fmt.Errorf("faults: %s %s: %w", c, label, err)
+	}
+	switch fault {
+	case Lost:
+		d.Destroy()
+		return fmt.Errorf("faults: %s %s: %w", c, label, d.Lost())
+	case NoMemory:
+		return fmt.Errorf("faults: %s %s: %w", c, label, webgpu.ErrNoMemory)
+	case Hang:
+		d.hung = true
+	}
+	if d.hung {
+		time.Sleep(d.plan.Patience)
+		return fmt.Errorf("faults: %s %s: %w: waited %v", c, label, webgpu.ErrTimeout, d.plan.Patience)
+	}
+	return nil
+}
+
+// NewBuffer makes a buffer.
+func (d *Device) NewBuffer(label string, size int, usage webgpu.Usage) (webgpu.Buffer, error) {
+	if err := d.enter(NewBuffer, fmt.Sprintf("%s of %d bytes", label, size)); err != nil {
+		return 0, err
+	}
+	b, err := d.Device.NewBuffer(label, size, usage)
+	if err == nil {
+		d.plan.made(d, 1)
+	}
+	return b, err
+}
+
+// FreeBuffer gives a buffer back.
+func (d *Device) FreeBuffer(b webgpu.Buffer) {
+	d.plan.made(d, -1)
+	d.Device.FreeBuffer(b)
+}
+
+// NewKernel compiles a kernel.
+func (d *Device) NewKernel(src *webgpu.KernelSource) (webgpu.Kernel, error) {
+	if err := d.enter(NewKernels, src.Name); err != nil {
+		return 0, err
+	}
+	return d.Device.NewKernel(src)
+}
+
+// NewKernels compiles kernels.
+func (d *Device) NewKernels(sources []*webgpu.KernelSource) ([]webgpu.Kernel, error) {
+	if err := d.enter(NewKernels, fmt.Sprintf("(%d)", len(sources))); err != nil {
+		return nil, err
+	}
+	return webgpu.CompileAll(d.Device, sources)
+}
+
+// Compile is the other device's: what goes wrong with it shows at NewKernels.
+func (d *Device) Compile(sources []*webgpu.KernelSource) <-chan struct{} {
+	return webgpu.Compile(d.Device, sources)
+}
+
+// NewProgram records dispatches.
+func (d *Device) NewProgram(label string, dispatches []webgpu.Dispatch) (webgpu.Program, error) {
+	if err := d.enter(NewProgram, label); err != nil {
+		return 0, err
+	}
+	p, err := d.Device.NewProgram(label, dispatches)
+	if err == nil {
+		d.plan.made(d, 1)
+	}
+	return p, err
+}
+
+// FreeProgram gives a program back.
+func (d *Device) FreeProgram(p webgpu.Program) {
+	d.plan.made(d, -1)
+	d.Device.FreeProgram(p)
+}
+
+// Write queues bytes.
+func (d *Device) Write(b webgpu.Buffer, offset int, data []byte) error {
+	if err := d.enter(Write, ""); err != nil {
+		return err
+	}
+	return d.Device.Write(b, offset, data)
+}
+
+// Run replays programs.
+func (d *Device) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
+	c := Run
+	if len(reads) > 0 {
+		c = Read
+	}
+	if err := d.enter(c, fmt.Sprintf("(%d programs)", len(programs))); err != nil {
+		return err
+	}
+	return d.Device.Run(programs, reads...)
+}
+
+// Destroy loses the device and frees all it holds.
+func (d *Device) Destroy() {
+	d.Device.Destroy()
+	d.plan.mu.Lock()
+	defer d.plan.mu.Unlock()
+	delete(d.plan.live, d)
+}

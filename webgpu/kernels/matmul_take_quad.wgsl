@@ -1,0 +1,16 @@
+// How a thread of matmul_rows gets activations: of four neighbours, who need the same four
+// floats, each reads one. An adapter that reads for one lane at a time has a quarter of the work.
+// The four are a quad, which subgroups of any size are made of.
+enable subgroups;
+
+// No thread may leave before the others have what it reads for them.
+fn idle(tile: u32) -> bool { return false; }
+// laneOf is a thread's place in its quad, which nothing says follows from its number.
+fn laneOf(local: u32) -> u32 {
+    return select(0u, 1u, quadBroadcast(local, 1u) == local) + select(0u, 2u, quadBroadcast(local, 2u) == local)
+        + select(0u, 3u, quadBroadcast(local, 3u) == local);
+}
+fn take(at: u32, lane: u32) -> vec4<f32> {
+    let v = x[at][lane];
+    return vec4<f32>(quadBroadcast(v, 0u), quadBroadcast(v, 1u), quadBroadcast(v, 2u), quadBroadcast(v, 3u));
+}

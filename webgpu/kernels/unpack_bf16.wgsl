@@ -1,0 +1,10 @@
+// Weights in BF16, the upper halves of floats: (rows, cols), two to a word, four to a step.
+@group(0) @binding(1) var<storage, read> weights: array<vec2<u32>>;
+
+alias Scale = f32;
+fn fetch(row: u32, step: u32) -> vec4<u32> { return vec4<u32>(weights[row * P.steps + step], 0u, 0u); }
+fn scale(row: u32, step: u32) -> f32 { return 1.0; }
+fn unpack(raw: vec4<u32>, part: u32, scale: f32) -> vec4<f32> {
+    return bitcast<vec4<f32>>(vec4<u32>(raw.x * 65536u, raw.x & 0xffff0000u, raw.y * 65536u, raw.y & 0xffff0000u));
+}
+fn place(step: u32, part: u32) -> u32 { return step; }

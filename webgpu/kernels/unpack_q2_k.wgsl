@@ -1,0 +1,28 @@
+// Weights in Q2_K, repacked: a superblock of 256 is 16 words in the file's order, eight for
+// each half of it, whose byte i holds weights i, 32 + i, 64 + i and 96 + i in its bit pairs; its
+// scales are five words: 16 bytes, for 16 weights each, of a scale (low nibble) and a least
+// value (high), then two halves that multiply all of the former and all of the latter.
+//
+// A step is two bit pairs of one word: step 16·half + 8·h + 4·pair + i of a superblock is
+// word 8·half + 4·h + i, and four steps in a row share their two scales.
+@group(0) @binding(1) var<storage, read> weights: array<u32>;
+@group(0) @binding(4) var<storage, read> scales: array<u32>;
+
+alias Scale = vec4<f32>; // scale and least value of each part
+fn fetch(row: u32, step: u32) -> vec4<u32> {
+    let word = (row * P.steps + step / 16u * 16u) / 2u + ((step / 8u) % 2u) * 4u + step % 4u;
+    return vec4<u32>(weights[word] >> (4u * ((step / 4u) % 2u)), 0u, 0u, 0u);
+}
+fn scale(row: u32, step: u32) -> vec4<f32> {
+    let block = (row * (P.steps / 32u) + step / 32u) * 5u;
+    let d = halves(scales[block + 4u]);
+    let w = scales[block + ((step / 16u) % 2u) * 2u + (step / 4u) % 2u] >> (8u * ((step / 8u) % 2u));
+    return vec4<f32>(vec4<u32>(w & 15u, (w >> 4u) & 15u, (w >> 16u) & 15u, (w >> 20u) & 15u)) * vec4<f32>(d, d);
+}
+fn unpack(raw: vec4<u32>, part: u32, scale: vec4<f32>) -> vec4<f32> {
+    let s = select(scale.xy, scale.zw, vec2<bool>(part == 1u, part == 1u));
+    return s.x * bytes((raw.x >> (part * 2u)) & 0x03030303u) - vec4<f32>(s.y, s.y, s.y, s.y);
+}
+fn place(step: u32, part: u32) -> u32 {
+    return (step / 16u) * 32u + ((step / 4u) % 2u) * 16u + part * 8u + ((step / 8u) % 2u) * 4u + step % 4u;
+}

@@ -1,0 +1,32 @@
+// Weights in Q3_K, repacked: a superblock of 256 is eight words of third bits, whose byte i
+// holds weight 32·b + i in bit b, and 16 words of lower bits as in Q2_K; its scales are four
+// words: an f32 that multiplies all, then the file's 12 bytes of 16 six-bit scales, offset by
+// 32: low nibbles of the first eight bytes, high nibbles of them, and the upper two bits of
+// all in the last four. Steps are those of Q2_K.
+@group(0) @binding(1) var<storage, read> weights: array<u32>;
+@group(0) @binding(4) var<storage, read> scales: array<u32>;
+
+alias Scale = vec2<f32>; // of each part
+fn fetch(row: u32, step: u32) -> vec4<u32> {
+    let block = (row * (P.steps / 32u) + step / 32u) * 24u;
+    let side = (step / 16u) % 2u;
+    let pair = (step / 4u) % 2u;
+    let word = ((step / 8u) % 2u) * 4u + step % 4u;
+    return vec4<u32>(weights[block + 8u + side * 8u + word] >> (4u * pair), weights[block + word] >> (4u * side + 2u * pair), 0u, 0u);
+}
+fn scale(row: u32, step: u32) -> vec2<f32> {
+    let block = (row * (P.steps / 32u) + step / 32u) * 4u;
+    let pair = (step / 4u) % 2u;
+    let up = 8u * ((step / 8u) % 2u) + 4u * ((step / 16u) % 2u);
+    let low = scales[block + 1u + pair] >> up;
+    let high = scales[block + 3u] >> (up + 2u * pair);
+    let s = vec2<u32>((low & 15u) | ((high & 3u) << 4u), ((low >> 16u) & 15u) | (((high >> 16u) & 3u) << 4u));
+    return bitcast<f32>(scales[block]) * (vec2<f32>(s) - vec2<f32>(32.0, 32.0));
+}
+fn unpack(raw: vec4<u32>, part: u32, scale: vec2<f32>) -> vec4<f32> {
+    let q = ((raw.x >> (part * 2u)) & 0x03030303u) | (((raw.y >> part) & 0x01010101u) * 4u);
+    return select(scale.x, scale.y, part == 1u) * (bytes(q) - vec4<f32>(4.0, 4.0, 4.0, 4.0));
+}
+fn place(step: u32, part: u32) -> u32 {
+    return (step / 16u) * 32u + ((step / 4u) % 2u) * 16u + part * 8u + ((step / 8u) % 2u) * 4u + step % 4u;
+}

@@ -1,0 +1,27 @@
+// Weights in Q6_K, repacked: a superblock of 256 is 32 words of lower bits and 16 of upper
+// ones in the file's order. Half n of it has 16 of the former, low nibbles its first 64
+// weights, high nibbles its last 64, and eight of the latter, whose byte i holds two bits of
+// weights i, 32 + i, 64 + i and 96 + i; numbers are offset by 32. Its scales are five words:
+// 16 signed bytes, for 16 weights each, and an f32 that multiplies all.
+//
+// A step is one word of lower bits; four steps in a row share their two scales.
+@group(0) @binding(1) var<storage, read> weights: array<u32>;
+@group(0) @binding(4) var<storage, read> scales: array<u32>;
+
+alias Scale = vec2<f32>; // of each part
+fn fetch(row: u32, step: u32) -> vec4<u32> {
+    let block = (row * (P.steps / 32u) + step / 32u) * 48u;
+    let upper = weights[block + 32u + ((step / 16u) % 2u) * 8u + step % 8u];
+    return vec4<u32>(weights[block + step % 32u], upper >> (2u * ((step / 8u) % 2u)), 0u, 0u);
+}
+fn scale(row: u32, step: u32) -> vec2<f32> {
+    let block = (row * (P.steps / 32u) + step / 32u) * 5u;
+    let side = ((step / 16u) % 2u) * 2u;
+    let at = (step / 4u) % 4u;
+    return bitcast<f32>(scales[block + 4u]) * vec2<f32>(signed_byte(scales[block + side], at), signed_byte(scales[block + side + 1u], at));
+}
+fn unpack(raw: vec4<u32>, part: u32, scale: vec2<f32>) -> vec4<f32> {
+    let q = ((raw.x >> (part * 4u)) & 0x0f0f0f0fu) | (((raw.y >> (part * 4u)) & 0x03030303u) * 16u);
+    return select(scale.x, scale.y, part == 1u) * (bytes(q) - vec4<f32>(32.0, 32.0, 32.0, 32.0));
+}
+fn place(step: u32, part: u32) -> u32 { return (step / 16u) * 32u + part * 16u + step % 16u; }

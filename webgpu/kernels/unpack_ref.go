@@ -1,0 +1,138 @@
+package kernels
+
+import (
+	"foretoken/webgpu"
+
+	"github.com/x448/float16"
+)
+
+// unpackRow writes a row's weights, of the layouts that unpack_*.wgsl tell, as floats.
+func unpackRow(f Format, quants, scales webgpu.Memory, row, cols int, dst []float64) {
+	words, multipliers := f.WordsPerRow(cols), f.ScalesPerRow(cols)
+	q, s := quants[row*words:(row+1)*words], scales[row*multipliers:(row+1)*multipliers]
+	l := layouts[f]
+	for b := range cols / l.block {
+		unpackBlock(f, q[b*l.words:][:l.words], s[b*l.scales:][:l.scales], dst[b*l.block:][:l.block])
+	}
+}
+
+// levels are what the numbers of IQ4_NL stand for.
+var levels = [16]float64{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
+
+func unpackBlock(f Format, q, s []uint32, dst []float64) {
+	switch f {
+	case F32:
+		for i, w := range q {
+			dst[i] = fromBits(w)
+		}
+	case F16:
+		for i, w := range q {
+			dst[2*i], dst[2*i+1] = halves(w)
+		}
+	case BF16:
+		for i, w := range q {
+			dst[2*i], dst[2*i+1] = fromBits(w<<16), fromBits(w&^0xffff)
+		}
+	case Q8_0:
+		d := fromBits(s[0])
+		for i, w := range q {
+			for j := range 4 {
+				dst[4*i+j] = d * float64(int8(w>>(8*j)))
+			}
+		}
+	case Q4_0:
+		d := fromBits(s[0])
+		for i, w := range q {
+			for j := range 4 {
+				dst[4*i+j] = d * float64(int(w>>(8*j)&15)-8)
+				dst[16+4*i+j] = d * float64(int(w>>(8*j+4)&15)-8)
+			}
+		}
+	case Q4_1:
+		d, m := halves(s[0])
+		for i := range dst {
+			dst[i] = d*float64(nibble(q, i)) + m
+		}
+	case Q5_0:
+		d := fromBits(s[0])
+		for i := range dst {
+			dst[i] = d * float64(nibble(q[1:], i)+int(q[0]>>i&1)<<4-16)
+		}
+	case Q5_1:
+		d, m := halves(s[0])
+		for i := range dst {
+			dst[i] = d*float64(nibble(q[1:], i)+int(q[0]>>i&1)<<4) + m
+		}
+	case IQ4_NL:
+		d := fromBits(s[0])
+		for i := range dst {
+			dst[i] = d * levels[nibble(q, i)]
+		}
+	case Q2_K:
+		d, dmin := halves(s[4])
+		for i := range dst {
+			both := byteOf(s, i/16)
+			dst[i] = d*float64(both&15)*float64(pairOf(q, i)) - dmin*float64(both>>4)
+		}
+	case Q3_K:
+		d := fromBits(s[0])
+		for i := range dst {
+			sub := i / 16
+			scale := int(byteOf(s[1:], sub%8)>>(sub/8*4)&15) + int(byteOf(s[3:], sub%4)>>(sub/4*2)&3)<<4 - 32
+			dst[i] = d * float64(scale) * float64(pairOf(q[8:], i)+bitOf(q, i)<<2-4)
+		}
+	case Q4_K, Q5_K:
+		d, dmin := halves(s[0])
+		for sub := range 8 {
+			scale, least := sixBits(s[1:], sub)
+			scale, least = d*scale, dmin*least
+			for i := 32 * sub; i < 32*sub+32; i++ {
+				at := i/64*32 + i%32 // byte of the number's lower bits
+				if f == Q4_K {
+					dst[i] = scale*float64(byteOf(q, at)>>(sub%2*4)&15) - least
+				} else {
+					dst[i] = scale*float64(int(byteOf(q[8:], at)>>(sub%2*4)&15)+bitOf(q, i)<<4) - least
+				}
+			}
+		}
+	case Q6_K:
+		d := fromBits(s[4])
+		for i := range dst {
+			lower := byteOf(q, i/128*64+i%64) >> (i / 64 % 2 * 4) & 15
+			number := int(lower) + pairOf(q[32:], i)<<4 - 32
+			dst[i] = d * float64(int8(byteOf(s, i/16))) * float64(number)
+		}
+	}
+}
+
+func halves(w uint32) (low, high float64) {
+	return float64(float16.Frombits(uint16(w)).Float32()), float64(float16.Frombits(uint16(w >> 16)).Float32())
+}
+
+func byteOf(w []uint32, i int) byte { return byte(w[i/4] >> (i % 4 * 8)) }
+
+// nibble is number i of a block of 32: the low halves come first.
+func nibble(w []uint32, i int) int { return int(byteOf(w, i%16) >> (i / 16 * 4) & 15) }
+
+// pairOf is the two bits of weight i of a superblock, eight words for each half of it.
+func pairOf(w []uint32, i int) int { return int(byteOf(w, i/128*32+i%32) >> (i / 32 % 4 * 2) & 3) }
+
+// bitOf is the bit of weight i of a superblock in its eight words of them.
+func bitOf(w []uint32, i int) int { return int(byteOf(w, i%32) >> (i / 32) & 1) }
+
+// sixBits are the scale and least value of block i of a superblock of Q4_K or Q5_K.
+func sixBits(w []uint32, i int) (scale, least float64) {
+	if i < 4 {
+		return float64(byteOf(w, i) & 63), float64(byteOf(w, 4+i) & 63)
+	}
+	last := byteOf(w, 4+i)
+	return float64(last&15 | byteOf(w, i-4)>>6<<4), float64(last>>4 | byteOf(w, i)>>6<<4)
+}
+
+// scalesOf is the memory that holds a format's scales among a dispatch's bindings.
+func scalesOf(f Format, bindings []webgpu.Memory) webgpu.Memory {
+	if !f.Quantised() {
+		return nil
+	}
+	return bindings[4]
+}

@@ -1,0 +1,38 @@
+package webgpu
+
+import "time"
+
+// Profiler is implemented by devices that can tell what the dispatches of a program take.
+// All of it costs a Run nothing but the question whether somebody watches.
+type Profiler interface {
+	// Watch has f called with the programs of every later Run, before it begins; nil ends it. The
+	// slice is valid during the call, and f must not call the device.
+	Watch(f func(programs []Program))
+	// Profile times each dispatch of a program alone, repeated until it takes long enough
+	// for the clock at hand. What the program's bindings hold afterwards means
+	// nothing: a Run from valid inputs makes it anew.
+	Profile(p Program) (Profile, error)
+}
+
+// The clocks of a Profile.
+const (
+	ClockTimestamps = "timestamps" // the device's own, around a pass of nothing but the dispatch
+	ClockReplays    = "replays"    // the host's, from a submit of many of the dispatch to its end, less that of an empty one
+	ClockHost       = "host"       // the host runs the dispatch itself
+)
+
+// Profile is what the dispatches of a program take, in the program's order.
+type Profile struct {
+	Program    string // its label
+	Clock      string
+	Dispatches []DispatchTime
+}
+
+// DispatchTime is one dispatch of a program.
+type DispatchTime struct {
+	Kernel string // the name of its source
+	Key    string
+	Groups [3]int
+	Time   time.Duration
+	Times  int // how often it was repeated for that
+}
