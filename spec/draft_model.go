@@ -16,12 +16,15 @@ type feed struct {
 }
 
 func (f *feed) begin(ctx context.Context, prompt []int32, progress func(done int)) error {
-	f.model.Reset()
-	if n := len(prompt) - 1; n > 0 && len(prompt) <= f.model.Limits().Context {
-		if err := f.model.Prefill(ctx, prompt[:n], progress); err != nil {
+	body := prompt[:len(prompt)-1]
+	if len(prompt) > f.model.Limits().Context {
+		body = nil
+	}
+	if f.fed = keep(f.model, body); f.fed < len(body) {
+		if err := f.model.Prefill(ctx, body[f.fed:], after(f.fed, progress)); err != nil {
 			return err
 		}
-		f.fed = n
+		f.fed = len(body)
 	}
 	return f.check()
 }
@@ -85,18 +88,26 @@ type TreeDrafter struct {
 var (
 	_ Drafter       = (*TreeDrafter)(nil)
 	_ ReadbackTimer = (*TreeDrafter)(nil)
+	_ JointSession  = (*treeSession)(nil)
 )
 
 // Begin implements Drafter.
 func (t *TreeDrafter) Begin(ctx context.Context, prompt []int32, s Sampling, progress func(int)) (DraftSession, error) {
-	session := &treeSession{feed: feed{model: t.Model}, coupled: s.Temperature > 0 && !t.Uncoupled, sampling: s}
+	session := newTreeSession(t.Model, s, t.Uncoupled)
 	return session, session.begin(ctx, prompt, progress)
+}
+
+func newTreeSession(model DraftModel, s Sampling, uncoupled bool) *treeSession {
+	t := &treeSession{treeDraft: treeDraft{feed: feed{model: model}, coupled: s.Temperature > 0 && !uncoupled, sampling: s}}
+	t.request.Build = t.build
+	return t
 }
 
 // ReadbackTime is the model's.
 func (t *TreeDrafter) ReadbackTime() time.Duration { return readback(t.Model) }
 
-type treeSession struct {
+// treeDraft is what drafting trees by levels needs from round to round.
+type treeDraft struct {
 	feed
 	coupled  bool
 	sampling Sampling
@@ -106,29 +117,47 @@ type treeSession struct {
 	drafted  bool // the last proposal used the model
 }
 
-func (t *treeSession) Propose(ctx context.Context, seq []int32, b Budget) (*Draft, error) {
-	root := seq[len(seq)-1]
-	t.drafted = false
+type treeSession struct {
+	treeDraft
+	request JointRequest
+	root    int32
+}
+
+// plan sets the request for what a budget has room for, but for its pending tokens, and tells whether there is anything
+// to draft.
+func (t *treeSession) plan(seq []int32, b Budget) bool {
+	t.root, t.drafted = seq[len(seq)-1], false
 	lim := t.model.Limits()
 	width := min(b.Width, lim.TopK, lim.MaxRows)
 	depth := min(b.Levels, t.levels(seq, width)) - 1
-	if depth < 0 || b.Nodes < 2 {
-		t.lone.Reset(root)
+	t.request.DraftRequest = DraftRequest{Depth: depth, K: width, Coupled: t.coupled, Sampling: t.sampling}
+	t.request.Nodes = b.Nodes
+	return depth >= 0 && b.Nodes >= 2
+}
+
+// build makes the tree of the levels.
+func (t *treeSession) build(levels []Level) (*Tree, error) {
+	return t.builder.Build(t.root, levels, t.request.Nodes)
+}
+
+func (t *treeSession) Propose(ctx context.Context, seq []int32, b Budget) (*Draft, error) {
+	if !t.plan(seq, b) {
+		t.lone.Reset(t.root)
 		t.draft = Draft{Tree: &t.lone}
 		return &t.draft, nil
 	}
-	pending, err := t.pending(ctx, seq)
-	if err != nil {
+	var err error
+	if t.request.Pending, err = t.pending(ctx, seq); err != nil {
 		return nil, err
 	}
-	levels, err := t.model.DraftTree(ctx, DraftRequest{Pending: pending, Depth: depth, K: width, Coupled: t.coupled, Sampling: t.sampling})
+	levels, err := t.model.DraftTree(ctx, t.request.DraftRequest)
 	if err != nil {
 		return nil, err
 	}
 	if err := t.consumed(seq); err != nil {
 		return nil, err
 	}
-	tree, err := t.builder.Build(root, levels, b.Nodes)
+	tree, err := t.build(levels)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +166,28 @@ func (t *treeSession) Propose(ctx context.Context, seq []int32, b Budget) (*Draf
 	return &t.draft, nil
 }
 
-func (t *treeSession) Commit(path []int32) error {
+// ProposeVerify implements JointSession.
+func (t *treeSession) ProposeVerify(ctx context.Context, seq []int32, b Budget, target JointTarget) (*Draft, []NodeOutput, error) {
+	if !t.plan(seq, b) || !target.Joins(t.model, &t.request) {
+		return nil, nil, nil
+	}
+	var err error
+	if t.request.Pending, err = t.pending(ctx, seq); err != nil {
+		return nil, nil, err
+	}
+	tree, levels, out, err := target.DraftVerify(ctx, t.model, &t.request)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := t.consumed(seq); err != nil {
+		return nil, nil, err
+	}
+	t.drafted = true
+	t.draft = Draft{Tree: tree, Levels: levels}
+	return &t.draft, out, nil
+}
+
+func (t *treeDraft) Commit(path []int32) error {
 	if !t.drafted {
 		return nil
 	}
@@ -149,6 +199,14 @@ func (t *treeSession) Commit(path []int32) error {
 // as rejection sampling needs it. Matching may verify it too.
 type SampledChain struct {
 	Model SamplingDraft
+	// Rule ends the chain early; nil: nothing does. A ChainCutter's Keep is not asked: a
+	// sampled token stays in the chain whatever it is.
+	Rule ChainRule
+	// Ahead is as RankedChain's; without a rule all tokens are drawn in one go.
+	Ahead int
+	// Coupled draws with the noise that the target will draw with, where the rule of
+	// verification does not need draws independent of the target's.
+	Coupled bool
 }
 
 var (
@@ -158,7 +216,10 @@ var (
 
 // Begin implements Drafter.
 func (c *SampledChain) Begin(ctx context.Context, prompt []int32, s Sampling, progress func(int)) (DraftSession, error) {
-	session := &chainSession{feed: feed{model: c.Model}, model: c.Model, sampling: s}
+	session := &chainSession{
+		feed: feed{model: c.Model}, model: c.Model, rule: ruled{rule: c.Rule, whole: true}, pace: pace{fixed: c.Ahead},
+		request: SampleRequest{Coupled: c.Coupled && s.Temperature > 0, Sampling: s},
+	}
 	return session, session.begin(ctx, prompt, progress)
 }
 
@@ -167,41 +228,94 @@ func (c *SampledChain) ReadbackTime() time.Duration { return readback(c.Model) }
 
 type chainSession struct {
 	feed
-	model    SamplingDraft
-	sampling Sampling
-	tree     Tree
-	draft    Draft
-	drawn    int     // tokens of the last proposal
-	zeros    []int32 // a chain has one beam a level
+	model   SamplingDraft
+	rule    ruled
+	pace    pace
+	request SampleRequest
+	tree    Tree
+	draft   Draft
+	drawn   int     // tokens drawn for the last proposal, those beyond its end included
+	zeros   []int32 // a chain has one beam a level
 }
 
 func (c *chainSession) Propose(ctx context.Context, seq []int32, b Budget) (*Draft, error) {
 	c.tree.Reset(seq[len(seq)-1])
 	c.draft = Draft{Tree: &c.tree}
-	c.drawn = max(min(b.Levels, b.Nodes-1, c.levels(seq, 1)), 0)
-	if c.drawn == 0 {
+	c.drawn = 0
+	most := min(b.Levels, b.Nodes-1, c.levels(seq, 1))
+	if most < 1 {
 		return &c.draft, nil
 	}
 	pending, err := c.pending(ctx, seq)
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := c.model.DraftSampled(ctx, pending, c.drawn, c.sampling)
+	if c.request.Pending, c.request.Count = pending, most; c.rule.rule != nil {
+		c.request.Count = c.pace.next(most, 0)
+	}
+	tokens, err := c.model.DraftSampled(ctx, c.request)
 	if err != nil {
 		return nil, err
-	}
-	if len(tokens) != c.drawn {
-		return nil, fmt.Errorf("spec: the draft model drew %d of %d tokens", len(tokens), c.drawn)
 	}
 	if err := c.consumed(seq); err != nil {
 		return nil, err
 	}
-	for i, token := range tokens {
-		c.tree.Add(int32(i), token, 0)
+	for want := c.request.Count; ; {
+		if len(tokens) != want {
+			return nil, fmt.Errorf("spec: the draft model drew %d of %d tokens", len(tokens), want)
+		}
+		c.drawn = want
+		if c.rule.ask(tokens, most, want == c.request.Count) {
+			break
+		}
+		more := c.pace.next(most, want)
+		if tokens, err = c.model.DrawMore(ctx, more); err != nil {
+			return nil, err
+		}
+		want += more
 	}
-	c.draft.Sampler = c.model
+	for i, t := range c.rule.kept {
+		c.tree.Add(int32(i), t.Token, 0)
+	}
+	c.draft.Sampler, c.draft.Drawn, c.draft.Drafted = c.model, c.rule.kept, c.drawn
 	return &c.draft, nil
 }
+
+// proposeVerify is Propose and the target's VerifyChain in one run, where no rule may end the chain; without a draft it has
+// done nothing.
+func (c *chainSession) proposeVerify(ctx context.Context, seq []int32, b Budget, target JointChainTarget, v *Verdict) (*Draft, error) {
+	c.drawn = 0
+	most := min(b.Levels, b.Nodes-1, c.levels(seq, 1))
+	if c.rule.rule != nil || c.request.Sampling.Temperature == 0 || most < 1 || !target.JoinsChain(c.model, most) {
+		return nil, nil
+	}
+	var err error
+	if c.request.Pending, err = c.pending(ctx, seq); err != nil {
+		return nil, err
+	}
+	c.request.Count = most
+	tokens, verdicts, err := target.DraftVerifyChain(ctx, c.model, c.request)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.consumed(seq); err != nil {
+		return nil, err
+	}
+	if len(tokens) != most {
+		return nil, fmt.Errorf("spec: the draft model drew %d of %d tokens", len(tokens), most)
+	}
+	c.drawn = most
+	c.rule.ask(tokens, most, true)
+	c.tree.Reset(seq[len(seq)-1])
+	for i, t := range c.rule.kept {
+		c.tree.Add(int32(i), t.Token, 0)
+	}
+	c.draft = Draft{Tree: &c.tree, Sampler: c.model, Drawn: c.rule.kept, Drafted: most}
+	return &c.draft, v.walk(&c.tree, verdicts)
+}
+
+// Observe implements Observer.
+func (c *chainSession) Observe(e *Event) { c.pace.observe(e) }
 
 func (c *chainSession) Commit(path []int32) error {
 	if c.drawn == 0 {

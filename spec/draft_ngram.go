@@ -2,6 +2,7 @@ package spec
 
 import (
 	"context"
+	"encoding/binary"
 	"slices"
 )
 
@@ -57,6 +58,85 @@ func (r RecentLookup) find(seq []int32, n int) []int32 {
 			return seq[i+r.Size : min(i+r.Size+n, len(seq))]
 		}
 	}
+	return nil
+}
+
+// MapLookup drafts what followed the most recent earlier occurrence of the last Size
+// tokens, the key, and keeps a map of keys as llama.cpp's ngram-map-k does: a key
+// whose draft was last accepted for so many tokens drafts that many the next time. A draft
+// of which nothing was accepted changes nothing. Unlike there, a short history
+// or continuation is drafted too: verification is what decides.
+type MapLookup struct {
+	Size int
+}
+
+var _ Drafter = MapLookup{}
+
+// Begin implements Drafter.
+func (m MapLookup) Begin(context.Context, []int32, Sampling, func(int)) (DraftSession, error) {
+	session := &mapSession{size: m.Size, keys: map[string]*mapKey{}}
+	session.find = session.look
+	return session, nil
+}
+
+// mapKey is what is known of an n-gram.
+type mapKey struct {
+	end      int // where its most recent occurrence ends in the sequence
+	accepted int // tokens accepted of the last draft after it that was accepted at all; 0: none yet
+}
+
+type mapSession struct {
+	lookupSession
+	size int
+	keys map[string]*mapKey
+	seen int     // keys that end before here are in the map
+	last *mapKey // whose continuation was proposed last
+	name []byte
+}
+
+// key writes an n-gram as a map key.
+func (m *mapSession) key(tokens []int32) []byte {
+	m.name = m.name[:0]
+	for _, t := range tokens {
+		m.name = binary.LittleEndian.AppendUint32(m.name, uint32(t))
+	}
+	return m.name
+}
+
+func (m *mapSession) look(seq []int32, n int) []int32 {
+	m.last = nil
+	if m.size < 1 {
+		return nil
+	}
+	for end := max(m.seen, m.size); end < len(seq); end++ {
+		name := m.key(seq[end-m.size : end])
+		k := m.keys[string(name)]
+		if k == nil {
+			k = &mapKey{}
+			m.keys[string(name)] = k
+		}
+		k.end = end
+	}
+	m.seen = max(m.seen, len(seq))
+	if len(seq) <= m.size {
+		return nil
+	}
+	k := m.keys[string(m.key(seq[len(seq)-m.size:]))]
+	if k == nil {
+		return nil
+	}
+	m.last = k
+	if k.accepted > 0 {
+		n = min(n, k.accepted)
+	}
+	return seq[k.end:min(k.end+n, len(seq))]
+}
+
+func (m *mapSession) Commit(path []int32) error {
+	if accepted := len(path) - 1; m.last != nil && accepted > 0 {
+		m.last.accepted = accepted
+	}
+	m.last = nil
 	return nil
 }
 

@@ -24,6 +24,18 @@ type Draft struct {
 	// Sampler drew the tree, a chain, token by token from its own distribution; nil
 	// for every tree whose tokens were chosen in another way.
 	Sampler SamplingDraft
+	// Drawn is what is known of node i+1 of a chain, where the drafter drafts token by
+	// token: of a chain that was sampled or that a rule could end.
+	Drawn []Drawn
+	// Drafted is how many tokens were drafted for such a chain, or levels for a tree that was ended early, those beyond the
+	// end included.
+	Drafted int
+	// TreeSampler drew the tree without replacement, and Rows numbers, per node, the
+	// distribution that its children were drawn from; -1 for a node without children.
+	TreeSampler TreeSampler
+	Rows        []int32
+	Bin         int     // the entropy bin that the round fell in, from 1; 0 where there are no bins
+	Phi         float64 // Φ of the round's meta-path in nats, where there is a bin
 }
 
 // Drafter proposes continuations for the target to verify. It belongs to a
@@ -46,6 +58,19 @@ type DraftSession interface {
 	// committed token, as in Target.Commit. It follows every Propose whose
 	// round was committed.
 	Commit(path []int32) error
+}
+
+// Starter is implemented by drafters, verifiers and policies that are told when a
+// request begins, before anything else. Start may be called more than once for one
+// request, by each role that a part plays.
+type Starter interface {
+	Start()
+}
+
+// Observer is implemented by drafters, their sessions and verifiers that, as a Policy
+// does, learn from every round after it was counted. The event is valid during the call.
+type Observer interface {
+	Observe(e *Event)
 }
 
 // None never drafts: plain decoding.

@@ -43,23 +43,33 @@ type Event struct {
 	Round   int      // from 1; a closing event without a round repeats the last number
 	Tokens  []int32  // committed by this round, in order; empty only in a closing event
 	Origins []Origin // of each token
+	// LogProbs are of each token: ln of its probability in the target's softmax at temperature 1, of the logits
+	// as a guide changed them. Nil unless Options.LogProbs asked for them.
+	LogProbs []float32
 	// Tree is what the target verified, a lone root for plain decoding. Nil in a
 	// closing event, as are Path and Levels.
 	Tree *Tree
 	// Path holds the nodes of Tree whose tokens are committed, root first.
 	Path []int32
+	// Proposal is the whole draft, Tree and Levels included; nil in a closing event.
+	Proposal *Draft
 	// Levels are the draft's, where it drafts by levels.
 	Levels []Level
+	// Outputs are what the target said of every node, where the verifier knows.
+	Outputs []NodeOutput
 	// Judged is the depth down to which the tree counts as judged: its whole depth,
 	// or less when the round's run of tokens was cut (end of sequence, stop
 	// string), for what comes after a cut was neither accepted nor rejected.
 	Judged int
 
+	// Joint tells that draft and verification were one run on the device, whose time is all in Verify.
+	Joint    bool
 	Draft    time.Duration // proposing
 	Verify   time.Duration // the target's pass and the verdict
 	Readback time.Duration // the part of both spent waiting for results, where models tell
 	Host     time.Duration // the rest of the round: planning, scanning, committing
 
-	Finish Finish
-	Stats  *Stats // of the request so far, this round included
+	Warming bool // the round decoded plainly because drafting was not ready, see Options.Ready
+	Finish  Finish
+	Stats   *Stats // of the request so far, this round included
 }

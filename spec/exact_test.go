@@ -14,8 +14,9 @@ type setting struct {
 }
 
 func named(c Config) setting {
-	name := fmt.Sprintf("%s/d%d/k%d/N%d/%v", c.Drafter, c.Depth, c.TopK, c.Nodes, c.Uncoupled)
+	name := fmt.Sprintf("%s/%s/%s/d%d/k%d/N%d/%v", c.Drafter, c.Adapt, c.Verifier, c.Depth, c.TopK, c.Nodes, c.Uncoupled)
 	return setting{name, func(t *scriptedTarget, d *scriptedDraft) Parts {
+		d.accept = c.Aids.Head
 		p, err := c.Parts(t, d)
 		if err != nil {
 			panic(err)
@@ -140,7 +141,7 @@ func checkEvent(t *testing.T, e *Event) {
 		t.Fatalf("round %d: tokens %v, origins %v, path %v", e.Round, e.Tokens, e.Origins, e.Path)
 	}
 	for i, n := range e.Path[1:] {
-		if e.Tree.Tokens[n] != e.Tokens[i] || e.Tree.Parents[n] != e.Path[i] || e.Origins[i] != Accepted {
+		if e.Tree.Tokens[n] != e.Tokens[i] || e.Tree.Parents[n] != e.Path[i] || e.Origins[i] != Accepted && !(e.Origins[i] == Relaxed && e.Stats.Lossy) {
 			t.Fatalf("round %d: node %d of path %v is not token %d of %v", e.Round, n, e.Path, i, e.Tokens)
 		}
 	}
@@ -176,7 +177,7 @@ func TestSpeculationEqualsPlainDecoding(t *testing.T) {
 				draft := newDraft(target, 128, differ)
 				for _, set := range settings() {
 					for i, sampling := range samplings() {
-						for seed := range uint64(2) {
+						for seed := range fewer(2) {
 							sampling.Seed = seed<<40 + 7
 							o := Options{Sampling: sampling, MaxTokens: 24}
 							want, finish := plain(target.script, prompt, 96, o)
@@ -190,12 +191,30 @@ func TestSpeculationEqualsPlainDecoding(t *testing.T) {
 	}
 }
 
+// long leaves a test out of short runs, those in a browser: the same Go takes five times as long there, and what
+// WebAssembly may compute otherwise, the tests that remain compute too.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("short: full runs have it")
+	}
+}
+
+// fewer is one of n seeds in short runs.
+func fewer(n uint64) uint64 {
+	if testing.Short() {
+		return 1
+	}
+	return n
+}
+
 // TestEndsAtEveryPosition puts each kind of end at each place of a run, so that it
 // falls on accepted, corrected and bonus tokens and before the unjudged rest.
 func TestEndsAtEveryPosition(t *testing.T) {
+	long(t)
 	const longest = 14
 	for _, prompt := range [][]int32{{3}, {1, 0, 2, 1, 0, 2, 1}} {
-		for _, set := range settings() {
+		for _, set := range append(settings(), matched()...) {
 			for i, sampling := range []Sampling{{}, {Temperature: 1, TopP: 0.9, Seed: 11}} {
 				for _, differ := range []float64{0, 0.3} {
 					for n := 0; n <= longest; n++ {

@@ -25,6 +25,20 @@ type Options struct {
 	// many to keep, at least one, and whether to stop there. Stop strings
 	// are found by it: the token that completes one is the last kept.
 	Cut func(tokens []int32) (n int, stop bool)
+	// Guide, when not nil, restricts what the target may draw. The target must be a ShapedTarget.
+	Guide Guide
+	// LogProbs has events tell the log-probability of each token. The target must be a LogitReader.
+	LogProbs bool
+	// Ready, when not nil, is asked before every round but the first until it returns true. Until then rounds decode
+	// plainly, whatever the policy, and the draft is asked for nothing, so that the first token need not wait for
+	// what drafting needs. When drafting begins depends on time: the text does not, with verifiers that
+	// emit what plain decoding would.
+	Ready func(ctx context.Context) (bool, error)
+	// Recover, when not nil, is asked after an error of the prefill or of a round, of which nothing was committed. It
+	// returns no error where both models are there again, with empty caches: what was committed is consumed anew and
+	// the step is done again, with the same noise. ready then takes the place of Ready. Otherwise it returns
+	// the error to end with.
+	Recover func(ctx context.Context, cause error) (ready func(ctx context.Context) (bool, error), err error)
 	// Progress, when not nil, is called during prefill; total counts the tokens of
 	// both models.
 	Progress func(done, total int)

@@ -162,8 +162,8 @@ func TestConfigsAreChecked(t *testing.T) {
 		want string
 	}{
 		{Config{}, `unknown drafter ""`},
-		{Config{Drafter: "eagle3"}, `unknown drafter "eagle3", want none, chain, eagle2, ngram or ngram-simple`},
-		{Config{Drafter: DrafterNone, Verifier: "mars"}, `unknown verifier "mars", want match or rejection`},
+		{Config{Drafter: "eagle4"}, `unknown drafter "eagle4", want none, chain, eagle2, static, sampled, ngram, ngram-simple, ngram-map or auto`},
+		{Config{Drafter: DrafterNone, Verifier: "venus"}, `unknown verifier "venus", want match, rejection, without-replacement, mars or adasd`},
 		{Config{Drafter: DrafterChain}, "depth is 0, want 1 to 64"},
 		{Config{Drafter: DrafterChain, Depth: 1 << 40}, "depth is 1099511627776"},
 		{Config{Drafter: DrafterEAGLE2, Depth: -1, TopK: 1, Nodes: 2}, "depth is -1"},
@@ -233,8 +233,8 @@ type liar struct {
 
 func (l liar) Len() int { return l.scriptedDraft.Len() + l.extra }
 
-func (l liar) DraftSampled(ctx context.Context, pending []int32, k int, s Sampling) ([]int32, error) {
-	tokens, err := l.scriptedDraft.DraftSampled(ctx, pending, k, s)
+func (l liar) DraftSampled(ctx context.Context, r SampleRequest) ([]Drawn, error) {
+	tokens, err := l.scriptedDraft.DraftSampled(ctx, r)
 	return tokens[1:], err
 }
 

@@ -38,6 +38,9 @@ type NodeOutput struct {
 	// Limits.TopK; ties go to the lower id.
 	TopIDs    []int32
 	TopLogits []float32
+	// Threshold is the raw logit from which a token survives the filters; -Inf when
+	// there are none, as at temperature 0.
+	Threshold float32
 }
 
 // ChainVerdict is the outcome of rejection sampling at one node of a chain.
@@ -52,6 +55,7 @@ type Limits struct {
 	MaxRows int // nodes of one pass, the root included
 	Vocab   int // token ids are in [0, Vocab)
 	TopK    int // k best returned per node and largest beam
+	Spare   int // KV slots beside Context's, for nodes that are drafted and not committed
 }
 
 // Target is the model whose text is produced. A sequence is a run of committed
@@ -100,6 +104,11 @@ type Level struct {
 	Candidates []Candidate // grouped by beam, best first within a beam
 	Beams      []int32     // indices into Candidates of the best k by V, best first; empty at the last level
 	Entropies  []float32   // per proposing beam: the entropy in nats of its whole distribution
+	// Accepts holds, per proposing beam, an acceptance head's estimate of the chance
+	// that the beam itself is accepted when its parent is; 1 for the root. Nil
+	// without a head: a head reads the hidden state after a token was
+	// consumed, so only tokens that were fed to the draft have an estimate.
+	Accepts []float32
 }
 
 // DraftRequest asks a DraftModel for the levels of an EAGLE-2 tree.
@@ -133,13 +142,111 @@ type DraftModel interface {
 	Commit(beams []int32) error
 }
 
+// Grower is a DraftModel whose last tree can be grown further, so that a policy may
+// look at a level before it pays for the next one. Both methods return all
+// levels of the tree so far, and Commit then speaks of the grown tree. Nothing is
+// compiled by them when Prepare was told of the depth, width and way.
+type Grower interface {
+	DraftModel
+	// Grow runs more passes as DraftTree would have: each over the best k of the last
+	// level's candidates by V.
+	Grow(ctx context.Context, passes int) ([]Level, error)
+	// Expand runs one pass over the last level's candidates named by beams (indices into
+	// its Candidates, distinct, at least one and at most Limits.TopK), which
+	// become its Beams in that order. Ranking, K and sampling stay those of
+	// the DraftTree that began the tree.
+	Expand(ctx context.Context, beams []int32) ([]Level, error)
+}
+
+// Drawn is a token that a SamplingDraft drew, and what it was drawn from.
+type Drawn struct {
+	Token int32
+	Prob  float32 // q of the token, of the processed distribution; of the softmax at T=1 at temperature 0
+	// Entropy is that of the processed distribution in nats; of the softmax at T=1 at
+	// temperature 0.
+	Entropy float32
+	// Accept is an acceptance head's estimate for the token, NaN without a head or
+	// while the draft has not consumed the token.
+	Accept float32
+}
+
 // SamplingDraft is a DraftModel that can draw a chain for rejection sampling.
 type SamplingDraft interface {
 	DraftModel
-	// DraftSampled feeds the pending tokens, then draws k tokens one after the other
+	// DraftSampled feeds the pending tokens, then draws Count tokens one after the other
 	// from the processed distribution, and keeps the distributions on the
-	// device for VerifyChain. The noise is keyed by (seed, position) and independent
-	// of the target's draws. Token i+1 is drawn after token i was consumed; the
-	// last one is not consumed. Commit then takes beams of all zeros.
-	DraftSampled(ctx context.Context, pending []int32, k int, s Sampling) ([]int32, error)
+	// device for VerifyChain. Token i+1 is drawn after token i was consumed; the
+	// last one is not consumed. Commit then takes beams of all zeros. The result is
+	// valid until the next call.
+	DraftSampled(ctx context.Context, r SampleRequest) ([]Drawn, error)
+	// DrawMore feeds the last token drawn and draws count more; it returns all tokens
+	// of the chain so far.
+	DrawMore(ctx context.Context, count int) ([]Drawn, error)
+}
+
+// SampleRequest asks a SamplingDraft for a chain.
+type SampleRequest struct {
+	Pending []int32 // as in DraftRequest
+	Count   int     // tokens to draw, at least one
+	// Coupled draws with the target's own noise. Otherwise the noise, keyed by (seed,
+	// position) too, is independent of the target's draws, as rejection sampling
+	// needs it.
+	Coupled  bool
+	Sampling Sampling
+}
+
+// Divergence compares draft and target at a node of a chain.
+type Divergence struct {
+	// Distance is √JSD in [0, 1], base 2, between the processed distributions of
+	// draft and target for the token after the node; of the softmaxes at T=1
+	// at temperature 0.
+	Distance float32
+	Possible bool // the target gives the node's child a probability above 0
+}
+
+// DivergenceTarget is a Target that also measures how far its distributions are
+// from those of the draft, on the device.
+type DivergenceTarget interface {
+	Target
+	// VerifyDivergence is Verify for the chain that draft sampled last with the same s,
+	// with a Divergence for every node but the last.
+	VerifyDivergence(ctx context.Context, chain *Tree, draft SamplingDraft, s Sampling) ([]NodeOutput, []Divergence, error)
+}
+
+// TreeSampler is a Grower that draws children without replacement.
+type TreeSampler interface {
+	Grower
+	// SampleTree feeds the pending tokens and draws K children of the root without
+	// replacement from softmax(logits/temperature), in order of drawing (Gumbel
+	// top-k with the draft's own noise); Expand goes on from there in the same
+	// way, and the distributions stay on the device for VerifySampled. They are
+	// numbered in the order in which rows were fed: 0 for the root's, then one
+	// for each beam of each Expand. LogQ is ln q of the distribution; candidates of
+	// probability zero have -Inf. Depth is the number of Expands to be ready for.
+	SampleTree(ctx context.Context, r DraftRequest) ([]Level, error)
+}
+
+// TreeVerdict is the outcome of sampling without replacement at one node.
+type TreeVerdict struct {
+	Child int32 // the child accepted, a node of the tree; -1: none
+	Token int32 // with no child accepted: drawn from what is left of p
+}
+
+// SampledTreeTarget is a Target that verifies trees whose children were drawn
+// without replacement (Chen et al., "Sequoia: Scalable and Robust Speculative
+// Decoding", §3.2).
+type SampledTreeTarget interface {
+	Target
+	// VerifySampled runs the tree and applies the rule at every node to its children in
+	// the order of the tree. rows[i] is the number of the draft's distribution that the
+	// children of node i were drawn from, -1 for a node without children.
+	VerifySampled(ctx context.Context, tree *Tree, rows []int32, draft TreeSampler, s Sampling) ([]TreeVerdict, error)
+}
+
+// ScoringTarget is a Target that can say how likely a text is.
+type ScoringTarget interface {
+	Target
+	// Score empties the sequence, runs tokens and returns ln p of tokens[i+1] after
+	// tokens[:i+1], of the raw softmax, for each i; len(tokens)-1 values.
+	Score(ctx context.Context, tokens []int32) ([]float32, error)
 }

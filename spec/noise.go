@@ -47,5 +47,9 @@ func Gumbel(seed uint64, stream, position, id uint32) float64 {
 
 // Uniform is uniform in (0, 1), keyed by (seed, stream, position).
 func Uniform(seed uint64, stream, position uint32) float64 {
-	return (float64(Hash(seed, stream, position, 0)) + 0.5) / (1 << 32)
+	return uniform(seed, stream, position, 0)
+}
+
+func uniform(seed uint64, stream, position, id uint32) float64 {
+	return (float64(Hash(seed, stream, position, id)) + 0.5) / (1 << 32)
 }

@@ -137,6 +137,10 @@ func repeated(candidates []Candidate, i int) bool {
 	return false
 }
 
+// Candidate is the number of the candidate that a node of the last tree became, levels counted one
+// after the other; -1 for the root.
+func (b *Builder) Candidate(node int32) int32 { return b.source[node] }
+
 // Beams gives, for an accepted path of the last tree (root first), what
 // DraftModel.Commit takes: the beams that its nodes are, as far down as the draft
 // consumed them. It is valid until the next call.

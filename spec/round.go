@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -20,26 +21,71 @@ type request struct {
 	stats   Stats
 	event   Event
 	lone    Tree // for rounds without a proposal
+	joint   together
+	guided  guided
+	reader  LogitReader // nil unless log-probabilities were asked for
+	logits  []float32
+	verdict Verdict
+	asked   bool  // the session proposed what the verdict is on
+	draft   Draft // for rounds without a proposal
 	tokens  []int32
 	origins []Origin
 	start   time.Time
 	mark    time.Time // since when nothing was charged to any phase
+
+	learners []Observer // the parts that learn from rounds
+	warming  bool       // Options.Ready has not returned true
 }
 
 func newRequest(g *Generator, prompt []int32, o Options, emit func(*Event) error) *request {
-	return &request{
+	r := &request{
 		Generator: g, opts: o, emit: emit, limits: g.target.Limits(),
-		prompt: len(prompt), seq: slices.Clone(prompt),
-		stats: Stats{Requests: 1, PromptTokens: len(prompt)},
+		prompt: len(prompt),
+		stats:  Stats{Requests: 1, PromptTokens: len(prompt)},
+	}
+	room := r.limits.Context
+	if o.MaxTokens > 0 {
+		room = min(room, len(prompt)+o.MaxTokens)
+	}
+	r.seq = append(make([]int32, 0, max(room, len(prompt))), prompt...)
+	if l, ok := g.parts.Verifier.(interface{ Lossy() bool }); ok {
+		r.stats.Lossy = l.Lossy()
+	}
+	for _, part := range []any{g.parts.Drafter, g.parts.Verifier, g.parts.Policy} {
+		if s, ok := part.(Starter); ok {
+			s.Start()
+		}
+		r.learn(part)
+	}
+	return r
+}
+
+// learn notes a part that learns from rounds; one that plays several roles learns once.
+func (r *request) learn(part any) {
+	l, ok := part.(Observer)
+	if !ok {
+		return
+	}
+	if !slices.ContainsFunc(r.learners, func(known Observer) bool { return same(l, known) }) {
+		r.learners = append(r.learners, l)
 	}
 }
+
+// same tells whether two parts are one.
+func same(a, b any) bool { return reflect.TypeOf(a).Comparable() && a == b }
 
 func (r *request) run(ctx context.Context) error {
 	r.start = r.parts.Clock()
 	r.mark = r.start
-	err := r.prefill(ctx)
+	if err := r.follow(); err != nil {
+		return err
+	}
+	if err := r.readable(); err != nil {
+		return err
+	}
+	err := r.lasting(ctx, r.prefill, r.prefill)
 	now := r.parts.Clock()
-	r.stats.Prefill = now.Sub(r.start)
+	r.stats.Prefill = now.Sub(r.start) - r.stats.Recovery
 	r.mark = now
 	if r.left() == 0 && err == nil {
 		return r.close(FinishContext)
@@ -49,15 +95,15 @@ func (r *request) run(ctx context.Context) error {
 			return nil
 		}
 	}
-	if cancelled(ctx, err) {
+	if Cancelled(ctx, err) {
 		return r.close(FinishAborted)
 	}
 	return err
 }
 
-// cancelled tells whether the request ended because ctx did, and not for an error
-// of its own.
-func cancelled(ctx context.Context, err error) bool {
+// Cancelled tells whether a request that ended with err, or without one, did so because ctx
+// ended, and not for an error of its own.
+func Cancelled(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (err == nil || errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
 }
 
@@ -71,24 +117,52 @@ func (r *request) prefill(ctx context.Context) error {
 		}
 		return func(done int) { r.opts.Progress(before+done, 2*len(body)) }
 	}
-	r.target.Reset()
-	if len(body) > 0 {
-		if err := r.target.Prefill(ctx, body, report(0)); err != nil {
+	held := keep(r.target, body)
+	r.stats.Reused = held
+	if held < len(body) {
+		err := r.target.Prefill(ctx, body[held:], after(held, report(0)))
+		r.stats.Prefilled = r.target.Len() - held
+		if err != nil {
 			return err
 		}
 	}
-	r.stats.Prefilled = len(body)
 	if err := r.check(); err != nil {
 		return err
 	}
-	var err error
-	if r.session, err = r.parts.Drafter.Begin(ctx, r.seq, r.opts.Sampling, report(len(body))); err != nil {
-		return err
+	if r.warming = r.opts.Ready != nil; !r.warming {
+		if err := r.begin(ctx, report(len(body))); err != nil {
+			return err
+		}
 	}
 	if r.opts.Progress != nil {
 		r.opts.Progress(2*len(body), 2*len(body))
 	}
 	return nil
+}
+
+// begin has the drafter begin after what was committed.
+func (r *request) begin(ctx context.Context, progress func(int)) error {
+	r.leave()
+	var err error
+	if r.session, err = r.parts.Drafter.Begin(ctx, r.seq, r.opts.Sampling, progress); err != nil {
+		return err
+	}
+	r.learn(r.session)
+	r.join()
+	return nil
+}
+
+// warm begins to draft once that is ready.
+func (r *request) warm(ctx context.Context) error {
+	if !r.warming || r.stats.Rounds == 0 {
+		return nil
+	}
+	ready, err := r.opts.Ready(ctx)
+	if err != nil || !ready {
+		return err
+	}
+	r.warming = false
+	return r.begin(ctx, nil)
 }
 
 func (r *request) check() error {
@@ -108,69 +182,117 @@ func (r *request) left() int {
 }
 
 // free is the greatest budget of the next round. A tree of depth d commits up to
-// d+1 tokens. Nodes are counted as if each took a position of its own, so a
-// cache of exactly Limits.Context slots is enough.
+// d+1 tokens. Each node takes a slot of its own, of those that the committed tokens leave and the
+// spare ones.
 func (r *request) free() Budget {
-	return Budget{
+	b := Budget{
 		Levels: r.left() - 1,
 		Width:  MaxTopK,
-		Nodes:  min(r.limits.MaxRows, r.limits.Context-(len(r.seq)-1)),
+		Nodes:  min(r.limits.MaxRows, r.limits.Context+r.limits.Spare-(len(r.seq)-1)),
 	}
+	if r.reader != nil {
+		b.Nodes = min(b.Nodes, r.reader.LogitNodes())
+	}
+	return b
 }
 
-// propose asks the policy for a budget and the session for a draft.
-func (r *request) propose(ctx context.Context) (d *Draft, asked bool, err error) {
-	free := r.free()
-	b := r.parts.Policy.Plan(free)
+// decide asks the policy for a budget, the session for a draft and the verifier for a verdict.
+func (r *request) decide(ctx context.Context) (d *Draft, asked bool, err error) {
+	free, e := r.free(), &r.event
+	var b Budget
+	if !r.warming {
+		b = r.parts.Policy.Plan(free)
+	}
 	b = Budget{Levels: min(b.Levels, free.Levels), Width: min(b.Width, free.Width), Nodes: min(b.Nodes, free.Nodes)}
-	if !b.drafts() {
-		r.lone.Reset(r.seq[len(r.seq)-1])
-		return &Draft{Tree: &r.lone}, false, nil
-	}
 	begun := r.parts.Clock()
-	d, err = r.session.Propose(ctx, r.seq, b)
-	r.event.Draft = r.parts.Clock().Sub(begun)
-	if err != nil {
-		return nil, true, err
+	if asked = b.drafts(); asked {
+		if d, err = r.joint.run(ctx, r.seq, b, &r.verdict); err != nil {
+			return nil, true, err
+		}
+		if d != nil {
+			e.Joint, e.Verify = true, r.parts.Clock().Sub(begun)
+			return d, true, r.checkDraft(d, b)
+		}
+		d, err = r.session.Propose(ctx, r.seq, b)
+		now := r.parts.Clock()
+		e.Draft, begun = now.Sub(begun), now
+		if err != nil {
+			return nil, true, err
+		}
+		if err := r.checkDraft(d, b); err != nil {
+			return nil, true, err
+		}
+	} else {
+		r.lone.Reset(r.seq[len(r.seq)-1])
+		r.draft = Draft{Tree: &r.lone}
+		d = &r.draft
 	}
+	if err := r.guided.shape(d.Tree); err != nil {
+		return nil, asked, err
+	}
+	if err := r.parts.Verifier.Verify(ctx, r.target, d, r.opts.Sampling, &r.verdict); err != nil {
+		return nil, asked, err
+	}
+	e.Verify = r.parts.Clock().Sub(begun)
+	return d, asked, nil
+}
+
+// checkDraft refuses a draft that is none, or more than was asked for.
+func (r *request) checkDraft(d *Draft, b Budget) error {
 	if err := d.Tree.Validate(r.limits.Vocab); err != nil {
-		return nil, true, err
+		return err
 	}
 	if d.Tree.Tokens[0] != r.seq[len(r.seq)-1] {
-		return nil, true, fmt.Errorf("spec: the draft's root is token %d, want %d", d.Tree.Tokens[0], r.seq[len(r.seq)-1])
+		return fmt.Errorf("spec: the draft's root is token %d, want %d", d.Tree.Tokens[0], r.seq[len(r.seq)-1])
 	}
 	if d.Tree.Depth() > b.Levels || d.Tree.Len() > b.Nodes {
-		return nil, true, fmt.Errorf("spec: the draft has %d nodes and depth %d, but %d and %d were asked for", d.Tree.Len(), d.Tree.Depth(), b.Nodes, b.Levels)
+		return fmt.Errorf("spec: the draft has %d nodes and depth %d, but %d and %d were asked for", d.Tree.Len(), d.Tree.Depth(), b.Nodes, b.Levels)
 	}
-	return d, true, nil
+	return nil
 }
 
 // round drafts, verifies and commits once.
 func (r *request) round(ctx context.Context) error {
+	if err := r.lasting(ctx, r.attempt, r.attemptAgain); err != nil {
+		return err
+	}
+	return r.commit()
+}
+
+// attempt does all of a round that needs the device. It commits nothing, so that it can be done again.
+func (r *request) attempt(ctx context.Context) error {
 	e := &r.event
-	*e = Event{Round: e.Round + 1, Stats: &r.stats}
+	*e = Event{Round: r.stats.Rounds + 1, Stats: &r.stats}
+	if err := r.warm(ctx); err != nil {
+		return err
+	}
 	waited := r.readback()
-	d, asked, err := r.propose(ctx)
+	d, asked, err := r.decide(ctx)
 	if err != nil {
 		return err
 	}
-	begun := r.parts.Clock()
-	v, err := r.parts.Verifier.Verify(ctx, r.target, d, r.opts.Sampling)
-	if err != nil {
-		return err
-	}
-	e.Verify = r.parts.Clock().Sub(begun)
+	v := &r.verdict
 	e.Readback = r.readback() - waited
-	e.Tree, e.Levels = d.Tree, d.Levels
-	if err := r.judge(d.Tree, &v); err != nil {
+	e.Proposal, e.Tree, e.Levels, e.Outputs = d, d.Tree, d.Levels, v.Outputs
+	r.asked = asked
+	if err := r.judge(d.Tree, v); err != nil {
 		return err
 	}
+	return r.logProbs(v)
+}
+
+// commit makes what the round's verdict came to part of the sequence and tells of it.
+func (r *request) commit() error {
+	e, v := &r.event, &r.verdict
 	if err := r.cut(); err != nil {
 		return err
 	}
 	// Each committed token moves the cache forward by one: the root is the first to go
 	// in, and the last committed token stays out as the next root.
 	n := len(r.tokens)
+	if r.reader != nil {
+		e.LogProbs = e.LogProbs[:n]
+	}
 	if err := r.target.Commit(v.Path[:n]); err != nil {
 		return err
 	}
@@ -178,7 +300,10 @@ func (r *request) round(ctx context.Context) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	if asked {
+	if err := r.guided.take(r.tokens); err != nil {
+		return err
+	}
+	if r.asked {
 		if err := r.session.Commit(v.Path[:n]); err != nil {
 			return err
 		}
@@ -201,7 +326,7 @@ func (r *request) round(ctx context.Context) error {
 // judge turns a verdict into the run of tokens it commits and their origins.
 func (r *request) judge(t *Tree, v *Verdict) error {
 	r.tokens, r.origins = r.tokens[:0], r.origins[:0]
-	if len(v.Path) == 0 || v.Path[0] != 0 || v.Relaxed != nil && len(v.Relaxed) != len(v.Path) {
+	if len(v.Path) == 0 || v.Path[0] != 0 || len(v.Relaxed) > 0 && len(v.Relaxed) != len(v.Path) {
 		return fmt.Errorf("spec: a verdict with path %v and %d marks", v.Path, len(v.Relaxed))
 	}
 	for i, node := range v.Path[1:] {
@@ -209,7 +334,7 @@ func (r *request) judge(t *Tree, v *Verdict) error {
 			return fmt.Errorf("spec: the accepted path %v is not a path of the tree", v.Path)
 		}
 		origin := Accepted
-		if v.Relaxed != nil && v.Relaxed[i+1] {
+		if len(v.Relaxed) > 0 && v.Relaxed[i+1] {
 			origin = Relaxed
 		}
 		r.tokens = append(r.tokens, t.Tokens[node])
@@ -265,7 +390,13 @@ func (r *request) publish() error {
 		r.stats.Started = 1
 		r.stats.First = now.Sub(r.start)
 	}
-	r.parts.Policy.Observe(e)
+	if e.Warming = r.warming; r.warming {
+		r.stats.Warming++
+		return r.send(now)
+	}
+	for _, part := range r.learners {
+		part.Observe(e)
+	}
 	return r.send(now)
 }
 

@@ -202,3 +202,45 @@ func Judge(p, q []float64, x int32, seed uint64, position uint32) ChainVerdict {
 	}
 	return ChainVerdict{Token: token}
 }
+
+// JudgeChildren applies Sequoia's rule to children that were drawn from q without
+// replacement, in order: child j is accepted with probability min(1, p/q); else p
+// becomes norm((p-q)+) and q loses the child and is renormalised. With none accepted
+// the token is drawn from what is left of p. The index is that of the child, or -1.
+// The uniform of child j is keyed by (seed, position, j).
+func JudgeChildren(p, q []float64, children []int32, seed uint64, position uint32) (int, int32) {
+	p, q = slices.Clone(p), slices.Clone(q)
+	normalise(p)
+	for j, x := range children {
+		if !normalise(q) {
+			break // nothing was left to draw this child from
+		}
+		if uniform(seed, StreamAccept, position, uint32(j))*q[x] < p[x] {
+			return j, x
+		}
+		residual := make([]float64, len(p))
+		for i := range p {
+			residual[i] = max(p[i]-q[i], 0)
+		}
+		if normalise(residual) { // otherwise p and q differ by less than rounding, and p is as good
+			p = residual
+		}
+		q[x] = 0
+	}
+	return -1, DrawFrom(p, seed, StreamResidual, position)
+}
+
+// normalise scales x to a sum of 1; false if it is all zero.
+func normalise(x []float64) bool {
+	total := 0.0
+	for _, v := range x {
+		total += v
+	}
+	if !(total > 0) {
+		return false
+	}
+	for i := range x {
+		x[i] /= total
+	}
+	return true
+}

@@ -70,6 +70,7 @@ type model struct {
 	script *script
 	limits Limits
 	cells  []int32
+	keeps  bool // from request to request
 }
 
 func (m *model) Limits() Limits { return m.limits }
@@ -107,9 +108,18 @@ type scriptedTarget struct {
 	calls int
 	rows  int
 	chain int // of the calls, those by rejection
+	// shaping is of the next pass; a pass takes it along.
+	shaping *Shaping
+	said    [][]float32 // logits of the last pass
 }
 
-var _ RejectionTarget = (*scriptedTarget)(nil)
+var (
+	_ RejectionTarget   = (*scriptedTarget)(nil)
+	_ DivergenceTarget  = (*scriptedTarget)(nil)
+	_ SampledTreeTarget = (*scriptedTarget)(nil)
+	_ ShapedTarget      = (*scriptedTarget)(nil)
+	_ LogitReader       = (*scriptedTarget)(nil)
+)
 
 func newTarget(s *script, context, rows int) *scriptedTarget {
 	return &scriptedTarget{model: model{script: s, limits: Limits{Context: context, MaxRows: rows, Vocab: s.vocab, TopK: 8}}}
@@ -148,27 +158,194 @@ func (t *scriptedTarget) Verify(ctx context.Context, tree *Tree, s Sampling) ([]
 	}
 	out := make([]NodeOutput, tree.Len())
 	for i, p := range t.prefixes(tree) {
-		out[i].Token = s.Draw(t.script.logits(p, 0), StreamTarget, uint32(len(t.cells))+uint32(tree.Depths[i])+1)
+		out[i] = t.output(i, p, s)
 	}
+	t.shaping = nil
 	return out, nil
+}
+
+func (t *scriptedTarget) Shape(s *Shaping) error {
+	t.shaping = &Shaping{Nodes: s.Nodes, Masks: slices.Clone(s.Masks), Which: slices.Clone(s.Which), Common: slices.Clone(s.Common), Own: slices.Clone(s.Own)}
+	return nil
+}
+
+// logits are those after a node of the pass, as they were shaped.
+func (t *scriptedTarget) logits(node int, p prefix) []float32 {
+	z := t.script.logits(p, 0)
+	if t.shaping != nil {
+		if node >= t.shaping.Nodes {
+			panic(fmt.Sprintf("node %d of a shaping of %d", node, t.shaping.Nodes))
+		}
+		applyShape(z, t.shaping, node)
+	}
+	return z
+}
+
+func (t *scriptedTarget) LogitNodes() int { return min(10, t.limits.MaxRows) }
+
+func (t *scriptedTarget) Logits(nodes, tokens []int32, dst []float32) error {
+	for i := range nodes {
+		if len(t.said) > t.LogitNodes() {
+			panic("logits of a tree that is too large")
+		}
+		dst[i] = t.said[nodes[i]][tokens[i]]
+	}
+	return nil
+}
+
+// applyShape is what a shaping means.
+func applyShape(z []float32, s *Shaping, node int) {
+	own := map[int32]bool{}
+	if len(s.Own) > 0 {
+		for _, b := range s.Own[node] {
+			own[b.Token] = true
+			z[b.Token] += b.Add
+		}
+	}
+	for _, b := range s.Common {
+		if !own[b.Token] {
+			z[b.Token] += b.Add
+		}
+	}
+	if len(s.Which) == 0 || s.Which[node] < 0 {
+		return
+	}
+	mask := s.Masks[s.Which[node]]
+	for id := range z {
+		if mask[id/32]>>(id%32)&1 == 0 {
+			z[id] = -1e30
+		}
+	}
+}
+
+// output is what the target says after a node.
+func (t *scriptedTarget) output(node int, p prefix, s Sampling) NodeOutput {
+	z := t.logits(node, p)
+	t.said = append(t.said[:node], z)
+	wide := make([]float64, len(z))
+	out := NodeOutput{Token: s.Draw(z, StreamTarget, uint32(p.len))}
+	total := 0.0
+	for i := range z {
+		wide[i] = float64(z[i])
+		total += math.Exp(wide[i])
+	}
+	out.LogSumExp = float32(math.Log(total))
+	out.Threshold = float32(math.Inf(-1))
+	if s.Temperature > 0 && (s.TopK > 0 || s.TopP > 0 && s.TopP < 1 || s.MinP > 0) {
+		out.Threshold = float32(math.Inf(1))
+		for i, x := range s.Scores(nil, z) {
+			if !math.IsInf(x, -1) {
+				out.Threshold = min(out.Threshold, z[i])
+			}
+		}
+	}
+	for _, x := range wide {
+		out.Entropy -= float32(math.Exp(x) / total * (x - math.Log(total)))
+	}
+	out.TopIDs = bestOf(wide, t.limits.TopK)
+	for _, id := range out.TopIDs {
+		out.TopLogits = append(out.TopLogits, z[id])
+	}
+	return out
 }
 
 func (t *scriptedTarget) VerifyChain(ctx context.Context, chain *Tree, draft SamplingDraft, s Sampling) ([]ChainVerdict, error) {
 	d := draft.(*scriptedDraft)
-	if !slices.Equal(chain.Tokens[1:], d.drawn) || s != d.sampling {
-		panic("the chain is not what the draft sampled last")
-	}
+	d.checkChain(chain, s)
 	out := make([]ChainVerdict, chain.Len())
 	t.chain++
 	for i, p := range t.prefixes(chain) {
 		position := uint32(len(t.cells) + i + 1)
-		z := t.script.logits(p, 0)
+		z := t.logits(i, p)
 		if i == chain.Len()-1 {
 			out[i] = ChainVerdict{Token: s.Draw(z, StreamTarget, position)}
 			continue
 		}
 		out[i] = Judge(s.Distribution(nil, z), d.q[i], chain.Tokens[i+1], s.Seed, position)
 	}
+	t.shaping = nil
+	return out, nil
+}
+
+func (t *scriptedTarget) VerifyDivergence(ctx context.Context, chain *Tree, draft SamplingDraft, s Sampling) ([]NodeOutput, []Divergence, error) {
+	d := draft.(*scriptedDraft)
+	d.checkChain(chain, s)
+	out, err := t.Verify(ctx, chain, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	shown := s
+	if shown.Temperature == 0 {
+		shown = Sampling{Temperature: 1}
+	}
+	at, gaps := of(t.cells), make([]Divergence, chain.Len()-1)
+	for i := range gaps {
+		at = at.then(chain.Tokens[i])
+		p := shown.Distribution(nil, t.script.logits(at, 0))
+		q := shown.Distribution(nil, d.script.logits(at, d.differ))
+		gaps[i] = Divergence{Distance: float32(distance(p, q)), Possible: p[chain.Tokens[i+1]] > 0}
+	}
+	return out, gaps, nil
+}
+
+// distance is √JSD, base 2.
+func distance(p, q []float64) float64 {
+	sum := 0.0
+	for i := range p {
+		m := (p[i] + q[i]) / 2
+		if p[i] > 0 {
+			sum += p[i] * math.Log2(p[i]/m) / 2
+		}
+		if q[i] > 0 {
+			sum += q[i] * math.Log2(q[i]/m) / 2
+		}
+	}
+	return math.Sqrt(max(0, sum))
+}
+
+func (t *scriptedTarget) VerifySampled(ctx context.Context, tree *Tree, rows []int32, draft TreeSampler, s Sampling) ([]TreeVerdict, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	d := draft.(*scriptedDraft)
+	out := make([]TreeVerdict, tree.Len())
+	for i, p := range t.prefixes(tree) {
+		position := uint32(p.len)
+		z := t.logits(i, p)
+		var nodes, children []int32
+		for j := i + 1; j < tree.Len(); j++ {
+			if tree.Parents[j] == int32(i) {
+				nodes, children = append(nodes, int32(j)), append(children, tree.Tokens[j])
+			}
+		}
+		if len(nodes) == 0 {
+			if rows[i] != -1 {
+				panic(fmt.Sprintf("node %d has no children and row %d", i, rows[i]))
+			}
+			out[i] = TreeVerdict{Child: -1, Token: s.Draw(z, StreamTarget, position)}
+			continue
+		}
+		if d.rowAt[rows[i]] != p {
+			panic(fmt.Sprintf("the children of node %d were not drawn from row %d", i, rows[i]))
+		}
+		child, token := JudgeChildren(s.Distribution(nil, z), d.q[rows[i]], children, s.Seed, position)
+		out[i] = TreeVerdict{Child: -1, Token: token}
+		if child >= 0 {
+			out[i] = TreeVerdict{Child: nodes[child]}
+		}
+	}
+	t.shaping = nil
+	return out, nil
+}
+
+func (t *scriptedTarget) Score(ctx context.Context, tokens []int32) ([]float32, error) {
+	t.Reset()
+	var out []float32
+	for i := range tokens[1:] {
+		z := t.script.logits(of(tokens[:i+1]), 0)
+		out = append(out, float32(math.Log(Sampling{Temperature: 1}.Distribution(nil, z)[tokens[i+1]])))
+	}
+	t.append(tokens...)
 	return out, nil
 }
 
@@ -183,159 +360,6 @@ func (t *scriptedTarget) Commit(path []int32) error {
 		t.append(t.tree.Tokens[n])
 	}
 	t.tree = nil
-	return nil
-}
-
-type scriptedDraft struct {
-	model
-	differ float64
-	target *scriptedTarget // whose sequence this one follows; nil: unchecked
-
-	levels   []Level // drafted and not yet committed
-	drawn    []int32 // likewise, sampled
-	q        [][]float64
-	sampling Sampling
-	open     bool // drafted and not yet committed
-	pending  int  // the longest lag seen
-}
-
-var _ SamplingDraft = (*scriptedDraft)(nil)
-
-func newDraft(t *scriptedTarget, context int, differ float64) *scriptedDraft {
-	return &scriptedDraft{
-		model:  model{script: t.script, limits: Limits{Context: context, MaxRows: 64, Vocab: t.script.vocab, TopK: 16}},
-		differ: differ, target: t,
-	}
-}
-
-func (d *scriptedDraft) Reset() { d.cells, d.open = d.cells[:0], false }
-
-func (d *scriptedDraft) feed(pending []int32, slots int) {
-	if len(pending) < 1 || len(pending) > MaxPending || d.open {
-		panic(fmt.Sprintf("%d pending tokens, the last draft open: %v", len(pending), d.open))
-	}
-	d.pending = max(d.pending, len(pending))
-	d.append(pending...)
-	if d.target != nil {
-		n := len(d.target.cells)
-		if len(d.cells) != n+1 || !slices.Equal(d.cells[:n], d.target.cells) {
-			panic(fmt.Sprintf("the draft holds %v, the target %v and a root", d.cells, d.target.cells))
-		}
-	}
-	if len(d.cells)+slots > d.limits.Context {
-		panic(fmt.Sprintf("%d slots after %d tokens in a cache of %d", slots, len(d.cells), d.limits.Context))
-	}
-	d.open = true
-}
-
-func (d *scriptedDraft) DraftTree(ctx context.Context, r DraftRequest) ([]Level, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if r.K < 1 || r.K > d.limits.TopK || r.Depth < 0 || r.Coupled && r.Sampling.Temperature == 0 {
-		panic(fmt.Sprintf("request %+v", r))
-	}
-	d.feed(r.Pending, r.K*r.Depth)
-	d.levels = nil
-	type beam struct {
-		at prefix
-		v  float32
-	}
-	beams := []beam{{at: of(d.cells)}}
-	for depth := 0; depth <= r.Depth; depth++ {
-		var l Level
-		var values []float32
-		for b, from := range beams {
-			q := d.logQ(from.at, r)
-			for _, id := range bestOf(q, r.K) {
-				l.Candidates = append(l.Candidates, Candidate{Token: id, LogQ: float32(q[id]), Beam: int32(b)})
-				values = append(values, from.v+float32(q[id]))
-			}
-		}
-		if depth < r.Depth {
-			wide := make([]float64, len(values))
-			for i, v := range values {
-				wide[i] = float64(v)
-			}
-			l.Beams = bestOf(wide, r.K)
-			next := make([]beam, len(l.Beams))
-			for i, c := range l.Beams {
-				cand := l.Candidates[c]
-				next[i] = beam{beams[cand.Beam].at.then(cand.Token), values[c]}
-			}
-			beams = next
-		}
-		d.levels = append(d.levels, l)
-	}
-	return d.levels, nil
-}
-
-func (d *scriptedDraft) logQ(at prefix, r DraftRequest) []float64 {
-	z := d.script.logits(at, d.differ)
-	if r.Coupled {
-		return r.Sampling.Coupled(nil, z, uint32(at.len))
-	}
-	q := Sampling{Temperature: 1}.Distribution(nil, z)
-	for i := range q {
-		q[i] = math.Log(q[i])
-	}
-	return q
-}
-
-// bestOf gives the indices of the k largest values, ties to the lower index.
-func bestOf(x []float64, k int) []int32 {
-	order := make([]int32, len(x))
-	for i := range order {
-		order[i] = int32(i)
-	}
-	slices.SortStableFunc(order, func(a, b int32) int {
-		switch {
-		case x[a] > x[b]:
-			return -1
-		case x[a] < x[b]:
-			return 1
-		}
-		return 0
-	})
-	return order[:min(k, len(order))]
-}
-
-func (d *scriptedDraft) DraftSampled(ctx context.Context, pending []int32, k int, s Sampling) ([]int32, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	d.feed(pending, k-1)
-	d.levels, d.drawn, d.q, d.sampling = nil, nil, nil, s
-	at := of(d.cells)
-	for range k {
-		z := d.script.logits(at, d.differ)
-		token := s.Draw(z, StreamDraft, uint32(at.len))
-		d.drawn = append(d.drawn, token)
-		d.q = append(d.q, s.Distribution(nil, z))
-		at = at.then(token)
-	}
-	return d.drawn, nil
-}
-
-func (d *scriptedDraft) Commit(beams []int32) error {
-	if !d.open {
-		panic("Commit without a draft")
-	}
-	d.open = false
-	if d.levels == nil {
-		if len(beams) > len(d.drawn)-1 || slices.Max(append([]int32{0}, beams...)) != 0 {
-			panic(fmt.Sprintf("Commit(%v) of a chain of %d", beams, len(d.drawn)))
-		}
-		d.append(d.drawn[:len(beams)]...)
-		return nil
-	}
-	for i, b := range beams {
-		c := d.levels[i].Candidates[d.levels[i].Beams[b]]
-		if i > 0 && c.Beam != beams[i-1] {
-			panic(fmt.Sprintf("Commit(%v): beam %d of level %d has parent %d", beams, b, i, c.Beam))
-		}
-		d.append(c.Token)
-	}
 	return nil
 }
 

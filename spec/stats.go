@@ -12,6 +12,7 @@ type Stats struct {
 	Requests     int `json:"requests"`
 	PromptTokens int `json:"prompt_tokens"`
 	OutputTokens int `json:"output_tokens"` // committed after the prompt, an end-of-sequence id included
+	Reused       int `json:"reused"`        // prompt tokens that the target held from an earlier request
 	Prefilled    int `json:"prefilled"`     // prompt tokens the target consumed before the first round
 
 	Rounds int `json:"rounds"`
@@ -27,22 +28,33 @@ type Stats struct {
 	Bonus     int `json:"bonus"`
 	Plain     int `json:"plain"`
 
+	Warming int `json:"warming"` // rounds that decoded plainly because drafting was not ready, see Options.Ready
+
+	Recoveries int `json:"recoveries,omitempty"` // how often lost models were replaced, see Options.Recover
+
 	// Element i is about depth i+1: rounds that drafted to that depth (judged
 	// there) and rounds that accepted a node of it.
 	DepthDrafted  []int `json:"depth_drafted"`
 	DepthAccepted []int `json:"depth_accepted"`
+
+	// Bins are HeteroSpec's: element i counts the rounds that fell in entropy bin i+1.
+	Bins []BinStats `json:"bins,omitempty"`
 
 	Prefill  time.Duration `json:"prefill_ns"` // both models
 	Draft    time.Duration `json:"draft_ns"`
 	Verify   time.Duration `json:"verify_ns"`
 	Readback time.Duration `json:"readback_ns"` // a part of Draft and Verify
 	Host     time.Duration `json:"host_ns"`
-	Emit     time.Duration `json:"emit_ns"`   // in the function that receives the events, the last call excepted
-	Decode   time.Duration `json:"decode_ns"` // from the end of prefill to the last token: Draft + Verify + Host + Emit
-	First    time.Duration `json:"ttft_ns"`   // start of the request to the first committed token, summed over requests
-	Started  int           `json:"started"`   // requests that produced a token
+	Emit     time.Duration `json:"emit_ns"`               // in the function that receives the events, the last call excepted
+	Decode   time.Duration `json:"decode_ns"`             // from the end of prefill to the last token: Draft + Verify + Host + Emit
+	Recovery time.Duration `json:"recovery_ns,omitempty"` // with the steps that failed; in none of the above
+	First    time.Duration `json:"ttft_ns"`               // start of the request to the first committed token, summed over requests
+	Started  int           `json:"started"`               // requests that produced a token
 
 	Finish Finish `json:"finish,omitempty"` // of the last request
+	// Lossy tells that a verifier took part that may commit tokens that the target would not
+	// have chosen.
+	Lossy bool `json:"lossy"`
 }
 
 // Add merges another request's counts.
@@ -50,6 +62,7 @@ func (s *Stats) Add(o *Stats) {
 	s.Requests += o.Requests
 	s.PromptTokens += o.PromptTokens
 	s.OutputTokens += o.OutputTokens
+	s.Reused += o.Reused
 	s.Prefilled += o.Prefilled
 	s.Rounds += o.Rounds
 	s.Calls += o.Calls
@@ -60,8 +73,11 @@ func (s *Stats) Add(o *Stats) {
 	s.Corrected += o.Corrected
 	s.Bonus += o.Bonus
 	s.Plain += o.Plain
+	s.Warming += o.Warming
+	s.Recoveries += o.Recoveries
 	s.DepthDrafted = addEach(s.DepthDrafted, o.DepthDrafted)
 	s.DepthAccepted = addEach(s.DepthAccepted, o.DepthAccepted)
+	s.Bins = addBins(s.Bins, o.Bins)
 	s.Prefill += o.Prefill
 	s.Draft += o.Draft
 	s.Verify += o.Verify
@@ -69,9 +85,11 @@ func (s *Stats) Add(o *Stats) {
 	s.Host += o.Host
 	s.Emit += o.Emit
 	s.Decode += o.Decode
+	s.Recovery += o.Recovery
 	s.First += o.First
 	s.Started += o.Started
 	s.Finish = o.Finish
+	s.Lossy = s.Lossy || o.Lossy
 }
 
 func addEach(dst, src []int) []int {
@@ -89,6 +107,7 @@ func (s *Stats) Clone() Stats {
 	c := *s
 	c.DepthDrafted = append([]int(nil), s.DepthDrafted...)
 	c.DepthAccepted = append([]int(nil), s.DepthAccepted...)
+	c.Bins = cloneBins(s.Bins)
 	return c
 }
 
@@ -128,6 +147,7 @@ func (s *Stats) count(e *Event) {
 			s.Drafted++
 		}
 	}
+	s.countBin(e)
 	s.Draft += e.Draft
 	s.Verify += e.Verify
 	s.Readback += e.Readback

@@ -57,9 +57,10 @@ func (p *play) Plan(free Budget) Budget {
 
 func (p *play) Observe(e *Event) { p.at++; p.shown = append(p.shown, e.Finish) }
 
-type playSession struct{ *play }
+type playSession struct{ play *play }
 
-func (p playSession) Propose(_ context.Context, seq []int32, _ Budget) (*Draft, error) {
+func (s playSession) Propose(_ context.Context, seq []int32, _ Budget) (*Draft, error) {
+	p := s.play
 	p.pass(3)
 	p.tree.Reset(seq[len(seq)-1])
 	for i, token := range p.acts[p.at].tokens {
@@ -68,19 +69,20 @@ func (p playSession) Propose(_ context.Context, seq []int32, _ Budget) (*Draft, 
 	return &Draft{Tree: &p.tree}, nil
 }
 
-func (p playSession) Commit(path []int32) error {
-	p.session = append(p.session, slices.Clone(path))
+func (s playSession) Commit(path []int32) error {
+	s.play.session = append(s.play.session, slices.Clone(path))
 	return nil
 }
 
 func (p *play) Verify(context.Context, *Tree, Sampling) ([]NodeOutput, error) { panic("unused") }
 
-type playVerifier struct{ *play }
+type playVerifier struct{ play *play }
 
-func (p playVerifier) Verify(context.Context, Target, *Draft, Sampling) (Verdict, error) {
-	p.pass(5)
-	a := p.acts[p.at]
-	return Verdict{Path: a.path, Relaxed: a.relaxed, Next: a.next}, nil
+func (p playVerifier) Verify(_ context.Context, _ Target, _ *Draft, _ Sampling, v *Verdict) error {
+	p.play.pass(5)
+	a := p.play.acts[p.play.at]
+	*v = Verdict{Path: a.path, Relaxed: a.relaxed, Next: a.next}
+	return nil
 }
 
 func (p *play) Commit(path []int32) error {
@@ -176,22 +178,36 @@ func TestStatsOfRoundsWorkedByHand(t *testing.T) {
 	}
 }
 
+// fill gives every field a value of its own, of slices one element.
+func fill(v reflect.Value, n int64) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i), 10*n+int64(i))
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0), n)
+	case reflect.String:
+		v.SetString("eos")
+	case reflect.Bool:
+		v.SetBool(true)
+	default:
+		v.SetInt(n)
+	}
+}
+
 func TestAddCoversEveryField(t *testing.T) {
 	var one, sum Stats
-	v := reflect.ValueOf(&one).Elem()
-	for i := range v.NumField() {
-		switch f := v.Field(i); f.Kind() {
-		case reflect.Int, reflect.Int64:
-			f.SetInt(int64(i + 1))
-		case reflect.Slice:
-			f.Set(reflect.ValueOf([]int{i + 1}))
-		case reflect.String:
-			f.SetString("eos")
-		}
-	}
+	fill(reflect.ValueOf(&one).Elem(), 1)
 	sum.Add(&one)
 	if !reflect.DeepEqual(sum, one) {
 		t.Errorf("nothing and %+v are %+v", one, sum)
+	}
+	copied := sum.Clone()
+	sum.Add(&one)
+	if !reflect.DeepEqual(copied, one) {
+		t.Errorf("a clone of %+v became %+v", one, copied)
 	}
 }
 

@@ -6,20 +6,27 @@ import (
 	"fmt"
 )
 
-// Verdict is what a verifier makes of a draft.
+// Verdict is what a verifier makes of a draft. Its memory is used again from round to round.
 type Verdict struct {
 	Path []int32 // accepted nodes, root first; each is the parent of the next
 	// Relaxed marks, per element of Path, tokens accepted although the target chose
-	// another. Nil when there are none.
+	// another. Empty when there are none.
 	Relaxed []bool
 	Next    int32 // the token after the last node of Path
+	// Outputs are the target's of every node, where the verifier has them.
+	Outputs []NodeOutput
+}
+
+// begin makes the verdict that accepts the root alone.
+func (v *Verdict) begin(out []NodeOutput) {
+	v.Path, v.Relaxed, v.Next, v.Outputs = append(v.Path[:0], 0), v.Relaxed[:0], 0, out
 }
 
 // Verifier has the target judge a draft.
 type Verifier interface {
-	// Verify runs one target pass. The verdict is valid until the next call on the
+	// Verify runs one target pass and fills v, which is valid until the next call on the
 	// target.
-	Verify(ctx context.Context, target Target, d *Draft, s Sampling) (Verdict, error)
+	Verify(ctx context.Context, target Target, d *Draft, s Sampling, v *Verdict) error
 }
 
 // Match is sample-and-match: at each node the target's own token y for the next
@@ -29,22 +36,24 @@ type Verifier interface {
 // the same seed, token for token.
 type Match struct{}
 
-var _ Verifier = Match{}
+var _ OutputVerifier = Match{}
 
 // Verify implements Verifier.
-func (Match) Verify(ctx context.Context, target Target, d *Draft, s Sampling) (Verdict, error) {
-	out, err := target.Verify(ctx, d.Tree, s)
+func (m Match) Verify(ctx context.Context, target Target, d *Draft, s Sampling, v *Verdict) error {
+	out, err := passed(ctx, target, d, s)
 	if err != nil {
-		return Verdict{}, err
+		return err
 	}
-	if len(out) != d.Tree.Len() {
-		return Verdict{}, fmt.Errorf("spec: the target answered for %d of %d nodes", len(out), d.Tree.Len())
-	}
-	v := Verdict{Path: []int32{0}}
+	return m.Judge(d.Tree, out, v)
+}
+
+// Judge implements OutputVerifier.
+func (Match) Judge(tree *Tree, out []NodeOutput, v *Verdict) error {
+	v.begin(out)
 	for node := int32(0); ; {
 		v.Next = out[node].Token
-		if node = d.Tree.Child(node, v.Next); node < 0 {
-			return v, nil
+		if node = tree.Child(node, v.Next); node < 0 {
+			return nil
 		}
 		v.Path = append(v.Path, node)
 	}
@@ -63,31 +72,87 @@ var _ Verifier = Rejection{}
 
 // Verify implements Verifier. The draft is a chain drawn by d.Sampler, or a lone
 // root.
-func (Rejection) Verify(ctx context.Context, target Target, d *Draft, s Sampling) (Verdict, error) {
+func (Rejection) Verify(ctx context.Context, target Target, d *Draft, s Sampling, v *Verdict) error {
 	if s.Temperature == 0 || d.Tree.Len() == 1 {
-		return Match{}.Verify(ctx, target, d, s)
+		return Match{}.Verify(ctx, target, d, s, v)
 	}
 	if d.Sampler == nil || !d.Tree.IsChain() {
-		return Verdict{}, errors.New("spec: rejection sampling of a draft that was not sampled as a chain would change the output's distribution")
+		return errors.New("spec: rejection sampling of a draft that was not sampled as a chain would change the output's distribution")
 	}
 	rt, ok := target.(RejectionTarget)
 	if !ok {
-		return Verdict{}, errors.New("spec: this target cannot verify by rejection sampling")
+		return errors.New("spec: this target cannot verify by rejection sampling")
 	}
 	verdicts, err := rt.VerifyChain(ctx, d.Tree, d.Sampler, s)
 	if err != nil {
-		return Verdict{}, err
+		return err
 	}
-	if len(verdicts) != d.Tree.Len() {
-		return Verdict{}, fmt.Errorf("spec: the target answered for %d of %d nodes", len(verdicts), d.Tree.Len())
+	return v.walk(d.Tree, verdicts)
+}
+
+// walk accepts a chain down to the first node whose child was rejected.
+func (v *Verdict) walk(tree *Tree, verdicts []ChainVerdict) error {
+	if len(verdicts) != tree.Len() {
+		return fmt.Errorf("spec: the target answered for %d of %d nodes", len(verdicts), tree.Len())
 	}
-	v := Verdict{Path: []int32{0}}
+	v.begin(nil)
 	last := int32(len(verdicts) - 1)
 	for node := int32(0); ; node++ {
 		if node == last || !verdicts[node].Accepted {
 			v.Next = verdicts[node].Token
-			return v, nil
+			return nil
 		}
 		v.Path = append(v.Path, node+1)
+	}
+}
+
+// WithoutReplacement verifies a tree whose children were drawn from the draft one
+// after the other without replacement: at each node the children are judged in
+// order, each rejected one leaves the residual to the next, and where none is
+// accepted a token is drawn from what is left (Chen et al., "Sequoia: Scalable and
+// Robust Speculative Decoding", §3.2). The output has the target's distribution
+// but is not the token sequence of plain decoding. At temperature 0 there is
+// nothing to draw, and the rule is that of Match, which is used.
+type WithoutReplacement struct{}
+
+var _ Verifier = WithoutReplacement{}
+
+// Verify implements Verifier. The draft is a tree drawn by d.TreeSampler, or a lone
+// root.
+func (WithoutReplacement) Verify(ctx context.Context, target Target, d *Draft, s Sampling, v *Verdict) error {
+	if s.Temperature == 0 || d.Tree.Len() == 1 {
+		return Match{}.Verify(ctx, target, d, s, v)
+	}
+	if d.TreeSampler == nil || len(d.Rows) != d.Tree.Len() {
+		return errors.New("spec: the without-replacement rule on a tree that was not drawn so would change the output's distribution")
+	}
+	st, ok := target.(SampledTreeTarget)
+	if !ok {
+		return errors.New("spec: this target cannot verify trees drawn without replacement")
+	}
+	verdicts, err := st.VerifySampled(ctx, d.Tree, d.Rows, d.TreeSampler, s)
+	if err != nil {
+		return err
+	}
+	return v.descend(d.Tree, verdicts)
+}
+
+// descend accepts children from the root down to the first node that has none accepted.
+func (v *Verdict) descend(tree *Tree, verdicts []TreeVerdict) error {
+	if len(verdicts) != tree.Len() {
+		return fmt.Errorf("spec: the target answered for %d of %d nodes", len(verdicts), tree.Len())
+	}
+	v.begin(nil)
+	for node := int32(0); ; {
+		child := verdicts[node].Child
+		if child < 0 {
+			v.Next = verdicts[node].Token
+			return nil
+		}
+		if int(child) >= tree.Len() || tree.Parents[child] != node {
+			return fmt.Errorf("spec: the target accepted node %d as a child of node %d, which it is not", child, node)
+		}
+		v.Path = append(v.Path, child)
+		node = child
 	}
 }

@@ -1,0 +1,197 @@
+package spec
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// The kinds of calibration file, and the version of their format.
+const (
+	KindHetero = "hetero" // HeteroCalibration
+	KindC2T    = "c2t"    // C2TClassifier
+
+	calibrationVersion = 1
+)
+
+// ModelID tells one model file from another.
+type ModelID struct {
+	Name         string `json:"name"`         // to be read by people; two names of one file are the same model
+	Bytes        int64  `json:"bytes"`        // of the file
+	Hash         string `json:"hash"`         // of its contents, by whatever function the caller keeps to
+	Quantisation string `json:"quantisation"` // of its weights, such as q8_0
+}
+
+// same tells whether two IDs are of one model.
+func (m ModelID) same(o ModelID) bool {
+	return m.Bytes == o.Bytes && m.Hash == o.Hash && m.Quantisation == o.Quantisation
+}
+
+func (m ModelID) String() string {
+	hash := m.Hash
+	if len(hash) > 8 {
+		hash = hash[:8]
+	}
+	return fmt.Sprintf("%s (%s, %d bytes, hash %s)", m.Name, m.Quantisation, m.Bytes, hash)
+}
+
+// Fingerprint is what a calibration was made for.
+type Fingerprint struct {
+	Target ModelID `json:"target"`
+	Draft  ModelID `json:"draft"`
+	// The draft tree's k, d and N, as Config has them; see Config.Shaped.
+	TopK  int `json:"top_k"`
+	Depth int `json:"depth"`
+	Nodes int `json:"nodes"`
+}
+
+// Shaped is the fingerprint with the tree of a config in it.
+func (f Fingerprint) Shaped(c Config) Fingerprint {
+	f.TopK, f.Depth, f.Nodes = c.TopK, c.Depth, c.Nodes
+	return f
+}
+
+// models refuses another pair than f's.
+func (f Fingerprint) models(have Fingerprint) error {
+	if !f.Target.same(have.Target) {
+		return fmt.Errorf("target %s, but the target here is %s", f.Target, have.Target)
+	}
+	if !f.Draft.same(have.Draft) {
+		return fmt.Errorf("draft %s, but the draft here is %s", f.Draft, have.Draft)
+	}
+	return nil
+}
+
+// shape refuses another tree than f's.
+func (f Fingerprint) shape(k, d, n int) error {
+	if f.TopK != k || f.Depth != d || f.Nodes != n {
+		return fmt.Errorf("trees of top-k %d, depth %d and %d nodes, but the tree here has top-k %d, depth %d and %d nodes", f.TopK, f.Depth, f.Nodes, k, d, n)
+	}
+	return nil
+}
+
+func (f Fingerprint) validate() error {
+	for _, m := range []struct {
+		field string
+		id    ModelID
+	}{{"target", f.Target}, {"draft", f.Draft}} {
+		switch {
+		case m.id.Name == "":
+			return fmt.Errorf("field fingerprint.%s.name is missing", m.field)
+		case m.id.Hash == "":
+			return fmt.Errorf("field fingerprint.%s.hash is missing", m.field)
+		case m.id.Bytes <= 0:
+			return fmt.Errorf("field fingerprint.%s.bytes is %d, want the size of the model's file", m.field, m.id.Bytes)
+		}
+	}
+	for _, n := range []struct {
+		field        string
+		v, low, high int
+	}{{"top_k", f.TopK, 1, MaxTopK}, {"depth", f.Depth, 0, MaxDepth - 1}, {"nodes", f.Nodes, 2, MaxNodes}} {
+		if n.v < n.low || n.v > n.high {
+			return fmt.Errorf("field fingerprint.%s is %d, want %d to %d", n.field, n.v, n.low, n.high)
+		}
+	}
+	return nil
+}
+
+// Made is how a calibration came about. It has no dates: the same run gives the same
+// file.
+type Made struct {
+	Prompts  string `json:"prompts"`  // which
+	Requests int    `json:"requests"` // prompts run
+	Tokens   int    `json:"tokens"`   // of the target's continuations
+	Samples  int    `json:"samples"`  // rows collected: rounds, or nodes of trees
+	// Temperature and Seed are those of the continuations.
+	Temperature float64 `json:"temperature"`
+	Seed        uint64  `json:"seed"`
+	// Settings are those of the fit or the training, by name.
+	Settings map[string]string `json:"settings,omitempty"`
+}
+
+// CalibrationHeader begins every calibration file. Kind and Version are set on
+// encoding.
+type CalibrationHeader struct {
+	Kind        string      `json:"kind"`
+	Version     int         `json:"version"`
+	Fingerprint Fingerprint `json:"fingerprint"`
+	Made        Made        `json:"made"`
+}
+
+// CalibrationKind reads a file's kind. file names it in errors.
+func CalibrationKind(file string, data []byte) (string, error) {
+	var h struct {
+		Kind    string `json:"kind"`
+		Version int    `json:"version"`
+	}
+	if err := json.Unmarshal(data, &h); err != nil {
+		return "", fmt.Errorf("spec: %s: %s", file, jsonReason(err))
+	}
+	if h.Kind == "" {
+		return "", fmt.Errorf("spec: %s: field kind is missing: this is not a calibration", file)
+	}
+	if h.Version != calibrationVersion {
+		return "", fmt.Errorf("spec: %s: field version is %d, want %d", file, h.Version, calibrationVersion)
+	}
+	return h.Kind, nil
+}
+
+// parseCalibration reads a file of one kind, refusing fields that it should not have.
+func parseCalibration(file string, data []byte, kind string, into interface{ validate() error }) error {
+	have, err := CalibrationKind(file, data)
+	if err != nil {
+		return err
+	}
+	if have != kind {
+		return fmt.Errorf("spec: %s: field kind is %q, want %q", file, have, kind)
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("spec: %s: %s", file, jsonReason(err))
+	}
+	if err := into.validate(); err != nil {
+		return fmt.Errorf("spec: %s: %w", file, err)
+	}
+	return nil
+}
+
+// jsonReason says what is wrong with a text, in one line.
+func jsonReason(err error) string {
+	var kind *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &kind) && kind.Field == "":
+		return fmt.Sprintf("the file holds a JSON %s, not an object", kind.Value)
+	case errors.As(err, &kind):
+		return fmt.Sprintf("field %s is a JSON %s, want %s", strings.TrimPrefix(kind.Field, "CalibrationHeader."), kind.Value, kind.Type)
+	case errors.As(err, &syntax):
+		return fmt.Sprintf("not JSON at byte %d: %s", syntax.Offset, syntax)
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
+}
+
+// numbers matches arrays of plain values as MarshalIndent writes them.
+var numbers = regexp.MustCompile(`\[[^\[\]{}"]*\]`)
+
+// breaks are MarshalIndent's; strings hold none, for JSON escapes them.
+var breaks = regexp.MustCompile(`\n *`)
+
+// encodeCalibration writes a file, arrays of numbers on one line each.
+func encodeCalibration(c interface{ validate() error }) ([]byte, error) {
+	if err := c.validate(); err != nil {
+		return nil, fmt.Errorf("spec: the calibration to be written: %w", err)
+	}
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("spec: the calibration to be written: %w", err)
+	}
+	text = numbers.ReplaceAllFunc(text, func(array []byte) []byte {
+		inner := breaks.ReplaceAll(array[1:len(array)-1], []byte(" "))
+		return append(append([]byte("["), bytes.TrimSpace(inner)...), ']')
+	})
+	return append(text, '\n'), nil
+}

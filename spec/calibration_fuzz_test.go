@@ -1,0 +1,48 @@
+package spec
+
+import (
+	"bytes"
+	"math"
+	"testing"
+)
+
+// FuzzCalibrations feeds damaged files: what is read can be written, reads back the same and works.
+func FuzzCalibrations(f *testing.F) {
+	h, err := heteroCalibration().Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	c, err := classifier().Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(h)
+	f.Add(c)
+	f.Add([]byte("{}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if bins, err := ParseHetero("f", data); err == nil {
+			text, err := bins.Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			back, err := ParseHetero("f", text)
+			if err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			if again, err := back.Encode(); err != nil || !bytes.Equal(again, text) {
+				t.Fatalf("%s became %s (%v)", text, again, err)
+			}
+			for _, fit := range []*HeteroFit{bins.Greedy, bins.Coupled} {
+				if fit != nil && (fit.Bin(math.Inf(1)) != len(fit.Means)-1 || fit.Low() >= len(fit.Means)) {
+					t.Fatalf("bins %+v", fit)
+				}
+			}
+		}
+		if net, err := ParseC2T("f", data); err == nil {
+			if _, err := net.Encode(); err != nil {
+				t.Fatal(err)
+			}
+			net.Confidence(C2TFeatures{0.5, 1, 1})
+		}
+	})
+}

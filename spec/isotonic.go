@@ -1,0 +1,226 @@
+package spec
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// isotonicBins is how many bins of the score a Calibrator counts outcomes in, and
+// lowestScore where the first begins: e^-9, about one in eight thousand.
+const (
+	isotonicBins = 18
+	lowestScore  = -9.0
+)
+
+// Calibrator turns scores into chances learnt from outcomes: isotonic regression, by
+// pooling adjacent violators (Ayer et al., "An Empirical Distribution Function
+// for Sampling with Incomplete Information", 1955; for classifier scores Zadrozny
+// and Elkan, "Transforming Classifier Scores into Accurate Multiclass
+// Probability Estimates", 2002), on counts in bins of ln score. Before the first outcome it
+// believes the score itself, and holds on to that as to two outcomes a bin. The zero
+// value is ready. It is not safe for concurrent use.
+type Calibrator struct {
+	// Seen and Hits count, per bin, outcomes and those that came true, old ones with less
+	// weight. Both are empty or hold one value a bin.
+	Seen []float64 `json:"seen,omitempty"`
+	Hits []float64 `json:"hits,omitempty"`
+
+	doubt  float64   // what the score is believed to be worth before the first outcome: 1 - doubt of itself
+	fitted []float64 // chances at the bins' centres
+	dirty  bool
+}
+
+const (
+	priorOutcomes   = 2.0 // how many outcomes a bin's prior weighs
+	outcomesHalving = 400 // outcomes of a bin after which an old one weighs half
+)
+
+// binOf is the bin of a score in (0, 1], and where between the centres of two bins it
+// is: share of the way from bin to the next.
+func binOf(score float64) (bin int, share float64) {
+	x := lowestScore
+	if score > 0 {
+		x = min(max(math.Log(score), lowestScore), 0)
+	}
+	// Bins get narrower towards 1, where most scores are: the scale is the root of -ln score.
+	at := (1 - math.Sqrt(x/lowestScore)) * (isotonicBins - 1)
+	bin = min(int(at), isotonicBins-2)
+	return bin, at - float64(bin)
+}
+
+// centre is the score in the middle of a bin.
+func centre(bin int) float64 {
+	r := 1 - float64(bin)/(isotonicBins-1)
+	return math.Exp(lowestScore * r * r)
+}
+
+// Learn counts an outcome of something that scored so much.
+func (c *Calibrator) Learn(score float64, hit bool) {
+	if len(c.Seen) != isotonicBins || len(c.Hits) != isotonicBins {
+		c.Seen, c.Hits = make([]float64, isotonicBins), make([]float64, isotonicBins)
+	}
+	bin, share := binOf(score)
+	if share >= 0.5 {
+		bin++
+	}
+	keep := math.Exp2(-1.0 / outcomesHalving)
+	c.Seen[bin] = c.Seen[bin]*keep + 1
+	c.Hits[bin] *= keep
+	if hit {
+		c.Hits[bin]++
+	}
+	c.dirty = true
+}
+
+// Chance is the calibrated chance of a score, linear between the bins' centres. It never
+// falls as the score rises.
+func (c *Calibrator) Chance(score float64) float64 {
+	if c.fitted == nil || c.dirty {
+		c.fit()
+	}
+	bin, share := binOf(score)
+	return c.fitted[bin]*(1-share) + c.fitted[bin+1]*share
+}
+
+// fit pools adjacent bins until the chances do not fall.
+func (c *Calibrator) fit() {
+	type block struct {
+		weight, sum float64
+		bins        int
+	}
+	var blocks [isotonicBins]block
+	n := 0
+	for i := range isotonicBins {
+		b := block{weight: priorOutcomes, sum: priorOutcomes * centre(i) * (1 - c.doubt), bins: 1}
+		if len(c.Seen) == isotonicBins {
+			b.weight += c.Seen[i]
+			b.sum += c.Hits[i]
+		}
+		for n > 0 && blocks[n-1].sum*b.weight >= b.sum*blocks[n-1].weight {
+			n--
+			b = block{b.weight + blocks[n].weight, b.sum + blocks[n].sum, b.bins + blocks[n].bins}
+		}
+		blocks[n] = b
+		n++
+	}
+	c.fitted = c.fitted[:0]
+	for _, b := range blocks[:n] {
+		for range b.bins {
+			c.fitted = append(c.fitted, b.sum/b.weight)
+		}
+	}
+	c.dirty = false
+}
+
+// validate refuses counts that no outcomes could have given.
+func (c *Calibrator) validate() error {
+	if len(c.Seen) == 0 && len(c.Hits) == 0 {
+		return nil
+	}
+	if len(c.Seen) != isotonicBins || len(c.Hits) != isotonicBins {
+		return fmt.Errorf("%d and %d bins, want %d", len(c.Seen), len(c.Hits), isotonicBins)
+	}
+	for i, n := range c.Seen {
+		if !(n >= 0) || math.IsInf(n, 0) || !(c.Hits[i] >= 0) || c.Hits[i] > n {
+			return fmt.Errorf("bin %d has %v hits of %v", i, c.Hits[i], n)
+		}
+	}
+	return nil
+}
+
+// A mixer makes one chance of those that several sources give: a logistic regression over
+// the sources' log odds, learnt outcome by outcome (the "logistic mixing" of
+// Mahoney, "Adaptive Weighing of Context Models for Lossless Data Compression",
+// 2005). Which sources speak differs from node to node, so every set of them has
+// weights of its own. The zero value is ready.
+type mixer struct {
+	Sets map[uint]*mixing `json:"sets,omitempty"`
+}
+
+// mixing is the weights of a set of sources, a bias last.
+type mixing struct {
+	Weights []float64 `json:"weights"`
+	Rate    float64   `json:"rate"` // of learning, falling
+}
+
+const (
+	firstRate = 0.15
+	lastRate  = 0.02
+	surest    = 0.995 // no chance is above, so that a path is always less likely than its beginning
+)
+
+func logit(p float64) float64 {
+	p = min(max(p, 1e-4), surest)
+	return math.Log(p / (1 - p))
+}
+
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+// set gives the weights for the sources that spoke, one chance each.
+func (m *mixer) set(sources uint, n int) *mixing {
+	if s := m.Sets[sources]; s != nil && len(s.Weights) == n+1 {
+		return s
+	}
+	if m.Sets == nil {
+		m.Sets = map[uint]*mixing{}
+	}
+	s := &mixing{Weights: make([]float64, n+1), Rate: firstRate}
+	for i := range n { // agreeing sources know a little more than each alone
+		s.Weights[i] = 1
+		if n > 1 {
+			s.Weights[i] = 1.2 / float64(n)
+		}
+	}
+	m.Sets[sources] = s
+	return s
+}
+
+// chance mixes the chances that the sources named by the bits give, in order.
+func (m *mixer) chance(sources uint, chances []float64) float64 {
+	s := m.set(sources, len(chances))
+	x := s.Weights[len(chances)]
+	for i, p := range chances {
+		x += s.Weights[i] * logit(p)
+	}
+	return min(max(sigmoid(x), 1e-4), surest)
+}
+
+// learn moves the weights after an outcome.
+func (m *mixer) learn(sources uint, chances []float64, hit bool) {
+	s := m.set(sources, len(chances))
+	miss := -m.chance(sources, chances)
+	if hit {
+		miss++
+	}
+	for i, p := range chances {
+		s.Weights[i] = min(max(s.Weights[i]+s.Rate*miss*logit(p)/4, -1), 3)
+	}
+	s.Weights[len(chances)] = min(max(s.Weights[len(chances)]+s.Rate*miss, -4), 4)
+	s.Rate = max(lastRate, s.Rate*0.98)
+}
+
+func (m *mixer) validate() error {
+	for _, s := range m.Sets {
+		if s == nil || len(s.Weights) < 2 {
+			return fmt.Errorf("a set of sources without weights")
+		}
+		for _, w := range append([]float64{s.Rate}, s.Weights...) {
+			if math.IsNaN(w) || math.Abs(w) > 16 {
+				return fmt.Errorf("weights %v with rate %v", s.Weights, s.Rate)
+			}
+		}
+	}
+	return nil
+}
+
+// ordered gives the indices of values from the largest down, ties in order.
+func ordered(dst []int32, values []float64) []int32 {
+	dst = dst[:0]
+	for i := range values {
+		dst = append(dst, int32(i))
+	}
+	slices.SortStableFunc(dst, func(a, b int32) int { return cmp.Compare(values[b], values[a]) })
+	return dst
+}

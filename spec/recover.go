@@ -1,0 +1,65 @@
+package spec
+
+import (
+	"context"
+	"slices"
+)
+
+// lasting does a step. Where it fails and Options.Recover replaces the models, it goes on with again, until that is
+// done or nothing is recovered any more.
+func (r *request) lasting(ctx context.Context, step, again func(context.Context) error) error {
+	err := step(ctx)
+	for err != nil && r.opts.Recover != nil && ctx.Err() == nil {
+		ready, failed := r.opts.Recover(ctx, err)
+		if failed != nil {
+			return failed
+		}
+		r.opts.Ready = ready
+		r.stats.Recoveries++
+		r.charge()
+		err = again(ctx)
+	}
+	return err
+}
+
+// charge counts the time since the mark as lost, so that neither speeds nor what policies learn of passes has it.
+func (r *request) charge() {
+	now := r.parts.Clock()
+	r.stats.Recovery += now.Sub(r.mark)
+	r.mark = now
+}
+
+// attemptAgain is attempt with models whose caches are empty.
+func (r *request) attemptAgain(ctx context.Context) error {
+	if err := r.refill(ctx); err != nil {
+		return err
+	}
+	r.charge()
+	return r.attempt(ctx)
+}
+
+// refill has the models consume what was committed. Bits do not depend on how tokens are batched, so what they hold
+// then is what they held before.
+func (r *request) refill(ctx context.Context) error {
+	r.target.Reset()
+	if body := r.seq[:len(r.seq)-1]; len(body) > 0 {
+		if err := r.target.Prefill(ctx, body, nil); err != nil {
+			return err
+		}
+	}
+	if err := r.check(); err != nil {
+		return err
+	}
+	if r.warming = r.opts.Ready != nil; r.warming {
+		return nil
+	}
+	return r.begin(ctx, nil)
+}
+
+// leave ends the session that drafted until now. What was learnt of the request is the drafter's, not its.
+func (r *request) leave() {
+	if r.session != nil && !same(r.session, r.parts.Drafter) {
+		r.learners = slices.DeleteFunc(r.learners, func(o Observer) bool { return same(r.session, o) })
+	}
+	r.session, r.joint = nil, together{}
+}
