@@ -14,9 +14,21 @@ var target []byte
 //go:embed draft-q8_0.gguf
 var draft []byte
 
+//go:embed eagle3.safetensors
+var head []byte
+
+//go:embed eagle3.json
+var headConfig []byte
+
 // Target is the model whose text is produced: 2.4 million parameters, Q8_0.
 func Target() gguf.Source { return gguf.FromBytes(TargetName, target) }
 
 // Draft is the model that proposes: 0.4 million parameters, Q8_0, with the
 // target's vocabulary.
 func Draft() gguf.Source { return gguf.FromBytes(DraftName, draft) }
+
+// Head is the target's EAGLE-3 head, which proposes from the target's own features, and its
+// configuration: 1 million parameters, F16.
+func Head() (weights, config gguf.Source) {
+	return gguf.FromBytes(HeadName, head), gguf.FromBytes(ConfigName, headConfig)
+}

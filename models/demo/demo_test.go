@@ -5,9 +5,11 @@ package demo
 import (
 	"testing"
 
+	"foretoken/models/eagle3"
 	"foretoken/models/gguf"
 	"foretoken/models/quant"
 	"foretoken/models/tokenizer"
+	"foretoken/spec"
 )
 
 func open(t *testing.T, src gguf.Source) *gguf.File {
@@ -76,5 +78,43 @@ func TestPairSharesItsVocabulary(t *testing.T) {
 	}
 	if got := pair[1].Decode(ids); got != code {
 		t.Errorf("the draft reads %q as %q", code, got)
+	}
+}
+
+func TestCalibrationsAreSmallAndNameTheirKinds(t *testing.T) {
+	kinds := map[string]bool{}
+	for _, f := range Calibrations() {
+		kind, err := spec.CalibrationKind(f.Name, f.Data)
+		if err != nil {
+			t.Error(err)
+		}
+		kinds[kind] = true
+		if n := len(f.Data); n > 100_000 {
+			t.Errorf("%s has %d bytes, want at most 100 kB", f.Name, n)
+		}
+	}
+	for _, kind := range []string{"set", spec.KindC2T, "acceptance-head"} {
+		if !kinds[kind] {
+			t.Errorf("there is no calibration of kind %s", kind)
+		}
+	}
+}
+
+func TestHeadBelongsToTheTarget(t *testing.T) {
+	weights, config := Head()
+	if n := weights.Size() + config.Size(); n > 2_200_000 {
+		t.Errorf("the head takes %d bytes, want at most 2.2 MB", n)
+	}
+	w, err := eagle3.Open(weights, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := open(t, Target())
+	dim, err := target.Uint32("llama.embedding_length")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := w.Config; c.Hidden != int(dim) || c.TargetHidden != int(dim) || c.Vocab != 2048 {
+		t.Errorf("the head is for features of %d and %d tokens: %+v", dim, 2048, c)
 	}
 }

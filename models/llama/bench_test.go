@@ -46,9 +46,9 @@ func BenchmarkKernels(b *testing.B) {
 			"qkv": func(r *kernels.Recorder) {
 				m.matmul(r, y.qkv, rows(w.norm, c.Dim), rows(w.qkv, m.heads.Width()), n, false)
 			},
-			"rope": func(r *kernels.Recorder) { r.Rope(m.heads, p.rows, m.rope, w.qkv, y.keys, y.values, n) },
+			"rope": func(r *kernels.Recorder) { r.Rope(m.heads, p.rows, m.rope, y.bias, w.qkv, y.keys, y.values, n) },
 			"attention": func(r *kernels.Recorder) {
-				r.Attention(m.tuning.lanes, m.heads, slots, w.qkv, y.keys, y.values, w.scores, w.att, n, m.opts.Context)
+				r.Attention(m.tuning.lanes, m.heads, slots, w.qkv, y.keys, y.values, w.scores, w.att, n, m.span())
 			},
 			"out": func(r *kernels.Recorder) {
 				m.matmul(r, y.out, rows(w.att, c.Heads*c.HeadDim), rows(w.x, c.Dim), n, true)
@@ -58,7 +58,7 @@ func BenchmarkKernels(b *testing.B) {
 			"down":  func(r *kernels.Recorder) { m.matmul(r, y.down, rows(w.act, c.FFN), rows(w.x, c.Dim), n, true) },
 			"head":  func(r *kernels.Recorder) { m.head(r, 0, n, w.logits, 0) },
 			"sample": func(r *kernels.Recorder) {
-				r.Sample(m.tuning.lanes, m.logitRows(n), m.opts.TopK, kernels.RawLogits, w.draw, p.drawn, w.scratch, m.records)
+				r.Sample(m.tuning.lanes, m.logitRows(n), m.opts.TopK, kernels.RawLogits, w.draw, p.drawn, w.scratch, m.results.records.view)
 			},
 			"pass": func(r *kernels.Recorder) { m.forward(r, p, n) },
 		} {

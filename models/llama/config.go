@@ -1,4 +1,4 @@
-// Package llama runs models of the Llama architecture on a webgpu.Device: it
+// Package llama runs models of the Llama family on a webgpu.Device: it
 // reads their configuration from GGUF, repacks their weights onto the device,
 // records the forward passes and keeps the KV cache with its slot table. A
 // Model is a spec.RejectionTarget and a spec.SamplingDraft.
@@ -6,7 +6,7 @@ package llama
 
 import (
 	"fmt"
-	"math"
+	"slices"
 
 	"foretoken/models/gguf"
 	"foretoken/webgpu/kernels"
@@ -21,28 +21,39 @@ type Config struct {
 	FFN          int // of the gated feed-forward layer
 	Heads, KV    int // query heads, and key and value heads
 	HeadDim      int
-	Rotary       int // leading elements of a head that are rotated
-	Context      int // positions the model was trained for
-	Vocab        int // rows of the embedding
+	Rotary       int    // leading elements of a head that are rotated
+	HalfSplit    bool   // an element is rotated with the one half the rotated part further on; otherwise with its neighbour
+	Window       int    // positions a token attends to, itself included; 0: all
+	Slides       []bool // by layer, whether the window is its; nil: every layer's
+	Bias         bool   // queries, keys and values have one added
+	HeadNorm     bool   // queries and keys are normalised head by head before they are rotated
+	Context      int    // positions the model was trained for
+	Unscaled     int    // the positions from here on need queries scaled, which is not done; 0: none do
+	Vocab        int    // rows of the embedding
 	Eps          float64
 	// Inverse frequencies of the rotary embedding, radians a position, scaling
 	// applied: (Rotary/2).
-	Inverse []float64
-	Tied    bool // the output matrix is the embedding
+	Inverse   []float64
+	Magnitude float64 // of rotated queries and keys: 1 but for YaRN
+	Tied      bool    // the output matrix is the embedding
 }
 
-// ReadConfig reads the configuration of a llama-architecture file. Errors name
+// ReadConfig reads the configuration of a file of an architecture that can be run. Errors name
 // the file and the field.
 func ReadConfig(f *gguf.File) (*Config, error) {
 	arch, err := f.String("general.architecture")
 	if err != nil {
 		return nil, err
 	}
-	if arch != "llama" {
-		return nil, fmt.Errorf("llama: %s: general.architecture is %q; only \"llama\" can be run", f.Name(), arch)
+	family, ok := families[arch]
+	if !ok {
+		return nil, fmt.Errorf("llama: %s: general.architecture is %q; %s can be run", f.Name(), arch, familyNames())
+	}
+	if err := checkFields(f, arch); err != nil {
+		return nil, err
 	}
 	r := reader{f: f, arch: arch}
-	c := &Config{Architecture: arch}
+	c := &Config{Architecture: arch, HalfSplit: family.halfSplit, HeadNorm: family.headNorm}
 	c.Name, _ = f.StringOr("general.name", f.Name())
 	c.Dim = r.count("embedding_length", 1<<16)
 	c.Layers = r.count("block_count", 1<<10)
@@ -57,7 +68,7 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 	c.HeadDim = r.countOr("attention.key_length", c.Dim/c.Heads, 1<<10)
 	value := r.countOr("attention.value_length", c.HeadDim, 1<<10)
 	c.Rotary = r.countOr("rope.dimension_count", c.HeadDim, 1<<10)
-	experts := r.zeroOr("expert_count")
+	c.Window = int(r.zeroOr("attention.sliding_window"))
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -75,12 +86,13 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 		return nil, refuse("rope.dimension_count", "is %d; want a multiple of 4 up to the head's %d", c.Rotary, c.HeadDim)
 	case c.Dim%4 != 0:
 		return nil, refuse("embedding_length", "is %d; want a multiple of 4", c.Dim)
-	case experts > 0:
-		return nil, refuse("expert_count", "is %d; mixtures of experts cannot be run", experts)
 	case !(c.Eps > 0 && c.Eps < 1):
 		return nil, refuse("attention.layer_norm_rms_epsilon", "is %g; want a number between 0 and 1", c.Eps)
 	}
-	if c.Inverse, err = frequencies(f, arch, c.Rotary); err != nil {
+	if err := c.readSlides(f); err != nil {
+		return nil, err
+	}
+	if err := c.readRope(f); err != nil {
 		return nil, err
 	}
 	embed, err := f.Tensor("token_embd.weight")
@@ -92,59 +104,52 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 	}
 	c.Vocab = int(embed.Dims[1])
 	c.Tied = !f.HasTensor("output.weight")
+	c.Bias = family.bias == required || family.bias == optional && f.HasTensor("blk.0.attn_q.bias")
 	return c, nil
 }
 
-// frequencies gives the rotary embedding's inverse frequencies. The base of 10000
-// for files that do not name one is GGUF's own default.
-func frequencies(f *gguf.File, arch string, rotary int) ([]float64, error) {
-	base, err := f.Float32Or(arch+".rope.freq_base", 10000)
-	if err != nil {
-		return nil, err
-	}
-	if !(base > 1 && base < 1e12) {
-		return nil, fmt.Errorf("llama: %s: %s.rope.freq_base is %g; want a number above 1", f.Name(), arch, base)
-	}
-	kind, err := f.StringOr(arch+".rope.scaling.type", "none")
-	if err != nil {
-		return nil, err
-	}
-	scale := float32(1)
-	switch kind {
-	case "none":
-	case "linear":
-		if scale, err = f.Float32(arch + ".rope.scaling.factor"); err != nil {
-			return nil, err
+// readSlides reads which layers have the window.
+func (c *Config) readSlides(f *gguf.File) error {
+	key := c.Architecture + ".attention.sliding_window_pattern"
+	if f.Has(key) && !f.IsArray(key) {
+		if v, ok := scalar(f, key); !ok || v != 0 {
+			return fmt.Errorf("llama: %s: %s is %s; want a list that says of each layer whether it has the window", f.Name(), key, f.Describe(key))
 		}
-		if !(scale >= 1 && scale < 1e4) {
-			return nil, fmt.Errorf("llama: %s: %s.rope.scaling.factor is %g; want 1 or more", f.Name(), arch, scale)
+	} else if f.Has(key) {
+		slides, err := f.Bools(key)
+		if err != nil {
+			return err
 		}
-	default:
-		return nil, fmt.Errorf("llama: %s: %s.rope.scaling.type is %q; none and linear can be run", f.Name(), arch, kind)
-	}
-	inverse := make([]float64, rotary/2)
-	for i := range inverse {
-		inverse[i] = math.Pow(float64(base), -2*float64(i)/float64(rotary)) / float64(scale)
-	}
-	if !f.HasTensor("rope_freqs.weight") { // Llama 3 files carry one divisor a frequency
-		return inverse, nil
-	}
-	factors, err := readVector(f, "rope_freqs.weight", rotary/2)
-	if err != nil {
-		return nil, err
-	}
-	for i, d := range factors {
-		if !(d > 0) {
-			return nil, fmt.Errorf("llama: %s: tensor rope_freqs.weight[%d] is %g; want a positive divisor", f.Name(), i, d)
+		if len(slides) != c.Layers {
+			return fmt.Errorf("llama: %s: %s says it of %d layers; there are %d", f.Name(), key, len(slides), c.Layers)
 		}
-		inverse[i] /= float64(d)
+		switch {
+		case !slices.Contains(slides, true):
+			c.Window = 0
+		case slices.Contains(slides, false):
+			c.Slides = slides
+		}
 	}
-	return inverse, nil
+	if c.Window >= c.Context {
+		c.Window = 0 // no token has that many before it
+	}
+	if c.Window == 0 {
+		c.Slides = nil
+	}
+	return nil
+}
+
+// Usable is how many positions the model can be run with.
+func (c *Config) Usable() int {
+	if c.Unscaled > 0 {
+		return min(c.Context, c.Unscaled-1)
+	}
+	return c.Context
 }
 
 // heads is the attention shape for the kernels.
 func (c *Config) heads(kv kernels.KVFormat) kernels.Heads {
-	return kernels.Heads{Query: c.Heads, KV: c.KV, Dim: c.HeadDim, Rotary: c.Rotary, Format: kv}
+	return kernels.Heads{Query: c.Heads, KV: c.KV, Dim: c.HeadDim, Rotary: c.Rotary, HalfSplit: c.HalfSplit, Window: c.Window, Format: kv}
 }
 
 // reader reads metadata fields and keeps the first error.

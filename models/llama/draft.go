@@ -10,430 +10,307 @@ import (
 	"foretoken/webgpu/kernels"
 )
 
-// Draft is a model that grows token trees. The levels of a tree run on the
-// device one after the other in one submit: the candidates of a level are
-// scored, the beams of the next chosen and fed without a word to the host.
+// Draft is a model that drafts: it grows token trees (draft_tree.go) and draws
+// chains (draft_chain.go) and trees (draft_sampled.go) from its own distribution.
+// Whatever has been drafted and not committed lies in slots that Commit or the next
+// draft gives back.
 type Draft struct {
 	*Model
-	plans map[int]*plan // by k; each as deep as was asked for so far
-	last  *plan         // of the tree that Commit is about
-	slots []uint32      // of its beams, level by level, k each
+	net network
 
-	// For chains sampled token by token: the distributions that VerifyChain judges
-	// by stay in work.logits, row by row.
+	rootPass  pass              // one or two pending tokens
+	rootFeed  [2]webgpu.Program // their blocks, and the logits of the last
+	hostPass  pass              // rows that the host chose, for any level
+	hostFeed  []webgpu.Program  // their blocks and logits, by bucket; made at first use
+	plans     map[int]*plan     // by k
+	tree      growth            // the last tree; without a plan there is none
+	slots     []uint32          // of the last draft's consumed tokens, in feeding order
+	own       []uint32          // scratch of placeLevel
+	programs  []webgpu.Program  // of the run being put together
+	early     webgpu.Program    // runs before it: committed tokens that are staged; 0: none
+	regions   []webgpu.Region   // likewise
+	head      *estimator        // the acceptance head; nil without one
+	estimator *estimator        // the same where it is in use
+	hidden    []webgpu.Program  // of Hidden, by bucket; nil until the first use
+	kept      keptRows          // distributions of a tree drawn without replacement
+
+	// For chains drawn token by token: the distributions that a target judges by stay
+	// in work.logits, row by row.
 	drawnRecords kernels.View // kernels.Filter's output, one binding alignment a row
-	scratch      kernels.View // kernels.Filter's
-	chain        []pass
-	chainRoot    [2]webgpu.Program
-	chainSteps   []webgpu.Program
-	sampled      []int32
-	back         webgpu.Memory
+	chain        chain
+	sampled      []spec.Drawn // the last chain; empty after any other draft
 }
 
-var _ spec.SamplingDraft = (*Draft)(nil)
+// network is what a pass computes, apart from how trees are grown from it: a model's
+// own blocks and output matrix, or something else that proposes tokens.
+type network interface {
+	// forward records the blocks of a pass of n rows.
+	forward(r *kernels.Recorder, p *pass, n int)
+	// normalise records what follows them: the final hidden states of all rows in work.norm.
+	normalise(r *kernels.Recorder, n int)
+	// head records that, and the logits of rows [from, n) in rows [to, …) of a logits view.
+	head(r *kernels.Recorder, from, n int, logits kernels.View, to int)
+}
+
+var (
+	_ network            = (*Model)(nil)
+	_ spec.SamplingDraft = (*Draft)(nil)
+	_ spec.TreeSampler   = (*Draft)(nil)
+	_ spec.Keeper        = (*Draft)(nil)
+)
 
 // LoadDraft loads a model to draft with.
 func LoadDraft(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options) (*Draft, error) {
-	if o.TopK == 0 {
-		o.TopK = 16
-	}
-	m, err := load(ctx, dev, f, o)
+	o.draft()
+	m, err := load(ctx, dev, f, o, planDraft)
 	if err != nil {
 		return nil, err
 	}
-	d := &Draft{Model: m, plans: map[int]*plan{}}
-	recorders, keep := d.recordFeeding()
-	programs, err := d.build(recorders...)
-	if err != nil {
+	d := newDraft(m, m)
+	if err := d.record(); err != nil {
 		d.Close()
 		return nil, err
 	}
-	keep(programs)
 	return d, nil
 }
+
+// newDraft is a draft whose passes are those of net, in the workspace and the KV cache of m.
+func newDraft(m *Model, net network) *Draft {
+	m.opts.TopK = min(m.opts.TopK, m.opts.MaxRows) // a beam is a row of a pass
+	return &Draft{Model: m, net: net, plans: map[int]*plan{}}
+}
+
+// draft completes what a draft's options leave open.
+func (o *Options) draft() {
+	if o.TopK == 0 {
+		o.TopK = 16
+	}
+}
+
+// layInputs makes the buffers that every draft has beside its model's.
+func (d *Draft) layInputs() error {
+	inputs, err := d.storage("draft inputs", 4*(passWords(2, 1)+passWords(d.hostRows(), maxPasses)))
+	if err != nil {
+		return err
+	}
+	d.rootPass = newPass(inputs.Buffer, 0, 2, 1)
+	d.hostPass = newPass(inputs.Buffer, 4*passWords(2, 1), d.hostRows(), maxPasses)
+	return nil
+}
+
+// record makes the programs that every draft begins with.
+func (d *Draft) record() error {
+	if err := d.layInputs(); err != nil {
+		return err
+	}
+	if d.opts.Lean {
+		return nil
+	}
+	return d.makeFeeding()
+}
+
+// Warm makes the programs that a lean load left out; nothing else may be asked of the draft before.
+func (d *Draft) Warm() error {
+	if !d.opts.Lean {
+		return nil
+	}
+	err := d.makeFeeding()
+	d.opts.Lean = err != nil
+	return err
+}
+
+// makeFeeding makes the programs of Prefill and of the root's pass.
+func (d *Draft) makeFeeding() error {
+	d.hostFeed = make([]webgpu.Program, bucket(d.opts.TopK)+1)
+	recorders, keep := d.recordFeeding(d.net.forward)
+	for n := 1; n <= 2; n++ {
+		r := d.recorder(fmt.Sprintf("draft root %d", n))
+		d.net.forward(r, &d.rootPass, n)
+		d.net.head(r, n-1, n, d.work.logits, 0)
+		recorders = append(recorders, r)
+	}
+	programs, err := d.build(recorders...)
+	if err != nil {
+		return err
+	}
+	keep(programs[:len(programs)-2])
+	d.rootFeed = [2]webgpu.Program(programs[len(programs)-2:])
+	return nil
+}
+
+// hostRows is how many rows a pass of beams that the host chose has at most.
+func (d *Draft) hostRows() int { return buckets[bucket(d.opts.TopK)] }
 
 // Reset empties the sequence.
 func (d *Draft) Reset() {
 	d.Model.Reset()
-	d.last, d.slots, d.sampled = nil, d.slots[:0], d.sampled[:0]
+	d.slots, d.early = d.slots[:0], 0
+	d.forget()
 }
 
-// plan is the programs and buffers of trees of up to depth passes after the
-// root's, k beams each. It is made once, before the first round that needs it;
-// nothing is made while tokens flow.
-type plan struct {
-	depth, k int
-	inputs   webgpu.Buffer
-	root     pass // one or two pending tokens
-	levels   []pass
-	own      []kernels.View // u32 (k): the slots of each level's beams
-	results  webgpu.Buffer
-	records  []kernels.View // kernels.Sample's output of each pass
-	picks    []kernels.View // kernels.Select's, for the next level's beams
-	scores   []kernels.View // f32 (k): V of the next level's beams
-	spare    []kernels.View
-	roots    [2]webgpu.Program
-	steps    []webgpu.Program
-	back     webgpu.Memory
-	tree     []spec.Level
-	beams    [][]int32 // of each level that has a next one
-	run      []webgpu.Program
-}
-
-// Prepare makes the programs for trees of k beams and up to depth passes after the
-// root's, so that the first round does not have to.
-func (d *Draft) Prepare(depth, k int) error {
-	_, err := d.plan(depth, k)
-	return err
-}
-
-func (d *Draft) plan(depth, k int) (*plan, error) {
-	if p, ok := d.plans[k]; ok && p.depth >= depth {
-		return p, nil
-	}
-	if k < 1 || k > d.opts.TopK || k > d.opts.MaxRows {
-		return nil, fmt.Errorf("llama: %s: a top-k of %d was asked for; it drafts 1 to %d candidates a beam", d.file, k, min(d.opts.TopK, d.opts.MaxRows))
-	}
-	if depth < 0 || depth*k > treeSlots-2*spec.MaxPending {
-		return nil, fmt.Errorf("llama: %s: a depth of %d with a top-k of %d was asked for; the KV cache has room for %d drafted tokens", d.file, depth, k, treeSlots-2*spec.MaxPending)
-	}
-	d.preparing(fmt.Sprintf("recording a tree of %d levels by %d", depth+1, k))
-	p := &plan{depth: depth, k: k}
-	if err := d.layout(p); err != nil {
-		return nil, err
-	}
-	w, lanes := &d.work, d.tuning.lanes
-	// candidates records what follows the blocks of a pass: logits of rows
-	// [from, n), the k best of each, and the beams of the next level.
-	candidates := func(r *kernels.Recorder, b *pass, level, from, n int) {
-		d.head(r, from, n, w.logits, 0)
-		rows := n - from
-		r.Sample(lanes, d.logitRows(rows), k, kernels.LogProbs, w.draw, b.drawn, w.scratch, p.records[level])
-		if level == depth {
-			return
-		}
-		next := &p.levels[level]
-		s := kernels.Selection{Beams: rows, K: k, Depth: level, MaxDepth: next.stride, Samples: p.records[level],
-			Scores: p.scores[max(level-1, 0)], Ancestors: p.levels[max(level-1, 0)].ancestors, Slots: p.own[level],
-			NextTokens: next.tokens, NextScores: p.scores[level], NextAncestors: next.ancestors, Out: p.picks[level]}
-		if level == 0 { // nothing is read of the views of a level above, but they may not overlap those written
-			s.Scores, s.Ancestors = p.spare[0], p.spare[1]
-		}
-		r.Select(s)
-	}
-	var recorders []*kernels.Recorder
-	for n := 1; n <= 2; n++ {
-		r := d.recorder(fmt.Sprintf("draft root %d", n))
-		d.forward(r, &p.root, n)
-		candidates(r, &p.root, 0, n-1, n)
-		recorders = append(recorders, r)
-	}
-	for level := 1; level <= depth; level++ {
-		r := d.recorder(fmt.Sprintf("draft level %d by %d", level, k))
-		d.forward(r, &p.levels[level-1], k)
-		candidates(r, &p.levels[level-1], level, 0, k)
-		recorders = append(recorders, r)
-	}
-	programs, err := d.build(recorders...)
-	if err != nil {
-		return nil, err
-	}
-	p.roots, p.steps = [2]webgpu.Program{programs[0], programs[1]}, programs[2:]
-	d.plans[k] = p
-	return p, nil
-}
-
-// layout makes a plan's buffers.
-func (d *Draft) layout(p *plan) error {
-	k, depth := p.k, p.depth
-	stride := max(depth, 1)
-	words := passWords(2, 1) + depth*passWords(k, stride)
-	inputs, err := d.storage("draft inputs", 4*words)
-	if err != nil {
-		return err
-	}
-	p.inputs = inputs.Buffer
-	p.root = newPass(p.inputs, 0, 2, 1)
-	at := 4 * passWords(2, 1)
-	for range depth {
-		p.levels = append(p.levels, newPass(p.inputs, at, k, stride))
-		at += 4 * passWords(k, stride)
-	}
-	own, err := d.storage("draft slots", 4*max(depth, 1)*alignWords(k))
-	if err != nil {
-		return err
-	}
-	for level := range depth {
-		p.own = append(p.own, kernels.View{Buffer: own.Buffer, Offset: 4 * level * alignWords(k), Size: 4 * k})
-	}
-	record := alignWords(k * kernels.SampleWords(k))
-	pick := alignWords(kernels.SelectWords(k, k))
-	results, err := d.storage("draft results", 4*((depth+1)*record+depth*pick))
-	if err != nil {
-		return err
-	}
-	p.results, p.back = results.Buffer, webgpu.NewMemory(results.Size)
-	scores, err := d.storage("draft scores", 4*(depth+2)*alignWords(max(k, stride)*k))
-	if err != nil {
-		return err
-	}
-	for level := range depth + 2 { // the last two are spare
-		v := kernels.View{Buffer: scores.Buffer, Offset: 4 * level * alignWords(max(k, stride)*k), Size: 4 * max(k, stride) * k}
-		if level < depth {
-			p.scores = append(p.scores, v)
-		} else {
-			p.spare = append(p.spare, v)
-		}
-	}
-	for level := range depth + 1 {
-		p.records = append(p.records, kernels.View{Buffer: p.results, Offset: 4 * level * (record + pick), Size: 4 * record})
-		if level < depth {
-			p.picks = append(p.picks, kernels.View{Buffer: p.results, Offset: 4 * (level*(record+pick) + record), Size: 4 * pick})
-		}
-		beams := k
-		if level == 0 {
-			beams = 1
-		}
-		p.tree = append(p.tree, spec.Level{Candidates: make([]spec.Candidate, beams*k), Entropies: make([]float32, beams)})
-		if level < depth {
-			p.beams = append(p.beams, make([]int32, k))
-		}
-	}
-	return nil
-}
-
-// catchUp feeds all pending tokens but the last two, or all but the last.
-func (d *Draft) catchUp(ctx context.Context, pending []int32) ([]int32, error) {
-	if len(pending) == 0 || len(pending) > spec.MaxPending {
-		return nil, fmt.Errorf("llama: %d pending tokens; want 1 to %d", len(pending), spec.MaxPending)
-	}
-	if err := d.checkTokens(pending); err != nil {
-		return nil, err
-	}
-	if d.Len()+len(pending) > d.opts.Context {
-		return nil, fmt.Errorf("llama: %d tokens after %d do not fit a context of %d", len(pending), d.Len(), d.opts.Context)
-	}
-	if n := len(pending) - 2; n > 0 {
-		if err := d.Prefill(ctx, pending[:n], nil); err != nil {
-			return nil, err
-		}
-		pending = pending[n:]
-	}
-	return pending, nil
-}
-
-// placeRoot commits one or two pending tokens as the rows of a root pass, whose
-// last row draws.
-func (d *Draft) placeRoot(b *pass, pending []int32) error {
-	if err := d.append(b, pending); err != nil {
-		return err
-	}
-	b.words[alignWords(b.capacity)] = uint32(d.Len()) // the only row that draws is the last
-	return nil
-}
-
-// DraftTree feeds the pending tokens and grows the levels in one submit and one
-// readback.
-func (d *Draft) DraftTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	p, err := d.plan(r.Depth, r.K)
-	if err != nil {
-		return nil, err
-	}
+// Keep cuts the sequence to the longest prefix that tokens begin with.
+func (d *Draft) Keep(tokens []int32) int {
 	d.drop()
-	pending, err := d.catchUp(ctx, r.Pending)
-	if err != nil {
-		return nil, err
-	}
-	if d.Len()+len(pending)+r.Depth > d.opts.Context {
-		return nil, fmt.Errorf("llama: %d levels after %d tokens do not fit a context of %d", r.Depth, d.Len()+len(pending), d.opts.Context)
-	}
-	if err := d.placeRoot(&p.root, pending); err != nil {
-		return nil, err
-	}
-	if err := p.root.write(d.dev, p.inputs); err != nil {
-		return nil, err
-	}
-	if d.slots, err = d.seq.take(r.Depth*r.K, d.slots[:0]); err != nil {
-		return nil, err
-	}
-	d.last = p
-	base := d.Len()
-	for level := range r.Depth {
-		own := d.slots[level*r.K:][:r.K]
-		for i, slot := range own { // tokens and ancestors come from Select
-			p.levels[level].set(i, 0, base+level, slot, base)
-		}
-		if err := p.levels[level].write(d.dev, p.inputs); err != nil {
-			return nil, err
-		}
-		if err := d.dev.Write(p.own[level].Buffer, p.own[level].Offset, webgpu.U32Bytes(own)); err != nil {
-			return nil, err
-		}
-	}
-	if err := d.writeDraw(r.Sampling, spec.StreamTarget, r.Coupled && r.Sampling.Temperature > 0); err != nil {
-		return nil, err
-	}
-	p.run = append(append(p.run[:0], p.roots[len(pending)-1]), p.steps[:r.Depth]...)
-	end := (p.records[r.Depth].Offset + p.records[r.Depth].Size) / 4
-	if err := d.run(p.run, webgpu.Region{Buffer: p.results, Dst: p.back[:end].Bytes()}); err != nil {
-		return nil, err
-	}
-	return p.decode(r.Depth), nil
+	d.early = 0
+	return d.seq.keep(tokens)
 }
 
-// decode turns what came back of depth passes after the root's into levels.
-func (p *plan) decode(depth int) []spec.Level {
-	for level := range depth + 1 {
-		l, words := &p.tree[level], p.back[p.records[level].Offset/4:]
-		for beam := range l.Entropies {
-			got := kernels.DecodeSample(words, beam, p.k)
-			l.Entropies[beam] = got.Entropy
-			for i := range p.k {
-				l.Candidates[beam*p.k+i] = spec.Candidate{Token: int32(got.IDs[i]), LogQ: got.Values[i], Beam: int32(beam)}
-			}
-		}
-		l.Beams = nil
-		if level < depth {
-			chosen, _ := kernels.DecodeSelect(p.back[p.picks[level].Offset/4:], len(l.Entropies), p.k)
-			for i, c := range chosen {
-				p.beams[level][i] = int32(c)
-			}
-			l.Beams = p.beams[level]
-		}
-	}
-	return p.tree[:depth+1]
+// forget ends the last draft, whose slots are free already.
+func (d *Draft) forget() {
+	d.tree.plan, d.sampled = nil, d.sampled[:0]
 }
 
-// drop frees the slots of the last tree.
+// drop ends the last draft and frees its slots.
 func (d *Draft) drop() {
 	for _, s := range d.slots {
 		if s != taken {
 			d.seq.give(s)
 		}
 	}
-	d.slots, d.last = d.slots[:0], nil
+	d.slots = d.slots[:0]
+	d.forget()
 }
 
-// Commit appends accepted beams to the sequence: beams[level] of the last tree, or
-// zeros of the last chain.
-func (d *Draft) Commit(beams []int32) error {
-	k := 1
-	if d.last != nil {
-		k = d.last.k
-	}
-	for level, beam := range beams {
-		at := level*k + int(beam)
-		if beam < 0 || int(beam) >= k || at >= len(d.slots) || d.slots[at] == taken {
-			return fmt.Errorf("llama: beam %d of level %d was committed of a draft of %d levels by %d", beam, level, len(d.slots)/k, k)
-		}
-		d.seq.commit(d.slots[at])
-		d.slots[at] = taken
-	}
-	d.drop()
-	return nil
-}
-
-// prepareChain makes the programs that sample chains of up to k tokens.
-func (d *Draft) prepareChain(k int) error {
-	if k < 1 || k > d.opts.MaxRows-1 {
-		return fmt.Errorf("llama: a chain of %d tokens; 1 to %d can be sampled", k, d.opts.MaxRows-1)
-	}
-	if len(d.chainSteps) >= k-1 && d.chain != nil {
+// stage has the next run begin with tokens that are committed by it; of more than one pass holds,
+// they run at once.
+func (d *Draft) stage(ctx context.Context, tokens []int32, progress func(done int)) error {
+	if len(tokens) == 0 {
 		return nil
 	}
-	rows, w := d.opts.MaxRows, &d.work
-	const recordBytes = webgpu.BindingAlign
+	if d.early != 0 {
+		if err := d.run([]webgpu.Program{d.early}); err != nil {
+			return err
+		}
+		d.early = 0
+	}
+	if len(tokens) > d.prefillRows() {
+		return d.Prefill(ctx, tokens, progress)
+	}
 	var err error
-	if d.drawnRecords, err = d.storage("drawn tokens", rows*recordBytes); err != nil {
-		return err
+	d.early, err = d.placeFeed(tokens)
+	return err
+}
+
+// begin ends the last draft and puts the beginning of a run together, which feeds the pending
+// tokens to the cache, all but those of the root's pass, which is written. The committed tokens and
+// passes more must fit the context. It returns how many rows the root's pass has.
+func (d *Draft) begin(ctx context.Context, pending []int32, passes int) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
 	}
-	if d.scratch, err = d.storage("filter scratch", kernels.FilterScratch(1)); err != nil {
-		return err
+	d.drop()
+	if len(pending) == 0 || len(pending) > spec.MaxPending {
+		return 0, fmt.Errorf("llama: %d pending tokens; want 1 to %d", len(pending), spec.MaxPending)
 	}
-	d.back = webgpu.NewMemory(rows * recordBytes)
-	inputs, err := d.storage("chain inputs", 4*(passWords(2, 1)+(rows-2)*passWords(1, rows)))
-	if err != nil {
-		return err
+	if err := d.checkTokens(pending); err != nil {
+		return 0, err
 	}
-	d.chain = append(d.chain[:0], newPass(inputs.Buffer, 0, 2, 1))
-	for i := range rows - 2 {
-		d.chain = append(d.chain, newPass(inputs.Buffer, 4*(passWords(2, 1)+i*passWords(1, rows)), 1, rows))
+	if err := d.checkContext(d.Len()+len(pending), passes); err != nil {
+		return 0, err
 	}
-	record := func(i int) kernels.View {
-		return kernels.View{Buffer: d.drawnRecords.Buffer, Offset: i * recordBytes, Size: recordBytes}
+	if n := len(pending) - 2; n > 0 {
+		if err := d.stage(ctx, pending[:n], nil); err != nil {
+			return 0, err
+		}
+		pending = pending[n:]
 	}
-	draw := func(r *kernels.Recorder, b *pass, i, from, n int) {
-		d.head(r, from, n, w.logits, i)
-		row := kernels.Logits{View: kernels.View{Buffer: w.logits.Buffer, Offset: 4 * i * w.stride, Size: 4 * w.stride}, Rows: 1, Vocab: d.opts.Vocab, Stride: w.stride}
-		r.Filter(d.tuning.lanes, row, w.draw, b.drawn, d.scratch, record(i))
+	d.programs = d.programs[:0]
+	if d.early != 0 {
+		d.programs, d.early = append(d.programs, d.early), 0
 	}
-	var recorders []*kernels.Recorder
-	for n := 1; n <= 2; n++ {
-		r := d.recorder(fmt.Sprintf("chain root %d", n))
-		d.forward(r, &d.chain[0], n)
-		draw(r, &d.chain[0], 0, n-1, n)
-		recorders = append(recorders, r)
+	b := &d.rootPass
+	if err := d.append(b, pending); err != nil {
+		return 0, err
 	}
-	for i := 1; i < rows-1; i++ {
-		r, b := d.recorder(fmt.Sprintf("chain step %d", i)), d.chain[i]
-		b.tokens = record(i - 1) // the token drawn is the record's first word
-		d.forward(r, &b, 1)
-		draw(r, &b, i, 0, 1)
-		recorders = append(recorders, r)
+	b.words[alignWords(b.capacity)] = uint32(d.Len()) // the only row that draws is the last
+	return len(pending), b.write(d.dev, b.tokens.Buffer)
+}
+
+// checkContext refuses passes after n committed tokens that the context has no room for.
+func (d *Draft) checkContext(n, passes int) error {
+	if n+passes > d.opts.Context {
+		return fmt.Errorf("llama: %d drafted tokens after %d do not fit a context of %d", passes, n, d.opts.Context)
 	}
-	programs, err := d.build(recorders...)
-	if err != nil {
-		return err
-	}
-	d.chainRoot, d.chainSteps = [2]webgpu.Program{programs[0], programs[1]}, programs[2:]
 	return nil
 }
 
-// DraftSampled feeds the pending tokens and draws k tokens, in one submit and one readback.
-func (d *Draft) DraftSampled(ctx context.Context, pending []int32, k int, s spec.Sampling) ([]int32, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+// Commit appends accepted tokens to the sequence: beams[level] among those of
+// the level of the last tree, each proposed by the one before, or zeros of the last chain.
+func (d *Draft) Commit(beams []int32) error {
+	accepted := make([]int, 0, maxPasses)
+	for level, beam := range beams {
+		at := level
+		if d.tree.plan != nil {
+			var err error
+			if at, err = d.tree.slotOf(beams[:level+1]); err != nil {
+				return err
+			}
+		} else if beam != 0 || at >= len(d.slots) {
+			return fmt.Errorf("llama: beam %d of level %d was committed of a chain of which %d tokens were consumed", beam, level, len(d.slots))
+		}
+		accepted = append(accepted, at)
 	}
-	if err := d.prepareChain(k); err != nil {
-		return nil, err
+	for level, at := range accepted {
+		d.seq.commit(d.slots[at], d.drafted(level, beams[level]))
+		d.slots[at] = taken
 	}
+	d.seq.ran()
 	d.drop()
-	pending, err := d.catchUp(ctx, pending)
+	return nil
+}
+
+// drafted is the token of a beam of a level of the last tree, or of the last chain.
+func (d *Draft) drafted(level int, beam int32) int32 {
+	if d.tree.plan == nil {
+		return d.sampled[level].Token
+	}
+	l := &d.tree.levels[level]
+	return l.Candidates[l.Beams[beam]].Token
+}
+
+// result is a range of device memory and the host's copy of it, in words.
+type result struct {
+	buffer    webgpu.Buffer
+	back      webgpu.Memory // of the whole buffer
+	at, words int
+}
+
+// newResults makes a buffer of ranges of the given words, each aligned as bindings are.
+func (d *Draft) newResults(label string, words ...int) ([]result, error) {
+	total := 0
+	for _, n := range words {
+		total += alignWords(n)
+	}
+	v, err := d.storage(label, 4*total)
 	if err != nil {
 		return nil, err
 	}
-	if d.Len()+len(pending)+k-1 > d.opts.Context {
-		return nil, fmt.Errorf("llama: %d tokens after %d do not fit a context of %d", k, d.Len()+len(pending), d.opts.Context)
+	back := webgpu.NewMemory(4 * total)
+	var all []result
+	at := 0
+	for _, n := range words {
+		all = append(all, result{buffer: v.Buffer, back: back, at: at, words: alignWords(n)})
+		at += alignWords(n)
 	}
-	if err := d.placeRoot(&d.chain[0], pending); err != nil {
-		return nil, err
-	}
-	if d.slots, err = d.seq.take(k-1, d.slots[:0]); err != nil {
-		return nil, err
-	}
-	base := d.Len()
-	for i := range k {
-		if i > 0 {
-			d.chain[i].set(0, 0, base+i-1, d.slots[i-1], base, d.slots[:i]...)
+	return all, nil
+}
+
+// view is the part of the range that begins at word at, a multiple of a binding's alignment.
+func (r *result) view(at, words int) kernels.View {
+	return kernels.View{Buffer: r.buffer, Offset: 4 * (r.at + at), Size: 4 * words}
+}
+
+// memory is what came back of the range.
+func (r *result) memory() webgpu.Memory { return r.back[r.at : r.at+r.words] }
+
+// read adds the range to those to be brought back, as one with the last where it follows it.
+func (r *result) read(regions []webgpu.Region) []webgpu.Region {
+	if n := len(regions) - 1; n >= 0 {
+		last := &regions[n]
+		if first := last.Offset / 4; last.Buffer == r.buffer && first+len(last.Dst)/4 == r.at {
+			last.Dst = r.back[first : r.at+r.words].Bytes()
+			return regions
 		}
-		if err := d.chain[i].write(d.dev, d.chain[i].rows.Buffer); err != nil {
-			return nil, err
-		}
 	}
-	if err := d.writeDraw(s, spec.StreamDraft, false); err != nil {
-		return nil, err
-	}
-	programs := append([]webgpu.Program{d.chainRoot[len(pending)-1]}, d.chainSteps[:k-1]...)
-	const words = webgpu.BindingAlign / 4
-	if err := d.run(programs, webgpu.Region{Buffer: d.drawnRecords.Buffer, Dst: d.back[:k*words].Bytes()}); err != nil {
-		return nil, err
-	}
-	d.sampled = d.sampled[:0]
-	for i := range k {
-		d.sampled = append(d.sampled, int32(d.back[i*words]))
-	}
-	return d.sampled, nil
+	return append(regions, webgpu.Region{Buffer: r.buffer, Offset: 4 * r.at, Dst: r.memory().Bytes()})
 }

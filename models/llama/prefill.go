@@ -3,6 +3,7 @@ package llama
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"foretoken/spec"
 	"foretoken/webgpu"
@@ -13,24 +14,47 @@ import (
 type feeding struct {
 	batch    pass
 	programs []webgpu.Program // one for each bucket up to prefillRows()
+	lean     bool             // there are those of leanFeeds only
 }
 
 // batchRows is how many rows the batch pass holds.
-func (m *Model) batchRows() int { return max(m.opts.MaxRows, m.prefillRows()) }
+func (m *Model) batchRows() int { return max(m.opts.MaxRows, mostPrefill) }
 
-// recordFeeding records the programs of Prefill.
-func (m *Model) recordFeeding() ([]*kernels.Recorder, func([]webgpu.Program)) {
+// recordFeeding records the programs of Prefill, of passes that forward records.
+func (m *Model) recordFeeding(forward func(r *kernels.Recorder, p *pass, n int)) ([]*kernels.Recorder, func([]webgpu.Program)) {
 	f := &m.feeding
-	f.batch = newPass(m.work.inputs.Buffer, 0, m.batchRows(), m.batchRows())
+	f.batch = newPass(m.work.inputs.Buffer, 0, m.batchRows(), m.ancestorStride())
 	var all []*kernels.Recorder
-	for _, n := range buckets {
-		if n <= m.prefillRows() {
-			r := m.recorder(fmt.Sprintf("prefill %d", n))
-			m.forward(r, &f.batch, n)
-			all = append(all, r)
+	var at []int
+	for i, n := range buckets[:bucket(m.prefillRows())+1] {
+		if m.single && !slices.Contains(leanFeeds, n) {
+			continue
+		}
+		r := m.recorder(fmt.Sprintf("prefill %d", n))
+		forward(r, &f.batch, n)
+		all, at = append(all, r), append(at, i)
+	}
+	return all, func(p []webgpu.Program) {
+		f.programs, f.lean = make([]webgpu.Program, bucket(m.prefillRows())+1), len(at) <= bucket(m.prefillRows())
+		for i, program := range p {
+			f.programs[at[i]] = program
 		}
 	}
-	return all, func(p []webgpu.Program) { f.programs = p }
+}
+
+// leanFeeds are the chunks that a lean model has programs for. A row more takes as long as a pass of its own, so
+// none is padded.
+var leanFeeds = []int{1, 4, 16}
+
+// chunk is how many of n tokens the next pass of a prefill takes.
+func (m *Model) chunk(n int) int {
+	n = min(n, m.prefillRows())
+	if m.feeding.lean {
+		for !slices.Contains(leanFeeds, n) {
+			n--
+		}
+	}
+	return n
 }
 
 func (m *Model) logitRows(n int) kernels.Logits {
@@ -39,7 +63,7 @@ func (m *Model) logitRows(n int) kernels.Logits {
 
 // Limits are the model's, as Options set them.
 func (m *Model) Limits() spec.Limits {
-	return spec.Limits{Context: m.opts.Context, MaxRows: m.opts.MaxRows, Vocab: m.opts.Vocab, TopK: m.opts.TopK}
+	return spec.Limits{Context: m.opts.Context, MaxRows: m.opts.MaxRows, Vocab: m.opts.Vocab, TopK: m.opts.TopK, Spare: m.spareSlots()}
 }
 
 // Reset empties the sequence.
@@ -59,6 +83,10 @@ func (m *Model) checkTokens(tokens []int32) error {
 	return nil
 }
 
+// awaited is how many passes of a prefill are under way before it waits for them: what is queued cannot be called back
+// when a request is aborted, and a device that has much to do must not look like one that hangs.
+const awaited = 8
+
 // Prefill appends tokens to the sequence in chunks.
 func (m *Model) Prefill(ctx context.Context, tokens []int32, progress func(done int)) error {
 	if err := m.checkTokens(tokens); err != nil {
@@ -67,12 +95,16 @@ func (m *Model) Prefill(ctx context.Context, tokens []int32, progress func(done 
 	if m.Len()+len(tokens) > m.opts.Context {
 		return fmt.Errorf("llama: %d tokens after %d do not fit a context of %d", len(tokens), m.Len(), m.opts.Context)
 	}
-	for done := 0; done < len(tokens); {
+	for done, passes := 0, 1; done < len(tokens); passes++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n := min(m.prefillRows(), len(tokens)-done)
-		if err := m.feed(tokens[done : done+n]); err != nil {
+		n := m.chunk(len(tokens) - done)
+		var reads []webgpu.Region
+		if passes%awaited == 0 {
+			reads = []webgpu.Region{{Buffer: m.work.x.Buffer, Offset: m.work.x.Offset, Dst: make([]byte, 4)}}
+		}
+		if err := m.feed(tokens[done:done+n], reads...); err != nil {
 			return err
 		}
 		done += n
@@ -84,37 +116,52 @@ func (m *Model) Prefill(ctx context.Context, tokens []int32, progress func(done 
 }
 
 // feed runs up to prefillRows() tokens through the blocks and commits them.
-func (m *Model) feed(tokens []int32) error {
+func (m *Model) feed(tokens []int32, reads ...webgpu.Region) error {
+	p, err := m.placeFeed(tokens)
+	if err != nil {
+		return err
+	}
+	return m.run([]webgpu.Program{p}, reads...)
+}
+
+// placeFeed commits up to prefillRows() tokens that the program, which is still to run, takes through the blocks.
+func (m *Model) placeFeed(tokens []int32) (webgpu.Program, error) {
 	b := &m.feeding.batch
 	if err := m.append(b, tokens); err != nil {
-		return err
+		return 0, err
 	}
 	at := bucket(len(tokens))
 	b.pad(len(tokens), buckets[at], m.work.trash)
-	if err := b.write(m.dev, m.work.inputs.Buffer); err != nil {
-		return err
-	}
-	return m.run([]webgpu.Program{m.feeding.programs[at]})
+	return m.feeding.programs[at], b.writeRows(m.dev, buckets[at])
 }
 
 // append fills the first rows of a pass with tokens that are committed by it:
 // each sees the table up to itself.
 func (m *Model) append(b *pass, tokens []int32) error {
 	for i, t := range tokens {
-		slots, err := m.seq.take(1, nil)
+		slot, err := m.seq.takeOne()
 		if err != nil {
 			return err
 		}
 		position := m.Len()
-		m.seq.commit(slots[0])
-		b.set(i, t, position, slots[0], position+1)
+		m.seq.commit(slot, t)
+		b.set(i, t, position, slot, position+1)
 	}
 	return m.seq.flush(m.dev, m.work.table)
 }
 
+// writeDraw says how the next runs draw, unless they draw so already.
 func (m *Model) writeDraw(s spec.Sampling, stream uint32, coupled bool) error {
 	words := drawParams(s, stream, coupled).Words()
-	return m.dev.Write(m.work.draw.Buffer, 0, webgpu.U32Bytes(words[:]))
+	if m.drawing == words {
+		return nil
+	}
+	m.drawing = words
+	err := m.dev.Write(m.work.draw.Buffer, 0, webgpu.U32Bytes(m.drawing[:]))
+	if err != nil {
+		m.drawing = [kernels.DrawWords]uint32{}
+	}
+	return err
 }
 
 func drawParams(s spec.Sampling, stream uint32, coupled bool) kernels.DrawParams {

@@ -3,6 +3,7 @@ package llama
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"foretoken/models/gguf"
 	"foretoken/spec"
@@ -10,32 +11,81 @@ import (
 	"foretoken/webgpu/kernels"
 )
 
-// Target is a model that verifies token trees.
+// Target is a model that verifies token trees: by drawing at every node (this file), by judging
+// what a draft sampled (target_chain.go, target_sampled.go), or a text by its
+// log-probabilities (target_score.go). target_parts.go has the passes they share.
 type Target struct {
 	*Model
-	verify []webgpu.Program // blocks and logits of every row, for each bucket
-	sample []webgpu.Program // what Verify returns of each row
-	filter []webgpu.Program // thresholds and draws where there are filters
-	chains map[chainKey]webgpu.Program
+	parts    map[part]*partPrograms
+	prepared int // trees of up to so many nodes have their programs
+	chains   map[chainKey]webgpu.Program
+	sampled  sampledTrees
+	joint    jointRuns
+	judged   judged
+	shaper   shaper
+	singles  webgpu.Memory          // Logits' copy of what came back
+	scores   map[int]webgpu.Program // by bucket
 
-	records, filtered kernels.View // in results: kernels.Sample's and kernels.Filter's output
-	verdicts          kernels.View // kernels.Reject's
-	scratch           kernels.View // kernels.Filter's
+	results results
+	scratch kernels.View // kernels.Filter's
 
-	outputs []spec.NodeOutput
-	back    webgpu.Memory // what came back
-	slots   []uint32      // of the last tree's nodes
+	outputs  []spec.NodeOutput
+	programs []webgpu.Program // of the run being put together
+	regions  []webgpu.Region  // likewise
+	path     []uint32         // scratch of place
+	slots    []uint32         // of the last tree's nodes
+	nodes    []int32          // their tokens
 }
 
-var _ spec.RejectionTarget = (*Target)(nil)
+var (
+	_ spec.RejectionTarget   = (*Target)(nil)
+	_ spec.DivergenceTarget  = (*Target)(nil)
+	_ spec.SampledTreeTarget = (*Target)(nil)
+	_ spec.ScoringTarget     = (*Target)(nil)
+	_ spec.ShapedTarget      = (*Target)(nil)
+	_ spec.LogitReader       = (*Target)(nil)
+	_ spec.JointTarget       = (*Target)(nil)
+	_ spec.JointChainTarget  = (*Target)(nil)
+	_ spec.JointTreeTarget   = (*Target)(nil)
+	_ spec.Keeper            = (*Target)(nil)
+)
+
+// results are what comes back of a pass, a range for each kind, in one buffer and in the
+// host's copy of it.
+type results struct {
+	buffer   webgpu.Buffer
+	size     int // of it, in bytes
+	back     webgpu.Memory
+	records  rowResults // kernels.Sample's output
+	filtered rowResults // kernels.Filter's
+	grafted  rowResults // kernels.Graft's choice
+	verdicts rowResults // kernels.Reject's or kernels.JudgeTree's
+	gaps     rowResults // kernels.Divergence's
+	scores   rowResults // kernels.Score's
+}
+
+// rowResults are words of each row of a tree.
+type rowResults struct {
+	view  kernels.View
+	words int // of a row
+}
+
+// from is the view of rows from a multiple of 64 on.
+func (r rowResults) from(row int) kernels.View { return viewFrom(r.view, row*r.words) }
+
+// of is the host's copy of the first n rows.
+func (r *results) of(kind rowResults, n int) webgpu.Memory {
+	return r.back[kind.view.Offset/4:][:kind.words*n]
+}
 
 // LoadTarget loads a model to verify with.
 func LoadTarget(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options) (*Target, error) {
-	m, err := load(ctx, dev, f, o)
+	o.trees = true
+	m, err := load(ctx, dev, f, o, planTarget)
 	if err != nil {
 		return nil, err
 	}
-	t := &Target{Model: m, chains: map[chainKey]webgpu.Program{}}
+	t := newTarget(m)
 	if err := t.record(); err != nil {
 		t.Close()
 		return nil, err
@@ -43,83 +93,112 @@ func LoadTarget(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options)
 	return t, nil
 }
 
-// record lays the results out and makes the programs.
-func (t *Target) record() error {
-	rows, words := t.opts.MaxRows, kernels.SampleWords(t.opts.TopK)
-	results := [3]int{alignWords(rows * words), alignWords(rows * kernels.FilterWords), alignWords(rows * kernels.RejectWords)}
-	all, err := t.storage("results", 4*(results[0]+results[1]+results[2]))
+func newTarget(m *Model) *Target {
+	return &Target{Model: m, parts: map[part]*partPrograms{}, chains: map[chainKey]webgpu.Program{}, scores: map[int]webgpu.Program{}}
+}
+
+// layResults makes the buffers that a target has beside its model's: of the results, and the filters' scratch.
+func (t *Target) layResults() error {
+	rows, r := t.opts.MaxRows, &t.results
+	r.records.words, r.filtered.words = kernels.SampleWords(t.opts.TopK), kernels.FilterWords
+	r.verdicts.words, r.gaps.words, r.scores.words = max(kernels.RejectWords, kernels.TreeVerdictWords), kernels.DivergenceWords, 1
+	r.grafted.words = 1
+	kinds, words := []*rowResults{&r.records, &r.filtered, &r.grafted, &r.verdicts, &r.gaps, &r.scores}, 0
+	for _, k := range kinds {
+		k.view = kernels.View{Offset: 4 * words, Size: 4 * rows * k.words}
+		words += alignWords(rows * k.words)
+	}
+	all, err := t.storage("results", 4*words)
 	if err != nil {
 		return err
 	}
-	at := 0
-	for i, v := range []*kernels.View{&t.records, &t.filtered, &t.verdicts} {
-		*v = kernels.View{Buffer: all.Buffer, Offset: 4 * at, Size: 4 * results[i]}
-		at += results[i]
+	r.buffer, r.size = all.Buffer, all.Size
+	for _, k := range kinds {
+		k.view.Buffer = all.Buffer
 	}
-	if t.scratch, err = t.storage("filter scratch", kernels.FilterScratch(rows)); err != nil {
+	t.scratch, err = t.bound("filter scratch", kernels.FilterScratch(t.passRows()))
+	return err
+}
+
+// record makes the buffers and the programs.
+func (t *Target) record() error {
+	if err := t.layResults(); err != nil {
 		return err
 	}
-	t.back = webgpu.NewMemory(4 * at)
+	rows, r := t.opts.MaxRows, &t.results
+	r.back = webgpu.NewMemory(r.size)
 	t.outputs = make([]spec.NodeOutput, rows)
 	for i := range t.outputs {
 		t.outputs[i] = spec.NodeOutput{TopIDs: make([]int32, t.opts.TopK), TopLogits: make([]float32, t.opts.TopK)}
 	}
-	recorders, keep := t.recordFeeding()
-	programs, err := t.build(recorders...)
-	if err != nil {
+	t.path = make([]uint32, t.ancestorStride())
+	if t.single = t.opts.Lean; t.single {
+		defer func() { t.single = false }()
+	}
+	if err := t.makeFeeding(); err != nil {
 		return err
 	}
-	keep(programs)
+	if t.opts.Lean {
+		return t.Prepare(1)
+	}
 	return t.Prepare(min(defaultRows, rows))
 }
 
-// defaultRows is the largest tree that Load prepares for.
-const defaultRows = 16
-
-// Prepare makes the programs for trees of up to rows nodes, so that the first
-// round does not have to.
-func (t *Target) Prepare(rows int) error {
-	if rows > t.opts.MaxRows {
-		return fmt.Errorf("llama: a tree of %d nodes; at most %d can be verified", rows, t.opts.MaxRows)
-	}
-	var recorders []*kernels.Recorder
-	add := func(label string, record func(r *kernels.Recorder)) {
-		r := t.recorder(label)
-		record(r)
-		recorders = append(recorders, r)
-	}
-	for i := len(t.verify); i <= bucket(rows); i++ {
-		n := buckets[i]
-		logits, batch, w := t.logitRows(n), &t.feeding.batch, &t.work
-		add(fmt.Sprintf("verify %d", n), func(r *kernels.Recorder) {
-			t.forward(r, batch, n)
-			t.head(r, 0, n, w.logits, 0)
-		})
-		add(fmt.Sprintf("sample %d", n), func(r *kernels.Recorder) {
-			r.Sample(t.tuning.lanes, logits, t.opts.TopK, kernels.RawLogits, w.draw, batch.drawn, w.scratch, t.records)
-		})
-		add(fmt.Sprintf("filter %d", n), func(r *kernels.Recorder) {
-			r.Filter(t.tuning.lanes, logits, w.draw, batch.drawn, t.scratch, t.filtered)
-		})
-	}
-	if len(recorders) == 0 {
-		return nil
-	}
-	t.preparing(fmt.Sprintf("compiling for trees of %d nodes", rows))
+// makeFeeding makes the programs of Prefill.
+func (t *Target) makeFeeding() error {
+	recorders, keep := t.recordFeeding(t.forward)
 	programs, err := t.build(recorders...)
-	if err != nil {
+	if err == nil {
+		keep(programs)
+	}
+	return err
+}
+
+// Warm makes the programs that a lean load left out, for trees of up to rows nodes. What it has made it does not make
+// again, so that larger and larger trees make it in steps.
+func (t *Target) Warm(rows int) error {
+	if t.opts.Lean {
+		if err := t.makeFeeding(); err != nil {
+			return err
+		}
+		t.opts.Lean = false
+	}
+	if err := t.makeFilter(part{0, 1}); err != nil {
 		return err
 	}
-	for p := programs; len(p) > 0; p = p[3:] {
-		t.verify, t.sample, t.filter = append(t.verify, p[0]), append(t.sample, p[1]), append(t.filter, p[2])
+	return t.Prepare(rows)
+}
+
+// makeFilter makes the program of filters that a lean load left out.
+func (t *Target) makeFilter(key part) error {
+	p := t.parts[key]
+	if p == nil || p.filter != 0 {
+		return nil
 	}
-	return nil
+	r := t.recorder(fmt.Sprintf("filter %d", key.rows))
+	t.recordFilter(r, key)
+	programs, err := t.build(r)
+	if err == nil {
+		p.filter = programs[0]
+	}
+	return err
+}
+
+// recordFilter records the filters of a part's rows.
+func (t *Target) recordFilter(r *kernels.Recorder, key part) {
+	r.Filter(t.tuning.lanes, t.partLogits(key), t.work.draw, t.feeding.batch.rowsFrom(key.from).drawn, t.scratch, t.results.filtered.from(key.from))
 }
 
 // Reset empties the sequence.
 func (t *Target) Reset() {
 	t.Model.Reset()
 	t.slots = t.slots[:0]
+}
+
+// Keep cuts the sequence to the longest prefix that tokens begin with.
+func (t *Target) Keep(tokens []int32) int {
+	t.release()
+	return t.seq.keep(tokens)
 }
 
 // place fills the batch with a tree after the committed tokens.
@@ -136,20 +215,25 @@ func (t *Target) place(tree *spec.Tree) error {
 	if t.slots, err = t.seq.take(n, t.slots[:0]); err != nil {
 		return err
 	}
-	var path [64]uint32
+	t.nodes = append(t.nodes[:0], tree.Tokens...)
 	for i, token := range tree.Tokens {
 		depth := int(tree.Depths[i])
+		if depth >= len(t.path) {
+			t.release()
+			return fmt.Errorf("llama: a tree of %d levels below its root; %d can be verified", depth, len(t.path)-1)
+		}
 		if base+depth >= t.opts.Context {
 			t.release()
 			return fmt.Errorf("llama: position %d does not fit a context of %d", base+depth, t.opts.Context)
 		}
 		for j, d := int32(i), depth; j >= 0; j, d = tree.Parents[j], d-1 {
-			path[d] = t.slots[j]
+			t.path[d] = t.slots[j]
 		}
-		t.feeding.batch.set(i, token, base+depth, t.slots[i], base, path[:depth+1]...)
+		t.feeding.batch.set(i, token, base+depth, t.slots[i], base, t.path[:depth+1]...)
 	}
-	t.feeding.batch.pad(n, buckets[bucket(n)], t.work.trash)
-	return t.feeding.batch.write(t.dev, t.work.inputs.Buffer)
+	rows := t.paddedRows(n)
+	t.feeding.batch.pad(n, rows, t.work.trash)
+	return t.feeding.batch.writeRows(t.dev, rows)
 }
 
 // release frees the slots of the last tree.
@@ -162,42 +246,19 @@ func (t *Target) release() {
 	t.slots = t.slots[:0]
 }
 
-// Verify runs a tree in one submit and one readback.
-func (t *Target) Verify(ctx context.Context, tree *spec.Tree, s spec.Sampling) ([]spec.NodeOutput, error) {
-	if err := t.begin(ctx, tree, s); err != nil {
-		return nil, err
-	}
-	n := len(tree.Tokens)
-	at := bucket(n)
-	programs := []webgpu.Program{t.verify[at], t.sample[at]}
-	read := kernels.SampleWords(t.opts.TopK) * n
-	if filters(s) {
-		programs = append(programs, t.filter[at])
-		read = t.filtered.Offset/4 + kernels.FilterWords*n
-	}
-	if err := t.run(programs, webgpu.Region{Buffer: t.records.Buffer, Dst: t.back[:read].Bytes()}); err != nil {
-		return nil, err
-	}
-	for i := range n {
-		out, got := &t.outputs[i], kernels.DecodeSample(t.back, i, t.opts.TopK)
-		out.Token, out.LogSumExp, out.Entropy = got.Token, got.LogSumExp, got.Entropy
-		if filters(s) {
-			out.Token = int32(t.back[t.filtered.Offset/4+kernels.FilterWords*i])
-		}
-		for k := range out.TopIDs {
-			out.TopIDs[k], out.TopLogits[k] = int32(got.IDs[k]), got.Values[k]
-		}
-	}
-	return t.outputs[:n], nil
-}
-
-// begin places a tree and says how to draw from it.
+// begin places a tree, says how to draw from it and starts putting a run together.
 func (t *Target) begin(ctx context.Context, tree *spec.Tree, s spec.Sampling) error {
+	t.shaper.now, t.shaper.next = t.shaper.next, shapes{}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if err := t.Prepare(len(tree.Tokens)); err != nil {
 		return err
+	}
+	if filters(s) && len(tree.Tokens) == 1 {
+		if err := t.makeFilter(part{0, 1}); err != nil {
+			return err
+		}
 	}
 	if err := t.place(tree); err != nil {
 		return err
@@ -205,65 +266,64 @@ func (t *Target) begin(ctx context.Context, tree *spec.Tree, s spec.Sampling) er
 	if err := t.seq.flush(t.dev, t.work.table); err != nil {
 		return err
 	}
+	t.programs, t.regions = t.programs[:0], t.regions[:0]
 	return t.writeDraw(s, spec.StreamTarget, false)
 }
 
-// chainKey is a chain program: of k drafted tokens whose distributions a draft holds.
-type chainKey struct {
-	draft *Draft
-	k     int
+// read has n rows of a kind of result come back.
+func (t *Target) read(kind rowResults, n int) {
+	t.regions = append(t.regions, webgpu.Region{Buffer: t.results.buffer, Offset: kind.view.Offset, Dst: t.results.of(kind, n).Bytes()})
 }
 
-// VerifyChain runs a chain that draft sampled and judges it by the rejection rule, in one
-// submit and one readback. The draft must be on the same device.
-func (t *Target) VerifyChain(ctx context.Context, chain *spec.Tree, draft spec.SamplingDraft, s spec.Sampling) ([]spec.ChainVerdict, error) {
-	d, ok := draft.(*Draft)
-	if !ok || d.dev != t.dev || d.opts.Vocab != t.opts.Vocab {
-		return nil, fmt.Errorf("llama: rejection sampling needs a draft of the same vocabulary on the target's device")
+// Verify runs a tree in one submit and one readback.
+func (t *Target) Verify(ctx context.Context, tree *spec.Tree, s spec.Sampling) ([]spec.NodeOutput, error) {
+	if err := t.begin(ctx, tree, s); err != nil {
+		return nil, err
 	}
-	k := len(chain.Tokens) - 1
-	if k < 1 || k > len(d.sampled) {
-		return nil, fmt.Errorf("llama: a chain of %d tokens; the draft sampled %d", k, len(d.sampled))
+	n := len(tree.Tokens)
+	t.verifyParts(n, s)
+	t.readOutputs(n, s)
+	if err := t.run(t.programs, t.regions...); err != nil {
+		return nil, err
 	}
-	for i, token := range chain.Tokens[1:] {
-		if token != d.sampled[i] || chain.Parents[i+1] != int32(i) {
-			return nil, fmt.Errorf("llama: the chain to verify is not the one that the draft sampled last")
+	return t.decodeOutputs(n, s), nil
+}
+
+// verifyParts adds the programs of the pass over a tree of n nodes.
+func (t *Target) verifyParts(n int, s spec.Sampling) {
+	t.eachPart(n, func(key part, p *partPrograms) {
+		t.pass(key, p)
+		t.programs = append(t.programs, p.sample)
+		if filters(s) {
+			t.programs = append(t.programs, p.filter)
+		}
+	})
+}
+
+// readOutputs has what decodeOutputs needs come back.
+func (t *Target) readOutputs(n int, s spec.Sampling) {
+	t.read(t.results.records, n)
+	if filters(s) {
+		t.read(t.results.filtered, n)
+	}
+}
+
+// decodeOutputs reads the outputs of n nodes from what came back.
+func (t *Target) decodeOutputs(n int, s spec.Sampling) []spec.NodeOutput {
+	records, filtered := t.results.of(t.results.records, n), t.results.of(t.results.filtered, n)
+	for i := range n {
+		out, got := &t.outputs[i], kernels.DecodeSample(records, i, t.opts.TopK)
+		out.Token, out.LogSumExp, out.Entropy = got.Token, got.LogSumExp, got.Entropy
+		out.Threshold = float32(math.Inf(-1))
+		if filters(s) {
+			record := filtered[kernels.FilterWords*i:]
+			out.Token, out.Threshold = int32(record[0]), math.Float32frombits(record[1])
+		}
+		for k := range out.TopIDs {
+			out.TopIDs[k], out.TopLogits[k] = int32(got.IDs[k]), got.Values[k]
 		}
 	}
-	program, err := t.chainProgram(chainKey{d, k})
-	if err != nil {
-		return nil, err
-	}
-	if err := t.begin(ctx, chain, s); err != nil {
-		return nil, err
-	}
-	words := t.back[:kernels.RejectWords*(k+1)]
-	programs := []webgpu.Program{t.verify[bucket(k+1)], program}
-	if err := t.run(programs, webgpu.Region{Buffer: t.verdicts.Buffer, Offset: t.verdicts.Offset, Dst: words.Bytes()}); err != nil {
-		return nil, err
-	}
-	verdicts := make([]spec.ChainVerdict, k+1)
-	for i := range verdicts {
-		verdicts[i] = spec.ChainVerdict{Accepted: words[2*i] == 1, Token: int32(words[2*i+1])}
-	}
-	return verdicts, nil
-}
-
-// chainProgram is the program that judges a chain, made at first use.
-func (t *Target) chainProgram(key chainKey) (webgpu.Program, error) {
-	if p, ok := t.chains[key]; ok {
-		return p, nil
-	}
-	r, rows, drawn := t.recorder(fmt.Sprintf("reject %d", key.k)), t.logitRows(key.k+1), t.feeding.batch.drawn
-	r.Filter(t.tuning.lanes, rows, t.work.draw, drawn, t.scratch, t.filtered)
-	r.Reject(t.tuning.lanes, kernels.Rejection{Target: rows, Draft: key.draft.logitRows(key.k), TargetRecord: t.filtered,
-		DraftRecord: key.draft.drawnRecords, DraftStride: webgpu.BindingAlign / 4, Draw: t.work.draw, Positions: drawn, Out: t.verdicts})
-	p, err := t.build(r)
-	if err != nil {
-		return 0, err
-	}
-	t.chains[key] = p[0]
-	return p[0], nil
+	return t.outputs[:n]
 }
 
 // Commit appends a path of the last verified tree to the sequence.
@@ -272,9 +332,10 @@ func (t *Target) Commit(path []int32) error {
 		if i < 0 || int(i) >= len(t.slots) || t.slots[i] == taken {
 			return fmt.Errorf("llama: node %d was committed of a tree of %d", i, len(t.slots))
 		}
-		t.seq.commit(t.slots[i])
+		t.seq.commit(t.slots[i], t.nodes[i])
 		t.slots[i] = taken
 	}
+	t.seq.ran()
 	t.release()
 	return nil
 }

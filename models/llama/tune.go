@@ -2,7 +2,6 @@ package llama
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sort"
 	"strconv"
@@ -16,6 +15,8 @@ import (
 type tuning struct {
 	lanes    kernels.Lanes
 	families map[string]kernels.Family
+	proofs   map[string]*proof // by format and family
+	err      error             // what went wrong with a proof since the last build
 }
 
 // class names the matrices that share a choice: those of one format and shape.
@@ -23,13 +24,19 @@ func class(w *kernels.Weight) string { return fmt.Sprintf("%s %dx%d", w.Format, 
 
 func (t *tuning) family(w *kernels.Weight) kernels.Family { return t.families[class(w)] }
 
+func proofKey(w *kernels.Weight, f kernels.Family) string { return fmt.Sprint(w.Format, " ", f) }
+
 // Tuning is the choice made for each class of kernels, to be kept for the next
 // Load on the same adapter: a choice made anew may differ, and with it the last
 // bits of the logits.
 func (m *Model) Tuning() map[string]string {
 	out := map[string]string{"rows": strconv.Itoa(int(m.tuning.lanes))}
-	for k, f := range m.tuning.families {
-		out[k] = f.String()
+	for _, w := range m.weights() {
+		f := m.tuning.family(w)
+		if p := m.tuning.proofs[proofKey(w, f)]; p != nil && p.failed {
+			f.Fixed = true
+		}
+		out[class(w)] = f.String()
 	}
 	return out
 }
@@ -41,36 +48,43 @@ const tuneRows = 4
 // repeats makes a program long enough that the wait for its end is not what is timed.
 const repeats = 16
 
-// tune chooses a family for each class of matrix by timing, unless it was
-// chosen before, and proves on the device that the bits of a row do not depend
-// on how many rows there are. A family that fails is replaced by its one-row
-// pipeline.
+// tune chooses a family for each class of matrix: as it was chosen before, as
+// was measured on an adapter like this one (choices.json), or by timing.
 //
 // On a software adapter the largest matrix of a format decides for all: there the
 // shape matters little, and each class would put half a second before the first token.
 func (m *Model) tune() error {
-	m.tuning = tuning{lanes: kernels.Serial, families: map[string]kernels.Family{}}
+	m.tuning = tuning{lanes: kernels.Serial, families: map[string]kernels.Family{}, proofs: map[string]*proof{}}
 	weights := m.weights()
 	if m.dev.Info().Backend == "cpu" { // references have no families
 		for _, w := range weights {
-			m.tuning.families[class(w)] = kernels.Families[0]
+			m.tuning.families[class(w)] = kernels.Families(m.dev.Info())[0]
 		}
 		return nil
 	}
 	t := &timer{m: m}
 	defer t.free()
-	if err := t.chooseLanes(); err != nil {
+	if m.planning() {
+		t.refuse = fmt.Errorf("llama: %s: kernels are still to be timed on this device", m.file)
+	}
+	var shipped choices
+	if !m.opts.timed {
+		shipped = choicesFor(m.dev.Info())
+	}
+	if err := t.chooseLanes(shipped); err != nil {
 		return err
 	}
 	sort.SliceStable(weights, func(i, j int) bool { return weights[i].Rows*weights[i].Cols > weights[j].Rows*weights[j].Cols })
 	largest := map[kernels.Format]*kernels.Weight{}
-	proved := map[string]kernels.Family{}
 	for _, w := range weights {
 		key := class(w)
 		if _, ok := m.tuning.families[key]; ok {
 			continue
 		}
-		family, ok := parseFamily(m.opts.Tuning[key])
+		family, ok := kernels.ParseFamily(m.dev.Info(), m.opts.Tuning[key])
+		if !ok {
+			family, ok = kernels.ParseFamily(m.dev.Info(), shipped.Families[w.Format.String()])
+		}
 		switch first := largest[w.Format]; {
 		case ok:
 		case first != nil && m.dev.Info().Software:
@@ -84,19 +98,7 @@ func (m *Model) tune() error {
 		if largest[w.Format] == nil {
 			largest[w.Format] = w
 		}
-		proof := fmt.Sprint(w.Format, " ", family)
-		if _, ok := proved[proof]; !ok {
-			m.preparing("checking " + proof)
-			same, err := t.invariant(w, family)
-			if err != nil {
-				return err
-			}
-			if proved[proof] = family; !same {
-				family.Fixed = true
-				proved[proof] = family
-			}
-		}
-		m.tuning.families[key] = proved[proof]
+		m.tuning.families[key] = family
 	}
 	return nil
 }
@@ -115,24 +117,24 @@ func (m *Model) weights() []*kernels.Weight {
 			all = append(all, w.weights...)
 		}
 	}
+	for _, e := range m.extra {
+		all = append(all, e.matrix.weights...)
+	}
 	return append(all, m.output.weights...)
 }
 
-func parseFamily(s string) (kernels.Family, bool) {
-	for _, f := range kernels.Families {
-		for _, f.Fixed = range []bool{false, true} {
-			if f.String() == s {
-				return f, true
-			}
-		}
-	}
-	return kernels.Family{}, false
+// extra is a matrix that a network has beside those of a model's blocks, and the
+// buffers that hold the rows it reads and writes.
+type extra struct {
+	matrix *matrix
+	x, out kernels.View
 }
 
 // timer times programs on the model's workspace, which holds nothing yet.
 type timer struct {
-	m     *Model
-	built []*kernels.Built
+	m      *Model
+	built  []*kernels.Built
+	refuse error // why nothing can be timed
 }
 
 func (t *timer) free() {
@@ -212,11 +214,16 @@ func (t *timer) fastest(records ...func(*kernels.Recorder)) (int, error) {
 	return chosen, nil
 }
 
-func (t *timer) chooseLanes() error {
+func (t *timer) chooseLanes(shipped choices) error {
 	m := t.m
-	if v, err := strconv.Atoi(m.opts.Tuning["rows"]); err == nil && (v == int(kernels.Serial) || v == int(kernels.Grouped)) {
-		m.tuning.lanes = kernels.Lanes(v)
-		return nil
+	for _, known := range []string{m.opts.Tuning["rows"], shipped.Rows} {
+		if v, err := strconv.Atoi(known); err == nil && (v == int(kernels.Serial) || v == int(kernels.Grouped)) {
+			m.tuning.lanes = kernels.Lanes(v)
+			return nil
+		}
+	}
+	if t.refuse != nil {
+		return t.refuse
 	}
 	m.preparing("timing reductions")
 	lanes := []kernels.Lanes{kernels.Serial, kernels.Grouped}
@@ -236,9 +243,13 @@ func (t *timer) chooseLanes() error {
 
 // choose times every family on a weight.
 func (t *timer) choose(w *kernels.Weight) (kernels.Family, error) {
+	if t.refuse != nil {
+		return kernels.Family{}, t.refuse
+	}
 	t.m.preparing("timing " + class(w))
+	families := slices.DeleteFunc(kernels.Families(t.m.dev.Info()), func(f kernels.Family) bool { return !f.Takes(w.Format) })
 	var records []func(*kernels.Recorder)
-	for _, f := range kernels.Families {
+	for _, f := range families {
 		records = append(records, func(r *kernels.Recorder) {
 			x, out := t.scratch(w)
 			r.MatMul(f, w, kernels.Rows{View: x, Stride: w.Cols}, kernels.Rows{View: out, Stride: w.Rows}, tuneRows, false)
@@ -248,69 +259,35 @@ func (t *timer) choose(w *kernels.Weight) (kernels.Family, error) {
 	if err != nil {
 		return kernels.Family{}, err
 	}
-	return kernels.Families[i], nil
+	return families[i], nil
 }
 
-// scratch finds workspace buffers that hold the inputs and outputs of a weight.
+// scratch finds workspace buffers that hold the inputs and outputs of a weight. Blocks have
+// matrices of one shape in different formats, so a class may be missing from any of them.
 func (t *timer) scratch(w *kernels.Weight) (x, out kernels.View) {
-	k, y := &t.m.work, &t.m.layers[0]
+	k := &t.m.work
 	same := func(m *matrix) bool {
 		return slices.ContainsFunc(m.weights, func(other *kernels.Weight) bool { return class(other) == class(w) })
 	}
-	switch {
-	case same(t.m.output):
+	for _, e := range t.m.extra {
+		if same(e.matrix) {
+			return e.x, e.out
+		}
+	}
+	if same(t.m.output) {
 		return k.norm, k.logits
-	case same(y.qkv):
-		return k.norm, k.qkv
-	case same(y.out):
-		return k.att, k.x
-	case same(y.down):
-		return k.act, k.x
 	}
-	return k.norm, k.gates
-}
-
-// invariant runs a family at every tile on random rows and compares the bits with
-// those of each row alone.
-func (t *timer) invariant(w *kernels.Weight, f kernels.Family) (bool, error) {
-	m := t.m
-	x, out := t.scratch(w)
-	rows := min(m.opts.MaxRows, m.prefillRows())
-	rng := rand.New(rand.NewPCG(1, 2))
-	floats := make([]float32, rows*w.Cols)
-	for i := range floats {
-		floats[i] = float32(rng.NormFloat64())
-	}
-	if err := m.dev.Write(x.Buffer, x.Offset, webgpu.F32Bytes(floats)); err != nil {
-		return false, err
-	}
-	var records []func(*kernels.Recorder)
-	for _, tile := range kernels.Tiles {
-		if tile > rows {
-			break
-		}
-		records = append(records, func(r *kernels.Recorder) {
-			for from := 0; from < rows; from += tile {
-				r.MatMul(f, w, kernels.Rows{View: x, Offset: from * w.Cols, Stride: w.Cols},
-					kernels.Rows{View: out, Offset: from * w.Rows, Stride: w.Rows}, min(tile, rows-from), false)
-			}
-		})
-	}
-	programs, err := t.programs(records...)
-	if err != nil {
-		return false, err
-	}
-	var want webgpu.Memory
-	for _, p := range programs {
-		got := webgpu.NewMemory(rows * w.Rows * 4)
-		if err := m.dev.Run([]webgpu.Program{p}, webgpu.Region{Buffer: out.Buffer, Offset: out.Offset, Dst: got.Bytes()}); err != nil {
-			return false, err
-		}
-		if want == nil {
-			want = got
-		} else if !slices.Equal(got, want) {
-			return false, nil
+	for i := range t.m.layers {
+		switch y := &t.m.layers[i]; {
+		case same(y.qkv):
+			return k.norm, k.qkv
+		case same(y.out):
+			return k.att, k.x
+		case same(y.down):
+			return k.act, k.x
+		case same(y.gates):
+			return k.norm, k.gates
 		}
 	}
-	return true, nil
+	panic("llama: a weight of " + class(w) + " belongs to no block")
 }

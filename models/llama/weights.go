@@ -2,15 +2,12 @@ package llama
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 
 	"foretoken/models/gguf"
 	"foretoken/models/quant"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
-
-	"github.com/x448/float16"
 )
 
 // chunkBytes is the most of a tensor that is in host memory at once.
@@ -34,22 +31,10 @@ type loader struct {
 	total    int64
 	progress func(done, total int64)
 	used     map[string]bool
-	raw      []byte
-}
 
-// formatOf is the device format of a file's storage type.
-func formatOf(f *gguf.File, t *gguf.TensorInfo) (kernels.Format, error) {
-	switch t.Type {
-	case gguf.F32:
-		return kernels.F32, nil
-	case gguf.F16:
-		return kernels.F16, nil
-	case gguf.Q8_0:
-		return kernels.Q8_0, nil
-	case gguf.Q4_0:
-		return kernels.Q4_0, nil
-	}
-	return 0, fmt.Errorf("llama: %s: tensor %s is %s; F32, F16, Q8_0 and Q4_0 can be run", f.Name(), t.Name, t.Type)
+	// Room for one chunk, as stored and as the device has it.
+	raw            []byte
+	quants, scales []uint32
 }
 
 // matrix loads tensors of cols columns as one matrix; rows is how many each has.
@@ -65,7 +50,8 @@ func (l *loader) matrix(cols int, names []string, rows []int) (*matrix, error) {
 			return nil, err
 		}
 		if cols%format.Block() != 0 {
-			return nil, fmt.Errorf("llama: %s: tensor %s has rows of %d weights, not a multiple of %d", l.file.Name(), names[i], cols, format.Block())
+			return nil, fmt.Errorf("llama: %s: tensor %s has rows of %d weights; %s on the device takes multiples of %d: take a file in another format",
+				l.file.Name(), names[i], cols, format, format.Block())
 		}
 		group, total := []*gguf.TensorInfo{first}, rows[i]
 		j := i + 1
@@ -120,7 +106,7 @@ func (l *loader) weight(format kernels.Format, rows, cols int, tensors []*gguf.T
 			return nil, err
 		}
 		if format.Quantised() {
-			if p.Scales, err = l.model.storage(tensors[0].Name+" scales", p.Rows*cols/32*4); err != nil {
+			if p.Scales, err = l.model.storage(tensors[0].Name+" scales", p.Rows*format.ScalesPerRow(cols)*4); err != nil {
 				return nil, err
 			}
 		}
@@ -138,6 +124,9 @@ func (l *loader) weight(format kernels.Format, rows, cols int, tensors []*gguf.T
 
 // upload streams a tensor's rows into a weight from row at on.
 func (l *loader) upload(w *kernels.Weight, t *gguf.TensorInfo, at int) error {
+	if l.model.planning() {
+		return nil
+	}
 	rows := int(t.Dims[1])
 	stored := int(t.Size) / rows
 	step := max(chunkBytes/stored, 1)
@@ -153,7 +142,7 @@ func (l *loader) upload(w *kernels.Weight, t *gguf.TensorInfo, at int) error {
 		if err := l.file.ReadTensor(t, raw, int64(row)*int64(stored)); err != nil {
 			return err
 		}
-		quants, scales := repack(w.Format, raw)
+		l.quants, l.scales = repack(t.Type, raw, l.quants[:0], l.scales[:0])
 		for _, p := range w.Parts {
 			lo, hi := max(at+row, p.Row0), min(at+row+n, p.Row0+p.Rows)
 			if lo >= hi {
@@ -161,12 +150,12 @@ func (l *loader) upload(w *kernels.Weight, t *gguf.TensorInfo, at int) error {
 			}
 			words := w.Format.WordsPerRow(w.Cols)
 			from := lo - at - row
-			if err := l.dev.Write(p.Quants.Buffer, (lo-p.Row0)*words*4, webgpu.U32Bytes(quants[from*words:(from+hi-lo)*words])); err != nil {
+			if err := l.dev.Write(p.Quants.Buffer, (lo-p.Row0)*words*4, webgpu.U32Bytes(l.quants[from*words:(from+hi-lo)*words])); err != nil {
 				return err
 			}
 			if w.Format.Quantised() {
-				blocks := w.Cols / 32
-				if err := l.dev.Write(p.Scales.Buffer, (lo-p.Row0)*blocks*4, webgpu.F32Bytes(scales[from*blocks:(from+hi-lo)*blocks])); err != nil {
+				words := w.Format.ScalesPerRow(w.Cols)
+				if err := l.dev.Write(p.Scales.Buffer, (lo-p.Row0)*words*4, webgpu.U32Bytes(l.scales[from*words:(from+hi-lo)*words])); err != nil {
 					return err
 				}
 			}
@@ -183,44 +172,14 @@ func (l *loader) advance(n int64) {
 	}
 }
 
-// repack parts a file's blocks into the aligned arrays of the kernels: see
-// unpack_*.wgsl. raw holds whole blocks.
-func repack(format kernels.Format, raw []byte) (quants []uint32, scales []float32) {
-	if !format.Quantised() {
-		quants = make([]uint32, len(raw)/4)
-		for i := range quants {
-			quants[i] = binary.LittleEndian.Uint32(raw[4*i:])
-		}
-		return quants, nil
-	}
-	words := 8 // of a block
-	if format == kernels.Q4_0 {
-		words = 4
-	}
-	block := 2 + 4*words
-	n := len(raw) / block
-	quants, scales = make([]uint32, 0, n*words), make([]float32, n)
-	for i := range n {
-		b := raw[i*block:][:block]
-		scales[i] = float16.Frombits(binary.LittleEndian.Uint16(b)).Float32()
-		for w := range words {
-			quants = append(quants, binary.LittleEndian.Uint32(b[2+4*w:]))
-		}
-	}
-	return quants, scales
-}
-
 // readVector reads a one-dimensional tensor of n elements as floats.
 func readVector(f *gguf.File, name string, n int) ([]float32, error) {
-	t, err := f.Tensor(name)
+	t, err := checkVector(f, name, n)
 	if err != nil {
 		return nil, err
 	}
-	if len(t.Dims) != 1 || t.Dims[0] != uint64(n) {
-		return nil, fmt.Errorf("llama: %s: tensor %s has dimensions %v, want [%d]", f.Name(), name, t.Dims, n)
-	}
-	if t.Type != gguf.F32 && t.Type != gguf.F16 {
-		return nil, fmt.Errorf("llama: %s: tensor %s is %s, want F32 or F16", f.Name(), name, t.Type)
+	if t.Type != gguf.F32 && t.Type != gguf.F16 && t.Type != gguf.BF16 {
+		return nil, fmt.Errorf("llama: %s: tensor %s is %s; a vector has to be F32, F16 or BF16", f.Name(), name, t.Type)
 	}
 	raw, out := make([]byte, t.Size), make([]float32, n)
 	if err := f.ReadTensor(t, raw, 0); err != nil {
@@ -231,15 +190,5 @@ func readVector(f *gguf.File, name string, n int) ([]float32, error) {
 
 // vector uploads a one-dimensional tensor as f32.
 func (l *loader) vector(name string, n int) (kernels.View, error) {
-	l.used[name] = true
-	x, err := readVector(l.file, name, n)
-	if err != nil {
-		return kernels.View{}, err
-	}
-	v, err := l.model.storage(name, 4*n)
-	if err != nil {
-		return v, err
-	}
-	l.advance(int64(4 * n))
-	return v, l.dev.Write(v.Buffer, 0, webgpu.F32Bytes(x))
+	return l.vectors([]string{name}, []int{n})
 }

@@ -1,0 +1,209 @@
+package llama
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+
+	"foretoken/spec"
+)
+
+// KindAcceptance is the kind of calibration file that a Head is kept in.
+const KindAcceptance = "acceptance-head"
+
+// headVersion is the version of its format.
+const headVersion = 1
+
+// What a head was trained to estimate.
+const (
+	LabelArgmax  = "argmax"  // 1 where the token is the target's argmax: matching at temperature 0
+	LabelSampled = "sampled" // the chance that the token is accepted: above temperature 0
+)
+
+// maxHeadLayers is how many residual layers a head has at most.
+const maxHeadLayers = 2
+
+// Head estimates, from a draft's final hidden state h (after the output norm) once a token was
+// consumed, the chance that the token is accepted when its parent is:
+//
+//	σ(w·(h + SiLU(W h + b)) + c)
+//
+// with one residual layer or two, whose weights are their own. The residual head over hidden
+// states is that of Huang et al., "SpecDec++: Boosting Speculative Decoding via
+// Adaptive Candidate Lengths".
+type Head struct {
+	Fingerprint spec.Fingerprint // of the pair; a head has no tree
+	Made        spec.Made
+	Dim         int    // width of the draft's hidden states
+	Label       string // LabelArgmax or LabelSampled
+	Layers      []HeadLayer
+	Weight      []float32 // w (dim)
+	Bias        float32   // c
+}
+
+// HeadLayer is a residual layer: h + SiLU(W h + b).
+type HeadLayer struct {
+	Weight []float32 // W (dim, dim), by output: element n·dim+k weighs input k in output n
+	Bias   []float32 // b (dim)
+}
+
+// Apply is the head's estimate for a hidden state (Dim), computed in float64.
+func (h *Head) Apply(hidden []float32) float64 {
+	x := make([]float64, h.Dim)
+	for i, v := range hidden[:h.Dim] {
+		x[i] = float64(v)
+	}
+	for _, l := range h.Layers {
+		y := make([]float64, h.Dim)
+		for n := range y {
+			sum := float64(l.Bias[n])
+			for k, v := range x {
+				sum += float64(l.Weight[n*h.Dim+k]) * v
+			}
+			y[n] = x[n] + sum/(1+math.Exp(-sum))
+		}
+		x = y
+	}
+	sum := float64(h.Bias)
+	for k, v := range x {
+		sum += float64(h.Weight[k]) * v
+	}
+	return 1 / (1 + math.Exp(-sum))
+}
+
+// Matches refuses another pair of models than the head was trained for.
+func (h *Head) Matches(have spec.Fingerprint) error {
+	for _, m := range []struct {
+		role        string
+		want, found spec.ModelID
+	}{{"target", h.Fingerprint.Target, have.Target}, {"draft", h.Fingerprint.Draft, have.Draft}} {
+		if m.want.Bytes != m.found.Bytes || m.want.Hash != m.found.Hash || m.want.Quantisation != m.found.Quantisation {
+			return fmt.Errorf("llama: the acceptance head was trained for %s %s, but the %s here is %s; train one for this pair with foretoken train acceptance-head",
+				m.role, m.want, m.role, m.found)
+		}
+	}
+	return nil
+}
+
+// headFile is a Head as its file holds it.
+type headFile struct {
+	spec.CalibrationHeader
+	Dim    int         `json:"dim"`
+	Label  string      `json:"label"`
+	Layers []layerFile `json:"layers"`
+	Weight floats      `json:"weight"`
+	Bias   float32     `json:"bias"`
+}
+
+type layerFile struct {
+	Weight floats `json:"weight"`
+	Bias   floats `json:"bias"`
+}
+
+// floats are kept as base64 of little-endian f32.
+type floats []float32
+
+func (f floats) MarshalText() ([]byte, error) {
+	raw := make([]byte, 0, 4*len(f))
+	for _, v := range f {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
+	}
+	return base64.StdEncoding.AppendEncode(nil, raw), nil
+}
+
+func (f *floats) UnmarshalText(text []byte) error {
+	raw, err := base64.StdEncoding.AppendDecode(nil, text)
+	if err != nil {
+		return fmt.Errorf("weights are not base64: %w", err)
+	}
+	if len(raw)%4 != 0 {
+		return fmt.Errorf("%d bytes of weights, not a whole number of f32", len(raw))
+	}
+	*f = make(floats, len(raw)/4)
+	for i := range *f {
+		(*f)[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+	}
+	return nil
+}
+
+// ParseHead reads a head's file. name names it in errors.
+func ParseHead(name string, data []byte) (*Head, error) {
+	kind, err := spec.CalibrationKind(name, data)
+	if err != nil {
+		return nil, err
+	}
+	if kind != KindAcceptance {
+		return nil, fmt.Errorf("llama: %s: field kind is %q, want %q", name, kind, KindAcceptance)
+	}
+	var f headFile
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&f); err != nil {
+		return nil, fmt.Errorf("llama: %s: %s", name, strings.TrimPrefix(err.Error(), "json: "))
+	}
+	h := &Head{Fingerprint: f.Fingerprint, Made: f.Made, Dim: f.Dim, Label: f.Label, Weight: f.Weight, Bias: f.Bias}
+	for _, l := range f.Layers {
+		h.Layers = append(h.Layers, HeadLayer{Weight: l.Weight, Bias: l.Bias})
+	}
+	if err := h.validate(); err != nil {
+		return nil, fmt.Errorf("llama: %s: %w", name, err)
+	}
+	return h, nil
+}
+
+// Encode writes a head's file.
+func (h *Head) Encode() ([]byte, error) {
+	if err := h.validate(); err != nil {
+		return nil, fmt.Errorf("llama: the acceptance head to be written: %w", err)
+	}
+	f := headFile{CalibrationHeader: spec.CalibrationHeader{Kind: KindAcceptance, Version: headVersion, Fingerprint: h.Fingerprint, Made: h.Made},
+		Dim: h.Dim, Label: h.Label, Weight: h.Weight, Bias: h.Bias}
+	for _, l := range h.Layers {
+		f.Layers = append(f.Layers, layerFile{Weight: l.Weight, Bias: l.Bias})
+	}
+	text, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("llama: the acceptance head to be written: %w", err)
+	}
+	return append(text, '\n'), nil
+}
+
+// validate refuses a head that cannot be run.
+func (h *Head) validate() error {
+	if h.Dim < 1 {
+		return fmt.Errorf("field dim is %d, want the width of the draft's hidden states", h.Dim)
+	}
+	if h.Label != LabelArgmax && h.Label != LabelSampled {
+		return fmt.Errorf("field label is %q, want %q or %q", h.Label, LabelArgmax, LabelSampled)
+	}
+	if n := len(h.Layers); n < 1 || n > maxHeadLayers {
+		return fmt.Errorf("field layers has %d layers, want 1 to %d", n, maxHeadLayers)
+	}
+	check := func(field string, w []float32, want int) error {
+		if len(w) != want {
+			return fmt.Errorf("field %s has %d weights, want %d for hidden states of %d", field, len(w), want, h.Dim)
+		}
+		for i, v := range w {
+			if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
+				return fmt.Errorf("field %s: weight %d is %g", field, i, v)
+			}
+		}
+		return nil
+	}
+	for i, l := range h.Layers {
+		if err := check(fmt.Sprintf("layers[%d].weight", i), l.Weight, h.Dim*h.Dim); err != nil {
+			return err
+		}
+		if err := check(fmt.Sprintf("layers[%d].bias", i), l.Bias, h.Dim); err != nil {
+			return err
+		}
+	}
+	if err := check("weight", h.Weight, h.Dim); err != nil {
+		return err
+	}
+	return check("bias", []float32{h.Bias}, 1)
+}

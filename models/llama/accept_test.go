@@ -1,0 +1,240 @@
+package llama
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"foretoken/spec"
+	"foretoken/webgpu"
+)
+
+// testHead is a head of random weights whose estimates spread over (0, 1).
+func testHead(dim, layers int) *Head {
+	rng := rand.New(rand.NewPCG(uint64(dim), uint64(layers)))
+	normals := func(n int, scale float64) []float32 {
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(scale * rng.NormFloat64())
+		}
+		return x
+	}
+	id := spec.ModelID{Name: "m.gguf", Bytes: 1234, Hash: "0123456789", Quantisation: "F32"}
+	h := &Head{Fingerprint: spec.Fingerprint{Target: id, Draft: id}, Made: spec.Made{Prompts: "p", Requests: 1}, Dim: dim, Label: LabelSampled,
+		Weight: normals(dim, 0.5/math.Sqrt(float64(dim))), Bias: 0.25}
+	for range layers {
+		h.Layers = append(h.Layers, HeadLayer{Weight: normals(dim*dim, 1/math.Sqrt(float64(dim))), Bias: normals(dim, 0.3)})
+	}
+	return h
+}
+
+// TestHidden compares the final hidden states with those that the passes of a tree leave, bit for bit, and
+// the texts' lengths with the chunks of a prefill.
+func TestHidden(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		d := loadDraft(t, dev, "s260k-f32", Options{})
+		dim := d.cfg.Dim
+		long := slices.Concat(text, text, text, text)
+		all, err := d.Hidden(background, long)
+		if err != nil || len(all) != len(long)*dim {
+			t.Fatal(err, len(all))
+		}
+		for _, n := range []int{1, 2, 17, len(long) - 1} {
+			got, err := d.Hidden(background, long[:n])
+			if err != nil || !slices.Equal(got, all[:n*dim]) {
+				t.Fatalf("the hidden states of %d tokens depend on what follows them (%v)", n, err)
+			}
+		}
+		begun(t, d, long[:20])
+		if _, err := d.DraftTree(background, spec.DraftRequest{Pending: long[20:22], K: 2}); err != nil {
+			t.Fatal(err)
+		}
+		r := d.recorder("the root's hidden state")
+		d.net.normalise(r, 2)
+		last, err := d.build(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := webgpu.NewMemory(4 * 2 * dim)
+		if err := dev.Run(last, webgpu.Region{Buffer: d.work.norm.Buffer, Dst: m.Bytes()}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(m.F32(), all[20*dim:22*dim]) {
+			t.Fatal("a tree's root has another hidden state than its text")
+		}
+		if got, err := d.Hidden(background, nil); err != nil || len(got) != 0 {
+			t.Fatal(got, err)
+		}
+		if _, err := d.Hidden(background, make([]int32, d.opts.Context+1)); err == nil {
+			t.Fatal("a text longer than the context was not refused")
+		}
+	})
+}
+
+// TestEstimates holds the acceptance head's estimates of trees grown in every way, and of chains, to
+// the head applied in float64 to the hidden state of the text that ends with the token.
+func TestEstimates(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		d := loadDraft(t, dev, "s260k-f32", Options{})
+		const k = 3
+		if err := d.PrepareGrowth(1, k, false); err != nil { // before there is a head
+			t.Fatal(err)
+		}
+		lowest, highest := 1.0, 0.0
+		check := func(what string, h *Head, tokens []int32, got float32) {
+			t.Helper()
+			hidden, err := d.Hidden(background, tokens)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := h.Apply(hidden[(len(tokens)-1)*h.Dim:])
+			if math.IsNaN(float64(got)) || math.Abs(float64(got)-want) > 2e-5 {
+				t.Fatalf("%s: the estimate after %v is %g, want %g", what, tokens, got, want)
+			}
+			lowest, highest = min(lowest, want), max(highest, want)
+		}
+		for layers := 1; layers <= 2; layers++ {
+			h := testHead(d.cfg.Dim, layers)
+			if err := d.SetHead(h); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.PrepareGrowth(4, k, true); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.PrepareChain(4); err != nil {
+				t.Fatal(err)
+			}
+			begun(t, d, text[:len(text)-1])
+			before := dev.Counters()
+			r := spec.DraftRequest{Pending: text[len(text)-1:], Depth: 2, K: k}
+			levels := grown(t)(d.DraftTree(background, r))
+			levels = grown(t)(d.Expand(background, []int32{8, 0, 3, 1, 5}))
+			levels = grown(t)(d.Grow(background, 1))
+			after := dev.Counters()
+			if after.Submits-before.Submits != 3 || after.Reads-before.Reads != 3 || after.Programs != before.Programs || after.Buffers != before.Buffers {
+				t.Fatalf("from %+v to %+v", before, after)
+			}
+			if !slices.Equal(levels[0].Accepts, []float32{1}) {
+				t.Fatalf("the root's estimate is %v", levels[0].Accepts)
+			}
+			for level := 1; level < len(levels); level++ {
+				if len(levels[level].Accepts) != len(levels[level-1].Beams) {
+					t.Fatalf("%d estimates for %d beams", len(levels[level].Accepts), len(levels[level-1].Beams))
+				}
+				for beam, got := range levels[level].Accepts {
+					path, _ := pathTo(levels, level-1, int32(beam))
+					check(fmt.Sprintf("%d layers, level %d, beam %d", layers, level, beam), h, slices.Concat(text, path), got)
+				}
+			}
+			begun(t, d, text[:len(text)-1])
+			drawn, err := d.DraftSampled(background, spec.SampleRequest{Pending: r.Pending, Count: 3, Sampling: spec.Sampling{Temperature: 1, Seed: 2}})
+			if err != nil || drawn[2].Accept == drawn[2].Accept {
+				t.Fatal(err, drawn)
+			}
+			if drawn, err = d.DrawMore(background, 1); err != nil || drawn[3].Accept == drawn[3].Accept {
+				t.Fatal(err, drawn)
+			}
+			drawn = slices.Clone(drawn)
+			tokens := slices.Clone(text)
+			for i, w := range drawn[:3] {
+				tokens = append(tokens, w.Token)
+				check(fmt.Sprintf("%d layers, token %d of a chain", layers, i), h, tokens, w.Accept)
+			}
+			// Turned off, nobody pays for it; and what the draft proposes is the same.
+			if !d.UseHead(false) {
+				t.Fatal("the head is gone")
+			}
+			begun(t, d, text[:len(text)-1])
+			plain := grown(t)(d.DraftTree(background, r))
+			for i, l := range plain {
+				if l.Accepts != nil || !slices.Equal(l.Candidates, levels[i].Candidates) {
+					t.Fatalf("without the head level %d is %+v, with it %+v", i, l, levels[i])
+				}
+			}
+			d.UseHead(true)
+		}
+		if highest-lowest < 0.2 {
+			t.Fatalf("all estimates are between %g and %g: the test would not see a wrong hidden state", lowest, highest)
+		}
+		if err := d.SetHead(nil); err != nil || d.UseHead(true) {
+			t.Fatal("the head was not taken away", err)
+		}
+	})
+}
+
+func TestHeadFile(t *testing.T) {
+	for layers := 1; layers <= 2; layers++ {
+		h := testHead(8, layers)
+		data, err := h.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := ParseHead("head.json", data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", h) {
+			t.Fatalf("read %+v, wrote %+v", got, h)
+		}
+	}
+}
+
+// TestHeadFileRefused says which field of a file is wrong.
+func TestHeadFileRefused(t *testing.T) {
+	data, err := testHead(4, 1).Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer := func(o map[string]any) map[string]any { return o["layers"].([]any)[0].(map[string]any) }
+	for _, c := range []struct {
+		what string
+		edit func(o map[string]any)
+		want string
+	}{
+		{"another kind", func(o map[string]any) { o["kind"] = "hetero" }, `kind is "hetero"`},
+		{"another version", func(o map[string]any) { o["version"] = 2 }, "version is 2"},
+		{"no width", func(o map[string]any) { delete(o, "dim") }, "field dim is 0"},
+		{"another width", func(o map[string]any) { o["dim"] = 5 }, "layers[0].weight has 16 weights, want 25"},
+		{"no label", func(o map[string]any) { o["label"] = "" }, "field label"},
+		{"no layers", func(o map[string]any) { o["layers"] = []any{} }, "has 0 layers"},
+		{"three layers", func(o map[string]any) { o["layers"] = []any{layer(o), layer(o), layer(o)} }, "has 3 layers"},
+		{"not base64", func(o map[string]any) { layer(o)["bias"] = "!" }, "base64"},
+		{"half a float", func(o map[string]any) { layer(o)["bias"] = "AAA=" }, "2 bytes"},
+		{"not a number", func(o map[string]any) { o["weight"] = "AADAfwAAAAAAAAAAAAAAAA==" }, "field weight: weight 0 is NaN"},
+		{"a field that is none", func(o map[string]any) { o["beta"] = 1 }, "beta"},
+	} {
+		var o map[string]any
+		if err := json.Unmarshal(data, &o); err != nil {
+			t.Fatal(err)
+		}
+		c.edit(o)
+		edited, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = ParseHead("head.json", edited); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "head.json") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want something with %q", c.what, err, c.want)
+		}
+	}
+}
+
+// TestHeadRefused for another draft.
+func TestHeadRefused(t *testing.T) {
+	h := testHead(8, 1)
+	other := h.Fingerprint
+	other.Draft.Hash = "another"
+	if err := h.Matches(h.Fingerprint); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Matches(other); err == nil || !strings.Contains(err.Error(), "foretoken train acceptance-head") {
+		t.Fatal(err)
+	}
+	d := loadDraft(t, accelerator(t), "s260k-f32", Options{})
+	if err := d.SetHead(h); err == nil || !strings.Contains(err.Error(), "hidden states of 8") {
+		t.Fatal(err)
+	}
+}

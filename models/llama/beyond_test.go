@@ -1,0 +1,22 @@
+package llama
+
+import (
+	"strings"
+	"testing"
+
+	"foretoken/webgpu"
+)
+
+// A context beyond what a model was trained for is refused unless it is asked for by name.
+func TestContextBeyondTraining(t *testing.T) {
+	f := testModel(t, "s260k-q8_0")
+	o := Options{Context: 4096}
+	if _, err := Plan(f, o, webgpu.DefaultLimits()); err == nil || !strings.Contains(err.Error(), "trained for 2 to 512") {
+		t.Fatalf("a context of 4096: %v", err)
+	}
+	o.Beyond = true
+	m, err := Plan(f, o, webgpu.DefaultLimits())
+	if err != nil || m.Context != 4096 {
+		t.Fatalf("beyond: %+v, %v", m, err)
+	}
+}

@@ -1,0 +1,220 @@
+package llama
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"foretoken/spec"
+	"foretoken/webgpu"
+	"foretoken/webgpu/kernels"
+)
+
+// recordWords is how far apart the records of a chain's tokens are: a record is a
+// binding of its own, since the next pass reads its token there.
+const recordWords = webgpu.BindingAlign / 4
+
+// estimateWord is the word of a record that holds the acceptance head's estimate.
+const estimateWord = kernels.FilterWords
+
+// chain is the programs that draw chains. Token i is drawn from row i of
+// work.logits and its record is the i-th; it is consumed by step i.
+type chain struct {
+	request spec.SampleRequest // of the last chain, without its pending tokens
+	base    int                // committed tokens, the root included
+	back    webgpu.Memory      // the records, as they came back
+	scratch kernels.View       // kernels.Filter's
+	inputs  webgpu.Buffer
+	root    webgpu.Program // draws token 0
+	steps   []chainStep
+}
+
+// chainStep consumes one token and draws the next.
+type chainStep struct {
+	pass   pass
+	feed   webgpu.Program
+	accept webgpu.Program // the acceptance head; 0 without one
+}
+
+// mostDrawn is how many tokens a chain has at most: the target verifies them and the root.
+func (d *Draft) mostDrawn() int { return d.opts.MaxRows - 1 }
+
+// PrepareChain makes the programs of chains of up to count tokens, by DraftSampled and
+// DrawMore, so that the first round does not have to.
+func (d *Draft) PrepareChain(count int) error {
+	if count < 1 || count > d.mostDrawn() {
+		return fmt.Errorf("llama: a chain of %d tokens; 1 to %d can be drawn", count, d.mostDrawn())
+	}
+	c := &d.chain
+	if c.root != 0 && len(c.steps) >= count-1 {
+		return d.estimateChain()
+	}
+	b := &batch{}
+	if c.back == nil {
+		if err := d.layChain(); err != nil {
+			return err
+		}
+	}
+	if c.root == 0 {
+		r := d.recorder("chain root")
+		d.drawToken(r, 0, d.rootPass.drawn)
+		b.add(r, &c.root)
+	}
+	have := len(c.steps)
+	if have < count-1 {
+		d.preparing(fmt.Sprintf("recording a chain of %d tokens", count))
+		c.steps = append(make([]chainStep, 0, count-1), c.steps...)
+	}
+	for i := have; i < count-1; i++ {
+		r, p := d.recorder(fmt.Sprintf("chain step %d", i+1)), newPass(c.inputs, 4*i*passWords(1, d.opts.MaxRows), 1, d.opts.MaxRows)
+		own := p
+		own.tokens = d.drawnRecord(i) // the token drawn is the record's first word
+		d.net.forward(r, &own, 1)
+		d.net.head(r, 0, 1, d.work.logits, i+1)
+		d.drawToken(r, i+1, p.drawn)
+		c.steps = append(c.steps, chainStep{pass: p})
+		b.add(r, &c.steps[i].feed)
+	}
+	if err := d.make(b); err != nil {
+		c.steps = c.steps[:have]
+		return err
+	}
+	return d.estimateChain()
+}
+
+// layChain makes the buffers of chains of any length.
+func (d *Draft) layChain() error {
+	rows, c := d.opts.MaxRows, &d.chain
+	var err error
+	if d.drawnRecords, err = d.storage("drawn tokens", 4*rows*recordWords); err != nil {
+		return err
+	}
+	if c.scratch, err = d.storage("filter scratch", kernels.FilterScratch(1)); err != nil {
+		return err
+	}
+	inputs, err := d.storage("chain inputs", 4*rows*passWords(1, rows))
+	if err != nil {
+		return err
+	}
+	c.inputs, c.back = inputs.Buffer, webgpu.NewMemory(4*rows*recordWords)
+	return nil
+}
+
+// drawnRecord is where the record of token i of a chain is.
+func (d *Draft) drawnRecord(i int) kernels.View {
+	return kernels.View{Buffer: d.drawnRecords.Buffer, Offset: 4 * i * recordWords, Size: 4 * recordWords}
+}
+
+// drawToken records the draw of token i from row i of the logits.
+func (d *Draft) drawToken(r *kernels.Recorder, i int, position kernels.View) {
+	w := &d.work
+	row := kernels.Logits{View: kernels.View{Buffer: w.logits.Buffer, Offset: 4 * i * w.stride, Size: 4 * w.stride}, Rows: 1, Vocab: d.opts.Vocab, Stride: w.stride}
+	r.Filter(d.tuning.lanes, row, w.draw, position, d.chain.scratch, d.drawnRecord(i))
+}
+
+// DraftSampled feeds the pending tokens and draws a chain, in one submit and one readback.
+func (d *Draft) DraftSampled(ctx context.Context, r spec.SampleRequest) ([]spec.Drawn, error) {
+	if err := d.startSampled(ctx, r); err != nil {
+		return nil, err
+	}
+	return d.drawTokens(0, r.Count)
+}
+
+// startSampled puts the run of DraftSampled together.
+func (d *Draft) startSampled(ctx context.Context, r spec.SampleRequest) error {
+	if err := d.PrepareChain(r.Count); err != nil {
+		return err
+	}
+	rows, err := d.begin(ctx, r.Pending, r.Count-1)
+	if err != nil {
+		return err
+	}
+	stream := spec.StreamDraft
+	if r.Coupled {
+		stream = spec.StreamTarget
+	}
+	if err := d.writeDraw(r.Sampling, stream, false); err != nil {
+		return err
+	}
+	c := &d.chain
+	r.Pending = nil
+	c.request, c.base = r, d.Len()
+	d.programs = append(d.programs, d.rootFeed[rows-1], c.root)
+	return d.placeTokens(0, r.Count)
+}
+
+// DrawMore feeds the last token drawn and draws more, in one submit and one readback.
+func (d *Draft) DrawMore(ctx context.Context, count int) ([]spec.Drawn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	n := len(d.sampled)
+	if n == 0 {
+		return nil, errors.New("llama: there is no chain to draw more of; DraftSampled begins one, and Commit ends it")
+	}
+	if count < 1 {
+		return nil, fmt.Errorf("llama: %d more tokens of a chain; want at least one", count)
+	}
+	if err := d.PrepareChain(n + count); err != nil {
+		return nil, err
+	}
+	if err := d.checkContext(d.chain.base, n+count-1); err != nil {
+		return nil, err
+	}
+	d.programs = d.programs[:0]
+	if err := d.placeTokens(n, n+count); err != nil {
+		return nil, err
+	}
+	return d.drawTokens(n, n+count)
+}
+
+// placeTokens adds the drawing of tokens [from, to) of the chain to what was put together.
+func (d *Draft) placeTokens(from, to int) error {
+	c, first := &d.chain, max(from, 1)
+	if to-first > len(d.seq.free) {
+		return errFull
+	}
+	for i := first; i < to; i++ {
+		var err error
+		if d.slots, err = d.seq.take(1, d.slots); err != nil {
+			return err
+		}
+		s := &c.steps[i-1]
+		s.pass.set(0, 0, c.base+i-1, d.slots[i-1], c.base, d.slots[:i]...)
+		if err := s.pass.write(d.dev, c.inputs); err != nil {
+			return err
+		}
+		d.programs = append(d.programs, s.feed)
+		if d.estimator != nil {
+			d.programs = append(d.programs, s.accept)
+		}
+	}
+	first = max(from-1, 0) // the estimate for the token consumed first comes back with the others
+	words := c.back[first*recordWords : to*recordWords]
+	d.regions = append(d.regions[:0], webgpu.Region{Buffer: d.drawnRecords.Buffer, Offset: 4 * first * recordWords, Dst: words.Bytes()})
+	return nil
+}
+
+// drawTokens runs what draws tokens [from, to) of the chain and takes them in.
+func (d *Draft) drawTokens(from, to int) ([]spec.Drawn, error) {
+	if err := d.run(d.programs, d.regions...); err != nil {
+		return nil, err
+	}
+	return d.takeTokens(from, to), nil
+}
+
+// takeTokens takes in tokens [from, to) of the chain, as they came back.
+func (d *Draft) takeTokens(from, to int) []spec.Drawn {
+	c := &d.chain
+	for i := max(from-1, 0); i < to; i++ {
+		record := c.back[i*recordWords:]
+		got := kernels.DecodeFilter(record)
+		drawn := spec.Drawn{Token: got.Token, Prob: got.Prob, Entropy: got.Entropy, Accept: float32(math.NaN())}
+		if d.estimator != nil && i < to-1 {
+			drawn.Accept = math.Float32frombits(record[estimateWord])
+		}
+		d.sampled = append(d.sampled[:i], drawn)
+	}
+	return d.sampled
+}

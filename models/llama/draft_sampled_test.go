@@ -1,0 +1,204 @@
+package llama
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"foretoken/spec"
+	"foretoken/webgpu"
+	"foretoken/webgpu/cpu"
+)
+
+// drawnFrom compares children with those that the definition draws from a row of logits: the best by
+// logit/temperature + noise, with their probabilities.
+func drawnFrom(t *testing.T, what string, children []spec.Candidate, z []float32, s spec.Sampling, position int) {
+	t.Helper()
+	q := spec.Sampling{Temperature: s.Temperature}.Distribution(nil, z)
+	score := func(id int32) float64 {
+		return float64(z[id])/s.Temperature + spec.Gumbel(s.Seed, spec.StreamDraft, uint32(position), uint32(id))
+	}
+	var order []float64
+	for id := range z {
+		order = append(order, score(int32(id)))
+	}
+	slices.Sort(order)
+	slices.Reverse(order)
+	for i, c := range children {
+		if math.Abs(score(c.Token)-order[i]) > 1e-4 {
+			t.Fatalf("%s: child %d is %d with score %g, want %g", what, i, c.Token, score(c.Token), order[i])
+		}
+		if math.Abs(float64(c.LogQ)-math.Log(q[c.Token])) > 1e-4 {
+			t.Fatalf("%s: child %d is %d with ln q %g, want %g", what, i, c.Token, c.LogQ, math.Log(q[c.Token]))
+		}
+	}
+}
+
+// TestSampleTree draws trees without replacement and compares children, kept distributions and
+// their numbers with a draft that consumes each path plainly.
+func TestSampleTree(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		d := loadDraft(t, dev, "s260k-f32", Options{})
+		const k = 4
+		if err := d.PrepareSampled(k); err != nil {
+			t.Fatal(err)
+		}
+		if rows := d.treeRows(); rows.Rows < 128 || rows.Vocab != d.opts.Vocab {
+			t.Fatalf("%+v", rows)
+		}
+		for pending := 1; pending <= 2; pending++ {
+			r := spec.DraftRequest{Pending: text[len(text)-pending:], Depth: 2, K: k,
+				Sampling: spec.Sampling{Temperature: 1.3, Seed: uint64(5 + pending), TopK: 2, TopP: 0.1}} // filters are not looked at
+			begun(t, d, text[:len(text)-pending])
+			before := dev.Counters()
+			levels := grown(t)(d.SampleTree(background, r))
+			levels = grown(t)(d.Expand(background, []int32{2, 0, 3}))
+			levels = grown(t)(d.Expand(background, []int32{11, 1}))
+			after := dev.Counters()
+			if after.Submits-before.Submits != 3 || after.Reads-before.Reads != 3 || after.Programs != before.Programs || after.Buffers != before.Buffers || after.Kernels != before.Kernels {
+				t.Fatalf("from %+v to %+v", before, after)
+			}
+			if d.rowsKept() != 1+3+2 {
+				t.Fatalf("%d rows kept", d.rowsKept())
+			}
+			if _, err := d.Grow(background, 1); err == nil {
+				t.Fatal("Grow of a drawn tree was not refused")
+			}
+			var kept [][]float32
+			for row := range d.rowsKept() {
+				kept = append(kept, slices.Clone(d.readRow(t, d.treeRows().View, d.treeRows().Stride, row)))
+			}
+			path, beams := pathTo(levels, 1, 1)
+			if err := d.Commit(beams); err != nil {
+				t.Fatal(err)
+			}
+			next := spec.DraftRequest{Pending: []int32{9}, Depth: 1, K: k}
+			got := grown(t)(d.DraftTree(background, next))
+			if d.rowsKept() != 0 {
+				t.Fatal("a ranked tree has kept rows")
+			}
+			begun(t, d, slices.Concat(text, path))
+			sameLevels(t, "the next round", got, grown(t)(d.DraftTree(background, next)))
+
+			row := 0
+			for level := range levels {
+				for beam := range levels[level].Entropies {
+					tokens := slices.Clone(text)
+					if level > 0 {
+						path, _ := pathTo(levels, level-1, int32(beam))
+						tokens = append(tokens, path...)
+					}
+					what := fmt.Sprintf("level %d beam %d after %v", level, beam, tokens)
+					begun(t, d, tokens[:len(tokens)-1])
+					plain := grown(t)(d.DraftTree(background, spec.DraftRequest{Pending: tokens[len(tokens)-1:], K: k}))
+					if !slices.Equal(kept[row], d.readRow(t, d.work.logits, d.work.stride, 0)) {
+						t.Fatalf("%s: row %d is not its distribution", what, row)
+					}
+					if plain[0].Entropies[0] != levels[level].Entropies[beam] {
+						t.Fatalf("%s: entropy %g, consumed plainly %g", what, levels[level].Entropies[beam], plain[0].Entropies[0])
+					}
+					drawnFrom(t, what, levels[level].Candidates[beam*k:][:k], kept[row], r.Sampling, len(text)+level)
+					row++
+				}
+			}
+		}
+	})
+}
+
+// TestSampleTreeRoom has room for 128 distributions and says so where they are not enough.
+func TestSampleTreeRoom(t *testing.T) {
+	d := loadDraft(t, accelerator(t), "s260k-f32", Options{})
+	begun(t, d, text[:12])
+	r := spec.DraftRequest{Pending: text[12:], K: 16, Sampling: spec.Sampling{Temperature: 1, Seed: 1}}
+	if _, err := d.SampleTree(background, spec.DraftRequest{Pending: text[12:], K: 4}); err == nil {
+		t.Fatal("temperature 0 was not refused")
+	}
+	levels := grown(t)(d.SampleTree(background, r))
+	all := make([]int32, 16)
+	for i := range all {
+		all[i] = int32(15 - i)
+	}
+	for range 7 {
+		levels = grown(t)(d.Expand(background, all))
+	}
+	free := len(d.seq.free)
+	if _, err := d.Expand(background, all); err == nil || len(d.seq.free) != free {
+		t.Fatal("a distribution too many was not refused", err)
+	}
+	levels = grown(t)(d.Expand(background, all[:15]))
+	if d.rowsKept() != 128 || len(levels) != 9 {
+		t.Fatal(d.rowsKept(), len(levels))
+	}
+	// Every path is there to be committed.
+	path, beams := pathTo(levels, 7, 14)
+	if err := d.Commit(beams); err != nil || d.Len() != 13+len(path) {
+		t.Fatal(err)
+	}
+}
+
+// TestSampleTreeDistribution draws the same node's children over many seeds: the first is of the
+// softmax, the second of what the first leaves.
+func TestSampleTreeDistribution(t *testing.T) {
+	dev := cpu.Open()
+	defer dev.Destroy()
+	d := loadDraft(t, dev, "s260k-f32", Options{})
+	runs := 1500
+	if testing.Short() {
+		runs = 400
+	}
+	const temperature = 1.5
+	firsts, seconds := make([]int, d.opts.Vocab), make([]int, d.opts.Vocab)
+	begun(t, d, text[:12])
+	pending := text[12:]
+	for seed := range runs {
+		levels := grown(t)(d.SampleTree(background, spec.DraftRequest{Pending: pending, K: 2, Sampling: spec.Sampling{Temperature: temperature, Seed: uint64(seed)}}))
+		firsts[levels[0].Candidates[0].Token]++
+		seconds[levels[0].Candidates[1].Token]++
+		d.seq.give(d.seq.table[12]) // the root is fed again by the next draft
+		d.seq.table, d.seq.sent = d.seq.table[:12], 12
+	}
+	q := spec.Sampling{Temperature: temperature}.Distribution(nil, d.readRow(t, d.treeRows().View, d.treeRows().Stride, 0))
+	second := make([]float64, len(q))
+	for a := range q {
+		for b := range q {
+			if a != b {
+				second[b] += q[a] * q[b] / (1 - q[a])
+			}
+		}
+	}
+	chiSquare(t, "first children", firsts, q)
+	chiSquare(t, "second children", seconds, second)
+}
+
+// chiSquare fails the test where counts are not drawn from p, by Wilson and Hilferty's normal
+// approximation. What is expected less than five times shares a cell.
+func chiSquare(t *testing.T, what string, counts []int, p []float64) {
+	t.Helper()
+	n := 0
+	for _, c := range counts {
+		n += c
+	}
+	cells, stat, restN, restP := 0, 0.0, 0.0, 0.0
+	cell := func(count, want float64) {
+		cells++
+		stat += (count - want) * (count - want) / want
+	}
+	for i, c := range counts {
+		if want := p[i] * float64(n); want >= 5 {
+			cell(float64(c), want)
+		} else {
+			restN, restP = restN+float64(c), restP+p[i]
+		}
+	}
+	if restP*float64(n) >= 1 {
+		cell(restN, restP*float64(n))
+	}
+	df := float64(cells - 1)
+	if df < 3 {
+		t.Fatalf("%s: %d cells tell nothing", what, cells)
+	}
+	if z := (math.Cbrt(stat/df) - (1 - 2/(9*df))) / math.Sqrt(2/(9*df)); z > 4 {
+		t.Fatalf("%s: %d draws in %d cells have chi-square %.1f, %.1f deviations out", what, n, cells, stat, z)
+	}
+}

@@ -1,0 +1,418 @@
+package llama
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"foretoken/spec"
+	"foretoken/webgpu"
+)
+
+var background = context.Background()
+
+// text is a beginning that the small test model, trained on children's stories, goes on from.
+var text = []int32{1, 403, 407, 261, 378, 432, 396, 268, 338, 459, 261, 325, 413}
+
+// loadDraft opens a test model to draft with.
+func loadDraft(t *testing.T, dev webgpu.Device, name string, o Options) *Draft {
+	t.Helper()
+	if o.Context == 0 {
+		o.Context = 128
+	}
+	d, err := LoadDraft(background, dev, testModel(t, name), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	return d
+}
+
+// begun empties a draft's sequence and feeds it a text.
+func begun(t *testing.T, d *Draft, tokens []int32) {
+	t.Helper()
+	d.Reset()
+	if err := d.Prefill(background, tokens, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// grown is what a call on a draft gave, copied; it fails the test where the call failed.
+func grown(t *testing.T) func([]spec.Level, error) []spec.Level {
+	return func(levels []spec.Level, err error) []spec.Level {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := make([]spec.Level, len(levels))
+		for i, l := range levels {
+			out[i] = spec.Level{Candidates: slices.Clone(l.Candidates), Beams: slices.Clone(l.Beams), Entropies: slices.Clone(l.Entropies), Accepts: slices.Clone(l.Accepts)}
+		}
+		return out
+	}
+}
+
+// sameLevels fails the test where two trees differ in a bit.
+func sameLevels(t *testing.T, what string, got, want []spec.Level) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d levels, want %d", what, len(got), len(want))
+	}
+	for i := range want {
+		g, w := got[i], want[i]
+		if !slices.Equal(g.Candidates, w.Candidates) || !slices.Equal(g.Beams, w.Beams) || !slices.Equal(g.Entropies, w.Entropies) || !slices.Equal(g.Accepts, w.Accepts) {
+			t.Fatalf("%s: level %d is\n%+v, want\n%+v", what, i, g, w)
+		}
+	}
+}
+
+// bestBeams is the k best candidates of the last level by V, ties to the lower index.
+func bestBeams(levels []spec.Level, k int) []int32 {
+	values := [][]float32{{0}}
+	for i, l := range levels {
+		if i > 0 {
+			var v []float32
+			for _, b := range levels[i-1].Beams {
+				c := levels[i-1].Candidates[b]
+				v = append(v, values[i-1][c.Beam]+c.LogQ)
+			}
+			values = append(values, v)
+		}
+		if i == len(levels)-1 {
+			order := make([]int32, len(l.Candidates))
+			for j := range order {
+				order[j] = int32(j)
+			}
+			v := func(c int32) float32 { return values[i][l.Candidates[c].Beam] + l.Candidates[c].LogQ }
+			slices.SortStableFunc(order, func(a, b int32) int {
+				switch {
+				case v(a) > v(b):
+					return -1
+				case v(a) < v(b):
+					return 1
+				}
+				return 0
+			})
+			return order[:k]
+		}
+	}
+	return nil
+}
+
+// pathTo is the tokens that lead to a beam of a level, and the beams they are.
+func pathTo(levels []spec.Level, level int, beam int32) (tokens, beams []int32) {
+	for ; level >= 0; level-- {
+		c := levels[level].Candidates[levels[level].Beams[beam]]
+		tokens, beams = append(tokens, c.Token), append(beams, beam)
+		beam = c.Beam
+	}
+	slices.Reverse(tokens)
+	slices.Reverse(beams)
+	return tokens, beams
+}
+
+var treeSamplings = map[string]spec.DraftRequest{
+	"greedy":  {},
+	"coupled": {Coupled: true, Sampling: spec.Sampling{Temperature: 0.8, Seed: 7}},
+	"apart":   {Sampling: spec.Sampling{Temperature: 1.2, Seed: 7}},
+}
+
+// TestGrowthEqualsDraftTree grows the same tree at once, in steps and beam by beam: every
+// number of it has the same bits, nothing is made on the way, and each call is one submit.
+func TestGrowthEqualsDraftTree(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		d := loadDraft(t, dev, "s260k-f32", Options{})
+		const k, depth = 4, 4
+		for _, expand := range []bool{false, true} {
+			if err := d.PrepareGrowth(depth, k, expand); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for how, r := range treeSamplings {
+			for pending := 1; pending <= 4; pending++ {
+				if testing.Short() && pending%2 == 0 {
+					continue
+				}
+				r.K, r.Pending = k, text[len(text)-pending:]
+				begin := func() { begun(t, d, text[:len(text)-pending]) }
+				counted := func(submits int, call func() ([]spec.Level, error)) []spec.Level {
+					t.Helper()
+					before := dev.Counters()
+					levels := grown(t)(call())
+					after := dev.Counters()
+					if pending <= 2 && after.Submits-before.Submits != submits || after.Reads-before.Reads != 1 ||
+						after.Kernels != before.Kernels || after.Buffers != before.Buffers || after.Programs != before.Programs {
+						t.Fatalf("%s: from %+v to %+v", how, before, after)
+					}
+					return levels
+				}
+				tree := func(depth int) func() ([]spec.Level, error) {
+					r := r
+					r.Depth = depth
+					return func() ([]spec.Level, error) { return d.DraftTree(background, r) }
+				}
+				begin()
+				want := counted(1, tree(depth))
+				if len(want) != depth+1 || len(want[depth].Candidates) != k*k || want[depth].Beams != nil {
+					t.Fatalf("%s: %+v", how, want)
+				}
+				for first := range depth {
+					begin()
+					counted(1, tree(first))
+					if depth-first > 1 {
+						counted(1, func() ([]spec.Level, error) { return d.Grow(background, 1) })
+					}
+					got := counted(1, func() ([]spec.Level, error) { return d.Grow(background, depth-d.tree.last()) })
+					sameLevels(t, fmt.Sprintf("%s, %d pending, grown from depth %d", how, pending, first), got, want)
+				}
+				begin()
+				got := counted(1, tree(0))
+				for len(got) <= depth {
+					beams := bestBeams(got, k)
+					got = counted(1, func() ([]spec.Level, error) { return d.Expand(background, beams) })
+				}
+				sameLevels(t, fmt.Sprintf("%s, %d pending, expanded", how, pending), got, want)
+			}
+		}
+	})
+}
+
+// TestGrowthMatchesReference grows trees in mixed ways and compares what every beam proposes with
+// a target of the same file that decodes the beam's path plainly; then commits a path
+// and compares the next round.
+func TestGrowthMatchesReference(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		const k = 5
+		d := loadDraft(t, dev, "s260k-f32", Options{})
+		target, err := LoadTarget(background, dev, testModel(t, "s260k-f32"), Options{Context: 128, TopK: k, MaxRows: 1, Tuning: d.Tuning()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer target.Close()
+		// check compares the candidates of a level's proposing beams.
+		check := func(prefix []int32, levels []spec.Level, level int) {
+			t.Helper()
+			for beam := range levels[level].Entropies {
+				tokens := slices.Clone(prefix)
+				if level > 0 {
+					path, _ := pathTo(levels, level-1, int32(beam))
+					tokens = append(tokens, path...)
+				}
+				target.Reset()
+				if err := target.Prefill(background, tokens[:len(tokens)-1], nil); err != nil {
+					t.Fatal(err)
+				}
+				lone := &spec.Tree{}
+				lone.Reset(tokens[len(tokens)-1])
+				out, err := target.Verify(background, lone, spec.Sampling{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if g, w := levels[level].Entropies[beam], out[0].Entropy; g != w {
+					t.Fatalf("level %d beam %d after %v: entropy %g, decoded plainly %g", level, beam, tokens, g, w)
+				}
+				for i := range k {
+					c := levels[level].Candidates[beam*k+i]
+					if w := out[0].TopLogits[i] - out[0].LogSumExp; c.Token != out[0].TopIDs[i] || math.Abs(float64(c.LogQ-w)) > 4e-6 || c.Beam != int32(beam) {
+						t.Fatalf("level %d beam %d after %v: candidate %d is %+v, decoded plainly %d with ln q %g", level, beam, tokens, i, c, out[0].TopIDs[i], w)
+					}
+				}
+			}
+		}
+		prefix, fed := slices.Clone(text), len(text)-2
+		begun(t, d, text[:fed])
+		rounds := 3
+		if testing.Short() {
+			rounds = 2
+		}
+		for round := range rounds {
+			levels := grown(t)(d.DraftTree(background, spec.DraftRequest{Pending: prefix[fed:], Depth: round % 2, K: k}))
+			fed = len(prefix)
+			// Any beams in any order, more than there are candidates a beam, and the tree grown on from there.
+			many := len(levels[len(levels)-1].Candidates)
+			levels = grown(t)(d.Expand(background, []int32{int32(many - 1), 0, 2}))
+			levels = grown(t)(d.Expand(background, []int32{14, 3, 0, 7, 8, 1, 12, 5, 2}))
+			levels = grown(t)(d.Grow(background, 2))
+			levels = grown(t)(d.Expand(background, []int32{24}))
+			for level := range levels {
+				check(prefix, levels, level)
+			}
+			depth := len(levels) - 2 - round // fewer beams are accepted than there are
+			path, beams := pathTo(levels, depth, 0)
+			if err := d.Commit(beams); err != nil {
+				t.Fatal(err)
+			}
+			prefix = append(append(prefix, path...), int32(100+round))
+			fed += len(path)
+			if d.Len() != fed || len(d.seq.free)+fed != int(d.work.trash) {
+				t.Fatalf("%d tokens and %d free slots after %d committed", d.Len(), len(d.seq.free), fed)
+			}
+		}
+	})
+}
+
+// TestGrowthRefuses calls that make no sense, and goes on working after them.
+func TestGrowthRefuses(t *testing.T) {
+	dev := accelerator(t)
+	d := loadDraft(t, dev, "s260k-f32", Options{Context: 16})
+	wants := func(what string, err error) {
+		t.Helper()
+		if err == nil {
+			t.Fatalf("%s was not refused", what)
+		}
+		t.Logf("%s: %v", what, err)
+	}
+	_, err := d.Grow(background, 1)
+	wants("growing nothing", err)
+	_, err = d.Expand(background, []int32{0})
+	wants("expanding nothing", err)
+	_, err = d.DrawMore(background, 1)
+	wants("drawing on from nothing", err)
+	begun(t, d, text[:10])
+	want := grown(t)(d.DraftTree(background, spec.DraftRequest{Pending: text[10:12], Depth: 2, K: 3}))
+	for _, beams := range [][]int32{{}, {0, 1, 0}, {-1}, {9}, make([]int32, 17)} {
+		_, err = d.Expand(background, beams)
+		wants(fmt.Sprint("expanding ", beams), err)
+	}
+	_, err = d.Grow(background, 3)
+	wants("growing beyond the context", err)
+	_, err = d.Grow(background, 1000)
+	wants("growing beyond all bounds", err)
+	wants("committing a beam of no level", d.Commit([]int32{0, 0, 0}))
+	wants("committing no beam", d.Commit([]int32{3}))
+	parent := want[1].Candidates[want[1].Beams[0]].Beam
+	wants("committing a beam after one that did not propose it", d.Commit([]int32{(parent + 1) % 3, 0}))
+	if d.Len() != 12 {
+		t.Fatalf("%d tokens after refused commits", d.Len())
+	}
+	got := grown(t)(d.Grow(background, 2))
+	sameLevels(t, "the tree after refusals", got[:2], want[:2])
+	if _, err := d.DraftTree(background, spec.DraftRequest{Pending: text[12:], Depth: 1, K: 17}); err == nil {
+		t.Fatal("more candidates than the draft gives were not refused")
+	}
+}
+
+// TestDeepGrowth has room for what training collects: 11 levels of 10, and 10 passes of 15 beams.
+func TestDeepGrowth(t *testing.T) {
+	d := loadDraft(t, accelerator(t), "s260k-f32", Options{TopK: 15})
+	begun(t, d, text[:12])
+	levels := grown(t)(d.DraftTree(background, spec.DraftRequest{Pending: text[12:], Depth: 10, K: 10}))
+	if len(levels) != 11 || len(levels[10].Candidates) != 100 {
+		t.Fatalf("%d levels", len(levels))
+	}
+	begun(t, d, text[:12])
+	levels = grown(t)(d.DraftTree(background, spec.DraftRequest{Pending: text[12:], K: 15}))
+	for range 10 {
+		levels = grown(t)(d.Expand(background, bestBeams(levels, 15)))
+	}
+	path, beams := pathTo(levels, 9, 3)
+	if err := d.Commit(beams); err != nil || d.Len() != 13+len(path) {
+		t.Fatal(err, d.Len())
+	}
+}
+
+// readRow reads a row of logits off the device.
+func (d *Draft) readRow(t *testing.T, l webgpu.Binding, stride, row int) []float32 {
+	t.Helper()
+	m := webgpu.NewMemory(4 * stride)
+	if err := d.dev.Run(nil, webgpu.Region{Buffer: l.Buffer, Offset: l.Offset + 4*row*stride, Dst: m.Bytes()}); err != nil {
+		t.Fatal(err)
+	}
+	return m.F32()[:d.opts.Vocab]
+}
+
+var chainSamplings = []spec.SampleRequest{
+	{},
+	{Sampling: spec.Sampling{Temperature: 1, Seed: 3}},
+	{Sampling: spec.Sampling{Temperature: 0.8, Seed: 4, TopK: 20, TopP: 0.9, MinP: 0.01}},
+	{Coupled: true, Sampling: spec.Sampling{Temperature: 1, Seed: 5, TopP: 0.95}},
+}
+
+// TestChain draws chains at once and in pieces, and compares every token, its probability
+// and the entropy with the processed distribution of the row of logits.
+func TestChain(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		d := loadDraft(t, dev, "s260k-f32", Options{})
+		const count = 6
+		if err := d.PrepareChain(count); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range chainSamplings {
+			for pending := 1; pending <= 3; pending++ {
+				if testing.Short() && pending != 2 {
+					continue
+				}
+				what := fmt.Sprintf("%+v, %d pending", r, pending)
+				r.Pending = text[len(text)-pending:]
+				draw := func(counts ...int) []spec.Drawn {
+					t.Helper()
+					begun(t, d, text[:len(text)-pending])
+					r.Count = counts[0]
+					before := dev.Counters()
+					drawn, err := d.DraftSampled(background, r)
+					for _, more := range counts[1:] {
+						if err == nil {
+							drawn, err = d.DrawMore(background, more)
+						}
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					after := dev.Counters()
+					if after.Reads-before.Reads != len(counts) || after.Kernels != before.Kernels || after.Buffers != before.Buffers || after.Programs != before.Programs {
+						t.Fatalf("%s: from %+v to %+v", what, before, after)
+					}
+					return slices.Clone(drawn)
+				}
+				want := draw(count)
+				base := len(text)
+				for i, got := range want {
+					z := d.readRow(t, d.work.logits, d.work.stride, i)
+					s, shown, stream := r.Sampling, r.Sampling, spec.StreamDraft
+					if r.Coupled {
+						stream = spec.StreamTarget
+					}
+					if s.Temperature == 0 {
+						shown = spec.Sampling{Temperature: 1}
+					}
+					q := shown.Distribution(nil, z)
+					entropy := 0.0
+					for _, p := range q {
+						if p > 0 {
+							entropy -= p * math.Log(p)
+						}
+					}
+					if token := s.Draw(z, stream, uint32(base+i)); got.Token != token {
+						t.Fatalf("%s: token %d is %d, want %d", what, i, got.Token, token)
+					}
+					if math.Abs(float64(got.Prob)-q[got.Token]) > 1e-4 || math.Abs(float64(got.Entropy)-entropy) > 1e-3 || got.Accept == got.Accept {
+						t.Fatalf("%s: token %d is %+v, want probability %g and entropy %g", what, i, got, q[got.Token], entropy)
+					}
+				}
+				same := func(a, b spec.Drawn) bool { return a.Token == b.Token && a.Prob == b.Prob && a.Entropy == b.Entropy }
+				for _, pieces := range [][]int{{1, 1, 1, 1, 1, 1}, {2, 4}, {3, 1, 2}} {
+					if got := draw(pieces...); !slices.EqualFunc(got, want, same) {
+						t.Fatalf("%s: in pieces %v\n%+v, at once\n%+v", what, pieces, got, want)
+					}
+				}
+				// What is accepted is what the next round goes on from.
+				if err := d.Commit(make([]int32, 3)); err != nil {
+					t.Fatal(err)
+				}
+				if d.Len() != base+3 {
+					t.Fatalf("%s: %d tokens after 3 of %d committed", what, d.Len(), base)
+				}
+				next := spec.DraftRequest{Pending: []int32{want[3].Token}, Depth: 1, K: 3}
+				got := grown(t)(d.DraftTree(background, next))
+				seq := slices.Clone(text)
+				for _, w := range want[:3] {
+					seq = append(seq, w.Token)
+				}
+				begun(t, d, seq)
+				sameLevels(t, what+", the next round", got, grown(t)(d.DraftTree(background, next)))
+			}
+		}
+	})
+}

@@ -1,0 +1,588 @@
+package llama
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"foretoken/models/eagle3"
+	"foretoken/models/gguf"
+	"foretoken/models/quant"
+	"foretoken/models/safetensors"
+	"foretoken/spec"
+	"foretoken/webgpu"
+
+	"github.com/x448/float16"
+)
+
+// randomHead writes a head of normal weights for a target, which draws a different tree at
+// every place. Half of the target's vocabulary, every second id and a few more, is the draft's.
+func randomHead(t *testing.T, c *Config, dtype safetensors.Dtype, embedding bool, change func(config map[string]any)) (src, config safetensors.Source) {
+	t.Helper()
+	hidden := c.Dim
+	if embedding {
+		hidden = 96
+	}
+	j := map[string]any{"architectures": `["LlamaForCausalLMEagle3"]`, "hidden_size": hidden, "target_hidden_size": c.Dim, "intermediate_size": 160,
+		"num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": c.Vocab, "draft_vocab_size": c.Vocab/2 + 5,
+		"rms_norm_eps": 1e-5, "rope_theta": 5000, "eagle_config": fmt.Sprintf(`{"eagle_aux_hidden_state_layer_ids":[0,2,%d]}`, c.Layers-1)}
+	if change != nil {
+		change(j)
+	}
+	var fields []string
+	for k, v := range j {
+		fields = append(fields, fmt.Sprintf("%q:%v", k, v))
+	}
+	config = gguf.FromBytes("config.json", []byte("{"+strings.Join(fields, ",")+"}"))
+	parsed, err := eagle3.ReadConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tensors []safetensors.Tensor
+	rng := rand.New(rand.NewPCG(3, uint64(hidden)))
+	shapes := parsed.Shapes()
+	names := make([]string, 0, len(shapes))
+	for name := range shapes {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		shape := shapes[name]
+		if name == eagle3.Embedding && !embedding {
+			continue
+		}
+		n, scale, mean := uint64(1), 1.0, 0.0
+		for _, d := range shape {
+			n *= d
+		}
+		switch {
+		case len(shape) == 1:
+			scale, mean = 0.1, 1
+		case name == eagle3.LMHead:
+			scale = 3 / math.Sqrt(float64(shape[1]))
+		case name != eagle3.Embedding:
+			scale = 1 / math.Sqrt(float64(shape[1]))
+		}
+		var data []byte
+		for range n {
+			x := float32(mean + scale*rng.NormFloat64())
+			switch dtype {
+			case safetensors.F32:
+				data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+			case safetensors.F16:
+				data = binary.LittleEndian.AppendUint16(data, float16.Fromfloat32(x).Bits())
+			case safetensors.BF16:
+				data = binary.LittleEndian.AppendUint16(data, uint16(math.Float32bits(x)>>16))
+			}
+		}
+		tensors = append(tensors, safetensors.Tensor{Name: name, Dtype: dtype, Shape: shape, Data: data})
+	}
+	var d2t []byte
+	t2d := make([]byte, parsed.Vocab)
+	for i := range parsed.DraftVocab {
+		id := 2 * i
+		if id >= parsed.Vocab { // the few more
+			id = 2*(i-parsed.Vocab/2) + 1
+		}
+		t2d[id] = 1
+		d2t = binary.LittleEndian.AppendUint64(d2t, uint64(id-i))
+	}
+	tensors = append(tensors, safetensors.Tensor{Name: "d2t", Dtype: safetensors.I64, Shape: []uint64{uint64(parsed.DraftVocab)}, Data: d2t},
+		safetensors.Tensor{Name: "t2d", Dtype: safetensors.Bool, Shape: []uint64{uint64(parsed.Vocab)}, Data: t2d})
+	var b bytes.Buffer
+	if err := safetensors.Write(&b, nil, tensors...); err != nil {
+		t.Fatal(err)
+	}
+	return gguf.FromBytes("head.safetensors", b.Bytes()), config
+}
+
+// headed loads a small target and a random head beside it.
+func headed(t *testing.T, dev webgpu.Device, dtype safetensors.Dtype, embedding bool, o Options) (*Target, *EAGLE3, *eagle3.Weights) {
+	t.Helper()
+	target, err := LoadTarget(background, dev, testModel(t, "s260k-f32"), Options{Context: 96, TopK: 4, MaxRows: 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(target.Close)
+	w, err := eagle3.Open(randomHead(t, target.cfg, dtype, embedding, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done, total int64
+	o.Progress = func(d, t int64) { done, total = d, t }
+	head, err := LoadEAGLE3(background, dev, target, w, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(head.Close)
+	if done != total || total == 0 {
+		t.Errorf("loading told of %d of %d bytes", done, total)
+	}
+	return target, head, w
+}
+
+// device reads a view back.
+func device(t *testing.T, dev webgpu.Device, buffer webgpu.Buffer, words int) webgpu.Memory {
+	t.Helper()
+	m := webgpu.NewMemory(4 * words)
+	if err := dev.Run(nil, webgpu.Region{Buffer: buffer, Dst: m.Bytes()}); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// features is what a target keeps of each committed position, tap after tap.
+func features(t *testing.T, target *Target) [][]float64 {
+	t.Helper()
+	dim, out := target.cfg.Dim, make([][]float64, target.Len())
+	for _, v := range target.taps.views {
+		all := device(t, target.dev, v.Buffer, v.Size/4).F32()
+		for p, slot := range target.seq.table {
+			for _, x := range all[int(slot)*dim:][:dim] {
+				out[p] = append(out[p], float64(x))
+			}
+		}
+	}
+	return out
+}
+
+// refHead is a head on the host, in float64.
+type refHead struct {
+	*eagle3.Weights
+	w     map[string][]float64
+	embed func(id int32) []float64
+}
+
+func newRefHead(t *testing.T, target *gguf.File, w *eagle3.Weights) *refHead {
+	t.Helper()
+	h := &refHead{Weights: w, w: map[string][]float64{}}
+	for name := range w.Shapes() {
+		if !w.File.Has(name) {
+			continue
+		}
+		info, _ := w.File.Tensor(name)
+		x := make([]float32, info.Elements())
+		if err := w.File.Floats(info, x, 0); err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range x {
+			h.w[name] = append(h.w[name], float64(v))
+		}
+	}
+	h.embed = func(id int32) []float64 { return h.w[eagle3.Embedding][int(id)*w.Hidden:][:w.Hidden] }
+	if !w.Embedding {
+		table := hostMatrix(t, target, "token_embd.weight")
+		h.embed = func(id int32) []float64 { return table[int(id)*w.Hidden:][:w.Hidden] }
+	}
+	return h
+}
+
+func hostMatrix(t *testing.T, f *gguf.File, name string) []float64 {
+	t.Helper()
+	info, err := f.Tensor(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, x := make([]byte, info.Size), make([]float32, info.Elements())
+	if err := f.ReadTensor(info, raw, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := quant.Dequantize(info.Type, raw, x); err != nil {
+		t.Fatal(err)
+	}
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = float64(v)
+	}
+	return out
+}
+
+func product(w, x []float64) []float64 {
+	out := make([]float64, len(w)/len(x))
+	for i := range out {
+		for k, v := range x {
+			out[i] += w[i*len(x)+k] * v
+		}
+	}
+	return out
+}
+
+func normed(x, w []float64, eps float64) []float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v * v
+	}
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = v / math.Sqrt(sum/float64(len(x))+eps) * w[i]
+	}
+	return out
+}
+
+func plus(x, y []float64) []float64 {
+	out := make([]float64, len(x))
+	for i := range x {
+		out[i] = x[i] + y[i]
+	}
+	return out
+}
+
+// logProbs runs tokens[1:] through the head, those with a feature of the target's for the token
+// before them from it and the rest from the head's own output, and returns ln q of
+// each of the target's ids after the last.
+func (h *refHead) logProbs(features [][]float64, tokens []int32) map[int32]float64 {
+	var keys, values [][]float64
+	var x []float64
+	for p, token := range tokens[1:] {
+		if p < len(features) {
+			x = product(h.w[eagle3.FC], features[p])
+		}
+		in := append(normed(h.embed(token), h.w[eagle3.EmbeddingNorm], h.Eps), normed(x, h.w[eagle3.FeatureNorm], h.Eps)...)
+		turn := func(v []float64) []float64 {
+			for at := 0; at < len(v); at += h.HeadDim {
+				for i, f := range h.Inverse {
+					s, c := math.Sincos(float64(p) * f)
+					a, b := v[at+i], v[at+i+h.HeadDim/2]
+					v[at+i], v[at+i+h.HeadDim/2] = a*c-b*s, b*c+a*s
+				}
+			}
+			return v
+		}
+		q := turn(product(h.w[eagle3.Query], in))
+		keys, values = append(keys, turn(product(h.w[eagle3.Key], in))), append(values, product(h.w[eagle3.Value], in))
+		att := make([]float64, len(q))
+		for head := range h.Heads {
+			kv := head / (h.Heads / h.KV) * h.HeadDim
+			weights, sum := make([]float64, len(keys)), 0.0
+			for i := range keys {
+				for d := range h.HeadDim {
+					weights[i] += q[head*h.HeadDim+d] * keys[i][kv+d]
+				}
+				weights[i] = math.Exp(weights[i] / math.Sqrt(float64(h.HeadDim)))
+				sum += weights[i]
+			}
+			for i := range keys {
+				for d := range h.HeadDim {
+					att[head*h.HeadDim+d] += weights[i] / sum * values[i][kv+d]
+				}
+			}
+		}
+		x = plus(x, product(h.w[eagle3.Out], att))
+		in = normed(x, h.w[eagle3.FFNNorm], h.Eps)
+		gate, up := product(h.w[eagle3.Gate], in), product(h.w[eagle3.Up], in)
+		for i, g := range gate {
+			up[i] *= g / (1 + math.Exp(-g))
+		}
+		x = plus(x, product(h.w[eagle3.Down], up))
+	}
+	logits := product(h.w[eagle3.LMHead], normed(x, h.w[eagle3.OutNorm], h.Eps))
+	sum := 0.0
+	for _, z := range logits {
+		sum += math.Exp(z)
+	}
+	out := map[int32]float64{}
+	for i, z := range logits {
+		out[h.Targets[i]] = z - math.Log(sum)
+	}
+	return out
+}
+
+// checkTree holds the levels of a tree against the reference: every beam's candidates are its best by
+// ln q, and the best of all by V went on.
+func (h *refHead) checkTree(t *testing.T, what string, features [][]float64, tokens []int32, levels []spec.Level, k int) {
+	t.Helper()
+	const tol = 2e-3
+	type beam struct {
+		path []int32
+		v    float64
+	}
+	beams := []beam{{}}
+	for depth, l := range levels {
+		var values []float64
+		for i, b := range beams {
+			want := h.logProbs(features, append(slices.Clone(tokens), b.path...))
+			entropy, ids := 0.0, []int32{}
+			for id, q := range want {
+				entropy -= math.Exp(q) * q
+				ids = append(ids, id)
+			}
+			slices.SortFunc(ids, func(x, y int32) int {
+				if want[x] > want[y] {
+					return -1
+				}
+				return 1
+			})
+			if math.Abs(float64(l.Entropies[i])-entropy) > tol {
+				t.Fatalf("%s: level %d beam %d: entropy %g, want %g", what, depth, i, l.Entropies[i], entropy)
+			}
+			for rank := range k {
+				c := l.Candidates[i*k+rank]
+				q, known := want[c.Token]
+				if !known || math.Abs(float64(c.LogQ)-q) > tol || q < want[ids[rank]]-2*tol || int(c.Beam) != i {
+					t.Fatalf("%s: level %d beam %d rank %d: %+v, but ln q is %g (known %v), and the best has %d with %g", what, depth, i, rank, c, q, known, ids[rank], want[ids[rank]])
+				}
+				values = append(values, b.v+q)
+			}
+		}
+		if depth == len(levels)-1 {
+			break
+		}
+		ranked := slices.Clone(values)
+		slices.Sort(ranked)
+		slices.Reverse(ranked)
+		var next []beam
+		for rank, at := range l.Beams {
+			if values[at] < ranked[rank]-3*tol {
+				t.Fatalf("%s: level %d: beam %d has V %g, want %g", what, depth, rank, values[at], ranked[rank])
+			}
+			c := l.Candidates[at]
+			next = append(next, beam{append(slices.Clone(beams[c.Beam].path), c.Token), values[at]})
+		}
+		beams = next
+	}
+}
+
+// accepted is the beams and the tokens of a path of so many levels, along the best beam of the last.
+func accepted(levels []spec.Level, n int) (beams, tokens []int32) {
+	at := 0 // the beam of the deepest level accepted
+	for level := n - 1; level >= 0; level-- {
+		c := levels[level].Candidates[levels[level].Beams[at]]
+		beams, tokens = append([]int32{int32(at)}, beams...), append([]int32{c.Token}, tokens...)
+		at = int(c.Beam)
+	}
+	return beams, tokens
+}
+
+// commitRun has the target consume and commit the root and tokens after it.
+func commitRun(t *testing.T, target *Target, run []int32) []spec.NodeOutput {
+	t.Helper()
+	var tree spec.Tree
+	tree.Reset(run[0])
+	path := []int32{0}
+	for i, token := range run[1:] {
+		tree.Add(int32(i), token, 0)
+		path = append(path, int32(i+1))
+	}
+	// A sibling that is not accepted, so that slots are not in order.
+	tree.Add(0, (run[0]+3)%int32(target.cfg.Vocab), 0)
+	out, err := target.Verify(background, &tree, spec.Sampling{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := target.Commit(path); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestEAGLE3Reference drafts trees over several rounds, of which more or less is accepted, and
+// holds every number against a float64 head fed the features that the target kept.
+func TestEAGLE3Reference(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		for _, c := range []struct {
+			dtype     safetensors.Dtype
+			embedding bool
+		}{{safetensors.F32, false}, {safetensors.F16, true}, {safetensors.BF16, false}} {
+			t.Run(fmt.Sprintf("%s/%v", c.dtype, c.embedding), func(t *testing.T) {
+				target, head, w := headed(t, dev, c.dtype, c.embedding, Options{})
+				ref := newRefHead(t, testModel(t, "s260k-f32"), w)
+				testReference(t, target, head, ref)
+			})
+		}
+	})
+}
+
+func testReference(t *testing.T, target *Target, head *EAGLE3, ref *refHead) {
+	const k, depth = 3, 3
+	seq := slices.Clone(text)
+	target.Reset()
+	head.Reset()
+	if err := target.Prefill(background, seq[:len(seq)-1], nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := head.Prefill(background, seq[:4], nil); err != nil { // the rest is pending at first
+		t.Fatal(err)
+	}
+	var told []int
+	if err := head.Prefill(background, seq[4:len(seq)-6], func(done int) { told = append(told, done) }); err != nil {
+		t.Fatal(err)
+	}
+	if len(told) == 0 || told[len(told)-1] != len(seq)-10 || !slices.IsSorted(told) {
+		t.Errorf("a prefill of %d tokens told %v", len(seq)-10, told)
+	}
+	for round, accept := range []int{2, 0, 3, 1, 0} {
+		if head.Len() != len(seq)-6 && round == 0 {
+			t.Fatalf("the head holds %d tokens, want %d", head.Len(), len(seq)-6)
+		}
+		pending := seq[head.Len():]
+		what := fmt.Sprintf("round %d", round)
+		r := spec.DraftRequest{Pending: pending, Depth: depth, K: k}
+		levels := grown(t)(head.DraftTree(background, r))
+		if head.Len() != len(seq) {
+			t.Fatalf("%s: the head holds %d tokens, want %d", what, head.Len(), len(seq))
+		}
+		kept := features(t, target)
+		if len(kept) != len(seq)-1 {
+			t.Fatalf("%s: features of %d tokens, want %d", what, len(kept), len(seq)-1)
+		}
+		ref.checkTree(t, what, kept, seq, levels, k)
+		beams, tokens := accepted(levels, accept)
+		run := append([]int32{seq[len(seq)-1]}, tokens...)
+		commitRun(t, target, run)
+		if err := head.Commit(beams); err != nil {
+			t.Fatal(err)
+		}
+		seq = append(append(seq, tokens...), int32(7+2*round)) // and the target's own next token
+	}
+}
+
+// TestEAGLE3Taps compares what is kept of the last layer with the logits that the target gives
+// for it, whether the token came by prefill, by decoding or in a tree, and the bits of the three.
+func TestEAGLE3Taps(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		target, _, _ := headed(t, dev, safetensors.F32, false, Options{})
+		f := testModel(t, "s260k-f32")
+		output := "output.weight"
+		if target.cfg.Tied {
+			output = "token_embd.weight"
+		}
+		matrix, norm := hostMatrix(t, f, output), hostMatrix(t, f, "output_norm.weight")
+		outputs := commitAll(t, target, text, len(text))
+		kept := features(t, target)
+		for i, out := range outputs {
+			logits := product(matrix, normed(kept[i][2*target.cfg.Dim:], norm, target.cfg.Eps))
+			for rank, id := range out.TopIDs {
+				if math.Abs(logits[id]-float64(out.TopLogits[rank])) > 2e-3 {
+					t.Fatalf("token %d: logit %d is %g, from the kept feature %g", i, id, out.TopLogits[rank], logits[id])
+				}
+			}
+		}
+		for _, step := range []int{1, 2, 5} {
+			commitAll(t, target, text, step)
+			if got := features(t, target); !slices.EqualFunc(got, kept, slices.Equal) {
+				t.Errorf("features of tokens fed %d at once differ from those of one tree", step)
+			}
+		}
+		target.Reset()
+		if err := target.Prefill(background, text, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := features(t, target); !slices.EqualFunc(got, kept, slices.Equal) {
+			t.Error("features of a prefill differ from those of one tree")
+		}
+	})
+}
+
+// commitAll feeds tokens from an empty sequence in trees of so many.
+func commitAll(t *testing.T, target *Target, tokens []int32, step int) []spec.NodeOutput {
+	t.Helper()
+	target.Reset()
+	var all []spec.NodeOutput
+	for at := 0; at < len(tokens); at += step {
+		n := min(step, len(tokens)-at)
+		for _, out := range commitRun(t, target, tokens[at:at+n])[:n] {
+			out.TopIDs, out.TopLogits = slices.Clone(out.TopIDs), slices.Clone(out.TopLogits)
+			all = append(all, out)
+		}
+	}
+	return all
+}
+
+// TestEAGLE3Grows grows trees in several calls that one call gives too, bit for bit.
+func TestEAGLE3Grows(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		target, head, _ := headed(t, dev, safetensors.F32, false, Options{})
+		begin := func() {
+			target.Reset()
+			head.Reset()
+			if err := target.Prefill(background, text[:len(text)-1], nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := head.Prefill(background, text[:len(text)-1], nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, s := range []spec.Sampling{{}, {Temperature: 0.9, Seed: 5}} {
+			r := spec.DraftRequest{Pending: text[len(text)-1:], Depth: 3, K: 3, Coupled: true, Sampling: s}
+			begin()
+			want := grown(t)(head.DraftTree(background, r))
+			begin()
+			r.Depth = 1
+			got := grown(t)(head.DraftTree(background, r))
+			got = grown(t)(head.Grow(background, 1))
+			got = grown(t)(head.Expand(background, bestBeams(got, 3)))
+			sameLevels(t, fmt.Sprintf("temperature %g", s.Temperature), got, want)
+			beams, tokens := accepted(got, 3)
+			if err := head.Commit(beams); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(head.late, tokens) || head.Len() != len(text)+3 {
+				t.Errorf("committed %v of %v; %d tokens", head.late, tokens, head.Len())
+			}
+		}
+	})
+}
+
+// TestEAGLE3Exact generates with the head in every way that is exact token for token, and
+// compares with plain decoding. A prompt of one token has no feature to draft from.
+func TestEAGLE3Exact(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		target, head, _ := headed(t, dev, safetensors.F16, false, Options{})
+		tokens := 24
+		if testing.Short() {
+			tokens = 12
+		}
+		generate := func(prompt []int32, s spec.Sampling, c spec.Config) ([]int32, spec.Stats) {
+			t.Helper()
+			g, err := spec.New(target, head, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out []int32
+			stats, err := g.Generate(background, prompt, spec.Options{Sampling: s, MaxTokens: tokens}, func(e *spec.Event) error {
+				out = append(out, e.Tokens...)
+				return nil
+			})
+			if err != nil {
+				t.Fatalf("%+v: %v", c, err)
+			}
+			return out, stats
+		}
+		prompts := [][]int32{text, text[:1], text[:2]}
+		if testing.Short() {
+			prompts = prompts[:2]
+		}
+		for _, prompt := range prompts {
+			for _, s := range []spec.Sampling{{}, {Temperature: 0.8, Seed: 11}} {
+				want, _ := generate(prompt, s, spec.Config{Drafter: spec.DrafterNone})
+				for _, c := range []spec.Config{
+					{Drafter: spec.DrafterEAGLE2, Source: spec.SourceEAGLE3, Depth: 3, TopK: 4, Nodes: 12},
+					{Drafter: spec.DrafterEAGLE2, Source: spec.SourceEAGLE3, Depth: 2, TopK: 3, Nodes: 8, Uncoupled: true},
+					{Drafter: spec.DrafterChain, Source: spec.SourceEAGLE3, Depth: 4},
+				} {
+					got, stats := generate(prompt, s, c)
+					if !slices.Equal(got, want) {
+						t.Errorf("prompt of %d, temperature %g, %s: %v, plain decoding gives %v", len(prompt), s.Temperature, c.Drafter, got, want)
+					}
+					if stats.Drafted == 0 {
+						t.Errorf("prompt of %d, %s: nothing was drafted", len(prompt), c.Drafter)
+					}
+				}
+			}
+		}
+		// Exact in distribution only, so it must run and keep its books.
+		for _, c := range []spec.Config{
+			{Drafter: spec.DrafterChain, Source: spec.SourceEAGLE3, Verifier: spec.VerifierRejection, Depth: 3},
+			{Drafter: spec.DrafterSampled, Source: spec.SourceEAGLE3, Verifier: spec.VerifierWithoutReplacement, Shape: [][]int{{2}, {2, 1}}},
+		} {
+			if got, _ := generate(text, spec.Sampling{Temperature: 1, Seed: 3}, c); len(got) != tokens {
+				t.Errorf("%s: %d tokens", c.Drafter, len(got))
+			}
+		}
+	})
+}

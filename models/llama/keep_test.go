@@ -1,0 +1,212 @@
+package llama
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"foretoken/models/eagle3"
+	"foretoken/models/safetensors"
+	"foretoken/spec"
+	"foretoken/webgpu"
+	"foretoken/webgpu/kernels"
+)
+
+// request is one of a run of them on the same models.
+type request struct {
+	name   string
+	prompt func(before []int32) []int32 // given the tokens that the request before ended with
+	tokens int
+	abort  int // rounds after which it is cancelled; 0: not at all
+	cut    int // tokens after which it ends, in the middle of an accepted run as a rule; 0: nowhere
+}
+
+// conversation is what a chat does.
+func conversation() []request {
+	on := func(more ...int32) func([]int32) []int32 {
+		return func(before []int32) []int32 { return append(slices.Clone(before), more...) }
+	}
+	return []request{
+		{name: "first", prompt: func([]int32) []int32 { return text }, tokens: 10},
+		{name: "next, cut", prompt: on(300, 17), tokens: 12, cut: 5},
+		{name: "next, aborted", prompt: on(44), tokens: 30, abort: 2},
+		{name: "the same again", prompt: on(), tokens: 5},
+		{name: "edited", prompt: func(b []int32) []int32 { return append(slices.Clone(b[:len(text)-2]), 99, 100) }, tokens: 8},
+		{name: "nothing in common", prompt: func([]int32) []int32 { return []int32{text[4], text[3]} }, tokens: 4},
+	}
+}
+
+// record is all that a request gave: its tokens, and every number of every node of its rounds.
+type record struct {
+	tokens  []int32
+	numbers []uint32
+}
+
+// TestKeptPrefix runs conversations on models that keep what they hold and on models that begin
+// anew, with every kind of draft: the rounds must be the same to the last bit of what draft and
+// target say.
+func TestKeptPrefix(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: slots and pairs are kept alike on every device")
+	}
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		kv := kernels.KVF16
+		if dev.Info().Backend == "cpu" { // either format on either device says enough
+			kv = kernels.KVQ8
+		}
+		target := loadTarget(t, dev, "s260k-q8_0", Options{Context: 160, KV: kv, MaxRows: 32, TopK: 4})
+		draft := loadDraft(t, dev, "s260k-noisy-q8_0", Options{Context: 160, KV: kv})
+		if err := draft.SetHead(testHead(draft.cfg.Dim, 1)); err != nil {
+			t.Fatal(err)
+		}
+		w, err := eagle3.Open(randomHead(t, target.cfg, safetensors.F16, false, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, err := LoadEAGLE3(background, dev, target, w, Options{KV: kv})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(head.Close)
+		models := map[string]spec.TreeSampler{"": draft, spec.SourceEAGLE3: head}
+		sampled := spec.Sampling{Temperature: 0.8, Seed: 7}
+		for _, way := range []struct {
+			spec.Config
+			spec.Sampling
+		}{
+			{spec.Config{Drafter: spec.DrafterEAGLE2, Depth: 3, TopK: 3, Nodes: 12}, sampled},
+			{spec.Config{Drafter: spec.DrafterChain, Source: spec.SourceEAGLE3, Depth: 4, Verifier: spec.VerifierRejection}, sampled},
+			{spec.Config{Drafter: spec.DrafterChain, Depth: 4}, spec.Sampling{}},
+			{spec.Config{Drafter: spec.DrafterEAGLE2, Adapt: spec.AdaptAcceptance, Knobs: spec.Knobs{Threshold: 0.4}, Depth: 3, TopK: 3, Nodes: 12, Aids: spec.Aids{Head: true}}, spec.Sampling{}},
+			{spec.Config{Drafter: spec.DrafterChain, Depth: 4, Verifier: spec.VerifierRejection}, sampled},
+			{spec.Config{Drafter: spec.DrafterSampled, Shape: [][]int{{2}, {2, 1}}, Verifier: spec.VerifierWithoutReplacement}, sampled},
+			{spec.Config{Drafter: spec.DrafterEAGLE2, Source: spec.SourceEAGLE3, Depth: 3, TopK: 3, Nodes: 12}, spec.Sampling{}},
+		} {
+			c, s := way.Config, way.Sampling
+			draft.UseHead(c.Adapt == spec.AdaptAcceptance)
+			model := models[c.Source]
+			fresh, _ := converse(t, target, model, c, s, false)
+			kept, reused := converse(t, target, model, c, s, true)
+			for i, r := range conversation() {
+				what := fmt.Sprintf("%s %s %s at T=%g, %s", c.Drafter, c.Source, c.Verifier, s.Temperature, r.name)
+				if !slices.Equal(kept[i].tokens, fresh[i].tokens) {
+					t.Errorf("%s: with a kept prefix %v, without %v", what, kept[i].tokens, fresh[i].tokens)
+				} else if !slices.Equal(kept[i].numbers, fresh[i].numbers) {
+					t.Errorf("%s: the same tokens of other numbers", what)
+				}
+				if len(fresh[i].numbers) == 0 && c.Verifier == "" {
+					t.Errorf("%s: no numbers to compare", what)
+				}
+			}
+			if reused < 60 {
+				t.Errorf("%d tokens reused", reused)
+			}
+		}
+	})
+}
+
+func converse(t *testing.T, target *Target, draft spec.TreeSampler, c spec.Config, s spec.Sampling, keeps bool) (records []record, reused int) {
+	t.Helper()
+	target.Reset()
+	draft.Reset()
+	var seq []int32
+	for _, r := range conversation() {
+		if !keeps {
+			target.Reset()
+			draft.Reset()
+		}
+		prompt := r.prompt(seq)
+		g, err := spec.New(target, draft, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(background)
+		o := spec.Options{Sampling: s, MaxTokens: r.tokens}
+		count := 0
+		if r.cut > 0 {
+			o.Cut = func(tokens []int32) (int, bool) {
+				count += len(tokens)
+				return len(tokens) - max(count-r.cut, 0), count >= r.cut
+			}
+		}
+		rec := record{tokens: slices.Clone(prompt)}
+		add := func(x ...float32) {
+			for _, v := range x {
+				rec.numbers = append(rec.numbers, math.Float32bits(v))
+			}
+		}
+		stats, err := g.Generate(ctx, prompt, o, func(e *spec.Event) error {
+			rec.tokens = append(rec.tokens, e.Tokens...)
+			for _, out := range e.Outputs {
+				add(out.LogSumExp, out.Entropy)
+				add(out.TopLogits...)
+			}
+			for _, l := range e.Levels {
+				for _, candidate := range l.Candidates {
+					add(candidate.LogQ)
+				}
+				add(l.Entropies...)
+				add(l.Accepts...)
+			}
+			if e.Round == r.abort {
+				cancel()
+			}
+			return nil
+		})
+		cancel()
+		if err != nil {
+			t.Fatalf("%+v: %s: %v", c, r.name, err)
+		}
+		if stats.Reused+stats.Prefilled != len(prompt)-1 || keeps != (stats.Reused > 0) && r.name != "first" && r.name != "nothing in common" {
+			t.Errorf("%s: %d of %d prompt tokens reused, %d prefilled", r.name, stats.Reused, len(prompt), stats.Prefilled)
+		}
+		if r.abort > 0 && stats.Finish != spec.FinishAborted {
+			t.Errorf("%s: %s", r.name, stats.Finish)
+		}
+		records, seq, reused = append(records, rec), rec.tokens, reused+stats.Reused
+	}
+	return records, reused
+}
+
+// TestKeepAfterFailure: entries that no pass has written are not kept.
+func TestKeepAfterFailure(t *testing.T) {
+	dev := cpuDevice(t)
+	failing := &failingDevice{Device: dev}
+	target, err := LoadTarget(background, failing, testModel(t, "s260k-f32"), Options{Context: 96})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(target.Close)
+	if err := target.Prefill(background, text[:6], nil); err != nil {
+		t.Fatal(err)
+	}
+	failing.fails = true
+	if err := target.Prefill(background, text[6:], nil); err == nil {
+		t.Fatal("a failed pass went unnoticed")
+	}
+	failing.fails = false
+	if n := target.Keep(text); n != 6 || target.Len() != 6 {
+		t.Errorf("%d tokens kept of 6 that passes have run for, %d held", n, target.Len())
+	}
+	if n := target.Keep(append(slices.Clone(text[:4]), 1)); n != 4 {
+		t.Errorf("%d tokens kept of a sequence that differs after 4", n)
+	}
+	if free := len(target.seq.free); free != target.opts.Context+target.spareSlots()-4 {
+		t.Errorf("%d slots are free", free)
+	}
+}
+
+// failingDevice fails to run on request.
+type failingDevice struct {
+	webgpu.Device
+	fails bool
+}
+
+func (f *failingDevice) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
+	if f.fails {
+		return webgpu.ErrDeviceLost
+	}
+	return f.Device.Run(programs, reads...)
+}

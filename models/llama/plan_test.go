@@ -1,0 +1,364 @@
+package llama
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"foretoken/models/eagle3"
+	"foretoken/models/gguf"
+	"foretoken/models/safetensors"
+	"foretoken/spec"
+	"foretoken/webgpu"
+	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/kernels"
+)
+
+// TestPlanIsExact holds the plan to what loading allocates, to the byte.
+func TestPlanIsExact(t *testing.T) {
+	dev := cpu.Open()
+	defer dev.Destroy()
+	files := map[string]*gguf.File{"windowed": newToy(func(t *toy) { t.window = 7 }).file(t),
+		"biased": newToy(func(t *toy) { t.arch, t.bias, t.halfSplit, t.untied = "qwen2", true, true, true }).file(t)}
+	for _, name := range []string{"s260k-q8_0", "rnd-qwen3-d256-q8_0", "rnd-llama-d256-q4_k", "x3m-q6_k"} {
+		files[name] = testModel(t, name)
+	}
+	for name, f := range files {
+		for _, o := range []Options{{}, {Context: 40, KV: kernels.KVF16, MaxRows: 1}, {Context: 64, KV: kernels.KVQ8, MaxRows: 48, TopK: 10}, {Context: 33, MaxRows: 300, Vocab: 90}} {
+			want, err := Plan(f, o, dev.Info().Limits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want.Weights <= 0 || want.KV <= 0 || want.Workspace <= 0 || want.Total() != want.Weights+want.KV+want.Workspace {
+				t.Errorf("%s: %+v", name, want)
+			}
+			o.Memory = want.Total()
+			m, err := LoadTarget(background, dev, f, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := m.Info(); got.GPUBytes != want.Total() || got.Context != want.Context {
+				t.Errorf("%s %+v: loading a target took %d bytes, planned %d", name, o, got.GPUBytes, want.Total())
+			}
+			h := m.heads
+			if kv := int64(2 * 4 * m.cfg.Layers * h.CacheWords(m.opts.Context+max(treeSlots, m.opts.MaxRows)+1)); kv != want.KV || want.Format != o.KV.String() {
+				t.Errorf("%s %+v: KV %d in %s, want %d", name, o, want.KV, want.Format, kv)
+			}
+			m.Close()
+			if o.MaxRows > mostTogether {
+				continue
+			}
+			o.Memory = 0
+			if want, err = PlanDraft(f, o, dev.Info().Limits); err != nil {
+				t.Fatal(err)
+			}
+			d, err := LoadDraft(background, dev, f, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := d.Info().GPUBytes; got != want.Total() {
+				t.Errorf("%s %+v: loading a draft took %d bytes, planned %d", name, o, got, want.Total())
+			}
+			d.Close()
+		}
+	}
+}
+
+// TestPlanOnAccelerator compares once on the build's own device, whose limits and chunks are others.
+func TestPlanOnAccelerator(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: the cpu device is held to its plan byte by byte")
+	}
+	dev, f := accelerator(t), testModel(t, "s260k-q8_0")
+	want, err := Plan(f, Options{Context: 64, MaxRows: 4}, dev.Info().Limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := loadTarget(t, dev, "s260k-q8_0", Options{Context: 64, MaxRows: 4}).Info().GPUBytes; got != want.Total() {
+		t.Errorf("loading took %d bytes, planned %d", got, want.Total())
+	}
+}
+
+// TestTooLittleMemory refuses before anything is made, and says what would fit; and that fits.
+func TestTooLittleMemory(t *testing.T) {
+	dev := cpu.Open()
+	defer dev.Destroy()
+	f, limits := testModel(t, "rnd-qwen2-d256-q8_0"), dev.Info().Limits
+	all, err := Plan(f, Options{}, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusal := func(o Options) string {
+		t.Helper()
+		before := dev.Counters().Buffers
+		_, err := LoadTarget(background, dev, f, o)
+		if err == nil || dev.Counters().Buffers != before {
+			t.Fatalf("%v, and %d buffers", err, dev.Counters().Buffers-before)
+		}
+		for _, part := range []string{f.Name(), Size(all.Weights), "positions in f32"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%q does not say %q", err, part)
+			}
+		}
+		return err.Error()
+	}
+	number := regexp.MustCompile(`context of at most (\d+) positions fits$`)
+	found := number.FindStringSubmatch(refusal(Options{Memory: all.Total() - 1}))
+	if found == nil {
+		t.Fatal("no context is named")
+	}
+	n, _ := strconv.Atoi(found[1])
+	if m, err := Plan(f, Options{Context: n, Memory: all.Total() - 1}, limits); err != nil {
+		t.Error(err)
+	} else if more, err := Plan(f, Options{Context: n + 1, Memory: all.Total() - 1}, limits); err == nil {
+		t.Errorf("%d positions take %d, and %d take %d of %d", n, m.Total(), n+1, more.Total(), all.Total()-1)
+	}
+	short, err := Plan(f, Options{Context: 256}, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := refusal(Options{Memory: short.Total() - 1}); !strings.Contains(got, "with KV in q8 a context of 512 positions fits") {
+		t.Error(got)
+	}
+	if got := refusal(Options{Memory: short.Weights}); !strings.HasSuffix(got, "use a smaller file, of fewer bits a weight or fewer layers") {
+		t.Error(got)
+	}
+}
+
+// narrow is a device that binds little at once.
+type narrow struct {
+	webgpu.Device
+	most  int
+	sizes map[webgpu.Buffer]int
+}
+
+func narrowed(dev webgpu.Device, most int) *narrow {
+	return &narrow{dev, most, map[webgpu.Buffer]int{}}
+}
+
+func (d *narrow) Info() webgpu.Info {
+	i := d.Device.Info()
+	i.Limits.MaxBindingSize, i.Limits.MaxBufferSize = d.most, 2*d.most
+	return i
+}
+
+func (d *narrow) NewBuffer(label string, size int, usage webgpu.Usage) (webgpu.Buffer, error) {
+	if usage == webgpu.Storage && size > 2*d.most {
+		return 0, fmt.Errorf("narrow: %s has %d bytes of %d", label, size, 2*d.most)
+	}
+	b, err := d.Device.NewBuffer(label, size, usage)
+	if usage == webgpu.Storage {
+		d.sizes[b] = size
+	}
+	return b, err
+}
+
+func (d *narrow) NewProgram(label string, dispatches []webgpu.Dispatch) (webgpu.Program, error) {
+	for _, s := range dispatches {
+		for i, b := range s.Bindings {
+			size := b.Size
+			if size == 0 {
+				size = d.sizes[b.Buffer] - b.Offset
+			}
+			if d.sizes[b.Buffer] > 0 && size > d.most {
+				return 0, fmt.Errorf("narrow: %s: binding %d has %d bytes of %d", label, i, size, d.most)
+			}
+		}
+	}
+	return d.Device.NewProgram(label, dispatches)
+}
+
+// TestNarrowBindings runs a model whose embedding, output and other matrices are in several parts, and whose
+// scores are computed some rows at a time: every logit has the same bits.
+func TestNarrowBindings(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		if !testing.Short() {
+			narrowBindings(t, dev, "rnd-qwen2-d256-q8_0", 200<<10, Options{Context: 96, MaxRows: 16, TopK: 4}, func(m *Target) []*matrix {
+				return []*matrix{m.embed, m.output, m.layers[0].gates}
+			})
+		}
+		narrowBindings(t, dev, "s260k-f32", 112<<10, Options{Context: 512, MaxRows: 16, TopK: 4}, func(m *Target) []*matrix {
+			if rows := m.work.scores.Size / (4 * m.cfg.Heads * m.span()); rows >= 16 {
+				t.Errorf("the scores of %d rows are computed at a time", rows)
+			}
+			return []*matrix{m.output}
+		})
+	})
+}
+
+func narrowBindings(t *testing.T, dev webgpu.Device, name string, most int, o Options, parted func(*Target) []*matrix) {
+	t.Helper()
+	o.Tuning = untimed(t, testModel(t, name))
+	wide := loadTarget(t, dev, name, o)
+	thin := loadTarget(t, narrowed(dev, most), name, o)
+	for i, m := range parted(thin) {
+		parts := 0
+		for _, w := range m.weights {
+			parts += len(w.Parts)
+		}
+		if parts < 2 {
+			t.Errorf("%s: matrix %d is in %d part", name, i, parts)
+		}
+	}
+	prompt := make([]int32, 70)
+	for i := range prompt {
+		prompt[i] = int32(i * 37 % thin.opts.Vocab)
+	}
+	tree := node(500)
+	for i := range int32(15) {
+		tree.Tokens, tree.Parents = append(tree.Tokens, 30*i+7), append(tree.Parents, i/2)
+		tree.Depths, tree.Scores = append(tree.Depths, tree.Depths[i/2]+1), append(tree.Scores, 0)
+	}
+	for _, m := range []*Target{wide, thin} {
+		restart(t, m, prompt)
+		if _, err := m.Verify(background, tree, spec.Sampling{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for row := range tree.Tokens {
+		if a, b := wide.logitsOf(t, row), thin.logitsOf(t, row); !slices.Equal(a, b) {
+			t.Fatalf("%s: row %d has other bits in parts", name, row)
+		}
+	}
+}
+
+// TestTooLargeBuffers refuses what a device cannot bind, with the numbers, before anything is made; the context that
+// it names can be had.
+func TestTooLargeBuffers(t *testing.T) {
+	inner := cpu.Open()
+	defer inner.Destroy()
+	f := testModel(t, "rnd-qwen2-d256-q8_0")
+	load := func(most int, o Options) error {
+		dev := narrowed(inner, most)
+		before := inner.Counters().Buffers
+		m, err := LoadTarget(background, dev, f, o)
+		if err == nil {
+			m.Close()
+		} else if inner.Counters().Buffers != before {
+			t.Errorf("%d buffers were made before %v", inner.Counters().Buffers-before, err)
+		}
+		return err
+	}
+	const most = 256 << 10
+	err := load(most, Options{Context: 512, MaxRows: 1})
+	found := regexp.MustCompile(`the keys of a layer for 512 positions in f32 would be a buffer of 392\.5 KiB \(401920 bytes\); this device binds 256\.0 KiB \(262144 bytes\)`).FindString(fmt.Sprint(err))
+	numbers := regexp.MustCompile(`at most: at most (\d+) positions fit, or (\d+) in q8$`).FindStringSubmatch(fmt.Sprint(err))
+	if found == "" || numbers == nil {
+		t.Fatal(err)
+	}
+	for i, kv := range []kernels.KVFormat{kernels.KVF32, kernels.KVQ8} {
+		n, _ := strconv.Atoi(numbers[i+1])
+		for n, want := range map[int]bool{n: true, n + 1: false} {
+			if n > 512 {
+				continue
+			}
+			if err := load(most, Options{Context: n, MaxRows: 1, KV: kv}); (err == nil) != want {
+				t.Errorf("%d positions in %s: %v", n, kv, err)
+			}
+		}
+	}
+	// The logits of 64 rows of 512 do not fit; those of 48 do.
+	f = testModel(t, "s260k-q8_0")
+	if err := load(128<<10-1, Options{Context: 64, MaxRows: 64}); err == nil || !strings.Contains(err.Error(), "logits would be a buffer of 128.0 KiB (131072 bytes); this device takes 128.0 KiB (131071 bytes) at most") ||
+		!strings.Contains(err.Error(), "trees of fewer than 64 nodes") {
+		t.Error(err)
+	}
+	if err := load(128<<10-1, Options{Context: 64, MaxRows: 48}); err != nil {
+		t.Error(err)
+	}
+	// A row of a matrix is what cannot be parted.
+	if err := load(60, Options{Context: 2, MaxRows: 1}); err == nil || !strings.Contains(err.Error(), "a row of tensor token_embd.weight takes 64 bytes") {
+		t.Error(err)
+	}
+}
+
+// TestSpeculationOnFamilies drafts with a family's model for another of the same family: every token is that of
+// plain decoding.
+func TestSpeculationOnFamilies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: other models' speculation is tested; what families differ in, by the oracles")
+	}
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		tokens, samplings := 16, []spec.Sampling{{}, {Temperature: 0.8, Seed: 5}}
+		for _, pair := range [][2]string{{"rnd-qwen2-d256-f32", "rnd-qwen2-d256-q8_0"}, {"rnd-qwen3-d256-q8_0", "rnd-qwen3-d256-q4_k"}} {
+			target := loadTarget(t, dev, pair[0], Options{MaxRows: 16, Tuning: untimed(t, testModel(t, pair[0]))})
+			f := testModel(t, pair[1])
+			draft, err := LoadDraft(background, dev, f, Options{Context: 128, TopK: 4, MaxRows: 16, Tuning: untimed(t, f)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			generate := func(s spec.Sampling, c spec.Config) (out []int32, stats spec.Stats) {
+				t.Helper()
+				target.Reset()
+				draft.Reset()
+				g, err := spec.New(target, draft, c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				stats, err = g.Generate(background, []int32{79, 397, 101, 369, 112, 259, 307, 305, 1010}, spec.Options{Sampling: s, MaxTokens: tokens}, func(e *spec.Event) error {
+					out = append(out, e.Tokens...)
+					return nil
+				})
+				if err != nil {
+					t.Fatalf("%s: %+v: %v", pair[0], c, err)
+				}
+				return out, stats
+			}
+			if dev.Info().Backend == "cpu" { // slow
+				tokens, samplings = 10, samplings[:1]
+			}
+			for _, s := range samplings {
+				want, _ := generate(s, spec.Config{Drafter: spec.DrafterNone})
+				for _, c := range []spec.Config{{Drafter: spec.DrafterChain, Depth: 4}, {Drafter: spec.DrafterEAGLE2, Depth: 3, TopK: 4, Nodes: 12}} {
+					got, stats := generate(s, c)
+					if !slices.Equal(got, want) || len(got) != tokens {
+						t.Errorf("%s, temperature %g, %s: %v, plain decoding gives %v", pair[0], s.Temperature, c.Drafter, got, want)
+					}
+					if stats.Drafted == 0 || stats.AcceptedLength() < 1.2 {
+						t.Errorf("%s, %s: %d drafted, %.2f tokens a pass", pair[0], c.Drafter, stats.Drafted, stats.AcceptedLength())
+					}
+				}
+			}
+			draft.Close()
+			target.Close()
+		}
+	})
+}
+
+// TestPlanOfAHeadIsExact holds the plan of an EAGLE-3 head to what loading it allocates, on both sides.
+func TestPlanOfAHeadIsExact(t *testing.T) {
+	dev := cpu.Open()
+	defer dev.Destroy()
+	f := testModel(t, "s260k-f32")
+	for _, own := range []bool{false, true} {
+		of := Options{Context: 96, TopK: 4, MaxRows: 32}
+		target, err := LoadTarget(background, dev, f, of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := eagle3.Open(randomHead(t, target.cfg, safetensors.BF16, own, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, features, err := PlanEAGLE3(f, of, w, Options{KV: kernels.KVQ8}, dev.Info().Limits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := target.Info().GPUBytes
+		head, err := LoadEAGLE3(background, dev, target, w, Options{KV: kernels.KVQ8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := head.Info().GPUBytes; got != want.Total() || want.Weights <= 0 || want.KV <= 0 {
+			t.Errorf("loading a head took %d bytes, planned %+v", got, want)
+		}
+		if got := target.Info().GPUBytes - before; got != features || features == 0 {
+			t.Errorf("the target keeps %d bytes for it, planned %d", got, features)
+		}
+		head.Close()
+		target.Close()
+	}
+}

@@ -1,0 +1,257 @@
+package llama
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"runtime"
+	"testing"
+
+	"foretoken/models/safetensors"
+	"foretoken/spec"
+	"foretoken/webgpu"
+)
+
+// jointDraft is what a target drafts and verifies with.
+type jointDraft interface {
+	spec.DraftModel
+	Prepare(depth, k int) error
+}
+
+// apart is a target that verifies in runs of its own.
+type apart struct{ separate }
+
+type separate interface {
+	spec.RejectionTarget
+	VerifySampled(ctx context.Context, tree *spec.Tree, rows []int32, draft spec.TreeSampler, s spec.Sampling) ([]spec.TreeVerdict, error)
+}
+
+// seen is a round as a test compares it, copied.
+type seen struct {
+	Tokens, Path []int32
+	Tree         spec.Tree
+	Levels       []spec.Level
+	Outputs      []spec.NodeOutput
+	joint        bool
+	counted      webgpu.Counters // at its end
+}
+
+// rounds generates and returns what every round was.
+func rounds(t *testing.T, target spec.Target, draft spec.DraftModel, c spec.Config, s spec.Sampling, dev webgpu.Device) []seen {
+	t.Helper()
+	g, err := spec.New(target, draft, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target.Reset()
+	draft.Reset()
+	var all []seen
+	if _, err := g.Generate(background, text, spec.Options{Sampling: s, MaxTokens: 12}, func(e *spec.Event) error {
+		one := seen{Tokens: append([]int32{}, e.Tokens...), Path: append([]int32{}, e.Path...), Tree: *e.Tree.Clone(),
+			Levels: grown(t)(e.Levels, nil), joint: e.Joint, counted: dev.Counters()}
+		for _, o := range e.Outputs {
+			one.Outputs = append(one.Outputs, output(o))
+		}
+		all = append(all, one)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestJointRounds holds rounds of one run to those of two: the same levels, trees, outputs and tokens, bit for
+// bit, in one submit and one readback, and without making anything.
+func TestJointRounds(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		target := loadTarget(t, dev, "s260k-q8_0", Options{Context: 96})
+		model := loadDraft(t, dev, "s260k-noisy-q8_0", Options{Context: 96})
+		type pair struct {
+			target *Target
+			draft  jointDraft
+			c      spec.Config
+		}
+		pairs := []pair{
+			{target, model, spec.Config{Drafter: spec.DrafterChain, Depth: 4}},
+			{target, model, spec.Config{Drafter: spec.DrafterEAGLE2, Depth: 3, TopK: 4, Nodes: 12}},
+			{target, model, spec.Config{Drafter: spec.DrafterStatic, Shape: [][]int{{3}, {2, 0, 1}, {1, 1}}}},
+			{target, model, spec.Config{Drafter: spec.DrafterChain, Depth: 3, Verifier: spec.VerifierRejection}},
+			{target, model, spec.Config{Drafter: spec.DrafterSampled, Shape: [][]int{{3}, {2, 0, 1}, {1, 1}}, Verifier: spec.VerifierWithoutReplacement}},
+		}
+		if !testing.Short() {
+			small, head, _ := headed(t, dev, safetensors.F16, false, Options{})
+			pairs = append(pairs, pair{target, model, spec.Config{Drafter: spec.DrafterEAGLE2, Depth: 1, TopK: 3, Nodes: 30, Verifier: spec.VerifierMARS}},
+				pair{small, head, spec.Config{Drafter: spec.DrafterEAGLE2, Source: spec.SourceEAGLE3, Depth: 2, TopK: 3, Nodes: 8}},
+				pair{small, head, spec.Config{Drafter: spec.DrafterSampled, Source: spec.SourceEAGLE3, Shape: [][]int{{2}, {2, 1}, {0, 1}}, Verifier: spec.VerifierWithoutReplacement}})
+		}
+		for _, c := range pairs {
+			target, draft := c.target, c.draft
+			b := c.c.Budget()
+			joins := target.PrepareJoint(draft, b.Width)
+			switch {
+			case c.c.Drafter == spec.DrafterSampled && joins == nil:
+				joins = target.PrepareJointSampled(draft.(spec.TreeSampler), b.Width, b.Levels, b.Nodes)
+			case c.c.Samples():
+				joins = target.PrepareJointChain(draft.(spec.SamplingDraft), b.Levels)
+			}
+			for _, err := range []error{joins, target.Prepare(b.Nodes), draft.Prepare(b.Levels-1, b.Width)} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, s := range []spec.Sampling{{}, {Temperature: 0.8, TopK: 40, TopP: 0.9, Seed: 6}} {
+				if testing.Short() && s.Temperature == 0 {
+					continue
+				}
+				name := fmt.Sprintf("%s of %d by %d to %d, %s, T=%v", c.c.Drafter, b.Levels, b.Width, b.Nodes, c.c.Verifier, s.Temperature)
+				want := rounds(t, apart{target}, draft, c.c, s, dev)
+				got := rounds(t, target, draft, c.c, s, dev)
+				sameRounds(t, name, got, want, c.c.Verifier != spec.VerifierRejection || s.Temperature > 0)
+				for i := 1; i < len(got); i++ {
+					if !got[i].joint {
+						continue
+					}
+					a, b := got[i-1].counted, got[i].counted
+					if b.Submits-a.Submits != 1 || b.Reads-a.Reads != 1 || b.Buffers != a.Buffers || b.Programs != a.Programs || b.Kernels != a.Kernels {
+						t.Fatalf("%s: round %d: counters went from %+v to %+v", name, i, a, b)
+					}
+				}
+			}
+		}
+		otherTree(t, target, model)
+	})
+}
+
+// otherTree has the host make another tree than the device did, which is then verified.
+func otherTree(t *testing.T, target *Target, draft *Draft) {
+	t.Helper()
+	target.Reset()
+	begun(t, draft, text[:len(text)-1])
+	if err := target.Prefill(background, text[:len(text)-1], nil); err != nil {
+		t.Fatal(err)
+	}
+	var b spec.Builder
+	r := &spec.JointRequest{DraftRequest: spec.DraftRequest{Pending: text[len(text)-1:], Depth: 2, K: 4}, Nodes: 10}
+	r.Build = func(levels []spec.Level) (*spec.Tree, error) { return b.Build(text[len(text)-1], levels, 6) }
+	tree, _, out, err := target.DraftVerify(background, draft, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []spec.NodeOutput
+	for _, o := range out {
+		got = append(got, output(o))
+	}
+	want, err := target.Verify(background, tree, spec.Sampling{})
+	if err != nil || len(got) != len(want) || tree.Len() != 6 {
+		t.Fatalf("%d outputs of %d nodes (%v)", len(got), tree.Len(), err)
+	}
+	for i := range got {
+		if !sameOutput(got[i], want[i]) {
+			t.Errorf("node %d of another tree: %+v, want %+v", i, got[i], want[i])
+		}
+	}
+	if err := target.Commit([]int32{0}); err != nil {
+		t.Error(err)
+	}
+}
+
+// sameRounds fails the test where rounds differ, or were not joint.
+func sameRounds(t *testing.T, name string, got, want []seen, joins bool) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d rounds, want %d", name, len(got), len(want))
+	}
+	joint := 0
+	for i := range got {
+		if want[i].joint {
+			t.Fatalf("%s: round %d was one run where the target cannot", name, i)
+		}
+		if got[i].joint {
+			joint++
+		}
+		sameLevels(t, fmt.Sprintf("%s: round %d", name, i), got[i].Levels, want[i].Levels)
+		g, w := got[i], want[i]
+		if !reflect.DeepEqual(g.Tokens, w.Tokens) || !reflect.DeepEqual(g.Path, w.Path) || !reflect.DeepEqual(g.Tree, w.Tree) || len(g.Outputs) != len(w.Outputs) {
+			t.Fatalf("%s: round %d is\n%+v, want\n%+v", name, i, g, w)
+		}
+		for j := range g.Outputs {
+			if !sameOutput(g.Outputs[j], w.Outputs[j]) {
+				t.Fatalf("%s: round %d: node %d: %+v, want %+v", name, i, j, g.Outputs[j], w.Outputs[j])
+			}
+		}
+	}
+	if joins && joint < len(got)-1 { // the last may have nothing to draft
+		t.Fatalf("%s: %d of %d rounds were one run", name, joint, len(got))
+	}
+}
+
+// outside is a device that counts what is allocated in its runs, which is not the caller's.
+type outside struct {
+	webgpu.Device
+	inside, before, after runtime.MemStats
+	mallocs               uint64
+}
+
+func (o *outside) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
+	runtime.ReadMemStats(&o.before)
+	err := o.Device.Run(programs, reads...)
+	runtime.ReadMemStats(&o.after)
+	o.mallocs += o.after.Mallocs - o.before.Mallocs
+	return err
+}
+
+// TestRoundsAllocateNothing: once every array has its size, a round allocates nothing beside what the device
+// itself does.
+func TestRoundsAllocateNothing(t *testing.T) {
+	dev := &outside{Device: accelerator(t)}
+	target := loadTarget(t, dev, "s260k-q8_0", Options{Context: 128})
+	draft := loadDraft(t, dev, "s260k-noisy-q8_0", Options{Context: 128})
+	shape := [][]int{{2}, {2, 1}}
+	for name, c := range map[string]spec.Config{
+		"plain":     {Drafter: spec.DrafterNone},
+		"chain":     {Drafter: spec.DrafterChain, Depth: 2},
+		"eagle2":    {Drafter: spec.DrafterEAGLE2, Depth: 1, TopK: 2, Nodes: 5},
+		"static":    {Drafter: spec.DrafterStatic, Shape: shape},
+		"sampled":   {Drafter: spec.DrafterSampled, Shape: shape, Verifier: spec.VerifierWithoutReplacement},
+		"rejection": {Drafter: spec.DrafterChain, Depth: 2, Verifier: spec.VerifierRejection},
+		"adaedl":    {Drafter: spec.DrafterChain, Depth: 2, Adapt: spec.AdaptAdaEDL},
+		"adasd":     {Drafter: spec.DrafterChain, Depth: 2, Adapt: spec.AdaptAdaSD, Verifier: spec.VerifierAdaSD},
+	} {
+		if c.Drafter == spec.DrafterSampled {
+			if err := target.PrepareJointSampled(draft, c.Budget().Width, c.Budget().Levels, c.Budget().Nodes); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.Joins() {
+			if err := target.PrepareJoint(draft, c.Budget().Width); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g, err := spec.New(target, draft, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target.Reset()
+		draft.Reset()
+		const warm, last = 12, 20
+		var from uint64
+		rounds := 0
+		if _, err := g.Generate(background, text, spec.Options{Sampling: spec.Sampling{Temperature: 0.9, Seed: 2}, MaxTokens: 80}, func(e *spec.Event) error {
+			if rounds = e.Round; rounds != warm && rounds != last {
+				return nil
+			}
+			runtime.ReadMemStats(&dev.inside)
+			if rounds == warm {
+				from = dev.inside.Mallocs - dev.mallocs
+			} else if n := dev.inside.Mallocs - dev.mallocs - from; n > 2 { // the runtime's own, now and then
+				t.Errorf("%s: %d allocations in %d rounds", name, n, last-warm)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if rounds < last {
+			t.Fatalf("%s: %d rounds", name, rounds)
+		}
+	}
+}

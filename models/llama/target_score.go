@@ -1,0 +1,85 @@
+package llama
+
+import (
+	"context"
+	"fmt"
+
+	"foretoken/webgpu"
+)
+
+// Score empties the sequence, runs tokens and returns ln p of each but the first given those before
+// it, of the raw softmax. All of tokens are in the sequence then.
+func (t *Target) Score(ctx context.Context, tokens []int32) ([]float32, error) {
+	if err := t.checkTokens(tokens); err != nil {
+		return nil, err
+	}
+	if len(tokens) > t.opts.Context {
+		return nil, fmt.Errorf("llama: a text of %d tokens does not fit a context of %d", len(tokens), t.opts.Context)
+	}
+	t.Reset()
+	scores := make([]float32, 0, len(tokens))
+	for at := 0; at < len(tokens); {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		n := min(t.prefillRows(), t.passRows(), len(tokens)-at)
+		got, err := t.scoreChunk(tokens[at:], n)
+		if err != nil {
+			return nil, err
+		}
+		scores = append(scores, got...)
+		at += n
+	}
+	return scores[:max(len(tokens)-1, 0)], nil
+}
+
+// scoreChunk commits the first n of tokens and returns ln p of what follows each; of the
+// last token of all it is meaningless.
+func (t *Target) scoreChunk(tokens []int32, n int) ([]float32, error) {
+	if err := t.Prepare(n); err != nil {
+		return nil, err
+	}
+	program, err := t.scoreProgram(bucket(n))
+	if err != nil {
+		return nil, err
+	}
+	b := &t.feeding.batch
+	if err := t.append(b, tokens[:n]); err != nil {
+		return nil, err
+	}
+	rows := t.paddedRows(n)
+	b.pad(n, rows, t.work.trash)
+	// Nothing is drawn: where other passes have the position drawn for, this one has the token to score.
+	next := b.words[alignWords(b.capacity):][:n]
+	for i := range next {
+		next[i] = 0
+		if i+1 < len(tokens) {
+			next[i] = uint32(tokens[i+1])
+		}
+	}
+	if err := b.writeRows(t.dev, rows); err != nil {
+		return nil, err
+	}
+	t.programs, t.regions = t.programs[:0], t.regions[:0]
+	t.eachPart(n, func(_ part, p *partPrograms) { t.programs = append(t.programs, p.verify, program) })
+	t.read(t.results.scores, n)
+	if err := t.run(t.programs, t.regions...); err != nil {
+		return nil, err
+	}
+	return t.results.of(t.results.scores, n).F32(), nil
+}
+
+// scoreProgram reduces the rows of a bucket, made at first use.
+func (t *Target) scoreProgram(at int) (webgpu.Program, error) {
+	if p, ok := t.scores[at]; ok {
+		return p, nil
+	}
+	r := t.recorder(fmt.Sprintf("score %d", buckets[at]))
+	r.Score(t.tuning.lanes, t.logitRows(buckets[at]), t.feeding.batch.drawn, t.results.scores.view)
+	p, err := t.build(r)
+	if err != nil {
+		return 0, err
+	}
+	t.scores[at] = p[0]
+	return p[0], nil
+}
