@@ -14,26 +14,49 @@ import (
 	"fmt"
 	"time"
 
+	"foretoken/models/chat"
 	"foretoken/models/gguf"
+	"foretoken/models/grammar"
 	"foretoken/models/llama"
 	"foretoken/models/tokenizer"
 	"foretoken/spec"
 	"foretoken/webgpu"
-	"foretoken/webgpu/kernels"
 )
 
 // Options of Open. The zero value takes each model as its file describes it.
 type Options struct {
 	Context int    // positions of both KV caches; 0: the smaller of the models' own, at most 4096
-	KV      string // "f32" (also "") or "f16"
+	Beyond  bool   // Context may be longer than the models were trained for: to time it, the text there is worth nothing
+	KV      string // "f32" (also ""), "f16" or "q8"
+	Memory  int64  // bytes that the models may take on the device, see Plan; 0: as many as the device gives
+	// Candidates is how many of the best tokens the target tells of every position; 0: those
+	// that decoding needs.
+	Candidates int
 	// Tuning holds kernel choices measured before on the same adapter, as
 	// Session.Tuning gave them, by model role and matrix.
 	Tuning map[string]map[string]string
-	// Progress is told how loading goes.
+	// Nodes is the largest tree that can be verified, the root included; 0: 64.
+	Nodes int
+	// Calibrations are what was fitted to the pair; nil: nothing.
+	Calibrations *Calibrations
+	// EAGLE3 is an EAGLE-3 head's safetensors file and EAGLE3Config its config.json, to
+	// draft from the target's features; nil: none.
+	EAGLE3, EAGLE3Config gguf.Source
+	// Lean has Open return when plain decoding can begin. What drafting needs is compiled in the background;
+	// until it is there auto decodes plainly and other methods wait. Ignored with an EAGLE-3 head.
+	Lean bool
+	// Progress is told how loading goes, and how loading again does after a loss.
 	Progress func(Progress)
+	// Reopen opens the device again after it was lost, or did not answer in time; nil: an error is all that comes of
+	// that. With it the session loads the models anew, of the same sources, which have to stay readable until Close,
+	// and a request that was under way goes on with the same text. Close destroys what Reopen opened.
+	Reopen func(ctx context.Context) (webgpu.Device, error)
+	// Lost is told when the device was lost and when the session goes on.
+	Lost func(Loss)
 }
 
-// Progress is a step of loading. Stage is "target" or "draft" (Done and Total are bytes of
+// Progress is a step of loading. Stage is "memory" (Total is the bytes that will be allocated on the device, Note says
+// for what), then "target" or "draft" (Done and Total are bytes of
 // weights), or "kernels" (Note says what is compiled or timed), or "ready".
 type Progress struct {
 	Stage string `json:"stage"`
@@ -47,8 +70,31 @@ type Session struct {
 	dev    webgpu.Device
 	tok    *tokenizer.Tokenizer
 	target *llama.Target
-	draft  *llama.Draft // nil without a draft
+	draft  *llama.Draft  // nil without a draft
+	head   *llama.EAGLE3 // nil without a head
 	info   Info
+	pair   spec.Fingerprint // of target and draft; headPair is of target and head
+
+	headPair spec.Fingerprint
+	fitted   Calibrations
+
+	lean    bool
+	warming warming
+
+	measured *spec.Costs       // what passes cost, once the goodput tree asked
+	kept     map[string]string // costs from an earlier session, by pair
+
+	adasd spec.AdaSDRecords // of the requests that carry AdaSD's thresholds on
+
+	pieces *grammar.Vocab // for grammars, once one was asked for
+
+	template    *chat.Template // the target's; nil where templateErr says why
+	templateErr error
+
+	opening *opening
+	options Options
+	owned   bool // dev came of Options.Reopen
+	losses  int  // of the device since the last token
 }
 
 // Info describes a session.
@@ -56,6 +102,7 @@ type Info struct {
 	Device  webgpu.Info `json:"device"`
 	Target  llama.Info  `json:"target"`
 	Draft   *llama.Info `json:"draft"`
+	EAGLE3  *llama.Info `json:"eagle3,omitempty"`
 	LoadMS  float64     `json:"load_ms"`
 	GPUByte int64       `json:"gpu_bytes"`
 }
@@ -64,62 +111,41 @@ type Info struct {
 // every token. The device stays the caller's; Close frees what the session made on it.
 func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o Options) (*Session, error) {
 	begin := time.Now()
-	kv, ok := map[string]kernels.KVFormat{"": kernels.KVF32, "f32": kernels.KVF32, "f16": kernels.KVF16}[o.KV]
-	if !ok {
-		return nil, fmt.Errorf("foretoken: KV format %q; want f32 or f16", o.KV)
-	}
-	tf, tok, err := openModel(target)
+	p, err := look(target, draft, o)
 	if err != nil {
-		return nil, err
+		return nil, ofKind(ErrModel, err)
 	}
-	var df *gguf.File
-	if draft != nil {
-		var other *tokenizer.Tokenizer
-		if df, other, err = openModel(draft); err != nil {
-			return nil, err
-		}
-		if err := tokenizer.Compatible(other, tok); err != nil {
-			return nil, err // names both files and the first token they disagree on
-		}
-	}
-	positions, err := contextOf(o.Context, tf, df)
+	memory, err := p.memory(o, dev.Info().Limits)
 	if err != nil {
-		return nil, err
+		return nil, ofKind(ErrMemory, err)
 	}
-	progress := o.Progress
-	if progress == nil {
-		progress = func(Progress) {}
+	s := &Session{dev: dev, tok: p.tok, kept: o.Tuning[tuningCosts], opening: p, options: o,
+		lean: o.Lean && p.head == nil && dev.Info().Backend != "cpu"}
+	s.progress(Progress{Stage: "memory", Total: memory.Total, Note: memory.String()})
+	s.template, s.templateErr = chat.ForFile(p.target)
+	if o.Calibrations != nil {
+		s.fitted = *o.Calibrations
 	}
-	options := func(stage string) llama.Options {
-		return llama.Options{Context: positions, KV: kv, Vocab: tok.VocabSize(), Tuning: o.Tuning[stage],
-			Progress:  func(done, total int64) { progress(Progress{Stage: stage, Done: done, Total: total}) },
-			Preparing: func(step string) { progress(Progress{Stage: "kernels", Note: stage + ": " + step}) }}
+	s.info.Device = dev.Info()
+	if err = s.load(ctx, o.Tuning); s.lostBy(err) {
+		err = s.mend(ctx, err)
 	}
-	s := &Session{dev: dev, tok: tok}
-	if s.target, err = llama.LoadTarget(ctx, dev, tf, options("target")); err != nil {
-		return nil, err
-	}
-	s.info = Info{Device: dev.Info(), Target: s.target.Info()}
-	s.info.GPUByte = s.info.Target.GPUBytes
-	if df != nil {
-		if s.draft, err = llama.LoadDraft(ctx, dev, df, options("draft")); err != nil {
-			s.Close()
-			return nil, err
-		}
-		info := s.draft.Info()
-		s.info.Draft = &info
-		s.info.GPUByte += info.GPUBytes
-	}
-	if s.draft != nil { // what a request without settings of its own will need
-		d := DefaultRequest()
-		if err := s.draft.Prepare(d.Depth, d.TopK); err != nil {
-			s.Close()
-			return nil, err
-		}
+	if err != nil {
+		s.Close()
+		return nil, loadingError(err)
 	}
 	s.info.LoadMS = float64(time.Since(begin)) / float64(time.Millisecond)
-	progress(Progress{Stage: "ready", Done: 1, Total: 1})
+	s.progress(Progress{Stage: "ready", Done: 1, Total: 1})
 	return s, nil
+}
+
+// compileAhead begins to compile what a target needs before its weights are there.
+func compileAhead(ctx context.Context, dev webgpu.Device, f *gguf.File, o llama.Options) {
+	rehearsal := llama.NewRehearsal(dev.Info())
+	o.Progress, o.Preparing = nil, nil
+	if _, err := llama.LoadTarget(ctx, rehearsal, f, o); err == nil { // whatever is wrong, loading says
+		webgpu.Compile(dev, rehearsal.Sources())
+	}
 }
 
 // openModel reads a file's header and its tokenizer.
@@ -136,7 +162,7 @@ func openModel(src gguf.Source) (*gguf.File, *tokenizer.Tokenizer, error) {
 }
 
 // contextOf is the length both models are loaded with.
-func contextOf(asked int, files ...*gguf.File) (int, error) {
+func contextOf(asked int, beyond bool, files ...*gguf.File) (int, error) {
 	most := 4096
 	for _, f := range files {
 		if f == nil {
@@ -146,13 +172,13 @@ func contextOf(asked int, files ...*gguf.File) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if asked > c.Context {
-			return 0, fmt.Errorf("foretoken: a context of %d was asked for, but %s was trained for %d positions", asked, f.Name(), c.Context)
+		if asked > c.Context && !beyond {
+			return 0, ofKind(ErrRequest, fmt.Errorf("foretoken: a context of %d was asked for, but %s was trained for %d positions", asked, f.Name(), c.Context))
 		}
-		most = min(most, c.Context)
+		most = min(most, c.Usable())
 	}
 	if asked < 0 {
-		return 0, fmt.Errorf("foretoken: a context of %d was asked for", asked)
+		return 0, ofKind(ErrRequest, fmt.Errorf("foretoken: a context of %d was asked for", asked))
 	}
 	if asked > 0 {
 		return asked, nil
@@ -163,8 +189,18 @@ func contextOf(asked int, files ...*gguf.File) (int, error) {
 // Info describes the session.
 func (s *Session) Info() Info { return s.info }
 
-// Tuning is the kernel choices made, for Options.Tuning of a later session on the same adapter.
+// Tuning is the kernel choices made and, once the goodput tree was used, what passes cost,
+// for Options.Tuning of a later session on the same adapter.
 func (s *Session) Tuning() map[string]map[string]string {
+	s.warming.mu.Lock()
+	defer s.warming.mu.Unlock()
+	out := s.choices()
+	s.tuneCosts(out)
+	return out
+}
+
+// choices are those of kernels, of the models that are loaded.
+func (s *Session) choices() map[string]map[string]string {
 	out := map[string]map[string]string{"target": s.target.Tuning()}
 	if s.draft != nil {
 		out["draft"] = s.draft.Tuning()
@@ -177,15 +213,26 @@ func (s *Session) Tokenizer() *tokenizer.Tokenizer { return s.tok }
 
 // Close frees what the session holds on the device.
 func (s *Session) Close() {
+	s.warming.mu.Lock()
+	defer s.warming.mu.Unlock()
+	s.warming.closed = true
+	if s.head != nil {
+		s.head.Close()
+	}
 	if s.draft != nil {
 		s.draft.Close()
 	}
 	if s.target != nil {
 		s.target.Close()
 	}
+	if s.owned {
+		s.dev.Destroy()
+	}
 }
 
 // errNoDraft refuses a policy that the session cannot run.
+var errNoHead = errors.New("foretoken: this policy drafts with an EAGLE-3 head, and the session was opened without one; give a head (--eagle3) or use source model")
+
 var errNoDraft = errors.New("foretoken: this policy needs a draft model, and the session was opened without one; use policy none or ngram")
 
 var _ spec.ReadbackTimer = (*llama.Target)(nil)

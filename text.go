@@ -12,6 +12,8 @@ import (
 type writer struct {
 	stream *tokenizer.Stream
 	stops  []string
+	guide  *guide // nil without constraints
+	whole  bool   // the text ended because its grammar lets nothing follow
 	held   string
 	pieces []string // of the tokens cut has seen since take
 }
@@ -20,8 +22,21 @@ func newWriter(stream *tokenizer.Stream, stops []string) *writer {
 	return &writer{stream: stream, stops: stops}
 }
 
-// cut is spec.Options.Cut: it writes the tokens up to the one that completes a stop string.
+// cut is spec.Options.Cut: it writes the tokens up to the one that completes a stop string or
+// after which a grammar lets nothing follow.
 func (w *writer) cut(tokens []int32) (n int, stop bool) {
+	whole := w.guide.whole(tokens)
+	if whole > 0 {
+		tokens = tokens[:whole]
+	}
+	n, stop = w.write(tokens)
+	if w.whole = whole > 0 && !stop; w.whole {
+		return whole, true
+	}
+	return n, stop
+}
+
+func (w *writer) write(tokens []int32) (n int, stop bool) {
 	w.pieces = w.pieces[:0]
 	for i, id := range tokens {
 		w.held += w.stream.Push(id)

@@ -1,0 +1,198 @@
+//go:build !js
+
+package foretoken
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"foretoken/models/demo"
+	"foretoken/spec"
+	"foretoken/webgpu"
+	"foretoken/webgpu/open"
+)
+
+// cutting is a device that calls somebody in the middle of a request: as the nth run since arm begins.
+type cutting struct {
+	webgpu.Device
+	left int
+	cut  func()
+}
+
+func (d *cutting) arm(n int, cut func()) { d.left, d.cut = n, cut }
+
+func (d *cutting) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
+	if d.left > 0 {
+		if d.left--; d.left == 0 {
+			d.cut()
+		}
+	}
+	return d.Device.Run(programs, reads...)
+}
+
+// cutSession is the built-in pair on such a device.
+func cutSession(t *testing.T, o Options) (*Session, *cutting) {
+	t.Helper()
+	dev, _, err := open.Device(context.Background(), open.Accelerator)
+	if err != nil {
+		if os.Getenv("FORETOKEN_REQUIRE_GPU") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	t.Cleanup(dev.Destroy)
+	d := &cutting{Device: dev}
+	s, err := Open(context.Background(), d, demo.Target(), demo.Draft(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s, d
+}
+
+// asked is a text to be aborted, with what it is when nobody does.
+type asked struct {
+	prompt []int32
+	r      Request
+	whole  []int32
+}
+
+// askedFor gives texts after a short and a long prompt, greedy and not, decoded plainly.
+func askedFor(t *testing.T, s *Session, tokens int) []asked {
+	t.Helper()
+	var all []asked
+	for _, prompt := range []string{"func main() {\n", "package main\n\n" + strings.Repeat("// a line of text that has to be read before anything is said\n", 8)} {
+		for _, temperature := range []float64{0, 0.8} {
+			a := asked{s.tok.Encode(prompt, true), Request{Policy: spec.DrafterNone, Temperature: temperature, Seed: 5, MaxTokens: tokens}, nil}
+			got, err := s.GenerateIDs(context.Background(), a.prompt, a.r, nil)
+			if err != nil || len(got.TokenIDs) < 8 {
+				t.Fatalf("%q, %v", got.Text, err)
+			}
+			a.whole = got.TokenIDs
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// aborted generates and aborts: as the nth run on the device begins or, with n 0, after a time; n -1 aborts before it has
+// begun. It fails if a round begins after the abort or the text is not the beginning of the whole, and tells how it ended.
+func (a asked) aborted(s *Session, d *cutting, n int, after time.Duration) (*Result, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var gone atomic.Bool
+	stop := func() { cancel(); gone.Store(true) } // what is seen after that was seen after the abort
+	switch {
+	case n < 0:
+		stop()
+	case n == 0:
+		timer := time.AfterFunc(after, stop)
+		defer timer.Stop()
+	default:
+		d.arm(n, stop)
+		defer d.arm(0, nil)
+	}
+	late := 0 // rounds since the abort; one was under way
+	got, err := s.GenerateIDs(ctx, a.prompt, a.r, func(e *Event) error {
+		if gone.Load() && len(e.Tokens) > 0 {
+			late++
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case late > 1:
+		return nil, fmt.Errorf("%d rounds ended after the abort", late)
+	case len(got.TokenIDs) > len(a.whole) || !slices.Equal(got.TokenIDs, a.whole[:len(got.TokenIDs)]):
+		return nil, fmt.Errorf("got %v, want the beginning of %v", got.TokenIDs, a.whole)
+	case got.Finish != spec.FinishAborted && !slices.Equal(got.TokenIDs, a.whole):
+		return nil, fmt.Errorf("ended by %s after %d of %d tokens", got.Finish, len(got.TokenIDs), len(a.whole))
+	case n < 0 && len(got.TokenIDs) > 0:
+		return nil, fmt.Errorf("%d tokens were decoded after the abort", len(got.TokenIDs))
+	}
+	return got, nil
+}
+
+// TestAbortsAtRandom aborts requests at random moments, whatever the device does then: in the middle of prefill, of
+// drafting, of verifying, before anything and between rounds. With FORETOKEN_SOAK a thousand times (FORETOKEN_ABORTS). No
+// round begins after an abort, and each time the session goes on with the right text.
+func TestAbortsAtRandom(t *testing.T) {
+	times, soak := soaking(t, "FORETOKEN_ABORTS", 25, 1000)
+	s, d := cutSession(t, Options{})
+	const tokens = 40
+	all := askedFor(t, s, tokens)
+	random := rand.New(rand.NewPCG(1, 2))
+	ends := map[string]int{}
+	for i := range times {
+		a := all[random.IntN(len(all))]
+		a.r.Policy = []string{spec.DrafterAuto, spec.DrafterNone, spec.DrafterChain, spec.DrafterEAGLE2, spec.DrafterNgram}[random.IntN(5)]
+		a.r.NoReuse = random.IntN(3) > 0
+		n, after := 1+random.IntN(30), time.Duration(0)
+		switch random.IntN(10) {
+		case 0:
+			n = -1
+		case 1, 2, 3, 4:
+			n, after = 0, time.Duration(random.Int64N(int64(200*time.Millisecond)))
+		}
+		got, err := a.aborted(s, d, n, after)
+		if err != nil {
+			t.Fatalf("abort %d of %s, at run %d or %v: %v", i, a.r.Policy, n, after, err)
+		}
+		ends[string(got.Finish)]++
+		if got.Finish == spec.FinishAborted && len(got.TokenIDs) == 0 {
+			ends["before the first token"]++
+		}
+		b := all[random.IntN(len(all))]
+		b.r.Policy, b.r.MaxTokens = a.r.Policy, 4
+		next, err := s.GenerateIDs(context.Background(), b.prompt, b.r, nil)
+		if err != nil || !slices.Equal(next.TokenIDs, b.whole[:4]) {
+			t.Fatalf("after abort %d of %s: %v, want %v, %v", i, a.r.Policy, next, b.whole[:4], err)
+		}
+		if soak && i%100 == 99 {
+			t.Logf("%d requests: %v", i+1, ends)
+		}
+	}
+	t.Logf("%d requests: %v", times, ends)
+	if ends[string(spec.FinishAborted)] < times/3 || ends["before the first token"] == 0 {
+		t.Errorf("%d requests: %v; too few were aborted", times, ends)
+	}
+}
+
+// TestAbortsAmidWarming aborts the first requests of sessions that were opened lean, while what drafting needs is made.
+func TestAbortsAmidWarming(t *testing.T) {
+	times, _ := soaking(t, "FORETOKEN_WARMINGS", 1, 20)
+	random := rand.New(rand.NewPCG(3, 4))
+	var all []asked
+	for i := range times {
+		s, d := cutSession(t, Options{Lean: true})
+		if all == nil {
+			all = askedFor(t, s, 24)
+			s, d = cutSession(t, Options{Lean: true})
+		}
+		for k := range 3 {
+			a := all[random.IntN(len(all))]
+			a.r.Policy = []string{spec.DrafterAuto, spec.DrafterChain, spec.DrafterEAGLE2}[random.IntN(3)]
+			n, after := 1+random.IntN(8), time.Duration(0)
+			if k < 2 { // while kernels are compiled nothing runs
+				n, after = 0, time.Duration(random.Int64N(int64(400*time.Millisecond)))
+			}
+			if _, err := a.aborted(s, d, n, after); err != nil {
+				t.Fatalf("session %d, abort %d of %s, at run %d or %v: %v", i, k, a.r.Policy, n, after, err)
+			}
+		}
+		a := all[i%len(all)]
+		a.r.Policy = spec.DrafterEAGLE2
+		if got, err := s.GenerateIDs(context.Background(), a.prompt, a.r, nil); err != nil || !slices.Equal(got.TokenIDs, a.whole) || got.Stats.Drafted == 0 {
+			t.Fatalf("session %d after its aborts: %v, %v", i, got, err)
+		}
+		s.Close()
+	}
+}

@@ -1,0 +1,76 @@
+package foretoken
+
+import (
+	"fmt"
+	"math"
+)
+
+// Bounds of what a benchmark measures: counts that add up to no overflow, and repetitions that a summary has
+// room for.
+const (
+	maxBenchCount = 1 << 40
+	maxBenchReps  = 1 << 16
+	maxBenchWidth = 1 << 12 // intervals of a histogram
+)
+
+// Validate refuses a cell that no benchmark could have measured: cells come back from files, which may be
+// damaged or of somebody else's making.
+func (c *BenchCell) Validate() error {
+	fail := func(field string, format string, args ...any) error {
+		return fmt.Errorf("foretoken: benchmark: field %s %s", field, fmt.Sprintf(format, args...))
+	}
+	if c.Key == "" {
+		return fail("key", "is missing or empty")
+	}
+	if c.Rep < 0 || c.Rep >= maxBenchReps {
+		return fail("rep", "is %d, want 0 to %d", c.Rep, maxBenchReps-1)
+	}
+	for _, f := range []struct {
+		field string
+		v     float64
+	}{{"temperature", c.Temperature}, {"tok_s", c.TokS}, {"plain_tok_s", c.PlainTokS}, {"loss", c.Loss}} {
+		if !(math.Abs(f.v) <= maxBenchCount) {
+			return fail(f.field, "is %g, want a number of at most %g", f.v, float64(maxBenchCount))
+		}
+	}
+	s := &c.Stats
+	for _, f := range []struct {
+		field string
+		n     int
+	}{{"prefix", c.Prefix}, {"equal", c.Equal}, {"length", c.Length}, {"loss_tokens", c.LossTokens}, {"stats.output_tokens", s.OutputTokens},
+		{"stats.calls", s.Calls}, {"stats.rounds", s.Rounds}, {"stats.tokens_verified", s.Nodes}, {"stats.drafted", s.Drafted}, {"stats.accepted", s.Accepted}, {"stats.relaxed", s.Relaxed}} {
+		if f.n < 0 || f.n > maxBenchCount {
+			return fail(f.field, "is %d, want 0 to %d", f.n, maxBenchCount)
+		}
+	}
+	if len(s.DepthDrafted) != len(s.DepthAccepted) {
+		return fail("stats", "counts %d depths drafted and %d accepted, want as many", len(s.DepthDrafted), len(s.DepthAccepted))
+	}
+	if f := c.Figures; f != nil {
+		all := []*Histogram{&f.Entropy, &f.Estimates}
+		for i := range f.Bins {
+			all = append(all, &f.Bins[i].Phi, &f.Bins[i].TCR)
+		}
+		for _, h := range all {
+			if err := h.validate(); err != nil {
+				return fail("figures", "%v", err)
+			}
+		}
+	}
+	return nil
+}
+
+func (h *Histogram) validate() error {
+	if len(h.N) != len(h.Hits) || h.Most < 0 || h.Most > maxBenchWidth || len(h.N) > h.Most {
+		return fmt.Errorf("have a histogram of at most %d intervals with %d counts and %d hits", h.Most, len(h.N), len(h.Hits))
+	}
+	if !(h.Width >= 0 && h.Width <= maxBenchCount) || h.Width == 0 && len(h.N) > 0 {
+		return fmt.Errorf("have a histogram with intervals of %g", h.Width)
+	}
+	for i, n := range h.N {
+		if hits := h.Hits[i]; n < 0 || n > maxBenchCount || hits < 0 || hits > n {
+			return fmt.Errorf("have a histogram with %d hits of %d", hits, n)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package foretoken
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"foretoken/spec"
+)
+
+// Histogram counts values in intervals of one width from 0, and how many of those had
+// an outcome. What lies beyond the last interval is in the last one.
+type Histogram struct {
+	Width float64 `json:"width"`
+	Most  int     `json:"most"` // intervals at most
+	N     []int   `json:"n"`
+	Hits  []int   `json:"hits"`
+}
+
+// Add counts a value; not-a-numbers are no values.
+func (h *Histogram) Add(x float64, hit bool) {
+	if math.IsNaN(x) || h.Width <= 0 {
+		return
+	}
+	i := h.Most - 1
+	if at := max(x, 0) / h.Width; at < float64(i) {
+		i = int(at)
+	}
+	for len(h.N) <= i {
+		h.N, h.Hits = append(h.N, 0), append(h.Hits, 0)
+	}
+	h.N[i]++
+	if hit {
+		h.Hits[i]++
+	}
+}
+
+// Total is how many values were counted, and how many had the outcome.
+func (h *Histogram) Total() (n, hits int) {
+	for i := range h.N {
+		n, hits = n+h.N[i], hits+h.Hits[i]
+	}
+	return n, hits
+}
+
+func (h *Histogram) merge(o *Histogram) {
+	if h.Width == 0 {
+		h.Width, h.Most = o.Width, o.Most
+	}
+	for len(h.N) < len(o.N) {
+		h.N, h.Hits = append(h.N, 0), append(h.Hits, 0)
+	}
+	for i := range o.N {
+		h.N[i] += o.N[i]
+		h.Hits[i] += o.Hits[i]
+	}
+}
+
+// AUC is the area under the curve of hits found against misses taken along, ranking by
+// value: the chance that a hit has a larger value than a miss, equals counting one half.
+// Values of one interval count as equal. Without hits or misses it is 0.
+func (h *Histogram) AUC() float64 {
+	n, hits := h.Total()
+	misses := n - hits
+	if hits == 0 || misses == 0 {
+		return 0
+	}
+	area, below := 0.0, 0
+	for i := range h.N {
+		miss := h.N[i] - h.Hits[i]
+		area += float64(h.Hits[i]) * (float64(below) + float64(miss)/2)
+		below += miss
+	}
+	return area / (float64(hits) * float64(misses))
+}
+
+// BinFigures are the rounds of one entropy bin of HeteroSpec.
+type BinFigures struct {
+	Bin int `json:"bin"` // from 1; 0: the rounds of a tree without bins
+	// Phi counts rounds by the cumulative entropy Φ of the meta-path, in nats; a hit
+	// accepted a path to the deepest level of the base tree.
+	Phi Histogram `json:"phi"`
+	// TCR counts rounds that accepted something by the rank, from 1, of the last node
+	// accepted among those verified, by V; a hit is as in Phi.
+	TCR Histogram `json:"tcr"`
+}
+
+// BenchFigures are what the papers' figures show, counted over rounds.
+type BenchFigures struct {
+	// Entropy counts nodes with drafted children on the accepted path, the root included, by
+	// the entropy in nats of the distribution that those children come from; a hit
+	// had one of them accepted.
+	Entropy Histogram `json:"entropy"`
+	// Estimates counts drafted tokens whose parent was accepted by the acceptance head's
+	// estimate; a hit was accepted. Its curve is the head's calibration.
+	Estimates Histogram    `json:"estimates"`
+	Bins      []BinFigures `json:"bins,omitempty"`
+	// DecisionNS is the time that finding Φ took in the rounds that had it, and DecodeNS the
+	// time of decoding, in nanoseconds.
+	DecisionNS int64 `json:"decision_ns,omitempty"`
+	DecodeNS   int64 `json:"decode_ns,omitempty"`
+}
+
+func newFigures() *BenchFigures {
+	return &BenchFigures{Entropy: Histogram{Width: 0.5, Most: 20}, Estimates: Histogram{Width: 0.05, Most: 20}}
+}
+
+func (f *BenchFigures) bin(i int) *BinFigures {
+	at, ok := slices.BinarySearchFunc(f.Bins, i, func(b BinFigures, bin int) int { return b.Bin - bin })
+	if !ok {
+		f.Bins = slices.Insert(f.Bins, at, BinFigures{Bin: i, Phi: Histogram{Width: 0.5, Most: 60}, TCR: Histogram{Width: 5, Most: 20}})
+	}
+	return &f.Bins[at]
+}
+
+func (f *BenchFigures) merge(o *BenchFigures) {
+	if o == nil {
+		return
+	}
+	f.Entropy.merge(&o.Entropy)
+	f.Estimates.merge(&o.Estimates)
+	f.DecisionNS += o.DecisionNS
+	f.DecodeNS += o.DecodeNS
+	for i := range o.Bins {
+		b := f.bin(o.Bins[i].Bin)
+		b.Phi.merge(&o.Bins[i].Phi)
+		b.TCR.merge(&o.Bins[i].TCR)
+	}
+}
+
+// observe counts a round. depth is d of an EAGLE-2 tree, -1 for other drafts.
+func (f *BenchFigures) observe(e *spec.Event, depth int) {
+	if e.Tree == nil || e.Tree.Len() < 2 || e.Proposal == nil {
+		return
+	}
+	if len(e.Proposal.Drawn) > 0 {
+		f.drawn(e)
+		return
+	}
+	f.walk(e)
+	if depth >= 0 && len(e.Levels) > depth && e.Judged == e.Tree.Depth() {
+		f.binned(e, depth)
+	}
+}
+
+// drawn counts the tokens of a sampled chain down to the first that was rejected.
+func (f *BenchFigures) drawn(e *spec.Event) {
+	for i, d := range e.Proposal.Drawn {
+		if i >= len(e.Path) || i >= e.Judged {
+			return
+		}
+		accepted := i+1 < len(e.Path)
+		f.Entropy.Add(float64(d.Entropy), accepted)
+		f.Estimates.Add(float64(d.Accept), accepted)
+	}
+}
+
+// walk follows the accepted path through the levels that the tree was made of.
+func (f *BenchFigures) walk(e *spec.Event) {
+	beam := 0
+	for i, node := range e.Path {
+		if i >= len(e.Levels) || i >= e.Judged || e.Tree.IsLeaf(node) {
+			return
+		}
+		level := &e.Levels[i]
+		next := int32(-1)
+		if i+1 < len(e.Path) {
+			next = e.Tree.Tokens[e.Path[i+1]]
+		}
+		if beam < len(level.Entropies) {
+			f.Entropy.Add(float64(level.Entropies[beam]), next >= 0)
+		}
+		into := -1
+		for j, c := range level.Beams {
+			if int(c) >= len(level.Candidates) || int(level.Candidates[c].Beam) != beam {
+				continue
+			}
+			token := level.Candidates[c].Token
+			if i+1 < len(e.Levels) && j < len(e.Levels[i+1].Accepts) && e.Tree.Child(node, token) >= 0 {
+				f.Estimates.Add(float64(e.Levels[i+1].Accepts[j]), token == next)
+			}
+			if token == next {
+				into = j
+			}
+		}
+		if into < 0 {
+			return
+		}
+		beam = into
+	}
+}
+
+// binned counts Φ and TCR of a round with a tree of at least depth+1 levels.
+func (f *BenchFigures) binned(e *spec.Event, depth int) {
+	begun := time.Now()
+	phi, _ := spec.MetaPath(e.Levels[:depth+1])
+	f.DecisionNS += int64(time.Since(begun))
+	b := f.bin(e.Proposal.Bin)
+	whole := len(e.Path)-1 >= depth+1
+	b.Phi.Add(phi, whole)
+	if len(e.Path) > 1 {
+		b.TCR.Add(float64(rankByScore(e.Tree, e.Path[len(e.Path)-1])-1), whole)
+	}
+}
+
+// rankByScore is the place of a node among the drafted ones by V, from 1; ties go to the
+// lower index.
+func rankByScore(t *spec.Tree, node int32) int {
+	rank := 1
+	for i := 1; i < t.Len(); i++ {
+		if t.Scores[i] > t.Scores[node] || t.Scores[i] == t.Scores[node] && int32(i) < node {
+			rank++
+		}
+	}
+	return rank
+}

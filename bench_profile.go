@@ -1,0 +1,400 @@
+package foretoken
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"foretoken/spec"
+	"foretoken/webgpu"
+)
+
+// ProfileOptions say what Profile looks at. The zero value profiles a step of plain decoding, a
+// verification of 8 rows, and the draft's passes over one token, and counts rounds of plain
+// decoding and of the default method.
+type ProfileOptions struct {
+	Rows   int // of the verification; 0: 8, or as many as the target verifies
+	Beams  int // of a level of the draft; 0: 1
+	Length int // tokens that a pass finds in the cache; 0: 64, or as many as fit
+	Repeat int // timed passes of each kind; 0: 9
+	// Methods' rounds are counted while they continue a prompt by their own number of tokens.
+	Methods []BenchMethod
+	Prompt  string // empty: the beginning of a Go function
+	// Progress is told of passes and methods done.
+	Progress func(done, total int)
+}
+
+// ProfileReport is where the time of a pair's passes and rounds goes on a device.
+type ProfileReport struct {
+	Device string         `json:"device"`
+	Target string         `json:"target"`
+	Draft  string         `json:"draft,omitempty"`
+	Length int            `json:"length"` // tokens in the cache
+	Clock  string         `json:"clock"`  // of the kernels' times, see webgpu.Profile
+	Passes []PassProfile  `json:"passes"`
+	Rounds []RoundProfile `json:"rounds"`
+}
+
+// Traffic is what a pass or a round exchanges with the device, in the mean.
+type Traffic struct {
+	Submits      float64 `json:"submits"`
+	Readbacks    float64 `json:"readbacks"`
+	BytesWritten float64 `json:"bytes_written"`
+	BytesRead    float64 `json:"bytes_read"`
+	Creations    float64 `json:"creations"` // buffers, kernels and programs made
+}
+
+// PassProfile is one kind of pass. Times are in milliseconds.
+type PassProfile struct {
+	Name       string  `json:"name"`
+	MS         float64 `json:"ms"`        // median from the call to its results
+	WaitMS     float64 `json:"wait_ms"`   // median of the part spent waiting for the device
+	KernelMS   float64 `json:"kernel_ms"` // sum of its kernels, each timed alone
+	Dispatches int     `json:"dispatches"`
+	Traffic
+	Kernels []KernelProfile `json:"kernels"` // those that take most first
+}
+
+// KernelProfile is a kernel in a pass: dispatches of one specialisation and as many workgroups.
+type KernelProfile struct {
+	Kernel string  `json:"kernel"`
+	Groups [3]int  `json:"groups"`
+	Calls  int     `json:"calls"`
+	MS     float64 `json:"ms"`      // of all calls
+	MeanMS float64 `json:"mean_ms"` // of one
+	Share  float64 `json:"share"`   // of the pass's KernelMS
+}
+
+// RoundProfile is what a round of a method takes in the mean, the first of the text left out.
+// Times are in milliseconds.
+type RoundProfile struct {
+	Method     string  `json:"method"`
+	Rounds     int     `json:"rounds"`
+	Tokens     float64 `json:"tokens"` // committed a round
+	MS         float64 `json:"ms"`
+	DraftMS    float64 `json:"draft_ms"`
+	VerifyMS   float64 `json:"verify_ms"`
+	ReadbackMS float64 `json:"readback_ms"` // the part of both spent waiting for results
+	HostMS     float64 `json:"host_ms"`     // the rest of the round: planning, judging, committing
+	// CPUMS is the round less the time that the device was waited for: Go, and in the
+	// browser JavaScript.
+	CPUMS float64 `json:"cpu_ms"`
+	Traffic
+	Allocs     float64 `json:"allocs"` // on Go's heap, the time between rounds included
+	AllocBytes float64 `json:"alloc_bytes"`
+}
+
+// errNoProfiler is for devices that cannot time dispatches.
+var errNoProfiler = errors.New("foretoken: profile: the device does not tell what its dispatches take")
+
+func (o *ProfileOptions) complete(s *Session) error {
+	most, room := s.target.Limits().MaxRows, s.target.Limits().Context
+	if s.draft != nil {
+		room = min(room, s.draft.Limits().Context)
+	}
+	o.Rows, o.Beams, o.Repeat = orDefault(o.Rows, min(8, most)), orDefault(o.Beams, 1), orDefault(o.Repeat, 9)
+	if o.Length == 0 {
+		o.Length = max(1, min(costCache, room-o.Rows-1))
+	}
+	if o.Rows < 1 || o.Rows > most || o.Repeat < 1 || o.Length < 1 || o.Length+o.Rows+1 > room {
+		return fmt.Errorf("foretoken: profile: %d passes of %d rows after %d tokens; want 1 or more, 1 to %d, and together less than the context of %d", o.Repeat, o.Rows, o.Length, most, room)
+	}
+	if s.draft != nil && (o.Beams < 1 || o.Beams > min(s.draft.Limits().TopK, s.draft.Limits().MaxRows)) {
+		return fmt.Errorf("foretoken: profile: %d beams; want 1 to %d", o.Beams, min(s.draft.Limits().TopK, s.draft.Limits().MaxRows))
+	}
+	if len(o.Methods) == 0 {
+		names := "none:name=plain,auto"
+		if s.draft == nil {
+			names = "none:name=plain,ngram"
+		}
+		var err error
+		if o.Methods, err = ParseBenchMethods(names, Request{MaxTokens: DefaultRequest().MaxTokens, Seed: 1}); err != nil {
+			return err
+		}
+	}
+	for _, m := range o.Methods {
+		if err := s.Check(m.Request); err != nil {
+			return fmt.Errorf("foretoken: profile: method %s: %w", m.Name, err)
+		}
+	}
+	if o.Prompt == "" {
+		o.Prompt = "func main() {\n"
+	}
+	return nil
+}
+
+// Profile tells where time goes: kernel by kernel for the passes of both models, and by
+// phase for rounds of some methods. It ends whatever the session was generating.
+func (s *Session) Profile(ctx context.Context, o ProfileOptions) (*ProfileReport, error) {
+	if err := s.Warm(ctx); err != nil {
+		return nil, err
+	}
+	device, ok := s.dev.(webgpu.Profiler)
+	if !ok {
+		return nil, errNoProfiler
+	}
+	if err := o.complete(s); err != nil {
+		return nil, err
+	}
+	i := s.Info()
+	r := &ProfileReport{Device: i.Device.Backend + ", " + i.Device.Adapter, Target: i.Target.File + " " + i.Target.Quant, Length: o.Length}
+	if i.Draft != nil {
+		r.Draft = i.Draft.File + " " + i.Draft.Quant
+	}
+	defer s.forget()
+	passes, err := s.profiledPasses(ctx, &o)
+	if err != nil {
+		return nil, err
+	}
+	done := func() {
+		if o.Progress != nil {
+			o.Progress(len(r.Passes)+len(r.Rounds), len(passes)+len(o.Methods))
+		}
+	}
+	for _, m := range o.Methods {
+		round, err := s.profileRounds(ctx, m, o.Prompt)
+		if err != nil {
+			return nil, err
+		}
+		r.Rounds = append(r.Rounds, *round)
+		done()
+	}
+	// The rounds moved the sequences; and what kernels leave when they run alone means nothing.
+	if err := s.fillCaches(ctx, o.Length); err != nil {
+		return nil, err
+	}
+	for _, p := range passes {
+		pass, err := s.profilePass(ctx, device, &p, o.Repeat, &r.Clock)
+		if err != nil {
+			return nil, err
+		}
+		r.Passes = append(r.Passes, *pass)
+		done()
+	}
+	return r, nil
+}
+
+// meaningless is a text to time passes with: n tokens, whatever they are.
+func (s *Session) meaningless(n int) []int32 {
+	text := make([]int32, n)
+	for i := range text {
+		text[i] = int32(i % s.target.Limits().Vocab)
+	}
+	return text
+}
+
+// fillCaches has both models hold n tokens and nothing else.
+func (s *Session) fillCaches(ctx context.Context, n int) error {
+	s.forget()
+	text := s.meaningless(n)
+	if err := s.target.Prefill(ctx, text, nil); err != nil || s.draft == nil {
+		return err
+	}
+	return s.draft.Prefill(ctx, text, nil)
+}
+
+// tree is a tree of n nodes to time a verification with.
+func (s *Session) tree(n int) *spec.Tree {
+	text, t := s.meaningless(n), &spec.Tree{}
+	t.Reset(text[0])
+	for i := 1; i < n; i++ {
+		t.Add(int32(i-1)/2, text[i], 0)
+	}
+	return t
+}
+
+// profiledPass is a pass, and what has to come before each one of it.
+type profiledPass struct {
+	name        string
+	before, run func() error
+}
+
+func (s *Session) profiledPasses(ctx context.Context, o *ProfileOptions) ([]profiledPass, error) {
+	if err := s.target.Prepare(o.Rows); err != nil {
+		return nil, err
+	}
+	verify := func(n int) func() error {
+		tree := s.tree(n)
+		return func() error {
+			_, err := s.target.Verify(ctx, tree, spec.Sampling{})
+			return err
+		}
+	}
+	passes := []profiledPass{{name: "plain step", run: verify(1)}}
+	if o.Rows > 1 {
+		passes = append(passes, profiledPass{name: fmt.Sprintf("verification of %d rows", o.Rows), run: verify(o.Rows)})
+	}
+	if s.draft == nil {
+		return passes, nil
+	}
+	if err := s.draft.PrepareGrowth(1, o.Beams, false); err != nil {
+		return nil, err
+	}
+	pending := s.meaningless(1)
+	root := func() error {
+		_, err := s.draft.DraftTree(ctx, spec.DraftRequest{Pending: pending, K: o.Beams})
+		return err
+	}
+	level := func() error {
+		_, err := s.draft.Grow(ctx, 1)
+		return err
+	}
+	name := "draft level"
+	if o.Beams > 1 {
+		name = fmt.Sprintf("draft level of %d beams", o.Beams)
+	}
+	return append(passes, profiledPass{name: "draft root", run: root}, profiledPass{name: name, before: root, run: level}), nil
+}
+
+// once runs the pass and what comes before it, and tells what the pass alone took.
+func (p *profiledPass) once(dev webgpu.Device) (took time.Duration, c webgpu.Counters, err error) {
+	if p.before != nil {
+		if err := p.before(); err != nil {
+			return 0, c, err
+		}
+	}
+	before, begin := dev.Counters(), time.Now()
+	err = p.run()
+	return time.Since(begin), since(dev, before), err
+}
+
+// since is what the device counted since an earlier moment.
+func since(dev webgpu.Device, before webgpu.Counters) webgpu.Counters {
+	c := dev.Counters()
+	return webgpu.Counters{Buffers: c.Buffers - before.Buffers, Kernels: c.Kernels - before.Kernels, Programs: c.Programs - before.Programs,
+		Submits: c.Submits - before.Submits, Reads: c.Reads - before.Reads,
+		BytesWritten: c.BytesWritten - before.BytesWritten, BytesRead: c.BytesRead - before.BytesRead, ReadWait: c.ReadWait - before.ReadWait}
+}
+
+// traffic is what was counted, over so many passes or rounds.
+func traffic(c webgpu.Counters, n int) Traffic {
+	per := func(x int64) float64 { return float64(x) / float64(max(n, 1)) }
+	return Traffic{Submits: per(int64(c.Submits)), Readbacks: per(int64(c.Reads)), BytesWritten: per(c.BytesWritten), BytesRead: per(c.BytesRead),
+		Creations: per(int64(c.Buffers + c.Kernels + c.Programs))}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// profilePass times a pass as a whole and then its kernels.
+func (s *Session) profilePass(ctx context.Context, device webgpu.Profiler, p *profiledPass, repeat int, clock *string) (*PassProfile, error) {
+	if _, _, err := p.once(s.dev); err != nil { // untimed: what a device does at the first use
+		return nil, err
+	}
+	var whole, waited []float64
+	var all webgpu.Counters
+	for range repeat {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		took, c, err := p.once(s.dev)
+		if err != nil {
+			return nil, err
+		}
+		whole, waited, all = append(whole, milliseconds(took)), append(waited, milliseconds(c.ReadWait)), c
+	}
+	out := &PassProfile{Name: p.name, MS: median(whole), WaitMS: median(waited), Traffic: traffic(all, 1)}
+	var ran []webgpu.Program
+	if p.before != nil {
+		if err := p.before(); err != nil {
+			return nil, err
+		}
+	}
+	device.Watch(func(programs []webgpu.Program) { ran = append(ran, programs...) })
+	err := p.run()
+	device.Watch(nil)
+	if err != nil {
+		return nil, err
+	}
+	type kind struct {
+		key    string
+		groups [3]int
+	}
+	at := map[kind]int{}
+	profiles := map[webgpu.Program]webgpu.Profile{}
+	for _, program := range ran {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		profile, ok := profiles[program]
+		if !ok {
+			if profile, err = device.Profile(program); err != nil {
+				return nil, err
+			}
+			profiles[program], *clock = profile, profile.Clock
+		}
+		for _, d := range profile.Dispatches {
+			k := kind{d.Key, d.Groups}
+			i, known := at[k]
+			if !known {
+				i = len(out.Kernels)
+				at[k] = i
+				out.Kernels = append(out.Kernels, KernelProfile{Kernel: d.Kernel, Groups: d.Groups})
+			}
+			out.Kernels[i].Calls++
+			out.Kernels[i].MS += milliseconds(d.Time)
+			out.Dispatches++
+			out.KernelMS += milliseconds(d.Time)
+		}
+	}
+	for i := range out.Kernels {
+		k := &out.Kernels[i]
+		k.MeanMS = k.MS / float64(k.Calls)
+		if out.KernelMS > 0 {
+			k.Share = k.MS / out.KernelMS
+		}
+	}
+	slices.SortStableFunc(out.Kernels, func(a, b KernelProfile) int { return cmp.Compare(b.MS, a.MS) })
+	return out, nil
+}
+
+// profileRounds counts the rounds of a method, after a run that pays for what is made and measured
+// at the first use.
+func (s *Session) profileRounds(ctx context.Context, m BenchMethod, prompt string) (*RoundProfile, error) {
+	request := m.Request
+	request.NoReuse = true
+	if _, err := s.Generate(ctx, prompt, request, nil); err != nil {
+		return nil, fmt.Errorf("foretoken: profile: method %s: %w", m.Name, err)
+	}
+	out := &RoundProfile{Method: m.Name}
+	var before, after webgpu.Counters
+	var heap, heapAfter runtime.MemStats
+	var draft, verify, readback, host time.Duration
+	tokens := 0
+	result, err := s.Generate(ctx, prompt, request, func(e *Event) error {
+		if e.Round.Tree == nil { // it only closes the text
+			return nil
+		}
+		if e.Round.Round == 1 {
+			before = s.dev.Counters()
+			runtime.ReadMemStats(&heap)
+			return nil
+		}
+		out.Rounds++
+		tokens += len(e.Tokens)
+		draft, verify, readback, host = draft+e.Round.Draft, verify+e.Round.Verify, readback+e.Round.Readback, host+e.Round.Host
+		after = since(s.dev, before)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("foretoken: profile: method %s: %w", m.Name, err)
+	}
+	if result.Finish == spec.FinishAborted {
+		return nil, context.Canceled
+	}
+	if out.Rounds == 0 {
+		return nil, fmt.Errorf("foretoken: profile: method %s ended its text in one round; take another prompt or more tokens", m.Name)
+	}
+	runtime.ReadMemStats(&heapAfter)
+	n := float64(out.Rounds)
+	per := func(d time.Duration) float64 { return milliseconds(d) / n }
+	out.Tokens, out.Traffic = float64(tokens)/n, traffic(after, out.Rounds)
+	out.DraftMS, out.VerifyMS, out.ReadbackMS, out.HostMS = per(draft), per(verify), per(readback), per(host)
+	out.MS = out.DraftMS + out.VerifyMS + out.HostMS
+	out.CPUMS = out.MS - per(after.ReadWait)
+	out.Allocs, out.AllocBytes = float64(heapAfter.Mallocs-heap.Mallocs)/n, float64(heapAfter.TotalAlloc-heap.TotalAlloc)/n
+	return out, nil
+}

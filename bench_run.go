@@ -1,0 +1,433 @@
+package foretoken
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"foretoken/spec"
+	"foretoken/webgpu"
+)
+
+// BenchCell is one method on one prompt in one repetition.
+type BenchCell struct {
+	Key      string `json:"key"`
+	Index    int    `json:"index"` // of the method in the plan; plain decoding before the methods it is the base of
+	Method   string `json:"method"`
+	Prompt   string `json:"prompt"`
+	Category string `json:"category"`
+	Rep      int    `json:"rep"`
+	Plain    bool   `json:"plain,omitempty"`
+	Lossy    bool   `json:"lossy,omitempty"`
+
+	Temperature float64    `json:"temperature"`
+	Stats       spec.Stats `json:"stats"`
+	// TokS is output tokens a second of decoding, without prefill and without the time spent
+	// in the benchmark itself. PlainTokS is that of plain decoding of the same prompt in
+	// the same block of the same repetition.
+	TokS      float64 `json:"tok_s"`
+	PlainTokS float64 `json:"plain_tok_s"`
+	// How the output agrees with that of plain decoding: Prefix tokens up to the first
+	// difference, Equal tokens at the same place, of Length, the longer one's.
+	Prefix int `json:"prefix"`
+	Equal  int `json:"equal"`
+	Length int `json:"length"`
+	// Loss is the target's own, summed over LossTokens output tokens, in nats.
+	Loss       float64 `json:"loss"`
+	LossTokens int     `json:"loss_tokens"`
+	// Judged tells that a parser could make sense of the prompt, Parses that it accepted
+	// the output after it.
+	Judged  bool          `json:"judged"`
+	Parses  bool          `json:"parses"`
+	Figures *BenchFigures `json:"figures,omitempty"`
+
+	// Resumed tells that the cell comes from BenchPlan.Finished.
+	Resumed bool `json:"-"`
+}
+
+// Speedup is over plain decoding of the same prompt in the same repetition; 0 when
+// either took no measurable time.
+func (c *BenchCell) Speedup() float64 {
+	if c.PlainTokS == 0 {
+		return 0
+	}
+	return c.TokS / c.PlainTokS
+}
+
+// PlainName is the name of plain decoding's row.
+const PlainName = "plain"
+
+// planned is a method of a plan with the plan's defaults put in.
+type planned struct {
+	BenchMethod
+	index int
+	depth int  // d of an EAGLE-2 tree, else -1
+	base  bool // plain decoding that a block is measured against, and not in the plan
+	warm  bool // has run before
+	out   bool // left out after a problem
+}
+
+// bench is a plan under way.
+type bench struct {
+	plan   BenchPlan
+	s      BenchSession
+	emit   func(BenchCell)
+	blocks [][]*planned // the first of each is plain decoding
+	total  int
+	done   int
+	scores map[string]score
+	parses map[string]verdict
+	silent bool // the target does not score texts
+}
+
+type score struct {
+	loss float64
+	n    int
+}
+
+type verdict struct{ ok, judged bool }
+
+// RunBench measures a plan. Prompt by prompt every method runs once, then the
+// repetition is over. Blocks of BenchPlan.Block methods share plain decoding, which runs
+// before and after them, so that a machine whose speed drifts favours neither; their
+// order turns round from prompt to prompt. emit gets every cell, those of BenchPlan.Finished too. When ctx ends, so
+// does the run, with ctx's error.
+func RunBench(ctx context.Context, s BenchSession, plan BenchPlan, emit func(BenchCell)) error {
+	b := &bench{plan: plan, s: s, emit: emit, scores: map[string]score{}, parses: map[string]verdict{}}
+	if err := b.prepare(ctx); err != nil {
+		return err
+	}
+	most := 0
+	for _, block := range b.blocks {
+		for _, m := range block {
+			most = max(most, m.Repeat)
+		}
+	}
+	b.progress(0)
+	for rep := range most {
+		for i := range b.plan.Prompts {
+			for at := range b.blocks {
+				block := b.blocks[at]
+				if (i+rep)%2 == 1 { // the other way round, so that no method always follows another
+					block = b.blocks[len(b.blocks)-1-at]
+				}
+				if err := b.block(ctx, block, &b.plan.Prompts[i], rep, (i+rep)%2 == 1); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+func (b *bench) progress(n int) {
+	b.done += n
+	if b.plan.Progress != nil {
+		b.plan.Progress(b.done, b.total)
+	}
+}
+
+// prepare checks the methods, puts them in blocks and counts the cells.
+func (b *bench) prepare(ctx context.Context) error {
+	p := &b.plan
+	if p.Repeat == 0 {
+		p.Repeat = 3
+	}
+	if p.Block == 0 {
+		p.Block = 8
+	}
+	if p.Repeat < 0 || p.Block < 0 {
+		return fmt.Errorf("foretoken: a benchmark of %d repetitions in blocks of %d", p.Repeat, p.Block)
+	}
+	if len(p.Methods) == 0 || len(p.Prompts) == 0 {
+		return errors.New("foretoken: a benchmark needs at least one method and one prompt")
+	}
+	open := map[string][]*planned{} // the block under way of each sampling
+	seen, names := map[string]bool{}, map[string]bool{}
+	for i := range p.Methods {
+		m := &planned{BenchMethod: p.Methods[i], index: i, depth: -1}
+		if m.Repeat == 0 {
+			m.Repeat = p.Repeat
+		}
+		if c := m.Request.config(); c.Drafter == spec.DrafterEAGLE2 && c.Adapt != spec.AdaptC2T {
+			m.depth = c.Depth
+		}
+		ok, err := b.usable(m)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		how := m.sampling()
+		switch block := open[how]; {
+		case m.plain() && seen[how]: // a second name for what is there
+			continue
+		case m.plain():
+		case len(block) == 0 || len(block) > p.Block:
+			open[how] = nil
+			base := &planned{BenchMethod: BenchMethod{Name: PlainName, Request: plainRequest(m.Request), Repeat: m.Repeat}, index: i, depth: -1, base: seen[how]}
+			if t := m.Request.Temperature; t != 0 {
+				base.Name = fmt.Sprintf("%s T=%g", PlainName, t)
+			}
+			if names[base.Name] && !base.base {
+				base.Name += fmt.Sprintf(" (%d)", i) // other settings of sampling at the same temperature
+			}
+			names[base.Name] = true
+			b.add(open, how, base, seen)
+		}
+		b.add(open, how, m, seen)
+	}
+	for _, block := range b.blocks {
+		plain := block[0]
+		for _, m := range block[1:] {
+			plain.Repeat = max(plain.Repeat, m.Repeat)
+		}
+		for _, m := range block {
+			if !m.base {
+				b.total += m.Repeat * len(p.Prompts)
+			}
+		}
+	}
+	if len(b.blocks) == 0 {
+		return errors.New("foretoken: none of the benchmark's methods can be run")
+	}
+	return ctx.Err()
+}
+
+// add puts a method in the block under way of its sampling, or begins one.
+func (b *bench) add(open map[string][]*planned, how string, m *planned, seen map[string]bool) {
+	seen[how] = true
+	block := append(open[how], m)
+	if len(block) == 1 {
+		b.blocks = append(b.blocks, block)
+	} else {
+		for i := range b.blocks {
+			if b.blocks[i][0] == block[0] {
+				b.blocks[i] = block
+			}
+		}
+	}
+	open[how] = block
+}
+
+// usable checks a method with the session and reports why it cannot be run.
+func (b *bench) usable(m *planned) (bool, error) {
+	var err error
+	if m.Missing != "" {
+		err = errors.New(m.Missing)
+	} else {
+		err = b.s.Check(m.Request)
+	}
+	if err == nil {
+		return true, nil
+	}
+	return false, b.problem(m, "", err)
+}
+
+func (b *bench) problem(m *planned, prompt string, err error) error {
+	if b.plan.Problem != nil && !errors.Is(err, webgpu.ErrDeviceLost) {
+		return b.plan.Problem(m.Name, prompt, err)
+	}
+	if prompt != "" {
+		return fmt.Errorf("foretoken: method %s on prompt %s: %w", m.Name, prompt, err)
+	}
+	return fmt.Errorf("foretoken: method %s: %w", m.Name, err)
+}
+
+// block runs the methods of a block on a prompt, and plain decoding before and after them.
+func (b *bench) block(ctx context.Context, block []*planned, prompt *BenchPrompt, rep int, reversed bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var todo []*planned
+	plain, wanted := block[0], false // whether the plan wants a cell of plain decoding here
+	for _, m := range block {
+		if m.out || rep >= m.Repeat || m.base || b.resume(m, prompt, rep) {
+			continue
+		}
+		if m == plain {
+			wanted = true
+			continue
+		}
+		todo = append(todo, m)
+	}
+	if len(todo) == 0 && !wanted {
+		return nil
+	}
+	if reversed {
+		slices.Reverse(todo)
+	}
+	base, want, err := b.measure(ctx, plain, prompt, rep)
+	if err != nil { // the prompt is at fault, and without its base the block says nothing
+		return b.failed(ctx, plain, prompt, err)
+	}
+	cells, outputs := []BenchCell{}, [][]int32{}
+	for _, m := range todo {
+		cell, ids, err := b.measure(ctx, m, prompt, rep)
+		if err != nil {
+			if err := b.failed(ctx, m, prompt, err); err != nil {
+				return err
+			}
+			m.out = true
+			continue
+		}
+		cells, outputs = append(cells, cell), append(outputs, ids)
+	}
+	if len(todo) > 0 {
+		after, _, err := b.measure(ctx, plain, prompt, rep)
+		if err != nil {
+			return b.failed(ctx, plain, prompt, err)
+		}
+		base.TokS = harmonic(base.TokS, after.TokS)
+	}
+	if wanted {
+		cells, outputs = slices.Insert(cells, 0, base), slices.Insert(outputs, 0, want)
+	}
+	for i := range cells {
+		c := &cells[i]
+		c.PlainTokS = base.TokS
+		c.Prefix, c.Equal, c.Length = agreement(outputs[i], want)
+		b.emit(*c)
+		b.progress(1)
+	}
+	return nil
+}
+
+// resume emits a cell that was measured earlier, if there is one.
+func (b *bench) resume(m *planned, prompt *BenchPrompt, rep int) bool {
+	if b.plan.Finished == nil {
+		return false
+	}
+	cell, ok := b.plan.Finished(b.plan.key(&m.BenchMethod, prompt, rep))
+	if !ok {
+		return false
+	}
+	b.label(&cell, m, prompt, rep)
+	cell.Resumed = true
+	b.emit(cell)
+	b.progress(1)
+	return true
+}
+
+// failed is what a failed cell means for the whole run.
+func (b *bench) failed(ctx context.Context, m *planned, prompt *BenchPrompt, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return b.problem(m, prompt.ID, err)
+}
+
+// harmonic is the speed over two runs of the same length, of their speeds.
+func harmonic(x, y float64) float64 {
+	if x == 0 || y == 0 {
+		return max(x, y)
+	}
+	return 2 * x * y / (x + y)
+}
+
+func (b *bench) label(c *BenchCell, m *planned, prompt *BenchPrompt, rep int) {
+	c.Index, c.Method, c.Prompt, c.Category, c.Rep = m.index, m.Name, prompt.ID, prompt.Category, rep
+	c.Plain, c.Lossy, c.Temperature = m.plain(), m.Lossy(), m.Request.Temperature
+}
+
+// measure runs one cell but for what it takes from plain decoding. Above temperature 0 each
+// repetition has a seed of its own.
+func (b *bench) measure(ctx context.Context, m *planned, prompt *BenchPrompt, rep int) (BenchCell, []int32, error) {
+	cell := BenchCell{Key: b.plan.key(&m.BenchMethod, prompt, rep)}
+	b.label(&cell, m, prompt, rep)
+	var figures *BenchFigures
+	if !m.plain() {
+		figures = newFigures()
+	}
+	request := m.Request
+	request.NoReuse = true // a method finds nothing of what the one before it held
+	if request.Temperature > 0 {
+		request.Seed += uint64(rep)
+	}
+	if !m.warm { // what a device compiles and touches at the first use of a method is no part of its speed
+		if _, err := b.s.Generate(ctx, prompt.Prompt, request, nil); err != nil {
+			return cell, nil, err
+		}
+		m.warm = true
+	}
+	result, err := b.s.Generate(ctx, prompt.Prompt, request, func(e *Event) error {
+		if figures != nil {
+			figures.observe(e.Round, m.depth)
+		}
+		return nil
+	})
+	if err != nil {
+		return cell, nil, err
+	}
+	if result.Finish == spec.FinishAborted {
+		return cell, nil, context.Canceled
+	}
+	cell.Stats, cell.Figures = result.Stats, figures
+	d := result.Stats.Decode - result.Stats.Emit
+	if figures != nil {
+		figures.DecodeNS = int64(d)
+	}
+	if d > 0 {
+		cell.TokS = float64(result.Stats.OutputTokens) / d.Seconds()
+	}
+	if err := b.score(ctx, &cell, result); err != nil {
+		return cell, nil, err
+	}
+	if b.plan.Parse != nil {
+		text := prompt.Prompt + "\x00" + result.Text
+		v, ok := b.parses[text]
+		if !ok {
+			v.ok, v.judged = b.plan.Parse(prompt.Prompt, result.Text)
+			b.parses[text] = v
+		}
+		cell.Parses, cell.Judged = v.ok, v.judged
+	}
+	return cell, result.TokenIDs, nil
+}
+
+// score has the target judge an output. Most methods give the same one, which is scored once.
+func (b *bench) score(ctx context.Context, cell *BenchCell, r *Result) error {
+	if b.plan.NoScore || b.silent || len(r.TokenIDs) == 0 {
+		return nil
+	}
+	key := fmt.Sprint(r.PromptIDs, r.TokenIDs)
+	known, ok := b.scores[key]
+	if !ok {
+		all := append(slices.Clone(r.PromptIDs), r.TokenIDs...)
+		logs, err := b.s.Score(ctx, all)
+		switch {
+		case errors.Is(err, ErrNoScore):
+			b.silent = true
+			return nil
+		case err != nil:
+			return fmt.Errorf("scoring the output: %w", err)
+		case len(logs) != len(all)-1:
+			return fmt.Errorf("scoring the output: %d values for %d tokens", len(logs), len(all))
+		}
+		for _, l := range logs[len(r.PromptIDs)-1:] {
+			known.loss -= float64(l)
+			known.n++
+		}
+		b.scores[key] = known
+	}
+	cell.Loss, cell.LossTokens = known.loss, known.n
+	return nil
+}
+
+// agreement compares an output with that of plain decoding.
+func agreement(out, plain []int32) (prefix, equal, length int) {
+	same := true
+	for i := range min(len(out), len(plain)) {
+		if out[i] != plain[i] {
+			same = false
+			continue
+		}
+		equal++
+		if same {
+			prefix++
+		}
+	}
+	return prefix, equal, max(len(out), len(plain))
+}

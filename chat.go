@@ -1,0 +1,206 @@
+package foretoken
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Roles of a Message.
+const (
+	RoleSystem    = "system"
+	RoleUser      = "user"
+	RoleAssistant = "assistant"
+	RoleTool      = "tool"
+)
+
+// ChatOptions are a conversation's.
+type ChatOptions struct {
+	// System is a system message to begin with; "": none but what the template puts there.
+	System string
+	// Messages are a conversation to go on with, after the system message.
+	Messages []Message
+	// Template is a chat template in Jinja; "": the one in the target's file.
+	Template string
+	// Tools are functions that the model is told of, as templates take them: {"type":
+	// "function", "function": {…}}. Vars are further variables of the template, such as
+	// enable_thinking: what encoding/json can write.
+	Tools []json.RawMessage
+	Vars  map[string]any
+	// Reserve is how many positions of the context a reply is given at least: older turns
+	// are dropped for it. 0: Request.MaxTokens, at most a quarter of the context.
+	Reserve int
+}
+
+// Chat is a conversation with the target. Every answer costs the prefill of what is new
+// since the last one: what the models hold of the conversation stays in their
+// KV caches, also across other requests of the session as far as those begin alike.
+// What they answer never depends on it.
+//
+// When a conversation no longer fits the context, its oldest turns are dropped, whole ones,
+// from what the model sees, and the rest is prefilled anew at its new positions: keys are
+// never shifted. A turn is a user message with all up to the next one.
+//
+// Its methods must not be called at the same time as others of the session.
+type Chat struct {
+	s        *Session
+	template *template
+	messages []Message
+	dropped  int // turns that the model does not see any more
+	reserve  int
+}
+
+// Reply is an answer.
+type Reply struct {
+	*Result
+	Message Message `json:"message"` // as it was added to the conversation
+	// Dropped is how many of the oldest turns this answer was the first not to see, and
+	// Unseen how many it did not see.
+	Dropped int `json:"dropped"`
+	Unseen  int `json:"unseen"`
+}
+
+// NewChat begins a conversation. It refuses a target whose file has no chat template, unless the
+// options bring one: such a model continues texts, which Generate does.
+func (s *Session) NewChat(o ChatOptions) (*Chat, error) {
+	t, err := s.chatTemplate(&o)
+	if err != nil {
+		return nil, ofKind(ErrRequest, err)
+	}
+	if o.Reserve < 0 || o.Reserve >= s.target.Limits().Context {
+		return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: %d positions are to be kept for a reply, of a context of %d", o.Reserve, s.target.Limits().Context))
+	}
+	c := &Chat{s: s, template: t, reserve: o.Reserve}
+	if o.System != "" {
+		c.messages = append(c.messages, Message{Role: RoleSystem, Content: o.System})
+	}
+	for i, m := range o.Messages {
+		if !slices.Contains([]string{RoleSystem, RoleUser, RoleAssistant, RoleTool}, m.Role) {
+			return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: message %d of the conversation has the role %q; want system, user, assistant or tool", i, m.Role))
+		}
+		c.messages = append(c.messages, m)
+	}
+	return c, nil
+}
+
+// Messages is the conversation, dropped turns included.
+func (c *Chat) Messages() []Message { return slices.Clone(c.messages) }
+
+// Unseen is how many messages after those of the system at the beginning are dropped.
+func (c *Chat) Unseen() int {
+	_, turns := turnsOf(c.messages)
+	n := 0
+	for _, t := range turns[:min(c.dropped, len(turns))] {
+		n += len(t)
+	}
+	return n
+}
+
+// Note says how the conversation is rendered where that is not by the file's own template, or "".
+func (c *Chat) Note() string { return c.template.note }
+
+// Send adds a message, a user's unless its role is tool, and answers it. emit is Generate's.
+// Cancelling ctx ends the answer within a round; what there is of it stays in the
+// conversation. An error leaves the conversation as it was.
+func (c *Chat) Send(ctx context.Context, m Message, r Request, emit func(*Event) error) (*Reply, error) {
+	switch m.Role {
+	case "":
+		m.Role = RoleUser
+	case RoleUser, RoleTool:
+	default:
+		return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: a message of role %q cannot be answered; want user or tool", m.Role))
+	}
+	return c.answer(ctx, append(slices.Clip(c.messages), m), c.dropped, r, emit)
+}
+
+// Regenerate answers the last message again, in place of the last answer. With the same seed
+// the answer is the same.
+func (c *Chat) Regenerate(ctx context.Context, r Request, emit func(*Event) error) (*Reply, error) {
+	n := len(c.messages)
+	if n > 0 && c.messages[n-1].Role == RoleAssistant {
+		n--
+	}
+	if n == 0 || !answerable(c.messages[n-1]) {
+		return nil, ofKind(ErrRequest, errors.New("foretoken: the conversation has no message to answer yet"))
+	}
+	return c.answer(ctx, slices.Clip(c.messages[:n]), 0, r, emit)
+}
+
+// Edit gives message i of Messages another content, drops all that came after it, and answers.
+func (c *Chat) Edit(ctx context.Context, i int, content string, r Request, emit func(*Event) error) (*Reply, error) {
+	if i < 0 || i >= len(c.messages) {
+		return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: there is no message %d to edit; the conversation has 0 to %d", i, len(c.messages)-1))
+	}
+	m := c.messages[i]
+	if !answerable(m) {
+		return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: message %d is the %s's; only user and tool messages can be edited and answered again", i, m.Role))
+	}
+	m.Content = content
+	return c.answer(ctx, append(slices.Clip(c.messages[:i]), m), 0, r, emit)
+}
+
+// answerable tells whether an answer may follow a message.
+func answerable(m Message) bool { return m.Role == RoleUser || m.Role == RoleTool }
+
+// answer generates what follows messages, and makes both the conversation. dropped is how many turns
+// are dropped at least.
+func (c *Chat) answer(ctx context.Context, messages []Message, dropped int, r Request, emit func(*Event) error) (*Reply, error) {
+	ids, unseen, err := c.fit(messages, dropped, &r)
+	if err != nil {
+		return nil, err
+	}
+	got, err := c.s.GenerateIDs(ctx, ids, r, emit)
+	if err != nil {
+		return nil, err
+	}
+	reply := &Reply{Result: got, Message: Message{Role: RoleAssistant, Content: got.Text}, Unseen: unseen, Dropped: max(unseen-c.dropped, 0)}
+	c.messages, c.dropped = append(messages, reply.Message), unseen
+	return reply, nil
+}
+
+// turnsOf cuts a conversation into the system messages that it begins with and its turns.
+func turnsOf(messages []Message) (head []Message, turns [][]Message) {
+	n := 0
+	for n < len(messages) && messages[n].Role == RoleSystem {
+		n++
+	}
+	head = messages[:n]
+	for from := n; n < len(messages); {
+		if n++; n == len(messages) || messages[n].Role == RoleUser {
+			turns, from = append(turns, messages[from:n]), n
+		}
+	}
+	return head, turns
+}
+
+// fit encodes a conversation, without as many of the oldest turns as it takes to leave room for
+// the reply.
+func (c *Chat) fit(messages []Message, dropped int, r *Request) (ids []int32, unseen int, err error) {
+	context := c.s.target.Limits().Context
+	reserve := c.reserve
+	if reserve == 0 {
+		reserve = max(context/4, 1)
+		if r.MaxTokens > 0 {
+			reserve = min(reserve, r.MaxTokens)
+		}
+	}
+	head, turns := turnsOf(messages)
+	for unseen = min(dropped, len(turns)-1); ; unseen++ {
+		seen := slices.Clone(head)
+		for _, t := range turns[unseen:] {
+			seen = append(seen, t...)
+		}
+		if ids, err = c.template.encode(seen); err != nil {
+			return nil, 0, ofKind(ErrRequest, err)
+		}
+		if len(ids)+reserve <= context {
+			return ids, unseen, nil
+		}
+		if unseen == len(turns)-1 {
+			return nil, 0, ofKind(ErrContextFull, fmt.Errorf("foretoken: the message takes %d positions with what goes with it, and %d are kept for the reply, of a context of %d; shorten it by %d tokens, or open the models with a longer context",
+				len(ids), reserve, context, len(ids)+reserve-context))
+		}
+	}
+}

@@ -1,0 +1,167 @@
+//go:build !js
+
+package foretoken
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"foretoken/models/gguf"
+	"foretoken/webgpu/open"
+)
+
+// edited is a generated test model (make testmodels) as change leaves it, or skips.
+func edited(t testing.TB, name string, change func(m *madeOver)) gguf.Source {
+	t.Helper()
+	dir := os.Getenv("FORETOKEN_TESTMODELS")
+	if dir == "" {
+		dir = filepath.Join("build", "testmodels")
+	}
+	b, err := os.ReadFile(filepath.Join(dir, name+".gguf"))
+	if err != nil {
+		t.Skipf("test model is missing (make testmodels): %v", err)
+	}
+	src := gguf.FromBytes(name+".gguf", b)
+	f, err := gguf.Open(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change == nil {
+		return src
+	}
+	m := &madeOver{t: t, file: f, kv: f.Metadata(), data: map[string][]byte{}}
+	for i := range f.Tensors {
+		tensor := &f.Tensors[i]
+		data := make([]byte, tensor.Size)
+		if err := f.ReadTensor(tensor, data, 0); err != nil {
+			t.Fatal(err)
+		}
+		m.tensors = append(m.tensors, gguf.WriteTensor{Name: tensor.Name, Dims: tensor.Dims, Type: tensor.Type})
+		m.data[tensor.Name] = data
+	}
+	change(m)
+	for i := range m.tensors {
+		m.tensors[i].Data = io.Reader(bytes.NewReader(m.data[m.tensors[i].Name]))
+	}
+	out, err := gguf.Bytes(m.kv, m.tensors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gguf.FromBytes(name+".gguf", out)
+}
+
+// madeOver is a model file to be written anew.
+type madeOver struct {
+	t       testing.TB
+	file    *gguf.File
+	kv      []gguf.KV
+	tensors []gguf.WriteTensor
+	data    map[string][]byte
+}
+
+// set gives a field another value, or adds it.
+func (m *madeOver) set(key string, v any) {
+	m.kv = append(slices.DeleteFunc(m.kv, func(e gguf.KV) bool { return e.Key == key }), gguf.KV{Key: key, Value: v})
+}
+
+// tokens gives the vocabulary to change: texts, types and scores.
+func (m *madeOver) tokens(change func(texts *[]string, kinds *[]int32, scores *[]float32)) {
+	texts, err := m.file.Strings("tokenizer.ggml.tokens")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	kinds, err := m.file.Int32s("tokenizer.ggml.token_type")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	scores, err := m.file.Float32s("tokenizer.ggml.scores")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	change(&texts, &kinds, &scores)
+	m.set("tokenizer.ggml.tokens", texts)
+	m.set("tokenizer.ggml.token_type", kinds)
+	m.set("tokenizer.ggml.scores", scores)
+}
+
+// GGUF's token types.
+const (
+	controlToken = 3
+	unusedToken  = 5
+)
+
+// talking makes the last two tokens control tokens and adds a chat template.
+func talking(m *madeOver) {
+	m.tokens(func(texts *[]string, kinds *[]int32, _ *[]float32) {
+		for i, text := range []string{"<|im_start|>", "<|im_end|>"} {
+			at := len(*texts) - 2 + i
+			(*texts)[at], (*kinds)[at] = text, controlToken
+		}
+	})
+	m.set("tokenizer.chat_template", "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content | trim }}<|im_end|>\n{% endfor %}"+
+		"{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+}
+
+// padded adds rows to the matrices of the vocabulary that are far above all others, and tokens
+// for them where named is set.
+func padded(rows int, named bool) func(m *madeOver) {
+	return func(m *madeOver) {
+		for i := range m.tensors {
+			tensor := &m.tensors[i]
+			if tensor.Name != "token_embd.weight" && tensor.Name != "output.weight" {
+				continue
+			}
+			if tensor.Type != gguf.F32 {
+				m.t.Fatalf("%s is of type %s", tensor.Name, tensor.Type)
+			}
+			width, data := int(tensor.Dims[0]), m.data[tensor.Name]
+			for r := range rows { // copies of tokens, much louder, and the reverse, since logits may be negative
+				from := data[4*width*(300+r):][:4*width]
+				for c := range width {
+					x := math.Float32frombits(binary.LittleEndian.Uint32(from[4*c:])) * float32(30-60*(r%2))
+					data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+				}
+			}
+			m.data[tensor.Name] = data
+			tensor.Dims = []uint64{tensor.Dims[0], tensor.Dims[1] + uint64(rows)}
+			m.set("llama.vocab_size", uint32(tensor.Dims[1]))
+		}
+		if !named {
+			return
+		}
+		m.tokens(func(texts *[]string, kinds *[]int32, scores *[]float32) {
+			for r := range rows {
+				*texts, *kinds, *scores = append(*texts, "[PAD"+string(rune('a'+r/26))+string(rune('a'+r%26))+"]"), append(*kinds, unusedToken), append(*scores, 0)
+			}
+		})
+	}
+}
+
+// opened is a session on a kind of device, or skips.
+func opened(t testing.TB, kind string, target, draft gguf.Source, o Options) *Session {
+	t.Helper()
+	dev, _, err := open.Device(context.Background(), kind)
+	if err != nil {
+		if os.Getenv("FORETOKEN_REQUIRE_GPU") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	t.Cleanup(dev.Destroy)
+	s, err := Open(context.Background(), dev, target, draft, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// kinds are the devices that tests of this file's models run on.
+var deviceKinds = []string{"cpu", open.Accelerator}

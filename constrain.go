@@ -1,0 +1,277 @@
+package foretoken
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"foretoken/models/grammar"
+	"foretoken/spec"
+)
+
+// Constraints restrict what a request may draw. They change the target's distribution, for plain decoding and
+// speculation alike: the texts of both are the same.
+type Constraints struct {
+	// Grammar is GBNF, JSONSchema a JSON Schema, JSONObject any JSON object: at most one of them. The
+	// text ends where nothing can follow.
+	Grammar    string          `json:"grammar,omitempty"`
+	JSONSchema json.RawMessage `json:"json_schema,omitempty"`
+	JSONObject bool            `json:"json_object,omitempty"`
+	// FrequencyPenalty is taken off a token's logit as often as the text holds it, PresencePenalty once if it
+	// does; both from -2 to 2. The prompt does not count.
+	FrequencyPenalty float64 `json:"frequency_penalty,omitempty"`
+	PresencePenalty  float64 `json:"presence_penalty,omitempty"`
+	// LogitBias is added to the logits of tokens, from -100, which rules a token out, to 100.
+	LogitBias map[int32]float32 `json:"logit_bias,omitempty"`
+}
+
+// ruledOut is what a bias of -100 adds.
+const ruledOut = -1e30
+
+// Call holds the text to a call, by the schema that [chat.ToolChoice] gave for it: an error where it is held to something else already.
+func (c *Constraints) Call(schema json.RawMessage) error {
+	if c.Grammar != "" || len(c.JSONSchema) > 0 || c.JSONObject {
+		return errors.New("foretoken: tool_choice asks for a call, and the text is held to another form already; leave one of them out")
+	}
+	c.JSONSchema = schema
+	return c.Validate()
+}
+
+func (c *Constraints) empty() bool {
+	return c.Grammar == "" && len(c.JSONSchema) == 0 && !c.JSONObject && c.FrequencyPenalty == 0 && c.PresencePenalty == 0 && len(c.LogitBias) == 0
+}
+
+// Validate refuses what does not go together or is out of its range, and grammars that cannot be read.
+func (c *Constraints) Validate() error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	_, err := c.compile()
+	return err
+}
+
+// check is Validate but for reading the grammar.
+func (c *Constraints) check() error {
+	grammars := 0
+	for _, set := range []bool{c.Grammar != "", len(c.JSONSchema) > 0, c.JSONObject} {
+		if set {
+			grammars++
+		}
+	}
+	if grammars > 1 {
+		return fmt.Errorf("foretoken: of grammar, json_schema and json_object only one can be asked for")
+	}
+	for _, p := range []struct {
+		name  string
+		value float64
+	}{{"frequency_penalty", c.FrequencyPenalty}, {"presence_penalty", c.PresencePenalty}} {
+		if !(p.value >= -2 && p.value <= 2) {
+			return fmt.Errorf("foretoken: %s is %v, want -2 to 2", p.name, p.value)
+		}
+	}
+	for id, b := range c.LogitBias {
+		if !(b >= -100 && b <= 100) {
+			return fmt.Errorf("foretoken: logit_bias of token %d is %v, want -100 to 100", id, b)
+		}
+	}
+	if len(c.LogitBias) > mostBiases {
+		return fmt.Errorf("foretoken: logit_bias names %d tokens, at most %d", len(c.LogitBias), mostBiases)
+	}
+	return nil
+}
+
+// mostBiases is the most tokens with a bias, as in OpenAI's API, rounded up.
+const mostBiases = 1024
+
+// compile makes the grammar, nil without one.
+func (c *Constraints) compile() (*grammar.Grammar, error) {
+	switch {
+	case c.Grammar != "":
+		return grammar.ParseGBNF(c.Grammar)
+	case len(c.JSONSchema) > 0:
+		return grammar.FromSchema(c.JSONSchema)
+	case c.JSONObject:
+		return grammar.JSON(true), nil
+	}
+	return nil, nil
+}
+
+// vocabulary is the tokens' bytes for grammars, made once.
+func (s *Session) vocabulary() *grammar.Vocab {
+	if s.pieces == nil {
+		piece := func(id int32) []byte {
+			if int(id) >= s.tok.VocabSize() || s.tok.Special(id) {
+				return nil
+			}
+			return s.tok.Piece(id)
+		}
+		s.pieces = grammar.NewVocab(s.target.Limits().Vocab, piece, s.tok.EOG)
+	}
+	return s.pieces
+}
+
+// guide is a request's constraints while it runs. It implements spec.Guide.
+type guide struct {
+	c       Constraints
+	matcher *grammar.Matcher // nil without a grammar
+	state   *grammar.State
+	states  []*grammar.State // of a tree's nodes; nil after a token that is not allowed
+	base    []spec.Bias      // of every token that was drawn or has a bias
+	place   map[int32]int    // of tokens in base
+	counts  map[int32]int    // of tokens in the text
+	own     [][]spec.Bias    // scratch
+	ended   bool             // nothing can follow
+}
+
+// newGuide is nil for a request without constraints.
+func (s *Session) newGuide(c Constraints) (*guide, error) {
+	if c.empty() {
+		return nil, nil
+	}
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	vocab := s.target.Limits().Vocab
+	g := &guide{c: c, place: map[int32]int{}, counts: map[int32]int{}}
+	compiled, err := c.compile()
+	if err != nil {
+		return nil, err
+	}
+	if compiled != nil {
+		g.matcher = grammar.NewMatcher(compiled, s.vocabulary())
+		g.state = g.matcher.Start()
+	}
+	for id := range c.LogitBias {
+		if id < 0 || int(id) >= vocab {
+			return nil, fmt.Errorf("foretoken: logit_bias names token %d, and the vocabulary has %d", id, vocab)
+		}
+		g.note(id, 0)
+	}
+	return g, nil
+}
+
+// bias is what is added to a token's logit that the text holds n times.
+func (g *guide) bias(id int32, n int) spec.Bias {
+	b := float64(g.c.LogitBias[id])
+	if b <= -100 {
+		return spec.Bias{Token: id, Add: ruledOut}
+	}
+	if n > 0 {
+		b -= g.c.FrequencyPenalty*float64(n) + g.c.PresencePenalty
+	}
+	return spec.Bias{Token: id, Add: float32(b)}
+}
+
+// note sets what is added to a token that the text holds n times.
+func (g *guide) note(id int32, n int) {
+	at, ok := g.place[id]
+	if !ok {
+		at = len(g.base)
+		g.place[id], g.base = at, append(g.base, spec.Bias{})
+	}
+	g.base[at] = g.bias(id, n)
+}
+
+func (g *guide) penalises() bool { return g.c.FrequencyPenalty != 0 || g.c.PresencePenalty != 0 }
+
+// Shape implements spec.Guide.
+func (g *guide) Shape(tree *spec.Tree, s *spec.Shaping) error {
+	s.Common = append(s.Common, g.base...)
+	if g.penalises() && tree.Len() > 1 {
+		g.shapePaths(tree, s)
+	}
+	if g.matcher == nil {
+		return nil
+	}
+	g.states = append(g.states[:0], g.state)
+	for i, token := range tree.Tokens {
+		if i > 0 {
+			var state *grammar.State
+			if above := g.states[tree.Parents[i]]; above != nil {
+				if next, ok := g.matcher.Accept(above, token); ok {
+					state = next
+				}
+			}
+			g.states = append(g.states, state)
+		}
+		if g.states[i] == nil || g.states[i].MustEnd() { // never reached, or what follows is cut
+			s.Which = append(s.Which, -1)
+			continue
+		}
+		mask := g.matcher.Mask(g.states[i])
+		which := slices.IndexFunc(s.Masks, func(m []uint32) bool { return &m[0] == &mask[0] })
+		if which < 0 {
+			which = len(s.Masks)
+			s.Masks = append(s.Masks, mask)
+		}
+		s.Which = append(s.Which, int32(which))
+	}
+	if w := s.Which[0]; w >= 0 && !slices.ContainsFunc(s.Masks[w], func(word uint32) bool { return word != 0 }) {
+		return fmt.Errorf("foretoken: no token of the model's vocabulary continues the text as the grammar wants it")
+	}
+	return nil
+}
+
+// shapePaths sets what is added after each node to the tokens on the way to it.
+func (g *guide) shapePaths(tree *spec.Tree, s *spec.Shaping) {
+	for len(g.own) < tree.Len() {
+		g.own = append(g.own, nil)
+	}
+	g.own[0] = g.own[0][:0]
+	for i := 1; i < tree.Len(); i++ {
+		own := g.own[i][:0]
+		for n := int32(i); n > 0; n = tree.Parents[n] {
+			id, times := tree.Tokens[n], 0
+			if slices.ContainsFunc(own, func(b spec.Bias) bool { return b.Token == id }) {
+				continue
+			}
+			for m := n; m > 0; m = tree.Parents[m] {
+				if tree.Tokens[m] == id {
+					times++
+				}
+			}
+			own = append(own, g.bias(id, g.counts[id]+times))
+		}
+		g.own[i] = own
+	}
+	s.Own = append(s.Own, g.own[:tree.Len()]...)
+}
+
+// Take implements spec.Guide.
+func (g *guide) Take(tokens []int32) error {
+	for _, id := range tokens {
+		if g.penalises() {
+			g.counts[id]++
+			g.note(id, g.counts[id])
+		}
+		if g.matcher == nil {
+			continue
+		}
+		next, ok := g.matcher.Accept(g.state, id)
+		if !ok {
+			return fmt.Errorf("foretoken: no token of the model's vocabulary continues the text as the grammar wants it")
+		}
+		g.state = next
+	}
+	return nil
+}
+
+// whole is how many of a round's tokens make the text one after which nothing can follow, or
+// -1 where it may go on.
+func (g *guide) whole(tokens []int32) int {
+	if g == nil || g.matcher == nil {
+		return -1
+	}
+	state := g.state
+	for i, id := range tokens {
+		next, ok := g.matcher.Accept(state, id)
+		if !ok {
+			return -1 // Take says so
+		}
+		if state = next; state.MustEnd() {
+			return i + 1
+		}
+	}
+	return -1
+}

@@ -1,0 +1,82 @@
+package foretoken
+
+import (
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"foretoken/models/fuzztest"
+	"foretoken/models/llama"
+	"foretoken/spec"
+)
+
+// FuzzCalibrationFiles reads files of every kind that is fitted to a pair: entropy bins, a classifier, an acceptance
+// head, sets of them. What is read can be asked.
+func FuzzCalibrationFiles(f *testing.F) {
+	for _, name := range []string{"calibration.json", "c2t.json"} {
+		data, err := os.ReadFile("models/demo/" + name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	head := &llama.Head{Dim: 2, Label: llama.LabelArgmax, Layers: []llama.HeadLayer{{Weight: make([]float32, 4), Bias: make([]float32, 2)}}, Weight: make([]float32, 2)}
+	data, err := head.Encode()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte(strings.Replace(string(data), `"dim": 2`, `"dim": 4294967296`, 1)))
+	f.Add([]byte(`{"kind": "` + KindSet + `", "version": 1, "calibrations": [` + string(data) + `, {}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		fuzztest.Bound(t, 16*len(data), func() { // lists of numbers are several times as long in memory
+			var c Calibrations
+			if err := c.Parse("fit.json", data); err != nil {
+				if text := err.Error(); strings.ContainsAny(text, "\n\r") || !strings.Contains(text, "fit.json") || len(text) > 2000 {
+					t.Fatalf("%.3000q is not one line that names its file", text)
+				}
+				return
+			}
+			for _, h := range c.Hetero {
+				_, _ = c.HeteroFor(h.Fingerprint)
+				for _, fit := range []*spec.HeteroFit{h.Greedy, h.Coupled} {
+					if fit != nil && fit.Bin(math.Inf(1)) != len(fit.Means)-1 {
+						t.Fatalf("%+v", fit)
+					}
+				}
+			}
+			if c.C2T != nil {
+				if p := c.C2T.Confidence(spec.C2TFeatures{Probability: 0.5, Entropy: 1, Depth: 1}); math.IsNaN(float64(p)) {
+					t.Fatal(p)
+				}
+			}
+			if c.Head != nil {
+				if _, err := c.Head.Encode(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	})
+}
+
+// FuzzBenchMethods reads lists of methods with settings.
+func FuzzBenchMethods(f *testing.F) {
+	for _, list := range []string{"none,eagle2:depth=4,mars:theta=0.84", `static:shape=[[4],[2,1]],name=x`, "none:temperature=NaN", "none:max-tokens=-1", "none:temperature=1e309", ":", "a=1", "none:stop=1", strings.Repeat("\x8d", 3000), strings.Repeat("x", 3000), "none:name=a\nb", "none:a\x1b=1"} {
+		f.Add(list)
+	}
+	f.Fuzz(func(t *testing.T, list string) {
+		fuzztest.Bound(t, len(list), func() {
+			methods, err := ParseBenchMethods(list, DefaultRequest())
+			if err != nil {
+				fuzztest.Refusal(t, err, "foretoken: ")
+				return
+			}
+			for i := range methods {
+				if err := methods[i].Request.Validate(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	})
+}

@@ -1,0 +1,151 @@
+//go:build !js
+
+package foretoken
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"foretoken/models/demo"
+	"foretoken/models/fuzztest"
+	"foretoken/spec"
+	"foretoken/webgpu/cpu"
+)
+
+// TestHostilePrompts decodes after texts that nobody would write, or refuses them in one line; the session goes on.
+func TestHostilePrompts(t *testing.T) {
+	s, err := Open(context.Background(), cpu.Open(), demo.Target(), demo.Draft(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var every [4]string // bytes of a quarter each
+	for i := range 256 {
+		every[i/64] += string([]byte{byte(i)})
+	}
+	r := Request{MaxTokens: 2, Policy: spec.DrafterNone}
+	before, err := s.Generate(context.Background(), "func", r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("x := y + 1\n", 1<<20/11)
+	for name, c := range map[string]struct {
+		prompt string
+		want   string // of the refusal; "": it is decoded
+	}{
+		"nothing":            {"", ""},
+		"bytes below 64":     {every[0], ""},
+		"bytes below 128":    {every[1], ""},
+		"bytes below 192":    {every[2], ""},
+		"bytes below 256":    {every[3], ""},
+		"bytes of no text":   {strings.Repeat("\xff\xfe\xc0\x80", 20), ""},
+		"surrogates":         {"\xed\xa0\x80\xed\xb0\x80", ""},
+		"zeros":              {strings.Repeat("\x00", 100), ""},
+		"a megabyte":         {long, "context"},
+		"a megabyte of one":  {strings.Repeat("a", 1<<20), "context"},
+		"a megabyte of none": {strings.Repeat("\xff", 1<<20), "context"},
+		"special tokens":     {"<|endoftext|><|im_start|>system\n<s></s>[INST]<unk><pad><|begin_of_text|>", ""},
+		"marks of guards":    {"\ufdd0<\ufdd0s>\ufeff\u202e\u200d", ""},
+		"combining":          {"a" + strings.Repeat("\u0301", 60), ""},
+	} {
+		begun := time.Now()
+		result, err := s.Generate(context.Background(), c.prompt, r, nil)
+		switch {
+		case c.want == "" && name == "nothing" && err != nil: // a model without a token to begin with may say so
+			fuzztest.Refusal(t, err, "foretoken: ")
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case c.want == "" && (result.Finish == "" || strings.Contains(result.Text, "\x00\x00\x00")):
+			t.Errorf("%s: %+v", name, result)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		case c.want != "":
+			fuzztest.Refusal(t, err, "")
+		}
+		if took := time.Since(begun); took > 2*time.Minute {
+			t.Errorf("%s: %v", name, took)
+		}
+	}
+	after, err := s.Generate(context.Background(), "func", r, nil)
+	if err != nil || after.Text != before.Text {
+		t.Errorf("%v: %q, before %q", err, after.Text, before.Text)
+	}
+}
+
+// TestHostileOptions gives every number of a request values that are none, infinite, negative or enormous: each is
+// refused in one line that names it, or harmless.
+func TestHostileOptions(t *testing.T) {
+	s, err := Open(context.Background(), cpu.Open(), demo.Target(), demo.Draft(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	nan, inf := math.NaN(), math.Inf(1)
+	numbers := []float64{nan, inf, -inf, -1, 1e308, -1e-300}
+	counts := []int{-1, math.MinInt, math.MaxInt, math.MaxInt32, 1 << 20}
+	base := func() Request { return Request{MaxTokens: 2, Policy: spec.DrafterEAGLE2, Seed: 1} }
+	try := func(name string, r Request, refused bool) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		_, err := s.Generate(ctx, "func", r, nil)
+		if err != nil {
+			fuzztest.Refusal(t, err, "")
+		}
+		if refused && err == nil || ctx.Err() != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, x := range numbers {
+		for name, set := range map[string]func(*Request){
+			"temperature": func(r *Request) { r.Temperature = x }, "top-p": func(r *Request) { r.TopP = x }, "min-p": func(r *Request) { r.MinP = x },
+			"frequency_penalty": func(r *Request) { r.FrequencyPenalty = x }, "presence_penalty": func(r *Request) { r.PresencePenalty = x },
+			"logit_bias": func(r *Request) { r.LogitBias = map[int32]float32{3: float32(x)} },
+			"theta":      func(r *Request) { r.Policy, r.Theta = spec.VerifierMARS, x },
+			"threshold":  func(r *Request) { r.Policy, r.Adapt, r.Threshold = spec.DrafterChain, spec.AdaptAssisted, x },
+		} {
+			r := base()
+			set(&r)
+			harmless := x == -1e-300 && name != "theta" && name != "temperature" && name != "top-p" && name != "min-p" && name != "threshold" || name != "theta" && name != "threshold" && x == -1 && strings.HasSuffix(name, "penalty") || name == "logit_bias" && x == -1
+			harmless = harmless || (name == "temperature" || name == "threshold") && x == 1e308
+			try(fmt.Sprint(name, " ", x), r, !harmless)
+		}
+	}
+	for _, n := range counts {
+		for name, set := range map[string]func(*Request){
+			"depth": func(r *Request) { r.Depth = n }, "top_k": func(r *Request) { r.TopK = n }, "nodes": func(r *Request) { r.Nodes = n },
+			"shape": func(r *Request) { r.Policy, r.Shape = "static", [][]int{{n}} },
+		} {
+			r := base()
+			set(&r)
+			try(name, r, true)
+		}
+		r := base()
+		r.SampleTopK, r.Temperature = n, 1
+		try("top_k_sampling", r, n < 0)
+		r = base()
+		r.MaxTokens = n
+		if n < 0 {
+			try("max_tokens", r, true)
+		}
+		r = base()
+		r.LogitBias = map[int32]float32{int32(n): 1}
+		if int32(n) < 0 || int32(n) > 1<<16 {
+			try("a bias of no token", r, true)
+		}
+	}
+	for name, r := range map[string]Request{
+		"an unknown method":      {Policy: "x\ny"},
+		"an empty stop":          {Policy: spec.DrafterNone, MaxTokens: 2, Stop: []string{""}},
+		"a grammar of nothing":   {Policy: spec.DrafterNone, Constraints: Constraints{Grammar: "\x00"}},
+		"a schema of nothing":    {Policy: spec.DrafterNone, Constraints: Constraints{JSONSchema: []byte("\x00")}},
+		"two forms":              {Policy: spec.DrafterNone, Constraints: Constraints{Grammar: `root ::= "a"`, JSONObject: true}},
+		"a grammar without text": {Policy: spec.DrafterNone, Constraints: Constraints{Grammar: "root ::= root"}},
+	} {
+		try(name, r, true)
+	}
+}

@@ -1,0 +1,135 @@
+package foretoken
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"foretoken/models/eagle3"
+	"foretoken/models/gguf"
+	"foretoken/models/llama"
+	"foretoken/spec"
+	"foretoken/webgpu"
+)
+
+// load loads the session's models onto its device. Where it has models already, of a device that was lost, the new ones take
+// their place: who holds one of them holds the new one then.
+func (s *Session) load(ctx context.Context, tuning map[string]map[string]string) error {
+	p, o := s.opening, &s.options
+	options := func(stage string) llama.Options {
+		l := p.options(0)
+		l.Tuning = tuning[stage]
+		l.Progress = func(done, total int64) { s.progress(Progress{Stage: stage, Done: done, Total: total}) }
+		l.Preparing = func(step string) { s.progress(Progress{Stage: "kernels", Note: stage + ": " + step}) }
+		return l
+	}
+	loading := options("target")
+	loading.MaxRows, loading.TopK, loading.Lean = o.Nodes, o.Candidates, s.lean
+	if s.lean {
+		compileAhead(ctx, s.dev, p.target, loading)
+	}
+	target, err := llama.LoadTarget(ctx, s.dev, p.target, loading)
+	if err != nil {
+		return err
+	}
+	replace(&s.target, target)
+	s.info.Target = s.target.Info()
+	s.info.GPUByte = s.info.Target.GPUBytes
+	if err := identify(&s.pair.Target, p.sources.target, &s.info.Target); err != nil {
+		return err
+	}
+	drafting := options("draft")
+	drafting.Lean = s.lean
+	if p.draft != nil {
+		draft, err := llama.LoadDraft(ctx, s.dev, p.draft, drafting)
+		if err != nil {
+			return err
+		}
+		replace(&s.draft, draft)
+		info := s.draft.Info()
+		s.info.Draft = &info
+		s.info.GPUByte += info.GPUBytes
+		if err := identify(&s.pair.Draft, p.sources.draft, &info); err != nil {
+			return err
+		}
+	}
+	if err := s.loadHeads(ctx, p.head, options("eagle3")); err != nil {
+		return err
+	}
+	// What a request without settings of its own will need.
+	if s.lean {
+		s.begin(p.target, p.draft, loading, drafting)
+		go s.warmAlone()
+	} else if r := DefaultRequest(); s.draft != nil {
+		_, err = s.generator(&r)
+	}
+	return err
+}
+
+// progress tells how loading goes.
+func (s *Session) progress(p Progress) {
+	if s.options.Progress != nil {
+		s.options.Progress(p)
+	}
+}
+
+// replace puts a model in the place of one whose device was lost, if there is one.
+func replace[M any](old **M, by *M) {
+	if *old == nil {
+		*old = by
+		return
+	}
+	**old = *by
+}
+
+// identify notes which file a model was loaded from, or refuses one that is another than before.
+func identify(known *spec.ModelID, src gguf.Source, info *llama.Info) error {
+	id, err := modelID(src, info.Name, info.Quant)
+	if err != nil {
+		return err
+	}
+	if *known != (spec.ModelID{}) && *known != id {
+		return fmt.Errorf("foretoken: %s changed since it was loaded; open the models again", src.Name())
+	}
+	*known = id
+	return nil
+}
+
+// loadingError gives what went wrong with loading its kind.
+func loadingError(err error) error {
+	switch {
+	case errors.Is(err, webgpu.ErrNoMemory):
+		return ofKind(ErrMemory, err)
+	case errors.Is(err, webgpu.ErrDeviceLost), errors.Is(err, webgpu.ErrTimeout):
+		return err
+	}
+	return ofKind(ErrModel, err)
+}
+
+// loadHeads loads what was trained beside the models: the draft's acceptance head, and the
+// target's EAGLE-3 head.
+func (s *Session) loadHeads(ctx context.Context, w *eagle3.Weights, loading llama.Options) error {
+	if s.fitted.Head != nil && s.draft != nil {
+		if err := s.fitted.Head.Matches(s.pair); err != nil {
+			return err
+		}
+		if err := s.draft.SetHead(s.fitted.Head); err != nil {
+			return err
+		}
+	}
+	if w == nil {
+		return nil
+	}
+	head, err := llama.LoadEAGLE3(ctx, s.dev, s.target, w, loading)
+	if err != nil {
+		return err
+	}
+	replace(&s.head, head)
+	info := s.head.Info()
+	s.info.EAGLE3 = &info
+	before := s.info.Target.GPUBytes
+	s.info.Target.GPUBytes = s.target.Info().GPUBytes // with the features it keeps for the head
+	s.info.GPUByte += info.GPUBytes + s.info.Target.GPUBytes - before
+	s.headPair.Target = s.pair.Target
+	return identify(&s.headPair.Draft, s.options.EAGLE3, &info)
+}

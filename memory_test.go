@@ -1,0 +1,78 @@
+//go:build !js
+
+package foretoken
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"foretoken/models/demo"
+	"foretoken/models/llama"
+	"foretoken/webgpu/cpu"
+)
+
+// TestPlanOfAPair holds the plan to what opening the pair allocates, and to being told before anything is loaded.
+func TestPlanOfAPair(t *testing.T) {
+	dev := cpu.Open()
+	defer dev.Destroy()
+	for _, o := range []Options{{Context: 256}, {Context: 128, KV: "q8", Nodes: 100, Candidates: 64}} {
+		want, err := Plan(demo.Target(), demo.Draft(), o, dev.Info().Limits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want.Draft == nil || want.Total != want.Target.Total()+want.Draft.Total() {
+			t.Fatalf("%+v", want)
+		}
+		var first Progress
+		o.Memory, o.Progress = want.Total, func(p Progress) {
+			if first.Stage == "" {
+				first = p
+				if n := dev.Counters().Buffers; o.KV == "" && n != 0 {
+					t.Errorf("%d buffers were made before the memory was told", n)
+				}
+			}
+		}
+		s, err := Open(context.Background(), dev, demo.Target(), demo.Draft(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Info().GPUByte; got != want.Total {
+			t.Errorf("%+v: opening took %d bytes, planned %d", o, got, want.Total)
+		}
+		if k := s.target.Limits().TopK; o.Candidates > 0 && k != o.Candidates {
+			t.Errorf("the target tells of %d candidates, want %d", k, o.Candidates)
+		}
+		s.Close()
+		if first.Stage != "memory" || first.Total != want.Total || !strings.Contains(first.Note, llama.Size(want.Draft.Weights)) {
+			t.Errorf("told first: %+v", first)
+		}
+		alone, err := Plan(demo.Target(), nil, o, dev.Info().Limits)
+		if err != nil || alone.Draft != nil || alone.Total != want.Target.Total() {
+			t.Errorf("%+v, %v", alone, err)
+		}
+	}
+}
+
+// TestPairOfTooMuchMemory is refused with the numbers, before anything is made.
+func TestPairOfTooMuchMemory(t *testing.T) {
+	dev := cpu.Open()
+	defer dev.Destroy()
+	all, err := Plan(demo.Target(), demo.Draft(), Options{}, dev.Info().Limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(context.Background(), dev, demo.Target(), demo.Draft(), Options{Memory: all.Total - 1})
+	if err == nil || dev.Counters().Buffers != 0 {
+		t.Fatalf("%v, %d buffers", err, dev.Counters().Buffers)
+	}
+	for _, part := range []string{fmt.Sprint(all.Total), llama.Size(all.Target.Weights), llama.Size(all.Draft.KV), "with KV in q8 a context of 256 positions fits", fmt.Sprint(all.Total - 1)} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q does not say %q", err, part)
+		}
+	}
+	if _, err := Open(context.Background(), dev, demo.Target(), nil, Options{KV: "q4"}); err == nil || !strings.Contains(err.Error(), `KV format "q4"; want f32, f16 or q8`) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,135 @@
+//go:build !js
+
+package foretoken
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"foretoken/models/gguf"
+	"foretoken/models/llama"
+	"foretoken/spec"
+	"foretoken/webgpu/cpu"
+)
+
+// TestPaddedVocabulary: rows of a matrix that no token belongs to are neither drafted nor drawn,
+// be they without a name or padding by name, in the target, the draft or both, and whatever their
+// logits: the text is that of the models without them.
+func TestPaddedVocabulary(t *testing.T) {
+	background := context.Background()
+	files := map[string]gguf.Source{}
+	for name, change := range map[string]func(*madeOver){"none": nil, "40": padded(40, false), "24 named": padded(24, true)} {
+		files[name] = edited(t, "s260k-f32", change)
+	}
+	// The test tests nothing unless the padding would be drawn.
+	dev := cpu.Open()
+	defer dev.Destroy()
+	f, err := gguf.Open(files["40"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare, err := llama.LoadTarget(background, dev, f, llama.Options{Context: 128})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bare.Close()
+	g, err := spec.New(bare, nil, spec.Config{Drafter: spec.DrafterNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loud := 0
+	if _, err := g.Generate(background, []int32{1, 403, 407}, spec.Options{MaxTokens: 8}, func(e *spec.Event) error {
+		for _, id := range e.Tokens {
+			if id >= 512 {
+				loud++
+			}
+		}
+		return nil
+	}); err != nil || loud == 0 {
+		t.Fatalf("%d padding tokens drawn without a mask, %v", loud, err)
+	}
+
+	const prompt = "Once upon a time"
+	for _, kind := range deviceKinds {
+		t.Run(kind, func(t *testing.T) {
+			plain := opened(t, kind, files["none"], nil, Options{Context: 128})
+			pairs := map[string][][2]string{"cpu": {{"40", "24 named"}}}[kind]
+			if pairs == nil {
+				pairs = [][2]string{{"24 named", "40"}}
+			}
+			for _, pair := range pairs {
+				s := opened(t, kind, files[pair[0]], files[pair[1]], Options{Context: 128})
+				if v := s.Info().Target.Vocab; v != 512 || s.Info().Draft.Vocab != 512 {
+					t.Errorf("%v: %d and %d ids take part", pair, v, s.Info().Draft.Vocab)
+				}
+				for _, way := range []Request{
+					{Policy: spec.DrafterEAGLE2, Depth: 3, TopK: 4, Nodes: 12},
+					{Policy: spec.DrafterEAGLE2, Depth: 3, TopK: 4, Nodes: 12, Temperature: 1.5, Seed: 4},
+					{Policy: spec.DrafterChain, Depth: 4, Verifier: spec.VerifierRejection, Temperature: 1.5, Seed: 4},
+					{Policy: spec.DrafterSampled, Verifier: spec.VerifierWithoutReplacement, Temperature: 1.5, Seed: 4},
+				} {
+					way.MaxTokens = 12
+					ids := func(tokens []int32) {
+						for _, id := range tokens {
+							if id >= 512 {
+								t.Fatalf("%v, %s: token %d", pair, way.Policy, id)
+							}
+						}
+					}
+					got, err := s.Generate(background, prompt, way, func(e *Event) error {
+						if e.Round.Tree != nil {
+							ids(e.Round.Tree.Tokens)
+						}
+						for _, l := range e.Round.Levels {
+							for _, c := range l.Candidates {
+								ids([]int32{c.Token})
+							}
+						}
+						return nil
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+					ids(got.TokenIDs)
+					if way.Verifier != "" { // in distribution only
+						continue
+					}
+					want, err := plain.Generate(background, prompt, Request{Policy: spec.DrafterNone, MaxTokens: 12, Temperature: way.Temperature, Seed: way.Seed}, nil)
+					if err != nil || !slices.Equal(got.TokenIDs, want.TokenIDs) {
+						t.Errorf("%v, %s at T=%g: %q, without padding %q, %v", pair, way.Policy, way.Temperature, got.Text, want.Text, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestPairsRefused that do not speak of the same tokens, with the names of both files.
+func TestPairsRefused(t *testing.T) {
+	dev := cpu.Open()
+	defer dev.Destroy()
+	target := edited(t, "s260k-f32", nil)
+	vocabulary := func(change func(texts *[]string, kinds *[]int32, scores *[]float32)) func(*madeOver) {
+		return func(m *madeOver) { m.tokens(change) }
+	}
+	for what, c := range map[string]struct {
+		target, draft gguf.Source
+		says          string
+	}{
+		"a token": {target, edited(t, "s260k-q8_0", vocabulary(func(texts *[]string, _ *[]int32, _ *[]float32) { (*texts)[300] = "zebra" })), "zebra"},
+		"EOS":     {target, edited(t, "s260k-q8_0", func(m *madeOver) { m.set("tokenizer.ggml.eos_token_id", uint32(1)) }), "EOS"},
+		"a control token of the target's": {edited(t, "s260k-f32", func(m *madeOver) {
+			padded(8, false)(m)
+			m.tokens(func(texts *[]string, kinds *[]int32, scores *[]float32) {
+				*texts, *kinds, *scores = append(*texts, "<|call|>"), append(*kinds, controlToken), append(*scores, 0)
+			})
+		}), edited(t, "s260k-q8_0", nil), "<|call|>"},
+	} {
+		_, err := Open(context.Background(), dev, c.target, c.draft, Options{Context: 128})
+		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "s260k-f32.gguf") || !strings.Contains(err.Error(), "s260k-q8_0.gguf") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package foretoken
+
+import (
+	"fmt"
+
+	"foretoken/models/eagle3"
+	"foretoken/models/gguf"
+	"foretoken/models/llama"
+	"foretoken/models/tokenizer"
+	"foretoken/webgpu"
+	"foretoken/webgpu/kernels"
+)
+
+// Memory is the bytes on a device that Open allocates for a pair. What single policies need beside
+// is made with the first request that uses them, and is small.
+type Memory struct {
+	Target llama.Memory  `json:"target"` // with what it keeps for a head
+	Draft  *llama.Memory `json:"draft,omitempty"`
+	EAGLE3 *llama.Memory `json:"eagle3,omitempty"`
+	Total  int64         `json:"total"`
+}
+
+func (m *Memory) String() string { return llama.Size(m.Total) + ": " + m.parts() }
+
+func (m *Memory) parts() string {
+	text := m.Target.String()
+	if m.Draft != nil || m.EAGLE3 != nil {
+		text = fmt.Sprintf("target %s: %s", llama.Size(m.Target.Total()), text)
+	}
+	for _, other := range []struct {
+		name string
+		*llama.Memory
+	}{{"draft", m.Draft}, {"EAGLE-3 head", m.EAGLE3}} {
+		if other.Memory != nil {
+			text += fmt.Sprintf("; %s %s: %s", other.name, llama.Size(other.Total()), other.Memory)
+		}
+	}
+	return text
+}
+
+// Plan says what Open would allocate for a pair with these options on a device of these limits, to the byte, without
+// reading any weights. It fails as Open would: where the models cannot be run or do not go together, a buffer
+// would be larger than the device has, or all of them are more than Options.Memory.
+func Plan(target, draft gguf.Source, o Options, limits webgpu.Limits) (*Memory, error) {
+	p, err := look(target, draft, o)
+	if err != nil {
+		return nil, err
+	}
+	return p.memory(o, limits)
+}
+
+// opening is a pair whose files were looked at and found to go together.
+type opening struct {
+	sources          struct{ target, draft gguf.Source }
+	target, draft    *gguf.File // draft is nil where there is none
+	tok              *tokenizer.Tokenizer
+	vocab, positions int
+	beyond           bool // what the models were trained for
+	kv               kernels.KVFormat
+	head             *eagle3.Weights // nil without one
+}
+
+// look reads the headers of a pair's files.
+func look(target, draft gguf.Source, o Options) (*opening, error) {
+	p := &opening{beyond: o.Beyond}
+	p.sources.target, p.sources.draft = target, draft
+	var err error
+	if o.KV != "" {
+		if p.kv, err = kernels.ParseKVFormat(o.KV); err != nil {
+			return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: KV format %q; want f32, f16 or q8", o.KV))
+		}
+	}
+	if p.target, p.tok, err = openModel(target); err != nil {
+		return nil, err
+	}
+	p.vocab = usable(p.tok)
+	if draft != nil {
+		var other *tokenizer.Tokenizer
+		if p.draft, other, err = openModel(draft); err != nil {
+			return nil, err
+		}
+		if p.vocab, err = pairVocab(p.tok, other, p.target.Name(), p.draft.Name()); err != nil {
+			return nil, err
+		}
+	}
+	if p.positions, err = contextOf(o.Context, o.Beyond, p.target, p.draft); err != nil || o.EAGLE3 == nil {
+		return p, err
+	}
+	if o.EAGLE3Config == nil {
+		return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: %s: an EAGLE-3 head needs the config.json that was published beside it", o.EAGLE3.Name()))
+	}
+	p.head, err = eagle3.Open(o.EAGLE3, o.EAGLE3Config)
+	return p, err
+}
+
+// options are what a model of the pair is loaded with; nodes is the largest tree to be verified.
+func (p *opening) options(nodes int) llama.Options {
+	return llama.Options{Context: p.positions, Beyond: p.beyond, KV: p.kv, Vocab: p.vocab, MaxRows: nodes}
+}
+
+// memory is what loading the pair allocates.
+func (p *opening) memory(o Options, limits webgpu.Limits) (*Memory, error) {
+	m, err := p.plan(o, limits)
+	if err != nil || o.Memory <= 0 || m.Total <= o.Memory {
+		return m, err
+	}
+	fit := func(positions int, kv kernels.KVFormat) bool {
+		q := *p
+		q.positions, q.kv = positions, kv
+		m, err := q.plan(o, limits)
+		return err == nil && m.Total <= o.Memory
+	}
+	takes, allowed := llama.Sizes(m.Total, o.Memory)
+	return nil, fmt.Errorf("foretoken: loading takes %s (%s), more than the %s allowed; %s", takes, m.parts(), allowed, llama.Advice(p.positions, p.kv, fit))
+}
+
+func (p *opening) plan(o Options, limits webgpu.Limits) (*Memory, error) {
+	m := &Memory{}
+	var err error
+	loading := p.options(o.Nodes)
+	loading.TopK = o.Candidates
+	if m.Target, err = llama.Plan(p.target, loading, limits); err != nil {
+		return nil, err
+	}
+	m.Total = m.Target.Total()
+	if p.draft != nil {
+		d, err := llama.PlanDraft(p.draft, p.options(0), limits)
+		if err != nil {
+			return nil, err
+		}
+		m.Draft, m.Total = &d, m.Total+d.Total()
+	}
+	if p.head != nil {
+		h, features, err := llama.PlanEAGLE3(p.target, p.options(o.Nodes), p.head, p.options(0), limits)
+		if err != nil {
+			return nil, err
+		}
+		m.Target.Workspace += features
+		m.EAGLE3, m.Total = &h, m.Total+h.Total()+features
+	}
+	return m, nil
+}

@@ -1,0 +1,444 @@
+//go:build !js
+
+package foretoken
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"foretoken/models/gguf"
+	"foretoken/spec"
+	"foretoken/webgpu"
+	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/faults"
+	"foretoken/webgpu/open"
+)
+
+// shaky opens a small pair on cpu devices that go wrong as planned.
+type shaky struct {
+	target, draft gguf.Source
+	plan          *faults.Plan
+	losses        []Loss
+}
+
+func newShaky(t testing.TB, at func(n int, c faults.Call, label string) faults.Fault) *shaky {
+	t.Helper()
+	return &shaky{target: edited(t, "s260k-q8_0", nil), draft: edited(t, "s260k-q4_0", nil), plan: &faults.Plan{At: at, Patience: time.Millisecond}}
+}
+
+func (k *shaky) device(context.Context) (webgpu.Device, error) {
+	return faults.New(cpu.Open(), k.plan), nil
+}
+
+func (k *shaky) open() (*Session, error) {
+	dev, err := k.device(nil)
+	if err != nil {
+		return nil, err
+	}
+	s, err := Open(context.Background(), dev, k.target, k.draft, Options{Context: 96, Reopen: k.device, Lost: func(l Loss) { k.losses = append(k.losses, l) }})
+	if err != nil {
+		dev.Destroy()
+	}
+	return s, err
+}
+
+// use is what a session is used for; it tells the texts that came of it.
+type use func(s *Session) (string, error)
+
+func generating(r Request) use {
+	r.MaxTokens, r.Seed = 10, 11
+	return func(s *Session) (string, error) {
+		var texts []string
+		for _, prompt := range []string{"Once upon a time, there was a", "Once upon a time, the dog"} {
+			out, err := s.Generate(context.Background(), prompt, r, nil)
+			if err != nil {
+				return "", err
+			}
+			texts = append(texts, fmt.Sprint(out.TokenIDs, out.Text, out.Finish))
+		}
+		return strings.Join(texts, "\n"), nil
+	}
+}
+
+func conversing(s *Session) (string, error) {
+	var texts []string
+	chat, err := s.NewChat(ChatOptions{Template: "{% for m in messages %}{{ m.content }} {% endfor %}"})
+	if err != nil {
+		return "", err
+	}
+	r := Request{Policy: spec.DrafterChain, Depth: 3, Temperature: 0.9, Seed: 3, MaxTokens: 6, Constraints: Constraints{FrequencyPenalty: 1, LogitBias: map[int32]float32{403: -100}}}
+	for _, message := range []string{"Once upon a time", "The dog"} {
+		reply, err := chat.Send(context.Background(), Message{Content: message}, r, nil)
+		if err != nil {
+			return "", err
+		}
+		texts = append(texts, reply.Text)
+	}
+	return strings.Join(texts, "\n"), nil
+}
+
+// uses are ways to decode that differ in what they keep on the device and in what they learn.
+var uses = map[string]use{
+	"plain":            generating(Request{Policy: spec.DrafterNone, Temperature: 1}),
+	"chain":            generating(Request{Policy: spec.DrafterChain, Depth: 3}),
+	"tree, sampled":    generating(Request{Policy: spec.DrafterEAGLE2, Depth: 2, TopK: 3, Nodes: 8, Temperature: 0.9, TopP: 0.95, LogProbs: true}),
+	"auto":             generating(Request{Policy: spec.DrafterAuto, Temperature: 0.9}),
+	"assisted":         generating(Request{Policy: "assisted", Temperature: 0.8}),
+	"rejection":        generating(Request{Policy: spec.DrafterChain, Depth: 3, Verifier: spec.VerifierRejection, Temperature: 1}),
+	"adaedl":           generating(Request{Policy: "adaedl", Temperature: 1, Verifier: spec.VerifierRejection}),
+	"drawn trees":      generating(Request{Policy: spec.DrafterSampled, Verifier: spec.VerifierWithoutReplacement, Temperature: 1.2}),
+	"mars":             generating(Request{Policy: "mars", Temperature: 0.7}),
+	"adasd":            generating(Request{Policy: "adasd"}),
+	"grammar":          generating(Request{Policy: spec.DrafterEAGLE2, Depth: 2, TopK: 3, Nodes: 8, Constraints: Constraints{Grammar: `root ::= [a-z ]+ "." [a-z ]+ "."`}}),
+	"a conversation":   conversing,
+	"n-grams and none": generating(Request{Policy: spec.DrafterNgram, Temperature: 0.9, NoReuse: true}),
+}
+
+// chosen are calls from one to another at which something goes wrong: all of them in make soak, or else a few.
+func chosen(from, to, few int) []int {
+	var all []int
+	if n := to - from; os.Getenv("FORETOKEN_SOAK") != "" || few >= n {
+		few = n
+	}
+	random := rand.New(rand.NewPCG(1, uint64(to)))
+	for i := range few {
+		low, high := from+i*(to-from)/few, from+(i+1)*(to-from)/few
+		all = append(all, low+random.IntN(high-low))
+	}
+	return all
+}
+
+// measured uses a session of which nothing goes wrong: what comes of it, and how many calls it takes to load and in all.
+func measured(t *testing.T, use use) (want string, loading, calls int) {
+	t.Helper()
+	k := newShaky(t, nil)
+	s, err := k.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	loading = k.plan.Calls()
+	if want, err = use(s); err != nil {
+		t.Fatal(err)
+	}
+	calls = k.plan.Calls()
+	k.close(t, s)
+	return want, loading, calls
+}
+
+// close closes a session and looks for what it left.
+func (k *shaky) close(t *testing.T, s *Session) {
+	t.Helper()
+	s.Close()
+	if n := k.plan.Live(); n != 0 {
+		t.Fatalf("%d buffers and programs are left", n)
+	}
+}
+
+// TestLostAtEveryCall has the device lost at every call in turn, from loading to the end of the second request. The texts
+// stay what they are without.
+func TestLostAtEveryCall(t *testing.T) {
+	for name, use := range uses {
+		t.Run(name, func(t *testing.T) {
+			want, loading, calls := measured(t, use)
+			points := chosen(loading, calls, 4)
+			if name == "chain" { // loading is the same for all
+				points = append(points, chosen(0, loading, 8)...)
+			}
+			for _, at := range points {
+				k := newShaky(t, func(n int, _ faults.Call, _ string) faults.Fault {
+					if n == at {
+						return faults.Lost
+					}
+					return faults.None
+				})
+				s, err := k.open()
+				if err != nil {
+					t.Fatalf("at call %d: %v", at, err)
+				}
+				got, err := use(s)
+				if err != nil || got != want {
+					t.Fatalf("at call %d of %d: %q, %v, without a loss %q", at, calls, got, err, want)
+				}
+				if len(k.losses) != 2 || k.losses[0].Mended || !k.losses[1].Mended {
+					t.Fatalf("at call %d: told of %v", at, k.losses)
+				}
+				k.close(t, s)
+			}
+		})
+	}
+}
+
+// TestHungAtEveryRead has every read in turn never answered.
+func TestHungAtEveryRead(t *testing.T) {
+	use := uses["tree, sampled"]
+	var reads []int
+	counting := newShaky(t, func(n int, c faults.Call, _ string) faults.Fault {
+		if c == faults.Read {
+			reads = append(reads, n)
+		}
+		return faults.None
+	})
+	s, err := counting.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := use(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counting.close(t, s)
+	for _, i := range chosen(0, len(reads), 6) {
+		k := newShaky(t, func(n int, _ faults.Call, _ string) faults.Fault {
+			if n == reads[i] {
+				return faults.Hang
+			}
+			return faults.None
+		})
+		if s, err = k.open(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := use(s)
+		if err != nil || got != want {
+			t.Fatalf("read %d of %d: %q, %v, want %q", i, len(reads), got, err, want)
+		}
+		if len(k.losses) != 2 || !strings.Contains(k.losses[0].Reason, webgpu.ErrTimeout.Error()) {
+			t.Fatalf("read %d: told of %v", i, k.losses)
+		}
+		k.close(t, s)
+	}
+}
+
+// TestLostWhileMending loses the device again before the first loss is mended: twice the session goes on; the third time in a
+// row it stops, says so, and serves the next request.
+func TestLostWhileMending(t *testing.T) {
+	use := uses["chain"]
+	want, loading, calls := measured(t, use)
+	for _, gap := range chosen(0, loading+20, 5) {
+		for losses := 2; losses <= 4; losses++ {
+			first, left := (loading+calls)/2, losses
+			next := first
+			k := newShaky(t, func(n int, _ faults.Call, _ string) faults.Fault {
+				if n != next || left == 0 {
+					return faults.None
+				}
+				next, left = n+1+gap, left-1
+				return faults.Lost
+			})
+			s, err := k.open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := use(s)
+			if gap < loading && losses > 2 { // no token in between
+				if !errors.Is(err, webgpu.ErrDeviceLost) || !strings.Contains(err.Error(), "3 times in a row") {
+					t.Fatalf("%d losses, %d calls in between: %q, %v", losses, gap, got, err)
+				}
+				if last := k.losses[len(k.losses)-1]; last.Times != 2 || last.Mended {
+					t.Fatalf("told of %v", k.losses)
+				}
+				got, err = use(s)
+			}
+			if err != nil || got != want {
+				t.Fatalf("%d losses, %d calls in between: %q, %v, want %q", losses, gap, got, err, want)
+			}
+			k.close(t, s)
+		}
+	}
+}
+
+// TestLostIdle loses the device between two requests.
+func TestLostIdle(t *testing.T) {
+	use := uses["a conversation"]
+	want, _, _ := measured(t, use)
+	k := newShaky(t, nil)
+	s, err := k.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 4 { // losses with tokens in between are not in a row
+		s.dev.Destroy()
+		if got, err := use(s); err != nil || got != want {
+			t.Fatalf("%q, %v, want %q", got, err, want)
+		}
+	}
+	if len(k.losses) != 8 {
+		t.Errorf("told of %v", k.losses)
+	}
+	k.close(t, s)
+}
+
+// TestNoMemoryAtEveryAllocation has the device without memory at every allocation in turn: loading fails with what could not
+// be made and its size, and leaves nothing; a request fails, and the next one is served.
+func TestNoMemoryAtEveryAllocation(t *testing.T) {
+	use := uses["drawn trees"]
+	var made []int
+	counting := newShaky(t, func(n int, c faults.Call, _ string) faults.Fault {
+		if c == faults.NewBuffer {
+			made = append(made, n)
+		}
+		return faults.None
+	})
+	s, err := counting.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	loading := len(made)
+	want, err := use(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counting.close(t, s)
+	if loading < 50 || len(made) == loading {
+		t.Fatalf("%d allocations to load, %d in all", loading, len(made))
+	}
+	for _, i := range append(chosen(0, loading, 12), chosen(loading, len(made), 4)...) {
+		what := ""
+		k := newShaky(t, func(n int, _ faults.Call, label string) faults.Fault {
+			if n != made[i] {
+				return faults.None
+			}
+			what = label
+			return faults.NoMemory
+		})
+		s, err := k.open()
+		if (err != nil) != (i < loading) {
+			t.Fatalf("allocation %d of %d: %v", i, loading, err)
+		}
+		if err == nil {
+			_, err = use(s)
+		} else if !errors.Is(err, ErrMemory) || errors.Is(err, ErrModel) {
+			t.Errorf("allocation %d: %v is of another kind", i, err)
+		}
+		if !errors.Is(err, webgpu.ErrNoMemory) || !strings.Contains(err.Error(), what) || strings.Contains(err.Error(), "\n") {
+			t.Fatalf("allocation %d, %s: %v", i, what, err)
+		}
+		if len(k.losses) > 0 {
+			t.Errorf("allocation %d: told of %v", i, k.losses)
+		}
+		if i < loading {
+			if n := k.plan.Live(); n != 0 {
+				t.Fatalf("allocation %d, %s: %d buffers and programs are left", i, what, n)
+			}
+			if s, err = k.open(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := use(s); err != nil || got != want {
+			t.Fatalf("after allocation %d: %q, %v, want %q", i, got, err, want)
+		}
+		k.close(t, s)
+	}
+}
+
+// TestReopening has the device not there for a while, never again, and another one in its place.
+func TestReopening(t *testing.T) {
+	pauses := reopenPauses
+	defer func() { reopenPauses = pauses }()
+	reopenPauses = []time.Duration{time.Millisecond, time.Millisecond, time.Millisecond}
+	use := uses["chain"]
+	want, _, _ := measured(t, use)
+	k := newShaky(t, nil)
+	s, err := k.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fails := 2
+	s.options.Reopen = func(ctx context.Context) (webgpu.Device, error) {
+		if fails--; fails >= 0 {
+			return nil, fmt.Errorf("test: %w", webgpu.ErrUnavailable)
+		}
+		return k.device(ctx)
+	}
+	s.dev.Destroy()
+	if got, err := use(s); err != nil || got != want {
+		t.Fatalf("%q, %v, want %q", got, err, want)
+	}
+	s.dev.Destroy()
+	fails = 100
+	if _, err := use(s); !errors.Is(err, webgpu.ErrUnavailable) || !errors.Is(err, webgpu.ErrDeviceLost) || fails != 96 {
+		t.Fatalf("no device to be had: %v", err)
+	}
+	fails = 0
+	s.options.Reopen = func(ctx context.Context) (webgpu.Device, error) {
+		dev, err := k.device(ctx)
+		return renamed{dev}, err
+	}
+	if _, err := use(s); !errors.Is(err, webgpu.ErrDeviceLost) || !strings.Contains(err.Error(), "another abacus") || strings.Contains(err.Error(), "in a row") {
+		t.Fatalf("another device in its place: %v", err)
+	}
+	s.options.Reopen = k.device
+	if got, err := use(s); err != nil || got != want {
+		t.Fatalf("%q, %v, want %q", got, err, want)
+	}
+	k.close(t, s)
+	if _, err := use(s); !errors.Is(err, errClosed) {
+		t.Fatalf("after closing: %v", err)
+	}
+}
+
+// renamed is a device of another adapter.
+type renamed struct{ webgpu.Device }
+
+func (r renamed) Info() webgpu.Info {
+	i := r.Device.Info()
+	i.Adapter = "another abacus"
+	return i
+}
+
+// TestLostNatively loses the accelerator's own device under the built-in pair: before a request, in its prefill and in the
+// middle of its rounds. Time is told, and only waited for so long.
+func TestLostNatively(t *testing.T) {
+	ctx := context.Background()
+	reopen := func(ctx context.Context) (webgpu.Device, error) {
+		dev, _, err := open.Device(ctx, open.Accelerator)
+		return dev, err
+	}
+	for _, lean := range []bool{false, true} {
+		var losses []Loss
+		s := demoSessionWith(t, open.Accelerator, Options{Lean: lean, Reopen: reopen, Lost: func(l Loss) { losses = append(losses, l) }})
+		r := DefaultRequest()
+		r.Temperature, r.Seed, r.MaxTokens = 0.8, 5, 64
+		const prompt = "package main\n\nimport \"fmt\"\n\nfunc main() {\n\tfor i := 0; i < 10; i++ {\n"
+		want, err := s.Generate(ctx, prompt, r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, where := range []string{"idle", "round", "run"} {
+			if where == "idle" {
+				s.dev.Destroy()
+			}
+			dev, rounds := s.dev, 0
+			got, err := s.Generate(ctx, prompt, r, func(*Event) error {
+				rounds++
+				switch {
+				case where == "round" && rounds == 4:
+					dev.Destroy()
+				case where == "run" && rounds == 4:
+					go dev.Destroy()
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatalf("lean %v, %s: %v", lean, where, err)
+			}
+			if got.Text != want.Text || where != "run" && got.Stats.Recoveries != map[string]int{"round": 1}[where] {
+				t.Fatalf("lean %v, %s, %d recoveries:\n%q\nwithout a loss\n%q", lean, where, got.Stats.Recoveries, got.Text, want.Text)
+			}
+		}
+		for _, l := range losses {
+			t.Logf("lean %v: %s", lean, l)
+			if l.Took > time.Minute {
+				t.Errorf("mending took %v", l.Took)
+			}
+		}
+		if n := len(losses); n < 4 { // the last may have come after the last round
+			t.Errorf("told of %v", losses)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+//go:build !js
+
+// Command models writes the model files that the documentation's commands name, all made
+// of the built-in pair: as they are, with a chat template, in parts, and as a checkpoint.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"foretoken/models/convert/converttest"
+	"foretoken/models/demo"
+	"foretoken/models/gguf"
+	"foretoken/models/safetensors"
+)
+
+// template is the plainest that chat knows how to end a turn of.
+const template = "{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}// assistant: {% endif %}"
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: models FOLDER")
+		os.Exit(2)
+	}
+	if err := write(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "models:", err)
+		os.Exit(1)
+	}
+}
+
+func write(folder string) error {
+	target, err := gguf.Open(demo.Target())
+	if err != nil {
+		return err
+	}
+	draft, err := gguf.Open(demo.Draft())
+	if err != nil {
+		return err
+	}
+	files, err := converttest.Parts(target, "big", 3, false)
+	if err != nil {
+		return err
+	}
+	if files["big.gguf"], err = whole(target); err != nil {
+		return err
+	}
+	if files["small.gguf"], err = whole(draft); err != nil {
+		return err
+	}
+	if files["chat.gguf"], err = whole(target, gguf.KV{Key: "tokenizer.chat_template", Value: template}); err != nil {
+		return err
+	}
+	checkpoint, err := converttest.Checkpoint(draft, safetensors.F16)
+	if err != nil {
+		return err
+	}
+	for name, data := range checkpoint {
+		files[filepath.Join("checkpoint", name)] = data
+	}
+	if err := os.MkdirAll(filepath.Join(folder, "checkpoint"), 0o777); err != nil {
+		return err
+	}
+	return files.Write(folder)
+}
+
+// whole is the file again, with fields added.
+func whole(f *gguf.File, fields ...gguf.KV) ([]byte, error) {
+	return gguf.Bytes(append(f.Metadata(), fields...), converttest.Stored(f, 0, len(f.Tensors)))
+}
