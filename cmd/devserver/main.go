@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/net/netutil"
 )
 
 func main() {
@@ -63,14 +64,9 @@ func serve(ctx context.Context, out io.Writer, addr, dir, models string) error {
 	if models != "" {
 		fmt.Fprintf(out, "models from %s are at http://%s/models/\n", models, listener.Addr())
 	}
-	server := &http.Server{
-		Handler:           site,
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		ErrorLog:          log.New(os.Stderr, "devserver: ", 0),
-	}
+	server := newServer(site)
 	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
+	go func() { done <- server.Serve(netutil.LimitListener(listener, maxConnections)) }()
 	select {
 	case err := <-done:
 		return err
@@ -84,6 +80,25 @@ func serve(ctx context.Context, out io.Writer, addr, dir, models string) error {
 	}
 	return nil
 }
+
+// maxConnections is how many clients may be connected; more wait until one leaves. A page has a few.
+const maxConnections = 256
+
+// newServer bounds what a client may take of the server: it has seconds for a request, which has no body worth
+// reading, and minutes to take a piece of an answer.
+func newServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: requestTime,
+		ReadTimeout:       requestTime,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          log.New(os.Stderr, "devserver: ", 0),
+	}
+}
+
+// requestTime is how long a client may take to send a request.
+const requestTime = 10 * time.Second
 
 // listenLoopback listens on addr and refuses whatever another machine could
 // reach: the server has no authentication and hands out local files.

@@ -79,7 +79,7 @@ func TestServesUntilStopped(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the server did not stop")
 	}
 }

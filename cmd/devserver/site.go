@@ -23,19 +23,20 @@ const hashLimit = 64 << 20
 // mimeTypes is fixed here because the system's table differs between machines,
 // and a browser refuses to stream WebAssembly under any other type.
 var mimeTypes = map[string]string{
-	".html":  "text/html; charset=utf-8",
-	".js":    "text/javascript; charset=utf-8",
-	".mjs":   "text/javascript; charset=utf-8",
-	".css":   "text/css; charset=utf-8",
-	".json":  "application/json",
-	".map":   "application/json",
-	".jsonl": "application/jsonl",
-	".txt":   "text/plain; charset=utf-8",
-	".svg":   "image/svg+xml",
-	".png":   "image/png",
-	".ico":   "image/x-icon",
-	".wasm":  "application/wasm",
-	".gguf":  "application/octet-stream",
+	".html":        "text/html; charset=utf-8",
+	".js":          "text/javascript; charset=utf-8",
+	".mjs":         "text/javascript; charset=utf-8",
+	".css":         "text/css; charset=utf-8",
+	".json":        "application/json",
+	".map":         "application/json",
+	".jsonl":       "application/jsonl",
+	".txt":         "text/plain; charset=utf-8",
+	".svg":         "image/svg+xml",
+	".png":         "image/png",
+	".webmanifest": "application/manifest+json",
+	".ico":         "image/x-icon",
+	".wasm":        "application/wasm",
+	".gguf":        "application/octet-stream",
 }
 
 // hashedName matches files whose name contains the hash of their content.
@@ -87,10 +88,12 @@ func (s *site) close() {
 }
 
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w = &patient{ResponseWriter: w}
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Content-Security-Policy", nothing) // until it is known what is served
 	// A cross-origin isolated page has timers of 5 µs instead of 100 µs, which
 	// the milliseconds per round are read from.
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
@@ -195,6 +198,7 @@ func (s *site) serveFile(w http.ResponseWriter, r *http.Request, root *os.Root, 
 	}
 	h := w.Header()
 	h.Set("Content-Type", contentType)
+	h.Set("Content-Security-Policy", s.policy(root, name))
 	if hashedName.MatchString(name) {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	} else {

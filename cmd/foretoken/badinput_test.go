@@ -193,22 +193,22 @@ func TestBadModelsAreRefusedInOneLine(t *testing.T) {
 		{"unknown tensor type", patch(t, "blk.0.attn_q.weight", 20, le.AppendUint32(nil, 77)), []string{"blk.0.attn_q.weight", "unknown tensor type 77"}, true},
 		{"type without kernels", wrong(t, func(c *content) {
 			q := c.tensor("blk.0.attn_q.weight")
-			q.Type, q.Data = gguf.BF16, bytes.NewReader(make([]byte, 2*96*96))
-		}), []string{"blk.0.attn_q.weight", "BF16"}, false},
+			q.Type, q.Data = gguf.Q8_1, bytes.NewReader(make([]byte, 36*3*96))
+		}), []string{"blk.0.attn_q.weight", "Q8_1"}, false},
 		{"missing tensor", wrong(t, func(c *content) { c.drop("blk.1.ffn_up.weight") }), []string{"blk.1.ffn_up.weight", "missing"}, false},
 		{"tensor of another shape", wrong(t, func(c *content) {
 			c.tensor("blk.1.ffn_up.weight").Dims = []uint64{192, 128}
 		}), []string{"blk.1.ffn_up.weight", "[192 128]"}, false},
 		{"tensor without a place", wrong(t, func(c *content) {
-			c.tensors = append(c.tensors, gguf.WriteTensor{Name: "blk.0.attn_q.bias", Dims: []uint64{96}, Type: gguf.F32, Data: bytes.NewReader(make([]byte, 4*96))})
-		}), []string{"blk.0.attn_q.bias"}, false},
+			c.tensors = append(c.tensors, gguf.WriteTensor{Name: "blk.0.ffn_norm.bias", Dims: []uint64{96}, Type: gguf.F32, Data: bytes.NewReader(make([]byte, 4*96))})
+		}), []string{"blk.0.ffn_norm.bias"}, false},
 		{"missing field", wrong(t, func(c *content) { c.drop("llama.attention.head_count") }), []string{"llama.attention.head_count", "missing"}, false},
 		{"field of another type", wrong(t, func(c *content) { c.set("llama.block_count", "two") }), []string{"llama.block_count", "string"}, false},
 		{"absurd field", wrong(t, func(c *content) { c.set("llama.block_count", uint32(1<<31)) }), []string{"llama.block_count", "2147483648"}, false},
 		{"field that contradicts a tensor", wrong(t, func(c *content) { c.set("llama.embedding_length", uint32(192)) }), []string{"token_embd.weight"}, false},
 		{"no architecture", wrong(t, func(c *content) { c.drop("general.architecture") }), []string{"general.architecture", "missing"}, false},
 		{"another architecture", wrong(t, func(c *content) { c.set("general.architecture", "mamba\nx") }), []string{"general.architecture", `mamba\nx`}, false},
-		{"another tokenizer", wrong(t, func(c *content) { c.set("tokenizer.ggml.model", "t5") }), []string{"tokenizer.ggml.model", "t5"}, false},
+		{"another tokenizer", wrong(t, func(c *content) { c.set("tokenizer.ggml.model", "bert") }), []string{"tokenizer.ggml.model", "bert"}, false},
 		{"no tokens", wrong(t, func(c *content) { c.drop("tokenizer.ggml.tokens") }), []string{"tokenizer.ggml.tokens", "missing"}, false},
 		{"another vocabulary", wrong(t, renamed), []string{"token 1000", "target-q8_0.gguf"}, false},
 	} {
@@ -233,9 +233,9 @@ func TestInspectSaysWhyAFileCannotBeRun(t *testing.T) {
 		"architecture": {wrong(t, func(c *content) { c.set("general.architecture", "mamba") }), "general.architecture"},
 		"type": {wrong(t, func(c *content) {
 			q := c.tensor("blk.0.attn_q.weight")
-			q.Type, q.Data = gguf.BF16, bytes.NewReader(make([]byte, 2*96*96))
-		}), "BF16"},
-		"tokenizer": {wrong(t, func(c *content) { c.set("tokenizer.ggml.model", "t5") }), "tokenizer.ggml.model"},
+			q.Type, q.Data = gguf.Q8_1, bytes.NewReader(make([]byte, 36*3*96))
+		}), "Q8_1"},
+		"tokenizer": {wrong(t, func(c *content) { c.set("tokenizer.ggml.model", "bert") }), "tokenizer.ggml.model"},
 	} {
 		o := call(t, "", "inspect", write(t, "bad.gguf", bad.file))
 		if _, reason, ok := strings.Cut(o.out, "can be run: no: "); o.code != exitOK || !ok || !strings.Contains(reason, bad.want) {
@@ -294,12 +294,13 @@ func TestWrongUseIsToldApart(t *testing.T) {
 		{"generate --max-tokens -5", "--max-tokens is -5"},
 		{"generate --context -5", "--context is -5"},
 		{"generate --seed -1", "--seed"},
-		{"generate --policy magic", "--policy is \"magic\", want none, chain"},
+		{"generate --policy magic", "--policy is \"magic\", want none, auto, chain"},
 		{"generate --verifier hope", "--verifier is \"hope\""},
 		{"generate --verifier rejection", "rejection verifier needs tokens sampled"},
 		{"generate --verifier rejection --policy ngram", "rejection verifier"},
 		{"generate --device abacus", "--device is \"abacus\", want auto, native or cpu"},
 		{"generate --kv f8", "--kv is \"f8\""},
+		{"generate --quantise q9", "--quantise is \"q9\", want f32, f16, bf16, q8_0 or q4_0"},
 		{"generate --draft none --policy eagle2", "--draft"},
 		{"generate --stop=", "--stop is empty"},
 		{"generate --prompt-file x", "exclude"},

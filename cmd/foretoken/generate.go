@@ -6,16 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"foretoken"
 	"foretoken/spec"
-	"foretoken/webgpu/open"
 )
 
 // generateOptions are the flags of generate.
@@ -23,6 +19,7 @@ type generateOptions struct {
 	models     modelOptions
 	request    foretoken.Request
 	noCoupling bool
+	constraint constraintOptions
 	prompts    promptOptions
 	json       bool
 }
@@ -47,15 +44,20 @@ func generateCommand(c *console) *cobra.Command {
 			return o.run(cmd.Context(), c)
 		},
 	}
-	f, r := cmd.Flags(), &o.request
+	f := cmd.Flags()
+	o.flags(f)
+	f.StringVar(&o.prompts.text, "prompt", "", "text to continue")
+	f.StringVar(&o.prompts.file, "prompt-file", "", "file with one JSON object a line: {\"id\": …, \"prompt\": …}")
+	f.BoolVar(&o.json, "json", false, "print one JSON object a prompt: id, prompt_ids, token_ids, text, finish, stats")
+	return cmd
+}
+
+// flags are those of models and of a request.
+func (o *generateOptions) flags(f *pflag.FlagSet) {
+	r := &o.request
 	f.SortFlags = false
 	o.models.flags(f)
-	f.StringVar(&r.Policy, "policy", r.Policy, "what to draft: "+orList(policies))
-	// The defaults of these three depend on the policy: complete puts them in.
-	f.IntVar(&r.Depth, "depth", 0, "tokens drafted a round, or for eagle2 levels of the tree after the first"+defaults(func(c spec.Config) int { return c.Depth }))
-	f.IntVar(&r.TopK, "top-k", 0, "eagle2: candidates of a node and nodes of a level"+defaults(func(c spec.Config) int { return c.TopK }))
-	f.IntVar(&r.Nodes, "nodes", 0, "eagle2: nodes verified a round, the root included"+defaults(func(c spec.Config) int { return c.Nodes }))
-	f.StringVar(&r.Verifier, "verifier", r.Verifier, "match (exactly the tokens of plain decoding) or rejection (the same distribution; chain only)")
+	methodFlags(f, r)
 	f.BoolVar(&o.noCoupling, "no-coupling", false, "above temperature 0, draft without the noise that the target will draw with")
 	f.Float64Var(&r.Temperature, "temperature", r.Temperature, "0 is greedy")
 	f.Uint64Var(&r.Seed, "seed", r.Seed, "of the draws above temperature 0")
@@ -64,29 +66,40 @@ func generateCommand(c *console) *cobra.Command {
 	f.Float64Var(&r.TopP, "top-p", r.TopP, "draw from the likeliest tokens that hold this probability together; 0 or 1: off")
 	f.Float64Var(&r.MinP, "min-p", r.MinP, "draw from tokens at least this likely, as a part of the likeliest; 0: off")
 	f.StringArrayVar(&r.Stop, "stop", nil, "end the text before this string; may be given several times")
-	f.StringVar(&o.prompts.text, "prompt", "", "text to continue")
-	f.StringVar(&o.prompts.file, "prompt-file", "", "file with one JSON object a line: {\"id\": …, \"prompt\": …}")
-	f.BoolVar(&o.json, "json", false, "print one JSON object a prompt: id, prompt_ids, token_ids, text, finish, stats")
-	return cmd
+	o.constraint.flags(f, &r.Constraints)
+	f.BoolVar(&r.NoReuse, "no-reuse", false, "prefill every prompt from its beginning, whatever the models hold of the one before; the text is the same")
 }
-
-var policies = []string{spec.DrafterNone, spec.DrafterChain, spec.DrafterEAGLE2, spec.DrafterNgram, spec.DrafterNgramSimple}
 
 // complete checks the flags and fills in what was left out, before anything
 // large is opened.
 func (o *generateOptions) complete(c *console, given *pflag.FlagSet) error {
+	if err := o.settle(c, given); err != nil {
+		return err
+	}
+	return o.prompts.check(c, given)
+}
+
+// settle is complete but for the prompts.
+func (o *generateOptions) settle(c *console, given *pflag.FlagSet) error {
 	r := &o.request
-	for _, choice := range []struct {
-		flag, value string
-		of          []string
-	}{
-		{"device", o.models.device, []string{"auto", open.Accelerator, "cpu"}},
-		{"kv", o.models.kv, []string{"f32", "f16"}},
-		{"policy", r.Policy, policies},
-		{"verifier", r.Verifier, []string{spec.VerifierMatch, spec.VerifierRejection}},
-	} {
-		if !slices.Contains(choice.of, choice.value) {
-			return usagef("--%s is %q, want %s", choice.flag, choice.value, orList(choice.of))
+	if err := o.models.check(); err != nil {
+		return err
+	}
+	if err := checkNames(r); err != nil {
+		return err
+	}
+	if err := o.constraint.settle(&r.Constraints); err != nil {
+		return err
+	}
+	if d := foretoken.DefaultRequest(); !given.Changed("policy") { // in its own shape where none is asked for
+		for _, n := range []struct {
+			flag string
+			to   *int
+			own  int
+		}{{"depth", &r.Depth, d.Depth}, {"top-k", &r.TopK, d.TopK}, {"nodes", &r.Nodes, d.Nodes}} {
+			if !given.Changed(n.flag) {
+				*n.to = n.own
+			}
 		}
 	}
 	if !o.models.drafts() {
@@ -96,8 +109,8 @@ func (o *generateOptions) complete(c *console, given *pflag.FlagSet) error {
 			if o.models.draft == "" {
 				c.note("--target was given without --draft: decoding without speculation")
 			}
-		case spec.DefaultConfig(r.Policy).UsesDraftModel():
-			return usagef("--policy %s needs a draft model: give one with --draft, or use none, ngram or ngram-simple", r.Policy)
+		case r.NeedsDraft():
+			return usagef("--policy %s needs a draft model: give one with --draft, or use none, auto or an n-gram policy", r.Policy)
 		}
 	}
 	for _, n := range []struct {
@@ -109,20 +122,10 @@ func (o *generateOptions) complete(c *console, given *pflag.FlagSet) error {
 			return usagef("--%s is %d, want %d or more", n.flag, n.value, n.least)
 		}
 	}
-	config := settings(r.Policy)
-	for _, n := range []struct {
-		flag     string
-		value    *int
-		standard int
-	}{{"depth", &r.Depth, config.Depth}, {"top-k", &r.TopK, config.TopK}, {"nodes", &r.Nodes, config.Nodes}} {
-		if !given.Changed(n.flag) {
-			*n.value = n.standard
-		}
-	}
-	config.Depth, config.TopK, config.Nodes, config.Verifier = r.Depth, r.TopK, r.Nodes, r.Verifier
-	if err := config.Validate(); err != nil {
+	if err := r.Validate(); err != nil {
 		return asUsage(err)
 	}
+	o.models.useHead = r.NeedsHead()
 	sampling := spec.Sampling{Temperature: r.Temperature, TopK: r.SampleTopK, TopP: r.TopP, MinP: r.MinP, Seed: r.Seed}
 	if err := sampling.Validate(); err != nil {
 		return asUsage(err)
@@ -136,33 +139,7 @@ func (o *generateOptions) complete(c *console, given *pflag.FlagSet) error {
 		coupled := false
 		r.Coupled = &coupled
 	}
-	return o.prompts.check(c, given)
-}
-
-// settings are the default ones of a policy: for the default policy those of the
-// default request, which suit pairs of any size, else the policy's own.
-func settings(policy string) spec.Config {
-	c := spec.DefaultConfig(policy)
-	if d := foretoken.DefaultRequest(); policy == d.Policy {
-		c.Depth, c.TopK, c.Nodes = d.Depth, d.TopK, d.Nodes
-	}
-	return c
-}
-
-// defaults lists one setting's defaults by policy, for the help text.
-func defaults(setting func(spec.Config) int) string {
-	var words []string
-	for _, p := range policies {
-		if v := setting(settings(p)); v != 0 {
-			words = append(words, p+" "+strconv.Itoa(v))
-		}
-	}
-	return " (default " + strings.Join(words, ", ") + ")"
-}
-
-func orList(names []string) string {
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " or " + names[last]
+	return nil
 }
 
 // run opens the models and continues every prompt.

@@ -12,10 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"foretoken"
+	"foretoken/models/convert"
 	"foretoken/models/gguf"
 	"foretoken/models/llama"
 	"foretoken/models/quant"
 	"foretoken/models/tokenizer"
+	"foretoken/webgpu"
 )
 
 // inspection is what inspect says of a file; with --json it is printed as it is.
@@ -29,6 +32,7 @@ type inspection struct {
 	DataBytes  int64             `json:"data_bytes"`
 	Types      map[string]uint64 `json:"types"` // elements by storage type
 	Tokenizer  tokenizerEntry    `json:"tokenizer"`
+	Memory     *llama.Memory     `json:"memory,omitempty"` // what decoding with it takes on a device
 	Runnable   bool              `json:"runnable"`
 	Reason     string            `json:"reason,omitempty"` // why it cannot be run
 }
@@ -59,21 +63,28 @@ const shownElements = 4
 
 func inspectCommand(c *console) *cobra.Command {
 	var asJSON bool
+	var planned foretoken.Options
 	cmd := &cobra.Command{
-		Use:   "inspect FILE.gguf",
+		Use:   "inspect MODEL",
 		Short: "Show what is in a model file, and whether it can be run",
-		Args:  cobra.ExactArgs(1),
+		Long: "Show what is in a model file, whether it can be run, and how much memory it takes.\n\n" +
+			"MODEL is a GGUF file, one part of a split one, or a folder with safetensors, config.json\n" +
+			"and tokenizer.json, which is shown as the GGUF file that it is converted to.",
+		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			disk, err := gguf.OpenFile(args[0])
+			if err := oneOfFlag("kv", planned.KV, kvFormats); err != nil {
+				return err
+			}
+			src, closeFiles, err := convert.OpenPaths(args, convert.Options{Note: func(s string) { c.note("%s", s) }})
 			if err != nil {
 				return err
 			}
-			defer disk.Close()
-			f, err := gguf.Open(diskFile{disk, args[0]})
+			defer closeFiles()
+			f, err := gguf.Open(src)
 			if err != nil {
 				return err
 			}
-			i := inspect(f)
+			i := inspect(f, src, planned)
 			if asJSON {
 				enc := json.NewEncoder(c.out)
 				enc.SetEscapeHTML(false)
@@ -84,10 +95,12 @@ func inspectCommand(c *console) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().IntVar(&planned.Context, "context", 0, "positions that the memory is for (default the model's own, at most 4096)")
+	cmd.Flags().StringVar(&planned.KV, "kv", "f32", "KV cache that the memory is for: f32, f16 or q8")
 	return cmd
 }
 
-func inspect(f *gguf.File) *inspection {
+func inspect(f *gguf.File, src gguf.Source, planned foretoken.Options) *inspection {
 	i := &inspection{File: f.Name(), Bytes: f.Size(), Version: f.Version, Metadata: map[string]any{}, Tensors: []tensorEntry{}, Types: map[string]uint64{}}
 	for _, key := range f.Keys() {
 		i.Metadata[key] = metadataValue(f, key)
@@ -113,6 +126,15 @@ func inspect(f *gguf.File) *inspection {
 	if err == nil {
 		err = checkTypes(f)
 	}
+	if partErr := convert.CheckWhole(f); partErr != nil {
+		err = partErr
+	}
+	if err == nil {
+		var m *foretoken.Memory
+		if m, err = foretoken.Plan(src, nil, planned, webgpu.DefaultLimits()); err == nil {
+			i.Memory = &m.Target
+		}
+	}
 	if i.Runnable = err == nil; err != nil {
 		i.Reason = oneLine(err.Error())
 	}
@@ -123,7 +145,7 @@ func inspect(f *gguf.File) *inspection {
 func checkTypes(f *gguf.File) error {
 	for n := range f.Tensors {
 		if t := &f.Tensors[n]; !quant.Supported(t.Type) {
-			return fmt.Errorf("%s: tensor %s is %s; F32, F16, Q8_0 and Q4_0 can be run", f.Name(), printable(t.Name), t.Type)
+			return fmt.Errorf("%s: tensor %s is %s; %s can be run", f.Name(), printable(t.Name), t.Type, quant.Names)
 		}
 	}
 	return nil
@@ -193,7 +215,8 @@ func (i *inspection) print(c *console, keys []string) error {
 	fmt.Fprintf(w, "\nstored as: %s\n", typesText(i.Types, i.Parameters))
 	fmt.Fprintf(w, "tokenizer: %s\n", i.Tokenizer.text())
 	if i.Runnable {
-		fmt.Fprintf(w, "can be run: yes, by its configuration, tokenizer and storage types\n")
+		fmt.Fprintf(w, "memory: %s: %s\n", llama.Size(i.Memory.Total()), i.Memory)
+		fmt.Fprintf(w, "can be run: yes, by its configuration, tokenizer, tensors and storage types\n")
 	} else {
 		fmt.Fprintf(w, "can be run: no: %s\n", i.Reason)
 	}

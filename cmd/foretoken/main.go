@@ -3,12 +3,12 @@
 // Command foretoken decodes language models speculatively on this machine's GPU,
 // or without one, and looks into model files and adapters.
 //
-// It exits with 0 when all went well, 1 on an error and 2 when it was called
-// wrongly. Every error is one line on standard error.
+// Its exit codes are in help.go. Every error is one line on standard error.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,20 +24,22 @@ import (
 	"golang.org/x/term"
 )
 
-const (
-	exitOK    = 0
-	exitError = 1
-	exitUsage = 2
-)
-
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// After the first Ctrl-C has asked for an orderly end, the second one kills.
-	context.AfterFunc(ctx, stop)
-	code := run(ctx, system(), os.Args[1:])
-	stop()
-	os.Exit(code)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		s := <-signals
+		signal.Stop(signals) // the first asks for an orderly end, the second kills
+		cancel(stopSignal{s})
+	}()
+	os.Exit(run(ctx, system(), os.Args[1:]))
 }
+
+// stopSignal is why a command's context ended.
+type stopSignal struct{ os.Signal }
+
+func (s stopSignal) Error() string { return "signal: " + s.String() }
 
 // console is the world around a command; tests replace it with buffers.
 type console struct {
@@ -85,31 +87,56 @@ var errInterrupted = errors.New("interrupted")
 
 // run runs one command line and returns the exit code.
 func run(ctx context.Context, c *console, args []string) int {
-	// What fails before a command runs is a mistake in its arguments.
 	began := false
+	root := rootCommand(c, &began)
+	root.SetArgs(append([]string{}, args...)) // for nil it would take the program's own
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintln(c.err, "foretoken:", oneLine(err.Error()))
+	var stopped stopSignal
+	switch usage := (usageError{}); {
+	case !began || errors.As(err, &usage):
+		return exitUsage
+	case !errors.Is(err, errInterrupted):
+		return exitError
+	case errors.As(context.Cause(ctx), &stopped) && stopped.Signal == syscall.SIGTERM:
+		return exitTerminated
+	}
+	return exitInterrupted
+}
+
+// rootCommand makes the command line. began is set once a command runs: what fails before
+// is a mistake in its arguments.
+func rootCommand(c *console, began *bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:                "foretoken",
 		Short:              "Speculative decoding of language models, exact to the token",
 		SilenceUsage:       true,
 		SilenceErrors:      true,
 		DisableSuggestions: true, // they take several lines
-		PersistentPreRun:   func(*cobra.Command, []string) { began = true },
+		PersistentPreRun:   func(*cobra.Command, []string) { *began = true },
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(generateCommand(c), inspectCommand(c), devicesCommand(c), versionCommand(c))
-	root.SetArgs(append([]string{}, args...)) // for nil it would take the program's own
+	root.AddCommand(generateCommand(c), chatCommand(c), serveCommand(c), samplePromptsCommand(c), calibrateCommand(c), trainCommand(c), benchCommand(c), methodsCommand(c), inspectCommand(c), convertCommand(c), devicesCommand(c), manCommand(c), versionCommand(c))
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		if err := showManual(c.out, cmd); err != nil {
+			c.note("help was cut off: %v", err)
+		}
+	})
+	root.SetHelpCommand(helpCommand(c))
+	completeFlags(root)
 	root.SetIn(c.in)
 	root.SetOut(c.out)
 	root.SetErr(c.err)
-	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return exitOK
-	}
-	fmt.Fprintln(c.err, "foretoken:", oneLine(err.Error()))
-	if usage := (usageError{}); !began || errors.As(err, &usage) {
-		return exitUsage
-	}
-	return exitError
+	return root
+}
+
+// printObject prints what a command has to say as one JSON object on a line.
+func printObject(c *console, v any) error {
+	enc := json.NewEncoder(c.out)
+	enc.SetEscapeHTML(false) // code is full of <, > and &
+	return enc.Encode(v)
 }
 
 // oneLine joins the lines of a message (a shader error shows its source on a
@@ -128,22 +155,34 @@ func oneLine(message string) string {
 }
 
 func versionCommand(c *console) *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print what this program was built from",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			version, revision := "unknown", ""
+			v := struct {
+				Version  string `json:"version"`
+				Revision string `json:"revision,omitempty"`
+				Go       string `json:"go"`
+				OS       string `json:"os"`
+				Arch     string `json:"arch"`
+			}{"unknown", "", runtime.Version(), runtime.GOOS, runtime.GOARCH}
 			if info, ok := debug.ReadBuildInfo(); ok {
-				version = info.Main.Version
+				v.Version = info.Main.Version
 				for _, s := range info.Settings {
 					if s.Key == "vcs.revision" {
-						revision = " " + s.Value[:min(12, len(s.Value))]
+						v.Revision = s.Value[:min(12, len(s.Value))]
 					}
 				}
 			}
-			_, err := fmt.Fprintf(c.out, "foretoken %s%s, %s, %s/%s\n", version, revision, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			if asJSON {
+				return printObject(c, v)
+			}
+			_, err := fmt.Fprintf(c.out, "foretoken %s, %s, %s/%s\n", strings.TrimSpace(v.Version+" "+v.Revision), v.Go, v.OS, v.Arch)
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object: version, revision, go, os, arch")
+	return cmd
 }

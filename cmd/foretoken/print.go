@@ -111,6 +111,9 @@ func summary(s *spec.Stats, policy string, device webgpu.Info) string {
 	if policy != spec.DrafterNone && s.Calls > 0 {
 		words = append(words, fmt.Sprintf("%.2f tokens a pass", s.AcceptedLength()))
 	}
+	if s.Reused > 0 {
+		words = append(words, fmt.Sprintf("%d of %d prompt tokens reused", s.Reused, s.PromptTokens))
+	}
 	words = append(words, fmt.Sprintf("%d passes", s.Calls), "policy "+policy)
 	if s.Requests == 1 {
 		words = append(words, "finish "+string(s.Finish))
@@ -163,6 +166,11 @@ func (l *loading) report(p foretoken.Progress) {
 	}
 	if p.Stage == "ready" {
 		l.end()
+		return
+	}
+	if p.Stage == "memory" {
+		l.bar.clear()
+		l.c.note("on the device: %s", p.Note)
 		return
 	}
 	if p.Stage != l.stage {

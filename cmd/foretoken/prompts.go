@@ -13,6 +13,8 @@ import (
 	"os"
 
 	"github.com/spf13/pflag"
+
+	"foretoken"
 )
 
 // promptOptions say where prompts come from.
@@ -23,8 +25,9 @@ type promptOptions struct {
 
 // prompt is one line of a prompt file; other fields are allowed and ignored.
 type prompt struct {
-	ID     string
-	Prompt string
+	ID       string
+	Prompt   string
+	Category string // of the field, or of the id where there is none
 }
 
 // maxInput bounds what is read for prompts: far above any context, and far
@@ -51,13 +54,13 @@ func (o *promptOptions) read(ctx context.Context, c *console) ([]prompt, error) 
 	case o.file != "":
 		return readPrompts(o.file)
 	case o.given:
-		return []prompt{{"prompt", o.text}}, nil
+		return []prompt{{ID: "prompt", Prompt: o.text}}, nil
 	}
 	text, err := readInput(ctx, c.in)
 	if err != nil {
 		return nil, err
 	}
-	return []prompt{{"stdin", text}}, nil
+	return []prompt{{ID: "stdin", Prompt: text}}, nil
 }
 
 // readInput reads all of standard input, or until ctx ends: a pipe may stay
@@ -123,6 +126,8 @@ func parsePrompt(line []byte) (prompt, error) {
 	var fields struct {
 		ID     *string `json:"id"`
 		Prompt *string `json:"prompt"`
+
+		Category string `json:"category"`
 	}
 	if err := json.Unmarshal(line, &fields); err != nil {
 		if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
@@ -139,5 +144,8 @@ func parsePrompt(line []byte) (prompt, error) {
 	case fields.Prompt == nil:
 		return prompt{}, errors.New("prompt is missing, want a string")
 	}
-	return prompt{*fields.ID, *fields.Prompt}, nil
+	if fields.Category == "" {
+		fields.Category = foretoken.CategoryOf(*fields.ID)
+	}
+	return prompt{*fields.ID, *fields.Prompt, fields.Category}, nil
 }

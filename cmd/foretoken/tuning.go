@@ -18,7 +18,8 @@ import (
 
 // The tuning cache keeps which kernels were chosen by timing. That saves the
 // timing, and it keeps the last bits of the logits the same from run to run: a
-// choice made anew on a busy machine may differ.
+// choice made anew on a busy machine may differ. What passes cost, which the
+// goodput tree decides by, is kept beside them.
 
 // tuningFile is the cache as stored: adapter → model → class of kernels → choice.
 type tuningFile struct {
@@ -48,6 +49,7 @@ func openTuning(c *console, dev webgpu.Info, target, draft gguf.Source, off bool
 	if draft != nil {
 		t.models["draft"] = modelKey(draft)
 	}
+	t.models["costs"] = t.models["target"] + " + " + t.models["draft"]
 	var err error
 	if t.file, err = readTuning(t.path); err != nil {
 		c.note("kernels are timed anew, the tuning cache cannot be used: %v", err)

@@ -18,7 +18,8 @@ func TestTuningCacheKeepsChoicesByAdapter(t *testing.T) {
 	var errs bytes.Buffer
 	c := &console{err: &errs, tuning: filepath.Join(t.TempDir(), "new", "tuning.json")}
 	dev := webgpu.Info{Backend: "native", Adapter: "GPU", Driver: "1.0"}
-	chosen := map[string]map[string]string{"target": {"rows": "1"}, "draft": {"rows": "32", "q8_0 8x8": "rows4x16"}}
+	chosen := map[string]map[string]string{"target": {"rows": "1"}, "draft": {"rows": "32", "q8_0 8x8": "rows4x16"},
+		"costs": {"of the pair": `{"verify": {}}`}}
 
 	first := openTuning(c, dev, demo.Target(), demo.Draft(), false)
 	if got := first.choices(); len(got) != 0 {

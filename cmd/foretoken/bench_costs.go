@@ -1,0 +1,244 @@
+//go:build !js
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"foretoken"
+	"foretoken/spec"
+)
+
+// costsOptions are the flags of bench verify-cost.
+type costsOptions struct {
+	models     modelOptions
+	rows       string
+	tokens     int
+	repeat     int
+	length     int
+	maxTokens  int
+	prompts    string
+	limit      int
+	json       string
+	parsedRows []int
+}
+
+func verifyCostCommand(c *console) *cobra.Command {
+	o := costsOptions{}
+	cmd := &cobra.Command{
+		Use:   "verify-cost",
+		Short: "Measure what passes cost, and what drafting can bring at most",
+		Long: "Measure T(M), the time of the target's pass over M rows, readback included, and that of the\n" +
+			"draft's chains of K tokens. All kinds of passes run in turn; medians are shown.\n\n" +
+			"With a draft, prompts are continued greedily to see which tokens it foresees. A chain of K then\n" +
+			"commits E tokens a round, and E·T(1)/(T(K+1) + T_d(K)) is its ceiling: the speed over plain decoding\n" +
+			"if a round cost nothing else.",
+		Example: "  foretoken bench verify-cost\n" +
+			"  foretoken bench verify-cost --target model.gguf --rows 1-16\n" +
+			"  foretoken bench verify-cost --target model.gguf --draft small.gguf --prompts prompts.jsonl --json costs.json",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.complete(cmd.Flags()); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), c)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	o.models.flags(f)
+	f.StringVar(&o.rows, "rows", "1-32", "rows of the target's passes: numbers, and ranges of the sizes that passes come in (others are padded to the next), such as 1-16 or 1,5,7")
+	f.IntVar(&o.tokens, "tokens", 8, "tokens of the draft's longest chain")
+	f.IntVar(&o.repeat, "repeat", 9, "timed passes of each kind")
+	f.IntVar(&o.length, "length", 0, "tokens that a pass finds in the cache (default 64, or as many as fit)")
+	f.StringVar(&o.prompts, "prompts", "", "file with one JSON object a line, as bench takes it (default one line of text)")
+	f.IntVar(&o.limit, "limit", 8, "only so many prompts, taken evenly from the categories")
+	f.IntVar(&o.maxTokens, "max-tokens", 64, "tokens that each prompt is continued by")
+	f.StringVar(&o.json, "json", "", "write the report to this file")
+	return cmd
+}
+
+func (o *costsOptions) complete(given *pflag.FlagSet) error {
+	if err := o.models.check(); err != nil {
+		return err
+	}
+	for _, n := range []struct {
+		flag         string
+		value, least int
+	}{{"tokens", o.tokens, 1}, {"repeat", o.repeat, 1}, {"length", o.length, 1}, {"limit", o.limit, 1}, {"max-tokens", o.maxTokens, 1}, {"context", o.models.context, 1}} {
+		if given.Changed(n.flag) && n.value < n.least {
+			return usagef("--%s is %d, want %d or more", n.flag, n.value, n.least)
+		}
+	}
+	var err error
+	if o.parsedRows, err = parseRows(o.rows); err != nil {
+		return err
+	}
+	if most := o.parsedRows[len(o.parsedRows)-1]; most > 64 {
+		o.models.nodes = most
+	}
+	return checkOutputs(given, "json", "prompts")
+}
+
+// checkOutputs refuses empty file names of flags that were given, and reports without a folder to be
+// written to.
+func checkOutputs(given *pflag.FlagSet, flags ...string) error {
+	for _, name := range flags {
+		f := given.Lookup(name)
+		if !f.Changed {
+			continue
+		}
+		path := f.Value.String()
+		if path == "" {
+			return usagef("--%s is empty, want a file name", name)
+		}
+		if dir, err := os.Stat(filepath.Dir(path)); err != nil || !dir.IsDir() {
+			return fmt.Errorf("%s: there is no folder %s", path, filepath.Dir(path))
+		}
+	}
+	return nil
+}
+
+// parseRows reads numbers of rows and ranges of them; of a range those that passes are made for.
+func parseRows(s string) ([]int, error) {
+	var rows []int
+	for part := range strings.SplitSeq(s, ",") {
+		from, to, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		low, err := strconv.Atoi(from)
+		high := low
+		if err == nil && isRange {
+			high, err = strconv.Atoi(to)
+		}
+		if err != nil || low < 1 || high < low || high > 1024 {
+			return nil, usagef("--rows is %q, want numbers and ranges from 1 to 1024, such as 1-32 or 1,4,16", s)
+		}
+		rows = append(rows, low, high)
+		for _, n := range spec.RowBuckets() {
+			if low < n && n < high {
+				rows = append(rows, n)
+			}
+		}
+	}
+	slices.Sort(rows)
+	return slices.Compact(rows), nil
+}
+
+// promptsFor reads a prompt file, or gives the one text there is without.
+func promptsFor(path string, limit int, builtin bool) ([]foretoken.BenchPrompt, error) {
+	if path == "" {
+		if builtin {
+			return []foretoken.BenchPrompt{{ID: "function", Prompt: "// Max returns the larger of two numbers.\nfunc "}}, nil
+		}
+		return []foretoken.BenchPrompt{{ID: "story", Prompt: "Once upon a time"}}, nil
+	}
+	all, err := readPrompts(path)
+	if err != nil {
+		return nil, err
+	}
+	return choosePrompts(all, 0, limit), nil
+}
+
+func (o *costsOptions) run(ctx context.Context, c *console) error {
+	prompts, err := promptsFor(o.prompts, o.limit, o.models.target == "")
+	if err != nil {
+		return err
+	}
+	report, err := measured(ctx, c, &o.models, "passes", func(s *session, progress func(done, total int)) (*foretoken.CostReport, error) {
+		return s.MeasureCosts(ctx, foretoken.CostOptions{Rows: o.parsedRows, Tokens: o.tokens, Repeat: o.repeat, Length: o.length,
+			Prompts: prompts, MaxTokens: o.maxTokens, Progress: progress})
+	})
+	if err != nil {
+		return err
+	}
+	if err := printCosts(c, report); err != nil {
+		return err
+	}
+	return writeJSON(o.json, report)
+}
+
+// measured opens a session, measures something of it under a bar that counts what, and closes it.
+func measured[R any](ctx context.Context, c *console, models *modelOptions, what string, measure func(s *session, progress func(done, total int)) (R, error)) (report R, err error) {
+	defer func() {
+		if err != nil && ctx.Err() != nil {
+			err = errInterrupted
+		}
+	}()
+	s, err := openSession(ctx, c, models)
+	if err != nil {
+		return report, err
+	}
+	defer s.close()
+	var bar bar
+	defer bar.clear()
+	return measure(s, bar.counting(c, what))
+}
+
+// counting shows done of total on a terminal, beginning anew where the total changes.
+func (b *bar) counting(c *console, what string) func(done, total int) {
+	last := 0
+	return func(done, total int) {
+		if !c.errTerminal {
+			return
+		}
+		if b.p == nil || total != last {
+			b.p = progressbar.NewOptions(total, append(look(c), progressbar.OptionSetDescription(what), progressbar.OptionShowCount())...)
+			last = total
+		}
+		b.set(done)
+	}
+}
+
+// writeJSON writes a report to a file, if one was named.
+func writeJSON(path string, report any) error {
+	if path == "" {
+		return nil
+	}
+	b, err := json.MarshalIndent(report, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeReport(path, append(b, '\n'))
+}
+
+func printCosts(c *console, r *foretoken.CostReport) error {
+	p := &benchPrinter{out: c.out}
+	p.line("%s · target %s · draft %s · %d tokens in the cache, medians of %d passes in turn", r.Device, printable(r.Target), printable(orDash(r.Draft)), r.Length, r.Repeat)
+	p.line("")
+	var rows [][]string
+	for _, v := range r.Verify {
+		rows = append(rows, []string{strconv.Itoa(v.N), fmt.Sprintf("%.2f", v.MS), fmt.Sprintf("%.2f", v.Ratio), fmt.Sprintf("%.2f", v.MS/float64(v.N))})
+	}
+	p.grid([]string{"rows", "T(M) ms", "T(M)/T(1)", "ms a row"}, rows)
+	if len(r.Chain) == 0 {
+		return p.err
+	}
+	p.line("")
+	rows = nil
+	for i, d := range r.Chain {
+		row := []string{strconv.Itoa(d.N), fmt.Sprintf("%.2f", d.MS), fmt.Sprintf("%.2f", d.Ratio), "", ""}
+		if i < len(r.Chains) {
+			row[3] = fmt.Sprintf("%.2f", r.Chains[i].Tokens)
+			if r.Chains[i].Speedup > 0 {
+				row[4] = fmt.Sprintf("%.2f", r.Chains[i].Speedup)
+			}
+		}
+		rows = append(rows, row)
+	}
+	p.grid([]string{"K", "T_d(K) ms", "T_d(K)/T(1)", "E", "ceiling"}, rows)
+	if r.Texts > 0 {
+		p.line("")
+		p.line("ceiling over %d texts: %.2f× plain decoding with chains of %d; E is tokens a round, the ceiling E·T(1)/(T(K+1) + T_d(K))", r.Texts, r.Best.Speedup, r.Best.K)
+	}
+	return p.err
+}

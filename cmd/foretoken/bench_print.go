@@ -1,0 +1,313 @@
+//go:build !js
+
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+
+	"foretoken"
+)
+
+// print writes the tables: one of all methods, or one for each group of a suite.
+func (r *benchRun) print(report *foretoken.BenchReport) error {
+	p := &benchPrinter{out: r.c.out, report: report}
+	p.line("%s · target %s · draft %s · %s", report.Device, printable(report.Target), printable(orDash(report.Draft)), report.Note)
+	p.line("speedup: per prompt over plain decoding of the same run, then averaged · τ: tokens per target pass, bonus included · ms per round; readback is part of draft and verify")
+	if len(r.perMethod) > 0 || len(r.groups) == 0 {
+		g := foretoken.BenchGroup{}
+		for _, row := range report.Rows {
+			if row.Category == "" && (len(r.groups) == 0 || row.Plain || r.own(row.Method)) {
+				g.Methods = append(g.Methods, foretoken.BenchMethod{Name: row.Method})
+			}
+		}
+		p.group(&g)
+	}
+	for i := range r.groups {
+		p.group(&r.groups[i])
+	}
+	if len(report.Missing) > 0 && len(r.groups) == 0 {
+		p.missing(func(string) bool { return true })
+	}
+	if r.old != nil {
+		p.changes(r.old)
+	}
+	return p.err
+}
+
+func (r *benchRun) own(method string) bool {
+	return slices.ContainsFunc(r.perMethod, func(m foretoken.BenchMethod) bool { return m.Name == method })
+}
+
+// benchPrinter writes a report for people. err is the first that writing met.
+type benchPrinter struct {
+	out    io.Writer
+	report *foretoken.BenchReport
+	err    error
+}
+
+func (p *benchPrinter) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.out, format+"\n", args...)
+	}
+}
+
+// grid writes a table. Columns whose cells are all empty are left out.
+func (p *benchPrinter) grid(header []string, rows [][]string) {
+	var keep []int
+	for col := range header {
+		if slices.ContainsFunc(rows, func(r []string) bool { return r[col] != "" }) {
+			keep = append(keep, col)
+		}
+	}
+	w := table.NewWriter()
+	style := table.StyleLight
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Format.Header = text.FormatDefault
+	w.SetStyle(style)
+	pick := func(cells []string) table.Row {
+		var row table.Row
+		for _, col := range keep {
+			row = append(row, cells[col])
+		}
+		return row
+	}
+	w.AppendHeader(pick(header))
+	var columns []table.ColumnConfig
+	for i, col := range keep {
+		if col > 0 && header[col] != "against" {
+			columns = append(columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
+		}
+	}
+	w.SetColumnConfigs(columns)
+	for _, r := range rows {
+		w.AppendRow(pick(r))
+	}
+	for line := range strings.Lines(w.Render()) {
+		p.line("%s", strings.TrimRight(line, " \n"))
+	}
+}
+
+// marked is a row's name, with what must never be overlooked.
+func marked(r *foretoken.BenchRow) string {
+	if r.Lossy {
+		return printable(r.Method) + lossyMark
+	}
+	return printable(r.Method)
+}
+
+// measure shows a mean and, where there are several repetitions that differ, its deviation.
+func measure(m foretoken.Measure, digits int) string {
+	if m.N == 0 {
+		return ""
+	}
+	s := strconv.FormatFloat(m.Mean, 'f', digits, 64)
+	if m.SD > 0.5*math.Pow10(-digits) {
+		s += " ±" + strconv.FormatFloat(m.SD, 'f', digits, 64)
+	}
+	return s
+}
+
+func percent(m foretoken.Measure) string {
+	if m.N == 0 {
+		return ""
+	}
+	m.Mean, m.SD = 100*m.Mean, 100*m.SD
+	return measure(m, 1)
+}
+
+// change is how a mean differs from another, in percent.
+func change(now, base foretoken.Measure) string {
+	if now.N == 0 || base.N == 0 || base.Mean == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%+.1f", 100*(now.Mean/base.Mean-1))
+}
+
+// group writes the tables of a group.
+func (p *benchPrinter) group(g *foretoken.BenchGroup) {
+	var rows []*foretoken.BenchRow
+	for _, m := range g.Methods {
+		if row := p.report.Row(m.Name, ""); row != nil {
+			rows = append(rows, row)
+		}
+	}
+	p.line("")
+	if g.Name != "" {
+		p.line("%s: %s", g.Name, g.Title)
+	}
+	if g.Note != "" {
+		p.line("  %s", g.Note)
+	}
+	inGroup := func(method string) bool {
+		return slices.ContainsFunc(g.Methods, func(m foretoken.BenchMethod) bool { return m.Name == method })
+	}
+	defer p.missing(inGroup)
+	if len(rows) == 0 {
+		p.line("  none of its rows was measured")
+		return
+	}
+	p.means(g, rows)
+	if categories := p.report.Categories(); len(categories) > 1 {
+		p.byCategory("speedup", rows, categories, func(r, _ *foretoken.BenchRow) string { return measure(r.Speedup, 2) }, nil)
+		p.byCategory("τ", rows, categories, func(r, _ *foretoken.BenchRow) string { return measure(r.AcceptanceLength, 2) }, nil)
+		if len(g.Against) > 0 {
+			p.byCategory("Calls, % against", rows, categories, func(r, b *foretoken.BenchRow) string { return change(r.Calls, b.Calls) }, g.Against)
+			p.byCategory("Tokens, % against", rows, categories, func(r, b *foretoken.BenchRow) string { return change(r.Tokens, b.Tokens) }, g.Against)
+		}
+	}
+	p.curve(g)
+	p.best(rows)
+	for _, f := range g.Figures {
+		p.figure(f, rows)
+	}
+}
+
+// means is the table over all prompts.
+func (p *benchPrinter) means(g *foretoken.BenchGroup, rows []*foretoken.BenchRow) {
+	header := []string{"all prompts", "speedup", "median", "tok/s", "τ", "Calls", "Tokens", "draft ms", "verify ms", "readback ms", "host ms", "relaxed",
+		"same prefix %", "same place %", "loss", "parses %", "worst prompt", "Δτ %", "ΔCalls %", "ΔTokens %", "Δtok/s %", "against"}
+	var lines [][]string
+	for _, r := range rows {
+		line := []string{marked(r), measure(r.Speedup, 2), "", measure(r.TokS, 1), measure(r.AcceptanceLength, 2), measure(r.Calls, 0), measure(r.Tokens, 0),
+			measure(r.DraftMS, 2), measure(r.VerifyMS, 2), measure(r.ReadbackMS, 2), measure(r.HostMS, 2), "",
+			percent(r.SamePrefix), percent(r.SamePlace), measure(r.Loss, 3), percent(r.Parses), "", "", "", "", "", ""}
+		if r.Speedup.N > 1 {
+			line[2] = fmt.Sprintf("%.2f", r.Median)
+		}
+		if r.Lossy {
+			line[11] = measure(r.Relaxed, 0)
+		}
+		if r.Worst != nil && !r.Plain {
+			line[16] = fmt.Sprintf("%.2f %s", r.Worst.Speedup, printable(r.Worst.Prompt))
+		}
+		if b := p.report.Row(g.Against[r.Method], ""); b != nil {
+			copy(line[17:], []string{change(r.AcceptanceLength, b.AcceptanceLength), change(r.Calls, b.Calls), change(r.Tokens, b.Tokens), change(r.TokS, b.TokS), printable(b.Method)})
+		}
+		lines = append(lines, line)
+	}
+	p.grid(header, lines)
+}
+
+// byCategory is a table of one figure, a column for each category. With against, rows
+// are those that have a base.
+func (p *benchPrinter) byCategory(what string, rows []*foretoken.BenchRow, categories []string, cell func(r, base *foretoken.BenchRow) string, against map[string]string) {
+	var lines [][]string
+	for _, r := range rows {
+		if against != nil && against[r.Method] == "" {
+			continue
+		}
+		line := []string{marked(r)}
+		for _, c := range append(slices.Clone(categories), "") {
+			row, base := p.report.Row(r.Method, c), p.report.Row(against[r.Method], c)
+			if row == nil || against != nil && base == nil {
+				line = append(line, "-")
+				continue
+			}
+			line = append(line, cell(row, base))
+		}
+		lines = append(lines, line)
+	}
+	if len(lines) == 0 {
+		return
+	}
+	p.line("")
+	p.grid(append(append([]string{what}, categories...), "all"), lines)
+}
+
+// curve compares rows with a curve of Tokens over acceptance length, at their own one.
+func (p *benchPrinter) curve(g *foretoken.BenchGroup) {
+	var curve []*foretoken.BenchRow
+	for _, name := range g.Curve {
+		if r := p.report.Row(name, ""); r != nil {
+			curve = append(curve, r)
+		}
+	}
+	if len(curve) < 2 {
+		return
+	}
+	var lines [][]string
+	for _, name := range g.OnCurve {
+		r := p.report.Row(name, "")
+		if r == nil || r.Calls.Mean == 0 {
+			continue
+		}
+		tokens := r.Tokens.Mean / r.Calls.Mean
+		line := []string{marked(r), fmt.Sprintf("%.2f", r.AcceptanceLength.Mean), fmt.Sprintf("%.2f", tokens), "beyond", "-"}
+		if at, ok := foretoken.TokensAt(curve, r.AcceptanceLength.Mean); ok {
+			line[3], line[4] = fmt.Sprintf("%.2f", at), fmt.Sprintf("%+.1f", 100*(tokens/at-1))
+		}
+		lines = append(lines, line)
+	}
+	if len(lines) > 0 {
+		p.line("")
+		p.grid([]string{"at equal acceptance length", "τ", "Tokens a pass", "those of " + curve[0].Method + " … " + curve[len(curve)-1].Method, "Δ %"}, lines)
+	}
+}
+
+// best compares auto with the best of the other exact methods.
+func (p *benchPrinter) best(rows []*foretoken.BenchRow) {
+	var auto, best *foretoken.BenchRow
+	for _, r := range rows {
+		switch {
+		case r.Method == "auto":
+			auto = r
+		case !r.Lossy && r.Temperature == 0 && (best == nil || r.Speedup.Mean > best.Speedup.Mean):
+			best = r
+		}
+	}
+	if auto == nil || best == nil || auto.Worst == nil || best.Speedup.Mean == 0 {
+		return
+	}
+	p.line("auto: %.3f of the speedup of the best other row, %s; the whole set %.2f (median of the repetitions %.2f); worst prompt %.2f (%s); %.0f %% of the prompts below 0.95",
+		auto.Speedup.Mean/best.Speedup.Mean, printable(best.Method), auto.Speedup.Mean, auto.Median, auto.Worst.Speedup, printable(auto.Worst.Prompt), 100*auto.Slow)
+}
+
+// missing lists the methods that were not measured, those with one reason together.
+func (p *benchPrinter) missing(of func(method string) bool) {
+	var reasons []string
+	methods := map[string][]string{}
+	for _, m := range p.report.Missing {
+		if !of(m.Method) {
+			continue
+		}
+		if methods[m.Reason] == nil {
+			reasons = append(reasons, m.Reason)
+		}
+		methods[m.Reason] = append(methods[m.Reason], printable(m.Method))
+	}
+	for _, reason := range reasons {
+		p.line("MISSING %s: %s", strings.Join(methods[reason], ", "), reason)
+	}
+}
+
+// changes compares with an older report.
+func (p *benchPrinter) changes(old *foretoken.BenchReport) {
+	p.line("")
+	if old.Device != p.report.Device || old.Target != p.report.Target || old.Draft != p.report.Draft || old.Note != p.report.Note {
+		p.line("the older report is of other settings: %s · target %s · draft %s · %s", printable(old.Device), printable(old.Target), printable(orDash(old.Draft)), printable(old.Note))
+	}
+	var lines [][]string
+	for _, c := range foretoken.CompareReports(old, p.report) {
+		if c.Category != "" {
+			continue
+		}
+		flag := ""
+		if c.Beyond {
+			flag = "beyond sd"
+		}
+		lines = append(lines, []string{printable(c.Method), c.What, fmt.Sprintf("%.4g ±%.2g", c.Old.Mean, c.Old.SD), fmt.Sprintf("%.4g ±%.2g", c.New.Mean, c.New.SD), fmt.Sprintf("%.3f", c.Ratio), flag})
+	}
+	if len(lines) == 0 {
+		p.line("the older report has none of these methods")
+		return
+	}
+	p.grid([]string{"compared", "figure", "then", "now", "ratio", "flag"}, lines)
+}

@@ -1,0 +1,333 @@
+//go:build !js
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"foretoken"
+)
+
+// benchPrompts is a file of three prompts in two categories.
+func benchPrompts(t *testing.T) string {
+	t.Helper()
+	return write(t, "prompts.jsonl", []byte(`{"id": "x-0", "category": "loop", "prompt": "package p\n\nfunc f() {\n\tfor i := 0; i < n; i++ {\n"}
+{"id": "loop-1", "prompt": "package p\n\nfunc g() {\n"}
+{"id": "text-0", "prompt": "x x x ) ) )\n"}
+`))
+}
+
+// bench measures three methods on the first prompt of each category, on the cpu device.
+func bench(t *testing.T, args ...string) outcome {
+	t.Helper()
+	return call(t, "", append([]string{"bench", "--device", "cpu", "--max-tokens", "5", "--per-category", "1", "--repeat", "2"}, args...)...)
+}
+
+const threeMethods = "none,chain:depth=2,mars:depth=1,top-k=2,nodes=4"
+
+// TestBenchEndToEnd measures, writes files, is killed, goes on, and compares.
+func TestBenchEndToEnd(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	prompts := benchPrompts(t)
+	args := []string{"--prompts", prompts, "--methods", threeMethods, "--resume", in("cells.jsonl"), "--json", in("report.json"), "--csv", in("report.csv")}
+	o := bench(t, args...)
+	if o.code != exitOK || o.err != "" {
+		t.Fatalf("code %d: %s", o.code, o.err)
+	}
+	for _, want := range []string{"mars:depth=1,top-k=2,nodes=4 (LOSSY)", "2 prompts, 5 tokens each", "speedup", "loop", "text", "same prefix %", "loss", "parses %"} {
+		if !strings.Contains(o.out, want) {
+			t.Errorf("no %q in\n%s", want, o.out)
+		}
+	}
+	if strings.Contains(o.out, "chain:depth=2 (LOSSY)") || strings.Contains(o.out, "\x1b") {
+		t.Errorf("output\n%s", o.out)
+	}
+	report, err := readReport(in("report.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	chain, plain := report.Row("chain:depth=2", ""), report.Row("none", "")
+	if chain == nil || plain == nil || report.Row("chain:depth=2", "loop") == nil || len(report.Rows) != 9 {
+		t.Fatalf("rows %+v", report.Rows)
+	}
+	if chain.SamePlace.Mean != 1 || chain.SamePrefix.Mean != 1 || chain.Prompts != 2 || chain.Speedup.N != 2 || chain.Speedup.Mean <= 0 || chain.Calls.Mean >= plain.Calls.Mean ||
+		chain.Loss != plain.Loss || chain.Loss.N != 2 || chain.Judged != 1 || plain.AcceptanceLength.Mean != 1 || plain.Calls.Mean != plain.Output.Mean {
+		t.Errorf("chain %+v\nplain %+v", chain, plain)
+	}
+
+	// CSV holds the same numbers.
+	b, err := os.ReadFile(in("report.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(bytes.NewReader(b)).ReadAll()
+	if err != nil || len(lines) != 10 {
+		t.Fatalf("%d lines, %v", len(lines), err)
+	}
+	column := map[string]int{}
+	for i, name := range lines[0] {
+		column[name] = i
+	}
+	for _, line := range lines[1:] {
+		category := line[column["category"]]
+		if category == "all" {
+			category = ""
+		}
+		row := report.Row(line[column["method"]], category)
+		if row == nil || line[column["lossy"]] != strconv.FormatBool(row.Lossy) {
+			t.Fatalf("line %v", line)
+		}
+		for _, m := range csvMeasures {
+			want := m.of(row)
+			if want.N == 0 {
+				if line[column[m.name]] != "" {
+					t.Errorf("%s: %q where nothing was measured", m.name, line[column[m.name]])
+				}
+				continue
+			}
+			mean, err := strconv.ParseFloat(line[column[m.name]], 64)
+			sd, errSD := strconv.ParseFloat(line[column[m.name+"_sd"]], 64)
+			if err != nil || errSD != nil || mean != want.Mean || sd != want.SD {
+				t.Errorf("%s of %s: %v ±%v, want %+v (%v, %v)", m.name, row.Method, mean, sd, want, err, errSD)
+			}
+		}
+	}
+
+	// Killed while it wrote its sixth cell, it measures that one and what follows again, and no more.
+	cells, err := os.ReadFile(in("cells.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := bytes.SplitAfter(cells, []byte("\n"))
+	if len(all) != 13 || len(all[12]) != 0 {
+		t.Fatalf("%d cells", len(all)-1)
+	}
+	kept := bytes.Join(all[:5], nil)
+	if err := os.WriteFile(in("cells.jsonl"), append(bytes.Clone(kept), all[5][:len(all[5])/2]...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if o := bench(t, args...); o.code != exitOK {
+		t.Fatalf("after a kill: code %d: %s", o.code, o.err)
+	}
+	again, err := os.ReadFile(in("cells.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.HasPrefix(again, kept) || bytes.Count(again, []byte("\n")) != 12 {
+		t.Errorf("%d lines, and the first five are the same: %v", bytes.Count(again, []byte("\n")), bytes.HasPrefix(again, kept))
+	}
+	second, err := readReport(in("report.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range second.Rows {
+		if a, b := second.Rows[i], report.Rows[i]; a.Calls != b.Calls || a.Tokens != b.Tokens || a.Loss != b.Loss || a.Speedup.N != b.Speedup.N {
+			t.Errorf("%s %s: %+v, want %+v", a.Method, a.Category, a, b)
+		}
+	}
+	// With everything in the file nothing is measured, and the report is the same to the bit.
+	if o := bench(t, args...); o.code != exitOK {
+		t.Fatalf("with all cells: code %d: %s", o.code, o.err)
+	}
+	if now, err := os.ReadFile(in("cells.jsonl")); err != nil || !bytes.Equal(now, again) {
+		t.Errorf("cells were measured again: %v", err)
+	}
+	third, err := readReport(in("report.json"))
+	if err != nil || !reflect.DeepEqual(third, second) {
+		t.Errorf("the report changed: %v", err)
+	}
+
+	// A comparison flags what deviations do not explain.
+	for i := range third.Rows {
+		third.Rows[i].Tokens.Mean *= 2
+	}
+	b, err = json.Marshal(third)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o = bench(t, append(args, "--compare", write(t, "old.json", b))...)
+	if o.code != exitOK || !strings.Contains(o.out, "0.500  beyond sd") || strings.Count(o.out, "beyond sd") != 3 {
+		t.Errorf("code %d: %s%s", o.code, o.err, o.out)
+	}
+}
+
+func TestBenchSuiteShowsWhatIsMissing(t *testing.T) {
+	o := bench(t, "--prompts", benchPrompts(t), "--limit", "1", "--repeat", "1", "--max-tokens", "3", "--suite", "papers/c2t-transfer", "--methods", "ngram")
+	for _, want := range []string{"ngram", "papers/c2t-transfer", "MISSING c2t without loop: needs the file c2t-without-loop.json", "MISSING c2t moved from another pair", "train c2t"} {
+		if !strings.Contains(o.out, want) {
+			t.Errorf("no %q in\n%s%s", want, o.out, o.err)
+		}
+	}
+	if o.code != exitOK {
+		t.Errorf("code %d: %s", o.code, o.err)
+	}
+}
+
+func TestBenchInterruptedSaysHowToGoOn(t *testing.T) {
+	var out, errs bytes.Buffer
+	ctx, stop := context.WithCancel(context.Background())
+	stop()
+	code := run(ctx, &console{in: strings.NewReader(""), out: &out, err: &errs}, []string{"bench", "--device", "cpu", "--prompts", benchPrompts(t), "--methods", "ngram"})
+	oneError(t, "interrupted", outcome{code, out.String(), errs.String()}, exitInterrupted, "interrupted")
+}
+
+func TestBenchWrongUse(t *testing.T) {
+	prompts := benchPrompts(t)
+	for _, bad := range []struct {
+		args string
+		want string
+	}{
+		{"--methods magic", `unknown method "magic"`},
+		{"--methods chain:depth=x", "depth is"},
+		{"--methods chain:colour=red", "no setting"},
+		{"--methods depth=3", "before any method"},
+		{"--methods eagle2:verifier=rejection", "rejection verifier needs tokens sampled"},
+		{"--suite papers/nothing", "--suite is"},
+		{"--suite papers --temperature 1", "exclude each other"},
+		{"--repeat 0", "--repeat is 0"},
+		{"--limit 0", "--limit is 0"},
+		{"--per-category -1", "--per-category is -1"},
+		{"--max-tokens -1", "--max-tokens is -1"},
+		{"--max-nodes 1", "--max-nodes is 1"},
+		{"--temperature -1", "temperature is -1"},
+		{"--device abacus", "--device is"},
+		{"--kv f8", "--kv is"},
+		{"--json=", "--json is empty"},
+		{"stray", "stray"},
+		{"--nonsense", "--nonsense"},
+	} {
+		oneError(t, bad.args, call(t, "", append([]string{"bench", "--prompts", prompts}, strings.Fields(bad.args)...)...), exitUsage, bad.want)
+	}
+	oneError(t, "no prompts", call(t, "", "bench"), exitUsage, "--prompts")
+	nowhere := filepath.Join(t.TempDir(), "no", "file.json")
+	twice := write(t, "twice.jsonl", []byte(`{"id": "a", "prompt": "x"}`+"\n"+`{"id": "a", "prompt": "y"}`))
+	report := write(t, "prompts.json", []byte(`{"device": "d", "rows": []}`))
+	for name, args := range map[string][]string{
+		"no folder":           {"--prompts", prompts, "--json", nowhere},
+		"no prompt file":      {"--prompts", nowhere},
+		"no old report":       {"--prompts", prompts, "--compare", nowhere},
+		"an empty old report": {"--prompts", prompts, "--compare", report},
+		"no report":           {"--prompts", prompts, "--compare", prompts},
+		"no artefacts":        {"--prompts", prompts, "--artefacts", nowhere},
+		"an id twice":         {"--prompts", twice},
+		"no cells":            {"--prompts", prompts, "--resume", prompts},
+		"no calibration":      {"--device", "cpu", "--prompts", prompts, "--calibration", prompts},
+	} {
+		oneError(t, name, call(t, "", append([]string{"bench"}, args...)...), exitError, args[len(args)-1][:3])
+	}
+	if b, err := os.ReadFile(prompts); err != nil || bytes.Count(b, []byte("\n")) != 3 {
+		t.Errorf("--resume changed a file of something else: %v", err)
+	}
+	if o := call(t, "", "bench", "--list"); o.code != exitOK || !strings.Contains(o.out, "papers/mars-theta: ") {
+		t.Errorf("--list: %+v", o)
+	}
+}
+
+func TestResumeFileEndsInAPartOfALine(t *testing.T) {
+	path := write(t, "cells.jsonl", []byte("{\"key\":\"k1\",\"method\":\"m\"}\n{\"key\":\"k2\""))
+	s, err := openCells(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := s.finished("k1"); !ok || len(s.cells) != 1 {
+		t.Errorf("cells %v", s.cells)
+	}
+	if err := s.keep(&foretoken.BenchCell{Key: "k3"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = openCells(path); err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if _, ok := s.finished("k3"); !ok || len(s.cells) != 2 {
+		t.Errorf("after another line: %v", s.cells)
+	}
+	other := write(t, "notes.txt", []byte("my notes"))
+	if _, err := openCells(other); err == nil {
+		t.Error("a file without cells was taken")
+	}
+	if b, err := os.ReadFile(other); err != nil || string(b) != "my notes" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+func TestPromptsAreTakenEvenly(t *testing.T) {
+	all := []prompt{{"a0", "", "a"}, {"a1", "", "a"}, {"a2", "", "a"}, {"b0", "", "b"}, {"c0", "", "c"}, {"c1", "", "c"}}
+	for _, c := range []struct {
+		per, limit int
+		want       string
+	}{{0, 0, "a0 b0 c0 a1 c1 a2"}, {1, 0, "a0 b0 c0"}, {0, 4, "a0 b0 c0 a1"}, {2, 2, "a0 b0"}, {9, 9, "a0 b0 c0 a1 c1 a2"}} {
+		var got []string
+		for _, p := range choosePrompts(all, c.per, c.limit) {
+			got = append(got, p.ID)
+		}
+		if s := strings.Join(got, " "); s != c.want {
+			t.Errorf("%d a category and %d in all: %s, want %s", c.per, c.limit, s, c.want)
+		}
+	}
+}
+
+func TestArtefactsComeFromTheirFolder(t *testing.T) {
+	path := write(t, "a.json", []byte("x"))
+	if b, err := artefacts(filepath.Dir(path))("a.json"); err != nil || string(b) != "x" {
+		t.Errorf("%q, %v", b, err)
+	}
+	for _, read := range []func(string) ([]byte, error){artefacts(""), artefacts(t.TempDir())} {
+		if _, err := read("a.json"); !errorsIsNotExist(err) {
+			t.Errorf("%v", err)
+		}
+	}
+	if _, err := artefacts(filepath.Dir(path))("../a.json"); err == nil {
+		t.Error("a name led out of the folder")
+	}
+}
+
+func errorsIsNotExist(err error) bool {
+	return err != nil && strings.Contains(err.Error(), fs.ErrNotExist.Error()) || os.IsNotExist(err)
+}
+
+func TestGoParserJudgesOutputs(t *testing.T) {
+	for _, c := range []struct {
+		name, prompt, output string
+		ok, judged           bool
+	}{
+		{"a whole file", "package p\n\nfunc f() {\n", "\treturn\n}\n", true, true},
+		{"cut in a line", "package p\n\nfunc f() {\n", "\tif x := g(); x.", true, true},
+		{"cut between lines", "package p\n\nfunc f() {\n", "\tif x {\n\t\treturn\n", true, true},
+		{"a broken line before the last", "package p\n\nfunc f() {\n", "\tif if {\n\treturn\n}\n", false, true},
+		{"a bracket too many", "package p\n\nfunc f() {\n", "\treturn\n}\n}\n\nvar x int\n", false, true},
+		{"the last line does not count", "package p\n\nfunc f() {\n", "\treturn\n}\n}}}", true, true},
+		{"a raw string that the end cuts", "package p\n\nvar s = ", "`a\nb\nc", true, true},
+		{"a comment that the end cuts", "package p\n", "/* a\nb\nc", true, true},
+		{"a string that its line cuts", "package p\n\nvar s = ", "\"a\nb\nc", false, true},
+		{"from inside a function", "\tx := 1\n\ty := 2\n", "\tz := 3\n}\n\nfunc g() {\n", true, true},
+		{"from inside a block", "\t\tx := 1\n\t}\n\ty := 2\n}\n\nvar v int\n", "var w int\nfunc f() {\n", true, true},
+		{"from inside a case", "\tcase 1:\n\t\treturn 2\n", "\tcase 3:\n\t}\n}\n", true, true},
+		{"from inside a struct", "\tName string `json:\"n\"`\n\tAge  int\n", "\tNext *T\n}\n\nvar x int\n", true, true},
+		{"from inside a list of constants", "\tA = iota\n\tB\n)\n", "\nfunc f() {\n", true, true},
+		{"a comment may go before the package clause", "// Package p is one.\n", "package p\n\nvar x int\n", true, true},
+		{"or stand inside the file", "// F does it.\n", "func F() {\n\treturn\n", true, true},
+		{"a prompt of one line", "func main() {", "\n\treturn\n}\n\nvar x int\n", true, true},
+		{"a prompt that its line cuts", "func (t *T) mai", "n() {\n\treturn\n}\nvar x int\n", true, true},
+		{"what is no Go", "x x x ) ) )\ny y y\n", "\n", false, false},
+		{"a line of no Go", "x x x ) ) )\n", "\n", false, false},
+	} {
+		if ok, judged := newGoParser().parse(c.prompt, c.output); ok != c.ok || judged != c.judged {
+			t.Errorf("%s: accepted %v, judged %v, want %v and %v (heads %q)", c.name, ok, judged, c.ok, c.judged, findHeads(c.prompt))
+		}
+	}
+}

@@ -1,0 +1,344 @@
+//go:build !js
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"foretoken"
+	"foretoken/spec"
+)
+
+// shape is a draft tree as HeteroSpec knows it.
+type shape struct{ k, d, n int }
+
+func (s shape) String() string { return fmt.Sprintf("k=%d d=%d N=%d", s.k, s.d, s.n) }
+
+// heteroOptions are the flags of calibrate hetero.
+type heteroOptions struct {
+	gatherOptions
+	tree shape
+	also []string
+	leaf int
+	add  bool
+
+	shapes []shape
+}
+
+func calibrateHeteroCommand(c *console) *cobra.Command {
+	o := heteroOptions{}
+	cmd := &cobra.Command{
+		Use:   "hetero",
+		Short: "Fit HeteroSpec's entropy bins",
+		Long: "Fit HeteroSpec's entropy bins to a pair of models and a draft tree.\n\n" +
+			"The target continues the prompts once; trees are drafted against its text, and nothing is verified.\n" +
+			"At temperature 0 the bins are those of trees ranked by the draft alone, above it those of trees ranked with\n" +
+			"the target's noise; --add keeps what the file has of the other kind and of other trees. An interrupted run goes\n" +
+			"on where it was.",
+		Example: "  foretoken calibrate hetero --prompts prompts.jsonl --depth 5 --top-k 10 --nodes 60 --tree 4,4,16 --out calibration.json\n" +
+			"  foretoken calibrate hetero --prompts prompts.jsonl --temperature 1 --out calibration.json --add",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.complete(); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), c)
+		},
+	}
+	d := spec.DefaultConfig(spec.DrafterEAGLE2)
+	f := cmd.Flags()
+	o.flags(f, "calibration.json")
+	f.IntVar(&o.tree.d, "depth", d.Depth, "levels of the tree after the first")
+	f.IntVar(&o.tree.k, "top-k", d.TopK, "candidates of a node and nodes of a level")
+	f.IntVar(&o.tree.n, "nodes", d.Nodes, "nodes verified a round, the root included")
+	f.StringArrayVar(&o.also, "tree", nil, "another tree to fit as well, as top-k,depth,nodes; may be given several times")
+	f.IntVar(&o.leaf, "leaf", 0, "fewest paths of a bin (default a fiftieth of them)")
+	f.BoolVar(&o.add, "add", false, "keep the fits that --out has of other trees and temperatures")
+	return cmd
+}
+
+func (o *heteroOptions) complete() error {
+	if err := o.gatherOptions.check(); err != nil {
+		return err
+	}
+	o.shapes = []shape{o.tree}
+	for _, a := range o.also {
+		var numbers []int
+		for _, field := range strings.Split(a, ",") {
+			n, err := strconv.Atoi(strings.TrimSpace(field))
+			if err != nil {
+				return usagef("--tree is %q, want three numbers: top-k,depth,nodes", a)
+			}
+			numbers = append(numbers, n)
+		}
+		if len(numbers) != 3 {
+			return usagef("--tree is %q, want three numbers: top-k,depth,nodes", a)
+		}
+		o.shapes = append(o.shapes, shape{numbers[0], numbers[1], numbers[2]})
+	}
+	if o.leaf < 0 {
+		return usagef("--leaf is %d, want 0 or more", o.leaf)
+	}
+	for i, s := range o.shapes {
+		c := spec.DefaultConfig(spec.DrafterEAGLE2)
+		c.TopK, c.Depth, c.Nodes = s.k, s.d, s.n
+		if err := c.Validate(); err != nil {
+			return asUsage(err)
+		}
+		if slices.Contains(o.shapes[:i], s) {
+			return usagef("the tree %s is given twice", s)
+		}
+	}
+	return nil
+}
+
+// depths are those whose low-entropy sets are compared (Liu et al., "HeteroSpec", table on
+// the granularity of the base tree).
+var depths = []int{3, 4, 5, 6}
+
+// rounds are a text's: for every root, one point for each depth.
+type rounds [][]spec.HeteroPoint
+
+func (o *heteroOptions) run(ctx context.Context, c *console) error {
+	s, err := openSession(ctx, c, &o.models)
+	if err != nil {
+		return interruptedOr(ctx, err)
+	}
+	defer s.close()
+	texts, err := o.readTexts(ctx, c, s)
+	if err != nil {
+		return err
+	}
+	var kept []*spec.HeteroCalibration
+	if o.add {
+		if kept, err = o.keep(s.Fingerprint()); err != nil {
+			return err
+		}
+	}
+	var ends []func() error
+	var short []error
+	for _, sh := range o.shapes {
+		// The tree that decoding uses comes first, the depths to compare after it.
+		ds := append([]int{sh.d}, depths...)
+		all, end, err := gather(ctx, c, &o.gatherOptions, s, sh.String(), map[string]any{"k": sh.k, "depths": ds, "n": sh.n}, texts,
+			func(t *continued) (rounds, error) {
+				return s.CollectHetero(ctx, &t.Continuation, sh.k, sh.n, ds, o.collect())
+			})
+		if err != nil {
+			return err
+		}
+		columns := transpose(all, len(ds))
+		fmt.Fprintf(o.report(c), "tree %s, %s, %d prompts, %d rounds\n", sh, o.ranking(), len(texts), len(columns[0]))
+		fit, err := spec.FitHetero(columns[0], o.leaf)
+		if err != nil { // the other trees may have enough
+			fmt.Fprintf(o.report(c), "%s\n\n", oneLine(err.Error()))
+			short = append(short, fmt.Errorf("tree %s: %w", sh, err))
+			continue
+		}
+		ends = append(ends, end)
+		reportBins(o.report(c), fit, columns[0])
+		if err := o.reportOverlap(o.report(c), columns[1:]); err != nil {
+			return err
+		}
+		fmt.Fprintln(o.report(c))
+		kept = o.merge(kept, s.Fingerprint(), sh, fit, texts, len(columns[0]))
+	}
+	if len(short) > 0 {
+		return errors.New(oneLine(errors.Join(short...).Error()))
+	}
+	b, err := foretoken.EncodeHetero(kept...)
+	if err != nil {
+		return err
+	}
+	return o.write(c, b, ends...)
+}
+
+func (o *heteroOptions) coupled() bool { return o.temperature > 0 && !o.noCoupling }
+
+func (o *heteroOptions) ranking() string {
+	if o.coupled() {
+		return fmt.Sprintf("coupled at temperature %g", o.temperature)
+	}
+	return fmt.Sprintf("temperature %g", o.temperature)
+}
+
+// keep reads the fits that the output has already; those of another pair are no use.
+func (o *heteroOptions) keep(pair spec.Fingerprint) ([]*spec.HeteroCalibration, error) {
+	b, err := os.ReadFile(o.out)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var old foretoken.Calibrations
+	if err := old.Parse(o.out, b); err != nil {
+		return nil, err
+	}
+	for _, h := range old.Hetero {
+		f := h.Fingerprint
+		f.Target, f.Draft = pair.Target, pair.Draft
+		if err := h.Matches(f); err != nil {
+			return nil, fmt.Errorf("%s cannot be added to: %w", o.out, err)
+		}
+	}
+	return old.Hetero, nil
+}
+
+// merge puts a fit into the calibration of its tree.
+func (o *heteroOptions) merge(all []*spec.HeteroCalibration, pair spec.Fingerprint, sh shape, fit *spec.HeteroFit, texts []continued, samples int) []*spec.HeteroCalibration {
+	pair.TopK, pair.Depth, pair.Nodes = sh.k, sh.d, sh.n
+	made := o.made(texts)
+	made.Samples = samples
+	at := slices.IndexFunc(all, func(h *spec.HeteroCalibration) bool {
+		f := h.Fingerprint
+		return f.TopK == sh.k && f.Depth == sh.d && f.Nodes == sh.n
+	})
+	if at < 0 {
+		all = append(all, &spec.HeteroCalibration{CalibrationHeader: spec.CalibrationHeader{Fingerprint: pair, Made: made}})
+		at = len(all) - 1
+	}
+	h := all[at]
+	how := fmt.Sprintf("temperature %g, %d prompts, %d rounds", o.temperature, len(texts), samples)
+	if h.Made.Settings == nil {
+		h.Made.Settings = map[string]string{}
+	}
+	if o.coupled() {
+		h.Coupled, h.Made.Settings["coupled"] = fit, how
+	} else {
+		h.Greedy, h.Made.Settings["greedy"] = fit, how
+	}
+	return all
+}
+
+// transpose turns the rounds of all texts into one column of points for each depth.
+func transpose(all []rounds, n int) [][]spec.HeteroPoint {
+	columns := make([][]spec.HeteroPoint, n)
+	for _, text := range all {
+		for _, round := range text {
+			for i, p := range round {
+				columns[i] = append(columns[i], p)
+			}
+		}
+	}
+	return columns
+}
+
+// reportBins prints a fit: its bins, and how Φ and TCR are spread over them.
+func reportBins(w io.Writer, f *spec.HeteroFit, points []spec.HeteroPoint) {
+	rounds, full := make([]int, len(f.Means)), make([]int, len(f.Means))
+	for _, p := range points {
+		b := f.Bin(p.Phi)
+		rounds[b]++
+		if p.Full {
+			full[b]++
+		}
+	}
+	fmt.Fprintf(w, "%4s %22s %8s %10s %10s %10s\n", "bin", "Φ in nats", "rounds", "full paths", "accepted", "mean TCR")
+	for b := range f.Means {
+		low, high := 0.0, "∞"
+		if b > 0 {
+			low = f.Edges[b-1]
+		}
+		if b < len(f.Edges) {
+			high = fmt.Sprintf("%.3f", f.Edges[b])
+		}
+		fmt.Fprintf(w, "%4d %12.3f … %7s %8d %10d %9.1f%% %10.2f\n", b, low, high, rounds[b], full[b], 100*float64(full[b])/float64(max(rounds[b], 1)), f.Means[b])
+	}
+	fmt.Fprintln(w, "Φ, all rounds (full paths in brackets):")
+	reportHistogram(w, points, func(p spec.HeteroPoint) float64 { return p.Phi }, "%.2f")
+	fmt.Fprintln(w, "TCR (of full paths in brackets):")
+	reportHistogram(w, points, func(p spec.HeteroPoint) float64 { return float64(p.TCR) }, "%.0f")
+}
+
+const histogramBars = 12
+
+// reportHistogram prints how a value is spread, in bars of equal width.
+func reportHistogram(w io.Writer, points []spec.HeteroPoint, value func(spec.HeteroPoint) float64, format string) {
+	least, most := value(points[0]), value(points[0])
+	for _, p := range points {
+		least, most = min(least, value(p)), max(most, value(p))
+	}
+	width := (most - least) / histogramBars
+	var all, full [histogramBars]int
+	tallest := 0
+	for _, p := range points {
+		i := 0
+		if width > 0 {
+			i = min(int((value(p)-least)/width), histogramBars-1)
+		}
+		all[i]++
+		if p.Full {
+			full[i]++
+		}
+		tallest = max(tallest, all[i])
+	}
+	for i := range all {
+		if width == 0 && i > 0 {
+			break
+		}
+		bar := strings.Repeat("█", (40*all[i]+tallest-1)/tallest)
+		fmt.Fprintf(w, "%9s %-40s %d (%d)\n", fmt.Sprintf(format, least+float64(i)*width), bar, all[i], full[i])
+	}
+}
+
+// reportOverlap prints how far the depths agree on what is predictable.
+func (o *heteroOptions) reportOverlap(w io.Writer, columns [][]spec.HeteroPoint) error {
+	var enough [][]spec.HeteroPoint
+	var names []int
+	for i, points := range columns {
+		full := 0
+		for _, p := range points {
+			if p.Full {
+				full++
+			}
+		}
+		if missing := spec.MinHeteroPaths - full; missing > 0 {
+			fmt.Fprintf(w, "overlap: depth %d has %d full paths, %d too few to compare\n", depths[i], full, missing)
+			continue
+		}
+		enough, names = append(enough, points), append(names, depths[i])
+	}
+	if len(enough) < 2 {
+		return nil
+	}
+	overlap, err := spec.LowEntropyOverlap(enough, o.leaf)
+	if err != nil {
+		return err
+	}
+	for i, points := range enough {
+		fit, err := spec.FitHetero(points, o.leaf)
+		if err != nil {
+			return err
+		}
+		low := 0
+		for _, p := range points {
+			if fit.Bin(p.Phi) < fit.Low() {
+				low++
+			}
+		}
+		fmt.Fprintf(w, "depth %d: %d bins, the lowest %d hold %.1f%% of the rounds\n", names[i], len(fit.Means), fit.Low(), 100*float64(low)/float64(len(points)))
+	}
+	fmt.Fprint(w, "Jaccard overlap of the low-entropy rounds, by depth:\n     ")
+	for _, d := range names {
+		fmt.Fprintf(w, "%7d", d)
+	}
+	for i, row := range overlap {
+		fmt.Fprintf(w, "\n%5d", names[i])
+		for _, v := range row {
+			fmt.Fprintf(w, "%7.3f", v)
+		}
+	}
+	fmt.Fprintln(w)
+	return nil
+}

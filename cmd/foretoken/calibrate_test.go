@@ -1,0 +1,354 @@
+//go:build !js
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"foretoken"
+	"foretoken/models/llama"
+	"foretoken/spec"
+)
+
+func TestJournalGoesOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new", "work.partial")
+	settings := map[string]any{"k": 3, "name": "a<b"}
+	j, err := openJournal(path, settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		if err := j.add(fmt.Sprint(i), []int{i, 10 * i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j.close()
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// An interrupt may cut the last line anywhere.
+	for cut := len(whole) - 1; cut > bytes.LastIndexByte(whole[:len(whole)-1], '\n'); cut-- {
+		if err := os.WriteFile(path, whole[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j, err := openJournal(path, settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []int
+		if ok, err := j.get("1", &got); !ok || err != nil || len(got) != 2 || got[1] != 10 {
+			t.Fatalf("cut at %d: %v, %v, %v", cut, got, ok, err)
+		}
+		if ok, _ := j.get("2", &got); ok {
+			t.Fatalf("cut at %d: half a line is taken for finished work", cut)
+		}
+		if err := j.add("2", []int{2, 20}); err != nil {
+			t.Fatal(err)
+		}
+		j.close()
+		if again, _ := os.ReadFile(path); !bytes.Equal(again, whole) {
+			t.Fatalf("cut at %d and gone on, the file is\n%s\nwant\n%s", cut, again, whole)
+		}
+	}
+	if _, err := openJournal(path, map[string]any{"k": 4}); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove the file") {
+		t.Errorf("other settings: %v", err)
+	}
+	if err := os.WriteFile(path, append(whole, "nonsense\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openJournal(path, settings); err == nil || !strings.Contains(err.Error(), "line 5") {
+		t.Errorf("a broken line: %v", err)
+	}
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if j, err = openJournal(path, settings); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.remove(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a finished journal is still there")
+	}
+}
+
+func TestCategories(t *testing.T) {
+	for prompt, want := range map[string]string{
+		"x := 1\n// A comment.\n":              "comment",
+		"\tif err != nil {\n":                  "error",
+		"func (n *Name) prec() precedence {\n": "function",
+		"type T struct {\n":                    "struct",
+		"var (\n":                              "table",
+		"\tmask = 0x7,\n":                      "table",
+		"\tx := y\n":                           "statement",
+		"":                                     "statement",
+		"type ValueError struct {\n":           "struct",
+		"func (p *Parser) errorExpected(pos token.Pos) {\n": "error",
+	} {
+		if got := categoryOf(prompt); got != want {
+			t.Errorf("%q is a %s, want %s", prompt, got, want)
+		}
+	}
+}
+
+// prompts writes a prompt file of short Go beginnings.
+func promptLines(t *testing.T, dir string, extra ...string) string {
+	t.Helper()
+	var b strings.Builder
+	for i, p := range []string{"package main\n\nfunc main() {\n", "// Package a is\n", "type T struct {\n"} {
+		line, _ := json.Marshal(map[string]string{"id": fmt.Sprint(i), "category": []string{"function", "comment", "struct"}[i], "prompt": p})
+		fmt.Fprintf(&b, "%s\n", line)
+	}
+	for _, line := range extra {
+		b.WriteString(line + "\n")
+	}
+	path := filepath.Join(dir, "prompts.jsonl")
+	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestSamplePromptsIsRepeatable(t *testing.T) {
+	dir := t.TempDir()
+	texts := map[string]string{}
+	for _, name := range []string{"a", "b"} {
+		out := filepath.Join(dir, name+".jsonl")
+		o := call(t, "", "sample-prompts", "--device", "cpu", "--count", "3", "--seed", "5", "--min-tokens", "4", "--max-tokens", "20", "--out", out, "--json")
+		var said struct {
+			File       string
+			Prompts    int
+			Categories map[string]int
+		}
+		if err := json.Unmarshal([]byte(o.out), &said); err != nil || o.code != exitOK || said.File != out || said.Prompts != 3 || len(said.Categories) == 0 {
+			t.Fatalf("%v, %+v", err, o)
+		}
+		b, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[name] = string(b)
+		if _, err := os.Stat(out + ".partial"); err == nil {
+			t.Error("the journal is still there")
+		}
+	}
+	if texts["a"] != texts["b"] {
+		t.Errorf("the same seed gives\n%s\nand\n%s", texts["a"], texts["b"])
+	}
+	all, err := readPrompts(filepath.Join(dir, "a.jsonl"))
+	if err != nil || len(all) != 3 {
+		t.Fatalf("%d prompts, %v", len(all), err)
+	}
+	for line := range strings.Lines(texts["a"]) {
+		var p sampled
+		if err := json.Unmarshal([]byte(line), &p); err != nil {
+			t.Fatal(err)
+		}
+		if p.Category != categoryOf(p.Prompt) || p.From.Temperature != 1 || p.From.Tokens < 4 || p.From.Target == "" || !strings.HasPrefix(p.Prompt, p.From.Start) || !strings.HasSuffix(p.Prompt, "\n") {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
+// TestCalibrateSaysWhatIsMissing also goes on: the second run has a prompt more, and must
+// take the finished ones from the journal.
+func TestCalibrateSaysWhatIsMissing(t *testing.T) {
+	dir := t.TempDir()
+	out := filepath.Join(dir, "calibration.json")
+	args := []string{"calibrate", "hetero", "--device", "cpu", "--prompts", promptLines(t, dir), "--tokens", "16", "--depth", "1", "--top-k", "2", "--nodes", "4", "--out", out}
+	o := call(t, "", args...)
+	if o.code != exitError || !strings.Contains(o.err, "are missing") || !strings.Contains(o.err, "k=2 d=1 N=4") || strings.Count(o.err, "\n") != 1 {
+		t.Fatalf("code %d: %s", o.code, o.err)
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("a file was written")
+	}
+	partial := filepath.Join(dir, "calibration.json.k=2-d=1-N=4.partial")
+	before, err := os.ReadFile(partial)
+	if err != nil || strings.Count(string(before), "\n") != 4 {
+		t.Fatalf("%v: %s", err, before)
+	}
+	// What the journal says is taken as it is: enough paths, all in two bins.
+	head, _, _ := strings.Cut(string(before), "\n")
+	var points []string
+	for i := range spec.MinHeteroPaths {
+		phi, tcr := 0.5, 2
+		if i%2 == 1 {
+			phi, tcr = 1.5, 4
+		}
+		one := fmt.Sprintf(`{"phi":%v,"tcr":%d,"full":true}`, phi+float64(i)/1e6, tcr)
+		points = append(points, "["+strings.Repeat(one+",", len(depths))+one+"]")
+	}
+	lines := strings.Split(strings.TrimSpace(string(before)), "\n")
+	var first journalLine
+	if err := json.Unmarshal([]byte(lines[1]), &first); err != nil {
+		t.Fatal(err)
+	}
+	first.Data = json.RawMessage("[" + strings.Join(points, ",") + "]")
+	b, _ := json.Marshal(first)
+	if err := os.WriteFile(partial, []byte(head+"\n"+string(b)+"\n"+lines[2]+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if o = call(t, "", args...); o.code != exitOK {
+		t.Fatal(o.err)
+	}
+	for _, want := range []string{"Φ in nats", "TCR", "Jaccard overlap", "full paths"} {
+		if !strings.Contains(o.out, want) {
+			t.Errorf("no %q in\n%s", want, o.out)
+		}
+	}
+	text, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := spec.ParseHetero(out, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.Greedy == nil || h.Coupled != nil || h.Fingerprint.TopK != 2 || h.Fingerprint.Nodes != 4 || h.Fingerprint.Target.Hash == "" || h.Made.Requests != 3 || h.Made.Samples <= spec.MinHeteroPaths {
+		t.Errorf("%+v", h)
+	}
+	if _, err := os.Stat(partial); err == nil {
+		t.Error("the journal is still there")
+	}
+	// A calibration of another tree is kept, one of another pair is not added to.
+	var c foretoken.Calibrations
+	if err := c.Parse(out, text); err != nil {
+		t.Fatal(err)
+	}
+	other := bytes.ReplaceAll(text, []byte(h.Fingerprint.Target.Hash), []byte("ffff"))
+	if err := os.WriteFile(out, other, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if o = call(t, "", append(args, "--add")...); o.code == exitOK || !strings.Contains(o.err, "cannot be added to") {
+		t.Errorf("code %d: %s", o.code, o.err)
+	}
+}
+
+func TestTrainC2TOnTheBuiltInPair(t *testing.T) {
+	dir := t.TempDir()
+	prompts := promptLines(t, dir)
+	train := func(out string, extra ...string) (string, []byte) {
+		t.Helper()
+		o := call(t, "", append([]string{"train", "c2t", "--device", "cpu", "--prompts", prompts, "--tokens", "18", "--others", "10", "--out", filepath.Join(dir, out)}, extra...)...)
+		if o.code != exitOK {
+			t.Fatal(o.err)
+		}
+		b, err := os.ReadFile(filepath.Join(dir, out))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.out, b
+	}
+	out, first := train("c2t.json")
+	c, err := spec.ParseC2T("c2t.json", first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Features) != 3 || len(c.Hidden) != c2tHidden || c.Fingerprint.Depth != c2tDepth || c.Made.Settings["recall"] == "" || !strings.Contains(out, "epoch  10:") || !strings.Contains(out, "threshold") {
+		t.Errorf("%+v\n%s", c.Made, out)
+	}
+	if len(first) > 16<<10 {
+		t.Errorf("the file has %d bytes", len(first))
+	}
+	// The likely child of a root is accepted more readily than the last hope of a deep branch.
+	if likely, hopeless := c.Confidence(spec.C2TFeatures{Probability: 0.95, Entropy: 0.2, Depth: 1}), c.Confidence(spec.C2TFeatures{Probability: 1e-6, Entropy: 6, Depth: 9}); likely < hopeless+0.2 {
+		t.Errorf("confidences %v and %v", likely, hopeless)
+	}
+	if testing.Short() {
+		return
+	}
+	said, again := train("again.json", "--json")
+	if !bytes.Equal(first, again) {
+		t.Error("a second run gives another file")
+	}
+	var object written
+	if err := json.Unmarshal([]byte(said), &object); err != nil || object.File != filepath.Join(dir, "again.json") || object.Bytes != len(again) || len(object.Calibrations) != 1 ||
+		object.Calibrations[0].Kind != "c2t" || object.Calibrations[0].Made.Settings["recall"] == "" || object.Calibrations[0].Fingerprint.Target.Hash == "" {
+		t.Errorf("%v in %q", err, said)
+	}
+	_, ablated := train("ablation.json", "--features", "probability,depth", "--hidden", "4", "--cross-validate")
+	if c, err := spec.ParseC2T("ablation.json", ablated); err != nil || len(c.Features) != 2 || len(c.Hidden) != 4 {
+		t.Errorf("%v", err)
+	}
+	_, tuned := train("tuned.json", "--from", filepath.Join(dir, "c2t.json"), "--part", "0.8")
+	d, err := spec.ParseC2T("tuned.json", tuned)
+	if err != nil || d.Made.Settings["fine-tuned from"] == "" || d.Mean[0] != c.Mean[0] {
+		t.Errorf("%v: %+v", err, d)
+	}
+	if bytes.Equal(tuned, first) {
+		t.Error("fine-tuning changed nothing")
+	}
+	o := call(t, "", "train", "c2t", "--device", "cpu", "--prompts", prompts, "--tokens", "18", "--exclude-category", "function,comment,struct", "--out", filepath.Join(dir, "none.json"))
+	if o.code != exitError || !strings.Contains(o.err, "no prompt is left") {
+		t.Errorf("code %d: %s", o.code, o.err)
+	}
+}
+
+func TestTrainAcceptanceHeadOnTheBuiltInPair(t *testing.T) {
+	dir := t.TempDir()
+	prompts := promptLines(t, dir)
+	for _, how := range [][]string{nil, {"--temperature", "1", "--label", "ratio", "--layers", "2", "--mixtures", "1"}} {
+		path := filepath.Join(dir, fmt.Sprintf("head-%d.json", len(how)))
+		o := call(t, "", append([]string{"train", "acceptance-head", "--device", "cpu", "--prompts", prompts, "--tokens", "16", "--out", path}, how...)...)
+		if o.code != exitOK {
+			t.Fatal(o.err)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := llama.ParseHead(path, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, layers := llama.LabelArgmax, 1
+		if how != nil {
+			want, layers = llama.LabelSampled, 2
+		}
+		if h.Label != want || len(h.Layers) != layers || h.Dim != 96 || h.Made.Samples < 12 || h.Fingerprint.Draft.Hash == "" {
+			t.Errorf("%v: label %s, %d layers, %+v", how, h.Label, len(h.Layers), h.Made)
+		}
+		if !strings.Contains(o.out, "AUC") || !strings.Contains(o.out, "estimate") {
+			t.Errorf("%s", o.out)
+		}
+	}
+}
+
+func TestCalibrationFlagsAreChecked(t *testing.T) {
+	dir := t.TempDir()
+	prompts := promptLines(t, dir)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"calibrate", "hetero"}, "--prompts"},
+		{[]string{"calibrate", "hetero", "--prompts", prompts, "--tree", "4,4"}, "--tree"},
+		{[]string{"calibrate", "hetero", "--prompts", prompts, "--tree", "10,5,60"}, "twice"},
+		{[]string{"calibrate", "hetero", "--prompts", prompts, "--top-k", "0"}, "top-k"},
+		{[]string{"calibrate", "hetero", "--prompts", prompts, "--draft", "none"}, "--draft"},
+		{[]string{"calibrate", "hetero", "--prompts", prompts, "--tokens", "1"}, "--tokens"},
+		{[]string{"calibrate", "hetero", "--prompts", prompts, "--device", "abacus"}, "abacus"},
+		{[]string{"train", "c2t", "--prompts", prompts, "--features", "mood"}, "mood"},
+		{[]string{"train", "c2t", "--prompts", prompts, "--ratio", "0"}, "--ratio"},
+		{[]string{"train", "c2t", "--prompts", prompts, "--from", "x.json", "--hidden", "3"}, "--from"},
+		{[]string{"train", "acceptance-head", "--prompts", prompts, "--label", "ratio"}, "--temperature"},
+		{[]string{"train", "acceptance-head", "--prompts", prompts, "--layers", "3"}, "--layers"},
+		{[]string{"train", "acceptance-head", "--prompts", prompts, "--mix", "1"}, "--mix"},
+		{[]string{"sample-prompts"}, "--out"},
+		{[]string{"sample-prompts", "--out", "x", "--count", "0"}, "--count"},
+	} {
+		o := call(t, "", c.args...)
+		if o.code != exitUsage || !strings.Contains(o.err, c.want) || strings.Count(o.err, "\n") != 1 {
+			t.Errorf("%v: code %d, %q", c.args, o.code, o.err)
+		}
+	}
+}

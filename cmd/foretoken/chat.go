@@ -1,0 +1,241 @@
+//go:build !js
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"foretoken"
+	"foretoken/spec"
+)
+
+// chatOptions are the flags of chat.
+type chatOptions struct {
+	generateOptions
+	system   string
+	template string // file
+}
+
+const chatHelp = `/regen        answer the last message again (with the next seed above temperature 0)
+/edit N TEXT  replace your message N, drop what came after it, and answer
+/reset        begin a new conversation
+/quit         leave, as the end of the input does
+Anything else is a message; one that begins with / is written with two.`
+
+func chatCommand(c *console) *cobra.Command {
+	o := chatOptions{generateOptions: generateOptions{request: foretoken.DefaultRequest()}}
+	o.request.MaxTokens = 512
+	cmd := &cobra.Command{
+		Use:   "chat",
+		Short: "Talk to a model that has a chat template",
+		Long: "Talk to a model that has a chat template. Each line of standard input is a message,\n" +
+			"or one of these:\n\n" + chatHelp + "\n\n" +
+			"The answers go to standard output, statistics to standard error. What the models hold of\n" +
+			"the conversation is kept: an answer costs the prefill of what is new.",
+		Example: "  foretoken chat --target qwen2.5-1.5b.gguf --draft qwen2.5-0.5b.gguf\n" +
+			"  foretoken chat --target model.gguf --system 'Answer in one sentence.' < questions.txt",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.settle(c, cmd.Flags()); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), c)
+		},
+	}
+	f := cmd.Flags()
+	o.flags(f)
+	f.StringVar(&o.system, "system", "", "system message")
+	f.StringVar(&o.template, "chat-template", "", "file with a chat template in Jinja (default the one in the target's file)")
+	f.BoolVar(&o.json, "json", false, "print one JSON object an answer: message, dropped, unseen, prompt_ids, token_ids, text, finish, stats")
+	return cmd
+}
+
+// run opens the models and answers every line.
+func (o *chatOptions) run(ctx context.Context, c *console) error {
+	options := foretoken.ChatOptions{System: o.system}
+	if o.template != "" {
+		text, err := os.ReadFile(o.template)
+		if err != nil {
+			return err // it names the file
+		}
+		options.Template = string(text)
+	}
+	o.models.useHead = o.request.NeedsHead()
+	s, err := openSession(ctx, c, &o.models)
+	if err != nil {
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
+		return err
+	}
+	defer s.close()
+	t := &talk{options: options, request: o.request, json: o.json, s: s, c: c}
+	if err := t.reset(); err != nil {
+		if errors.Is(err, foretoken.ErrNoChatTemplate) {
+			return fmt.Errorf("%w; give one with --chat-template, or continue texts with foretoken generate", err)
+		}
+		return err
+	}
+	if note := t.chat.Note(); note != "" {
+		c.note("%s", note)
+	}
+	if c.inTerminal && c.errTerminal {
+		fmt.Fprintln(c.err, chatHelp)
+	}
+	lines, failed := readLines(c.in)
+	for {
+		t.invite()
+		select {
+		case <-ctx.Done():
+			return errInterrupted
+		case line, ok := <-lines:
+			if !ok {
+				return <-failed
+			}
+			if line == "/quit" {
+				return nil
+			}
+			err := t.line(ctx, line)
+			switch {
+			case err == nil:
+			case errors.Is(err, errInterrupted) || !c.inTerminal:
+				return err
+			default:
+				fmt.Fprintln(c.err, "foretoken:", oneLine(err.Error()))
+			}
+		}
+	}
+}
+
+// readLines gives the lines of a reader as they come, and then why it ended. A line that was asked
+// for cannot be taken back: the goroutine ends with its input.
+func readLines(in io.Reader) (<-chan string, <-chan error) {
+	lines, failed := make(chan string), make(chan error, 1)
+	go func() {
+		scan := bufio.NewScanner(in)
+		scan.Buffer(nil, maxInput)
+		for scan.Scan() {
+			lines <- scan.Text()
+		}
+		err := scan.Err()
+		if errors.Is(err, bufio.ErrTooLong) {
+			err = fmt.Errorf("a message of more than %d bytes", maxInput)
+		}
+		failed <- err
+		close(lines)
+	}()
+	return lines, failed
+}
+
+// talk is a conversation under way.
+type talk struct {
+	options foretoken.ChatOptions
+	request foretoken.Request
+	json    bool
+	s       *session
+	c       *console
+	chat    *foretoken.Chat
+}
+
+func (t *talk) reset() error {
+	var err error
+	t.chat, err = t.s.NewChat(t.options)
+	return err
+}
+
+// mine are the places of the user's messages in the conversation.
+func (t *talk) mine() []int {
+	var at []int
+	for i, m := range t.chat.Messages() {
+		if m.Role == foretoken.RoleUser {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+// invite asks a person for the next message, by its number.
+func (t *talk) invite() {
+	if t.c.inTerminal && t.c.errTerminal {
+		fmt.Fprintf(t.c.err, "[%d] > ", len(t.mine())+1)
+	}
+}
+
+// line answers a line of input, or does what it says.
+func (t *talk) line(ctx context.Context, line string) error {
+	word, rest, _ := strings.Cut(line, " ")
+	switch {
+	case strings.TrimSpace(line) == "":
+		return nil
+	case strings.HasPrefix(line, "//"):
+		return t.answer(ctx, func(r foretoken.Request, emit func(*foretoken.Event) error) (*foretoken.Reply, error) {
+			return t.chat.Send(ctx, foretoken.Message{Content: line[1:]}, r, emit)
+		})
+	case word == "/reset":
+		return t.reset()
+	case word == "/regen":
+		if t.request.Temperature > 0 {
+			t.request.Seed++
+		}
+		return t.answer(ctx, func(r foretoken.Request, emit func(*foretoken.Event) error) (*foretoken.Reply, error) {
+			return t.chat.Regenerate(ctx, r, emit)
+		})
+	case word == "/edit":
+		number, text, _ := strings.Cut(rest, " ")
+		mine := t.mine()
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 1 || n > len(mine) || text == "" {
+			return fmt.Errorf("/edit takes the number of one of your messages, 1 to %d, and its new text", len(mine))
+		}
+		return t.answer(ctx, func(r foretoken.Request, emit func(*foretoken.Event) error) (*foretoken.Reply, error) {
+			return t.chat.Edit(ctx, mine[n-1], text, r, emit)
+		})
+	case strings.HasPrefix(line, "/"):
+		return fmt.Errorf("there is no command %s; the commands are /regen, /edit, /reset and /quit, and a message that begins with / is written with two", printable(word))
+	}
+	return t.answer(ctx, func(r foretoken.Request, emit func(*foretoken.Event) error) (*foretoken.Reply, error) {
+		return t.chat.Send(ctx, foretoken.Message{Content: line}, r, emit)
+	})
+}
+
+// answer prints an answer as it grows, or its JSON.
+func (t *talk) answer(ctx context.Context, ask func(foretoken.Request, func(*foretoken.Event) error) (*foretoken.Reply, error)) error {
+	p := textPrinter{out: t.c.out, terminal: t.c.outTerminal, colour: t.c.colour}
+	emit := p.event
+	if t.json {
+		emit = nil
+	}
+	reply, err := ask(t.request, emit)
+	if end := p.end(); err == nil {
+		err = end
+	}
+	if err != nil {
+		return err
+	}
+	if reply.Dropped > 0 {
+		t.c.note("the context is full: the %d oldest of your messages and their answers are no longer seen", reply.Unseen)
+	}
+	if t.json {
+		enc := json.NewEncoder(t.c.out)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(reply); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintln(t.c.err, summary(&reply.Stats, t.request.Policy, t.s.Info().Device))
+	}
+	if reply.Finish == spec.FinishAborted && ctx.Err() != nil {
+		return errInterrupted
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+//go:build !js
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"foretoken/models/convert"
+	"foretoken/models/gguf"
+)
+
+// convertOptions are the flags of convert.
+type convertOptions struct {
+	in    []string
+	out   string
+	typ   string
+	name  string
+	force bool
+	json  bool
+}
+
+func convertCommand(c *console) *cobra.Command {
+	var o convertOptions
+	cmd := &cobra.Command{
+		Use:   "convert MODEL… -o OUT.gguf",
+		Short: "Make a GGUF file of safetensors, of the parts of a split file, or with weights of another type",
+		Long: "Write a model as one GGUF file.\n\n" +
+			"MODEL is a folder with safetensors, config.json and tokenizer.json, a safetensors file in\n" +
+			"such a folder, a GGUF file, or any part of a split one. Several are the files of one model.\n" +
+			"Matrices are stored as --type says, or as they are; vectors as f32. With q4_0 the output matrix\n" +
+			"is q8_0. The file appears under its name when it is complete.",
+		Example: "  foretoken convert SmolLM2-135M-Instruct -o smollm2-135m-q8_0.gguf --type q8_0\n" +
+			"  foretoken convert big-00001-of-00003.gguf -o big.gguf\n" +
+			"  foretoken convert model-f16.gguf -o model-q4_0.gguf --type q4_0",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.in = args
+			return o.run(cmd.Context(), c)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVarP(&o.out, "output", "o", "", "file to write")
+	f.StringVar(&o.typ, "type", "", "type of the matrices: "+strings.Join(convert.Types(), ", ")+" (default as they are)")
+	f.StringVar(&o.name, "name", "", "the model's name, for safetensors (default the folder's)")
+	f.BoolVar(&o.force, "force", false, "replace the file if it is there")
+	f.BoolVar(&o.json, "json", false, "print one JSON object: file, bytes, seconds")
+	return cmd
+}
+
+func (o *convertOptions) run(ctx context.Context, c *console) error {
+	if o.out == "" {
+		return usagef("-o is missing: name the file to write")
+	}
+	if err := oneOfFlag("type", strings.ToLower(o.typ), append([]string{""}, convert.Types()...)); err != nil {
+		return err
+	}
+	if err := o.free(); err != nil {
+		return err
+	}
+	src, closeFiles, err := convert.OpenPaths(o.in, convert.Options{Quantise: o.typ, Name: o.name, Note: func(s string) { c.note("%s", s) }})
+	if err != nil {
+		return err
+	}
+	defer closeFiles()
+	f, err := gguf.Open(src) // so that no copy of a damaged file looks like a new one
+	if err == nil {
+		err = convert.CheckWhole(f)
+	}
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	bar := &bar{}
+	if c.errTerminal {
+		bar.p = progressbar.NewOptions64(src.Size(), append(look(c), progressbar.OptionSetDescription(filepath.Base(o.out)), progressbar.OptionShowBytes(true))...)
+	}
+	err = writeWhole(ctx, o.out, o.force, func(w io.Writer) error { return copySource(ctx, w, src, bar) })
+	bar.clear()
+	if err != nil {
+		return err
+	}
+	seconds := time.Since(began).Seconds()
+	if o.json {
+		return printObject(c, struct {
+			File    string  `json:"file"`
+			Bytes   int64   `json:"bytes"`
+			Seconds float64 `json:"seconds"`
+		}{o.out, src.Size(), seconds})
+	}
+	fmt.Fprintf(c.err, "%s: %s in %.1f s\n", printable(o.out), bytesText(src.Size()), seconds)
+	return nil
+}
+
+// free checks that the output may be written.
+func (o *convertOptions) free() error {
+	st, err := os.Stat(o.out)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("convert: %w", err)
+	case !st.Mode().IsRegular():
+		return fmt.Errorf("convert: %s is no file: name the file to write", o.out)
+	case !o.force:
+		return fmt.Errorf("convert: %s is there already: name another file, or give --force to replace it", o.out)
+	}
+	return nil
+}
+
+// copyChunk is how much is read and written at once.
+const copyChunk = 1 << 20
+
+// copySource copies all of a source. The next chunk is computed while one is written.
+func copySource(ctx context.Context, w io.Writer, src gguf.Source, bar *bar) error {
+	type read struct {
+		b   []byte
+		err error
+	}
+	free, full := make(chan []byte, 2), make(chan read, 1)
+	free <- make([]byte, copyChunk)
+	free <- make([]byte, copyChunk)
+	ctx, stop := context.WithCancel(ctx)
+	go func() {
+		defer close(full)
+		for off := int64(0); off < src.Size(); {
+			var b []byte
+			select {
+			case b = <-free:
+			case <-ctx.Done():
+				return
+			}
+			b = b[:min(copyChunk, src.Size()-off)]
+			n, err := src.ReadAt(b, off)
+			if n == len(b) {
+				err = nil
+			} else if err == nil || errors.Is(err, io.EOF) {
+				err = fmt.Errorf("convert: %s ends at byte %d of %d: it became shorter meanwhile", src.Name(), off+int64(n), src.Size())
+			}
+			off += int64(len(b))
+			select {
+			case full <- read{b, err}:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	// The source must not be read any more when the caller closes it.
+	defer func() {
+		stop()
+		for range full {
+		}
+	}()
+	done := int64(0)
+	for {
+		select {
+		case <-ctx.Done():
+			return errInterrupted
+		case r, more := <-full:
+			if !more {
+				if ctx.Err() != nil {
+					return errInterrupted
+				}
+				return nil
+			}
+			if r.err != nil {
+				return r.err
+			}
+			if _, err := w.Write(r.b); err != nil {
+				return err
+			}
+			done += int64(len(r.b))
+			if bar.p != nil {
+				_ = bar.p.Set64(done) // a bar that cannot be drawn is no reason to stop
+			}
+			free <- r.b[:copyChunk:copyChunk]
+		}
+	}
+}
+
+// writeWhole writes a file that appears under its name only when it is complete: under another
+// name beside it first. Whatever goes wrong, that one is taken away again.
+func writeWhole(ctx context.Context, path string, replace bool, write func(io.Writer) error) (err error) {
+	f, err := temporary(path)
+	if err != nil {
+		return fmt.Errorf("convert: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			if left := os.Remove(f.Name()); left != nil && !errors.Is(left, fs.ErrNotExist) {
+				err = fmt.Errorf("%w; and %s is left behind: %v", err, f.Name(), left)
+			}
+		}
+	}()
+	if err := write(f); err != nil {
+		return writeProblem(path, err)
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return writeProblem(path, err)
+	}
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	if !replace {
+		if _, err := os.Lstat(path); err == nil {
+			return fmt.Errorf("convert: %s appeared meanwhile: name another file, or give --force to replace it", path)
+		}
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return fmt.Errorf("convert: %w", err)
+	}
+	return nil
+}
+
+// temporary creates a file beside path, with the permissions of any new one.
+func temporary(path string) (*os.File, error) {
+	dir, base := filepath.Split(path)
+	for n := 1; ; n++ {
+		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf(".%s.%d-%d.part", base, os.Getpid(), n)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if err == nil || !errors.Is(err, fs.ErrExist) || n == 100 {
+			return f, err
+		}
+	}
+}
+
+// writeProblem says what became of a file that could not be written. Errors of
+// the input, which tell their own story, stay as they are.
+func writeProblem(path string, err error) error {
+	var failed *fs.PathError
+	if !errors.As(err, &failed) || !slices.Contains([]string{"write", "sync", "close"}, failed.Op) {
+		return err
+	}
+	return fmt.Errorf("convert: writing %s: %w: nothing of it is left behind; make room, or name a file on another disk", path, failed.Err)
+}

@@ -1,0 +1,103 @@
+//go:build !js
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+	"unicode"
+
+	"foretoken"
+	"foretoken/models/fuzztest"
+)
+
+// shown fails where a terminal would take what a file says for a command of its own.
+func shown(t *testing.T, text string) {
+	t.Helper()
+	if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && unicode.IsControl(r) }); i >= 0 {
+		t.Fatalf("%.200q is printed", text[i:])
+	}
+}
+
+// FuzzBenchFiles reads the files of bench: the cells of --resume, a report of --compare. Cells that are taken can be
+// summarised and written in every form.
+func FuzzBenchFiles(f *testing.F) {
+	cell := foretoken.BenchCell{Key: "k", Method: "eagle2", Prompt: "a-1", Category: "a", TokS: 3, PlainTokS: 2, Length: 4, Figures: &foretoken.BenchFigures{
+		Entropy: foretoken.Histogram{Width: 0.5, Most: 3, N: []int{2, 1}, Hits: []int{1, 0}},
+		Bins:    []foretoken.BinFigures{{Bin: 1, Phi: foretoken.Histogram{Width: 1, Most: 2, N: []int{1}, Hits: []int{1}}}}}}
+	cell.Stats.Calls, cell.Stats.OutputTokens, cell.Stats.DepthDrafted, cell.Stats.DepthAccepted = 2, 5, []int{2}, []int{1}
+	line, err := json.Marshal(&cell)
+	if err != nil {
+		f.Fatal(err)
+	}
+	report, err := json.Marshal(foretoken.Summarise([]foretoken.BenchCell{cell}))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(append(line, '\n'))
+	f.Add(report)
+	for _, text := range []string{`{"key":"k","rep":-1}`, `{"key":"k","rep":2000000000}`, `{"key":"k","figures":{"entropy":{"width":1,"most":4,"n":[1]}}}`,
+		`{"key":"k","figures":{"entropy":{"most":-1}}}`, `{"key":"k","stats":{"depth_drafted":[1]}}`, `{"key":"k","tok_s":1e308,"plain_tok_s":1e-300}`} {
+		f.Add([]byte(text + "\n"))
+	}
+	f.Add([]byte(`{"note": "\u001b[2J", "rows": [{"method": "a\u001b", "speedup": {"mean": 1e308, "sd": -1, "n": -3}}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		fuzztest.Bound(t, 16*len(data), func() {
+			s := &cellStore{path: "cells.jsonl", cells: map[string]foretoken.BenchCell{}}
+			if _, err := s.read(bytes.NewReader(data)); err != nil {
+				fuzztest.Refusal(t, err, "cells.jsonl: ")
+			}
+			var cells []foretoken.BenchCell
+			for _, c := range s.cells {
+				cells = append(cells, c)
+			}
+			summary := foretoken.Summarise(cells)
+			if _, err := json.Marshal(summary); err != nil {
+				t.Fatal(err)
+			}
+			if err := writeCSV(io.Discard, &summary); err != nil {
+				t.Fatal(err)
+			}
+			old, err := parseReport("old.json", data)
+			if err != nil {
+				if strings.Contains(err.Error(), "\n") {
+					t.Fatalf("%q", err)
+				}
+				return
+			}
+			var b bytes.Buffer
+			p := &benchPrinter{out: &b, report: &foretoken.BenchReport{Rows: old.Rows}}
+			p.changes(old)
+			shown(t, b.String())
+		})
+	})
+}
+
+// FuzzWorkFiles reads what other commands are given: prompts, kept kernel choices, the journal of a long run.
+func FuzzWorkFiles(f *testing.F) {
+	for _, text := range []string{`{"id": "a", "prompt": "x"}`, `{"id": 1}`, `[]`, "null", "{\"settings\":{}}\n{\"id\":\"a\",\"data\":1}\n", "{\"settings\":{}}\n{\"id\":\"a\"}\n\n"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		fuzztest.Bound(t, 8*len(data), func() {
+			if p, err := parsePrompt(data); err == nil && p.Category == "" && p.ID != "" {
+				t.Fatalf("%+v", p)
+			} else if err != nil && strings.Contains(err.Error(), "\n") {
+				t.Fatalf("%q", err)
+			}
+			j := &journal{path: "j", done: map[string]json.RawMessage{}}
+			if err := j.read(data, []byte("{}")); err != nil {
+				return
+			}
+			for id := range j.done {
+				var v any
+				if _, err := j.get(id, &v); err != nil && strings.Contains(err.Error(), "\n") {
+					t.Fatalf("%q", err)
+				}
+			}
+		})
+	})
+}

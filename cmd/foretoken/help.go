@@ -1,0 +1,181 @@
+//go:build !js
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Exit codes. Scripts rely on them: exitCodes is what help, the manual pages and docs/cli.md say of them.
+const (
+	exitOK          = 0
+	exitError       = 1
+	exitUsage       = 2
+	exitInterrupted = 130 // 128 and the number of the signal, as shells count
+	exitTerminated  = 143
+)
+
+var exitCodes = []struct {
+	code    int
+	meaning string
+}{
+	{exitOK, "all went well; for serve also an end that was asked for by a signal"},
+	{exitError, "an error, which one line on standard error tells"},
+	{exitUsage, "the command line was wrong; nothing was done"},
+	{exitInterrupted, "interrupted by Ctrl-C (SIGINT); what was printed until then is whole"},
+	{exitTerminated, "ended by SIGTERM, likewise"},
+}
+
+// surroundings are the environment variables and files that commands heed.
+var surroundings = []struct{ name, meaning string }{
+	{keyVariable, "key that requests to foretoken serve have to bring"},
+	{"NO_COLOR", "where it is set, nothing is coloured; TERM=dumb does the same"},
+	{"XDG_CACHE_HOME", "the folder of foretoken/tuning.json, which keeps what was measured about kernels (default ~/.cache; other systems have folders of their own)"},
+}
+
+// helpCommand stands in for cobra's, which ends well when there is no such command.
+func helpCommand(c *console) *cobra.Command {
+	// find goes down from the root by names.
+	find := func(cmd *cobra.Command, names []string) (*cobra.Command, error) {
+		at := cmd.Root()
+		for i, name := range names {
+			next := at
+			for _, sub := range at.Commands() {
+				if sub.Name() == name {
+					next = sub
+				}
+			}
+			if next == at {
+				return nil, usagef("there is no command %s; foretoken help lists them", printable(strings.Join(names[:i+1], " ")))
+			}
+			at = next
+		}
+		return at, nil
+	}
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Show all there is to know of a command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, err := find(cmd, args)
+			if err != nil {
+				return err
+			}
+			return showManual(c.out, about)
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			if at, err := find(cmd, args); err == nil {
+				for _, sub := range at.Commands() {
+					if sub.IsAvailableCommand() && strings.HasPrefix(sub.Name(), begun) {
+						names = append(names, sub.Name()+"\t"+sub.Short)
+					}
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
+// manualWidth is that of the options' descriptions.
+const manualWidth = 100
+
+// showManual prints what there is to know of a command, in the order of a manual page.
+func showManual(w io.Writer, cmd *cobra.Command) error {
+	cmd.InitDefaultHelpFlag()
+	var b bytes.Buffer
+	section := func(title, text string) {
+		if text = strings.TrimRight(text, "\n"); text != "" {
+			fmt.Fprintf(&b, "%s\n%s\n\n", title, indent(text, "  "))
+		}
+	}
+	section("NAME", cmd.CommandPath()+" - "+cmd.Short)
+	uses := []string{}
+	if cmd.Runnable() {
+		uses = append(uses, cmd.UseLine())
+	}
+	if cmd.HasAvailableSubCommands() {
+		uses = append(uses, cmd.CommandPath()+" COMMAND [flags]")
+	}
+	section("SYNOPSIS", strings.Join(uses, "\n"))
+	section("DESCRIPTION", cmd.Long)
+	section("COMMANDS", columns(func(row func(cells ...string)) {
+		for _, sub := range cmd.Commands() {
+			if sub.IsAvailableCommand() {
+				row(sub.Name(), sub.Short)
+			}
+		}
+	}))
+	section("OPTIONS", dedent(flagUsages(cmd.LocalFlags())))
+	section("EXAMPLES", dedent(cmd.Example))
+	section("EXIT STATUS", exitTable())
+	if !cmd.HasParent() || cmd.Runnable() {
+		section("ENVIRONMENT", columns(func(row func(cells ...string)) {
+			for _, s := range surroundings {
+				row(s.name, s.meaning)
+			}
+		}))
+	}
+	section("SEE ALSO", strings.Join(related(cmd), ", "))
+	_, err := w.Write(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+	return err
+}
+
+func flagUsages(f *pflag.FlagSet) string { return f.FlagUsagesWrapped(manualWidth) }
+
+func exitTable() string {
+	return columns(func(row func(cells ...string)) {
+		for _, e := range exitCodes {
+			row(fmt.Sprint(e.code), e.meaning)
+		}
+	})
+}
+
+// columns sets rows in columns.
+func columns(fill func(row func(cells ...string))) string {
+	var b bytes.Buffer
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fill(func(cells ...string) { fmt.Fprintln(w, strings.Join(cells, "\t")) })
+	w.Flush() // a bytes.Buffer takes everything
+	return b.String()
+}
+
+// related are the help commands of a command's neighbours.
+func related(cmd *cobra.Command) []string {
+	var all []string
+	if parent := cmd.Parent(); parent != nil {
+		all = append(all, strings.Replace(parent.CommandPath(), "foretoken", "foretoken help", 1))
+	}
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			all = append(all, strings.Replace(sub.CommandPath(), "foretoken", "foretoken help", 1))
+		}
+	}
+	return all
+}
+
+// indent puts something before every line that is not empty.
+func indent(text, by string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if line != "" {
+			lines[i] = by + line
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// dedent takes the two spaces away that every line begins with.
+func dedent(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimPrefix(lines[i], "  ")
+	}
+	return strings.Join(lines, "\n")
+}

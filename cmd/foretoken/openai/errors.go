@@ -1,0 +1,97 @@
+package openai
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Error is what a request is refused with, in the API's shape: {"error": {"message", "type", "param",
+// "code"}}. Param names the field at fault and Code the kind of mistake, for programs to tell.
+type Error struct {
+	Status  int    `json:"-"`
+	Message string `json:"message"`
+	Type    string `json:"type"`
+	Param   string `json:"-"` // null on the wire where empty
+	Code    string `json:"code"`
+	// retry is when asking again may help; 0: never, or nobody knows.
+	retry time.Duration
+	allow string // the methods that would have done
+}
+
+// Types of errors, those of the API.
+const (
+	typeRequest = "invalid_request_error"
+	typeLimit   = "rate_limit_error"
+	typeServer  = "server_error"
+)
+
+func (e *Error) Error() string { return e.Message }
+
+// MarshalJSON writes an absent Param as null, as clients expect.
+func (e *Error) MarshalJSON() ([]byte, error) {
+	var param *string
+	if e.Param != "" {
+		param = &e.Param
+	}
+	return json.Marshal(struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Param   *string `json:"param"`
+		Code    string  `json:"code"`
+	}{e.Message, e.Type, param, e.Code})
+}
+
+// invalid refuses the value of a field.
+func invalid(param, format string, args ...any) *Error {
+	return &Error{Status: http.StatusBadRequest, Type: typeRequest, Param: param, Code: "invalid_value", Message: fmt.Sprintf(format, args...)}
+}
+
+// unsupported refuses a field that this server knows and cannot do.
+func unsupported(param, format string, args ...any) *Error {
+	e := invalid(param, format, args...)
+	e.Code = "unsupported_parameter"
+	return e
+}
+
+func missing(param, format string, args ...any) *Error {
+	e := invalid(param, format, args...)
+	e.Code = "missing_required_parameter"
+	return e
+}
+
+// refused is a request that is turned away whatever its body says.
+func refused(status int, code, format string, args ...any) *Error {
+	return &Error{Status: status, Type: typeRequest, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// failed is a request that the server could not carry out.
+func failed(status int, code, format string, args ...any) *Error {
+	return &Error{Status: status, Type: typeServer, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// errStopping turns away what comes after the end was asked for.
+func errStopping() *Error {
+	e := failed(http.StatusServiceUnavailable, "shutting_down", "the server is shutting down")
+	e.retry = 5 * time.Second
+	return e
+}
+
+// write answers with the error.
+func (e *Error) write(w http.ResponseWriter) {
+	h := w.Header()
+	if e.retry > 0 {
+		h.Set("Retry-After", strconv.Itoa(int((e.retry+time.Second-1)/time.Second)))
+	}
+	if e.allow != "" {
+		h.Set("Allow", e.allow)
+	}
+	if e.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	writeJSON(w, e.Status, struct {
+		Error *Error `json:"error"`
+	}{e})
+}

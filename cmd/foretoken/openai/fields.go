@@ -1,0 +1,190 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// fields are the members of a request's body that were not read yet. The first thing found wrong with
+// them is kept, so that reading needs no check after every field.
+type fields struct {
+	raw map[string]json.RawMessage
+	err *Error
+}
+
+// parseFields reads a body. A member that is null counts as absent, as it does in the API.
+func parseFields(body []byte) (*fields, *Error) {
+	f := &fields{}
+	d := json.NewDecoder(bytes.NewReader(body))
+	if err := d.Decode(&f.raw); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			return nil, badJSON("the body is a JSON %s; want an object", wrong.Value)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil, badJSON("the body is empty; want a JSON object")
+		}
+		return nil, badJSON("the body is not valid JSON: %v", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, badJSON("there is something after the JSON object of the body")
+	}
+	if f.raw == nil {
+		return nil, badJSON("the body is null; want a JSON object")
+	}
+	maps.DeleteFunc(f.raw, func(_ string, v json.RawMessage) bool { return string(v) == "null" })
+	return f, nil
+}
+
+func badJSON(format string, args ...any) *Error {
+	return &Error{Status: 400, Type: typeRequest, Code: "invalid_json", Message: fmt.Sprintf(format, args...)}
+}
+
+// fail keeps the first error.
+func (f *fields) fail(e *Error) {
+	if f.err == nil {
+		f.err = e
+	}
+}
+
+// take gives a member and counts it as read.
+func (f *fields) take(name string) (json.RawMessage, bool) {
+	v, ok := f.raw[name]
+	delete(f.raw, name)
+	return v, ok
+}
+
+// into reads a member of which want says what it should be; false if it is absent or wrong.
+func (f *fields) into(name string, to any, want string) bool {
+	raw, ok := f.take(name)
+	if !ok {
+		return false
+	}
+	if err := json.Unmarshal(raw, to); err != nil {
+		e := invalid(name, "%s is %s; want %s", name, brief(raw), want)
+		e.Code = "invalid_type"
+		f.fail(e)
+		return false
+	}
+	return true
+}
+
+// number reads a number in [low, high], or leaves to as it is.
+func (f *fields) number(name string, to *float64, low, high float64) bool {
+	v := 0.0
+	if !f.into(name, &v, fmt.Sprintf("a number from %g to %g", low, high)) {
+		return false
+	}
+	if !(v >= low && v <= high) {
+		f.fail(invalid(name, "%s is %g; want a number from %g to %g", name, v, low, high))
+		return false
+	}
+	*to = v
+	return true
+}
+
+// count reads a whole number in [low, high], or leaves to as it is.
+func (f *fields) count(name string, to *int, low, high int) bool {
+	want := fmt.Sprintf("a whole number from %d to %d", low, high)
+	if high == math.MaxInt32 {
+		want = fmt.Sprintf("a whole number of %d or more", low)
+	}
+	v := 0
+	if !f.into(name, &v, want) {
+		return false
+	}
+	if v < low || v > high {
+		f.fail(invalid(name, "%s is %d; want %s", name, v, want))
+		return false
+	}
+	*to = v
+	return true
+}
+
+// flag reads a boolean.
+func (f *fields) flag(name string) (v bool) {
+	f.into(name, &v, "true or false")
+	return v
+}
+
+// stops reads a stop string or a list of them.
+func (f *fields) stops(name string) []string {
+	raw, ok := f.take(name)
+	if !ok {
+		return nil
+	}
+	var one string
+	all := []string{}
+	if json.Unmarshal(raw, &one) == nil {
+		all = append(all, one)
+	} else if json.Unmarshal(raw, &all) != nil {
+		e := invalid(name, "%s is %s; want a string or a list of strings", name, brief(raw))
+		e.Code = "invalid_type"
+		f.fail(e)
+		return nil
+	}
+	if len(all) > maxStops {
+		f.fail(invalid(name, "%s has %d strings; want at most %d", name, len(all), maxStops))
+	}
+	for i, s := range all {
+		if s == "" {
+			f.fail(invalid(name, "string %d of %s is empty: every text would end at once", i, name))
+		}
+		if len(s) > maxStopBytes {
+			f.fail(invalid(name, "string %d of %s has %d bytes; want at most %d", i, name, len(s), maxStopBytes))
+		}
+	}
+	return all
+}
+
+// neutral refuses fields that cannot be done yet, unless their value asks for nothing.
+func (f *fields) neutral(why string, values map[string][]string) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		raw, ok := f.take(name)
+		if !ok {
+			continue
+		}
+		var b bytes.Buffer
+		if json.Compact(&b, raw) == nil && slices.Contains(values[name], b.String()) {
+			continue
+		}
+		f.fail(unsupported(name, "%s is %s, which this server cannot do: %s", name, brief(raw), why))
+	}
+}
+
+// ignore drops fields that never change a text.
+func (f *fields) ignore(names ...string) {
+	for _, name := range names {
+		delete(f.raw, name)
+	}
+}
+
+// end refuses what is left, and tells the first error of all.
+func (f *fields) end() *Error {
+	if f.err != nil {
+		return f.err
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.raw)) {
+		e := invalid(name, "there is no parameter %s", brief([]byte(name)))
+		e.Code = "unknown_parameter"
+		return e
+	}
+	return nil
+}
+
+// brief shows a value in a message without repeating all of it.
+func brief(raw []byte) string {
+	const most = 40
+	text := []rune(strings.Join(strings.Fields(string(raw)), " "))
+	if len(text) > most {
+		return string(text[:most]) + "…"
+	}
+	return string(text)
+}

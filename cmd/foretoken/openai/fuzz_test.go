@@ -1,0 +1,118 @@
+//go:build !js
+
+package openai
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"foretoken"
+	"foretoken/models/fuzztest"
+	"foretoken/spec"
+)
+
+var bodies = []string{`{"model": "m", "messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]}], "stop": ["a"], "seed": 18446744073709551615}`,
+	`{"model": "m", "prompt": [[1, 2]], "n": 2, "logprobs": 3, "foretoken": {"policy": "none"}}`, `{"model": null}`, `{"": {}}`, `[`,
+	`{"model": "m", "prompt": "a", "temperature": 1e400}`, `{"model": "m", "prompt": "\ud800", "logit_bias": {"-1": 3}}`, `{"model": "m", "prompt": "a", "max_tokens": 99999999999999999999}`}
+
+// FuzzParse holds that no body does more than be refused.
+func FuzzParse(f *testing.F) {
+	for _, seed := range bodies {
+		f.Add([]byte(seed), true)
+		f.Add([]byte(seed), false)
+	}
+	defaults := foretoken.DefaultRequest()
+	f.Fuzz(func(t *testing.T, body []byte, chat bool) {
+		fuzztest.Bound(t, 16*len(body), func() {
+			a, err := parse(body, chat, &defaults)
+			if err != nil {
+				if err.Status != 400 || err.Code == "" {
+					t.Fatalf("%+v", err)
+				}
+				fuzztest.Refusal(t, err, "")
+				return
+			}
+			if problem := a.settings.Validate(); problem != nil || a.n < 1 || chat == (len(a.messages) == 0) {
+				t.Fatalf("%v: %+v", problem, a)
+			}
+		})
+	})
+}
+
+// FuzzRequest gives the server requests of any kind: each is answered in the API's shape, and what is refused never
+// reaches the engine.
+func FuzzRequest(f *testing.F) {
+	s, err := pair()
+	if err != nil {
+		f.Fatal(err)
+	}
+	begun := 0
+	e := &engine{Session: s, generate: func(_ context.Context, ids []int32, r foretoken.Request, emit func(*foretoken.Event) error) (*foretoken.Result, error) {
+		begun++
+		if err := emit(&foretoken.Event{Text: "x", Round: &spec.Event{}}); err != nil {
+			return nil, err
+		}
+		return &foretoken.Result{Text: "x", Finish: spec.FinishLength}, nil
+	}}
+	c := Config{Model: "m", Template: talkTemplate, Defaults: foretoken.DefaultRequest(), Candidates: 2, Queue: 1, MaxBody: 1 << 16, Key: "k", Origins: []string{"http://localhost:3000"}}
+	c.Defaults.MaxTokens = 0
+	api := New(c)
+	api.Open(e)
+	const kind, key = "application/json", "Bearer k"
+	for _, body := range bodies {
+		f.Add("POST", textPath, "localhost", "", kind, key, []byte(body))
+		f.Add("POST", chatPath, "127.0.0.1:80", "http://localhost:3000", kind+"; charset=utf-8", key, []byte(body))
+	}
+	f.Add("GET", "/v1/models/m", "[::1]", "", "", key, []byte{})
+	f.Add("OPTIONS", chatPath, "localhost", "http://evil.example", "", "", []byte{})
+	f.Add("POST", textPath, "evil.example", "", "text/plain", "", []byte(`{"model": "m", "prompt": "a", "stream": true}`))
+	f.Fuzz(func(t *testing.T, method, path, host, origin, kind, key string, body []byte) {
+		fuzztest.Bound(t, 16*len(body), func() {
+			r := &http.Request{Method: method, URL: &url.URL{Path: path}, Host: host, Header: http.Header{}, Body: http.NoBody, RemoteAddr: "127.0.0.1:9", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+			for name, value := range map[string]string{"Origin": origin, "Content-Type": kind, "Authorization": key} {
+				if value != "" {
+					r.Header.Set(name, value)
+				}
+			}
+			if len(body) > 0 {
+				r = r.WithContext(context.Background())
+				r.Body = http.MaxBytesReader(nil, nopCloser{bytes.NewReader(body)}, 1<<30)
+			}
+			before := begun
+			w := httptest.NewRecorder()
+			api.ServeHTTP(w, r)
+			if w.Code >= 400 || w.Code < 200 {
+				var e refusal
+				if path == "/health" && w.Code == http.StatusServiceUnavailable {
+					return
+				}
+				if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil || e.Error == nil || e.Error.Code == "" || e.Error.Type == "" || strings.ContainsAny(e.Error.Message, "\n\r") {
+					t.Fatalf("%d %s", w.Code, w.Body)
+				}
+				if begun != before {
+					t.Fatalf("%d %s, and the engine was asked", w.Code, w.Body)
+				}
+			}
+			allowed := w.Header().Get("Access-Control-Allow-Origin")
+			if allowed != "" && allowed != "http://localhost:3000" || allowed == "" && origin == "http://localhost:3000" && api.knows(host) {
+				t.Fatalf("the origin %q is answered %q", origin, allowed)
+			}
+			if begun != before && (!api.knows(host) || key != "Bearer k" && !strings.EqualFold(strings.TrimSuffix(key, "k"), "bearer ") || method != "POST") {
+				t.Fatalf("%s %s of host %q with key %q reached the engine", method, path, host, key)
+			}
+			if busy, waiting := api.queue.state(); busy || waiting != 0 {
+				t.Fatalf("busy %v, %d waiting", busy, waiting)
+			}
+		})
+	})
+}
+
+type nopCloser struct{ *bytes.Reader }
+
+func (nopCloser) Close() error { return nil }

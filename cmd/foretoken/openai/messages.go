@@ -1,0 +1,150 @@
+package openai
+
+import (
+	"encoding/json"
+	"strings"
+
+	"foretoken"
+	"foretoken/models/chat"
+)
+
+// conversation reads what only /v1/chat/completions takes.
+func (a *asked) conversation(f *fields) {
+	a.length(f, "max_completion_tokens", "max_tokens")
+	var messages []json.RawMessage
+	switch {
+	case !f.into("messages", &messages, "a list of messages"):
+		f.fail(missing("messages", "messages is missing; give the conversation"))
+	case len(messages) == 0:
+		f.fail(invalid("messages", "messages is empty; give at least one message"))
+	case len(messages) > maxMessages:
+		f.fail(invalid("messages", "there are %d messages; want at most %d", len(messages), maxMessages))
+	}
+	for i, raw := range messages {
+		m, err := message(raw, at("messages", i))
+		if err != nil {
+			f.fail(err)
+			break
+		}
+		a.messages = append(a.messages, m)
+	}
+	a.functions(f)
+	f.into("chat_template_kwargs", &a.vars, "an object of the chat template's variables")
+	f.neutral("only text is produced", map[string][]string{
+		"modalities": {`["text"]`}, "audio": nil, "web_search_options": nil, "reasoning_effort": {`"none"`}, "verbosity": {`"medium"`},
+		"functions": {"[]"}, "function_call": {`"none"`, `"auto"`}, "moderation": nil,
+	})
+	// Hints for a service with many machines and customers, and for a drafter of another kind.
+	f.ignore("metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "parallel_tool_calls", "prediction")
+}
+
+// message reads one of a conversation; param names it.
+func message(raw json.RawMessage, param string) (m foretoken.Message, _ *Error) {
+	var v struct {
+		Role       *string         `json:"role"`
+		Content    json.RawMessage `json:"content"`
+		Refusal    *string         `json:"refusal"`
+		Reasoning  string          `json:"reasoning_content"`
+		Name       string          `json:"name"`
+		ToolCalls  []chat.ToolCall `json:"tool_calls"`
+		ToolCallID string          `json:"tool_call_id"`
+	}
+	if err := json.Unmarshal(raw, &v); err != nil {
+		e := invalid(param, "%s is wrong: %v", param, strings.TrimPrefix(err.Error(), "json: "))
+		e.Code = "invalid_type"
+		return m, e
+	}
+	if v.Role == nil {
+		return m, missing(param+".role", "%s has no role", param)
+	}
+	switch *v.Role {
+	case foretoken.RoleSystem, foretoken.RoleUser, foretoken.RoleAssistant, foretoken.RoleTool:
+		m.Role = *v.Role
+	case "developer": // the later name of system
+		m.Role = foretoken.RoleSystem
+	default:
+		return m, invalid(param+".role", "%s has the role %s; want system, developer, user, assistant or tool", param, brief([]byte(*v.Role)))
+	}
+	text, err := content(v.Content, param+".content")
+	if err != nil {
+		return m, err
+	}
+	absent := len(v.Content) == 0 || string(v.Content) == "null"
+	if absent && v.Refusal != nil {
+		text, absent = *v.Refusal, false
+	}
+	switch {
+	case absent && (m.Role != foretoken.RoleAssistant || len(v.ToolCalls) == 0):
+		return m, missing(param+".content", "%s has no content", param)
+	case m.Role != foretoken.RoleAssistant && len(v.ToolCalls) > 0:
+		return m, invalid(param+".tool_calls", "%s has tool calls, which only the assistant makes", param)
+	case m.Role == foretoken.RoleTool && v.ToolCallID == "":
+		return m, missing(param+".tool_call_id", "%s is a tool's and does not say which call it answers", param)
+	}
+	m.Content, m.Reasoning, m.Name, m.ToolCalls, m.ToolCallID = text, v.Reasoning, v.Name, v.ToolCalls, v.ToolCallID
+	return m, nil
+}
+
+// content reads a text, or a list of parts that are texts.
+func content(raw json.RawMessage, param string) (string, *Error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return "", nil
+	}
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text, nil
+	}
+	var parts []struct {
+		Type    string  `json:"type"`
+		Text    *string `json:"text"`
+		Refusal *string `json:"refusal"`
+	}
+	if json.Unmarshal(raw, &parts) != nil {
+		e := invalid(param, "%s is %s; want a string or a list of parts", param, brief(raw))
+		e.Code = "invalid_type"
+		return "", e
+	}
+	var all strings.Builder
+	for i, p := range parts {
+		switch {
+		case p.Type == "text" && p.Text != nil:
+			all.WriteString(*p.Text)
+		case p.Type == "refusal" && p.Refusal != nil:
+			all.WriteString(*p.Refusal)
+		case p.Type == "text" || p.Type == "refusal":
+			return "", missing(at(param, i)+"."+p.Type, "%s has no %s", at(param, i), p.Type)
+		default:
+			return "", unsupported(at(param, i)+".type", "%s is of type %s; the model takes text only", at(param, i), brief([]byte(p.Type)))
+		}
+	}
+	return all.String(), nil
+}
+
+// functions reads the tools that the template tells the model of.
+func (a *asked) functions(f *fields) {
+	f.into("tools", &a.tools, "a list of tools")
+	if len(a.tools) > maxTools {
+		f.fail(invalid("tools", "there are %d tools; want at most %d", len(a.tools), maxTools))
+	}
+	for i, raw := range a.tools {
+		var t struct {
+			Type     string `json:"type"`
+			Function *struct {
+				Name string `json:"name"`
+			} `json:"function"`
+		}
+		param := at("tools", i)
+		if json.Unmarshal(raw, &t) != nil || t.Type != "function" || t.Function == nil || t.Function.Name == "" {
+			f.fail(invalid(param, `%s is %s; want {"type": "function", "function": {"name": …}}`, param, brief(raw)))
+			return
+		}
+	}
+	raw, _ := f.take("tool_choice")
+	call, told, err := chat.ToolChoice(raw, a.tools)
+	if err != nil {
+		f.fail(invalid("tool_choice", "%s", oneLine(err)))
+	}
+	if a.call = call; !told {
+		a.tools = nil
+	}
+}

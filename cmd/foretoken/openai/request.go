@@ -1,0 +1,362 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+
+	"foretoken"
+	"foretoken/spec"
+)
+
+// Bounds of what one request may ask for. The bytes of a body are bounded by Config.MaxBody.
+const (
+	maxStops     = 16
+	maxStopBytes = 1024
+	maxChoices   = 16 // texts of one request: prompts times n
+	maxMessages  = 4096
+	maxTools     = 128
+	maxTop       = 20 // top_logprobs
+	maxTopText   = 5  // logprobs of /v1/completions
+)
+
+// asked is a request as its body says it.
+type asked struct {
+	model    string
+	settings foretoken.Request
+	seeded   bool // the body names a seed
+	n        int  // texts of each prompt
+	stream   bool
+	usage    bool   // the stream is to end with one
+	top      int    // likeliest tokens told of every position; -1: nothing about likelihoods
+	user     string // whose turn it counts as
+
+	chat     bool
+	messages []foretoken.Message
+	tools    []json.RawMessage
+	call     json.RawMessage // the schema of the call that the answer has to be; nil for any answer
+	vars     map[string]any  // of the chat template
+
+	prompts []prompt // of /v1/completions
+}
+
+// prompt is a text, or tokens.
+type prompt struct {
+	text string
+	ids  []int32
+}
+
+// parse reads the body of /v1/chat/completions or /v1/completions. What it leaves out is as in defaults.
+func parse(body []byte, chat bool, defaults *foretoken.Request) (*asked, *Error) {
+	f, err := parseFields(body)
+	if err != nil {
+		return nil, err
+	}
+	a := &asked{chat: chat, settings: *defaults, n: 1, top: -1}
+	if !f.into("model", &a.model, "the name of a model, as /v1/models lists it") {
+		f.fail(missing("model", "model is missing; /v1/models lists the name"))
+	}
+	if chat {
+		a.conversation(f)
+	} else {
+		a.texts(f)
+	}
+	a.sampling(f)
+	a.likelihoods(f)
+	a.method(f)
+	f.count("n", &a.n, 1, maxChoices)
+	if n := max(len(a.prompts), 1) * a.n; n > maxChoices {
+		f.fail(invalid("n", "%d texts are asked for; want at most %d in one request", n, maxChoices))
+	}
+	a.stream = f.flag("stream")
+	a.streamOptions(f)
+	f.into("user", &a.user, "a string")
+	a.constraints(f)
+	return a, f.end()
+}
+
+// sampling reads what both endpoints take.
+func (a *asked) sampling(f *fields) {
+	s := &a.settings
+	f.number("temperature", &s.Temperature, 0, 2)
+	f.number("top_p", &s.TopP, 0, 1)
+	f.number("min_p", &s.MinP, 0, 1)
+	f.count("top_k", &s.SampleTopK, 0, math.MaxInt32)
+	var seed json.Number
+	if f.into("seed", &seed, "a whole number of 64 bits") {
+		a.seeded = true
+		if negative := int64(0); scan(seed, &negative) {
+			s.Seed = uint64(negative)
+		} else if !scan(seed, &s.Seed) {
+			f.fail(invalid("seed", "seed is %s; want a whole number of 64 bits", brief([]byte(seed))))
+		}
+	}
+	if stops := f.stops("stop"); stops != nil {
+		s.Stop = stops
+	}
+	sampling := spec.Sampling{Temperature: s.Temperature, TopK: s.SampleTopK, TopP: s.TopP, MinP: s.MinP}
+	if err := sampling.Validate(); err != nil {
+		f.fail(invalid("temperature", "%s", strings.TrimPrefix(err.Error(), "spec: ")))
+	}
+}
+
+func scan(n json.Number, to any) bool { return json.Unmarshal([]byte(n), to) == nil }
+
+// likelihoods reads logprobs, which is a flag in conversations and a number elsewhere.
+func (a *asked) likelihoods(f *fields) {
+	if !a.chat {
+		f.count("logprobs", &a.top, 0, maxTopText)
+		return
+	}
+	wanted, top := f.flag("logprobs"), 0
+	given := f.count("top_logprobs", &top, 0, maxTop)
+	switch {
+	case given && !wanted:
+		f.fail(invalid("top_logprobs", "top_logprobs is given without logprobs; set logprobs to true"))
+	case wanted:
+		a.top = top
+	}
+}
+
+// constraints reads what restricts a text.
+func (a *asked) constraints(f *fields) {
+	c := &a.settings.Constraints
+	f.number("frequency_penalty", &c.FrequencyPenalty, -2, 2)
+	f.number("presence_penalty", &c.PresencePenalty, -2, 2)
+	bias := map[int32]float32{} // of its own: what was there before is the server's, for all requests
+	if f.into("logit_bias", &bias, "an object of token ids and numbers from -100 to 100") {
+		c.LogitBias = bias
+		if err := (&foretoken.Constraints{LogitBias: bias}).Validate(); err != nil {
+			f.fail(invalid("logit_bias", "%s", oneLine(err)))
+		}
+	}
+	// The last two are llama.cpp's.
+	asked := 0
+	for _, name := range []string{"response_format", "grammar", "json_schema"} {
+		if f.format(name, c) {
+			asked++
+		}
+		if asked > 1 {
+			f.fail(invalid(name, "of response_format, grammar and json_schema only one can be given"))
+		}
+	}
+	if a.call == nil {
+		return
+	}
+	if asked == 0 { // the server's own form gives way to what the client asks for
+		c.Grammar, c.JSONSchema, c.JSONObject = "", nil, false
+	}
+	if err := c.Call(a.call); err != nil {
+		f.fail(invalid("tool_choice", "%s", oneLine(err)))
+	}
+}
+
+// format reads one of the ways to hold a text to a form, in place of the server's own, and reports whether
+// it was there.
+func (f *fields) format(name string, c *foretoken.Constraints) bool {
+	only := foretoken.Constraints{} // so that what is wrong with it is told under its name
+	switch name {
+	case "grammar":
+		if !f.into(name, &only.Grammar, "a grammar in GBNF") {
+			return false
+		}
+	case "json_schema":
+		if !f.into(name, &only.JSONSchema, "a JSON Schema") {
+			return false
+		}
+	default:
+		var v struct {
+			Type   string `json:"type"`
+			Schema struct {
+				Schema json.RawMessage `json:"schema"`
+			} `json:"json_schema"`
+		}
+		if !f.into(name, &v, `an object such as {"type": "json_object"}`) {
+			return false
+		}
+		switch v.Type {
+		case "text":
+		case "json_object":
+			only.JSONObject = true
+		case "json_schema":
+			if only.JSONSchema = v.Schema.Schema; len(only.JSONSchema) == 0 {
+				f.fail(missing(name+".json_schema.schema", "%s has no schema", name))
+			}
+		default:
+			f.fail(invalid(name+".type", "%s has the type %s; want text, json_object or json_schema", name, brief([]byte(v.Type))))
+		}
+	}
+	if err := only.Validate(); err != nil {
+		f.fail(invalid(name, "%s", strings.TrimPrefix(err.Error(), "grammar: ")))
+	}
+	c.Grammar, c.JSONSchema, c.JSONObject = only.Grammar, only.JSONSchema, only.JSONObject
+	return true
+}
+
+// method reads the extension object that chooses how to draft and verify.
+func (a *asked) method(f *fields) {
+	raw, ok := f.take("foretoken")
+	if !ok {
+		return
+	}
+	m := struct {
+		Policy   *string `json:"policy"`
+		Adapt    *string `json:"adapt"`
+		Source   *string `json:"source"`
+		Verifier *string `json:"verifier"`
+		Depth    *int    `json:"depth"`
+		TopK     *int    `json:"top_k"`
+		Nodes    *int    `json:"nodes"`
+		Coupled  *bool   `json:"coupled"`
+		NoReuse  *bool   `json:"no_reuse"`
+		spec.Knobs
+	}{Knobs: a.settings.Knobs}
+	s := &a.settings
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&m); err != nil {
+		f.fail(invalid("foretoken", "foretoken is wrong: %v", strings.TrimPrefix(err.Error(), "json: ")))
+		return
+	}
+	if m.Policy != nil { // in its own shape, as on the command line
+		s.Policy, s.Adapt, s.Source, s.Verifier, s.Depth, s.TopK, s.Nodes, s.Shape = *m.Policy, "", "", "", 0, 0, 0, nil
+	}
+	for _, x := range []struct{ from, to *string }{{m.Adapt, &s.Adapt}, {m.Source, &s.Source}, {m.Verifier, &s.Verifier}} {
+		if x.from != nil {
+			*x.to = *x.from
+		}
+	}
+	for _, x := range []struct{ from, to *int }{{m.Depth, &s.Depth}, {m.TopK, &s.TopK}, {m.Nodes, &s.Nodes}} {
+		if x.from != nil {
+			*x.to = *x.from
+		}
+	}
+	if m.Coupled != nil {
+		s.Coupled = m.Coupled
+	}
+	if m.NoReuse != nil {
+		s.NoReuse = *m.NoReuse
+	}
+	s.Knobs = m.Knobs
+	if err := s.Validate(); err != nil {
+		f.fail(invalid("foretoken", "%s", strings.TrimPrefix(err.Error(), "spec: ")))
+	}
+}
+
+func (a *asked) streamOptions(f *fields) {
+	var o struct {
+		IncludeUsage bool  `json:"include_usage"`
+		Obfuscation  *bool `json:"include_obfuscation"` // there is none, asked for or not
+	}
+	if !f.into("stream_options", &o, "an object such as {\"include_usage\": true}") {
+		return
+	}
+	if !a.stream {
+		f.fail(invalid("stream_options", "stream_options is given without stream; set stream to true"))
+	}
+	a.usage = o.IncludeUsage
+}
+
+// length reads how many tokens may be produced: the members' names mean the same.
+func (a *asked) length(f *fields, names ...string) {
+	first := ""
+	for _, name := range names {
+		n := 0
+		switch {
+		case !f.count(name, &n, 1, math.MaxInt32):
+		case first != "" && n != a.settings.MaxTokens:
+			f.fail(invalid(name, "%s is %d and %s is %d; give one of them", name, n, first, a.settings.MaxTokens))
+		default:
+			first, a.settings.MaxTokens = name, n
+		}
+	}
+}
+
+// texts reads what only /v1/completions takes.
+func (a *asked) texts(f *fields) {
+	a.length(f, "max_tokens")
+	raw, ok := f.take("prompt")
+	if !ok {
+		f.fail(missing("prompt", "prompt is missing; give the text to continue"))
+	} else if a.prompts = prompts(raw); a.prompts == nil {
+		e := invalid("prompt", "prompt is %s; want a string, a list of strings, a list of tokens or a list of such lists", brief(raw))
+		e.Code = "invalid_type"
+		f.fail(e)
+	}
+	for i, p := range a.prompts {
+		if p.text == "" && len(p.ids) == 0 && len(a.prompts) > 1 {
+			f.fail(invalid("prompt", "prompt %d is empty", i))
+		}
+	}
+	f.neutral("the text is what follows the prompt, each decoded once", map[string][]string{
+		"best_of": {"1"},
+		"echo":    {"false"},
+		"suffix":  {`""`},
+	})
+}
+
+// prompts reads the four forms of a prompt; nil where it is none of them.
+func prompts(raw json.RawMessage) []prompt {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return []prompt{{text: text}}
+	}
+	var texts []string
+	if json.Unmarshal(raw, &texts) == nil && len(texts) > 0 {
+		all := make([]prompt, len(texts))
+		for i := range texts {
+			all[i].text = texts[i]
+		}
+		return all
+	}
+	var ids []int32
+	if json.Unmarshal(raw, &ids) == nil && len(ids) > 0 {
+		return []prompt{{ids: ids}}
+	}
+	var lists [][]int32
+	if json.Unmarshal(raw, &lists) == nil && len(lists) > 0 {
+		all := make([]prompt, len(lists))
+		for i := range lists {
+			all[i].ids = lists[i]
+		}
+		return all
+	}
+	return nil
+}
+
+// fits refuses what the open models cannot do.
+func (a *asked) fits(info foretoken.Info, served string, candidates int) *Error {
+	if a.model != served {
+		e := invalid("model", "there is no model %s; this server has %s", brief([]byte(a.model)), served)
+		e.Status, e.Code = 404, "model_not_found"
+		return e
+	}
+	name := "logprobs"
+	if a.chat && a.top > 0 {
+		name = "top_logprobs"
+	}
+	s := &a.settings
+	for id := range s.LogitBias {
+		if id < 0 || int(id) >= info.Target.Vocab {
+			return invalid("logit_bias", "logit_bias names token %d; want 0 to %d", id, info.Target.Vocab-1)
+		}
+	}
+	switch {
+	case s.NeedsHead() && info.EAGLE3 == nil:
+		return invalid("foretoken", "policy %s drafts with an EAGLE-3 head, and the server was started without one; start it with --eagle3", s.Policy)
+	case s.NeedsDraft() && info.Draft == nil:
+		return invalid("foretoken", "policy %s needs a draft model, and the server was started without one; use none, auto or an n-gram policy", s.Policy)
+	case a.top > candidates:
+		return unsupported(name, "%s is %d, and the server was started to tell %d; start it with --top-logprobs %d", name, a.top, candidates, a.top)
+	case a.top >= 0 && candidates == 0:
+		return unsupported(name, "the server was started to tell no likelihoods; start it with --top-logprobs")
+	case a.top >= 0 && !s.TellsLogProbs():
+		return unsupported(name, "verifier of policy %s leaves its distributions on the device; use a method that verifies by match, or temperature 0", s.Policy)
+	}
+	return nil
+}
+
+// at names a place in a list, as error messages of the API do.
+func at(name string, i int) string { return fmt.Sprintf("%s[%d]", name, i) }

@@ -1,0 +1,402 @@
+// Package openai serves an open pair of models over HTTP in the shape of OpenAI's API, so that programs
+// written for that one can be tried on this machine: /v1/chat/completions and /v1/completions, streamed or
+// not, /v1/models and /health. The texts are those of foretoken generate with the same seed.
+//
+// It is made for one person's machine. One request decodes at a time, the others wait in a bounded queue.
+// A page that a browser shows cannot use it unless its origin was named, nor reach it under a
+// name that it was not started for.
+package openai
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"foretoken"
+	"foretoken/models/tokenizer"
+	"foretoken/webgpu"
+)
+
+// Engine is what a server decodes with: a foretoken.Session. Generate calls come one at a time.
+type Engine interface {
+	Info() foretoken.Info
+	Tokenizer() *tokenizer.Tokenizer
+	CanChat() error
+	ChatIDs(foretoken.ChatOptions) ([]int32, error)
+	GenerateIDs(ctx context.Context, ids []int32, r foretoken.Request, emit func(*foretoken.Event) error) (*foretoken.Result, error)
+}
+
+var _ Engine = (*foretoken.Session)(nil)
+
+// Config is a server's. The zero value of a field means what its comment says.
+type Config struct {
+	Model      string            // the name that requests give and /v1/models lists
+	Created    time.Time         // of the model, for /v1/models
+	Template   string            // chat template; "": the one in the target's file
+	Defaults   foretoken.Request // what a request leaves out
+	Seeded     bool              // Defaults.Seed is meant; otherwise each request draws a seed
+	Candidates int               // likeliest tokens that the session tells of every position; 0: none
+	Key        string            // that requests have to bring; "": none
+	Hosts      []string          // names in the Host header beside those of loopback
+	Remote     bool              // whoever reaches the machine may ask; addresses in the Host header are then taken, too
+	Origins    []string          // of pages that may ask; "*": any; nil: none
+	Queue      int               // requests that may wait
+	Timeout    time.Duration     // of a request, waiting included; 0: none
+	MaxBody    int64             // bytes of a request; 0: 4 MiB
+	Log        func(Entry)       // is told of every request answered; nil: nobody
+}
+
+// Entry is a line of the log. It holds nothing of what was said.
+type Entry struct {
+	ID      string  `json:"id"`
+	Method  string  `json:"method"`
+	Path    string  `json:"path"`
+	Status  int     `json:"status"`
+	Code    string  `json:"code,omitempty"` // of the error
+	Prompt  int     `json:"prompt_tokens,omitempty"`
+	Output  int     `json:"completion_tokens,omitempty"`
+	Accept  float64 `json:"accepted_length,omitempty"`
+	Finish  string  `json:"finish,omitempty"` // of the last text
+	QueueMS float64 `json:"queue_ms"`
+	MS      float64 `json:"ms"`
+}
+
+// Server is an http.Handler.
+type Server struct {
+	config      Config
+	engine      atomic.Pointer[Engine] // nil while the models are loaded
+	fingerprint atomic.Pointer[string]
+	queue       *queue
+	reading     chan struct{} // holds one for each body that is read
+	lost        atomic.Bool   // the last request that needed the device lost it
+	// aborted is cancelled when answers have to end at once.
+	aborted context.Context
+	abort   context.CancelCauseFunc
+}
+
+// New makes a server. It answers that it is loading until Open was called.
+func New(c Config) *Server {
+	if c.MaxBody == 0 {
+		c.MaxBody = 4 << 20
+	}
+	s := &Server{config: c, queue: newQueue(c.Queue), reading: make(chan struct{}, maxReading)}
+	s.aborted, s.abort = context.WithCancelCause(context.Background())
+	return s
+}
+
+// Open gives the server what it decodes with.
+func (s *Server) Open(e Engine) {
+	info := e.Info()
+	b, err := json.Marshal([]any{info.Target, info.Device.Backend, info.Device.Adapter, info.Device.Driver})
+	if err != nil {
+		panic(err) // they are strings and numbers
+	}
+	sum := sha256.Sum256(b)
+	print := "fp_" + hex.EncodeToString(sum[:5])
+	s.fingerprint.Store(&print)
+	s.engine.Store(&e)
+}
+
+// Drain turns away what waits and what comes; what decodes goes on. Before Open it is as good.
+func (s *Server) Drain() { s.queue.close() }
+
+// Abort ends what decodes within a round; its clients are told.
+func (s *Server) Abort() { s.abort(errStopping()) }
+
+// Wait returns when nothing decodes.
+func (s *Server) Wait() { s.queue.wait() }
+
+// answer is a response under way: what the log and the headers tell of it.
+type answer struct {
+	http.ResponseWriter
+	entry Entry
+}
+
+func (a *answer) WriteHeader(status int) {
+	if a.entry.Status == 0 {
+		a.entry.Status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+func (a *answer) refuse(e *Error) {
+	a.entry.Code = e.Code
+	e.write(a)
+}
+
+// ServeHTTP answers a request and tells the log.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	begun := time.Now()
+	a := &answer{ResponseWriter: w, entry: Entry{ID: newID("req_"), Method: r.Method, Path: r.URL.Path}}
+	h := w.Header()
+	h.Set("X-Request-Id", a.entry.ID)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'") // what a model says is never a page
+	h.Set("Cache-Control", "no-store")
+	if err := s.admit(a, r); err != nil {
+		a.refuse(err)
+	} else if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+		a.WriteHeader(http.StatusNoContent) // a preflight: admit has answered it
+	} else {
+		s.route(a, r)
+	}
+	if s.config.Log != nil {
+		a.entry.MS = milliseconds(time.Since(begun))
+		s.config.Log(a.entry)
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func newID(prefix string) string {
+	var b [12]byte
+	rand.Read(b[:])
+	return prefix + hex.EncodeToString(b[:])
+}
+
+// admit refuses what comes under a wrong name, from a page that was not allowed, or without the key.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request) *Error {
+	if !s.knows(r.Host) {
+		// Otherwise a page could have its own name resolved to this machine and read the answers.
+		return refused(http.StatusForbidden, "host_not_allowed", "this server was not started for the host %s; start it with --allow-host", brief([]byte(r.Host)))
+	}
+	if origin := r.Header.Get("Origin"); origin != "" {
+		h := w.Header()
+		h.Add("Vary", "Origin")
+		if !slices.Contains(s.config.Origins, origin) && !slices.Contains(s.config.Origins, "*") {
+			return refused(http.StatusForbidden, "origin_not_allowed", "pages of %s may not use this server; start it with --cors-origin", brief([]byte(origin)))
+		}
+		h.Set("Access-Control-Allow-Origin", origin)
+		h.Set("Access-Control-Expose-Headers", "X-Request-Id, Retry-After")
+		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+			h.Set("Access-Control-Allow-Methods", "GET, POST")
+			h.Set("Access-Control-Max-Age", "600")
+			if asked := r.Header.Get("Access-Control-Request-Headers"); asked != "" {
+				h.Set("Access-Control-Allow-Headers", asked)
+			}
+			if r.Header.Get("Access-Control-Request-Private-Network") == "true" {
+				h.Set("Access-Control-Allow-Private-Network", "true")
+			}
+			return nil // browsers send no key with it
+		}
+	}
+	if s.config.Key == "" || r.URL.Path == "/health" {
+		return nil
+	}
+	scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	given, want := sha256.Sum256([]byte(key)), sha256.Sum256([]byte(s.config.Key))
+	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(given[:], want[:]) != 1 {
+		return refused(http.StatusUnauthorized, "invalid_api_key", "this server asks for its key: Authorization: Bearer KEY")
+	}
+	return nil
+}
+
+// knows tells whether a Host header names this server.
+func (s *Server) knows(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+	if ip, err := netip.ParseAddr(host); err == nil && (ip.Unmap().IsLoopback() || s.config.Remote) {
+		return true // nobody can have an address resolved to something else
+	}
+	return host == "localhost" || slices.ContainsFunc(s.config.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
+}
+
+// route finds what a path is for.
+func (s *Server) route(a *answer, r *http.Request) {
+	read, write := []string{http.MethodGet, http.MethodHead}, []string{http.MethodPost}
+	path, model := r.URL.Path, ""
+	if rest, ok := strings.CutPrefix(path, "/v1/models/"); ok && rest != "" {
+		path, model = "/v1/models/{model}", rest
+	}
+	does, ok := map[string]struct {
+		methods []string
+		answer  func()
+	}{
+		"/health":              {read, func() { s.health(a) }},
+		"/v1/models":           {read, func() { s.models(a) }},
+		"/v1/models/{model}":   {read, func() { s.model(a, model) }},
+		"/v1/chat/completions": {write, func() { s.complete(a, r, true) }},
+		"/v1/completions":      {write, func() { s.complete(a, r, false) }},
+	}[path]
+	switch {
+	case !ok:
+		a.refuse(refused(http.StatusNotFound, "unknown_url", "there is nothing at %s %s; there are /v1/chat/completions, /v1/completions, /v1/models and /health", brief([]byte(r.Method)), brief([]byte(r.URL.Path))))
+	case !slices.Contains(does.methods, r.Method):
+		e := refused(http.StatusMethodNotAllowed, "method_not_supported", "%s takes %s, not %s", r.URL.Path, strings.Join(does.methods, " and "), brief([]byte(r.Method)))
+		e.allow = strings.Join(does.methods, ", ")
+		a.refuse(e)
+	default:
+		does.answer()
+	}
+}
+
+// health tells whether requests would be answered.
+func (s *Server) health(a *answer) {
+	busy, waiting := s.queue.state()
+	state := struct {
+		Status  string `json:"status"`
+		Busy    bool   `json:"busy"`
+		Waiting int    `json:"waiting"`
+	}{"ok", busy, waiting}
+	status := http.StatusOK
+	if err := s.ready(); err != nil {
+		status, state.Status = err.Status, err.Code
+	} else if s.lost.Load() {
+		status, state.Status = http.StatusServiceUnavailable, codeLost
+	}
+	writeJSON(a, status, state)
+}
+
+// codeLost is of requests that the device was lost under for good. The next one tries to have it back, after lostPause at best.
+const (
+	codeLost  = "device_lost"
+	lostPause = 5 * time.Second
+)
+
+// ready tells why no request can be answered, or nil.
+func (s *Server) ready() *Error {
+	s.queue.mu.Lock()
+	closed := s.queue.closed
+	s.queue.mu.Unlock()
+	switch {
+	case closed:
+		return errStopping()
+	case s.engine.Load() == nil:
+		e := failed(http.StatusServiceUnavailable, "loading", "the models are being loaded")
+		e.retry = time.Second
+		return e
+	}
+	return nil
+}
+
+// listed is a model as /v1/models shows it.
+type listed struct {
+	ID      string          `json:"id"`
+	Object  string          `json:"object"`
+	Created int64           `json:"created"`
+	OwnedBy string          `json:"owned_by"`
+	Info    *foretoken.Info `json:"foretoken,omitempty"` // once it is loaded
+}
+
+func (s *Server) served() listed {
+	m := listed{ID: s.config.Model, Object: "model", Created: s.config.Created.Unix(), OwnedBy: "foretoken"}
+	if e := s.engine.Load(); e != nil {
+		info := (*e).Info()
+		m.Info = &info
+	}
+	return m
+}
+
+func (s *Server) models(a *answer) {
+	writeJSON(a, http.StatusOK, struct {
+		Object string   `json:"object"`
+		Data   []listed `json:"data"`
+	}{"list", []listed{s.served()}})
+}
+
+func (s *Server) model(a *answer, name string) {
+	if name != s.config.Model {
+		e := refused(http.StatusNotFound, "model_not_found", "there is no model %s; this server has %s", brief([]byte(name)), s.config.Model)
+		e.Param = "model"
+		a.refuse(e)
+		return
+	}
+	writeJSON(a, http.StatusOK, s.served())
+}
+
+// bodyTime is how long a client may take to send a request, and how long it may leave pieces of its answer
+// untaken, all of them together.
+const bodyTime = 30 * time.Second
+
+// Bodies are read side by side, so that one that comes slowly holds up nobody; maxReading of them, so that those
+// that come at once fit into memory. A request waits readingTime for room.
+const (
+	maxReading  = 64
+	readingTime = 5 * time.Second
+)
+
+// body reads a request that has to be JSON. Other types are refused, too, because a browser sends
+// those to any address without asking first.
+func (s *Server) body(a *answer, r *http.Request) ([]byte, *Error) {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" {
+		return nil, refused(http.StatusUnsupportedMediaType, "unsupported_media_type", "the request is of type %s; want application/json", brief([]byte(r.Header.Get("Content-Type"))))
+	}
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		return nil, refused(http.StatusUnsupportedMediaType, "unsupported_media_type", "the request is encoded as %s; send it as it is", brief([]byte(coding)))
+	}
+	wait := time.NewTimer(readingTime)
+	defer wait.Stop()
+	select {
+	case s.reading <- struct{}{}:
+		defer func() { <-s.reading }()
+	case <-wait.C:
+		return nil, &Error{Status: http.StatusTooManyRequests, Type: typeLimit, Code: "too_many_requests", retry: readingTime,
+			Message: "too many requests are being sent at once; try again later"}
+	}
+	control := http.NewResponseController(a)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // where there is none, the server's own holds
+	b, err := io.ReadAll(http.MaxBytesReader(a.ResponseWriter, r.Body, s.config.MaxBody))
+	_ = control.SetReadDeadline(time.Time{})
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return nil, refused(http.StatusRequestEntityTooLarge, "request_too_large", "the request has more than %d bytes", large.Limit)
+	case err != nil:
+		return nil, refused(http.StatusRequestTimeout, "incomplete_request", "the request did not arrive: %v", err)
+	}
+	return b, nil
+}
+
+// problem is the error of a request that could not be carried out.
+func (s *Server) problem(err error) *Error {
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case errors.Is(err, webgpu.ErrDeviceLost):
+		s.lost.Store(true)
+		e := failed(http.StatusServiceUnavailable, codeLost, "%s", oneLine(err))
+		e.retry = lostPause
+		return e
+	case errors.Is(err, foretoken.ErrNoChatTemplate):
+		e = invalid("messages", "the model has no chat template; start the server with --chat-template, or use /v1/completions")
+		e.Code = "no_chat_template"
+		return e
+	}
+	return failed(http.StatusInternalServerError, "engine_error", "%s", oneLine(err))
+}
+
+func oneLine(err error) string {
+	return strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "foretoken: ")), " ")
+}
+
+// writeJSON answers with a value.
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	b, err := encode(v)
+	if err != nil {
+		status, b = http.StatusInternalServerError, []byte(fmt.Sprintf(`{"error": {"message": %q, "type": %q, "param": null, "code": "encoding"}}`, err.Error(), typeServer))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(b) // a client that went away needs no answer
+}

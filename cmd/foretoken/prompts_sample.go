@@ -1,0 +1,257 @@
+//go:build !js
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"foretoken"
+	"foretoken/spec"
+)
+
+// sampleOptions are the flags of sample-prompts.
+type sampleOptions struct {
+	models      modelOptions
+	count       int
+	temperature float64
+	seed        uint64
+	least, most int
+	starts      []string
+	out         string
+	json        bool
+}
+
+// starts are what sampled texts begin with: nothing, and the words that Go declarations
+// begin with.
+var starts = []string{"", "// ", "package ", "import (\n", "func ", "type ", "const (\n", "var ("}
+
+func samplePromptsCommand(c *console) *cobra.Command {
+	o := sampleOptions{}
+	cmd := &cobra.Command{
+		Use:   "sample-prompts",
+		Short: "Have the target write prompts to calibrate with",
+		Long: "Have the target write prompts to calibrate with, so that none need to be collected and none are those of an evaluation.\n\n" +
+			"Texts of a drawn length are sampled after nothing and after short beginnings of Go declarations in turn, and cut\n" +
+			"at the end of a line: a comment, a line about errors, the head of a function, the beginning of a struct or of a\n" +
+			"table, or another statement, in turn, where there is one. Each line of the file says how it came about.",
+		Example: "  foretoken sample-prompts --count 200 --temperature 1 --seed 1 --out prompts.jsonl",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.check(cmd.Flags()); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), c)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	o.models.flags(f)
+	f.IntVar(&o.count, "count", 200, "prompts to write")
+	f.Float64Var(&o.temperature, "temperature", 1, "of the target's draws")
+	f.Uint64Var(&o.seed, "seed", 1, "of the first text; the next ones count on from it")
+	f.IntVar(&o.least, "min-tokens", 12, "shortest prompt, in tokens, the one that begins every text included")
+	f.IntVar(&o.most, "max-tokens", 80, "longest prompt, in tokens")
+	f.StringArrayVar(&o.starts, "start", nil, "what texts begin with; may be given several times (default nothing and the beginnings of Go declarations)")
+	f.StringVar(&o.out, "out", "", "file to write, one JSON object a line")
+	f.BoolVar(&o.json, "json", false, "print one JSON object: file, prompts, categories")
+	return cmd
+}
+
+func (o *sampleOptions) check(given *pflag.FlagSet) error {
+	if err := o.models.check(); err != nil {
+		return err
+	}
+	switch {
+	case o.out == "":
+		return usagef("--out is missing, want a file to write the prompts to")
+	case o.count < 1:
+		return usagef("--count is %d, want 1 or more", o.count)
+	case o.least < 1 || o.most < o.least:
+		return usagef("--min-tokens is %d and --max-tokens %d, want 1 or more and no less than that", o.least, o.most)
+	}
+	if !given.Changed("start") {
+		o.starts = starts
+	}
+	return asUsage((&spec.Sampling{Temperature: o.temperature}).Validate())
+}
+
+// sampled is a line of the file.
+type sampled struct {
+	ID       string `json:"id"`
+	Category string `json:"category"`
+	Prompt   string `json:"prompt"`
+	From     origin `json:"from"`
+}
+
+// origin is how a prompt came about.
+type origin struct {
+	Target      string  `json:"target"`
+	Start       string  `json:"start"`
+	Temperature float64 `json:"temperature"`
+	Seed        uint64  `json:"seed"`
+	Tokens      int     `json:"tokens"` // kept, the one that begins every text included
+}
+
+func (o *sampleOptions) run(ctx context.Context, c *console) error {
+	s, err := openSession(ctx, c, &o.models)
+	if err != nil {
+		return interruptedOr(ctx, err)
+	}
+	defer s.close()
+	j, err := openJournal(o.out+".partial", map[string]any{"pair": s.Fingerprint(), "temperature": o.temperature, "seed": o.seed,
+		"min": o.least, "max": o.most, "starts": o.starts})
+	if err != nil {
+		return err
+	}
+	defer j.close()
+	bar := newBar(c, true, o.count)
+	defer bar.clear()
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	counts := map[string]int{}
+	for i := range o.count {
+		p := sampled{ID: fmt.Sprintf("sampled-%03d", i)}
+		if ok, err := j.get(p.ID, &p); err != nil {
+			return err
+		} else if !ok {
+			if p, err = o.one(ctx, s, i); err != nil {
+				return interruptedOr(ctx, fmt.Errorf("prompt %d: %w", i, err))
+			}
+			if err := j.add(p.ID, p); err != nil {
+				return err
+			}
+		}
+		counts[p.Category]++
+		if err := enc.Encode(p); err != nil {
+			return err
+		}
+		bar.set(i + 1)
+	}
+	bar.clear()
+	if err := writeAtomically(o.out, out.Bytes()); err != nil {
+		return err
+	}
+	if o.json {
+		err = printObject(c, struct {
+			File       string         `json:"file"`
+			Prompts    int            `json:"prompts"`
+			Categories map[string]int `json:"categories"`
+		}{o.out, o.count, counts})
+	} else {
+		fmt.Fprintf(c.err, "%d prompts in %s: %s\n", o.count, o.out, tally(counts))
+	}
+	return errors.Join(err, j.remove())
+}
+
+const (
+	attempts   = 64 // texts sampled for one prompt, at most
+	choosiness = 1  // of them, how many are passed over for want of the line that is looked for
+)
+
+// one samples a prompt. Seeds of further attempts lie far from those of other prompts.
+func (o *sampleOptions) one(ctx context.Context, s *session, i int) (sampled, error) {
+	start, goal := o.starts[i%len(o.starts)], categories[i/len(o.starts)%len(categories)]
+	for attempt := range uint64(attempts) {
+		seed := o.seed + uint64(i) + attempt<<32
+		rng := rand.New(rand.NewPCG(seed, 0))
+		r := foretoken.DefaultRequest()
+		if s.Info().Draft == nil {
+			r = foretoken.Request{Policy: spec.DrafterNone}
+		}
+		r.Temperature, r.Seed, r.MaxTokens = o.temperature, seed, o.least+rng.IntN(o.most-o.least+1)
+		text, err := s.Generate(ctx, start, r, nil)
+		if err != nil {
+			return sampled{}, err
+		}
+		if text.Finish == spec.FinishAborted {
+			return sampled{}, errInterrupted
+		}
+		prompt, found := o.cut(s, start+text.Text, goal)
+		if prompt == "" || !found && attempt < choosiness {
+			continue
+		}
+		tokens := len(s.Tokenizer().Encode(prompt, true))
+		return sampled{fmt.Sprintf("sampled-%03d", i), categoryOf(prompt), prompt,
+			origin{s.Fingerprint().Target.Name, start, o.temperature, seed, tokens}}, nil
+	}
+	return sampled{}, fmt.Errorf("%d texts after %q ended before %d tokens; lower --min-tokens, or leave that --start out", attempts, start, o.least)
+}
+
+// cut keeps a text up to its last line of the category that is looked for, or else up to
+// its last line end. The empty string says that no such part is long enough.
+func (o *sampleOptions) cut(s *session, text, goal string) (prompt string, found bool) {
+	if strings.ContainsRune(text, utf8.RuneError) {
+		return "", false
+	}
+	for end := len(text); end > 0; end = strings.LastIndexByte(text[:end-1], '\n') + 1 {
+		if text[end-1] != '\n' {
+			continue
+		}
+		if len(s.Tokenizer().Encode(text[:end], true)) < o.least {
+			break
+		}
+		if categoryOf(text[:end]) == goal {
+			return text[:end], true
+		}
+		if prompt == "" {
+			prompt = text[:end]
+		}
+	}
+	return prompt, false
+}
+
+// categories are what the last line of a prompt may be.
+var categories = []string{"comment", "error", "function", "struct", "table", "statement"}
+
+// categoryOf says what the last line of a Go text is. Any code that speaks of errors is of
+// the category error.
+func categoryOf(prompt string) string {
+	lines := strings.Split(strings.TrimRight(prompt, "\n \t"), "\n")
+	last := strings.TrimSpace(lines[len(lines)-1])
+	switch {
+	case strings.HasPrefix(last, "//"):
+		return "comment"
+	case strings.Contains(last, "err") || strings.Contains(last, "panic("):
+		return "error"
+	case strings.HasPrefix(last, "func "):
+		return "function"
+	case strings.HasPrefix(last, "type ") || strings.Contains(last, "struct {"):
+		return "struct"
+	case strings.HasSuffix(last, "(") || strings.HasSuffix(last, ",") || strings.HasPrefix(last, "const") || strings.HasPrefix(last, "var"):
+		return "table"
+	}
+	return "statement"
+}
+
+// tally lists counts by name.
+func tally(counts map[string]int) string {
+	var names, words []string
+	for name := range counts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		words = append(words, fmt.Sprintf("%s %d", name, counts[name]))
+	}
+	return strings.Join(words, ", ")
+}
+
+// interruptedOr is the error of a command that ctx may have ended.
+func interruptedOr(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	return err
+}

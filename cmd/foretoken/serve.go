@@ -1,0 +1,261 @@
+//go:build !js
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/net/netutil"
+
+	"foretoken"
+	"foretoken/cmd/foretoken/openai"
+)
+
+// keyVariable is the environment variable that holds serve's key where --api-key does not.
+const keyVariable = "FORETOKEN_API_KEY"
+
+// serveOptions are the flags of serve.
+type serveOptions struct {
+	generateOptions
+	template string // file
+	addr     string
+	name     string
+	key      string
+	hosts    []string
+	origins  []string
+	queue    int
+	timeout  time.Duration
+	grace    time.Duration
+	top      int
+	quiet    bool
+}
+
+func serveCommand(c *console) *cobra.Command {
+	o := serveOptions{generateOptions: generateOptions{request: foretoken.DefaultRequest()}}
+	o.request.Temperature, o.request.MaxTokens = 1, 0 // the API's own
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Answer programs written for OpenAI's API, on this machine",
+		Long: "Serve a model over HTTP in the shape of OpenAI's API, for trying programs on this machine:\n" +
+			"POST /v1/chat/completions and /v1/completions (streamed or not), GET /v1/models and GET /health.\n\n" +
+			"The flags of sampling and of the method are what requests that leave them out are decoded with. A\n" +
+			"request may choose a method in an object of its own, \"foretoken\": {\"policy\": …}. With the same seed the\n" +
+			"text is that of foretoken generate. One request decodes at a time; the others wait their turn.\n" +
+			"What the models hold of a conversation is kept: an answer costs the prefill of what is new.\n\n" +
+			"Pages that a browser shows are refused unless --cors-origin names where they come from. The first\n" +
+			"Ctrl-C or SIGTERM lets running answers finish for as long as --grace says, the second one kills.",
+		Example: "  foretoken serve\n" +
+			"  foretoken serve --target qwen2.5-1.5b.gguf --draft qwen2.5-0.5b.gguf --addr 127.0.0.1:9000\n" +
+			"  curl http://127.0.0.1:8080/v1/completions -H 'Content-Type: application/json' \\\n" +
+			"    -d '{\"model\": \"foretoken\", \"prompt\": \"func main() {\", \"temperature\": 0}'",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.complete(c, cmd.Flags()); err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), c, cmd.Flags().Changed("seed"))
+		},
+	}
+	f := cmd.Flags()
+	o.flags(f)
+	f.Lookup("seed").Usage = "of requests that name none (default a new one for each)"
+	f.Lookup("seed").DefValue = "0"
+	f.StringVar(&o.template, "chat-template", "", "file with a chat template in Jinja (default the one in the target's file)")
+	f.StringVar(&o.addr, "addr", "127.0.0.1:8080", "address to listen on; port 0 picks a free one")
+	f.StringVar(&o.name, "model-name", "", "name that requests give (default foretoken, or the target's file)")
+	f.StringVar(&o.key, "api-key", "", "key that requests have to bring; other users of this machine can see a flag, the variable "+keyVariable+" not")
+	f.StringArrayVar(&o.hosts, "allow-host", nil, "name that requests may call this server by, beside localhost; may be given several times")
+	f.StringArrayVar(&o.origins, "cors-origin", nil, "origin of pages that may ask, such as http://localhost:3000, or *; may be given several times")
+	f.IntVar(&o.queue, "max-queue", 16, "requests that may wait while one is decoded; 0: none")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "longest time of a request, waiting included; 0: no limit")
+	f.DurationVar(&o.grace, "grace", 10*time.Second, "time that running answers have to finish when the server ends")
+	f.IntVar(&o.top, "top-logprobs", 5, "likeliest tokens that requests may ask for at every position, at most 20; 0: none, and no logprobs")
+	f.BoolVar(&o.quiet, "quiet", false, "do not print a line for each request")
+	f.BoolVar(&o.json, "json", false, "print one JSON object an event to standard output: listening, ready, request, stopped")
+	return cmd
+}
+
+// headerTime is how long a client may take to say what it wants, and maxConnections how many may be connected;
+// more wait until one leaves.
+const (
+	headerTime     = 10 * time.Second
+	maxConnections = 512
+)
+
+// complete checks the flags and fills in what was left out.
+func (o *serveOptions) complete(c *console, given *pflag.FlagSet) error {
+	if err := o.settle(c, given); err != nil {
+		return err
+	}
+	switch {
+	case o.queue < 0:
+		return usagef("--max-queue is %d, want 0 or more", o.queue)
+	case o.timeout < 0:
+		return usagef("--timeout is %v, want 0 (no limit) or more", o.timeout)
+	case o.grace < 0:
+		return usagef("--grace is %v, want 0 or more", o.grace)
+	case o.top < 0 || o.top > 20:
+		return usagef("--top-logprobs is %d, want 0 to 20", o.top)
+	}
+	for _, origin := range o.origins {
+		if scheme, host, ok := strings.Cut(origin, "://"); origin != "*" && (!ok || scheme == "" || host == "" || strings.ContainsAny(host, "/?#")) {
+			return usagef("--cors-origin is %q, want an origin such as http://localhost:3000, or *", origin)
+		}
+	}
+	if _, _, err := net.SplitHostPort(o.addr); err != nil {
+		return usagef("--addr is %q, want host:port, for example 127.0.0.1:8080", o.addr)
+	}
+	if o.key == "" {
+		o.key = os.Getenv(keyVariable)
+	}
+	if o.name == "" {
+		o.name = "foretoken"
+		if o.models.target != "" {
+			o.name = strings.TrimSuffix(baseName(o.models.target), ".gguf")
+		}
+	}
+	o.models.candidates = o.top
+	if o.top == 1 {
+		o.models.candidates = 2 // decoding needs as many
+	}
+	return nil
+}
+
+// run listens, loads the models and answers until ctx ends.
+func (o *serveOptions) run(ctx context.Context, c *console, seeded bool) error {
+	config := openai.Config{Model: o.name, Created: time.Now(), Defaults: o.request, Seeded: seeded, Candidates: o.top, Key: o.key,
+		Hosts: o.hosts, Origins: o.origins, Queue: o.queue, Timeout: o.timeout}
+	if o.template != "" {
+		text, err := os.ReadFile(o.template)
+		if err != nil {
+			return err // it names the file
+		}
+		config.Template = string(text)
+	}
+	listener, err := o.listen(&config, c)
+	if err != nil {
+		return err
+	}
+	say := o.events(c)
+	config.Log = func(e openai.Entry) { say("request", e, e.Path != "/health", requestLine(&e)) }
+	server := openai.New(config)
+	web := &http.Server{Handler: server, ReadHeaderTimeout: headerTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: log.New(c.err, "foretoken: ", 0)}
+	url := "http://" + listener.Addr().String() + "/v1"
+	say("listening", map[string]any{"url": url, "model": o.name}, false, "")
+	ended := make(chan error, 1)
+	go func() { ended <- web.Serve(netutil.LimitListener(listener, maxConnections)) }()
+	s, err := openSession(ctx, c, &o.models)
+	if err != nil {
+		web.Close()
+		<-ended
+		return interruptedOr(ctx, err)
+	}
+	defer s.close()
+	if err := s.CanChat(); err != nil && o.template == "" {
+		c.note("%s: there is /v1/completions; for conversations give a template with --chat-template", oneLine(err.Error()))
+	}
+	server.Open(s)
+	say("ready", map[string]any{"url": url, "model": o.name, "device": s.Info().Device.Backend + " " + s.Info().Device.Adapter, "load_ms": s.Info().LoadMS}, true,
+		fmt.Sprintf("%s is at %s on %s %s (stop with Ctrl-C)", printable(o.name), url, s.Info().Device.Backend, printable(s.Info().Device.Adapter)))
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	cut := o.stop(server, web)
+	say("stopped", map[string]any{"cut": cut}, cut, "answers were cut off: they took longer than --grace")
+	return nil
+}
+
+// stop lets running answers finish, for as long as --grace says, and tells whether some could not.
+func (o *serveOptions) stop(server *openai.Server, web *http.Server) (cut bool) {
+	server.Drain()
+	grace, cancel := context.WithTimeout(context.Background(), o.grace)
+	defer cancel()
+	if web.Shutdown(grace) == nil {
+		return false
+	}
+	server.Abort()
+	// They end within a round, and their clients are told.
+	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if web.Shutdown(last) != nil {
+		web.Close()
+		server.Wait() // a round may be long, and what it runs on is closed next
+	}
+	return true
+}
+
+// listen opens the address, and says what it means when others can reach it.
+func (o *serveOptions) listen(config *openai.Config, c *console) (net.Listener, error) {
+	listener, err := net.Listen("tcp", o.addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		host, _, _ := net.SplitHostPort(o.addr)
+		return nil, fmt.Errorf("--addr %s: the port is taken by another program; stop it, or take a free one with --addr %s", o.addr, net.JoinHostPort(host, "0"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--addr %s: %w", o.addr, err)
+	}
+	at, ok := listener.Addr().(*net.TCPAddr)
+	if ok && at.IP.IsLoopback() {
+		return listener, nil
+	}
+	config.Remote = true
+	if host, _, _ := net.SplitHostPort(o.addr); host != "" {
+		config.Hosts = append(config.Hosts, host)
+	}
+	if o.key == "" {
+		c.note("%s can be reached from other machines, and no key is asked for: set %s", listener.Addr(), keyVariable)
+	} else {
+		c.note("%s can be reached from other machines; what is said is not encrypted", listener.Addr())
+	}
+	return listener, nil
+}
+
+// events gives the function that tells of what happens: as JSON on standard output, or as lines on standard
+// error where they are worth one.
+func (o *serveOptions) events(c *console) func(event string, v any, worth bool, line string) {
+	var mu sync.Mutex
+	return func(event string, v any, worth bool, line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case o.json && (event != "request" || !o.quiet):
+			b, err := json.Marshal(v)
+			if err == nil {
+				// One object, the event's name first.
+				fmt.Fprintf(c.out, "{\"event\":%q,%s\n", event, b[1:])
+			}
+		case !o.json && worth && (event != "request" || !o.quiet):
+			fmt.Fprintln(c.err, "foretoken:", line)
+		}
+	}
+}
+
+// requestLine is a request's line for people.
+func requestLine(e *openai.Entry) string {
+	line := fmt.Sprintf("%s %s %d", printable(e.Method), printable(e.Path), e.Status)
+	if e.Code != "" {
+		line += " " + e.Code
+	}
+	if e.Output > 0 {
+		line += fmt.Sprintf(" · %d + %d tokens · %.2f a pass · finish %s", e.Prompt, e.Output, e.Accept, e.Finish)
+	}
+	if e.QueueMS >= 1 {
+		line += fmt.Sprintf(" · waited %.0f ms", e.QueueMS)
+	}
+	return line + fmt.Sprintf(" · %.0f ms", e.MS)
+}
