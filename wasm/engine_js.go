@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"foretoken"
+	"foretoken/models/convert"
 	"foretoken/models/gguf"
 	"foretoken/models/llama"
 	"foretoken/webgpu"
@@ -19,10 +20,15 @@ import (
 
 // engine is what the worker holds: at most one device and one session.
 type engine struct {
-	mu      sync.Mutex // held by the method at work
-	dev     webgpu.Device
-	session *foretoken.Session
-	note    string
+	mu       sync.Mutex // held by the method at work
+	dev      webgpu.Device
+	session  *foretoken.Session
+	chat     *foretoken.Chat         // the session's conversation; nil before one is begun
+	fit      *foretoken.Calibrations // of the session
+	note     string
+	requests uint // of which costs could have been kept
+
+	drafted drafted // memory of one request after another
 
 	stopMu sync.Mutex
 	stop   context.CancelFunc // of the request under way
@@ -39,7 +45,7 @@ func install() error {
 		return err
 	}
 	for name, work := range map[string]func([]safejs.Value) (string, error){
-		"open": e.open, "generate": e.generate, "inspect": e.inspect, "close": e.close,
+		"open": e.open, "generate": e.generate, "chat": e.converse, "bench": e.bench, "measure": e.measure, "methods": e.methods, "inspect": e.inspect, "close": e.close,
 	} {
 		f, err := method(work)
 		if err != nil {
@@ -65,9 +71,27 @@ func install() error {
 // only takes the engine for one method; a second caller is told so.
 func (e *engine) only() error {
 	if !e.mu.TryLock() {
-		return errors.New("foretoken: the engine is at work; stop it first")
+		return withCode("busy", errors.New("foretoken: the engine is at work; stop it first"))
 	}
 	return nil
+}
+
+// enter takes the engine for a method of the open session, whose first argument is JSON; leave gives
+// it back.
+func (e *engine) enter(args []safejs.Value) (body []byte, leave func(), err error) {
+	if err := e.only(); err != nil {
+		return nil, nil, err
+	}
+	if e.session == nil {
+		e.mu.Unlock()
+		return nil, nil, withCode("disposed", errors.New("foretoken: no model is open"))
+	}
+	s, err := text(args, 0)
+	if err != nil {
+		e.mu.Unlock()
+		return nil, nil, err
+	}
+	return []byte(s), e.mu.Unlock, nil
 }
 
 func (e *engine) cancel() {
@@ -95,6 +119,21 @@ type openOptions struct {
 	Device  string `json:"device"`
 	Context int    `json:"context"`
 	KV      string `json:"kv"`
+	Memory  int64  `json:"max_memory"`
+	Nodes   int    `json:"max_nodes"`
+	// Candidates is how many of the likeliest tokens can be told of every position.
+	Candidates int `json:"candidates"`
+	// Timeout is how many seconds a call waits for the device before it is taken to hang; 0: 30.
+	Timeout float64 `json:"device_timeout"`
+	// Builtin tells that the models are the built-in pair, whose calibrations are part of the
+	// program.
+	Builtin bool `json:"builtin_calibrations"`
+	// Quantise is the type that matrices are stored in; see convert.Options.
+	Quantise string `json:"quantise"`
+}
+
+func (o *openOptions) patience() time.Duration {
+	return time.Duration(min(max(o.Timeout, 0), 1e6) * float64(time.Second))
 }
 
 type deviceInfo struct {
@@ -112,12 +151,30 @@ type engineInfo struct {
 	Device   deviceInfo        `json:"device"`
 	Target   llama.Info        `json:"target"`
 	Draft    *llama.Info       `json:"draft"`
+	EAGLE3   *llama.Info       `json:"eagle3"`
+	Fitted   fitted            `json:"fitted"`
 	Kernels  map[string]string `json:"kernels"`
+	Chat     chatInfo          `json:"chat"`
 	LoadMS   float64           `json:"load_ms"`
 	GPUBytes int64             `json:"gpu_bytes"`
 }
 
-// open loads a pair: (options JSON, {target, draft}, onProgress) → EngineInfo JSON.
+// fitted tells which calibrations a pair was opened with.
+type fitted struct {
+	Hetero     []heteroTree `json:"hetero"`
+	C2T        bool         `json:"c2t"`
+	Acceptance bool         `json:"acceptance"`
+}
+
+// heteroTree is a tree that there are entropy bins for.
+type heteroTree struct {
+	Depth int `json:"depth"`
+	TopK  int `json:"top_k"`
+	Nodes int `json:"nodes"`
+}
+
+// open loads a pair: (options JSON, {target, draft, eagle3, eagle3_config, calibrations},
+// onProgress) → EngineInfo JSON.
 func (e *engine) open(args []safejs.Value) (string, error) {
 	if err := e.only(); err != nil {
 		return "", err
@@ -128,25 +185,42 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 		return "", err
 	}
 	var o openOptions
-	if err := json.Unmarshal([]byte(options), &o); err != nil {
-		return "", fmt.Errorf("foretoken: open options: %w", err)
+	if err := decode([]byte(options), &o); err != nil {
+		return "", withCode("bad_option", fmt.Errorf("foretoken: open options: %w", err))
 	}
 	if len(args) < 2 {
 		return "", errors.New("foretoken: open needs its sources")
 	}
-	target, draft, err := sources(args[1])
+	progress := progressTo(args)
+	from, err := readSources(args[1], convert.Options{Quantise: o.Quantise, Note: func(note string) {
+		if progress != nil {
+			progress(foretoken.Progress{Stage: "notice", Note: note})
+		}
+	}})
 	if err != nil {
-		return "", err
+		return "", withCode("bad_model", err)
+	}
+	fit, err := from.fitted(o.Builtin)
+	if err != nil {
+		return "", withCode("bad_model", err)
 	}
 	ctx, done := e.cancellable()
 	defer done()
 	e.release()
-	if e.dev, e.note, err = open.Device(ctx, o.Device); err != nil {
-		return "", err
+	if e.dev, e.note, err = open.Patient(ctx, o.Device, o.patience()); err != nil {
+		return "", withCode("bad_option", err)
 	}
 	key := tuningKey(e.dev.Info())
-	e.session, err = foretoken.Open(ctx, e.dev, target, draft, foretoken.Options{Context: o.Context, KV: o.KV,
-		Tuning: loadTuning(key), Progress: progressTo(args)})
+	e.session, err = foretoken.Open(ctx, e.dev, from.target, from.draft, foretoken.Options{Context: o.Context, KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates,
+		Calibrations: fit, Lean: true, EAGLE3: from.eagle3, EAGLE3Config: from.eagle3Config, Tuning: loadTuning(key), Progress: progress,
+		Reopen: e.reopening(from, o.patience()), Lost: func(l foretoken.Loss) {
+			if l.Mended {
+				from.close()
+			} else if progress != nil {
+				progress(foretoken.Progress{Stage: "lost", Note: l.Reason})
+			}
+		}})
+	e.fit = fit
 	if err != nil {
 		e.release()
 		return "", err
@@ -155,21 +229,20 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 	return e.info()
 }
 
-// sources reads {target, draft} of open's second argument.
-func sources(v safejs.Value) (target, draft gguf.Source, err error) {
-	t, err := v.Get("target")
-	if err != nil {
-		return nil, nil, fmt.Errorf("foretoken: open's sources: %w", err)
+// reopening opens a device like the engine's, and the models' files, after it was lost.
+func (e *engine) reopening(from *opened, patience time.Duration) func(context.Context) (webgpu.Device, error) {
+	backend := e.dev.Info().Backend
+	return func(ctx context.Context) (webgpu.Device, error) {
+		dev, _, err := open.Patient(ctx, backend, patience)
+		if err != nil {
+			return nil, err
+		}
+		if err := from.reopen(); err != nil {
+			dev.Destroy()
+			return nil, err
+		}
+		return dev, nil
 	}
-	if target, err = newSource(t); err != nil {
-		return nil, nil, err
-	}
-	d, err := v.Get("draft")
-	if err != nil || d.IsNull() || d.IsUndefined() {
-		return target, nil, err
-	}
-	draft, err = newSource(d)
-	return target, draft, err
 }
 
 // progressTo passes steps of loading on, at most every 50 ms of one stage.
@@ -192,10 +265,20 @@ func progressTo(args []safejs.Value) func(foretoken.Progress) {
 
 func (e *engine) info() (string, error) {
 	i := e.session.Info()
-	out := engineInfo{Target: i.Target, Draft: i.Draft, LoadMS: i.LoadMS, GPUBytes: i.GPUByte, Kernels: map[string]string{},
+	out := engineInfo{Target: i.Target, Draft: i.Draft, EAGLE3: i.EAGLE3, Fitted: fitted{Hetero: []heteroTree{}, C2T: e.fit.C2T != nil, Acceptance: e.fit.Head != nil}, LoadMS: i.LoadMS, GPUBytes: i.GPUByte, Kernels: map[string]string{},
 		Device: deviceInfo{Backend: i.Device.Backend, Adapter: i.Device.Adapter, Vendor: i.Device.Vendor, Architecture: i.Device.Architecture,
 			Driver: i.Device.Driver, Software: i.Device.Software, Features: append([]string{}, i.Device.Features...), Note: e.note}}
+	out.Chat.OK = true
+	if err := e.session.CanChat(); err != nil {
+		out.Chat = chatInfo{Problem: err.Error()}
+	}
+	for _, h := range e.fit.Hetero {
+		out.Fitted.Hetero = append(out.Fitted.Hetero, heteroTree{h.Fingerprint.Depth, h.Fingerprint.TopK, h.Fingerprint.Nodes})
+	}
 	for role, choices := range e.session.Tuning() {
+		if role == "costs" { // no kernels
+			continue
+		}
 		for k, v := range choices {
 			out.Kernels[role+" "+k] = v
 		}
@@ -208,7 +291,7 @@ func (e *engine) info() (string, error) {
 func (e *engine) release() {
 	if e.session != nil {
 		e.session.Close()
-		e.session = nil
+		e.session, e.chat = nil, nil
 	}
 	if e.dev != nil {
 		e.dev.Destroy()
@@ -224,52 +307,48 @@ func (e *engine) close([]safejs.Value) (string, error) {
 	return "", nil
 }
 
-type request struct {
-	Prompt string `json:"prompt"`
-	foretoken.Request
+// methods is the catalog of methods: () → JSON.
+func (e *engine) methods([]safejs.Value) (string, error) {
+	b, err := json.Marshal(newCatalog())
+	return string(b), err
 }
 
 // generate runs a request: (request JSON, onEvent) → Result JSON.
 func (e *engine) generate(args []safejs.Value) (string, error) {
-	if err := e.only(); err != nil {
-		return "", err
-	}
-	defer e.mu.Unlock()
-	if e.session == nil {
-		return "", errors.New("foretoken: no model is open")
-	}
-	body, err := text(args, 0)
+	body, leave, err := e.enter(args)
 	if err != nil {
 		return "", err
 	}
-	r := request{Request: foretoken.DefaultRequest()}
-	if err := json.Unmarshal([]byte(body), &r); err != nil {
-		return "", fmt.Errorf("foretoken: request: %w", err)
-	}
-	var send func(*foretoken.Event) error
-	if len(args) > 1 && args[1].Type() == safejs.TypeFunction {
-		begin := time.Now()
-		var out event
-		send = func(ev *foretoken.Event) error {
-			e.fill(&out, ev, time.Since(begin))
-			b, err := json.Marshal(&out)
-			if err != nil {
-				return err
-			}
-			if _, err = args[1].Invoke(string(b)); err != nil {
-				return err
-			}
-			return nil
-		}
+	defer leave()
+	r, err := readRequest(body)
+	if err != nil {
+		return "", err
 	}
 	ctx, done := e.cancellable()
 	defer done()
-	got, err := e.session.Generate(ctx, r.Prompt, r.Request, send)
+	got, err := e.session.Generate(ctx, r.Prompt, r.Request, e.eventsTo(args))
 	if err != nil {
 		return "", err
 	}
-	b, err := json.Marshal(result{Text: got.Text, PromptIDs: got.PromptIDs, TokenIDs: got.TokenIDs, Finish: got.Finish, Stats: statsOf(&got.Stats)})
+	e.keepCosts()
+	b, err := json.Marshal(resultOf(got))
 	return string(b), err
+}
+
+// eventsTo sends rounds to a method's second argument, if there is one.
+func (e *engine) eventsTo(args []safejs.Value) func(*foretoken.Event) error {
+	if len(args) < 2 || args[1].Type() != safejs.TypeFunction {
+		return nil
+	}
+	begin := time.Now()
+	var out event
+	var b []byte
+	return func(ev *foretoken.Event) error {
+		e.fill(&out, ev, time.Since(begin))
+		b = out.append(b[:0])
+		_, err := args[1].Invoke(string(b))
+		return err
+	}
 }
 
 // inspect reads a file's header: (source) → JSON.
@@ -283,7 +362,7 @@ func (e *engine) inspect(args []safejs.Value) (string, error) {
 	}
 	f, err := gguf.Open(src)
 	if err != nil {
-		return "", err
+		return "", withCode("bad_model", err)
 	}
 	type tensor struct {
 		Name string   `json:"name"`

@@ -7,48 +7,30 @@ import (
 	"foretoken/spec"
 )
 
-type phases struct {
-	Draft    float64 `json:"draft"`
-	Verify   float64 `json:"verify"`
-	Readback float64 `json:"readback"`
-	Host     float64 `json:"host"`
-}
-
-type tree struct {
-	Tokens   []int32   `json:"tokens"`
-	Texts    []string  `json:"texts"`
-	Parents  []int32   `json:"parents"`
-	Depths   []int32   `json:"depths"`
-	Scores   []float32 `json:"scores"`
-	Accepted []int32   `json:"accepted"` // nodes
-}
-
-// event is a round as the page sees it.
-type event struct {
-	Round   int               `json:"round"`
-	Text    string            `json:"text"`
-	Tokens  []foretoken.Token `json:"tokens"`
-	Tree    tree              `json:"tree"`
-	MS      phases            `json:"ms"`
-	Elapsed float64           `json:"elapsed_ms"`
-	Finish  spec.Finish       `json:"finish,omitempty"`
-}
-
 type stats struct {
-	Calls              int       `json:"calls"`
-	Rounds             int       `json:"rounds"`
-	TokensVerified     int       `json:"tokens_verified"`
-	Committed          int       `json:"committed"`
-	Drafted            int       `json:"drafted"`
-	Accepted           int       `json:"accepted"`
-	AcceptanceLength   float64   `json:"acceptance_length"`
-	AcceptancePerDepth []float64 `json:"acceptance_per_depth"`
-	DraftAcceptance    float64   `json:"draft_acceptance"`
-	PerRound           phases    `json:"ms_per_round"`
-	FirstMS            float64   `json:"ttft_ms"`
-	PrefillSpeed       float64   `json:"prefill_tok_s"`
-	DecodeSpeed        float64   `json:"decode_tok_s"`
-	TotalMS            float64   `json:"total_ms"`
+	Calls              int             `json:"calls"`
+	Rounds             int             `json:"rounds"`
+	TokensVerified     int             `json:"tokens_verified"`
+	Committed          int             `json:"committed"`
+	Drafted            int             `json:"drafted"`
+	Accepted           int             `json:"accepted"`
+	Relaxed            int             `json:"relaxed"` // of the accepted, those that the target had not chosen
+	Lossy              bool            `json:"lossy"`
+	Warming            int             `json:"warming"`              // rounds that decoded plainly while drafting's kernels were compiled
+	Recoveries         int             `json:"recoveries,omitempty"` // times that a lost device was replaced
+	RecoveryMS         float64         `json:"recovery_ms,omitempty"`
+	Bins               []spec.BinStats `json:"bins,omitempty"` // HeteroSpec's
+	AcceptanceLength   float64         `json:"acceptance_length"`
+	AcceptancePerDepth []float64       `json:"acceptance_per_depth"`
+	DraftAcceptance    float64         `json:"draft_acceptance"`
+	PerRound           phases          `json:"ms_per_round"`
+	FirstMS            float64         `json:"ttft_ms"`
+	PromptTokens       int             `json:"prompt_tokens"`
+	Reused             int             `json:"reused"`    // prompt tokens held from an earlier request
+	Prefilled          int             `json:"prefilled"` // those consumed before the first round
+	PrefillSpeed       float64         `json:"prefill_tok_s"`
+	DecodeSpeed        float64         `json:"decode_tok_s"`
+	TotalMS            float64         `json:"total_ms"`
 }
 
 type result struct {
@@ -69,7 +51,15 @@ func (e *engine) fill(out *event, in *foretoken.Event, elapsed time.Duration) {
 	out.MS = phases{ms(r.Draft), ms(r.Verify), ms(r.Readback), ms(r.Host)}
 	t := &out.Tree
 	t.Tokens, t.Texts, t.Parents = t.Tokens[:0], t.Texts[:0], t.Parents[:0]
-	t.Depths, t.Scores, t.Accepted = t.Depths[:0], t.Scores[:0], t.Accepted[:0]
+	t.Depths, t.Scores, t.Accepted, t.Relaxed = t.Depths[:0], t.Scores[:0], t.Accepted[:0], t.Relaxed[:0]
+	e.drafted.compare(t, r)
+	for _, id := range t.Pruned.Tokens {
+		t.Pruned.Texts = append(t.Pruned.Texts, string(e.session.Tokenizer().Piece(id)))
+	}
+	out.Bin, out.Phi, out.Warming = 0, 0, r.Warming
+	if r.Proposal != nil {
+		out.Bin, out.Phi = r.Proposal.Bin, r.Proposal.Phi
+	}
 	if r.Tree != nil {
 		for i, id := range r.Tree.Tokens {
 			t.Tokens, t.Parents = append(t.Tokens, id), append(t.Parents, r.Tree.Parents[i])
@@ -79,12 +69,23 @@ func (e *engine) fill(out *event, in *foretoken.Event, elapsed time.Duration) {
 	}
 	if len(r.Path) > 0 {
 		t.Accepted = append(t.Accepted, r.Path[1:]...)
+		for i, node := range r.Path[1:] {
+			if i < len(r.Origins) && r.Origins[i] == spec.Relaxed {
+				t.Relaxed = append(t.Relaxed, node)
+			}
+		}
 	}
+}
+
+func resultOf(r *foretoken.Result) result {
+	return result{Text: r.Text, PromptIDs: r.PromptIDs, TokenIDs: r.TokenIDs, Finish: r.Finish, Stats: statsOf(&r.Stats)}
 }
 
 func statsOf(s *spec.Stats) stats {
 	return stats{Calls: s.Calls, Rounds: s.Rounds, TokensVerified: s.Nodes, Committed: s.OutputTokens, Drafted: s.Drafted, Accepted: s.Accepted,
+		Relaxed: s.Relaxed, Lossy: s.Lossy, Warming: s.Warming, Recoveries: s.Recoveries, RecoveryMS: ms(s.Recovery), Bins: s.Bins,
 		AcceptanceLength: s.AcceptedLength(), AcceptancePerDepth: append([]float64{}, s.DepthAcceptance()...), DraftAcceptance: s.DraftAcceptance(),
-		PerRound: phases{s.PerRound(s.Draft), s.PerRound(s.Verify), s.PerRound(s.Readback), s.PerRound(s.Host)},
-		FirstMS:  ms(s.FirstToken()), PrefillSpeed: s.PrefillSpeed(), DecodeSpeed: s.DecodeSpeed(), TotalMS: ms(s.Prefill + s.Decode)}
+		PerRound:     phases{s.PerRound(s.Draft), s.PerRound(s.Verify), s.PerRound(s.Readback), s.PerRound(s.Host)},
+		PromptTokens: s.PromptTokens, Reused: s.Reused, Prefilled: s.Prefilled,
+		FirstMS: ms(s.FirstToken()), PrefillSpeed: s.PrefillSpeed(), DecodeSpeed: s.DecodeSpeed(), TotalMS: ms(s.Prefill + s.Decode)}
 }

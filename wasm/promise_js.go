@@ -28,7 +28,7 @@ func await(promise safejs.Value) (safejs.Value, error) {
 	}
 	defer resolved.Release()
 	rejected, err := safejs.FuncOf(func(_ safejs.Value, args []safejs.Value) any {
-		done <- outcome{err: errors.New(reason(args))}
+		done <- outcome{err: reason(args)}
 		return nil
 	})
 	if err != nil {
@@ -42,17 +42,25 @@ func await(promise safejs.Value) (safejs.Value, error) {
 	return o.value, o.err
 }
 
-// reason is the message of what a promise was rejected with.
-func reason(args []safejs.Value) string {
+// reason is what a promise was rejected with, with its code where that is a text.
+func reason(args []safejs.Value) error {
 	if len(args) == 0 {
-		return "rejected without a reason"
+		return errors.New("rejected without a reason")
 	}
-	if m, err := args[0].Get("message"); err == nil && m.Type() == safejs.TypeString {
-		s, _ := m.String()
-		return s
+	field := func(name string) (string, bool) {
+		v, err := args[0].Get(name)
+		if err != nil || v.Type() != safejs.TypeString {
+			return "", false
+		}
+		s, err := v.String()
+		return s, err == nil
 	}
-	s, _ := args[0].String()
-	return s
+	message, ok := field("message")
+	if !ok {
+		message, _ = args[0].String()
+	}
+	code, _ := field("code")
+	return &coded{code, errors.New(message)}
 }
 
 // method makes a function that runs work in a goroutine and returns a promise
@@ -78,6 +86,7 @@ func method(work func(args []safejs.Value) (string, error)) (safejs.Func, error)
 					return
 				}
 				if e, madeErr := failure.New(err.Error()); madeErr == nil {
+					_ = e.Set("code", codeOf(err)) // without a code the page calls it internal
 					_, _ = settle[1].Invoke(e)
 				}
 			}()

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"io"
 
+	"foretoken"
+	"foretoken/models/convert"
+	"foretoken/models/demo"
 	"foretoken/models/gguf"
 
 	"github.com/hack-pad/safejs"
@@ -60,6 +63,7 @@ func (s *source) ReadAt(p []byte, off int64) (int, error) {
 		return 0, err // the source's own message names the file
 	}
 	n, err := safejs.CopyBytesToGo(p, bytes)
+	s.release(bytes)
 	if err != nil {
 		return 0, fmt.Errorf("%s: reading %d bytes at %d: %w", s.name, len(p), off, err)
 	}
@@ -70,4 +74,171 @@ func (s *source) ReadAt(p []byte, off int64) (int, error) {
 		return n, io.EOF
 	}
 	return n, nil
+}
+
+// release gives an array back to its source, or its memory to the browser. Go holds on to JavaScript's
+// values until it collects its own garbage, of which loading makes little: a load would hold all
+// of the file.
+func (s *source) release(array safejs.Value) {
+	if f, err := s.value.Get("release"); err == nil && f.Type() == safejs.TypeFunction {
+		_, _ = s.value.Call("release", array) // what is not given back is collected later
+		return
+	}
+	buffer, err := array.Get("buffer")
+	if err != nil {
+		return
+	}
+	if transfer, err := buffer.Get("transfer"); err == nil && transfer.Type() == safejs.TypeFunction {
+		_, _ = buffer.Call("transfer", 0) // detaches the array; what cannot be detached is collected later
+	}
+}
+
+// opened are the files that a session is opened with; all but the target may be missing.
+type opened struct {
+	target, draft, eagle3, eagle3Config gguf.Source
+	calibrations                        []gguf.Source
+
+	from  safejs.Value
+	read  [][]gguf.Source // of the four roles, as JavaScript gave them
+	again safejs.Value    // what from.again gave last, to be closed
+}
+
+// readSources reads {target, draft, eagle3, eagle3_config, calibrations}. Target and draft may be
+// lists of files, which are read as one model.
+func readSources(v safejs.Value, as convert.Options) (*opened, error) {
+	o := &opened{from: v}
+	for _, role := range []struct {
+		name  string
+		to    *gguf.Source
+		model bool
+	}{{"target", &o.target, true}, {"draft", &o.draft, true}, {"eagle3", &o.eagle3, false}, {"eagle3_config", &o.eagle3Config, false}} {
+		s, err := v.Get(role.name)
+		if err != nil {
+			return o, fmt.Errorf("foretoken: open's sources: %w", err)
+		}
+		files, err := readFiles(s)
+		if err != nil {
+			return o, err
+		}
+		o.read = append(o.read, files)
+		switch {
+		case len(files) == 0:
+		case role.model:
+			if *role.to, err = convert.Open(files, as); err != nil {
+				return o, err
+			}
+		case len(files) > 1:
+			return o, fmt.Errorf("foretoken: open's sources: %s is %d files, want one", role.name, len(files))
+		default:
+			*role.to = files[0]
+		}
+	}
+	if o.target == nil {
+		return o, fmt.Errorf("foretoken: open's sources have no target")
+	}
+	list, err := v.Get("calibrations")
+	if err != nil {
+		return o, fmt.Errorf("foretoken: open's sources: %w", err)
+	}
+	o.calibrations, err = readFiles(list)
+	return o, err
+}
+
+// reopen has JavaScript open the files again, which it closes once a session is open, for a session that has to be loaded
+// anew.
+func (o *opened) reopen() error {
+	o.close()
+	promise, err := o.from.Call("again")
+	if err != nil {
+		return fmt.Errorf("foretoken: opening the models' files again: %w", err)
+	}
+	if o.again, err = await(promise); err != nil {
+		return fmt.Errorf("foretoken: opening the models' files again: %w", err)
+	}
+	for i, role := range []string{"target", "draft", "eagle3", "eagle3_config"} {
+		v, err := o.again.Get(role)
+		if err != nil {
+			return err
+		}
+		files, err := readFiles(v)
+		if err != nil {
+			return err
+		}
+		if len(files) != len(o.read[i]) {
+			return fmt.Errorf("foretoken: opening the models' files again: %s is %d files now, and was %d", role, len(files), len(o.read[i]))
+		}
+		for j, f := range files {
+			if was := o.read[i][j]; was.Size() != f.Size() {
+				return fmt.Errorf("foretoken: %s changed since it was loaded; open the models again", was.Name())
+			}
+			o.read[i][j].(*source).value = f.(*source).value
+		}
+	}
+	return nil
+}
+
+// close closes what reopen opened.
+func (o *opened) close() {
+	if o.again.Type() == safejs.TypeObject {
+		_, _ = o.again.Call("close")
+	}
+	o.again = safejs.Undefined()
+}
+
+// readFiles reads a source or a list of them; none of null.
+func readFiles(v safejs.Value) ([]gguf.Source, error) {
+	if v.IsNull() || v.IsUndefined() {
+		return nil, nil
+	}
+	length, err := v.Get("length")
+	if err != nil {
+		return nil, fmt.Errorf("foretoken: a model source: %w", err)
+	}
+	if length.IsUndefined() {
+		src, err := newSource(v)
+		return []gguf.Source{src}, err
+	}
+	n, err := length.Int()
+	if err != nil {
+		return nil, fmt.Errorf("foretoken: a list of sources: %w", err)
+	}
+	files := make([]gguf.Source, n)
+	for i := range files {
+		s, err := v.Index(i)
+		if err != nil {
+			return nil, err
+		}
+		if files[i], err = newSource(s); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// mostCalibration is more than any calibration file has: one that is larger is something else.
+const mostCalibration = 64 << 20
+
+// fitted reads the calibration files, after those of the built-in pair where that is open.
+func (o *opened) fitted(builtin bool) (*foretoken.Calibrations, error) {
+	c := &foretoken.Calibrations{}
+	if builtin {
+		for _, f := range demo.Calibrations() {
+			if err := c.Parse(f.Name, f.Data); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, src := range o.calibrations {
+		if src.Size() > mostCalibration {
+			return nil, fmt.Errorf("foretoken: %s: %d bytes, which is no calibration file", src.Name(), src.Size())
+		}
+		data := make([]byte, src.Size())
+		if _, err := src.ReadAt(data, 0); err != nil && err != io.EOF {
+			return nil, err
+		}
+		if err := c.Parse(src.Name(), data); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"strings"
 
 	"foretoken/webgpu"
 
@@ -12,14 +11,16 @@ import (
 )
 
 // Kernel choices are kept in the browser's Cache Storage, by adapter, so that the
-// next visit neither times kernels again nor chooses others. All of it is best
-// effort: without storage the engine measures anew.
+// next visit neither times kernels again nor chooses others; what passes cost, which the
+// goodput tree decides by, is kept with them. All of it is best effort: without
+// storage the engine measures anew.
 
 const tuningCache = "foretoken-tuning-1"
 
-// tuningKey is the address under which an adapter's choices are kept.
+// tuningKey is the address under which an adapter's choices are kept. It is a whole one: in a worker that another origin's
+// script was imported into, and in an extension, there is none that the store would take to begin from.
 func tuningKey(i webgpu.Info) string {
-	return "tuning/" + url.PathEscape(strings.Join([]string{i.Backend, i.Vendor, i.Architecture, i.Adapter, i.Driver}, "|"))
+	return "https://foretoken.invalid/tuning/" + url.PathEscape(i.Identity())
 }
 
 func tuningStore() (safejs.Value, error) {
@@ -97,5 +98,17 @@ func saveTuning(key string, tuning map[string]map[string]string) {
 	}
 	if promise, err := store.Call("put", key, response); err == nil {
 		_, _ = await(promise) // a full disk costs the next visit a second, no more
+	}
+}
+
+// keepCosts stores what passes cost after the first request that asked for it and now and
+// then afterwards: storing takes about as long as a token.
+func (e *engine) keepCosts() {
+	tuning := e.session.Tuning()
+	if len(tuning["costs"]) == 0 {
+		return
+	}
+	if e.requests++; e.requests&(e.requests-1) == 0 { // the 1st, 2nd, 4th, 8th …
+		saveTuning(tuningKey(e.dev.Info()), map[string]map[string]string{"costs": tuning["costs"]})
 	}
 }

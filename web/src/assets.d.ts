@@ -3,3 +3,12 @@ declare module "*.css" {
   const text: string;
   export default text;
 }
+
+/** What the Go program says of the methods, as it was when the site was built. */
+declare module "foretoken:catalog" {
+  const catalog: import("./protocol.ts").Catalog;
+  export default catalog;
+}
+
+/** Go's support script, of the compiler at hand. */
+declare module "foretoken:wasm_exec";

@@ -1,20 +1,17 @@
 /**
  * bench.html: the engine without a page around it, for measurement from outside.
- * `?target=URL&draft=URL&device=webgpu|cpu`; without models the built-in pair.
+ * `?target=URL&draft=URL&calibrations=URLs&eagle3=URL&eagle3-config=URL&max-nodes=N&device=webgpu|cpu`;
+ * without models the built-in pair.
  */
-import { BUILTIN_PAIR } from "./builtin.ts";
-import { Engine, type DeviceChoice, type EngineInfo, type GenerateRequest, type Policy, type Stats } from "./engine.ts";
+import { BUILTIN_HEAD, BUILTIN_PAIR } from "./builtin.ts";
+import { METHODS } from "./methods.ts";
+import { Engine, type BenchPlan, type BenchReport, type BenchUpdate, type CostReport, type DeviceChoice, type EngineInfo, type GenerateOptions, type Measurement, type Method, type ProfileReport, type Stats } from "./engine.ts";
 
 /** Options of a measured generation; what is left out is the engine's default. */
-export interface BenchOptions {
+export interface BenchOptions extends GenerateOptions {
+  /** Other names of max_tokens and top_k. */
   maxTokens?: number;
-  temperature?: number;
-  seed?: number;
-  policy?: Policy;
-  depth?: number;
   topK?: number;
-  nodes?: number;
-  coupled?: boolean;
 }
 
 export interface BenchResult {
@@ -30,12 +27,17 @@ const query = new URLSearchParams(location.search);
 const status = document.querySelector("#status")!;
 let loading: Promise<Engine> | undefined;
 
+/** Addresses of calibrations, separated by spaces. */
+const list = (text: string | null): string[] | undefined => text?.split(/\s+/).filter(Boolean);
+
 async function load(): Promise<EngineInfo> {
   const target = query.get("target");
   const draft = query.get("draft");
   if (!target && draft) throw new Error("target: query: a draft needs a target, and none is given");
   loading ??= Engine.load({
-    ...(target ? { target, draft } : BUILTIN_PAIR),
+    ...(target ? { target, draft, calibrations: list(query.get("calibrations")) } : BUILTIN_PAIR),
+    ...(query.get("eagle3") === "builtin" ? BUILTIN_HEAD : { eagle3: query.get("eagle3"), eagle3Config: query.get("eagle3-config") }),
+    maxNodes: query.has("max-nodes") ? Number(query.get("max-nodes")) : undefined,
     device: (query.get("device") ?? "auto") as DeviceChoice,
     onProgress: (progress) => (status.textContent = `${progress.stage} ${progress.done}/${progress.total}`),
   });
@@ -53,25 +55,39 @@ async function load(): Promise<EngineInfo> {
 async function generate(prompt: string, options: BenchOptions = {}): Promise<BenchResult> {
   await load();
   const engine = await loading!;
-  const request: { prompt: string } & Partial<GenerateRequest> = { prompt };
-  if (options.maxTokens !== undefined) request.max_tokens = options.maxTokens;
-  if (options.temperature !== undefined) request.temperature = options.temperature;
-  if (options.seed !== undefined) request.seed = options.seed;
-  if (options.policy !== undefined) request.policy = options.policy;
-  if (options.depth !== undefined) request.depth = options.depth;
-  if (options.topK !== undefined) request.top_k = options.topK;
-  if (options.nodes !== undefined) request.nodes = options.nodes;
-  if (options.coupled !== undefined) request.coupled = options.coupled;
+  const { maxTokens, topK, ...rest } = options;
+  const request: GenerateOptions = rest;
+  if (maxTokens !== undefined) request.max_tokens = maxTokens;
+  if (topK !== undefined) request.top_k = topK;
   const start = performance.now();
-  const result = await engine.generate(request).result;
+  const result = await engine.generate(prompt, request).result;
   return { text: result.text, tokens: result.token_ids, ms: performance.now() - start, stats: result.stats };
+}
+
+const onUpdate = ({ done, total }: BenchUpdate): void => {
+  status.textContent = `${done}/${total}`;
+};
+
+async function bench(plan: BenchPlan): Promise<BenchReport> {
+  await load();
+  return (await loading!).bench(plan, { onUpdate }).result;
+}
+
+async function costs(measurement: Omit<Measurement, "what"> = {}): Promise<CostReport> {
+  await load();
+  return (await loading!).costs(measurement, { onUpdate });
+}
+
+async function profile(measurement: Omit<Measurement, "what"> = {}): Promise<ProfileReport> {
+  await load();
+  return (await loading!).profile(measurement, { onUpdate });
 }
 
 declare global {
   interface Window {
-    engine: { load: typeof load; generate: typeof generate };
+    engine: { load: typeof load; generate: typeof generate; bench: typeof bench; costs: typeof costs; profile: typeof profile; methods: readonly Method[] };
   }
 }
 
-window.engine = { load, generate };
+window.engine = { load, generate, bench, costs, profile, methods: METHODS };
 status.textContent = "window.engine is there; nothing is loaded yet";

@@ -1,37 +1,89 @@
 /**
- * Ranged byte sources a model is loaded from: a URL or a local file. A URL is
- * read by HTTP ranges, so that Go can hold one tensor chunk at a time; a server
- * without ranges is downloaded whole into a Blob, which the browser may keep on
- * disk. Errors are one line naming the file, the step and the reason.
+ * Ranged byte sources a model is loaded from: addresses, kept in the browser
+ * ({@link ./cached.ts}) or read by HTTP ranges, and local files, which are never
+ * copied. A model is one file, or several that belong together.
  */
-import type { Source, SourceSpec } from "./protocol.ts";
+import type { CachedSource, CachePolicy } from "./cached.ts";
+import { discard, identityOf, message, nameOf, rejectHTML, Remote, SourceError, type SourceOptions } from "./fetching.ts";
+import { isWhole, type RemoteFile } from "./hub.ts";
+import type { Progress, Source, SourceSpec } from "./protocol.ts";
+
+export { SourceError, type SourceOptions } from "./fetching.ts";
 
 /** Small reads are answered from aligned blocks: a GGUF header is thousands of them. */
 const BLOCK = 256 * 1024;
 const KEPT_BLOCKS = 4;
+/** A file no larger can be read as a whole at once: its bytes are there when the engine has started. */
+const SMALL = 8 * 1024 * 1024;
 
-/** Why a source could not be opened or read. */
-export class SourceError extends Error {
-  readonly code = "source";
-  constructor(name: string, field: string, reason: string) {
-    super(`${name}: ${field}: ${oneLine(reason)}`);
-    this.name = "SourceError";
+/** A source that may still be on its way; see {@link CachedSource}. */
+export type OpenSource = Source & Partial<Pick<CachedSource, "finished" | "close">>;
+
+/** What loading tells while it goes on. */
+export interface Told {
+  /** One file's download; `note` is what is unusual about it. */
+  download?: (file: string, done: number, total: number, note?: string) => void;
+  notice?: (text: string) => void;
+}
+
+/** Opens the files of a model: several if it is split, or a repository of safetensors. */
+export async function openModel(spec: SourceSpec, told: Told = {}, options: SourceOptions = {}): Promise<OpenSource[]> {
+  const specs = await expand(spec, options);
+  const opening = specs.map((one) => openSource(one, told, options));
+  const outcomes = await Promise.allSettled(opening);
+  const opened: OpenSource[] = [];
+  let failure: unknown;
+  outcomes.forEach((outcome, i) => {
+    if (outcome.status === "fulfilled") opened.push(outcome.value);
+    else if (!(specs[i] as { optional?: boolean }).optional) failure ??= outcome.reason;
+  });
+  if (failure === undefined) return opened;
+  for (const source of opened) source.close?.();
+  throw failure;
+}
+
+async function expand(spec: SourceSpec, options: SourceOptions): Promise<SourceSpec[]> {
+  if (spec.kind === "files") return (await Promise.all(spec.files.map((file) => (spec.files.length === 1 ? expand(file, options) : [file])))).flat();
+  if (spec.kind === "file") return [spec];
+  if (isWhole(spec.url)) return [spec];
+  const { kind, url, sha256, ...rest } = spec;
+  const { filesOf } = await import("./repository.ts");
+  return (await filesOf({ url, sha256 }, options)).map((file: RemoteFile) => ({ kind, ...rest, ...(file as RemoteFile & { sha256?: string }) }));
+}
+
+/** Opens one file. */
+export async function openSource(spec: SourceSpec, told: Told = {}, options: SourceOptions = {}): Promise<OpenSource> {
+  if (spec.kind === "files") throw new SourceError("files", "source", "one file is wanted here, not a list", "bad_option");
+  if (spec.kind === "file") return openBlob(spec.file, spec.name);
+  const { url } = spec;
+  const name = nameOf(url);
+  const download = (done: number, total: number, note?: string): void => told.download?.(name, done, total, note);
+  const keep = spec.cache ?? "auto";
+  if (keep !== "off") {
+    // Pages that only read the built-in pair do without the code of all this.
+    const [{ Store }, { openCached }] = await Promise.all([import("./opfs.ts"), import("./cached.ts")]);
+    // Only a page's workers can write such files.
+    const store = "createSyncAccessHandle" in (globalThis.FileSystemFileHandle?.prototype ?? {}) ? await Store.open() : undefined;
+    const kept =
+      store &&
+      (await openCached(store, url, name, {
+        ...options,
+        policy: keep === "auto" ? policyFor(url) : keep,
+        expected: spec.sha256,
+        published: async () => (await import("./repository.ts")).publishedSHA256(url, options),
+        onDownload: download,
+        ...(told.notice ? { notice: told.notice } : {}),
+      }));
+    if (kept) return kept;
+    if (!store) told.notice?.(`${name}: this browser keeps no files for this page, so it will be downloaded again the next time`);
   }
+  return openURL(url, { ...options, onDownload: download, ahead: keep === "off" });
 }
 
-export interface SourceOptions {
-  /** Bytes received so far of a download that could not be done by ranges. */
-  onDownload?: (done: number, total: number) => void;
-  /** Times a dropped connection is taken up again; 4 unless told. */
-  retries?: number;
-  /** Wait before the first retry in ms, doubled each time; 250 unless told. */
-  retryDelay?: number;
-  fetch?: typeof fetch;
-}
-
-/** Opens what a page named. */
-export function openSource(spec: SourceSpec, options: SourceOptions = {}): Promise<Source> {
-  return spec.kind === "url" ? openURL(spec.url, options) : Promise.resolve(openBlob(spec.file, spec.name));
+/** A file on this machine or beside the page may change under its name at any time, and asking costs nothing. */
+function policyFor(url: string): CachePolicy {
+  const { origin, hostname } = new URL(url);
+  return origin === globalThis.location?.origin || /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname) ? "check" : "first";
 }
 
 /** A local file, or a download held by the browser. */
@@ -49,167 +101,76 @@ export function openBlob(blob: Blob, name: string): Source {
   });
 }
 
-/** A model at a URL. The first request asks for the first block and learns the size from the answer. */
-export async function openURL(url: string, options: SourceOptions = {}): Promise<Source> {
+/**
+ * A model at a URL, without keeping it: by HTTP ranges, so that Go can hold one
+ * tensor chunk at a time; from a server without ranges whole, into a Blob. The
+ * first request asks for the first block and learns the size from the answer. With `ahead` the rest of a
+ * small file follows at once.
+ */
+export async function openURL(url: string, options: SourceOptions & { ahead?: boolean } = {}): Promise<Source> {
   const name = nameOf(url);
   const remote = new Remote(url, name, options);
+  // What an extension packs, or a page holds in memory, comes without a word on the size of the whole.
+  if (!/^https?:/.test(url)) return openBlob(await remote.download(await remote.request()), name);
   const first = await remote.request(0, BLOCK);
-  try {
-    rejectHTML(name, first);
-  } catch (error) {
-    void first.body?.cancel();
-    throw error;
-  }
+  rejectHTML(name, first);
   if (first.status === 206) {
-    const size = sizeOf(first) ?? (await remote.sizeByHead());
+    const identity = identityOf(first);
+    const size = identity.size ?? (await remote.sizeByHead());
     if (size !== undefined) {
-      remote.etag = strongTag(first);
+      remote.identity = { ...identity, size };
       const head = new Uint8Array(await first.arrayBuffer().catch(() => new ArrayBuffer(0)));
+      if (options.ahead && head.byteLength === BLOCK && size > BLOCK && size <= SMALL) return buffered(small(name, size, head, remote.read(BLOCK, size - BLOCK)), head);
       return buffered({ name, size, read: (offset, length) => remote.read(offset, length) }, head);
     }
     // A cross-origin server that hides its sizes: take the file whole.
-    void first.body?.cancel();
+    discard(first);
     return openBlob(await remote.download(await remote.request()), name);
   }
   return openBlob(await remote.download(first), name);
 }
 
-class Remote {
-  etag: string | undefined;
-  readonly #fetch: typeof fetch;
-  readonly #retries: number;
-  readonly #delay: number;
-
-  constructor(
-    readonly url: string,
-    readonly name: string,
-    readonly options: SourceOptions,
-  ) {
-    this.#fetch = options.fetch ?? ((input, init) => fetch(input, init));
-    this.#retries = options.retries ?? 4;
-    this.#delay = options.retryDelay ?? 250;
-  }
-
-  /** One GET, with a range when given; retried while the server cannot be reached or is overloaded. */
-  async request(offset?: number, length?: number): Promise<Response> {
-    const headers: Record<string, string> = {};
-    // No If-Range: it would cost a preflight at another origin; ETags are compared in read().
-    if (offset !== undefined && length !== undefined) headers["Range"] = `bytes=${offset}-${offset + length - 1}`;
-    for (let attempt = 0; ; attempt++) {
-      let reason: string;
-      try {
-        const response = await this.#fetch(this.url, { headers });
-        if (response.ok) return response;
-        void response.body?.cancel();
-        reason = `the server answered ${response.status} ${response.statusText || reasonPhrase(response.status)}`.trimEnd();
-        // An empty file answers 416 to any range; its absence of bytes is for the reader to report.
-        if (response.status === 416 && offset === 0) return new Response(new Uint8Array(0));
-        if (response.status < 500 && response.status !== 429) throw new SourceError(this.name, "download", `${reason} for ${this.url}`);
-      } catch (cause) {
-        if (cause instanceof SourceError) throw cause;
-        reason = `the server cannot be reached (${message(cause)})`;
+/** A file whose first block is there and whose rest is on its way. */
+function small(name: string, size: number, head: Uint8Array, rest: Promise<Uint8Array>): Source {
+  rest.catch(() => undefined); // told to whoever reads it
+  return {
+    name,
+    size,
+    async read(offset, length) {
+      const out = new Uint8Array(length);
+      const fromHead = head.subarray(offset, offset + length);
+      out.set(fromHead);
+      if (fromHead.byteLength < length) {
+        const from = offset + fromHead.byteLength - head.byteLength;
+        out.set((await rest).subarray(from, from + length - fromHead.byteLength), fromHead.byteLength);
       }
-      if (attempt >= this.#retries) throw new SourceError(this.name, "download", `${reason} for ${this.url}`);
-      await this.#pause(attempt);
-    }
-  }
-
-  /** Reads a range, continuing where a dropped connection left off. */
-  async read(offset: number, length: number): Promise<Uint8Array> {
-    const out = new Uint8Array(length);
-    let filled = 0;
-    for (let attempt = 0; ; ) {
-      const response = await this.request(offset + filled, length - filled);
-      const tag = strongTag(response);
-      const start = /^bytes (\d+)-/.exec(response.headers.get("Content-Range") ?? "")?.[1];
-      const elsewhere = start !== undefined && Number(start) !== offset + filled;
-      if (response.status !== 206 || elsewhere || (this.etag && tag && tag !== this.etag)) {
-        void response.body?.cancel();
-        throw new SourceError(this.name, "download", "the file changed on the server while it was being read; load it again");
-      }
-      const before = filled;
-      try {
-        filled = await fill(response, out, filled);
-        if (filled === length) return out;
-      } catch (cause) {
-        if (cause instanceof Dropped) filled = cause.filled;
-      }
-      // Progress earns fresh retries: a slow line may drop many times on the way through a large tensor.
-      attempt = filled > before ? 1 : attempt + 1;
-      if (attempt > this.#retries) {
-        throw new SourceError(this.name, "download", `the connection dropped at byte ${offset + filled} and ${this.#retries} retries did not bring it back`);
-      }
-      await this.#pause(attempt - 1);
-    }
-  }
-
-  async sizeByHead(): Promise<number | undefined> {
-    try {
-      const response = await this.#fetch(this.url, { method: "HEAD" });
-      const length = response.headers.get("Content-Length");
-      return response.ok && length !== null ? Number(length) : undefined;
-    } catch {
-      return undefined;
-    }
-  }
-
-  /** Takes a whole body; without ranges a dropped connection has to start over. */
-  async download(first: Response): Promise<Blob> {
-    let response = first;
-    for (let attempt = 0; ; attempt++) {
-      const total = Number(response.headers.get("Content-Encoding") ? 0 : (response.headers.get("Content-Length") ?? 0));
-      try {
-        const chunks: Blob[] = [];
-        let done = 0;
-        for await (const chunk of chunksOf(response)) {
-          chunks.push(new Blob([chunk as Uint8Array<ArrayBuffer>]));
-          done += chunk.byteLength;
-          this.options.onDownload?.(done, Math.max(total, done));
-        }
-        if (total === 0 || done === total) return new Blob(chunks);
-      } catch {
-        // Counted below like a body that ended early.
-      }
-      if (attempt >= this.#retries) throw new SourceError(this.name, "download", `the connection dropped and ${this.#retries} retries did not bring it back`);
-      await this.#pause(attempt);
-      response = await this.request();
-    }
-  }
-
-  #pause(attempt: number): Promise<void> {
-    return new Promise((resolve) => setTimeout(resolve, this.#delay * 2 ** attempt));
-  }
+      return out;
+    },
+  };
 }
 
-/** A body that ended before its range was complete; keeps how far it came. */
-class Dropped extends Error {
-  constructor(readonly filled: number) {
-    super("dropped");
-  }
-}
+/** Sums the downloads of a load up for one progress line. */
+export class Downloads {
+  readonly #files = new Map<string, { done: number; total: number; note: string }>();
 
-async function fill(response: Response, out: Uint8Array, from: number): Promise<number> {
-  let filled = from;
-  try {
-    for await (const chunk of chunksOf(response)) {
-      const take = Math.min(chunk.byteLength, out.byteLength - filled);
-      out.set(chunk.subarray(0, take), filled);
-      filled += take;
-    }
-  } catch {
-    throw new Dropped(filled);
-  }
-  return filled;
-}
+  constructor(readonly update: (progress: Progress) => void) {}
 
-async function* chunksOf(response: Response): AsyncGenerator<Uint8Array> {
-  if (!response.body) return;
-  const reader = response.body.getReader();
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    yield value;
+  /** Whether bytes are still to come. */
+  get active(): boolean {
+    return [...this.#files.values()].some(({ done, total }) => done < total);
   }
+
+  readonly tell = (file: string, done: number, total: number, note = ""): void => {
+    this.#files.set(file, { done, total, note });
+    const all = [...this.#files.values()];
+    const notes = new Set(all.map((one) => one.note).filter(Boolean));
+    this.update({
+      stage: "download",
+      done: all.reduce((sum, one) => sum + one.done, 0),
+      total: all.reduce((sum, one) => sum + one.total, 0),
+      ...(notes.size > 0 ? { note: [...notes].join("; ") } : {}),
+    });
+  };
 }
 
 /** Answers small reads from blocks kept in memory and checks every range. `head` is the first block, if it is there. */
@@ -249,45 +210,4 @@ function buffered(inner: Source, head?: Uint8Array): Source {
       return out;
     },
   };
-}
-
-function rejectHTML(name: string, response: Response): void {
-  const type = response.headers.get("Content-Type") ?? "";
-  if (/^text\/html\b/i.test(type)) {
-    throw new SourceError(name, "content-type", "the server sent an HTML page instead of a model; the address may need a sign-in or a direct download link");
-  }
-}
-
-function sizeOf(response: Response): number | undefined {
-  const match = /\/(\d+)$/.exec(response.headers.get("Content-Range") ?? "");
-  return match ? Number(match[1]) : undefined;
-}
-
-/** Only a strong ETag proves that two ranges belong to the same bytes. */
-function strongTag(response: Response): string | undefined {
-  const tag = response.headers.get("ETag");
-  return tag && !tag.startsWith("W/") ? tag : undefined;
-}
-
-function nameOf(url: string): string {
-  const path = url.replace(/[?#].*$/, "");
-  const last = path.slice(path.lastIndexOf("/") + 1);
-  try {
-    return decodeURIComponent(last) || url;
-  } catch {
-    return last || url;
-  }
-}
-
-/** HTTP/2 carries no reason phrase, so the common ones are spelled here. */
-function reasonPhrase(status: number): string {
-  return { 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 410: "Gone", 429: "Too Many Requests" }[status] ?? "";
-}
-
-function message(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause);
-}
-
-function oneLine(text: string): string {
-  return text.replace(/\s+/g, " ").trim();
 }

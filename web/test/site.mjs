@@ -11,6 +11,12 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { chromium } from "playwright-core";
 
+/**
+ * How long the tests wait for what takes a moment: it only has to be more than a machine takes that is busy with other
+ * work, as what never comes is a failure however long it was waited for.
+ */
+export const PATIENCE = 180_000;
+
 export const web = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 export const root = path.dirname(web);
 export const dist = path.join(web, "dist");
@@ -45,10 +51,32 @@ export async function startServer(models) {
   };
 }
 
-/** Starts Chromium; with `webgpu` on its software adapter, so that every machine runs the same. */
-export function startBrowser(webgpu) {
+/**
+ * Starts Chromium; with `webgpu` on its software adapter, so that every machine runs the same. Its contexts are patient, and
+ * refuse service workers unless told, so that each page is what the server has. `more` are further flags.
+ */
+export async function startBrowser(webgpu, more = []) {
+  const options = browserOptions(webgpu);
+  const browser = await chromium.launch({ ...options, args: [...options.args, ...more] });
+  const make = browser.newContext.bind(browser);
+  browser.newContext = async (options) => patient(await make({ serviceWorkers: "block", ...options }));
+  return browser;
+}
+
+/** Starts Chromium with a profile on disk, as people use it: files a site keeps are not in memory, and quotas hold. */
+export async function startProfile(webgpu, folder, options = {}) {
+  const { args, ...rest } = browserOptions(webgpu);
+  return patient(await chromium.launchPersistentContext(folder, { serviceWorkers: "block", ...rest, ...options, args: [...args, ...(options.args ?? [])] }));
+}
+
+function patient(context) {
+  context.setDefaultTimeout(PATIENCE);
+  return context;
+}
+
+function browserOptions(webgpu) {
   const gpu = webgpu ? ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"] : ["--disable-gpu"];
-  return chromium.launch({
+  return {
     executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
     args: [
       "--no-sandbox",
@@ -59,7 +87,7 @@ export function startBrowser(webgpu) {
       "--disable-quic",
       "--no-first-run",
     ],
-  });
+  };
 }
 
 /** A page whose requests, console errors and uncaught exceptions are kept. */
@@ -74,8 +102,21 @@ export async function openPage(context) {
   return { page, record };
 }
 
-/** Waits until the widget is in one of these states and returns it. */
-export async function waitForState(page, states, timeout = 120_000) {
+/** Does what begins a generation, and waits for its end: a short one may be over before anybody looks. */
+export async function generated(page, act) {
+  await page.evaluate(() => {
+    const widget = document.querySelector("foretoken-widget");
+    window.ended = new Promise((resolve, reject) => {
+      widget.addEventListener("foretoken-done", ({ detail }) => resolve(detail), { once: true });
+      widget.addEventListener("foretoken-error", ({ detail }) => reject(detail), { once: true });
+    });
+  });
+  await act();
+  return page.evaluate(() => window.ended);
+}
+
+/** Waits until the widget is in one of these states and returns it. One that lasts a moment only may be missed: see {@link generated}. */
+export async function waitForState(page, states, timeout = PATIENCE) {
   const handle = await page.waitForFunction(
     (wanted) => {
       const state = document.querySelector("foretoken-widget")?.dataset.state;
@@ -107,7 +148,25 @@ export async function brokenModels() {
   swapped.write("type", place("func"));
   swapped.write("func", place("type"));
   await write("mismatched.gguf", swapped);
+  await write("talking.gguf", withTemplate(target, "{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}// assistant: {% endif %}"));
   return folder;
+}
+
+/** A GGUF file with a chat template among its metadata; all after it moves by whole multiples of the alignment. */
+function withTemplate(file, template) {
+  const string = (text) => {
+    const bytes = Buffer.from(text);
+    const length = Buffer.alloc(8);
+    length.writeBigUInt64LE(BigInt(bytes.length));
+    return Buffer.concat([length, bytes]);
+  };
+  const key = string("tokenizer.chat_template");
+  const type = Buffer.from([8, 0, 0, 0]); // a string
+  const room = 32 - ((key.length + type.length + 8 + Buffer.byteLength(template)) % 32);
+  const entry = Buffer.concat([key, type, string(template + "{#" + " ".repeat(room + 28) + "#}")]);
+  const head = Buffer.from(file.subarray(0, 24));
+  head.writeBigUInt64LE(head.readBigUInt64LE(16) + 1n, 16);
+  return Buffer.concat([head, entry, file.subarray(24)]);
 }
 
 /** The mean of numbers. */

@@ -1,9 +1,10 @@
-/** Bundles the unit tests, as Node 20 does not read TypeScript, and runs them with node:test. */
+/** Bundles the unit tests, as Node 20 does not read TypeScript, and runs them with node:test; those of the benchmark beside other engines too. */
 import { spawnSync } from "node:child_process";
 import { promises as fs } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
+import { catalog } from "../catalog.mjs";
 
 const web = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const outdir = path.join(web, "node_modules", ".cache", "unit");
@@ -18,8 +19,10 @@ await build({
   platform: "node",
   format: "esm",
   target: "node20",
+  plugins: [catalog],
   sourcemap: "inline",
 });
 const files = names.map((name) => path.join(outdir, name.replace(/\.ts$/, ".mjs")));
+files.push(path.join(web, "peers", "unit.test.mjs"));
 const { status } = spawnSync(process.execPath, ["--enable-source-maps", "--test", ...files], { stdio: "inherit" });
 process.exit(status ?? 1);

@@ -29,3 +29,10 @@ function assign(element: Element, attributes: Attributes): void {
 export function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }
+
+/** A style sheet for a shadow root, from its text. */
+export function sheet(css: string): CSSStyleSheet {
+  const made = new CSSStyleSheet();
+  made.replaceSync(css);
+  return made;
+}

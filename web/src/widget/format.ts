@@ -46,20 +46,33 @@ export function device(info: DeviceInfo): string {
 }
 
 const STAGES: Record<Progress["stage"], string> = {
+  download: "Downloading",
+  memory: "Memory on the device",
   target: "Loading the target",
   draft: "Loading the draft",
+  eagle3: "Loading the EAGLE-3 head",
   kernels: "Compiling kernels",
   tuning: "Timing kernel variants",
   ready: "Ready",
+  lost: "The GPU was lost; loading the models again",
+  notice: "Note",
 };
+
+/** A span of time to come, rounded to what a person waits by. */
+export function duration(seconds: number): string {
+  if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  return `${(seconds / 3600).toFixed(1)} h`;
+}
 
 /** What the progress line says; `rate` is bytes a second, 0 when not known. */
 export function progress(p: Progress, rate: number): string {
   const parts = [STAGES[p.stage]];
-  if (p.stage === "target" || p.stage === "draft") {
+  if (p.stage === "download" || p.stage === "target" || p.stage === "draft" || p.stage === "eagle3") {
     parts.push(`${bytes(p.done)} of ${bytes(p.total)}`);
     if (rate > 0) parts.push(`${bytes(rate)}/s`);
-  } else if (p.total > 0 && p.stage !== "ready") {
+    if (rate > 0 && p.done < p.total) parts.push(`${duration((p.total - p.done) / rate)} left`);
+  } else if (p.total > 0 && p.stage !== "ready" && p.stage !== "memory") {
     parts.push(`${p.done} of ${p.total}`);
   }
   if (p.note) parts.push(p.note);

@@ -1,11 +1,11 @@
-/** The numbers beside the text: tiles, acceptance per depth, time per round, the chart and the last tree. */
+/** What stands beside the text: tiles, the tree, charts, acceptance per depth, time per round, the comparison. */
 import type { EventTree, RoundTimes } from "../protocol.ts";
-import { AcceptanceChart } from "./chart.ts";
+import type { Charts } from "./charts.ts";
 import { verdict, type Comparison } from "./compare.ts";
-import { el, setText, svg } from "./dom.ts";
+import { el, setText } from "./dom.ts";
 import { milliseconds, percent, short } from "./format.ts";
 import type { Tally } from "./tally.ts";
-import { drawTree } from "./tree.ts";
+import type { TreeView } from "./tree.ts";
 
 /** The parts of a round; `within` is a part of parts, so it has no share of its own in the bar. */
 const PARTS: readonly { key: keyof RoundTimes; label: string; within?: boolean }[] = [
@@ -27,13 +27,19 @@ interface Tile {
 
 export class Panel {
   readonly element: HTMLElement;
-  readonly chart: AcceptanceChart;
   readonly #tiles: Record<TileName, Tile>;
   readonly #depths = el("ol", { class: "depths" });
   readonly #times = new Map(PARTS.map((part) => [part.key, { bar: el("i", { class: part.key }), value: el("b", {}, "–") }]));
-  readonly #tree = svg("svg", { class: "tree", role: "img", "aria-label": "The last tree drafted" });
-  readonly #treeNote = el("p", { class: "empty" }, "The last tree the target verified appears here.");
-  readonly #chartHost = el("div", { class: "plot", role: "img", "aria-label": "Tokens committed per round" });
+  readonly #treeHint = el("small", {}, "\u00a0");
+  readonly #treeBox = el("div", { class: "treebox" }, el("p", { class: "empty" }, "The tree of the round under way appears here: what was drafted, what the target accepted, and what was pruned before."));
+  readonly #treeDetails = el("p", { class: "tree-details", id: "tree-details" }, "\u00a0");
+  readonly #treeText = el("pre", { id: "tree-text", tabindex: 0 });
+  readonly #charts = el("div", { class: "charts", id: "charts" }, el("p", { class: "empty" }, "Charts over the rounds appear here: acceptance length, tree size, entropy and time."));
+  #tree: Promise<TreeView> | undefined;
+  #lastTree: EventTree | undefined;
+  #drawing: Promise<Charts> | undefined;
+  #tally: Tally | undefined;
+  #connected: AbortSignal | undefined;
   readonly #compare = el("div", { class: "comparison" });
 
   constructor() {
@@ -45,19 +51,20 @@ export class Panel {
       verified: tile("in those passes", "Tokens verified", "verified"),
       draft: tile("of drafted tokens", "Draft acceptance", "draft-acceptance"),
     };
-    this.chart = new AcceptanceChart(this.#chartHost);
-    this.#treeNote.hidden = false;
     this.element = el(
       "section",
       { class: "panel", "aria-label": "Statistics" },
       el("div", { class: "tiles" }, ...Object.values(this.#tiles).map((t) => t.element)),
-      card("Plain against speculative", "Compare runs both on this prompt, in this session", this.#compare),
-      card(
-        "Tokens per round",
-        "",
-        el("p", { class: "key", "aria-hidden": "true" }, keyed("accepted", "accepted"), keyed("bonus", "bonus or corrected"), keyed("mean", "mean so far (τ)")),
-        this.#chartHost,
+      el(
+        "article",
+        { class: "card tree-card", "aria-label": "The tree of the last round" },
+        el("h2", {}, "Token tree", this.#treeHint),
+        this.#treeBox,
+        this.#treeDetails,
+        el("p", { class: "key", "aria-hidden": "true" }, ...(["accepted", "relaxed", "rejected", "pruned", "unsure"] as const).map((name) => el("span", {}, el("i", { class: `swatch node-${name}` }), name === "unsure" ? "entropy of the target" : name))),
+        el("details", { class: "tree-text" }, el("summary", {}, "As text"), this.#treeText),
       ),
+      el("article", { class: "card", "aria-label": "Over the rounds" }, this.#charts),
       el(
         "div",
         { class: "pair" },
@@ -75,7 +82,7 @@ export class Panel {
           ),
         ),
       ),
-      card("Last tree", "filled: accepted by the target", el("div", { class: "treebox", tabindex: 0, role: "group", "aria-label": "The last tree drafted, scrolls" }, this.#treeNote, this.#tree)),
+      card("Plain against speculative", "Compare runs both on this prompt, in this session", this.#compare),
     );
     this.#drawDepths([]);
     this.showComparison(undefined);
@@ -99,16 +106,43 @@ export class Panel {
       bar.style.flexGrow = String(total > 0 ? ms[part.key] / total : 0);
       setText(value, any ? short(ms[part.key]) : "–");
     }
-    this.chart.update(tally);
-    const described = any ? `Tokens committed per round: ${tally.rounds} rounds, ${tally.acceptanceLength.toFixed(2)} on average` : "Tokens committed per round";
-    this.#chartHost.setAttribute("aria-label", described);
+    this.#tally = tally;
+    if (any || this.#drawing) void this.#chart();
   }
 
-  drawTree(tree: EventTree | undefined): void {
-    const any = tree !== undefined;
-    this.#treeNote.hidden = any;
-    this.#tree.style.display = any ? "block" : "none";
-    if (any) drawTree(this.#tree, tree);
+  /** Begins to follow the width and the colour scheme; `signal` ends it. */
+  connect(signal: AbortSignal): void {
+    this.#connected = signal;
+    if (!this.#drawing) return;
+    this.#drawing = undefined;
+    void this.#chart();
+  }
+
+  /** Draws again with the colours of now: a canvas does not follow CSS by itself. */
+  recolour(): void {
+    void this.#drawing?.then((charts) => charts.recolour());
+  }
+
+  /** The charts come with the first round, and with them the code that draws them. */
+  async #chart(): Promise<void> {
+    const signal = this.#connected;
+    if (!signal || signal.aborted) return;
+    this.#drawing ??= import("./charts.ts").then(({ Charts }) => new Charts(this.#charts, signal));
+    const charts = await this.#drawing.catch(() => undefined);
+    if (!charts) this.#drawing = undefined; // the next round tries again
+    else if (this.#tally && !signal.aborted) charts.update(this.#tally);
+  }
+
+  /** Shows a round's tree; `bin` and `phi` are HeteroSpec's entropy bin and Φ. */
+  drawTree(tree: EventTree | undefined, bin?: number, phi?: number): void {
+    this.#lastTree = tree;
+    setText(this.#treeHint, tree && bin ? `entropy bin ${bin}, Φ ${short(phi ?? 0)} nats` : "of the last round");
+    if (!tree) return;
+    this.#tree ??= import("./tree.ts").then(({ TreeView }) => new TreeView(this.#treeBox, this.#treeDetails, this.#treeText));
+    this.#tree.then(
+      (view) => this.#lastTree && view.show(this.#lastTree),
+      () => (this.#tree = undefined),
+    );
   }
 
   /** The outcome of a comparison, what it is doing, or the invitation to make one. */
@@ -123,9 +157,9 @@ export class Panel {
     const text = known ? verdict(known) : undefined;
     this.#compare.replaceChildren(
       bar("Plain", "plain", known?.plain.stats.decode_tok_s),
-      bar("Speculative", "speculative", known?.speculative.stats.decode_tok_s),
+      bar(known?.exactness === "lossy" ? "Lossy" : "Speculative", "speculative", known?.speculative.stats.decode_tok_s),
       el("p", { class: known ? "speed known" : "speed" }, text?.speed ?? (typeof state === "string" ? state : "Not measured yet.")),
-      el("p", { class: text ? (text.good ? "tokens good" : "tokens bad") : "tokens" }, text?.tokens ?? "\u00a0"),
+      el("p", { class: `tokens ${known ? (known.exact ? (text!.good ? "good" : "bad") : known.exactness) : ""}`.trimEnd() }, ...(known?.exactness === "lossy" ? [el("span", { class: "badge lossy" }, "lossy"), " "] : []), text?.tokens ?? "\u00a0"),
     );
   }
 
@@ -149,12 +183,8 @@ function tile(unit: string, label: string, name: string, title = ""): Tile {
   return { value, element: el("div", { class: `tile ${name}`, ...(title ? { title } : {}) }, el("span", { class: "label" }, label), value, el("span", { class: "unit" }, unit)) };
 }
 
-function card(title: string, hint: string, ...children: Node[]): HTMLElement {
-  return el("article", { class: "card" }, el("h3", {}, title, ...(hint ? [el("small", {}, hint)] : [])), ...children);
-}
-
-function keyed(name: string, label: string): HTMLElement {
-  return el("span", {}, swatch(name), label);
+function card(title: string, hint: string | HTMLElement, ...children: Node[]): HTMLElement {
+  return el("article", { class: "card" }, el("h2", {}, title, ...(hint ? [typeof hint === "string" ? el("small", {}, hint) : hint] : [])), ...children);
 }
 
 function swatch(name: string): HTMLElement {

@@ -1,34 +1,10 @@
-/** The settings of a generation: their limits, their fields, and their attributes. */
-import { DEFAULTS } from "../engine.ts";
-import type { DeviceChoice, GenerateRequest, Policy } from "../protocol.ts";
-import { el } from "./dom.ts";
-
-export interface NumberField {
-  /** The request's key; the attribute is the same with dashes. */
-  key: "depth" | "top_k" | "nodes" | "seed" | "temperature" | "max_tokens";
-  label: string;
-  hint: string;
-  min: number;
-  max: number;
-  step: number;
-  /** Belongs to the draft tree, so it means nothing without speculation. */
-  tree: boolean;
-}
-
-export const NUMBER_FIELDS: readonly NumberField[] = [
-  { key: "depth", label: "Depth", hint: "Draft passes after the first level", min: 1, max: 12, step: 1, tree: true },
-  { key: "top_k", label: "Top-k", hint: "Beams kept per level, and candidates each proposes", min: 1, max: 16, step: 1, tree: true },
-  { key: "nodes", label: "Nodes N", hint: "Nodes verified in one target pass, root included", min: 2, max: 64, step: 1, tree: true },
-  { key: "temperature", label: "Temperature", hint: "0 is greedy", min: 0, max: 2, step: 0.1, tree: false },
-  { key: "seed", label: "Seed", hint: "The same seed gives the same text, with or without speculation", min: 0, max: 2 ** 31 - 1, step: 1, tree: false },
-  { key: "max_tokens", label: "Max tokens", hint: "Where to stop at the latest", min: 1, max: 4096, step: 1, tree: false },
-];
-
-export const POLICIES: readonly { value: Exclude<Policy, "none">; label: string; needsDraft: boolean }[] = [
-  { value: "eagle2", label: "EAGLE-2 tree", needsDraft: true },
-  { value: "chain", label: "Chain", needsDraft: true },
-  { value: "ngram", label: "N-gram lookup", needsDraft: false },
-];
+/** The settings of a generation as form fields: only those that the chosen method has are shown. */
+import { ForetokenError } from "../errors.ts";
+import { type Config, configOf, DEFAULT_METHOD, DEFAULTS, EXACTNESS, exactnessOf, METHODS, problemOf, titleOf, type Loaded } from "../methods.ts";
+import type { DeviceChoice, Exactness, GenerateRequest } from "../protocol.ts";
+import { el, setText } from "./dom.ts";
+import { attributeOf, clampNumber, type Field, FIELDS, parseShape } from "./fields.ts";
+import { lineOf, PRESETS } from "./presets.ts";
 
 export const DEVICES: readonly { value: DeviceChoice; label: string }[] = [
   { value: "auto", label: "Automatic" },
@@ -36,92 +12,250 @@ export const DEVICES: readonly { value: DeviceChoice; label: string }[] = [
   { value: "cpu", label: "CPU" },
 ];
 
-/** A number within a field's limits, or its default when the text is none. */
-export function clampNumber(field: NumberField, text: string): number {
-  const value = text.trim() === "" ? NaN : Number(text);
-  if (!Number.isFinite(value)) return DEFAULTS[field.key];
-  const bounded = Math.min(field.max, Math.max(field.min, value));
-  return field.step >= 1 ? Math.round(bounded) : bounded;
-}
-
-/** The attribute of a number field: max_tokens is max-tokens. */
-export function attributeOf(field: NumberField): string {
-  return field.key.replaceAll("_", "-");
-}
+type Input = HTMLInputElement | HTMLSelectElement;
 
 /** The form fields of the settings. */
 export class SettingsForm {
   readonly speculation = el("input", { type: "checkbox", role: "switch", id: "speculation", checked: true });
-  readonly policy = el("select", { id: "policy" }, ...POLICIES.map((p) => el("option", { value: p.value }, p.label)));
+  readonly policy = methodSelect();
   readonly device = el("select", { id: "device" }, ...DEVICES.map((d) => el("option", { value: d.value }, d.label)));
-  readonly numbers = new Map(
-    NUMBER_FIELDS.map((field) => [
-      field.key,
-      el("input", {
-        type: "number",
-        id: field.key,
-        inputmode: field.step < 1 ? "decimal" : "numeric",
-        min: field.min,
-        max: field.max,
-        step: field.step,
-        value: DEFAULTS[field.key],
-        title: field.hint,
-      }),
-    ]),
-  );
-  readonly target = el("input", { type: "file", id: "target-file", accept: ".gguf" });
-  readonly draft = el("input", { type: "file", id: "draft-file", accept: ".gguf" });
+  /** Each field with its label, to be shown or hidden as one. */
+  readonly fields = new Map<Field, { input: Input; box: HTMLElement }>(FIELDS.map((field) => [field, fieldOf(field)]));
+  /** The methods offered first, each with a line on what it does and how exact it is. */
+  readonly presets = el("fieldset", { class: "presets", id: "presets" }, el("legend", {}, "Presets"), ...PRESETS.map(presetOf));
+  readonly about = el("p", { class: "method-about", id: "method-about" });
+  readonly reset = el("button", { type: "button", id: "reset", class: "quiet" }, "Reset all settings");
+  readonly badge = el("span", { class: "badge", id: "exactness" });
+  #loaded: Loaded | undefined;
 
   constructor() {
-    this.speculation.addEventListener("change", () => this.refresh());
-    this.policy.addEventListener("change", () => this.refresh());
-    for (const field of NUMBER_FIELDS) {
-      const input = this.numbers.get(field.key)!;
-      // What is shown is what is used: a value out of bounds is corrected on leaving the field.
-      input.addEventListener("change", () => (input.value = String(clampNumber(field, input.value))));
+    for (const input of [this.speculation, this.policy]) input.addEventListener("change", () => this.refresh());
+    this.presets.addEventListener("change", () => {
+      this.set("policy", this.presets.querySelector<HTMLInputElement>("input:checked")!.value);
+      for (const field of FIELDS) if (field.group !== "sampling") this.#put(field, null); // a preset is the method as it is
+      this.refresh();
+    });
+    this.reset.addEventListener("click", () => {
+      for (const field of FIELDS) this.#put(field, null);
+      this.set("policy", null);
+    });
+    for (const [field, { input, box }] of this.fields) {
+      box.querySelector(".reset")?.addEventListener("click", () => {
+        this.#put(field, null);
+        input.focus();
+        this.refresh();
+      });
+      input.addEventListener("change", () => {
+        // What is shown is what is used: a value out of bounds is corrected on leaving the field.
+        if (field.kind === "number") input.value = String(clampNumber(field, input.value) ?? (field.empty ? "" : DEFAULTS[field.key]));
+        this.refresh();
+      });
     }
+    this.refresh();
   }
 
   /** Takes one attribute of the element; null restores the default. */
   set(name: string, value: string | null): void {
     if (name === "policy") {
-      const policy = value ?? DEFAULTS.policy;
+      const policy = value ?? DEFAULT_METHOD;
       this.speculation.checked = policy !== "none";
-      if (POLICIES.some((p) => p.value === policy)) this.policy.value = policy;
+      if (policy !== "none") choose(this.policy, policy);
     } else if (name === "device") {
       this.device.value = DEVICES.some((d) => d.value === value) ? value! : "auto";
     } else {
-      const field = NUMBER_FIELDS.find((f) => attributeOf(f) === name);
-      if (field) this.numbers.get(field.key)!.value = String(clampNumber(field, value ?? ""));
+      const field = FIELDS.find((f) => attributeOf(f) === name);
+      if (field) this.#put(field, value);
     }
     this.refresh();
   }
 
-  /** Without a draft only the n-gram policy is left. */
-  allowDraft(has: boolean): void {
-    for (const option of this.policy.options) option.disabled = !has && POLICIES.some((p) => p.value === option.value && p.needsDraft);
-    if (this.policy.selectedOptions[0]?.disabled) this.policy.value = "ngram";
+  #put(field: Field, value: string | null): void {
+    const { input } = this.fields.get(field)!;
+    if (field.kind === "flag") (input as HTMLInputElement).checked = value === null ? field.on : value !== "false";
+    else if (field.kind === "choice") choose(input as HTMLSelectElement, value ?? "");
+    else if (field.kind === "shape") input.value = value ?? "";
+    else input.value = String(clampNumber(field, value ?? "") ?? (field.empty ? "" : DEFAULTS[field.key]));
+  }
+
+  /** Tells what was loaded: methods that need more cannot be chosen. */
+  allow(loaded: Loaded): void {
+    this.#loaded = loaded;
+    for (const option of this.policy.options) {
+      const problem = problemOf({ policy: option.value }, loaded);
+      option.disabled = problem !== undefined;
+      option.title = problem ?? "";
+    }
+    if (this.policy.selectedOptions[0]?.disabled) {
+      const possible = [DEFAULT_METHOD, ...METHODS.map((m) => m.name)].find((name) => name !== "none" && !problemOf({ policy: name }, loaded));
+      if (possible) this.policy.value = possible;
+    }
     this.refresh();
   }
 
-  /** Greys out what has no effect. */
+  /** Shows what the method has, and how exact it is. */
   refresh(): void {
     const on = this.speculation.checked;
     this.policy.disabled = !on;
-    for (const field of NUMBER_FIELDS) {
-      const unused = field.tree && (!on || (field.key !== "depth" && this.policy.value !== "eagle2"));
-      this.numbers.get(field.key)!.disabled = unused;
+    let config = configOf({ policy: "none" });
+    if (on) {
+      try {
+        config = configOf(this.request(""));
+      } catch {
+        config = configOf({ policy: this.policy.value }); // a shape that cannot be read yet
+      }
     }
+    // An empty field stands for the method's own setting.
+    const bare = { ...configOf({ policy: this.policy.value }), adapt: config.adapt };
+    for (const [field, { input, box }] of this.fields) {
+      box.hidden = !field.of(config);
+      if (field.kind === "number" && field.empty) input.setAttribute("placeholder", field.empty(bare));
+      if (field.kind === "shape") input.setAttribute("placeholder", JSON.stringify(bare.shape ?? []));
+    }
+    for (const [field, { input, box }] of this.fields) {
+      const hint = box.querySelector(".hint");
+      if (hint) setText(hint, `${field.hint}. ${limitsOf(field, bare)}`);
+      const reset = box.querySelector<HTMLElement>(".reset");
+      if (reset) reset.style.visibility = untouched(field, input) ? "hidden" : "visible";
+    }
+    const method = on ? this.policy.value : "none";
+    setText(this.about, lineOf(method));
+    for (const radio of this.presets.querySelectorAll("input")) {
+      radio.checked = radio.value === method;
+      const problem = this.#loaded && problemOf({ policy: radio.value }, this.#loaded);
+      radio.disabled = problem !== undefined;
+      radio.parentElement!.title = problem ?? "";
+    }
+    const exactness = this.exactness;
+    this.badge.className = `badge ${exactness}`;
+    this.badge.textContent = EXACTNESS[exactness].label;
+    this.badge.title = EXACTNESS[exactness].hint;
   }
 
-  request(prompt: string): GenerateRequest {
-    const request: GenerateRequest = { ...DEFAULTS, prompt, policy: this.speculation.checked ? (this.policy.value as Policy) : "none" };
-    for (const field of NUMBER_FIELDS) request[field.key] = clampNumber(field, this.numbers.get(field.key)!.value);
+  /** How exact the output of the request that is set will be. */
+  get exactness(): Exactness {
+    if (!this.speculation.checked) return "exact";
+    const verifier = [...this.fields].find(([field]) => field.key === "verifier")![1].input.value;
+    return exactnessOf({ policy: this.policy.value, ...(verifier ? { verifier } : {}) });
+  }
+
+  /** The request that is set; `speculative` leaves the switch aside. Throws a ForetokenError for what cannot be read. */
+  request(prompt: string, speculative = false): GenerateRequest {
+    const on = speculative || this.speculation.checked;
+    const request: GenerateRequest = { prompt, policy: on ? this.policy.value : "none" };
+    // Names first: which other settings there are depends on them.
+    for (const field of [...FIELDS].sort((a, b) => Number(b.group === "combine") - Number(a.group === "combine"))) {
+      if (!field.of(configOf(request))) continue;
+      const value = this.#value(field);
+      if (value !== undefined) Object.assign(request, { [field.key]: value });
+    }
     return request;
   }
 
-  /** The speculative policy chosen, whether or not speculation is on. */
-  get speculative(): Policy {
-    return this.policy.value as Policy;
+  #value(field: Field): unknown {
+    const { input } = this.fields.get(field)!;
+    switch (field.kind) {
+      case "number":
+        return clampNumber(field, input.value) ?? (field.empty ? undefined : DEFAULTS[field.key]);
+      case "choice":
+        return input.value || undefined;
+      case "flag":
+        return (input as HTMLInputElement).checked === field.on ? undefined : !field.on;
+      case "shape":
+        try {
+          return parseShape(input.value);
+        } catch (cause) {
+          throw new ForetokenError("bad_option", (cause as Error).message);
+        }
+    }
   }
+
+  /** Why what is set cannot be run with what is loaded, or undefined. */
+  get problem(): string | undefined {
+    if (!this.#loaded || !this.speculation.checked) return undefined;
+    return problemOf(this.request(""), this.#loaded);
+  }
+}
+
+/** All methods but plain decoding, which is the switch, in groups by exactness. */
+function methodSelect(): HTMLSelectElement {
+  const groups = (["exact", "distribution", "lossy"] as const).map((exactness) =>
+    el(
+      "optgroup",
+      { label: EXACTNESS[exactness].group },
+      ...METHODS.filter((m) => m.name !== "none" && exactnessOf({ policy: m.name }) === exactness).map((m) =>
+        el("option", { value: m.name, selected: m.name === DEFAULT_METHOD }, titleOf(m) + (exactness === "lossy" ? " (lossy)" : "")),
+      ),
+    ),
+  );
+  return el("select", { id: "policy" }, ...groups);
+}
+
+function fieldOf(field: Field): { input: Input; box: HTMLElement } {
+  const common = { id: field.key, "aria-describedby": `hint-${field.key}` };
+  let input: Input;
+  switch (field.kind) {
+    case "number":
+      input = el("input", {
+        ...common,
+        type: "number",
+        inputmode: field.step < 1 ? "decimal" : "numeric",
+        min: field.min,
+        max: field.max,
+        step: field.step,
+        ...(field.empty ? {} : { value: String(DEFAULTS[field.key]) }),
+      });
+      break;
+    case "choice":
+      input = el("select", common, el("option", { value: "" }, field.empty), ...field.choices.map((c) => el("option", { value: c }, c)));
+      break;
+    case "flag":
+      input = el("input", { ...common, type: "checkbox", checked: field.on });
+      break;
+    case "shape":
+      input = el("input", { ...common, type: "text", spellcheck: "false" });
+  }
+  const hint = el("small", { class: "hint", id: `hint-${field.key}` });
+  const reset = el("button", { type: "button", class: "reset", "aria-label": `Reset ${field.label}`, title: "Back to the default" }, "↺");
+  if (field.kind === "flag") return { input, box: el("div", { class: "field" }, el("span", { class: "field-head" }, el("label", { class: "flag", for: field.key }, input, field.label), reset), hint) };
+  const unit = UNITS[field.key];
+  const label = el("label", { for: field.key }, field.label, ...(unit ? [`, ${unit}`] : []));
+  return { input, box: el("div", { class: field.kind === "shape" ? "field wide" : "field" }, el("span", { class: "field-head" }, label, reset), input, hint) };
+}
+
+const UNITS: Partial<Record<Field["key"], string>> = { depth: "levels", top_k: "beams", ngram_max: "tokens", ngram_min: "tokens", gap: "nats", top_k_sampling: "tokens" };
+
+/** What a field may hold, and what it holds by itself. */
+function limitsOf(field: Field, config: Config): string {
+  switch (field.kind) {
+    case "number":
+      return `${field.min} to ${field.max}; ${field.empty ? field.empty(config) : String(DEFAULTS[field.key])} unless set`;
+    case "choice":
+      return `${field.empty} unless set`;
+    case "flag":
+      return `${field.on ? "On" : "Off"} unless set`;
+    case "shape":
+      return "The method's own unless set";
+  }
+}
+
+function untouched(field: Field, input: Input): boolean {
+  if (field.kind === "flag") return (input as HTMLInputElement).checked === field.on;
+  return input.value === (field.kind === "number" && !field.empty ? String(DEFAULTS[field.key]) : "");
+}
+
+function presetOf(name: string): HTMLElement {
+  const method = METHODS.find((m) => m.name === name);
+  const exactness = exactnessOf({ policy: name });
+  return el(
+    "label",
+    { class: "preset" },
+    el("input", { type: "radio", name: "preset", value: name }),
+    el("span", {}, el("b", {}, method ? titleOf(method) : name), " ", el("span", { class: `badge ${exactness}`, title: EXACTNESS[exactness].hint }, EXACTNESS[exactness].label), el("small", {}, lineOf(name))),
+  );
+}
+
+/** Selects a name, known or not: the engine says what is wrong with one that is not. */
+function choose(select: HTMLSelectElement, value: string): void {
+  if (![...select.options].some((option) => option.value === value)) select.append(el("option", { value }, value));
+  select.value = value;
 }

@@ -35,6 +35,7 @@ export function pieces(event: Pick<RoundEvent, "text" | "tokens">): Piece[] {
 const DESCRIPTION: Record<EventToken["kind"], string> = {
   plain: "decoded plainly",
   accepted: "drafted and accepted",
+  relaxed: "drafted, and accepted although the target chose another (lossy)",
   corrected: "corrected by the target",
   bonus: "bonus token of the target",
 };
@@ -47,27 +48,37 @@ export function tokenNode(piece: Piece): HTMLElement {
   return el("span", { class: `token ${token.kind}`, title: `${DESCRIPTION[token.kind]}${depth} · id ${token.id}` }, text);
 }
 
+/** Lines go into blocks of at least so many tokens, which a browser need not lay out while they are out of sight. */
+const BLOCK = 48;
+
 export class TokenStream {
   readonly #box: HTMLElement;
+  readonly #scroller: HTMLElement;
   readonly #schedule: (callback: () => void) => void;
   #queue: RoundEvent[] = [];
   #scheduled = false;
+  #block: HTMLElement | undefined;
+  #filled = 0;
 
-  /** `box` scrolls; `schedule` is requestAnimationFrame unless a test says otherwise. */
-  constructor(box: HTMLElement, schedule: (callback: () => void) => void = (callback) => requestAnimationFrame(callback)) {
+  /** `box` scrolls, or `scroller` around it; `schedule` is requestAnimationFrame unless a test says otherwise. */
+  constructor(box: HTMLElement, schedule: (callback: () => void) => void = (callback) => requestAnimationFrame(callback), scroller: HTMLElement = box) {
     this.#box = box;
+    this.#scroller = scroller;
     this.#schedule = schedule;
   }
 
   /** Says what will appear, before there is anything. */
   invite(text: string): void {
+    this.#block = undefined;
     this.#box.replaceChildren(el("span", { class: "invitation" }, text));
   }
 
   /** Empties the box and shows the prompt the text continues. */
   start(prompt: string): void {
     this.#queue = [];
-    this.#box.replaceChildren(el("span", { class: "prompt" }, prompt));
+    this.#block = this.#fresh();
+    this.#block.append(el("span", { class: "prompt" }, prompt));
+    this.#box.replaceChildren(this.#block);
   }
 
   push(event: RoundEvent): void {
@@ -81,11 +92,28 @@ export class TokenStream {
   flush(): void {
     this.#scheduled = false;
     if (this.#queue.length === 0) return;
-    const nodes = this.#queue.flatMap((event) => pieces(event).map(tokenNode));
-    this.#queue = [];
     // Follow the text only while the reader is at its end.
-    const follow = this.#box.scrollHeight - this.#box.scrollTop - this.#box.clientHeight < 24;
-    this.#box.append(...nodes);
-    if (follow) this.#box.scrollTop = this.#box.scrollHeight;
+    const scroller = this.#scroller;
+    const follow = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 24;
+    for (const piece of this.#queue.flatMap(pieces)) this.#append(piece);
+    this.#queue = [];
+    if (follow) scroller.scrollTop = scroller.scrollHeight;
+  }
+
+  /** A block ends where a line does, so that the text looks as it would without. */
+  #append(piece: Piece): void {
+    if (!this.#block) this.#box.append((this.#block = this.#fresh()));
+    const end = ++this.#filled < BLOCK ? 0 : piece.text.lastIndexOf("\n") + 1;
+    this.#block.append(tokenNode(end > 0 ? { ...piece, text: piece.text.slice(0, end) } : piece));
+    if (end === 0) return;
+    this.#block.style.containIntrinsicBlockSize = `auto ${this.#block.textContent.split("\n").length - 1}lh`;
+    this.#block.setAttribute("class", "lines done");
+    this.#block = undefined;
+    if (end < piece.text.length) this.#append({ ...piece, text: piece.text.slice(end) });
+  }
+
+  #fresh(): HTMLElement {
+    this.#filled = 0;
+    return el("div", { class: "lines" });
   }
 }

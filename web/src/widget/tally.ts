@@ -17,10 +17,22 @@ export class Tally {
   accepted = 0;
   /** Rounds that drafted, and accepted at, depth i + 1. */
   readonly depths: DepthCount[] = [];
-  readonly kinds: Record<TokenKind, number> = { plain: 0, accepted: 0, corrected: 0, bonus: 0 };
-  /** Committed and accepted tokens of each round, for the chart. */
+  readonly kinds: Record<TokenKind, number> = { plain: 0, accepted: 0, relaxed: 0, corrected: 0, bonus: 0 };
+  /** Committed and accepted tokens of each round, for the chart; and those accepted that the target had chosen itself. */
   readonly committedPerRound: number[] = [];
+  readonly strictPerRound: number[] = [];
   readonly acceptedPerRound: number[] = [];
+  /** Nodes verified in each round, the root included, and those drafted, with the root and what was pruned. */
+  readonly nodesPerRound: number[] = [];
+  readonly draftedPerRound: number[] = [];
+  /** Means over the accepted path of each round in nats, null where they are not known. */
+  readonly targetEntropy: (number | null)[] = [];
+  readonly draftEntropy: (number | null)[] = [];
+  /** HeteroSpec's Φ and entropy bin of each round; null for other methods. */
+  readonly phi: (number | null)[] = [];
+  readonly bin: (number | null)[] = [];
+  /** Milliseconds of each round. */
+  readonly times: Record<keyof RoundTimes, number[]> = { draft: [], verify: [], readback: [], host: [] };
   ttftMs = 0;
   verified = 0;
   readonly #sum: RoundTimes = { draft: 0, verify: 0, readback: 0, host: 0 };
@@ -53,8 +65,20 @@ export class Tally {
     this.accepted += accepted;
     this.verified += drafted + 1; // the root is verified too
     this.committedPerRound.push(tokens.length);
-    this.acceptedPerRound.push(Math.min(accepted, tokens.length));
-    for (const part of ["draft", "verify", "readback", "host"] as const) this.#sum[part] += event.ms[part];
+    const both = Math.min(accepted, tokens.length);
+    this.acceptedPerRound.push(both);
+    this.strictPerRound.push(both - Math.min(both, tree.relaxed?.length ?? 0));
+    for (const part of ["draft", "verify", "readback", "host"] as const) {
+      this.#sum[part] += event.ms[part];
+      this.times[part].push(event.ms[part]);
+    }
+    this.nodesPerRound.push(drafted + 1);
+    this.draftedPerRound.push(drafted + 1 + tree.pruned.total);
+    const path = [0, ...tree.accepted];
+    this.targetEntropy.push(meanOf(path.map((node) => tree.entropies[node] ?? -1)));
+    this.draftEntropy.push(meanOf(path.map((node) => tree.draft_entropies[node] ?? -1)));
+    this.bin.push(event.bin || null);
+    this.phi.push(event.bin ? (event.phi ?? 0) : null);
   }
 
   /** Takes the engine's own statistics, which also know what came before the first round. */
@@ -114,4 +138,10 @@ export class Tally {
 
 function ratio(part: number, whole: number): number {
   return whole > 0 ? part / whole : 0;
+}
+
+/** The mean of what is known, null where nothing is: entropies are never below 0. */
+function meanOf(values: readonly number[]): number | null {
+  const known = values.filter((value) => value >= 0);
+  return known.length > 0 ? known.reduce((sum, value) => sum + value, 0) / known.length : null;
 }

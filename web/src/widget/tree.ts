@@ -1,83 +1,64 @@
-/** Draws the tree of the last round: a column per depth, the accepted path filled. */
+/**
+ * The tree of the last round, drawn live and loaded with the first one: a column per depth, the accepted path
+ * along the top, rejected branches below it, and in small what was drafted and pruned before the target saw it.
+ * It is a tree to a keyboard and to a screen reader too, and there as text.
+ */
 import type { EventTree } from "../protocol.ts";
-import { svg } from "./dom.ts";
+import { setText, svg } from "./dom.ts";
+import { short } from "./format.ts";
 
-const COLUMN = 92;
-const ROW = 22;
-const BOX = { width: 74, height: 18 };
+const COLUMN = 86;
+const BOX = { width: 70, height: 18 };
+/** Room of a leaf, verified and pruned, in px. */
+const LEAF = { verified: 23, pruned: 11 };
+const ROOT = 18;
+/** A target as unsure as this, in nats, fills a node's bar. */
+const UNSURE = 4;
+
+export type NodeState = "root" | "accepted" | "relaxed" | "rejected" | "pruned";
 
 export interface Placed {
+  /** Index in the tree; from its length on, in its list of pruned nodes. */
   node: number;
-  /** -1 for a child of the root. */
   parent: number;
+  /** 0 is the root's. */
   column: number;
-  row: number;
+  y: number;
+  state: NodeState;
 }
 
 /**
- * Places nodes in columns by depth and rows in order, every parent at the mean
- * row of its children, which keeps edges from crossing. Nodes of depth 0 (the
- * root) are left out: the root is drawn as the edge of the picture.
+ * Places every node in the column of its depth and on the line of its first child; the accepted child goes first,
+ * then what was verified, then what was pruned. So edges do not cross, and the accepted path is a line.
  */
-export function layout(tree: Pick<EventTree, "parents" | "depths">): { placed: Placed[]; rows: number; columns: number } {
-  const children = new Map<number, number[]>();
-  tree.depths.forEach((depth, node) => {
-    if (depth < 1) return;
-    const parent = tree.parents[node] ?? -1;
-    const key = depth === 1 ? -1 : parent;
-    const list = children.get(key);
-    if (list) list.push(node);
-    else children.set(key, [node]);
-  });
-  const placed: Placed[] = [];
-  let rows = 0;
-  let columns = 0;
-  const place = (node: number, parent: number): number => {
-    const column = (tree.depths[node] ?? 1) - 1;
-    columns = Math.max(columns, column + 1);
-    const below = (children.get(node) ?? []).map((child) => place(child, node));
-    const row = below.length > 0 ? (below[0]! + below.at(-1)!) / 2 : rows++;
-    placed.push({ node, parent, column, row });
-    return row;
-  };
-  for (const node of children.get(-1) ?? []) place(node, -1);
-  return { placed, rows, columns };
-}
-
-/** Replaces what `host` shows by the tree. */
-export function drawTree(host: SVGSVGElement, tree: EventTree): void {
-  const { placed, rows, columns } = layout(tree);
-  const width = 14 + Math.max(columns, 1) * COLUMN;
-  const height = Math.max(rows, 1) * ROW;
+export function layout(tree: EventTree): { placed: Placed[]; width: number; height: number } {
+  const n = tree.tokens.length;
   const accepted = new Set(tree.accepted);
-  const at = new Map(placed.map((p) => [p.node, p]));
-  const middle = height / 2;
-  const edges: SVGElement[] = [];
-  const boxes: SVGElement[] = [];
-  for (const p of placed) {
-    const x = 14 + p.column * COLUMN;
-    const y = p.row * ROW + ROW / 2;
-    const parent = at.get(p.parent);
-    const fromX = parent ? 14 + parent.column * COLUMN + BOX.width : 6;
-    const fromY = parent ? parent.row * ROW + ROW / 2 : middle;
-    const state = accepted.has(p.node) ? "accepted" : "rejected";
-    const bend = (fromX + x) / 2;
-    edges.push(svg("path", { class: `edge ${state}`, d: `M${fromX} ${fromY}C${bend} ${fromY} ${bend} ${y} ${x} ${y}` }));
-    boxes.push(
-      svg(
-        "g",
-        { class: `node ${state}`, transform: `translate(${x} ${y - BOX.height / 2})` },
-        svg("title", {}, `${visible(tree.texts[p.node] ?? "")} · ${state} · score ${(tree.scores[p.node] ?? 0).toFixed(2)}`),
-        svg("rect", { width: BOX.width, height: BOX.height, rx: 4 }),
-        svg("text", { x: 6, y: 13 }, clip(visible(tree.texts[p.node] ?? ""))),
-      ),
-    );
-  }
-  host.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  // A large tree shrinks to fit its box, down to where text is still readable.
-  host.style.aspectRatio = `${width} / ${height}`;
-  host.style.height = `min(${height}px, max(100%, ${Math.round(0.7 * height)}px))`;
-  host.replaceChildren(...edges, ...boxes, svg("circle", { class: "root", cx: 5, cy: middle, r: 4 }));
+  const relaxed = new Set(tree.relaxed);
+  const children = new Map<number, number[]>();
+  const below = (parent: number, node: number): void => {
+    const list = children.get(parent);
+    if (list) list.push(node);
+    else children.set(parent, [node]);
+  };
+  for (let node = 1; node < n; node++) below(tree.parents[node]!, node);
+  tree.pruned.parents.forEach((parent, i) => below(parent, n + i));
+  const placed: Placed[] = [];
+  let height = 0;
+  let columns = 0;
+  const place = (node: number, parent: number, column: number): void => {
+    const state = node >= n ? "pruned" : node === 0 ? "root" : relaxed.has(node) ? "relaxed" : accepted.has(node) ? "accepted" : "rejected";
+    const leaf = state === "pruned" ? LEAF.pruned : LEAF.verified;
+    placed.push({ node, parent, column, y: height + leaf / 2, state });
+    columns = Math.max(columns, column);
+    const rank = (child: number): number => (accepted.has(child) ? 0 : child < n ? 1 : 2);
+    const list = (children.get(node) ?? []).sort((a, b) => rank(a) - rank(b));
+    const begin = height;
+    for (const child of list) place(child, node, column + 1);
+    height = Math.max(height, begin + leaf);
+  };
+  if (n > 0) place(0, -1, 0);
+  return { placed, width: ROOT + columns * COLUMN, height };
 }
 
 /** White space made visible, as a token is often nothing else. */
@@ -85,6 +66,160 @@ export function visible(text: string): string {
   return text.replace(/\n/g, "↵").replace(/\t/g, "⇥").replace(/ /g, "·");
 }
 
+const WORDS: Record<NodeState, string> = {
+  root: "the last token, whose successors were drafted",
+  accepted: "accepted",
+  relaxed: "accepted although the target chose another (lossy)",
+  rejected: "rejected",
+  pruned: "pruned before verification",
+};
+
+/** A node in words. */
+export function describe(tree: EventTree, { node, column, state }: Placed): string {
+  const n = tree.tokens.length;
+  const text = node < n ? tree.texts[node] : tree.pruned.texts[node - n];
+  const parts = [`“${visible(text ?? "")}” ${WORDS[state]}`];
+  if (state !== "root") parts.push(`depth ${column}`, `score ${((node < n ? tree.scores[node] : tree.pruned.scores[node - n]) ?? 0).toFixed(2)}`);
+  const [target, draft] = [tree.entropies[node], tree.draft_entropies[node]];
+  const known = [target === undefined ? "" : `target ${short(target)}`, draft === undefined || draft < 0 ? "" : `draft ${short(draft)}`].filter(Boolean);
+  if (state !== "pruned" && known.length > 0) parts.push(`entropy of what follows: ${known.join(", ")} nats`);
+  return parts.join(" · ");
+}
+
+/** The whole tree as lines of text. */
+export function asText(tree: EventTree): string {
+  return layout(tree).placed.map((at) => `${"  ".repeat(at.column)}${describe(tree, at)}`).join("\n");
+}
+
+/** What a tree amounts to. */
+export function summary(tree: EventTree): string {
+  const verified = Math.max(tree.tokens.length - 1, 0);
+  const deep = tree.depths.reduce((most, depth) => Math.max(most, depth), 0);
+  return `${verified} drafted ${verified === 1 ? "token" : "tokens"} verified in ${deep} ${deep === 1 ? "level" : "levels"}: ${tree.accepted.length} accepted, ${verified - tree.accepted.length} rejected; ${tree.pruned.total} pruned before`;
+}
+
+export class TreeView {
+  readonly #svg = svg("svg", { class: "tree", role: "tree", "aria-label": "The tree of the last round" });
+  readonly #details: HTMLElement;
+  readonly #text: HTMLElement;
+  #tree: EventTree | undefined;
+  #waiting: EventTree | undefined;
+  #placed = new Map<number, { at: Placed; element: SVGElement }>();
+  #current = 0;
+
+  /** Draws in `box`, which scrolls; says more of a node in `details`, and all of it in `text` while that is open. */
+  constructor(box: HTMLElement, details: HTMLElement, text: HTMLElement) {
+    this.#details = details;
+    this.#text = text;
+    box.replaceChildren(this.#svg);
+    const nodeOf = (event: Event): number | undefined => {
+      const node = (event.target as Element).closest<SVGElement>(".node")?.dataset["node"];
+      return node === undefined ? undefined : Number(node);
+    };
+    this.#svg.addEventListener("pointerover", (event) => this.#tell(nodeOf(event)));
+    this.#svg.addEventListener("focusin", (event) => this.#tell(nodeOf(event)));
+    for (const end of ["pointerleave", "focusout"]) this.#svg.addEventListener(end, () => setTimeout(() => this.#release()));
+    this.#svg.addEventListener("keydown", (event) => this.#key(event));
+    this.#text.closest("details")?.addEventListener("toggle", () => this.#write());
+  }
+
+  /** Shows a tree; one that somebody looks into stays until they have done. */
+  show(tree: EventTree): void {
+    if (tree === this.#tree) return;
+    if (this.#held) {
+      this.#waiting = tree;
+      return;
+    }
+    this.#draw(tree);
+  }
+
+  get #held(): boolean {
+    return this.#svg.querySelector(".node:hover, .node:focus") !== null;
+  }
+
+  #release(): void {
+    if (this.#held) return;
+    const tree = this.#waiting;
+    this.#waiting = undefined;
+    if (tree) this.#draw(tree);
+    else this.#tell(undefined);
+  }
+
+  #draw(tree: EventTree): void {
+    this.#tree = tree;
+    const { placed, width, height } = layout(tree);
+    this.#placed.clear();
+    const edges: SVGElement[] = [];
+    const nodes: SVGElement[] = [];
+    for (const at of placed) {
+      const x = at.column === 0 ? 0 : ROOT + (at.column - 1) * COLUMN + 12;
+      const from = this.#placed.get(at.parent)?.at;
+      if (from) {
+        const fromX = from.column === 0 ? ROOT - 4 : ROOT + (from.column - 1) * COLUMN + 12 + (from.state === "pruned" ? 8 : BOX.width);
+        const bend = fromX + (x - fromX) * 0.55;
+        edges.push(svg("path", { class: `edge ${at.state}`, d: `M${fromX} ${from.y}C${bend} ${from.y} ${fromX} ${at.y} ${x} ${at.y}` }));
+      }
+      const element = this.#node(tree, at, x);
+      nodes.push(element);
+      this.#placed.set(at.node, { at, element });
+    }
+    this.#svg.setAttribute("width", String(width + 6));
+    this.#svg.setAttribute("height", String(Math.max(height, LEAF.verified)));
+    this.#svg.setAttribute("aria-label", `The tree of the last round: ${summary(tree)}`);
+    this.#svg.replaceChildren(svg("g", { "aria-hidden": "true" }, ...edges), ...nodes);
+    this.#current = 0;
+    this.#tell(undefined);
+    this.#write();
+  }
+
+  #node(tree: EventTree, at: Placed, x: number): SVGElement {
+    const n = tree.tokens.length;
+    const common = { class: `node ${at.state}`, role: "treeitem", "aria-level": at.column + 1, "aria-label": describe(tree, at), tabindex: at.node === 0 ? 0 : -1, "data-node": at.node };
+    if (at.state === "root") return svg("g", common, svg("circle", { cx: 9, cy: at.y, r: 5 }));
+    if (at.state === "pruned") return svg("g", common, svg("rect", { x, y: at.y - 4, width: 8, height: 8, rx: 2 }));
+    const unsure = tree.entropies[at.node] ?? tree.draft_entropies[at.node] ?? -1;
+    const bar = Math.max(0, Math.min(1, unsure / UNSURE)) * (BOX.width - 8);
+    return svg(
+      "g",
+      { ...common, transform: `translate(${x} ${at.y - BOX.height / 2})` },
+      svg("rect", { width: BOX.width, height: BOX.height, rx: 4 }),
+      svg("text", { x: 6, y: 12.5 }, clip(visible((at.node < n ? tree.texts[at.node] : "") ?? ""))),
+      ...(bar > 0.5 ? [svg("path", { class: "unsure", d: `M4 16.5h${bar.toFixed(1)}` })] : []),
+    );
+  }
+
+  #tell(node: number | undefined): void {
+    const known = node === undefined ? undefined : this.#placed.get(node);
+    if (this.#tree) setText(this.#details, known ? describe(this.#tree, known.at) : summary(this.#tree));
+  }
+
+  #write(): void {
+    if (this.#tree && this.#text.closest("details")?.open) setText(this.#text, asText(this.#tree));
+  }
+
+  #key(event: KeyboardEvent): void {
+    const order = [...this.#placed.keys()];
+    const i = order.indexOf(this.#current);
+    const at = this.#placed.get(this.#current)?.at;
+    const next = {
+      ArrowDown: order[i + 1],
+      ArrowUp: order[i - 1],
+      ArrowLeft: at?.parent,
+      ArrowRight: [...this.#placed.values()].find((one) => one.at.parent === this.#current)?.at.node,
+      Home: order[0],
+      End: order.at(-1),
+    }[event.key];
+    const to = next === undefined ? undefined : this.#placed.get(next);
+    if (!to) return;
+    event.preventDefault();
+    this.#placed.get(this.#current)?.element.setAttribute("tabindex", "-1");
+    this.#current = next!;
+    to.element.setAttribute("tabindex", "0");
+    to.element.focus();
+    to.element.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+}
+
 function clip(text: string): string {
-  return text.length > 10 ? `${text.slice(0, 9)}…` : text;
+  return text.length > 9 ? `${text.slice(0, 8)}…` : text;
 }

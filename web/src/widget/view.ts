@@ -1,20 +1,14 @@
 /** The widget's elements and how they are put together; no behaviour. */
 import type { TokenKind } from "../protocol.ts";
 import { el } from "./dom.ts";
+import { EXAMPLES } from "./examples.ts";
+import type { Field } from "./fields.ts";
 import { Panel } from "./panel.ts";
-import { NUMBER_FIELDS, SettingsForm } from "./settings.ts";
-
-/** Beginnings the built-in pair, which has learned Go, continues well. */
-export const EXAMPLES: readonly { label: string; prompt: string }[] = [
-  { label: "Table test", prompt: "func TestString(t *testing.T) {\n\tfor _, tt := range tests {\n" },
-  { label: "Close", prompt: "// Close closes the file.\nfunc (f *File) Close() error {\n" },
-  { label: "Server", prompt: "func (s *Server) Serve(l net.Listener) error {\n\tdefer l.Close()\n\tfor {\n" },
-  { label: "Benchmark", prompt: "func BenchmarkEncode(b *testing.B) {\n" },
-  { label: "Maximum", prompt: "func max(a, b int) int {\n\tif a" },
-];
+import { SettingsForm } from "./settings.ts";
 
 const KINDS: readonly { kind: TokenKind; label: string }[] = [
   { kind: "accepted", label: "accepted" },
+  { kind: "relaxed", label: "relaxed" },
   { kind: "corrected", label: "corrected" },
   { kind: "bonus", label: "bonus" },
   { kind: "plain", label: "plain" },
@@ -27,8 +21,6 @@ export class View {
   readonly generate = button("generate", "Generate", "primary");
   readonly stop = button("stop", "Stop");
   readonly compare = button("compare", "Compare");
-  readonly load = button("load", "Load models");
-  readonly builtin = button("builtin", "Use the built-in pair", "quiet");
   readonly output = el("div", { class: "output", id: "output", role: "region", "aria-label": "Generated text", tabindex: 0 });
   readonly status = el("span", { id: "status", role: "status" }, "Nothing is loaded yet.");
   readonly deviceLine = el("span", { id: "device-line" }, "\u00a0");
@@ -37,7 +29,10 @@ export class View {
   readonly progress = el("progress", { id: "progress", max: 1, value: 0, "aria-label": "Loading" });
   readonly notice = el("div", { class: "notice", id: "notice", role: "status", hidden: true });
   readonly error = el("div", { class: "error", id: "error", role: "alert", hidden: true });
+  readonly lossy = el("p", { class: "lossy-note", id: "lossy", role: "note", hidden: true }, el("span", { class: "badge lossy" }, "lossy"), "This text may differ from plain decoding's: the method accepts tokens that the target had not chosen, shown as relaxed.");
   readonly counts = new Map(KINDS.map(({ kind }) => [kind, el("b", { id: `count-${kind}` }, "0")]));
+  /** The models part of the settings, which is filled when it is opened. */
+  readonly models = el("details", { class: "more", id: "own-models" }, el("summary", {}, "Models"));
   readonly examples = EXAMPLES.map((example) => button("", example.label, "chip"));
   readonly root: HTMLElement;
 
@@ -72,16 +67,18 @@ export class View {
         this.generate,
         this.stop,
         this.compare,
+        this.settings.badge,
         el("label", { class: "switch", for: "speculation" }, this.settings.speculation, el("span", {}, "Speculation")),
       ),
       el(
         "div",
         { class: "card text" },
         this.output,
+        this.lossy,
         el(
           "p",
           { class: "legend", "aria-label": "What the marks mean, and how many tokens of each kind" },
-          ...KINDS.map(({ kind, label }) => el("span", {}, el("span", { class: `token ${kind}` }, label), this.counts.get(kind)!)),
+          ...KINDS.map(({ kind, label }) => el("span", { class: `kind-${kind}` }, el("span", { class: `token ${kind}` }, label), this.counts.get(kind)!)),
         ),
       ),
       this.#settings(),
@@ -90,26 +87,23 @@ export class View {
 
   #settings(): HTMLElement {
     const { settings } = this;
-    const numbers = NUMBER_FIELDS.map((field) => labelled(field.key, field.label, settings.numbers.get(field.key)!));
+    const group = (name: Field["group"]): HTMLElement[] => [...settings.fields].filter(([field]) => field.group === name).map(([, { box }]) => box);
     return el(
       "details",
       { class: "card settings", open: true },
       el("summary", {}, "Settings"),
-      el("div", { class: "grid" }, labelled("policy", "Draft policy", settings.policy), ...numbers.slice(0, 3)),
-      el("div", { class: "grid" }, ...numbers.slice(3), labelled("device", "Device", settings.device)),
-      el(
-        "div",
-        { class: "files" },
-        labelled("target-file", "Target model (GGUF)", settings.target),
-        labelled("draft-file", "Draft model (GGUF, optional)", settings.draft),
-        el("div", { class: "file-actions" }, this.load, this.builtin),
-      ),
+      settings.presets,
+      el("div", { class: "grid" }, labelled("policy", "Method", settings.policy, "wide"), settings.about, ...group("method")),
+      el("div", { class: "grid" }, ...group("sampling"), labelled("device", "Device", settings.device)),
+      el("details", { class: "more" }, el("summary", {}, "Combine and sample"), el("div", { class: "grid" }, ...group("combine"))),
+      el("div", { class: "actions" }, settings.reset),
+      this.models,
     );
   }
 }
 
-function labelled(id: string, label: string, input: HTMLElement): HTMLElement {
-  return el("div", { class: "field" }, el("label", { for: id }, label), input);
+function labelled(id: string, label: string, input: HTMLElement, look = ""): HTMLElement {
+  return el("div", { class: `field ${look}`.trimEnd() }, el("label", { for: id }, label), input);
 }
 
 function button(id: string, label: string, look = ""): HTMLButtonElement {

@@ -2,7 +2,10 @@
  * A scripted engine with the contract of the Go program, for the unit tests and
  * for work on the page. It makes Go-looking text up and never leaves test/.
  */
-import type { EngineInfo, EventToken, GenerateRequest, GoEngine, Progress, Result, RoundEvent, Source, Stats } from "../../src/protocol.ts";
+import { ForetokenError } from "../../src/errors.ts";
+import catalog from "foretoken:catalog";
+import { configOf, exactnessOf } from "../../src/methods.ts";
+import type { BenchPlan, BenchReport, BenchRow, BenchUpdate, ChatAction, ChatReply, ChatState, CostReport, EngineInfo, EventToken, GenerateRequest, GoEngine, Measure, Measurement, Message, ProfileReport, Progress, Result, RoundEvent, Source, Stats } from "../../src/protocol.ts";
 
 const TEXT = `	}{
 		{"empty", "", nil},
@@ -34,13 +37,16 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
   let stopped = false;
   let draft = false;
   let generating = false;
+  let warm = false; // drafting is being prepared during the first rounds of auto
   const roundMs = options.roundMs ?? 0;
-  return {
+  let messages: Message[] | undefined;
+  const state = (): ChatState => ({ messages: messages!, unseen: Math.max(0, messages!.filter((m) => m.role !== "system").length - 8), note: "" });
+  const engine: GoEngine = {
     async open(optionsJSON, sources, onProgress) {
       const { device } = JSON.parse(optionsJSON) as { device: string };
       const progress = (p: Progress): void => onProgress(JSON.stringify(p));
       for (const stage of ["target", "draft"] as const) {
-        const source = sources[stage];
+        const [source] = [sources[stage]].flat();
         if (source) await load(source, stage, progress, options.loadMs ?? 0);
       }
       for (let i = 0; i <= 14; i++) progress({ stage: "kernels", done: i, total: 14 });
@@ -59,7 +65,10 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
         },
         target: { name: "go-code-2.4m", architecture: "llama", parameters: 2_400_000, quant: "Q8_0", context: 512, vocab: 1024 },
         draft: draft ? { name: "go-code-0.4m", architecture: "llama", parameters: 420_000, quant: "Q8_0", context: 512, vocab: 1024 } : null,
+        eagle3: null,
+        fitted: { hetero: [{ depth: 5, top_k: 10, nodes: 60 }], c2t: true, acceptance: false },
         kernels: { "1024x256": "tile-r4" },
+        chat: { ok: true, problem: "" },
         load_ms: 640,
         gpu_bytes: 9_000_000,
       };
@@ -68,8 +77,9 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
     },
 
     async generate(requestJSON, onEvent) {
-      const request = JSON.parse(requestJSON) as GenerateRequest;
-      if (request.prompt === "panic") throw new Error("prompt: text: the mock was asked to fail");
+      const given = JSON.parse(requestJSON) as GenerateRequest;
+      const request = { ...catalog.default, ...given, depth: configOf(given).depth || 4 };
+      if (request.prompt === "panic") throw new ForetokenError("bad_option", "prompt: text: the mock was asked to fail");
       stopped = false;
       generating = true;
       const begin = performance.now();
@@ -81,11 +91,16 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
       let drafted = 0;
       let verified = 0;
       let round = 0;
+      const lossy = exactnessOf(given) === "lossy";
+      let relaxed = 0;
       let random = request.seed + 7;
       const next = (): number => (random = (random * 1103515245 + 12345) % 2 ** 31) / 2 ** 31;
       while (ids.length < request.max_tokens && !stopped) {
-        await pause(roundMs);
-        const levels = request.policy === "none" ? 0 : request.depth;
+        // Long texts come as fast as they can be taken.
+        if (request.max_tokens <= 1000) await pause(roundMs);
+        else if (round % 8 === 0) await pause(0);
+        const warming = !warm && request.policy === "auto" && round < 3;
+        const levels = request.policy === "none" || warming ? 0 : request.depth;
         let run = 0;
         while (run < levels && next() < 0.78 - 0.06 * run) run++;
         run = Math.min(run, request.max_tokens - ids.length - 1);
@@ -98,21 +113,28 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
         const tokens: EventToken[] = [];
         for (let i = 0; i <= run; i++) {
           const at = ids.length;
-          const kind = i < run ? "accepted" : levels === 0 ? "plain" : run === levels ? "bonus" : "corrected";
-          tokens.push({ id: 100 + (at % TOKENS.length), text: TOKENS[at % TOKENS.length]!, kind, depth: i < run ? i + 1 : 0 });
+          const kind = i < run ? (lossy && next() < 0.2 ? "relaxed" : "accepted") : levels === 0 ? "plain" : run === levels ? "bonus" : "corrected";
+          const token = TOKENS[at % TOKENS.length]!;
+          const told = given.logprobs ? { piece: token, logprob: -0.25, top: Array.from({ length: given.top_logprobs ?? 0 }, (_, k) => ({ id: k, text: `t${k}`, logprob: -k - 0.25 })) } : {};
+          tokens.push({ id: 100 + (at % TOKENS.length), text: token, kind, depth: i < run ? i + 1 : 0, ...told });
           ids.push(100 + (at % TOKENS.length));
         }
         accepted += run;
-        drafted += tree.tokens.length;
-        verified += tree.tokens.length + 1;
+        tree.relaxed = tree.accepted.filter((_, i) => tokens[i]?.kind === "relaxed");
+        relaxed += tree.relaxed.length;
+        drafted += tree.tokens.length - 1;
+        verified += tree.tokens.length;
         const ms = { draft: levels ? 3.1 + next() : 0, verify: 9.4 + next(), readback: 0.8, host: 0.4 + 0.2 * next() };
         elapsed += ms.draft + ms.verify + ms.host;
         const delta = tokens.map((t) => t.text).join("");
         text += delta;
         const event: RoundEvent = { round: round++, text: delta, tokens, tree, ms, elapsed_ms: elapsed };
+        if (given.policy === "hetero") Object.assign(event, { bin: 1 + (event.round % 4), phi: 0.4 + next() });
+        if (warming) event.warming = true;
         if (ids.length >= request.max_tokens) event.finish = "length";
         onEvent(JSON.stringify(event));
       }
+      warm = true;
       const stats: Stats = {
         calls: round,
         rounds: round,
@@ -120,11 +142,16 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
         committed: ids.length,
         drafted,
         accepted,
+        relaxed,
+        lossy,
         acceptance_length: ids.length / Math.max(round, 1),
         acceptance_per_depth: depths.map((d) => d.accepted / d.drafted),
         draft_acceptance: accepted / Math.max(drafted, 1),
         ms_per_round: { draft: 3.5, verify: 9.9, readback: 0.8, host: 0.5 },
         ttft_ms: 54,
+        prompt_tokens: 3,
+        reused: 0,
+        prefilled: 2,
         prefill_tok_s: 900,
         decode_tok_s: (1000 * ids.length) / Math.max(elapsed - 40, 1),
         total_ms: performance.now() - begin,
@@ -134,13 +161,72 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
       return JSON.stringify(result);
     },
 
+    async chat(actionJSON, onEvent) {
+      const action = JSON.parse(actionJSON) as ChatAction;
+      if (action.do === "open") {
+        messages = [...(action.system ? [{ role: "system", content: action.system } as const] : []), ...(action.messages ?? [])];
+        return JSON.stringify(state());
+      }
+      if (action.do === "complete") {
+        const all = action.messages ?? [];
+        const result = JSON.parse(await engine.generate(JSON.stringify({ ...action.request, prompt: all.at(-1)!.content }), onEvent)) as Result;
+        return JSON.stringify({ messages: [...all, { role: "assistant", content: result.text }], unseen: 0, note: "", result, dropped: 0 } satisfies ChatReply);
+      }
+      if (!messages) throw new Error("chat: no conversation was begun");
+      const before = state().unseen;
+      let asked = messages;
+      if (action.do === "send") asked = [...messages, action.message];
+      else if (action.do === "edit") asked = [...messages.slice(0, action.index), { ...messages[action.index]!, content: action.content }];
+      else if (messages.at(-1)?.role === "assistant") asked = messages.slice(0, -1);
+      const prompt = asked.at(-1)!.content;
+      const result = JSON.parse(await engine.generate(JSON.stringify({ ...action.request, prompt }), onEvent)) as Result;
+      messages = [...asked, { role: "assistant", content: result.text }];
+      return JSON.stringify({ ...state(), result, dropped: Math.max(0, state().unseen - before) } satisfies ChatReply);
+    },
+
+    async bench(planJSON, onUpdate) {
+      const plan = JSON.parse(planJSON) as BenchPlan;
+      const names = plan.methods.split(",");
+      const total = names.length * plan.prompts.length * plan.repeat;
+      const measure = (mean: number): Measure => ({ mean, sd: plan.repeat > 1 ? mean / 20 : 0, n: plan.repeat });
+      const rows: BenchRow[] = [];
+      stopped = false;
+      for (const [i, method] of names.entries()) {
+        onUpdate(JSON.stringify({ done: (i * total) / names.length, total, now: method } satisfies BenchUpdate));
+        await pause(roundMs);
+        if (stopped) break;
+        const row = { method: method === "none" ? "plain" : method, category: "", lossy: exactnessOf({ policy: method }) === "lossy", plain: method === "none", temperature: 0, prompts: plan.prompts.length, judged: 0 };
+        const keys = ["speedup", "speed_ratio", "tok_s", "acceptance_length", "calls", "tokens", "output_tokens", "drafted", "accepted", "relaxed", "draft_ms", "verify_ms", "readback_ms", "host_ms", "same_prefix", "same_place", "loss", "parses"] as const;
+        rows.push({ ...row, ...(Object.fromEntries(keys.map((key) => [key, measure(1 + 0.3 * i)])) as Record<(typeof keys)[number], Measure>) });
+        onUpdate(JSON.stringify({ done: ((i + 1) * total) / names.length, total, rows } satisfies BenchUpdate));
+      }
+      return JSON.stringify({ device: "mock", target: "t", draft: "d", rows, stopped } satisfies BenchReport);
+    },
+
+    async measure(measurementJSON, onUpdate) {
+      const { what } = JSON.parse(measurementJSON) as Measurement;
+      onUpdate(JSON.stringify({ done: 1, total: 1 } satisfies BenchUpdate));
+      const about = { device: "mock", target: "t", draft: "d", length: 64 };
+      const traffic = { submits: 1, readbacks: 1, bytes_written: 1824, bytes_read: 32, creations: 0 };
+      const best = { k: 2, tokens: 2.5, speedup: 1.5 };
+      const cost = [1, 2, 4].map((n) => ({ n, ms: 10 * n, ratio: n }));
+      if (what === "costs") return JSON.stringify({ ...about, repeat: 9, verify: cost, chain: cost, chains: [best], best } satisfies CostReport);
+      const kernel = { kernel: "matmul_params unpack_q8_0 matmul_rows R=4 TM=1", groups: [16, 1, 1] as [number, number, number], calls: 5, ms: 2.5, mean_ms: 0.5, share: 1 };
+      const round = { method: "auto", rounds: 9, tokens: 2, ms: 20, draft_ms: 5, verify_ms: 14, readback_ms: 18, host_ms: 1, cpu_ms: 2, allocs: 30, alloc_bytes: 900, ...traffic };
+      return JSON.stringify({ ...about, clock: "timestamps", passes: [{ name: "plain step", ms: 10, wait_ms: 9, kernel_ms: 2.5, dispatches: 5, ...traffic, kernels: [kernel] }], rounds: [round] } satisfies ProfileReport);
+    },
+
+    async methods() {
+      return JSON.stringify(catalog);
+    },
+
     stop() {
       stopped = true;
     },
 
     async inspect(source) {
       const magic = new TextDecoder().decode(await source.read(0, Math.min(4, source.size)));
-      if (magic !== "GGUF") throw new Error(`${source.name}: magic: not a GGUF file`);
+      if (magic !== "GGUF") throw new ForetokenError("bad_model", `${source.name}: magic: not a GGUF file`);
       return JSON.stringify({ name: source.name, size: source.size });
     },
 
@@ -149,11 +235,12 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
       while (generating) await pause(1);
     },
   };
+  return engine;
 }
 
 async function load(source: Source, stage: "target" | "draft", progress: (p: Progress) => void, loadMs: number): Promise<void> {
   const magic = new TextDecoder().decode(await source.read(0, Math.min(4, source.size)));
-  if (magic !== "GGUF") throw new Error(`${source.name}: magic: want "GGUF", the file begins with ${JSON.stringify(magic)}`);
+  if (magic !== "GGUF") throw new ForetokenError("bad_model", `${source.name}: magic: want "GGUF", the file begins with ${JSON.stringify(magic)}`);
   const chunk = Math.max(1, Math.ceil(source.size / 12));
   for (let at = 0; at < source.size; at += chunk) {
     const bytes = await source.read(at, Math.min(chunk, source.size - at));
@@ -162,10 +249,10 @@ async function load(source: Source, stage: "target" | "draft", progress: (p: Pro
   }
 }
 
-/** A tree of `levels` levels whose first branch is accepted `run` deep. */
+/** A tree of `levels` levels under its root whose first branch is accepted `run` deep, and what was left of wider levels. */
 function growTree(levels: number, run: number, at: number, width: number): RoundEvent["tree"] {
-  const tree: RoundEvent["tree"] = { tokens: [], texts: [], parents: [], depths: [], scores: [], accepted: [] };
-  let parent = -1;
+  const tree: RoundEvent["tree"] = { tokens: [99], texts: ["^"], parents: [-1], depths: [0], scores: [0], accepted: [], relaxed: [], entropies: [0.2], draft_entropies: [0.4], pruned: { tokens: [], texts: [], parents: [], scores: [], total: 0 } };
+  let parent = 0;
   for (let level = 1; level <= levels; level++) {
     const first = tree.tokens.length;
     for (let i = 0; i < width; i++) {
@@ -175,6 +262,16 @@ function growTree(levels: number, run: number, at: number, width: number): Round
       tree.parents.push(parent);
       tree.depths.push(level);
       tree.scores.push(-0.3 * level - 0.7 * i);
+      tree.entropies.push(0.15 * level + 0.6 * i);
+      tree.draft_entropies.push(i === 0 && level < levels ? 0.2 * level : -1);
+    }
+    for (let i = width; width > 1 && i < width + 2; i++) {
+      const token = (at + level - 1 + i * 5) % TOKENS.length;
+      tree.pruned.tokens.push(100 + token);
+      tree.pruned.texts.push(TOKENS[token]!);
+      tree.pruned.parents.push(parent);
+      tree.pruned.scores.push(-0.3 * level - 0.7 * i);
+      tree.pruned.total += 3;
     }
     if (level <= run) tree.accepted.push(first);
     parent = first;

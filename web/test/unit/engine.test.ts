@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Engine, EngineError, type LoadOptions, type WorkerLike } from "../../src/engine.ts";
-import type { FromWorker, GoEngine, Progress, ToWorker } from "../../src/protocol.ts";
+import { kernelName } from "../../src/benchmark/profile.ts";
+import { Engine, ForetokenError, type LoadOptions, type WorkerLike } from "../../src/engine.ts";
+import { configOf, METHODS } from "../../src/methods.ts";
+import type { BenchUpdate, FromWorker, GoEngine, Progress, ToWorker } from "../../src/protocol.ts";
 import { serve, wireError } from "../../src/serve.ts";
 import { mockEngine } from "../mock/engine.ts";
 
@@ -41,7 +43,7 @@ class FakeWorker implements WorkerLike {
 
 async function load(go: () => Promise<GoEngine>, options: Partial<LoadOptions> = {}): Promise<{ engine: Engine; worker: FakeWorker }> {
   const worker = new FakeWorker(go);
-  return { engine: await Engine.load({ target: GGUF, draft: GGUF, worker: () => worker, ...options }), worker };
+  return { engine: await Engine.load({ target: GGUF, draft: GGUF, worker: () => worker as unknown as Worker, ...options }), worker };
 }
 
 const mock = async (): Promise<GoEngine> => mockEngine({ roundMs: 1 });
@@ -51,7 +53,7 @@ test("loads with progress, generates rounds that add up to the result", async ()
   const { engine } = await load(mock, { onProgress: (p) => steps.push(p) });
   assert.equal(engine.info.target.quant, "Q8_0");
   assert.deepEqual([...new Set(steps.map((p) => p.stage))], ["target", "draft", "kernels", "ready"]);
-  const run = engine.generate({ prompt: "func", max_tokens: 40 });
+  const run = engine.generate("func", { max_tokens: 40 });
   let text = "";
   const ids: number[] = [];
   for await (const round of run) {
@@ -62,6 +64,56 @@ test("loads with progress, generates rounds that add up to the result", async ()
   assert.equal(text, result.text);
   assert.deepEqual(ids, result.token_ids);
   assert.equal(ids.length, 40);
+});
+
+test("a conversation streams its answers, can be edited and asked again, and ends with the next one", async () => {
+  const { engine } = await load(mock);
+  const chat = await engine.chat({ system: "Be brief." });
+  assert.deepEqual(chat.messages, [{ role: "system", content: "Be brief." }]);
+  const request = { max_tokens: 12 };
+  const run = chat.send("first", request);
+  let text = "";
+  for await (const round of run) text += round.text;
+  const reply = await run.result;
+  assert.equal(reply.result.text, text);
+  assert.deepEqual(chat.messages.map((m) => m.content), ["Be brief.", "first", text]);
+  assert.equal((await chat.regenerate({ ...request, seed: 9 }).result).messages.length, 3);
+  await chat.send("second", request).result;
+  await chat.edit(1, "instead", request).result;
+  assert.deepEqual(chat.messages.slice(0, -1).map((m) => m.content), ["Be brief.", "instead"]);
+
+  // A stopped answer stays as far as it came; a failed one changes nothing.
+  const long = chat.send("third", { max_tokens: 5000 });
+  for await (const round of long) if (round.round > 1) break;
+  assert.equal((await long.result).result.finish, "aborted");
+  assert.equal(chat.messages.length, 5);
+  await assert.rejects(chat.send("panic", request).result, (e: ForetokenError) => e.code === "bad_option" && /asked to fail/.test(e.message));
+  assert.equal(chat.messages.length, 5);
+  const busy = chat.send("fourth", request);
+  await assert.rejects(engine.generate("x").result, (e: ForetokenError) => e.code === "busy");
+  await busy.result;
+
+  const next = await engine.chat({ messages: [{ role: "user", content: "hello" }] });
+  await assert.rejects(chat.send("fifth", request).result, /another one was begun/);
+  await assert.rejects(async () => {
+    for await (const round of chat.regenerate(request)) assert.fail(String(round.round));
+  }, /another one was begun/);
+  assert.equal((await next.regenerate(request).result).messages.length, 2);
+});
+
+test("a conversation without a draft decodes plainly unless told", async () => {
+  const seen: { do: string; request?: { policy?: string } }[] = [];
+  const { engine } = await load(
+    async () => {
+      const inner = mockEngine();
+      return { ...inner, chat: (json, event) => (seen.push(JSON.parse(json)), inner.chat(json, event)) };
+    },
+    { draft: null },
+  );
+  const chat = await engine.chat();
+  await chat.send("x", { max_tokens: 4 }).result;
+  await chat.send("y", { max_tokens: 4, policy: "ngram" }).result;
+  assert.deepEqual(seen.map((a) => [a.do, a.request?.policy]), [["open", undefined], ["send", configOf({}).uses_draft ? "none" : undefined], ["send", "ngram"]]);
 });
 
 test("options and defaults reach the engine as the contract names them", async () => {
@@ -77,49 +129,109 @@ test("options and defaults reach the engine as the contract names them", async (
     },
     { device: "cpu", kv: "f16", draft: null },
   );
-  await engine.generate({ prompt: "x", max_tokens: 2 }).result;
+  await engine.generate("x", { max_tokens: 2 }).result;
   assert.deepEqual(seen, [
     { device: "cpu", kv: "f16" },
-    { prompt: "x", max_tokens: 2, temperature: 0, seed: 1, policy: "none", depth: 4, top_k: 4, nodes: 16, verifier: "match" },
+    // What is left out is for Go to fill in, but for a default that cannot be had without a draft.
+    { prompt: "x", max_tokens: 2, ...(configOf({}).uses_draft ? { policy: "none" } : {}) },
   ]);
 });
 
 test("stop ends a generation as aborted, leaving the loop does too", async () => {
   const { engine } = await load(async () => mockEngine({ roundMs: 5 }));
-  const run = engine.generate({ prompt: "x", max_tokens: 100_000 });
+  const run = engine.generate("x", { max_tokens: 100_000 });
   for await (const round of run) if (round.round === 1) run.stop();
   assert.equal((await run.result).finish, "aborted");
-  const left = engine.generate({ prompt: "x", max_tokens: 100_000 });
+  const left = engine.generate("x", { max_tokens: 100_000 });
   for await (const _ of left) break;
   assert.equal((await left.result).finish, "aborted");
 });
 
+test("a signal ends a generation, a measurement and a reading, and each rejects as aborted", async () => {
+  const { engine } = await load(async () => mockEngine({ roundMs: 5 }));
+  const gone = (e: ForetokenError): boolean => e instanceof ForetokenError && e.code === "aborted" && e.cause === "enough";
+  const control = new AbortController();
+  const run = engine.generate("x", { max_tokens: 100_000, signal: control.signal });
+  await assert.rejects(async () => {
+    for await (const round of run) if (round.round === 1) control.abort("enough");
+  }, gone);
+  await assert.rejects(run.result, gone);
+  const { signal } = control;
+  for (const late of [engine.generate("x", { signal }).result, engine.bench({ methods: "none", prompts: [], repeat: 1 }, { signal }).result, engine.costs({}, { signal }), engine.inspect(GGUF, { signal })]) await assert.rejects(late, gone);
+  const later = new AbortController();
+  const plan = { methods: "none,chain,mars", prompts: [{ id: "a", prompt: "x" }], repeat: 2 };
+  await assert.rejects(engine.bench(plan, { signal: later.signal, onUpdate: () => later.abort("enough") }).result, gone);
+  assert.equal((await engine.generate("x", { max_tokens: 2 }).result).finish, "length");
+
+  // An aborted answer stays in the conversation as far as it came.
+  const talk = new AbortController();
+  const chat = await engine.chat();
+  const answer = chat.send("hello", { max_tokens: 100_000, signal: talk.signal });
+  await assert.rejects(async () => {
+    for await (const round of answer) if (round.round === 1) talk.abort("enough");
+  }, gone);
+  assert.deepEqual(chat.messages.map((m) => m.role), ["user", "assistant"]);
+});
+
+test("what ended stops nothing that came after it", async () => {
+  const { engine } = await load(async () => mockEngine({ roundMs: 2 }));
+  const first = engine.generate("x", { max_tokens: 3 });
+  await first.result;
+  const second = engine.generate("x", { max_tokens: 30 });
+  first.stop();
+  assert.equal((await second.result).finish, "length");
+});
+
+test("statistics add requests up", async () => {
+  const { engine } = await load(mock);
+  assert.deepEqual([engine.stats().requests, engine.stats().acceptance_length, engine.stats().last], [0, 0, undefined]);
+  const a = (await engine.generate("x", { max_tokens: 12, policy: "eagle2" }).result).stats;
+  const b = (await engine.generate("y", { max_tokens: 20, policy: "chain" }).result).stats;
+  const all = engine.stats();
+  assert.deepEqual([all.requests, all.tokens, all.rounds, all.drafted, all.accepted, all.method], [2, 32, a.rounds + b.rounds, a.drafted + b.drafted, a.accepted + b.accepted, "chain"]);
+  assert.equal(all.acceptance_length, 32 / (a.calls + b.calls));
+  assert.equal(all.ms.total, a.total_ms + b.total_ms);
+  assert.deepEqual(all.last, b);
+  assert.deepEqual([all.device, all.memory.gpu_bytes], [engine.info.device, engine.info.gpu_bytes]);
+});
+
+test("an engine can be disposed of by a block", async () => {
+  const { engine, worker } = await load(mock);
+  await engine[Symbol.asyncDispose]();
+  assert.ok(worker.terminated);
+});
+
+test("what cannot be loaded is refused before a worker starts", async () => {
+  const worker = (): never => assert.fail("a worker was started");
+  for (const options of [{ draft: GGUF }, { target: "http://" }]) await assert.rejects(Engine.load({ ...options, worker }), { name: "ForetokenError", code: "bad_option" });
+});
+
 test("a second generation is refused while one runs", async () => {
   const { engine } = await load(async () => mockEngine({ roundMs: 5 }));
-  const run = engine.generate({ prompt: "x" });
-  await assert.rejects(engine.generate({ prompt: "y" }).result, (e: EngineError) => e.code === "busy");
+  const run = engine.generate("x");
+  await assert.rejects(engine.generate("y").result, (e: ForetokenError) => e.code === "busy");
   run.stop();
   await run.result;
-  assert.equal((await engine.generate({ prompt: "z", max_tokens: 3 }).result).token_ids.length, 3);
+  assert.equal((await engine.generate("z", { max_tokens: 3 }).result).token_ids.length, 3);
 });
 
 test("an engine's error arrives with its message, in the promise and in the loop", async () => {
   const { engine } = await load(mock);
-  const run = engine.generate({ prompt: "panic" });
+  const run = engine.generate("panic");
   await assert.rejects(
     async () => {
       for await (const _ of run);
     },
-    (e: EngineError) => e instanceof EngineError && e.code === "generate" && e.message === "prompt: text: the mock was asked to fail",
+    (e: ForetokenError) => e instanceof ForetokenError && e.code === "bad_option" && e.message === "prompt: text: the mock was asked to fail",
   );
   await assert.rejects(run.result);
-  assert.equal((await engine.generate({ prompt: "fine", max_tokens: 3 }).result).finish, "length");
+  assert.equal((await engine.generate("fine", { max_tokens: 3 }).result).finish, "length");
 });
 
 test("a bad model fails the load and ends the worker", async () => {
   const worker = new FakeWorker(mock);
-  const bad = Engine.load({ target: new File(["ELF!", "x"], "bad.gguf"), worker: () => worker });
-  await assert.rejects(bad, (e: EngineError) => e.code === "load" && e.message.startsWith("bad.gguf: magic: "));
+  const bad = Engine.load({ target: new File(["ELF!", "x"], "bad.gguf"), worker: () => worker as unknown as Worker });
+  await assert.rejects(bad, (e: ForetokenError) => e.code === "bad_model" && e.message.startsWith("bad.gguf: magic: "));
   assert.ok(worker.terminated);
 });
 
@@ -143,12 +255,12 @@ test("a crash rejects all that is pending and says so once", async () => {
   const { engine, worker } = await load(async () => mockEngine({ roundMs: 5 }));
   const crashes: string[] = [];
   engine.onCrash((error) => crashes.push(error.message));
-  const run = engine.generate({ prompt: "x" });
+  const run = engine.generate("x");
   const inspecting = engine.inspect(GGUF);
   worker.emit("message", { data: { type: "crash", error: { message: "the engine stopped: panic: boom" } } });
   worker.emit("error", { message: "again" });
-  for (const pending of [run.result, inspecting]) await assert.rejects(pending, (e: EngineError) => e.code === "crash" && /boom/.test(e.message));
-  await assert.rejects(engine.generate({ prompt: "later" }).result, (e: EngineError) => e.code === "crash");
+  for (const pending of [run.result, inspecting]) await assert.rejects(pending, (e: ForetokenError) => e.code === "crash" && /boom/.test(e.message));
+  await assert.rejects(engine.generate("later").result, (e: ForetokenError) => e.code === "crash");
   assert.deepEqual(crashes, ["the engine stopped: panic: boom"]);
   assert.ok(worker.terminated);
 });
@@ -156,19 +268,19 @@ test("a crash rejects all that is pending and says so once", async () => {
 test("aborting a load ends its worker", async () => {
   const control = new AbortController();
   const worker = new FakeWorker(() => new Promise(() => undefined));
-  const loading = Engine.load({ target: GGUF, worker: () => worker, signal: control.signal });
+  const loading = Engine.load({ target: GGUF, worker: () => worker as unknown as Worker, signal: control.signal });
   control.abort();
-  await assert.rejects(loading, (e: EngineError) => e.code === "aborted");
+  await assert.rejects(loading, (e: ForetokenError) => e.code === "aborted");
   assert.ok(worker.terminated);
 });
 
 test("dispose ends a running generation and later calls", async () => {
   const { engine, worker } = await load(async () => mockEngine({ roundMs: 5 }));
-  const run = engine.generate({ prompt: "x" });
+  const run = engine.generate("x");
   await engine.dispose();
   assert.equal((await run.result).finish, "aborted");
   assert.ok(worker.terminated);
-  await assert.rejects(engine.generate({ prompt: "x" }).result, (e: EngineError) => e.code === "disposed");
+  await assert.rejects(engine.generate("x").result, (e: ForetokenError) => e.code === "disposed");
 });
 
 test("lists that Go left null arrive empty", async () => {
@@ -176,16 +288,68 @@ test("lists that Go left null arrive empty", async () => {
     ...mockEngine(),
     generate: async (_json, onEvent) => {
       onEvent('{"round":0,"text":"","tokens":null,"tree":{"tokens":null},"ms":{},"elapsed_ms":1,"finish":"aborted"}');
-      return '{"text":"","token_ids":[],"finish":"aborted"}';
+      return '{"text":"","token_ids":[],"finish":"aborted","stats":{"ms_per_round":{}}}';
     },
   }));
-  for await (const round of engine.generate({ prompt: "x" })) {
+  for await (const round of engine.generate("x")) {
     assert.deepEqual([round.tokens, round.tree.depths, round.tree.tokens], [[], [], []]);
   }
 });
 
 test("errors cross as one line", () => {
   assert.deepEqual(wireError(new Error("a.gguf: magic:\n  wrong")), { message: "a.gguf: magic: wrong" });
-  assert.deepEqual(wireError(Object.assign(new Error("x"), { code: "source" })), { code: "source", message: "x" });
+  assert.deepEqual(wireError(Object.assign(new Error("x"), { code: "quota" })), { code: "quota", message: "x" });
+  assert.deepEqual(wireError(new DOMException("full", "QuotaExceededError")), { code: "quota", message: "full" });
+  assert.deepEqual(wireError(new ForetokenError("bad_option", "no", "seed")), { code: "bad_option", message: "no", param: "seed" });
   assert.deepEqual(wireError("text"), { message: "text" });
+});
+
+test("heads and calibrations reach the engine as sources", async () => {
+  const seen: string[] = [];
+  const go = async (): Promise<GoEngine> => {
+    const inner = mockEngine();
+    return {
+      ...inner,
+      open: async (json, sources, progress) => {
+        seen.push(json, ...[sources.eagle3, sources.eagle3_config, ...sources.calibrations].map((s) => `${s?.name} ${s?.size}`));
+        return inner.open(json, sources, progress);
+      },
+    };
+  };
+  const file = (name: string): File => new File(["{}"], name);
+  await load(go, { eagle3: file("head.safetensors"), eagle3Config: file("config.json"), calibrations: [file("a.json"), file("b.json")], maxNodes: 128 });
+  assert.deepEqual(seen.splice(0), ['{"device":"auto","max_nodes":128}', "head.safetensors 2", "config.json 2", "a.json 2", "b.json 2"]);
+  await load(go, { calibrations: "builtin" });
+  assert.deepEqual(seen, ['{"device":"auto","builtin_calibrations":true}', "undefined undefined", "undefined undefined"]);
+});
+
+test("costs and profiles are measured one at a time and reported on the way", async () => {
+  const { engine } = await load(async () => mockEngine({ roundMs: 5 }));
+  const updates: BenchUpdate[] = [];
+  const costs = engine.costs({ rows: [1, 2, 4] }, { onUpdate: (update) => updates.push(update) });
+  await assert.rejects(engine.profile(), (e: ForetokenError) => e.code === "busy");
+  assert.deepEqual((await costs).verify.map((c) => c.n), [1, 2, 4]);
+  assert.deepEqual(updates, [{ done: 1, total: 1 }]);
+  assert.equal((await engine.profile()).passes[0]!.kernels[0]!.calls, 5);
+});
+
+test("kernels are named by what tells them apart", () => {
+  assert.equal(kernelName("matmul_params unpack_q8_0 matmul_norm matmul_rows R=4 TM=8"), "matmul_rows q8_0 R=4 TM=8");
+  assert.equal(kernelName("rope_params rope_plain rope rope_f32"), "rope_f32");
+  assert.equal(kernelName("embed unpack_q8_0 PARTS=1"), "embed q8_0 PARTS=1");
+  assert.equal(kernelName("norm"), "norm");
+});
+
+test("a benchmark reports on the way, can be stopped, and excludes generating", async () => {
+  const { engine } = await load(async () => mockEngine({ roundMs: 5 }));
+  const updates: BenchUpdate[] = [];
+  const plan = { methods: "none,chain,mars", prompts: [{ id: "a", prompt: "x" }], repeat: 2 };
+  const run = engine.bench(plan, { onUpdate: (update) => updates.push(update) });
+  await assert.rejects(engine.generate("y").result, (e: ForetokenError) => e.code === "busy");
+  const report = await run.result;
+  assert.deepEqual(report.rows.map((r) => [r.method, r.lossy]), [["plain", false], ["chain", false], ["mars", true]]);
+  assert.equal(updates.at(-1)!.done, updates.at(-1)!.total);
+  const stopped = engine.bench(plan, { onUpdate: () => stopped.stop() });
+  assert.ok((await stopped.result).stopped);
+  assert.deepEqual((await engine.methods()).methods.map((m) => m.name), METHODS.map((m) => m.name));
 });

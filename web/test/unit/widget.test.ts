@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { EventToken, GenerateRequest, Result, RoundEvent, Stats, TokenKind } from "../../src/protocol.ts";
-import { compare, firstDifference, verdict } from "../../src/widget/compare.ts";
+import { SETTINGS } from "../../src/widget/attributes.ts";
+import { compare, firstDifference, plainOf, verdict } from "../../src/widget/compare.ts";
 import { bytes, device, milliseconds, parameters, progress, Rate, short } from "../../src/widget/format.ts";
-import { attributeOf, clampNumber, NUMBER_FIELDS } from "../../src/widget/settings.ts";
+import { attributeOf, clampNumber, FIELDS, type NumberField, parseShape } from "../../src/widget/fields.ts";
 import { pieces, TokenStream } from "../../src/widget/stream.ts";
 import { Tally } from "../../src/widget/tally.ts";
-import { layout, visible } from "../../src/widget/tree.ts";
+import { asText, layout, summary, visible } from "../../src/widget/tree.ts";
 
 const token = (text: string, kind: TokenKind = "accepted", depth = 1): EventToken => ({ id: text.length, text, kind, depth });
 
@@ -16,7 +17,7 @@ function round(tokens: EventToken[], depths: number[] = [0], accepted: number[] 
     round: 1,
     text,
     tokens,
-    tree: { tokens: depths, texts: depths.map(String), parents, depths, scores: depths.map(() => 0), accepted },
+    tree: { tokens: depths, texts: depths.map(String), parents, depths, scores: depths.map(() => 0), accepted, relaxed: [], entropies: depths.map(() => 0.5), draft_entropies: [], pruned: { tokens: [], texts: [], parents: [], scores: [], total: 0 } },
     ms: { draft: 2, verify: 6, readback: 5, host: 2 },
     elapsed_ms: 50,
   };
@@ -60,16 +61,17 @@ test("model text becomes text nodes, whatever it says", () => {
     const nasty = '<img src=x onerror="alert(1)">';
     stream.push(round([token(nasty), token("</span><script>", "corrected", 0)]));
     stream.push(round([token(" plain", "plain", 0)]));
-    assert.equal(box.children.length, 1, "nothing is appended before the frame");
+    const [lines] = box.children;
+    assert.equal(lines!.children.length, 1, "nothing is appended before the frame");
     assert.equal(frames.length, 1, "one frame for two rounds");
     frames[0]!();
-    assert.deepEqual(box.children.map((c) => [c.tag, c.attributes["class"], c.text]), [
+    assert.deepEqual(lines!.children.map((c) => [c.tag, c.attributes["class"], c.text]), [
       ["span", "prompt", "<b>prompt</b>"],
       ["span", "token accepted", nasty],
       ["span", "token corrected", "</span><script>"],
       ["span", "token plain", " plain"],
     ]);
-    assert.match(box.children[1]!.attributes["title"]!, /drafted and accepted at depth 1/);
+    assert.match(lines!.children[1]!.attributes["title"]!, /drafted and accepted at depth 1/);
   } finally {
     delete fake.document;
   }
@@ -100,7 +102,7 @@ test("the tally counts as the engine does", () => {
   assert.equal(tally.drafted, 7);
   assert.equal(tally.draftAcceptance, 2 / 7);
   assert.equal(tally.tokensVerified, 9);
-  assert.deepEqual(tally.kinds, { plain: 0, accepted: 2, corrected: 1, bonus: 1 });
+  assert.deepEqual(tally.kinds, { plain: 0, accepted: 2, relaxed: 0, corrected: 1, bonus: 1 });
   assert.deepEqual(tally.runningLength, [3, 2]);
   assert.deepEqual(tally.acceptedPerRound, [2, 0]);
   assert.equal(tally.tokensPerSecond, 4 / 0.02, "readback is a part of draft and verify, not added to them");
@@ -119,7 +121,7 @@ test("plain decoding has an acceptance length of one", () => {
 
 function scripted(ids: Record<string, number[]>, speed: Record<string, number>, log: string[] = []) {
   return {
-    generate(request: { prompt: string } & Partial<GenerateRequest>) {
+    generate(_prompt: string, request: Partial<GenerateRequest> = {}) {
       log.push(`${request.policy} ${request.max_tokens}`);
       const result = Promise.resolve({ token_ids: ids[request.policy!], finish: "length", stats: { decode_tok_s: speed[request.policy!] } } as Result);
       return { result, stop() {}, async *[Symbol.asyncIterator]() {} };
@@ -142,37 +144,85 @@ test("compare warms both once, then measures plain and speculative", async () =>
   assert.match(verdict(first).tokens, /Identical: all 3 tokens/);
 });
 
-test("compare says where outputs part, and excuses rejection sampling only", async () => {
-  const engine = scripted({ none: [1, 2, 3], eagle2: [1, 9, 3] }, { none: 10, eagle2: 25 });
+test("compare says where outputs part, and calls it a bug only where the method promises the tokens", async () => {
+  const ids = { none: [1, 2, 3], eagle2: [1, 9, 3], mars: [1, 9, 3] };
+  const engine = scripted(ids, { none: 10, eagle2: 25, mars: 30 });
   const differs = (await compare(engine, request))!;
   assert.deepEqual([differs.identical, differs.difference, verdict(differs).good], [false, 1, false]);
   assert.match(verdict(differs).speed, /2\.50× as fast/);
   assert.match(verdict(differs).tokens, /from token 2 on/);
-  const sampled = (await compare(engine, { ...request, verifier: "rejection", temperature: 0.8 }))!;
-  assert.match(verdict(sampled).tokens, /keeps the distribution/);
+  const rejection = { ...request, verifier: "rejection" };
+  assert.match(verdict((await compare(engine, rejection))!).tokens, /This is a bug/, "greedy, rejection sampling gives the same tokens");
+  const sampled = (await compare(engine, { ...rejection, temperature: 0.8 }))!;
+  assert.match(verdict(sampled).tokens, /^Agreement: 2 of 3 tokens .* the first 1 without a break\. The method keeps the distribution/);
+  const lossy = (await compare(engine, { prompt: "p", policy: "mars" }))!;
+  assert.deepEqual([lossy.exactness, lossy.exact, lossy.equal, lossy.length], ["lossy", false, 2, 3]);
+  assert.match(verdict(lossy).tokens, /^Agreement: 2 of 3 .* lossy\.$/);
+  assert.equal(verdict({ ...lossy, identical: true, difference: -1, equal: 3 }).tokens.includes("Identical"), false);
   assert.equal(firstDifference([1, 2], [1, 2, 3]), 2);
   assert.equal(firstDifference([], []), -1);
+  assert.deepEqual(plainOf({ prompt: "p", policy: "mars", theta: 0.9, temperature: 1, seed: 3, depth: 9 }), { prompt: "p", policy: "none", temperature: 1, seed: 3 });
 });
 
-test("a tree is laid out in columns of depth, parents among their children", () => {
-  const { placed, rows, columns } = layout({ depths: [0, 1, 1, 2, 2, 3], parents: [-1, 0, 0, 1, 1, 3] });
-  assert.equal(columns, 3);
-  assert.equal(rows, 3);
-  const at = Object.fromEntries(placed.map((p) => [p.node, [p.column, p.row]]));
-  assert.deepEqual(at, { 5: [2, 0], 3: [1, 0], 4: [1, 1], 1: [0, 0.5], 2: [0, 2] });
-  assert.deepEqual(layout({ depths: [0], parents: [-1] }).placed, []);
+test("relaxed tokens are told apart", () => {
+  const tally = new Tally();
+  const event = round([token("a"), token("b", "relaxed", 2), token("c", "bonus", 0)], [0, 1, 1, 2, 2], [1, 3]);
+  event.tree.relaxed = [3];
+  tally.add(event);
+  assert.deepEqual(tally.kinds, { plain: 0, accepted: 1, relaxed: 1, corrected: 0, bonus: 1 });
+  assert.deepEqual([tally.acceptedPerRound, tally.strictPerRound], [[2], [1]]);
+  assert.equal(tally.accepted, 2, "relaxed tokens were accepted");
+});
+
+test("a tree is laid out in columns of depth, its accepted path along the top, what was pruned below", () => {
+  const tree = round([], [0, 1, 1, 2, 2, 3], [2]).tree;
+  tree.parents = [-1, 0, 0, 1, 1, 3];
+  tree.texts = ["^", "a", "b", "c", "d\n", "e"];
+  tree.entropies = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6];
+  tree.draft_entropies = [1, -1, -1, -1, -1, -1];
+  tree.pruned = { tokens: [7, 8], texts: ["p", "q"], parents: [2, 6], scores: [-4, -5], total: 20 };
+  const { placed, height } = layout(tree);
+  const at = Object.fromEntries(placed.map((p) => [p.node, [p.column, p.state]]));
+  assert.deepEqual(at, { 0: [0, "root"], 1: [1, "rejected"], 2: [1, "accepted"], 3: [2, "rejected"], 4: [2, "rejected"], 5: [3, "rejected"], 6: [2, "pruned"], 7: [3, "pruned"] });
+  const y = (node: number): number => placed.find((p) => p.node === node)!.y;
+  assert.deepEqual([y(0), y(2)], [y(0), y(0)], "the accepted path is a line");
+  assert.ok(y(1) > y(2) && y(4) > y(3) && y(5) === y(3) && height > y(4));
+  for (const [i, a] of placed.entries()) for (const b of placed.slice(i + 1)) assert.ok(a.column !== b.column || Math.abs(a.y - b.y) > 8, `nodes ${a.node} and ${b.node} lie on each other`);
+  const lines = asText(tree).split("\n");
+  assert.equal(lines.length, 8);
+  assert.equal(lines[0], "“^” the last token, whose successors were drafted · entropy of what follows: target 0.10, draft 1.00 nats");
+  assert.equal(lines[1], "  “b” accepted · depth 1 · score 0.00 · entropy of what follows: target 0.30 nats");
+  assert.equal(lines[2], "    “p” pruned before verification · depth 2 · score -4.00");
+  assert.equal(summary(tree), "5 drafted tokens verified in 3 levels: 1 accepted, 4 rejected; 20 pruned before");
+  assert.equal(layout({ ...tree, tokens: [], pruned: { ...tree.pruned, parents: [] } }).placed.length, 0);
   assert.equal(visible("\n\tx y"), "↵⇥x·y");
 });
 
+test("the tally keeps what the charts draw, a number a round", () => {
+  const tally = new Tally();
+  const event = round([token("a"), token("c", "bonus", 0)], [0, 1, 1], [1]);
+  event.tree.entropies = [1, 3, 9];
+  event.tree.pruned.total = 7;
+  tally.add({ ...event, bin: 2, phi: 0.5 });
+  tally.add(round([token("d", "corrected", 0)], [0, 1], []));
+  assert.deepEqual([tally.nodesPerRound, tally.draftedPerRound], [[3, 2], [10, 2]]);
+  assert.deepEqual([tally.targetEntropy, tally.draftEntropy], [[2, 0.5], [null, null]]);
+  assert.deepEqual([tally.bin, tally.phi], [[2, null], [0.5, null]]);
+  assert.deepEqual(tally.times, { draft: [2, 2], verify: [6, 6], readback: [5, 5], host: [2, 2] });
+});
+
 test("settings keep within their limits", () => {
-  const field = (key: string) => NUMBER_FIELDS.find((f) => f.key === key)!;
-  assert.equal(clampNumber(field("depth"), "99"), 12);
+  const field = (key: string) => FIELDS.find((f) => f.key === key) as NumberField;
+  assert.equal(clampNumber(field("depth"), "99"), 64);
   assert.equal(clampNumber(field("depth"), "2.6"), 3);
-  assert.equal(clampNumber(field("depth"), ""), 4);
+  assert.equal(clampNumber(field("depth"), ""), undefined, "the method's own");
   assert.equal(clampNumber(field("temperature"), "0.75"), 0.75);
   assert.equal(clampNumber(field("temperature"), "-1"), 0);
-  assert.equal(clampNumber(field("seed"), "abc"), 1);
+  assert.equal(clampNumber(field("seed"), "abc"), undefined);
   assert.equal(attributeOf(field("max_tokens")), "max-tokens");
+  assert.deepEqual(parseShape("[[4],[2,1]]"), [[4], [2, 1]]);
+  assert.equal(parseShape(" "), undefined);
+  assert.throws(() => parseShape("[4]"), /shape: \[4\] is no tree/);
 });
 
 test("numbers read well", () => {
@@ -183,8 +233,12 @@ test("numbers read well", () => {
   const info = { backend: "browser", adapter: "", vendor: "acme", architecture: "x1", driver: "", software: true, features: [], note: "" };
   assert.equal(device(info), "WebGPU · acme x1 · software adapter");
   assert.equal(device({ ...info, backend: "cpu", adapter: "Go" }), "CPU · Go");
-  assert.equal(progress({ stage: "target", done: 1e6, total: 2e6 }, 5e6), "Loading the target · 1.00 MB of 2.00 MB · 5.00 MB/s");
+  assert.equal(progress({ stage: "target", done: 1e6, total: 2e6 }, 5e6), "Loading the target · 1.00 MB of 2.00 MB · 5.00 MB/s · 1 s left");
   assert.equal(progress({ stage: "kernels", done: 3, total: 9 }, 0), "Compiling kernels · 3 of 9");
   const rate = new Rate();
   assert.deepEqual([rate.add("target", 0, 0), rate.add("target", 1000, 500), rate.add("draft", 10, 600)], [0, 2000, 0]);
+});
+
+test("the element watches an attribute for every field, and no other", () => {
+  assert.deepEqual([...SETTINGS].sort(), ["policy", ...FIELDS.map(attributeOf)].sort());
 });

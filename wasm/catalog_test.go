@@ -1,0 +1,78 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"foretoken"
+	"foretoken/spec"
+)
+
+func TestCatalogNamesEveryVerifierOfAMethod(t *testing.T) {
+	c := newCatalog()
+	exactness := map[string]string{}
+	for _, v := range c.Verifiers {
+		exactness[v.Name] = v.Exactness
+	}
+	for _, m := range c.Methods {
+		got := exactness[m.Config.Verifier]
+		if got == "" {
+			t.Errorf("%s: the catalog has no verifier %q", m.Name, m.Config.Verifier)
+		}
+		if m.Lossy != (got == lossy) {
+			t.Errorf("%s is lossy: %v, its verifier: %s", m.Name, m.Lossy, got)
+		}
+	}
+	if len(c.Methods) != len(foretoken.Methods()) {
+		t.Errorf("%d methods, want %d", len(c.Methods), len(foretoken.Methods()))
+	}
+}
+
+func TestRequestTakesTheSettingsOfItsMethod(t *testing.T) {
+	r, err := readRequest([]byte(`{"prompt": "x", "policy": "mars", "theta": 0.85, "temperature": 1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Verifier != "" || r.Depth != 0 || r.Nodes != 0 {
+		t.Errorf("settings of the default's method are left: %+v", r.Request)
+	}
+	if m := (foretoken.BenchMethod{Request: r.Request}); !m.Lossy() {
+		t.Error("mars is not lossy")
+	}
+	d := foretoken.DefaultRequest()
+	if r.Theta != 0.85 || r.Temperature != 1 || r.MaxTokens != d.MaxTokens || r.Seed != d.Seed {
+		t.Errorf("the request is %+v", r.Request)
+	}
+	r, err = readRequest([]byte(`{"prompt": "x", "max_tokens": 3}`))
+	if err != nil || r.Policy != d.Policy || r.Depth != d.Depth || r.MaxTokens != 3 {
+		t.Errorf("without a policy: %+v, %v", r.Request, err)
+	}
+	r, err = readRequest([]byte(`{"policy": "eagle2", "verifier": "match", "coupled": false, "shape": [[2],[1,1]]}`))
+	if err != nil || r.Verifier != spec.VerifierMatch || r.Coupled == nil || *r.Coupled || len(r.Shape) != 2 {
+		t.Errorf("%+v, %v", r.Request, err)
+	}
+	if _, err := readRequest([]byte(`{"treshold": 1}`)); err == nil || !strings.Contains(err.Error(), "treshold") {
+		t.Errorf("a misspelt setting: %v", err)
+	}
+}
+
+func TestPlan(t *testing.T) {
+	p, err := readPlan([]byte(`{"methods": "none,mars:theta=0.84", "prompts": [{"id": "go-1", "prompt": "x"}], "repeat": 2, "request": {"max_tokens": 8}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Methods) != 2 || !p.Methods[1].Lossy() || p.Methods[1].Request.Theta != 0.84 || p.Methods[1].Request.MaxTokens != 8 ||
+		p.Methods[1].Request.Seed == 0 || p.Prompts[0].Category != "go" || p.Repeat != 2 {
+		t.Errorf("the plan is %+v", p)
+	}
+	for body, want := range map[string]string{
+		`{"methods": "none", "prompts": [{"id": "a", "prompt": "x"}, {"id": "a", "prompt": "y"}]}`: "two prompts",
+		`{"methods": "none", "prompts": [{"id": "a"}]}`:                                            "neither of them empty",
+		`{"methods": "nine", "prompts": []}`:                                                       "unknown method",
+		`{"method": "none"}`:                                                                       "unknown field",
+	} {
+		if _, err := readPlan([]byte(body)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"foretoken"
+	"foretoken/models/chat"
+
+	"github.com/hack-pad/safejs"
+)
+
+// chatInfo tells whether the target can hold a conversation.
+type chatInfo struct {
+	OK      bool   `json:"ok"`
+	Problem string `json:"problem"` // why not, or empty
+}
+
+// chatAction is what a conversation is asked for: open, send, regenerate or edit; complete answers the last of
+// Messages and leaves the session's conversation as it is.
+type chatAction struct {
+	Do string `json:"do"`
+
+	System   string              `json:"system"` // of open and complete, as are the next six
+	Messages []foretoken.Message `json:"messages"`
+	Template string              `json:"template"`
+	Tools    []json.RawMessage   `json:"tools"`
+	Choice   json.RawMessage     `json:"tool_choice"` // of complete, see chat.ToolChoice
+	Vars     map[string]any      `json:"vars"`
+	Reserve  int                 `json:"reserve"`
+
+	Message foretoken.Message `json:"message"` // of send
+	Index   int               `json:"index"`   // of edit, as is the next
+	Content string            `json:"content"`
+
+	Request json.RawMessage `json:"request"` // of all but open
+}
+
+// chatState is a conversation as the page sees it.
+type chatState struct {
+	Messages []foretoken.Message `json:"messages"`
+	Unseen   int                 `json:"unseen"` // messages after the system's that the model no longer sees
+	Note     string              `json:"note"`
+}
+
+type chatReply struct {
+	chatState
+	Result  result `json:"result"`
+	Dropped int    `json:"dropped"` // turns that this answer was the first not to see
+}
+
+func stateOf(c *foretoken.Chat) chatState {
+	return chatState{Messages: append([]foretoken.Message{}, c.Messages()...), Unseen: c.Unseen(), Note: c.Note()}
+}
+
+// converse begins the session's conversation, in place of the one before, or has a message of it
+// answered: (action JSON, onEvent) → state or reply JSON.
+func (e *engine) converse(args []safejs.Value) (string, error) {
+	body, leave, err := e.enter(args)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	var a chatAction
+	if err := decode(body, &a); err != nil {
+		return "", withCode("bad_option", fmt.Errorf("foretoken: chat: %w", err))
+	}
+	conversation := e.chat
+	var call json.RawMessage
+	if a.Do == "complete" {
+		if len(a.Messages) == 0 {
+			return "", withCode("bad_option", errors.New("foretoken: chat: field messages is empty; give at least one message"))
+		}
+		last := len(a.Messages) - 1
+		a.Message, a.Messages = a.Messages[last], a.Messages[:last]
+		var told bool
+		if call, told, err = chat.ToolChoice(a.Choice, a.Tools); err != nil {
+			return "", withCode("bad_option", err)
+		}
+		if !told {
+			a.Tools = nil
+		}
+	}
+	if a.Do == "open" || a.Do == "complete" {
+		if conversation, err = e.session.NewChat(foretoken.ChatOptions{System: a.System, Messages: a.Messages, Template: a.Template, Tools: a.Tools, Vars: a.Vars, Reserve: a.Reserve}); err != nil {
+			return "", err
+		}
+	}
+	if a.Do == "open" {
+		e.chat = conversation
+		b, err := json.Marshal(stateOf(conversation))
+		return string(b), err
+	}
+	if conversation == nil {
+		return "", withCode("disposed", errors.New("foretoken: no conversation was begun"))
+	}
+	if len(a.Request) == 0 {
+		a.Request = json.RawMessage("{}")
+	}
+	r, err := readRequest(a.Request)
+	if err != nil {
+		return "", err
+	}
+	if call != nil {
+		if err := r.Constraints.Call(call); err != nil {
+			return "", withCode("bad_option", err)
+		}
+	}
+	ctx, done := e.cancellable()
+	defer done()
+	var reply *foretoken.Reply
+	switch emit := e.eventsTo(args); a.Do {
+	case "send", "complete":
+		reply, err = conversation.Send(ctx, a.Message, r.Request, emit)
+	case "regenerate":
+		reply, err = conversation.Regenerate(ctx, r.Request, emit)
+	case "edit":
+		reply, err = conversation.Edit(ctx, a.Index, a.Content, r.Request, emit)
+	default:
+		err = withCode("bad_option", fmt.Errorf("foretoken: chat: field do is %q, want open, send, regenerate, edit or complete", a.Do))
+	}
+	if err != nil {
+		return "", err
+	}
+	e.keepCosts()
+	b, err := json.Marshal(chatReply{stateOf(conversation), resultOf(reply.Result), reply.Dropped})
+	return string(b), err
+}

@@ -1,0 +1,110 @@
+//go:build !js
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"foretoken"
+	"foretoken/models/demo"
+	"foretoken/models/gguf"
+	"foretoken/webgpu"
+	"foretoken/webgpu/cpu"
+)
+
+func TestCodes(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{errors.New("x"), "internal"},
+		{fmt.Errorf("target: %w", &coded{"network", errors.New("x")}), "network"},
+		{fmt.Errorf("%w: %w", foretoken.ErrModel, fmt.Errorf("a.gguf: %w", &coded{"checksum", errors.New("x")})), "checksum"},
+		{withCode("bad_model", fmt.Errorf("a.gguf: %w", &coded{"quota", errors.New("x")})), "quota"},
+		{withCode("bad_model", fmt.Errorf("a.gguf: %w", &coded{"", errors.New("x")})), "bad_model"},
+		{withCode("bad_model", errors.New("x")), "bad_model"},
+		{fmt.Errorf("%w: %w", foretoken.ErrModel, webgpu.ErrDeviceLost), "device_lost"},
+		{fmt.Errorf("%w: %w", foretoken.ErrRequest, foretoken.ErrNoChatTemplate), "no_chat"},
+	} {
+		if got := codeOf(c.err); got != c.want {
+			t.Errorf("%v: %s, want %s", c.err, got, c.want)
+		}
+	}
+	if withCode("bad_model", nil) != nil {
+		t.Error("no error became one")
+	}
+}
+
+// TestCodesAreThePages holds the codes to those that the page's errors may have.
+func TestCodesAreThePages(t *testing.T) {
+	text, err := os.ReadFile("../web/src/errors.ts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, union, _ := strings.Cut(string(text), "export type ForetokenErrorCode =")
+	union, _, _ = strings.Cut(union, ";")
+	known := map[string]bool{}
+	for _, m := range regexp.MustCompile(`"(\w+)"`).FindAllStringSubmatch(union, -1) {
+		known[m[1]] = true
+	}
+	codes := []string{internal, "busy", "disposed"}
+	for _, k := range kinds {
+		codes = append(codes, k.code)
+	}
+	for _, code := range codes {
+		if !known[code] {
+			t.Errorf("the page does not know the code %s", code)
+		}
+	}
+}
+
+// TestRefusalsHaveCodes opens the built-in target and asks for what cannot be had.
+func TestRefusalsHaveCodes(t *testing.T) {
+	ctx := context.Background()
+	target := demo.Target()
+	dev := cpu.Open()
+	defer dev.Destroy()
+	for _, c := range []struct {
+		file    gguf.Source
+		options foretoken.Options
+		want    string
+	}{
+		{gguf.FromBytes("x.gguf", []byte("ELF!, and more that is no model")), foretoken.Options{}, "bad_model"},
+		{target, foretoken.Options{Memory: 1000}, "out_of_memory"},
+		{target, foretoken.Options{Context: 1 << 30}, "bad_option"},
+		{target, foretoken.Options{KV: "f8"}, "bad_option"},
+	} {
+		if _, err := foretoken.Open(ctx, dev, c.file, nil, c.options); err == nil || codeOf(err) != c.want {
+			t.Errorf("%+v: %v has the code %s, want %s", c.options, err, codeOf(err), c.want)
+		}
+	}
+	s, err := foretoken.Open(ctx, dev, target, nil, foretoken.Options{Context: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for name, c := range map[string]struct {
+		prompt string
+		r      foretoken.Request
+		want   string
+	}{
+		"a policy nobody knows":      {"x", foretoken.Request{Policy: "magic"}, "bad_option"},
+		"a draft that is not loaded": {"x", foretoken.Request{Policy: "chain"}, "bad_option"},
+		"an empty stop string":       {"x", foretoken.Request{Policy: "none", Stop: []string{""}}, "bad_option"},
+		"a grammar that is none":     {"x", foretoken.Request{Policy: "none", Constraints: foretoken.Constraints{Grammar: "root ::= ("}}, "bad_option"},
+		"a prompt that is too long":  {strings.Repeat("func main() {\n", 64), foretoken.Request{Policy: "none"}, "context_full"},
+	} {
+		if _, err := s.Generate(ctx, c.prompt, c.r, nil); err == nil || codeOf(err) != c.want {
+			t.Errorf("%s: %v has the code %s, want %s", name, err, codeOf(err), c.want)
+		}
+	}
+	if _, err := s.NewChat(foretoken.ChatOptions{}); codeOf(err) != "no_chat" {
+		t.Errorf("a conversation without a template: %v has the code %s", err, codeOf(err))
+	}
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"math"
+	"strconv"
+	"unicode/utf8"
+
+	"foretoken"
+	"foretoken/spec"
+)
+
+type phases struct {
+	Draft    float64 `json:"draft"`
+	Verify   float64 `json:"verify"`
+	Readback float64 `json:"readback"`
+	Host     float64 `json:"host"`
+}
+
+type tree struct {
+	Tokens   []int32   `json:"tokens"`
+	Texts    []string  `json:"texts"`
+	Parents  []int32   `json:"parents"`
+	Depths   []int32   `json:"depths"`
+	Scores   []float32 `json:"scores"`
+	Accepted []int32   `json:"accepted"` // nodes
+	Relaxed  []int32   `json:"relaxed"`  // those of them that the target had not chosen
+
+	Entropies      []float32 `json:"entropies"`       // of what the target says after each node, in nats; empty where it is not known
+	DraftEntropies []float32 `json:"draft_entropies"` // likewise of the draft, -1 for nodes that it was not asked about
+	Pruned         pruned    `json:"pruned"`
+}
+
+// event is a round as the page sees it.
+type event struct {
+	Round   int               `json:"round"`
+	Text    string            `json:"text"`
+	Tokens  []foretoken.Token `json:"tokens"`
+	Tree    tree              `json:"tree"`
+	Bin     int               `json:"bin,omitempty"` // HeteroSpec's entropy bin, from 1
+	Phi     float64           `json:"phi,omitempty"` // of the meta-path in nats, where there is a bin
+	Warming bool              `json:"warming,omitempty"`
+	MS      phases            `json:"ms"`
+	Elapsed float64           `json:"elapsed_ms"`
+	Finish  spec.Finish       `json:"finish,omitempty"`
+}
+
+// append writes the event as encoding/json would, which takes several times as long in WebAssembly and allocates: an event
+// is written after every round, while the page waits for the next. Numbers that JSON has no words for are null.
+func (e *event) append(b []byte) []byte {
+	b = append(b, `{"round":`...)
+	b = strconv.AppendInt(b, int64(e.Round), 10)
+	b = appendText(append(b, `,"text":`...), e.Text)
+	b = append(b, `,"tokens":[`...)
+	for i := range e.Tokens {
+		b = appendToken(separate(b, i), &e.Tokens[i])
+	}
+	b = e.Tree.append(append(b, `],"tree":`...))
+	if e.Bin != 0 {
+		b = strconv.AppendInt(append(b, `,"bin":`...), int64(e.Bin), 10)
+	}
+	if e.Phi != 0 {
+		b = appendNumber(append(b, `,"phi":`...), e.Phi, 64)
+	}
+	if e.Warming {
+		b = append(b, `,"warming":true`...)
+	}
+	b = appendNumber(append(b, `,"ms":{"draft":`...), e.MS.Draft, 64)
+	b = appendNumber(append(b, `,"verify":`...), e.MS.Verify, 64)
+	b = appendNumber(append(b, `,"readback":`...), e.MS.Readback, 64)
+	b = appendNumber(append(b, `,"host":`...), e.MS.Host, 64)
+	b = appendNumber(append(b, `},"elapsed_ms":`...), e.Elapsed, 64)
+	if e.Finish != "" {
+		b = appendText(append(b, `,"finish":`...), string(e.Finish))
+	}
+	return append(b, '}')
+}
+
+func (t *tree) append(b []byte) []byte {
+	b = appendInts(append(b, `{"tokens":`...), t.Tokens)
+	b = appendTexts(append(b, `,"texts":`...), t.Texts)
+	b = appendInts(append(b, `,"parents":`...), t.Parents)
+	b = appendInts(append(b, `,"depths":`...), t.Depths)
+	b = appendNumbers(append(b, `,"scores":`...), t.Scores)
+	b = appendInts(append(b, `,"accepted":`...), t.Accepted)
+	b = appendInts(append(b, `,"relaxed":`...), t.Relaxed)
+	b = appendNumbers(append(b, `,"entropies":`...), t.Entropies)
+	b = appendNumbers(append(b, `,"draft_entropies":`...), t.DraftEntropies)
+	p := &t.Pruned
+	b = appendInts(append(b, `,"pruned":{"tokens":`...), p.Tokens)
+	b = appendTexts(append(b, `,"texts":`...), p.Texts)
+	b = appendInts(append(b, `,"parents":`...), p.Parents)
+	b = appendNumbers(append(b, `,"scores":`...), p.Scores)
+	b = strconv.AppendInt(append(b, `,"total":`...), int64(p.Total), 10)
+	return append(b, "}}"...)
+}
+
+func appendToken(b []byte, t *foretoken.Token) []byte {
+	b = strconv.AppendInt(append(b, `{"id":`...), int64(t.ID), 10)
+	b = appendText(append(b, `,"text":`...), t.Text)
+	b = appendText(append(b, `,"kind":`...), t.Kind.String())
+	b = strconv.AppendInt(append(b, `,"depth":`...), int64(t.Depth), 10)
+	if t.Piece != "" {
+		b = appendText(append(b, `,"piece":`...), t.Piece)
+	}
+	if t.LogProb != nil {
+		b = appendNumber(append(b, `,"logprob":`...), float64(*t.LogProb), 32)
+	}
+	if len(t.Top) > 0 {
+		b = append(b, `,"top":[`...)
+		for i, p := range t.Top {
+			b = strconv.AppendInt(append(separate(b, i), `{"id":`...), int64(p.ID), 10)
+			b = appendText(append(b, `,"text":`...), p.Text)
+			b = append(appendNumber(append(b, `,"logprob":`...), float64(p.LogProb), 32), '}')
+		}
+		b = append(b, ']')
+	}
+	return append(b, '}')
+}
+
+// separate puts a comma before all elements but the first.
+func separate(b []byte, i int) []byte {
+	if i > 0 {
+		b = append(b, ',')
+	}
+	return b
+}
+
+func appendInts(b []byte, all []int32) []byte {
+	b = append(b, '[')
+	for i, v := range all {
+		b = strconv.AppendInt(separate(b, i), int64(v), 10)
+	}
+	return append(b, ']')
+}
+
+func appendNumbers(b []byte, all []float32) []byte {
+	b = append(b, '[')
+	for i, v := range all {
+		b = appendNumber(separate(b, i), float64(v), 32)
+	}
+	return append(b, ']')
+}
+
+func appendTexts(b []byte, all []string) []byte {
+	b = append(b, '[')
+	for i, s := range all {
+		b = appendText(separate(b, i), s)
+	}
+	return append(b, ']')
+}
+
+func appendNumber(b []byte, v float64, bits int) []byte {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return append(b, "null"...)
+	}
+	return strconv.AppendFloat(b, v, 'g', -1, bits)
+}
+
+// appendText writes a string; bytes that are no UTF-8 become U+FFFD.
+func appendText(b []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	b = append(b, '"')
+	for i := 0; i < len(s); {
+		c := s[i]
+		switch {
+		case c == '"' || c == '\\':
+			b = append(b, '\\', c)
+		case c < ' ':
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		case c < utf8.RuneSelf:
+			b = append(b, c)
+		default:
+			r, n := utf8.DecodeRuneInString(s[i:])
+			b, i = utf8.AppendRune(b, r), i+n
+			continue
+		}
+		i++
+	}
+	return append(b, '"')
+}

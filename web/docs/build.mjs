@@ -1,0 +1,141 @@
+/**
+ * Builds the documentation into web/dist/docs: docs/*.md and the reference as static
+ * pages. It runs after web/build.mjs, which empties web/dist. A link that leads nowhere is an error.
+ *
+ *   --out DIR   into another folder, for tests
+ */
+import { promises as fs, statSync } from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+import { build as bundle, transform } from "esbuild";
+import { deadLinks } from "./links.mjs";
+import { renderer } from "./markdown.mjs";
+import { ELSEWHERE, SECTIONS, SHORT } from "./pages.mjs";
+import { reference } from "./reference.mjs";
+import { frame } from "./template.mjs";
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+const root = path.dirname(path.dirname(here));
+
+/** Builds the site into `out`, and returns how many pages it has. */
+export async function build(out = path.join(root, "web", "dist", "docs")) {
+  const sources = await read();
+  const pageByFile = new Map(sources.map(({ file, page }) => [file, page]));
+  const assets = new Map();
+  const render = renderer({
+    pageOf: (file) => pageByFile.get(file),
+    assetOf(file) {
+      // A folder has no page: its name stays, without a link.
+      if (statSync(path.join(root, file), { throwIfNoEntry: false })?.isDirectory()) return undefined;
+      const place = file.startsWith("docs/") ? file.slice("docs/".length) : `files/${file}`;
+      assets.set(place, path.join(root, file));
+      return place;
+    },
+  });
+  const pages = sources.map((source) => ({
+    ...source,
+    ...render(source.text, { file: source.file, page: source.page, root, generated: source.generated, language: source.page.startsWith("go/") ? "go" : "" }),
+  }));
+
+  const files = new Map([["docs.css", await styles()], ["docs.js", await script()], ["search.json", JSON.stringify(searchable(pages))]]);
+  for (const [place, from] of assets) {
+    const data = await fs.readFile(from).catch(() => undefined);
+    if (!data) throw new Error(`docs: a page links to ${path.relative(root, from)}, which is not there`);
+    files.set(place, data);
+  }
+  const html = frames(pages);
+  const dead = deadLinks(html, new Set(files.keys()), new Set(["../index.html", "../icon.svg", "../bench.html"]));
+  if (dead.length) throw new Error(`docs: ${dead.length} links lead nowhere:\n  ${dead.join("\n  ")}`);
+
+  await fs.rm(out, { recursive: true, force: true });
+  for (const [place, data] of [...html, ...files]) {
+    await fs.mkdir(path.dirname(path.join(out, place)), { recursive: true });
+    await fs.writeFile(path.join(out, place), data);
+  }
+  return html.size;
+}
+
+/** All Markdown there is: { file, page, text, generated }. */
+async function read() {
+  const sources = [];
+  const add = async (file, page) => sources.push({ file, page, text: await fs.readFile(path.join(root, file), "utf8"), generated: false });
+  for (const name of SECTIONS.flatMap(({ pages }) => pages)) await add(`docs/${name}.md`, `${name}.html`);
+  for (const [name, file] of Object.entries(ELSEWHERE)) {
+    const there = await fs.access(path.join(root, file)).then(() => true, () => false);
+    if (there) await add(file, `${name}.html`);
+  }
+  // A page that no section lists comes after the last one.
+  const listed = new Set(sources.map(({ file }) => file));
+  for (const name of (await fs.readdir(path.join(root, "docs"))).sort()) {
+    if (!name.endsWith(".md") || listed.has(`docs/${name}`)) continue;
+    await add(`docs/${name}`, name.replace(/\.md$/, ".html"));
+    SECTIONS.at(-1).pages.push(name.replace(/\.md$/, ""));
+  }
+  for (const page of await reference(root)) sources.push({ ...page, generated: true });
+  return sources;
+}
+
+/** Every page in its frame, by its address. */
+function frames(pages) {
+  const byPage = new Map(pages.map((page) => [page.page, page]));
+  const entry = (page) => ({ page, title: SHORT[page.replace(/\.html$/, "")] ?? byPage.get(page).title });
+  const sections = SECTIONS.map(({ title, pages: names }) => ({ title, links: names.map((name) => entry(`${name}.html`)) }));
+  const elsewhere = Object.keys(ELSEWHERE).map((name) => `${name}.html`).filter((page) => byPage.has(page));
+  sections.at(-1).links.push(...elsewhere.map(entry));
+  const order = sections.flatMap(({ links }) => links);
+  const references = { title: "Reference", links: [{ page: "js/index.html", title: "JavaScript API" }, { page: "go/index.html", title: "Go packages" }] };
+  const html = new Map();
+  for (const page of pages) {
+    const at = order.findIndex((link) => link.page === page.page);
+    const beside = at < 0 ? {} : { before: order[at - 1], after: order[at + 1] };
+    const links = [...references.links];
+    // Within a part of the reference, its own pages are listed; all of JavaScript's would be a hundred.
+    if (page.page.startsWith("go/")) for (const other of pages) if (other.page.startsWith("go/") && other.page !== "go/index.html") links.push({ page: other.page, title: other.title.replace("package ", "") });
+    if (page.page.startsWith("js/")) for (const other of pages) if (/^js\/(classes|functions|interfaces\/(Foretoken|Engine|Generation|Conversation|LoadOptions|GenerateOptions)\.)/.test(other.page)) links.push({ page: other.page, title: other.title.replace(/^\w+: /, "") });
+    html.set(page.page, frame(page, [...sections.slice(0, 3), { ...references, links }, ...sections.slice(3)], beside));
+  }
+  return html;
+}
+
+/** What is searched: of written pages every section with its text, of the reference names and first lines. */
+function searchable(pages) {
+  const found = [];
+  for (const page of pages) {
+    for (const { id, title, text } of page.sections) {
+      const short = page.generated ? text.slice(0, 160) : text;
+      if (!title && !short.trim() && id) continue;
+      found.push({ id: found.length, to: id ? `${page.page}#${id}` : page.page, page: page.title, title, text: short.trim() });
+    }
+  }
+  return found;
+}
+
+/** The page's own colours, so that both look alike, and then the documentation's styles. */
+async function styles() {
+  const page = await fs.readFile(path.join(root, "web", "src", "styles", "page.css"), "utf8");
+  const palette = /:root\s*\{[^}]*\}/.exec(page);
+  if (!palette) throw new Error("docs: web/src/styles/page.css has no :root with the colours");
+  const own = await fs.readFile(path.join(here, "src", "docs.css"), "utf8");
+  return (await transform(`${palette[0]}\n${own}`, { loader: "css", minify: true })).code;
+}
+
+async function script() {
+  const { outputFiles } = await bundle({
+    entryPoints: [path.join(here, "src", "search.ts")],
+    bundle: true,
+    format: "esm",
+    minify: true,
+    write: false,
+    target: ["es2022", "chrome120", "firefox128", "safari17.5"],
+    legalComments: "none",
+  });
+  return outputFiles[0].text;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const { values } = parseArgs({ options: { out: { type: "string" } } });
+  const began = performance.now();
+  const count = await build(values.out);
+  console.log(`docs: ${count} pages in ${((performance.now() - began) / 1000).toFixed(1)} s`);
+}

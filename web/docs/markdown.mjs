@@ -1,0 +1,120 @@
+/**
+ * Markdown to HTML: headings that can be linked to under the names that
+ * GitHub gives them, code coloured while building, links from file to file turned into
+ * links from page to page, pictures with their sizes.
+ */
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import hljs from "highlight.js/lib/core";
+import bash from "highlight.js/lib/languages/bash";
+import go from "highlight.js/lib/languages/go";
+import javascript from "highlight.js/lib/languages/javascript";
+import json from "highlight.js/lib/languages/json";
+import typescript from "highlight.js/lib/languages/typescript";
+import xml from "highlight.js/lib/languages/xml";
+import MarkdownIt from "markdown-it";
+import anchor from "markdown-it-anchor";
+
+const LANGUAGES = { sh: bash, go, js: javascript, json, ts: typescript, html: xml };
+for (const [name, language] of Object.entries(LANGUAGES)) hljs.registerLanguage(name, language);
+
+/** The name that GitHub gives a heading, so that the same links work there. */
+export function slug(text) {
+  return text
+    .trim()
+    .toLowerCase()
+    .replace(/[^\p{L}\p{M}\p{N}\p{Pc} -]/gu, "")
+    .replaceAll(" ", "-");
+}
+
+/**
+ * @param {object} options
+ * @param {(file: string) => string | undefined} options.pageOf the page made of a Markdown file of the repository
+ * @param {(file: string) => string | undefined} options.assetOf copies another file of the repository, and says where to
+ */
+export function renderer({ pageOf, assetOf }) {
+  // HTML in Markdown is text, but in pages that were generated: their anchors are HTML.
+  const make = (html) => {
+    const md = new MarkdownIt({ html, linkify: false, highlight: (code, lang) => highlight(code, lang) });
+    md.use(anchor, {
+      level: [2, 3, 4],
+      slugify: slug,
+      permalink: anchor.permalink.linkInsideHeader({ symbol: "#", placement: "after", class: "anchor", ariaHidden: true }),
+    });
+    md.renderer.rules.table_open = () => '<div class="table" tabindex="0"><table>\n';
+    md.renderer.rules.table_close = () => "</table></div>\n";
+    md.core.ruler.push("links", (state) => {
+      for (const block of state.tokens) for (const token of block.children ?? []) relate(token, state.env);
+    });
+    const indented = md.renderer.rules.code_block;
+    md.renderer.rules.code_block = (tokens, i, options, env, self) =>
+      env.language ? `<pre><code class="hljs">${highlight(tokens[i].content, env.language)}</code></pre>\n` : indented(tokens, i, options, env, self);
+    return md;
+  };
+  const plain = make(false);
+  const generated = make(true);
+
+  /** Turns what a link or a picture leads to, relative to the file, into what it leads to on the site. */
+  function relate(token, env) {
+    const name = token.type === "link_open" ? "href" : token.type === "image" ? "src" : undefined;
+    const to = name && token.attrGet(name);
+    if (!to || to.startsWith("#") || /^[a-z]+:/.test(to)) return;
+    const [file, fragment] = to.split("#");
+    const target = path.posix.join(path.posix.dirname(env.file), decodeURI(file));
+    const place = pageOf(target) ?? assetOf(target);
+    if (place === undefined) return token.attrs.splice(token.attrIndex(name), 1);
+    const relative = path.posix.relative(path.posix.dirname(env.page), place);
+    token.attrSet(name, fragment ? `${relative}#${fragment}` : relative);
+    if (token.type === "image" && target.endsWith(".png")) {
+      const head = readFileSync(path.join(env.root, target)).subarray(16, 24);
+      token.attrSet("width", String(head.readUInt32BE(0)));
+      token.attrSet("height", String(head.readUInt32BE(4)));
+      token.attrSet("loading", "lazy");
+    }
+  }
+
+  return (text, env) => {
+    const md = env.generated ? generated : plain;
+    const tokens = md.parse(text, env);
+    return { html: md.renderer.render(tokens, md.options, env), ...outline(tokens) };
+  };
+}
+
+function highlight(code, lang) {
+  const name = lang.split(/\s/)[0];
+  return LANGUAGES[name] ? hljs.highlight(code, { language: name }).value : "";
+}
+
+/** The page's title, its headings, and its text section by section, for contents and search. */
+function outline(tokens) {
+  const headings = [];
+  const sections = [{ id: "", title: "", text: "" }];
+  let title = "";
+  let lead = "";
+  for (let i = 0; i < tokens.length; i++) {
+    const token = tokens[i];
+    if (token.type === "heading_open") {
+      const text = textOf(tokens[i + 1]);
+      if (token.tag === "h1") title ||= text;
+      else {
+        const id = token.attrGet("id") ?? "";
+        headings.push({ level: Number(token.tag[1]), id, text });
+        sections.push({ id, title: text, text: "" });
+      }
+      i += 2;
+    } else if (token.type === "inline") {
+      const text = textOf(token);
+      if (!lead && tokens[i - 1]?.type === "paragraph_open") lead = text;
+      sections.at(-1).text += `${text} `;
+    } else if (token.type === "fence" || token.type === "code_block") sections.at(-1).text += `${token.content} `;
+  }
+  return { title, lead, headings, sections };
+}
+
+function textOf(inline) {
+  return (inline.children ?? [])
+    .filter((t) => t.type === "text" || t.type === "code_inline" || t.type === "softbreak")
+    .map((t) => (t.type === "softbreak" ? " " : t.content))
+    .join("")
+    .replace(/ ?#$/, "");
+}

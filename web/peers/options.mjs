@@ -1,0 +1,64 @@
+/** What the benchmark is asked for: engines, models, lengths. */
+import { parseArgs } from "node:util";
+import { ENGINES } from "./engines.mjs";
+import { MODELS } from "./models.mjs";
+
+export const USAGE = `usage: bench.mjs [options]
+  --engines LIST   of ${ENGINES.map((e) => e.name).join(", ")} (all)
+  --models LIST    of ${MODELS.map((m) => m.name).join(", ")} (all)
+  --repeat N       timed repetitions, the engines in turn (3)
+  --tokens N       tokens a repetition (64)
+  --seconds N      end a repetition after so long and count what came (6)
+  --adapter NAME   swiftshader, or default: whatever Chromium finds (swiftshader)
+  --site DIR       our built site (web/dist)
+  --testmodels DIR where the test models are (build/testmodels)
+  --out DIR        for the exported models, report.json and report.md (build/peers)`;
+
+/** Parses a command line; an error names the option and what it takes. */
+export function parseOptions(args) {
+  const { values } = parseArgs({
+    args,
+    options: {
+      engines: { type: "string", default: ENGINES.map((e) => e.name).join(",") },
+      models: { type: "string", default: MODELS.map((m) => m.name).join(",") },
+      repeat: { type: "string", default: "3" },
+      tokens: { type: "string", default: "64" },
+      seconds: { type: "string", default: "6" },
+      adapter: { type: "string", default: "swiftshader" },
+      site: { type: "string", default: "web/dist" },
+      testmodels: { type: "string", default: "build/testmodels" },
+      out: { type: "string", default: "build/peers" },
+      help: { type: "boolean", short: "h", default: false },
+    },
+  });
+  if (!["swiftshader", "default"].includes(values.adapter)) throw new Error(`peers: --adapter: ${values.adapter} is neither swiftshader nor default`);
+  return {
+    help: values.help,
+    engines: chosen("--engines", values.engines, ENGINES),
+    models: chosen("--models", values.models, MODELS),
+    repeat: count("--repeat", values.repeat, 1),
+    tokens: count("--tokens", values.tokens, 2),
+    seconds: count("--seconds", values.seconds, 1),
+    adapter: values.adapter,
+    site: values.site,
+    testmodels: values.testmodels,
+    out: values.out,
+  };
+}
+
+/** The entries of `all` that a list of names means, in the order of the list. */
+function chosen(option, list, all) {
+  const names = [...new Set(list.split(",").map((name) => name.trim()).filter(Boolean))];
+  if (names.length === 0) throw new Error(`peers: ${option}: names none; there are ${all.map((e) => e.name).join(", ")}`);
+  return names.map((name) => {
+    const found = all.find((entry) => entry.name === name);
+    if (!found) throw new Error(`peers: ${option}: ${name} is not known; there are ${all.map((e) => e.name).join(", ")}`);
+    return found;
+  });
+}
+
+function count(option, text, least) {
+  const n = Number(text);
+  if (!Number.isInteger(n) || n < least) throw new Error(`peers: ${option}: ${text} is not a whole number of at least ${least}`);
+  return n;
+}

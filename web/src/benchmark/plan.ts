@@ -1,0 +1,134 @@
+/** What a benchmark is made of and what comes out of it, as text; no elements. */
+import { FIELDS } from "../widget/fields.ts";
+import type { BenchPrompt, BenchReport, BenchRow, GenerateRequest, Measure } from "../protocol.ts";
+
+/** Reads one JSON object a line: {"prompt": …, "id": …, "category": …}. Errors name the line. */
+export function parsePrompts(text: string, file = "the prompts"): BenchPrompt[] {
+  const prompts: BenchPrompt[] = [];
+  text.split(/\r?\n/).forEach((line, i) => {
+    if (line.trim() === "") return;
+    const where = `${file}: line ${i + 1}`;
+    let value: unknown;
+    try {
+      value = JSON.parse(line);
+    } catch {
+      throw new Error(`${where}: not JSON; want one object a line, {"prompt": "…"}`);
+    }
+    const { prompt, id, category } = (value ?? {}) as Record<string, unknown>;
+    if (typeof prompt !== "string" || prompt === "") throw new Error(`${where}: prompt: want a text that is not empty`);
+    if (id !== undefined && (typeof id !== "string" || id === "")) throw new Error(`${where}: id: want a text that is not empty`);
+    if (category !== undefined && typeof category !== "string") throw new Error(`${where}: category: want a text`);
+    prompts.push({ prompt, id: id ?? `line-${i + 1}`, ...(category ? { category } : {}) });
+  });
+  return prompts;
+}
+
+/** A request as a row of a method list: hetero:depth=4,theta=0.84. Length and sampling are left to the plan. */
+export function methodRow(request: GenerateRequest): string {
+  const settings = FIELDS.filter((f) => f.group !== "sampling" && request[f.key] !== undefined && request[f.key] !== null).map((f) => {
+    const value = request[f.key];
+    return `${f.key.replaceAll("_", "-")}=${typeof value === "string" ? value : JSON.stringify(value)}`;
+  });
+  return [request.policy ?? "", ...settings].filter(Boolean).join(",").replace(",", ":");
+}
+
+/** A figure of a row that is drawn as bars. */
+export interface Metric {
+  key: "speedup" | "acceptance_length" | "calls" | "tokens";
+  title: string;
+  hint: string;
+  show: (x: number) => string;
+}
+
+const whole = (x: number): string => (Number.isInteger(x) ? String(x) : x.toFixed(1));
+
+export const METRICS: readonly Metric[] = [
+  { key: "speedup", title: "Speedup", hint: "over plain decoding of the same prompt in the same run; more is better", show: (x) => `${x.toFixed(2)}×` },
+  { key: "acceptance_length", title: "Acceptance length τ", hint: "tokens a target pass, bonus included; more is better", show: (x) => x.toFixed(2) },
+  { key: "calls", title: "Calls", hint: "target passes; fewer is better", show: whole },
+  { key: "tokens", title: "Tokens", hint: "verified in those passes; fewer is better", show: whole },
+];
+
+export interface Bar {
+  method: string;
+  lossy: boolean;
+  plain: boolean;
+  /** Part of the longest bar, 0 to 1. */
+  length: number;
+  /** What the bar says; "–" where nothing was measured. */
+  text: string;
+}
+
+/** The bars of a metric over the rows of one category. */
+export function bars(rows: readonly BenchRow[], metric: Metric): Bar[] {
+  const most = Math.max(...rows.map((row) => row[metric.key].mean), 1e-9);
+  return rows.map((row) => {
+    const m = row[metric.key];
+    return { method: row.method, lossy: row.lossy, plain: row.plain, length: m.n > 0 ? Math.max(0, m.mean / most) : 0, text: spread(m, metric.show) };
+  });
+}
+
+/** A mean, with its deviation where repetitions differ. */
+export function spread(m: Measure, show: (x: number) => string): string {
+  if (m.n === 0) return "–";
+  return m.n > 1 && show(m.sd) !== show(0) ? `${show(m.mean)} ± ${show(m.sd)}` : show(m.mean);
+}
+
+/** The columns of the table. */
+export const COLUMNS: readonly { title: string; hint: string; of: (row: BenchRow) => string }[] = (() => {
+  const column = (title: string, hint: string, key: keyof BenchRow, show: (x: number) => string) => ({ title, hint, of: (row: BenchRow) => spread(row[key] as Measure, show) });
+  const percent = (x: number): string => `${(100 * x).toFixed(0)}%`;
+  const fine = (x: number): string => x.toFixed(2);
+  const ms = (x: number): string => x.toFixed(1);
+  return [
+    column("Speedup", "Over plain decoding of the same prompt in the same run, mean over prompts", "speedup", (x) => `${fine(x)}×`),
+    column("tok/s", "Output tokens a second of decoding", "tok_s", ms),
+    column("τ", "Acceptance length: tokens a target pass, bonus included", "acceptance_length", fine),
+    column("Calls", "Target passes", "calls", whole),
+    column("Tokens", "Nodes verified, roots included", "tokens", whole),
+    column("Drafted", "Drafted tokens that were judged", "drafted", whole),
+    column("Accepted", "Drafted tokens that were committed", "accepted", whole),
+    column("Relaxed", "Accepted although the target had chosen another", "relaxed", whole),
+    column("Draft ms", "A round", "draft_ms", ms),
+    column("Verify ms", "A round", "verify_ms", ms),
+    column("Host ms", "A round", "host_ms", ms),
+    column("Same, in a row", "Tokens that are plain decoding's, up to the first difference", "same_prefix", percent),
+    column("Same, by place", "Tokens that are plain decoding's at the same place", "same_place", percent),
+    column("Loss", "The target's own on the output, nats a token", "loss", fine),
+  ];
+})();
+
+/** The rows of a category ("" is all prompts) in order. */
+export function rowsOf(rows: readonly BenchRow[], category: string): BenchRow[] {
+  return rows.filter((row) => row.category === category);
+}
+
+/** The categories that rows are about. */
+export function categoriesOf(rows: readonly BenchRow[]): string[] {
+  return [...new Set(rows.map((row) => row.category))].filter((category) => category !== "");
+}
+
+const MEASURES = [
+  "speedup", "speed_ratio", "tok_s", "acceptance_length", "calls", "tokens", "output_tokens", "drafted", "accepted", "relaxed",
+  "draft_ms", "verify_ms", "readback_ms", "host_ms", "same_prefix", "same_place", "loss", "parses",
+] as const;
+
+/** The columns that `foretoken bench --csv` writes; what was not measured is empty. */
+export function toCSV(report: BenchReport): string {
+  const lines: (string | number | boolean)[][] = [
+    ["device", "target", "draft", "method", "lossy", "temperature", "category", "prompts", "repetitions", ...MEASURES.flatMap((name) => [name, `${name}_sd`]), "judged"],
+  ];
+  for (const row of report.rows) {
+    lines.push([
+      report.device, report.target, report.draft, row.method, row.lossy, row.temperature, row.category || "all", row.prompts, row.calls.n,
+      ...MEASURES.flatMap((name) => [row[name].n > 0 ? row[name].mean : "", row[name].n > 1 ? row[name].sd : ""]),
+      row.judged,
+    ]);
+  }
+  return lines.map((line) => line.map(cell).join(",") + "\n").join("");
+}
+
+function cell(value: string | number | boolean): string {
+  const text = String(value);
+  return /[",\n\r]/.test(text) || /^[\s]|[\s]$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}

@@ -1,0 +1,103 @@
+/**
+ * A run as a link: the prompt and the settings in the address's fragment, which no server is sent. Nothing else:
+ * no text that was generated, no names of files or models.
+ */
+import { METHODS } from "../methods.ts";
+import type { GenerateRequest } from "../protocol.ts";
+import { attributeOf, type Field, FIELDS, parseShape } from "../widget/fields.ts";
+
+const MARK = "#share?";
+const VERSION = "1";
+/** Longer ones are cut by some chat programs, and are no prompt that anybody reads. */
+const MAX_PROMPT = 32_768;
+const MAX_FRAGMENT = 4 * MAX_PROMPT;
+
+/** What a link holds: settings by the names of the widget's attributes. */
+export interface Shared {
+  prompt: string;
+  settings: Map<string, string>;
+}
+
+/** The address `base` with a request in its fragment. */
+export function linkOf(request: GenerateRequest, base: string): string {
+  const all = new URLSearchParams({ v: VERSION, prompt: request.prompt });
+  if (request.policy) all.set("policy", request.policy);
+  for (const field of FIELDS) {
+    const value = request[field.key];
+    if (value === undefined || value === null) continue;
+    all.set(attributeOf(field), typeof value === "object" ? JSON.stringify(value) : String(value));
+  }
+  const link = new URL(base);
+  link.search = "";
+  link.hash = "";
+  return `${link.href}${MARK}${all}`;
+}
+
+/** Whether an address's fragment is meant to be such a link's. */
+export function isShared(fragment: string): boolean {
+  return fragment.startsWith(MARK);
+}
+
+/** Reads a fragment. Throws an error of one line that names what is wrong with it; then nothing may be changed. */
+export function parseShared(fragment: string): Shared {
+  if (!isShared(fragment)) throw new Error("link: it does not begin with #share?");
+  if (fragment.length > MAX_FRAGMENT) throw new Error(`link: ${fragment.length} characters long, want at most ${MAX_FRAGMENT}`);
+  const text = fragment.slice(MARK.length);
+  try {
+    decodeURIComponent(text.replaceAll("+", " "));
+  } catch {
+    throw new Error("link: its percent encoding is broken; was it cut off?");
+  }
+  const seen = new Map<string, string>();
+  for (const [name, value] of new URLSearchParams(text)) {
+    if (seen.has(name)) throw new Error(`link: ${quote(name)} is there twice`);
+    seen.set(name, value);
+  }
+  if (seen.get("v") !== VERSION) throw new Error(`link: version: want ${VERSION}, have ${quote(seen.get("v") ?? "none")}; open it on the page it was made with`);
+  const prompt = seen.get("prompt");
+  if (prompt === undefined) throw new Error("link: prompt: missing");
+  if (prompt.length > MAX_PROMPT) throw new Error(`link: prompt: ${prompt.length} characters, want at most ${MAX_PROMPT}`);
+  if (/[\0-\x08\x0b\x0c\x0e-\x1f\x7f\ufffd]|[\ud800-\udbff](?![\udc00-\udfff])/.test(prompt)) throw new Error("link: prompt: holds characters that no text has");
+  const settings = new Map<string, string>();
+  for (const [name, value] of seen) {
+    if (name === "v" || name === "prompt") continue;
+    const problem = name === "policy" ? (METHODS.some((m) => m.name === value) ? undefined : "is no method of this page") : check(name, value);
+    if (problem) throw new Error(`link: ${quote(name)}: ${quote(value)} ${problem}`);
+    settings.set(name, value);
+  }
+  return { prompt, settings };
+}
+
+function check(name: string, value: string): string | undefined {
+  const field = FIELDS.find((f) => attributeOf(f) === name);
+  if (!field) return "belongs to no setting of this page";
+  return problemOf(field, value);
+}
+
+function problemOf(field: Field, value: string): string | undefined {
+  switch (field.kind) {
+    case "number": {
+      const number = /^-?\d{1,15}(\.\d{1,15})?(e-?\d{1,2})?$/.test(value) ? Number(value) : NaN;
+      if (!(number >= field.min && number <= field.max)) return `is no number from ${field.min} to ${field.max}`;
+      return field.step >= 1 && !Number.isInteger(number) ? "is no whole number" : undefined;
+    }
+    case "choice":
+      return field.choices.includes(value) ? undefined : `is none of ${field.choices.join(", ")}`;
+    case "flag":
+      return value === "true" || value === "false" ? undefined : "is neither true nor false";
+    case "shape":
+      try {
+        const shape = value.length <= 4096 ? parseShape(value) : undefined;
+        if (shape && shape.length <= 64 && shape.flat().length <= 1024 && shape.flat().every((n) => n >= 0 && n <= 64)) return undefined;
+      } catch {
+        // said below
+      }
+      return "is no shape of a tree such as [[4],[2,1]]";
+  }
+}
+
+/** For a message: short, and on one line. */
+function quote(text: string): string {
+  const line = text.replace(/[\s\0-\x1f\x7f]+/g, " ");
+  return JSON.stringify(line.length > 40 ? `${line.slice(0, 39)}…` : line);
+}

@@ -1,0 +1,313 @@
+/**
+ * The conversation beside the completion: a transcript whose answers are marked
+ * as the completion's text is, messages to edit, the last answer to have again.
+ */
+import type { ChatReply, Conversation, Engine, Generation, Message } from "../engine.ts";
+import { el, setText } from "./dom.ts";
+import { pieces, TokenStream, tokenNode } from "./stream.ts";
+import type { RoundEvent } from "../protocol.ts";
+
+/** What the widget does for the conversation. */
+export interface ChatHost {
+  /**
+   * Loads if need be, runs what `start` begins with the settings shown, streaming its rounds into
+   * `stream`, and shows what goes wrong; undefined then.
+   */
+  answer(stream: TokenStream, start: (engine: Engine, request: ChatRequest) => Promise<Generation<ChatReply>>): Promise<ChatReply | undefined>;
+}
+
+export { default as chatStyle } from "../styles/chat.css";
+
+export type ChatRequest = Parameters<Conversation["send"]>[1];
+
+const NAMES: Record<Message["role"], string> = { system: "System", user: "You", assistant: "Model", tool: "Tool" };
+
+/** Keeps the rounds it shows. */
+class Kept extends TokenStream {
+  readonly rounds: RoundEvent[] = [];
+
+  override push(round: RoundEvent): void {
+    this.rounds.push(round);
+    super.push(round);
+  }
+}
+
+export type Mode = "complete" | "chat";
+
+export class ChatView {
+  /** The choice between completing a text and talking, shown where the model can do both. */
+  readonly modes = el(
+    "fieldset",
+    { class: "modes", id: "modes", hidden: true, "aria-label": "What the model does" },
+    ...(["complete", "chat"] as const).map((mode) =>
+      el("label", {}, el("input", { type: "radio", name: "mode", value: mode, id: `mode-${mode}`, checked: mode === "complete" }), mode === "chat" ? "Chat" : "Complete"),
+    ),
+  );
+  readonly log = el("div", { class: "transcript", id: "transcript", role: "log", "aria-label": "Conversation", tabindex: 0 });
+  readonly message = el("textarea", { id: "message", rows: 3, autocomplete: "off", placeholder: "Enter sends, Shift and Enter begin a new line" });
+  readonly send = el("button", { type: "button", id: "send", class: "primary" }, "Send");
+  readonly fresh = el("button", { type: "button", id: "new-chat" }, "New chat");
+  readonly system = el("textarea", { id: "system", rows: 2, autocomplete: "off" });
+  readonly note = el("p", { class: "chat-note", id: "chat-note", role: "note", hidden: true });
+  readonly element: HTMLElement;
+  readonly #host: ChatHost;
+  #engine: Engine | undefined;
+  #conversation: Conversation | undefined;
+  #messages: Message[] = [];
+  /** The rounds of each answer, for its marks. */
+  #rounds = new Map<Message, RoundEvent[]>();
+  #unseen = 0;
+  #busy = false;
+  #blocked = false;
+  readonly #root: HTMLElement;
+  #chosen: Mode | undefined;
+
+  /** Puts the conversation among the widget's elements, below `root`. */
+  constructor(root: HTMLElement, host: ChatHost) {
+    this.#root = root;
+    this.#host = host;
+    this.element = el(
+      "div",
+      { class: "chat", id: "chat", role: "group", "aria-label": "Chat" },
+      el("details", { class: "card chat-system" }, el("summary", {}, "System message"), el("div", { class: "field" }, el("label", { for: "system" }, "What the model is told first; of the next new chat"), this.system)),
+      el("div", { class: "card chat-log" }, this.log, this.note),
+      el("div", { class: "field" }, el("label", { for: "message" }, "Message"), this.message),
+    );
+    this.modes.addEventListener("change", () => {
+      this.#chosen = this.modes.querySelector<HTMLInputElement>("#mode-chat")!.checked ? "chat" : "complete";
+      this.#choose();
+    });
+    this.send.addEventListener("click", () => void this.#send());
+    this.fresh.addEventListener("click", () => this.reset());
+    this.message.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      if (!this.send.disabled) void this.#send();
+    });
+    const work = root.querySelector(".work")!;
+    const actions = work.querySelector(":scope > .actions")!;
+    work.prepend(this.modes);
+    actions.before(this.element);
+    actions.prepend(this.send);
+    actions.querySelector("#stop")!.after(this.fresh);
+    this.#choose();
+    this.#draw();
+  }
+
+  /** What the host asks for; null leaves it to the model: chat where it has a template. */
+  setMode(mode: string | null): void {
+    this.#chosen = mode === "chat" || mode === "complete" ? mode : undefined;
+    this.#choose();
+  }
+
+  /** What is shown: the completion where the model cannot talk. */
+  get mode(): Mode {
+    return this.#engine?.info.chat.ok ? (this.#chosen ?? "chat") : "complete";
+  }
+
+  #choose(): void {
+    const { mode } = this;
+    this.modes.hidden = !this.#engine?.info.chat.ok;
+    this.modes.querySelector<HTMLInputElement>(`#mode-${mode}`)!.checked = true;
+    this.#root.dataset["mode"] = mode;
+  }
+
+  /** The conversation so far. */
+  get messages(): readonly Message[] {
+    return this.#messages;
+  }
+
+  /** Tells of a loaded engine: the transcript goes on with it, at the next message. */
+  attach(engine: Engine): void {
+    this.#engine = engine;
+    this.#conversation = undefined;
+    this.#choose();
+  }
+
+  /** Whether the widget is at work on something; buttons wait. */
+  block(blocked: boolean): void {
+    this.#blocked = blocked;
+    this.#refresh();
+  }
+
+  /** Forgets the conversation; the next message begins one. */
+  reset(): void {
+    this.#conversation = undefined;
+    this.#messages = [];
+    this.#rounds.clear();
+    this.#unseen = 0;
+    setText(this.note, "");
+    this.note.hidden = true;
+    this.#draw();
+    this.message.focus();
+  }
+
+  /** The engine's conversation, begun with the transcript where there is one. */
+  async #open(engine: Engine): Promise<Conversation> {
+    if (this.#conversation && this.#engine === engine) return this.#conversation;
+    const system = this.system.value.trim();
+    const messages = this.#messages.length > 0 ? this.#messages : system ? [{ role: "system", content: system } as const] : [];
+    this.#engine = engine;
+    const conversation = (this.#conversation = await engine.chat({ messages }));
+    this.#take(conversation);
+    return conversation;
+  }
+
+  /** Sends a message that was written elsewhere. */
+  async ask(text: string): Promise<void> {
+    this.message.value = text;
+    await this.#send();
+  }
+
+  async #send(): Promise<void> {
+    const text = this.message.value;
+    if (text.trim() === "") {
+      this.message.focus();
+      return;
+    }
+    this.message.value = "";
+    const before = [...this.#messages];
+    const replied = await this.#answer([...before, { role: "user", content: text }], async (conversation, request) => conversation.send(text, request));
+    if (!replied && this.message.value === "") this.message.value = text; // nothing typed is lost
+    this.message.focus();
+  }
+
+  async #regenerate(): Promise<void> {
+    const last = this.#messages.at(-1);
+    const asked = last?.role === "assistant" ? this.#messages.slice(0, -1) : [...this.#messages];
+    await this.#answer(asked, async (conversation, request) => {
+      // Greedy answers repeat; drawn ones begin with other noise.
+      const seed = request?.temperature ? { seed: (request.seed ?? 1) + this.#again++ } : {};
+      return conversation.regenerate({ ...request, ...seed });
+    });
+    this.log.querySelector<HTMLElement>(".again")?.focus();
+  }
+
+  #again = 1;
+
+  async #edit(index: number, text: string): Promise<void> {
+    const asked = [...this.#messages.slice(0, index), { ...this.#messages[index]!, content: text }];
+    await this.#answer(asked, async (conversation, request) => conversation.edit(index, text, request));
+    this.message.focus();
+  }
+
+  /** Shows what is asked with an answer to come, and then what the conversation has become. */
+  async #answer(asked: Message[], ask: (conversation: Conversation, request: ChatRequest) => Promise<Generation<ChatReply>>): Promise<boolean> {
+    const shown = this.#messages;
+    // The answer of a conversation that is begun with this call may add a system message in front.
+    const waiting = el("div", { class: "message-text" });
+    const stream = new Kept(waiting, undefined, this.log);
+    this.#busy = true;
+    let reply: ChatReply | undefined;
+    try {
+      reply = await this.#host.answer(stream, async (engine, request) => {
+        const conversation = await this.#open(engine);
+        const head = this.#messages.slice(0, this.#messages.length - shown.length);
+        this.#draw([...head, ...asked], waiting);
+        return ask(conversation, request);
+      });
+    } finally {
+      this.#busy = false;
+      if (reply) this.#rounds.set(reply.messages.at(-1)!, stream.rounds);
+      if (reply && this.#conversation) this.#take(this.#conversation, reply.messages);
+      this.#draw();
+    }
+    return reply !== undefined;
+  }
+
+  /** Takes the engine's word for what the conversation is; rounds stay with messages that stay. */
+  #take(conversation: Conversation, messages: readonly Message[] = conversation.messages): void {
+    const known = this.#messages;
+    this.#messages = messages.map((message, i) => {
+      const old = known[i];
+      return old && old.role === message.role && old.content === message.content && !this.#rounds.has(message) ? old : message;
+    });
+    for (const message of this.#rounds.keys()) if (!this.#messages.includes(message)) this.#rounds.delete(message);
+    this.#unseen = conversation.unseen;
+    setText(this.note, conversation.note);
+    this.note.hidden = conversation.note === "";
+  }
+
+  #refresh(): void {
+    const idle = !this.#busy && !this.#blocked;
+    this.send.disabled = !idle;
+    this.fresh.disabled = !idle || this.#messages.length === 0;
+    for (const button of this.log.querySelectorAll("button")) button.disabled = !idle;
+    // A screen reader waits for the whole answer.
+    this.log.setAttribute("aria-busy", String(this.#busy));
+  }
+
+  /** Draws messages, and the element that an answer streams into. */
+  #draw(messages: readonly Message[] = this.#messages, waiting?: HTMLElement): void {
+    const nodes: HTMLElement[] = [];
+    const head = messages.findIndex((m) => m.role !== "system");
+    messages.forEach((message, i) => {
+      if (this.#unseen > 0 && i === head + this.#unseen) nodes.push(el("p", { class: "unseen-line" }, "The context is full: the model no longer sees what is above this line."));
+      const unseen = i >= head && i < head + this.#unseen;
+      nodes.push(this.#node(message, i, unseen, !waiting && i === messages.length - 1));
+    });
+    if (waiting) nodes.push(el("article", { class: "message assistant", "aria-label": NAMES.assistant }, el("div", { class: "message-role" }, NAMES.assistant), waiting));
+    if (nodes.length === 0) nodes.push(el("p", { class: "invitation" }, "The conversation appears here, every token of an answer marked by where it came from."));
+    this.log.replaceChildren(...nodes);
+    this.log.scrollTop = this.log.scrollHeight;
+    this.#refresh();
+  }
+
+  #node(message: Message, index: number, unseen: boolean, last: boolean): HTMLElement {
+    const text = el("div", { class: "message-text" }, ...this.#text(message));
+    const actions = el("div", { class: "message-actions" });
+    const node = el(
+      "article",
+      { class: `message ${message.role}${unseen ? " unseen" : ""}`, "aria-label": `${NAMES[message.role]}${unseen ? ", no longer seen by the model" : ""}` },
+      el("div", { class: "message-role" }, NAMES[message.role], actions),
+      text,
+    );
+    if (message.role === "user") {
+      const edit = el("button", { type: "button", class: "quiet edit", "aria-label": "Edit this message" }, "Edit");
+      edit.addEventListener("click", () => this.#editor(index, message, text, edit));
+      actions.append(edit);
+    }
+    if (last && (message.role === "assistant" || message.role === "user")) {
+      const again = el("button", { type: "button", class: "quiet again" }, message.role === "user" ? "Answer" : "Regenerate");
+      again.addEventListener("click", () => void this.#regenerate());
+      actions.append(again);
+    }
+    return node;
+  }
+
+  #text(message: Message): (Node | string)[] {
+    const rounds = this.#rounds.get(message);
+    return rounds ? rounds.flatMap((round) => pieces(round).map(tokenNode)) : [message.content];
+  }
+
+  /** Puts a field in the place of a message. */
+  #editor(index: number, message: Message, text: HTMLElement, edit: HTMLButtonElement): void {
+    const field = el("textarea", { rows: 3, "aria-label": "New text of the message" });
+    field.value = message.content;
+    const save = el("button", { type: "button", class: "primary" }, "Send again");
+    const cancel = el("button", { type: "button" }, "Cancel");
+    const form = el("div", { class: "message-editor" }, field, el("div", { class: "actions" }, save, cancel));
+    const close = (): void => {
+      form.replaceWith(text);
+      edit.hidden = false;
+      edit.focus();
+    };
+    const commit = (): void => {
+      if (field.value.trim() !== "") void this.#edit(index, field.value);
+    };
+    cancel.addEventListener("click", close);
+    save.addEventListener("click", commit);
+    field.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") {
+        event.stopPropagation();
+        close();
+      } else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+        event.preventDefault();
+        if (!save.disabled) commit();
+      }
+    });
+    text.replaceWith(form);
+    edit.hidden = true;
+    field.focus();
+  }
+}

@@ -1,0 +1,110 @@
+/**
+ * The JavaScript API where people put it: under a sub-path of a plain static server that sends no
+ * headers of its own, loaded as a module by another page, from a page and from a worker.
+ */
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { startHost } from "./host.mjs";
+import { dist, openPage, startBrowser } from "./site.mjs";
+
+const template = "{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}";
+let host, base, browser;
+
+/** What a script of the page's own does with the module; runs in a worker too. */
+const WORKER = `
+const { BUILTIN_PAIR, Foretoken } = await import("/docs/assets/foretoken/foretoken.js");
+const engine = await Foretoken.load({ ...BUILTIN_PAIR, device: "cpu" });
+const run = engine.generate("func main() {", { max_tokens: 8, policy: "chain", depth: 2 });
+let text = "";
+for await (const round of run) text += round.text;
+const result = await run.result;
+await engine.dispose();
+postMessage({ text, whole: result.text });
+`;
+
+before(async () => {
+  const pages = { "/docs/": "<!doctype html><title>somebody's page</title>", "/docs/task.js": WORKER };
+  host = await startHost({ pages, folders: { "/docs/assets/foretoken/": dist } });
+  base = `${host.url}docs/`;
+  browser = await startBrowser(true);
+});
+
+after(async () => {
+  await browser?.close();
+  await host?.stop();
+});
+
+test("completions under a sub-path, on WebGPU, equal plain decoding's", async () => {
+  const context = await browser.newContext();
+  const { page, record } = await openPage(context);
+  await page.goto(base);
+  const got = await page.evaluate(async (chat_template) => {
+    const { BUILTIN_PAIR, Foretoken } = await import("/docs/assets/foretoken/foretoken.js");
+    const engine = await Foretoken.load({ ...BUILTIN_PAIR, candidates: 5 });
+    const schema = { type: "object", properties: { name: { type: "string", maxLength: 8 }, size: { type: "integer", minimum: 1, maximum: 64 } }, required: ["name", "size"] };
+    const ask = (policy, more = {}) => engine.chat.completions.create({ messages: [{ role: "user", content: "a field of the struct" }], chat_template, max_tokens: 90, seed: 3, foretoken: policy, ...more });
+    const eagle = { policy: "eagle2", depth: 3, top_k: 3, nodes: 8 };
+    const out = { formats: [], backend: engine.info.device.backend };
+    for (const temperature of [0, 0.8]) {
+      const format = { temperature, response_format: { type: "json_schema", json_schema: { name: "field", schema } } };
+      const plain = await ask({ policy: "none" }, format);
+      const tree = await ask(eagle, format);
+      out.formats.push([plain.choices[0].message.content, tree.choices[0].message.content, tree.choices[0].finish_reason]);
+    }
+    const told = { logprobs: true, top_logprobs: 5, frequency_penalty: 0.5, max_tokens: 12 };
+    const [plain, tree] = [await ask({ policy: "none" }, told), await ask(eagle, told)];
+    out.logprobs = [plain.choices[0].logprobs.content, tree.choices[0].logprobs.content];
+    let streamed = "";
+    for await (const chunk of await ask(eagle, { ...told, stream: true })) streamed += chunk.choices[0].delta.content ?? "";
+    out.streamed = [streamed, tree.choices[0].message.content];
+    // A call that is asked for is one, with every method the same.
+    const tools = [{ type: "function", function: { name: "field", parameters: schema } }, { type: "function", function: { name: "none" } }];
+    const call = { temperature: 0, tools, tool_choice: { type: "function", function: { name: "field" } } };
+    out.calls = [(await ask({ policy: "none" }, call)).choices[0], (await ask(eagle, call)).choices[0]];
+    let named = "";
+    for await (const chunk of await ask(eagle, { ...call, tool_choice: "required", stream: true })) named += chunk.choices[0].delta.tool_calls?.[0]?.function?.name ?? "";
+    out.required = named;
+    out.refused = await ask(eagle, { response_format: { type: "json_schema", json_schema: { schema: { not: {} } } } }).catch((cause) => [cause.name, cause.code, cause.message]);
+    await engine.dispose();
+    return out;
+  }, template);
+  assert.equal(got.backend, "browser");
+  for (const [plain, tree, finish] of got.formats) {
+    assert.equal(tree, plain);
+    assert.equal(finish, "stop");
+    const { name, size } = JSON.parse(tree);
+    assert.ok(name.length <= 8 && size >= 1 && size <= 64, tree);
+  }
+  assert.deepEqual(got.logprobs[1], got.logprobs[0]);
+  assert.equal(got.logprobs[0].length, 12);
+  assert.ok(got.logprobs[0].every((token) => token.logprob <= 0 && token.top_logprobs.length === 5));
+  assert.equal(got.streamed[0], got.streamed[1]);
+  const [called, speculated] = got.calls.map(({ message, finish_reason }) => [message.content, message.tool_calls.map((call) => call.function), finish_reason]);
+  assert.deepEqual(speculated, called);
+  assert.deepEqual([called[0], called[1].length, called[1][0].name, called[2]], [null, 1, "field", "tool_calls"]);
+  const made = JSON.parse(called[1][0].arguments);
+  assert.ok(made.name.length <= 8 && made.size >= 1 && made.size <= 64, called[1][0].arguments);
+  assert.ok(["field", "none"].includes(got.required), got.required);
+  assert.deepEqual(got.refused.slice(0, 2), ["ForetokenError", "bad_option"]);
+  assert.match(got.refused[2], /the keyword "not" is not supported/);
+  assert.ok(record.requests.every((url) => url.startsWith(base)), record.requests.join("\n"));
+  assert.deepEqual(record.errors.filter((text) => !text.includes("favicon")), []);
+  await context.close();
+});
+
+test("the module works in a page's own worker", async () => {
+  const context = await browser.newContext();
+  const { page } = await openPage(context);
+  await page.goto(base);
+  const got = await page.evaluate(
+    () =>
+      new Promise((resolve, reject) => {
+        const worker = new Worker("task.js", { type: "module" });
+        worker.onmessage = ({ data }) => resolve(data);
+        worker.onerror = (event) => reject(new Error(event.message));
+      }),
+  );
+  assert.ok(got.text.length > 0);
+  assert.equal(got.text, got.whole);
+  await context.close();
+});

@@ -1,0 +1,285 @@
+/**
+ * Measures `auto` against plain decoding in Chromium on its software adapter, both in the
+ * same page, one after the other: x26m in two formats and with two drafts, and the built-in pair. Beside
+ * each stands what the costs of its passes, measured in the same page, allow at most:
+ * max over K of E/(T_v + T_d), see Session.MeasureCosts. Prints Markdown.
+ *
+ *   node test/auto.mjs [--pairs q8,q4,noisy,builtin,screen] [--prompts N] [--repeat 5] [--tokens 64]
+ *                      [--seconds S] [--keep FILE]
+ *
+ * What was measured is kept in FILE (build/bench-auto.jsonl), and the same command goes on from
+ * there; with --seconds it stops by itself after about so long.
+ */
+import { promises as fs } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { parseArgs } from "node:util";
+import { openPage, root, startBrowser, startServer, waitForState } from "./site.mjs";
+
+const { values: flags } = parseArgs({
+  options: {
+    pairs: { type: "string", default: "q8,q4,noisy,builtin,screen" },
+    prompts: { type: "string" },
+    repeat: { type: "string", default: "5" },
+    tokens: { type: "string", default: "64" },
+    seconds: { type: "string" },
+    keep: { type: "string", default: path.join(root, "build", "bench-auto.jsonl") },
+  },
+});
+const repeat = Number(flags.repeat);
+const tokens = Number(flags.tokens);
+const until = flags.seconds ? Date.now() + 1000 * Number(flags.seconds) : Infinity;
+const shared = process.env.FORETOKEN_SHARED || path.join(root, "..", "shared");
+
+const STORIES = [
+  "Once upon a time",
+  "Tom had a big red ball. He",
+  "The little dog was sad because",
+  "One day, Lily and her mom went to the park.",
+  "There was a small house near the forest. In the house",
+  '"Can I have a cookie?" asked Ben.',
+].map((prompt, i) => ({ id: `story-${i}`, category: "story", prompt }));
+
+const stories = (draft, target = "x26m-q8_0") => ({ title: `${target} with ${draft}`, query: `target=models/${target}.gguf&draft=models/${draft}.gguf`, prompts: () => STORIES });
+const PAIRS = {
+  q8: stories("s260k-q8_0"),
+  q4: stories("s260k-q8_0", "x26m-q4_0"),
+  noisy: stories("s260k-noisy-q8_0"),
+  builtin: { title: "the built-in pair", query: "", prompts: goPrompts },
+};
+
+async function goPrompts() {
+  const text = await fs.readFile(path.join(shared, "testdata", "prompts-go.jsonl"), "utf8");
+  const all = text.split("\n").filter(Boolean).map((line) => JSON.parse(line));
+  // Evenly from the categories, so that the first ones stand for all.
+  const by = byCategory(all);
+  const order = [];
+  for (let i = 0; order.length < all.length; i++) for (const list of by.values()) if (list[i]) order.push(list[i]);
+  return order;
+}
+
+/** What was measured: one JSON object a line. */
+class Kept {
+  #lines = [];
+  static async open(file) {
+    const kept = new Kept();
+    kept.file = file;
+    await fs.mkdir(path.dirname(file), { recursive: true });
+    const text = await fs.readFile(file, "utf8").catch(() => "");
+    kept.#lines = text.split("\n").filter(Boolean).map((line) => JSON.parse(line));
+    return kept;
+  }
+  find(match) {
+    return this.#lines.filter((line) => Object.entries(match).every(([key, value]) => line[key] === value));
+  }
+  async add(line) {
+    this.#lines.push(line);
+    await fs.appendFile(this.file, JSON.stringify(line) + "\n");
+  }
+}
+
+const median = (list) => {
+  const s = [...list].sort((a, b) => a - b);
+  const half = Math.floor(s.length / 2);
+  return s.length % 2 === 1 ? s[half] : (s[half - 1] + s[half]) / 2;
+};
+const mean = (list) => list.reduce((a, b) => a + b, 0) / list.length;
+/** The prompts, or rows of prompts, of each category. */
+function byCategory(list, of = (x) => x) {
+  const by = new Map();
+  for (const x of list) by.set(of(x).category, [...(by.get(of(x).category) ?? []), x]);
+  return by;
+}
+const late = () => Date.now() > until;
+
+async function measure(browser, server, name, kept) {
+  const pair = PAIRS[name];
+  const prompts = (await pair.prompts()).slice(0, flags.prompts ? Number(flags.prompts) : undefined);
+  const todo = [];
+  for (let rep = 0; rep < repeat; rep++) for (const p of prompts) if (kept.find({ kind: "cell", pair: name, id: p.id, rep, tokens }).length === 0) todo.push({ p, rep });
+  const unknown = prompts.filter((p) => kept.find({ kind: "foreseen", pair: name, id: p.id, tokens }).length === 0);
+  if (todo.length === 0 && unknown.length === 0) return prompts;
+  const { page } = await openPage(await browser.newContext());
+  await page.goto(`${server.url}bench.html?${pair.query}`);
+  const info = await page.evaluate(() => window.engine.load());
+  const run = (p, policy) => page.evaluate(({ prompt, policy, tokens }) => window.engine.generate(prompt, { policy, max_tokens: tokens, no_reuse: true }), { prompt: p.prompt, policy, tokens });
+  for (const policy of ["none", "auto"]) await run(prompts[0], policy); // what is compiled, timed and touched first
+  if (!late()) {
+    const costs = await page.evaluate(() => window.engine.costs());
+    await kept.add({ kind: "costs", pair: name, adapter: info.device.adapter, driver: info.device.driver, kernels: info.kernels, verify: costs.verify, chain: costs.chain });
+  }
+  for (const { p, rep } of todo) {
+    if (late()) break;
+    const cell = {};
+    for (const policy of (rep + prompts.indexOf(p)) % 2 === 0 ? ["none", "auto"] : ["auto", "none"]) {
+      const { ms, stats, tokens: ids } = await run(p, policy);
+      cell[policy] = { tok_s: stats.decode_tok_s, ms, length: stats.acceptance_length, rounds: stats.rounds, per_round: stats.ms_per_round, ids };
+    }
+    const same = cell.none.ids.join() === cell.auto.ids.join();
+    const { none, auto } = cell;
+    delete none.ids, delete auto.ids;
+    await kept.add({ kind: "cell", pair: name, id: p.id, category: p.category, rep, tokens, same, none, auto });
+    process.stderr.write(`${name} ${p.id} ${rep + 1}/${repeat}: plain ${none.tok_s.toFixed(1)}, auto ${auto.tok_s.toFixed(1)} tok/s, ${(auto.tok_s / none.tok_s).toFixed(2)}x${same ? "" : " BUT OTHER TOKENS"}\n`);
+  }
+  for (const p of unknown) {
+    if (late()) break;
+    const costs = await page.evaluate(({ p, tokens }) => window.engine.costs({ rows: [1], repeat: 1, prompts: [p], max_tokens: tokens }), { p, tokens });
+    await kept.add({ kind: "foreseen", pair: name, id: p.id, tokens, expected: costs.chains.map((c) => c.tokens) });
+  }
+  await page.context().close();
+  return prompts;
+}
+
+/** E/(T_v + T_d) over that of plain decoding, for each K, with the median of the curves that were measured. */
+function ceiling(kept, name, expected) {
+  const curves = kept.find({ kind: "costs", pair: name });
+  if (curves.length === 0 || !expected) return undefined;
+  const time = (of) => {
+    const by = new Map();
+    for (const c of curves) for (const { n, ms } of c[of]) by.set(n, [...(by.get(n) ?? []), ms]);
+    return new Map([...by].map(([n, list]) => [n, median(list)]));
+  };
+  const verify = time("verify"), chain = time("chain");
+  const rows = [...verify.keys()].sort((a, b) => a - b);
+  let best = { k: 0, speedup: 1 };
+  for (const [i, e] of expected.entries()) {
+    const k = i + 1, at = rows.find((n) => n >= k + 1);
+    if (at === undefined || !chain.has(k)) break;
+    const speedup = (e * verify.get(1)) / (verify.get(at) + chain.get(k));
+    if (speedup > best.speedup) best = { k, speedup };
+  }
+  return best;
+}
+
+function report(kept, name, prompts) {
+  const out = [];
+  const rows = [];
+  for (const p of prompts) {
+    const cells = kept.find({ kind: "cell", pair: name, id: p.id, tokens });
+    if (cells.length === 0) continue;
+    const [foreseen] = kept.find({ kind: "foreseen", pair: name, id: p.id, tokens });
+    rows.push({
+      p, cells, expected: foreseen?.expected,
+      ratio: median(cells.map((c) => c.auto.tok_s / c.none.tok_s)),
+      plain: median(cells.map((c) => c.none.tok_s)),
+      auto: median(cells.map((c) => c.auto.tok_s)),
+      length: mean(cells.map((c) => c.auto.length)),
+      most: ceiling(kept, name, foreseen?.expected),
+    });
+  }
+  if (rows.length === 0) return out;
+  const line = (...cells) => out.push(`| ${cells.join(" | ")} |`);
+  const shown = (c) => (c ? `${c.speedup.toFixed(2)}× (K = ${c.k})` : "–");
+  // Of several texts of one length, the rounds add up and the tokens do.
+  const whole = (list) => {
+    const known = list.filter((r) => r.expected);
+    if (known.length === 0) return undefined;
+    return ceiling(kept, name, known[0].expected.map((_, i) => known.length / known.reduce((sum, r) => sum + 1 / r.expected[i], 0)));
+  };
+  const time = (list, of) => list.reduce((sum, r) => sum + median(r.cells.map((c) => tokens / c[of].tok_s)), 0);
+  out.push(`### ${PAIRS[name].title}`, "", `${rows.length} prompts, ${tokens} tokens each, median of up to ${repeat} interleaved repetitions (${Math.min(...rows.map((r) => r.cells.length))} at least), greedy.`, "");
+  line("", "plain tok/s", "auto tok/s", "speedup", "ceiling", "tokens a pass", "worst prompt");
+  line("---", "---", "---", "---", "---", "---", "---");
+  const summary = (title, list) => {
+    const worst = list.reduce((a, b) => (b.ratio < a.ratio ? b : a));
+    const speedup = time(list, "none") / time(list, "auto");
+    line(title, mean(list.map((r) => r.plain)).toFixed(1), mean(list.map((r) => r.auto)).toFixed(1), `${speedup.toFixed(2)}×`, shown(whole(list)), mean(list.map((r) => r.length)).toFixed(2), `${worst.ratio.toFixed(2)}× (${worst.p.id})`);
+  };
+  const by = byCategory(rows, (r) => r.p);
+  if (by.size > 1) for (const [category, list] of by) summary(category, list);
+  summary("**all**", rows);
+  const slow = rows.filter((r) => r.ratio < 0.95);
+  const other = rows.filter((r) => r.cells.some((c) => !c.same));
+  out.push("", `Prompts below 0.95×: ${slow.length === 0 ? "none" : slow.map((r) => `${r.p.id} ${r.ratio.toFixed(2)}`).join(", ")}. ${other.length === 0 ? "Every output has plain decoding's tokens." : `OTHER TOKENS than plain decoding: ${other.map((r) => r.p.id).join(", ")}`}`, "");
+  const curves = kept.find({ kind: "costs", pair: name });
+  for (const [title, of] of [["T_v by rows", "verify"], ["T_d by tokens", "chain"]]) {
+    const list = curves.at(-1)?.[of];
+    if (!list) continue;
+    const medians = list.map(({ n }) => [n, median(curves.flatMap((c) => c[of].filter((x) => x.n === n).map((x) => x.ms)))]);
+    const first = median(curves.map((c) => c.verify[0].ms));
+    line(title, ...medians.map(([n]) => n));
+    line("---", ...medians.map(() => "---"));
+    line("ms", ...medians.map(([, ms]) => ms.toFixed(1)));
+    line("of T_v(1)", ...medians.map(([, ms]) => (ms / first).toFixed(2)));
+    out.push("");
+  }
+  return out;
+}
+
+// What the worker sends is stamped as it is sent, by the clock that the page has too.
+const STAMP = `{
+  const post = self.postMessage.bind(self);
+  self.postMessage = (message, ...rest) => post(message?.type === "update" ? { ...message, at: performance.timeOrigin + performance.now() } : message, ...rest);
+}
+`;
+
+/** From the start of a round in the worker to the paint that shows its text, on the page, in milliseconds. */
+async function screen(browser, server, kept) {
+  if (kept.find({ kind: "screen", tokens }).length === 0 && !late()) {
+    const { page } = await openPage(await browser.newContext({ viewport: { width: 1280, height: 1040 }, serviceWorkers: "block" }));
+    await page.route(/worker[^/]*\.js$/, async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, body: STAMP + (await response.text()) });
+    });
+    await page.addInitScript(() => {
+      window.stamps = [];
+      const Plain = window.Worker;
+      window.Worker = class extends Plain {
+        constructor(...args) {
+          super(...args);
+          this.addEventListener("message", ({ data }) => {
+            if (data?.at && data.json.startsWith('{"round"')) window.stamps.push(data.at);
+          });
+        }
+      };
+    });
+    await page.goto(server.url);
+    await waitForState(page, "ready");
+    await page.evaluate(() => {
+      const widget = document.querySelector("foretoken-widget");
+      window.seen = [];
+      widget.addEventListener("foretoken-round", ({ detail }) => {
+        const round = { at: window.stamps.shift(), elapsed: detail.elapsed_ms, took: detail.ms.draft + detail.ms.verify + detail.ms.host };
+        if (!detail.tokens.length) return;
+        window.seen.push(round);
+        requestAnimationFrame(() => {
+          const { port1, port2 } = new MessageChannel();
+          port1.onmessage = () => (round.painted = performance.timeOrigin + performance.now());
+          port2.postMessage(0); // after this frame was painted
+        });
+      });
+    });
+    for (let i = 0; i < 3; i++) {
+      await page.evaluate(() => (window.seen.length = 0));
+      await page.click("#generate");
+      await waitForState(page, "generating");
+      await waitForState(page, "ready");
+      await page.waitForFunction(() => window.seen.every((r) => r.painted));
+    }
+    // The program's clock begins when the request does; the event that was written fastest shows when that was.
+    const seen = await page.evaluate(() => window.seen);
+    const begin = Math.min(...seen.map((r) => r.at - r.elapsed));
+    const all = seen.map((r) => r.painted - (begin + r.elapsed - r.took));
+    await kept.add({ kind: "screen", tokens, median: median(all), slowest: Math.max(...all), round: median(seen.map((r) => r.took)), rounds: all.length });
+    await page.context().close();
+  }
+  const [s] = kept.find({ kind: "screen", tokens });
+  return s ? [`From the start of a round to its text on the screen: ${s.median.toFixed(1)} ms (median of ${s.rounds} rounds of the built-in pair, \`auto\`; slowest ${s.slowest.toFixed(1)}), of which the round takes ${s.round.toFixed(1)} ms; the rest is the message to the page and the next frame.`, ""] : [];
+}
+
+const wanted = flags.pairs.split(",");
+for (const name of wanted) if (name !== "screen" && !PAIRS[name]) throw new Error(`--pairs: ${name} is none of ${Object.keys(PAIRS).join(", ")}, screen`);
+const kept = await Kept.open(flags.keep);
+const server = await startServer(process.env.FORETOKEN_TESTMODELS || path.join(root, "build", "testmodels"));
+const browser = await startBrowser(true);
+const out = [];
+try {
+  for (const name of wanted) out.push(...(name === "screen" ? await screen(browser, server, kept) : report(kept, name, await measure(browser, server, name, kept))));
+  const version = browser.version();
+  const [costs] = kept.find({ kind: "costs" });
+  console.log(["", `Chromium ${version}, ${costs?.adapter ?? "unknown adapter"}; ${os.cpus().length} × ${os.cpus()[0].model}; ${new Date().toISOString().slice(0, 10)}.`, "", ...out].join("\n"));
+  if (late()) console.log("Not finished: the same command goes on from here.");
+} finally {
+  await browser.close();
+  await server.stop();
+}

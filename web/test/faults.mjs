@@ -1,0 +1,122 @@
+/** A server of model files that misbehaves as a test asks it to. */
+import { createHash } from "node:crypto";
+import { promises as fs } from "node:fs";
+import http from "node:http";
+
+const sha256 = (data) => createHash("sha256").update(data).digest("hex");
+
+/** Waits until more can be written, or nothing any more. */
+function drained(response) {
+  return new Promise((resolve) => {
+    const go = () => {
+      response.off("drain", go).off("close", go);
+      resolve();
+    };
+    response.on("drain", go).on("close", go);
+    if (response.destroyed) go(); // closed before anybody listened
+  });
+}
+
+/**
+ * Starts a server on a port of its own, another origin than the page's. `files`
+ * maps paths to what is served there:
+ *
+ *   data or path    the bytes, or the file on disk that has them
+ *   etag            the ETag, if not that of the bytes
+ *   ranges: false   ignores Range
+ *   cors: false     lets no other site read it
+ *   drop(n)         for the nth answer: bytes after which the connection breaks, or undefined
+ *   corrupt         a byte's place that is wrong on the wire
+ *   length(n)       the Content-Length of a body of n bytes
+ *   redirect        another address
+ *   gate(start)     resolves when an answer from byte `start` on may go out
+ *   rate            bytes a second of an answer
+ *
+ * `requests` holds {path, range} of everything asked for since it was emptied.
+ */
+export async function startFaults() {
+  const files = new Map();
+  const requests = [];
+  const open = new Set();
+  const server = http.createServer((request, response) => {
+    answer(request, response).catch((error) => response.destroy(error));
+  });
+  server.on("connection", (socket) => {
+    open.add(socket);
+    socket.on("close", () => open.delete(socket));
+  });
+
+  async function answer(request, response) {
+    const { pathname } = new URL(request.url, "http://x");
+    const range = request.headers.range;
+    const method = request.method;
+    requests.push({ path: pathname, range, method });
+    const file = files.get(pathname);
+    const headers = { "Cross-Origin-Resource-Policy": "cross-origin", "Cache-Control": "no-store" };
+    if (file?.cors !== false) Object.assign(headers, { "Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "ETag, Content-Range, X-Linked-Etag" });
+    else delete headers["Cross-Origin-Resource-Policy"];
+    if (!file) return void response.writeHead(404, headers).end("not here");
+    if (file.redirect) return void response.writeHead(302, { ...headers, Location: file.redirect }).end();
+    if (file.json) return void response.writeHead(200, { ...headers, "Content-Type": "application/json" }).end(JSON.stringify(file.json));
+    file.size ??= file.path ? (await fs.stat(file.path)).size : undefined;
+    const total = file.data?.length ?? file.size;
+    file.tag ??= file.data ? sha256(file.data).slice(0, 16) : String(total);
+    headers["ETag"] = `"${file.etag ?? file.tag}"`;
+    headers["Content-Type"] = "application/octet-stream";
+    let start = 0;
+    let end = total;
+    let status = 200;
+    const match = /^bytes=(\d+)-(\d+)$/.exec(range ?? "");
+    if (match && file.ranges !== false) {
+      start = Number(match[1]);
+      end = Math.min(Number(match[2]) + 1, total);
+      if (start >= total) return void response.writeHead(416, headers).end();
+      status = 206;
+      headers["Content-Range"] = `bytes ${start}-${end - 1}/${file.total ?? total}`;
+    }
+    file.answers = (file.answers ?? 0) + 1;
+    const drop = file.drop?.(file.answers);
+    headers["Content-Length"] = file.length ? file.length(end - start) : end - start;
+    await file.gate?.(start);
+    if (response.destroyed) return;
+    response.writeHead(status, headers).flushHeaders();
+    if (method === "HEAD") return void response.end();
+    const handle = file.path ? await fs.open(file.path) : undefined;
+    try {
+      const piece = Buffer.alloc(256 * 1024);
+      for (let at = start; at < end && !response.destroyed; ) {
+        let take = Math.min(piece.length, end - at);
+        if (drop !== undefined) take = Math.min(take, start + drop - at);
+        if (take <= 0) return void response.destroy();
+        let part;
+        if (handle) part = Buffer.from(piece.subarray(0, (await handle.read(piece, 0, take, at)).bytesRead));
+        else part = Buffer.from(file.data.subarray(at, at + take));
+        if (file.corrupt >= at && file.corrupt < at + take) part[file.corrupt - at] ^= 0xff;
+        if (!response.write(part)) await drained(response);
+        if (file.rate) await new Promise((resolve) => setTimeout(resolve, (1000 * take) / file.rate));
+        at += take;
+      }
+      response.end();
+    } finally {
+      await handle?.close();
+    }
+  }
+
+  await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${server.address().port}`;
+  return {
+    url,
+    files,
+    requests,
+    /** Puts bytes at a path and, as a hub does, their checksum in the list of files. */
+    publish(repo, name, file) {
+      files.set(`/${repo}/resolve/main/${name}`, file);
+      files.set(`/api/models/${repo}/tree/main`, { json: [{ type: "file", path: name, size: file.data.length, lfs: { oid: sha256(file.data), size: file.data.length } }] });
+    },
+    async stop() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      for (const socket of open) socket.destroy();
+      await closed;
+    },
+  };
+}

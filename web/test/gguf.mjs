@@ -1,0 +1,132 @@
+/**
+ * GGUF files for the loading tests, made from the built-in target: the same
+ * model spread over a larger file, and a large one of nothing but zeros.
+ */
+import { promises as fs } from "node:fs";
+
+const MiB = 1 << 20;
+
+/** Reads a header: metadata as raw bytes by key, and the tensors. */
+function parse(data) {
+  let at = 8;
+  const u32 = () => data.readUInt32LE((at += 4) - 4);
+  const u64 = () => Number(data.readBigUInt64LE((at += 8) - 8));
+  const text = () => {
+    const n = u64();
+    return data.toString("utf8", at, (at += n));
+  };
+  const widths = [1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8];
+  const skip = (type) => {
+    if (type === 8) text();
+    else if (type === 9) {
+      const of = u32();
+      for (let n = u64(); n > 0; n--) skip(of);
+    } else at += widths[type];
+  };
+  const tensors = u64();
+  const keys = u64();
+  const metadata = new Map();
+  for (let i = 0; i < keys; i++) {
+    const start = at;
+    const key = text();
+    skip(u32());
+    metadata.set(key, data.subarray(start, at));
+  }
+  const list = [];
+  for (let i = 0; i < tensors; i++) {
+    const name = text();
+    const dims = Array.from({ length: u32() }, u64);
+    list.push({ name, dims, type: u32(), offset: u64() });
+  }
+  const begin = Math.ceil(at / 32) * 32;
+  const offsets = [...list.map((t) => t.offset), data.length - begin].sort((a, b) => a - b);
+  for (const t of list) t.data = data.subarray(begin + t.offset, begin + offsets.find((o) => o > t.offset));
+  return { metadata, tensors: list };
+}
+
+const string = (text) => {
+  const bytes = Buffer.from(text);
+  const out = Buffer.alloc(8 + bytes.length);
+  out.writeBigUInt64LE(BigInt(bytes.length));
+  bytes.copy(out, 8);
+  return out;
+};
+const u32 = (n) => {
+  const out = Buffer.alloc(4);
+  out.writeUInt32LE(n);
+  return out;
+};
+const u64 = (n) => {
+  const out = Buffer.alloc(8);
+  out.writeBigUInt64LE(BigInt(n));
+  return out;
+};
+const numberKey = (key, n) => Buffer.concat([string(key), u32(4), u32(n)]);
+
+/** The header of a file with these tensors, each `bytes` long, and where their data lies. */
+function header(metadata, tensors, align) {
+  const all = new Map(metadata).set("general.alignment", numberKey("general.alignment", align));
+  const up = (n) => Math.ceil(n / align) * align;
+  let offset = 0;
+  const infos = tensors.map((t) => {
+    t.at = offset;
+    offset = up(offset + t.bytes);
+    return Buffer.concat([string(t.name), u32(t.dims.length), ...t.dims.map(u64), u32(t.type), u64(t.at)]);
+  });
+  const head = Buffer.concat([Buffer.from("GGUF"), u32(3), u64(tensors.length), u64(all.size), ...all.values(), ...infos]);
+  const begin = up(head.length);
+  return { head, begin, size: begin + offset };
+}
+
+/** The built-in target with its tensors `align` bytes apart and `more` bytes behind them: the same model in a file of many chunks. */
+export async function spread(source, align = MiB, more = 0) {
+  const { metadata, tensors } = parse(await fs.readFile(source));
+  for (const t of tensors) t.bytes = t.data.length;
+  const { head, begin, size } = header(metadata, tensors, align);
+  const out = Buffer.alloc(size + more);
+  head.copy(out);
+  for (const t of tensors) t.data.copy(out, begin + t.at);
+  return out;
+}
+
+/**
+ * Writes a Llama model of about `target` bytes in F16, all of whose weights are 0 and
+ * holes of the file, with the built-in target's vocabulary. Loading reads every byte of it.
+ */
+export async function zeros(source, to, target) {
+  const { metadata } = parse(await fs.readFile(source));
+  const dim = 1024;
+  const ffn = 4096;
+  const vocab = 2048;
+  const heads = 16;
+  const layer = 2 * (4 * dim * dim + 3 * dim * ffn) + 8 * dim;
+  const layers = Math.round((target - 2 * vocab * dim * 2) / layer);
+  const set = (key, n) => metadata.set(`llama.${key}`, numberKey(`llama.${key}`, n));
+  for (const key of [...metadata.keys()]) if (/^llama\.(attention\.(key|value)_length|rope\.dimension_count)$/.test(key)) metadata.delete(key);
+  set("embedding_length", dim);
+  set("feed_forward_length", ffn);
+  set("block_count", layers);
+  set("attention.head_count", heads);
+  set("attention.head_count_kv", heads);
+  set("rope.dimension_count", dim / heads);
+  const tensors = [];
+  const matrix = (name, cols, rows) => tensors.push({ name, dims: [cols, rows], type: 1, bytes: 2 * cols * rows });
+  const vector = (name) => tensors.push({ name, dims: [dim], type: 0, bytes: 4 * dim });
+  matrix("token_embd.weight", dim, vocab);
+  for (let i = 0; i < layers; i++) {
+    vector(`blk.${i}.attn_norm.weight`);
+    for (const part of ["attn_q", "attn_k", "attn_v", "attn_output"]) matrix(`blk.${i}.${part}.weight`, dim, dim);
+    vector(`blk.${i}.ffn_norm.weight`);
+    matrix(`blk.${i}.ffn_gate.weight`, dim, ffn);
+    matrix(`blk.${i}.ffn_up.weight`, dim, ffn);
+    matrix(`blk.${i}.ffn_down.weight`, ffn, dim);
+  }
+  vector("output_norm.weight");
+  matrix("output.weight", dim, vocab);
+  const { head, size } = header(metadata, tensors, 32);
+  const file = await fs.open(to, "w");
+  await file.write(head, 0, head.length, 0);
+  await file.truncate(size);
+  await file.close();
+  return size;
+}

@@ -1,0 +1,73 @@
+/** A plain static server, as any site has: texts under paths, folders under prefixes, no special headers. */
+import { promises as fs } from "node:fs";
+import http from "node:http";
+import path from "node:path";
+
+const TYPES = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript",
+  ".mjs": "text/javascript",
+  ".css": "text/css",
+  ".svg": "image/svg+xml",
+  ".png": "image/png",
+  ".json": "application/json",
+  ".wasm": "application/wasm",
+  ".webmanifest": "application/manifest+json",
+};
+const typeOf = (name) => TYPES[path.extname(name)];
+
+/**
+ * Serves `pages` (path → text) and `folders` (prefix → folder), both of which may be changed later, on a free port or
+ * `port`. `cors` lets other origins read all of it, `compressed` sends .gz siblings. `asked` are the paths asked for.
+ * While `down(true)` holds, connections end without an answer, as where there is no network; the port stays the host's.
+ */
+export async function startHost({ pages = {}, folders = {}, cors = false, compressed = false, port = 0 } = {}) {
+  const asked = [];
+  let isDown = false;
+  const server = http.createServer((request, response) => {
+    answer(request, response).catch((cause) => {
+      response.writeHead(500).end(String(cause));
+    });
+  });
+  async function answer(request, response) {
+    const { pathname } = new URL(request.url, "http://localhost");
+    asked.push(pathname);
+    const headers = cors ? { "Access-Control-Allow-Origin": "*" } : {};
+    if (pages[pathname] !== undefined) return response.writeHead(200, { ...headers, "Content-Type": typeOf(pathname) ?? TYPES[".html"] }).end(pages[pathname]);
+    const prefix = Object.keys(folders).find((start) => pathname.startsWith(start));
+    if (prefix !== undefined) {
+      const folder = path.resolve(folders[prefix]);
+      let file = path.join(folder, decodeURIComponent(pathname.slice(prefix.length)));
+      if (file !== folder && !file.startsWith(folder + path.sep)) return response.writeHead(403).end();
+      if ((await fs.stat(file).catch(() => undefined))?.isDirectory()) file = path.join(file, "index.html");
+      const zipped = compressed && /\bgzip\b/.test(request.headers["accept-encoding"] ?? "") ? await fs.readFile(`${file}.gz`).catch(() => undefined) : undefined;
+      const data = zipped ?? (await fs.readFile(file).catch(() => undefined));
+      if (data) {
+        const about = { "Content-Type": typeOf(file) ?? "application/octet-stream", "Content-Length": data.length, ...(zipped ? { "Content-Encoding": "gzip" } : {}) };
+        return response.writeHead(200, { ...headers, ...about }).end(request.method === "HEAD" ? undefined : data);
+      }
+    }
+    if (pathname === "/favicon.ico") return response.writeHead(204).end();
+    response.writeHead(404, headers).end("not found");
+  }
+  server.on("connection", (socket) => {
+    if (isDown) socket.destroy();
+  });
+  await new Promise((resolve, reject) => server.once("error", reject).listen(port, "127.0.0.1", resolve));
+  const origin = `http://127.0.0.1:${server.address().port}`;
+  return {
+    url: `${origin}/`,
+    origin,
+    pages,
+    folders,
+    asked,
+    down(now) {
+      isDown = now;
+      if (now) server.closeAllConnections();
+    },
+    async stop() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}

@@ -1,0 +1,491 @@
+/**
+ * Loading in the browser, end to end: the built site in Chromium against a
+ * server that misbehaves, and what the user sees of it. FORETOKEN_FULL=1 adds
+ * times and peak memory of a file of 500 MB.
+ */
+import assert from "node:assert/strict";
+import { promises as fs } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { after, before, test } from "node:test";
+import { startFaults } from "./faults.mjs";
+import { spread, zeros } from "./gguf.mjs";
+import { openPage, PATIENCE, root, startProfile, startServer, waitForState } from "./site.mjs";
+
+const full = process.env.FORETOKEN_FULL === "1";
+const demo = path.join(root, "models", "demo", "target-q8_0.gguf");
+const CHUNK = 8 << 20;
+const limit = { timeout: 15 * 60_000 };
+
+let folder, server, faults, context, data, chunks;
+
+before(async () => {
+  folder = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-loading-"));
+  data = await spread(demo, 512 << 10, 5_000_000);
+  chunks = Math.ceil(data.length / CHUNK);
+  assert.ok(chunks >= 4, `${data.length} bytes are too few chunks`);
+  server = await startServer(folder);
+  faults = await startFaults();
+  context = await startProfile(false, path.join(folder, "profile"), { viewport: { width: 1280, height: 1040 } });
+});
+
+after(async () => {
+  await context?.close();
+  await faults?.stop();
+  await server?.stop();
+  if (folder) await fs.rm(folder, { recursive: true, force: true, maxRetries: 5 });
+});
+
+const text = (page, selector) => page.locator(selector).innerText();
+
+/** A page whose widget has loaded nothing; what it tells is kept in `window.told`. */
+async function open(of = context) {
+  const { page } = await openPage(of);
+  await page.goto(`${server.url}bench.html`);
+  await page.evaluate(async () => {
+    await import("./foretoken.js");
+    const widget = document.createElement("foretoken-widget");
+    widget.setAttribute("device", "cpu");
+    widget.setAttribute("max-tokens", "4");
+    document.body.append(widget);
+    await widget.open();
+    window.told = [];
+    const status = widget.shadowRoot.querySelector("#status");
+    new MutationObserver(() => window.told.push(status.textContent)).observe(status, { childList: true, characterData: true, subtree: true });
+  });
+  return page;
+}
+
+/** Begins to load an address or a name. */
+const begin = (page, target, attributes = {}) =>
+  page.evaluate(
+    ([target, attributes]) => {
+      const widget = document.querySelector("foretoken-widget");
+      for (const name of ["cache", "hub"]) widget.removeAttribute(name);
+      for (const [name, value] of Object.entries({ ...attributes, target })) widget.setAttribute(name, value);
+      window.told.length = 0;
+      void widget.load().catch(() => undefined);
+    },
+    [target, attributes],
+  );
+
+/** Loads and says how that ended: the state, the error, the notes, the status lines on the way. */
+async function load(page, target, attributes) {
+  faults.requests.length = 0;
+  await begin(page, target, attributes);
+  return outcome(page);
+}
+
+async function outcome(page) {
+  const state = await waitForState(page, ["ready", "failed", "idle"]);
+  const [error, notice, told] = await page.evaluate(() => {
+    const shadow = document.querySelector("foretoken-widget").shadowRoot;
+    const shown = (id) => (shadow.querySelector(id).hidden ? "" : shadow.querySelector(id).textContent);
+    return [shown("#error"), shown("#notice"), window.told];
+  });
+  assert.ok(!error.includes("\n"), `one line: ${error}`);
+  return { state, error, notice, told };
+}
+
+/** Waits until so many bytes of a file are kept. */
+async function haveKept(page, name, bytes, timeout = PATIENCE) {
+  for (const end = Date.now() + timeout; ; await page.waitForTimeout(50)) {
+    const have = (await kept(page)).find((file) => file.name === name)?.have ?? 0;
+    if (have >= bytes) return;
+    assert.ok(Date.now() < end, `only ${have} of ${bytes} bytes of ${name} were kept in time`);
+  }
+}
+
+/** The files that are kept, as the page lists them. */
+const kept = (page) => page.evaluate(async () => (await import("./foretoken.js")).keptModels());
+const forget = (page) =>
+  page.evaluate(async () => {
+    const { keptModels, deleteKept } = await import("./foretoken.js");
+    for (const end = Date.now() + 60_000; ; ) {
+      const left = await keptModels();
+      if (left.length === 0) return;
+      if (Date.now() > end) throw new Error(`still there: ${JSON.stringify(left)}`);
+      for (const file of left) await deleteKept(file.key);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  });
+const address = (name) => `${faults.url}/${name}`;
+/** The starts of the ranges asked for, in chunks. */
+const asked = (name) => faults.requests.filter((r) => r.path === `/${name}` && r.range && r.range !== "bytes=0-0").map((r) => Number(/\d+/.exec(r.range)[0]) / CHUNK);
+const whole = [...Array(20).keys()];
+
+test("a download is kept: progress, the list, no network the next time, deleting", limit, async () => {
+  const page = await open();
+  faults.files.set("/kept.gguf", { data, rate: 60e6 });
+  const cold = await load(page, address("kept.gguf"));
+  assert.equal(cold.state, "ready", cold.error);
+  assert.ok(cold.told.some((line) => /^Downloading · [\d.]+ MB of [\d.]+ MB · [\d.]+ MB\/s · \d+ s left$/.test(line)), cold.told.join("\n"));
+  assert.deepEqual([...new Set(asked("kept.gguf"))].sort(), whole.slice(0, chunks), "every chunk was asked for");
+  const [file] = await kept(page);
+  assert.deepEqual([file.name, file.size, file.have, file.done, file.busy], ["kept.gguf", data.length, data.length, true, false]);
+
+  const warm = await load(page, address("kept.gguf"), { cache: "first" });
+  assert.equal(warm.state, "ready", warm.error);
+  assert.deepEqual(faults.requests, [], "nothing was asked of the server");
+  const again = await load(page, address("kept.gguf"));
+  assert.deepEqual([again.state, faults.requests.map((r) => r.range)], ["ready", ["bytes=0-0"]], "a file of this machine is checked for changes");
+  faults.files.delete("/kept.gguf");
+  assert.equal((await load(page, address("kept.gguf"))).state, "ready", "what the server no longer has can be used");
+
+  await page.click("#own-models > summary");
+  await page.locator("#kept-list li").waitFor();
+  assert.match(await text(page, "#kept-list"), /kept\.gguf\s*[\d.]+ MB · last used /);
+  assert.match(await text(page, "#kept-total"), /[\d.]+ MB in all, .* free of /);
+  await page.locator("#kept-list button").click();
+  await page.locator("#kept-list .empty").waitFor();
+  assert.match(await text(page, "#kept-said"), /Deleted kept\.gguf/);
+  assert.deepEqual(await kept(page), []);
+  await page.close();
+});
+
+test("faults of the line and of the server, and what the user sees", limit, async (t) => {
+  const page = await open();
+  const step = (name, file, check, attributes) =>
+    t.test(name, async () => {
+      faults.files.set(`/${name}.gguf`, { data, ...file });
+      const result = await load(page, address(`${name}.gguf`), attributes);
+      if (result.error || result.notice) t.diagnostic(`${name}: ${result.error || result.notice}`);
+      await check(result);
+      await forget(page);
+    });
+  const ready = ({ state, error, notice }) => assert.deepEqual([state, error, notice], ["ready", "", ""]);
+  const failed = (pattern) => ({ state, error }) => {
+    assert.equal(state, "failed");
+    assert.match(error, pattern);
+  };
+
+  await step("dropped", { drop: (n) => (n <= 5 ? 1_000_000 * n : undefined) }, ready);
+  await step("line-down", { drop: (n) => (n > 2 ? 0 : undefined) }, failed(/line-down\.gguf: download: the connection dropped at byte \d+ and 4 retries did not bring it back: .*; [\d.]+ MB of [\d.]+ MB are kept, loading it again goes on from there/));
+  await step("ignores-range", { ranges: false }, ({ state, error, notice }) => {
+    assert.deepEqual([state, error], ["ready", ""]);
+    assert.match(notice, /ignores-range\.gguf: this server does not send parts of a file/);
+    assert.equal(faults.requests.length, 1);
+  });
+  await step("short-length", { length: (n) => n + 1000 }, failed(/short-length\.gguf: download: .*length header/));
+  await step("long-total", { total: data.length + 5 * CHUNK }, failed(/long-total\.gguf: (download: .*length header|.*truncated)/));
+  await step("refuses-cors", { cors: false }, failed(/refuses-cors\.gguf: download: .*does not let other sites read its files \(CORS/));
+  await t.test("404", async () => failed(/^nothing\.gguf: download: the server answered 404 Not Found for http:/)(await load(page, address("nothing.gguf"))));
+
+  await t.test("redirect to another origin", async () => {
+    const other = await startFaults();
+    other.files.set("/far.gguf", { data });
+    faults.files.set("/near.gguf", { redirect: `${other.url}/far.gguf` });
+    ready(await load(page, address("near.gguf")));
+    assert.equal(other.requests.length, chunks);
+    await other.stop();
+    ready(await load(page, address("near.gguf"), { cache: "first" }));
+    await forget(page);
+  });
+
+  await t.test("a chunk corrupted on the wire", async () => {
+    faults.publish("owner/repo", "wire.gguf", { data, corrupt: 20_000_000 });
+    const bad = await load(page, "owner/repo/wire.gguf", { hub: faults.url });
+    failed(/wire\.gguf: sha256: the download does not have its published checksum/)(bad);
+    assert.deepEqual(await kept(page), [], "nothing of it is kept");
+    faults.publish("owner/repo", "wire.gguf", { data });
+    ready(await load(page, "owner/repo/wire.gguf", { hub: faults.url }));
+    await forget(page);
+  });
+
+  await t.test("a chunk corrupted on disk", async () => {
+    faults.files.set("/disk.gguf", { data });
+    ready(await load(page, address("disk.gguf")));
+    await damage(page, 2 * CHUNK + 77);
+    const mended = await load(page, address("disk.gguf"), { cache: "first" });
+    assert.deepEqual([mended.state, mended.error], ["ready", ""]);
+    assert.match(mended.notice, /disk\.gguf: 8\.39 MB of the copy kept in this browser were damaged and are downloaded again/);
+    assert.deepEqual(asked("disk.gguf"), [2]);
+    ready(await load(page, address("disk.gguf"), { cache: "first" }));
+    await forget(page);
+  });
+
+  await t.test("another ETag", async () => {
+    faults.files.set("/changed.gguf", { data });
+    ready(await load(page, address("changed.gguf")));
+    faults.files.set("/changed.gguf", { data, etag: "another" });
+    const changed = await load(page, address("changed.gguf"));
+    assert.equal(changed.state, "ready");
+    assert.match(changed.notice, /changed\.gguf: the file changed on the server since it was kept in this browser; the old copy is discarded/);
+    assert.deepEqual(asked("changed.gguf").sort(), whole.slice(0, chunks));
+    await forget(page);
+  });
+
+  await t.test("Stop ends a download at once, and what came is kept", async () => {
+    faults.files.set("/stopped.gguf", { data, rate: 300e3 });
+    await begin(page, address("stopped.gguf"));
+    await page.waitForFunction(() => /^Downloading/.test(window.told.at(-1)));
+    await page.click("#stop");
+    assert.equal((await outcome(page)).state, "idle");
+    assert.equal(await text(page, "foretoken-widget #status"), "Stopped");
+    const [file] = await kept(page);
+    assert.ok(file.have < data.length && !file.done, JSON.stringify(file));
+    await forget(page);
+  });
+  await page.close();
+});
+
+/** Flips a byte of the one kept file. */
+function damage(page, at) {
+  return page.evaluate(async (at) => {
+    const models = await (await navigator.storage.getDirectory()).getDirectoryHandle("foretoken-models");
+    for await (const [name, handle] of models.entries()) {
+      if (name.endsWith(".journal")) continue;
+      const old = new Uint8Array(await (await handle.getFile()).slice(at, at + 1).arrayBuffer());
+      const writer = await handle.createWritable({ keepExistingData: true });
+      await writer.write({ type: "write", position: at, data: new Uint8Array([old[0] ^ 255]) });
+      await writer.close();
+    }
+  }, at);
+}
+
+test("without room nothing is downloaded, and the page says what can be deleted", limit, async (t) => {
+  const page = await open();
+  faults.files.set("/first.gguf", { data });
+  assert.equal((await load(page, address("first.gguf"))).state, "ready");
+  const session = await context.newCDPSession(page);
+  await session.send("Storage.overrideQuotaForOrigin", { origin: new URL(server.url).origin, quotaSize: Math.round(1.5 * data.length) });
+  faults.files.set("/second.gguf", { data });
+  const refused = await load(page, address("second.gguf"));
+  assert.equal(refused.state, "failed");
+  assert.match(refused.error, /^second\.gguf: storage: there is no room to keep it: it has [\d.]+ MB; delete one of the kept models \(first\.gguf, [\d.]+ MB\) under Kept models, or load without keeping it$/);
+  t.diagnostic(refused.error);
+  await page.locator("#kept-list li", { hasText: "first.gguf" }).waitFor(); // the list is opened for the user
+  assert.match(await text(page, "#kept-list"), /first\.gguf/);
+  const unkept = await load(page, address("second.gguf"), { cache: "off" });
+  assert.equal(unkept.state, "ready", unkept.error);
+  await page.locator("#kept-list button").first().click();
+  await page.locator("#kept-list .empty").waitFor();
+  const fits = await load(page, address("second.gguf"));
+  assert.equal(fits.state, "ready", fits.error);
+  await session.send("Storage.overrideQuotaForOrigin", { origin: new URL(server.url).origin });
+  await forget(page);
+  await page.close();
+});
+
+test("a tab closed half-way is gone on from; of two tabs one downloads and the other takes over", limit, async () => {
+  const half = Math.ceil(chunks / 2);
+  let release;
+  const later = new Promise((resolve) => (release = resolve));
+  const gate = (start) => (start >= half * CHUNK ? later : undefined);
+  faults.files.set("/tabs.gguf", { data, gate });
+  const first = await open();
+  faults.requests.length = 0;
+  await begin(first, address("tabs.gguf"));
+  await haveKept(first, "tabs.gguf", half * CHUNK);
+
+  const second = await open();
+  await begin(second, address("tabs.gguf"));
+  await second.waitForFunction(() => window.told.some((line) => /another tab is downloading it/.test(line)) || window.told.some((line) => /Starting/.test(line)));
+  await second.waitForTimeout(300);
+  assert.deepEqual(asked("tabs.gguf").filter((chunk) => chunk < half).sort(), whole.slice(0, half), "the second tab asks for nothing");
+  assert.equal((await kept(second))[0].busy, true);
+  faults.requests.length = 0;
+  await first.close();
+  release();
+  const done = await outcome(second);
+  assert.equal(done.state, "ready", done.error);
+  assert.deepEqual([...new Set(asked("tabs.gguf"))].sort(), whole.slice(half, chunks), "only what was missing came");
+  await second.close();
+
+  // Both at once, slowly until one of them has said that it waits.
+  const page = await open();
+  await forget(page);
+  const other = await open();
+  const file = { data, rate: 200e3 };
+  faults.files.set("/tabs.gguf", file);
+  faults.requests.length = 0;
+  await Promise.all([begin(page, address("tabs.gguf")), begin(other, address("tabs.gguf"))]);
+  const waits = async () => (await Promise.all([page, other].map((tab) => tab.evaluate(() => window.told)))).flat().some((line) => /another tab is downloading it/.test(line));
+  for (const end = Date.now() + PATIENCE; !(await waits()); await page.waitForTimeout(50)) assert.ok(Date.now() < end, "no tab said that it waits for the other");
+  delete file.rate;
+  for (const tab of [page, other]) assert.equal((await outcome(tab)).state, "ready");
+  assert.deepEqual(asked("tabs.gguf").sort(), whole.slice(0, chunks), "every chunk came once");
+  await forget(page);
+  await page.close();
+  await other.close();
+});
+
+test("files are read where they are: picked, dropped, split", limit, async () => {
+  const page = await open();
+  const draft = path.join(root, "models", "demo", "draft-q8_0.gguf");
+  faults.requests.length = 0;
+  const drop = (names) =>
+    page.evaluate(async (names) => {
+      const transfer = new DataTransfer();
+      for (const name of names) transfer.items.add(new File([await (await fetch(`models/demo/${name}`)).blob()], name));
+      const root = document.querySelector("foretoken-widget").shadowRoot.querySelector(".foretoken");
+      for (const type of ["dragover", "drop"]) root.dispatchEvent(new DragEvent(type, { dataTransfer: transfer, bubbles: true, cancelable: true }));
+    }, names);
+  // The larger one is the target, in whichever order they come.
+  await drop(["draft-q8_0.gguf", "target-q8_0.gguf"]);
+  const both = await outcome(page);
+  assert.equal(both.state, "ready", both.error);
+  assert.match(await text(page, "#model-line"), /^Target .* 2\.4 M .*; draft .* 394 k /);
+  await page.click("#own-models > summary");
+  await page.click("#models-files");
+  await page.click("#load");
+  assert.match(await text(page, "#target-file-error"), /Choose a model's file first/);
+  await page.setInputFiles("#target-file", demo);
+  assert.equal(await text(page, "#target-file-error"), "", "what was wrong is forgotten with another choice");
+  await page.setInputFiles("#draft-file", draft);
+  await page.click("#load");
+  assert.equal((await outcome(page)).state, "ready");
+  assert.deepEqual(await kept(page), [], "no copy was made");
+  await page.close();
+});
+
+test("models are chosen from the catalog, by name and by address, and what is wrong stands beside its field", limit, async () => {
+  const page = await open();
+  await page.evaluate((hub) => document.querySelector("foretoken-widget").setAttribute("hub", hub), faults.url);
+  const load = async () => {
+    await page.click("#load");
+    return outcome(page);
+  };
+  await page.click("#own-models > summary");
+  // The catalog: sizes, memory and licences; the built-in pair without a download.
+  const known = (id) => page.locator(`#pairs [data-pair="${id}"]`);
+  assert.match(await known("qwen3-4b").innerText(), /Qwen3 0\.6B → 4B\s+3\.14 GB\s+Memory: 3\.89 GB or more · Apache-2\.0/);
+  assert.equal(await page.isChecked("#pairs [value=builtin]"), true);
+  faults.requests.length = 0;
+  const builtin = await load();
+  assert.equal(builtin.state, "ready", builtin.error);
+  assert.match(await text(page, "#models-said"), /^Ready/);
+  assert.deepEqual(faults.requests, []);
+  // A pair is asked for by its names on the hub, and held to the catalog's checksum.
+  await page.check("#pairs [value=smollm2-360m]");
+  assert.match(await known("smollm2-360m").innerText(), /Target: SmolLM2 360M Instruct, Q8_0, 386\.4 MB\. Draft: SmolLM2 135M Instruct/);
+  const { pairs } = JSON.parse(await fs.readFile(path.join(root, "models", "catalog.json"), "utf8"));
+  const pair = pairs.find(({ id }) => id === "smollm2-360m");
+  const paths = [pair.target, pair.draft].map(({ name }) => /^([^/]+\/[^/@]+)(?:@([^/]+))?\/(.+)$/.exec(name)).map(([, repo, revision = "main", file]) => `/${repo}/resolve/${revision}/${file}`);
+  for (const name of paths) faults.files.set(name, { data });
+  const another = await load();
+  assert.equal(another.state, "failed");
+  assert.match(another.error, /sha256|checksum|size/);
+  assert.equal(await text(page, "#models-said"), another.error, "a pair's error stands below it");
+  assert.deepEqual([...new Set(faults.requests.map((r) => r.path))].filter((name) => name.includes("/resolve/")).sort(), [...paths].sort());
+  await forget(page);
+
+  // By keyboard to the names; an error stands beside the field that it is about, and goes when that is changed.
+  await page.focus("#models-catalog");
+  await page.keyboard.press("ArrowRight");
+  assert.deepEqual(await page.evaluate(() => [document.activeElement.shadowRoot.activeElement.id, document.activeElement.shadowRoot.activeElement.ariaSelected]), ["models-name", "true"]);
+  await page.click("#load");
+  assert.match(await text(page, "#target-name-error"), /Name a model first/);
+  assert.equal(await page.evaluate(() => document.activeElement.shadowRoot.activeElement.id), "target-name");
+  await page.fill("#target-name", address("none.gguf"));
+  assert.equal(await text(page, "#target-name-error"), "");
+  assert.equal((await load()).state, "failed");
+  assert.match(await text(page, "#target-name-error"), /^none\.gguf: download: the server answered 404/);
+  assert.equal(await page.getAttribute("#target-name", "aria-invalid"), "true");
+  // A name on the hub as target, an address as draft; Enter loads.
+  faults.publish("owner/repo", "own.gguf", { data });
+  await page.fill("#target-name", "owner/repo/own.gguf");
+  faults.files.set("/no-draft.gguf", { data: Buffer.from("ELF!, and no model") });
+  await page.fill("#draft-name", address("no-draft.gguf"));
+  await page.keyboard.press("Enter");
+  assert.equal((await outcome(page)).state, "failed");
+  assert.match(await text(page, "#draft-name-error"), /no-draft\.gguf: .*magic/);
+  assert.equal(await text(page, "#target-name-error"), "");
+  faults.files.set("/draft.gguf", { data: await fs.readFile(path.join(root, "models", "demo", "draft-q8_0.gguf")) });
+  await page.fill("#draft-name", address("draft.gguf"));
+  const named = await load();
+  assert.equal(named.state, "ready", named.error);
+  assert.match(await text(page, "#model-line"), /^Target .* 2\.4 M .*; draft .* 394 k /);
+  const names = (await kept(page)).map((file) => file.name);
+  assert.ok(names.includes("draft.gguf") && names.includes("own.gguf") && !names.includes("an unknown file"), `kept: ${names}`);
+  await forget(page);
+  await page.close();
+});
+
+/** Memory of a process, in bytes: all of it, and what is its own (JavaScript's and WebAssembly's heaps, compiled code). */
+async function memoryOf(pid) {
+  const status = await fs.readFile(`/proc/${pid}/status`, "utf8").catch(() => "");
+  const of = (field) => 1024 * Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1] ?? 0);
+  return { rss: of("VmRSS"), own: of("RssAnon") };
+}
+
+test("a file of 500 MB: cold, gone on from after a kill half-way, and kept; peak memory", { skip: !full, timeout: 30 * 60_000 }, async (t) => {
+  const file = path.join(folder, "big.gguf");
+  const bytes = await zeros(demo, file, 500e6);
+  faults.files.set("/big.gguf", { path: file });
+  const profile = await startProfile(true, path.join(folder, "profile-webgpu"));
+  const renderers = async () => {
+    const session = await profile.browser().newBrowserCDPSession();
+    const { processInfo } = await session.send("SystemInfo.getProcessInfo");
+    await session.detach();
+    return processInfo.filter((p) => p.type === "renderer").map((p) => p.id);
+  };
+  const rows = [];
+  /** Loads in a tab of its own; `until` ends it early. */
+  const run = async (name, attributes, until) => {
+    const page = await open(profile);
+    await page.evaluate(() => document.querySelector("foretoken-widget").setAttribute("device", "webgpu"));
+    const base = new Map();
+    for (const pid of await renderers()) base.set(pid, await memoryOf(pid));
+    const peak = { rss: 0, own: 0 }; // of the one that grows most, which is the tab's
+    let heaps = 0;
+    let done = false;
+    const sampling = (async () => {
+      while (!done) {
+        for (const [pid, was] of base) {
+          const now = await memoryOf(pid);
+          peak.rss = Math.max(peak.rss, now.rss - was.rss);
+          peak.own = Math.max(peak.own, now.own - was.own);
+        }
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    })();
+    const measuring = (async () => {
+      while (!done) {
+        const measured = await page.evaluate(async () => (crossOriginIsolated ? (await performance.measureUserAgentSpecificMemory()).bytes : 0)).catch(() => 0);
+        heaps = Math.max(heaps, measured);
+        await new Promise((resolve) => setTimeout(resolve, 200));
+      }
+    })();
+    const start = performance.now();
+    faults.requests.length = 0;
+    await begin(page, address("big.gguf"), attributes);
+    if (until) {
+      await until(page);
+      const session = await profile.newCDPSession(page);
+      await Promise.race([session.send("Page.crash").catch(() => undefined), new Promise((resolve) => setTimeout(resolve, 2000))]);
+      done = true;
+      await page.close().catch(() => undefined);
+      await sampling;
+      return;
+    }
+    await waitForState(page, ["ready", "failed"], 15 * 60_000);
+    const ms = performance.now() - start;
+    const loaded = await outcome(page);
+    done = true;
+    await Promise.all([sampling, measuring]);
+    assert.equal(loaded.state, "ready", loaded.error);
+    const wasm = await page.evaluate(() => performance.measureUserAgentSpecificMemory()).then((m) => m.bytes, () => 0);
+    rows.push({ name, ms, requests: faults.requests.length, rss: peak.rss, own: peak.own, heaps: Math.max(heaps, wasm) });
+    await page.close();
+  };
+  await profile.newPage(); // stays, so that the browser does
+  await run("kernels compiled and timed, nothing kept", { cache: "off" });
+  await run("cold", {});
+  const tab = await open(profile);
+  await forget(tab);
+  await tab.close();
+  faults.files.set("/big.gguf", { path: file, rate: 25e6 }); // slow enough to be caught half-way
+  await run("killed", {}, (page) => haveKept(page, "big.gguf", bytes / 2, 10 * 60_000));
+  faults.files.set("/big.gguf", { path: file });
+  await run("gone on from half", {});
+  await run("kept", { cache: "first" });
+  await profile.close();
+  const mb = (n) => `${(n / 1e6).toFixed(0)} MB`;
+  t.diagnostic(`${mb(bytes)}: load | time | requests | peak of JavaScript and WebAssembly | peak of the tab's process over its start, of that its own memory`);
+  for (const row of rows) t.diagnostic(`${row.name} | ${(row.ms / 1000).toFixed(1)} s | ${row.requests} | ${mb(row.heaps)} | ${mb(row.rss)}, ${mb(row.own)}`);
+  const half = rows.find((row) => row.name === "gone on from half");
+  assert.ok(half.requests <= Math.ceil(bytes / CHUNK / 2) + 1, `${half.requests} requests after a kill half-way`);
+  assert.equal(rows.at(-1).requests, 0);
+  for (const row of rows) assert.ok(row.heaps > 0 && row.heaps <= CHUNK + 100e6, `${row.name}: ${mb(row.heaps)} of JavaScript and WebAssembly`);
+});

@@ -1,0 +1,255 @@
+/**
+ * A long life in Chromium: conversations with the built-in pair, and generations that are stopped at random moments. A few
+ * seconds of it are part of the end-to-end tests; with FORETOKEN_SOAK it is a thousand turns and two hundred thousand
+ * tokens (FORETOKEN_TURNS, FORETOKEN_TOKENS) and a thousand aborts (FORETOKEN_ABORTS). FORETOKEN_SOAK_DEVICE=cpu takes the
+ * CPU device.
+ */
+import assert from "node:assert/strict";
+import { promises as fs } from "node:fs";
+import path from "node:path";
+import { after, before, test } from "node:test";
+import { startHost } from "./host.mjs";
+import { dist, openPage, startBrowser, web } from "./site.mjs";
+
+const soak = Boolean(process.env.FORETOKEN_SOAK);
+const much = (name, short, long) => (soak ? Number(process.env[name] || long) : short);
+const device = process.env.FORETOKEN_SOAK_DEVICE || "auto";
+const MiB = 2 ** 20;
+
+let host, base, browser;
+
+before(async () => {
+  const pages = {
+    "/app/": "<!doctype html><title>a page with an engine</title>",
+    "/app/watched.js": await fs.readFile(path.join(web, "test", "watched.js"), "utf8"),
+    "/app/worker.js": 'import "./watched.js"; import "./foretoken/worker.js";',
+  };
+  host = await startHost({ pages, folders: { "/app/foretoken/": dist } });
+  base = `${host.url}app/`;
+  browser = await startBrowser(true, ["--js-flags=--expose-gc"]);
+});
+
+after(async () => {
+  await browser?.close();
+  await host?.stop();
+});
+
+/** A page with the built-in pair in a watched worker; `engine` is a global of it. */
+async function openEngine() {
+  const context = await browser.newContext();
+  const { page, record } = await openPage(context);
+  await page.goto(base);
+  await page.evaluate(async (device) => {
+    const { Foretoken } = await import("./foretoken/foretoken.js");
+    window.engine = await Foretoken.load({ device, worker: "worker.js" });
+  }, device);
+  const worker = page.workers().find((one) => one.url().endsWith("worker.js"));
+  return { context, page, worker, errors: record.errors };
+}
+
+/** Bytes resident and open descriptors of Chromium's renderers and of its graphics process; undefined where the system does not tell. */
+async function processes() {
+  const session = await browser.newBrowserCDPSession();
+  const { processInfo } = await session.send("SystemInfo.getProcessInfo");
+  await session.detach();
+  let [rss, files] = [0, 0];
+  for (const { type, id } of processInfo) {
+    if (type !== "renderer" && type !== "GPU") continue;
+    const status = await fs.readFile(`/proc/${id}/status`, "utf8").catch(() => "");
+    rss += 1024 * Number(/VmRSS:\s*(\d+)/.exec(status)?.[1] ?? 0);
+    files += (await fs.readdir(`/proc/${id}/fd`).catch(() => [])).length;
+  }
+  return { rss, files };
+}
+
+/** What the page, its worker and Chromium's processes hold. */
+async function look({ page, worker }, cdp) {
+  await cdp.send("HeapProfiler.collectGarbage");
+  const { usedSize } = await cdp.send("Runtime.getHeapUsage");
+  const { nodes, jsEventListeners } = await cdp.send("Memory.getDOMCounters");
+  return { ...(await worker.evaluate(() => globalThis.seen.sample())), heap: usedSize, ...(await workerHeap(cdp)), nodes, listeners: jsEventListeners, ...(await processes()) };
+}
+
+/** The JavaScript heap of the page's worker, which is not the page's. */
+async function workerHeap(cdp) {
+  const answers = new Map();
+  const receive = ({ message }) => {
+    const { id, result } = JSON.parse(message);
+    answers.get(id)?.(result);
+  };
+  const attached = new Promise((resolve) => cdp.once("Target.attachedToTarget", resolve));
+  cdp.on("Target.receivedMessageFromTarget", receive);
+  await cdp.send("Target.setAutoAttach", { autoAttach: true, waitForDebuggerOnStart: false, flatten: false });
+  const { sessionId } = await attached;
+  const ask = (id, method) =>
+    new Promise((resolve, reject) => {
+      answers.set(id, resolve);
+      cdp.send("Target.sendMessageToTarget", { sessionId, message: JSON.stringify({ id, method }) }).catch(reject);
+    });
+  await ask(1, "HeapProfiler.collectGarbage");
+  const { usedSize } = await ask(2, "Runtime.getHeapUsage");
+  await cdp.send("Target.setAutoAttach", { autoAttach: false, waitForDebuggerOnStart: false, flatten: false });
+  cdp.off("Target.receivedMessageFromTarget", receive);
+  return { workerHeap: usedSize };
+}
+
+/** One conversation of so many turns, in the page. Every eleventh answer of the page's life is compared with plain decoding. */
+async function converse({ number, each, long }) {
+  const template = "{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}// assistant: {% endif %}";
+  const ways = [
+    { policy: "auto" }, { policy: "eagle2", depth: 3, top_k: 4, nodes: 12 }, { policy: "none", temperature: 0.8 }, { policy: "ngram" }, { policy: "auto", temperature: 0.8 },
+    { policy: "chain", depth: 3, temperature: 0.8 }, { policy: "auto" }, { policy: "none" }, { policy: "none", json_object: true }, { policy: "auto", temperature: 1 },
+  ];
+  const chat = await window.engine.chat({ template, system: "a Go program" });
+  const out = { turns: 0, tokens: 0, drops: 0, compared: 0, wrong: [] };
+  const context = window.engine.info.target.context;
+  let unseen = 0;
+  for (let i = 0; i < each; i++) {
+    const r = { ...ways[i % ways.length], seed: number * each + i + 1, max_tokens: [12, 16, 40, 24, 8, 30][i % 6] };
+    if (i % 6 === 2 || (long && i % 3 !== 0)) r.max_tokens = context - 80; // an answer that nearly fills the context
+    const run = chat.send(["func main() {", "a loop over the lines of a file", "type T struct", "return the first error", "// é世"][i % 5], r);
+    let text = "";
+    for await (const round of run) text += round.text;
+    const reply = await run.result;
+    const { result } = reply;
+    out.turns++;
+    out.tokens += result.token_ids.length;
+    if (reply.dropped > 0) out.drops++;
+    const shown = chat.messages;
+    // Turns here are a question and its answer, and they are dropped as a whole.
+    if (chat.unseen !== unseen + 2 * reply.dropped || shown.length !== 2 * i + 3) out.wrong.push(`turn ${i}: ${chat.unseen} messages unseen after ${unseen}, ${reply.dropped} turns dropped, ${shown.length} messages`);
+    if (result.stats.prompt_tokens + result.token_ids.length > context) out.wrong.push(`turn ${i}: ${result.stats.prompt_tokens} and ${result.token_ids.length} tokens in a context of ${context}`);
+    if (text !== result.text || shown.at(-1).content !== text) out.wrong.push(`turn ${i}: streamed ${JSON.stringify(text)}, in all ${JSON.stringify(result.text)}`);
+    unseen = chat.unseen;
+    if ((number * each + i) % 11 === 3) {
+      const visible = [shown[0], ...shown.slice(1 + unseen, -1)];
+      const { policy, depth, top_k, nodes, json_object, ...same } = r;
+      const plain = await window.engine.chat.completions.create({ messages: visible, chat_template: template, ...same, ...(json_object ? { response_format: { type: "json_object" } } : {}), foretoken: { policy: "none", no_reuse: true } });
+      if (plain.choices[0].message.content !== text) out.wrong.push(`turn ${i}, ${policy}: ${JSON.stringify(text)}, plain decoding gives ${JSON.stringify(plain.choices[0].message.content)}`);
+      out.compared++;
+    }
+  }
+  return out;
+}
+
+test("memory, buffers and handles stay as they are from turn to turn", { timeout: (soak ? 180 : 5) * 60_000 }, async (t) => {
+  const [turns, tokens, each] = [much("FORETOKEN_TURNS", 12, 1000), much("FORETOKEN_TOKENS", 0, 200_000), soak ? 40 : 4];
+  const engine = await openEngine();
+  const cdp = await engine.page.context().newCDPSession(engine.page);
+  const lives = [];
+  const all = { turns: 0, tokens: 0, drops: 0, compared: 0 };
+  const begun = Date.now();
+  const say = (life) => (soak ? console.log : (text) => t.diagnostic(text))(`${((Date.now() - begun) / 1000).toFixed(0)} s: ${all.turns} turns, ${all.tokens} tokens: ${describe(life)}`);
+  for (let number = 0; all.turns < turns || all.tokens < tokens; number++) {
+    const { wrong, ...done } = await engine.page.evaluate(converse, { number, each, long: soak });
+    assert.deepEqual(wrong, [], `conversation ${number}`);
+    for (const key in all) all[key] += done[key];
+    lives.push(await look(engine, cdp));
+    if (soak || number === 0) say(lives.at(-1));
+  }
+  say(lives.at(-1));
+  t.diagnostic(`${all.turns} turns, ${all.tokens} tokens; the context overflowed ${all.drops} times, ${all.compared} answers were compared with plain decoding`);
+  assert.ok(all.drops > 0 && all.compared > 0, JSON.stringify(all));
+  const quarter = Math.max(Math.floor(lives.length / 4), 1);
+  const [early, late] = [lives.slice(quarter, 2 * quarter), lives.slice(-quarter)];
+  const median = (of, key) => of.map((life) => life[key]).sort((a, b) => a - b)[Math.floor(of.length / 2)];
+  // The program's memory never shrinks, so it may still take a step of its own; values that Go holds go with its next garbage collection.
+  // A session that was opened a moment ago may still make some of what drafting needs.
+  const device = soak ? { buffers: 0, bytes: 0, made: 0 } : { buffers: 16, bytes: 4 * MiB, made: 256 };
+  const slack = { wasm: soak ? 4 * MiB : 16 * MiB, ...device, heap: MiB, workerHeap: MiB, nodes: 0, listeners: 0, ...(soak ? { values: 2000, rss: 48 * MiB, files: 2 } : {}) };
+  for (const key in slack) {
+    const [before, after] = [median(early, key), median(late, key)];
+    t.diagnostic(`${key}: ${before}, later ${after}`);
+    assert.ok(after <= before + slack[key], `${key}: ${before}, later ${after}, which is more than ${slack[key]} above it`);
+  }
+  await engine.page.evaluate(() => window.engine.dispose());
+  assert.deepEqual(engine.errors, []);
+  await engine.context.close();
+});
+
+function describe(life) {
+  const size = (n) => `${(n / MiB).toFixed(2)} MiB`;
+  return `WASM ${size(life.wasm)}, heap ${size(life.heap)} and ${size(life.workerHeap)} in the worker, ${life.values} values held by Go, ${life.buffers} buffers of ${size(life.bytes)}, ${life.made} other objects made, ${life.nodes} nodes, ${life.listeners} listeners, RSS ${size(life.rss)}, ${life.files} files`;
+}
+
+/** Generations in the page, each stopped at a random moment in one of the ways there are. */
+async function abort({ times, seed }) {
+  let state = seed;
+  const random = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
+  const { engine } = window;
+  const out = { wrong: [], aborted: 0, finished: 0, tokens: 0 };
+  const long = "package main\n\n" + "// a line of text that has to be read before anything is said\n".repeat(8);
+  const wanted = (window.wanted ??= new Map());
+  const ask = (prompt, temperature, more) => engine.generate(prompt, { temperature, seed: 5, ...more });
+  for (const prompt of ["func main() {\n", long]) {
+    for (const temperature of [0, 0.8]) {
+      const key = prompt + temperature;
+      if (!wanted.has(key)) wanted.set(key, (await ask(prompt, temperature, { max_tokens: 40, policy: "none" }).result).token_ids);
+    }
+  }
+  for (let i = 0; i < times; i++) {
+    const prompt = random() < 0.5 ? long : "func main() {\n";
+    const temperature = random() < 0.5 ? 0 : 0.8;
+    const whole = wanted.get(prompt + temperature);
+    const policy = ["auto", "none", "chain", "eagle2", "ngram"][Math.floor(random() * 5)];
+    const way = Math.floor(random() * 3);
+    const moment = random();
+    const control = new AbortController();
+    const run = ask(prompt, temperature, { max_tokens: 40, policy, no_reuse: random() < 0.7, ...(way === 1 ? { signal: control.signal } : {}) });
+    const got = [];
+    const stop = () => (way === 1 ? control.abort() : run.stop());
+    const rounds = moment < 0.3 ? Math.floor(random() * 8) : -1; // else after so much time
+    const timer = rounds < 0 && way < 2 ? setTimeout(stop, random() * 500) : undefined;
+    try {
+      if (rounds === 0 && way < 2) stop(); // before it has begun
+      for await (const round of run) {
+        got.push(...round.tokens.map((token) => token.id));
+        if (way === 2 && got.length >= random() * 30) break; // a loop that is left
+        if (rounds > 0 && got.length >= rounds) stop();
+      }
+      const { finish, token_ids } = await run.result;
+      got.splice(0, got.length, ...token_ids);
+      out[finish === "aborted" ? "aborted" : "finished"]++;
+    } catch (cause) {
+      if (cause.code === "aborted") out.aborted++;
+      else out.wrong.push(`abort ${i}, ${policy}: ${cause}`);
+    }
+    clearTimeout(timer);
+    out.tokens += got.length;
+    if (got.some((id, at) => id !== whole[at])) out.wrong.push(`abort ${i}, ${policy}: ${got}, want the beginning of ${whole}`);
+    for (;;) {
+      // An aborted signal rejects at once, and the engine is free again once the round has ended.
+      try {
+        const after = (await ask(prompt, temperature, { max_tokens: 4, policy: random() < 0.5 ? "none" : policy }).result).token_ids;
+        if (after.join() !== whole.slice(0, 4).join()) out.wrong.push(`after abort ${i}, ${policy}: ${after}, want the beginning of ${whole}`);
+        break;
+      } catch (cause) {
+        if (cause.code !== "busy") {
+          out.wrong.push(`after abort ${i}, ${policy}: ${cause}`);
+          break;
+        }
+        await new Promise((resolve) => setTimeout(resolve, 1));
+      }
+    }
+  }
+  return out;
+}
+
+test("generations stopped at random moments end within a round", { timeout: (soak ? 60 : 5) * 60_000 }, async (t) => {
+  const times = much("FORETOKEN_ABORTS", 12, 1000);
+  const engine = await openEngine();
+  const all = { aborted: 0, finished: 0, tokens: 0 };
+  for (let done = 0; done < times; done += 20) {
+    const { wrong, ...some } = await engine.page.evaluate(abort, { times: Math.min(20, times - done), seed: done + 1 });
+    assert.deepEqual(wrong, []);
+    for (const key in all) all[key] += some[key];
+    if (soak && done % 100 === 0) console.log(`${done + 20} generations: ${JSON.stringify(all)}`);
+  }
+  const { stops, late } = await engine.worker.evaluate(() => ({ stops: globalThis.seen.stops, late: globalThis.seen.late }));
+  t.diagnostic(`${times} generations, ${all.aborted} aborted with ${all.tokens} tokens, ${all.finished} at their end before; ${stops} stops reached the worker in the middle of one`);
+  assert.ok(all.aborted > times / 3 && stops > times / 4, JSON.stringify({ all, stops }));
+  assert.ok(Math.max(...late) <= 1, `rounds after a stop: ${late.filter((n) => n > 1)}`);
+  await engine.page.evaluate(() => window.engine.dispose());
+  assert.deepEqual(engine.errors, []);
+  await engine.context.close();
+});

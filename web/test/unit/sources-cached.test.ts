@@ -1,0 +1,381 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { test } from "node:test";
+import { type CachedOptions, type CachedSource, openCached } from "../../src/cached.ts";
+import { FOLDER, parseJournal, Store } from "../../src/opfs.ts";
+import { fileServer, FakeFolder, pattern, type Script } from "./fakes.ts";
+
+const URL_ = "https://models.test/owner/tiny.gguf";
+const CHUNK = 10_000;
+const DATA = pattern(95_000);
+const sha = (bytes: Uint8Array): string => createHash("sha256").update(bytes).digest("hex");
+
+/** Locks as tabs share them. */
+class FakeLocks {
+  readonly #queue: { mode: string; run: () => void }[] = [];
+  #shared = 0;
+  #exclusive = false;
+  request(_name: string, options: { mode: string; signal?: AbortSignal }, callback: (lock: object | null) => unknown): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const entry = {
+        mode: options.mode,
+        run: () => {
+          if (options.mode === "shared") this.#shared++;
+          else this.#exclusive = true;
+          void Promise.resolve(callback({}))
+            .then(resolve, reject)
+            .then(() => {
+              if (options.mode === "shared") this.#shared--;
+              else this.#exclusive = false;
+              this.#next();
+            });
+        },
+      };
+      options.signal?.addEventListener("abort", () => {
+        const at = this.#queue.indexOf(entry);
+        if (at >= 0) this.#queue.splice(at, 1);
+        reject(options.signal!.reason);
+      });
+      this.#queue.push(entry);
+      this.#next();
+    });
+  }
+  /** Nobody holds it or waits for it. */
+  get idle(): boolean {
+    return this.#queue.length === 0 && this.#shared === 0 && !this.#exclusive;
+  }
+  #next(): void {
+    const first = this.#queue[0];
+    if (!first || this.#exclusive || (first.mode === "exclusive" && this.#shared > 0)) return;
+    this.#queue.shift();
+    first.run();
+    this.#next();
+  }
+}
+
+function machine(script: Partial<Script> = {}, folder = new FakeFolder()) {
+  Object.defineProperty(globalThis, "navigator", {
+    configurable: true,
+    value: { locks: new FakeLocks(), onLine: true, storage: { estimate: async () => ({ quota: 150_000, usage: 140_000 }) } },
+  });
+  const server = fileServer({ data: DATA, etag: '"one"', ...script });
+  const notices: string[] = [];
+  const progress: [number, number, string | undefined][] = [];
+  const store = new Store(folder.handle);
+  const open = (options: Partial<CachedOptions> = {}): Promise<CachedSource> =>
+    openCached(store, URL_, "tiny.gguf", { chunk: CHUNK, retryDelay: 1, fetch: server.fetch, notice: (text) => notices.push(text), onDownload: (...p) => progress.push(p as never), ...options }).then((source) => source!);
+  return { ...server, folder, store, notices, progress, open };
+}
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Lets closing, which goes on by itself, come to its end: the lock is given back last. */
+async function settle(): Promise<void> {
+  const locks = navigator.locks as unknown as FakeLocks;
+  for (const end = Date.now() + 60_000; !locks.idle; await pause(2)) assert.ok(Date.now() < end, "what was closed keeps its lock");
+}
+
+async function journalOf(folder: FakeFolder) {
+  const name = `${await Store.key(URL_)}.journal`;
+  return parseJournal(new TextDecoder().decode(folder.files.get(name)));
+}
+
+test("a file is downloaded in chunks, several at once, and the next time without a request", async () => {
+  let open = 0;
+  let most = 0;
+  const m = machine({
+    gate: async () => {
+      most = Math.max(most, ++open);
+      await pause(5);
+      open--;
+    },
+  });
+  const first = await m.open();
+  assert.equal(first.size, DATA.length);
+  assert.deepEqual(await first.read(5, 60_000), DATA.slice(5, 60_005));
+  await first.finished();
+  assert.ok(most >= 4 && most <= 5, `${most} connections at once`);
+  assert.equal(m.log.length, 10);
+  assert.deepEqual(m.progress.at(-1)!.slice(0, 2), [95_000, 95_000]);
+  first.close();
+  await settle();
+  const journal = await journalOf(m.folder);
+  assert.equal(journal?.done, true);
+  assert.deepEqual(journal?.hashes, Array.from({ length: 10 }, (_, i) => sha(DATA.subarray(i * CHUNK, (i + 1) * CHUNK))));
+  m.script.status = 500;
+  const again = await m.open();
+  assert.deepEqual(await again.read(0, DATA.length), DATA);
+  await again.finished();
+  again.close();
+  assert.equal(m.log.length, 10);
+  assert.deepEqual(m.notices, []);
+});
+
+test("what is read takes precedence over what follows", async () => {
+  let go!: () => void;
+  const first = new Promise<void>((resolve) => (go = resolve));
+  const later = new Promise<void>(() => undefined);
+  // What begins the file comes once the read has been asked for, and the rest never does.
+  const m = machine({ gate: (range) => (/=80000-/.test(range) ? undefined : /=0-/.test(range) ? first : later) });
+  const source = await m.open();
+  const reading = source.read(81_000, 100);
+  go();
+  assert.deepEqual(await reading, DATA.slice(81_000, 81_100));
+  assert.ok(m.log.slice(0, 6).includes("80000-89999"), m.log.join(" "));
+  assert.ok(m.log.length < 10, "the rest had not been asked for");
+  source.close();
+});
+
+test("a closed tab's chunks are kept, and verified when they are used", async () => {
+  const folder = new FakeFolder();
+  const m = machine({ gate: (range) => (/^bytes=[6-9]/.test(range) ? new Promise(() => undefined) : undefined) }, folder);
+  const killed = await m.open();
+  await killed.read(0, 50_000);
+  killed.close();
+  await settle();
+  const have = (await journalOf(folder))!.hashes.filter(Boolean).length;
+  assert.ok(have >= 5 && have <= 6, `${have} chunks`);
+  // One of them is damaged on disk, and the journal's last line was torn.
+  folder.files.get(await Store.key(URL_))![12_345]! ^= 1;
+  const name = `${await Store.key(URL_)}.journal`;
+  folder.files.set(name, new Uint8Array([...folder.files.get(name)!, ...new TextEncoder().encode("[9,\"abc")]));
+  const next = machine({}, folder);
+  const resumed = await next.open();
+  assert.deepEqual(await resumed.read(0, DATA.length), DATA);
+  await resumed.finished();
+  assert.ok(next.log.includes("10000-19999"), "the damaged chunk came again");
+  assert.ok(!next.log.includes("0-9999") && !next.log.includes("30000-39999"), "sound ones did not");
+  assert.equal(next.notices.length, 1);
+  assert.match(next.notices[0]!, /tiny\.gguf: 10 kB of the copy kept in this browser were damaged and are downloaded again/);
+  resumed.close();
+  await settle();
+  assert.equal((await journalOf(folder))?.done, true);
+});
+
+test("a damaged chunk of a complete file is mended", async () => {
+  const m = machine();
+  const first = await m.open();
+  await first.finished();
+  first.close();
+  await settle();
+  m.folder.files.get(await Store.key(URL_))![94_999]! ^= 255;
+  m.log.length = 0;
+  const source = await m.open();
+  assert.deepEqual(await source.read(90_000, 5000), DATA.slice(90_000));
+  await source.finished();
+  source.close();
+  await settle();
+  assert.deepEqual(m.log, ["90000-94999"]);
+  assert.equal((await journalOf(m.folder))?.done, true);
+  const third = await m.open();
+  await third.read(0, DATA.length);
+  assert.deepEqual([m.log.length, m.notices.length], [1, 1]);
+  third.close();
+});
+
+test("a file that changed on the server is not mixed with what was kept", async () => {
+  for (const change of [{ etag: '"two"' }, { etag: undefined, modified: "Tue, 03 Jun 2025 10:00:00 GMT" }, { etag: undefined, data: DATA.slice(0, 94_000) }]) {
+    const folder = new FakeFolder();
+    const m = machine({ ...(change.etag ? {} : { etag: undefined, modified: "Mon, 02 Jun 2025 10:00:00 GMT" }), gate: (range) => (/^bytes=[5-9]/.test(range) ? new Promise(() => undefined) : undefined) }, folder);
+    const killed = await m.open();
+    await killed.read(0, 40_000);
+    killed.close();
+    await settle();
+    const next = machine({ data: pattern(95_000, 3), ...change }, folder);
+    const source = await next.open();
+    const data = next.script.data;
+    assert.deepEqual(await source.read(0, data.length), data);
+    assert.match(next.notices.join(), /tiny\.gguf: the file changed on the server since its download began; the \d\d(\.0)? kB kept of it are discarded/);
+    source.close();
+    await settle();
+  }
+});
+
+test("a complete copy is compared with the server where that is asked for, and used when there is none", async () => {
+  const m = machine();
+  const first = await m.open();
+  await first.finished();
+  first.close();
+  await settle();
+  m.log.length = 0;
+  let source = await m.open({ policy: "check" });
+  await source.read(0, DATA.length);
+  assert.deepEqual(m.log, ["0-0"]);
+  source.close();
+  m.script.status = 503;
+  source = await m.open({ policy: "check" });
+  assert.deepEqual(await source.read(50_000, 9), DATA.slice(50_000, 50_009));
+  source.close();
+  await settle();
+  delete m.script.status;
+  m.script.etag = '"two"';
+  m.script.data = pattern(70_000, 5);
+  source = await m.open({ policy: "check" });
+  assert.deepEqual(await source.read(0, 70_000), m.script.data);
+  assert.match(m.notices.join(), /changed on the server since it was kept in this browser; the old copy is discarded/);
+  source.close();
+});
+
+test("a change in the middle of a download ends it, and the copy is deleted", async () => {
+  const m = machine({ gate: async (range) => void (range === "bytes=20000-29999" && (m.script.etag = '"two"')) });
+  const source = await m.open();
+  await assert.rejects(source.finished(), /tiny\.gguf: download: the file changed on the server while it was being read/);
+  await assert.rejects(source.read(90_000, 10), /changed on the server/);
+  source.close();
+  await settle();
+  assert.equal(m.folder.files.size, 0);
+});
+
+test("the whole has to have the published checksum", async () => {
+  const good = machine();
+  const source = await good.open({ published: async () => sha(DATA) });
+  await source.finished();
+  source.close();
+  await settle();
+  assert.equal((await journalOf(good.folder))?.verified, sha(DATA));
+
+  for (const options of [{ published: async () => sha(DATA.slice(1)) }, { expected: sha(DATA.slice(1)) }, {}]) {
+    const bad = machine("published" in options || "expected" in options ? {} : { headers: { "X-Linked-Etag": `"${sha(DATA.slice(1))}"` } });
+    const wrong = await bad.open(options);
+    await assert.rejects(wrong.finished(), /tiny\.gguf: sha256: the download does not have its published checksum: it is \w{64}, not \w{64}; it was deleted/);
+    wrong.close();
+    await settle();
+    assert.equal(bad.folder.files.size, 0);
+  }
+  // A kept file that is another than the one asked for is replaced.
+  const m = machine();
+  const first = await m.open({ expected: sha(DATA) });
+  await first.finished();
+  first.close();
+  await settle();
+  m.script.data = pattern(60_000, 9);
+  m.script.etag = '"two"';
+  const other = await m.open({ expected: sha(m.script.data) });
+  assert.deepEqual(await other.read(0, 60_000), m.script.data);
+  await other.finished();
+  assert.match(m.notices.join(), /another SHA-256 than the one asked for/);
+  other.close();
+});
+
+test("without room for it nothing is downloaded, and what could be deleted is named", async () => {
+  const folder = new FakeFolder();
+  const small = machine({ data: DATA.slice(0, 50_000) }, folder);
+  const kept = await openCached(small.store, "https://models.test/other.gguf", "other.gguf", { chunk: CHUNK, fetch: small.fetch });
+  await kept!.finished();
+  kept!.close();
+  await settle();
+  folder.quota = 120_000;
+  const m = machine({}, folder);
+  await assert.rejects(m.open(), (error: Error & { code?: string }) => {
+    assert.equal(error.code, "quota");
+    assert.match(error.message, /tiny\.gguf: storage: there is no room to keep it: it has 95 kB, the browser allows this site 150 kB, of which 140 kB are used; delete one of the kept models \(other\.gguf, 50 kB\) under Kept models, or load without keeping it/);
+    return true;
+  });
+  await settle();
+  assert.equal(m.log.length, 1, "the first answer told the size");
+  assert.deepEqual((await m.store.list()).map((file) => [file.name, file.have, file.done]), [["other.gguf", 50_000, true]]);
+});
+
+test("a server without ranges is taken in order, and a restart is compared with what is there", async () => {
+  const m = machine({ ranges: false, breaks: [33_333] });
+  const source = await m.open();
+  assert.deepEqual(await source.read(90_000, 5000), DATA.slice(90_000));
+  await source.finished();
+  assert.equal(m.log.length, 2);
+  assert.match(m.notices.join(), /does not send parts of a file/);
+  source.close();
+  const other = machine({ ranges: false, etag: undefined, breaks: [33_333] });
+  const changing = await other.open();
+  await changing.read(0, 30_000);
+  other.script.data = pattern(95_000, 11);
+  await assert.rejects(changing.finished(), /changed on the server/);
+  changing.close();
+});
+
+test("dropped connections continue; a line that stays down keeps what came", async () => {
+  const m = machine({ breaks: [4000, undefined, 100] });
+  const source = await m.open();
+  assert.deepEqual(await source.read(0, DATA.length), DATA);
+  assert.ok(m.log.includes("4000-9999") && m.log.includes("20100-29999"), m.log.join(" "));
+  source.close();
+
+  const down = machine();
+  const dying = await down.open();
+  await dying.read(0, 20_000);
+  down.script.breaks = Array(1000).fill(0);
+  await assert.rejects(dying.finished(), /the connection dropped at byte \d+ and 4 retries did not bring it back/);
+  dying.close();
+  await settle();
+  assert.ok((await down.store.list())[0]!.have >= 20_000);
+});
+
+test("a download that never began leaves nothing behind", async () => {
+  for (const script of [{ status: 404 }, { headers: { "Content-Type": "text/html" } }]) {
+    const m = machine(script);
+    await assert.rejects(m.open(), /tiny\.gguf: /);
+    await settle();
+    assert.deepEqual([...m.folder.files.keys()], []);
+    assert.deepEqual([...m.folder.locked], []);
+  }
+});
+
+test("a wrong length header is named", async () => {
+  const long = machine({ headers: { "Content-Length": "99999" } });
+  const announced = await long.open();
+  await assert.rejects(announced.finished(), /the server's length header is wrong: it announces 99999 bytes for a range of 10000/);
+  announced.close();
+  // More promised than there is: the bytes beyond the end cannot be had.
+  const more = machine({ total: 200_000 });
+  const short = await more.open();
+  await assert.rejects(short.read(150_000, 1), /the server has no bytes from \d+ on, although its length header promised them/);
+  short.close();
+});
+
+test("of two tabs one downloads and the other waits; it takes over when the first is gone", async () => {
+  const folder = new FakeFolder();
+  const m = machine({ gate: (range) => (/^bytes=[7-9]/.test(range) ? new Promise(() => undefined) : undefined) }, folder);
+  const first = await m.open();
+  await first.read(0, 60_000);
+  const waiting = m.open();
+  await pause(20);
+  assert.equal(await Promise.race([waiting, Promise.resolve("waits")]), "waits");
+  delete m.script.gate;
+  first.close();
+  const second = await waiting;
+  assert.deepEqual(await second.read(0, DATA.length), DATA);
+  await second.finished();
+  assert.equal(new Set(m.log.filter((range) => /^[0-5]/.test(range))).size, m.log.filter((range) => /^[0-5]/.test(range)).length, "nothing that was kept came twice");
+  // A third reads while the second still has it: that one is done, so it lets go of the file first.
+  second.close();
+  const [a, b] = await Promise.all([m.open(), m.open()]);
+  assert.deepEqual(await a.read(0, 100), await b.read(0, 100));
+  a.close();
+  b.close();
+});
+
+test("aborting ends a download within a chunk", async () => {
+  const control = new AbortController();
+  const m = machine({ gate: (range) => (range === "bytes=0-9999" ? undefined : new Promise(() => undefined)) });
+  const source = await m.open({ signal: control.signal });
+  const reading = source.read(50_000, 10);
+  control.abort(new DOMException("stopped", "AbortError"));
+  await assert.rejects(reading, /stopped/);
+  source.close();
+  await settle();
+  assert.deepEqual([...m.folder.locked], []);
+});
+
+test("lists say what is kept, deleting frees it, and a file in use stays", async () => {
+  const m = machine();
+  const source = await m.open();
+  await source.read(0, 10);
+  assert.equal(await m.store.remove(await Store.key(URL_)), false);
+  await source.finished();
+  source.close();
+  await settle();
+  const [file] = await m.store.list();
+  assert.deepEqual([file!.name, file!.url, file!.size, file!.have, file!.done], ["tiny.gguf", URL_, 95_000, 95_000, true]);
+  assert.equal(await m.store.remove(file!.key), true);
+  assert.deepEqual(await m.store.list(), []);
+  assert.equal(FOLDER, "foretoken-models");
+});

@@ -1,0 +1,422 @@
+/**
+ * `<foretoken-widget>` on pages that are not ours, in Chromium: what it loads and when, several on a page,
+ * taken out and put back, themes, directions, the keyboard, and what axe says of it and of the page.
+ * FORETOKEN_SCREENSHOTS=folder writes pictures there.
+ */
+import assert from "node:assert/strict";
+import { promises as fs } from "node:fs";
+import { createRequire } from "node:module";
+import path from "node:path";
+import { after, before, test } from "node:test";
+import zlib from "node:zlib";
+import { startHost } from "./host.mjs";
+import { brokenModels, dist, openPage, PATIENCE, startBrowser } from "./site.mjs";
+
+const axe = await fs.readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const pictures = process.env.FORETOKEN_SCREENSHOTS;
+const limit = { timeout: 600_000 };
+
+const page = (body, { dir = "ltr", script = "widget.js" } = {}) =>
+  `<!doctype html><html lang="en" dir="${dir}"><head><meta charset="utf-8"><title>Docs</title></head><body><main><h1>Docs</h1>${body}</main><script type="module" src="/site/foretoken/${script}"></script></body></html>`;
+const widget = (id, attributes = "") => `<foretoken-widget id="${id}" device="cpu" policy="eagle2" depth="2" top-k="2" nodes="4" prompt="func main() {&#10;" max-tokens="12" ${attributes}></foretoken-widget>`;
+// Drawn so wildly that the model does not find an end by itself, and by so large trees that it goes on for as long as it is looked at.
+const SLOW = { depth: 8, "top-k": 10, nodes: 64, temperature: 1.3, seed: 4, "max-tokens": 480 };
+const long = (id) => `<foretoken-widget id="${id}" device="cpu" policy="eagle2" prompt="func main() {&#10;" ${Object.entries(SLOW).map(([name, value]) => `${name}="${value}"`).join(" ")}></foretoken-widget>`;
+
+let host, models, browser, context;
+const records = [];
+
+before(async () => {
+  const pages = {
+    "/one": page(widget("a")),
+    "/api": page(widget("a"), { script: "foretoken.js" }),
+    "/several": page(long("a") + widget("b") + widget("c") + widget("other", 'draft="missing.gguf" target="missing.gguf"')),
+    "/rtl": page(widget("a"), { dir: "rtl" }),
+    "/themes": page(widget("light", 'theme="light"') + widget("dark", 'theme="dark"') + `<div style="color-scheme: dark">${widget("page", 'theme="page"')}</div>` + widget("system")),
+    "/long": page(long("a")),
+  };
+  models = await brokenModels();
+  pages["/talk"] = page(["a", "b"].map((id) => `<foretoken-widget id="${id}" device="cpu" target="/models/talking.gguf" policy="none" max-tokens="6" prompt="${id} opens the file."></foretoken-widget>`).join(""));
+  host = await startHost({ pages, folders: { "/site/foretoken/": dist, "/models/": models } });
+  browser = await startBrowser(false);
+  context = await browser.newContext({ viewport: { width: 1100, height: 900 }, colorScheme: "light" });
+});
+
+after(async () => {
+  await browser?.close();
+  await host?.stop();
+  if (models) await fs.rm(models, { recursive: true });
+});
+
+async function open(name, of = context) {
+  const opened = await openPage(of);
+  records.push(opened.record);
+  await opened.page.goto(host.url + name);
+  await opened.page.waitForFunction(() => customElements.get("foretoken-widget"));
+  return { page: opened.page, record: opened.record };
+}
+
+const until = (page, id, states) => page.waitForFunction(([i, wanted]) => wanted.includes(document.getElementById(i).dataset.state), [id, [states].flat()], { polling: 10 });
+const shown = (page, id, selector) => page.locator(`#${id} ${selector}`).innerText();
+
+async function picture(page, name) {
+  if (pictures) await page.screenshot({ path: path.join(pictures, `widget-${name}.png`), fullPage: true });
+}
+
+/** Bytes of scripts as a server sends them, gzipped. */
+async function scripts(record, from = 0) {
+  let bytes = 0;
+  const names = [...new Set(record.requests.slice(from).map((url) => path.basename(new URL(url).pathname)).filter((name) => name.endsWith(".js")))];
+  for (const name of names) bytes += zlib.gzipSync(await fs.readFile(path.join(dist, name)), { level: 9 }).byteLength;
+  return { bytes, names };
+}
+
+test("a widget is a few kilobytes until it is used", limit, async (t) => {
+  const { page, record } = await open("one");
+  await page.waitForLoadState("networkidle");
+  const before = await scripts(record);
+  assert.ok(!record.requests.some((url) => /\.(wasm|gguf)$|worker\.js|wasm_exec/.test(url)), record.requests.join(" "));
+  assert.ok(before.bytes <= 5000, `the element is ${before.bytes} bytes of JavaScript, gzipped`);
+  const at = record.requests.length;
+  const prompts = await page.evaluate(() =>
+    [{}, { target: "other.gguf" }, { target: "other.gguf", prompt: "Once" }].map((attributes) => {
+      const other = document.createElement("foretoken-widget");
+      for (const [name, value] of Object.entries(attributes)) other.setAttribute(name, value);
+      return other.shadowRoot.querySelector("textarea").value;
+    }),
+  );
+  assert.match(prompts[0], /^func /, "the built-in pair begins with an example of its own");
+  assert.deepEqual(prompts.slice(1), ["", "Once"], "another model does not");
+  await picture(page, "idle");
+  await page.locator("#a #prompt").fill("func min() {\n");
+  await page.locator("#a #generate").click();
+  await until(page, "a", "ready");
+  await page.waitForFunction(() => document.getElementById("a").shadowRoot.querySelector("#output").textContent.length > 20);
+  assert.match(await page.locator("#a #output").evaluate((box) => box.textContent), /^func min\(\) \{\n./, "what was written before the click is continued");
+  const click = await scripts(record, at);
+  assert.ok(record.requests.some((url) => url.endsWith("/site/foretoken/foretoken.wasm")));
+  assert.ok(click.bytes <= 70e3, `a click loads ${click.bytes} bytes of JavaScript, gzipped`);
+  await page.close();
+  const api = await open("api");
+  await api.page.waitForLoadState("networkidle");
+  const whole = await scripts(api.record);
+  assert.ok(whole.bytes <= 20e3, `foretoken.js is ${whole.bytes} bytes, gzipped`);
+  assert.equal(await api.page.evaluate(async () => typeof (await import("/site/foretoken/foretoken.js")).Foretoken.load), "function");
+  await api.page.close();
+  const models = await Promise.all(["target-q8_0.gguf", "draft-q8_0.gguf"].map(async (name) => (await fs.stat(path.join(dist, "models", "demo", name))).size));
+  const wasm = zlib.gzipSync(await fs.readFile(path.join(dist, "foretoken.wasm")), { level: 6 }).byteLength;
+  t.diagnostic(
+    `before the click: ${(before.bytes / 1e3).toFixed(1)} kB of JavaScript gzipped (foretoken.js, with the API: ${(whole.bytes / 1e3).toFixed(1)}); after it: ${(click.bytes / 1e3).toFixed(1)} kB of JavaScript, ${(wasm / 1e6).toFixed(2)} MB of WebAssembly, models of ${(models.reduce((a, b) => a + b) / 1e6).toFixed(2)} MB`,
+  );
+});
+
+test("widgets of a page share an engine, take turns, and leave without harm to one another", limit, async () => {
+  const { page, record } = await open("several");
+  const status = (id, text) => page.waitForFunction(([i, t]) => document.getElementById(i).shadowRoot.querySelector("#status").textContent.includes(t), [id, text], { polling: 10 });
+  await page.locator("#a #generate").click();
+  await page.locator("#b #generate").click(); // while the other loads
+  await until(page, "a", "generating");
+  await until(page, "b", "waiting");
+  assert.match(await shown(page, "b", "#status"), /^Waiting: another widget of this page is at work/);
+  // One that waits can be told not to, and one that cannot load fails by itself.
+  await page.locator("#c #generate").click();
+  await until(page, "c", "waiting");
+  await page.locator("#c #stop").click();
+  await until(page, "c", "ready");
+  assert.equal(await shown(page, "c", "#status"), "Stopped");
+  await page.locator("#other #generate").click();
+  await until(page, "other", "failed");
+  assert.match(await shown(page, "other", "#error"), /missing\.gguf/);
+  assert.deepEqual(await page.evaluate(() => ["a", "b"].map((id) => document.getElementById(id).state)), ["generating", "waiting"]);
+  await page.locator("#a #stop").click();
+  await status("a", "ended by: stopped");
+  await status("b", "12 tokens in");
+  assert.deepEqual(await page.evaluate(() => ["b", "c", "other"].map((id) => document.getElementById(id).engine === document.getElementById("a").engine)), [true, true, false]);
+  const again = await page.evaluate(() => document.getElementById("c").generate());
+  assert.equal(await page.locator("#b #output").evaluate((box) => box.textContent), `func main() {\n${again.text}`, "in turns the text is the same");
+  assert.equal(page.workers().length, 1);
+  assert.equal(record.requests.filter((url) => url.endsWith("target-q8_0.gguf")).length, 1);
+
+  // One that is removed while it generates stops, and the engine stays for the others.
+  const result = page.evaluate(() => {
+    const a = document.getElementById("a");
+    const run = a.generate();
+    a.addEventListener("foretoken-round", () => a.remove(), { once: true });
+    return run.then((r) => r.finish, (e) => e.code);
+  });
+  assert.match(await result, /aborted|disposed/);
+  assert.equal((await page.evaluate(() => document.getElementById("b").generate())).token_ids.length, 12);
+  // A widget that is moved keeps it; the last to go ends the worker.
+  await page.evaluate(() => document.querySelector("main").prepend(document.getElementById("b")));
+  assert.equal((await page.evaluate(() => document.getElementById("b").generate())).token_ids.length, 12);
+  await page.evaluate(() => ["b", "c"].forEach((id) => document.getElementById(id).remove()));
+  for (const end = Date.now() + PATIENCE; page.workers().length > 0; await page.waitForTimeout(10)) assert.ok(Date.now() < end, "the worker outlives the last widget");
+  record.errors = record.errors.filter((text) => !text.includes("missing.gguf")); // asked for on purpose
+  await page.close();
+});
+
+test("two conversations on one engine take turns, and neither hears the other", limit, async () => {
+  const { page } = await open("talk");
+  await page.evaluate(() => {
+    window.done = { a: 0, b: 0 };
+    for (const id of ["a", "b"]) document.getElementById(id).addEventListener("foretoken-done", () => window.done[id]++);
+  });
+  const both = (n) => page.waitForFunction((n) => window.done.a === n && window.done.b === n, n);
+  for (const id of ["a", "b"]) await page.locator(`#${id} #generate`).click();
+  await both(1);
+  // Asked in one breath: one of them has to wait.
+  for (const id of ["a", "b"]) await page.locator(`#${id} #message`).fill(`${id} closes it.`);
+  await page.evaluate(() => ["a", "b"].forEach((id) => document.getElementById(id).shadowRoot.querySelector("#send").click()));
+  await both(2);
+  const said = {};
+  for (const id of ["a", "b"]) {
+    assert.equal(await page.locator(`#${id} #error`).isHidden(), true);
+    said[id] = await page.locator(`#${id} #transcript .message-text`).allTextContents();
+    assert.deepEqual([said[id].length, said[id][0], said[id][2]], [4, `${id} opens the file.`, `${id} closes it.`]);
+  }
+  const alone = await page.evaluate(
+    (said) =>
+      ["a", "b"].reduce(async (before, id) => {
+        const messages = said[id].slice(0, 3).map((content, i) => ({ role: ["user", "assistant"][i % 2], content }));
+        const { choices } = await document.getElementById(id).engine.chat.completions.create({ messages, max_tokens: 6, temperature: 0, foretoken: { policy: "none" } });
+        return [...(await before), choices[0].message.content];
+      }, Promise.resolve([])),
+    said,
+  );
+  assert.deepEqual([said.a[3], said.b[3]], alone, "each is answered as if it were alone");
+  await page.close();
+});
+
+test("frames beside one another take turns, whoever's page they are on", limit, async () => {
+  const frame = (id, more) => `<iframe id="${id}" title="${id}" src="${host.url}site/foretoken/embed.html?${new URLSearchParams({ device: "cpu", policy: "eagle2", ...more })}" style="width: 100%; height: 400px"></iframe>`;
+  const docs = await startHost({ pages: { "/": `<!doctype html><html lang="en"><title>Docs</title><body>${frame("one", SLOW)}${frame("two", { "max-tokens": 6 })}</body></html>` } });
+  const opened = await openPage(context);
+  records.push({ ...opened.record, requests: [] });
+  const { page } = opened;
+  try {
+    await page.goto(docs.url);
+    const inside = async (id) => (await page.locator(`#${id}`).elementHandle()).contentFrame();
+    const [one, two] = [await inside("one"), await inside("two")];
+    const state = (frame, wanted) => frame.waitForFunction((wanted) => document.querySelector("foretoken-widget").dataset.state === wanted, wanted, { polling: 10 });
+    const status = (frame) => frame.locator("#status").innerText();
+    await one.locator("#generate").click();
+    await state(one, "generating");
+    await two.locator("#generate").click();
+    await state(two, "waiting");
+    assert.match(await status(two), /^Waiting: another widget of this page is at work/);
+    await two.locator("#stop").click();
+    await state(two, "ready");
+    assert.equal(await status(two), "Stopped");
+    await two.locator("#generate").click();
+    await state(two, "waiting");
+    assert.equal(await one.evaluate(() => document.querySelector("foretoken-widget").state), "generating");
+    await one.locator("#stop").click();
+    await two.waitForFunction(() => /^6 tokens in/.test(document.querySelector("foretoken-widget").shadowRoot.querySelector("#status").textContent));
+    // One that is taken away lets go.
+    await one.locator("#generate").click();
+    await state(one, "generating");
+    await two.locator("#generate").click();
+    await state(two, "waiting");
+    await page.evaluate(() => document.getElementById("one").remove());
+    await state(two, "ready");
+    assert.match(await status(two), /^6 tokens in/);
+  } finally {
+    await page.close();
+    await docs.stop();
+  }
+});
+
+test("themes, directions and the keyboard", limit, async () => {
+  const { page } = await open("themes");
+  const ground = (id) => page.locator(`#${id} .facade`).evaluate((box) => getComputedStyle(box).backgroundColor);
+  const grounds = async () => Promise.all(["light", "dark", "page", "system"].map(ground));
+  const [light, dark, ...rest] = await grounds();
+  assert.notEqual(light, dark);
+  assert.deepEqual(rest, [dark, light], "page: the page's own scheme; without the attribute, the system's");
+  await page.emulateMedia({ colorScheme: "dark" });
+  assert.deepEqual(await grounds(), [light, dark, dark, dark]);
+  await page.addStyleTag({ content: "#light { --foretoken-card: rgb(1, 2, 3); } #light::part(generate) { outline: 3px solid rgb(4, 5, 6); }" });
+  assert.equal(await ground("light"), "rgb(1, 2, 3)");
+  const outline = () => page.locator("#light #generate").evaluate((box) => getComputedStyle(box).outlineColor);
+  assert.equal(await outline(), "rgb(4, 5, 6)");
+  await page.evaluate(() => document.getElementById("light").open());
+  assert.equal(await outline(), "rgb(4, 5, 6)", "parts have the same names when it is open");
+  await page.emulateMedia({ reducedMotion: "reduce" });
+  assert.equal(await page.locator("#light .switch input").evaluate((box) => getComputedStyle(box, "::after").transitionDuration), "0s");
+  await page.close();
+
+  const rtl = (await open("rtl")).page;
+  await rtl.keyboard.press("Tab");
+  assert.equal(await rtl.evaluate(() => document.activeElement.shadowRoot.activeElement.id), "prompt");
+  await rtl.evaluate(() => {
+    const a = document.getElementById("a");
+    a.addEventListener("foretoken-round", () => (window.focused ??= document.activeElement.shadowRoot?.activeElement?.id), { once: true });
+    window.ended = new Promise((resolve) => a.addEventListener("foretoken-done", resolve, { once: true }));
+  });
+  await rtl.keyboard.press("Control+Enter");
+  await rtl.evaluate(() => window.ended.then(() => undefined));
+  assert.equal(await rtl.evaluate(() => window.focused), "output", "the focus goes to the text");
+  const place = await rtl.evaluate(() => {
+    const root = document.getElementById("a").shadowRoot;
+    const box = (selector) => root.querySelector(selector).getBoundingClientRect();
+    return { generate: box("#generate").left, stop: box("#stop").left, token: box(".output .token").left - box(".output").left, wide: root.querySelector(".foretoken").scrollWidth - root.querySelector(".foretoken").clientWidth };
+  });
+  assert.ok(place.generate > place.stop, "controls run from right to left");
+  assert.ok(place.token < 100, "code does not");
+  assert.equal(place.wide, 0, "nothing sticks out");
+  await picture(rtl, "rtl");
+  await rtl.close();
+});
+
+/** What axe finds that is serious or critical, with where; in another colour scheme only colours can be wrong. */
+async function violations(page) {
+  if (!(await page.evaluate(() => window.axe))) await page.evaluate(axe);
+  const found = [];
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    const only = colorScheme === "light" ? ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] : { type: "rule", values: ["color-contrast"] };
+    found.push(
+      ...(await page.evaluate(
+        async ([runOnly, scheme]) => {
+          const { violations } = await window.axe.run(document, { runOnly, resultTypes: ["violations"] });
+          const grave = violations.filter((v) => v.impact === "serious" || v.impact === "critical");
+          return grave.flatMap((v) => v.nodes.map((n) => `${scheme}: ${v.id}: ${n.target.flat().join(" ")}: ${n.failureSummary}`));
+        },
+        [only, colorScheme],
+      )),
+    );
+  }
+  return found;
+}
+
+test("axe finds nothing serious in a widget, in any state, light or dark", limit, async () => {
+  const { page } = await open("long");
+  const inBoth = async (state) => {
+    assert.deepEqual(await violations(page), [], state);
+    await picture(page, `${state}-dark`);
+  };
+  await inBoth("idle");
+  await page.locator("#a #generate").click();
+  await until(page, "a", "generating");
+  await page.waitForFunction(() => document.getElementById("a").shadowRoot.querySelectorAll(".output .token").length > 4);
+  await inBoth("streaming");
+  assert.equal(await page.evaluate(() => document.getElementById("a").state), "generating", "it was looked at while it streamed");
+  await page.keyboard.press("Escape");
+  await until(page, "a", "ready");
+  await inBoth("finished");
+  await page.locator("#a details").evaluateAll((all) => all.forEach((one) => (one.open = true)));
+  await page.locator("#a #kept-list li").first().waitFor();
+  for (const way of ["name", "files", "catalog"]) {
+    await page.locator(`#a #models-${way}`).click();
+    await inBoth(`settings-${way}`);
+  }
+  await page.evaluate(() => document.getElementById("a").setAttribute("target", "nowhere.gguf"));
+  await page.evaluate(() => document.getElementById("a").load().catch(() => undefined));
+  assert.match(await shown(page, "a", "#error"), /nowhere\.gguf/);
+  await inBoth("error");
+  records.at(-1).errors = records.at(-1).errors.filter((text) => !text.includes("nowhere.gguf"));
+  await page.close();
+});
+
+test("axe finds nothing serious in the page", limit, async () => {
+  const opened = await openPage(context);
+  records.push(opened.record);
+  const { page } = opened;
+  await page.goto(`${host.url}site/foretoken/?device=cpu&max-tokens=8`);
+  await page.waitForFunction(() => document.querySelector("foretoken-widget")?.dataset.state === "ready");
+  const tabs = page.locator("[role=tab]:not([aria-disabled=true])");
+  const names = await tabs.evaluateAll((all) => all.map((tab) => tab.textContent.trim()));
+  assert.ok(names.length > 1);
+  for (const [i, name] of names.entries()) {
+    await tabs.nth(i).click();
+    // What is loaded late has to be there.
+    await page.waitForFunction(() => [...document.querySelectorAll("[role=tabpanel]:not([hidden])")].every((panel) => panel.firstElementChild?.shadowRoot?.childElementCount));
+    assert.deepEqual(await violations(page), [], name);
+  }
+  await page.close();
+});
+
+test("a framed widget speaks with the origin that its address names, and with no other", limit, async () => {
+  const site = await startHost({ folders: { "/site/foretoken/": dist }, cors: true });
+  const hosts = [];
+  try {
+    const embedding = async (allowed) => {
+      const pages = {};
+      const docs = await startHost({ pages });
+      hosts.push(docs);
+      const source = `${site.url}site/foretoken/embed.html?origin=${allowed ?? docs.origin}&device=cpu&policy=eagle2&${new URLSearchParams(SLOW)}`;
+      pages["/"] = `<!doctype html><html lang="en"><title>Docs</title><body><h1>Docs</h1><iframe title="A model" src="${source}" style="width: 100%; height: 100px; border: 0"></iframe></body></html>`;
+      const opened = await openPage(context);
+      await opened.page.addInitScript(() => {
+        window.heard = [];
+        if (window === top) addEventListener("message", ({ data, origin }) => window.heard.push({ ...data, origin }));
+      });
+      await opened.page.goto(docs.url);
+      return { ...opened, docs };
+    };
+
+    const { page, record, docs } = await embedding();
+    records.push({ ...record, requests: [] });
+    const module = `${site.url}site/foretoken/foretoken-frame.js`;
+    await page.evaluate(async (url) => {
+      const { ForetokenFrame } = await import(url);
+      window.frame = new ForetokenFrame(document.querySelector("iframe"));
+    }, module);
+    assert.match(await page.evaluate(() => window.frame.load().then((info) => info.device.backend)), /cpu/);
+    // Aborted within a round, and then again to the end with fewer tokens.
+    const stopped = await page.evaluate(() => {
+      const abort = new AbortController();
+      return window.frame.generate("func main() {\n", { onRound: () => abort.abort(), signal: abort.signal });
+    });
+    assert.equal(stopped.finish, "aborted");
+    const whole = await page.evaluate(async () => {
+      const texts = [];
+      window.frame.setAttributes({ "max-tokens": "6", temperature: null, policy: "none" });
+      const first = window.frame.generate("func main() {\n", { onRound: (round) => texts.push(round.text) });
+      const busy = await window.frame.generate("x").catch((error) => error.code);
+      return { result: await first, texts, busy };
+    });
+    assert.equal(whole.result.token_ids.length, 6);
+    assert.equal(whole.texts.join(""), whole.result.text);
+    assert.equal(whole.busy, "busy");
+    // The frame becomes as high as the widget, and needs no bar to scroll.
+    const inner = page.frames().find((frame) => frame.url().includes("embed.html"));
+    for (const end = Date.now() + PATIENCE; ; await page.waitForTimeout(50)) {
+      const height = await page.locator("iframe").evaluate((box) => box.clientHeight);
+      const [body, scroll] = await inner.evaluate(() => [document.body.getBoundingClientRect().height, document.documentElement.scrollHeight]);
+      if (height > 300 && Math.abs(body - height) <= 1 && scroll <= height) break;
+      assert.ok(Date.now() < end, `the frame is ${height} pixels high, what it shows ${body} and ${scroll}`);
+    }
+    // What is malformed is named, and changes nothing.
+    const refusals = await page.evaluate((target) => {
+      const bad = [{ foretoken: 2, type: "load", id: 1 }, { foretoken: 1, type: "run", id: 2 }, { foretoken: 1, type: "set-attributes", id: 3, attributes: { onclick: "alert(1)" } }];
+      window.heard.length = 0;
+      for (const message of [...bad, { foretoken: 1, type: "hello", id: 4 }]) document.querySelector("iframe").contentWindow.postMessage(message, target);
+      return new Promise((resolve) => addEventListener("message", ({ data }) => data.type === "hello" && resolve(window.heard.filter((m) => m.type === "error").map(({ id, code, message }) => `${id} ${code}: ${message}`))));
+    }, site.origin);
+    assert.equal(refusals.length, 3);
+    assert.match(refusals.join("\n"), /^1 message: embed: message: foretoken: version 2.*\n2 message: .*type: want one of.*\n3 message: .*"onclick" is none/);
+    assert.ok((await page.evaluate(() => window.heard)).every((message) => message.origin === site.origin));
+    await page.close();
+
+    // Another site frames the same address: it is heard by nobody, and hears nothing.
+    const stranger = await embedding(docs.origin);
+    const warned = stranger.page.waitForEvent("console", (message) => message.text().includes("was refused"));
+    await stranger.page.waitForLoadState();
+    await stranger.page.evaluate((target) => document.querySelector("iframe").contentWindow.postMessage({ foretoken: 1, type: "generate", prompt: "x" }, target), site.origin);
+    assert.match((await warned).text(), new RegExp(`a message from ${stranger.docs.origin} was refused: only ${docs.origin}`));
+    const frame = stranger.page.frames().find((one) => one.url().includes("embed.html"));
+    assert.equal(await frame.evaluate(() => document.querySelector("foretoken-widget").state), "idle");
+    await frame.locator("#generate").click(); // a visitor may use it all the same
+    await frame.waitForFunction(() => document.querySelector("foretoken-widget").state === "generating");
+    assert.deepEqual(await stranger.page.evaluate(() => window.heard), []);
+    await stranger.page.close();
+  } finally {
+    for (const one of [site, ...hosts]) await one.stop();
+  }
+});
+
+test("no console complained, and nothing was asked of another origin", () => {
+  assert.deepEqual(records.flatMap((record) => record.errors), []);
+  assert.deepEqual(records.flatMap((record) => record.requests).filter((url) => !url.startsWith(host.url) && !/^(blob|data):/.test(url)), []);
+});
