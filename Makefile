@@ -7,17 +7,27 @@ TESTMODELS := $(CURDIR)/build/testmodels
 GOWASM = node $(CURDIR)/web/test/gowasm.mjs
 export FORETOKEN_TESTMODELS = $(TESTMODELS)
 
-.PHONY: demo site wasm test test-full check unit native browser e2e fuzz testmodels deps web screenshots clean
+.PHONY: choices demo site package wasm test test-full check unit native browser e2e docs-test fuzz soak race audit testmodels deps web screenshots bench-auto bench-peers examples lighthouse clean
 
 demo: site
 	$(GO) run ./cmd/devserver --addr $(ADDR)
 
 # The built site is web/dist: static files that any server can serve.
-site: web/node_modules/.package-lock.json
+site: web/node_modules/.package-lock.json web/docs/node_modules/.package-lock.json
 	cd web && npm run --silent build
+	cd web/docs && npm run --silent build
+
+# The npm package: build/foretoken-VERSION.tgz.
+package: site
+	@mkdir -p build
+	cd web && npm pack --silent --pack-destination ../build
 
 web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 	cd web && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+web/docs/node_modules/.package-lock.json: web/docs/package.json web/docs/package-lock.json
+	cd web/docs && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 deps:
@@ -37,31 +47,112 @@ check: web/node_modules/.package-lock.json
 
 # Go tests on this machine: cpu and native devices, and whatever needs none.
 native: testmodels
-	FORETOKEN_REQUIRE_GPU=1 FORETOKEN_REQUIRE_NATIVE=1 $(GO) test -timeout 20m ./...
+	FORETOKEN_REQUIRE_GPU=1 FORETOKEN_REQUIRE_NATIVE=1 $(GO) test -vet=off -timeout 20m ./...
 
 # The same packages as WebAssembly in Chromium, on WebGPU.
 browser: testmodels web/node_modules/.package-lock.json
-	FORETOKEN_REQUIRE_GPU=1 FORETOKEN_REQUIRE_WEBGPU=1 GOOS=js GOARCH=wasm $(GO) test -short -p 1 -timeout 20m \
+	FORETOKEN_REQUIRE_GPU=1 FORETOKEN_REQUIRE_WEBGPU=1 GOOS=js GOARCH=wasm $(GO) test -vet=off -short -p 1 -timeout 20m \
 		-exec "$(GOWASM)" ./spec ./webgpu/... ./models/... ./web/test/gowasm/...
 
 # End to end: the built site, the dev server and Chromium.
 e2e: deps site
 	cd web && npm run --silent test:unit && npm run --silent e2e
 
+# Tries every command and every piece of code in README.md and docs/*.md, and the built documentation in Chromium.
+docs-test: deps site
+	cd web/docs && npm run --silent test
+
+# Every target for FUZZTIME, FUZZJOBS side by side. The long form, 10 million runs each: make fuzz FUZZTIME=10000000x
 FUZZTIME ?= 30s
+FUZZJOBS ?= 27
+FUZZ := models/gguf:FuzzOpen models/safetensors:FuzzOpen models/convert:FuzzConfig models/convert:FuzzSafetensors models/eagle3:FuzzConfig \
+	models/tokenizer:FuzzBPE models/tokenizer:FuzzSPM models/tokenizer:FuzzMetadata models/tokenizer:FuzzTokenizerJSON models/tokenizer:FuzzStream models/tokenizer:FuzzGuard \
+	models/chat:FuzzTemplate models/chat/jinja:FuzzTemplate models/grammar:FuzzGBNF models/grammar:FuzzSchema models/llama:FuzzBlocks \
+	spec:FuzzTree spec:FuzzMARS spec:FuzzCalibrations .:FuzzCalibrationFiles .:FuzzBenchMethods cmd/foretoken:FuzzBenchFiles cmd/foretoken:FuzzWorkFiles \
+	wasm:FuzzMessages cmd/devserver:FuzzRequest cmd/foretoken/openai:FuzzParse cmd/foretoken/openai:FuzzRequest
+FUZZPROGRAMS := $(sort $(foreach t,$(FUZZ),build/fuzz/$(subst /,_,$(firstword $(subst :, ,$t))).test))
 fuzz:
-	$(GO) test ./models/gguf -run '^$$' -fuzz '^FuzzOpen$$' -fuzztime $(FUZZTIME)
-	$(GO) test ./models/tokenizer -run '^$$' -fuzz '^FuzzBPE$$' -fuzztime $(FUZZTIME)
-	$(GO) test ./models/tokenizer -run '^$$' -fuzz '^FuzzSPM$$' -fuzztime $(FUZZTIME)
+	@mkdir -p build/fuzz
+	@$(MAKE) --no-print-directory -j2 $(FUZZPROGRAMS)
+	@$(MAKE) --no-print-directory -j$(FUZZJOBS) $(addprefix fuzz/,$(FUZZ))
 
-test: deps check native browser e2e fuzz
+# With the fuzzer's counters compiled in; go knows better than make whether anything has changed.
+.PHONY: $(FUZZPROGRAMS)
+$(FUZZPROGRAMS):
+	@$(GO) test -c -vet=off -fuzz=. -o $@ ./$(subst _,/,$(basename $(notdir $@)))
 
-# Everything test leaves out for time: all prompts in the browser too.
+fuzz/%:
+	@sh scripts/fuzz.sh $* $(FUZZTIME)
+
+# Native and browser tests each keep little more than one core busy: they run side by side. check has vetted both.
+test: deps check testmodels
+	@$(MAKE) --no-print-directory -j2 --output-sync=target native browser
+	@$(MAKE) --no-print-directory e2e docs-test
+	@$(MAKE) --no-print-directory fuzz
+
+# What takes too long for every commit: 64 clients on the endpoint for SOAK, a thousand turns with two hundred thousand tokens and
+# a thousand aborts, natively and in Chromium, a hundred thousand messages to the worker. FORETOKEN_TURNS=200 FORETOKEN_TOKENS=20000
+# FORETOKEN_ABORTS=100 make soak does less of it.
+SOAK ?= 5m
+soak: testmodels site
+	FORETOKEN_SOAK=$(SOAK) FORETOKEN_REQUIRE_GPU=1 FORETOKEN_REQUIRE_NATIVE=1 $(GO) test -count=1 -timeout 60m -v ./cmd/foretoken -run '^TestLoad$$'
+	FORETOKEN_SOAK=1 FORETOKEN_REQUIRE_GPU=1 FORETOKEN_REQUIRE_NATIVE=1 $(GO) test -count=1 -timeout 3h -v . -run '^Test(LongLife|OpenedAndClosed|Aborts)'
+	cd web && FORETOKEN_SOAK=1 node test/soak.mjs
+	FORETOKEN_SOAK=$(SOAK) $(GO) test -count=1 -timeout 60m -v . -run '^Test(LostAt|LostWhile|HungAt|NoMemoryAt)'
+	cd web && FORETOKEN_MESSAGES=100000 npm run --silent test:unit
+
+# The packages whose code runs on several goroutines, under the race detector. The others decode on one.
+race: deps
+	$(GO) test -race -short -timeout 20m ./cmd/devserver ./cmd/foretoken/openai ./webgpu ./webgpu/cpu ./webgpu/internal/... ./spec ./models/chat/... ./models/grammar ./models/safetensors ./models/eagle3 ./wasm
+	$(GO) test -race -short -timeout 20m ./models/gguf -skip Memory # the detector allocates beside the program
+	$(GO) test -race -short -timeout 20m ./models/tokenizer -run 'Concurrent|Cache|Guard|Stream'
+	FORETOKEN_REQUIRE_NATIVE=1 $(GO) test -race -short -timeout 20m ./cmd/foretoken -run '^Test(Load|Serve)'
+
+# Advisories published for what this is built from.
+audit: web/node_modules/.package-lock.json web/peers/node_modules/.package-lock.json
+	@GO="$(GO)" sh scripts/audit.sh
+
+# What loading on software adapters starts from instead of timing kernels; after a change to families.
+choices: deps web/node_modules/.package-lock.json
+	@sh scripts/choices.sh
+
+# Everything test leaves out for time: all prompts at all temperatures, every combination of kernels, in the browser too.
 test-full: test
+	FORETOKEN_FULL=1 FORETOKEN_REQUIRE_GPU=1 FORETOKEN_REQUIRE_NATIVE=1 $(GO) test -vet=off -timeout 60m -count=1 -run SpeculationEqualsPlain .
+	FORETOKEN_FULL=1 FORETOKEN_REQUIRE_GPU=1 FORETOKEN_REQUIRE_NATIVE=1 $(GO) test -vet=off -timeout 60m -count=1 ./webgpu/kernels ./models/llama
+	FORETOKEN_FULL=1 FORETOKEN_WASM_TIMEOUT=3600 FORETOKEN_REQUIRE_GPU=1 FORETOKEN_REQUIRE_WEBGPU=1 GOOS=js GOARCH=wasm \
+		$(GO) test -vet=off -short -p 1 -timeout 60m -count=1 -exec "$(GOWASM)" ./webgpu/kernels ./models/llama
+	FORETOKEN_WASM_TIMEOUT=3600 GOOS=js GOARCH=wasm $(GO) test -vet=off -timeout 60m -count=1 -exec "$(GOWASM)" ./spec
 	FORETOKEN_FULL=1 $(MAKE) e2e
+
+# `auto` against plain decoding in Chromium, beside what measured costs allow. It takes half an hour, and the same
+# command goes on where it was stopped: make bench-auto AUTO="--seconds 200 --prompts 10"
+bench-auto: testmodels site
+	cd web && FORETOKEN_SHARED=$(abspath $(SHARED)) node test/auto.mjs $(AUTO)
 
 screenshots: deps site
 	cd web && FORETOKEN_SCREENSHOTS=1 npm run --silent e2e
 
+# docs/examples built by their own tools, and their pages used in Chromium; EXAMPLES='plain vitepress' chooses.
+examples: export EXAMPLES ?= all
+examples: deps site
+	cd web && node --test test/examples.mjs
+
+# Page quality of the built page and of a page with the widget, as Lighthouse has it.
+lighthouse: deps site web/quality/node_modules/.package-lock.json
+	node web/quality/lighthouse.mjs
+
+web/quality/node_modules/.package-lock.json: web/quality/package.json web/quality/package-lock.json
+	cd web/quality && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# Beside other engines in one Chromium; PEERS='--engines ours-plain,wllama-1 --tokens 64' chooses, PEERS=--help lists.
+bench-peers: deps site testmodels web/peers/node_modules/.package-lock.json
+	node web/peers/bench.mjs $(PEERS)
+
+web/peers/node_modules/.package-lock.json: web/peers/package.json web/peers/package-lock.json
+	cd web/peers && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
 clean:
-	rm -rf build web/dist web/node_modules
+	rm -rf build web/dist web/lib web/LICENSE web/NOTICE web/node_modules web/docs/node_modules
