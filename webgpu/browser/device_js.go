@@ -3,7 +3,6 @@ package browser
 import (
 	"encoding/binary"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -60,9 +59,7 @@ type Device struct {
 	flushed     int // bytes since the last drain
 	run         int // numbers runs, so that a late answer is told from the one awaited
 	stagingMade int
-	in          []byte     // what came back
-	programs    []*program // of the run in progress
-	from        []*buffer  // of its reads
+	in          []byte // what came back
 
 	watch func([]webgpu.Program) // told of every run; nil: nobody is
 }
@@ -308,30 +305,13 @@ func (d *Device) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
 	if d.watch != nil {
 		d.watch(programs)
 	}
-	d.programs = d.programs[:0]
-	for _, h := range programs {
-		p, err := d.reg.CheckProgramRun(h)
-		if err != nil {
-			return err
-		}
-		d.programs = append(d.programs, p)
-	}
-	total := 0
-	d.from = d.from[:0]
-	for _, g := range reads {
-		b, err := d.reg.CheckRead(g)
-		if err != nil {
-			return err
-		}
-		d.from = append(d.from, b)
-		total += len(g.Dst)
-	}
-	if total > d.info.Limits.MaxBufferSize {
-		return fmt.Errorf("browser: run: reads of %d bytes exceed the limit of %d", total, d.info.Limits.MaxBufferSize)
+	run, from, total, err := d.reg.CheckRun(programs, reads)
+	if err != nil {
+		return err
 	}
 	d.run++
-	if err := d.hand(d.programs, d.from, reads, true); err != nil {
-		return fmt.Errorf("browser: run %s: %w", labels(d.programs), err)
+	if err := d.hand(run, from, reads, true); err != nil {
+		return fmt.Errorf("browser: run %s: %w", registry.Labels(run), err)
 	}
 	d.counters.Submits++
 	d.flushed = 0
@@ -339,13 +319,13 @@ func (d *Device) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
 		return nil
 	}
 	start := time.Now()
-	err := d.await(total)
+	err = d.await(total)
 	d.counters.ReadWait += time.Since(start)
 	if err == nil {
 		err = d.bridge.takeReported()
 	}
 	if err != nil {
-		return fmt.Errorf("browser: run %s: %w", labels(d.programs), err)
+		return fmt.Errorf("browser: run %s: %w", registry.Labels(run), err)
 	}
 	d.counters.Reads++
 	at := 0
@@ -398,18 +378,6 @@ func (d *Device) await(total int) error {
 			return fmt.Errorf("%w: waited %v", webgpu.ErrTimeout, b.timeout)
 		}
 	}
-}
-
-// labels names a run's programs in an error.
-func labels(run []*program) string {
-	if len(run) == 0 {
-		return "of no program"
-	}
-	names := make([]string, len(run))
-	for i, p := range run {
-		names[i] = p.Label
-	}
-	return strings.Join(names, "+")
 }
 
 // Counters counts since Open. Growth of the staging buffer counts as a creation.

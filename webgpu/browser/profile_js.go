@@ -23,22 +23,11 @@ func (d *Device) Profile(h webgpu.Program) (webgpu.Profile, error) {
 		return webgpu.Profile{}, err
 	}
 	defer d.mu.Unlock()
-	p, err := d.reg.CheckProgramRun(h)
-	if err != nil {
-		return webgpu.Profile{}, err
+	clock := webgpu.ClockReplays
+	if d.info.Has("timestamp-query") {
+		clock = webgpu.ClockTimestamps
 	}
-	out := webgpu.Profile{Program: p.Label, Clock: webgpu.ClockTimestamps}
-	idle := time.Duration(0)
-	if !d.info.Has("timestamp-query") {
-		out.Clock = webgpu.ClockReplays
-		if idle, err = timing.Idle(func(times int) (time.Duration, error) { return d.timed(p, 0, times) }); err != nil {
-			return out, err
-		}
-	}
-	err = p.Times(&out, func(i int) (time.Duration, int, error) {
-		return timing.Dispatch(timing.Coarse, idle, func(times int) (time.Duration, error) { return d.timed(p, i, times) })
-	})
-	return out, err
+	return d.reg.Profile(h, clock, timing.Coarse, d.timed)
 }
 
 // timed runs a dispatch so many times in one pass and tells how long that took.

@@ -195,21 +195,9 @@ func (d *Device) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
 	if d.watch != nil {
 		d.watch(programs)
 	}
-	run := make([]*program, len(programs))
-	for i, h := range programs {
-		p, err := d.reg.CheckProgramRun(h)
-		if err != nil {
-			return err
-		}
-		run[i] = p
-	}
-	from := make([]*buffer, len(reads))
-	for i, g := range reads {
-		b, err := d.reg.CheckRead(g)
-		if err != nil {
-			return err
-		}
-		from[i] = b
+	run, from, _, err := d.reg.CheckRun(programs, reads)
+	if err != nil {
+		return err
 	}
 
 	// The work has a goroutine of its own so that Destroy can end this call in

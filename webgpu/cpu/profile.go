@@ -23,24 +23,16 @@ func (d *Device) Profile(h webgpu.Program) (webgpu.Profile, error) {
 		return webgpu.Profile{}, err
 	}
 	defer d.mu.Unlock()
-	p, err := d.reg.CheckProgramRun(h)
-	if err != nil {
-		return webgpu.Profile{}, err
-	}
-	out := webgpu.Profile{Program: p.Label, Clock: webgpu.ClockHost}
-	err = p.Times(&out, func(i int) (time.Duration, int, error) {
-		return timing.Dispatch(timing.Fine, 0, func(times int) (time.Duration, error) {
-			begin := time.Now()
-			for range times {
-				if d.destroyed.Load() {
-					return 0, fmt.Errorf("cpu: profile: %w: destroyed", webgpu.ErrDeviceLost)
-				}
-				if err := dispatch(p, i); err != nil {
-					return 0, err
-				}
+	return d.reg.Profile(h, webgpu.ClockHost, timing.Fine, func(p *program, i, times int) (time.Duration, error) {
+		begin := time.Now()
+		for range times {
+			if d.destroyed.Load() {
+				return 0, fmt.Errorf("cpu: profile: %w: destroyed", webgpu.ErrDeviceLost)
 			}
-			return time.Since(begin), nil
-		})
+			if err := dispatch(p, i); err != nil {
+				return 0, err
+			}
+		}
+		return time.Since(begin), nil
 	})
-	return out, err
 }

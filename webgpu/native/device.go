@@ -5,7 +5,7 @@ package native
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -368,30 +368,19 @@ func (d *Device) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
 	if d.watch != nil {
 		d.watch(programs)
 	}
-	run := make([]*prog, len(programs))
-	for i, h := range programs {
-		p, err := d.reg.CheckProgramRun(h)
-		if err != nil {
-			return err
-		}
-		run[i] = p
-	}
-	copies, total := make([]copyOut, len(reads)), 0
-	for i, g := range reads {
-		b, err := d.reg.CheckRead(g)
-		if err != nil {
-			return err
-		}
-		copies[i] = copyOut{b.Data, g.Offset, len(g.Dst)}
-		total += len(g.Dst)
-	}
-	if total > d.info.Limits.MaxBufferSize {
-		return fmt.Errorf("native: run: reads of %d bytes exceed the limit of %d", total, d.info.Limits.MaxBufferSize)
-	}
-	result := &readback{}
-	err := d.hand(func(drv *driver, w *writeQueue) error { return drv.run(w, run, copies, result) })
+	run, from, total, err := d.reg.CheckRun(programs, reads)
 	if err != nil {
-		return fmt.Errorf("native: run %s: %w", labels(run), err)
+		return err
+	}
+	copies := make([]copyOut, len(reads))
+	for i, g := range reads {
+		copies[i] = copyOut{from[i].Data, g.Offset, len(g.Dst)}
+	}
+	run = slices.Clone(run) // the driver goroutine may still read it when this call has given up
+	result := &readback{}
+	err = d.hand(func(drv *driver, w *writeQueue) error { return drv.run(w, run, copies, result) })
+	if err != nil {
+		return fmt.Errorf("native: run %s: %w", registry.Labels(run), err)
 	}
 	d.counters.Submits++
 	d.counters.Buffers += result.grown
@@ -408,18 +397,6 @@ func (d *Device) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
 		d.counters.BytesRead += int64(len(g.Dst))
 	}
 	return nil
-}
-
-// labels names a run's programs in an error.
-func labels(run []*prog) string {
-	if len(run) == 0 {
-		return "of no program"
-	}
-	names := make([]string, len(run))
-	for i, p := range run {
-		names[i] = p.Label
-	}
-	return strings.Join(names, "+")
 }
 
 // Counters counts since Open. Growth of the staging buffer counts as a creation.

@@ -27,19 +27,7 @@ func (d *Device) Profile(h webgpu.Program) (webgpu.Profile, error) {
 		return webgpu.Profile{}, err
 	}
 	defer d.mu.Unlock()
-	p, err := d.reg.CheckProgramRun(h)
-	if err != nil {
-		return webgpu.Profile{}, err
-	}
-	out := webgpu.Profile{Program: p.Label, Clock: webgpu.ClockReplays}
-	idle, err := timing.Idle(func(times int) (time.Duration, error) { return d.timed(p, 0, times) })
-	if err != nil {
-		return out, err
-	}
-	err = p.Times(&out, func(i int) (time.Duration, int, error) {
-		return timing.Dispatch(timing.Coarse, idle, func(times int) (time.Duration, error) { return d.timed(p, i, times) })
-	})
-	return out, err
+	return d.reg.Profile(h, webgpu.ClockReplays, timing.Coarse, d.timed)
 }
 
 // timed runs a dispatch so many times in one submit and waits for it.

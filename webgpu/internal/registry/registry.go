@@ -11,7 +11,7 @@ package registry
 import (
 	"fmt"
 	"slices"
-	"time"
+	"strings"
 
 	"foretoken/webgpu"
 )
@@ -57,16 +57,16 @@ type Program[B, K, P any] struct {
 	checked uint64       // the registry's frees when buffers were last seen alive
 }
 
-// Times adds what time tells of each dispatch to a profile: how long one takes, and of how many that was found.
-func (p *Program[B, K, P]) Times(out *webgpu.Profile, dispatch func(i int) (each time.Duration, times int, err error)) error {
-	for i, s := range p.Steps {
-		each, times, err := dispatch(i)
-		if err != nil {
-			return err
-		}
-		out.Dispatches = append(out.Dispatches, webgpu.DispatchTime{Kernel: s.Kernel.Source.Name, Key: s.Kernel.Source.Key, Groups: s.Groups, Time: each, Times: times})
+// Labels names programs in an error.
+func Labels[B, K, P any](run []*Program[B, K, P]) string {
+	if len(run) == 0 {
+		return "of no program"
 	}
-	return nil
+	names := make([]string, len(run))
+	for i, p := range run {
+		names[i] = p.Label
+	}
+	return strings.Join(names, "+")
 }
 
 // Registry holds the live handles of one device. Handles are never used twice.
@@ -79,6 +79,9 @@ type Registry[B, K, P any] struct {
 	buffer   webgpu.Buffer  // last handle given
 	program  webgpu.Program // last handle given
 	frees    uint64
+
+	run  []*Program[B, K, P] // what CheckRun resolved
+	from []*Buffer[B]
 }
 
 // New makes an empty registry that checks against limits.
@@ -302,6 +305,31 @@ func (r *Registry[B, K, P]) CheckProgramRun(h webgpu.Program) (*Program[B, K, P]
 		p.checked = r.frees
 	}
 	return p, nil
+}
+
+// CheckRun resolves what a device is asked to run and to read back, and counts the bytes read. The slices are the
+// registry's, good until the next call: a round is to allocate nothing.
+func (r *Registry[B, K, P]) CheckRun(programs []webgpu.Program, reads []webgpu.Region) (run []*Program[B, K, P], from []*Buffer[B], total int, err error) {
+	r.run, r.from = r.run[:0], r.from[:0]
+	for _, h := range programs {
+		p, err := r.CheckProgramRun(h)
+		if err != nil {
+			return nil, nil, 0, err
+		}
+		r.run = append(r.run, p)
+	}
+	for _, g := range reads {
+		b, err := r.CheckRead(g)
+		if err != nil {
+			return nil, nil, 0, err
+		}
+		r.from = append(r.from, b)
+		total += len(g.Dst)
+	}
+	if total > r.limits.MaxBufferSize {
+		return nil, nil, 0, fmt.Errorf("webgpu: run: reads of %d bytes exceed the device's limit of %d", total, r.limits.MaxBufferSize)
+	}
+	return r.run, r.from, total, nil
 }
 
 // CheckRead returns the buffer that a region reads.
