@@ -94,7 +94,7 @@ func (c *checkpoint) read(name string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("convert: %s: %d bytes; at most %d are read: this is not the file it is named as", src.Name(), src.Size(), most)
 	}
 	raw := make([]byte, src.Size())
-	if err := readFull(src, raw, 0); err != nil {
+	if err := gguf.ReadFull(src, raw, 0); err != nil {
 		return nil, fmt.Errorf("convert: %s: %w", src.Name(), err)
 	}
 	return raw, nil

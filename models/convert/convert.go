@@ -16,9 +16,7 @@ package convert
 import (
 	"errors"
 	"fmt"
-	"io"
 	"path"
-	"strconv"
 	"strings"
 
 	"foretoken/models/gguf"
@@ -64,7 +62,7 @@ func (o *Options) storage() (t gguf.Type, ok bool, err error) {
 	case "q4_0":
 		return gguf.Q4_0, true, nil
 	}
-	return 0, false, fmt.Errorf("convert: the type %s is not known: want %s, or none for the model's own", quote(o.Quantise), strings.Join(Types(), ", "))
+	return 0, false, fmt.Errorf("convert: the type %s is not known: want %s, or none for the model's own", gguf.Quote(o.Quantise), strings.Join(Types(), ", "))
 }
 
 // Open gives the model in the sources as one GGUF file. By their base names, the
@@ -209,7 +207,7 @@ func (m *model) retype(to gguf.Type, o *Options) error {
 			continue
 		}
 		if !quant.Supported(t.typ) {
-			return fmt.Errorf("convert: %s: tensor %s is %s, which cannot be decoded: take a file in another type, or leave this one as it is", m.name, quote(t.name), t.typ)
+			return fmt.Errorf("convert: %s: tensor %s is %s, which cannot be decoded: take a file in another type, or leave this one as it is", m.name, gguf.Quote(t.name), t.typ)
 		}
 		if t.typ.BlockSize() > 1 && len(t.dims) > 1 {
 			again = append(again, t.name)
@@ -260,35 +258,4 @@ func folder(name string) string {
 		return name[:i-1]
 	}
 	return ""
-}
-
-// quote shows a name from a file on one line and within reason.
-func quote(s string) string {
-	const most = 80
-	if len(s) > most {
-		return strconv.Quote(s[:most]) + "…"
-	}
-	return strconv.Quote(s)
-}
-
-// readFull fills p from src at off, or says why not.
-func readFull(src gguf.Source, p []byte, off int64) error {
-	for len(p) > 0 {
-		n, err := src.ReadAt(p, off)
-		if n < 0 || n > len(p) {
-			return fmt.Errorf("reading %d bytes at %d gave %d", len(p), off, n)
-		}
-		p, off = p[n:], off+int64(n)
-		switch {
-		case len(p) == 0:
-			return nil
-		case errors.Is(err, io.EOF):
-			return fmt.Errorf("the data ends at byte %d: it is truncated, download it again", off)
-		case err != nil:
-			return fmt.Errorf("reading %d bytes at %d: %w", len(p), off, err)
-		case n == 0:
-			return fmt.Errorf("reading %d bytes at %d gave none", len(p), off)
-		}
-	}
-	return nil
 }

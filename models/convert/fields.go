@@ -8,6 +8,8 @@ import (
 	"math"
 	"strings"
 	"unicode"
+
+	"foretoken/models/gguf"
 )
 
 // jsonProblem keeps an error of the JSON decoder on one line.
@@ -27,7 +29,7 @@ type fields struct {
 func (c *fields) fail(key, format string, args ...any) {
 	if c.err == nil {
 		if len(key) > 80 || strings.ContainsFunc(key, unicode.IsControl) { // a name of the file's own
-			key = quote(key)
+			key = gguf.Quote(key)
 		}
 		c.err = fmt.Errorf("convert: %s: %s%s %s", c.name, c.within, key, fmt.Sprintf(format, args...))
 	}

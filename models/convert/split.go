@@ -112,12 +112,12 @@ func joinParts(sources []gguf.Source) (*model, error) {
 		}
 		if a, err := f.StringOr("general.architecture", arch); err != nil || a != arch {
 			return nil, fmt.Errorf("convert: %s: general.architecture is %s, but %s in %s: the parts are of different models, download them again",
-				name, quote(a), quote(arch), parts[0].src.Name())
+				name, gguf.Quote(a), gguf.Quote(arch), parts[0].src.Name())
 		}
 		for j := range f.Tensors {
 			t := f.Tensors[j].Name
 			if first, twice := owner[t]; twice {
-				return nil, fmt.Errorf("convert: %s: tensor %s is in %s too: the parts are of different models, download them again", name, quote(t), first)
+				return nil, fmt.Errorf("convert: %s: tensor %s is in %s too: the parts are of different models, download them again", name, gguf.Quote(t), first)
 			}
 			owner[t] = name
 		}

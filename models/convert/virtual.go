@@ -78,7 +78,7 @@ func (v *virtual) ReadAt(p []byte, off int64) (int, error) {
 			if t := &v.pieces[i]; at < t.at+t.size {
 				rest = rest[:min(int64(len(rest)), t.at+t.size-at)]
 				if err := t.data.readAt(rest, at-t.at); err != nil {
-					return done, fmt.Errorf("convert: tensor %s: %w", quote(t.tensor), err)
+					return done, fmt.Errorf("convert: tensor %s: %w", gguf.Quote(t.tensor), err)
 				}
 				done += len(rest)
 				continue

@@ -2,9 +2,7 @@ package gguf
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 )
 
 // The first reads are small and later ones larger: a header without a
@@ -63,7 +61,7 @@ func (c *cursor) peek(n int) []byte {
 }
 
 func (c *cursor) fill(p []byte, off uint64) bool {
-	if err := readFull(c.src, p, int64(off)); err != nil {
+	if err := ReadFull(c.src, p, int64(off)); err != nil {
 		c.fail("%w", err)
 		return false
 	}
@@ -124,27 +122,4 @@ func (c *cursor) str(limit uint64) string {
 		c.fail("a string of %d bytes, at most %d are allowed here: the file is damaged, download it again", n, limit)
 	}
 	return string(c.bytes(n))
-}
-
-// readFull fills p from src at off, or says why not.
-func readFull(src Source, p []byte, off int64) error {
-	for len(p) > 0 {
-		n, err := src.ReadAt(p, off)
-		if n < 0 || n > len(p) {
-			return fmt.Errorf("reading %d bytes at %d gave %d", len(p), off, n)
-		}
-		p, off = p[n:], off+int64(n)
-		if len(p) == 0 {
-			return nil
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return fmt.Errorf("the data ends at byte %d: it is truncated, download it again", off)
-		case err != nil:
-			return fmt.Errorf("reading %d bytes at %d: %w", len(p), off, err)
-		case n == 0:
-			return fmt.Errorf("reading %d bytes at %d gave none", len(p), off)
-		}
-	}
-	return nil
 }

@@ -168,10 +168,10 @@ func (f *File) readEntry(c *cursor, i uint64) {
 		return
 	}
 	if key == "" || !utf8.ValidString(key) {
-		c.fail("the key %s is empty or not UTF-8", quote(key))
+		c.fail("the key %s is empty or not UTF-8", Quote(key))
 		return
 	}
-	c.field = quote(key)
+	c.field = Quote(key)
 	if _, dup := f.values[key]; dup {
 		c.fail("the key occurs twice")
 		return
@@ -209,10 +209,10 @@ func (f *File) readTensorInfo(c *cursor, i, align uint64) {
 		return
 	}
 	if name == "" || !utf8.ValidString(name) {
-		c.fail("the name %s is empty or not UTF-8", quote(name))
+		c.fail("the name %s is empty or not UTF-8", Quote(name))
 		return
 	}
-	c.field = "tensor " + quote(name)
+	c.field = "tensor " + Quote(name)
 	if _, dup := f.byName[name]; dup {
 		c.fail("the name occurs twice")
 		return
@@ -267,7 +267,7 @@ func (f *File) place(c *cursor, align uint64) {
 		t := &f.Tensors[i]
 		t.Offset += f.DataStart
 		if t.Offset+t.Size > int64(c.size) {
-			c.field = "tensor " + quote(t.Name)
+			c.field = "tensor " + Quote(t.Name)
 			c.fail("ends at byte %d of a file of %d: it is truncated, download it again", t.Offset+t.Size, c.size)
 			return
 		}
@@ -278,8 +278,8 @@ func (f *File) place(c *cursor, align uint64) {
 	for i := 1; i < len(byOffset); i++ {
 		a, b := &f.Tensors[byOffset[i-1]], &f.Tensors[byOffset[i]]
 		if a.Offset+a.Size > b.Offset {
-			c.field = "tensor " + quote(b.Name)
-			c.fail("its data lies over that of tensor %s: the file is damaged", quote(a.Name))
+			c.field = "tensor " + Quote(b.Name)
+			c.fail("its data lies over that of tensor %s: the file is damaged", Quote(a.Name))
 			return
 		}
 	}
@@ -289,7 +289,7 @@ func (f *File) place(c *cursor, align uint64) {
 func (f *File) Tensor(name string) (*TensorInfo, error) {
 	i, ok := f.byName[name]
 	if !ok {
-		return nil, fmt.Errorf("gguf: %s: tensor %s is missing: the file is incomplete or of another architecture", f.Name(), quote(name))
+		return nil, fmt.Errorf("gguf: %s: tensor %s is missing: the file is incomplete or of another architecture", f.Name(), Quote(name))
 	}
 	return &f.Tensors[i], nil
 }
@@ -300,16 +300,16 @@ func (f *File) HasTensor(name string) bool { _, ok := f.byName[name]; return ok 
 // ReadTensor fills dst with the stored bytes of a tensor from byte off of it.
 func (f *File) ReadTensor(t *TensorInfo, dst []byte, off int64) error {
 	if off < 0 || off > t.Size || int64(len(dst)) > t.Size-off {
-		return fmt.Errorf("gguf: %s: tensor %s: bytes %d to %d of %d", f.Name(), quote(t.Name), off, off+int64(len(dst)), t.Size)
+		return fmt.Errorf("gguf: %s: tensor %s: bytes %d to %d of %d", f.Name(), Quote(t.Name), off, off+int64(len(dst)), t.Size)
 	}
-	if err := readFull(f.src, dst, t.Offset+off); err != nil {
-		return fmt.Errorf("gguf: %s: tensor %s: %w", f.Name(), quote(t.Name), err)
+	if err := ReadFull(f.src, dst, t.Offset+off); err != nil {
+		return fmt.Errorf("gguf: %s: tensor %s: %w", f.Name(), Quote(t.Name), err)
 	}
 	return nil
 }
 
-// quote shows a name from a file on one line and within reason.
-func quote(s string) string {
+// Quote shows a name from a file on one line and within reason.
+func Quote(s string) string {
 	const most = 80
 	q := strconv.Quote(s[:min(len(s), most)])
 	if len(s) > most || len(q) > most+2 {

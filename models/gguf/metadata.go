@@ -25,7 +25,7 @@ func (f *File) Describe(key string) string {
 	case v.array:
 		return fmt.Sprintf("%d × %s", v.count, v.kind)
 	case v.kind == kindString:
-		return quote(v.text)
+		return Quote(v.text)
 	case v.kind == kindBool:
 		return fmt.Sprint(v.parts[0][0] != 0)
 	}

@@ -2,7 +2,9 @@ package gguf
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 )
@@ -66,3 +68,27 @@ func (m *memory) Name() string { return m.name }
 
 // FromBytes is a Source over bytes that the caller no longer changes.
 func FromBytes(name string, b []byte) Source { return &memory{bytes.NewReader(b), name} }
+
+// ReadFull fills p from src at off, or says why not: where the data ended, or what
+// the source answered.
+func ReadFull(src Source, p []byte, off int64) error {
+	for len(p) > 0 {
+		n, err := src.ReadAt(p, off)
+		if n < 0 || n > len(p) {
+			return fmt.Errorf("reading %d bytes at %d gave %d", len(p), off, n)
+		}
+		p, off = p[n:], off+int64(n)
+		if len(p) == 0 {
+			return nil
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return fmt.Errorf("the data ends at byte %d: it is truncated, download it again", off)
+		case err != nil:
+			return fmt.Errorf("reading %d bytes at %d: %w", len(p), off, err)
+		case n == 0:
+			return fmt.Errorf("reading %d bytes at %d gave none", len(p), off)
+		}
+	}
+	return nil
+}

@@ -39,11 +39,11 @@ func Write(w io.Writer, kv []KV, tensors []WriteTensor) error {
 		size, _ := tensorBytes(t.Type, t.Dims)
 		n, err := io.Copy(out, io.LimitReader(t.Data, int64(size)))
 		if err != nil {
-			return fmt.Errorf("gguf: write: tensor %s: %w", quote(t.Name), err)
+			return fmt.Errorf("gguf: write: tensor %s: %w", Quote(t.Name), err)
 		}
 		var extra [1]byte
 		if more, _ := io.ReadFull(t.Data, extra[:]); uint64(n) != size || more != 0 {
-			return fmt.Errorf("gguf: write: tensor %s: the data is not of %d bytes", quote(t.Name), size)
+			return fmt.Errorf("gguf: write: tensor %s: the data is not of %d bytes", Quote(t.Name), size)
 		}
 		out.Write(make([]byte, padding(size, align)))
 	}
@@ -85,7 +85,7 @@ func encodeHeader(kv []KV, tensors []WriteTensor) ([]byte, []uint64, uint64, err
 	seen := map[string]bool{}
 	for _, e := range kv {
 		if e.Key == "" || len(e.Key) > maxKeyBytes || seen[e.Key] {
-			return nil, nil, 0, fmt.Errorf("the key %s is empty, too long or occurs twice", quote(e.Key))
+			return nil, nil, 0, fmt.Errorf("the key %s is empty, too long or occurs twice", Quote(e.Key))
 		}
 		seen[e.Key] = true
 		if e.Key == "general.alignment" {
@@ -98,7 +98,7 @@ func encodeHeader(kv []KV, tensors []WriteTensor) ([]byte, []uint64, uint64, err
 		b = appendString(b, e.Key)
 		var err error
 		if b, err = appendValue(b, e.Value); err != nil {
-			return nil, nil, 0, fmt.Errorf("%s: %w", quote(e.Key), err)
+			return nil, nil, 0, fmt.Errorf("%s: %w", Quote(e.Key), err)
 		}
 	}
 	names, off, starts := map[string]bool{}, uint64(0), make([]uint64, 0, len(tensors))
@@ -111,7 +111,7 @@ func encodeHeader(kv []KV, tensors []WriteTensor) ([]byte, []uint64, uint64, err
 			err = fmt.Errorf("the file becomes too large")
 		}
 		if err != nil {
-			return nil, nil, 0, fmt.Errorf("tensor %s: %w", quote(t.Name), err)
+			return nil, nil, 0, fmt.Errorf("tensor %s: %w", Quote(t.Name), err)
 		}
 		names[t.Name] = true
 		b = appendString(b, t.Name)

@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"github.com/x448/float16"
+
+	"foretoken/models/gguf"
 )
 
 // Has reports whether there is a tensor of that name.
@@ -16,7 +18,7 @@ func (f *File) Has(name string) bool { _, ok := f.byName[name]; return ok }
 func (f *File) Tensor(name string, shape ...uint64) (*TensorInfo, error) {
 	i, ok := f.byName[name]
 	if !ok {
-		return nil, fmt.Errorf("safetensors: %s: tensor %s is missing: the file is incomplete or of another architecture", f.name, quote(name))
+		return nil, fmt.Errorf("safetensors: %s: tensor %s is missing: the file is incomplete or of another architecture", f.name, gguf.Quote(name))
 	}
 	t := &f.Tensors[i]
 	if shape == nil {
@@ -27,7 +29,7 @@ func (f *File) Tensor(name string, shape ...uint64) (*TensorInfo, error) {
 		same = shape[d] == t.Shape[d]
 	}
 	if !same {
-		return nil, fmt.Errorf("safetensors: %s: tensor %s has shape %v, want %v", f.name, quote(name), t.Shape, shape)
+		return nil, fmt.Errorf("safetensors: %s: tensor %s has shape %v, want %v", f.name, gguf.Quote(name), t.Shape, shape)
 	}
 	return t, nil
 }
@@ -35,19 +37,19 @@ func (f *File) Tensor(name string, shape ...uint64) (*TensorInfo, error) {
 // Read fills dst with the stored bytes of a tensor from byte off of it.
 func (f *File) Read(t *TensorInfo, dst []byte, off int64) error {
 	if off < 0 || off > t.Size || int64(len(dst)) > t.Size-off {
-		return fmt.Errorf("safetensors: %s: tensor %s: bytes %d to %d of %d", f.name, quote(t.Name), off, off+int64(len(dst)), t.Size)
+		return fmt.Errorf("safetensors: %s: tensor %s: bytes %d to %d of %d", f.name, gguf.Quote(t.Name), off, off+int64(len(dst)), t.Size)
 	}
 	if len(dst) == 0 {
 		return nil
 	}
-	if err := readFull(t.src, dst, t.Offset+off); err != nil {
-		return fmt.Errorf("safetensors: %s: tensor %s: %w", t.src.Name(), quote(t.Name), err)
+	if err := gguf.ReadFull(t.src, dst, t.Offset+off); err != nil {
+		return fmt.Errorf("safetensors: %s: tensor %s: %w", t.src.Name(), gguf.Quote(t.Name), err)
 	}
 	return nil
 }
 
 func (f *File) wrongType(t *TensorInfo, want string) error {
-	return fmt.Errorf("safetensors: %s: tensor %s is %s, want %s", f.name, quote(t.Name), t.Dtype, want)
+	return fmt.Errorf("safetensors: %s: tensor %s is %s, want %s", f.name, gguf.Quote(t.Name), t.Dtype, want)
 }
 
 // Floats decodes elements [from, from+len(dst)) of a tensor of F32, F16 or BF16.
@@ -107,7 +109,7 @@ func (f *File) Bools(t *TensorInfo) ([]bool, error) {
 	out := make([]bool, len(raw))
 	for i, b := range raw {
 		if b > 1 {
-			return nil, fmt.Errorf("safetensors: %s: tensor %s: element %d is %d, which is not a truth value", f.name, quote(t.Name), i, b)
+			return nil, fmt.Errorf("safetensors: %s: tensor %s: element %d is %d, which is not a truth value", f.name, gguf.Quote(t.Name), i, b)
 		}
 		out[i] = b == 1
 	}

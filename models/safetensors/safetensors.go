@@ -17,7 +17,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -94,7 +93,7 @@ func OpenSharded(index Source, open func(name string) (Source, error)) (*File, e
 		return nil, fail("an index of %d bytes; want 2 to %d", index.Size(), maxHeader)
 	}
 	raw := make([]byte, index.Size())
-	if err := readFull(index, raw, 0); err != nil {
+	if err := gguf.ReadFull(index, raw, 0); err != nil {
 		return nil, fail("%w", err)
 	}
 	var list struct {
@@ -113,7 +112,7 @@ func OpenSharded(index Source, open func(name string) (Source, error)) (*File, e
 	names := make([]string, 0, len(files))
 	for name := range files {
 		if name == "" || strings.ContainsAny(name, "/\\") || strings.HasPrefix(name, ".") {
-			return nil, fail("weight_map names the file %s, which is not a plain file name", quote(name))
+			return nil, fail("weight_map names the file %s, which is not a plain file name", gguf.Quote(name))
 		}
 		names = append(names, name)
 	}
@@ -122,7 +121,7 @@ func OpenSharded(index Source, open func(name string) (Source, error)) (*File, e
 	for _, name := range names {
 		src, err := open(name)
 		if err != nil {
-			return nil, fail("%s: %w", quote(name), err)
+			return nil, fail("%s: %w", gguf.Quote(name), err)
 		}
 		before := len(f.Tensors)
 		if err := f.add(src); err != nil {
@@ -130,13 +129,13 @@ func OpenSharded(index Source, open func(name string) (Source, error)) (*File, e
 		}
 		for i := range f.Tensors[before:] {
 			if t := &f.Tensors[before+i]; list.Weights[t.Name] != name {
-				return nil, fail("tensor %s is in %s, where weight_map does not have it", quote(t.Name), quote(name))
+				return nil, fail("tensor %s is in %s, where weight_map does not have it", gguf.Quote(t.Name), gguf.Quote(name))
 			}
 		}
 	}
 	for name, file := range list.Weights {
 		if !f.Has(name) {
-			return nil, fail("tensor %s is not in %s: the files do not belong together", quote(name), quote(file))
+			return nil, fail("tensor %s is not in %s: the files do not belong together", gguf.Quote(name), gguf.Quote(file))
 		}
 	}
 	return f, nil
@@ -151,7 +150,7 @@ func (f *File) add(src Source) error {
 		return fail("%d bytes are too few for a safetensors file: download it again", src.Size())
 	}
 	var head [8]byte
-	if err := readFull(src, head[:], 0); err != nil {
+	if err := gguf.ReadFull(src, head[:], 0); err != nil {
 		return fail("header: %w", err)
 	}
 	n, left := binary.LittleEndian.Uint64(head[:]), uint64(src.Size())-8
@@ -168,7 +167,7 @@ func (f *File) add(src Source) error {
 		return fail("header: its length is %d bytes but the file has %d: it is truncated, download it again", n, left)
 	}
 	raw := make([]byte, n)
-	if err := readFull(src, raw, 8); err != nil {
+	if err := gguf.ReadFull(src, raw, 8); err != nil {
 		return fail("header: %w", err)
 	}
 	entries, err := f.parse(raw)
@@ -186,18 +185,18 @@ func (f *File) add(src Source) error {
 		t := &entries[i]
 		switch {
 		case t.Offset < at:
-			return fail("tensor %s: its data lies over that of tensor %s: the file is damaged", quote(t.Name), quote(entries[i-1].Name))
+			return fail("tensor %s: its data lies over that of tensor %s: the file is damaged", gguf.Quote(t.Name), gguf.Quote(entries[i-1].Name))
 		case t.Offset > at:
-			return fail("tensor %s: the data begins at %d, %d bytes after that of the tensor before it: the file is damaged", quote(t.Name), t.Offset, t.Offset-at)
+			return fail("tensor %s: the data begins at %d, %d bytes after that of the tensor before it: the file is damaged", gguf.Quote(t.Name), t.Offset, t.Offset-at)
 		}
 		at = t.Offset + t.Size
 		if uint64(at) > left-n {
-			return fail("tensor %s: ends at byte %d of %d of data: the file is truncated, download it again", quote(t.Name), at, left-n)
+			return fail("tensor %s: ends at byte %d of %d of data: the file is truncated, download it again", gguf.Quote(t.Name), at, left-n)
 		}
 		t.Offset += int64(8 + n)
 		t.src = src
 		if _, ok := f.byName[t.Name]; ok {
-			return fail("tensor %s: the name occurs twice", quote(t.Name))
+			return fail("tensor %s: the name occurs twice", gguf.Quote(t.Name))
 		}
 		f.byName[t.Name] = len(f.Tensors)
 		f.Tensors = append(f.Tensors, *t)
@@ -226,7 +225,7 @@ func (f *File) parse(raw []byte) ([]TensorInfo, error) {
 		}
 		name := key.(string) // the decoder allows nothing else here
 		if seen[name] {
-			return nil, fmt.Errorf("tensor %s: the name occurs twice", quote(name))
+			return nil, fmt.Errorf("tensor %s: the name occurs twice", gguf.Quote(name))
 		}
 		seen[name] = true
 		if name == "__metadata__" {
@@ -236,7 +235,7 @@ func (f *File) parse(raw []byte) ([]TensorInfo, error) {
 			continue
 		}
 		if name == "" || len(name) > maxName || !utf8.ValidString(name) {
-			return nil, fmt.Errorf("tensor %s: the name is empty, longer than %d bytes or not UTF-8", quote(name), maxName)
+			return nil, fmt.Errorf("tensor %s: the name is empty, longer than %d bytes or not UTF-8", gguf.Quote(name), maxName)
 		}
 		if len(all) == maxTensors {
 			return nil, fmt.Errorf("header: more than %d tensors", maxTensors)
@@ -247,11 +246,11 @@ func (f *File) parse(raw []byte) ([]TensorInfo, error) {
 			Offsets []int64  `json:"data_offsets"`
 		}
 		if err := d.Decode(&e); err != nil {
-			return nil, fmt.Errorf("tensor %s: %w", quote(name), oneLine(err))
+			return nil, fmt.Errorf("tensor %s: %w", gguf.Quote(name), oneLine(err))
 		}
 		t := TensorInfo{Name: name, Dtype: e.Dtype, Shape: e.Shape}
 		if err := t.place(e.Offsets); err != nil {
-			return nil, fmt.Errorf("tensor %s: %w", quote(name), err)
+			return nil, fmt.Errorf("tensor %s: %w", gguf.Quote(name), err)
 		}
 		all = append(all, t)
 	}
@@ -268,7 +267,7 @@ func (f *File) parse(raw []byte) ([]TensorInfo, error) {
 func (t *TensorInfo) place(offsets []int64) error {
 	size, ok := sizes[t.Dtype]
 	if !ok {
-		return fmt.Errorf("dtype %s is unknown", quote(string(t.Dtype)))
+		return fmt.Errorf("dtype %s is unknown", gguf.Quote(string(t.Dtype)))
 	}
 	if t.Shape == nil || len(t.Shape) > maxDims {
 		return fmt.Errorf("shape is missing or has more than %d dimensions", maxDims)
@@ -295,25 +294,4 @@ func oneLine(err error) error {
 		return errors.New("the JSON ends too early")
 	}
 	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
-}
-
-// quote shows a name from a file on one line and within reason.
-func quote(s string) string {
-	const most = 80
-	if len(s) > most {
-		return strconv.Quote(s[:most]) + "…"
-	}
-	return strconv.Quote(s)
-}
-
-// readFull fills p from src at off, or says why not.
-func readFull(src Source, p []byte, off int64) error {
-	n, err := src.ReadAt(p, off)
-	if n == len(p) {
-		return nil
-	}
-	if err == nil || errors.Is(err, io.EOF) {
-		return fmt.Errorf("the data ends at byte %d: it is truncated, download it again", off+int64(max(n, 0)))
-	}
-	return fmt.Errorf("reading %d bytes at %d: %w", len(p), off, err)
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+
+	"foretoken/models/gguf"
 )
 
 // Tensor is a tensor to write: Data holds the stored bytes.
@@ -26,10 +28,10 @@ func Write(w io.Writer, metadata map[string]string, tensors ...Tensor) error {
 		info := TensorInfo{Dtype: t.Dtype, Shape: append([]uint64{}, t.Shape...)}
 		end := at + int64(len(t.Data))
 		if err := info.place([]int64{at, end}); err != nil {
-			return fmt.Errorf("safetensors: tensor %s: %w", quote(t.Name), err)
+			return fmt.Errorf("safetensors: tensor %s: %w", gguf.Quote(t.Name), err)
 		}
 		if _, ok := header[t.Name]; ok || t.Name == "" {
-			return fmt.Errorf("safetensors: tensor %s: the name is empty or occurs twice", quote(t.Name))
+			return fmt.Errorf("safetensors: tensor %s: the name is empty or occurs twice", gguf.Quote(t.Name))
 		}
 		header[t.Name] = map[string]any{"dtype": t.Dtype, "shape": info.Shape, "data_offsets": []int64{at, end}}
 		at = end

@@ -85,7 +85,7 @@ func (t *Tokenizer) loadBPE(f *gguf.File) error {
 	}
 	pre := findPre(name)
 	if pre == nil {
-		return t.bad(keyPre, "%s is not supported: want one of %s", quote(name), preNames())
+		return t.bad(keyPre, "%s is not supported: want one of %s", gguf.Quote(name), preNames())
 	}
 	t.addBOS = pre.addBOS
 	b := &bpe{cache: map[string][]int32{}}
@@ -131,7 +131,7 @@ func (t *Tokenizer) readMerges(f *gguf.File, b *bpe) error {
 			at = strings.IndexByte(line[1:], ' ') + 1
 		}
 		if at <= 0 || at == len(line)-1 {
-			return t.bad(keyMerges, "merge %d %s is not two tokens with a space between", rank, quote(line))
+			return t.bad(keyMerges, "merge %d %s is not two tokens with a space between", rank, gguf.Quote(line))
 		}
 		left, right := line[:at], line[at+1:]
 		var p pair
@@ -142,7 +142,7 @@ func (t *Tokenizer) readMerges(f *gguf.File, b *bpe) error {
 		}{{left, &p.left}, {right, &p.right}, {left + right, &joined}} {
 			id, ok := t.ids[x.text]
 			if !ok {
-				return t.bad(keyMerges, "merge %d %s needs the token %s, which the vocabulary does not have", rank, quote(line), quote(x.text))
+				return t.bad(keyMerges, "merge %d %s needs the token %s, which the vocabulary does not have", rank, gguf.Quote(line), gguf.Quote(x.text))
 			}
 			*x.id = id
 		}
@@ -214,29 +214,10 @@ func (b *bpe) merge(word string, ids []int32) []int32 {
 			syms = append(syms, symbol{id: id})
 		}
 	}
-	link(syms)
-	var q queue[int32]
-	try := func(left, right int32) {
-		if left < 0 || right < 0 {
-			return
-		}
-		if m, ok := b.merges[pair{syms[left].id, syms[right].id}]; ok {
-			q.push(candidate[int32]{-m.rank, left, right, m.id, pair{syms[left].id, syms[right].id}})
-		}
-	}
-	for i := 1; i < len(syms); i++ {
-		try(int32(i-1), int32(i))
-	}
-	for len(q) > 0 {
-		c := q.pop()
-		if !fits(syms, c.left, c.right, c.was) {
-			continue
-		}
-		syms[c.left].id = c.id
-		unlink(syms, c.left, c.right)
-		try(syms[c.left].prev, c.left)
-		try(c.left, syms[c.left].next)
-	}
+	join(syms, func(left, right int32) (int32, int32, bool) {
+		m, ok := b.merges[pair{syms[left].id, syms[right].id}]
+		return m.id, -m.rank, ok
+	})
 	for i := range syms {
 		if syms[i].id != none {
 			ids = append(ids, syms[i].id)

@@ -3,6 +3,8 @@ package tokenizer
 import (
 	"fmt"
 	"strings"
+
+	"foretoken/models/gguf"
 )
 
 // Compatible reports whether a draft with one vocabulary can propose ids to a
@@ -34,17 +36,17 @@ func Compatible(a, b *Tokenizer) error {
 					longer, in = b, "second"
 				}
 				return differ("the vocabularies have %d and %d tokens: token %d is %s in the %s and missing in the other",
-					len(a.texts), len(b.texts), id, quote(longer.texts[id]), in)
+					len(a.texts), len(b.texts), id, gguf.Quote(longer.texts[id]), in)
 			}
 		case a.texts[id] != b.texts[id]:
-			return differ("token %d is %s in the first and %s in the second", id, quote(a.texts[id]), quote(b.texts[id]))
+			return differ("token %d is %s in the first and %s in the second", id, gguf.Quote(a.texts[id]), gguf.Quote(b.texts[id]))
 		}
 	}
 	name := func(t *Tokenizer, id int32) string {
 		if id == none {
 			return "not set"
 		}
-		return fmt.Sprintf("%d %s", id, quote(t.texts[id]))
+		return fmt.Sprintf("%d %s", id, gguf.Quote(t.texts[id]))
 	}
 	if a.addBOS != b.addBOS {
 		return differ("%s is %t in the first and %t in the second", keyAddBOS, a.addBOS, b.addBOS)

@@ -139,7 +139,7 @@ func MetadataFromJSON(name string, tokenizerJSON, tokenizerConfig []byte) ([]ggu
 	case c.m.Type == "Unigram":
 		kv, err = c.unigram()
 	case c.m.Type != "BPE" && c.m.Type != "":
-		return nil, c.fail("model.type", "%s is not supported: want BPE or Unigram", quote(c.m.Type))
+		return nil, c.fail("model.type", "%s is not supported: want BPE or Unigram", gguf.Quote(c.m.Type))
 	case c.byteLevel(c.j.Pre) || c.byteLevel(c.j.Decode):
 		kv, err = c.bytes()
 	case c.m.ByteFallback:
@@ -169,13 +169,13 @@ func (c *converter) addTokens(vocab map[string]int64) error {
 	most := int64(-1)
 	for text, id := range vocab {
 		if id < 0 || id >= maxTokens {
-			return c.fail("model.vocab", "the id of %s is %d, want 0 to %d", quote(text), id, maxTokens-1)
+			return c.fail("model.vocab", "the id of %s is %d, want 0 to %d", gguf.Quote(text), id, maxTokens-1)
 		}
 		most = max(most, id)
 	}
 	for _, a := range c.j.Added {
 		if a.ID < 0 || a.ID >= maxTokens || a.Content == "" {
-			return c.fail("added_tokens", "the id of %s is %d, want 0 to %d and a text", quote(a.Content), a.ID, maxTokens-1)
+			return c.fail("added_tokens", "the id of %s is %d, want 0 to %d and a text", gguf.Quote(a.Content), a.ID, maxTokens-1)
 		}
 		most = max(most, a.ID)
 	}
@@ -190,20 +190,20 @@ func (c *converter) addTokens(vocab map[string]int64) error {
 	c.ids = make(map[string]int32, most+1)
 	for text, id := range vocab {
 		if c.kinds[id] != 0 {
-			return c.fail("model.vocab", "%s and %s both have the id %d", quote(min(text, c.tokens[id])), quote(max(text, c.tokens[id])), id)
+			return c.fail("model.vocab", "%s and %s both have the id %d", gguf.Quote(min(text, c.tokens[id])), gguf.Quote(max(text, c.tokens[id])), id)
 		}
 		c.tokens[id], c.kinds[id] = text, int32(normal)
 		c.ids[text] = int32(id)
 	}
 	for _, a := range c.j.Added {
 		if id, ok := c.ids[a.Content]; ok && int64(id) != a.ID {
-			return c.fail("added_tokens", "%s has the id %d here and %d in the vocabulary", quote(a.Content), a.ID, id)
+			return c.fail("added_tokens", "%s has the id %d here and %d in the vocabulary", gguf.Quote(a.Content), a.ID, id)
 		}
 		if c.kinds[a.ID] != 0 && c.tokens[a.ID] != a.Content {
-			return c.fail("added_tokens", "the id %d is of %s here and of %s in the vocabulary", a.ID, quote(a.Content), quote(c.tokens[a.ID]))
+			return c.fail("added_tokens", "the id %d is of %s here and of %s in the vocabulary", a.ID, gguf.Quote(a.Content), gguf.Quote(c.tokens[a.ID]))
 		}
 		if a.SingleWord {
-			return c.fail("added_tokens", "%s is only found as a single word, which is not supported", quote(a.Content))
+			return c.fail("added_tokens", "%s is only found as a single word, which is not supported", gguf.Quote(a.Content))
 		}
 		c.tokens[a.ID], c.kinds[a.ID] = a.Content, int32(userDefined)
 		if a.Special || looksSpecial(a.Content) {
@@ -244,7 +244,7 @@ func (c *converter) vocabulary() error {
 func (c *converter) bytes() ([]gguf.KV, error) {
 	for _, n := range flat(c.j.Norm, func(p component) []component { return p.Norms }) {
 		if n.Type != "NFC" {
-			return nil, c.fail("normalizer", "%s is not supported before byte-level BPE", quote(n.Type))
+			return nil, c.fail("normalizer", "%s is not supported before byte-level BPE", gguf.Quote(n.Type))
 		}
 	}
 	pre, err := c.preName()
@@ -257,7 +257,7 @@ func (c *converter) bytes() ([]gguf.KV, error) {
 	merges := make([]string, len(c.m.Merges))
 	for i, m := range c.m.Merges {
 		if m.left == "" || m.right == "" || strings.Contains(m.left+m.right, " ") {
-			return nil, c.fail("model.merges", "merge %d of %s and %s has an empty token or one with a space", i, quote(m.left), quote(m.right))
+			return nil, c.fail("model.merges", "merge %d of %s and %s has an empty token or one with a space", i, gguf.Quote(m.left), gguf.Quote(m.right))
 		}
 		merges[i] = m.left + " " + m.right
 	}
@@ -298,7 +298,7 @@ func (c *converter) postProcessor(p *component) error {
 				}
 			}
 		default:
-			return c.fail("post_processor", "%s is not supported: want TemplateProcessing", quote(p.Type))
+			return c.fail("post_processor", "%s is not supported: want TemplateProcessing", gguf.Quote(p.Type))
 		}
 	}
 	return nil
@@ -329,7 +329,7 @@ func (c *converter) finish(kv []gguf.KV) ([]gguf.KV, error) {
 			continue // named by habit; nothing is padded, and bytes have no unknown ones
 		}
 		if !ok {
-			return nil, c.fail(s.key, "the token %s is not in the vocabulary", quote(s.text))
+			return nil, c.fail(s.key, "the token %s is not in the vocabulary", gguf.Quote(s.text))
 		}
 		special[s.key] = id
 		kv = append(kv, gguf.KV{Key: s.key, Value: uint32(id)})
@@ -340,7 +340,7 @@ func (c *converter) finish(kv []gguf.KV) ([]gguf.KV, error) {
 		}
 		id, ok := c.ids[text]
 		if want, set := special[key]; !ok || !set || id != want {
-			return false, c.fail("post_processor", "%s is put around a text and is not the token of %s", quote(text), key)
+			return false, c.fail("post_processor", "%s is put around a text and is not the token of %s", gguf.Quote(text), key)
 		}
 		return true, nil
 	}

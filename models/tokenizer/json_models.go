@@ -20,7 +20,7 @@ func (c *converter) preName() (string, error) {
 	bytes := false
 	for _, p := range flat(c.j.Pre, func(p component) []component { return p.Pres }) {
 		if bytes {
-			return "", c.fail(field, "%s after ByteLevel is not supported", quote(p.Type))
+			return "", c.fail(field, "%s after ByteLevel is not supported", gguf.Quote(p.Type))
 		}
 		switch p.Type {
 		case "Split":
@@ -30,7 +30,7 @@ func (c *converter) preName() (string, error) {
 			case p.Behavior == "Isolated" && !p.Invert, p.Behavior == "Removed" && p.Invert:
 				exprs = append(exprs, plainRegex(*p.Pattern.Regex))
 			default:
-				return "", c.fail(field, "a Split of behaviour %s, inverted: %t, is not supported", quote(p.Behavior), p.Invert)
+				return "", c.fail(field, "a Split of behaviour %s, inverted: %t, is not supported", gguf.Quote(p.Behavior), p.Invert)
 			}
 		case "Digits":
 			if !p.Individual {
@@ -45,7 +45,7 @@ func (c *converter) preName() (string, error) {
 				exprs = append(exprs, gpt2Words)
 			}
 		default:
-			return "", c.fail(field, "%s is not supported: want Split, Digits and ByteLevel", quote(p.Type))
+			return "", c.fail(field, "%s is not supported: want Split, Digits and ByteLevel", gguf.Quote(p.Type))
 		}
 	}
 	if !bytes {
@@ -101,12 +101,12 @@ func (c *converter) spaces() (prefix bool, err error) {
 		case n.Type == "Replace" && n.Pattern.String != nil && *n.Pattern.String == " " && content == "▁":
 			replaced = true
 		default:
-			return false, c.fail("normalizer", "%s is not supported here: want Prepend and Replace of spaces by ▁", quote(n.Type))
+			return false, c.fail("normalizer", "%s is not supported here: want Prepend and Replace of spaces by ▁", gguf.Quote(n.Type))
 		}
 	}
 	for _, p := range flat(c.j.Pre, func(p component) []component { return p.Pres }) {
 		if p.Type != "Metaspace" || replaced || p.Replacement != "▁" {
-			return false, c.fail("pre_tokenizer", "%s is not supported here: want Metaspace with ▁", quote(p.Type))
+			return false, c.fail("pre_tokenizer", "%s is not supported here: want Metaspace with ▁", gguf.Quote(p.Type))
 		}
 		replaced = true
 		// Without a scheme, as older files are, add_prefix_space says it.
@@ -116,7 +116,7 @@ func (c *converter) spaces() (prefix bool, err error) {
 		}
 		for id, text := range c.tokens {
 			if i := strings.LastIndex(text, "▁"); i > 0 && c.kinds[id] == int32(normal) {
-				return false, c.fail("pre_tokenizer", "Metaspace cuts before every ▁, but the token %s goes over one: not supported", quote(text))
+				return false, c.fail("pre_tokenizer", "Metaspace cuts before every ▁, but the token %s goes over one: not supported", gguf.Quote(text))
 			}
 		}
 	}
@@ -172,11 +172,11 @@ func (c *converter) characters() ([]gguf.KV, error) {
 		right, ok2 := c.ids[m.right]
 		id, ok3 := c.ids[m.left+m.right]
 		if !ok1 || !ok2 || !ok3 || m.left == "" || m.right == "" {
-			return nil, c.fail(field, "merge %d of %s and %s needs tokens that the vocabulary does not have", i, quote(m.left), quote(m.right))
+			return nil, c.fail(field, "merge %d of %s and %s needs tokens that the vocabulary does not have", i, gguf.Quote(m.left), gguf.Quote(m.right))
 		}
 		if id != last {
 			if rank[id] != 0 {
-				return nil, c.fail(field, "merge %d gives %s, which merges before the last gave too: scores cannot say that", i, quote(c.tokens[id]))
+				return nil, c.fail(field, "merge %d gives %s, which merges before the last gave too: scores cannot say that", i, gguf.Quote(c.tokens[id]))
 			}
 			ranks++
 			rank[id], last = ranks, id
@@ -201,7 +201,7 @@ func (c *converter) characters() ([]gguf.KV, error) {
 			left, ok1 := c.ids[text[:at]]
 			right, ok2 := c.ids[text[at:]]
 			if ok1 && ok2 && !seen[pair{left, right}] {
-				return nil, c.fail(field, "%s can be put together from %s and %s, which is not listed: scores would allow it", quote(text), quote(text[:at]), quote(text[at:]))
+				return nil, c.fail(field, "%s can be put together from %s and %s, which is not listed: scores would allow it", gguf.Quote(text), gguf.Quote(text[:at]), gguf.Quote(text[at:]))
 			}
 		}
 	}
@@ -228,10 +228,10 @@ func (c *converter) unigram() ([]gguf.KV, error) {
 		}
 		var score float64
 		if err := json.Unmarshal(e[1], &score); err != nil || math.Abs(score) > math.MaxFloat32 {
-			return nil, c.fail(field, "the score of token %d %s is no number", id, quote(text))
+			return nil, c.fail(field, "the score of token %d %s is no number", id, gguf.Quote(text))
 		}
 		if first, dup := vocab[text]; dup {
-			return nil, c.fail(field, "tokens %d and %d are both %s", first, id, quote(text))
+			return nil, c.fail(field, "tokens %d and %d are both %s", first, id, gguf.Quote(text))
 		}
 		vocab[text], scores[id] = int64(id), float32(score)
 	}

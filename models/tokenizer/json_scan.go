@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"foretoken/models/gguf"
 )
 
 // A tokenizer.json is large because of two lists, which reflection takes seconds
@@ -43,10 +45,10 @@ func (v *jsonVocab) UnmarshalJSON(b []byte) error {
 		s.i++
 		id, ok := s.integer()
 		if !ok {
-			return fmt.Errorf("vocab: the id of %s is no integer", quote(text))
+			return fmt.Errorf("vocab: the id of %s is no integer", gguf.Quote(text))
 		}
 		if first, dup := v.ids[text]; dup {
-			return fmt.Errorf("vocab: %s has the ids %d and %d", quote(text), first, id)
+			return fmt.Errorf("vocab: %s has the ids %d and %d", gguf.Quote(text), first, id)
 		}
 		v.ids[text] = id
 		if s.peek() == ',' {
@@ -83,7 +85,7 @@ func (m *jsonMerges) UnmarshalJSON(b []byte) error {
 				}
 			}
 			if at < 0 {
-				return fmt.Errorf("merges: %s is not two tokens with a space between", quote(line))
+				return fmt.Errorf("merges: %s is not two tokens with a space between", gguf.Quote(line))
 			}
 			*m = append(*m, jsonMerge{line[:at], line[at+1:]})
 		case '[':

@@ -63,7 +63,7 @@ func New(f *gguf.File) (*Tokenizer, error) {
 	case "t5":
 		err = t.loadUnigram(f)
 	default:
-		err = t.bad(keyModel, "%s is not supported: want gpt2, llama or t5", quote(name))
+		err = t.bad(keyModel, "%s is not supported: want gpt2, llama or t5", gguf.Quote(name))
 	}
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (t *Tokenizer) readTokens(f *gguf.File) (err error) {
 		}
 		for id, k := range types {
 			if k < int32(normal) || k > int32(byteToken) {
-				return t.bad(keyTypes, "token %d %s is of unknown type %d", id, quote(t.texts[id]), k)
+				return t.bad(keyTypes, "token %d %s is of unknown type %d", id, gguf.Quote(t.texts[id]), k)
 			}
 			t.kinds[id] = kind(k)
 		}
@@ -123,7 +123,7 @@ func (t *Tokenizer) readTokens(f *gguf.File) (err error) {
 			continue
 		}
 		if first, dup := t.ids[s]; dup {
-			return t.bad(keyTokens, "tokens %d and %d are both %s", first, id, quote(s))
+			return t.bad(keyTokens, "tokens %d and %d are both %s", first, id, gguf.Quote(s))
 		}
 		t.ids[s] = int32(id)
 	}

@@ -8,12 +8,36 @@ type symbol struct {
 	prev, next int32 // -1 at the ends
 }
 
-func link(syms []symbol) {
+// join merges neighbouring symbols, the best pair first, until none is left that merges: in O(n log n). merged tells
+// what two neighbours give and its score, if they give anything. The list begins at symbol 0.
+func join[S cmp.Ordered](syms []symbol, merged func(left, right int32) (id int32, score S, ok bool)) {
 	for i := range syms {
 		syms[i].prev, syms[i].next = int32(i-1), int32(i+1)
 	}
 	if len(syms) > 0 {
 		syms[len(syms)-1].next = -1
+	}
+	var q queue[S]
+	try := func(left, right int32) {
+		if left < 0 || right < 0 {
+			return
+		}
+		if id, score, ok := merged(left, right); ok {
+			q.push(candidate[S]{score, left, right, id, pair{syms[left].id, syms[right].id}})
+		}
+	}
+	for i := 1; i < len(syms); i++ {
+		try(int32(i-1), int32(i))
+	}
+	for len(q) > 0 {
+		c := q.pop()
+		if !fits(syms, c.left, c.right, c.was) {
+			continue
+		}
+		syms[c.left].id = c.id
+		unlink(syms, c.left, c.right)
+		try(syms[c.left].prev, c.left)
+		try(c.left, syms[c.left].next)
 	}
 }
 

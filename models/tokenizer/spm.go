@@ -40,7 +40,7 @@ func (t *Tokenizer) readScores(f *gguf.File) ([]float32, error) {
 	}
 	for id, x := range scores {
 		if math.IsNaN(float64(x)) {
-			return nil, t.bad(keyScores, "the score of token %d %s is not a number", id, quote(t.texts[id]))
+			return nil, t.bad(keyScores, "the score of token %d %s is not a number", id, gguf.Quote(t.texts[id]))
 		}
 	}
 	return scores, nil
@@ -75,7 +75,7 @@ func (t *Tokenizer) loadSPM(f *gguf.File) error {
 	}
 	for id, k := range t.kinds {
 		if _, ok := parseByte(t.texts[id]); k == byteToken && !ok {
-			return t.bad(keyTokens, "token %d %s is of type byte, but not spelled like <0x0A>", id, quote(t.texts[id]))
+			return t.bad(keyTokens, "token %d %s is of type byte, but not spelled like <0x0A>", id, gguf.Quote(t.texts[id]))
 		}
 	}
 	t.model = s
@@ -100,39 +100,23 @@ func (s *spm) encode(text string, ids []int32) []int32 {
 		starts = append(starts, int32(i))
 	}
 	starts = append(starts, int32(len(text)))
-	link(syms)
 	end := func(i int32) int32 {
 		if next := syms[i].next; next >= 0 {
 			return starts[next]
 		}
 		return int32(len(text))
 	}
-	var q queue[float32]
-	try := func(left, right int32) {
-		if left < 0 || right < 0 {
-			return
-		}
+	join(syms, func(left, right int32) (int32, float32, bool) {
 		a, b := starts[left], end(right)
 		if int(b-a) > s.longest {
-			return
+			return 0, 0, false
 		}
-		if id, ok := s.ids[text[a:b]]; ok {
-			q.push(candidate[float32]{s.scores[id], left, right, id, pair{syms[left].id, syms[right].id}})
+		id, ok := s.ids[text[a:b]]
+		if !ok {
+			return 0, 0, false
 		}
-	}
-	for i := 1; i < len(syms); i++ {
-		try(int32(i-1), int32(i))
-	}
-	for len(q) > 0 {
-		c := q.pop()
-		if !fits(syms, c.left, c.right, c.was) {
-			continue
-		}
-		syms[c.left].id = c.id
-		unlink(syms, c.left, c.right)
-		try(syms[c.left].prev, c.left)
-		try(c.left, syms[c.left].next)
-	}
+		return id, s.scores[id], true
+	})
 	for i := int32(0); i >= 0 && len(syms) > 0; i = syms[i].next {
 		if syms[i].id != noToken {
 			ids = append(ids, syms[i].id)

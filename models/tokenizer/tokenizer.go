@@ -9,7 +9,6 @@
 package tokenizer
 
 import (
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -150,15 +149,4 @@ func (t *Tokenizer) Decode(ids []int32) string {
 	}
 	b.WriteString(s.Flush())
 	return b.String()
-}
-
-// quote shows text from a file on one line and within reason.
-func quote(s string) string {
-	const most = 60
-	q := strconv.Quote(s[:min(len(s), most)])
-	if len(s) > most || len(q) > most+2 {
-		// What was escaped may be cut in the middle: it is only shown.
-		q = q[:min(len(q)-1, most)] + "…\""
-	}
-	return q
 }

@@ -204,12 +204,8 @@ func dumpString(b *strings.Builder, s string, ascii bool) {
 		case r == '"' || r == '\\':
 			b.WriteByte('\\')
 			b.WriteRune(r)
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\r':
-			b.WriteString(`\r`)
-		case r == '\t':
-			b.WriteString(`\t`)
+		case space[r] != "":
+			b.WriteString(space[r])
 		case r == '\b':
 			b.WriteString(`\b`)
 		case r == '\f':

@@ -350,12 +350,8 @@ func reprString(b *strings.Builder, s string) {
 	b.WriteByte(mark)
 	for _, r := range s {
 		switch {
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\r':
-			b.WriteString(`\r`)
-		case r == '\t':
-			b.WriteString(`\t`)
+		case space[r] != "":
+			b.WriteString(space[r])
 		case r == '\\' || r == rune(mark):
 			b.WriteByte('\\')
 			b.WriteRune(r)
@@ -371,6 +367,9 @@ func reprString(b *strings.Builder, s string) {
 	}
 	b.WriteByte(mark)
 }
+
+// space is how Python and JSON alike escape white space in a string.
+var space = map[rune]string{'\n': `\n`, '\r': `\r`, '\t': `\t`}
 
 func hex(r rune, width int) string {
 	s := strconv.FormatInt(int64(r), 16)
