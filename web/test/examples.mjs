@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { build, NAMES, out } from "../../docs/examples/build.mjs";
 import { startHost } from "./host.mjs";
-import { openPage, startBrowser } from "./site.mjs";
+import { limit, openPage, startBrowser } from "./site.mjs";
 
 const chosen = process.env.EXAMPLES === "all" ? NAMES : (process.env.EXAMPLES ?? "plain mkdocs").split(/\s+/);
 
@@ -23,24 +23,24 @@ after(async () => {
 });
 
 for (const name of chosen) {
-  test(`the example for ${name} is built, and its page generates`, { timeout: 600_000 }, async (t) => {
+  test(`the example for ${name} is built, and its page generates`, limit, async (t) => {
     const start = Date.now();
     if (!(await build(name))) {
       t.skip(`${name} is not installed`);
       return;
     }
     const built = Date.now() - start;
-    const { page, record } = await openPage(browser);
+    const { page, record } = await openPage(await browser.newContext());
     await page.goto(`${host.url}${name}/`, { waitUntil: "networkidle" });
     assert.ok(!record.requests.some((url) => /\.(wasm|gguf)$/.test(url)), "nothing is loaded before the click");
     await page.locator("foretoken-widget #generate").click();
-    await page.waitForFunction(() => /tokens? in|failed/.test(document.querySelector("foretoken-widget").shadowRoot.querySelector("#status")?.textContent ?? ""), undefined, { timeout: 120_000 });
+    await page.waitForFunction(() => /tokens? in|failed/.test(document.querySelector("foretoken-widget").shadowRoot.querySelector("#status")?.textContent ?? ""));
     const text = await page.locator("foretoken-widget #output").evaluate((box) => box.textContent);
     assert.ok(text.startsWith("func TestPush(t *testing.T) {\n") && text.length > 45, text);
     assert.deepEqual(record.errors, []);
     assert.deepEqual(record.requests.filter((url) => !url.startsWith(host.url) && !/^(blob|data):/.test(url)), []);
     if (process.env.FORETOKEN_SCREENSHOTS) await page.screenshot({ path: `${process.env.FORETOKEN_SCREENSHOTS}/example-${name}.png` });
-    await page.close();
+    await page.context().close();
     t.diagnostic(`${name}: built in ${(built / 1000).toFixed(1)} s, used in ${((Date.now() - start - built) / 1000).toFixed(1)} s`);
   });
 }

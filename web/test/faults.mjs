@@ -25,7 +25,7 @@ function drained(response) {
  *   etag            the ETag, if not that of the bytes
  *   ranges: false   ignores Range
  *   cors: false     lets no other site read it
- *   drop(n)         for the nth answer: bytes after which the connection breaks, or undefined
+ *   drop(n, start)  for the nth answer, from byte `start` on: bytes after which the connection breaks, or undefined
  *   corrupt         a byte's place that is wrong on the wire
  *   length(n)       the Content-Length of a body of n bytes
  *   redirect        another address
@@ -75,7 +75,7 @@ export async function startFaults() {
       headers["Content-Range"] = `bytes ${start}-${end - 1}/${file.total ?? total}`;
     }
     file.answers = (file.answers ?? 0) + 1;
-    const drop = file.drop?.(file.answers);
+    const drop = file.drop?.(file.answers, start);
     headers["Content-Length"] = file.length ? file.length(end - start) : end - start;
     await file.gate?.(start);
     if (response.destroyed) return;
@@ -93,7 +93,8 @@ export async function startFaults() {
         else part = Buffer.from(file.data.subarray(at, at + take));
         if (file.corrupt >= at && file.corrupt < at + take) part[file.corrupt - at] ^= 0xff;
         if (!response.write(part)) await drained(response);
-        if (file.rate) await new Promise((resolve) => setTimeout(resolve, (1000 * take) / file.rate));
+        // In steps, so that a rate that is taken away has no effect any more.
+        for (let wait = take; file.rate && wait > 0 && !response.destroyed; wait -= file.rate / 20) await new Promise((resolve) => setTimeout(resolve, 50));
         at += take;
       }
       response.end();

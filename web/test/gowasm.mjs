@@ -8,7 +8,7 @@
 // be read by their real names. Environment:
 //
 //   CHROMIUM                 the browser to run (/usr/bin/chromium)
-//   FORETOKEN_WASM_TIMEOUT   seconds that one binary may take (900)
+//   FORETOKEN_WASM_TIMEOUT   seconds that one binary may take (3600)
 //   FORETOKEN_WASM_CONSOLE   1 also shows the browser's console
 //   FORETOKEN_WASM_ARGS      more switches for the browser, separated by spaces
 //
@@ -80,7 +80,7 @@ async function main([binary, ...args]) {
     fail,
   });
 
-  const seconds = Number(process.env.FORETOKEN_WASM_TIMEOUT || 900);
+  const seconds = Number(process.env.FORETOKEN_WASM_TIMEOUT || 3600);
   const timer = setTimeout(() => fail(`no result after ${seconds} s (FORETOKEN_WASM_TIMEOUT)`), seconds * 1000);
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"]) process.once(signal, () => fail(`stopped by ${signal}`));
 
@@ -100,7 +100,7 @@ async function main([binary, ...args]) {
     if (process.env.FORETOKEN_WASM_CONSOLE === "1") {
       page.on("console", (m) => console.error(`console ${m.type()}: ${m.text()}`));
     }
-    await page.goto(server.url);
+    await page.goto(server.url, { timeout: 0 }); // the timer above ends what takes too long
     const { code, why } = await finished;
     if (why) console.error(`gowasm: ${path.basename(binary)}: ${why}`);
     return code;

@@ -6,9 +6,8 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import path from "node:path";
-import { openPage, root, startBrowser, startServer, waitForState } from "./site.mjs";
+import { limit, openPage, root, startBrowser, startServer, waitForState } from "./site.mjs";
 
-const minutes = 60_000;
 
 let browser, server;
 
@@ -49,7 +48,7 @@ GPUQueue.prototype.submit = function (...args) {
 };
 `;
 
-test("a lost device: the same text goes on, and after three losses in a row it stops with a reason", { timeout: 6 * minutes }, async (t) => {
+test("a lost device: the same text goes on, and after three losses in a row it stops with a reason", limit, async (t) => {
   const { page, record } = await openPage(await browser.newContext());
   await page.route("**/worker.js", async (route) => {
     const response = await route.fetch();

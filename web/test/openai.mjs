@@ -9,6 +9,7 @@ import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { fileURLToPath } from "node:url";
 import OpenAI from "openai";
+import { limit } from "./site.mjs";
 
 const root = path.dirname(path.dirname(path.dirname(fileURLToPath(import.meta.url))));
 const run = promisify(execFile);
@@ -16,6 +17,8 @@ const key = "a key of the test's own";
 const template = "{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}";
 const prompt = "func main() {";
 const messages = [{ role: "system", content: "go" }, { role: "user", content: "close a file" }];
+// Thousands of tokens, so that it is under way for as long as a test takes with it.
+const endless = { prompt: "package main", max_tokens: 400, n: 16, temperature: 1.3, seed: 4, stream: true };
 let folder, binary, server;
 
 before(async () => {
@@ -184,9 +187,8 @@ test("mistakes have the client's own types, with code and param", async () => {
   }
 });
 
-test("an aborted stream gives its turn to who waits, and a full queue turns away", { timeout: 600_000 }, async () => {
-  const long = { model: server.model, prompt: "package main", max_tokens: 240, temperature: 0, stream: true };
-  const stream = await server.api.completions.create(long);
+test("an aborted stream gives its turn to who waits, and a full queue turns away", limit, async () => {
+  const stream = await server.api.completions.create({ ...endless, model: server.model });
   const reader = stream[Symbol.asyncIterator]();
   await reader.next();
   const waiting = server.api.completions.create({ model: server.model, prompt, max_tokens: 1 });
@@ -203,9 +205,9 @@ test("an aborted stream gives its turn to who waits, and a full queue turns away
   assert.equal(line.path, "/v1/completions");
 });
 
-test("a server that ends tells who still reads, and exits with 0", { timeout: 600_000 }, async () => {
+test("a server that ends tells who still reads, and exits with 0", limit, async () => {
   const other = await start("--grace", "0s");
-  const stream = await other.api.completions.create({ model: other.model, prompt: "package main", max_tokens: 240, stream: true });
+  const stream = await other.api.completions.create({ ...endless, model: other.model });
   const reader = stream[Symbol.asyncIterator]();
   await reader.next();
   const stopped = other.stop("SIGTERM");

@@ -11,7 +11,7 @@ import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { build } from "esbuild";
 import { startHost } from "./host.mjs";
-import { openPage, PATIENCE, startBrowser, startProfile, web } from "./site.mjs";
+import { limit, openPage, PATIENCE, startBrowser, startProfile, web } from "./site.mjs";
 
 const run = promisify(execFile);
 const hosts = [];
@@ -60,7 +60,7 @@ before(async () => {
   await run("npm", ["install", "--offline", "--no-audit", "--no-fund", path.join(folder, packed.filename)], { cwd: folder });
   installed = path.join(folder, "node_modules", "foretoken");
   browser = await startBrowser(true);
-}, { timeout: 600_000 });
+}, limit);
 
 after(async () => {
   await browser?.close();
@@ -141,7 +141,7 @@ test("bundled with esbuild, beside the files that it does not follow", async () 
   check((await outcome(`${await serve(out)}index.html`)).got);
 });
 
-test("in an extension's service worker, on WebGPU", { timeout: 600_000 }, async () => {
+test("in an extension's service worker, on WebGPU", limit, async () => {
   const extension = path.join(folder, "extension");
   await fs.cp(path.join(installed, "lib"), path.join(extension, "foretoken"), { recursive: true });
   await fs.writeFile(path.join(extension, "manifest.json"), JSON.stringify({

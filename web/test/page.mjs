@@ -10,10 +10,8 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { startHost } from "./host.mjs";
-import { dist, generated, openPage, root, startBrowser, waitForState, web } from "./site.mjs";
+import { dist, generated, limit, openPage, PATIENCE, root, startBrowser, waitForState, web } from "./site.mjs";
 
-const minutes = 60_000;
-const limit = { timeout: 10 * minutes };
 const pictures = process.env.FORETOKEN_SCREENSHOTS === "1" ? path.join(root, "docs") : process.env.FORETOKEN_SCREENSHOTS;
 const mock = path.join(web, "node_modules", ".cache", "mock-site");
 
@@ -42,7 +40,7 @@ async function open(address, options = {}) {
 
 /** Waits for a promise of the page's to be of something true; waitForFunction takes the promise itself for that. */
 async function until(page, condition, arg) {
-  for (const end = Date.now() + minutes; !(await page.evaluate(condition, arg)); await page.waitForTimeout(500)) assert.ok(Date.now() < end, `still not so: ${condition}`);
+  for (const end = Date.now() + PATIENCE; !(await page.evaluate(condition, arg)); await page.waitForTimeout(500)) assert.ok(Date.now() < end, `still not so: ${condition}`);
 }
 
 const text = (page, selector) => page.locator(selector).first().innerText();
@@ -287,7 +285,7 @@ test("the built site opens without a network, keeps nothing else, and moves on t
     assert.match(await text(page, "#said"), /chat: .*template/i);
     const first = await write();
     const prompt = await page.inputValue("#prompt");
-    await page.waitForSelector("html[data-offline=ready]", { timeout: minutes });
+    await page.waitForSelector("html[data-offline=ready]");
     const kept = () => page.evaluate(async () => (await Promise.all((await caches.keys()).map(async (name) => (await (await caches.open(name)).keys()).map((request) => request.url)))).flat());
     const files = await kept();
     for (const name of ["index.html", "page.js", "worker.js", "foretoken.wasm", "models/demo/target-q8_0.gguf", "models/demo/draft-q8_0.gguf"]) assert.ok(files.some((one) => one.startsWith(`${url}${name}?`)), `${name} is kept`);

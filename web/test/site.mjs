@@ -15,7 +15,10 @@ import { chromium } from "playwright-core";
  * How long the tests wait for what takes a moment: it only has to be more than a machine takes that is busy with other
  * work, as what never comes is a failure however long it was waited for.
  */
-export const PATIENCE = 180_000;
+export const PATIENCE = 300_000;
+
+/** The same for a test as a whole: it ends one that hangs, and no machine is so slow that it ends another. */
+export const limit = { timeout: 60 * 60_000 };
 
 export const web = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 export const root = path.dirname(web);

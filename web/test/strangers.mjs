@@ -9,7 +9,7 @@ import http from "node:http";
 import os from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
-import { dist, root, startProfile, startServer, waitForState } from "./site.mjs";
+import { dist, limit, root, startProfile, startServer, waitForState } from "./site.mjs";
 
 const markup = "<img src=x onerror=hacked()>";
 const fileName = "<b id=hacked>&quot;.gguf";
@@ -67,7 +67,7 @@ const made = (page) =>
     return all(document).filter((node) => node.id === "hacked" || ["IMG", "IFRAME", "OBJECT", "EMBED"].includes(node.tagName) || [...node.attributes].some((a) => a.name.startsWith("on"))).map((node) => node.outerHTML.slice(0, 100));
   });
 
-test("only the site's files and the files named are asked for, and what a model says stays text", { timeout: 600_000 }, async (t) => {
+test("only the site's files and the files named are asked for, and what a model says stays text", limit, async (t) => {
   const page = await context.newPage();
   const pages = []; // what the page and its workers asked for, as Chromium tells of them
   context.on("request", (request) => pages.push(request.url()));

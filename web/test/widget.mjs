@@ -10,24 +10,26 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 import zlib from "node:zlib";
 import { startHost } from "./host.mjs";
-import { brokenModels, dist, openPage, PATIENCE, startBrowser } from "./site.mjs";
+import { brokenModels, dist, limit, openPage, PATIENCE, startBrowser, web } from "./site.mjs";
 
 const axe = await fs.readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const pictures = process.env.FORETOKEN_SCREENSHOTS;
-const limit = { timeout: 600_000 };
 
 const page = (body, { dir = "ltr", script = "widget.js" } = {}) =>
   `<!doctype html><html lang="en" dir="${dir}"><head><meta charset="utf-8"><title>Docs</title></head><body><main><h1>Docs</h1>${body}</main><script type="module" src="/site/foretoken/${script}"></script></body></html>`;
 const widget = (id, attributes = "") => `<foretoken-widget id="${id}" device="cpu" policy="eagle2" depth="2" top-k="2" nodes="4" prompt="func main() {&#10;" max-tokens="12" ${attributes}></foretoken-widget>`;
-// Drawn so wildly that the model does not find an end by itself, and by so large trees that it goes on for as long as it is looked at.
-const SLOW = { depth: 8, "top-k": 10, nodes: 64, temperature: 1.3, seed: 4, "max-tokens": 480 };
-const long = (id) => `<foretoken-widget id="${id}" device="cpu" policy="eagle2" prompt="func main() {&#10;" ${Object.entries(SLOW).map(([name, value]) => `${name}="${value}"`).join(" ")}></foretoken-widget>`;
+// Drawn so wildly that the model does not find an end by itself; held.js keeps it going for as long as it is looked at.
+const LONG = { depth: 2, "top-k": 2, nodes: 4, temperature: 1.3, seed: 4, "max-tokens": 480 };
+const long = (id) => `<foretoken-widget id="${id}" device="cpu" policy="eagle2" prompt="func main() {&#10;" ${Object.entries(LONG).map(([name, value]) => `${name}="${value}"`).join(" ")}></foretoken-widget>`;
 
-let host, models, browser, context;
+let host, models, browser, context, worker;
 const records = [];
 
 before(async () => {
+  const [held, own] = await Promise.all([path.join(web, "test", "held.js"), path.join(dist, "worker.js")].map((file) => fs.readFile(file, "utf8")));
+  worker = { "/site/foretoken/worker.js": `{${held}}${own}` };
   const pages = {
+    ...worker,
     "/one": page(widget("a")),
     "/api": page(widget("a"), { script: "foretoken.js" }),
     "/several": page(long("a") + widget("b") + widget("c") + widget("other", 'draft="missing.gguf" target="missing.gguf"')),
@@ -189,7 +191,7 @@ test("two conversations on one engine take turns, and neither hears the other", 
 
 test("frames beside one another take turns, whoever's page they are on", limit, async () => {
   const frame = (id, more) => `<iframe id="${id}" title="${id}" src="${host.url}site/foretoken/embed.html?${new URLSearchParams({ device: "cpu", policy: "eagle2", ...more })}" style="width: 100%; height: 400px"></iframe>`;
-  const docs = await startHost({ pages: { "/": `<!doctype html><html lang="en"><title>Docs</title><body>${frame("one", SLOW)}${frame("two", { "max-tokens": 6 })}</body></html>` } });
+  const docs = await startHost({ pages: { "/": `<!doctype html><html lang="en"><title>Docs</title><body>${frame("one", LONG)}${frame("two", { "max-tokens": 6 })}</body></html>` } });
   const opened = await openPage(context);
   records.push({ ...opened.record, requests: [] });
   const { page } = opened;
@@ -337,14 +339,14 @@ test("axe finds nothing serious in the page", limit, async () => {
 });
 
 test("a framed widget speaks with the origin that its address names, and with no other", limit, async () => {
-  const site = await startHost({ folders: { "/site/foretoken/": dist }, cors: true });
+  const site = await startHost({ pages: worker, folders: { "/site/foretoken/": dist }, cors: true });
   const hosts = [];
   try {
     const embedding = async (allowed) => {
       const pages = {};
       const docs = await startHost({ pages });
       hosts.push(docs);
-      const source = `${site.url}site/foretoken/embed.html?origin=${allowed ?? docs.origin}&device=cpu&policy=eagle2&${new URLSearchParams(SLOW)}`;
+      const source = `${site.url}site/foretoken/embed.html?origin=${allowed ?? docs.origin}&device=cpu&policy=eagle2&${new URLSearchParams(LONG)}`;
       pages["/"] = `<!doctype html><html lang="en"><title>Docs</title><body><h1>Docs</h1><iframe title="A model" src="${source}" style="width: 100%; height: 100px; border: 0"></iframe></body></html>`;
       const opened = await openPage(context);
       await opened.page.addInitScript(() => {

@@ -12,6 +12,7 @@ import { Session, workshop } from "./shell.mjs";
 import { checkGo, checkTypes } from "./snippets.mjs";
 import { commandsOf, complaint, testsOf } from "./text.mjs";
 import { openSite, tryPage } from "./browser.mjs";
+import { limit } from "../../test/site.mjs";
 
 const root = path.dirname(path.dirname(path.dirname(path.dirname(fileURLToPath(import.meta.url)))));
 const names = ["README.md", ...(await fs.readdir(path.join(root, "docs"))).filter((name) => name.endsWith(".md")).map((name) => `docs/${name}`)];
@@ -25,7 +26,7 @@ const all = (...languages) => pages.flatMap(({ name, blocks }) => blocks.filter(
 
 describe("documentation", { concurrency: 3 }, () => {
   let shop;
-  before(async () => (shop = await workshop(root)), { timeout: 300_000 });
+  before(async () => (shop = await workshop(root)), limit);
   after(() => shop?.stop());
 
   test("every block says what it is", () => {
@@ -43,7 +44,7 @@ describe("documentation", { concurrency: 3 }, () => {
     for (const { name, text, blocks } of pages) {
       const shell = blocks.filter(({ language }) => language === "sh");
       if (!shell.length) continue;
-      test(name, { timeout: 300_000 }, async () => {
+      test(name, limit, async () => {
         const session = new Session(shop, path.basename(name));
         await session.open(text);
         try {
@@ -65,11 +66,11 @@ describe("documentation", { concurrency: 3 }, () => {
     }
   });
 
-  test("TypeScript and JavaScript fit the API", { timeout: 600_000 }, async () => {
+  test("TypeScript and JavaScript fit the API", limit, async () => {
     assert.equal(await checkTypes(root, all("ts", "js")), "");
   });
 
-  test("Go compiles in a module of its own", { timeout: 600_000 }, async () => {
+  test("Go compiles in a module of its own", limit, async () => {
     const programs = all("go");
     assert.ok(programs.length > 0);
     assert.equal(await checkGo(root, path.join(shop.folder, "go"), programs), "");
@@ -95,10 +96,10 @@ describe("documentation", { concurrency: 3 }, () => {
 
   describe("in Chromium", () => {
     let site;
-    before(async () => (site = await openSite(root)), { timeout: 300_000 });
+    before(async () => (site = await openSite(root)), limit);
     after(() => site?.close());
 
-    test("HTML loads beside the built site", { timeout: 600_000 }, async () => {
+    test("HTML loads beside the built site", limit, async () => {
       const snippets = all("html");
       assert.ok(snippets.length > 0);
       for (const { name, text } of snippets) {
@@ -108,7 +109,7 @@ describe("documentation", { concurrency: 3 }, () => {
       }
     });
 
-    test("the documentation is whole under another path", { timeout: 600_000 }, async () => {
+    test("the documentation is whole under another path", limit, async () => {
       for (const width of [390, 1440]) {
         const context = await site.browser.newContext({ viewport: { width, height: 900 }, colorScheme: width === 390 ? "dark" : "light" });
         const page = await context.newPage();
@@ -137,12 +138,12 @@ describe("documentation", { concurrency: 3 }, () => {
     });
 
     test("the page leads to the documentation", async () => {
-      const page = await site.browser.newPage();
+      const page = await (await site.browser.newContext()).newPage();
       await page.goto(`${site.url}index.html`);
       await page.locator("a", { hasText: "Documentation" }).first().click();
       await page.waitForURL(/\/docs\/(index\.html)?$/);
       assert.match(await page.title(), /Foretoken/);
-      await page.close();
+      await page.context().close();
     });
   });
 });

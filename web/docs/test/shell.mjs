@@ -51,7 +51,7 @@ exec "$real" "$@"
 real=$(PATH="\${PATH#*:}" command -v curl)
 arguments=()
 for argument; do arguments+=("\${argument//127.0.0.1:8080/127.0.0.1:$SERVED_PORT}"); done
-exec "$real" --silent --show-error --fail-with-body --max-time 60 "\${arguments[@]}"
+exec "$real" --silent --show-error --fail-with-body --max-time 600 "\${arguments[@]}"
 `,
   };
 }
@@ -83,7 +83,7 @@ export class Session {
   /** Runs a block and returns { code, out, err }. */
   async run(text) {
     try {
-      const { stdout, stderr } = await run("bash", ["-c", `set -euo pipefail\n${text}`], { cwd: this.folder, env: this.#environment, timeout: 120_000, maxBuffer: 16 << 20 });
+      const { stdout, stderr } = await run("bash", ["-c", `set -euo pipefail\n${text}`], { cwd: this.folder, env: this.#environment, timeout: 30 * 60_000, maxBuffer: 16 << 20 });
       return { code: 0, out: stdout, err: stderr };
     } catch (error) {
       if (typeof error.code !== "number") throw error;

@@ -83,9 +83,13 @@ async function journalOf(folder: FakeFolder) {
 test("a file is downloaded in chunks, several at once, and the next time without a request", async () => {
   let open = 0;
   let most = 0;
+  let full!: () => void;
+  const four = new Promise<void>((resolve) => (full = resolve));
   const m = machine({
     gate: async () => {
       most = Math.max(most, ++open);
+      if (open === 4) full();
+      await four; // none ends before so many have begun
       await pause(5);
       open--;
     },
@@ -299,10 +303,13 @@ test("dropped connections continue; a line that stays down keeps what came", asy
   assert.ok(m.log.includes("4000-9999") && m.log.includes("20100-29999"), m.log.join(" "));
   source.close();
 
-  const down = machine();
+  let release!: () => void;
+  const broken = new Promise<void>((resolve) => (release = resolve));
+  const down = machine({ gate: (range) => (/=[01]?\d{1,4}-/.test(range) ? undefined : broken) });
   const dying = await down.open();
   await dying.read(0, 20_000);
   down.script.breaks = Array(1000).fill(0);
+  release();
   await assert.rejects(dying.finished(), /the connection dropped at byte \d+ and 4 retries did not bring it back/);
   dying.close();
   await settle();

@@ -144,7 +144,7 @@ func TestEnvironment(t *testing.T) {
 	}
 	start := time.Now()
 	time.Sleep(30 * time.Millisecond)
-	if d := time.Since(start); d < 20*time.Millisecond || d > 10*time.Second {
+	if d := time.Since(start); d < 20*time.Millisecond || d > 5*time.Minute {
 		t.Errorf("30 ms took %v", d)
 	}
 }
