@@ -47,11 +47,11 @@ check: web/node_modules/.package-lock.json
 
 # Go tests on this machine: cpu and native devices, and whatever needs none.
 native: testmodels
-	FORETOKEN_REQUIRE_GPU=1 FORETOKEN_REQUIRE_NATIVE=1 $(GO) test -vet=off -timeout 20m ./...
+	FORETOKEN_REQUIRE_GPU=1 FORETOKEN_REQUIRE_NATIVE=1 $(GO) test -vet=off -timeout 60m ./...
 
 # The same packages as WebAssembly in Chromium, on WebGPU.
 browser: testmodels web/node_modules/.package-lock.json
-	FORETOKEN_REQUIRE_GPU=1 FORETOKEN_REQUIRE_WEBGPU=1 GOOS=js GOARCH=wasm $(GO) test -vet=off -short -p 1 -timeout 20m \
+	FORETOKEN_REQUIRE_GPU=1 FORETOKEN_REQUIRE_WEBGPU=1 GOOS=js GOARCH=wasm $(GO) test -vet=off -short -p 1 -timeout 60m \
 		-exec "$(GOWASM)" ./spec ./webgpu/... ./models/... ./web/test/gowasm/...
 
 # End to end: the built site, the dev server and Chromium.
@@ -103,10 +103,10 @@ soak: testmodels site
 
 # The packages whose code runs on several goroutines, under the race detector. The others decode on one.
 race: deps
-	$(GO) test -race -short -timeout 20m ./cmd/devserver ./cmd/foretoken/openai ./webgpu ./webgpu/cpu ./webgpu/internal/... ./spec ./models/chat/... ./models/grammar ./models/safetensors ./models/eagle3 ./wasm
-	$(GO) test -race -short -timeout 20m ./models/gguf -skip Memory # the detector allocates beside the program
-	$(GO) test -race -short -timeout 20m ./models/tokenizer -run 'Concurrent|Cache|Guard|Stream'
-	FORETOKEN_REQUIRE_NATIVE=1 $(GO) test -race -short -timeout 20m ./cmd/foretoken -run '^Test(Load|Serve)'
+	$(GO) test -race -short -timeout 60m ./cmd/devserver ./cmd/foretoken/openai ./webgpu ./webgpu/cpu ./webgpu/internal/... ./spec ./models/chat/... ./models/grammar ./models/safetensors ./models/eagle3 ./wasm
+	$(GO) test -race -short -timeout 60m ./models/gguf -skip Memory # the detector allocates beside the program
+	$(GO) test -race -short -timeout 60m ./models/tokenizer -run 'Concurrent|Cache|Guard|Stream'
+	FORETOKEN_REQUIRE_NATIVE=1 $(GO) test -race -short -timeout 60m ./cmd/foretoken -run '^Test(Load|Serve)'
 
 # Advisories published for what this is built from.
 audit: web/node_modules/.package-lock.json web/peers/node_modules/.package-lock.json

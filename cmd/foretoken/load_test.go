@@ -203,7 +203,7 @@ func TestLoad(t *testing.T) {
 	l.flood(250, waiting, wishes, alone)
 	l.end(clients, long, alone[long])
 	l.client.CloseIdleConnections()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		if now := runtime.NumGoroutine(); now <= before {
 			break
 		} else if time.Now().After(end) {
@@ -255,8 +255,11 @@ func (l *loaded) rotate(clients int, length time.Duration, wishes []wish, polici
 	return counts, took
 }
 
-// flood sends more at once than may wait: what is refused is told when to come back, and what is not is answered.
+// flood sends more than may wait while another request is answered: what is refused is told when to come back, and what
+// is not is answered.
 func (l *loaded) flood(n, waiting int, wishes []wish, alone map[wish]string) {
+	release := l.hold()
+	defer release()
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	answered, refused := 0, 0
@@ -275,7 +278,9 @@ func (l *loaded) flood(n, waiting int, wishes []wish, alone map[wish]string) {
 			case got.done && got.text == alone[w]:
 				answered++
 			case got.status == http.StatusTooManyRequests && got.code == "queue_full" && seconds >= 1:
-				refused++
+				if refused++; refused == n-waiting {
+					release() // all have come
+				}
 			default:
 				l.t.Errorf("flood: %+v, alone %q", got, alone[w])
 			}
@@ -283,9 +288,28 @@ func (l *loaded) flood(n, waiting int, wishes []wish, alone map[wish]string) {
 	}
 	all.Wait()
 	l.t.Logf("of %d requests at once %d were answered and %d told to come back", n, answered, refused)
-	if answered < waiting || refused == 0 {
-		l.t.Errorf("of %d requests at once %d were answered, and %d may wait", n, answered, waiting)
+	if answered != waiting || refused != n-waiting {
+		l.t.Errorf("of %d requests at once %d were answered and %d refused, and %d may wait", n, answered, refused, waiting)
 	}
+}
+
+// hold asks for thousands of tokens, and comes back when they have begun: the server decodes nothing else until release
+// is called.
+func (l *loaded) hold() (release func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	r, err := http.NewRequestWithContext(ctx, "POST", l.url+"/completions", strings.NewReader(`{"model": "m", "prompt": "package", "temperature": 1.3, "seed": 4, "max_tokens": 400, "n": 16, "stream": true, "foretoken": {"policy": "none"}}`))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	a, err := l.client.Do(r)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(a.Body).ReadString('\n'); err != nil || !strings.HasPrefix(line, "data: {") {
+		l.t.Fatalf("%d %q, %v", a.StatusCode, line, err)
+	}
+	return sync.OnceFunc(func() { cancel(); a.Body.Close() })
 }
 
 // end sends SIGTERM while streams are under way.
@@ -315,7 +339,7 @@ func (l *loaded) end(clients int, w wish, want string) {
 		})
 	}
 	// Until one decodes and the others wait.
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		a, err := l.client.Get(strings.TrimSuffix(l.url, "/v1") + "/health")
 		if err != nil {
 			l.t.Fatal(err)
@@ -338,7 +362,7 @@ func (l *loaded) end(clients int, w wish, want string) {
 		if code != exitOK {
 			l.t.Errorf("code %d: %s", code, l.errs)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(5 * time.Minute):
 		l.t.Fatal("the server does not end")
 	}
 }

@@ -234,7 +234,7 @@ func TestLongConversation(t *testing.T) {
 		begin := time.Now()
 		text, err := tpl.Render(messages, RenderOptions{AddGenerationPrompt: true})
 		took := time.Since(begin)
-		if err != nil || len(text) < size*9/10 || took > 10*time.Second {
+		if err != nil || len(text) < size*9/10 || took > 2*time.Minute {
 			t.Errorf("%s: %d bytes in %v, %v", name, len(text), took, err)
 		}
 		if testing.Verbose() {

@@ -233,25 +233,29 @@ func TestRoundsAllocateNothing(t *testing.T) {
 		}
 		target.Reset()
 		draft.Reset()
-		const warm, last = 12, 20
+		const warm, last, window = 8, 20, 4
 		var from uint64
+		least := ^uint64(0) // of the windows: the runtime allocates of its own now and then, the more so on a busy machine
 		rounds := 0
 		if _, err := g.Generate(background, text, spec.Options{Sampling: spec.Sampling{Temperature: 0.9, Seed: 2}, MaxTokens: 80}, func(e *spec.Event) error {
-			if rounds = e.Round; rounds != warm && rounds != last {
+			if rounds = e.Round; rounds < warm || rounds%window != 0 {
 				return nil
 			}
 			runtime.ReadMemStats(&dev.inside)
-			if rounds == warm {
-				from = dev.inside.Mallocs - dev.mallocs
-			} else if n := dev.inside.Mallocs - dev.mallocs - from; n > 2 { // the runtime's own, now and then
-				t.Errorf("%s: %d allocations in %d rounds", name, n, last-warm)
+			now := dev.inside.Mallocs - dev.mallocs
+			if rounds > warm {
+				least = min(least, now-from)
 			}
+			from = now
 			return nil
 		}); err != nil {
 			t.Fatal(err)
 		}
 		if rounds < last {
 			t.Fatalf("%s: %d rounds", name, rounds)
+		}
+		if least > 1 {
+			t.Errorf("%s: %d allocations in %d rounds", name, least, window)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func TestLargeVocabulary(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("New for %d tokens and as many merges: %v", n, took)
-	if took > 20*time.Second {
+	if took > 5*time.Minute {
 		t.Errorf("New took %v", took)
 	}
 	begin = time.Now()
@@ -96,7 +96,7 @@ func TestLargeVocabulary(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("MetadataFromJSON of %d MB: %v", len(data)>>20, took)
-	if took > 20*time.Second {
+	if took > 5*time.Minute {
 		t.Errorf("MetadataFromJSON took %v", took)
 	}
 }

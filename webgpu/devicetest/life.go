@@ -2,6 +2,7 @@ package devicetest
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -105,7 +106,7 @@ func testDestroyedInMidRun(t *testing.T, dev webgpu.Device) {
 		if !errors.Is(err, webgpu.ErrDeviceLost) {
 			t.Fatalf("Run in which the device was destroyed: %v, want %v", err, webgpu.ErrDeviceLost)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(10 * time.Minute): // a driver may finish the run first, on a machine with other work
 		t.Fatal("Run hangs on a destroyed device")
 	}
 	afterDestroy(t, dev, y, k, long)
@@ -152,8 +153,7 @@ func spins(k webgpu.Kernel, params, y webgpu.Buffer, n int) []webgpu.Dispatch {
 func Timeout(t *testing.T, open func(t *testing.T, patience time.Duration) webgpu.Device) {
 	const patience = time.Second
 	patient := open(t, time.Minute)
-	// Far longer than the patience: the pace may have been taken while the machine was busy.
-	rounds, n := h{t, patient}.pace(8 * patience)
+	rounds, n := h{t, patient}.pace(4 * patience)
 	patient.Destroy()
 
 	dev := open(t, patience)
@@ -162,7 +162,11 @@ func Timeout(t *testing.T, open func(t *testing.T, patience time.Duration) webgp
 	h.write(params, 0, rounds)
 	long := h.program("long", spins(h.kernel(spin()), params, y, n)...)
 	start := time.Now()
-	err := dev.Run([]webgpu.Program{long}, webgpu.Region{Buffer: y, Dst: make([]byte, 4)})
+	err := error(nil)
+	// The pace may have been taken while the machine was busy: then one run is over in time, and more of them are not.
+	for times := 1; err == nil && times <= 1<<8; times *= 2 {
+		err = dev.Run(slices.Repeat([]webgpu.Program{long}, times), webgpu.Region{Buffer: y, Dst: make([]byte, 4)})
+	}
 	t.Logf("after %v: %v", time.Since(start), err)
 	if !errors.Is(err, webgpu.ErrTimeout) {
 		t.Fatalf("Run: %v, want %v", err, webgpu.ErrTimeout)
@@ -170,7 +174,7 @@ func Timeout(t *testing.T, open func(t *testing.T, patience time.Duration) webgp
 	if err := dev.Lost(); err != nil {
 		t.Fatalf("a run that takes long lost the device: %v", err)
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(10 * time.Minute)
 	again := func(what string, call func() error) {
 		t.Helper()
 		for {
