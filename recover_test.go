@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"foretoken/models/demo"
 	"foretoken/models/gguf"
 	"foretoken/spec"
 	"foretoken/webgpu"
@@ -167,6 +168,108 @@ func TestLostAtEveryCall(t *testing.T) {
 				}
 				if len(k.losses) != 2 || k.losses[0].Mended || !k.losses[1].Mended {
 					t.Fatalf("at call %d: told of %v", at, k.losses)
+				}
+				k.close(t, s)
+			}
+		})
+	}
+}
+
+// headed opens the built-in target with its EAGLE-3 head on cpu devices that go wrong as planned.
+func (k *shaky) headed(t *testing.T) *Session {
+	t.Helper()
+	dev, err := k.device(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(context.Background(), dev, demoFile(t, demo.TargetName), nil, Options{Context: 96, Reopen: k.device, Lost: func(l Loss) { k.losses = append(k.losses, l) },
+		EAGLE3: demoFile(t, demo.HeadName), EAGLE3Config: demoFile(t, demo.ConfigName)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestLostWithHead loses the device while an EAGLE-3 head drafts from the target's features: in a prefill that keeps them, in
+// draft and verification, in one submit and in two of their own, and again while the head is loaded again. The text stays, and the
+// head drafts on: what it drafted and what of that was accepted are those without a loss.
+func TestLostWithHead(t *testing.T) {
+	for name, c := range map[string]struct {
+		r     Request
+		reads []string // what the reads that are tried run, by a part of its label
+		alone bool     // draft and verification are never in one submit
+	}{
+		"a tree":           {Request{Policy: "eagle3", Depth: 3, TopK: 3, Nodes: 10}, []string{"verify"}, false},
+		"a tree, sampled":  {Request{Policy: "eagle3", Depth: 3, TopK: 3, Nodes: 10, Temperature: 0.9}, []string{"verify"}, false},
+		"rejection":        {Request{Policy: spec.DrafterChain, Source: spec.SourceEAGLE3, Depth: 4, Verifier: spec.VerifierRejection, Temperature: 1}, []string{"reject"}, false},
+		"draft, then pass": {Request{Policy: "adaedl", Source: spec.SourceEAGLE3}, []string{"draft root", "verify"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.r.MaxTokens, c.r.Seed, c.r.NoReuse = 8, 11, true
+			use := func(s *Session) string {
+				var texts []string
+				for _, prompt := range []string{"func main() {\n", "package main\n\nimport \"fmt\"\n"} {
+					out, err := s.Generate(context.Background(), prompt, c.r, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if out.Stats.Drafted == 0 {
+						t.Fatalf("%q: nothing was drafted", prompt)
+					}
+					texts = append(texts, fmt.Sprint(out.TokenIDs, out.Finish, out.Stats.Drafted, out.Stats.Accepted))
+				}
+				return strings.Join(texts, "\n")
+			}
+			var asked []string
+			quiet := newShaky(t, func(_ int, c faults.Call, label string) faults.Fault {
+				asked = append(asked, c.String()+" "+label)
+				return faults.None
+			})
+			s := quiet.headed(t)
+			loading := len(asked)
+			want := use(s)
+			quiet.close(t, s)
+
+			points := chosen(loading, len(asked), 1)
+			for _, part := range append(c.reads, "prefill") {
+				var at []int
+				for n := loading; n < len(asked); n++ {
+					kind, labels, _ := strings.Cut(asked[n], " ")
+					if (kind == faults.Read.String() || kind == faults.Run.String()) && strings.Contains(labels, part) {
+						at = append(at, n)
+						if c.alone && strings.Contains(labels, "draft root") && strings.Contains(labels, "verify") {
+							t.Fatalf("call %d drafts and verifies: %s", n, labels)
+						}
+					}
+				}
+				if len(at) < 2 {
+					t.Fatalf("%d calls run %q", len(at), part)
+				}
+				for _, i := range chosen(0, len(at), 2) {
+					points = append(points, at[i])
+				}
+			}
+			for i, at := range points {
+				again := -1 // every third time it is lost again amid what loading makes
+				if i%3 == 2 {
+					again = at + 1 + loading*(i%4+1)/5
+				}
+				k := newShaky(t, func(n int, _ faults.Call, _ string) faults.Fault {
+					if n == at || n == again {
+						return faults.Lost
+					}
+					return faults.None
+				})
+				s := k.headed(t)
+				if got := use(s); got != want {
+					t.Fatalf("at call %d, %s:\n%s\nwithout a loss\n%s", at, asked[at], got, want)
+				}
+				losses := 2
+				if again >= 0 {
+					losses++
+				}
+				if len(k.losses) != losses || !k.losses[losses-1].Mended {
+					t.Fatalf("at call %d, %s: told of %v", at, asked[at], k.losses)
 				}
 				k.close(t, s)
 			}

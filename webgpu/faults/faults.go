@@ -4,6 +4,7 @@ package faults
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,7 +39,8 @@ const (
 
 // Plan decides what goes wrong. It may be shared by several devices, one after the other.
 type Plan struct {
-	// At is asked before each call; n counts calls of all kinds, from 0. Nil: nothing goes wrong.
+	// At is asked before each call; n counts calls of all kinds, from 0, and label says what the call is about: what is made,
+	// or the programs that run. Nil: nothing goes wrong.
 	At func(n int, c Call, label string) Fault
 	// Patience is how long a call waits for a device that hangs.
 	Patience time.Duration
@@ -94,8 +96,9 @@ type Device struct {
 	webgpu.Device
 	plan *Plan
 
-	mu   sync.Mutex
-	hung bool
+	mu     sync.Mutex
+	hung   bool
+	labels map[webgpu.Program]string
 }
 
 var (
@@ -105,7 +108,9 @@ var (
 )
 
 // New has a device go wrong as planned.
-func New(inside webgpu.Device, p *Plan) *Device { return &Device{Device: inside, plan: p} }
+func New(inside webgpu.Device, p *Plan) *Device {
+	return &Device{Device: inside, plan: p, labels: map[webgpu.Program]string{}}
+}
 
 // enter asks what goes wrong with a call, and does that.
 func (d *Device) enter(c Call, label string) error {
@@ -178,6 +183,9 @@ func (d *Device) NewProgram(label string, dispatches []webgpu.Dispatch) (webgpu.
 	p, err := d.Device.NewProgram(label, dispatches)
 	if err == nil {
 		d.plan.made(d, 1)
+		d.mu.Lock()
+		d.labels[p] = label
+		d.mu.Unlock()
 	}
 	return p, err
 }
@@ -185,6 +193,9 @@ func (d *Device) NewProgram(label string, dispatches []webgpu.Dispatch) (webgpu.
 // FreeProgram gives a program back.
 func (d *Device) FreeProgram(p webgpu.Program) {
 	d.plan.made(d, -1)
+	d.mu.Lock()
+	delete(d.labels, p)
+	d.mu.Unlock()
 	d.Device.FreeProgram(p)
 }
 
@@ -202,7 +213,13 @@ func (d *Device) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
 	if len(reads) > 0 {
 		c = Read
 	}
-	if err := d.enter(c, fmt.Sprintf("(%d programs)", len(programs))); err != nil {
+	d.mu.Lock()
+	labels := make([]string, len(programs))
+	for i, p := range programs {
+		labels[i] = d.labels[p]
+	}
+	d.mu.Unlock()
+	if err := d.enter(c, strings.Join(labels, ", ")); err != nil {
 		return err
 	}
 	return d.Device.Run(programs, reads...)
