@@ -4,7 +4,7 @@
  */
 import type { ForetokenErrorCode } from "./errors.ts";
 import type { Channel, FromWorker, GoEngine, Progress, Source, SourceSpec, Sources, ToWorker, WireError } from "./protocol.ts";
-import { Downloads, openModel, type OpenSource, openSource, type Told } from "./sources.ts";
+import { Downloads, listed, openModel, type OpenSource, openSource, type Told } from "./sources.ts";
 
 /**
  * Answers messages with an engine made by `start`. The engine is started by the
@@ -123,7 +123,7 @@ class Loading {
       return files.length === 1 ? files[0]! : files;
     };
     const one = async (spec: SourceSpec): Promise<Source> => this.#hold(await openSource(spec, this.#told, { signal }));
-    const several = async (specs: SourceSpec[]): Promise<Source[]> => Promise.all(specs.map(one));
+    const several = async (specs: SourceSpec[]): Promise<Source[]> => Promise.all(listed("calibrations", specs).map(one));
     const { target, draft, eagle3, eagle3_config, calibrations } = sources;
     const [t, d, e, c, all] = await Promise.all([model(target), draft && model(draft), eagle3 && one(eagle3), eagle3_config && one(eagle3_config), several(calibrations)]);
     return { target: t, draft: d, eagle3: e, eagle3_config: c, calibrations: all };

@@ -42,8 +42,14 @@ export async function openModel(spec: SourceSpec, told: Told = {}, options: Sour
   throw failure;
 }
 
+/** A list that a message holds, which may be anything: what has a `map` of its own, as bytes have, would lose the promises put there. */
+export function listed<T>(name: string, value: readonly T[]): readonly T[] {
+  if (!Array.isArray(value)) throw new SourceError(name, "source", "a list is wanted here", "bad_option");
+  return value;
+}
+
 async function expand(spec: SourceSpec, options: SourceOptions): Promise<SourceSpec[]> {
-  if (spec.kind === "files") return (await Promise.all(spec.files.map((file) => (spec.files.length === 1 ? expand(file, options) : [file])))).flat();
+  if (spec.kind === "files") return (await Promise.all(listed("files", spec.files).map((file) => (spec.files.length === 1 ? expand(file, options) : [file])))).flat();
   if (spec.kind === "file") return [spec];
   if (isWhole(spec.url)) return [spec];
   const { kind, url, sha256, ...rest } = spec;

@@ -83,8 +83,14 @@ test("messages of any shape are answered once, in one line, and the worker goes 
     },
     async () => engine,
   );
-  const pick = random(7);
   const asked = new Set<number>();
+  const [, , open] = sound;
+  for (const [id, sources] of [[-1, { calibrations: new Uint8Array(3) }], [-2, { target: { kind: "files", files: new Uint8Array(1) } }]] as const) {
+    const message = open!();
+    receive({ data: { ...message, id, sources: { ...(message.sources as object), ...sources } } as unknown as ToWorker });
+    asked.add(id);
+  }
+  const pick = random(7);
   const count = Number(process.env.FORETOKEN_MESSAGES ?? 4000);
   for (let id = 1; id <= count; id++) {
     const message = sound[pick(sound.length)]!();
