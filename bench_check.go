@@ -37,7 +37,7 @@ func (c *BenchCell) Validate() error {
 	for _, f := range []struct {
 		field string
 		n     int
-	}{{"prefix", c.Prefix}, {"equal", c.Equal}, {"length", c.Length}, {"loss_tokens", c.LossTokens}, {"stats.output_tokens", s.OutputTokens},
+	}{{"lost", c.Lost}, {"prefix", c.Prefix}, {"equal", c.Equal}, {"length", c.Length}, {"loss_tokens", c.LossTokens}, {"stats.output_tokens", s.OutputTokens},
 		{"stats.calls", s.Calls}, {"stats.rounds", s.Rounds}, {"stats.tokens_verified", s.Nodes}, {"stats.drafted", s.Drafted}, {"stats.accepted", s.Accepted}, {"stats.relaxed", s.Relaxed}} {
 		if f.n < 0 || f.n > maxBenchCount {
 			return fail(f.field, "is %d, want 0 to %d", f.n, maxBenchCount)

@@ -23,6 +23,8 @@ type BenchSession interface {
 	// Score gives ln p of tokens[i+1] after tokens[:i+1], len(tokens)-1 values in nats, or
 	// ErrNoScore.
 	Score(ctx context.Context, tokens []int32) ([]float32, error)
+	// Losses is how often the device was lost so far and had to be opened anew.
+	Losses() int
 }
 
 var _ BenchSession = (*Session)(nil)
@@ -43,14 +45,23 @@ func (s *Session) Check(r Request) error {
 // Score gives the target's ln p of tokens[i+1] after tokens[:i+1], of the raw softmax in nats,
 // for each i: len(tokens)-1 values. It ends whatever the session was generating.
 func (s *Session) Score(ctx context.Context, tokens []int32) ([]float32, error) {
-	if err := s.Warm(ctx); err != nil {
-		return nil, err
-	}
+	s.warming.mu.Lock()
+	defer s.warming.mu.Unlock()
 	scoring, ok := any(s.target).(spec.ScoringTarget)
 	if !ok {
 		return nil, ErrNoScore
 	}
-	return scoring.Score(ctx, tokens)
+	if err := s.whole(ctx); err != nil {
+		return nil, err
+	}
+	var logs []float32
+	score := func() (err error) {
+		if err = s.warmUp(ctx); err == nil {
+			logs, err = scoring.Score(ctx, tokens)
+		}
+		return err
+	}
+	return logs, s.lasting(ctx, score(), score)
 }
 
 // MaxNodes is how many nodes the target verifies in one pass, the root included.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"foretoken/spec"
 )
@@ -75,6 +76,9 @@ type BenchRow struct {
 	Loss       Measure `json:"loss"`   // the target's own on the output, nats a token
 	Parses     Measure `json:"parses"` // share of the outputs judged that the parser accepts
 	Judged     int     `json:"judged"` // outputs judged in one repetition
+
+	// Lost counts the cells that are in none of the times and speeds, as the device was lost while they were measured.
+	Lost int `json:"lost,omitempty"`
 
 	// Median is the mean over prompts of the median speedup over the repetitions, which one
 	// repetition that the machine disturbed does not move; Worst is the prompt with the
@@ -176,6 +180,7 @@ func boolOrder(x, y bool) int {
 // repetition sums the cells of one repetition.
 type repetition struct {
 	stats                    spec.Stats
+	times                    spec.Stats // of the cells whose times count
 	cells                    int
 	timed                    int // cells with a speedup
 	speedups, speed, plain   float64
@@ -187,6 +192,9 @@ type repetition struct {
 func (r *repetition) add(c *BenchCell) {
 	r.cells++
 	r.stats.Add(&c.Stats)
+	if c.Lost == 0 {
+		r.times.Add(&c.Stats)
+	}
 	if s := c.Speedup(); s > 0 {
 		r.timed++
 		r.speedups += s
@@ -215,6 +223,9 @@ func summariseRow(cells []BenchCell, category string) BenchRow {
 			reps = append(reps, &repetition{})
 		}
 		reps[c.Rep].add(c)
+		if c.Lost > 0 {
+			row.Lost++
+		}
 		prompts[c.Prompt] = true
 	}
 	row.Prompts = len(prompts)
@@ -234,6 +245,9 @@ func summariseRow(cells []BenchCell, category string) BenchRow {
 	stat := func(value func(*spec.Stats) float64) Measure {
 		return over(func(r *repetition) (float64, int) { return value(&r.stats), r.stats.Calls })
 	}
+	times := func(value func(*spec.Stats) time.Duration) Measure {
+		return over(func(r *repetition) (float64, int) { return r.times.PerRound(value(&r.times)), r.times.Calls })
+	}
 	count := func(value func(*spec.Stats) int) Measure {
 		return stat(func(s *spec.Stats) float64 { return float64(value(s)) })
 	}
@@ -248,10 +262,10 @@ func summariseRow(cells []BenchCell, category string) BenchRow {
 	row.Drafted = count(func(s *spec.Stats) int { return s.Drafted })
 	row.Accepted = count(func(s *spec.Stats) int { return s.Accepted })
 	row.Relaxed = count(func(s *spec.Stats) int { return s.Relaxed })
-	row.DraftMS = stat(func(s *spec.Stats) float64 { return s.PerRound(s.Draft) })
-	row.VerifyMS = stat(func(s *spec.Stats) float64 { return s.PerRound(s.Verify) })
-	row.ReadbackMS = stat(func(s *spec.Stats) float64 { return s.PerRound(s.Readback) })
-	row.HostMS = stat(func(s *spec.Stats) float64 { return s.PerRound(s.Host) })
+	row.DraftMS = times(func(s *spec.Stats) time.Duration { return s.Draft })
+	row.VerifyMS = times(func(s *spec.Stats) time.Duration { return s.Verify })
+	row.ReadbackMS = times(func(s *spec.Stats) time.Duration { return s.Readback })
+	row.HostMS = times(func(s *spec.Stats) time.Duration { return s.Host })
 	length := func(r *repetition) int { return r.length }
 	row.SamePrefix = mean(func(r *repetition) float64 { return float64(r.prefix) }, length)
 	row.SamePlace = mean(func(r *repetition) float64 { return float64(r.equal) }, length)

@@ -42,14 +42,18 @@ type BenchCell struct {
 	Parses  bool          `json:"parses"`
 	Figures *BenchFigures `json:"figures,omitempty"`
 
+	// Lost is how often the device was lost while the cell was measured, or plain decoding beside it: its times are those of
+	// opening the device anew and of what was not warm then, and count for nothing. Texts and counts are sound.
+	Lost int `json:"lost,omitempty"`
+
 	// Resumed tells that the cell comes from BenchPlan.Finished.
 	Resumed bool `json:"-"`
 }
 
 // Speedup is over plain decoding of the same prompt in the same repetition; 0 when
-// either took no measurable time.
+// either took no measurable time, or the device was lost meanwhile.
 func (c *BenchCell) Speedup() float64 {
-	if c.PlainTokS == 0 {
+	if c.PlainTokS == 0 || c.Lost > 0 {
 		return 0
 	}
 	return c.TokS / c.PlainTokS
@@ -64,7 +68,7 @@ type planned struct {
 	index int
 	depth int  // d of an EAGLE-2 tree, else -1
 	base  bool // plain decoding that a block is measured against, and not in the plan
-	warm  bool // has run before
+	warm  int  // 1 + the device's losses when it last ran to have run before; 0: it has not
 	out   bool // left out after a problem
 }
 
@@ -276,11 +280,16 @@ func (b *bench) block(ctx context.Context, block []*planned, prompt *BenchPrompt
 		cells, outputs = append(cells, cell), append(outputs, ids)
 	}
 	if len(todo) > 0 {
-		after, _, err := b.measure(ctx, plain, prompt, rep)
+		after, ids, err := b.measure(ctx, plain, prompt, rep)
 		if err != nil {
 			return b.failed(ctx, plain, prompt, err)
 		}
-		base.TokS = harmonic(base.TokS, after.TokS)
+		switch {
+		case base.Lost > 0: // either alone will do
+			base, want = after, ids
+		case after.Lost == 0:
+			base.TokS = harmonic(base.TokS, after.TokS)
+		}
 	}
 	if wanted {
 		cells, outputs = slices.Insert(cells, 0, base), slices.Insert(outputs, 0, want)
@@ -288,6 +297,9 @@ func (b *bench) block(ctx context.Context, block []*planned, prompt *BenchPrompt
 	for i := range cells {
 		c := &cells[i]
 		c.PlainTokS = base.TokS
+		if !c.Plain {
+			c.Lost += base.Lost
+		}
 		c.Prefix, c.Equal, c.Length = agreement(outputs[i], want)
 		b.emit(*c)
 		b.progress(1)
@@ -301,7 +313,7 @@ func (b *bench) resume(m *planned, prompt *BenchPrompt, rep int) bool {
 		return false
 	}
 	cell, ok := b.plan.Finished(b.plan.key(&m.BenchMethod, prompt, rep))
-	if !ok {
+	if !ok || cell.Lost > 0 { // it is worth another try
 		return false
 	}
 	b.label(&cell, m, prompt, rep)
@@ -346,12 +358,15 @@ func (b *bench) measure(ctx context.Context, m *planned, prompt *BenchPrompt, re
 	if request.Temperature > 0 {
 		request.Seed += uint64(rep)
 	}
-	if !m.warm { // what a device compiles and touches at the first use of a method is no part of its speed
+	// What a device compiles and touches at the first use of a method is no part of its speed. One that was opened anew has met none of them.
+	losses := b.s.Losses()
+	for try := 0; m.warm != 1+losses && try < 3; try++ {
 		if _, err := b.s.Generate(ctx, prompt.Prompt, request, nil); err != nil {
 			return cell, nil, err
 		}
-		m.warm = true
+		m.warm, losses = 1+losses, b.s.Losses()
 	}
+	losses = m.warm - 1 // without those that are made up for
 	result, err := b.s.Generate(ctx, prompt.Prompt, request, func(e *Event) error {
 		if figures != nil {
 			figures.observe(e.Round, m.depth)
@@ -364,10 +379,13 @@ func (b *bench) measure(ctx context.Context, m *planned, prompt *BenchPrompt, re
 	if result.Finish == spec.FinishAborted {
 		return cell, nil, context.Canceled
 	}
-	cell.Stats, cell.Figures = result.Stats, figures
+	cell.Stats, cell.Figures, cell.Lost = result.Stats, figures, b.s.Losses()-losses
 	d := result.Stats.Decode - result.Stats.Emit
 	if figures != nil {
 		figures.DecodeNS = int64(d)
+		if cell.Lost > 0 {
+			figures.DecisionNS, figures.DecodeNS = 0, 0
+		}
 	}
 	if d > 0 {
 		cell.TokS = float64(result.Stats.OutputTokens) / d.Seconds()

@@ -24,7 +24,8 @@ type scripted struct {
 	refuse  string         // policy that Check refuses
 	fail    string         // policy and prompt on which Generate fails
 	noScore bool
-	after   func(n int) // called after every request
+	losses  map[int]bool // requests, counted from 1, during which the device is lost, and those after it are first ones again
+	after   func(n int)  // called after every request
 }
 
 func (s *scripted) Check(r Request) error {
@@ -63,6 +64,10 @@ func (s *scripted) Generate(ctx context.Context, prompt string, r Request, emit 
 	if s.counts[r.Policy] == 1 {
 		st.Decode *= 10
 	}
+	if s.losses[len(s.ran)] {
+		st.Decode, st.Verify = 50*st.Decode, 50*st.Verify
+		clear(s.counts) // nothing is warm on the device that was opened
+	}
 	st.Emit = time.Millisecond // the benchmark's own
 	st.Decode += st.Emit
 	out.Stats = st
@@ -82,6 +87,16 @@ func (s *scripted) Score(_ context.Context, tokens []int32) ([]float32, error) {
 		logs[i] = -float32(t) / 10 // the token after i
 	}
 	return logs, nil
+}
+
+func (s *scripted) Losses() int {
+	n := 0
+	for at := range s.losses {
+		if at <= len(s.ran) {
+			n++
+		}
+	}
+	return n
 }
 
 func scriptedPlan(t *testing.T, methods string) BenchPlan {

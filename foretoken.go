@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"foretoken/models/chat"
@@ -93,8 +94,9 @@ type Session struct {
 
 	opening *opening
 	options Options
-	owned   bool // dev came of Options.Reopen
-	losses  int  // of the device since the last token
+	owned   bool         // dev came of Options.Reopen
+	losses  int          // of the device since the last token
+	lost    atomic.Int64 // all of them, see Losses
 }
 
 // Info describes a session.

@@ -36,11 +36,16 @@ func (s *Session) lostBy(err error) bool {
 	return errors.Is(err, webgpu.ErrDeviceLost) || errors.Is(err, webgpu.ErrTimeout) || s.dev.Lost() != nil
 }
 
+// Losses is how often the session's device was lost so far. What was timed while that number changed is no time of the
+// models'.
+func (s *Session) Losses() int { return int(s.lost.Load()) }
+
 // mend replaces the device, which was lost for the reason given, and loads the models again. The caller holds warming.mu.
 func (s *Session) mend(ctx context.Context, why error) error {
 	begin := time.Now()
 	for {
 		s.losses++
+		s.lost.Add(1)
 		s.dev.Destroy() // frees all that the models had there
 		if s.losses >= mostLosses {
 			return fmt.Errorf("foretoken: the device was lost %d times in a row without a token in between; close other programs and pages that use it, take smaller models or the cpu device, and try again: %w", s.losses, why)

@@ -33,6 +33,7 @@ func (r *benchRun) print(report *foretoken.BenchReport) error {
 	for i := range r.groups {
 		p.group(&r.groups[i])
 	}
+	p.lost()
 	if len(report.Missing) > 0 && len(r.groups) == 0 {
 		p.missing(func(string) bool { return true })
 	}
@@ -268,6 +269,15 @@ func (p *benchPrinter) best(rows []*foretoken.BenchRow) {
 	}
 	p.line("auto: %.3f of the speedup of the best other row, %s; the whole set %.2f (median of the repetitions %.2f); worst prompt %.2f (%s); %.0f %% of the prompts below 0.95",
 		auto.Speedup.Mean/best.Speedup.Mean, printable(best.Method), auto.Speedup.Mean, auto.Median, auto.Worst.Speedup, printable(auto.Worst.Prompt), 100*auto.Slow)
+}
+
+// lost tells which rows' times are of fewer cells than were measured.
+func (p *benchPrinter) lost() {
+	for i := range p.report.Rows {
+		if r := &p.report.Rows[i]; r.Category == "" && r.Lost > 0 {
+			p.line("LOST %s: the device was lost during %d of its cells, which are in none of its times and speeds; with --resume they are measured anew", marked(r), r.Lost)
+		}
+	}
 }
 
 // missing lists the methods that were not measured, those with one reason together.

@@ -331,3 +331,13 @@ func TestGoParserJudgesOutputs(t *testing.T) {
 		}
 	}
 }
+
+func TestBenchNamesRowsWithLosses(t *testing.T) {
+	var b bytes.Buffer
+	rows := []foretoken.BenchRow{{Method: "plain"}, {Method: "mars", Lossy: true, Lost: 2}, {Method: "mars", Category: "go", Lost: 2}}
+	p := &benchPrinter{out: &b, report: &foretoken.BenchReport{Rows: rows}}
+	p.lost()
+	if got := b.String(); strings.Count(got, "\n") != 1 || !strings.HasPrefix(got, "LOST mars"+lossyMark+": the device was lost during 2 of its cells") {
+		t.Errorf("%q", got)
+	}
+}

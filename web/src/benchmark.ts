@@ -4,7 +4,7 @@
  */
 import { DEFAULT_METHOD, DEFAULTS, EXACTNESS, exactnessOf, METHODS, problemOf, titleOf } from "./methods.ts";
 import type { BenchPrompt, BenchReport, BenchRow, BenchUpdate } from "./protocol.ts";
-import { bars, categoriesOf, COLUMNS, methodRow, METRICS, parsePrompts, rowsOf, toCSV } from "./benchmark/plan.ts";
+import { bars, categoriesOf, COLUMNS, lostNotes, methodRow, METRICS, parsePrompts, rowsOf, toCSV } from "./benchmark/plan.ts";
 import { profileCards } from "./benchmark/profile.ts";
 import style from "./styles/benchmark.css";
 import controlsStyle from "./styles/controls.css";
@@ -141,7 +141,7 @@ export class ForetokenBenchmark extends HTMLElement {
       );
       this.report = report;
       this.#show(report.rows);
-      this.#missing.replaceChildren(...(report.missing ?? []).map((m) => el("li", {}, el("b", {}, m.method), ` was left out: ${m.reason}`)));
+      this.#missing.append(...(report.missing ?? []).map((m) => el("li", {}, el("b", {}, m.method), ` was left out: ${m.reason}`)));
       this.#json.disabled = this.#csv.disabled = report.rows.length === 0;
       const what = `${prompts.length} prompt${prompts.length === 1 ? "" : "s"} on ${report.device}`;
       setText(this.#status, report.stopped ? `Stopped; what was measured until then is shown. ${what}` : `Done: ${what}`);
@@ -211,7 +211,7 @@ export class ForetokenBenchmark extends HTMLElement {
     this.#category.hidden = categories.length < 2;
     this.#category.replaceChildren(el("option", { value: "" }, "All prompts"), ...categories.map((c) => el("option", { value: c }, c)));
     this.#category.value = categories.includes(chosen) ? chosen : "";
-    this.#missing.replaceChildren();
+    this.#missing.replaceChildren(...lostNotes(rows).map(({ method, text }) => el("li", {}, el("b", {}, method), `: ${text}`)));
     this.#draw();
   }
 

@@ -54,6 +54,8 @@ export interface BenchRow {
   loss: Measure;
   parses: Measure;
   judged: number;
+  /** Cells that are in none of the times and speeds: the device was lost while they were measured. */
+  lost?: number;
 }
 
 export interface BenchReport {

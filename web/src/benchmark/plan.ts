@@ -98,6 +98,13 @@ export const COLUMNS: readonly { title: string; hint: string; of: (row: BenchRow
   ];
 })();
 
+/** What is to be known of rows whose times are of fewer cells than were measured. */
+export function lostNotes(rows: readonly BenchRow[]): { method: string; text: string }[] {
+  return rowsOf(rows, "")
+    .filter((row) => (row.lost ?? 0) > 0)
+    .map((row) => ({ method: row.method, text: `the GPU was lost during ${row.lost} of its measurements, which are in none of its times and speeds` }));
+}
+
 /** The rows of a category ("" is all prompts) in order. */
 export function rowsOf(rows: readonly BenchRow[], category: string): BenchRow[] {
   return rows.filter((row) => row.category === category);

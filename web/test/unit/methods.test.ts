@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bars, methodRow, METRICS, parsePrompts, rowsOf, spread, toCSV } from "../../src/benchmark/plan.ts";
+import { bars, lostNotes, methodRow, METRICS, parsePrompts, rowsOf, spread, toCSV } from "../../src/benchmark/plan.ts";
 import { configOf, DEFAULT_METHOD, exactnessOf, METHODS, problemOf } from "../../src/methods.ts";
 import type { BenchReport, BenchRow, Measure } from "../../src/protocol.ts";
 import { FIELDS } from "../../src/widget/fields.ts";
@@ -92,6 +92,11 @@ test("bars are parts of the longest, and say what was not measured", () => {
   ]);
   assert.deepEqual(bars([], METRICS[1]!), []);
   assert.equal(spread(measured(3), String), "3");
+});
+
+test("rows say of how many measurements the times are none", () => {
+  const rows = [row("plain", measured(1)), row("mars", measured(2), { lost: 2 }), row("mars", measured(2), { lost: 1, category: "go" })];
+  assert.deepEqual(lostNotes(rows), [{ method: "mars", text: "the GPU was lost during 2 of its measurements, which are in none of its times and speeds" }]);
 });
 
 test("the CSV has the command line's columns", () => {
