@@ -1,0 +1,40 @@
+//go:build !js
+
+// Command checkpoint writes a GGUF model as a checkpoint of safetensors, which keeps every weight: checkpoint MODEL.gguf FOLDER.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"foretoken/models/convert/converttest"
+	"foretoken/models/gguf"
+	"foretoken/models/safetensors"
+)
+
+func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: checkpoint MODEL.gguf FOLDER")
+		os.Exit(2)
+	}
+	if err := write(os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, "checkpoint:", err)
+		os.Exit(1)
+	}
+}
+
+func write(model, folder string) error {
+	data, err := os.ReadFile(model)
+	if err != nil {
+		return err
+	}
+	f, err := gguf.Open(gguf.FromBytes(model, data))
+	if err != nil {
+		return err
+	}
+	files, err := converttest.Checkpoint(f, safetensors.F32)
+	if err != nil {
+		return err
+	}
+	return files.Write(folder)
+}
