@@ -13,12 +13,13 @@ type drafter interface {
 	spec.TreeSampler
 	spec.SamplingDraft
 	// Prepare is for fixed trees, PrepareGrowth for trees grown level by level (expand: by
-	// beams that the host chose), PrepareChain for sampled chains and PrepareSampled
+	// beams that the host chose), PreparePruned for those that C2T's classifier prunes, PrepareChain for sampled chains and PrepareSampled
 	// for trees drawn without replacement.
 	Prepare(depth, k int) error
 	PrepareGrowth(depth, k int, expand bool) error
+	PreparePruned(depth, k int, c *spec.C2TClassifier) error
 	PrepareChain(count int) error
-	PrepareSampled(k int) error
+	PrepareSampled(depth, k int) error
 	// UseHead turns an acceptance head on or off; see llama.Draft.
 	UseHead(on bool) bool
 }
@@ -140,21 +141,16 @@ func (w *wait) ready(ctx context.Context) (bool, error) {
 
 // prepareTarget makes the target's programs for a config's largest tree and its verifier.
 func (s *Session) prepareTarget(d drafter, c spec.Config, temperature float64) error {
+	c = c.At(temperature)
 	b := c.Budget()
 	switch {
-	case c.Drafter == spec.DrafterSampled && c.Verifier == spec.VerifierWithoutReplacement && temperature > 0:
+	case c.Drafter == spec.DrafterSampled && c.Verifier == spec.VerifierWithoutReplacement:
 		return s.target.PrepareJointSampled(d, b.Width, b.Levels, b.Nodes)
-	case c.Drafter == spec.DrafterChain && c.Verifier == spec.VerifierRejection && temperature > 0:
+	case c.Drafter == spec.DrafterChain && (c.Verifier == spec.VerifierRejection || c.Verifier == spec.VerifierAdaSD):
 		return s.target.PrepareJointChain(d, b.Levels)
-	case c.Drafter == spec.DrafterChain && c.Verifier == spec.VerifierAdaSD:
-		return s.target.PrepareChains(d, b.Levels)
 	}
 	if err := s.target.Prepare(max(b.Nodes, 1)); err != nil {
 		return err
-	}
-	// Without anything to draw the sampled drafter's tree is the static one.
-	if c.Drafter == spec.DrafterSampled && temperature == 0 {
-		c.Drafter, c.Verifier = spec.DrafterStatic, spec.VerifierMatch
 	}
 	if d != nil && c.Joins() {
 		return s.target.PrepareJoint(d, b.Width)
@@ -205,6 +201,7 @@ func (s *Session) fit(c *spec.Config) error {
 
 // prepare makes the programs of a way to draft, so that nothing is compiled between tokens.
 func prepare(d drafter, c spec.Config, temperature float64) error {
+	c = c.At(temperature)
 	b := c.Budget()
 	if b.Levels < 1 {
 		return nil
@@ -218,14 +215,16 @@ func prepare(d drafter, c spec.Config, temperature float64) error {
 			}
 		}
 		return nil
-	case c.Drafter == spec.DrafterSampled && temperature > 0:
-		return d.PrepareSampled(b.Width)
-	case c.Drafter == spec.DrafterSampled, c.Drafter == spec.DrafterStatic:
+	case c.Drafter == spec.DrafterSampled:
+		return d.PrepareSampled(b.Levels-1, b.Width)
+	case c.Drafter == spec.DrafterStatic:
 		return grown(true)
 	case c.Samples():
 		return d.PrepareChain(b.Levels)
-	case c.Adapt == spec.AdaptC2T:
-		return grown(c.Drafter != spec.DrafterChain)
+	case c.Adapt == spec.AdaptC2T && c.Drafter != spec.DrafterChain && c.OnePruning:
+		return grown(true)
+	case c.Adapt == spec.AdaptC2T && c.Drafter != spec.DrafterChain:
+		return d.PreparePruned(b.Levels-1, b.Width, c.Aids.C2T)
 	case c.Adapt == spec.AdaptHetero && c.NoAdaptation:
 		return d.Prepare(c.Depth, b.Width)
 	}

@@ -133,20 +133,25 @@ func (a *AdaSD) Verify(ctx context.Context, target Target, d *Draft, s Sampling,
 	if err != nil {
 		return err
 	}
-	if len(out) != d.Tree.Len() || len(gaps) != d.Tree.Len()-1 {
-		return fmt.Errorf("spec: the target answered for %d nodes and compared %d of %d", len(out), len(gaps), d.Tree.Len())
+	return a.judge(d.Tree, out, gaps, v)
+}
+
+// judge is Verify after the target's pass.
+func (a *AdaSD) judge(tree *Tree, out []NodeOutput, gaps []Divergence, v *Verdict) error {
+	if len(out) != tree.Len() || len(gaps) != tree.Len()-1 {
+		return fmt.Errorf("spec: the target answered for %d nodes and compared %d of %d", len(out), len(gaps), tree.Len())
 	}
-	a.gaps = append(a.gaps, gaps...)
+	a.gaps = append(a.gaps[:0], gaps...)
 	threshold := a.Verification()
 	v.begin(out)
 	v.Relaxed = append(v.Relaxed, false)
 	for node := range gaps {
-		if d.Tree.Tokens[node+1] != out[node].Token && !(gaps[node].Possible && float64(gaps[node].Distance) < threshold) {
+		if tree.Tokens[node+1] != out[node].Token && !(gaps[node].Possible && float64(gaps[node].Distance) < threshold) {
 			v.Next = out[node].Token
 			return nil
 		}
 		v.Path = append(v.Path, int32(node+1))
-		v.Relaxed = append(v.Relaxed, d.Tree.Tokens[node+1] != out[node].Token)
+		v.Relaxed = append(v.Relaxed, tree.Tokens[node+1] != out[node].Token)
 	}
 	v.Next = out[len(gaps)].Token
 	return nil

@@ -151,7 +151,17 @@ func (c *c2tSession) Propose(ctx context.Context, seq []int32, b Budget) (*Draft
 	if err != nil {
 		return nil, err
 	}
-	levels, err := c.drafter.Model.DraftTree(ctx, DraftRequest{Pending: pending, K: k, Coupled: c.coupled, Sampling: c.sampling})
+	r := DraftRequest{Pending: pending, K: k, Coupled: c.coupled, Sampling: c.sampling}
+	whole := PruneRequest{DraftRequest: r, Classifier: c.drafter.Classifier, Beta: c.drafter.Beta, Nodes: b.Nodes}
+	whole.Depth = most - 1
+	pruner, ok := c.drafter.Model.(Pruner)
+	ok = ok && !c.drafter.OnePruning && pruner.Prunes(&whole)
+	var levels []Level
+	if ok {
+		levels, err = pruner.DraftPruned(ctx, whole)
+	} else {
+		levels, err = c.drafter.Model.DraftTree(ctx, r)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -161,6 +171,10 @@ func (c *c2tSession) Propose(ctx context.Context, seq []int32, b Budget) (*Draft
 	c.drafted = true
 	c.scan.begin()
 	c.beam, c.nodes = append(c.beam[:0], -1), append(c.nodes[:0], 0)
+	if ok {
+		c.draft.Levels = levels
+		return &c.draft, c.pruned(levels, widest, b.Nodes)
+	}
 	for {
 		last := &levels[len(levels)-1]
 		c.prune(last, min(widest, b.Nodes-c.tree.Len()))
@@ -170,11 +184,7 @@ func (c *c2tSession) Propose(ctx context.Context, seq []int32, b Budget) (*Draft
 		if len(c.kept) == 0 || len(levels) >= most || c.tree.Len() >= b.Nodes {
 			break
 		}
-		c.scan.feed(last, c.kept)
-		first := len(c.beam) - len(c.kept)
-		for i := range c.kept {
-			c.beam[first+i] = int32(i)
-		}
+		c.feed(last)
 		before := len(levels)
 		if levels, err = c.drafter.Model.Expand(ctx, c.kept); err != nil {
 			return nil, err
@@ -185,6 +195,33 @@ func (c *c2tSession) Propose(ctx context.Context, seq []int32, b Budget) (*Draft
 	}
 	c.draft.Levels = levels
 	return &c.draft, nil
+}
+
+// pruned makes the tree of levels that the device has pruned, all but the last.
+func (c *c2tSession) pruned(levels []Level, widest, nodes int) error {
+	for i := range levels {
+		l := &levels[i]
+		if i+1 == len(levels) {
+			c.prune(l, min(widest, nodes-c.tree.Len()))
+			return c.add(l)
+		}
+		c.scan.depth++
+		c.kept = append(c.kept[:0], l.Beams...)
+		if err := c.add(l); err != nil {
+			return err
+		}
+		c.feed(l)
+	}
+	return nil
+}
+
+// feed makes what stayed of a level its beams.
+func (c *c2tSession) feed(l *Level) {
+	c.scan.feed(l, c.kept)
+	first := len(c.beam) - len(c.kept)
+	for i := range c.kept {
+		c.beam[first+i] = int32(i)
+	}
 }
 
 // prune leaves in c.kept, in order of candidates, those of a level that stay, at most room.

@@ -182,8 +182,23 @@ func (c Config) UsesDraftModel() bool {
 // Joins tells whether the target may verify in the run that drafts, where it can: the draft does not depend on
 // anything that is known only once it is there.
 func (c Config) Joins() bool {
-	return (c.Drafter == DrafterChain || c.Drafter == DrafterEAGLE2 || c.Drafter == DrafterStatic) && orElse(c.Adapt, AdaptFixed) == AdaptFixed &&
+	return (c.Drafter == DrafterChain || c.Drafter == DrafterEAGLE2 || c.Drafter == DrafterStatic || c.Drafter == DrafterSampled) && orElse(c.Adapt, AdaptFixed) == AdaptFixed &&
 		(orElse(c.Verifier, VerifierMatch) == VerifierMatch || c.Verifier == VerifierMARS)
+}
+
+// At is the config as it works at a temperature: at 0 there is nothing to sample, so that drawn trees and chains that nothing ends
+// are the draft's best, and the verifiers of what is sampled are Match.
+func (c Config) At(temperature float64) Config {
+	if temperature > 0 {
+		return c
+	}
+	if c.Drafter == DrafterSampled {
+		c.Drafter = DrafterStatic
+	}
+	if c.Drafter == DrafterStatic && c.Verifier == VerifierWithoutReplacement || c.Drafter == DrafterChain && c.Verifier == VerifierRejection && orElse(c.Adapt, AdaptFixed) == AdaptFixed {
+		c.Verifier = VerifierMatch
+	}
+	return c
 }
 
 // Samples tells whether draft tokens are drawn from the draft's own distribution.

@@ -207,6 +207,9 @@ type SampledChain struct {
 	// Coupled draws with the noise that the target will draw with, where the rule of
 	// verification does not need draws independent of the target's.
 	Coupled bool
+	// Matched tells that at temperature 0 the chain is only matched: without a rule it is the draft's best then, and its distributions
+	// are not kept.
+	Matched bool
 }
 
 var (
@@ -216,6 +219,10 @@ var (
 
 // Begin implements Drafter.
 func (c *SampledChain) Begin(ctx context.Context, prompt []int32, s Sampling, progress func(int)) (DraftSession, error) {
+	if c.Matched && c.Rule == nil && s.Temperature == 0 {
+		session := newTreeSession(c.Model, s, true)
+		return session, session.begin(ctx, prompt, progress)
+	}
 	session := &chainSession{
 		feed: feed{model: c.Model}, model: c.Model, rule: ruled{rule: c.Rule, whole: true}, pace: pace{fixed: c.Ahead},
 		request: SampleRequest{Coupled: c.Coupled && s.Temperature > 0, Sampling: s},
@@ -281,12 +288,18 @@ func (c *chainSession) Propose(ctx context.Context, seq []int32, b Budget) (*Dra
 	return &c.draft, nil
 }
 
-// proposeVerify is Propose and the target's VerifyChain in one run, where no rule may end the chain; without a draft it has
-// done nothing.
-func (c *chainSession) proposeVerify(ctx context.Context, seq []int32, b Budget, target JointChainTarget, v *Verdict) (*Draft, error) {
+// proposeVerify is Propose and the target's VerifyChain or VerifyDivergence in one run, where no rule may end the chain; without a draft it
+// has done nothing.
+func (c *chainSession) proposeVerify(ctx context.Context, seq []int32, b Budget, j *together, v *Verdict) (*Draft, error) {
+	joins := func(count int) bool {
+		if j.adasd != nil {
+			return j.gapTarget.JoinsChain(c.model, count)
+		}
+		return c.request.Sampling.Temperature > 0 && j.chainTarget.JoinsChain(c.model, count)
+	}
 	c.drawn = 0
 	most := min(b.Levels, b.Nodes-1, c.levels(seq, 1))
-	if c.rule.rule != nil || c.request.Sampling.Temperature == 0 || most < 1 || !target.JoinsChain(c.model, most) {
+	if c.rule.rule != nil || most < 1 || !joins(most) {
 		return nil, nil
 	}
 	var err error
@@ -294,7 +307,15 @@ func (c *chainSession) proposeVerify(ctx context.Context, seq []int32, b Budget,
 		return nil, err
 	}
 	c.request.Count = most
-	tokens, verdicts, err := target.DraftVerifyChain(ctx, c.model, c.request)
+	var tokens []Drawn
+	var verdicts []ChainVerdict
+	var out []NodeOutput
+	var gaps []Divergence
+	if j.adasd != nil {
+		tokens, out, gaps, err = j.gapTarget.DraftVerifyDivergence(ctx, c.model, c.request)
+	} else {
+		tokens, verdicts, err = j.chainTarget.DraftVerifyChain(ctx, c.model, c.request)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -311,6 +332,9 @@ func (c *chainSession) proposeVerify(ctx context.Context, seq []int32, b Budget,
 		c.tree.Add(int32(i), t.Token, 0)
 	}
 	c.draft = Draft{Tree: &c.tree, Sampler: c.model, Drawn: c.rule.kept, Drafted: most}
+	if j.adasd != nil {
+		return &c.draft, j.adasd.judge(&c.tree, out, gaps, v)
+	}
 	return &c.draft, v.walk(&c.tree, verdicts)
 }
 

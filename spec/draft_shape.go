@@ -150,6 +150,21 @@ func (s *shapedSession) Propose(ctx context.Context, seq []int32, b Budget) (*Dr
 	if err != nil {
 		return nil, err
 	}
+	if shaper, ok := s.model.(Shaper); ok && s.asks(seq, b) && shaper.Shapes(&s.request) {
+		s.request.Pending = pending
+		levels, err := shaper.DraftShaped(ctx, &s.request)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.consumed(seq); err != nil {
+			return nil, err
+		}
+		tree, err := s.build(levels)
+		if err != nil {
+			return nil, err
+		}
+		return s.joined(tree, levels), nil
+	}
 	r := DraftRequest{Pending: pending, K: s.k, Coupled: s.coupled, Sampling: s.sampling}
 	var levels []Level
 	if s.sampler != nil {
@@ -197,7 +212,7 @@ func (s *shapedSession) sprout() {
 
 // ProposeVerify implements JointSession: the shape says beforehand which candidates are beams and nodes.
 func (s *shapedSession) ProposeVerify(ctx context.Context, seq []int32, b Budget, target JointTarget) (*Draft, []NodeOutput, error) {
-	if s.sampler != nil || !s.asks(seq, b) || !target.Joins(s.model, &s.request) {
+	if !s.asks(seq, b) || !target.Joins(s.model, &s.request) {
 		return nil, nil, nil
 	}
 	if err := s.begun(ctx, seq); err != nil {
@@ -207,7 +222,8 @@ func (s *shapedSession) ProposeVerify(ctx context.Context, seq []int32, b Budget
 	if err != nil {
 		return nil, nil, err
 	}
-	return s.joined(tree, levels), out, s.consumed(seq)
+	d := s.joined(tree, levels)
+	return d, out, s.consumed(seq)
 }
 
 // drawVerify is Propose and the target's VerifySampled in one run, of children that are drawn; without a draft it has done nothing.
@@ -226,7 +242,6 @@ func (s *shapedSession) drawVerify(ctx context.Context, seq []int32, b Budget, t
 		return nil, err
 	}
 	d := s.joined(tree, levels)
-	d.TreeSampler, d.Rows = s.sampler, s.rows
 	if verdicts == nil {
 		return d, WithoutReplacement{}.Verify(ctx, target, d, s.sampling, v)
 	}
@@ -241,7 +256,7 @@ func (s *shapedSession) asks(seq []int32, b Budget) bool {
 	}
 	s.foresee()
 	s.request.DraftRequest = DraftRequest{Depth: len(s.plan) - 1, K: s.k, Coupled: s.coupled, Sampling: s.sampling}
-	s.request.Nodes = 1 + len(s.request.Chosen)
+	s.request.Nodes, s.request.Drawn = 1+len(s.request.Chosen), s.sampler != nil
 	return true
 }
 
@@ -256,6 +271,9 @@ func (s *shapedSession) begun(ctx context.Context, seq []int32) (err error) {
 func (s *shapedSession) joined(tree *Tree, levels []Level) *Draft {
 	s.drafted = true
 	s.draft = Draft{Tree: tree, Levels: levels}
+	if s.sampler != nil {
+		s.draft.TreeSampler, s.draft.Rows = s.sampler, s.rows
+	}
 	return &s.draft
 }
 

@@ -275,7 +275,7 @@ func TestBrokenSampledDraftIsAnError(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = g.Generate(context.Background(), []int32{1, 2}, Options{}, nil)
+		_, err = g.Generate(context.Background(), []int32{1, 2}, Options{Sampling: Sampling{Temperature: 1}}, nil)
 		if err == nil || !strings.HasPrefix(err.Error(), "spec: "+want) {
 			t.Errorf("%v, want %q", err, want)
 		}

@@ -15,7 +15,7 @@ type JointTarget interface {
 	Target
 	// Joins tells whether DraftVerify can do a request now without making anything.
 	Joins(draft DraftModel, r *JointRequest) bool
-	// DraftVerify is draft.DraftTree, r.Build of its levels, and Verify of that tree. The beams are r.Beams where there are any. What
+	// DraftVerify is draft.DraftTree, or SampleTree and Expand of r.Beams where r.Drawn is set, r.Build of its levels, and Verify of that tree. The beams are r.Beams where there are any. What
 	// it returns is valid until the next call
 	// on either model.
 	DraftVerify(ctx context.Context, draft DraftModel, r *JointRequest) (tree *Tree, levels []Level, out []NodeOutput, err error)
@@ -25,6 +25,8 @@ type JointTarget interface {
 type JointRequest struct {
 	DraftRequest
 	Nodes int // nodes of the tree at most, the root included
+	// Drawn tells that children are drawn without replacement, as SampleTree draws them; of trees of a fixed shape.
+	Drawn bool
 	// Beams and Chosen are of trees of a fixed shape, and nil where the best candidates are taken: for each level but the last
 	// its candidates that become beams, and the candidate of each node but the root, parents
 	// first, numbered as Builder.Candidate does where every level has K beams.
@@ -55,6 +57,16 @@ type JointChainTarget interface {
 	// DraftVerifyChain is draft.DraftSampled, and VerifyChain of the chain of its tokens. What it returns is valid until the next
 	// call on either model.
 	DraftVerifyChain(ctx context.Context, draft SamplingDraft, r SampleRequest) ([]Drawn, []ChainVerdict, error)
+}
+
+// JointDivergenceTarget is a DivergenceTarget that can compare a chain in the run that draws it.
+type JointDivergenceTarget interface {
+	DivergenceTarget
+	// JoinsChain is JointChainTarget's.
+	JoinsChain(draft SamplingDraft, count int) bool
+	// DraftVerifyDivergence is draft.DraftSampled, and VerifyDivergence of the chain of its tokens. What it returns is valid until
+	// the next call on either model.
+	DraftVerifyDivergence(ctx context.Context, draft SamplingDraft, r SampleRequest) ([]Drawn, []NodeOutput, []Divergence, error)
 }
 
 // JointTreeTarget is a SampledTreeTarget that can judge a tree in the run that draws it without replacement.
@@ -96,6 +108,8 @@ type together struct {
 	// Of chains and of trees that were sampled, where there is no session:
 	chain       *chainSession
 	chainTarget JointChainTarget
+	gapTarget   JointDivergenceTarget
+	adasd       *AdaSD
 	tree        *shapedSession
 	treeTarget  JointTreeTarget
 }
@@ -106,11 +120,20 @@ func (r *request) join() {
 		return
 	}
 	verifier, judges := r.parts.Verifier.(OutputVerifier)
-	switch r.parts.Verifier.(type) {
+	switch own := r.parts.Verifier.(type) {
 	case Rejection:
+		if r.opts.Sampling.Temperature == 0 { // it is Match then
+			verifier, judges = Match{}, true
+			break
+		}
 		chain, ok := r.session.(*chainSession)
 		if target, joins := r.target.(JointChainTarget); ok && joins {
 			r.joint = together{chain: chain, chainTarget: target}
+		}
+	case *AdaSD:
+		chain, ok := r.session.(*chainSession)
+		if target, joins := r.target.(JointDivergenceTarget); ok && joins {
+			r.joint = together{chain: chain, gapTarget: target, adasd: own}
 		}
 	case WithoutReplacement:
 		if r.opts.Sampling.Temperature == 0 { // it is Match then, and the draft's best are its tree
@@ -131,7 +154,7 @@ func (r *request) join() {
 // run drafts and verifies within a budget; without a draft it has done nothing.
 func (j *together) run(ctx context.Context, seq []int32, b Budget, v *Verdict) (*Draft, error) {
 	if j.chain != nil {
-		return j.chain.proposeVerify(ctx, seq, b, j.chainTarget, v)
+		return j.chain.proposeVerify(ctx, seq, b, j, v)
 	}
 	if j.tree != nil {
 		return j.tree.drawVerify(ctx, seq, b, j.treeTarget, v)

@@ -158,6 +158,33 @@ type Grower interface {
 	Expand(ctx context.Context, beams []int32) ([]Level, error)
 }
 
+// Shaper is a Grower that can draft a tree of a fixed shape in one go.
+type Shaper interface {
+	Grower
+	// Shapes tells whether DraftShaped can do a request now without making anything.
+	Shapes(r *JointRequest) bool
+	// DraftShaped is DraftTree, or SampleTree where r.Drawn is set, and Expand of r.Beams level by level.
+	DraftShaped(ctx context.Context, r *JointRequest) ([]Level, error)
+}
+
+// Pruner is a Grower that can run C2T's classifier between the levels of a tree, so that they are drafted in one go.
+type Pruner interface {
+	Grower
+	// Prunes tells whether DraftPruned can do a request now without making anything.
+	Prunes(r *PruneRequest) bool
+	// DraftPruned feeds the pending tokens and grows up to Depth+1 levels: of each but the last the candidates that stay become its Beams,
+	// in their own order. It ends early where none stays; Beams of the last level are always empty.
+	DraftPruned(ctx context.Context, r PruneRequest) ([]Level, error)
+}
+
+// PruneRequest asks a Pruner for a tree.
+type PruneRequest struct {
+	DraftRequest
+	Classifier *C2TClassifier
+	Beta       float64 // the confidence that a candidate has to exceed, in the open interval (0, 1)
+	Nodes      int     // nodes of the tree at most, the root included
+}
+
 // Drawn is a token that a SamplingDraft drew, and what it was drawn from.
 type Drawn struct {
 	Token int32

@@ -118,7 +118,7 @@ func (c Config) chain(p *Parts, draft DraftModel) error {
 			return fmt.Errorf("spec: the %s policy drops drafted tokens for what they are, which the %s verifier does not allow", c.Adapt, c.Verifier)
 		}
 		// Rejection sampling needs draws that the target's do not depend on.
-		p.Drafter = &SampledChain{Model: model, Rule: rule, Coupled: c.Verifier != VerifierRejection && !c.Uncoupled}
+		p.Drafter = &SampledChain{Model: model, Rule: rule, Coupled: c.Verifier != VerifierRejection && !c.Uncoupled, Matched: c.Verifier == VerifierRejection}
 		return nil
 	}
 	if rule == nil {

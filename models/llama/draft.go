@@ -32,6 +32,7 @@ type Draft struct {
 	head      *estimator        // the acceptance head; nil without one
 	estimator *estimator        // the same where it is in use
 	hidden    []webgpu.Program  // of Hidden, by bucket; nil until the first use
+	pruner    pruner            // C2T's classifier
 	kept      keptRows          // distributions of a tree drawn without replacement
 
 	// For chains drawn token by token: the distributions that a target judges by stay
@@ -56,6 +57,8 @@ var (
 	_ network            = (*Model)(nil)
 	_ spec.SamplingDraft = (*Draft)(nil)
 	_ spec.TreeSampler   = (*Draft)(nil)
+	_ spec.Pruner        = (*Draft)(nil)
+	_ spec.Shaper        = (*Draft)(nil)
 	_ spec.Keeper        = (*Draft)(nil)
 )
 

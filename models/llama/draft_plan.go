@@ -56,6 +56,7 @@ type planLevel struct {
 	scores kernels.View   // f32 (k): their V
 	out    proposal       // after kernels.Select's output, which its result begins with
 	choose webgpu.Program // the best k of the level above become this one's beams
+	prune  webgpu.Program // or those that a classifier leaves; made by PreparePruned
 	feed   webgpu.Program // their blocks and logits
 	keep   webgpu.Program // the distributions that children are drawn from stay; made at first use
 }
@@ -244,6 +245,7 @@ type want int
 const (
 	ranked want = iota // the best by ln q
 	drawn              // drawn without replacement, see SampleTree
+	pruned             // ranked, of beams that a classifier chooses, see DraftPruned
 )
 
 // hostProposal is what a plan takes from a host pass of n rows.

@@ -41,9 +41,9 @@ func (d *Draft) rowsKept() int {
 }
 
 // PrepareSampled makes the programs of trees drawn without replacement, k children a
-// node, by SampleTree and any number of Expands of up to Limits.TopK beams each, so
+// node, by SampleTree and any number of Expands of up to Limits.TopK beams each, or in one run of up to depth levels after the root's, so
 // that the first round does not have to.
-func (d *Draft) PrepareSampled(k int) error {
+func (d *Draft) PrepareSampled(depth, k int) error {
 	p, err := d.plan(0, k)
 	if err != nil {
 		return err
@@ -58,15 +58,14 @@ func (d *Draft) PrepareSampled(k int) error {
 			return err
 		}
 	}
-	return d.prepareHost(p, drawn, buckets[:len(d.hostFeed)]...)
-}
-
-// prepareDrawn makes what trees of k children a node, drawn without replacement in one run, lack beside PrepareSampled's:
-// the levels after the root's, whose beams are given.
-func (d *Draft) prepareDrawn(depth, k int) error {
-	if err := d.PrepareSampled(k); err != nil {
+	if err := d.prepareHost(p, drawn, buckets[:len(d.hostFeed)]...); err != nil {
 		return err
 	}
+	return d.prepareDrawn(depth, k)
+}
+
+// prepareDrawn makes the levels after the root's, whose beams are given.
+func (d *Draft) prepareDrawn(depth, k int) error {
 	p, err := d.plan(depth, k)
 	if err != nil || d.drawnReady(p, depth) {
 		return err
@@ -163,7 +162,7 @@ func (d *Draft) SampleTree(ctx context.Context, r spec.DraftRequest) ([]spec.Lev
 	if drawParams(r.Sampling, 0, true).Words()[0] == 0 {
 		return nil, errors.New("llama: children cannot be drawn without replacement at temperature 0, where there is only one to draw; use DraftTree")
 	}
-	if err := d.PrepareSampled(r.K); err != nil {
+	if err := d.PrepareSampled(0, r.K); err != nil {
 		return nil, err
 	}
 	p := d.plans[r.K]

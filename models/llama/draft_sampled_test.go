@@ -41,7 +41,7 @@ func TestSampleTree(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		d := loadDraft(t, dev, "s260k-f32", Options{})
 		const k = 4
-		if err := d.PrepareSampled(k); err != nil {
+		if err := d.PrepareSampled(0, k); err != nil {
 			t.Fatal(err)
 		}
 		if rows := d.treeRows(); rows.Rows < 128 || rows.Vocab != d.opts.Vocab {

@@ -175,7 +175,7 @@ func (d *Draft) startTree(ctx context.Context, r spec.DraftRequest, how want, be
 		return err
 	}
 	if how == drawn {
-		if err := d.prepareDrawn(r.Depth, r.K); err != nil {
+		if err := d.PrepareSampled(r.Depth, r.K); err != nil {
 			return err
 		}
 	}
@@ -224,7 +224,7 @@ func (d *Draft) endTree(r spec.DraftRequest, how want, beams [][]int32) []spec.L
 	p := d.plans[r.K]
 	d.tree.plant(p, d.Len(), how == drawn)
 	d.tree.decode(&p.root, 1, d.estimator != nil)
-	d.decodeLevels(p.levels[:r.Depth], 0, beams)
+	d.decodeLevels(p.levels[:r.Depth], 0, how, beams)
 	return d.tree.levels
 }
 
@@ -242,7 +242,11 @@ func (d *Draft) placeLevel(p *plan, level, base int, how want, given []int32) er
 	if err := l.pass.writePlaces(d.dev); err != nil {
 		return err
 	}
-	d.programs = append(d.programs, l.choose)
+	choose := l.choose
+	if how == pruned {
+		choose = l.prune
+	}
+	d.programs = append(d.programs, choose)
 	d.feedLevel(l, how)
 	d.own = append(d.own[:0], own...)
 	for i := range own {
@@ -281,8 +285,9 @@ func (d *Draft) readLevels(before *result, levels []planLevel) {
 	}
 }
 
-// decodeLevels takes in levels whose beams the device chose, or which were given; their slots begin at index first.
-func (d *Draft) decodeLevels(levels []planLevel, first int, beams [][]int32) {
+// decodeLevels takes in levels whose beams the device chose, or which were given; their slots begin at index first. A tree of which
+// a classifier left no beam ends there.
+func (d *Draft) decodeLevels(levels []planLevel, first int, how want, beams [][]int32) {
 	g := &d.tree
 	for i := range levels {
 		out, n := &levels[i].out, g.plan.k
@@ -290,6 +295,14 @@ func (d *Draft) decodeLevels(levels []planLevel, first int, beams [][]int32) {
 			n = len(beams[i])
 		}
 		chosen, _ := kernels.DecodeSelect(out.result.memory(), len(g.values[g.last()]), g.plan.k)
+		if how == pruned {
+			if n = slices.Index(chosen, kernels.NotGiven); n < 0 {
+				n = g.plan.k
+			}
+			if n == 0 {
+				return
+			}
+		}
 		g.order = resize(g.order, n)
 		for j, c := range chosen[:n] {
 			g.order[j] = int32(c)
@@ -297,6 +310,50 @@ func (d *Draft) decodeLevels(levels []planLevel, first int, beams [][]int32) {
 		g.extend(g.order, first+i*g.plan.k)
 		g.decode(out, n, d.estimator != nil)
 	}
+}
+
+// howOf is the way to draft that a request asks for.
+func howOf(r *spec.JointRequest) want {
+	if r.Drawn {
+		return drawn
+	}
+	return ranked
+}
+
+// Shapes implements spec.Shaper. Beams that are given are as many as a level has.
+func (d *Draft) Shapes(r *spec.JointRequest) bool {
+	p := d.plans[r.K]
+	if r.Depth < 0 || p == nil || len(p.levels) < r.Depth || (r.Chosen != nil || r.Drawn) && len(r.Beams) < r.Depth {
+		return false
+	}
+	fed := 1
+	for _, beams := range r.Beams {
+		if len(beams) == 0 || len(beams) > r.K {
+			return false
+		}
+		fed += len(beams)
+	}
+	return !r.Drawn || d.drawnReady(p, r.Depth) && fed <= d.kept.logits.Rows
+}
+
+// DraftShaped implements spec.Shaper, in one submit and one readback.
+func (d *Draft) DraftShaped(ctx context.Context, r *spec.JointRequest) ([]spec.Level, error) {
+	return d.draftShaped(ctx, d, r)
+}
+
+// DraftShaped is Draft's, from the target's features.
+func (e *EAGLE3) DraftShaped(ctx context.Context, r *spec.JointRequest) ([]spec.Level, error) {
+	return e.Draft.draftShaped(ctx, e, r)
+}
+
+func (d *Draft) draftShaped(ctx context.Context, starter treeStarter, r *spec.JointRequest) ([]spec.Level, error) {
+	if err := starter.startTree(ctx, r.DraftRequest, howOf(r), r.Beams); err != nil {
+		return nil, err
+	}
+	if err := d.run(d.programs, d.regions...); err != nil {
+		return nil, err
+	}
+	return d.endTree(r.DraftRequest, howOf(r), r.Beams), nil
 }
 
 var errNoTree = errors.New("llama: there is no tree to grow; DraftTree or SampleTree begins one, and Commit ends it")
@@ -357,7 +414,7 @@ func (d *Draft) Grow(ctx context.Context, passes int) ([]spec.Level, error) {
 	}
 	g.extend(beams, first)
 	g.decode(&levels[0].out, p.k, d.estimator != nil)
-	d.decodeLevels(levels[1:], first+p.k, nil)
+	d.decodeLevels(levels[1:], first+p.k, ranked, nil)
 	return g.levels, nil
 }
 

@@ -257,7 +257,7 @@ func (e *EAGLE3) startSampled(ctx context.Context, r spec.SampleRequest) error {
 
 // SampleTree is Draft's, from the target's features.
 func (e *EAGLE3) SampleTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
-	if err := e.PrepareSampled(r.K); err != nil {
+	if err := e.PrepareSampled(0, r.K); err != nil {
 		return nil, err
 	}
 	var err error

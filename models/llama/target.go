@@ -38,16 +38,17 @@ type Target struct {
 }
 
 var (
-	_ spec.RejectionTarget   = (*Target)(nil)
-	_ spec.DivergenceTarget  = (*Target)(nil)
-	_ spec.SampledTreeTarget = (*Target)(nil)
-	_ spec.ScoringTarget     = (*Target)(nil)
-	_ spec.ShapedTarget      = (*Target)(nil)
-	_ spec.LogitReader       = (*Target)(nil)
-	_ spec.JointTarget       = (*Target)(nil)
-	_ spec.JointChainTarget  = (*Target)(nil)
-	_ spec.JointTreeTarget   = (*Target)(nil)
-	_ spec.Keeper            = (*Target)(nil)
+	_ spec.RejectionTarget       = (*Target)(nil)
+	_ spec.DivergenceTarget      = (*Target)(nil)
+	_ spec.SampledTreeTarget     = (*Target)(nil)
+	_ spec.ScoringTarget         = (*Target)(nil)
+	_ spec.ShapedTarget          = (*Target)(nil)
+	_ spec.LogitReader           = (*Target)(nil)
+	_ spec.JointTarget           = (*Target)(nil)
+	_ spec.JointChainTarget      = (*Target)(nil)
+	_ spec.JointDivergenceTarget = (*Target)(nil)
+	_ spec.JointTreeTarget       = (*Target)(nil)
+	_ spec.Keeper                = (*Target)(nil)
 )
 
 // results are what comes back of a pass, a range for each kind, in one buffer and in the

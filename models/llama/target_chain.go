@@ -163,8 +163,17 @@ func (t *Target) VerifyDivergence(ctx context.Context, chain *spec.Tree, draft s
 	if err := t.begin(ctx, chain, s); err != nil {
 		return nil, nil, err
 	}
+	t.compareParts(n, s, compare, t.pass)
+	if err := t.run(t.programs, t.regions...); err != nil {
+		return nil, nil, err
+	}
+	return t.decodeOutputs(n, s), t.divergences(n), nil
+}
+
+// compareParts adds the pass of n nodes, what it says of each, and the comparison with the draft's distributions.
+func (t *Target) compareParts(n int, s spec.Sampling, compare webgpu.Program, pass func(part, *partPrograms)) {
 	t.eachPart(n, func(key part, p *partPrograms) {
-		t.pass(key, p)
+		pass(key, p)
 		t.programs = append(t.programs, p.sample)
 		if s.Temperature > 0 { // at 0 the softmaxes are compared, of which there is no record
 			t.programs = append(t.programs, p.filter)
@@ -173,14 +182,15 @@ func (t *Target) VerifyDivergence(ctx context.Context, chain *spec.Tree, draft s
 	})
 	t.readOutputs(n, s)
 	t.read(t.results.gaps, n-1)
-	if err := t.run(t.programs, t.regions...); err != nil {
-		return nil, nil, err
-	}
+}
+
+// divergences reads those of a chain of n nodes from what came back.
+func (t *Target) divergences(n int) []spec.Divergence {
 	words := t.results.of(t.results.gaps, n-1)
 	t.judged.gaps = resize(t.judged.gaps, n-1)
 	gaps := t.judged.gaps
 	for i := range gaps {
 		gaps[i] = spec.Divergence{Distance: math.Float32frombits(words[kernels.DivergenceWords*i]), Possible: words[kernels.DivergenceWords*i+1] == 1}
 	}
-	return t.decodeOutputs(n, s), gaps, nil
+	return gaps
 }

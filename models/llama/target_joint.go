@@ -92,16 +92,8 @@ func (t *Target) Joins(draft spec.DraftModel, r *spec.JointRequest) bool {
 	if d == nil || t.joint.grafts[graftKey{d, r.K}] == 0 || levels > kernels.GraftLevels || levels >= t.feeding.batch.stride {
 		return false
 	}
-	if r.Chosen != nil && len(r.Beams) < r.Depth {
-		return false
-	}
-	for _, beams := range r.Beams {
-		if len(beams) == 0 || len(beams) > r.K {
-			return false
-		}
-	}
-	p, n := d.plans[r.K], jointNodes(r)
-	return p != nil && len(p.levels) >= r.Depth && kernels.Grafted(levels, r.K) <= kernels.MostGrafted && n <= min(t.passRows(), t.prepared)
+	n := jointNodes(r)
+	return d.Shapes(r) && kernels.Grafted(levels, r.K) <= kernels.MostGrafted && n <= min(t.passRows(), t.prepared)
 }
 
 // DraftVerify drafts and verifies in one submit and one readback: the draft's levels, the choice of nodes, which kernels.Graft
@@ -110,13 +102,14 @@ func (t *Target) DraftVerify(ctx context.Context, draft spec.DraftModel, r *spec
 	if !t.Joins(draft, r) {
 		return nil, nil, nil, errNotJoint(r)
 	}
-	d, n, err := t.startGraft(ctx, draft, r, ranked)
+	how := howOf(r)
+	d, n, err := t.startGraft(ctx, draft, r, how)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	t.verifyParts(n, r.Sampling)
 	t.readOutputs(n, r.Sampling)
-	tree, levels, grafted, err := t.endGraft(d, r, ranked)
+	tree, levels, grafted, err := t.endGraft(d, r, how)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -279,37 +272,72 @@ func (t *Target) JoinsChain(draft spec.SamplingDraft, count int) bool {
 // DraftVerifyChain draws a chain and judges it by the rejection rule, in one submit and one readback. JoinsChain must
 // have said that it can.
 func (t *Target) DraftVerifyChain(ctx context.Context, draft spec.SamplingDraft, r spec.SampleRequest) ([]spec.Drawn, []spec.ChainVerdict, error) {
+	d, err := t.startChain(ctx, draft, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	n := r.Count + 1
+	judge := t.chains[chainKey{d, r.Count, false}]
+	t.eachPart(n, func(_ part, p *partPrograms) { t.programs = append(t.programs, p.verify, p.filter, judge) })
+	t.read(t.results.verdicts, n)
+	drawn, err := t.endChain(d, r.Count)
+	if err != nil {
+		return nil, nil, err
+	}
+	return drawn, t.chainVerdicts(n), nil
+}
+
+// DraftVerifyDivergence draws a chain, verifies it and compares the distributions, in one submit and one readback. JoinsChain must
+// have said that it can.
+func (t *Target) DraftVerifyDivergence(ctx context.Context, draft spec.SamplingDraft, r spec.SampleRequest) ([]spec.Drawn, []spec.NodeOutput, []spec.Divergence, error) {
+	d, err := t.startChain(ctx, draft, r)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	n := r.Count + 1
+	t.compareParts(n, r.Sampling, t.chains[chainKey{d, r.Count, true}], func(_ part, p *partPrograms) { t.programs = append(t.programs, p.verify) })
+	drawn, err := t.endChain(d, r.Count)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return drawn, t.decodeOutputs(n, r.Sampling), t.divergences(n), nil
+}
+
+// startChain puts the beginning of a run together that draws a chain, up to where the target's pass finds its tokens.
+func (t *Target) startChain(ctx context.Context, draft spec.SamplingDraft, r spec.SampleRequest) (*Draft, error) {
 	if !t.JoinsChain(draft, r.Count) {
-		return nil, nil, fmt.Errorf("llama: a chain of %d tokens was to be drawn and verified in one run; prepare it with PrepareJointChain", r.Count)
+		return nil, fmt.Errorf("llama: a chain of %d tokens was to be drawn and verified in one run; prepare it with PrepareJointChain", r.Count)
 	}
 	starter, j := draft.(treeStarter), &t.joint
-	d, n := starter.holds(), r.Count+1
+	d := starter.holds()
 	if err := starter.startSampled(ctx, r); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	j.chain.Reset(r.Pending[len(r.Pending)-1])
 	for i := range r.Count {
 		j.chain.Add(int32(i), 0, 0)
 	}
 	if err := t.begin(ctx, &j.chain, r.Sampling); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	j.at = [kernels.KeepWords]uint32{1, uint32(r.Count)}
 	if err := t.dev.Write(j.place.Buffer, j.place.Offset, webgpu.U32Bytes(j.at[:])); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	judge := t.chains[chainKey{d, r.Count, false}]
 	t.programs = append(append(t.programs[:0], d.programs...), j.copies[d])
-	t.eachPart(n, func(_ part, p *partPrograms) { t.programs = append(t.programs, p.verify, p.filter, judge) })
 	t.regions = append(t.regions[:0], d.regions...)
-	t.read(t.results.verdicts, n)
+	return d, nil
+}
+
+// endChain runs what startChain began and returns the tokens drawn.
+func (t *Target) endChain(d *Draft, count int) ([]spec.Drawn, error) {
 	if err := t.run(t.programs, t.regions...); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	d.seq.ran()
-	drawn := d.takeTokens(0, r.Count)
+	drawn := d.takeTokens(0, count)
 	for i := range drawn {
 		t.nodes[i+1] = drawn[i].Token
 	}
-	return drawn, t.chainVerdicts(n), nil
+	return drawn, nil
 }

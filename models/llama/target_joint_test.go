@@ -24,6 +24,16 @@ type apart struct{ separate }
 type separate interface {
 	spec.RejectionTarget
 	VerifySampled(ctx context.Context, tree *spec.Tree, rows []int32, draft spec.TreeSampler, s spec.Sampling) ([]spec.TreeVerdict, error)
+	VerifyDivergence(ctx context.Context, chain *spec.Tree, draft spec.SamplingDraft, s spec.Sampling) ([]spec.NodeOutput, []spec.Divergence, error)
+}
+
+// apartByLevel is a draft whose trees of a fixed shape take a run for every level.
+type apartByLevel struct{ byLevel }
+
+type byLevel interface {
+	spec.TreeSampler
+	spec.SamplingDraft
+	holder
 }
 
 // seen is a round as a test compares it, copied.
@@ -76,6 +86,8 @@ func TestJointRounds(t *testing.T) {
 			{target, model, spec.Config{Drafter: spec.DrafterEAGLE2, Depth: 3, TopK: 4, Nodes: 12}},
 			{target, model, spec.Config{Drafter: spec.DrafterStatic, Shape: [][]int{{3}, {2, 0, 1}, {1, 1}}}},
 			{target, model, spec.Config{Drafter: spec.DrafterChain, Depth: 3, Verifier: spec.VerifierRejection}},
+			{target, model, spec.Config{Drafter: spec.DrafterChain, Depth: 3, Verifier: spec.VerifierAdaSD}},
+			{target, model, spec.Config{Drafter: spec.DrafterSampled, Shape: [][]int{{3}, {2, 0, 1}, {1, 1}}, Verifier: spec.VerifierMatch}},
 			{target, model, spec.Config{Drafter: spec.DrafterSampled, Shape: [][]int{{3}, {2, 0, 1}, {1, 1}}, Verifier: spec.VerifierWithoutReplacement}},
 		}
 		if !testing.Short() {
@@ -104,9 +116,9 @@ func TestJointRounds(t *testing.T) {
 					continue
 				}
 				name := fmt.Sprintf("%s of %d by %d to %d, %s, T=%v", c.c.Drafter, b.Levels, b.Width, b.Nodes, c.c.Verifier, s.Temperature)
-				want := rounds(t, apart{target}, draft, c.c, s, dev)
+				want := rounds(t, apart{target}, apartByLevel{draft.(byLevel)}, c.c, s, dev)
 				got := rounds(t, target, draft, c.c, s, dev)
-				sameRounds(t, name, got, want, c.c.Verifier != spec.VerifierRejection || s.Temperature > 0)
+				sameRounds(t, name, got, want)
 				for i := 1; i < len(got); i++ {
 					if !got[i].joint {
 						continue
@@ -156,7 +168,7 @@ func otherTree(t *testing.T, target *Target, draft *Draft) {
 }
 
 // sameRounds fails the test where rounds differ, or were not joint.
-func sameRounds(t *testing.T, name string, got, want []seen, joins bool) {
+func sameRounds(t *testing.T, name string, got, want []seen) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%s: %d rounds, want %d", name, len(got), len(want))
@@ -180,7 +192,7 @@ func sameRounds(t *testing.T, name string, got, want []seen, joins bool) {
 			}
 		}
 	}
-	if joins && joint < len(got)-1 { // the last may have nothing to draft
+	if joint < len(got)-1 { // the last may have nothing to draft
 		t.Fatalf("%s: %d of %d rounds were one run", name, joint, len(got))
 	}
 }

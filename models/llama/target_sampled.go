@@ -35,7 +35,7 @@ func (t *Target) PrepareSampled(draft spec.TreeSampler, k, rows int) error {
 	if err != nil {
 		return err
 	}
-	if err := d.PrepareSampled(k); err != nil {
+	if err := d.PrepareSampled(0, k); err != nil {
 		return err
 	}
 	if err := t.Prepare(rows); err != nil {
@@ -189,7 +189,7 @@ func (t *Target) PrepareJointSampled(draft spec.TreeSampler, k, levels, rows int
 	if err != nil {
 		return err
 	}
-	if err := d.prepareDrawn(levels-1, k); err != nil {
+	if err := d.PrepareSampled(levels-1, k); err != nil {
 		return err
 	}
 	if err := t.PrepareJoint(draft, k); err != nil {
@@ -221,14 +221,11 @@ func (t *Target) PrepareJointSampled(draft spec.TreeSampler, k, levels, rows int
 
 // JoinsSampled implements spec.JointTreeTarget.
 func (t *Target) JoinsSampled(draft spec.TreeSampler, r *spec.JointRequest) bool {
-	if r.Chosen == nil || r.Sampling.Temperature == 0 || !t.Joins(draft, r) {
+	if r.Chosen == nil || !r.Drawn || !t.Joins(draft, r) {
 		return false
 	}
-	d, n, fed := draft.(treeStarter).holds(), jointNodes(r), 1
-	for _, beams := range r.Beams[:r.Depth] {
-		fed += len(beams)
-	}
-	return d.drawnReady(d.plans[r.K], r.Depth) && fed <= d.kept.logits.Rows && t.judges(d, n, n) && t.sampled.awaited[t.lastPart(n)] != 0
+	d, n := draft.(treeStarter).holds(), jointNodes(r)
+	return t.judges(d, n, n) && t.sampled.awaited[t.lastPart(n)] != 0
 }
 
 // DraftVerifySampled draws a tree without replacement and judges it, in one submit and one readback. Where the draft had no token for a place
