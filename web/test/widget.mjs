@@ -10,7 +10,7 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 import zlib from "node:zlib";
 import { startHost } from "./host.mjs";
-import { brokenModels, dist, limit, openPage, PATIENCE, startBrowser, web } from "./site.mjs";
+import { brokenModels, dist, generated, limit, openPage, PATIENCE, startBrowser, web } from "./site.mjs";
 
 const axe = await fs.readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const pictures = process.env.FORETOKEN_SCREENSHOTS;
@@ -91,9 +91,7 @@ test("a widget is a few kilobytes until it is used", limit, async (t) => {
   assert.deepEqual(prompts.slice(1), ["", "Once"], "another model does not");
   await picture(page, "idle");
   await page.locator("#a #prompt").fill("func min() {\n");
-  await page.locator("#a #generate").click();
-  await until(page, "a", "ready");
-  await page.waitForFunction(() => document.getElementById("a").shadowRoot.querySelector("#output").textContent.length > 20);
+  await generated(page, () => page.locator("#a #generate").click());
   assert.match(await page.locator("#a #output").evaluate((box) => box.textContent), /^func min\(\) \{\n./, "what was written before the click is continued");
   const click = await scripts(record, at);
   assert.ok(record.requests.some((url) => url.endsWith("/site/foretoken/foretoken.wasm")));
