@@ -8,22 +8,26 @@ import (
 )
 
 const (
-	// splitLanes threads share a row's positions on devices with costly barriers, at most splitRun
-	// neighbouring ones at a time, and splitUnits rows and chunks of heads a workgroup. A run keeps to
+	// splitThreads is how many threads a workgroup of a device with costly barriers has: as many as such
+	// devices compute at once. Most of them share out the heads, which lie together in a cache, the rest
+	// the positions.
+	splitThreads = 8
+	splitChunks  = 4
+	// The threads of a quad take at most quadRun neighbouring positions at a time. A run keeps to
 	// runQuads times four elements: it is unrolled, and compiling takes its time with the length.
-	splitLanes = 4
-	splitRun   = 2
-	splitUnits = 2
-	runQuads   = 32
-	// A workgroup of a device with cheap barriers takes groupBlock positions of up to mostRows rows.
+	quadThreads = 4
+	quadRun     = 2
+	runQuads    = 32
+	// A workgroup takes groupBlock positions, with cheap barriers of up to mostRows rows.
 	groupBlock = 128
 	groupLanes = 64
+	mostBlocks = 16 // of larger ones, on devices with costly barriers
 	mostRows   = 4
 	mostHeads  = 4 // that share a key, of a thread or workgroup
 )
 
 // MostSteps is the most positions that Attention walks on software adapters: see maxSteps.
-const MostSteps = splitLanes * maxSteps
+const MostSteps = quadThreads * maxSteps
 
 // Slots says where the keys of each row are.
 type Slots struct {
@@ -40,10 +44,20 @@ func (h Heads) chunk(most int) (heads, chunks int) {
 	return (group + chunks - 1) / chunks, chunks
 }
 
-// groupBlocks is how many blocks of positions a row's parts have room for: span positions lie in so
+// blockSize is how many positions a workgroup takes. On software adapters one with nothing to do in a long context takes 2 µs,
+// so there are few; on other devices it is the same for every context.
+func blockSize(lanes Lanes, context int) int {
+	size := groupBlock
+	for lanes == Serial && context > mostBlocks*size {
+		size *= 2
+	}
+	return size
+}
+
+// blocksOf is how many blocks of size positions a row's parts have room for: span positions lie in so
 // many of the context's. One needs no parts.
-func groupBlocks(context, span int) int {
-	return min((context+groupBlock-1)/groupBlock, (span+groupBlock-2)/groupBlock+1)
+func blocksOf(context, span, size int) int {
+	return min((context+size-1)/size, (span+size-2)/size+1)
 }
 
 // AttentionScratch is how many floats of scratch a row needs in a context of which it attends to span positions.
@@ -51,7 +65,7 @@ func (h Heads) AttentionScratch(context, span int) int {
 	if context <= groupBlock {
 		return 0
 	}
-	return h.Query * groupBlocks(context, span) * (h.Dim + 4)
+	return h.Query * blocksOf(context, span, groupBlock) * (h.Dim + 4)
 }
 
 // Attention writes softmax(q·k/√dim)·v to out (m, Query·Dim) for each row of qkv
@@ -67,7 +81,7 @@ func (r *Recorder) Attention(lanes Lanes, h Heads, s Slots, qkv, keys, values, s
 		panic(fmt.Sprintf("kernels: Attention of %d heads of %d over %d", h.Query, h.Dim, h.KV))
 	}
 	context := s.Table.Size / 4
-	blocks, group, quads := groupBlocks(context, span), h.Query/h.KV, h.Dim/4
+	blocks, group, quads := 1, h.Query/h.KV, h.Dim/4
 	window := h.Window
 	if window == 0 {
 		window = math.MaxUint32
@@ -75,51 +89,77 @@ func (r *Recorder) Attention(lanes Lanes, h Heads, s Slots, qkv, keys, values, s
 	params := func(n, row0 int) []uint32 {
 		return []uint32{u32(n), u32(h.Query), u32(group), u32(h.Width()), u32(s.Stride), f32(1 / math.Sqrt(float64(h.Dim))), u32(window), u32(row0), u32(blocks)}
 	}
-	read := "attention_params attention_input attention_" + h.Format.String()
+	read := "attention_params attention_input attention_bytes attention_" + h.Format.String()
 	views := []View{s.Rows, s.Table, s.Ancestors, qkv, keys, values}
 	constants := func(heads int, more ...constant) []constant {
 		return append(append(h.layout().constants(), constant{"H", u32(heads)}, constant{"DQ", u32(quads)}), more...)
 	}
-	if lanes == Serial {
-		// Workgroup memory bounds the heads, and so do the registers that a thread keeps queries and sums in.
-		heads, chunks := h.chunk(min(16384/(16*splitLanes*splitUnits*(quads+1)), mostHeads))
-		units, run := h.KV*chunks*m, max(min(splitRun, runQuads/quads), 1)
-		shape := constants(heads, constant{"HQ", u32(heads * quads)}, constant{"B", u32(run)}, constant{"HB", u32(heads * run)})
-		if r.quads {
-			r.add(source(read+" attention_quad", attentionAccess, attentionRef(h), append(shape, constant{"WG", u32(splitLanes)})...),
-				r.groupsFor(units, 1), params(m, 0), append(views, out)...)
-			return
-		}
-		together := min(units, splitUnits)
-		r.add(source(read+" attention", attentionAccess, attentionRef(h), append(shape, constant{"SPLIT", u32(splitLanes)}, constant{"G", u32(together)},
-			constant{"WG", u32(splitLanes * together)}, constant{"PARTS", u32(splitLanes * together * heads * (quads + 1))})...),
-			r.groupsFor(units, together), params(m, 0), append(views, out)...)
+	if lanes == Serial && r.quads {
+		// The registers that a thread keeps queries and sums in bound the heads.
+		heads, chunks := h.chunk(min(16384/(16*splitThreads*(quads+1)), mostHeads))
+		run := max(min(quadRun, runQuads/quads), 1)
+		r.add(source(read+" attention_quad", attentionAccess, attentionRef(h), constants(heads, constant{"HQ", u32(heads * quads)}, constant{"B", u32(run)},
+			constant{"HB", u32(heads * run)}, constant{"WG", u32(quadThreads)})...), r.groupsFor(h.KV*chunks*m, 1), params(m, 0), append(views, out)...)
 		return
 	}
-	heads, chunks := h.chunk(mostHeads)
-	tile := max(min(8/heads, 1024/(heads*h.Dim), mostRows), 1) // the same for every number of rows
+	// Blocks of positions are joined by a kernel of their own, as many rows at a time as scratch has room for.
 	only, together := context <= groupBlock, m
+	size := blockSize(lanes, context)
+	blocks = blocksOf(context, span, size)
 	if !only {
 		together = scratch.Size / (4 * h.AttentionScratch(context, span))
 		if together < 1 {
 			panic(fmt.Sprintf("kernels: Attention of %d heads of %d: scratch of %d bytes for %d positions", h.Query, h.Dim, scratch.Size, span))
 		}
 	}
-	R := tile * heads
-	kernel := source(read+" attention_group", attentionAccess, attentionGroupRef(h, only), constants(heads, constant{"TM", u32(tile)}, constant{"R", u32(R)},
-		constant{"RQ", u32(R * quads)}, constant{"N", u32(groupBlock)}, constant{"RN", u32(R * groupBlock)}, constant{"TN", u32(tile * groupBlock)},
-		constant{"HL", u32(heads * groupLanes)}, constant{"SCAN", u32(groupLanes / R)}, constant{"TEAMS", u32(groupLanes / quads)}, constant{"ONLY", only})...)
+	var kernel *webgpu.KernelSource
+	var groups func(rows int) [3]int
+	inBlocks := (context + size - 1) / size
+	if lanes == Serial {
+		kernel, groups = r.splitAttention(h, only, inBlocks, size)
+	} else {
+		heads, chunks := h.chunk(mostHeads)
+		tile := max(min(8/heads, 1024/(heads*h.Dim), mostRows), 1) // the same for every number of rows
+		R := tile * heads
+		kernel = source(read+" attention_group", attentionAccess, attentionBlocksRef(h, size, only), constants(heads, constant{"TM", u32(tile)}, constant{"R", u32(R)},
+			constant{"RQ", u32(R * quads)}, constant{"N", u32(size)}, constant{"RN", u32(R * size)}, constant{"TN", u32(tile * size)},
+			constant{"HL", u32(heads * groupLanes)}, constant{"SCAN", u32(groupLanes / R)}, constant{"TEAMS", u32(groupLanes / quads)}, constant{"ONLY", only})...)
+		groups = func(rows int) [3]int { return [3]int{h.KV * chunks, (rows + tile - 1) / tile, inBlocks} }
+	}
 	for from := 0; from < m; from += together {
 		n := min(together, m-from)
 		to := scratch
 		if only {
 			to = out
 		}
-		r.add(kernel, [3]int{h.KV * chunks, (n + tile - 1) / tile, (context + groupBlock - 1) / groupBlock}, params(n, from), append(views, to)...)
+		r.add(kernel, groups(n), params(n, from), append(views, to)...)
 		if !only {
-			r.add(source("attention_params attention_join", joinAccess, attentionJoinRef(h), constant{"N", u32(groupBlock)}, constant{"DQ", u32(quads)}),
+			r.add(source("attention_params attention_join", joinAccess, attentionJoinRef(h, size), constant{"N", u32(size)}, constant{"DQ", u32(quads)}),
 				r.groupsFor(n*h.Query*quads, groupLanes), params(n, from), s.Rows, scratch, out)
 		}
+	}
+}
+
+// splitAttention is the kernel for devices with costly barriers, and how many workgroups of it so many rows take.
+func (r *Recorder) splitAttention(h Heads, only bool, blocks, size int) (*webgpu.KernelSource, func(rows int) [3]int) {
+	quads := h.Dim / 4
+	// Workgroup memory bounds the heads, and so do the registers that a thread keeps queries and sums in.
+	heads, chunks := h.chunk(min(16384/(16*splitThreads*(quads+1)), mostHeads))
+	together := splitChunks // a row's chunks are a multiple of
+	for h.KV*chunks%together != 0 {
+		together /= 2
+	}
+	words, step := h.layout().words(h.Dim), h.layout().step()
+	touches := (words*((together+chunks-1)/chunks) + 16*splitThreads - 1) / (16 * splitThreads)
+	kernel := source("attention_params attention_input attention_bytes attention_step_"+h.Format.String()+" attention", attentionAccess, attentionBlocksRef(h, size, only),
+		constant{"H", u32(heads)}, constant{"DQ", u32(quads)}, constant{"HQ", u32(heads * quads)}, constant{"N", u32(size)},
+		constant{"QUADS", u32(step / 4)}, constant{"STEPS", u32(h.Dim / step)}, constant{"STEP", u32(step/4 + 1)}, constant{"HEAD", u32(words)}, constant{"TOUCHES", u32(touches)},
+		constant{"SPLIT", u32(splitThreads / together)}, constant{"G", u32(together)}, constant{"WG", u32(splitThreads)},
+		constant{"PARTS", u32(splitThreads * heads * (quads + 1))}, constant{"ONLY", only})
+	return kernel, func(rows int) [3]int {
+		groups := r.groupsFor(h.KV*chunks*rows, together)
+		groups[2] = blocks
+		return groups
 	}
 }
 

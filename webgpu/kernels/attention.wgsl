@@ -1,22 +1,28 @@
-// Attention for devices on which a thread's loop is cheaper than waiting: SPLIT threads share the
-// positions of a row and chunk, B neighbouring ones in turn, each with a softmax of its own
-// that it keeps up as it goes, and join them at the only barrier. G rows and chunks share a workgroup.
-@group(0) @binding(7) var<storage, read_write> out: array<vec4<f32>>; // (rows, heads·DQ)
+// Attention for devices on which a thread's loop is cheaper than waiting: a workgroup takes N positions from a
+// multiple of N on, of one row and G chunks of H heads that share a key. SPLIT threads share the positions of a
+// chunk, each with a softmax of its own that it keeps up as it goes, and join them at the only barrier.
+// What a block of positions gives goes to out where there is only one, else to attention_join.
+@group(0) @binding(7) var<storage, read_write> out: array<vec4<f32>>; // (rows, heads·DQ), or (m, heads, blocks, 1 + DQ): highest score and sum; weighted values
 
-var<workgroup> parts: array<vec4<f32>, PARTS>; // (G, SPLIT, H, 1 + DQ): highest score and sum; weighted values
+var<workgroup> parts: array<vec4<f32>, PARTS>; // (SPLIT, G, H, 1 + DQ): highest score and sum; weighted values
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) count: vec3<u32>, @builtin(local_invocation_index) index: u32) {
-    let lane = index % SPLIT;
+    let lane = index / G;
     let chunks = (P.group + H - 1u) / H;
-    let across = P.heads / P.group * chunks;
-    let unit = (wid.x + wid.y * count.x) * G + index / SPLIT;
-    // Rows and heads past the end repeat the last one and are not stored.
-    let m = min(unit / across, P.m - 1u);
-    let kv = unit % across / chunks;
-    let head0 = unit % chunks * H;
+    let kvs = P.heads / P.group;
+    let first = (wid.x + wid.y * count.x) * G; // chunk, counted through all rows: a row's are a multiple of G
+    let place = first / (kvs * chunks);
+    if (place >= P.m) { return; }
+    let m = P.row0 + place;
     let row = rows[m];
-    let start = firstOf(row.x);
+    let lo = wid.z * N;
+    let start = max(firstOf(row.x), lo);
+    let last = min(row.x, lo + N - 1u);
+    if (start > last) { return; }
+    let chunk = first % (kvs * chunks) + index % G;
+    let kv = chunk / chunks;
+    let head0 = chunk % chunks * H; // heads past the end repeat the last one and are not stored
     var q: array<vec4<f32>, HQ>;
     var most: array<f32, H>;
     var total: array<f32, H>;
@@ -30,81 +36,82 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) count: v
             acc[h * DQ + i] = vec4<f32>(0.0, 0.0, 0.0, 0.0);
         }
     }
-    for (var j = (start / B + lane) * B; j <= row.x; j = j + SPLIT * B) {
-        var k: array<u32, B>;
-        for (var b = 0u; b < B; b = b + 1u) { // unroll
-            k[b] = (slotOf(m, clamp(j + b, start, row.x), row.z) * (P.heads / P.group) + kv) * DQ;
+    // Threads read elements of the same place in keys of their own, which no prefetcher foresees, and wait for
+    // each line. So they first read a word of every line of the next keys and values, in order.
+    let ahead = first % (kvs * chunks) / chunks * HEAD + index * 16u;
+    var touched = 0.0;
+    for (var j = (start - lane + SPLIT - 1u) / SPLIT * SPLIT + lane; j <= last; j = j + SPLIT) {
+        for (var p = 0u; p < SPLIT; p = p + 1u) { // unroll
+            let next = table[min(j - lane + SPLIT + p, last)] * kvs * HEAD + ahead;
+            for (var t = 0u; t < TOUCHES; t = t + 1u) { // unroll
+                touched = max(touched, touch(next + t * WG * 16u));
+            }
         }
-        var s: array<f32, HB>;
-        for (var n = 0u; n < HB; n = n + 1u) { // unroll
-            s[n] = 0.0;
+        let at = (slotOf(m, j, row.z) * kvs + kv) * STEPS;
+        var s: array<f32, H>;
+        for (var h = 0u; h < H; h = h + 1u) { // unroll
+            s[h] = 0.0;
         }
-        for (var i = 0u; i < DQ; i = i + 1u) { // unroll
-            for (var b = 0u; b < B; b = b + 1u) { // unroll
-                let x = key(k[b] + i);
+        for (var i = 0u; i < STEPS; i = i + 1u) { // unroll
+            let step = keyStep(at + i);
+            for (var n = 0u; n < QUADS; n = n + 1u) { // unroll
+                let x = quadOf(step, n);
                 for (var h = 0u; h < H; h = h + 1u) { // unroll
-                    s[h * B + b] = s[h * B + b] + dot(q[h * DQ + i], x);
+                    s[h] = s[h] + dot(q[h * DQ + i * QUADS + n], x);
                 }
             }
         }
-        // Scores become weights, which go with what was summed before times keep.
+        // A score becomes a weight, which goes with what was summed before times keep.
         var keep: array<f32, H>;
         for (var h = 0u; h < H; h = h + 1u) { // unroll
-            var top = most[h];
-            for (var b = 0u; b < B; b = b + 1u) { // unroll
-                if (j + b < start || j + b > row.x) { s[h * B + b] = LOW; }
-                top = max(top, s[h * B + b]);
-            }
+            let top = max(most[h], s[h]);
             keep[h] = exp(most[h] - top);
+            s[h] = exp(s[h] - top);
             most[h] = top;
-            total[h] = total[h] * keep[h];
-            for (var b = 0u; b < B; b = b + 1u) { // unroll
-                s[h * B + b] = exp(s[h * B + b] - top);
-                total[h] = total[h] + s[h * B + b];
-            }
+            total[h] = total[h] * keep[h] + s[h];
         }
-        for (var i = 0u; i < DQ; i = i + 1u) { // unroll
-            for (var h = 0u; h < H; h = h + 1u) { // unroll
-                acc[h * DQ + i] = acc[h * DQ + i] * keep[h];
-            }
-            for (var b = 0u; b < B; b = b + 1u) { // unroll
-                let x = value(k[b] + i);
+        for (var i = 0u; i < STEPS; i = i + 1u) { // unroll
+            let step = valueStep(at + i);
+            for (var n = 0u; n < QUADS; n = n + 1u) { // unroll
+                let x = quadOf(step, n);
                 for (var h = 0u; h < H; h = h + 1u) { // unroll
-                    acc[h * DQ + i] = acc[h * DQ + i] + s[h * B + b] * x;
+                    acc[h * DQ + i * QUADS + n] = acc[h * DQ + i * QUADS + n] * keep[h] + s[h] * x;
                 }
             }
         }
     }
     for (var h = 0u; h < H; h = h + 1u) { // unroll
         let at = (index * H + h) * (1u + DQ);
-        parts[at] = vec4<f32>(most[h], total[h], 0.0, 0.0);
+        parts[at] = vec4<f32>(most[h], total[h], touched, 0.0); // touched, so that its reads are not left out
         for (var i = 0u; i < DQ; i = i + 1u) { // unroll
             parts[at + 1u + i] = acc[h * DQ + i];
         }
     }
     workgroupBarrier();
-    if (unit >= across * P.m) { return; }
     for (var h = 0u; h < H; h = h + 1u) {
         if (head0 + h < P.group) {
-            let first = ((index - lane) * H + h) * (1u + DQ);
+            let origin = (index % G * H + h) * (1u + DQ);
             var top = LOW;
             for (var l = 0u; l < SPLIT; l = l + 1u) { // unroll
-                top = max(top, parts[first + l * H * (1u + DQ)].x);
+                top = max(top, parts[origin + l * G * H * (1u + DQ)].x);
             }
             var w: array<f32, SPLIT>;
             var sum = 0.0;
             for (var l = 0u; l < SPLIT; l = l + 1u) { // unroll
-                let p = parts[first + l * H * (1u + DQ)];
+                let p = parts[origin + l * G * H * (1u + DQ)];
                 w[l] = exp(p.x - top);
                 sum = sum + w[l] * p.y;
             }
-            let inverse = 1.0 / sum;
+            let head = kv * P.group + head0 + h;
+            let to = ((place * P.heads + head) * P.blocks + wid.z % P.blocks) * (1u + DQ);
+            let scale = select(1.0, 1.0 / sum, ONLY);
+            if (!ONLY && lane == 0u) { out[to] = vec4<f32>(top, sum, 0.0, 0.0); }
             for (var i = lane; i < DQ; i = i + SPLIT) {
                 var v = vec4<f32>(0.0, 0.0, 0.0, 0.0);
                 for (var l = 0u; l < SPLIT; l = l + 1u) { // unroll
-                    v = v + w[l] * parts[first + l * H * (1u + DQ) + 1u + i];
+                    v = v + w[l] * parts[origin + l * G * H * (1u + DQ) + 1u + i];
                 }
-                out[(m * P.heads + kv * P.group + head0 + h) * DQ + i] = v * inverse;
+                out[select(to + 1u + i, (m * P.heads + head) * DQ + i, ONLY)] = v * scale;
             }
         }
     }

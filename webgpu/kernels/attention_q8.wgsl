@@ -1,23 +1,11 @@
 @group(0) @binding(5) var<storage, read> keys: array<u32>;   // (slots, heads/group, blocks, 1 + KVQ): f32 scale, then signed bytes, four to a word
 @group(0) @binding(6) var<storage, read> values: array<u32>; // likewise
 
-fn bytes(w: u32) -> vec4<f32> {
-    return vec4<f32>(f32(bitcast<i32>(w << 24u) >> 24u), f32(bitcast<i32>(w << 16u) >> 24u), f32(bitcast<i32>(w << 8u) >> 24u), f32(bitcast<i32>(w) >> 24u));
-}
-fn key(at: u32) -> vec4<f32> {
-    let block = (at / KVQ) * (KVQ + 1u);
-    return bitcast<f32>(keys[block]) * bytes(keys[block + 1u + at % KVQ]);
-}
-fn value(at: u32) -> vec4<f32> {
-    let block = (at / KVQ) * (KVQ + 1u);
-    return bitcast<f32>(values[block]) * bytes(values[block + 1u + at % KVQ]);
-}
+// Where four elements' scale is, and where they are.
+fn scaleAt(at: u32) -> u32 { return at / KVQ * (KVQ + 1u); }
+fn wordAt(at: u32) -> u32 { return scaleAt(at) + 1u + at % KVQ; }
 fn byte(w: u32, lane: u32) -> f32 { return f32(bitcast<i32>(w << (24u - 8u * lane)) >> 24u); }
-fn keyOf(at: u32, lane: u32) -> f32 {
-    let block = (at / KVQ) * (KVQ + 1u);
-    return bitcast<f32>(keys[block]) * byte(keys[block + 1u + at % KVQ], lane);
-}
-fn valueOf(at: u32, lane: u32) -> f32 {
-    let block = (at / KVQ) * (KVQ + 1u);
-    return bitcast<f32>(values[block]) * byte(values[block + 1u + at % KVQ], lane);
-}
+fn key(at: u32) -> vec4<f32> { return bitcast<f32>(keys[scaleAt(at)]) * bytes(keys[wordAt(at)]); }
+fn value(at: u32) -> vec4<f32> { return bitcast<f32>(values[scaleAt(at)]) * bytes(values[wordAt(at)]); }
+fn keyOf(at: u32, lane: u32) -> f32 { return bitcast<f32>(keys[scaleAt(at)]) * byte(keys[wordAt(at)], lane); }
+fn valueOf(at: u32, lane: u32) -> f32 { return bitcast<f32>(values[scaleAt(at)]) * byte(values[wordAt(at)], lane); }

@@ -88,7 +88,7 @@ func attentionRef(h Heads) func([3]int, []webgpu.Memory) {
 	}
 }
 
-func attentionGroupRef(h Heads, only bool) func([3]int, []webgpu.Memory) {
+func attentionBlocksRef(h Heads, size int, only bool) func([3]int, []webgpu.Memory) {
 	if only {
 		return attentionRef(h)
 	}
@@ -97,8 +97,8 @@ func attentionGroupRef(h Heads, only bool) func([3]int, []webgpu.Memory) {
 		for at := range p.m {
 			i := p.row0 + at
 			first, last := p.sees(b[1], i)
-			for block := first / groupBlock; block <= last/groupBlock; block++ {
-				p.attend(h.layout(), h.Dim, b, i, max(first, block*groupBlock), min(last, (block+1)*groupBlock-1), func(head int, most, sum float64, v []float64) {
+			for block := first / size; block <= last/size; block++ {
+				p.attend(h.layout(), h.Dim, b, i, max(first, block*size), min(last, (block+1)*size-1), func(head int, most, sum float64, v []float64) {
 					to := parts[((at*p.heads+head)*p.blocks+block%p.blocks)*(h.Dim+4):]
 					to[0], to[1] = float32(most), float32(sum)
 					for d, x := range v {
@@ -110,7 +110,7 @@ func attentionGroupRef(h Heads, only bool) func([3]int, []webgpu.Memory) {
 	}
 }
 
-func attentionJoinRef(h Heads) func([3]int, []webgpu.Memory) {
+func attentionJoinRef(h Heads, size int) func([3]int, []webgpu.Memory) {
 	return func(_ [3]int, b []webgpu.Memory) {
 		p, parts, out := headsOf(b[0]), b[2].F32(), b[3].F32()
 		v := make([]float64, h.Dim)
@@ -121,11 +121,11 @@ func attentionJoinRef(h Heads) func([3]int, []webgpu.Memory) {
 					return parts[((at*p.heads+head)*p.blocks+block%p.blocks)*(h.Dim+4):][:h.Dim+4]
 				}
 				most, sum := math.Inf(-1), 0.0
-				for block := first / groupBlock; block <= last/groupBlock; block++ {
+				for block := first / size; block <= last/size; block++ {
 					most = math.Max(most, float64(part(block)[0]))
 				}
 				clear(v)
-				for block := first / groupBlock; block <= last/groupBlock; block++ {
+				for block := first / size; block <= last/size; block++ {
 					w := math.Exp(float64(part(block)[0]) - most)
 					sum += w * float64(part(block)[1])
 					for d := range v {

@@ -32,8 +32,8 @@ func newAttended(h Heads, span int) *attended {
 		a.table = append(a.table, uint32(slots[j]))
 	}
 	for i := range 64 {
-		position := (i * 7) % span
-		tree := min(rng.IntN(6), position) // the last `tree` positions are ancestors
+		position := (i * 7 * max(span/448, 1)) % span // 64 rows reach the end of a long context
+		tree := min(rng.IntN(6), position)            // the last `tree` positions are ancestors
 		a.rows = append(a.rows, uint32(position), 0, uint32(position+1-tree), 0)
 		for k := range a.stride {
 			slot := uint32(slots[span+rng.IntN(64)])
@@ -171,6 +171,33 @@ func TestAttention(t *testing.T) {
 						invariant(t, h.Query*h.Dim, func(order []int) []uint32 { return a.run(b, lanes, order, 64) })
 					}
 				}
+			}
+		}
+	})
+}
+
+// In long contexts software adapters take larger blocks, as many as a window needs or all of them.
+func TestAttentionLong(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		b := bench{t, dev}
+		for n, h := range []Heads{{Query: 4, KV: 2, Dim: 8}, {Query: 3, KV: 1, Dim: 8, Window: 700}} {
+			if h.Format = []KVFormat{KVF32, KVQ8}[n]; testing.Short() && n > 0 {
+				continue
+			}
+			a := newAttended(h, 2500)
+			if size := blockSize(Serial, a.span); size <= groupBlock {
+				t.Fatalf("blocks of %d positions", size)
+			}
+			order := []int{63, 0, 40, 9, 55, 62, 18}
+			var want []float32
+			for _, i := range order {
+				want = append(want, a.plain(i)...)
+			}
+			got := a.run(b, Serial, order, 64)
+			closeTo(t, fmt.Sprintf("%+v", h), webgpu.Memory(got).F32(), want, 2e-5, 3)
+			for at, i := range order {
+				width := h.Query * h.Dim
+				sameBits(t, fmt.Sprintf("row %d alone", i), a.run(b, Serial, []int{i}, 64), got[at*width:(at+1)*width])
 			}
 		}
 	})

@@ -51,6 +51,14 @@ func (l cacheLayout) constants() []constant {
 	return nil
 }
 
+// step is how many elements a thread reads at once: four words, or a block and its scale.
+func (l cacheLayout) step() int {
+	if l.format == KVQ8 {
+		return l.block
+	}
+	return 4 << l.format
+}
+
 // words is how many 32-bit words n elements take, a whole number of heads.
 func (l cacheLayout) words(n int) int {
 	if l.format == KVQ8 {
