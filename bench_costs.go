@@ -17,6 +17,8 @@ type CostOptions struct {
 	Tokens int   // of the longest drafted chain; 0: 8
 	Repeat int   // timed passes of each kind; 0: 9
 	Length int   // tokens that a pass finds in the cache; 0: 64, or as many as fit
+	// Shorter are lengths below Length, after which the target's passes are timed too, in turn with the others.
+	Shorter []int
 	// Prompts are continued greedily by MaxTokens tokens (0: 64), to see how many of them
 	// the draft foresees.
 	Prompts   []BenchPrompt
@@ -58,11 +60,18 @@ type CostReport struct {
 	Repeat int    `json:"repeat"`
 
 	Verify []PassCost      `json:"verify"`           // the target's passes by rows, readback included
+	After  []LengthCosts   `json:"after,omitempty"`  // likewise, after each of CostOptions.Shorter
 	Chain  []PassCost      `json:"chain,omitempty"`  // the draft's chains by tokens, likewise
 	Texts  int             `json:"texts,omitempty"`  // continued, of Ceilings
 	Chains []ChainCeiling  `json:"chains,omitempty"` // by K, over all texts
 	Best   ChainCeiling    `json:"best"`             // of Chains
 	Each   []PromptCeiling `json:"prompts,omitempty"`
+}
+
+// LengthCosts are the target's passes by rows after so many tokens. Ratios are to the pass of one row there.
+type LengthCosts struct {
+	Length int        `json:"length"`
+	Verify []PassCost `json:"verify"`
 }
 
 // costCache is how many tokens are in the cache where nothing else is asked for.
@@ -95,6 +104,11 @@ func (o *CostOptions) complete(s *Session) error {
 	}
 	if o.Tokens < 1 || o.Tokens > spec.MaxDepth || o.Repeat < 1 || o.Length < 1 || o.MaxTokens < 1 {
 		return fmt.Errorf("foretoken: costs of chains of %d tokens, %d passes each, after %d tokens; want 1 to %d, and 1 or more", o.Tokens, o.Repeat, o.Length, spec.MaxDepth)
+	}
+	for _, n := range o.Shorter {
+		if n < 1 || n >= o.Length {
+			return fmt.Errorf("foretoken: costs after %d of %d tokens; want 1 or more, and fewer", n, o.Length)
+		}
 	}
 	if o.Length+deepest+1 > room {
 		return fmt.Errorf("foretoken: costs after %d tokens of passes %d deep; the context holds %d", o.Length, deepest, room)
@@ -140,16 +154,14 @@ func (s *Session) MeasureCosts(ctx context.Context, o CostOptions) (*CostReport,
 	if i.Draft != nil {
 		r.Draft = i.Draft.File + " " + i.Draft.Quant
 	}
+	rows := len(o.Rows)
 	one := median(passes[0].took)
-	for i, p := range passes {
-		seconds := median(p.took)
-		c := PassCost{N: p.n, MS: 1000 * seconds, Ratio: seconds / one}
-		if i < len(o.Rows) {
-			r.Verify = append(r.Verify, c)
-		} else {
-			r.Chain = append(r.Chain, c)
-		}
+	r.Verify = costsOf(passes[:rows], one)
+	for n, length := range o.Shorter {
+		after := passes[rows*(n+1):][:rows]
+		r.After = append(r.After, LengthCosts{Length: length, Verify: costsOf(after, median(after[0].took))})
 	}
+	r.Chain = costsOf(passes[rows*(len(o.Shorter)+1):], one)
 	if s.draft != nil && len(o.Prompts) > 0 {
 		if err := s.ceilings(ctx, &o, r); err != nil {
 			return nil, err
@@ -158,7 +170,16 @@ func (s *Session) MeasureCosts(ctx context.Context, o CostOptions) (*CostReport,
 	return r, nil
 }
 
-// costPasses prepares the passes: those of the target first.
+// costsOf are the medians of passes, beside the seconds of the target's of one row.
+func costsOf(passes []*timedPass, one float64) (costs []PassCost) {
+	for _, p := range passes {
+		seconds := median(p.took)
+		costs = append(costs, PassCost{N: p.n, MS: 1000 * seconds, Ratio: seconds / one})
+	}
+	return costs
+}
+
+// costPasses prepares the passes: those of the target first, after all tokens and then after the shorter texts.
 func (s *Session) costPasses(ctx context.Context, o *CostOptions) ([]*timedPass, error) {
 	most := o.Rows[len(o.Rows)-1]
 	if err := s.target.Prepare(most); err != nil {
@@ -168,12 +189,15 @@ func (s *Session) costPasses(ctx context.Context, o *CostOptions) ([]*timedPass,
 		return nil, err
 	}
 	var passes []*timedPass
-	for _, n := range o.Rows {
-		tree := s.tree(n)
-		passes = append(passes, &timedPass{n: n, run: func() error {
-			_, err := s.target.Verify(ctx, tree, spec.Sampling{})
-			return err
-		}})
+	for _, length := range append([]int{o.Length}, o.Shorter...) {
+		for _, n := range o.Rows {
+			tree := s.tree(n)
+			verify := func() error {
+				_, err := s.target.Verify(ctx, tree, spec.Sampling{})
+				return err
+			}
+			passes = append(passes, &timedPass{n: n, run: func() error { return s.target.Within(length, verify) }})
+		}
 	}
 	if s.draft == nil {
 		return passes, nil

@@ -49,12 +49,13 @@ func TestMeasureCosts(t *testing.T) {
 	defer s.Close()
 	const tokens = 24
 	prompt := BenchPrompt{ID: "a", Prompt: "func main() {\n"}
-	o := CostOptions{Rows: []int{1, 2, 4}, Tokens: 3, Repeat: 1, Length: 8, Prompts: []BenchPrompt{prompt}, MaxTokens: tokens}
+	o := CostOptions{Rows: []int{1, 2, 4}, Tokens: 3, Repeat: 1, Length: 8, Shorter: []int{3}, Prompts: []BenchPrompt{prompt}, MaxTokens: tokens}
 	r, err := s.MeasureCosts(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Verify) != 3 || len(r.Chain) != 3 || len(r.Chains) != 3 || r.Verify[0].Ratio != 1 || r.Verify[2].N != 4 || r.Texts != 1 {
+	if len(r.Verify) != 3 || len(r.Chain) != 3 || len(r.Chains) != 3 || r.Verify[0].Ratio != 1 || r.Verify[2].N != 4 || r.Texts != 1 ||
+		len(r.After) != 1 || r.After[0].Length != 3 || len(r.After[0].Verify) != 3 || r.After[0].Verify[0].Ratio != 1 {
 		t.Fatalf("%+v", r)
 	}
 	for _, c := range r.Chains {
@@ -66,7 +67,7 @@ func TestMeasureCosts(t *testing.T) {
 			t.Errorf("chains of %d: %g tokens a round, decoding has %g", c.K, c.Tokens, want)
 		}
 	}
-	for _, bad := range []CostOptions{{Rows: []int{0}}, {Rows: []int{4, 2}}, {Rows: []int{999}}, {Tokens: 99}, {Length: 127}, {Repeat: -1}} {
+	for _, bad := range []CostOptions{{Rows: []int{0}}, {Rows: []int{4, 2}}, {Rows: []int{999}}, {Tokens: 99}, {Length: 127}, {Length: 8, Shorter: []int{8}}, {Repeat: -1}} {
 		if _, err := s.MeasureCosts(ctx, bad); err == nil {
 			t.Errorf("%+v was measured", bad)
 		}

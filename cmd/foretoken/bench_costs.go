@@ -26,12 +26,14 @@ type costsOptions struct {
 	rows       string
 	tokens     int
 	repeat     int
-	length     int
+	lengths    string
 	maxTokens  int
 	prompts    string
 	limit      int
 	json       string
 	parsedRows []int
+	length     int
+	shorter    []int
 }
 
 func verifyCostCommand(c *console) *cobra.Command {
@@ -61,7 +63,7 @@ func verifyCostCommand(c *console) *cobra.Command {
 	f.StringVar(&o.rows, "rows", "1-32", "rows of the target's passes: numbers, and ranges of the sizes that passes come in (others are padded to the next), such as 1-16 or 1,5,7")
 	f.IntVar(&o.tokens, "tokens", 8, "tokens of the draft's longest chain")
 	f.IntVar(&o.repeat, "repeat", 9, "timed passes of each kind")
-	f.IntVar(&o.length, "length", 0, "tokens that a pass finds in the cache (default 64, or as many as fit)")
+	f.StringVar(&o.lengths, "length", "", "tokens that a pass finds in the cache (default 64, or as many as fit); of several numbers, such as 256,4096, all are timed in turn, the draft with the most")
 	f.StringVar(&o.prompts, "prompts", "", "file with one JSON object a line, as bench takes it (default one line of text)")
 	f.IntVar(&o.limit, "limit", 8, "only so many prompts, taken evenly from the categories")
 	f.IntVar(&o.maxTokens, "max-tokens", 64, "tokens that each prompt is continued by")
@@ -76,10 +78,23 @@ func (o *costsOptions) complete(given *pflag.FlagSet) error {
 	for _, n := range []struct {
 		flag         string
 		value, least int
-	}{{"tokens", o.tokens, 1}, {"repeat", o.repeat, 1}, {"length", o.length, 1}, {"limit", o.limit, 1}, {"max-tokens", o.maxTokens, 1}, {"context", o.models.context, 1}} {
+	}{{"tokens", o.tokens, 1}, {"repeat", o.repeat, 1}, {"limit", o.limit, 1}, {"max-tokens", o.maxTokens, 1}, {"context", o.models.context, 1}} {
 		if given.Changed(n.flag) && n.value < n.least {
 			return usagef("--%s is %d, want %d or more", n.flag, n.value, n.least)
 		}
+	}
+	if given.Changed("length") {
+		for part := range strings.SplitSeq(o.lengths, ",") {
+			n, err := strconv.Atoi(strings.TrimSpace(part))
+			if err != nil || n < 1 {
+				return usagef("--length is %q, want 1 or more, or several numbers such as 256,4096", o.lengths)
+			}
+			o.shorter = append(o.shorter, n)
+		}
+		slices.Sort(o.shorter)
+		o.shorter = slices.Compact(o.shorter)
+		last := len(o.shorter) - 1
+		o.length, o.shorter = o.shorter[last], o.shorter[:last]
 	}
 	var err error
 	if o.parsedRows, err = parseRows(o.rows); err != nil {
@@ -155,7 +170,7 @@ func (o *costsOptions) run(ctx context.Context, c *console) error {
 		return err
 	}
 	report, err := measured(ctx, c, &o.models, "passes", func(s *session, progress func(done, total int)) (*foretoken.CostReport, error) {
-		return s.MeasureCosts(ctx, foretoken.CostOptions{Rows: o.parsedRows, Tokens: o.tokens, Repeat: o.repeat, Length: o.length,
+		return s.MeasureCosts(ctx, foretoken.CostOptions{Rows: o.parsedRows, Tokens: o.tokens, Repeat: o.repeat, Length: o.length, Shorter: o.shorter,
 			Prompts: prompts, MaxTokens: o.maxTokens, Progress: progress})
 	})
 	if err != nil {
@@ -216,10 +231,18 @@ func printCosts(c *console, r *foretoken.CostReport) error {
 	p.line("%s · target %s · draft %s · %d tokens in the cache, medians of %d passes in turn", r.Device, printable(r.Target), printable(orDash(r.Draft)), r.Length, r.Repeat)
 	p.line("")
 	var rows [][]string
-	for _, v := range r.Verify {
-		rows = append(rows, []string{strconv.Itoa(v.N), fmt.Sprintf("%.2f", v.MS), fmt.Sprintf("%.2f", v.Ratio), fmt.Sprintf("%.2f", v.MS/float64(v.N))})
+	for i, v := range r.Verify {
+		row := []string{strconv.Itoa(v.N), fmt.Sprintf("%.2f", v.MS), fmt.Sprintf("%.2f", v.Ratio), fmt.Sprintf("%.2f", v.MS/float64(v.N))}
+		for _, after := range r.After {
+			row = append(row, fmt.Sprintf("%.2f", after.Verify[i].MS), fmt.Sprintf("%.2f", after.Verify[i].MS/v.MS))
+		}
+		rows = append(rows, row)
 	}
-	p.grid([]string{"rows", "T(M) ms", "T(M)/T(1)", "ms a row"}, rows)
+	head := []string{"rows", "T(M) ms", "T(M)/T(1)", "ms a row"}
+	for _, after := range r.After {
+		head = append(head, fmt.Sprintf("after %d, ms", after.Length), "rate kept")
+	}
+	p.grid(head, rows)
 	if len(r.Chain) == 0 {
 		return p.err
 	}

@@ -30,11 +30,11 @@ func TestParseRows(t *testing.T) {
 
 func TestVerifyCost(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "costs.json")
-	o := call(t, "", "bench", "verify-cost", "--device", "cpu", "--context", "96", "--rows", "1,4", "--tokens", "2", "--repeat", "1", "--length", "8", "--max-tokens", "8", "--json", file)
+	o := call(t, "", "bench", "verify-cost", "--device", "cpu", "--context", "96", "--rows", "1,4", "--tokens", "2", "--repeat", "1", "--length", "8,5", "--max-tokens", "8", "--json", file)
 	if o.code != exitOK {
 		t.Fatal(o.err)
 	}
-	for _, want := range []string{"T(M)/T(1)", "T_d(K)/T(1)", "ceiling over 1 texts: "} {
+	for _, want := range []string{"T(M)/T(1)", "T_d(K)/T(1)", "ceiling over 1 texts: ", "8 tokens in the cache", "after 5, ms"} {
 		if !strings.Contains(o.out, want) {
 			t.Errorf("%q is missing in:\n%s", want, o.out)
 		}
@@ -74,6 +74,7 @@ func TestMeasuringRefuses(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"bench verify-cost --rows 0", "--rows"},
 		{"bench verify-cost --repeat 0", "--repeat"},
+		{"bench verify-cost --length 8,0", "--length"},
 		{"bench verify-cost --json=", "--json"},
 		{"bench verify-cost --json /nowhere/x.json", "/nowhere"},
 		{"bench --rows 4 --prompts x", "--profile"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -209,4 +210,47 @@ func (f *failingDevice) Run(programs []webgpu.Program, reads ...webgpu.Region) e
 		return webgpu.ErrDeviceLost
 	}
 	return f.Device.Run(programs, reads...)
+}
+
+// A pass within a shorter text has the outputs of one after that text alone, and leaves the longer one as it was.
+func TestWithin(t *testing.T) {
+	target, err := LoadTarget(background, cpuDevice(t), testModel(t, "s260k-f32"), Options{Context: 96})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(target.Close)
+	tree := &spec.Tree{}
+	tree.Reset(text[5])
+	verify := func() (out spec.NodeOutput) {
+		t.Helper()
+		got, err := target.Verify(background, tree, spec.Sampling{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = got[0]
+		out.TopIDs, out.TopLogits = slices.Clone(out.TopIDs), slices.Clone(out.TopLogits)
+		return out
+	}
+	after := func(n int) spec.NodeOutput {
+		t.Helper()
+		target.Reset()
+		if err := target.Prefill(background, text[:n], nil); err != nil {
+			t.Fatal(err)
+		}
+		return verify()
+	}
+	short, long := after(3), after(9)
+	if reflect.DeepEqual(short, long) {
+		t.Fatal("both texts are followed alike")
+	}
+	var got spec.NodeOutput
+	if err := target.Within(3, func() error { got = verify(); return nil }); err != nil || !reflect.DeepEqual(got, short) {
+		t.Errorf("within 3 tokens: %+v, %v; after 3 %+v", got, err, short)
+	}
+	if again := verify(); target.Len() != 9 || !reflect.DeepEqual(again, long) {
+		t.Errorf("then, after %d: %+v, before %+v", target.Len(), again, long)
+	}
+	if err := target.Within(10, func() error { return nil }); err == nil {
+		t.Error("9 tokens had 10")
+	}
 }

@@ -79,6 +79,15 @@ func (s *sequence) keep(tokens []int32) int {
 	return n
 }
 
+// within calls f while only the first n committed tokens count. It must not commit or cut.
+func (s *sequence) within(n int, f func() error) error {
+	whole := *s
+	s.table, s.tokens, s.sent, s.sound = s.table[:n], s.tokens[:n], min(s.sent, n), min(s.sound, n)
+	err := f()
+	s.table, s.tokens, s.sent, s.sound = whole.table, whole.tokens, whole.sent, whole.sound
+	return err
+}
+
 // flush writes the entries that the device does not have.
 func (s *sequence) flush(dev webgpu.Device, table kernels.View) error {
 	if s.sent == len(s.table) {

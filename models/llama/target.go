@@ -202,6 +202,18 @@ func (t *Target) Keep(tokens []int32) int {
 	return t.seq.keep(tokens)
 }
 
+// Within calls f, which may verify and must not commit, while the sequence counts as its first n tokens alone: passes
+// after texts of several lengths are timed in turn without running the texts again.
+func (t *Target) Within(n int, f func() error) error {
+	if n < 0 || n > t.Len() {
+		return fmt.Errorf("llama: the first %d of %d tokens", n, t.Len())
+	}
+	if err := t.seq.flush(t.dev, t.work.table); err != nil {
+		return err
+	}
+	return t.seq.within(n, f)
+}
+
 // place fills the batch with a tree after the committed tokens.
 func (t *Target) place(tree *spec.Tree) error {
 	n, base := len(tree.Tokens), t.Len()

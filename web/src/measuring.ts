@@ -121,6 +121,8 @@ export interface CostReport {
   length: number;
   repeat: number;
   verify: PassCost[];
+  /** The same after fewer tokens, where the command line was asked for several lengths. */
+  after?: { length: number; verify: PassCost[] }[];
   chain?: PassCost[];
   texts?: number;
   chains?: ChainCeiling[];
