@@ -24,9 +24,10 @@ after(async () => {
 
 /** What goes before the worker's script. Of the first device's buffers, one is where it is lost while the models are loaded; -1: none. */
 const script = (lostAt) => `
-const kept = (globalThis.kept = { devices: [], submits: 0, buffers: 0, at: () => false, next: null, hold: 0 });
+const kept = (globalThis.kept = { devices: [], submits: 0, buffers: 0, at: () => false, next: null, hold: 0, request: null });
 kept.held = new Promise((resolve) => (kept.isHeld = resolve));
 addEventListener("message", ({ data }) => {
+  if (data.op === "generate") kept.request = data.id;
   if (data.op !== "generate" || !kept.next) return;
   const from = kept.submits + kept.next[0], to = from + kept.next[1];
   kept.at = (n) => n >= from && n < to;
@@ -48,9 +49,15 @@ GPUQueue.prototype.submit = function (...args) {
   if (kept.at(kept.submits++)) kept.devices.at(-1).destroy();
   return submit.apply(this, args);
 };
+const post = globalThis.postMessage;
+globalThis.postMessage = function (message, ...rest) {
+  if (kept.hold > 0 && message.type === "update" && message.id === kept.request && --kept.hold === 0) kept.holds = true;
+  return post.call(this, message, ...rest);
+};
 const map = GPUBuffer.prototype.mapAsync;
 GPUBuffer.prototype.mapAsync = async function (...args) {
-  if (kept.hold > 0 && --kept.hold === 0) {
+  if (kept.holds) {
+    kept.holds = false;
     kept.isHeld();
     await kept.devices.at(-1).lost;
   }
@@ -142,8 +149,8 @@ test("the graphics process crashes: the same text goes on in another one", limit
     const before = await processes();
     assert.equal(before.length, 1, `graphics processes: ${before}`);
 
-    // The request waits for its fourth readback until the device is lost, or a fast machine would be done before the crash.
-    await worker.evaluate(() => void (kept.hold = 4));
+    // After two rounds the request waits for a readback until the device is lost, or a fast machine would be done before the crash.
+    await worker.evaluate(() => void (kept.hold = 2));
     const generating = generate();
     await Promise.race([worker.evaluate(() => kept.held), generating]);
     await cdp.send("Browser.crashGpuProcess");
