@@ -76,10 +76,10 @@ fuzz:
 	@$(MAKE) --no-print-directory -j2 $(FUZZPROGRAMS)
 	@$(MAKE) --no-print-directory -j$(FUZZJOBS) $(addprefix fuzz/,$(FUZZ))
 
-# With the fuzzer's counters compiled in; go knows better than make whether anything has changed.
+# With the fuzzer's counters compiled in, where they tell of what is tried; go knows better than make whether anything has changed.
 .PHONY: $(FUZZPROGRAMS)
 $(FUZZPROGRAMS):
-	@$(GO) test -c -vet=off -fuzz=. -o $@ ./$(subst _,/,$(basename $(notdir $@)))
+	@$(GO) test -c -vet=off -fuzz=. -toolexec="sh $(CURDIR)/scripts/fuzztool.sh" -o $@ ./$(subst _,/,$(basename $(notdir $@)))
 
 fuzz/%:
 	@sh scripts/fuzz.sh $* $(FUZZTIME)

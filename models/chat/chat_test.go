@@ -246,10 +246,15 @@ func TestLongConversation(t *testing.T) {
 func FuzzTemplate(f *testing.F) {
 	var families map[string]family
 	read(f, "expected.json", &families)
+	const tool = `{"type": "function", "function": {"name": "f", "description": "é", "parameters": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}}}`
 	for name := range families {
-		f.Add(string(read(f, name+".jinja", nil)), "user", "hi", `{"a": 1}`)
+		text := string(read(f, name+".jinja", nil))
+		f.Add(text, "user", "hi", `{"a": 1}`) // arguments, and no tool
+		f.Add(text, "user", "hi", tool)
+		f.Add(text, "user", "<think>a</think>b", `{"name": "f", "parameters": {}}`)
 	}
 	f.Add("{{ messages | tojson(indent=2) }}{{ tools }}", "tool", "</think>", "no JSON")
+	f.Add("{% for m in messages %}{{ m.reasoning_content }}{{ m.name }}{{ m.tool_call_id }}{% for c in m.tool_calls %}{{ c.function.arguments | tojson }}{% endfor %}{% endfor %}{{ tools | length }}{{ strftime_now('%Y') }}", "user", "", tool)
 	f.Fuzz(func(t *testing.T, template, role, content, args string) {
 		if len(template) > 20_000 || len(content) > 2000 {
 			return
@@ -261,11 +266,18 @@ func FuzzTemplate(f *testing.F) {
 				return
 			}
 			tpl.work = maxWork / 50 // so that an input is tried in milliseconds
-			_, err = tpl.Render([]Message{
-				{Role: "system", Content: content}, {Role: role, Content: content},
-				{Role: "assistant", ToolCalls: []ToolCall{{ID: "123456789", Name: "f", Arguments: json.RawMessage(args)}}},
-			}, RenderOptions{AddGenerationPrompt: true, Tools: []json.RawMessage{json.RawMessage(args)}})
-			if err != nil {
+			messages := []Message{
+				{Role: "system", Content: content}, {Role: role, Content: content, Name: args},
+				{Role: "assistant", Reasoning: content, ToolCalls: []ToolCall{{ID: "123456789", Name: "f", Arguments: json.RawMessage(args)}}},
+				{Role: "tool", Content: content, Name: "f", ToolCallID: "123456789"},
+			}
+			o := RenderOptions{AddGenerationPrompt: true}
+			if tool := json.RawMessage(args); json.Valid(tool) {
+				if _, err := toolValue(tool); err == nil { // what is no tool would be refused before the template is run
+					o.Tools, o.Vars = []json.RawMessage{tool}, map[string]any{"enable_thinking": len(content)%2 == 0, "custom": tool}
+				}
+			}
+			if _, err = tpl.Render(messages, o); err != nil {
 				checkError(t, err)
 			}
 		})

@@ -228,7 +228,11 @@ func TestMatcherMemory(t *testing.T) {
 
 func FuzzGBNF(f *testing.F) {
 	f.Add(`root ::= [a-z]+ ("," root)?`, "ab,c")
-	f.Add("\nroot ::= \"\\\n\"", "") // what a refusal quotes may not break its line
+	f.Add("root ::= [^\\]\\-a-z\\u00e9\\U0001f600]* \"\\xc3\\xa9\\t\\r\\\\\\\"\" # escapes", "A\u00e9")
+	f.Add("root ::= ( a-b | \"x\"{2} ){1,} | \"y\"{ 0 , 3 } \"\"\na-b ::=\n  [0-9A-Fa-f]{4}", "12ef")
+	f.Add("root ::= \"(\" root \")\" | [^(]", "((a))")
+	f.Add("root ::= root \"a\" | \"b\"", "ba") // left recursion
+	f.Add("\nroot ::= \"\\\n\"", "")           // what a refusal quotes may not break its line
 	f.Add(strings.Repeat("n", 5000)+" = x", "")
 	f.Add("root ::= x{2,3} | \"\\u00e9\"\nx ::= . # any", "é")
 	f.Fuzz(func(t *testing.T, source, text string) {
