@@ -50,6 +50,7 @@ type Goodput struct {
 	drafted  bool    // the draft took part
 	probe    bool    // although not expected to pay
 	time     float64 // spent on the draft, but for catching up
+	shaped   [3]int  // the draft's width, levels of its first call, and further calls of one level
 	round    int
 	// idle counts rounds since the draft took part, patience how many to wait for the next
 	// probe.
@@ -337,7 +338,7 @@ func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b Budget) erro
 	if err != nil {
 		return err
 	}
-	g.drafted = true
+	g.drafted, g.shaped = true, [3]int{s.width, s.levels, 0}
 	g.took(begin, func(seconds float64) { g.Costs.observeDraft(s.levels, s.width, seconds) })
 	if err := g.consumed(seq); err != nil {
 		return err
@@ -354,6 +355,7 @@ func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b Budget) erro
 		if levels, err = g.grower.Grow(ctx, 1); err != nil {
 			return err
 		}
+		g.shaped[2]++
 		g.took(begin, func(seconds float64) { g.Costs.observeGrow(1, s.width, seconds) })
 		if err := g.weigh(seq, levels, b); err != nil {
 			return err
@@ -404,6 +406,15 @@ func (g *Goodput) Commit(path []int32) error {
 	return g.commit(g.candidates.accepted(path))
 }
 
+// ordinary is what the round under way would have taken at the machine's pace: what else the machine does meanwhile is no fault of the draft's.
+func (g *Goodput) ordinary(rows int) float64 {
+	t := g.verifyTime(rows)
+	if g.drafted {
+		t += g.Costs.DraftTime(g.shaped[1], g.shaped[0]) + float64(g.shaped[2])*g.Costs.GrowTime(1, g.shaped[0])
+	}
+	return t
+}
+
 // Observe learns what the round took and brought.
 func (g *Goodput) Observe(e *Event) {
 	if e.Tree == nil || g.learnt == nil {
@@ -418,7 +429,7 @@ func (g *Goodput) Observe(e *Event) {
 	g.proposed = false
 	g.candidates.learn(g.learnt, e.Tokens)
 	unit := g.Costs.plainTime()
-	spent := g.time + verify + host
+	spent := g.ordinary(e.Tree.Len())
 	if tokens := float64(len(e.Tokens)); unit > 0 && g.probe {
 		g.learnt.probed(tokens, spent/unit)
 	} else if unit > 0 {

@@ -121,37 +121,44 @@ func TestProbesAreFewAndBounded(t *testing.T) {
 	}
 }
 
+// TestGoodDraftIsComeBackTo: when a draft turns good is noticed by probes, and when the next one falls due is luck, so it is the mean of many texts that counts.
 func TestGoodDraftIsComeBackTo(t *testing.T) {
-	w := gpu(0, nil)
-	w.skill = func(n int) float64 {
-		if n > 60+300 && n < 60+700 {
-			return 0.85
+	var share [3]float64
+	const seeds = 30
+	for seed := range uint64(seeds) {
+		w := gpu(0, nil)
+		w.seed = seed + 1
+		w.skill = func(n int) float64 {
+			if n > 60+300 && n < 60+700 {
+				return 0.85
+			}
+			return 0.02
 		}
-		return 0.02
+		var drafted, rounds [3]float64
+		length := 60
+		watched(w, nil, func(g *Goodput, e *Event) {
+			at := length - 60
+			length += len(e.Tokens)
+			phase := 0
+			switch {
+			case at > 800:
+				phase = 2
+			case at > 700, at > 300 && at < 400: // it takes a while to notice
+				return
+			case at > 300:
+				phase = 1
+			}
+			rounds[phase]++
+			if len(e.Levels) > 0 {
+				drafted[phase]++
+			}
+		}, 1, 1300)
+		for i := range share {
+			share[i] += drafted[i] / rounds[i] / seeds
+		}
 	}
-	var drafted [3]int
-	var rounds [3]int
-	length := 60
-	watched(w, nil, func(g *Goodput, e *Event) {
-		at := length - 60
-		length += len(e.Tokens)
-		phase := 0
-		switch {
-		case at > 800:
-			phase = 2
-		case at > 700, at > 300 && at < 400: // it takes a while to notice
-			return
-		case at > 300:
-			phase = 1
-		}
-		rounds[phase]++
-		if len(e.Levels) > 0 {
-			drafted[phase]++
-		}
-	}, 1, 1300)
-	share := func(i int) float64 { return float64(drafted[i]) / float64(rounds[i]) }
-	if share(0) > 0.1 || share(1) < 0.7 || share(2) > 0.1 {
-		t.Errorf("drafted in %.2f, %.2f and %.2f of the rounds of a draft that is bad, good and bad again", share(0), share(1), share(2))
+	if share[0] > 0.1 || share[1] < 0.6 || share[2] > 0.1 {
+		t.Errorf("drafted in %.2f of the rounds of a draft that is bad, good and bad again", share)
 	}
 }
 

@@ -20,6 +20,8 @@ type world struct {
 	boast float64
 	times times
 	noise float64 // standard deviation of the ln of each time
+	// busy is how many times as long everything takes at a moment, for what else the machine does; nil: nothing else.
+	busy func(now time.Duration) float64
 
 	now   time.Duration
 	calls uint64
@@ -45,6 +47,9 @@ func (w *world) spend(x float64, length int) {
 	x *= w.times.row * (1 + w.times.drifting*float64(length)/1000)
 	u, v := unit(mix(w.seed^w.calls*2)), unit(mix(w.seed^(w.calls*2+1)))
 	x *= math.Exp(w.noise * math.Sqrt(-2*math.Log(1-u)) * math.Cos(2*math.Pi*v))
+	if w.busy != nil {
+		x *= w.busy(w.now)
+	}
 	w.now += time.Duration(x * float64(time.Millisecond))
 }
 
