@@ -22,8 +22,12 @@ const (
 	groupBlock = 128
 	groupLanes = 64
 	mostBlocks = 16 // of larger ones, on devices with costly barriers
-	mostRows   = 4
-	mostHeads  = 4 // that share a key, of a thread or workgroup
+	// There blocks of up to wideBlock positions have fewKeys numbers of keys at least: to walk less takes less than the
+	// dispatch that joins them.
+	fewKeys   = 1 << 16
+	wideBlock = 1024
+	mostRows  = 4
+	mostHeads = 4 // that share a key, of a thread or workgroup
 )
 
 // MostSteps is the most positions that Attention walks on software adapters: see maxSteps.
@@ -46,9 +50,9 @@ func (h Heads) chunk(most int) (heads, chunks int) {
 
 // blockSize is how many positions a workgroup takes. On software adapters one with nothing to do in a long context takes 2 µs,
 // so there are few; on other devices it is the same for every context.
-func blockSize(lanes Lanes, context int) int {
+func (h Heads) blockSize(lanes Lanes, context int) int {
 	size := groupBlock
-	for lanes == Serial && context > mostBlocks*size {
+	for lanes == Serial && (context > mostBlocks*size || context > size && size < wideBlock && h.KV*h.Dim*size < fewKeys) {
 		size *= 2
 	}
 	return size
@@ -103,8 +107,8 @@ func (r *Recorder) Attention(lanes Lanes, h Heads, s Slots, qkv, keys, values, s
 		return
 	}
 	// Blocks of positions are joined by a kernel of their own, as many rows at a time as scratch has room for.
-	only, together := context <= groupBlock, m
-	size := blockSize(lanes, context)
+	size := h.blockSize(lanes, context)
+	only, together := context <= size, m
 	blocks = blocksOf(context, span, size)
 	if !only {
 		together = scratch.Size / (4 * h.AttentionScratch(context, span))

@@ -180,12 +180,12 @@ func TestAttention(t *testing.T) {
 func TestAttentionLong(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := bench{t, dev}
-		for n, h := range []Heads{{Query: 4, KV: 2, Dim: 8}, {Query: 3, KV: 1, Dim: 8, Window: 700}} {
+		for n, h := range []Heads{{Query: 8, KV: 4, Dim: 64}, {Query: 6, KV: 2, Dim: 128, Window: 700}} {
 			if h.Format = []KVFormat{KVF32, KVQ8}[n]; testing.Short() && n > 0 {
 				continue
 			}
 			a := newAttended(h, 2500)
-			if size := blockSize(Serial, a.span); size <= groupBlock {
+			if size := h.blockSize(Serial, a.span); size <= groupBlock || size >= a.span {
 				t.Fatalf("blocks of %d positions", size)
 			}
 			order := []int{63, 0, 40, 9, 55, 62, 18}
