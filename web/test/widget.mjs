@@ -116,6 +116,12 @@ test("widgets of a page share an engine, take turns, and leave without harm to o
   await page.locator("#a #generate").click();
   await page.locator("#b #generate").click(); // while the other loads
   await until(page, "a", "generating");
+  // Which of two that load together has the first turn is not said: b, if it was b, is done by now or will be, and asks again.
+  await page.waitForFunction(() => {
+    const b = document.getElementById("b");
+    return b.state === "waiting" || b.shadowRoot.querySelector("#status").textContent.includes("12 tokens in");
+  }, undefined, { polling: 10 });
+  if ((await page.evaluate(() => document.getElementById("b").state)) !== "waiting") await page.locator("#b #generate").click();
   await until(page, "b", "waiting");
   assert.match(await shown(page, "b", "#status"), /^Waiting: another widget of this page is at work/);
   // One that waits can be told not to, and one that cannot load fails by itself.
