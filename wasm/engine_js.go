@@ -118,6 +118,7 @@ func (e *engine) cancellable() (context.Context, func()) {
 type openOptions struct {
 	Device  string `json:"device"`
 	Context int    `json:"context"`
+	Beyond  bool   `json:"beyond_training"` // see foretoken.Options
 	KV      string `json:"kv"`
 	Memory  int64  `json:"max_memory"`
 	Nodes   int    `json:"max_nodes"`
@@ -211,7 +212,7 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 		return "", withCode("bad_option", err)
 	}
 	key := tuningKey(e.dev.Info())
-	e.session, err = foretoken.Open(ctx, e.dev, from.target, from.draft, foretoken.Options{Context: o.Context, KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates,
+	e.session, err = foretoken.Open(ctx, e.dev, from.target, from.draft, foretoken.Options{Context: o.Context, Beyond: o.Beyond, KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates,
 		Calibrations: fit, Lean: true, EAGLE3: from.eagle3, EAGLE3Config: from.eagle3Config, Tuning: loadTuning(key), Progress: progress,
 		Reopen: e.reopening(from, o.patience()), Lost: func(l foretoken.Loss) {
 			if l.Mended {

@@ -19,6 +19,7 @@ type measurement struct {
 	Tokens    int                     `json:"tokens"`
 	Repeat    int                     `json:"repeat"`
 	Length    int                     `json:"length"`
+	Shorter   []int                   `json:"shorter"` // costs
 	Prompts   []foretoken.BenchPrompt `json:"prompts"`
 	MaxTokens int                     `json:"max_tokens"`
 }
@@ -46,7 +47,7 @@ func (e *engine) measure(args []safejs.Value) (string, error) {
 	switch m.What {
 	case "costs":
 		report, err = e.session.MeasureCosts(ctx, foretoken.CostOptions{Rows: m.Rows, Tokens: m.Tokens, Repeat: m.Repeat, Length: m.Length,
-			Prompts: m.Prompts, MaxTokens: m.MaxTokens, Progress: progress})
+			Shorter: m.Shorter, Prompts: m.Prompts, MaxTokens: m.MaxTokens, Progress: progress})
 	case "profile":
 		o := foretoken.ProfileOptions{Beams: m.Beams, Length: m.Length, Repeat: m.Repeat, Prompt: m.Prompt, Progress: progress}
 		if len(m.Rows) > 0 {

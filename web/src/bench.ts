@@ -1,11 +1,12 @@
 /**
  * bench.html: the engine without a page around it, for measurement from outside.
- * `?target=URL&draft=URL&calibrations=URLs&eagle3=URL&eagle3-config=URL&max-nodes=N&device=webgpu|cpu`;
+ * `?target=URL&draft=URL&calibrations=URLs&eagle3=URL&eagle3-config=URL&max-nodes=N&device=webgpu|cpu&device-timeout=SECONDS&context=N
+ * &kv=f32|f16|q8&beyond-training`;
  * without models the built-in pair.
  */
 import { BUILTIN_HEAD, BUILTIN_PAIR } from "./builtin.ts";
 import { METHODS } from "./methods.ts";
-import { Engine, type BenchPlan, type BenchReport, type BenchUpdate, type CostReport, type DeviceChoice, type EngineInfo, type GenerateOptions, type Measurement, type Method, type ProfileReport, type Stats } from "./engine.ts";
+import { Engine, type BenchPlan, type BenchReport, type BenchUpdate, type CostReport, type DeviceChoice, type EngineInfo, type GenerateOptions, type LoadOptions, type Measurement, type Method, type ProfileReport, type Stats } from "./engine.ts";
 
 /** Options of a measured generation; what is left out is the engine's default. */
 export interface BenchOptions extends GenerateOptions {
@@ -38,6 +39,10 @@ async function load(): Promise<EngineInfo> {
     ...(target ? { target, draft, calibrations: list(query.get("calibrations")) } : BUILTIN_PAIR),
     ...(query.get("eagle3") === "builtin" ? BUILTIN_HEAD : { eagle3: query.get("eagle3"), eagle3Config: query.get("eagle3-config") }),
     maxNodes: query.has("max-nodes") ? Number(query.get("max-nodes")) : undefined,
+    deviceTimeout: query.has("device-timeout") ? Number(query.get("device-timeout")) : undefined,
+    context: query.has("context") ? Number(query.get("context")) : undefined,
+    beyondTraining: query.has("beyond-training") || undefined,
+    kv: (query.get("kv") as LoadOptions["kv"]) ?? undefined,
     device: (query.get("device") ?? "auto") as DeviceChoice,
     onProgress: (progress) => (status.textContent = `${progress.stage} ${progress.done}/${progress.total}`),
   });

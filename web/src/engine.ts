@@ -65,6 +65,8 @@ export interface LoadOptions {
   device?: DeviceChoice | undefined;
   /** Positions of the KV cache; the model's own limit, at most 4096, unless told. */
   context?: number | undefined;
+  /** Lets `context` be longer than the models were trained for, to time long contexts: the text there is worth nothing. */
+  beyondTraining?: boolean | undefined;
   /** How keys and values are stored; q8 takes a quarter of the memory of f32. */
   kv?: "f32" | "f16" | "q8" | undefined;
   /** Bytes that the models may take on the device. Default: as many as it gives. */
@@ -151,6 +153,7 @@ export class Engine {
           options: defined({
             device: options.device ?? "auto",
             context: options.context,
+            beyond_training: options.beyondTraining,
             kv: options.kv,
             max_memory: options.maxMemory,
             candidates: options.candidates,

@@ -95,6 +95,8 @@ export interface Measurement {
   repeat?: number;
   /** Tokens that a pass finds in the cache. */
   length?: number;
+  /** Costs: fewer tokens than `length`, after which the target's passes are timed too, in turn with the others. */
+  shorter?: number[];
   /** Continued greedily, to see how many tokens the draft foresees. */
   prompts?: BenchPrompt[];
   max_tokens?: number;
@@ -121,7 +123,7 @@ export interface CostReport {
   length: number;
   repeat: number;
   verify: PassCost[];
-  /** The same after fewer tokens, where the command line was asked for several lengths. */
+  /** The same after fewer tokens, for each of {@link Measurement.shorter}. */
   after?: { length: number; verify: PassCost[] }[];
   chain?: PassCost[];
   texts?: number;

@@ -109,6 +109,8 @@ export interface Catalog {
 export interface OpenOptions {
   device: DeviceChoice;
   context?: number;
+  /** The context may be longer than the models were trained for. */
+  beyond_training?: boolean;
   kv?: "f32" | "f16" | "q8";
   /** Bytes that the models may take on the device; 0 or nothing: as many as it gives. */
   max_memory?: number;

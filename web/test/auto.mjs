@@ -2,9 +2,11 @@
  * Measures `auto` against plain decoding in Chromium on its software adapter, both in the
  * same page, one after the other: x26m in two formats and with two drafts, and the built-in pair. Beside
  * each stands what the costs of its passes, measured in the same page, allow at most:
- * max over K of E/(T_v + T_d), see Session.MeasureCosts. Prints Markdown.
+ * max over K of E/(T_v + T_d), see Session.MeasureCosts. `long`, which is only
+ * measured where it is named, is what passes of x26m take after short and long texts, by how keys and values are
+ * stored. Prints Markdown.
  *
- *   node test/auto.mjs [--pairs q8,q4,noisy,builtin,screen] [--prompts N] [--repeat 5] [--tokens 64]
+ *   node test/auto.mjs [--pairs q8,q4,noisy,builtin,screen,long] [--prompts N] [--repeat 5] [--tokens 64]
  *                      [--seconds S] [--keep FILE]
  *
  * What was measured is kept in FILE (build/bench-auto.jsonl), and the same command goes on from
@@ -267,16 +269,44 @@ async function screen(browser, server, kept) {
   return s ? [`From the start of a round to its text on the screen: ${s.median.toFixed(1)} ms (median of ${s.rounds} rounds of the built-in pair, \`auto\`; slowest ${s.slowest.toFixed(1)}), of which the round takes ${s.round.toFixed(1)} ms; the rest is the message to the page and the next frame.`, ""] : [];
 }
 
+const LENGTHS = [256, 4096];
+const LONG = ["x26m-q8_0", "x26m-q4_0"].flatMap((target) => ["f32", "f16", "q8"].map((kv) => ({ target, kv })));
+
+/** The target's passes of 1 and 16 rows after each of LENGTHS, in turn. Prefilling takes most of the time. */
+async function long(browser, server, kept) {
+  for (const { target, kv } of LONG) {
+    if (late() || kept.find({ kind: "long", target, kv }).length > 0) continue;
+    const { page } = await openPage(await browser.newContext());
+    await page.goto(`${server.url}bench.html?target=models/${target}.gguf&kv=${kv}&context=${LENGTHS.at(-1) + 64}&beyond-training&device-timeout=600`);
+    const info = await page.evaluate(() => window.engine.load());
+    const costs = await page.evaluate((of) => window.engine.costs(of), { rows: [1, 16], length: LENGTHS.at(-1), shorter: LENGTHS.slice(0, -1), repeat: 9 });
+    const took = [...costs.after, { length: costs.length, verify: costs.verify }];
+    await kept.add({ kind: "long", target, kv, adapter: info.device.adapter, took });
+    await page.context().close();
+    process.stderr.write(`${target}, ${kv}: ${took.map(({ length, verify }) => `after ${length} ${verify.map(({ n, ms }) => `T(${n}) ${ms.toFixed(1)} ms`).join(", ")}`).join("; ")}\n`);
+  }
+  const all = kept.find({ kind: "long" });
+  if (all.length === 0) return [];
+  const of = ({ took }) => took.flatMap(({ verify }) => verify.map(({ ms }) => ms.toFixed(1)));
+  const kept1 = ({ took }) => (took[0].verify[0].ms / took.at(-1).verify[0].ms).toFixed(2);
+  const head = ["model", "keys and values", ...all[0].took.flatMap(({ length, verify }) => verify.map(({ n }) => `T(${n}) after ${length}, ms`)), "rate kept"];
+  const rows = [head, head.map(() => "---"), ...all.map((line) => [line.target, line.kv, ...of(line), kept1(line)])];
+  return ["### Long contexts", "", ...rows.map((cells) => `| ${cells.join(" | ")} |`), ""];
+}
+
+/** What is measured otherwise than pairs are. */
+const OTHERS = { screen, long };
+
 const wanted = flags.pairs.split(",");
-for (const name of wanted) if (name !== "screen" && !PAIRS[name]) throw new Error(`--pairs: ${name} is none of ${Object.keys(PAIRS).join(", ")}, screen`);
+for (const name of wanted) if (!OTHERS[name] && !PAIRS[name]) throw new Error(`--pairs: ${name} is none of ${Object.keys({ ...PAIRS, ...OTHERS }).join(", ")}`);
 const kept = await Kept.open(flags.keep);
 const server = await startServer(process.env.FORETOKEN_TESTMODELS || path.join(root, "build", "testmodels"));
 const browser = await startBrowser(true);
 const out = [];
 try {
-  for (const name of wanted) out.push(...(name === "screen" ? await screen(browser, server, kept) : report(kept, name, await measure(browser, server, name, kept))));
+  for (const name of wanted) out.push(...(OTHERS[name] ? await OTHERS[name](browser, server, kept) : report(kept, name, await measure(browser, server, name, kept))));
   const version = browser.version();
-  const [costs] = kept.find({ kind: "costs" });
+  const [costs] = [...kept.find({ kind: "costs" }), ...kept.find({ kind: "long" })];
   console.log(["", `Chromium ${version}, ${costs?.adapter ?? "unknown adapter"}; ${os.cpus().length} × ${os.cpus()[0].model}; ${new Date().toISOString().slice(0, 10)}.`, "", ...out].join("\n"));
   if (late()) console.log("Not finished: the same command goes on from here.");
 } finally {

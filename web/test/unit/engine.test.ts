@@ -319,6 +319,8 @@ test("heads and calibrations reach the engine as sources", async () => {
   const file = (name: string): File => new File(["{}"], name);
   await load(go, { eagle3: file("head.safetensors"), eagle3Config: file("config.json"), calibrations: [file("a.json"), file("b.json")], maxNodes: 128 });
   assert.deepEqual(seen.splice(0), ['{"device":"auto","max_nodes":128}', "head.safetensors 2", "config.json 2", "a.json 2", "b.json 2"]);
+  await load(go, { context: 4400, beyondTraining: true, kv: "q8" });
+  assert.equal(seen.splice(0)[0], '{"device":"auto","context":4400,"beyond_training":true,"kv":"q8"}');
   await load(go, { calibrations: "builtin" });
   assert.deepEqual(seen, ['{"device":"auto","builtin_calibrations":true}', "undefined undefined", "undefined undefined"]);
 });
