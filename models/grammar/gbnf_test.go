@@ -226,6 +226,84 @@ func TestMatcherMemory(t *testing.T) {
 	}
 }
 
+// whole reports whether a grammar allows a text, by working out which stretches of it each rule may be until no more are
+// found: another way than the matcher's, for short texts.
+func whole(g *Grammar, text string) bool {
+	ends := make([]uint64, len(g.starts)*(len(text)+1)) // of a rule from a place on, a bit each
+	for changed := true; changed; {
+		changed = false
+		for rule, starts := range g.starts {
+			for from := range len(text) + 1 {
+				at := &ends[rule*(len(text)+1)+from]
+				was := *at
+				for _, o := range starts {
+					*at |= reached(g, ends, o, from, text)
+				}
+				changed = changed || *at != was
+			}
+		}
+	}
+	return ends[0]>>len(text)&1 == 1
+}
+
+// reached is where an alternative may end that begins at a place of a text.
+func reached(g *Grammar, ends []uint64, o int32, from int, text string) uint64 {
+	set := uint64(1) << from
+	for ; g.ops[o].kind != opReturn && set != 0; o++ {
+		var next uint64
+		for i := range len(text) + 1 {
+			switch arg := int(g.ops[o].arg); {
+			case set>>i&1 == 0:
+			case g.ops[o].kind == opCall:
+				next |= ends[arg*(len(text)+1)+i]
+			case i < len(text) && g.sets[arg].has(text[i]):
+				next |= 1 << (i + 1)
+			}
+		}
+		set = next
+	}
+	return set
+}
+
+// BenchmarkMatcher reads a JSON text with a vocabulary of its own stretches: what a matcher does that has met
+// nothing yet, in masks and steps a text.
+func BenchmarkMatcher(b *testing.B) {
+	text := `{"name": "Ann \u00e9", "ages": [1, -2.5e3, true, null], "more": {"x": {"y": [[], {}, "z"]}}}`
+	var pieces []string
+	seen := map[string]bool{}
+	for n := 1; n <= 6; n++ {
+		for i := 0; i+n <= len(text); i++ {
+			if p := text[i : i+n]; !seen[p] {
+				seen[p] = true
+				pieces = append(pieces, p)
+			}
+		}
+	}
+	at := map[string]int32{}
+	for i, p := range pieces {
+		at[p] = int32(i)
+	}
+	vocab := NewVocab(len(pieces)+1, func(id int32) []byte {
+		if int(id) == len(pieces) {
+			return nil
+		}
+		return []byte(pieces[id])
+	}, func(id int32) bool { return int(id) == len(pieces) })
+	g := JSON(false)
+	b.ReportAllocs()
+	for b.Loop() {
+		m := NewMatcher(g, vocab)
+		s := m.Start()
+		for i := range len(text) {
+			m.Mask(s)
+			var ok bool
+			if s, ok = m.Accept(s, at[text[i:i+1]]); !ok {
+				b.Fatal(i)
+			}
+		}
+	}
+}
+
 func FuzzGBNF(f *testing.F) {
 	f.Add(`root ::= [a-z]+ ("," root)?`, "ab,c")
 	f.Add("root ::= [^\\]\\-a-z\\u00e9\\U0001f600]* \"\\xc3\\xa9\\t\\r\\\\\\\"\" # escapes", "A\u00e9")
@@ -234,6 +312,7 @@ func FuzzGBNF(f *testing.F) {
 	f.Add("root ::= root \"a\" | \"b\"", "ba") // left recursion
 	f.Add("\nroot ::= \"\\\n\"", "")           // what a refusal quotes may not break its line
 	f.Add(strings.Repeat("n", 5000)+" = x", "")
+	f.Add("root ::= (\"a\" root?)* root?", strings.Repeat("a", 200)) // ever more ways to have read it
 	f.Add("root ::= x{2,3} | \"\\u00e9\"\nx ::= . # any", "é")
 	f.Fuzz(func(t *testing.T, source, text string) {
 		var g *Grammar
@@ -248,6 +327,11 @@ func FuzzGBNF(f *testing.F) {
 		}
 		if len(g.ops) < 1<<12 {
 			fuzztest.Bound(t, len(source), func() { allows(g, text[:min(len(text), 200)]) })
+		}
+		if text = text[:min(len(text), 20)]; len(g.ops) < 1<<8 {
+			if got, want := allows(g, text), whole(g, text); got != want {
+				t.Fatalf("%q: allowed %v, want %v", text, got, want)
+			}
 		}
 	})
 }

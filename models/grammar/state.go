@@ -1,22 +1,37 @@
 package grammar
 
 import (
+	"cmp"
 	"encoding/binary"
 	"slices"
 )
 
-// stack is what is left to read: the place of the next byte, and where to go on after
-// the rule that it is in has ended. Equal stacks are the same value.
+// stack is what is left to read: the place of the next byte, and where to go on after the rule that it is in has ended. That
+// may be several places, where a rule was called from several or by several ways: stacks that a step comes to at one place are one,
+// a graph-structured stack (Tomita 1985), or an ambiguous grammar would have more of them with every byte, without
+// end. Equal stacks are the same value.
 type stack struct {
 	at    int32
-	under *stack // nil: the text may end
-	id    uint64 // in order of making
+	under []*stack // in order of their ids; bottom: the text may end
+	id    uint64   // in order of making; 0: of a call in this step, whose callers are not all known
+	// Of a call in this step: whether its rule has ended within it, and what it becomes.
+	ended bool
+	made  *stack
+}
+
+// bottom is what the text as a whole returns to.
+var bottom = &stack{id: 1}
+
+// item is a place and one of the stacks to go on with.
+type item struct {
+	at    int32
+	under *stack
 }
 
 // State is what may follow a text. It does not change; states of a matcher are used by
 // one goroutine at a time.
 type State struct {
-	tops []*stack // each before a byte, in order of their ids
+	tops []*stack // each before a byte, in order of their places
 	end  bool     // the text may end here
 	next *[256]*State
 	mask []uint32
@@ -37,17 +52,24 @@ func (s *State) MustEnd() bool { return len(s.tops) == 0 }
 type Matcher struct {
 	g      *Grammar
 	vocab  *Vocab
-	stacks map[stack]*stack
+	single map[item]*stack   // stacks with one to go on with
+	stacks map[string]*stack // those with several
 	states map[string]*State
-	made   uint64
-	bytes  int // that the states kept take
-	most   int // before they are forgotten
+	last   uint64 // id
+	bytes  int    // that the states kept take
+	most   int    // before they are forgotten
 	start  *State
+	// Of the step under way.
+	visited map[item]bool
+	calls   map[int32]*stack // by the place after the call
+	found   []item           // places before a byte
+	ends    bool             // the text may end
 	// scratch
-	found   []*stack
-	visited map[stack]bool
-	key     []byte
-	path    []*State
+	spare []*stack // for calls, the first len(calls) of them in use
+	under []*stack
+	tops  []*stack
+	key   []byte
+	path  []*State
 }
 
 // keptBytes bounds what a matcher keeps.
@@ -55,7 +77,7 @@ const keptBytes = 24 << 20
 
 // NewMatcher begins with nothing read.
 func NewMatcher(g *Grammar, v *Vocab) *Matcher {
-	m := &Matcher{g: g, vocab: v, visited: map[stack]bool{}, most: keptBytes}
+	m := &Matcher{g: g, vocab: v, visited: map[item]bool{}, calls: map[int32]*stack{}, last: bottom.id, most: keptBytes}
 	m.forget()
 	return m
 }
@@ -64,88 +86,142 @@ func NewMatcher(g *Grammar, v *Vocab) *Matcher {
 func (m *Matcher) Start() *State { return m.start }
 
 func (m *Matcher) forget() {
-	m.stacks, m.states, m.bytes = map[stack]*stack{}, map[string]*State{}, 0
-	end := m.call(0, nil)
-	m.start = m.state(end)
+	m.single, m.stacks, m.states, m.bytes = map[item]*stack{}, map[string]*stack{}, map[string]*State{}, 0
+	m.call(0, bottom)
+	m.start = m.state()
 }
 
-// push is the stack of a place above another stack.
-func (m *Matcher) push(at int32, under *stack) *stack {
-	k := stack{at: at, under: under}
-	if s, ok := m.stacks[k]; ok {
+// push is the stack of a place above others, which it puts in order.
+func (m *Matcher) push(at int32, under []*stack) *stack {
+	if len(under) > 1 {
+		slices.SortFunc(under, func(a, b *stack) int { return cmp.Compare(a.id, b.id) })
+		under = slices.Compact(under)
+	}
+	if len(under) == 1 {
+		k := item{at, under[0]}
+		s, ok := m.single[k]
+		if !ok {
+			s = m.newStack(at, under)
+			m.single[k] = s
+		}
 		return s
 	}
-	m.made++
-	s := &stack{at, under, m.made}
-	m.stacks[k] = s
-	m.bytes += 100 // of the map and the value, about
+	m.key = binary.LittleEndian.AppendUint32(m.key[:0], uint32(at))
+	for _, u := range under {
+		m.key = binary.LittleEndian.AppendUint64(m.key, u.id)
+	}
+	s, ok := m.stacks[string(m.key)]
+	if !ok {
+		s = m.newStack(at, under)
+		m.stacks[string(m.key)] = s
+		m.bytes += 16 * len(under)
+	}
 	return s
 }
 
-// call collects where the alternatives of a rule lead before their first byte, and reports
-// whether the text may end there.
-func (m *Matcher) call(rule int32, under *stack) bool {
-	end := false
-	for _, at := range m.g.starts[rule] {
-		end = m.expand(at, under) || end
-	}
-	return end
+func (m *Matcher) newStack(at int32, under []*stack) *stack {
+	m.last++
+	m.bytes += 150 // of the map and the value, about
+	return &stack{at: at, under: slices.Clone(under), id: m.last}
 }
 
-// expand collects the stacks that a place leads to before a byte. A grammar without left
-// recursion comes back to a place only with the same stack, so this ends.
-func (m *Matcher) expand(at int32, under *stack) bool {
-	k := stack{at: at, under: under}
-	if m.visited[k] {
-		return false
+// call walks a rule's alternatives up to their first bytes.
+func (m *Matcher) call(rule int32, under *stack) {
+	for _, at := range m.g.starts[rule] {
+		m.expand(at, under)
 	}
-	m.visited[k] = true
+}
+
+// expand walks from a place to the bytes that it leads to, and to the end of the text. A grammar without left
+// recursion comes back to a place only with the same stack, so this ends.
+func (m *Matcher) expand(at int32, under *stack) {
+	if m.visited[item{at, under}] {
+		return
+	}
+	m.visited[item{at, under}] = true
 	switch o := m.g.ops[at]; o.kind {
 	case opBytes:
-		m.found = append(m.found, m.push(at, under))
-		return false
+		m.found = append(m.found, item{at, under})
 	case opCall:
 		if m.g.ops[at+1].kind != opReturn { // otherwise the call replaces its caller
-			under = m.push(at+1, under)
+			under = m.called(at+1, under)
 		}
-		return m.call(o.arg, under)
+		m.call(o.arg, under)
+	default:
+		if under == bottom {
+			m.ends = true
+			return
+		}
+		under.ended = under.id == 0
+		for _, u := range under.under { // those that come meanwhile are walked by called
+			m.expand(under.at, u)
+		}
 	}
-	if under == nil {
-		return true
-	}
-	return m.expand(under.at, under.under)
 }
 
-// state is the kept state of the stacks found since the last one.
-func (m *Matcher) state(end bool) *State {
-	slices.SortFunc(m.found, func(a, b *stack) int {
-		switch {
-		case a.id < b.id:
-			return -1
-		case a.id > b.id:
-			return 1
+// called is the stack of what a rule called in this step ends in, with one more stack to go on with then.
+func (m *Matcher) called(at int32, under *stack) *stack {
+	s, ok := m.calls[at]
+	if !ok {
+		if len(m.spare) == len(m.calls) {
+			m.spare = append(m.spare, &stack{})
 		}
-		return 0
-	})
-	m.found = slices.Compact(m.found)
+		s = m.spare[len(m.calls)]
+		*s = stack{at: at, under: s.under[:0]}
+		m.calls[at] = s
+	}
+	s.under = append(s.under, under) // for the first time: expand has been here with it once
+	if s.ended {
+		m.expand(at, under)
+	}
+	return s
+}
+
+// keep is a stack as it is kept: itself, unless its call was in this step. A call goes on with one that was made
+// before it or with a call that comes before it in a chain of calls, so this ends.
+func (m *Matcher) keep(s *stack) *stack {
+	if s.id != 0 {
+		return s
+	}
+	if s.made == nil {
+		for i, u := range s.under {
+			s.under[i] = m.keep(u)
+		}
+		s.made = m.push(s.at, s.under)
+	}
+	return s.made
+}
+
+// state is the kept state of what was found since the last one.
+func (m *Matcher) state() *State {
+	slices.SortFunc(m.found, func(a, b item) int { return cmp.Compare(a.at, b.at) })
+	m.tops = m.tops[:0]
+	for i := 0; i < len(m.found); {
+		at := m.found[i].at
+		for m.under = m.under[:0]; i < len(m.found) && m.found[i].at == at; i++ {
+			m.under = append(m.under, m.keep(m.found[i].under))
+		}
+		m.tops = append(m.tops, m.push(at, m.under))
+	}
 	m.key = m.key[:0]
-	for _, s := range m.found {
+	for _, s := range m.tops {
 		m.key = binary.LittleEndian.AppendUint64(m.key, s.id)
 	}
-	if end {
+	if m.ends {
 		m.key = append(m.key, 1)
 	}
 	s, ok := m.states[string(m.key)]
 	if !ok {
 		s = dead
-		if end || len(m.found) > 0 {
-			s = &State{tops: slices.Clone(m.found), end: end}
+		if m.ends || len(m.tops) > 0 {
+			s = &State{tops: slices.Clone(m.tops), end: m.ends}
 		}
 		m.states[string(m.key)] = s
 		m.bytes += 100 + 2*len(m.key)
 	}
-	m.found = m.found[:0]
 	clear(m.visited)
+	clear(m.calls)
+	m.found, m.ends = m.found[:0], false
 	return s
 }
 
@@ -161,13 +237,14 @@ func (m *Matcher) step(s *State, b byte) *State {
 	if to := s.next[b]; to != nil {
 		return to
 	}
-	end := false
 	for _, top := range s.tops {
 		if o := m.g.ops[top.at]; m.g.sets[o.arg].has(b) {
-			end = m.expand(top.at+1, top.under) || end
+			for _, u := range top.under {
+				m.expand(top.at+1, u)
+			}
 		}
 	}
-	to := m.state(end)
+	to := m.state()
 	s.next[b] = to
 	return to
 }
@@ -186,23 +263,38 @@ func (m *Matcher) Accept(s *State, token int32) (*State, bool) {
 	}
 	if m.bytes > m.most { // s lives on, and what it leads to is made anew
 		m.forget()
-		for _, top := range s.tops {
-			m.found = append(m.found, m.keep(top))
-		}
-		s = m.state(s.end)
+		s = m.revive(s)
 	}
 	return s, len(piece) > 0
 }
 
-// keep puts a stack from before the last forgetting among those kept.
-func (m *Matcher) keep(s *stack) *stack {
-	var chain []*stack
-	for ; s != nil; s = s.under {
-		chain = append(chain, s)
+// revive puts a state from before the last forgetting, and its stacks, among those kept. They may be as deep as the text is long.
+func (m *Matcher) revive(old *State) *State {
+	again := map[*stack]*stack{bottom: bottom}
+	for _, top := range old.tops {
+		for path := []*stack{top}; len(path) > 0; {
+			s := path[len(path)-1]
+			if again[s] == nil {
+				before := len(path)
+				under := make([]*stack, 0, len(s.under))
+				for _, u := range s.under {
+					if a := again[u]; a != nil {
+						under = append(under, a)
+					} else {
+						path = append(path, u)
+					}
+				}
+				if len(path) > before {
+					continue
+				}
+				again[s] = m.push(s.at, under)
+			}
+			path = path[:len(path)-1]
+		}
+		for _, u := range top.under {
+			m.found = append(m.found, item{top.at, again[u]})
+		}
 	}
-	var under *stack
-	for i := len(chain) - 1; i >= 0; i-- {
-		under = m.push(chain[i].at, under)
-	}
-	return under
+	m.ends = old.end
+	return m.state()
 }
