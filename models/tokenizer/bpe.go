@@ -15,6 +15,7 @@ type bpe struct {
 	cut    cutter
 	bytes  [256]int32 // the token of each byte, or what stands in for it
 	merges map[pair]merge
+	kinds  []kind           // text is not merged into a control token
 	ids    map[string]int32 // by spelling, where whole words are taken first
 	mu     sync.Mutex
 	cache  map[string][]int32 // ids of short words
@@ -88,7 +89,7 @@ func (t *Tokenizer) loadBPE(f *gguf.File) error {
 		return t.bad(keyPre, "%s is not supported: want one of %s", gguf.Quote(name), preNames())
 	}
 	t.addBOS = pre.addBOS
-	b := &bpe{cache: map[string][]int32{}}
+	b := &bpe{kinds: t.kinds, cache: map[string][]int32{}}
 	if b.cut, err = newCutter(pre); err != nil {
 		return t.bad(keyPre, "%v", err)
 	}
@@ -101,7 +102,7 @@ func (t *Tokenizer) loadBPE(f *gguf.File) error {
 	}
 	for i, r := range alphabet {
 		id, ok := t.ids[string(r)]
-		if !ok {
+		if !ok || t.kinds[id] == control {
 			// Vocabularies learned without every byte leave out some that
 			// UTF-8 never or hardly ever has.
 			id = unk
@@ -204,7 +205,7 @@ func (b *bpe) word(word string, ids []int32) []int32 {
 // merge encodes one word in O(n log n).
 func (b *bpe) merge(word string, ids []int32) []int32 {
 	if b.ids != nil {
-		if id, ok := b.ids[spell(word)]; ok {
+		if id, ok := b.ids[spell(word)]; ok && b.kinds[id] != control {
 			return append(ids, id)
 		}
 	}
@@ -216,7 +217,7 @@ func (b *bpe) merge(word string, ids []int32) []int32 {
 	}
 	join(syms, func(left, right int32) (int32, int32, bool) {
 		m, ok := b.merges[pair{syms[left].id, syms[right].id}]
-		return m.id, -m.rank, ok
+		return m.id, -m.rank, ok && b.kinds[m.id] != control
 	})
 	for i := range syms {
 		if syms[i].id != none {

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"fmt"
+	"math"
 	"math/rand"
 	"slices"
 	"strings"
@@ -177,21 +178,130 @@ func FuzzSPM(f *testing.F) {
 	})
 }
 
-// FuzzMetadata opens vocabularies with damaged fields.
+// Fields of one id, of lists of ids and of truth that FuzzMetadata sets.
+var (
+	idKeys   = append([]string{keyBOS, keyEOS, keyUNK}, endKeys...)
+	listKeys = []string{keyEndIDs, keyLeft, keyRight}
+	flagKeys = []string{keyAddBOS, keyAddEOS, keyPrefix, keyExtraSpace}
+)
+
+// damaged builds metadata of parts that may not fit each other. Tokens and merges are one a line; types has a byte for each
+// token, as scores has; set has pairs of a field and a value, with values of the wrong type among them.
+func damaged(model, pre, tokens, merges string, types, scores, set []byte) fields {
+	m := fields{keyModel: model, keyPre: pre, keyTokens: strings.Split(tokens, "\n")}
+	if merges != "" {
+		m[keyMerges] = strings.Split(merges, "\n")
+	}
+	if len(types) > 0 {
+		all := make([]int32, len(types))
+		for i, b := range types {
+			all[i] = int32(int8(b))
+		}
+		m[keyTypes] = all
+	}
+	if len(scores) > 0 {
+		all := make([]float32, len(scores))
+		for i, b := range scores {
+			if all[i] = float32(int8(b)); b == 0x80 {
+				all[i] = float32(math.NaN())
+			}
+		}
+		m[keyScores] = all
+	}
+	for i := 0; i+1 < len(set); i += 2 {
+		which, value := int(set[i]), set[i+1]
+		switch which -= len(idKeys); {
+		case which < 0:
+			m[idKeys[which+len(idKeys)]] = uint32(value)
+		case which < len(listKeys):
+			list, _ := m[listKeys[which]].([]int32)
+			m[listKeys[which]] = append(list, int32(int8(value)))
+		case which < len(listKeys)+len(flagKeys):
+			m[flagKeys[which-len(listKeys)]] = value&1 == 1
+		case which == len(listKeys)+len(flagKeys):
+			m["general.name"] = "Phi-3 mini"
+		default:
+			wrong := slices.Concat(idKeys, listKeys, flagKeys, []string{keyTokens, keyTypes, keyScores, keyMerges, keyPre, keyModel, keyCharsMap})
+			m[wrong[int(value)%len(wrong)]] = []any{"x", int32(1), []float32{1}}[which%3]
+		}
+	}
+	return m
+}
+
+// checkTaken holds for every vocabulary that is taken, whatever its size in bytes, and every text.
+func checkTaken(t *testing.T, tok *Tokenizer, size int, text string) {
+	t.Helper()
+	if id, ok := tok.EOS(); ok && !tok.EOG(id) {
+		t.Fatalf("the end of text, %d, does not end it", id)
+	}
+	if err := Compatible(tok, tok); err != nil {
+		t.Fatal(err)
+	}
+	var ids []int32
+	fuzztest.Bound(t, size+len(text), func() { ids = tok.Encode(text, false) })
+	for _, id := range ids {
+		if !tok.has(id) || tok.Special(id) && id != tok.unk { // a file may call its unknown token one
+			t.Fatalf("%q becomes %v with %d among them", text, ids, id)
+		}
+	}
+	all := tok.EncodeSpecial(text, true)
+	for _, id := range all {
+		if !tok.has(id) {
+			t.Fatalf("id %d of %d", id, tok.VocabSize())
+		}
+	}
+	if got := streamed(tok, all); got != tok.Decode(all) || !utf8.ValidString(got) {
+		t.Fatalf("%v streams as %q", all, got)
+	}
+}
+
+// FuzzMetadata opens vocabularies with damaged fields. One that is taken writes any text in its own tokens, none of
+// them a control token, and gives the same streamed as whole.
 func FuzzMetadata(f *testing.F) {
-	f.Add("gpt2", "qwen2", "a b ab", "a b", uint32(1), true)
-	f.Add("llama", "", "<unk> <s> </s> a b ab", "", uint32(0), false)
-	f.Add("gpt2", "default", "a a", "a", uint32(9), true)
-	f.Fuzz(func(t *testing.T, model, pre, tokens, merges string, id uint32, flag bool) {
-		list := strings.Fields(tokens)
-		m := fields{keyModel: model, keyPre: pre, keyTokens: list, keyMerges: strings.Split(merges, "\n"),
-			keyScores: make([]float32, len(list)), keyBOS: id, keyEOS: id, keyUNK: id, keyAddBOS: flag}
-		tok, err := New(m.file(t, "small.gguf"))
+	const bos, eos, unk, ends, left, right, addBOS, addEOS, prefix = 0, 1, 2, 8, 9, 10, 11, 12, 13 // in set
+	kinds := func(k ...kind) (b []byte) {
+		for _, k := range k {
+			b = append(b, byte(k))
+		}
+		return b
+	}
+	f.Add("gpt2", "qwen2", "a\nb\nab\n<s>\n</s>\n \n", "a b", kinds(normal, normal, normal, control, control, userDefined, unused), []byte{}, []byte{bos, 3, eos, 4, ends, 4, left, 5, right, 3, addBOS, 1, addEOS, 1}, "ab <s>\xff")
+	f.Add("gpt2", "llama-bpe", "a\nb\nc\nab\nabc\n<|eot_id|>", "a b\nab c", []byte{}, []byte{}, []byte{unk, 0, addBOS, 0, 15, 0}, "abc <|eot_id|>")
+	f.Add("gpt2", "default", "a\na", "a", []byte{1, 9}, []byte{1}, []byte{200, 3}, "")
+	f.Add("gpt2", "gpt-2", "x\ny", "x \n y\nx y", []byte{1, 1}, []byte{}, []byte{bos, 9, 16, 7}, "xy")
+	f.Add("llama", "", "<unk>\n<s>\n</s>\n▁a\nb\n▁\na\nab\n<x>", "", kinds(unknown, control, control, normal, normal, normal, normal, normal, userDefined), []byte{0, 0, 0, 1, 2, 3, 4, 5, 6}, []byte{bos, 1, eos, 2, unk, 0, left, 8, right, 8, prefix, 1}, "ab a  <x> é</s>")
+	f.Add("llama", "", "<unk>\n<0x41>\n<0x4>", "", kinds(unknown, byteToken, byteToken), []byte{0, 0, 0x80}, []byte{unk, 0, addBOS, 0}, "A")
+	f.Add("llama", "", "<\ns\n>\ns>\n<s>", "", kinds(normal, normal, normal, normal, control), []byte{0, 1, 2, 3, 4}, []byte{unk, 0, addBOS, 0, 15, 0}, "<s>")
+	f.Add("t5", "", "<unk>\n▁a\nb\n▁\na\n<0x42>", "", kinds(unknown, normal, normal, normal, userDefined, byteToken), []byte{0, 0xff, 0xfe, 0xfd, 0xfc, 0}, []byte{unk, 0, eos, 2, addEOS, 1, prefix, 1}, "a bé b")
+	f.Add("t5", "", "a", "", []byte{1, 1}, []byte{1}, []byte{14, 1}, "a")
+	f.Add("t5", "", "a\nb", "", []byte{1, 1}, []byte{1, 1}, []byte{unk, 0, left, 9}, "a")
+	for i := range 24 { // a field of each wrong type, of each kind of tokenizer
+		for k, model := range []string{"gpt2", "llama", "t5"} {
+			f.Add(model, "gpt-2", "a\nb\nab", "a b", []byte{1, 1, 1}, []byte{1, 2, 3}, []byte{unk, 0, bos, 1, addEOS, 0, byte(16 + k), byte(i)}, "ab")
+		}
+	}
+	for _, m := range []fields{smallBPE(), smallSPM()} { // with all the bytes
+		var types []byte
+		for _, k := range m[keyTypes].([]int32) {
+			types = append(types, byte(k))
+		}
+		merges, _ := m[keyMerges].([]string)
+		pre, _ := m[keyPre].(string)
+		f.Add(m[keyModel].(string), pre, strings.Join(m[keyTokens].([]string), "\n"), strings.Join(merges, "\n"), types, make([]byte, len(types)), []byte{bos, 2, eos, 2, ends, 1}, "hello <think> world")
+	}
+	f.Fuzz(func(t *testing.T, model, pre, tokens, merges string, types, scores, set []byte, text string) {
+		file := damaged(model, pre, tokens, merges, types, scores, set).file(t, "small.gguf")
+		var tok *Tokenizer
+		var err error
+		size := len(tokens) + len(merges) + len(types) + len(scores)
+		fuzztest.Bound(t, size, func() { tok, err = New(file) })
 		if err != nil {
-			fuzztest.Refusal(t, err, "tokenizer: ")
+			if fuzztest.Refusal(t, err, "tokenizer: "); !strings.Contains(err.Error(), "small.gguf: ") {
+				t.Fatalf("%q does not name its file", err)
+			}
 			return
 		}
-		tok.Decode(tok.EncodeSpecial(tokens+"\xff"+merges, true))
+		checkTaken(t, tok, size, text)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 // written as byte tokens, or as the unknown token.
 type spm struct {
 	ids     map[string]int32
+	kinds   []kind
 	scores  []float32
 	longest int // bytes of the longest token
 	bytes   [256]int32
@@ -48,7 +49,7 @@ func (t *Tokenizer) readScores(f *gguf.File) ([]float32, error) {
 
 func (t *Tokenizer) loadSPM(f *gguf.File) error {
 	t.spm, t.prefix, t.addBOS = true, true, true
-	s := &spm{ids: t.ids}
+	s := &spm{ids: t.ids, kinds: t.kinds}
 	var err error
 	if s.scores, err = t.readScores(f); err != nil {
 		return err
@@ -65,7 +66,7 @@ func (t *Tokenizer) loadSPM(f *gguf.File) error {
 		if !ok {
 			id, ok = t.ids[string([]byte{byte(b)})]
 		}
-		if !ok {
+		if !ok || t.kinds[id] == control {
 			id = s.unk
 		}
 		if id == none {
@@ -86,13 +87,20 @@ func (t *Tokenizer) loadSPM(f *gguf.File) error {
 // part of a longer token.
 const noToken int32 = -2
 
+// piece is the token that text may become: SentencePiece keeps control, unknown and byte tokens, however they are
+// spelled, apart from those that it looks for.
+func (s *spm) piece(text string) (int32, bool) {
+	id, ok := s.ids[text]
+	return id, ok && (s.kinds[id] == normal || s.kinds[id] == userDefined || s.kinds[id] == unused)
+}
+
 // encode implements model. The text is UTF-8 with its spaces written as ▁.
 func (s *spm) encode(text string, ids []int32) []int32 {
 	syms := make([]symbol, 0, len(text))
 	starts := make([]int32, 0, len(text)+1) // first byte of each symbol
 	for i, n := 0, 0; i < len(text); i += n {
 		_, n = utf8.DecodeRuneInString(text[i:])
-		id, ok := s.ids[text[i:i+n]]
+		id, ok := s.piece(text[i : i+n])
 		if !ok {
 			id = noToken
 		}
@@ -111,7 +119,7 @@ func (s *spm) encode(text string, ids []int32) []int32 {
 		if int(b-a) > s.longest {
 			return 0, 0, false
 		}
-		id, ok := s.ids[text[a:b]]
+		id, ok := s.piece(text[a:b])
 		if !ok {
 			return 0, 0, false
 		}
