@@ -64,10 +64,10 @@ docs-test: deps site
 
 # Every target for FUZZTIME, FUZZJOBS side by side. The long form, 10 million runs each: make fuzz FUZZTIME=10000000x
 FUZZTIME ?= 30s
-FUZZJOBS ?= 27
+FUZZJOBS ?= 28
 FUZZ := models/gguf:FuzzOpen models/safetensors:FuzzOpen models/convert:FuzzConfig models/convert:FuzzSafetensors models/eagle3:FuzzConfig \
 	models/tokenizer:FuzzBPE models/tokenizer:FuzzSPM models/tokenizer:FuzzMetadata models/tokenizer:FuzzTokenizerJSON models/tokenizer:FuzzStream models/tokenizer:FuzzGuard \
-	models/chat:FuzzTemplate models/chat/jinja:FuzzTemplate models/grammar:FuzzGBNF models/grammar:FuzzSchema models/llama:FuzzBlocks \
+	models/chat:FuzzTemplate models/chat:FuzzCall models/chat/jinja:FuzzTemplate models/grammar:FuzzGBNF models/grammar:FuzzSchema models/llama:FuzzBlocks \
 	spec:FuzzTree spec:FuzzMARS spec:FuzzCalibrations .:FuzzCalibrationFiles .:FuzzBenchMethods cmd/foretoken:FuzzBenchFiles cmd/foretoken:FuzzWorkFiles \
 	wasm:FuzzMessages cmd/devserver:FuzzRequest cmd/foretoken/openai:FuzzParse cmd/foretoken/openai:FuzzRequest
 FUZZPROGRAMS := $(sort $(foreach t,$(FUZZ),build/fuzz/$(subst /,_,$(firstword $(subst :, ,$t))).test))

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"foretoken/models/gguf"
 )
 
 // tool is a function as it is told to a model.
@@ -41,7 +43,7 @@ func ToolChoice(choice json.RawMessage, tools []json.RawMessage) (schema json.Ra
 	case `"required"`:
 	default:
 		if json.Unmarshal(choice, &one) != nil || one.Type != "function" || one.Function.Name == "" {
-			return nil, false, fmt.Errorf(`chat: tool_choice is %.80s; want "auto", "none", "required" or {"type": "function", "function": {"name": …}}`, choice)
+			return nil, false, fmt.Errorf(`chat: tool_choice is %s; want "auto", "none", "required" or {"type": "function", "function": {"name": …}}`, quoted(choice))
 		}
 	}
 	schema, err = callSchema(tools, one.Function.Name)
@@ -79,7 +81,7 @@ func callSchema(tools []json.RawMessage, only string) (json.RawMessage, error) {
 		for _, from := range []struct{ to, defs *map[string]json.RawMessage }{{&root.Defs, &inner.Defs}, {&root.Definitions, &inner.Definitions}} {
 			for name, def := range *from.defs {
 				if other, ok := (*from.to)[name]; ok && !bytes.Equal(other, def) {
-					return nil, fmt.Errorf("chat: tools[%d].function.parameters: two tools define %q in different ways; give one of them another name", i, name)
+					return nil, fmt.Errorf("chat: tools[%d].function.parameters: two tools define %s in different ways; give one of them another name", i, gguf.Quote(name))
 				}
 				if *from.to == nil {
 					*from.to = map[string]json.RawMessage{}
@@ -93,9 +95,18 @@ func callSchema(tools []json.RawMessage, only string) (json.RawMessage, error) {
 	case len(tools) == 0:
 		return nil, fmt.Errorf("chat: tool_choice asks for a call, and there are no tools")
 	case len(root.AnyOf) == 0:
-		return nil, fmt.Errorf("chat: tool_choice names %q, which is none of the tools", only)
+		return nil, fmt.Errorf("chat: tool_choice names %s, which is none of the tools", gguf.Quote(only))
 	}
 	return json.Marshal(&root)
+}
+
+// quoted shows a value of a request on one line and within reason.
+func quoted(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil || b.Len() > 80 {
+		return gguf.Quote(string(raw))
+	}
+	return b.String()
 }
 
 // ReadCall takes the call out of a text that was held to the schema of one. ok is false where the text ended before the call did.

@@ -1,9 +1,14 @@
 package chat
 
 import (
+	"bytes"
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
+
+	"foretoken/models/chat/jinja"
+	"foretoken/models/fuzztest"
 )
 
 var callable = []json.RawMessage{
@@ -25,6 +30,7 @@ func TestToolChoice(t *testing.T) {
 		{choice: `{"type": "function", "function": {"name": "delete"}}`, told: true, err: `"delete", which is none of the tools`},
 		{choice: `"any"`, err: `tool_choice is "any"`},
 		{choice: `{"type": "allowed_tools"}`, err: "tool_choice is"},
+		{choice: "{\n\"type\": 1}", err: `tool_choice is {"type":1}; want`},
 	} {
 		schema, told, err := ToolChoice(json.RawMessage(test.choice), callable)
 		if told != test.told || !strings.Contains(string(schema), test.schema) || (schema == nil) != (test.schema == "") {
@@ -58,4 +64,86 @@ func TestReadCall(t *testing.T) {
 			t.Errorf("%q was read as a call", text)
 		}
 	}
+}
+
+// decoded is what a JSON text says, with its numbers as they are written.
+func decoded(text []byte) (v any) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	if err := d.Decode(&v); err != nil {
+		return err
+	}
+	return v
+}
+
+// FuzzCall reads what a request says of tools and what a model says of one. A choice is refused in one line or gives a
+// schema; what is read of a text as a call is the same when it goes out and comes back by the API, and when a template
+// shows it to the model, and half a call is none.
+func FuzzCall(f *testing.F) {
+	const choice = `{"type": "function", "function": {"name": "open"}}`
+	open := string(callable[0])
+	for _, text := range []string{` {"name": "open", "arguments": {"path": "a b"}}`, `{"name": "open", "arguments": {"pa`, `{"name": "open"}`, `[]`, `{"arguments": null, "name": "é\ud800"}`,
+		`{"name": "f", "arguments": "text"}`, `{"name": "f", "arguments": "{\"a\": 1}"}`, `{"name": "f", "arguments": {"a": [1.50, -0, 1e400, 123456789012345678901], "a": "<\u2028&>"}}`,
+		`{"name": "f", "arguments": {}} {}`, "{\"name\":\n\"a\\nb\", \"arguments\": true}"} {
+		f.Add(text, choice, open)
+		f.Add(text, `"required"`, `{"function": {"name": "close"}}`)
+	}
+	f.Add("", "{\n}", "")
+	f.Add("", `{"type": "function", "function": {"name": "`+strings.Repeat("n", 3000)+`\n"}}`, open)
+	f.Add("", `"required"`, `{"type": "function", "function": {"name": "b", "parameters": {"$defs": {"path": {"type": "null"}}}}}`)
+	f.Add("", `"required"`, `{"function": {"name": 1, "parameters": {"$defs": 3, "definitions": {"a": {}}}}}`)
+	f.Add("", `"none"`, `{"function": {"name": "a", "parameters": {"definitions": {"\n": {}}}}}`)
+	template, err := New(`{% for m in messages %}{% for c in m.tool_calls %}{"arguments": {{ c.function.arguments | tojson }}, "name": {{ c.function.name | tojson }}}{% endfor %}{% endfor %}`, Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text, choice, tool string) {
+		fuzztest.Bound(t, 64*(len(text)+len(choice)+len(tool)), func() {
+			schema, told, err := ToolChoice(json.RawMessage(choice), append(callable[:1:1], json.RawMessage(tool)))
+			switch {
+			case err != nil:
+				fuzztest.Refusal(t, err, "chat: ")
+			case schema != nil && (!told || !json.Valid(schema)):
+				t.Fatalf("told %v, schema %s", told, schema)
+			}
+			text = strings.ToValidUTF8(text, "\uFFFD") // as all text is that a tokenizer gives
+			name, arguments, ok := ReadCall(text)
+			if !ok {
+				return
+			}
+			whole := strings.TrimSpace(text)
+			if _, _, ok := ReadCall(whole[:len(whole)-1-len(choice)%len(whole)]); ok {
+				t.Fatalf("a beginning of %q is read as a call", whole)
+			}
+			out, err := json.Marshal(map[string]any{"type": "function", "function": map[string]string{"name": name, "arguments": arguments}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 2 { // as the API has it, letter by letter, and as it is written here
+				var c ToolCall
+				if err := json.Unmarshal(out, &c); err != nil || c.Name != name || i == 0 && string(c.Arguments) != arguments || !reflect.DeepEqual(decoded(c.Arguments), decoded([]byte(arguments))) {
+					t.Fatalf("%q came back as %q %q, %v; want %q %q", text, c.Name, c.Arguments, err, name, arguments)
+				}
+				if out, err = json.Marshal(&c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			shown, err := template.Render([]Message{{Role: "assistant", ToolCalls: []ToolCall{{Name: name, Arguments: json.RawMessage(arguments)}}}}, RenderOptions{})
+			if err != nil {
+				fuzztest.Refusal(t, err, "chat: ")
+				return
+			}
+			if _, err := jinja.FromJSON([]byte(arguments)); err != nil { // which a template gets as text
+				return
+			}
+			again, back, ok := ReadCall(shown)
+			var was, is any
+			if json.Unmarshal([]byte(arguments), &was) != nil { // a number that no program could take
+				return
+			}
+			if err := json.Unmarshal([]byte(back), &is); err != nil || !ok || again != name || !reflect.DeepEqual(was, is) {
+				t.Fatalf("%q is shown as %q: %q %q, %v", text, shown, again, back, err)
+			}
+		})
+	})
 }

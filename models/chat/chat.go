@@ -75,10 +75,11 @@ func (c *ToolCall) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON writes what UnmarshalJSON reads.
+// MarshalJSON writes what UnmarshalJSON reads, which takes a string for the arguments' text, and null for none.
 func (c ToolCall) MarshalJSON() ([]byte, error) {
 	args := c.Arguments
-	if !json.Valid(args) {
+	var text string
+	if !json.Valid(args) || json.Unmarshal(args, &text) == nil {
 		args, _ = json.Marshal(string(args))
 	}
 	return json.Marshal(map[string]any{"id": c.ID, "type": "function", "function": map[string]any{"name": c.Name, "arguments": args}})

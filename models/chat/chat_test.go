@@ -193,6 +193,8 @@ func TestToolCallJSON(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"id":"1","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}}`: `{"function":{"arguments":{"a":1},"name":"f"},"id":"1","type":"function"}`,
 		`{"name":"f","arguments":{"a": 1}}`:                                             `{"function":{"arguments":{"a":1},"name":"f"},"id":"","type":"function"}`,
+		`{"name":"f","arguments":"\"a\""}`:                                              `{"function":{"arguments":"\"a\"","name":"f"},"id":"","type":"function"}`,
+		`{"name":"f","arguments":"null"}`:                                               `{"function":{"arguments":"null","name":"f"},"id":"","type":"function"}`,
 		`{"function":{"name":"f","arguments":"no JSON"}}`:                               `{"function":{"arguments":"no JSON","name":"f"},"id":"","type":"function"}`,
 	} {
 		var c ToolCall
