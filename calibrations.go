@@ -56,7 +56,7 @@ func (c *Calibrations) Parse(file string, data []byte) error {
 	case KindSet:
 		var set setFile
 		if err := json.Unmarshal(data, &set); err != nil {
-			return fmt.Errorf("foretoken: %s: field calibrations is no list: %w", file, err)
+			return fmt.Errorf("foretoken: %s: field calibrations is no list: %.300v", file, err)
 		}
 		for i, one := range set.Calibrations {
 			name := fmt.Sprintf("%s, calibration %d", file, i+1)
@@ -70,7 +70,7 @@ func (c *Calibrations) Parse(file string, data []byte) error {
 			}
 		}
 	default:
-		return fmt.Errorf("foretoken: %s: field kind is %q, want %s, %s, %s or %s", file, kind, spec.KindHetero, spec.KindC2T, llama.KindAcceptance, KindSet)
+		return fmt.Errorf("foretoken: %s: field kind is %.80q, want %s, %s, %s or %s", file, kind, spec.KindHetero, spec.KindC2T, llama.KindAcceptance, KindSet)
 	}
 	return nil
 }

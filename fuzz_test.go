@@ -1,6 +1,7 @@
 package foretoken
 
 import (
+	"bytes"
 	"math"
 	"os"
 	"strings"
@@ -29,6 +30,13 @@ func FuzzCalibrationFiles(f *testing.F) {
 	f.Add(data)
 	f.Add([]byte(strings.Replace(string(data), `"dim": 2`, `"dim": 4294967296`, 1)))
 	f.Add([]byte(`{"kind": "` + KindSet + `", "version": 1, "calibrations": [` + string(data) + `, {}]}`))
+	long := strings.Repeat("n", 3000) // what a refusal quotes may be of any length
+	for _, field := range []string{`"kind": "` + long + `"`, `"` + long + `": 1`, `"label": "` + long + `"`, `"features": ["` + long + `"]`, `"version": 1` + strings.Repeat("0", 3000)} {
+		for _, kind := range []string{spec.KindHetero, spec.KindC2T, llama.KindAcceptance} {
+			f.Add([]byte(`{"kind": "` + kind + `", "version": 1, ` + field + `}`))
+		}
+	}
+	f.Add([]byte(`{"kind": "` + KindSet + `", "version": 1, "calibrations": 1` + strings.Repeat("0", 3000) + `}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		fuzztest.Bound(t, 16*len(data), func() { // lists of numbers are several times as long in memory
 			var c Calibrations
@@ -47,13 +55,21 @@ func FuzzCalibrationFiles(f *testing.F) {
 				}
 			}
 			if c.C2T != nil {
-				if p := c.C2T.Confidence(spec.C2TFeatures{Probability: 0.5, Entropy: 1, Depth: 1}); math.IsNaN(float64(p)) {
+				if p := c.C2T.Confidence(spec.C2TFeatures{Probability: 0.5, Entropy: 1, Depth: 1}); !(p >= 0 && p <= 1) {
 					t.Fatal(p)
 				}
 			}
 			if c.Head != nil {
-				if _, err := c.Head.Encode(); err != nil {
+				text, err := c.Head.Encode()
+				if err != nil {
 					t.Fatal(err)
+				}
+				back, err := llama.ParseHead("fit.json", text)
+				if err != nil {
+					t.Fatalf("%s: %v", text, err)
+				}
+				if again, err := back.Encode(); err != nil || !bytes.Equal(again, text) {
+					t.Fatalf("%s became %s, %v", text, again, err)
 				}
 			}
 		})

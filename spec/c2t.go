@@ -66,7 +66,7 @@ func (c *C2TClassifier) validate() error {
 	}
 	for i, f := range c.Features {
 		if !slices.Contains([]string{FeatureProbability, FeatureEntropy, FeatureDepth}, f) || slices.Contains(c.Features[:i], f) {
-			return fmt.Errorf("field features: %q is unknown or twice there, want %s", f, oneOf(FeatureProbability, FeatureEntropy, FeatureDepth))
+			return fmt.Errorf("field features: %.80q is unknown or twice there, want %s", f, oneOf(FeatureProbability, FeatureEntropy, FeatureDepth))
 		}
 	}
 	if hidden < 1 || hidden > maxHidden {

@@ -146,7 +146,7 @@ func parseCalibration(file string, data []byte, kind string, into interface{ val
 		return err
 	}
 	if have != kind {
-		return fmt.Errorf("spec: %s: field kind is %q, want %q", file, have, kind)
+		return fmt.Errorf("spec: %s: field kind is %.80q, want %q", file, have, kind)
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -159,8 +159,12 @@ func parseCalibration(file string, data []byte, kind string, into interface{ val
 	return nil
 }
 
-// jsonReason says what is wrong with a text, in one line.
+// jsonReason says what is wrong with a text, in one line and within reason: it quotes names and numbers of any length.
 func jsonReason(err error) string {
+	return fmt.Sprintf("%.300s", jsonProblem(err))
+}
+
+func jsonProblem(err error) string {
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
 	switch {

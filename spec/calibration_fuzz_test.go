@@ -39,10 +39,18 @@ func FuzzCalibrations(f *testing.F) {
 			}
 		}
 		if net, err := ParseC2T("f", data); err == nil {
-			if _, err := net.Encode(); err != nil {
+			text, err := net.Encode()
+			if err != nil {
 				t.Fatal(err)
 			}
-			net.Confidence(C2TFeatures{0.5, 1, 1})
+			back, err := ParseC2T("f", text)
+			if err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			x := C2TFeatures{0.5, 1, 1}
+			if p := net.Confidence(x); !(p >= 0 && p <= 1) || back.Confidence(x) != p {
+				t.Fatalf("confidence %g, %g after %s", p, back.Confidence(x), text)
+			}
 		}
 	})
 }

@@ -137,13 +137,13 @@ func ParseHead(name string, data []byte) (*Head, error) {
 		return nil, err
 	}
 	if kind != KindAcceptance {
-		return nil, fmt.Errorf("llama: %s: field kind is %q, want %q", name, kind, KindAcceptance)
+		return nil, fmt.Errorf("llama: %s: field kind is %.80q, want %q", name, kind, KindAcceptance)
 	}
 	var f headFile
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&f); err != nil {
-		return nil, fmt.Errorf("llama: %s: %s", name, strings.TrimPrefix(err.Error(), "json: "))
+		return nil, fmt.Errorf("llama: %s: %.300s", name, strings.TrimPrefix(err.Error(), "json: ")) // which may quote a name of any length
 	}
 	h := &Head{Fingerprint: f.Fingerprint, Made: f.Made, Dim: f.Dim, Label: f.Label, Weight: f.Weight, Bias: f.Bias}
 	for _, l := range f.Layers {
@@ -178,7 +178,7 @@ func (h *Head) validate() error {
 		return fmt.Errorf("field dim is %d, want the width of the draft's hidden states", h.Dim)
 	}
 	if h.Label != LabelArgmax && h.Label != LabelSampled {
-		return fmt.Errorf("field label is %q, want %q or %q", h.Label, LabelArgmax, LabelSampled)
+		return fmt.Errorf("field label is %.80q, want %q or %q", h.Label, LabelArgmax, LabelSampled)
 	}
 	if n := len(h.Layers); n < 1 || n > maxHeadLayers {
 		return fmt.Errorf("field layers has %d layers, want 1 to %d", n, maxHeadLayers)
