@@ -54,6 +54,18 @@ func FuzzBenchFiles(f *testing.F) {
 			for _, c := range s.cells {
 				cells = append(cells, c)
 			}
+			var kept bytes.Buffer // as --resume appends them
+			for _, c := range cells {
+				line, err := json.Marshal(&c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				kept.Write(append(line, '\n'))
+			}
+			again := &cellStore{path: "cells.jsonl", cells: map[string]foretoken.BenchCell{}}
+			if whole, err := again.read(bytes.NewReader(kept.Bytes())); err != nil || whole != int64(kept.Len()) || len(again.cells) != len(cells) {
+				t.Fatalf("%d cells are kept as %s and read as %d, %v", len(cells), &kept, len(again.cells), err)
+			}
 			summary := foretoken.Summarise(cells)
 			if _, err := json.Marshal(summary); err != nil {
 				t.Fatal(err)

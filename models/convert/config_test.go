@@ -150,63 +150,68 @@ func TestLlama3Divisors(t *testing.T) {
 	}
 }
 
+// notUnderstood are fields that are refused, each by name.
+var notUnderstood = []struct {
+	family string
+	fields map[string]string
+	want   string
+}{
+	{"llama", map[string]string{"model_type": `"gemma2"`, "architectures": "-"}, `model_type is "gemma2": llama, mistral, qwen2 and qwen3`},
+	{"llama", map[string]string{"model_type": "-", "architectures": `["GPT2LMHeadModel"]`}, `architectures is "GPT2LMHeadModel"`},
+	{"llama", map[string]string{"architectures": `["MixtralForCausalLM"]`}, `want LlamaForCausalLM for model_type llama`},
+	{"llama", map[string]string{"architectures": `["LlamaForCausalLM", "X"]`}, "architectures"}, {"llama", map[string]string{"architectures": `7`}, "architectures is 7"},
+	{"llama", map[string]string{"model_type": "-", "architectures": "-"}, "model_type is missing"},
+	{"llama", map[string]string{"model_type": `"smollm3"`, "architectures": `["SmolLM3ForCausalLM"]`}, `"smollm3"`},
+	{"llama", map[string]string{"hidden_size": "-"}, "hidden_size is missing"}, {"llama", map[string]string{"num_hidden_layers": "-"}, "num_hidden_layers is missing"},
+	{"llama", map[string]string{"intermediate_size": "-"}, "intermediate_size is missing"}, {"llama", map[string]string{"num_attention_heads": "null"}, "num_attention_heads is missing"},
+	{"llama", map[string]string{"vocab_size": "-"}, "vocab_size is missing"}, {"llama", map[string]string{"max_position_embeddings": "-"}, "max_position_embeddings is missing"},
+	{"llama", map[string]string{"rms_norm_eps": "-"}, "rms_norm_eps is missing"}, {"llama", map[string]string{"hidden_act": "-"}, "hidden_act is missing"},
+	{"mistral", map[string]string{"num_key_value_heads": "-"}, "num_key_value_heads is missing"}, {"mistral", map[string]string{"sliding_window": "-"}, "sliding_window is missing"},
+	{"qwen3", map[string]string{"head_dim": "-"}, "head_dim is missing"}, {"qwen2", map[string]string{"use_sliding_window": "true", "max_window_layers": "-"}, "max_window_layers is missing"},
+	{"llama", map[string]string{"hidden_size": "-1"}, "hidden_size is -1: want a whole number"}, {"llama", map[string]string{"hidden_size": "1e300"}, "hidden_size is 1e300"},
+	{"llama", map[string]string{"hidden_size": "576.5"}, "hidden_size is 576.5"}, {"llama", map[string]string{"hidden_size": `"576"`}, `hidden_size is "576": want a number`},
+	{"llama", map[string]string{"hidden_size": "577"}, "hidden_size is 577, no multiple of num_attention_heads, 9"}, {"llama", map[string]string{"num_key_value_heads": "2"},
+		"num_attention_heads is 9, no multiple"},
+	{"llama", map[string]string{"num_hidden_layers": "1000000"}, "num_hidden_layers is 1000000"}, {"llama", map[string]string{"vocab_size": "0"}, "vocab_size is 0"},
+	{"llama", map[string]string{"rms_norm_eps": "0"}, "rms_norm_eps is 0"}, {"llama", map[string]string{"rms_norm_eps": "1e-60"}, "rms_norm_eps is 1e-60"}, {"llama", map[string]string{"rms_norm_eps": "2"},
+		"rms_norm_eps is 2"},
+	{"llama", map[string]string{"hidden_act": `"gelu"`}, `hidden_act is "gelu": only "silu"`}, {"llama", map[string]string{"head_dim": "65"}, "head_dim is 65"},
+	{"llama", map[string]string{"attention_bias": "true"}, "attention_bias is true"}, {"mistral", map[string]string{"attention_bias": "true"}, "attention_bias"},
+	{"qwen3", map[string]string{"attention_bias": "true"}, "attention_bias"},
+	{"llama", map[string]string{"attention_bias": "1"}, "attention_bias is 1: want true or false"}, {"llama", map[string]string{"mlp_bias": "true"}, "mlp_bias is true"},
+	{"llama", map[string]string{"is_causal": "false"}, "is_causal is false"}, {"llama", map[string]string{"tie_word_embeddings": `"yes"`}, "tie_word_embeddings"},
+	{"llama", map[string]string{"quantization_config": `{"quant_method": "gptq", "bits": 4}`}, `quantization_config is {"quant_method":"gptq","bits":4}: the weights are stored`},
+	{"qwen2", map[string]string{"num_experts": "60"}, "num_experts is 60: mixtures of experts"}, {"mistral", map[string]string{"num_local_experts": "8"}, "num_local_experts is 8"},
+	{"llama", map[string]string{"auto_map": `{"AutoModel": "x.Y"}`}, "auto_map"}, {"llama", map[string]string{"rope_interleaved": "true"}, "rope_interleaved"},
+	{"llama", map[string]string{"embedding_multiplier": "12.0"}, "embedding_multiplier is 12.0"}, {"llama", map[string]string{"draft_vocab_size": "32000"}, "draft head"},
+	{"llama", map[string]string{"text_config": `{"hidden_size": 3}`}, "text_config"}, {"llama", map[string]string{"partial_rotary_factor": "0.5"}, "partial_rotary_factor is 0.5"},
+	{"llama", map[string]string{"sliding_window": "4096"}, "sliding_window is 4096: the llama family"},
+	{"llama", map[string]string{"rope_theta": "0"}, "rope_theta is 0"}, {"llama", map[string]string{"rope_theta": "1e300"}, "rope_theta is 1e300"}, {"llama", map[string]string{"rope_theta": `"high"`}, "rope_theta"},
+	{"llama", map[string]string{"rope_scaling": `{"type": "dynamic", "factor": 2}`}, `rope_scaling.rope_type is "dynamic"`}, {"llama", map[string]string{"rope_scaling": `{"factor": 2}`},
+		"rope_scaling.rope_type is missing"},
+	{"llama", map[string]string{"rope_scaling": `{"type": "longrope", "long_factor": [1]}`}, "longrope"}, {"llama", map[string]string{"rope_scaling": `"yarn"`}, `rope_scaling is "yarn": want an object`},
+	{"llama", map[string]string{"rope_scaling": `{"type": "linear", "rope_type": "yarn", "factor": 2}`}, `rope_scaling.type is "linear", but rope_type is "yarn"`},
+	{"llama", map[string]string{"rope_scaling": `{"type": "linear"}`}, "rope_scaling.factor is missing"}, {"llama", map[string]string{"rope_scaling": `{"type": "linear", "factor": 0.5}`},
+		"rope_scaling.factor is 0.5"},
+	{"llama", map[string]string{"rope_scaling": `{"type": "linear", "factor": 2, "mscale": 1}`}, "rope_scaling.mscale is 1: it is not understood with rope_type \"linear\""},
+	{"llama", map[string]string{"rope_scaling": `{"type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4}`}, "rope_scaling.original_max_position_embeddings is missing"},
+	{"llama", map[string]string{"rope_scaling": `{"type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4, "original_max_position_embeddings": 8192}`}, "high_freq_factor is 4"},
+	{"qwen2", map[string]string{"rope_scaling": `{"type": "yarn", "factor": 4}`}, "rope_scaling.original_max_position_embeddings is missing"},
+	{"qwen2", map[string]string{"rope_scaling": `{"type": "yarn", "factor": 4, "original_max_position_embeddings": 32768, "attention_factor": 1}`}, "attention_factor is 1: only yarn's own, 1.13863"},
+	{"qwen2", map[string]string{"rope_scaling": `{"type": "yarn", "factor": 4, "original_max_position_embeddings": 32768, "mscale_all_dim": 1}`}, "mscale_all_dim"},
+	{"qwen2", map[string]string{"rope_scaling": `{"type": "default", "mrope_section": [16, 24, 24]}`}, "mrope_section"},
+	{"qwen2", map[string]string{"rope_scaling": `{"type": "default"}`, "rope_parameters": `{"rope_type": "default"}`}, "rope_scaling and rope_parameters are both there"},
+	{"qwen3", map[string]string{"layer_types": `["full_attention"]`}, "want 28 names"}, {"qwen3", map[string]string{"layer_types": layers("linear_attention")}, `"linear_attention" for layer 0`},
+	{"qwen3", map[string]string{"layer_types": layers("sliding_attention")}, "there is no sliding_window in use"},
+	{"llama", map[string]string{"eos_token_id": `"</s>"`}, "eos_token_id"},
+}
+
+// notConfigs are no configurations at all.
+var notConfigs = []string{"", "[]", "null", "{", "\xff", `{"model_type": "llama"} x`, strings.Repeat(`{"a":`, 20000)}
+
 // TestConfigsThatAreNotUnderstood: each is refused, and the field is named.
 func TestConfigsThatAreNotUnderstood(t *testing.T) {
-	type fields = map[string]string
-	for _, c := range []struct {
-		family string
-		fields fields
-		want   string
-	}{
-		{"llama", fields{"model_type": `"gemma2"`, "architectures": "-"}, `model_type is "gemma2": llama, mistral, qwen2 and qwen3`},
-		{"llama", fields{"model_type": "-", "architectures": `["GPT2LMHeadModel"]`}, `architectures is "GPT2LMHeadModel"`},
-		{"llama", fields{"architectures": `["MixtralForCausalLM"]`}, `want LlamaForCausalLM for model_type llama`},
-		{"llama", fields{"architectures": `["LlamaForCausalLM", "X"]`}, "architectures"}, {"llama", fields{"architectures": `7`}, "architectures is 7"},
-		{"llama", fields{"model_type": "-", "architectures": "-"}, "model_type is missing"},
-		{"llama", fields{"model_type": `"smollm3"`, "architectures": `["SmolLM3ForCausalLM"]`}, `"smollm3"`},
-		{"llama", fields{"hidden_size": "-"}, "hidden_size is missing"}, {"llama", fields{"num_hidden_layers": "-"}, "num_hidden_layers is missing"},
-		{"llama", fields{"intermediate_size": "-"}, "intermediate_size is missing"}, {"llama", fields{"num_attention_heads": "null"}, "num_attention_heads is missing"},
-		{"llama", fields{"vocab_size": "-"}, "vocab_size is missing"}, {"llama", fields{"max_position_embeddings": "-"}, "max_position_embeddings is missing"},
-		{"llama", fields{"rms_norm_eps": "-"}, "rms_norm_eps is missing"}, {"llama", fields{"hidden_act": "-"}, "hidden_act is missing"},
-		{"mistral", fields{"num_key_value_heads": "-"}, "num_key_value_heads is missing"}, {"mistral", fields{"sliding_window": "-"}, "sliding_window is missing"},
-		{"qwen3", fields{"head_dim": "-"}, "head_dim is missing"}, {"qwen2", fields{"use_sliding_window": "true", "max_window_layers": "-"}, "max_window_layers is missing"},
-		{"llama", fields{"hidden_size": "-1"}, "hidden_size is -1: want a whole number"}, {"llama", fields{"hidden_size": "1e300"}, "hidden_size is 1e300"},
-		{"llama", fields{"hidden_size": "576.5"}, "hidden_size is 576.5"}, {"llama", fields{"hidden_size": `"576"`}, `hidden_size is "576": want a number`},
-		{"llama", fields{"hidden_size": "577"}, "hidden_size is 577, no multiple of num_attention_heads, 9"}, {"llama", fields{"num_key_value_heads": "2"},
-			"num_attention_heads is 9, no multiple"},
-		{"llama", fields{"num_hidden_layers": "1000000"}, "num_hidden_layers is 1000000"}, {"llama", fields{"vocab_size": "0"}, "vocab_size is 0"},
-		{"llama", fields{"rms_norm_eps": "0"}, "rms_norm_eps is 0"}, {"llama", fields{"rms_norm_eps": "1e-60"}, "rms_norm_eps is 1e-60"}, {"llama", fields{"rms_norm_eps": "2"},
-			"rms_norm_eps is 2"},
-		{"llama", fields{"hidden_act": `"gelu"`}, `hidden_act is "gelu": only "silu"`}, {"llama", fields{"head_dim": "65"}, "head_dim is 65"},
-		{"llama", fields{"attention_bias": "true"}, "attention_bias is true"}, {"mistral", fields{"attention_bias": "true"}, "attention_bias"},
-		{"qwen3", fields{"attention_bias": "true"}, "attention_bias"},
-		{"llama", fields{"attention_bias": "1"}, "attention_bias is 1: want true or false"}, {"llama", fields{"mlp_bias": "true"}, "mlp_bias is true"},
-		{"llama", fields{"is_causal": "false"}, "is_causal is false"}, {"llama", fields{"tie_word_embeddings": `"yes"`}, "tie_word_embeddings"},
-		{"llama", fields{"quantization_config": `{"quant_method": "gptq", "bits": 4}`}, `quantization_config is {"quant_method":"gptq","bits":4}: the weights are stored`},
-		{"qwen2", fields{"num_experts": "60"}, "num_experts is 60: mixtures of experts"}, {"mistral", fields{"num_local_experts": "8"}, "num_local_experts is 8"},
-		{"llama", fields{"auto_map": `{"AutoModel": "x.Y"}`}, "auto_map"}, {"llama", fields{"rope_interleaved": "true"}, "rope_interleaved"},
-		{"llama", fields{"embedding_multiplier": "12.0"}, "embedding_multiplier is 12.0"}, {"llama", fields{"draft_vocab_size": "32000"}, "draft head"},
-		{"llama", fields{"text_config": `{"hidden_size": 3}`}, "text_config"}, {"llama", fields{"partial_rotary_factor": "0.5"}, "partial_rotary_factor is 0.5"},
-		{"llama", fields{"sliding_window": "4096"}, "sliding_window is 4096: the llama family"},
-		{"llama", fields{"rope_theta": "0"}, "rope_theta is 0"}, {"llama", fields{"rope_theta": "1e300"}, "rope_theta is 1e300"}, {"llama", fields{"rope_theta": `"high"`}, "rope_theta"},
-		{"llama", fields{"rope_scaling": `{"type": "dynamic", "factor": 2}`}, `rope_scaling.rope_type is "dynamic"`}, {"llama", fields{"rope_scaling": `{"factor": 2}`},
-			"rope_scaling.rope_type is missing"},
-		{"llama", fields{"rope_scaling": `{"type": "longrope", "long_factor": [1]}`}, "longrope"}, {"llama", fields{"rope_scaling": `"yarn"`}, `rope_scaling is "yarn": want an object`},
-		{"llama", fields{"rope_scaling": `{"type": "linear", "rope_type": "yarn", "factor": 2}`}, `rope_scaling.type is "linear", but rope_type is "yarn"`},
-		{"llama", fields{"rope_scaling": `{"type": "linear"}`}, "rope_scaling.factor is missing"}, {"llama", fields{"rope_scaling": `{"type": "linear", "factor": 0.5}`},
-			"rope_scaling.factor is 0.5"},
-		{"llama", fields{"rope_scaling": `{"type": "linear", "factor": 2, "mscale": 1}`}, "rope_scaling.mscale is 1: it is not understood with rope_type \"linear\""},
-		{"llama", fields{"rope_scaling": `{"type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4}`}, "rope_scaling.original_max_position_embeddings is missing"},
-		{"llama", fields{"rope_scaling": `{"type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4, "original_max_position_embeddings": 8192}`}, "high_freq_factor is 4"},
-		{"qwen2", fields{"rope_scaling": `{"type": "yarn", "factor": 4}`}, "rope_scaling.original_max_position_embeddings is missing"},
-		{"qwen2", fields{"rope_scaling": `{"type": "yarn", "factor": 4, "original_max_position_embeddings": 32768, "attention_factor": 1}`}, "attention_factor is 1: only yarn's own, 1.13863"},
-		{"qwen2", fields{"rope_scaling": `{"type": "yarn", "factor": 4, "original_max_position_embeddings": 32768, "mscale_all_dim": 1}`}, "mscale_all_dim"},
-		{"qwen2", fields{"rope_scaling": `{"type": "default", "mrope_section": [16, 24, 24]}`}, "mrope_section"},
-		{"qwen2", fields{"rope_scaling": `{"type": "default"}`, "rope_parameters": `{"rope_type": "default"}`}, "rope_scaling and rope_parameters are both there"},
-		{"qwen3", fields{"layer_types": `["full_attention"]`}, "want 28 names"}, {"qwen3", fields{"layer_types": layers("linear_attention")}, `"linear_attention" for layer 0`},
-		{"qwen3", fields{"layer_types": layers("sliding_attention")}, "there is no sliding_window in use"},
-		{"llama", fields{"eos_token_id": `"</s>"`}, "eos_token_id"},
-	} {
+	for _, c := range notUnderstood {
 		_, err := readConfig("m/config.json", changed(t, c.family, c.fields))
 		if err == nil {
 			t.Errorf("%s %v is taken", c.family, c.fields)
@@ -214,7 +219,7 @@ func TestConfigsThatAreNotUnderstood(t *testing.T) {
 		}
 		refused(t, c.family, err, "m/config.json", c.want)
 	}
-	for _, text := range []string{"", "[]", "null", "{", "\xff", `{"model_type": "llama"} x`, strings.Repeat(`{"a":`, 20000)} {
+	for _, text := range notConfigs {
 		if _, err := readConfig("m/config.json", []byte(text)); err == nil {
 			t.Errorf("%.20q is taken", text)
 		} else {

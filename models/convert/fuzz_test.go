@@ -3,6 +3,8 @@ package convert
 import (
 	"bytes"
 	"encoding/binary"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,16 +16,33 @@ import (
 // FuzzConfig: a config.json is refused in one line, or gives a configuration whose tensors
 // can be listed.
 func FuzzConfig(f *testing.F) {
-	for family := range base {
-		f.Add([]byte(base[family]))
+	add := func(family string, fields map[string]string) {
+		with := map[string]string{"num_hidden_layers": "2"} // an input with fewer tensors is tried sooner
+		maps.Copy(with, fields)
+		f.Add(changed(f, family, with))
 	}
-	for _, fields := range []map[string]string{
-		{"rope_scaling": `{"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 8192}`, "head_dim": "64"},
-		{"rope_scaling": `{"type": "yarn", "factor": 4, "original_max_position_embeddings": 32768, "beta_fast": 32}`, "use_sliding_window": "true", "max_window_layers": "3"},
-		{"rope_parameters": `{"rope_type": "linear", "factor": 1e30, "rope_theta": 3}`, "layer_types": layers("full_attention"), "eos_token_id": "[1, 2]"},
-	} {
-		f.Add(changed(f, "qwen2", fields))
-		f.Add(changed(f, "llama", fields))
+	for _, c := range notUnderstood {
+		add(c.family, c.fields)
+	}
+	for _, text := range notConfigs {
+		f.Add([]byte(text[:min(len(text), 500)]))
+	}
+	for family := range base {
+		for _, fields := range []map[string]string{
+			nil,
+			{"rope_scaling": `{"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 8192}`, "head_dim": "64"},
+			{"rope_scaling": `{"type": "yarn", "factor": 4, "original_max_position_embeddings": 32768, "beta_fast": 32, "beta_slow": 1, "attention_factor": 1.138629436}`},
+			{"rope_scaling": `{"type": "linear", "rope_type": "linear", "factor": 4.0}`, "tie_word_embeddings": "false"},
+			{"rope_theta": "-", "rope_scaling": "-", "rope_parameters": `{"rope_type": "default", "rope_theta": 500000, "partial_rotary_factor": 1}`},
+			{"rope_scaling": "-", "rope_parameters": `{"rope_type": "linear", "factor": 1e30, "rope_theta": 3}`, "layer_types": `["full_attention", "full_attention"]`, "eos_token_id": "[1, 2]"},
+			{"use_sliding_window": "true", "max_window_layers": "1", "sliding_window": "4096"},
+			{"use_sliding_window": "true", "max_window_layers": "0", "sliding_window": "4096", "layer_types": `["sliding_attention", "full_attention"]`},
+			{"use_sliding_window": "false", "sliding_window": "null", "num_key_value_heads": "-", "tie_word_embeddings": "true", "model_type": "-"},
+			{"head_dim": "-", "num_attention_heads": "8", "num_key_value_heads": "4", "architectures": "-", "attention_bias": "true", "_name_or_path": `"a/b"`, "eos_token_id": "null"},
+			{"num_experts": "0", "auto_map": "{}", "logit_scale": "1.0", "embedding_multiplier": "1", "is_causal": "true", "eos_token_id": "[]", "bos_token_id": "-1"},
+		} {
+			add(family, fields)
+		}
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var s *shape
@@ -41,16 +60,32 @@ func FuzzConfig(f *testing.F) {
 		if s.slides != nil && (len(s.slides) != s.layers || s.window < 1) {
 			t.Errorf("%d layers slide over %d", len(s.slides), s.window)
 		}
+		last := float32(1) // slower turns are divided by as much or more, up to the factor
 		for i, d := range s.rope.divisors(s.headDim) {
-			if !(d >= 1) {
-				t.Errorf("divisor %d is %g", i, d)
+			if !(d >= last*(1-1e-5)) || d > float32(s.rope.factor)*(1+1e-5) {
+				t.Errorf("divisor %d is %g after %g, of a factor of %g", i, d, last, s.rope.factor)
+			}
+			last = d
+		}
+		written := s.metadata()
+		b, err := gguf.Bytes(written, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := gguf.Open(gguf.FromBytes("m.gguf", b)) // which refuses a key that is there twice
+		if err != nil || len(file.Keys()) != len(written) {
+			t.Errorf("%d fields are read as %v, %v", len(written), file, err)
+		}
+		names := map[string]bool{}
+		all := s.weights()
+		for _, w := range all {
+			names[w.name], names[w.from] = true, true
+			if slices.Contains(w.shape, 0) || w.heads > 0 && w.shape[0]%uint64(2*w.heads) != 0 {
+				t.Errorf("%+v", w)
 			}
 		}
-		if _, err := gguf.Bytes(s.metadata(), nil); err != nil {
-			t.Error(err)
-		}
-		if all := s.weights(); len(all) < 3 {
-			t.Errorf("%d tensors", len(all))
+		if len(names) != 2*len(all) || names["output.weight"] == s.tied {
+			t.Errorf("%d names of %d tensors, tied: %v", len(names), len(all), s.tied)
 		}
 	})
 }

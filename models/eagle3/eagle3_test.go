@@ -88,33 +88,36 @@ func TestConfigFields(t *testing.T) {
 	}
 }
 
+// refused are configurations that are not taken, and what the refusal says.
+var refused = map[string]struct{ text, want string }{
+	"empty":              {"", "0 bytes"},
+	"not json":           {"hello", "JSON"},
+	"a list":             {"[]", "JSON"},
+	"architecture":       {set("architectures", `["LlamaForCausalLMEagle"]`), "architectures"},
+	"no architecture":    {set("architectures", ""), "architectures"},
+	"layers":             {set("num_hidden_layers", "2"), "num_hidden_layers is 2"},
+	"activation":         {set("hidden_act", `"gelu"`), `hidden_act is "gelu"`},
+	"bias":               {set("attention_bias", "true"), "attention_bias"},
+	"no size":            {set("hidden_size", ""), "hidden_size is missing"},
+	"negative size":      {set("hidden_size", "-4"), "hidden_size is -4"},
+	"huge size":          {set("hidden_size", "1e300"), "hidden_size is 1e+300"},
+	"half a head":        {set("num_attention_heads", "1.5"), "num_attention_heads is 1.5"},
+	"groups":             {set("num_key_value_heads", "3"), "not a multiple of num_key_value_heads, 3"},
+	"head size":          {set("head_dim", "12"), "head_dim is 12"},
+	"odd width":          {set("intermediate_size", "22"), "multiples of 4"},
+	"no epsilon":         {set("rms_norm_eps", ""), "rms_norm_eps"},
+	"draft vocabulary":   {set("draft_vocab_size", "13"), "more than vocab_size"},
+	"theta":              {set("rope_theta", "0"), "rope_theta"},
+	"scaling":            {set("rope_scaling", `{"rope_type": "yarn", "factor": 4}`), `"yarn"`},
+	"scaling factor":     {set("rope_scaling", `{"rope_type": "linear"}`), "factor is 0"},
+	"scaling is text":    {set("rope_scaling", `"linear"`), "rope_scaling"},
+	"four taps":          {set("eagle_config", `{"eagle_aux_hidden_state_layer_ids": [0, 1, 2, 3]}`), "names 4 layers"},
+	"no features":        {set("eagle_config", `{"use_aux_hidden_state": false}`), "use_aux_hidden_state"},
+	"string for a field": {set("vocab_size", `"12"`), "JSON"},
+}
+
 func TestConfigRefusals(t *testing.T) {
-	for name, c := range map[string]struct{ text, want string }{
-		"empty":              {"", "0 bytes"},
-		"not json":           {"hello", "JSON"},
-		"a list":             {"[]", "JSON"},
-		"architecture":       {set("architectures", `["LlamaForCausalLMEagle"]`), "architectures"},
-		"no architecture":    {set("architectures", ""), "architectures"},
-		"layers":             {set("num_hidden_layers", "2"), "num_hidden_layers is 2"},
-		"activation":         {set("hidden_act", `"gelu"`), `hidden_act is "gelu"`},
-		"bias":               {set("attention_bias", "true"), "attention_bias"},
-		"no size":            {set("hidden_size", ""), "hidden_size is missing"},
-		"negative size":      {set("hidden_size", "-4"), "hidden_size is -4"},
-		"huge size":          {set("hidden_size", "1e300"), "hidden_size is 1e+300"},
-		"half a head":        {set("num_attention_heads", "1.5"), "num_attention_heads is 1.5"},
-		"groups":             {set("num_key_value_heads", "3"), "not a multiple of num_key_value_heads, 3"},
-		"head size":          {set("head_dim", "12"), "head_dim is 12"},
-		"odd width":          {set("intermediate_size", "22"), "multiples of 4"},
-		"no epsilon":         {set("rms_norm_eps", ""), "rms_norm_eps"},
-		"draft vocabulary":   {set("draft_vocab_size", "13"), "more than vocab_size"},
-		"theta":              {set("rope_theta", "0"), "rope_theta"},
-		"scaling":            {set("rope_scaling", `{"rope_type": "yarn", "factor": 4}`), `"yarn"`},
-		"scaling factor":     {set("rope_scaling", `{"rope_type": "linear"}`), "factor is 0"},
-		"scaling is text":    {set("rope_scaling", `"linear"`), "rope_scaling"},
-		"four taps":          {set("eagle_config", `{"eagle_aux_hidden_state_layer_ids": [0, 1, 2, 3]}`), "names 4 layers"},
-		"no features":        {set("eagle_config", `{"use_aux_hidden_state": false}`), "use_aux_hidden_state"},
-		"string for a field": {set("vocab_size", `"12"`), "JSON"},
-	} {
+	for name, c := range refused {
 		if _, err := ReadConfig(config(c.text)); err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "eagle3: config.json: ") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v; want %q", name, err, c.want)
 		}
@@ -227,8 +230,15 @@ func TestOpenRefusals(t *testing.T) {
 // FuzzConfig: a head's config.json is refused in one line, or gives shapes of tensors and frequencies.
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(published))
+	for _, c := range refused {
+		f.Add([]byte(c.text))
+	}
 	for _, fields := range [][2]string{{"rope_scaling", `{"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 100}`},
-		{"eagle_config", `{"eagle_aux_hidden_state_layer_ids": [1, 2, 4]}`}, {"hidden_size", "1e300"}, {"head_dim", "null"}, {"vocab_size", "\"1\\n2\""}, {"hidden_act", `"` + strings.Repeat("é", 4000) + `"`}} {
+		{"rope_scaling", `{"type": "linear", "factor": 4}`}, {"rope_scaling", `{"rope_type": "default"}`}, {"rope_scaling", `{"rope_type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 1}`},
+		{"rope_scaling", "null"}, {"rope_theta", "500000.0"}, {"head_dim", "64"}, {"target_hidden_size", "32"}, {"draft_vocab_size", ""}, {"num_key_value_heads", ""}, {"num_hidden_layers", ""},
+		{"architectures", `["LlamaForCausalLM"]`}, {"eagle_config", `{"eagle_aux_hidden_state_layer_ids": [1, 2, 4], "use_aux_hidden_state": true}`},
+		{"eagle_config", `{"eagle_aux_hidden_state_layer_ids": [2, 1, -9223372036854775808]}`}, {"eagle_config", "7"}, {"attention_bias", "null"},
+		{"head_dim", "null"}, {"vocab_size", "\"1\\n2\""}, {"hidden_act", `"` + strings.Repeat("é", 400) + `"`}} {
 		f.Add([]byte(set(fields[0], fields[1])))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -245,13 +255,23 @@ func FuzzConfig(f *testing.F) {
 					}
 				}
 			}
-			for i, x := range c.Inverse {
-				if !(x >= 0 && x <= 1) {
-					t.Fatalf("frequency %d is %g", i, x)
-				}
+			if c.Heads%c.KV != 0 || c.DraftVocab > c.Vocab || len(c.Inverse) != c.HeadDim/2 {
+				t.Fatalf("%+v", c)
 			}
-			if _, err := c.TapsOf(5); err != nil {
-				fuzztest.Refusal(t, err, "eagle3: config.json: ")
+			last := 1.0 // later elements turn more slowly, however they are scaled
+			for i, x := range c.Inverse {
+				if !(x >= 0 && x <= last*(1+1e-9)) {
+					t.Fatalf("frequency %d is %g after %g", i, x, last)
+				}
+				last = x
+			}
+			for _, layers := range []int{5, 32} {
+				taps, err := c.TapsOf(layers)
+				if err != nil {
+					fuzztest.Refusal(t, err, "eagle3: config.json: ")
+				} else if len(taps) != Taps || !slices.IsSorted(taps) || taps[0] < 0 || taps[Taps-1] >= layers {
+					t.Fatalf("taps %v of %d layers", taps, layers)
+				}
 			}
 		})
 	})

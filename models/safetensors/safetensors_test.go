@@ -193,10 +193,31 @@ func FuzzOpen(f *testing.F) {
 			fuzztest.Refusal(t, err, "safetensors: head.safetensors")
 			return
 		}
+		var tensors []Tensor // what was read can be written, and is read the same
 		for i := range opened.Tensors {
 			info := &opened.Tensors[i]
-			if err := opened.Read(info, make([]byte, info.Size), 0); err != nil {
+			data := make([]byte, info.Size)
+			if err := opened.Read(info, data, 0); err != nil {
 				t.Error(err)
+			}
+			tensors = append(tensors, Tensor{Name: info.Name, Dtype: info.Dtype, Shape: info.Shape, Data: data})
+		}
+		var written bytes.Buffer
+		if err := Write(&written, nil, tensors...); err != nil {
+			t.Fatal(err)
+		}
+		again, err := open(written.Bytes())
+		if err != nil || len(again.Tensors) != len(tensors) {
+			t.Fatalf("%d tensors were written and read as %+v, %v", len(tensors), again, err)
+		}
+		for _, w := range tensors {
+			info, err := again.Tensor(w.Name, w.Shape...)
+			data := make([]byte, len(w.Data))
+			if err == nil {
+				err = again.Read(info, data, 0)
+			}
+			if err != nil || info.Dtype != w.Dtype || !bytes.Equal(data, w.Data) {
+				t.Fatalf("%s of %s, %v was read as %+v, %v", w.Name, w.Dtype, w.Shape, info, err)
 			}
 		}
 	})
