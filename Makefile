@@ -101,13 +101,11 @@ soak: testmodels site
 	FORETOKEN_SOAK=$(SOAK) $(GO) test -count=1 -timeout 60m -v . -run '^Test(LostAt|LostWhile|HungAt|NoMemoryAt)'
 	cd web && FORETOKEN_MESSAGES=100000 npm run --silent test:unit
 
-# The packages whose code runs on several goroutines, under the race detector. The others decode on one.
+# Every package under the race detector: three quarters of an hour.
 race: deps testmodels
-	$(GO) test -race -short -timeout 60m ./cmd/devserver ./cmd/foretoken/openai ./webgpu ./webgpu/cpu ./webgpu/internal/... ./spec ./models/chat/... ./models/grammar ./models/safetensors ./models/eagle3 ./wasm
+	$(GO) test -race -short -timeout 60m ./cmd/devserver ./cmd/foretoken/openai ./webgpu ./webgpu/cpu ./webgpu/internal/... ./spec ./models/chat/... ./models/grammar ./models/safetensors ./models/eagle3 ./models/tokenizer ./wasm
 	$(GO) test -race -short -timeout 60m ./models/gguf ./models/convert -skip Memory # the detector allocates beside the program
-	$(GO) test -race -short -timeout 60m ./models/tokenizer -run 'Concurrent|Cache|Guard|Stream'
-	FORETOKEN_REQUIRE_NATIVE=1 $(GO) test -race -short -timeout 60m ./cmd/foretoken -run '^Test(Load|Serve)'
-	FORETOKEN_REQUIRE_NATIVE=1 $(GO) test -race -short -timeout 90m ./webgpu/native ./webgpu/kernels ./models/llama .
+	FORETOKEN_REQUIRE_NATIVE=1 $(GO) test -race -short -timeout 90m ./webgpu/native ./webgpu/kernels ./models/llama ./cmd/foretoken .
 
 # Advisories published for what this is built from.
 audit: web/node_modules/.package-lock.json web/peers/node_modules/.package-lock.json

@@ -80,8 +80,9 @@ type training struct {
 	seed   uint64 // of the shuffles
 }
 
-// backend is GoMLX's pure-Go one: no XLA to install, and no cgo.
-var backend = sync.OnceValues(func() (backends.Backend, error) { return simplego.New("") })
+// backend is GoMLX's pure-Go one: no XLA to install, and no cgo. Of operations that run side by side one may write, in
+// place, what another still reads (v0.24.1, by the race detector): they run one after the other.
+var backend = sync.OnceValues(func() (backends.Backend, error) { return simplego.New("ops_sequential") })
 
 // run minimises the weighted cross-entropy Σ(yes·-ln p + no·-ln(1-p)) / Σ(yes+no) of
 // batches, and calls after each epoch with the parameters and the mean loss. The same
