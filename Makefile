@@ -103,7 +103,7 @@ soak: testmodels site
 
 # Every package under the race detector: three quarters of an hour.
 race: deps testmodels
-	$(GO) test -race -short -timeout 60m ./cmd/devserver ./cmd/foretoken/openai ./webgpu ./webgpu/cpu ./webgpu/internal/... ./spec ./models/chat/... ./models/grammar ./models/safetensors ./models/eagle3 ./models/tokenizer ./wasm
+	$(GO) test -race -short -timeout 60m ./cmd/devserver ./cmd/foretoken/openai ./webgpu/cpu ./webgpu/open ./webgpu/internal/... ./spec ./models/demo ./models/quant ./models/chat/... ./models/grammar ./models/safetensors ./models/eagle3 ./models/tokenizer ./wasm
 	$(GO) test -race -short -timeout 60m ./models/gguf ./models/convert -skip Memory # the detector allocates beside the program
 	FORETOKEN_REQUIRE_NATIVE=1 $(GO) test -race -short -timeout 90m ./webgpu/native ./webgpu/kernels ./models/llama ./cmd/foretoken .
 
