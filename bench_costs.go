@@ -125,15 +125,16 @@ func orDefault(n, value int) int {
 
 // timedPass is a kind of pass and what it took, in seconds.
 type timedPass struct {
-	n    int
-	run  func() error
-	took []float64
+	n     int
+	run   func() error
+	tried bool // untimed
+	took  []float64
 }
 
 // MeasureCosts times the target's passes by their rows and the draft's by the tokens of a
 // chain. Every kind runs once untimed; then all of them run in turn, so that a machine
-// whose speed drifts favours none, and the median counts. It ends whatever the session
-// was generating.
+// whose speed drifts favours none, and the median counts. A pass during which the device was lost is in none: it runs
+// again on the one that replaces it. It ends whatever the session was generating.
 func (s *Session) MeasureCosts(ctx context.Context, o CostOptions) (*CostReport, error) {
 	if err := s.Warm(ctx); err != nil {
 		return nil, err
@@ -141,12 +142,20 @@ func (s *Session) MeasureCosts(ctx context.Context, o CostOptions) (*CostReport,
 	if err := o.complete(s); err != nil {
 		return nil, err
 	}
-	defer s.forget()
-	passes, err := s.costPasses(ctx, &o)
+	passes := s.costPasses(ctx, &o)
+	told := 0
+	err := s.alone(ctx, func() error { // called again, it goes on where it stopped
+		defer s.forget()
+		if err := s.prepareCosts(ctx, &o); err != nil {
+			return err
+		}
+		return s.timeInTurn(ctx, passes, o.Repeat, func() {
+			if told++; o.Progress != nil {
+				o.Progress(told, len(passes)*(o.Repeat+1))
+			}
+		})
+	})
 	if err != nil {
-		return nil, err
-	}
-	if err := timeInTurn(ctx, passes, o.Repeat, o.Progress); err != nil {
 		return nil, err
 	}
 	i := s.Info()
@@ -179,15 +188,21 @@ func costsOf(passes []*timedPass, one float64) (costs []PassCost) {
 	return costs
 }
 
-// costPasses prepares the passes: those of the target first, after all tokens and then after the shorter texts.
-func (s *Session) costPasses(ctx context.Context, o *CostOptions) ([]*timedPass, error) {
-	most := o.Rows[len(o.Rows)-1]
-	if err := s.target.Prepare(most); err != nil {
-		return nil, err
+// prepareCosts makes what the passes run, and fills the caches.
+func (s *Session) prepareCosts(ctx context.Context, o *CostOptions) error {
+	if err := s.target.Prepare(o.Rows[len(o.Rows)-1]); err != nil {
+		return err
 	}
-	if err := s.fillCaches(ctx, o.Length); err != nil {
-		return nil, err
+	if s.draft != nil {
+		if err := s.draft.PrepareGrowth(o.Tokens-1, 1, false); err != nil {
+			return err
+		}
 	}
+	return s.fillCaches(ctx, o.Length)
+}
+
+// costPasses lists the passes: those of the target first, after all tokens and then after the shorter texts.
+func (s *Session) costPasses(ctx context.Context, o *CostOptions) []*timedPass {
 	var passes []*timedPass
 	for _, length := range append([]int{o.Length}, o.Shorter...) {
 		for _, n := range o.Rows {
@@ -200,10 +215,7 @@ func (s *Session) costPasses(ctx context.Context, o *CostOptions) ([]*timedPass,
 		}
 	}
 	if s.draft == nil {
-		return passes, nil
-	}
-	if err := s.draft.PrepareGrowth(o.Tokens-1, 1, false); err != nil {
-		return nil, err
+		return passes
 	}
 	pending := s.meaningless(1)
 	for n := 1; n <= o.Tokens; n++ {
@@ -212,14 +224,17 @@ func (s *Session) costPasses(ctx context.Context, o *CostOptions) ([]*timedPass,
 			return err
 		}})
 	}
-	return passes, nil
+	return passes
 }
 
-// timeInTurn runs every pass once untimed and then so many times, each in its turn.
-func timeInTurn(ctx context.Context, passes []*timedPass, repeat int, progress func(done, total int)) error {
-	done := 0
-	for rep := range repeat + 1 {
+// timeInTurn runs every pass once untimed and then so many times, each in its turn, those left out that an earlier call timed.
+// ran is told of each that is new.
+func (s *Session) timeInTurn(ctx context.Context, passes []*timedPass, repeat int, ran func()) error {
+	for rep := -1; rep < repeat; rep++ {
 		for _, p := range passes {
+			if rep >= 0 && len(p.took) > rep {
+				continue
+			}
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -227,12 +242,14 @@ func timeInTurn(ctx context.Context, passes []*timedPass, repeat int, progress f
 			if err := p.run(); err != nil {
 				return err
 			}
-			if rep > 0 {
-				p.took = append(p.took, time.Since(begin).Seconds())
+			if took := time.Since(begin); rep >= 0 {
+				p.took = append(p.took, took.Seconds())
+				s.losses = 0 // it goes forward
+			} else if p.tried {
+				continue
 			}
-			if done++; progress != nil {
-				progress(done, len(passes)*(repeat+1))
-			}
+			p.tried = true
+			ran()
 		}
 	}
 	return nil

@@ -35,33 +35,26 @@ var ErrNoScore = errors.New("foretoken: this target cannot score a text")
 // Check refuses a request that the session cannot run, with the reason, and prepares the
 // device for one that it can.
 func (s *Session) Check(r Request) error {
-	if err := s.Warm(context.Background()); err != nil {
+	return s.alone(context.Background(), func() error {
+		asked := r
+		_, err := s.generator(&asked)
 		return err
-	}
-	_, err := s.generator(&r)
-	return err
+	})
 }
 
 // Score gives the target's ln p of tokens[i+1] after tokens[:i+1], of the raw softmax in nats,
 // for each i: len(tokens)-1 values. It ends whatever the session was generating.
 func (s *Session) Score(ctx context.Context, tokens []int32) ([]float32, error) {
-	s.warming.mu.Lock()
-	defer s.warming.mu.Unlock()
 	scoring, ok := any(s.target).(spec.ScoringTarget)
 	if !ok {
 		return nil, ErrNoScore
 	}
-	if err := s.whole(ctx); err != nil {
-		return nil, err
-	}
 	var logs []float32
-	score := func() (err error) {
-		if err = s.warmUp(ctx); err == nil {
-			logs, err = scoring.Score(ctx, tokens)
-		}
+	err := s.alone(ctx, func() (err error) {
+		logs, err = scoring.Score(ctx, tokens)
 		return err
-	}
-	return logs, s.lasting(ctx, score(), score)
+	})
+	return logs, err
 }
 
 // MaxNodes is how many nodes the target verifies in one pass, the root included.

@@ -133,8 +133,7 @@ func (s *Session) Profile(ctx context.Context, o ProfileOptions) (*ProfileReport
 	if err := s.Warm(ctx); err != nil {
 		return nil, err
 	}
-	device, ok := s.dev.(webgpu.Profiler)
-	if !ok {
+	if _, ok := s.dev.(webgpu.Profiler); !ok {
 		return nil, errNoProfiler
 	}
 	if err := o.complete(s); err != nil {
@@ -145,11 +144,7 @@ func (s *Session) Profile(ctx context.Context, o ProfileOptions) (*ProfileReport
 	if i.Draft != nil {
 		r.Draft = i.Draft.File + " " + i.Draft.Quant
 	}
-	defer s.forget()
-	passes, err := s.profiledPasses(ctx, &o)
-	if err != nil {
-		return nil, err
-	}
+	passes := s.profiledPasses(ctx, &o)
 	done := func() {
 		if o.Progress != nil {
 			o.Progress(len(r.Passes)+len(r.Rounds), len(passes)+len(o.Methods))
@@ -163,19 +158,40 @@ func (s *Session) Profile(ctx context.Context, o ProfileOptions) (*ProfileReport
 		r.Rounds = append(r.Rounds, *round)
 		done()
 	}
-	// The rounds moved the sequences; and what kernels leave when they run alone means nothing.
-	if err := s.fillCaches(ctx, o.Length); err != nil {
+	err := s.alone(ctx, func() error { // called again, it goes on with the pass that it stopped at
+		defer s.forget()
+		if err := s.prepareProfile(ctx, &o); err != nil {
+			return err
+		}
+		for len(r.Passes) < len(passes) {
+			pass, err := s.profilePass(ctx, &passes[len(r.Passes)], o.Repeat, &r.Clock)
+			if err != nil {
+				return err
+			}
+			r.Passes = append(r.Passes, *pass)
+			s.losses = 0 // it goes forward
+			done()
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
-	for _, p := range passes {
-		pass, err := s.profilePass(ctx, device, &p, o.Repeat, &r.Clock)
-		if err != nil {
-			return nil, err
-		}
-		r.Passes = append(r.Passes, *pass)
-		done()
-	}
 	return r, nil
+}
+
+// prepareProfile makes what the passes run, and fills the caches: rounds moved the sequences, and what kernels leave when
+// they run alone means nothing.
+func (s *Session) prepareProfile(ctx context.Context, o *ProfileOptions) error {
+	if err := s.target.Prepare(o.Rows); err != nil {
+		return err
+	}
+	if s.draft != nil {
+		if err := s.draft.PrepareGrowth(1, o.Beams, false); err != nil {
+			return err
+		}
+	}
+	return s.fillCaches(ctx, o.Length)
 }
 
 // meaningless is a text to time passes with: n tokens, whatever they are.
@@ -213,10 +229,7 @@ type profiledPass struct {
 	before, run func() error
 }
 
-func (s *Session) profiledPasses(ctx context.Context, o *ProfileOptions) ([]profiledPass, error) {
-	if err := s.target.Prepare(o.Rows); err != nil {
-		return nil, err
-	}
+func (s *Session) profiledPasses(ctx context.Context, o *ProfileOptions) []profiledPass {
 	verify := func(n int) func() error {
 		tree := s.tree(n)
 		return func() error {
@@ -229,10 +242,7 @@ func (s *Session) profiledPasses(ctx context.Context, o *ProfileOptions) ([]prof
 		passes = append(passes, profiledPass{name: fmt.Sprintf("verification of %d rows", o.Rows), run: verify(o.Rows)})
 	}
 	if s.draft == nil {
-		return passes, nil
-	}
-	if err := s.draft.PrepareGrowth(1, o.Beams, false); err != nil {
-		return nil, err
+		return passes
 	}
 	pending := s.meaningless(1)
 	root := func() error {
@@ -247,7 +257,7 @@ func (s *Session) profiledPasses(ctx context.Context, o *ProfileOptions) ([]prof
 	if o.Beams > 1 {
 		name = fmt.Sprintf("draft level of %d beams", o.Beams)
 	}
-	return append(passes, profiledPass{name: "draft root", run: root}, profiledPass{name: name, before: root, run: level}), nil
+	return append(passes, profiledPass{name: "draft root", run: root}, profiledPass{name: name, before: root, run: level})
 }
 
 // once runs the pass and what comes before it, and tells what the pass alone took.
@@ -280,7 +290,8 @@ func traffic(c webgpu.Counters, n int) Traffic {
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // profilePass times a pass as a whole and then its kernels.
-func (s *Session) profilePass(ctx context.Context, device webgpu.Profiler, p *profiledPass, repeat int, clock *string) (*PassProfile, error) {
+func (s *Session) profilePass(ctx context.Context, p *profiledPass, repeat int, clock *string) (*PassProfile, error) {
+	device := s.dev.(webgpu.Profiler)           // as the first one was, of which this one has the identity
 	if _, _, err := p.once(s.dev); err != nil { // untimed: what a device does at the first use
 		return nil, err
 	}
@@ -351,9 +362,21 @@ func (s *Session) profilePass(ctx context.Context, device webgpu.Profiler, p *pr
 	return out, nil
 }
 
-// profileRounds counts the rounds of a method, after a run that pays for what is made and measured
-// at the first use.
+// profileRounds counts the rounds of a method. Where the device was lost meanwhile, which the text survives and what was counted
+// does not, it does so again.
 func (s *Session) profileRounds(ctx context.Context, m BenchMethod, prompt string) (*RoundProfile, error) {
+	for range mostLosses {
+		losses := s.Losses()
+		if out, err := s.countRounds(ctx, m, prompt); err != nil || s.Losses() == losses {
+			return out, err
+		}
+	}
+	return nil, ofKind(webgpu.ErrDeviceLost, fmt.Errorf("foretoken: profile: method %s: the device was lost each of the %d times that its rounds were counted", m.Name, mostLosses))
+}
+
+// countRounds counts the rounds of a method, after a run that pays for what is made and measured
+// at the first use.
+func (s *Session) countRounds(ctx context.Context, m BenchMethod, prompt string) (*RoundProfile, error) {
 	request := m.Request
 	request.NoReuse = true
 	if _, err := s.Generate(ctx, prompt, request, nil); err != nil {

@@ -142,6 +142,23 @@ func (s *Session) lasting(ctx context.Context, err error, work func() error) err
 	return err
 }
 
+// alone does work on the models, all of which are there, with no request beside it. Where the device is lost it is
+// replaced and work is called again.
+func (s *Session) alone(ctx context.Context, work func() error) error {
+	s.warming.mu.Lock()
+	defer s.warming.mu.Unlock()
+	if err := s.whole(ctx); err != nil {
+		return err
+	}
+	warmed := func() error {
+		if err := s.warmUp(ctx); err != nil {
+			return err
+		}
+		return work()
+	}
+	return s.lasting(ctx, warmed(), warmed)
+}
+
 // recovery is spec.Options.Recover of a request: it replaces a lost device and makes the request's programs again.
 func (s *Session) recovery(r *Request, w *wait) func(context.Context, error) (func(context.Context) (bool, error), error) {
 	return func(ctx context.Context, cause error) (func(context.Context) (bool, error), error) {

@@ -181,9 +181,7 @@ func (s *Session) warmUp(ctx context.Context) error {
 
 // Warm waits until nothing is left to be compiled of a session that was opened lean. Whoever measures it does so first.
 func (s *Session) Warm(ctx context.Context) error {
-	s.warming.mu.Lock()
-	defer s.warming.mu.Unlock()
-	return s.warmUp(ctx)
+	return s.alone(ctx, func() error { return nil })
 }
 
 // defers tells whether a request of a lean session decodes plainly until drafting is ready. Its text must not depend

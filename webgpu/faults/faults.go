@@ -105,6 +105,7 @@ var (
 	_ webgpu.Device             = (*Device)(nil)
 	_ webgpu.BatchCompiler      = (*Device)(nil)
 	_ webgpu.BackgroundCompiler = (*Device)(nil)
+	_ webgpu.Profiler           = (*Device)(nil)
 )
 
 // New has a device go wrong as planned.
@@ -223,6 +224,28 @@ func (d *Device) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
 		return err
 	}
 	return d.Device.Run(programs, reads...)
+}
+
+// Watch is the other device's, if it can be profiled.
+func (d *Device) Watch(f func(programs []webgpu.Program)) {
+	if inside, ok := d.Device.(webgpu.Profiler); ok {
+		inside.Watch(f)
+	}
+}
+
+// Profile is the other device's. It counts as a read, of "profile" and what the program is called.
+func (d *Device) Profile(p webgpu.Program) (webgpu.Profile, error) {
+	inside, ok := d.Device.(webgpu.Profiler)
+	if !ok {
+		return webgpu.Profile{}, fmt.Errorf("faults: the device cannot be profiled")
+	}
+	d.mu.Lock()
+	label := d.labels[p]
+	d.mu.Unlock()
+	if err := d.enter(Read, "profile "+label); err != nil {
+		return webgpu.Profile{}, err
+	}
+	return inside.Profile(p)
 }
 
 // Destroy loses the device and frees all it holds.
