@@ -13,11 +13,7 @@ const (
 	// the positions.
 	splitThreads = 8
 	splitChunks  = 4
-	// The threads of a quad take at most quadRun neighbouring positions at a time. A run keeps to
-	// runQuads times four elements: it is unrolled, and compiling takes its time with the length.
-	quadThreads = 4
-	quadRun     = 2
-	runQuads    = 32
+	quadThreads  = 4
 	// A workgroup takes groupBlock positions, with cheap barriers of up to mostRows rows.
 	groupBlock = 128
 	groupLanes = 64
@@ -99,11 +95,21 @@ func (r *Recorder) Attention(lanes Lanes, h Heads, s Slots, qkv, keys, values, s
 		return append(append(h.layout().constants(), constant{"H", u32(heads)}, constant{"DQ", u32(quads)}), more...)
 	}
 	if lanes == Serial && r.quads {
-		// The registers that a thread keeps queries and sums in bound the heads.
+		// The registers that a thread keeps queries and sums in bound the heads. A thread has a quarter of a head's quads, rounded up,
+		// in runs that end where the head does and share a scale.
 		heads, chunks := h.chunk(min(16384/(16*splitThreads*(quads+1)), mostHeads))
-		run := max(min(quadRun, runQuads/quads), 1)
-		r.add(source(read+" attention_quad", attentionAccess, attentionRef(h), constants(heads, constant{"HQ", u32(heads * quads)}, constant{"B", u32(run)},
-			constant{"HB", u32(heads * run)}, constant{"WG", u32(quadThreads)})...), r.groupsFor(h.KV*chunks*m, 1), params(m, 0), append(views, out)...)
+		l, own := h.layout(), (quads+quadThreads-1)/quadThreads
+		scaled, unit := quads, quads
+		if l.format == KVQ8 {
+			scaled, unit = l.block/4, l.words(h.Dim)
+		}
+		run := own
+		for own%run != 0 || quads%run != 0 || scaled%run != 0 {
+			run--
+		}
+		r.add(source("attention_params attention_input attention_quad_"+h.Format.String()+" attention_quad", attentionAccess, attentionRef(h), constants(heads,
+			constant{"W", u32(own)}, constant{"HW", u32(heads * own)}, constant{"RUN", u32(run)}, constant{"RUNS", u32(own / run)}, constant{"HEAD", u32(unit)},
+			constant{"WG", u32(quadThreads)})...), r.groupsFor(h.KV*chunks*m, 1), params(m, 0), append(views, out)...)
 		return
 	}
 	// Blocks of positions are joined by a kernel of their own, as many rows at a time as scratch has room for.

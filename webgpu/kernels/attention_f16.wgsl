@@ -4,6 +4,3 @@
 fn halves(w: vec2<u32>) -> vec4<f32> { return vec4<f32>(unpack2x16float(w.x), unpack2x16float(w.y)); }
 fn key(at: u32) -> vec4<f32> { return halves(keys[at]); }
 fn value(at: u32) -> vec4<f32> { return halves(values[at]); }
-fn half(w: u32, lane: u32) -> f32 { return unpack2x16float(w)[lane & 1u]; }
-fn keyOf(at: u32, lane: u32) -> f32 { return half(keys[at][lane >> 1u], lane); }
-fn valueOf(at: u32, lane: u32) -> f32 { return half(values[at][lane >> 1u], lane); }

@@ -3,5 +3,3 @@
 
 fn key(at: u32) -> vec4<f32> { return keys[at]; }
 fn value(at: u32) -> vec4<f32> { return values[at]; }
-fn keyOf(at: u32, lane: u32) -> f32 { return keys[at][lane]; }
-fn valueOf(at: u32, lane: u32) -> f32 { return values[at][lane]; }

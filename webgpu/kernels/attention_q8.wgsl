@@ -4,8 +4,5 @@
 // Where four elements' scale is, and where they are.
 fn scaleAt(at: u32) -> u32 { return at / KVQ * (KVQ + 1u); }
 fn wordAt(at: u32) -> u32 { return scaleAt(at) + 1u + at % KVQ; }
-fn byte(w: u32, lane: u32) -> f32 { return f32(bitcast<i32>(w << (24u - 8u * lane)) >> 24u); }
 fn key(at: u32) -> vec4<f32> { return bitcast<f32>(keys[scaleAt(at)]) * bytes(keys[wordAt(at)]); }
 fn value(at: u32) -> vec4<f32> { return bitcast<f32>(values[scaleAt(at)]) * bytes(values[wordAt(at)]); }
-fn keyOf(at: u32, lane: u32) -> f32 { return bitcast<f32>(keys[scaleAt(at)]) * byte(keys[wordAt(at)], lane); }
-fn valueOf(at: u32, lane: u32) -> f32 { return bitcast<f32>(values[scaleAt(at)]) * byte(values[wordAt(at)], lane); }

@@ -1,7 +1,8 @@
 // Attention for devices on which a thread's loop is cheaper than waiting, where subgroups can be used: the four
-// threads of a workgroup are a quad, which subgroups of any size are made of. Each has one of every four elements
-// of a row's queries and keys, so that a read is one float, and they sum scores among each other. They walk all
-// positions, B at a time, with a softmax that is kept up on the way; nothing is left to join.
+// threads of a workgroup are a quad, which subgroups of any size are made of. Each has a quarter of a row's queries and
+// keys, W neighbouring quads of four elements, and they sum scores among each other. They walk all positions, with a
+// softmax that is kept up on the way; nothing is left to join. One position at a time: with two the compiler of
+// Chromium's software adapter runs out of registers, and both take longer than one after the other.
 enable subgroups;
 @group(0) @binding(7) var<storage, read_write> out: array<vec4<f32>>; // (rows, heads·DQ)
 
@@ -14,78 +15,84 @@ fn sumOf(v: f32) -> f32 {
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) count: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
     let chunks = (P.group + H - 1u) / H;
-    let across = P.heads / P.group * chunks;
+    let kvs = P.heads / P.group;
+    let across = kvs * chunks;
     let unit = wid.x + wid.y * count.x;
-    // Rows and heads past the end repeat the last one and are not stored.
+    // Rows, heads and quads past the end repeat the last one and are not stored.
     let m = min(unit / across, P.m - 1u);
     let kv = unit % across / chunks;
     let head0 = unit % chunks * H;
     let row = rows[m];
-    let start = firstOf(row.x);
-    var q: array<f32, HQ>;
+    var scaleIn: array<u32, RUNS>; // where in a head the scale of a run is, and its quads
+    var runIn: array<u32, RUNS>;
+    for (var r = 0u; r < RUNS; r = r + 1u) { // unroll
+        scaleIn[r] = scaleOf(min(lane * W + r * RUN, DQ - RUN));
+        runIn[r] = quadOf(min(lane * W + r * RUN, DQ - RUN));
+    }
+    var q: array<vec4<f32>, HW>;
     var most: array<f32, H>;
     var total: array<f32, H>;
-    var acc: array<f32, HQ>;
+    var acc: array<vec4<f32>, HW>;
     for (var h = 0u; h < H; h = h + 1u) { // unroll
-        let at = m * P.width / 4u + (kv * P.group + min(head0 + h, P.group - 1u)) * DQ;
+        let at = m * P.width / 4u + (kv * P.group + min(head0 + h, P.group - 1u)) * DQ + lane * W;
         most[h] = LOW;
         total[h] = 0.0;
-        for (var i = 0u; i < DQ; i = i + 1u) { // unroll
-            q[h * DQ + i] = qkv[at + i][lane] * P.scale;
-            acc[h * DQ + i] = 0.0;
+        for (var i = 0u; i < W; i = i + 1u) { // unroll
+            q[h * W + i] = select(vec4<f32>(0.0, 0.0, 0.0, 0.0), qkv[at + i] * (P.scale * UNIT), lane * W + i < DQ);
+            acc[h * W + i] = vec4<f32>(0.0, 0.0, 0.0, 0.0);
         }
     }
-    for (var j = start / B * B; j <= row.x; j = j + B) {
-        var k: array<u32, B>;
-        for (var b = 0u; b < B; b = b + 1u) { // unroll
-            k[b] = (slotOf(m, clamp(j + b, start, row.x), row.z) * (P.heads / P.group) + kv) * DQ;
+    for (var j = firstOf(row.x); j <= row.x; j = j + 1u) {
+        let at = (slotOf(m, j, row.z) * kvs + kv) * HEAD;
+        var s: array<f32, H>;
+        for (var h = 0u; h < H; h = h + 1u) { // unroll
+            s[h] = 0.0;
         }
-        var s: array<f32, HB>;
-        for (var n = 0u; n < HB; n = n + 1u) { // unroll
-            s[n] = 0.0;
-        }
-        for (var i = 0u; i < DQ; i = i + 1u) { // unroll
-            for (var b = 0u; b < B; b = b + 1u) { // unroll
-                let x = keyOf(k[b] + i, lane);
+        for (var r = 0u; r < RUNS; r = r + 1u) { // unroll
+            var t: array<f32, H>;
+            for (var h = 0u; h < H; h = h + 1u) { // unroll
+                t[h] = 0.0;
+            }
+            let scale = keyScale(at + scaleIn[r]);
+            for (var n = 0u; n < RUN; n = n + 1u) { // unroll
+                let x = keyQuad(at + runIn[r] + n);
                 for (var h = 0u; h < H; h = h + 1u) { // unroll
-                    s[h * B + b] = s[h * B + b] + q[h * DQ + i] * x;
+                    t[h] = t[h] + dot(q[h * W + r * RUN + n], x);
                 }
             }
+            for (var h = 0u; h < H; h = h + 1u) { // unroll
+                s[h] = s[h] + scaled(t[h], scale);
+            }
         }
-        // Scores become weights, which go with what was summed before times keep.
+        // A score becomes a weight, which goes with what was summed before times keep.
         var keep: array<f32, H>;
         for (var h = 0u; h < H; h = h + 1u) { // unroll
-            var top = most[h];
-            for (var b = 0u; b < B; b = b + 1u) { // unroll
-                s[h * B + b] = select(sumOf(s[h * B + b]), LOW, j + b < start || j + b > row.x);
-                top = max(top, s[h * B + b]);
-            }
+            let score = sumOf(s[h]);
+            let top = max(most[h], score);
             keep[h] = exp(most[h] - top);
+            s[h] = exp(score - top);
             most[h] = top;
-            total[h] = total[h] * keep[h];
-            for (var b = 0u; b < B; b = b + 1u) { // unroll
-                s[h * B + b] = exp(s[h * B + b] - top);
-                total[h] = total[h] + s[h * B + b];
-            }
+            total[h] = total[h] * keep[h] + s[h];
         }
-        for (var i = 0u; i < DQ; i = i + 1u) { // unroll
+        for (var r = 0u; r < RUNS; r = r + 1u) { // unroll
+            var w: array<f32, H>;
+            let scale = valueScale(at + scaleIn[r]);
             for (var h = 0u; h < H; h = h + 1u) { // unroll
-                acc[h * DQ + i] = acc[h * DQ + i] * keep[h];
+                w[h] = scaled(s[h], scale);
             }
-            for (var b = 0u; b < B; b = b + 1u) { // unroll
-                let x = valueOf(k[b] + i, lane);
+            for (var n = 0u; n < RUN; n = n + 1u) { // unroll
+                let x = valueQuad(at + runIn[r] + n);
                 for (var h = 0u; h < H; h = h + 1u) { // unroll
-                    acc[h * DQ + i] = acc[h * DQ + i] + s[h * B + b] * x;
+                    acc[h * W + r * RUN + n] = acc[h * W + r * RUN + n] * keep[h] + w[h] * x;
                 }
             }
         }
     }
     for (var h = 0u; h < H; h = h + 1u) { // unroll
-        if (head0 + h < P.group && unit < across * P.m) {
-            let inverse = 1.0 / total[h];
-            let to = (m * P.heads + kv * P.group + head0 + h) * DQ;
-            for (var i = 0u; i < DQ; i = i + 1u) { // unroll
-                out[to + i][lane] = acc[h * DQ + i] * inverse;
+        let to = (m * P.heads + kv * P.group + head0 + h) * DQ + lane * W;
+        for (var i = 0u; i < W; i = i + 1u) { // unroll
+            if (head0 + h < P.group && unit < across * P.m && lane * W + i < DQ) {
+                out[to + i] = acc[h * W + i] * (UNIT * (1.0 / total[h]));
             }
         }
     }
