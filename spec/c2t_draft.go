@@ -129,6 +129,7 @@ type c2tSession struct {
 	beam    []int32 // per node of the tree: its place among the beams of its level, -1: not fed
 	nodes   []int32 // per proposing beam: its node
 	kept    []int32 // candidates of the level that stay
+	reach   reach   // of trees that the device prunes
 	beams   []int32 // of the committed path
 }
 
@@ -154,11 +155,15 @@ func (c *c2tSession) Propose(ctx context.Context, seq []int32, b Budget) (*Draft
 	r := DraftRequest{Pending: pending, K: k, Coupled: c.coupled, Sampling: c.sampling}
 	whole := PruneRequest{DraftRequest: r, Classifier: c.drafter.Classifier, Beta: c.drafter.Beta, Nodes: b.Nodes}
 	whole.Depth = most - 1
+	whole.Ahead = c.reach.next(whole.Depth)
 	pruner, ok := c.drafter.Model.(Pruner)
 	ok = ok && !c.drafter.OnePruning && pruner.Prunes(&whole)
 	var levels []Level
 	if ok {
 		levels, err = pruner.DraftPruned(ctx, whole)
+		if err == nil && len(levels[len(levels)-1].Beams) > 0 {
+			levels, err = pruner.GrowPruned(ctx)
+		}
 	} else {
 		levels, err = c.drafter.Model.DraftTree(ctx, r)
 	}
@@ -172,6 +177,7 @@ func (c *c2tSession) Propose(ctx context.Context, seq []int32, b Budget) (*Draft
 	c.scan.begin()
 	c.beam, c.nodes = append(c.beam[:0], -1), append(c.nodes[:0], 0)
 	if ok {
+		c.reach.add(len(levels) - 1)
 		c.draft.Levels = levels
 		return &c.draft, c.pruned(levels, widest, b.Nodes)
 	}

@@ -172,9 +172,12 @@ type Pruner interface {
 	Grower
 	// Prunes tells whether DraftPruned can do a request now without making anything.
 	Prunes(r *PruneRequest) bool
-	// DraftPruned feeds the pending tokens and grows up to Depth+1 levels: of each but the last the candidates that stay become its Beams,
-	// in their own order. It ends early where none stays; Beams of the last level are always empty.
+	// DraftPruned feeds the pending tokens and grows up to Ahead+1 levels: of each the candidates that stay become its Beams, in their own
+	// order. It ends early where none stays. The tree is whole where the last level has no Beams, as level Depth never does; otherwise
+	// GrowPruned has to follow before anything is committed.
 	DraftPruned(ctx context.Context, r PruneRequest) ([]Level, error)
+	// GrowPruned grows the tree that DraftPruned left unfinished to its end, and returns all levels.
+	GrowPruned(ctx context.Context) ([]Level, error)
 }
 
 // PruneRequest asks a Pruner for a tree.
@@ -183,6 +186,7 @@ type PruneRequest struct {
 	Classifier *C2TClassifier
 	Beta       float64 // the confidence that a candidate has to exceed, in the open interval (0, 1)
 	Nodes      int     // nodes of the tree at most, the root included
+	Ahead      int     // passes after the root's that DraftPruned runs, 0 to Depth; the tree does not depend on it
 }
 
 // Drawn is a token that a SamplingDraft drew, and what it was drawn from.

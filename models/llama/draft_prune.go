@@ -2,6 +2,7 @@ package llama
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"foretoken/spec"
@@ -13,6 +14,7 @@ import (
 type pruner struct {
 	net        kernels.View        // kernels.Prune's Net; of no size before the first use
 	classifier *spec.C2TClassifier // whose weights it holds
+	depth      int                 // passes after the root's that the last tree may have
 }
 
 // perceptron is a classifier as the device evaluates it, with its inputs' scales in the weights.
@@ -92,7 +94,7 @@ func (d *Draft) Prunes(r *spec.PruneRequest) bool {
 	return d.pruner.classifier == r.Classifier && p != nil && len(p.levels) >= r.Depth && (r.Depth == 0 || p.levels[r.Depth-1].prune != 0)
 }
 
-// DraftPruned grows a tree whose beams a classifier chooses, in one submit and one readback. Prunes must have said that it can.
+// DraftPruned begins a tree whose beams a classifier chooses, in one submit and one readback. Prunes must have said that it can.
 func (d *Draft) DraftPruned(ctx context.Context, r spec.PruneRequest) ([]spec.Level, error) {
 	return d.draftPruned(ctx, d, r)
 }
@@ -106,8 +108,20 @@ func (d *Draft) draftPruned(ctx context.Context, starter treeStarter, r spec.Pru
 	if !d.Prunes(&r) {
 		return nil, fmt.Errorf("llama: a tree of %d levels by %d was to be pruned by a classifier; prepare it with PreparePruned", r.Depth+1, r.K)
 	}
+	ahead, p := min(max(r.Ahead, 0), r.Depth), d.plans[r.K]
+	whole := r.DraftRequest
+	r.DraftRequest.Depth, d.pruner.depth = ahead, whole.Depth
 	if err := starter.startTree(ctx, r.DraftRequest, pruned, nil); err != nil {
 		return nil, err
+	}
+	if ahead < whole.Depth {
+		// What would be fed next is chosen, and comes back: it tells whether the tree is whole.
+		if err := d.seatLevel(p, ahead, d.Len(), pruned, nil); err != nil {
+			return nil, err
+		}
+		next := p.levels[ahead].out.result
+		next.words = picks(p.k)
+		d.regions = next.read(d.regions)
 	}
 	head := kernels.PruneHead(r.Nodes, r.Beta)
 	if err := d.dev.Write(d.pruner.net.Buffer, d.pruner.net.Offset, webgpu.U32Bytes(head[:])); err != nil {
@@ -116,5 +130,45 @@ func (d *Draft) draftPruned(ctx context.Context, starter treeStarter, r spec.Pru
 	if err := d.run(d.programs, d.regions...); err != nil {
 		return nil, err
 	}
-	return d.endTree(r.DraftRequest, pruned, nil), nil
+	levels := d.endTree(r.DraftRequest, pruned, nil)
+	if g := &d.tree; g.last() == ahead && ahead < whole.Depth {
+		g.choose(d.chosen(&p.levels[ahead], pruned))
+	}
+	return levels, nil
+}
+
+// GrowPruned feeds the beams that DraftPruned left and grows the tree to its end, in one submit and one readback. What the classifier
+// counts and the paths that it multiplies are where the last level left them.
+func (d *Draft) GrowPruned(ctx context.Context) ([]spec.Level, error) {
+	g := &d.tree
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if g.plan == nil {
+		return nil, errNoTree
+	}
+	level, p := g.last(), g.plan
+	beams := g.levels[level].Beams
+	if len(beams) == 0 || len(g.first) > level {
+		return nil, errors.New("llama: the tree that a classifier pruned is whole, or none was begun; DraftPruned begins one")
+	}
+	if err := d.checkContext(g.base, d.pruner.depth); err != nil {
+		return nil, err
+	}
+	levels := p.levels[level:d.pruner.depth]
+	d.programs = d.programs[:0]
+	d.feedLevel(&levels[0], pruned)
+	for i := 1; i < len(levels); i++ {
+		if err := d.placeLevel(p, level+i, g.base, pruned, nil); err != nil {
+			return nil, err
+		}
+	}
+	d.readLevels(nil, levels)
+	if err := d.run(d.programs, d.regions...); err != nil {
+		return nil, err
+	}
+	g.extend(beams, level*p.k)
+	g.decode(&levels[0].out, len(beams), d.estimator != nil)
+	d.decodeLevels(levels[1:], (level+1)*p.k, pruned, nil)
+	return g.levels, nil
 }

@@ -30,25 +30,27 @@ func testClassifier(seed uint64, features ...string) *spec.C2TClassifier {
 }
 
 // TestDraftPruned holds trees that the device prunes to those of which the host prunes level after level, round after
-// round, greedily and coupled; a round drafts in one submit and makes nothing.
+// round, greedily and coupled; a round drafts in one submit, or in two where a tree is deeper than most before it, and makes nothing.
 func TestDraftPruned(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		a, b := loadDraft(t, dev, "s260k-f32", Options{}), loadDraft(t, dev, "s260k-f32", Options{})
-		const k, depth = 4, 5
+		const k, depth = 4, 8
 		if err := b.PrepareGrowth(depth-1, k, true); err != nil {
 			t.Fatal(err)
 		}
-		levels, ended, full := map[int]int{}, 0, 0
+		levels, ended, full, trees, grown := map[int]int{}, 0, 0, 0, 0
 		for seed, features := range [][]string{{spec.FeatureProbability, spec.FeatureEntropy, spec.FeatureDepth}, {spec.FeatureDepth, spec.FeatureProbability}} {
 			c := testClassifier(uint64(seed), features...)
 			if err := a.PreparePruned(depth-1, k, c); err != nil {
 				t.Fatal(err)
 			}
-			for i, beta := range []float64{0.3, 0.5, 0.6} {
+			for i := range 3 {
+				var drafters []*spec.C2TDrafter
 				s := spec.Sampling{Temperature: float64(i % 2), Seed: 5}
 				begin := func(model spec.Grower) spec.DraftSession {
 					model.Reset()
-					d := &spec.C2TDrafter{Model: model, Classifier: c, TopK: k, Depth: depth, Beta: beta}
+					d := &spec.C2TDrafter{Model: model, Classifier: c, TopK: k, Depth: depth}
+					drafters = append(drafters, d)
 					session, err := d.Begin(background, text[:3], s, nil)
 					if err != nil {
 						t.Fatal(err)
@@ -58,6 +60,10 @@ func TestDraftPruned(t *testing.T) {
 				// Behind an interface without DraftPruned the host prunes.
 				one, other := begin(a), begin(struct{ spec.Grower }{b})
 				for n := 3; n < len(text); n++ {
+					beta := []float64{0.6, 0.5, 0.6, 0.6, 0.3}[(n+i)%5] // most trees are shallow, and some deeper than all before
+					for _, d := range drafters {
+						d.Beta = beta
+					}
 					budget := spec.Budget{Levels: depth - n%2, Width: k, Nodes: 14 - n%3*5}
 					before := dev.Counters()
 					got, err := one.Propose(background, text[:n], budget)
@@ -65,8 +71,12 @@ func TestDraftPruned(t *testing.T) {
 						t.Fatal(err)
 					}
 					after := dev.Counters()
-					if after.Submits-before.Submits != 1 || after.Reads-before.Reads != 1 || after.Programs != before.Programs || after.Buffers != before.Buffers || after.Kernels != before.Kernels {
+					runs := after.Submits - before.Submits
+					if runs < 1 || runs > 2 || after.Reads-before.Reads != runs || after.Programs != before.Programs || after.Buffers != before.Buffers || after.Kernels != before.Kernels {
 						t.Fatalf("drafting a tree: from %+v to %+v", before, after)
+					}
+					if trees++; runs == 2 {
+						grown++
 					}
 					want, err := other.Propose(background, text[:n], budget)
 					if err != nil {
@@ -104,8 +114,8 @@ func TestDraftPruned(t *testing.T) {
 				}
 			}
 		}
-		if len(levels) < 3 || ended == 0 || full == 0 {
-			t.Fatalf("trees of %v levels, %d ended early, %d full: not every way was tried", levels, ended, full)
+		if len(levels) < 3 || ended == 0 || full == 0 || grown == 0 || 2*grown > trees {
+			t.Fatalf("trees of %v levels, %d ended early, %d full, %d of %d in two runs: not every way was tried", levels, ended, full, grown, trees)
 		}
 		if _, err := b.DraftPruned(background, spec.PruneRequest{DraftRequest: spec.DraftRequest{Pending: text[:1], Depth: 2, K: k}, Classifier: testClassifier(9), Beta: 0.5, Nodes: 8}); err == nil {
 			t.Fatal("a draft that was not prepared for a classifier pruned by it")
@@ -119,4 +129,75 @@ func tokensOf(tree *spec.Tree, nodes []int32) []int32 {
 		tokens = append(tokens, tree.Tokens[n])
 	}
 	return tokens
+}
+
+// TestGrowPruned holds trees that were drafted in two runs to those drafted in one, bit for bit, wherever they are cut.
+func TestGrowPruned(t *testing.T) {
+	onDevices(t, func(t *testing.T, dev webgpu.Device) {
+		d := loadDraft(t, dev, "s260k-f32", Options{})
+		const k, depth = 4, 6
+		c := testClassifier(0, spec.FeatureProbability, spec.FeatureEntropy, spec.FeatureDepth)
+		if err := d.PreparePruned(depth, k, c); err != nil {
+			t.Fatal(err)
+		}
+		draft := func(ahead int, nodes int) (levels []spec.Level, runs int) {
+			t.Helper()
+			d.Reset()
+			r := spec.PruneRequest{DraftRequest: spec.DraftRequest{Pending: text[:3], Depth: depth, K: k}, Classifier: c, Beta: 0.3, Nodes: nodes, Ahead: ahead}
+			before := dev.Counters().Submits
+			levels, err := d.DraftPruned(background, r)
+			if err == nil && len(levels[len(levels)-1].Beams) > 0 {
+				if len(levels) != ahead+1 {
+					t.Fatalf("%d levels of %d ahead", len(levels), ahead+1)
+				}
+				if err := d.Commit([]int32{0, 0, 0, 0, 0, 0}[:len(levels)]); err == nil {
+					t.Fatal("a beam that was not fed was committed")
+				}
+				levels, err = d.GrowPruned(background)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return levels, dev.Counters().Submits - before
+		}
+		depths := map[int]bool{}
+		for _, nodes := range []int{4, 9, 40} {
+			whole, _ := draft(depth, nodes)
+			var want []spec.Level
+			for _, l := range whole {
+				want = append(want, spec.Level{Candidates: slices.Clone(l.Candidates), Beams: slices.Clone(l.Beams), Entropies: slices.Clone(l.Entropies)})
+			}
+			depths[len(want)] = true
+			for ahead := range depth {
+				got, runs := draft(ahead, nodes)
+				if more := ahead+1 < len(want); (runs == 2) != more {
+					t.Errorf("%d nodes, %d passes ahead: %d runs for %d levels", nodes, ahead, runs, len(want))
+				}
+				same := len(got) == len(want)
+				for i := 0; same && i < len(got); i++ {
+					same = slices.Equal(got[i].Candidates, want[i].Candidates) && slices.Equal(got[i].Beams, want[i].Beams) && slices.Equal(got[i].Entropies, want[i].Entropies)
+				}
+				if !same {
+					t.Errorf("%d nodes, %d passes ahead: %+v, want %+v", nodes, ahead, got, want)
+				}
+				if _, err := d.GrowPruned(background); err == nil {
+					t.Error("a whole tree was grown")
+				}
+				var path []int32
+				for i := range len(got) - 1 { // the first beam at each level whose parent is the one before
+					at := slices.IndexFunc(got[i].Beams, func(b int32) bool { return i == 0 || got[i].Candidates[b].Beam == path[i-1] })
+					if at < 0 {
+						break
+					}
+					path = append(path, int32(at))
+				}
+				if err := d.Commit(path); err != nil {
+					t.Errorf("%d nodes, %d passes ahead: %v", nodes, ahead, err)
+				}
+			}
+		}
+		if len(depths) < 3 {
+			t.Errorf("trees of %v levels only", depths)
+		}
+	})
 }

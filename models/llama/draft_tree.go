@@ -67,12 +67,17 @@ func resize[T any](s []T, n int) []T {
 	return make([]T, n)
 }
 
-// extend makes candidates of the last level its beams, whose slots begin at index
-// first of Draft.slots.
-func (g *growth) extend(beams []int32, first int) {
+// choose makes candidates of the last level its beams, which have not been fed.
+func (g *growth) choose(beams []int32) {
 	a := &g.arrays[g.last()]
 	a.beams = append(a.beams[:0], beams...)
 	g.levels[g.last()].Beams = a.beams
+}
+
+// extend makes candidates of the last level its beams, whose slots begin at index
+// first of Draft.slots.
+func (g *growth) extend(beams []int32, first int) {
+	g.choose(beams)
 	g.first = append(g.first, first)
 }
 
@@ -228,8 +233,17 @@ func (d *Draft) endTree(r spec.DraftRequest, how want, beams [][]int32) []spec.L
 	return d.tree.levels
 }
 
-// placeLevel takes slots for the beams of a level that the device chooses, or that are given.
+// placeLevel is seatLevel, and feeds the beams.
 func (d *Draft) placeLevel(p *plan, level, base int, how want, given []int32) error {
+	if err := d.seatLevel(p, level, base, how, given); err != nil {
+		return err
+	}
+	d.feedLevel(&p.levels[level], how)
+	return nil
+}
+
+// seatLevel takes slots for the beams of a level that the device chooses, or that are given, and has them chosen.
+func (d *Draft) seatLevel(p *plan, level, base int, how want, given []int32) error {
 	l, first := &p.levels[level], len(d.slots)
 	var err error
 	if d.slots, err = d.seq.take(p.k, d.slots); err != nil {
@@ -247,7 +261,6 @@ func (d *Draft) placeLevel(p *plan, level, base int, how want, given []int32) er
 		choose = l.prune
 	}
 	d.programs = append(d.programs, choose)
-	d.feedLevel(l, how)
 	d.own = append(d.own[:0], own...)
 	for i := range own {
 		switch {
@@ -290,26 +303,31 @@ func (d *Draft) readLevels(before *result, levels []planLevel) {
 func (d *Draft) decodeLevels(levels []planLevel, first int, how want, beams [][]int32) {
 	g := &d.tree
 	for i := range levels {
-		out, n := &levels[i].out, g.plan.k
+		chosen := d.chosen(&levels[i], how)
 		if beams != nil {
-			n = len(beams[i])
+			chosen = chosen[:len(beams[i])]
 		}
-		chosen, _ := kernels.DecodeSelect(out.result.memory(), len(g.values[g.last()]), g.plan.k)
-		if how == pruned {
-			if n = slices.Index(chosen, kernels.NotGiven); n < 0 {
-				n = g.plan.k
-			}
-			if n == 0 {
-				return
-			}
+		if len(chosen) == 0 {
+			return
 		}
-		g.order = resize(g.order, n)
-		for j, c := range chosen[:n] {
-			g.order[j] = int32(c)
-		}
-		g.extend(g.order, first+i*g.plan.k)
-		g.decode(out, n, d.estimator != nil)
+		g.extend(chosen, first+i*g.plan.k)
+		g.decode(&levels[i].out, len(chosen), d.estimator != nil)
 	}
+}
+
+// chosen is the candidates of the last level that the device made beams of the next, as it came back; valid until the next call.
+func (d *Draft) chosen(next *planLevel, how want) []int32 {
+	g := &d.tree
+	n, k := g.plan.k, g.plan.k
+	chosen, _ := kernels.DecodeSelect(next.out.result.memory(), len(g.values[g.last()]), k)
+	if end := slices.Index(chosen, kernels.NotGiven); how == pruned && end >= 0 {
+		n = end
+	}
+	g.order = resize(g.order, n)
+	for j, c := range chosen[:n] {
+		g.order[j] = int32(c)
+	}
+	return g.order
 }
 
 // howOf is the way to draft that a request asks for.
