@@ -216,9 +216,9 @@ func (m *model) padVocabulary(name string, vocab int) error {
 }
 
 // specialIDs adds the ids that the tokenizer's files do not name but config.json and
-// generation_config.json do. A model may end its text in several ways; GGUF has one field for the end
-// of text and others for the ends of a turn and of a message, at all of which
-// generation ends.
+// generation_config.json do. A model may end its text in several ways. llama.cpp's converter takes no list of them, and its reader
+// knows a text's end and those of a turn and of a message: the first three go there. All of them are in eos_token_ids, which
+// Ollama's converter writes and which is read here.
 func (c *checkpoint) specialIDs(m *model, s *shape, o *Options) error {
 	eos := s.eos
 	raw, err := c.read("generation_config.json", maxConfig)
@@ -237,7 +237,7 @@ func (c *checkpoint) specialIDs(m *model, s *shape, o *Options) error {
 			return f.err
 		}
 	}
-	const keyEOS, keyPad = "tokenizer.ggml.eos_token_id", "tokenizer.ggml.padding_token_id"
+	const keyEOS, keyEnds, keyPad = "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eos_token_ids", "tokenizer.ggml.padding_token_id"
 	set := func(key string, ids []int) error {
 		if len(ids) == 0 || ids[0] == -1 || m.has(key) { // -1 stands for none
 			return nil
@@ -269,18 +269,29 @@ func (c *checkpoint) specialIDs(m *model, s *shape, o *Options) error {
 		}
 	}
 	free = slices.DeleteFunc(free, m.has)
+	var ends []int32
 	for _, id := range eos {
-		if named[id] || id == -1 {
+		if id == -1 || slices.Contains(ends, int32(id)) {
+			continue
+		}
+		if id < 0 || id >= s.vocab {
+			return fmt.Errorf("convert: %s: %s: id %d, but there are %d tokens", c.where, keyEnds, id, s.vocab)
+		}
+		ends = append(ends, int32(id))
+		if named[id] {
 			continue
 		}
 		if len(free) == 0 {
-			o.note("%s: %d tokens end a text, of which GGUF has room for three: generation does not end at %d", c.where, len(eos), id)
+			o.note("%s: %d tokens end a text; programs that do not read %s know three, and go on after %d", c.where, len(eos), keyEnds, id)
 			continue
 		}
 		if err := set(free[0], []int{id}); err != nil {
 			return err
 		}
 		named[id], free = true, free[1:]
+	}
+	if len(ends) > 1 {
+		m.set(keyEnds, ends)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"foretoken/models/convert/converttest"
 	"foretoken/models/gguf"
 	"foretoken/models/safetensors"
+	"foretoken/models/tokenizer"
 )
 
 // smallFiles is a checkpoint of a small model, in files.
@@ -179,8 +180,29 @@ func TestWhatIsBesideTheWeights(t *testing.T) {
 			t.Errorf("%s is %d, want %d (%v)", key, got, want, err)
 		}
 	}
-	if len(notes) != 1 || !strings.Contains(notes[0], "does not end at 11") {
+	if len(notes) != 1 || !strings.Contains(notes[0], "go on after 11") {
 		t.Errorf("noted %q", notes)
+	}
+	if ends, err := f.Int32s("tokenizer.ggml.eos_token_ids"); err != nil || !slices.Equal(ends, []int32{2, 5, 7, 11}) {
+		t.Errorf("texts end at %v, %v", ends, err)
+	}
+	tok, err := tokenizer.New(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := range int32(37) {
+		if want := slices.Contains([]int32{2, 5, 7, 11}, id); tok.EOG(id) != want {
+			t.Errorf("token %d ends a text: %v, want %v", id, tok.EOG(id), want)
+		}
+	}
+	files["generation_config.json"] = []byte(`{"eos_token_id": [2, -1, 2]}`)
+	if f := parse(t, open(t, files.Sources("m"), Options{})); f.Has("tokenizer.ggml.eos_token_ids") || f.Has("tokenizer.ggml.eot_token_id") {
+		t.Error("a list of one end")
+	}
+	files["generation_config.json"] = []byte(`{"temperature": 0.7}`) // config.json's own list
+	files.SetConfig(map[string]any{"eos_token_id": []int{1, 4}, "tie_word_embeddings": true})
+	if ends, err := parse(t, open(t, files.Sources("m"), Options{})).Int32s("tokenizer.ggml.eos_token_ids"); err != nil || !slices.Equal(ends, []int32{1, 4}) {
+		t.Errorf("texts end at %v, %v", ends, err)
 	}
 	if f.Has("tokenizer.ggml.padding_token_id") {
 		t.Error("a padding id that the file says is none")
