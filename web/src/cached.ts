@@ -13,6 +13,7 @@ import { bytes as size } from "./widget/format.ts";
 import { ChangedError, differ, discard, identityOf, type Identity, rejectHTML, Remote, SourceError, type SourceOptions } from "./fetching.ts";
 import { type Bytes, bytesKept, bytesOf, chunkCount, chunkRange, type Description, hold, type Journal, JournalWriter, sha256, Store, type SyncHandle } from "./opfs.ts";
 import type { Source } from "./protocol.ts";
+import { noRoom } from "./quota.ts";
 
 /** Bytes of a chunk: large beside a request's cost, small beside what a killed tab may lose. */
 export const CHUNK = 8 << 20;
@@ -558,21 +559,13 @@ class CachedFile implements CachedSource {
       if (have > 0) return new SourceError(this.name, cause.field, `${cause.reason}; ${size(have)} of ${size(this.size)} are kept, loading it again goes on from there`);
     }
     if (!(cause instanceof Error) || cause.name !== "QuotaExceededError") return cause;
-    const [kept, estimate] = await Promise.all([this.store.list().catch(() => []), navigator.storage.estimate().catch(() => ({}) as StorageEstimate)]);
-    const others = kept.filter((file) => file.key !== this.key);
+    const full = await noRoom(this.store, this.key, this.name, needed);
     // A file that never got a byte only takes the space that it was refused.
     if (this.#received === 0) {
       this.#letGo();
       await this.store.remove(this.key).catch(() => false);
     }
-    // Browsers round the quota up for the sake of privacy: it is only told where it explains anything.
-    const { quota, usage = 0 } = estimate;
-    const free = quota !== undefined && needed !== undefined && quota - usage < needed ? `, the browser allows this site ${size(quota)}, of which ${size(Math.min(usage, quota))} are used` : "";
-    const remedy =
-      others.length > 0
-        ? `delete one of the kept models (${others.map((file) => `${file.name}, ${size(file.size)}`).join("; ")}) under Kept models`
-        : "free space on the disk";
-    return new SourceError(this.name, "storage", `there is no room to keep it${needed ? `: it has ${size(needed)}` : ""}${free}; ${remedy}, or load without keeping it`, "quota");
+    return full;
   }
 
   #notice(text: string): void {

@@ -251,8 +251,9 @@ export class Store {
       const journal = await this.journal(key);
       if (journal) all.push({ key, url: journal.url, name: journal.name, size: journal.size, have: bytesKept(journal), used: journal.used, done: journal.done });
       else {
-        const file = await this.folder.getFileHandle(key).then((handle) => handle.getFile(), () => undefined);
-        all.push({ key, url: "", name: "an unknown file", size: file?.size ?? 0, have: 0, used: file?.lastModified ?? 0, done: false });
+        const file = await this.folder.getFileHandle(key).then((handle) => handle.getFile()).catch(() => undefined);
+        if (!file?.size) continue; // deleted since its name was read, or a download that has just begun
+        all.push({ key, url: "", name: "an unknown file", size: file.size, have: 0, used: file.lastModified, done: false });
       }
     }
     return all.sort((a, b) => b.used - a.used);

@@ -386,3 +386,32 @@ test("lists say what is kept, deleting frees it, and a file in use stays", async
   assert.deepEqual(await m.store.list(), []);
   assert.equal(FOLDER, "foretoken-models");
 });
+
+test("a list made while a file is deleted has it by its name or not at all", async () => {
+  const m = machine();
+  const source = await m.open();
+  await source.finished();
+  source.close();
+  await settle();
+  const key = await Store.key(URL_);
+  const whole = [...m.folder.files];
+  for (const gone of [[key], [`${key}.journal`, key]]) {
+    m.folder.files.clear();
+    for (const [name, bytes] of whole) m.folder.files.set(name, bytes);
+    const names = m.folder.keys.bind(m.folder);
+    m.folder.keys = async function* () {
+      const before = []; // as a folder that is read whole before the deletion
+      for await (const name of names()) before.push(name);
+      for (const name of gone) await m.folder.removeEntry(name);
+      yield* before;
+    };
+    assert.deepEqual((await m.store.list()).map((file) => file.name), gone.length === 1 ? ["tiny.gguf"] : []);
+    m.folder.keys = names;
+  }
+  // A download that has just begun has no bytes yet; bytes that nobody knows take space, and can be deleted.
+  m.folder.files.clear();
+  m.folder.files.set(key, new Uint8Array());
+  assert.deepEqual(await m.store.list(), []);
+  m.folder.files.set(key, new Uint8Array(3));
+  assert.deepEqual((await m.store.list()).map((file) => [file.name, file.size]), [["an unknown file", 3]]);
+});
