@@ -173,6 +173,11 @@ func (g *guide) note(id int32, n int) {
 	g.base[at] = g.bias(id, n)
 }
 
+// shapes says what the constraints may change of a pass: masks come of grammars, biases of penalties and of biases.
+func (c *Constraints) shapes() (masks, biases bool) {
+	return c.Grammar != "" || len(c.JSONSchema) > 0 || c.JSONObject, c.FrequencyPenalty != 0 || c.PresencePenalty != 0 || len(c.LogitBias) > 0
+}
+
 func (g *guide) penalises() bool { return g.c.FrequencyPenalty != 0 || g.c.PresencePenalty != 0 }
 
 // Shape implements spec.Guide.

@@ -52,6 +52,11 @@ func (s *Session) generator(r *Request) (*spec.Generator, error) {
 		if err := s.prepareTarget(d, c, r.Temperature); err != nil {
 			return nil, err
 		}
+		if masks, biases := r.Constraints.shapes(); masks || biases {
+			if err := s.target.PrepareShapes(max(c.Budget().Nodes, 1), masks, biases); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if d == nil {
 		return spec.New(s.target, nil, c)

@@ -3,6 +3,7 @@ package llama
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"foretoken/spec"
 	"foretoken/webgpu"
@@ -10,7 +11,7 @@ import (
 )
 
 // shaper changes the logits of a pass before anything is made of them. Its buffers and programs are
-// made when it is first used.
+// made by PrepareShapes, or when it is first used.
 type shaper struct {
 	which, masks   kernels.View // u32 (rows); (rows, kernels.MaskWords)
 	common, lists  kernels.View // kernels.AdjustWords; (rows, own, 2)
@@ -18,6 +19,7 @@ type shaper struct {
 	programs       map[part]*shapePrograms
 	next, now      shapes // asked for; of the pass under way
 	word, listWord []uint32
+	parts          []part // scratch
 }
 
 // shapes says which of the two a pass needs.
@@ -28,7 +30,7 @@ type shapePrograms struct{ mask, adjust webgpu.Program }
 // mostShared bounds the tokens with a bias beside those that were drawn.
 const mostShared = 1024
 
-// Shape implements spec.ShapedTarget. The first one makes the buffers and programs.
+// Shape implements spec.ShapedTarget. It makes what PrepareShapes has not made.
 func (t *Target) Shape(s *spec.Shaping) error {
 	h, n := &t.shaper, s.Nodes
 	h.next = shapes{}
@@ -39,7 +41,12 @@ func (t *Target) Shape(s *spec.Shaping) error {
 	if n < 1 || n > t.opts.MaxRows || len(s.Which) > n || len(s.Own) > n {
 		return fmt.Errorf("llama: the logits of %d nodes are to be changed; %d can be verified", n, t.opts.MaxRows)
 	}
-	if err := t.prepareShapes(n, want); err != nil {
+	if err := t.Prepare(n); err != nil {
+		return err
+	}
+	h.parts = h.parts[:0]
+	t.eachPart(n, func(key part, _ *partPrograms) { h.parts = append(h.parts, key) })
+	if err := t.makeShapes(h.parts, want); err != nil {
 		return err
 	}
 	rows := t.paddedRows(n)
@@ -116,8 +123,24 @@ func (t *Target) writeBiases(s *spec.Shaping, rows int) error {
 	return t.dev.Write(h.lists.Buffer, h.lists.Offset, webgpu.U32Bytes(h.listWord))
 }
 
-// prepareShapes makes what the parts of a tree of n nodes need to be changed.
-func (t *Target) prepareShapes(n int, want shapes) error {
+// PrepareShapes makes what Shape needs for trees of up to rows nodes with masks or biases, and the programs of those trees, so
+// that no round has to: the first tree of a size may come in the middle of a request, and so may the first bias, which penalties
+// have none of before the first token.
+func (t *Target) PrepareShapes(rows int, masks, biases bool) error {
+	if err := t.Prepare(rows); err != nil {
+		return err
+	}
+	var parts []part
+	for n := 1; n <= rows; n++ {
+		if key := t.lastPart(n); !slices.Contains(parts, key) {
+			parts = append(parts, key)
+		}
+	}
+	return t.makeShapes(parts, shapes{masks, biases})
+}
+
+// makeShapes makes what parts need to be changed.
+func (t *Target) makeShapes(parts []part, want shapes) error {
 	h, rows := &t.shaper, t.opts.MaxRows
 	if h.programs == nil {
 		h.programs = map[part]*shapePrograms{}
@@ -141,14 +164,10 @@ func (t *Target) prepareShapes(n int, want shapes) error {
 	if err != nil {
 		return err
 	}
-	if err := t.Prepare(n); err != nil {
-		return err
-	}
 	var recorders []*kernels.Recorder
 	var into []*webgpu.Program
-	for from := 0; from < n; from += t.passRows() {
-		key := part{from, t.partRows(from, n-from)}
-		p := h.programs[key]
+	for _, key := range parts {
+		p, from := h.programs[key], key.from
 		if p == nil {
 			p = &shapePrograms{}
 			h.programs[key] = p

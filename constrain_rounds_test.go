@@ -1,0 +1,50 @@
+//go:build !js
+
+package foretoken
+
+import (
+	"context"
+	"testing"
+
+	"foretoken/spec"
+	"foretoken/webgpu"
+)
+
+// TestConstrainedRoundsMakeNothing has constraints in sessions that never had any: what changes logits is there before the first
+// round, for trees of every size and for biases that come only with the first token.
+func TestConstrainedRoundsMakeNothing(t *testing.T) {
+	constraints := map[string]Constraints{"penalties": {FrequencyPenalty: 0.4, PresencePenalty: 0.2}, "a bias": {LogitBias: map[int32]float32{65: 2}}, "a grammar": {Grammar: `root ::= [ -~\n\t]*`}}
+	const prompt = "Once upon a time, there was a"
+	for name, r := range map[string]Request{
+		"plain":          {Policy: spec.DrafterNone},
+		"chain":          {Policy: spec.DrafterChain, Depth: 5},
+		"n-grams":        {Policy: spec.DrafterNgram},
+		"eagle2":         {Policy: spec.DrafterEAGLE2, Depth: 3, TopK: 3, Nodes: 20},
+		"static":         {Policy: spec.DrafterStatic, Shape: [][]int{{4}, {2, 1}}},
+		"rejection":      {Policy: spec.DrafterChain, Depth: 4, Verifier: spec.VerifierRejection, Temperature: 1},
+		"no replacement": {Policy: spec.DrafterSampled, Verifier: spec.VerifierWithoutReplacement, Temperature: 1},
+	} {
+		k := newShaky(t, nil) // which never does wrong here
+		s, err := k.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, c := range constraints {
+			r.Constraints, r.MaxTokens, r.Seed = c, 12, 3
+			var last webgpu.Counters
+			n := 0
+			_, err := s.Generate(context.Background(), prompt, r, func(e *Event) error {
+				one := since(s.dev, last)
+				last = s.dev.Counters()
+				if n++; n > 1 && one.Buffers+one.Kernels+one.Programs > 0 {
+					t.Errorf("%s, %s, round %d made %+v", name, what, n, one)
+				}
+				return nil
+			})
+			if err != nil || n < 2 {
+				t.Errorf("%s, %s: %d rounds, %v", name, what, n, err)
+			}
+		}
+		k.close(t, s)
+	}
+}
