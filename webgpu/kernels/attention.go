@@ -159,13 +159,17 @@ func (r *Recorder) splitAttention(h Heads, only bool, blocks, size int) (*webgpu
 	for h.KV*chunks%together != 0 {
 		together /= 2
 	}
-	words, step := h.layout().words(h.Dim), h.layout().step()
+	words, step, file := h.layout().words(h.Dim), h.layout().step(), "attention_step_"+h.Format.String()
+	reads := step/4 + 1 // of a step, where it takes more than one
+	if h.Format == KVQ8 && h.Dim/step%2 == 0 {
+		step, file = 2*step, file+"_pair"
+	}
 	touches := (words*((together+chunks-1)/chunks) + 16*splitThreads - 1) / (16 * splitThreads)
-	kernel := source("attention_params attention_input attention_bytes attention_step_"+h.Format.String()+" attention", attentionAccess, attentionBlocksRef(h, size, only),
+	kernel := source("attention_params attention_input attention_bytes "+file+" attention", attentionAccess, attentionBlocksRef(h, size, only), append(h.layout().constants(),
 		constant{"H", u32(heads)}, constant{"DQ", u32(quads)}, constant{"HQ", u32(heads * quads)}, constant{"N", u32(size)},
-		constant{"QUADS", u32(step / 4)}, constant{"STEPS", u32(h.Dim / step)}, constant{"STEP", u32(step/4 + 1)}, constant{"HEAD", u32(words)}, constant{"TOUCHES", u32(touches)},
+		constant{"QUADS", u32(step / 4)}, constant{"STEPS", u32(h.Dim / step)}, constant{"STEP", u32(reads)}, constant{"HEAD", u32(words)}, constant{"TOUCHES", u32(touches)},
 		constant{"SPLIT", u32(splitThreads / together)}, constant{"G", u32(together)}, constant{"WG", u32(splitThreads)},
-		constant{"PARTS", u32(splitThreads * heads * (quads + 1))}, constant{"ONLY", only})
+		constant{"PARTS", u32(splitThreads * heads * (quads + 1))}, constant{"ONLY", only})...)
 	return kernel, func(rows int) [3]int {
 		groups := r.groupsFor(h.KV*chunks*rows, together)
 		groups[2] = blocks
