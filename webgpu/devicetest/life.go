@@ -160,11 +160,12 @@ func Timeout(t *testing.T, open func(t *testing.T, patience time.Duration) webgp
 	h := h{t, dev}
 	params, y := h.buffer("params", 16, webgpu.Uniform), h.words("y", 1)
 	h.write(params, 0, rounds)
-	long := h.program("long", spins(h.kernel(spin()), params, y, n)...)
+	each := min(n, 1<<10) // making a program is a call too, held to the same patience
+	long := h.program("long", spins(h.kernel(spin()), params, y, each)...)
 	start := time.Now()
 	err := error(nil)
 	// The pace may have been taken while the machine was busy: then one run is over in time, and more of them are not.
-	for times := 1; err == nil && times <= 1<<8; times *= 2 {
+	for times := 1 + n/each; err == nil && times <= (1+n/each)<<8; times *= 2 {
 		err = dev.Run(slices.Repeat([]webgpu.Program{long}, times), webgpu.Region{Buffer: y, Dst: make([]byte, 4)})
 	}
 	t.Logf("after %v: %v", time.Since(start), err)

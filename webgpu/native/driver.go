@@ -321,7 +321,7 @@ func (drv *driver) settle(over func() bool) {
 
 // nap sleeps a little between two polls: the longer the wait has lasted, the longer.
 func nap(waited time.Duration) {
-	time.Sleep(min(max(waited/16, 20*time.Microsecond), time.Millisecond))
+	pause(min(max(waited/16, 20*time.Microsecond), time.Millisecond))
 }
 
 // run submits writes, programs and copies at once, and waits for the copies.

@@ -1,0 +1,8 @@
+//go:build !js && !linux
+
+package native
+
+import "time"
+
+// pause sleeps.
+func pause(d time.Duration) { time.Sleep(d) }
