@@ -72,6 +72,14 @@ type visit func(root int32, levels []spec.Level, future []int32) (accepted int, 
 // errNothingToDraft refuses to collect from a session that has no draft.
 var errNothingToDraft = errors.New("foretoken: a calibration is about a pair of models, and the session was opened without a draft")
 
+// warmDraft warms a session that is to draft.
+func (s *Session) warmDraft(ctx context.Context) error {
+	if s.draft == nil {
+		return errNothingToDraft
+	}
+	return s.Warm(ctx)
+}
+
 // walk goes through a text and has the draft grow a tree of depth passes after the
 // root's, k beams each, at one position after the other. It ends where the text has
 // fewer tokens left than the tree has levels: such a tree could not be judged whole.

@@ -41,11 +41,8 @@ type Mixture struct {
 // a draft has no draws, x is drawn at temperature 1, so that tokens of every rank are seen.
 // Different numbers give different draws: of one text, and of texts at the same positions.
 func (s *Session) CollectMixture(ctx context.Context, c *Continuation, label string, mix float64, number uint32, o CollectOptions) (*Mixture, error) {
-	if err := s.Warm(ctx); err != nil {
+	if err := s.warmDraft(ctx); err != nil {
 		return nil, err
-	}
-	if s.draft == nil {
-		return nil, errNothingToDraft
 	}
 	if greedy := label == LabelArgmax; greedy != (o.Temperature == 0) {
 		return nil, fmt.Errorf("foretoken: the label %s at temperature %g: %s is for temperature 0, and the others for above", label, o.Temperature, LabelArgmax)
@@ -182,11 +179,8 @@ func (s *Session) HiddenSize() int {
 // Hidden runs tokens through the draft and returns its final hidden states, after the
 // output norm, of every position: (len(tokens), HiddenSize()).
 func (s *Session) Hidden(ctx context.Context, tokens []int32) ([]float32, error) {
-	if err := s.Warm(ctx); err != nil {
+	if err := s.warmDraft(ctx); err != nil {
 		return nil, err
-	}
-	if s.draft == nil {
-		return nil, errNothingToDraft
 	}
 	return s.draft.Hidden(ctx, tokens)
 }

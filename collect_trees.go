@@ -12,11 +12,8 @@ import (
 // topK reranked to nodes. The points of one depth are comparable across roots and those
 // of one root across depths.
 func (s *Session) CollectHetero(ctx context.Context, c *Continuation, topK, nodes int, depths []int, o CollectOptions) ([][]spec.HeteroPoint, error) {
-	if err := s.Warm(ctx); err != nil {
+	if err := s.warmDraft(ctx); err != nil {
 		return nil, err
-	}
-	if s.draft == nil {
-		return nil, errNothingToDraft
 	}
 	deepest := 0
 	for _, d := range depths {
@@ -75,11 +72,8 @@ type C2TTree struct {
 // al., "C2T", §4.1). Of the nodes that were not accepted it keeps at most others a tree,
 // drawn by o.Seed.
 func (s *Session) CollectC2T(ctx context.Context, c *Continuation, depth, k, others int, o CollectOptions) ([]C2TTree, error) {
-	if err := s.Warm(ctx); err != nil {
+	if err := s.warmDraft(ctx); err != nil {
 		return nil, err
-	}
-	if s.draft == nil {
-		return nil, errNothingToDraft
 	}
 	if err := s.draft.Prepare(depth, k); err != nil {
 		return nil, err
