@@ -8,7 +8,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
-const ALL = ["e2e", "page", "loading", "checkpoint", "api", "lost", "package", "openai", "widget", "examples", "strangers", "tabs", "soak"];
+const ALL = ["e2e", "page", "loading", "checkpoint", "api", "lost", "package", "openai", "widget", "examples", "strangers", "tabs", "peers", "soak"];
 const retries = Number(process.env.FORETOKEN_RETRIES ?? 0);
 const names = process.argv.length > 2 ? process.argv.slice(2) : ALL;
 const flaky = [];
