@@ -99,10 +99,10 @@ func (m *BenchMethod) sampling() string {
 	return string(b)
 }
 
-// plainRequest is plain decoding under the sampling of a request.
+// plainRequest is plain decoding under the sampling and the constraints of a request.
 func plainRequest(r Request) Request {
 	return Request{Policy: spec.DrafterNone, MaxTokens: r.MaxTokens, Temperature: r.Temperature, Seed: r.Seed,
-		SampleTopK: r.SampleTopK, TopP: r.TopP, MinP: r.MinP, Stop: r.Stop}
+		SampleTopK: r.SampleTopK, TopP: r.TopP, MinP: r.MinP, Stop: r.Stop, Constraints: r.Constraints}
 }
 
 // BenchPrompt is a text to continue.
@@ -193,12 +193,12 @@ func splitOutside(s string, sep byte) []string {
 	open, from := 0, 0
 	for i := range len(s) {
 		switch s[i] {
-		case '[':
+		case '[', '{':
 			open++
-		case ']':
-			open--
+		case ']', '}':
+			open = max(open-1, 0) // one too many opens nothing
 		case sep:
-			if open <= 0 {
+			if open == 0 {
 				parts = append(parts, s[from:i])
 				from = i + 1
 			}
@@ -288,12 +288,18 @@ func setRequest(r *Request, key, value string) (known bool, err error) {
 		if name != key {
 			return false
 		}
-		text := []byte(value)
 		if field.Kind() == reflect.String {
 			field.SetString(value)
-		} else if json.Unmarshal(text, field.Addr().Interface()) != nil {
-			err = fmt.Errorf("%s is %q, want %s", key, value, kindName(field.Type()))
+			return true
 		}
+		// Into a value of its own: what lists and pointers of the common request point to is the other methods' too.
+		// JSON takes null for anything and then sets nothing.
+		own := reflect.New(field.Type())
+		if value == "null" || json.Unmarshal([]byte(value), own.Interface()) != nil {
+			err = fmt.Errorf("%s is %q, want %s", key, value, kindName(field.Type()))
+			return true
+		}
+		field.Set(own.Elem())
 		return true
 	})
 	return known, err
@@ -311,6 +317,11 @@ func kindName(t reflect.Type) string {
 		return "a whole number of 0 or more"
 	case reflect.Float64:
 		return "a number"
+	case reflect.Map:
+		return `JSON such as {"17":-100}`
+	}
+	if t == reflect.TypeFor[json.RawMessage]() {
+		return `JSON such as {"type":"object"}`
 	}
 	return "JSON such as [[4],[2,1]]"
 }

@@ -313,6 +313,8 @@ func TestBenchMethodsAreParsed(t *testing.T) {
 		{"chain:depth=deep", "want a whole number"},
 		{"chain:depth=2.5", "want a whole number"},
 		{"chain:coupled=maybe", "want true or false"},
+		{"chain:depth=null", "want a whole number"},
+		{"chain:coupled=null", "want true or false"},
 		{"static:shape=4", "want JSON"},
 		{"chain:colour=red", "no setting \"colour\", want one of name, max-tokens"},
 		{"chain:depth=0,depth=100", "depth is 100"},

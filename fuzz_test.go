@@ -75,24 +75,3 @@ func FuzzCalibrationFiles(f *testing.F) {
 		})
 	})
 }
-
-// FuzzBenchMethods reads lists of methods with settings.
-func FuzzBenchMethods(f *testing.F) {
-	for _, list := range []string{"none,eagle2:depth=4,mars:theta=0.84", `static:shape=[[4],[2,1]],name=x`, "none:temperature=NaN", "none:max-tokens=-1", "none:temperature=1e309", ":", "a=1", "none:stop=1", strings.Repeat("\x8d", 3000), strings.Repeat("x", 3000), "none:name=a\nb", "none:a\x1b=1"} {
-		f.Add(list)
-	}
-	f.Fuzz(func(t *testing.T, list string) {
-		fuzztest.Bound(t, len(list), func() {
-			methods, err := ParseBenchMethods(list, DefaultRequest())
-			if err != nil {
-				fuzztest.Refusal(t, err, "foretoken: ")
-				return
-			}
-			for i := range methods {
-				if err := methods[i].Request.Validate(); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
-	})
-}

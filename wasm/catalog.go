@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 
 	"foretoken"
 	"foretoken/spec"
@@ -88,11 +90,16 @@ func readRequest(body []byte) (request, error) {
 }
 
 // decode reads JSON and refuses fields that nothing knows: a misspelt setting would
-// otherwise be measured as if it were set.
+// otherwise be measured as if it were set. So would what follows the value.
 func decode(body []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	err := d.Decode(into)
+	if err == nil {
+		if _, end := d.Token(); end != io.EOF {
+			err = errors.New("there is more after the JSON value, want one")
+		}
+	}
 	if err != nil && len(err.Error()) > 500 { // it names the field, whatever its length
 		return fmt.Errorf("%.300s…", err)
 	}
@@ -126,7 +133,7 @@ func readPlan(body []byte) (foretoken.BenchPlan, error) {
 			return foretoken.BenchPlan{}, fmt.Errorf("foretoken: benchmark: prompt %d needs an id and a prompt, neither of them empty", i+1)
 		}
 		if seen[at.ID] {
-			return foretoken.BenchPlan{}, fmt.Errorf("foretoken: benchmark: two prompts have the id %q", at.ID)
+			return foretoken.BenchPlan{}, fmt.Errorf("foretoken: benchmark: two prompts have the id %.200q", at.ID)
 		}
 		seen[at.ID] = true
 		if at.Category == "" {

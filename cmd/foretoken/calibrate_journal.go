@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -43,12 +42,10 @@ func openJournal(path string, settings any) (*journal, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	whole := bytes.LastIndexByte(old, '\n') + 1
 	j := &journal{path: path, done: map[string]json.RawMessage{}}
-	if whole > 0 {
-		if err := j.read(old[:whole], want); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
+	whole, err := j.read(old, want)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return nil, err
@@ -69,27 +66,35 @@ func openJournal(path string, settings any) (*journal, error) {
 	return j, nil
 }
 
-func (j *journal) read(text, settings []byte) error {
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	lines.Buffer(nil, len(text)+1)
-	for n := 1; lines.Scan(); n++ {
+// read takes what the whole lines of a journal hold, and says how many bytes those are.
+func (j *journal) read(text, settings []byte) (whole int, err error) {
+	for n := 1; ; n++ {
+		end := bytes.IndexByte(text[whole:], '\n')
+		if end < 0 {
+			return whole, nil
+		}
+		b := text[whole : whole+end]
+		whole += end + 1
 		if n == 1 {
 			var head journalHead
-			if err := json.Unmarshal(lines.Bytes(), &head); err != nil {
-				return fmt.Errorf("line 1: %w", err)
+			if err := json.Unmarshal(b, &head); err != nil {
+				return 0, fmt.Errorf("line 1: %w", err)
 			}
 			if !bytes.Equal(head.Settings, settings) {
-				return fmt.Errorf("holds work of other settings (%s; these are %s); repeat those settings, or remove the file to begin anew", head.Settings, settings)
+				return 0, fmt.Errorf("holds work of other settings (%.500s; these are %.500s); repeat those settings, or remove the file to begin anew",
+					harmless(string(head.Settings)), settings)
 			}
 			continue
 		}
 		var line journalLine
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			return fmt.Errorf("line %d: %w", n, err)
+		if err := json.Unmarshal(b, &line); err != nil {
+			return 0, fmt.Errorf("line %d: %w", n, err)
+		}
+		if line.Data == nil {
+			return 0, fmt.Errorf("line %d: has no data", n)
 		}
 		j.done[line.ID] = line.Data
 	}
-	return lines.Err()
 }
 
 // get finds a finished piece of work.
@@ -115,14 +120,21 @@ func (j *journal) add(id string, v any) error {
 }
 
 func (j *journal) write(v any) error {
+	b, err := journalText(v)
+	if err != nil {
+		return fmt.Errorf("%s: %w", j.path, err)
+	}
+	_, err = j.file.Write(b)
+	return err
+}
+
+// journalText is a line of a journal. What was escaped before it came here stays so, and nothing else is.
+func journalText(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return fmt.Errorf("%s: %w", j.path, err)
-	}
-	_, err := j.file.Write(b.Bytes())
-	return err
+	err := enc.Encode(v)
+	return b.Bytes(), err
 }
 
 func (j *journal) close() error { return j.file.Close() }

@@ -87,29 +87,3 @@ func FuzzBenchFiles(f *testing.F) {
 		})
 	})
 }
-
-// FuzzWorkFiles reads what other commands are given: prompts, kept kernel choices, the journal of a long run.
-func FuzzWorkFiles(f *testing.F) {
-	for _, text := range []string{`{"id": "a", "prompt": "x"}`, `{"id": 1}`, `[]`, "null", "{\"settings\":{}}\n{\"id\":\"a\",\"data\":1}\n", "{\"settings\":{}}\n{\"id\":\"a\"}\n\n"} {
-		f.Add([]byte(text))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		fuzztest.Bound(t, 8*len(data), func() {
-			if p, err := parsePrompt(data); err == nil && p.Category == "" && p.ID != "" {
-				t.Fatalf("%+v", p)
-			} else if err != nil && strings.Contains(err.Error(), "\n") {
-				t.Fatalf("%q", err)
-			}
-			j := &journal{path: "j", done: map[string]json.RawMessage{}}
-			if err := j.read(data, []byte("{}")); err != nil {
-				return
-			}
-			for id := range j.done {
-				var v any
-				if _, err := j.get(id, &v); err != nil && strings.Contains(err.Error(), "\n") {
-					t.Fatalf("%q", err)
-				}
-			}
-		})
-	})
-}

@@ -95,8 +95,13 @@ func readPrompts(path string) ([]prompt, error) {
 		return nil, err // it names the file
 	}
 	defer f.Close()
+	return parsePrompts(path, f)
+}
+
+// parsePrompts reads a file of one prompt a line; lines of spaces count for nothing but their number.
+func parsePrompts(path string, in io.Reader) ([]prompt, error) {
 	var prompts []prompt
-	lines := bufio.NewReader(io.LimitReader(f, maxInput+1))
+	lines := bufio.NewReader(io.LimitReader(in, maxInput+1))
 	for n, size := 1, 0; ; n++ {
 		line, err := lines.ReadBytes('\n')
 		if err != nil && err != io.EOF {
