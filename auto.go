@@ -126,7 +126,10 @@ func (s *Session) measure(ctx context.Context, costs *spec.Costs, c spec.Config,
 		}
 		p.Feed = func(n int) error {
 			d.Reset()
-			return d.Prefill(ctx, text[:n], nil)
+			if err := d.Prefill(ctx, text[:n], nil); err != nil {
+				return err
+			}
+			return d.Settle()
 		}
 		p.Grow = func(levels, _ int) error {
 			_, err := d.Grow(ctx, levels)

@@ -254,15 +254,14 @@ func (c *Costs) observeVerify(rows int, seconds float64) {
 	}
 }
 
-// observeDraft takes in a tree grown by one call.
-func (c *Costs) observeDraft(levels, beams int, seconds float64) {
-	parts := [2]share{{&c.Root, 1}, {}}
-	n := 1
+// observeDraft takes in a tree grown by one call, and a prefill of so many tokens that the device had yet to do before.
+func (c *Costs) observeDraft(fed, levels, beams int, seconds float64) {
+	var room [4]share
+	parts := append(c.feeding(room[:0], fed), share{&c.Root, 1})
 	if levels > 1 {
-		parts[1] = share{&c.Level.Cells[c.Level.stair(beams)], float64(levels - 1)}
-		n = 2
+		parts = append(parts, share{&c.Level.Cells[c.Level.stair(beams)], float64(levels - 1)})
 	}
-	c.observe(seconds, parts[:n]...)
+	c.observe(seconds, parts...)
 }
 
 // observeGrow takes in a tree grown further.
@@ -270,19 +269,23 @@ func (c *Costs) observeGrow(levels, beams int, seconds float64) {
 	c.observe(seconds, share{&c.Sync, 1}, share{&c.Level.Cells[c.Level.stair(beams)], float64(levels)})
 }
 
-// observeFeed takes in a prefill of the draft.
-func (c *Costs) observeFeed(tokens int, seconds float64) {
+// feeding appends the parts of a prefill of the draft.
+func (c *Costs) feeding(parts []share, tokens int) []share {
 	f := &c.Feed
 	if most := f.Sizes[len(f.Sizes)-1]; tokens > most {
-		whole := float64(tokens / most)
-		parts := []share{{&f.Cells[len(f.Cells)-1], whole}}
-		if rest := tokens % most; rest > 0 {
-			parts = append(parts, share{&f.Cells[f.stair(rest)], 1})
-		}
-		c.observe(seconds, parts...)
-	} else if tokens > 0 {
-		c.observe(seconds, share{&f.Cells[f.stair(tokens)], 1})
+		parts = append(parts, share{&f.Cells[len(f.Cells)-1], float64(tokens / most)})
+		tokens %= most
 	}
+	if tokens > 0 {
+		parts = append(parts, share{&f.Cells[f.stair(tokens)], 1})
+	}
+	return parts
+}
+
+// observeFeed takes in a prefill of the draft that was waited for.
+func (c *Costs) observeFeed(tokens int, seconds float64) {
+	var room [2]share
+	c.observe(seconds, c.feeding(room[:0], tokens)...)
 }
 
 // observeHost takes in the rest of a round.

@@ -24,6 +24,9 @@ func (f *feed) begin(ctx context.Context, prompt []int32, progress func(done int
 		if err := f.model.Prefill(ctx, body[f.fed:], after(f.fed, progress)); err != nil {
 			return err
 		}
+		if err := settle(f.model); err != nil {
+			return err
+		}
 		f.fed = len(body)
 	}
 	return f.check()

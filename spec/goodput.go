@@ -47,10 +47,9 @@ type Goodput struct {
 
 	// Of the round under way.
 	proposed bool
-	drafted  bool    // the draft took part
-	probe    bool    // although not expected to pay
-	time     float64 // spent on the draft, but for catching up
-	shaped   [3]int  // the draft's width, levels of its first call, and further calls of one level
+	drafted  bool   // the draft took part
+	probe    bool   // although not expected to pay
+	shaped   [3]int // the draft's width, levels of its first call, and further calls of one level
 	round    int
 	// idle counts rounds since the draft took part, patience how many to wait for the next
 	// probe.
@@ -122,9 +121,15 @@ func (g *Goodput) Begin(ctx context.Context, prompt []int32, s Sampling, progres
 	shape := g.shape(len(prompt), g.Nodes)
 	lag := g.Costs.LagTime(len(prompt) - g.fed)
 	if g.Costs.measured() && g.learnt.Use > 0.25 && g.learnt.solvent() && shape.value-g.plain() > g.price()*lag/horizon {
-		if err := g.follow(ctx, prompt, 1, progress); err != nil {
+		begin := g.now()
+		fed, err := g.follow(ctx, prompt, 1, progress)
+		if err == nil {
+			err = settle(g.Model)
+		}
+		if err != nil {
 			return nil, err
 		}
+		g.Costs.observeFeed(fed, g.now().Sub(begin).Seconds())
 	}
 	return g, nil
 }
@@ -227,7 +232,7 @@ func (g *Goodput) room(length, width int) int {
 // Propose implements DraftSession.
 func (g *Goodput) Propose(ctx context.Context, seq []int32, b Budget) (*Draft, error) {
 	g.round++
-	g.proposed, g.drafted, g.probe, g.time = true, false, false, 0
+	g.proposed, g.drafted, g.probe = true, false, false
 	g.history.extend(seq)
 	g.draft = Draft{}
 	c := &g.candidates
@@ -312,34 +317,33 @@ func (g *Goodput) vary(s *shape, length int, b Budget) {
 	}
 }
 
-// follow has the draft consume seq but for the last few tokens.
-func (g *Goodput) follow(ctx context.Context, seq []int32, pending int, progress func(int)) error {
+// follow has the draft consume seq but for the last few tokens, and returns how many it began on.
+func (g *Goodput) follow(ctx context.Context, seq []int32, pending int, progress func(int)) (int, error) {
 	surplus := seq[g.fed:max(len(seq)-pending, g.fed)]
 	if len(surplus) == 0 {
-		return nil
+		return 0, nil
 	}
-	begin := g.now()
 	if err := g.Model.Prefill(ctx, surplus, after(g.fed, progress)); err != nil {
-		return err
+		return 0, err
 	}
-	g.Costs.observeFeed(len(surplus), g.now().Sub(begin).Seconds())
 	g.fed += len(surplus)
-	return g.check()
+	return len(surplus), g.check()
 }
 
 // grow drafts, one call and then level by level while the next one promises more than it
 // takes.
 func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b Budget) error {
-	if err := g.follow(ctx, seq, 2, nil); err != nil {
+	begin := g.now()
+	fed, err := g.follow(ctx, seq, 2, nil)
+	if err != nil {
 		return err
 	}
-	begin := g.now()
 	levels, err := g.Model.DraftTree(ctx, DraftRequest{Pending: seq[g.fed:], Depth: s.levels - 1, K: s.width, Coupled: g.coupled, Sampling: g.sampling})
 	if err != nil {
 		return err
 	}
 	g.drafted, g.shaped = true, [3]int{s.width, s.levels, 0}
-	g.took(begin, func(seconds float64) { g.Costs.observeDraft(s.levels, s.width, seconds) })
+	g.Costs.observeDraft(fed, s.levels, s.width, g.now().Sub(begin).Seconds())
 	if err := g.consumed(seq); err != nil {
 		return err
 	}
@@ -356,7 +360,7 @@ func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b Budget) erro
 			return err
 		}
 		g.shaped[2]++
-		g.took(begin, func(seconds float64) { g.Costs.observeGrow(1, s.width, seconds) })
+		g.Costs.observeGrow(1, s.width, g.now().Sub(begin).Seconds())
 		if err := g.weigh(seq, levels, b); err != nil {
 			return err
 		}
@@ -390,12 +394,6 @@ func (g *Goodput) promising(levels int, s shape) bool {
 	rows, _ := c.best(g.ladder, g.price(), g.verifyTime)
 	more := g.verifyTime(min(rows+1, g.Nodes)) - g.verifyTime(rows)
 	return gain > g.price()*(g.Costs.GrowTime(1, s.width)+more)
-}
-
-func (g *Goodput) took(begin time.Time, observe func(seconds float64)) {
-	seconds := g.now().Sub(begin).Seconds()
-	g.time += seconds
-	observe(seconds)
 }
 
 // Commit implements DraftSession.

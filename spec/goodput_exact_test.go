@@ -248,7 +248,7 @@ func TestCostsFollowWhatPassesTake(t *testing.T) {
 	for range 60 { // twice as slow, and half of the draft's time
 		c.observeVerify(1, 0.020)
 		c.observeVerify(8, 0.020*before)
-		c.observeDraft(3, 2, c.DraftTime(3, 2)*0.97)
+		c.observeDraft(0, 3, 2, c.DraftTime(3, 2)*0.97)
 	}
 	if got := c.Verify.At(1); math.Abs(got-0.020) > 0.002 {
 		t.Errorf("a pass takes %v s, 20 ms were seen", got)

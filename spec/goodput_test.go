@@ -1,9 +1,11 @@
 package spec
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"testing"
+	"time"
 )
 
 // regime is a world's properties.
@@ -149,5 +151,52 @@ func TestNeverSlowerThanPlainAndCloseToTheBest(t *testing.T) {
 		} else {
 			t.Logf("%d×%d: %.3f of the best fixed settings' speed in the mean", load.requests, load.tokens, mean)
 		}
+	}
+}
+
+// behind is a target whose device is still at the prompt when Prefill returns.
+type behind struct {
+	*worldTarget
+	owed float64
+}
+
+func (b *behind) Prefill(ctx context.Context, tokens []int32, progress func(int)) error {
+	b.owed += 0.5 * float64(len(tokens))
+	return b.worldTarget.Prefill(ctx, tokens, progress)
+}
+
+func (b *behind) Settle() error {
+	b.spend(b.owed, 0)
+	b.owed = 0
+	return nil
+}
+
+func (b *behind) Verify(ctx context.Context, tree *Tree, s Sampling) ([]NodeOutput, error) {
+	if err := b.Settle(); err != nil {
+		return nil, err
+	}
+	return b.worldTarget.Verify(ctx, tree, s)
+}
+
+// TestPrefillIsNoRound: a prompt that the device is still at when Prefill returns is no time of the first round, neither in what
+// is told nor in what is learnt.
+func TestPrefillIsNoRound(t *testing.T) {
+	w := &world{seed: 5, vocab: 100, skill: steady(0.5), times: times{row: 4, verify: line(0.2)}}
+	costs := NewCosts()
+	w.measure(costs)
+	auto := &Goodput{Costs: costs, Levels: 6, Width: 4, Nodes: 16, Clock: w.clock}
+	g, err := Assemble(&behind{worldTarget: &worldTarget{world: w}}, Parts{Drafter: auto, Policy: auto, Verifier: Match{}, Clock: w.clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stats, err := g.Generate(context.Background(), make([]int32, 61), Options{MaxTokens: 1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stats.Prefill != 120*time.Millisecond || stats.Verify != 4*time.Millisecond || stats.Decode != 4*time.Millisecond {
+		t.Errorf("prefill %v, verify %v, decode %v", stats.Prefill, stats.Verify, stats.Decode)
+	}
+	if took := costs.Verify.At(1); math.Abs(took-0.004) > 1e-6 {
+		t.Errorf("a pass is learnt to take %v s", took)
 	}
 }

@@ -20,6 +20,20 @@ func keep(model interface{ Reset() }, tokens []int32) int {
 	return 0
 }
 
+// Settler is a Target or a DraftModel whose Prefill returns while the device is still at it.
+type Settler interface {
+	// Settle waits until the device has done what this model, and models before it, gave it to do.
+	Settle() error
+}
+
+// settle waits for what model was prefilled with, so that nothing that comes after is charged with its time.
+func settle(model any) error {
+	if s, ok := model.(Settler); ok {
+		return s.Settle()
+	}
+	return nil
+}
+
 // after has progress count tokens before those that are reported.
 func after(before int, progress func(done int)) func(done int) {
 	if progress == nil {

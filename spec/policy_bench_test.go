@@ -102,7 +102,7 @@ func BenchmarkPolicies(b *testing.B) {
 		c.learn(a, tokens)
 		c.survey(&a.Yield, 4, 5, 0.1)
 		costs.observeVerify(8, 0.03)
-		costs.observeDraft(5, 4, 0.01)
+		costs.observeDraft(0, 5, 4, 0.01)
 		costs.observeHost(time.Millisecond.Seconds())
 		return nil
 	})

@@ -46,6 +46,9 @@ func (r *request) refill(ctx context.Context) error {
 		if err := r.target.Prefill(ctx, body, nil); err != nil {
 			return err
 		}
+		if err := settle(r.target); err != nil {
+			return err
+		}
 	}
 	if err := r.check(); err != nil {
 		return err

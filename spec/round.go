@@ -125,6 +125,9 @@ func (r *request) prefill(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := settle(r.target); err != nil {
+			return err
+		}
 	}
 	if err := r.check(); err != nil {
 		return err

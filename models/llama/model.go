@@ -84,6 +84,7 @@ type Model struct {
 	built   []*kernels.Built
 	bytes   int64
 	waited  time.Duration
+	behind  bool // nothing was read since the last run
 
 	weightBytes, kvBytes int64 // of bytes
 }
@@ -317,13 +318,21 @@ func (m *Model) Close() {
 func (m *Model) run(programs []webgpu.Program, reads ...webgpu.Region) error {
 	begin := time.Now()
 	err := m.dev.Run(programs, reads...)
-	if len(reads) > 0 {
+	if m.behind = len(reads) == 0; !m.behind {
 		m.waited += time.Since(begin)
 	}
 	if err == nil {
 		m.seq.ran()
 	}
 	return err
+}
+
+// Settle waits until the device is done with what the model was prefilled with.
+func (m *Model) Settle() error {
+	if !m.behind {
+		return nil
+	}
+	return m.run(nil, webgpu.Region{Buffer: m.work.x.Buffer, Offset: m.work.x.Offset, Dst: make([]byte, 4)})
 }
 
 var errFull = errors.New("llama: the KV cache has no free slot")

@@ -26,4 +26,15 @@ func TestPrefillIsAwaited(t *testing.T) {
 	if submits, reads := after.Submits-before.Submits, after.Reads-before.Reads; submits != passes || reads != passes/awaited {
 		t.Errorf("%d passes: %d submits, %d reads", passes, submits, reads)
 	}
+	behind := passes%awaited != 0
+	for i := range 2 { // the second time there is nothing to wait for
+		before = target.dev.Counters()
+		if err := target.Settle(); err != nil {
+			t.Fatal(err)
+		}
+		after = target.dev.Counters()
+		if reads := after.Reads - before.Reads; reads != 0 != (behind && i == 0) {
+			t.Errorf("%d passes: %d reads by the call %d of Settle", passes, reads, i)
+		}
+	}
 }
