@@ -89,27 +89,31 @@ func (r *Recorder) Attention(lanes Lanes, h Heads, s Slots, qkv, keys, values, s
 	params := func(n, row0 int) []uint32 {
 		return []uint32{u32(n), u32(h.Query), u32(group), u32(h.Width()), u32(s.Stride), f32(1 / math.Sqrt(float64(h.Dim))), u32(window), u32(row0), u32(blocks)}
 	}
-	read := "attention_params attention_input attention_bytes attention_" + h.Format.String()
+	input, format := "attention_params attention_input ", h.Format.String()
+	if h.Format == KVF16 {
+		format = "f16 attention_halves"
+	}
 	views := []View{s.Rows, s.Table, s.Ancestors, qkv, keys, values}
 	constants := func(heads int, more ...constant) []constant {
-		return append(append(h.layout().constants(), constant{"H", u32(heads)}, constant{"DQ", u32(quads)}), more...)
+		return append(append(h.layout().constants(), constant{"H", u32(heads)}, constant{"DQ", u32(quads)}, constant{"CONTEXT", u32(context)}), more...)
 	}
 	if lanes == Serial && r.quads {
 		// The registers that a thread keeps queries and sums in bound the heads. A thread has a quarter of a head's quads, rounded up,
 		// in runs that end where the head does and share a scale.
 		heads, chunks := h.chunk(min(16384/(16*splitThreads*(quads+1)), mostHeads))
 		l, own := h.layout(), (quads+quadThreads-1)/quadThreads
-		scaled, unit := quads, quads
+		scaled, unit := quads, quads // quads that share a scale, elements of a cache that a head takes
 		if l.format == KVQ8 {
 			scaled, unit = l.block/4, l.words(h.Dim)
 		}
+		cache := min(keys.Size, values.Size) / (4 * l.words(h.Dim)) * unit
 		run := own
 		for own%run != 0 || quads%run != 0 || scaled%run != 0 {
 			run--
 		}
-		r.add(source("attention_params attention_input attention_quad_"+h.Format.String()+" attention_quad", attentionAccess, attentionRef(h), constants(heads,
+		r.add(source(input+"attention_quad_"+format+" attention_quad", attentionAccess, attentionRef(h), constants(heads,
 			constant{"W", u32(own)}, constant{"HW", u32(heads * own)}, constant{"RUN", u32(run)}, constant{"RUNS", u32(own / run)}, constant{"HEAD", u32(unit)},
-			constant{"WG", u32(quadThreads)})...), r.groupsFor(h.KV*chunks*m, 1), params(m, 0), append(views, out)...)
+			constant{"CACHE", u32(cache)}, constant{"WG", u32(quadThreads)})...), r.groupsFor(h.KV*chunks*m, 1), params(m, 0), append(views, out)...)
 		return
 	}
 	// Blocks of positions are joined by a kernel of their own, as many rows at a time as scratch has room for.
@@ -126,12 +130,12 @@ func (r *Recorder) Attention(lanes Lanes, h Heads, s Slots, qkv, keys, values, s
 	var groups func(rows int) [3]int
 	inBlocks := (context + size - 1) / size
 	if lanes == Serial {
-		kernel, groups = r.splitAttention(h, only, inBlocks, size)
+		kernel, groups = r.splitAttention(h, only, context, size)
 	} else {
 		heads, chunks := h.chunk(mostHeads)
 		tile := max(min(8/heads, 1024/(heads*h.Dim), mostRows), 1) // the same for every number of rows
 		R := tile * heads
-		kernel = source(read+" attention_group", attentionAccess, attentionBlocksRef(h, size, only), constants(heads, constant{"TM", u32(tile)}, constant{"R", u32(R)},
+		kernel = source(input+"attention_bytes attention_"+format+" attention_group", attentionAccess, attentionBlocksRef(h, size, only), constants(heads, constant{"TM", u32(tile)}, constant{"R", u32(R)},
 			constant{"RQ", u32(R * quads)}, constant{"N", u32(size)}, constant{"RN", u32(R * size)}, constant{"TN", u32(tile * size)},
 			constant{"HL", u32(heads * groupLanes)}, constant{"SCAN", u32(groupLanes / R)}, constant{"TEAMS", u32(groupLanes / quads)}, constant{"ONLY", only})...)
 		groups = func(rows int) [3]int { return [3]int{h.KV * chunks, (rows + tile - 1) / tile, inBlocks} }
@@ -151,7 +155,7 @@ func (r *Recorder) Attention(lanes Lanes, h Heads, s Slots, qkv, keys, values, s
 }
 
 // splitAttention is the kernel for devices with costly barriers, and how many workgroups of it so many rows take.
-func (r *Recorder) splitAttention(h Heads, only bool, blocks, size int) (*webgpu.KernelSource, func(rows int) [3]int) {
+func (r *Recorder) splitAttention(h Heads, only bool, context, size int) (*webgpu.KernelSource, func(rows int) [3]int) {
 	quads := h.Dim / 4
 	// Workgroup memory bounds the heads, and so do the registers that a thread keeps queries and sums in.
 	heads, chunks := h.chunk(min(16384/(16*splitThreads*(quads+1)), mostHeads))
@@ -162,17 +166,19 @@ func (r *Recorder) splitAttention(h Heads, only bool, blocks, size int) (*webgpu
 	words, step, file := h.layout().words(h.Dim), h.layout().step(), "attention_step_"+h.Format.String()
 	reads := step/4 + 1 // of a step, where it takes more than one
 	if h.Format == KVQ8 && h.Dim/step%2 == 0 {
-		step, file = 2*step, file+"_pair"
+		step, file = 2*step, file+" attention_step_q8_pair"
+	} else if h.Format == KVQ8 {
+		file += " attention_step_q8_one"
 	}
 	touches := (words*((together+chunks-1)/chunks) + 16*splitThreads - 1) / (16 * splitThreads)
 	kernel := source("attention_params attention_input attention_bytes "+file+" attention", attentionAccess, attentionBlocksRef(h, size, only), append(h.layout().constants(),
-		constant{"H", u32(heads)}, constant{"DQ", u32(quads)}, constant{"HQ", u32(heads * quads)}, constant{"N", u32(size)},
+		constant{"H", u32(heads)}, constant{"DQ", u32(quads)}, constant{"HQ", u32(heads * quads)}, constant{"CONTEXT", u32(context)}, constant{"N", u32(size)},
 		constant{"QUADS", u32(step / 4)}, constant{"STEPS", u32(h.Dim / step)}, constant{"STEP", u32(reads)}, constant{"HEAD", u32(words)}, constant{"TOUCHES", u32(touches)},
 		constant{"SPLIT", u32(splitThreads / together)}, constant{"G", u32(together)}, constant{"WG", u32(splitThreads)},
 		constant{"PARTS", u32(splitThreads * heads * (quads + 1))}, constant{"ONLY", only})...)
 	return kernel, func(rows int) [3]int {
 		groups := r.groupsFor(h.KV*chunks*rows, together)
-		groups[2] = blocks
+		groups[2] = (context + size - 1) / size
 		return groups
 	}
 }

@@ -1,4 +1,6 @@
-@group(0) @binding(2) var<storage, read> table: array<u32>;      // (context)
+// Arrays that are read for each position have their length as a constant: Chromium's software adapter divides four times
+// wherever it needs that of another.
+@group(0) @binding(2) var<storage, read> table: array<u32, CONTEXT>;
 @group(0) @binding(3) var<storage, read> ancestors: array<u32>;  // (m, stride)
 @group(0) @binding(4) var<storage, read> qkv: array<vec4<f32>>;  // (rows, width)
 

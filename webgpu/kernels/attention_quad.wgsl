@@ -1,8 +1,8 @@
 // Attention for devices on which a thread's loop is cheaper than waiting, where subgroups can be used: the four
 // threads of a workgroup are a quad, which subgroups of any size are made of. Each has a quarter of a row's queries and
 // keys, W neighbouring quads of four elements, and they sum scores among each other. They walk all positions, with a
-// softmax that is kept up on the way; nothing is left to join. One position at a time: with two the compiler of
-// Chromium's software adapter runs out of registers, and both take longer than one after the other.
+// softmax that is kept up on the way, a head's in each thread; nothing is left to join. One position at a time: Chromium's software
+// adapter makes 22 kB of instructions of it, and with two they no longer fit the first-level cache.
 enable subgroups;
 @group(0) @binding(7) var<storage, read_write> out: array<vec4<f32>>; // (rows, heads·DQ)
 
@@ -30,18 +30,17 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) count: v
         runIn[r] = quadOf(min(lane * W + r * RUN, DQ - RUN));
     }
     var q: array<vec4<f32>, HW>;
-    var most: array<f32, H>;
-    var total: array<f32, H>;
     var acc: array<vec4<f32>, HW>;
     for (var h = 0u; h < H; h = h + 1u) { // unroll
         let at = m * P.width / 4u + (kv * P.group + min(head0 + h, P.group - 1u)) * DQ + lane * W;
-        most[h] = LOW;
-        total[h] = 0.0;
         for (var i = 0u; i < W; i = i + 1u) { // unroll
             q[h * W + i] = select(vec4<f32>(0.0, 0.0, 0.0, 0.0), qkv[at + i] * (P.scale * UNIT), lane * W + i < DQ);
             acc[h * W + i] = vec4<f32>(0.0, 0.0, 0.0, 0.0);
         }
     }
+    let mine = lane % H; // the head whose softmax this thread keeps
+    var most = LOW;
+    var total = 0.0;
     for (var j = firstOf(row.x); j <= row.x; j = j + 1u) {
         let at = (slotOf(m, j, row.z) * kvs + kv) * HEAD;
         var s: array<f32, H>;
@@ -64,15 +63,21 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) count: v
                 s[h] = s[h] + scaled(t[h], scale);
             }
         }
-        // A score becomes a weight, which goes with what was summed before times keep.
+        // A score becomes a weight, which goes with what was summed before times keep. One of them is 1, whichever score is higher.
+        var score = LOW;
+        for (var h = 0u; h < H; h = h + 1u) { // unroll
+            score = select(score, sumOf(s[h]), mine == h);
+        }
+        let lower = exp(-abs(score - most));
+        let rises = score > most;
+        let kept = select(1.0, lower, rises);
+        let weight = select(lower, 1.0, rises);
+        most = max(most, score);
+        total = total * kept + weight;
         var keep: array<f32, H>;
         for (var h = 0u; h < H; h = h + 1u) { // unroll
-            let score = sumOf(s[h]);
-            let top = max(most[h], score);
-            keep[h] = exp(most[h] - top);
-            s[h] = exp(score - top);
-            most[h] = top;
-            total[h] = total[h] * keep[h] + s[h];
+            keep[h] = quadBroadcast(kept, h);
+            s[h] = quadBroadcast(weight, h);
         }
         for (var r = 0u; r < RUNS; r = r + 1u) { // unroll
             var w: array<f32, H>;
@@ -90,9 +95,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) count: v
     }
     for (var h = 0u; h < H; h = h + 1u) { // unroll
         let to = (m * P.heads + kv * P.group + head0 + h) * DQ + lane * W;
+        let scale = 1.0 / quadBroadcast(total, h);
         for (var i = 0u; i < W; i = i + 1u) { // unroll
             if (head0 + h < P.group && unit < across * P.m && lane * W + i < DQ) {
-                out[to + i] = acc[h * W + i] * (UNIT * (1.0 / total[h]));
+                out[to + i] = acc[h * W + i] * (UNIT * scale);
             }
         }
     }

@@ -1,11 +1,10 @@
-@group(0) @binding(5) var<storage, read> keys: array<vec2<u32>>;   // (slots, heads/group·DQ), two f16 to a word
-@group(0) @binding(6) var<storage, read> values: array<vec2<u32>>; // likewise
+@group(0) @binding(5) var<storage, read> keys: array<vec2<u32>, CACHE>;   // (slots, heads/group·DQ), two f16 to a word
+@group(0) @binding(6) var<storage, read> values: array<vec2<u32>, CACHE>; // likewise
 
 const UNIT = 1.0; // what elements are to be multiplied by
 // Where in a head a quad is, and its scale.
 fn quadOf(quad: u32) -> u32 { return quad; }
 fn scaleOf(quad: u32) -> u32 { return 0u; }
-fn halves(w: vec2<u32>) -> vec4<f32> { return vec4<f32>(unpack2x16float(w.x), unpack2x16float(w.y)); }
 fn keyQuad(at: u32) -> vec4<f32> { return halves(keys[at]); }
 fn valueQuad(at: u32) -> vec4<f32> { return halves(values[at]); }
 fn keyScale(at: u32) -> f32 { return 1.0; }

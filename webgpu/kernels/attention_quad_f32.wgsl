@@ -1,5 +1,5 @@
-@group(0) @binding(5) var<storage, read> keys: array<vec4<f32>>;   // (slots, heads/group·DQ)
-@group(0) @binding(6) var<storage, read> values: array<vec4<f32>>; // likewise
+@group(0) @binding(5) var<storage, read> keys: array<vec4<f32>, CACHE>;   // (slots, heads/group·DQ)
+@group(0) @binding(6) var<storage, read> values: array<vec4<f32>, CACHE>; // likewise
 
 const UNIT = 1.0; // what elements are to be multiplied by
 // Where in a head a quad is, and its scale.

@@ -1,5 +1,5 @@
-@group(0) @binding(5) var<storage, read> keys: array<u32>;   // (slots, heads/group, blocks, 1 + KVQ): f32 scale, then signed bytes, four to a word
-@group(0) @binding(6) var<storage, read> values: array<u32>; // likewise
+@group(0) @binding(5) var<storage, read> keys: array<u32, CACHE>;   // (slots, heads/group, blocks, 1 + KVQ): f32 scale, then signed bytes, four to a word
+@group(0) @binding(6) var<storage, read> values: array<u32, CACHE>; // likewise
 
 // Bytes are masked where they stand, as in unpack_q8_0, which makes them 1, 256, 65536 and 2^24 times too large: queries and sums make
 // up for that.

@@ -15,7 +15,7 @@ var loopHead = regexp.MustCompile(`^\s*for \(var (\w+) = 0u; (\w+) < (\w+); (\w+
 // the specialisation, with the index as a literal. Chromium's software adapter
 // keeps a register tile in registers only when its indices are literals: the
 // Q8_0 product of 1024×1024 by 16 rows took 24.8 ms with loops and 7.1 ms unrolled.
-// The shader files stay valid WGSL without it.
+// The shader files stay valid WGSL without it, but for quadBroadcast, whose thread has to be a literal.
 func unroll(wgsl string, bounds map[string]uint32) string {
 	lines := strings.Split(wgsl, "\n")
 	var out []string
