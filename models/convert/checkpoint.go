@@ -238,6 +238,12 @@ func (c *checkpoint) specialIDs(m *model, s *shape, o *Options) error {
 		}
 	}
 	const keyEOS, keyEnds, keyPad = "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eos_token_ids", "tokenizer.ggml.padding_token_id"
+	check := func(key string, id int) error {
+		if id < 0 || id >= s.vocab {
+			return fmt.Errorf("convert: %s: %s: id %d, but there are %d tokens", c.where, key, id, s.vocab)
+		}
+		return nil
+	}
 	set := func(key string, ids []int) error {
 		if len(ids) == 0 || ids[0] == -1 || m.has(key) { // -1 stands for none
 			return nil
@@ -245,8 +251,8 @@ func (c *checkpoint) specialIDs(m *model, s *shape, o *Options) error {
 		if key == keyPad && ids[0] >= s.vocab { // a row that training added and saving left out
 			return nil
 		}
-		if ids[0] < 0 || ids[0] >= s.vocab {
-			return fmt.Errorf("convert: %s: %s: id %d, but there are %d tokens", c.where, key, ids[0], s.vocab)
+		if err := check(key, ids[0]); err != nil {
+			return err
 		}
 		m.set(key, uint32(ids[0]))
 		return nil
@@ -271,11 +277,14 @@ func (c *checkpoint) specialIDs(m *model, s *shape, o *Options) error {
 	free = slices.DeleteFunc(free, m.has)
 	var ends []int32
 	for _, id := range eos {
-		if id == -1 || slices.Contains(ends, int32(id)) {
+		if id == -1 {
 			continue
 		}
-		if id < 0 || id >= s.vocab {
-			return fmt.Errorf("convert: %s: %s: id %d, but there are %d tokens", c.where, keyEnds, id, s.vocab)
+		if err := check(keyEnds, id); err != nil { // before it is taken for one of 32 bits
+			return err
+		}
+		if slices.Contains(ends, int32(id)) {
+			continue
 		}
 		ends = append(ends, int32(id))
 		if named[id] {

@@ -135,14 +135,15 @@ func TestCheckpointsThatAreDamaged(t *testing.T) {
 		"twice": {sharded(func(f files, _ map[string]any) {
 			f["model-00002-of-00002.safetensors"] = f["model-00001-of-00002.safetensors"]
 		}), []string{"tensor"}},
-		"empty map":         {sharded(func(_ files, index map[string]any) { index["weight_map"] = map[string]any{} }), []string{"weight_map is missing or empty"}},
-		"map of numbers":    {sharded(func(_ files, index map[string]any) { index["weight_map"] = map[string]any{"a": 1} }), []string{indexName}},
-		"truncated":         {func(f files) { f["model.safetensors"] = f["model.safetensors"][:2000] }, []string{"m/model.safetensors"}},
-		"generation":        {func(f files) { f["generation_config.json"] = []byte("[1]") }, []string{"m/generation_config.json", "not a JSON object"}},
-		"generation's end":  {func(f files) { f["generation_config.json"] = []byte(`{"eos_token_id": [1, 99]}`) }, []string{"id 99, but there are 37 tokens"}},
-		"generation's word": {func(f files) { f["generation_config.json"] = []byte(`{"eos_token_id": "end"}`) }, []string{"m/generation_config.json", "eos_token_id"}},
-		"begin":             {config(map[string]any{"bos_token_id": -7}), []string{"bos_token_id", "id -7"}},
-		"template":          {func(f files) { f["chat_template.jinja"] = []byte{0xff} }, []string{"m/chat_template.jinja", "UTF-8"}},
+		"empty map":            {sharded(func(_ files, index map[string]any) { index["weight_map"] = map[string]any{} }), []string{"weight_map is missing or empty"}},
+		"map of numbers":       {sharded(func(_ files, index map[string]any) { index["weight_map"] = map[string]any{"a": 1} }), []string{indexName}},
+		"truncated":            {func(f files) { f["model.safetensors"] = f["model.safetensors"][:2000] }, []string{"m/model.safetensors"}},
+		"generation":           {func(f files) { f["generation_config.json"] = []byte("[1]") }, []string{"m/generation_config.json", "not a JSON object"}},
+		"generation's end":     {func(f files) { f["generation_config.json"] = []byte(`{"eos_token_id": [1, 99]}`) }, []string{"id 99, but there are 37 tokens"}},
+		"generation's far end": {func(f files) { f["generation_config.json"] = []byte(`{"eos_token_id": [2, 4294967298]}`) }, []string{"id 4294967298"}}, // 2 in 32 bits
+		"generation's word":    {func(f files) { f["generation_config.json"] = []byte(`{"eos_token_id": "end"}`) }, []string{"m/generation_config.json", "eos_token_id"}},
+		"begin":                {config(map[string]any{"bos_token_id": -7}), []string{"bos_token_id", "id -7"}},
+		"template":             {func(f files) { f["chat_template.jinja"] = []byte{0xff} }, []string{"m/chat_template.jinja", "UTF-8"}},
 	} {
 		f := maps.Clone(good)
 		c.change(f)
