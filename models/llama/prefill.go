@@ -15,6 +15,7 @@ type feeding struct {
 	batch    pass
 	programs []webgpu.Program // one for each bucket up to prefillRows()
 	lean     bool             // there are those of leanFeeds only
+	pace     pace
 }
 
 // batchRows is how many rows the batch pass holds.
@@ -83,10 +84,6 @@ func (m *Model) checkTokens(tokens []int32) error {
 	return nil
 }
 
-// awaited is how many passes of a prefill are under way before it waits for them: what is queued cannot be called back
-// when a request is aborted, and a device that has much to do must not look like one that hangs.
-const awaited = 8
-
 // Prefill appends tokens to the sequence in chunks.
 func (m *Model) Prefill(ctx context.Context, tokens []int32, progress func(done int)) error {
 	if err := m.checkTokens(tokens); err != nil {
@@ -95,19 +92,26 @@ func (m *Model) Prefill(ctx context.Context, tokens []int32, progress func(done 
 	if m.Len()+len(tokens) > m.opts.Context {
 		return fmt.Errorf("llama: %d tokens after %d do not fit a context of %d", len(tokens), m.Len(), m.opts.Context)
 	}
+	p := &m.feeding.pace
+	full := m.chunk(m.prefillRows())
+	wait := p.begin(m.Len(), full)
 	for done, passes := 0, 1; done < len(tokens); passes++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		n := m.chunk(len(tokens) - done)
 		var reads []webgpu.Region
-		if passes%awaited == 0 {
+		if passes == wait {
 			reads = []webgpu.Region{{Buffer: m.work.x.Buffer, Offset: m.work.x.Offset, Dst: make([]byte, 4)}}
 		}
 		if err := m.feed(tokens[done:done+n], reads...); err != nil {
 			return err
 		}
 		done += n
+		if passes == wait {
+			p.end(m.Len(), n == full)
+			passes, wait = 0, p.begin(m.Len(), full)
+		}
 		if progress != nil {
 			progress(done)
 		}

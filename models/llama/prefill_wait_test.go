@@ -1,30 +1,149 @@
 package llama
 
-import "testing"
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
 
-// TestPrefillIsAwaited prefills more passes than may be under way at once.
-func TestPrefillIsAwaited(t *testing.T) {
-	target, err := LoadTarget(background, cpuDevice(t), testModel(t, "s260k-q8_0"), Options{Context: 512})
+	"foretoken/webgpu"
+)
+
+// slowDevice has passes take a time of its own, by a clock of its own, that goes on where somebody waits.
+type slowDevice struct {
+	webgpu.Device
+	now    time.Time
+	pass   func(done int) time.Duration // of the next pass after so many
+	done   int                          // passes
+	queued time.Duration                // what they will take
+	under  int                          // how many those are
+
+	most, waits int           // passes under way, and waits
+	longest     time.Duration // wait
+}
+
+func (d *slowDevice) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
+	d.queued += d.pass(d.done)
+	d.done++
+	d.under++
+	d.most = max(d.most, d.under)
+	if len(reads) > 0 {
+		d.now = d.now.Add(d.queued)
+		d.longest = max(d.longest, d.queued)
+		d.queued, d.under = 0, 0
+		d.waits++
+	}
+	return d.Device.Run(programs, reads...)
+}
+
+func slowTarget(t *testing.T, pass func(done int) time.Duration) (*Target, *slowDevice) {
+	dev := &slowDevice{Device: cpuDevice(t), now: time.Unix(1, 0), pass: func(int) time.Duration { return 0 }}
+	target, err := LoadTarget(background, dev, testModel(t, "s260k-q8_0"), Options{Context: 512})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer target.Close()
-	tokens := make([]int32, 2*awaited*target.prefillRows()+1)
+	t.Cleanup(target.Close)
+	*dev = slowDevice{Device: dev.Device, now: dev.now, pass: pass}
+	target.feeding.pace = pace{now: func() time.Time { return dev.now }}
+	return target, dev
+}
+
+func someTokens(n int) []int32 {
+	tokens := make([]int32, n)
 	for i := range tokens {
 		tokens[i] = int32(3 + i%500)
 	}
-	tokens = tokens[:min(len(tokens), 512)]
-	passes := (len(tokens) + target.prefillRows() - 1) / target.prefillRows()
-	if passes < awaited {
-		t.Fatalf("%d passes", passes)
+	return tokens
+}
+
+// TestPrefillIsAwaited prefills on devices of all speeds: none has more under way than it does in a second or so, and
+// quick ones have as much as may be.
+func TestPrefillIsAwaited(t *testing.T) {
+	const lost = 30 * time.Second // after which devices count as lost
+	for name, c := range map[string]struct {
+		pass    func(done int) time.Duration
+		most    int
+		longest time.Duration
+	}{
+		"quick":             {func(int) time.Duration { return 10 * time.Millisecond }, awaited, awaited * 10 * time.Millisecond},
+		"of no time":        {func(int) time.Duration { return 0 }, awaited, 0},
+		"slow":              {func(int) time.Duration { return 300 * time.Millisecond }, 3, 900 * time.Millisecond},
+		"very slow":         {func(int) time.Duration { return 20 * time.Second }, 1, 20 * time.Second},
+		"slower and slower": {func(done int) time.Duration { return time.Duration(done+1) * time.Second / 5 }, 4, 16 * time.Second / 5},
+		"suddenly busy": {func(done int) time.Duration {
+			if done < 4 {
+				return 100 * time.Millisecond
+			}
+			return 3 * time.Second
+		}, awaited, lost - time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			target, dev := slowTarget(t, c.pass)
+			rows := target.prefillRows()
+			tokens := someTokens(2*awaited*rows - 1)
+			if err := target.Prefill(background, tokens, nil); err != nil {
+				t.Fatal(err)
+			}
+			if dev.done != 2*awaited || dev.most > c.most || dev.longest > c.longest || dev.longest >= lost {
+				t.Errorf("%d passes, %d at once in %d waits, of which one took %v; want at most %d and %v", dev.done, dev.most, dev.waits, dev.longest, c.most, c.longest)
+			}
+			if c.most == awaited && dev.most < awaited {
+				t.Errorf("no more than %d passes at once", dev.most)
+			}
+			if dev.most == awaited && name != "suddenly busy" && dev.waits != 2 { // after 1 and 9 of 16
+				t.Errorf("%d waits", dev.waits)
+			}
+		})
 	}
-	before := target.dev.Counters()
-	if err := target.Prefill(background, tokens, nil); err != nil {
-		t.Fatal(err)
+}
+
+// TestPrefillAfterAnother begins with what the one before it has taught, in proportion to the length.
+func TestPrefillAfterAnother(t *testing.T) {
+	target, dev := slowTarget(t, func(int) time.Duration { return 50 * time.Millisecond })
+	rows := target.prefillRows()
+	prefill := func(n, waits int, what string) {
+		t.Helper()
+		dev.waits = 0
+		if err := target.Prefill(background, someTokens(n), nil); err != nil || dev.waits != waits {
+			t.Fatalf("%s: %d waits, want %d; %v", what, dev.waits, waits, err)
+		}
 	}
-	after := target.dev.Counters()
-	if submits, reads := after.Submits-before.Submits, after.Reads-before.Reads; submits != passes || reads != passes/awaited {
-		t.Errorf("%d passes: %d submits, %d reads", passes, submits, reads)
+	prefill(rows, 1, "the first pass of all")
+	prefill(1, 0, "a short one")
+	target.Reset()
+	prefill(8*rows, 1, "eight passes")
+	prefill(rows, 0, "one more")
+	target.Reset()
+	dev.pass = func(int) time.Duration { return time.Second }
+	prefill(1, 0, "a short one")
+	prefill(8*rows, 1, "it has become slow")
+	target.Reset()
+	dev.queued = 0
+	prefill(3*rows, 3, "it is known to be slow")
+	target.Reset()
+	dev.pass = func(int) time.Duration { return 50 * time.Millisecond }
+	prefill(4*rows, 1, "it has become quick")
+	prefill(8*rows, 1, "and is known to be")
+	target.Reset()
+	p := &target.feeding.pace
+	if at, far := p.begin(p.length, rows), p.begin(p.length+100*even, rows); at != awaited || far != 1 {
+		t.Errorf("%d passes at once where they were timed, %d at a hundred times the length", at, far)
+	}
+}
+
+// TestPrefillEndsSoon aborts a prefill on a slow device: no more is queued than was.
+func TestPrefillEndsSoon(t *testing.T) {
+	target, dev := slowTarget(t, func(int) time.Duration { return 2 * time.Second })
+	ctx, cancel := context.WithCancel(background)
+	defer cancel()
+	rows := target.prefillRows()
+	err := target.Prefill(ctx, someTokens(12*rows), func(done int) {
+		if done == 2*rows {
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) || dev.done != 2 || dev.under != 0 {
+		t.Errorf("%v after %d passes, %d under way", err, dev.done, dev.under)
 	}
 	behind := passes%awaited != 0
 	for i := range 2 { // the second time there is nothing to wait for
