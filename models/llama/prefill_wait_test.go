@@ -23,10 +23,12 @@ type slowDevice struct {
 }
 
 func (d *slowDevice) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
-	d.queued += d.pass(d.done)
-	d.done++
-	d.under++
-	d.most = max(d.most, d.under)
+	if len(programs) > 0 {
+		d.queued += d.pass(d.done)
+		d.done++
+		d.under++
+		d.most = max(d.most, d.under)
+	}
 	if len(reads) > 0 {
 		d.now = d.now.Add(d.queued)
 		d.longest = max(d.longest, d.queued)
@@ -145,15 +147,28 @@ func TestPrefillEndsSoon(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || dev.done != 2 || dev.under != 0 {
 		t.Errorf("%v after %d passes, %d under way", err, dev.done, dev.under)
 	}
-	behind := passes%awaited != 0
-	for i := range 2 { // the second time there is nothing to wait for
-		before = target.dev.Counters()
-		if err := target.Settle(); err != nil {
+}
+
+// TestSettle waits for what is left of a prefill, if anything is.
+func TestSettle(t *testing.T) {
+	target, dev := slowTarget(t, func(int) time.Duration { return 10 * time.Millisecond })
+	rows := target.prefillRows()
+	for _, passes := range []int{1, 3, awaited, 1} { // waited for: the first, none of 2 more, ...
+		if err := target.Prefill(background, someTokens(passes*rows), nil); err != nil {
 			t.Fatal(err)
 		}
-		after = target.dev.Counters()
-		if reads := after.Reads - before.Reads; reads != 0 != (behind && i == 0) {
-			t.Errorf("%d passes: %d reads by the call %d of Settle", passes, reads, i)
+		behind := dev.under
+		for i := range 2 { // the second time there is nothing to wait for
+			waits := dev.waits
+			if err := target.Settle(); err != nil {
+				t.Fatal(err)
+			}
+			if waited := dev.waits != waits; waited != (behind > 0 && i == 0) || dev.under != 0 {
+				t.Errorf("%d passes, %d under way: the call %d of Settle waits: %v", passes, behind, i, waited)
+			}
 		}
+	}
+	if dev.done != awaited+5 || dev.waits != 1+1+1+1 {
+		t.Errorf("%d passes, %d waits", dev.done, dev.waits)
 	}
 }
