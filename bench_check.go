@@ -2,13 +2,17 @@ package foretoken
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 )
 
-// Bounds of what a benchmark measures: counts that add up to no overflow, and repetitions that a summary has
-// room for.
+// Bounds of what a benchmark measures: counts that add up to no overflow, speeds whose quotients and their squares
+// do neither, and repetitions that a summary has room for.
 const (
 	maxBenchCount = 1 << 40
+	minBenchSpeed = 1.0 / maxBenchCount // below it is only 0: no measurable time
+	maxBenchTime  = 1 << 48             // three days, in nanoseconds
 	maxBenchReps  = 1 << 16
 	maxBenchWidth = 1 << 12 // intervals of a histogram
 )
@@ -28,9 +32,17 @@ func (c *BenchCell) Validate() error {
 	for _, f := range []struct {
 		field string
 		v     float64
-	}{{"temperature", c.Temperature}, {"tok_s", c.TokS}, {"plain_tok_s", c.PlainTokS}, {"loss", c.Loss}} {
+	}{{"temperature", c.Temperature}, {"loss", c.Loss}} {
 		if !(math.Abs(f.v) <= maxBenchCount) {
 			return fail(f.field, "is %g, want a number of at most %g", f.v, float64(maxBenchCount))
+		}
+	}
+	for _, f := range []struct {
+		field string
+		v     float64
+	}{{"tok_s", c.TokS}, {"plain_tok_s", c.PlainTokS}} {
+		if f.v != 0 && !(f.v >= minBenchSpeed && f.v <= maxBenchCount) {
+			return fail(f.field, "is %g, want 0 or %g to %g", f.v, minBenchSpeed, float64(maxBenchCount))
 		}
 	}
 	s := &c.Stats
@@ -41,6 +53,15 @@ func (c *BenchCell) Validate() error {
 		{"stats.calls", s.Calls}, {"stats.rounds", s.Rounds}, {"stats.tokens_verified", s.Nodes}, {"stats.drafted", s.Drafted}, {"stats.accepted", s.Accepted}, {"stats.relaxed", s.Relaxed}} {
 		if f.n < 0 || f.n > maxBenchCount {
 			return fail(f.field, "is %d, want 0 to %d", f.n, maxBenchCount)
+		}
+	}
+	times := map[string]int64{"stats.draft_ns": int64(s.Draft), "stats.verify_ns": int64(s.Verify), "stats.readback_ns": int64(s.Readback), "stats.host_ns": int64(s.Host)}
+	if c.Figures != nil {
+		times["figures.decision_ns"], times["figures.decode_ns"] = c.Figures.DecisionNS, c.Figures.DecodeNS
+	}
+	for _, field := range slices.Sorted(maps.Keys(times)) {
+		if ns := times[field]; ns < -maxBenchTime || ns > maxBenchTime { // a coarse clock may make a remainder negative
+			return fail(field, "is %d, want at most %d", ns, maxBenchTime)
 		}
 	}
 	if len(s.DepthDrafted) != len(s.DepthAccepted) {

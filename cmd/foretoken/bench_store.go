@@ -104,7 +104,7 @@ func readReport(path string) (*foretoken.BenchReport, error) {
 func parseReport(path string, b []byte) (*foretoken.BenchReport, error) {
 	var r foretoken.BenchReport
 	if err := json.Unmarshal(b, &r); err != nil {
-		return nil, fmt.Errorf("%s: is no report of a benchmark: %w", path, err)
+		return nil, fmt.Errorf("%s: is no report of a benchmark: %.300s", path, err) // which quotes numbers of any length
 	}
 	if len(r.Rows) == 0 {
 		return nil, fmt.Errorf("%s: a report without rows; --compare takes a file that --json wrote", path)

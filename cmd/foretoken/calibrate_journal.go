@@ -104,7 +104,7 @@ func (j *journal) get(id string, into any) (bool, error) {
 		return false, nil
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return false, fmt.Errorf("%s: %s: %w", j.path, id, err)
+		return false, fmt.Errorf("%s: %s: %.300s", j.path, id, err) // which quotes numbers of any length
 	}
 	return true, nil
 }
