@@ -233,11 +233,11 @@ func (t *Template) Render(messages []Message, o RenderOptions) (string, error) {
 	for name, v := range o.Vars {
 		raw, err := json.Marshal(v)
 		if err != nil {
-			return "", fmt.Errorf("chat: the variable %s: %w", name, err)
+			return "", fmt.Errorf("chat: the variable %s: %w", gguf.Quote(name), err)
 		}
 		value, err := jinja.FromJSON(raw)
 		if err != nil {
-			return "", fmt.Errorf("chat: the variable %s: %w", name, err)
+			return "", fmt.Errorf("chat: the variable %s: %w", gguf.Quote(name), err)
 		}
 		vars.Set(name, value)
 		size += len(raw)

@@ -177,7 +177,7 @@ func TestRenderErrors(t *testing.T) {
 		"tool":         {user, RenderOptions{Tools: []json.RawMessage{json.RawMessage("[1]")}}, "tool 1: want a JSON object"},
 		"tool JSON":    {user, RenderOptions{Tools: []json.RawMessage{json.RawMessage("{")}}, "tool 1: "},
 		"tool name":    {user, RenderOptions{Tools: []json.RawMessage{json.RawMessage("{}")}}, "tool 1: neither"},
-		"variable":     {user, RenderOptions{Vars: map[string]any{"x": func() {}}}, "the variable x"},
+		"variable":     {user, RenderOptions{Vars: map[string]any{"x": func() {}}}, `the variable "x"`},
 		"nothing":      {nil, RenderOptions{}, "line 1"},
 	} {
 		_, err := tpl.Render(c.messages, c.o)

@@ -91,7 +91,7 @@ func presentable(err error) error {
 	}
 	var text strings.Builder
 	for _, r := range err.Error() {
-		if unicode.IsControl(r) {
+		if !unicode.IsPrint(r) {
 			text.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
 		} else {
 			text.WriteRune(r)

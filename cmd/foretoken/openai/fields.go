@@ -9,7 +9,9 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // fields are the members of a request's body that were not read yet. The first thing found wrong with
@@ -31,7 +33,7 @@ func parseFields(body []byte) (*fields, *Error) {
 		if errors.Is(err, io.EOF) {
 			return nil, badJSON("the body is empty; want a JSON object")
 		}
-		return nil, badJSON("the body is not valid JSON: %v", strings.TrimPrefix(err.Error(), "json: "))
+		return nil, badJSON("the body is not valid JSON: %s", reason(err))
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return nil, badJSON("there is something after the JSON object of the body")
@@ -179,12 +181,25 @@ func (f *fields) end() *Error {
 	return nil
 }
 
-// brief shows a value in a message without repeating all of it.
+// brief shows a value in a message without repeating all of it, as text that neither breaks a line nor steers a terminal.
 func brief(raw []byte) string {
 	const most = 40
-	text := []rune(strings.Join(strings.Fields(string(raw)), " "))
-	if len(text) > most {
-		return string(text[:most]) + "…"
+	var b strings.Builder
+	for i, r := range []rune(strings.Join(strings.Fields(string(raw)), " ")) {
+		if i == most {
+			b.WriteRune('…')
+			break
+		}
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
 	}
-	return string(text)
+	return b.String()
+}
+
+// reason is what was wrong with JSON: it quotes names and numbers of any length.
+func reason(err error) string {
+	return fmt.Sprintf("%.300s", strings.TrimPrefix(err.Error(), "json: "))
 }

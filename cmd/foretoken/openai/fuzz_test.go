@@ -6,11 +6,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
+	"unicode"
 
 	"foretoken"
 	"foretoken/models/fuzztest"
@@ -21,11 +23,44 @@ var bodies = []string{`{"model": "m", "messages": [{"role": "user", "content": [
 	`{"model": "m", "prompt": [[1, 2]], "n": 2, "logprobs": 3, "foretoken": {"policy": "none"}}`, `{"model": null}`, `{"": {}}`, `[`,
 	`{"model": "m", "prompt": "a", "temperature": 1e400}`, `{"model": "m", "prompt": "\ud800", "logit_bias": {"-1": 3}}`, `{"model": "m", "prompt": "a", "max_tokens": 99999999999999999999}`}
 
+// odd are bodies whose refusals quote values of any length, or of anything.
+func odd() (all []string) {
+	long, digits, strange := strings.Repeat("n", 3000), "1"+strings.Repeat("0", 3000), strings.Repeat(`\u001b\u009b\u2028\ud800`, 500)
+	for _, name := range []string{long, strange} {
+		for _, field := range []string{`"` + name + `": 1`, `"model": ["` + name + `"]`, `"seed": "` + name + `"`, `"grammar": "` + name + `"`, `"grammar": "root ::= ` + name + `"`, `"json_schema": {"` + name + `": 1}`,
+			`"response_format": {"type": "` + name + `"}`, `"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "` + name + `"}}}`, `"stop": [["` + name + `"]]`, `"logit_bias": {"` + name + `": 1}`,
+			`"foretoken": {"` + name + `": 1}`, `"foretoken": {"policy": "` + name + `"}`, `"foretoken": {"adapt": "` + name + `"}`, `"foretoken": {"source": "` + name + `"}`, `"foretoken": {"verifier": "` + name + `"}`,
+			`"foretoken": {"mode": "` + name + `"}`, `"foretoken": {"variant": "` + name + `"}`, `"foretoken": {"schedule": "` + name + `"}`, `"foretoken": {"shape": "` + name + `"}`, `"functions": ["` + name + `"]`, `"suffix": "` + name + `"`,
+			`"tools": ["` + name + `"]`, `"tool_choice": "` + name + `"`, `"tools": [{"type": "function", "function": {"name": "f", "parameters": "` + name + `"}}], "tool_choice": "required"`,
+			`"tools": [{"type": "function", "function": {"name": "` + name + `"}}], "tool_choice": {"type": "function", "function": {"name": "` + name + `x"}}`} {
+			all = append(all, `{"model": "m", "messages": [{"role": "user", "content": "a"}], `+field+`}`)
+		}
+		all = append(all, `{"model": "m", "messages": [{"role": "`+name+`", "content": "a"}]}`, `{"model": "m", "messages": [{"role": "user", "content": [{"type": "`+name+`"}]}]}`, `{"model": "m", "prompt": "a", "suffix": "`+name+`"}`,
+			`{"model": "m", "messages": [{"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": ["`+name+`"]}}]}]}`, `{"model": "`+name+`", "prompt": "a"}`, `{"model": "m", "prompt": {"`+name+`": 1}}`)
+	}
+	for _, field := range []string{"n", "seed", "temperature", "top_k", "max_tokens", "logprobs", "logit_bias", "user", "stream", "foretoken"} {
+		all = append(all, `{"model": "m", "prompt": "a", "`+field+`": `+digits+`}`)
+	}
+	return append(all, digits, `{"model": "m", "prompt": "a", "foretoken": {"depth": `+digits+`}}`, `{"model": "m", "prompt": "a", "foretoken": {"theta": 1e`+digits+`}}`, `{"model": "m", "prompt": "a", "logit_bias": {"1": `+digits+`}}`)
+}
+
+// told fails for a refusal that is not a line within reason, or that would steer the terminal it is shown on.
+func told(t *testing.T, message string) {
+	t.Helper()
+	fuzztest.Refusal(t, errors.New(message), "")
+	if message == "" || strings.ContainsFunc(message, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		t.Fatalf("%q", message)
+	}
+}
+
 // FuzzParse holds that no body does more than be refused.
 func FuzzParse(f *testing.F) {
 	for _, seed := range bodies {
 		f.Add([]byte(seed), true)
 		f.Add([]byte(seed), false)
+	}
+	for _, seed := range odd() {
+		f.Add([]byte(seed), strings.Contains(seed, "messages"))
 	}
 	defaults := foretoken.DefaultRequest()
 	f.Fuzz(func(t *testing.T, body []byte, chat bool) {
@@ -35,7 +70,7 @@ func FuzzParse(f *testing.F) {
 				if err.Status != 400 || err.Code == "" {
 					t.Fatalf("%+v", err)
 				}
-				fuzztest.Refusal(t, err, "")
+				told(t, err.Message)
 				return
 			}
 			if problem := a.settings.Validate(); problem != nil || a.n < 1 || chat == (len(a.messages) == 0) {
@@ -72,6 +107,15 @@ func FuzzRequest(f *testing.F) {
 	f.Add("GET", "/v1/models/m", "[::1]", "", "", key, []byte{})
 	f.Add("OPTIONS", chatPath, "localhost", "http://evil.example", "", "", []byte{})
 	f.Add("POST", textPath, "evil.example", "", "text/plain", "", []byte(`{"model": "m", "prompt": "a", "stream": true}`))
+	const strange = "\x1b[2J\r\u009b\u2028\xff"
+	for _, path := range []string{"/v1/models/" + strings.Repeat("n", 3000), "/" + strings.Repeat(strange, 300)} {
+		for _, method := range []string{"GET", strings.Repeat("N", 3000), strange} {
+			f.Add(method, path, "localhost", "", "", key, []byte{})
+			f.Add(method, "/v1/models", path, path, "", key, []byte{})
+			f.Add(method, "/v1/models"+path, "localhost", "", "", key, []byte{})
+		}
+		f.Add("POST", chatPath, "localhost", "", path, key, []byte(bodies[0]))
+	}
 	f.Fuzz(func(t *testing.T, method, path, host, origin, kind, key string, body []byte) {
 		fuzztest.Bound(t, 16*len(body), func() {
 			r := &http.Request{Method: method, URL: &url.URL{Path: path}, Host: host, Header: http.Header{}, Body: http.NoBody, RemoteAddr: "127.0.0.1:9", Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
@@ -92,9 +136,10 @@ func FuzzRequest(f *testing.F) {
 				if path == "/health" && w.Code == http.StatusServiceUnavailable {
 					return
 				}
-				if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil || e.Error == nil || e.Error.Code == "" || e.Error.Type == "" || strings.ContainsAny(e.Error.Message, "\n\r") {
+				if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil || e.Error == nil || e.Error.Code == "" || e.Error.Type == "" {
 					t.Fatalf("%d %s", w.Code, w.Body)
 				}
+				told(t, e.Error.Message)
 				if begun != before {
 					t.Fatalf("%d %s, and the engine was asked", w.Code, w.Body)
 				}

@@ -50,7 +50,7 @@ func message(raw json.RawMessage, param string) (m foretoken.Message, _ *Error) 
 		ToolCallID string          `json:"tool_call_id"`
 	}
 	if err := json.Unmarshal(raw, &v); err != nil {
-		e := invalid(param, "%s is wrong: %v", param, strings.TrimPrefix(err.Error(), "json: "))
+		e := invalid(param, "%s is wrong: %s", param, reason(err))
 		e.Code = "invalid_type"
 		return m, e
 	}

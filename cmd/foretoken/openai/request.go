@@ -217,7 +217,7 @@ func (a *asked) method(f *fields) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&m); err != nil {
-		f.fail(invalid("foretoken", "foretoken is wrong: %v", strings.TrimPrefix(err.Error(), "json: ")))
+		f.fail(invalid("foretoken", "foretoken is wrong: %s", reason(err)))
 		return
 	}
 	if m.Policy != nil { // in its own shape, as on the command line

@@ -241,7 +241,7 @@ func (s *Server) route(a *answer, r *http.Request) {
 	case !ok:
 		a.refuse(refused(http.StatusNotFound, "unknown_url", "there is nothing at %s %s; there are /v1/chat/completions, /v1/completions, /v1/models and /health", brief([]byte(r.Method)), brief([]byte(r.URL.Path))))
 	case !slices.Contains(does.methods, r.Method):
-		e := refused(http.StatusMethodNotAllowed, "method_not_supported", "%s takes %s, not %s", r.URL.Path, strings.Join(does.methods, " and "), brief([]byte(r.Method)))
+		e := refused(http.StatusMethodNotAllowed, "method_not_supported", "%s takes %s, not %s", brief([]byte(r.URL.Path)), strings.Join(does.methods, " and "), brief([]byte(r.Method)))
 		e.allow = strings.Join(does.methods, ", ")
 		a.refuse(e)
 	default:

@@ -95,7 +95,7 @@ func oneLine(message string) string {
 		message = strings.ToValidUTF8(message[:most], "") + "…"
 	}
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
