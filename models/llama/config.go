@@ -47,7 +47,7 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 	}
 	family, ok := families[arch]
 	if !ok {
-		return nil, fmt.Errorf("llama: %s: general.architecture is %q; %s can be run", f.Name(), arch, familyNames())
+		return nil, fmt.Errorf("llama: %s: general.architecture is %s; %s can be run", f.Name(), gguf.Quote(arch), familyNames())
 	}
 	if err := checkFields(f, arch); err != nil {
 		return nil, err

@@ -128,7 +128,7 @@ func (c *Config) readScaling(f *gguf.File) (*ropeScaling, error) {
 		s.fast, s.slow = number("yarn_beta_fast", 32, 1e-6, 1e6), number("yarn_beta_slow", 1, 1e-6, 1e6)
 		s.attention, s.logMultiplier = number("attn_factor", 1, 1e-6, 1e6), number("yarn_log_multiplier", 0, 0, 1e6)
 	default:
-		err = fmt.Errorf("llama: %s: %stype is %q; none, linear, llama3 and yarn can be run", f.Name(), prefix, s.kind)
+		err = fmt.Errorf("llama: %s: %stype is %s; none, linear, llama3 and yarn can be run", f.Name(), prefix, gguf.Quote(s.kind))
 	}
 	if s.kind != "yarn" {
 		// Of the others only attn_factor would change a number, and only with YaRN's rotation is it defined.

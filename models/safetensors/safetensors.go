@@ -278,7 +278,10 @@ func (t *TensorInfo) place(offsets []int64) error {
 		}
 		size *= d
 	}
-	if len(offsets) != 2 || offsets[0] < 0 || offsets[1] < offsets[0] {
+	if len(offsets) != 2 {
+		return fmt.Errorf("data_offsets are %d numbers; want the begin and the end of a range", len(offsets))
+	}
+	if offsets[0] < 0 || offsets[1] < offsets[0] {
 		return fmt.Errorf("data_offsets %v; want the begin and the end of a range", offsets)
 	}
 	if got := offsets[1] - offsets[0]; uint64(got) != size {
@@ -293,5 +296,5 @@ func oneLine(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the JSON ends too early")
 	}
-	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
+	return fmt.Errorf("%.300s", strings.Join(strings.Fields(err.Error()), " ")) // it quotes numbers of any length
 }

@@ -153,7 +153,10 @@ func MetadataFromJSON(name string, tokenizerJSON, tokenizerConfig []byte) ([]ggu
 	return c.finish(kv)
 }
 
-func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+// oneLine keeps an error that quotes numbers of any length to one line within reason.
+func oneLine(err error) string {
+	return fmt.Sprintf("%.300s", strings.Join(strings.Fields(err.Error()), " "))
+}
 
 // byteLevel reports whether a component turns text into the byte alphabet.
 func (c *converter) byteLevel(p *component) bool {

@@ -558,6 +558,10 @@ func FuzzTokenizerJSON(f *testing.F) {
 	f.Add([]byte(`{"model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["▁a", -1.5]]}, "pre_tokenizer": {"type": "Metaspace", "replacement": "▁"}}`), []byte{}, "a b")
 	f.Add([]byte(`{"model": {"vocab": {"a": 4000000}}, "pre_tokenizer": {"type": "ByteLevel"}}`), []byte(`{"add_bos_token": true}`), "")
 	f.Add([]byte(`{"added_tokens": [{"id": 3, "content": "<|x|>", "lstrip": true}], "model": {"vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}, "decoder": {"type": "ByteLevel"}, "pre_tokenizer": {"type": "ByteLevel"}}`), []byte(`{}`), "ab <|x|> ba")
+	for _, field := range []string{`"added_tokens": [{"id": `, `"model": {"dropout": `, `"model": {"unk_id": `} { // which a refusal would quote
+		f.Add([]byte(`{`+field+`1`+strings.Repeat("0", 3000)+`}]}`), []byte{}, "")
+		f.Add([]byte(`{`+field+`1`+strings.Repeat("0", 3000)+`}}`), []byte{}, "")
+	}
 	f.Fuzz(func(t *testing.T, data, config []byte, text string) {
 		var kv []gguf.KV
 		var err error
