@@ -82,7 +82,7 @@ func BenchSuite(name string, o SuiteOptions) ([]BenchGroup, error) {
 		groups = append(groups, b.group)
 	}
 	if len(groups) == 0 {
-		return nil, fmt.Errorf("foretoken: unknown suite %q, want one of %s", name, strings.Join(SuiteNames(), ", "))
+		return nil, fmt.Errorf("foretoken: unknown suite %.80q, want one of %s", name, strings.Join(SuiteNames(), ", "))
 	}
 	return groups, nil
 }

@@ -78,7 +78,7 @@ func (s *Session) NewChat(o ChatOptions) (*Chat, error) {
 	}
 	for i, m := range o.Messages {
 		if !slices.Contains([]string{RoleSystem, RoleUser, RoleAssistant, RoleTool}, m.Role) {
-			return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: message %d of the conversation has the role %q; want system, user, assistant or tool", i, m.Role))
+			return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: message %d of the conversation has the role %.80q; want system, user, assistant or tool", i, m.Role))
 		}
 		c.messages = append(c.messages, m)
 	}
@@ -110,7 +110,7 @@ func (c *Chat) Send(ctx context.Context, m Message, r Request, emit func(*Event)
 		m.Role = RoleUser
 	case RoleUser, RoleTool:
 	default:
-		return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: a message of role %q cannot be answered; want user or tool", m.Role))
+		return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: a message of role %.80q cannot be answered; want user or tool", m.Role))
 	}
 	return c.answer(ctx, append(slices.Clip(c.messages), m), c.dropped, r, emit)
 }

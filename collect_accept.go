@@ -75,7 +75,7 @@ func (s *Session) CollectMixture(ctx context.Context, c *Continuation, label str
 			}
 		}
 	default:
-		return nil, fmt.Errorf("foretoken: unknown label %q, want %s, %s, %s or %s", label, LabelArgmax, LabelProbability, LabelDraw, LabelRatio)
+		return nil, fmt.Errorf("foretoken: unknown label %.80q, want %s, %s, %s or %s", label, LabelArgmax, LabelProbability, LabelDraw, LabelRatio)
 	}
 	m := &Mixture{Tokens: append([]int32(nil), c.Prompt...), First: len(c.Prompt), Labels: labels}
 	for i, d := range drawn {

@@ -21,6 +21,9 @@ func FuzzCalibrationFiles(f *testing.F) {
 			f.Fatal(err)
 		}
 		f.Add(data)
+		for _, name := range []string{strings.Repeat("n", 3000), strings.Repeat(`\n\u001b`, 300)} {
+			f.Add([]byte(strings.ReplaceAll(strings.ReplaceAll(string(data), "foretoken-go target 2.4M", name), "Q8_0", name)))
+		}
 	}
 	head := &llama.Head{Dim: 2, Label: llama.LabelArgmax, Layers: []llama.HeadLayer{{Weight: make([]float32, 4), Bias: make([]float32, 2)}}, Weight: make([]float32, 2)}
 	data, err := head.Encode()
@@ -46,8 +49,19 @@ func FuzzCalibrationFiles(f *testing.F) {
 				}
 				return
 			}
+			told := func(err error) { // of what was fitted to another pair, whose names it gives
+				if err != nil {
+					fuzztest.Refusal(t, err, "")
+				}
+			}
+			if len(c.Hetero) > 0 {
+				_, err := c.HeteroFor(spec.Fingerprint{})
+				told(err)
+			}
 			for _, h := range c.Hetero {
-				_, _ = c.HeteroFor(h.Fingerprint)
+				if got, err := c.HeteroFor(h.Fingerprint); err != nil || got.Fingerprint != h.Fingerprint {
+					t.Fatalf("%+v, %v", h.Fingerprint, err)
+				}
 				for _, fit := range []*spec.HeteroFit{h.Greedy, h.Coupled} {
 					if fit != nil && fit.Bin(math.Inf(1)) != len(fit.Means)-1 {
 						t.Fatalf("%+v", fit)
@@ -55,11 +69,13 @@ func FuzzCalibrationFiles(f *testing.F) {
 				}
 			}
 			if c.C2T != nil {
+				told(c.C2T.Matches(spec.Fingerprint{}))
 				if p := c.C2T.Confidence(spec.C2TFeatures{Probability: 0.5, Entropy: 1, Depth: 1}); !(p >= 0 && p <= 1) {
 					t.Fatal(p)
 				}
 			}
 			if c.Head != nil {
+				told(c.Head.Matches(spec.Fingerprint{}))
 				text, err := c.Head.Encode()
 				if err != nil {
 					t.Fatal(err)

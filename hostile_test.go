@@ -138,6 +138,24 @@ func TestHostileOptions(t *testing.T) {
 			try("a bias of no token", r, true)
 		}
 	}
+	for _, name := range []string{strings.Repeat("n", 3000), strings.Repeat("\n\x1b\u2028\xff\U0010ffff", 500)} {
+		for field, set := range map[string]func(*Request){
+			"policy": func(r *Request) { r.Policy = name }, "adapt": func(r *Request) { r.Adapt = name }, "source": func(r *Request) { r.Source = name },
+			"verifier": func(r *Request) { r.Verifier = name }, "schedule": func(r *Request) { r.Schedule = name }, "mode": func(r *Request) { r.Mode = name }, "variant": func(r *Request) { r.Variant = name },
+		} {
+			r := base()
+			set(&r)
+			try("a strange "+field, r, true)
+		}
+		_, err := s.NewChat(ChatOptions{Template: "{{ messages }}", Messages: []Message{{Role: name}}})
+		if fuzztest.Refusal(t, err, "foretoken: "); !strings.Contains(err.Error(), "role") {
+			t.Error(err)
+		}
+		_, err = Open(context.Background(), cpu.Open(), demo.Target(), nil, Options{KV: name})
+		if fuzztest.Refusal(t, err, "foretoken: "); !strings.Contains(err.Error(), "KV") {
+			t.Error(err)
+		}
+	}
 	for name, r := range map[string]Request{
 		"an unknown method":      {Policy: "x\ny"},
 		"an empty stop":          {Policy: spec.DrafterNone, MaxTokens: 2, Stop: []string{""}},

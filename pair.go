@@ -3,6 +3,7 @@ package foretoken
 import (
 	"fmt"
 
+	"foretoken/models/gguf"
 	"foretoken/models/tokenizer"
 )
 
@@ -26,7 +27,7 @@ func pairVocab(target, draft *tokenizer.Tokenizer, targetName, draftName string)
 	}
 	n, m := usable(target), usable(draft)
 	if n > m {
-		return 0, fmt.Errorf("foretoken: %s has the token %d %q, which the draft %s has no id for; choose a draft of the same family, or none", targetName, n-1, target.TokenText(int32(n-1)), draftName)
+		return 0, fmt.Errorf("foretoken: %s has the token %d %s, which the draft %s has no id for; choose a draft of the same family, or none", targetName, n-1, gguf.Quote(target.TokenText(int32(n-1))), draftName)
 	}
 	return n, nil
 }

@@ -67,7 +67,7 @@ func look(target, draft gguf.Source, o Options) (*opening, error) {
 	var err error
 	if o.KV != "" {
 		if p.kv, err = kernels.ParseKVFormat(o.KV); err != nil {
-			return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: KV format %q; want f32, f16 or q8", o.KV))
+			return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: KV format %.80q; want f32, f16 or q8", o.KV))
 		}
 	}
 	if p.target, p.tok, err = openModel(target); err != nil {

@@ -35,7 +35,15 @@ func (m ModelID) String() string {
 	if len(hash) > 8 {
 		hash = hash[:8]
 	}
-	return fmt.Sprintf("%s (%s, %d bytes, hash %s)", m.Name, m.Quantisation, m.Bytes, hash)
+	return fmt.Sprintf("%s (%s, %d bytes, hash %s)", oneName(m.Name), oneName(m.Quantisation), m.Bytes, oneName(hash))
+}
+
+// oneName is a name from a file, quoted where it would not be clear on a line, and within reason.
+func oneName(s string) string {
+	if q := fmt.Sprintf("%.80q", s); q != `"`+s+`"` {
+		return q
+	}
+	return s
 }
 
 // Fingerprint is what a calibration was made for.

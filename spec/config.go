@@ -232,7 +232,7 @@ func (c Config) validateNames() error {
 		{"variant", orElse(c.Variant, AdaSDMidpoint), []string{AdaSDMidpoint, AdaSDA, AdaSDB, AdaSDC}},
 	} {
 		if !slices.Contains(n.known, n.name) {
-			return fmt.Errorf("spec: unknown %s %q, want %s", n.what, n.name, oneOf(n.known...))
+			return fmt.Errorf("spec: unknown %s %.80q, want %s", n.what, n.name, oneOf(n.known...))
 		}
 	}
 	return nil

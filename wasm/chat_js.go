@@ -118,7 +118,7 @@ func (e *engine) converse(args []safejs.Value) (string, error) {
 	case "edit":
 		reply, err = conversation.Edit(ctx, a.Index, a.Content, r.Request, emit)
 	default:
-		err = withCode("bad_option", fmt.Errorf("foretoken: chat: field do is %q, want open, send, regenerate, edit or complete", a.Do))
+		err = withCode("bad_option", fmt.Errorf("foretoken: chat: field do is %.80q, want open, send, regenerate, edit or complete", a.Do))
 	}
 	if err != nil {
 		return "", err

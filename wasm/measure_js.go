@@ -60,7 +60,7 @@ func (e *engine) measure(args []safejs.Value) (string, error) {
 		}
 		report, err = e.session.Profile(ctx, o)
 	default:
-		err = withCode("bad_option", fmt.Errorf("foretoken: measurement: field what is %q, want costs or profile", m.What))
+		err = withCode("bad_option", fmt.Errorf("foretoken: measurement: field what is %.80q, want costs or profile", m.What))
 	}
 	if err != nil {
 		return "", err

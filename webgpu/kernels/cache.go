@@ -22,7 +22,7 @@ func ParseKVFormat(name string) (KVFormat, error) {
 			return KVFormat(i), nil
 		}
 	}
-	return 0, fmt.Errorf("kernels: KV format %q; want f32, f16 or q8", name)
+	return 0, fmt.Errorf("kernels: KV format %.80q; want f32, f16 or q8", name)
 }
 
 // cacheLayout is how a head's elements lie in a cache.
