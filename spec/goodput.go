@@ -44,6 +44,9 @@ type Goodput struct {
 	widths     []int
 	ladder     []int
 	remaining  int // tokens still wanted
+	// purse is what rounds of this request without the draft may still lose against plain decoding, in passes over one row:
+	// a text that goes on unlike those before is not to pay for what was learnt of them.
+	purse float64
 
 	// Of the round under way.
 	proposed bool
@@ -64,7 +67,10 @@ const (
 	horizon       = 24     // rounds that catching up is paid back over
 	wideEvery     = 20     // drafts between two of the next larger shape
 	hope          = 0.3    // tokens that the first draft is given the benefit of the doubt
-	margin        = 0.02   // tokens that speculation must promise more than plain decoding: estimates are noisy
+	firstPurse    = 3.0    // passes over one row
+	fullestPurse  = 6.0
+	allowance     = 0.1  // of the purse, each round
+	margin        = 0.02 // tokens that speculation must promise more than plain decoding: estimates are noisy
 )
 
 var (
@@ -103,7 +109,7 @@ func (g *Goodput) Begin(ctx context.Context, prompt []int32, s Sampling, progres
 	g.history.reset()
 	g.history.extend(prompt)
 	g.proposed, g.round, g.idle, g.patience = false, 0, 0, leastPatience
-	g.remaining = math.MaxInt
+	g.remaining, g.purse = math.MaxInt, firstPurse
 	if g.Model == nil {
 		return g, nil
 	}
@@ -257,11 +263,24 @@ func (g *Goodput) Propose(ctx context.Context, seq []int32, b Budget) (*Draft, e
 
 // best is how many rows to verify of what there is, and what that is worth.
 func (g *Goodput) best() (rows int, value float64) {
-	rows, value = g.candidates.best(g.ladder, g.price(), g.verifyTime)
+	ladder := g.ladder
+	if !g.drafted {
+		ladder = g.affordable(ladder)
+	}
+	rows, value = g.candidates.best(ladder, g.price(), g.verifyTime)
 	if plain := g.plain(); rows > 1 && value < plain+margin {
 		return 1, plain
 	}
 	return rows, value
+}
+
+// affordable is the ladder as far as a round may be lost altogether without the purse being overdrawn.
+func (g *Goodput) affordable(ladder []int) []int {
+	n := 1
+	for n < len(ladder) && g.verifyTime(ladder[n])-g.verifyTime(1) <= g.purse*g.Costs.plainTime() {
+		n++
+	}
+	return ladder[:n]
 }
 
 // choose decides whether to draft and in which shape. value is that of the round without.
@@ -428,6 +447,9 @@ func (g *Goodput) Observe(e *Event) {
 	g.candidates.learn(g.learnt, e.Tokens)
 	unit := g.Costs.plainTime()
 	spent := g.ordinary(e.Tree.Len())
+	if !g.drafted && unit > 0 {
+		g.purse = min(g.purse+allowance+float64(len(e.Tokens))-spent/unit, fullestPurse)
+	}
 	if tokens := float64(len(e.Tokens)); unit > 0 && g.probe {
 		g.learnt.probed(tokens, spent/unit)
 	} else if unit > 0 {

@@ -18,9 +18,10 @@ const (
 // sampling.
 type acceptance struct {
 	// Draft and Lookup calibrate by what a proposer's first choice, its others, and
-	// a token it did not choose at all scored.
+	// a token it did not choose at all scored. Lookup's first choices are of three classes, see
+	// lookupClass.
 	Draft  [3]Calibrator `json:"draft"`
-	Lookup [3]Calibrator `json:"lookup"`
+	Lookup [5]Calibrator `json:"lookup"`
 	C2T    Calibrator    `json:"c2t"`
 	Head   Calibrator    `json:"head"`
 	Mixer  mixer         `json:"mixer"`
@@ -90,13 +91,21 @@ type trust struct {
 	Expected float64 `json:"expected"`
 }
 
-func (t *trust) factor() float64 {
-	const weight = 2.0 // outcomes that trusting the estimates weighs
+// The outcomes that a trust remembers. A draft may lose its way from one token to the next; whether a text repeats is a property
+// of it, and trust that moves with every run of hits and misses says less than the estimates.
+const (
+	memoryOfDraft  = 16.0
+	memoryOfLookup = 40.0
+)
+
+// factor corrects estimates. Trusting them weighs as an eighth of the memory.
+func (t *trust) factor(memory float64) float64 {
+	weight := memory / 8
 	return min(max((weight+t.Hits)/(weight+t.Expected), 0.05), 1.25)
 }
 
-func (t *trust) learn(expected float64, hit bool) {
-	const keep = 1 - 1.0/16
+func (t *trust) learn(expected float64, hit bool, memory float64) {
+	keep := 1 - 1/memory
 	t.Hits, t.Expected = t.Hits*keep, t.Expected*keep+expected
 	if hit {
 		t.Hits++
@@ -108,7 +117,21 @@ func (t *trust) learn(expected float64, hit bool) {
 type evidence struct {
 	sources uint // a bit for each source that speaks
 	scores  [sourceCount]float64
-	class   [sourceCount]uint8 // 0 a first choice, 1 another, 2 not chosen
+	class   [sourceCount]uint8 // 0 a first choice, 1 another, 2 not chosen, 3 and 4 see lookupClass
+}
+
+// lookupClass is the class of a lookup's choice. What follows a place that had a few tokens in common with the text goes
+// astray sooner than what follows one that had many, also where the path so far makes both contexts long.
+func lookupClass(rank int, rooted int32) uint8 {
+	switch {
+	case rank > 0:
+		return 1
+	case rooted >= 7:
+		return 4
+	case rooted >= 3:
+		return 3
+	}
+	return 0
 }
 
 func (e *evidence) add(source int, score float64, class uint8) {
@@ -139,12 +162,18 @@ func (a *acceptance) chances(dst []float64, e *evidence) []float64 {
 	return dst
 }
 
-// trustOf is the trust that a node's estimate is corrected by.
-func (a *acceptance) trustOf(e *evidence) *trust {
+// trustOf is the trust that a node's estimate is corrected by, an index of Trusts, and its memory.
+func trustOf(e *evidence) (which int, memory float64) {
 	if e.sources>>fromDraft&1 == 1 {
-		return &a.Trusts[0]
+		return 0, memoryOfDraft
 	}
-	return &a.Trusts[1]
+	return 1, memoryOfLookup
+}
+
+// trusted is estimate, corrected.
+func (a *acceptance) trusted(e *evidence) float64 {
+	which, memory := trustOf(e)
+	return min(a.estimate(e)*a.Trusts[which].factor(memory), surest)
 }
 
 // estimate is a(n): the chance that the node is accepted if its parent is.
@@ -171,11 +200,16 @@ func (a *acceptance) learn(e *evidence, hit bool) {
 }
 
 func (a *acceptance) validate() error {
+	all := []*Calibrator{&a.C2T, &a.Head}
 	for i := range a.Draft {
-		for _, c := range []*Calibrator{&a.Draft[i], &a.Lookup[i], &a.C2T, &a.Head} {
-			if err := c.validate(); err != nil {
-				return err
-			}
+		all = append(all, &a.Draft[i])
+	}
+	for i := range a.Lookup {
+		all = append(all, &a.Lookup[i])
+	}
+	for _, c := range all {
+		if err := c.validate(); err != nil {
+			return err
 		}
 	}
 	for _, x := range []float64{a.Tokens, a.Time, a.Use, a.Trusts[0].Hits, a.Trusts[0].Expected, a.Trusts[1].Hits, a.Trusts[1].Expected} {

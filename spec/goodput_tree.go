@@ -36,6 +36,9 @@ type candidate struct {
 	fed    bool    // the draft proposed what follows
 	// The narrowest and shallowest draft that would have held the node.
 	width, levels int32
+	// rooted is how many tokens, before the path began, the place that it was looked up at has in common with the text: those
+	// of the path are guesses themselves.
+	rooted int32
 }
 
 // reset makes it a lone root.
@@ -144,7 +147,7 @@ func (c *candidates) score(h *history, a *acceptance, depth, most int) {
 		sum := 0.0
 		for k := n.child; k >= 0; k = c.nodes[k].next {
 			x := &c.nodes[k]
-			x.chance = min(a.estimate(&x.evidence)*a.trustOf(&x.evidence).factor(), surest)
+			x.chance = a.trusted(&x.evidence)
 			sum += x.chance
 		}
 		for k := n.child; k >= 0; k = c.nodes[k].next {
@@ -189,7 +192,11 @@ func (c *candidates) lookUp(n int32, h *history, grow bool) {
 				c.nodes[k].evidence.add(fromDraft, c.unlisted(n), 2)
 			}
 		}
-		c.nodes[k].evidence.add(fromLookup, min(g.score, 1), uint8(min(rank, 1)))
+		x := &c.nodes[k]
+		if x.rooted = max(g.order-int32(len(c.path)), 1); c.nodes[n].rooted > 0 {
+			x.rooted = c.nodes[n].rooted
+		}
+		x.evidence.add(fromLookup, min(g.score, 1), lookupClass(rank, x.rooted))
 	}
 	for k := c.nodes[n].child; k >= 0; k = c.nodes[k].next {
 		if x := &c.nodes[k]; x.sources>>fromLookup&1 == 0 {
@@ -285,17 +292,14 @@ func (c *candidates) learn(a *acceptance, tokens []int32) {
 	at := int32(0)
 	for _, token := range tokens {
 		var expected [2]float64
-		var any, hit [2]bool
+		var memory [2]float64
+		var hit [2]bool
 		found := int32(-1)
 		for k := c.nodes[at].child; k >= 0; k = c.nodes[k].next {
 			x := &c.nodes[k]
-			which := 0
-			if a.trustOf(&x.evidence) == &a.Trusts[1] {
-				which = 1
-			}
-			raw := a.estimate(&x.evidence)
-			expected[which] += raw
-			any[which] = true
+			which, of := trustOf(&x.evidence)
+			expected[which] += a.estimate(&x.evidence)
+			memory[which] = of
 			if x.token == token {
 				found, hit[which] = k, true
 			}
@@ -304,8 +308,8 @@ func (c *candidates) learn(a *acceptance, tokens []int32) {
 			a.learn(&c.nodes[k].evidence, k == found)
 		}
 		for i := range a.Trusts {
-			if any[i] {
-				a.Trusts[i].learn(min(expected[i], surest), hit[i])
+			if memory[i] > 0 {
+				a.Trusts[i].learn(min(expected[i], surest), hit[i], memory[i])
 			}
 		}
 		if found < 0 {

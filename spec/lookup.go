@@ -18,6 +18,7 @@ type guess struct {
 	token int32
 	score float64 // the context model's probability
 	count [maxOrder + 1]int32
+	order int32 // tokens of the longest context that it followed
 }
 
 const (
@@ -73,6 +74,7 @@ func (h *history) after(path []int32) []guess {
 			g = len(h.room)
 			h.room = append(h.room, guess{token: next})
 		}
+		h.room[g].order = max(h.room[g].order, int32(order))
 		for o := 1; o <= order; o++ {
 			all[o]++
 			h.room[g].count[o]++
