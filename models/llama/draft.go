@@ -96,8 +96,8 @@ func (d *Draft) layInputs() error {
 	if err != nil {
 		return err
 	}
-	d.rootPass = newPass(inputs.Buffer, 0, 2, 1)
-	d.hostPass = newPass(inputs.Buffer, 4*passWords(2, 1), d.hostRows(), maxPasses)
+	d.rootPass = newPass(&d.seq, inputs.Buffer, 0, 2, 1)
+	d.hostPass = newPass(&d.seq, inputs.Buffer, 4*passWords(2, 1), d.hostRows(), maxPasses)
 	return nil
 }
 

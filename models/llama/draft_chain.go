@@ -67,7 +67,7 @@ func (d *Draft) PrepareChain(count int) error {
 		c.steps = append(make([]chainStep, 0, count-1), c.steps...)
 	}
 	for i := have; i < count-1; i++ {
-		r, p := d.recorder(fmt.Sprintf("chain step %d", i+1)), newPass(c.inputs, 4*i*passWords(1, d.opts.MaxRows), 1, d.opts.MaxRows)
+		r, p := d.recorder(fmt.Sprintf("chain step %d", i+1)), newPass(&d.seq, c.inputs, 4*i*passWords(1, d.opts.MaxRows), 1, d.opts.MaxRows)
 		own := p
 		own.tokens = d.drawnRecord(i) // the token drawn is the record's first word
 		d.net.forward(r, &own, 1)

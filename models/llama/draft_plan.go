@@ -217,7 +217,7 @@ func (d *Draft) deepen(b *batch, p *plan, depth int) ([]planLevel, error) {
 	k, room := p.k, &p.room
 	for level := from; level < depth; level++ { // its beams are candidates of the level above, the root's being the first
 		l, result := &levels[level], room.result[level+1]
-		l.pass = newPass(room.inputs, 4*level*passWords(k, maxPasses), k, maxPasses)
+		l.pass = newPass(&d.seq, room.inputs, 4*level*passWords(k, maxPasses), k, maxPasses)
 		l.own, l.scores = room.own[level].view(0, 2*k), room.scores[level].view(0, k)
 		l.out.lay(result, picks(k), k, k)
 		s := kernels.Selection{Beams: 1, K: k, Depth: level, MaxDepth: maxPasses, Samples: p.root.records(k), Scores: p.spare[0], Ancestors: p.spare[1],

@@ -36,6 +36,7 @@ func bucket(n int) int {
 // pass is the input of one forward pass: small buffers written before the run.
 // They lie in one buffer, so that one write fills them.
 type pass struct {
+	seq       *sequence    // whose table the rows attend through
 	tokens    kernels.View // u32 (rows)
 	drawn     kernels.View // u32 (rows): the position each row draws for
 	rows      kernels.View // u32 (rows, kernels.RowWords)
@@ -82,9 +83,9 @@ func passWords(capacity, stride int) int {
 	return 2*alignWords(capacity) + alignWords(capacity*kernels.RowWords) + alignWords(capacity*stride)
 }
 
-// newPass lays a pass of capacity rows out at byte offset at of a buffer.
-func newPass(buffer webgpu.Buffer, at, capacity, stride int) pass {
-	p := pass{at: at, capacity: capacity, stride: stride, words: make([]uint32, passWords(capacity, stride))}
+// newPass lays a pass of capacity rows over a sequence out at byte offset at of a buffer.
+func newPass(seq *sequence, buffer webgpu.Buffer, at, capacity, stride int) pass {
+	p := pass{seq: seq, at: at, capacity: capacity, stride: stride, words: make([]uint32, passWords(capacity, stride))}
 	view := func(words int) kernels.View {
 		v := kernels.View{Buffer: buffer, Offset: at, Size: 4 * words}
 		at += 4 * alignWords(words)
@@ -100,7 +101,7 @@ func (p *pass) set(i int, token int32, position int, slot uint32, shared int, an
 	row := alignWords(p.capacity)
 	p.words[i] = uint32(token)
 	p.words[row+i] = uint32(position + 1)
-	copy(p.words[2*row+i*kernels.RowWords:], []uint32{uint32(position), slot, uint32(shared), 0})
+	copy(p.words[2*row+i*kernels.RowWords:], []uint32{uint32(position), slot, uint32(shared), uint32(min(shared, p.seq.straight()))})
 	list := 2*row + alignWords(p.capacity*kernels.RowWords) + i*p.stride
 	copy(p.words[list:list+p.stride], ancestors)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
@@ -252,5 +253,53 @@ func TestWithin(t *testing.T) {
 	}
 	if err := target.Within(10, func() error { return nil }); err == nil {
 		t.Error("9 tokens had 10")
+	}
+}
+
+// However slots are taken, given back and cut, the positions that count as straight are all that lead and are in their own slots.
+func TestStraightSlots(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var s sequence
+	some, none := 0, 0
+	for range 200 {
+		s.reset(24)
+		for range 60 {
+			switch slots, err := s.take(1+rng.IntN(3), nil); {
+			case err == nil: // one of those taken is accepted
+				at := rng.IntN(len(slots))
+				for i, slot := range slots {
+					if i != at {
+						s.give(slot)
+					}
+				}
+				s.commit(slots[at], 0)
+				s.ran()
+			case rng.IntN(2) == 0:
+				s.keep(make([]int32, rng.IntN(len(s.table))))
+			}
+			check := func() {
+				want := 0
+				for want < len(s.table) && s.table[want] == uint32(want) {
+					want++
+				}
+				if got := s.straight(); got != want {
+					t.Fatalf("%d of %v are straight, %d", got, s.table, want)
+				}
+				if want > 0 && want < len(s.table) {
+					some++
+				} else if len(s.table) > 0 && want == 0 {
+					none++
+				}
+			}
+			check()
+			if n := len(s.table); n > 0 && rng.IntN(4) == 0 {
+				if err := s.within(rng.IntN(n), func() error { check(); return nil }); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if some == 0 || none == 0 {
+		t.Errorf("%d tables were straight in part, %d not at all", some, none)
 	}
 }

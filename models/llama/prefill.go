@@ -24,7 +24,7 @@ func (m *Model) batchRows() int { return max(m.opts.MaxRows, mostPrefill) }
 // recordFeeding records the programs of Prefill, of passes that forward records.
 func (m *Model) recordFeeding(forward func(r *kernels.Recorder, p *pass, n int)) ([]*kernels.Recorder, func([]webgpu.Program)) {
 	f := &m.feeding
-	f.batch = newPass(m.work.inputs.Buffer, 0, m.batchRows(), m.ancestorStride())
+	f.batch = newPass(&m.seq, m.work.inputs.Buffer, 0, m.batchRows(), m.ancestorStride())
 	var all []*kernels.Recorder
 	var at []int
 	for i, n := range buckets[:bucket(m.prefillRows())+1] {

@@ -16,13 +16,14 @@ type sequence struct {
 	free   []uint32 // a stack
 	sent   int      // entries of table that the device has
 	sound  int      // of the committed positions, those whose passes have run
+	even   int      // leading positions known to be in the slots of their own number
 }
 
 // reset frees every slot.
 func (s *sequence) reset(slots int) {
 	// All arrays are made at once, so that none grows while tokens flow.
 	s.table, s.tokens, s.free = slices.Grow(s.table[:0], slots), slices.Grow(s.tokens[:0], slots), slices.Grow(s.free[:0], slots)
-	s.sent, s.sound = 0, 0
+	s.sent, s.sound, s.even = 0, 0, 0
 	for i := slots - 1; i >= 0; i-- {
 		s.free = append(s.free, uint32(i))
 	}
@@ -61,6 +62,14 @@ func (s *sequence) commit(slot uint32, token int32) {
 	s.table, s.tokens = append(s.table, slot), append(s.tokens, token)
 }
 
+// straight is how many leading positions are in the slots of their own number, as all are until rejected slots are used again.
+func (s *sequence) straight() int {
+	for s.even < len(s.table) && s.table[s.even] == uint32(s.even) {
+		s.even++
+	}
+	return min(s.even, len(s.table)) // within a prefix, of that
+}
+
 // ran notes that the passes of all committed tokens have run.
 func (s *sequence) ran() { s.sound = len(s.table) }
 
@@ -75,7 +84,7 @@ func (s *sequence) keep(tokens []int32) int {
 	for i := len(s.table) - 1; i >= n; i-- {
 		s.give(s.table[i])
 	}
-	s.table, s.tokens, s.sent, s.sound = s.table[:n], s.tokens[:n], min(s.sent, n), n
+	s.table, s.tokens, s.sent, s.sound, s.even = s.table[:n], s.tokens[:n], min(s.sent, n), n, min(s.even, n)
 	return n
 }
 

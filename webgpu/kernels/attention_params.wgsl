@@ -17,7 +17,7 @@ struct Params {
     blocks: u32, // blocks of positions that a row's parts have room for
 }
 @group(0) @binding(0) var<uniform> P: Params;
-@group(0) @binding(1) var<storage, read> rows: array<vec4<u32>>; // (m): position, slot, shared, -
+@group(0) @binding(1) var<storage, read> rows: array<vec4<u32>>; // (m): position, slot, shared, straight
 
 // LOW is below every score.
 const LOW: f32 = -3.0e38;

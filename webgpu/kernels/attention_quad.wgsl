@@ -41,54 +41,63 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) count: v
     let mine = lane % H; // the head whose softmax this thread keeps
     var most = LOW;
     var total = 0.0;
-    for (var j = firstOf(row.x); j <= row.x; j = j + 1u) {
-        let at = (slotOf(m, j, row.z) * kvs + kv) * HEAD;
-        var s: array<f32, H>;
-        for (var h = 0u; h < H; h = h + 1u) { // unroll
-            s[h] = 0.0;
-        }
-        for (var r = 0u; r < RUNS; r = r + 1u) { // unroll
-            var t: array<f32, H>;
+    // First the positions that are in the slots of their own number, then those whose slots have to be looked up: two loops, since
+    // where that software adapter branches it goes both ways.
+    let straight = min(row.w, row.x + 1u);
+    for (var part = 0u; part < 2u; part = part + 1u) { // unroll
+        let begin = max(firstOf(row.x), part * straight);
+        let end = select(straight, row.x + 1u, part == 1u);
+        for (var j = begin; j < end; j = j + 1u) {
+            var slot = j;
+            if (part == 1u) { slot = slotOf(m, j, row.z); }
+            let at = (slot * kvs + kv) * HEAD;
+            var s: array<f32, H>;
             for (var h = 0u; h < H; h = h + 1u) { // unroll
-                t[h] = 0.0;
+                s[h] = 0.0;
             }
-            let scale = keyScale(at + scaleIn[r]);
-            for (var n = 0u; n < RUN; n = n + 1u) { // unroll
-                let x = keyQuad(at + runIn[r] + n);
+            for (var r = 0u; r < RUNS; r = r + 1u) { // unroll
+                var t: array<f32, H>;
                 for (var h = 0u; h < H; h = h + 1u) { // unroll
-                    t[h] = t[h] + dot(q[h * W + r * RUN + n], x);
+                    t[h] = 0.0;
+                }
+                let scale = keyScale(at + scaleIn[r]);
+                for (var n = 0u; n < RUN; n = n + 1u) { // unroll
+                    let x = keyQuad(at + runIn[r] + n);
+                    for (var h = 0u; h < H; h = h + 1u) { // unroll
+                        t[h] = t[h] + dot(q[h * W + r * RUN + n], x);
+                    }
+                }
+                for (var h = 0u; h < H; h = h + 1u) { // unroll
+                    s[h] = s[h] + scaled(t[h], scale);
                 }
             }
+            // A score becomes a weight, which goes with what was summed before times keep. One of them is 1, whichever score is higher.
+            var score = LOW;
             for (var h = 0u; h < H; h = h + 1u) { // unroll
-                s[h] = s[h] + scaled(t[h], scale);
+                score = select(score, sumOf(s[h]), mine == h);
             }
-        }
-        // A score becomes a weight, which goes with what was summed before times keep. One of them is 1, whichever score is higher.
-        var score = LOW;
-        for (var h = 0u; h < H; h = h + 1u) { // unroll
-            score = select(score, sumOf(s[h]), mine == h);
-        }
-        let lower = exp(-abs(score - most));
-        let rises = score > most;
-        let kept = select(1.0, lower, rises);
-        let weight = select(lower, 1.0, rises);
-        most = max(most, score);
-        total = total * kept + weight;
-        var keep: array<f32, H>;
-        for (var h = 0u; h < H; h = h + 1u) { // unroll
-            keep[h] = quadBroadcast(kept, h);
-            s[h] = quadBroadcast(weight, h);
-        }
-        for (var r = 0u; r < RUNS; r = r + 1u) { // unroll
-            var w: array<f32, H>;
-            let scale = valueScale(at + scaleIn[r]);
+            let lower = exp(-abs(score - most));
+            let rises = score > most;
+            let kept = select(1.0, lower, rises);
+            let weight = select(lower, 1.0, rises);
+            most = max(most, score);
+            total = total * kept + weight;
+            var keep: array<f32, H>;
             for (var h = 0u; h < H; h = h + 1u) { // unroll
-                w[h] = scaled(s[h], scale);
+                keep[h] = quadBroadcast(kept, h);
+                s[h] = quadBroadcast(weight, h);
             }
-            for (var n = 0u; n < RUN; n = n + 1u) { // unroll
-                let x = valueQuad(at + runIn[r] + n);
+            for (var r = 0u; r < RUNS; r = r + 1u) { // unroll
+                var w: array<f32, H>;
+                let scale = valueScale(at + scaleIn[r]);
                 for (var h = 0u; h < H; h = h + 1u) { // unroll
-                    acc[h * W + r * RUN + n] = acc[h * W + r * RUN + n] * keep[h] + w[h] * x;
+                    w[h] = scaled(s[h], scale);
+                }
+                for (var n = 0u; n < RUN; n = n + 1u) { // unroll
+                    let x = valueQuad(at + runIn[r] + n);
+                    for (var h = 0u; h < H; h = h + 1u) { // unroll
+                        acc[h * W + r * RUN + n] = acc[h * W + r * RUN + n] * keep[h] + w[h] * x;
+                    }
                 }
             }
         }

@@ -9,7 +9,7 @@ import (
 	"foretoken/webgpu"
 )
 
-// attended is a random sequence in a KV cache whose slots are shuffled, with
+// attended is a random sequence in a KV cache whose slots are shuffled from a third on, with
 // 64 rows at different positions, some of them deep in a tree.
 type attended struct {
 	h                      Heads
@@ -27,14 +27,22 @@ func newAttended(h Heads, span int) *attended {
 		a.qkv[i] /= float32(math.Sqrt(float64(h.Dim)))
 	}
 	a.keys, a.values = cachedAs(h, normals(8, a.slots*h.KV*h.Dim)), cachedAs(h, normals(9, a.slots*h.KV*h.Dim))
-	slots := rng.Perm(a.slots)
+	even := span / 3 // positions in the slots of their own number
+	slots := make([]int, a.slots)
+	for j, k := range rng.Perm(a.slots - even) {
+		slots[even+j] = even + k
+	}
+	for j := range even {
+		slots[j] = j
+	}
 	for j := range span {
 		a.table = append(a.table, uint32(slots[j]))
 	}
 	for i := range 64 {
 		position := (i * 7 * max(span/448, 1)) % span // 64 rows reach the end of a long context
 		tree := min(rng.IntN(6), position)            // the last `tree` positions are ancestors
-		a.rows = append(a.rows, uint32(position), 0, uint32(position+1-tree), 0)
+		straight := min(even, position+1-tree)
+		a.rows = append(a.rows, uint32(position), 0, uint32(position+1-tree), uint32([]int{0, straight / 2, straight}[i%3]))
 		for k := range a.stride {
 			slot := uint32(slots[span+rng.IntN(64)])
 			if k < tree && rng.IntN(2) == 0 { // half of them the sequence's own keys

@@ -22,7 +22,8 @@ func (h Heads) Width() int { return (h.Query + 2*h.KV) * h.Dim }
 
 // RowWords is the size of a row's entry in the rows buffer that Rope and
 // Attention read: position, KV slot, count of leading positions whose slots the
-// sequence's table gives, 0. Positions from that count on are the row's
+// sequence's table gives, count of leading ones of these that are known to be in the slots of
+// their own number (0 is always right). Positions from the former count on are the row's
 // ancestors in the tree, itself last, whose slots the ancestor list gives.
 const RowWords = 4
 
