@@ -48,9 +48,7 @@ func now() time.Time { return time.Date(2026, 3, 7, 0, 0, 0, 0, time.UTC) }
 
 func checkError(t testing.TB, err error) {
 	t.Helper()
-	if msg := err.Error(); !strings.HasPrefix(msg, "chat: ") || strings.Contains(msg, "\n") {
-		t.Errorf("error %q", msg)
-	}
+	fuzztest.Refusal(t, err, "chat: ")
 }
 
 // TestFamilies renders conversations with the templates of published models and
@@ -257,6 +255,10 @@ func FuzzTemplate(f *testing.F) {
 	}
 	f.Add("{{ messages | tojson(indent=2) }}{{ tools }}", "tool", "</think>", "no JSON")
 	f.Add("{% for m in messages %}{{ m.reasoning_content }}{{ m.name }}{{ m.tool_call_id }}{% for c in m.tool_calls %}{{ c.function.arguments | tojson }}{% endfor %}{% endfor %}{{ tools | length }}{{ strftime_now('%Y') }}", "user", "", tool)
+	long := strings.Repeat("\u2028n", 400) // which a refusal would quote
+	for _, template := range []string{"{{ raise_exception(messages[1].role) }}", "{{ messages[1].role | int + {} }}", "{{ messages[1][messages[1].role]() }}", "{{ " + strings.Repeat("n", 3000) + "() }}", "{{ '' | " + strings.Repeat("n", 3000) + " }}", "{% " + strings.Repeat("n", 3000) + " %}"} {
+		f.Add(template, long, "hi", `{"name": "f", "parameters": "`+long+`"}`)
+	}
 	f.Fuzz(func(t *testing.T, template, role, content, args string) {
 		if len(template) > 20_000 || len(content) > 2000 {
 			return
