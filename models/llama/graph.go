@@ -185,9 +185,9 @@ func (m *Model) allocate() error {
 		v, err = m.bound(label, 4*words)
 		return v
 	}
-	w.x, w.norm = view("residual", rows*c.Dim), view("normalised", rows*kernels.NextStride(c.Dim))
-	w.qkv, w.att = view("queries, keys, values", rows*m.heads.Width()), view("attention", rows*c.Heads*c.HeadDim)
-	w.gates, w.act = view("gates", rows*2*c.FFN), view("activations", rows*c.FFN)
+	w.x, w.norm = view("residual", rows*c.Dim), view("normalised", m.inputWords(rows, kernels.NextStride(c.Dim)))
+	w.qkv, w.att = view("queries, keys, values", rows*m.heads.Width()), view("attention", m.inputWords(rows, c.Heads*c.HeadDim))
+	w.gates, w.act = view("gates", rows*2*c.FFN), view("activations", m.inputWords(rows, c.FFN))
 	parts := m.heads.AttentionScratch(m.opts.Context, m.span())
 	scored := min(rows, max(min(passBytes, m.dev.Info().Limits.MaxBindingSize)/(4*max(parts, 1)), 1)) // rows at a time
 	w.scores = view("parts of attention", max(scored*parts, tuneRows*kernels.SampleWords(m.opts.TopK)))
@@ -202,6 +202,16 @@ func (m *Model) allocate() error {
 		return err
 	}
 	return m.dev.Write(m.rope.Buffer, 0, webgpu.F32Bytes(kernels.RopeTable(m.opts.Context, c.Inverse, c.Magnitude)))
+}
+
+// inputWords is how large a buffer of rows of so many words is made that products read: kernels.Window where all of a model's
+// fit into it, so that its products have the same kernels, which know the size.
+func (m *Model) inputWords(rows, words int) int {
+	widest := max(kernels.NextStride(m.cfg.Dim), m.cfg.Heads*m.cfg.HeadDim, m.cfg.FFN, words)
+	if 4*rows*widest <= kernels.Window && kernels.Window <= m.mostBound() {
+		return kernels.Window / 4
+	}
+	return rows * words
 }
 
 // allocateKV makes the KV cache: keys and values of each layer are a buffer each.

@@ -6,6 +6,10 @@ import (
 	"foretoken/webgpu"
 )
 
+// Window is the size of views of x whose length the kernels of products of Q8_0 have as a constant, which spares Chromium's software
+// adapter a tenth of those of one row; of Q4_0 it spares nothing. Only this size: every other one would be a kernel of its own, for each model and matrix.
+const Window = 1 << 20
+
 // Rows places the rows of an activation matrix inside its view, in elements.
 type Rows struct {
 	View   View
@@ -45,7 +49,11 @@ func (r *Recorder) product(f Family, w *Weight, x, out Rows, m int, end finish) 
 	} else {
 		consts = append(consts, constant{"WG", u32(f.Width)})
 	}
-	kernel := source("matmul_params "+layouts[w.Format].files+" matmul_norm "+end.files+" "+kinds[f.Kind].files, append(productAccess[:5:5], end.access...),
+	input := "matmul_input "
+	if x.View.Size == Window && w.Format == Q8_0 {
+		input, consts = "matmul_input_window ", append(consts, constant{"WINDOW", u32(Window / 16)})
+	}
+	kernel := source("matmul_params "+input+layouts[w.Format].files+" matmul_norm "+end.files+" "+kinds[f.Kind].files, append(productAccess[:5:5], end.access...),
 		matmulRef(w.Format, rows, end.ref), append(consts, end.consts...)...)
 	for _, p := range w.Parts {
 		params := []uint32{u32(p.Rows), u32(w.Cols / w.Format.step()), u32(m), u32(x.Stride / 4), u32(x.Offset / 4),

@@ -6,7 +6,7 @@
 fn squaresOf(at: u32, first: u32, by: u32) -> f32 {
     var sum = vec4<f32>(0.0, 0.0, 0.0, 0.0);
     let base = at + P.steps * PARTS;
-    let count = min(P.squares / 4u, arrayLength(&x)); // see matmul_rows
+    let count = min(P.squares / 4u, arrayLength(&weights)); // see matmul_rows
     for (var i = first; i < count; i = i + by) { sum = sum + x[base + i]; }
     return (sum.x + sum.y) + (sum.z + sum.w);
 }
