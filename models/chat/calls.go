@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"unicode"
 
 	"foretoken/models/gguf"
 )
@@ -103,7 +104,7 @@ func callSchema(tools []json.RawMessage, only string) (json.RawMessage, error) {
 // quoted shows a value of a request on one line and within reason.
 func quoted(raw json.RawMessage) string {
 	var b bytes.Buffer
-	if json.Compact(&b, raw) != nil || b.Len() > 80 {
+	if json.Compact(&b, raw) != nil || b.Len() > 80 || bytes.ContainsFunc(b.Bytes(), func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return gguf.Quote(string(raw))
 	}
 	return b.String()

@@ -29,6 +29,7 @@ func TestToolChoice(t *testing.T) {
 		{choice: `{"type": "function", "function": {"name": "open"}}`, told: true, schema: `"open"`},
 		{choice: `{"type": "function", "function": {"name": "delete"}}`, told: true, err: `"delete", which is none of the tools`},
 		{choice: `"any"`, err: `tool_choice is "any"`},
+		{choice: "\"require\x7f\"", err: `tool_choice is "\"require\x7f\""; want`},
 		{choice: `{"type": "allowed_tools"}`, err: "tool_choice is"},
 		{choice: "{\n\"type\": 1}", err: `tool_choice is {"type":1}; want`},
 	} {
