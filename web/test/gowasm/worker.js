@@ -9,7 +9,11 @@ function end(message) {
   over = true;
   postMessage(message);
 }
-self.addEventListener("error", (e) => end({ why: `the worker failed: ${e.message}` }));
+self.addEventListener("error", (e) => {
+  // Where a timer of Go's is left when the program ends, Go's script throws as it comes due.
+  if (over) e.preventDefault();
+  else end({ why: `the worker failed: ${e.message}` });
+});
 self.addEventListener("unhandledrejection", (e) => end({ why: `a promise failed: ${e.reason?.stack ?? e.reason}` }));
 
 self.onmessage = async ({ data: { argv, env, cwd } }) => {
