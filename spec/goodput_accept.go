@@ -91,12 +91,9 @@ type trust struct {
 	Expected float64 `json:"expected"`
 }
 
-// The outcomes that a trust remembers. A draft may lose its way from one token to the next; whether a text repeats is a property
-// of it, and trust that moves with every run of hits and misses says less than the estimates.
-const (
-	memoryOfDraft  = 16.0
-	memoryOfLookup = 40.0
-)
+// memories are how many outcomes each of acceptance.Trusts remembers. A draft may lose its way from one token to the next; whether a
+// text repeats is a property of it, and trust that moves with every run of hits and misses says less than the estimates.
+var memories = [2]float64{16, 40}
 
 // factor corrects estimates. Trusting them weighs as an eighth of the memory.
 func (t *trust) factor(memory float64) float64 {
@@ -162,18 +159,18 @@ func (a *acceptance) chances(dst []float64, e *evidence) []float64 {
 	return dst
 }
 
-// trustOf is the trust that a node's estimate is corrected by, an index of Trusts, and its memory.
-func trustOf(e *evidence) (which int, memory float64) {
+// trustOf is which of acceptance.Trusts a node's estimate is corrected by.
+func trustOf(e *evidence) int {
 	if e.sources>>fromDraft&1 == 1 {
-		return 0, memoryOfDraft
+		return 0
 	}
-	return 1, memoryOfLookup
+	return 1
 }
 
 // trusted is estimate, corrected.
 func (a *acceptance) trusted(e *evidence) float64 {
-	which, memory := trustOf(e)
-	return min(a.estimate(e)*a.Trusts[which].factor(memory), surest)
+	which := trustOf(e)
+	return min(a.estimate(e)*a.Trusts[which].factor(memories[which]), surest)
 }
 
 // estimate is a(n): the chance that the node is accepted if its parent is.

@@ -292,14 +292,13 @@ func (c *candidates) learn(a *acceptance, tokens []int32) {
 	at := int32(0)
 	for _, token := range tokens {
 		var expected [2]float64
-		var memory [2]float64
-		var hit [2]bool
+		var any, hit [2]bool
 		found := int32(-1)
 		for k := c.nodes[at].child; k >= 0; k = c.nodes[k].next {
 			x := &c.nodes[k]
-			which, of := trustOf(&x.evidence)
+			which := trustOf(&x.evidence)
 			expected[which] += a.estimate(&x.evidence)
-			memory[which] = of
+			any[which] = true
 			if x.token == token {
 				found, hit[which] = k, true
 			}
@@ -308,8 +307,8 @@ func (c *candidates) learn(a *acceptance, tokens []int32) {
 			a.learn(&c.nodes[k].evidence, k == found)
 		}
 		for i := range a.Trusts {
-			if memory[i] > 0 {
-				a.Trusts[i].learn(min(expected[i], surest), hit[i], memory[i])
+			if any[i] {
+				a.Trusts[i].learn(min(expected[i], surest), hit[i], memories[i])
 			}
 		}
 		if found < 0 {
