@@ -89,31 +89,29 @@ func (r *Recorder) Attention(lanes Lanes, h Heads, s Slots, qkv, keys, values, s
 	params := func(n, row0 int) []uint32 {
 		return []uint32{u32(n), u32(h.Query), u32(group), u32(h.Width()), u32(s.Stride), f32(1 / math.Sqrt(float64(h.Dim))), u32(window), u32(row0), u32(blocks)}
 	}
-	input, format := "attention_params attention_input ", h.Format.String()
-	if h.Format == KVF16 {
-		format = "f16 attention_halves"
-	}
+	const input = "attention_params attention_input "
+	l := h.layout()
 	views := []View{s.Rows, s.Table, s.Ancestors, qkv, keys, values}
-	constants := func(heads int, more ...constant) []constant {
-		return append(append(h.layout().constants(), constant{"H", u32(heads)}, constant{"DQ", u32(quads)}, constant{"CONTEXT", u32(context)}), more...)
+	constants := func(heads, read int, more ...constant) []constant {
+		return append(append(l.constants(read), constant{"H", u32(heads)}, constant{"DQ", u32(quads)}, constant{"CONTEXT", u32(context)}), more...)
 	}
 	if lanes == Serial && r.quads {
 		// The registers that a thread keeps queries and sums in bound the heads. A thread has a quarter of a head's quads, rounded up,
 		// in runs that end where the head does and share a scale.
 		heads, chunks := h.chunk(min(16384/(16*splitThreads*(quads+1)), mostHeads))
-		l, own := h.layout(), (quads+quadThreads-1)/quadThreads
-		scaled, unit := quads, quads // quads that share a scale, elements of a cache that a head takes
+		own, scaled, words := (quads+quadThreads-1)/quadThreads, quads, l.head()/quads
 		if l.format == KVQ8 {
-			scaled, unit = l.block/4, l.words(h.Dim)
+			scaled = l.block / 4 // quads that share a scale
 		}
-		cache := min(keys.Size, values.Size) / (4 * l.words(h.Dim)) * unit
 		run := own
 		for own%run != 0 || quads%run != 0 || scaled%run != 0 {
 			run--
 		}
-		r.add(source(input+"attention_quad_"+format+" attention_quad", attentionAccess, attentionRef(h), constants(heads,
-			constant{"W", u32(own)}, constant{"HW", u32(heads * own)}, constant{"RUN", u32(run)}, constant{"RUNS", u32(own / run)}, constant{"HEAD", u32(unit)},
-			constant{"CACHE", u32(cache)}, constant{"WG", u32(quadThreads)})...), r.groupsFor(h.KV*chunks*m, 1), params(m, 0), append(views, out)...)
+		read := l.read(run * words)
+		r.add(source(input+"attention_quad_"+l.format.String()+l.reader(read)+" attention_quad", attentionAccess, attentionRef(h), constants(heads, read,
+			constant{"W", u32(own)}, constant{"HW", u32(heads * own)}, constant{"RUN", u32(run)}, constant{"RUNS", u32(own / run)}, constant{"QUADS", u32(read / words)},
+			constant{"READS", u32(run * words / read)}, constant{"CACHE", u32(min(keys.Size, values.Size) / (4 * read))}, constant{"WG", u32(quadThreads)})...),
+			r.groupsFor(h.KV*chunks*m, 1), params(m, 0), append(views, out)...)
 		return
 	}
 	// Blocks of positions are joined by a kernel of their own, as many rows at a time as scratch has room for.
@@ -135,7 +133,7 @@ func (r *Recorder) Attention(lanes Lanes, h Heads, s Slots, qkv, keys, values, s
 		heads, chunks := h.chunk(mostHeads)
 		tile := max(min(8/heads, 1024/(heads*h.Dim), mostRows), 1) // the same for every number of rows
 		R := tile * heads
-		kernel = source(input+"attention_bytes attention_"+format+" attention_group", attentionAccess, attentionBlocksRef(h, size, only), constants(heads, constant{"TM", u32(tile)}, constant{"R", u32(R)},
+		kernel = source(input+"attention_bytes attention_"+l.format.String()+" attention_group", attentionAccess, attentionBlocksRef(h, size, only), constants(heads, 1, constant{"TM", u32(tile)}, constant{"R", u32(R)},
 			constant{"RQ", u32(R * quads)}, constant{"N", u32(size)}, constant{"RN", u32(R * size)}, constant{"TN", u32(tile * size)},
 			constant{"HL", u32(heads * groupLanes)}, constant{"SCAN", u32(groupLanes / R)}, constant{"TEAMS", u32(groupLanes / quads)}, constant{"ONLY", only})...)
 		groups = func(rows int) [3]int { return [3]int{h.KV * chunks, (rows + tile - 1) / tile, inBlocks} }
@@ -163,17 +161,20 @@ func (r *Recorder) splitAttention(h Heads, only bool, context, size int) (*webgp
 	for h.KV*chunks%together != 0 {
 		together /= 2
 	}
-	words, step, file := h.layout().words(h.Dim), h.layout().step(), "attention_step_"+h.Format.String()
-	reads := step/4 + 1 // of a step, where it takes more than one
-	if h.Format == KVQ8 && h.Dim/step%2 == 0 {
-		step, file = 2*step, file+" attention_step_q8_pair"
-	} else if h.Format == KVQ8 {
-		file += " attention_step_q8_one"
+	l := h.layout()
+	read := l.read(l.head())
+	reads, blocks := 1, 1 // of a step, which in q8 has as many blocks as a read brings scales
+	if l.format == KVQ8 {
+		for blocks = read; h.Dim/l.block%blocks != 0; {
+			blocks /= 2
+		}
+		reads = blocks * l.block / 4 / read
 	}
-	touches := (words*((together+chunks-1)/chunks) + 16*splitThreads - 1) / (16 * splitThreads)
-	kernel := source("attention_params attention_input attention_bytes "+file+" attention", attentionAccess, attentionBlocksRef(h, size, only), append(h.layout().constants(),
+	steps := l.head() / (reads * read)
+	touches := (l.scales() + l.head()*((together+chunks-1)/chunks) + 16*splitThreads - 1) / (16 * splitThreads)
+	kernel := source("attention_params attention_input attention_bytes attention_step_"+l.format.String()+l.reader(read)+" attention", attentionAccess, attentionBlocksRef(h, size, only), append(l.constants(read),
 		constant{"H", u32(heads)}, constant{"DQ", u32(quads)}, constant{"HQ", u32(heads * quads)}, constant{"CONTEXT", u32(context)}, constant{"N", u32(size)},
-		constant{"QUADS", u32(step / 4)}, constant{"STEPS", u32(h.Dim / step)}, constant{"STEP", u32(reads)}, constant{"HEAD", u32(words)}, constant{"TOUCHES", u32(touches)},
+		constant{"QUADS", u32(quads / steps)}, constant{"STEPS", u32(steps)}, constant{"STEP", u32(reads)}, constant{"BLOCKS", u32(blocks)}, constant{"TOUCHES", u32(touches)},
 		constant{"SPLIT", u32(splitThreads / together)}, constant{"G", u32(together)}, constant{"WG", u32(splitThreads)},
 		constant{"PARTS", u32(splitThreads * heads * (quads + 1))}, constant{"ONLY", only})...)
 	return kernel, func(rows int) [3]int {

@@ -38,22 +38,22 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) count: v
     }
     // Threads read elements of the same place in keys of their own, which no prefetcher foresees, and wait for
     // each line. So they first read a word of every line of the next keys and values, in order.
-    let ahead = first % (kvs * chunks) / chunks * HEAD + index * 16u;
+    let ahead = first % (kvs * chunks) / chunks * HEAD * READ + index * 16u;
     var touched = 0.0;
     for (var j = (start - lane + SPLIT - 1u) / SPLIT * SPLIT + lane; j <= last; j = j + SPLIT) {
         for (var p = 0u; p < SPLIT; p = p + 1u) { // unroll
-            let next = table[min(j - lane + SPLIT + p, last)] * kvs * HEAD + ahead;
+            let next = table[min(j - lane + SPLIT + p, last)] * SLOT * READ + ahead;
             for (var t = 0u; t < TOUCHES; t = t + 1u) { // unroll
                 touched = max(touched, touch(next + t * WG * 16u));
             }
         }
-        let at = (slotOf(m, j, row.z) * kvs + kv) * STEPS;
+        let at = slotOf(m, j, row.z) * SLOT;
         var s: array<f32, H>;
         for (var h = 0u; h < H; h = h + 1u) { // unroll
             s[h] = 0.0;
         }
         for (var i = 0u; i < STEPS; i = i + 1u) { // unroll
-            let step = keyStep(at + i);
+            let step = keyStep(at, kv, i);
             for (var n = 0u; n < QUADS; n = n + 1u) { // unroll
                 let x = quadOf(step, n);
                 for (var h = 0u; h < H; h = h + 1u) { // unroll
@@ -71,7 +71,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) count: v
             total[h] = total[h] * keep[h] + s[h];
         }
         for (var i = 0u; i < STEPS; i = i + 1u) { // unroll
-            let step = valueStep(at + i);
+            let step = valueStep(at, kv, i);
             for (var n = 0u; n < QUADS; n = n + 1u) { // unroll
                 let x = quadOf(step, n);
                 for (var h = 0u; h < H; h = h + 1u) { // unroll

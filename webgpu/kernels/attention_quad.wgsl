@@ -23,11 +23,14 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) count: v
     let kv = unit % across / chunks;
     let head0 = unit % chunks * H;
     let row = rows[m];
-    var scaleIn: array<u32, RUNS>; // where in a head the scale of a run is, and its quads
-    var runIn: array<u32, RUNS>;
+    var scaleIn: array<u32, RUNS>; // in which read of a slot the scale of a run is, and which word of it
+    var scaleWord: array<u32, RUNS>;
+    var runIn: array<u32, RUNS>;   // which read is its first
     for (var r = 0u; r < RUNS; r = r + 1u) { // unroll
-        scaleIn[r] = scaleOf(min(lane * W + r * RUN, DQ - RUN));
-        runIn[r] = quadOf(min(lane * W + r * RUN, DQ - RUN));
+        let quad = min(lane * W + r * RUN, DQ - RUN);
+        scaleIn[r] = scaleOf(kv, quad) / READ;
+        scaleWord[r] = scaleOf(kv, quad) % READ;
+        runIn[r] = LEAD + kv * HEAD + quad / QUADS;
     }
     var q: array<vec4<f32>, HW>;
     var acc: array<vec4<f32>, HW>;
@@ -50,7 +53,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) count: v
         for (var j = begin; j < end; j = j + 1u) {
             var slot = j;
             if (part == 1u) { slot = slotOf(m, j, row.z); }
-            let at = (slot * kvs + kv) * HEAD;
+            let at = slot * SLOT;
             var s: array<f32, H>;
             for (var h = 0u; h < H; h = h + 1u) { // unroll
                 s[h] = 0.0;
@@ -60,11 +63,14 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) count: v
                 for (var h = 0u; h < H; h = h + 1u) { // unroll
                     t[h] = 0.0;
                 }
-                let scale = keyScale(at + scaleIn[r]);
-                for (var n = 0u; n < RUN; n = n + 1u) { // unroll
-                    let x = keyQuad(at + runIn[r] + n);
-                    for (var h = 0u; h < H; h = h + 1u) { // unroll
-                        t[h] = t[h] + dot(q[h * W + r * RUN + n], x);
+                let scale = keyScale(at + scaleIn[r], scaleWord[r]);
+                for (var n = 0u; n < READS; n = n + 1u) { // unroll
+                    let words = keys[at + runIn[r] + n];
+                    for (var i = 0u; i < QUADS; i = i + 1u) { // unroll
+                        let x = quadIn(words, i);
+                        for (var h = 0u; h < H; h = h + 1u) { // unroll
+                            t[h] = t[h] + dot(q[h * W + r * RUN + n * QUADS + i], x);
+                        }
                     }
                 }
                 for (var h = 0u; h < H; h = h + 1u) { // unroll
@@ -89,14 +95,18 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) count: v
             }
             for (var r = 0u; r < RUNS; r = r + 1u) { // unroll
                 var w: array<f32, H>;
-                let scale = valueScale(at + scaleIn[r]);
+                let scale = valueScale(at + scaleIn[r], scaleWord[r]);
                 for (var h = 0u; h < H; h = h + 1u) { // unroll
                     w[h] = scaled(s[h], scale);
                 }
-                for (var n = 0u; n < RUN; n = n + 1u) { // unroll
-                    let x = valueQuad(at + runIn[r] + n);
-                    for (var h = 0u; h < H; h = h + 1u) { // unroll
-                        acc[h * W + r * RUN + n] = acc[h * W + r * RUN + n] * keep[h] + w[h] * x;
+                for (var n = 0u; n < READS; n = n + 1u) { // unroll
+                    let words = values[at + runIn[r] + n];
+                    for (var i = 0u; i < QUADS; i = i + 1u) { // unroll
+                        let x = quadIn(words, i);
+                        for (var h = 0u; h < H; h = h + 1u) { // unroll
+                            let e = h * W + r * RUN + n * QUADS + i;
+                            acc[e] = acc[e] * keep[h] + w[h] * x;
+                        }
                     }
                 }
             }

@@ -2,11 +2,11 @@
 @group(0) @binding(6) var<storage, read> values: array<vec4<f32>, CACHE>; // likewise
 
 const UNIT = 1.0; // what elements are to be multiplied by
-// Where in a head a quad is, and its scale.
-fn quadOf(quad: u32) -> u32 { return quad; }
-fn scaleOf(quad: u32) -> u32 { return 0u; }
-fn keyQuad(at: u32) -> vec4<f32> { return keys[at]; }
-fn valueQuad(at: u32) -> vec4<f32> { return values[at]; }
-fn keyScale(at: u32) -> f32 { return 1.0; }
-fn valueScale(at: u32) -> f32 { return 1.0; }
+// A read brings QUADS times four elements.
+alias Words = vec4<f32>;
+fn quadIn(w: Words, n: u32) -> vec4<f32> { return w; }
+// Which of a slot's scales is that of four elements, and what it does to what they were multiplied with.
+fn scaleOf(kv: u32, quad: u32) -> u32 { return 0u; }
+fn keyScale(at: u32, n: u32) -> f32 { return 1.0; }
+fn valueScale(at: u32, n: u32) -> f32 { return 1.0; }
 fn scaled(x: f32, scale: f32) -> f32 { return x; }

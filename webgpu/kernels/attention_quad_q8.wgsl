@@ -1,18 +1,14 @@
-@group(0) @binding(5) var<storage, read> keys: array<u32, CACHE>;   // (slots, heads/group, blocks, 1 + KVQ): f32 scale, then signed bytes, four to a word
-@group(0) @binding(6) var<storage, read> values: array<u32, CACHE>; // likewise
+@group(0) @binding(5) var<storage, read> keys: array<Words, CACHE>;   // (slots): f32 scales of blocks (heads/group, DQ/KVQ), then signed bytes (heads/group, DQ, 4), four to a word
+@group(0) @binding(6) var<storage, read> values: array<Words, CACHE>; // likewise
 
 // Bytes are masked where they stand, as in unpack_q8_0, which makes them 1, 256, 65536 and 2^24 times too large: queries and sums make
 // up for that.
 const UNIT = vec4<f32>(1.0, 0.00390625, 0.0000152587890625, 5.9604644775390625e-8);
-// Where in a head a quad is, and its scale.
-fn quadOf(quad: u32) -> u32 { return quad / KVQ * (KVQ + 1u) + 1u + quad % KVQ; }
-fn scaleOf(quad: u32) -> u32 { return quad / KVQ * (KVQ + 1u); }
-fn masked(word: u32) -> vec4<f32> {
-    let w = bitcast<i32>(word ^ 0x00808080u);
+fn quadIn(words: Words, n: u32) -> vec4<f32> {
+    let w = bitcast<i32>(wordOf(words, n) ^ 0x00808080u);
     return vec4<f32>(f32(w & 0xff) - 128.0, f32(w & 0xff00) - 32768.0, f32(w & 0xff0000) - 8388608.0, f32(w & -0x1000000));
 }
-fn keyQuad(at: u32) -> vec4<f32> { return masked(keys[at]); }
-fn valueQuad(at: u32) -> vec4<f32> { return masked(values[at]); }
-fn keyScale(at: u32) -> f32 { return bitcast<f32>(keys[at]); }
-fn valueScale(at: u32) -> f32 { return bitcast<f32>(values[at]); }
+fn scaleOf(kv: u32, quad: u32) -> u32 { return (kv * DQ + quad) / KVQ; }
+fn keyScale(at: u32, n: u32) -> f32 { return bitcast<f32>(keyWord(at, n)); }
+fn valueScale(at: u32, n: u32) -> f32 { return bitcast<f32>(valueWord(at, n)); }
 fn scaled(x: f32, scale: f32) -> f32 { return x * scale; }

@@ -3,8 +3,8 @@
 
 // A step is what one read brings: QUADS times four elements.
 alias Step = vec4<f32>;
-fn keyStep(at: u32) -> Step { return keys[at]; }
-fn valueStep(at: u32) -> Step { return values[at]; }
+fn keyStep(at: u32, kv: u32, i: u32) -> Step { return keys[at + kv * HEAD + i]; }
+fn valueStep(at: u32, kv: u32, i: u32) -> Step { return values[at + kv * HEAD + i]; }
 fn quadOf(s: Step, n: u32) -> vec4<f32> { return s; }
 // Reads a word of both, which brings their lines into the cache.
 fn touch(word: u32) -> f32 { return max(keys[word / 4u].x, values[word / 4u].x); }

@@ -1,19 +1,36 @@
-@group(0) @binding(5) var<storage, read> keys: array<Word>;   // (slots, heads/group, blocks, 1 + KVQ): f32 scale, then signed bytes, four to 32 bits
-@group(0) @binding(6) var<storage, read> values: array<Word>; // likewise
+@group(0) @binding(5) var<storage, read> keys: array<Words>;   // (slots): f32 scales of blocks (heads/group, dim/block), then signed bytes (heads/group, dim), four to a word
+@group(0) @binding(6) var<storage, read> values: array<Words>; // likewise
 
-// A step is STEP reads, of a Word each.
-alias Step = array<Word, STEP>;
-fn keyStep(at: u32) -> Step {
+// A step is BLOCKS blocks, whose scales one read brings.
+struct Step { scales: array<f32, BLOCKS>, words: array<Words, STEP> }
+// Which of a slot's scales is a step's first, and which of the words of its read that is.
+fn scaleOf(kv: u32, i: u32) -> u32 { return (kv * STEPS + i) * BLOCKS; }
+fn wordOfScale(kv: u32, i: u32) -> u32 { return (kv * STEPS + i) % (READ / BLOCKS) * BLOCKS; }
+fn keyStep(at: u32, kv: u32, i: u32) -> Step {
     var s: Step;
+    let scales = keys[at + scaleOf(kv, i) / READ];
+    for (var b = 0u; b < BLOCKS; b = b + 1u) { // unroll
+        s.scales[b] = bitcast<f32>(wordOf(scales, wordOfScale(kv, i) + b));
+    }
     for (var w = 0u; w < STEP; w = w + 1u) { // unroll
-        s[w] = keys[at * STEP + w];
+        s.words[w] = keys[at + LEAD + kv * HEAD + i * STEP + w];
     }
     return s;
 }
-fn valueStep(at: u32) -> Step {
+fn valueStep(at: u32, kv: u32, i: u32) -> Step {
     var s: Step;
+    let scales = values[at + scaleOf(kv, i) / READ];
+    for (var b = 0u; b < BLOCKS; b = b + 1u) { // unroll
+        s.scales[b] = bitcast<f32>(wordOf(scales, wordOfScale(kv, i) + b));
+    }
     for (var w = 0u; w < STEP; w = w + 1u) { // unroll
-        s[w] = values[at * STEP + w];
+        s.words[w] = values[at + LEAD + kv * HEAD + i * STEP + w];
     }
     return s;
 }
+fn quadOf(step: Step, n: u32) -> vec4<f32> {
+    var s = step; // what a function is given cannot be indexed
+    return s.scales[n / KVQ] * bytes(wordOf(s.words[n / READ], n % READ));
+}
+// Reads a word of both, which brings their lines into the cache.
+fn touch(word: u32) -> f32 { return f32(max(wordOf(keys[word / READ], 0u), wordOf(values[word / READ], 0u))); }

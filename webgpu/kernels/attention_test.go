@@ -57,17 +57,14 @@ func newAttended(h Heads, span int) *attended {
 // packed is elements as a cache holds them, and cachedAs what it gives back of them: rounding is
 // tested where the cache is written, in TestRope.
 func packed(h Heads, x []float32) webgpu.Memory {
-	cache := webgpu.NewMemory(4 * h.layout().words(len(x)))
+	cache := webgpu.NewMemory(4 * h.CacheWords(len(x)/(h.KV*h.Dim)))
 	h.layout().store(cache, 0, x)
 	return cache
 }
 
 func unpacked(h Heads, cache webgpu.Memory) []float64 {
-	l, n := h.layout(), 0
-	for l.words(n) < len(cache) {
-		n += h.Dim
-	}
-	x := make([]float64, n)
+	l := h.layout()
+	x := make([]float64, len(cache)/l.slot()*l.width)
 	l.load(cache, 0, x)
 	return x
 }

@@ -25,16 +25,19 @@ func ParseKVFormat(name string) (KVFormat, error) {
 	return 0, fmt.Errorf("kernels: KV format %.80q; want f32, f16 or q8", name)
 }
 
-// cacheLayout is how a head's elements lie in a cache.
+// cacheLayout is how a slot's elements lie in a cache: head after head, in q8 after the scales of all of them, so that
+// wide reads are aligned.
 type cacheLayout struct {
 	format KVFormat
+	dim    int // of a head
+	width  int // elements of a slot
 	block  int // elements that share a scale; 0 where there is none
 }
 
 // layout is the cache's. A block is the largest of 32, 16 and 8 elements that divides a head, so
 // that it never reaches into the next one.
 func (h Heads) layout() cacheLayout {
-	l := cacheLayout{format: h.Format}
+	l := cacheLayout{format: h.Format, dim: h.Dim, width: h.KV * h.Dim}
 	if h.Format == KVQ8 {
 		for l.block = 32; h.Dim%l.block != 0; {
 			l.block /= 2
@@ -43,29 +46,52 @@ func (h Heads) layout() cacheLayout {
 	return l
 }
 
-// constants are those that the shaders of the layout ask for.
-func (l cacheLayout) constants() []constant {
-	if l.format == KVQ8 {
-		return []constant{{"KVQ", uint32(l.block / 4)}}
+// scales is how many words the scales of a slot take.
+func (l cacheLayout) scales() int {
+	if l.block == 0 {
+		return 0
 	}
-	return nil
+	return l.width / l.block
 }
 
-// step is how many elements a thread reads at once: four words, or a block and its scale.
-func (l cacheLayout) step() int {
+// head is how many 32-bit words a head takes, without scales.
+func (l cacheLayout) head() int {
 	if l.format == KVQ8 {
-		return l.block
+		return l.dim / 4
 	}
-	return 4 << l.format
+	return l.dim >> l.format
 }
 
-// words is how many 32-bit words n elements take, a whole number of heads.
-func (l cacheLayout) words(n int) int {
-	if l.format == KVQ8 {
-		return n / l.block * (l.block/4 + 1)
+// slot is how many 32-bit words a slot takes.
+func (l cacheLayout) slot() int { return l.scales() + l.width/l.dim*l.head() }
+
+// read is how many words a kernel reads at once of a head, which takes parts of so many words: at most four, from a multiple
+// of as many on.
+func (l cacheLayout) read(parts int) int {
+	n := 4
+	for parts%n != 0 || l.head()%n != 0 || l.scales()%n != 0 {
+		n /= 2
 	}
-	return n >> l.format
+	return n
+}
+
+// reader is the shader that reads so many words at once, where the format asks for one.
+func (l cacheLayout) reader(read int) string {
+	if l.format == KVF32 {
+		return ""
+	}
+	return fmt.Sprintf(" attention_words_%d", read)
+}
+
+// constants tell the shaders where in a cache elements are, read so many words at once: SLOT, LEAD and HEAD are the reads
+// of a slot, of the scales that it begins with and of a head.
+func (l cacheLayout) constants(read int) []constant {
+	c := []constant{{"READ", u32(read)}, {"SLOT", u32(l.slot() / read)}, {"LEAD", u32(l.scales() / read)}, {"HEAD", u32(l.head() / read)}}
+	if l.format == KVQ8 {
+		c = append(c, constant{"KVQ", u32(l.block / 4)})
+	}
+	return c
 }
 
 // CacheWords is how many 32-bit words the keys of so many slots take, or the values.
-func (h Heads) CacheWords(slots int) int { return h.layout().words(slots * h.KV * h.Dim) }
+func (h Heads) CacheWords(slots int) int { return slots * h.layout().slot() }

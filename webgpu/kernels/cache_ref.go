@@ -8,6 +8,12 @@ import (
 	"github.com/x448/float16"
 )
 
+// blockAt is the scale and the words of the block that element at begins.
+func (l cacheLayout) blockAt(cache webgpu.Memory, at int) (scale *uint32, words webgpu.Memory) {
+	slot := cache[at/l.width*l.slot():][:l.slot()]
+	return &slot[at%l.width/l.block], slot[l.scales()+at%l.width/4:][:l.block/4]
+}
+
 // load reads len(dst) cached elements from element at on, at a head's first.
 func (l cacheLayout) load(cache webgpu.Memory, at int, dst []float64) {
 	switch l.format {
@@ -21,10 +27,9 @@ func (l cacheLayout) load(cache webgpu.Memory, at int, dst []float64) {
 		}
 	case KVQ8:
 		for from := 0; from < len(dst); from += l.block {
-			words := cache[l.words(at+from):][:l.block/4+1]
-			scale := fromBits(words[0])
+			scale, words := l.blockAt(cache, at+from)
 			for i := range l.block {
-				dst[from+i] = scale * float64(int8(words[1+i/4]>>(8*(i%4))))
+				dst[from+i] = fromBits(*scale) * float64(int8(words[i/4]>>(8*(i%4))))
 			}
 		}
 	}
@@ -43,18 +48,19 @@ func (l cacheLayout) store(cache webgpu.Memory, at int, src []float32) {
 		}
 	case KVQ8:
 		for from := 0; from < len(src); from += l.block {
-			words, most := cache[l.words(at+from):][:l.block/4+1], 0.0
+			scale, words := l.blockAt(cache, at+from)
+			most := 0.0
 			clear(words)
 			for _, v := range src[from:][:l.block] {
 				most = math.Max(most, math.Abs(float64(v)))
 			}
-			words[0] = f32(most / 127)
+			*scale = f32(most / 127)
 			if most == 0 {
 				continue
 			}
 			for i, v := range src[from:][:l.block] {
 				q := math.Min(math.Max(math.Floor(float64(v)*127/most+0.5), -127), 127)
-				words[1+i/4] |= uint32(uint8(int8(q))) << (8 * (i % 4))
+				words[i/4] |= uint32(uint8(int8(q))) << (8 * (i % 4))
 			}
 		}
 	}

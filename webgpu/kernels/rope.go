@@ -59,9 +59,11 @@ func (r *Recorder) Rope(h Heads, rows, table, bias, qkv, keys, values View, m in
 	}
 	l := h.layout()
 	files, threads := "rope_params "+input+" rope rope_"+h.Format.String(), (h.Query+2*h.KV)*h.Dim/4
+	var constants []constant
 	if h.Format == KVQ8 { // a thread takes four elements of a query, or a block of a key or value
 		files, threads = "rope_params "+input+" rope_q8", h.Query*h.Dim/4+2*h.KV*h.Dim/l.block
+		constants = l.constants(1)
 	}
-	r.add(source(files, access, ropeRef(l), l.constants()...), [3]int{(threads + 31) / 32, m, 1},
+	r.add(source(files, access, ropeRef(l), constants...), [3]int{(threads + 31) / 32, m, 1},
 		[]uint32{u32(m), u32(h.Query), u32(h.KV), u32(h.Dim), half, u32(h.Rotary)}, views...)
 }

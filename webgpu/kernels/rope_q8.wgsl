@@ -1,6 +1,5 @@
-// Rotary position embedding as in rope.wgsl, with a cache of signed bytes: a block of 4·KVQ
-// elements is an f32 scale, the largest magnitude over 127, and KVQ words of four
-// bytes each. A thread takes four neighbouring elements of a query, or one block of a key or
+// Rotary position embedding as in rope.wgsl, with a cache of signed bytes: a slot is the f32 scales of all its blocks,
+// the largest magnitude of 4·KVQ elements over 127, then KVQ words of four bytes for each. A thread takes four neighbouring elements of a query, or one block of a key or
 // value, so what a block becomes follows from its own elements only.
 
 // Elements 2·pair and 2·pair+1 of a head, rotated as they are in either layout.
@@ -73,13 +72,13 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
     }
     var inverse = 0.0;
     if (most > 0.0) { inverse = 127.0 / most; }
-    var o = rows[m].y * P.kv;
-    if (head < P.kv) { o = o + head; } else { o = o + head - P.kv; }
-    o = (o * blocks + block) * (KVQ + 1u);
-    if (head < P.kv) { keys[o] = bitcast<u32>(most / 127.0); } else { values[o] = bitcast<u32>(most / 127.0); }
+    let own = head % P.kv * blocks + block; // of the slot's blocks
+    let scale = rows[m].y * SLOT + own;
+    let o = rows[m].y * SLOT + LEAD + own * KVQ;
+    if (head < P.kv) { keys[scale] = bitcast<u32>(most / 127.0); } else { values[scale] = bitcast<u32>(most / 127.0); }
     for (var q = 0u; q < KVQ; q = q + 1u) {
         let s = v[q] * inverse;
         let word = signedByte(s.x) | (signedByte(s.y) << 8u) | (signedByte(s.z) << 16u) | (signedByte(s.w) << 24u);
-        if (head < P.kv) { keys[o + 1u + q] = word; } else { values[o + 1u + q] = word; }
+        if (head < P.kv) { keys[o + q] = word; } else { values[o + q] = word; }
     }
 }

@@ -132,7 +132,8 @@ func TestBytesOfACache(t *testing.T) {
 	h := Heads{Query: 1, KV: 2, Dim: 8, Format: KVQ8}
 	got := packed(h, x)
 	// A scale of 2; halves go up: 1 → 0.5 → 1, -1 → -0.5 → 0.
-	want := webgpu.Memory{math.Float32bits(2), 0x7f | 0x81<<8 | 1<<16, 0 | 2<<8 | 0xfe<<16, 0, 0, 0}
+	// The scales of both heads lead.
+	want := webgpu.Memory{math.Float32bits(2), 0, 0x7f | 0x81<<8 | 1<<16, 0 | 2<<8 | 0xfe<<16, 0, 0}
 	sameBits(t, "bytes", got, want)
 	for i, w := range []float64{254, -254, 2, 0, 0, 4, -4, 0} {
 		if v := unpacked(h, got)[i]; v != w {
