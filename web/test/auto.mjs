@@ -6,9 +6,11 @@
  * measured where it is named, is what passes of x26m take after short and long texts, by how keys and values are
  * stored. Prints Markdown.
  *
- *   node test/auto.mjs [--pairs q8,q4,noisy,builtin,screen,long] [--prompts N] [--repeat 5] [--tokens 64]
- *                      [--seconds S] [--keep FILE]
+ *   node test/auto.mjs [--pairs q8,q4,noisy,builtin,screen,long] [--prompts N] [--only ID,...] [--repeat 5]
+ *                      [--tokens 64] [--twice] [--seconds S] [--keep FILE]
  *
+ * With --twice each repetition decodes plainly a second time: what differs between the two says how far
+ * the ratios of single prompts are to be trusted.
  * What was measured is kept in FILE (build/bench-auto.jsonl), and the same command goes on from
  * there; with --seconds it stops by itself after about so long.
  */
@@ -22,12 +24,16 @@ const { values: flags } = parseArgs({
   options: {
     pairs: { type: "string", default: "q8,q4,noisy,builtin,screen" },
     prompts: { type: "string" },
+    only: { type: "string" },
     repeat: { type: "string", default: "5" },
     tokens: { type: "string", default: "64" },
+    twice: { type: "boolean", default: false },
     seconds: { type: "string" },
     keep: { type: "string", default: path.join(root, "build", "bench-auto.jsonl") },
   },
 });
+/** What is run in turn: the policies by what their columns are called. */
+const ARMS = { none: "none", auto: "auto", ...(flags.twice ? { again: "none" } : {}) };
 const repeat = Number(flags.repeat);
 const tokens = Number(flags.tokens);
 const until = flags.seconds ? Date.now() + 1000 * Number(flags.seconds) : Infinity;
@@ -92,11 +98,18 @@ function byCategory(list, of = (x) => x) {
   for (const x of list) by.set(of(x).category, [...(by.get(of(x).category) ?? []), x]);
   return by;
 }
+/** The list begun at another place, and in turn backwards: each of it comes first, and after each other, as often. */
+function turned(list, by) {
+  const from = by % list.length;
+  const out = [...list.slice(from), ...list.slice(0, from)];
+  return Math.floor(by / list.length) % 2 === 0 ? out : out.reverse();
+}
 const late = () => Date.now() > until;
 
 async function measure(browser, server, name, kept) {
   const pair = PAIRS[name];
-  const prompts = (await pair.prompts()).slice(0, flags.prompts ? Number(flags.prompts) : undefined);
+  const only = flags.only?.split(",");
+  const prompts = (await pair.prompts()).filter((p) => !only || only.includes(p.id)).slice(0, flags.prompts ? Number(flags.prompts) : undefined);
   const todo = [];
   for (let rep = 0; rep < repeat; rep++) for (const p of prompts) if (kept.find({ kind: "cell", pair: name, id: p.id, rep, tokens }).length === 0) todo.push({ p, rep });
   const unknown = prompts.filter((p) => kept.find({ kind: "foreseen", pair: name, id: p.id, tokens }).length === 0);
@@ -113,14 +126,14 @@ async function measure(browser, server, name, kept) {
   for (const { p, rep } of todo) {
     if (late()) break;
     const cell = {};
-    for (const policy of (rep + prompts.indexOf(p)) % 2 === 0 ? ["none", "auto"] : ["auto", "none"]) {
-      const { ms, stats, tokens: ids } = await run(p, policy);
-      cell[policy] = { tok_s: stats.decode_tok_s, ms, length: stats.acceptance_length, rounds: stats.rounds, per_round: stats.ms_per_round, ids };
+    for (const arm of turned(Object.keys(ARMS), rep + prompts.indexOf(p))) {
+      const { ms, stats, tokens: ids } = await run(p, ARMS[arm]);
+      cell[arm] = { tok_s: stats.decode_tok_s, ms, length: stats.acceptance_length, rounds: stats.rounds, per_round: stats.ms_per_round, ids };
     }
     const same = cell.none.ids.join() === cell.auto.ids.join();
     const { none, auto } = cell;
-    delete none.ids, delete auto.ids;
-    await kept.add({ kind: "cell", pair: name, id: p.id, category: p.category, rep, tokens, same, none, auto });
+    for (const arm of Object.values(cell)) delete arm.ids;
+    await kept.add({ kind: "cell", pair: name, id: p.id, category: p.category, rep, tokens, same, ...cell });
     process.stderr.write(`${name} ${p.id} ${rep + 1}/${repeat}: plain ${none.tok_s.toFixed(1)}, auto ${auto.tok_s.toFixed(1)} tok/s, ${(auto.tok_s / none.tok_s).toFixed(2)}x${same ? "" : " BUT OTHER TOKENS"}\n`);
   }
   for (const p of unknown) {
@@ -163,6 +176,7 @@ function report(kept, name, prompts) {
     rows.push({
       p, cells, expected: foreseen?.expected,
       ratio: median(cells.map((c) => c.auto.tok_s / c.none.tok_s)),
+      again: cells.every((c) => c.again) ? median(cells.map((c) => c.again.tok_s / c.none.tok_s)) : undefined,
       plain: median(cells.map((c) => c.none.tok_s)),
       auto: median(cells.map((c) => c.auto.tok_s)),
       length: mean(cells.map((c) => c.auto.length)),
@@ -193,6 +207,11 @@ function report(kept, name, prompts) {
   const slow = rows.filter((r) => r.ratio < 0.95);
   const other = rows.filter((r) => r.cells.some((c) => !c.same));
   out.push("", `Prompts below 0.95×: ${slow.length === 0 ? "none" : slow.map((r) => `${r.p.id} ${r.ratio.toFixed(2)}`).join(", ")}. ${other.length === 0 ? "Every output has plain decoding's tokens." : `OTHER TOKENS than plain decoding: ${other.map((r) => r.p.id).join(", ")}`}`, "");
+  const twice = rows.filter((r) => r.again).sort((a, b) => a.again - b.again);
+  if (twice.length > 0) {
+    const [first, last] = [twice[0], twice.at(-1)];
+    out.push(`Plain decoding against itself, by the same rule: ${first.again.toFixed(2)}× (${first.p.id}) to ${last.again.toFixed(2)}× (${last.p.id}), ${twice.filter((r) => r.again < 0.95).length} prompts below 0.95×.`, "");
+  }
   const curves = kept.find({ kind: "costs", pair: name });
   for (const [title, of] of [["T_v by rows", "verify"], ["T_d by tokens", "chain"]]) {
     const list = curves.at(-1)?.[of];
