@@ -21,8 +21,8 @@ var kinds = [...]struct {
 	files   string
 	feature string // of WebGPU, that it needs
 }{
-	ByRow:      {"rows", "matmul_take matmul_rows", ""},
-	ByQuad:     {"quad", "matmul_take_quad matmul_rows", "subgroups"},
+	ByRow:      {"rows", "matmul_take", ""},
+	ByQuad:     {"quad", "matmul_take_quad", "subgroups"},
 	ByGroup:    {"group", "matmul_join matmul_group", ""},
 	BySubgroup: {"subgroup", "matmul_join_subgroup matmul_group", "subgroups"},
 }

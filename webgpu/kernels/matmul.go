@@ -49,11 +49,19 @@ func (r *Recorder) product(f Family, w *Weight, x, out Rows, m int, end finish) 
 	} else {
 		consts = append(consts, constant{"WG", u32(f.Width)})
 	}
+	files := kinds[f.Kind].files
+	switch {
+	case f.grouped():
+	case w.Format == Q8_0 || w.Format == Q4_0:
+		files += " matmul_walk_blocks matmul_rows"
+	default:
+		files += " matmul_walk matmul_rows"
+	}
 	input := "matmul_input "
 	if x.View.Size == Window && w.Format == Q8_0 {
 		input, consts = "matmul_input_window ", append(consts, constant{"WINDOW", u32(Window / 16)})
 	}
-	kernel := source("matmul_params "+input+layouts[w.Format].files+" matmul_norm "+end.files+" "+kinds[f.Kind].files, append(productAccess[:5:5], end.access...),
+	kernel := source("matmul_params "+input+layouts[w.Format].files+" matmul_norm "+end.files+" "+files, append(productAccess[:5:5], end.access...),
 		matmulRef(w.Format, rows, end.ref), append(consts, end.consts...)...)
 	for _, p := range w.Parts {
 		params := []uint32{u32(p.Rows), u32(w.Cols / w.Format.step()), u32(m), u32(x.Stride / 4), u32(x.Offset / 4),

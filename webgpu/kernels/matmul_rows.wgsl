@@ -1,7 +1,7 @@
 // Matrix product out[m, n] = Σ_k weights[n, k] · x[m, k], family "rows": one
 // thread keeps a register tile of R weight rows by TM rows of x and walks all of k,
 // so that each unpacked weight and each activation is used several times and
-// nothing waits at a barrier. SHARED steps have the same scales.
+// nothing waits at a barrier.
 @compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) gid: vec3<u32>, @builtin(local_invocation_index) local: u32) {
     let m0 = gid.y * TM;
@@ -20,35 +20,7 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>, @builtin(local_invocation
             acc[m * R + r] = 0.0;
         }
     }
-    // Mesa's software adapter puts parameters that bound a loop into the code, anew for each dispatch,
-    // and the loop with them. A bound that is not a parameter alone is left as it is.
-    let steps = min(P.steps, arrayLength(&weights));
-    for (var first = 0u; first < steps; first = first + SHARED) {
-        var sc: array<Scale, R>;
-        for (var r = 0u; r < R; r = r + 1u) { // unroll
-            sc[r] = scale(row[r], first);
-        }
-        for (var next = 0u; next < SHARED; next = next + 1u) { // unroll one
-            let step = first + next;
-            var raw: array<vec4<u32>, R>;
-            for (var r = 0u; r < R; r = r + 1u) { // unroll
-                raw[r] = fetch(row[r], step);
-            }
-            for (var part = 0u; part < PARTS; part = part + 1u) { // unroll
-                var w: array<vec4<f32>, R>;
-                for (var r = 0u; r < R; r = r + 1u) { // unroll
-                    w[r] = unpack(raw[r], part, sc[r]);
-                }
-                let k = place(step, part);
-                for (var m = 0u; m < TM; m = m + 1u) { // unroll
-                    let v = take(at[m] + k, lane);
-                    for (var r = 0u; r < R; r = r + 1u) { // unroll
-                        acc[m * R + r] = acc[m * R + r] + dot(w[r], v);
-                    }
-                }
-            }
-        }
-    }
+    walk(&acc, &row, &at, lane);
     // An array of its own: indexed by a variable, acc would not stay in registers.
     var sums: array<f32, TILE>;
     for (var i = 0u; i < TILE; i = i + 1u) { // unroll

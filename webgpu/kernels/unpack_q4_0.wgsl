@@ -8,17 +8,26 @@
 
 alias Scale = mat2x4<f32>; // of each part
 fn fetch(row: u32, step: u32) -> vec4<u32> { return vec4<u32>(weights[row * P.steps + step] ^ 0x80000000u, 0u, 0u, 0u); }
-fn scale(row: u32, step: u32) -> mat2x4<f32> {
-    let s = scales[row * (P.steps / 4u) + step / 4u] * vec4<f32>(1.0, 0.00390625, 0.0000152587890625, 5.9604644775390625e-8);
-    return mat2x4<f32>(s, 0.0625 * s);
-}
-fn unpack(raw: vec4<u32>, part: u32, scale: mat2x4<f32>) -> vec4<f32> {
+fn blockScale(row: u32, step: u32) -> f32 { return scales[row * (P.steps / 4u) + step / 4u]; }
+// Weights as they stand and what they are to be multiplied by. Their offset is as large as they are: summed apart it would cost digits.
+const APART = false;
+fn numbers(raw: vec4<u32>, part: u32) -> vec4<f32> {
     let w = bitcast<i32>(raw.x);
     if (part == 1u) {
-        return scale[1] * (vec4<f32>(f32(w & 0xf0), f32(w & 0xf000), f32(w & 0xf00000), f32(w & -0x10000000))
-            - vec4<f32>(128.0, 32768.0, 8388608.0, 0.0));
+        return vec4<f32>(f32(w & 0xf0), f32(w & 0xf000), f32(w & 0xf00000), f32(w & -0x10000000)) - vec4<f32>(128.0, 32768.0, 8388608.0, 0.0);
     }
-    return scale[0] * (vec4<f32>(f32(w & 0xf), f32(w & 0xf00), f32(w & 0xf0000), f32(w & 0xf000000))
-        - vec4<f32>(8.0, 2048.0, 524288.0, 134217728.0));
+    return vec4<f32>(f32(w & 0xf), f32(w & 0xf00), f32(w & 0xf0000), f32(w & 0xf000000)) - vec4<f32>(8.0, 2048.0, 524288.0, 134217728.0);
+}
+fn unit(part: u32) -> vec4<f32> {
+    return select(1.0, 0.0625, part == 1u) * vec4<f32>(1.0, 0.00390625, 0.0000152587890625, 5.9604644775390625e-8);
+}
+fn offset(part: u32) -> vec4<f32> { return vec4<f32>(0.0, 0.0, 0.0, 0.0); }
+fn scale(row: u32, step: u32) -> mat2x4<f32> {
+    let s = blockScale(row, step);
+    return mat2x4<f32>(s * unit(0u), s * unit(1u));
+}
+fn unpack(raw: vec4<u32>, part: u32, scale: mat2x4<f32>) -> vec4<f32> {
+    if (part == 1u) { return scale[1] * numbers(raw, 1u); }
+    return scale[0] * numbers(raw, 0u);
 }
 fn place(step: u32, part: u32) -> u32 { return (step / 4u) * 8u + part * 4u + step % 4u; }

@@ -1,0 +1,32 @@
+// How a thread of matmul_rows walks k. SHARED steps have the same scales.
+fn walk(acc: ptr<function, array<f32, TILE>>, row: ptr<function, array<u32, R>>, at: ptr<function, array<u32, TM>>, lane: u32) {
+    // Mesa's software adapter puts parameters that bound a loop into the code, anew for each dispatch,
+    // and the loop with them. A bound that is not a parameter alone is left as it is.
+    let steps = min(P.steps, arrayLength(&weights));
+    for (var first = 0u; first < steps; first = first + SHARED) {
+        var sc: array<Scale, R>;
+        for (var r = 0u; r < R; r = r + 1u) { // unroll
+            sc[r] = scale((*row)[r], first);
+        }
+        for (var next = 0u; next < SHARED; next = next + 1u) { // unroll one
+            let step = first + next;
+            var raw: array<vec4<u32>, R>;
+            for (var r = 0u; r < R; r = r + 1u) { // unroll
+                raw[r] = fetch((*row)[r], step);
+            }
+            for (var part = 0u; part < PARTS; part = part + 1u) { // unroll
+                var w: array<vec4<f32>, R>;
+                for (var r = 0u; r < R; r = r + 1u) { // unroll
+                    w[r] = unpack(raw[r], part, sc[r]);
+                }
+                let k = place(step, part);
+                for (var m = 0u; m < TM; m = m + 1u) { // unroll
+                    let v = take((*at)[m] + k, lane);
+                    for (var r = 0u; r < R; r = r + 1u) { // unroll
+                        (*acc)[m * R + r] = (*acc)[m * R + r] + dot(w[r], v);
+                    }
+                }
+            }
+        }
+    }
+}
