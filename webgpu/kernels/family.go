@@ -34,6 +34,7 @@ type Family struct {
 	Rows  int  // R, weight rows of one thread or workgroup
 	Width int  // threads of a workgroup
 	Most  int  // rows of x that a tile has at most: more registers than a device has cost more than a second tile
+	Wide  int  // weight rows of a thread where tiles have Most rows of x, in large matrices of formats that compile fast
 	Fixed bool // use the pipeline for one row at every M: the last resort where M changes the bits
 }
 
@@ -47,7 +48,7 @@ func (f Family) String() string {
 
 // every family: where timings are close, the first is taken.
 var every = []Family{
-	{Kind: ByQuad, Rows: 8, Width: 8, Most: 8},
+	{Kind: ByQuad, Rows: 8, Width: 8, Most: 8, Wide: 16},
 	{Kind: ByRow, Rows: 8, Width: 8, Most: 16},
 	{Kind: ByRow, Rows: 16, Width: 8, Most: 8},
 	{Kind: ByRow, Rows: 1, Width: 64, Most: 32},
@@ -62,6 +63,15 @@ var every = []Family{
 // those of eight, and that is what a file with matrices in many formats waits for.
 func (f Family) Takes(format Format) bool {
 	return f.Kind != ByRow || f.Rows <= 8 || format == Q8_0 || format == Q4_0
+}
+
+// wide is the family with the weight rows of tiles of m rows of x. More of them share what reading an activation
+// takes, which is half of it there; matrices with fewer than four workgroups would leave threads without work.
+func (f Family) wide(w *Weight, m int) Family {
+	if f.Wide > 0 && f.Tile(m) == f.Most && w.Format.inBlocks() && w.Rows >= 4*f.Wide*f.Width {
+		f.Rows = f.Wide
+	}
+	return f
 }
 
 // grouped reports whether a workgroup has the family's weight rows, and not a thread.

@@ -57,6 +57,9 @@ var layouts = [formats]layout{
 
 func (f Format) String() string { return layouts[f].name }
 
+// inBlocks reports whether threads sum whole numbers of a block and scale the sum, see matmul_walk_blocks.wgsl.
+func (f Format) inBlocks() bool { return f == Q8_0 || f == Q4_0 }
+
 // Quantised reports whether the format has scales, in a buffer of their own.
 func (f Format) Quantised() bool { return layouts[f].scales > 0 }
 

@@ -25,7 +25,7 @@ type Rows struct {
 // MatMul writes out[m, n] = Σ_k w[n, k]·x[m, k] for m rows of x, all f32, or adds it to
 // out. x.Offset and x.Stride must be multiples of 4; w.Cols of the format's block.
 func (r *Recorder) MatMul(f Family, w *Weight, x, out Rows, m int, add bool) {
-	r.product(f, w, x, out, m, finish{files: "matmul_order matmul_store", add: add, ref: storeRef})
+	r.product(f.wide(w, m), w, x, out, m, finish{files: "matmul_order matmul_store", add: add, ref: storeRef})
 }
 
 // productAccess is how every product binds parameters, weights, x, out and scales; what its end needs follows.
@@ -52,7 +52,7 @@ func (r *Recorder) product(f Family, w *Weight, x, out Rows, m int, end finish) 
 	files := kinds[f.Kind].files
 	switch {
 	case f.grouped():
-	case w.Format == Q8_0 || w.Format == Q4_0:
+	case w.Format.inBlocks():
 		files += " matmul_walk_blocks matmul_rows"
 	default:
 		files += " matmul_walk matmul_rows"

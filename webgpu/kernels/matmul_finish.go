@@ -56,7 +56,7 @@ func (r *Recorder) MatMulNext(f Family, w *Weight, x, out Rows, m int, gain View
 	if !f.CanNext(w) || next.Stride < w.Rows+after.Squares {
 		panic(fmt.Sprintf("kernels: MatMulNext of %d rows in %d parts, stride %d", w.Rows, len(w.Parts), next.Stride))
 	}
-	f = f.beforeNorm(w)
+	f = f.wide(w, m).beforeNorm(w)
 	each := min(f.Rows, squared)
 	r.product(f, w, x, out, m, finish{files: "matmul_order matmul_next", consts: []constant{{"SQUARED", u32(each)}, {"SUMS", u32(f.Rows / each)}}, access: []webgpu.Access{webgpu.ReadOnly, webgpu.ReadWrite},
 		views: []View{gain, next.View}, stride: next.Stride, ref: nextRef})
@@ -86,7 +86,7 @@ func (r *Recorder) MatMulSiLU(f Family, w *Weight, x, out Rows, m int) {
 	if !f.CanGate(w) {
 		panic(fmt.Sprintf("kernels: MatMulSiLU of %d rows in %d parts", w.Rows, len(w.Parts)))
 	}
-	r.product(f.gating(w), w, x, out, m, finish{files: "matmul_pairs matmul_gate", head: w.Rows, paired: w.Rows, ref: gateRef})
+	r.product(f.wide(w, m).gating(w), w, x, out, m, finish{files: "matmul_pairs matmul_gate", head: w.Rows, paired: w.Rows, ref: gateRef})
 }
 
 // turning is the family for products that end in a rotation: a tile stays in its head and on one side of the
@@ -127,5 +127,5 @@ func (r *Recorder) MatMulRope(f Family, w *Weight, h Heads, x Rows, rows, table,
 	if h.HalfSplit {
 		end.paired = h.Rotary
 	}
-	r.product(f.turning(h), w, x, Rows{View: qkv, Stride: h.Width()}, m, end)
+	r.product(f.wide(w, m).turning(h), w, x, Rows{View: qkv, Stride: h.Width()}, m, end)
 }

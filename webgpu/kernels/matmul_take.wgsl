@@ -2,4 +2,11 @@
 // that neighbours read the same, GPUs have a cache for it.
 fn idle(tile: u32) -> bool { return tile * R >= P.n; }
 fn laneOf(local: u32) -> u32 { return 0u; }
-fn take(at: u32, lane: u32) -> vec4<f32> { return x[at]; }
+// Own is what a thread has of four numbers that others need too: all of them.
+alias Own = vec4<f32>;
+fn ownOf(v: vec4<f32>, lane: u32) -> Own { return v; }
+fn own(at: u32, lane: u32) -> Own { return x[at]; }
+fn all(v: Own) -> vec4<f32> { return v; }
+fn product(a: Own, b: Own) -> f32 { return dot(a, b); } // what a thread has of it
+fn sumOf(v: f32) -> f32 { return v; }                   // of what threads have
+fn take(at: u32, lane: u32) -> vec4<f32> { return all(own(at, lane)); }

@@ -6,6 +6,12 @@ fn walk(acc: ptr<function, array<f32, TILE>>, row: ptr<function, array<u32, R>>,
     // Mesa's software adapter puts parameters that bound a loop into the code, anew for each dispatch,
     // and the loop with them. A bound that is not a parameter alone is left as it is.
     let steps = min(P.steps, arrayLength(&weights));
+    var units: array<Own, PARTS>;
+    var extra: array<Own, PARTS>;
+    for (var part = 0u; part < PARTS; part = part + 1u) { // unroll
+        units[part] = ownOf(unit(part), lane);
+        extra[part] = ownOf(offset(part), lane);
+    }
     for (var first = 0u; first < steps; first = first + SHARED) {
         var sums: array<f32, TILE>; // of the block
         var offsets: array<f32, TM>;
@@ -28,13 +34,17 @@ fn walk(acc: ptr<function, array<f32, TILE>>, row: ptr<function, array<u32, R>>,
                 }
                 let k = place(step, part);
                 for (var m = 0u; m < TM; m = m + 1u) { // unroll
-                    let v = take((*at)[m] + k, lane) * unit(part);
-                    if (APART) { offsets[m] = offsets[m] + dot(v, offset(part)); }
+                    let mine = own((*at)[m] + k, lane) * units[part];
+                    if (APART) { offsets[m] = offsets[m] + product(mine, extra[part]); }
+                    let v = all(mine);
                     for (var r = 0u; r < R; r = r + 1u) { // unroll
                         sums[m * R + r] = sums[m * R + r] + dot(w[r], v);
                     }
                 }
             }
+        }
+        for (var m = 0u; m < TM; m = m + 1u) { // unroll
+            if (APART) { offsets[m] = sumOf(offsets[m]); }
         }
         for (var r = 0u; r < R; r = r + 1u) { // unroll
             let s = blockScale((*row)[r], first);
