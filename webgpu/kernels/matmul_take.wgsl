@@ -6,7 +6,5 @@ fn laneOf(local: u32) -> u32 { return 0u; }
 alias Own = vec4<f32>;
 fn ownOf(v: vec4<f32>, lane: u32) -> Own { return v; }
 fn own(at: u32, lane: u32) -> Own { return x[at]; }
-fn all(v: Own) -> vec4<f32> { return v; }
-fn product(a: Own, b: Own) -> f32 { return dot(a, b); } // what a thread has of it
-fn sumOf(v: f32) -> f32 { return v; }                   // of what threads have
-fn take(at: u32, lane: u32) -> vec4<f32> { return all(own(at, lane)); }
+fn whole(v: Own) -> vec4<f32> { return v; }
+fn take(at: u32, lane: u32) -> vec4<f32> { return whole(own(at, lane)); }

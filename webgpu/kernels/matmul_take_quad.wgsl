@@ -14,12 +14,7 @@ fn laneOf(local: u32) -> u32 {
 alias Own = f32;
 fn ownOf(v: vec4<f32>, lane: u32) -> Own { return v[lane]; }
 fn own(at: u32, lane: u32) -> Own { return x[at][lane]; }
-fn all(v: Own) -> vec4<f32> {
+fn whole(v: Own) -> vec4<f32> {
     return vec4<f32>(quadBroadcast(v, 0u), quadBroadcast(v, 1u), quadBroadcast(v, 2u), quadBroadcast(v, 3u));
 }
-fn product(a: Own, b: Own) -> f32 { return a * b; } // what a thread has of it
-fn sumOf(v: f32) -> f32 {                           // of what threads have
-    let pair = v + quadSwapX(v);
-    return pair + quadSwapY(pair);
-}
-fn take(at: u32, lane: u32) -> vec4<f32> { return all(own(at, lane)); }
+fn take(at: u32, lane: u32) -> vec4<f32> { return whole(own(at, lane)); }

@@ -1,22 +1,17 @@
 // How a thread of matmul_rows walks k in formats whose weights are whole numbers times the scale of SHARED steps. Products of
-// these numbers, as they stand in their words, are summed for a block; what each of them is too large by goes to the
-// activations, which all rows share, and what they are offset by may be a product of its own. One row by 3072×512 takes an eighth
-// less so on Chromium's software adapter than with weights that are scaled first, eight as long.
+// these numbers, as they stand in their words, are summed for a block, and the sum is scaled; what each of them is too large
+// by goes to the activations, which all rows share.
 fn walk(acc: ptr<function, array<f32, TILE>>, row: ptr<function, array<u32, R>>, at: ptr<function, array<u32, TM>>, lane: u32) {
     // Mesa's software adapter puts parameters that bound a loop into the code, anew for each dispatch,
     // and the loop with them. A bound that is not a parameter alone is left as it is.
     let steps = min(P.steps, arrayLength(&weights));
     var units: array<Own, PARTS>;
-    var extra: array<Own, PARTS>;
     for (var part = 0u; part < PARTS; part = part + 1u) { // unroll
         units[part] = ownOf(unit(part), lane);
-        extra[part] = ownOf(offset(part), lane);
     }
     for (var first = 0u; first < steps; first = first + SHARED) {
         var sums: array<f32, TILE>; // of the block
-        var offsets: array<f32, TM>;
         for (var m = 0u; m < TM; m = m + 1u) { // unroll
-            offsets[m] = 0.0;
             for (var r = 0u; r < R; r = r + 1u) { // unroll
                 sums[m * R + r] = 0.0;
             }
@@ -34,22 +29,17 @@ fn walk(acc: ptr<function, array<f32, TILE>>, row: ptr<function, array<u32, R>>,
                 }
                 let k = place(step, part);
                 for (var m = 0u; m < TM; m = m + 1u) { // unroll
-                    let mine = own((*at)[m] + k, lane) * units[part];
-                    if (APART) { offsets[m] = offsets[m] + product(mine, extra[part]); }
-                    let v = all(mine);
+                    let v = whole(own((*at)[m] + k, lane) * units[part]);
                     for (var r = 0u; r < R; r = r + 1u) { // unroll
                         sums[m * R + r] = sums[m * R + r] + dot(w[r], v);
                     }
                 }
             }
         }
-        for (var m = 0u; m < TM; m = m + 1u) { // unroll
-            if (APART) { offsets[m] = sumOf(offsets[m]); }
-        }
         for (var r = 0u; r < R; r = r + 1u) { // unroll
             let s = blockScale((*row)[r], first);
             for (var m = 0u; m < TM; m = m + 1u) { // unroll
-                (*acc)[m * R + r] = (*acc)[m * R + r] + s * (sums[m * R + r] - offsets[m]);
+                (*acc)[m * R + r] = (*acc)[m * R + r] + s * sums[m * R + r];
             }
         }
     }

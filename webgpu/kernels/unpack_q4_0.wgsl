@@ -9,8 +9,7 @@
 alias Scale = mat2x4<f32>; // of each part
 fn fetch(row: u32, step: u32) -> vec4<u32> { return vec4<u32>(weights[row * P.steps + step] ^ 0x80000000u, 0u, 0u, 0u); }
 fn blockScale(row: u32, step: u32) -> f32 { return scales[row * (P.steps / 4u) + step / 4u]; }
-// Weights as they stand and what they are to be multiplied by. Their offset is as large as they are: summed apart it would cost digits.
-const APART = false;
+// Weights as they stand, and what they are to be multiplied by.
 fn numbers(raw: vec4<u32>, part: u32) -> vec4<f32> {
     let w = bitcast<i32>(raw.x);
     if (part == 1u) {
@@ -21,7 +20,6 @@ fn numbers(raw: vec4<u32>, part: u32) -> vec4<f32> {
 fn unit(part: u32) -> vec4<f32> {
     return select(1.0, 0.0625, part == 1u) * vec4<f32>(1.0, 0.00390625, 0.0000152587890625, 5.9604644775390625e-8);
 }
-fn offset(part: u32) -> vec4<f32> { return vec4<f32>(0.0, 0.0, 0.0, 0.0); }
 fn scale(row: u32, step: u32) -> mat2x4<f32> {
     let s = blockScale(row, step);
     return mat2x4<f32>(s * unit(0u), s * unit(1u));

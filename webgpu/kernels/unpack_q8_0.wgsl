@@ -10,14 +10,12 @@
 alias Scale = vec4<f32>;
 fn fetch(row: u32, step: u32) -> vec4<u32> { return vec4<u32>(weights[row * P.steps + step] ^ 0x00808080u, 0u, 0u, 0u); }
 fn blockScale(row: u32, step: u32) -> f32 { return scales[row * (P.steps / 8u) + step / 8u]; }
-// Weights as they stand, what they are to be multiplied by, and what is too much of them, which may be summed apart.
-const APART = true;
+// Weights as they stand, and what they are to be multiplied by.
 fn numbers(raw: vec4<u32>, part: u32) -> vec4<f32> {
     let w = bitcast<i32>(raw.x);
-    return vec4<f32>(f32(w & 0xff), f32(w & 0xff00), f32(w & 0xff0000), f32(w & -0x1000000));
+    return vec4<f32>(f32(w & 0xff), f32(w & 0xff00), f32(w & 0xff0000), f32(w & -0x1000000)) - vec4<f32>(128.0, 32768.0, 8388608.0, 0.0);
 }
 fn unit(part: u32) -> vec4<f32> { return vec4<f32>(1.0, 0.00390625, 0.0000152587890625, 5.9604644775390625e-8); }
-fn offset(part: u32) -> vec4<f32> { return vec4<f32>(128.0, 32768.0, 8388608.0, 0.0); }
 fn scale(row: u32, step: u32) -> vec4<f32> { return blockScale(row, step) * unit(0u); }
-fn unpack(raw: vec4<u32>, part: u32, scale: vec4<f32>) -> vec4<f32> { return scale * (numbers(raw, part) - offset(part)); }
+fn unpack(raw: vec4<u32>, part: u32, scale: vec4<f32>) -> vec4<f32> { return scale * numbers(raw, part); }
 fn place(step: u32, part: u32) -> u32 { return step; }
