@@ -20,7 +20,10 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>, @builtin(local_invocation
             acc[m * R + r] = 0.0;
         }
     }
-    walk(&acc, &row, &at, lane);
+    // Mesa's software adapter puts parameters that bound a loop into the code, anew for each dispatch,
+    // and the loop with them. A bound that is not a parameter alone is left as it is.
+    let steps = min(P.steps, arrayLength(&weights));
+    walk(&acc, &row, &at, lane, steps);
     // An array of its own: indexed by a variable, acc would not stay in registers.
     var sums: array<f32, TILE>;
     for (var i = 0u; i < TILE; i = i + 1u) { // unroll

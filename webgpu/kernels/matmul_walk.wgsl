@@ -1,8 +1,5 @@
 // How a thread of matmul_rows walks k. SHARED steps have the same scales.
-fn walk(acc: ptr<function, array<f32, TILE>>, row: ptr<function, array<u32, R>>, at: ptr<function, array<u32, TM>>, lane: u32) {
-    // Mesa's software adapter puts parameters that bound a loop into the code, anew for each dispatch,
-    // and the loop with them. A bound that is not a parameter alone is left as it is.
-    let steps = min(P.steps, arrayLength(&weights));
+fn walk(acc: ptr<function, array<f32, TILE>>, row: ptr<function, array<u32, R>>, at: ptr<function, array<u32, TM>>, lane: u32, steps: u32) {
     for (var first = 0u; first < steps; first = first + SHARED) {
         var sc: array<Scale, R>;
         for (var r = 0u; r < R; r = r + 1u) { // unroll

@@ -1,10 +1,7 @@
 // How a thread of matmul_rows walks k in formats whose weights are whole numbers times the scale of SHARED steps. Products of
 // these numbers, as they stand in their words, are summed for a block, and the sum is scaled; what each of them is too large
 // by goes to the activations, which all rows share.
-fn walk(acc: ptr<function, array<f32, TILE>>, row: ptr<function, array<u32, R>>, at: ptr<function, array<u32, TM>>, lane: u32) {
-    // Mesa's software adapter puts parameters that bound a loop into the code, anew for each dispatch,
-    // and the loop with them. A bound that is not a parameter alone is left as it is.
-    let steps = min(P.steps, arrayLength(&weights));
+fn walk(acc: ptr<function, array<f32, TILE>>, row: ptr<function, array<u32, R>>, at: ptr<function, array<u32, TM>>, lane: u32, steps: u32) {
     var units: array<Own, PARTS>;
     for (var part = 0u; part < PARTS; part = part + 1u) { // unroll
         units[part] = ownOf(unit(part), lane);
