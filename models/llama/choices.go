@@ -7,16 +7,17 @@ import (
 	"sync"
 
 	"foretoken/webgpu"
+	"foretoken/webgpu/kernels"
 )
 
-// choices are what timing chose on an adapter: the lanes of reductions, and a family for each format. Only
-// software adapters have them: there the shape of a matrix matters little, and timing takes longer
-// than all the rest of loading.
+// choices are what timing chose on an adapter: the lanes of reductions, and a family for each format, or several where
+// that depends on the processor, which are timed at load. Only software adapters have them: there the
+// shape of a matrix matters little, and timing all families takes longer than all the rest of loading.
 type choices struct {
 	Backend  string            `json:"backend"`
 	Adapter  string            `json:"adapter"` // part of the adapter's, the architecture's or the vendor's name, in lower case
 	Rows     string            `json:"rows"`
-	Families map[string]string `json:"families"` // by format
+	Families map[string]string `json:"families"` // by format, separated by spaces
 }
 
 // measured was written by scripts/choices.sh.
@@ -44,4 +45,17 @@ func choicesFor(i webgpu.Info) choices {
 		}
 	}
 	return choices{}
+}
+
+// candidates are the families for a format, if the device has them all.
+func (c choices) candidates(i webgpu.Info, format kernels.Format) []kernels.Family {
+	var all []kernels.Family
+	for name := range strings.FieldsSeq(c.Families[format.String()]) {
+		f, ok := kernels.ParseFamily(i, name)
+		if !ok {
+			return nil
+		}
+		all = append(all, f)
+	}
+	return all
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,22 +19,28 @@ var formatTypes = []gguf.Type{gguf.F32, gguf.F16, gguf.BF16, gguf.Q4_0, gguf.Q4_
 
 // TestChoicesShipped holds choices.json to the families there are, and to what timing would have to find out.
 func TestChoicesShipped(t *testing.T) {
-	formats := map[string]bool{}
+	formats := map[string]kernels.Format{}
 	for _, typ := range formatTypes {
-		formats[strings.ToLower(typ.String())] = true
+		formats[storages[typ].format.String()] = storages[typ].format
 	}
 	for _, c := range measuredChoices() {
 		if c.Backend == "" || c.Adapter == "" || c.Adapter != strings.ToLower(c.Adapter) || c.Rows != "1" && c.Rows != "64" {
 			t.Errorf("choices.json: %+v", c)
 		}
-		for format := range formats {
-			if _, ok := kernels.ParseFamily(webgpu.Info{Features: []string{"subgroups"}}, c.Families[format]); !ok {
-				t.Errorf("choices.json: %s %s: %s has family %q, which there is not; run make choices", c.Backend, c.Adapter, format, c.Families[format])
+		for name, format := range formats {
+			candidates := c.candidates(webgpu.Info{Features: []string{"subgroups"}}, format)
+			if len(candidates) == 0 {
+				t.Errorf("choices.json: %s %s: %s has families %q, which there are not; run make choices", c.Backend, c.Adapter, name, c.Families[name])
+			}
+			for _, f := range candidates {
+				if f.Narrow() != candidates[0].Narrow() {
+					t.Errorf("choices.json: %s %s: %s has families %q: timing more than the width of tiles puts seconds before the first token", c.Backend, c.Adapter, name, c.Families[name])
+				}
 			}
 		}
-		for format := range c.Families {
-			if !formats[format] {
-				t.Errorf("choices.json: %s %s: there is no format %s", c.Backend, c.Adapter, format)
+		for name := range c.Families {
+			if _, ok := formats[name]; !ok {
+				t.Errorf("choices.json: %s %s: there is no format %s", c.Backend, c.Adapter, name)
 			}
 		}
 	}
@@ -44,7 +51,8 @@ func TestChoicesShipped(t *testing.T) {
 	}
 }
 
-// TestChoicesInOrder loads a model whose choice is known from before, from the program and from timing.
+// TestChoicesInOrder loads a model whose choice is known from before, from the program and from timing. Only its
+// output is large enough for wide tiles.
 func TestChoicesInOrder(t *testing.T) {
 	dev := accelerator(t)
 	shipped := choicesFor(dev.Info())
@@ -61,23 +69,28 @@ func TestChoicesInOrder(t *testing.T) {
 		defer m.Close()
 		return m.Tuning()
 	}
-	all := func(tuning map[string]string, rows, family string) {
+	all := func(tuning map[string]string, rows string, family kernels.Family) {
 		t.Helper()
 		for class, got := range tuning {
-			if want := map[bool]string{true: rows, false: family}[class == "rows"]; got != want {
-				t.Errorf("%s is %s, want %s", class, got, want)
+			want := family.Narrow()
+			if class == "q8_0 512x64" {
+				want = family
+			}
+			if class == "rows" && got != rows || class != "rows" && got != want.String() {
+				t.Errorf("%s is %s, want %s or %s", class, got, rows, want)
 			}
 		}
 	}
+	family := shipped.candidates(dev.Info(), kernels.Q8_0)[0]
 	known := load(Options{})
-	all(known, shipped.Rows, shipped.Families["q8_0"])
-	other := kernels.Families(dev.Info())[0].String()
-	if other == shipped.Families["q8_0"] {
-		other = kernels.Families(dev.Info())[1].String()
+	all(known, shipped.Rows, family)
+	if family.Wide == 0 || known["q8_0 512x64"] == "" {
+		t.Errorf("%s, %v: no wide tiles", family, known)
 	}
+	other := kernels.Families(dev.Info())[1]
 	before := maps.Clone(known)
 	for class := range before {
-		before[class] = other
+		before[class] = other.String()
 	}
 	before["rows"] = "64"
 	all(load(Options{Tuning: before}), "64", other)
@@ -94,6 +107,60 @@ func TestChoicesInOrder(t *testing.T) {
 	if steps < want || len(timed) != len(known) {
 		t.Errorf("%d steps of timing chose %v", steps, timed)
 	}
+}
+
+// TestWidthTimed loads a model in a format whose width of tiles depends on the processor: it is timed where tiles are
+// that large, once, and is no reason to rehearse nothing.
+func TestWidthTimed(t *testing.T) {
+	dev := accelerator(t)
+	if len(choicesFor(dev.Info()).candidates(dev.Info(), kernels.Q4_0)) < 2 {
+		t.Skipf("on %s %s nothing depends on the processor", dev.Info().Backend, dev.Info().Adapter)
+	}
+	model := newToy(func(t *toy) { t.dim, t.vocab = 64, 1024 })
+	model.store(t, func(name string) gguf.Type {
+		if strings.Contains(name, "norm") {
+			return gguf.F32
+		}
+		return gguf.Q4_0
+	})
+	f := model.file(t)
+	load := func(dev webgpu.Device, rows int, known map[string]string) (steps []string, tuning map[string]string) {
+		t.Helper()
+		m, err := LoadTarget(background, dev, f, Options{MaxRows: rows, Tuning: known, Preparing: func(step string) {
+			if strings.HasPrefix(step, "timing") {
+				steps = append(steps, step)
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		return steps, m.Tuning()
+	}
+	const largest = "q4_0 1024x64"
+	steps, tuning := load(dev, 16, nil)
+	if !slices.Equal(steps, []string{"timing " + largest}) || tuning[largest] != "quad8x8" && tuning[largest] != "quad8-16x8" || tuning["q4_0 64x96"] != "quad8x8" {
+		t.Errorf("%q chose %v", steps, tuning)
+	}
+	other := maps.Clone(tuning)
+	other[largest] = map[string]string{"quad8x8": "quad8-16x8", "quad8-16x8": "quad8x8"}[tuning[largest]]
+	for _, known := range []map[string]string{tuning, other} {
+		if steps, again := load(dev, 16, known); steps != nil || !maps.Equal(again, known) {
+			t.Errorf("with %v known: %q chose %v", known, steps, again)
+		}
+	}
+	if steps, tuning := load(dev, 4, nil); steps != nil || tuning[largest] != "quad8x8" {
+		t.Errorf("for four rows: %q chose %v", steps, tuning)
+	}
+	if steps, tuning := load(NewRehearsal(dev.Info()), 16, nil); steps != nil || tuning[largest] != "quad8x8" {
+		t.Errorf("rehearsed: %q chose %v", steps, tuning)
+	}
+}
+
+// wideOf is a device's family that differs in wide tiles.
+func wideOf(i webgpu.Info, f kernels.Family) kernels.Family {
+	all := kernels.Families(i)
+	return all[slices.IndexFunc(all, func(other kernels.Family) bool { return other.Narrow() == f.Narrow() })]
 }
 
 // TestMeasureChoices times every format on a matrix of some size and prints an entry of
@@ -119,18 +186,20 @@ func TestMeasureChoices(t *testing.T) {
 			}
 			return typ
 		})
-		m, err := LoadTarget(background, dev, model.file(t), Options{MaxRows: 4, timed: true})
+		m, err := LoadTarget(background, dev, model.file(t), Options{MaxRows: 16, timed: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for class, family := range m.Tuning() {
-			if class == "rows" {
-				c.Rows = family
-			} else if format, _, _ := strings.Cut(class, " "); format == strings.ToLower(typ.String()) {
-				c.Families[format] = family
-			}
-		}
+		tuning, format := m.Tuning(), storages[typ].format.String()
 		m.Close()
+		c.Rows = tuning["rows"]
+		family := tuning[format+" 2048x256"]
+		// Where processors that were measured before chose another width, each times it for itself.
+		shipped := choicesFor(i)
+		if chosen, ok := kernels.ParseFamily(i, family); ok && slices.ContainsFunc(shipped.candidates(i, storages[typ].format), func(f kernels.Family) bool { return f != chosen && f.Narrow() == chosen.Narrow() }) {
+			family = strings.Join([]string{chosen.Narrow().String(), wideOf(i, chosen).String()}, " ")
+		}
+		c.Families[format] = family
 	}
 	line, err := json.Marshal(c)
 	if err != nil {

@@ -61,7 +61,7 @@ func (m *Model) prove(p *proof, f kernels.Family, tile int) (bool, error) {
 	defer t.free()
 	w := p.weight
 	x, out := t.scratch(w)
-	rows := min(m.prefillRows(), x.Size/(4*w.Cols), out.Size/(4*w.Rows))
+	rows := min(m.prefillRows(), t.rows(w))
 	rng := rand.New(rand.NewPCG(1, 2))
 	floats := make([]float32, rows*w.Cols)
 	for i := range floats {

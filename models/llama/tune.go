@@ -75,30 +75,30 @@ func (m *Model) tune() error {
 		return err
 	}
 	sort.SliceStable(weights, func(i, j int) bool { return weights[i].Rows*weights[i].Cols > weights[j].Rows*weights[j].Cols })
-	largest := map[kernels.Format]*kernels.Weight{}
+	chosen := map[kernels.Format]kernels.Family{} // for the largest
 	for _, w := range weights {
 		key := class(w)
 		if _, ok := m.tuning.families[key]; ok {
 			continue
 		}
 		family, ok := kernels.ParseFamily(m.dev.Info(), m.opts.Tuning[key])
-		if !ok {
-			family, ok = kernels.ParseFamily(m.dev.Info(), shipped.Families[w.Format.String()])
+		if first, had := chosen[w.Format]; !ok && had && m.dev.Info().Software {
+			family, ok = first, true
 		}
-		switch first := largest[w.Format]; {
-		case ok:
-		case first != nil && m.dev.Info().Software:
-			family = m.tuning.family(first)
-		default:
+		if !ok {
+			candidates := shipped.candidates(m.dev.Info(), w.Format)
+			if len(candidates) == 0 {
+				candidates = everyFamily(m.dev.Info(), w)
+			}
 			var err error
-			if family, err = t.choose(w); err != nil {
+			if family, err = t.choose(w, candidates); err != nil {
 				return err
 			}
 		}
-		if largest[w.Format] == nil {
-			largest[w.Format] = w
+		if _, had := chosen[w.Format]; !had {
+			chosen[w.Format] = family
 		}
-		m.tuning.families[key] = family
+		m.tuning.families[key] = family.For(w)
 	}
 	return nil
 }
@@ -196,7 +196,7 @@ func (t *timer) fastest(records ...func(*kernels.Recorder)) (int, error) {
 		if once[i], err = t.cost(programs[2*i], 1); err != nil {
 			return 0, err
 		}
-		limit = min(limit, once[i]*3/2+time.Millisecond)
+		limit = min(limit, 3*once[i]+time.Millisecond) // a single timing may be twice what it should
 	}
 	chosen, best := -1, time.Duration(0)
 	for i := range records {
@@ -247,18 +247,55 @@ func (t *timer) chooseLanes(shipped choices) error {
 	return err
 }
 
-// choose times every family on a weight.
-func (t *timer) choose(w *kernels.Weight) (kernels.Family, error) {
+// everyFamily lists the families of a device that a weight takes, wide tiles after narrow ones, which compile faster.
+func everyFamily(info webgpu.Info, w *kernels.Weight) []kernels.Family {
+	var all []kernels.Family
+	for _, f := range kernels.Families(info) {
+		if !f.Takes(w.Format) {
+			continue
+		}
+		all = append(all, f.Narrow())
+		if f.For(w) != f.Narrow() {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// choose times families on a weight: those with different tiles for a small tree at its size, and then,
+// of the one that was chosen, those that only differ in large tiles at these.
+func (t *timer) choose(w *kernels.Weight, candidates []kernels.Family) (kernels.Family, error) {
+	var kinds []kernels.Family
+	for _, f := range candidates {
+		if !slices.Contains(kinds, f.Narrow()) {
+			kinds = append(kinds, f.Narrow())
+		}
+	}
+	kind, err := t.fastestFamily(w, kinds, tuneRows)
+	if err != nil {
+		return kernels.Family{}, err
+	}
+	same := slices.DeleteFunc(slices.Clone(candidates), func(f kernels.Family) bool { return f.Narrow() != kind })
+	if t.refuse != nil || same[0].For(w) == same[len(same)-1].For(w) || t.rows(w) < kind.Most {
+		return same[0], nil
+	}
+	return t.fastestFamily(w, same, kind.Most)
+}
+
+// fastestFamily is the one that takes least for a product of so many rows.
+func (t *timer) fastestFamily(w *kernels.Weight, families []kernels.Family, rows int) (kernels.Family, error) {
+	if len(families) == 1 {
+		return families[0], nil
+	}
 	if t.refuse != nil {
 		return kernels.Family{}, t.refuse
 	}
 	t.m.preparing("timing " + class(w))
-	families := slices.DeleteFunc(kernels.Families(t.m.dev.Info()), func(f kernels.Family) bool { return !f.Takes(w.Format) })
 	var records []func(*kernels.Recorder)
 	for _, f := range families {
 		records = append(records, func(r *kernels.Recorder) {
 			x, out := t.scratch(w)
-			r.MatMul(f, w, kernels.Rows{View: x, Stride: w.Cols}, kernels.Rows{View: out, Stride: w.Rows}, tuneRows, false)
+			r.MatMul(f, w, kernels.Rows{View: x, Stride: w.Cols}, kernels.Rows{View: out, Stride: w.Rows}, rows, false)
 		})
 	}
 	i, err := t.fastest(records...)
@@ -266,6 +303,12 @@ func (t *timer) choose(w *kernels.Weight) (kernels.Family, error) {
 		return kernels.Family{}, err
 	}
 	return families[i], nil
+}
+
+// rows is how many rows of a weight's inputs and outputs the workspace holds.
+func (t *timer) rows(w *kernels.Weight) int {
+	x, out := t.scratch(w)
+	return min(x.Size/(4*w.Cols), out.Size/(4*w.Rows))
 }
 
 // scratch finds workspace buffers that hold the inputs and outputs of a weight. Blocks have

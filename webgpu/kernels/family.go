@@ -34,16 +34,19 @@ type Family struct {
 	Rows  int  // R, weight rows of one thread or workgroup
 	Width int  // threads of a workgroup
 	Most  int  // rows of x that a tile has at most: more registers than a device has cost more than a second tile
-	Wide  int  // weight rows of a thread where tiles have Most rows of x, in large matrices of formats that compile fast
+	Wide  int  // weight rows of a thread where tiles have Most rows of x; 0: Rows
 	Fixed bool // use the pipeline for one row at every M: the last resort where M changes the bits
 }
 
 func (f Family) String() string {
-	fixed := ""
+	fixed, wide := "", ""
 	if f.Fixed {
 		fixed = "-fixed"
 	}
-	return fmt.Sprintf("%s%s%dx%d", kinds[f.Kind].name, fixed, f.Rows, f.Width)
+	if f.Wide > 0 {
+		wide = fmt.Sprint("-", f.Wide)
+	}
+	return fmt.Sprintf("%s%s%d%sx%d", kinds[f.Kind].name, fixed, f.Rows, wide, f.Width)
 }
 
 // every family: where timings are close, the first is taken.
@@ -65,10 +68,26 @@ func (f Family) Takes(format Format) bool {
 	return f.Kind != ByRow || f.Rows <= 8 || format == Q8_0 || format == Q4_0
 }
 
-// wide is the family with the weight rows of tiles of m rows of x. More of them share what reading an activation
-// takes, which is half of it there; matrices with fewer than four workgroups would leave threads without work.
+// Narrow is the family with as many weight rows in every tile.
+func (f Family) Narrow() Family {
+	f.Wide = 0
+	return f
+}
+
+// For is the family as a weight takes it. Wide tiles are for formats that are summed in blocks, which compile fast, and
+// for matrices of at least four workgroups of them: fewer would leave threads without work. They share what reading an
+// activation takes, which is half of it there, and their loop is twice as long: of Q4_0 some processors' caches
+// hold it and others' do not (on SwiftShader an EPYC took 0.8 of the time and a Xeon 1.3), so that has to be timed.
+func (f Family) For(w *Weight) Family {
+	if !w.Format.inBlocks() || w.Rows < 4*f.Wide*f.Width {
+		return f.Narrow()
+	}
+	return f
+}
+
+// wide is the family whose Rows are those of tiles of a product of m rows of x.
 func (f Family) wide(w *Weight, m int) Family {
-	if f.Wide > 0 && f.Tile(m) == f.Most && w.Format.inBlocks() && w.Rows >= 4*f.Wide*f.Width {
+	if f = f.For(w); f.Wide > 0 && f.Tile(m) == f.Most {
 		f.Rows = f.Wide
 	}
 	return f
@@ -91,9 +110,11 @@ func Families(info webgpu.Info) []Family {
 // ParseFamily finds a family of the device by its String.
 func ParseFamily(info webgpu.Info, s string) (Family, bool) {
 	for _, f := range Families(info) {
-		for _, f.Fixed = range []bool{false, true} {
-			if f.String() == s {
-				return f, true
+		for _, f.Wide = range []int{f.Wide, 0} {
+			for _, f.Fixed = range []bool{false, true} {
+				if f.String() == s {
+					return f, true
+				}
 			}
 		}
 	}

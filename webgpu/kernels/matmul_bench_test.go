@@ -23,7 +23,7 @@ func BenchmarkMatMul(b *testing.B) {
 	defer dev.Destroy()
 	const n, k, repeat = 3072, 512, 8
 	view := benchBuffers(b, dev)
-	x, out := view(bits(normals(1, 32*k))), view(make([]uint32, 32*n))
+	x, out := view(append(bits(normals(1, 32*k)), make([]uint32, Window/4-32*k)...)), view(make([]uint32, 32*n))
 	for f := range formats {
 		t := newTestWeight(f, n, k)
 		w := &Weight{Format: f, Rows: n, Cols: k, Parts: []WeightPart{{Rows: n, Quants: view(t.quants)}}}
