@@ -76,8 +76,8 @@ func (f Family) Narrow() Family {
 
 // For is the family as a weight takes it. Wide tiles are for formats that are summed in blocks, which compile fast, and
 // for matrices of at least four workgroups of them: fewer would leave threads without work. They share what reading an
-// activation takes, which is half of it there, and their loop is twice as long: of Q4_0 some processors' caches
-// hold it and others' do not (on SwiftShader an EPYC took 0.8 of the time and a Xeon 1.3), so that has to be timed.
+// activation takes, which is half of it there, and have longer loops. What that costs Q4_0 depends on the
+// processor (on SwiftShader an EPYC took less time with them, a Xeon 1.3 times as much) and has to be timed.
 func (f Family) For(w *Weight) Family {
 	if !w.Format.inBlocks() || w.Rows < 4*f.Wide*f.Width {
 		return f.Narrow()
