@@ -215,7 +215,7 @@ func (s *Session) Tokenizer() *tokenizer.Tokenizer { return s.tok }
 
 // Close frees what the session holds on the device.
 func (s *Session) Close() {
-	s.warming.mu.Lock()
+	s.warming.enter()
 	defer s.warming.mu.Unlock()
 	s.warming.closed = true
 	if s.head != nil {

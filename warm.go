@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"foretoken/models/gguf"
@@ -16,6 +17,7 @@ import (
 // compiles for seconds, is made afterwards: the code that makes the programs is run on a device that only lists
 // kernels, these are compiled in the background, and then the programs are made, a few at a time between rounds of
 // a request or while there is none. Until all is there auto decodes plainly; other methods wait for what they need.
+// A session that nobody asks then times what passes cost, which the first request of auto would wait for otherwise.
 
 // idle is how long a session waits for its first request before it begins to warm up by itself.
 const idle = 300 * time.Millisecond
@@ -32,6 +34,18 @@ type warming struct {
 	compiling <-chan struct{} // closed when what was listed is compiled; nil before
 	state     warmth
 	closed    bool
+	waiting   atomic.Int32                       // who waits for mu by enter
+	interrupt atomic.Pointer[context.CancelFunc] // ends what holds mu for nobody; nil: nothing does
+}
+
+// enter locks mu for somebody who waits: what holds it for nobody ends.
+func (w *warming) enter() {
+	w.waiting.Add(1)
+	if end := w.interrupt.Load(); end != nil {
+		(*end)()
+	}
+	w.mu.Lock()
+	w.waiting.Add(-1)
 }
 
 type warmth int
@@ -146,6 +160,9 @@ func (s *Session) warmAlone() {
 	for {
 		s.warming.mu.Lock()
 		done, err := s.advance()
+		if done && err == nil {
+			s.weighAlone()
+		}
 		waits := s.warming.state == background
 		compiling := s.warming.compiling
 		s.warming.mu.Unlock()
@@ -156,6 +173,28 @@ func (s *Session) warmAlone() {
 			<-compiling
 		}
 		time.Sleep(time.Millisecond) // a request's turn
+	}
+}
+
+// weighAlone measures what passes cost, until somebody asks for something: then the first request of auto does. The
+// caller holds warming.mu.
+func (s *Session) weighAlone() {
+	w, r := &s.warming, DefaultRequest()
+	c := r.config()
+	if s.measured != nil || !s.defers(c) {
+		return
+	}
+	ctx, end := context.WithCancel(context.Background())
+	defer end()
+	w.interrupt.Store(&end)
+	defer w.interrupt.Store(nil)
+	if w.waiting.Load() > 0 {
+		return
+	}
+	costs, kept := s.knownCosts()
+	// After a text that a request left it is measured as amid that request, which keeps the text for the next.
+	if err := s.measure(ctx, costs, c, s.weighedRows(c), kept, s.target.Len() > 0); err == nil {
+		s.measured = costs
 	}
 }
 
