@@ -3,7 +3,7 @@ package browser
 import (
 	"fmt"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/hack-pad/safejs"
 
@@ -22,6 +22,19 @@ func (d *Device) NewKernel(src *webgpu.KernelSource) (webgpu.Kernel, error) {
 // compileWindow is how many kernels are with the browser's compilers at once in the background:
 // enough to keep them busy, and few enough that runs get their turn between them.
 const compileWindow = 4
+
+// quiet is how long after its last run a device is taken for one that nobody waits for.
+const quiet = 100 * time.Millisecond
+
+// compileRoom is how many kernels may be with the compilers at once now. A software adapter runs on the cores that
+// compile, so while it is used half of them are left to it: on two cores a model decodes twice as fast
+// amid one compilation as amid four, which take two thirds of the time in all.
+func (d *Device) compileRoom() int {
+	if !d.info.Software || time.Since(time.Unix(0, d.used.Load())) > quiet {
+		return compileWindow
+	}
+	return max(1, min(d.cores/2, compileWindow))
+}
 
 // compilation is a kernel that is compiled in the background. err may be read once done is closed.
 type compilation struct {
@@ -125,17 +138,19 @@ func (d *Device) Compile(sources []*webgpu.KernelSource) <-chan struct{} {
 // compileInBackground takes no lock: the bridge is safe for several goroutines, and what it answers
 // waits for NewKernels.
 func (d *Device) compileInBackground(begun []*compilation) {
-	room := make(chan struct{}, compileWindow)
-	var all sync.WaitGroup
+	ended := make(chan struct{}, len(begun))
+	under := 0
 	for _, c := range begun {
-		room <- struct{}{}
-		all.Go(func() {
+		for ; under >= d.compileRoom(); under-- {
+			<-ended
+		}
+		under++
+		go func() {
 			c.err = d.compile([]*webgpu.KernelSource{c.source}, []id{c.id})[0]
 			close(c.done)
-			<-room
-		})
+			ended <- struct{}{}
+		}()
 	}
-	all.Wait()
 }
 
 // compile has JavaScript compile sources as the given ids and returns what became of each.

@@ -3,7 +3,9 @@ package browser
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hack-pad/safejs"
@@ -53,6 +55,8 @@ type Device struct {
 	ticking  bool        // the timer will fire
 
 	compiling map[string]*compilation // by key: begun by Compile, and not yet asked for
+	cores     int                     // of the machine
+	used      atomic.Int64            // when a run last ended, in nanoseconds of Unix time; later than any while one is waited for
 
 	out         []byte // payload of the writes that wait, then the commands
 	writes      []write
@@ -310,6 +314,8 @@ func (d *Device) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
 		return err
 	}
 	d.run++
+	d.used.Store(math.MaxInt64)
+	defer func() { d.used.Store(time.Now().UnixNano()) }()
 	if err := d.hand(run, from, reads, true); err != nil {
 		return fmt.Errorf("browser: run %s: %w", registry.Labels(run), err)
 	}

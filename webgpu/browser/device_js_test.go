@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"testing"
 	"time"
@@ -43,6 +44,35 @@ func TestOpenCancelled(t *testing.T) {
 		t.Fatalf("Open with a cancelled context: %v, %v", d, err)
 	}
 	open(t, Options{}) // and another one opens
+}
+
+// TestCompileRoom finds fewer kernels compiled at once amid runs, on an adapter that the same cores run.
+func TestCompileRoom(t *testing.T) {
+	d := open(t, Options{})
+	few := max(1, min(d.cores/2, compileWindow))
+	if d.cores < 1 {
+		t.Errorf("%d cores", d.cores)
+	}
+	if !d.Info().Software {
+		few = compileWindow
+	}
+	if n := d.compileRoom(); n != compileWindow {
+		t.Errorf("%d at once before any run", n)
+	}
+	if err := d.Run(nil); err != nil {
+		t.Fatal(err)
+	}
+	if n := d.compileRoom(); n != few {
+		t.Errorf("%d at once after a run, want %d", n, few)
+	}
+	d.used.Store(math.MaxInt64)
+	if n := d.compileRoom(); n != few {
+		t.Errorf("%d at once amid a run, want %d", n, few)
+	}
+	d.used.Store(time.Now().Add(-2 * quiet).UnixNano())
+	if n := d.compileRoom(); n != compileWindow {
+		t.Errorf("%d at once long after a run", n)
+	}
 }
 
 func BenchmarkDevice(b *testing.B) {

@@ -70,7 +70,7 @@ func (b *bridge) abandon(outcome <-chan opened) {
 }
 
 func newDevice(b *bridge) (*Device, error) {
-	info, err := readInfo(b.replay)
+	info, cores, err := readInfo(b.replay)
 	if err != nil {
 		return nil, err
 	}
@@ -80,16 +80,16 @@ func newDevice(b *bridge) (*Device, error) {
 	}
 	b.hot.bind(submit)
 	d := &Device{bridge: b, info: info, reg: registry.New[id, id, id](info.Limits), timer: time.NewTimer(time.Hour),
-		compiling: map[string]*compilation{}}
+		compiling: map[string]*compilation{}, cores: cores}
 	d.timer.Stop()
 	return d, d.grow(1 << 16)
 }
 
-// readInfo turns the replay object's description into the contract's.
-func readInfo(replay safejs.Value) (webgpu.Info, error) {
+// readInfo turns the replay object's description into the contract's, and into the cores of the machine.
+func readInfo(replay safejs.Value) (webgpu.Info, int, error) {
 	v, err := replay.Call("info")
 	if err != nil {
-		return webgpu.Info{}, err
+		return webgpu.Info{}, 0, err
 	}
 	r := reader{v: v}
 	vendor, architecture := r.text("vendor"), r.text("architecture")
@@ -122,10 +122,11 @@ func readInfo(replay safejs.Value) (webgpu.Info, error) {
 		MaxWorkgroupInvocations: min(l.size("maxComputeInvocationsPerWorkgroup"), l.size("maxComputeWorkgroupSizeX"), l.size("maxComputeWorkgroupSizeY")),
 		MaxWorkgroupsPerDim:     l.size("maxComputeWorkgroupsPerDimension"),
 	}
+	cores := r.size("cores")
 	if r.err == nil {
 		r.err = l.err
 	}
-	return info, r.err
+	return info, cores, r.err
 }
 
 // reader reads properties and keeps the first error.
