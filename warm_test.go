@@ -13,6 +13,8 @@ import (
 	"foretoken/webgpu/open"
 )
 
+const leanPrompt = "package main\n\nimport \"fmt\"\n\nfunc main() {\n\tfor i := 0; i < 10; i++ {\n"
+
 // leanSession opens the built-in pair from the repository's files, in the browser too.
 func leanSession(t testing.TB) *Session {
 	t.Helper()
@@ -24,7 +26,6 @@ func leanSession(t testing.TB) *Session {
 func TestLeanDecodesTheSameText(t *testing.T) {
 	ctx := context.Background()
 	s := leanSession(t)
-	const prompt = "package main\n\nimport \"fmt\"\n\nfunc main() {\n\tfor i := 0; i < 10; i++ {\n"
 	plain := DefaultRequest()
 	plain.Policy, plain.MaxTokens = spec.DrafterNone, 96
 	for _, temperature := range []float64{0, 0.8} {
@@ -32,7 +33,7 @@ func TestLeanDecodesTheSameText(t *testing.T) {
 		r := plain
 		r.Policy = spec.DrafterAuto
 		told := 0 // rounds that said they were warming
-		first, err := s.Generate(ctx, prompt, r, func(e *Event) error {
+		first, err := s.Generate(ctx, leanPrompt, r, func(e *Event) error {
 			if e.Round.Warming {
 				told++
 			}
@@ -47,16 +48,16 @@ func TestLeanDecodesTheSameText(t *testing.T) {
 		if err := s.Warm(ctx); err != nil {
 			t.Fatal(err)
 		}
-		second, err := s.Generate(ctx, prompt, r, nil)
+		second, err := s.Generate(ctx, leanPrompt, r, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Policy = spec.DrafterEAGLE2
-		drafted, err := s.Generate(ctx, prompt, r, nil)
+		drafted, err := s.Generate(ctx, leanPrompt, r, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := s.Generate(ctx, prompt, plain, nil)
+		want, err := s.Generate(ctx, leanPrompt, plain, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +72,7 @@ func TestLeanDecodesTheSameText(t *testing.T) {
 		}
 	}
 	before := s.dev.Counters()
-	if _, err := s.Generate(ctx, prompt, DefaultRequest(), nil); err != nil {
+	if _, err := s.Generate(ctx, leanPrompt, DefaultRequest(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if after := s.dev.Counters(); after.Kernels != before.Kernels || after.Programs != before.Programs || after.Buffers != before.Buffers {
@@ -112,10 +113,9 @@ func TestLeanRehearsalListsEveryKernel(t *testing.T) {
 func TestLeanWeighsWhileIdle(t *testing.T) {
 	ctx := context.Background()
 	s := leanSession(t)
-	const prompt = "package main\n\nimport \"fmt\"\n\nfunc main() {\n\tfor i := 0; i < 10; i++ {\n"
 	plain := DefaultRequest()
 	plain.Policy, plain.MaxTokens = spec.DrafterNone, 32
-	want, err := s.Generate(ctx, prompt, plain, nil)
+	want, err := s.Generate(ctx, leanPrompt, plain, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestLeanWeighsWhileIdle(t *testing.T) {
 	}
 	r := plain
 	r.Policy = spec.DrafterAuto
-	got, err := s.Generate(ctx, prompt, r, nil)
+	got, err := s.Generate(ctx, leanPrompt, r, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
