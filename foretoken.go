@@ -54,6 +54,8 @@ type Options struct {
 	Reopen func(ctx context.Context) (webgpu.Device, error)
 	// Lost is told when the device was lost and when the session goes on.
 	Lost func(Loss)
+
+	brief time.Duration // see briefPass; 0: that
 }
 
 // Progress is a step of loading. Stage is "memory" (Total is the bytes that will be allocated on the device, Note says

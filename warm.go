@@ -1,6 +1,7 @@
 package foretoken
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -36,6 +37,7 @@ type warming struct {
 	closed    bool
 	waiting   atomic.Int32                       // who waits for mu by enter
 	interrupt atomic.Pointer[context.CancelFunc] // ends what holds mu for nobody; nil: nothing does
+	brief     time.Duration                      // briefPass
 }
 
 // enter locks mu for somebody who waits: what holds it for nobody ends.
@@ -60,7 +62,7 @@ const (
 // begin plans the warming of a session whose files are these, by the options that they were loaded with.
 func (s *Session) begin(tf, df *gguf.File, target, draft llama.Options) {
 	w := &s.warming
-	w.state = listing
+	w.state, w.brief = listing, cmp.Or(s.options.brief, briefPass)
 	w.rehearsal = llama.NewRehearsal(s.dev.Info())
 	shadow := &Session{dev: w.rehearsal, tok: s.tok, fitted: s.fitted, pair: s.pair}
 	w.rehearsed = shadow
@@ -176,6 +178,25 @@ func (s *Session) warmAlone() {
 	}
 }
 
+// briefPass is how long a pass of one row takes at most where costs are measured while nobody asks: passes cannot be called
+// back, and whoever asks waits for the one under way, which may have several times as many rows.
+const briefPass = 30 * time.Millisecond
+
+// brief reports whether passes are short enough for that. What the target holds stays as it is.
+func (s *Session) brief(ctx context.Context) bool {
+	tree, most := &spec.Tree{}, s.warming.brief
+	tree.Reset(0)
+	best := most + 1
+	for range 2 { // the first after loading takes longer
+		begin := time.Now()
+		if _, err := s.target.Verify(ctx, tree, spec.Sampling{}); err != nil {
+			return false
+		}
+		best = min(best, time.Since(begin))
+	}
+	return best <= most
+}
+
 // weighAlone measures what passes cost, until somebody asks for something: then the first request of auto does. The
 // caller holds warming.mu.
 func (s *Session) weighAlone() {
@@ -188,7 +209,7 @@ func (s *Session) weighAlone() {
 	defer end()
 	w.interrupt.Store(&end)
 	defer w.interrupt.Store(nil)
-	if w.waiting.Load() > 0 {
+	if w.waiting.Load() > 0 || !s.brief(ctx) {
 		return
 	}
 	costs, kept := s.knownCosts()
