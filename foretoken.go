@@ -54,8 +54,6 @@ type Options struct {
 	Reopen func(ctx context.Context) (webgpu.Device, error)
 	// Lost is told when the device was lost and when the session goes on.
 	Lost func(Loss)
-
-	brief time.Duration // see briefPass; 0: that
 }
 
 // Progress is a step of loading. Stage is "memory" (Total is the bytes that will be allocated on the device, Note says
@@ -217,7 +215,7 @@ func (s *Session) Tokenizer() *tokenizer.Tokenizer { return s.tok }
 
 // Close frees what the session holds on the device.
 func (s *Session) Close() {
-	s.warming.enter()
+	s.warming.mu.Lock()
 	defer s.warming.mu.Unlock()
 	s.warming.closed = true
 	if s.head != nil {

@@ -175,7 +175,7 @@ func (s *Session) GenerateIDs(ctx context.Context, ids []int32, r Request, emit 
 	if most := s.target.Limits().Context; len(ids) > most {
 		return nil, ofKind(ErrContextFull, fmt.Errorf("foretoken: the prompt has %d tokens, but the context holds %d; shorten it, or open the models with a longer context", len(ids), most))
 	}
-	s.warming.enter()
+	s.warming.mu.Lock()
 	defer s.warming.mu.Unlock()
 	g, guide, wait, err := s.prepareLasting(ctx, &r)
 	if err != nil && spec.Cancelled(ctx, err) { // while it waited for what it needs

@@ -145,7 +145,7 @@ func (s *Session) lasting(ctx context.Context, err error, work func() error) err
 // alone does work on the models, all of which are there, with no request beside it. Where the device is lost it is
 // replaced and work is called again.
 func (s *Session) alone(ctx context.Context, work func() error) error {
-	s.warming.enter()
+	s.warming.mu.Lock()
 	defer s.warming.mu.Unlock()
 	if err := s.whole(ctx); err != nil {
 		return err

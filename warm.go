@@ -1,11 +1,9 @@
 package foretoken
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"foretoken/models/gguf"
@@ -18,7 +16,6 @@ import (
 // compiles for seconds, is made afterwards: the code that makes the programs is run on a device that only lists
 // kernels, these are compiled in the background, and then the programs are made, a few at a time between rounds of
 // a request or while there is none. Until all is there auto decodes plainly; other methods wait for what they need.
-// A session that nobody asks then times what passes cost, which the first request of auto would wait for otherwise.
 
 // idle is how long a session waits for its first request before it begins to warm up by itself.
 const idle = 300 * time.Millisecond
@@ -35,19 +32,6 @@ type warming struct {
 	compiling <-chan struct{} // closed when what was listed is compiled; nil before
 	state     warmth
 	closed    bool
-	waiting   atomic.Int32                       // who waits for mu by enter
-	interrupt atomic.Pointer[context.CancelFunc] // ends what holds mu for nobody; nil: nothing does
-	brief     time.Duration                      // briefPass
-}
-
-// enter locks mu for somebody who waits: what holds it for nobody ends.
-func (w *warming) enter() {
-	w.waiting.Add(1)
-	if end := w.interrupt.Load(); end != nil {
-		(*end)()
-	}
-	w.mu.Lock()
-	w.waiting.Add(-1)
 }
 
 type warmth int
@@ -62,7 +46,7 @@ const (
 // begin plans the warming of a session whose files are these, by the options that they were loaded with.
 func (s *Session) begin(tf, df *gguf.File, target, draft llama.Options) {
 	w := &s.warming
-	w.state, w.brief = listing, cmp.Or(s.options.brief, briefPass)
+	w.state = listing
 	w.rehearsal = llama.NewRehearsal(s.dev.Info())
 	shadow := &Session{dev: w.rehearsal, tok: s.tok, fitted: s.fitted, pair: s.pair}
 	w.rehearsed = shadow
@@ -162,9 +146,6 @@ func (s *Session) warmAlone() {
 	for {
 		s.warming.mu.Lock()
 		done, err := s.advance()
-		if done && err == nil {
-			s.weighAlone()
-		}
 		waits := s.warming.state == background
 		compiling := s.warming.compiling
 		s.warming.mu.Unlock()
@@ -175,47 +156,6 @@ func (s *Session) warmAlone() {
 			<-compiling
 		}
 		time.Sleep(time.Millisecond) // a request's turn
-	}
-}
-
-// briefPass is how long a pass of one row takes at most where costs are measured while nobody asks: passes cannot be called
-// back, and whoever asks waits for the one under way, which may have several times as many rows.
-const briefPass = 30 * time.Millisecond
-
-// brief reports whether passes are short enough for that. What the target holds stays as it is.
-func (s *Session) brief(ctx context.Context) bool {
-	tree, most := &spec.Tree{}, s.warming.brief
-	tree.Reset(0)
-	best := most + 1
-	for range 2 { // the first after loading takes longer
-		begin := time.Now()
-		if _, err := s.target.Verify(ctx, tree, spec.Sampling{}); err != nil {
-			return false
-		}
-		best = min(best, time.Since(begin))
-	}
-	return best <= most
-}
-
-// weighAlone measures what passes cost, until somebody asks for something: then the first request of auto does. The
-// caller holds warming.mu.
-func (s *Session) weighAlone() {
-	w, r := &s.warming, DefaultRequest()
-	c := r.config()
-	if s.measured != nil || !s.defers(c) {
-		return
-	}
-	ctx, end := context.WithCancel(context.Background())
-	defer end()
-	w.interrupt.Store(&end)
-	defer w.interrupt.Store(nil)
-	if w.waiting.Load() > 0 || !s.brief(ctx) {
-		return
-	}
-	costs, kept := s.knownCosts()
-	// After a text that a request left it is measured as amid that request, which keeps the text for the next.
-	if err := s.measure(ctx, costs, c, s.weighedRows(c), kept, s.target.Len() > 0); err == nil {
-		s.measured = costs
 	}
 }
 

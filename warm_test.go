@@ -2,8 +2,6 @@ package foretoken
 
 import (
 	"context"
-	"runtime"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,13 +11,10 @@ import (
 	"foretoken/webgpu/open"
 )
 
-const leanPrompt = "package main\n\nimport \"fmt\"\n\nfunc main() {\n\tfor i := 0; i < 10; i++ {\n"
-
 // leanSession opens the built-in pair from the repository's files, in the browser too.
 func leanSession(t testing.TB) *Session {
 	t.Helper()
-	// Costs are measured however busy the machine is.
-	return openPair(t, open.Accelerator, demoFile(t, demo.TargetName), demoFile(t, demo.DraftName), Options{Lean: true, brief: time.Hour})
+	return openPair(t, open.Accelerator, demoFile(t, demo.TargetName), demoFile(t, demo.DraftName), Options{Lean: true})
 }
 
 // TestLeanDecodesTheSameText opens the built-in pair lean: the first request begins before drafting is
@@ -27,6 +22,7 @@ func leanSession(t testing.TB) *Session {
 func TestLeanDecodesTheSameText(t *testing.T) {
 	ctx := context.Background()
 	s := leanSession(t)
+	const prompt = "package main\n\nimport \"fmt\"\n\nfunc main() {\n\tfor i := 0; i < 10; i++ {\n"
 	plain := DefaultRequest()
 	plain.Policy, plain.MaxTokens = spec.DrafterNone, 96
 	for _, temperature := range []float64{0, 0.8} {
@@ -34,7 +30,7 @@ func TestLeanDecodesTheSameText(t *testing.T) {
 		r := plain
 		r.Policy = spec.DrafterAuto
 		told := 0 // rounds that said they were warming
-		first, err := s.Generate(ctx, leanPrompt, r, func(e *Event) error {
+		first, err := s.Generate(ctx, prompt, r, func(e *Event) error {
 			if e.Round.Warming {
 				told++
 			}
@@ -49,16 +45,16 @@ func TestLeanDecodesTheSameText(t *testing.T) {
 		if err := s.Warm(ctx); err != nil {
 			t.Fatal(err)
 		}
-		second, err := s.Generate(ctx, leanPrompt, r, nil)
+		second, err := s.Generate(ctx, prompt, r, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Policy = spec.DrafterEAGLE2
-		drafted, err := s.Generate(ctx, leanPrompt, r, nil)
+		drafted, err := s.Generate(ctx, prompt, r, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := s.Generate(ctx, leanPrompt, plain, nil)
+		want, err := s.Generate(ctx, prompt, plain, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +69,7 @@ func TestLeanDecodesTheSameText(t *testing.T) {
 		}
 	}
 	before := s.dev.Counters()
-	if _, err := s.Generate(ctx, leanPrompt, DefaultRequest(), nil); err != nil {
+	if _, err := s.Generate(ctx, prompt, DefaultRequest(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if after := s.dev.Counters(); after.Kernels != before.Kernels || after.Programs != before.Programs || after.Buffers != before.Buffers {
@@ -106,98 +102,6 @@ func TestLeanRehearsalListsEveryKernel(t *testing.T) {
 	}
 	if n := s.dev.Counters().Kernels - compiled; n != 0 {
 		t.Errorf("%d kernels were compiled that were not listed", n)
-	}
-}
-
-// TestLeanWeighsWhileIdle leaves a lean session alone until it knows what passes cost: the first request of auto
-// drafts from its first round on, and its text is plain decoding's.
-func TestLeanWeighsWhileIdle(t *testing.T) {
-	ctx := context.Background()
-	s := leanSession(t)
-	plain := DefaultRequest()
-	plain.Policy, plain.MaxTokens = spec.DrafterNone, 32
-	want, err := s.Generate(ctx, leanPrompt, plain, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &s.warming
-	for known := false; !known; time.Sleep(10 * time.Millisecond) {
-		w.mu.Lock()
-		known = s.measured != nil
-		w.mu.Unlock()
-	}
-	if n := s.target.Len(); n == 0 {
-		t.Error("what the last request left for the next is gone")
-	}
-	r := plain
-	r.Policy = spec.DrafterAuto
-	got, err := s.Generate(ctx, leanPrompt, r, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.Text != want.Text || got.Stats.Warming != 0 || got.Stats.Reused == 0 {
-		t.Errorf("%q with %d rounds warming and %d tokens reused, plain decoding gives %q", got.Text, got.Stats.Warming, got.Stats.Reused, want.Text)
-	}
-}
-
-// TestLeanWeighingGivesWay has somebody ask while nobody's costs are measured, before it begins and amid it.
-func TestLeanWeighingGivesWay(t *testing.T) {
-	s := leanSession(t)
-	if err := s.Warm(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	w := &s.warming
-	weigh := func(before func()) (known bool) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		s.measured, w.brief = nil, time.Hour // however busy the machine is
-		before()
-		s.weighAlone()
-		return s.measured != nil
-	}
-	asked := make(chan struct{})
-	ask := func() {
-		go func() {
-			w.enter()
-			w.mu.Unlock()
-			close(asked)
-		}()
-		for w.waiting.Load() == 0 {
-			time.Sleep(time.Millisecond)
-		}
-	}
-	if weigh(ask) {
-		t.Error("measured while somebody waited")
-	}
-	<-asked
-	var over atomic.Bool
-	amid := func() {
-		go func() {
-			for w.interrupt.Load() == nil && !over.Load() {
-				runtime.Gosched()
-			}
-			ask()
-		}()
-	}
-	gaveWay := false // once is enough: on a busy machine measuring may end before anybody comes to ask
-	for range 50 {
-		asked = make(chan struct{})
-		over.Store(false)
-		known := weigh(amid)
-		over.Store(true)
-		<-asked
-		if gaveWay = !known; gaveWay {
-			break
-		}
-	}
-	if !gaveWay {
-		t.Error("went on while somebody waited")
-	}
-	if !weigh(func() {}) {
-		t.Error("nothing was measured where nobody waited")
-	}
-	if weigh(func() { w.brief = 0 }) {
-		t.Error("measured though whoever asks would wait for long passes")
 	}
 }
 
