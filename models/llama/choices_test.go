@@ -157,12 +157,6 @@ func TestWidthTimed(t *testing.T) {
 	}
 }
 
-// wideOf is a device's family that differs in wide tiles.
-func wideOf(i webgpu.Info, f kernels.Family) kernels.Family {
-	all := kernels.Families(i)
-	return all[slices.IndexFunc(all, func(other kernels.Family) bool { return other.Narrow() == f.Narrow() })]
-}
-
 // TestMeasureChoices times every format on a matrix of some size and prints an entry of
 // choices.json: scripts/choices.sh runs it.
 func TestMeasureChoices(t *testing.T) {
@@ -194,10 +188,16 @@ func TestMeasureChoices(t *testing.T) {
 		m.Close()
 		c.Rows = tuning["rows"]
 		family := tuning[format+" 2048x256"]
+		chosen, ok := kernels.ParseFamily(i, family)
+		if !ok {
+			t.Fatalf("%s has family %q", format, family)
+		}
 		// Where processors that were measured before chose another width, each times it for itself.
-		shipped := choicesFor(i)
-		if chosen, ok := kernels.ParseFamily(i, family); ok && slices.ContainsFunc(shipped.candidates(i, storages[typ].format), func(f kernels.Family) bool { return f != chosen && f.Narrow() == chosen.Narrow() }) {
-			family = strings.Join([]string{chosen.Narrow().String(), wideOf(i, chosen).String()}, " ")
+		for _, f := range choicesFor(i).candidates(i, storages[typ].format) {
+			if f != chosen && f.Narrow() == chosen.Narrow() {
+				chosen.Wide = max(f.Wide, chosen.Wide)
+				family = chosen.Narrow().String() + " " + chosen.String()
+			}
 		}
 		c.Families[format] = family
 	}

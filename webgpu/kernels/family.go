@@ -65,7 +65,7 @@ var every = []Family{
 // Takes reports whether the family is for products of a format. Tiles of sixteen rows take three times as long to compile as
 // those of eight, and that is what a file with matrices in many formats waits for.
 func (f Family) Takes(format Format) bool {
-	return f.Kind != ByRow || f.Rows <= 8 || format == Q8_0 || format == Q4_0
+	return f.Kind != ByRow || f.Rows <= 8 || format.inBlocks()
 }
 
 // Narrow is the family with as many weight rows in every tile.

@@ -23,6 +23,7 @@ func BenchmarkMatMul(b *testing.B) {
 	defer dev.Destroy()
 	const n, k, repeat = 3072, 512, 8
 	view := benchBuffers(b, dev)
+	// x is as long as models have theirs, see Window.
 	x, out := view(append(bits(normals(1, 32*k)), make([]uint32, Window/4-32*k)...)), view(make([]uint32, 32*n))
 	for f := range formats {
 		t := newTestWeight(f, n, k)
