@@ -77,7 +77,8 @@ func (f Family) Narrow() Family {
 // For is the family as a weight takes it. Wide tiles are for formats that are summed in blocks, which compile fast, and
 // for matrices of at least four workgroups of them: fewer would leave threads without work. They share what reading an
 // activation takes, which is half of it there, and have longer loops. What that costs Q4_0 depends on the
-// processor (on SwiftShader an EPYC took less time with them, a Xeon 1.3 times as much) and has to be timed.
+// processor and has to be timed: on SwiftShader a Xeon took 1.3 times as long with them, and an EPYC a quarter less
+// than before they came, among other changes.
 func (f Family) For(w *Weight) Family {
 	if !w.Format.inBlocks() || w.Rows < 4*f.Wide*f.Width {
 		return f.Narrow()
