@@ -1,0 +1,97 @@
+"""Prepare and judge a draft distilled from the target.
+
+usage: distill.py sample TARGET.pt DATA_DIR TOKENS     writes DATA_DIR/samples.npy
+       distill.py agree TARGET.pt DRAFT.pt DATA_DIR    prints how often the draft is right
+
+Between the two: train.py --config draft.json. Its batches are corpus windows and windows of
+the samples, on which the draft sees the target's own style; its loss is nine tenths the
+divergence from the target's distribution.
+"""
+import math
+import sys
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import model
+
+PROMPT, LENGTH, ROWS = 32, 256, 64  # tokens of a prompt, tokens of a sample with it, samples at a time
+
+
+def load(path: str):
+    saved = torch.load(path, map_location="cpu")
+    s = model.Shape(**saved["shape"])
+    return s, model.from_state(s, saved["state"])
+
+
+class Decoder:
+    """Reads one token of each row a call, with a KV cache."""
+
+    def __init__(self, s, p, rows, length):
+        self.s, self.p, self.at = s, p, 0
+        self.cos, self.sin = model.rotary(s, length)
+        self.keys, self.values = (torch.zeros(s.layers, rows, s.kv_heads, length, s.head_dim) for _ in range(2))
+
+    def turn(self, x):
+        a, b = x.chunk(2, -1)
+        c, s = self.cos[self.at], self.sin[self.at]
+        return torch.cat([a * c - b * s, b * c + a * s], -1)
+
+    def step(self, ids):
+        """Returns the logits (rows, vocab) of the next token."""
+        s, p, n = self.s, self.p, len(ids)
+        x = p["embed"][ids]
+        for i in range(s.layers):
+            q, k, v = F.linear(model.rms(x, s.eps) * p["attn_norm"][i], p["qkv"][i]).split(s.rows(), -1)
+            self.keys[i, :, :, self.at] = self.turn(k.view(n, s.kv_heads, s.head_dim))
+            self.values[i, :, :, self.at] = v.view(n, s.kv_heads, s.head_dim)
+            q = self.turn(q.view(n, s.heads, s.head_dim)).view(n, s.kv_heads, -1, s.head_dim)
+            keys, values = self.keys[i, :, :, : self.at + 1], self.values[i, :, :, : self.at + 1]
+            mix = (q @ keys.transpose(-1, -2) / math.sqrt(s.head_dim)).softmax(-1) @ values
+            x = x + F.linear(mix.reshape(n, -1), p["o"][i])
+            gate, up = F.linear(model.rms(x, s.eps) * p["ffn_norm"][i], p["gate_up"][i]).chunk(2, -1)
+            x = x + F.linear(F.silu(gate) * up, p["down"][i])
+        self.at += 1
+        return F.linear(model.rms(x, s.eps) * p["norm"], p["embed"])
+
+
+@torch.no_grad()
+def sample(target: str, data: str, tokens: str) -> None:
+    s, p = load(target)
+    train, rng, done = np.load(f"{data}/train.npy", mmap_mode="r"), np.random.default_rng(3), []
+    g = torch.Generator().manual_seed(3)
+    while sum(map(len, done)) < float(tokens):
+        prompts = np.stack([train[i : i + PROMPT] for i in rng.integers(0, len(train) - PROMPT, ROWS)]).astype(np.int64)
+        decoder, ids, rows = Decoder(s, p, ROWS, LENGTH), torch.zeros(ROWS, dtype=torch.long), []
+        for t in range(LENGTH - 1):  # token 0 comes first, as in training
+            out = decoder.step(ids)
+            if t < PROMPT:
+                ids = torch.from_numpy(prompts[:, t])
+            else:  # half of the rows greedily, half at temperature 1
+                ids = out.argmax(-1)
+                ids[ROWS // 2 :] = torch.multinomial(out[ROWS // 2 :].softmax(-1), 1, generator=g)[:, 0]
+            rows.append(ids)
+        block = torch.stack(rows, 1).numpy().astype(np.uint16)
+        done.append(np.concatenate([block, np.zeros_like(block[:, :1])], 1).flatten())
+        np.save(f"{data}/samples.npy", np.concatenate(done))
+        print(sum(map(len, done)), "tokens", flush=True)
+
+
+@torch.no_grad()
+def agree(target: str, draft: str, data: str, length: int = 256, windows: int = 64) -> None:
+    pair, valid = [load(target), load(draft)], np.load(f"{data}/valid.npy")
+    same = overlap = count = 0
+    for k in np.linspace(0, len(valid) // length - 1, windows).astype(int):
+        y = torch.from_numpy(valid[k * length : (k + 1) * length].astype(np.int64))[None]
+        x = torch.cat([torch.zeros_like(y[:, :1]), y[:, :-1]], 1)
+        a, b = (model.logits(s, p, x)[0].softmax(-1) for s, p in pair)
+        same += (a.argmax(-1) == b.argmax(-1)).sum().item()
+        overlap += torch.minimum(a, b).sum().item()
+        count += length
+    print(f"same most likely token: {same / count:.3f}; acceptance of a sampled token: {overlap / count:.3f}")
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    {"sample": sample, "agree": agree}[sys.argv[1]](*sys.argv[2:])
