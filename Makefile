@@ -5,9 +5,11 @@ SHARED ?= ../shared
 ADDR ?= 127.0.0.1:8080
 TESTMODELS := $(CURDIR)/build/testmodels
 GOWASM = node $(CURDIR)/web/test/gowasm.mjs
-export FORETOKEN_TESTMODELS = $(TESTMODELS)
+GOTEST = GO="$(GO)" node scripts/gotest.mjs
+# Empty where there is none: results that go test keeps belong to the value.
+export FORETOKEN_SHARED := $(realpath $(SHARED))
 
-.PHONY: choices demo site package wasm test test-full check unit native browser e2e docs-test fuzz soak race audit testmodels deps web screenshots bench-auto bench-peers examples lighthouse clean
+.PHONY: report docs-reports choices demo site package wasm test test-full check unit native browser e2e docs-test fuzz soak race audit testmodels deps web screenshots bench-auto bench-peers examples lighthouse clean
 
 demo: site
 	$(GO) run ./cmd/devserver --addr $(ADDR)
@@ -44,31 +46,51 @@ check: web/node_modules/.package-lock.json
 	GOOS=js GOARCH=wasm $(GO) vet ./...
 	GOOS=js GOARCH=wasm $(GO) build -o /dev/null ./wasm
 	cd web && npm run --silent typecheck
+	@node --test --test-reporter=dot scripts/reports.test.mjs
+	@node scripts/reports.mjs check
 
 # Go tests on this machine: cpu and native devices, and whatever needs none.
 native: testmodels
-	FORETOKEN_REQUIRE_GPU=1 FORETOKEN_REQUIRE_NATIVE=1 $(GO) test -vet=off -timeout 60m ./...
+	@FORETOKEN_REQUIRE_GPU=1 $(GOTEST) native -vet=off -timeout 60m ./...
 
-# The same packages as WebAssembly in Chromium, on WebGPU.
+# What computes on a device, as WebAssembly in Chromium, on WebGPU. Packages of models that are the same Go in every build are
+# left to native and to test-full.
+BROWSER = ./spec/... ./webgpu/... ./models/llama/... ./web/test/gowasm/...
 browser: testmodels web/node_modules/.package-lock.json
-	FORETOKEN_REQUIRE_GPU=1 FORETOKEN_REQUIRE_WEBGPU=1 GOOS=js GOARCH=wasm $(GO) test -vet=off -short -p 1 -timeout 60m \
-		-exec "$(GOWASM)" ./spec ./webgpu/... ./models/... ./web/test/gowasm/...
+	@FORETOKEN_REQUIRE_GPU=1 GOOS=js GOARCH=wasm $(GOTEST) browser -vet=off -short -p 1 -timeout 60m \
+		-exec "$(GOWASM)" $(BROWSER)
 
 # End to end: the built site, the dev server and Chromium.
-e2e: deps site
+e2e: testmodels site
 	cd web && npm run --silent test:unit && npm run --silent e2e
 
 # Tries every command and every piece of code in README.md and docs/*.md, and the built documentation in Chromium.
 docs-test: deps site
 	cd web/docs && npm run --silent test
 
-# Every target for FUZZTIME, FUZZJOBS side by side. The long form, 10 million runs each: make fuzz FUZZTIME=10000000x
-FUZZTIME ?= 30s
-FUZZJOBS ?= 28
+# Rewrites the tables and figures of the documentation from docs/reports.
+docs-reports:
+	@node scripts/reports.mjs write
+
+# Measures a report of docs/reports again, by the command that it holds: make report REPORT=methods; without REPORT all
+# of them, which takes an hour. A new one: make report REPORT=small COMMAND='foretoken bench --json {} …'
+report: export PROMPTS = $(CURDIR)/testdata/prompts-go.jsonl
+report: export MODELS = $(TESTMODELS)
+report: export ALL = 1
+report: testmodels site web/peers/node_modules/.package-lock.json web/quality/node_modules/.package-lock.json
+	$(GO) build -o build/foretoken ./cmd/foretoken
+	node scripts/reports.mjs make $(REPORT) $(if $(COMMAND),-- '$(COMMAND)')
+	@$(MAKE) --no-print-directory docs-reports
+
+# Every target for FUZZTIME, as many side by side as there are processors. A number of runs, because Go reports a run that
+# its time limit interrupts as a failure (context deadline exceeded). The long form, 10 million runs each:
+# make fuzz FUZZTIME=10000000x
+FUZZTIME ?= 10000x
+FUZZJOBS ?= $(shell nproc 2>/dev/null || echo 2)
 FUZZ := models/gguf:FuzzOpen models/safetensors:FuzzOpen models/convert:FuzzConfig models/convert:FuzzSafetensors models/eagle3:FuzzConfig \
 	models/tokenizer:FuzzBPE models/tokenizer:FuzzSPM models/tokenizer:FuzzMetadata models/tokenizer:FuzzTokenizerJSON models/tokenizer:FuzzStream models/tokenizer:FuzzGuard \
 	models/chat:FuzzTemplate models/chat:FuzzCall models/chat/jinja:FuzzTemplate models/grammar:FuzzGBNF models/grammar:FuzzSchema models/llama:FuzzBlocks \
-	spec:FuzzTree spec:FuzzMARS spec:FuzzCalibrations .:FuzzCalibrationFiles .:FuzzBenchMethods cmd/foretoken:FuzzBenchFiles cmd/foretoken:FuzzWorkFiles \
+	spec:FuzzTree spec/adapt:FuzzMARS spec/adapt:FuzzCalibrations .:FuzzCalibrationFiles bench:FuzzMethods fit:FuzzJournal cmd/foretoken:FuzzBenchFiles cmd/foretoken:FuzzPromptFiles \
 	wasm:FuzzMessages cmd/devserver:FuzzRequest cmd/foretoken/openai:FuzzParse cmd/foretoken/openai:FuzzRequest
 FUZZPROGRAMS := $(sort $(foreach t,$(FUZZ),build/fuzz/$(subst /,_,$(firstword $(subst :, ,$t))).test))
 fuzz:
@@ -84,28 +106,33 @@ $(FUZZPROGRAMS):
 fuzz/%:
 	@sh scripts/fuzz.sh $* $(FUZZTIME)
 
-# Native and browser tests each keep little more than one core busy: they run side by side. check has vetted both.
-test: deps check testmodels
+# Native and browser tests each keep little more than one core busy: they run side by side, as do those of the site and of the
+# documents. check has vetted both.
+test: deps
+	@$(MAKE) --no-print-directory -j2 --output-sync=target check testmodels
 	@$(MAKE) --no-print-directory -j2 --output-sync=target native browser
-	@$(MAKE) --no-print-directory e2e docs-test
+	@$(MAKE) --no-print-directory -j2 --output-sync=target e2e docs-test
 	@$(MAKE) --no-print-directory fuzz
+	@sort -u build/notrun/native build/notrun/browser
 
-# What takes too long for every commit: 64 clients on the endpoint for SOAK, a thousand turns with two hundred thousand tokens and
-# a thousand aborts, natively and in Chromium, a hundred thousand messages to the worker. FORETOKEN_TURNS=200 FORETOKEN_TOKENS=20000
-# FORETOKEN_ABORTS=100 make soak does less of it.
-SOAK ?= 5m
+# What takes too long for every commit: 64 clients on the endpoint for five minutes, a thousand turns with two hundred thousand
+# tokens and a thousand aborts, natively and in Chromium, a hundred thousand messages to the worker. make soak SOAK=0.1 does a
+# tenth of it.
+soak: export FORETOKEN_SOAK = $(SOAK)
+soak: export FORETOKEN_REQUIRE_GPU = 1
+SOAK ?= 1
 soak: testmodels site
-	FORETOKEN_SOAK=$(SOAK) FORETOKEN_REQUIRE_GPU=1 FORETOKEN_REQUIRE_NATIVE=1 $(GO) test -count=1 -timeout 60m -v ./cmd/foretoken -run '^TestLoad$$'
-	FORETOKEN_SOAK=1 FORETOKEN_REQUIRE_GPU=1 FORETOKEN_REQUIRE_NATIVE=1 $(GO) test -count=1 -timeout 3h -v . -run '^Test(LongLife|OpenedAndClosed|Aborts)'
-	cd web && FORETOKEN_SOAK=1 node test/soak.mjs
-	FORETOKEN_SOAK=$(SOAK) $(GO) test -count=1 -timeout 60m -v . -run '^Test(LostAt|LostWhile|HungAt|NoMemoryAt)'
-	cd web && FORETOKEN_MESSAGES=100000 npm run --silent test:unit
+	$(GO) test -count=1 -timeout 60m -v ./cmd/foretoken -run '^TestLoad$$'
+	$(GO) test -count=1 -timeout 3h -v . -run '^Test(LongLife|OpenedAndClosed|Aborts)'
+	cd web && node test/soak.mjs
+	$(GO) test -count=1 -timeout 60m -v . -run '^Test(LostAt|LostWhile|HungAt|NoMemoryAt)'
+	cd web && npm run --silent test:unit
 
 # Every package under the race detector: three quarters of an hour.
 race: deps testmodels
-	$(GO) test -race -short -timeout 60m ./cmd/devserver ./cmd/foretoken/openai ./webgpu/cpu ./webgpu/open ./webgpu/internal/... ./spec ./models/demo ./models/quant ./models/chat/... ./models/grammar ./models/safetensors ./models/eagle3 ./models/tokenizer ./wasm
+	$(GO) test -race -short -timeout 60m ./cmd/devserver ./cmd/foretoken/openai ./webgpu/cpu ./webgpu/open ./webgpu/internal/... ./spec/... ./models/demo ./models/quant ./models/chat/... ./models/grammar ./models/safetensors ./models/eagle3 ./models/tokenizer ./wasm
 	$(GO) test -race -short -timeout 60m ./models/gguf ./models/convert -skip Memory # the detector allocates beside the program
-	FORETOKEN_REQUIRE_NATIVE=1 $(GO) test -race -short -timeout 90m ./webgpu/native ./webgpu/kernels ./models/llama ./cmd/foretoken .
+	FORETOKEN_REQUIRE_GPU=1 $(GO) test -race -short -timeout 90m ./webgpu/native ./webgpu/kernels/... ./models/llama/... ./cmd/foretoken ./bench ./fit .
 
 # Advisories published for what this is built from.
 audit: web/node_modules/.package-lock.json web/peers/node_modules/.package-lock.json
@@ -117,17 +144,19 @@ choices: deps web/node_modules/.package-lock.json
 
 # Everything test leaves out for time: all prompts at all temperatures, every combination of kernels, in the browser too.
 test-full: test
-	FORETOKEN_FULL=1 FORETOKEN_REQUIRE_GPU=1 FORETOKEN_REQUIRE_NATIVE=1 $(GO) test -vet=off -timeout 60m -count=1 -run SpeculationEqualsPlain .
-	FORETOKEN_FULL=1 FORETOKEN_REQUIRE_GPU=1 FORETOKEN_REQUIRE_NATIVE=1 $(GO) test -vet=off -timeout 60m -count=1 ./webgpu/kernels ./models/llama
-	FORETOKEN_FULL=1 FORETOKEN_WASM_TIMEOUT=3600 FORETOKEN_REQUIRE_GPU=1 FORETOKEN_REQUIRE_WEBGPU=1 GOOS=js GOARCH=wasm \
-		$(GO) test -vet=off -short -p 1 -timeout 60m -count=1 -exec "$(GOWASM)" ./webgpu/kernels ./models/llama
-	FORETOKEN_WASM_TIMEOUT=3600 GOOS=js GOARCH=wasm $(GO) test -vet=off -timeout 60m -count=1 -exec "$(GOWASM)" ./spec
+	FORETOKEN_FULL=1 FORETOKEN_REQUIRE_GPU=1 $(GO) test -vet=off -timeout 60m -count=1 -run SpeculationEqualsPlain .
+	FORETOKEN_FULL=1 FORETOKEN_REQUIRE_GPU=1 $(GO) test -vet=off -timeout 60m -count=1 ./webgpu/kernels/... ./models/llama/...
+	FORETOKEN_FULL=1 FORETOKEN_REQUIRE_GPU=1 GOOS=js GOARCH=wasm \
+		$(GO) test -vet=off -short -p 1 -timeout 60m -count=1 -exec "$(GOWASM)" ./webgpu/kernels/... ./models/llama/...
+	GOOS=js GOARCH=wasm $(GO) test -vet=off -timeout 60m -count=1 -exec "$(GOWASM)" ./spec/...
+	GOOS=js GOARCH=wasm $(GO) test -vet=off -short -p 1 -timeout 60m -count=1 -exec "$(GOWASM)" ./models/...
 	FORETOKEN_FULL=1 $(MAKE) e2e
 
 # `auto` against plain decoding in Chromium, beside what measured costs allow. It takes half an hour, and the same
 # command goes on where it was stopped: make bench-auto AUTO="--seconds 200 --prompts 10"
+bench-auto: export ALL = 1
 bench-auto: testmodels site
-	cd web && FORETOKEN_SHARED=$(abspath $(SHARED)) node test/auto.mjs $(AUTO)
+	cd web && node test/auto.mjs $(AUTO)
 
 screenshots: deps site
 	cd web && FORETOKEN_SCREENSHOTS=1 npm run --silent e2e
@@ -146,6 +175,7 @@ web/quality/node_modules/.package-lock.json: web/quality/package.json web/qualit
 	@touch $@
 
 # Beside other engines in one Chromium; PEERS='--engines ours-plain,wllama-1 --tokens 64' chooses, PEERS=--help lists.
+bench-peers: export ALL = 1
 bench-peers: deps site testmodels web/peers/node_modules/.package-lock.json
 	node web/peers/bench.mjs $(PEERS)
 

@@ -15,11 +15,12 @@ import (
 
 	"foretoken/models/demo"
 	"foretoken/spec"
+	"foretoken/spec/method"
 	"foretoken/webgpu"
 	"foretoken/webgpu/open"
 )
 
-// cutting is a device that calls somebody in the middle of a request: as the nth run since arm begins.
+// cutting is a device that calls cut when the nth run since arm begins.
 type cutting struct {
 	webgpu.Device
 	left int
@@ -37,7 +38,7 @@ func (d *cutting) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
 	return d.Device.Run(programs, reads...)
 }
 
-// cutSession is the built-in pair on such a device.
+// cutSession opens the built-in pair on a cutting device.
 func cutSession(t *testing.T, o Options) (*Session, *cutting) {
 	t.Helper()
 	dev, _, err := open.Device(context.Background(), open.Accelerator)
@@ -57,38 +58,42 @@ func cutSession(t *testing.T, o Options) (*Session, *cutting) {
 	return s, d
 }
 
-// asked is a text to be aborted, with what it is when nobody does.
-type asked struct {
-	prompt []int32
-	r      Request
-	whole  []int32
+// abortCase is a request to abort, with its text when it is not aborted.
+type abortCase struct {
+	prompt   []int32
+	r        Request
+	complete []int32
 }
 
-// askedFor gives texts after a short and a long prompt, greedy and not, decoded plainly.
-func askedFor(t *testing.T, s *Session, tokens int) []asked {
+// abortCases returns requests after a short and a long prompt, greedy and sampled, with their texts by plain
+// decoding.
+func abortCases(t *testing.T, s *Session, tokens int) []abortCase {
 	t.Helper()
-	var all []asked
-	for _, prompt := range []string{"func main() {\n", "package main\n\n" + strings.Repeat("// a line of text that has to be read before anything is said\n", 8)} {
+	var all []abortCase
+	for _, prompt := range []string{"func main() {\n", "package main\n\n" +
+		strings.Repeat("// a line of text that has to be read before anything is said\n", 8)} {
 		for _, temperature := range []float64{0, 0.8} {
-			a := asked{s.tok.Encode(prompt, true), Request{Policy: spec.DrafterNone, Temperature: temperature, Seed: 5, MaxTokens: tokens}, nil}
+			a := abortCase{s.tok.Encode(prompt, true),
+				Request{Policy: method.DrafterNone, Temperature: temperature, Seed: 5, MaxTokens: tokens}, nil}
 			got, err := s.GenerateIDs(context.Background(), a.prompt, a.r, nil)
 			if err != nil || len(got.TokenIDs) < 8 {
 				t.Fatalf("%q, %v", got.Text, err)
 			}
-			a.whole = got.TokenIDs
+			a.complete = got.TokenIDs
 			all = append(all, a)
 		}
 	}
 	return all
 }
 
-// aborted generates and aborts: as the nth run on the device begins or, with n 0, after a time; n -1 aborts before it has
-// begun. It fails if a round begins after the abort or the text is not the beginning of the whole, and tells how it ended.
-func (a asked) aborted(s *Session, d *cutting, n int, after time.Duration) (*Result, error) {
+// aborted generates and aborts: when the nth run on the device begins or, with n 0, after a time; with n -1 before
+// generation begins. It returns an error if a round begins after the abort or if the text is not a prefix of the
+// complete text.
+func (a abortCase) aborted(s *Session, d *cutting, n int, after time.Duration) (*Result, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var gone atomic.Bool
-	stop := func() { cancel(); gone.Store(true) } // what is seen after that was seen after the abort
+	stop := func() { cancel(); gone.Store(true) } // the abort precedes every event that sees gone
 	switch {
 	case n < 0:
 		stop()
@@ -99,7 +104,7 @@ func (a asked) aborted(s *Session, d *cutting, n int, after time.Duration) (*Res
 		d.arm(n, stop)
 		defer d.arm(0, nil)
 	}
-	late := 0 // rounds since the abort; one was under way
+	late := 0 // rounds that ended after the abort; one may be in progress
 	got, err := s.GenerateIDs(ctx, a.prompt, a.r, func(e *Event) error {
 		if gone.Load() && len(e.Tokens) > 0 {
 			late++
@@ -111,29 +116,30 @@ func (a asked) aborted(s *Session, d *cutting, n int, after time.Duration) (*Res
 		return nil, err
 	case late > 1:
 		return nil, fmt.Errorf("%d rounds ended after the abort", late)
-	case len(got.TokenIDs) > len(a.whole) || !slices.Equal(got.TokenIDs, a.whole[:len(got.TokenIDs)]):
-		return nil, fmt.Errorf("got %v, want the beginning of %v", got.TokenIDs, a.whole)
-	case got.Finish != spec.FinishAborted && !slices.Equal(got.TokenIDs, a.whole):
-		return nil, fmt.Errorf("ended by %s after %d of %d tokens", got.Finish, len(got.TokenIDs), len(a.whole))
+	case len(got.TokenIDs) > len(a.complete) || !slices.Equal(got.TokenIDs, a.complete[:len(got.TokenIDs)]):
+		return nil, fmt.Errorf("got %v, want the beginning of %v", got.TokenIDs, a.complete)
+	case got.Finish != spec.FinishAborted && !slices.Equal(got.TokenIDs, a.complete):
+		return nil, fmt.Errorf("ended by %s after %d of %d tokens", got.Finish, len(got.TokenIDs), len(a.complete))
 	case n < 0 && len(got.TokenIDs) > 0:
 		return nil, fmt.Errorf("%d tokens were decoded after the abort", len(got.TokenIDs))
 	}
 	return got, nil
 }
 
-// TestAbortsAtRandom aborts requests at random moments, whatever the device does then: in the middle of prefill, of
-// drafting, of verifying, before anything and between rounds. With FORETOKEN_SOAK a thousand times (FORETOKEN_ABORTS). No
-// round begins after an abort, and each time the session goes on with the right text.
+// TestAbortsAtRandom aborts requests at random moments: before generation, during prefill, drafting and
+// verification, and between rounds. With FORETOKEN_SOAK=1 it aborts a thousand times. No round begins after an
+// abort, and the session generates the right text afterwards.
 func TestAbortsAtRandom(t *testing.T) {
-	times, soak := soaking(t, "FORETOKEN_ABORTS", 25, 1000)
+	times, soak := soaking(t, 25, 1000)
 	s, d := cutSession(t, Options{})
 	const tokens = 40
-	all := askedFor(t, s, tokens)
+	all := abortCases(t, s, tokens)
 	random := rand.New(rand.NewPCG(1, 2))
 	ends := map[string]int{}
 	for i := range times {
 		a := all[random.IntN(len(all))]
-		a.r.Policy = []string{spec.DrafterAuto, spec.DrafterNone, spec.DrafterChain, spec.DrafterEAGLE2, spec.DrafterNgram}[random.IntN(5)]
+		a.r.Policy = []string{method.DrafterAuto, method.DrafterNone, method.DrafterChain, method.DrafterEAGLE2,
+			method.DrafterNgram}[random.IntN(5)]
 		a.r.NoReuse = random.IntN(3) > 0
 		n, after := 1+random.IntN(30), time.Duration(0)
 		switch random.IntN(10) {
@@ -153,8 +159,8 @@ func TestAbortsAtRandom(t *testing.T) {
 		b := all[random.IntN(len(all))]
 		b.r.Policy, b.r.MaxTokens = a.r.Policy, 4
 		next, err := s.GenerateIDs(context.Background(), b.prompt, b.r, nil)
-		if err != nil || !slices.Equal(next.TokenIDs, b.whole[:4]) {
-			t.Fatalf("after abort %d of %s: %v, want %v, %v", i, a.r.Policy, next, b.whole[:4], err)
+		if err != nil || !slices.Equal(next.TokenIDs, b.complete[:4]) {
+			t.Fatalf("after abort %d of %s: %v, want %v, %v", i, a.r.Policy, next, b.complete[:4], err)
 		}
 		if soak && i%100 == 99 {
 			t.Logf("%d requests: %v", i+1, ends)
@@ -166,22 +172,22 @@ func TestAbortsAtRandom(t *testing.T) {
 	}
 }
 
-// TestAbortsAmidWarming aborts the first requests of sessions that were opened lean, while what drafting needs is made.
-func TestAbortsAmidWarming(t *testing.T) {
-	times, _ := soaking(t, "FORETOKEN_WARMINGS", 1, 20)
+// TestAbortsDuringWarmup aborts the first requests of lean sessions while the kernels for drafting are compiled.
+func TestAbortsDuringWarmup(t *testing.T) {
+	times, _ := soaking(t, 1, 20)
 	random := rand.New(rand.NewPCG(3, 4))
-	var all []asked
+	var all []abortCase
 	for i := range times {
 		s, d := cutSession(t, Options{Lean: true})
 		if all == nil {
-			all = askedFor(t, s, 24)
+			all = abortCases(t, s, 24)
 			s, d = cutSession(t, Options{Lean: true})
 		}
 		for k := range 3 {
 			a := all[random.IntN(len(all))]
-			a.r.Policy = []string{spec.DrafterAuto, spec.DrafterChain, spec.DrafterEAGLE2}[random.IntN(3)]
+			a.r.Policy = []string{method.DrafterAuto, method.DrafterChain, method.DrafterEAGLE2}[random.IntN(3)]
 			n, after := 1+random.IntN(8), time.Duration(0)
-			if k < 2 { // while kernels are compiled nothing runs
+			if k < 2 { // nothing runs while kernels are compiled
 				n, after = 0, time.Duration(random.Int64N(int64(400*time.Millisecond)))
 			}
 			if _, err := a.aborted(s, d, n, after); err != nil {
@@ -189,8 +195,9 @@ func TestAbortsAmidWarming(t *testing.T) {
 			}
 		}
 		a := all[i%len(all)]
-		a.r.Policy = spec.DrafterEAGLE2
-		if got, err := s.GenerateIDs(context.Background(), a.prompt, a.r, nil); err != nil || !slices.Equal(got.TokenIDs, a.whole) || got.Stats.Drafted == 0 {
+		a.r.Policy = method.DrafterEAGLE2
+		if got, err := s.GenerateIDs(context.Background(), a.prompt, a.r, nil); err != nil ||
+			!slices.Equal(got.TokenIDs, a.complete) || got.Stats.Drafted == 0 {
 			t.Fatalf("session %d after its aborts: %v, %v", i, got, err)
 		}
 		s.Close()

@@ -12,15 +12,15 @@ import (
 	"foretoken/models/gguf"
 	"foretoken/models/llama"
 	"foretoken/spec"
+	"foretoken/spec/adapt"
 )
 
-// KindSet is a file that holds several calibrations: the entropy bins of several tree
-// shapes, say.
+// KindSet is a file that holds several calibrations: the entropy bins of several tree shapes, say.
 const KindSet = "set"
 
-// Calibrations are what was fitted to a pair of models.
+// Calibrations holds data fitted to a pair of models.
 type Calibrations struct {
-	Hetero []*spec.HeteroCalibration // one for each shape of draft tree
+	Hetero []*adapt.HeteroCalibration // one for each shape of draft tree
 	C2T    *spec.C2TClassifier
 	Head   *llama.Head // the draft's acceptance head
 }
@@ -42,7 +42,7 @@ func (c *Calibrations) Parse(file string, data []byte) error {
 	}
 	switch kind {
 	case spec.KindHetero:
-		h, err := spec.ParseHetero(file, data)
+		h, err := adapt.ParseHetero(file, data)
 		if err != nil {
 			return err
 		}
@@ -70,14 +70,14 @@ func (c *Calibrations) Parse(file string, data []byte) error {
 			}
 		}
 	default:
-		return fmt.Errorf("foretoken: %s: field kind is %.80q, want %s, %s, %s or %s", file, kind, spec.KindHetero, spec.KindC2T, llama.KindAcceptance, KindSet)
+		return fmt.Errorf("foretoken: %s: field kind is %.80q, want %s, %s, %s or %s", file, kind, spec.KindHetero,
+			spec.KindC2T, llama.KindAcceptance, KindSet)
 	}
 	return nil
 }
 
-// EncodeHetero gives the file of one or more calibrations of entropy bins, a set where
-// there are several.
-func EncodeHetero(all ...*spec.HeteroCalibration) ([]byte, error) {
+// EncodeHetero gives the file of one or more calibrations of entropy bins, a set where there are several.
+func EncodeHetero(all ...*adapt.HeteroCalibration) ([]byte, error) {
 	var texts [][]byte
 	for _, h := range all {
 		text, err := h.Encode()
@@ -104,7 +104,7 @@ func EncodeHetero(all ...*spec.HeteroCalibration) ([]byte, error) {
 
 // HeteroFor picks the entropy bins for a pair and a tree (see spec.Fingerprint.Shaped),
 // those read last first, or says why none fit.
-func (c *Calibrations) HeteroFor(f spec.Fingerprint) (*spec.HeteroCalibration, error) {
+func (c *Calibrations) HeteroFor(f spec.Fingerprint) (*adapt.HeteroCalibration, error) {
 	var first error
 	for _, h := range slices.Backward(c.Hetero) {
 		err := h.Matches(f)
@@ -112,32 +112,34 @@ func (c *Calibrations) HeteroFor(f spec.Fingerprint) (*spec.HeteroCalibration, e
 			return h, nil
 		}
 		// The bins of the right tree and another pair say more than those of another tree.
-		if first == nil || h.Fingerprint.TopK == f.TopK && h.Fingerprint.Depth == f.Depth && h.Fingerprint.Nodes == f.Nodes {
+		if first == nil || h.Fingerprint.TopK == f.TopK && h.Fingerprint.Depth == f.Depth &&
+			h.Fingerprint.Nodes == f.Nodes {
 			first = err
 		}
 	}
 	if first == nil {
-		return nil, fmt.Errorf("foretoken: there are no entropy bins; fit some with foretoken calibrate hetero --top-k %d --depth %d --nodes %d", f.TopK, f.Depth, f.Nodes)
+		return nil, fmt.Errorf("foretoken: there are no entropy bins; fit some with foretoken calibrate hetero "+
+			"--top-k %d --depth %d --nodes %d", f.TopK, f.Depth, f.Nodes)
 	}
 	return nil, first
 }
 
-// hashed is how much of each end of a file goes into its hash: the header, with the
-// configuration, the vocabulary and every tensor's name and shape, and some weights.
-// Whole files would have to be fetched whole where weights come over a network.
+// hashed is the number of bytes at each end of a file that go into its hash: the header, with the configuration,
+// the vocabulary and every tensor's name and shape, and some weights. A hash of all bytes would have to fetch the
+// complete file where weights come over a network.
 const (
 	hashedHead = 1 << 20
 	hashedTail = 1 << 16
 )
 
-// modelID names a model file by its size and a SHA-256 over its size, its first MiB and
-// its last 64 KiB.
+// modelID names a model file by its size and a SHA-256 over its size, its first MiB and its last 64 KiB.
 func modelID(src gguf.Source, name, quantisation string) (spec.ModelID, error) {
 	size := src.Size()
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%d\n", size)
 	head := min(size, hashedHead)
-	for _, part := range []struct{ at, n int64 }{{0, head}, {max(head, size-hashedTail), size - max(head, size-hashedTail)}} {
+	for _, part := range []struct{ at, n int64 }{{0, head},
+		{max(head, size-hashedTail), size - max(head, size-hashedTail)}} {
 		if part.n <= 0 {
 			continue
 		}
@@ -146,15 +148,23 @@ func modelID(src gguf.Source, name, quantisation string) (spec.ModelID, error) {
 			if err == nil || err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}
-			return spec.ModelID{}, fmt.Errorf("foretoken: %s: bytes %d to %d, to tell the file by: %w", src.Name(), part.at, part.at+part.n, err)
+			return spec.ModelID{}, fmt.Errorf("foretoken: %s: bytes %d to %d, to tell the file by: %w", src.Name(),
+				part.at, part.at+part.n, err)
 		}
 		sum.Write(b)
 	}
 	if name == "" {
 		name = src.Name()
 	}
-	return spec.ModelID{Name: name, Bytes: size, Hash: hex.EncodeToString(sum.Sum(nil)[:16]), Quantisation: quantisation}, nil
+	return spec.ModelID{Name: name, Bytes: size, Hash: hex.EncodeToString(sum.Sum(nil)[:16]),
+		Quantisation: quantisation}, nil
 }
 
 // Fingerprint names the pair of models, for calibrations; its tree is empty.
 func (s *Session) Fingerprint() spec.Fingerprint { return s.pair }
+
+// HeadFingerprint names the target and its EAGLE-3 head; its zero value says that there is none.
+func (s *Session) HeadFingerprint() spec.Fingerprint { return s.headPair }
+
+// Calibrations returns the calibrations that the session was opened with.
+func (s *Session) Calibrations() Calibrations { return s.fitted }

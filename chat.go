@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"foretoken/models/chat"
+	"foretoken/models/tokenizer"
 	"slices"
+	"strings"
 )
 
 // Roles of a Message.
@@ -18,15 +21,15 @@ const (
 
 // ChatOptions are a conversation's.
 type ChatOptions struct {
-	// System is a system message to begin with; "": none but what the template puts there.
+	// System is a system message at the start; "": only the template's own.
 	System string
 	// Messages are a conversation to go on with, after the system message.
 	Messages []Message
 	// Template is a chat template in Jinja; "": the one in the target's file.
 	Template string
-	// Tools are functions that the model is told of, as templates take them: {"type":
-	// "function", "function": {…}}. Vars are further variables of the template, such as
-	// enable_thinking: what encoding/json can write.
+	// Tools are the functions described to the model, as templates take them: {"type": "function", "function":
+	// {…}}. Vars are further variables of the template, such as enable_thinking: values that encoding/json can
+	// write.
 	Tools []json.RawMessage
 	Vars  map[string]any
 	// Reserve is how many positions of the context a reply is given at least: older turns
@@ -34,16 +37,15 @@ type ChatOptions struct {
 	Reserve int
 }
 
-// Chat is a conversation with the target. Every answer costs the prefill of what is new
-// since the last one: what the models hold of the conversation stays in their
-// KV caches, also across other requests of the session as far as those begin alike.
-// What they answer never depends on it.
+// Chat is a conversation with the target. An answer prefills only the messages since the last one: the models' KV
+// caches keep the conversation, also across other requests of the session that begin with the same tokens. Answers
+// do not depend on it.
 //
-// When a conversation no longer fits the context, its oldest turns are dropped, whole ones,
-// from what the model sees, and the rest is prefilled anew at its new positions: keys are
-// never shifted. A turn is a user message with all up to the next one.
+// When a conversation no longer fits the context, its oldest turns are dropped from the model's input, and the rest
+// is prefilled at its new positions: keys are never shifted. A turn is a user message with everything up to the
+// next one.
 //
-// Its methods must not be called at the same time as others of the session.
+// Its methods must not be called concurrently with other methods of the session.
 type Chat struct {
 	s        *Session
 	template *template
@@ -78,7 +80,8 @@ func (s *Session) NewChat(o ChatOptions) (*Chat, error) {
 	}
 	for i, m := range o.Messages {
 		if !slices.Contains([]string{RoleSystem, RoleUser, RoleAssistant, RoleTool}, m.Role) {
-			return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: message %d of the conversation has the role %.80q; want system, user, assistant or tool", i, m.Role))
+			return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: message %d of the conversation has the role "+
+				"%.80q; want system, user, assistant or tool", i, m.Role))
 		}
 		c.messages = append(c.messages, m)
 	}
@@ -101,9 +104,9 @@ func (c *Chat) Unseen() int {
 // Note says how the conversation is rendered where that is not by the file's own template, or "".
 func (c *Chat) Note() string { return c.template.note }
 
-// Send adds a message, a user's unless its role is tool, and answers it. emit is Generate's.
-// Cancelling ctx ends the answer within a round; what there is of it stays in the
-// conversation. An error leaves the conversation as it was.
+// Send adds a message, a user's unless its role is tool, and answers it. emit is Generate's. Cancelling ctx ends
+// the answer within a round and keeps the text so far in the conversation. An error leaves the conversation
+// unchanged.
 func (c *Chat) Send(ctx context.Context, m Message, r Request, emit func(*Event) error) (*Reply, error) {
 	switch m.Role {
 	case "":
@@ -135,18 +138,20 @@ func (c *Chat) Edit(ctx context.Context, i int, content string, r Request, emit 
 	}
 	m := c.messages[i]
 	if !answerable(m) {
-		return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: message %d is the %s's; only user and tool messages can be edited and answered again", i, m.Role))
+		return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: message %d is the %s's; only user and tool messages "+
+			"can be edited and answered again", i, m.Role))
 	}
 	m.Content = content
 	return c.answer(ctx, append(slices.Clip(c.messages[:i]), m), 0, r, emit)
 }
 
-// answerable tells whether an answer may follow a message.
+// answerable reports whether an answer may follow a message.
 func answerable(m Message) bool { return m.Role == RoleUser || m.Role == RoleTool }
 
 // answer generates what follows messages, and makes both the conversation. dropped is how many turns
 // are dropped at least.
-func (c *Chat) answer(ctx context.Context, messages []Message, dropped int, r Request, emit func(*Event) error) (*Reply, error) {
+func (c *Chat) answer(ctx context.Context, messages []Message, dropped int, r Request, emit func(*Event) error) (*Reply,
+	error) {
 	ids, unseen, err := c.fit(messages, dropped, &r)
 	if err != nil {
 		return nil, err
@@ -155,7 +160,8 @@ func (c *Chat) answer(ctx context.Context, messages []Message, dropped int, r Re
 	if err != nil {
 		return nil, err
 	}
-	reply := &Reply{Result: got, Message: Message{Role: RoleAssistant, Content: got.Text}, Unseen: unseen, Dropped: max(unseen-c.dropped, 0)}
+	reply := &Reply{Result: got, Message: Message{Role: RoleAssistant, Content: got.Text}, Unseen: unseen,
+		Dropped: max(unseen-c.dropped, 0)}
 	c.messages, c.dropped = append(messages, reply.Message), unseen
 	return reply, nil
 }
@@ -175,8 +181,7 @@ func turnsOf(messages []Message) (head []Message, turns [][]Message) {
 	return head, turns
 }
 
-// fit encodes a conversation, without as many of the oldest turns as it takes to leave room for
-// the reply.
+// fit encodes a conversation, without as many of the oldest turns as it takes to leave room for the reply.
 func (c *Chat) fit(messages []Message, dropped int, r *Request) (ids []int32, unseen int, err error) {
 	context := c.s.target.Limits().Context
 	reserve := c.reserve
@@ -199,8 +204,93 @@ func (c *Chat) fit(messages []Message, dropped int, r *Request) (ids []int32, un
 			return ids, unseen, nil
 		}
 		if unseen == len(turns)-1 {
-			return nil, 0, ofKind(ErrContextFull, fmt.Errorf("foretoken: the message takes %d positions with what goes with it, and %d are kept for the reply, of a context of %d; shorten it by %d tokens, or open the models with a longer context",
+			return nil, 0, ofKind(ErrContextFull, fmt.Errorf("foretoken: the message takes %d positions with what "+
+				"goes with it, and %d are kept for the reply, of a context of %d; shorten it by %d tokens, or open "+
+				"the models with a longer context",
 				len(ids), reserve, context, len(ids)+reserve-context))
 		}
 	}
+}
+
+// Message is one of a conversation.
+type Message = chat.Message
+
+// ErrNoChatTemplate reports a target whose file has no chat template: it continues texts only.
+var ErrNoChatTemplate = chat.ErrNoTemplate
+
+// template renders conversations for the target.
+type template struct {
+	*chat.Template
+	options chat.RenderOptions
+	file    string // of the target
+	tok     *tokenizer.Tokenizer
+	guard   *tokenizer.Guard
+	note    string
+}
+
+// CanChat returns why the target cannot hold a conversation without a template from the caller, or nil.
+func (s *Session) CanChat() error { return s.templateErr }
+
+// ChatIDs gives the tokens of a conversation up to where an answer begins, for GenerateIDs. Unlike
+// Chat it drops nothing: how many positions the context has is the caller's to heed.
+func (s *Session) ChatIDs(o ChatOptions) ([]int32, error) {
+	c, err := s.NewChat(o)
+	if err != nil {
+		return nil, err
+	}
+	return c.template.encode(c.messages)
+}
+
+// chatTemplate is the given one, or the file's.
+func (s *Session) chatTemplate(o *ChatOptions) (*template, error) {
+	t := &template{Template: s.template, file: s.info.Target.File, tok: s.tok, guard: s.tok.NewGuard(),
+		options: chat.RenderOptions{AddGenerationPrompt: true, Tools: o.Tools, Vars: o.Vars}}
+	if o.Template == "" {
+		return t, s.templateErr
+	}
+	spelled := func(which func() (int32, bool)) string {
+		if id, ok := which(); ok {
+			return s.tok.TokenText(id)
+		}
+		return ""
+	}
+	var err error
+	t.Template, err = chat.New(o.Template, chat.Options{BOS: spelled(s.tok.BOS), EOS: spelled(s.tok.EOS)})
+	t.note = "conversations are rendered by the template that was given, not by the file's own"
+	return t, err
+}
+
+// encode returns the ids of a conversation up to the start of the reply. Only the template's control tokens act as
+// such: those spelled out in a message are plain text. Where the tokenizer begins texts with a BOS, the result has
+// exactly one, whether the template writes it or not.
+func (t *template) encode(messages []Message) ([]int32, error) {
+	mark := t.guard.Mark(written(messages)...)
+	options := t.options
+	options.Escape = func(s string) string { return t.guard.Protect(s, mark) }
+	text, err := t.Render(messages, options)
+	if err != nil {
+		return nil, fmt.Errorf("foretoken: %s: %w", t.file, err)
+	}
+	ids := t.tok.EncodeGuarded(text, mark, false)
+	if bos, ok := t.tok.BOS(); ok && t.tok.AddBOS() && (len(ids) == 0 || ids[0] != bos) {
+		ids = slices.Insert(ids, 0, bos)
+	}
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("foretoken: %s: the chat template wrote nothing", t.file)
+	}
+	return ids, nil
+}
+
+// written is all that people and models wrote of a conversation. Arguments may spell a mark in
+// JSON's escapes; a longer mark than need be does no harm.
+func written(messages []Message) []string {
+	var all []string
+	for _, m := range messages {
+		all = append(all, m.Content, m.Reasoning, m.Name, m.ToolCallID)
+		for _, c := range m.ToolCalls {
+			all = append(all, c.Name, c.ID, string(c.Arguments),
+				strings.ReplaceAll(strings.ToLower(string(c.Arguments)), `\ufdd0`, "\ufdd0"))
+		}
+	}
+	return all
 }

@@ -9,26 +9,21 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"foretoken/models/gguf"
+	"foretoken/models/modeltest"
 	"foretoken/webgpu/open"
 )
 
-// edited is a generated test model (make testmodels) as change leaves it, or skips.
-func edited(t testing.TB, name string, change func(m *madeOver)) gguf.Source {
+// edited returns a model of random weights after change has edited it.
+func edited(t testing.TB, name string, change func(m *modelEditor)) gguf.Source {
 	t.Helper()
-	dir := os.Getenv("FORETOKEN_TESTMODELS")
-	if dir == "" {
-		dir = filepath.Join("build", "testmodels")
+	src, ok := modeltest.Source(name)
+	if !ok {
+		t.Fatalf("there is no model %s", name)
 	}
-	b, err := os.ReadFile(filepath.Join(dir, name+".gguf"))
-	if err != nil {
-		t.Skipf("test model is missing (make testmodels): %v", err)
-	}
-	src := gguf.FromBytes(name+".gguf", b)
 	f, err := gguf.Open(src)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +31,7 @@ func edited(t testing.TB, name string, change func(m *madeOver)) gguf.Source {
 	if change == nil {
 		return src
 	}
-	m := &madeOver{t: t, file: f, kv: f.Metadata(), data: map[string][]byte{}}
+	m := &modelEditor{t: t, file: f, kv: f.Metadata(), data: map[string][]byte{}}
 	for i := range f.Tensors {
 		tensor := &f.Tensors[i]
 		data := make([]byte, tensor.Size)
@@ -57,8 +52,8 @@ func edited(t testing.TB, name string, change func(m *madeOver)) gguf.Source {
 	return gguf.FromBytes(name+".gguf", out)
 }
 
-// madeOver is a model file to be written anew.
-type madeOver struct {
+// modelEditor holds a model file between reading and writing it.
+type modelEditor struct {
 	t       testing.TB
 	file    *gguf.File
 	kv      []gguf.KV
@@ -66,13 +61,13 @@ type madeOver struct {
 	data    map[string][]byte
 }
 
-// set gives a field another value, or adds it.
-func (m *madeOver) set(key string, v any) {
+// set replaces or adds a metadata field.
+func (m *modelEditor) set(key string, v any) {
 	m.kv = append(slices.DeleteFunc(m.kv, func(e gguf.KV) bool { return e.Key == key }), gguf.KV{Key: key, Value: v})
 }
 
-// tokens gives the vocabulary to change: texts, types and scores.
-func (m *madeOver) tokens(change func(texts *[]string, kinds *[]int32, scores *[]float32)) {
+// tokens passes the vocabulary's texts, types and scores to change and stores the result.
+func (m *modelEditor) tokens(change func(texts *[]string, kinds *[]int32, scores *[]float32)) {
 	texts, err := m.file.Strings("tokenizer.ggml.tokens")
 	if err != nil {
 		m.t.Fatal(err)
@@ -98,21 +93,21 @@ const (
 )
 
 // talking makes the last two tokens control tokens and adds a chat template.
-func talking(m *madeOver) {
+func talking(m *modelEditor) {
 	m.tokens(func(texts *[]string, kinds *[]int32, _ *[]float32) {
 		for i, text := range []string{"<|im_start|>", "<|im_end|>"} {
 			at := len(*texts) - 2 + i
 			(*texts)[at], (*kinds)[at] = text, controlToken
 		}
 	})
-	m.set("tokenizer.chat_template", "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content | trim }}<|im_end|>\n{% endfor %}"+
+	m.set("tokenizer.chat_template", "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content | trim "+
+		"}}<|im_end|>\n{% endfor %}"+
 		"{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 }
 
-// padded adds rows to the matrices of the vocabulary that are far above all others, and tokens
-// for them where named is set.
-func padded(rows int, named bool) func(m *madeOver) {
-	return func(m *madeOver) {
+// padded adds rows with very large logits to the vocabulary's matrices, and tokens for them if named is set.
+func padded(rows int, named bool) func(m *modelEditor) {
+	return func(m *modelEditor) {
 		for i := range m.tensors {
 			tensor := &m.tensors[i]
 			if tensor.Name != "token_embd.weight" && tensor.Name != "output.weight" {
@@ -122,7 +117,7 @@ func padded(rows int, named bool) func(m *madeOver) {
 				m.t.Fatalf("%s is of type %s", tensor.Name, tensor.Type)
 			}
 			width, data := int(tensor.Dims[0]), m.data[tensor.Name]
-			for r := range rows { // copies of tokens, much louder, and the reverse, since logits may be negative
+			for r := range rows { // scaled copies of tokens, every second one negated since logits may be negative
 				from := data[4*width*(300+r):][:4*width]
 				for c := range width {
 					x := math.Float32frombits(binary.LittleEndian.Uint32(from[4*c:])) * float32(30-60*(r%2))
@@ -138,13 +133,14 @@ func padded(rows int, named bool) func(m *madeOver) {
 		}
 		m.tokens(func(texts *[]string, kinds *[]int32, scores *[]float32) {
 			for r := range rows {
-				*texts, *kinds, *scores = append(*texts, "[PAD"+string(rune('a'+r/26))+string(rune('a'+r%26))+"]"), append(*kinds, unusedToken), append(*scores, 0)
+				*texts, *kinds, *scores = append(*texts, "[PAD"+string(rune('a'+r/26))+string(rune('a'+r%26))+"]"),
+					append(*kinds, unusedToken), append(*scores, 0)
 			}
 		})
 	}
 }
 
-// opened is a session on a kind of device, or skips.
+// opened opens a session on a kind of device, or skips the test.
 func opened(t testing.TB, kind string, target, draft gguf.Source, o Options) *Session {
 	t.Helper()
 	dev, _, err := open.Device(context.Background(), kind)
@@ -163,5 +159,5 @@ func opened(t testing.TB, kind string, target, draft gguf.Source, o Options) *Se
 	return s
 }
 
-// kinds are the devices that tests of this file's models run on.
+// deviceKinds are the devices that tests of this file's models run on.
 var deviceKinds = []string{"cpu", open.Accelerator}

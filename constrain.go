@@ -10,8 +10,8 @@ import (
 	"foretoken/spec"
 )
 
-// Constraints restrict what a request may draw. They change the target's distribution, for plain decoding and
-// speculation alike: the texts of both are the same.
+// Constraints restrict the draws of a request. They change the target's distribution, for plain decoding and
+// speculation alike, so both still give the same text.
 type Constraints struct {
 	// Grammar is GBNF, JSONSchema a JSON Schema, JSONObject any JSON object: at most one of them. The
 	// text ends where nothing can follow.
@@ -26,20 +26,23 @@ type Constraints struct {
 	LogitBias map[int32]float32 `json:"logit_bias,omitempty"`
 }
 
-// ruledOut is what a bias of -100 adds.
+// ruledOut is the bias added for -100.
 const ruledOut = -1e30
 
-// Call holds the text to a call, by the schema that [chat.ToolChoice] gave for it: an error where it is held to something else already.
+// Call constrains the text to a function call by the schema from [chat.ToolChoice]. It fails if another constraint
+// is set.
 func (c *Constraints) Call(schema json.RawMessage) error {
 	if c.Grammar != "" || len(c.JSONSchema) > 0 || c.JSONObject {
-		return errors.New("foretoken: tool_choice asks for a call, and the text is held to another form already; leave one of them out")
+		return errors.New("foretoken: tool_choice asks for a call, and the text is held to another form already; " +
+			"leave one of them out")
 	}
 	c.JSONSchema = schema
 	return c.Validate()
 }
 
 func (c *Constraints) empty() bool {
-	return c.Grammar == "" && len(c.JSONSchema) == 0 && !c.JSONObject && c.FrequencyPenalty == 0 && c.PresencePenalty == 0 && len(c.LogitBias) == 0
+	return c.Grammar == "" && len(c.JSONSchema) == 0 && !c.JSONObject && c.FrequencyPenalty == 0 &&
+		c.PresencePenalty == 0 && len(c.LogitBias) == 0
 }
 
 // Validate refuses what does not go together or is out of its range, and grammars that cannot be read.
@@ -151,7 +154,7 @@ func (s *Session) newGuide(c Constraints) (*guide, error) {
 	return g, nil
 }
 
-// bias is what is added to a token's logit that the text holds n times.
+// bias returns the bias of a token that the text holds n times.
 func (g *guide) bias(id int32, n int) spec.Bias {
 	b := float64(g.c.LogitBias[id])
 	if b <= -100 {
@@ -173,9 +176,10 @@ func (g *guide) note(id int32, n int) {
 	g.base[at] = g.bias(id, n)
 }
 
-// shapes says what the constraints may change of a pass: masks come of grammars, biases of penalties and of biases.
+// shapes reports how the constraints change a pass: grammars need masks, penalties and biases need biases.
 func (c *Constraints) shapes() (masks, biases bool) {
-	return c.Grammar != "" || len(c.JSONSchema) > 0 || c.JSONObject, c.FrequencyPenalty != 0 || c.PresencePenalty != 0 || len(c.LogitBias) > 0
+	return c.Grammar != "" || len(c.JSONSchema) > 0 || c.JSONObject, c.FrequencyPenalty != 0 ||
+		c.PresencePenalty != 0 || len(c.LogitBias) > 0
 }
 
 func (g *guide) penalises() bool { return g.c.FrequencyPenalty != 0 || g.c.PresencePenalty != 0 }
@@ -262,9 +266,9 @@ func (g *guide) Take(tokens []int32) error {
 	return nil
 }
 
-// whole is how many of a round's tokens make the text one after which nothing can follow, or
+// complete is how many of a round's tokens make the text one after which nothing can follow, or
 // -1 where it may go on.
-func (g *guide) whole(tokens []int32) int {
+func (g *guide) complete(tokens []int32) int {
 	if g == nil || g.matcher == nil {
 		return -1
 	}

@@ -6,25 +6,26 @@ import (
 	"context"
 	"testing"
 
-	"foretoken/spec"
+	"foretoken/spec/method"
 	"foretoken/webgpu"
 )
 
-// TestConstrainedRoundsMakeNothing has constraints in sessions that never had any: what changes logits is there before the first
-// round, for trees of every size and for biases that come only with the first token.
+// TestConstrainedRoundsMakeNothing starts constraints in sessions that never had any. The device resources exist
+// before the first round, for trees of every size and for biases that begin with the first token.
 func TestConstrainedRoundsMakeNothing(t *testing.T) {
-	constraints := map[string]Constraints{"penalties": {FrequencyPenalty: 0.4, PresencePenalty: 0.2}, "a bias": {LogitBias: map[int32]float32{65: 2}}, "a grammar": {Grammar: `root ::= [ -~\n\t]*`}}
+	constraints := map[string]Constraints{"penalties": {FrequencyPenalty: 0.4, PresencePenalty: 0.2},
+		"a bias": {LogitBias: map[int32]float32{65: 2}}, "a grammar": {Grammar: `root ::= [ -~\n\t]*`}}
 	const prompt = "Once upon a time, there was a"
 	for name, r := range map[string]Request{
-		"plain":          {Policy: spec.DrafterNone},
-		"chain":          {Policy: spec.DrafterChain, Depth: 5},
-		"n-grams":        {Policy: spec.DrafterNgram},
-		"eagle2":         {Policy: spec.DrafterEAGLE2, Depth: 3, TopK: 3, Nodes: 20},
-		"static":         {Policy: spec.DrafterStatic, Shape: [][]int{{4}, {2, 1}}},
-		"rejection":      {Policy: spec.DrafterChain, Depth: 4, Verifier: spec.VerifierRejection, Temperature: 1},
-		"no replacement": {Policy: spec.DrafterSampled, Verifier: spec.VerifierWithoutReplacement, Temperature: 1},
+		"plain":          {Policy: method.DrafterNone},
+		"chain":          {Policy: method.DrafterChain, Depth: 5},
+		"n-grams":        {Policy: method.DrafterNgram},
+		"eagle2":         {Policy: method.DrafterEAGLE2, Depth: 3, TopK: 3, Nodes: 20},
+		"static":         {Policy: method.DrafterStatic, Shape: [][]int{{4}, {2, 1}}},
+		"rejection":      {Policy: method.DrafterChain, Depth: 4, Verifier: method.VerifierRejection, Temperature: 1},
+		"no replacement": {Policy: method.DrafterSampled, Verifier: method.VerifierWithoutReplacement, Temperature: 1},
 	} {
-		k := newShaky(t, nil) // which never does wrong here
+		k := newFaultyPair(t, nil) // without faults
 		s, err := k.open()
 		if err != nil {
 			t.Fatal(err)
@@ -34,7 +35,7 @@ func TestConstrainedRoundsMakeNothing(t *testing.T) {
 			var last webgpu.Counters
 			n := 0
 			_, err := s.Generate(context.Background(), prompt, r, func(e *Event) error {
-				one := since(s.dev, last)
+				one := countedSince(s.dev, last)
 				last = s.dev.Counters()
 				if n++; n > 1 && one.Buffers+one.Kernels+one.Programs > 0 {
 					t.Errorf("%s, %s, round %d made %+v", name, what, n, one)

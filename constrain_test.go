@@ -14,23 +14,28 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"foretoken/spec"
+	"foretoken/spec/method"
 	"foretoken/webgpu/open"
 )
 
-// constrainedPolicies are ways to draft that reach every way to verify a draft.
+// constrainedPolicies cover every way to verify a draft.
 var constrainedPolicies = []Request{
-	{Policy: spec.DrafterChain, Depth: 3},
-	{Policy: spec.DrafterEAGLE2, Depth: 3, TopK: 3, Nodes: 12},
-	{Policy: spec.DrafterNgram},
-	{Policy: spec.DrafterAuto},
+	{Policy: method.DrafterChain, Depth: 3},
+	{Policy: method.DrafterEAGLE2, Depth: 3, TopK: 3, Nodes: 12},
+	{Policy: method.DrafterNgram},
+	{Policy: method.DrafterAuto},
 }
 
-// TestConstrainedSpeculationEqualsPlain holds policies under grammars, penalties and biases to the tokens of
-// plain decoding under the same, and those to what was asked for: two policies at each temperature, all with FORETOKEN_FULL=1.
+// TestConstrainedSpeculationEqualsPlain compares policies under grammars, penalties and biases with plain decoding,
+// and checks that plain decoding obeys the constraint. It runs two policies at each temperature, or all with
+// FORETOKEN_FULL=1.
 func TestConstrainedSpeculationEqualsPlain(t *testing.T) {
 	s := demoSession(t, open.Accelerator)
-	const schema = `{"type":"object","properties":{"name":{"type":"string","maxLength":12},"kind":{"enum":["func","struct"]},"line":{"type":"integer","minimum":1,"maximum":9999},
-		"fields":{"type":"array","items":{"type":"string","maxLength":6},"maxItems":2}},"required":["name","kind","line","fields"]}`
+	const schema = `{"type":"object","properties":{"name":{"type":"string","maxLength":12},
+		"kind":{"enum":["func","struct"]},
+		"line":{"type":"integer","minimum":1,"maximum":9999},
+		"fields":{"type":"array","items":{"type":"string","maxLength":6},"maxItems":2}},
+		"required":["name","kind","line","fields"]}`
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
 	if err != nil {
 		t.Fatal(err)
@@ -58,27 +63,32 @@ func TestConstrainedSpeculationEqualsPlain(t *testing.T) {
 			}
 			return err
 		}},
-		"grammar": {Constraints{Grammar: `root ::= "(" [a-z]{3,9} ("," " "? [a-z]{1,5}){2} ")"`}, func(r *Result) error {
-			if !strings.HasPrefix(r.Text, "(") || !strings.HasSuffix(r.Text, ")") || strings.Count(r.Text, ",") != 2 {
-				return fmt.Errorf("not as the grammar wants it")
-			}
-			return nil
-		}},
-		"penalties": {Constraints{FrequencyPenalty: 1.5, PresencePenalty: 0.5, LogitBias: map[int32]float32{newline[len(newline)-1]: -100, 40: 1.5}}, func(r *Result) error {
+		"grammar": {Constraints{Grammar: `root ::= "(" [a-z]{3,9} ("," " "? [a-z]{1,5}){2} ")"`},
+			func(r *Result) error {
+				if !strings.HasPrefix(r.Text, "(") || !strings.HasSuffix(r.Text, ")") ||
+					strings.Count(r.Text, ",") != 2 {
+					return fmt.Errorf("not as the grammar wants it")
+				}
+				return nil
+			}},
+		"penalties": {Constraints{FrequencyPenalty: 1.5, PresencePenalty: 0.5,
+			LogitBias: map[int32]float32{newline[len(newline)-1]: -100, 40: 1.5}}, func(r *Result) error {
 			if slices.Contains(r.TokenIDs, newline[len(newline)-1]) {
 				return fmt.Errorf("a token that was ruled out")
 			}
 			return nil
 		}},
-		"all": {Constraints{JSONObject: true, FrequencyPenalty: 0.7, LogitBias: map[int32]float32{60: 2}}, func(r *Result) error {
-			if r.Finish == spec.FinishStop && !json.Valid([]byte(r.Text)) {
-				return fmt.Errorf("no JSON")
-			}
-			return nil
-		}},
+		"all": {Constraints{JSONObject: true, FrequencyPenalty: 0.7, LogitBias: map[int32]float32{60: 2}},
+			func(r *Result) error {
+				if r.Finish == spec.FinishStop && !json.Valid([]byte(r.Text)) {
+					return fmt.Errorf("no JSON")
+				}
+				return nil
+			}},
 	} {
 		for _, temperature := range []float64{0, 0.8} {
-			plain := Request{Policy: spec.DrafterNone, MaxTokens: 72, Temperature: temperature, Seed: 7, Constraints: c.Constraints}
+			plain := Request{Policy: method.DrafterNone, MaxTokens: 72, Temperature: temperature, Seed: 7,
+				Constraints: c.Constraints}
 			want, err := s.Generate(context.Background(), "// a type of the parser\n", plain, nil)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -89,25 +99,28 @@ func TestConstrainedSpeculationEqualsPlain(t *testing.T) {
 			t.Logf("%s, T=%v: %q", name, temperature, want.Text)
 			for i, r := range constrainedPolicies {
 				if (i%2 == 0) == (temperature == 0) && os.Getenv("FORETOKEN_FULL") == "" {
-					continue // the other two
+					continue // runs at the other temperature
 				}
-				r.MaxTokens, r.Temperature, r.Seed, r.Constraints = plain.MaxTokens, temperature, plain.Seed, c.Constraints
+				r.MaxTokens, r.Temperature, r.Seed, r.Constraints = plain.MaxTokens, temperature, plain.Seed,
+					c.Constraints
 				got, err := s.Generate(context.Background(), "// a type of the parser\n", r, nil)
 				if err != nil {
 					t.Fatalf("%s, %s: %v", name, r.Policy, err)
 				}
 				if !slices.Equal(got.TokenIDs, want.TokenIDs) || got.Finish != want.Finish || got.Text != want.Text {
-					t.Errorf("%s, T=%v, %s: %q (%s), plain decoding gives %q (%s)", name, temperature, r.Policy, got.Text, got.Finish, want.Text, want.Finish)
+					t.Errorf("%s, T=%v, %s: %q (%s), plain decoding gives %q (%s)", name, temperature, r.Policy,
+						got.Text, got.Finish, want.Text, want.Finish)
 				}
 			}
 		}
 	}
-	// And a request without any is as before.
-	a, err := s.Generate(context.Background(), "func main() {", Request{Policy: spec.DrafterEAGLE2, MaxTokens: 20}, nil)
+	// A request without constraints still decodes as before.
+	a, err := s.Generate(context.Background(), "func main() {", Request{Policy: method.DrafterEAGLE2, MaxTokens: 20},
+		nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := s.Generate(context.Background(), "func main() {", Request{Policy: spec.DrafterNone, MaxTokens: 20}, nil)
+	b, err := s.Generate(context.Background(), "func main() {", Request{Policy: method.DrafterNone, MaxTokens: 20}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

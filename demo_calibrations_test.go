@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"foretoken/models/demo"
-	"foretoken/spec"
+	"foretoken/spec/adapt"
+	"foretoken/spec/method"
 )
 
-// TestShippedCalibrationsBelongToTheBuiltInPair reads them as a program does and holds them
-// to the models' own files.
+// TestShippedCalibrationsBelongToTheBuiltInPair reads the calibrations as a program does and compares them with the
+// models' files.
 func TestShippedCalibrationsBelongToTheBuiltInPair(t *testing.T) {
 	var c Calibrations
 	for _, f := range demo.Calibrations() {
@@ -20,13 +21,13 @@ func TestShippedCalibrationsBelongToTheBuiltInPair(t *testing.T) {
 	}
 	s := demoSession(t, "cpu")
 	pair := s.Fingerprint()
-	for _, tree := range []spec.Config{spec.DefaultConfig(spec.DrafterEAGLE2), {TopK: 4, Depth: 4, Nodes: 16}} {
-		h, err := c.HeteroFor(pair.Shaped(tree))
+	for _, tree := range []method.Config{method.DefaultConfig(method.DrafterEAGLE2), {TopK: 4, Depth: 4, Nodes: 16}} {
+		h, err := c.HeteroFor(pair.Shaped(tree.TopK, tree.Depth, tree.Nodes))
 		if err != nil {
 			t.Errorf("k=%d d=%d N=%d: %v", tree.TopK, tree.Depth, tree.Nodes, err)
 			continue
 		}
-		for how, fit := range map[string]*spec.HeteroFit{"greedy": h.Greedy, "coupled": h.Coupled} {
+		for how, fit := range map[string]*adapt.HeteroFit{"greedy": h.Greedy, "coupled": h.Coupled} {
 			if fit == nil {
 				t.Errorf("k=%d: no bins for %s trees", tree.TopK, how)
 				continue
@@ -35,7 +36,7 @@ func TestShippedCalibrationsBelongToTheBuiltInPair(t *testing.T) {
 			for _, n := range fit.Counts {
 				paths += n
 			}
-			if paths < spec.MinHeteroPaths {
+			if paths < adapt.MinHeteroPaths {
 				t.Errorf("k=%d, %s: fitted to %d paths", tree.TopK, how, paths)
 			}
 		}
@@ -49,7 +50,7 @@ func TestShippedCalibrationsBelongToTheBuiltInPair(t *testing.T) {
 	if err := c.Head.Matches(pair); err != nil {
 		t.Error(err)
 	}
-	if c.Head.Dim != s.HiddenSize() {
-		t.Errorf("the head reads hidden states of %d, the draft has %d", c.Head.Dim, s.HiddenSize())
+	if c.Head.Dim != s.draft.Config().Dim {
+		t.Errorf("the head reads hidden states of %d, the draft has %d", c.Head.Dim, s.draft.Config().Dim)
 	}
 }

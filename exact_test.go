@@ -3,47 +3,25 @@
 package foretoken
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"sort"
 	"testing"
 
 	"foretoken/models/demo"
+	"foretoken/models/modeltest"
 	"foretoken/spec"
+	"foretoken/spec/method"
 	"foretoken/webgpu/open"
 )
 
-type testPrompt struct {
-	ID       string `json:"id"`
-	Category string `json:"category"`
-	Prompt   string `json:"prompt"`
-}
+type testPrompt = modeltest.Prompt
 
-// goPrompts reads the shared prompts, or skips.
-func goPrompts(t testing.TB) []testPrompt {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join("..", "shared", "testdata", "prompts-go.jsonl"))
-	if err != nil {
-		t.Skipf("test data is missing: %v", err)
-	}
-	var all []testPrompt
-	for lines := bufio.NewScanner(bytes.NewReader(b)); lines.Scan(); {
-		var p testPrompt
-		if err := json.Unmarshal(lines.Bytes(), &p); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, p)
-	}
-	return all
-}
+func goPrompts(t testing.TB) []testPrompt { return modeltest.Prompts(t) }
 
-// demoSession opens the built-in pair on a kind of device, or skips.
+// demoSession opens the built-in pair on a kind of device, or skips the test.
 func demoSession(t testing.TB, kind string) *Session {
 	t.Helper()
 	return demoSessionWith(t, kind, Options{})
@@ -54,45 +32,48 @@ func demoSessionWith(t testing.TB, kind string, o Options) *Session {
 	return openPair(t, kind, demo.Target(), demo.Draft(), o)
 }
 
-// TestSpeculationEqualsPlain holds every policy to the tokens of plain decoding,
-// every shared prompt at one of two temperatures. FORETOKEN_FULL=1 takes every prompt at both
-// temperatures.
+// TestSpeculationEqualsPlain checks that every policy gives the tokens of plain decoding. Each prompt runs at one
+// of two temperatures, or at both with FORETOKEN_FULL=1.
 func TestSpeculationEqualsPlain(t *testing.T) {
 	s := demoSession(t, open.Accelerator)
 	prompts := goPrompts(t)
 	policies := map[string]Request{
-		"chain":  {Policy: spec.DrafterChain, Depth: 4},
-		"eagle2": {Policy: spec.DrafterEAGLE2, Depth: 4, TopK: 4, Nodes: 16},
-		"ngram":  {Policy: spec.DrafterNgram},
+		"chain":  {Policy: method.DrafterChain, Depth: 4},
+		"eagle2": {Policy: method.DrafterEAGLE2, Depth: 4, TopK: 4, Nodes: 16},
+		"ngram":  {Policy: method.DrafterNgram},
 	}
-	samplings := map[string]Request{"greedy": {}, "T=0.8": {Temperature: 0.8, Seed: 7}, "T=0.8 filtered": {Temperature: 0.8, Seed: 7, SampleTopK: 40, TopP: 0.95, MinP: 0.02}}
+	samplings := map[string]Request{"greedy": {}, "T=0.8": {Temperature: 0.8, Seed: 7},
+		"T=0.8 filtered": {Temperature: 0.8, Seed: 7, SampleTopK: 40, TopP: 0.95, MinP: 0.02}}
 	for how, sampling := range samplings {
 		stats := map[string]map[string]*spec.Stats{}
 		for i, p := range prompts {
 			if how == "T=0.8 filtered" && i%10 != 0 || testing.Short() && i%8 > 1 {
 				continue
 			}
-			if os.Getenv("FORETOKEN_FULL") == "" && how != "T=0.8 filtered" && i%2 != map[string]int{"greedy": 0, "T=0.8": 1}[how] {
-				continue // the other half at the other temperature
+			if os.Getenv("FORETOKEN_FULL") == "" && how != "T=0.8 filtered" &&
+				i%2 != map[string]int{"greedy": 0, "T=0.8": 1}[how] {
+				continue // runs at the other temperature
 			}
 			plain := sampling
-			plain.Policy, plain.MaxTokens = spec.DrafterNone, 64
+			plain.Policy, plain.MaxTokens = method.DrafterNone, 64
 			want, err := s.Generate(context.Background(), p.Prompt, plain, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for name, r := range policies {
-				if r.Policy == spec.DrafterNgram && i%10 > 1 {
+				if r.Policy == method.DrafterNgram && i%10 > 1 {
 					continue
 				}
-				r.Temperature, r.Seed, r.SampleTopK, r.TopP, r.MinP = sampling.Temperature, sampling.Seed, sampling.SampleTopK, sampling.TopP, sampling.MinP
+				r.Temperature, r.Seed, r.SampleTopK, r.TopP, r.MinP = sampling.Temperature, sampling.Seed,
+					sampling.SampleTopK, sampling.TopP, sampling.MinP
 				r.MaxTokens = 64
 				got, err := s.Generate(context.Background(), p.Prompt, r, nil)
 				if err != nil {
 					t.Fatalf("%s %s %s: %v", p.ID, how, name, err)
 				}
 				if !slices.Equal(got.TokenIDs, want.TokenIDs) || got.Text != want.Text || got.Finish != want.Finish {
-					t.Fatalf("%s %s: %s gives\n%v %s\nplain decoding gives\n%v %s", p.ID, how, name, got.TokenIDs, got.Finish, want.TokenIDs, want.Finish)
+					t.Fatalf("%s %s: %s gives\n%v %s\nplain decoding gives\n%v %s", p.ID, how, name, got.TokenIDs,
+						got.Finish, want.TokenIDs, want.Finish)
 				}
 				if stats[name] == nil {
 					stats[name] = map[string]*spec.Stats{"all": {}}
@@ -119,15 +100,16 @@ func TestSpeculationEqualsPlain(t *testing.T) {
 	}
 }
 
-// TestRejectionSamplingIsGreedyAtZero and runs at all temperatures.
+// TestRejectionSampling checks that rejection sampling is greedy at temperature 0 and repeats its text for a seed
+// above it.
 func TestRejectionSampling(t *testing.T) {
 	s := demoSession(t, open.Accelerator)
 	for i, p := range goPrompts(t) {
 		if i%20 != 0 {
 			continue
 		}
-		r := Request{Policy: spec.DrafterChain, Depth: 4, Verifier: spec.VerifierRejection, MaxTokens: 48}
-		plain := Request{Policy: spec.DrafterNone, MaxTokens: 48}
+		r := Request{Policy: method.DrafterChain, Depth: 4, Verifier: method.VerifierRejection, MaxTokens: 48}
+		plain := Request{Policy: method.DrafterNone, MaxTokens: 48}
 		want, err := s.Generate(context.Background(), p.Prompt, plain, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +119,8 @@ func TestRejectionSampling(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Equal(got.TokenIDs, want.TokenIDs) {
-			t.Fatalf("%s: rejection sampling at temperature 0 gives\n%v\nplain decoding gives\n%v", p.ID, got.TokenIDs, want.TokenIDs)
+			t.Fatalf("%s: rejection sampling at temperature 0 gives\n%v\nplain decoding gives\n%v", p.ID, got.TokenIDs,
+				want.TokenIDs)
 		}
 		r.Temperature, r.Seed, r.TopP = 0.8, 3, 0.95
 		first, err := s.Generate(context.Background(), p.Prompt, r, nil)
@@ -149,7 +132,8 @@ func TestRejectionSampling(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Equal(first.TokenIDs, again.TokenIDs) || first.Stats.Accepted == 0 {
-			t.Fatalf("%s: the same seed gives %v and %v (%d accepted)", p.ID, first.TokenIDs, again.TokenIDs, first.Stats.Accepted)
+			t.Fatalf("%s: the same seed gives %v and %v (%d accepted)", p.ID, first.TokenIDs, again.TokenIDs,
+				first.Stats.Accepted)
 		}
 	}
 }

@@ -1,7 +1,6 @@
-// Package foretoken decodes language models speculatively: a small draft model
-// proposes a tree of tokens, the target verifies it in one pass, and the text is exactly
-// that of plain decoding. The same code runs on WebGPU in the browser, on
-// wgpu-native and on the CPU.
+// Package foretoken decodes language models speculatively: a small draft model proposes a tree of tokens, the
+// target verifies it in one pass, and the text is exactly that of plain decoding. The same code runs on WebGPU in
+// the browser, on wgpu-native and on the CPU.
 //
 //	dev, _, err := open.Device(ctx, "auto")
 //	session, err := foretoken.Open(ctx, dev, target, draft, foretoken.Options{})
@@ -12,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,24 +21,27 @@ import (
 	"foretoken/models/llama"
 	"foretoken/models/tokenizer"
 	"foretoken/spec"
+	"foretoken/spec/adapt"
+	"foretoken/spec/goodput"
 	"foretoken/webgpu"
 )
 
 // Options of Open. The zero value takes each model as its file describes it.
 type Options struct {
-	Context int    // positions of both KV caches; 0: the smaller of the models' own, at most 4096
-	Beyond  bool   // Context may be longer than the models were trained for: to time it, the text there is worth nothing
-	KV      string // "f32" (also ""), "f16" or "q8"
-	Memory  int64  // bytes that the models may take on the device, see Plan; 0: as many as the device gives
-	// Candidates is how many of the best tokens the target tells of every position; 0: those
-	// that decoding needs.
+	Context int // positions of both KV caches; 0: the smaller of the models' own, at most 4096
+	// Context may be longer than the models were trained for: to time it, the text there is worth nothing
+	Beyond bool
+	KV     string // "f32" (also ""), "f16" or "q8"
+	Memory int64  // bytes that the models may take on the device, see Plan; 0: as many as the device gives
+	// Candidates is the number of likeliest tokens that the target reports per position; 0: as many as decoding
+	// needs.
 	Candidates int
 	// Tuning holds kernel choices measured before on the same adapter, as
 	// Session.Tuning gave them, by model role and matrix.
 	Tuning map[string]map[string]string
 	// Nodes is the largest tree that can be verified, the root included; 0: 64.
 	Nodes int
-	// Calibrations are what was fitted to the pair; nil: nothing.
+	// Calibrations is the data fitted to the pair; nil: none.
 	Calibrations *Calibrations
 	// EAGLE3 is an EAGLE-3 head's safetensors file and EAGLE3Config its config.json, to
 	// draft from the target's features; nil: none.
@@ -46,19 +49,19 @@ type Options struct {
 	// Lean has Open return when plain decoding can begin. What drafting needs is compiled in the background;
 	// until it is there auto decodes plainly and other methods wait. Ignored with an EAGLE-3 head.
 	Lean bool
-	// Progress is told how loading goes, and how loading again does after a loss.
+	// Progress receives the steps of loading, and of reloading after a loss.
 	Progress func(Progress)
-	// Reopen opens the device again after it was lost, or did not answer in time; nil: an error is all that comes of
-	// that. With it the session loads the models anew, of the same sources, which have to stay readable until Close,
-	// and a request that was under way goes on with the same text. Close destroys what Reopen opened.
+	// Reopen opens the device again after it was lost, or did not answer in time; nil: the request fails. With it the
+	// session reloads the models, so the sources must stay readable until Close, and a running request goes on with
+	// the same text. Close destroys what Reopen opened.
 	Reopen func(ctx context.Context) (webgpu.Device, error)
-	// Lost is told when the device was lost and when the session goes on.
+	// Lost is called when the device was lost and when the session goes on.
 	Lost func(Loss)
 }
 
-// Progress is a step of loading. Stage is "memory" (Total is the bytes that will be allocated on the device, Note says
-// for what), then "target" or "draft" (Done and Total are bytes of
-// weights), or "kernels" (Note says what is compiled or timed), or "ready".
+// Progress is a step of loading. Stage is "memory" (Total is the number of bytes to allocate on the device, Note
+// lists them), then "target" or "draft" (Done and Total are bytes of weights), or "kernels" (Note names the kernel
+// being compiled or timed), or "ready".
 type Progress struct {
 	Stage string `json:"stage"`
 	Done  int64  `json:"done"`
@@ -68,6 +71,8 @@ type Progress struct {
 
 // Session is a pair of models on a device. It serves one request at a time.
 type Session struct {
+	mu     sync.Mutex // held by a request, by Exclusive, and by each step of warmup
+	state  state
 	dev    webgpu.Device
 	tok    *tokenizer.Tokenizer
 	target *llama.Target
@@ -79,24 +84,24 @@ type Session struct {
 	headPair spec.Fingerprint
 	fitted   Calibrations
 
-	lean    bool
-	warming warming
+	lean   bool
+	warmup warmup
 
-	measured *spec.Costs       // what passes cost, once the goodput tree asked
-	kept     map[string]string // costs from an earlier session, by pair
+	measured *goodput.Costs    // of passes, once the goodput tree needed them
+	stored   map[string]string // costs from an earlier session, by pair
 
-	adasd spec.AdaSDRecords // of the requests that carry AdaSD's thresholds on
+	adasd adapt.AdaSDRecords // of the requests that carry AdaSD's thresholds on
 
 	pieces *grammar.Vocab // for grammars, once one was asked for
 
 	template    *chat.Template // the target's; nil where templateErr says why
 	templateErr error
 
-	opening *opening
-	options Options
-	owned   bool         // dev came of Options.Reopen
-	losses  int          // of the device since the last token
-	lost    atomic.Int64 // all of them, see Losses
+	files     *modelFiles
+	options   Options
+	owned     bool         // Options.Reopen opened dev
+	losses    int          // of the device since the last token
+	allLosses atomic.Int64 // see Losses
 }
 
 // Info describes a session.
@@ -109,11 +114,11 @@ type Info struct {
 	GPUByte int64       `json:"gpu_bytes"`
 }
 
-// Open loads a target and, where draft is not nil, its draft. The pair must agree on
-// every token. The device stays the caller's; Close frees what the session made on it.
+// Open loads a target and, unless draft is nil, its draft. The two must agree on every token. The device stays the
+// caller's; Close frees the session's objects on it.
 func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o Options) (*Session, error) {
 	begin := time.Now()
-	p, err := look(target, draft, o)
+	p, err := readHeaders(target, draft, o)
 	if err != nil {
 		return nil, ofKind(ErrModel, err)
 	}
@@ -121,7 +126,7 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 	if err != nil {
 		return nil, ofKind(ErrMemory, err)
 	}
-	s := &Session{dev: dev, tok: p.tok, kept: o.Tuning[tuningCosts], opening: p, options: o,
+	s := &Session{dev: dev, tok: p.tok, stored: o.Tuning[tuningCosts], files: p, options: o,
 		lean: o.Lean && p.head == nil && dev.Info().Backend != "cpu"}
 	s.progress(Progress{Stage: "memory", Total: memory.Total, Note: memory.String()})
 	s.template, s.templateErr = chat.ForFile(p.target)
@@ -130,7 +135,7 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 	}
 	s.info.Device = dev.Info()
 	if err = s.load(ctx, o.Tuning); s.lostBy(err) {
-		err = s.mend(ctx, err)
+		err = s.reopen(ctx, err)
 	}
 	if err != nil {
 		s.Close()
@@ -141,9 +146,9 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 	return s, nil
 }
 
-// compileAhead begins to compile what a target needs before its weights are there.
+// compileAhead starts compiling the target's kernels before its weights are loaded.
 func compileAhead(ctx context.Context, dev webgpu.Device, f *gguf.File, o llama.Options) {
-	rehearsal := llama.NewRehearsal(dev.Info())
+	rehearsal := llama.NewDryRun(dev.Info())
 	o.Progress, o.Preparing = nil, nil
 	if _, err := llama.LoadTarget(ctx, rehearsal, f, o); err == nil { // whatever is wrong, loading says
 		webgpu.Compile(dev, rehearsal.Sources())
@@ -175,7 +180,8 @@ func contextOf(asked int, beyond bool, files ...*gguf.File) (int, error) {
 			return 0, err
 		}
 		if asked > c.Context && !beyond {
-			return 0, ofKind(ErrRequest, fmt.Errorf("foretoken: a context of %d was asked for, but %s was trained for %d positions", asked, f.Name(), c.Context))
+			return 0, ofKind(ErrRequest, fmt.Errorf("foretoken: a context of %d was asked for, but %s was trained "+
+				"for %d positions", asked, f.Name(), c.Context))
 		}
 		most = min(most, c.Usable())
 	}
@@ -194,8 +200,8 @@ func (s *Session) Info() Info { return s.info }
 // Tuning is the kernel choices made and, once the goodput tree was used, what passes cost,
 // for Options.Tuning of a later session on the same adapter.
 func (s *Session) Tuning() map[string]map[string]string {
-	s.warming.mu.Lock()
-	defer s.warming.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	out := s.choices()
 	s.tuneCosts(out)
 	return out
@@ -213,11 +219,11 @@ func (s *Session) choices() map[string]map[string]string {
 // Tokenizer is the pair's.
 func (s *Session) Tokenizer() *tokenizer.Tokenizer { return s.tok }
 
-// Close frees what the session holds on the device.
+// Close frees the session's objects on the device.
 func (s *Session) Close() {
-	s.warming.mu.Lock()
-	defer s.warming.mu.Unlock()
-	s.warming.closed = true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state = closed
 	if s.head != nil {
 		s.head.Close()
 	}
@@ -233,8 +239,35 @@ func (s *Session) Close() {
 }
 
 // errNoDraft refuses a policy that the session cannot run.
-var errNoHead = errors.New("foretoken: this policy drafts with an EAGLE-3 head, and the session was opened without one; give a head (--eagle3) or use source model")
+var errNoHead = errors.New("foretoken: this policy drafts with an EAGLE-3 head, and the session was opened without " +
+	"one; give a head (--eagle3) or use source model")
 
-var errNoDraft = errors.New("foretoken: this policy needs a draft model, and the session was opened without one; use policy none or ngram")
+var errNoDraft = errors.New("foretoken: this policy needs a draft model, and the session was opened without one; " +
+	"use policy none or ngram")
 
-var _ spec.ReadbackTimer = (*llama.Target)(nil)
+// Kinds of errors that callers handle; test with errors.Is. Messages name the file, the field and the remedy.
+// ErrNoChatTemplate and the errors of package webgpu are further kinds.
+var (
+	// ErrRequest reports a wrong setting, or one that needs more than the session was opened with.
+	ErrRequest = errors.New("foretoken: a setting cannot be used")
+	// ErrModel reports a file without a usable model, or one that does not match the others.
+	ErrModel = errors.New("foretoken: a model cannot be used")
+	// ErrMemory reports models larger than the device's memory or Options.Memory.
+	ErrMemory = errors.New("foretoken: the models do not fit")
+	// ErrContextFull reports a prompt that leaves no room in the context.
+	ErrContextFull = errors.New("foretoken: the context is full")
+)
+
+// kinded adds a kind to an error and keeps its message.
+type kinded struct{ err, kind error }
+
+func (k *kinded) Error() string   { return k.err.Error() }
+func (k *kinded) Unwrap() []error { return []error{k.err, k.kind} }
+
+// ofKind gives an error a kind; nil stays nil.
+func ofKind(kind, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &kinded{err, kind}
+}

@@ -10,10 +10,11 @@ import (
 	"foretoken/models/fuzztest"
 	"foretoken/models/llama"
 	"foretoken/spec"
+	"foretoken/spec/adapt"
 )
 
-// FuzzCalibrationFiles reads files of every kind that is fitted to a pair: entropy bins, a classifier, an acceptance
-// head, sets of them. What is read can be asked.
+// FuzzCalibrationFiles parses files of every kind of calibration: entropy bins, a classifier, an acceptance head
+// and sets of them. A file that parses works.
 func FuzzCalibrationFiles(f *testing.F) {
 	for _, name := range []string{"calibration.json", "c2t.json"} {
 		data, err := os.ReadFile("models/demo/" + name)
@@ -22,10 +23,12 @@ func FuzzCalibrationFiles(f *testing.F) {
 		}
 		f.Add(data)
 		for _, name := range []string{strings.Repeat("n", 3000), strings.Repeat(`\n\u001b`, 300)} {
-			f.Add([]byte(strings.ReplaceAll(strings.ReplaceAll(string(data), "foretoken-go target 2.4M", name), "Q8_0", name)))
+			f.Add([]byte(strings.ReplaceAll(strings.ReplaceAll(string(data), "foretoken-go target 2.4M", name), "Q8_0",
+				name)))
 		}
 	}
-	head := &llama.Head{Dim: 2, Label: llama.LabelArgmax, Layers: []llama.HeadLayer{{Weight: make([]float32, 4), Bias: make([]float32, 2)}}, Weight: make([]float32, 2)}
+	head := &llama.Head{Dim: 2, Label: llama.LabelArgmax,
+		Layers: []llama.HeadLayer{{Weight: make([]float32, 4), Bias: make([]float32, 2)}}, Weight: make([]float32, 2)}
 	data, err := head.Encode()
 	if err != nil {
 		f.Fatal(err)
@@ -33,49 +36,52 @@ func FuzzCalibrationFiles(f *testing.F) {
 	f.Add(data)
 	f.Add([]byte(strings.Replace(string(data), `"dim": 2`, `"dim": 4294967296`, 1)))
 	f.Add([]byte(`{"kind": "` + KindSet + `", "version": 1, "calibrations": [` + string(data) + `, {}]}`))
-	long := strings.Repeat("n", 3000) // what a refusal quotes may be of any length
-	for _, field := range []string{`"kind": "` + long + `"`, `"` + long + `": 1`, `"label": "` + long + `"`, `"features": ["` + long + `"]`, `"version": 1` + strings.Repeat("0", 3000)} {
+	long := strings.Repeat("n", 3000) // an error may quote a text of any length
+	for _, field := range []string{`"kind": "` + long + `"`, `"` + long + `": 1`, `"label": "` + long + `"`,
+		`"features": ["` + long + `"]`, `"version": 1` + strings.Repeat("0", 3000)} {
 		for _, kind := range []string{spec.KindHetero, spec.KindC2T, llama.KindAcceptance} {
 			f.Add([]byte(`{"kind": "` + kind + `", "version": 1, ` + field + `}`))
 		}
 	}
 	f.Add([]byte(`{"kind": "` + KindSet + `", "version": 1, "calibrations": 1` + strings.Repeat("0", 3000) + `}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		fuzztest.Bound(t, 16*len(data), func() { // lists of numbers are several times as long in memory
+		fuzztest.Bound(t, 16*len(data), func() { // lists of numbers take several times their text in memory
 			var c Calibrations
 			if err := c.Parse("fit.json", data); err != nil {
-				if text := err.Error(); strings.ContainsAny(text, "\n\r") || !strings.Contains(text, "fit.json") || len(text) > 2000 {
+				if text := err.Error(); strings.ContainsAny(text, "\n\r") || !strings.Contains(text, "fit.json") ||
+					len(text) > 2000 {
 					t.Fatalf("%.3000q is not one line that names its file", text)
 				}
 				return
 			}
-			told := func(err error) { // of what was fitted to another pair, whose names it gives
+			checkMismatch := func(err error) { // checks the error about a file of another pair, which names the pair
 				if err != nil {
 					fuzztest.Refusal(t, err, "")
 				}
 			}
 			if len(c.Hetero) > 0 {
 				_, err := c.HeteroFor(spec.Fingerprint{})
-				told(err)
+				checkMismatch(err)
 			}
 			for _, h := range c.Hetero {
 				if got, err := c.HeteroFor(h.Fingerprint); err != nil || got.Fingerprint != h.Fingerprint {
 					t.Fatalf("%+v, %v", h.Fingerprint, err)
 				}
-				for _, fit := range []*spec.HeteroFit{h.Greedy, h.Coupled} {
+				for _, fit := range []*adapt.HeteroFit{h.Greedy, h.Coupled} {
 					if fit != nil && fit.Bin(math.Inf(1)) != len(fit.Means)-1 {
 						t.Fatalf("%+v", fit)
 					}
 				}
 			}
 			if c.C2T != nil {
-				told(c.C2T.Matches(spec.Fingerprint{}))
-				if p := c.C2T.Confidence(spec.C2TFeatures{Probability: 0.5, Entropy: 1, Depth: 1}); !(p >= 0 && p <= 1) {
+				checkMismatch(c.C2T.Matches(spec.Fingerprint{}))
+				if p := c.C2T.Confidence(spec.C2TFeatures{Probability: 0.5, Entropy: 1, Depth: 1}); !(p >= 0 &&
+					p <= 1) {
 					t.Fatal(p)
 				}
 			}
 			if c.Head != nil {
-				told(c.Head.Matches(spec.Fingerprint{}))
+				checkMismatch(c.Head.Matches(spec.Fingerprint{}))
 				text, err := c.Head.Encode()
 				if err != nil {
 					t.Fatal(err)

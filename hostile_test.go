@@ -12,22 +12,22 @@ import (
 
 	"foretoken/models/demo"
 	"foretoken/models/fuzztest"
-	"foretoken/spec"
+	"foretoken/spec/method"
 	"foretoken/webgpu/cpu"
 )
 
-// TestHostilePrompts decodes after texts that nobody would write, or refuses them in one line; the session goes on.
+// TestHostilePrompts decodes adversarial texts, or refuses them with a one-line error. The session stays usable.
 func TestHostilePrompts(t *testing.T) {
 	s, err := Open(context.Background(), cpu.Open(), demo.Target(), demo.Draft(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	var every [4]string // bytes of a quarter each
+	var every [4]string // each string holds a quarter of all bytes
 	for i := range 256 {
 		every[i/64] += string([]byte{byte(i)})
 	}
-	r := Request{MaxTokens: 2, Policy: spec.DrafterNone}
+	r := Request{MaxTokens: 2, Policy: method.DrafterNone}
 	before, err := s.Generate(context.Background(), "func", r, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestHostilePrompts(t *testing.T) {
 	long := strings.Repeat("x := y + 1\n", 1<<20/11)
 	for name, c := range map[string]struct {
 		prompt string
-		want   string // of the refusal; "": it is decoded
+		want   string // part of the error; "": the prompt is decoded
 	}{
 		"nothing":            {"", ""},
 		"bytes below 64":     {every[0], ""},
@@ -55,7 +55,7 @@ func TestHostilePrompts(t *testing.T) {
 		begun := time.Now()
 		result, err := s.Generate(context.Background(), c.prompt, r, nil)
 		switch {
-		case c.want == "" && name == "nothing" && err != nil: // a model without a token to begin with may say so
+		case c.want == "" && name == "nothing" && err != nil: // a model without a BOS token may refuse
 			fuzztest.Refusal(t, err, "foretoken: ")
 		case c.want == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
@@ -76,8 +76,8 @@ func TestHostilePrompts(t *testing.T) {
 	}
 }
 
-// TestHostileOptions gives every number of a request values that are none, infinite, negative or enormous: each is
-// refused in one line that names it, or harmless.
+// TestHostileOptions sets every number of a request to NaN, infinite, negative and huge values. Each is harmless or
+// refused with a one-line error.
 func TestHostileOptions(t *testing.T) {
 	s, err := Open(context.Background(), cpu.Open(), demo.Target(), demo.Draft(), Options{})
 	if err != nil {
@@ -87,7 +87,7 @@ func TestHostileOptions(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	numbers := []float64{nan, inf, -inf, -1, 1e308, -1e-300}
 	counts := []int{-1, math.MinInt, math.MaxInt, math.MaxInt32, 1 << 20}
-	base := func() Request { return Request{MaxTokens: 2, Policy: spec.DrafterEAGLE2, Seed: 1} }
+	base := func() Request { return Request{MaxTokens: 2, Policy: method.DrafterEAGLE2, Seed: 1} }
 	try := func(name string, r Request, refused bool) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
@@ -102,22 +102,30 @@ func TestHostileOptions(t *testing.T) {
 	}
 	for _, x := range numbers {
 		for name, set := range map[string]func(*Request){
-			"temperature": func(r *Request) { r.Temperature = x }, "top-p": func(r *Request) { r.TopP = x }, "min-p": func(r *Request) { r.MinP = x },
-			"frequency_penalty": func(r *Request) { r.FrequencyPenalty = x }, "presence_penalty": func(r *Request) { r.PresencePenalty = x },
-			"logit_bias": func(r *Request) { r.LogitBias = map[int32]float32{3: float32(x)} },
-			"theta":      func(r *Request) { r.Policy, r.Theta = spec.VerifierMARS, x },
-			"threshold":  func(r *Request) { r.Policy, r.Adapt, r.Threshold = spec.DrafterChain, spec.AdaptAssisted, x },
+			"temperature": func(r *Request) { r.Temperature = x }, "top-p": func(r *Request) { r.TopP = x },
+			"min-p":             func(r *Request) { r.MinP = x },
+			"frequency_penalty": func(r *Request) { r.FrequencyPenalty = x },
+			"presence_penalty":  func(r *Request) { r.PresencePenalty = x },
+			"logit_bias":        func(r *Request) { r.LogitBias = map[int32]float32{3: float32(x)} },
+			"theta":             func(r *Request) { r.Policy, r.Theta = method.VerifierMARS, x },
+			"threshold": func(r *Request) {
+				r.Policy, r.Adapt, r.Threshold = method.DrafterChain,
+					method.AdaptAssisted, x
+			},
 		} {
 			r := base()
 			set(&r)
-			harmless := x == -1e-300 && name != "theta" && name != "temperature" && name != "top-p" && name != "min-p" && name != "threshold" || name != "theta" && name != "threshold" && x == -1 && strings.HasSuffix(name, "penalty") || name == "logit_bias" && x == -1
+			harmless := x == -1e-300 && name != "theta" && name != "temperature" && name != "top-p" &&
+				name != "min-p" && name != "threshold" || name != "theta" && name != "threshold" && x == -1 &&
+				strings.HasSuffix(name, "penalty") || name == "logit_bias" && x == -1
 			harmless = harmless || (name == "temperature" || name == "threshold") && x == 1e308
 			try(fmt.Sprint(name, " ", x), r, !harmless)
 		}
 	}
 	for _, n := range counts {
 		for name, set := range map[string]func(*Request){
-			"depth": func(r *Request) { r.Depth = n }, "top_k": func(r *Request) { r.TopK = n }, "nodes": func(r *Request) { r.Nodes = n },
+			"depth": func(r *Request) { r.Depth = n }, "top_k": func(r *Request) { r.TopK = n },
+			"nodes": func(r *Request) { r.Nodes = n },
 			"shape": func(r *Request) { r.Policy, r.Shape = "static", [][]int{{n}} },
 		} {
 			r := base()
@@ -140,8 +148,10 @@ func TestHostileOptions(t *testing.T) {
 	}
 	for _, name := range []string{strings.Repeat("n", 3000), strings.Repeat("\n\x1b\u2028\xff\U0010ffff", 500)} {
 		for field, set := range map[string]func(*Request){
-			"policy": func(r *Request) { r.Policy = name }, "adapt": func(r *Request) { r.Adapt = name }, "source": func(r *Request) { r.Source = name },
-			"verifier": func(r *Request) { r.Verifier = name }, "schedule": func(r *Request) { r.Schedule = name }, "mode": func(r *Request) { r.Mode = name }, "variant": func(r *Request) { r.Variant = name },
+			"policy": func(r *Request) { r.Policy = name }, "adapt": func(r *Request) { r.Adapt = name },
+			"source":   func(r *Request) { r.Source = name },
+			"verifier": func(r *Request) { r.Verifier = name }, "schedule": func(r *Request) { r.Schedule = name },
+			"mode": func(r *Request) { r.Mode = name }, "variant": func(r *Request) { r.Variant = name },
 		} {
 			r := base()
 			set(&r)
@@ -157,12 +167,13 @@ func TestHostileOptions(t *testing.T) {
 		}
 	}
 	for name, r := range map[string]Request{
-		"an unknown method":      {Policy: "x\ny"},
-		"an empty stop":          {Policy: spec.DrafterNone, MaxTokens: 2, Stop: []string{""}},
-		"a grammar of nothing":   {Policy: spec.DrafterNone, Constraints: Constraints{Grammar: "\x00"}},
-		"a schema of nothing":    {Policy: spec.DrafterNone, Constraints: Constraints{JSONSchema: []byte("\x00")}},
-		"two forms":              {Policy: spec.DrafterNone, Constraints: Constraints{Grammar: `root ::= "a"`, JSONObject: true}},
-		"a grammar without text": {Policy: spec.DrafterNone, Constraints: Constraints{Grammar: "root ::= root"}},
+		"an unknown method":    {Policy: "x\ny"},
+		"an empty stop":        {Policy: method.DrafterNone, MaxTokens: 2, Stop: []string{""}},
+		"a grammar of nothing": {Policy: method.DrafterNone, Constraints: Constraints{Grammar: "\x00"}},
+		"a schema of nothing":  {Policy: method.DrafterNone, Constraints: Constraints{JSONSchema: []byte("\x00")}},
+		"two forms": {Policy: method.DrafterNone,
+			Constraints: Constraints{Grammar: `root ::= "a"`, JSONObject: true}},
+		"a grammar without text": {Policy: method.DrafterNone, Constraints: Constraints{Grammar: "root ::= root"}},
 	} {
 		try(name, r, true)
 	}

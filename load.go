@@ -12,10 +12,10 @@ import (
 	"foretoken/webgpu"
 )
 
-// load loads the session's models onto its device. Where it has models already, of a device that was lost, the new ones take
-// their place: who holds one of them holds the new one then.
+// load loads the session's models onto its device. After a loss it overwrites the old models in place, so that
+// pointers to them stay valid.
 func (s *Session) load(ctx context.Context, tuning map[string]map[string]string) error {
-	p, o := s.opening, &s.options
+	p, o := s.files, &s.options
 	options := func(stage string) llama.Options {
 		l := p.options(0)
 		l.Tuning = tuning[stage]
@@ -56,17 +56,20 @@ func (s *Session) load(ctx context.Context, tuning map[string]map[string]string)
 	if err := s.loadHeads(ctx, p.head, options("eagle3")); err != nil {
 		return err
 	}
-	// What a request without settings of its own will need.
 	if s.lean {
-		s.begin(p.target, p.draft, loading, drafting)
-		go s.warmAlone()
-	} else if r := DefaultRequest(); s.draft != nil {
-		_, err = s.generator(&r)
+		s.startWarmup(loading, drafting)
+		return nil
+	}
+	if r := DefaultRequest(); s.draft != nil { // records the programs of a default request
+		_, err = s.compileRequest(&r)
+	}
+	if err == nil {
+		s.state = ready
 	}
 	return err
 }
 
-// progress tells how loading goes.
+// progress reports a step of loading.
 func (s *Session) progress(p Progress) {
 	if s.options.Progress != nil {
 		s.options.Progress(p)
@@ -82,7 +85,7 @@ func replace[M any](old **M, by *M) {
 	**old = *by
 }
 
-// identify notes which file a model was loaded from, or refuses one that is another than before.
+// identify records the identity of a model's file, or refuses a file that changed since it was first loaded.
 func identify(known *spec.ModelID, src gguf.Source, info *llama.Info) error {
 	id, err := modelID(src, info.Name, info.Quant)
 	if err != nil {
@@ -106,8 +109,7 @@ func loadingError(err error) error {
 	return ofKind(ErrModel, err)
 }
 
-// loadHeads loads what was trained beside the models: the draft's acceptance head, and the
-// target's EAGLE-3 head.
+// loadHeads loads the draft's acceptance head and the target's EAGLE-3 head.
 func (s *Session) loadHeads(ctx context.Context, w *eagle3.Weights, loading llama.Options) error {
 	if s.fitted.Head != nil && s.draft != nil {
 		if err := s.fitted.Head.Matches(s.pair); err != nil {

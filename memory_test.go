@@ -13,7 +13,8 @@ import (
 	"foretoken/webgpu/cpu"
 )
 
-// TestPlanOfAPair holds the plan to what opening the pair allocates, and to being told before anything is loaded.
+// TestPlanOfAPair compares the plan with the memory that opening the pair allocates. Progress reports the plan
+// before anything is loaded.
 func TestPlanOfAPair(t *testing.T) {
 	dev := cpu.Open()
 	defer dev.Destroy()
@@ -30,7 +31,7 @@ func TestPlanOfAPair(t *testing.T) {
 			if first.Stage == "" {
 				first = p
 				if n := dev.Counters().Buffers; o.KV == "" && n != 0 {
-					t.Errorf("%d buffers were made before the memory was told", n)
+					t.Errorf("%d buffers were made before the plan was reported", n)
 				}
 			}
 		}
@@ -42,11 +43,12 @@ func TestPlanOfAPair(t *testing.T) {
 			t.Errorf("%+v: opening took %d bytes, planned %d", o, got, want.Total)
 		}
 		if k := s.target.Limits().TopK; o.Candidates > 0 && k != o.Candidates {
-			t.Errorf("the target tells of %d candidates, want %d", k, o.Candidates)
+			t.Errorf("the target returns %d candidates, want %d", k, o.Candidates)
 		}
 		s.Close()
-		if first.Stage != "memory" || first.Total != want.Total || !strings.Contains(first.Note, llama.Size(want.Draft.Weights)) {
-			t.Errorf("told first: %+v", first)
+		if first.Stage != "memory" || first.Total != want.Total ||
+			!strings.Contains(first.Note, llama.Size(want.Draft.Weights)) {
+			t.Errorf("reported first: %+v", first)
 		}
 		alone, err := Plan(demo.Target(), nil, o, dev.Info().Limits)
 		if err != nil || alone.Draft != nil || alone.Total != want.Target.Total() {
@@ -55,7 +57,8 @@ func TestPlanOfAPair(t *testing.T) {
 	}
 }
 
-// TestPairOfTooMuchMemory is refused with the numbers, before anything is made.
+// TestPairOfTooMuchMemory checks that a pair that exceeds the limit is refused with the numbers before any
+// allocation.
 func TestPairOfTooMuchMemory(t *testing.T) {
 	dev := cpu.Open()
 	defer dev.Destroy()
@@ -67,12 +70,14 @@ func TestPairOfTooMuchMemory(t *testing.T) {
 	if err == nil || dev.Counters().Buffers != 0 {
 		t.Fatalf("%v, %d buffers", err, dev.Counters().Buffers)
 	}
-	for _, part := range []string{fmt.Sprint(all.Total), llama.Size(all.Target.Weights), llama.Size(all.Draft.KV), "with KV in q8 a context of 256 positions fits", fmt.Sprint(all.Total - 1)} {
+	for _, part := range []string{fmt.Sprint(all.Total), llama.Size(all.Target.Weights), llama.Size(all.Draft.KV),
+		"with KV in q8 a context of 256 positions fits", fmt.Sprint(all.Total - 1)} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q does not say %q", err, part)
 		}
 	}
-	if _, err := Open(context.Background(), dev, demo.Target(), nil, Options{KV: "q4"}); err == nil || !strings.Contains(err.Error(), `KV format "q4"; want f32, f16 or q8`) {
+	if _, err := Open(context.Background(), dev, demo.Target(), nil, Options{KV: "q4"}); err == nil ||
+		!strings.Contains(err.Error(), `KV format "q4"; want f32, f16 or q8`) {
 		t.Error(err)
 	}
 }

@@ -11,19 +11,21 @@ import (
 	"foretoken/models/gguf"
 	"foretoken/models/llama"
 	"foretoken/spec"
+	"foretoken/spec/method"
 	"foretoken/webgpu/cpu"
 )
 
-// TestPaddedVocabulary: rows of a matrix that no token belongs to are neither drafted nor drawn,
-// be they without a name or padding by name, in the target, the draft or both, and whatever their
-// logits: the text is that of the models without them.
+// TestPaddedVocabulary checks that rows without a token are never drafted or sampled: rows without a name and rows
+// named as padding, in the target, the draft or both, whatever their logits. The text is that of the models without
+// such rows.
 func TestPaddedVocabulary(t *testing.T) {
 	background := context.Background()
 	files := map[string]gguf.Source{}
-	for name, change := range map[string]func(*madeOver){"none": nil, "40": padded(40, false), "24 named": padded(24, true)} {
-		files[name] = edited(t, "s260k-f32", change)
+	for name, change := range map[string]func(*modelEditor){"none": nil, "40": padded(40, false),
+		"24 named": padded(24, true)} {
+		files[name] = edited(t, "tiny-f32", change)
 	}
-	// The test tests nothing unless the padding would be drawn.
+	// The test needs padding that would be sampled.
 	dev := cpu.Open()
 	defer dev.Destroy()
 	f, err := gguf.Open(files["40"])
@@ -35,7 +37,7 @@ func TestPaddedVocabulary(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer bare.Close()
-	g, err := spec.New(bare, nil, spec.Config{Drafter: spec.DrafterNone})
+	g, err := method.New(bare, nil, method.Config{Drafter: method.DrafterNone})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,10 +67,12 @@ func TestPaddedVocabulary(t *testing.T) {
 					t.Errorf("%v: %d and %d ids take part", pair, v, s.Info().Draft.Vocab)
 				}
 				for _, way := range []Request{
-					{Policy: spec.DrafterEAGLE2, Depth: 3, TopK: 4, Nodes: 12},
-					{Policy: spec.DrafterEAGLE2, Depth: 3, TopK: 4, Nodes: 12, Temperature: 1.5, Seed: 4},
-					{Policy: spec.DrafterChain, Depth: 4, Verifier: spec.VerifierRejection, Temperature: 1.5, Seed: 4},
-					{Policy: spec.DrafterSampled, Verifier: spec.VerifierWithoutReplacement, Temperature: 1.5, Seed: 4},
+					{Policy: method.DrafterEAGLE2, Depth: 3, TopK: 4, Nodes: 12},
+					{Policy: method.DrafterEAGLE2, Depth: 3, TopK: 4, Nodes: 12, Temperature: 1.5, Seed: 4},
+					{Policy: method.DrafterChain, Depth: 4, Verifier: method.VerifierRejection, Temperature: 1.5,
+						Seed: 4},
+					{Policy: method.DrafterSampled, Verifier: method.VerifierWithoutReplacement, Temperature: 1.5,
+						Seed: 4},
 				} {
 					way.MaxTokens = 12
 					ids := func(tokens []int32) {
@@ -93,12 +97,15 @@ func TestPaddedVocabulary(t *testing.T) {
 						t.Fatal(err)
 					}
 					ids(got.TokenIDs)
-					if way.Verifier != "" { // in distribution only
+					if way.Verifier != "" { // equal in distribution only
 						continue
 					}
-					want, err := plain.Generate(background, prompt, Request{Policy: spec.DrafterNone, MaxTokens: 12, Temperature: way.Temperature, Seed: way.Seed}, nil)
+					want, err := plain.Generate(background, prompt,
+						Request{Policy: method.DrafterNone, MaxTokens: 12, Temperature: way.Temperature,
+							Seed: way.Seed}, nil)
 					if err != nil || !slices.Equal(got.TokenIDs, want.TokenIDs) {
-						t.Errorf("%v, %s at T=%g: %q, without padding %q, %v", pair, way.Policy, way.Temperature, got.Text, want.Text, err)
+						t.Errorf("%v, %s at T=%g: %q, without padding %q, %v", pair, way.Policy, way.Temperature,
+							got.Text, want.Text, err)
 					}
 				}
 			}
@@ -106,29 +113,36 @@ func TestPaddedVocabulary(t *testing.T) {
 	}
 }
 
-// TestPairsRefused that do not speak of the same tokens, with the names of both files.
+// TestPairsRefused checks that a target and a draft with different vocabularies are refused with the names of both
+// files.
 func TestPairsRefused(t *testing.T) {
 	dev := cpu.Open()
 	defer dev.Destroy()
-	target := edited(t, "s260k-f32", nil)
-	vocabulary := func(change func(texts *[]string, kinds *[]int32, scores *[]float32)) func(*madeOver) {
-		return func(m *madeOver) { m.tokens(change) }
+	target := edited(t, "tiny-f32", nil)
+	vocabulary := func(change func(texts *[]string, kinds *[]int32, scores *[]float32)) func(*modelEditor) {
+		return func(m *modelEditor) { m.tokens(change) }
 	}
 	for what, c := range map[string]struct {
 		target, draft gguf.Source
 		says          string
 	}{
-		"a token": {target, edited(t, "s260k-q8_0", vocabulary(func(texts *[]string, _ *[]int32, _ *[]float32) { (*texts)[300] = "zebra" })), "zebra"},
-		"EOS":     {target, edited(t, "s260k-q8_0", func(m *madeOver) { m.set("tokenizer.ggml.eos_token_id", uint32(1)) }), "EOS"},
-		"a control token of the target's": {edited(t, "s260k-f32", func(m *madeOver) {
+		"a token": {target, edited(t, "tiny-q8_0",
+			vocabulary(func(texts *[]string, _ *[]int32, _ *[]float32) { (*texts)[300] = "zebra" })), "zebra"},
+		"EOS": {target, edited(t, "tiny-q8_0", func(m *modelEditor) {
+			m.set("tokenizer.ggml.eos_token_id",
+				uint32(1))
+		}),
+			"EOS"},
+		"a control token of the target's": {edited(t, "tiny-f32", func(m *modelEditor) {
 			padded(8, false)(m)
 			m.tokens(func(texts *[]string, kinds *[]int32, scores *[]float32) {
 				*texts, *kinds, *scores = append(*texts, "<|call|>"), append(*kinds, controlToken), append(*scores, 0)
 			})
-		}), edited(t, "s260k-q8_0", nil), "<|call|>"},
+		}), edited(t, "tiny-q8_0", nil), "<|call|>"},
 	} {
 		_, err := Open(context.Background(), dev, c.target, c.draft, Options{Context: 128})
-		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "s260k-f32.gguf") || !strings.Contains(err.Error(), "s260k-q8_0.gguf") || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "tiny-f32.gguf") ||
+			!strings.Contains(err.Error(), "tiny-q8_0.gguf") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -11,10 +11,10 @@ import (
 	"foretoken/webgpu/kernels"
 )
 
-// Memory is the bytes on a device that Open allocates for a pair. What single policies need beside
-// is made with the first request that uses them, and is small.
+// Memory is the number of bytes that Open allocates on a device for a pair. The first request of some policies
+// allocates a little more.
 type Memory struct {
-	Target llama.Memory  `json:"target"` // with what it keeps for a head
+	Target llama.Memory  `json:"target"` // with the features kept for a head
 	Draft  *llama.Memory `json:"draft,omitempty"`
 	EAGLE3 *llama.Memory `json:"eagle3,omitempty"`
 	Total  int64         `json:"total"`
@@ -42,27 +42,27 @@ func (m *Memory) parts() string {
 // reading any weights. It fails as Open would: where the models cannot be run or do not go together, a buffer
 // would be larger than the device has, or all of them are more than Options.Memory.
 func Plan(target, draft gguf.Source, o Options, limits webgpu.Limits) (*Memory, error) {
-	p, err := look(target, draft, o)
+	p, err := readHeaders(target, draft, o)
 	if err != nil {
 		return nil, err
 	}
 	return p.memory(o, limits)
 }
 
-// opening is a pair whose files were looked at and found to go together.
-type opening struct {
+// modelFiles is a pair whose headers were read and found compatible.
+type modelFiles struct {
 	sources          struct{ target, draft gguf.Source }
 	target, draft    *gguf.File // draft is nil where there is none
 	tok              *tokenizer.Tokenizer
 	vocab, positions int
-	beyond           bool // what the models were trained for
+	beyond           bool // allow contexts beyond the models' training
 	kv               kernels.KVFormat
 	head             *eagle3.Weights // nil without one
 }
 
 // look reads the headers of a pair's files.
-func look(target, draft gguf.Source, o Options) (*opening, error) {
-	p := &opening{beyond: o.Beyond}
+func readHeaders(target, draft gguf.Source, o Options) (*modelFiles, error) {
+	p := &modelFiles{beyond: o.Beyond}
 	p.sources.target, p.sources.draft = target, draft
 	var err error
 	if o.KV != "" {
@@ -87,19 +87,20 @@ func look(target, draft gguf.Source, o Options) (*opening, error) {
 		return p, err
 	}
 	if o.EAGLE3Config == nil {
-		return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: %s: an EAGLE-3 head needs the config.json that was published beside it", o.EAGLE3.Name()))
+		return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: %s: an EAGLE-3 head needs the config.json that was "+
+			"published beside it", o.EAGLE3.Name()))
 	}
 	p.head, err = eagle3.Open(o.EAGLE3, o.EAGLE3Config)
 	return p, err
 }
 
-// options are what a model of the pair is loaded with; nodes is the largest tree to be verified.
-func (p *opening) options(nodes int) llama.Options {
+// options returns the loading options of a model of the pair; nodes bounds the verified trees.
+func (p *modelFiles) options(nodes int) llama.Options {
 	return llama.Options{Context: p.positions, Beyond: p.beyond, KV: p.kv, Vocab: p.vocab, MaxRows: nodes}
 }
 
-// memory is what loading the pair allocates.
-func (p *opening) memory(o Options, limits webgpu.Limits) (*Memory, error) {
+// memory returns the memory that loading the pair allocates.
+func (p *modelFiles) memory(o Options, limits webgpu.Limits) (*Memory, error) {
 	m, err := p.plan(o, limits)
 	if err != nil || o.Memory <= 0 || m.Total <= o.Memory {
 		return m, err
@@ -111,10 +112,11 @@ func (p *opening) memory(o Options, limits webgpu.Limits) (*Memory, error) {
 		return err == nil && m.Total <= o.Memory
 	}
 	takes, allowed := llama.Sizes(m.Total, o.Memory)
-	return nil, fmt.Errorf("foretoken: loading takes %s (%s), more than the %s allowed; %s", takes, m.parts(), allowed, llama.Advice(p.positions, p.kv, fit))
+	return nil, fmt.Errorf("foretoken: loading takes %s (%s), more than the %s allowed; %s", takes, m.parts(), allowed,
+		llama.Advice(p.positions, p.kv, fit))
 }
 
-func (p *opening) plan(o Options, limits webgpu.Limits) (*Memory, error) {
+func (p *modelFiles) plan(o Options, limits webgpu.Limits) (*Memory, error) {
 	m := &Memory{}
 	var err error
 	loading := p.options(o.Nodes)
@@ -139,4 +141,29 @@ func (p *opening) plan(o Options, limits webgpu.Limits) (*Memory, error) {
 		m.EAGLE3, m.Total = &h, m.Total+h.Total()+features
 	}
 	return m, nil
+}
+
+// usable returns the number of ids that may be drafted and drawn: all up to the last that is a token. Converters
+// pad vocabularies to the rows of the matrix, which training never touched; their logits mean nothing.
+func usable(tok *tokenizer.Tokenizer) int {
+	n := tok.VocabSize()
+	for n > 1 && len(tok.Piece(int32(n-1))) == 0 && !tok.Special(int32(n-1)) {
+		n--
+	}
+	return n
+}
+
+// pairVocab returns the number of ids that a target and its draft have in common. It refuses pairs that disagree on
+// a token or a special id, and drafts that lack a token of the target: a draft may propose any common token, but
+// the target may draw any of its own.
+func pairVocab(target, draft *tokenizer.Tokenizer, targetName, draftName string) (int, error) {
+	if err := tokenizer.Compatible(draft, target); err != nil {
+		return 0, err // names both files and the first token they disagree on
+	}
+	n, m := usable(target), usable(draft)
+	if n > m {
+		return 0, fmt.Errorf("foretoken: %s has the token %d %s, which the draft %s has no id for; choose a draft "+
+			"of the same family, or none", targetName, n-1, gguf.Quote(target.TokenText(int32(n-1))), draftName)
+	}
+	return n, nil
 }

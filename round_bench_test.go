@@ -10,12 +10,12 @@ import (
 
 	"foretoken/models/demo"
 	"foretoken/models/gguf"
-	"foretoken/spec"
+	"foretoken/spec/method"
 	"foretoken/webgpu"
 	"foretoken/webgpu/open"
 )
 
-// openPair opens the built-in pair, with its calibrations, on a kind of device, or skips.
+// openPair opens the built-in pair with its calibrations on a kind of device, or skips the test.
 func openPair(t testing.TB, kind string, target, draft gguf.Source, o Options) *Session {
 	t.Helper()
 	dev, _, err := open.Device(context.Background(), kind)
@@ -48,7 +48,17 @@ func pairSession(t testing.TB) *Session {
 		Options{EAGLE3: demoFile(t, demo.HeadName), EAGLE3Config: demoFile(t, demo.ConfigName)})
 }
 
-// demoFile is one of the built-in pair's files in the repository.
+// countedSince returns the device's counts since last.
+func countedSince(dev webgpu.Device, before webgpu.Counters) webgpu.Counters {
+	c := dev.Counters()
+	return webgpu.Counters{Buffers: c.Buffers - before.Buffers, Kernels: c.Kernels - before.Kernels,
+		Programs: c.Programs - before.Programs,
+		Submits:  c.Submits - before.Submits, Reads: c.Reads - before.Reads,
+		BytesWritten: c.BytesWritten - before.BytesWritten, BytesRead: c.BytesRead - before.BytesRead,
+		ReadWait: c.ReadWait - before.ReadWait}
+}
+
+// demoFile opens one of the built-in pair's files in the repository.
 func demoFile(t testing.TB, name string) gguf.Source {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("models", name))
@@ -58,88 +68,102 @@ func demoFile(t testing.TB, name string) gguf.Source {
 	return gguf.FromBytes(name, data)
 }
 
-// roundMethods are ways to decode of which rounds are counted and timed. runs is how many submits, and how many readbacks, a round takes
-// at most: one where the draft does not depend on what was drafted; one more where a policy looks at it, and
-// one more again for a chain that came further than the last ones, or a tree that HeteroSpec makes deeper; one a level where auto
-// asks for each, whose draft may have to catch up besides.
+// roundMethods are the methods whose rounds are counted and timed. runs is the maximum number of submits, and of
+// readbacks, per round: one if the round does not depend on the drafted tokens; one more if a policy inspects the
+// draft; one more again for a chain longer than the last ones, or a tree that HeteroSpec deepens. Auto takes one
+// per level it asks for, and its draft may have to catch up.
 var roundMethods = []struct {
 	name string
 	runs int
 	r    Request
 }{
-	{"plain", 1, Request{Policy: spec.DrafterNone}},
-	{"ngram", 1, Request{Policy: spec.DrafterNgram}},
-	{"chain", 1, Request{Policy: spec.DrafterChain, Depth: 3}},
-	{"chain-coupled", 1, Request{Policy: spec.DrafterChain, Depth: 3, Temperature: 0.8, Seed: 3}},
-	{"chain-rejection", 1, Request{Policy: spec.DrafterChain, Depth: 3, Verifier: spec.VerifierRejection, Temperature: 0.8, Seed: 3}},
-	{"chain-rejection-greedy", 1, Request{Policy: spec.DrafterChain, Depth: 3, Verifier: spec.VerifierRejection}},
-	{"chain-adasd", 1, Request{Policy: spec.DrafterChain, Depth: 3, Verifier: spec.VerifierAdaSD}},
-	{"eagle2", 1, Request{Policy: spec.DrafterEAGLE2, Depth: 3, TopK: 4, Nodes: 12}},
-	{"static", 1, Request{Policy: spec.DrafterStatic, Shape: [][]int{{3}, {2, 1}, {1, 1}}}},
-	{"sampled", 1, Request{Policy: spec.DrafterSampled, Verifier: spec.VerifierWithoutReplacement, Shape: [][]int{{3}, {2, 1}, {1, 1}}, Temperature: 0.8, Seed: 3}},
-	{"sampled-greedy", 1, Request{Policy: spec.DrafterSampled, Verifier: spec.VerifierWithoutReplacement, Shape: [][]int{{3}, {2, 1}, {1, 1}}}},
-	{"sampled-match", 1, Request{Policy: spec.DrafterSampled, Verifier: spec.VerifierMatch, Shape: [][]int{{3}, {2, 1}, {1, 1}}, Temperature: 0.8, Seed: 3}},
+	{"plain", 1, Request{Policy: method.DrafterNone}},
+	{"ngram", 1, Request{Policy: method.DrafterNgram}},
+	{"chain", 1, Request{Policy: method.DrafterChain, Depth: 3}},
+	{"chain-coupled", 1, Request{Policy: method.DrafterChain, Depth: 3, Temperature: 0.8, Seed: 3}},
+	{"chain-rejection", 1, Request{Policy: method.DrafterChain, Depth: 3, Verifier: method.VerifierRejection,
+		Temperature: 0.8, Seed: 3}},
+	{"chain-rejection-greedy", 1, Request{Policy: method.DrafterChain, Depth: 3, Verifier: method.VerifierRejection}},
+	{"chain-adasd", 1, Request{Policy: method.DrafterChain, Depth: 3, Verifier: method.VerifierAdaSD}},
+	{"eagle2", 1, Request{Policy: method.DrafterEAGLE2, Depth: 3, TopK: 4, Nodes: 12}},
+	{"static", 1, Request{Policy: method.DrafterStatic, Shape: [][]int{{3}, {2, 1}, {1, 1}}}},
+	{"sampled", 1, Request{Policy: method.DrafterSampled, Verifier: method.VerifierWithoutReplacement,
+		Shape: [][]int{{3}, {2, 1}, {1, 1}}, Temperature: 0.8, Seed: 3}},
+	{"sampled-greedy", 1, Request{Policy: method.DrafterSampled, Verifier: method.VerifierWithoutReplacement,
+		Shape: [][]int{{3}, {2, 1}, {1, 1}}}},
+	{"sampled-match", 1, Request{Policy: method.DrafterSampled, Verifier: method.VerifierMatch,
+		Shape: [][]int{{3}, {2, 1}, {1, 1}}, Temperature: 0.8, Seed: 3}},
 	{"eagle3", 1, Request{Policy: "eagle3", Depth: 3, TopK: 4, Nodes: 12}},
-	{"mars", 1, Request{Policy: spec.VerifierMARS, Depth: 3, TopK: 4, Nodes: 12}},
+	{"mars", 1, Request{Policy: method.VerifierMARS, Depth: 3, TopK: 4, Nodes: 12}},
 	{"hetero", 3, Request{Policy: "hetero", Depth: 4, TopK: 4, Nodes: 16}},
 	{"c2t", 2, Request{Policy: "c2t", Depth: 4, TopK: 4}},
 	{"c2t-deep", 3, Request{Policy: "c2t", Depth: 9, TopK: 15}},
 	{"c2t-chain", 2, Request{Policy: "c2t-chain", Depth: 4}},
 	{"acceptance-chain", 2, Request{Policy: "acceptance-chain", Depth: 4}},
-	{"adaedl", 2, Request{Policy: spec.AdaptAdaEDL, Depth: 4}},
-	{"adaedl-long", 3, Request{Policy: spec.AdaptAdaEDL, Depth: 10}},
-	{"assisted-long", 3, Request{Policy: spec.AdaptAssisted}},
-	{"adasd-long", 3, Request{Policy: spec.AdaptAdaSD, Depth: 10}},
+	{"adaedl", 2, Request{Policy: method.AdaptAdaEDL, Depth: 4}},
+	{"adaedl-long", 3, Request{Policy: method.AdaptAdaEDL, Depth: 10}},
+	{"assisted-long", 3, Request{Policy: method.AdaptAssisted}},
+	{"adasd-long", 3, Request{Policy: method.AdaptAdaSD, Depth: 10}},
 	{"c2t-chain-long", 3, Request{Policy: "c2t-chain", Depth: 10}},
 	{"acceptance-chain-long", 3, Request{Policy: "acceptance-chain", Depth: 10}},
-	{"assisted", 2, Request{Policy: spec.AdaptAssisted, Depth: 4, Knobs: spec.Knobs{Schedule: spec.ScheduleConstant}}},
-	{"adasd", 2, Request{Policy: spec.AdaptAdaSD, Depth: 4}},
-	{"auto", 10, Request{Policy: spec.DrafterAuto}},
+	{"assisted", 2, Request{Policy: method.AdaptAssisted, Depth: 4,
+		Settings: method.Settings{Schedule: method.ScheduleConstant}}},
+	{"adasd", 2, Request{Policy: method.AdaptAdaSD, Depth: 4}},
+	{"auto", 10, Request{Policy: method.DrafterAuto}},
 }
 
 const roundPrompt = "// Read reads a file and returns its lines.\nfunc Read(name string) ([]string, error) {\n"
 
-// combinations are requests for every combination of drafter, source, policy, verifier and temperature that is legal, with the most
-// submits, and readbacks, that a round of each may take. Chains that a rule ends, and trees that an acceptance head does, are of four levels, which are
-// drafted whole.
+// combinations returns requests for every legal combination of drafter, source, policy, verifier and temperature,
+// with the maximum number of submits, and of readbacks, per round. Chains that a rule ends, and trees that an
+// acceptance head ends, have four levels, which one run drafts.
 func combinations(s *Session) map[string]roundLimit {
 	all := map[string]roundLimit{}
-	for _, drafter := range []string{spec.DrafterNone, spec.DrafterChain, spec.DrafterEAGLE2, spec.DrafterStatic, spec.DrafterSampled,
-		spec.DrafterNgram, spec.DrafterNgramSimple, spec.DrafterNgramMap, spec.DrafterAuto} {
-		for _, source := range []string{spec.SourceModel, spec.SourceEAGLE3} {
-			for _, adapt := range []string{spec.AdaptFixed, spec.AdaptHetero, spec.AdaptC2T, spec.AdaptAcceptance, spec.AdaptAdaEDL, spec.AdaptAssisted, spec.AdaptAdaSD} {
-				for _, verifier := range []string{spec.VerifierMatch, spec.VerifierRejection, spec.VerifierWithoutReplacement, spec.VerifierMARS, spec.VerifierAdaSD} {
+	for _, drafter := range []string{method.DrafterNone, method.DrafterChain, method.DrafterEAGLE2,
+		method.DrafterStatic, method.DrafterSampled,
+		method.DrafterNgram, method.DrafterNgramSimple, method.DrafterNgramMap, method.DrafterAuto} {
+		for _, source := range []string{method.SourceModel, method.SourceEAGLE3} {
+			for _, adapt := range []string{method.AdaptFixed, method.AdaptHetero, method.AdaptC2T,
+				method.AdaptAcceptance, method.AdaptAdaEDL, method.AdaptAssisted, method.AdaptAdaSD} {
+				for _, verifier := range []string{method.VerifierMatch, method.VerifierRejection,
+					method.VerifierWithoutReplacement, method.VerifierMARS, method.VerifierAdaSD} {
 					for _, temperature := range []float64{0, 0.8} {
-						r := Request{Policy: drafter, Source: source, Adapt: adapt, Verifier: verifier, Temperature: temperature, Seed: 3}
+						r := Request{Policy: drafter, Source: source, Adapt: adapt, Verifier: verifier,
+							Temperature: temperature, Seed: 3}
 						switch {
-						case drafter == spec.DrafterEAGLE2 && adapt == spec.AdaptAcceptance:
+						case drafter == method.DrafterEAGLE2 && adapt == method.AdaptAcceptance:
 							r.Depth, r.TopK, r.Nodes = 3, 4, 16
-						case drafter == spec.DrafterEAGLE2: // for which there are calibrations
+						case drafter == method.DrafterEAGLE2: // the shape that has calibrations
 							r.Depth, r.TopK, r.Nodes = 4, 4, 16
-						case drafter == spec.DrafterChain:
-							r.Depth, r.Knobs = 4, spec.Knobs{Schedule: spec.ScheduleConstant}
-						case drafter == spec.DrafterStatic || drafter == spec.DrafterSampled:
+						case drafter == method.DrafterChain:
+							r.Depth, r.Settings = 4, method.Settings{Schedule: method.ScheduleConstant}
+						case drafter == method.DrafterStatic || drafter == method.DrafterSampled:
 							r.Shape = [][]int{{3}, {2, 1}, {1, 1}}
 						}
-						uses := spec.Config{Drafter: drafter}.UsesDraftModel()
-						if r.Validate() != nil || source == spec.SourceEAGLE3 && !uses {
+						uses := method.Config{Drafter: drafter}.UsesDraftModel()
+						if r.Validate() != nil || source == method.SourceEAGLE3 && !uses {
 							continue
 						}
-						if source == spec.SourceEAGLE3 {
-							if adapt == spec.AdaptHetero || adapt == spec.AdaptAcceptance {
-								continue // fitted to a draft, and there are none for the head; what they ask for is what they ask of a draft
+						if source == method.SourceEAGLE3 {
+							if adapt == method.AdaptHetero || adapt == method.AdaptAcceptance {
+								// The head has no calibrations of these policies. They submit as they do for a
+								// draft model.
+								continue
 							}
-							r.Aids.C2T = s.fitted.C2T // it was trained for the draft, and says something of the head's candidates too
+							// The classifier was trained for the draft model and applies to the head's candidates
+							// too.
+							r.Fitted.C2T = s.fitted.C2T
 						}
 						limit := roundLimit{r: r, runs: 1}
 						switch {
-						case drafter == spec.DrafterAuto:
-							// It asks for a level more wherever that is expected to bring more than the trip that was measured, and its draft may have to catch up.
+						case drafter == method.DrafterAuto:
+							// Auto requests another level if its expected gain exceeds the measured round trip, and
+							// its draft may have to catch up.
 							limit.runs = 10
-						case adapt == spec.AdaptHetero:
-							limit.runs = 3 // the base tree, what makes it deeper where its entropy says so, the target
-						case adapt != spec.AdaptFixed && uses:
-							limit.runs = 2 // the policy looks at the draft before the target does
+						case adapt == method.AdaptHetero:
+							limit.runs = 3 // the base tree, its extension at low entropy, the target
+						case adapt != method.AdaptFixed && uses:
+							limit.runs = 2 // the policy inspects the draft before the target runs
 						}
 						all[fmt.Sprintf("%s/%s/%s/%s at %g", drafter, source, adapt, verifier, temperature)] = limit
 					}
@@ -150,14 +174,14 @@ func combinations(s *Session) map[string]roundLimit {
 	return all
 }
 
-// roundLimit is a request and how many submits, and readbacks, a round of it takes at most.
+// roundLimit is a request with the maximum number of submits, and of readbacks, per round.
 type roundLimit struct {
 	r    Request
 	runs int
 }
 
-// TestRoundTrips: what a round asks of the device. From the second round on nothing is made, and there are
-// no more submits and readbacks than the method needs.
+// TestRoundTrips checks a round's use of the device: from the second round on it creates nothing and submits and
+// reads back no more often than the method needs.
 func TestRoundTrips(t *testing.T) {
 	s := pairSession(t)
 	all := combinations(s)
@@ -168,7 +192,8 @@ func TestRoundTrips(t *testing.T) {
 		all[m.name] = roundLimit{m.r, m.runs}
 	}
 	guided := all["static"]
-	guided.runs, guided.r.Constraints = 2, Constraints{FrequencyPenalty: 0.1} // its draft is needed to say what the penalties are
+	// The penalties depend on the drafted tokens.
+	guided.runs, guided.r.Constraints = 2, Constraints{FrequencyPenalty: 0.1}
 	all["static tree under penalties"] = guided
 	for name, m := range all {
 		m.r.MaxTokens = 8
@@ -178,11 +203,12 @@ func TestRoundTrips(t *testing.T) {
 			if len(e.Tokens) == 0 {
 				return nil
 			}
-			one := since(s.dev, last)
+			one := countedSince(s.dev, last)
 			last = s.dev.Counters()
 			made := one.Buffers + one.Kernels + one.Programs
 			if n++; n > 1 && (one.Submits > m.runs || one.Reads > m.runs || made > 0) {
-				t.Errorf("%s, round %d: %+v, want %d submits and readbacks at most, and nothing made", name, n, one, m.runs)
+				t.Errorf("%s, round %d: %+v, want %d submits and readbacks at most, and nothing made", name, n, one,
+					m.runs)
 			}
 			return nil
 		})
@@ -193,9 +219,9 @@ func TestRoundTrips(t *testing.T) {
 	t.Logf("%d combinations", len(all))
 }
 
-// BenchmarkRound decodes with the built-in pair and tells what a round costs beside the
-// device's own time: submits, readbacks, creations, bytes, and the host's milliseconds, which are
-// the round's less those spent waiting for the device. The first rounds are left out.
+// BenchmarkRound decodes with the built-in pair and reports the costs of a round besides the device's time:
+// submits, readbacks, created objects, bytes, and the host's milliseconds, which exclude waiting for the device. It
+// leaves out the first rounds.
 func BenchmarkRound(b *testing.B) {
 	s := pairSession(b)
 	const skipped = 2

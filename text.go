@@ -6,32 +6,31 @@ import (
 	"foretoken/models/tokenizer"
 )
 
-// writer turns committed tokens into text: whole characters only, and nothing
-// from where a stop string begins. Text that may still become a stop string is
-// held back until the next tokens decide.
+// writer turns committed tokens into text: complete characters only, and no text from the start of a stop string on. It
+// holds text back that may still become a stop string.
 type writer struct {
-	stream *tokenizer.Stream
-	stops  []string
-	guide  *guide // nil without constraints
-	whole  bool   // the text ended because its grammar lets nothing follow
-	held   string
-	pieces []string // of the tokens cut has seen since take
+	stream   *tokenizer.Stream
+	stops    []string
+	guide    *guide   // nil without constraints
+	complete bool     // the text ended because its grammar allows no continuation
+	held     string   // may still become a stop string
+	pieces   []string // of the tokens since take
 }
 
 func newWriter(stream *tokenizer.Stream, stops []string) *writer {
 	return &writer{stream: stream, stops: stops}
 }
 
-// cut is spec.Options.Cut: it writes the tokens up to the one that completes a stop string or
-// after which a grammar lets nothing follow.
+// cut is the callback for spec.Options.Cut: it writes the tokens up to the one that completes a stop string or after
+// which the grammar allows no continuation.
 func (w *writer) cut(tokens []int32) (n int, stop bool) {
-	whole := w.guide.whole(tokens)
-	if whole > 0 {
-		tokens = tokens[:whole]
+	end := w.guide.complete(tokens)
+	if end > 0 {
+		tokens = tokens[:end]
 	}
 	n, stop = w.write(tokens)
-	if w.whole = whole > 0 && !stop; w.whole {
-		return whole, true
+	if w.complete = end > 0 && !stop; w.complete {
+		return end, true
 	}
 	return n, stop
 }
@@ -52,7 +51,7 @@ func (w *writer) write(tokens []int32) (n int, stop bool) {
 	return len(tokens), false
 }
 
-// find is where the first stop string begins in the held text, or -1.
+// find returns the position of the first stop string in the held text, or -1.
 func (w *writer) find() int {
 	first := -1
 	for _, s := range w.stops {
@@ -63,7 +62,7 @@ func (w *writer) find() int {
 	return first
 }
 
-// partial is the length of the longest end of the held text that begins a stop string.
+// partial returns the length of the longest suffix of the held text that begins a stop string.
 func (w *writer) partial() int {
 	longest := 0
 	for _, s := range w.stops {
@@ -76,8 +75,7 @@ func (w *writer) partial() int {
 	return longest
 }
 
-// take returns the pieces of the tokens last written. At the end of the text what is held
-// back joins the last one.
+// take returns the pieces of the tokens last written. At the end of the text the held text joins the last one.
 func (w *writer) take(end bool) []string {
 	pieces := w.pieces
 	w.pieces = w.pieces[len(w.pieces):]

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the tests need and Go, Node and make do not bring: Chromium, Vulkan
-# drivers (Mesa's lavapipe, for the native device) and numpy (which generates
-# the test models). As root on Debian or Ubuntu it uses apt; elsewhere it names what is missing.
+# drivers (Mesa's lavapipe, for the native device) and numpy (for references that
+# tests compute). As root on Debian or Ubuntu it uses apt; elsewhere it names what is missing.
 set -eu
 missing=""
 command -v "${CHROMIUM:-/usr/bin/chromium}" >/dev/null 2>&1 || missing="$missing chromium"

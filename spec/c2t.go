@@ -14,11 +14,11 @@ const (
 	FeatureDepth       = "depth"       // 1 for a child of the root
 )
 
-// C2TClassifier tells how likely a drafted node is to be accepted: a perceptron with
-// one hidden layer of ReLUs and a sigmoid, 3→48→1 in the paper.
+// C2TClassifier estimates the chance that a drafted node is accepted: a perceptron with one hidden layer of ReLUs
+// and a sigmoid, 3→48→1 in the paper.
 type C2TClassifier struct {
 	CalibrationHeader
-	Features []string  `json:"features"` // what the inputs are, in order; one to three of them
+	Features []string  `json:"features"` // names of the inputs, in order; one to three of them
 	Mean     []float64 `json:"mean"`     // per input; input i is (feature - Mean[i]) / Scale[i]
 	Scale    []float64 `json:"scale"`
 	// Hidden holds the first layer's weights (hidden, inputs), HiddenBias its biases.
@@ -32,7 +32,7 @@ type C2TClassifier struct {
 // ParseC2T reads a classifier file; file names it in errors.
 func ParseC2T(file string, data []byte) (*C2TClassifier, error) {
 	var c C2TClassifier
-	if err := parseCalibration(file, data, KindC2T, &c); err != nil {
+	if err := ParseCalibration(file, data, KindC2T, &c); err != nil {
 		return nil, err
 	}
 	return &c, nil
@@ -40,14 +40,13 @@ func ParseC2T(file string, data []byte) (*C2TClassifier, error) {
 
 // Encode gives the file that ParseC2T reads.
 func (c *C2TClassifier) Encode() ([]byte, error) {
-	c.Kind, c.Version = KindC2T, calibrationVersion
-	return encodeCalibration(c)
+	return EncodeCalibration(KindC2T, c)
 }
 
 // Matches refuses another pair of models than the classifier was trained for. The
 // shape of its training trees binds nothing: depth is a feature.
 func (c *C2TClassifier) Matches(have Fingerprint) error {
-	if err := c.Fingerprint.models(have); err != nil {
+	if err := c.Fingerprint.MatchesModels(have); err != nil {
 		return fmt.Errorf("spec: the c2t classifier was trained for %w; train one with foretoken train c2t", err)
 	}
 	return nil
@@ -56,8 +55,9 @@ func (c *C2TClassifier) Matches(have Fingerprint) error {
 // maxHidden bounds the classifier: it runs for every candidate of every level.
 const maxHidden = 1024
 
-func (c *C2TClassifier) validate() error {
-	if err := c.Fingerprint.validate(); err != nil {
+// Validate implements Calibration.
+func (c *C2TClassifier) Validate() error {
+	if err := c.Fingerprint.Validate(); err != nil {
 		return err
 	}
 	inputs, hidden := len(c.Features), len(c.Hidden)
@@ -65,8 +65,10 @@ func (c *C2TClassifier) validate() error {
 		return fmt.Errorf("field features has %d names, want 1 to 3", inputs)
 	}
 	for i, f := range c.Features {
-		if !slices.Contains([]string{FeatureProbability, FeatureEntropy, FeatureDepth}, f) || slices.Contains(c.Features[:i], f) {
-			return fmt.Errorf("field features: %.80q is unknown or twice there, want %s", f, oneOf(FeatureProbability, FeatureEntropy, FeatureDepth))
+		if !slices.Contains([]string{FeatureProbability, FeatureEntropy, FeatureDepth}, f) ||
+			slices.Contains(c.Features[:i], f) {
+			return fmt.Errorf("field features: %.80q is unknown or twice there, want %s, %s or %s", f,
+				FeatureProbability, FeatureEntropy, FeatureDepth)
 		}
 	}
 	if hidden < 1 || hidden > maxHidden {
@@ -76,7 +78,8 @@ func (c *C2TClassifier) validate() error {
 		field  string
 		values []float64
 		want   int
-	}{{"mean", c.Mean, inputs}, {"scale", c.Scale, inputs}, {"hidden_bias", c.HiddenBias, hidden}, {"output", c.Output, hidden}, {"output_bias", []float64{c.OutputBias}, 1}} {
+	}{{"mean", c.Mean, inputs}, {"scale", c.Scale, inputs}, {"hidden_bias", c.HiddenBias, hidden},
+		{"output", c.Output, hidden}, {"output_bias", []float64{c.OutputBias}, 1}} {
 		if err := finite(v.field, v.values, v.want); err != nil {
 			return err
 		}
@@ -106,7 +109,7 @@ func finite(field string, values []float64, want int) error {
 	return nil
 }
 
-// C2TFeatures are what the classifier knows of a node.
+// C2TFeatures are the classifier's inputs for one node.
 type C2TFeatures struct {
 	Probability float64 `json:"p"` // see the Feature constants
 	Entropy     float64 `json:"h"`
@@ -148,5 +151,5 @@ func (c *C2TClassifier) Confidence(f C2TFeatures) float64 {
 // C2TSample is a node of a draft tree and what became of it.
 type C2TSample struct {
 	C2TFeatures
-	Accepted bool `json:"y"` // the path to the node is what the target said
+	Accepted bool `json:"y"` // the path to the node is the target's text
 }

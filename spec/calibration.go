@@ -17,7 +17,15 @@ const (
 	calibrationVersion = 1
 )
 
-// ModelID tells one model file from another.
+// Calibration is a file's content, which begins with a CalibrationHeader.
+type Calibration interface {
+	// Validate says what is wrong with the content, its header included.
+	Validate() error
+	// SetKind sets the kind in the file's header. A type that embeds CalibrationHeader has it.
+	SetKind(kind string)
+}
+
+// ModelID identifies a model file.
 type ModelID struct {
 	Name         string `json:"name"`         // to be read by people; two names of one file are the same model
 	Bytes        int64  `json:"bytes"`        // of the file
@@ -25,7 +33,7 @@ type ModelID struct {
 	Quantisation string `json:"quantisation"` // of its weights, such as q8_0
 }
 
-// same tells whether two IDs are of one model.
+// same reports whether two IDs name one model.
 func (m ModelID) same(o ModelID) bool {
 	return m.Bytes == o.Bytes && m.Hash == o.Hash && m.Quantisation == o.Quantisation
 }
@@ -46,24 +54,24 @@ func oneName(s string) string {
 	return s
 }
 
-// Fingerprint is what a calibration was made for.
+// Fingerprint identifies the pair of models that a calibration was made for.
 type Fingerprint struct {
 	Target ModelID `json:"target"`
 	Draft  ModelID `json:"draft"`
-	// The draft tree's k, d and N, as Config has them; see Config.Shaped.
+	// The draft tree's k, d and N, as the settings of an EAGLE-2 tree have them; see Shaped.
 	TopK  int `json:"top_k"`
 	Depth int `json:"depth"`
 	Nodes int `json:"nodes"`
 }
 
-// Shaped is the fingerprint with the tree of a config in it.
-func (f Fingerprint) Shaped(c Config) Fingerprint {
-	f.TopK, f.Depth, f.Nodes = c.TopK, c.Depth, c.Nodes
+// Shaped is the fingerprint with a draft tree in it.
+func (f Fingerprint) Shaped(topK, depth, nodes int) Fingerprint {
+	f.TopK, f.Depth, f.Nodes = topK, depth, nodes
 	return f
 }
 
-// models refuses another pair than f's.
-func (f Fingerprint) models(have Fingerprint) error {
+// MatchesModels refuses another pair than f's.
+func (f Fingerprint) MatchesModels(have Fingerprint) error {
 	if !f.Target.same(have.Target) {
 		return fmt.Errorf("target %s, but the target here is %s", f.Target, have.Target)
 	}
@@ -73,15 +81,18 @@ func (f Fingerprint) models(have Fingerprint) error {
 	return nil
 }
 
-// shape refuses another tree than f's.
-func (f Fingerprint) shape(k, d, n int) error {
+// MatchesShape refuses another tree than f's.
+func (f Fingerprint) MatchesShape(k, d, n int) error {
 	if f.TopK != k || f.Depth != d || f.Nodes != n {
-		return fmt.Errorf("trees of top-k %d, depth %d and %d nodes, but the tree here has top-k %d, depth %d and %d nodes", f.TopK, f.Depth, f.Nodes, k, d, n)
+		return fmt.Errorf(
+			"trees of top-k %d, depth %d and %d nodes, but the tree here has top-k %d, depth %d and %d nodes", f.TopK,
+			f.Depth, f.Nodes, k, d, n)
 	}
 	return nil
 }
 
-func (f Fingerprint) validate() error {
+// Validate refuses a fingerprint that names no models or no tree.
+func (f Fingerprint) Validate() error {
 	for _, m := range []struct {
 		field string
 		id    ModelID
@@ -92,7 +103,8 @@ func (f Fingerprint) validate() error {
 		case m.id.Hash == "":
 			return fmt.Errorf("field fingerprint.%s.hash is missing", m.field)
 		case m.id.Bytes <= 0:
-			return fmt.Errorf("field fingerprint.%s.bytes is %d, want the size of the model's file", m.field, m.id.Bytes)
+			return fmt.Errorf("field fingerprint.%s.bytes is %d, want the size of the model's file", m.field,
+				m.id.Bytes)
 		}
 	}
 	for _, n := range []struct {
@@ -106,8 +118,7 @@ func (f Fingerprint) validate() error {
 	return nil
 }
 
-// Made is how a calibration came about. It has no dates: the same run gives the same
-// file.
+// Made is how a calibration came about. It has no dates: the same run gives the same file.
 type Made struct {
 	Prompts  string `json:"prompts"`  // which
 	Requests int    `json:"requests"` // prompts run
@@ -120,14 +131,16 @@ type Made struct {
 	Settings map[string]string `json:"settings,omitempty"`
 }
 
-// CalibrationHeader begins every calibration file. Kind and Version are set on
-// encoding.
+// CalibrationHeader begins every calibration file. Kind and Version are set on encoding.
 type CalibrationHeader struct {
 	Kind        string      `json:"kind"`
 	Version     int         `json:"version"`
 	Fingerprint Fingerprint `json:"fingerprint"`
 	Made        Made        `json:"made"`
 }
+
+// SetKind implements Calibration.
+func (h *CalibrationHeader) SetKind(kind string) { h.Kind, h.Version = kind, calibrationVersion }
 
 // CalibrationKind reads a file's kind. file names it in errors.
 func CalibrationKind(file string, data []byte) (string, error) {
@@ -147,8 +160,8 @@ func CalibrationKind(file string, data []byte) (string, error) {
 	return h.Kind, nil
 }
 
-// parseCalibration reads a file of one kind, refusing fields that it should not have.
-func parseCalibration(file string, data []byte, kind string, into interface{ validate() error }) error {
+// ParseCalibration reads a file of one kind, refusing fields that it should not have.
+func ParseCalibration(file string, data []byte, kind string, into Calibration) error {
 	have, err := CalibrationKind(file, data)
 	if err != nil {
 		return err
@@ -161,13 +174,14 @@ func parseCalibration(file string, data []byte, kind string, into interface{ val
 	if err := d.Decode(into); err != nil {
 		return fmt.Errorf("spec: %s: %s", file, jsonReason(err))
 	}
-	if err := into.validate(); err != nil {
+	if err := into.Validate(); err != nil {
 		return fmt.Errorf("spec: %s: %w", file, err)
 	}
 	return nil
 }
 
-// jsonReason says what is wrong with a text, in one line and within reason: it quotes names and numbers of any length.
+// jsonReason describes the error of a text in one short line, because the error may quote names and numbers of any
+// length.
 func jsonReason(err error) string {
 	return fmt.Sprintf("%.300s", jsonProblem(err))
 }
@@ -179,7 +193,8 @@ func jsonProblem(err error) string {
 	case errors.As(err, &kind) && kind.Field == "":
 		return fmt.Sprintf("the file holds a JSON %s, not an object", kind.Value)
 	case errors.As(err, &kind):
-		return fmt.Sprintf("field %s is a JSON %s, want %s", strings.TrimPrefix(kind.Field, "CalibrationHeader."), kind.Value, kind.Type)
+		return fmt.Sprintf("field %s is a JSON %s, want %s", strings.TrimPrefix(kind.Field, "CalibrationHeader."),
+			kind.Value, kind.Type)
 	case errors.As(err, &syntax):
 		return fmt.Sprintf("not JSON at byte %d: %s", syntax.Offset, syntax)
 	}
@@ -192,9 +207,10 @@ var numbers = regexp.MustCompile(`\[[^\[\]{}"]*\]`)
 // breaks are MarshalIndent's; strings hold none, for JSON escapes them.
 var breaks = regexp.MustCompile(`\n *`)
 
-// encodeCalibration writes a file, arrays of numbers on one line each.
-func encodeCalibration(c interface{ validate() error }) ([]byte, error) {
-	if err := c.validate(); err != nil {
+// EncodeCalibration writes a file of one kind, arrays of numbers on one line each.
+func EncodeCalibration(kind string, c Calibration) ([]byte, error) {
+	c.SetKind(kind)
+	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("spec: the calibration to be written: %w", err)
 	}
 	text, err := json.MarshalIndent(c, "", "  ")

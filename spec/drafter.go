@@ -6,36 +6,41 @@ import "context"
 // DraftSampled. A draft that lags further behind is prefilled first.
 const MaxPending = 8
 
-// Budget is what a round may spend on drafting.
+// The largest draft of a round; a model's Limits are mostly narrower.
+const (
+	MaxDepth = 64
+	MaxTopK  = 64
+	MaxNodes = 4096
+)
+
+// Budget limits the draft of one round.
 type Budget struct {
 	Levels int // levels of tokens, so the greatest depth of a node; 0: decode plainly
 	Width  int // k: candidates per beam and beams per level; 1 for chains
 	Nodes  int // N: nodes the target verifies, the root included
 }
 
-// drafts tells whether there is anything to draft.
+// drafts reports whether the budget allows any draft.
 func (b Budget) drafts() bool { return b.Levels > 0 && b.Nodes > 1 }
 
 // Draft is a proposal. It is valid until the session's next call.
 type Draft struct {
 	Tree *Tree // at least the root
-	// Levels are what the tree was built of, where the drafter works by levels.
+	// Levels are those that the tree was built from, if the drafter works by levels.
 	Levels []Level
-	// Sampler drew the tree, a chain, token by token from its own distribution; nil
-	// for every tree whose tokens were chosen in another way.
-	Sampler SamplingDraft
-	// Drawn is what is known of node i+1 of a chain, where the drafter drafts token by
-	// token: of a chain that was sampled or that a rule could end.
+	// Sampler sampled the tree from its own distribution: a chain, or, with Rows, children without replacement. It
+	// is nil for every tree whose tokens were chosen in another way. Rows numbers, per node, the distribution that
+	// its children were sampled from; -1 for a node without children.
+	Sampler DraftModel
+	Rows    []int32
+	// Drawn describes node i+1 of a chain that was drafted token by token: one that was sampled or that a rule
+	// could end.
 	Drawn []Drawn
-	// Drafted is how many tokens were drafted for such a chain, or levels for a tree that was ended early, those beyond the
-	// end included.
+	// Drafted counts the tokens drafted for such a chain, or the levels of a tree that ended early, including those
+	// beyond the end.
 	Drafted int
-	// TreeSampler drew the tree without replacement, and Rows numbers, per node, the
-	// distribution that its children were drawn from; -1 for a node without children.
-	TreeSampler TreeSampler
-	Rows        []int32
-	Bin         int     // the entropy bin that the round fell in, from 1; 0 where there are no bins
-	Phi         float64 // Φ of the round's meta-path in nats, where there is a bin
+	Bin     int     // the entropy bin that the round fell in, from 1; 0 where there are no bins
+	Phi     float64 // Φ of the round's meta-path in nats, where there is a bin
 }
 
 // Drafter proposes continuations for the target to verify. It belongs to a
@@ -53,16 +58,13 @@ type DraftSession interface {
 	// committed tokens. The tree keeps within the budget. seq grows from
 	// call to call, by more than one token when rounds passed without a proposal.
 	Propose(ctx context.Context, seq []int32, b Budget) (*Draft, error)
-	// Commit tells which nodes of the last proposal joined the target's sequence:
-	// path, root first, holds all that were committed but for the last
-	// committed token, as in Target.Commit. It follows every Propose whose
-	// round was committed.
+	// Commit says which nodes of the last proposal joined the target's sequence. path, root first, holds all of
+	// them but the last committed token, as in Target.Commit. It follows every Propose whose round was committed.
 	Commit(path []int32) error
 }
 
-// Starter is implemented by drafters, verifiers and policies that are told when a
-// request begins, before anything else. Start may be called more than once for one
-// request, by each role that a part plays.
+// Starter is implemented by drafters, verifiers and policies that need to know when a request begins. Start may be
+// called more than once for one request, by each role that a part plays.
 type Starter interface {
 	Start()
 }

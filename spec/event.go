@@ -36,9 +36,8 @@ const (
 	FinishAborted Finish = "aborted" // the context was cancelled
 )
 
-// Event is one round: what was drafted, what the target made of it and what it
-// cost. The engine reuses the event and all it points to: it is valid until
-// the function that receives it returns.
+// Event is one round: the draft, the target's answer and the cost. The engine reuses the event and all it points
+// to, so it is valid only until its receiver returns.
 type Event struct {
 	Round   int      // from 1; a closing event without a round repeats the last number
 	Tokens  []int32  // committed by this round, in order; empty only in a closing event
@@ -46,23 +45,23 @@ type Event struct {
 	// LogProbs are of each token: ln of its probability in the target's softmax at temperature 1, of the logits
 	// as a guide changed them. Nil unless Options.LogProbs asked for them.
 	LogProbs []float32
-	// Tree is what the target verified, a lone root for plain decoding. Nil in a
-	// closing event, as are Path and Levels.
+	// Tree is the tree that the target verified; for plain decoding a root alone. It is nil in a closing event, as
+	// are Path and Levels.
 	Tree *Tree
 	// Path holds the nodes of Tree whose tokens are committed, root first.
 	Path []int32
-	// Proposal is the whole draft, Tree and Levels included; nil in a closing event.
+	// Proposal is the complete draft, Tree and Levels included; nil in a closing event.
 	Proposal *Draft
 	// Levels are the draft's, where it drafts by levels.
 	Levels []Level
-	// Outputs are what the target said of every node, where the verifier knows.
+	// Outputs are the target's for every node, if the verifier has them.
 	Outputs []NodeOutput
-	// Judged is the depth down to which the tree counts as judged: its whole depth,
-	// or less when the round's run of tokens was cut (end of sequence, stop
-	// string), for what comes after a cut was neither accepted nor rejected.
-	Judged int
+	// VerifiedDepth is the depth down to which the tree counts as verified: its full depth, or less if the round's
+	// run of tokens was cut (end of sequence, stop string), because tokens after a cut were neither accepted nor
+	// rejected.
+	VerifiedDepth int
 
-	// Joint tells that draft and verification were one run on the device, whose time is all in Verify.
+	// Joint says that draft and verification were one run on the device, with all of its time in Verify.
 	Joint    bool
 	Draft    time.Duration // proposing
 	Verify   time.Duration // the target's pass and the verdict

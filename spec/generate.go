@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// Parts are what a Generator is assembled of. Config.Parts makes them by name.
+// Parts make up a Generator. Package method chooses them by name.
 type Parts struct {
 	Drafter  Drafter
 	Verifier Verifier
 	Policy   Policy
+	Model    DraftModel       // of the drafter, whose ReadbackTime events count; nil: none
 	Clock    func() time.Time // nil: time.Now
 }
 
@@ -25,29 +26,29 @@ type Options struct {
 	// many to keep, at least one, and whether to stop there. Stop strings
 	// are found by it: the token that completes one is the last kept.
 	Cut func(tokens []int32) (n int, stop bool)
-	// Guide, when not nil, restricts what the target may draw. The target must be a ShapedTarget.
+	// Guide, unless nil, restricts the target's choice of tokens.
 	Guide Guide
-	// LogProbs has events tell the log-probability of each token. The target must be a LogitReader.
+	// LogProbs adds the log-probability of each token to the events.
 	LogProbs bool
 	// Ready, when not nil, is asked before every round but the first until it returns true. Until then rounds decode
 	// plainly, whatever the policy, and the draft is asked for nothing, so that the first token need not wait for
 	// what drafting needs. When drafting begins depends on time: the text does not, with verifiers that
 	// emit what plain decoding would.
 	Ready func(ctx context.Context) (bool, error)
-	// Recover, when not nil, is asked after an error of the prefill or of a round, of which nothing was committed. It
-	// returns no error where both models are there again, with empty caches: what was committed is consumed anew and
-	// the step is done again, with the same noise. ready then takes the place of Ready. Otherwise it returns
-	// the error to end with.
+	// Recover, unless nil, is called after an error of the prefill or of a round that committed nothing. If it
+	// returns no error, both models are back with empty caches: the engine prefills the committed tokens again and
+	// repeats the step with the same noise; ready replaces Ready. Otherwise it returns the error to end with.
 	Recover func(ctx context.Context, cause error) (ready func(ctx context.Context) (bool, error), err error)
-	// Progress, when not nil, is called during prefill; total counts the tokens of
-	// both models.
+	// Progress, when not nil, is called during prefill; total counts the tokens of both models.
 	Progress func(done, total int)
 }
 
-// ReadbackTimer is implemented by models that know how long they have waited for
-// results from the device, in total.
-type ReadbackTimer interface {
-	ReadbackTime() time.Duration
+// ProgressFrom adds before to every count that progress reports. It returns nil for a nil progress.
+func ProgressFrom(before int, progress func(done int)) func(done int) {
+	if progress == nil {
+		return nil
+	}
+	return func(done int) { progress(before + done) }
 }
 
 // Generator runs the rounds of speculative decoding over one pair of models.
@@ -57,19 +58,9 @@ type Generator struct {
 	parts  Parts
 }
 
-// New builds a generator as the config says. draft may be nil where the drafter
-// needs none.
-func New(target Target, draft DraftModel, c Config) (*Generator, error) {
-	p, err := c.Parts(target, draft)
-	if err != nil {
-		return nil, err
-	}
-	return Assemble(target, p)
-}
-
-// Assemble builds a generator of parts. It is for drafters, verifiers and policies
-// that no Config names; that they go together is the caller's word.
-func Assemble(target Target, p Parts) (*Generator, error) {
+// Assemble builds a generator of parts. That they go together is the caller's word: package method makes parts that
+// do.
+func New(target Target, p Parts) (*Generator, error) {
 	if target == nil || p.Drafter == nil || p.Verifier == nil || p.Policy == nil {
 		return nil, errors.New("spec: a generator needs a target, a drafter, a verifier and a policy")
 	}

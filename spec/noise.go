@@ -11,9 +11,8 @@ const (
 	StreamResidual uint32 = 3 // draws from the residual distribution
 )
 
-// Hash mixes (seed, stream, position, id) into 32 bits: PCG4D of Jarzynski and
-// Olano, "Hash Functions for GPU Rendering" (JCGT 2020), whose integer steps
-// are the same in WGSL.
+// Hash mixes (seed, stream, position, id) into 32 bits: PCG4D of Jarzynski and Olano, "Hash Functions for GPU
+// Rendering" (JCGT 2020), whose integer steps are the same in WGSL.
 func Hash(seed uint64, stream, position, id uint32) uint32 {
 	x, y, z, w := uint32(seed), uint32(seed>>32), position|stream<<28, id
 	x, y, z, w = x*1664525+1013904223, y*1664525+1013904223, z*1664525+1013904223, w*1664525+1013904223
@@ -32,9 +31,8 @@ func Hash(seed uint64, stream, position, id uint32) uint32 {
 	return w ^ x
 }
 
-// Exponential turns a hash into an Exp(1) draw. The hash is taken as w in (0, 1) and
-// the draw is -ln(1-w), by its series for small w, where the large Gumbel
-// values come from and where 1-w would lose them.
+// Exponential turns a hash into an Exp(1) draw. The hash is taken as w in (0, 1) and the draw is -ln(1-w), by its
+// series for small w, where the large Gumbel values come from and where 1-w would lose them.
 func Exponential(h uint32) float64 {
 	w := (float64(h) + 0.5) / (1 << 32)
 	return -math.Log1p(-w)

@@ -6,8 +6,7 @@ type Policy interface {
 	// Plan is asked before each round. Free is the greatest budget that could
 	// still be used; a plan above it is cut down.
 	Plan(free Budget) Budget
-	// Observe is told of every round after it was counted. The event is valid during
-	// the call.
+	// Observe receives every round after it was counted. The event is valid during the call.
 	Observe(e *Event)
 }
 

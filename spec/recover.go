@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// lasting does a step. Where it fails and Options.Recover replaces the models, it goes on with again, until that is
+// retry does a step. Where it fails and Options.Recover replaces the models, it goes on with again, until that is
 // done or nothing is recovered any more.
-func (r *request) lasting(ctx context.Context, step, again func(context.Context) error) error {
+func (r *request) retry(ctx context.Context, step, again func(context.Context) error) error {
 	err := step(ctx)
 	for err != nil && r.opts.Recover != nil && ctx.Err() == nil {
 		ready, failed := r.opts.Recover(ctx, err)
@@ -29,8 +29,8 @@ func (r *request) charge() {
 	r.mark = now
 }
 
-// attemptAgain is attempt with models whose caches are empty.
-func (r *request) attemptAgain(ctx context.Context) error {
+// reattempt is attempt with models whose caches are empty.
+func (r *request) reattempt(ctx context.Context) error {
 	if err := r.refill(ctx); err != nil {
 		return err
 	}
@@ -38,15 +38,15 @@ func (r *request) attemptAgain(ctx context.Context) error {
 	return r.attempt(ctx)
 }
 
-// refill has the models consume what was committed. Bits do not depend on how tokens are batched, so what they hold
-// then is what they held before.
+// refill prefills the committed tokens again. Bits do not depend on how tokens are batched, so the caches end up as
+// they were.
 func (r *request) refill(ctx context.Context) error {
 	r.target.Reset()
 	if body := r.seq[:len(r.seq)-1]; len(body) > 0 {
 		if err := r.target.Prefill(ctx, body, nil); err != nil {
 			return err
 		}
-		if err := settle(r.target); err != nil {
+		if err := r.target.Sync(); err != nil {
 			return err
 		}
 	}
@@ -59,10 +59,10 @@ func (r *request) refill(ctx context.Context) error {
 	return r.begin(ctx, nil)
 }
 
-// leave ends the session that drafted until now. What was learnt of the request is the drafter's, not its.
-func (r *request) leave() {
+// endSession ends the session that drafted until now. What was learnt of the request is the drafter's, not its.
+func (r *request) endSession() {
 	if r.session != nil && !same(r.session, r.parts.Drafter) {
 		r.learners = slices.DeleteFunc(r.learners, func(o Observer) bool { return same(r.session, o) })
 	}
-	r.session, r.joint = nil, together{}
+	r.session, r.joint = nil, nil
 }

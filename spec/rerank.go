@@ -19,14 +19,11 @@ type Builder struct {
 	beams  []int32
 }
 
-// Build chooses the nodes-1 best candidates of all levels by V, the sum of ln q
-// along the path, and makes a tree of them under root (Li et al., "EAGLE-2:
-// Faster Inference of Language Models with Dynamic Draft Trees", §4.2). nodes
-// counts the root. Ties go to the lower index: to the earlier level, then to
-// the earlier candidate, so that a parent goes before its children, whose V is
-// at most its own (a positive or undefined ln q is taken as 0 and as -Inf).
-// Candidates of probability zero are never chosen, and of siblings with the same
-// token only the first is.
+// Build chooses the nodes-1 best candidates of all levels by V, the sum of ln q along the path, and makes a tree of
+// them under root (Li et al., "EAGLE-2: Faster Inference of Language Models with Dynamic Draft Trees", §4.2). nodes
+// counts the root. Ties go to the lower index: to the earlier level, then to the earlier candidate, so that a
+// parent goes before its children, whose V is at most its own (a positive or undefined ln q is taken as 0 and as
+// -Inf). Candidates of probability zero are never chosen, and of siblings with the same token only the first is.
 //
 // The tree is in order of candidates and valid until the next call. Levels
 // that contradict themselves are an error.
@@ -99,7 +96,7 @@ func (b *Builder) flatten(levels []Level) error {
 			}
 			last = c.Beam
 			value += min(c.LogQ, 0)
-			if math.IsNaN(float64(value)) || repeated(l.Candidates, i) {
+			if math.IsNaN(float64(value)) || l.Repeats(i) {
 				value = float32(math.Inf(-1))
 			}
 			b.values = append(b.values, value)
@@ -111,7 +108,8 @@ func (b *Builder) flatten(levels []Level) error {
 				return fmt.Errorf("spec: beam %d of level %d is candidate %d of %d", i, d, c, len(l.Candidates))
 			}
 			if b.beam[first+int(c)] >= 0 {
-				return fmt.Errorf("spec: beams %d and %d of level %d are the same candidate", b.beam[first+int(c)], i, d)
+				return fmt.Errorf("spec: beams %d and %d of level %d are the same candidate", b.beam[first+int(c)], i,
+					d)
 			}
 			b.beam[first+int(c)] = int32(i)
 		}
@@ -126,11 +124,10 @@ func (b *Builder) flatten(levels []Level) error {
 	return nil
 }
 
-// repeated tells whether an earlier candidate of the same beam has the token of
-// candidate i.
-func repeated(candidates []Candidate, i int) bool {
-	for j := i - 1; j >= 0 && candidates[j].Beam == candidates[i].Beam; j-- {
-		if candidates[j].Token == candidates[i].Token {
+// Repeats reports whether an earlier candidate of the same beam has the token of candidate i.
+func (l *Level) Repeats(i int) bool {
+	for j := i - 1; j >= 0 && l.Candidates[j].Beam == l.Candidates[i].Beam; j-- {
+		if l.Candidates[j].Token == l.Candidates[i].Token {
 			return true
 		}
 	}
@@ -141,9 +138,8 @@ func repeated(candidates []Candidate, i int) bool {
 // after the other; -1 for the root.
 func (b *Builder) Candidate(node int32) int32 { return b.source[node] }
 
-// Beams gives, for an accepted path of the last tree (root first), what
-// DraftModel.Commit takes: the beams that its nodes are, as far down as the draft
-// consumed them. It is valid until the next call.
+// Beams gives, for an accepted path of the last tree (root first), what DraftModel.Commit takes: the beams that its
+// nodes are, as far down as the draft consumed them. It is valid until the next call.
 func (b *Builder) Beams(path []int32) []int32 {
 	b.beams = b.beams[:0]
 	for _, n := range path[1:] {

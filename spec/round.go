@@ -12,26 +12,27 @@ import (
 // request is a generation under way.
 type request struct {
 	*Generator
-	opts    Options
-	emit    func(*Event) error
-	limits  Limits
-	prompt  int     // tokens of the prompt
-	seq     []int32 // all committed tokens; the target's cache lacks the last
-	session DraftSession
-	stats   Stats
-	event   Event
-	lone    Tree // for rounds without a proposal
-	joint   together
-	guided  guided
-	reader  LogitReader // nil unless log-probabilities were asked for
-	logits  []float32
-	verdict Verdict
-	asked   bool  // the session proposed what the verdict is on
-	draft   Draft // for rounds without a proposal
-	tokens  []int32
-	origins []Origin
-	start   time.Time
-	mark    time.Time // since when nothing was charged to any phase
+	opts        Options
+	emit        func(*Event) error
+	limits      Limits
+	prompt      int     // tokens of the prompt
+	seq         []int32 // all committed tokens; the target's cache lacks the last
+	session     DraftSession
+	stats       Stats
+	event       Event
+	rootOnly    Tree         // for rounds without a proposal
+	joint       JointSession // session, if it and the target may draft and verify in one run
+	jointTarget JointTarget
+	pass        Pass // the target's answer to the round's draft
+	shaping     Shaping
+	logits      []float32
+	verdict     Verdict
+	drafted     bool  // the session proposed the draft of the verdict
+	draft       Draft // for rounds without a proposal
+	tokens      []int32
+	origins     []Origin
+	start       time.Time
+	mark        time.Time // since when nothing was charged to any phase
 
 	learners []Observer // the parts that learn from rounds
 	warming  bool       // Options.Ready has not returned true
@@ -55,13 +56,13 @@ func newRequest(g *Generator, prompt []int32, o Options, emit func(*Event) error
 		if s, ok := part.(Starter); ok {
 			s.Start()
 		}
-		r.learn(part)
+		r.addLearner(part)
 	}
 	return r
 }
 
-// learn notes a part that learns from rounds; one that plays several roles learns once.
-func (r *request) learn(part any) {
+// addLearner adds a part that learns from rounds; a part that plays several roles learns once.
+func (r *request) addLearner(part any) {
 	l, ok := part.(Observer)
 	if !ok {
 		return
@@ -71,19 +72,13 @@ func (r *request) learn(part any) {
 	}
 }
 
-// same tells whether two parts are one.
+// same reports whether two parts are one.
 func same(a, b any) bool { return reflect.TypeOf(a).Comparable() && a == b }
 
 func (r *request) run(ctx context.Context) error {
 	r.start = r.parts.Clock()
 	r.mark = r.start
-	if err := r.follow(); err != nil {
-		return err
-	}
-	if err := r.readable(); err != nil {
-		return err
-	}
-	err := r.lasting(ctx, r.prefill, r.prefill)
+	err := r.retry(ctx, r.prefill, r.prefill)
 	now := r.parts.Clock()
 	r.stats.Prefill = now.Sub(r.start) - r.stats.Recovery
 	r.mark = now
@@ -101,14 +96,13 @@ func (r *request) run(ctx context.Context) error {
 	return err
 }
 
-// Cancelled tells whether a request that ended with err, or without one, did so because ctx
-// ended, and not for an error of its own.
+// Cancelled reports whether a request that ended with err, or without an error, ended because ctx did, not for an
+// error of its own.
 func Cancelled(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (err == nil || errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
 }
 
-// prefill has both models consume the prompt but for its last token, the first
-// root.
+// prefill has both models consume the prompt but for its last token, the first root.
 func (r *request) prefill(ctx context.Context) error {
 	body := r.seq[:r.prompt-1]
 	report := func(before int) func(int) {
@@ -117,15 +111,15 @@ func (r *request) prefill(ctx context.Context) error {
 		}
 		return func(done int) { r.opts.Progress(before+done, 2*len(body)) }
 	}
-	held := keep(r.target, body)
+	held := r.target.ReusePrefix(body)
 	r.stats.Reused = held
 	if held < len(body) {
-		err := r.target.Prefill(ctx, body[held:], after(held, report(0)))
+		err := r.target.Prefill(ctx, body[held:], ProgressFrom(held, report(0)))
 		r.stats.Prefilled = r.target.Len() - held
 		if err != nil {
 			return err
 		}
-		if err := settle(r.target); err != nil {
+		if err := r.target.Sync(); err != nil {
 			return err
 		}
 	}
@@ -145,13 +139,16 @@ func (r *request) prefill(ctx context.Context) error {
 
 // begin has the drafter begin after what was committed.
 func (r *request) begin(ctx context.Context, progress func(int)) error {
-	r.leave()
+	r.endSession()
 	var err error
 	if r.session, err = r.parts.Drafter.Begin(ctx, r.seq, r.opts.Sampling, progress); err != nil {
 		return err
 	}
-	r.learn(r.session)
-	r.join()
+	r.addLearner(r.session)
+	// A guide has to see the tree before the target does.
+	if r.jointTarget, _ = r.target.(JointTarget); r.opts.Guide == nil && r.jointTarget != nil {
+		r.joint, _ = r.session.(JointSession)
+	}
 	return nil
 }
 
@@ -184,17 +181,16 @@ func (r *request) left() int {
 	return left
 }
 
-// free is the greatest budget of the next round. A tree of depth d commits up to
-// d+1 tokens. Each node takes a slot of its own, of those that the committed tokens leave and the
-// spare ones.
+// free is the greatest budget of the next round. A tree of depth d commits up to d+1 tokens. Each node takes a slot
+// of its own, either one that the committed tokens leave or a spare one.
 func (r *request) free() Budget {
 	b := Budget{
 		Levels: r.left() - 1,
 		Width:  MaxTopK,
 		Nodes:  min(r.limits.MaxRows, r.limits.Context+r.limits.Spare-(len(r.seq)-1)),
 	}
-	if r.reader != nil {
-		b.Nodes = min(b.Nodes, r.reader.LogitNodes())
+	if r.opts.LogProbs {
+		b.Nodes = min(b.Nodes, r.limits.LogitRows)
 	}
 	return b
 }
@@ -207,33 +203,44 @@ func (r *request) decide(ctx context.Context) (d *Draft, asked bool, err error) 
 		b = r.parts.Policy.Plan(free)
 	}
 	b = Budget{Levels: min(b.Levels, free.Levels), Width: min(b.Width, free.Width), Nodes: min(b.Nodes, free.Nodes)}
+	verifier, sampling := r.parts.Verifier, r.opts.Sampling
+	kind, pass := verifier.Pass(sampling), (*Pass)(nil)
 	begun := r.parts.Clock()
 	if asked = b.drafts(); asked {
-		if d, err = r.joint.run(ctx, r.seq, b, &r.verdict); err != nil {
-			return nil, true, err
+		if r.joint != nil {
+			if d, pass, err = r.joint.ProposeVerify(ctx, r.seq, b, r.jointTarget, kind); err != nil {
+				return nil, true, err
+			}
 		}
-		if d != nil {
-			e.Joint, e.Verify = true, r.parts.Clock().Sub(begun)
-			return d, true, r.checkDraft(d, b)
-		}
-		d, err = r.session.Propose(ctx, r.seq, b)
-		now := r.parts.Clock()
-		e.Draft, begun = now.Sub(begun), now
-		if err != nil {
-			return nil, true, err
+		if e.Joint = d != nil; !e.Joint {
+			d, err = r.session.Propose(ctx, r.seq, b)
+			now := r.parts.Clock()
+			e.Draft, begun = now.Sub(begun), now
+			if err != nil {
+				return nil, true, err
+			}
 		}
 		if err := r.checkDraft(d, b); err != nil {
 			return nil, true, err
 		}
 	} else {
-		r.lone.Reset(r.seq[len(r.seq)-1])
-		r.draft = Draft{Tree: &r.lone}
+		r.rootOnly.Reset(r.seq[len(r.seq)-1])
+		r.draft = Draft{Tree: &r.rootOnly}
 		d = &r.draft
 	}
-	if err := r.guided.shape(d.Tree); err != nil {
+	if pass == nil {
+		if err := r.shape(d.Tree); err != nil {
+			return nil, asked, err
+		}
+		pass = &r.pass
+		if err := pass.run(ctx, r.target, kind, d, sampling); err != nil {
+			return nil, asked, err
+		}
+	}
+	if err := pass.check(d.Tree); err != nil {
 		return nil, asked, err
 	}
-	if err := r.parts.Verifier.Verify(ctx, r.target, d, r.opts.Sampling, &r.verdict); err != nil {
+	if err := verifier.Accept(d.Tree, pass, &r.verdict); err != nil {
 		return nil, asked, err
 	}
 	e.Verify = r.parts.Clock().Sub(begun)
@@ -249,14 +256,15 @@ func (r *request) checkDraft(d *Draft, b Budget) error {
 		return fmt.Errorf("spec: the draft's root is token %d, want %d", d.Tree.Tokens[0], r.seq[len(r.seq)-1])
 	}
 	if d.Tree.Depth() > b.Levels || d.Tree.Len() > b.Nodes {
-		return fmt.Errorf("spec: the draft has %d nodes and depth %d, but %d and %d were asked for", d.Tree.Len(), d.Tree.Depth(), b.Nodes, b.Levels)
+		return fmt.Errorf("spec: the draft has %d nodes and depth %d, but %d and %d were asked for", d.Tree.Len(),
+			d.Tree.Depth(), b.Nodes, b.Levels)
 	}
 	return nil
 }
 
 // round drafts, verifies and commits once.
 func (r *request) round(ctx context.Context) error {
-	if err := r.lasting(ctx, r.attempt, r.attemptAgain); err != nil {
+	if err := r.retry(ctx, r.attempt, r.reattempt); err != nil {
 		return err
 	}
 	return r.commit()
@@ -277,14 +285,14 @@ func (r *request) attempt(ctx context.Context) error {
 	v := &r.verdict
 	e.Readback = r.readback() - waited
 	e.Proposal, e.Tree, e.Levels, e.Outputs = d, d.Tree, d.Levels, v.Outputs
-	r.asked = asked
-	if err := r.judge(d.Tree, v); err != nil {
+	r.drafted = asked
+	if err := r.accept(d.Tree, v); err != nil {
 		return err
 	}
 	return r.logProbs(v)
 }
 
-// commit makes what the round's verdict came to part of the sequence and tells of it.
+// commit makes the verdict's tokens part of the sequence and publishes the event.
 func (r *request) commit() error {
 	e, v := &r.event, &r.verdict
 	if err := r.cut(); err != nil {
@@ -293,7 +301,7 @@ func (r *request) commit() error {
 	// Each committed token moves the cache forward by one: the root is the first to go
 	// in, and the last committed token stays out as the next root.
 	n := len(r.tokens)
-	if r.reader != nil {
+	if r.opts.LogProbs {
 		e.LogProbs = e.LogProbs[:n]
 	}
 	if err := r.target.Commit(v.Path[:n]); err != nil {
@@ -303,19 +311,21 @@ func (r *request) commit() error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	if err := r.guided.take(r.tokens); err != nil {
-		return err
+	if r.opts.Guide != nil {
+		if err := r.opts.Guide.Take(r.tokens); err != nil {
+			return err
+		}
 	}
-	if r.asked {
+	if r.drafted {
 		if err := r.session.Commit(v.Path[:n]); err != nil {
 			return err
 		}
 	}
 	e.Tokens, e.Origins = r.tokens, r.origins[:n]
 	e.Path = v.Path[:min(n+1, len(v.Path))]
-	e.Judged = e.Tree.Depth()
+	e.VerifiedDepth = e.Tree.Depth()
 	if n <= len(v.Path)-1 {
-		e.Judged = n // the verdict's run had one token more than the path has drafted ones
+		e.VerifiedDepth = n // the verdict's run had one token more than the path has drafted ones
 	}
 	if e.Finish == "" && r.left() == 0 {
 		e.Finish = FinishContext
@@ -326,8 +336,8 @@ func (r *request) commit() error {
 	return r.publish()
 }
 
-// judge turns a verdict into the run of tokens it commits and their origins.
-func (r *request) judge(t *Tree, v *Verdict) error {
+// accept turns a verdict into the run of tokens it commits and their origins.
+func (r *request) accept(t *Tree, v *Verdict) error {
 	r.tokens, r.origins = r.tokens[:0], r.origins[:0]
 	if len(v.Path) == 0 || v.Path[0] != 0 || len(v.Relaxed) > 0 && len(v.Relaxed) != len(v.Path) {
 		return fmt.Errorf("spec: a verdict with path %v and %d marks", v.Path, len(v.Relaxed))
@@ -344,7 +354,8 @@ func (r *request) judge(t *Tree, v *Verdict) error {
 		r.origins = append(r.origins, origin)
 	}
 	if v.Next < 0 || int(v.Next) >= r.limits.Vocab {
-		return fmt.Errorf("spec: the target drew token %d, outside the vocabulary of %d (are its logits finite?)", v.Next, r.limits.Vocab)
+		return fmt.Errorf("spec: the target drew token %d, outside the vocabulary of %d (are its logits finite?)",
+			v.Next, r.limits.Vocab)
 	}
 	origin := Corrected
 	if t.Len() == 1 {
@@ -403,8 +414,7 @@ func (r *request) publish() error {
 	return r.send(now)
 }
 
-// send emits the event and charges the time to Emit, but for the last one: no
-// token waits for it.
+// send emits the event and charges the time to Emit, but for the last one: no token waits for it.
 func (r *request) send(now time.Time) error {
 	var err error
 	if r.emit != nil {
@@ -426,5 +436,9 @@ func (r *request) close(f Finish) error {
 
 // readback is the time both models have waited for their devices.
 func (r *request) readback() time.Duration {
-	return readback(r.target) + readback(r.parts.Drafter)
+	t := r.target.ReadbackTime()
+	if r.parts.Model != nil {
+		t += r.parts.Model.ReadbackTime()
+	}
+	return t
 }

@@ -15,7 +15,8 @@ const (
 // Validate refuses settings that define no distribution.
 func (s Sampling) Validate() error {
 	if t := s.Temperature; !(t == 0 || t >= MinTemperature && t <= MaxTemperature) {
-		return fmt.Errorf("spec: temperature is %v, want 0 (greedy) or %v to %v", t, MinTemperature, float64(MaxTemperature))
+		return fmt.Errorf("spec: temperature is %v, want 0 (greedy) or %v to %v", t, MinTemperature,
+			float64(MaxTemperature))
 	}
 	if s.TopK < 0 || s.TopK > math.MaxInt32 {
 		return fmt.Errorf("spec: top-k sampling is %d, want 0 (off) to %d", s.TopK, math.MaxInt32)
@@ -41,11 +42,9 @@ func Argmax(logits []float32) int32 {
 	return id
 }
 
-// Scores appends to dst[:0], for each logit, the logarithm of the processed
-// distribution up to a constant: 0 for the largest and -Inf for what the
-// filters removed. It is the reference, in float64, for what kernels do. TopP
-// sums the probabilities of what TopK kept, renormalised; at temperature 0
-// only the argmax is kept.
+// Scores appends to dst[:0], for each logit, the logarithm of the processed distribution up to a constant: 0 for
+// the largest and -Inf for the tokens that the filters removed. It is the float64 reference of the kernels. TopP
+// sums the renormalised probabilities of the tokens that TopK kept; at temperature 0 only the argmax stays.
 func (s Sampling) Scores(dst []float64, logits []float32) []float64 {
 	dst = dst[:0]
 	best := Argmax(logits)
@@ -126,9 +125,8 @@ func (s Sampling) Distribution(dst []float64, logits []float32) []float64 {
 	return dst
 }
 
-// Draw draws the token for a position: the argmax at temperature 0, otherwise by
-// Gumbel-max, argmax over the kept ids of ln p + G with noise of the stream, the
-// lowest id among equals. -1 if there is no finite logit.
+// Draw draws the token for a position: the argmax at temperature 0, otherwise by Gumbel-max, argmax over the kept
+// ids of ln p + G with noise of the stream, the lowest id among equals. -1 if there is no finite logit.
 func (s Sampling) Draw(logits []float32, stream, position uint32) int32 {
 	if s.Temperature == 0 {
 		return Argmax(logits)
@@ -159,9 +157,8 @@ func gumbelMax(scores []float64, seed uint64, stream, position uint32) int32 {
 	return id
 }
 
-// Coupled appends to dst[:0] the log-softmax of ln q + G, with q the processed
-// distribution at the target's temperature and G the noise the target draws
-// with at that position: what a coupled draft ranks its candidates by.
+// Coupled appends to dst[:0] the log-softmax of ln q + G, by which a coupled draft ranks its candidates: q is the
+// processed distribution at the target's temperature and G the noise that the target draws with at that position.
 func (s Sampling) Coupled(dst []float64, logits []float32, position uint32) []float64 {
 	dst = s.Scores(dst, logits)
 	best := math.Inf(-1)
@@ -184,9 +181,9 @@ func (s Sampling) Coupled(dst []float64, logits []float32, position uint32) []fl
 	return dst
 }
 
-// Judge applies the rejection rule to token x, drawn from q for a position: accepted
+// VerifyToken applies the rejection rule to token x, drawn from q for a position: accepted
 // with probability min(1, p(x)/q(x)), else replaced by a draw from norm((p-q)+).
-func Judge(p, q []float64, x int32, seed uint64, position uint32) ChainVerdict {
+func VerifyToken(p, q []float64, x int32, seed uint64, position uint32) ChainVerdict {
 	// u < p/q without the division, which q(x) = 0 would spoil.
 	if Uniform(seed, StreamAccept, position)*q[x] < p[x] {
 		return ChainVerdict{Accepted: true}
@@ -203,12 +200,11 @@ func Judge(p, q []float64, x int32, seed uint64, position uint32) ChainVerdict {
 	return ChainVerdict{Token: token}
 }
 
-// JudgeChildren applies Sequoia's rule to children that were drawn from q without
-// replacement, in order: child j is accepted with probability min(1, p/q); else p
-// becomes norm((p-q)+) and q loses the child and is renormalised. With none accepted
-// the token is drawn from what is left of p. The index is that of the child, or -1.
-// The uniform of child j is keyed by (seed, position, j).
-func JudgeChildren(p, q []float64, children []int32, seed uint64, position uint32) (int, int32) {
+// VerifyChildren applies Sequoia's rule to children that were sampled from q without replacement, in order. It
+// accepts child j with probability min(1, p/q); otherwise p becomes norm((p-q)+) and q loses the child and is
+// renormalised. If it accepts none, it samples the token from what is left of p. It returns the index of the
+// accepted child, or -1. The uniform of child j is keyed by (seed, position, j).
+func VerifyChildren(p, q []float64, children []int32, seed uint64, position uint32) (int, int32) {
 	p, q = slices.Clone(p), slices.Clone(q)
 	normalise(p)
 	for j, x := range children {

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Stats counts one request, or several after Add. Counters are plain sums, so
-// requests of any length merge; rates are derived by the methods, and by
-// MarshalJSON, which writes them beside the counters.
+// Stats counts one request, or several after Add. Counters are plain sums, so requests of any length merge. Methods
+// derive the rates, and MarshalJSON writes them beside the counters.
 type Stats struct {
 	Requests     int `json:"requests"`
 	PromptTokens int `json:"prompt_tokens"`
@@ -20,7 +19,7 @@ type Stats struct {
 	Nodes  int `json:"tokens_verified"` // rows of those passes, roots included: plain decoding has one a call
 
 	// Drafted counts judged drafted nodes and Accepted those of them that were
-	// committed, Relaxed ones included; see Event.Judged.
+	// committed, Relaxed ones included; see Event.VerifiedDepth.
 	Drafted   int `json:"drafted"`
 	Accepted  int `json:"accepted"`
 	Relaxed   int `json:"relaxed"`
@@ -45,15 +44,15 @@ type Stats struct {
 	Verify   time.Duration `json:"verify_ns"`
 	Readback time.Duration `json:"readback_ns"` // a part of Draft and Verify
 	Host     time.Duration `json:"host_ns"`
-	Emit     time.Duration `json:"emit_ns"`               // in the function that receives the events, the last call excepted
-	Decode   time.Duration `json:"decode_ns"`             // from the end of prefill to the last token: Draft + Verify + Host + Emit
+	Emit     time.Duration `json:"emit_ns"` // in the receiver of events, without the last call
+	// from prefill to the last token: Draft + Verify + Host + Emit
+	Decode   time.Duration `json:"decode_ns"`
 	Recovery time.Duration `json:"recovery_ns,omitempty"` // with the steps that failed; in none of the above
-	First    time.Duration `json:"ttft_ns"`               // start of the request to the first committed token, summed over requests
+	First    time.Duration `json:"ttft_ns"`               // from the request to the first committed token, summed
 	Started  int           `json:"started"`               // requests that produced a token
 
 	Finish Finish `json:"finish,omitempty"` // of the last request
-	// Lossy tells that a verifier took part that may commit tokens that the target would not
-	// have chosen.
+	// Lossy says that a verifier took part that may commit tokens the target would not have chosen.
 	Lossy bool `json:"lossy"`
 }
 
@@ -132,18 +131,18 @@ func (s *Stats) count(e *Event) {
 			s.Bonus++
 		}
 	}
-	for len(s.DepthDrafted) < e.Judged {
+	for len(s.DepthDrafted) < e.VerifiedDepth {
 		s.DepthDrafted = append(s.DepthDrafted, 0)
 		s.DepthAccepted = append(s.DepthAccepted, 0)
 	}
-	for i := range e.Judged {
+	for i := range e.VerifiedDepth {
 		s.DepthDrafted[i]++
 	}
 	for i := 1; i < len(e.Path); i++ {
 		s.DepthAccepted[i-1]++
 	}
 	for _, d := range e.Tree.Depths[1:] {
-		if int(d) <= e.Judged {
+		if int(d) <= e.VerifiedDepth {
 			s.Drafted++
 		}
 	}
@@ -154,8 +153,7 @@ func (s *Stats) count(e *Event) {
 	s.Host += e.Host
 }
 
-// AcceptedLength is τ with the bonus token: committed tokens per target pass.
-// Plain decoding has 1.
+// AcceptedLength is τ with the bonus token: committed tokens per target pass. Plain decoding has 1.
 func (s *Stats) AcceptedLength() float64 { return ratio(s.OutputTokens, s.Calls) }
 
 // DraftAcceptance is accepted over drafted tokens. In a tree most nodes cannot
@@ -194,8 +192,8 @@ func (s *Stats) PerRound(total time.Duration) float64 {
 	return milliseconds(total) / float64(s.Rounds)
 }
 
-// MarshalJSON writes the counters and, beside them, what is derived of them;
-// times derived are in milliseconds, means per round unless they say otherwise.
+// MarshalJSON writes the counters and the values derived from them. Derived times are in milliseconds; means are
+// per round unless their name says otherwise.
 func (s Stats) MarshalJSON() ([]byte, error) {
 	type counters Stats // drops the method, not the fields
 	if s.DepthDrafted == nil {

@@ -3,9 +3,11 @@ package spec
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -21,6 +23,7 @@ type act struct {
 // play is drafter, session, verifier, policy and target at once. It gives the rounds
 // it is told to, and moves the clock by known amounts.
 type play struct {
+	rest
 	acts    []act
 	at      int // of the round under way
 	now     time.Time
@@ -31,12 +34,20 @@ type play struct {
 	shown   []Finish
 }
 
+// rest holds the methods of a target that play does not need; they are nil.
+type rest struct{ Target }
+
 func (p *play) pass(ms int)      { p.now = p.now.Add(time.Duration(ms) * time.Millisecond) }
 func (p *play) clock() time.Time { return p.now }
 
 func (p *play) Limits() Limits { return Limits{Context: 100, MaxRows: 64, Vocab: 10} }
 func (p *play) Reset()         { p.held = 0 }
 func (p *play) Len() int       { return p.held }
+func (p *play) Sync() error    { return nil }
+
+func (p *play) ReusePrefix([]int32) int     { p.held = 0; return 0 }
+func (p *play) ReadbackTime() time.Duration { return 0 }
+
 func (p *play) Prefill(_ context.Context, t []int32, _ func(int)) error {
 	p.held += len(t)
 	p.pass(10)
@@ -74,12 +85,16 @@ func (s playSession) Commit(path []int32) error {
 	return nil
 }
 
-func (p *play) Verify(context.Context, *Tree, Sampling) ([]NodeOutput, error) { panic("unused") }
+func (p *play) Verify(_ context.Context, tree *Tree, _ Sampling) ([]NodeOutput, error) {
+	p.pass(5)
+	return make([]NodeOutput, tree.Len()), nil
+}
 
 type playVerifier struct{ play *play }
 
-func (p playVerifier) Verify(_ context.Context, _ Target, _ *Draft, _ Sampling, v *Verdict) error {
-	p.play.pass(5)
+func (playVerifier) Pass(Sampling) PassKind { return PassOutputs }
+
+func (p playVerifier) Accept(_ *Tree, _ *Pass, v *Verdict) error {
 	a := p.play.acts[p.play.at]
 	*v = Verdict{Path: a.path, Relaxed: a.relaxed, Next: a.next}
 	return nil
@@ -99,9 +114,10 @@ func TestStatsOfRoundsWorkedByHand(t *testing.T) {
 		{tokens: []int32{1, 2, 3}, parents: []int32{0, 0, 1}, path: []int32{0, 1, 3}, next: 4},
 		{path: []int32{0}, next: 6},
 		// Four accepted, the first of them relaxed, but the second ends the sequence: the rest is unjudged.
-		{tokens: []int32{1, 7, 2, 2}, parents: []int32{0, 1, 2, 3}, path: []int32{0, 1, 2, 3, 4}, relaxed: []bool{false, true, false, false, false}, next: 3},
+		{tokens: []int32{1, 7, 2, 2}, parents: []int32{0, 1, 2, 3}, path: []int32{0, 1, 2, 3, 4},
+			relaxed: []bool{false, true, false, false, false}, next: 3},
 	}}
-	g, err := Assemble(p, Parts{Drafter: p, Verifier: playVerifier{p}, Policy: p, Clock: p.clock})
+	g, err := New(p, Parts{Drafter: p, Verifier: playVerifier{p}, Policy: p, Clock: p.clock})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +127,8 @@ func TestStatsOfRoundsWorkedByHand(t *testing.T) {
 	stats, err := g.Generate(context.Background(), []int32{0, 1, 2, 3}, Options{EOS: []int32{7}, MaxTokens: 40,
 		Cut: func(run []int32) (int, bool) { p.pass(2); return len(run), false },
 	}, func(e *Event) error {
-		tokens, origins, judged = append(tokens, e.Tokens...), append(origins, e.Origins...), append(judged, e.Judged)
+		tokens, origins, judged = append(tokens, e.Tokens...), append(origins, e.Origins...),
+			append(judged, e.VerifiedDepth)
 		p.pass(7)
 		return nil
 	})
@@ -121,7 +138,8 @@ func TestStatsOfRoundsWorkedByHand(t *testing.T) {
 	if want := []int32{5, 6, 9, 1, 3, 4, 6, 1, 7}; !slices.Equal(tokens, want) {
 		t.Errorf("tokens %v, want %v", tokens, want)
 	}
-	if want := []Origin{Accepted, Accepted, Corrected, Accepted, Accepted, Bonus, Plain, Relaxed, Accepted}; !slices.Equal(origins, want) {
+	if want := []Origin{Accepted, Accepted, Corrected, Accepted, Accepted, Bonus, Plain, Relaxed,
+		Accepted}; !slices.Equal(origins, want) {
 		t.Errorf("origins %v, want %v", origins, want)
 	}
 	if want := []int{3, 2, 0, 2}; !slices.Equal(judged, want) {
@@ -165,8 +183,10 @@ func TestStatsOfRoundsWorkedByHand(t *testing.T) {
 
 	sum := stats.Clone()
 	sum.Add(&Stats{
-		Requests: 1, PromptTokens: 1, OutputTokens: 3, Rounds: 2, Calls: 2, Nodes: 10, Drafted: 8, Accepted: 1, Corrected: 2,
-		DepthDrafted: []int{2, 2, 2, 2}, DepthAccepted: []int{1, 0, 0, 0}, Decode: 2 * ms, First: 6 * ms, Started: 1, Finish: FinishLength,
+		Requests: 1, PromptTokens: 1, OutputTokens: 3, Rounds: 2, Calls: 2, Nodes: 10, Drafted: 8, Accepted: 1,
+		Corrected:    2,
+		DepthDrafted: []int{2, 2, 2, 2}, DepthAccepted: []int{1, 0, 0, 0}, Decode: 2 * ms, First: 6 * ms, Started: 1,
+		Finish: FinishLength,
 	})
 	near("merged accepted length", sum.AcceptedLength(), 2)
 	near("merged first token", sum.FirstToken().Seconds(), 0.015)
@@ -220,7 +240,8 @@ func TestStatsAsJSON(t *testing.T) {
 	if err := json.Unmarshal(text, &fields); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"accepted_length", "draft_acceptance", "calls", "tokens_verified", "draft_ms", "verify_ms", "readback_ms",
+	for _, key := range []string{"accepted_length", "draft_acceptance", "calls", "tokens_verified", "draft_ms",
+		"verify_ms", "readback_ms",
 		"host_ms", "ttft_ms", "prefill_tok_s", "decode_tok_s", "rounds", "output_tokens"} {
 		if v, ok := fields[key].(float64); !ok || v != 0 {
 			t.Errorf("%s is %v, want 0", key, fields[key])
@@ -231,7 +252,8 @@ func TestStatsAsJSON(t *testing.T) {
 			t.Errorf("%s is %v, want an empty list", key, fields[key])
 		}
 	}
-	s := Stats{Calls: 2, Rounds: 2, OutputTokens: 5, Draft: 3 * time.Millisecond, DepthDrafted: []int{2}, DepthAccepted: []int{1}}
+	s := Stats{Calls: 2, Rounds: 2, OutputTokens: 5, Draft: 3 * time.Millisecond, DepthDrafted: []int{2},
+		DepthAccepted: []int{1}}
 	if text, err = json.Marshal(s); err != nil {
 		t.Fatal(err)
 	}
@@ -239,10 +261,66 @@ func TestStatsAsJSON(t *testing.T) {
 	if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, s) {
 		t.Errorf("%s reads back as %+v (%v)", text, back, err)
 	}
-	if err := json.Unmarshal(text, &fields); err != nil || fields["accepted_length"] != 2.5 || fields["draft_ms"] != 1.5 {
+	if err := json.Unmarshal(text, &fields); err != nil || fields["accepted_length"] != 2.5 ||
+		fields["draft_ms"] != 1.5 {
 		t.Errorf("derived numbers of %s (%v)", text, err)
 	}
-	if text, _ := json.Marshal([]Origin{Plain, Accepted, Relaxed, Corrected, Bonus, 9}); string(text) != `["plain","accepted","relaxed","corrected","bonus","unknown"]` {
+	if text, _ := json.Marshal([]Origin{Plain, Accepted, Relaxed, Corrected, Bonus, 9}); string(
+		text) != `["plain","accepted","relaxed","corrected","bonus","unknown"]` {
 		t.Errorf("origins are written %s", text)
+	}
+}
+
+// TestStatsAddReused merges what was reused.
+func TestStatsAddReused(t *testing.T) {
+	a, b := Stats{Reused: 3, Prefilled: 4}, Stats{Reused: 5}
+	a.Add(&b)
+	if got := fmt.Sprint(a.Reused, a.Prefilled); got != "8 4" {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestBrokenVerdictsAreErrors(t *testing.T) {
+	for want, a := range map[string]act{
+		"a verdict with path [] and":      {next: 1},
+		"a verdict with path [0] and 2":   {path: []int32{0}, relaxed: []bool{true, false}, next: 1},
+		"a verdict with path [1]":         {path: []int32{1}, next: 1},
+		"the accepted path [0 2] is not":  {path: []int32{0, 2}, next: 1},
+		"the accepted path [0 9] is not":  {path: []int32{0, 9}, next: 1},
+		"the accepted path [0 -1] is not": {path: []int32{0, -1}, next: 1},
+		"the target drew token -1":        {path: []int32{0}, next: -1},
+		"the target drew token 10":        {path: []int32{0}, next: 10},
+	} {
+		a.tokens, a.parents = []int32{1, 2}, []int32{0, 1}
+		p := &play{acts: []act{a}}
+		g, err := New(p, Parts{Drafter: p, Verifier: playVerifier{p}, Policy: p, Clock: p.clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = g.Generate(context.Background(), []int32{3}, Options{}, nil)
+		if err == nil || !strings.HasPrefix(err.Error(), "spec: "+want) || len(p.target) != 0 {
+			t.Errorf("%v, want %q; committed %v", err, want, p.target)
+		}
+	}
+}
+
+func TestBinStatsByHand(t *testing.T) {
+	tree := &Tree{Tokens: []int32{1, 2, 3, 4}, Parents: []int32{-1, 0, 0, 2}, Depths: []int32{0, 1, 1, 2},
+		Scores: []float32{0, -2, -1, -1.5}}
+	round := func(bin int, phi float64, path []int32, judged int) *Event {
+		return &Event{Proposal: &Draft{Bin: bin, Phi: phi}, Tree: tree, Levels: make([]Level, 3), Path: path,
+			VerifiedDepth: judged}
+	}
+	var s Stats
+	s.countBin(&Event{Tree: tree, Path: []int32{0}}) // no bins
+	s.countBin(round(0, 0, []int32{0}, 2))
+	s.countBin(round(2, 0.6, []int32{0, 2, 3}, 2)) // node 3 is third by V
+	s.countBin(round(2, 0.25, []int32{0, 1}, 2))   // the fourth
+	s.countBin(round(2, 0.24, []int32{0}, 2))
+	s.countBin(round(2, 0, []int32{0, 2}, 1)) // cut: the nodes behind it were not verified
+	want := []BinStats{{}, {Rounds: 4, Nodes: 16, Levels: 12, Accepted: 4, Full: 1, TCR: []int{1, 0, 1, 1},
+		Phi: []int{2, 1, 1}}}
+	if !reflect.DeepEqual(s.Bins, want) {
+		t.Errorf("counted %+v, want %+v", s.Bins, want)
 	}
 }

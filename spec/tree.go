@@ -32,7 +32,7 @@ func (t *Tree) Child(node, token int32) int32 {
 	return -1
 }
 
-// IsLeaf tells whether node has no children.
+// IsLeaf reports whether node has no children.
 func (t *Tree) IsLeaf(node int32) bool {
 	for _, p := range t.Parents[node+1:] {
 		if p == node {
@@ -42,7 +42,7 @@ func (t *Tree) IsLeaf(node int32) bool {
 	return true
 }
 
-// IsChain tells whether every node has at most one child, the next.
+// IsChain reports whether every node has at most one child, the next one.
 func (t *Tree) IsChain() bool {
 	for i, p := range t.Parents {
 		if int(p) != i-1 {
@@ -73,6 +73,18 @@ func (t *Tree) Path(dst []int32, node int32) []int32 {
 	return dst
 }
 
+// Rank is the place of a node by V among the nodes of the tree, from 1: the root's.
+// The lower index goes first among equals.
+func (t *Tree) Rank(node int32) int {
+	rank := 1
+	for i, v := range t.Scores {
+		if v > t.Scores[node] || v == t.Scores[node] && int32(i) < node {
+			rank++
+		}
+	}
+	return rank
+}
+
 // Clone returns a copy that shares nothing with t.
 func (t *Tree) Clone() *Tree {
 	return &Tree{
@@ -91,7 +103,8 @@ func (t *Tree) Validate(vocab int) error {
 		return fmt.Errorf("spec: a tree without a root")
 	}
 	if len(t.Parents) != n || len(t.Depths) != n || len(t.Scores) != n {
-		return fmt.Errorf("spec: a tree of %d tokens has %d parents, %d depths and %d scores", n, len(t.Parents), len(t.Depths), len(t.Scores))
+		return fmt.Errorf("spec: a tree of %d tokens has %d parents, %d depths and %d scores", n, len(t.Parents),
+			len(t.Depths), len(t.Scores))
 	}
 	if t.Parents[0] != -1 || t.Depths[0] != 0 {
 		return fmt.Errorf("spec: the root's parent is %d and its depth %d, want -1 and 0", t.Parents[0], t.Depths[0])

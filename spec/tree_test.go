@@ -67,12 +67,12 @@ func TestValidateRefuses(t *testing.T) {
 func cand(token int32, q float32, beam int32) Candidate { return Candidate{token, q, beam} }
 
 func TestRerankOfATreeWorkedByHand(t *testing.T) {
-	// Level 0: a -1, b -1.5, c -3. Beams a, b. Level 1 under a: d -1 (V -2), e -4 (V -5);
-	// under b: f -0.5 (V -2), g -2 (V -3.5). Beams d, f. Level 2: h -0.1 (V -2.1), i -3 (V -5);
-	// under f: j -1 (V -3), k -1 (V -3).
+	// Level 0: a -1, b -1.5, c -3. Beams a, b. Level 1 under a: d -1 (V -2), e -4 (V -5); under b: f -0.5 (V -2), g
+	// -2 (V -3.5). Beams d, f. Level 2: h -0.1 (V -2.1), i -3 (V -5); under f: j -1 (V -3), k -1 (V -3).
 	levels := []Level{
 		{Candidates: []Candidate{cand(1, -1, 0), cand(2, -1.5, 0), cand(3, -3, 0)}, Beams: []int32{0, 1}},
-		{Candidates: []Candidate{cand(4, -1, 0), cand(5, -4, 0), cand(6, -0.5, 1), cand(7, -2, 1)}, Beams: []int32{0, 2}},
+		{Candidates: []Candidate{cand(4, -1, 0), cand(5, -4, 0), cand(6, -0.5, 1), cand(7, -2, 1)},
+			Beams: []int32{0, 2}},
 		{Candidates: []Candidate{cand(8, -.125, 0), cand(9, -3, 0), cand(8, -1, 1), cand(9, -1, 1)}},
 	}
 	var b Builder
@@ -93,13 +93,15 @@ func TestRerankOfATreeWorkedByHand(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !slices.Equal(tree.Tokens, c.tokens) || !slices.Equal(tree.Parents, c.parents) {
-			t.Errorf("N=%d: tokens %v, parents %v; want %v, %v", c.nodes, tree.Tokens, tree.Parents, c.tokens, c.parents)
+			t.Errorf("N=%d: tokens %v, parents %v; want %v, %v", c.nodes, tree.Tokens, tree.Parents, c.tokens,
+				c.parents)
 		}
 	}
 	// In the last tree: node 6 is f, beam 1 of level 1; node 11 is its child, consumed by no pass.
 	for _, c := range []struct{ path, beams []int32 }{
 		{[]int32{0}, nil}, {[]int32{0, 3}, nil}, {[]int32{0, 2}, []int32{1}},
-		{[]int32{0, 2, 6}, []int32{1, 1}}, {[]int32{0, 2, 7}, []int32{1}}, {[]int32{0, 2, 6, 11}, []int32{1, 1}}, {[]int32{0, 1, 4}, []int32{0, 0}},
+		{[]int32{0, 2, 6}, []int32{1, 1}}, {[]int32{0, 2, 7}, []int32{1}}, {[]int32{0, 2, 6, 11}, []int32{1, 1}},
+		{[]int32{0, 1, 4}, []int32{0, 0}},
 	} {
 		if got := b.Beams(c.path); !slices.Equal(got, c.beams) {
 			t.Errorf("beams of %v: %v, want %v", c.path, got, c.beams)
@@ -186,7 +188,8 @@ func bruteForce(levels []Level, nodes int) []brute {
 			if math.IsNaN(q) {
 				q = math.Inf(-1)
 			}
-			b := brute{append(slices.Clone(from.path), int32(i)), append(slices.Clone(from.tokens), c.Token), from.value + float32(math.Min(q, 0))}
+			b := brute{append(slices.Clone(from.path), int32(i)), append(slices.Clone(from.tokens), c.Token),
+				from.value + float32(math.Min(q, 0))}
 			for j := range level {
 				if slices.Equal(level[j].path[:d], from.path) && level[j].tokens[d] == c.Token {
 					b.value = float32(math.Inf(-1))
@@ -222,14 +225,15 @@ func bruteForce(levels []Level, nodes int) []brute {
 func FuzzTree(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{16, 2, 1, 0, 6, 1, 0, 5, 11, 22, 1, 1, 7, 13, 3, 9})
-	f.Add([]byte{39, 3, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26})
+	f.Add([]byte{39, 3, 3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25,
+		26})
 	f.Add([]byte{12, 3, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1}) // all equal
 	f.Add([]byte{30, 2, 2, 30, 35, 40, 45, 0, 1, 2, 30, 31, 35, 36, 40, 41, 45, 46, 9, 8})
 	x := uint64(1)
 	for range 300 {
 		data := make([]byte, 120)
 		for i := range data {
-			x = mix(x + 0x9E3779B97F4A7C15)
+			x = mixed(x + 0x9E3779B97F4A7C15)
 			data[i] = byte(x)
 		}
 		f.Add(data)
@@ -282,30 +286,9 @@ func FuzzTree(f *testing.F) {
 	})
 }
 
-func TestLookupDrafts(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		find func([]int32, int) []int32
-		seq  []int32
-		n    int
-		want []int32
-	}{
-		{"the longest n-gram first", PromptLookup{2, 1}.find, []int32{2, 9, 1, 2, 3, 4, 1, 2}, 2, []int32{3, 4}},
-		{"a shorter one after", PromptLookup{3, 1}.find, []int32{2, 9, 7, 8, 5, 2}, 2, []int32{9, 7}},
-		{"not below the least", PromptLookup{3, 2}.find, []int32{2, 9, 7, 8, 5, 2}, 2, nil},
-		{"the first occurrence", PromptLookup{1, 1}.find, []int32{1, 2, 1, 3, 1}, 1, []int32{2}},
-		{"as far as there is text", PromptLookup{1, 1}.find, []int32{1, 2, 1}, 9, []int32{2, 1}},
-		{"overlapping itself", PromptLookup{2, 1}.find, []int32{5, 5, 5}, 9, []int32{5}},
-		{"nothing", PromptLookup{2, 1}.find, []int32{1, 2, 3}, 9, nil},
-		{"too short", PromptLookup{2, 1}.find, []int32{1}, 9, nil},
-		{"the last occurrence", RecentLookup{1}.find, []int32{1, 2, 1, 3, 1}, 1, []int32{3}},
-		{"of exactly the size", RecentLookup{2}.find, []int32{1, 2, 7, 3, 2, 8, 1, 2}, 2, []int32{7, 3}},
-		{"no shorter one", RecentLookup{2}.find, []int32{2, 7, 3, 2}, 2, nil},
-		{"a history as in llama.cpp's test", RecentLookup{2}.find, []int32{99, 1, 2, 7, 8, 3, 4, 1, 2}, 2, []int32{7, 8}},
-		{"too short for the size", RecentLookup{2}.find, []int32{2, 2}, 2, nil},
-	} {
-		if got := c.find(c.seq, c.n); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
-	}
+// mixed is a hash of x.
+func mixed(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
+	x = (x ^ x>>27) * 0x94D049BB133111EB
+	return x ^ x>>31
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Verdict is what a verifier makes of a draft. Its memory is used again from round to round.
+// Verdict is a verifier's decision on a draft. Its memory is reused from round to round.
 type Verdict struct {
 	Path []int32 // accepted nodes, root first; each is the parent of the next
 	// Relaxed marks, per element of Path, tokens accepted although the target chose
@@ -17,39 +17,88 @@ type Verdict struct {
 	Outputs []NodeOutput
 }
 
-// begin makes the verdict that accepts the root alone.
-func (v *Verdict) begin(out []NodeOutput) {
+// Reset makes the verdict that accepts the root alone.
+func (v *Verdict) Reset(out []NodeOutput) {
 	v.Path, v.Relaxed, v.Next, v.Outputs = append(v.Path[:0], 0), v.Relaxed[:0], 0, out
 }
 
-// Verifier has the target judge a draft.
-type Verifier interface {
-	// Verify runs one target pass and fills v, which is valid until the next call on the
-	// target.
-	Verify(ctx context.Context, target Target, d *Draft, s Sampling, v *Verdict) error
+// PassKind names one of Target's verifications.
+type PassKind int
+
+// The kinds of pass.
+const (
+	PassOutputs    PassKind = iota // Verify
+	PassChain                      // VerifyChain
+	PassDivergence                 // VerifyDivergence
+	PassSampled                    // VerifySampled
+)
+
+// Pass is the target's answer to a draft; its kind says which fields are set.
+type Pass struct {
+	Outputs     []NodeOutput   // of PassOutputs and PassDivergence
+	Divergences []Divergence   // of PassDivergence
+	Chain       []ChainVerdict // of PassChain
+	Children    []TreeVerdict  // of PassSampled
 }
 
-// Match is sample-and-match: at each node the target's own token y for the next
-// position is drawn, by noise keyed with (seed, position) alone; the child that
-// holds y is accepted, and where there is none y itself is emitted. Whatever
-// tree was fixed before the draw, the output is that of plain decoding with
-// the same seed, token for token.
+// Verifier decides which drafted tokens to accept.
+type Verifier interface {
+	// Pass is the kind of pass that the verifier needs. A draft without tokens always takes PassOutputs.
+	Pass(s Sampling) PassKind
+	// Accept fills v from a pass, which has an answer for every node of the tree.
+	Accept(tree *Tree, p *Pass, v *Verdict) error
+}
+
+// run has the target verify a draft by a pass of a kind.
+func (p *Pass) run(ctx context.Context, target Target, kind PassKind, d *Draft, s Sampling) (err error) {
+	*p = Pass{}
+	if d.Tree.Len() == 1 {
+		kind = PassOutputs
+	}
+	chain := d.Sampler != nil && d.Rows == nil && d.Tree.IsChain()
+	switch {
+	case kind == PassOutputs:
+		p.Outputs, err = target.Verify(ctx, d.Tree, s)
+	case kind == PassChain && !chain:
+		return errors.New("spec: rejection sampling of a draft that was not sampled as a chain " +
+			"would change the output's distribution")
+	case kind == PassChain:
+		p.Chain, err = target.VerifyChain(ctx, d.Tree, d.Sampler, s)
+	case kind == PassDivergence && !chain:
+		return errors.New("spec: a verifier that compares distributions needs a chain that was sampled")
+	case kind == PassDivergence:
+		p.Outputs, p.Divergences, err = target.VerifyDivergence(ctx, d.Tree, d.Sampler, s)
+	case len(d.Rows) != d.Tree.Len():
+		return errors.New("spec: the without-replacement rule on a tree that was not drawn so " +
+			"would change the output's distribution")
+	default:
+		p.Children, err = target.VerifySampled(ctx, d.Tree, d.Rows, d.Sampler, s)
+	}
+	return err
+}
+
+// check refuses a pass that did not answer for every node.
+func (p *Pass) check(tree *Tree) error {
+	if n := max(len(p.Outputs), len(p.Chain), len(p.Children)); n != tree.Len() {
+		return fmt.Errorf("spec: the target answered for %d of %d nodes", n, tree.Len())
+	}
+	return nil
+}
+
+// Match is sample-and-match: at each node the target draws its own token y for the next position, with noise keyed
+// by (seed, position) alone. Match accepts the child that holds y, or emits y if there is none. Whatever tree was
+// fixed before the draw, the output equals plain decoding with the same seed, token for token.
 type Match struct{}
 
-var _ OutputVerifier = Match{}
+var _ Verifier = Match{}
 
-// Verify implements Verifier.
-func (m Match) Verify(ctx context.Context, target Target, d *Draft, s Sampling, v *Verdict) error {
-	out, err := passed(ctx, target, d, s)
-	if err != nil {
-		return err
-	}
-	return m.Judge(d.Tree, out, v)
-}
+// Pass implements Verifier.
+func (Match) Pass(Sampling) PassKind { return PassOutputs }
 
-// Judge implements OutputVerifier.
-func (Match) Judge(tree *Tree, out []NodeOutput, v *Verdict) error {
-	v.begin(out)
+// Accept implements Verifier.
+func (Match) Accept(tree *Tree, p *Pass, v *Verdict) error {
+	out := p.Outputs
+	v.Reset(out)
 	for node := int32(0); ; {
 		v.Next = out[node].Token
 		if node = tree.Child(node, v.Next); node < 0 {
@@ -59,43 +108,30 @@ func (Match) Judge(tree *Tree, out []NodeOutput, v *Verdict) error {
 	}
 }
 
-// Rejection is chain rejection sampling: a token x ~ q is accepted with
-// probability min(1, p(x)/q(x)), and the first rejected one is replaced by a draw
-// from norm((p-q)+) (Leviathan et al., "Fast Inference from Transformers via
-// Speculative Decoding", §2.3, and Chen et al., "Accelerating Large Language
-// Model Decoding with Speculative Sampling", algorithm 2). The output has the
-// target's distribution but is not the token sequence of plain decoding. At
-// temperature 0 p and q are one-hot and the rule is that of Match, which is used.
+// Rejection is chain rejection sampling: it accepts a token x ~ q with probability min(1, p(x)/q(x)) and replaces
+// the first rejected one by a draw from norm((p-q)+) (Leviathan et al., "Fast Inference from Transformers via
+// Speculative Decoding", §2.3, and Chen et al., "Accelerating Large Language Model Decoding with Speculative
+// Sampling", algorithm 2). The output has the target's distribution but is not the token sequence of plain
+// decoding. At temperature 0 p and q are one-hot and the rule is that of Match.
 type Rejection struct{}
 
 var _ Verifier = Rejection{}
 
-// Verify implements Verifier. The draft is a chain drawn by d.Sampler, or a lone
-// root.
-func (Rejection) Verify(ctx context.Context, target Target, d *Draft, s Sampling, v *Verdict) error {
-	if s.Temperature == 0 || d.Tree.Len() == 1 {
-		return Match{}.Verify(ctx, target, d, s, v)
+// Pass implements Verifier.
+func (Rejection) Pass(s Sampling) PassKind {
+	if s.Temperature == 0 {
+		return PassOutputs
 	}
-	if d.Sampler == nil || !d.Tree.IsChain() {
-		return errors.New("spec: rejection sampling of a draft that was not sampled as a chain would change the output's distribution")
-	}
-	rt, ok := target.(RejectionTarget)
-	if !ok {
-		return errors.New("spec: this target cannot verify by rejection sampling")
-	}
-	verdicts, err := rt.VerifyChain(ctx, d.Tree, d.Sampler, s)
-	if err != nil {
-		return err
-	}
-	return v.walk(d.Tree, verdicts)
+	return PassChain
 }
 
-// walk accepts a chain down to the first node whose child was rejected.
-func (v *Verdict) walk(tree *Tree, verdicts []ChainVerdict) error {
-	if len(verdicts) != tree.Len() {
-		return fmt.Errorf("spec: the target answered for %d of %d nodes", len(verdicts), tree.Len())
+// Accept accepts the chain down to the first node whose child was rejected.
+func (Rejection) Accept(tree *Tree, p *Pass, v *Verdict) error {
+	verdicts := p.Chain
+	if verdicts == nil {
+		return Match{}.Accept(tree, p, v)
 	}
-	v.begin(nil)
+	v.Reset(nil)
 	last := int32(len(verdicts) - 1)
 	for node := int32(0); ; node++ {
 		if node == last || !verdicts[node].Accepted {
@@ -106,43 +142,30 @@ func (v *Verdict) walk(tree *Tree, verdicts []ChainVerdict) error {
 	}
 }
 
-// WithoutReplacement verifies a tree whose children were drawn from the draft one
-// after the other without replacement: at each node the children are judged in
-// order, each rejected one leaves the residual to the next, and where none is
-// accepted a token is drawn from what is left (Chen et al., "Sequoia: Scalable and
-// Robust Speculative Decoding", §3.2). The output has the target's distribution
-// but is not the token sequence of plain decoding. At temperature 0 there is
-// nothing to draw, and the rule is that of Match, which is used.
+// WithoutReplacement verifies a tree whose children were sampled from the draft one after the other without
+// replacement. At each node it tests the children in order; a rejected child leaves the residual to the next, and
+// if none is accepted it samples a token from what is left (Chen et al., "Sequoia: Scalable and Robust Speculative
+// Decoding", §3.2). The output has the target's distribution but is not the token sequence of plain decoding. At
+// temperature 0 there is nothing to sample, and the rule is that of Match.
 type WithoutReplacement struct{}
 
 var _ Verifier = WithoutReplacement{}
 
-// Verify implements Verifier. The draft is a tree drawn by d.TreeSampler, or a lone
-// root.
-func (WithoutReplacement) Verify(ctx context.Context, target Target, d *Draft, s Sampling, v *Verdict) error {
-	if s.Temperature == 0 || d.Tree.Len() == 1 {
-		return Match{}.Verify(ctx, target, d, s, v)
+// Pass implements Verifier.
+func (WithoutReplacement) Pass(s Sampling) PassKind {
+	if s.Temperature == 0 {
+		return PassOutputs
 	}
-	if d.TreeSampler == nil || len(d.Rows) != d.Tree.Len() {
-		return errors.New("spec: the without-replacement rule on a tree that was not drawn so would change the output's distribution")
-	}
-	st, ok := target.(SampledTreeTarget)
-	if !ok {
-		return errors.New("spec: this target cannot verify trees drawn without replacement")
-	}
-	verdicts, err := st.VerifySampled(ctx, d.Tree, d.Rows, d.TreeSampler, s)
-	if err != nil {
-		return err
-	}
-	return v.descend(d.Tree, verdicts)
+	return PassSampled
 }
 
-// descend accepts children from the root down to the first node that has none accepted.
-func (v *Verdict) descend(tree *Tree, verdicts []TreeVerdict) error {
-	if len(verdicts) != tree.Len() {
-		return fmt.Errorf("spec: the target answered for %d of %d nodes", len(verdicts), tree.Len())
+// Accept accepts children from the root down to the first node without an accepted child.
+func (WithoutReplacement) Accept(tree *Tree, p *Pass, v *Verdict) error {
+	verdicts := p.Children
+	if verdicts == nil {
+		return Match{}.Accept(tree, p, v)
 	}
-	v.begin(nil)
+	v.Reset(nil)
 	for node := int32(0); ; {
 		child := verdicts[node].Child
 		if child < 0 {

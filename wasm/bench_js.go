@@ -2,39 +2,40 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"foretoken"
+	"foretoken/bench"
 	"foretoken/webgpu"
 
 	"github.com/hack-pad/safejs"
 )
 
-// benchUpdate tells how far a benchmark is: what runs now, or the rows so far.
+// benchUpdate reports a benchmark's progress: the current run, or the rows so far.
 type benchUpdate struct {
 	Done  int    `json:"done"`
 	Total int    `json:"total"`
 	Now   string `json:"now,omitempty"` // the policy that runs
 	// Rows are those of all prompts, without figures; only after results arrived.
-	Rows []foretoken.BenchRow `json:"rows,omitempty"`
+	Rows []bench.Row `json:"rows,omitempty"`
 }
 
 // benchReport is a finished or stopped benchmark.
 type benchReport struct {
-	foretoken.BenchReport
+	bench.Report
 	Stopped bool `json:"stopped"`
 }
 
-// watched is a session that tells what it runs.
-type watched struct {
+// observedSession wraps a session and reports its runs.
+type observedSession struct {
 	*foretoken.Session
-	tell func(policy string)
+	onRun func(policy string)
 }
 
-func (w watched) Generate(ctx context.Context, prompt string, r foretoken.Request, emit func(*foretoken.Event) error) (*foretoken.Result, error) {
-	w.tell(r.Policy)
+func (w observedSession) Generate(ctx context.Context, prompt string, r foretoken.Request,
+	emit func(*foretoken.Event) error) (*foretoken.Result, error) {
+	w.onRun(r.Policy)
 	return w.Session.Generate(ctx, prompt, r, emit)
 }
 
@@ -50,17 +51,9 @@ func (e *engine) bench(args []safejs.Value) (string, error) {
 	if err != nil {
 		return "", withCode("bad_option", err)
 	}
-	var cells []foretoken.BenchCell
+	var cells []bench.Cell
 	var at benchUpdate
-	send := func() {
-		if len(args) < 2 || args[1].Type() != safejs.TypeFunction {
-			return
-		}
-		b, err := json.Marshal(&at)
-		if err == nil {
-			_, _ = args[1].Invoke(string(b)) // a page that throws at progress is the page's affair
-		}
-	}
+	send := callback(args, 1)
 	report := benchReport{}
 	p.Problem = func(method, prompt string, err error) error {
 		if errors.Is(err, webgpu.ErrDeviceLost) {
@@ -70,28 +63,28 @@ func (e *engine) bench(args []safejs.Value) (string, error) {
 		if prompt != "" {
 			reason = fmt.Sprintf("on prompt %s: %s", prompt, reason)
 		}
-		report.Missing = append(report.Missing, foretoken.BenchMissing{Method: method, Reason: reason})
+		report.Missing = append(report.Missing, bench.Missing{Method: method, Reason: reason})
 		return nil
 	}
 	p.Progress = func(done, total int) {
 		at = benchUpdate{Done: done, Total: total}
 		if len(cells) > 0 {
-			for _, row := range foretoken.Summarise(cells).Rows {
+			for _, row := range bench.Summarise(cells).Rows {
 				if row.Category == "" {
 					row.Figures = nil
 					at.Rows = append(at.Rows, row)
 				}
 			}
 		}
-		send()
+		send(&at)
 	}
-	session := watched{e.session, func(policy string) {
+	session := observedSession{e.session, func(policy string) {
 		at.Now, at.Rows = policy, nil
-		send()
+		send(&at)
 	}}
 	ctx, done := e.cancellable()
 	defer done()
-	err = foretoken.RunBench(ctx, session, p, func(c foretoken.BenchCell) { cells = append(cells, c) })
+	err = bench.Run(ctx, session, p, func(c bench.Cell) { cells = append(cells, c) })
 	report.Stopped = err != nil && ctx.Err() != nil
 	if err != nil && !report.Stopped {
 		if len(report.Missing) > 0 {
@@ -102,15 +95,9 @@ func (e *engine) bench(args []safejs.Value) (string, error) {
 	}
 	e.keepCosts()
 	missing := report.Missing
-	report.BenchReport = foretoken.Summarise(cells)
-	i := e.session.Info()
-	report.Device = i.Device.Backend + ", " + i.Device.Adapter
-	report.Target = i.Target.File + " " + i.Target.Quant
-	if i.Draft != nil {
-		report.Draft = i.Draft.File + " " + i.Draft.Quant
-	}
+	report.Report = bench.Summarise(cells)
+	report.Device, report.Target, report.Draft = bench.Describe(e.session)
 	report.Note = fmt.Sprintf("%d prompts", len(p.Prompts))
 	report.Missing = missing
-	b, err := json.Marshal(&report)
-	return string(b), err
+	return toJSON(&report)
 }

@@ -8,22 +8,16 @@ import (
 	"io"
 
 	"foretoken"
-	"foretoken/spec"
+	"foretoken/bench"
+	"foretoken/spec/method"
 )
 
-// The exactness of a verifier, as pages show it.
-const (
-	exactTokens       = "exact"        // the tokens of plain decoding
-	exactDistribution = "distribution" // the distribution of plain decoding
-	lossy             = "lossy"        // neither
-)
-
-// catalog is what a page has to know of the methods to offer them. The page is built with
-// one, so that it can do so before it has loaded anything.
+// catalog lists the methods for the page. The build embeds it in the page, which offers the methods before it has
+// loaded anything.
 type catalog struct {
 	Default   foretoken.Request `json:"default"` // of a request that names no policy
 	Methods   []offered         `json:"methods"`
-	Verifiers []verifier        `json:"verifiers"`
+	Verifiers []method.Verifier `json:"verifiers"`
 	Adapts    []string          `json:"adapts"`
 	Sources   []string          `json:"sources"`
 	Schedules []string          `json:"schedules"`
@@ -32,35 +26,22 @@ type catalog struct {
 }
 
 type offered struct {
-	foretoken.Method
+	method.Method
 	UsesDraft bool `json:"uses_draft"` // drafts with a model, or with a head
-}
-
-type verifier struct {
-	Name      string `json:"name"`
-	Exactness string `json:"exactness"`
 }
 
 func newCatalog() catalog {
 	c := catalog{
 		Default:   foretoken.DefaultRequest(),
-		Adapts:    []string{spec.AdaptFixed, spec.AdaptHetero, spec.AdaptC2T, spec.AdaptAcceptance, spec.AdaptAdaEDL, spec.AdaptAssisted, spec.AdaptAdaSD},
-		Sources:   []string{spec.SourceModel, spec.SourceEAGLE3},
-		Schedules: []string{spec.ScheduleHeuristic, spec.ScheduleConstant},
-		Modes:     []string{spec.MARSAlg1, spec.MARSSampled},
-		Variants:  []string{spec.AdaSDMidpoint, spec.AdaSDA, spec.AdaSDB, spec.AdaSDC},
+		Verifiers: method.Verifiers(),
+		Adapts:    method.Adapters(),
+		Sources:   method.Sources(),
+		Schedules: method.Schedules(),
+		Modes:     method.Modes(),
+		Variants:  method.Variants(),
 	}
-	for _, m := range foretoken.Methods() {
+	for _, m := range method.All() {
 		c.Methods = append(c.Methods, offered{m, m.Config.UsesDraftModel()})
-	}
-	for _, name := range []string{spec.VerifierMatch, spec.VerifierRejection, spec.VerifierWithoutReplacement, spec.VerifierMARS, spec.VerifierAdaSD} {
-		v := verifier{name, exactDistribution}
-		if name == spec.VerifierMatch {
-			v.Exactness = exactTokens
-		} else if !spec.Lossless(name) {
-			v.Exactness = lossy
-		}
-		c.Verifiers = append(c.Verifiers, v)
 	}
 	return c
 }
@@ -71,8 +52,8 @@ type request struct {
 	foretoken.Request
 }
 
-// readRequest reads a request. What it leaves out is DefaultRequest's, but for the settings
-// of the default's method where it names another.
+// readRequest reads a request. Missing fields come from DefaultRequest, except settings of the default's method
+// where the request names another.
 func readRequest(body []byte) (request, error) {
 	r := request{Request: foretoken.DefaultRequest()}
 	var named struct {
@@ -108,38 +89,39 @@ func decode(body []byte, into any) error {
 
 // plan is a benchmark as a page asks for it.
 type plan struct {
-	Methods string                  `json:"methods"` // see foretoken.ParseBenchMethods
-	Prompts []foretoken.BenchPrompt `json:"prompts"` // without a category it is taken from the id
-	Repeat  int                     `json:"repeat"`  // 0: 3
-	Request foretoken.Request       `json:"request"` // length and sampling of methods that do not set their own
-	NoScore bool                    `json:"no_score"`
+	Methods string            `json:"methods"` // see bench.ParseMethods
+	Prompts []bench.Prompt    `json:"prompts"` // without a category it is taken from the id
+	Repeat  int               `json:"repeat"`  // 0: 3
+	Request foretoken.Request `json:"request"` // length and sampling of methods that do not set their own
+	NoScore bool              `json:"no_score"`
 }
 
 // readPlan reads and checks a plan.
-func readPlan(body []byte) (foretoken.BenchPlan, error) {
+func readPlan(body []byte) (bench.Plan, error) {
 	d := foretoken.DefaultRequest()
 	p := plan{Request: foretoken.Request{MaxTokens: d.MaxTokens, Seed: d.Seed}}
 	if err := decode(body, &p); err != nil {
-		return foretoken.BenchPlan{}, withCode("bad_option", fmt.Errorf("foretoken: benchmark: %w", err))
+		return bench.Plan{}, withCode("bad_option", fmt.Errorf("foretoken: benchmark: %w", err))
 	}
-	methods, err := foretoken.ParseBenchMethods(p.Methods, p.Request)
+	methods, err := bench.ParseMethods(p.Methods, p.Request)
 	if err != nil {
-		return foretoken.BenchPlan{}, err
+		return bench.Plan{}, err
 	}
 	seen := map[string]bool{}
 	for i := range p.Prompts {
 		at := &p.Prompts[i]
 		if at.ID == "" || at.Prompt == "" {
-			return foretoken.BenchPlan{}, fmt.Errorf("foretoken: benchmark: prompt %d needs an id and a prompt, neither of them empty", i+1)
+			return bench.Plan{}, fmt.Errorf(
+				"foretoken: benchmark: prompt %d needs an id and a prompt, neither of them empty", i+1)
 		}
 		if seen[at.ID] {
-			return foretoken.BenchPlan{}, fmt.Errorf("foretoken: benchmark: two prompts have the id %.200q", at.ID)
+			return bench.Plan{}, fmt.Errorf("foretoken: benchmark: two prompts have the id %.200q", at.ID)
 		}
 		seen[at.ID] = true
 		if at.Category == "" {
-			at.Category = foretoken.CategoryOf(at.ID)
+			at.Category = bench.CategoryOf(at.ID)
 		}
 	}
 	// Blocks of four show results sooner than the default's eight, for more plain decoding.
-	return foretoken.BenchPlan{Methods: methods, Prompts: p.Prompts, Repeat: p.Repeat, NoScore: p.NoScore, Block: 4}, nil
+	return bench.Plan{Methods: methods, Prompts: p.Prompts, Repeat: p.Repeat, NoScore: p.NoScore, Block: 4}, nil
 }

@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"foretoken"
-	"foretoken/spec"
+	"foretoken/bench"
+	"foretoken/spec/method"
 )
 
 func TestCatalogNamesEveryVerifierOfAMethod(t *testing.T) {
 	c := newCatalog()
-	exactness := map[string]string{}
+	exactness := map[string]method.Exactness{}
 	for _, v := range c.Verifiers {
 		exactness[v.Name] = v.Exactness
 	}
@@ -19,12 +20,12 @@ func TestCatalogNamesEveryVerifierOfAMethod(t *testing.T) {
 		if got == "" {
 			t.Errorf("%s: the catalog has no verifier %q", m.Name, m.Config.Verifier)
 		}
-		if m.Lossy != (got == lossy) {
+		if m.Lossy != (got == method.Lossy) {
 			t.Errorf("%s is lossy: %v, its verifier: %s", m.Name, m.Lossy, got)
 		}
 	}
-	if len(c.Methods) != len(foretoken.Methods()) {
-		t.Errorf("%d methods, want %d", len(c.Methods), len(foretoken.Methods()))
+	if len(c.Methods) != len(method.All()) {
+		t.Errorf("%d methods, want %d", len(c.Methods), len(method.All()))
 	}
 }
 
@@ -36,7 +37,7 @@ func TestRequestTakesTheSettingsOfItsMethod(t *testing.T) {
 	if r.Verifier != "" || r.Depth != 0 || r.Nodes != 0 {
 		t.Errorf("settings of the default's method are left: %+v", r.Request)
 	}
-	if m := (foretoken.BenchMethod{Request: r.Request}); !m.Lossy() {
+	if m := (bench.Method{Request: r.Request}); !m.Lossy() {
 		t.Error("mars is not lossy")
 	}
 	d := foretoken.DefaultRequest()
@@ -48,7 +49,7 @@ func TestRequestTakesTheSettingsOfItsMethod(t *testing.T) {
 		t.Errorf("without a policy: %+v, %v", r.Request, err)
 	}
 	r, err = readRequest([]byte(`{"policy": "eagle2", "verifier": "match", "coupled": false, "shape": [[2],[1,1]]}`))
-	if err != nil || r.Verifier != spec.VerifierMatch || r.Coupled == nil || *r.Coupled || len(r.Shape) != 2 {
+	if err != nil || r.Verifier != method.VerifierMatch || r.Coupled == nil || *r.Coupled || len(r.Shape) != 2 {
 		t.Errorf("%+v, %v", r.Request, err)
 	}
 	if _, err := readRequest([]byte(`{"treshold": 1}`)); err == nil || !strings.Contains(err.Error(), "treshold") {
@@ -57,19 +58,22 @@ func TestRequestTakesTheSettingsOfItsMethod(t *testing.T) {
 }
 
 func TestPlan(t *testing.T) {
-	p, err := readPlan([]byte(`{"methods": "none,mars:theta=0.84", "prompts": [{"id": "go-1", "prompt": "x"}], "repeat": 2, "request": {"max_tokens": 8}}`))
+	p, err := readPlan([]byte(`{"methods": "none,mars:theta=0.84", "prompts": [{"id": "go-1", "prompt": ` +
+		`"x"}], "repeat": 2, "request": {"max_tokens": 8}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(p.Methods) != 2 || !p.Methods[1].Lossy() || p.Methods[1].Request.Theta != 0.84 || p.Methods[1].Request.MaxTokens != 8 ||
+	if len(p.Methods) != 2 || !p.Methods[1].Lossy() || p.Methods[1].Request.Theta != 0.84 ||
+		p.Methods[1].Request.MaxTokens != 8 ||
 		p.Methods[1].Request.Seed == 0 || p.Prompts[0].Category != "go" || p.Repeat != 2 {
 		t.Errorf("the plan is %+v", p)
 	}
 	for body, want := range map[string]string{
 		`{"methods": "none", "prompts": [{"id": "a", "prompt": "x"}, {"id": "a", "prompt": "y"}]}`: "two prompts",
-		`{"methods": "none", "prompts": [{"id": "a"}]}`:                                            "neither of them empty",
-		`{"methods": "nine", "prompts": []}`:                                                       "unknown method",
-		`{"method": "none"}`:                                                                       "unknown field",
+		`{"methods": "none", "prompts": ` +
+			`[{"id": "a"}]}`: "neither of them empty",
+		`{"methods": "nine", "prompts": []}`: "unknown method",
+		`{"method": "none"}`:                 "unknown field",
 	} {
 		if _, err := readPlan([]byte(body)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", body, err, want)

@@ -11,14 +11,14 @@ import (
 	"github.com/hack-pad/safejs"
 )
 
-// chatInfo tells whether the target can hold a conversation.
+// chatInfo reports whether the target can hold a conversation.
 type chatInfo struct {
 	OK      bool   `json:"ok"`
 	Problem string `json:"problem"` // why not, or empty
 }
 
-// chatAction is what a conversation is asked for: open, send, regenerate or edit; complete answers the last of
-// Messages and leaves the session's conversation as it is.
+// chatAction is an operation on a conversation: open, send, regenerate or edit; complete answers the last of
+// Messages and leaves the session's conversation unchanged.
 type chatAction struct {
 	Do string `json:"do"`
 
@@ -70,7 +70,8 @@ func (e *engine) converse(args []safejs.Value) (string, error) {
 	var call json.RawMessage
 	if a.Do == "complete" {
 		if len(a.Messages) == 0 {
-			return "", withCode("bad_option", errors.New("foretoken: chat: field messages is empty; give at least one message"))
+			return "", withCode("bad_option",
+				errors.New("foretoken: chat: field messages is empty; give at least one message"))
 		}
 		last := len(a.Messages) - 1
 		a.Message, a.Messages = a.Messages[last], a.Messages[:last]
@@ -83,14 +84,14 @@ func (e *engine) converse(args []safejs.Value) (string, error) {
 		}
 	}
 	if a.Do == "open" || a.Do == "complete" {
-		if conversation, err = e.session.NewChat(foretoken.ChatOptions{System: a.System, Messages: a.Messages, Template: a.Template, Tools: a.Tools, Vars: a.Vars, Reserve: a.Reserve}); err != nil {
+		if conversation, err = e.session.NewChat(foretoken.ChatOptions{System: a.System, Messages: a.Messages,
+			Template: a.Template, Tools: a.Tools, Vars: a.Vars, Reserve: a.Reserve}); err != nil {
 			return "", err
 		}
 	}
 	if a.Do == "open" {
 		e.chat = conversation
-		b, err := json.Marshal(stateOf(conversation))
-		return string(b), err
+		return toJSON(stateOf(conversation))
 	}
 	if conversation == nil {
 		return "", withCode("disposed", errors.New("foretoken: no conversation was begun"))
@@ -118,12 +119,12 @@ func (e *engine) converse(args []safejs.Value) (string, error) {
 	case "edit":
 		reply, err = conversation.Edit(ctx, a.Index, a.Content, r.Request, emit)
 	default:
-		err = withCode("bad_option", fmt.Errorf("foretoken: chat: field do is %.80q, want open, send, regenerate, edit or complete", a.Do))
+		err = withCode("bad_option",
+			fmt.Errorf("foretoken: chat: field do is %.80q, want open, send, regenerate, edit or complete", a.Do))
 	}
 	if err != nil {
 		return "", err
 	}
 	e.keepCosts()
-	b, err := json.Marshal(chatReply{stateOf(conversation), resultOf(reply.Result), reply.Dropped})
-	return string(b), err
+	return toJSON(chatReply{stateOf(conversation), resultOf(reply.Result), reply.Dropped})
 }

@@ -6,7 +6,7 @@ import (
 	"foretoken/spec"
 )
 
-// maxPruned bounds what an event tells of drafted tokens that were not verified: a tree of EAGLE-2 drafts 510 and verifies 59.
+// maxPruned bounds the drafted but unverified tokens in an event: EAGLE-2 drafts 510 and verifies 59.
 const maxPruned = 32
 
 // pruned are drafted tokens that the target was not asked about, best first: those of them with the greatest V.
@@ -19,17 +19,17 @@ type pruned struct {
 }
 
 // drafted compares what was drafted with what was verified. Its memory is reused from round to round.
-type drafted struct {
+type draftTrace struct {
 	values []float32 // V of every candidate, levels one after the other
 	parent []int32   // candidate that each was proposed after, -1: the root
 	node   []int32   // node of the tree that each became, -1: none
-	best   []int32   // the pruned candidates to be told
+	best   []int32   // the reported pruned candidates
 	place  []int32   // of each candidate among best, -1: none
 }
 
-// compare fills in what the tree of an event lacks: entropies in nats of what follows each node, the target's and the draft's
-// (-1 where it is not known), and what was pruned, but for its texts.
-func (d *drafted) compare(t *tree, e *spec.Event) {
+// compare adds to an event's tree the entropies in nats after each node, of the target and of the draft (-1 where
+// unknown), and the pruned candidates without their texts.
+func (d *draftTrace) compare(t *tree, e *spec.Event) {
 	t.Entropies, t.DraftEntropies = t.Entropies[:0], t.DraftEntropies[:0]
 	p := &t.Pruned
 	p.Tokens, p.Texts, p.Parents, p.Scores, p.Total = p.Tokens[:0], p.Texts[:0], p.Parents[:0], p.Scores[:0], 0
@@ -64,9 +64,9 @@ func (d *drafted) compare(t *tree, e *spec.Event) {
 	}
 }
 
-// follow finds the node of each candidate, the draft's entropies and the best of what was pruned. Of candidates with equal V
-// the earlier goes first, so a parent is told before its children.
-func (d *drafted) follow(t *tree, e *spec.Event) {
+// follow finds the node of each candidate, the draft's entropies and the best pruned candidates. Of candidates with
+// equal V the earlier goes first, so a parent precedes its children.
+func (d *draftTrace) follow(t *tree, e *spec.Event) {
 	d.values, d.parent, d.node, d.best, d.place = d.values[:0], d.parent[:0], d.node[:0], d.best[:0], d.place[:0]
 	above := 0
 	for depth, l := range e.Levels {
@@ -98,10 +98,11 @@ func (d *drafted) follow(t *tree, e *spec.Event) {
 				node = e.Tree.Child(node, c.Token)
 			}
 			at := int32(len(d.values))
-			d.values, d.parent, d.node, d.place = append(d.values, value), append(d.parent, from), append(d.node, node), append(d.place, -1)
+			d.values, d.parent, d.node, d.place = append(d.values, value), append(d.parent, from), append(d.node, node),
+				append(d.place, -1)
 			if node < 0 && !math.IsInf(float64(value), 0) && value == value {
 				t.Pruned.Total++
-				d.keep(at)
+				d.insertBest(at)
 			}
 		}
 		above = first
@@ -109,7 +110,7 @@ func (d *drafted) follow(t *tree, e *spec.Event) {
 }
 
 // keep takes candidate c into the best, if it is one of them.
-func (d *drafted) keep(c int32) {
+func (d *draftTrace) insertBest(c int32) {
 	i := len(d.best)
 	if i == maxPruned {
 		if i--; d.values[d.best[i]] >= d.values[c] {
@@ -124,7 +125,7 @@ func (d *drafted) keep(c int32) {
 	d.best[i] = c
 }
 
-// token is that of a candidate, counted over all levels.
+// token returns the token of candidate c, counted over all levels.
 func token(levels []spec.Level, c int32) int32 {
 	for _, l := range levels {
 		if int(c) < len(l.Candidates) {

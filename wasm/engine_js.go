@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -18,7 +17,7 @@ import (
 	"github.com/hack-pad/safejs"
 )
 
-// engine is what the worker holds: at most one device and one session.
+// engine holds the worker's state: at most one device and one session.
 type engine struct {
 	mu       sync.Mutex // held by the method at work
 	dev      webgpu.Device
@@ -28,7 +27,7 @@ type engine struct {
 	note     string
 	requests uint // of which costs could have been kept
 
-	drafted drafted // memory of one request after another
+	drafted draftTrace // memory of one request after another
 
 	stopMu sync.Mutex
 	stop   context.CancelFunc // of the request under way
@@ -45,9 +44,10 @@ func install() error {
 		return err
 	}
 	for name, work := range map[string]func([]safejs.Value) (string, error){
-		"open": e.open, "generate": e.generate, "chat": e.converse, "bench": e.bench, "measure": e.measure, "methods": e.methods, "inspect": e.inspect, "close": e.close,
+		"open": e.open, "generate": e.generate, "chat": e.converse, "bench": e.bench, "measure": e.measure,
+		"methods": e.methods, "inspect": e.inspect, "close": e.close,
 	} {
-		f, err := method(work)
+		f, err := promised(work)
 		if err != nil {
 			return err
 		}
@@ -68,18 +68,17 @@ func install() error {
 	return safejs.Global().Set("foretokenEngine", api)
 }
 
-// only takes the engine for one method; a second caller is told so.
-func (e *engine) only() error {
+// acquire reserves the engine for one method; a second caller gets an error.
+func (e *engine) acquire() error {
 	if !e.mu.TryLock() {
 		return withCode("busy", errors.New("foretoken: the engine is at work; stop it first"))
 	}
 	return nil
 }
 
-// enter takes the engine for a method of the open session, whose first argument is JSON; leave gives
-// it back.
+// enter takes the engine for a method of the open session, whose first argument is JSON; leave gives it back.
 func (e *engine) enter(args []safejs.Value) (body []byte, leave func(), err error) {
-	if err := e.only(); err != nil {
+	if err := e.acquire(); err != nil {
 		return nil, nil, err
 	}
 	if e.session == nil {
@@ -122,12 +121,11 @@ type openOptions struct {
 	KV      string `json:"kv"`
 	Memory  int64  `json:"max_memory"`
 	Nodes   int    `json:"max_nodes"`
-	// Candidates is how many of the likeliest tokens can be told of every position.
+	// Candidates is the number of likeliest tokens available per position.
 	Candidates int `json:"candidates"`
-	// Timeout is how many seconds a call waits for the device before it is taken to hang; 0: 30.
+	// Timeout is the number of seconds that a call waits for the device before it counts as hung; 0: 30.
 	Timeout float64 `json:"device_timeout"`
-	// Builtin tells that the models are the built-in pair, whose calibrations are part of the
-	// program.
+	// Builtin selects the built-in pair's calibrations, which are part of the program.
 	Builtin bool `json:"builtin_calibrations"`
 	// Quantise is the type that matrices are stored in; see convert.Options.
 	Quantise string `json:"quantise"`
@@ -160,7 +158,7 @@ type engineInfo struct {
 	GPUBytes int64             `json:"gpu_bytes"`
 }
 
-// fitted tells which calibrations a pair was opened with.
+// fitted lists the calibrations that a pair was opened with.
 type fitted struct {
 	Hetero     []heteroTree `json:"hetero"`
 	C2T        bool         `json:"c2t"`
@@ -177,7 +175,7 @@ type heteroTree struct {
 // open loads a pair: (options JSON, {target, draft, eagle3, eagle3_config, calibrations},
 // onProgress) → EngineInfo JSON.
 func (e *engine) open(args []safejs.Value) (string, error) {
-	if err := e.only(); err != nil {
+	if err := e.acquire(); err != nil {
 		return "", err
 	}
 	defer e.mu.Unlock()
@@ -212,10 +210,12 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 		return "", withCode("bad_option", err)
 	}
 	key := tuningKey(e.dev.Info())
-	e.session, err = foretoken.Open(ctx, e.dev, from.target, from.draft, foretoken.Options{Context: o.Context, Beyond: o.Beyond, KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates,
-		Calibrations: fit, Lean: true, EAGLE3: from.eagle3, EAGLE3Config: from.eagle3Config, Tuning: loadTuning(key), Progress: progress,
-		Reopen: e.reopening(from, o.patience()), Lost: func(l foretoken.Loss) {
-			if l.Mended {
+	e.session, err = foretoken.Open(ctx, e.dev, from.target, from.draft, foretoken.Options{Context: o.Context,
+		Beyond: o.Beyond, KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates,
+		Calibrations: fit, Lean: true, EAGLE3: from.eagle3, EAGLE3Config: from.eagle3Config, Tuning: loadTuning(key),
+		Progress: progress,
+		Reopen:   e.reopening(from, o.patience()), Lost: func(l foretoken.Loss) {
+			if l.Recovered {
 				from.close()
 			} else if progress != nil {
 				progress(foretoken.Progress{Stage: "lost", Note: l.Reason})
@@ -231,7 +231,7 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 }
 
 // reopening opens a device like the engine's, and the models' files, after it was lost.
-func (e *engine) reopening(from *opened, patience time.Duration) func(context.Context) (webgpu.Device, error) {
+func (e *engine) reopening(from *modelSources, patience time.Duration) func(context.Context) (webgpu.Device, error) {
 	backend := e.dev.Info().Backend
 	return func(ctx context.Context) (webgpu.Device, error) {
 		dev, _, err := open.Patient(ctx, backend, patience)
@@ -251,6 +251,7 @@ func progressTo(args []safejs.Value) func(foretoken.Progress) {
 	if len(args) < 3 || args[2].Type() != safejs.TypeFunction {
 		return nil
 	}
+	send := callback(args, 2)
 	var stage string
 	var last time.Time
 	return func(p foretoken.Progress) {
@@ -259,22 +260,27 @@ func progressTo(args []safejs.Value) func(foretoken.Progress) {
 			return
 		}
 		stage, last = key, time.Now()
-		b, _ := json.Marshal(p)          // of plain fields: cannot fail
-		_, _ = args[2].Invoke(string(b)) // a page that throws at progress is the page's affair
+		send(p)
 	}
 }
 
 func (e *engine) info() (string, error) {
 	i := e.session.Info()
-	out := engineInfo{Target: i.Target, Draft: i.Draft, EAGLE3: i.EAGLE3, Fitted: fitted{Hetero: []heteroTree{}, C2T: e.fit.C2T != nil, Acceptance: e.fit.Head != nil}, LoadMS: i.LoadMS, GPUBytes: i.GPUByte, Kernels: map[string]string{},
-		Device: deviceInfo{Backend: i.Device.Backend, Adapter: i.Device.Adapter, Vendor: i.Device.Vendor, Architecture: i.Device.Architecture,
-			Driver: i.Device.Driver, Software: i.Device.Software, Features: append([]string{}, i.Device.Features...), Note: e.note}}
+	out := engineInfo{Target: i.Target, Draft: i.Draft, EAGLE3: i.EAGLE3,
+		Fitted: fitted{Hetero: []heteroTree{}, C2T: e.fit.C2T != nil, Acceptance: e.fit.Head != nil}, LoadMS: i.LoadMS,
+		GPUBytes: i.GPUByte, Kernels: map[string]string{},
+		Device: deviceInfo{Backend: i.Device.Backend, Adapter: i.Device.Adapter, Vendor: i.Device.Vendor,
+			Architecture: i.Device.Architecture,
+			Driver:       i.Device.Driver, Software: i.Device.Software,
+			Features: append([]string{}, i.Device.Features...),
+			Note:     e.note}}
 	out.Chat.OK = true
 	if err := e.session.CanChat(); err != nil {
 		out.Chat = chatInfo{Problem: err.Error()}
 	}
 	for _, h := range e.fit.Hetero {
-		out.Fitted.Hetero = append(out.Fitted.Hetero, heteroTree{h.Fingerprint.Depth, h.Fingerprint.TopK, h.Fingerprint.Nodes})
+		out.Fitted.Hetero = append(out.Fitted.Hetero,
+			heteroTree{h.Fingerprint.Depth, h.Fingerprint.TopK, h.Fingerprint.Nodes})
 	}
 	for role, choices := range e.session.Tuning() {
 		if role == "costs" { // no kernels
@@ -284,8 +290,7 @@ func (e *engine) info() (string, error) {
 			out.Kernels[role+" "+k] = v
 		}
 	}
-	b, err := json.Marshal(out)
-	return string(b), err
+	return toJSON(out)
 }
 
 // release closes what is open.
@@ -310,8 +315,7 @@ func (e *engine) close([]safejs.Value) (string, error) {
 
 // methods is the catalog of methods: () → JSON.
 func (e *engine) methods([]safejs.Value) (string, error) {
-	b, err := json.Marshal(newCatalog())
-	return string(b), err
+	return toJSON(newCatalog())
 }
 
 // generate runs a request: (request JSON, onEvent) → Result JSON.
@@ -332,8 +336,7 @@ func (e *engine) generate(args []safejs.Value) (string, error) {
 		return "", err
 	}
 	e.keepCosts()
-	b, err := json.Marshal(resultOf(got))
-	return string(b), err
+	return toJSON(resultOf(got))
 }
 
 // eventsTo sends rounds to a method's second argument, if there is one.
@@ -388,6 +391,5 @@ func (e *engine) inspect(args []safejs.Value) (string, error) {
 	if _, err := llama.ReadConfig(f); err != nil {
 		out.Problem = err.Error()
 	}
-	b, err := json.Marshal(out)
-	return string(b), err
+	return toJSON(out)
 }

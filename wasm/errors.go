@@ -8,29 +8,29 @@ import (
 	"foretoken/webgpu"
 )
 
-// coded is an error whose code the page is to have as it is: one of the engine's own, or what a promise was
-// rejected with.
-type coded struct {
+// coded is an error with the code that the page receives: one of the engine's own, or that of a rejected promise.
+type codedError struct {
 	code string
 	err  error
 }
 
-func (c *coded) Error() string { return c.err.Error() }
-func (c *coded) Unwrap() error { return c.err }
+func (c *codedError) Error() string { return c.err.Error() }
+func (c *codedError) Unwrap() error { return c.err }
 
 // withCode gives an error a code unless it has one already; nil stays nil.
 func withCode(code string, err error) error {
-	if err == nil || codeOf(err) != internal {
+	if err == nil || codeOf(err) != codeInternal {
 		return err
 	}
-	return &coded{code, err}
+	return &codedError{code, err}
 }
 
-// internal is the code of what nobody foresaw.
-const internal = "internal"
+// codeInternal: unexpected errors.
+const codeInternal = "internal"
 
-// kinds are the codes of web/src/errors.ts, the first that fits counting: a device may be lost while a model is loaded.
-var kinds = []struct {
+// kinds maps errors to the codes of the page's web/src/protocol/errors.ts. The first match wins: a device may be lost while a model
+// loads.
+var errorCodes = []struct {
 	kind error
 	code string
 }{
@@ -48,14 +48,14 @@ var kinds = []struct {
 
 // codeOf names the kind of an error for programs.
 func codeOf(err error) string {
-	var own *coded
+	var own *codedError
 	if errors.As(err, &own) && own.code != "" {
 		return own.code
 	}
-	for _, k := range kinds {
+	for _, k := range errorCodes {
 		if errors.Is(err, k.kind) {
 			return k.code
 		}
 	}
-	return internal
+	return codeInternal
 }

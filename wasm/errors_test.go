@@ -24,10 +24,11 @@ func TestCodes(t *testing.T) {
 		want string
 	}{
 		{errors.New("x"), "internal"},
-		{fmt.Errorf("target: %w", &coded{"network", errors.New("x")}), "network"},
-		{fmt.Errorf("%w: %w", foretoken.ErrModel, fmt.Errorf("a.gguf: %w", &coded{"checksum", errors.New("x")})), "checksum"},
-		{withCode("bad_model", fmt.Errorf("a.gguf: %w", &coded{"quota", errors.New("x")})), "quota"},
-		{withCode("bad_model", fmt.Errorf("a.gguf: %w", &coded{"", errors.New("x")})), "bad_model"},
+		{fmt.Errorf("target: %w", &codedError{"network", errors.New("x")}), "network"},
+		{fmt.Errorf("%w: %w", foretoken.ErrModel, fmt.Errorf("a.gguf: %w", &codedError{"checksum", errors.New("x")})),
+			"checksum"},
+		{withCode("bad_model", fmt.Errorf("a.gguf: %w", &codedError{"quota", errors.New("x")})), "quota"},
+		{withCode("bad_model", fmt.Errorf("a.gguf: %w", &codedError{"", errors.New("x")})), "bad_model"},
 		{withCode("bad_model", errors.New("x")), "bad_model"},
 		{fmt.Errorf("%w: %w", foretoken.ErrModel, webgpu.ErrDeviceLost), "device_lost"},
 		{fmt.Errorf("%w: %w", foretoken.ErrRequest, foretoken.ErrNoChatTemplate), "no_chat"},
@@ -41,9 +42,9 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// TestCodesAreThePages holds the codes to those that the page's errors may have.
+// TestCodesAreThePages compares the codes with the page's list of error codes.
 func TestCodesAreThePages(t *testing.T) {
-	text, err := os.ReadFile("../web/src/errors.ts")
+	text, err := os.ReadFile("../web/src/protocol/errors.ts")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +54,8 @@ func TestCodesAreThePages(t *testing.T) {
 	for _, m := range regexp.MustCompile(`"(\w+)"`).FindAllStringSubmatch(union, -1) {
 		known[m[1]] = true
 	}
-	codes := []string{internal, "busy", "disposed"}
-	for _, k := range kinds {
+	codes := []string{codeInternal, "busy", "disposed"}
+	for _, k := range errorCodes {
 		codes = append(codes, k.code)
 	}
 	for _, code := range codes {
@@ -64,7 +65,7 @@ func TestCodesAreThePages(t *testing.T) {
 	}
 }
 
-// TestRefusalsHaveCodes opens the built-in target and asks for what cannot be had.
+// TestRefusalsHaveCodes opens the built-in target and makes requests that it refuses.
 func TestRefusalsHaveCodes(t *testing.T) {
 	ctx := context.Background()
 	target := demo.Target()
@@ -97,8 +98,10 @@ func TestRefusalsHaveCodes(t *testing.T) {
 		"a policy nobody knows":      {"x", foretoken.Request{Policy: "magic"}, "bad_option"},
 		"a draft that is not loaded": {"x", foretoken.Request{Policy: "chain"}, "bad_option"},
 		"an empty stop string":       {"x", foretoken.Request{Policy: "none", Stop: []string{""}}, "bad_option"},
-		"a grammar that is none":     {"x", foretoken.Request{Policy: "none", Constraints: foretoken.Constraints{Grammar: "root ::= ("}}, "bad_option"},
-		"a prompt that is too long":  {strings.Repeat("func main() {\n", 64), foretoken.Request{Policy: "none"}, "context_full"},
+		"a grammar that is none": {"x",
+			foretoken.Request{Policy: "none", Constraints: foretoken.Constraints{Grammar: "root ::= ("}}, "bad_option"},
+		"a prompt that is too long": {strings.Repeat("func main() {\n", 64), foretoken.Request{Policy: "none"},
+			"context_full"},
 	} {
 		if _, err := s.Generate(ctx, c.prompt, c.r, nil); err == nil || codeOf(err) != c.want {
 			t.Errorf("%s: %v has the code %s, want %s", name, err, codeOf(err), c.want)

@@ -25,8 +25,9 @@ type tree struct {
 	Accepted []int32   `json:"accepted"` // nodes
 	Relaxed  []int32   `json:"relaxed"`  // those of them that the target had not chosen
 
-	Entropies      []float32 `json:"entropies"`       // of what the target says after each node, in nats; empty where it is not known
-	DraftEntropies []float32 `json:"draft_entropies"` // likewise of the draft, -1 for nodes that it was not asked about
+	// of the target's distribution after each node, in nats; empty where unknown
+	Entropies      []float32 `json:"entropies"`
+	DraftEntropies []float32 `json:"draft_entropies"` // the draft's, in nats; -1 for nodes that it was not asked about
 	Pruned         pruned    `json:"pruned"`
 }
 
@@ -44,8 +45,8 @@ type event struct {
 	Finish  spec.Finish       `json:"finish,omitempty"`
 }
 
-// append writes the event as encoding/json would, which takes several times as long in WebAssembly and allocates: an event
-// is written after every round, while the page waits for the next. Numbers that JSON has no words for are null.
+// append writes the event as encoding/json would. encoding/json takes several times as long in WebAssembly and
+// allocates, and the page waits for an event after every round. NaN and infinities become null.
 func (e *event) append(b []byte) []byte {
 	b = append(b, `{"round":`...)
 	b = strconv.AppendInt(b, int64(e.Round), 10)

@@ -8,15 +8,16 @@ import (
 )
 
 type stats struct {
-	Calls              int             `json:"calls"`
-	Rounds             int             `json:"rounds"`
-	TokensVerified     int             `json:"tokens_verified"`
-	Committed          int             `json:"committed"`
-	Drafted            int             `json:"drafted"`
-	Accepted           int             `json:"accepted"`
-	Relaxed            int             `json:"relaxed"` // of the accepted, those that the target had not chosen
-	Lossy              bool            `json:"lossy"`
-	Warming            int             `json:"warming"`              // rounds that decoded plainly while drafting's kernels were compiled
+	Calls          int  `json:"calls"`
+	Rounds         int  `json:"rounds"`
+	TokensVerified int  `json:"tokens_verified"`
+	Committed      int  `json:"committed"`
+	Drafted        int  `json:"drafted"`
+	Accepted       int  `json:"accepted"`
+	Relaxed        int  `json:"relaxed"` // accepted tokens that the target had not chosen
+	Lossy          bool `json:"lossy"`
+	// rounds that decoded plainly while drafting's kernels were compiled
+	Warming            int             `json:"warming"`
 	Recoveries         int             `json:"recoveries,omitempty"` // times that a lost device was replaced
 	RecoveryMS         float64         `json:"recovery_ms,omitempty"`
 	Bins               []spec.BinStats `json:"bins,omitempty"` // HeteroSpec's
@@ -78,14 +79,19 @@ func (e *engine) fill(out *event, in *foretoken.Event, elapsed time.Duration) {
 }
 
 func resultOf(r *foretoken.Result) result {
-	return result{Text: r.Text, PromptIDs: r.PromptIDs, TokenIDs: r.TokenIDs, Finish: r.Finish, Stats: statsOf(&r.Stats)}
+	return result{Text: r.Text, PromptIDs: r.PromptIDs, TokenIDs: r.TokenIDs, Finish: r.Finish,
+		Stats: statsOf(&r.Stats)}
 }
 
 func statsOf(s *spec.Stats) stats {
-	return stats{Calls: s.Calls, Rounds: s.Rounds, TokensVerified: s.Nodes, Committed: s.OutputTokens, Drafted: s.Drafted, Accepted: s.Accepted,
-		Relaxed: s.Relaxed, Lossy: s.Lossy, Warming: s.Warming, Recoveries: s.Recoveries, RecoveryMS: ms(s.Recovery), Bins: s.Bins,
-		AcceptanceLength: s.AcceptedLength(), AcceptancePerDepth: append([]float64{}, s.DepthAcceptance()...), DraftAcceptance: s.DraftAcceptance(),
-		PerRound:     phases{s.PerRound(s.Draft), s.PerRound(s.Verify), s.PerRound(s.Readback), s.PerRound(s.Host)},
-		PromptTokens: s.PromptTokens, Reused: s.Reused, Prefilled: s.Prefilled,
-		FirstMS: ms(s.FirstToken()), PrefillSpeed: s.PrefillSpeed(), DecodeSpeed: s.DecodeSpeed(), TotalMS: ms(s.Prefill + s.Decode)}
+	return stats{Calls: s.Calls, Rounds: s.Rounds, TokensVerified: s.Nodes, Committed: s.OutputTokens,
+		Drafted: s.Drafted, Accepted: s.Accepted,
+		Relaxed: s.Relaxed, Lossy: s.Lossy, Warming: s.Warming, Recoveries: s.Recoveries,
+		RecoveryMS: ms(s.Recovery), Bins: s.Bins,
+		AcceptanceLength: s.AcceptedLength(), AcceptancePerDepth: append([]float64{}, s.DepthAcceptance()...),
+		DraftAcceptance: s.DraftAcceptance(),
+		PerRound:        phases{s.PerRound(s.Draft), s.PerRound(s.Verify), s.PerRound(s.Readback), s.PerRound(s.Host)},
+		PromptTokens:    s.PromptTokens, Reused: s.Reused, Prefilled: s.Prefilled,
+		FirstMS: ms(s.FirstToken()), PrefillSpeed: s.PrefillSpeed(), DecodeSpeed: s.DecodeSpeed(),
+		TotalMS: ms(s.Prefill + s.Decode)}
 }

@@ -10,20 +10,26 @@ import (
 	"foretoken/spec"
 )
 
-// TestEventJSON holds the writer to encoding/json, for events whose fields are all set and all empty, so that none is left out.
+// TestEventJSON compares the writer with encoding/json, for events with all fields set and with all fields empty.
 func TestEventJSON(t *testing.T) {
 	logProb := float32(-0.25)
-	full := event{Round: 3, Text: "a\"\\\n\x00\x1f\u2028é\xff🙂<", Bin: 2, Phi: 1e-9, Warming: true, MS: phases{1.5, 2e-7, 1e21, 3}, Elapsed: 12.125, Finish: spec.FinishStop,
-		Tokens: []foretoken.Token{{ID: 7, Text: "x", Kind: spec.Accepted, Depth: 2, Piece: "\xc3", LogProb: &logProb, Top: []foretoken.TokenProb{{ID: 1, Text: "y", LogProb: -3e-8}, {}}}, {Kind: spec.Bonus}},
-		Tree: tree{Tokens: []int32{1, -2}, Texts: []string{"", "z\t"}, Parents: []int32{-1, 0}, Depths: []int32{0, 1}, Scores: []float32{0, -1e30}, Accepted: []int32{1}, Relaxed: []int32{1},
-			Entropies: []float32{0.5, 2}, DraftEntropies: []float32{1e-3, -1}, Pruned: pruned{Tokens: []int32{9}, Texts: []string{"p<"}, Parents: []int32{1}, Scores: []float32{-4}, Total: 12}}}
+	full := event{Round: 3, Text: "a\"\\\n\x00\x1f\u2028é\xff🙂<", Bin: 2, Phi: 1e-9, Warming: true,
+		MS: phases{1.5, 2e-7, 1e21, 3}, Elapsed: 12.125, Finish: spec.FinishStop,
+		Tokens: []foretoken.Token{{ID: 7, Text: "x", Kind: spec.Accepted, Depth: 2, Piece: "\xc3", LogProb: &logProb,
+			Top: []foretoken.TokenProb{{ID: 1, Text: "y", LogProb: -3e-8}, {}}}, {Kind: spec.Bonus}},
+		Tree: tree{Tokens: []int32{1, -2}, Texts: []string{"", "z\t"}, Parents: []int32{-1, 0}, Depths: []int32{0, 1},
+			Scores: []float32{0, -1e30}, Accepted: []int32{1}, Relaxed: []int32{1},
+			Entropies: []float32{0.5, 2}, DraftEntropies: []float32{1e-3, -1}, Pruned: pruned{Tokens: []int32{9},
+				Texts: []string{"p<"}, Parents: []int32{1}, Scores: []float32{-4}, Total: 12}}}
 	for i, v := 0, reflect.ValueOf(full); i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {
 			t.Fatalf("field %s is not set", v.Type().Field(i).Name)
 		}
 	}
-	empty := event{Tokens: []foretoken.Token{}, Tree: tree{Tokens: []int32{}, Texts: []string{}, Parents: []int32{}, Depths: []int32{}, Scores: []float32{}, Accepted: []int32{}, Relaxed: []int32{},
-		Entropies: []float32{}, DraftEntropies: []float32{}, Pruned: pruned{Tokens: []int32{}, Texts: []string{}, Parents: []int32{}, Scores: []float32{}}}}
+	empty := event{Tokens: []foretoken.Token{}, Tree: tree{Tokens: []int32{}, Texts: []string{}, Parents: []int32{},
+		Depths: []int32{}, Scores: []float32{}, Accepted: []int32{}, Relaxed: []int32{},
+		Entropies: []float32{}, DraftEntropies: []float32{},
+		Pruned: pruned{Tokens: []int32{}, Texts: []string{}, Parents: []int32{}, Scores: []float32{}}}}
 	for _, e := range []event{full, empty} {
 		var got, want any
 		b := e.append(nil)

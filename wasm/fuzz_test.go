@@ -9,21 +9,32 @@ import (
 	"testing"
 
 	"foretoken"
+	"foretoken/bench"
 	"foretoken/models/fuzztest"
 )
 
-// FuzzMessages reads what a page sends: a request and a benchmark, which are refused in one line or can be
-// carried out as far as that can be told without models. What is read is what the text says by a reading of its
-// own, the rest is the default's, and it is read the same when it is written again.
+// FuzzMessages reads a page's messages: a request and a benchmark. Each is refused in one line, or valid as far as
+// can be checked without models. The values equal an independent reading of the text, missing fields are the
+// default's, and writing and reading again changes nothing.
 func FuzzMessages(f *testing.F) {
-	for _, text := range []string{`{"prompt": "x", "policy": "mars", "theta": 0.85, "temperature": 1}`, `{"policy": "eagle2", "shape": [[2],[1,1]], "logit_bias": {"3": -100}}`,
-		`{"methods": "none,mars:theta=0.84", "prompts": [{"id": "go-1", "prompt": "x"}], "repeat": 2, "request": {"max_tokens": 8}}`,
-		`{"prompt": "\ud800", "temperature": -1}`, `{"max_tokens": 1e308}`, `{"treshold": 1}`, `{"depth": 9223372036854775807}`, `{} {}`, `null`, ``, `{"` + strings.Repeat("é", 3000) + `": 1}`,
-		`{"policy": "auto", "stop": ["\n", ""], "seed": 18446744073709551615, "top_k_sampling": 40, "top_p": 0.9, "min_p": 0.05}`, `{"policy": 1}`, `{"policy": "chain", "depth": 4}}`, `{"policy": "mars"} x`, `{"Prompt": "a", "prompt": null}`,
-		`{"coupled": false, "grammar": "root ::= \"a\"", "no_reuse": true, "logprobs": true, "top_logprobs": 2}`, `{"json_schema": {"type": "object", "properties": {"a": {"enum": ["<", 1e2]}}}}`,
-		`{"methods": "chain,eagle2:coupled=false", "prompts": [{"id": "a-b-c", "prompt": "x"}, {"id": "-", "prompt": "y", "category": "z"}], "request": {"coupled": true, "stop": ["."]}, "no_score": true}`,
-		`{"methods": "none", "prompts": [{"id": "a", "prompt": "x"}, {"id": "a", "prompt": "y"}]}`, `{"methods": "none", "prompts": [{"id": "a"}]}`, `{"methods": "none", "prompts": [null]}`,
-		`{"methods": "none,none", "prompts": []}`, `{"methods": "none"} {}`, `{"methods": "none", "prompts": [{"id": "` + strings.Repeat("é", 2000) + `", "prompt": "x"}, {"id": "` + strings.Repeat("é", 2000) + `", "prompt": "x"}]}`} {
+	for _, text := range []string{`{"prompt": "x", "policy": "mars", "theta": 0.85, "temperature": 1}`,
+		`{"policy": "eagle2", "shape": [[2],[1,1]], "logit_bias": {"3": -100}}`,
+		`{"methods": "none,mars:theta=0.84", "prompts": [{"id": "go-1", "prompt": "x"}], "repeat": 2, "request": ` +
+			`{"max_tokens": 8}}`,
+		`{"prompt": "\ud800", "temperature": -1}`, `{"max_tokens": 1e308}`, `{"treshold": 1}`,
+		`{"depth": 9223372036854775807}`, `{} {}`, `null`, ``, `{"` + strings.Repeat("é", 3000) + `": 1}`,
+		`{"policy": "auto", "stop": ["\n", ""], "seed": 18446744073709551615, "top_k_sampling": 40, "top_p": ` +
+			`0.9, "min_p": 0.05}`, `{"policy": 1}`, `{"policy": "chain", "depth": 4}}`, `{"policy": "mars"} x`,
+		`{"Prompt": "a", "prompt": null}`,
+		`{"coupled": false, "grammar": "root ::= \"a\"", "no_reuse": true, "logprobs": true, "top_logprobs": 2}`,
+		`{"json_schema": {"type": "object", "properties": {"a": {"enum": ["<", 1e2]}}}}`,
+		`{"methods": "chain,eagle2:coupled=false", "prompts": [{"id": "a-b-c", "prompt": "x"}, {"id": "-", "prompt": ` +
+			`"y", "category": "z"}], "request": {"coupled": true, "stop": ["."]}, "no_score": true}`,
+		`{"methods": "none", "prompts": [{"id": "a", "prompt": "x"}, {"id": "a", "prompt": "y"}]}`,
+		`{"methods": "none", "prompts": [{"id": "a"}]}`, `{"methods": "none", "prompts": [null]}`,
+		`{"methods": "none,none", "prompts": []}`, `{"methods": "none"} {}`,
+		`{"methods": "none", "prompts": [{"id": "` + strings.Repeat("é", 2000) + `", "prompt": "x"}, {"id": "` +
+			strings.Repeat("é", 2000) + `", "prompt": "x"}]}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -45,8 +56,7 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-// object reads a text's fields without the types that they are read into; nil where fields are there twice, as Go tells
-// them apart, or are called otherwise than by their names.
+// object reads a text's fields untyped; nil where a field occurs twice, as Go matches names, or is misspelled.
 func object(t *testing.T, body []byte) map[string]any {
 	var o map[string]any
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -88,7 +98,7 @@ func object(t *testing.T, body []byte) map[string]any {
 	return o
 }
 
-// plainJSON is what a value is once it is JSON.
+// plainJSON converts a value to JSON and back.
 func plainJSON(t *testing.T, v any) any {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -103,8 +113,7 @@ func plainJSON(t *testing.T, v any) any {
 	return back
 }
 
-// says tells whether a value that was read is what the text says: numbers however they are written, and
-// nothing (null, or nothing at all) for what is empty.
+// says reports whether a value equals the text's: numbers in any notation; null and absence equal the empty value.
 func says(text, got any) bool {
 	switch text := text.(type) {
 	case json.Number:
@@ -161,11 +170,12 @@ func requestIsRead(t *testing.T, body []byte, r *request) {
 	o := object(t, body)
 	got := plainJSON(t, r).(map[string]any)
 	d := request{Request: foretoken.DefaultRequest()}
-	d.Policy = r.Policy // the default's method has no settings of its own in a request
+	d.Policy = r.Policy // a request holds no settings of the default's method
 	defaults := plainJSON(t, &d).(map[string]any)
 	for name, value := range o {
 		switch {
-		case name == "logit_bias" || name == "json_schema": // ids may be written in two ways, and a schema is kept as it is
+		case name == "logit_bias" ||
+			name == "json_schema": // ids may be written in two ways, and a schema is kept as it is
 		case value == nil:
 			if !reflect.DeepEqual(got[name], defaults[name]) && !says(nil, got[name]) {
 				t.Fatalf("%q has %s=%v", body, name, got[name])
@@ -181,7 +191,7 @@ func requestIsRead(t *testing.T, body []byte, r *request) {
 	}
 }
 
-func planIsRead(t *testing.T, body []byte, p *foretoken.BenchPlan) {
+func planIsRead(t *testing.T, body []byte, p *bench.Plan) {
 	o := object(t, body)
 	if o == nil {
 		return
@@ -200,7 +210,7 @@ func planIsRead(t *testing.T, body []byte, p *foretoken.BenchPlan) {
 	if !says(o["repeat"], plainJSON(t, p.Repeat)) || o["no_score"] == true != p.NoScore {
 		t.Fatalf("%q is repeated %d times, %v", body, p.Repeat, p.NoScore)
 	}
-	// What the messages of the page hold: its methods are of that request, but for what they set themselves.
+	// The page's messages omit what equals this request, except settings that their methods set.
 	d := foretoken.DefaultRequest()
 	typed := plan{Request: foretoken.Request{MaxTokens: d.MaxTokens, Seed: d.Seed}}
 	if err := json.Unmarshal(body, &typed); err != nil {
@@ -211,8 +221,10 @@ func planIsRead(t *testing.T, body []byte, p *foretoken.BenchPlan) {
 		if err := m.Request.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(typed.Methods, "seed") && m.Request.Seed != typed.Request.Seed || !strings.Contains(typed.Methods, "max") && m.Request.MaxTokens != typed.Request.MaxTokens ||
-			!reflect.DeepEqual(m.Request.Stop, typed.Request.Stop) || !strings.Contains(typed.Methods, "coupled") && !reflect.DeepEqual(m.Request.Coupled, typed.Request.Coupled) {
+		if !strings.Contains(typed.Methods, "seed") && m.Request.Seed != typed.Request.Seed ||
+			!strings.Contains(typed.Methods, "max") && m.Request.MaxTokens != typed.Request.MaxTokens ||
+			!reflect.DeepEqual(m.Request.Stop, typed.Request.Stop) || !strings.Contains(typed.Methods, "coupled") &&
+			!reflect.DeepEqual(m.Request.Coupled, typed.Request.Coupled) {
 			t.Fatalf("%q: %q runs %+v", body, m.Name, m.Request)
 		}
 	}
@@ -222,7 +234,8 @@ func planIsRead(t *testing.T, body []byte, p *foretoken.BenchPlan) {
 		t.Fatal(err)
 	}
 	again, err := readPlan(written)
-	if err != nil || !reflect.DeepEqual(plainJSON(t, &again.Prompts), plainJSON(t, &p.Prompts)) || !reflect.DeepEqual(plainJSON(t, again.Methods), plainJSON(t, p.Methods)) {
+	if err != nil || !reflect.DeepEqual(plainJSON(t, &again.Prompts), plainJSON(t, &p.Prompts)) ||
+		!reflect.DeepEqual(plainJSON(t, again.Methods), plainJSON(t, p.Methods)) {
 		t.Fatalf("%s is read as %+v and was %+v: %v", written, again, p, err)
 	}
 }

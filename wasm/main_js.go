@@ -1,6 +1,5 @@
-// Command wasm is the engine as the page's worker loads it: it installs
-// globalThis.foretokenEngine, whose methods return promises and exchange JSON
-// strings, one for each round, and otherwise adds nothing to package foretoken.
+// Command wasm is the engine as the page's worker loads it: it installs globalThis.foretokenEngine, whose methods
+// return promises and exchange JSON strings, one for each round, and otherwise adds nothing to package foretoken.
 package main
 
 import (

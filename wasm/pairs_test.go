@@ -64,7 +64,8 @@ func TestPairs(t *testing.T) {
 		}
 		for _, m := range []knownModel{p.Target, p.Draft} {
 			builtin := i == 0 && strings.HasPrefix(m.Name, "models/demo/")
-			if !name.MatchString(m.Name) && !builtin || m.Title == "" || !quant.MatchString(m.Quant) || m.Bytes < 0 || m.SHA256 != "" && !hash.MatchString(m.SHA256) {
+			if !name.MatchString(m.Name) && !builtin || m.Title == "" || !quant.MatchString(m.Quant) || m.Bytes < 0 ||
+				m.SHA256 != "" && !hash.MatchString(m.SHA256) {
 				t.Errorf("%s: %+v", p.ID, m)
 			}
 			if !strings.Contains(strings.ToLower(filepath.Base(m.Name)), strings.ToLower(m.Quant)) {
@@ -76,7 +77,8 @@ func TestPairs(t *testing.T) {
 					t.Fatal(err)
 				}
 				if sum := sha256.Sum256(file); int64(len(file)) != m.Bytes || hex.EncodeToString(sum[:]) != m.SHA256 {
-					t.Errorf("%s has %d bytes and SHA-256 %x, the catalog says %d and %s", m.Name, len(file), sum, m.Bytes, m.SHA256)
+					t.Errorf("%s has %d bytes and SHA-256 %x, the catalog says %d and %s", m.Name, len(file), sum,
+						m.Bytes, m.SHA256)
 				}
 			}
 		}

@@ -1,14 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 
 	"github.com/hack-pad/safejs"
 )
 
-// await waits for a promise. It must not be called on JavaScript's own call into
-// Go, which would wait for itself.
+// await waits for a promise. It must not be called on JavaScript's own call into Go, which would wait for itself.
 func await(promise safejs.Value) (safejs.Value, error) {
 	type outcome struct {
 		value safejs.Value
@@ -42,7 +42,7 @@ func await(promise safejs.Value) (safejs.Value, error) {
 	return o.value, o.err
 }
 
-// reason is what a promise was rejected with, with its code where that is a text.
+// reason turns a promise's rejection into an error, with its code where that is a string.
 func reason(args []safejs.Value) error {
 	if len(args) == 0 {
 		return errors.New("rejected without a reason")
@@ -60,12 +60,12 @@ func reason(args []safejs.Value) error {
 		message, _ = args[0].String()
 	}
 	code, _ := field("code")
-	return &coded{code, errors.New(message)}
+	return &codedError{code, errors.New(message)}
 }
 
-// method makes a function that runs work in a goroutine and returns a promise
+// promised makes a function that runs work in a goroutine and returns a promise
 // of its string. A panic rejects the promise; the engine stays alive.
-func method(work func(args []safejs.Value) (string, error)) (safejs.Func, error) {
+func promised(work func(args []safejs.Value) (string, error)) (safejs.Func, error) {
 	global := safejs.Global()
 	promise, err := global.Get("Promise")
 	if err != nil {
@@ -82,7 +82,7 @@ func method(work func(args []safejs.Value) (string, error)) (safejs.Func, error)
 				defer executor.Release()
 				result, err := guarded(work, args)
 				if err == nil {
-					_, _ = settle[0].Invoke(result) // settling cannot fail in a way anyone would hear of
+					_, _ = settle[0].Invoke(result) // a failure here has no receiver
 					return
 				}
 				if e, madeErr := failure.New(err.Error()); madeErr == nil {
@@ -118,4 +118,21 @@ func text(args []safejs.Value, i int) (string, error) {
 		return "", fmt.Errorf("foretoken: argument %d must be a string", i+1)
 	}
 	return args[i].String()
+}
+
+// toJSON encodes a method's result.
+func toJSON(v any) (string, error) {
+	b, err := json.Marshal(v)
+	return string(b), err
+}
+
+// callback returns a function that calls argument i with a value as JSON, or does nothing if it is no function.
+func callback(args []safejs.Value, i int) func(v any) {
+	return func(v any) {
+		if i < len(args) && args[i].Type() == safejs.TypeFunction {
+			if s, err := toJSON(v); err == nil {
+				_, _ = args[i].Invoke(s) // an exception of the page is its own problem
+			}
+		}
+	}
 }

@@ -76,9 +76,8 @@ func (s *source) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// release gives an array back to its source, or its memory to the browser. Go holds on to JavaScript's
-// values until it collects its own garbage, of which loading makes little: a load would hold all
-// of the file.
+// release gives an array back to its source, or its memory to the browser. Go holds on to JavaScript's values until
+// it collects its own garbage, of which loading makes little: a load would hold all of the file.
 func (s *source) release(array safejs.Value) {
 	if f, err := s.value.Get("release"); err == nil && f.Type() == safejs.TypeFunction {
 		_, _ = s.value.Call("release", array) // what is not given back is collected later
@@ -93,8 +92,8 @@ func (s *source) release(array safejs.Value) {
 	}
 }
 
-// opened are the files that a session is opened with; all but the target may be missing.
-type opened struct {
+// modelSources holds the files that a session is opened with; all but the target may be missing.
+type modelSources struct {
 	target, draft, eagle3, eagle3Config gguf.Source
 	calibrations                        []gguf.Source
 
@@ -105,13 +104,14 @@ type opened struct {
 
 // readSources reads {target, draft, eagle3, eagle3_config, calibrations}. Target and draft may be
 // lists of files, which are read as one model.
-func readSources(v safejs.Value, as convert.Options) (*opened, error) {
-	o := &opened{from: v}
+func readSources(v safejs.Value, as convert.Options) (*modelSources, error) {
+	o := &modelSources{from: v}
 	for _, role := range []struct {
 		name  string
 		to    *gguf.Source
 		model bool
-	}{{"target", &o.target, true}, {"draft", &o.draft, true}, {"eagle3", &o.eagle3, false}, {"eagle3_config", &o.eagle3Config, false}} {
+	}{{"target", &o.target, true}, {"draft", &o.draft, true}, {"eagle3", &o.eagle3, false},
+		{"eagle3_config", &o.eagle3Config, false}} {
 		s, err := v.Get(role.name)
 		if err != nil {
 			return o, fmt.Errorf("foretoken: open's sources: %w", err)
@@ -144,9 +144,9 @@ func readSources(v safejs.Value, as convert.Options) (*opened, error) {
 	return o, err
 }
 
-// reopen has JavaScript open the files again, which it closes once a session is open, for a session that has to be loaded
-// anew.
-func (o *opened) reopen() error {
+// reopen has JavaScript open the files again for a session that reloads its models. JavaScript closes them once a
+// session is open.
+func (o *modelSources) reopen() error {
 	o.close()
 	promise, err := o.from.Call("again")
 	if err != nil {
@@ -165,7 +165,8 @@ func (o *opened) reopen() error {
 			return err
 		}
 		if len(files) != len(o.read[i]) {
-			return fmt.Errorf("foretoken: opening the models' files again: %s is %d files now, and was %d", role, len(files), len(o.read[i]))
+			return fmt.Errorf("foretoken: opening the models' files again: %s is %d files now, and was %d", role,
+				len(files), len(o.read[i]))
 		}
 		for j, f := range files {
 			if was := o.read[i][j]; was.Size() != f.Size() {
@@ -178,7 +179,7 @@ func (o *opened) reopen() error {
 }
 
 // close closes what reopen opened.
-func (o *opened) close() {
+func (o *modelSources) close() {
 	if o.again.Type() == safejs.TypeObject {
 		_, _ = o.again.Call("close")
 	}
@@ -215,11 +216,11 @@ func readFiles(v safejs.Value) ([]gguf.Source, error) {
 	return files, nil
 }
 
-// mostCalibration is more than any calibration file has: one that is larger is something else.
+// mostCalibration exceeds the size in bytes of any calibration file.
 const mostCalibration = 64 << 20
 
-// fitted reads the calibration files, after those of the built-in pair where that is open.
-func (o *opened) fitted(builtin bool) (*foretoken.Calibrations, error) {
+// fitted reads the calibration files, after those of the built-in pair if it is open.
+func (o *modelSources) fitted(builtin bool) (*foretoken.Calibrations, error) {
 	c := &foretoken.Calibrations{}
 	if builtin {
 		for _, f := range demo.Calibrations() {

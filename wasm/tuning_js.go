@@ -10,15 +10,14 @@ import (
 	"github.com/hack-pad/safejs"
 )
 
-// Kernel choices are kept in the browser's Cache Storage, by adapter, so that the
-// next visit neither times kernels again nor chooses others; what passes cost, which the
-// goodput tree decides by, is kept with them. All of it is best effort: without
-// storage the engine measures anew.
+// Kernel choices are kept in the browser's Cache Storage, by adapter, so that the next visit neither times kernels
+// again nor chooses others. The goodput tree's measured costs are kept with them. All of it is best effort: without
+// storage the engine measures again.
 
 const tuningCache = "foretoken-tuning-1"
 
-// tuningKey is the address under which an adapter's choices are kept. It is a whole one: in a worker that another origin's
-// script was imported into, and in an extension, there is none that the store would take to begin from.
+// tuningKey is the absolute URL under which an adapter's choices are kept. A relative one has no base that the
+// store accepts in a worker importing another origin's script, or in an extension.
 func tuningKey(i webgpu.Info) string {
 	return "https://foretoken.invalid/tuning/" + url.PathEscape(i.Identity())
 }

@@ -1,11 +1,10 @@
 /**
- * Builds the static site into web/dist: scripts, styles, pages, Go's WebAssembly
- * and its support script, the built-in pair, and .br and .gz siblings of all
- * that compresses.
+ * Builds the static site into web/dist: scripts, styles, pages, Go's WebAssembly and wasm_exec.js, the built-in pair,
+ * and compressed .br and .gz siblings.
  *
- *   --no-wasm      leave foretoken.wasm as it is (it was built before, or is not needed)
+ *   --no-wasm      keep the existing foretoken.wasm
  *   --no-compress  skip the .br and .gz siblings
- *   --mock         with a scripted engine instead of Go, for work on the page; goes to node_modules/.cache/mock-site
+ *   --mock         use a scripted engine instead of Go, for work on the page; writes to node_modules/.cache/mock-site
  */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -27,20 +26,22 @@ const { values: flags } = parseArgs({
 const dist = flags.mock ? path.join(web, "node_modules", ".cache", "mock-site") : path.join(web, "dist");
 const wasm = path.join(dist, "foretoken.wasm");
 
-/** Style sheets that a shadow root adopts, as text without the white space. */
+/** Bundles style sheets as minified text, which shadow roots adopt. */
 const styles = {
   name: "styles",
   setup(build) {
     build.onLoad({ filter: /\.css$/ }, async ({ path: file }) => {
       const text = await fs.readFile(file, "utf8");
-      return { contents: flags.mock ? text : (await transform(text, { loader: "css", minify: true })).code, loader: "text" };
+      return {
+        contents: flags.mock ? text : (await transform(text, { loader: "css", minify: true })).code,
+        loader: "text",
+      };
     });
   },
 };
 
 /**
- * Packages whose functions are not copied into their callers: how long a token takes does not
- * hang on them, and the program travels with 7 % less.
+ * Packages compiled without inlining: they do not affect the speed of decoding, and the program becomes smaller.
  */
 const outlined = [
   ...["regexp", "regexp/syntax", "encoding/...", "github.com/...", "time", "fmt", "reflect", "crypto/..."],
@@ -53,7 +54,7 @@ if (!flags.mock) await offline(web, dist);
 if (!flags["no-compress"] && !flags.mock) await compress();
 await report();
 
-/** Empties dist, but for a program built before. */
+/** Empties dist; with --no-wasm it keeps foretoken.wasm. */
 async function clean() {
   await fs.mkdir(dist, { recursive: true });
   const keep = flags["no-wasm"] ? ["foretoken.wasm"] : [];
@@ -65,37 +66,43 @@ async function clean() {
 async function buildWasm() {
   if (flags.mock) return;
   const goroot = (await run("go", ["env", "GOROOT"], { cwd: root })).stdout.trim();
-  // The support script must be that of the compiler, so it is never checked in.
+  // wasm_exec.js must match the compiler, so it is not in the repository.
   const support = await fs.readFile(path.join(goroot, "lib", "wasm", "wasm_exec.js"), "utf8");
-  await fs.writeFile(path.join(dist, "wasm_exec.js"), (await transform(support, { minify: true, legalComments: "inline", target: "es2022" })).code);
+  await fs.writeFile(
+    path.join(dist, "wasm_exec.js"),
+    (await transform(support, { minify: true, legalComments: "inline", target: "es2022" })).code,
+  );
   if (flags["no-wasm"]) {
-    if (!(await exists(wasm))) console.warn("web: foretoken.wasm is not there; the page will not start without it");
+    if (!(await exists(wasm))) console.warn("web: foretoken.wasm is missing; the page needs it to start");
     return;
   }
   const small = outlined.map((name) => `-gcflags=${name}=-l`);
-  await run("go", ["build", "-trimpath", "-ldflags=-s -w", ...small, "-o", wasm, "./wasm"], { cwd: root, env: { ...process.env, GOOS: "js", GOARCH: "wasm" } });
+  await run("go", ["build", "-trimpath", "-ldflags=-s -w", ...small, "-o", wasm, "./wasm"], {
+    cwd: root,
+    env: { ...process.env, GOOS: "js", GOARCH: "wasm" },
+  });
 }
 
-/** Returns the chunks that page.js cannot do without. */
+/** Returns the chunks that page.js imports statically. */
 async function bundle() {
   const { metafile } = await build({
     metafile: true,
     absWorkingDir: web,
     entryPoints: {
-      start: "src/start.ts",
-      page: "src/page.ts",
-      bench: "src/bench.ts",
+      start: "src/page/start-worker.ts",
+      page: "src/page/page.ts",
+      bench: "src/benchmark/harness.ts",
       foretoken: "src/foretoken.ts",
-      widget: "src/widget.ts",
-      embed: "src/embed.ts",
-      "foretoken-frame": "src/frame.ts",
-      worker: flags.mock ? "test/mock/worker.ts" : "src/worker.ts",
+      widget: "src/widget/element.ts",
+      embed: "src/embed/embed.ts",
+      "foretoken-frame": "src/embed/frame.ts",
+      worker: flags.mock ? "test/mock/worker.ts" : "src/worker/worker.ts",
     },
     outdir: dist,
     bundle: true,
     format: "esm",
     splitting: true,
-    // Chunks lie beside the entries: modules find the worker and the models relative to themselves.
+    // Chunks must be in the folder of the entries, because modules resolve the worker and the models relative to it.
     chunkNames: "chunk-[hash]",
     target: ["es2022", "chrome120", "firefox128", "safari17.5"],
     minify: !flags.mock,
@@ -105,30 +112,45 @@ async function bundle() {
     define: { "process.env.NODE_ENV": '"production"' },
   });
   const outputs = new Map(Object.entries(metafile.outputs).map(([file, output]) => [path.basename(file), output]));
-  /** An entry and all that it imports without being asked to. */
+  /** Returns an entry and its static imports. */
   const needs = (entry) => {
     const needed = new Set([entry]);
     for (const name of needed) {
-      for (const { path: file, kind } of outputs.get(name).imports) if (kind === "import-statement") needed.add(path.basename(file));
+      for (const { path: file, kind } of outputs.get(name).imports)
+        if (kind === "import-statement") needed.add(path.basename(file));
     }
     return [...needed];
   };
-  // A page that embeds the widget, or uses the API, has nothing of the app before it is used.
+  // A page that embeds the widget or uses the API must not load the app before the first use.
   for (const entry of ["widget.js", "foretoken.js", "embed.js", "foretoken-frame.js"]) {
-    const app = needs(entry).flatMap((name) => Object.keys(outputs.get(name).inputs)).filter((file) => /widget\/(app|view|panel|settings)\.ts$|uplot/.test(file));
-    if (app.length > 0) throw new Error(`web: ${entry} would load the widget's app at once: ${app.join(", ")}; import it where it is used`);
+    const app = needs(entry)
+      .flatMap((name) => Object.keys(outputs.get(name).inputs))
+      .filter((file) => /widget\/(app|view|panel|settings)\.ts$|uplot/.test(file));
+    if (app.length > 0)
+      throw new Error(`web: ${entry} imports the widget's app statically: ${app.join(", ")}; use a dynamic import`);
   }
   return needs("page.js");
 }
 
-/** The page asks for its chunks at once, and not one after the other as imports name them. */
+/** Copies pages and assets. The page preloads its chunks in parallel, instead of one import after the other. */
 async function copyStatic(preloaded) {
-  const files = { "index.html": "index.html", "bench.html": "bench.html", "embed.html": "embed.html", "src/styles/embed.css": "embed.css", "src/icon.svg": "icon.svg", "src/manifest.webmanifest": "manifest.webmanifest", "src/styles/page.css": "page.css" };
-  for (const name of await fs.readdir(path.join(web, "src", "icons"))) files[`src/icons/${name}`] = name;
+  const files = {
+    "index.html": "index.html",
+    "bench.html": "bench.html",
+    "embed.html": "embed.html",
+    "src/styles/embed.css": "embed.css",
+    "src/page/icon.svg": "icon.svg",
+    "src/page/manifest.webmanifest": "manifest.webmanifest",
+    "src/styles/page.css": "page.css",
+  };
+  for (const name of await fs.readdir(path.join(web, "src", "page", "icons"))) files[`src/page/icons/${name}`] = name;
   for (const [from, to] of Object.entries(files)) await fs.copyFile(path.join(web, from), path.join(dist, to));
   const page = path.join(dist, "index.html");
   const links = preloaded.map((name) => `<link rel="modulepreload" href="${name}" />`).join("\n    ");
-  await fs.writeFile(page, (await fs.readFile(page, "utf8")).replace('<link rel="modulepreload" href="page.js" />', links));
+  await fs.writeFile(
+    page,
+    (await fs.readFile(page, "utf8")).replace('<link rel="modulepreload" href="page.js" />', links),
+  );
   const licence = await fs.readFile(path.join(web, "node_modules", "uplot", "LICENSE"), "utf8");
   await fs.writeFile(path.join(dist, "licenses.txt"), `uPlot, which draws the chart:\n\n${licence}`);
 }
@@ -142,7 +164,7 @@ async function copyModels() {
   for (const name of names) await fs.copyFile(path.join(from, name), path.join(to, name), constants.COPYFILE_FICLONE);
 }
 
-/** Writes siblings for the server to send; unchanged files keep theirs out of a cache beside node_modules. */
+/** Writes compressed siblings, from a cache in node_modules for unchanged files. */
 async function compress() {
   const cache = path.join(web, "node_modules", ".cache", "compressed");
   await fs.mkdir(cache, { recursive: true });
@@ -152,9 +174,12 @@ async function compress() {
     if (!/\.(html|js|css|svg|txt|wasm|webmanifest)$/.test(name)) continue;
     const data = await fs.readFile(path.join(dist, name));
     const key = path.join(cache, createHash("sha256").update(data).digest("hex").slice(0, 32));
-    // Quality 11 takes half a minute for megabytes of WebAssembly and saves a few per cent.
+    // Quality 11 is slow for megabytes of WebAssembly and saves only a few per cent.
     const quality = data.byteLength > 1 << 20 ? 9 : 11;
-    const params = { [zlib.constants.BROTLI_PARAM_QUALITY]: quality, [zlib.constants.BROTLI_PARAM_SIZE_HINT]: data.byteLength };
+    const params = {
+      [zlib.constants.BROTLI_PARAM_QUALITY]: quality,
+      [zlib.constants.BROTLI_PARAM_SIZE_HINT]: data.byteLength,
+    };
     for (const [ext, make] of [
       [".br", () => brotli(data, { params })],
       [".gz", () => gzip(data, { level: 9 })],
@@ -171,7 +196,9 @@ async function report() {
   console.log(`web: built ${path.relative(process.cwd(), dist) || "."}`);
   for (const name of (await fs.readdir(dist)).filter((n) => /\.(js|wasm)$/.test(n)).sort()) {
     const file = path.join(dist, name);
-    console.log(`  ${name.padEnd(22)} ${kb(await size(file)).padStart(11)}  gzip ${kb(await size(`${file}.gz`)).padStart(10)}  br ${kb(await size(`${file}.br`)).padStart(10)}`);
+    console.log(
+      `  ${name.padEnd(22)} ${kb(await size(file)).padStart(11)}  gzip ${kb(await size(`${file}.gz`)).padStart(10)}  br ${kb(await size(`${file}.br`)).padStart(10)}`,
+    );
   }
 }
 

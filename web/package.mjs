@@ -1,6 +1,6 @@
 /**
- * Builds lib/, what the npm package is made of, from src/ and the program that the site was built with: `npm run build`
- * first, then `npm pack`, which runs this. Every file finds the others beside itself, whatever serves them.
+ * Builds lib/, the contents of the npm package, from src/ and the site's foretoken.wasm. Run `npm run build` first, then
+ * `npm pack`, which runs this script. Files resolve each other relative to themselves, so any server can serve them.
  */
 import { execFile } from "node:child_process";
 import { promises as fs } from "node:fs";
@@ -19,11 +19,14 @@ const lib = path.join(web, "lib");
 const styles = {
   name: "styles",
   setup(build) {
-    build.onLoad({ filter: /\.css$/ }, async ({ path: file }) => ({ contents: (await transform(await fs.readFile(file, "utf8"), { loader: "css", minify: true })).code, loader: "text" }));
+    build.onLoad({ filter: /\.css$/ }, async ({ path: file }) => ({
+      contents: (await transform(await fs.readFile(file, "utf8"), { loader: "css", minify: true })).code,
+      loader: "text",
+    }));
   },
 };
 
-/** Go's support script is the compiler's own, so it is never checked in. */
+/** Resolves wasm_exec.js from the installed compiler, because it must match the compiler. */
 const support = {
   name: "support",
   setup(build) {
@@ -52,9 +55,14 @@ const options = {
   define: { "process.env.NODE_ENV": '"production"' },
 };
 await Promise.all([
-  build({ ...options, entryPoints: { foretoken: "src/foretoken.ts", widget: "src/widget.ts" }, splitting: true, chunkNames: "chunk-[hash]" }),
-  // Without chunks: service workers import nothing later, and a worker that is one file can be put anywhere.
-  build({ ...options, entryPoints: { "in-place": "src/in-place.ts", worker: "src/package/worker.ts" } }),
+  build({
+    ...options,
+    entryPoints: { foretoken: "src/foretoken.ts", widget: "src/widget/element.ts" },
+    splitting: true,
+    chunkNames: "chunk-[hash]",
+  }),
+  // Without chunks: service workers have no dynamic imports, and a worker of one file can be copied anywhere.
+  build({ ...options, entryPoints: { "in-place": "src/in-place.ts", worker: "src/worker/package-worker.ts" } }),
   types(),
   fs.copyFile(path.join(dist, "foretoken.wasm"), path.join(lib, "foretoken.wasm")),
   fs.cp(path.join(dist, "models"), path.join(lib, "models"), { recursive: true }),
@@ -62,26 +70,30 @@ await Promise.all([
   ...["LICENSE", "NOTICE"].map((name) => fs.copyFile(path.join(root, name), path.join(web, name))),
 ]);
 
-/** Declarations of what the entries export, with maps that lead to src/. */
+/** Writes the type declarations of the entries, with source maps to src/. */
 async function types() {
   const out = path.join(web, "node_modules", ".cache", "types");
   const to = path.join(lib, "types");
   await fs.rm(out, { recursive: true, force: true });
-  await run(path.join(web, "node_modules", ".bin", "tsc"), ["-p", "tsconfig.package.json", "--outDir", out], { cwd: web }).catch((cause) => {
+  await run(path.join(web, "node_modules", ".bin", "tsc"), ["-p", "tsconfig.package.json", "--outDir", out], {
+    cwd: web,
+  }).catch((cause) => {
     throw new Error(`web: declarations: ${cause.stdout || cause.message}`);
   });
   const from = path.join(out, "web", "src");
-  const wanted = new Set(["foretoken.d.ts", "in-place.d.ts", "widget.d.ts"]);
+  const wanted = new Set(["foretoken.d.ts", "in-place.d.ts", "widget/element.d.ts"]);
   for (const name of wanted) {
-    const said = (await fs.readFile(path.join(from, name), "utf8")).replace(/^import "foretoken:.*\n/gm, "\n");
-    const text = said.replace(/((?:from|import)\s*\(?\s*")(\.{1,2}\/[^"]+)\.ts"/g, (_, before, file) => {
+    const declarations = (await fs.readFile(path.join(from, name), "utf8")).replace(/^import "foretoken:.*\n/gm, "\n");
+    const text = declarations.replace(/((?:from|import)\s*\(?\s*")(\.{1,2}\/[^"]+)\.ts"/g, (_, before, file) => {
       wanted.add(path.posix.join(path.posix.dirname(name), `${file}.d.ts`));
       return `${before}${file}.js"`;
     });
     await fs.mkdir(path.dirname(path.join(to, name)), { recursive: true });
     await fs.writeFile(path.join(to, name), text);
     const map = JSON.parse(await fs.readFile(path.join(from, `${name}.map`), "utf8"));
-    map.sources = [path.relative(path.dirname(path.join(to, name)), path.join(web, "src", name.replace(/\.d\.ts$/, ".ts")))];
+    map.sources = [
+      path.relative(path.dirname(path.join(to, name)), path.join(web, "src", name.replace(/\.d\.ts$/, ".ts"))),
+    ];
     await fs.writeFile(path.join(to, `${name}.map`), JSON.stringify(map));
   }
 }

@@ -1,7 +1,6 @@
 package webgpu
 
-// BatchCompiler is implemented by devices that compile several kernels at once
-// faster than one after the other.
+// BatchCompiler is implemented by devices that compile several kernels at once faster than one after the other.
 type BatchCompiler interface {
 	// NewKernels is NewKernel for each source, in order; the first error ends it.
 	NewKernels([]*KernelSource) ([]Kernel, error)
@@ -25,11 +24,9 @@ func CompileAll(dev Device, sources []*KernelSource) ([]Kernel, error) {
 
 // BackgroundCompiler is implemented by devices that compile kernels while they run programs.
 type BackgroundCompiler interface {
-	// Compile begins to compile what was not compiled before and returns at once. The channel is
-	// closed when nothing is left to wait for: all sources were compiled or refused, or the device
-	// is lost. NewKernel and NewKernels wait for a source that is still being compiled
-	// and report its error; until then no other call is held up. What nobody asks for is
-	// freed with the device.
+	// Compile starts compiling new sources and returns at once. The channel is closed when every source is compiled
+	// or refused, or the device is lost. NewKernel and NewKernels wait for a source that is still compiling and
+	// report its error; other calls do not wait. Kernels that no call asks for are freed with the device.
 	Compile([]*KernelSource) <-chan struct{}
 }
 

@@ -1,10 +1,8 @@
-// Package webgpu is the contract between Foretoken and a compute device. It is
-// small and compute only: buffers, kernels and programs are integer handles, a
-// program is a list of dispatches recorded once and replayed many times, and
-// everything that varies from run to run sits in small buffers written just
-// before. Three implementations live beside it: browser (WebGPU through
-// JavaScript), native (wgpu-native) and cpu (the kernels' own Go references).
-// The package knows nothing of language models.
+// Package webgpu is the contract between Foretoken and a compute device. It is small and compute only: buffers,
+// kernels and programs are integer handles, a program is a list of dispatches recorded once and replayed many
+// times, and everything that varies from run to run sits in small buffers written just before. Three
+// implementations live beside it: browser (WebGPU through JavaScript), native (wgpu-native) and cpu (the kernels'
+// own Go references). The package knows nothing of language models.
 package webgpu
 
 import (
@@ -14,7 +12,7 @@ import (
 	"time"
 )
 
-// Handles of what a device holds. Zero is never valid.
+// Handles of a device's objects. Zero is never valid.
 type (
 	Buffer  uint32
 	Kernel  uint32
@@ -27,13 +25,13 @@ var ErrDeviceLost = errors.New("webgpu: device lost")
 // ErrTimeout is returned (wrapped) when the device did not finish a read in time.
 var ErrTimeout = errors.New("webgpu: device did not answer in time")
 
-// ErrNoMemory is returned (wrapped) when the device has no memory for what is to be made on it.
+// ErrNoMemory is returned (wrapped) when the device has too little memory for a new object.
 var ErrNoMemory = errors.New("webgpu: out of memory")
 
 // ErrUnavailable is returned (wrapped) when no device of the asked kind can be opened here.
 var ErrUnavailable = errors.New("webgpu: no device available")
 
-// Usage says what a buffer is bound as.
+// Usage is the kind of a buffer's bindings.
 type Usage int
 
 const (
@@ -62,8 +60,7 @@ type KernelSource struct {
 	Reference func(groups [3]int, bindings []Memory)
 }
 
-// Binding is a range of a buffer, in bytes. Size 0 reaches to the buffer's end.
-// Offset must be a multiple of 256.
+// Binding is a range of a buffer, in bytes. Size 0 reaches to the buffer's end. Offset must be a multiple of 256.
 type Binding struct {
 	Buffer Buffer
 	Offset int
@@ -85,11 +82,9 @@ type Region struct {
 	Dst    []byte
 }
 
-// Device runs compute programs. Its methods may be called from one goroutine at
-// a time, except Destroy and Lost, which may be called from any. A failed
-// validation, a lost device or a failed map is an error that carries the label
-// of the kernel or buffer at fault; no method hangs or panics because of the
-// device.
+// Device runs compute programs. Its methods may be called from one goroutine at a time, except Destroy and Lost,
+// which may be called from any. A failed validation, a lost device or a failed map is an error that carries the
+// label of the kernel or buffer at fault; no method hangs or panics because of the device.
 type Device interface {
 	// Info describes the adapter; it does not change.
 	Info() Info
@@ -131,7 +126,7 @@ type Info struct {
 	Limits       Limits
 }
 
-// Identity tells one adapter and driver from another: kernels chosen for one may compute other bits on another.
+// Identity identifies an adapter and its driver: kernels chosen for one may compute other bits on another.
 func (i Info) Identity() string {
 	return strings.Join([]string{i.Backend, i.Vendor, i.Architecture, i.Adapter, i.Driver}, "|")
 }

@@ -2,26 +2,26 @@ package webgpu
 
 import "time"
 
-// Profiler is implemented by devices that can tell what the dispatches of a program take.
-// All of it costs a Run nothing but the question whether somebody watches.
+// Profiler is implemented by devices that can time the dispatches of a program. A Run without a watcher costs one
+// test of a pointer.
 type Profiler interface {
 	// Watch has f called with the programs of every later Run, before it begins; nil ends it. The
 	// slice is valid during the call, and f must not call the device.
 	Watch(f func(programs []Program))
-	// Profile times each dispatch of a program alone, repeated until it takes long enough
-	// for the clock at hand. What the program's bindings hold afterwards means
-	// nothing: a Run from valid inputs makes it anew.
+	// Profile times each dispatch of a program alone, repeated until it takes long enough for the clock. It leaves
+	// the contents of the program's bindings undefined; a Run with valid inputs computes them again.
 	Profile(p Program) (Profile, error)
 }
 
 // The clocks of a Profile.
 const (
 	ClockTimestamps = "timestamps" // the device's own, around a pass of nothing but the dispatch
-	ClockReplays    = "replays"    // the host's, from a submit of many of the dispatch to its end, less that of an empty one
-	ClockHost       = "host"       // the host runs the dispatch itself
+	// the host's, from a submit of many of the dispatch to its end, less that of an empty one
+	ClockReplays = "replays"
+	ClockHost    = "host" // the host runs the dispatch itself
 )
 
-// Profile is what the dispatches of a program take, in the program's order.
+// Profile holds the times of a program's dispatches, in the program's order.
 type Profile struct {
 	Program    string // its label
 	Clock      string

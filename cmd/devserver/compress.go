@@ -17,8 +17,8 @@ import (
 // encodeLimit is the largest file that is compressed while serving.
 const encodeLimit = 64 << 20
 
-// codec holds encoded bodies: those the build left beside a file as .br and
-// .gz, and those made here when it did not.
+// codec holds encoded bodies: the .br and .gz files that the build wrote, and the encodings made here where it did
+// not.
 type codec struct {
 	mu     sync.Mutex
 	bodies map[string]*body // by root, name and encoding
@@ -95,7 +95,8 @@ func (c *codec) encoded(root *os.Root, name string, info fs.FileInfo, etag, enco
 func encode(root *os.Root, name string, info fs.FileInfo, encoding string) ([]byte, error) {
 	suffix := map[string]string{"br": ".br", "gzip": ".gz"}[encoding]
 	// A sibling older than its file is left over from an earlier build.
-	if sibling, err := root.Stat(name + suffix); err == nil && sibling.Mode().IsRegular() && !sibling.ModTime().Before(info.ModTime()) {
+	if sibling, err := root.Stat(name + suffix); err == nil && sibling.Mode().IsRegular() &&
+		!sibling.ModTime().Before(info.ModTime()) {
 		return root.ReadFile(name + suffix)
 	}
 	if info.Size() > encodeLimit {

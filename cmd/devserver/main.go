@@ -1,7 +1,6 @@
-// Command devserver serves the built site on this machine's loopback interface,
-// the way a careful static host would: right MIME types, byte ranges, strong
-// ETags and compression. It exists because a page that streams WebAssembly and
-// ranges of model files cannot be opened from file:// URLs.
+// Command devserver serves the built site on this machine's loopback interface, the way a careful static host
+// would: right MIME types, byte ranges, strong ETags and compression. It exists because a page that streams
+// WebAssembly and ranges of model files cannot be opened from file:// URLs.
 package main
 
 import (
@@ -84,8 +83,8 @@ func serve(ctx context.Context, out io.Writer, addr, dir, models string) error {
 // maxConnections is how many clients may be connected; more wait until one leaves. A page has a few.
 const maxConnections = 256
 
-// newServer bounds what a client may take of the server: it has seconds for a request, which has no body worth
-// reading, and minutes to take a piece of an answer.
+// newServer bounds a client's share of the server: it has seconds to send a request, which has no body worth
+// reading, and minutes to take each piece of an answer.
 func newServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,
@@ -108,7 +107,8 @@ func listenLoopback(addr string) (net.Listener, error) {
 		return nil, fmt.Errorf("--addr %q: want host:port, for example 127.0.0.1:8080", addr)
 	}
 	if host == "" {
-		return nil, fmt.Errorf("--addr %q: an empty host listens on every interface; this server is for loopback only, use 127.0.0.1:%s", addr, port)
+		return nil, fmt.Errorf("--addr %q: an empty host listens on every interface; this server is for loopback "+
+			"only, use 127.0.0.1:%s", addr, port)
 	}
 	ips := []net.IP{net.ParseIP(host)}
 	if ips[0] == nil {
@@ -118,12 +118,14 @@ func listenLoopback(addr string) (net.Listener, error) {
 	}
 	for _, ip := range ips {
 		if !ip.IsLoopback() {
-			return nil, fmt.Errorf("--addr %q: %s is not a loopback address; this server is for this machine only, use 127.0.0.1:%s", addr, ip, port)
+			return nil, fmt.Errorf("--addr %q: %s is not a loopback address; this server is for this machine only, "+
+				"use 127.0.0.1:%s", addr, ip, port)
 		}
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(ips[0].String(), port))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("--addr %q: the port is taken by another program; stop it, or pick another address such as --addr %s", addr, net.JoinHostPort(host, "0"))
+		return nil, fmt.Errorf("--addr %q: the port is taken by another program; stop it, or pick another address "+
+			"such as --addr %s", addr, net.JoinHostPort(host, "0"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--addr %q: %w", addr, err)

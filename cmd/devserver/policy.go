@@ -45,12 +45,12 @@ func (s *site) policy(root *os.Root, name string) string {
 	return strings.TrimSuffix(own, ";") + "; frame-ancestors " + framed
 }
 
-// pieceTime is how long a client may leave a piece of an answer untaken before it is taken for gone. Browsers
-// stop reading a model while what they have is being written to disk.
+// pieceTime is the deadline for each piece of an answer. Browsers stop reading a model while they write the bytes
+// they have to disk.
 const pieceTime = 5 * time.Minute
 
-// patient gives every piece of an answer its own time, because no time for the whole would fit both a style
-// sheet and a model of gigabytes.
+// patient sets a new deadline for every piece of an answer, because no deadline for the complete answer fits both a
+// style sheet and a model of gigabytes.
 type patient struct{ http.ResponseWriter }
 
 func (w *patient) Write(b []byte) (int, error) {

@@ -59,8 +59,7 @@ type tag struct {
 	etag    string
 }
 
-// newSite opens the folders. os.Root keeps every later lookup inside them,
-// symbolic links included.
+// newSite opens the folders. os.Root keeps every later lookup inside them, symbolic links included.
 func newSite(dir, models string) (*site, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -99,8 +98,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Embedder-Policy", "require-corp")
 	if !loopbackHost(r.Host) {
-		// A name that was made to resolve to 127.0.0.1 (DNS rebinding) would
-		// let a foreign page read local files.
+		// A name that was made to resolve to 127.0.0.1 (DNS rebinding) would let a foreign page read local files.
 		http.Error(w, "this server answers only to localhost", http.StatusMisdirectedRequest)
 		return
 	}
@@ -114,7 +112,8 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	if rest, under := strings.CutPrefix(name, "models/"); under && s.models != nil && strings.EqualFold(path.Ext(rest), ".gguf") {
+	if rest, under := strings.CutPrefix(name, "models/"); under && s.models != nil &&
+		strings.EqualFold(path.Ext(rest), ".gguf") {
 		// The built-in pair lives below models/ of the site; a file of the
 		// mounted folder comes first, the site's own second.
 		if s.serveFile(w, r, s.models, rest) {
@@ -170,8 +169,7 @@ func cleanPath(p string) (string, bool) {
 	return p, fs.ValidPath(p)
 }
 
-// serveFile answers with a regular file of root, or reports false having
-// written nothing.
+// serveFile answers with a regular file of root, or reports false having written nothing.
 func (s *site) serveFile(w http.ResponseWriter, r *http.Request, root *os.Root, name string) bool {
 	// Stat before Open: opening a named pipe would wait for a writer.
 	info, err := root.Stat(name)

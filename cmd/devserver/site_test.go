@@ -18,7 +18,7 @@ import (
 
 var script = []byte(strings.Repeat("export const answer = 42; // forty-two\n", 200))
 
-// build writes a small site with a model folder beside it and returns both paths.
+// build writes a small site and a model folder next to it and returns both paths.
 func build(t *testing.T) (dir, models string) {
 	t.Helper()
 	base := t.TempDir()
@@ -116,7 +116,8 @@ func TestRanges(t *testing.T) {
 	s := open(t, dir, models)
 	whole := ask(s, "GET", "/models/big.gguf")
 	if whole.Code != 200 || whole.Header().Get("Accept-Ranges") != "bytes" || whole.Body.Len() != 10000 {
-		t.Fatalf("whole: %d, Accept-Ranges %q, %d bytes", whole.Code, whole.Header().Get("Accept-Ranges"), whole.Body.Len())
+		t.Fatalf("whole: %d, Accept-Ranges %q, %d bytes", whole.Code, whole.Header().Get("Accept-Ranges"),
+			whole.Body.Len())
 	}
 	etag := whole.Header().Get("ETag")
 	tests := []struct {
@@ -133,9 +134,11 @@ func TestRanges(t *testing.T) {
 	}
 	for _, test := range tests {
 		// Asking for compression as well must not turn a range into an encoding.
-		w := ask(s, "GET", "/models/big.gguf", "Range", test.ranges, "If-Range", test.ifRange, "Accept-Encoding", "gzip, br")
+		w := ask(s, "GET", "/models/big.gguf", "Range", test.ranges, "If-Range", test.ifRange,
+			"Accept-Encoding", "gzip, br")
 		if w.Code != test.code || w.Header().Get("Content-Range") != test.content {
-			t.Errorf("%s (If-Range %q): %d %q, want %d %q", test.ranges, test.ifRange, w.Code, w.Header().Get("Content-Range"), test.code, test.content)
+			t.Errorf("%s (If-Range %q): %d %q, want %d %q", test.ranges, test.ifRange, w.Code,
+				w.Header().Get("Content-Range"), test.code, test.content)
 		}
 		if test.body != "" && w.Body.String() != test.body {
 			t.Errorf("%s (If-Range %q): wrong body of %d bytes", test.ranges, test.ifRange, w.Body.Len())
@@ -144,7 +147,8 @@ func TestRanges(t *testing.T) {
 			t.Errorf("%s: a range came back encoded", test.ranges)
 		}
 	}
-	if w := ask(s, "GET", "/page.js", "Range", "bytes=0-5", "Accept-Encoding", "br"); w.Body.String() != string(script[:6]) || w.Code != 206 {
+	if w := ask(s, "GET", "/page.js", "Range", "bytes=0-5", "Accept-Encoding", "br"); w.Body.String() != string(
+		script[:6]) || w.Code != 206 {
 		t.Errorf("a range of a compressible file: %d %q", w.Code, w.Body)
 	}
 }
@@ -205,7 +209,8 @@ func TestCompression(t *testing.T) {
 	if got := unbrotli(t, w.Body); got != string(script) {
 		t.Errorf("brotli: %d bytes", len(got))
 	}
-	if w := ask(s, "HEAD", "/page.js", "Accept-Encoding", "br"); w.Body.Len() != 0 || w.Header().Get("Content-Encoding") != "br" {
+	if w := ask(s, "HEAD", "/page.js", "Accept-Encoding", "br"); w.Body.Len() != 0 ||
+		w.Header().Get("Content-Encoding") != "br" {
 		t.Errorf("HEAD: %d bytes, encoding %q", w.Body.Len(), w.Header().Get("Content-Encoding"))
 	}
 	if w := ask(s, "GET", "/models/demo/pair.gguf", "Accept-Encoding", "br"); w.Header().Get("Content-Encoding") != "" {
@@ -271,7 +276,8 @@ func TestEncodedTraversal(t *testing.T) {
 	dir, models := build(t)
 	server := httptest.NewServer(open(t, dir, models))
 	defer server.Close()
-	for _, path := range []string{"/%2e%2e/secret.txt", "/..%2fsecret.txt", "/%2e%2e%2fsecret.txt", "/models/%2e%2e/outside.gguf", "/%5c..%5csecret.txt", "/%2eenv", "/%00"} {
+	for _, path := range []string{"/%2e%2e/secret.txt", "/..%2fsecret.txt", "/%2e%2e%2fsecret.txt",
+		"/models/%2e%2e/outside.gguf", "/%5c..%5csecret.txt", "/%2eenv", "/%00"} {
 		response, err := http.Get(server.URL + path)
 		if err != nil {
 			t.Fatal(err)
@@ -332,12 +338,14 @@ func TestDirectoryRedirectKeepsQuery(t *testing.T) {
 
 func TestHostHeader(t *testing.T) {
 	s := open(t, first(build(t)), "")
-	for _, host := range []string{"localhost", "localhost:8080", "LOCALHOST:1", "127.0.0.1", "127.0.0.9:80", "[::1]:8080", "[::1]"} {
+	for _, host := range []string{"localhost", "localhost:8080", "LOCALHOST:1", "127.0.0.1", "127.0.0.9:80",
+		"[::1]:8080", "[::1]"} {
 		if w := ask(s, "GET", "/", "Host", host); w.Code != 200 {
 			t.Errorf("%s: %d, want 200", host, w.Code)
 		}
 	}
-	for _, host := range []string{"", "evil.example", "evil.example:8080", "localhost.evil.example", "192.168.1.4:8080", "127.0.0.1.evil.example", "0.0.0.0"} {
+	for _, host := range []string{"", "evil.example", "evil.example:8080", "localhost.evil.example", "192.168.1.4:8080",
+		"127.0.0.1.evil.example", "0.0.0.0"} {
 		if w := ask(s, "GET", "/", "Host", host); w.Code != http.StatusMisdirectedRequest {
 			t.Errorf("%q: %d, want 421", host, w.Code)
 		}

@@ -16,11 +16,12 @@ import (
 	"foretoken/models/fuzztest"
 )
 
-// TestPolicies holds every answer to a policy, and pages to the one that they name themselves.
+// TestPolicies checks that every answer has a content security policy, and that pages get the one they name.
 func TestPolicies(t *testing.T) {
 	dir, models := build(t)
 	own := "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'"
-	page := "<!doctype html><html><head><meta charset=\"utf-8\" />\n<meta\n  http-equiv=\"Content-Security-Policy\"\n  content=\"" + own + "\" /></head></html>"
+	page := "<!doctype html><html><head><meta charset=\"utf-8\" />\n<meta\n  http-equiv=\"Content-Security-Policy\"\n" +
+		"  content=\"" + own + "\" /></head></html>"
 	for _, name := range []string{"index.html", "embed.html", "docs/examples.html"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(page), 0o644); err != nil {
 			t.Fatal(err)
@@ -28,20 +29,26 @@ func TestPolicies(t *testing.T) {
 	}
 	s := open(t, dir, models)
 	for path, want := range map[string]string{
-		"/": own + "; frame-ancestors 'self'", "/index.html": own + "; frame-ancestors 'self'", "/docs/examples.html": own + "; frame-ancestors 'self'",
-		"/embed.html": own + "; frame-ancestors *", "/page.js": own + "; frame-ancestors 'self'", "/docs/": "default-src 'self'; base-uri 'none'; object-src 'none'; frame-ancestors 'self'",
-		"/foretoken.wasm": nothing, "/models/big.gguf": nothing, "/missing": nothing, "/../x": nothing, "/empty/readme.txt": nothing,
+		"/": own + "; frame-ancestors 'self'", "/index.html": own + "; frame-ancestors 'self'",
+		"/docs/examples.html": own + "; frame-ancestors 'self'",
+		"/embed.html":         own + "; frame-ancestors *", "/page.js": own + "; frame-ancestors 'self'",
+		"/docs/":          "default-src 'self'; base-uri 'none'; object-src 'none'; frame-ancestors 'self'",
+		"/foretoken.wasm": nothing, "/models/big.gguf": nothing, "/missing": nothing, "/../x": nothing,
+		"/empty/readme.txt": nothing,
 	} {
 		w := ask(s, "GET", path)
 		if got := w.Header().Get("Content-Security-Policy"); got != want {
 			t.Errorf("%s: policy %q, want %q", path, got, want)
 		}
-		if w.Header().Get("Access-Control-Allow-Origin") != "" || w.Header().Get("Cross-Origin-Resource-Policy") != "same-origin" {
+		if w.Header().Get("Access-Control-Allow-Origin") != "" ||
+			w.Header().Get("Cross-Origin-Resource-Policy") != "same-origin" {
 			t.Errorf("%s: other origins may read it: %v", path, w.Header())
 		}
 	}
-	for _, refused := range []*httptest.ResponseRecorder{ask(s, "GET", "/", "Host", "evil.example"), ask(s, "POST", "/")} {
-		if h := refused.Header(); h.Get("Content-Security-Policy") != nothing || h.Get("X-Content-Type-Options") != "nosniff" {
+	for _, refused := range []*httptest.ResponseRecorder{ask(s, "GET", "/", "Host", "evil.example"),
+		ask(s, "POST", "/")} {
+		if h := refused.Header(); h.Get("Content-Security-Policy") != nothing ||
+			h.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%d: %v", refused.Code, h)
 		}
 	}
@@ -64,13 +71,14 @@ func TestOwnPagesHavePolicies(t *testing.T) {
 			continue
 		}
 		policy := string(found[1])
-		if strings.Contains(policy, "unsafe-inline") || strings.Contains(policy, "'unsafe-eval'") || !strings.Contains(policy, "object-src 'none'") || !strings.Contains(policy, "base-uri 'none'") {
+		if strings.Contains(policy, "unsafe-inline") || strings.Contains(policy, "'unsafe-eval'") ||
+			!strings.Contains(policy, "object-src 'none'") || !strings.Contains(policy, "base-uri 'none'") {
 			t.Errorf("%s: %s", page, policy)
 		}
 	}
 }
 
-// TestSlowClients are cut off: one that sends its request a byte at a time, and one that sends headers without end.
+// TestSlowClients cuts off a client that sends its request a byte at a time and one that sends endless headers.
 func TestSlowClients(t *testing.T) {
 	server := httptest.NewUnstartedServer(open(t, first(build(t)), ""))
 	server.Config = newServer(server.Config.Handler)
@@ -105,7 +113,8 @@ func TestSlowClients(t *testing.T) {
 			}
 		}
 	}()
-	if line, err := bufio.NewReader(endless).ReadString('\n'); err == nil && !strings.Contains(line, "431") && !strings.Contains(line, "408") {
+	if line, err := bufio.NewReader(endless).ReadString('\n'); err == nil && !strings.Contains(line, "431") &&
+		!strings.Contains(line, "408") {
 		t.Errorf("headers without end are answered %q", line)
 	} else if ne, ok := err.(net.Error); ok && ne.Timeout() {
 		t.Error("headers without end are waited for")
@@ -116,7 +125,8 @@ func TestSlowClients(t *testing.T) {
 // has the headers that keep a browser from misusing it.
 func FuzzRequest(f *testing.F) {
 	base := f.TempDir()
-	for name, content := range map[string]string{"dist/index.html": "<!doctype html>", "dist/page.js": "export {};", "dist/docs/index.html": "docs", "dist/.env": "SECRET", "secret.txt": "SECRET",
+	for name, content := range map[string]string{"dist/index.html": "<!doctype html>", "dist/page.js": "export {};",
+		"dist/docs/index.html": "docs", "dist/.env": "SECRET", "secret.txt": "SECRET",
 		"models/a.gguf": "GGUF a", "models/notes.txt": "SECRET", "outside.gguf": "SECRET"} {
 		path := filepath.Join(base, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -133,10 +143,14 @@ func FuzzRequest(f *testing.F) {
 	}
 	f.Cleanup(s.close)
 	for _, seed := range []string{
-		"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET /docs?x=1 HTTP/1.1\r\nHost: 127.0.0.1:80\r\nAccept-Encoding: br;q=0.5, gzip\r\n\r\n",
-		"GET /page.js HTTP/1.1\r\nHost: [::1]:1\r\nRange: bytes=0-3,5-\r\nIf-None-Match: \"x\"\r\n\r\n", "GET /%2e%2e/secret.txt HTTP/1.1\r\nHost: localhost\r\n\r\n",
-		"HEAD /models/a.gguf HTTP/1.0\r\nHost: localhost\r\n\r\n", "GET /models/notes.txt HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET /link.txt HTTP/1.1\r\nHost: localhost\r\n\r\n",
-		"GET http://evil.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n", "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc", "GET //secret.txt HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"GET /docs?x=1 HTTP/1.1\r\nHost: 127.0.0.1:80\r\nAccept-Encoding: br;q=0.5, gzip\r\n\r\n",
+		"GET /page.js HTTP/1.1\r\nHost: [::1]:1\r\nRange: bytes=0-3,5-\r\nIf-None-Match: \"x\"\r\n\r\n",
+		"GET /%2e%2e/secret.txt HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"HEAD /models/a.gguf HTTP/1.0\r\nHost: localhost\r\n\r\n", "GET /models/notes.txt HTTP/1.1\r\n" +
+			"Host: localhost\r\n\r\n", "GET /link.txt HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"GET http://evil.example/ HTTP/1.1\r\nHost: localhost\r\n\r\n", "POST / HTTP/1.1\r\nHost: localhost\r\n" +
+			"Content-Length: 3\r\n\r\nabc", "GET //secret.txt HTTP/1.1\r\nHost: localhost\r\n\r\n",
 	} {
 		f.Add([]byte(seed))
 	}
@@ -152,13 +166,15 @@ func FuzzRequest(f *testing.F) {
 			if bytes.Contains(w.Body.Bytes(), []byte("SECRET")) {
 				t.Fatalf("%q shows what is not served", raw)
 			}
-			if h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Content-Security-Policy") == "" || h.Get("Cross-Origin-Resource-Policy") != "same-origin" || h.Get("Access-Control-Allow-Origin") != "" {
+			if h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Content-Security-Policy") == "" ||
+				h.Get("Cross-Origin-Resource-Policy") != "same-origin" || h.Get("Access-Control-Allow-Origin") != "" {
 				t.Fatalf("%q is answered %d with %v", raw, w.Code, h)
 			}
 			if !loopbackHost(r.Host) && w.Code != http.StatusMisdirectedRequest {
 				t.Fatalf("the host %q is answered %d", r.Host, w.Code)
 			}
-			if to := h.Get("Location"); to != "" && (!strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.HasPrefix(to, `/\`)) {
+			if to := h.Get("Location"); to != "" &&
+				(!strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.HasPrefix(to, `/\`)) {
 				t.Fatalf("%q is sent to %q", raw, to)
 			}
 		})

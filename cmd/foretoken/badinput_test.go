@@ -28,7 +28,7 @@ func demoBytes(t *testing.T, role string) []byte {
 	return b
 }
 
-// content is a GGUF file taken apart, to be written again with one thing wrong.
+// content is a parsed GGUF file, to be written again with one change.
 type content struct {
 	kv      []gguf.KV
 	tensors []gguf.WriteTensor
@@ -89,7 +89,8 @@ func takeApart(t *testing.T) *content {
 		if err := f.ReadTensor(info, b, 0); err != nil {
 			t.Fatal(err)
 		}
-		c.tensors = append(c.tensors, gguf.WriteTensor{Name: info.Name, Dims: info.Dims, Type: info.Type, Data: bytes.NewReader(b)})
+		c.tensors = append(c.tensors,
+			gguf.WriteTensor{Name: info.Name, Dims: info.Dims, Type: info.Type, Data: bytes.NewReader(b)})
 	}
 	return c
 }
@@ -147,13 +148,14 @@ func patch(t *testing.T, name string, at int, value []byte) []byte {
 	return b
 }
 
-// oneError demands one line that says all of want, and the exit code.
+// oneError checks the exit code and that the error is one line with all of want.
 func oneError(t *testing.T, name string, o outcome, code int, want ...string) {
 	t.Helper()
 	if o.code != code {
 		t.Errorf("%s: exit code %d, want %d: %s", name, o.code, code, o.err)
 	}
-	if strings.Count(o.err, "\n") != 1 || !strings.HasPrefix(o.err, "foretoken: ") || strings.HasPrefix(o.err, "foretoken: foretoken") {
+	if strings.Count(o.err, "\n") != 1 || !strings.HasPrefix(o.err, "foretoken: ") ||
+		strings.HasPrefix(o.err, "foretoken: foretoken") {
 		t.Errorf("%s: not one line of error: %q", name, o.err)
 	}
 	for _, w := range want {
@@ -179,7 +181,7 @@ func TestBadModelsAreRefusedInOneLine(t *testing.T) {
 	for _, bad := range []struct {
 		name   string
 		file   []byte
-		want   []string // besides the file's name
+		want   []string // in addition to the file's name
 		header bool     // inspect refuses it too
 	}{
 		{"no bytes", nil, []string{"too few"}, true},
@@ -187,34 +189,49 @@ func TestBadModelsAreRefusedInOneLine(t *testing.T) {
 		{"truncated data", good[:len(good)-40000], []string{"tensor", "truncated"}, true},
 		{"wrong magic", append([]byte("GGUX"), good[4:]...), []string{"magic", "GGUX"}, true},
 		{"wrong version", append([]byte("GGUF\x09\x00\x00\x00"), good[8:]...), []string{"version 9"}, true},
-		{"absurd number of tensors", append(le.AppendUint64([]byte("GGUF\x03\x00\x00\x00"), 1<<60), good[16:]...), []string{"tensors", "1152921504606846976"}, true},
-		{"absurd number of entries", append(le.AppendUint64(bytes.Clone(good[:16]), 1<<40), good[24:]...), []string{"metadata entries", "1099511627776"}, true},
-		{"absurd dimension", patch(t, "blk.0.attn_q.weight", 4, le.AppendUint64(nil, 1<<62)), []string{"blk.0.attn_q.weight"}, true},
-		{"unknown tensor type", patch(t, "blk.0.attn_q.weight", 20, le.AppendUint32(nil, 77)), []string{"blk.0.attn_q.weight", "unknown tensor type 77"}, true},
+		{"absurd number of tensors", append(le.AppendUint64([]byte("GGUF\x03\x00\x00\x00"), 1<<60), good[16:]...),
+			[]string{"tensors", "1152921504606846976"}, true},
+		{"absurd number of entries", append(le.AppendUint64(bytes.Clone(good[:16]), 1<<40), good[24:]...),
+			[]string{"metadata entries", "1099511627776"}, true},
+		{"absurd dimension", patch(t, "blk.0.attn_q.weight", 4, le.AppendUint64(nil, 1<<62)),
+			[]string{"blk.0.attn_q.weight"}, true},
+		{"unknown tensor type", patch(t, "blk.0.attn_q.weight", 20, le.AppendUint32(nil, 77)),
+			[]string{"blk.0.attn_q.weight", "unknown tensor type 77"}, true},
 		{"type without kernels", wrong(t, func(c *content) {
 			q := c.tensor("blk.0.attn_q.weight")
 			q.Type, q.Data = gguf.Q8_1, bytes.NewReader(make([]byte, 36*3*96))
 		}), []string{"blk.0.attn_q.weight", "Q8_1"}, false},
-		{"missing tensor", wrong(t, func(c *content) { c.drop("blk.1.ffn_up.weight") }), []string{"blk.1.ffn_up.weight", "missing"}, false},
+		{"missing tensor", wrong(t, func(c *content) { c.drop("blk.1.ffn_up.weight") }),
+			[]string{"blk.1.ffn_up.weight", "missing"}, false},
 		{"tensor of another shape", wrong(t, func(c *content) {
 			c.tensor("blk.1.ffn_up.weight").Dims = []uint64{192, 128}
 		}), []string{"blk.1.ffn_up.weight", "[192 128]"}, false},
 		{"tensor without a place", wrong(t, func(c *content) {
-			c.tensors = append(c.tensors, gguf.WriteTensor{Name: "blk.0.ffn_norm.bias", Dims: []uint64{96}, Type: gguf.F32, Data: bytes.NewReader(make([]byte, 4*96))})
+			c.tensors = append(c.tensors, gguf.WriteTensor{Name: "blk.0.ffn_norm.bias", Dims: []uint64{96},
+				Type: gguf.F32, Data: bytes.NewReader(make([]byte, 4*96))})
 		}), []string{"blk.0.ffn_norm.bias"}, false},
-		{"missing field", wrong(t, func(c *content) { c.drop("llama.attention.head_count") }), []string{"llama.attention.head_count", "missing"}, false},
-		{"field of another type", wrong(t, func(c *content) { c.set("llama.block_count", "two") }), []string{"llama.block_count", "string"}, false},
-		{"absurd field", wrong(t, func(c *content) { c.set("llama.block_count", uint32(1<<31)) }), []string{"llama.block_count", "2147483648"}, false},
-		{"field that contradicts a tensor", wrong(t, func(c *content) { c.set("llama.embedding_length", uint32(192)) }), []string{"token_embd.weight"}, false},
-		{"no architecture", wrong(t, func(c *content) { c.drop("general.architecture") }), []string{"general.architecture", "missing"}, false},
-		{"another architecture", wrong(t, func(c *content) { c.set("general.architecture", "mamba\nx") }), []string{"general.architecture", `mamba\nx`}, false},
-		{"another tokenizer", wrong(t, func(c *content) { c.set("tokenizer.ggml.model", "bert") }), []string{"tokenizer.ggml.model", "bert"}, false},
-		{"no tokens", wrong(t, func(c *content) { c.drop("tokenizer.ggml.tokens") }), []string{"tokenizer.ggml.tokens", "missing"}, false},
+		{"missing field", wrong(t, func(c *content) { c.drop("llama.attention.head_count") }),
+			[]string{"llama.attention.head_count", "missing"}, false},
+		{"field of another type", wrong(t, func(c *content) { c.set("llama.block_count", "two") }),
+			[]string{"llama.block_count", "string"}, false},
+		{"absurd field", wrong(t, func(c *content) { c.set("llama.block_count", uint32(1<<31)) }),
+			[]string{"llama.block_count", "2147483648"}, false},
+		{"field that contradicts a tensor", wrong(t, func(c *content) { c.set("llama.embedding_length", uint32(192)) }),
+			[]string{"token_embd.weight"}, false},
+		{"no architecture", wrong(t, func(c *content) { c.drop("general.architecture") }),
+			[]string{"general.architecture", "missing"}, false},
+		{"another architecture", wrong(t, func(c *content) { c.set("general.architecture", "mamba\nx") }),
+			[]string{"general.architecture", `mamba\nx`}, false},
+		{"another tokenizer", wrong(t, func(c *content) { c.set("tokenizer.ggml.model", "bert") }),
+			[]string{"tokenizer.ggml.model", "bert"}, false},
+		{"no tokens", wrong(t, func(c *content) { c.drop("tokenizer.ggml.tokens") }),
+			[]string{"tokenizer.ggml.tokens", "missing"}, false},
 		{"another vocabulary", wrong(t, renamed), []string{"token 1000", "target-q8_0.gguf"}, false},
 	} {
 		path := write(t, "bad.gguf", bad.file)
 		want := append(bad.want, path)
-		oneError(t, bad.name, generate(t, "", "--draft", path, "--prompt", "x", "--max-tokens", "1"), exitError, want...)
+		oneError(t, bad.name, generate(t, "", "--draft", path, "--prompt", "x", "--max-tokens", "1"),
+			exitError, want...)
 		if bad.header {
 			oneError(t, bad.name+", inspected", call(t, "", "inspect", path), exitError, want...)
 			continue
@@ -238,7 +255,8 @@ func TestInspectSaysWhyAFileCannotBeRun(t *testing.T) {
 		"tokenizer": {wrong(t, func(c *content) { c.set("tokenizer.ggml.model", "bert") }), "tokenizer.ggml.model"},
 	} {
 		o := call(t, "", "inspect", write(t, "bad.gguf", bad.file))
-		if _, reason, ok := strings.Cut(o.out, "can be run: no: "); o.code != exitOK || !ok || !strings.Contains(reason, bad.want) {
+		if _, reason, ok := strings.Cut(o.out, "can be run: no: "); o.code != exitOK || !ok ||
+			!strings.Contains(reason, bad.want) {
 			t.Errorf("%s: %s%s", name, o.out, o.err)
 		}
 	}
@@ -319,9 +337,11 @@ func TestWrongUseIsToldApart(t *testing.T) {
 		oneError(t, bad.args, call(t, "", args...), exitUsage, bad.want)
 	}
 	var out, errs bytes.Buffer
-	code := run(t.Context(), &console{in: strings.NewReader(""), out: &out, err: &errs, inTerminal: true}, []string{"generate"})
+	code := run(t.Context(), &console{in: strings.NewReader(""), out: &out, err: &errs, inTerminal: true},
+		[]string{"generate"})
 	oneError(t, "no prompt at a terminal", outcome{code, out.String(), errs.String()}, exitUsage, "no prompt")
-	oneError(t, "a context beyond the model's", generate(t, "", "--context", "100000", "--prompt", "x"), exitError, "100000", "target-q8_0.gguf")
+	oneError(t, "a context beyond the model's", generate(t, "", "--context", "100000", "--prompt", "x"), exitError,
+		"100000", "target-q8_0.gguf")
 	oneError(t, "more nodes than a pass holds", generate(t, "", "--nodes", "1000", "--prompt", "x"), exitError, "nodes")
 	if o := call(t, ""); o.code != exitOK || !strings.Contains(o.out, "generate") {
 		t.Errorf("no arguments: %+v", o)

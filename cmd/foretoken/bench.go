@@ -5,11 +5,9 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -18,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"foretoken"
+	"foretoken/bench"
 )
 
 // benchOptions are the flags of bench.
@@ -37,14 +36,14 @@ type benchOptions struct {
 	compare      string
 	artefacts    string
 	profiled     bool
-	rows, beams  int                     // of --profile
-	perMethod    []foretoken.BenchMethod // of --methods
+	rows, beams  int            // of --profile
+	perMethod    []bench.Method // of --methods
 	repeatGiven  bool
-	old          *foretoken.BenchReport // of --compare
+	old          *bench.Report // of --compare
 	methodsGiven bool
 }
 
-// benchMethods are compared when no others are named.
+// benchMethods are compared by default.
 const benchMethods = "none,ngram,chain,eagle2:depth=4,top-k=4,nodes=16,auto"
 
 func benchCommand(c *console) *cobra.Command {
@@ -58,12 +57,13 @@ func benchCommand(c *console) *cobra.Command {
 			"each repetition has a seed of its own.\n\n" +
 			"A method is a name of foretoken methods, with settings after a colon:\n" +
 			"  --methods none,ngram,eagle2:depth=4,top-k=4,nodes=16,mars:temperature=1,name=hot\n" +
-			"A setting is any field of a request (--methods x:help=1 lists them); name is what the row is called.\n\n" +
-			"Methods marked LOSSY may commit tokens that the target would not have chosen. What that costs is in\n" +
-			"the columns same (tokens equal to plain decoding's, up to the first difference and place by place),\n" +
-			"loss (the target's own, nats a token) and parses: the share of outputs that go/parser accepts after\n" +
+			"A setting is any field of a request (--methods x:help=1 lists them); name names the row.\n\n" +
+			"Methods marked LOSSY may commit tokens that the target would not have chosen. Three columns show\n" +
+			"the cost: same (tokens equal to plain decoding's, up to the first difference and position by " +
+			"position),\n" +
+			"loss (the target's, in nats per token) and parses, the share of outputs that go/parser accepts after\n" +
 			"their prompt, without an error before the last line. A prompt cut out of a file gets the fewest\n" +
-			"block openings before it that make it parse; one that none makes parse is not judged.",
+			"block openings before it that make it parse; a prompt that never parses does not count.",
 		Example: "  foretoken bench --prompts prompts.jsonl --per-category 4\n" +
 			"  foretoken bench --prompts prompts.jsonl --suite papers/mars --resume cells.jsonl --json mars.json\n" +
 			"  foretoken bench --prompts prompts.jsonl --compare before.json",
@@ -85,31 +85,38 @@ func benchCommand(c *console) *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	o.models.flags(f)
-	f.StringArrayVar(&o.methods, "methods", nil, "what to measure; may be given several times (default "+benchMethods+")")
+	f.StringArrayVar(&o.methods, "methods", nil,
+		"what to measure; may be given several times (default "+benchMethods+")")
 	f.StringSliceVar(&o.suites, "suite", nil, "a prepared comparison: papers, or one of its tables such as papers/mars")
 	f.BoolVar(&o.list, "list", false, "list the suites")
-	f.StringVar(&o.prompts, "prompts", "", "file with one JSON object a line: {\"id\": …, \"prompt\": …, \"category\": …}; without a category it is the id up to its last dash")
-	f.IntVar(&o.perCategory, "per-category", 0, "only the first so many prompts of each category")
-	f.IntVar(&o.limit, "limit", 0, "only so many prompts, taken evenly from the categories")
-	f.IntVar(&o.common.MaxTokens, "max-tokens", o.common.MaxTokens, "tokens to produce for each prompt; 0: until the context is full")
-	f.Float64Var(&o.common.Temperature, "temperature", 0, "of methods that do not set their own")
-	f.Uint64Var(&o.common.Seed, "seed", o.common.Seed, "of the first repetition")
+	f.StringVar(&o.prompts, "prompts", "", "file with one JSON object per line: {\"id\": …, \"prompt\": "+
+		"…, \"category\": …}; the category defaults to the id up to its last dash")
+	f.IntVar(&o.perCategory, "per-category", 0, "use only the first N prompts of each category")
+	f.IntVar(&o.limit, "limit", 0, "use at most N prompts, taken evenly from the categories")
+	f.IntVar(&o.common.MaxTokens, "max-tokens", o.common.MaxTokens,
+		"tokens to produce for each prompt; 0: until the context is full")
+	f.Float64Var(&o.common.Temperature, "temperature", 0, "temperature of methods that do not set their own")
+	f.Uint64Var(&o.common.Seed, "seed", o.common.Seed, "seed of the first repetition")
 	f.IntVar(&o.repeat, "repeat", 3, "repetitions; suites have their own numbers, 1 where they only count")
-	f.BoolVar(&o.noScore, "no-score", false, "leave out the target's loss on the outputs")
+	f.BoolVar(&o.noScore, "no-score", false, "do not compute the target's loss on the outputs")
 	f.StringVar(&o.json, "json", "", "write the report to this file")
 	f.StringVar(&o.csv, "csv", "", "write one line per method and category to this file")
-	f.StringVar(&o.resume, "resume", "", "keep finished cells in this file and do not measure again what it has")
-	f.StringVar(&o.compare, "compare", "", "compare with a report that --json wrote; differences beyond both standard deviations are flagged")
+	f.StringVar(&o.resume, "resume", "", "keep finished cells in this file and skip those already in it")
+	f.StringVar(&o.compare, "compare", "",
+		"compare with a report that --json wrote; differences beyond both standard deviations are flagged")
 	f.IntVar(&o.models.nodes, "max-nodes", 64, "largest tree that can be verified; MARS's tables use up to 711")
-	f.BoolVar(&o.profiled, "profile", false, "tell where time goes instead: kernel by kernel of a plain step, a verification and the draft's passes, and by phase, with submits, readbacks, bytes, creations and allocations, for rounds of the methods on the first prompt")
+	f.BoolVar(&o.profiled, "profile", false, "print where time goes instead: by kernel for a plain step, "+
+		"a verification and the draft's passes, and by phase for rounds of the methods on the first prompt, "+
+		"with submits, readbacks, bytes, creations and allocations")
 	f.IntVar(&o.rows, "rows", 8, "with --profile: rows of the verification")
-	f.IntVar(&o.beams, "beams", 1, "with --profile: beams of a level of the draft")
-	f.StringVar(&o.artefacts, "artefacts", "", "folder with the classifiers and calibrations that only some rows of a suite need")
+	f.IntVar(&o.beams, "beams", 1, "with --profile: beams per level of the draft")
+	f.StringVar(&o.artefacts, "artefacts", "",
+		"folder with the classifiers and calibrations that only some rows of a suite need")
 	return cmd
 }
 
 func listSuites(c *console) error {
-	groups, err := foretoken.BenchSuite("papers", foretoken.SuiteOptions{})
+	groups, err := bench.Suite("papers", bench.SuiteOptions{})
 	if err != nil {
 		return err
 	}
@@ -124,23 +131,18 @@ func listSuites(c *console) error {
 	return nil
 }
 
-// complete checks the flags, before anything large is opened.
+// complete checks the flags before anything large is opened.
 func (o *benchOptions) complete(given *pflag.FlagSet) error {
 	if err := o.models.check(); err != nil {
 		return err
 	}
-	for _, n := range []struct {
-		flag         string
-		value, least int
-	}{{"per-category", o.perCategory, 1}, {"limit", o.limit, 1}, {"max-tokens", o.common.MaxTokens, 0}, {"repeat", o.repeat, 1}, {"max-nodes", o.models.nodes, 2}, {"rows", o.rows, 1}, {"beams", o.beams, 1}, {"context", o.models.context, 1}} {
-		if given.Changed(n.flag) && n.value < n.least {
-			return usagef("--%s is %d, want %d or more", n.flag, n.value, n.least)
-		}
+	if err := checkMinimums(given, []minimum{{"per-category", o.perCategory, 1}, {"limit", o.limit, 1},
+		{"max-tokens", o.common.MaxTokens, 0}, {"repeat", o.repeat, 1}, {"max-nodes", o.models.nodes, 2},
+		{"rows", o.rows, 1}, {"beams", o.beams, 1}, {"context", o.models.context, 1}}); err != nil {
+		return err
 	}
-	for _, s := range []struct{ flag, value string }{{"prompts", o.prompts}, {"json", o.json}, {"csv", o.csv}, {"resume", o.resume}, {"compare", o.compare}, {"artefacts", o.artefacts}} {
-		if given.Changed(s.flag) && s.value == "" {
-			return usagef("--%s is empty, want a file name", s.flag)
-		}
+	if err := checkFileNames(given, "prompts", "json", "csv", "resume", "compare", "artefacts"); err != nil {
+		return err
 	}
 	if o.prompts == "" && !o.profiled {
 		return usagef("no prompts: give --prompts with a file of one JSON object a line")
@@ -153,31 +155,26 @@ func (o *benchOptions) complete(given *pflag.FlagSet) error {
 		return usagef("--temperature and --suite exclude each other: the tables of a suite have their own temperatures")
 	}
 	for _, s := range o.suites {
-		if names := foretoken.SuiteNames(); !slices.Contains(names, s) {
+		if names := bench.SuiteNames(); !slices.Contains(names, s) {
 			return usagef("--suite is %q, want %s", s, orList(names))
 		}
 	}
 	if !o.methodsGiven && len(o.suites) == 0 && !o.profiled {
 		o.methods = []string{benchMethods}
-		if !o.models.drafts() {
+		if !o.models.hasDraft() {
 			o.methods = []string{"none,ngram"}
 		}
 	}
 	if len(o.methods) > 0 {
 		var err error
-		if o.perMethod, err = foretoken.ParseBenchMethods(strings.Join(o.methods, ","), o.common); err != nil {
+		if o.perMethod, err = bench.ParseMethods(strings.Join(o.methods, ","), o.common); err != nil {
 			return usagef("--methods: %s", oneLine(err.Error()))
 		}
 	}
-	o.models.useHead = slices.ContainsFunc(o.perMethod, func(m foretoken.BenchMethod) bool { return m.Request.NeedsHead() }) ||
+	o.models.useHead = slices.ContainsFunc(o.perMethod, func(m bench.Method) bool { return m.Request.NeedsHead() }) ||
 		slices.ContainsFunc(o.suites, func(s string) bool { return s == "papers" || s == "papers/eagle3" })
-	for _, path := range []string{o.json, o.csv, o.resume} {
-		if path == "" {
-			continue
-		}
-		if dir, err := os.Stat(filepath.Dir(path)); err != nil || !dir.IsDir() {
-			return fmt.Errorf("%s: there is no folder %s to write it to", path, filepath.Dir(path))
-		}
+	if err := checkFolders(o.json, o.csv, o.resume); err != nil {
+		return err
 	}
 	if o.artefacts != "" {
 		if dir, err := os.Stat(o.artefacts); err != nil || !dir.IsDir() {
@@ -193,19 +190,19 @@ func (o *benchOptions) complete(given *pflag.FlagSet) error {
 	return nil
 }
 
-// choosePrompts takes the first of each category, evenly.
-func choosePrompts(all []prompt, perCategory, limit int) []foretoken.BenchPrompt {
+// choosePrompts takes prompts evenly from the categories, the first ones of each.
+func choosePrompts(all []prompt, perCategory, limit int) []bench.Prompt {
 	var order []string
-	by := map[string][]foretoken.BenchPrompt{}
+	by := map[string][]bench.Prompt{}
 	for _, p := range all {
 		if len(by[p.Category]) == 0 {
 			order = append(order, p.Category)
 		}
 		if perCategory == 0 || len(by[p.Category]) < perCategory {
-			by[p.Category] = append(by[p.Category], foretoken.BenchPrompt{ID: p.ID, Category: p.Category, Prompt: p.Prompt})
+			by[p.Category] = append(by[p.Category], p)
 		}
 	}
-	var chosen []foretoken.BenchPrompt
+	var chosen []bench.Prompt
 	for i := 0; ; i++ {
 		more := false
 		for _, c := range order {
@@ -220,14 +217,14 @@ func choosePrompts(all []prompt, perCategory, limit int) []foretoken.BenchPrompt
 	}
 }
 
-// benchRun is a benchmark under way.
+// benchRun is a running benchmark.
 type benchRun struct {
 	*benchOptions
 	c       *console
-	groups  []foretoken.BenchGroup
-	plan    foretoken.BenchPlan
-	cells   []foretoken.BenchCell
-	missing []foretoken.BenchMissing
+	groups  []bench.Group
+	plan    bench.Plan
+	cells   []bench.Cell
+	missing []bench.Missing
 	done    int
 	total   int
 }
@@ -245,20 +242,18 @@ func (o *benchOptions) run(ctx context.Context, c *console) error {
 		seen[p.ID] = true
 	}
 	r := &benchRun{benchOptions: o, c: c}
-	r.plan = foretoken.BenchPlan{Repeat: o.repeat, Prompts: choosePrompts(all, o.perCategory, o.limit), NoScore: o.noScore, Parse: newGoParser().parse}
-	var store *cellStore
+	r.plan = bench.Plan{Repeat: o.repeat, Prompts: choosePrompts(all, o.perCategory, o.limit), NoScore: o.noScore,
+		Parse: bench.NewGoParser().Parse}
+	var store *bench.CellStore
 	if o.resume != "" {
-		if store, err = openCells(o.resume); err != nil {
+		if store, err = bench.OpenCells(o.resume); err != nil {
 			return err
 		}
-		defer store.close()
-		r.plan.Finished = store.finished
+		defer store.Close()
+		r.plan.Finished = store.Finished
 	}
 	s, err := openSession(ctx, c, &o.models)
 	if err != nil {
-		if ctx.Err() != nil {
-			return errInterrupted
-		}
 		return err
 	}
 	defer s.close()
@@ -266,8 +261,8 @@ func (o *benchOptions) run(ctx context.Context, c *console) error {
 		return err
 	}
 	err = r.measure(ctx, s, store)
-	report := foretoken.Summarise(r.cells)
-	report.Device, report.Target, report.Draft = s.describe()
+	report := bench.Summarise(r.cells)
+	report.Device, report.Target, report.Draft = bench.Describe(s.Session)
 	report.Note, report.Missing = r.settings(), r.missing
 	if err != nil && ctx.Err() == nil {
 		return err
@@ -280,25 +275,14 @@ func (o *benchOptions) run(ctx context.Context, c *console) error {
 	if ctx.Err() != nil {
 		how := "--resume would have kept them"
 		if store != nil {
-			how = "the same command goes on from there"
+			how = "the same command continues from there"
 		}
 		return fmt.Errorf("%w after %d of %d cells; %s", errInterrupted, r.done, r.total, how)
 	}
 	return r.write(&report)
 }
 
-// describe names device and models for people.
-func (s *session) describe() (device, target, draft string) {
-	i := s.Info()
-	device = i.Device.Backend + ", " + i.Device.Adapter
-	target = fmt.Sprintf("%s %s", i.Target.File, i.Target.Quant)
-	if i.Draft != nil {
-		draft = fmt.Sprintf("%s %s", i.Draft.File, i.Draft.Quant)
-	}
-	return device, target, draft
-}
-
-// settings are what holds for all rows.
+// settings describes the settings that all rows share.
 func (r *benchRun) settings() string {
 	length := fmt.Sprintf("%d tokens each", r.common.MaxTokens)
 	if r.common.MaxTokens == 0 {
@@ -307,7 +291,7 @@ func (r *benchRun) settings() string {
 	return fmt.Sprintf("%d prompts, %s, seed %d", len(r.plan.Prompts), length, r.common.Seed)
 }
 
-// choose puts the methods in the plan.
+// choose adds the methods to the plan.
 func (r *benchRun) choose(s *session) error {
 	var categories []string
 	for _, p := range r.plan.Prompts {
@@ -315,28 +299,29 @@ func (r *benchRun) choose(s *session) error {
 			categories = append(categories, p.Category)
 		}
 	}
-	o := foretoken.SuiteOptions{Common: r.common, MaxNodes: s.MaxNodes(), Pair: s.Fingerprint(), Artefact: artefacts(r.artefacts), Categories: categories}
+	o := bench.SuiteOptions{Common: r.common, MaxNodes: s.MaxNodes(), Pair: s.Fingerprint(),
+		Artefact: artefacts(r.artefacts), Categories: categories}
 	if r.repeatGiven {
 		o.Repeat = r.repeat
 	}
 	for _, name := range r.suites {
-		groups, err := foretoken.BenchSuite(name, o)
+		groups, err := bench.Suite(name, o)
 		if err != nil {
 			return err
 		}
 		for _, g := range groups {
-			if !slices.ContainsFunc(r.groups, func(known foretoken.BenchGroup) bool { return known.Name == g.Name }) {
+			if !slices.ContainsFunc(r.groups, func(known bench.Group) bool { return known.Name == g.Name }) {
 				r.groups = append(r.groups, g)
 			}
 		}
 	}
 	every := r.groups
 	if len(r.perMethod) > 0 {
-		every = append([]foretoken.BenchGroup{{Name: "methods", Methods: r.perMethod}}, r.groups...)
+		every = append([]bench.Group{{Name: "methods", Methods: r.perMethod}}, r.groups...)
 	}
 	var err error
-	r.plan.Methods, err = foretoken.MethodsOf(every)
-	r.plan.Fingerprint = s.BenchFingerprint()
+	r.plan.Methods, err = bench.MethodsOf(every)
+	r.plan.Fingerprint = bench.Fingerprint(s.Session)
 	own := map[string]bool{}
 	for _, m := range r.perMethod {
 		own[m.Name] = true
@@ -349,35 +334,29 @@ func (r *benchRun) choose(s *session) error {
 		if own[method] || len(r.groups) == 0 {
 			return fmt.Errorf("method %s: %s", method, reason)
 		}
-		r.missing = append(r.missing, foretoken.BenchMissing{Method: method, Reason: reason})
+		r.missing = append(r.missing, bench.Missing{Method: method, Reason: reason})
 		return nil
 	}
 	return err
 }
 
 // measure runs the plan with a progress bar and keeps the cells.
-func (r *benchRun) measure(ctx context.Context, s *session, store *cellStore) error {
+func (r *benchRun) measure(ctx context.Context, s *session, store *bench.CellStore) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var bar bar
 	defer bar.clear()
+	show := bar.counting(r.c, "cells", progressbar.OptionSetPredictTime(true))
 	r.plan.Progress = func(done, total int) {
 		r.done, r.total = done, total
-		if !r.c.errTerminal {
-			return
-		}
-		if bar.p == nil {
-			bar.p = progressbar.NewOptions(total, append(look(r.c), progressbar.OptionSetDescription("cells"), progressbar.OptionShowCount(),
-				progressbar.OptionSetPredictTime(true))...)
-		}
-		bar.set(done)
+		show(done, total)
 	}
-	err := foretoken.RunBench(ctx, s, r.plan, func(cell foretoken.BenchCell) {
+	err := bench.Run(ctx, s, r.plan, func(cell bench.Cell) {
 		r.cells = append(r.cells, cell)
 		if store == nil || cell.Resumed {
 			return
 		}
-		if err := store.keep(&cell); err != nil {
+		if err := store.Keep(&cell); err != nil {
 			stop(fmt.Errorf("keeping a cell: %w", err))
 		}
 	})
@@ -387,23 +366,17 @@ func (r *benchRun) measure(ctx context.Context, s *session, store *cellStore) er
 	return err
 }
 
-// write makes the files that were asked for.
-func (r *benchRun) write(report *foretoken.BenchReport) error {
-	if r.json != "" {
-		b, err := json.MarshalIndent(report, "", "  ")
-		if err != nil {
-			return err
-		}
-		if err := writeReport(r.json, append(b, '\n')); err != nil {
-			return err
-		}
+// write writes the requested files.
+func (r *benchRun) write(report *bench.Report) error {
+	if err := writeJSON(r.json, report); err != nil {
+		return err
 	}
 	if r.csv != "" {
 		var b bytes.Buffer
 		if err := writeCSV(&b, report); err != nil {
 			return err
 		}
-		return writeReport(r.csv, b.Bytes())
+		return replaceFile(r.csv, b.Bytes())
 	}
 	return nil
 }
@@ -411,4 +384,4 @@ func (r *benchRun) write(report *foretoken.BenchReport) error {
 // lossyMark follows the name of every lossy method.
 const lossyMark = " (LOSSY)"
 
-var _ foretoken.BenchSession = (*session)(nil)
+var _ bench.Session = (*session)(nil)

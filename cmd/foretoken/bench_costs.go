@@ -6,18 +6,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"foretoken"
-	"foretoken/spec"
+	"foretoken/bench"
+	"foretoken/spec/goodput"
 )
 
 // costsOptions are the flags of bench verify-cost.
@@ -40,33 +37,31 @@ func verifyCostCommand(c *console) *cobra.Command {
 	o := costsOptions{}
 	cmd := &cobra.Command{
 		Use:   "verify-cost",
-		Short: "Measure what passes cost, and what drafting can bring at most",
+		Short: "Measure the cost of passes, and the most that drafting can gain",
 		Long: "Measure T(M), the time of the target's pass over M rows, readback included, and that of the\n" +
 			"draft's chains of K tokens. All kinds of passes run in turn; medians are shown.\n\n" +
-			"With a draft, prompts are continued greedily to see which tokens it foresees. A chain of K then\n" +
+			"With a draft, prompts are continued greedily to see which tokens it predicts. A chain of K then\n" +
 			"commits E tokens a round, and E·T(1)/(T(K+1) + T_d(K)) is its ceiling: the speed over plain decoding\n" +
 			"if a round cost nothing else.",
 		Example: "  foretoken bench verify-cost\n" +
 			"  foretoken bench verify-cost --target model.gguf --rows 1-16\n" +
-			"  foretoken bench verify-cost --target model.gguf --draft small.gguf --prompts prompts.jsonl --json costs.json",
+			"  foretoken bench verify-cost --target model.gguf --draft small.gguf --prompts prompts.jsonl " +
+			"--json costs.json",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.complete(cmd.Flags()); err != nil {
-				return err
-			}
-			return o.run(cmd.Context(), c)
-		},
+		RunE: checkedRun(o.complete, func(ctx context.Context) error { return o.run(ctx, c) }),
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
 	o.models.flags(f)
-	f.StringVar(&o.rows, "rows", "1-32", "rows of the target's passes: numbers, and ranges of the sizes that passes come in (others are padded to the next), such as 1-16 or 1,5,7")
+	f.StringVar(&o.rows, "rows", "1-32", "rows of the target's passes: numbers, and ranges over the sizes that are "+
+		"compiled (others are padded up), such as 1-16 or 1,5,7")
 	f.IntVar(&o.tokens, "tokens", 8, "tokens of the draft's longest chain")
 	f.IntVar(&o.repeat, "repeat", 9, "timed passes of each kind")
-	f.StringVar(&o.lengths, "length", "", "tokens that a pass finds in the cache (default 64, or as many as fit); of several numbers, such as 256,4096, all are timed in turn, the draft with the most")
-	f.StringVar(&o.prompts, "prompts", "", "file with one JSON object a line, as bench takes it (default one line of text)")
-	f.IntVar(&o.limit, "limit", 8, "only so many prompts, taken evenly from the categories")
-	f.IntVar(&o.maxTokens, "max-tokens", 64, "tokens that each prompt is continued by")
+	f.StringVar(&o.lengths, "length", "", "tokens in the cache before a pass (default 64, or as many as fit); "+
+		"with several numbers, such as 256,4096, all are timed in turn, the draft at the largest")
+	f.StringVar(&o.prompts, "prompts", "", "file of prompts in the format of bench (default one line of text)")
+	f.IntVar(&o.limit, "limit", 8, "use at most N prompts, taken evenly from the categories")
+	f.IntVar(&o.maxTokens, "max-tokens", 64, "tokens to generate for each prompt")
 	f.StringVar(&o.json, "json", "", "write the report to this file")
 	return cmd
 }
@@ -75,13 +70,9 @@ func (o *costsOptions) complete(given *pflag.FlagSet) error {
 	if err := o.models.check(); err != nil {
 		return err
 	}
-	for _, n := range []struct {
-		flag         string
-		value, least int
-	}{{"tokens", o.tokens, 1}, {"repeat", o.repeat, 1}, {"limit", o.limit, 1}, {"max-tokens", o.maxTokens, 1}, {"context", o.models.context, 1}} {
-		if given.Changed(n.flag) && n.value < n.least {
-			return usagef("--%s is %d, want %d or more", n.flag, n.value, n.least)
-		}
+	if err := checkMinimums(given, []minimum{{"tokens", o.tokens, 1}, {"repeat", o.repeat, 1}, {"limit", o.limit, 1},
+		{"max-tokens", o.maxTokens, 1}, {"context", o.models.context, 1}}); err != nil {
+		return err
 	}
 	if given.Changed("length") {
 		for part := range strings.SplitSeq(o.lengths, ",") {
@@ -103,29 +94,13 @@ func (o *costsOptions) complete(given *pflag.FlagSet) error {
 	if most := o.parsedRows[len(o.parsedRows)-1]; most > 64 {
 		o.models.nodes = most
 	}
-	return checkOutputs(given, "json", "prompts")
-}
-
-// checkOutputs refuses empty file names of flags that were given, and reports without a folder to be
-// written to.
-func checkOutputs(given *pflag.FlagSet, flags ...string) error {
-	for _, name := range flags {
-		f := given.Lookup(name)
-		if !f.Changed {
-			continue
-		}
-		path := f.Value.String()
-		if path == "" {
-			return usagef("--%s is empty, want a file name", name)
-		}
-		if dir, err := os.Stat(filepath.Dir(path)); err != nil || !dir.IsDir() {
-			return fmt.Errorf("%s: there is no folder %s", path, filepath.Dir(path))
-		}
+	if err := checkFileNames(given, "json", "prompts"); err != nil {
+		return err
 	}
-	return nil
+	return checkFolders(o.json)
 }
 
-// parseRows reads numbers of rows and ranges of them; of a range those that passes are made for.
+// parseRows reads row counts and ranges of them. A range yields its ends and the compiled sizes between them.
 func parseRows(s string) ([]int, error) {
 	var rows []int
 	for part := range strings.SplitSeq(s, ",") {
@@ -139,7 +114,7 @@ func parseRows(s string) ([]int, error) {
 			return nil, usagef("--rows is %q, want numbers and ranges from 1 to 1024, such as 1-32 or 1,4,16", s)
 		}
 		rows = append(rows, low, high)
-		for _, n := range spec.RowBuckets() {
+		for _, n := range goodput.RowBuckets() {
 			if low < n && n < high {
 				rows = append(rows, n)
 			}
@@ -149,13 +124,13 @@ func parseRows(s string) ([]int, error) {
 	return slices.Compact(rows), nil
 }
 
-// promptsFor reads a prompt file, or gives the one text there is without.
-func promptsFor(path string, limit int, builtin bool) ([]foretoken.BenchPrompt, error) {
+// promptsFor reads a prompt file; without one it returns a built-in prompt.
+func promptsFor(path string, limit int, builtin bool) ([]bench.Prompt, error) {
 	if path == "" {
 		if builtin {
-			return []foretoken.BenchPrompt{{ID: "function", Prompt: "// Max returns the larger of two numbers.\nfunc "}}, nil
+			return []prompt{{ID: "function", Prompt: "// Max returns the larger of two numbers.\nfunc "}}, nil
 		}
-		return []foretoken.BenchPrompt{{ID: "story", Prompt: "Once upon a time"}}, nil
+		return []prompt{{ID: "story", Prompt: "Once upon a time"}}, nil
 	}
 	all, err := readPrompts(path)
 	if err != nil {
@@ -169,10 +144,12 @@ func (o *costsOptions) run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	report, err := measured(ctx, c, &o.models, "passes", func(s *session, progress func(done, total int)) (*foretoken.CostReport, error) {
-		return s.MeasureCosts(ctx, foretoken.CostOptions{Rows: o.parsedRows, Tokens: o.tokens, Repeat: o.repeat, Length: o.length, Shorter: o.shorter,
-			Prompts: prompts, MaxTokens: o.maxTokens, Progress: progress})
-	})
+	report, err := measureSession(ctx, c, &o.models, "passes",
+		func(s *session, progress func(done, total int)) (*bench.CostReport, error) {
+			return bench.MeasureCosts(ctx, s.Session, bench.CostOptions{Rows: o.parsedRows, Tokens: o.tokens,
+				Repeat: o.repeat, Length: o.length, Shorter: o.shorter,
+				Prompts: prompts, MaxTokens: o.maxTokens, Progress: progress})
+		})
 	if err != nil {
 		return err
 	}
@@ -182,8 +159,9 @@ func (o *costsOptions) run(ctx context.Context, c *console) error {
 	return writeJSON(o.json, report)
 }
 
-// measured opens a session, measures something of it under a bar that counts what, and closes it.
-func measured[R any](ctx context.Context, c *console, models *modelOptions, what string, measure func(s *session, progress func(done, total int)) (R, error)) (report R, err error) {
+// measureSession opens a session, runs measure under a progress bar that counts what, and closes the session.
+func measureSession[R any](ctx context.Context, c *console, models *modelOptions, what string,
+	measure func(s *session, progress func(done, total int)) (R, error)) (report R, err error) {
 	defer func() {
 		if err != nil && ctx.Err() != nil {
 			err = errInterrupted
@@ -199,22 +177,7 @@ func measured[R any](ctx context.Context, c *console, models *modelOptions, what
 	return measure(s, bar.counting(c, what))
 }
 
-// counting shows done of total on a terminal, beginning anew where the total changes.
-func (b *bar) counting(c *console, what string) func(done, total int) {
-	last := 0
-	return func(done, total int) {
-		if !c.errTerminal {
-			return
-		}
-		if b.p == nil || total != last {
-			b.p = progressbar.NewOptions(total, append(look(c), progressbar.OptionSetDescription(what), progressbar.OptionShowCount())...)
-			last = total
-		}
-		b.set(done)
-	}
-}
-
-// writeJSON writes a report to a file, if one was named.
+// writeJSON writes a report to a file; path "" writes nothing.
 func writeJSON(path string, report any) error {
 	if path == "" {
 		return nil
@@ -223,16 +186,18 @@ func writeJSON(path string, report any) error {
 	if err != nil {
 		return err
 	}
-	return writeReport(path, append(b, '\n'))
+	return replaceFile(path, append(b, '\n'))
 }
 
-func printCosts(c *console, r *foretoken.CostReport) error {
+func printCosts(c *console, r *bench.CostReport) error {
 	p := &benchPrinter{out: c.out}
-	p.line("%s · target %s · draft %s · %d tokens in the cache, medians of %d passes in turn", r.Device, printable(r.Target), printable(orDash(r.Draft)), r.Length, r.Repeat)
+	p.line("%s · target %s · draft %s · %d tokens in the cache, medians of %d passes in turn", r.Device,
+		printable(r.Target), printable(orDash(r.Draft)), r.Length, r.Repeat)
 	p.line("")
 	var rows [][]string
 	for i, v := range r.Verify {
-		row := []string{strconv.Itoa(v.N), fmt.Sprintf("%.2f", v.MS), fmt.Sprintf("%.2f", v.Ratio), fmt.Sprintf("%.2f", v.MS/float64(v.N))}
+		row := []string{strconv.Itoa(v.N), fmt.Sprintf("%.2f", v.MS), fmt.Sprintf("%.2f", v.Ratio),
+			fmt.Sprintf("%.2f", v.MS/float64(v.N))}
 		for _, after := range r.After {
 			row = append(row, fmt.Sprintf("%.2f", after.Verify[i].MS), fmt.Sprintf("%.2f", after.Verify[i].MS/v.MS))
 		}
@@ -261,7 +226,8 @@ func printCosts(c *console, r *foretoken.CostReport) error {
 	p.grid([]string{"K", "T_d(K) ms", "T_d(K)/T(1)", "E", "ceiling"}, rows)
 	if r.Texts > 0 {
 		p.line("")
-		p.line("ceiling over %d texts: %.2f× plain decoding with chains of %d; E is tokens a round, the ceiling E·T(1)/(T(K+1) + T_d(K))", r.Texts, r.Best.Speedup, r.Best.K)
+		p.line("ceiling over %d texts: %.2f× plain decoding with chains of %d; E is tokens a round, "+
+			"the ceiling E·T(1)/(T(K+1) + T_d(K))", r.Texts, r.Best.Speedup, r.Best.K)
 	}
 	return p.err
 }

@@ -10,12 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"foretoken"
+	"foretoken/bench"
 )
 
 func TestParseRows(t *testing.T) {
 	for s, want := range map[string][]int{
-		"1-32": {1, 2, 3, 4, 6, 8, 12, 16, 24, 32}, "1,5,7": {1, 5, 7}, "8, 2-5": {2, 3, 4, 5, 8}, "3": {3}, "64-200": {64, 200},
+		"1-32": {1, 2, 3, 4, 6, 8, 12, 16, 24, 32}, "1,5,7": {1, 5, 7}, "8, 2-5": {2, 3, 4, 5, 8}, "3": {3},
+		"64-200": {64, 200},
 	} {
 		if got, err := parseRows(s); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %v, %v, want %v", s, got, err, want)
@@ -30,11 +31,13 @@ func TestParseRows(t *testing.T) {
 
 func TestVerifyCost(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "costs.json")
-	o := call(t, "", "bench", "verify-cost", "--device", "cpu", "--context", "96", "--rows", "1,4", "--tokens", "2", "--repeat", "1", "--length", "8,5", "--max-tokens", "8", "--json", file)
+	o := call(t, "", "bench", "verify-cost", "--device", "cpu", "--context", "96", "--rows", "1,4", "--tokens", "2",
+		"--repeat", "1", "--length", "8,5", "--max-tokens", "8", "--json", file)
 	if o.code != exitOK {
 		t.Fatal(o.err)
 	}
-	for _, want := range []string{"T(M)/T(1)", "T_d(K)/T(1)", "ceiling over 1 texts: ", "8 tokens in the cache", "after 5, ms"} {
+	for _, want := range []string{"T(M)/T(1)", "T_d(K)/T(1)", "ceiling over 1 texts: ", "8 tokens in the cache",
+		"after 5, ms"} {
 		if !strings.Contains(o.out, want) {
 			t.Errorf("%q is missing in:\n%s", want, o.out)
 		}
@@ -43,7 +46,7 @@ func TestVerifyCost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r foretoken.CostReport
+	var r bench.CostReport
 	if err := json.Unmarshal(b, &r); err != nil || len(r.Verify) != 2 || len(r.Chain) != 2 || r.Best.Speedup < 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -51,7 +54,8 @@ func TestVerifyCost(t *testing.T) {
 
 func TestBenchProfile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "profile.json")
-	o := call(t, "", "bench", "--profile", "--device", "cpu", "--context", "96", "--draft", "none", "--rows", "2", "--max-tokens", "6", "--methods", "none:name=plain", "--json", file)
+	o := call(t, "", "bench", "--profile", "--device", "cpu", "--context", "96", "--draft", "none", "--rows", "2",
+		"--max-tokens", "6", "--methods", "none:name=plain", "--json", file)
 	if o.code != exitOK {
 		t.Fatal(o.err)
 	}
@@ -64,8 +68,9 @@ func TestBenchProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r foretoken.ProfileReport
-	if err := json.Unmarshal(b, &r); err != nil || len(r.Passes) != 2 || len(r.Rounds) != 1 || r.Rounds[0].Submits != 1 {
+	var r bench.ProfileReport
+	if err := json.Unmarshal(b, &r); err != nil || len(r.Passes) != 2 || len(r.Rounds) != 1 ||
+		r.Rounds[0].Submits != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -7,39 +7,40 @@ import (
 	"io"
 	"strconv"
 
-	"foretoken"
+	"foretoken/bench"
 )
 
-// csvMeasures are the columns that are a mean and a deviation.
+// csvMeasures lists the columns with a mean and a standard deviation.
 var csvMeasures = []struct {
 	name string
-	of   func(*foretoken.BenchRow) foretoken.Measure
+	of   func(*bench.Row) bench.Measure
 }{
-	{"speedup", func(r *foretoken.BenchRow) foretoken.Measure { return r.Speedup }},
-	{"speed_ratio", func(r *foretoken.BenchRow) foretoken.Measure { return r.SpeedRatio }},
-	{"tok_s", func(r *foretoken.BenchRow) foretoken.Measure { return r.TokS }},
-	{"acceptance_length", func(r *foretoken.BenchRow) foretoken.Measure { return r.AcceptanceLength }},
-	{"calls", func(r *foretoken.BenchRow) foretoken.Measure { return r.Calls }},
-	{"tokens", func(r *foretoken.BenchRow) foretoken.Measure { return r.Tokens }},
-	{"output_tokens", func(r *foretoken.BenchRow) foretoken.Measure { return r.Output }},
-	{"drafted", func(r *foretoken.BenchRow) foretoken.Measure { return r.Drafted }},
-	{"accepted", func(r *foretoken.BenchRow) foretoken.Measure { return r.Accepted }},
-	{"relaxed", func(r *foretoken.BenchRow) foretoken.Measure { return r.Relaxed }},
-	{"draft_ms", func(r *foretoken.BenchRow) foretoken.Measure { return r.DraftMS }},
-	{"verify_ms", func(r *foretoken.BenchRow) foretoken.Measure { return r.VerifyMS }},
-	{"readback_ms", func(r *foretoken.BenchRow) foretoken.Measure { return r.ReadbackMS }},
-	{"host_ms", func(r *foretoken.BenchRow) foretoken.Measure { return r.HostMS }},
-	{"same_prefix", func(r *foretoken.BenchRow) foretoken.Measure { return r.SamePrefix }},
-	{"same_place", func(r *foretoken.BenchRow) foretoken.Measure { return r.SamePlace }},
-	{"loss", func(r *foretoken.BenchRow) foretoken.Measure { return r.Loss }},
-	{"parses", func(r *foretoken.BenchRow) foretoken.Measure { return r.Parses }},
+	{"speedup", func(r *bench.Row) bench.Measure { return r.Speedup }},
+	{"speed_ratio", func(r *bench.Row) bench.Measure { return r.SpeedRatio }},
+	{"tok_s", func(r *bench.Row) bench.Measure { return r.TokS }},
+	{"acceptance_length", func(r *bench.Row) bench.Measure { return r.AcceptanceLength }},
+	{"calls", func(r *bench.Row) bench.Measure { return r.Calls }},
+	{"tokens", func(r *bench.Row) bench.Measure { return r.Tokens }},
+	{"output_tokens", func(r *bench.Row) bench.Measure { return r.Output }},
+	{"drafted", func(r *bench.Row) bench.Measure { return r.Drafted }},
+	{"accepted", func(r *bench.Row) bench.Measure { return r.Accepted }},
+	{"relaxed", func(r *bench.Row) bench.Measure { return r.Relaxed }},
+	{"draft_ms", func(r *bench.Row) bench.Measure { return r.DraftMS }},
+	{"verify_ms", func(r *bench.Row) bench.Measure { return r.VerifyMS }},
+	{"readback_ms", func(r *bench.Row) bench.Measure { return r.ReadbackMS }},
+	{"host_ms", func(r *bench.Row) bench.Measure { return r.HostMS }},
+	{"same_prefix", func(r *bench.Row) bench.Measure { return r.SamePrefix }},
+	{"same_place", func(r *bench.Row) bench.Measure { return r.SamePlace }},
+	{"loss", func(r *bench.Row) bench.Measure { return r.Loss }},
+	{"parses", func(r *bench.Row) bench.Measure { return r.Parses }},
 }
 
-// writeCSV writes a line for each method and category, "all" for all prompts. What was not
-// measured is empty, as are deviations of fewer than two repetitions.
-func writeCSV(w io.Writer, report *foretoken.BenchReport) error {
+// writeCSV writes a line for each method and category, "all" for all prompts. Values that were not measured are
+// empty, and so are deviations of fewer than two repetitions.
+func writeCSV(w io.Writer, report *bench.Report) error {
 	out := csv.NewWriter(w)
-	header := []string{"device", "target", "draft", "method", "lossy", "temperature", "category", "prompts", "repetitions"}
+	header := []string{"device", "target", "draft", "method", "lossy", "temperature", "category", "prompts",
+		"repetitions"}
 	for _, m := range csvMeasures {
 		header = append(header, m.name, m.name+"_sd")
 	}
@@ -53,7 +54,8 @@ func writeCSV(w io.Writer, report *foretoken.BenchReport) error {
 		if category == "" {
 			category = "all"
 		}
-		line := []string{report.Device, report.Target, report.Draft, r.Method, strconv.FormatBool(r.Lossy), number(r.Temperature), category,
+		line := []string{report.Device, report.Target, report.Draft, r.Method, strconv.FormatBool(r.Lossy),
+			number(r.Temperature), category,
 			strconv.Itoa(r.Prompts), strconv.Itoa(r.Calls.N)}
 		for _, m := range csvMeasures {
 			value, sd := "", ""

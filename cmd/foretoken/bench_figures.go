@@ -5,17 +5,17 @@ package main
 import (
 	"fmt"
 
-	"foretoken"
+	"foretoken/bench"
 )
 
-// series is a line of a figure: a histogram by name.
+// series is a named histogram of a figure.
 type series struct {
 	name string
-	h    *foretoken.Histogram
+	h    *bench.Histogram
 }
 
 // figure prints the numbers of a paper's figure for the rows that have them.
-func (p *benchPrinter) figure(which string, rows []*foretoken.BenchRow) {
+func (p *benchPrinter) figure(which string, rows []*bench.Row) {
 	var all []series
 	for _, r := range rows {
 		f := r.Figures
@@ -23,43 +23,46 @@ func (p *benchPrinter) figure(which string, rows []*foretoken.BenchRow) {
 			continue
 		}
 		switch which {
-		case foretoken.FigureEntropy:
+		case bench.FigureEntropy:
 			if n, _ := f.Entropy.Total(); n > 0 {
-				all = append(all, series{marked(r), &f.Entropy})
+				all = append(all, series{rowName(r), &f.Entropy})
 			}
-		case foretoken.FigureEstimates:
+		case bench.FigureEstimates:
 			n, hits := f.Estimates.Total()
-			name := marked(r)
+			name := rowName(r)
 			if hits > 0 && hits < n {
 				name += fmt.Sprintf(", AUC %.3f", f.Estimates.AUC())
 			}
 			if n > 0 {
 				all = append(all, series{name, &f.Estimates})
 			}
-		case foretoken.FigurePhi, foretoken.FigureTCR:
+		case bench.FigurePhi, bench.FigureTCR:
 			for i := range f.Bins {
 				b := &f.Bins[i]
-				name := marked(r)
+				name := rowName(r)
 				if b.Bin > 0 {
 					name += fmt.Sprintf(", bin %d", b.Bin)
 				}
-				if which == foretoken.FigurePhi {
+				if which == bench.FigurePhi {
 					all = append(all, series{name, &b.Phi})
 				} else {
 					all = append(all, series{name, &b.TCR})
 				}
 			}
-		case foretoken.FigureDecision:
+		case bench.FigureDecision:
 			if f.DecodeNS > 0 && f.DecisionNS > 0 && len(f.Bins) > 0 && f.Bins[len(f.Bins)-1].Bin > 0 {
-				p.line("%s: finding Φ and its bin takes %.3f %% of the time of decoding", marked(r), 100*float64(f.DecisionNS)/float64(f.DecodeNS))
+				p.line("%s: finding Φ and its bin takes %.3f %% of the time of decoding", rowName(r),
+					100*float64(f.DecisionNS)/float64(f.DecodeNS))
 			}
 		}
 	}
 	title, ok := map[string]string{
-		foretoken.FigureEntropy:   "acceptance by the entropy of the draft's distribution, nats: % accepted (tokens judged)",
-		foretoken.FigureEstimates: "acceptance by the head's estimate: % accepted (tokens judged)",
-		foretoken.FigurePhi:       "rounds by Φ, nats: % that accepted a path to the base depth (rounds)",
-		foretoken.FigureTCR:       "rounds by TCR, the rank of the last accepted node less one: % that accepted a path to the base depth (rounds)",
+		bench.FigureEntropy: "acceptance by the entropy of the draft's distribution, nats: " +
+			"% accepted (tokens judged)",
+		bench.FigureEstimates: "acceptance by the head's estimate: % accepted (tokens judged)",
+		bench.FigurePhi:       "rounds by Φ, nats: % that accepted a path to the base depth (rounds)",
+		bench.FigureTCR: "rounds by TCR, the rank of the last accepted node less one: % that accepted a path to " +
+			"the base depth (rounds)",
 	}[which]
 	if ok && len(all) > 0 {
 		p.line("")
@@ -68,10 +71,10 @@ func (p *benchPrinter) figure(which string, rows []*foretoken.BenchRow) {
 	}
 }
 
-// mostColumns is how many intervals a figure's table has; more are put together.
+// mostColumns limits the intervals of a figure's table; further ones are merged.
 const mostColumns = 12
 
-// intervals prints histograms of one width, a line for each.
+// intervals prints histograms of equal interval width, one per line.
 func (p *benchPrinter) intervals(all []series) {
 	columns := 0
 	for _, s := range all {

@@ -13,19 +13,21 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 
-	"foretoken"
+	"foretoken/bench"
 )
 
 // print writes the tables: one of all methods, or one for each group of a suite.
-func (r *benchRun) print(report *foretoken.BenchReport) error {
+func (r *benchRun) print(report *bench.Report) error {
 	p := &benchPrinter{out: r.c.out, report: report}
-	p.line("%s · target %s · draft %s · %s", report.Device, printable(report.Target), printable(orDash(report.Draft)), report.Note)
-	p.line("speedup: per prompt over plain decoding of the same run, then averaged · τ: tokens per target pass, bonus included · ms per round; readback is part of draft and verify")
+	p.line("%s · target %s · draft %s · %s", report.Device, printable(report.Target),
+		printable(orDash(report.Draft)), report.Note)
+	p.line("speedup: per prompt over plain decoding of the same run, then averaged · τ: tokens per target pass, " +
+		"bonus included · ms per round; readback is part of draft and verify")
 	if len(r.perMethod) > 0 || len(r.groups) == 0 {
-		g := foretoken.BenchGroup{}
+		g := bench.Group{}
 		for _, row := range report.Rows {
 			if row.Category == "" && (len(r.groups) == 0 || row.Plain || r.own(row.Method)) {
-				g.Methods = append(g.Methods, foretoken.BenchMethod{Name: row.Method})
+				g.Methods = append(g.Methods, bench.Method{Name: row.Method})
 			}
 		}
 		p.group(&g)
@@ -44,13 +46,13 @@ func (r *benchRun) print(report *foretoken.BenchReport) error {
 }
 
 func (r *benchRun) own(method string) bool {
-	return slices.ContainsFunc(r.perMethod, func(m foretoken.BenchMethod) bool { return m.Name == method })
+	return slices.ContainsFunc(r.perMethod, func(m bench.Method) bool { return m.Name == method })
 }
 
-// benchPrinter writes a report for people. err is the first that writing met.
+// benchPrinter prints a report as text. err is the first error of a write.
 type benchPrinter struct {
 	out    io.Writer
-	report *foretoken.BenchReport
+	report *bench.Report
 	err    error
 }
 
@@ -84,7 +86,8 @@ func (p *benchPrinter) grid(header []string, rows [][]string) {
 	var columns []table.ColumnConfig
 	for i, col := range keep {
 		if col > 0 && header[col] != "against" {
-			columns = append(columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
+			columns = append(columns,
+				table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
 		}
 	}
 	w.SetColumnConfigs(columns)
@@ -96,16 +99,16 @@ func (p *benchPrinter) grid(header []string, rows [][]string) {
 	}
 }
 
-// marked is a row's name, with what must never be overlooked.
-func marked(r *foretoken.BenchRow) string {
+// rowName returns a row's name, marked when the method is lossy.
+func rowName(r *bench.Row) string {
 	if r.Lossy {
 		return printable(r.Method) + lossyMark
 	}
 	return printable(r.Method)
 }
 
-// measure shows a mean and, where there are several repetitions that differ, its deviation.
-func measure(m foretoken.Measure, digits int) string {
+// measure formats a mean and, if the repetitions differ, its standard deviation.
+func measure(m bench.Measure, digits int) string {
 	if m.N == 0 {
 		return ""
 	}
@@ -116,7 +119,7 @@ func measure(m foretoken.Measure, digits int) string {
 	return s
 }
 
-func percent(m foretoken.Measure) string {
+func percent(m bench.Measure) string {
 	if m.N == 0 {
 		return ""
 	}
@@ -124,8 +127,8 @@ func percent(m foretoken.Measure) string {
 	return measure(m, 1)
 }
 
-// change is how a mean differs from another, in percent.
-func change(now, base foretoken.Measure) string {
+// change formats the relative difference of two means, in percent.
+func change(now, base bench.Measure) string {
 	if now.N == 0 || base.N == 0 || base.Mean == 0 {
 		return ""
 	}
@@ -133,8 +136,8 @@ func change(now, base foretoken.Measure) string {
 }
 
 // group writes the tables of a group.
-func (p *benchPrinter) group(g *foretoken.BenchGroup) {
-	var rows []*foretoken.BenchRow
+func (p *benchPrinter) group(g *bench.Group) {
+	var rows []*bench.Row
 	for _, m := range g.Methods {
 		if row := p.report.Row(m.Name, ""); row != nil {
 			rows = append(rows, row)
@@ -148,7 +151,7 @@ func (p *benchPrinter) group(g *foretoken.BenchGroup) {
 		p.line("  %s", g.Note)
 	}
 	inGroup := func(method string) bool {
-		return slices.ContainsFunc(g.Methods, func(m foretoken.BenchMethod) bool { return m.Name == method })
+		return slices.ContainsFunc(g.Methods, func(m bench.Method) bool { return m.Name == method })
 	}
 	defer p.missing(inGroup)
 	if len(rows) == 0 {
@@ -157,11 +160,13 @@ func (p *benchPrinter) group(g *foretoken.BenchGroup) {
 	}
 	p.means(g, rows)
 	if categories := p.report.Categories(); len(categories) > 1 {
-		p.byCategory("speedup", rows, categories, func(r, _ *foretoken.BenchRow) string { return measure(r.Speedup, 2) }, nil)
-		p.byCategory("τ", rows, categories, func(r, _ *foretoken.BenchRow) string { return measure(r.AcceptanceLength, 2) }, nil)
+		p.byCategory("speedup", rows, categories, func(r, _ *bench.Row) string { return measure(r.Speedup, 2) }, nil)
+		p.byCategory("τ", rows, categories, func(r, _ *bench.Row) string { return measure(r.AcceptanceLength, 2) }, nil)
 		if len(g.Against) > 0 {
-			p.byCategory("Calls, % against", rows, categories, func(r, b *foretoken.BenchRow) string { return change(r.Calls, b.Calls) }, g.Against)
-			p.byCategory("Tokens, % against", rows, categories, func(r, b *foretoken.BenchRow) string { return change(r.Tokens, b.Tokens) }, g.Against)
+			p.byCategory("Calls, % against", rows, categories,
+				func(r, b *bench.Row) string { return change(r.Calls, b.Calls) }, g.Against)
+			p.byCategory("Tokens, % against", rows, categories,
+				func(r, b *bench.Row) string { return change(r.Tokens, b.Tokens) }, g.Against)
 		}
 	}
 	p.curve(g)
@@ -171,13 +176,16 @@ func (p *benchPrinter) group(g *foretoken.BenchGroup) {
 	}
 }
 
-// means is the table over all prompts.
-func (p *benchPrinter) means(g *foretoken.BenchGroup, rows []*foretoken.BenchRow) {
-	header := []string{"all prompts", "speedup", "median", "tok/s", "τ", "Calls", "Tokens", "draft ms", "verify ms", "readback ms", "host ms", "relaxed",
-		"same prefix %", "same place %", "loss", "parses %", "worst prompt", "Δτ %", "ΔCalls %", "ΔTokens %", "Δtok/s %", "against"}
+// means prints the table over all prompts.
+func (p *benchPrinter) means(g *bench.Group, rows []*bench.Row) {
+	header := []string{"all prompts", "speedup", "median", "tok/s", "τ", "Calls", "Tokens", "draft ms", "verify ms",
+		"readback ms", "host ms", "relaxed",
+		"same prefix %", "same place %", "loss", "parses %", "worst prompt", "Δτ %", "ΔCalls %", "ΔTokens %",
+		"Δtok/s %", "against"}
 	var lines [][]string
 	for _, r := range rows {
-		line := []string{marked(r), measure(r.Speedup, 2), "", measure(r.TokS, 1), measure(r.AcceptanceLength, 2), measure(r.Calls, 0), measure(r.Tokens, 0),
+		line := []string{rowName(r), measure(r.Speedup, 2), "", measure(r.TokS, 1), measure(r.AcceptanceLength, 2),
+			measure(r.Calls, 0), measure(r.Tokens, 0),
 			measure(r.DraftMS, 2), measure(r.VerifyMS, 2), measure(r.ReadbackMS, 2), measure(r.HostMS, 2), "",
 			percent(r.SamePrefix), percent(r.SamePlace), measure(r.Loss, 3), percent(r.Parses), "", "", "", "", "", ""}
 		if r.Speedup.N > 1 {
@@ -190,22 +198,24 @@ func (p *benchPrinter) means(g *foretoken.BenchGroup, rows []*foretoken.BenchRow
 			line[16] = fmt.Sprintf("%.2f %s", r.Worst.Speedup, printable(r.Worst.Prompt))
 		}
 		if b := p.report.Row(g.Against[r.Method], ""); b != nil {
-			copy(line[17:], []string{change(r.AcceptanceLength, b.AcceptanceLength), change(r.Calls, b.Calls), change(r.Tokens, b.Tokens), change(r.TokS, b.TokS), printable(b.Method)})
+			copy(line[17:], []string{change(r.AcceptanceLength, b.AcceptanceLength), change(r.Calls, b.Calls),
+				change(r.Tokens, b.Tokens), change(r.TokS, b.TokS), printable(b.Method)})
 		}
 		lines = append(lines, line)
 	}
 	p.grid(header, lines)
 }
 
-// byCategory is a table of one figure, a column for each category. With against, rows
-// are those that have a base.
-func (p *benchPrinter) byCategory(what string, rows []*foretoken.BenchRow, categories []string, cell func(r, base *foretoken.BenchRow) string, against map[string]string) {
+// byCategory prints a table of one figure with a column per category. With against, it prints only rows that have a
+// baseline.
+func (p *benchPrinter) byCategory(what string, rows []*bench.Row, categories []string,
+	cell func(r, base *bench.Row) string, against map[string]string) {
 	var lines [][]string
 	for _, r := range rows {
 		if against != nil && against[r.Method] == "" {
 			continue
 		}
-		line := []string{marked(r)}
+		line := []string{rowName(r)}
 		for _, c := range append(slices.Clone(categories), "") {
 			row, base := p.report.Row(r.Method, c), p.report.Row(against[r.Method], c)
 			if row == nil || against != nil && base == nil {
@@ -223,9 +233,9 @@ func (p *benchPrinter) byCategory(what string, rows []*foretoken.BenchRow, categ
 	p.grid(append(append([]string{what}, categories...), "all"), lines)
 }
 
-// curve compares rows with a curve of Tokens over acceptance length, at their own one.
-func (p *benchPrinter) curve(g *foretoken.BenchGroup) {
-	var curve []*foretoken.BenchRow
+// curve compares rows with the curve of Tokens over acceptance length, at their own acceptance length.
+func (p *benchPrinter) curve(g *bench.Group) {
+	var curve []*bench.Row
 	for _, name := range g.Curve {
 		if r := p.report.Row(name, ""); r != nil {
 			curve = append(curve, r)
@@ -241,21 +251,23 @@ func (p *benchPrinter) curve(g *foretoken.BenchGroup) {
 			continue
 		}
 		tokens := r.Tokens.Mean / r.Calls.Mean
-		line := []string{marked(r), fmt.Sprintf("%.2f", r.AcceptanceLength.Mean), fmt.Sprintf("%.2f", tokens), "beyond", "-"}
-		if at, ok := foretoken.TokensAt(curve, r.AcceptanceLength.Mean); ok {
+		line := []string{rowName(r), fmt.Sprintf("%.2f", r.AcceptanceLength.Mean), fmt.Sprintf("%.2f", tokens),
+			"beyond", "-"}
+		if at, ok := bench.TokensAt(curve, r.AcceptanceLength.Mean); ok {
 			line[3], line[4] = fmt.Sprintf("%.2f", at), fmt.Sprintf("%+.1f", 100*(tokens/at-1))
 		}
 		lines = append(lines, line)
 	}
 	if len(lines) > 0 {
 		p.line("")
-		p.grid([]string{"at equal acceptance length", "τ", "Tokens a pass", "those of " + curve[0].Method + " … " + curve[len(curve)-1].Method, "Δ %"}, lines)
+		p.grid([]string{"at equal acceptance length", "τ", "Tokens a pass",
+			"those of " + curve[0].Method + " … " + curve[len(curve)-1].Method, "Δ %"}, lines)
 	}
 }
 
 // best compares auto with the best of the other exact methods.
-func (p *benchPrinter) best(rows []*foretoken.BenchRow) {
-	var auto, best *foretoken.BenchRow
+func (p *benchPrinter) best(rows []*bench.Row) {
+	var auto, best *bench.Row
 	for _, r := range rows {
 		switch {
 		case r.Method == "auto":
@@ -267,20 +279,23 @@ func (p *benchPrinter) best(rows []*foretoken.BenchRow) {
 	if auto == nil || best == nil || auto.Worst == nil || best.Speedup.Mean == 0 {
 		return
 	}
-	p.line("auto: %.3f of the speedup of the best other row, %s; the whole set %.2f (median of the repetitions %.2f); worst prompt %.2f (%s); %.0f %% of the prompts below 0.95",
-		auto.Speedup.Mean/best.Speedup.Mean, printable(best.Method), auto.Speedup.Mean, auto.Median, auto.Worst.Speedup, printable(auto.Worst.Prompt), 100*auto.Slow)
+	p.line("auto: %.3f of the speedup of the best other row, %s; all prompts %.2f (median of the repetitions %.2f); "+
+		"worst prompt %.2f (%s); %.0f %% of the prompts below 0.95",
+		auto.Speedup.Mean/best.Speedup.Mean, printable(best.Method), auto.Speedup.Mean, auto.Median, auto.Worst.Speedup,
+		printable(auto.Worst.Prompt), 100*auto.Slow)
 }
 
-// lost tells which rows' times are of fewer cells than were measured.
+// lost prints the rows that miss cells in their times because the device was lost.
 func (p *benchPrinter) lost() {
 	for i := range p.report.Rows {
 		if r := &p.report.Rows[i]; r.Category == "" && r.Lost > 0 {
-			p.line("LOST %s: the device was lost during %d of its cells, which are in none of its times and speeds; with --resume they are measured anew", marked(r), r.Lost)
+			p.line("LOST %s: the device was lost during %d of its cells, which count in no time or speed; "+
+				"--resume measures them again", rowName(r), r.Lost)
 		}
 	}
 }
 
-// missing lists the methods that were not measured, those with one reason together.
+// missing lists the methods that were not measured, grouped by reason.
 func (p *benchPrinter) missing(of func(method string) bool) {
 	var reasons []string
 	methods := map[string][]string{}
@@ -298,14 +313,16 @@ func (p *benchPrinter) missing(of func(method string) bool) {
 	}
 }
 
-// changes compares with an older report.
-func (p *benchPrinter) changes(old *foretoken.BenchReport) {
+// changes prints a comparison with an older report.
+func (p *benchPrinter) changes(old *bench.Report) {
 	p.line("")
-	if old.Device != p.report.Device || old.Target != p.report.Target || old.Draft != p.report.Draft || old.Note != p.report.Note {
-		p.line("the older report is of other settings: %s · target %s · draft %s · %s", printable(old.Device), printable(old.Target), printable(orDash(old.Draft)), printable(old.Note))
+	if old.Device != p.report.Device || old.Target != p.report.Target || old.Draft != p.report.Draft ||
+		old.Note != p.report.Note {
+		p.line("the older report has other settings: %s · target %s · draft %s · %s", printable(old.Device),
+			printable(old.Target), printable(orDash(old.Draft)), printable(old.Note))
 	}
 	var lines [][]string
-	for _, c := range foretoken.CompareReports(old, p.report) {
+	for _, c := range bench.Compare(old, p.report) {
 		if c.Category != "" {
 			continue
 		}
@@ -313,7 +330,8 @@ func (p *benchPrinter) changes(old *foretoken.BenchReport) {
 		if c.Beyond {
 			flag = "beyond sd"
 		}
-		lines = append(lines, []string{printable(c.Method), c.What, fmt.Sprintf("%.4g ±%.2g", c.Old.Mean, c.Old.SD), fmt.Sprintf("%.4g ±%.2g", c.New.Mean, c.New.SD), fmt.Sprintf("%.3f", c.Ratio), flag})
+		lines = append(lines, []string{printable(c.Method), c.What, fmt.Sprintf("%.4g ±%.2g", c.Old.Mean, c.Old.SD),
+			fmt.Sprintf("%.4g ±%.2g", c.New.Mean, c.New.SD), fmt.Sprintf("%.3f", c.Ratio), flag})
 	}
 	if len(lines) == 0 {
 		p.line("the older report has none of these methods")

@@ -15,37 +15,41 @@ import (
 	"strings"
 	"testing"
 
-	"foretoken"
+	"foretoken/bench"
 )
 
 // benchPrompts is a file of three prompts in two categories.
 func benchPrompts(t *testing.T) string {
 	t.Helper()
-	return write(t, "prompts.jsonl", []byte(`{"id": "x-0", "category": "loop", "prompt": "package p\n\nfunc f() {\n\tfor i := 0; i < n; i++ {\n"}
+	return write(t, "prompts.jsonl",
+		[]byte(`{"id": "x-0", "category": "loop", "prompt": "package p\n\nfunc f() {\n\tfor i := 0; i < n; i++ {\n"}
 {"id": "loop-1", "prompt": "package p\n\nfunc g() {\n"}
 {"id": "text-0", "prompt": "x x x ) ) )\n"}
 `))
 }
 
-// bench measures three methods on the first prompt of each category, on the cpu device.
-func bench(t *testing.T, args ...string) outcome {
+// runBench measures three methods on the first prompt of each category, on the cpu device.
+func runBench(t *testing.T, args ...string) outcome {
 	t.Helper()
-	return call(t, "", append([]string{"bench", "--device", "cpu", "--max-tokens", "5", "--per-category", "1", "--repeat", "2"}, args...)...)
+	return call(t, "", append([]string{"bench", "--device", "cpu", "--max-tokens", "5", "--per-category", "1",
+		"--repeat", "2"}, args...)...)
 }
 
 const threeMethods = "none,chain:depth=2,mars:depth=1,top-k=2,nodes=4"
 
-// TestBenchEndToEnd measures, writes files, is killed, goes on, and compares.
+// TestBenchEndToEnd measures, writes files, is killed, resumes and compares.
 func TestBenchEndToEnd(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	prompts := benchPrompts(t)
-	args := []string{"--prompts", prompts, "--methods", threeMethods, "--resume", in("cells.jsonl"), "--json", in("report.json"), "--csv", in("report.csv")}
-	o := bench(t, args...)
+	args := []string{"--prompts", prompts, "--methods", threeMethods, "--resume", in("cells.jsonl"), "--json",
+		in("report.json"), "--csv", in("report.csv")}
+	o := runBench(t, args...)
 	if o.code != exitOK || o.err != "" {
 		t.Fatalf("code %d: %s", o.code, o.err)
 	}
-	for _, want := range []string{"mars:depth=1,top-k=2,nodes=4 (LOSSY)", "2 prompts, 5 tokens each", "speedup", "loop", "text", "same prefix %", "loss", "parses %"} {
+	for _, want := range []string{"mars:depth=1,top-k=2,nodes=4 (LOSSY)", "2 prompts, 5 tokens each", "speedup", "loop",
+		"text", "same prefix %", "loss", "parses %"} {
 		if !strings.Contains(o.out, want) {
 			t.Errorf("no %q in\n%s", want, o.out)
 		}
@@ -61,12 +65,14 @@ func TestBenchEndToEnd(t *testing.T) {
 	if chain == nil || plain == nil || report.Row("chain:depth=2", "loop") == nil || len(report.Rows) != 9 {
 		t.Fatalf("rows %+v", report.Rows)
 	}
-	if chain.SamePlace.Mean != 1 || chain.SamePrefix.Mean != 1 || chain.Prompts != 2 || chain.Speedup.N != 2 || chain.Speedup.Mean <= 0 || chain.Calls.Mean >= plain.Calls.Mean ||
-		chain.Loss != plain.Loss || chain.Loss.N != 2 || chain.Judged != 1 || plain.AcceptanceLength.Mean != 1 || plain.Calls.Mean != plain.Output.Mean {
+	if chain.SamePlace.Mean != 1 || chain.SamePrefix.Mean != 1 || chain.Prompts != 2 || chain.Speedup.N != 2 ||
+		chain.Speedup.Mean <= 0 || chain.Calls.Mean >= plain.Calls.Mean ||
+		chain.Loss != plain.Loss || chain.Loss.N != 2 || chain.Judged != 1 || plain.AcceptanceLength.Mean != 1 ||
+		plain.Calls.Mean != plain.Output.Mean {
 		t.Errorf("chain %+v\nplain %+v", chain, plain)
 	}
 
-	// CSV holds the same numbers.
+	// The CSV has the same numbers.
 	b, err := os.ReadFile(in("report.csv"))
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +110,7 @@ func TestBenchEndToEnd(t *testing.T) {
 		}
 	}
 
-	// Killed while it wrote its sixth cell, it measures that one and what follows again, and no more.
+	// Killed during its sixth cell, it measures that cell and the later ones again, and no more.
 	cells, err := os.ReadFile(in("cells.jsonl"))
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +123,7 @@ func TestBenchEndToEnd(t *testing.T) {
 	if err := os.WriteFile(in("cells.jsonl"), append(bytes.Clone(kept), all[5][:len(all[5])/2]...), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if o := bench(t, args...); o.code != exitOK {
+	if o := runBench(t, args...); o.code != exitOK {
 		t.Fatalf("after a kill: code %d: %s", o.code, o.err)
 	}
 	again, err := os.ReadFile(in("cells.jsonl"))
@@ -125,19 +131,21 @@ func TestBenchEndToEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.HasPrefix(again, kept) || bytes.Count(again, []byte("\n")) != 12 {
-		t.Errorf("%d lines, and the first five are the same: %v", bytes.Count(again, []byte("\n")), bytes.HasPrefix(again, kept))
+		t.Errorf("%d lines, and the first five are the same: %v", bytes.Count(again, []byte("\n")),
+			bytes.HasPrefix(again, kept))
 	}
 	second, err := readReport(in("report.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range second.Rows {
-		if a, b := second.Rows[i], report.Rows[i]; a.Calls != b.Calls || a.Tokens != b.Tokens || a.Loss != b.Loss || a.Speedup.N != b.Speedup.N {
+		if a, b := second.Rows[i], report.Rows[i]; a.Calls != b.Calls || a.Tokens != b.Tokens || a.Loss != b.Loss ||
+			a.Speedup.N != b.Speedup.N {
 			t.Errorf("%s %s: %+v, want %+v", a.Method, a.Category, a, b)
 		}
 	}
-	// With everything in the file nothing is measured, and the report is the same to the bit.
-	if o := bench(t, args...); o.code != exitOK {
+	// With all cells in the file it measures nothing, and the report is bit-equal.
+	if o := runBench(t, args...); o.code != exitOK {
 		t.Fatalf("with all cells: code %d: %s", o.code, o.err)
 	}
 	if now, err := os.ReadFile(in("cells.jsonl")); err != nil || !bytes.Equal(now, again) {
@@ -148,7 +156,7 @@ func TestBenchEndToEnd(t *testing.T) {
 		t.Errorf("the report changed: %v", err)
 	}
 
-	// A comparison flags what deviations do not explain.
+	// A comparison flags differences beyond the deviations.
 	for i := range third.Rows {
 		third.Rows[i].Tokens.Mean *= 2
 	}
@@ -156,15 +164,17 @@ func TestBenchEndToEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o = bench(t, append(args, "--compare", write(t, "old.json", b))...)
+	o = runBench(t, append(args, "--compare", write(t, "old.json", b))...)
 	if o.code != exitOK || !strings.Contains(o.out, "0.500  beyond sd") || strings.Count(o.out, "beyond sd") != 3 {
 		t.Errorf("code %d: %s%s", o.code, o.err, o.out)
 	}
 }
 
 func TestBenchSuiteShowsWhatIsMissing(t *testing.T) {
-	o := bench(t, "--prompts", benchPrompts(t), "--limit", "1", "--repeat", "1", "--max-tokens", "3", "--suite", "papers/c2t-transfer", "--methods", "ngram")
-	for _, want := range []string{"ngram", "papers/c2t-transfer", "MISSING c2t without loop: needs the file c2t-without-loop.json", "MISSING c2t moved from another pair", "train c2t"} {
+	o := runBench(t, "--prompts", benchPrompts(t), "--limit", "1", "--repeat", "1", "--max-tokens", "3", "--suite",
+		"papers/c2t-transfer", "--methods", "ngram")
+	for _, want := range []string{"ngram", "papers/c2t-transfer", "MISSING c2t without loop: " +
+		"needs the file c2t-without-loop.json", "MISSING c2t moved from another pair", "train c2t"} {
 		if !strings.Contains(o.out, want) {
 			t.Errorf("no %q in\n%s%s", want, o.out, o.err)
 		}
@@ -178,7 +188,8 @@ func TestBenchInterruptedSaysHowToGoOn(t *testing.T) {
 	var out, errs bytes.Buffer
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
-	code := run(ctx, &console{in: strings.NewReader(""), out: &out, err: &errs}, []string{"bench", "--device", "cpu", "--prompts", benchPrompts(t), "--methods", "ngram"})
+	code := run(ctx, &console{in: strings.NewReader(""), out: &out, err: &errs},
+		[]string{"bench", "--device", "cpu", "--prompts", benchPrompts(t), "--methods", "ngram"})
 	oneError(t, "interrupted", outcome{code, out.String(), errs.String()}, exitInterrupted, "interrupted")
 }
 
@@ -207,7 +218,8 @@ func TestBenchWrongUse(t *testing.T) {
 		{"stray", "stray"},
 		{"--nonsense", "--nonsense"},
 	} {
-		oneError(t, bad.args, call(t, "", append([]string{"bench", "--prompts", prompts}, strings.Fields(bad.args)...)...), exitUsage, bad.want)
+		oneError(t, bad.args, call(t, "",
+			append([]string{"bench", "--prompts", prompts}, strings.Fields(bad.args)...)...), exitUsage, bad.want)
 	}
 	oneError(t, "no prompts", call(t, "", "bench"), exitUsage, "--prompts")
 	nowhere := filepath.Join(t.TempDir(), "no", "file.json")
@@ -234,43 +246,16 @@ func TestBenchWrongUse(t *testing.T) {
 	}
 }
 
-func TestResumeFileEndsInAPartOfALine(t *testing.T) {
-	path := write(t, "cells.jsonl", []byte("{\"key\":\"k1\",\"method\":\"m\"}\n{\"key\":\"k2\""))
-	s, err := openCells(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := s.finished("k1"); !ok || len(s.cells) != 1 {
-		t.Errorf("cells %v", s.cells)
-	}
-	if err := s.keep(&foretoken.BenchCell{Key: "k3"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.close(); err != nil {
-		t.Fatal(err)
-	}
-	if s, err = openCells(path); err != nil {
-		t.Fatal(err)
-	}
-	defer s.close()
-	if _, ok := s.finished("k3"); !ok || len(s.cells) != 2 {
-		t.Errorf("after another line: %v", s.cells)
-	}
-	other := write(t, "notes.txt", []byte("my notes"))
-	if _, err := openCells(other); err == nil {
-		t.Error("a file without cells was taken")
-	}
-	if b, err := os.ReadFile(other); err != nil || string(b) != "my notes" {
-		t.Errorf("%q, %v", b, err)
-	}
-}
-
 func TestPromptsAreTakenEvenly(t *testing.T) {
-	all := []prompt{{"a0", "", "a"}, {"a1", "", "a"}, {"a2", "", "a"}, {"b0", "", "b"}, {"c0", "", "c"}, {"c1", "", "c"}}
+	var all []prompt
+	for _, id := range []string{"a0", "a1", "a2", "b0", "c0", "c1"} {
+		all = append(all, prompt{ID: id, Category: id[:1]})
+	}
 	for _, c := range []struct {
 		per, limit int
 		want       string
-	}{{0, 0, "a0 b0 c0 a1 c1 a2"}, {1, 0, "a0 b0 c0"}, {0, 4, "a0 b0 c0 a1"}, {2, 2, "a0 b0"}, {9, 9, "a0 b0 c0 a1 c1 a2"}} {
+	}{{0, 0, "a0 b0 c0 a1 c1 a2"}, {1, 0, "a0 b0 c0"}, {0, 4, "a0 b0 c0 a1"}, {2, 2, "a0 b0"},
+		{9, 9, "a0 b0 c0 a1 c1 a2"}} {
 		var got []string
 		for _, p := range choosePrompts(all, c.per, c.limit) {
 			got = append(got, p.ID)
@@ -300,44 +285,14 @@ func errorsIsNotExist(err error) bool {
 	return err != nil && strings.Contains(err.Error(), fs.ErrNotExist.Error()) || os.IsNotExist(err)
 }
 
-func TestGoParserJudgesOutputs(t *testing.T) {
-	for _, c := range []struct {
-		name, prompt, output string
-		ok, judged           bool
-	}{
-		{"a whole file", "package p\n\nfunc f() {\n", "\treturn\n}\n", true, true},
-		{"cut in a line", "package p\n\nfunc f() {\n", "\tif x := g(); x.", true, true},
-		{"cut between lines", "package p\n\nfunc f() {\n", "\tif x {\n\t\treturn\n", true, true},
-		{"a broken line before the last", "package p\n\nfunc f() {\n", "\tif if {\n\treturn\n}\n", false, true},
-		{"a bracket too many", "package p\n\nfunc f() {\n", "\treturn\n}\n}\n\nvar x int\n", false, true},
-		{"the last line does not count", "package p\n\nfunc f() {\n", "\treturn\n}\n}}}", true, true},
-		{"a raw string that the end cuts", "package p\n\nvar s = ", "`a\nb\nc", true, true},
-		{"a comment that the end cuts", "package p\n", "/* a\nb\nc", true, true},
-		{"a string that its line cuts", "package p\n\nvar s = ", "\"a\nb\nc", false, true},
-		{"from inside a function", "\tx := 1\n\ty := 2\n", "\tz := 3\n}\n\nfunc g() {\n", true, true},
-		{"from inside a block", "\t\tx := 1\n\t}\n\ty := 2\n}\n\nvar v int\n", "var w int\nfunc f() {\n", true, true},
-		{"from inside a case", "\tcase 1:\n\t\treturn 2\n", "\tcase 3:\n\t}\n}\n", true, true},
-		{"from inside a struct", "\tName string `json:\"n\"`\n\tAge  int\n", "\tNext *T\n}\n\nvar x int\n", true, true},
-		{"from inside a list of constants", "\tA = iota\n\tB\n)\n", "\nfunc f() {\n", true, true},
-		{"a comment may go before the package clause", "// Package p is one.\n", "package p\n\nvar x int\n", true, true},
-		{"or stand inside the file", "// F does it.\n", "func F() {\n\treturn\n", true, true},
-		{"a prompt of one line", "func main() {", "\n\treturn\n}\n\nvar x int\n", true, true},
-		{"a prompt that its line cuts", "func (t *T) mai", "n() {\n\treturn\n}\nvar x int\n", true, true},
-		{"what is no Go", "x x x ) ) )\ny y y\n", "\n", false, false},
-		{"a line of no Go", "x x x ) ) )\n", "\n", false, false},
-	} {
-		if ok, judged := newGoParser().parse(c.prompt, c.output); ok != c.ok || judged != c.judged {
-			t.Errorf("%s: accepted %v, judged %v, want %v and %v (heads %q)", c.name, ok, judged, c.ok, c.judged, findHeads(c.prompt))
-		}
-	}
-}
-
 func TestBenchNamesRowsWithLosses(t *testing.T) {
 	var b bytes.Buffer
-	rows := []foretoken.BenchRow{{Method: "plain"}, {Method: "mars", Lossy: true, Lost: 2}, {Method: "mars", Category: "go", Lost: 2}}
-	p := &benchPrinter{out: &b, report: &foretoken.BenchReport{Rows: rows}}
+	rows := []bench.Row{{Method: "plain"}, {Method: "mars", Lossy: true, Lost: 2},
+		{Method: "mars", Category: "go", Lost: 2}}
+	p := &benchPrinter{out: &b, report: &bench.Report{Rows: rows}}
 	p.lost()
-	if got := b.String(); strings.Count(got, "\n") != 1 || !strings.HasPrefix(got, "LOST mars"+lossyMark+": the device was lost during 2 of its cells") {
+	if got := b.String(); strings.Count(got, "\n") != 1 ||
+		!strings.HasPrefix(got, "LOST mars"+lossyMark+": the device was lost during 2 of its cells") {
 		t.Errorf("%q", got)
 	}
 }

@@ -14,12 +14,16 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"foretoken"
+	"foretoken/fit"
 	"foretoken/spec"
+	"foretoken/spec/adapt"
+	"foretoken/spec/method"
 )
 
-// shape is a draft tree as HeteroSpec knows it.
+// shape is the shape of a draft tree: top-k, depth and nodes.
 type shape struct{ k, d, n int }
 
 func (s shape) String() string { return fmt.Sprintf("k=%d d=%d N=%d", s.k, s.d, s.n) }
@@ -42,26 +46,26 @@ func calibrateHeteroCommand(c *console) *cobra.Command {
 		Short: "Fit HeteroSpec's entropy bins",
 		Long: "Fit HeteroSpec's entropy bins to a pair of models and a draft tree.\n\n" +
 			"The target continues the prompts once; trees are drafted against its text, and nothing is verified.\n" +
-			"At temperature 0 the bins are those of trees ranked by the draft alone, above it those of trees ranked with\n" +
-			"the target's noise; --add keeps what the file has of the other kind and of other trees. An interrupted run goes\n" +
-			"on where it was.",
-		Example: "  foretoken calibrate hetero --prompts prompts.jsonl --depth 5 --top-k 10 --nodes 60 --tree 4,4,16 --out calibration.json\n" +
+			"At temperature 0 the bins are those of trees ranked by the draft alone, above it those of trees " +
+			"ranked with\n" +
+			"the target's noise; --add keeps the file's fits of the other kind and of other trees. " +
+			"An interrupted run\n" +
+			"continues where it stopped.",
+		Example: "  foretoken calibrate hetero --prompts prompts.jsonl --depth 5 --top-k 10 --nodes 60 --tree 4,4,16 " +
+			"--out calibration.json\n" +
 			"  foretoken calibrate hetero --prompts prompts.jsonl --temperature 1 --out calibration.json --add",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.complete(); err != nil {
-				return err
-			}
-			return o.run(cmd.Context(), c)
-		},
+		RunE: checkedRun(func(*pflag.FlagSet) error { return o.complete() },
+			func(ctx context.Context) error { return o.run(ctx, c) }),
 	}
-	d := spec.DefaultConfig(spec.DrafterEAGLE2)
+	d := method.DefaultConfig(method.DrafterEAGLE2)
 	f := cmd.Flags()
 	o.flags(f, "calibration.json")
 	f.IntVar(&o.tree.d, "depth", d.Depth, "levels of the tree after the first")
 	f.IntVar(&o.tree.k, "top-k", d.TopK, "candidates of a node and nodes of a level")
 	f.IntVar(&o.tree.n, "nodes", d.Nodes, "nodes verified a round, the root included")
-	f.StringArrayVar(&o.also, "tree", nil, "another tree to fit as well, as top-k,depth,nodes; may be given several times")
+	f.StringArrayVar(&o.also, "tree", nil,
+		"another tree to fit as well, as top-k,depth,nodes; may be given several times")
 	f.IntVar(&o.leaf, "leaf", 0, "fewest paths of a bin (default a fiftieth of them)")
 	f.BoolVar(&o.add, "add", false, "keep the fits that --out has of other trees and temperatures")
 	return cmd
@@ -90,7 +94,7 @@ func (o *heteroOptions) complete() error {
 		return usagef("--leaf is %d, want 0 or more", o.leaf)
 	}
 	for i, s := range o.shapes {
-		c := spec.DefaultConfig(spec.DrafterEAGLE2)
+		c := method.DefaultConfig(method.DrafterEAGLE2)
 		c.TopK, c.Depth, c.Nodes = s.k, s.d, s.n
 		if err := c.Validate(); err != nil {
 			return asUsage(err)
@@ -102,26 +106,19 @@ func (o *heteroOptions) complete() error {
 	return nil
 }
 
-// depths are those whose low-entropy sets are compared (Liu et al., "HeteroSpec", table on
-// the granularity of the base tree).
+// depths are the depths whose low-entropy sets are compared (Liu et al., "HeteroSpec", table on the granularity of
+// the base tree).
 var depths = []int{3, 4, 5, 6}
 
-// rounds are a text's: for every root, one point for each depth.
-type rounds [][]spec.HeteroPoint
-
 func (o *heteroOptions) run(ctx context.Context, c *console) error {
-	s, err := openSession(ctx, c, &o.models)
-	if err != nil {
-		return interruptedOr(ctx, err)
-	}
-	defer s.close()
-	texts, err := o.readTexts(ctx, c, s)
+	s, texts, err := o.open(ctx, c)
 	if err != nil {
 		return err
 	}
-	var kept []*spec.HeteroCalibration
+	defer s.close()
+	var kept []*adapt.HeteroCalibration
 	if o.add {
-		if kept, err = o.keep(s.Fingerprint()); err != nil {
+		if kept, err = o.readFits(s.Fingerprint()); err != nil {
 			return err
 		}
 	}
@@ -130,28 +127,29 @@ func (o *heteroOptions) run(ctx context.Context, c *console) error {
 	for _, sh := range o.shapes {
 		// The tree that decoding uses comes first, the depths to compare after it.
 		ds := append([]int{sh.d}, depths...)
-		all, end, err := gather(ctx, c, &o.gatherOptions, s, sh.String(), map[string]any{"k": sh.k, "depths": ds, "n": sh.n}, texts,
-			func(t *continued) (rounds, error) {
-				return s.CollectHetero(ctx, &t.Continuation, sh.k, sh.n, ds, o.collect())
+		all, end, err := gather(ctx, c, &o.gatherOptions, s, sh.String(),
+			map[string]any{"k": sh.k, "depths": ds, "n": sh.n}, texts,
+			func(t *fit.Text) ([][]adapt.HeteroPoint, error) {
+				return fit.HeteroPoints(ctx, s.Session, &t.Continuation, sh.k, sh.n, ds, o.collect())
 			})
 		if err != nil {
 			return err
 		}
-		columns := transpose(all, len(ds))
+		columns := fit.HeteroColumns(all, len(ds))
 		fmt.Fprintf(o.report(c), "tree %s, %s, %d prompts, %d rounds\n", sh, o.ranking(), len(texts), len(columns[0]))
-		fit, err := spec.FitHetero(columns[0], o.leaf)
+		bins, err := adapt.FitHetero(columns[0], o.leaf)
 		if err != nil { // the other trees may have enough
 			fmt.Fprintf(o.report(c), "%s\n\n", oneLine(err.Error()))
 			short = append(short, fmt.Errorf("tree %s: %w", sh, err))
 			continue
 		}
 		ends = append(ends, end)
-		reportBins(o.report(c), fit, columns[0])
+		reportBins(o.report(c), bins, columns[0])
 		if err := o.reportOverlap(o.report(c), columns[1:]); err != nil {
 			return err
 		}
 		fmt.Fprintln(o.report(c))
-		kept = o.merge(kept, s.Fingerprint(), sh, fit, texts, len(columns[0]))
+		kept = o.mergeFit(kept, s.Fingerprint(), sh, bins, texts, len(columns[0]))
 	}
 	if len(short) > 0 {
 		return errors.New(oneLine(errors.Join(short...).Error()))
@@ -172,8 +170,8 @@ func (o *heteroOptions) ranking() string {
 	return fmt.Sprintf("temperature %g", o.temperature)
 }
 
-// keep reads the fits that the output has already; those of another pair are no use.
-func (o *heteroOptions) keep(pair spec.Fingerprint) ([]*spec.HeteroCalibration, error) {
+// readFits reads the fits in the output file, which must be of the same pair.
+func (o *heteroOptions) readFits(pair spec.Fingerprint) ([]*adapt.HeteroCalibration, error) {
 	b, err := os.ReadFile(o.out)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -195,17 +193,19 @@ func (o *heteroOptions) keep(pair spec.Fingerprint) ([]*spec.HeteroCalibration, 
 	return old.Hetero, nil
 }
 
-// merge puts a fit into the calibration of its tree.
-func (o *heteroOptions) merge(all []*spec.HeteroCalibration, pair spec.Fingerprint, sh shape, fit *spec.HeteroFit, texts []continued, samples int) []*spec.HeteroCalibration {
+// mergeFit adds a fit to the calibration of its tree.
+func (o *heteroOptions) mergeFit(all []*adapt.HeteroCalibration, pair spec.Fingerprint, sh shape, bins *adapt.HeteroFit,
+	texts []fit.Text, samples int) []*adapt.HeteroCalibration {
 	pair.TopK, pair.Depth, pair.Nodes = sh.k, sh.d, sh.n
 	made := o.made(texts)
 	made.Samples = samples
-	at := slices.IndexFunc(all, func(h *spec.HeteroCalibration) bool {
+	at := slices.IndexFunc(all, func(h *adapt.HeteroCalibration) bool {
 		f := h.Fingerprint
 		return f.TopK == sh.k && f.Depth == sh.d && f.Nodes == sh.n
 	})
 	if at < 0 {
-		all = append(all, &spec.HeteroCalibration{CalibrationHeader: spec.CalibrationHeader{Fingerprint: pair, Made: made}})
+		all = append(all,
+			&adapt.HeteroCalibration{CalibrationHeader: spec.CalibrationHeader{Fingerprint: pair, Made: made}})
 		at = len(all) - 1
 	}
 	h := all[at]
@@ -214,28 +214,15 @@ func (o *heteroOptions) merge(all []*spec.HeteroCalibration, pair spec.Fingerpri
 		h.Made.Settings = map[string]string{}
 	}
 	if o.coupled() {
-		h.Coupled, h.Made.Settings["coupled"] = fit, how
+		h.Coupled, h.Made.Settings["coupled"] = bins, how
 	} else {
-		h.Greedy, h.Made.Settings["greedy"] = fit, how
+		h.Greedy, h.Made.Settings["greedy"] = bins, how
 	}
 	return all
 }
 
-// transpose turns the rounds of all texts into one column of points for each depth.
-func transpose(all []rounds, n int) [][]spec.HeteroPoint {
-	columns := make([][]spec.HeteroPoint, n)
-	for _, text := range all {
-		for _, round := range text {
-			for i, p := range round {
-				columns[i] = append(columns[i], p)
-			}
-		}
-	}
-	return columns
-}
-
-// reportBins prints a fit: its bins, and how Φ and TCR are spread over them.
-func reportBins(w io.Writer, f *spec.HeteroFit, points []spec.HeteroPoint) {
+// reportBins prints a fit: its bins and the distributions of Φ and TCR.
+func reportBins(w io.Writer, f *adapt.HeteroFit, points []adapt.HeteroPoint) {
 	rounds, full := make([]int, len(f.Means)), make([]int, len(f.Means))
 	for _, p := range points {
 		b := f.Bin(p.Phi)
@@ -253,18 +240,19 @@ func reportBins(w io.Writer, f *spec.HeteroFit, points []spec.HeteroPoint) {
 		if b < len(f.Edges) {
 			high = fmt.Sprintf("%.3f", f.Edges[b])
 		}
-		fmt.Fprintf(w, "%4d %12.3f … %7s %8d %10d %9.1f%% %10.2f\n", b, low, high, rounds[b], full[b], 100*float64(full[b])/float64(max(rounds[b], 1)), f.Means[b])
+		fmt.Fprintf(w, "%4d %12.3f … %7s %8d %10d %9.1f%% %10.2f\n", b, low, high, rounds[b], full[b],
+			100*float64(full[b])/float64(max(rounds[b], 1)), f.Means[b])
 	}
 	fmt.Fprintln(w, "Φ, all rounds (full paths in brackets):")
-	reportHistogram(w, points, func(p spec.HeteroPoint) float64 { return p.Phi }, "%.2f")
+	reportHistogram(w, points, func(p adapt.HeteroPoint) float64 { return p.Phi }, "%.2f")
 	fmt.Fprintln(w, "TCR (of full paths in brackets):")
-	reportHistogram(w, points, func(p spec.HeteroPoint) float64 { return float64(p.TCR) }, "%.0f")
+	reportHistogram(w, points, func(p adapt.HeteroPoint) float64 { return float64(p.TCR) }, "%.0f")
 }
 
 const histogramBars = 12
 
-// reportHistogram prints how a value is spread, in bars of equal width.
-func reportHistogram(w io.Writer, points []spec.HeteroPoint, value func(spec.HeteroPoint) float64, format string) {
+// reportHistogram prints the distribution of a value in bars of equal width.
+func reportHistogram(w io.Writer, points []adapt.HeteroPoint, value func(adapt.HeteroPoint) float64, format string) {
 	least, most := value(points[0]), value(points[0])
 	for _, p := range points {
 		least, most = min(least, value(p)), max(most, value(p))
@@ -292,9 +280,9 @@ func reportHistogram(w io.Writer, points []spec.HeteroPoint, value func(spec.Het
 	}
 }
 
-// reportOverlap prints how far the depths agree on what is predictable.
-func (o *heteroOptions) reportOverlap(w io.Writer, columns [][]spec.HeteroPoint) error {
-	var enough [][]spec.HeteroPoint
+// reportOverlap prints how well the depths agree on the low-entropy rounds.
+func (o *heteroOptions) reportOverlap(w io.Writer, columns [][]adapt.HeteroPoint) error {
+	var enough [][]adapt.HeteroPoint
 	var names []int
 	for i, points := range columns {
 		full := 0
@@ -303,7 +291,7 @@ func (o *heteroOptions) reportOverlap(w io.Writer, columns [][]spec.HeteroPoint)
 				full++
 			}
 		}
-		if missing := spec.MinHeteroPaths - full; missing > 0 {
+		if missing := adapt.MinHeteroPaths - full; missing > 0 {
 			fmt.Fprintf(w, "overlap: depth %d has %d full paths, %d too few to compare\n", depths[i], full, missing)
 			continue
 		}
@@ -312,22 +300,23 @@ func (o *heteroOptions) reportOverlap(w io.Writer, columns [][]spec.HeteroPoint)
 	if len(enough) < 2 {
 		return nil
 	}
-	overlap, err := spec.LowEntropyOverlap(enough, o.leaf)
+	overlap, err := adapt.LowEntropyOverlap(enough, o.leaf)
 	if err != nil {
 		return err
 	}
 	for i, points := range enough {
-		fit, err := spec.FitHetero(points, o.leaf)
+		bins, err := adapt.FitHetero(points, o.leaf)
 		if err != nil {
 			return err
 		}
 		low := 0
 		for _, p := range points {
-			if fit.Bin(p.Phi) < fit.Low() {
+			if bins.Bin(p.Phi) < bins.Low() {
 				low++
 			}
 		}
-		fmt.Fprintf(w, "depth %d: %d bins, the lowest %d hold %.1f%% of the rounds\n", names[i], len(fit.Means), fit.Low(), 100*float64(low)/float64(len(points)))
+		fmt.Fprintf(w, "depth %d: %d bins, the lowest %d hold %.1f%% of the rounds\n", names[i], len(bins.Means),
+			bins.Low(), 100*float64(low)/float64(len(points)))
 	}
 	fmt.Fprint(w, "Jaccard overlap of the low-entropy rounds, by depth:\n     ")
 	for _, d := range names {

@@ -14,71 +14,8 @@ import (
 	"foretoken"
 	"foretoken/models/llama"
 	"foretoken/spec"
+	"foretoken/spec/adapt"
 )
-
-func TestJournalGoesOn(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "new", "work.partial")
-	settings := map[string]any{"k": 3, "name": "a<b"}
-	j, err := openJournal(path, settings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 3 {
-		if err := j.add(fmt.Sprint(i), []int{i, 10 * i}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	j.close()
-	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// An interrupt may cut the last line anywhere.
-	for cut := len(whole) - 1; cut > bytes.LastIndexByte(whole[:len(whole)-1], '\n'); cut-- {
-		if err := os.WriteFile(path, whole[:cut], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		j, err := openJournal(path, settings)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []int
-		if ok, err := j.get("1", &got); !ok || err != nil || len(got) != 2 || got[1] != 10 {
-			t.Fatalf("cut at %d: %v, %v, %v", cut, got, ok, err)
-		}
-		if ok, _ := j.get("2", &got); ok {
-			t.Fatalf("cut at %d: half a line is taken for finished work", cut)
-		}
-		if err := j.add("2", []int{2, 20}); err != nil {
-			t.Fatal(err)
-		}
-		j.close()
-		if again, _ := os.ReadFile(path); !bytes.Equal(again, whole) {
-			t.Fatalf("cut at %d and gone on, the file is\n%s\nwant\n%s", cut, again, whole)
-		}
-	}
-	if _, err := openJournal(path, map[string]any{"k": 4}); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "remove the file") {
-		t.Errorf("other settings: %v", err)
-	}
-	if err := os.WriteFile(path, append(whole, "nonsense\n"...), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := openJournal(path, settings); err == nil || !strings.Contains(err.Error(), "line 5") {
-		t.Errorf("a broken line: %v", err)
-	}
-	if err := os.WriteFile(path, whole, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if j, err = openJournal(path, settings); err != nil {
-		t.Fatal(err)
-	}
-	if err := j.remove(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err == nil {
-		t.Error("a finished journal is still there")
-	}
-}
 
 func TestCategories(t *testing.T) {
 	for prompt, want := range map[string]string{
@@ -104,7 +41,8 @@ func promptLines(t *testing.T, dir string, extra ...string) string {
 	t.Helper()
 	var b strings.Builder
 	for i, p := range []string{"package main\n\nfunc main() {\n", "// Package a is\n", "type T struct {\n"} {
-		line, _ := json.Marshal(map[string]string{"id": fmt.Sprint(i), "category": []string{"function", "comment", "struct"}[i], "prompt": p})
+		line, _ := json.Marshal(map[string]string{"id": fmt.Sprint(i),
+			"category": []string{"function", "comment", "struct"}[i], "prompt": p})
 		fmt.Fprintf(&b, "%s\n", line)
 	}
 	for _, line := range extra {
@@ -122,13 +60,15 @@ func TestSamplePromptsIsRepeatable(t *testing.T) {
 	texts := map[string]string{}
 	for _, name := range []string{"a", "b"} {
 		out := filepath.Join(dir, name+".jsonl")
-		o := call(t, "", "sample-prompts", "--device", "cpu", "--count", "3", "--seed", "5", "--min-tokens", "4", "--max-tokens", "20", "--out", out, "--json")
+		o := call(t, "", "sample-prompts", "--device", "cpu", "--count", "3", "--seed", "5", "--min-tokens", "4",
+			"--max-tokens", "20", "--out", out, "--json")
 		var said struct {
 			File       string
 			Prompts    int
 			Categories map[string]int
 		}
-		if err := json.Unmarshal([]byte(o.out), &said); err != nil || o.code != exitOK || said.File != out || said.Prompts != 3 || len(said.Categories) == 0 {
+		if err := json.Unmarshal([]byte(o.out), &said); err != nil || o.code != exitOK || said.File != out ||
+			said.Prompts != 3 || len(said.Categories) == 0 {
 			t.Fatalf("%v, %+v", err, o)
 		}
 		b, err := os.ReadFile(out)
@@ -152,20 +92,23 @@ func TestSamplePromptsIsRepeatable(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &p); err != nil {
 			t.Fatal(err)
 		}
-		if p.Category != categoryOf(p.Prompt) || p.From.Temperature != 1 || p.From.Tokens < 4 || p.From.Target == "" || !strings.HasPrefix(p.Prompt, p.From.Start) || !strings.HasSuffix(p.Prompt, "\n") {
+		if p.Category != categoryOf(p.Prompt) || p.From.Temperature != 1 || p.From.Tokens < 4 || p.From.Target == "" ||
+			!strings.HasPrefix(p.Prompt, p.From.Start) || !strings.HasSuffix(p.Prompt, "\n") {
 			t.Errorf("%+v", p)
 		}
 	}
 }
 
-// TestCalibrateSaysWhatIsMissing also goes on: the second run has a prompt more, and must
-// take the finished ones from the journal.
+// TestCalibrateSaysWhatIsMissing also resumes: the second run has one more prompt and must take the finished ones
+// from the journal.
 func TestCalibrateSaysWhatIsMissing(t *testing.T) {
 	dir := t.TempDir()
 	out := filepath.Join(dir, "calibration.json")
-	args := []string{"calibrate", "hetero", "--device", "cpu", "--prompts", promptLines(t, dir), "--tokens", "16", "--depth", "1", "--top-k", "2", "--nodes", "4", "--out", out}
+	args := []string{"calibrate", "hetero", "--device", "cpu", "--prompts", promptLines(t, dir), "--tokens", "16",
+		"--depth", "1", "--top-k", "2", "--nodes", "4", "--out", out}
 	o := call(t, "", args...)
-	if o.code != exitError || !strings.Contains(o.err, "are missing") || !strings.Contains(o.err, "k=2 d=1 N=4") || strings.Count(o.err, "\n") != 1 {
+	if o.code != exitError || !strings.Contains(o.err, "are missing") || !strings.Contains(o.err, "k=2 d=1 N=4") ||
+		strings.Count(o.err, "\n") != 1 {
 		t.Fatalf("code %d: %s", o.code, o.err)
 	}
 	if _, err := os.Stat(out); err == nil {
@@ -176,10 +119,10 @@ func TestCalibrateSaysWhatIsMissing(t *testing.T) {
 	if err != nil || strings.Count(string(before), "\n") != 4 {
 		t.Fatalf("%v: %s", err, before)
 	}
-	// What the journal says is taken as it is: enough paths, all in two bins.
+	// The journal is trusted: enough paths, all in two bins.
 	head, _, _ := strings.Cut(string(before), "\n")
 	var points []string
-	for i := range spec.MinHeteroPaths {
+	for i := range adapt.MinHeteroPaths {
 		phi, tcr := 0.5, 2
 		if i%2 == 1 {
 			phi, tcr = 1.5, 4
@@ -188,7 +131,10 @@ func TestCalibrateSaysWhatIsMissing(t *testing.T) {
 		points = append(points, "["+strings.Repeat(one+",", len(depths))+one+"]")
 	}
 	lines := strings.Split(strings.TrimSpace(string(before)), "\n")
-	var first journalLine
+	var first struct {
+		ID   string          `json:"id"`
+		Data json.RawMessage `json:"data"`
+	}
 	if err := json.Unmarshal([]byte(lines[1]), &first); err != nil {
 		t.Fatal(err)
 	}
@@ -209,17 +155,18 @@ func TestCalibrateSaysWhatIsMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := spec.ParseHetero(out, text)
+	h, err := adapt.ParseHetero(out, text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h.Greedy == nil || h.Coupled != nil || h.Fingerprint.TopK != 2 || h.Fingerprint.Nodes != 4 || h.Fingerprint.Target.Hash == "" || h.Made.Requests != 3 || h.Made.Samples <= spec.MinHeteroPaths {
+	if h.Greedy == nil || h.Coupled != nil || h.Fingerprint.TopK != 2 || h.Fingerprint.Nodes != 4 ||
+		h.Fingerprint.Target.Hash == "" || h.Made.Requests != 3 || h.Made.Samples <= adapt.MinHeteroPaths {
 		t.Errorf("%+v", h)
 	}
 	if _, err := os.Stat(partial); err == nil {
 		t.Error("the journal is still there")
 	}
-	// A calibration of another tree is kept, one of another pair is not added to.
+	// A calibration of another tree is kept; a file of another pair is refused.
 	var c foretoken.Calibrations
 	if err := c.Parse(out, text); err != nil {
 		t.Fatal(err)
@@ -238,7 +185,8 @@ func TestTrainC2TOnTheBuiltInPair(t *testing.T) {
 	prompts := promptLines(t, dir)
 	train := func(out string, extra ...string) (string, []byte) {
 		t.Helper()
-		o := call(t, "", append([]string{"train", "c2t", "--device", "cpu", "--prompts", prompts, "--tokens", "18", "--others", "10", "--out", filepath.Join(dir, out)}, extra...)...)
+		o := call(t, "", append([]string{"train", "c2t", "--device", "cpu", "--prompts", prompts, "--tokens", "18",
+			"--others", "10", "--out", filepath.Join(dir, out)}, extra...)...)
 		if o.code != exitOK {
 			t.Fatal(o.err)
 		}
@@ -253,14 +201,16 @@ func TestTrainC2TOnTheBuiltInPair(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Features) != 3 || len(c.Hidden) != c2tHidden || c.Fingerprint.Depth != c2tDepth || c.Made.Settings["recall"] == "" || !strings.Contains(out, "epoch  10:") || !strings.Contains(out, "threshold") {
+	if len(c.Features) != 3 || len(c.Hidden) != c2tHidden || c.Fingerprint.Depth != c2tDepth ||
+		c.Made.Settings["recall"] == "" || !strings.Contains(out, "epoch  10:") || !strings.Contains(out, "threshold") {
 		t.Errorf("%+v\n%s", c.Made, out)
 	}
 	if len(first) > 16<<10 {
 		t.Errorf("the file has %d bytes", len(first))
 	}
-	// The likely child of a root is accepted more readily than the last hope of a deep branch.
-	if likely, hopeless := c.Confidence(spec.C2TFeatures{Probability: 0.95, Entropy: 0.2, Depth: 1}), c.Confidence(spec.C2TFeatures{Probability: 1e-6, Entropy: 6, Depth: 9}); likely < hopeless+0.2 {
+	// A likely child of the root has a higher confidence than an unlikely leaf of a deep branch.
+	if likely, hopeless := c.Confidence(spec.C2TFeatures{Probability: 0.95, Entropy: 0.2, Depth: 1}), c.Confidence(
+		spec.C2TFeatures{Probability: 1e-6, Entropy: 6, Depth: 9}); likely < hopeless+0.2 {
 		t.Errorf("confidences %v and %v", likely, hopeless)
 	}
 	if testing.Short() {
@@ -270,9 +220,11 @@ func TestTrainC2TOnTheBuiltInPair(t *testing.T) {
 	if !bytes.Equal(first, again) {
 		t.Error("a second run gives another file")
 	}
-	var object written
-	if err := json.Unmarshal([]byte(said), &object); err != nil || object.File != filepath.Join(dir, "again.json") || object.Bytes != len(again) || len(object.Calibrations) != 1 ||
-		object.Calibrations[0].Kind != "c2t" || object.Calibrations[0].Made.Settings["recall"] == "" || object.Calibrations[0].Fingerprint.Target.Hash == "" {
+	var object writtenFile
+	if err := json.Unmarshal([]byte(said), &object); err != nil || object.File != filepath.Join(dir, "again.json") ||
+		object.Bytes != len(again) || len(object.Calibrations) != 1 ||
+		object.Calibrations[0].Kind != "c2t" || object.Calibrations[0].Made.Settings["recall"] == "" ||
+		object.Calibrations[0].Fingerprint.Target.Hash == "" {
 		t.Errorf("%v in %q", err, said)
 	}
 	_, ablated := train("ablation.json", "--features", "probability,depth", "--hidden", "4", "--cross-validate")
@@ -287,7 +239,8 @@ func TestTrainC2TOnTheBuiltInPair(t *testing.T) {
 	if bytes.Equal(tuned, first) {
 		t.Error("fine-tuning changed nothing")
 	}
-	o := call(t, "", "train", "c2t", "--device", "cpu", "--prompts", prompts, "--tokens", "18", "--exclude-category", "function,comment,struct", "--out", filepath.Join(dir, "none.json"))
+	o := call(t, "", "train", "c2t", "--device", "cpu", "--prompts", prompts, "--tokens", "18", "--exclude-category",
+		"function,comment,struct", "--out", filepath.Join(dir, "none.json"))
 	if o.code != exitError || !strings.Contains(o.err, "no prompt is left") {
 		t.Errorf("code %d: %s", o.code, o.err)
 	}
@@ -296,9 +249,11 @@ func TestTrainC2TOnTheBuiltInPair(t *testing.T) {
 func TestTrainAcceptanceHeadOnTheBuiltInPair(t *testing.T) {
 	dir := t.TempDir()
 	prompts := promptLines(t, dir)
-	for _, how := range [][]string{nil, {"--temperature", "1", "--label", "ratio", "--layers", "2", "--mixtures", "1"}} {
+	for _, how := range [][]string{nil,
+		{"--temperature", "1", "--label", "ratio", "--layers", "2", "--mixtures", "1"}} {
 		path := filepath.Join(dir, fmt.Sprintf("head-%d.json", len(how)))
-		o := call(t, "", append([]string{"train", "acceptance-head", "--device", "cpu", "--prompts", prompts, "--tokens", "16", "--out", path}, how...)...)
+		o := call(t, "", append([]string{"train", "acceptance-head", "--device", "cpu", "--prompts", prompts,
+			"--tokens", "16", "--out", path}, how...)...)
 		if o.code != exitOK {
 			t.Fatal(o.err)
 		}
@@ -314,7 +269,8 @@ func TestTrainAcceptanceHeadOnTheBuiltInPair(t *testing.T) {
 		if how != nil {
 			want, layers = llama.LabelSampled, 2
 		}
-		if h.Label != want || len(h.Layers) != layers || h.Dim != 96 || h.Made.Samples < 12 || h.Fingerprint.Draft.Hash == "" {
+		if h.Label != want || len(h.Layers) != layers || h.Dim != 96 || h.Made.Samples < 12 ||
+			h.Fingerprint.Draft.Hash == "" {
 			t.Errorf("%v: label %s, %d layers, %+v", how, h.Label, len(h.Layers), h.Made)
 		}
 		if !strings.Contains(o.out, "AUC") || !strings.Contains(o.out, "estimate") {

@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"foretoken"
 	"foretoken/spec"
@@ -40,46 +40,41 @@ func chatCommand(c *console) *cobra.Command {
 		Short: "Talk to a model that has a chat template",
 		Long: "Talk to a model that has a chat template. Each line of standard input is a message,\n" +
 			"or one of these:\n\n" + chatHelp + "\n\n" +
-			"The answers go to standard output, statistics to standard error. What the models hold of\n" +
-			"the conversation is kept: an answer costs the prefill of what is new.",
+			"The answers go to standard output, statistics to standard error. The KV cache of the\n" +
+			"conversation is kept: an answer costs only the prefill of the new tokens.",
 		Example: "  foretoken chat --target qwen2.5-1.5b.gguf --draft qwen2.5-0.5b.gguf\n" +
 			"  foretoken chat --target model.gguf --system 'Answer in one sentence.' < questions.txt",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.settle(c, cmd.Flags()); err != nil {
-				return err
-			}
-			return o.run(cmd.Context(), c)
-		},
+		RunE: checkedRun(func(given *pflag.FlagSet) error { return o.completeRequest(c, given) },
+			func(ctx context.Context) error { return o.run(ctx, c) }),
 	}
 	f := cmd.Flags()
 	o.flags(f)
 	f.StringVar(&o.system, "system", "", "system message")
-	f.StringVar(&o.template, "chat-template", "", "file with a chat template in Jinja (default the one in the target's file)")
-	f.BoolVar(&o.json, "json", false, "print one JSON object an answer: message, dropped, unseen, prompt_ids, token_ids, text, finish, stats")
+	f.StringVar(&o.template, "chat-template", "",
+		"file with a chat template in Jinja (default the one in the target's file)")
+	f.BoolVar(&o.json, "json", false,
+		"print one JSON object an answer: message, dropped, unseen, prompt_ids, token_ids, text, finish, stats")
 	return cmd
 }
 
-// run opens the models and answers every line.
+// run opens the models and answers each line of input.
 func (o *chatOptions) run(ctx context.Context, c *console) error {
 	options := foretoken.ChatOptions{System: o.system}
 	if o.template != "" {
 		text, err := os.ReadFile(o.template)
 		if err != nil {
-			return err // it names the file
+			return err // the error names the file
 		}
 		options.Template = string(text)
 	}
 	o.models.useHead = o.request.NeedsHead()
 	s, err := openSession(ctx, c, &o.models)
 	if err != nil {
-		if ctx.Err() != nil {
-			return errInterrupted
-		}
 		return err
 	}
 	defer s.close()
-	t := &talk{options: options, request: o.request, json: o.json, s: s, c: c}
+	t := &conversation{options: options, request: o.request, json: o.json, s: s, c: c}
 	if err := t.reset(); err != nil {
 		if errors.Is(err, foretoken.ErrNoChatTemplate) {
 			return fmt.Errorf("%w; give one with --chat-template, or continue texts with foretoken generate", err)
@@ -94,7 +89,7 @@ func (o *chatOptions) run(ctx context.Context, c *console) error {
 	}
 	lines, failed := readLines(c.in)
 	for {
-		t.invite()
+		t.askForInput()
 		select {
 		case <-ctx.Done():
 			return errInterrupted
@@ -105,7 +100,7 @@ func (o *chatOptions) run(ctx context.Context, c *console) error {
 			if line == "/quit" {
 				return nil
 			}
-			err := t.line(ctx, line)
+			err := t.handle(ctx, line)
 			switch {
 			case err == nil:
 			case errors.Is(err, errInterrupted) || !c.inTerminal:
@@ -117,8 +112,8 @@ func (o *chatOptions) run(ctx context.Context, c *console) error {
 	}
 }
 
-// readLines gives the lines of a reader as they come, and then why it ended. A line that was asked
-// for cannot be taken back: the goroutine ends with its input.
+// readLines sends the lines of a reader as they come, and then the error that ended it. A blocked read cannot be
+// cancelled: the goroutine ends with its input.
 func readLines(in io.Reader) (<-chan string, <-chan error) {
 	lines, failed := make(chan string), make(chan error, 1)
 	go func() {
@@ -137,8 +132,8 @@ func readLines(in io.Reader) (<-chan string, <-chan error) {
 	return lines, failed
 }
 
-// talk is a conversation under way.
-type talk struct {
+// conversation is an open chat with its settings.
+type conversation struct {
 	options foretoken.ChatOptions
 	request foretoken.Request
 	json    bool
@@ -147,14 +142,14 @@ type talk struct {
 	chat    *foretoken.Chat
 }
 
-func (t *talk) reset() error {
+func (t *conversation) reset() error {
 	var err error
 	t.chat, err = t.s.NewChat(t.options)
 	return err
 }
 
-// mine are the places of the user's messages in the conversation.
-func (t *talk) mine() []int {
+// userMessages returns the indices of the user's messages.
+func (t *conversation) userMessages() []int {
 	var at []int
 	for i, m := range t.chat.Messages() {
 		if m.Role == foretoken.RoleUser {
@@ -164,15 +159,15 @@ func (t *talk) mine() []int {
 	return at
 }
 
-// invite asks a person for the next message, by its number.
-func (t *talk) invite() {
+// askForInput prompts for the next message by its number.
+func (t *conversation) askForInput() {
 	if t.c.inTerminal && t.c.errTerminal {
-		fmt.Fprintf(t.c.err, "[%d] > ", len(t.mine())+1)
+		fmt.Fprintf(t.c.err, "[%d] > ", len(t.userMessages())+1)
 	}
 }
 
-// line answers a line of input, or does what it says.
-func (t *talk) line(ctx context.Context, line string) error {
+// handle answers a message or runs a command.
+func (t *conversation) handle(ctx context.Context, line string) error {
 	word, rest, _ := strings.Cut(line, " ")
 	switch {
 	case strings.TrimSpace(line) == "":
@@ -192,7 +187,7 @@ func (t *talk) line(ctx context.Context, line string) error {
 		})
 	case word == "/edit":
 		number, text, _ := strings.Cut(rest, " ")
-		mine := t.mine()
+		mine := t.userMessages()
 		n, err := strconv.Atoi(number)
 		if err != nil || n < 1 || n > len(mine) || text == "" {
 			return fmt.Errorf("/edit takes the number of one of your messages, 1 to %d, and its new text", len(mine))
@@ -201,15 +196,17 @@ func (t *talk) line(ctx context.Context, line string) error {
 			return t.chat.Edit(ctx, mine[n-1], text, r, emit)
 		})
 	case strings.HasPrefix(line, "/"):
-		return fmt.Errorf("there is no command %s; the commands are /regen, /edit, /reset and /quit, and a message that begins with / is written with two", printable(word))
+		return fmt.Errorf("there is no command %s; the commands are /regen, /edit, /reset and /quit, "+
+			"and a message that begins with / is written with two", printable(word))
 	}
 	return t.answer(ctx, func(r foretoken.Request, emit func(*foretoken.Event) error) (*foretoken.Reply, error) {
 		return t.chat.Send(ctx, foretoken.Message{Content: line}, r, emit)
 	})
 }
 
-// answer prints an answer as it grows, or its JSON.
-func (t *talk) answer(ctx context.Context, ask func(foretoken.Request, func(*foretoken.Event) error) (*foretoken.Reply, error)) error {
+// answer prints an answer as it is decoded, or its JSON.
+func (t *conversation) answer(ctx context.Context,
+	ask func(foretoken.Request, func(*foretoken.Event) error) (*foretoken.Reply, error)) error {
 	p := textPrinter{out: t.c.out, terminal: t.c.outTerminal, colour: t.c.colour}
 	emit := p.event
 	if t.json {
@@ -223,12 +220,11 @@ func (t *talk) answer(ctx context.Context, ask func(foretoken.Request, func(*for
 		return err
 	}
 	if reply.Dropped > 0 {
-		t.c.note("the context is full: the %d oldest of your messages and their answers are no longer seen", reply.Unseen)
+		t.c.note(
+			"the context is full: the %d oldest of your messages and their answers are no longer seen", reply.Unseen)
 	}
 	if t.json {
-		enc := json.NewEncoder(t.c.out)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(reply); err != nil {
+		if err := printObject(t.c, reply); err != nil {
 			return err
 		}
 	} else {

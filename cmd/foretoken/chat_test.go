@@ -13,7 +13,7 @@ import (
 	"foretoken"
 )
 
-// answered is the JSON of an answer, as a reader from outside sees it.
+// answered is the JSON of an answer as a client reads it.
 type answered struct {
 	Message   foretoken.Message `json:"message"`
 	Dropped   int               `json:"dropped"`
@@ -26,18 +26,21 @@ type answered struct {
 	} `json:"stats"`
 }
 
-// chat talks to the built-in pair by a template of the test's own.
+// chat talks to the built-in pair with the test's own template.
 func chat(t *testing.T, stdin string, args ...string) outcome {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "template.jinja")
-	if err := os.WriteFile(file, []byte("{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	return call(t, stdin, append([]string{"chat", "--device", "cpu", "--chat-template", file, "--max-tokens", "6"}, args...)...)
+	return call(t, stdin,
+		append([]string{"chat", "--device", "cpu", "--chat-template", file, "--max-tokens", "6"}, args...)...)
 }
 
 func TestChatAnswersEachLine(t *testing.T) {
-	lines := "how to close a file\n\n//go:build\n/regen\n/edit 1 how to open a file\n/reset\nhow to open a file\n/quit\nnever read\n"
+	lines := "how to close a file\n\n//go:build\n/regen\n/edit 1 how to open a file\n/reset\nhow to open a file\n" +
+		"/quit\nnever read\n"
 	o := chat(t, lines, "--json")
 	if o.code != exitOK {
 		t.Fatalf("code %d: %s", o.code, o.err)
@@ -57,31 +60,37 @@ func TestChatAnswersEachLine(t *testing.T) {
 		t.Fatalf("%d answers, want 5: %s", len(all), o.out)
 	}
 	if all[1].Stats.Reused < len(all[0].PromptIDs)-1 {
-		t.Errorf("the second answer reused %d tokens of a first prompt of %d", all[1].Stats.Reused, len(all[0].PromptIDs))
+		t.Errorf("the second answer reused %d tokens of a first prompt of %d", all[1].Stats.Reused,
+			len(all[0].PromptIDs))
 	}
 	if !slices.Equal(all[2].PromptIDs, all[1].PromptIDs) || all[2].Text != all[1].Text || all[2].Stats.Prefilled != 0 {
 		t.Errorf("/regen gave %+v after %+v", all[2], all[1])
 	}
-	if !slices.Equal(all[3].PromptIDs, all[4].PromptIDs) || all[3].Text != all[4].Text || all[3].Text == all[0].Text && slices.Equal(all[3].PromptIDs, all[0].PromptIDs) {
+	if !slices.Equal(all[3].PromptIDs, all[4].PromptIDs) || all[3].Text != all[4].Text || all[3].Text == all[0].Text &&
+		slices.Equal(all[3].PromptIDs, all[0].PromptIDs) {
 		t.Errorf("an edit to the first message gave %+v, asking so at once %+v", all[3], all[4])
 	}
 
 	o = chat(t, "how to close a file\n", "--no-reuse")
-	if o.code != exitOK || strings.TrimRight(o.out, "\n") != strings.TrimRight(all[0].Text, "\n") || !strings.Contains(o.err, "tokens in") || !strings.Contains(o.err, "not by the file's own") {
+	if o.code != exitOK || strings.TrimRight(o.out, "\n") != strings.TrimRight(all[0].Text, "\n") ||
+		!strings.Contains(o.err, "tokens in") || !strings.Contains(o.err, "not by the file's own") {
 		t.Errorf("code %d, %q, %q; want %q", o.code, o.out, o.err, all[0].Text)
 	}
 }
 
 func TestChatRefusals(t *testing.T) {
-	for lines, want := range map[string]string{"/edit 1 x\n": "/edit takes the number", "/sing\n": "no command /sing", "/regen\n": "no message to answer"} {
+	for lines, want := range map[string]string{"/edit 1 x\n": "/edit takes the number", "/sing\n": "no command /sing",
+		"/regen\n": "no message to answer"} {
 		if o := chat(t, lines); o.code != exitError || !strings.Contains(o.err, want) {
 			t.Errorf("%q: code %d, %q", lines, o.code, o.err)
 		}
 	}
-	if o := call(t, "hello\n", "chat", "--device", "cpu"); o.code != exitError || !strings.Contains(o.err, "--chat-template") || !strings.Contains(o.err, "foretoken generate") || strings.Count(o.err, "\n") != 1 {
+	if o := call(t, "hello\n", "chat", "--device", "cpu"); o.code != exitError || !strings.Contains(o.err,
+		"--chat-template") || !strings.Contains(o.err, "foretoken generate") || strings.Count(o.err, "\n") != 1 {
 		t.Errorf("a model without a template: code %d, %q", o.code, o.err)
 	}
-	if o := call(t, "hello\n", "chat", "--device", "cpu", "--chat-template", "/nowhere"); o.code != exitError || !strings.Contains(o.err, "/nowhere") {
+	if o := call(t, "hello\n", "chat", "--device", "cpu", "--chat-template", "/nowhere"); o.code != exitError ||
+		!strings.Contains(o.err, "/nowhere") {
 		t.Errorf("a template that is not there: code %d, %q", o.code, o.err)
 	}
 }

@@ -6,22 +6,23 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"foretoken/bench"
 	"foretoken/models/convert"
-	"foretoken/spec"
-	"foretoken/webgpu/open"
+	"foretoken/spec/adapt"
+	"foretoken/spec/method"
 )
 
-// completions tell a shell what flags of these names take, in whatever command they are.
+// completions lists the values of flags by flag name, for all commands.
 func completions() map[string][]string {
 	return map[string][]string{
-		"policy":      policies(),
+		"policy":      bench.MethodNames(),
 		"adapt":       adapts,
 		"source":      sources,
 		"verifier":    verifiers,
-		"schedule":    {spec.ScheduleHeuristic, spec.ScheduleConstant},
-		"mode":        {spec.MARSAlg1, spec.MARSSampled},
-		"variant":     {spec.AdaSDMidpoint, spec.AdaSDA, spec.AdaSDB, spec.AdaSDC},
-		"device":      {"auto", open.Accelerator, "cpu"},
+		"schedule":    {method.ScheduleHeuristic, method.ScheduleConstant},
+		"mode":        {method.MARSAlg1, method.MARSSampled},
+		"variant":     {adapt.AdaSDMidpoint, adapt.AdaSDA, adapt.AdaSDB, adapt.AdaSDC},
+		"device":      devices,
 		"kv":          kvFormats,
 		"quantise":    convert.Types(),
 		"type":        convert.Types(),
@@ -34,20 +35,22 @@ func completions() map[string][]string {
 	}
 }
 
-// completeFlags has every command below root complete the values of its flags: names, files of a kind, or
-// nothing where people write texts.
+// completeFlags registers completions for the flags of all commands below root: names, files of a kind, or nothing
+// for free text.
 func completeFlags(root *cobra.Command) {
 	names := completions()
 	files := map[string][]string{
 		"target": {"gguf", "safetensors"}, "draft": {"gguf", "safetensors"}, "eagle3": {"safetensors"},
-		"calibration": {"json"}, "prompt-file": {"jsonl"}, "prompts": {"jsonl"}, "chat-template": {"jinja", "txt"}, "from": {"json"},
+		"calibration": {"json"}, "prompt-file": {"jsonl"}, "prompts": {"jsonl"}, "chat-template": {"jinja", "txt"},
+		"from": {"json"},
 	}
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if values, ok := names[f.Name]; ok {
-				// It fails only for flags that are not there.
-				_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+				// The call fails only for an unknown flag.
+				_ = cmd.RegisterFlagCompletionFunc(f.Name,
+					cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 			} else if extensions, ok := files[f.Name]; ok {
 				_ = cmd.MarkFlagFilename(f.Name, extensions...)
 			}

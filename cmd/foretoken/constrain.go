@@ -13,25 +13,28 @@ import (
 	"foretoken"
 )
 
-// constraintOptions are the flags that restrict a text, named as llama.cpp's.
+// constraintOptions are the flags that constrain a text, named as in llama.cpp.
 type constraintOptions struct {
 	grammarFile, schema, schemaFile string
 	biases                          []string
 }
 
 func (o *constraintOptions) flags(f *pflag.FlagSet, c *foretoken.Constraints) {
-	f.StringVar(&c.Grammar, "grammar", "", "hold the text to a grammar in GBNF, the notation of llama.cpp")
+	f.StringVar(&c.Grammar, "grammar", "", "constrain the text to a grammar in GBNF, the notation of llama.cpp")
 	f.StringVar(&o.grammarFile, "grammar-file", "", "file with such a grammar")
-	f.StringVar(&o.schema, "json-schema", "", "hold the text to a JSON Schema")
+	f.StringVar(&o.schema, "json-schema", "", "constrain the text to a JSON Schema")
 	f.StringVar(&o.schemaFile, "json-schema-file", "", "file with such a schema")
-	f.BoolVar(&c.JSONObject, "json-object", false, "hold the text to a JSON object")
-	f.Float64Var(&c.FrequencyPenalty, "frequency-penalty", 0, "take this off a token's logit as often as the text holds it, -2 to 2")
-	f.Float64Var(&c.PresencePenalty, "presence-penalty", 0, "take this off a token's logit once the text holds it, -2 to 2")
-	f.StringArrayVar(&o.biases, "logit-bias", nil, "ID=ADD: add this to the logit of a token, -100 (never) to 100; may be given several times")
+	f.BoolVar(&c.JSONObject, "json-object", false, "constrain the text to a JSON object")
+	f.Float64Var(&c.FrequencyPenalty, "frequency-penalty", 0,
+		"subtract this from a token's logit each time the token occurs in the text, -2 to 2")
+	f.Float64Var(&c.PresencePenalty, "presence-penalty", 0,
+		"subtract this once from the logit of a token that occurs in the text, -2 to 2")
+	f.StringArrayVar(&o.biases, "logit-bias", nil,
+		"ID=ADD: add this to the logit of a token, -100 (never) to 100; may be given several times")
 }
 
-// settle reads files and lists, and checks all.
-func (o *constraintOptions) settle(c *foretoken.Constraints) error {
+// complete reads the files and the bias list into c and validates it.
+func (o *constraintOptions) complete(c *foretoken.Constraints) error {
 	if o.grammarFile != "" {
 		if c.Grammar != "" {
 			return usagef("--grammar and --grammar-file were given; give one of them")

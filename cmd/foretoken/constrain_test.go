@@ -12,20 +12,24 @@ import (
 func TestConstraintFlags(t *testing.T) {
 	schema := `{"type":"object","properties":{"n":{"type":"integer","minimum":1,"maximum":99}},"required":["n"]}`
 	grammar := `root ::= "<" [a-z]{2,4} ">"`
-	for _, args := range [][]string{{"--json-schema", schema}, {"--json-schema-file", write(t, "s.json", []byte(schema))}} {
+	for _, args := range [][]string{{"--json-schema", schema},
+		{"--json-schema-file", write(t, "s.json", []byte(schema))}} {
 		r := results(t, generate(t, "", append([]string{"--prompt", testPrompt, "--json"}, args...)...))[0]
 		var v struct{ N int }
 		if err := json.Unmarshal([]byte(r.Text), &v); err != nil || v.N < 1 || v.N > 99 || r.Finish != "stop" {
 			t.Errorf("%v: %q (%s): %v", args[0], r.Text, r.Finish, err)
 		}
 	}
-	for _, args := range [][]string{{"--grammar", grammar}, {"--grammar-file", write(t, "g.gbnf", []byte(grammar)), "--frequency-penalty", "1"}} {
-		if o := generate(t, "", append([]string{"--prompt", testPrompt}, args...)...); !regexp.MustCompile(`^<[a-z]{2,4}>`).MatchString(strings.TrimPrefix(o.out, testPrompt)) {
+	for _, args := range [][]string{{"--grammar", grammar},
+		{"--grammar-file", write(t, "g.gbnf", []byte(grammar)), "--frequency-penalty", "1"}} {
+		if o := generate(t, "", append([]string{"--prompt", testPrompt}, args...)...); !regexp.MustCompile(
+			`^<[a-z]{2,4}>`).MatchString(strings.TrimPrefix(o.out, testPrompt)) {
 			t.Errorf("%v: %q, %s", args[0], o.out, o.err)
 		}
 	}
 	free := results(t, generate(t, "", "--prompt", testPrompt, "--max-tokens", "3", "--json"))[0]
-	biased := results(t, generate(t, "", "--prompt", testPrompt, "--max-tokens", "3", "--json", "--logit-bias", "77=100", "--logit-bias", "5 = -3"))[0]
+	biased := results(t, generate(t, "", "--prompt", testPrompt, "--max-tokens", "3", "--json", "--logit-bias",
+		"77=100", "--logit-bias", "5 = -3"))[0]
 	if biased.TokenIDs[0] != 77 || free.TokenIDs[0] == 77 {
 		t.Errorf("with a bias %v, without %v", biased.TokenIDs, free.TokenIDs)
 	}
@@ -41,7 +45,8 @@ func TestConstraintFlags(t *testing.T) {
 		"names token 99999":      {"--logit-bias", "99999=1"},
 		"is empty":               {"--grammar-file", write(t, "empty.gbnf", nil)},
 	} {
-		if o := generate(t, "", append([]string{"--prompt", testPrompt}, args...)...); o.code == exitOK || !strings.Contains(o.err, want) {
+		if o := generate(t, "", append([]string{"--prompt", testPrompt}, args...)...); o.code == exitOK ||
+			!strings.Contains(o.err, want) {
 			t.Errorf("%v: code %d, %q, want %q", args, o.code, o.err, want)
 		}
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,7 @@ func convertCommand(c *console) *cobra.Command {
 	var o convertOptions
 	cmd := &cobra.Command{
 		Use:   "convert MODEL… -o OUT.gguf",
-		Short: "Make a GGUF file of safetensors, of the parts of a split file, or with weights of another type",
+		Short: "Make a GGUF file from safetensors, from the parts of a split file, or with weights of another type",
 		Long: "Write a model as one GGUF file.\n\n" +
 			"MODEL is a folder with safetensors, config.json and tokenizer.json, a safetensors file in\n" +
 			"such a folder, a GGUF file, or any part of a split one. Several are the files of one model.\n" +
@@ -53,9 +54,10 @@ func convertCommand(c *console) *cobra.Command {
 	f := cmd.Flags()
 	f.SortFlags = false
 	f.StringVarP(&o.out, "output", "o", "", "file to write")
-	f.StringVar(&o.typ, "type", "", "type of the matrices: "+strings.Join(convert.Types(), ", ")+" (default as they are)")
+	f.StringVar(&o.typ, "type", "",
+		"type of the matrices: "+strings.Join(convert.Types(), ", ")+" (default as they are)")
 	f.StringVar(&o.name, "name", "", "the model's name, for safetensors (default the folder's)")
-	f.BoolVar(&o.force, "force", false, "replace the file if it is there")
+	f.BoolVar(&o.force, "force", false, "replace an existing file")
 	f.BoolVar(&o.json, "json", false, "print one JSON object: file, bytes, seconds")
 	return cmd
 }
@@ -64,18 +66,19 @@ func (o *convertOptions) run(ctx context.Context, c *console) error {
 	if o.out == "" {
 		return usagef("-o is missing: name the file to write")
 	}
-	if err := oneOfFlag("type", strings.ToLower(o.typ), append([]string{""}, convert.Types()...)); err != nil {
+	if err := oneOfFlagOrNone("type", strings.ToLower(o.typ), convert.Types()); err != nil {
 		return err
 	}
-	if err := o.free(); err != nil {
+	if err := o.checkOutput(); err != nil {
 		return err
 	}
-	src, closeFiles, err := convert.OpenPaths(o.in, convert.Options{Quantise: o.typ, Name: o.name, Note: func(s string) { c.note("%s", s) }})
+	src, closeFiles, err := convert.OpenPaths(o.in,
+		convert.Options{Quantise: o.typ, Name: o.name, Note: func(s string) { c.note("%s", s) }})
 	if err != nil {
 		return err
 	}
 	defer closeFiles()
-	f, err := gguf.Open(src) // so that no copy of a damaged file looks like a new one
+	f, err := gguf.Open(src) // refuse a damaged file before copying it
 	if err == nil {
 		err = convert.CheckWhole(f)
 	}
@@ -85,9 +88,10 @@ func (o *convertOptions) run(ctx context.Context, c *console) error {
 	began := time.Now()
 	bar := &bar{}
 	if c.errTerminal {
-		bar.p = progressbar.NewOptions64(src.Size(), append(look(c), progressbar.OptionSetDescription(filepath.Base(o.out)), progressbar.OptionShowBytes(true))...)
+		bar.p = progressbar.NewOptions64(src.Size(), append(barStyle(c),
+			progressbar.OptionSetDescription(filepath.Base(o.out)), progressbar.OptionShowBytes(true))...)
 	}
-	err = writeWhole(ctx, o.out, o.force, func(w io.Writer) error { return copySource(ctx, w, src, bar) })
+	err = writeComplete(ctx, o.out, o.force, func(w io.Writer) error { return copySource(ctx, w, src, bar) })
 	bar.clear()
 	if err != nil {
 		return err
@@ -104,8 +108,8 @@ func (o *convertOptions) run(ctx context.Context, c *console) error {
 	return nil
 }
 
-// free checks that the output may be written.
-func (o *convertOptions) free() error {
+// checkOutput checks that the output may be written.
+func (o *convertOptions) checkOutput() error {
 	st, err := os.Stat(o.out)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -120,10 +124,10 @@ func (o *convertOptions) free() error {
 	return nil
 }
 
-// copyChunk is how much is read and written at once.
+// copyChunk is the size of one read and write, in bytes.
 const copyChunk = 1 << 20
 
-// copySource copies all of a source. The next chunk is computed while one is written.
+// copySource copies a source. It computes the next chunk while one is written.
 func copySource(ctx context.Context, w io.Writer, src gguf.Source, bar *bar) error {
 	type read struct {
 		b   []byte
@@ -147,7 +151,8 @@ func copySource(ctx context.Context, w io.Writer, src gguf.Source, bar *bar) err
 			if n == len(b) {
 				err = nil
 			} else if err == nil || errors.Is(err, io.EOF) {
-				err = fmt.Errorf("convert: %s ends at byte %d of %d: it became shorter meanwhile", src.Name(), off+int64(n), src.Size())
+				err = fmt.Errorf("convert: %s ends at byte %d of %d: it became shorter meanwhile", src.Name(),
+					off+int64(n), src.Size())
 			}
 			off += int64(len(b))
 			select {
@@ -160,7 +165,7 @@ func copySource(ctx context.Context, w io.Writer, src gguf.Source, bar *bar) err
 			}
 		}
 	}()
-	// The source must not be read any more when the caller closes it.
+	// The reader must have stopped before the caller closes the source.
 	defer func() {
 		stop()
 		for range full {
@@ -193,9 +198,9 @@ func copySource(ctx context.Context, w io.Writer, src gguf.Source, bar *bar) err
 	}
 }
 
-// writeWhole writes a file that appears under its name only when it is complete: under another
-// name beside it first. Whatever goes wrong, that one is taken away again.
-func writeWhole(ctx context.Context, path string, replace bool, write func(io.Writer) error) (err error) {
+// writeComplete writes to a temporary file in the same folder and renames it when it is complete. On an error it
+// removes the temporary file.
+func writeComplete(ctx context.Context, path string, replace bool, write func(io.Writer) error) (err error) {
 	f, err := temporary(path)
 	if err != nil {
 		return fmt.Errorf("convert: %w", err)
@@ -228,23 +233,40 @@ func writeWhole(ctx context.Context, path string, replace bool, write func(io.Wr
 	return nil
 }
 
-// temporary creates a file beside path, with the permissions of any new one.
+// replaceFile replaces a file in one step: a reader sees the old content or the new one.
+func replaceFile(path string, b []byte) error {
+	f, err := temporary(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = cmp.Or(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// temporary creates a file in the folder of path, with the permissions of any new file.
 func temporary(path string) (*os.File, error) {
 	dir, base := filepath.Split(path)
 	for n := 1; ; n++ {
-		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf(".%s.%d-%d.part", base, os.Getpid(), n)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf(".%s.%d-%d.part", base, os.Getpid(), n)),
+			os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 		if err == nil || !errors.Is(err, fs.ErrExist) || n == 100 {
 			return f, err
 		}
 	}
 }
 
-// writeProblem says what became of a file that could not be written. Errors of
-// the input, which tell their own story, stay as they are.
+// writeProblem adds advice to an error of writing. Errors of the input stay as they are.
 func writeProblem(path string, err error) error {
 	var failed *fs.PathError
 	if !errors.As(err, &failed) || !slices.Contains([]string{"write", "sync", "close"}, failed.Op) {
 		return err
 	}
-	return fmt.Errorf("convert: writing %s: %w: nothing of it is left behind; make room, or name a file on another disk", path, failed.Err)
+	return fmt.Errorf("convert: writing %s: %w: nothing of it is left behind; make room, or name a file on "+
+		"another disk", path, failed.Err)
 }

@@ -22,7 +22,7 @@ import (
 	"foretoken/models/safetensors"
 )
 
-// onlyFiles checks what is in a folder: a run that failed leaves nothing behind.
+// onlyFiles checks the files in a folder: a failed run leaves nothing behind.
 func onlyFiles(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -69,13 +69,14 @@ func sameContent(t *testing.T, got, want *gguf.File) {
 			t.Fatal(err)
 		}
 		if g.Type != w.Type || !slices.Equal(g.Dims, w.Dims) || !bytes.Equal(a, b) {
-			t.Errorf("%s: %s %v, want %s %v with the same bytes: %v", w.Name, g.Type, g.Dims, w.Type, w.Dims, bytes.Equal(a, b))
+			t.Errorf("%s: %s %v, want %s %v with the same bytes: %v", w.Name, g.Type, g.Dims, w.Type, w.Dims,
+				bytes.Equal(a, b))
 		}
 	}
 }
 
-// TestConvertFolder makes the built-in draft again from safetensors of its weights, which gives the
-// same tokens; the folder itself can be decoded with, too.
+// TestConvertFolder rebuilds the built-in draft from safetensors of its weights, which gives the same tokens, and
+// decodes with the folder itself.
 func TestConvertFolder(t *testing.T) {
 	draft := openDraft(t)
 	files, err := converttest.Checkpoint(draft, safetensors.F32)
@@ -87,7 +88,8 @@ func TestConvertFolder(t *testing.T) {
 		err = files.SetWeights(tensors, 2)
 	}
 	dir := filepath.Join(t.TempDir(), "tiny-go")
-	if err = errors.Join(err, os.Mkdir(dir, 0o700), files.Write(dir), os.WriteFile(filepath.Join(dir, "README.md"), []byte("# tiny"), 0o600)); err != nil {
+	if err = errors.Join(err, os.Mkdir(dir, 0o700), files.Write(dir),
+		os.WriteFile(filepath.Join(dir, "README.md"), []byte("# tiny"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	out := filepath.Join(t.TempDir(), "out.gguf")
@@ -105,23 +107,27 @@ func TestConvertFolder(t *testing.T) {
 		Bytes   int64
 		Seconds float64
 	}
-	if st, err := os.Stat(again); err != nil || json.Unmarshal([]byte(o.out), &said) != nil || said.File != again || said.Bytes != st.Size() || said.Seconds <= 0 || o.err != "" {
+	if st, err := os.Stat(again); err != nil || json.Unmarshal([]byte(o.out), &said) != nil || said.File != again ||
+		said.Bytes != st.Size() || said.Seconds <= 0 || o.err != "" {
 		t.Errorf("%v, %+v", err, o)
 	}
 
 	o = call(t, "", "inspect", dir)
-	for _, want := range []string{"tiny-go: GGUF version 3", `"tiny-go"`, "llama.block_count", "2048 tokens", "F32 100.0 %", "can be run: yes"} {
+	for _, want := range []string{"tiny-go: GGUF version 3", `"tiny-go"`, "llama.block_count", "2048 tokens",
+		"F32 100.0 %", "can be run: yes"} {
 		if !strings.Contains(o.out, want) {
 			t.Errorf("inspect says nothing of %q:\n%s%s", want, o.out, o.err)
 		}
 	}
 	original := write(t, "draft.gguf", demoBytes(t, "draft"))
 	ids := func(target string, more ...string) []int32 {
-		return results(t, generate(t, "", append([]string{"--target", target, "--draft", "none", "--prompt", testPrompt, "--max-tokens", "12", "--json"}, more...)...))[0].TokenIDs
+		return results(t, generate(t, "", append([]string{"--target", target, "--draft", "none", "--prompt", testPrompt,
+			"--max-tokens", "12", "--json"}, more...)...))[0].TokenIDs
 	}
 	want := ids(original)
-	for target, quantise := range map[string]string{out: "", dir: "q8_0", filepath.Join(dir, "model-00002-of-00002.safetensors"): "Q8_0", filepath.Join(dir,
-		"model.safetensors.index.json"): "q8_0"} {
+	for target, quantise := range map[string]string{out: "", dir: "q8_0",
+		filepath.Join(dir, "model-00002-of-00002.safetensors"): "Q8_0", filepath.Join(dir,
+			"model.safetensors.index.json"): "q8_0"} {
 		if got := ids(target, "--quantise", quantise); !slices.Equal(got, want) {
 			t.Errorf("%s, stored as %q: %v, want %v", target, quantise, got, want)
 		}
@@ -129,8 +135,9 @@ func TestConvertFolder(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "tokenizer.json")); err != nil {
 		t.Fatal(err)
 	}
-	oneError(t, "no tokenizer", call(t, "", "convert", dir, "-o", out, "--force"), exitError, dir, "tokenizer.json is missing")
-	sameContent(t, openPath(t, out), draft) // what was there stays
+	oneError(t, "no tokenizer", call(t, "", "convert", dir, "-o", out, "--force"), exitError, dir,
+		"tokenizer.json is missing")
+	sameContent(t, openPath(t, out), draft) // the old file stays
 }
 
 func TestConvertJoinsAndRequantises(t *testing.T) {
@@ -142,14 +149,16 @@ func TestConvertJoinsAndRequantises(t *testing.T) {
 	}
 	second, out := filepath.Join(dir, "big-00002-of-00003.gguf"), filepath.Join(to, "big.gguf")
 	for name, in := range map[string][]string{
-		"any part": {second}, "the folder": {dir}, "all parts": {second, filepath.Join(dir, "big-00003-of-00003.gguf"), filepath.Join(dir, "big-00001-of-00003.gguf")},
+		"any part": {second}, "the folder": {dir}, "all parts": {second, filepath.Join(dir, "big-00003-of-00003.gguf"),
+			filepath.Join(dir, "big-00001-of-00003.gguf")},
 	} {
 		if o := call(t, "", append([]string{"convert", "--force", "-o", out}, in...)...); o.code != exitOK {
 			t.Fatalf("%s: %s", name, o.err)
 		}
 		sameContent(t, openPath(t, out), draft)
 	}
-	if o := call(t, "", "inspect", second); o.code != exitOK || !strings.Contains(o.out, "can be run: yes") || strings.Contains(o.out, "split.") {
+	if o := call(t, "", "inspect", second); o.code != exitOK || !strings.Contains(o.out, "can be run: yes") ||
+		strings.Contains(o.out, "split.") {
 		t.Errorf("%s%s", o.out, o.err)
 	}
 	half := filepath.Join(to, "half.gguf")
@@ -170,15 +179,18 @@ func TestConvertJoinsAndRequantises(t *testing.T) {
 	}
 	onlyFiles(t, to, "big.gguf", "half.gguf")
 	renamed := write(t, "model.gguf", parts["big-00002-of-00003.gguf"])
-	oneError(t, "renamed", call(t, "", "convert", renamed, "-o", filepath.Join(to, "x.gguf")), exitError, renamed, "one of 3 parts")
-	if o := call(t, "", "inspect", renamed); o.code != exitOK || !strings.Contains(o.out, "can be run: no: convert: "+renamed+" is one of 3 parts") {
+	oneError(t, "renamed", call(t, "", "convert", renamed, "-o", filepath.Join(to, "x.gguf")), exitError, renamed,
+		"one of 3 parts")
+	if o := call(t, "", "inspect", renamed); o.code != exitOK ||
+		!strings.Contains(o.out, "can be run: no: convert: "+renamed+" is one of 3 parts") {
 		t.Errorf("%s%s", o.out, o.err)
 	}
 	if err := os.Remove(filepath.Join(dir, "big-00003-of-00003.gguf")); err != nil {
 		t.Fatal(err)
 	}
 	for _, in := range []string{second, dir, filepath.Join(dir, "big-00003-of-00003.gguf")} {
-		oneError(t, in, call(t, "", "convert", in, "-o", filepath.Join(to, "x.gguf")), exitError, "1 of 3 parts are missing: big-00003-of-00003.gguf")
+		oneError(t, in, call(t, "", "convert", in, "-o", filepath.Join(to, "x.gguf")), exitError,
+			"1 of 3 parts are missing: big-00003-of-00003.gguf")
 	}
 	onlyFiles(t, to, "big.gguf", "half.gguf")
 }
@@ -195,18 +207,25 @@ func TestConvertRefusesWhatItCannotDo(t *testing.T) {
 		code int
 		want []string
 	}{
-		"no input":          {nil, exitUsage, []string{"1 arg"}},
-		"no output":         {[]string{draft}, exitUsage, []string{"-o"}},
-		"no such type":      {[]string{draft, "-o", out, "--type", "q9"}, exitUsage, []string{"--type", "q9", "q8_0"}},
-		"there already":     {[]string{draft, "-o", out}, exitError, []string{out, "--force"}},
-		"a folder":          {[]string{draft, "-o", dir, "--force"}, exitError, []string{dir, "no file"}},
-		"no folder":         {[]string{draft, "-o", filepath.Join(dir, "no", "out.gguf")}, exitError, []string{filepath.Join(dir, "no")}},
-		"nothing there":     {[]string{filepath.Join(dir, "none.gguf"), "-o", out, "--force"}, exitError, []string{"none.gguf"}},
-		"an empty folder":   {[]string{t.TempDir(), "-o", out, "--force"}, exitError, []string{"neither a .gguf file nor safetensors"}},
-		"damaged":           {[]string{write(t, "bad.gguf", demoBytes(t, "draft")[:9000]), "-o", out, "--force"}, exitError, []string{"bad.gguf", "truncated"}},
-		"two models":        {[]string{draft, write(t, "other.gguf", demoBytes(t, "draft")), "-o", out, "--force"}, exitError, []string{"choose one model"}},
-		"not safetensors":   {[]string{write(t, "model.safetensors", []byte("GGUF and more than that")), "-o", out, "--force"}, exitError, []string{"model.safetensors", "GGUF"}},
-		"several in folder": {[]string{twoModels(t), "-o", out, "--force"}, exitError, []string{"several models", "a.gguf", "b.gguf"}},
+		"no input":      {nil, exitUsage, []string{"1 arg"}},
+		"no output":     {[]string{draft}, exitUsage, []string{"-o"}},
+		"no such type":  {[]string{draft, "-o", out, "--type", "q9"}, exitUsage, []string{"--type", "q9", "q8_0"}},
+		"there already": {[]string{draft, "-o", out}, exitError, []string{out, "--force"}},
+		"a folder":      {[]string{draft, "-o", dir, "--force"}, exitError, []string{dir, "no file"}},
+		"no folder": {[]string{draft, "-o", filepath.Join(dir, "no", "out.gguf")}, exitError,
+			[]string{filepath.Join(dir, "no")}},
+		"nothing there": {[]string{filepath.Join(dir, "none.gguf"), "-o", out, "--force"}, exitError,
+			[]string{"none.gguf"}},
+		"an empty folder": {[]string{t.TempDir(), "-o", out, "--force"}, exitError,
+			[]string{"neither a .gguf file nor safetensors"}},
+		"damaged": {[]string{write(t, "bad.gguf", demoBytes(t, "draft")[:9000]), "-o", out, "--force"},
+			exitError, []string{"bad.gguf", "truncated"}},
+		"two models": {[]string{draft, write(t, "other.gguf", demoBytes(t, "draft")), "-o", out, "--force"},
+			exitError, []string{"choose one model"}},
+		"not safetensors": {[]string{write(t, "model.safetensors", []byte("GGUF and more than that")), "-o", out,
+			"--force"}, exitError, []string{"model.safetensors", "GGUF"}},
+		"several in folder": {[]string{twoModels(t), "-o", out, "--force"}, exitError,
+			[]string{"several models", "a.gguf", "b.gguf"}},
 	} {
 		oneError(t, name, call(t, "", append([]string{"convert"}, c.args...)...), c.code, c.want...)
 	}
@@ -226,20 +245,21 @@ func twoModels(t *testing.T) string {
 	return dir
 }
 
-// TestConvertOnAFullDisk limits the size of files, in a process of its own, to less than the
-// model takes.
+// TestConvertOnAFullDisk limits the file size of a child process to less than the model.
 func TestConvertOnAFullDisk(t *testing.T) {
-	if path := os.Getenv("FORETOKEN_TEST_LIMITED"); path != "" {
+	if path := os.Getenv("LIMITED_CONVERT"); path != "" {
 		signal.Ignore(syscall.SIGXFSZ) // writing fails instead
 		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 100_000, Max: 100_000}); err != nil {
 			t.Fatal(err)
 		}
-		os.Exit(run(context.Background(), &console{in: strings.NewReader(""), out: os.Stdout, err: os.Stderr}, strings.Split(path, "\n")))
+		os.Exit(run(context.Background(), &console{in: strings.NewReader(""), out: os.Stdout, err: os.Stderr},
+			strings.Split(path, "\n")))
 	}
 	draft, dir := write(t, "draft.gguf", demoBytes(t, "draft")), t.TempDir()
 	out := filepath.Join(dir, "out.gguf")
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestConvertOnAFullDisk$")
-	cmd.Env = append(os.Environ(), "FORETOKEN_TEST_LIMITED="+strings.Join([]string{"convert", draft, "-o", out, "--type", "f16"}, "\n"))
+	cmd.Env = append(os.Environ(), "LIMITED_CONVERT="+
+		strings.Join([]string{"convert", draft, "-o", out, "--type", "f16"}, "\n"))
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	err := cmd.Run()
@@ -248,7 +268,8 @@ func TestConvertOnAFullDisk(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
 	last := lines[len(lines)-1]
-	for _, want := range []string{"foretoken: convert: writing " + out, "file too large", "nothing of it is left behind", "make room"} {
+	for _, want := range []string{"foretoken: convert: writing " + out, "file too large",
+		"nothing of it is left behind", "make room"} {
 		if !strings.Contains(last, want) {
 			t.Errorf("%q says nothing of %q", last, want)
 		}
@@ -274,7 +295,7 @@ func TestInterruptedConvertLeavesNothing(t *testing.T) {
 	defer cancel()
 	dir := t.TempDir()
 	src := stopped{gguf.FromBytes("x", make([]byte, 10*copyChunk)), cancel}
-	err := writeWhole(ctx, filepath.Join(dir, "out.gguf"), false, func(w io.Writer) error {
+	err := writeComplete(ctx, filepath.Join(dir, "out.gguf"), false, func(w io.Writer) error {
 		onlyOne, err := os.ReadDir(dir)
 		if err != nil || len(onlyOne) != 1 || onlyOne[0].Name() == "out.gguf" {
 			t.Errorf("while writing the folder has %v %v", onlyOne, err)
@@ -288,14 +309,15 @@ func TestInterruptedConvertLeavesNothing(t *testing.T) {
 	// From the command line, before it begins.
 	draft := write(t, "draft.gguf", demoBytes(t, "draft"))
 	var errs bytes.Buffer
-	code := run(ctx, &console{in: strings.NewReader(""), out: io.Discard, err: &errs}, []string{"convert", draft, "-o", filepath.Join(dir, "out.gguf")})
+	code := run(ctx, &console{in: strings.NewReader(""), out: io.Discard, err: &errs},
+		[]string{"convert", draft, "-o", filepath.Join(dir, "out.gguf")})
 	if code != exitInterrupted || errs.String() != "foretoken: interrupted\n" {
 		t.Errorf("code %d: %q", code, errs.String())
 	}
 	onlyFiles(t, dir)
 }
 
-// TestCopySourceKeepsTheFirstError: of a writer, of a reader, and of a source that became shorter.
+// TestCopySourceKeepsTheFirstError covers errors of a writer, of a reader, and of a truncated source.
 func TestCopySourceKeepsTheFirstError(t *testing.T) {
 	full := errors.New("the disk is full")
 	data := bytes.Repeat([]byte("abcdefg"), 1<<20)
@@ -306,10 +328,12 @@ func TestCopySourceKeepsTheFirstError(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	if err := copySource(t.Context(), &b, gguf.FromBytes("x", data), &bar{}); err != nil || !bytes.Equal(b.Bytes(), data) {
+	if err := copySource(t.Context(), &b, gguf.FromBytes("x", data), &bar{}); err != nil ||
+		!bytes.Equal(b.Bytes(), data) {
 		t.Errorf("%d of %d bytes: %v", b.Len(), len(data), err)
 	}
-	if err := copySource(t.Context(), io.Discard, longer{gguf.FromBytes("x.gguf", data)}, &bar{}); err == nil || !strings.Contains(err.Error(), "x.gguf ends at byte 7340032 of 7341032") {
+	if err := copySource(t.Context(), io.Discard, longer{gguf.FromBytes("x.gguf", data)}, &bar{}); err == nil ||
+		!strings.Contains(err.Error(), "x.gguf ends at byte 7340032 of 7341032") {
 		t.Errorf("%v", err)
 	}
 }
@@ -334,7 +358,8 @@ func TestConvertShowsProgress(t *testing.T) {
 	draft := write(t, "draft.gguf", demoBytes(t, "draft"))
 	var errs bytes.Buffer
 	c := &console{in: strings.NewReader(""), out: io.Discard, err: &errs, errTerminal: true}
-	if code := run(context.Background(), c, []string{"convert", draft, "-o", filepath.Join(t.TempDir(), "progress.gguf"), "--type", "f32"}); code != exitOK {
+	if code := run(context.Background(), c, []string{"convert", draft, "-o",
+		filepath.Join(t.TempDir(), "progress.gguf"), "--type", "f32"}); code != exitOK {
 		t.Fatalf("code %d: %s", code, errs.String())
 	}
 	if !strings.Contains(errs.String(), "progress.gguf") || !strings.Contains(errs.String(), "%") {

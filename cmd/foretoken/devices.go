@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -16,13 +15,13 @@ import (
 	"foretoken/webgpu/open"
 )
 
-// deviceInfo is one line of the listing.
+// deviceInfo is one device of the list.
 type deviceInfo struct {
 	Backend  string       `json:"backend"`
 	Name     string       `json:"name"`
 	Vendor   string       `json:"vendor,omitempty"`
 	Driver   string       `json:"driver,omitempty"`
-	Type     string       `json:"type"` // "gpu", or "software" for what runs on the CPU
+	Type     string       `json:"type"` // "gpu", or "software" for a device that runs on the CPU
 	Auto     bool         `json:"auto"` // --device auto takes it
 	Features []string     `json:"features"`
 	Limits   deviceLimits `json:"limits"`
@@ -49,9 +48,7 @@ func devicesCommand(c *console) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				enc := json.NewEncoder(c.out)
-				enc.SetIndent("", "  ")
-				return enc.Encode(struct {
+				return printIndented(c, "  ", struct {
 					Devices []deviceInfo `json:"devices"`
 					Note    string       `json:"note,omitempty"` // why auto takes the cpu
 				}{devices, why})
@@ -71,8 +68,8 @@ func devicesCommand(c *console) *cobra.Command {
 	return cmd
 }
 
-// listDevices lists the adapters and the cpu device. It opens the one that auto
-// takes: an adapter that is listed may still refuse to open.
+// listDevices lists the adapters and the cpu device, and opens the one that auto takes: a listed adapter may still
+// refuse to open.
 func listDevices(ctx context.Context) (devices []deviceInfo, why string, err error) {
 	adapters, err := native.Adapters()
 	if err != nil {
@@ -105,8 +102,10 @@ func describe(i webgpu.Info) deviceInfo {
 		kind = "software"
 	}
 	l := i.Limits
-	return deviceInfo{Backend: i.Backend, Name: i.Adapter, Vendor: i.Vendor, Driver: i.Driver, Type: kind, Features: []string{},
-		Limits: deviceLimits{l.MaxBindingSize, l.MaxBufferSize, l.MaxStorageBuffers, l.MaxWorkgroupStorage, l.MaxWorkgroupInvocations, l.MaxWorkgroupsPerDim}}
+	return deviceInfo{Backend: i.Backend, Name: i.Adapter, Vendor: i.Vendor, Driver: i.Driver, Type: kind,
+		Features: []string{},
+		Limits: deviceLimits{l.MaxBindingSize, l.MaxBufferSize, l.MaxStorageBuffers, l.MaxWorkgroupStorage,
+			l.MaxWorkgroupInvocations, l.MaxWorkgroupsPerDim}}
 }
 
 func (d *deviceInfo) print(c *console) error {
@@ -123,13 +122,15 @@ func (d *deviceInfo) print(c *console) error {
 		driver = "  driver   " + printable(d.Driver) + "\n"
 	}
 	l := d.Limits
-	_, err := fmt.Fprintf(c.out, "%s: %s (%s%s)\n%s%s  limits   %s a binding, %s a buffer, %d storage buffers, %s and %d invocations a workgroup, %d workgroups a dimension\n",
+	_, err := fmt.Fprintf(c.out, "%s: %s (%s%s)\n%s%s  limits   %s a binding, %s a buffer, %d storage buffers, "+
+		"%s and %d invocations a workgroup, %d workgroups a dimension\n",
 		d.Backend, printable(d.Name), d.Type, mark, driver, features,
-		bytesText(int64(l.BindingBytes)), bytesText(int64(l.BufferBytes)), l.StorageBuffers, bytesText(int64(l.WorkgroupBytes)), l.WorkgroupInvocations, l.Workgroups)
+		bytesText(int64(l.BindingBytes)), bytesText(int64(l.BufferBytes)), l.StorageBuffers,
+		bytesText(int64(l.WorkgroupBytes)), l.WorkgroupInvocations, l.Workgroups)
 	return err
 }
 
-// bytesText shows a size in binary units, exactly where it is a round number.
+// bytesText formats a size in binary units, without a fraction if it is exact.
 func bytesText(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	x, i := float64(n), 0

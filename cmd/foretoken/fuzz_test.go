@@ -10,29 +10,32 @@ import (
 	"testing"
 	"unicode"
 
-	"foretoken"
+	"foretoken/bench"
 	"foretoken/models/fuzztest"
 )
 
-// shown fails where a terminal would take what a file says for a command of its own.
+// shown fails if a printed text could steer a terminal.
 func shown(t *testing.T, text string) {
 	t.Helper()
-	if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && unicode.IsControl(r) }); i >= 0 {
+	if i := strings.IndexFunc(text,
+		func(r rune) bool { return r != '\n' && r != '\t' && unicode.IsControl(r) }); i >= 0 {
 		t.Fatalf("%.200q is printed", text[i:])
 	}
 }
 
-// added fails where sums of sound cells are none: of counts, speeds and times that are not negative none is.
-func added(t *testing.T, cells []foretoken.BenchCell, r *foretoken.BenchReport) {
+// added fails if the summary of valid cells is invalid: of non-negative counts, speeds and times none may be
+// negative.
+func added(t *testing.T, cells []bench.Cell, r *bench.Report) {
 	t.Helper()
-	negative := false // a cell's times may be, by what a coarse clock leaves
+	negative := false // a coarse clock may make a cell's times negative
 	for i := range cells {
 		s := &cells[i].Stats
 		negative = negative || min(s.Draft, s.Verify, s.Readback, s.Host) < 0
 	}
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		sums := []foretoken.Measure{row.Speedup, row.SpeedRatio, row.TokS, row.AcceptanceLength, row.Calls, row.Tokens, row.Output, row.Drafted, row.Accepted, row.Relaxed, row.SamePrefix, row.SamePlace}
+		sums := []bench.Measure{row.Speedup, row.SpeedRatio, row.TokS, row.AcceptanceLength, row.Calls, row.Tokens,
+			row.Output, row.Drafted, row.Accepted, row.Relaxed, row.SamePrefix, row.SamePlace}
 		if !negative {
 			sums = append(sums, row.DraftMS, row.VerifyMS, row.ReadbackMS, row.HostMS)
 		}
@@ -44,38 +47,46 @@ func added(t *testing.T, cells []foretoken.BenchCell, r *foretoken.BenchReport) 
 	}
 }
 
-// FuzzBenchFiles reads the files of bench: the cells of --resume, a report of --compare. Cells that are taken can be
+// FuzzBenchFiles reads the files of bench: the cells of --resume and a report of --compare. Accepted cells can be
 // summarised and written in every form.
 func FuzzBenchFiles(f *testing.F) {
-	cell := foretoken.BenchCell{Key: "k", Method: "eagle2", Prompt: "a-1", Category: "a", TokS: 3, PlainTokS: 2, Length: 4, Figures: &foretoken.BenchFigures{
-		Entropy: foretoken.Histogram{Width: 0.5, Most: 3, N: []int{2, 1}, Hits: []int{1, 0}},
-		Bins:    []foretoken.BinFigures{{Bin: 1, Phi: foretoken.Histogram{Width: 1, Most: 2, N: []int{1}, Hits: []int{1}}}}}}
-	cell.Stats.Calls, cell.Stats.OutputTokens, cell.Stats.DepthDrafted, cell.Stats.DepthAccepted = 2, 5, []int{2}, []int{1}
+	cell := bench.Cell{Key: "k", Method: "eagle2", Prompt: "a-1", Category: "a", TokS: 3, PlainTokS: 2, Length: 4,
+		Figures: &bench.Figures{
+			Entropy: bench.Histogram{Width: 0.5, Most: 3, N: []int{2, 1}, Hits: []int{1, 0}},
+			Bins: []bench.BinFigures{
+				{Bin: 1, Phi: bench.Histogram{Width: 1, Most: 2, N: []int{1}, Hits: []int{1}}}}}}
+	cell.Stats.Calls, cell.Stats.OutputTokens, cell.Stats.DepthDrafted, cell.Stats.DepthAccepted = 2, 5,
+		[]int{2}, []int{1}
 	line, err := json.Marshal(&cell)
 	if err != nil {
 		f.Fatal(err)
 	}
-	report, err := json.Marshal(foretoken.Summarise([]foretoken.BenchCell{cell}))
+	report, err := json.Marshal(bench.Summarise([]bench.Cell{cell}))
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(append(line, '\n'))
 	f.Add(report)
-	for _, text := range []string{`{"key":"k","rep":-1}`, `{"key":"k","rep":2000000000}`, `{"key":"k","figures":{"entropy":{"width":1,"most":4,"n":[1]}}}`,
-		`{"key":"k","figures":{"entropy":{"most":-1}}}`, `{"key":"k","stats":{"depth_drafted":[1]}}`, `{"key":"k","tok_s":1e308,"plain_tok_s":1e-300}`,
-		`{"key":"a","tok_s":-1,"plain_tok_s":1}`, `{"key":"a","stats":{"calls":1,"rounds":1,"draft_ns":9000000000000000000}}` + "\n" + `{"key":"b","stats":{"calls":1,"rounds":1,"draft_ns":9000000000000000000}}`} {
+	for _, text := range []string{`{"key":"k","rep":-1}`, `{"key":"k","rep":2000000000}`,
+		`{"key":"k","figures":{"entropy":{"width":1,"most":4,"n":[1]}}}`,
+		`{"key":"k","figures":{"entropy":{"most":-1}}}`, `{"key":"k","stats":{"depth_drafted":[1]}}`,
+		`{"key":"k","tok_s":1e308,"plain_tok_s":1e-300}`,
+		`{"key":"a","tok_s":-1,"plain_tok_s":1}`,
+		`{"key":"a","stats":{"calls":1,"rounds":1,"draft_ns":9000000000000000000}}` + "\n" +
+			`{"key":"b","stats":{"calls":1,"rounds":1,"draft_ns":9000000000000000000}}`} {
 		f.Add([]byte(text + "\n"))
 	}
-	f.Add([]byte(`{"rows": [{"prompts": 1` + strings.Repeat("0", 3000) + `}]}`)) // which a refusal would quote
-	f.Add([]byte(`{"note": "\u001b[2J", "rows": [{"method": "a\u001b", "speedup": {"mean": 1e308, "sd": -1, "n": -3}}]}`))
+	f.Add([]byte(`{"rows": [{"prompts": 1` + strings.Repeat("0", 3000) + `}]}`)) // an error would quote it
+	f.Add(
+		[]byte(`{"note": "\u001b[2J", "rows": [{"method": "a\u001b", "speedup": {"mean": 1e308, "sd": -1, "n": -3}}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		fuzztest.Bound(t, 16*len(data), func() {
-			s := &cellStore{path: "cells.jsonl", cells: map[string]foretoken.BenchCell{}}
-			if _, err := s.read(bytes.NewReader(data)); err != nil {
+			finished, _, err := bench.ReadCells("cells.jsonl", bytes.NewReader(data))
+			if err != nil {
 				fuzztest.Refusal(t, err, "cells.jsonl: ")
 			}
-			var cells []foretoken.BenchCell
-			for _, c := range s.cells {
+			var cells []bench.Cell
+			for _, c := range finished {
 				cells = append(cells, c)
 			}
 			var kept bytes.Buffer // as --resume appends them
@@ -86,11 +97,11 @@ func FuzzBenchFiles(f *testing.F) {
 				}
 				kept.Write(append(line, '\n'))
 			}
-			again := &cellStore{path: "cells.jsonl", cells: map[string]foretoken.BenchCell{}}
-			if whole, err := again.read(bytes.NewReader(kept.Bytes())); err != nil || whole != int64(kept.Len()) || len(again.cells) != len(cells) {
-				t.Fatalf("%d cells are kept as %s and read as %d, %v", len(cells), &kept, len(again.cells), err)
+			again, whole, err := bench.ReadCells("cells.jsonl", bytes.NewReader(kept.Bytes()))
+			if err != nil || whole != int64(kept.Len()) || len(again) != len(cells) {
+				t.Fatalf("%d cells are kept as %s and read as %d, %v", len(cells), &kept, len(again), err)
 			}
-			summary := foretoken.Summarise(cells)
+			summary := bench.Summarise(cells)
 			if _, err := json.Marshal(summary); err != nil {
 				t.Fatal(err)
 			}
@@ -98,13 +109,13 @@ func FuzzBenchFiles(f *testing.F) {
 			if err := writeCSV(io.Discard, &summary); err != nil {
 				t.Fatal(err)
 			}
-			old, err := parseReport("old.json", data)
+			old, err := bench.ParseReport("old.json", data)
 			if err != nil {
 				fuzztest.Refusal(t, err, "old.json: ")
 				return
 			}
 			var b bytes.Buffer
-			p := &benchPrinter{out: &b, report: &foretoken.BenchReport{Rows: old.Rows}}
+			p := &benchPrinter{out: &b, report: &bench.Report{Rows: old.Rows}}
 			p.changes(old)
 			shown(t, b.String())
 		})

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -12,6 +11,7 @@ import (
 
 	"foretoken"
 	"foretoken/spec"
+	"foretoken/spec/method"
 )
 
 // generateOptions are the flags of generate.
@@ -37,50 +37,48 @@ func generateCommand(c *console) *cobra.Command {
 			"  foretoken generate --target big.gguf --draft small.gguf --temperature 0.8 --seed 7 < prompt.txt\n" +
 			"  foretoken generate --policy none --prompt-file prompts.jsonl --json > plain.jsonl",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.complete(c, cmd.Flags()); err != nil {
-				return err
-			}
-			return o.run(cmd.Context(), c)
-		},
+		RunE: checkedRun(func(given *pflag.FlagSet) error { return o.complete(c, given) },
+			func(ctx context.Context) error { return o.run(ctx, c) }),
 	}
 	f := cmd.Flags()
 	o.flags(f)
 	f.StringVar(&o.prompts.text, "prompt", "", "text to continue")
-	f.StringVar(&o.prompts.file, "prompt-file", "", "file with one JSON object a line: {\"id\": …, \"prompt\": …}")
+	f.StringVar(&o.prompts.file, "prompt-file", "", "file with one JSON object per line: {\"id\": …, \"prompt\": …}")
 	f.BoolVar(&o.json, "json", false, "print one JSON object a prompt: id, prompt_ids, token_ids, text, finish, stats")
 	return cmd
 }
 
-// flags are those of models and of a request.
+// flags adds the flags of the models and of a request.
 func (o *generateOptions) flags(f *pflag.FlagSet) {
 	r := &o.request
 	f.SortFlags = false
 	o.models.flags(f)
 	methodFlags(f, r)
-	f.BoolVar(&o.noCoupling, "no-coupling", false, "above temperature 0, draft without the noise that the target will draw with")
+	f.BoolVar(&o.noCoupling, "no-coupling", false, "above temperature 0, draft without the target's sampling noise")
 	f.Float64Var(&r.Temperature, "temperature", r.Temperature, "0 is greedy")
-	f.Uint64Var(&r.Seed, "seed", r.Seed, "of the draws above temperature 0")
+	f.Uint64Var(&r.Seed, "seed", r.Seed, "seed of the draws above temperature 0")
 	f.IntVar(&r.MaxTokens, "max-tokens", r.MaxTokens, "tokens to produce; 0: until the context is full")
-	f.IntVar(&r.SampleTopK, "sample-top-k", r.SampleTopK, "draw from the k likeliest tokens only; 0: off")
-	f.Float64Var(&r.TopP, "top-p", r.TopP, "draw from the likeliest tokens that hold this probability together; 0 or 1: off")
-	f.Float64Var(&r.MinP, "min-p", r.MinP, "draw from tokens at least this likely, as a part of the likeliest; 0: off")
+	f.IntVar(&r.SampleTopK, "sample-top-k", r.SampleTopK, "sample from the k likeliest tokens only; 0: off")
+	f.Float64Var(&r.TopP, "top-p", r.TopP,
+		"sample from the likeliest tokens whose probabilities sum to this; 0 or 1: off")
+	f.Float64Var(&r.MinP, "min-p", r.MinP,
+		"sample from tokens with at least this share of the likeliest token's probability; 0: off")
 	f.StringArrayVar(&r.Stop, "stop", nil, "end the text before this string; may be given several times")
 	o.constraint.flags(f, &r.Constraints)
-	f.BoolVar(&r.NoReuse, "no-reuse", false, "prefill every prompt from its beginning, whatever the models hold of the one before; the text is the same")
+	f.BoolVar(&r.NoReuse, "no-reuse", false,
+		"prefill every prompt from its beginning, without the cached prefix of the one before; the text is the same")
 }
 
-// complete checks the flags and fills in what was left out, before anything
-// large is opened.
+// complete checks the flags and fills in defaults before anything large is opened.
 func (o *generateOptions) complete(c *console, given *pflag.FlagSet) error {
-	if err := o.settle(c, given); err != nil {
+	if err := o.completeRequest(c, given); err != nil {
 		return err
 	}
 	return o.prompts.check(c, given)
 }
 
-// settle is complete but for the prompts.
-func (o *generateOptions) settle(c *console, given *pflag.FlagSet) error {
+// completeRequest is complete without the prompts.
+func (o *generateOptions) completeRequest(c *console, given *pflag.FlagSet) error {
 	r := &o.request
 	if err := o.models.check(); err != nil {
 		return err
@@ -88,10 +86,10 @@ func (o *generateOptions) settle(c *console, given *pflag.FlagSet) error {
 	if err := checkNames(r); err != nil {
 		return err
 	}
-	if err := o.constraint.settle(&r.Constraints); err != nil {
+	if err := o.constraint.complete(&r.Constraints); err != nil {
 		return err
 	}
-	if d := foretoken.DefaultRequest(); !given.Changed("policy") { // in its own shape where none is asked for
+	if d := foretoken.DefaultRequest(); !given.Changed("policy") { // the default policy has its own shape
 		for _, n := range []struct {
 			flag string
 			to   *int
@@ -102,25 +100,21 @@ func (o *generateOptions) settle(c *console, given *pflag.FlagSet) error {
 			}
 		}
 	}
-	if !o.models.drafts() {
+	if !o.models.hasDraft() {
 		switch {
 		case !given.Changed("policy"):
-			r.Policy = spec.DrafterNone
+			r.Policy = method.DrafterNone
 			if o.models.draft == "" {
 				c.note("--target was given without --draft: decoding without speculation")
 			}
 		case r.NeedsDraft():
-			return usagef("--policy %s needs a draft model: give one with --draft, or use none, auto or an n-gram policy", r.Policy)
+			return usagef("--policy %s needs a draft model: give one with --draft, or use none, "+
+				"auto or an n-gram policy", r.Policy)
 		}
 	}
-	for _, n := range []struct {
-		flag  string
-		value int
-		least int
-	}{{"depth", r.Depth, 1}, {"top-k", r.TopK, 1}, {"nodes", r.Nodes, 2}, {"max-tokens", r.MaxTokens, 0}, {"context", o.models.context, 1}} {
-		if given.Changed(n.flag) && n.value < n.least {
-			return usagef("--%s is %d, want %d or more", n.flag, n.value, n.least)
-		}
+	if err := checkMinimums(given, []minimum{{"depth", r.Depth, 1}, {"top-k", r.TopK, 1}, {"nodes", r.Nodes, 2},
+		{"max-tokens", r.MaxTokens, 0}, {"context", o.models.context, 1}}); err != nil {
+		return err
 	}
 	if err := r.Validate(); err != nil {
 		return asUsage(err)
@@ -150,15 +144,15 @@ func (o *generateOptions) run(ctx context.Context, c *console) error {
 	}
 	s, err := openSession(ctx, c, &o.models)
 	if err != nil {
-		if ctx.Err() != nil {
-			return errInterrupted
-		}
 		return err
 	}
 	defer s.close()
 	many := o.prompts.file != ""
-	// A bar below text that streams to the same screen would tear it.
-	bar := newBar(c, many && (o.json || !c.outTerminal), len(prompts))
+	// A bar below text that streams to the same screen would break its lines.
+	bar := &bar{}
+	if many && (o.json || !c.outTerminal) {
+		bar = newBar(c, "prompts", len(prompts))
+	}
 	defer bar.clear()
 	var total spec.Stats
 	for i, p := range prompts {
@@ -172,7 +166,7 @@ func (o *generateOptions) run(ctx context.Context, c *console) error {
 			}
 			fmt.Fprintf(c.out, "==> %s <==\n", printable(p.ID))
 		}
-		result, err := o.one(ctx, c, s, p.Prompt)
+		result, err := o.generateOne(ctx, c, s, p.Prompt)
 		if err != nil {
 			if many {
 				return fmt.Errorf("%s: prompt %s: %s", o.prompts.file, printable(p.ID), oneLine(err.Error()))
@@ -182,7 +176,7 @@ func (o *generateOptions) run(ctx context.Context, c *console) error {
 		total.Add(&result.Stats)
 		bar.clear()
 		if o.json {
-			if err := printJSON(c, p.ID, result); err != nil {
+			if err := printObject(c, record{p.ID, result}); err != nil {
 				return err
 			}
 		}
@@ -204,8 +198,9 @@ func (o *generateOptions) run(ctx context.Context, c *console) error {
 	return nil
 }
 
-// one continues one prompt and, unless JSON is wanted, prints it as it grows.
-func (o *generateOptions) one(ctx context.Context, c *console, s *session, prompt string) (*foretoken.Result, error) {
+// generateOne continues one prompt and prints the text as it is decoded unless JSON is wanted.
+func (o *generateOptions) generateOne(ctx context.Context, c *console, s *session,
+	prompt string) (*foretoken.Result, error) {
 	if o.json {
 		return s.Generate(ctx, prompt, o.request, nil)
 	}
@@ -221,10 +216,4 @@ func (o *generateOptions) one(ctx context.Context, c *console, s *session, promp
 type record struct {
 	ID string `json:"id"`
 	*foretoken.Result
-}
-
-func printJSON(c *console, id string, r *foretoken.Result) error {
-	enc := json.NewEncoder(c.out)
-	enc.SetEscapeHTML(false) // code is full of <, > and &
-	return enc.Encode(record{id, r})
 }

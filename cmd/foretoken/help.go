@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Exit codes. Scripts rely on them: exitCodes is what help, the manual pages and docs/cli.md say of them.
+// Exit codes, on which scripts rely. Help, the manual pages and docs/cli.md describe them with exitCodes.
 const (
 	exitOK          = 0
 	exitError       = 1
@@ -26,23 +26,24 @@ var exitCodes = []struct {
 	code    int
 	meaning string
 }{
-	{exitOK, "all went well; for serve also an end that was asked for by a signal"},
-	{exitError, "an error, which one line on standard error tells"},
+	{exitOK, "success; for serve also a stop by a signal"},
+	{exitError, "an error, described by one line on standard error"},
 	{exitUsage, "the command line was wrong; nothing was done"},
-	{exitInterrupted, "interrupted by Ctrl-C (SIGINT); what was printed until then is whole"},
-	{exitTerminated, "ended by SIGTERM, likewise"},
+	{exitInterrupted, "interrupted by Ctrl-C (SIGINT); what was printed until then is complete"},
+	{exitTerminated, "ended by SIGTERM; what was printed until then is complete"},
 }
 
-// surroundings are the environment variables and files that commands heed.
-var surroundings = []struct{ name, meaning string }{
-	{keyVariable, "key that requests to foretoken serve have to bring"},
+// environment lists the environment variables and files that commands read.
+var environment = []struct{ name, meaning string }{
+	{keyVariable, "key that requests to foretoken serve must send"},
 	{"NO_COLOR", "where it is set, nothing is coloured; TERM=dumb does the same"},
-	{"XDG_CACHE_HOME", "the folder of foretoken/tuning.json, which keeps what was measured about kernels (default ~/.cache; other systems have folders of their own)"},
+	{"XDG_CACHE_HOME", "folder of foretoken/tuning.json, the cache of kernel choices (default ~/.cache; " +
+		"other systems have their own folder)"},
 }
 
-// helpCommand stands in for cobra's, which ends well when there is no such command.
+// helpCommand replaces cobra's, which exits with 0 for an unknown command.
 func helpCommand(c *console) *cobra.Command {
-	// find goes down from the root by names.
+	// find returns the command with these names.
 	find := func(cmd *cobra.Command, names []string) (*cobra.Command, error) {
 		at := cmd.Root()
 		for i, name := range names {
@@ -53,7 +54,8 @@ func helpCommand(c *console) *cobra.Command {
 				}
 			}
 			if next == at {
-				return nil, usagef("there is no command %s; foretoken help lists them", printable(strings.Join(names[:i+1], " ")))
+				return nil, usagef("there is no command %s; foretoken help lists them",
+					printable(strings.Join(names[:i+1], " ")))
 			}
 			at = next
 		}
@@ -61,7 +63,7 @@ func helpCommand(c *console) *cobra.Command {
 	}
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
-		Short: "Show all there is to know of a command",
+		Short: "Show the manual of a command",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, err := find(cmd, args)
 			if err != nil {
@@ -83,10 +85,10 @@ func helpCommand(c *console) *cobra.Command {
 	}
 }
 
-// manualWidth is that of the options' descriptions.
+// manualWidth is the line width of flag descriptions.
 const manualWidth = 100
 
-// showManual prints what there is to know of a command, in the order of a manual page.
+// showManual prints a command's manual in the order of a manual page.
 func showManual(w io.Writer, cmd *cobra.Command) error {
 	cmd.InitDefaultHelpFlag()
 	var b bytes.Buffer
@@ -117,7 +119,7 @@ func showManual(w io.Writer, cmd *cobra.Command) error {
 	section("EXIT STATUS", exitTable())
 	if !cmd.HasParent() || cmd.Runnable() {
 		section("ENVIRONMENT", columns(func(row func(cells ...string)) {
-			for _, s := range surroundings {
+			for _, s := range environment {
 				row(s.name, s.meaning)
 			}
 		}))
@@ -137,16 +139,16 @@ func exitTable() string {
 	})
 }
 
-// columns sets rows in columns.
+// columns aligns rows in columns.
 func columns(fill func(row func(cells ...string))) string {
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fill(func(cells ...string) { fmt.Fprintln(w, strings.Join(cells, "\t")) })
-	w.Flush() // a bytes.Buffer takes everything
+	w.Flush() // a bytes.Buffer never fails
 	return b.String()
 }
 
-// related are the help commands of a command's neighbours.
+// related returns the help commands of a command's parent and subcommands.
 func related(cmd *cobra.Command) []string {
 	var all []string
 	if parent := cmd.Parent(); parent != nil {
@@ -160,7 +162,7 @@ func related(cmd *cobra.Command) []string {
 	return all
 }
 
-// indent puts something before every line that is not empty.
+// indent prefixes every line that is not empty.
 func indent(text, by string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -171,7 +173,7 @@ func indent(text, by string) string {
 	return strings.Join(lines, "\n")
 }
 
-// dedent takes the two spaces away that every line begins with.
+// dedent removes two leading spaces from every line.
 func dedent(text string) string {
 	lines := strings.Split(text, "\n")
 	for i := range lines {

@@ -85,14 +85,16 @@ func TestManualPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		page := string(b)
-		for _, want := range []string{".TH ", ".SH NAME", ".SH SYNOPSIS", ".SH DESCRIPTION", ".SH EXIT STATUS\n.TP\n\\fB0\\fP\n", "\\fB130\\fP", ".SH ENVIRONMENT"} {
+		for _, want := range []string{".TH ", ".SH NAME", ".SH SYNOPSIS", ".SH DESCRIPTION",
+			".SH EXIT STATUS\n.TP\n\\fB0\\fP\n", "\\fB130\\fP", ".SH ENVIRONMENT"} {
 			if strings.Count(page, want) != 1 {
 				t.Errorf("%s: %d times %q", path, strings.Count(page, want), want)
 			}
 		}
-		// A line that begins with a dot or a quote that is no request would be lost.
+		// A line that begins with a dot or a quote and is no request would be lost.
 		for line := range strings.Lines(page) {
-			if strings.HasPrefix(line, "'") || strings.HasPrefix(line, ".") && !strings.Contains(" .TH .SH .PP .TP .RS .RE .EX .EE .nf .fi .nh .ta .IP ", " "+strings.Fields(line)[0]+" ") {
+			if strings.HasPrefix(line, "'") || strings.HasPrefix(line, ".") && !strings.Contains(
+				" .TH .SH .PP .TP .RS .RE .EX .EE .nf .fi .nh .ta .IP ", " "+strings.Fields(line)[0]+" ") {
 				t.Errorf("%s: the line %q is no request", path, line)
 			}
 		}
@@ -100,7 +102,8 @@ func TestManualPages(t *testing.T) {
 	if n < 15 || len(made.Files) < n {
 		t.Errorf("%d pages for %d commands", len(made.Files), n)
 	}
-	if b, err := os.ReadFile(filepath.Join(dir, "foretoken-chat.1")); err != nil || !strings.Contains(string(b), "\n/regen        answer") {
+	if b, err := os.ReadFile(filepath.Join(dir, "foretoken-chat.1")); err != nil ||
+		!strings.Contains(string(b), "\n/regen        answer") {
 		t.Errorf("the commands of a conversation are not in columns: %v", err)
 	}
 	if o := call(t, "", "man"); o.code != exitUsage {
@@ -110,7 +113,8 @@ func TestManualPages(t *testing.T) {
 
 func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		if o := call(t, "", "completion", shell); o.code != exitOK || !strings.Contains(o.out, "foretoken") || len(o.out) < 1000 {
+		if o := call(t, "", "completion", shell); o.code != exitOK || !strings.Contains(o.out, "foretoken") ||
+			len(o.out) < 1000 {
 			t.Errorf("%s: %d, %d bytes, %q", shell, o.code, len(o.out), o.err)
 		}
 	}
@@ -131,7 +135,7 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%v: no %q in %q", c.line, c.want, o.out)
 		}
 	}
-	// Values are given for flags that are there, and those are accepted.
+	// Only existing flags have values, and they accept them.
 	known := map[string]bool{}
 	everyCommand(t, func(cmd *cobra.Command) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
@@ -149,7 +153,8 @@ func TestJSONOfSmallCommands(t *testing.T) {
 		"methods --json": `{"name":"none","title":"plain decoding","lossy":false,"config":`,
 	} {
 		o := call(t, "", strings.Fields(args)...)
-		if o.code != exitOK || !json.Valid([]byte(o.out)) || strings.Count(o.out, "\n") != 1 || !strings.Contains(o.out, want) {
+		if o.code != exitOK || !json.Valid([]byte(o.out)) || strings.Count(o.out, "\n") != 1 ||
+			!strings.Contains(o.out, want) {
 			t.Errorf("%s: %+v", args, o)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"foretoken/webgpu"
 )
 
-// inspection is what inspect says of a file; with --json it is printed as it is.
+// inspection is the output of inspect; --json prints it as it is.
 type inspection struct {
 	File       string            `json:"file"`
 	Bytes      int64             `json:"bytes"`
@@ -32,7 +32,7 @@ type inspection struct {
 	DataBytes  int64             `json:"data_bytes"`
 	Types      map[string]uint64 `json:"types"` // elements by storage type
 	Tokenizer  tokenizerEntry    `json:"tokenizer"`
-	Memory     *llama.Memory     `json:"memory,omitempty"` // what decoding with it takes on a device
+	Memory     *llama.Memory     `json:"memory,omitempty"` // device memory of decoding with it
 	Runnable   bool              `json:"runnable"`
 	Reason     string            `json:"reason,omitempty"` // why it cannot be run
 }
@@ -58,7 +58,7 @@ type arraySummary struct {
 	First []any  `json:"first"`
 }
 
-// shownElements is how many elements of an array are shown.
+// shownElements limits the printed elements of an array.
 const shownElements = 4
 
 func inspectCommand(c *console) *cobra.Command {
@@ -86,22 +86,21 @@ func inspectCommand(c *console) *cobra.Command {
 			}
 			i := inspect(f, src, planned)
 			if asJSON {
-				enc := json.NewEncoder(c.out)
-				enc.SetEscapeHTML(false)
-				enc.SetIndent("", "  ")
-				return enc.Encode(i)
+				return printIndented(c, "  ", i)
 			}
 			return i.print(c, f.Keys())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().IntVar(&planned.Context, "context", 0, "positions that the memory is for (default the model's own, at most 4096)")
-	cmd.Flags().StringVar(&planned.KV, "kv", "f32", "KV cache that the memory is for: f32, f16 or q8")
+	cmd.Flags().IntVar(&planned.Context, "context", 0,
+		"positions to plan the memory for (default the model's own, at most 4096)")
+	cmd.Flags().StringVar(&planned.KV, "kv", "f32", "KV cache to plan the memory for: f32, f16 or q8")
 	return cmd
 }
 
 func inspect(f *gguf.File, src gguf.Source, planned foretoken.Options) *inspection {
-	i := &inspection{File: f.Name(), Bytes: f.Size(), Version: f.Version, Metadata: map[string]any{}, Tensors: []tensorEntry{}, Types: map[string]uint64{}}
+	i := &inspection{File: f.Name(), Bytes: f.Size(), Version: f.Version, Metadata: map[string]any{},
+		Tensors: []tensorEntry{}, Types: map[string]uint64{}}
 	for _, key := range f.Keys() {
 		i.Metadata[key] = metadataValue(f, key)
 	}
@@ -151,7 +150,7 @@ func checkTypes(f *gguf.File) error {
 	return nil
 }
 
-// metadataValue is a value fit for JSON.
+// metadataValue converts a value for JSON.
 func metadataValue(f *gguf.File, key string) any {
 	shown := f.Describe(key)
 	if f.IsArray(key) {
@@ -166,7 +165,7 @@ func metadataValue(f *gguf.File, key string) any {
 	return shown // not a finite number
 }
 
-// firstElements reads the beginning of an array; nothing of an array of booleans.
+// firstElements reads the beginning of an array. An array of booleans yields nothing.
 func firstElements(f *gguf.File, key string) []any {
 	out := []any{}
 	if v, err := f.Strings(key); err == nil {

@@ -32,20 +32,22 @@ type loaded struct {
 	errs   *strings.Builder
 }
 
-// startLoaded runs serve with the built-in pair, natively where the tests ask for that.
+// startLoaded runs serve with the built-in pair, on a native device if the tests ask for it.
 func startLoaded(t *testing.T, args ...string) *loaded {
 	t.Helper()
 	device := "cpu"
-	if os.Getenv("FORETOKEN_REQUIRE_NATIVE") != "" {
+	if os.Getenv("FORETOKEN_REQUIRE_GPU") != "" {
 		device = "native"
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	t.Cleanup(func() { cancel(nil) })
 	r, w := io.Pipe()
-	l := &loaded{t: t, stop: func() { cancel(stopSignal{syscall.SIGTERM}) }, code: make(chan int, 1), errs: &strings.Builder{},
+	l := &loaded{t: t, stop: func() { cancel(stopSignal{syscall.SIGTERM}) }, code: make(chan int, 1),
+		errs:   &strings.Builder{},
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}}
 	go func() {
-		l.code <- run(ctx, &console{in: strings.NewReader(""), out: w, err: l.errs}, append([]string{"serve", "--device", device, "--addr", "127.0.0.1:0", "--json", "--quiet", "--model-name", "m"}, args...))
+		l.code <- run(ctx, &console{in: strings.NewReader(""), out: w, err: l.errs}, append([]string{"serve",
+			"--device", device, "--addr", "127.0.0.1:0", "--json", "--quiet", "--model-name", "m"}, args...))
 		w.Close()
 	}()
 	lines := bufio.NewScanner(r)
@@ -56,7 +58,7 @@ func startLoaded(t *testing.T, args ...string) *loaded {
 		}
 		if e.Event == "ready" {
 			l.url = e.URL
-			go func() { // what else it says is read, so that it never waits for this test
+			go func() { // drain its further output, so that it never blocks
 				for lines.Scan() {
 				}
 			}()
@@ -67,7 +69,7 @@ func startLoaded(t *testing.T, args ...string) *loaded {
 	return nil
 }
 
-// wish is a text that a client asks for. Its tokens depend on nothing else.
+// wish is a text that a client asks for; it determines the tokens.
 type wish struct {
 	prompt      string
 	temperature float64
@@ -75,18 +77,19 @@ type wish struct {
 	tokens      int
 }
 
-// reply is what a client got of it.
+// reply is a client's view of an answer.
 type reply struct {
 	status int
 	text   string
 	retry  string // Retry-After
 	code   string // of the error
-	done   bool   // the answer is whole
+	done   bool   // the answer is complete
 }
 
-// ask has a wish answered, by a method, streamed or not, for a user. most > 0 leaves after so many pieces.
+// ask sends a wish with a method, streamed or not, for a user. With most > 0 it disconnects after so many pieces.
 func (l *loaded) ask(w wish, policy, user string, stream bool, most int) (reply, error) {
-	body, err := json.Marshal(map[string]any{"model": "m", "prompt": w.prompt, "temperature": w.temperature, "seed": w.seed, "max_tokens": w.tokens, "user": user, "stream": stream,
+	body, err := json.Marshal(map[string]any{"model": "m", "prompt": w.prompt, "temperature": w.temperature,
+		"seed": w.seed, "max_tokens": w.tokens, "user": user, "stream": stream,
 		"foretoken": map[string]any{"policy": policy}})
 	if err != nil {
 		return reply{}, err
@@ -149,16 +152,17 @@ func (l *loaded) ask(w wish, policy, user string, stream bool, most int) (reply,
 	return got, lines.Err()
 }
 
-// TestLoad puts 64 clients on the server, for as long as FORETOKEN_SOAK says: everybody's turn comes round, every
+// TestLoad puts 64 clients on the server, for seconds or, with FORETOKEN_SOAK=1, for five minutes: everybody's turn comes round, every
 // answer is what the same request gets alone, what is too much is refused with a time to come back, clients that
 // leave leave nothing behind, and SIGTERM ends or finishes every stream.
 func TestLoad(t *testing.T) {
 	length := 4 * time.Second
 	if s := os.Getenv("FORETOKEN_SOAK"); s != "" {
-		var err error
-		if length, err = time.ParseDuration(s); err != nil {
-			t.Fatalf("FORETOKEN_SOAK: %v", err)
+		share, err := strconv.ParseFloat(s, 64)
+		if err != nil || share <= 0 {
+			t.Fatalf("FORETOKEN_SOAK is %q, want a share of the long form: 1 is all of it", s)
 		}
+		length = time.Duration(share * float64(5*time.Minute))
 	} else if testing.Short() {
 		length = 2 * time.Second
 	}
@@ -186,7 +190,7 @@ func TestLoad(t *testing.T) {
 	policies := []string{"none", "eagle2", "chain", "ngram"}
 	counts, took := l.rotate(clients, length, wishes, policies, alone)
 	greedy, others := counts[clients], counts[:clients]
-	var patient []int // those that wait for their answers
+	var patient []int // clients that wait for their answers
 	for i, n := range others {
 		if i%8 != 7 {
 			patient = append(patient, n)
@@ -194,10 +198,18 @@ func TestLoad(t *testing.T) {
 	}
 	least, most := slices.Min(patient), slices.Max(patient)
 	slices.Sort(took)
-	t.Logf("%v: %d to %d answers a client, %d for the one that asks eight times at once; %d answers, half within %v, 95 %% within %v",
-		length, least, most, greedy, len(took), took[len(took)/2].Round(time.Millisecond), took[len(took)*95/100].Round(time.Millisecond))
+	t.Logf("%v: %d to %d answers a client, %d for the one that asks eight times at once; %d answers, half within "+
+		"%v, 95 %% within %v",
+		length, least, most, greedy, len(took), took[len(took)/2].Round(time.Millisecond),
+		took[len(took)*95/100].Round(time.Millisecond))
+	t.Attr("seconds", strconv.FormatFloat(length.Seconds(), 'f', 0, 64))
+	t.Attr("answers", strconv.Itoa(len(took)))
+	t.Attr("fewest", strconv.Itoa(least))
+	t.Attr("most", strconv.Itoa(most))
+	t.Attr("greedy", strconv.Itoa(greedy))
 	if slack := 2 + least/8; most-least > slack || greedy > most+slack {
-		t.Errorf("answers a client: %d to %d, %d for the one that asks eight times at once; want equal turns", least, most, greedy)
+		t.Errorf("answers a client: %d to %d, %d for the one that asks eight times at once; want equal turns",
+			least, most, greedy)
 	}
 
 	l.flood(250, waiting, wishes, alone)
@@ -214,9 +226,10 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// rotate has clients ask again as soon as they are answered, every eighth of them leaving in the middle of some
-// answers, beside one that has eight requests under way. It tells how often each was answered.
-func (l *loaded) rotate(clients int, length time.Duration, wishes []wish, policies []string, alone map[wish]string) (counts []int, took []time.Duration) {
+// rotate runs clients that ask again as soon as they are answered; every eighth disconnects during some answers,
+// and one more has eight requests in flight. It returns how often each was answered.
+func (l *loaded) rotate(clients int, length time.Duration, wishes []wish, policies []string,
+	alone map[wish]string) (counts []int, took []time.Duration) {
 	counts = make([]int, clients+1)
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -233,12 +246,13 @@ func (l *loaded) rotate(clients int, length time.Duration, wishes []wish, polici
 				l.t.Errorf("client %d, request %d: %v", id, n, err)
 				return
 			}
-			if got.status != 200 || !got.done && leave == 0 || got.done && got.text != alone[w] || !strings.HasPrefix(alone[w], got.text) {
+			if got.status != 200 || !got.done && leave == 0 || got.done && got.text != alone[w] ||
+				!strings.HasPrefix(alone[w], got.text) {
 				l.t.Errorf("client %d, request %d: %+v, alone %q", id, n, got, alone[w])
 				return
 			}
 			mu.Lock()
-			if time.Now().Before(end) { // afterwards those with several requests under way are answered at last
+			if time.Now().Before(end) { // then clients with several requests in flight get their last answers
 				counts[id]++
 			}
 			took = append(took, time.Since(begun))
@@ -255,8 +269,8 @@ func (l *loaded) rotate(clients int, length time.Duration, wishes []wish, polici
 	return counts, took
 }
 
-// flood sends more than may wait while another request is answered: what is refused is told when to come back, and what
-// is not is answered.
+// flood sends more requests than may wait while another is answered: refused ones get a time to come back, the
+// others are answered.
 func (l *loaded) flood(n, waiting int, wishes []wish, alone map[wish]string) {
 	release := l.hold()
 	defer release()
@@ -279,7 +293,7 @@ func (l *loaded) flood(n, waiting int, wishes []wish, alone map[wish]string) {
 				answered++
 			case got.status == http.StatusTooManyRequests && got.code == "queue_full" && seconds >= 1:
 				if refused++; refused == n-waiting {
-					release() // all have come
+					release() // all are queued
 				}
 			default:
 				l.t.Errorf("flood: %+v, alone %q", got, alone[w])
@@ -288,16 +302,21 @@ func (l *loaded) flood(n, waiting int, wishes []wish, alone map[wish]string) {
 	}
 	all.Wait()
 	l.t.Logf("of %d requests at once %d were answered and %d told to come back", n, answered, refused)
+	l.t.Attr("flood-answered", strconv.Itoa(answered))
+	l.t.Attr("flood-refused", strconv.Itoa(refused))
 	if answered != waiting || refused != n-waiting {
-		l.t.Errorf("of %d requests at once %d were answered and %d refused, and %d may wait", n, answered, refused, waiting)
+		l.t.Errorf("of %d requests at once %d were answered and %d refused, and %d may wait", n, answered,
+			refused, waiting)
 	}
 }
 
-// hold asks for thousands of tokens, and comes back when they have begun: the server decodes nothing else until release
-// is called.
+// hold asks for thousands of tokens and returns when they have begun: the server decodes nothing else until
+// release.
 func (l *loaded) hold() (release func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	r, err := http.NewRequestWithContext(ctx, "POST", l.url+"/completions", strings.NewReader(`{"model": "m", "prompt": "package", "temperature": 1.3, "seed": 4, "max_tokens": 400, "n": 16, "stream": true, "foretoken": {"policy": "none"}}`))
+	r, err := http.NewRequestWithContext(ctx, "POST", l.url+"/completions",
+		strings.NewReader(`{"model": "m", "prompt": "package", "temperature": 1.3, "seed": 4, "max_tokens": 400, "n": `+
+			`16, "stream": true, "foretoken": {"policy": "none"}}`))
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -312,7 +331,7 @@ func (l *loaded) hold() (release func()) {
 	return sync.OnceFunc(func() { cancel(); a.Body.Close() })
 }
 
-// end sends SIGTERM while streams are under way.
+// end sends SIGTERM during streams.
 func (l *loaded) end(clients int, w wish, want string) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -325,7 +344,7 @@ func (l *loaded) end(clients int, w wish, want string) {
 			defer mu.Unlock()
 			switch {
 			case err != nil && stopped:
-				ends["unheard"]++ // whose request had not been read when the server closed its door
+				ends["unheard"]++ // the server had not read this request when it closed
 			case err != nil:
 				l.t.Errorf("at the end: %v", err)
 			case got.done && got.text == want:
@@ -339,7 +358,8 @@ func (l *loaded) end(clients int, w wish, want string) {
 			}
 		})
 	}
-	// Until one decodes and the others wait, or most of them: a fast machine may have answered the first before the last one asks.
+	// Wait until one decodes and most others wait: a fast machine may have answered the first before the last one
+	// asks.
 	heard := 0
 	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		a, err := l.client.Get(strings.TrimSuffix(l.url, "/v1") + "/health")
@@ -360,7 +380,8 @@ func (l *loaded) end(clients int, w wish, want string) {
 	l.stop()
 	all.Wait()
 	l.t.Logf("at the end: %v", ends)
-	if ends["refused"] < clients-8 || ends["unheard"] > clients-heard || ends["finished"]+ends["cut"]+ends["refused"]+ends["unheard"] != clients {
+	if ends["refused"] < clients-8 || ends["unheard"] > clients-heard ||
+		ends["finished"]+ends["cut"]+ends["refused"]+ends["unheard"] != clients {
 		l.t.Errorf("at the end: %v of %d", ends, clients)
 	}
 	select {

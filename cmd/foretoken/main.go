@@ -30,22 +30,22 @@ func main() {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		s := <-signals
-		signal.Stop(signals) // the first asks for an orderly end, the second kills
+		signal.Stop(signals) // the first signal ends the command in order, the second kills
 		cancel(stopSignal{s})
 	}()
 	os.Exit(run(ctx, system(), os.Args[1:]))
 }
 
-// stopSignal is why a command's context ended.
+// stopSignal is the cause of a context that a signal ended.
 type stopSignal struct{ os.Signal }
 
 func (s stopSignal) Error() string { return "signal: " + s.String() }
 
-// console is the world around a command; tests replace it with buffers.
+// console holds the streams of a command; tests replace them with buffers.
 type console struct {
 	in       io.Reader
 	out, err io.Writer
-	// Whether each is a terminal: a person watches, and drawing is welcome.
+	// Whether each stream is a terminal.
 	inTerminal, outTerminal, errTerminal bool
 	colour                               bool   // on out
 	tuning                               string // file of the tuning cache; empty for none
@@ -63,19 +63,19 @@ func system() *console {
 	return c
 }
 
-// note tells something that is no error.
+// note prints a message that is not an error.
 func (c *console) note(format string, args ...any) {
 	fmt.Fprintln(c.err, "foretoken: note:", oneLine(fmt.Sprintf(format, args...)))
 }
 
-// usageError is a mistake in how the command was called.
+// usageError is a wrong command line.
 type usageError struct{ message string }
 
 func (e usageError) Error() string { return e.message }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
-// asUsage makes the error of a check of settings one of usage.
+// asUsage turns an error of validation into a usage error.
 func asUsage(err error) error {
 	if err == nil {
 		return nil
@@ -89,7 +89,7 @@ var errInterrupted = errors.New("interrupted")
 func run(ctx context.Context, c *console, args []string) int {
 	began := false
 	root := rootCommand(c, &began)
-	root.SetArgs(append([]string{}, args...)) // for nil it would take the program's own
+	root.SetArgs(append([]string{}, args...)) // nil would select the program's own arguments
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
@@ -107,8 +107,7 @@ func run(ctx context.Context, c *console, args []string) int {
 	return exitInterrupted
 }
 
-// rootCommand makes the command line. began is set once a command runs: what fails before
-// is a mistake in its arguments.
+// rootCommand builds the command line. It sets began when a command runs: an error before that is a usage error.
 func rootCommand(c *console, began *bool) *cobra.Command {
 	root := &cobra.Command{
 		Use:                "foretoken",
@@ -118,7 +117,9 @@ func rootCommand(c *console, began *bool) *cobra.Command {
 		DisableSuggestions: true, // they take several lines
 		PersistentPreRun:   func(*cobra.Command, []string) { *began = true },
 	}
-	root.AddCommand(generateCommand(c), chatCommand(c), serveCommand(c), samplePromptsCommand(c), calibrateCommand(c), trainCommand(c), benchCommand(c), methodsCommand(c), inspectCommand(c), convertCommand(c), devicesCommand(c), manCommand(c), versionCommand(c))
+	root.AddCommand(generateCommand(c), chatCommand(c), serveCommand(c), samplePromptsCommand(c), calibrateCommand(c),
+		trainCommand(c), benchCommand(c), methodsCommand(c), inspectCommand(c), convertCommand(c), devicesCommand(c),
+		manCommand(c), versionCommand(c))
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		if err := showManual(c.out, cmd); err != nil {
 			c.note("help was cut off: %v", err)
@@ -132,15 +133,18 @@ func rootCommand(c *console, began *bool) *cobra.Command {
 	return root
 }
 
-// printObject prints what a command has to say as one JSON object on a line.
-func printObject(c *console, v any) error {
+// printObject prints a command's result as one line of JSON.
+func printObject(c *console, v any) error { return printIndented(c, "", v) }
+
+func printIndented(c *console, indent string, v any) error {
 	enc := json.NewEncoder(c.out)
 	enc.SetEscapeHTML(false) // code is full of <, > and &
+	enc.SetIndent("", indent)
 	return enc.Encode(v)
 }
 
-// oneLine joins the lines of a message (a shader error shows its source on a
-// second one) and drops the prefixes that name this program's own rooms.
+// oneLine joins the lines of a message (a shader error shows its source on a second line) and drops the prefixes of
+// this program's own packages.
 func oneLine(message string) string {
 	for _, prefix := range []string{"foretoken: ", "spec: "} {
 		message = strings.TrimPrefix(message, prefix)
@@ -179,7 +183,8 @@ func versionCommand(c *console) *cobra.Command {
 			if asJSON {
 				return printObject(c, v)
 			}
-			_, err := fmt.Fprintf(c.out, "foretoken %s, %s, %s/%s\n", strings.TrimSpace(v.Version+" "+v.Revision), v.Go, v.OS, v.Arch)
+			_, err := fmt.Fprintf(c.out, "foretoken %s, %s, %s/%s\n", strings.TrimSpace(v.Version+" "+v.Revision),
+				v.Go, v.OS, v.Arch)
 			return err
 		},
 	}

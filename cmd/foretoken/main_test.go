@@ -12,12 +12,12 @@ import (
 	"strings"
 	"testing"
 
-	"foretoken"
 	"foretoken/models/llama"
 	"foretoken/spec"
+	"foretoken/spec/method"
 )
 
-// outcome is what a command line left behind.
+// outcome is the result of a command line.
 type outcome struct {
 	code     int
 	out, err string
@@ -37,7 +37,7 @@ func generate(t *testing.T, stdin string, args ...string) outcome {
 	return call(t, stdin, append([]string{"generate", "--device", "cpu"}, args...)...)
 }
 
-// result is the JSON of one prompt, as a reader from outside sees it.
+// result is the JSON of one prompt as a client reads it.
 type result struct {
 	ID        string         `json:"id"`
 	PromptIDs []int32        `json:"prompt_ids"`
@@ -71,7 +71,8 @@ func TestTextEqualsJSON(t *testing.T) {
 		t.Fatalf("%d objects, want 1", len(r))
 	}
 	got := r[0]
-	if got.ID != "prompt" || len(got.PromptIDs) == 0 || len(got.TokenIDs) != 12 || got.Text == "" || got.Finish != "length" {
+	if got.ID != "prompt" || len(got.PromptIDs) == 0 || len(got.TokenIDs) != 12 || got.Text == "" ||
+		got.Finish != "length" {
 		t.Errorf("%+v", got)
 	}
 	for _, name := range []string{"output_tokens", "calls", "accepted_length", "decode_tok_s", "depth_acceptance"} {
@@ -83,7 +84,8 @@ func TestTextEqualsJSON(t *testing.T) {
 	if o.code != exitOK || strings.TrimSuffix(o.out, "\n") != strings.TrimSuffix(got.Text, "\n") {
 		t.Errorf("code %d, text %q, want %q", o.code, o.out, got.Text)
 	}
-	if strings.Count(o.err, "\n") != 1 || !strings.Contains(o.err, "12 tokens in") || !strings.Contains(o.err, "policy auto") {
+	if strings.Count(o.err, "\n") != 1 || !strings.Contains(o.err, "12 tokens in") ||
+		!strings.Contains(o.err, "policy auto") {
 		t.Errorf("statistics %q", o.err)
 	}
 	if strings.Contains(o.out, "\x1b") {
@@ -94,23 +96,27 @@ func TestTextEqualsJSON(t *testing.T) {
 func TestPromptComesFromStandardInput(t *testing.T) {
 	flag := results(t, generate(t, "", "--prompt", testPrompt, "--max-tokens", "4", "--json"))[0]
 	pipe := results(t, generate(t, testPrompt, "--max-tokens", "4", "--json"))[0]
-	if pipe.ID != "stdin" || !slices.Equal(pipe.PromptIDs, flag.PromptIDs) || !slices.Equal(pipe.TokenIDs, flag.TokenIDs) {
+	if pipe.ID != "stdin" || !slices.Equal(pipe.PromptIDs, flag.PromptIDs) ||
+		!slices.Equal(pipe.TokenIDs, flag.TokenIDs) {
 		t.Errorf("standard input gives %+v, --prompt %+v", pipe, flag)
 	}
 }
 
 func TestPoliciesGiveTheSameTokens(t *testing.T) {
-	for _, sampling := range [][]string{nil, {"--temperature", "0.8", "--seed", "7", "--sample-top-k", "40", "--top-p", "0.95", "--min-p", "0.02"}} {
+	for _, sampling := range [][]string{nil,
+		{"--temperature", "0.8", "--seed", "7", "--sample-top-k", "40", "--top-p", "0.95", "--min-p", "0.02"}} {
 		var want result
-		for i, m := range foretoken.Methods() {
+		for i, m := range method.All() {
 			policy := m.Name
-			if m.Config.Source == spec.SourceEAGLE3 || m.Config.Verifier != spec.VerifierMatch || sampling != nil && i > 3 {
-				continue // no head or other tokens; sampled, the methods are compared in the root package
+			if m.Config.Source == method.SourceEAGLE3 || m.Config.Verifier != method.VerifierMatch ||
+				sampling != nil && i > 3 {
+				continue // no head, or other tokens; the root package compares sampled methods
 			}
-			if sampling != nil && strings.HasPrefix(policy, spec.DrafterNgram) {
-				continue // nothing of theirs depends on the temperature
+			if sampling != nil && strings.HasPrefix(policy, method.DrafterNgram) {
+				continue // independent of the temperature
 			}
-			args := append([]string{"--prompt", testPrompt, "--max-tokens", "10", "--json", "--policy", policy}, sampling...)
+			args := append([]string{"--prompt", testPrompt, "--max-tokens", "10", "--json", "--policy",
+				policy}, sampling...)
 			got := results(t, generate(t, "", args...))[0]
 			if i == 0 {
 				want = got
@@ -120,15 +126,18 @@ func TestPoliciesGiveTheSameTokens(t *testing.T) {
 			}
 		}
 	}
-	coupled := results(t, generate(t, "", "--prompt", testPrompt, "--max-tokens", "10", "--temperature", "0.8", "--json"))[0]
-	un := results(t, generate(t, "", "--prompt", testPrompt, "--max-tokens", "10", "--temperature", "0.8", "--json", "--no-coupling"))[0]
+	coupled := results(t,
+		generate(t, "", "--prompt", testPrompt, "--max-tokens", "10", "--temperature", "0.8", "--json"))[0]
+	un := results(t, generate(t, "", "--prompt", testPrompt, "--max-tokens", "10", "--temperature", "0.8", "--json",
+		"--no-coupling"))[0]
 	if !slices.Equal(coupled.TokenIDs, un.TokenIDs) {
 		t.Errorf("--no-coupling changes the tokens: %v, %v", coupled.TokenIDs, un.TokenIDs)
 	}
 }
 
 func TestPromptFile(t *testing.T) {
-	path := write(t, "prompts.jsonl", []byte("{\"id\": \"a\", \"category\": \"x\", \"prompt\": \"func main() {\"}\n\n{\"id\": \"b\", \"prompt\": \"package main\"}"))
+	path := write(t, "prompts.jsonl", []byte("{\"id\": \"a\", \"category\": \"x\", \"prompt\": \"func main() {\"}\n\n"+
+		"{\"id\": \"b\", \"prompt\": \"package main\"}"))
 	r := results(t, generate(t, "", "--prompt-file", path, "--max-tokens", "4", "--json"))
 	if len(r) != 2 || r[0].ID != "a" || r[1].ID != "b" {
 		t.Fatalf("%+v", r)
@@ -138,7 +147,8 @@ func TestPromptFile(t *testing.T) {
 		t.Errorf("the second prompt gives %v, alone %v", r[1].TokenIDs, alone.TokenIDs)
 	}
 	o := generate(t, "", "--prompt-file", path, "--max-tokens", "4")
-	if !strings.HasPrefix(o.out, "==> a <==\n") || !strings.Contains(o.out, "\n\n==> b <==\n") || !strings.Contains(o.err, "2 prompts") {
+	if !strings.HasPrefix(o.out, "==> a <==\n") || !strings.Contains(o.out, "\n\n==> b <==\n") ||
+		!strings.Contains(o.err, "2 prompts") {
 		t.Errorf("text %q, statistics %q", o.out, o.err)
 	}
 }
@@ -147,7 +157,8 @@ func TestStopStringEndsTheText(t *testing.T) {
 	whole := results(t, generate(t, "", "--prompt", testPrompt, "--max-tokens", "16", "--json"))[0]
 	middle := strings.TrimSpace(whole.Text)
 	stop := middle[len(middle)/2 : len(middle)/2+3]
-	cut := results(t, generate(t, "", "--prompt", testPrompt, "--max-tokens", "16", "--json", "--stop", "never, this", "--stop", stop))[0]
+	cut := results(t, generate(t, "", "--prompt", testPrompt, "--max-tokens", "16", "--json", "--stop", "never, this",
+		"--stop", stop))[0]
 	if want, _, _ := strings.Cut(whole.Text, stop); cut.Text != want || cut.Finish != "stop" {
 		t.Errorf("stopping at %q gives %q (%s), want %q", stop, cut.Text, cut.Finish, want)
 	}
@@ -157,7 +168,8 @@ func TestTargetWithoutDraftDecodesPlainly(t *testing.T) {
 	path := write(t, "target.gguf", demoBytes(t, "target"))
 	want := results(t, generate(t, "", "--prompt", testPrompt, "--max-tokens", "6", "--json", "--policy", "none"))[0]
 	for _, extra := range [][]string{nil, {"--draft", "none"}, {"--draft", "none", "--policy", "ngram"}} {
-		o := generate(t, "", append([]string{"--target", path, "--prompt", testPrompt, "--max-tokens", "6", "--json"}, extra...)...)
+		o := generate(t, "",
+			append([]string{"--target", path, "--prompt", testPrompt, "--max-tokens", "6", "--json"}, extra...)...)
 		if got := results(t, o)[0]; !slices.Equal(got.TokenIDs, want.TokenIDs) {
 			t.Errorf("%v: %v, want %v", extra, got.TokenIDs, want.TokenIDs)
 		}
@@ -165,12 +177,13 @@ func TestTargetWithoutDraftDecodesPlainly(t *testing.T) {
 			t.Errorf("%v: standard error %q", extra, o.err)
 		}
 	}
-	if o := generate(t, "", "--target", path, "--policy", "chain", "--prompt", "x"); o.code != exitUsage || !strings.Contains(o.err, "--draft") {
+	if o := generate(t, "", "--target", path, "--policy", "chain", "--prompt", "x"); o.code != exitUsage ||
+		!strings.Contains(o.err, "--draft") {
 		t.Errorf("a chain without a draft: code %d, %q", o.code, o.err)
 	}
 }
 
-// TestPairMaySwap drafts with the large model: slow, and right.
+// TestPairMaySwap drafts with the large model, which is slow but exact.
 func TestPairMaySwap(t *testing.T) {
 	target, draft := write(t, "target.gguf", demoBytes(t, "target")), write(t, "draft.gguf", demoBytes(t, "draft"))
 	args := []string{"--target", draft, "--draft", target, "--prompt", testPrompt, "--max-tokens", "8", "--json"}
@@ -183,7 +196,8 @@ func TestPairMaySwap(t *testing.T) {
 func TestTerminalShowsColoursAndProgress(t *testing.T) {
 	var out, errs bytes.Buffer
 	c := &console{in: strings.NewReader(""), out: &out, err: &errs, outTerminal: true, errTerminal: true, colour: true}
-	if code := run(context.Background(), c, []string{"generate", "--device", "cpu", "--policy", "chain", "--prompt", testPrompt, "--max-tokens", "12"}); code != exitOK {
+	if code := run(context.Background(), c, []string{"generate", "--device", "cpu", "--policy", "chain", "--prompt",
+		testPrompt, "--max-tokens", "12"}); code != exitOK {
 		t.Fatalf("code %d: %s", code, errs.String())
 	}
 	if !strings.Contains(out.String(), colourAccepted) {
@@ -202,7 +216,8 @@ func TestTerminalShowsColoursAndProgress(t *testing.T) {
 	errs.Reset()
 	path := write(t, "prompts.jsonl", []byte(`{"id": "a", "prompt": "func"}`+"\n"+`{"id": "b", "prompt": "func"}`))
 	c.outTerminal, c.colour = false, false
-	if code := run(context.Background(), c, []string{"generate", "--device", "cpu", "--prompt-file", path, "--max-tokens", "2", "--json"}); code != exitOK {
+	if code := run(context.Background(), c,
+		[]string{"generate", "--device", "cpu", "--prompt-file", path, "--max-tokens", "2", "--json"}); code != exitOK {
 		t.Fatalf("code %d: %s", code, errs.String())
 	}
 	if !strings.Contains(errs.String(), "prompts") {
@@ -211,13 +226,12 @@ func TestTerminalShowsColoursAndProgress(t *testing.T) {
 }
 
 func TestTerminalIsNotSteeredByText(t *testing.T) {
-	if got := harmless("a\x1b[2J\tb\n\u009bc"); got != "a\ufffd[2J\tb\n\ufffdc" {
+	if got := escapeControls("a\x1b[2J\tb\n\u009bc"); got != "a\ufffd[2J\tb\n\ufffdc" {
 		t.Errorf("%q", got)
 	}
 }
 
-// cancelAfter cancels once something was written. The buffer is a field: embedded,
-// it would bring a WriteString that goes past Write.
+// cancelAfter cancels after the first write. The buffer is a field: embedded, its WriteString would bypass Write.
 type cancelAfter struct {
 	text   bytes.Buffer
 	cancel func()
@@ -232,18 +246,21 @@ func TestInterruptEndsWithinARoundAndKeepsTheText(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	out, errs := &cancelAfter{cancel: cancel}, &bytes.Buffer{}
-	code := run(ctx, &console{in: strings.NewReader(""), out: out, err: errs}, []string{"generate", "--device", "cpu", "--prompt", testPrompt, "--max-tokens", "0"})
-	if code != exitInterrupted || out.text.Len() == 0 || out.text.Len() > 200 || !strings.HasSuffix(errs.String(), "foretoken: interrupted\n") || !strings.Contains(errs.String(), "finish "+string(spec.FinishAborted)) {
+	code := run(ctx, &console{in: strings.NewReader(""), out: out, err: errs},
+		[]string{"generate", "--device", "cpu", "--prompt", testPrompt, "--max-tokens", "0"})
+	if code != exitInterrupted || out.text.Len() == 0 || out.text.Len() > 200 || !strings.HasSuffix(errs.String(),
+		"foretoken: interrupted\n") || !strings.Contains(errs.String(), "finish "+string(spec.FinishAborted)) {
 		t.Errorf("code %d, text %q, standard error %q", code, out.text.String(), errs.String())
 	}
-	// A pipe that never closes must not hold an interrupt up.
+	// A pipe that never closes must not delay an interrupt.
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
 	defer w.Close()
-	if code := run(ctx, &console{in: r, out: out, err: errs}, []string{"generate", "--device", "cpu"}); code != exitInterrupted {
+	if code := run(ctx, &console{in: r, out: out, err: errs},
+		[]string{"generate", "--device", "cpu"}); code != exitInterrupted {
 		t.Errorf("waiting for standard input: code %d", code)
 	}
 }
@@ -254,7 +271,9 @@ func TestInspect(t *testing.T) {
 	if o.code != exitOK {
 		t.Fatal(o.err)
 	}
-	for _, want := range []string{"GGUF version 3", "llama.block_count", "2048 × string", "token_embd.weight", "96 × 2048", "393696 parameters", "gpt2, pre-tokenizer gpt-2, 2048 tokens", "can be run: yes", "for 256 positions in f32"} {
+	for _, want := range []string{"GGUF version 3", "llama.block_count", "2048 × string", "token_embd.weight",
+		"96 × 2048", "393696 parameters", "gpt2, pre-tokenizer gpt-2, 2048 tokens", "can be run: yes",
+		"for 256 positions in f32"} {
 		if !strings.Contains(o.out, want) {
 			t.Errorf("no %q in\n%s", want, o.out)
 		}
@@ -272,7 +291,8 @@ func TestInspect(t *testing.T) {
 	if err := json.Unmarshal([]byte(o.out), &i); err != nil {
 		t.Fatal(err)
 	}
-	if i.Version != 3 || i.Parameters != 393696 || i.Metadata["llama.block_count"] != 2.0 || len(i.Tensors) != 20 || i.Tokenizer.Tokens != 2048 || !i.Runnable ||
+	if i.Version != 3 || i.Parameters != 393696 || i.Metadata["llama.block_count"] != 2.0 || len(i.Tensors) != 20 ||
+		i.Tokenizer.Tokens != 2048 || !i.Runnable ||
 		i.Memory.Context != 100 || i.Memory.Format != "q8" || i.Memory.Weights < 393696 || i.Memory.KV <= 0 {
 		t.Errorf("%+v", i)
 	}
@@ -301,7 +321,8 @@ func TestDevices(t *testing.T) {
 	if last := list.Devices[len(list.Devices)-1]; taken != 1 || last.Backend != "cpu" || last.Type != "software" {
 		t.Errorf("%d devices are taken by auto, the last is %+v", taken, last)
 	}
-	if o := call(t, "", "devices"); o.code != exitOK || !strings.Contains(o.out, "taken by auto") || !strings.Contains(o.out, "workgroup") {
+	if o := call(t, "", "devices"); o.code != exitOK || !strings.Contains(o.out, "taken by auto") ||
+		!strings.Contains(o.out, "workgroup") {
 		t.Errorf("code %d: %s", o.code, o.out)
 	}
 }

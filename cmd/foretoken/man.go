@@ -19,7 +19,8 @@ func manCommand(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "man",
 		Short: "Write manual pages",
-		Long: "Write a manual page for this program and each of its commands, foretoken.1, foretoken-chat.1 and so on,\n" +
+		Long: "Write a manual page for this program and each of its commands, foretoken.1, foretoken-chat.1 " +
+			"and so on,\n" +
 			"in the format that man reads.",
 		Example: "  foretoken man --out ~/.local/share/man/man1\n" +
 			"  man foretoken-serve",
@@ -44,12 +45,12 @@ func manCommand(c *console) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&dir, "out", "", "folder to write to; it is made where it is not there")
+	cmd.Flags().StringVar(&dir, "out", "", "folder to write to, created if missing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object: files")
 	return cmd
 }
 
-// writePages writes the pages of a command and those below it, and returns their files.
+// writePages writes the pages of a command and its subcommands, and returns their files.
 func writePages(dir string, cmd *cobra.Command) ([]string, error) {
 	page, err := manualPage(cmd)
 	if err != nil {
@@ -73,7 +74,7 @@ func writePages(dir string, cmd *cobra.Command) ([]string, error) {
 	return files, nil
 }
 
-// manualPage is a command's page, with the sections that cobra's has not.
+// manualPage renders a command's page with the sections that cobra's generator lacks.
 func manualPage(cmd *cobra.Command) ([]byte, error) {
 	long, tag := cmd.Long, cmd.DisableAutoGenTag
 	defer func() { cmd.Long, cmd.DisableAutoGenTag = long, tag }()
@@ -88,7 +89,7 @@ func manualPage(cmd *cobra.Command) ([]byte, error) {
 		fmt.Fprintf(&more, ".TP\n\\fB%d\\fP\n%s\n", e.code, roff(e.meaning))
 	}
 	more.WriteString(".SH ENVIRONMENT\n")
-	for _, s := range surroundings {
+	for _, s := range environment {
 		fmt.Fprintf(&more, ".TP\n\\fB%s\\fP\n%s\n", s.name, roff(s.meaning))
 	}
 	before, after, found := strings.Cut(b.String(), "\n.SH SEE ALSO")
@@ -98,10 +99,10 @@ func manualPage(cmd *cobra.Command) ([]byte, error) {
 	return []byte(strings.TrimRight(before, "\n") + "\n" + more.String() + strings.TrimPrefix(after, "\n")), nil
 }
 
-// roff writes a text so that no part of it is taken for a request.
+// roff escapes text for roff.
 func roff(text string) string { return strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text) }
 
-// fenceTables keeps the lines of a paragraph apart where they are set in columns.
+// fenceTables fences paragraphs with columns, so that their lines stay apart.
 func fenceTables(text string) string {
 	paragraphs := strings.Split(text, "\n\n")
 	for i, p := range paragraphs {

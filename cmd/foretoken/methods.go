@@ -3,49 +3,45 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"foretoken"
-	"foretoken/spec"
+	"foretoken/bench"
+	"foretoken/spec/method"
 )
 
 var (
-	adapts    = []string{spec.AdaptFixed, spec.AdaptHetero, spec.AdaptC2T, spec.AdaptAcceptance, spec.AdaptAdaEDL, spec.AdaptAssisted, spec.AdaptAdaSD}
-	sources   = []string{spec.SourceModel, spec.SourceEAGLE3}
-	verifiers = []string{spec.VerifierMatch, spec.VerifierRejection, spec.VerifierWithoutReplacement, spec.VerifierMARS, spec.VerifierAdaSD}
+	adapts    = method.Adapters()
+	sources   = method.Sources()
+	verifiers = method.VerifierNames()
 )
-
-// policies are the names that --policy takes.
-func policies() []string {
-	var names []string
-	for _, m := range foretoken.Methods() {
-		names = append(names, m.Name)
-	}
-	return names
-}
 
 // methodFlags are the flags of how to draft, adapt and verify.
 func methodFlags(f *pflag.FlagSet, r *foretoken.Request) {
-	f.StringVar(&r.Policy, "policy", r.Policy, "what to draft; foretoken methods lists the names")
-	f.StringVar(&r.Adapt, "adapt", "", "what adapts the draft, "+orList(adapts)+" (default the policy's own)")
+	f.StringVar(&r.Policy, "policy", r.Policy, "drafting method; foretoken methods lists the names")
+	f.StringVar(&r.Adapt, "adapt", "", "how the draft adapts: "+orList(adapts)+" (default the policy's own)")
 	f.StringVar(&r.Source, "source", "", "where drafted tokens come from, model or eagle3 (default the policy's own)")
-	f.StringVar(&r.Verifier, "verifier", "", "match (exactly the tokens of plain decoding), rejection or without-replacement (the same distribution), mars or adasd (LOSSY) (default the policy's own)")
-	// The defaults of these three depend on the policy: complete puts them in.
-	f.IntVar(&r.Depth, "depth", 0, "tokens drafted a round, or for trees levels after the first (default the policy's own)")
-	f.IntVar(&r.TopK, "top-k", 0, "trees: candidates of a node and nodes of a level (default the policy's own)")
-	f.IntVar(&r.Nodes, "nodes", 0, "trees: nodes verified a round, the root included (default the policy's own)")
-	f.Float64Var(&r.Threshold, "threshold", 0, "assisted: confidence; adaedl: bound; c2t: β; acceptance: h (default the method's; acceptance works it out of measured costs)")
+	f.StringVar(&r.Verifier, "verifier", "", "match (exactly the tokens of plain decoding), "+
+		"rejection or without-replacement (the same distribution), mars or adasd (LOSSY) (default the policy's own)")
+	// The defaults of these three depend on the policy; completeRequest fills them in.
+	own := " (default the policy's own)"
+	f.IntVar(&r.Depth, method.Depth.Name, 0, method.Depth.Help+own)
+	f.IntVar(&r.TopK, method.TopK.Name, 0, method.TopK.Help+own)
+	f.IntVar(&r.Nodes, method.Nodes.Name, 0, method.Nodes.Help+own)
+	f.Float64Var(&r.Threshold, "threshold", 0, "assisted: confidence; adaedl: bound; c2t: β; acceptance: "+
+		"h (default the method's; acceptance works it out of measured costs)")
 	f.Float64Var(&r.Lambda, "lambda", 0, "adaedl: λ (default the method's)")
 	f.StringVar(&r.Schedule, "schedule", "", "assisted: heuristic or constant (default heuristic)")
 	f.BoolVar(&r.Any, "any", false, "acceptance: stop as soon as one branch is hopeless, not when all are")
 	f.BoolVar(&r.OnePruning, "one-pruning", false, "c2t: leave out the second pruning")
-	f.Float64Var(&r.Theta, "theta", 0, "mars: accept the second token when its logit is over this part of the first's (default 0.9)")
-	f.Float64Var(&r.Gap, "gap", 0, "mars: and at most so many nats below it; 0: no cap")
+	f.Float64Var(&r.Theta, "theta", 0,
+		"mars: accept the second token when its logit is over this part of the first's (default 0.9)")
+	f.Float64Var(&r.Gap, "gap", 0, "mars: and at most this many nats below it; 0: no cap")
 	f.StringVar(&r.Mode, "mode", "", "mars: alg1 or sampled (default alg1)")
 	f.StringVar(&r.Variant, "variant", "", "adasd: midpoint, A, B or C (default midpoint)")
 	f.BoolVar(&r.Carry, "carry", false, "adasd: keep the thresholds from prompt to prompt")
@@ -53,38 +49,8 @@ func methodFlags(f *pflag.FlagSet, r *foretoken.Request) {
 
 // checkNames refuses unknown names of the flags above.
 func checkNames(r *foretoken.Request) error {
-	for _, choice := range []struct {
-		flag, value string
-		of          []string
-	}{
-		{"policy", r.Policy, policies()},
-		{"adapt", r.Adapt, append([]string{""}, adapts...)},
-		{"source", r.Source, append([]string{""}, sources...)},
-		{"verifier", r.Verifier, append([]string{""}, verifiers...)},
-	} {
-		if err := oneOfFlag(choice.flag, choice.value, choice.of); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// oneOfFlag refuses a value that a flag does not take.
-func oneOfFlag(flag, value string, of []string) error {
-	for _, known := range of {
-		if value == known {
-			return nil
-		}
-	}
-	if of[0] == "" {
-		of = of[1:]
-	}
-	return usagef("--%s is %q, want %s", flag, value, orList(of))
-}
-
-func orList(names []string) string {
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " or " + names[last]
+	return cmp.Or(oneOfFlag("policy", r.Policy, bench.MethodNames()), oneOfFlagOrNone("adapt", r.Adapt, adapts),
+		oneOfFlagOrNone("source", r.Source, sources), oneOfFlagOrNone("verifier", r.Verifier, verifiers))
 }
 
 func methodsCommand(c *console) *cobra.Command {
@@ -96,26 +62,28 @@ func methodsCommand(c *console) *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			if asJSON {
 				return printObject(c, struct {
-					Methods []foretoken.Method `json:"methods"`
-				}{foretoken.Methods()})
+					Methods []method.Method `json:"methods"`
+				}{method.All()})
 			}
 			w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "POLICY\tDRAFTER\tADAPT\tVERIFIER\tDEPTH\tTOP-K\tNODES\tWHAT")
-			for _, m := range foretoken.Methods() {
+			for _, m := range method.All() {
 				k, title := m.Config, m.Title
 				if m.Lossy {
 					title += " (lossy)"
 				}
-				if k.Source == spec.SourceEAGLE3 {
+				if k.Source == method.SourceEAGLE3 {
 					k.Drafter += "/eagle3"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, k.Drafter, orDash(k.Adapt), orDash(k.Verifier),
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, k.Drafter, orDash(k.Adapt),
+					orDash(k.Verifier),
 					count(k.Depth), count(k.TopK), count(k.Nodes), title)
 			}
 			return w.Flush()
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object: methods, each with name, title, lossy and config")
+	cmd.Flags().BoolVar(&asJSON, "json", false,
+		"print one JSON object: methods, each with name, title, lossy and config")
 	return cmd
 }
 

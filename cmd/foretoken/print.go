@@ -14,6 +14,7 @@ import (
 
 	"foretoken"
 	"foretoken/spec"
+	"foretoken/spec/method"
 	"foretoken/webgpu"
 )
 
@@ -27,10 +28,10 @@ type textPrinter struct {
 	out      io.Writer
 	terminal bool
 	colour   bool
-	partial  bool // the last line has no end yet
+	partial  bool // the last line is not finished
 }
 
-// event writes the tokens of a round in one write.
+// event writes the tokens of a round in one call.
 func (p *textPrinter) event(e *foretoken.Event) error {
 	if e.Text == "" {
 		return nil
@@ -38,7 +39,7 @@ func (p *textPrinter) event(e *foretoken.Event) error {
 	p.partial = !strings.HasSuffix(e.Text, "\n")
 	text := e.Text
 	if p.terminal {
-		text = harmless(text)
+		text = escapeControls(text)
 	}
 	if p.colour && len(e.Tokens) > 0 {
 		text = coloured(e.Tokens)
@@ -57,7 +58,7 @@ func (p *textPrinter) end() error {
 	return err
 }
 
-// coloured marks runs of tokens that were drafted and accepted.
+// coloured highlights runs of drafted and accepted tokens.
 func coloured(tokens []foretoken.Token) string {
 	var b strings.Builder
 	on := false
@@ -72,7 +73,7 @@ func coloured(tokens []foretoken.Token) string {
 				b.WriteString(colourOff)
 			}
 		}
-		b.WriteString(harmless(t.Text))
+		b.WriteString(escapeControls(t.Text))
 	}
 	if on {
 		b.WriteString(colourOff)
@@ -80,8 +81,8 @@ func coloured(tokens []foretoken.Token) string {
 	return b.String()
 }
 
-// harmless replaces what would steer a terminal: a model may write escape sequences.
-func harmless(s string) string {
+// escapeControls replaces control characters: a model may write escape sequences that steer a terminal.
+func escapeControls(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return unicode.ReplacementChar
@@ -90,8 +91,7 @@ func harmless(s string) string {
 	}, s)
 }
 
-// printable shows a name from a file, quoted where it would not be safe or
-// clear on a line.
+// printable quotes a name from a file if it is empty or holds special characters.
 func printable(s string) string {
 	if q := strconv.Quote(s); s == "" || q != `"`+s+`"` {
 		return q
@@ -99,7 +99,7 @@ func printable(s string) string {
 	return s
 }
 
-// summary is the line of statistics after the text.
+// summary formats the line of statistics after the text.
 func summary(s *spec.Stats, policy string, device webgpu.Info) string {
 	words := []string{fmt.Sprintf("%d tokens in %.2f s", s.OutputTokens, s.Decode.Seconds())}
 	if s.Decode > 0 {
@@ -108,7 +108,7 @@ func summary(s *spec.Stats, policy string, device webgpu.Info) string {
 	if s.Started > 0 {
 		words = append(words, fmt.Sprintf("first after %d ms", s.FirstToken().Round(time.Millisecond).Milliseconds()))
 	}
-	if policy != spec.DrafterNone && s.Calls > 0 {
+	if policy != method.DrafterNone && s.Calls > 0 {
 		words = append(words, fmt.Sprintf("%.2f tokens a pass", s.AcceptedLength()))
 	}
 	if s.Reused > 0 {
@@ -123,15 +123,27 @@ func summary(s *spec.Stats, policy string, device webgpu.Info) string {
 	return strings.Join(append(words, fmt.Sprintf("%s device %s", device.Backend, printable(device.Adapter))), " · ")
 }
 
-// bar is a progress bar on standard error. It is invisible where nobody looks.
+// bar is a progress bar on standard error; the zero value draws nothing.
 type bar struct{ p *progressbar.ProgressBar }
 
-// newBar counts prompts.
-func newBar(c *console, show bool, total int) *bar {
-	if !show || !c.errTerminal {
+// newBar returns a bar that counts up to total on a terminal, under the name of the things that it counts.
+func newBar(c *console, what string, total int, more ...progressbar.Option) *bar {
+	if !c.errTerminal {
 		return &bar{}
 	}
-	return &bar{progressbar.NewOptions(total, append(look(c), progressbar.OptionSetDescription("prompts"), progressbar.OptionShowCount())...)}
+	options := append(barStyle(c), progressbar.OptionSetDescription(what), progressbar.OptionShowCount())
+	return &bar{progressbar.NewOptions(total, append(options, more...)...)}
+}
+
+// counting returns a callback that shows done of total, with a new bar when the total changes.
+func (b *bar) counting(c *console, what string, more ...progressbar.Option) func(done, total int) {
+	last := -1
+	return func(done, total int) {
+		if total != last {
+			*b, last = *newBar(c, what, total, more...), total
+		}
+		b.set(done)
+	}
 }
 
 func (b *bar) set(n int) {
@@ -146,22 +158,24 @@ func (b *bar) clear() {
 	}
 }
 
-func look(c *console) []progressbar.Option {
-	return []progressbar.Option{progressbar.OptionSetWriter(c.err), progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish(),
-		progressbar.OptionSetPredictTime(false), progressbar.OptionUseANSICodes(true), progressbar.OptionThrottle(50 * time.Millisecond)}
+// barStyle returns the options that all bars share.
+func barStyle(c *console) []progressbar.Option {
+	return []progressbar.Option{progressbar.OptionSetWriter(c.err), progressbar.OptionSetWidth(30),
+		progressbar.OptionClearOnFinish(),
+		progressbar.OptionSetPredictTime(false), progressbar.OptionUseANSICodes(true),
+		progressbar.OptionThrottle(50 * time.Millisecond)}
 }
 
-// loading draws what Open reports: a bar for the weights of each model, then a
-// spinner with the kernel at hand.
+// loading draws the progress of Open: a bar for the weights of each model, then a spinner with the current kernel.
 type loading struct {
-	c     *console
-	stage string
-	bar   bar
-	over  bool
+	c        *console
+	stage    string
+	bar      bar
+	finished bool
 }
 
 func (l *loading) report(p foretoken.Progress) {
-	if l.over || !l.c.errTerminal {
+	if l.finished || !l.c.errTerminal {
 		return
 	}
 	if p.Stage == "ready" {
@@ -176,24 +190,25 @@ func (l *loading) report(p foretoken.Progress) {
 	if p.Stage != l.stage {
 		l.bar.clear()
 		l.stage = p.Stage
-		options := append(look(l.c), progressbar.OptionSetDescription(p.Stage))
+		options := append(barStyle(l.c), progressbar.OptionSetDescription(p.Stage))
 		if p.Stage == "kernels" {
-			// Interval 0: it turns with each report, and no goroutine outlives it.
-			l.bar.p = progressbar.NewOptions(-1, append(options, progressbar.OptionSetSpinnerChangeInterval(0), progressbar.OptionSetElapsedTime(false), progressbar.OptionThrottle(0))...)
+			// Interval 0: the spinner turns with each report and needs no goroutine.
+			l.bar.p = progressbar.NewOptions(-1, append(options, progressbar.OptionSetSpinnerChangeInterval(0),
+				progressbar.OptionSetElapsedTime(false), progressbar.OptionThrottle(0))...)
 		} else {
 			l.bar.p = progressbar.NewOptions64(max(p.Total, 1), append(options, progressbar.OptionShowBytes(true))...)
 		}
 	}
 	if p.Stage == "kernels" {
 		l.bar.clear() // a shorter note would leave the end of a longer one
-		l.bar.p.Describe(harmless(p.Note))
+		l.bar.p.Describe(escapeControls(p.Note))
 		return
 	}
 	_ = l.bar.p.Set64(p.Done)
 }
 
-// end takes the bar away. What is reported later, while tokens flow, is not drawn.
+// end removes the bar. Later reports, while tokens flow, are not drawn.
 func (l *loading) end() {
 	l.bar.clear()
-	l.over = true
+	l.finished = true
 }

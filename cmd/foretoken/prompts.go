@@ -14,24 +14,19 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"foretoken"
+	"foretoken/bench"
 )
 
-// promptOptions say where prompts come from.
+// promptOptions is the source of prompts.
 type promptOptions struct {
 	text, file string
-	given      bool // text was given, be it empty
+	given      bool // text was given, even if empty
 }
 
-// prompt is one line of a prompt file; other fields are allowed and ignored.
-type prompt struct {
-	ID       string
-	Prompt   string
-	Category string // of the field, or of the id where there is none
-}
+// prompt is one line of a prompt file. Other fields are ignored; a missing category is taken from the id.
+type prompt = bench.Prompt
 
-// maxInput bounds what is read for prompts: far above any context, and far
-// below what would hurt when somebody pipes in the wrong file.
+// maxInput bounds the bytes read for prompts, against a wrong file on standard input.
 const maxInput = 64 << 20
 
 func (o *promptOptions) check(c *console, given *pflag.FlagSet) error {
@@ -47,8 +42,7 @@ func (o *promptOptions) check(c *console, given *pflag.FlagSet) error {
 	return nil
 }
 
-// read collects all prompts, so that a mistake in the last line shows before
-// the first is decoded.
+// read reads all prompts, so that an error in the last line shows before the first prompt is decoded.
 func (o *promptOptions) read(ctx context.Context, c *console) ([]prompt, error) {
 	switch {
 	case o.file != "":
@@ -63,8 +57,7 @@ func (o *promptOptions) read(ctx context.Context, c *console) ([]prompt, error) 
 	return []prompt{{ID: "stdin", Prompt: text}}, nil
 }
 
-// readInput reads all of standard input, or until ctx ends: a pipe may stay
-// open for ever, and its reader cannot be woken.
+// readInput reads all of standard input, or until ctx ends: a blocked read of a pipe cannot be cancelled.
 func readInput(ctx context.Context, in io.Reader) (string, error) {
 	type answer struct {
 		text []byte
@@ -92,13 +85,13 @@ func readInput(ctx context.Context, in io.Reader) (string, error) {
 func readPrompts(path string) ([]prompt, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err // it names the file
+		return nil, err // the error names the file
 	}
 	defer f.Close()
 	return parsePrompts(path, f)
 }
 
-// parsePrompts reads a file of one prompt a line; lines of spaces count for nothing but their number.
+// parsePrompts reads a file of one prompt per line and skips blank lines.
 func parsePrompts(path string, in io.Reader) ([]prompt, error) {
 	var prompts []prompt
 	lines := bufio.NewReader(io.LimitReader(in, maxInput+1))
@@ -150,7 +143,7 @@ func parsePrompt(line []byte) (prompt, error) {
 		return prompt{}, errors.New("prompt is missing, want a string")
 	}
 	if fields.Category == "" {
-		fields.Category = foretoken.CategoryOf(*fields.ID)
+		fields.Category = bench.CategoryOf(*fields.ID)
 	}
-	return prompt{*fields.ID, *fields.Prompt, fields.Category}, nil
+	return prompt{ID: *fields.ID, Category: fields.Category, Prompt: *fields.Prompt}, nil
 }

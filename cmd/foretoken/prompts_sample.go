@@ -17,7 +17,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"foretoken"
+	"foretoken/fit"
 	"foretoken/spec"
+	"foretoken/spec/method"
 )
 
 // sampleOptions are the flags of sample-prompts.
@@ -32,37 +34,35 @@ type sampleOptions struct {
 	json        bool
 }
 
-// starts are what sampled texts begin with: nothing, and the words that Go declarations
-// begin with.
-var starts = []string{"", "// ", "package ", "import (\n", "func ", "type ", "const (\n", "var ("}
+// defaultStarts are the beginnings of sampled texts: the empty one and the keywords of Go declarations.
+var defaultStarts = []string{"", "// ", "package ", "import (\n", "func ", "type ", "const (\n", "var ("}
 
 func samplePromptsCommand(c *console) *cobra.Command {
 	o := sampleOptions{}
 	cmd := &cobra.Command{
 		Use:   "sample-prompts",
 		Short: "Have the target write prompts to calibrate with",
-		Long: "Have the target write prompts to calibrate with, so that none need to be collected and none are those of an evaluation.\n\n" +
-			"Texts of a drawn length are sampled after nothing and after short beginnings of Go declarations in turn, and cut\n" +
-			"at the end of a line: a comment, a line about errors, the head of a function, the beginning of a struct or of a\n" +
-			"table, or another statement, in turn, where there is one. Each line of the file says how it came about.",
+		Long: "Have the target write prompts to calibrate with, so that none has to be collected and none is part of " +
+			"an evaluation.\n\n" +
+			"Texts of a drawn length are sampled after nothing and after short beginnings of Go declarations in " +
+			"turn, and cut\n" +
+			"at the end of a line: a comment, a line about errors, the head of a function, the beginning of a " +
+			"struct or of a\n" +
+			"table, or another statement, in turn, where there is one. Each line of the file records its origin.",
 		Example: "  foretoken sample-prompts --count 200 --temperature 1 --seed 1 --out prompts.jsonl",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(cmd.Flags()); err != nil {
-				return err
-			}
-			return o.run(cmd.Context(), c)
-		},
+		RunE:    checkedRun(o.check, func(ctx context.Context) error { return o.run(ctx, c) }),
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
 	o.models.flags(f)
 	f.IntVar(&o.count, "count", 200, "prompts to write")
-	f.Float64Var(&o.temperature, "temperature", 1, "of the target's draws")
-	f.Uint64Var(&o.seed, "seed", 1, "of the first text; the next ones count on from it")
-	f.IntVar(&o.least, "min-tokens", 12, "shortest prompt, in tokens, the one that begins every text included")
+	f.Float64Var(&o.temperature, "temperature", 1, "temperature of the target's draws")
+	f.Uint64Var(&o.seed, "seed", 1, "seed of the first text; each further text adds 1")
+	f.IntVar(&o.least, "min-tokens", 12, "shortest prompt, in tokens, BOS included")
 	f.IntVar(&o.most, "max-tokens", 80, "longest prompt, in tokens")
-	f.StringArrayVar(&o.starts, "start", nil, "what texts begin with; may be given several times (default nothing and the beginnings of Go declarations)")
+	f.StringArrayVar(&o.starts, "start", nil,
+		"beginning of a text; may be given several times (default nothing and the beginnings of Go declarations)")
 	f.StringVar(&o.out, "out", "", "file to write, one JSON object a line")
 	f.BoolVar(&o.json, "json", false, "print one JSON object: file, prompts, categories")
 	return cmd
@@ -81,7 +81,7 @@ func (o *sampleOptions) check(given *pflag.FlagSet) error {
 		return usagef("--min-tokens is %d and --max-tokens %d, want 1 or more and no less than that", o.least, o.most)
 	}
 	if !given.Changed("start") {
-		o.starts = starts
+		o.starts = defaultStarts
 	}
 	return asUsage((&spec.Sampling{Temperature: o.temperature}).Validate())
 }
@@ -94,28 +94,29 @@ type sampled struct {
 	From     origin `json:"from"`
 }
 
-// origin is how a prompt came about.
+// origin records how a prompt was sampled.
 type origin struct {
 	Target      string  `json:"target"`
 	Start       string  `json:"start"`
 	Temperature float64 `json:"temperature"`
 	Seed        uint64  `json:"seed"`
-	Tokens      int     `json:"tokens"` // kept, the one that begins every text included
+	Tokens      int     `json:"tokens"` // of the prompt, BOS included
 }
 
 func (o *sampleOptions) run(ctx context.Context, c *console) error {
 	s, err := openSession(ctx, c, &o.models)
 	if err != nil {
-		return interruptedOr(ctx, err)
+		return err
 	}
 	defer s.close()
-	j, err := openJournal(o.out+".partial", map[string]any{"pair": s.Fingerprint(), "temperature": o.temperature, "seed": o.seed,
-		"min": o.least, "max": o.most, "starts": o.starts})
+	j, err := fit.OpenJournal(o.out+".partial",
+		map[string]any{"pair": s.Fingerprint(), "temperature": o.temperature, "seed": o.seed,
+			"min": o.least, "max": o.most, "starts": o.starts})
 	if err != nil {
 		return err
 	}
-	defer j.close()
-	bar := newBar(c, true, o.count)
+	defer j.Close()
+	bar := newBar(c, "prompts", o.count)
 	defer bar.clear()
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -123,13 +124,13 @@ func (o *sampleOptions) run(ctx context.Context, c *console) error {
 	counts := map[string]int{}
 	for i := range o.count {
 		p := sampled{ID: fmt.Sprintf("sampled-%03d", i)}
-		if ok, err := j.get(p.ID, &p); err != nil {
+		if ok, err := j.Get(p.ID, &p); err != nil {
 			return err
 		} else if !ok {
-			if p, err = o.one(ctx, s, i); err != nil {
+			if p, err = o.samplePrompt(ctx, s, i); err != nil {
 				return interruptedOr(ctx, fmt.Errorf("prompt %d: %w", i, err))
 			}
-			if err := j.add(p.ID, p); err != nil {
+			if err := j.Add(p.ID, p); err != nil {
 				return err
 			}
 		}
@@ -140,7 +141,7 @@ func (o *sampleOptions) run(ctx context.Context, c *console) error {
 		bar.set(i + 1)
 	}
 	bar.clear()
-	if err := writeAtomically(o.out, out.Bytes()); err != nil {
+	if err := replaceFile(o.out, out.Bytes()); err != nil {
 		return err
 	}
 	if o.json {
@@ -152,23 +153,23 @@ func (o *sampleOptions) run(ctx context.Context, c *console) error {
 	} else {
 		fmt.Fprintf(c.err, "%d prompts in %s: %s\n", o.count, o.out, tally(counts))
 	}
-	return errors.Join(err, j.remove())
+	return errors.Join(err, j.Remove())
 }
 
 const (
-	attempts   = 64 // texts sampled for one prompt, at most
-	choosiness = 1  // of them, how many are passed over for want of the line that is looked for
+	maxAttempts  = 64 // texts sampled for one prompt, at most
+	goalAttempts = 1  // the first of them must end in a line of the wanted category
 )
 
-// one samples a prompt. Seeds of further attempts lie far from those of other prompts.
-func (o *sampleOptions) one(ctx context.Context, s *session, i int) (sampled, error) {
+// samplePrompt samples prompt i. Seeds of further attempts lie far from those of other prompts.
+func (o *sampleOptions) samplePrompt(ctx context.Context, s *session, i int) (sampled, error) {
 	start, goal := o.starts[i%len(o.starts)], categories[i/len(o.starts)%len(categories)]
-	for attempt := range uint64(attempts) {
+	for attempt := range uint64(maxAttempts) {
 		seed := o.seed + uint64(i) + attempt<<32
 		rng := rand.New(rand.NewPCG(seed, 0))
 		r := foretoken.DefaultRequest()
 		if s.Info().Draft == nil {
-			r = foretoken.Request{Policy: spec.DrafterNone}
+			r = foretoken.Request{Policy: method.DrafterNone}
 		}
 		r.Temperature, r.Seed, r.MaxTokens = o.temperature, seed, o.least+rng.IntN(o.most-o.least+1)
 		text, err := s.Generate(ctx, start, r, nil)
@@ -179,18 +180,19 @@ func (o *sampleOptions) one(ctx context.Context, s *session, i int) (sampled, er
 			return sampled{}, errInterrupted
 		}
 		prompt, found := o.cut(s, start+text.Text, goal)
-		if prompt == "" || !found && attempt < choosiness {
+		if prompt == "" || !found && attempt < goalAttempts {
 			continue
 		}
 		tokens := len(s.Tokenizer().Encode(prompt, true))
 		return sampled{fmt.Sprintf("sampled-%03d", i), categoryOf(prompt), prompt,
 			origin{s.Fingerprint().Target.Name, start, o.temperature, seed, tokens}}, nil
 	}
-	return sampled{}, fmt.Errorf("%d texts after %q ended before %d tokens; lower --min-tokens, or leave that --start out", attempts, start, o.least)
+	return sampled{}, fmt.Errorf("%d texts after %q ended before %d tokens; lower --min-tokens, "+
+		"or leave that --start out", maxAttempts, start, o.least)
 }
 
-// cut keeps a text up to its last line of the category that is looked for, or else up to
-// its last line end. The empty string says that no such part is long enough.
+// cut shortens a text to its last line of the wanted category, or else to its last line end. It returns "" if no
+// such prefix is long enough.
 func (o *sampleOptions) cut(s *session, text, goal string) (prompt string, found bool) {
 	if strings.ContainsRune(text, utf8.RuneError) {
 		return "", false
@@ -212,11 +214,10 @@ func (o *sampleOptions) cut(s *session, text, goal string) (prompt string, found
 	return prompt, false
 }
 
-// categories are what the last line of a prompt may be.
+// categories are the kinds of a prompt's last line.
 var categories = []string{"comment", "error", "function", "struct", "table", "statement"}
 
-// categoryOf says what the last line of a Go text is. Any code that speaks of errors is of
-// the category error.
+// categoryOf classifies the last line of a Go text. Code that mentions errors is of the category error.
 func categoryOf(prompt string) string {
 	lines := strings.Split(strings.TrimRight(prompt, "\n \t"), "\n")
 	last := strings.TrimSpace(lines[len(lines)-1])
@@ -229,13 +230,14 @@ func categoryOf(prompt string) string {
 		return "function"
 	case strings.HasPrefix(last, "type ") || strings.Contains(last, "struct {"):
 		return "struct"
-	case strings.HasSuffix(last, "(") || strings.HasSuffix(last, ",") || strings.HasPrefix(last, "const") || strings.HasPrefix(last, "var"):
+	case strings.HasSuffix(last, "(") || strings.HasSuffix(last, ",") || strings.HasPrefix(last, "const") ||
+		strings.HasPrefix(last, "var"):
 		return "table"
 	}
 	return "statement"
 }
 
-// tally lists counts by name.
+// tally formats counts sorted by name.
 func tally(counts map[string]int) string {
 	var names, words []string
 	for name := range counts {
@@ -248,7 +250,7 @@ func tally(counts map[string]int) string {
 	return strings.Join(words, ", ")
 }
 
-// interruptedOr is the error of a command that ctx may have ended.
+// interruptedOr returns errInterrupted if ctx has ended, else err.
 func interruptedOr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errInterrupted

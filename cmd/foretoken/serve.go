@@ -24,7 +24,7 @@ import (
 	"foretoken/cmd/foretoken/openai"
 )
 
-// keyVariable is the environment variable that holds serve's key where --api-key does not.
+// keyVariable is the environment variable with the key of serve, for which --api-key takes precedence.
 const keyVariable = "FORETOKEN_API_KEY"
 
 // serveOptions are the flags of serve.
@@ -45,17 +45,18 @@ type serveOptions struct {
 
 func serveCommand(c *console) *cobra.Command {
 	o := serveOptions{generateOptions: generateOptions{request: foretoken.DefaultRequest()}}
-	o.request.Temperature, o.request.MaxTokens = 1, 0 // the API's own
+	o.request.Temperature, o.request.MaxTokens = 1, 0 // the API's defaults
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Answer programs written for OpenAI's API, on this machine",
 		Long: "Serve a model over HTTP in the shape of OpenAI's API, for trying programs on this machine:\n" +
 			"POST /v1/chat/completions and /v1/completions (streamed or not), GET /v1/models and GET /health.\n\n" +
-			"The flags of sampling and of the method are what requests that leave them out are decoded with. A\n" +
-			"request may choose a method in an object of its own, \"foretoken\": {\"policy\": …}. With the same seed the\n" +
-			"text is that of foretoken generate. One request decodes at a time; the others wait their turn.\n" +
-			"What the models hold of a conversation is kept: an answer costs the prefill of what is new.\n\n" +
-			"Pages that a browser shows are refused unless --cors-origin names where they come from. The first\n" +
+			"Sampling and method flags are the defaults of requests. A request may choose its own method with\n" +
+			"\"foretoken\": {\"policy\": …}. With the same seed the text equals that of foretoken generate. " +
+			"One request\n" +
+			"decodes at a time; the others wait their turn. The KV cache of a conversation is kept: an answer costs\n" +
+			"only the prefill of the new tokens.\n\n" +
+			"Requests from web pages are refused unless --cors-origin names their origin. The first\n" +
 			"Ctrl-C or SIGTERM lets running answers finish for as long as --grace says, the second one kills.",
 		Example: "  foretoken serve\n" +
 			"  foretoken serve --target qwen2.5-1.5b.gguf --draft qwen2.5-0.5b.gguf --addr 127.0.0.1:9000\n" +
@@ -71,33 +72,39 @@ func serveCommand(c *console) *cobra.Command {
 	}
 	f := cmd.Flags()
 	o.flags(f)
-	f.Lookup("seed").Usage = "of requests that name none (default a new one for each)"
+	f.Lookup("seed").Usage = "seed of requests that give none (default a new one for each)"
 	f.Lookup("seed").DefValue = "0"
-	f.StringVar(&o.template, "chat-template", "", "file with a chat template in Jinja (default the one in the target's file)")
+	f.StringVar(&o.template, "chat-template", "",
+		"file with a chat template in Jinja (default the one in the target's file)")
 	f.StringVar(&o.addr, "addr", "127.0.0.1:8080", "address to listen on; port 0 picks a free one")
-	f.StringVar(&o.name, "model-name", "", "name that requests give (default foretoken, or the target's file)")
-	f.StringVar(&o.key, "api-key", "", "key that requests have to bring; other users of this machine can see a flag, the variable "+keyVariable+" not")
-	f.StringArrayVar(&o.hosts, "allow-host", nil, "name that requests may call this server by, beside localhost; may be given several times")
-	f.StringArrayVar(&o.origins, "cors-origin", nil, "origin of pages that may ask, such as http://localhost:3000, or *; may be given several times")
+	f.StringVar(&o.name, "model-name", "", "model name that requests give (default foretoken, or the target's file)")
+	f.StringVar(&o.key, "api-key", "",
+		"key that requests must send; other users of this machine can see a flag, but not the variable "+keyVariable)
+	f.StringArrayVar(&o.hosts, "allow-host", nil,
+		"host name that requests may use besides localhost; may be given several times")
+	f.StringArrayVar(&o.origins, "cors-origin", nil,
+		"origin of web pages that may send requests, such as http://localhost:3000, or *; may be given several times")
 	f.IntVar(&o.queue, "max-queue", 16, "requests that may wait while one is decoded; 0: none")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "longest time of a request, waiting included; 0: no limit")
 	f.DurationVar(&o.grace, "grace", 10*time.Second, "time that running answers have to finish when the server ends")
-	f.IntVar(&o.top, "top-logprobs", 5, "likeliest tokens that requests may ask for at every position, at most 20; 0: none, and no logprobs")
+	f.IntVar(&o.top, "top-logprobs", 5,
+		"likeliest tokens that requests may ask for at every position, at most 20; 0: none, and no logprobs")
 	f.BoolVar(&o.quiet, "quiet", false, "do not print a line for each request")
-	f.BoolVar(&o.json, "json", false, "print one JSON object an event to standard output: listening, ready, request, stopped")
+	f.BoolVar(&o.json, "json", false,
+		"print one JSON object an event to standard output: listening, ready, request, stopped")
 	return cmd
 }
 
-// headerTime is how long a client may take to say what it wants, and maxConnections how many may be connected;
-// more wait until one leaves.
+// headerTime limits reading a request's header, and maxConnections the open connections; more wait until one
+// closes.
 const (
 	headerTime     = 10 * time.Second
 	maxConnections = 512
 )
 
-// complete checks the flags and fills in what was left out.
+// complete checks the flags and fills in defaults.
 func (o *serveOptions) complete(c *console, given *pflag.FlagSet) error {
-	if err := o.settle(c, given); err != nil {
+	if err := o.completeRequest(c, given); err != nil {
 		return err
 	}
 	switch {
@@ -111,7 +118,8 @@ func (o *serveOptions) complete(c *console, given *pflag.FlagSet) error {
 		return usagef("--top-logprobs is %d, want 0 to 20", o.top)
 	}
 	for _, origin := range o.origins {
-		if scheme, host, ok := strings.Cut(origin, "://"); origin != "*" && (!ok || scheme == "" || host == "" || strings.ContainsAny(host, "/?#")) {
+		if scheme, host, ok := strings.Cut(origin, "://"); origin != "*" &&
+			(!ok || scheme == "" || host == "" || strings.ContainsAny(host, "/?#")) {
 			return usagef("--cors-origin is %q, want an origin such as http://localhost:3000, or *", origin)
 		}
 	}
@@ -129,19 +137,20 @@ func (o *serveOptions) complete(c *console, given *pflag.FlagSet) error {
 	}
 	o.models.candidates = o.top
 	if o.top == 1 {
-		o.models.candidates = 2 // decoding needs as many
+		o.models.candidates = 2 // decoding needs two
 	}
 	return nil
 }
 
 // run listens, loads the models and answers until ctx ends.
 func (o *serveOptions) run(ctx context.Context, c *console, seeded bool) error {
-	config := openai.Config{Model: o.name, Created: time.Now(), Defaults: o.request, Seeded: seeded, Candidates: o.top, Key: o.key,
+	config := openai.Config{Model: o.name, Created: time.Now(), Defaults: o.request, Seeded: seeded,
+		Candidates: o.top, Key: o.key,
 		Hosts: o.hosts, Origins: o.origins, Queue: o.queue, Timeout: o.timeout}
 	if o.template != "" {
 		text, err := os.ReadFile(o.template)
 		if err != nil {
-			return err // it names the file
+			return err // the error names the file
 		}
 		config.Template = string(text)
 	}
@@ -152,7 +161,8 @@ func (o *serveOptions) run(ctx context.Context, c *console, seeded bool) error {
 	say := o.events(c)
 	config.Log = func(e openai.Entry) { say("request", e, e.Path != "/health", requestLine(&e)) }
 	server := openai.New(config)
-	web := &http.Server{Handler: server, ReadHeaderTimeout: headerTime, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: log.New(c.err, "foretoken: ", 0)}
+	web := &http.Server{Handler: server, ReadHeaderTimeout: headerTime, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(c.err, "foretoken: ", 0)}
 	url := "http://" + listener.Addr().String() + "/v1"
 	say("listening", map[string]any{"url": url, "model": o.name}, false, "")
 	ended := make(chan error, 1)
@@ -161,15 +171,18 @@ func (o *serveOptions) run(ctx context.Context, c *console, seeded bool) error {
 	if err != nil {
 		web.Close()
 		<-ended
-		return interruptedOr(ctx, err)
+		return err
 	}
 	defer s.close()
 	if err := s.CanChat(); err != nil && o.template == "" {
-		c.note("%s: there is /v1/completions; for conversations give a template with --chat-template", oneLine(err.Error()))
+		c.note("%s: there is /v1/completions; for conversations give a template with --chat-template",
+			oneLine(err.Error()))
 	}
 	server.Open(s)
-	say("ready", map[string]any{"url": url, "model": o.name, "device": s.Info().Device.Backend + " " + s.Info().Device.Adapter, "load_ms": s.Info().LoadMS}, true,
-		fmt.Sprintf("%s is at %s on %s %s (stop with Ctrl-C)", printable(o.name), url, s.Info().Device.Backend, printable(s.Info().Device.Adapter)))
+	say("ready", map[string]any{"url": url, "model": o.name,
+		"device": s.Info().Device.Backend + " " + s.Info().Device.Adapter, "load_ms": s.Info().LoadMS}, true,
+		fmt.Sprintf("%s is at %s on %s %s (stop with Ctrl-C)", printable(o.name), url, s.Info().Device.Backend,
+			printable(s.Info().Device.Adapter)))
 	select {
 	case err := <-ended:
 		return err
@@ -180,7 +193,7 @@ func (o *serveOptions) run(ctx context.Context, c *console, seeded bool) error {
 	return nil
 }
 
-// stop lets running answers finish, for as long as --grace says, and tells whether some could not.
+// stop lets running answers finish within --grace and reports whether some were cut off.
 func (o *serveOptions) stop(server *openai.Server, web *http.Server) (cut bool) {
 	server.Drain()
 	grace, cancel := context.WithTimeout(context.Background(), o.grace)
@@ -189,22 +202,23 @@ func (o *serveOptions) stop(server *openai.Server, web *http.Server) (cut bool) 
 		return false
 	}
 	server.Abort()
-	// They end within a round, and their clients are told.
+	// The answers end within a round, and their clients get an error.
 	last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if web.Shutdown(last) != nil {
 		web.Close()
-		server.Wait() // a round may be long, and what it runs on is closed next
+		server.Wait() // a round may be long, and its session is closed next
 	}
 	return true
 }
 
-// listen opens the address, and says what it means when others can reach it.
+// listen opens the address and prints a note if other machines can reach it.
 func (o *serveOptions) listen(config *openai.Config, c *console) (net.Listener, error) {
 	listener, err := net.Listen("tcp", o.addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		host, _, _ := net.SplitHostPort(o.addr)
-		return nil, fmt.Errorf("--addr %s: the port is taken by another program; stop it, or take a free one with --addr %s", o.addr, net.JoinHostPort(host, "0"))
+		return nil, fmt.Errorf("--addr %s: the port is taken by another program; stop it, or take a free one with "+
+			"--addr %s", o.addr, net.JoinHostPort(host, "0"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--addr %s: %w", o.addr, err)
@@ -225,8 +239,8 @@ func (o *serveOptions) listen(config *openai.Config, c *console) (net.Listener, 
 	return listener, nil
 }
 
-// events gives the function that tells of what happens: as JSON on standard output, or as lines on standard
-// error where they are worth one.
+// events returns the function that prints events: as JSON on standard output, or as lines on standard error if
+// worth is set.
 func (o *serveOptions) events(c *console) func(event string, v any, worth bool, line string) {
 	var mu sync.Mutex
 	return func(event string, v any, worth bool, line string) {
@@ -236,7 +250,7 @@ func (o *serveOptions) events(c *console) func(event string, v any, worth bool, 
 		case o.json && (event != "request" || !o.quiet):
 			b, err := json.Marshal(v)
 			if err == nil {
-				// One object, the event's name first.
+				// One object with the event's name first.
 				fmt.Fprintf(c.out, "{\"event\":%q,%s\n", event, b[1:])
 			}
 		case !o.json && worth && (event != "request" || !o.quiet):
@@ -245,7 +259,7 @@ func (o *serveOptions) events(c *console) func(event string, v any, worth bool, 
 	}
 }
 
-// requestLine is a request's line for people.
+// requestLine formats a request for the log.
 func requestLine(e *openai.Entry) string {
 	line := fmt.Sprintf("%s %s %d", printable(e.Method), printable(e.Path), e.Status)
 	if e.Code != "" {

@@ -25,7 +25,8 @@ func TestServe(t *testing.T) {
 	var errs strings.Builder
 	code := make(chan int, 1)
 	go func() {
-		code <- run(ctx, &console{in: strings.NewReader(""), out: w, err: &errs}, []string{"serve", "--device", "cpu", "--addr", "127.0.0.1:0", "--json", "--temperature", "0", "--max-tokens", "6", "--model-name", "small"})
+		code <- run(ctx, &console{in: strings.NewReader(""), out: w, err: &errs}, []string{"serve", "--device", "cpu",
+			"--addr", "127.0.0.1:0", "--json", "--temperature", "0", "--max-tokens", "6", "--model-name", "small"})
 		w.Close()
 	}()
 	lines := bufio.NewScanner(r)
@@ -51,7 +52,8 @@ func TestServe(t *testing.T) {
 	if ready.Event != "ready" || ready.Model != "small" {
 		t.Fatalf("%+v", ready)
 	}
-	ask, err := http.NewRequest("POST", ready.URL+"/completions", strings.NewReader(`{"model": "small", "prompt": "func main() {"}`))
+	ask, err := http.NewRequest("POST", ready.URL+"/completions",
+		strings.NewReader(`{"model": "small", "prompt": "func main() {"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +75,8 @@ func TestServe(t *testing.T) {
 	}
 	want := results(t, generate(t, "", "--prompt", "func main() {", "--max-tokens", "6", "--json"))[0]
 	var got struct{ Choices []struct{ Text string } }
-	if text := <-answer; json.Unmarshal([]byte(text), &got) != nil || len(got.Choices) != 1 || got.Choices[0].Text != want.Text {
+	if text := <-answer; json.Unmarshal([]byte(text), &got) != nil || len(got.Choices) != 1 ||
+		got.Choices[0].Text != want.Text {
 		t.Errorf("%s, want %q", text, want.Text)
 	}
 	cancel(stopSignal{syscall.SIGTERM})
@@ -86,9 +89,11 @@ func TestServe(t *testing.T) {
 }
 
 func TestServeRefusals(t *testing.T) {
-	for _, args := range [][]string{{"--max-queue", "-1"}, {"--timeout", "-1s"}, {"--grace", "-1s"}, {"--top-logprobs", "21"}, {"--cors-origin", "localhost"}, {"--cors-origin", "http://a/b"},
+	for _, args := range [][]string{{"--max-queue", "-1"}, {"--timeout", "-1s"}, {"--grace", "-1s"},
+		{"--top-logprobs", "21"}, {"--cors-origin", "localhost"}, {"--cors-origin", "http://a/b"},
 		{"--addr", "8080"}, {"--policy", "magic"}, {"--temperature", "-1"}} {
-		if o := call(t, "", append([]string{"serve", "--device", "cpu"}, args...)...); o.code != exitUsage || !strings.Contains(o.err, strings.TrimPrefix(args[0], "--")) {
+		if o := call(t, "", append([]string{"serve", "--device", "cpu"}, args...)...); o.code != exitUsage ||
+			!strings.Contains(o.err, strings.TrimPrefix(args[0], "--")) {
 			t.Errorf("%v: code %d, %q", args, o.code, o.err)
 		}
 	}
@@ -97,23 +102,27 @@ func TestServeRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	if o := call(t, "", "serve", "--device", "cpu", "--addr", taken.Addr().String()); o.code != exitError || !strings.Contains(o.err, "taken by another program") {
+	if o := call(t, "", "serve", "--device", "cpu", "--addr", taken.Addr().String()); o.code != exitError ||
+		!strings.Contains(o.err, "taken by another program") {
 		t.Errorf("a taken port: code %d, %q", o.code, o.err)
 	}
-	if o := call(t, "", "serve", "--device", "cpu", "--addr", "127.0.0.1:0", "--target", "/nowhere.gguf"); o.code != exitError || !strings.Contains(o.err, "/nowhere.gguf") {
+	if o := call(t, "", "serve", "--device", "cpu", "--addr", "127.0.0.1:0", "--target",
+		"/nowhere.gguf"); o.code != exitError || !strings.Contains(o.err, "/nowhere.gguf") {
 		t.Errorf("a target that is not there: code %d, %q", o.code, o.err)
 	}
 }
 
-// TestServeToOthers says what an address means that other machines can reach.
+// TestServeToOthers checks the notes on an address that other machines can reach.
 func TestServeToOthers(t *testing.T) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), time.Millisecond, stopSignal{os.Interrupt})
 	defer cancel()
 	for _, key := range []string{"", "secret"} {
 		var errs strings.Builder
-		run(ctx, &console{in: strings.NewReader(""), out: io.Discard, err: &errs}, []string{"serve", "--device", "cpu", "--addr", "0.0.0.0:0", "--api-key", key})
+		run(ctx, &console{in: strings.NewReader(""), out: io.Discard, err: &errs},
+			[]string{"serve", "--device", "cpu", "--addr", "0.0.0.0:0", "--api-key", key})
 		want := map[string]string{"": "no key is asked for", "secret": "not encrypted"}[key]
-		if !strings.Contains(errs.String(), "can be reached from other machines") || !strings.Contains(errs.String(), want) {
+		if !strings.Contains(errs.String(), "can be reached from other machines") ||
+			!strings.Contains(errs.String(), want) {
 			t.Errorf("with the key %q: %q", key, errs.String())
 		}
 	}

@@ -21,50 +21,59 @@ import (
 	"foretoken/webgpu/open"
 )
 
-// noDraft is the value of --draft that asks for none.
+// noDraft is the value of --draft for no draft model.
 const noDraft = "none"
 
-// modelOptions say what to load, and where.
+// modelOptions selects the models and the device.
 type modelOptions struct {
-	target, draft string
-	quantise      string // storage type of both models' weights; empty: the files' own
-	device, kv    string
-	patience      time.Duration // how long a call waits for the device before it is taken to hang
-	memory        string        // the most that may be taken on the device; empty: no limit
-	context       int
-	beyond        bool // what the models were trained for
-	noTuning      bool
-	calibrations  []string
-	eagle3        string // safetensors file of a head; empty: none
-	useHead       bool   // what is to be run drafts from a head: the built-in one, where no other is named
-	nodes         int    // the largest tree that can be verified; 0: the default
-	candidates    int    // of the target's best tokens told of every position; 0: the default
+	target, draft  string
+	quantise       string // storage type of both models' weights; empty: the files' own
+	device, kv     string
+	patience       time.Duration // time that a call waits for the device before it counts as hung
+	memory         string        // limit of device memory; empty: none
+	context        int
+	beyondTraining bool // allow a context beyond the models' training length
+	noTuning       bool
+	calibrations   []string
+	eagle3         string // safetensors file of a head; empty: none
+	useHead        bool   // the method drafts from a head: use the built-in one unless eagle3 names one
+	nodes          int    // largest tree to verify; 0: the default
+	candidates     int    // likeliest tokens of the target available per position; 0: the default
 }
 
 func (o *modelOptions) flags(f *pflag.FlagSet) {
-	f.StringVar(&o.target, "target", "", "the target: a GGUF file, one part of a split one, or a folder with safetensors (default the built-in one)")
-	f.StringVar(&o.draft, "draft", "", "the draft, likewise, or none (default the built-in one, or none with --target)")
-	f.StringVar(&o.quantise, "quantise", "", "store the weights of the files given as "+strings.Join(convert.Types(), ", ")+" while loading (default as the files have them)")
+	f.StringVar(&o.target, "target", "",
+		"the target: a GGUF file, one part of a split one, or a folder with safetensors (default the built-in one)")
+	f.StringVar(&o.draft, "draft", "",
+		"the draft, in the same forms, or none (default the built-in one, or none with --target)")
+	f.StringVar(&o.quantise, "quantise", "",
+		"convert the weights to "+strings.Join(convert.Types(), ", ")+" while loading (default as stored)")
 	f.StringVar(&o.device, "device", "auto", "auto, "+open.Accelerator+" or cpu")
-	f.DurationVar(&o.patience, "device-timeout", 30*time.Second, "take a device that does not answer for so long to hang, and open it anew")
-	f.StringVar(&o.kv, "kv", "f32", "KV cache: f32, f16 (half the memory; moves log-probabilities by up to 0.05 nats) or q8 (a bit over a quarter; by tenths of a nat)")
-	f.StringVar(&o.memory, "max-memory", "", "refuse models that would take more on the device, such as 3GiB or 800MiB (default no limit)")
+	f.DurationVar(&o.patience, "device-timeout", 30*time.Second, "reopen a device that does not answer for this long")
+	f.StringVar(&o.kv, "kv", "f32", "KV cache: f32, f16 (half the memory; moves log-probabilities by up to 0.05 nats) "+
+		"or q8 (a bit over a quarter; by tenths of a nat)")
+	f.StringVar(&o.memory, "max-memory", "",
+		"refuse models that need more device memory, such as 3GiB or 800MiB (default no limit)")
 	f.IntVar(&o.context, "context", 0, "positions of the KV cache (default the models' own, at most 4096)")
-	f.BoolVar(&o.beyond, "beyond-training", false, "let --context be longer than the models were trained for, to time long contexts: the text there is worth nothing")
-	f.StringArrayVar(&o.calibrations, "calibration", nil, "file with what was fitted to the pair, from calibrate or train; may be given several times")
-	f.StringVar(&o.eagle3, "eagle3", "", "safetensors file of an EAGLE-3 head for the target, with its config.json beside it (default the built-in target's, where a method drafts from one)")
-	f.BoolVar(&o.noTuning, "no-tuning-cache", false, "neither use nor keep what was measured about kernels on this adapter")
+	f.BoolVar(&o.beyondTraining, "beyond-training", false,
+		"allow a --context beyond the models' training length, to time long contexts; the text there is meaningless")
+	f.StringArrayVar(&o.calibrations, "calibration", nil,
+		"calibration file of the pair, from calibrate or train; may be given several times")
+	f.StringVar(&o.eagle3, "eagle3", "", "safetensors file of an EAGLE-3 head for the target, next to its config.json "+
+		"(default the built-in target's, if a method drafts from one)")
+	f.BoolVar(&o.noTuning, "no-tuning-cache", false,
+		"do not read or write the cache of kernel choices for this adapter")
 }
 
-// drafts tells whether there is a draft model.
-func (o *modelOptions) drafts() bool {
+// hasDraft reports whether there is a draft model.
+func (o *modelOptions) hasDraft() bool {
 	return o.draft != noDraft && (o.draft != "" || o.target == "")
 }
 
-// sources opens the files; draft is nil where there is none. close ends
-// what reads them: a lost device has the weights loaded again.
+// sources opens the files; draft is nil without a draft model. The files stay open until close: after a device loss
+// the weights are loaded again.
 func (o *modelOptions) sources(c *console) (target, draft gguf.Source, close func(), err error) {
-	if err := oneOfFlag("quantise", strings.ToLower(o.quantise), append([]string{""}, convert.Types()...)); err != nil {
+	if err := oneOfFlagOrNone("quantise", strings.ToLower(o.quantise), convert.Types()); err != nil {
 		return nil, nil, nil, err
 	}
 	var opened []func()
@@ -74,7 +83,8 @@ func (o *modelOptions) sources(c *console) (target, draft gguf.Source, close fun
 		}
 	}
 	model := func(path string) (gguf.Source, error) {
-		src, closeFiles, err := convert.OpenPaths([]string{path}, convert.Options{Quantise: o.quantise, Note: func(s string) { c.note("%s", s) }})
+		src, closeFiles, err := convert.OpenPaths([]string{path},
+			convert.Options{Quantise: o.quantise, Note: func(s string) { c.note("%s", s) }})
 		if err == nil {
 			opened = append(opened, closeFiles)
 		}
@@ -87,7 +97,7 @@ func (o *modelOptions) sources(c *console) (target, draft gguf.Source, close fun
 		}
 	}
 	switch {
-	case !o.drafts():
+	case !o.hasDraft():
 	case o.draft == "":
 		draft = demo.Draft()
 	default:
@@ -99,9 +109,8 @@ func (o *modelOptions) sources(c *console) (target, draft gguf.Source, close fun
 	return target, draft, close, nil
 }
 
-// fitted reads the calibration files, after those of the built-in pair where that is
-// what is loaded.
-func (o *modelOptions) fitted() (*foretoken.Calibrations, error) {
+// readCalibrations reads the calibration files, after those of the built-in pair if it is loaded.
+func (o *modelOptions) readCalibrations() (*foretoken.Calibrations, error) {
 	var all foretoken.Calibrations
 	if o.target == "" && o.draft == "" {
 		for _, f := range demo.Calibrations() {
@@ -113,7 +122,7 @@ func (o *modelOptions) fitted() (*foretoken.Calibrations, error) {
 	for _, path := range o.calibrations {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			return nil, err // it names the file
+			return nil, err // the error names the file
 		}
 		if err := all.Parse(path, data); err != nil {
 			return nil, err
@@ -122,7 +131,7 @@ func (o *modelOptions) fitted() (*foretoken.Calibrations, error) {
 	return &all, nil
 }
 
-// head opens an EAGLE-3 head's file and the config.json beside it; nil without one.
+// head opens an EAGLE-3 head's file and its config.json in the same folder; nil without a head.
 func (o *modelOptions) head() (weights, config gguf.Source, err error) {
 	if o.eagle3 == "" {
 		if o.useHead && o.target == "" {
@@ -134,17 +143,20 @@ func (o *modelOptions) head() (weights, config gguf.Source, err error) {
 	for i, path := range []string{o.eagle3, filepath.Join(filepath.Dir(o.eagle3), "config.json")} {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			return nil, nil, err // it names the file
+			return nil, nil, err // the error names the file
 		}
 		read[i] = gguf.FromBytes(path, data)
 	}
 	return read[0], read[1], nil
 }
 
-// kvFormats are the values of --kv.
-var kvFormats = []string{"f32", "f16", "q8"}
+// The values of --device and --kv.
+var (
+	devices   = []string{"auto", open.Accelerator, "cpu"}
+	kvFormats = []string{"f32", "f16", "q8"}
+)
 
-// parseMemory reads a number of bytes, with a unit of 1024 where one is given: K, M, G, or with iB or B behind.
+// parseMemory reads a number of bytes with an optional binary unit: K, M or G, with or without iB or B.
 func parseMemory(s string) (int64, error) {
 	if s == "" {
 		return 0, nil
@@ -166,14 +178,14 @@ func parseMemory(s string) (int64, error) {
 // session is an open pair with its device.
 type session struct {
 	*foretoken.Session
-	dev   webgpu.Device // as it was first opened
-	files func()        // closes the models' files
-	tuned *tuning
-	note  func(format string, args ...any)
+	dev    webgpu.Device // as first opened
+	files  func()        // closes the models' files
+	tuning *tuning
+	note   func(format string, args ...any)
 }
 
 func (s *session) close() {
-	if err := s.tuned.keep(s.Tuning()); err != nil { // what was learnt meanwhile
+	if err := s.tuning.save(s.Tuning()); err != nil { // costs measured since then
 		s.note("costs are not kept: %v", err)
 	}
 	s.Session.Close()
@@ -190,9 +202,10 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 	defer func() {
 		if err != nil {
 			closeFiles()
+			err = interruptedOr(ctx, err)
 		}
 	}()
-	fitted, err := o.fitted()
+	fitted, err := o.readCalibrations()
 	if err != nil {
 		return nil, err
 	}
@@ -212,37 +225,38 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 		dev.Destroy()
 		return nil, err
 	}
-	if o.beyond {
-		c.note("--beyond-training: past what the models were trained for only speed counts; the text there is worth nothing")
+	if o.beyondTraining {
+		c.note("--beyond-training: beyond the models' training length only speed counts; the text there is meaningless")
 	}
 	tuned := openTuning(c, dev.Info(), target, draft, o.noTuning)
 	bar, loaded := loading{c: c}, false
-	s, err := foretoken.Open(ctx, dev, target, draft, foretoken.Options{Context: o.context, Beyond: o.beyond, KV: o.kv, Memory: memory, Nodes: o.nodes, Candidates: o.candidates, Calibrations: fitted,
-		EAGLE3: head, EAGLE3Config: headConfig, Tuning: tuned.choices(),
-		Progress: func(p foretoken.Progress) {
-			if !loaded { // afterwards it would be drawn into the text
-				bar.report(p)
-			}
-		},
-		Reopen: func(ctx context.Context) (webgpu.Device, error) {
-			dev, _, err := open.Patient(ctx, dev.Info().Backend, o.patience)
-			return dev, err
-		},
-		Lost: func(l foretoken.Loss) { c.note("%s", l) }})
+	s, err := foretoken.Open(ctx, dev, target, draft,
+		foretoken.Options{Context: o.context, Beyond: o.beyondTraining, KV: o.kv,
+			Memory: memory, Nodes: o.nodes, Candidates: o.candidates, Calibrations: fitted,
+			EAGLE3: head, EAGLE3Config: headConfig, Tuning: tuned.choices(),
+			Progress: func(p foretoken.Progress) {
+				if !loaded { // later it would be drawn into the text
+					bar.report(p)
+				}
+			},
+			Reopen: func(ctx context.Context) (webgpu.Device, error) {
+				dev, _, err := open.Patient(ctx, dev.Info().Backend, o.patience)
+				return dev, err
+			},
+			Lost: func(l foretoken.Loss) { c.note("%s", l) }})
 	loaded = true
 	bar.end()
 	if err != nil {
 		dev.Destroy()
 		return nil, err
 	}
-	if err := tuned.keep(s.Tuning()); err != nil {
+	if err := tuned.save(s.Tuning()); err != nil {
 		c.note("kernel timings are not kept: %v", err)
 	}
 	return &session{s, dev, closeFiles, tuned, c.note}, nil
 }
 
-// modelKey names a file in the tuning cache: kernel choices follow from the
-// shapes of its tensors.
+// modelKey identifies a file in the tuning cache: the shapes of its tensors determine the kernel choices.
 func modelKey(src gguf.Source) string {
 	return fmt.Sprintf("%s, %d bytes", baseName(src.Name()), src.Size())
 }

@@ -16,21 +16,19 @@ import (
 	"foretoken/webgpu"
 )
 
-// The tuning cache keeps which kernels were chosen by timing. That saves the
-// timing, and it keeps the last bits of the logits the same from run to run: a
-// choice made anew on a busy machine may differ. What passes cost, which the
-// goodput tree decides by, is kept beside them.
+// The tuning cache stores which kernels were chosen by timing. That saves the timing and keeps the last bits of the
+// logits equal from run to run: on a busy machine a new choice may differ. It also stores the pass costs that the
+// goodput tree uses.
 
-// tuningFile is the cache as stored: adapter → model → class of kernels → choice.
+// tuningFile is the stored cache: adapter → model → class of kernels → choice.
 type tuningFile struct {
 	Adapters map[string]map[string]map[string]string `json:"adapters"`
 }
 
-// maxTuningFile is far above what thousands of models take.
+// maxTuningFile exceeds the size of a cache of thousands of models.
 const maxTuningFile = 8 << 20
 
-// tuning is the part of the cache that an open session is about. A nil *tuning
-// caches nothing.
+// tuning is the part of the cache that an open session uses. A nil *tuning caches nothing.
 type tuning struct {
 	path    string
 	adapter string
@@ -38,10 +36,9 @@ type tuning struct {
 	file    tuningFile
 }
 
-// openTuning reads the cache. One that cannot be read is treated as empty: it
-// is worth some seconds of timing and no more.
+// openTuning reads the cache. An unreadable cache counts as empty, which costs some seconds of timing.
 func openTuning(c *console, dev webgpu.Info, target, draft gguf.Source, off bool) *tuning {
-	if off || c.tuning == "" || dev.Backend == "cpu" { // references have no variants to choose from
+	if off || c.tuning == "" || dev.Backend == "cpu" { // the cpu device has no variants to choose from
 		return nil
 	}
 	t := &tuning{path: c.tuning, adapter: fmt.Sprintf("%s: %s (%s)", dev.Backend, dev.Adapter, dev.Driver),
@@ -80,7 +77,7 @@ func readTuning(path string) (tuningFile, error) {
 	return file, nil
 }
 
-// choices are those for foretoken.Options.Tuning.
+// choices returns the value of foretoken.Options.Tuning.
 func (t *tuning) choices() map[string]map[string]string {
 	if t == nil {
 		return nil
@@ -94,8 +91,8 @@ func (t *tuning) choices() map[string]map[string]string {
 	return out
 }
 
-// keep stores the choices of an open session, by role, if they are news.
-func (t *tuning) keep(chosen map[string]map[string]string) error {
+// save stores the choices of an open session, by role, if they changed.
+func (t *tuning) save(chosen map[string]map[string]string) error {
 	if t == nil {
 		return nil
 	}
@@ -108,7 +105,7 @@ func (t *tuning) keep(chosen map[string]map[string]string) error {
 	if !news {
 		return nil
 	}
-	// Another process may have stored something meanwhile.
+	// Another process may have stored something in the meantime.
 	file, err := readTuning(t.path)
 	if err != nil || file.Adapters == nil {
 		file.Adapters = map[string]map[string]map[string]string{}
@@ -123,30 +120,10 @@ func (t *tuning) keep(chosen map[string]map[string]string) error {
 	if err != nil {
 		return err
 	}
-	return writeAtomically(t.path, append(b, '\n'))
-}
-
-// writeAtomically replaces a file in one step, so that no reader sees half of it.
-func writeAtomically(path string, b []byte) error {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(t.path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, "tuning-*.tmp")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	return replaceFile(t.path, append(b, '\n'))
 }
 
 // baseName is the last element of a path in the notation of any system.

@@ -25,14 +25,15 @@ func TestTuningCacheKeepsChoicesByAdapter(t *testing.T) {
 	if got := first.choices(); len(got) != 0 {
 		t.Errorf("a new cache holds %v", got)
 	}
-	if err := first.keep(chosen); err != nil {
+	if err := first.save(chosen); err != nil {
 		t.Fatal(err)
 	}
 	if got := openTuning(c, dev, demo.Target(), demo.Draft(), false).choices(); !reflect.DeepEqual(got, chosen) {
 		t.Errorf("%v, want %v", got, chosen)
 	}
-	// A model's choices are its own in either role, and alone.
-	if got := openTuning(c, dev, demo.Draft(), nil, false).choices(); !reflect.DeepEqual(got, map[string]map[string]string{"target": chosen["draft"]}) {
+	// A model keeps its own choices in either role.
+	if got := openTuning(c, dev, demo.Draft(), nil, false).choices(); !reflect.DeepEqual(got,
+		map[string]map[string]string{"target": chosen["draft"]}) {
 		t.Errorf("the draft as a target: %v", got)
 	}
 	newer := dev
@@ -41,14 +42,14 @@ func TestTuningCacheKeepsChoicesByAdapter(t *testing.T) {
 	if got := other.choices(); len(got) != 0 {
 		t.Errorf("another driver is served %v", got)
 	}
-	if err := other.keep(map[string]map[string]string{"target": {"rows": "32"}}); err != nil {
+	if err := other.save(map[string]map[string]string{"target": {"rows": "32"}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := openTuning(c, dev, demo.Target(), demo.Draft(), false).choices(); !reflect.DeepEqual(got, chosen) {
 		t.Errorf("after another driver's: %v, want %v", got, chosen)
 	}
 	before, _ := os.Stat(c.tuning)
-	if err := openTuning(c, dev, demo.Target(), demo.Draft(), false).keep(chosen); err != nil {
+	if err := openTuning(c, dev, demo.Target(), demo.Draft(), false).save(chosen); err != nil {
 		t.Fatal(err)
 	}
 	if after, _ := os.Stat(c.tuning); !os.SameFile(before, after) {
@@ -61,21 +62,24 @@ func TestTuningCacheKeepsChoicesByAdapter(t *testing.T) {
 
 func TestTuningCacheThatCannotBeUsedIsIgnored(t *testing.T) {
 	dev := webgpu.Info{Backend: "native", Adapter: "GPU"}
-	for name, content := range map[string]string{"half a file": `{"adapters": {"nat`, "another shape": `{"adapters": [1]}`, "empty": ""} {
+	for name, content := range map[string]string{"half a file": `{"adapters": {"nat`,
+		"another shape": `{"adapters": [1]}`, "empty": ""} {
 		var errs bytes.Buffer
 		c := &console{err: &errs, tuning: write(t, "tuning.json", []byte(content))}
 		cache := openTuning(c, dev, demo.Target(), nil, false)
 		if got := cache.choices(); len(got) != 0 {
 			t.Errorf("%s: %v", name, got)
 		}
-		if !strings.HasPrefix(errs.String(), "foretoken: note: ") || !strings.Contains(errs.String(), c.tuning) || strings.Count(errs.String(), "\n") != 1 {
+		if !strings.HasPrefix(errs.String(), "foretoken: note: ") || !strings.Contains(errs.String(), c.tuning) ||
+			strings.Count(errs.String(), "\n") != 1 {
 			t.Errorf("%s: %q", name, errs.String())
 		}
-		if err := cache.keep(map[string]map[string]string{"target": {"rows": "1"}}); err != nil {
+		if err := cache.save(map[string]map[string]string{"target": {"rows": "1"}}); err != nil {
 			t.Fatal(err)
 		}
 		errs.Reset()
-		if got := openTuning(c, dev, demo.Target(), nil, false).choices(); got["target"]["rows"] != "1" || errs.Len() > 0 {
+		if got := openTuning(c, dev, demo.Target(), nil, false).choices(); got["target"]["rows"] != "1" ||
+			errs.Len() > 0 {
 			t.Errorf("%s: not replaced: %v %q", name, got, errs.String())
 		}
 	}
@@ -89,14 +93,16 @@ func TestTuningCacheStaysAway(t *testing.T) {
 		"no folder":    openTuning(&console{}, native, demo.Target(), nil, false),
 		"cpu device":   openTuning(&console{tuning: path}, cpu, demo.Target(), nil, false),
 	} {
-		if err := cache.keep(map[string]map[string]string{"target": {"rows": "1"}}); err != nil || cache.choices() != nil {
+		if err := cache.save(map[string]map[string]string{"target": {"rows": "1"}}); err != nil ||
+			cache.choices() != nil {
 			t.Errorf("%s: %v, %v", name, cache.choices(), err)
 		}
 	}
 	if _, err := os.Stat(path); err == nil {
 		t.Error("a file was written")
 	}
-	cache := openTuning(&console{tuning: filepath.Join(write(t, "file", nil), "tuning.json")}, native, demo.Target(), nil, true)
+	cache := openTuning(&console{tuning: filepath.Join(write(t, "file", nil), "tuning.json")}, native,
+		demo.Target(), nil, true)
 	if cache != nil {
 		t.Error("switched off, and still there")
 	}

@@ -9,7 +9,7 @@ import (
 	"foretoken/models/gguf"
 )
 
-// tool is a function as it is told to a model.
+// tool describes a function to a model.
 type tool struct {
 	Type     string `json:"type"`
 	Function struct {
@@ -31,9 +31,10 @@ type call struct {
 	More     bool     `json:"additionalProperties"`
 }
 
-// ToolChoice reads the tool_choice of OpenAI's API: "auto" or nothing leaves it to the model, "none" means that it is not told
-// of the tools, and with "required" or {"type": "function", "function": {"name": …}} its answer is to be one call. schema
-// is then the JSON Schema that holds it to one: an object with the name of the function and its arguments, as parameters has them.
+// ToolChoice reads the tool_choice of OpenAI's API. "auto" or nothing leaves the choice to the model; "none" hides
+// the tools from it; "required" or {"type": "function", "function": {"name": …}} makes its answer one call. schema
+// then is the JSON Schema of that call: an object with the function's name and its arguments, under the key
+// parameters.
 func ToolChoice(choice json.RawMessage, tools []json.RawMessage) (schema json.RawMessage, told bool, err error) {
 	var one tool
 	switch string(choice) {
@@ -44,14 +45,15 @@ func ToolChoice(choice json.RawMessage, tools []json.RawMessage) (schema json.Ra
 	case `"required"`:
 	default:
 		if json.Unmarshal(choice, &one) != nil || one.Type != "function" || one.Function.Name == "" {
-			return nil, false, fmt.Errorf(`chat: tool_choice is %s; want "auto", "none", "required" or {"type": "function", "function": {"name": …}}`, quoted(choice))
+			return nil, false, fmt.Errorf(`chat: tool_choice is %s; want "auto", "none", "required" or {"type": `+
+				`"function", "function": {"name": …}}`, quoted(choice))
 		}
 	}
 	schema, err = callSchema(tools, one.Function.Name)
 	return schema, true, err
 }
 
-// callSchema is that of a call of one of the tools, or of the one of that name.
+// callSchema returns the schema of a call of any of the tools, or of the tool named only.
 func callSchema(tools []json.RawMessage, only string) (json.RawMessage, error) {
 	var root struct {
 		Defs        map[string]json.RawMessage `json:"$defs,omitempty"`
@@ -68,10 +70,11 @@ func callSchema(tools []json.RawMessage, only string) (json.RawMessage, error) {
 		}
 		c := call{Type: "object", Required: []string{"name", "arguments"}}
 		c.Properties.Name.Const = t.Function.Name
-		if c.Properties.Arguments = t.Function.Parameters; len(c.Properties.Arguments) == 0 || string(c.Properties.Arguments) == "null" {
+		if c.Properties.Arguments = t.Function.Parameters; len(c.Properties.Arguments) == 0 ||
+			string(c.Properties.Arguments) == "null" {
 			c.Properties.Arguments = json.RawMessage(`{"type": "object", "additionalProperties": false}`)
 		}
-		// References begin at the root, so what they lead to has to be there.
+		// A reference begins at the root, so its target must exist there.
 		var inner struct {
 			Defs        map[string]json.RawMessage `json:"$defs"`
 			Definitions map[string]json.RawMessage `json:"definitions"`
@@ -79,10 +82,12 @@ func callSchema(tools []json.RawMessage, only string) (json.RawMessage, error) {
 		if err := json.Unmarshal(c.Properties.Arguments, &inner); err != nil {
 			return nil, fmt.Errorf("chat: tools[%d].function.parameters: want a JSON Schema: %w", i, err)
 		}
-		for _, from := range []struct{ to, defs *map[string]json.RawMessage }{{&root.Defs, &inner.Defs}, {&root.Definitions, &inner.Definitions}} {
+		for _, from := range []struct{ to, defs *map[string]json.RawMessage }{{&root.Defs, &inner.Defs},
+			{&root.Definitions, &inner.Definitions}} {
 			for name, def := range *from.defs {
 				if other, ok := (*from.to)[name]; ok && !bytes.Equal(other, def) {
-					return nil, fmt.Errorf("chat: tools[%d].function.parameters: two tools define %s in different ways; give one of them another name", i, gguf.Quote(name))
+					return nil, fmt.Errorf("chat: tools[%d].function.parameters: two tools define %s in different "+
+						"ways; give one of them another name", i, gguf.Quote(name))
 				}
 				if *from.to == nil {
 					*from.to = map[string]json.RawMessage{}
@@ -104,13 +109,15 @@ func callSchema(tools []json.RawMessage, only string) (json.RawMessage, error) {
 // quoted shows a value of a request on one line and within reason.
 func quoted(raw json.RawMessage) string {
 	var b bytes.Buffer
-	if json.Compact(&b, raw) != nil || b.Len() > 80 || bytes.ContainsFunc(b.Bytes(), func(r rune) bool { return !unicode.IsPrint(r) }) {
+	if json.Compact(&b, raw) != nil || b.Len() > 80 ||
+		bytes.ContainsFunc(b.Bytes(), func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return gguf.Quote(string(raw))
 	}
 	return b.String()
 }
 
-// ReadCall takes the call out of a text that was held to the schema of one. ok is false where the text ended before the call did.
+// ReadCall reads the call from a text that the schema of a call constrained. ok is false where the text ended
+// before the call did.
 func ReadCall(text string) (name, arguments string, ok bool) {
 	var c struct {
 		Name      string          `json:"name"`

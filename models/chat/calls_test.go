@@ -12,7 +12,9 @@ import (
 )
 
 var callable = []json.RawMessage{
-	json.RawMessage(`{"type": "function", "function": {"name": "open", "parameters": {"type": "object", "properties": {"path": {"$ref": "#/$defs/path"}}, "required": ["path"], "$defs": {"path": {"type": "string"}}}}}`),
+	json.RawMessage(
+		`{"type": "function", "function": {"name": "open", "parameters": {"type": "object", "properties": ` +
+			`{"path": {"$ref": "#/$defs/path"}}, "required": ["path"], "$defs": {"path": {"type": "string"}}}}}`),
 	json.RawMessage(`{"type": "function", "function": {"name": "close"}}`),
 }
 
@@ -27,14 +29,16 @@ func TestToolChoice(t *testing.T) {
 		{choice: `"none"`},
 		{choice: `"required"`, told: true, schema: `"close"`},
 		{choice: `{"type": "function", "function": {"name": "open"}}`, told: true, schema: `"open"`},
-		{choice: `{"type": "function", "function": {"name": "delete"}}`, told: true, err: `"delete", which is none of the tools`},
+		{choice: `{"type": "function", "function": {"name": "delete"}}`, told: true,
+			err: `"delete", which is none of the tools`},
 		{choice: `"any"`, err: `tool_choice is "any"`},
 		{choice: "\"require\x7f\"", err: `tool_choice is "\"require\x7f\""; want`},
 		{choice: `{"type": "allowed_tools"}`, err: "tool_choice is"},
 		{choice: "{\n\"type\": 1}", err: `tool_choice is {"type":1}; want`},
 	} {
 		schema, told, err := ToolChoice(json.RawMessage(test.choice), callable)
-		if told != test.told || !strings.Contains(string(schema), test.schema) || (schema == nil) != (test.schema == "") {
+		if told != test.told || !strings.Contains(string(schema), test.schema) ||
+			(schema == nil) != (test.schema == "") {
 			t.Errorf("%s: told %v, schema %s", test.choice, told, schema)
 		}
 		if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
@@ -42,15 +46,19 @@ func TestToolChoice(t *testing.T) {
 		}
 	}
 	schema, _, _ := ToolChoice(json.RawMessage(`"required"`), callable)
-	want := `{"$defs":{"path":{"type":"string"}},"anyOf":[{"type":"object","properties":{"name":{"const":"open"},"arguments":`
+	want := `{"$defs":{"path":{"type":"string"}},"anyOf":[{"type":"object","properties":{"name":{"const":"open"},` +
+		`"arguments":`
 	if !strings.HasPrefix(string(schema), want) {
 		t.Errorf("schema %s", schema)
 	}
-	if _, _, err := ToolChoice(json.RawMessage(`"required"`), nil); err == nil || !strings.Contains(err.Error(), "there are no tools") {
+	if _, _, err := ToolChoice(json.RawMessage(`"required"`), nil); err == nil ||
+		!strings.Contains(err.Error(), "there are no tools") {
 		t.Errorf("a call of no tools: %v", err)
 	}
-	twice := append(callable[:1:1], json.RawMessage(`{"type": "function", "function": {"name": "b", "parameters": {"$defs": {"path": {"type": "null"}}}}}`))
-	if _, _, err := ToolChoice(json.RawMessage(`"required"`), twice); err == nil || !strings.Contains(err.Error(), `define "path"`) {
+	twice := append(callable[:1:1], json.RawMessage(
+		`{"type": "function", "function": {"name": "b", "parameters": {"$defs": {"path": {"type": "null"}}}}}`))
+	if _, _, err := ToolChoice(json.RawMessage(`"required"`), twice); err == nil ||
+		!strings.Contains(err.Error(), `define "path"`) {
 		t.Errorf("definitions that differ: %v", err)
 	}
 }
@@ -67,7 +75,7 @@ func TestReadCall(t *testing.T) {
 	}
 }
 
-// decoded is what a JSON text says, with its numbers as they are written.
+// decoded decodes a JSON text and keeps its numbers as written.
 func decoded(text []byte) (v any) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -77,24 +85,27 @@ func decoded(text []byte) (v any) {
 	return v
 }
 
-// FuzzCall reads what a request says of tools and what a model says of one. A choice is refused in one line or gives a
-// schema; what is read of a text as a call is the same when it goes out and comes back by the API, and when a template
-// shows it to the model, and half a call is none.
+// FuzzCall reads the tools of a request and a model's call. A choice is refused in one line or gives a schema. A
+// call survives the way through the API and through a template unchanged, and half a call is refused.
 func FuzzCall(f *testing.F) {
 	const choice = `{"type": "function", "function": {"name": "open"}}`
 	open := string(callable[0])
-	for _, text := range []string{` {"name": "open", "arguments": {"path": "a b"}}`, `{"name": "open", "arguments": {"pa`, `{"name": "open"}`, `[]`, `{"arguments": null, "name": "é\ud800"}`,
-		`{"name": "f", "arguments": "text"}`, `{"name": "f", "arguments": "{\"a\": 1}"}`, `{"name": "f", "arguments": {"a": [1.50, -0, 1e400, 123456789012345678901], "a": "<\u2028&>"}}`,
+	for _, text := range []string{` {"name": "open", "arguments": {"path": "a b"}}`,
+		`{"name": "open", "arguments": {"pa`, `{"name": "open"}`, `[]`, `{"arguments": null, "name": "é\ud800"}`,
+		`{"name": "f", "arguments": "text"}`, `{"name": "f", "arguments": "{\"a\": 1}"}`,
+		`{"name": "f", "arguments": {"a": [1.50, -0, 1e400, 123456789012345678901], "a": "<\u2028&>"}}`,
 		`{"name": "f", "arguments": {}} {}`, "{\"name\":\n\"a\\nb\", \"arguments\": true}"} {
 		f.Add(text, choice, open)
 		f.Add(text, `"required"`, `{"function": {"name": "close"}}`)
 	}
 	f.Add("", "{\n}", "")
 	f.Add("", `{"type": "function", "function": {"name": "`+strings.Repeat("n", 3000)+`\n"}}`, open)
-	f.Add("", `"required"`, `{"type": "function", "function": {"name": "b", "parameters": {"$defs": {"path": {"type": "null"}}}}}`)
+	f.Add("", `"required"`,
+		`{"type": "function", "function": {"name": "b", "parameters": {"$defs": {"path": {"type": "null"}}}}}`)
 	f.Add("", `"required"`, `{"function": {"name": 1, "parameters": {"$defs": 3, "definitions": {"a": {}}}}}`)
 	f.Add("", `"none"`, `{"function": {"name": "a", "parameters": {"definitions": {"\n": {}}}}}`)
-	template, err := New(`{% for m in messages %}{% for c in m.tool_calls %}{"arguments": {{ c.function.arguments | tojson }}, "name": {{ c.function.name | tojson }}}{% endfor %}{% endfor %}`, Options{})
+	template, err := New(`{% for m in messages %}{% for c in m.tool_calls %}{"arguments": {{ c.function.arguments | `+
+		`tojson }}, "name": {{ c.function.name | tojson }}}{% endfor %}{% endfor %}`, Options{})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -107,7 +118,7 @@ func FuzzCall(f *testing.F) {
 			case schema != nil && (!told || !json.Valid(schema)):
 				t.Fatalf("told %v, schema %s", told, schema)
 			}
-			text = strings.ToValidUTF8(text, "\uFFFD") // as all text is that a tokenizer gives
+			text = strings.ToValidUTF8(text, "\uFFFD") // a tokenizer yields valid UTF-8 only
 			name, arguments, ok := ReadCall(text)
 			if !ok {
 				return
@@ -116,20 +127,23 @@ func FuzzCall(f *testing.F) {
 			if _, _, ok := ReadCall(whole[:len(whole)-1-len(choice)%len(whole)]); ok {
 				t.Fatalf("a beginning of %q is read as a call", whole)
 			}
-			out, err := json.Marshal(map[string]any{"type": "function", "function": map[string]string{"name": name, "arguments": arguments}})
+			out, err := json.Marshal(
+				map[string]any{"type": "function", "function": map[string]string{"name": name, "arguments": arguments}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i := range 2 { // as the API has it, letter by letter, and as it is written here
 				var c ToolCall
-				if err := json.Unmarshal(out, &c); err != nil || c.Name != name || i == 0 && string(c.Arguments) != arguments || !reflect.DeepEqual(decoded(c.Arguments), decoded([]byte(arguments))) {
+				if err := json.Unmarshal(out, &c); err != nil || c.Name != name || i == 0 && string(
+					c.Arguments) != arguments || !reflect.DeepEqual(decoded(c.Arguments), decoded([]byte(arguments))) {
 					t.Fatalf("%q came back as %q %q, %v; want %q %q", text, c.Name, c.Arguments, err, name, arguments)
 				}
 				if out, err = json.Marshal(&c); err != nil {
 					t.Fatal(err)
 				}
 			}
-			shown, err := template.Render([]Message{{Role: "assistant", ToolCalls: []ToolCall{{Name: name, Arguments: json.RawMessage(arguments)}}}}, RenderOptions{})
+			shown, err := template.Render([]Message{{Role: "assistant",
+				ToolCalls: []ToolCall{{Name: name, Arguments: json.RawMessage(arguments)}}}}, RenderOptions{})
 			if err != nil {
 				fuzztest.Refusal(t, err, "chat: ")
 				return
@@ -142,7 +156,8 @@ func FuzzCall(f *testing.F) {
 			if json.Unmarshal([]byte(arguments), &was) != nil { // a number that no program could take
 				return
 			}
-			if err := json.Unmarshal([]byte(back), &is); err != nil || !ok || again != name || !reflect.DeepEqual(was, is) {
+			if err := json.Unmarshal([]byte(back), &is); err != nil || !ok || again != name ||
+				!reflect.DeepEqual(was, is) {
 				t.Fatalf("%q is shown as %q: %q %q, %v", text, shown, again, back, err)
 			}
 		})

@@ -1,7 +1,6 @@
-// Package chat writes a conversation as the text that a model was trained on.
-// How is said by the model's own chat template, a Jinja text in its file, which
-// package jinja runs with what Transformers gives to templates: the messages,
-// the tools, the texts of BOS and EOS, raise_exception and strftime_now.
+// Package chat writes a conversation as the text that a model was trained on. How is said by the model's own chat
+// template, a Jinja text in its file, which package jinja runs with what Transformers gives to templates: the
+// messages, the tools, the texts of BOS and EOS, raise_exception and strftime_now.
 //
 // Errors are one line and start with "chat:".
 package chat
@@ -26,15 +25,15 @@ const (
 	keyEOS      = "tokenizer.ggml.eos_token_id"
 )
 
-// ErrNoTemplate is what ForFile's error wraps where the file has no template:
-// the model was not trained on conversations.
+// ErrNoTemplate is wrapped by ForFile's error where the file has no template: the model was not trained on
+// conversations.
 var ErrNoTemplate = errors.New("the file has no chat template")
 
 // Message is one turn.
 type Message struct {
 	Role       string     `json:"role"` // system, user, assistant or tool
 	Content    string     `json:"content"`
-	Reasoning  string     `json:"reasoning_content,omitempty"` // what the assistant thought, where the template asks for it
+	Reasoning  string     `json:"reasoning_content,omitempty"` // the assistant's reasoning, for templates that take it
 	Name       string     `json:"name,omitempty"`              // of a tool, in its answer
 	ToolCalls  []ToolCall `json:"tool_calls,omitempty"`        // of the assistant
 	ToolCallID string     `json:"tool_call_id,omitempty"`      // which call a tool answers
@@ -48,9 +47,8 @@ type ToolCall struct {
 	Arguments json.RawMessage
 }
 
-// UnmarshalJSON reads a call as the usual interfaces write it: with or without
-// a "function" around name and arguments, and with these as an object or as a
-// string of JSON.
+// UnmarshalJSON reads a call as the usual interfaces write it: with or without a "function" around name and
+// arguments, and with these as an object or as a string of JSON.
 func (c *ToolCall) UnmarshalJSON(data []byte) error {
 	type plain struct {
 		Name      string          `json:"name"`
@@ -82,10 +80,11 @@ func (c ToolCall) MarshalJSON() ([]byte, error) {
 	if !json.Valid(args) || json.Unmarshal(args, &text) == nil {
 		args, _ = json.Marshal(string(args))
 	}
-	return json.Marshal(map[string]any{"id": c.ID, "type": "function", "function": map[string]any{"name": c.Name, "arguments": args}})
+	return json.Marshal(
+		map[string]any{"id": c.ID, "type": "function", "function": map[string]any{"name": c.Name, "arguments": args}})
 }
 
-// Options are what a template is told besides the messages.
+// Options hold a template's inputs besides the messages.
 type Options struct {
 	BOS, EOS string            // texts of the tokens, empty without one
 	Named    map[string]string // further templates by name; "tool_use" is for conversations with tools
@@ -94,7 +93,7 @@ type Options struct {
 
 // RenderOptions say what is rendered.
 type RenderOptions struct {
-	AddGenerationPrompt bool              // end with what the assistant's answer follows
+	AddGenerationPrompt bool              // end with the header of the assistant's answer
 	Tools               []json.RawMessage // functions the model may call: {"type": "function", "function": {…}}
 	Vars                map[string]any    // further variables, such as enable_thinking: what encoding/json can write
 	// Escape is applied to what people and tools wrote. A tokenizer.Guard keeps
@@ -106,7 +105,7 @@ type RenderOptions struct {
 type Template struct {
 	o     Options
 	texts map[string]*jinja.Template // by name; the default one has none
-	work  int                        // steps of a rendering, beside those for its messages
+	work  int                        // steps of a rendering, not counting those per message
 }
 
 // maxWork is how many steps a rendering of a few short messages may take.
@@ -263,8 +262,7 @@ func (m *Message) size() int {
 	return n
 }
 
-// value is the message as templates see it. Fields that are not set are not
-// there, because templates ask for that.
+// value is the message as templates see it. Fields that are not set are not there, because templates ask for that.
 func (m *Message) value(escape func(string) string) (jinja.Value, error) {
 	if m.Role == "" {
 		return nil, fmt.Errorf("the role is missing: it is system, user, assistant or tool")
@@ -282,7 +280,7 @@ func (m *Message) value(escape func(string) string) (jinja.Value, error) {
 			if c.Name == "" {
 				return nil, fmt.Errorf("tool call %d has no name", i+1)
 			}
-			// What JSON can write in other letters is escaped as what it stands for.
+			// Escape sequences of JSON are decoded before the template sees them.
 			args, err := jinja.FromJSON(c.Arguments)
 			switch {
 			case len(c.Arguments) == 0:

@@ -69,7 +69,8 @@ func TestFamilies(t *testing.T) {
 			}
 			for _, name := range slices.Sorted(maps.Keys(f.Texts)) {
 				c := conversations[name]
-				got, err := tpl.Render(c.Messages, RenderOptions{AddGenerationPrompt: c.Prompt, Tools: c.Tools, Vars: c.Vars})
+				got, err := tpl.Render(c.Messages,
+					RenderOptions{AddGenerationPrompt: c.Prompt, Tools: c.Tools, Vars: c.Vars})
 				want := f.Texts[name]
 				switch {
 				case err != nil && want != nil:
@@ -99,7 +100,8 @@ func TestQwen3ByHand(t *testing.T) {
 		{Role: "tool", Content: "sun"},
 	}, RenderOptions{AddGenerationPrompt: true, Vars: map[string]any{"enable_thinking": false}})
 	want := "<|im_start|>user\nWeather?<|im_end|>\n" +
-		"<|im_start|>assistant\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"b\": \"ö\", \"a\": 1}}\n</tool_call><|im_end|>\n" +
+		"<|im_start|>assistant\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"b\": \"ö\", \"a\": 1}}\n" +
+		"</tool_call><|im_end|>\n" +
 		"<|im_start|>user\n<tool_response>\nsun\n</tool_response><|im_end|>\n" +
 		"<|im_start|>assistant\n<think>\n\n</think>\n\n"
 	if err != nil || got != want {
@@ -146,7 +148,8 @@ func TestForFile(t *testing.T) {
 	if got := tpl.Names(); !slices.Equal(got, []string{"tool_use"}) {
 		t.Error(got)
 	}
-	if _, err := ForFile(file(t, kv[3])); !errors.Is(err, ErrNoTemplate) || !strings.Contains(err.Error(), "small.gguf") {
+	if _, err := ForFile(file(t, kv[3])); !errors.Is(err, ErrNoTemplate) ||
+		!strings.Contains(err.Error(), "small.gguf") {
 		t.Error(err)
 	}
 	for _, bad := range []gguf.KV{{Key: keyTemplate, Value: uint32(1)}, {Key: keyTemplate, Value: "{% nosuch %}"}} {
@@ -170,13 +173,15 @@ func TestRenderErrors(t *testing.T) {
 		o        RenderOptions
 		want     string
 	}{
-		"no role":      {[]Message{{Content: "a"}}, RenderOptions{}, "message 1: the role is missing"},
-		"no call name": {[]Message{{Role: "assistant", ToolCalls: []ToolCall{{}}}}, RenderOptions{}, "tool call 1 has no name"},
-		"tool":         {user, RenderOptions{Tools: []json.RawMessage{json.RawMessage("[1]")}}, "tool 1: want a JSON object"},
-		"tool JSON":    {user, RenderOptions{Tools: []json.RawMessage{json.RawMessage("{")}}, "tool 1: "},
-		"tool name":    {user, RenderOptions{Tools: []json.RawMessage{json.RawMessage("{}")}}, "tool 1: neither"},
-		"variable":     {user, RenderOptions{Vars: map[string]any{"x": func() {}}}, `the variable "x"`},
-		"nothing":      {nil, RenderOptions{}, "line 1"},
+		"no role": {[]Message{{Content: "a"}}, RenderOptions{}, "message 1: the role is missing"},
+		"no call name": {[]Message{{Role: "assistant", ToolCalls: []ToolCall{{}}}}, RenderOptions{},
+			"tool call 1 has no name"},
+		"tool": {user, RenderOptions{Tools: []json.RawMessage{json.RawMessage("[1]")}},
+			"tool 1: want a JSON object"},
+		"tool JSON": {user, RenderOptions{Tools: []json.RawMessage{json.RawMessage("{")}}, "tool 1: "},
+		"tool name": {user, RenderOptions{Tools: []json.RawMessage{json.RawMessage("{}")}}, "tool 1: neither"},
+		"variable":  {user, RenderOptions{Vars: map[string]any{"x": func() {}}}, `the variable "x"`},
+		"nothing":   {nil, RenderOptions{}, "line 1"},
 	} {
 		_, err := tpl.Render(c.messages, c.o)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -189,11 +194,17 @@ func TestRenderErrors(t *testing.T) {
 
 func TestToolCallJSON(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"id":"1","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}}`: `{"function":{"arguments":{"a":1},"name":"f"},"id":"1","type":"function"}`,
-		`{"name":"f","arguments":{"a": 1}}`:                                             `{"function":{"arguments":{"a":1},"name":"f"},"id":"","type":"function"}`,
-		`{"name":"f","arguments":"\"a\""}`:                                              `{"function":{"arguments":"\"a\"","name":"f"},"id":"","type":"function"}`,
-		`{"name":"f","arguments":"null"}`:                                               `{"function":{"arguments":"null","name":"f"},"id":"","type":"function"}`,
-		`{"function":{"name":"f","arguments":"no JSON"}}`:                               `{"function":{"arguments":"no JSON","name":"f"},"id":"","type":"function"}`,
+		`{"id":"1","type":"function","function":{"name":"f",` +
+			`"arguments":"{\"a\": 1}"}}`: `{"function":{"arguments":{"a":1},"name":"f"},"id":"1","type":"function"}`,
+		`{"name":"f","arguments":{"a": 1}}`: `{"function":{"arguments":{"a":1},` +
+			`"name":"f"},"id":"","type":"function"}`,
+		`{"name":"f","arguments":"\"a\""}`: `{"function":{"arguments":"\"a\"",` +
+			`"name":"f"},"id":"","type":"function"}`,
+		`{"name":"f","arguments":"null"}`: `{"function":{"arguments":"null",` +
+			`"name":"f"},"id":"","type":"function"}`,
+		`{"function":{"name":"f","arguments":"no ` +
+			`JSON"}}`: `{"function":{"arguments":"no ` +
+			`JSON","name":"f"},"id":"","type":"function"}`,
 	} {
 		var c ToolCall
 		if err := json.Unmarshal([]byte(text), &c); err != nil {
@@ -210,8 +221,8 @@ func TestToolCallJSON(t *testing.T) {
 	}
 }
 
-// TestLongConversation bounds the time for what fills the largest contexts, and
-// that nothing is refused for its length.
+// TestLongConversation bounds the time of conversations that fill the largest contexts, and refuses none for its
+// length.
 func TestLongConversation(t *testing.T) {
 	var messages []Message
 	size := 0
@@ -246,7 +257,9 @@ func TestLongConversation(t *testing.T) {
 func FuzzTemplate(f *testing.F) {
 	var families map[string]family
 	read(f, "expected.json", &families)
-	const tool = `{"type": "function", "function": {"name": "f", "description": "é", "parameters": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}}}`
+	const tool = `{"type": "function", "function": {"name": "f", "description": "é", "parameters": {"type": ` +
+		`"object", ` +
+		`"properties": {"a": {"type": "string"}}, "required": ["a"]}}}`
 	for name := range families {
 		text := string(read(f, name+".jinja", nil))
 		f.Add(text, "user", "hi", `{"a": 1}`) // arguments, and no tool
@@ -254,9 +267,13 @@ func FuzzTemplate(f *testing.F) {
 		f.Add(text, "user", "<think>a</think>b", `{"name": "f", "parameters": {}}`)
 	}
 	f.Add("{{ messages | tojson(indent=2) }}{{ tools }}", "tool", "</think>", "no JSON")
-	f.Add("{% for m in messages %}{{ m.reasoning_content }}{{ m.name }}{{ m.tool_call_id }}{% for c in m.tool_calls %}{{ c.function.arguments | tojson }}{% endfor %}{% endfor %}{{ tools | length }}{{ strftime_now('%Y') }}", "user", "", tool)
+	f.Add("{% for m in messages %}{{ m.reasoning_content }}{{ m.name }}{{ m.tool_call_id }}{% for c in m.tool_calls "+
+		"%}{{ c.function.arguments | tojson }}{% endfor %}{% endfor %}{{ tools | length }}{{ strftime_now('%Y') }}",
+		"user", "", tool)
 	long := strings.Repeat("\u2028n", 400) // which a refusal would quote
-	for _, template := range []string{"{{ raise_exception(messages[1].role) }}", "{{ messages[1].role | int + {} }}", "{{ messages[1][messages[1].role]() }}", "{{ " + strings.Repeat("n", 3000) + "() }}", "{{ '' | " + strings.Repeat("n", 3000) + " }}", "{% " + strings.Repeat("n", 3000) + " %}"} {
+	for _, template := range []string{"{{ raise_exception(messages[1].role) }}", "{{ messages[1].role | int + {} }}",
+		"{{ messages[1][messages[1].role]() }}", "{{ " + strings.Repeat("n", 3000) + "() }}",
+		"{{ '' | " + strings.Repeat("n", 3000) + " }}", "{% " + strings.Repeat("n", 3000) + " %}"} {
 		f.Add(template, long, "hi", `{"name": "f", "parameters": "`+long+`"}`)
 	}
 	f.Fuzz(func(t *testing.T, template, role, content, args string) {
@@ -272,13 +289,16 @@ func FuzzTemplate(f *testing.F) {
 			tpl.work = maxWork / 50 // so that an input is tried in milliseconds
 			messages := []Message{
 				{Role: "system", Content: content}, {Role: role, Content: content, Name: args},
-				{Role: "assistant", Reasoning: content, ToolCalls: []ToolCall{{ID: "123456789", Name: "f", Arguments: json.RawMessage(args)}}},
+				{Role: "assistant", Reasoning: content,
+					ToolCalls: []ToolCall{{ID: "123456789", Name: "f", Arguments: json.RawMessage(args)}}},
 				{Role: "tool", Content: content, Name: "f", ToolCallID: "123456789"},
 			}
 			o := RenderOptions{AddGenerationPrompt: true}
 			if tool := json.RawMessage(args); json.Valid(tool) {
-				if _, err := toolValue(tool); err == nil { // what is no tool would be refused before the template is run
-					o.Tools, o.Vars = []json.RawMessage{tool}, map[string]any{"enable_thinking": len(content)%2 == 0, "custom": tool}
+				// what is no tool would be refused before the template is run
+				if _, err := toolValue(tool); err == nil {
+					o.Tools, o.Vars = []json.RawMessage{tool},
+						map[string]any{"enable_thinking": len(content)%2 == 0, "custom": tool}
 				}
 			}
 			if _, err = tpl.Render(messages, o); err != nil {

@@ -16,8 +16,7 @@ import (
 // indexName is the file that says which weights are in which file.
 const indexName = "model.safetensors.index.json"
 
-// The most that is read of the files beside the weights, several times what
-// published ones take.
+// Bounds in bytes of the files next to the weights, several times the sizes of published ones.
 const (
 	maxConfig    = 4 << 20
 	maxTokenizer = 128 << 20
@@ -30,9 +29,8 @@ type checkpoint struct {
 	where string // the folder, for messages
 }
 
-// fromCheckpoint makes of a checkpoint what llama.cpp's convert_hf_to_gguf makes of it:
-// the same tensor names and order of rows, and the same metadata where it matters to running
-// the model.
+// fromCheckpoint makes of a checkpoint what llama.cpp's convert_hf_to_gguf makes of it: the same tensor names and
+// order of rows, and the same metadata where it matters to running the model.
 func fromCheckpoint(files []gguf.Source, o *Options) (*model, error) {
 	c := &checkpoint{files: files}
 	weights, err := c.weights()
@@ -51,7 +49,8 @@ func fromCheckpoint(files []gguf.Source, o *Options) (*model, error) {
 	if m.name == "" {
 		m.name = weights.Name()
 	}
-	m.kv = []gguf.KV{{Key: "general.architecture", Value: s.arch}, {Key: "general.type", Value: "model"}, {Key: "general.name", Value: c.modelName(s, o)}}
+	m.kv = []gguf.KV{{Key: "general.architecture", Value: s.arch}, {Key: "general.type", Value: "model"},
+		{Key: "general.name", Value: c.modelName(s, o)}}
 	m.kv = append(m.kv, s.metadata()...)
 	if err := m.addWeights(weights, s); err != nil {
 		return nil, err
@@ -91,7 +90,8 @@ func (c *checkpoint) read(name string, most int64) ([]byte, error) {
 		return nil, nil
 	}
 	if src.Size() < 0 || src.Size() > most {
-		return nil, fmt.Errorf("convert: %s: %d bytes; at most %d are read: this is not the file it is named as", src.Name(), src.Size(), most)
+		return nil, fmt.Errorf("convert: %s: %d bytes; at most %d are read: this is not the file it is named as",
+			src.Name(), src.Size(), most)
 	}
 	raw := make([]byte, src.Size())
 	if err := gguf.ReadFull(src, raw, 0); err != nil {
@@ -116,7 +116,7 @@ func (c *checkpoint) need(name string, most int64) ([]byte, error) {
 	return nil, fmt.Errorf("convert: %s: %s is missing: %s", c.where, name, fix)
 }
 
-// weights opens the weights: what the index names, or else the one file there is.
+// weights opens the files that the index names, or the only weights file.
 func (c *checkpoint) weights() (*safetensors.File, error) {
 	var files []gguf.Source
 	for _, src := range c.files {
@@ -138,11 +138,13 @@ func (c *checkpoint) weights() (*safetensors.File, error) {
 		src = files[0]
 	}
 	if src == nil {
-		return nil, fmt.Errorf("convert: %s: %d files of weights and no %s, which says what is in which: put it beside them", files[0].Name(), len(files), indexName)
+		return nil, fmt.Errorf("convert: %s: %d files of weights and no %s, which says what is in which: "+
+			"put it beside them", files[0].Name(), len(files), indexName)
 	}
 	c.where = folder(src.Name())
 	if strings.HasPrefix(baseName(src.Name()), "adapter") {
-		return nil, fmt.Errorf("convert: %s: this is an adapter, not a model: merge it into its model first", src.Name())
+		return nil, fmt.Errorf(
+			"convert: %s: this is an adapter, not a model: merge it into its model first", src.Name())
 	}
 	return safetensors.Open(src)
 }
@@ -194,7 +196,8 @@ func (m *model) padVocabulary(name string, vocab int) error {
 				continue
 			}
 			if len(v) > vocab {
-				return fmt.Errorf("convert: %s: %d tokens, but the model's vocab_size is %d: the tokenizer is of another model", name, len(v), vocab)
+				return fmt.Errorf("convert: %s: %d tokens, but the model's vocab_size is %d: "+
+					"the tokenizer is of another model", name, len(v), vocab)
 			}
 			v = slices.Clone(v)
 			for id := len(v); id < vocab; id++ {
@@ -215,10 +218,9 @@ func (m *model) padVocabulary(name string, vocab int) error {
 	return nil
 }
 
-// specialIDs adds the ids that the tokenizer's files do not name but config.json and
-// generation_config.json do. A model may end its text in several ways. llama.cpp's converter takes no list of them, and its reader
-// knows a text's end and those of a turn and of a message: the first three go there. All of them are in eos_token_ids, which
-// Ollama's converter writes and which is read here.
+// specialIDs adds the ids that config.json and generation_config.json name and the tokenizer's files do not. A
+// model may have several end tokens, but llama.cpp's format holds one id each for the end of text, of turn and of
+// message: the first three go there. eos_token_ids, the key of Ollama's converter, holds all of them.
 func (c *checkpoint) specialIDs(m *model, s *shape, o *Options) error {
 	eos := s.eos
 	raw, err := c.read("generation_config.json", maxConfig)
@@ -237,7 +239,8 @@ func (c *checkpoint) specialIDs(m *model, s *shape, o *Options) error {
 			return f.err
 		}
 	}
-	const keyEOS, keyEnds, keyPad = "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eos_token_ids", "tokenizer.ggml.padding_token_id"
+	const keyEOS, keyEnds, keyPad = "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eos_token_ids",
+		"tokenizer.ggml.padding_token_id"
 	check := func(key string, id int) error {
 		if id < 0 || id >= s.vocab {
 			return fmt.Errorf("convert: %s: %s: id %d, but there are %d tokens", c.where, key, id, s.vocab)
@@ -291,7 +294,8 @@ func (c *checkpoint) specialIDs(m *model, s *shape, o *Options) error {
 			continue
 		}
 		if len(free) == 0 {
-			o.note("%s: %d tokens end a text; programs that do not read %s know three, and go on after %d", c.where, len(eos), keyEnds, id)
+			o.note("%s: %d tokens end a text; programs that do not read %s know three, and go on after %d", c.where,
+				len(eos), keyEnds, id)
 			continue
 		}
 		if err := set(free[0], []int{id}); err != nil {

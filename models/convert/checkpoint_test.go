@@ -74,36 +74,56 @@ func TestCheckpointsThatAreDamaged(t *testing.T) {
 		change func(files)
 		want   []string
 	}{
-		"no config":          {func(f files) { delete(f, "config.json") }, []string{"m: config.json is missing", "put it beside the weights"}},
-		"empty config":       {func(f files) { f["config.json"] = nil }, []string{"m/config.json is empty"}},
-		"no tokenizer":       {func(f files) { delete(f, "tokenizer.json") }, []string{"tokenizer.json is missing"}},
-		"sentencepiece only": {func(f files) { delete(f, "tokenizer.json"); f["tokenizer.model"] = []byte{1} }, []string{"tokenizer.model is not read", "AutoTokenizer"}},
-		"huge config":        {func(f files) { f["config.json"] = make([]byte, maxConfig+1) }, []string{"m/config.json", "at most"}},
-		"missing tensor":     {with(func(s []safetensors.Tensor) []safetensors.Tensor { return s[1:] }), []string{"model.safetensors", `"` + tensors[0].Name + `" is missing`}},
-		"stray tensor":       {with(func(s []safetensors.Tensor) []safetensors.Tensor { s[0].Name += "x"; return append(s, tensors[0]) }), []string{`x" has no place in a model of type llama with 2 layers`}},
+		"no config": {func(f files) { delete(f, "config.json") },
+			[]string{"m: config.json is missing", "put it beside the weights"}},
+		"empty config": {func(f files) { f["config.json"] = nil }, []string{"m/config.json is empty"}},
+		"no tokenizer": {func(f files) { delete(f, "tokenizer.json") }, []string{"tokenizer.json is missing"}},
+		"sentencepiece only": {func(f files) { delete(f, "tokenizer.json"); f["tokenizer.model"] = []byte{1} },
+			[]string{"tokenizer.model is not read", "AutoTokenizer"}},
+		"huge config": {func(f files) { f["config.json"] = make([]byte, maxConfig+1) },
+			[]string{"m/config.json", "at most"}},
+		"missing tensor": {with(func(s []safetensors.Tensor) []safetensors.Tensor { return s[1:] }),
+			[]string{"model.safetensors", `"` + tensors[0].Name + `" is missing`}},
+		"stray tensor": {with(func(s []safetensors.Tensor) []safetensors.Tensor {
+			s[0].Name += "x"
+			return append(
+				s, tensors[0])
+		}), []string{`x" has no place in a model of type llama with 2 layers`}},
 		"another layer": {with(func(s []safetensors.Tensor) []safetensors.Tensor {
 			extra := tensors[3]
 			extra.Name = "model.layers.2.mlp.up_proj.weight"
 			return append(s, extra)
 		}), []string{"model.layers.2.mlp.up_proj.weight", "2 layers"}},
 		"a bias": {with(func(s []safetensors.Tensor) []safetensors.Tensor {
-			return append(s, safetensors.Tensor{Name: "model.layers.0.self_attn.q_proj.bias", Dtype: "F32", Shape: []uint64{60}, Data: make([]byte, 240)})
+			return append(s, safetensors.Tensor{Name: "model.layers.0.self_attn.q_proj.bias", Dtype: "F32",
+				Shape: []uint64{60}, Data: make([]byte, 240)})
 		}), []string{"q_proj.bias", "has no place"}},
 		"experts": {with(func(s []safetensors.Tensor) []safetensors.Tensor {
 			s[0].Name = "model.layers.0.block_sparse_moe.gate.weight"
 			return append(s, tensors[0])
 		}), []string{"block_sparse_moe"}},
-		"transposed":            {with(func(s []safetensors.Tensor) []safetensors.Tensor { find(s, q).Shape = []uint64{96, 60}; return s }), []string{q, "has shape [96 60], want [60 96]"}},
-		"one dimension too few": {with(func(s []safetensors.Tensor) []safetensors.Tensor { find(s, q).Shape = []uint64{60 * 96}; return s }), []string{q, "has shape [5760], want [60 96]"}},
-		"integers":              {with(func(s []safetensors.Tensor) []safetensors.Tensor { find(s, q).Dtype = "I16"; return s }), []string{q, "is I16: F32, F16 and BF16"}},
+		"transposed": {with(func(s []safetensors.Tensor) []safetensors.Tensor {
+			find(s, q).Shape = []uint64{96, 60}
+			return s
+		}), []string{q, "has shape [96 60], want [60 96]"}},
+		"one dimension too few": {with(func(s []safetensors.Tensor) []safetensors.Tensor {
+			find(s, q).Shape = []uint64{60 * 96}
+			return s
+		}), []string{q, "has shape [5760], want [60 96]"}},
+		"integers": {with(func(s []safetensors.Tensor) []safetensors.Tensor {
+			find(s, q).Dtype = "I16"
+			return s
+		}), []string{q, "is I16: F32, F16 and BF16"}},
 		"eight bits": {with(func(s []safetensors.Tensor) []safetensors.Tensor {
 			x := find(s, q)
 			x.Dtype, x.Data = "F8_E4M3", x.Data[:60*96]
 			return s
 		}), []string{q, "F8_E4M3"}},
-		"other width":      {config(map[string]any{"hidden_size": 128}), []string{"has shape [37 96], want [37 128]"}},
-		"more heads":       {config(map[string]any{"num_attention_heads": 12}), []string{"q_proj.weight", "want [120 96]"}},
-		"more layers":      {config(map[string]any{"num_hidden_layers": 3}), []string{"model.layers.2.input_layernorm.weight", "is missing"}},
+		"other width": {config(map[string]any{"hidden_size": 128}), []string{"has shape [37 96], want [37 128]"}},
+		"more heads": {config(map[string]any{"num_attention_heads": 12}),
+			[]string{"q_proj.weight", "want [120 96]"}},
+		"more layers": {config(map[string]any{"num_hidden_layers": 3}),
+			[]string{"model.layers.2.input_layernorm.weight", "is missing"}},
 		"other vocabulary": {config(map[string]any{"vocab_size": 38}), []string{"want [38 96]"}},
 		"small vocabulary": {func(f files) {
 			f.SetConfig(map[string]any{"vocab_size": 2})
@@ -118,32 +138,53 @@ func TestCheckpointsThatAreDamaged(t *testing.T) {
 		"no output matrix": {with(func(s []safetensors.Tensor) []safetensors.Tensor {
 			return slices.DeleteFunc(s, func(x safetensors.Tensor) bool { return x.Name == "lm_head.weight" })
 		}), []string{"lm_head.weight is missing", "tie_word_embeddings"}},
-		"adapter": {func(f files) { f["adapter_model.safetensors"] = f["model.safetensors"]; delete(f, "model.safetensors") }, []string{"m/adapter_model.safetensors", "merge it"}},
+		"adapter": {func(f files) {
+			f["adapter_model.safetensors"] = f["model.safetensors"]
+			delete(f,
+				"model.safetensors")
+		}, []string{"m/adapter_model.safetensors", "merge it"}},
 		"no index": {func(f files) {
 			f["model-1.safetensors"], f["model-2.safetensors"] = f["model.safetensors"], f["model.safetensors"]
 			delete(f, "model.safetensors")
 		}, []string{"2 files of weights and no " + indexName}},
-		"shard missing":        {sharded(func(f files, _ map[string]any) { delete(f, "model-00002-of-00002.safetensors") }), []string{indexName, `"model-00002-of-00002.safetensors"`, "missing"}},
-		"shard elsewhere":      {moved(norm, "../../etc/passwd"), []string{indexName, "../../etc/passwd", "not a plain file name"}},
+		"shard missing": {
+			sharded(func(f files, _ map[string]any) { delete(f, "model-00002-of-00002.safetensors") }),
+			[]string{indexName, `"model-00002-of-00002.safetensors"`, "missing"}},
+		"shard elsewhere": {moved(norm, "../../etc/passwd"),
+			[]string{indexName, "../../etc/passwd", "not a plain file name"}},
 		"shard absolute":       {moved(norm, "/etc/passwd"), []string{"not a plain file name"}},
 		"shard hidden":         {moved(norm, ".hidden"), []string{"not a plain file name"}},
 		"shard of backslashes": {moved(norm, `..\x`), []string{"not a plain file name"}},
 		"shard nameless":       {moved(norm, ""), []string{"not a plain file name"}},
 		"wrong shard":          {moved(norm, "model-00001-of-00002.safetensors"), []string{indexName, norm}},
-		"unlisted tensor":      {sharded(func(_ files, index map[string]any) { delete(index["weight_map"].(map[string]any), norm) }), []string{norm, "where weight_map does not have it"}},
-		"listed, not there":    {moved("model.more.weight", "model-00001-of-00002.safetensors"), []string{"model.more.weight", "do not belong together"}},
+		"unlisted tensor": {sharded(func(_ files, index map[string]any) {
+			delete(index["weight_map"].(map[string]any), norm)
+		}), []string{norm, "where weight_map does not have it"}},
+		"listed, not there": {moved("model.more.weight", "model-00001-of-00002.safetensors"),
+			[]string{"model.more.weight", "do not belong together"}},
 		"twice": {sharded(func(f files, _ map[string]any) {
 			f["model-00002-of-00002.safetensors"] = f["model-00001-of-00002.safetensors"]
 		}), []string{"tensor"}},
-		"empty map":            {sharded(func(_ files, index map[string]any) { index["weight_map"] = map[string]any{} }), []string{"weight_map is missing or empty"}},
-		"map of numbers":       {sharded(func(_ files, index map[string]any) { index["weight_map"] = map[string]any{"a": 1} }), []string{indexName}},
-		"truncated":            {func(f files) { f["model.safetensors"] = f["model.safetensors"][:2000] }, []string{"m/model.safetensors"}},
-		"generation":           {func(f files) { f["generation_config.json"] = []byte("[1]") }, []string{"m/generation_config.json", "not a JSON object"}},
-		"generation's end":     {func(f files) { f["generation_config.json"] = []byte(`{"eos_token_id": [1, 99]}`) }, []string{"id 99, but there are 37 tokens"}},
-		"generation's far end": {func(f files) { f["generation_config.json"] = []byte(`{"eos_token_id": [2, 4294967298]}`) }, []string{"id 4294967298"}}, // 2 in 32 bits
-		"generation's word":    {func(f files) { f["generation_config.json"] = []byte(`{"eos_token_id": "end"}`) }, []string{"m/generation_config.json", "eos_token_id"}},
-		"begin":                {config(map[string]any{"bos_token_id": -7}), []string{"bos_token_id", "id -7"}},
-		"template":             {func(f files) { f["chat_template.jinja"] = []byte{0xff} }, []string{"m/chat_template.jinja", "UTF-8"}},
+		"empty map": {sharded(func(_ files, index map[string]any) {
+			index["weight_map"] = map[string]any{}
+		}), []string{"weight_map is missing or empty"}},
+		"map of numbers": {sharded(
+			func(_ files, index map[string]any) { index["weight_map"] = map[string]any{"a": 1} }), []string{indexName}},
+		"truncated": {func(f files) { f["model.safetensors"] = f["model.safetensors"][:2000] },
+			[]string{"m/model.safetensors"}},
+		"generation": {func(f files) { f["generation_config.json"] = []byte("[1]") },
+			[]string{"m/generation_config.json", "not a JSON object"}},
+		"generation's end": {func(f files) { f["generation_config.json"] = []byte(`{"eos_token_id": [1, 99]}`) },
+			[]string{"id 99, but there are 37 tokens"}},
+		// 2 in 32 bits
+		"generation's far end": {func(f files) {
+			f["generation_config.json"] = []byte(`{"eos_token_id": [2, 4294967298]}`)
+		}, []string{"id 4294967298"}},
+		"generation's word": {func(f files) { f["generation_config.json"] = []byte(`{"eos_token_id": "end"}`) },
+			[]string{"m/generation_config.json", "eos_token_id"}},
+		"begin": {config(map[string]any{"bos_token_id": -7}), []string{"bos_token_id", "id -7"}},
+		"template": {func(f files) { f["chat_template.jinja"] = []byte{0xff} },
+			[]string{"m/chat_template.jinja", "UTF-8"}},
 	} {
 		f := maps.Clone(good)
 		c.change(f)
@@ -162,12 +203,14 @@ func TestCheckpointsThatAreDamaged(t *testing.T) {
 // TestWhatIsBesideTheWeights: padding of the vocabulary, special ids and the template.
 func TestWhatIsBesideTheWeights(t *testing.T) {
 	files := smallFiles(t)
-	files.SetConfig(map[string]any{"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": nil, "tie_word_embeddings": true})
+	files.SetConfig(map[string]any{"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": nil,
+		"tie_word_embeddings": true})
 	files["generation_config.json"] = []byte(`{"eos_token_id": [2, 5, 7, 2, 11], "temperature": 0.7}`)
 	files["chat_template.jinja"] = []byte("{{ messages }}")
 	files["README.md"] = []byte("not read")
 	var notes []string
-	f := parse(t, open(t, files.Sources("m"), Options{Name: "A name", Note: func(s string) { notes = append(notes, s) }}))
+	f := parse(t,
+		open(t, files.Sources("m"), Options{Name: "A name", Note: func(s string) { notes = append(notes, s) }}))
 	tokens, err := f.Strings("tokenizer.ggml.tokens")
 	if err != nil || len(tokens) != 37 || tokens[2] != "ab" || tokens[3] != "[PAD3]" || tokens[36] != "[PAD36]" {
 		t.Errorf("tokens %q %v", tokens, err)
@@ -176,7 +219,8 @@ func TestWhatIsBesideTheWeights(t *testing.T) {
 	if err != nil || len(types) != 37 || types[2] != 1 || types[3] != 5 {
 		t.Errorf("types %v %v", types, err)
 	}
-	for key, want := range map[string]uint32{"tokenizer.ggml.bos_token_id": 0, "tokenizer.ggml.eos_token_id": 2, "tokenizer.ggml.eot_token_id": 5, "tokenizer.ggml.eom_token_id": 7} {
+	for key, want := range map[string]uint32{"tokenizer.ggml.bos_token_id": 0, "tokenizer.ggml.eos_token_id": 2,
+		"tokenizer.ggml.eot_token_id": 5, "tokenizer.ggml.eom_token_id": 7} {
 		if got, err := f.Uint32(key); err != nil || got != want {
 			t.Errorf("%s is %d, want %d (%v)", key, got, want, err)
 		}
@@ -197,12 +241,14 @@ func TestWhatIsBesideTheWeights(t *testing.T) {
 		}
 	}
 	files["generation_config.json"] = []byte(`{"eos_token_id": [2, -1, 2]}`)
-	if f := parse(t, open(t, files.Sources("m"), Options{})); f.Has("tokenizer.ggml.eos_token_ids") || f.Has("tokenizer.ggml.eot_token_id") {
+	if f := parse(t, open(t, files.Sources("m"), Options{})); f.Has("tokenizer.ggml.eos_token_ids") ||
+		f.Has("tokenizer.ggml.eot_token_id") {
 		t.Error("a list of one end")
 	}
 	files["generation_config.json"] = []byte(`{"temperature": 0.7}`) // config.json's own list
 	files.SetConfig(map[string]any{"eos_token_id": []int{1, 4}, "tie_word_embeddings": true})
-	if ends, err := parse(t, open(t, files.Sources("m"), Options{})).Int32s("tokenizer.ggml.eos_token_ids"); err != nil || !slices.Equal(ends, []int32{1, 4}) {
+	if ends, err := parse(t, open(t, files.Sources("m"), Options{})).Int32s(
+		"tokenizer.ggml.eos_token_ids"); err != nil || !slices.Equal(ends, []int32{1, 4}) {
 		t.Errorf("texts end at %v, %v", ends, err)
 	}
 	if f.Has("tokenizer.ggml.padding_token_id") {
@@ -214,7 +260,7 @@ func TestWhatIsBesideTheWeights(t *testing.T) {
 	if s, _ := f.String("general.name"); s != "A name" {
 		t.Errorf("name %q", s)
 	}
-	if f.HasTensor("output.weight") { // the checkpoint has an lm_head beside the embedding that stands for it
+	if f.HasTensor("output.weight") { // the checkpoint has an lm_head although the embedding is tied
 		t.Error("a tied model has an output matrix")
 	}
 	if plain := parse(t, open(t, smallFiles(t).Sources("m"), Options{})); !plain.HasTensor("output.weight") {
@@ -225,7 +271,8 @@ func TestWhatIsBesideTheWeights(t *testing.T) {
 // TestNamesOfModels: as asked for, of the folder, as saved, of the family.
 func TestNamesOfModels(t *testing.T) {
 	for _, c := range []struct{ asked, folder, saved, want string }{
-		{"asked", "hub/folder", "org/saved", "asked"}, {"", "hub/folder", "org/saved", "folder"}, {"", "", "org/saved", "saved"}, {"", "", "", "llama"},
+		{"asked", "hub/folder", "org/saved", "asked"}, {"", "hub/folder", "org/saved", "folder"},
+		{"", "", "org/saved", "saved"}, {"", "", "", "llama"},
 	} {
 		files := smallFiles(t)
 		files.SetConfig(map[string]any{"_name_or_path": c.saved, "pad_token_id": 37})
@@ -242,12 +289,14 @@ func TestNamesOfModels(t *testing.T) {
 // TestLlama3Checkpoint has the divisors of its frequencies in a tensor, first.
 func TestLlama3Checkpoint(t *testing.T) {
 	files := smallFiles(t)
-	scaling := map[string]any{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32}
+	scaling := map[string]any{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+		"original_max_position_embeddings": 32}
 	files.SetConfig(map[string]any{"rope_scaling": scaling})
 	for _, to := range []string{"", "q8_0", "f16"} {
 		f := parse(t, open(t, files.Sources("m"), Options{Quantise: to}))
 		info, raw := tensorBytes(t, f, "rope_freqs.weight")
-		if info.Type != gguf.F32 || !slices.Equal(info.Dims, []uint64{5}) || !bytes.Equal(raw[:4], []byte{0, 0, 0x80, 0x3f}) || !bytes.Equal(raw[16:], []byte{0, 0, 0, 0x41}) {
+		if info.Type != gguf.F32 || !slices.Equal(info.Dims, []uint64{5}) ||
+			!bytes.Equal(raw[:4], []byte{0, 0, 0x80, 0x3f}) || !bytes.Equal(raw[16:], []byte{0, 0, 0, 0x41}) {
 			t.Errorf("%q: rope_freqs.weight is %s %v: % x", to, info.Type, info.Dims, raw)
 		}
 	}
@@ -270,8 +319,10 @@ func TestRowsOfHeads(t *testing.T) {
 
 func TestNamesOfFolders(t *testing.T) {
 	for name, want := range map[string][2]string{
-		"a/b/c.gguf": {"a/b", "c.gguf"}, "c.gguf": {"", "c.gguf"}, "/c.gguf": {"", "c.gguf"}, `C:\x\c.gguf`: {`C:\x`, "c.gguf"},
-		"https://h/a/c.gguf?download=true#x": {"https://h/a", "c.gguf"}, "a.gguf/a.gguf": {"a.gguf", "a.gguf"}, "what?.gguf": {"", "what?.gguf"},
+		"a/b/c.gguf": {"a/b", "c.gguf"}, "c.gguf": {"", "c.gguf"}, "/c.gguf": {"", "c.gguf"},
+		`C:\x\c.gguf`:                        {`C:\x`, "c.gguf"},
+		"https://h/a/c.gguf?download=true#x": {"https://h/a", "c.gguf"}, "a.gguf/a.gguf": {"a.gguf", "a.gguf"},
+		"what?.gguf": {"", "what?.gguf"},
 	} {
 		if got := [2]string{folder(name), baseName(name)}; got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)

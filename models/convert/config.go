@@ -10,9 +10,9 @@ import (
 	"foretoken/models/gguf"
 )
 
-// shape is what a checkpoint's config.json says of a model.
+// shape holds a checkpoint's config.json.
 type shape struct {
-	name    string // what it was saved as; may be empty
+	name    string // the name it was saved under; may be empty
 	family  string // config.json's model_type
 	arch    string // general.architecture
 	dim     int
@@ -58,10 +58,11 @@ var families = map[string]struct{ class, arch string }{
 // neighbouring elements rotated together.
 func (s *shape) interleaves() bool { return s.arch == "llama" }
 
-// changing are fields that change what a model computes and that are not understood, with
-// what they mean. They are refused unless they are absent, null, false, 0 or empty.
+// changing lists fields that change the computation and that this package does not implement, with their meaning. A
+// file that sets one to anything but null, false, 0 or empty is refused.
 var changing = map[string]string{
-	"quantization_config":      "the weights are stored in a quantisation of their own: take the unquantised checkpoint",
+	"quantization_config": "the weights are stored in a quantisation of their own: " +
+		"take the unquantised checkpoint",
 	"compression_config":       "the weights are stored in a compression of their own: take the original checkpoint",
 	"auto_map":                 "the model runs code of its own",
 	"text_config":              "this is a model of several media",
@@ -278,7 +279,8 @@ func (c *fields) ropeScaling(s *shape) {
 			c.fail("high_freq_factor", "is %g: want more than low_freq_factor, %g", r.high, r.low)
 		}
 	case "yarn":
-		allowed = append(allowed, "factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "attention_factor", "finetuned")
+		allowed = append(allowed, "factor", "original_max_position_embeddings", "beta_fast", "beta_slow",
+			"attention_factor", "finetuned")
 		r.factor = c.atLeastOne("factor")
 		r.original = c.count("original_max_position_embeddings", 1<<24)
 		if c.has("beta_fast") {
@@ -287,9 +289,11 @@ func (c *fields) ropeScaling(s *shape) {
 		if c.has("beta_slow") {
 			r.slow = c.positive("beta_slow")
 		}
-		// YaRN's own factor (arXiv:2309.00071, section 3.4) is the one that can be run.
-		if own := 0.1*math.Log(r.factor) + 1; c.err == nil && c.has("attention_factor") && math.Abs(c.positive("attention_factor")-own) > 1e-4*own {
-			c.fail("attention_factor", "is %s: only yarn's own, %.6g for this factor, can be run", c.text("attention_factor"), own)
+		// The engine runs only YaRN's own attention factor (arXiv:2309.00071, section 3.4).
+		if own := 0.1*math.Log(r.factor) + 1; c.err == nil && c.has("attention_factor") &&
+			math.Abs(c.positive("attention_factor")-own) > 1e-4*own {
+			c.fail("attention_factor", "is %s: only yarn's own, %.6g for this factor, can be run",
+				c.text("attention_factor"), own)
 		}
 	case "":
 		c.fail("rope_type", "is missing: it says how positions are scaled")
@@ -349,8 +353,7 @@ func (c *fields) window(s *shape) {
 	}
 }
 
-// layerTypes holds the list of newer files against what the older fields say, and
-// replaces it: the list is what counts.
+// layerTypes compares the layer list of newer files with the older fields. The list wins.
 func (c *fields) layerTypes(s *shape, slides []bool) {
 	const key = "layer_types"
 	if !c.has(key) || c.err != nil {
@@ -371,12 +374,13 @@ func (c *fields) layerTypes(s *shape, slides []bool) {
 		case kind == "sliding_attention":
 			c.fail(key, "has sliding_attention for layer %d, but there is no sliding_window in use", i)
 		default:
-			c.fail(key, "has %s for layer %d: full_attention and sliding_attention can be converted", gguf.Quote(kind), i)
+			c.fail(key, "has %s for layer %d: full_attention and sliding_attention can be converted",
+				gguf.Quote(kind), i)
 		}
 	}
 }
 
-// metadata is what llama.cpp's converter writes of the configuration.
+// metadata returns the keys that llama.cpp's converter writes for the configuration.
 func (s *shape) metadata() []gguf.KV {
 	var kv []gguf.KV
 	add := func(key string, value any) { kv = append(kv, gguf.KV{Key: s.arch + "." + key, Value: value}) }
@@ -420,9 +424,8 @@ func (s *shape) metadata() []gguf.KV {
 	return kv
 }
 
-// divisors are the values of rope_freqs.weight: Llama 3 divides low frequencies by the
-// factor, keeps high ones and blends in between (transformers' modeling_rope_utils). nil for
-// other scalings.
+// divisors are the values of rope_freqs.weight: Llama 3 divides low frequencies by the factor, keeps high ones and
+// blends in between (transformers' modeling_rope_utils). nil for other scalings.
 func (r *rope) divisors(headDim int) []float32 {
 	if r.kind != "llama3" {
 		return nil

@@ -11,25 +11,39 @@ import (
 // base is a config.json of each family as it is published.
 var base = map[string]string{
 	// SmolLM2 135M
-	"llama": `{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu",
-		"hidden_size": 576, "initializer_range": 0.041666666666666664, "intermediate_size": 1536, "is_llama_config": true, "max_position_embeddings": 8192, "mlp_bias": false,
-		"num_attention_heads": 9, "num_hidden_layers": 30, "num_key_value_heads": 3, "pad_token_id": 2, "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_interleaved": false,
-		"rope_scaling": null, "rope_theta": 100000, "tie_word_embeddings": true, "torch_dtype": "bfloat16", "transformers.js_config": {"kv_cache_dtype": {"q4f16": "float16"}},
+	"llama": `{"architectures": ["LlamaForCausalLM"], "model_type": "llama", "attention_bias": false,
+		"attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu",
+		"hidden_size": 576, "initializer_range": 0.041666666666666664, "intermediate_size": 1536,
+		"is_llama_config": true, "max_position_embeddings": 8192, "mlp_bias": false,
+		"num_attention_heads": 9, "num_hidden_layers": 30, "num_key_value_heads": 3, "pad_token_id": 2,
+		"pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_interleaved": false,
+		"rope_scaling": null, "rope_theta": 100000, "tie_word_embeddings": true, "torch_dtype": "bfloat16",
+		"transformers.js_config": {"kv_cache_dtype": {"q4f16": "float16"}},
 		"transformers_version": "4.42.3", "use_cache": true, "vocab_size": 49152}`,
 	// Mistral 7B v0.1
-	"mistral": `{"architectures": ["MistralForCausalLM"], "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02,
-		"intermediate_size": 14336, "max_position_embeddings": 32768, "model_type": "mistral", "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8,
-		"rms_norm_eps": 1e-05, "rope_theta": 10000.0, "sliding_window": 4096, "tie_word_embeddings": false, "torch_dtype": "bfloat16", "use_cache": true, "vocab_size": 32000}`,
+	"mistral": `{"architectures": ["MistralForCausalLM"], "bos_token_id": 1, "eos_token_id": 2,
+		"hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02,
+		"intermediate_size": 14336, "max_position_embeddings": 32768, "model_type": "mistral",
+		"num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8,
+		"rms_norm_eps": 1e-05, "rope_theta": 10000.0, "sliding_window": 4096, "tie_word_embeddings": false,
+		"torch_dtype": "bfloat16", "use_cache": true, "vocab_size": 32000}`,
 	// Qwen2.5 1.5B
-	"qwen2": `{"architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 151643, "eos_token_id": 151645, "hidden_act": "silu", "hidden_size": 1536,
-		"initializer_range": 0.02, "intermediate_size": 8960, "max_position_embeddings": 32768, "max_window_layers": 21, "model_type": "qwen2", "num_attention_heads": 12,
-		"num_hidden_layers": 28, "num_key_value_heads": 2, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "sliding_window": 32768, "tie_word_embeddings": true,
+	"qwen2": `{"architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 151643,
+		"eos_token_id": 151645, "hidden_act": "silu", "hidden_size": 1536,
+		"initializer_range": 0.02, "intermediate_size": 8960, "max_position_embeddings": 32768,
+		"max_window_layers": 21, "model_type": "qwen2", "num_attention_heads": 12,
+		"num_hidden_layers": 28, "num_key_value_heads": 2, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0,
+		"sliding_window": 32768, "tie_word_embeddings": true,
 		"torch_dtype": "bfloat16", "use_cache": true, "use_sliding_window": false, "vocab_size": 151936}`,
 	// Qwen3 0.6B
-	"qwen3": `{"architectures": ["Qwen3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0, "bos_token_id": 151643, "eos_token_id": 151645, "head_dim": 128,
-		"hidden_act": "silu", "hidden_size": 1024, "initializer_range": 0.02, "intermediate_size": 3072, "max_position_embeddings": 40960, "max_window_layers": 28,
-		"model_type": "qwen3", "num_attention_heads": 16, "num_hidden_layers": 28, "num_key_value_heads": 8, "rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 1000000,
-		"sliding_window": null, "tie_word_embeddings": true, "torch_dtype": "bfloat16", "use_cache": true, "use_sliding_window": false, "vocab_size": 151936}`,
+	"qwen3": `{"architectures": ["Qwen3ForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+		"bos_token_id": 151643, "eos_token_id": 151645, "head_dim": 128,
+		"hidden_act": "silu", "hidden_size": 1024, "initializer_range": 0.02, "intermediate_size": 3072,
+		"max_position_embeddings": 40960, "max_window_layers": 28,
+		"model_type": "qwen3", "num_attention_heads": 16, "num_hidden_layers": 28, "num_key_value_heads": 8,
+		"rms_norm_eps": 1e-06, "rope_scaling": null, "rope_theta": 1000000,
+		"sliding_window": null, "tie_word_embeddings": true, "torch_dtype": "bfloat16", "use_cache": true,
+		"use_sliding_window": false, "vocab_size": 151936}`,
 }
 
 // changed gives a family's config.json with fields changed, or taken out where they are "-".
@@ -68,28 +82,48 @@ func TestConfigsOfPublishedModels(t *testing.T) {
 		want    map[string]any // nil values must not be there
 		divisor bool
 	}{
-		{"llama", nil, map[string]any{"llama.block_count": u(30), "llama.context_length": u(8192), "llama.embedding_length": u(576), "llama.feed_forward_length": u(1536),
-			"llama.attention.head_count": u(9), "llama.attention.head_count_kv": u(3), "llama.attention.layer_norm_rms_epsilon": float32(1e-5), "llama.rope.freq_base": float32(1e5),
-			"llama.rope.dimension_count": u(64), "llama.vocab_size": u(49152), "llama.attention.key_length": nil, "llama.attention.sliding_window": nil, "llama.rope.scaling.type": nil}, false},
-		{"llama", map[string]string{"num_key_value_heads": "-", "rope_theta": "-"}, map[string]any{"llama.attention.head_count_kv": u(9), "llama.rope.freq_base": float32(10000)}, false},
-		{"llama", map[string]string{"head_dim": "128"}, map[string]any{"llama.attention.key_length": u(128), "llama.attention.value_length": u(128),
-			"llama.rope.dimension_count": u(128)}, false},
-		{"llama", map[string]string{"rope_scaling": `{"type": "linear", "factor": 4.0}`}, map[string]any{"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": float32(4)}, false},
-		{"llama", map[string]string{"rope_scaling": `{"factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 8192, "rope_type": "llama3"}`},
+		{"llama", nil, map[string]any{"llama.block_count": u(30), "llama.context_length": u(8192),
+			"llama.embedding_length": u(576), "llama.feed_forward_length": u(1536),
+			"llama.attention.head_count": u(9), "llama.attention.head_count_kv": u(3),
+			"llama.attention.layer_norm_rms_epsilon": float32(1e-5), "llama.rope.freq_base": float32(1e5),
+			"llama.rope.dimension_count": u(64), "llama.vocab_size": u(49152), "llama.attention.key_length": nil,
+			"llama.attention.sliding_window": nil, "llama.rope.scaling.type": nil}, false},
+		{"llama", map[string]string{"num_key_value_heads": "-", "rope_theta": "-"},
+			map[string]any{"llama.attention.head_count_kv": u(9), "llama.rope.freq_base": float32(10000)}, false},
+		{"llama", map[string]string{"head_dim": "128"},
+			map[string]any{"llama.attention.key_length": u(128), "llama.attention.value_length": u(128),
+				"llama.rope.dimension_count": u(128)}, false},
+		{"llama", map[string]string{"rope_scaling": `{"type": "linear", "factor": 4.0}`},
+			map[string]any{"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": float32(4)}, false},
+		{"llama", map[string]string{"rope_scaling": `{"factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": ` +
+			`1.0, "original_max_position_embeddings": 8192, "rope_type": "llama3"}`},
 			map[string]any{"llama.rope.scaling.type": nil, "llama.rope.scaling.factor": nil}, true},
-		{"llama", map[string]string{"rope_theta": "-", "rope_scaling": "-", "rope_parameters": `{"rope_type": "default", "rope_theta": 500000}`},
+		{"llama", map[string]string{"rope_theta": "-", "rope_scaling": "-",
+			"rope_parameters": `{"rope_type": "default", "rope_theta": 500000}`},
 			map[string]any{"llama.rope.freq_base": float32(5e5), "llama.rope.scaling.type": nil}, false},
-		{"mistral", nil, map[string]any{"llama.attention.sliding_window": u(4096), "llama.attention.sliding_window_pattern": nil, "llama.rope.dimension_count": u(128)}, false},
-		{"mistral", map[string]string{"sliding_window": "null"}, map[string]any{"llama.attention.sliding_window": nil}, false},
-		{"qwen2", nil, map[string]any{"qwen2.rope.freq_base": float32(1e6), "qwen2.attention.sliding_window": nil, "qwen2.rope.dimension_count": nil, "qwen2.attention.key_length": nil}, false},
-		{"qwen2", map[string]string{"use_sliding_window": "true", "max_window_layers": "28", "sliding_window": "4096"}, map[string]any{"qwen2.attention.sliding_window": nil}, false},
-		{"qwen2", map[string]string{"use_sliding_window": "true", "max_window_layers": "0", "sliding_window": "4096"}, map[string]any{"qwen2.attention.sliding_window": u(4096),
-			"qwen2.attention.sliding_window_pattern": nil}, false},
-		{"qwen2", map[string]string{"rope_scaling": `{"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}`}, map[string]any{"qwen2.rope.scaling.type": "yarn",
-			"qwen2.rope.scaling.factor": float32(4), "qwen2.rope.scaling.original_context_length": u(32768), "qwen2.rope.scaling.yarn_beta_fast": nil}, false},
-		{"qwen3", nil, map[string]any{"qwen3.attention.key_length": u(128), "qwen3.attention.value_length": u(128)}, false},
-		{"qwen3", map[string]string{"rope_scaling": `{"rope_type": "yarn", "type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768, "beta_fast": 32, "beta_slow": 1, "attention_factor": 1.138629436}`},
-			map[string]any{"qwen3.rope.scaling.type": "yarn", "qwen3.rope.scaling.yarn_beta_fast": float32(32), "qwen3.rope.scaling.yarn_beta_slow": float32(1)}, false},
+		{"mistral", nil, map[string]any{"llama.attention.sliding_window": u(4096),
+			"llama.attention.sliding_window_pattern": nil, "llama.rope.dimension_count": u(128)}, false},
+		{"mistral", map[string]string{"sliding_window": "null"},
+			map[string]any{"llama.attention.sliding_window": nil}, false},
+		{"qwen2", nil, map[string]any{"qwen2.rope.freq_base": float32(1e6), "qwen2.attention.sliding_window": nil,
+			"qwen2.rope.dimension_count": nil, "qwen2.attention.key_length": nil}, false},
+		{"qwen2", map[string]string{"use_sliding_window": "true", "max_window_layers": "28", "sliding_window": "4096"},
+			map[string]any{"qwen2.attention.sliding_window": nil}, false},
+		{"qwen2", map[string]string{"use_sliding_window": "true", "max_window_layers": "0", "sliding_window": "4096"},
+			map[string]any{"qwen2.attention.sliding_window": u(4096),
+				"qwen2.attention.sliding_window_pattern": nil}, false},
+		{"qwen2", map[string]string{"rope_scaling": `{"type": "yarn", "factor": ` +
+			`4.0, "original_max_position_embeddings": 32768}`}, map[string]any{"qwen2.rope.scaling.type": "yarn",
+			"qwen2.rope.scaling.factor": float32(4), "qwen2.rope.scaling.original_context_length": u(32768),
+			"qwen2.rope.scaling.yarn_beta_fast": nil}, false},
+		{"qwen3", nil,
+			map[string]any{"qwen3.attention.key_length": u(128), "qwen3.attention.value_length": u(128)}, false},
+		{"qwen3", map[string]string{
+			"rope_scaling": `{"rope_type": "yarn", "type": "yarn", "factor": ` +
+				`4.0, "original_max_position_embeddings": ` +
+				`32768, "beta_fast": 32, "beta_slow": 1, "attention_factor": 1.138629436}`},
+			map[string]any{"qwen3.rope.scaling.type": "yarn", "qwen3.rope.scaling.yarn_beta_fast": float32(32),
+				"qwen3.rope.scaling.yarn_beta_slow": float32(1)}, false},
 	} {
 		s, err := readConfig("config.json", changed(t, c.family, c.fields))
 		if err != nil {
@@ -156,52 +190,90 @@ var notUnderstood = []struct {
 	fields map[string]string
 	want   string
 }{
-	{"llama", map[string]string{"model_type": `"gemma2"`, "architectures": "-"}, `model_type is "gemma2": llama, mistral, qwen2 and qwen3`},
-	{"llama", map[string]string{"model_type": "-", "architectures": `["GPT2LMHeadModel"]`}, `architectures is "GPT2LMHeadModel"`},
-	{"llama", map[string]string{"architectures": `["MixtralForCausalLM"]`}, `want LlamaForCausalLM for model_type llama`},
-	{"llama", map[string]string{"architectures": `["LlamaForCausalLM", "X"]`}, "architectures"}, {"llama", map[string]string{"architectures": `7`}, "architectures is 7"},
+	{"llama", map[string]string{"model_type": `"gemma2"`, "architectures": "-"},
+		`model_type is "gemma2": llama, mistral, qwen2 and qwen3`},
+	{"llama", map[string]string{"model_type": "-", "architectures": `["GPT2LMHeadModel"]`},
+		`architectures is "GPT2LMHeadModel"`},
+	{"llama", map[string]string{"architectures": `["MixtralForCausalLM"]`},
+		`want LlamaForCausalLM for model_type llama`},
+	{"llama", map[string]string{"architectures": `["LlamaForCausalLM", "X"]`}, "architectures"},
+	{"llama", map[string]string{"architectures": `7`}, "architectures is 7"},
 	{"llama", map[string]string{"model_type": "-", "architectures": "-"}, "model_type is missing"},
 	{"llama", map[string]string{"model_type": `"smollm3"`, "architectures": `["SmolLM3ForCausalLM"]`}, `"smollm3"`},
-	{"llama", map[string]string{"hidden_size": "-"}, "hidden_size is missing"}, {"llama", map[string]string{"num_hidden_layers": "-"}, "num_hidden_layers is missing"},
-	{"llama", map[string]string{"intermediate_size": "-"}, "intermediate_size is missing"}, {"llama", map[string]string{"num_attention_heads": "null"}, "num_attention_heads is missing"},
-	{"llama", map[string]string{"vocab_size": "-"}, "vocab_size is missing"}, {"llama", map[string]string{"max_position_embeddings": "-"}, "max_position_embeddings is missing"},
-	{"llama", map[string]string{"rms_norm_eps": "-"}, "rms_norm_eps is missing"}, {"llama", map[string]string{"hidden_act": "-"}, "hidden_act is missing"},
-	{"mistral", map[string]string{"num_key_value_heads": "-"}, "num_key_value_heads is missing"}, {"mistral", map[string]string{"sliding_window": "-"}, "sliding_window is missing"},
-	{"qwen3", map[string]string{"head_dim": "-"}, "head_dim is missing"}, {"qwen2", map[string]string{"use_sliding_window": "true", "max_window_layers": "-"}, "max_window_layers is missing"},
-	{"llama", map[string]string{"hidden_size": "-1"}, "hidden_size is -1: want a whole number"}, {"llama", map[string]string{"hidden_size": "1e300"}, "hidden_size is 1e300"},
-	{"llama", map[string]string{"hidden_size": "576.5"}, "hidden_size is 576.5"}, {"llama", map[string]string{"hidden_size": `"576"`}, `hidden_size is "576": want a number`},
-	{"llama", map[string]string{"hidden_size": "577"}, "hidden_size is 577, no multiple of num_attention_heads, 9"}, {"llama", map[string]string{"num_key_value_heads": "2"},
+	{"llama", map[string]string{"hidden_size": "-"}, "hidden_size is missing"},
+	{"llama", map[string]string{"num_hidden_layers": "-"}, "num_hidden_layers is missing"},
+	{"llama", map[string]string{"intermediate_size": "-"}, "intermediate_size is missing"},
+	{"llama", map[string]string{"num_attention_heads": "null"}, "num_attention_heads is missing"},
+	{"llama", map[string]string{"vocab_size": "-"}, "vocab_size is missing"},
+	{"llama", map[string]string{"max_position_embeddings": "-"}, "max_position_embeddings is missing"},
+	{"llama", map[string]string{"rms_norm_eps": "-"}, "rms_norm_eps is missing"},
+	{"llama", map[string]string{"hidden_act": "-"}, "hidden_act is missing"},
+	{"mistral", map[string]string{"num_key_value_heads": "-"}, "num_key_value_heads is missing"},
+	{"mistral", map[string]string{"sliding_window": "-"}, "sliding_window is missing"},
+	{"qwen3", map[string]string{"head_dim": "-"}, "head_dim is missing"}, {"qwen2",
+		map[string]string{"use_sliding_window": "true", "max_window_layers": "-"}, "max_window_layers is missing"},
+	{"llama", map[string]string{"hidden_size": "-1"}, "hidden_size is -1: want a whole number"},
+	{"llama", map[string]string{"hidden_size": "1e300"}, "hidden_size is 1e300"},
+	{"llama", map[string]string{"hidden_size": "576.5"}, "hidden_size is 576.5"},
+	{"llama", map[string]string{"hidden_size": `"576"`}, `hidden_size is "576": want a number`},
+	{"llama", map[string]string{"hidden_size": "577"}, "hidden_size is 577, no multiple of num_attention_heads, 9"},
+	{"llama", map[string]string{"num_key_value_heads": "2"},
 		"num_attention_heads is 9, no multiple"},
-	{"llama", map[string]string{"num_hidden_layers": "1000000"}, "num_hidden_layers is 1000000"}, {"llama", map[string]string{"vocab_size": "0"}, "vocab_size is 0"},
-	{"llama", map[string]string{"rms_norm_eps": "0"}, "rms_norm_eps is 0"}, {"llama", map[string]string{"rms_norm_eps": "1e-60"}, "rms_norm_eps is 1e-60"}, {"llama", map[string]string{"rms_norm_eps": "2"},
+	{"llama", map[string]string{"num_hidden_layers": "1000000"}, "num_hidden_layers is 1000000"},
+	{"llama", map[string]string{"vocab_size": "0"}, "vocab_size is 0"},
+	{"llama", map[string]string{"rms_norm_eps": "0"}, "rms_norm_eps is 0"}, {"llama", map[string]string{
+		"rms_norm_eps": "1e-60"}, "rms_norm_eps is 1e-60"}, {"llama", map[string]string{"rms_norm_eps": "2"},
 		"rms_norm_eps is 2"},
-	{"llama", map[string]string{"hidden_act": `"gelu"`}, `hidden_act is "gelu": only "silu"`}, {"llama", map[string]string{"head_dim": "65"}, "head_dim is 65"},
-	{"llama", map[string]string{"attention_bias": "true"}, "attention_bias is true"}, {"mistral", map[string]string{"attention_bias": "true"}, "attention_bias"},
+	{"llama", map[string]string{"hidden_act": `"gelu"`}, `hidden_act is "gelu": only "silu"`},
+	{"llama", map[string]string{"head_dim": "65"}, "head_dim is 65"},
+	{"llama", map[string]string{"attention_bias": "true"}, "attention_bias is true"},
+	{"mistral", map[string]string{"attention_bias": "true"}, "attention_bias"},
 	{"qwen3", map[string]string{"attention_bias": "true"}, "attention_bias"},
-	{"llama", map[string]string{"attention_bias": "1"}, "attention_bias is 1: want true or false"}, {"llama", map[string]string{"mlp_bias": "true"}, "mlp_bias is true"},
-	{"llama", map[string]string{"is_causal": "false"}, "is_causal is false"}, {"llama", map[string]string{"tie_word_embeddings": `"yes"`}, "tie_word_embeddings"},
-	{"llama", map[string]string{"quantization_config": `{"quant_method": "gptq", "bits": 4}`}, `quantization_config is {"quant_method":"gptq","bits":4}: the weights are stored`},
-	{"qwen2", map[string]string{"num_experts": "60"}, "num_experts is 60: mixtures of experts"}, {"mistral", map[string]string{"num_local_experts": "8"}, "num_local_experts is 8"},
-	{"llama", map[string]string{"auto_map": `{"AutoModel": "x.Y"}`}, "auto_map"}, {"llama", map[string]string{"rope_interleaved": "true"}, "rope_interleaved"},
-	{"llama", map[string]string{"embedding_multiplier": "12.0"}, "embedding_multiplier is 12.0"}, {"llama", map[string]string{"draft_vocab_size": "32000"}, "draft head"},
-	{"llama", map[string]string{"text_config": `{"hidden_size": 3}`}, "text_config"}, {"llama", map[string]string{"partial_rotary_factor": "0.5"}, "partial_rotary_factor is 0.5"},
+	{"llama", map[string]string{"attention_bias": "1"}, "attention_bias is 1: want true or false"},
+	{"llama", map[string]string{"mlp_bias": "true"}, "mlp_bias is true"},
+	{"llama", map[string]string{"is_causal": "false"}, "is_causal is false"},
+	{"llama", map[string]string{"tie_word_embeddings": `"yes"`}, "tie_word_embeddings"},
+	{"llama", map[string]string{"quantization_config": `{"quant_method": "gptq", "bits": 4}`},
+		`quantization_config is {"quant_method":"gptq","bits":4}: the weights are stored`},
+	{"qwen2", map[string]string{"num_experts": "60"}, "num_experts is 60: mixtures of experts"},
+	{"mistral", map[string]string{"num_local_experts": "8"}, "num_local_experts is 8"},
+	{"llama", map[string]string{"auto_map": `{"AutoModel": "x.Y"}`}, "auto_map"},
+	{"llama", map[string]string{"rope_interleaved": "true"}, "rope_interleaved"},
+	{"llama", map[string]string{"embedding_multiplier": "12.0"}, "embedding_multiplier is 12.0"},
+	{"llama", map[string]string{"draft_vocab_size": "32000"}, "draft head"},
+	{"llama", map[string]string{"text_config": `{"hidden_size": 3}`}, "text_config"},
+	{"llama", map[string]string{"partial_rotary_factor": "0.5"}, "partial_rotary_factor is 0.5"},
 	{"llama", map[string]string{"sliding_window": "4096"}, "sliding_window is 4096: the llama family"},
-	{"llama", map[string]string{"rope_theta": "0"}, "rope_theta is 0"}, {"llama", map[string]string{"rope_theta": "1e300"}, "rope_theta is 1e300"}, {"llama", map[string]string{"rope_theta": `"high"`}, "rope_theta"},
-	{"llama", map[string]string{"rope_scaling": `{"type": "dynamic", "factor": 2}`}, `rope_scaling.rope_type is "dynamic"`}, {"llama", map[string]string{"rope_scaling": `{"factor": 2}`},
+	{"llama", map[string]string{"rope_theta": "0"}, "rope_theta is 0"},
+	{"llama", map[string]string{"rope_theta": "1e300"}, "rope_theta is 1e300"},
+	{"llama", map[string]string{"rope_theta": `"high"`}, "rope_theta"},
+	{"llama", map[string]string{"rope_scaling": `{"type": "dynamic", "factor": 2}`},
+		`rope_scaling.rope_type is "dynamic"`}, {"llama", map[string]string{"rope_scaling": `{"factor": 2}`},
 		"rope_scaling.rope_type is missing"},
-	{"llama", map[string]string{"rope_scaling": `{"type": "longrope", "long_factor": [1]}`}, "longrope"}, {"llama", map[string]string{"rope_scaling": `"yarn"`}, `rope_scaling is "yarn": want an object`},
-	{"llama", map[string]string{"rope_scaling": `{"type": "linear", "rope_type": "yarn", "factor": 2}`}, `rope_scaling.type is "linear", but rope_type is "yarn"`},
-	{"llama", map[string]string{"rope_scaling": `{"type": "linear"}`}, "rope_scaling.factor is missing"}, {"llama", map[string]string{"rope_scaling": `{"type": "linear", "factor": 0.5}`},
+	{"llama", map[string]string{"rope_scaling": `{"type": "longrope", "long_factor": [1]}`}, "longrope"},
+	{"llama", map[string]string{"rope_scaling": `"yarn"`}, `rope_scaling is "yarn": want an object`},
+	{"llama", map[string]string{"rope_scaling": `{"type": "linear", "rope_type": "yarn", "factor": 2}`},
+		`rope_scaling.type is "linear", but rope_type is "yarn"`},
+	{"llama", map[string]string{"rope_scaling": `{"type": "linear"}`}, "rope_scaling.factor is missing"},
+	{"llama", map[string]string{"rope_scaling": `{"type": "linear", "factor": 0.5}`},
 		"rope_scaling.factor is 0.5"},
-	{"llama", map[string]string{"rope_scaling": `{"type": "linear", "factor": 2, "mscale": 1}`}, "rope_scaling.mscale is 1: it is not understood with rope_type \"linear\""},
-	{"llama", map[string]string{"rope_scaling": `{"type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4}`}, "rope_scaling.original_max_position_embeddings is missing"},
-	{"llama", map[string]string{"rope_scaling": `{"type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4, "original_max_position_embeddings": 8192}`}, "high_freq_factor is 4"},
-	{"qwen2", map[string]string{"rope_scaling": `{"type": "yarn", "factor": 4}`}, "rope_scaling.original_max_position_embeddings is missing"},
-	{"qwen2", map[string]string{"rope_scaling": `{"type": "yarn", "factor": 4, "original_max_position_embeddings": 32768, "attention_factor": 1}`}, "attention_factor is 1: only yarn's own, 1.13863"},
-	{"qwen2", map[string]string{"rope_scaling": `{"type": "yarn", "factor": 4, "original_max_position_embeddings": 32768, "mscale_all_dim": 1}`}, "mscale_all_dim"},
+	{"llama", map[string]string{"rope_scaling": `{"type": "linear", "factor": 2, "mscale": 1}`},
+		"rope_scaling.mscale is 1: it is not understood with rope_type \"linear\""},
+	{"llama", map[string]string{"rope_scaling": `{"type": "llama3", "factor": 8, "low_freq_factor": ` +
+		`1, "high_freq_factor": 4}`}, "rope_scaling.original_max_position_embeddings is missing"},
+	{"llama", map[string]string{"rope_scaling": `{"type": "llama3", "factor": 8, "low_freq_factor": ` +
+		`4, "high_freq_factor": 4, "original_max_position_embeddings": 8192}`}, "high_freq_factor is 4"},
+	{"qwen2", map[string]string{"rope_scaling": `{"type": "yarn", "factor": 4}`},
+		"rope_scaling.original_max_position_embeddings is missing"},
+	{"qwen2", map[string]string{"rope_scaling": `{"type": "yarn", "factor": 4, "original_max_position_embeddings": ` +
+		`32768, "attention_factor": 1}`}, "attention_factor is 1: only yarn's own, 1.13863"},
+	{"qwen2", map[string]string{"rope_scaling": `{"type": "yarn", "factor": 4, "original_max_position_embeddings": ` +
+		`32768, "mscale_all_dim": 1}`}, "mscale_all_dim"},
 	{"qwen2", map[string]string{"rope_scaling": `{"type": "default", "mrope_section": [16, 24, 24]}`}, "mrope_section"},
-	{"qwen2", map[string]string{"rope_scaling": `{"type": "default"}`, "rope_parameters": `{"rope_type": "default"}`}, "rope_scaling and rope_parameters are both there"},
-	{"qwen3", map[string]string{"layer_types": `["full_attention"]`}, "want 28 names"}, {"qwen3", map[string]string{"layer_types": layers("linear_attention")}, `"linear_attention" for layer 0`},
+	{"qwen2", map[string]string{"rope_scaling": `{"type": "default"}`, "rope_parameters": `{"rope_type": "default"}`},
+		"rope_scaling and rope_parameters are both there"},
+	{"qwen3", map[string]string{"layer_types": `["full_attention"]`}, "want 28 names"},
+	{"qwen3", map[string]string{"layer_types": layers("linear_attention")}, `"linear_attention" for layer 0`},
 	{"qwen3", map[string]string{"layer_types": layers("sliding_attention")}, "there is no sliding_window in use"},
 	{"llama", map[string]string{"eos_token_id": `"</s>"`}, "eos_token_id"},
 }
@@ -232,15 +304,17 @@ func layers(kind string) string {
 	return `["` + kind + strings.Repeat(`", "`+kind, 27) + `"]`
 }
 
-// TestLayerTypesCount: they go before what the older fields say.
+// TestLayerTypesCount: layer_types wins over the older fields.
 func TestLayerTypesCount(t *testing.T) {
-	s, err := readConfig("c", changed(t, "qwen2", map[string]string{"use_sliding_window": "true", "max_window_layers": "21", "sliding_window": "4096",
-		"layer_types": layers("full_attention")}))
+	s, err := readConfig("c", changed(t, "qwen2",
+		map[string]string{"use_sliding_window": "true", "max_window_layers": "21", "sliding_window": "4096",
+			"layer_types": layers("full_attention")}))
 	if err != nil || s.window != 0 {
 		t.Errorf("%+v %v", s, err)
 	}
-	s, err = readConfig("c", changed(t, "qwen2", map[string]string{"use_sliding_window": "true", "max_window_layers": "21", "sliding_window": "4096",
-		"layer_types": layers("sliding_attention")}))
+	s, err = readConfig("c", changed(t, "qwen2",
+		map[string]string{"use_sliding_window": "true", "max_window_layers": "21", "sliding_window": "4096",
+			"layer_types": layers("sliding_attention")}))
 	if err != nil || s.window != 4096 || s.slides != nil {
 		t.Errorf("%+v %v", s, err)
 	}
@@ -251,7 +325,8 @@ func TestNeutralFieldsAreNoReasonToRefuse(t *testing.T) {
 	for key := range changing {
 		fields[key] = "null"
 	}
-	maps.Copy(fields, map[string]string{"num_experts": "0", "auto_map": "{}", "mlp_bias": "false", "embedding_multiplier": "1.0", "logit_scale": "1", "pruned_heads": "{}",
+	maps.Copy(fields, map[string]string{"num_experts": "0", "auto_map": "{}", "mlp_bias": "false",
+		"embedding_multiplier": "1.0", "logit_scale": "1", "pruned_heads": "{}",
 		"is_causal": "true", "partial_rotary_factor": "1.0"})
 	if _, err := readConfig("c", changed(t, "llama", fields)); err != nil {
 		t.Error(err)

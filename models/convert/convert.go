@@ -1,16 +1,13 @@
-// Package convert makes one GGUF file of whatever a model is published as: the parts of
-// a split GGUF file, or safetensors with their config.json and tokenizer.json. It can
-// store the weights in another type on the way.
+// Package convert makes one GGUF file of whatever a model is published as: the parts of a split GGUF file, or
+// safetensors with their config.json and tokenizer.json. It can store the weights in another type on the way.
 //
-// The result is a [gguf.Source] whose bytes are worked out as they are read: the header is
-// kept, tensor data is computed from the ranges of the inputs that it comes from, one
-// megabyte at a time. So a model loads from such a source as from a file, and writing
-// it to disk is copying it. Nothing of a model is held in memory.
+// The result is a [gguf.Source] whose bytes are worked out as they are read: the header is kept, tensor data is
+// computed from the ranges of the inputs that it comes from, one megabyte at a time. So a model loads from such a
+// source as from a file, and writing it to disk is copying it. Nothing of a model is held in memory.
 //
-// Inputs may come from anywhere. What does not fit together, is missing or would change
-// the model's numbers without being understood is refused; errors are one line, start with
-// "convert:" (or the package that reads the input) and name the file, the field, the reason
-// and what to do about it.
+// Inputs may come from anywhere. What does not fit together, is missing or would change the model's numbers without
+// being understood is refused; errors are one line, start with "convert:" (or the package that reads the input) and
+// name the file, the field, the reason and what to do about it.
 package convert
 
 import (
@@ -25,15 +22,13 @@ import (
 
 // Options say how a model is to be given.
 type Options struct {
-	// Quantise is the type that matrices are stored in: "f32", "f16", "bf16", "q8_0", "q4_0", or
-	// empty for what they are in. Vectors are always 32 bits wide, except in GGUF files
-	// that stay as they are. With q4_0 the output matrix is q8_0. A
-	// matrix whose rows are no multiple of 32 becomes f16 where a quantised type is asked for.
+	// Quantise is the storage type of matrices: "f32", "f16", "bf16", "q8_0", "q4_0", or empty for the type in the
+	// file. Vectors are 32-bit floats, except in GGUF files that are not changed. With q4_0 the output matrix
+	// becomes q8_0. A matrix whose row length is no multiple of 32 becomes f16 instead of a quantised type.
 	Quantise string
-	// Name is the model's name, in place of the one that its folder has. It does not
-	// change what a GGUF file says.
+	// Name replaces the model's name, by default its folder's. It does not change the name in a GGUF file.
 	Name string
-	// Note is told, in a sentence, what was done otherwise than asked. It may be nil.
+	// Note receives a sentence for each deviation from the request. It may be nil.
 	Note func(message string)
 }
 
@@ -43,7 +38,7 @@ func (o *Options) note(format string, args ...any) {
 	}
 }
 
-// Types are the values of Options.Quantise, besides none.
+// Types lists the values of Options.Quantise except the empty one.
 func Types() []string { return []string{"f32", "f16", "bf16", "q8_0", "q4_0"} }
 
 // storage is the type that Options.Quantise names; ok is false for none.
@@ -62,15 +57,15 @@ func (o *Options) storage() (t gguf.Type, ok bool, err error) {
 	case "q4_0":
 		return gguf.Q4_0, true, nil
 	}
-	return 0, false, fmt.Errorf("convert: the type %s is not known: want %s, or none for the model's own", gguf.Quote(o.Quantise), strings.Join(Types(), ", "))
+	return 0, false, fmt.Errorf("convert: the type %s is not known: want %s, or none for the model's own",
+		gguf.Quote(o.Quantise), strings.Join(Types(), ", "))
 }
 
-// Open gives the model in the sources as one GGUF file. By their base names, the
-// sources are one GGUF file, which is returned as it is unless another type is asked for; all
-// parts of a split one, in any order; or the files of a safetensors checkpoint, of which
-// config.json, tokenizer.json and the weights with their index are needed, tokenizer_config.json,
-// generation_config.json and chat_template.jinja are read where they are there, and
-// others are ignored. The sources must stay open as long as the result is read.
+// Open gives the model in the sources as one GGUF file. By their base names, the sources are one GGUF file, which
+// is returned as it is unless another type is asked for; all parts of a split one, in any order; or the files of a
+// safetensors checkpoint, of which config.json, tokenizer.json and the weights with their index are needed,
+// tokenizer_config.json, generation_config.json and chat_template.jinja are read where they are there, and others
+// are ignored. The sources must stay open as long as the result is read.
 func Open(sources []gguf.Source, o Options) (gguf.Source, error) {
 	to, retype, err := o.storage()
 	if err != nil {
@@ -85,19 +80,22 @@ func Open(sources []gguf.Source, o Options) (gguf.Source, error) {
 			weights = append(weights, src)
 		}
 	}
-	if len(ggufs) == 0 && len(weights) == 0 && len(sources) == 1 && !strings.HasSuffix(baseName(sources[0].Name()), ".json") {
-		ggufs = sources // whatever it is called: opening it says what is wrong with it
+	if len(ggufs) == 0 && len(weights) == 0 && len(sources) == 1 &&
+		!strings.HasSuffix(baseName(sources[0].Name()), ".json") {
+		ggufs = sources // gguf.Open reports the error, whatever the file's name
 	}
 	var m *model
 	switch {
 	case len(sources) == 0:
 		return nil, errors.New("convert: no files: name a .gguf file or the files of a safetensors checkpoint")
 	case len(ggufs) > 0 && len(weights) > 0:
-		return nil, fmt.Errorf("convert: both %s and %s are given: choose one model", ggufs[0].Name(), weights[0].Name())
+		return nil, fmt.Errorf("convert: both %s and %s are given: choose one model", ggufs[0].Name(),
+			weights[0].Name())
 	case len(weights) > 0:
 		m, err = fromCheckpoint(sources, &o)
 	case len(ggufs) == 0:
-		return nil, fmt.Errorf("convert: %s: there are no weights beside it: want a .gguf file, model.safetensors, or %s with the files it names", sources[0].Name(), indexName)
+		return nil, fmt.Errorf("convert: %s: there are no weights beside it: want a .gguf file, model.safetensors, "+
+			"or %s with the files it names", sources[0].Name(), indexName)
 	case len(ggufs) > 1 || isPart(ggufs[0]):
 		m, err = joinParts(ggufs)
 	case !retype:
@@ -119,7 +117,7 @@ func Open(sources []gguf.Source, o Options) (gguf.Source, error) {
 	return m.source()
 }
 
-// model is a GGUF file to be: what its header says and where its tensors come from.
+// model describes a GGUF file to be written: its header and the sources of its tensors.
 type model struct {
 	name    string // for messages
 	kv      []gguf.KV
@@ -207,7 +205,8 @@ func (m *model) retype(to gguf.Type, o *Options) error {
 			continue
 		}
 		if !quant.Supported(t.typ) {
-			return fmt.Errorf("convert: %s: tensor %s is %s, which cannot be decoded: take a file in another type, or leave this one as it is", m.name, gguf.Quote(t.name), t.typ)
+			return fmt.Errorf("convert: %s: tensor %s is %s, which cannot be decoded: take a file in another type, "+
+				"or leave this one as it is", m.name, gguf.Quote(t.name), t.typ)
 		}
 		if t.typ.BlockSize() > 1 && len(t.dims) > 1 {
 			again = append(again, t.name)

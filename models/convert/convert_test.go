@@ -7,8 +7,6 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -17,22 +15,15 @@ import (
 
 	"foretoken/models/convert/converttest"
 	"foretoken/models/gguf"
+	"foretoken/models/modeltest"
 	"foretoken/models/quant"
 	"foretoken/models/safetensors"
 )
 
-// testModel opens a generated test model, or skips. `make testmodels` makes them.
+// testModel makes a model of random weights.
 func testModel(t testing.TB, name string) *gguf.File {
 	t.Helper()
-	dir := os.Getenv("FORETOKEN_TESTMODELS")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "build", "testmodels")
-	}
-	b, err := os.ReadFile(filepath.Join(dir, name+".gguf"))
-	if err != nil {
-		t.Skipf("test model is missing (make testmodels): %v", err)
-	}
-	return parse(t, gguf.FromBytes(name+".gguf", b))
+	return modeltest.File(t, name)
 }
 
 func parse(t testing.TB, src gguf.Source) *gguf.File {
@@ -95,19 +86,22 @@ func sameTensors(t testing.TB, got, want *gguf.File) {
 		w, wantBytes := tensorBytes(t, want, name)
 		g, gotBytes := tensorBytes(t, got, name)
 		if g.Type != w.Type || !slices.Equal(g.Dims, w.Dims) || !bytes.Equal(gotBytes, wantBytes) {
-			t.Errorf("%s is %s %v, want %s %v, with the same bytes: %v", name, g.Type, g.Dims, w.Type, w.Dims, bytes.Equal(gotBytes, wantBytes))
+			t.Errorf("%s is %s %v, want %s %v, with the same bytes: %v", name, g.Type, g.Dims, w.Type, w.Dims,
+				bytes.Equal(gotBytes, wantBytes))
 		}
 	}
 }
 
-// sameMetadata compares what both files have and demands the keys that matter to running
-// a model.
+// sameMetadata compares what both files have and demands the keys that matter to running a model.
 func sameMetadata(t testing.TB, got, want *gguf.File) {
 	t.Helper()
 	arch, _ := want.String("general.architecture")
-	must := []string{"general.architecture", "general.file_type", "tokenizer.ggml.model", "tokenizer.ggml.tokens", "tokenizer.ggml.token_type"}
-	for _, key := range []string{"context_length", "embedding_length", "block_count", "feed_forward_length", "attention.head_count", "attention.head_count_kv",
-		"attention.layer_norm_rms_epsilon", "rope.freq_base", "vocab_size", "rope.dimension_count", "attention.key_length", "attention.value_length"} {
+	must := []string{"general.architecture", "general.file_type", "tokenizer.ggml.model", "tokenizer.ggml.tokens",
+		"tokenizer.ggml.token_type"}
+	for _, key := range []string{"context_length", "embedding_length", "block_count", "feed_forward_length",
+		"attention.head_count", "attention.head_count_kv",
+		"attention.layer_norm_rms_epsilon", "rope.freq_base", "vocab_size", "rope.dimension_count",
+		"attention.key_length", "attention.value_length"} {
 		if key = arch + "." + key; want.Has(key) {
 			must = append(must, key)
 		}
@@ -145,13 +139,14 @@ func TestCheckpointsBecomeTheirModels(t *testing.T) {
 		dtype           safetensors.Dtype
 		shards          int
 	}{
-		{"s260k-f32", "", safetensors.F32, 1}, {"s260k-f16", "", safetensors.F16, 3}, {"s260k-f16", "f16", safetensors.F32, 1},
-		{"s260k-q8_0", "q8_0", safetensors.F32, 2}, {"s260k-q4_0", "q4_0", safetensors.F32, 1},
-		{"rnd-qwen2-d256-f32", "", safetensors.F32, 2}, {"rnd-qwen3-d256-f32", "f32", safetensors.F32, 1},
-		{"rnd-qwen2-d256-q8_0", "q8_0", safetensors.F32, 1}, {"rnd-qwen3-d256-q8_0", "Q8_0", safetensors.F32, 1},
+		{"tiny-f32", "", safetensors.F32, 1}, {"tiny-f16", "", safetensors.F16, 3},
+		{"tiny-f16", "f16", safetensors.F32, 1},
+		{"tiny-q8_0", "q8_0", safetensors.F32, 2}, {"tiny-q4_0", "q4_0", safetensors.F32, 1},
+		{"qwen2-f32", "", safetensors.F32, 2}, {"qwen3-f32", "f32", safetensors.F32, 1},
+		{"qwen2-q8_0", "q8_0", safetensors.F32, 1}, {"qwen3-q8_0", "Q8_0", safetensors.F32, 1},
 	} {
 		t.Run(fmt.Sprintf("%s/%s-%s", c.model, c.dtype, c.quantise), func(t *testing.T) {
-			if testing.Short() && strings.HasPrefix(c.model, "rnd") {
+			if testing.Short() && strings.HasPrefix(c.model, "qwen") {
 				t.Skip("short: the small model says the same")
 			}
 			want := testModel(t, c.model)
@@ -164,7 +159,8 @@ func TestCheckpointsBecomeTheirModels(t *testing.T) {
 				t.Fatal(err)
 			}
 			noted := ""
-			src := open(t, files.Sources("hub/some-model"), Options{Quantise: c.quantise, Note: func(s string) { noted += s }})
+			src := open(t, files.Sources("hub/some-model"),
+				Options{Quantise: c.quantise, Note: func(s string) { noted += s }})
 			if noted != "" {
 				t.Errorf("noted %q", noted)
 			}
@@ -183,7 +179,7 @@ func TestCheckpointsBecomeTheirModels(t *testing.T) {
 
 // TestBF16 stores numbers of 16 bits as they are, and vectors with 32.
 func TestBF16(t *testing.T) {
-	want := testModel(t, "s260k-f32")
+	want := testModel(t, "tiny-f32")
 	tensors, err := converttest.Tensors(want, safetensors.BF16)
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +209,8 @@ func TestBF16(t *testing.T) {
 		for j := range y {
 			y[j] = math.Float32frombits(math.Float32bits(y[j]) &^ 0xffff) // as Encode cut them
 		}
-		if wantType := map[bool]gguf.Type{true: gguf.F32, false: gguf.BF16}[len(info.Dims) == 1]; info.Type != wantType || !slices.Equal(x, y) {
+		if wantType := map[bool]gguf.Type{true: gguf.F32,
+			false: gguf.BF16}[len(info.Dims) == 1]; info.Type != wantType || !slices.Equal(x, y) {
 			t.Errorf("%s is %s, want %s, with the same numbers: %v", name, info.Type, wantType, slices.Equal(x, y))
 		}
 	}
@@ -224,9 +221,10 @@ func TestBF16(t *testing.T) {
 
 // TestRowsThatAreNoBlocksStayWide: the feed-forward layer of this model is 172 wide.
 func TestRowsThatAreNoBlocksStayWide(t *testing.T) {
-	want := testModel(t, "s260k-f32")
+	want := testModel(t, "uneven-f32")
 	var notes []string
-	got := parse(t, open(t, checkpointOf(t, want, safetensors.F32).Sources("m"), Options{Quantise: "q4_0", Note: func(s string) { notes = append(notes, s) }}))
+	got := parse(t, open(t, checkpointOf(t, want, safetensors.F32).Sources("m"),
+		Options{Quantise: "q4_0", Note: func(s string) { notes = append(notes, s) }}))
 	for i := range got.Tensors {
 		info := &got.Tensors[i]
 		want := gguf.Q4_0
@@ -242,28 +240,30 @@ func TestRowsThatAreNoBlocksStayWide(t *testing.T) {
 			t.Errorf("%s is %s, want %s", info.Name, info.Type, want)
 		}
 	}
-	if len(notes) != 1 || !strings.Contains(notes[0], "stored as f16: blk.0.ffn_down.weight") || !strings.Contains(notes[0], "1 more") {
+	if len(notes) != 1 || !strings.Contains(notes[0], "stored as f16: blk.0.ffn_down.weight") ||
+		!strings.Contains(notes[0], "1 more") {
 		t.Errorf("noted %q", notes)
 	}
 }
 
-// TestRequantise stores a GGUF file in another type; what it says besides stays.
+// TestRequantise stores a GGUF file in another type; the rest of its header stays.
 func TestRequantise(t *testing.T) {
 	for _, c := range []struct{ from, to, like, note string }{
-		{"s260k-f32", "f16", "s260k-f16", ""},
-		{"s260k-q8_0", "q8_0", "s260k-q8_0", ""},
-		{"s260k-q8_0", "f32", "", ""},
-		{"s260k-q8_0", "q4_0", "", "tensors were quantised before"},
-		{"s260k-f16", "bf16", "", ""},
-		{"rnd-llama-d256-q4_k", "q8_0", "", "quantised before"},
+		{"tiny-f32", "f16", "tiny-f16", ""},
+		{"tiny-q8_0", "q8_0", "tiny-q8_0", ""},
+		{"tiny-q8_0", "f32", "", ""},
+		{"tiny-q8_0", "q4_0", "", "tensors were quantised before"},
+		{"tiny-f16", "bf16", "", ""},
+		{"llama-q4_k", "q8_0", "", "quantised before"},
 	} {
 		t.Run(c.from+"-"+c.to, func(t *testing.T) {
-			if testing.Short() && strings.HasPrefix(c.from, "rnd") {
+			if testing.Short() && strings.HasPrefix(c.from, "llama") {
 				t.Skip("short: the small model says the same")
 			}
 			from := testModel(t, c.from)
 			notes := ""
-			got := parse(t, open(t, []gguf.Source{gguf.FromBytes(from.Name(), fileBytes(t, from))}, Options{Quantise: c.to, Note: func(s string) { notes += s }}))
+			got := parse(t, open(t, []gguf.Source{gguf.FromBytes(from.Name(), fileBytes(t, from))},
+				Options{Quantise: c.to, Note: func(s string) { notes += s }}))
 			if (notes != "") != (c.note != "") || !strings.Contains(notes, c.note) {
 				t.Errorf("noted %q", notes)
 			}
@@ -286,7 +286,8 @@ func TestRequantise(t *testing.T) {
 				w, wantBytes := tensorBytes(t, from, from.Tensors[i].Name)
 				g, gotBytes := tensorBytes(t, got, w.Name)
 				x, y, again := make([]float32, w.Elements()), make([]float32, w.Elements()), make([]byte, len(gotBytes))
-				if err := errors.Join(quant.Dequantize(w.Type, wantBytes, x), quant.Dequantize(g.Type, gotBytes, y)); err != nil {
+				if err := errors.Join(quant.Dequantize(w.Type, wantBytes, x),
+					quant.Dequantize(g.Type, gotBytes, y)); err != nil {
 					t.Fatal(err)
 				}
 				if err := quant.Quantize(g.Type, x, again); err != nil || !bytes.Equal(again, gotBytes) {
@@ -298,7 +299,7 @@ func TestRequantise(t *testing.T) {
 			}
 		})
 	}
-	f := testModel(t, "s260k-f16")
+	f := testModel(t, "tiny-f16")
 	same := gguf.FromBytes("a.gguf", fileBytes(t, f))
 	if got := open(t, []gguf.Source{same}, Options{}); got != same {
 		t.Error("a file that stays as it is is not given as it is")
@@ -329,28 +330,33 @@ func small(t testing.TB, dtype safetensors.Dtype) []gguf.Source {
 		for i := range x {
 			x[i] = float32(r.NormFloat64())
 		}
-		all = append(all, safetensors.Tensor{Name: w.from, Dtype: dtype, Shape: w.shape, Data: converttest.Encode(dtype, x)})
+		all = append(all,
+			safetensors.Tensor{Name: w.from, Dtype: dtype, Shape: w.shape, Data: converttest.Encode(dtype, x)})
 	}
 	var b bytes.Buffer
 	if err := safetensors.Write(&b, nil, all...); err != nil {
 		t.Fatal(err)
 	}
-	return []gguf.Source{gguf.FromBytes("m/model.safetensors", b.Bytes()), gguf.FromBytes("m/config.json", []byte(`{"model_type": "llama", "architectures": ["LlamaForCausalLM"],
-		"hidden_size": 96, "num_hidden_layers": 2, "intermediate_size": 160, "num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 10, "vocab_size": 37,
-		"max_position_embeddings": 64, "rms_norm_eps": 1e-5, "hidden_act": "silu"}`)), gguf.FromBytes("m/tokenizer.json", []byte(tinyTokenizer))}
+	return []gguf.Source{gguf.FromBytes("m/model.safetensors", b.Bytes()),
+		gguf.FromBytes("m/config.json", []byte(`{"model_type": "llama", "architectures": ["LlamaForCausalLM"],
+		"hidden_size": 96, "num_hidden_layers": 2, "intermediate_size": 160, "num_attention_heads": 6,
+		"num_key_value_heads": 3, "head_dim": 10, "vocab_size": 37,
+		"max_position_embeddings": 64, "rms_norm_eps": 1e-5, "hidden_act": "silu"}`)),
+		gguf.FromBytes("m/tokenizer.json", []byte(tinyTokenizer))}
 }
 
 // tinyTokenizer is a tokenizer of three tokens.
 const tinyTokenizer = `{"version": "1.0", "added_tokens": [], "normalizer": null,
 	"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
 	"decoder": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
-	"model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": "", "end_of_word_suffix": "", "fuse_unk": false, "byte_fallback": false,
+	"model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": "",
+	"end_of_word_suffix": "", "fuse_unk": false, "byte_fallback": false,
 		"vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}}`
 
-// TestAnyRange reads ranges of every kind of virtual file and compares with the whole, from several
-// goroutines at once.
+// TestAnyRange reads ranges of every kind of virtual file from several goroutines and compares them with a complete
+// read.
 func TestAnyRange(t *testing.T) {
-	f := testModel(t, "s260k-f32")
+	f := testModel(t, "tiny-f32")
 	parts, err := converttest.Parts(f, "m", 3, false)
 	if err != nil {
 		t.Fatal(err)
@@ -359,7 +365,8 @@ func TestAnyRange(t *testing.T) {
 	if testing.Short() {
 		reads = 30
 	}
-	for name, sources := range map[string][]gguf.Source{"f16": small(t, safetensors.F16), "bf16": small(t, safetensors.BF16), "f32": small(t, safetensors.F32), "parts": parts.Sources("m")} {
+	for name, sources := range map[string][]gguf.Source{"f16": small(t, safetensors.F16),
+		"bf16": small(t, safetensors.BF16), "f32": small(t, safetensors.F32), "parts": parts.Sources("m")} {
 		for _, to := range append([]string{""}, Types()...) {
 			t.Run(name+"-"+to, func(t *testing.T) {
 				src := open(t, sources, Options{Quantise: to})
@@ -372,7 +379,8 @@ func TestAnyRange(t *testing.T) {
 							off := r.Int64N(src.Size())
 							n := r.Int64N(1 + min(src.Size()-off, []int64{3, 40, 700, 1 << 20}[r.IntN(4)]))
 							p := bytes.Repeat([]byte{0xa5}, int(n)+4)
-							if got, err := src.ReadAt(p[:n], off); got != int(n) || err != nil || !bytes.Equal(p[:n], whole[off:off+n]) || !bytes.Equal(p[n:], []byte{0xa5, 0xa5, 0xa5, 0xa5}) {
+							if got, err := src.ReadAt(p[:n], off); got != int(n) || err != nil || !bytes.Equal(p[:n],
+								whole[off:off+n]) || !bytes.Equal(p[n:], []byte{0xa5, 0xa5, 0xa5, 0xa5}) {
 								t.Errorf("%d bytes at %d of %d: %d, %v, or other bytes", n, off, src.Size(), got, err)
 								return
 							}
@@ -381,7 +389,8 @@ func TestAnyRange(t *testing.T) {
 				}
 				wait.Wait()
 				end := make([]byte, 10)
-				if n, err := src.ReadAt(end, src.Size()-4); n != 4 || err != io.EOF || !bytes.Equal(end[:4], whole[len(whole)-4:]) {
+				if n, err := src.ReadAt(end, src.Size()-4); n != 4 || err != io.EOF ||
+					!bytes.Equal(end[:4], whole[len(whole)-4:]) {
 					t.Errorf("beyond the end: %d, %v", n, err)
 				}
 				if n, err := src.ReadAt(end, src.Size()+9); n != 0 || err != io.EOF {
@@ -426,14 +435,17 @@ func TestMemoryIsBounded(t *testing.T) {
 		for _, d := range w.shape {
 			n *= d
 		}
-		fmt.Fprintf(&b, `%s"%s":{"dtype":"F16","shape":%s,"data_offsets":[%d,%d]}`, map[bool]string{true: "{", false: ","}[at == 0], w.from, strings.ReplaceAll(fmt.Sprint(w.shape), " ", ","), at, at+n)
+		fmt.Fprintf(&b, `%s"%s":{"dtype":"F16","shape":%s,"data_offsets":[%d,%d]}`, map[bool]string{true: "{",
+			false: ","}[at == 0], w.from, strings.ReplaceAll(fmt.Sprint(w.shape), " ", ","), at, at+n)
 		at += n
 	}
 	b.WriteByte('}')
 	head := append([]byte{byte(b.Len()), byte(b.Len() >> 8), 0, 0, 0, 0, 0, 0}, b.String()...)
 	weights := &endless{"m/model.safetensors", head, int64(len(head)) + int64(at)}
-	config := gguf.FromBytes("m/config.json", []byte(`{"model_type": "llama", "hidden_size": 8192, "num_hidden_layers": 3, "intermediate_size": 32768, "num_attention_heads": 64,
-		"num_key_value_heads": 8, "vocab_size": 32000, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "hidden_act": "silu"}`))
+	config := gguf.FromBytes("m/config.json", []byte(
+		`{"model_type": "llama", "hidden_size": 8192, "num_hidden_layers": 3, "intermediate_size": 32768,
+		"num_attention_heads": 64, "num_key_value_heads": 8, "vocab_size": 32000, "max_position_embeddings": 64,
+		"rms_norm_eps": 1e-5, "hidden_act": "silu"}`))
 	if weights.size < 5e9 {
 		t.Fatalf("the checkpoint is of %d bytes only", weights.size)
 	}
@@ -470,17 +482,20 @@ func TestMemoryIsBounded(t *testing.T) {
 func TestErrorsOfInputsNameTheTensor(t *testing.T) {
 	sources := small(t, safetensors.F32)
 	b := readAll(t, sources[0])
-	for i := range 4 { // the last tensor's last number becomes one that is none
+	for i := range 4 { // the last number of the last tensor becomes NaN
 		b[len(b)-1-i] = 0xff
 	}
-	src := open(t, []gguf.Source{gguf.FromBytes("m/model.safetensors", b), sources[1], sources[2]}, Options{Quantise: "q8_0"})
-	if _, err := src.ReadAt(make([]byte, src.Size()), 0); err == nil || !strings.HasPrefix(err.Error(), "convert: ") || !strings.Contains(err.Error(), `"output.weight"`) ||
+	src := open(t, []gguf.Source{gguf.FromBytes("m/model.safetensors", b), sources[1], sources[2]},
+		Options{Quantise: "q8_0"})
+	if _, err := src.ReadAt(make([]byte, src.Size()), 0); err == nil || !strings.HasPrefix(err.Error(), "convert: ") ||
+		!strings.Contains(err.Error(), `"output.weight"`) ||
 		!strings.Contains(err.Error(), "NaN") {
 		t.Errorf("a weight that is no number: %v", err)
 	}
 	short := &endless{"m/model.safetensors", readAll(t, sources[0]), sources[0].Size()}
 	src = open(t, []gguf.Source{broken{short}, sources[1], sources[2]}, Options{Quantise: "q8_0"})
-	if n, err := src.ReadAt(make([]byte, src.Size()), 0); err == nil || int64(n) == src.Size() || !strings.Contains(err.Error(), "the disk is gone") ||
+	if n, err := src.ReadAt(make([]byte, src.Size()), 0); err == nil || int64(n) == src.Size() ||
+		!strings.Contains(err.Error(), "the disk is gone") ||
 		!strings.Contains(err.Error(), "tensor") {
 		t.Errorf("a source that fails: %d, %v", n, err)
 	}

@@ -12,8 +12,8 @@ import (
 	"foretoken/models/gguf"
 )
 
-// onDisk is a file under the path that it was named by: base names do not tell two folders'
-// model.gguf apart.
+// onDisk is a file with the path that it was opened by: a base name does not tell one folder's model.gguf from
+// another's.
 type onDisk struct {
 	*gguf.Disk
 	path string
@@ -21,10 +21,9 @@ type onDisk struct {
 
 func (f onDisk) Name() string { return f.path }
 
-// OpenPaths opens a model on the local file system as [Open] does. A path is that of a GGUF
-// file, of any part of a split one, of a safetensors file or its index, or of a folder that
-// holds one of these; what belongs to them is found beside them. Several paths are the
-// files of one model. close closes the files; call it when the weights are read.
+// OpenPaths opens a model on the local file system as [Open] does. A path names a GGUF file, any part of a split
+// one, a safetensors file or its index, or a folder that holds one of these; OpenPaths finds the files that belong
+// to them in the same folder. Several paths are the files of one model. Call close after reading the weights.
 func OpenPaths(paths []string, o Options) (src gguf.Source, close func(), err error) {
 	var names []string
 	for _, path := range paths {
@@ -71,7 +70,8 @@ func belonging(path string) ([]string, error) {
 	case errors.Is(err, fs.ErrNotExist) && Siblings(path) != nil:
 		// A part that is not there: the others say which are missing.
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("convert: %s: there is no such file or folder: give a GGUF file, or a folder with safetensors and config.json", path)
+		return nil, fmt.Errorf("convert: %s: there is no such file or folder: give a GGUF file, or a folder with "+
+			"safetensors and config.json", path)
 	case err != nil:
 		return nil, fmt.Errorf("convert: %w", err)
 	case st.IsDir():
@@ -108,7 +108,10 @@ func inFolder(dir string) ([]string, error) {
 		case strings.HasSuffix(name, ".safetensors"):
 			weights = name
 		case split && part.number > 1:
-			if !slices.ContainsFunc(models, func(m string) bool { p, ok := parsePart(m); return ok && p.stem == part.stem && p.count == part.count }) {
+			if !slices.ContainsFunc(models, func(m string) bool {
+				p, ok := parsePart(m)
+				return ok && p.stem == part.stem && p.count == part.count
+			}) {
 				models = append(models, name)
 			}
 		case strings.HasSuffix(name, ".gguf"):
@@ -119,7 +122,8 @@ func inFolder(dir string) ([]string, error) {
 	case len(models) == 1 && weights == "":
 		return belonging(filepath.Join(dir, models[0]))
 	case len(models) > 0:
-		return nil, fmt.Errorf("convert: %s: several models are in this folder (%s): name one of the files", dir, list(append(models, weightsOf(weights)...)))
+		return nil, fmt.Errorf("convert: %s: several models are in this folder (%s): name one of the files", dir,
+			list(append(models, weightsOf(weights)...)))
 	case weights != "":
 		return checkpointFiles(dir, "")
 	}
@@ -150,7 +154,8 @@ func checkpointFiles(dir, only string) ([]string, error) {
 		switch name := e.Name(); {
 		case e.IsDir():
 		case name == indexName && !alone, strings.HasSuffix(name, ".safetensors") && (!alone || name == only),
-			name == "config.json", name == "generation_config.json", strings.HasPrefix(name, "tokenizer"), name == "chat_template.jinja":
+			name == "config.json", name == "generation_config.json", strings.HasPrefix(name, "tokenizer"),
+			name == "chat_template.jinja":
 			files = append(files, filepath.Join(dir, name))
 		}
 	}

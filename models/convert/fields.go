@@ -84,7 +84,7 @@ func (c *fields) number(key string) float64 {
 	return x
 }
 
-// count reads a whole number of 1 to most.
+// count reads an integer from 1 to most.
 func (c *fields) count(key string, most int) int {
 	x := c.number(key)
 	if c.err == nil && (x != math.Trunc(x) || x < 1 || x > float64(most)) {
@@ -94,7 +94,7 @@ func (c *fields) count(key string, most int) int {
 	return int(x)
 }
 
-// whole is count with 0 allowed.
+// whole reads an integer from 0 to most.
 func (c *fields) whole(key string, most int) int {
 	if c.has(key) && c.text(key) == "0" {
 		return 0
@@ -121,8 +121,7 @@ func (c *fields) atLeastOne(key string) float64 {
 	return x
 }
 
-// flag reads a truth value; one that is missing is false, as all those read here are by
-// their format's default.
+// flag reads a boolean; a missing one is false, the format's default for every flag here.
 func (c *fields) flag(key string) bool {
 	var b bool
 	if c.err == nil && c.has(key) && json.Unmarshal(c.values[key], &b) != nil {

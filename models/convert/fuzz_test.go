@@ -13,8 +13,7 @@ import (
 	"foretoken/models/safetensors"
 )
 
-// FuzzConfig: a config.json is refused in one line, or gives a configuration whose tensors
-// can be listed.
+// FuzzConfig: a config.json is refused in one line, or gives a configuration whose tensors can be listed.
 func FuzzConfig(f *testing.F) {
 	add := func(family string, fields map[string]string) {
 		with := map[string]string{"num_hidden_layers": "2"} // an input with fewer tensors is tried sooner
@@ -30,16 +29,25 @@ func FuzzConfig(f *testing.F) {
 	for family := range base {
 		for _, fields := range []map[string]string{
 			nil,
-			{"rope_scaling": `{"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 8192}`, "head_dim": "64"},
-			{"rope_scaling": `{"type": "yarn", "factor": 4, "original_max_position_embeddings": 32768, "beta_fast": 32, "beta_slow": 1, "attention_factor": 1.138629436}`},
-			{"rope_scaling": `{"type": "linear", "rope_type": "linear", "factor": 4.0}`, "tie_word_embeddings": "false"},
-			{"rope_theta": "-", "rope_scaling": "-", "rope_parameters": `{"rope_type": "default", "rope_theta": 500000, "partial_rotary_factor": 1}`},
-			{"rope_scaling": "-", "rope_parameters": `{"rope_type": "linear", "factor": 1e30, "rope_theta": 3}`, "layer_types": `["full_attention", "full_attention"]`, "eos_token_id": "[1, 2]"},
+			{"rope_scaling": `{"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": ` +
+				`4, "original_max_position_embeddings": 8192}`, "head_dim": "64"},
+			{"rope_scaling": `{"type": "yarn", "factor": 4, "original_max_position_embeddings": 32768, "beta_fast": ` +
+				`32, "beta_slow": 1, "attention_factor": 1.138629436}`},
+			{"rope_scaling": `{"type": "linear", "rope_type": "linear", "factor": 4.0}`,
+				"tie_word_embeddings": "false"},
+			{"rope_theta": "-", "rope_scaling": "-",
+				"rope_parameters": `{"rope_type": "default", "rope_theta": 500000, "partial_rotary_factor": 1}`},
+			{"rope_scaling": "-", "rope_parameters": `{"rope_type": "linear", "factor": 1e30, "rope_theta": 3}`,
+				"layer_types": `["full_attention", "full_attention"]`, "eos_token_id": "[1, 2]"},
 			{"use_sliding_window": "true", "max_window_layers": "1", "sliding_window": "4096"},
-			{"use_sliding_window": "true", "max_window_layers": "0", "sliding_window": "4096", "layer_types": `["sliding_attention", "full_attention"]`},
-			{"use_sliding_window": "false", "sliding_window": "null", "num_key_value_heads": "-", "tie_word_embeddings": "true", "model_type": "-"},
-			{"head_dim": "-", "num_attention_heads": "8", "num_key_value_heads": "4", "architectures": "-", "attention_bias": "true", "_name_or_path": `"a/b"`, "eos_token_id": "null"},
-			{"num_experts": "0", "auto_map": "{}", "logit_scale": "1.0", "embedding_multiplier": "1", "is_causal": "true", "eos_token_id": "[]", "bos_token_id": "-1"},
+			{"use_sliding_window": "true", "max_window_layers": "0", "sliding_window": "4096",
+				"layer_types": `["sliding_attention", "full_attention"]`},
+			{"use_sliding_window": "false", "sliding_window": "null", "num_key_value_heads": "-",
+				"tie_word_embeddings": "true", "model_type": "-"},
+			{"head_dim": "-", "num_attention_heads": "8", "num_key_value_heads": "4", "architectures": "-",
+				"attention_bias": "true", "_name_or_path": `"a/b"`, "eos_token_id": "null"},
+			{"num_experts": "0", "auto_map": "{}", "logit_scale": "1.0", "embedding_multiplier": "1",
+				"is_causal": "true", "eos_token_id": "[]", "bos_token_id": "-1"},
 		} {
 			add(family, fields)
 		}
@@ -53,7 +61,8 @@ func FuzzConfig(f *testing.F) {
 			refused(t, "fuzz", err, "config.json")
 			return
 		}
-		if s.dim < 1 || s.layers < 1 || s.heads < 1 || s.kv < 1 || s.heads%s.kv != 0 || s.headDim < 2 || s.headDim%2 != 0 || s.vocab < 1 || s.context < 1 || !(s.eps > 0 &&
+		if s.dim < 1 || s.layers < 1 || s.heads < 1 || s.kv < 1 || s.heads%s.kv != 0 || s.headDim < 2 ||
+			s.headDim%2 != 0 || s.vocab < 1 || s.context < 1 || !(s.eps > 0 &&
 			s.eps < 1) || s.rope.base <= 0 {
 			t.Errorf("%+v", s)
 		}
@@ -98,14 +107,19 @@ func FuzzSafetensors(f *testing.F) {
 		f.Add(append(append(raw, header...), make([]byte, data)...), []byte(index))
 	}
 	index := `{"weight_map": {"a": "w.safetensors", "b": "w.safetensors"}}`
-	add(`{"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"b":{"dtype":"BF16","shape":[2],"data_offsets":[24,28]}}`, 28, index)
-	add(`{"__metadata__":{"format":"pt"},"a":{"dtype":"F16","shape":[],"data_offsets":[0,2]}}   `, 2, `{"weight_map": {"a": "../w.safetensors"}}`)
+	add(`{"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"b":{"dtype":"BF16","shape":[2],`+
+		`"data_offsets":[24,28]}}`,
+		28, index)
+	add(`{"__metadata__":{"format":"pt"},"a":{"dtype":"F16","shape":[],"data_offsets":[0,2]}}   `, 2,
+		`{"weight_map": {"a": "../w.safetensors"}}`)
 	add(`{"a":{"dtype":"F32","shape":[18446744073709551615,3],"data_offsets":[0,24]}}`, 24, `{"weight_map": {"a": 1}}`)
-	add(`{"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}`, 0, `{"weight_map": {}}`)
+	add(`{"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}`,
+		0, `{"weight_map": {}}`)
 	add(`{"a":{"dtype":"I64","shape":[1],"data_offsets":[4,12]}}`, 12, `[]`)
 	add(`{"a":null}`, 0, "")
 	var b bytes.Buffer
-	if err := safetensors.Write(&b, nil, safetensors.Tensor{Name: "a", Dtype: "U8", Shape: []uint64{3}, Data: make([]byte, 3)}); err != nil {
+	if err := safetensors.Write(&b, nil,
+		safetensors.Tensor{Name: "a", Dtype: "U8", Shape: []uint64{3}, Data: make([]byte, 3)}); err != nil {
 		f.Fatal(err)
 	}
 	f.Add(b.Bytes(), []byte(index))
@@ -133,7 +147,8 @@ func FuzzSafetensors(f *testing.F) {
 		}
 		fuzztest.Bound(t, 4*(len(raw)+len(index)), func() { // reading is a part of it
 			check(safetensors.Open(src))
-			check(safetensors.OpenSharded(gguf.FromBytes(indexName, index), func(string) (gguf.Source, error) { return src, nil }))
+			check(safetensors.OpenSharded(gguf.FromBytes(indexName, index),
+				func(string) (gguf.Source, error) { return src, nil }))
 		})
 	})
 }

@@ -19,7 +19,7 @@ const (
 
 var partName = regexp.MustCompile(`^(.+)-([0-9]{5})-of-([0-9]{5})\.gguf$`)
 
-// part is what a part's name says.
+// part holds the fields of a part's file name.
 type part struct {
 	src           gguf.Source
 	stem          string
@@ -43,14 +43,13 @@ func isPart(src gguf.Source) bool {
 	return ok && p.count > 1
 }
 
-// fileName is what part i is called.
+// fileName returns the file name of part i.
 func (p *part) fileName(i int) string {
 	return fmt.Sprintf("%s-%05d-of-%05d.gguf", p.stem, i, p.count)
 }
 
-// Siblings are the names of all parts of the split GGUF file that a file of this name is
-// part of, with the same folder or URL before them; nil where the name is not that
-// of a part.
+// Siblings are the names of all parts of the split GGUF file that a file of this name is part of, with the same
+// folder or URL before them; nil where the name is not that of a part.
 func Siblings(name string) []string {
 	p, ok := parsePart(name)
 	if !ok || p.number < 1 || p.number > p.count {
@@ -66,22 +65,21 @@ func Siblings(name string) []string {
 	return all
 }
 
-// CheckWhole refuses a file that is a part of a split one and was opened alone because it is
-// not named as one.
+// CheckWhole refuses a file that is a part of a split one and was opened alone because it is not named as one.
 func CheckWhole(f *gguf.File) error {
 	n, err := f.Uint32Or(keyCount, 1)
 	if err != nil {
 		return err
 	}
 	if n > 1 {
-		return fmt.Errorf("convert: %s is one of %d parts of a split file by its metadata: give it its own name back, like model-00001-of-%05d.gguf, and put the others beside it", f.Name(), n, n)
+		return fmt.Errorf("convert: %s is one of %d parts of a split file by its metadata: give it its own name back, "+
+			"like model-00001-of-%05d.gguf, and put the others beside it", f.Name(), n, n)
 	}
 	return nil
 }
 
-// joinParts makes one file of the parts of a split one, whatever their order. Metadata is that
-// of the first part without the keys of splitting; tensors follow each other as
-// they do in the parts.
+// joinParts joins the parts of a split file, given in any order. Metadata comes from the first part, without the
+// keys of splitting; tensors keep the order of the parts.
 func joinParts(sources []gguf.Source) (*model, error) {
 	parts, err := sortParts(sources)
 	if err != nil {
@@ -104,27 +102,32 @@ func joinParts(sources []gguf.Source) (*model, error) {
 			total = n
 			m.kv = slices.DeleteFunc(f.Metadata(), func(e gguf.KV) bool { return strings.HasPrefix(e.Key, "split.") })
 			if arch, err = f.String("general.architecture"); err != nil {
-				return nil, fmt.Errorf("convert: %s: the first part has no general.architecture: it is not the beginning of a model, download it again", name)
+				return nil, fmt.Errorf("convert: %s: the first part has no general.architecture: "+
+					"it is not the beginning of a model, download it again", name)
 			}
 		}
 		if n != total {
-			return nil, fmt.Errorf("convert: %s: %s is %d, but %d in %s: the parts are of different models, download them again", name, keyTensors, n, total, parts[0].src.Name())
+			return nil, fmt.Errorf("convert: %s: %s is %d, but %d in %s: the parts are of different models, "+
+				"download them again", name, keyTensors, n, total, parts[0].src.Name())
 		}
 		if a, err := f.StringOr("general.architecture", arch); err != nil || a != arch {
-			return nil, fmt.Errorf("convert: %s: general.architecture is %s, but %s in %s: the parts are of different models, download them again",
+			return nil, fmt.Errorf("convert: %s: general.architecture is %s, but %s in %s: the parts are of different "+
+				"models, download them again",
 				name, gguf.Quote(a), gguf.Quote(arch), parts[0].src.Name())
 		}
 		for j := range f.Tensors {
 			t := f.Tensors[j].Name
 			if first, twice := owner[t]; twice {
-				return nil, fmt.Errorf("convert: %s: tensor %s is in %s too: the parts are of different models, download them again", name, gguf.Quote(t), first)
+				return nil, fmt.Errorf("convert: %s: tensor %s is in %s too: the parts are of different models, "+
+					"download them again", name, gguf.Quote(t), first)
 			}
 			owner[t] = name
 		}
 		m.add(f)
 	}
 	if uint64(len(m.tensors)) != uint64(total) {
-		return nil, fmt.Errorf("convert: %s: %s is %d, but the %d parts have %d tensors together: one of them is of another model, download them again",
+		return nil, fmt.Errorf("convert: %s: %s is %d, but the %d parts have %d tensors together: "+
+			"one of them is of another model, download them again",
 			m.name, keyTensors, total, len(parts), len(m.tensors))
 	}
 	return m, nil
@@ -137,16 +140,20 @@ func sortParts(sources []gguf.Source) ([]part, error) {
 	for _, src := range sources {
 		p, is := parsePart(src.Name())
 		if !ok || !is {
-			return nil, fmt.Errorf("convert: %s and %s are not parts of one file, which are named like model-00001-of-00003.gguf: choose one model",
+			return nil, fmt.Errorf("convert: %s and %s are not parts of one file, which are named like "+
+				"model-00001-of-00003.gguf: choose one model",
 				sources[0].Name(), differing(sources))
 		}
 		switch {
 		case p.stem != first.stem || folder(src.Name()) != folder(sources[0].Name()):
-			return nil, fmt.Errorf("convert: %s and %s are parts of different files: choose those of one", sources[0].Name(), src.Name())
+			return nil, fmt.Errorf("convert: %s and %s are parts of different files: choose those of one",
+				sources[0].Name(), src.Name())
 		case p.count != first.count:
-			return nil, fmt.Errorf("convert: %s is one of %d parts and %s one of %d: choose those of one split", sources[0].Name(), first.count, src.Name(), p.count)
+			return nil, fmt.Errorf("convert: %s is one of %d parts and %s one of %d: choose those of one split",
+				sources[0].Name(), first.count, src.Name(), p.count)
 		case p.number < 1 || p.number > p.count:
-			return nil, fmt.Errorf("convert: %s: there is no part %d of %d: correct its name", src.Name(), p.number, p.count)
+			return nil, fmt.Errorf("convert: %s: there is no part %d of %d: correct its name", src.Name(),
+				p.number, p.count)
 		}
 		p.src = src
 		parts = append(parts, p)
@@ -154,7 +161,8 @@ func sortParts(sources []gguf.Source) ([]part, error) {
 	slices.SortStableFunc(parts, func(a, b part) int { return a.number - b.number })
 	for i := 1; i < len(parts); i++ {
 		if parts[i].number == parts[i-1].number {
-			return nil, fmt.Errorf("convert: part %d of %d is given twice: %s and %s", parts[i].number, first.count, parts[i-1].src.Name(), parts[i].src.Name())
+			return nil, fmt.Errorf("convert: part %d of %d is given twice: %s and %s", parts[i].number, first.count,
+				parts[i-1].src.Name(), parts[i].src.Name())
 		}
 	}
 	if len(parts) < first.count {
@@ -184,16 +192,17 @@ func differing(sources []gguf.Source) string {
 	return sources[min(1, len(sources)-1)].Name()
 }
 
-// check holds a part's metadata against its name and gives the number of tensors of the
-// whole.
+// check compares a part's metadata with its name and returns the number of tensors of all parts.
 func (p *part) check(f *gguf.File) (tensors uint32, err error) {
 	for _, want := range []struct {
 		key   string
 		value int
 		what  string
-	}{{keyCount, p.count, "is one of %d parts by its metadata, of %d by its name"}, {keyNumber, p.number - 1, "is part %d of its file by its metadata, part %d by its name"}} {
+	}{{keyCount, p.count, "is one of %d parts by its metadata, of %d by its name"},
+		{keyNumber, p.number - 1, "is part %d of its file by its metadata, part %d by its name"}} {
 		if !f.Has(want.key) {
-			return 0, fmt.Errorf("convert: %s: %s is missing: it is named like a part of a split file but is none; rename it if it is whole", f.Name(), want.key)
+			return 0, fmt.Errorf("convert: %s: %s is missing: it is named like a part of a split file but is none; "+
+				"rename it if it is whole", f.Name(), want.key)
 		}
 		got, err := f.Uint32(want.key)
 		if err != nil {
@@ -204,7 +213,8 @@ func (p *part) check(f *gguf.File) (tensors uint32, err error) {
 			if want.key == keyNumber {
 				by = 1 // people count from one, as the names do
 			}
-			return 0, fmt.Errorf("convert: %s "+want.what+": give it its own name back, or download it again", f.Name(), int64(got)+by, int64(want.value)+by)
+			return 0, fmt.Errorf("convert: %s "+want.what+": give it its own name back, or download it again", f.Name(),
+				int64(got)+by, int64(want.value)+by)
 		}
 	}
 	if tensors, err = f.Uint32(keyTensors); err != nil {

@@ -15,10 +15,13 @@ import (
 func toy(t testing.TB, arch string, fill byte) *gguf.File {
 	t.Helper()
 	var all []gguf.WriteTensor
-	for _, name := range []string{"token_embd.weight", "blk.0.attn_q.weight", "blk.0.ffn_up.weight", "blk.1.attn_q.weight", "output.weight"} {
-		all = append(all, gguf.WriteTensor{Name: name, Dims: []uint64{32, 3}, Type: gguf.Q8_0, Data: bytes.NewReader(bytes.Repeat([]byte{fill + byte(len(all))}, 34*3))})
+	for _, name := range []string{"token_embd.weight", "blk.0.attn_q.weight", "blk.0.ffn_up.weight",
+		"blk.1.attn_q.weight", "output.weight"} {
+		all = append(all, gguf.WriteTensor{Name: name, Dims: []uint64{32, 3}, Type: gguf.Q8_0,
+			Data: bytes.NewReader(bytes.Repeat([]byte{fill + byte(len(all))}, 34*3))})
 	}
-	b, err := gguf.Bytes([]gguf.KV{{Key: "general.architecture", Value: arch}, {Key: "general.alignment", Value: uint32(64)}, {Key: arch + ".block_count", Value: uint32(2)}}, all)
+	b, err := gguf.Bytes([]gguf.KV{{Key: "general.architecture", Value: arch},
+		{Key: "general.alignment", Value: uint32(64)}, {Key: arch + ".block_count", Value: uint32(2)}}, all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +50,7 @@ func TestPartsBecomeTheFile(t *testing.T) {
 			got := parse(t, src)
 			sameTensors(t, got, whole)
 			if n == 1 {
-				continue // a whole file, whatever it is called
+				continue // a complete file, whatever its name
 			}
 			if !slices.Equal(got.Keys(), whole.Keys()) {
 				t.Errorf("%d parts: keys %v, want %v", n, got.Keys(), whole.Keys())
@@ -73,7 +76,8 @@ func TestPartsThatDoNotBelongTogether(t *testing.T) {
 		return f.Sources("d")
 	}
 	foreign := func(keys map[string]any, from, to int) []byte {
-		kv := []gguf.KV{{Key: "split.no", Value: uint16(1)}, {Key: "split.count", Value: uint16(3)}, {Key: "split.tensors.count", Value: int32(5)}}
+		kv := []gguf.KV{{Key: "split.no", Value: uint16(1)}, {Key: "split.count", Value: uint16(3)},
+			{Key: "split.tensors.count", Value: int32(5)}}
 		for i := range kv {
 			if v, ok := keys[kv[i].Key]; ok {
 				kv[i].Value = v
@@ -93,33 +97,58 @@ func TestPartsThatDoNotBelongTogether(t *testing.T) {
 		sources []gguf.Source
 		want    []string
 	}{
-		"one missing":    {with(func(f converttest.Files) { delete(f, two) }), []string{"d/" + one, "1 of 3 parts are missing: " + two, "put them beside it"}},
-		"first missing":  {with(func(f converttest.Files) { delete(f, one); delete(f, last) }), []string{"2 of 3 parts are missing: " + one + ", " + last}},
-		"one alone":      {with(func(f converttest.Files) { delete(f, one); delete(f, two) }), []string{last, one}},
-		"swapped":        {with(func(f converttest.Files) { f[one], f[two] = f[two], f[one] }), []string{"d/" + one, "part 2", "part 1", "its own name"}},
-		"the same twice": {with(func(f converttest.Files) { f[last] = f[two] }), []string{"d/" + last, "is part 2 of its file by its metadata, part 3 by its name"}},
-		"twice given":    {append(three.Sources("d"), three.Sources("d")[1]), []string{"part 2 of 3 is given twice"}},
-		"other count":    {append(three.Sources("d"), partsOf(t, a, 2, false).Sources("d")...), []string{"one of 3 parts", "one of 2"}},
-		"count by name": {with(func(f converttest.Files) { f[two] = foreign(map[string]any{"split.count": uint16(4)}, 1, 3) }), []string{"d/" + two,
+		"one missing": {with(func(f converttest.Files) { delete(f, two) }),
+			[]string{"d/" + one, "1 of 3 parts are missing: " + two, "put them beside it"}},
+		"first missing": {with(func(f converttest.Files) { delete(f, one); delete(f, last) }),
+			[]string{"2 of 3 parts are missing: " + one + ", " + last}},
+		"one alone": {with(func(f converttest.Files) { delete(f, one); delete(f, two) }), []string{last, one}},
+		"swapped": {with(func(f converttest.Files) { f[one], f[two] = f[two], f[one] }),
+			[]string{"d/" + one, "part 2", "part 1", "its own name"}},
+		"the same twice": {with(func(f converttest.Files) { f[last] = f[two] }),
+			[]string{"d/" + last, "is part 2 of its file by its metadata, part 3 by its name"}},
+		"twice given": {append(three.Sources("d"), three.Sources("d")[1]), []string{"part 2 of 3 is given twice"}},
+		"other count": {append(three.Sources("d"), partsOf(t, a, 2, false).Sources("d")...),
+			[]string{"one of 3 parts", "one of 2"}},
+		"count by name": {with(func(f converttest.Files) {
+			f[two] = foreign(map[string]any{"split.count": uint16(4)}, 1, 3)
+		}), []string{"d/" + two,
 			"one of 4 parts by its metadata, of 3 by its name"}},
-		"other model":   {with(func(f converttest.Files) { f[two] = other[one] }), []string{"d/" + two, "part 1 of its file"}},
-		"other tensors": {with(func(f converttest.Files) { f[two] = foreign(map[string]any{}, 0, 2) }), []string{"d/" + two, `"token_embd.weight"`, "different models"}},
-		"too few":       {with(func(f converttest.Files) { f[two] = foreign(map[string]any{}, 1, 2) }), []string{"split.tensors.count is 5", "4 tensors together"}},
-		"other total": {with(func(f converttest.Files) { f[two] = foreign(map[string]any{"split.tensors.count": int32(9)}, 1, 3) }), []string{"d/" + two,
+		"other model": {with(func(f converttest.Files) { f[two] = other[one] }),
+			[]string{"d/" + two, "part 1 of its file"}},
+		"other tensors": {with(func(f converttest.Files) { f[two] = foreign(map[string]any{}, 0, 2) }),
+			[]string{"d/" + two, `"token_embd.weight"`, "different models"}},
+		"too few": {with(func(f converttest.Files) { f[two] = foreign(map[string]any{}, 1, 2) }),
+			[]string{"split.tensors.count is 5", "4 tensors together"}},
+		"other total": {with(func(f converttest.Files) {
+			f[two] = foreign(map[string]any{"split.tensors.count": int32(9)}, 1, 3)
+		}), []string{"d/" + two,
 			"split.tensors.count is 9, but 5", "different models"}},
-		"other family":   {with(func(f converttest.Files) { f[two] = foreign(map[string]any{"general.architecture": "qwen2"}, 1, 3) }), []string{"d/" + two, `"qwen2"`, `"llama"`}},
-		"whole file":     {with(func(f converttest.Files) { f[two] = fileBytes(t, a) }), []string{"d/" + two, "split.count is missing"}},
-		"negative total": {with(func(f converttest.Files) { f[two] = foreign(map[string]any{"split.tensors.count": int32(-5)}, 1, 3) }), []string{"d/" + two, "split.tensors.count"}},
-		"truncated":      {with(func(f converttest.Files) { f[two] = f[two][:len(f[two])-64] }), []string{"d/" + two, "truncated"}},
+		"other family": {with(func(f converttest.Files) {
+			f[two] = foreign(
+				map[string]any{"general.architecture": "qwen2"}, 1, 3)
+		}), []string{"d/" + two, `"qwen2"`, `"llama"`}},
+		"whole file": {with(func(f converttest.Files) { f[two] = fileBytes(t, a) }),
+			[]string{"d/" + two, "split.count is missing"}},
+		"negative total": {with(func(f converttest.Files) {
+			f[two] = foreign(
+				map[string]any{"split.tensors.count": int32(-5)}, 1, 3)
+		}), []string{"d/" + two, "split.tensors.count"}},
+		"truncated": {with(func(f converttest.Files) { f[two] = f[two][:len(f[two])-64] }),
+			[]string{"d/" + two, "truncated"}},
 		"no beginning": {with(func(f converttest.Files) {
 			f[one] = bytes.Replace(f[one], []byte("general.architecture"), []byte("general.architectura"), 1)
 		}), []string{"d/" + one, "general.architecture"}},
-		"unrelated files": {[]gguf.Source{gguf.FromBytes("d/x.gguf", three[one]), gguf.FromBytes("d/y.gguf", three[one])}, []string{"d/x.gguf", "d/y.gguf", "choose one model"}},
-		"part and file":   {append(three.Sources("d"), gguf.FromBytes("d/y.gguf", three[one])), []string{"d/y.gguf", "choose one model"}},
-		"two stems":       {append(three.Sources("d"), gguf.FromBytes("d/dog-00002-of-00003.gguf", three[two])), []string{"parts of different files"}},
-		"two folders":     {append(three.Sources("d"), three.Sources("e")...), []string{"parts of different files"}},
-		"part 0":          {append(three.Sources("d"), gguf.FromBytes("d/toy-00000-of-00003.gguf", three[two])), []string{"there is no part 0 of 3"}},
-		"part 4":          {append(three.Sources("d"), gguf.FromBytes("d/toy-00004-of-00003.gguf", three[two])), []string{"there is no part 4 of 3"}},
+		"unrelated files": {[]gguf.Source{gguf.FromBytes("d/x.gguf", three[one]),
+			gguf.FromBytes("d/y.gguf", three[one])}, []string{"d/x.gguf", "d/y.gguf", "choose one model"}},
+		"part and file": {append(three.Sources("d"), gguf.FromBytes("d/y.gguf", three[one])),
+			[]string{"d/y.gguf", "choose one model"}},
+		"two stems": {append(three.Sources("d"), gguf.FromBytes("d/dog-00002-of-00003.gguf", three[two])),
+			[]string{"parts of different files"}},
+		"two folders": {append(three.Sources("d"), three.Sources("e")...), []string{"parts of different files"}},
+		"part 0": {append(three.Sources("d"), gguf.FromBytes("d/toy-00000-of-00003.gguf", three[two])),
+			[]string{"there is no part 0 of 3"}},
+		"part 4": {append(three.Sources("d"), gguf.FromBytes("d/toy-00004-of-00003.gguf", three[two])),
+			[]string{"there is no part 4 of 3"}},
 	} {
 		src, err := Open(c.sources, Options{})
 		if err == nil {
@@ -130,12 +159,13 @@ func TestPartsThatDoNotBelongTogether(t *testing.T) {
 	}
 }
 
-// refused checks that an error is one line, starts with its package and says what it should.
+// refused checks that an error is one line, starts with its package and contains the wanted words.
 func refused(t testing.TB, name string, err error, want ...string) {
 	t.Helper()
 	text := err.Error()
 	package_, _, _ := strings.Cut(text, ":")
-	if !slices.Contains([]string{"convert", "gguf", "safetensors", "tokenizer"}, package_) || strings.Contains(text, "\n") {
+	if !slices.Contains([]string{"convert", "gguf", "safetensors", "tokenizer"}, package_) ||
+		strings.Contains(text, "\n") {
 		t.Errorf("%s: %q is not one line that begins with its package", name, text)
 	}
 	for _, w := range want {
@@ -145,7 +175,7 @@ func refused(t testing.TB, name string, err error, want ...string) {
 	}
 }
 
-// TestRenamedPart: one that is not named as a part is told by what is in it.
+// TestRenamedPart: metadata identifies a part whose file name does not.
 func TestRenamedPart(t *testing.T) {
 	parts := partsOf(t, toy(t, "llama", 1), 3, false)
 	src := gguf.FromBytes("d/model.gguf", parts["toy-00002-of-00003.gguf"])
@@ -156,7 +186,8 @@ func TestRenamedPart(t *testing.T) {
 		}
 		refused(t, "renamed", err, "d/model.gguf is one of 3 parts", "model-00001-of-00003.gguf")
 	}
-	for _, whole := range []gguf.Source{gguf.FromBytes("a.gguf", fileBytes(t, toy(t, "llama", 1))), gguf.FromBytes("b.gguf", partsOf(t, toy(t, "llama", 1), 1, false)["toy-00001-of-00001.gguf"])} {
+	for _, whole := range []gguf.Source{gguf.FromBytes("a.gguf", fileBytes(t, toy(t, "llama", 1))),
+		gguf.FromBytes("b.gguf", partsOf(t, toy(t, "llama", 1), 1, false)["toy-00001-of-00001.gguf"])} {
 		if err := CheckWhole(parse(t, whole)); err != nil {
 			t.Error(err)
 		}
@@ -167,9 +198,11 @@ func TestSiblings(t *testing.T) {
 	for name, want := range map[string][]string{
 		"m-00002-of-00002.gguf":     {"m-00001-of-00002.gguf", "m-00002-of-00002.gguf"},
 		"a/b-c-00001-of-00002.gguf": {"a/b-c-00001-of-00002.gguf", "a/b-c-00002-of-00002.gguf"},
-		"https://hub/o/r/resolve/main/m-00001-of-00002.gguf?download=true": {"https://hub/o/r/resolve/main/m-00001-of-00002.gguf?download=true",
+		"https://hub/o/r/resolve/main/m-00001-of-00002.gguf?download=true": {
+			"https://hub/o/r/resolve/main/m-00001-of-00002.gguf?download=true",
 			"https://hub/o/r/resolve/main/m-00002-of-00002.gguf?download=true"},
-		"m.gguf": nil, "m-1-of-2.gguf": nil, "m-00003-of-00002.gguf": nil, "m-00001-of-00002.gguf.part": nil, "-00001-of-00002.gguf": nil,
+		"m.gguf": nil, "m-1-of-2.gguf": nil, "m-00003-of-00002.gguf": nil, "m-00001-of-00002.gguf.part": nil,
+		"-00001-of-00002.gguf": nil,
 	} {
 		if got := Siblings(name); !slices.Equal(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
@@ -184,12 +217,16 @@ func TestWhatIsNoModelIsRefused(t *testing.T) {
 		o       Options
 		want    []string
 	}{
-		"nothing":        {nil, Options{}, []string{"no files"}},
-		"no such type":   {[]gguf.Source{b("a.gguf", "GGUF")}, Options{Quantise: "q9"}, []string{`"q9"`, "q8_0", "q4_0"}},
-		"two kinds":      {[]gguf.Source{b("a.gguf", "GGUF"), b("model.safetensors", "")}, Options{}, []string{"a.gguf", "model.safetensors", "choose one"}},
-		"settings only":  {[]gguf.Source{b("m/config.json", "{}"), b("m/tokenizer.json", "{}")}, Options{}, []string{"m/config.json", "no weights"}},
-		"one setting":    {[]gguf.Source{b("m/config.json", "{}")}, Options{}, []string{"m/config.json", "no weights"}},
-		"a web page":     {[]gguf.Source{b("model", "<!doctype html>")}, Options{Quantise: "f16"}, []string{"web page"}},
+		"nothing": {nil, Options{}, []string{"no files"}},
+		"no such type": {[]gguf.Source{b("a.gguf", "GGUF")}, Options{Quantise: "q9"},
+			[]string{`"q9"`, "q8_0", "q4_0"}},
+		"two kinds": {[]gguf.Source{b("a.gguf", "GGUF"), b("model.safetensors", "")}, Options{},
+			[]string{"a.gguf", "model.safetensors", "choose one"}},
+		"settings only": {[]gguf.Source{b("m/config.json", "{}"), b("m/tokenizer.json", "{}")}, Options{},
+			[]string{"m/config.json", "no weights"}},
+		"one setting": {[]gguf.Source{b("m/config.json", "{}")}, Options{}, []string{"m/config.json", "no weights"}},
+		"a web page": {[]gguf.Source{b("model", "<!doctype html>")}, Options{Quantise: "f16"},
+			[]string{"web page"}},
 		"a damaged file": {[]gguf.Source{b("a.gguf", "GGUF")}, Options{Quantise: "f16"}, []string{"a.gguf"}},
 	} {
 		_, err := Open(c.sources, c.o)
@@ -200,7 +237,8 @@ func TestWhatIsNoModelIsRefused(t *testing.T) {
 		refused(t, name, err, c.want...)
 	}
 	// A type that cannot be decoded stays as it is, and is refused in another one.
-	raw, err := gguf.Bytes([]gguf.KV{{Key: "general.architecture", Value: "llama"}}, []gguf.WriteTensor{{Name: "x", Dims: []uint64{256, 2}, Type: gguf.IQ2S, Data: io.LimitReader(zeros{}, 164)}})
+	raw, err := gguf.Bytes([]gguf.KV{{Key: "general.architecture", Value: "llama"}},
+		[]gguf.WriteTensor{{Name: "x", Dims: []uint64{256, 2}, Type: gguf.IQ2S, Data: io.LimitReader(zeros{}, 164)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	"foretoken/models/quant"
 )
 
-// chunk is how much of a tensor is worked on at once: what a call of ReadAt holds
-// beside its argument is a few times as many bytes.
+// chunk is the number of bytes of a tensor converted at once: a call of ReadAt needs a few times as many bytes
+// besides its argument.
 const chunk = 256 << 10
 
 // virtual is a GGUF file whose tensor data is computed as it is read.
@@ -120,8 +120,8 @@ func grow[T any](s *[]T, n int) []T {
 	return (*s)[:n]
 }
 
-// recoded is a tensor stored as another type than its data. Rows are whole blocks of
-// either, so the data is one run of units of the larger block.
+// recoded is a tensor stored in another type than its data. A row is an integer number of blocks of either type, so
+// the data is one run of units of the larger block.
 type recoded struct {
 	from       ranged
 	stored, to gguf.Type
@@ -153,7 +153,8 @@ func (r *recoded) readAt(p []byte, off int64) error {
 			dst = grow(&s.out, int(n*out))
 		}
 		if err := quant.Quantize(r.to, floats, dst); err != nil {
-			return fmt.Errorf("from element %d on: %w: take another type, or another file if that is no number", u*unit, err)
+			return fmt.Errorf(
+				"from element %d on: %w: take another type, or another file if that is no number", u*unit, err)
 		}
 		if !whole {
 			place(p, dst, at)
@@ -186,7 +187,7 @@ func (r *interleaved) readAt(p []byte, off int64) error {
 	half, pair := r.headRows/2, 2*r.rowBytes
 	most := max(1, chunk/pair) // pairs at once
 	end := off + int64(len(p))
-	// Pairs are counted through the whole matrix, half of them to a head.
+	// k counts pairs over the complete matrix; half of a head's rows are the first of a pair.
 	for k := off / pair; k*pair < end; {
 		j := k % half
 		n := min(most, half-j, (end+pair-1)/pair-k)

@@ -10,7 +10,8 @@ import (
 )
 
 // storedTypes are the types of weights that are converted.
-var storedTypes = map[safetensors.Dtype]gguf.Type{safetensors.F32: gguf.F32, safetensors.F16: gguf.F16, safetensors.BF16: gguf.BF16}
+var storedTypes = map[safetensors.Dtype]gguf.Type{safetensors.F32: gguf.F32, safetensors.F16: gguf.F16,
+	safetensors.BF16: gguf.BF16}
 
 // weight says where a tensor of the GGUF file comes from.
 type weight struct {
@@ -30,7 +31,8 @@ func (s *shape) weights() []weight {
 	all := []weight{{"token_embd.weight", "model.embed_tokens.weight", []uint64{n(s.vocab), n(s.dim)}, 0}}
 	for l := range s.layers {
 		add := func(name, from string, heads int, shape ...uint64) {
-			all = append(all, weight{fmt.Sprintf("blk.%d.%s", l, name), fmt.Sprintf("model.layers.%d.%s", l, from), shape, heads})
+			all = append(all,
+				weight{fmt.Sprintf("blk.%d.%s", l, name), fmt.Sprintf("model.layers.%d.%s", l, from), shape, heads})
 		}
 		add("attn_norm.weight", "input_layernorm.weight", 0, n(s.dim))
 		add("attn_q.weight", "self_attn.q_proj.weight", qHeads, n(query), n(s.dim))
@@ -58,16 +60,14 @@ func (s *shape) weights() []weight {
 	return all
 }
 
-// derived reports whether a tensor of a checkpoint says nothing that the configuration
-// does not: frequencies and masks that old versions saved, and an output matrix
-// beside an embedding that stands for it.
+// derived reports whether a checkpoint's tensor repeats what the configuration determines: frequencies and masks
+// saved by old versions, and an output matrix where the embedding is tied.
 func (s *shape) derived(name string) bool {
 	return strings.HasSuffix(name, ".rotary_emb.inv_freq") || strings.HasSuffix(name, ".self_attn.masked_bias") ||
 		s.tied && name == "lm_head.weight"
 }
 
-// addWeights finds every tensor of the model in the checkpoint, and refuses those that the model
-// has no place for.
+// addWeights finds every tensor of the model in the checkpoint and refuses tensors that the model has no place for.
 func (m *model) addWeights(f *safetensors.File, s *shape) error {
 	used := map[string]bool{}
 	if d := s.rope.divisors(s.headDim); d != nil {
@@ -79,7 +79,8 @@ func (m *model) addWeights(f *safetensors.File, s *shape) error {
 	}
 	for _, w := range s.weights() {
 		if w.from == "lm_head.weight" && !f.Has(w.from) {
-			return fmt.Errorf("convert: %s: tensor lm_head.weight is missing, and tie_word_embeddings in config.json is not true: one of the two files is of another model", f.Name())
+			return fmt.Errorf("convert: %s: tensor lm_head.weight is missing, and tie_word_embeddings in config.json "+
+				"is not true: one of the two files is of another model", f.Name())
 		}
 		t, err := f.Tensor(w.from, w.shape...)
 		if err != nil {
@@ -88,7 +89,8 @@ func (m *model) addWeights(f *safetensors.File, s *shape) error {
 		used[w.from] = true
 		typ, ok := storedTypes[t.Dtype]
 		if !ok {
-			return fmt.Errorf("convert: %s: tensor %s is %s: F32, F16 and BF16 can be converted", f.Name(), gguf.Quote(w.from), t.Dtype)
+			return fmt.Errorf("convert: %s: tensor %s is %s: F32, F16 and BF16 can be converted", f.Name(),
+				gguf.Quote(w.from), t.Dtype)
 		}
 		dims := make([]uint64, len(w.shape))
 		for i, n := range w.shape {
@@ -106,7 +108,8 @@ func (m *model) addWeights(f *safetensors.File, s *shape) error {
 	}
 	for i := range f.Tensors {
 		if name := f.Tensors[i].Name; !used[name] && !s.derived(name) {
-			return fmt.Errorf("convert: %s: tensor %s has no place in a model of type %s with %d layers: it cannot be run", f.Name(), gguf.Quote(name), s.family, s.layers)
+			return fmt.Errorf("convert: %s: tensor %s has no place in a model of type %s with %d layers: "+
+				"it cannot be run", f.Name(), gguf.Quote(name), s.family, s.layers)
 		}
 	}
 	return nil

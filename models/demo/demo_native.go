@@ -23,8 +23,7 @@ var headConfig []byte
 // Target is the model whose text is produced: 2.4 million parameters, Q8_0.
 func Target() gguf.Source { return gguf.FromBytes(TargetName, target) }
 
-// Draft is the model that proposes: 0.4 million parameters, Q8_0, with the
-// target's vocabulary.
+// Draft is the model that proposes: 0.4 million parameters, Q8_0, with the target's vocabulary.
 func Draft() gguf.Source { return gguf.FromBytes(DraftName, draft) }
 
 // Head is the target's EAGLE-3 head, which proposes from the target's own features, and its

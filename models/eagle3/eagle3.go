@@ -2,10 +2,9 @@
 // safetensors file of the weights and a config.json (Li et al., "EAGLE-3: Scaling up
 // Inference Acceleration of Large Language Models via Training-Time Test", 2025).
 //
-// A head drafts for one target. It fuses the target's residual stream after three of its
-// layers into a feature (fc), runs one decoder layer over [norm(embedding of the next
-// token), norm(feature)] and predicts the token after that one over a vocabulary
-// of its own. Package llama runs it.
+// A head drafts for one target. It fuses the target's residual stream after three of its layers into a feature
+// (fc), runs one decoder layer over [norm(embedding of the next token), norm(feature)] and predicts the token after
+// that one over a vocabulary of its own. Package llama runs it.
 package eagle3
 
 import (
@@ -44,9 +43,8 @@ type Config struct {
 // Taps is how many of the target's layers a head reads.
 const Taps = 3
 
-// TapsOf is the layers of a target of so many that the head reads: those of its config, or,
-// as the authors' code has it, the outputs of layers 1, n/2-1 and n-4 (the inputs of 2,
-// n/2 and n-3).
+// TapsOf returns the target layers that the head reads, for a target with the given number of layers: those of its
+// config or, as in the authors' code, the outputs of layers 1, n/2-1 and n-4 (the inputs of 2, n/2 and n-3).
 func (c *Config) TapsOf(layers int) ([]int, error) {
 	taps := c.Taps
 	if taps == nil {
@@ -55,9 +53,11 @@ func (c *Config) TapsOf(layers int) ([]int, error) {
 	for i, l := range taps {
 		if l < 0 || l >= layers || i > 0 && l <= taps[i-1] {
 			if c.Taps == nil {
-				return nil, fmt.Errorf("eagle3: %s: eagle_config.eagle_aux_hidden_state_layer_ids is missing, and a target of %d layers is too small for the usual ones", c.Name, layers)
+				return nil, fmt.Errorf("eagle3: %s: eagle_config.eagle_aux_hidden_state_layer_ids is missing, "+
+					"and a target of %d layers is too small for the usual ones", c.Name, layers)
 			}
-			return nil, fmt.Errorf("eagle3: %s: eagle_config.eagle_aux_hidden_state_layer_ids is %v; a target of %d layers has 0 to %d, ascending", c.Name, taps, layers, layers-1)
+			return nil, fmt.Errorf("eagle3: %s: eagle_config.eagle_aux_hidden_state_layer_ids is %v; "+
+				"a target of %d layers has 0 to %d, ascending", c.Name, taps, layers, layers-1)
 		}
 	}
 	return taps, nil
@@ -110,9 +110,11 @@ func readConfig(src safetensors.Source) (*Config, error) {
 		} `json:"eagle_config"`
 	}
 	if err := json.Unmarshal(raw, &j); err != nil {
-		return nil, fmt.Errorf("eagle3: %s: not a configuration in JSON: %s", c.Name, strings.Join(strings.Fields(err.Error()), " "))
+		return nil, fmt.Errorf("eagle3: %s: not a configuration in JSON: %s", c.Name,
+			strings.Join(strings.Fields(err.Error()), " "))
 	}
-	if !slices.Equal(j.Architectures, []string{"LlamaForCausalLMEagle3"}) && !(slices.Equal(j.Architectures, []string{"LlamaForCausalLM"}) && j.DraftVocab != nil) {
+	if !slices.Equal(j.Architectures, []string{"LlamaForCausalLMEagle3"}) &&
+		!(slices.Equal(j.Architectures, []string{"LlamaForCausalLM"}) && j.DraftVocab != nil) {
 		return fail("architectures", "is %q; only LlamaForCausalLMEagle3 can be run", j.Architectures)
 	}
 	whole := func(field string, v *float64, to *int, missing, most int) error {
@@ -156,19 +158,22 @@ func readConfig(src safetensors.Source) (*Config, error) {
 	case j.Bias:
 		return fail("attention_bias", "is true; heads without biases can be run")
 	case j.Eagle.Aux != nil && !*j.Eagle.Aux:
-		return fail("eagle_config.use_aux_hidden_state", "is false; only heads over three of the target's layers can be run")
+		return fail("eagle_config.use_aux_hidden_state",
+			"is false; only heads over three of the target's layers can be run")
 	case c.Heads%c.KV != 0:
 		return fail("num_attention_heads", "is %d, not a multiple of num_key_value_heads, %d", c.Heads, c.KV)
 	case c.HeadDim%8 != 0 || c.HeadDim > 256:
 		return fail("head_dim", "is %d; heads of 8 to 256 elements in steps of 8 can be run", c.HeadDim)
 	case c.Hidden%4 != 0 || c.TargetHidden%4 != 0 || c.FFN%4 != 0:
-		return fail("hidden_size", "is %d, target_hidden_size %d and intermediate_size %d; want multiples of 4", c.Hidden, c.TargetHidden, c.FFN)
+		return fail("hidden_size", "is %d, target_hidden_size %d and intermediate_size %d; want multiples of 4",
+			c.Hidden, c.TargetHidden, c.FFN)
 	case c.DraftVocab > c.Vocab:
 		return fail("draft_vocab_size", "is %d, more than vocab_size, %d", c.DraftVocab, c.Vocab)
 	case j.Eps == nil || !(*j.Eps > 0 && *j.Eps < 1):
 		return fail("rms_norm_eps", "is missing or not between 0 and 1")
 	case j.Eagle.Taps != nil && len(j.Eagle.Taps) != Taps:
-		return fail("eagle_config.eagle_aux_hidden_state_layer_ids", "names %d layers; want %d", len(j.Eagle.Taps), Taps)
+		return fail("eagle_config.eagle_aux_hidden_state_layer_ids", "names %d layers; want %d",
+			len(j.Eagle.Taps), Taps)
 	}
 	c.Eps, c.Taps = *j.Eps, j.Eagle.Taps
 	theta := 10000.0 // LlamaConfig's own default, which the authors' heads rely on
@@ -206,7 +211,8 @@ func (c *Config) scale(raw json.RawMessage) error {
 	switch {
 	case s.Type == "default":
 	case s.Type != "linear" && s.Type != "llama3":
-		return fmt.Errorf("eagle3: %s: rope_scaling.rope_type is %q; default, linear and llama3 can be run", c.Name, s.Type)
+		return fmt.Errorf("eagle3: %s: rope_scaling.rope_type is %q; default, linear and llama3 can be run",
+			c.Name, s.Type)
 	case !(s.Factor >= 1 && s.Factor < 1e4):
 		return fmt.Errorf("eagle3: %s: rope_scaling.factor is %v; want 1 or more", c.Name, s.Factor)
 	case s.Type == "linear":
@@ -214,7 +220,8 @@ func (c *Config) scale(raw json.RawMessage) error {
 			c.Inverse[i] /= s.Factor
 		}
 	case !(s.Low > 0 && s.High > s.Low && s.Before >= 1):
-		return fmt.Errorf("eagle3: %s: rope_scaling has low_freq_factor %v, high_freq_factor %v and original_max_position_embeddings %v", c.Name, s.Low, s.High, s.Before)
+		return fmt.Errorf("eagle3: %s: rope_scaling has low_freq_factor %v, high_freq_factor %v and "+
+			"original_max_position_embeddings %v", c.Name, s.Low, s.High, s.Before)
 	default:
 		// Wavelengths past the old context are stretched, those far inside are kept, and
 		// between the two the divisor is blended (Llama 3.1's own rule).
@@ -233,8 +240,8 @@ type Weights struct {
 	File *safetensors.File
 	// Targets is the target's id of each of the head's: (DraftVocab).
 	Targets []int32
-	// Embedding reports whether the head has an embedding of its own, (Vocab, Hidden); otherwise it
-	// takes the target's.
+	// Embedding reports whether the head has an embedding of its own, (Vocab, Hidden); otherwise it uses the
+	// target's.
 	Embedding bool
 }
 
@@ -259,13 +266,14 @@ const (
 	TargetToDraft = "t2d"                                      // (Vocab): whether the head proposes the id
 )
 
-// Shapes is what the head's tensors must be, but for d2t and t2d.
+// Shapes returns the required shapes of the head's tensors, without d2t and t2d.
 func (c *Config) Shapes() map[string][]uint64 {
 	h, t, f := uint64(c.Hidden), uint64(c.TargetHidden), uint64(c.FFN)
 	q, kv := uint64(c.Heads*c.HeadDim), uint64(c.KV*c.HeadDim)
 	return map[string][]uint64{
-		FC: {h, Taps * t}, Query: {q, 2 * h}, Key: {kv, 2 * h}, Value: {kv, 2 * h}, Out: {h, q}, Gate: {f, h}, Up: {f, h}, Down: {h, f},
-		FeatureNorm: {h}, EmbeddingNorm: {h}, FFNNorm: {h}, OutNorm: {h}, LMHead: {uint64(c.DraftVocab), h}, Embedding: {uint64(c.Vocab), h},
+		FC: {h, Taps * t}, Query: {q, 2 * h}, Key: {kv, 2 * h}, Value: {kv, 2 * h}, Out: {h, q}, Gate: {f, h},
+		Up: {f, h}, Down: {h, f}, FeatureNorm: {h}, EmbeddingNorm: {h}, FFNNorm: {h}, OutNorm: {h},
+		LMHead: {uint64(c.DraftVocab), h}, Embedding: {uint64(c.Vocab), h},
 	}
 }
 
@@ -303,12 +311,14 @@ func New(c *Config, f *safetensors.File) (*Weights, error) {
 	}
 	for i := range f.Tensors {
 		name := f.Tensors[i].Name
-		if _, ok := shapes[name]; !ok && name != DraftToTarget && name != TargetToDraft && !strings.HasSuffix(name, ".rotary_emb.inv_freq") {
+		if _, ok := shapes[name]; !ok && name != DraftToTarget && name != TargetToDraft &&
+			!strings.HasSuffix(name, ".rotary_emb.inv_freq") {
 			return nil, fmt.Errorf("eagle3: %s: tensor %s has no place in an EAGLE-3 head", f.Name(), name)
 		}
 	}
 	if !w.Embedding && c.Hidden != c.TargetHidden {
-		return nil, fmt.Errorf("eagle3: %s: tensor %s is missing; a head of width %d cannot take the embedding of a target of width %d", f.Name(), Embedding, c.Hidden, c.TargetHidden)
+		return nil, fmt.Errorf("eagle3: %s: tensor %s is missing; a head of width %d cannot take the embedding of a "+
+			"target of width %d", f.Name(), Embedding, c.Hidden, c.TargetHidden)
 	}
 	return w, w.readVocabulary()
 }
@@ -319,7 +329,8 @@ func (w *Weights) readVocabulary() error {
 	w.Targets = make([]int32, w.DraftVocab)
 	if !f.Has(DraftToTarget) {
 		if w.DraftVocab != w.Vocab {
-			return fmt.Errorf("eagle3: %s: tensor d2t is missing; without it draft_vocab_size, %d, must be vocab_size, %d", f.Name(), w.DraftVocab, w.Vocab)
+			return fmt.Errorf("eagle3: %s: tensor d2t is missing; without it draft_vocab_size, %d, "+
+				"must be vocab_size, %d", f.Name(), w.DraftVocab, w.Vocab)
 		}
 		for i := range w.Targets {
 			w.Targets[i] = int32(i)
@@ -338,7 +349,8 @@ func (w *Weights) readVocabulary() error {
 	for i, o := range offsets {
 		id := int64(i) + o
 		if o < -int64(w.Vocab) || o > int64(w.Vocab) || id < 0 || id >= int64(w.Vocab) {
-			return fmt.Errorf("eagle3: %s: tensor d2t: draft id %d has the offset %d, outside the vocabulary of %d", f.Name(), i, o, w.Vocab)
+			return fmt.Errorf("eagle3: %s: tensor d2t: draft id %d has the offset %d, outside the vocabulary of %d",
+				f.Name(), i, o, w.Vocab)
 		}
 		if used[id] {
 			return fmt.Errorf("eagle3: %s: tensor d2t: two draft ids stand for token %d", f.Name(), id)

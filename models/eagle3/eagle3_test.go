@@ -46,10 +46,12 @@ func TestPublishedConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Hidden != 16 || c.TargetHidden != 16 || c.FFN != 24 || c.Heads != 2 || c.KV != 1 || c.HeadDim != 8 || c.Vocab != 12 || c.DraftVocab != 5 || c.Eps != 1e-5 {
+	if c.Hidden != 16 || c.TargetHidden != 16 || c.FFN != 24 || c.Heads != 2 || c.KV != 1 || c.HeadDim != 8 ||
+		c.Vocab != 12 || c.DraftVocab != 5 || c.Eps != 1e-5 {
 		t.Errorf("read %+v", c)
 	}
-	if want := []float64{1, 0.1, 0.01, 0.001}; len(c.Inverse) != 4 || math.Abs(c.Inverse[3]-want[3]) > 1e-12 || math.Abs(c.Inverse[1]-want[1]) > 1e-12 {
+	if want := []float64{1, 0.1, 0.01, 0.001}; len(c.Inverse) != 4 || math.Abs(c.Inverse[3]-want[3]) > 1e-12 ||
+		math.Abs(c.Inverse[1]-want[1]) > 1e-12 {
 		t.Errorf("inverse frequencies %v, want %v", c.Inverse, want)
 	}
 	if taps, err := c.TapsOf(32); err != nil || !slices.Equal(taps, []int{1, 15, 28}) {
@@ -61,14 +63,16 @@ func TestPublishedConfig(t *testing.T) {
 }
 
 func TestConfigFields(t *testing.T) {
-	c, err := ReadConfig(config(set("eagle_config", `{"eagle_aux_hidden_state_layer_ids": [1, 2, 4], "use_aux_hidden_state": true}`)))
+	c, err := ReadConfig(
+		config(set("eagle_config", `{"eagle_aux_hidden_state_layer_ids": [1, 2, 4], "use_aux_hidden_state": true}`)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if taps, err := c.TapsOf(5); err != nil || !slices.Equal(taps, []int{1, 2, 4}) {
 		t.Errorf("taps %v, %v", taps, err)
 	}
-	if c, err = ReadConfig(config(set("rope_scaling", `{"rope_type": "linear", "factor": 4}`))); err != nil || c.Inverse[0] != 0.25 {
+	if c, err = ReadConfig(config(set("rope_scaling", `{"rope_type": "linear", "factor": 4}`))); err != nil ||
+		c.Inverse[0] != 0.25 {
 		t.Errorf("linear scaling: %v, %v", c, err)
 	}
 	if c, err = ReadConfig(config(set("rope_scaling", "null"))); err != nil || c.Inverse[0] != 1 {
@@ -76,7 +80,8 @@ func TestConfigFields(t *testing.T) {
 	}
 	// Llama 3.1's rule over a context of 100: a wavelength of 2π is within, one of 2π·1000 past it, and
 	// those of 2π·10 (1.59 turns) between one and four turns.
-	c, err = ReadConfig(config(set("rope_scaling", `{"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 100}`)))
+	c, err = ReadConfig(config(set("rope_scaling", `{"rope_type": "llama3", "factor": 8, "low_freq_factor": `+
+		`1, "high_freq_factor": 4, "original_max_position_embeddings": 100}`)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +93,7 @@ func TestConfigFields(t *testing.T) {
 	}
 }
 
-// refused are configurations that are not taken, and what the refusal says.
+// refused holds configurations that are refused and the words of the refusal.
 var refused = map[string]struct{ text, want string }{
 	"empty":              {"", "0 bytes"},
 	"not json":           {"hello", "JSON"},
@@ -118,7 +123,8 @@ var refused = map[string]struct{ text, want string }{
 
 func TestConfigRefusals(t *testing.T) {
 	for name, c := range refused {
-		if _, err := ReadConfig(config(c.text)); err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "eagle3: config.json: ") || strings.Contains(err.Error(), "\n") {
+		if _, err := ReadConfig(config(c.text)); err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.HasPrefix(err.Error(), "eagle3: config.json: ") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v; want %q", name, err, c.want)
 		}
 	}
@@ -133,7 +139,7 @@ func TestConfigRefusals(t *testing.T) {
 	}
 }
 
-// tensors is a whole head of zeros, with the draft ids for tokens 1, 3, 4, 8 and 11.
+// tensors returns a complete head of zeros, with the draft ids for tokens 1, 3, 4, 8 and 11.
 func tensors(t *testing.T) []safetensors.Tensor {
 	t.Helper()
 	c, err := ReadConfig(config(published))
@@ -147,7 +153,8 @@ func tensors(t *testing.T) []safetensors.Tensor {
 			n *= d
 		}
 		if name != Embedding {
-			all = append(all, safetensors.Tensor{Name: name, Dtype: safetensors.F16, Shape: shape, Data: make([]byte, n)})
+			all = append(all,
+				safetensors.Tensor{Name: name, Dtype: safetensors.F16, Shape: shape, Data: make([]byte, n)})
 		}
 	}
 	return append(all, offsets(1, 2, 2, 5, 7), mask(1, 3, 4, 8, 11))
@@ -206,9 +213,11 @@ func TestOpenRefusals(t *testing.T) {
 		tensors []safetensors.Tensor
 		want    string
 	}{
-		"no fc":          {published, replaced(safetensors.Tensor{Name: FC}), "tensor \"fc.weight\" is missing"},
-		"fc of two taps": {published, replaced(safetensors.Tensor{Name: FC, Dtype: safetensors.F16, Shape: []uint64{16, 32}, Data: make([]byte, 1024)}), "want [16 48]"},
-		"norm of ints":   {published, replaced(safetensors.Tensor{Name: OutNorm, Dtype: safetensors.I64, Shape: []uint64{16}, Data: make([]byte, 128)}), "is I64"},
+		"no fc": {published, replaced(safetensors.Tensor{Name: FC}), "tensor \"fc.weight\" is missing"},
+		"fc of two taps": {published, replaced(safetensors.Tensor{Name: FC, Dtype: safetensors.F16,
+			Shape: []uint64{16, 32}, Data: make([]byte, 1024)}), "want [16 48]"},
+		"norm of ints": {published, replaced(safetensors.Tensor{Name: OutNorm, Dtype: safetensors.I64,
+			Shape: []uint64{16}, Data: make([]byte, 128)}), "is I64"},
 		"no d2t":         {published, replaced(safetensors.Tensor{Name: DraftToTarget}), "d2t is missing"},
 		"short d2t":      {published, replaced(offsets(1, 2)), "want [5]"},
 		"d2t past vocab": {published, replaced(offsets(1, 2, 2, 5, 8)), "draft id 4 has the offset 8"},
@@ -216,12 +225,16 @@ func TestOpenRefusals(t *testing.T) {
 		"d2t overflows":  {published, replaced(offsets(1, math.MaxInt64, 2, 5, 7)), "draft id 1"},
 		"d2t twice":      {published, replaced(offsets(1, 2, 1, 5, 7)), "two draft ids stand for token 3"},
 		"t2d disagrees":  {published, replaced(mask(1, 3, 4, 8, 10)), "disagree on token 10"},
-		"stray tensor":   {published, append(tensors(t), safetensors.Tensor{Name: "layers.0.q", Dtype: safetensors.F32, Shape: []uint64{0}}), "has no place"},
-		"other width":    {set("target_hidden_size", "32"), replaced(safetensors.Tensor{Name: FC, Dtype: safetensors.F16, Shape: []uint64{16, 96}, Data: make([]byte, 3072)}), "width 32"},
-		"other ffn":      {set("intermediate_size", "28"), tensors(t), "want [28 16]"},
+		"stray tensor": {published, append(tensors(t),
+			safetensors.Tensor{Name: "layers.0.q", Dtype: safetensors.F32, Shape: []uint64{0}}), "has no place"},
+		"other width": {set("target_hidden_size", "32"), replaced(safetensors.Tensor{Name: FC,
+			Dtype: safetensors.F16, Shape: []uint64{16, 96}, Data: make([]byte, 3072)}), "width 32"},
+		"other ffn": {set("intermediate_size", "28"), tensors(t), "want [28 16]"},
 	} {
 		_, err := open(t, c.text, c.tensors)
-		if err == nil || !strings.Contains(err.Error(), c.want) && !(name == "other ffn" && strings.Contains(err.Error(), "28")) || !strings.Contains(err.Error(), "head.safetensors: ") || strings.Contains(err.Error(), "\n") {
+		if err == nil ||
+			!strings.Contains(err.Error(), c.want) && !(name == "other ffn" && strings.Contains(err.Error(), "28")) ||
+			!strings.Contains(err.Error(), "head.safetensors: ") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v; want %q", name, err, c.want)
 		}
 	}
@@ -233,11 +246,16 @@ func FuzzConfig(f *testing.F) {
 	for _, c := range refused {
 		f.Add([]byte(c.text))
 	}
-	for _, fields := range [][2]string{{"rope_scaling", `{"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 100}`},
-		{"rope_scaling", `{"type": "linear", "factor": 4}`}, {"rope_scaling", `{"rope_type": "default"}`}, {"rope_scaling", `{"rope_type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 1}`},
-		{"rope_scaling", "null"}, {"rope_theta", "500000.0"}, {"head_dim", "64"}, {"target_hidden_size", "32"}, {"draft_vocab_size", ""}, {"num_key_value_heads", ""}, {"num_hidden_layers", ""},
-		{"architectures", `["LlamaForCausalLM"]`}, {"eagle_config", `{"eagle_aux_hidden_state_layer_ids": [1, 2, 4], "use_aux_hidden_state": true}`},
-		{"eagle_config", `{"eagle_aux_hidden_state_layer_ids": [2, 1, -9223372036854775808]}`}, {"eagle_config", "7"}, {"attention_bias", "null"},
+	for _, fields := range [][2]string{{"rope_scaling", `{"rope_type": "llama3", "factor": 8, "low_freq_factor": ` +
+		`1, "high_freq_factor": 4, "original_max_position_embeddings": 100}`},
+		{"rope_scaling", `{"type": "linear", "factor": 4}`}, {"rope_scaling", `{"rope_type": "default"}`},
+		{"rope_scaling", `{"rope_type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 1}`},
+		{"rope_scaling", "null"}, {"rope_theta", "500000.0"}, {"head_dim", "64"}, {"target_hidden_size", "32"},
+		{"draft_vocab_size", ""}, {"num_key_value_heads", ""}, {"num_hidden_layers", ""},
+		{"architectures", `["LlamaForCausalLM"]`},
+		{"eagle_config", `{"eagle_aux_hidden_state_layer_ids": [1, 2, 4], "use_aux_hidden_state": true}`},
+		{"eagle_config", `{"eagle_aux_hidden_state_layer_ids": [2, 1, -9223372036854775808]}`}, {"eagle_config", "7"},
+		{"attention_bias", "null"},
 		{"head_dim", "null"}, {"vocab_size", "\"1\\n2\""}, {"hidden_act", `"` + strings.Repeat("é", 400) + `"`}} {
 		f.Add([]byte(set(fields[0], fields[1])))
 	}

@@ -40,7 +40,8 @@ func bound(t testing.TB, size int, limit time.Duration, work func()) {
 		t.Fatalf("an input of %d bytes took %v of the processor, want at most %v", size, took, limit)
 	}
 	if made := Allocated() - memory; made > uint64(size)+Overhead {
-		t.Fatalf("an input of %d bytes had %d bytes allocated, want at most %d more than its size", size, made, Overhead)
+		t.Fatalf("an input of %d bytes had %d bytes allocated, want at most %d more than its size", size, made,
+			Overhead)
 	}
 }
 

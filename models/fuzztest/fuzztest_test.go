@@ -49,7 +49,8 @@ func TestBound(t *testing.T) {
 }
 
 func TestRefusal(t *testing.T) {
-	for text, fails := range map[string]bool{"x: no": false, "y: no": true, "x: a\nb": true, "x: a\rb": true, "x: " + string(make([]byte, 2000)): true} {
+	for text, fails := range map[string]bool{"x: no": false, "y: no": true, "x: a\nb": true, "x: a\rb": true, "x: " +
+		string(make([]byte, 2000)): true} {
 		f := &failed{TB: t}
 		if Refusal(f, errors.New(text), "x: "); (f.why != "") != fails {
 			t.Errorf("%.20q: %q", text, f.why)

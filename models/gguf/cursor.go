@@ -13,9 +13,8 @@ const (
 	largeRead = 1 << 20
 )
 
-// cursor reads a Source forwards. It never reads past the end and never
-// allocates for a length that the rest of the file could not hold. After the
-// first error every read gives zero values; err keeps the reason.
+// cursor reads a Source forwards. It never reads past the end and never allocates for a length that the rest of the
+// file could not hold. After the first error every read gives zero values; err keeps the reason.
 type cursor struct {
 	src   Source
 	size  uint64
@@ -37,7 +36,8 @@ func (c *cursor) fail(format string, args ...any) {
 // need refuses n bytes that the file does not have.
 func (c *cursor) need(n uint64) bool {
 	if c.err == nil && n > c.left() {
-		c.fail("the file ends at byte %d, %d bytes too early: it is truncated or damaged, download it again", c.size, n-c.left())
+		c.fail("the file ends at byte %d, %d bytes too early: it is truncated or damaged, download it again",
+			c.size, n-c.left())
 	}
 	return c.err == nil
 }
@@ -70,7 +70,7 @@ func (c *cursor) fill(p []byte, off uint64) bool {
 
 func (c *cursor) skip(n int) { c.buf, c.pos = c.buf[n:], c.pos+uint64(n) }
 
-// bytes gives n bytes of its own memory. Large runs bypass the buffer.
+// bytes returns n bytes in memory of their own. Large runs bypass the buffer.
 func (c *cursor) bytes(n uint64) []byte {
 	if !c.need(n) {
 		return nil
@@ -83,16 +83,6 @@ func (c *cursor) bytes(n uint64) []byte {
 	c.skip(have)
 	c.pos += n - uint64(have)
 	return out
-}
-
-func (c *cursor) u8() uint8 {
-	b := c.peek(1)
-	if b == nil {
-		return 0
-	}
-	v := b[0]
-	c.skip(1)
-	return v
 }
 
 func (c *cursor) u32() uint32 {

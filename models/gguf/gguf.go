@@ -1,13 +1,10 @@
-// Package gguf reads and writes GGUF files, versions 2 and 3, little-endian:
-// one file that holds a model's configuration, tokenizer and weights. The
-// format is described in ggml's docs/gguf.md.
+// Package gguf reads and writes GGUF files, versions 2 and 3, little-endian: one file that holds a model's
+// configuration, tokenizer and weights. The format is described in ggml's docs/gguf.md.
 //
-// A file is read over a [Source] by ranges, so that opening a model of many
-// gigabytes over a network fetches its header only. A file may come from
-// anywhere, so every length and count in it is checked against the size of the
-// file before memory is allocated for it: opening a file never takes more than
-// its own size and a few megabytes of memory. Errors are one line, start with
-// "gguf:" and name the file, the field and the reason.
+// A file is read over a [Source] by ranges, so that opening a model of many gigabytes over a network fetches its
+// header only. A file may come from anywhere, so every length and count in it is checked against the size of the
+// file before memory is allocated for it: opening a file never takes more than its own size and a few megabytes of
+// memory. Errors are one line, start with "gguf:" and name the file, the field and the reason.
 package gguf
 
 import (
@@ -67,7 +64,7 @@ type File struct {
 // Name is the name of the file's source.
 func (f *File) Name() string { return f.src.Name() }
 
-// Size is the size of the whole file in bytes.
+// Size returns the size of the file in bytes.
 func (f *File) Size() int64 { return f.src.Size() }
 
 // Open reads the header, the metadata and the list of tensors, but no tensor.
@@ -100,7 +97,7 @@ func Open(src Source) (*File, error) {
 	return f, nil
 }
 
-// checkMagic tells the files that people pass by mistake from damaged ones.
+// checkMagic names the kinds of files that people pass by mistake.
 func (c *cursor) checkMagic() {
 	if c.size < 4 {
 		c.fail("%d bytes are too few for a GGUF file: download it again", c.size)
@@ -157,7 +154,8 @@ func (c *cursor) checkCount(what string, n, limit, each uint64) {
 	case n > limit:
 		c.fail("%d %s, at most %d are allowed: the file is damaged, download it again", n, what, limit)
 	case n > c.left()/each:
-		c.fail("%d %s do not fit in the %d bytes left: the file is truncated or damaged, download it again", n, what, c.left())
+		c.fail("%d %s do not fit in the %d bytes left: the file is truncated or damaged, download it again", n,
+			what, c.left())
 	}
 }
 
@@ -244,7 +242,8 @@ func (f *File) readTensorInfo(c *cursor, i, align uint64) {
 	case off%align != 0:
 		c.fail("offset %d is not a multiple of the alignment %d", off, align)
 	case off > c.size || size > c.size-off:
-		c.fail("%d bytes at offset %d reach beyond the end of the file of %d bytes: it is truncated, download it again", size, off, c.size)
+		c.fail("%d bytes at offset %d reach beyond the end of the file of %d bytes: it is truncated, download it again",
+			size, off, c.size)
 	}
 	if c.err == nil {
 		f.byName[name] = len(f.Tensors)
@@ -289,7 +288,8 @@ func (f *File) place(c *cursor, align uint64) {
 func (f *File) Tensor(name string) (*TensorInfo, error) {
 	i, ok := f.byName[name]
 	if !ok {
-		return nil, fmt.Errorf("gguf: %s: tensor %s is missing: the file is incomplete or of another architecture", f.Name(), Quote(name))
+		return nil, fmt.Errorf("gguf: %s: tensor %s is missing: the file is incomplete or of another architecture",
+			f.Name(), Quote(name))
 	}
 	return &f.Tensors[i], nil
 }
@@ -300,7 +300,8 @@ func (f *File) HasTensor(name string) bool { _, ok := f.byName[name]; return ok 
 // ReadTensor fills dst with the stored bytes of a tensor from byte off of it.
 func (f *File) ReadTensor(t *TensorInfo, dst []byte, off int64) error {
 	if off < 0 || off > t.Size || int64(len(dst)) > t.Size-off {
-		return fmt.Errorf("gguf: %s: tensor %s: bytes %d to %d of %d", f.Name(), Quote(t.Name), off, off+int64(len(dst)), t.Size)
+		return fmt.Errorf("gguf: %s: tensor %s: bytes %d to %d of %d", f.Name(), Quote(t.Name), off,
+			off+int64(len(dst)), t.Size)
 	}
 	if err := ReadFull(f.src, dst, t.Offset+off); err != nil {
 		return fmt.Errorf("gguf: %s: tensor %s: %w", f.Name(), Quote(t.Name), err)

@@ -233,7 +233,8 @@ func TestAlignment(t *testing.T) {
 		}
 		f := mustOpen(t, b)
 		got := make([]byte, 2)
-		if err := f.ReadTensor(&f.Tensors[1], got, 0); err != nil || string(got) != "de" || f.Tensors[1].Offset%int64(align) != 0 {
+		if err := f.ReadTensor(&f.Tensors[1], got, 0); err != nil || string(got) != "de" ||
+			f.Tensors[1].Offset%int64(align) != 0 {
 			t.Errorf("alignment %d: %q, %v", align, got, err)
 		}
 	}
@@ -356,7 +357,8 @@ func TestWriteRefuses(t *testing.T) {
 }
 
 func TestTypeSizes(t *testing.T) {
-	for typ, want := range map[Type]uint64{F32: 1024, F16: 512, BF16: 512, Q8_0: 272, Q4_0: 144, Q4_K: 144, Q6_K: 210, IQ4NL: 144} {
+	for typ, want := range map[Type]uint64{F32: 1024, F16: 512, BF16: 512, Q8_0: 272, Q4_0: 144, Q4_K: 144,
+		Q6_K: 210, IQ4NL: 144} {
 		if got, err := typ.RowBytes(256); got != want || err != nil {
 			t.Errorf("256 elements of %s take %d bytes, %v, want %d", typ, got, err, want)
 		}
@@ -364,7 +366,8 @@ func TestTypeSizes(t *testing.T) {
 	if _, err := Q4_K.RowBytes(128); err == nil {
 		t.Error("half a block has a size")
 	}
-	if s := Type(99).String(); s != "type 99" || Type(99).Known() || Type(99).BlockSize() != 0 || Type(99).BlockBytes() != 0 {
+	if s := Type(99).String(); s != "type 99" || Type(99).Known() || Type(99).BlockSize() != 0 ||
+		Type(99).BlockBytes() != 0 {
 		t.Error(s)
 	}
 	if Q8_0.BlockSize() != 32 || Q8_0.BlockBytes() != 34 {

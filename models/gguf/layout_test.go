@@ -13,7 +13,8 @@ func TestLayoutIsThatOfWrite(t *testing.T) {
 			kv = append(kv, KV{"general.alignment", align})
 		}
 		data := [][]byte{bytes.Repeat([]byte{1}, 12), bytes.Repeat([]byte{2}, 34), bytes.Repeat([]byte{3}, 64)}
-		layout := []WriteTensor{{Name: "x", Dims: []uint64{3}, Type: F32}, {Name: "y", Dims: []uint64{32}, Type: Q8_0}, {Name: "z", Dims: []uint64{8, 4}, Type: F16}}
+		layout := []WriteTensor{{Name: "x", Dims: []uint64{3}, Type: F32}, {Name: "y", Dims: []uint64{32}, Type: Q8_0},
+			{Name: "z", Dims: []uint64{8, 4}, Type: F16}}
 		written := append([]WriteTensor{}, layout...)
 		for i := range written {
 			written[i].Data = bytes.NewReader(data[i])
@@ -45,10 +46,14 @@ func TestLayoutIsThatOfWrite(t *testing.T) {
 // TestMetadataIsWrittenAsItWas copies values of every type, and the alignment of another type
 // than it is written with.
 func TestMetadataIsWrittenAsItWas(t *testing.T) {
-	kv := []KV{{"u8", uint8(200)}, {"i8", int8(-3)}, {"u16", uint16(60000)}, {"i16", int16(-3)}, {"u32", uint32(1 << 31)}, {"i32", int32(-3)},
-		{"u64", uint64(1 << 63)}, {"i64", int64(-3)}, {"f32", float32(1.5)}, {"f64", 1e300}, {"yes", true}, {"text", "x\xffy"}, {"empty", ""},
-		{"strings", []string{"a", "", "\x00b"}}, {"none", []string{}}, {"bools", []bool{true, false}}, {"i32s", []int32{-1, 2}}, {"u32s", []uint32{1}},
-		{"i64s", []int64{-1}}, {"u64s", []uint64{1 << 63}}, {"f32s", []float32{1, 2}}, {"f64s", []float64{3}}, {"no floats", []float32{}}}
+	kv := []KV{{"u8", uint8(200)}, {"i8", int8(-3)}, {"u16", uint16(60000)}, {"i16", int16(-3)},
+		{"u32", uint32(1 << 31)}, {"i32", int32(-3)},
+		{"u64", uint64(1 << 63)}, {"i64", int64(-3)}, {"f32", float32(1.5)}, {"f64", 1e300}, {"yes", true},
+		{"text", "x\xffy"}, {"empty", ""},
+		{"strings", []string{"a", "", "\x00b"}}, {"none", []string{}}, {"bools", []bool{true, false}},
+		{"i32s", []int32{-1, 2}}, {"u32s", []uint32{1}},
+		{"i64s", []int64{-1}}, {"u64s", []uint64{1 << 63}}, {"f32s", []float32{1, 2}}, {"f64s", []float64{3}},
+		{"no floats", []float32{}}}
 	first, err := Bytes(kv, nil)
 	if err != nil {
 		t.Fatal(err)

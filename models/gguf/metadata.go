@@ -13,9 +13,8 @@ func (f *File) Has(key string) bool { _, ok := f.values[key]; return ok }
 // Keys lists the metadata keys in the file's order.
 func (f *File) Keys() []string { return append([]string(nil), f.order...) }
 
-// Describe shows the value of a key on one line, for listings: scalars and
-// short strings in full, arrays by type and length. It is empty for a key that
-// is not there.
+// Describe shows the value of a key on one line, for listings: scalars and short strings in full, arrays by type
+// and length. It is empty for a key that is not there.
 func (f *File) Describe(key string) string {
 	v, ok := f.values[key]
 	if !ok {
@@ -43,7 +42,8 @@ func (f *File) Describe(key string) string {
 func (f *File) get(key, want string, array bool) (*value, error) {
 	v, ok := f.values[key]
 	if !ok {
-		return nil, fmt.Errorf("gguf: %s: %s is missing, want %s: the file is incomplete or of another kind", f.Name(), key, want)
+		return nil, fmt.Errorf("gguf: %s: %s is missing, want %s: the file is incomplete or of another kind",
+			f.Name(), key, want)
 	}
 	if v.array != array {
 		return nil, f.mistyped(key, want, &v)
@@ -55,9 +55,8 @@ func (f *File) mistyped(key, want string, v *value) error {
 	return fmt.Errorf("gguf: %s: %s is of type %s, want %s", f.Name(), key, v, want)
 }
 
-// Uint32 reads a count or an id. Any integer type that holds the value will do,
-// because converters differ; a negative value or one that does not fit is an
-// error.
+// Uint32 reads a count or an id. Any integer type that holds the value will do, because converters differ; a
+// negative value or one that does not fit is an error.
 func (f *File) Uint32(key string) (uint32, error) {
 	const want = "uint32"
 	v, err := f.get(key, want, false)
@@ -153,8 +152,7 @@ func (f *File) Strings(key string) ([]string, error) {
 	return v.strings(), nil
 }
 
-// Int32s reads an array of integers of any type; one that does not fit is an
-// error.
+// Int32s reads an array of integers of any type; one that does not fit is an error.
 func (f *File) Int32s(key string) ([]int32, error) {
 	const want = "array of int32"
 	v, err := f.get(key, want, true)

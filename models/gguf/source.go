@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Source is a file that can be read by ranges: on disk, in memory, behind HTTP
-// range requests or in the browser's private file system. ReadAt has the
-// semantics of [io.ReaderAt] and may be called from several goroutines.
+// Source is a file that can be read by ranges: on disk, in memory, behind HTTP range requests or in the browser's
+// private file system. ReadAt has the semantics of [io.ReaderAt] and may be called from several goroutines.
 type Source interface {
 	Name() string // for messages: a base name or a URL
 	Size() int64  // bytes
@@ -69,8 +68,7 @@ func (m *memory) Name() string { return m.name }
 // FromBytes is a Source over bytes that the caller no longer changes.
 func FromBytes(name string, b []byte) Source { return &memory{bytes.NewReader(b), name} }
 
-// ReadFull fills p from src at off, or says why not: where the data ended, or what
-// the source answered.
+// ReadFull fills p from src at off, or says why not: where the data ended, or what the source answered.
 func ReadFull(src Source, p []byte, off int64) error {
 	for len(p) > 0 {
 		n, err := src.ReadAt(p, off)

@@ -85,7 +85,8 @@ func (c *cursor) value() value {
 		}
 		each := kinds[v.kind].bytes
 		if n > maxMetadata/each || n > c.left()/each {
-			c.fail("%d elements of %s do not fit in the %d bytes left: the file is truncated or damaged, download it again", n, v.kind, c.left())
+			c.fail("%d elements of %s do not fit in the %d bytes left: the file is truncated or damaged, "+
+				"download it again", n, v.kind, c.left())
 			break
 		}
 		v.parts = [][]byte{c.bytes(n * each)}
@@ -108,7 +109,8 @@ func (c *cursor) checkBools(v *value) {
 
 func (c *cursor) stringArray(v *value) {
 	if v.count > maxMetadata/8 || v.count > c.left()/8 {
-		c.fail("%d strings do not fit in the %d bytes left: the file is truncated or damaged, download it again", v.count, c.left())
+		c.fail("%d strings do not fit in the %d bytes left: the file is truncated or damaged, download it again",
+			v.count, c.left())
 		return
 	}
 	var part []byte
@@ -119,7 +121,8 @@ func (c *cursor) stringArray(v *value) {
 		}
 		n := binary.LittleEndian.Uint64(b)
 		if n > c.left()-8 || n > maxMetadata {
-			c.fail("element %d is a string of %d bytes and %d are left: the file is truncated or damaged, download it again", i, n, c.left()-8)
+			c.fail("element %d is a string of %d bytes and %d are left: the file is truncated or damaged, "+
+				"download it again", i, n, c.left()-8)
 			return
 		}
 		if len(part)+8+int(n) > cap(part) {

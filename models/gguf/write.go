@@ -9,9 +9,8 @@ import (
 	"math"
 )
 
-// KV is one metadata entry to write. Value is a bool, string, int8 to int64,
-// uint8 to uint64, float32, float64, a slice of bool, string, int32, uint32,
-// int64, uint64, float32 or float64, or what [File.Metadata] gave.
+// KV is one metadata entry to write. Value is a bool, string, int8 to int64, uint8 to uint64, float32, float64, a
+// slice of bool, string, int32, uint32, int64, uint64, float32 or float64, or what [File.Metadata] gave.
 type KV struct {
 	Key   string
 	Value any
@@ -25,9 +24,8 @@ type WriteTensor struct {
 	Data io.Reader // gives exactly the stored bytes
 }
 
-// Write writes a GGUF file of version 3. Tensor data is copied from one reader
-// after the other, so memory does not grow with the model. The data is aligned
-// to the uint32 in general.alignment, or to 32 bytes without it.
+// Write writes a GGUF file of version 3. Tensor data is copied from one reader after the other, so memory does not
+// grow with the model. The data is aligned to the uint32 in general.alignment, or to 32 bytes without it.
 func Write(w io.Writer, kv []KV, tensors []WriteTensor) error {
 	head, _, align, err := encodeHeader(kv, tensors)
 	if err != nil {
@@ -55,10 +53,9 @@ func Write(w io.Writer, kv []KV, tensors []WriteTensor) error {
 
 func padding(n, align uint64) uint64 { return (align - n%align) % align }
 
-// Layout says what Write would write without writing it: the bytes before the
-// tensor data, where each tensor's data begins, counted from the start of the
-// file, and the size of the file. Between the data of two tensors, and after the
-// last, are zero bytes. The tensors' Data may be nil.
+// Layout says what Write would write without writing it: the bytes before the tensor data, where each tensor's data
+// begins, counted from the start of the file, and the size of the file. Between the data of two tensors, and after
+// the last, are zero bytes. The tensors' Data may be nil.
 func Layout(kv []KV, tensors []WriteTensor) (head []byte, offsets []int64, size int64, err error) {
 	head, starts, align, err := encodeHeader(kv, tensors)
 	if err != nil {
@@ -74,8 +71,7 @@ func Layout(kv []KV, tensors []WriteTensor) (head []byte, offsets []int64, size 
 	return head, offsets, size, nil
 }
 
-// encodeHeader gives the bytes before the data, where each tensor begins in the
-// data, and the alignment.
+// encodeHeader gives the bytes before the data, where each tensor begins in the data, and the alignment.
 func encodeHeader(kv []KV, tensors []WriteTensor) ([]byte, []uint64, uint64, error) {
 	le := binary.LittleEndian
 	b := append([]byte("GGUF"), 3, 0, 0, 0)
@@ -91,7 +87,8 @@ func encodeHeader(kv []KV, tensors []WriteTensor) ([]byte, []uint64, uint64, err
 		if e.Key == "general.alignment" {
 			a, ok := e.Value.(uint32)
 			if !ok || a == 0 || a&(a-1) != 0 || a > maxAlign {
-				return nil, nil, 0, fmt.Errorf("general.alignment is %v, want a uint32 power of two up to %d", e.Value, maxAlign)
+				return nil, nil, 0, fmt.Errorf("general.alignment is %v, want a uint32 power of two up to %d",
+					e.Value, maxAlign)
 			}
 			align = uint64(a)
 		}

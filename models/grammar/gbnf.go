@@ -296,7 +296,7 @@ func (p *gbnf) class() sequence {
 	return p.b.class(ranges...)
 }
 
-// character reads one, escaped or not. \xHH above 7f in a literal is a byte of its own.
+// character reads one character, escaped or not. \xHH above 7f in a literal is a single byte.
 func (p *gbnf) character() (r rune, raw bool) {
 	if p.peek() != '\\' {
 		r, n := utf8.DecodeRuneInString(p.s[p.at:])

@@ -9,7 +9,7 @@ import (
 	"foretoken/models/fuzztest"
 )
 
-// bytesVocab has a token for each byte, and one that ends a text.
+// bytesVocab has a token for each byte and an end-of-text token.
 func bytesVocab() *Vocab {
 	return NewVocab(257, func(id int32) []byte { return []byte{byte(id)} }, func(id int32) bool { return id == 256 })
 }
@@ -103,16 +103,18 @@ other ::= "b" root`: "allows no text",
 		"root ::= \"a\"\nroot ::= \"b\"": "defined twice",
 		`root ::= ` + strings.Repeat("(", 500) + `"a"` + strings.Repeat(")", 500): "deeper than",
 	} {
-		if _, err := ParseGBNF(source); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "grammar: ") {
+		if _, err := ParseGBNF(source); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.HasPrefix(err.Error(), "grammar: ") {
 			t.Errorf("%.60s: %v, want %q", source, err, want)
 		}
 	}
 }
 
-// TestUTF8Classes compares ranges of runes with what their bytes are.
+// TestUTF8Classes compares ranges of runes with the bytes of their members.
 func TestUTF8Classes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	edges := []rune{0, 1, 0x7e, 0x7f, 0x80, 0x7ff, 0x800, 0xfff, 0x1000, 0xd7ff, 0xd800, 0xdfff, 0xe000, 0xffff, 0x10000, 0x3ffff, 0x40000, 0x10ffff}
+	edges := []rune{0, 1, 0x7e, 0x7f, 0x80, 0x7ff, 0x800, 0xfff, 0x1000, 0xd7ff, 0xd800, 0xdfff, 0xe000, 0xffff,
+		0x10000, 0x3ffff, 0x40000, 0x10ffff}
 	for range 300 {
 		lo, hi := edges[rng.IntN(len(edges))], edges[rng.IntN(len(edges))]
 		if rng.IntN(2) == 0 {
@@ -152,8 +154,7 @@ func TestUTF8Classes(t *testing.T) {
 	}
 }
 
-// TestMask compares masks with trying each token, over random walks, with and without
-// room to keep states.
+// TestMask compares masks with trying each token, over random walks, with and without room to keep states.
 func TestMask(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	pieces := []string{"", "<end>"}
@@ -168,8 +169,10 @@ func TestMask(t *testing.T) {
 	for b := range 256 {
 		pieces = append(pieces, string([]byte{byte(b)}))
 	}
-	v := NewVocab(len(pieces), func(id int32) []byte { return []byte(pieces[id]) }, func(id int32) bool { return id == 1 })
-	for name, g := range map[string]*Grammar{"json": JSON(false), "object": JSON(true), "lists": parse(t, `root ::= "[" (root ("," root)*)? "]" | [a-b]+ "\xe4" | "true" root`)} {
+	v := NewVocab(len(pieces), func(id int32) []byte { return []byte(pieces[id]) },
+		func(id int32) bool { return id == 1 })
+	for name, g := range map[string]*Grammar{"json": JSON(false), "object": JSON(true),
+		"lists": parse(t, `root ::= "[" (root ("," root)*)? "]" | [a-b]+ "\xe4" | "true" root`)} {
 		for _, room := range []int{keptBytes, 1} {
 			m := NewMatcher(g, v)
 			m.most = room
@@ -200,7 +203,7 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// TestMatcherMemory holds what a matcher keeps to its bound while a text nests ever deeper.
+// TestMatcherMemory keeps a matcher's memory within its bound while a text nests ever deeper.
 func TestMatcherMemory(t *testing.T) {
 	m := NewMatcher(JSON(false), bytesVocab())
 	m.most = 1 << 20
@@ -226,8 +229,8 @@ func TestMatcherMemory(t *testing.T) {
 	}
 }
 
-// whole reports whether a grammar allows a text, by working out which stretches of it each rule may be until no more are
-// found: another way than the matcher's, for short texts.
+// whole decides whether a grammar allows a text: it computes which stretches of the text each rule can match until
+// a fixpoint, independently of the matcher. For short texts.
 func whole(g *Grammar, text string) bool {
 	ends := make([]uint64, len(g.starts)*(len(text)+1)) // of a rule from a place on, a bit each
 	for changed := true; changed; {
@@ -265,8 +268,8 @@ func reached(g *Grammar, ends []uint64, o int32, from int, text string) uint64 {
 	return set
 }
 
-// BenchmarkMatcher reads a JSON text with a vocabulary of its own stretches: what a matcher does that has met
-// nothing yet, in masks and steps a text.
+// BenchmarkMatcher reads a JSON text with a vocabulary made of its own stretches, the work of a new matcher, in
+// masks and steps per text.
 func BenchmarkMatcher(b *testing.B) {
 	text := `{"name": "Ann \u00e9", "ages": [1, -2.5e3, true, null], "more": {"x": {"y": [[], {}, "z"]}}}`
 	var pieces []string
@@ -310,7 +313,7 @@ func FuzzGBNF(f *testing.F) {
 	f.Add("root ::= ( a-b | \"x\"{2} ){1,} | \"y\"{ 0 , 3 } \"\"\na-b ::=\n  [0-9A-Fa-f]{4}", "12ef")
 	f.Add("root ::= \"(\" root \")\" | [^(]", "((a))")
 	f.Add("root ::= root \"a\" | \"b\"", "ba") // left recursion
-	f.Add("\nroot ::= \"\\\n\"", "")           // what a refusal quotes may not break its line
+	f.Add("\nroot ::= \"\\\n\"", "")           // a refusal that quotes this must stay on one line
 	f.Add(strings.Repeat("n", 5000)+" = x", "")
 	f.Add("root ::= (\"a\" root?)* root?", strings.Repeat("a", 200)) // ever more ways to have read it
 	f.Add("root ::= x{2,3} | \"\\u00e9\"\nx ::= . # any", "é")

@@ -1,11 +1,10 @@
-// Package grammar says which tokens may come next so that a text stays one that a
-// grammar allows. Grammars are written as GBNF, the notation of llama.cpp, or follow
-// from a JSON Schema. They are compiled to a pushdown automaton over bytes, whose
-// states are built while a text is read and kept, so that the set of tokens that
-// each allows is worked out once.
+// Package grammar computes which tokens may come next so that a text stays within a grammar. Grammars are written
+// in GBNF, llama.cpp's notation, or derived from a JSON Schema. They compile to a pushdown automaton over bytes.
+// The automaton's states are built while a text is read and cached, so the set of tokens of each state is computed
+// once.
 //
-// A grammar restricts what the target may draw. What is drafted does not change the
-// distribution, so speculation works with a grammar as without one.
+// A grammar restricts the target's draws. Drafts do not change the distribution, so speculation works with a
+// grammar as without one.
 package grammar
 
 import (
@@ -51,8 +50,8 @@ type op struct {
 	arg  int32 // the set, or the rule
 }
 
-// Grammar is a set of rules over bytes, the first of which is the whole text. It does
-// not change and may be used by several matchers.
+// Grammar is a set of rules over bytes; the first rule is the start symbol. It is immutable and may be shared by
+// several matchers.
 type Grammar struct {
 	ops    []op
 	starts [][]int32 // of each rule, where its alternatives begin
@@ -168,7 +167,8 @@ func (b *builder) grammar(root int) (*Grammar, error) {
 		return nil, fmt.Errorf("grammar: rule %q begins with itself; write what repeats after what it follows", name)
 	}
 	if !b.productive(order)[root] {
-		return nil, fmt.Errorf("grammar: rule %q allows no text: every way through it comes back to itself", b.names[root])
+		return nil, fmt.Errorf("grammar: rule %q allows no text: every way through it comes back to itself",
+			b.names[root])
 	}
 	g := &Grammar{}
 	sets := map[byteSet]int32{}
@@ -253,8 +253,8 @@ func (b *builder) productive(order []int) []bool {
 	})
 }
 
-// fixpoint marks the rules of which an alternative holds, given those that are marked. Rules that
-// are called come after their callers in order, most often: it is walked backwards.
+// fixpoint marks the rules of which an alternative holds, given the marked ones. Called rules mostly follow their
+// callers in order, so it goes backwards.
 func (b *builder) fixpoint(order []int, holds func(s sequence, is []bool) bool) []bool {
 	is := make([]bool, len(b.rules))
 	for changed := true; changed; {

@@ -46,7 +46,7 @@ func (b *builder) oneOf(bytes string) sequence {
 
 func (b *builder) digit() sequence { return b.class(runeRange{'0', '9'}) }
 
-// blank is what may stand between the parts of a value.
+// blank matches the white space between the parts of a value.
 func (b *builder) blank() sequence {
 	return b.once("blank", func() []sequence {
 		return []sequence{{}, text(" "), join(b.repeat(text("\n"), 1, 2), b.repeat(b.oneOf(" \t"), 0, mostBlanks))}
@@ -57,7 +57,8 @@ func (b *builder) blank() sequence {
 func (b *builder) character() sequence {
 	return b.once("character", func() []sequence {
 		hex := b.class(runeRange{'0', '9'}, runeRange{'a', 'f'}, runeRange{'A', 'F'})
-		plain := b.class(except(runeRange{0, 0x1f}, runeRange{0x7f, 0x7f}, runeRange{'"', '"'}, runeRange{'\\', '\\'})...)
+		plain := b.class(
+			except(runeRange{0, 0x1f}, runeRange{0x7f, 0x7f}, runeRange{'"', '"'}, runeRange{'\\', '\\'})...)
 		return []sequence{plain, join(text(`\`), b.either(b.oneOf(`"\/bfnrt`), join(text("u"), b.repeat(hex, 4, 4))))}
 	})
 }
@@ -72,7 +73,7 @@ func (b *builder) integer() sequence {
 	return b.once("integer", func() []sequence { return []sequence{join(b.optional(text("-")), b.whole())} })
 }
 
-// whole is a number without a sign and a fraction.
+// whole matches a number without sign and fraction.
 func (b *builder) whole() sequence {
 	return b.once("whole", func() []sequence {
 		return []sequence{text("0"), join(b.class(runeRange{'1', '9'}), b.repeat(b.digit(), 0, integerDigits-1))}
@@ -107,7 +108,7 @@ func (b *builder) member(key, value sequence) sequence {
 	return join(key, b.blank(), text(":"), b.blank(), value)
 }
 
-// listed is what stands between two brackets and commas, from least to most times.
+// listed matches `least` to `most` items between two brackets, separated by commas.
 func (b *builder) listed(open, end string, item sequence, least, most int) sequence {
 	if len(item) > 1 {
 		r := b.anonymous("item")

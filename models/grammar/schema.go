@@ -40,10 +40,11 @@ func (s *schemaReader) fail(path, format string, args ...any) sequence {
 	return nil
 }
 
-// Keywords by what they say. All others are refused.
+// Keywords by their role. All others are refused.
 var (
-	annotations = words("title description default examples $schema $id $comment $anchor deprecated readOnly writeOnly contentMediaType contentEncoding $defs definitions nullable")
-	byType      = map[string][]string{
+	annotations = words("title description default examples $schema $id $comment $anchor deprecated readOnly " +
+		"writeOnly contentMediaType contentEncoding $defs definitions nullable")
+	byType = map[string][]string{
 		"object":  words("properties required additionalProperties minProperties maxProperties"),
 		"array":   words("items prefixItems minItems maxItems"),
 		"string":  words("minLength maxLength pattern format"),
@@ -58,7 +59,7 @@ var (
 
 func words(s string) []string { return strings.Fields(s) }
 
-// convert gives what a schema allows; path is where it stands, for messages.
+// convert returns the sequence of texts that a schema allows; path names the schema in messages.
 func (s *schemaReader) convert(v any, path string) sequence {
 	if s.depth++; s.depth > deepestSchema {
 		return s.fail(path, "nested deeper than %d", deepestSchema)
@@ -165,7 +166,7 @@ func without(n *node, key string) *node {
 	return out
 }
 
-// oneOf gives each alternative, with what the schema says beside them.
+// oneOf returns the alternatives, each combined with the keywords next to them.
 func (s *schemaReader) oneOf(beside *node, v any, path string) sequence {
 	all, ok := v.([]any)
 	if !ok || len(all) == 0 {
@@ -192,7 +193,7 @@ func (s *schemaReader) oneOf(beside *node, v any, path string) sequence {
 	return s.b.either(each...)
 }
 
-// reference is the rule of what a $ref points at.
+// reference returns the rule of a $ref's target.
 func (s *schemaReader) reference(ref any, path string) sequence {
 	name, _ := ref.(string)
 	if r, ok := s.refs[name]; ok {
@@ -320,7 +321,7 @@ func (s *schemaReader) types(n *node, path string) ([]string, bool) {
 	return out, true
 }
 
-// count is a keyword that counts something, or what it is when left out.
+// count reads a keyword that counts something; missing is its default.
 func (s *schemaReader) count(n *node, path, key string, missing int) int {
 	v, ok := n.get(key)
 	if !ok {

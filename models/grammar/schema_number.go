@@ -7,7 +7,7 @@ import (
 
 // limit is a bound of a number, as decimal digits.
 type limit struct {
-	whole, fraction string // digits; whole has no leading zeros but for "0"
+	whole, fraction string // digits; the integer part has no leading zeros except "0"
 	negative        bool
 	open            bool // the bound itself is not allowed
 }
@@ -156,7 +156,7 @@ func (s *schemaReader) signed(negative bool, q sequence) sequence {
 	return q
 }
 
-// above is a whole number one further up.
+// above returns the integer plus one.
 func above(digits string) string {
 	out := []byte(digits)
 	for i := len(out) - 1; i >= 0; i-- {
@@ -168,7 +168,7 @@ func above(digits string) string {
 	return "1" + string(out)
 }
 
-// below is a whole number above zero, one further down.
+// below returns a positive integer minus one.
 func below(digits string) string {
 	out := []byte(digits)
 	for i := len(out) - 1; i >= 0; i-- {
@@ -184,7 +184,7 @@ func below(digits string) string {
 	return string(out)
 }
 
-// wholes are the numbers from one to another.
+// wholes matches the integers from one bound to the other.
 func (s *schemaReader) wholes(from, to string) sequence {
 	var each []sequence
 	for n := len(from); n <= len(to); n++ {
@@ -253,8 +253,8 @@ func (s *schemaReader) decimals(lo, hi *limit) []sequence {
 	return each
 }
 
-// fraction is what may follow i digits of a fraction that so far are those of the bounds; a
-// bound that they have left behind is nil. It reports whether there is anything.
+// fraction returns the continuations of i digits of a fraction that equal the bounds' first i digits so far; nil
+// means the digits are already strictly within that bound. It reports whether any exist.
 func (s *schemaReader) fraction(lo, hi *limit, i int) (sequence, bool) {
 	b := s.b
 	lead := text(".")

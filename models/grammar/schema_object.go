@@ -160,7 +160,7 @@ func (s *schemaReader) otherKey(keys []string) sequence {
 	}
 	var runes [][]rune
 	for _, k := range keys {
-		if literal(k) == `"`+k+`"` { // one that needs escapes cannot be spelled
+		if literal(k) == `"`+k+`"` { // a key that needs escapes is left out
 			runes = append(runes, []rune(k))
 		}
 	}
@@ -217,7 +217,8 @@ func (s *schemaReader) merge(a, b *node, path string) *node {
 		}
 	}
 	if s.closes(a, b) || s.closes(b, a) {
-		s.fail(path, "additionalProperties beside properties of another schema is not supported; name all properties in one")
+		s.fail(path,
+			"additionalProperties beside properties of another schema is not supported; name all properties in one")
 		return nil
 	}
 	out := newNode()
@@ -235,7 +236,8 @@ func (s *schemaReader) merge(a, b *node, path string) *node {
 		}
 		v, ok := s.mergeKey(key, mine, theirs)
 		if !ok {
-			s.fail(path, "two values of %q cannot be combined: %s and %s", key, rest(literal(mine)), rest(literal(theirs)))
+			s.fail(path, "two values of %q cannot be combined: %s and %s", key, rest(literal(mine)),
+				rest(literal(theirs)))
 			return nil
 		}
 		out.set(key, v)
@@ -312,13 +314,14 @@ func listOf(v any) any {
 	return []any{v}
 }
 
-// common is what two lists share; an integer is a number too.
+// common returns the intersection of two type lists; an integer is a number too.
 func common(a, b any) (any, bool) {
 	x, ok := a.([]any)
 	y, ok2 := b.([]any)
 	out := []any{}
 	for _, e := range x {
-		if slices.ContainsFunc(y, func(f any) bool { return literal(e) == literal(f) || e == "integer" && f == "number" }) {
+		if slices.ContainsFunc(y,
+			func(f any) bool { return literal(e) == literal(f) || e == "integer" && f == "number" }) {
 			out = append(out, e)
 		} else if e == "number" && slices.Contains(y, any("integer")) {
 			out = append(out, "integer")

@@ -8,8 +8,7 @@ import (
 	"io"
 )
 
-// A schema's properties are written in the order in which the schema names them, which
-// Go's maps would lose.
+// A schema's properties are written in the order in which the schema names them, which Go's maps would lose.
 type node struct {
 	keys   []string
 	values map[string]any // bool, string, json.Number, nil, []any or *node
@@ -32,7 +31,7 @@ func newNode() *node { return &node{values: map[string]any{}} }
 // deepestSchema bounds recursion over a schema.
 const deepestSchema = 200
 
-// readValue reads one JSON value that is the whole of the bytes.
+// readValue reads the bytes as exactly one JSON value.
 func readValue(text []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
@@ -88,7 +87,7 @@ func readNext(dec *json.Decoder, depth int) (any, error) {
 	return t, nil
 }
 
-// literal is a JSON value as it is written: without blanks, keys in their order.
+// literal writes a JSON value without blanks, its keys in their original order.
 func literal(v any) string {
 	switch v := v.(type) {
 	case nil:

@@ -11,18 +11,20 @@ var formats = map[string]string{
 	"date":      date,
 	"time":      clock,
 	"date-time": date + "T" + clock,
-	"duration":  `P(\d+W|\d+Y(\d+M)?(\d+D)?(T` + hours + `)?|\d+M(\d+D)?(T` + hours + `)?|\d+D(T` + hours + `)?|T` + hours + `)`,
-	"uuid":      `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`,
-	"ipv4":      `(` + octet + `\.){3}` + octet,
-	"ipv6":      `([0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}`,
-	"hostname":  host,
-	"email":     "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,20}(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,20})?@" + host,
-	"uri":       `[A-Za-z][A-Za-z0-9+.-]*:[A-Za-z0-9._~:/?#@!$&'()*+,;=%\[\]-]+`,
+	"duration": `P(\d+W|\d+Y(\d+M)?(\d+D)?(T` + hours + `)?|\d+M(\d+D)?(T` + hours + `)?|\d+D(T` + hours +
+		`)?|T` + hours + `)`,
+	"uuid":     `[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}`,
+	"ipv4":     `(` + octet + `\.){3}` + octet,
+	"ipv6":     `([0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}`,
+	"hostname": host,
+	"email":    "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,20}(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,20})?@" + host,
+	"uri":      `[A-Za-z][A-Za-z0-9+.-]*:[A-Za-z0-9._~:/?#@!$&'()*+,;=%\[\]-]+`,
 }
 
 const (
-	leap  = `(\d\d(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)`
-	date  = `(\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|1\d|2[0-8]))|` + leap + `-02-29)`
+	leap = `(\d\d(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)`
+	date = `(\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|1\d|2[0-8]))|` +
+		leap + `-02-29)`
 	clock = `([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)`
 	hours = `(\d+H(\d+M)?(\d+S)?|\d+M(\d+S)?|\d+S)`
 	octet = `(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)`
@@ -49,7 +51,8 @@ func (s *schemaReader) str(n *node, path string) sequence {
 		name, _ := format.(string)
 		p, ok := formats[name]
 		if !ok {
-			return s.fail(path+"/format", "%s is not supported; want date, time, date-time, duration, uuid, ipv4, ipv6, hostname, email or uri, or leave it out", rest(literal(format)))
+			return s.fail(path+"/format", "%s is not supported; want date, time, date-time, duration, uuid, ipv4, "+
+				"ipv6, hostname, email or uri, or leave it out", rest(literal(format)))
 		}
 		return s.pattern("^"+p+"$", path+"/format")
 	}
@@ -90,7 +93,7 @@ func (s *schemaReader) pattern(p, path string) sequence {
 	return s.b.quoted(s.b.either(each...))
 }
 
-// expression is what a regular expression matches, as it is written inside a JSON string.
+// expression matches the strings of a regular expression as they are written inside a JSON string.
 func (s *schemaReader) expression(re *syntax.Regexp, path string) sequence {
 	if s.b.err != nil {
 		return nil

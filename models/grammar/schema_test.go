@@ -22,42 +22,56 @@ func schemaGrammar(t *testing.T, schema string) *Grammar {
 	return g
 }
 
-// schemas are those that the tests hold texts against.
+// schemas holds the schemas that the tests match texts against.
 var schemas = []struct {
 	schema string
 	yes    []string
 	no     []string
 }{
-	{`{}`, []string{`{"a":[1,-2.5e3,"x\n\u00e9",true,null]}`, `"a"`, `0`}, []string{`01`, `{a:1}`, `[1,]`, `"a`, `tru`, "\"\n\""}},
+	{`{}`, []string{`{"a":[1,-2.5e3,"x\n\u00e9",true,null]}`, `"a"`, `0`},
+		[]string{`01`, `{a:1}`, `[1,]`, `"a`, `tru`, "\"\n\""}},
 	{`true`, []string{`1`}, []string{``}},
 	{`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"integer"}},"required":["a"]}`,
-		[]string{`{"a":"x"}`, `{"a":"x","b":12}`, `{ "a" : "" , "b" : 0 }`}, []string{`{}`, `{"b":1}`, `{"a":1}`, `{"a":"x","c":1}`, `{"a":"x","b":1.5}`, `{"a":"x",}`}},
+		[]string{`{"a":"x"}`, `{"a":"x","b":12}`, `{ "a" : "" , "b" : 0 }`},
+		[]string{`{}`, `{"b":1}`, `{"a":1}`, `{"a":"x","c":1}`, `{"a":"x","b":1.5}`, `{"a":"x",}`}},
 	{`{"type":"object","properties":{"a":{},"b":{},"c":{}}}`,
-		[]string{`{}`, `{"a":1}`, `{"b":1}`, `{"c":1}`, `{"a":1,"c":1}`, `{"a":1,"b":2,"c":3}`, `{"b":1,"c":1}`}, []string{`{"a":1,"a":1}`, `{,"b":1}`, `{"d":1}`}},
-	{`{"type":"object","properties":{"ab":{"type":"integer"},"ac":{"type":"integer"}},"additionalProperties":{"type":"string"}}`,
-		[]string{`{}`, `{"ab":1}`, `{"x":"y"}`, `{"ac":1,"a":"y","abc":"z","é":"w"}`, `{"ab":1,"ac":2,"":""}`}, []string{`{"ab":"y"}`, `{"x":1}`, `{"x":"y","ab":1}`, `{"x":"y","ac":"z"}`}},
+		[]string{`{}`, `{"a":1}`, `{"b":1}`, `{"c":1}`, `{"a":1,"c":1}`, `{"a":1,"b":2,"c":3}`, `{"b":1,"c":1}`},
+		[]string{`{"a":1,"a":1}`, `{,"b":1}`, `{"d":1}`}},
+	{`{"type":"object","properties":{"ab":{"type":"integer"},"ac":{"type":"integer"}},` +
+		`"additionalProperties":{"type":"string"}}`,
+		[]string{`{}`, `{"ab":1}`, `{"x":"y"}`, `{"ac":1,"a":"y","abc":"z","é":"w"}`, `{"ab":1,"ac":2,"":""}`},
+		[]string{`{"ab":"y"}`, `{"x":1}`, `{"x":"y","ab":1}`, `{"x":"y","ac":"z"}`}},
 	{`{"type":"object","additionalProperties":{"type":"boolean"},"minProperties":1,"maxProperties":2}`,
 		[]string{`{"a":true}`, `{"a":true,"b":false}`}, []string{`{}`, `{"a":1}`, `{"a":true,"b":true,"c":true}`}},
 	{`{"type":"object","required":["x"]}`, []string{`{"x":1}`, `{"x":[],"y":2}`}, []string{`{}`, `{"y":1}`}},
 	{`{"type":"object","properties":{},"additionalProperties":false}`, []string{`{}`, `{ }`}, []string{`{"a":1}`}},
-	{`{"type":"array","items":{"type":"integer"},"minItems":1,"maxItems":3}`, []string{`[1]`, `[1, 2]`, `[1,2,3]`}, []string{`[]`, `[1,2,3,4]`, `["a"]`}},
-	{`{"type":"array","prefixItems":[{"type":"integer"},{"type":"string"}],"items":{"type":"null"},"minItems":1,"maxItems":4}`,
-		[]string{`[1]`, `[1,"a"]`, `[1,"a",null,null]`}, []string{`[]`, `["a"]`, `[1,null]`, `[1,"a",null,null,null]`, `[1,"a",1]`}},
+	{`{"type":"array","items":{"type":"integer"},"minItems":1,"maxItems":3}`, []string{`[1]`, `[1, 2]`, `[1,2,3]`},
+		[]string{`[]`, `[1,2,3,4]`, `["a"]`}},
+	{`{"type":"array","prefixItems":[{"type":"integer"},{"type":"string"}],"items":{"type":"null"},"minItems":1,` +
+		`"maxItems":4}`,
+		[]string{`[1]`, `[1,"a"]`, `[1,"a",null,null]`},
+		[]string{`[]`, `["a"]`, `[1,null]`, `[1,"a",null,null,null]`, `[1,"a",1]`}},
 	{`{"type":"array","prefixItems":[{"type":"integer"}],"items":false}`, []string{`[]`, `[1]`}, []string{`[1,2]`}},
 	{`{"type":"array","items":false}`, []string{`[]`}, []string{`[1]`}},
 	{`{"type":"string","minLength":2,"maxLength":3}`, []string{`"ab"`, `"é漢\n"`}, []string{`"a"`, `"abcd"`}},
-	{`{"type":"string","pattern":"^a+[0-9\"]{2}$"}`, []string{`"a12"`, `"aa\"1"`}, []string{`"a1"`, `"a12 "`, `"1"`, `"a""1"`}},
+	{`{"type":"string","pattern":"^a+[0-9\"]{2}$"}`, []string{`"a12"`, `"aa\"1"`},
+		[]string{`"a1"`, `"a12 "`, `"1"`, `"a""1"`}},
 	{`{"type":"string","pattern":"x|^y"}`, []string{`"axb"`, `"ya"`, `"x"`}, []string{`"ay"`, `""`}},
-	{`{"type":"string","pattern":"^[^a-z]\\S.\\w$"}`, []string{`"A1 x"`, `"\\é_0"`, `"\tyyy"`}, []string{`"aAAA"`, `"A   "`, `"A1\nx"`}},
-	{`{"type":"string","format":"date"}`, []string{`"2026-01-31"`, `"2024-02-29"`, `"2000-02-29"`}, []string{`"2026-02-29"`, `"1900-02-29"`, `"2026-04-31"`, `"2026-13-01"`, `"26-01-01"`, `""`}},
-	{`{"type":"string","format":"date-time"}`, []string{`"2026-01-31T23:59:59Z"`, `"2026-01-31T00:00:00.5+02:00"`}, []string{`"2026-01-31"`, `"2026-01-31T24:00:00Z"`}},
+	{`{"type":"string","pattern":"^[^a-z]\\S.\\w$"}`, []string{`"A1 x"`, `"\\é_0"`, `"\tyyy"`},
+		[]string{`"aAAA"`, `"A   "`, `"A1\nx"`}},
+	{`{"type":"string","format":"date"}`, []string{`"2026-01-31"`, `"2024-02-29"`, `"2000-02-29"`},
+		[]string{`"2026-02-29"`, `"1900-02-29"`, `"2026-04-31"`, `"2026-13-01"`, `"26-01-01"`, `""`}},
+	{`{"type":"string","format":"date-time"}`, []string{`"2026-01-31T23:59:59Z"`, `"2026-01-31T00:00:00.5+02:00"`},
+		[]string{`"2026-01-31"`, `"2026-01-31T24:00:00Z"`}},
 	{`{"type":"string","format":"uuid"}`, []string{`"123e4567-e89b-12d3-a456-426614174000"`}, []string{`"123e4567"`}},
-	{`{"type":"string","format":"ipv4"}`, []string{`"0.0.0.0"`, `"255.10.1.99"`}, []string{`"256.0.0.1"`, `"1.2.3"`, `"01.2.3.4"`}},
+	{`{"type":"string","format":"ipv4"}`, []string{`"0.0.0.0"`, `"255.10.1.99"`},
+		[]string{`"256.0.0.1"`, `"1.2.3"`, `"01.2.3.4"`}},
 	{`{"type":"string","format":"email"}`, []string{`"a.b@example.org"`}, []string{`"a@"`, `"@b"`, `".a@b"`}},
 	{`{"type":"string","format":"duration"}`, []string{`"P1D"`, `"PT1H2M"`, `"P2W"`}, []string{`"P"`, `"PT"`}},
 	{`{"type":"integer"}`, []string{`0`, `-12`, `1234567890123456`}, []string{`1.0`, `01`, `12345678901234567`}},
 	{`{"type":"integer","minimum":-5,"exclusiveMaximum":100}`, []string{`-5`, `0`, `99`}, []string{`-6`, `100`, `-0`}},
-	{`{"type":"number","minimum":0.25,"maximum":1.5}`, []string{`0.25`, `0.3`, `1`, `1.5`, `1.50`, `0.9999`}, []string{`0`, `0.2`, `1.51`, `-1`, `1.501`, `1e0`}},
+	{`{"type":"number","minimum":0.25,"maximum":1.5}`, []string{`0.25`, `0.3`, `1`, `1.5`, `1.50`, `0.9999`},
+		[]string{`0`, `0.2`, `1.51`, `-1`, `1.501`, `1e0`}},
 	{`{"type":"number"}`, []string{`1`, `-0.5`, `1e9`, `2.5E-3`}, []string{`.5`, `1.`, `+1`, `1e1234`}},
 	{`{"type":["string","null"]}`, []string{`"a"`, `null`}, []string{`1`}},
 	{`{"type":["integer","number"]}`, []string{`1.5`, `1`}, []string{`"1"`}},
@@ -65,15 +79,20 @@ var schemas = []struct {
 	{`{"enum":["a\"b",1,null,{"k":[1,2]}]}`, []string{`"a\"b"`, `1`, `null`, `{"k":[1,2]}`}, []string{`"a"`, `2`}},
 	{`{"const":"x"}`, []string{`"x"`}, []string{`"y"`}},
 	{`{"anyOf":[{"type":"integer"},{"type":"string"}]}`, []string{`1`, `"a"`}, []string{`null`}},
-	{`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"oneOf":[{"required":["a"]},{"required":["b"]}]}`,
+	{`{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"oneOf":[{"required":["a"]},` +
+		`{"required":["b"]}]}`,
 		[]string{`{"a":1}`, `{"b":1}`}, []string{`{}`}},
-	{`{"allOf":[{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]},{"properties":{"b":{"type":"string"}},"required":["b"]}]}`,
+	{`{"allOf":[{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]},` +
+		`{"properties":{"b":{"type":"string"}},"required":["b"]}]}`,
 		[]string{`{"a":1,"b":"x"}`}, []string{`{"a":1}`, `{"b":"x"}`}},
-	{`{"allOf":[{"type":["integer","string"],"minimum":3},{"type":"number","minimum":5,"maximum":9}]}`, []string{`5`, `9`}, []string{`4`, `10`, `"a"`}},
-	{`{"$defs":{"tree":{"type":"object","properties":{"v":{"type":"integer"},"c":{"type":"array","items":{"$ref":"#/$defs/tree"}}},"required":["v"]}},"$ref":"#/$defs/tree"}`,
+	{`{"allOf":[{"type":["integer","string"],"minimum":3},{"type":"number","minimum":5,"maximum":9}]}`,
+		[]string{`5`, `9`}, []string{`4`, `10`, `"a"`}},
+	{`{"$defs":{"tree":{"type":"object","properties":{"v":{"type":"integer"},"c":{"type":"array",` +
+		`"items":{"$ref":"#/$defs/tree"}}},"required":["v"]}},"$ref":"#/$defs/tree"}`,
 		[]string{`{"v":1}`, `{"v":1,"c":[{"v":2,"c":[]},{"v":3}]}`}, []string{`{"c":[]}`, `{"v":1,"c":[1]}`}},
 	{`{"type":"array","items":{"$ref":"#"}}`, []string{`[]`, `[[],[[]]]`}, []string{`[1]`}},
-	{`{"$defs":{"a/b":{"type":"null"}},"properties":{"x":{"$ref":"#/$defs/a~1b","title":"t"}},"required":["x"]}`, []string{`{"x":null}`}, []string{`{"x":1}`}},
+	{`{"$defs":{"a/b":{"type":"null"}},"properties":{"x":{"$ref":"#/$defs/a~1b","title":"t"}},"required":["x"]}`,
+		[]string{`{"x":null}`}, []string{`{"x":1}`}},
 }
 
 func TestSchema(t *testing.T) {
@@ -126,9 +145,12 @@ func TestSchemaMistakes(t *testing.T) {
 		`{"properties":{"a":{}},"minProperties":1}`:                    "minProperties",
 		`{"required":["a"],"additionalProperties":false}`:              "not allowed",
 		`{"allOf":[{"type":"string"},{"type":"integer"}]}`:             "cannot be combined",
-		`{"allOf":[{"properties":{"a":{}},"additionalProperties":false},{"properties":{"b":{}}}]}`:                                                             "name all properties in one",
-		strings.Repeat(`{"items":`, 300) + `{}` + strings.Repeat(`}`, 300):                                                                                     "deeper than",
-		`{"type":"array","minItems":9999,"maxItems":99999,"items":{"type":"array","minItems":999,"maxItems":99999,"items":{"type":"array","maxItems":90000}}}`: "too large",
+		`{"allOf":[{"properties":{"a":{}},"additionalProperties":false},` +
+			`{"properties":{"b":{}}}]}`: "name all properties in one",
+		strings.Repeat(`{"items":`, 300) + `{}` + strings.Repeat(`}`,
+			300): "deeper than",
+		`{"type":"array","minItems":9999,"maxItems":99999,"items":{"type":"array","minItems":999,"maxItems":99999,` +
+			`"items":{"type":"array","maxItems":90000}}}`: "too large",
 	} {
 		_, err := FromSchema([]byte(schema))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "grammar: ") {
@@ -167,7 +189,8 @@ func TestSchemaTexts(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s gave %q: %v", c.schema, text, err)
 			}
-			if err := valid.Validate(v); err != nil && !(strings.Contains(c.schema, "oneOf") && strings.Contains(err.Error(), "oneOf")) {
+			if err := valid.Validate(v); err != nil &&
+				!(strings.Contains(c.schema, "oneOf") && strings.Contains(err.Error(), "oneOf")) {
 				t.Fatalf("%s gave %q: %v", c.schema, text, err)
 			}
 		}
@@ -220,7 +243,8 @@ func walk(g *Grammar, rng *rand.Rand) (string, bool) {
 func TestNumberBounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	decimal := func() string {
-		return []string{fmt.Sprint(rng.IntN(260) - 130), fmt.Sprintf("%.1f", rng.Float64()*8-4), fmt.Sprintf("%.2f", rng.Float64()*3-1.5), "0"}[rng.IntN(4)]
+		return []string{fmt.Sprint(rng.IntN(260) - 130), fmt.Sprintf("%.1f", rng.Float64()*8-4),
+			fmt.Sprintf("%.2f", rng.Float64()*3-1.5), "0"}[rng.IntN(4)]
 	}
 	for range rounds(80) {
 		kind, low, high := []string{"integer", "number"}[rng.IntN(2)], "", ""
@@ -251,7 +275,8 @@ func TestNumberBounds(t *testing.T) {
 			texts = append(texts, fmt.Sprint(i))
 			if kind == "number" && i > -45 && i < 45 {
 				for _, f := range []string{".0", ".2", ".25", ".50", ".75", ".999", ".001"} {
-					texts = append(texts, fmt.Sprint(i)+f, fmt.Sprintf("%.1f", float64(i)/10), fmt.Sprintf("%.2f", float64(i)/25))
+					texts = append(texts, fmt.Sprint(i)+f, fmt.Sprintf("%.1f", float64(i)/10),
+						fmt.Sprintf("%.2f", float64(i)/25))
 				}
 			}
 		}

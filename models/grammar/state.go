@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// stack is what is left to read: the place of the next byte, and where to go on after the rule that it is in has ended. That
-// may be several places, where a rule was called from several or by several ways: stacks that a step comes to at one place are one,
-// a graph-structured stack (Tomita 1985), or an ambiguous grammar would have more of them with every byte, without
-// end. Equal stacks are the same value.
+// stack is the position of the next byte and the positions to return to when its rule ends. There may be several: a
+// rule may have several callers, and the stacks that a step brings to one position are merged into one, a
+// graph-structured stack (Tomita 1985). Without merging, an ambiguous grammar would have more stacks with every
+// byte. Equal stacks are the same value.
 type stack struct {
 	at    int32
 	under []*stack // in order of their ids; bottom: the text may end
 	id    uint64   // in order of making; 0: of a call in this step, whose callers are not all known
-	// Of a call in this step: whether its rule has ended within it, and what it becomes.
+	// Of a call in this step: whether its rule ended within the step, and the stack it becomes.
 	ended bool
 	made  *stack
 }
 
-// bottom is what the text as a whole returns to.
+// bottom is the stack below the start symbol.
 var bottom = &stack{id: 1}
 
 // item is a place and one of the stacks to go on with.
@@ -28,8 +28,8 @@ type item struct {
 	under *stack
 }
 
-// State is what may follow a text. It does not change; states of a matcher are used by
-// one goroutine at a time.
+// State is the set of continuations of a text. It is immutable; one goroutine at a time uses the states of a
+// matcher.
 type State struct {
 	tops []*stack // each before a byte, in order of their places
 	end  bool     // the text may end here
@@ -40,15 +40,14 @@ type State struct {
 // dead is the state after a byte that is not allowed.
 var dead = &State{}
 
-// CanEnd reports whether the text is whole.
+// CanEnd reports whether the text is complete.
 func (s *State) CanEnd() bool { return s.end }
 
 // MustEnd reports whether nothing may follow.
 func (s *State) MustEnd() bool { return len(s.tops) == 0 }
 
-// Matcher reads texts of one grammar in tokens of one vocabulary. It keeps the states it
-// has met, and forgets them all when they take more than keptBytes. Its methods must
-// be called from one goroutine at a time.
+// Matcher reads texts of one grammar in tokens of one vocabulary. It keeps the states it has met, and forgets them
+// all when they take more than keptBytes. Its methods must be called from one goroutine at a time.
 type Matcher struct {
 	g      *Grammar
 	vocab  *Vocab
@@ -72,7 +71,7 @@ type Matcher struct {
 	path  []*State
 }
 
-// keptBytes bounds what a matcher keeps.
+// keptBytes bounds the memory of a matcher's cache.
 const keptBytes = 24 << 20
 
 // NewMatcher begins with nothing read.
@@ -153,13 +152,13 @@ func (m *Matcher) expand(at int32, under *stack) {
 			return
 		}
 		under.ended = under.id == 0
-		for _, u := range under.under { // those that come meanwhile are walked by called
+		for _, u := range under.under { // called follows the stacks added meanwhile
 			m.expand(under.at, u)
 		}
 	}
 }
 
-// called is the stack of what a rule called in this step ends in, with one more stack to go on with then.
+// called returns the stack that a rule called in this step returns to, extended by one more return position.
 func (m *Matcher) called(at int32, under *stack) *stack {
 	s, ok := m.calls[at]
 	if !ok {
@@ -177,8 +176,8 @@ func (m *Matcher) called(at int32, under *stack) *stack {
 	return s
 }
 
-// keep is a stack as it is kept: itself, unless its call was in this step. A call goes on with one that was made
-// before it or with a call that comes before it in a chain of calls, so this ends.
+// keep returns the cached form of a stack: itself, unless its call was in this step. A call refers to an earlier
+// call only, so the recursion ends.
 func (m *Matcher) keep(s *stack) *stack {
 	if s.id != 0 {
 		return s
@@ -261,14 +260,15 @@ func (m *Matcher) Accept(s *State, token int32) (*State, bool) {
 			return s, false
 		}
 	}
-	if m.bytes > m.most { // s lives on, and what it leads to is made anew
+	if m.bytes > m.most { // s stays; its successors are computed again
 		m.forget()
 		s = m.revive(s)
 	}
 	return s, len(piece) > 0
 }
 
-// revive puts a state from before the last forgetting, and its stacks, among those kept. They may be as deep as the text is long.
+// revive puts a state from before the last reset, and its stacks, back into the cache. They may be as deep as the
+// text is long.
 func (m *Matcher) revive(old *State) *State {
 	again := map[*stack]*stack{bottom: bottom}
 	for _, top := range old.tops {

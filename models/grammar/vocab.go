@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// Vocab is the bytes of a vocabulary's tokens as a trie, so that tokens that begin alike
-// are tried together.
+// Vocab is the bytes of a vocabulary's tokens as a trie, so that tokens that begin alike are tried together.
 type Vocab struct {
 	words  int // of a mask
 	pieces [][]byte
@@ -24,8 +23,7 @@ type trieNode struct {
 	b      byte
 }
 
-// longestPiece is the most bytes of a token that a grammar is asked about: longer ones are
-// not allowed anywhere.
+// longestPiece is the most bytes of a token that a grammar is asked about: longer ones are not allowed anywhere.
 const longestPiece = 1 << 10
 
 // NewVocab makes the trie of n tokens. piece gives a token's bytes, none where it is no text,
@@ -81,8 +79,8 @@ func (v *Vocab) piece(token int32) []byte {
 // Words is how many words a mask has: a bit a token, the lowest first.
 func (v *Vocab) Words() int { return v.words }
 
-// Mask gives the tokens that may come next, a bit each, those that end the text among
-// them where it is whole. It must not be changed, and is valid until the next call.
+// Mask returns the tokens that may come next, one bit each, end tokens included where the text is complete. Callers
+// must not change it; it is valid until the next call.
 func (m *Matcher) Mask(s *State) []uint32 {
 	if s.mask != nil {
 		return s.mask

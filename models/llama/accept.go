@@ -12,31 +12,30 @@ import (
 	"foretoken/spec"
 )
 
-// KindAcceptance is the kind of calibration file that a Head is kept in.
+// KindAcceptance is the kind field of an acceptance head's calibration file.
 const KindAcceptance = "acceptance-head"
 
-// headVersion is the version of its format.
+// headVersion is the version of the file format.
 const headVersion = 1
 
-// What a head was trained to estimate.
+// Labels: what a head was trained to estimate.
 const (
-	LabelArgmax  = "argmax"  // 1 where the token is the target's argmax: matching at temperature 0
-	LabelSampled = "sampled" // the chance that the token is accepted: above temperature 0
+	LabelArgmax  = "argmax"  // 1 if the token is the target's argmax: matching at temperature 0
+	LabelSampled = "sampled" // the probability that the token is accepted: above temperature 0
 )
 
-// maxHeadLayers is how many residual layers a head has at most.
+// maxHeadLayers bounds the residual layers of a head.
 const maxHeadLayers = 2
 
-// Head estimates, from a draft's final hidden state h (after the output norm) once a token was
-// consumed, the chance that the token is accepted when its parent is:
+// Head estimates the probability that a drafted token is accepted, given that its parent is. Its input is the
+// draft's final hidden state h (after the output norm) of the pass that consumed the token:
 //
 //	σ(w·(h + SiLU(W h + b)) + c)
 //
-// with one residual layer or two, whose weights are their own. The residual head over hidden
-// states is that of Huang et al., "SpecDec++: Boosting Speculative Decoding via
-// Adaptive Candidate Lengths".
+// It has one or two residual layers, each with its own weights. Source: Huang et al., "SpecDec++: Boosting
+// Speculative Decoding via Adaptive Candidate Lengths".
 type Head struct {
-	Fingerprint spec.Fingerprint // of the pair; a head has no tree
+	Fingerprint spec.Fingerprint // of the pair; the tree fields are unset
 	Made        spec.Made
 	Dim         int    // width of the draft's hidden states
 	Label       string // LabelArgmax or LabelSampled
@@ -51,7 +50,7 @@ type HeadLayer struct {
 	Bias   []float32 // b (dim)
 }
 
-// Apply is the head's estimate for a hidden state (Dim), computed in float64.
+// Apply returns the head's estimate for a hidden state (Dim), computed in float64.
 func (h *Head) Apply(hidden []float32) float64 {
 	x := make([]float64, h.Dim)
 	for i, v := range hidden[:h.Dim] {
@@ -75,21 +74,21 @@ func (h *Head) Apply(hidden []float32) float64 {
 	return 1 / (1 + math.Exp(-sum))
 }
 
-// Matches refuses another pair of models than the head was trained for.
+// Matches returns an error if the head was trained for another pair of models.
 func (h *Head) Matches(have spec.Fingerprint) error {
 	for _, m := range []struct {
 		role        string
 		want, found spec.ModelID
 	}{{"target", h.Fingerprint.Target, have.Target}, {"draft", h.Fingerprint.Draft, have.Draft}} {
 		if m.want.Bytes != m.found.Bytes || m.want.Hash != m.found.Hash || m.want.Quantisation != m.found.Quantisation {
-			return fmt.Errorf("llama: the acceptance head was trained for %s %s, but the %s here is %s; train one for this pair with foretoken train acceptance-head",
-				m.role, m.want, m.role, m.found)
+			return fmt.Errorf("llama: the acceptance head was trained for %s %s, but the %s in use is %s; "+
+				"train one for this pair with foretoken train acceptance-head", m.role, m.want, m.role, m.found)
 		}
 	}
 	return nil
 }
 
-// headFile is a Head as its file holds it.
+// headFile is the JSON form of a Head.
 type headFile struct {
 	spec.CalibrationHeader
 	Dim    int         `json:"dim"`
@@ -104,7 +103,7 @@ type layerFile struct {
 	Bias   floats `json:"bias"`
 }
 
-// floats are kept as base64 of little-endian f32.
+// floats encodes as base64 of little-endian f32.
 type floats []float32
 
 func (f floats) MarshalText() ([]byte, error) {
@@ -121,7 +120,7 @@ func (f *floats) UnmarshalText(text []byte) error {
 		return fmt.Errorf("weights are not base64: %w", err)
 	}
 	if len(raw)%4 != 0 {
-		return fmt.Errorf("%d bytes of weights, not a whole number of f32", len(raw))
+		return fmt.Errorf("%d bytes of weights, not a multiple of 4", len(raw))
 	}
 	*f = make(floats, len(raw)/4)
 	for i := range *f {
@@ -130,7 +129,7 @@ func (f *floats) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ParseHead reads a head's file. name names it in errors.
+// ParseHead parses a head's file. Errors quote name.
 func ParseHead(name string, data []byte) (*Head, error) {
 	kind, err := spec.CalibrationKind(name, data)
 	if err != nil {
@@ -143,7 +142,7 @@ func ParseHead(name string, data []byte) (*Head, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&f); err != nil {
-		return nil, fmt.Errorf("llama: %s: %.300s", name, strings.TrimPrefix(err.Error(), "json: ")) // which may quote a name of any length
+		return nil, fmt.Errorf("llama: %s: %.300s", name, strings.TrimPrefix(err.Error(), "json: "))
 	}
 	h := &Head{Fingerprint: f.Fingerprint, Made: f.Made, Dim: f.Dim, Label: f.Label, Weight: f.Weight, Bias: f.Bias}
 	for _, l := range f.Layers {
@@ -155,24 +154,25 @@ func ParseHead(name string, data []byte) (*Head, error) {
 	return h, nil
 }
 
-// Encode writes a head's file.
+// Encode returns the head's file.
 func (h *Head) Encode() ([]byte, error) {
 	if err := h.validate(); err != nil {
-		return nil, fmt.Errorf("llama: the acceptance head to be written: %w", err)
+		return nil, fmt.Errorf("llama: writing the acceptance head: %w", err)
 	}
-	f := headFile{CalibrationHeader: spec.CalibrationHeader{Kind: KindAcceptance, Version: headVersion, Fingerprint: h.Fingerprint, Made: h.Made},
+	f := headFile{CalibrationHeader: spec.CalibrationHeader{Kind: KindAcceptance, Version: headVersion,
+		Fingerprint: h.Fingerprint, Made: h.Made},
 		Dim: h.Dim, Label: h.Label, Weight: h.Weight, Bias: h.Bias}
 	for _, l := range h.Layers {
 		f.Layers = append(f.Layers, layerFile{Weight: l.Weight, Bias: l.Bias})
 	}
 	text, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
-		return nil, fmt.Errorf("llama: the acceptance head to be written: %w", err)
+		return nil, fmt.Errorf("llama: writing the acceptance head: %w", err)
 	}
 	return append(text, '\n'), nil
 }
 
-// validate refuses a head that cannot be run.
+// validate returns an error if the head cannot run.
 func (h *Head) validate() error {
 	if h.Dim < 1 {
 		return fmt.Errorf("field dim is %d, want the width of the draft's hidden states", h.Dim)

@@ -6,26 +6,27 @@ import (
 
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/kernels/layer"
 )
 
-// estimator is an acceptance head on the device. It reads the hidden states of a
-// pass, whose norm it records, after the pass and in the same submit.
+// estimator is an acceptance head on the device. Its program follows a pass in the same submit: it records the
+// output norm and reads the hidden states.
 type estimator struct {
 	dim     int
 	layers  []estimatorLayer
-	end     kernels.View    // w, c
-	scratch [2]kernels.View // (rows, dim), in turn
+	output  kernels.View    // w (dim), then c
+	scratch [2]kernels.View // (rows, dim), used in turn
 }
 
 type estimatorLayer struct {
-	weight kernels.View // (dim, dim) by input
+	weight kernels.View // (dim, dim), input-major
 	bias   kernels.View
 }
 
-// SetHead gives the draft an acceptance head, which fills Level.Accepts and Drawn.Accept from
-// the next draft on; nil takes it away. Calls of Prepare after it make its programs too.
+// SetHead sets the acceptance head, which fills Level.Accepts and Drawn.Accept from the next draft on; nil removes
+// it. Later calls of Prepare also compile its programs.
 func (d *Draft) SetHead(h *Head) error {
-	for _, p := range d.plans { // the programs of another head are of no use
+	for _, p := range d.plans { // discard the programs of the previous head
 		for i := range p.levels {
 			p.levels[i].out.accept = 0
 		}
@@ -36,7 +37,7 @@ func (d *Draft) SetHead(h *Head) error {
 	for i := range d.chain.steps {
 		d.chain.steps[i].accept = 0
 	}
-	d.drop()
+	d.release()
 	d.head, d.estimator = nil, nil
 	if h == nil {
 		return nil
@@ -45,11 +46,12 @@ func (d *Draft) SetHead(h *Head) error {
 		return fmt.Errorf("llama: acceptance head: %w", err)
 	}
 	if h.Dim != d.cfg.Dim {
-		return fmt.Errorf("llama: acceptance head: it reads hidden states of %d, but those of %s have %d; train one for this draft", h.Dim, d.file, d.cfg.Dim)
+		return fmt.Errorf("llama: acceptance head: its hidden states have %d elements, "+
+			"but those of %s have %d; train one for this draft", h.Dim, d.file, d.cfg.Dim)
 	}
 	e := &estimator{dim: h.Dim}
 	upload := func(label string, w ...float32) (kernels.View, error) {
-		v, err := d.storage(label, 4*len(w))
+		v, err := d.newBuffer(label, 4*len(w))
 		if err != nil {
 			return v, err
 		}
@@ -72,11 +74,11 @@ func (d *Draft) SetHead(h *Head) error {
 		}
 		e.layers = append(e.layers, y)
 	}
-	if e.end, err = upload("acceptance head", append(append([]float32{}, h.Weight...), h.Bias)...); err != nil {
+	if e.output, err = upload("acceptance head", append(append([]float32{}, h.Weight...), h.Bias)...); err != nil {
 		return err
 	}
 	for i := range e.scratch {
-		if e.scratch[i], err = d.storage("acceptance head", 4*d.hostRows()*h.Dim); err != nil {
+		if e.scratch[i], err = d.newBuffer("acceptance head", 4*d.hostRows()*h.Dim); err != nil {
 			return err
 		}
 	}
@@ -84,8 +86,8 @@ func (d *Draft) SetHead(h *Head) error {
 	return nil
 }
 
-// UseHead turns the head on or off, and says whether there is one. Drafts that nobody asks
-// for estimates need not pay for them. Prepare makes its programs while it is on.
+// UseHead turns the head on or off and reports whether there is one. A draft whose estimates are not read does not
+// pay for them. Prepare compiles the head's programs only while it is on.
 func (d *Draft) UseHead(on bool) bool {
 	d.estimator = nil
 	if on {
@@ -94,19 +96,19 @@ func (d *Draft) UseHead(on bool) bool {
 	return d.head != nil
 }
 
-// record appends the head's dispatches: estimates of rows of a pass in out, from word at on.
+// record records the head over rows of a pass; the estimates go to out from word at on.
 func (e *estimator) record(d *Draft, r *kernels.Recorder, rows int, out kernels.View, at int) {
 	d.net.normalise(r, rows)
 	x := d.work.norm
 	for i, l := range e.layers {
-		r.AcceptLayer(l.weight, l.bias, x, e.scratch[i], rows, e.dim)
+		layer.RecordAcceptLayer(r, l.weight, l.bias, x, e.scratch[i], rows, e.dim)
 		x = e.scratch[i]
 	}
-	r.AcceptScore(d.tuning.lanes, e.end, x, out, at, rows, e.dim)
+	layer.RecordAcceptScore(r, d.tuning.Lanes, e.output, x, out, at, rows, e.dim)
 }
 
-// estimate adds the program that judges the rows of a pass, where there is a head.
-func (d *Draft) estimate(b *batch, out *proposal) {
+// addEstimate adds the head's program for a proposal to b, if there is a head.
+func (d *Draft) addEstimate(b *programBatch, out *proposal) {
 	if d.estimator == nil || out.accept != 0 {
 		return
 	}
@@ -115,25 +117,25 @@ func (d *Draft) estimate(b *batch, out *proposal) {
 	b.add(r, &out.accept)
 }
 
-// estimateLevels makes what the levels of a plan lack of it.
-func (d *Draft) estimateLevels(p *plan) error {
+// prepareLevelEstimates compiles the head's missing programs for the levels of a plan.
+func (d *Draft) prepareLevelEstimates(p *plan) error {
 	if d.estimator == nil {
 		return nil
 	}
-	b := &batch{}
+	b := &programBatch{}
 	for i := range p.levels {
-		d.estimate(b, &p.levels[i].out)
+		d.addEstimate(b, &p.levels[i].out)
 	}
-	return d.make(b)
+	return d.buildBatch(b)
 }
 
-// estimateChain likewise, for the steps of a chain: the token that a step consumes is judged
-// by it, in the token's own record.
-func (d *Draft) estimateChain() error {
+// prepareChainEstimates compiles the head's missing programs for a chain. The step that consumes a token estimates
+// it and writes to the token's record.
+func (d *Draft) prepareChainEstimates() error {
 	if d.estimator == nil {
 		return nil
 	}
-	b := &batch{}
+	b := &programBatch{}
 	for i := range d.chain.steps {
 		if s := &d.chain.steps[i]; s.accept == 0 {
 			r := d.recorder(fmt.Sprintf("estimate of token %d", i))
@@ -141,12 +143,12 @@ func (d *Draft) estimateChain() error {
 			b.add(r, &s.accept)
 		}
 	}
-	return d.make(b)
+	return d.buildBatch(b)
 }
 
-// Hidden empties the sequence, runs tokens and returns the final hidden states, after the output
-// norm, of every position: (len(tokens), dim). They are what an acceptance head reads,
-// bit for bit. The tokens stay in the sequence as those of Prefill do.
+// Hidden empties the sequence, runs tokens and returns the final hidden states, after the output norm, of every
+// position: (len(tokens), dim). An acceptance head reads the same bits. The tokens stay in the sequence, as after
+// Prefill.
 func (d *Draft) Hidden(ctx context.Context, tokens []int32) ([]float32, error) {
 	if err := d.checkTokens(tokens); err != nil {
 		return nil, err
@@ -160,14 +162,14 @@ func (d *Draft) Hidden(ctx context.Context, tokens []int32) ([]float32, error) {
 			return nil, err
 		}
 	}
-	dim, b := d.cfg.Dim, &d.feeding.batch
+	dim, b := d.cfg.Dim, &d.prefill.batch
 	out := make([]float32, len(tokens)*dim)
 	for done := 0; done < len(tokens); {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 		n := min(d.prefillRows(), len(tokens)-done)
-		if err := d.append(b, tokens[done:done+n]); err != nil {
+		if err := d.appendTokens(b, tokens[done:done+n]); err != nil {
 			return nil, err
 		}
 		at := bucket(n)
@@ -176,7 +178,8 @@ func (d *Draft) Hidden(ctx context.Context, tokens []int32) ([]float32, error) {
 			return nil, err
 		}
 		to := webgpu.F32Bytes(out[done*dim : (done+n)*dim])
-		if err := d.run(d.hidden[at:at+1], webgpu.Region{Buffer: d.work.norm.Buffer, Offset: d.work.norm.Offset, Dst: to}); err != nil {
+		if err := d.run(d.hidden[at:at+1], webgpu.Region{Buffer: d.work.norm.Buffer, Offset: d.work.norm.Offset,
+			Dst: to}); err != nil {
 			return nil, err
 		}
 		done += n
@@ -184,9 +187,9 @@ func (d *Draft) Hidden(ctx context.Context, tokens []int32) ([]float32, error) {
 	return out, nil
 }
 
-// recordHidden makes the programs of Hidden, by bucket.
+// recordHidden compiles the programs of Hidden, one for each bucket.
 func (d *Draft) recordHidden() error {
-	b, made := &batch{}, []webgpu.Program{}
+	b, made := &programBatch{}, []webgpu.Program{}
 	for _, n := range buckets {
 		if n <= d.prefillRows() {
 			made = append(made, 0)
@@ -195,11 +198,11 @@ func (d *Draft) recordHidden() error {
 	for i := range made {
 		n := buckets[i]
 		r := d.recorder(fmt.Sprintf("hidden states of %d", n))
-		d.net.forward(r, &d.feeding.batch, n)
+		d.net.forward(r, &d.prefill.batch, n)
 		d.net.normalise(r, n)
 		b.add(r, &made[i])
 	}
-	if err := d.make(b); err != nil {
+	if err := d.buildBatch(b); err != nil {
 		return err
 	}
 	d.hidden = made

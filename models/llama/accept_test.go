@@ -13,7 +13,7 @@ import (
 	"foretoken/webgpu"
 )
 
-// testHead is a head of random weights whose estimates spread over (0, 1).
+// testHead returns a head with random weights whose estimates spread over (0, 1).
 func testHead(dim, layers int) *Head {
 	rng := rand.New(rand.NewPCG(uint64(dim), uint64(layers)))
 	normals := func(n int, scale float64) []float32 {
@@ -24,19 +24,21 @@ func testHead(dim, layers int) *Head {
 		return x
 	}
 	id := spec.ModelID{Name: "m.gguf", Bytes: 1234, Hash: "0123456789", Quantisation: "F32"}
-	h := &Head{Fingerprint: spec.Fingerprint{Target: id, Draft: id}, Made: spec.Made{Prompts: "p", Requests: 1}, Dim: dim, Label: LabelSampled,
+	h := &Head{Fingerprint: spec.Fingerprint{Target: id, Draft: id}, Made: spec.Made{Prompts: "p", Requests: 1},
+		Dim: dim, Label: LabelSampled,
 		Weight: normals(dim, 0.5/math.Sqrt(float64(dim))), Bias: 0.25}
 	for range layers {
-		h.Layers = append(h.Layers, HeadLayer{Weight: normals(dim*dim, 1/math.Sqrt(float64(dim))), Bias: normals(dim, 0.3)})
+		h.Layers = append(h.Layers, HeadLayer{Weight: normals(dim*dim, 1/math.Sqrt(float64(dim))),
+			Bias: normals(dim, 0.3)})
 	}
 	return h
 }
 
-// TestHidden compares the final hidden states with those that the passes of a tree leave, bit for bit, and
-// the texts' lengths with the chunks of a prefill.
+// TestHidden compares the bits of the final hidden states with those that the passes of a tree leave, for texts
+// around the size of a prefill chunk.
 func TestHidden(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		d := loadDraft(t, dev, "s260k-f32", Options{})
+		d := loadDraft(t, dev, "tiny-f32", Options{})
 		dim := d.cfg.Dim
 		long := slices.Concat(text, text, text, text)
 		all, err := d.Hidden(background, long)
@@ -49,7 +51,7 @@ func TestHidden(t *testing.T) {
 				t.Fatalf("the hidden states of %d tokens depend on what follows them (%v)", n, err)
 			}
 		}
-		begun(t, d, long[:20])
+		prefilled(t, d, long[:20])
 		if _, err := d.DraftTree(background, spec.DraftRequest{Pending: long[20:22], K: 2}); err != nil {
 			t.Fatal(err)
 		}
@@ -75,13 +77,13 @@ func TestHidden(t *testing.T) {
 	})
 }
 
-// TestEstimates holds the acceptance head's estimates of trees grown in every way, and of chains, to
-// the head applied in float64 to the hidden state of the text that ends with the token.
+// TestEstimates compares the acceptance head's estimates, for trees grown in every way and for chains, with the
+// head applied in float64 to the hidden state of the text that ends with the token.
 func TestEstimates(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		d := loadDraft(t, dev, "s260k-f32", Options{})
+		d := loadDraft(t, dev, "tiny-f32", Options{})
 		const k = 3
-		if err := d.PrepareGrowth(1, k, false); err != nil { // before there is a head
+		if err := d.PrepareGrowth(1, k, false); err != nil { // before SetHead
 			t.Fatal(err)
 		}
 		lowest, highest := 1.0, 0.0
@@ -108,14 +110,15 @@ func TestEstimates(t *testing.T) {
 			if err := d.PrepareChain(4); err != nil {
 				t.Fatal(err)
 			}
-			begun(t, d, text[:len(text)-1])
+			prefilled(t, d, text[:len(text)-1])
 			before := dev.Counters()
 			r := spec.DraftRequest{Pending: text[len(text)-1:], Depth: 2, K: k}
-			levels := grown(t)(d.DraftTree(background, r))
-			levels = grown(t)(d.Expand(background, []int32{8, 0, 3, 1, 5}))
-			levels = grown(t)(d.Grow(background, 1))
+			levels := mustLevels(t)(d.DraftTree(background, r))
+			levels = mustLevels(t)(d.Expand(background, []int32{8, 0, 3, 1, 5}))
+			levels = mustLevels(t)(d.Grow(background, 1))
 			after := dev.Counters()
-			if after.Submits-before.Submits != 3 || after.Reads-before.Reads != 3 || after.Programs != before.Programs || after.Buffers != before.Buffers {
+			if after.Submits-before.Submits != 3 || after.Reads-before.Reads != 3 ||
+				after.Programs != before.Programs || after.Buffers != before.Buffers {
 				t.Fatalf("from %+v to %+v", before, after)
 			}
 			if !slices.Equal(levels[0].Accepts, []float32{1}) {
@@ -127,11 +130,13 @@ func TestEstimates(t *testing.T) {
 				}
 				for beam, got := range levels[level].Accepts {
 					path, _ := pathTo(levels, level-1, int32(beam))
-					check(fmt.Sprintf("%d layers, level %d, beam %d", layers, level, beam), h, slices.Concat(text, path), got)
+					check(fmt.Sprintf("%d layers, level %d, beam %d", layers, level, beam), h,
+						slices.Concat(text, path), got)
 				}
 			}
-			begun(t, d, text[:len(text)-1])
-			drawn, err := d.DraftSampled(background, spec.SampleRequest{Pending: r.Pending, Count: 3, Sampling: spec.Sampling{Temperature: 1, Seed: 2}})
+			prefilled(t, d, text[:len(text)-1])
+			drawn, err := d.DraftSampled(background, spec.SampleRequest{Pending: r.Pending, Count: 3,
+				Sampling: spec.Sampling{Temperature: 1, Seed: 2}})
 			if err != nil || drawn[2].Accept == drawn[2].Accept {
 				t.Fatal(err, drawn)
 			}
@@ -144,12 +149,12 @@ func TestEstimates(t *testing.T) {
 				tokens = append(tokens, w.Token)
 				check(fmt.Sprintf("%d layers, token %d of a chain", layers, i), h, tokens, w.Accept)
 			}
-			// Turned off, nobody pays for it; and what the draft proposes is the same.
+			// Turned off, the head costs nothing and the proposals stay the same.
 			if !d.UseHead(false) {
 				t.Fatal("the head is gone")
 			}
-			begun(t, d, text[:len(text)-1])
-			plain := grown(t)(d.DraftTree(background, r))
+			prefilled(t, d, text[:len(text)-1])
+			plain := mustLevels(t)(d.DraftTree(background, r))
 			for i, l := range plain {
 				if l.Accepts != nil || !slices.Equal(l.Candidates, levels[i].Candidates) {
 					t.Fatalf("without the head level %d is %+v, with it %+v", i, l, levels[i])
@@ -158,7 +163,8 @@ func TestEstimates(t *testing.T) {
 			d.UseHead(true)
 		}
 		if highest-lowest < 0.2 {
-			t.Fatalf("all estimates are between %g and %g: the test would not see a wrong hidden state", lowest, highest)
+			t.Fatalf("all estimates are between %g and %g: the test would not see a wrong hidden state", lowest,
+				highest)
 		}
 		if err := d.SetHead(nil); err != nil || d.UseHead(true) {
 			t.Fatal("the head was not taken away", err)
@@ -183,7 +189,7 @@ func TestHeadFile(t *testing.T) {
 	}
 }
 
-// TestHeadFileRefused says which field of a file is wrong.
+// TestHeadFileRefused checks that errors name the wrong field of a file.
 func TestHeadFileRefused(t *testing.T) {
 	data, err := testHead(4, 1).Encode()
 	if err != nil {
@@ -204,7 +210,9 @@ func TestHeadFileRefused(t *testing.T) {
 		{"three layers", func(o map[string]any) { o["layers"] = []any{layer(o), layer(o), layer(o)} }, "has 3 layers"},
 		{"not base64", func(o map[string]any) { layer(o)["bias"] = "!" }, "base64"},
 		{"half a float", func(o map[string]any) { layer(o)["bias"] = "AAA=" }, "2 bytes"},
-		{"not a number", func(o map[string]any) { o["weight"] = "AADAfwAAAAAAAAAAAAAAAA==" }, "field weight: weight 0 is NaN"},
+		{"not a number", func(o map[string]any) {
+			o["weight"] = "AADAfwAAAAAAAAAAAAAAAA=="
+		}, "field weight: weight 0 is NaN"},
 		{"a field that is none", func(o map[string]any) { o["beta"] = 1 }, "beta"},
 	} {
 		var o map[string]any
@@ -216,13 +224,14 @@ func TestHeadFileRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = ParseHead("head.json", edited); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "head.json") || strings.Contains(err.Error(), "\n") {
+		if _, err = ParseHead("head.json", edited); err == nil || !strings.Contains(err.Error(), c.want) ||
+			!strings.Contains(err.Error(), "head.json") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want something with %q", c.what, err, c.want)
 		}
 	}
 }
 
-// TestHeadRefused for another draft.
+// TestHeadRefused sets a head of another draft.
 func TestHeadRefused(t *testing.T) {
 	h := testHead(8, 1)
 	other := h.Fingerprint
@@ -233,8 +242,8 @@ func TestHeadRefused(t *testing.T) {
 	if err := h.Matches(other); err == nil || !strings.Contains(err.Error(), "foretoken train acceptance-head") {
 		t.Fatal(err)
 	}
-	d := loadDraft(t, accelerator(t), "s260k-f32", Options{})
-	if err := d.SetHead(h); err == nil || !strings.Contains(err.Error(), "hidden states of 8") {
+	d := loadDraft(t, accelerator(t), "tiny-f32", Options{})
+	if err := d.SetHead(h); err == nil || !strings.Contains(err.Error(), "hidden states have 8 elements") {
 		t.Fatal(err)
 	}
 }

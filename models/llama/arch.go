@@ -8,25 +8,24 @@ import (
 	"foretoken/models/gguf"
 )
 
-// presence says whether a family's files have a kind of tensor.
+// presence says whether the files of a family contain a kind of tensor.
 type presence int
 
 const (
-	never    presence = iota // one that is there is refused, like any tensor without a place
-	optional                 // all layers have it, or none
+	never    presence = iota // the tensor is refused, as an unknown one is
+	optional                 // in all layers or in none
 	required
 )
 
-// family is how an architecture differs from the others: by GGUF's names for them, as llama.cpp
-// builds their graphs.
+// family holds the differences between architectures, named as in GGUF. The graphs follow llama.cpp's.
 type family struct {
-	halfSplit bool     // the rotary embedding's layout
+	halfSplit bool     // layout of the rotary embedding
 	bias      presence // of queries, keys and values
-	headNorm  bool     // queries and keys are normalised head by head
+	headNorm  bool     // queries and keys are normalised per head
 }
 
-// families are the architectures that can be run. SmolLM2 and Mistral files say "llama", but for
-// Mistral's since Ministral 3, which say "mistral3".
+// families are the supported architectures. SmolLM2 and Mistral files say "llama", but Mistral files since
+// Ministral 3 say "mistral3".
 var families = map[string]family{
 	"llama":    {bias: optional},
 	"mistral3": {bias: optional},
@@ -43,27 +42,30 @@ func familyNames() string {
 	return strings.Join(names, ", ")
 }
 
-// known are the fields that ReadConfig reads, and those that change no number: after the architecture's name and a dot.
-var known = map[string]bool{
+// knownFields are the metadata fields, after the architecture's name and a dot, that ReadConfig reads or that
+// change no number.
+var knownFields = map[string]bool{
 	"embedding_length": true, "block_count": true, "feed_forward_length": true, "context_length": true,
-	"attention.head_count": true, "attention.head_count_kv": true, "attention.key_length": true, "attention.value_length": true,
-	"attention.layer_norm_rms_epsilon": true, "attention.sliding_window": true, "attention.sliding_window_pattern": true,
-	"rope.dimension_count": true, "rope.freq_base": true, "rope.scale_linear": true, "rope.scaling.type": true, "rope.scaling.factor": true,
-	"rope.scaling.original_context_length": true, "rope.scaling.attn_factor": true, "rope.scaling.yarn_log_multiplier": true,
-	"rope.scaling.yarn_ext_factor": true, "rope.scaling.yarn_beta_fast": true, "rope.scaling.yarn_beta_slow": true,
+	"attention.head_count": true, "attention.head_count_kv": true, "attention.key_length": true,
+	"attention.value_length": true, "attention.layer_norm_rms_epsilon": true, "attention.sliding_window": true,
+	"attention.sliding_window_pattern": true, "rope.dimension_count": true, "rope.freq_base": true,
+	"rope.scale_linear": true, "rope.scaling.type": true, "rope.scaling.factor": true,
+	"rope.scaling.original_context_length": true, "rope.scaling.attn_factor": true,
+	"rope.scaling.yarn_log_multiplier": true, "rope.scaling.yarn_ext_factor": true,
+	"rope.scaling.yarn_beta_fast": true, "rope.scaling.yarn_beta_slow": true,
 	"rope.scaling.low_freq_factor": true, "rope.scaling.high_freq_factor": true,
 
 	"attention.temperature_scale":  true, // ReadConfig bounds the context by it
-	"attention.layer_norm_epsilon": true, // of norms with a mean, which none of the families has
-	"vocab_size":                   true, // the embedding's rows say how many there are
-	"rope.scaling.finetuned":       true, // how the scaling came about
-	"tensor_data_layout":           true, // what the converter did
-	"pooling_type":                 true, // of embeddings, which are not made
-	"expert_used_count":            true, // means nothing without experts, of which there are none
+	"attention.layer_norm_epsilon": true, // of norms with a mean, which no family has
+	"vocab_size":                   true, // the embedding's rows give it
+	"rope.scaling.finetuned":       true, // how the model was trained
+	"tensor_data_layout":           true, // a note of the converter
+	"pooling_type":                 true, // of embeddings, which are not supported
+	"expert_used_count":            true, // without experts it has no effect
 }
 
-// neutral are fields that are not implemented, with the values that change nothing.
-var neutral = map[string][]float64{
+// neutralFields are unsupported fields and the values at which they have no effect.
+var neutralFields = map[string][]float64{
 	"attention.causal":              {1},
 	"attention.scale":               {0},
 	"attention.clamp_kqv":           {0},
@@ -79,26 +81,28 @@ var neutral = map[string][]float64{
 	"rope.scaling.yarn_attn_factor": {1},
 }
 
-// checkFields refuses a file with a field that is not known here, or known and not implemented: without it the
-// numbers might be others than the model's.
+// checkFields returns an error if a file has an unknown field, or an unsupported one with a value that matters: the
+// output might differ from the model's.
 func checkFields(f *gguf.File, arch string) error {
 	for _, key := range f.Keys() {
 		field, ok := strings.CutPrefix(key, arch+".")
-		if !ok || known[field] {
+		if !ok || knownFields[field] {
 			continue
 		}
-		allowed, ok := neutral[field]
+		allowed, ok := neutralFields[field]
 		if !ok {
-			return fmt.Errorf("llama: %s: %s is %s; the field is not known for %s models, and running without it might change the text", f.Name(), key, f.Describe(key), arch)
+			return fmt.Errorf("llama: %s: %s is %s; the field is unknown for %s models, "+
+				"and ignoring it might change the output", f.Name(), key, f.Describe(key), arch)
 		}
 		if v, ok := scalar(f, key); !ok || !slices.Contains(allowed, v) {
-			return fmt.Errorf("llama: %s: %s is %s, which cannot be run; models without it, or with %g, can", f.Name(), key, f.Describe(key), allowed[0])
+			return fmt.Errorf("llama: %s: %s is %s, which is not supported; want %g", f.Name(), key, f.Describe(key),
+				allowed[0])
 		}
 	}
 	return nil
 }
 
-// scalar is a number, or 1 or 0 for a truth value.
+// scalar reads a number; a boolean reads as 1 or 0.
 func scalar(f *gguf.File, key string) (float64, bool) {
 	if b, err := f.Bool(key); err == nil {
 		if b {

@@ -10,10 +10,13 @@ import (
 	"foretoken/models/gguf"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/kernels/attention"
+	"foretoken/webgpu/kernels/layer"
+	"foretoken/webgpu/kernels/sample"
 )
 
-// BenchmarkKernels times each kernel of the built-in target alone, many dispatches to a
-// submit, at the row counts of plain decoding, of a chain and of a tree.
+// BenchmarkKernels times each kernel of the built-in target alone, with many dispatches per submit, at the row
+// counts of plain decoding, of a chain and of a tree.
 func BenchmarkKernels(b *testing.B) {
 	raw, err := os.ReadFile(filepath.Join("..", "demo", "target-q8_0.gguf"))
 	if err != nil {
@@ -30,35 +33,43 @@ func BenchmarkKernels(b *testing.B) {
 	defer m.Close()
 	b.Log(m.Tuning())
 	const repeat = 32
-	c, w, y, p := m.cfg, &m.work, &m.layers[0], &m.feeding.batch
+	c, w, y, p := m.cfg, &m.work, &m.layers[0], &m.prefill.batch
 	rows := func(v kernels.View, stride int) kernels.Rows { return kernels.Rows{View: v, Stride: stride} }
 	slots := kernels.Slots{Rows: p.rows, Table: w.table, Ancestors: p.ancestors, Stride: p.stride}
 	for _, n := range []int{1, 4, 16} {
-		for i := range n { // as deep in the context as a run of 64 tokens gets
+		for i := range n { // the context of a run of 64 tokens
 			p.set(i, 1, 150, uint32(i), 151)
 		}
 		if err := p.write(m.dev, w.inputs.Buffer); err != nil {
 			b.Fatal(err)
 		}
 		for name, record := range map[string]func(r *kernels.Recorder){
-			"embed": func(r *kernels.Recorder) { r.Embed(m.embed.weights[0], p.tokens, w.x, n) },
-			"norm":  func(r *kernels.Recorder) { r.RMSNorm(m.tuning.lanes, w.x, y.attnNorm, w.norm, n, c.Dim, c.Eps) },
+			"embed": func(r *kernels.Recorder) { layer.RecordEmbed(r, m.embed.weights[0], p.tokens, w.x, n) },
+			"norm": func(r *kernels.Recorder) {
+				layer.RecordNorm(r, m.tuning.Lanes, w.x, y.attnNorm, w.norm, n, c.Dim, c.Eps)
+			},
 			"qkv": func(r *kernels.Recorder) {
 				m.matmul(r, y.qkv, rows(w.norm, c.Dim), rows(w.qkv, m.heads.Width()), n, false)
 			},
-			"rope": func(r *kernels.Recorder) { r.Rope(m.heads, p.rows, m.rope, y.bias, w.qkv, y.keys, y.values, n) },
+			"rope": func(r *kernels.Recorder) {
+				attention.RecordRope(r, m.heads, p.rows, m.rope, y.bias, w.qkv, y.keys, y.values, n)
+			},
 			"attention": func(r *kernels.Recorder) {
-				r.Attention(m.tuning.lanes, m.heads, slots, w.qkv, y.keys, y.values, w.scores, w.att, n, m.span())
+				attention.Record(r, m.tuning.Lanes, m.heads, slots, w.qkv, y.keys, y.values, w.scores, w.att, n,
+					m.span())
 			},
 			"out": func(r *kernels.Recorder) {
 				m.matmul(r, y.out, rows(w.att, c.Heads*c.HeadDim), rows(w.x, c.Dim), n, true)
 			},
-			"gates": func(r *kernels.Recorder) { m.matmul(r, y.gates, rows(w.norm, c.Dim), rows(w.gates, 2*c.FFN), n, false) },
-			"silu":  func(r *kernels.Recorder) { r.SiLUMul(w.gates, w.act, n, c.FFN) },
-			"down":  func(r *kernels.Recorder) { m.matmul(r, y.down, rows(w.act, c.FFN), rows(w.x, c.Dim), n, true) },
-			"head":  func(r *kernels.Recorder) { m.head(r, 0, n, w.logits, 0) },
+			"gates": func(r *kernels.Recorder) {
+				m.matmul(r, y.gates, rows(w.norm, c.Dim), rows(w.gates, 2*c.FFN), n, false)
+			},
+			"silu": func(r *kernels.Recorder) { layer.RecordSiLU(r, w.gates, w.act, n, c.FFN) },
+			"down": func(r *kernels.Recorder) { m.matmul(r, y.down, rows(w.act, c.FFN), rows(w.x, c.Dim), n, true) },
+			"head": func(r *kernels.Recorder) { m.head(r, 0, n, w.logits, 0) },
 			"sample": func(r *kernels.Recorder) {
-				r.Sample(m.tuning.lanes, m.logitRows(n), m.opts.TopK, kernels.RawLogits, w.draw, p.drawn, w.scratch, m.results.records.view)
+				sample.Record(r, m.tuning.Lanes, m.logitRows(n), m.opts.TopK, sample.RawLogits, w.draw, p.drawn,
+					w.scratch, m.results.records.view)
 			},
 			"pass": func(r *kernels.Recorder) { m.forward(r, p, n) },
 		} {
@@ -73,7 +84,8 @@ func BenchmarkKernels(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/rows=%d", name, n), func(b *testing.B) {
 				var word [4]byte
 				for b.Loop() {
-					if err := m.dev.Run(built.Programs, webgpu.Region{Buffer: w.scratch.Buffer, Dst: word[:]}); err != nil {
+					if err := m.dev.Run(built.Programs, webgpu.Region{Buffer: w.scratch.Buffer,
+						Dst: word[:]}); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -7,11 +7,12 @@ import (
 	"foretoken/webgpu"
 )
 
-// A context beyond what a model was trained for is refused unless it is asked for by name.
+// A context beyond the trained length is refused unless Options.Beyond is set.
 func TestContextBeyondTraining(t *testing.T) {
-	f := testModel(t, "s260k-q8_0")
+	f := testModel(t, "tiny-q8_0")
 	o := Options{Context: 4096}
-	if _, err := Plan(f, o, webgpu.DefaultLimits()); err == nil || !strings.Contains(err.Error(), "trained for 2 to 512") {
+	if _, err := Plan(f, o, webgpu.DefaultLimits()); err == nil ||
+		!strings.Contains(err.Error(), "trained for 2 to 512") {
 		t.Fatalf("a context of 4096: %v", err)
 	}
 	o.Beyond = true

@@ -2,64 +2,33 @@ package llama
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"foretoken/models/gguf"
+	"foretoken/models/llama/tune"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/kernels/matmul"
 )
 
-// formatTypes are the types that tensors are stored in on a device.
-var formatTypes = []gguf.Type{gguf.F32, gguf.F16, gguf.BF16, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1, gguf.Q8_0, gguf.Q2_K, gguf.Q3_K, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K, gguf.IQ4NL}
+// formatTypes are the storage types of tensors on a device.
+var formatTypes = []gguf.Type{gguf.F32, gguf.F16, gguf.BF16, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1, gguf.Q8_0,
+	gguf.Q2_K, gguf.Q3_K, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K, gguf.IQ4NL}
 
-// TestChoicesShipped holds choices.json to the families there are, and to what timing would have to find out.
-func TestChoicesShipped(t *testing.T) {
-	formats := map[string]kernels.Format{}
-	for _, typ := range formatTypes {
-		formats[storages[typ].format.String()] = storages[typ].format
-	}
-	for _, c := range measuredChoices() {
-		if c.Backend == "" || c.Adapter == "" || c.Adapter != strings.ToLower(c.Adapter) || c.Rows != "1" && c.Rows != "64" {
-			t.Errorf("choices.json: %+v", c)
-		}
-		for name, format := range formats {
-			candidates := c.candidates(webgpu.Info{Features: []string{"subgroups"}}, format)
-			if len(candidates) == 0 {
-				t.Errorf("choices.json: %s %s: %s has families %q, which there are not; run make choices", c.Backend, c.Adapter, name, c.Families[name])
-			}
-			for _, f := range candidates {
-				if f.Narrow() != candidates[0].Narrow() {
-					t.Errorf("choices.json: %s %s: %s has families %q: timing more than the width of tiles puts seconds before the first token", c.Backend, c.Adapter, name, c.Families[name])
-				}
-			}
-		}
-		for name := range c.Families {
-			if _, ok := formats[name]; !ok {
-				t.Errorf("choices.json: %s %s: there is no format %s", c.Backend, c.Adapter, name)
-			}
-		}
-	}
-	for _, i := range []webgpu.Info{{Backend: "native", Adapter: "NVIDIA llvmpipe"}, {Backend: "native", Adapter: "softpipe", Software: true}, {}} {
-		if c := choicesFor(i); c.Families != nil {
-			t.Errorf("%+v has choices %+v", i, c)
-		}
-	}
-}
-
-// TestChoicesInOrder loads a model whose choice is known from before, from the program and from timing. Only its
-// output is large enough for wide tiles.
+// TestChoicesInOrder loads a model whose choices are known, shipped and timed, in this order of precedence. Only
+// its output is large enough for wide tiles.
 func TestChoicesInOrder(t *testing.T) {
 	dev := accelerator(t)
-	shipped := choicesFor(dev.Info())
+	shipped := tune.Shipped(dev.Info())
 	if shipped.Families == nil {
 		t.Skipf("nothing was measured on %s %s", dev.Info().Backend, dev.Info().Adapter)
 	}
-	f := testModel(t, "s260k-q8_0")
+	f := testModel(t, "tiny-q8_0")
 	load := func(o Options) map[string]string {
 		o.MaxRows = 4
 		m, err := LoadTarget(background, dev, f, o)
@@ -69,7 +38,7 @@ func TestChoicesInOrder(t *testing.T) {
 		defer m.Close()
 		return m.Tuning()
 	}
-	all := func(tuning map[string]string, rows string, family kernels.Family) {
+	all := func(tuning map[string]string, rows string, family matmul.Family) {
 		t.Helper()
 		for class, got := range tuning {
 			want := family.Narrow()
@@ -81,13 +50,13 @@ func TestChoicesInOrder(t *testing.T) {
 			}
 		}
 	}
-	family := shipped.candidates(dev.Info(), kernels.Q8_0)[0]
+	family := shipped.Candidates(dev.Info(), kernels.Q8_0)[0]
 	known := load(Options{})
 	all(known, shipped.Rows, family)
 	if family.Wide == 0 || known["q8_0 512x64"] == "" {
 		t.Errorf("%s, %v: no wide tiles", family, known)
 	}
-	other := kernels.Families(dev.Info())[1]
+	other := matmul.Families(dev.Info())[1]
 	before := maps.Clone(known)
 	for class := range before {
 		before[class] = other.String()
@@ -100,20 +69,20 @@ func TestChoicesInOrder(t *testing.T) {
 			steps++
 		}
 	}})
-	want := 2 // families and reductions
+	want := 2 // a timing of families and one of reductions
 	if dev.Info().Software {
-		want = 1 // reductions are not timed there
+		want = 1 // software adapters do not time reductions
 	}
 	if steps < want || len(timed) != len(known) {
 		t.Errorf("%d steps of timing chose %v", steps, timed)
 	}
 }
 
-// TestWidthTimed loads a model in a format whose width of tiles depends on the processor: it is timed where tiles are
-// that large, once, and is no reason to rehearse nothing.
+// TestWidthTimed loads a model in a format whose best tile width depends on the processor. The width is timed once,
+// for tiles of that size only, and does not stop a dry run.
 func TestWidthTimed(t *testing.T) {
 	dev := accelerator(t)
-	if len(choicesFor(dev.Info()).candidates(dev.Info(), kernels.Q4_0)) < 2 {
+	if len(tune.Shipped(dev.Info()).Candidates(dev.Info(), kernels.Q4_0)) < 2 {
 		t.Skipf("on %s %s nothing depends on the processor", dev.Info().Backend, dev.Info().Adapter)
 	}
 	model := newToy(func(t *toy) { t.dim, t.vocab = 64, 1024 })
@@ -139,7 +108,8 @@ func TestWidthTimed(t *testing.T) {
 	}
 	const largest = "q4_0 1024x64"
 	steps, tuning := load(dev, 16, nil)
-	if !slices.Equal(steps, []string{"timing " + largest}) || tuning[largest] != "quad8x8" && tuning[largest] != "quad8-16x8" || tuning["q4_0 64x96"] != "quad8x8" {
+	if !slices.Equal(steps, []string{"timing " + largest}) || tuning[largest] != "quad8x8" &&
+		tuning[largest] != "quad8-16x8" || tuning["q4_0 64x96"] != "quad8x8" {
 		t.Errorf("%q chose %v", steps, tuning)
 	}
 	other := maps.Clone(tuning)
@@ -152,28 +122,32 @@ func TestWidthTimed(t *testing.T) {
 	if steps, tuning := load(dev, 4, nil); steps != nil || tuning[largest] != "quad8x8" {
 		t.Errorf("for four rows: %q chose %v", steps, tuning)
 	}
-	if steps, tuning := load(NewRehearsal(dev.Info()), 16, nil); steps != nil || tuning[largest] != "quad8x8" {
-		t.Errorf("rehearsed: %q chose %v", steps, tuning)
+	if steps, tuning := load(NewDryRun(dev.Info()), 16, nil); steps != nil || tuning[largest] != "quad8x8" {
+		t.Errorf("dry run: %q chose %v", steps, tuning)
 	}
 }
 
-// TestMeasureChoices times every format on a matrix of some size and prints an entry of
-// choices.json: scripts/choices.sh runs it.
+var measure = flag.Bool("measure", false, "time every format and print an entry of choices.json")
+
+// TestMeasureChoices times every format on one matrix and prints an entry of choices.json. scripts/choices.sh runs
+// it.
 func TestMeasureChoices(t *testing.T) {
-	if os.Getenv("FORETOKEN_CHOICES") == "" {
-		t.Skip("only where FORETOKEN_CHOICES is set")
+	if !*measure {
+		t.Skip("without -measure")
 	}
 	dev := accelerator(t)
 	i := dev.Info()
 	name := strings.ToLower(strings.Join([]string{i.Vendor, i.Architecture, i.Adapter}, " "))
-	c := choices{Backend: i.Backend, Adapter: name, Families: map[string]string{}}
+	c := tune.Choices{Backend: i.Backend, Adapter: name, Families: map[string]string{}}
 	for _, short := range []string{"swiftshader", "llvmpipe"} {
 		if strings.Contains(name, short) {
 			c.Adapter = short
 		}
 	}
 	for _, typ := range formatTypes {
-		model := newToy(func(t *toy) { t.dim, t.ffn, t.heads, t.kv, t.head, t.layers, t.vocab = 256, 768, 4, 2, 64, 1, 2048 })
+		model := newToy(func(t *toy) {
+			t.dim, t.ffn, t.heads, t.kv, t.head, t.layers, t.vocab = 256, 768, 4, 2, 64, 1, 2048
+		})
 		model.store(t, func(name string) gguf.Type {
 			if strings.Contains(name, "norm") {
 				return gguf.F32
@@ -184,16 +158,16 @@ func TestMeasureChoices(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tuning, format := m.Tuning(), storages[typ].format.String()
+		tuning, format := m.Tuning(), blockLayouts[typ].format.String()
 		m.Close()
 		c.Rows = tuning["rows"]
 		family := tuning[format+" 2048x256"]
-		chosen, ok := kernels.ParseFamily(i, family)
+		chosen, ok := matmul.ParseFamily(i, family)
 		if !ok {
 			t.Fatalf("%s has family %q", format, family)
 		}
-		// Where processors that were measured before chose another width, each times it for itself.
-		for _, f := range choicesFor(i).candidates(i, storages[typ].format) {
+		// If an earlier processor chose another width, list both: each processor then times the width.
+		for _, f := range tune.Shipped(i).Candidates(i, blockLayouts[typ].format) {
 			if f != chosen && f.Narrow() == chosen.Narrow() {
 				chosen.Wide = max(f.Wide, chosen.Wide)
 				family = chosen.Narrow().String() + " " + chosen.String()

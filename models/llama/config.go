@@ -1,7 +1,6 @@
-// Package llama runs models of the Llama family on a webgpu.Device: it
-// reads their configuration from GGUF, repacks their weights onto the device,
-// records the forward passes and keeps the KV cache with its slot table. A
-// Model is a spec.RejectionTarget and a spec.SamplingDraft.
+// Package llama runs models of the Llama family on a webgpu.Device: it reads their configuration from GGUF, repacks
+// the weights for the device, records the forward passes and manages the KV cache through a slot table. Target
+// implements spec.Target, Draft implements spec.Grower, and EAGLE3 drafts with an EAGLE-3 head.
 package llama
 
 import (
@@ -12,34 +11,33 @@ import (
 	"foretoken/webgpu/kernels"
 )
 
-// Config is the shape of a model, as its file gives it.
+// Config is the shape of a model, read from its file.
 type Config struct {
 	Name         string
 	Architecture string
-	Dim          int // of the residual stream
+	Dim          int // width of the residual stream
 	Layers       int
-	FFN          int // of the gated feed-forward layer
-	Heads, KV    int // query heads, and key and value heads
+	FFN          int // width of the gated feed-forward layer
+	Heads, KV    int // query heads, key/value heads
 	HeadDim      int
-	Rotary       int    // leading elements of a head that are rotated
-	HalfSplit    bool   // an element is rotated with the one half the rotated part further on; otherwise with its neighbour
+	Rotary       int    // leading elements of a head that rotate
+	HalfSplit    bool   // element i rotates with i+Rotary/2 (NeoX layout); otherwise with its neighbour
 	Window       int    // positions a token attends to, itself included; 0: all
-	Slides       []bool // by layer, whether the window is its; nil: every layer's
-	Bias         bool   // queries, keys and values have one added
-	HeadNorm     bool   // queries and keys are normalised head by head before they are rotated
+	Slides       []bool // per layer, whether the window applies; nil: to every layer
+	Bias         bool   // queries, keys and values have a bias
+	HeadNorm     bool   // queries and keys are normalised per head before the rotation
 	Context      int    // positions the model was trained for
-	Unscaled     int    // the positions from here on need queries scaled, which is not done; 0: none do
+	Unscaled     int    // first position whose query would need scaling, which is not implemented; 0: none
 	Vocab        int    // rows of the embedding
 	Eps          float64
-	// Inverse frequencies of the rotary embedding, radians a position, scaling
-	// applied: (Rotary/2).
+	// Inverse frequencies of the rotary embedding in radians per position, scaling applied: (Rotary/2).
 	Inverse   []float64
-	Magnitude float64 // of rotated queries and keys: 1 but for YaRN
+	Magnitude float64 // factor of rotated queries and keys; 1 except with YaRN
 	Tied      bool    // the output matrix is the embedding
 }
 
-// ReadConfig reads the configuration of a file of an architecture that can be run. Errors name
-// the file and the field.
+// ReadConfig reads the configuration of a file. It returns an error that names the file and the field if the
+// architecture or a field is not supported.
 func ReadConfig(f *gguf.File) (*Config, error) {
 	arch, err := f.String("general.architecture")
 	if err != nil {
@@ -47,7 +45,8 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 	}
 	family, ok := families[arch]
 	if !ok {
-		return nil, fmt.Errorf("llama: %s: general.architecture is %s; %s can be run", f.Name(), gguf.Quote(arch), familyNames())
+		return nil, fmt.Errorf("llama: %s: general.architecture is %s; supported: %s", f.Name(), gguf.Quote(arch),
+			familyNames())
 	}
 	if err := checkFields(f, arch); err != nil {
 		return nil, err
@@ -79,11 +78,12 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 	case c.Heads%c.KV != 0:
 		return nil, refuse("attention.head_count", "is %d, not a multiple of head_count_kv, %d", c.Heads, c.KV)
 	case c.HeadDim%8 != 0 || c.HeadDim < 8 || c.HeadDim > 256:
-		return nil, refuse("attention.key_length", "is %d; heads of 8 to 256 elements in steps of 8 can be run", c.HeadDim)
+		return nil, refuse("attention.key_length", "is %d; want a multiple of 8 up to 256", c.HeadDim)
 	case value != c.HeadDim:
-		return nil, refuse("attention.value_length", "is %d but key_length is %d; only equal lengths can be run", value, c.HeadDim)
+		return nil, refuse("attention.value_length", "is %d; want key_length, %d", value, c.HeadDim)
 	case c.Rotary%4 != 0 || c.Rotary > c.HeadDim:
-		return nil, refuse("rope.dimension_count", "is %d; want a multiple of 4 up to the head's %d", c.Rotary, c.HeadDim)
+		return nil, refuse("rope.dimension_count", "is %d; want a multiple of 4 up to the head's %d", c.Rotary,
+			c.HeadDim)
 	case c.Dim%4 != 0:
 		return nil, refuse("embedding_length", "is %d; want a multiple of 4", c.Dim)
 	case !(c.Eps > 0 && c.Eps < 1):
@@ -100,7 +100,8 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 		return nil, err
 	}
 	if len(embed.Dims) != 2 || embed.Dims[0] != uint64(c.Dim) || embed.Dims[1] == 0 || embed.Dims[1] > 1<<24 {
-		return nil, fmt.Errorf("llama: %s: tensor token_embd.weight has dimensions %v, want %d by the vocabulary", f.Name(), embed.Dims, c.Dim)
+		return nil, fmt.Errorf("llama: %s: tensor token_embd.weight has dimensions %v, want %d by the vocabulary",
+			f.Name(), embed.Dims, c.Dim)
 	}
 	c.Vocab = int(embed.Dims[1])
 	c.Tied = !f.HasTensor("output.weight")
@@ -108,12 +109,13 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 	return c, nil
 }
 
-// readSlides reads which layers have the window.
+// readSlides reads which layers use the window.
 func (c *Config) readSlides(f *gguf.File) error {
 	key := c.Architecture + ".attention.sliding_window_pattern"
 	if f.Has(key) && !f.IsArray(key) {
 		if v, ok := scalar(f, key); !ok || v != 0 {
-			return fmt.Errorf("llama: %s: %s is %s; want a list that says of each layer whether it has the window", f.Name(), key, f.Describe(key))
+			return fmt.Errorf("llama: %s: %s is %s; want a list of one boolean per layer", f.Name(), key,
+				f.Describe(key))
 		}
 	} else if f.Has(key) {
 		slides, err := f.Bools(key)
@@ -121,7 +123,7 @@ func (c *Config) readSlides(f *gguf.File) error {
 			return err
 		}
 		if len(slides) != c.Layers {
-			return fmt.Errorf("llama: %s: %s says it of %d layers; there are %d", f.Name(), key, len(slides), c.Layers)
+			return fmt.Errorf("llama: %s: %s has %d layers; the model has %d", f.Name(), key, len(slides), c.Layers)
 		}
 		switch {
 		case !slices.Contains(slides, true):
@@ -131,7 +133,7 @@ func (c *Config) readSlides(f *gguf.File) error {
 		}
 	}
 	if c.Window >= c.Context {
-		c.Window = 0 // no token has that many before it
+		c.Window = 0 // no token has as many positions before it
 	}
 	if c.Window == 0 {
 		c.Slides = nil
@@ -139,7 +141,7 @@ func (c *Config) readSlides(f *gguf.File) error {
 	return nil
 }
 
-// Usable is how many positions the model can be run with.
+// Usable returns the longest context that the model can run with.
 func (c *Config) Usable() int {
 	if c.Unscaled > 0 {
 		return min(c.Context, c.Unscaled-1)
@@ -147,12 +149,13 @@ func (c *Config) Usable() int {
 	return c.Context
 }
 
-// heads is the attention shape for the kernels.
+// heads returns the attention shape for the kernels.
 func (c *Config) heads(kv kernels.KVFormat) kernels.Heads {
-	return kernels.Heads{Query: c.Heads, KV: c.KV, Dim: c.HeadDim, Rotary: c.Rotary, HalfSplit: c.HalfSplit, Window: c.Window, Format: kv}
+	return kernels.Heads{Query: c.Heads, KV: c.KV, Dim: c.HeadDim, Rotary: c.Rotary, HalfSplit: c.HalfSplit,
+		Window: c.Window, Format: kv}
 }
 
-// reader reads metadata fields and keeps the first error.
+// reader reads metadata fields and remembers the first error.
 type reader struct {
 	f    *gguf.File
 	arch string

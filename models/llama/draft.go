@@ -10,61 +10,55 @@ import (
 	"foretoken/webgpu/kernels"
 )
 
-// Draft is a model that drafts: it grows token trees (draft_tree.go) and draws
-// chains (draft_chain.go) and trees (draft_sampled.go) from its own distribution.
-// Whatever has been drafted and not committed lies in slots that Commit or the next
-// draft gives back.
+// Draft is a draft model. It grows token trees (draft_tree.go) and draws chains (draft_chain.go) and trees
+// (draft_sampled.go) from its own distribution. Drafted tokens occupy KV slots until Commit or the next draft frees
+// them.
 type Draft struct {
 	*Model
 	net network
 
-	rootPass  pass              // one or two pending tokens
-	rootFeed  [2]webgpu.Program // their blocks, and the logits of the last
-	hostPass  pass              // rows that the host chose, for any level
-	hostFeed  []webgpu.Program  // their blocks and logits, by bucket; made at first use
-	plans     map[int]*plan     // by k
-	tree      growth            // the last tree; without a plan there is none
-	slots     []uint32          // of the last draft's consumed tokens, in feeding order
-	own       []uint32          // scratch of placeLevel
-	programs  []webgpu.Program  // of the run being put together
-	early     webgpu.Program    // runs before it: committed tokens that are staged; 0: none
-	regions   []webgpu.Region   // likewise
-	head      *estimator        // the acceptance head; nil without one
-	estimator *estimator        // the same where it is in use
-	hidden    []webgpu.Program  // of Hidden, by bucket; nil until the first use
-	pruner    pruner            // C2T's classifier
-	kept      keptRows          // distributions of a tree drawn without replacement
+	rootPass      pass              // one or two pending tokens
+	rootForward   [2]webgpu.Program // runs their blocks and the logits of the last
+	hostPass      pass              // beams chosen by the host, at any level
+	hostForward   []webgpu.Program  // their blocks and logits, by bucket; compiled at first use
+	plans         map[int]*plan     // by k
+	tree          hostTree          // the last tree; its plan is nil if the last draft was a chain
+	slots         []uint32          // slots of the tokens the last draft consumed, in the order of the passes
+	slotWords     []uint32          // scratch of placeLevel
+	programs      []webgpu.Program  // of the run under construction
+	staged        webgpu.Program    // program that consumes the staged tokens, first in the next run; 0: none
+	regions       []webgpu.Region   // readbacks of the run under construction
+	head          *estimator        // acceptance head; nil without one
+	estimator     *estimator        // head while it is in use, otherwise nil
+	hidden        []webgpu.Program  // programs of Hidden, by bucket; nil until the first use
+	pruner        pruner            // C2T's classifier
+	distributions distributionRows  // of a tree drawn without replacement
 
-	// For chains drawn token by token: the distributions that a target judges by stay
-	// in work.logits, row by row.
-	drawnRecords kernels.View // kernels.Filter's output, one binding alignment a row
+	// For chains: the distributions that a target verifies against stay in work.logits, row by row.
+	drawnRecords kernels.View // output of sample.RecordFilter, one binding alignment per row
 	chain        chain
-	sampled      []spec.Drawn // the last chain; empty after any other draft
+	sampled      []spec.Drawn // the last chain; empty after another kind of draft
 }
 
-// network is what a pass computes, apart from how trees are grown from it: a model's
-// own blocks and output matrix, or something else that proposes tokens.
+// network computes a pass; growing trees from its logits is independent of it. It is either a model's own blocks
+// and output matrix or an EAGLE-3 head.
 type network interface {
 	// forward records the blocks of a pass of n rows.
 	forward(r *kernels.Recorder, p *pass, n int)
-	// normalise records what follows them: the final hidden states of all rows in work.norm.
+	// normalise records the output norm: the final hidden states of all rows in work.norm.
 	normalise(r *kernels.Recorder, n int)
-	// head records that, and the logits of rows [from, n) in rows [to, …) of a logits view.
+	// head records the output norm and the logits of rows [from, n) into rows [to, …) of a logits view.
 	head(r *kernels.Recorder, from, n int, logits kernels.View, to int)
 }
 
 var (
-	_ network            = (*Model)(nil)
-	_ spec.SamplingDraft = (*Draft)(nil)
-	_ spec.TreeSampler   = (*Draft)(nil)
-	_ spec.Pruner        = (*Draft)(nil)
-	_ spec.Shaper        = (*Draft)(nil)
-	_ spec.Keeper        = (*Draft)(nil)
+	_ network     = (*Model)(nil)
+	_ spec.Grower = (*Draft)(nil)
 )
 
-// LoadDraft loads a model to draft with.
+// LoadDraft loads a draft model.
 func LoadDraft(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options) (*Draft, error) {
-	o.draft()
+	o.completeDraft()
 	m, err := load(ctx, dev, f, o, planDraft)
 	if err != nil {
 		return nil, err
@@ -77,22 +71,22 @@ func LoadDraft(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options) 
 	return d, nil
 }
 
-// newDraft is a draft whose passes are those of net, in the workspace and the KV cache of m.
+// newDraft returns a draft that runs net in the workspace and the KV cache of m.
 func newDraft(m *Model, net network) *Draft {
-	m.opts.TopK = min(m.opts.TopK, m.opts.MaxRows) // a beam is a row of a pass
+	m.opts.TopK = min(m.opts.TopK, m.opts.MaxRows) // each beam is a row of a pass
 	return &Draft{Model: m, net: net, plans: map[int]*plan{}}
 }
 
-// draft completes what a draft's options leave open.
-func (o *Options) draft() {
+// completeDraft sets the defaults of a draft's options.
+func (o *Options) completeDraft() {
 	if o.TopK == 0 {
 		o.TopK = 16
 	}
 }
 
-// layInputs makes the buffers that every draft has beside its model's.
-func (d *Draft) layInputs() error {
-	inputs, err := d.storage("draft inputs", 4*(passWords(2, 1)+passWords(d.hostRows(), maxPasses)))
+// allocateInputs makes the buffers that a draft needs in addition to its model's.
+func (d *Draft) allocateInputs() error {
+	inputs, err := d.newBuffer("draft inputs", 4*(passWords(2, 1)+passWords(d.hostRows(), maxPasses)))
 	if err != nil {
 		return err
 	}
@@ -101,31 +95,31 @@ func (d *Draft) layInputs() error {
 	return nil
 }
 
-// record makes the programs that every draft begins with.
+// record compiles the programs that every draft needs.
 func (d *Draft) record() error {
-	if err := d.layInputs(); err != nil {
+	if err := d.allocateInputs(); err != nil {
 		return err
 	}
 	if d.opts.Lean {
 		return nil
 	}
-	return d.makeFeeding()
+	return d.makePrefill()
 }
 
-// Warm makes the programs that a lean load left out; nothing else may be asked of the draft before.
+// Warm compiles the programs that a lean load left out. Call it before any other method.
 func (d *Draft) Warm() error {
 	if !d.opts.Lean {
 		return nil
 	}
-	err := d.makeFeeding()
+	err := d.makePrefill()
 	d.opts.Lean = err != nil
 	return err
 }
 
-// makeFeeding makes the programs of Prefill and of the root's pass.
-func (d *Draft) makeFeeding() error {
-	d.hostFeed = make([]webgpu.Program, bucket(d.opts.TopK)+1)
-	recorders, keep := d.recordFeeding(d.net.forward)
+// makePrefill compiles the programs of Prefill and of the root's pass.
+func (d *Draft) makePrefill() error {
+	d.hostForward = make([]webgpu.Program, bucket(d.opts.TopK)+1)
+	recorders, store := d.recordPrefill(d.net.forward)
 	for n := 1; n <= 2; n++ {
 		r := d.recorder(fmt.Sprintf("draft root %d", n))
 		d.net.forward(r, &d.rootPass, n)
@@ -136,72 +130,71 @@ func (d *Draft) makeFeeding() error {
 	if err != nil {
 		return err
 	}
-	keep(programs[:len(programs)-2])
-	d.rootFeed = [2]webgpu.Program(programs[len(programs)-2:])
+	store(programs[:len(programs)-2])
+	d.rootForward = [2]webgpu.Program(programs[len(programs)-2:])
 	return nil
 }
 
-// hostRows is how many rows a pass of beams that the host chose has at most.
+// hostRows returns the most rows of a pass over beams that the host chose.
 func (d *Draft) hostRows() int { return buckets[bucket(d.opts.TopK)] }
 
 // Reset empties the sequence.
 func (d *Draft) Reset() {
 	d.Model.Reset()
-	d.slots, d.early = d.slots[:0], 0
-	d.forget()
+	d.slots, d.staged = d.slots[:0], 0
+	d.clear()
 }
 
-// Keep cuts the sequence to the longest prefix that tokens begin with.
-func (d *Draft) Keep(tokens []int32) int {
-	d.drop()
-	d.early = 0
-	return d.seq.keep(tokens)
+// ReusePrefix truncates the sequence to its longest common prefix with tokens and returns the length.
+func (d *Draft) ReusePrefix(tokens []int32) int {
+	d.release()
+	d.staged = 0
+	return d.seq.keepPrefix(tokens)
 }
 
-// forget ends the last draft, whose slots are free already.
-func (d *Draft) forget() {
+// clear discards the last draft, whose slots are already free.
+func (d *Draft) clear() {
 	d.tree.plan, d.sampled = nil, d.sampled[:0]
 }
 
-// drop ends the last draft and frees its slots.
-func (d *Draft) drop() {
+// release discards the last draft and frees its slots.
+func (d *Draft) release() {
 	for _, s := range d.slots {
-		if s != taken {
-			d.seq.give(s)
+		if s != committedSlot {
+			d.seq.putBack(s)
 		}
 	}
 	d.slots = d.slots[:0]
-	d.forget()
+	d.clear()
 }
 
-// stage has the next run begin with tokens that are committed by it; of more than one pass holds,
-// they run at once.
+// stage commits tokens and has the next run consume them first. More tokens than fit in one pass run immediately.
 func (d *Draft) stage(ctx context.Context, tokens []int32, progress func(done int)) error {
 	if len(tokens) == 0 {
 		return nil
 	}
-	if d.early != 0 {
-		if err := d.run([]webgpu.Program{d.early}); err != nil {
+	if d.staged != 0 {
+		if err := d.run([]webgpu.Program{d.staged}); err != nil {
 			return err
 		}
-		d.early = 0
+		d.staged = 0
 	}
 	if len(tokens) > d.prefillRows() {
 		return d.Prefill(ctx, tokens, progress)
 	}
 	var err error
-	d.early, err = d.placeFeed(tokens)
+	d.staged, err = d.placeChunk(tokens)
 	return err
 }
 
-// begin ends the last draft and puts the beginning of a run together, which feeds the pending
-// tokens to the cache, all but those of the root's pass, which is written. The committed tokens and
-// passes more must fit the context. It returns how many rows the root's pass has.
+// begin discards the last draft and starts a run that consumes the pending tokens: the last one or two in the
+// root's pass, which it writes, and those before them in a prefill pass. Together with passes further tokens they
+// must fit in the context. It returns the number of rows of the root's pass.
 func (d *Draft) begin(ctx context.Context, pending []int32, passes int) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	d.drop()
+	d.release()
 	if len(pending) == 0 || len(pending) > spec.MaxPending {
 		return 0, fmt.Errorf("llama: %d pending tokens; want 1 to %d", len(pending), spec.MaxPending)
 	}
@@ -218,18 +211,18 @@ func (d *Draft) begin(ctx context.Context, pending []int32, passes int) (int, er
 		pending = pending[n:]
 	}
 	d.programs = d.programs[:0]
-	if d.early != 0 {
-		d.programs, d.early = append(d.programs, d.early), 0
+	if d.staged != 0 {
+		d.programs, d.staged = append(d.programs, d.staged), 0
 	}
 	b := &d.rootPass
-	if err := d.append(b, pending); err != nil {
+	if err := d.appendTokens(b, pending); err != nil {
 		return 0, err
 	}
-	b.words[alignWords(b.capacity)] = uint32(d.Len()) // the only row that draws is the last
+	b.words[alignWords(b.capacity)] = uint32(d.Len()) // only the last row draws
 	return len(pending), b.write(d.dev, b.tokens.Buffer)
 }
 
-// checkContext refuses passes after n committed tokens that the context has no room for.
+// checkContext returns an error if n committed tokens and passes drafted ones do not fit in the context.
 func (d *Draft) checkContext(n, passes int) error {
 	if n+passes > d.opts.Context {
 		return fmt.Errorf("llama: %d drafted tokens after %d do not fit a context of %d", passes, n, d.opts.Context)
@@ -237,8 +230,8 @@ func (d *Draft) checkContext(n, passes int) error {
 	return nil
 }
 
-// Commit appends accepted tokens to the sequence: beams[level] among those of
-// the level of the last tree, each proposed by the one before, or zeros of the last chain.
+// Commit appends accepted tokens to the sequence. In a tree, beams[level] indexes the beams of that level, each
+// proposed by the one before; in a chain every entry is 0.
 func (d *Draft) Commit(beams []int32) error {
 	accepted := make([]int, 0, maxPasses)
 	for level, beam := range beams {
@@ -249,21 +242,22 @@ func (d *Draft) Commit(beams []int32) error {
 				return err
 			}
 		} else if beam != 0 || at >= len(d.slots) {
-			return fmt.Errorf("llama: beam %d of level %d was committed of a chain of which %d tokens were consumed", beam, level, len(d.slots))
+			return fmt.Errorf("llama: committing beam %d of level %d of a chain of %d consumed tokens", beam, level,
+				len(d.slots))
 		}
 		accepted = append(accepted, at)
 	}
 	for level, at := range accepted {
-		d.seq.commit(d.slots[at], d.drafted(level, beams[level]))
-		d.slots[at] = taken
+		d.seq.commit(d.slots[at], d.draftedToken(level, beams[level]))
+		d.slots[at] = committedSlot
 	}
-	d.seq.ran()
-	d.drop()
+	d.seq.markWritten()
+	d.release()
 	return nil
 }
 
-// drafted is the token of a beam of a level of the last tree, or of the last chain.
-func (d *Draft) drafted(level int, beam int32) int32 {
+// draftedToken returns the token of a beam at a level of the last tree, or of the last chain.
+func (d *Draft) draftedToken(level int, beam int32) int32 {
 	if d.tree.plan == nil {
 		return d.sampled[level].Token
 	}
@@ -271,20 +265,20 @@ func (d *Draft) drafted(level int, beam int32) int32 {
 	return l.Candidates[l.Beams[beam]].Token
 }
 
-// result is a range of device memory and the host's copy of it, in words.
+// result is a range of a device buffer and its host copy, in words.
 type result struct {
 	buffer    webgpu.Buffer
-	back      webgpu.Memory // of the whole buffer
+	back      webgpu.Memory // of the complete buffer
 	at, words int
 }
 
-// newResults makes a buffer of ranges of the given words, each aligned as bindings are.
+// newResults allocates one buffer for ranges of the given sizes in words, each aligned for binding.
 func (d *Draft) newResults(label string, words ...int) ([]result, error) {
 	total := 0
 	for _, n := range words {
 		total += alignWords(n)
 	}
-	v, err := d.storage(label, 4*total)
+	v, err := d.newBuffer(label, 4*total)
 	if err != nil {
 		return nil, err
 	}
@@ -298,15 +292,15 @@ func (d *Draft) newResults(label string, words ...int) ([]result, error) {
 	return all, nil
 }
 
-// view is the part of the range that begins at word at, a multiple of a binding's alignment.
+// view returns the part of the range from word at on; at is a multiple of the binding alignment.
 func (r *result) view(at, words int) kernels.View {
 	return kernels.View{Buffer: r.buffer, Offset: 4 * (r.at + at), Size: 4 * words}
 }
 
-// memory is what came back of the range.
+// memory returns the host copy of the range.
 func (r *result) memory() webgpu.Memory { return r.back[r.at : r.at+r.words] }
 
-// read adds the range to those to be brought back, as one with the last where it follows it.
+// read adds the range to regions, merged with the last region if it is adjacent.
 func (r *result) read(regions []webgpu.Region) []webgpu.Region {
 	if n := len(regions) - 1; n >= 0 {
 		last := &regions[n]

@@ -9,22 +9,23 @@ import (
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/kernels/sample"
 )
 
-// recordWords is how far apart the records of a chain's tokens are: a record is a
-// binding of its own, since the next pass reads its token there.
+// recordWords is the distance between the records of a chain's tokens. Each record is a binding of its own, because
+// the next pass reads its token from it.
 const recordWords = webgpu.BindingAlign / 4
 
 // estimateWord is the word of a record that holds the acceptance head's estimate.
 const estimateWord = kernels.FilterWords
 
-// chain is the programs that draw chains. Token i is drawn from row i of
-// work.logits and its record is the i-th; it is consumed by step i.
+// chain holds the programs that draw chains. Token i is drawn from row i of work.logits into record i; step i
+// consumes it.
 type chain struct {
 	request spec.SampleRequest // of the last chain, without its pending tokens
 	base    int                // committed tokens, the root included
-	back    webgpu.Memory      // the records, as they came back
-	scratch kernels.View       // kernels.Filter's
+	back    webgpu.Memory      // host copy of the records
+	scratch kernels.View       // of sample.RecordFilter
 	inputs  webgpu.Buffer
 	root    webgpu.Program // draws token 0
 	steps   []chainStep
@@ -32,27 +33,27 @@ type chain struct {
 
 // chainStep consumes one token and draws the next.
 type chainStep struct {
-	pass   pass
-	feed   webgpu.Program
-	accept webgpu.Program // the acceptance head; 0 without one
+	pass    pass
+	forward webgpu.Program
+	accept  webgpu.Program // acceptance head; 0 without one
 }
 
-// mostDrawn is how many tokens a chain has at most: the target verifies them and the root.
-func (d *Draft) mostDrawn() int { return d.opts.MaxRows - 1 }
+// maxChain returns the longest chain: the target verifies its tokens and the root in one pass.
+func (d *Draft) maxChain() int { return d.opts.MaxRows - 1 }
 
-// PrepareChain makes the programs of chains of up to count tokens, by DraftSampled and
-// DrawMore, so that the first round does not have to.
+// PrepareChain compiles the programs of chains of up to count tokens, for DraftSampled and DrawMore, so that the
+// first round does not wait for them.
 func (d *Draft) PrepareChain(count int) error {
-	if count < 1 || count > d.mostDrawn() {
-		return fmt.Errorf("llama: a chain of %d tokens; 1 to %d can be drawn", count, d.mostDrawn())
+	if count < 1 || count > d.maxChain() {
+		return fmt.Errorf("llama: a chain of %d tokens; 1 to %d can be drawn", count, d.maxChain())
 	}
 	c := &d.chain
 	if c.root != 0 && len(c.steps) >= count-1 {
-		return d.estimateChain()
+		return d.prepareChainEstimates()
 	}
-	b := &batch{}
+	b := &programBatch{}
 	if c.back == nil {
-		if err := d.layChain(); err != nil {
+		if err := d.allocateChain(); err != nil {
 			return err
 		}
 	}
@@ -67,33 +68,34 @@ func (d *Draft) PrepareChain(count int) error {
 		c.steps = append(make([]chainStep, 0, count-1), c.steps...)
 	}
 	for i := have; i < count-1; i++ {
-		r, p := d.recorder(fmt.Sprintf("chain step %d", i+1)), newPass(&d.seq, c.inputs, 4*i*passWords(1, d.opts.MaxRows), 1, d.opts.MaxRows)
+		r, p := d.recorder(fmt.Sprintf("chain step %d", i+1)), newPass(&d.seq, c.inputs,
+			4*i*passWords(1, d.opts.MaxRows), 1, d.opts.MaxRows)
 		own := p
-		own.tokens = d.drawnRecord(i) // the token drawn is the record's first word
+		own.tokens = d.drawnRecord(i) // the drawn token is the record's first word
 		d.net.forward(r, &own, 1)
 		d.net.head(r, 0, 1, d.work.logits, i+1)
 		d.drawToken(r, i+1, p.drawn)
 		c.steps = append(c.steps, chainStep{pass: p})
-		b.add(r, &c.steps[i].feed)
+		b.add(r, &c.steps[i].forward)
 	}
-	if err := d.make(b); err != nil {
+	if err := d.buildBatch(b); err != nil {
 		c.steps = c.steps[:have]
 		return err
 	}
-	return d.estimateChain()
+	return d.prepareChainEstimates()
 }
 
-// layChain makes the buffers of chains of any length.
-func (d *Draft) layChain() error {
+// allocateChain makes the buffers of chains of any length.
+func (d *Draft) allocateChain() error {
 	rows, c := d.opts.MaxRows, &d.chain
 	var err error
-	if d.drawnRecords, err = d.storage("drawn tokens", 4*rows*recordWords); err != nil {
+	if d.drawnRecords, err = d.newBuffer("drawn tokens", 4*rows*recordWords); err != nil {
 		return err
 	}
-	if c.scratch, err = d.storage("filter scratch", kernels.FilterScratch(1)); err != nil {
+	if c.scratch, err = d.newBuffer("filter scratch", sample.FilterScratch(1)); err != nil {
 		return err
 	}
-	inputs, err := d.storage("chain inputs", 4*rows*passWords(1, rows))
+	inputs, err := d.newBuffer("chain inputs", 4*rows*passWords(1, rows))
 	if err != nil {
 		return err
 	}
@@ -101,7 +103,7 @@ func (d *Draft) layChain() error {
 	return nil
 }
 
-// drawnRecord is where the record of token i of a chain is.
+// drawnRecord returns the record of token i of a chain.
 func (d *Draft) drawnRecord(i int) kernels.View {
 	return kernels.View{Buffer: d.drawnRecords.Buffer, Offset: 4 * i * recordWords, Size: 4 * recordWords}
 }
@@ -109,11 +111,12 @@ func (d *Draft) drawnRecord(i int) kernels.View {
 // drawToken records the draw of token i from row i of the logits.
 func (d *Draft) drawToken(r *kernels.Recorder, i int, position kernels.View) {
 	w := &d.work
-	row := kernels.Logits{View: kernels.View{Buffer: w.logits.Buffer, Offset: 4 * i * w.stride, Size: 4 * w.stride}, Rows: 1, Vocab: d.opts.Vocab, Stride: w.stride}
-	r.Filter(d.tuning.lanes, row, w.draw, position, d.chain.scratch, d.drawnRecord(i))
+	row := kernels.Logits{View: kernels.View{Buffer: w.logits.Buffer, Offset: 4 * i * w.stride, Size: 4 * w.stride},
+		Rows: 1, Vocab: d.opts.Vocab, Stride: w.stride}
+	sample.RecordFilter(r, d.tuning.Lanes, row, w.draw, position, d.chain.scratch, d.drawnRecord(i))
 }
 
-// DraftSampled feeds the pending tokens and draws a chain, in one submit and one readback.
+// DraftSampled consumes the pending tokens and draws a chain, in one submit and one readback.
 func (d *Draft) DraftSampled(ctx context.Context, r spec.SampleRequest) ([]spec.Drawn, error) {
 	if err := d.startSampled(ctx, r); err != nil {
 		return nil, err
@@ -121,7 +124,7 @@ func (d *Draft) DraftSampled(ctx context.Context, r spec.SampleRequest) ([]spec.
 	return d.drawTokens(0, r.Count)
 }
 
-// startSampled puts the run of DraftSampled together.
+// startSampled starts the run of DraftSampled.
 func (d *Draft) startSampled(ctx context.Context, r spec.SampleRequest) error {
 	if err := d.PrepareChain(r.Count); err != nil {
 		return err
@@ -140,18 +143,18 @@ func (d *Draft) startSampled(ctx context.Context, r spec.SampleRequest) error {
 	c := &d.chain
 	r.Pending = nil
 	c.request, c.base = r, d.Len()
-	d.programs = append(d.programs, d.rootFeed[rows-1], c.root)
+	d.programs = append(d.programs, d.rootForward[rows-1], c.root)
 	return d.placeTokens(0, r.Count)
 }
 
-// DrawMore feeds the last token drawn and draws more, in one submit and one readback.
+// DrawMore consumes the last token drawn and draws count more, in one submit and one readback.
 func (d *Draft) DrawMore(ctx context.Context, count int) ([]spec.Drawn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	n := len(d.sampled)
 	if n == 0 {
-		return nil, errors.New("llama: there is no chain to draw more of; DraftSampled begins one, and Commit ends it")
+		return nil, errors.New("llama: no chain to extend; DraftSampled begins one, and Commit ends it")
 	}
 	if count < 1 {
 		return nil, fmt.Errorf("llama: %d more tokens of a chain; want at least one", count)
@@ -169,7 +172,7 @@ func (d *Draft) DrawMore(ctx context.Context, count int) ([]spec.Drawn, error) {
 	return d.drawTokens(n, n+count)
 }
 
-// placeTokens adds the drawing of tokens [from, to) of the chain to what was put together.
+// placeTokens adds the programs that draw tokens [from, to) of the chain to the run.
 func (d *Draft) placeTokens(from, to int) error {
 	c, first := &d.chain, max(from, 1)
 	if to-first > len(d.seq.free) {
@@ -185,18 +188,19 @@ func (d *Draft) placeTokens(from, to int) error {
 		if err := s.pass.write(d.dev, c.inputs); err != nil {
 			return err
 		}
-		d.programs = append(d.programs, s.feed)
+		d.programs = append(d.programs, s.forward)
 		if d.estimator != nil {
 			d.programs = append(d.programs, s.accept)
 		}
 	}
-	first = max(from-1, 0) // the estimate for the token consumed first comes back with the others
+	first = max(from-1, 0) // the readback includes the estimate for the token that the first step consumes
 	words := c.back[first*recordWords : to*recordWords]
-	d.regions = append(d.regions[:0], webgpu.Region{Buffer: d.drawnRecords.Buffer, Offset: 4 * first * recordWords, Dst: words.Bytes()})
+	d.regions = append(d.regions[:0], webgpu.Region{Buffer: d.drawnRecords.Buffer, Offset: 4 * first * recordWords,
+		Dst: words.Bytes()})
 	return nil
 }
 
-// drawTokens runs what draws tokens [from, to) of the chain and takes them in.
+// drawTokens runs the programs that draw tokens [from, to) of the chain and decodes the tokens.
 func (d *Draft) drawTokens(from, to int) ([]spec.Drawn, error) {
 	if err := d.run(d.programs, d.regions...); err != nil {
 		return nil, err
@@ -204,12 +208,12 @@ func (d *Draft) drawTokens(from, to int) ([]spec.Drawn, error) {
 	return d.takeTokens(from, to), nil
 }
 
-// takeTokens takes in tokens [from, to) of the chain, as they came back.
+// takeTokens decodes tokens [from, to) of the chain from the readback.
 func (d *Draft) takeTokens(from, to int) []spec.Drawn {
 	c := &d.chain
 	for i := max(from-1, 0); i < to; i++ {
 		record := c.back[i*recordWords:]
-		got := kernels.DecodeFilter(record)
+		got := sample.DecodeFilter(record)
 		drawn := spec.Drawn{Token: got.Token, Prob: got.Prob, Entropy: got.Entropy, Accept: float32(math.NaN())}
 		if d.estimator != nil && i < to-1 {
 			drawn.Accept = math.Float32frombits(record[estimateWord])

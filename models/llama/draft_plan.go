@@ -7,278 +7,260 @@ import (
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/kernels/sample"
+	"foretoken/webgpu/kernels/tree"
 )
 
-// maxPasses is how many passes after the root's a tree is grown by at most: the
-// length of the list of drafted ancestors that a row has.
+// maxPasses bounds the passes that grow a tree after the root's. It is the length of a row's list of drafted
+// ancestors.
 const maxPasses = 64
 
-// plan is the programs and buffers of trees of k candidates a beam. It is made, and
-// made deeper, before the first round that needs it; nothing is made while tokens flow.
+// plan holds the programs and buffers of trees of k candidates a beam. It is compiled, and extended to more levels,
+// before the first round that needs it; nothing is compiled during decoding.
 //
-// A level's beams are chosen on the device when DraftTree and Grow run several levels
-// in one submit, and fed through the level's own pass. Beams that the host chose go
-// through the draft's one host pass, whatever the level, and come back in host.
+// DraftTree and Grow run several levels in one submit: the device chooses a level's beams and runs them through the
+// level's own pass. Beams that the host chose go through the draft's one host pass, at any level, and their
+// candidates come back in host.
 //
-// The results of the root and of all levels that there may be lie one after the other, at equal
-// distances, so that they come back as one range and a target can find its nodes in them.
+// The results of the root and of all possible levels lie in one buffer at equal distances, so that one readback
+// covers them and a target can find its nodes in them.
 type plan struct {
-	k      int
-	root   proposal // of the root
-	levels []planLevel
-	room   planRoom
-	spare  [2]kernels.View // for what the first selection has no use for
-	host   []proposal      // of a host pass, by bucket; made at first use
+	k       int
+	root    proposal // of the root
+	levels  []planLevel
+	buffers planBuffers
+	unused  [2]kernels.View // outputs of the first selection that are not used
+	host    []proposal      // of a host pass, by bucket; compiled at first use
 }
 
-// planRoom is the memory of the levels of a plan, those to come included.
-type planRoom struct {
-	inputs              webgpu.Buffer // of passes
-	own, scores, result []result      // result[0] is the root's
-	places              []result      // kernels.Keep's, of levels drawn without replacement; nil until the first use
+// planBuffers is the memory of the levels of a plan, including levels not yet recorded.
+type planBuffers struct {
+	inputs                webgpu.Buffer // inputs of the passes
+	slots, scores, result []result      // result[0] is the root's
+	places                []result      // of sample.RecordKeep, for drawn levels; nil until the first use
 }
 
-// proposal is what is taken from a pass's logits: k candidates of each row.
+// proposal holds k candidates for each row of a pass's logits.
 type proposal struct {
 	result    result
 	rows      int
-	at        int            // word of the result where the candidates are
-	estimates int            // word of the result where the acceptance head's are, (rows) f32
+	at        int            // word of the result where the candidates begin
+	estimates int            // word of the result where the acceptance head's estimates begin, (rows) f32
 	rank      webgpu.Program // the best candidates
-	draw      webgpu.Program // those drawn without replacement; made at first use
-	accept    webgpu.Program // the acceptance head; 0 without one
+	draw      webgpu.Program // candidates drawn without replacement; compiled at first use
+	accept    webgpu.Program // acceptance head; 0 without one
 }
 
 // planLevel is a level after the root's.
 type planLevel struct {
-	pass   pass
-	own    kernels.View   // u32 (2k): the slots of the beams, and which candidates they are to be; see kernels.Selection
-	scores kernels.View   // f32 (k): their V
-	out    proposal       // after kernels.Select's output, which its result begins with
-	choose webgpu.Program // the best k of the level above become this one's beams
-	prune  webgpu.Program // or those that a classifier leaves; made by PreparePruned
-	feed   webgpu.Program // their blocks and logits
-	keep   webgpu.Program // the distributions that children are drawn from stay; made at first use
+	pass    pass
+	slots   kernels.View   // u32 (2k): the beams' slots and given candidates; see tree.Selection
+	scores  kernels.View   // f32 (k): the beams' V
+	out     proposal       // its result begins with the output of tree.RecordSelect
+	choose  webgpu.Program // makes the best k candidates of the level above the beams of this one
+	prune   webgpu.Program // the same with C2T's classifier; compiled by PreparePruned
+	forward webgpu.Program // their blocks and logits
+	store   webgpu.Program // copies the distributions that children are drawn from; compiled at first use
 }
 
-// Prepare makes the programs for trees of k candidates a beam and up to depth passes
-// after the root's, by DraftTree and Grow, so that the first round does not have to.
+// Prepare compiles the programs for trees of k candidates a beam and up to depth passes after the root's, for
+// DraftTree and Grow, so that the first round does not wait for them.
 func (d *Draft) Prepare(depth, k int) error {
 	_, err := d.plan(depth, k)
 	return err
 }
 
-// PrepareGrowth is Prepare, and where expand is set it makes the programs for any
-// number of Expands too, of one to Limits.TopK beams each.
+// PrepareGrowth is Prepare. If expand is set it also compiles the programs of Expand, for 1 to Limits.TopK beams a
+// call.
 func (d *Draft) PrepareGrowth(depth, k int, expand bool) error {
 	p, err := d.plan(depth, k)
 	if err != nil || !expand {
 		return err
 	}
-	return d.prepareHost(p, ranked, buckets[:len(d.hostFeed)]...)
+	return d.prepareHost(p, ranked, buckets[:len(d.hostForward)]...)
 }
 
-// mostPasses is how many passes of k beams the KV cache has slots for.
-func mostPasses(k int) int { return min((treeSlots-2*spec.MaxPending)/k, maxPasses) }
+// levelLimit returns how many passes of k beams fit in the spare KV slots.
+func levelLimit(k int) int { return min((treeSlots-2*spec.MaxPending)/k, maxPasses) }
 
-// batch is programs to be made together, whose kernels compile in parallel where the device can.
-type batch struct {
-	recorders []*kernels.Recorder
-	programs  []*webgpu.Program
-}
-
-func (b *batch) add(r *kernels.Recorder, to *webgpu.Program) {
-	b.recorders, b.programs = append(b.recorders, r), append(b.programs, to)
-}
-
-// make builds a batch.
-func (d *Draft) make(b *batch) error {
-	if len(b.recorders) == 0 {
-		return nil
-	}
-	made, err := d.build(b.recorders...)
-	if err != nil {
-		return err
-	}
-	for i, p := range made {
-		*b.programs[i] = p
-	}
-	return nil
-}
-
-// checkK refuses a number of candidates that a beam cannot have.
+// checkK returns an error if the draft cannot propose k candidates a beam.
 func (d *Draft) checkK(k int) error {
 	if k < 1 || k > d.opts.TopK {
-		return fmt.Errorf("llama: %s: a top-k of %d was asked for; it drafts 1 to %d candidates a beam", d.file, k, d.opts.TopK)
+		return fmt.Errorf("llama: %s: a top-k of %d; the draft supports 1 to %d candidates a beam", d.file, k,
+			d.opts.TopK)
 	}
 	return nil
 }
 
-// plan is the plan for trees of k candidates a beam and depth passes after the root's;
-// what is missing of it is made.
+// plan returns the plan for trees of k candidates a beam and depth passes after the root's, and compiles its
+// missing programs.
 func (d *Draft) plan(depth, k int) (*plan, error) {
 	if err := d.checkK(k); err != nil {
 		return nil, err
 	}
-	if depth < 0 || depth > mostPasses(k) {
-		return nil, fmt.Errorf("llama: %s: a depth of %d with a top-k of %d was asked for; with %d candidates a beam it drafts at most %d levels after the first", d.file, depth, k, k, mostPasses(k))
+	if depth < 0 || depth > levelLimit(k) {
+		return nil, fmt.Errorf("llama: %s: a depth of %d with a top-k of %d; "+
+			"with that top-k the draft supports at most %d levels after the first", d.file, depth, k, levelLimit(k))
 	}
 	p := d.plans[k]
 	if p != nil && len(p.levels) >= depth {
-		return p, d.estimateLevels(p)
+		return p, d.prepareLevelEstimates(p)
 	}
 	d.preparing(fmt.Sprintf("recording a tree of %d levels by %d", depth+1, k))
-	b := &batch{}
+	b := &programBatch{}
 	if p == nil {
-		p = &plan{k: k, host: make([]proposal, len(d.hostFeed))}
-		if err := d.layPlan(p); err != nil {
+		p = &plan{k: k, host: make([]proposal, len(d.hostForward))}
+		if err := d.allocatePlan(p); err != nil {
 			return nil, err
 		}
 		spare, err := d.newResults("unused", k, maxPasses*k)
 		if err != nil {
 			return nil, err
 		}
-		p.spare = [2]kernels.View{spare[0].view(0, k), spare[1].view(0, maxPasses*k)}
+		p.unused = [2]kernels.View{spare[0].view(0, k), spare[1].view(0, maxPasses*k)}
 		d.rank(b, p, &p.root, d.rootPass.drawn)
 	}
 	levels, err := d.deepen(b, p, depth)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.make(b); err != nil {
+	if err := d.buildBatch(b); err != nil {
 		return nil, err
 	}
 	p.levels, d.plans[k] = levels, p
-	return p, d.estimateLevels(p)
+	return p, d.prepareLevelEstimates(p)
 }
 
-// layPlan makes the buffers of the root and of the levels.
-func (d *Draft) layPlan(p *plan) error {
-	k, most := p.k, mostPasses(p.k)
-	inputs, err := d.storage("draft inputs", 4*max(most, 1)*passWords(k, maxPasses))
+// allocatePlan makes the buffers of the root and of the levels.
+func (d *Draft) allocatePlan(p *plan) error {
+	k, most := p.k, levelLimit(p.k)
+	inputs, err := d.newBuffer("draft inputs", 4*max(most, 1)*passWords(k, maxPasses))
 	if err != nil {
 		return err
 	}
-	p.room.inputs = inputs.Buffer
-	if p.room.own, err = d.newResults("draft slots", slices.Repeat([]int{2 * k}, max(most, 1))...); err != nil {
+	p.buffers.inputs = inputs.Buffer
+	if p.buffers.slots, err = d.newResults("draft slots", slices.Repeat([]int{2 * k}, max(most, 1))...); err != nil {
 		return err
 	}
-	if p.room.scores, err = d.newResults("draft scores", slices.Repeat([]int{k}, max(most, 1))...); err != nil {
+	if p.buffers.scores, err = d.newResults("draft scores", slices.Repeat([]int{k}, max(most, 1))...); err != nil {
 		return err
 	}
 	words := slices.Repeat([]int{picks(k) + alignWords(k*kernels.SampleWords(k)) + k}, most+1)
 	words[0] = alignWords(kernels.SampleWords(k)) + 1
-	if p.room.result, err = d.newResults("draft results", words...); err != nil {
+	if p.buffers.result, err = d.newResults("draft results", words...); err != nil {
 		return err
 	}
-	p.root.lay(p.room.result[0], 0, 1, k)
+	p.root.place(p.buffers.result[0], 0, 1, k)
 	return nil
 }
 
-// picks is how many words of a level's result are kernels.Select's output, which comes first.
-func picks(k int) int { return alignWords(kernels.SelectWords(k, k)) }
+// picks returns the size in words of tree.RecordSelect's output, with which a level's result begins.
+func picks(k int) int { return alignWords(tree.SelectWords(k, k)) }
 
-// newProposal has a buffer of its own.
+// newProposal returns a proposal in a buffer of its own.
 func (d *Draft) newProposal(k, rows int) (proposal, error) {
 	var p proposal
 	results, err := d.newResults("candidates", alignWords(rows*kernels.SampleWords(k))+rows)
 	if err == nil {
-		p.lay(results[0], 0, rows, k)
+		p.place(results[0], 0, rows, k)
 	}
 	return p, err
 }
 
-// lay places a proposal of n rows at word at of a result.
-func (p *proposal) lay(r result, at, n, k int) {
+// place puts a proposal of n rows at word at of a result.
+func (p *proposal) place(r result, at, n, k int) {
 	p.result, p.rows, p.at = r, n, at
 	p.estimates = at + alignWords(n*kernels.SampleWords(k))
 }
 
-// records is kernels.Sample's output.
+// records returns the view of sample.Record's output.
 func (p *proposal) records(k int) kernels.View {
 	return p.result.view(p.at, p.rows*kernels.SampleWords(k))
 }
 
-// rank records what ranks a pass's candidates by ln q, or by the coupled scores.
-func (d *Draft) rank(b *batch, p *plan, out *proposal, positions kernels.View) {
+// rank records the ranking of a pass's candidates by ln q, or by their coupled scores.
+func (d *Draft) rank(b *programBatch, p *plan, out *proposal, positions kernels.View) {
 	r := d.recorder(fmt.Sprintf("candidates %d by %d", out.rows, p.k))
-	r.Sample(d.tuning.lanes, d.logitRows(out.rows), p.k, kernels.LogProbs, d.work.draw, positions, d.work.scratch, out.records(p.k))
+	sample.Record(r, d.tuning.Lanes, d.logitRows(out.rows), p.k, sample.LogProbs, d.work.draw, positions,
+		d.work.scratch, out.records(p.k))
 	b.add(r, &out.rank)
 }
 
-// deepen records the levels that a plan lacks; it returns all of them.
-func (d *Draft) deepen(b *batch, p *plan, depth int) ([]planLevel, error) {
+// deepen records the levels that a plan lacks and returns all of them.
+func (d *Draft) deepen(b *programBatch, p *plan, depth int) ([]planLevel, error) {
 	from := len(p.levels)
 	levels := make([]planLevel, max(depth, from))
 	copy(levels, p.levels)
 	if depth <= from {
 		return levels, nil
 	}
-	k, room := p.k, &p.room
-	for level := from; level < depth; level++ { // its beams are candidates of the level above, the root's being the first
+	k, room := p.k, &p.buffers
+	for level := from; level < depth; level++ { // the beams are candidates of the level above; level 0 follows the root
 		l, result := &levels[level], room.result[level+1]
 		l.pass = newPass(&d.seq, room.inputs, 4*level*passWords(k, maxPasses), k, maxPasses)
-		l.own, l.scores = room.own[level].view(0, 2*k), room.scores[level].view(0, k)
-		l.out.lay(result, picks(k), k, k)
-		s := kernels.Selection{Beams: 1, K: k, Depth: level, MaxDepth: maxPasses, Samples: p.root.records(k), Scores: p.spare[0], Ancestors: p.spare[1],
-			Slots: l.own, NextTokens: l.pass.tokens, NextScores: l.scores, NextAncestors: l.pass.ancestors}
+		l.slots, l.scores = room.slots[level].view(0, 2*k), room.scores[level].view(0, k)
+		l.out.place(result, picks(k), k, k)
+		s := tree.Selection{Beams: 1, K: k, Depth: level, MaxDepth: maxPasses, Samples: p.root.records(k),
+			Scores: p.unused[0], Ancestors: p.unused[1],
+			Slots: l.slots, NextTokens: l.pass.tokens, NextScores: l.scores, NextAncestors: l.pass.ancestors}
 		if level > 0 {
 			above := &levels[level-1]
 			s.Beams, s.Samples, s.Scores, s.Ancestors = k, above.out.records(k), above.scores, above.pass.ancestors
 		}
-		s.Out = result.view(0, kernels.SelectWords(s.Beams, k))
+		s.Out = result.view(0, tree.SelectWords(s.Beams, k))
 		choose := d.recorder(fmt.Sprintf("beams of level %d by %d", level+1, k))
-		choose.Select(s)
-		feed := d.recorder(fmt.Sprintf("draft level %d by %d", level+1, k))
-		d.net.forward(feed, &l.pass, k)
-		d.net.head(feed, 0, k, d.work.logits, 0)
+		tree.RecordSelect(choose, s)
+		forward := d.recorder(fmt.Sprintf("draft level %d by %d", level+1, k))
+		d.net.forward(forward, &l.pass, k)
+		d.net.head(forward, 0, k, d.work.logits, 0)
 		b.add(choose, &l.choose)
-		b.add(feed, &l.feed)
+		b.add(forward, &l.forward)
 		d.rank(b, p, &l.out, l.pass.drawn)
 	}
 	return levels, nil
 }
 
-// want is a way to take candidates from a host pass.
-type want int
+// candidateRule is a rule for taking candidates from a pass and choosing the next beams.
+type candidateRule int
 
 const (
-	ranked want = iota // the best by ln q
-	drawn              // drawn without replacement, see SampleTree
-	pruned             // ranked, of beams that a classifier chooses, see DraftPruned
+	ranked candidateRule = iota // the best by ln q
+	drawn                       // drawn without replacement; see SampleTree
+	pruned                      // ranked, with beams chosen by a classifier; see DraftPruned
 )
 
-// hostProposal is what a plan takes from a host pass of n rows.
+// hostProposal returns the plan's proposal of a host pass of n rows.
 func (p *plan) hostProposal(n int) *proposal { return &p.host[bucket(n)] }
 
-// prepareHost makes what host passes of the given rows lack, for a plan.
-func (d *Draft) prepareHost(p *plan, how want, rows ...int) error {
+// prepareHost compiles the missing programs of a plan for host passes of the given rows.
+func (d *Draft) prepareHost(p *plan, rule candidateRule, rows ...int) error {
 	for _, n := range rows {
-		if !d.hostReady(p, how, n) {
-			return d.makeHost(p, how, rows)
+		if !d.hostReady(p, rule, n) {
+			return d.makeHost(p, rule, rows)
 		}
 	}
 	return nil
 }
 
-// hostReady tells whether a host pass of n rows lacks nothing for a plan.
-func (d *Draft) hostReady(p *plan, how want, n int) bool {
+// hostReady reports whether a plan has all programs for a host pass of n rows.
+func (d *Draft) hostReady(p *plan, rule candidateRule, n int) bool {
 	out := p.hostProposal(n)
-	return d.hostFeed[bucket(n)] != 0 && out.rows > 0 && (how != ranked || out.rank != 0) && (how != drawn || out.draw != 0) &&
+	return d.hostForward[bucket(n)] != 0 && out.rows > 0 && (rule != ranked || out.rank != 0) &&
+		(rule != drawn || out.draw != 0) &&
 		(d.estimator == nil || out.accept != 0)
 }
 
-// makeHost makes what host passes of the given rows lack.
-func (d *Draft) makeHost(p *plan, how want, rows []int) error {
-	b := &batch{}
+// makeHost compiles the missing programs for host passes of the given rows.
+func (d *Draft) makeHost(p *plan, rule candidateRule, rows []int) error {
+	b := &programBatch{}
 	for _, n := range rows {
 		at := bucket(n)
 		n = buckets[at]
-		if d.hostFeed[at] == 0 {
+		if d.hostForward[at] == 0 {
 			r := d.recorder(fmt.Sprintf("draft beams %d", n))
 			d.net.forward(r, &d.hostPass, n)
 			d.net.head(r, 0, n, d.work.logits, 0)
-			b.add(r, &d.hostFeed[at])
+			b.add(r, &d.hostForward[at])
 		}
 		out := p.hostProposal(n)
 		if out.rows == 0 {
@@ -288,25 +270,25 @@ func (d *Draft) makeHost(p *plan, how want, rows []int) error {
 			}
 		}
 		switch {
-		case how == ranked && out.rank == 0:
+		case rule == ranked && out.rank == 0:
 			d.rank(b, p, out, d.hostPass.drawn)
-		case how == drawn && out.draw == 0:
-			d.drawWithout(b, p, out, d.hostPass.drawn)
+		case rule == drawn && out.draw == 0:
+			d.drawChildren(b, p, out, d.hostPass.drawn)
 		}
-		d.estimate(b, out)
+		d.addEstimate(b, out)
 	}
 	d.preparing(fmt.Sprintf("recording beams by %d", p.k))
-	return d.make(b)
+	return d.buildBatch(b)
 }
 
-// writePlaces hands a pass's positions and slots to the device, and leaves its tokens and
-// ancestors to what Select writes there.
+// writePlaces uploads a pass's positions and slots. tree.RecordSelect writes its tokens and ancestors on the
+// device.
 func (p *pass) writePlaces(dev webgpu.Device) error {
 	row := alignWords(p.capacity)
 	return dev.Write(p.drawn.Buffer, p.drawn.Offset, webgpu.U32Bytes(p.words[row:2*row+p.capacity*kernels.RowWords]))
 }
 
-// writeRows hands the first n rows to the device.
+// writeRows uploads the first n rows.
 func (p *pass) writeRows(dev webgpu.Device, n int) error {
 	list := 2*alignWords(p.capacity) + alignWords(p.capacity*kernels.RowWords)
 	return dev.Write(p.tokens.Buffer, p.at, webgpu.U32Bytes(p.words[:list+n*p.stride]))

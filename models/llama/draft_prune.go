@@ -8,20 +8,21 @@ import (
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/kernels/tree"
 )
 
-// pruner runs C2T's classifier between the levels of a tree that is drafted in one run.
+// pruner runs C2T's classifier between the levels of a tree, so that one run drafts all of them.
 type pruner struct {
-	net        kernels.View        // kernels.Prune's Net; of no size before the first use
-	classifier *spec.C2TClassifier // whose weights it holds
+	net        kernels.View        // Net of tree.RecordPrune; size 0 before the first use
+	classifier *spec.C2TClassifier // the classifier whose weights net holds
 	depth      int                 // passes after the root's that the last tree may have
 }
 
-// perceptron is a classifier as the device evaluates it, with its inputs' scales in the weights.
-func perceptron(c *spec.C2TClassifier) kernels.Perceptron {
-	p := kernels.Perceptron{Bias: float32(c.OutputBias)}
+// perceptron converts a classifier to the device's form, with the scales of its inputs folded into the weights.
+func perceptron(c *spec.C2TClassifier) tree.Perceptron {
+	p := tree.Perceptron{Bias: float32(c.OutputBias)}
 	for i, weights := range c.Hidden {
-		u := kernels.PerceptronUnit{Output: float32(c.Output[i])}
+		u := tree.PerceptronUnit{Output: float32(c.Output[i])}
 		bias := c.HiddenBias[i]
 		for j, name := range c.Features {
 			w := weights[j] / c.Scale[j]
@@ -41,10 +42,10 @@ func perceptron(c *spec.C2TClassifier) kernels.Perceptron {
 	return p
 }
 
-// PreparePruned makes the programs of trees of k candidates a beam and up to depth passes after the root's that a classifier prunes, by
-// DraftPruned, where the device can run it: a run of its own for every level takes its place otherwise.
+// PreparePruned compiles the programs of DraftPruned for trees of k candidates a beam and up to depth passes after
+// the root's. If the device cannot run the classifier, it compiles those of a run for each level instead.
 func (d *Draft) PreparePruned(depth, k int, c *spec.C2TClassifier) error {
-	if k > kernels.MostPruned || len(c.Hidden) > kernels.MostPruneUnits {
+	if k > tree.MostPruned || len(c.Hidden) > tree.MostPruneUnits {
 		return d.PrepareGrowth(depth, k, true)
 	}
 	p, err := d.plan(depth, k)
@@ -52,35 +53,37 @@ func (d *Draft) PreparePruned(depth, k int, c *spec.C2TClassifier) error {
 		return err
 	}
 	if d.pruner.net.Size == 0 {
-		if d.pruner.net, err = d.storage("classifier", 4*kernels.PruneWords); err != nil {
+		if d.pruner.net, err = d.newBuffer("classifier", 4*tree.PruneWords); err != nil {
 			return err
 		}
 	}
-	b := &batch{}
+	b := &programBatch{}
 	for level := range p.levels[:depth] {
 		l := &p.levels[level]
 		if l.prune != 0 {
 			continue
 		}
-		scores := p.room.scores
-		s := kernels.Pruning{Beams: 1, K: k, Depth: level, MaxDepth: maxPasses, Samples: p.root.records(k), To: scores[level].at,
-			Paths:     kernels.View{Buffer: scores[0].buffer, Size: 4 * len(scores[0].back)},
-			Ancestors: p.spare[1], Slots: l.own, NextTokens: l.pass.tokens, NextAncestors: l.pass.ancestors, Net: d.pruner.net}
+		scores := p.buffers.scores
+		s := tree.Pruning{Beams: 1, K: k, Depth: level, MaxDepth: maxPasses, Samples: p.root.records(k),
+			To: scores[level].at, Paths: kernels.View{Buffer: scores[0].buffer, Size: 4 * len(scores[0].back)},
+			Ancestors: p.unused[1], Slots: l.slots, NextTokens: l.pass.tokens, NextAncestors: l.pass.ancestors,
+			Net: d.pruner.net}
 		if level > 0 {
 			above := &p.levels[level-1]
 			s.Beams, s.Samples, s.Ancestors, s.From = k, above.out.records(k), above.pass.ancestors, scores[level-1].at
 		}
-		s.Out = l.out.result.view(0, kernels.SelectWords(s.Beams, k))
+		s.Out = l.out.result.view(0, tree.SelectWords(s.Beams, k))
 		r := d.recorder(fmt.Sprintf("pruned beams of level %d by %d", level+1, k))
-		r.Prune(s)
+		tree.RecordPrune(r, s)
 		b.add(r, &l.prune)
 	}
-	if err := d.make(b); err != nil {
+	if err := d.buildBatch(b); err != nil {
 		return err
 	}
 	if d.pruner.classifier != c {
 		net := perceptron(c)
-		if err := d.dev.Write(d.pruner.net.Buffer, d.pruner.net.Offset+4*kernels.PruneHeadWords, webgpu.U32Bytes(net.Words())); err != nil {
+		if err := d.dev.Write(d.pruner.net.Buffer, d.pruner.net.Offset+4*tree.PruneHeadWords,
+			webgpu.U32Bytes(net.Words())); err != nil {
 			return err
 		}
 		d.pruner.classifier = c
@@ -88,42 +91,43 @@ func (d *Draft) PreparePruned(depth, k int, c *spec.C2TClassifier) error {
 	return nil
 }
 
-// Prunes implements spec.Pruner.
-func (d *Draft) Prunes(r *spec.PruneRequest) bool {
+// prunedReady reports whether the programs of DraftPruned are compiled.
+func (d *Draft) prunedReady(r *spec.PruneRequest) bool {
 	p := d.plans[r.K]
-	return d.pruner.classifier == r.Classifier && p != nil && len(p.levels) >= r.Depth && (r.Depth == 0 || p.levels[r.Depth-1].prune != 0)
+	return d.pruner.classifier == r.Classifier && p != nil && len(p.levels) >= r.Depth &&
+		(r.Depth == 0 || p.levels[r.Depth-1].prune != 0)
 }
 
-// DraftPruned begins a tree whose beams a classifier chooses, in one submit and one readback. Prunes must have said that it can.
+// DraftPruned begins a tree whose beams a classifier chooses, in one submit and one readback.
 func (d *Draft) DraftPruned(ctx context.Context, r spec.PruneRequest) ([]spec.Level, error) {
 	return d.draftPruned(ctx, d, r)
 }
 
-// DraftPruned is Draft's, from the target's features.
+// DraftPruned is Draft.DraftPruned on the target's features.
 func (e *EAGLE3) DraftPruned(ctx context.Context, r spec.PruneRequest) ([]spec.Level, error) {
 	return e.Draft.draftPruned(ctx, e, r)
 }
 
 func (d *Draft) draftPruned(ctx context.Context, starter treeStarter, r spec.PruneRequest) ([]spec.Level, error) {
-	if !d.Prunes(&r) {
-		return nil, fmt.Errorf("llama: a tree of %d levels by %d was to be pruned by a classifier; prepare it with PreparePruned", r.Depth+1, r.K)
+	if !d.prunedReady(&r) {
+		return nil, nil
 	}
 	ahead, p := min(max(r.Ahead, 0), r.Depth), d.plans[r.K]
-	whole := r.DraftRequest
-	r.DraftRequest.Depth, d.pruner.depth = ahead, whole.Depth
+	request := r.DraftRequest
+	r.DraftRequest.Depth, d.pruner.depth = ahead, request.Depth
 	if err := starter.startTree(ctx, r.DraftRequest, pruned, nil); err != nil {
 		return nil, err
 	}
-	if ahead < whole.Depth {
-		// What would be fed next is chosen, and comes back: it tells whether the tree is whole.
-		if err := d.seatLevel(p, ahead, d.Len(), pruned, nil); err != nil {
+	if ahead < request.Depth {
+		// Also choose the beams of the next level and read them back: none left means that the tree is complete.
+		if err := d.placeLevel(p, ahead, d.Len(), pruned, nil); err != nil {
 			return nil, err
 		}
 		next := p.levels[ahead].out.result
 		next.words = picks(p.k)
 		d.regions = next.read(d.regions)
 	}
-	head := kernels.PruneHead(r.Nodes, r.Beta)
+	head := tree.PruneHead(r.Nodes, r.Beta)
 	if err := d.dev.Write(d.pruner.net.Buffer, d.pruner.net.Offset, webgpu.U32Bytes(head[:])); err != nil {
 		return nil, err
 	}
@@ -131,14 +135,14 @@ func (d *Draft) draftPruned(ctx context.Context, starter treeStarter, r spec.Pru
 		return nil, err
 	}
 	levels := d.endTree(r.DraftRequest, pruned, nil)
-	if g := &d.tree; g.last() == ahead && ahead < whole.Depth {
-		g.choose(d.chosen(&p.levels[ahead], pruned))
+	if g := &d.tree; g.last() == ahead && ahead < request.Depth {
+		g.choose(d.chosenBeams(&p.levels[ahead], pruned))
 	}
 	return levels, nil
 }
 
-// GrowPruned feeds the beams that DraftPruned left and grows the tree to its end, in one submit and one readback. What the classifier
-// counts and the paths that it multiplies are where the last level left them.
+// GrowPruned runs the beams that DraftPruned left and grows the tree to its end, in one submit and one readback.
+// The classifier's counts and path probabilities continue from the last level's buffers.
 func (d *Draft) GrowPruned(ctx context.Context) ([]spec.Level, error) {
 	g := &d.tree
 	if err := ctx.Err(); err != nil {
@@ -150,16 +154,16 @@ func (d *Draft) GrowPruned(ctx context.Context) ([]spec.Level, error) {
 	level, p := g.last(), g.plan
 	beams := g.levels[level].Beams
 	if len(beams) == 0 || len(g.first) > level {
-		return nil, errors.New("llama: the tree that a classifier pruned is whole, or none was begun; DraftPruned begins one")
+		return nil, errors.New("llama: no unfinished pruned tree to grow; DraftPruned begins one")
 	}
 	if err := d.checkContext(g.base, d.pruner.depth); err != nil {
 		return nil, err
 	}
 	levels := p.levels[level:d.pruner.depth]
 	d.programs = d.programs[:0]
-	d.feedLevel(&levels[0], pruned)
+	d.addForward(&levels[0], pruned)
 	for i := 1; i < len(levels); i++ {
-		if err := d.placeLevel(p, level+i, g.base, pruned, nil); err != nil {
+		if err := d.addLevel(p, level+i, g.base, pruned, nil); err != nil {
 			return nil, err
 		}
 	}

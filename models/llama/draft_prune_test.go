@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"foretoken/spec"
+	"foretoken/spec/adapt"
 	"foretoken/webgpu"
 )
 
-// testClassifier is one that likes what the draft likes, a little at random.
+// testClassifier mostly agrees with the draft, with some randomness.
 func testClassifier(seed uint64, features ...string) *spec.C2TClassifier {
 	rng := rand.New(rand.NewPCG(seed, 48))
 	c := &spec.C2TClassifier{Features: features, OutputBias: -0.5}
@@ -24,32 +25,35 @@ func testClassifier(seed uint64, features ...string) *spec.C2TClassifier {
 				row[i] += 0.3
 			}
 		}
-		c.Hidden, c.HiddenBias, c.Output = append(c.Hidden, row), append(c.HiddenBias, 0.1*rng.NormFloat64()), append(c.Output, 0.15*rng.Float64())
+		c.Hidden, c.HiddenBias = append(c.Hidden, row), append(c.HiddenBias, 0.1*rng.NormFloat64())
+		c.Output = append(c.Output, 0.15*rng.Float64())
 	}
 	return c
 }
 
-// TestDraftPruned holds trees that the device prunes to those of which the host prunes level after level, round after
-// round, greedily and coupled; a round drafts in one submit, or in two where a tree is deeper than most before it, and makes nothing.
+// TestDraftPruned compares trees that the device prunes with trees that the host prunes level by level, round after
+// round, greedy and coupled. A round drafts in one submit, or in two if a tree is deeper than most before it, and
+// compiles nothing.
 func TestDraftPruned(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		a, b := loadDraft(t, dev, "s260k-f32", Options{}), loadDraft(t, dev, "s260k-f32", Options{})
+		a, b := loadDraft(t, dev, "tiny-f32", Options{}), loadDraft(t, dev, "tiny-f32", Options{})
 		const k, depth = 4, 8
 		if err := b.PrepareGrowth(depth-1, k, true); err != nil {
 			t.Fatal(err)
 		}
 		levels, ended, full, trees, grown := map[int]int{}, 0, 0, 0, 0
-		for seed, features := range [][]string{{spec.FeatureProbability, spec.FeatureEntropy, spec.FeatureDepth}, {spec.FeatureDepth, spec.FeatureProbability}} {
+		for seed, features := range [][]string{{spec.FeatureProbability, spec.FeatureEntropy, spec.FeatureDepth},
+			{spec.FeatureDepth, spec.FeatureProbability}} {
 			c := testClassifier(uint64(seed), features...)
 			if err := a.PreparePruned(depth-1, k, c); err != nil {
 				t.Fatal(err)
 			}
 			for i := range 3 {
-				var drafters []*spec.C2TDrafter
+				var drafters []*adapt.C2TDrafter
 				s := spec.Sampling{Temperature: float64(i % 2), Seed: 5}
 				begin := func(model spec.Grower) spec.DraftSession {
 					model.Reset()
-					d := &spec.C2TDrafter{Model: model, Classifier: c, TopK: k, Depth: depth}
+					d := &adapt.C2TDrafter{Model: model, Classifier: c, TopK: k, Depth: depth}
 					drafters = append(drafters, d)
 					session, err := d.Begin(background, text[:3], s, nil)
 					if err != nil {
@@ -57,10 +61,10 @@ func TestDraftPruned(t *testing.T) {
 					}
 					return session
 				}
-				// Behind an interface without DraftPruned the host prunes.
-				one, other := begin(a), begin(struct{ spec.Grower }{b})
+				one, other := begin(a), begin(b) // the host prunes for b, which has no programs to
 				for n := 3; n < len(text); n++ {
-					beta := []float64{0.6, 0.5, 0.6, 0.6, 0.3}[(n+i)%5] // most trees are shallow, and some deeper than all before
+					// Most trees are shallow, some are the deepest yet.
+					beta := []float64{0.6, 0.5, 0.6, 0.6, 0.3}[(n+i)%5]
 					for _, d := range drafters {
 						d.Beta = beta
 					}
@@ -72,7 +76,9 @@ func TestDraftPruned(t *testing.T) {
 					}
 					after := dev.Counters()
 					runs := after.Submits - before.Submits
-					if runs < 1 || runs > 2 || after.Reads-before.Reads != runs || after.Programs != before.Programs || after.Buffers != before.Buffers || after.Kernels != before.Kernels {
+					if runs < 1 || runs > 2 || after.Reads-before.Reads != runs ||
+						after.Programs != before.Programs || after.Buffers != before.Buffers ||
+						after.Kernels != before.Kernels {
 						t.Fatalf("drafting a tree: from %+v to %+v", before, after)
 					}
 					if trees++; runs == 2 {
@@ -82,8 +88,10 @@ func TestDraftPruned(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if !slices.Equal(got.Tree.Tokens, want.Tree.Tokens) || !slices.Equal(got.Tree.Parents, want.Tree.Parents) {
-						t.Fatalf("beta %g after %d tokens: the device's tree is %v of %v, the host's %v of %v", beta, n, got.Tree.Tokens, got.Tree.Parents, want.Tree.Tokens, want.Tree.Parents)
+					if !slices.Equal(got.Tree.Tokens, want.Tree.Tokens) ||
+						!slices.Equal(got.Tree.Parents, want.Tree.Parents) {
+						t.Fatalf("beta %g after %d tokens: the device's tree is %v of %v, the host's %v of %v", beta,
+							n, got.Tree.Tokens, got.Tree.Parents, want.Tree.Tokens, want.Tree.Parents)
 					}
 					levels[got.Tree.Depth()]++
 					if got.Tree.Depth() < budget.Levels {
@@ -92,7 +100,7 @@ func TestDraftPruned(t *testing.T) {
 					if got.Tree.Len() == budget.Nodes {
 						full++
 					}
-					// The first child at every level, so that what is committed is what both were fed.
+					// The first child at every level, so that both drafts have consumed the committed tokens.
 					path := []int32{0}
 					for node := int32(0); ; {
 						i := slices.Index(got.Tree.Parents, node)
@@ -103,7 +111,7 @@ func TestDraftPruned(t *testing.T) {
 						path = append(path, node)
 					}
 					if n+len(path) > len(text) || !slices.Equal(text[n:n+len(path)-1], tokensOf(got.Tree, path[1:])) {
-						path = path[:1] // the text goes on otherwise
+						path = path[:1] // diverge from the draft
 					}
 					for _, session := range []spec.DraftSession{one, other} {
 						if err := session.Commit(path); err != nil {
@@ -115,9 +123,11 @@ func TestDraftPruned(t *testing.T) {
 			}
 		}
 		if len(levels) < 3 || ended == 0 || full == 0 || grown == 0 || 2*grown > trees {
-			t.Fatalf("trees of %v levels, %d ended early, %d full, %d of %d in two runs: not every way was tried", levels, ended, full, grown, trees)
+			t.Fatalf("trees of %v levels, %d ended early, %d full, %d of %d in two runs: not every way was tried",
+				levels, ended, full, grown, trees)
 		}
-		if _, err := b.DraftPruned(background, spec.PruneRequest{DraftRequest: spec.DraftRequest{Pending: text[:1], Depth: 2, K: k}, Classifier: testClassifier(9), Beta: 0.5, Nodes: 8}); err == nil {
+		if levels, err := b.DraftPruned(background, spec.PruneRequest{DraftRequest: spec.DraftRequest{Pending: text[:1],
+			Depth: 2, K: k}, Classifier: testClassifier(9), Beta: 0.5, Nodes: 8}); err != nil || levels != nil {
 			t.Fatal("a draft that was not prepared for a classifier pruned by it")
 		}
 	})
@@ -131,10 +141,10 @@ func tokensOf(tree *spec.Tree, nodes []int32) []int32 {
 	return tokens
 }
 
-// TestGrowPruned holds trees that were drafted in two runs to those drafted in one, bit for bit, wherever they are cut.
+// TestGrowPruned compares the bits of trees drafted in two runs, cut at every level, with trees drafted in one.
 func TestGrowPruned(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		d := loadDraft(t, dev, "s260k-f32", Options{})
+		d := loadDraft(t, dev, "tiny-f32", Options{})
 		const k, depth = 4, 6
 		c := testClassifier(0, spec.FeatureProbability, spec.FeatureEntropy, spec.FeatureDepth)
 		if err := d.PreparePruned(depth, k, c); err != nil {
@@ -143,7 +153,8 @@ func TestGrowPruned(t *testing.T) {
 		draft := func(ahead int, nodes int) (levels []spec.Level, runs int) {
 			t.Helper()
 			d.Reset()
-			r := spec.PruneRequest{DraftRequest: spec.DraftRequest{Pending: text[:3], Depth: depth, K: k}, Classifier: c, Beta: 0.3, Nodes: nodes, Ahead: ahead}
+			r := spec.PruneRequest{DraftRequest: spec.DraftRequest{Pending: text[:3], Depth: depth, K: k},
+				Classifier: c, Beta: 0.3, Nodes: nodes, Ahead: ahead}
 			before := dev.Counters().Submits
 			levels, err := d.DraftPruned(background, r)
 			if err == nil && len(levels[len(levels)-1].Beams) > 0 {
@@ -151,7 +162,7 @@ func TestGrowPruned(t *testing.T) {
 					t.Fatalf("%d levels of %d ahead", len(levels), ahead+1)
 				}
 				if err := d.Commit([]int32{0, 0, 0, 0, 0, 0}[:len(levels)]); err == nil {
-					t.Fatal("a beam that was not fed was committed")
+					t.Fatal("a beam without an own pass was committed")
 				}
 				levels, err = d.GrowPruned(background)
 			}
@@ -165,7 +176,8 @@ func TestGrowPruned(t *testing.T) {
 			whole, _ := draft(depth, nodes)
 			var want []spec.Level
 			for _, l := range whole {
-				want = append(want, spec.Level{Candidates: slices.Clone(l.Candidates), Beams: slices.Clone(l.Beams), Entropies: slices.Clone(l.Entropies)})
+				want = append(want, spec.Level{Candidates: slices.Clone(l.Candidates), Beams: slices.Clone(l.Beams),
+					Entropies: slices.Clone(l.Entropies)})
 			}
 			depths[len(want)] = true
 			for ahead := range depth {
@@ -175,17 +187,20 @@ func TestGrowPruned(t *testing.T) {
 				}
 				same := len(got) == len(want)
 				for i := 0; same && i < len(got); i++ {
-					same = slices.Equal(got[i].Candidates, want[i].Candidates) && slices.Equal(got[i].Beams, want[i].Beams) && slices.Equal(got[i].Entropies, want[i].Entropies)
+					same = slices.Equal(got[i].Candidates, want[i].Candidates) &&
+						slices.Equal(got[i].Beams, want[i].Beams) && slices.Equal(got[i].Entropies, want[i].Entropies)
 				}
 				if !same {
 					t.Errorf("%d nodes, %d passes ahead: %+v, want %+v", nodes, ahead, got, want)
 				}
 				if _, err := d.GrowPruned(background); err == nil {
-					t.Error("a whole tree was grown")
+					t.Error("a complete tree was grown")
 				}
 				var path []int32
-				for i := range len(got) - 1 { // the first beam at each level whose parent is the one before
-					at := slices.IndexFunc(got[i].Beams, func(b int32) bool { return i == 0 || got[i].Candidates[b].Beam == path[i-1] })
+				for i := range len(got) - 1 { // the first beam of each level whose parent is on the path
+					at := slices.IndexFunc(got[i].Beams, func(b int32) bool {
+						return i == 0 || got[i].Candidates[b].Beam == path[i-1]
+					})
 					if at < 0 {
 						break
 					}

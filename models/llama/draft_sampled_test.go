@@ -11,8 +11,8 @@ import (
 	"foretoken/webgpu/cpu"
 )
 
-// drawnFrom compares children with those that the definition draws from a row of logits: the best by
-// logit/temperature + noise, with their probabilities.
+// drawnFrom compares children with the reference draw from a row of logits: the best by logit/temperature + noise,
+// with their probabilities.
 func drawnFrom(t *testing.T, what string, children []spec.Candidate, z []float32, s spec.Sampling, position int) {
 	t.Helper()
 	q := spec.Sampling{Temperature: s.Temperature}.Distribution(nil, z)
@@ -35,51 +35,55 @@ func drawnFrom(t *testing.T, what string, children []spec.Candidate, z []float32
 	}
 }
 
-// TestSampleTree draws trees without replacement and compares children, kept distributions and
-// their numbers with a draft that consumes each path plainly.
+// TestSampleTree draws trees without replacement and compares the children, the stored distributions and their row
+// numbers with a draft that decodes each path plainly.
 func TestSampleTree(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		d := loadDraft(t, dev, "s260k-f32", Options{})
+		d := loadDraft(t, dev, "tiny-f32", Options{})
 		const k = 4
 		if err := d.PrepareSampled(0, k); err != nil {
 			t.Fatal(err)
 		}
-		if rows := d.treeRows(); rows.Rows < 128 || rows.Vocab != d.opts.Vocab {
+		if rows := d.distributionLogits(); rows.Rows < 128 || rows.Vocab != d.opts.Vocab {
 			t.Fatalf("%+v", rows)
 		}
 		for pending := 1; pending <= 2; pending++ {
 			r := spec.DraftRequest{Pending: text[len(text)-pending:], Depth: 2, K: k,
-				Sampling: spec.Sampling{Temperature: 1.3, Seed: uint64(5 + pending), TopK: 2, TopP: 0.1}} // filters are not looked at
-			begun(t, d, text[:len(text)-pending])
+				Sampling: spec.Sampling{Temperature: 1.3, Seed: uint64(5 + pending),
+					TopK: 2, TopP: 0.1}} // filters are ignored
+			prefilled(t, d, text[:len(text)-pending])
 			before := dev.Counters()
-			levels := grown(t)(d.SampleTree(background, r))
-			levels = grown(t)(d.Expand(background, []int32{2, 0, 3}))
-			levels = grown(t)(d.Expand(background, []int32{11, 1}))
+			levels := mustLevels(t)(d.SampleTree(background, r))
+			levels = mustLevels(t)(d.Expand(background, []int32{2, 0, 3}))
+			levels = mustLevels(t)(d.Expand(background, []int32{11, 1}))
 			after := dev.Counters()
-			if after.Submits-before.Submits != 3 || after.Reads-before.Reads != 3 || after.Programs != before.Programs || after.Buffers != before.Buffers || after.Kernels != before.Kernels {
+			if after.Submits-before.Submits != 3 || after.Reads-before.Reads != 3 ||
+				after.Programs != before.Programs || after.Buffers != before.Buffers ||
+				after.Kernels != before.Kernels {
 				t.Fatalf("from %+v to %+v", before, after)
 			}
-			if d.rowsKept() != 1+3+2 {
-				t.Fatalf("%d rows kept", d.rowsKept())
+			if d.distributionsUsed() != 1+3+2 {
+				t.Fatalf("%d rows stored", d.distributionsUsed())
 			}
 			if _, err := d.Grow(background, 1); err == nil {
 				t.Fatal("Grow of a drawn tree was not refused")
 			}
 			var kept [][]float32
-			for row := range d.rowsKept() {
-				kept = append(kept, slices.Clone(d.readRow(t, d.treeRows().View, d.treeRows().Stride, row)))
+			for row := range d.distributionsUsed() {
+				kept = append(kept, slices.Clone(d.readRow(t, d.distributionLogits().View,
+					d.distributionLogits().Stride, row)))
 			}
 			path, beams := pathTo(levels, 1, 1)
 			if err := d.Commit(beams); err != nil {
 				t.Fatal(err)
 			}
 			next := spec.DraftRequest{Pending: []int32{9}, Depth: 1, K: k}
-			got := grown(t)(d.DraftTree(background, next))
-			if d.rowsKept() != 0 {
-				t.Fatal("a ranked tree has kept rows")
+			got := mustLevels(t)(d.DraftTree(background, next))
+			if d.distributionsUsed() != 0 {
+				t.Fatal("a ranked tree has stored rows")
 			}
-			begun(t, d, slices.Concat(text, path))
-			sameLevels(t, "the next round", got, grown(t)(d.DraftTree(background, next)))
+			prefilled(t, d, slices.Concat(text, path))
+			sameLevels(t, "the next round", got, mustLevels(t)(d.DraftTree(background, next)))
 
 			row := 0
 			for level := range levels {
@@ -90,13 +94,15 @@ func TestSampleTree(t *testing.T) {
 						tokens = append(tokens, path...)
 					}
 					what := fmt.Sprintf("level %d beam %d after %v", level, beam, tokens)
-					begun(t, d, tokens[:len(tokens)-1])
-					plain := grown(t)(d.DraftTree(background, spec.DraftRequest{Pending: tokens[len(tokens)-1:], K: k}))
+					prefilled(t, d, tokens[:len(tokens)-1])
+					plain := mustLevels(t)(d.DraftTree(background,
+						spec.DraftRequest{Pending: tokens[len(tokens)-1:], K: k}))
 					if !slices.Equal(kept[row], d.readRow(t, d.work.logits, d.work.stride, 0)) {
 						t.Fatalf("%s: row %d is not its distribution", what, row)
 					}
 					if plain[0].Entropies[0] != levels[level].Entropies[beam] {
-						t.Fatalf("%s: entropy %g, consumed plainly %g", what, levels[level].Entropies[beam], plain[0].Entropies[0])
+						t.Fatalf("%s: entropy %g, consumed plainly %g", what, levels[level].Entropies[beam],
+							plain[0].Entropies[0])
 					}
 					drawnFrom(t, what, levels[level].Candidates[beam*k:][:k], kept[row], r.Sampling, len(text)+level)
 					row++
@@ -106,59 +112,61 @@ func TestSampleTree(t *testing.T) {
 	})
 }
 
-// TestSampleTreeRoom has room for 128 distributions and says so where they are not enough.
+// TestSampleTreeRoom fills the 128 stored distributions and checks the error beyond them.
 func TestSampleTreeRoom(t *testing.T) {
-	d := loadDraft(t, accelerator(t), "s260k-f32", Options{})
-	begun(t, d, text[:12])
+	d := loadDraft(t, accelerator(t), "tiny-f32", Options{})
+	prefilled(t, d, text[:12])
 	r := spec.DraftRequest{Pending: text[12:], K: 16, Sampling: spec.Sampling{Temperature: 1, Seed: 1}}
 	if _, err := d.SampleTree(background, spec.DraftRequest{Pending: text[12:], K: 4}); err == nil {
 		t.Fatal("temperature 0 was not refused")
 	}
-	levels := grown(t)(d.SampleTree(background, r))
+	levels := mustLevels(t)(d.SampleTree(background, r))
 	all := make([]int32, 16)
 	for i := range all {
 		all[i] = int32(15 - i)
 	}
 	for range 7 {
-		levels = grown(t)(d.Expand(background, all))
+		levels = mustLevels(t)(d.Expand(background, all))
 	}
 	free := len(d.seq.free)
 	if _, err := d.Expand(background, all); err == nil || len(d.seq.free) != free {
 		t.Fatal("a distribution too many was not refused", err)
 	}
-	levels = grown(t)(d.Expand(background, all[:15]))
-	if d.rowsKept() != 128 || len(levels) != 9 {
-		t.Fatal(d.rowsKept(), len(levels))
+	levels = mustLevels(t)(d.Expand(background, all[:15]))
+	if d.distributionsUsed() != 128 || len(levels) != 9 {
+		t.Fatal(d.distributionsUsed(), len(levels))
 	}
-	// Every path is there to be committed.
+	// Every path can be committed.
 	path, beams := pathTo(levels, 7, 14)
 	if err := d.Commit(beams); err != nil || d.Len() != 13+len(path) {
 		t.Fatal(err)
 	}
 }
 
-// TestSampleTreeDistribution draws the same node's children over many seeds: the first is of the
-// softmax, the second of what the first leaves.
+// TestSampleTreeDistribution draws the same node's children with many seeds: the first follows the softmax, the
+// second the softmax without the first.
 func TestSampleTreeDistribution(t *testing.T) {
 	dev := cpu.Open()
 	defer dev.Destroy()
-	d := loadDraft(t, dev, "s260k-f32", Options{})
+	d := loadDraft(t, dev, "tiny-f32", Options{})
 	runs := 1500
 	if testing.Short() {
 		runs = 400
 	}
 	const temperature = 1.5
 	firsts, seconds := make([]int, d.opts.Vocab), make([]int, d.opts.Vocab)
-	begun(t, d, text[:12])
+	prefilled(t, d, text[:12])
 	pending := text[12:]
 	for seed := range runs {
-		levels := grown(t)(d.SampleTree(background, spec.DraftRequest{Pending: pending, K: 2, Sampling: spec.Sampling{Temperature: temperature, Seed: uint64(seed)}}))
+		levels := mustLevels(t)(d.SampleTree(background, spec.DraftRequest{Pending: pending, K: 2,
+			Sampling: spec.Sampling{Temperature: temperature, Seed: uint64(seed)}}))
 		firsts[levels[0].Candidates[0].Token]++
 		seconds[levels[0].Candidates[1].Token]++
-		d.seq.give(d.seq.table[12]) // the root is fed again by the next draft
-		d.seq.table, d.seq.sent = d.seq.table[:12], 12
+		d.seq.putBack(d.seq.table[12]) // the next draft consumes the root again
+		d.seq.table, d.seq.uploaded = d.seq.table[:12], 12
 	}
-	q := spec.Sampling{Temperature: temperature}.Distribution(nil, d.readRow(t, d.treeRows().View, d.treeRows().Stride, 0))
+	q := spec.Sampling{Temperature: temperature}.Distribution(nil,
+		d.readRow(t, d.distributionLogits().View, d.distributionLogits().Stride, 0))
 	second := make([]float64, len(q))
 	for a := range q {
 		for b := range q {
@@ -171,8 +179,8 @@ func TestSampleTreeDistribution(t *testing.T) {
 	chiSquare(t, "second children", seconds, second)
 }
 
-// chiSquare fails the test where counts are not drawn from p, by Wilson and Hilferty's normal
-// approximation. What is expected less than five times shares a cell.
+// chiSquare fails the test if counts are not drawn from p, by Wilson and Hilferty's normal approximation. Outcomes
+// expected fewer than five times share a cell.
 func chiSquare(t *testing.T, what string, counts []int, p []float64) {
 	t.Helper()
 	n := 0

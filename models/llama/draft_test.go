@@ -13,10 +13,10 @@ import (
 
 var background = context.Background()
 
-// text is a beginning that the small test model, trained on children's stories, goes on from.
+// text is a prompt that the small test model, trained on children's stories, can continue.
 var text = []int32{1, 403, 407, 261, 378, 432, 396, 268, 338, 459, 261, 325, 413}
 
-// loadDraft opens a test model to draft with.
+// loadDraft loads a test model as a draft.
 func loadDraft(t *testing.T, dev webgpu.Device, name string, o Options) *Draft {
 	t.Helper()
 	if o.Context == 0 {
@@ -30,8 +30,8 @@ func loadDraft(t *testing.T, dev webgpu.Device, name string, o Options) *Draft {
 	return d
 }
 
-// begun empties a draft's sequence and feeds it a text.
-func begun(t *testing.T, d *Draft, tokens []int32) {
+// prefilled empties a draft's sequence and prefills a text.
+func prefilled(t *testing.T, d *Draft, tokens []int32) {
 	t.Helper()
 	d.Reset()
 	if err := d.Prefill(background, tokens, nil); err != nil {
@@ -39,8 +39,8 @@ func begun(t *testing.T, d *Draft, tokens []int32) {
 	}
 }
 
-// grown is what a call on a draft gave, copied; it fails the test where the call failed.
-func grown(t *testing.T) func([]spec.Level, error) []spec.Level {
+// mustLevels copies the result of a call on a draft and fails the test on an error.
+func mustLevels(t *testing.T) func([]spec.Level, error) []spec.Level {
 	return func(levels []spec.Level, err error) []spec.Level {
 		t.Helper()
 		if err != nil {
@@ -48,13 +48,14 @@ func grown(t *testing.T) func([]spec.Level, error) []spec.Level {
 		}
 		out := make([]spec.Level, len(levels))
 		for i, l := range levels {
-			out[i] = spec.Level{Candidates: slices.Clone(l.Candidates), Beams: slices.Clone(l.Beams), Entropies: slices.Clone(l.Entropies), Accepts: slices.Clone(l.Accepts)}
+			out[i] = spec.Level{Candidates: slices.Clone(l.Candidates), Beams: slices.Clone(l.Beams),
+				Entropies: slices.Clone(l.Entropies), Accepts: slices.Clone(l.Accepts)}
 		}
 		return out
 	}
 }
 
-// sameLevels fails the test where two trees differ in a bit.
+// sameLevels fails the test if two trees differ in a bit.
 func sameLevels(t *testing.T, what string, got, want []spec.Level) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -62,13 +63,14 @@ func sameLevels(t *testing.T, what string, got, want []spec.Level) {
 	}
 	for i := range want {
 		g, w := got[i], want[i]
-		if !slices.Equal(g.Candidates, w.Candidates) || !slices.Equal(g.Beams, w.Beams) || !slices.Equal(g.Entropies, w.Entropies) || !slices.Equal(g.Accepts, w.Accepts) {
+		if !slices.Equal(g.Candidates, w.Candidates) || !slices.Equal(g.Beams, w.Beams) ||
+			!slices.Equal(g.Entropies, w.Entropies) || !slices.Equal(g.Accepts, w.Accepts) {
 			t.Fatalf("%s: level %d is\n%+v, want\n%+v", what, i, g, w)
 		}
 	}
 }
 
-// bestBeams is the k best candidates of the last level by V, ties to the lower index.
+// bestBeams returns the k best candidates of the last level by V; ties go to the lower index.
 func bestBeams(levels []spec.Level, k int) []int32 {
 	values := [][]float32{{0}}
 	for i, l := range levels {
@@ -101,7 +103,7 @@ func bestBeams(levels []spec.Level, k int) []int32 {
 	return nil
 }
 
-// pathTo is the tokens that lead to a beam of a level, and the beams they are.
+// pathTo returns the tokens on the path to a beam of a level, and their beams.
 func pathTo(levels []spec.Level, level int, beam int32) (tokens, beams []int32) {
 	for ; level >= 0; level-- {
 		c := levels[level].Candidates[levels[level].Beams[beam]]
@@ -119,11 +121,11 @@ var treeSamplings = map[string]spec.DraftRequest{
 	"apart":   {Sampling: spec.Sampling{Temperature: 1.2, Seed: 7}},
 }
 
-// TestGrowthEqualsDraftTree grows the same tree at once, in steps and beam by beam: every
-// number of it has the same bits, nothing is made on the way, and each call is one submit.
+// TestGrowthEqualsDraftTree grows the same tree at once, in steps and beam by beam: all numbers have the same bits,
+// nothing is compiled on the way, and each call is one submit.
 func TestGrowthEqualsDraftTree(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		d := loadDraft(t, dev, "s260k-f32", Options{})
+		d := loadDraft(t, dev, "tiny-f32", Options{})
 		const k, depth = 4, 4
 		for _, expand := range []bool{false, true} {
 			if err := d.PrepareGrowth(depth, k, expand); err != nil {
@@ -136,14 +138,15 @@ func TestGrowthEqualsDraftTree(t *testing.T) {
 					continue
 				}
 				r.K, r.Pending = k, text[len(text)-pending:]
-				begin := func() { begun(t, d, text[:len(text)-pending]) }
+				begin := func() { prefilled(t, d, text[:len(text)-pending]) }
 				counted := func(submits int, call func() ([]spec.Level, error)) []spec.Level {
 					t.Helper()
 					before := dev.Counters()
-					levels := grown(t)(call())
+					levels := mustLevels(t)(call())
 					after := dev.Counters()
 					if pending <= 2 && after.Submits-before.Submits != submits || after.Reads-before.Reads != 1 ||
-						after.Kernels != before.Kernels || after.Buffers != before.Buffers || after.Programs != before.Programs {
+						after.Kernels != before.Kernels || after.Buffers != before.Buffers ||
+						after.Programs != before.Programs {
 						t.Fatalf("%s: from %+v to %+v", how, before, after)
 					}
 					return levels
@@ -179,19 +182,19 @@ func TestGrowthEqualsDraftTree(t *testing.T) {
 	})
 }
 
-// TestGrowthMatchesReference grows trees in mixed ways and compares what every beam proposes with
-// a target of the same file that decodes the beam's path plainly; then commits a path
-// and compares the next round.
+// TestGrowthMatchesReference grows trees in mixed ways and compares the candidates of every beam with a target of
+// the same file that decodes the beam's path plainly. Then it commits a path and compares the next round.
 func TestGrowthMatchesReference(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		const k = 5
-		d := loadDraft(t, dev, "s260k-f32", Options{})
-		target, err := LoadTarget(background, dev, testModel(t, "s260k-f32"), Options{Context: 128, TopK: k, MaxRows: 1, Tuning: d.Tuning()})
+		d := loadDraft(t, dev, "tiny-f32", Options{})
+		target, err := LoadTarget(background, dev, testModel(t, "tiny-f32"),
+			Options{Context: 128, TopK: k, MaxRows: 1, Tuning: d.Tuning()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer target.Close()
-		// check compares the candidates of a level's proposing beams.
+		// check compares the candidates of a level's beams.
 		check := func(prefix []int32, levels []spec.Level, level int) {
 			t.Helper()
 			for beam := range levels[level].Entropies {
@@ -204,9 +207,9 @@ func TestGrowthMatchesReference(t *testing.T) {
 				if err := target.Prefill(background, tokens[:len(tokens)-1], nil); err != nil {
 					t.Fatal(err)
 				}
-				lone := &spec.Tree{}
-				lone.Reset(tokens[len(tokens)-1])
-				out, err := target.Verify(background, lone, spec.Sampling{})
+				single := &spec.Tree{}
+				single.Reset(tokens[len(tokens)-1])
+				out, err := target.Verify(background, single, spec.Sampling{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -215,31 +218,34 @@ func TestGrowthMatchesReference(t *testing.T) {
 				}
 				for i := range k {
 					c := levels[level].Candidates[beam*k+i]
-					if w := out[0].TopLogits[i] - out[0].LogSumExp; c.Token != out[0].TopIDs[i] || math.Abs(float64(c.LogQ-w)) > 4e-6 || c.Beam != int32(beam) {
-						t.Fatalf("level %d beam %d after %v: candidate %d is %+v, decoded plainly %d with ln q %g", level, beam, tokens, i, c, out[0].TopIDs[i], w)
+					if w := out[0].TopLogits[i] - out[0].LogSumExp; c.Token != out[0].TopIDs[i] ||
+						math.Abs(float64(c.LogQ-w)) > 4e-6 || c.Beam != int32(beam) {
+						t.Fatalf("level %d beam %d after %v: candidate %d is %+v, decoded plainly %d with ln q %g",
+							level, beam, tokens, i, c, out[0].TopIDs[i], w)
 					}
 				}
 			}
 		}
 		prefix, fed := slices.Clone(text), len(text)-2
-		begun(t, d, text[:fed])
+		prefilled(t, d, text[:fed])
 		rounds := 3
 		if testing.Short() {
 			rounds = 2
 		}
 		for round := range rounds {
-			levels := grown(t)(d.DraftTree(background, spec.DraftRequest{Pending: prefix[fed:], Depth: round % 2, K: k}))
+			levels := mustLevels(t)(d.DraftTree(background, spec.DraftRequest{Pending: prefix[fed:], Depth: round % 2,
+				K: k}))
 			fed = len(prefix)
-			// Any beams in any order, more than there are candidates a beam, and the tree grown on from there.
+			// Expand beams in any order, more than k of them, and grow the tree from there.
 			many := len(levels[len(levels)-1].Candidates)
-			levels = grown(t)(d.Expand(background, []int32{int32(many - 1), 0, 2}))
-			levels = grown(t)(d.Expand(background, []int32{14, 3, 0, 7, 8, 1, 12, 5, 2}))
-			levels = grown(t)(d.Grow(background, 2))
-			levels = grown(t)(d.Expand(background, []int32{24}))
+			levels = mustLevels(t)(d.Expand(background, []int32{int32(many - 1), 0, 2}))
+			levels = mustLevels(t)(d.Expand(background, []int32{14, 3, 0, 7, 8, 1, 12, 5, 2}))
+			levels = mustLevels(t)(d.Grow(background, 2))
+			levels = mustLevels(t)(d.Expand(background, []int32{24}))
 			for level := range levels {
 				check(prefix, levels, level)
 			}
-			depth := len(levels) - 2 - round // fewer beams are accepted than there are
+			depth := len(levels) - 2 - round // accept fewer beams than there are
 			path, beams := pathTo(levels, depth, 0)
 			if err := d.Commit(beams); err != nil {
 				t.Fatal(err)
@@ -253,10 +259,10 @@ func TestGrowthMatchesReference(t *testing.T) {
 	})
 }
 
-// TestGrowthRefuses calls that make no sense, and goes on working after them.
+// TestGrowthRefuses makes invalid calls and checks that the draft works after them.
 func TestGrowthRefuses(t *testing.T) {
 	dev := accelerator(t)
-	d := loadDraft(t, dev, "s260k-f32", Options{Context: 16})
+	d := loadDraft(t, dev, "tiny-f32", Options{Context: 16})
 	wants := func(what string, err error) {
 		t.Helper()
 		if err == nil {
@@ -270,8 +276,8 @@ func TestGrowthRefuses(t *testing.T) {
 	wants("expanding nothing", err)
 	_, err = d.DrawMore(background, 1)
 	wants("drawing on from nothing", err)
-	begun(t, d, text[:10])
-	want := grown(t)(d.DraftTree(background, spec.DraftRequest{Pending: text[10:12], Depth: 2, K: 3}))
+	prefilled(t, d, text[:10])
+	want := mustLevels(t)(d.DraftTree(background, spec.DraftRequest{Pending: text[10:12], Depth: 2, K: 3}))
 	for _, beams := range [][]int32{{}, {0, 1, 0}, {-1}, {9}, make([]int32, 17)} {
 		_, err = d.Expand(background, beams)
 		wants(fmt.Sprint("expanding ", beams), err)
@@ -287,25 +293,25 @@ func TestGrowthRefuses(t *testing.T) {
 	if d.Len() != 12 {
 		t.Fatalf("%d tokens after refused commits", d.Len())
 	}
-	got := grown(t)(d.Grow(background, 2))
+	got := mustLevels(t)(d.Grow(background, 2))
 	sameLevels(t, "the tree after refusals", got[:2], want[:2])
 	if _, err := d.DraftTree(background, spec.DraftRequest{Pending: text[12:], Depth: 1, K: 17}); err == nil {
 		t.Fatal("more candidates than the draft gives were not refused")
 	}
 }
 
-// TestDeepGrowth has room for what training collects: 11 levels of 10, and 10 passes of 15 beams.
+// TestDeepGrowth grows trees as large as training collects: 11 levels of 10, and 10 passes of 15 beams.
 func TestDeepGrowth(t *testing.T) {
-	d := loadDraft(t, accelerator(t), "s260k-f32", Options{TopK: 15})
-	begun(t, d, text[:12])
-	levels := grown(t)(d.DraftTree(background, spec.DraftRequest{Pending: text[12:], Depth: 10, K: 10}))
+	d := loadDraft(t, accelerator(t), "tiny-f32", Options{TopK: 15})
+	prefilled(t, d, text[:12])
+	levels := mustLevels(t)(d.DraftTree(background, spec.DraftRequest{Pending: text[12:], Depth: 10, K: 10}))
 	if len(levels) != 11 || len(levels[10].Candidates) != 100 {
 		t.Fatalf("%d levels", len(levels))
 	}
-	begun(t, d, text[:12])
-	levels = grown(t)(d.DraftTree(background, spec.DraftRequest{Pending: text[12:], K: 15}))
+	prefilled(t, d, text[:12])
+	levels = mustLevels(t)(d.DraftTree(background, spec.DraftRequest{Pending: text[12:], K: 15}))
 	for range 10 {
-		levels = grown(t)(d.Expand(background, bestBeams(levels, 15)))
+		levels = mustLevels(t)(d.Expand(background, bestBeams(levels, 15)))
 	}
 	path, beams := pathTo(levels, 9, 3)
 	if err := d.Commit(beams); err != nil || d.Len() != 13+len(path) {
@@ -313,11 +319,12 @@ func TestDeepGrowth(t *testing.T) {
 	}
 }
 
-// readRow reads a row of logits off the device.
+// readRow reads a row of logits back.
 func (d *Draft) readRow(t *testing.T, l webgpu.Binding, stride, row int) []float32 {
 	t.Helper()
 	m := webgpu.NewMemory(4 * stride)
-	if err := d.dev.Run(nil, webgpu.Region{Buffer: l.Buffer, Offset: l.Offset + 4*row*stride, Dst: m.Bytes()}); err != nil {
+	if err := d.dev.Run(nil, webgpu.Region{Buffer: l.Buffer, Offset: l.Offset + 4*row*stride,
+		Dst: m.Bytes()}); err != nil {
 		t.Fatal(err)
 	}
 	return m.F32()[:d.opts.Vocab]
@@ -330,11 +337,11 @@ var chainSamplings = []spec.SampleRequest{
 	{Coupled: true, Sampling: spec.Sampling{Temperature: 1, Seed: 5, TopP: 0.95}},
 }
 
-// TestChain draws chains at once and in pieces, and compares every token, its probability
-// and the entropy with the processed distribution of the row of logits.
+// TestChain draws chains at once and in pieces and compares every token, its probability and the entropy with the
+// filtered distribution of the row of logits.
 func TestChain(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		d := loadDraft(t, dev, "s260k-f32", Options{})
+		d := loadDraft(t, dev, "tiny-f32", Options{})
 		const count = 6
 		if err := d.PrepareChain(count); err != nil {
 			t.Fatal(err)
@@ -348,7 +355,7 @@ func TestChain(t *testing.T) {
 				r.Pending = text[len(text)-pending:]
 				draw := func(counts ...int) []spec.Drawn {
 					t.Helper()
-					begun(t, d, text[:len(text)-pending])
+					prefilled(t, d, text[:len(text)-pending])
 					r.Count = counts[0]
 					before := dev.Counters()
 					drawn, err := d.DraftSampled(background, r)
@@ -361,7 +368,8 @@ func TestChain(t *testing.T) {
 						t.Fatal(err)
 					}
 					after := dev.Counters()
-					if after.Reads-before.Reads != len(counts) || after.Kernels != before.Kernels || after.Buffers != before.Buffers || after.Programs != before.Programs {
+					if after.Reads-before.Reads != len(counts) || after.Kernels != before.Kernels ||
+						after.Buffers != before.Buffers || after.Programs != before.Programs {
 						t.Fatalf("%s: from %+v to %+v", what, before, after)
 					}
 					return slices.Clone(drawn)
@@ -387,17 +395,21 @@ func TestChain(t *testing.T) {
 					if token := s.Draw(z, stream, uint32(base+i)); got.Token != token {
 						t.Fatalf("%s: token %d is %d, want %d", what, i, got.Token, token)
 					}
-					if math.Abs(float64(got.Prob)-q[got.Token]) > 1e-4 || math.Abs(float64(got.Entropy)-entropy) > 1e-3 || got.Accept == got.Accept {
-						t.Fatalf("%s: token %d is %+v, want probability %g and entropy %g", what, i, got, q[got.Token], entropy)
+					if math.Abs(float64(got.Prob)-q[got.Token]) > 1e-4 ||
+						math.Abs(float64(got.Entropy)-entropy) > 1e-3 || got.Accept == got.Accept {
+						t.Fatalf("%s: token %d is %+v, want probability %g and entropy %g", what, i, got,
+							q[got.Token], entropy)
 					}
 				}
-				same := func(a, b spec.Drawn) bool { return a.Token == b.Token && a.Prob == b.Prob && a.Entropy == b.Entropy }
+				same := func(a, b spec.Drawn) bool {
+					return a.Token == b.Token && a.Prob == b.Prob && a.Entropy == b.Entropy
+				}
 				for _, pieces := range [][]int{{1, 1, 1, 1, 1, 1}, {2, 4}, {3, 1, 2}} {
 					if got := draw(pieces...); !slices.EqualFunc(got, want, same) {
 						t.Fatalf("%s: in pieces %v\n%+v, at once\n%+v", what, pieces, got, want)
 					}
 				}
-				// What is accepted is what the next round goes on from.
+				// The next round continues after the accepted tokens.
 				if err := d.Commit(make([]int32, 3)); err != nil {
 					t.Fatal(err)
 				}
@@ -405,13 +417,13 @@ func TestChain(t *testing.T) {
 					t.Fatalf("%s: %d tokens after 3 of %d committed", what, d.Len(), base)
 				}
 				next := spec.DraftRequest{Pending: []int32{want[3].Token}, Depth: 1, K: 3}
-				got := grown(t)(d.DraftTree(background, next))
+				got := mustLevels(t)(d.DraftTree(background, next))
 				seq := slices.Clone(text)
 				for _, w := range want[:3] {
 					seq = append(seq, w.Token)
 				}
-				begun(t, d, seq)
-				sameLevels(t, what+", the next round", got, grown(t)(d.DraftTree(background, next)))
+				prefilled(t, d, seq)
+				sameLevels(t, what+", the next round", got, mustLevels(t)(d.DraftTree(background, next)))
 			}
 		}
 	})

@@ -10,23 +10,25 @@ import (
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/kernels/sample"
+	"foretoken/webgpu/kernels/tree"
 )
 
-// growth is a tree as the host knows it. Level 0 is what the root proposed.
-type growth struct {
+// hostTree is the host's copy of a tree. Level 0 holds the root's candidates.
+type hostTree struct {
 	plan    *plan // nil: the last draft was no tree
-	sampled bool  // its children are drawn without replacement
+	sampled bool  // children were drawn without replacement
 	base    int   // committed tokens, the root included
 	levels  []spec.Level
-	values  [][]float32 // V of the proposing beams of each level
-	first   []int       // in Draft.slots, of each level's beams
-	arrays  []arrays    // of each level, kept from tree to tree
-	order   []int32     // for ranking a level's candidates
-	scores  []float32   // V of the beams that the host chose
+	values  [][]float32   // V of the beams that proposed each level
+	first   []int         // index in Draft.slots of each level's first beam
+	memory  []levelMemory // of each level, reused from tree to tree
+	order   []int32       // scratch: a level's candidates by rank
+	scores  []float32     // V of the beams that the host chose
 }
 
-// arrays is the memory of a level.
-type arrays struct {
+// levelMemory is the memory of a level.
+type levelMemory struct {
 	candidates []spec.Candidate
 	beams      []int32
 	entropies  []float32
@@ -34,22 +36,22 @@ type arrays struct {
 	values     []float32
 }
 
-// plant begins a tree after base committed tokens.
-func (g *growth) plant(p *plan, base int, sampled bool) {
+// begin starts a tree after base committed tokens.
+func (g *hostTree) begin(p *plan, base int, sampled bool) {
 	g.plan, g.base, g.sampled = p, base, sampled
 	g.levels, g.values, g.first = g.levels[:0], g.values[:0], g.first[:0]
 }
 
-// last is the deepest level.
-func (g *growth) last() int { return len(g.levels) - 1 }
+// last returns the deepest level.
+func (g *hostTree) last() int { return len(g.levels) - 1 }
 
-// add appends a level that n beams proposed, V of which are still to be set.
-func (g *growth) add(n int, estimated bool) *spec.Level {
+// add appends a level that n beams proposed. The caller sets their V.
+func (g *hostTree) add(n int, estimated bool) *spec.Level {
 	at := len(g.levels)
-	if at == len(g.arrays) {
-		g.arrays = append(g.arrays, arrays{})
+	if at == len(g.memory) {
+		g.memory = append(g.memory, levelMemory{})
 	}
-	a := &g.arrays[at]
+	a := &g.memory[at]
 	a.candidates, a.entropies = resize(a.candidates, n*g.plan.k), resize(a.entropies, n)
 	a.accepts, a.values = resize(a.accepts, n), resize(a.values, n)
 	l := spec.Level{Candidates: a.candidates, Entropies: a.entropies}
@@ -67,36 +69,35 @@ func resize[T any](s []T, n int) []T {
 	return make([]T, n)
 }
 
-// choose makes candidates of the last level its beams, which have not been fed.
-func (g *growth) choose(beams []int32) {
-	a := &g.arrays[g.last()]
+// choose makes candidates of the last level its beams, without slots.
+func (g *hostTree) choose(beams []int32) {
+	a := &g.memory[g.last()]
 	a.beams = append(a.beams[:0], beams...)
 	g.levels[g.last()].Beams = a.beams
 }
 
-// extend makes candidates of the last level its beams, whose slots begin at index
-// first of Draft.slots.
-func (g *growth) extend(beams []int32, first int) {
+// extend makes candidates of the last level its beams, whose slots begin at index first of Draft.slots.
+func (g *hostTree) extend(beams []int32, first int) {
 	g.choose(beams)
 	g.first = append(g.first, first)
 }
 
-// value is V of a candidate: the sum of ln q along its path, added up as kernels.Select does.
-func (g *growth) value(level int, candidate int32) float32 {
+// value returns V of a candidate, the sum of ln q along its path, added in the order of tree.RecordSelect.
+func (g *hostTree) value(level int, candidate int32) float32 {
 	c := g.levels[level].Candidates[candidate]
-	return number(g.values[level][c.Beam]) + number(c.LogQ)
+	return nanToLowest(g.values[level][c.Beam]) + nanToLowest(c.LogQ)
 }
 
-// number is v, or the lowest of all for what is not a number.
-func number(v float32) float32 {
+// nanToLowest returns v, or the lowest float for a NaN.
+func nanToLowest(v float32) float32 {
 	if v != v {
 		return -math.MaxFloat32
 	}
 	return v
 }
 
-// best is the k best candidates of the last level by V, ties to the lower index.
-func (g *growth) best() []int32 {
+// best returns the k best candidates of the last level by V; ties go to the lower index.
+func (g *hostTree) best() []int32 {
 	level := g.last()
 	g.order = resize(g.order, len(g.levels[level].Candidates))
 	for i := range g.order {
@@ -114,12 +115,12 @@ func (g *growth) best() []int32 {
 	return g.order[:g.plan.k]
 }
 
-// decode takes in what n beams proposed, as it came back.
-func (g *growth) decode(out *proposal, n int, estimated bool) {
+// decode reads a level that n beams proposed from the readback.
+func (g *hostTree) decode(out *proposal, n int, estimated bool) {
 	k, words := g.plan.k, out.result.memory()
 	l := g.add(n, estimated)
 	for beam := range n {
-		got := kernels.DecodeSample(words[out.at:], beam, k)
+		got := sample.Decode(words[out.at:], beam, k)
 		l.Entropies[beam] = got.Entropy
 		for i := range k {
 			c := spec.Candidate{Token: int32(got.IDs[i]), LogQ: got.Values[i], Beam: int32(beam)}
@@ -145,41 +146,48 @@ func (g *growth) decode(out *proposal, n int, estimated bool) {
 	}
 }
 
-// slotOf is the index in Draft.slots of the last of a path of beams, one a level.
-func (g *growth) slotOf(path []int32) (int, error) {
+// slotOf returns the index in Draft.slots of the last beam of a path with one beam a level.
+func (g *hostTree) slotOf(path []int32) (int, error) {
 	level := len(path) - 1
 	beam := path[level]
 	if level >= len(g.first) || beam < 0 || int(beam) >= len(g.levels[level].Beams) {
-		return 0, fmt.Errorf("llama: beam %d of level %d was committed of a draft of %d levels by %d", beam, level, len(g.first), g.plan.k)
+		return 0, fmt.Errorf("llama: beam %d of level %d was committed of a draft of %d levels by %d", beam, level,
+			len(g.first), g.plan.k)
 	}
 	if level > 0 {
 		if c := g.levels[level].Candidates[g.levels[level].Beams[beam]]; c.Beam != path[level-1] {
-			return 0, fmt.Errorf("llama: beam %d of level %d was committed after beam %d; beam %d proposed it", beam, level, path[level-1], c.Beam)
+			return 0, fmt.Errorf("llama: beam %d of level %d was committed after beam %d; beam %d proposed it", beam,
+				level, path[level-1], c.Beam)
 		}
 	}
 	return g.first[level] + int(beam), nil
 }
 
-// DraftTree feeds the pending tokens and grows the levels in one submit and one
-// readback.
+// DraftTree consumes the pending tokens and grows the levels, in one submit and one readback.
 func (d *Draft) DraftTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
-	if err := d.startTree(ctx, r, ranked, nil); err != nil {
+	return d.runTree(ctx, d, r, ranked, nil)
+}
+
+// runTree runs a tree that starter starts.
+func (d *Draft) runTree(ctx context.Context, starter treeStarter, r spec.DraftRequest, rule candidateRule,
+	beams [][]int32) ([]spec.Level, error) {
+	if err := starter.startTree(ctx, r, rule, beams); err != nil {
 		return nil, err
 	}
 	if err := d.run(d.programs, d.regions...); err != nil {
 		return nil, err
 	}
-	return d.endTree(r, ranked, nil), nil
+	return d.endTree(r, rule, beams), nil
 }
 
-// startTree puts the run of DraftTree together, or of a tree that is drawn without replacement. beams, where there are any, are
-// the candidates of each level but the last that become its beams, up to k of them; what is drawn has them.
-func (d *Draft) startTree(ctx context.Context, r spec.DraftRequest, how want, beams [][]int32) error {
+// startTree starts the run of DraftTree, or of a tree that is drawn without replacement. beams, if not nil, gives
+// the candidates of each level but the last that become its beams, up to k of them; a drawn tree needs them.
+func (d *Draft) startTree(ctx context.Context, r spec.DraftRequest, rule candidateRule, beams [][]int32) error {
 	p, err := d.plan(r.Depth, r.K)
 	if err != nil {
 		return err
 	}
-	if how == drawn {
+	if rule == drawn {
 		if err := d.PrepareSampled(r.Depth, r.K); err != nil {
 			return err
 		}
@@ -188,35 +196,35 @@ func (d *Draft) startTree(ctx context.Context, r spec.DraftRequest, how want, be
 	if err != nil {
 		return err
 	}
-	if how == drawn {
+	if rule == drawn {
 		if err := d.writeDraw(r.Sampling, spec.StreamDraft, true); err != nil {
 			return err
 		}
-		d.kept.used = 0
-		if err := d.keep(d.kept.place, 1); err != nil {
+		d.distributions.used = 0
+		if err := d.placeDistributions(d.distributions.place, 1); err != nil {
 			return err
 		}
-		d.programs = append(d.programs, d.rootFeed[rows-1], d.kept.root, p.root.draw)
+		d.programs = append(d.programs, d.rootForward[rows-1], d.distributions.root, p.root.draw)
 	} else {
 		if err := d.writeDraw(r.Sampling, spec.StreamTarget, r.Coupled && r.Sampling.Temperature > 0); err != nil {
 			return err
 		}
-		d.programs = append(d.programs, d.rootFeed[rows-1], p.root.rank)
+		d.programs = append(d.programs, d.rootForward[rows-1], p.root.rank)
 	}
 	for level := range r.Depth {
 		var given []int32
 		if beams != nil {
 			given = beams[level]
 		}
-		if how == drawn {
-			if err := d.checkKept(len(given)); err != nil {
+		if rule == drawn {
+			if err := d.checkDistributions(len(given)); err != nil {
 				return err
 			}
-			if err := d.keep(p.room.places[level].view(0, kernels.KeepWords), len(given)); err != nil {
+			if err := d.placeDistributions(p.buffers.places[level].view(0, sample.KeepWords), len(given)); err != nil {
 				return err
 			}
 		}
-		if err := d.placeLevel(p, level, d.Len(), how, given); err != nil {
+		if err := d.addLevel(p, level, d.Len(), rule, given); err != nil {
 			return err
 		}
 	}
@@ -224,70 +232,70 @@ func (d *Draft) startTree(ctx context.Context, r spec.DraftRequest, how want, be
 	return nil
 }
 
-// endTree takes in what came back of a run that startTree put together.
-func (d *Draft) endTree(r spec.DraftRequest, how want, beams [][]int32) []spec.Level {
+// endTree decodes the readback of a run that startTree started.
+func (d *Draft) endTree(r spec.DraftRequest, rule candidateRule, beams [][]int32) []spec.Level {
 	p := d.plans[r.K]
-	d.tree.plant(p, d.Len(), how == drawn)
+	d.tree.begin(p, d.Len(), rule == drawn)
 	d.tree.decode(&p.root, 1, d.estimator != nil)
-	d.decodeLevels(p.levels[:r.Depth], 0, how, beams)
+	d.decodeLevels(p.levels[:r.Depth], 0, rule, beams)
 	return d.tree.levels
 }
 
-// placeLevel is seatLevel, and feeds the beams.
-func (d *Draft) placeLevel(p *plan, level, base int, how want, given []int32) error {
-	if err := d.seatLevel(p, level, base, how, given); err != nil {
+// addLevel places the beams of a level and adds its pass to the run.
+func (d *Draft) addLevel(p *plan, level, base int, rule candidateRule, given []int32) error {
+	if err := d.placeLevel(p, level, base, rule, given); err != nil {
 		return err
 	}
-	d.feedLevel(&p.levels[level], how)
+	d.addForward(&p.levels[level], rule)
 	return nil
 }
 
-// seatLevel takes slots for the beams of a level that the device chooses, or that are given, and has them chosen.
-func (d *Draft) seatLevel(p *plan, level, base int, how want, given []int32) error {
+// placeLevel takes slots for the beams of a level and adds their selection, by the device or as given, to the run.
+func (d *Draft) placeLevel(p *plan, level, base int, rule candidateRule, given []int32) error {
 	l, first := &p.levels[level], len(d.slots)
 	var err error
 	if d.slots, err = d.seq.take(p.k, d.slots); err != nil {
 		return err
 	}
 	own := d.slots[first:]
-	for i, slot := range own { // tokens and ancestors come from Select
+	for i, slot := range own { // tree.RecordSelect writes tokens and ancestors
 		l.pass.set(i, 0, base+level, slot, base)
 	}
 	if err := l.pass.writePlaces(d.dev); err != nil {
 		return err
 	}
 	choose := l.choose
-	if how == pruned {
+	if rule == pruned {
 		choose = l.prune
 	}
 	d.programs = append(d.programs, choose)
-	d.own = append(d.own[:0], own...)
+	d.slotWords = append(d.slotWords[:0], own...)
 	for i := range own {
 		switch {
 		case i < len(given):
-			d.own = append(d.own, uint32(given[i]))
+			d.slotWords = append(d.slotWords, uint32(given[i]))
 		case len(given) > 0:
-			d.own = append(d.own, uint32(given[0])) // a row that nothing is taken from
+			d.slotWords = append(d.slotWords, uint32(given[0])) // an unused row
 		default:
-			d.own = append(d.own, kernels.NotGiven)
+			d.slotWords = append(d.slotWords, tree.NotGiven)
 		}
 	}
-	return d.dev.Write(l.own.Buffer, l.own.Offset, webgpu.U32Bytes(d.own))
+	return d.dev.Write(l.slots.Buffer, l.slots.Offset, webgpu.U32Bytes(d.slotWords))
 }
 
-// feedLevel adds the programs of a level whose beams are chosen.
-func (d *Draft) feedLevel(l *planLevel, how want) {
-	if how == drawn {
-		d.programs = append(d.programs, l.feed, l.keep, l.out.draw)
+// addForward adds the programs of a level whose beams are chosen.
+func (d *Draft) addForward(l *planLevel, rule candidateRule) {
+	if rule == drawn {
+		d.programs = append(d.programs, l.forward, l.store, l.out.draw)
 	} else {
-		d.programs = append(d.programs, l.feed, l.out.rank)
+		d.programs = append(d.programs, l.forward, l.out.rank)
 	}
 	if d.estimator != nil {
 		d.programs = append(d.programs, l.out.accept)
 	}
 }
 
-// readLevels has the levels come back, and a result before them.
+// readLevels reads the levels back, and a result before them if before is not nil.
 func (d *Draft) readLevels(before *result, levels []planLevel) {
 	d.regions = d.regions[:0]
 	if before != nil {
@@ -298,12 +306,12 @@ func (d *Draft) readLevels(before *result, levels []planLevel) {
 	}
 }
 
-// decodeLevels takes in levels whose beams the device chose, or which were given; their slots begin at index first. A tree of which
-// a classifier left no beam ends there.
-func (d *Draft) decodeLevels(levels []planLevel, first int, how want, beams [][]int32) {
+// decodeLevels decodes levels whose beams the device chose or the host gave; their slots begin at index first. A
+// pruned tree ends at the first level without beams.
+func (d *Draft) decodeLevels(levels []planLevel, first int, rule candidateRule, beams [][]int32) {
 	g := &d.tree
 	for i := range levels {
-		chosen := d.chosen(&levels[i], how)
+		chosen := d.chosenBeams(&levels[i], rule)
 		if beams != nil {
 			chosen = chosen[:len(beams[i])]
 		}
@@ -315,12 +323,13 @@ func (d *Draft) decodeLevels(levels []planLevel, first int, how want, beams [][]
 	}
 }
 
-// chosen is the candidates of the last level that the device made beams of the next, as it came back; valid until the next call.
-func (d *Draft) chosen(next *planLevel, how want) []int32 {
+// chosenBeams returns the candidates of the last level that became the beams of next, from the readback; valid
+// until the next call.
+func (d *Draft) chosenBeams(next *planLevel, rule candidateRule) []int32 {
 	g := &d.tree
 	n, k := g.plan.k, g.plan.k
-	chosen, _ := kernels.DecodeSelect(next.out.result.memory(), len(g.values[g.last()]), k)
-	if end := slices.Index(chosen, kernels.NotGiven); how == pruned && end >= 0 {
+	chosen, _ := tree.DecodeSelect(next.out.result.memory(), len(g.values[g.last()]), k)
+	if end := slices.Index(chosen, tree.NotGiven); rule == pruned && end >= 0 {
 		n = end
 	}
 	g.order = resize(g.order, n)
@@ -330,16 +339,16 @@ func (d *Draft) chosen(next *planLevel, how want) []int32 {
 	return g.order
 }
 
-// howOf is the way to draft that a request asks for.
-func howOf(r *spec.JointRequest) want {
+// ruleOf returns the rule by which a request drafts.
+func ruleOf(r *spec.JointRequest) candidateRule {
 	if r.Drawn {
 		return drawn
 	}
 	return ranked
 }
 
-// Shapes implements spec.Shaper. Beams that are given are as many as a level has.
-func (d *Draft) Shapes(r *spec.JointRequest) bool {
+// shapedReady reports whether the programs of DraftShaped are compiled.
+func (d *Draft) shapedReady(r *spec.JointRequest) bool {
 	p := d.plans[r.K]
 	if r.Depth < 0 || p == nil || len(p.levels) < r.Depth || (r.Chosen != nil || r.Drawn) && len(r.Beams) < r.Depth {
 		return false
@@ -351,30 +360,20 @@ func (d *Draft) Shapes(r *spec.JointRequest) bool {
 		}
 		fed += len(beams)
 	}
-	return !r.Drawn || d.drawnReady(p, r.Depth) && fed <= d.kept.logits.Rows
+	return !r.Drawn || d.drawnReady(p, r.Depth) && fed <= d.distributions.logits.Rows
 }
 
-// DraftShaped implements spec.Shaper, in one submit and one readback.
+// DraftShaped implements spec.Grower, in one submit and one readback.
 func (d *Draft) DraftShaped(ctx context.Context, r *spec.JointRequest) ([]spec.Level, error) {
-	return d.draftShaped(ctx, d, r)
+	return d.runTree(ctx, d, r.DraftRequest, ruleOf(r), r.Beams)
 }
 
-// DraftShaped is Draft's, from the target's features.
+// DraftShaped is Draft.DraftShaped on the target's features.
 func (e *EAGLE3) DraftShaped(ctx context.Context, r *spec.JointRequest) ([]spec.Level, error) {
-	return e.Draft.draftShaped(ctx, e, r)
+	return e.runTree(ctx, e, r.DraftRequest, ruleOf(r), r.Beams)
 }
 
-func (d *Draft) draftShaped(ctx context.Context, starter treeStarter, r *spec.JointRequest) ([]spec.Level, error) {
-	if err := starter.startTree(ctx, r.DraftRequest, howOf(r), r.Beams); err != nil {
-		return nil, err
-	}
-	if err := d.run(d.programs, d.regions...); err != nil {
-		return nil, err
-	}
-	return d.endTree(r.DraftRequest, howOf(r), r.Beams), nil
-}
-
-var errNoTree = errors.New("llama: there is no tree to grow; DraftTree or SampleTree begins one, and Commit ends it")
+var errNoTree = errors.New("llama: no tree to grow; DraftTree or SampleTree begins one, and Commit ends it")
 
 // Grow runs more passes in one submit and one readback.
 func (d *Draft) Grow(ctx context.Context, passes int) ([]spec.Level, error) {
@@ -386,7 +385,7 @@ func (d *Draft) Grow(ctx context.Context, passes int) ([]spec.Level, error) {
 		return nil, errNoTree
 	}
 	if g.sampled {
-		return nil, errors.New("llama: Grow of a tree drawn without replacement would rank what was drawn; use Expand")
+		return nil, errors.New("llama: Grow cannot extend a tree drawn without replacement; use Expand")
 	}
 	if passes < 1 {
 		return g.levels, nil
@@ -403,10 +402,10 @@ func (d *Draft) Grow(ctx context.Context, passes int) ([]spec.Level, error) {
 		return nil, errFull
 	}
 	levels := p.levels[level : level+passes]
-	// The host knows the candidates of the last level, however they came about, and chooses
-	// the first beams; what follows is chosen on the device.
+	// The host knows the candidates of the last level and chooses the first beams; the device chooses the later
+	// ones.
 	first, beams := len(d.slots), g.best()
-	if err := d.seat(&levels[0].pass, beams); err != nil {
+	if err := d.placeBeams(&levels[0].pass, beams); err != nil {
 		return nil, err
 	}
 	g.scores = resize(g.scores, p.k)
@@ -420,9 +419,9 @@ func (d *Draft) Grow(ctx context.Context, passes int) ([]spec.Level, error) {
 		return nil, err
 	}
 	d.programs = d.programs[:0]
-	d.feedLevel(&levels[0], ranked)
+	d.addForward(&levels[0], ranked)
 	for i := 1; i < passes; i++ {
-		if err := d.placeLevel(p, level+i, g.base, ranked, nil); err != nil {
+		if err := d.addLevel(p, level+i, g.base, ranked, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -451,7 +450,8 @@ func (d *Draft) Expand(ctx context.Context, beams []int32) ([]spec.Level, error)
 	}
 	for i, b := range beams {
 		if b < 0 || int(b) >= len(g.levels[level].Candidates) || slices.Contains(beams[:i], b) {
-			return nil, fmt.Errorf("llama: candidate %d of %d to expand, twice or out of range", b, len(g.levels[level].Candidates))
+			return nil, fmt.Errorf("llama: candidate %d of %d to expand, twice or out of range", b,
+				len(g.levels[level].Candidates))
 		}
 	}
 	if level >= maxPasses {
@@ -463,18 +463,18 @@ func (d *Draft) Expand(ctx context.Context, beams []int32) ([]spec.Level, error)
 	if n > len(d.seq.free) {
 		return nil, errFull
 	}
-	how := ranked
+	rule := ranked
 	if g.sampled {
-		how = drawn
-		if err := d.checkKept(n); err != nil {
+		rule = drawn
+		if err := d.checkDistributions(n); err != nil {
 			return nil, err
 		}
 	}
-	if err := d.prepareHost(g.plan, how, n); err != nil {
+	if err := d.prepareHost(g.plan, rule, n); err != nil {
 		return nil, err
 	}
 	first := len(d.slots)
-	if err := d.seat(&d.hostPass, beams); err != nil {
+	if err := d.placeBeams(&d.hostPass, beams); err != nil {
 		return nil, err
 	}
 	rows := buckets[bucket(n)]
@@ -483,12 +483,12 @@ func (d *Draft) Expand(ctx context.Context, beams []int32) ([]spec.Level, error)
 		return nil, err
 	}
 	out := g.plan.hostProposal(n)
-	d.programs = append(d.programs[:0], d.hostFeed[bucket(n)])
+	d.programs = append(d.programs[:0], d.hostForward[bucket(n)])
 	if g.sampled {
-		if err := d.keep(d.kept.place, n); err != nil {
+		if err := d.placeDistributions(d.distributions.place, n); err != nil {
 			return nil, err
 		}
-		d.programs = append(d.programs, d.kept.programs[bucket(n)], out.draw)
+		d.programs = append(d.programs, d.distributions.programs[bucket(n)], out.draw)
 	} else {
 		d.programs = append(d.programs, out.rank)
 	}
@@ -504,9 +504,8 @@ func (d *Draft) Expand(ctx context.Context, beams []int32) ([]spec.Level, error)
 	return g.levels, nil
 }
 
-// seat fills the first rows of a pass with candidates of the last level, in slots
-// that are taken for them.
-func (d *Draft) seat(b *pass, beams []int32) error {
+// placeBeams takes slots for candidates of the last level and fills the first rows of a pass with them.
+func (d *Draft) placeBeams(b *pass, beams []int32) error {
 	g, first := &d.tree, len(d.slots)
 	var err error
 	if d.slots, err = d.seq.take(len(beams), d.slots); err != nil {

@@ -9,43 +9,37 @@ import (
 	"foretoken/webgpu"
 )
 
-// EAGLE3 drafts with an EAGLE-3 head from the features of one target, whose slot table
-// it reads (Li et al. 2025). It grows trees and draws chains as a Draft does. What it
-// drafted was computed from its own outputs; once accepted it is computed again, from
-// the target's features, and takes the place of the drafted entries.
+// EAGLE3 drafts with an EAGLE-3 head from the features of one target, whose slot table it reads (Li et al. 2025).
+// It grows trees and draws chains as a Draft does. Drafted cache entries are computed from the head's own outputs;
+// once their tokens are accepted, entries computed from the target's features replace them.
 //
-// A pair of a token and the feature of the token before it is a position of the head's
-// cache, so it holds one less than there are tokens, and the target must have consumed all
-// tokens but the root. Methods must be called from the target's goroutine.
+// A position of the head's cache is a pair of a token and the feature of the token before it. The cache is
+// therefore one shorter than the sequence, and the target must have consumed all tokens but the root. Call the
+// methods from the target's goroutine.
 type EAGLE3 struct {
 	*Draft
-	target *Target
-	given  int     // tokens of the sequence
-	first  int32   // the first of them
-	late   []int32 // the last of them, whose pairs are not in the cache
-	root   []int32 // those that the root's pass feeds
-	// lone marks a cache that holds a first token without a feature: there is nothing else
-	// to draft from after a prompt of one token. The next draft begins anew.
-	lone bool
+	target   *Target
+	length   int     // tokens of the sequence
+	first    int32   // first token of the sequence
+	uncached []int32 // last tokens of the sequence, whose pairs are not in the cache yet
+	root     []int32 // tokens of the root's pass
+	// singleToken marks a cache that holds a first token without a feature, the only input after a prompt of one
+	// token. The next draft starts with an empty cache.
+	singleToken bool
 }
 
-var (
-	_ spec.TreeSampler   = (*EAGLE3)(nil)
-	_ spec.SamplingDraft = (*EAGLE3)(nil)
-	_ spec.Keeper        = (*EAGLE3)(nil)
-)
+var _ spec.Grower = (*EAGLE3)(nil)
 
-// LoadEAGLE3 loads a head beside its target, on the same device, and has the target keep the
-// features that it reads; the target's sequence is emptied. The head shares the target's
-// embedding unless it has one of its own. Close it before the target. Of the
-// options, Context and Vocab are the target's own where they are 0.
+// LoadEAGLE3 loads a head onto its target's device and makes the target store the features that the head reads;
+// this empties the target's sequence. The head shares the target's embedding unless its file has one. Close it
+// before the target. Options.Context and Options.Vocab default to the target's.
 func LoadEAGLE3(ctx context.Context, dev webgpu.Device, target *Target, w *eagle3.Weights, o Options) (*EAGLE3, error) {
 	net, taps, err := newEagleNet(dev, target, w, o)
 	if err != nil {
 		return nil, err
 	}
 	m := net.Model
-	// A head that cannot be loaded leaves the target as it was.
+	// If the head cannot be loaded, the target stays unchanged.
 	if err := net.load(ctx); err != nil {
 		m.Close()
 		return nil, err
@@ -65,7 +59,7 @@ func LoadEAGLE3(ctx context.Context, dev webgpu.Device, target *Target, w *eagle
 	return e, nil
 }
 
-// newEagleNet is a head of which nothing is loaded, and the layers of the target that it reads.
+// newEagleNet returns a head without buffers and the layers of the target that it reads.
 func newEagleNet(dev webgpu.Device, target *Target, w *eagle3.Weights, o Options) (*eagleNet, []int, error) {
 	t, name := target.cfg, w.File.Name()
 	taps, err := w.TapsOf(t.Layers)
@@ -75,12 +69,15 @@ func newEagleNet(dev webgpu.Device, target *Target, w *eagle3.Weights, o Options
 	case dev != target.dev:
 		return nil, nil, fmt.Errorf("llama: %s: a head runs on its target's device", name)
 	case w.TargetHidden != t.Dim:
-		return nil, nil, fmt.Errorf("llama: %s: the head was made for a target of width %d; %s has %d", name, w.TargetHidden, target.file, t.Dim)
+		return nil, nil, fmt.Errorf("llama: %s: the head was made for a target of width %d; %s has %d", name,
+			w.TargetHidden, target.file, t.Dim)
 	case w.Vocab != t.Vocab:
-		return nil, nil, fmt.Errorf("llama: %s: the head was made for a target of %d tokens; %s has %d", name, w.Vocab, target.file, t.Vocab)
+		return nil, nil, fmt.Errorf("llama: %s: the head was made for a target of %d tokens; %s has %d", name,
+			w.Vocab, target.file, t.Vocab)
 	}
-	c := &Config{Name: name, Architecture: "eagle3", Dim: w.Hidden, Layers: 1, FFN: w.FFN, Heads: w.Heads, KV: w.KV, HeadDim: w.HeadDim,
-		Rotary: w.HeadDim, Context: target.opts.Context, Vocab: t.Vocab, Eps: w.Eps, Inverse: w.Inverse, Magnitude: 1, HalfSplit: true}
+	c := &Config{Name: name, Architecture: "eagle3", Dim: w.Hidden, Layers: 1, FFN: w.FFN, Heads: w.Heads, KV: w.KV,
+		HeadDim: w.HeadDim, Rotary: w.HeadDim, Context: target.opts.Context, Vocab: t.Vocab, Eps: w.Eps,
+		Inverse: w.Inverse, Magnitude: 1, HalfSplit: true}
 	if o.Context == 0 {
 		o.Context = target.opts.Context
 	}
@@ -101,45 +98,44 @@ func newEagleNet(dev webgpu.Device, target *Target, w *eagle3.Weights, o Options
 // Reset empties the sequence.
 func (e *EAGLE3) Reset() {
 	e.Draft.Reset()
-	e.given, e.late, e.lone = 0, e.late[:0], false
+	e.length, e.uncached, e.singleToken = 0, e.uncached[:0], false
 }
 
-// Keep cuts the sequence to the longest prefix that tokens begin with and whose pairs are in
-// the cache. They stay right whatever becomes of the target's sequence: a pair's entries
-// follow from the tokens up to it.
-func (e *EAGLE3) Keep(tokens []int32) int {
-	if e.lone || e.given == 0 || len(tokens) == 0 || tokens[0] != e.first {
+// ReusePrefix truncates the sequence to its longest common prefix with tokens whose pairs are in the cache, and returns
+// the length. The pairs stay valid whatever happens to the target's sequence: they depend only on the tokens up to
+// them.
+func (e *EAGLE3) ReusePrefix(tokens []int32) int {
+	if e.singleToken || e.length == 0 || len(tokens) == 0 || tokens[0] != e.first {
 		e.Reset()
 		return 0
 	}
-	e.given, e.late = 1+e.Draft.Keep(tokens[1:]), e.late[:0]
-	return e.given
+	e.length, e.uncached = 1+e.Draft.ReusePrefix(tokens[1:]), e.uncached[:0]
+	return e.length
 }
 
-// Len is the count of committed tokens, as the caller counts them.
-func (e *EAGLE3) Len() int { return e.given }
+// Len returns the number of committed tokens, uncached ones included.
+func (e *EAGLE3) Len() int { return e.length }
 
-// Prefill appends tokens. Pairs whose feature the target has are fed at once, the rest
-// with the next draft.
+// Prefill appends tokens. Pairs whose feature the target has computed run at once, the others with the next draft.
 func (e *EAGLE3) Prefill(ctx context.Context, tokens []int32, progress func(done int)) error {
 	if err := e.checkTokens(tokens); err != nil {
 		return err
 	}
-	if err := e.checkContext(e.given+len(tokens), 0); err != nil {
+	if err := e.checkContext(e.length+len(tokens), 0); err != nil {
 		return err
 	}
-	skipped, older := 0, len(e.late)
-	if e.given == 0 {
-		skipped = min(1, len(tokens)) // the first token is no pair's
+	skipped, older := 0, len(e.uncached)
+	if e.length == 0 {
+		skipped = min(1, len(tokens)) // the first token belongs to no pair
 	}
-	e.give(tokens)
-	if n := min(len(e.late), e.target.Len()-e.Draft.Len()); n > 0 {
+	e.addTokens(tokens)
+	if n := min(len(e.uncached), e.target.Len()-e.Draft.Len()); n > 0 {
 		report := func(done int) {
 			if fed := done - older + skipped; progress != nil && fed > 0 && fed < len(tokens) {
 				progress(fed)
 			}
 		}
-		if err := e.feedPairs(ctx, n, report, e.Draft.Prefill); err != nil {
+		if err := e.prefillPairs(ctx, n, report, e.Draft.Prefill); err != nil {
 			return err
 		}
 	}
@@ -149,33 +145,34 @@ func (e *EAGLE3) Prefill(ctx context.Context, tokens []int32, progress func(done
 	return nil
 }
 
-// give counts tokens in. The first of all is no pair's token.
-func (e *EAGLE3) give(tokens []int32) {
-	if e.lone {
+// addTokens appends tokens to the sequence. Its first token belongs to no pair.
+func (e *EAGLE3) addTokens(tokens []int32) {
+	if e.singleToken {
 		e.Draft.Reset()
-		e.lone = false
+		e.singleToken = false
 	}
-	if e.given == 0 && len(tokens) > 0 {
+	if e.length == 0 && len(tokens) > 0 {
 		e.first, tokens = tokens[0], tokens[1:]
-		e.given = 1
+		e.length = 1
 	}
-	e.late = append(e.late, tokens...)
-	e.given += len(tokens)
+	e.uncached = append(e.uncached, tokens...)
+	e.length += len(tokens)
 }
 
-// feedPairs feeds the first n late tokens, at once or with the next run.
-func (e *EAGLE3) feedPairs(ctx context.Context, n int, progress func(done int), feed func(context.Context, []int32, func(int)) error) error {
+// prefillPairs consumes the first n uncached tokens with forward, which runs or stages them.
+func (e *EAGLE3) prefillPairs(ctx context.Context, n int, progress func(done int),
+	forward func(context.Context, []int32, func(int)) error) error {
 	if err := e.target.seq.flush(e.target.dev, e.target.work.table); err != nil {
 		return err
 	}
-	if err := feed(ctx, e.late[:n], progress); err != nil {
+	if err := forward(ctx, e.uncached[:n], progress); err != nil {
 		return err
 	}
-	e.late = append(e.late[:0], e.late[n:]...)
+	e.uncached = append(e.uncached[:0], e.uncached[n:]...)
 	return nil
 }
 
-// begin takes pending tokens in and returns those that the root's pass feeds.
+// begin appends pending tokens and returns those that the root's pass consumes.
 func (e *EAGLE3) begin(ctx context.Context, pending []int32) ([]int32, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -186,25 +183,26 @@ func (e *EAGLE3) begin(ctx context.Context, pending []int32) ([]int32, error) {
 	if err := e.checkTokens(pending); err != nil {
 		return nil, err
 	}
-	if have, want := e.target.Len(), e.given+len(pending)-1; have < want {
-		return nil, fmt.Errorf("llama: %s: the target has consumed %d tokens; a head drafts from its features of %d", e.file, have, want)
+	if have, want := e.target.Len(), e.length+len(pending)-1; have < want {
+		return nil, fmt.Errorf("llama: %s: the target has consumed %d tokens; a head drafts from its features of %d",
+			e.file, have, want)
 	}
-	e.drop()
-	e.give(pending)
-	if len(e.late) == 0 { // a sequence of one token
-		e.lone = true
-		return pending, e.placeNothing()
+	e.release()
+	e.addTokens(pending)
+	if len(e.uncached) == 0 { // a sequence of one token
+		e.singleToken = true
+		return pending, e.placeEmpty()
 	}
-	if err := e.feedPairs(ctx, max(len(e.late)-2, 0), nil, e.stage); err != nil {
+	if err := e.prefillPairs(ctx, max(len(e.uncached)-2, 0), nil, e.stage); err != nil {
 		return nil, err
 	}
-	e.root = append(e.root[:0], e.late...)
-	e.late = e.late[:0]
+	e.root = append(e.root[:0], e.uncached...)
+	e.uncached = e.uncached[:0]
 	return e.root, nil
 }
 
-// placeNothing has the first position read the features of no token.
-func (e *EAGLE3) placeNothing() error {
+// placeEmpty makes the first position read the features of a padding row.
+func (e *EAGLE3) placeEmpty() error {
 	t := e.target
 	if t.Len() > 0 {
 		return t.seq.flush(t.dev, t.work.table)
@@ -212,19 +210,13 @@ func (e *EAGLE3) placeNothing() error {
 	return t.dev.Write(t.work.table.Buffer, t.work.table.Offset, webgpu.U32Bytes([]uint32{t.work.trash}))
 }
 
-// DraftTree is Draft's, from the target's features.
+// DraftTree is Draft.DraftTree on the target's features.
 func (e *EAGLE3) DraftTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
-	if err := e.startTree(ctx, r, ranked, nil); err != nil {
-		return nil, err
-	}
-	if err := e.run(e.programs, e.regions...); err != nil {
-		return nil, err
-	}
-	return e.endTree(r, ranked, nil), nil
+	return e.runTree(ctx, e, r, ranked, nil)
 }
 
-// startTree is Draft's, from the target's features.
-func (e *EAGLE3) startTree(ctx context.Context, r spec.DraftRequest, how want, beams [][]int32) error {
+// startTree is Draft.startTree on the target's features.
+func (e *EAGLE3) startTree(ctx context.Context, r spec.DraftRequest, rule candidateRule, beams [][]int32) error {
 	if _, err := e.plan(r.Depth, r.K); err != nil {
 		return err
 	}
@@ -232,10 +224,10 @@ func (e *EAGLE3) startTree(ctx context.Context, r spec.DraftRequest, how want, b
 	if r.Pending, err = e.begin(ctx, r.Pending); err != nil {
 		return err
 	}
-	return e.Draft.startTree(ctx, r, how, beams)
+	return e.Draft.startTree(ctx, r, rule, beams)
 }
 
-// DraftSampled is Draft's, from the target's features.
+// DraftSampled is Draft.DraftSampled on the target's features.
 func (e *EAGLE3) DraftSampled(ctx context.Context, r spec.SampleRequest) ([]spec.Drawn, error) {
 	if err := e.startSampled(ctx, r); err != nil {
 		return nil, err
@@ -243,7 +235,7 @@ func (e *EAGLE3) DraftSampled(ctx context.Context, r spec.SampleRequest) ([]spec
 	return e.drawTokens(0, r.Count)
 }
 
-// startSampled is Draft's, from the target's features.
+// startSampled is Draft.startSampled on the target's features.
 func (e *EAGLE3) startSampled(ctx context.Context, r spec.SampleRequest) error {
 	if err := e.PrepareChain(r.Count); err != nil {
 		return err
@@ -255,7 +247,7 @@ func (e *EAGLE3) startSampled(ctx context.Context, r spec.SampleRequest) error {
 	return e.Draft.startSampled(ctx, r)
 }
 
-// SampleTree is Draft's, from the target's features.
+// SampleTree is Draft.SampleTree on the target's features.
 func (e *EAGLE3) SampleTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
 	if err := e.PrepareSampled(0, r.K); err != nil {
 		return nil, err
@@ -267,22 +259,23 @@ func (e *EAGLE3) SampleTree(ctx context.Context, r spec.DraftRequest) ([]spec.Le
 	return e.Draft.SampleTree(ctx, r)
 }
 
-// Commit appends accepted tokens, as Draft's does; their pairs are fed with the next draft, when
-// the target has their features.
+// Commit appends accepted tokens, as Draft.Commit does. Their pairs run with the next draft, when the target has
+// their features.
 func (e *EAGLE3) Commit(beams []int32) error {
-	d, at := e.Draft, len(e.late)
+	d, at := e.Draft, len(e.uncached)
 	for level, beam := range beams {
 		if d.tree.plan == nil {
 			if beam != 0 || level >= len(d.slots) {
-				return fmt.Errorf("llama: beam %d of level %d was committed of a chain of which %d tokens were consumed", beam, level, len(d.slots))
+				return fmt.Errorf("llama: committing beam %d of level %d of a chain of %d consumed tokens", beam,
+					level, len(d.slots))
 			}
 		} else if _, err := d.tree.slotOf(beams[:level+1]); err != nil {
-			e.late = e.late[:at]
+			e.uncached = e.uncached[:at]
 			return err
 		}
-		e.late = append(e.late, d.drafted(level, beam))
+		e.uncached = append(e.uncached, d.draftedToken(level, beam))
 	}
-	e.given += len(beams)
-	d.drop()
+	e.length += len(beams)
+	d.release()
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"foretoken/webgpu/cpu"
 )
 
-// TestEAGLE3Refusals loads heads that do not go with the target, and asks for what cannot be.
+// TestEAGLE3Refusals loads heads that do not match the target and makes invalid calls.
 func TestEAGLE3Refusals(t *testing.T) {
 	target, head, _ := headed(t, cpuDevice(t), safetensors.F32, false, Options{})
 	for name, c := range map[string]struct {
@@ -20,9 +20,13 @@ func TestEAGLE3Refusals(t *testing.T) {
 	}{
 		"vocabulary": {func(j map[string]any) { j["vocab_size"] = 600 }, "600 tokens"},
 		"width":      {func(j map[string]any) { j["target_hidden_size"] = 128; j["hidden_size"] = 128 }, "width 128"},
-		"layers":     {func(j map[string]any) { j["eagle_config"] = `{"eagle_aux_hidden_state_layer_ids":[0,2,9]}` }, "5 layers has 0 to 4"},
-		"no layers":  {func(j map[string]any) { delete(j, "eagle_config") }, "5 layers is too small"},
-		"two heads":  {func(j map[string]any) { j["eagle_config"] = `{"eagle_aux_hidden_state_layer_ids":[0,1,2]}` }, "one head a target"},
+		"layers": {func(j map[string]any) {
+			j["eagle_config"] = `{"eagle_aux_hidden_state_layer_ids":[0,2,9]}`
+		}, "5 layers has 0 to 4"},
+		"no layers": {func(j map[string]any) { delete(j, "eagle_config") }, "5 layers is too small"},
+		"two heads": {func(j map[string]any) {
+			j["eagle_config"] = `{"eagle_aux_hidden_state_layer_ids":[0,1,2]}`
+		}, "a target takes one head"},
 	} {
 		w, err := eagle3.Open(randomHead(t, target.cfg, safetensors.F32, false, c.change))
 		if err == nil {
@@ -32,7 +36,8 @@ func TestEAGLE3Refusals(t *testing.T) {
 			t.Errorf("%s: %v; want %q", name, err, c.want)
 		}
 	}
-	if _, err := head.DraftTree(background, spec.DraftRequest{Pending: text[:3], Depth: 1, K: 2}); err == nil || !strings.Contains(err.Error(), "features of 2") {
+	if _, err := head.DraftTree(background, spec.DraftRequest{Pending: text[:3], Depth: 1, K: 2}); err == nil ||
+		!strings.Contains(err.Error(), "features of 2") {
 		t.Errorf("a target that has consumed nothing: %v", err)
 	}
 	if head.Len() != 0 {

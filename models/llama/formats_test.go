@@ -16,18 +16,20 @@ import (
 	"foretoken/webgpu"
 	"foretoken/webgpu/cpu"
 	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/kernels/layer"
 
 	"github.com/x448/float16"
 )
 
-// halvesOf is where a type's blocks have halves that multiply or are added to weights.
-var halvesOf = map[gguf.Type][]int{gguf.Q8_0: {0}, gguf.Q4_0: {0}, gguf.Q4_1: {0, 2}, gguf.Q5_0: {0}, gguf.Q5_1: {0, 2}, gguf.IQ4NL: {0},
+// halvesOf gives the offsets of the f16 scales and minima in a type's blocks.
+var halvesOf = map[gguf.Type][]int{gguf.Q8_0: {0}, gguf.Q4_0: {0}, gguf.Q4_1: {0, 2}, gguf.Q5_0: {0},
+	gguf.Q5_1: {0, 2}, gguf.IQ4NL: {0},
 	gguf.Q2_K: {80, 82}, gguf.Q3_K: {108}, gguf.Q4_K: {0, 2}, gguf.Q5_K: {0, 2}, gguf.Q6_K: {208}}
 
-// storedTypes are the types that can be run, in the order of their numbers.
-func storedTypes() []gguf.Type { return slices.Sorted(maps.Keys(storages)) }
+// storedTypes are the supported types in the order of their numbers.
+func storedTypes() []gguf.Type { return slices.Sorted(maps.Keys(blockLayouts)) }
 
-// finite makes the halves of blocks finite: an infinite scale means nothing.
+// finite makes the f16 values of blocks finite: an infinite scale is meaningless.
 func finite(t gguf.Type, raw []byte) {
 	size := int(t.BlockBytes())
 	for b := 0; b < len(raw); b += size {
@@ -42,7 +44,7 @@ func finite(t gguf.Type, raw []byte) {
 // decode runs rows of blocks through repack and the kernels of a device.
 func decode(t testing.TB, dev webgpu.Device, typ gguf.Type, raw []byte, rows int) []float32 {
 	t.Helper()
-	format := storages[typ].format
+	format := blockLayouts[typ].format
 	cols := len(raw) / int(typ.BlockBytes()) * int(typ.BlockSize()) / rows
 	quants, scales := repack(typ, raw, nil, nil)
 	if len(quants) != rows*format.WordsPerRow(cols) || len(scales) != rows*format.ScalesPerRow(cols) {
@@ -69,7 +71,7 @@ func decode(t testing.TB, dev webgpu.Device, typ gguf.Type, raw []byte, rows int
 	w := &kernels.Weight{Format: format, Rows: rows, Cols: cols, Parts: []kernels.WeightPart{part}}
 	ids, out := view(tokens), view(make([]uint32, rows*cols))
 	r := kernels.NewRecorder("decode", dev.Info())
-	r.Embed(w, ids, out, rows)
+	layer.RecordEmbed(r, w, ids, out, rows)
 	built, err := kernels.Build(dev, r)
 	if err != nil {
 		t.Fatal(err)
@@ -87,8 +89,8 @@ func decode(t testing.TB, dev webgpu.Device, typ gguf.Type, raw []byte, rows int
 	return got.F32()
 }
 
-// sameWeights holds a kernel's values to the host decoder's: products and sums may be rounded
-// once or step by step.
+// sameWeights compares a kernel's values with the host decoder's. Products and sums may be rounded once or step by
+// step.
 func sameWeights(t testing.TB, what string, typ gguf.Type, raw []byte, got []float32) {
 	t.Helper()
 	want := make([]float32, len(got))
@@ -97,22 +99,23 @@ func sameWeights(t testing.TB, what string, typ gguf.Type, raw []byte, got []flo
 	}
 	size, bytes := int(typ.BlockSize()), int(typ.BlockBytes())
 	for i := range want {
-		// What is rounded is at most the largest product of the block, which may be far above
-		// the differences of Q4_1, Q5_1 and the K types.
+		// The rounding error is relative to the largest product of the block, which may be far above the
+		// differences of Q4_1, Q5_1 and the K types.
 		block, most := raw[i/size*bytes:][:bytes], 0.0
 		for _, h := range halvesOf[typ] {
 			most += math.Abs(float64(float16.Frombits(binary.LittleEndian.Uint16(block[h:])).Float32()))
 		}
 		tolerance := 3e-7 * most * float64(productOf[typ])
-		if g, w := float64(got[i]), float64(want[i]); !(math.Abs(g-w) <= tolerance) && math.Float32bits(got[i]) != math.Float32bits(want[i]) && !(g != g && w != w) {
+		if g, w := float64(got[i]), float64(want[i]); !(math.Abs(g-w) <= tolerance) &&
+			math.Float32bits(got[i]) != math.Float32bits(want[i]) && !(g != g && w != w) {
 			t.Fatalf("%s: %s: weight %d is %g, the host says %g", what, typ, i, g, w)
 		}
 	}
 }
 
-// productOf is the largest factor of a type's halves.
-var productOf = map[gguf.Type]int{gguf.Q8_0: 128, gguf.Q4_0: 8, gguf.Q4_1: 15, gguf.Q5_0: 16, gguf.Q5_1: 31, gguf.IQ4NL: 127,
-	gguf.Q2_K: 15 * 3, gguf.Q3_K: 32 * 4, gguf.Q4_K: 63 * 15, gguf.Q5_K: 63 * 31, gguf.Q6_K: 128 * 32}
+// productOf returns the largest factor of a type's f16 values.
+var productOf = map[gguf.Type]int{gguf.Q8_0: 128, gguf.Q4_0: 8, gguf.Q4_1: 15, gguf.Q5_0: 16, gguf.Q5_1: 31,
+	gguf.IQ4NL: 127, gguf.Q2_K: 15 * 3, gguf.Q3_K: 32 * 4, gguf.Q4_K: 63 * 15, gguf.Q5_K: 63 * 31, gguf.Q6_K: 128 * 32}
 
 // TestRandomBlocks decodes random blocks of every type on the device and on the host.
 func TestRandomBlocks(t *testing.T) {
@@ -125,7 +128,7 @@ func TestRandomBlocks(t *testing.T) {
 			for i := range raw {
 				raw[i] = byte(rng.Uint32())
 			}
-			if halvesOf[typ] == nil { // a float itself: those that no model has may become zero on a device
+			if halvesOf[typ] == nil { // floats: a device may flush denormals, which no model contains, to zero
 				for i := size - 1; i < len(raw); i += size {
 					raw[i] = raw[i]&0x83 | 0x38
 				}
@@ -136,7 +139,7 @@ func TestRandomBlocks(t *testing.T) {
 	})
 }
 
-// FuzzBlocks decodes a block of any bytes with the kernels' reference and on the host.
+// FuzzBlocks decodes a block of arbitrary bytes with the kernels' reference and on the host.
 func FuzzBlocks(f *testing.F) {
 	for _, typ := range storedTypes() {
 		f.Add(uint32(typ), []byte(strings.Repeat("\x01\x38\x9a\xf7\x3c", 60)))
@@ -152,8 +155,7 @@ func FuzzBlocks(f *testing.F) {
 	})
 }
 
-// store keeps matrices of a toy in other types: random blocks with scales of about the size that
-// the weights have.
+// store replaces matrices of a toy by random blocks of other types, with scales of about the size of the weights.
 func (t *toy) store(test *testing.T, types func(name string) gguf.Type) {
 	test.Helper()
 	t.stored = map[string]stored{}
@@ -182,7 +184,7 @@ func (t *toy) store(test *testing.T, types func(name string) gguf.Type) {
 			}
 		}
 		for b := 0; b < len(raw); b += int(typ.BlockBytes()) {
-			for _, h := range halvesOf[typ] { // between a half and one of what keeps the largest weight below 0.15
+			for _, h := range halvesOf[typ] { // between half and all of the scale that bounds weights by 0.15
 				d := (0.5 + rng.Float64()/2) * 0.15 / float64(productOf[typ])
 				binary.LittleEndian.PutUint16(raw[b+h:], float16.Fromfloat32(float32(d)).Bits())
 			}
@@ -194,8 +196,8 @@ func (t *toy) store(test *testing.T, types func(name string) gguf.Type) {
 	}
 }
 
-// TestMixedFormats runs models whose tensors have all types, next to each other and in the same place
-// of different blocks, and compares the logits with float64.
+// TestMixedFormats runs models whose tensors have all types, adjacent and at the same place of different blocks,
+// and compares the logits with float64.
 func TestMixedFormats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: full runs compile the kernels of every format")
@@ -203,16 +205,20 @@ func TestMixedFormats(t *testing.T) {
 	wide := func(t *toy) { t.dim, t.ffn, t.heads, t.kv, t.head, t.vocab = 256, 512, 4, 2, 64, 80 }
 	for name, c := range map[string]struct {
 		change func(*toy)
-		types  map[string]gguf.Type // by the end of the name; vectors F32 unless named
+		types  map[string]gguf.Type // by suffix of the name; vectors are F32 unless named
 	}{
-		"as Q4_K_M": {wide, map[string]gguf.Type{"token_embd.weight": gguf.Q6_K, "attn_q.weight": gguf.Q4_K, "attn_k.weight": gguf.Q4_K, "0.attn_v.weight": gguf.Q6_K,
-			"1.attn_v.weight": gguf.Q4_K, "attn_output.weight": gguf.Q4_K, "ffn_gate.weight": gguf.Q4_K, "ffn_up.weight": gguf.Q4_K,
+		"as Q4_K_M": {wide, map[string]gguf.Type{"token_embd.weight": gguf.Q6_K, "attn_q.weight": gguf.Q4_K,
+			"attn_k.weight": gguf.Q4_K, "0.attn_v.weight": gguf.Q6_K, "1.attn_v.weight": gguf.Q4_K,
+			"attn_output.weight": gguf.Q4_K, "ffn_gate.weight": gguf.Q4_K, "ffn_up.weight": gguf.Q4_K,
 			"0.ffn_down.weight": gguf.Q4_K, "1.ffn_down.weight": gguf.Q6_K}},
-		"superblocks": {wide, map[string]gguf.Type{"token_embd.weight": gguf.Q5_K, "attn_q.weight": gguf.Q2_K, "attn_k.weight": gguf.Q3_K, "attn_v.weight": gguf.Q5_K,
-			"attn_output.weight": gguf.Q3_K, "ffn_gate.weight": gguf.Q2_K, "ffn_up.weight": gguf.Q5_K, "ffn_down.weight": gguf.Q3_K,
+		"superblocks": {wide, map[string]gguf.Type{"token_embd.weight": gguf.Q5_K, "attn_q.weight": gguf.Q2_K,
+			"attn_k.weight": gguf.Q3_K, "attn_v.weight": gguf.Q5_K, "attn_output.weight": gguf.Q3_K,
+			"ffn_gate.weight": gguf.Q2_K, "ffn_up.weight": gguf.Q5_K, "ffn_down.weight": gguf.Q3_K,
 			"ffn_norm.weight": gguf.BF16, "output_norm.weight": gguf.F16}},
-		"blocks": {func(t *toy) { t.untied = true }, map[string]gguf.Type{"token_embd.weight": gguf.IQ4NL, "output.weight": gguf.Q5_1, "attn_q.weight": gguf.Q4_1, "attn_k.weight": gguf.Q5_0,
-			"attn_v.weight": gguf.BF16, "attn_output.weight": gguf.Q5_0, "ffn_gate.weight": gguf.IQ4NL, "ffn_up.weight": gguf.IQ4NL, "ffn_down.weight": gguf.Q4_1}},
+		"blocks": {func(t *toy) { t.untied = true }, map[string]gguf.Type{"token_embd.weight": gguf.IQ4NL,
+			"output.weight": gguf.Q5_1, "attn_q.weight": gguf.Q4_1, "attn_k.weight": gguf.Q5_0,
+			"attn_v.weight": gguf.BF16, "attn_output.weight": gguf.Q5_0, "ffn_gate.weight": gguf.IQ4NL,
+			"ffn_up.weight": gguf.IQ4NL, "ffn_down.weight": gguf.Q4_1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			model := newToy(c.change)
@@ -227,16 +233,15 @@ func TestMixedFormats(t *testing.T) {
 			tokens := []int32{1, 5, 9, 2, 8, 3, 3, 7, 40, 11, 41, 42}
 			all := model.forward(tokens)
 			want := all[len(all)-1]
-			tuning := map[string]string{}
 			onDevices(t, func(t *testing.T, dev webgpu.Device) {
-				m, err := LoadTarget(background, dev, model.file(t), Options{MaxRows: 8, Tuning: tuning})
+				f := model.file(t)
+				m, err := LoadTarget(background, dev, f, Options{MaxRows: 8, Tuning: untimed(t, f)})
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer m.Close()
-				maps.Copy(tuning, m.Tuning()) // timing every format is tested elsewhere
 				most := len(tokens)
-				if !full() { // package kernels has more rows at once
+				if !full() { // the tests of the kernels cover larger batches
 					most = 4
 				}
 				restartBy(t, m, tokens[:len(tokens)-1], most)
@@ -260,8 +265,8 @@ func spread(x []float64) string {
 	return fmt.Sprintf("from %.2g to %.2g", slices.Min(x), slices.Max(x))
 }
 
-// TestRefusedTypes loads files with tensors of types that no kernel reads. Rows that are no whole number
-// of blocks are refused when a file is opened.
+// TestRefusedTypes loads files with tensors of types that no kernel reads. Opening a file refuses rows that are no
+// multiple of the block size.
 func TestRefusedTypes(t *testing.T) {
 	wide := func(t *toy) { t.dim, t.ffn, t.heads, t.kv, t.head = 256, 512, 4, 2, 64 }
 	for _, c := range []struct {
@@ -269,9 +274,11 @@ func TestRefusedTypes(t *testing.T) {
 		typ  gguf.Type
 		want []string
 	}{
-		{"blk.1.ffn_up.weight", gguf.IQ4XS, []string{"toy.gguf: tensor blk.1.ffn_up.weight is IQ4_XS", "take a file in F32, F16, BF16, Q4_0"}},
-		{"token_embd.weight", gguf.I16, []string{"toy.gguf: tensor token_embd.weight is I16", "cannot be run"}},
-		{"blk.0.attn_norm.weight", gguf.Q8_0, []string{"toy.gguf: tensor blk.0.attn_norm.weight is Q8_0", "F32, F16 or BF16"}},
+		{"blk.1.ffn_up.weight", gguf.IQ4XS, []string{"toy.gguf: tensor blk.1.ffn_up.weight is IQ4_XS",
+			"use a file in F32, F16, BF16, Q4_0"}},
+		{"token_embd.weight", gguf.I16, []string{"toy.gguf: tensor token_embd.weight is I16", "is not supported"}},
+		{"blk.0.attn_norm.weight", gguf.Q8_0, []string{"toy.gguf: tensor blk.0.attn_norm.weight is Q8_0",
+			"F32, F16 or BF16"}},
 	} {
 		model := newToy(wide)
 		size, err := quant.RowBytes(c.typ, len(model.weights[c.name]))

@@ -3,27 +3,31 @@ package llama
 import (
 	"fmt"
 
+	"foretoken/models/llama/tune"
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/kernels/attention"
+	layerkernel "foretoken/webgpu/kernels/layer"
+	"foretoken/webgpu/kernels/matmul"
+	"foretoken/webgpu/kernels/sample"
 )
 
-// buckets are the row counts that programs are recorded for.
+// buckets are the row counts for which programs are recorded.
 var buckets = []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024}
 
-// mostPrefill is the largest chunk of a prefill: the widest matrix tile.
-const mostPrefill = 32
+// maxPrefill is the largest prefill chunk: the widest matrix tile.
+const maxPrefill = 32
 
-// prefillRows is the chunk of a prefill: the widest matrix tile. On software adapters
-// that tile gains nothing over half of it and takes a quarter of a second to compile.
+// prefillRows returns the prefill chunk. On software adapters half the widest tile is as fast and compiles sooner.
 func (m *Model) prefillRows() int {
 	if m.dev.Info().Software {
-		return mostPrefill / 2
+		return maxPrefill / 2
 	}
-	return mostPrefill
+	return maxPrefill
 }
 
-// bucket is the index of the smallest bucket that holds n rows.
+// bucket returns the index of the smallest bucket that holds n rows.
 func bucket(n int) int {
 	for i, b := range buckets {
 		if n <= b {
@@ -33,34 +37,32 @@ func bucket(n int) int {
 	panic(fmt.Sprintf("llama: no bucket for %d rows", n))
 }
 
-// pass is the input of one forward pass: small buffers written before the run.
-// They lie in one buffer, so that one write fills them.
+// pass is the input of one forward pass. Its parts lie in one buffer, so that one write before the run fills them.
 type pass struct {
-	seq       *sequence    // whose table the rows attend through
+	seq       *sequence    // the rows attend through its table
 	tokens    kernels.View // u32 (rows)
 	drawn     kernels.View // u32 (rows): the position each row draws for
 	rows      kernels.View // u32 (rows, kernels.RowWords)
 	ancestors kernels.View // u32 (rows, stride)
 	stride    int
-	words     []uint32 // the host's copy, in the layout of the buffer
+	words     []uint32 // host copy, in the buffer's layout
 	at        int      // byte offset of the pass in the input buffer
 	capacity  int
 }
 
-// mostTogether is the most rows that every model runs at once. Larger trees go through the
-// blocks in as large parts as passBytes allow.
-const mostTogether = 64
+// onePassRows is the number of rows that every model can run at once. A larger tree runs in parts as large as
+// passBytes allows.
+const onePassRows = 64
 
-// passBytes bounds each buffer of a workspace that holds more rows than mostTogether.
+// passBytes bounds each buffer of a workspace for more than onePassRows rows.
 const passBytes = 64 << 20
 
-// passRows is how many rows of a tree go through the blocks at once. Parents precede children, so
-// the keys of a part's ancestors are in the cache when its turn comes, and a larger tree needs no
-// larger workspace.
+// passRows returns how many rows of a tree run through the blocks at once. Parents precede children, so the keys of
+// a part's ancestors are in the cache when the part runs; a larger tree needs no larger workspace.
 func (m *Model) passRows() int {
 	c, most := m.cfg, min(passBytes, m.dev.Info().Limits.MaxBindingSize)
 	widest := max(alignWords(c.Vocab), 2*c.FFN, m.heads.Width(), c.Dim)
-	rows := min(m.opts.MaxRows, mostTogether)
+	rows := min(m.opts.MaxRows, onePassRows)
 	for _, n := range []int{128, 256, 512, m.opts.MaxRows} {
 		if n <= m.opts.MaxRows && 4*n*widest <= most && (m.opts.passRows == 0 || n <= m.opts.passRows) {
 			rows = max(rows, n)
@@ -69,21 +71,21 @@ func (m *Model) passRows() int {
 	return rows
 }
 
-// ancestorStride is how many slots a row of the batch pass has for its ancestors and itself.
+// ancestorStride returns the length of a row's list of ancestors, itself included, in the batch pass.
 func (m *Model) ancestorStride() int { return min(m.batchRows(), spec.MaxDepth+2) }
 
-// alignWords rounds words up to a binding's alignment.
+// alignWords rounds n words up to the binding alignment.
 func alignWords(n int) int {
 	const a = webgpu.BindingAlign / 4
 	return (n + a - 1) / a * a
 }
 
-// passWords is the size of a pass of capacity rows.
+// passWords returns the size of a pass of capacity rows in words.
 func passWords(capacity, stride int) int {
 	return 2*alignWords(capacity) + alignWords(capacity*kernels.RowWords) + alignWords(capacity*stride)
 }
 
-// newPass lays a pass of capacity rows over a sequence out at byte offset at of a buffer.
+// newPass places a pass of capacity rows over a sequence at byte offset at of a buffer.
 func newPass(seq *sequence, buffer webgpu.Buffer, at, capacity, stride int) pass {
 	p := pass{seq: seq, at: at, capacity: capacity, stride: stride, words: make([]uint32, passWords(capacity, stride))}
 	view := func(words int) kernels.View {
@@ -96,58 +98,59 @@ func newPass(seq *sequence, buffer webgpu.Buffer, at, capacity, stride int) pass
 	return p
 }
 
-// set fills row i. ancestors are the slots of positions from shared on, the row's own last.
+// set fills row i. ancestors holds the slots of the positions from shared on, ending with the row's own.
 func (p *pass) set(i int, token int32, position int, slot uint32, shared int, ancestors ...uint32) {
 	row := alignWords(p.capacity)
 	p.words[i] = uint32(token)
 	p.words[row+i] = uint32(position + 1)
-	copy(p.words[2*row+i*kernels.RowWords:], []uint32{uint32(position), slot, uint32(shared), uint32(min(shared, p.seq.straight()))})
+	copy(p.words[2*row+i*kernels.RowWords:], []uint32{uint32(position), slot, uint32(shared),
+		uint32(min(shared, p.seq.identityPrefix()))})
 	list := 2*row + alignWords(p.capacity*kernels.RowWords) + i*p.stride
 	copy(p.words[list:list+p.stride], ancestors)
 }
 
-// pad fills rows that a bucket has and the pass does not need: they attend to a
-// slot that belongs to no position.
+// pad fills the bucket's unused rows. They attend to the slot trash, which belongs to no position.
 func (p *pass) pad(from, to int, trash uint32) {
 	for i := from; i < to; i++ {
 		p.set(i, 0, 0, trash, 0, trash)
 	}
 }
 
-// write hands the pass to the device.
+// write uploads the pass.
 func (p *pass) write(dev webgpu.Device, buffer webgpu.Buffer) error {
 	return dev.Write(buffer, p.at, webgpu.U32Bytes(p.words))
 }
 
-// rowsFrom is the pass without its first rows, for recording. from must be a multiple of 64, so that
-// the views are aligned as bindings must be.
+// rowsFrom returns the pass without its first rows, for recording. from must be a multiple of 64, so that the views
+// are aligned for binding.
 func (p *pass) rowsFrom(from int) *pass {
 	q := *p
-	for v, words := range map[*kernels.View]int{&q.tokens: 1, &q.drawn: 1, &q.rows: kernels.RowWords, &q.ancestors: p.stride} {
+	for v, words := range map[*kernels.View]int{&q.tokens: 1, &q.drawn: 1, &q.rows: kernels.RowWords,
+		&q.ancestors: p.stride} {
 		*v = viewFrom(*v, from*words)
 	}
 	return &q
 }
 
-// viewFrom is a view without its first words.
+// viewFrom returns a view without its first words.
 func viewFrom(v kernels.View, words int) kernels.View {
 	return kernels.View{Buffer: v.Buffer, Offset: v.Offset + 4*words, Size: v.Size - 4*words}
 }
 
-// workspace is the device memory that passes share.
+// workspace is device memory that the passes share.
 type workspace struct {
 	x, norm, qkv, att, gates, act kernels.View // activations (passRows, …)
-	scores                        kernels.View // what attention makes of blocks of positions, for the rows that fit passBytes
+	scores                        kernels.View // partial attention results, for as many rows as passBytes allows
 	logits                        kernels.View // (passRows, stride)
-	stride                        int          // floats of a row of logits, a whole number of binding alignments
+	stride                        int          // floats per row of logits, a multiple of the binding alignment
 	scratch                       kernels.View // of the sampling kernels
 	table                         kernels.View // the sequence's slots (context)
 	draw                          kernels.View // kernels.DrawParams
-	inputs                        kernels.View // passes
-	trash                         uint32       // the slot that padding rows write to
+	inputs                        kernels.View // input of the batch pass
+	trash                         uint32       // slot that padding rows write to
 }
 
-// span is how many positions a row attends to at most.
+// span returns the most positions that a row attends to.
 func (m *Model) span() int {
 	if w := m.cfg.Window; w > 0 && m.cfg.Slides == nil {
 		return min(w, m.opts.Context)
@@ -155,7 +158,7 @@ func (m *Model) span() int {
 	return m.opts.Context
 }
 
-// attention records a layer's.
+// attention records the attention of a layer.
 func (m *Model) attention(r *kernels.Recorder, layer int, slots kernels.Slots, n int) {
 	h, y, w, span := m.heads, &m.layers[layer], &m.work, m.span()
 	switch s := m.cfg.Slides; {
@@ -164,13 +167,13 @@ func (m *Model) attention(r *kernels.Recorder, layer int, slots kernels.Slots, n
 	case s != nil:
 		h.Window = 0
 	}
-	r.Attention(m.tuning.lanes, h, slots, w.qkv, y.keys, y.values, w.scores, w.att, n, span)
+	attention.Record(r, m.tuning.Lanes, h, slots, w.qkv, y.keys, y.values, w.scores, w.att, n, span)
 }
 
-// allocate makes the KV cache and the workspace. What it makes follows from the configuration, the options and the
-// device's limits, so that Plan can tell beforehand.
+// allocate makes the KV cache and the workspace. Their sizes depend only on the configuration, the options and the
+// device's limits, so that Plan can compute them without loading.
 func (m *Model) allocate() error {
-	c, rows, w := m.cfg, max(m.passRows(), mostPrefill), &m.work
+	c, rows, w := m.cfg, max(m.passRows(), maxPrefill), &m.work
 	w.stride = alignWords(c.Vocab)
 	w.trash = uint32(m.opts.Context + m.spareSlots())
 	if err := m.allocateKV(); err != nil {
@@ -182,51 +185,53 @@ func (m *Model) allocate() error {
 			return kernels.View{}
 		}
 		var v kernels.View
-		v, err = m.bound(label, 4*words)
+		v, err = m.newBinding(label, 4*words)
 		return v
 	}
-	w.x, w.norm = view("residual", rows*c.Dim), view("normalised", m.inputWords(rows, kernels.NextStride(c.Dim)))
-	w.qkv, w.att = view("queries, keys, values", rows*m.heads.Width()), view("attention", m.inputWords(rows, c.Heads*c.HeadDim))
+	w.x, w.norm = view("residual", rows*c.Dim), view("normalised", m.inputWords(rows, matmul.NextStride(c.Dim)))
+	w.qkv = view("queries, keys, values", rows*m.heads.Width())
+	w.att = view("attention", m.inputWords(rows, c.Heads*c.HeadDim))
 	w.gates, w.act = view("gates", rows*2*c.FFN), view("activations", m.inputWords(rows, c.FFN))
-	parts := m.heads.AttentionScratch(m.opts.Context, m.span())
+	parts := attention.Scratch(m.heads, m.opts.Context, m.span())
 	scored := min(rows, max(min(passBytes, m.dev.Info().Limits.MaxBindingSize)/(4*max(parts, 1)), 1)) // rows at a time
-	w.scores = view("parts of attention", max(scored*parts, tuneRows*kernels.SampleWords(m.opts.TopK)))
+	w.scores = view("parts of attention", max(scored*parts, tune.TimedRows*kernels.SampleWords(m.opts.TopK)))
 	w.logits = view("logits", m.passRows()*w.stride)
-	w.scratch = view("sampling scratch", kernels.SampleScratch(m.passRows(), m.opts.Vocab)/4)
+	w.scratch = view("sampling scratch", sample.Scratch(m.passRows(), m.opts.Vocab)/4)
 	w.table, w.draw = view("slot table", m.opts.Context), view("draw parameters", kernels.DrawWords)
 	m.rope = view("rotary table", m.opts.Context*c.Rotary)
 	if err != nil {
 		return err
 	}
-	if w.inputs, err = m.storage("inputs", 4*passWords(m.batchRows(), m.ancestorStride())); err != nil || m.planning() {
+	if w.inputs, err = m.newBuffer("inputs", 4*passWords(m.batchRows(), m.ancestorStride())); err != nil ||
+		m.planning() {
 		return err
 	}
-	return m.dev.Write(m.rope.Buffer, 0, webgpu.F32Bytes(kernels.RopeTable(m.opts.Context, c.Inverse, c.Magnitude)))
+	return m.dev.Write(m.rope.Buffer, 0, webgpu.F32Bytes(attention.RopeTable(m.opts.Context, c.Inverse, c.Magnitude)))
 }
 
-// inputWords is how large a buffer of rows of so many words is made that products read: kernels.Window where all of a model's
-// fit into it, so that its products have the same kernels, which know the size.
+// inputWords returns the size of a buffer for rows of so many words that matrix products read. It is matmul.Window
+// if all such buffers of the model fit: the size is part of a kernel's key, so the products then share kernels.
 func (m *Model) inputWords(rows, words int) int {
-	widest := max(kernels.NextStride(m.cfg.Dim), m.cfg.Heads*m.cfg.HeadDim, m.cfg.FFN, words)
-	if 4*rows*widest <= kernels.Window && kernels.Window <= m.mostBound() {
-		return kernels.Window / 4
+	widest := max(matmul.NextStride(m.cfg.Dim), m.cfg.Heads*m.cfg.HeadDim, m.cfg.FFN, words)
+	if 4*rows*widest <= matmul.Window && matmul.Window <= m.maxBinding() {
+		return matmul.Window / 4
 	}
 	return rows * words
 }
 
-// allocateKV makes the KV cache: keys and values of each layer are a buffer each.
+// allocateKV makes the KV cache, with one buffer each for the keys and the values of a layer.
 func (m *Model) allocateKV() error {
 	before := m.bytes
 	size := 4 * m.heads.CacheWords(int(m.work.trash)+1)
-	if most := m.mostBound(); size > most {
+	if most := m.maxBinding(); size > most {
 		return m.cacheTooLarge(size, most)
 	}
 	for i := range m.layers {
 		var err error
-		if m.layers[i].keys, err = m.bound("keys", size); err != nil {
+		if m.layers[i].keys, err = m.newBinding("keys", size); err != nil {
 			return err
 		}
-		if m.layers[i].values, err = m.bound("values", size); err != nil {
+		if m.layers[i].values, err = m.newBinding("values", size); err != nil {
 			return err
 		}
 	}
@@ -239,16 +244,16 @@ func (m *Model) matmul(r *kernels.Recorder, w *matrix, x, out kernels.Rows, rows
 	for i, part := range w.weights {
 		o := out
 		o.Offset += w.offsets[i]
-		r.MatMul(m.familyFor(part, rows), part, x, o, rows, add)
+		matmul.Record(r, m.familyFor(part, rows), part, x, o, rows, add)
 	}
 }
 
-// forward records the blocks of a pass of n rows; it ends with the residual stream in work.x and what
-// final gives in work.norm.
+// forward records the blocks of a pass of n rows. The residual stream ends up in work.x, the input of finalRows in
+// work.norm.
 func (m *Model) forward(r *kernels.Recorder, p *pass, n int) {
 	c, w := m.cfg, &m.work
 	slots := kernels.Slots{Rows: p.rows, Table: w.table, Ancestors: p.ancestors, Stride: p.stride}
-	x := m.look(r, p, n)
+	x := m.embedTokens(r, p, n)
 	for i := range m.layers {
 		y, after := &m.layers[i], m.outNorm
 		if i+1 < len(m.layers) {
@@ -262,96 +267,98 @@ func (m *Model) forward(r *kernels.Recorder, p *pass, n int) {
 	}
 }
 
-// norm records the norm of rows of the model's width, and is where it lies.
+// norm records the norm of n rows of the model's width and returns its output.
 func (m *Model) norm(r *kernels.Recorder, x, gain kernels.View, n int) kernels.Rows {
-	r.RMSNorm(m.tuning.lanes, x, gain, m.work.norm, n, m.cfg.Dim, m.cfg.Eps)
+	layerkernel.RecordNorm(r, m.tuning.Lanes, x, gain, m.work.norm, n, m.cfg.Dim, m.cfg.Eps)
 	return kernels.Rows{View: m.work.norm, Stride: m.cfg.Dim}
 }
 
-// scaled is where products leave what those of their norm read.
-func (m *Model) scaled() kernels.Rows {
-	return kernels.Rows{View: m.work.norm, Stride: kernels.NextStride(m.cfg.Dim)}
+// scaledRows returns the rows in which a product with a fused norm stores x·gain and sums of squares for the next
+// product.
+func (m *Model) scaledRows() kernels.Rows {
+	return kernels.Rows{View: m.work.norm, Stride: matmul.NextStride(m.cfg.Dim)}
 }
 
-// look records the embedding, and is what products of its norm read.
-func (m *Model) look(r *kernels.Recorder, p *pass, n int) kernels.Rows {
+// embedTokens records the embedding and returns the input of the next product.
+func (m *Model) embedTokens(r *kernels.Recorder, p *pass, n int) kernels.Rows {
 	c, w, gain := m.cfg, &m.work, m.layers[0].attnNorm
-	if e := m.embed.weights[0]; len(m.embed.weights) == 1 && kernels.CanEmbedNext(e) {
-		return r.EmbedNext(e, p.tokens, w.x, n, gain, m.scaled(), c.Eps)
+	if e := m.embed.weights[0]; len(m.embed.weights) == 1 && layerkernel.CanEmbedNext(e) {
+		return layerkernel.RecordEmbedNext(r, e, p.tokens, w.x, n, gain, m.scaledRows(), c.Eps)
 	}
 	for _, e := range m.embed.weights {
-		r.Embed(e, p.tokens, w.x, n)
+		layerkernel.RecordEmbed(r, e, p.tokens, w.x, n)
 	}
 	return m.norm(r, w.x, gain, n)
 }
 
-// project records a layer's queries, which it leaves in work.qkv, keys and values, which go to the cache.
-func (m *Model) project(r *kernels.Recorder, p *pass, y *layer, x kernels.Rows, n int) {
+// project records a layer's queries, which go to work.qkv, and its keys and values, which go to the cache.
+func (m *Model) project(r *kernels.Recorder, p *pass, y *decoderLayer, x kernels.Rows, n int) {
 	c, w, h := m.cfg, &m.work, m.heads
-	if q := y.qkv.weights[0]; len(y.qkv.weights) == 1 && y.bias.Buffer == 0 && !c.HeadNorm && m.tuning.family(q).CanRope(q, h) {
-		r.MatMulRope(m.familyFor(q, n), q, h, x, p.rows, m.rope, w.qkv, y.keys, y.values, n)
+	if q := y.qkv.weights[0]; len(y.qkv.weights) == 1 && y.bias.Buffer == 0 && !c.HeadNorm &&
+		m.tuning.Family(q).CanRope(q, h) {
+		matmul.RecordRope(r, m.familyFor(q, n), q, h, x, p.rows, m.rope, w.qkv, y.keys, y.values, n)
 		return
 	}
 	m.matmul(r, y.qkv, x, kernels.Rows{View: w.qkv, Stride: h.Width()}, n, false)
 	if c.HeadNorm {
-		r.NormHeads(m.tuning.lanes, h, y.headNorm, w.qkv, n, c.Eps)
+		layerkernel.RecordNormHeads(r, m.tuning.Lanes, h, y.headNorm, w.qkv, n, c.Eps)
 	}
-	r.Rope(h, p.rows, m.rope, y.bias, w.qkv, y.keys, y.values, n)
+	attention.RecordRope(r, h, p.rows, m.rope, y.bias, w.qkv, y.keys, y.values, n)
 }
 
-// residual records a product that is added to the residual stream, and is what products of the stream's norm
-// with that gain read.
+// residual records a product that is added to the residual stream and the norm of the stream with gain, and returns
+// the input of the next product.
 func (m *Model) residual(r *kernels.Recorder, w *matrix, x kernels.Rows, n int, gain kernels.View) kernels.Rows {
 	stream := kernels.Rows{View: m.work.x, Stride: m.cfg.Dim}
-	if m.scales(w) {
+	if m.fusesNorm(w) {
 		only := w.weights[0]
-		return r.MatMulNext(m.familyFor(only, n), only, x, stream, n, gain, m.scaled(), m.cfg.Eps)
+		return matmul.RecordNext(r, m.familyFor(only, n), only, x, stream, n, gain, m.scaledRows(), m.cfg.Eps)
 	}
 	m.matmul(r, w, x, stream, n, true)
 	return m.norm(r, m.work.x, gain, n)
 }
 
-// scales reports whether residual needs no dispatch for the norm.
-func (m *Model) scales(w *matrix) bool {
-	return len(w.weights) == 1 && m.tuning.family(w.weights[0]).CanNext(w.weights[0])
+// fusesNorm reports whether residual needs no separate dispatch for the norm.
+func (m *Model) fusesNorm(w *matrix) bool {
+	return len(w.weights) == 1 && m.tuning.Family(w.weights[0]).CanNext(w.weights[0])
 }
 
-// activate records a layer's gated activation, and is where it lies.
-func (m *Model) activate(r *kernels.Recorder, y *layer, x kernels.Rows, n int) kernels.Rows {
+// activate records a layer's gated activation and returns its output.
+func (m *Model) activate(r *kernels.Recorder, y *decoderLayer, x kernels.Rows, n int) kernels.Rows {
 	c, w := m.cfg, &m.work
 	act := kernels.Rows{View: w.act, Stride: c.FFN}
-	if g := y.gates.weights[0]; len(y.gates.weights) == 1 && m.tuning.family(g).CanGate(g) {
-		r.MatMulSiLU(m.familyFor(g, n), g, x, act, n)
+	if g := y.gates.weights[0]; len(y.gates.weights) == 1 && m.tuning.Family(g).CanGate(g) {
+		matmul.RecordSiLU(r, m.familyFor(g, n), g, x, act, n)
 		return act
 	}
 	m.matmul(r, y.gates, x, kernels.Rows{View: w.gates, Stride: 2 * c.FFN}, n, false)
-	r.SiLUMul(w.gates, w.act, n, c.FFN)
+	layerkernel.RecordSiLU(r, w.gates, w.act, n, c.FFN)
 	return act
 }
 
-// normalise records the final hidden states of a pass's n rows, after the output norm, in work.norm.
+// normalise records the output norm of a pass's n rows: the final hidden states in work.norm.
 func (m *Model) normalise(r *kernels.Recorder, n int) { m.norm(r, m.work.x, m.outNorm, n) }
 
-// final is what forward leaves for products of the final hidden states.
-func (m *Model) final() kernels.Rows {
-	if last := m.layers[len(m.layers)-1].down; m.scales(last) {
+// finalRows returns the input that forward leaves for products of the final hidden states.
+func (m *Model) finalRows() kernels.Rows {
+	if last := m.layers[len(m.layers)-1].down; m.fusesNorm(last) {
 		w := last.weights[0]
-		return m.tuning.family(w).Next(w, m.scaled(), m.cfg.Eps)
+		return m.tuning.Family(w).Next(w, m.scaledRows(), m.cfg.Eps)
 	}
 	return kernels.Rows{View: m.work.norm, Stride: m.cfg.Dim}
 }
 
 // head records the logits of rows [from, n) of the pass into rows [to, …) of a logits view.
 func (m *Model) head(r *kernels.Recorder, from, n int, logits kernels.View, to int) {
-	x := m.final()
+	x := m.finalRows()
 	x.Offset = from * x.Stride
-	m.matmul(r, m.output, x, kernels.Rows{View: logits, Offset: to * m.work.stride, Stride: m.work.stride}, n-from, false)
+	m.matmul(r, m.output, x, kernels.Rows{View: logits, Offset: to * m.work.stride, Stride: m.work.stride}, n-from,
+		false)
 }
 
-// build makes the programs of recorders and keeps them until Close.
+// build builds the programs of recorders; Close frees them.
 func (m *Model) build(recorders ...*kernels.Recorder) ([]webgpu.Program, error) {
-	if err := m.tuning.err; err != nil { // of what was checked while they were recorded
-		m.tuning.err = nil
+	if err := m.tuning.Err(); err != nil { // of proofs that ran while the programs were recorded
 		return nil, fmt.Errorf("llama: %s: %w", m.file, err)
 	}
 	b, err := kernels.Build(m.dev, recorders...)
@@ -360,6 +367,31 @@ func (m *Model) build(recorders ...*kernels.Recorder) ([]webgpu.Program, error) 
 	}
 	m.built = append(m.built, b)
 	return b.Programs, nil
+}
+
+// programBatch is a list of programs to build together; their kernels compile in parallel if the device can.
+type programBatch struct {
+	recorders []*kernels.Recorder
+	programs  []*webgpu.Program
+}
+
+func (b *programBatch) add(r *kernels.Recorder, to *webgpu.Program) {
+	b.recorders, b.programs = append(b.recorders, r), append(b.programs, to)
+}
+
+// buildBatch builds the programs of a batch.
+func (m *Model) buildBatch(b *programBatch) error {
+	if len(b.recorders) == 0 {
+		return nil
+	}
+	made, err := m.build(b.recorders...)
+	if err != nil {
+		return err
+	}
+	for i, p := range made {
+		*b.programs[i] = p
+	}
+	return nil
 }
 
 func (m *Model) recorder(label string) *kernels.Recorder {

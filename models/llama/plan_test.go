@@ -12,27 +12,30 @@ import (
 	"foretoken/models/gguf"
 	"foretoken/models/safetensors"
 	"foretoken/spec"
+	"foretoken/spec/method"
 	"foretoken/webgpu"
 	"foretoken/webgpu/cpu"
 	"foretoken/webgpu/kernels"
 )
 
-// TestPlanIsExact holds the plan to what loading allocates, to the byte.
+// TestPlanIsExact compares the plan with what loading allocates, to the byte.
 func TestPlanIsExact(t *testing.T) {
 	dev := cpu.Open()
 	defer dev.Destroy()
 	files := map[string]*gguf.File{"windowed": newToy(func(t *toy) { t.window = 7 }).file(t),
 		"biased": newToy(func(t *toy) { t.arch, t.bias, t.halfSplit, t.untied = "qwen2", true, true, true }).file(t)}
-	for _, name := range []string{"s260k-q8_0", "rnd-qwen3-d256-q8_0", "rnd-llama-d256-q4_k", "x3m-q6_k"} {
+	for _, name := range []string{"tiny-q8_0", "qwen3-q8_0", "llama-q4_k", "llama-q6_k"} {
 		files[name] = testModel(t, name)
 	}
 	for name, f := range files {
-		for _, o := range []Options{{}, {Context: 40, KV: kernels.KVF16, MaxRows: 1}, {Context: 64, KV: kernels.KVQ8, MaxRows: 48, TopK: 10}, {Context: 33, MaxRows: 300, Vocab: 90}} {
+		for _, o := range []Options{{}, {Context: 40, KV: kernels.KVF16, MaxRows: 1},
+			{Context: 64, KV: kernels.KVQ8, MaxRows: 48, TopK: 10}, {Context: 33, MaxRows: 300, Vocab: 90}} {
 			want, err := Plan(f, o, dev.Info().Limits)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want.Weights <= 0 || want.KV <= 0 || want.Workspace <= 0 || want.Total() != want.Weights+want.KV+want.Workspace {
+			if want.Weights <= 0 || want.KV <= 0 || want.Workspace <= 0 ||
+				want.Total() != want.Weights+want.KV+want.Workspace {
 				t.Errorf("%s: %+v", name, want)
 			}
 			o.Memory = want.Total()
@@ -44,11 +47,12 @@ func TestPlanIsExact(t *testing.T) {
 				t.Errorf("%s %+v: loading a target took %d bytes, planned %d", name, o, got.GPUBytes, want.Total())
 			}
 			h := m.heads
-			if kv := int64(2 * 4 * m.cfg.Layers * h.CacheWords(m.opts.Context+max(treeSlots, m.opts.MaxRows)+1)); kv != want.KV || want.Format != o.KV.String() {
+			if kv := int64(2 * 4 * m.cfg.Layers * h.CacheWords(
+				m.opts.Context+max(treeSlots, m.opts.MaxRows)+1)); kv != want.KV || want.Format != o.KV.String() {
 				t.Errorf("%s %+v: KV %d in %s, want %d", name, o, want.KV, want.Format, kv)
 			}
 			m.Close()
-			if o.MaxRows > mostTogether {
+			if o.MaxRows > onePassRows {
 				continue
 			}
 			o.Memory = 0
@@ -67,26 +71,27 @@ func TestPlanIsExact(t *testing.T) {
 	}
 }
 
-// TestPlanOnAccelerator compares once on the build's own device, whose limits and chunks are others.
+// TestPlanOnAccelerator does so on the build's own device, which has other limits and chunk sizes.
 func TestPlanOnAccelerator(t *testing.T) {
 	if testing.Short() {
-		t.Skip("short: the cpu device is held to its plan byte by byte")
+		t.Skip("short: TestPlanIsExact covers the cpu device")
 	}
-	dev, f := accelerator(t), testModel(t, "s260k-q8_0")
+	dev, f := accelerator(t), testModel(t, "tiny-q8_0")
 	want, err := Plan(f, Options{Context: 64, MaxRows: 4}, dev.Info().Limits)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := loadTarget(t, dev, "s260k-q8_0", Options{Context: 64, MaxRows: 4}).Info().GPUBytes; got != want.Total() {
+	if got := loadTarget(t, dev, "tiny-q8_0", Options{Context: 64, MaxRows: 4}).Info().GPUBytes; got != want.Total() {
 		t.Errorf("loading took %d bytes, planned %d", got, want.Total())
 	}
 }
 
-// TestTooLittleMemory refuses before anything is made, and says what would fit; and that fits.
+// TestTooLittleMemory checks that a load beyond Options.Memory fails before it allocates, that the error says what
+// would fit, and that it does.
 func TestTooLittleMemory(t *testing.T) {
 	dev := cpu.Open()
 	defer dev.Destroy()
-	f, limits := testModel(t, "rnd-qwen2-d256-q8_0"), dev.Info().Limits
+	f, limits := testModel(t, "qwen2-q8_0"), dev.Info().Limits
 	all, err := Plan(f, Options{}, limits)
 	if err != nil {
 		t.Fatal(err)
@@ -120,15 +125,17 @@ func TestTooLittleMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := refusal(Options{Memory: short.Total() - 1}); !strings.Contains(got, "with KV in q8 a context of 512 positions fits") {
+	if got := refusal(Options{Memory: short.Total() - 1}); !strings.Contains(got,
+		"with KV in q8 a context of 512 positions fits") {
 		t.Error(got)
 	}
-	if got := refusal(Options{Memory: short.Weights}); !strings.HasSuffix(got, "use a smaller file, of fewer bits a weight or fewer layers") {
+	if got := refusal(Options{Memory: short.Weights}); !strings.HasSuffix(got,
+		"use a smaller file, with fewer bits a weight or fewer layers") {
 		t.Error(got)
 	}
 }
 
-// narrow is a device that binds little at once.
+// narrow is a device with small bindings.
 type narrow struct {
 	webgpu.Device
 	most  int
@@ -171,21 +178,23 @@ func (d *narrow) NewProgram(label string, dispatches []webgpu.Dispatch) (webgpu.
 	return d.Device.NewProgram(label, dispatches)
 }
 
-// TestNarrowBindings runs a model whose embedding, output and other matrices are in several parts, and whose
-// scores are computed some rows at a time: every logit has the same bits.
+// TestNarrowBindings runs a model whose matrices, embedding and output included, are split into parts, and whose
+// scores are computed for some rows at a time: every logit has the same bits.
 func TestNarrowBindings(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		if !testing.Short() {
-			narrowBindings(t, dev, "rnd-qwen2-d256-q8_0", 200<<10, Options{Context: 96, MaxRows: 16, TopK: 4}, func(m *Target) []*matrix {
-				return []*matrix{m.embed, m.output, m.layers[0].gates}
-			})
+			narrowBindings(t, dev, "qwen2-q8_0", 200<<10, Options{Context: 96, MaxRows: 16, TopK: 4},
+				func(m *Target) []*matrix {
+					return []*matrix{m.embed, m.output, m.layers[0].gates}
+				})
 		}
-		narrowBindings(t, dev, "s260k-f32", 112<<10, Options{Context: 512, MaxRows: 16, TopK: 4}, func(m *Target) []*matrix {
-			if rows := m.work.scores.Size / (4 * m.cfg.Heads * m.span()); rows >= 16 {
-				t.Errorf("the scores of %d rows are computed at a time", rows)
-			}
-			return []*matrix{m.output}
-		})
+		narrowBindings(t, dev, "tiny-f32", 112<<10, Options{Context: 512, MaxRows: 16, TopK: 4},
+			func(m *Target) []*matrix {
+				if rows := m.work.scores.Size / (4 * m.cfg.Heads * m.span()); rows >= 16 {
+					t.Errorf("the scores of %d rows are computed at a time", rows)
+				}
+				return []*matrix{m.output}
+			})
 	})
 }
 
@@ -225,12 +234,12 @@ func narrowBindings(t *testing.T, dev webgpu.Device, name string, most int, o Op
 	}
 }
 
-// TestTooLargeBuffers refuses what a device cannot bind, with the numbers, before anything is made; the context that
-// it names can be had.
+// TestTooLargeBuffers checks that a buffer beyond the device's limits fails with the numbers before anything is
+// allocated, and that the context named in the error fits.
 func TestTooLargeBuffers(t *testing.T) {
 	inner := cpu.Open()
 	defer inner.Destroy()
-	f := testModel(t, "rnd-qwen2-d256-q8_0")
+	f := testModel(t, "qwen2-q8_0")
 	load := func(most int, o Options) error {
 		dev := narrowed(inner, most)
 		before := inner.Counters().Buffers
@@ -244,8 +253,10 @@ func TestTooLargeBuffers(t *testing.T) {
 	}
 	const most = 256 << 10
 	err := load(most, Options{Context: 512, MaxRows: 1})
-	found := regexp.MustCompile(`the keys of a layer for 512 positions in f32 would be a buffer of 392\.5 KiB \(401920 bytes\); this device binds 256\.0 KiB \(262144 bytes\)`).FindString(fmt.Sprint(err))
-	numbers := regexp.MustCompile(`at most: at most (\d+) positions fit, or (\d+) in q8$`).FindStringSubmatch(fmt.Sprint(err))
+	found := regexp.MustCompile(`the keys of a layer for 512 positions in f32 would be a buffer of ` +
+		`392\.5 KiB \(401920 bytes\); this device binds 256\.0 KiB \(262144 bytes\)`).FindString(fmt.Sprint(err))
+	advice := regexp.MustCompile(`at most: at most (\d+) positions fit, or (\d+) in q8$`)
+	numbers := advice.FindStringSubmatch(fmt.Sprint(err))
 	if found == "" || numbers == nil {
 		t.Fatal(err)
 	}
@@ -261,47 +272,51 @@ func TestTooLargeBuffers(t *testing.T) {
 		}
 	}
 	// The logits of 64 rows of 512 do not fit; those of 48 do.
-	f = testModel(t, "s260k-q8_0")
-	if err := load(128<<10-1, Options{Context: 64, MaxRows: 64}); err == nil || !strings.Contains(err.Error(), "logits would be a buffer of 128.0 KiB (131072 bytes); this device takes 128.0 KiB (131071 bytes) at most") ||
+	f = testModel(t, "tiny-q8_0")
+	if err := load(128<<10-1, Options{Context: 64, MaxRows: 64}); err == nil || !strings.Contains(err.Error(),
+		"logits would be a buffer of 128.0 KiB (131072 bytes); this device takes 128.0 KiB (131071 bytes) at most") ||
 		!strings.Contains(err.Error(), "trees of fewer than 64 nodes") {
 		t.Error(err)
 	}
 	if err := load(128<<10-1, Options{Context: 64, MaxRows: 48}); err != nil {
 		t.Error(err)
 	}
-	// A row of a matrix is what cannot be parted.
-	if err := load(60, Options{Context: 2, MaxRows: 1}); err == nil || !strings.Contains(err.Error(), "a row of tensor token_embd.weight takes 64 bytes") {
+	// A row of a matrix cannot be split.
+	if err := load(60, Options{Context: 2, MaxRows: 1}); err == nil ||
+		!strings.Contains(err.Error(), "a row of tensor token_embd.weight takes 64 bytes") {
 		t.Error(err)
 	}
 }
 
-// TestSpeculationOnFamilies drafts with a family's model for another of the same family: every token is that of
-// plain decoding.
+// TestSpeculationOnFamilies drafts with a model of a family for another of the same family: the tokens equal those
+// of plain decoding.
 func TestSpeculationOnFamilies(t *testing.T) {
 	if testing.Short() {
-		t.Skip("short: other models' speculation is tested; what families differ in, by the oracles")
+		t.Skip("short: other tests cover speculation, the oracles the families")
 	}
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		tokens, samplings := 16, []spec.Sampling{{}, {Temperature: 0.8, Seed: 5}}
-		for _, pair := range [][2]string{{"rnd-qwen2-d256-f32", "rnd-qwen2-d256-q8_0"}, {"rnd-qwen3-d256-q8_0", "rnd-qwen3-d256-q4_k"}} {
+		for _, pair := range [][2]string{{"qwen2-f32", "qwen2-q8_0"}, {"qwen3-q8_0", "qwen3-q4_0"}} {
 			target := loadTarget(t, dev, pair[0], Options{MaxRows: 16, Tuning: untimed(t, testModel(t, pair[0]))})
 			f := testModel(t, pair[1])
-			draft, err := LoadDraft(background, dev, f, Options{Context: 128, TopK: 4, MaxRows: 16, Tuning: untimed(t, f)})
+			draft, err := LoadDraft(background, dev, f, Options{Context: 128, TopK: 4, MaxRows: 16,
+				Tuning: untimed(t, f)})
 			if err != nil {
 				t.Fatal(err)
 			}
-			generate := func(s spec.Sampling, c spec.Config) (out []int32, stats spec.Stats) {
+			generate := func(s spec.Sampling, c method.Config) (out []int32, stats spec.Stats) {
 				t.Helper()
 				target.Reset()
 				draft.Reset()
-				g, err := spec.New(target, draft, c)
+				g, err := method.New(target, draft, c)
 				if err != nil {
 					t.Fatal(err)
 				}
-				stats, err = g.Generate(background, []int32{79, 397, 101, 369, 112, 259, 307, 305, 1010}, spec.Options{Sampling: s, MaxTokens: tokens}, func(e *spec.Event) error {
-					out = append(out, e.Tokens...)
-					return nil
-				})
+				stats, err = g.Generate(background, []int32{79, 397, 101, 369, 112, 259, 307, 305, 1010},
+					spec.Options{Sampling: s, MaxTokens: tokens}, func(e *spec.Event) error {
+						out = append(out, e.Tokens...)
+						return nil
+					})
 				if err != nil {
 					t.Fatalf("%s: %+v: %v", pair[0], c, err)
 				}
@@ -311,14 +326,17 @@ func TestSpeculationOnFamilies(t *testing.T) {
 				tokens, samplings = 10, samplings[:1]
 			}
 			for _, s := range samplings {
-				want, _ := generate(s, spec.Config{Drafter: spec.DrafterNone})
-				for _, c := range []spec.Config{{Drafter: spec.DrafterChain, Depth: 4}, {Drafter: spec.DrafterEAGLE2, Depth: 3, TopK: 4, Nodes: 12}} {
+				want, _ := generate(s, method.Config{Drafter: method.DrafterNone})
+				for _, c := range []method.Config{{Drafter: method.DrafterChain, Depth: 4},
+					{Drafter: method.DrafterEAGLE2, Depth: 3, TopK: 4, Nodes: 12}} {
 					got, stats := generate(s, c)
 					if !slices.Equal(got, want) || len(got) != tokens {
-						t.Errorf("%s, temperature %g, %s: %v, plain decoding gives %v", pair[0], s.Temperature, c.Drafter, got, want)
+						t.Errorf("%s, temperature %g, %s: %v, plain decoding gives %v", pair[0], s.Temperature,
+							c.Drafter, got, want)
 					}
 					if stats.Drafted == 0 || stats.AcceptedLength() < 1.2 {
-						t.Errorf("%s, %s: %d drafted, %.2f tokens a pass", pair[0], c.Drafter, stats.Drafted, stats.AcceptedLength())
+						t.Errorf("%s, %s: %d drafted, %.2f tokens a pass", pair[0], c.Drafter, stats.Drafted,
+							stats.AcceptedLength())
 					}
 				}
 			}
@@ -328,11 +346,11 @@ func TestSpeculationOnFamilies(t *testing.T) {
 	})
 }
 
-// TestPlanOfAHeadIsExact holds the plan of an EAGLE-3 head to what loading it allocates, on both sides.
+// TestPlanOfAHeadIsExact compares the plan of an EAGLE-3 head with what loading allocates for head and target.
 func TestPlanOfAHeadIsExact(t *testing.T) {
 	dev := cpu.Open()
 	defer dev.Destroy()
-	f := testModel(t, "s260k-f32")
+	f := testModel(t, "tiny-f32")
 	for _, own := range []bool{false, true} {
 		of := Options{Context: 96, TopK: 4, MaxRows: 32}
 		target, err := LoadTarget(background, dev, f, of)

@@ -10,25 +10,27 @@ import (
 	"foretoken/webgpu/kernels"
 )
 
-// feeding is the input and the programs of passes that fill the KV cache only.
-type feeding struct {
+// prefillPrograms holds the input and the programs of passes that only fill the KV cache.
+type prefillPrograms struct {
 	batch    pass
 	programs []webgpu.Program // one for each bucket up to prefillRows()
-	lean     bool             // there are those of leanFeeds only
-	pace     pace
+	lean     bool             // only the buckets of leanChunks have programs
+	timer    prefillTimer
 }
 
-// batchRows is how many rows the batch pass holds.
-func (m *Model) batchRows() int { return max(m.opts.MaxRows, mostPrefill) }
+// batchRows returns the capacity of the batch pass.
+func (m *Model) batchRows() int { return max(m.opts.MaxRows, maxPrefill) }
 
-// recordFeeding records the programs of Prefill, of passes that forward records.
-func (m *Model) recordFeeding(forward func(r *kernels.Recorder, p *pass, n int)) ([]*kernels.Recorder, func([]webgpu.Program)) {
-	f := &m.feeding
+// recordPrefill records the programs of Prefill with forward. It returns their recorders and a function that stores
+// the built programs.
+func (m *Model) recordPrefill(
+	forward func(r *kernels.Recorder, p *pass, n int)) ([]*kernels.Recorder, func([]webgpu.Program)) {
+	f := &m.prefill
 	f.batch = newPass(&m.seq, m.work.inputs.Buffer, 0, m.batchRows(), m.ancestorStride())
 	var all []*kernels.Recorder
 	var at []int
 	for i, n := range buckets[:bucket(m.prefillRows())+1] {
-		if m.single && !slices.Contains(leanFeeds, n) {
+		if m.single && !slices.Contains(leanChunks, n) {
 			continue
 		}
 		r := m.recorder(fmt.Sprintf("prefill %d", n))
@@ -43,15 +45,15 @@ func (m *Model) recordFeeding(forward func(r *kernels.Recorder, p *pass, n int))
 	}
 }
 
-// leanFeeds are the chunks that a lean model has programs for. A row more takes as long as a pass of its own, so
-// none is padded.
-var leanFeeds = []int{1, 4, 16}
+// leanChunks are the chunk sizes that a lean model has programs for. Chunks are not padded: a padding row costs as
+// much as a pass of its own.
+var leanChunks = []int{1, 4, 16}
 
-// chunk is how many of n tokens the next pass of a prefill takes.
+// chunk returns how many of n tokens the next prefill pass consumes.
 func (m *Model) chunk(n int) int {
 	n = min(n, m.prefillRows())
-	if m.feeding.lean {
-		for !slices.Contains(leanFeeds, n) {
+	if m.prefill.lean {
+		for !slices.Contains(leanChunks, n) {
 			n--
 		}
 	}
@@ -62,9 +64,11 @@ func (m *Model) logitRows(n int) kernels.Logits {
 	return kernels.Logits{View: m.work.logits, Rows: n, Vocab: m.opts.Vocab, Stride: m.work.stride}
 }
 
-// Limits are the model's, as Options set them.
+// Limits returns the limits that Options set.
 func (m *Model) Limits() spec.Limits {
-	return spec.Limits{Context: m.opts.Context, MaxRows: m.opts.MaxRows, Vocab: m.opts.Vocab, TopK: m.opts.TopK, Spare: m.spareSlots()}
+	return spec.Limits{Context: m.opts.Context, MaxRows: m.opts.MaxRows, Vocab: m.opts.Vocab, TopK: m.opts.TopK,
+		Spare:     m.spareSlots(),
+		LogitRows: min(m.passRows(), m.opts.MaxRows)}
 }
 
 // Reset empties the sequence.
@@ -72,7 +76,7 @@ func (m *Model) Reset() {
 	m.seq.reset(int(m.work.trash))
 }
 
-// Len is the count of committed tokens in the KV cache.
+// Len returns the number of committed tokens in the KV cache.
 func (m *Model) Len() int { return len(m.seq.table) }
 
 func (m *Model) checkTokens(tokens []int32) error {
@@ -92,7 +96,7 @@ func (m *Model) Prefill(ctx context.Context, tokens []int32, progress func(done 
 	if m.Len()+len(tokens) > m.opts.Context {
 		return fmt.Errorf("llama: %d tokens after %d do not fit a context of %d", len(tokens), m.Len(), m.opts.Context)
 	}
-	p := &m.feeding.pace
+	p := &m.prefill.timer
 	full := m.chunk(m.prefillRows())
 	wait := p.begin(m.Len(), full)
 	for done, passes := 0, 1; done < len(tokens); passes++ {
@@ -104,7 +108,7 @@ func (m *Model) Prefill(ctx context.Context, tokens []int32, progress func(done 
 		if passes == wait {
 			reads = []webgpu.Region{{Buffer: m.work.x.Buffer, Offset: m.work.x.Offset, Dst: make([]byte, 4)}}
 		}
-		if err := m.feed(tokens[done:done+n], reads...); err != nil {
+		if err := m.prefillChunk(tokens[done:done+n], reads...); err != nil {
 			return err
 		}
 		done += n
@@ -119,29 +123,29 @@ func (m *Model) Prefill(ctx context.Context, tokens []int32, progress func(done 
 	return nil
 }
 
-// feed runs up to prefillRows() tokens through the blocks and commits them.
-func (m *Model) feed(tokens []int32, reads ...webgpu.Region) error {
-	p, err := m.placeFeed(tokens)
+// prefillChunk runs up to prefillRows() tokens through the blocks and commits them.
+func (m *Model) prefillChunk(tokens []int32, reads ...webgpu.Region) error {
+	p, err := m.placeChunk(tokens)
 	if err != nil {
 		return err
 	}
 	return m.run([]webgpu.Program{p}, reads...)
 }
 
-// placeFeed commits up to prefillRows() tokens that the program, which is still to run, takes through the blocks.
-func (m *Model) placeFeed(tokens []int32) (webgpu.Program, error) {
-	b := &m.feeding.batch
-	if err := m.append(b, tokens); err != nil {
+// placeChunk commits up to prefillRows() tokens and returns the program that consumes them, which the caller must
+// run.
+func (m *Model) placeChunk(tokens []int32) (webgpu.Program, error) {
+	b := &m.prefill.batch
+	if err := m.appendTokens(b, tokens); err != nil {
 		return 0, err
 	}
 	at := bucket(len(tokens))
 	b.pad(len(tokens), buckets[at], m.work.trash)
-	return m.feeding.programs[at], b.writeRows(m.dev, buckets[at])
+	return m.prefill.programs[at], b.writeRows(m.dev, buckets[at])
 }
 
-// append fills the first rows of a pass with tokens that are committed by it:
-// each sees the table up to itself.
-func (m *Model) append(b *pass, tokens []int32) error {
+// appendTokens fills the first rows of a pass with tokens and commits them: each attends to the table up to itself.
+func (m *Model) appendTokens(b *pass, tokens []int32) error {
 	for i, t := range tokens {
 		slot, err := m.seq.takeOne()
 		if err != nil {
@@ -154,25 +158,26 @@ func (m *Model) append(b *pass, tokens []int32) error {
 	return m.seq.flush(m.dev, m.work.table)
 }
 
-// writeDraw says how the next runs draw, unless they draw so already.
+// writeDraw uploads the sampling parameters of the next runs if they have changed.
 func (m *Model) writeDraw(s spec.Sampling, stream uint32, coupled bool) error {
 	words := drawParams(s, stream, coupled).Words()
-	if m.drawing == words {
+	if m.drawWords == words {
 		return nil
 	}
-	m.drawing = words
-	err := m.dev.Write(m.work.draw.Buffer, 0, webgpu.U32Bytes(m.drawing[:]))
+	m.drawWords = words
+	err := m.dev.Write(m.work.draw.Buffer, 0, webgpu.U32Bytes(m.drawWords[:]))
 	if err != nil {
-		m.drawing = [kernels.DrawWords]uint32{}
+		m.drawWords = [kernels.DrawWords]uint32{}
 	}
 	return err
 }
 
 func drawParams(s spec.Sampling, stream uint32, coupled bool) kernels.DrawParams {
-	return kernels.DrawParams{Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, MinP: s.MinP, Seed: s.Seed, Stream: stream, Coupled: coupled}
+	return kernels.DrawParams{Temperature: s.Temperature, TopK: s.TopK, TopP: s.TopP, MinP: s.MinP, Seed: s.Seed,
+		Stream: stream, Coupled: coupled}
 }
 
-// filters reports whether a sampling leaves tokens out.
+// filters reports whether the sampling settings exclude tokens.
 func filters(s spec.Sampling) bool {
 	return s.Temperature > 0 && (s.TopK > 0 || s.TopP > 0 && s.TopP < 1 || s.MinP > 0)
 }

@@ -7,18 +7,18 @@ import (
 	"foretoken/models/gguf"
 )
 
-// ropeScaling is the fields under rope.scaling, each 0 where the file has none.
+// ropeScaling holds the fields under rope.scaling, 0 where the file has none.
 type ropeScaling struct {
 	kind                      string
-	factor                    float64 // 1 at least
-	original                  float64 // positions before the scaling
+	factor                    float64 // at least 1
+	original                  float64 // context length before the scaling
 	low, high                 float64 // llama3
 	extrapolation, fast, slow float64 // yarn
 	attention, logMultiplier  float64 // yarn
 }
 
-// readRope works out the rotary embedding: its inverse frequencies, with the file's scaling applied, and
-// its magnitude. The base of 10000 for files that do not name one is GGUF's own default.
+// readRope computes the rotary embedding's inverse frequencies, with the file's scaling applied, and its magnitude.
+// GGUF's default base is 10000.
 func (c *Config) readRope(f *gguf.File) error {
 	arch := c.Architecture
 	base, err := f.Float32Or(arch+".rope.freq_base", 10000)
@@ -44,7 +44,8 @@ func (c *Config) readRope(f *gguf.File) error {
 		own := s.llama3(c.Inverse)
 		for i := range divisors {
 			if math.Abs(own[i]-divisors[i]) > 1e-3*own[i] {
-				return fmt.Errorf("llama: %s: tensor rope_freqs.weight[%d] is %g, but %s.rope.scaling asks for %g; only one of them can be right", f.Name(), i, divisors[i], arch, own[i])
+				return fmt.Errorf("llama: %s: tensor rope_freqs.weight[%d] is %g, but %s.rope.scaling asks for %g; "+
+					"the file contradicts itself", f.Name(), i, divisors[i], arch, own[i])
 			}
 		}
 		divisors = own
@@ -64,7 +65,7 @@ func (c *Config) readRope(f *gguf.File) error {
 	return c.readTemperature(f, int(s.original))
 }
 
-// readScaling reads what is under rope.scaling and refuses what makes no sense.
+// readScaling reads the fields under rope.scaling and checks them.
 func (c *Config) readScaling(f *gguf.File) (*ropeScaling, error) {
 	prefix := c.Architecture + ".rope.scaling."
 	s := &ropeScaling{}
@@ -81,22 +82,23 @@ func (c *Config) readScaling(f *gguf.File) (*ropeScaling, error) {
 	}
 	required := func(field string, least, most float64) float64 {
 		if err == nil && !f.Has(prefix+field) {
-			err = fmt.Errorf("llama: %s: %s%s is missing; rope.scaling.type %q needs it", f.Name(), prefix, field, s.kind)
+			err = fmt.Errorf("llama: %s: %s%s is missing; rope.scaling.type %q needs it", f.Name(), prefix, field,
+				s.kind)
 		}
 		return number(field, least, least, most)
 	}
 	const most = 1e9
-	old := c.Architecture + ".rope.scale_linear" // what the field was called before there were types
+	old := c.Architecture + ".rope.scale_linear" // name of the field in older files
 	if s.kind, err = f.StringOr(prefix+"type", ""); err != nil {
 		return nil, err
 	}
 	if s.kind == "" {
 		s.kind = "none"
-		if f.Has(prefix+"factor") || f.Has(old) { // a factor without a type is linear: llama.cpp's default
+		if f.Has(prefix+"factor") || f.Has(old) { // llama.cpp's default for a factor without a type
 			s.kind = "linear"
 		}
 	}
-	// Where there is no scaling, a field of another's is still checked for being a number.
+	// Fields of another scaling type must still be valid numbers.
 	s.original = number("original_context_length", float64(c.Context), 1, most)
 	switch s.kind {
 	case "none":
@@ -114,10 +116,12 @@ func (c *Config) readScaling(f *gguf.File) (*ropeScaling, error) {
 			err = fmt.Errorf("llama: %s: %sfactor is %g; want 1 or more", f.Name(), prefix, s.factor)
 		}
 	case "llama3":
-		s.factor, s.low, s.high = required("factor", 1, 1e4), required("low_freq_factor", 1e-6, 1e6), required("high_freq_factor", 1e-6, 1e6)
+		s.factor = required("factor", 1, 1e4)
+		s.low, s.high = required("low_freq_factor", 1e-6, 1e6), required("high_freq_factor", 1e-6, 1e6)
 		s.original = required("original_context_length", 1, most)
 		if err == nil && s.high <= s.low {
-			err = fmt.Errorf("llama: %s: %shigh_freq_factor is %g, not above low_freq_factor, %g", f.Name(), prefix, s.high, s.low)
+			err = fmt.Errorf("llama: %s: %shigh_freq_factor is %g, not above low_freq_factor, %g", f.Name(), prefix,
+				s.high, s.low)
 		}
 	case "yarn":
 		s.factor = required("factor", 1, 1e4)
@@ -128,18 +132,21 @@ func (c *Config) readScaling(f *gguf.File) (*ropeScaling, error) {
 		s.fast, s.slow = number("yarn_beta_fast", 32, 1e-6, 1e6), number("yarn_beta_slow", 1, 1e-6, 1e6)
 		s.attention, s.logMultiplier = number("attn_factor", 1, 1e-6, 1e6), number("yarn_log_multiplier", 0, 0, 1e6)
 	default:
-		err = fmt.Errorf("llama: %s: %stype is %s; none, linear, llama3 and yarn can be run", f.Name(), prefix, gguf.Quote(s.kind))
+		err = fmt.Errorf("llama: %s: %stype is %s; supported: none, linear, llama3, yarn", f.Name(), prefix,
+			gguf.Quote(s.kind))
 	}
 	if s.kind != "yarn" {
-		// Of the others only attn_factor would change a number, and only with YaRN's rotation is it defined.
+		// attn_factor is defined only for YaRN and would change the result.
 		if a := number("attn_factor", 1, -most, most); err == nil && a != 1 {
-			err = fmt.Errorf("llama: %s: %sattn_factor is %g with scaling %q; only yarn has one", f.Name(), prefix, a, s.kind)
+			err = fmt.Errorf("llama: %s: %sattn_factor is %g with scaling %q; only yarn has one", f.Name(), prefix, a,
+				s.kind)
 		}
 	}
 	return s, err
 }
 
-// divisors are those of the frequencies that the file carries, as Llama 3's do; nil where there are none.
+// divisors returns the divisors of the frequencies stored in the file, as Llama 3 files have; nil if there are
+// none.
 func (c *Config) divisors(f *gguf.File) ([]float64, error) {
 	if !f.HasTensor(ropeFreqs) {
 		return nil, nil
@@ -160,8 +167,8 @@ func (c *Config) divisors(f *gguf.File) ([]float64, error) {
 
 const ropeFreqs = "rope_freqs.weight"
 
-// llama3 is the divisors of Llama 3.1's scaling: of wavelengths up to original/high 1, of those from original/low
-// on the factor, and in between what makes the frequency a mean of both. Grattafiori et al. 2024, as published with the weights.
+// llama3 returns the divisors of Llama 3.1's scaling: 1 for wavelengths up to original/high, the factor from
+// original/low on, and an interpolation in between. Grattafiori et al. 2024, as published with the weights.
 func (s *ropeScaling) llama3(inverse []float64) []float64 {
 	out := make([]float64, len(inverse))
 	for i, f := range inverse {
@@ -179,9 +186,9 @@ func (s *ropeScaling) llama3(inverse []float64) []float64 {
 	return out
 }
 
-// yarn scales frequencies that turn less than slow times over the original context by the factor, leaves those
-// that turn more than fast times alone, and those in between a mean of both. Peng et al. 2023, section 3.2; the
-// range of dimensions is rounded outwards, as llama.cpp does.
+// yarn divides frequencies with fewer than slow turns over the original context by the factor, leaves those with
+// more than fast turns unchanged, and interpolates in between. Peng et al. 2023, section 3.2; the range of
+// dimensions is rounded outwards, as in llama.cpp.
 func (s *ropeScaling) yarn(inverse []float64, base float64, rotary int) {
 	dimension := func(turns float64) float64 {
 		return float64(rotary) * math.Log(s.original/(turns*2*math.Pi)) / (2 * math.Log(base))
@@ -195,9 +202,9 @@ func (s *ropeScaling) yarn(inverse []float64, base float64, rotary int) {
 	}
 }
 
-// magnitude is what YaRN multiplies rotated queries and keys by: 0.1·ln(factor) + 1 (Peng et al. 2023, section 3.3), divided by
-// the same with the model's own multiplier of the logarithm where it has one. Without extrapolation the rotation is
-// linear scaling's, which has none.
+// magnitude returns YaRN's factor of rotated queries and keys: 0.1·ln(factor) + 1 (Peng et al. 2023, section 3.3),
+// divided by the same expression with the model's own log multiplier if it has one. Without extrapolation the
+// rotation is linear scaling's, which has no such factor.
 func (s *ropeScaling) magnitude() float64 {
 	m := s.attention
 	if s.extrapolation != 0 {
@@ -206,8 +213,8 @@ func (s *ropeScaling) magnitude() float64 {
 	return m
 }
 
-// readTemperature reads from where on a model scales its queries by the position, which is not done: Ministral 3
-// multiplies them by 1 + scale·ln(1 + ⌊position/original⌋), 1 within the original context.
+// readTemperature reads the position from which a model scales its queries, which is not implemented. Ministral 3
+// multiplies them by 1 + scale·ln(1 + ⌊position/original⌋), which is 1 within the original context.
 func (c *Config) readTemperature(f *gguf.File, original int) error {
 	key := c.Architecture + ".attention.temperature_scale"
 	scale, err := f.Float32Or(key, 0)
@@ -215,7 +222,8 @@ func (c *Config) readTemperature(f *gguf.File, original int) error {
 		return err
 	}
 	if c.Architecture != "mistral3" {
-		return fmt.Errorf("llama: %s: %s is %g, which cannot be run for %s models", f.Name(), key, scale, c.Architecture)
+		return fmt.Errorf("llama: %s: %s is %g, which is not supported for %s models", f.Name(), key, scale,
+			c.Architecture)
 	}
 	c.Unscaled = original
 	return nil

@@ -7,29 +7,29 @@ import (
 	"foretoken/webgpu/kernels"
 )
 
-// sequence is the slot table: logical position → KV slot of the committed tokens,
-// and the free slots. Committing and cutting edit the table; the cache is never moved,
-// and what is in it never changes.
+// sequence is the slot table: it maps the logical positions of the committed tokens to KV slots and lists the free
+// slots. Committing and truncating edit the table; cache entries are never moved or changed.
 type sequence struct {
-	table  []uint32 // of committed positions
-	tokens []int32  // likewise
-	free   []uint32 // a stack
-	sent   int      // entries of table that the device has
-	sound  int      // of the committed positions, those whose passes have run
-	even   int      // leading positions known to be in the slots of their own number
+	table    []uint32 // by committed position
+	tokens   []int32  // by committed position
+	free     []uint32 // a stack
+	uploaded int      // entries of table that the device has
+	written  int      // committed positions whose passes have run
+	identity int      // length of the checked prefix with table[i] == i
 }
 
 // reset frees every slot.
 func (s *sequence) reset(slots int) {
-	// All arrays are made at once, so that none grows while tokens flow.
-	s.table, s.tokens, s.free = slices.Grow(s.table[:0], slots), slices.Grow(s.tokens[:0], slots), slices.Grow(s.free[:0], slots)
-	s.sent, s.sound, s.even = 0, 0, 0
+	// Allocate all arrays at full size, so that none grows during decoding.
+	s.table, s.tokens = slices.Grow(s.table[:0], slots), slices.Grow(s.tokens[:0], slots)
+	s.free = slices.Grow(s.free[:0], slots)
+	s.uploaded, s.written, s.identity = 0, 0, 0
 	for i := slots - 1; i >= 0; i-- {
 		s.free = append(s.free, uint32(i))
 	}
 }
 
-// take removes n slots from the free ones. The result is valid until the next call.
+// take removes n free slots and appends them to dst.
 func (s *sequence) take(n int, dst []uint32) ([]uint32, error) {
 	if n > len(s.free) {
 		return dst, errFull
@@ -42,7 +42,7 @@ func (s *sequence) take(n int, dst []uint32) ([]uint32, error) {
 	return dst, nil
 }
 
-// takeOne removes a slot from the free ones.
+// takeOne removes one free slot.
 func (s *sequence) takeOne() (uint32, error) {
 	last := len(s.free) - 1
 	if last < 0 {
@@ -53,58 +53,59 @@ func (s *sequence) takeOne() (uint32, error) {
 	return slot, nil
 }
 
-// give puts a slot back.
-func (s *sequence) give(slot uint32) { s.free = append(s.free, slot) }
+// putBack frees a slot.
+func (s *sequence) putBack(slot uint32) { s.free = append(s.free, slot) }
 
-// commit appends a token to the sequence, whose keys and values are in a slot, or will be
-// once the pass has run.
+// commit appends a token whose keys and values are in a slot, or will be once its pass has run.
 func (s *sequence) commit(slot uint32, token int32) {
 	s.table, s.tokens = append(s.table, slot), append(s.tokens, token)
 }
 
-// straight is how many leading positions are in the slots of their own number, as all are until rejected slots are used again.
-func (s *sequence) straight() int {
-	for s.even < len(s.table) && s.table[s.even] == uint32(s.even) {
-		s.even++
+// identityPrefix returns the length of the prefix with table[i] == i. It covers the sequence until rejected slots
+// are reused.
+func (s *sequence) identityPrefix() int {
+	for s.identity < len(s.table) && s.table[s.identity] == uint32(s.identity) {
+		s.identity++
 	}
-	return min(s.even, len(s.table)) // within a prefix, of that
+	return min(s.identity, len(s.table)) // identity may count positions that within hides
 }
 
-// ran notes that the passes of all committed tokens have run.
-func (s *sequence) ran() { s.sound = len(s.table) }
+// markWritten records that the passes of all committed tokens have run.
+func (s *sequence) markWritten() { s.written = len(s.table) }
 
-// keep cuts the sequence to the longest prefix that tokens begin with, and returns its
-// length. A token's keys and values depend on the tokens up to it alone, so what is kept is
-// what a pass over them would write again, bit for bit.
-func (s *sequence) keep(tokens []int32) int {
+// keepPrefix truncates the sequence to its longest common prefix with tokens and returns the length. Keys and
+// values depend only on the tokens up to their position, so the kept entries have the bits that another prefill
+// would write.
+func (s *sequence) keepPrefix(tokens []int32) int {
 	n := 0
-	for n < min(s.sound, len(tokens)) && s.tokens[n] == tokens[n] {
+	for n < min(s.written, len(tokens)) && s.tokens[n] == tokens[n] {
 		n++
 	}
 	for i := len(s.table) - 1; i >= n; i-- {
-		s.give(s.table[i])
+		s.putBack(s.table[i])
 	}
-	s.table, s.tokens, s.sent, s.sound, s.even = s.table[:n], s.tokens[:n], min(s.sent, n), n, min(s.even, n)
+	s.table, s.tokens = s.table[:n], s.tokens[:n]
+	s.uploaded, s.written, s.identity = min(s.uploaded, n), n, min(s.identity, n)
 	return n
 }
 
-// within calls f while only the first n committed tokens count. It must not commit or cut.
+// within calls f while the sequence consists of its first n tokens only. f must not commit or truncate.
 func (s *sequence) within(n int, f func() error) error {
-	whole := *s
-	s.table, s.tokens, s.sent, s.sound = s.table[:n], s.tokens[:n], min(s.sent, n), min(s.sound, n)
+	saved := *s
+	s.table, s.tokens, s.uploaded, s.written = s.table[:n], s.tokens[:n], min(s.uploaded, n), min(s.written, n)
 	err := f()
-	s.table, s.tokens, s.sent, s.sound = whole.table, whole.tokens, whole.sent, whole.sound
+	s.table, s.tokens, s.uploaded, s.written = saved.table, saved.tokens, saved.uploaded, saved.written
 	return err
 }
 
-// flush writes the entries that the device does not have.
+// flush uploads the entries that the device does not have.
 func (s *sequence) flush(dev webgpu.Device, table kernels.View) error {
-	if s.sent == len(s.table) {
+	if s.uploaded == len(s.table) {
 		return nil
 	}
-	if err := dev.Write(table.Buffer, 4*s.sent, webgpu.U32Bytes(s.table[s.sent:])); err != nil {
+	if err := dev.Write(table.Buffer, 4*s.uploaded, webgpu.U32Bytes(s.table[s.uploaded:])); err != nil {
 		return err
 	}
-	s.sent = len(s.table)
+	s.uploaded = len(s.table)
 	return nil
 }

@@ -6,28 +6,28 @@ import (
 
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
+	layerkernel "foretoken/webgpu/kernels/layer"
 )
 
-// taps is where the residual stream after some layers is kept, by KV slot: what a head that
-// drafts from a target's features reads through the target's slot table. A model
-// without such a head has none and records nothing.
+// taps stores the residual stream after some layers by KV slot. An EAGLE-3 head reads these features through the
+// target's slot table. A model without a head has no taps.
 type taps struct {
-	layers []int          // counted from 0
-	views  []kernels.View // (slots, dim) f32, of each layer
+	layers []int          // numbered from 0
+	views  []kernels.View // (slots, dim) f32, one per layer
 }
 
-// tap records that a pass's rows after a layer are kept, where the layer is tapped.
+// tap records the storing of a pass's rows after a layer, if the layer is tapped.
 func (m *Model) tap(r *kernels.Recorder, p *pass, layer, n int) {
 	for i, l := range m.taps.layers {
 		if l == layer {
-			r.StoreFeatures(p.rows, m.work.x, m.taps.views[i], n, m.cfg.Dim)
+			layerkernel.RecordStoreFeatures(r, p.rows, m.work.x, m.taps.views[i], n, m.cfg.Dim)
 		}
 	}
 }
 
-// Tap has every later pass keep the residual stream after the given layers, ascending
-// and counted from 0. The programs are made anew, and the sequence is emptied: what was
-// fed before has nothing kept. Tapping the same layers again changes nothing.
+// Tap makes every later pass store the residual stream after the given layers, in ascending order and numbered from
+// 0. It empties the sequence, whose features were not stored, and records the programs again. Tapping the same
+// layers again has no effect.
 func (t *Target) Tap(layers []int) error {
 	if slices.Equal(layers, t.taps.layers) {
 		return nil
@@ -38,24 +38,26 @@ func (t *Target) Tap(layers []int) error {
 		}
 	}
 	if t.taps.layers != nil {
-		return fmt.Errorf("llama: %s: layers %v are tapped already for another head; one head a target", t.file, t.taps.layers)
+		return fmt.Errorf("llama: %s: layers %v are already tapped for another head; a target takes one head", t.file,
+			t.taps.layers)
 	}
 	words := (int(t.work.trash) + 1) * t.cfg.Dim
 	if most := t.dev.Info().Limits.MaxBindingSize; 4*words > most {
-		return fmt.Errorf("llama: %s: the features of %d positions take %d bytes a layer, more than the device binds (%d); load with a shorter context", t.file, t.opts.Context, 4*words, most)
+		return fmt.Errorf("llama: %s: the features of %d positions take %d bytes a layer, "+
+			"more than the device binds (%d); load with a shorter context", t.file, t.opts.Context, 4*words, most)
 	}
-	if err := t.layTaps(layers); err != nil {
+	if err := t.allocateTaps(layers); err != nil {
 		return err
 	}
 	t.Reset()
 	return t.rerecord()
 }
 
-// layTaps makes the buffers that layers are kept in.
-func (t *Target) layTaps(layers []int) error {
+// allocateTaps makes the buffers of the features.
+func (t *Target) allocateTaps(layers []int) error {
 	var views []kernels.View
 	for range layers {
-		v, err := t.bound("features", 4*(int(t.work.trash)+1)*t.cfg.Dim)
+		v, err := t.newBinding("features", 4*(int(t.work.trash)+1)*t.cfg.Dim)
 		if err != nil {
 			return err
 		}
@@ -65,15 +67,15 @@ func (t *Target) layTaps(layers []int) error {
 	return nil
 }
 
-// rerecord makes the programs that hold the model's blocks anew.
+// rerecord records the programs that contain the model's blocks again, with the taps.
 func (t *Target) rerecord() error {
 	t.preparing("recording feature taps")
-	recorders, keep := t.recordFeeding(t.forward)
-	feeding := len(recorders)
+	recorders, store := t.recordPrefill(t.forward)
+	prefills := len(recorders)
 	var verify []*webgpu.Program
 	for key, programs := range t.parts {
 		r := t.recorder(fmt.Sprintf("verify %d from %d", key.rows, key.from))
-		t.forward(r, t.feeding.batch.rowsFrom(key.from), key.rows)
+		t.forward(r, t.prefill.batch.rowsFrom(key.from), key.rows)
 		t.head(r, 0, key.rows, t.work.logits, 0)
 		recorders, verify = append(recorders, r), append(verify, &programs.verify)
 	}
@@ -81,8 +83,8 @@ func (t *Target) rerecord() error {
 	if err != nil {
 		return err
 	}
-	keep(programs[:feeding])
-	for i, p := range programs[feeding:] {
+	store(programs[:prefills])
+	for i, p := range programs[prefills:] {
 		*verify[i] = p
 	}
 	return nil

@@ -9,77 +9,66 @@ import (
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/kernels/sample"
+	treekernel "foretoken/webgpu/kernels/tree"
 )
 
-// Target is a model that verifies token trees: by drawing at every node (this file), by judging
-// what a draft sampled (target_chain.go, target_sampled.go), or a text by its
-// log-probabilities (target_score.go). target_parts.go has the passes they share.
+// Target is a target model. It verifies token trees by drawing at every node (this file) or against a draft's
+// distributions (target_chain.go, target_sampled.go), drafts and verifies in one submit (target_draft_verify.go),
+// and scores texts (target_score.go). target_parts.go has the passes they share.
 type Target struct {
 	*Model
-	parts    map[part]*partPrograms
-	prepared int // trees of up to so many nodes have their programs
-	chains   map[chainKey]webgpu.Program
-	sampled  sampledTrees
-	joint    jointRuns
-	judged   judged
-	shaper   shaper
-	singles  webgpu.Memory          // Logits' copy of what came back
-	scores   map[int]webgpu.Program // by bucket
+	parts       map[part]*partPrograms
+	prepared    int // largest tree whose programs are compiled, in nodes
+	chains      map[chainKey]webgpu.Program
+	sampled     sampledTrees
+	draftVerify draftVerifyRuns
+	verdicts    verdictMemory
+	adjuster    adjuster
+	logitBack   webgpu.Memory          // readback of Logits
+	scores      map[int]webgpu.Program // by bucket
 
 	results results
-	scratch kernels.View // kernels.Filter's
+	scratch kernels.View // of sample.RecordFilter
 
 	outputs  []spec.NodeOutput
-	programs []webgpu.Program // of the run being put together
-	regions  []webgpu.Region  // likewise
+	programs []webgpu.Program // of the run under construction
+	regions  []webgpu.Region  // readbacks of the run under construction
 	path     []uint32         // scratch of place
 	slots    []uint32         // of the last tree's nodes
-	nodes    []int32          // their tokens
+	nodes    []int32          // tokens of the last tree's nodes
 }
 
-var (
-	_ spec.RejectionTarget       = (*Target)(nil)
-	_ spec.DivergenceTarget      = (*Target)(nil)
-	_ spec.SampledTreeTarget     = (*Target)(nil)
-	_ spec.ScoringTarget         = (*Target)(nil)
-	_ spec.ShapedTarget          = (*Target)(nil)
-	_ spec.LogitReader           = (*Target)(nil)
-	_ spec.JointTarget           = (*Target)(nil)
-	_ spec.JointChainTarget      = (*Target)(nil)
-	_ spec.JointDivergenceTarget = (*Target)(nil)
-	_ spec.JointTreeTarget       = (*Target)(nil)
-	_ spec.Keeper                = (*Target)(nil)
-)
+var _ spec.JointTarget = (*Target)(nil)
 
-// results are what comes back of a pass, a range for each kind, in one buffer and in the
-// host's copy of it.
+// results holds the outputs of a pass, one range for each kind, in one buffer with a host copy.
 type results struct {
-	buffer   webgpu.Buffer
-	size     int // of it, in bytes
-	back     webgpu.Memory
-	records  rowResults // kernels.Sample's output
-	filtered rowResults // kernels.Filter's
-	grafted  rowResults // kernels.Graft's choice
-	verdicts rowResults // kernels.Reject's or kernels.JudgeTree's
-	gaps     rowResults // kernels.Divergence's
-	scores   rowResults // kernels.Score's
+	buffer      webgpu.Buffer
+	size        int // of buffer, in bytes
+	back        webgpu.Memory
+	records     rowResults // output of sample.Record
+	filtered    rowResults // output of sample.RecordFilter
+	gathered    rowResults // candidates chosen by tree.RecordGather
+	verdicts    rowResults // output of sample.RecordReject or tree.RecordVerify
+	divergences rowResults // output of sample.RecordDivergence
+	scores      rowResults // output of sample.RecordScore
 }
 
-// rowResults are words of each row of a tree.
+// rowResults holds some words for each row of a tree.
 type rowResults struct {
 	view  kernels.View
-	words int // of a row
+	words int // per row
 }
 
-// from is the view of rows from a multiple of 64 on.
+// from returns the view of the rows from row on, a multiple of 64.
 func (r rowResults) from(row int) kernels.View { return viewFrom(r.view, row*r.words) }
 
-// of is the host's copy of the first n rows.
+// of returns the host copy of the first n rows.
 func (r *results) of(kind rowResults, n int) webgpu.Memory {
 	return r.back[kind.view.Offset/4:][:kind.words*n]
 }
 
-// LoadTarget loads a model to verify with.
+// LoadTarget loads a target model.
 func LoadTarget(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options) (*Target, error) {
 	o.trees = true
 	m, err := load(ctx, dev, f, o, planTarget)
@@ -95,21 +84,23 @@ func LoadTarget(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options)
 }
 
 func newTarget(m *Model) *Target {
-	return &Target{Model: m, parts: map[part]*partPrograms{}, chains: map[chainKey]webgpu.Program{}, scores: map[int]webgpu.Program{}}
+	return &Target{Model: m, parts: map[part]*partPrograms{}, chains: map[chainKey]webgpu.Program{},
+		scores: map[int]webgpu.Program{}}
 }
 
-// layResults makes the buffers that a target has beside its model's: of the results, and the filters' scratch.
-func (t *Target) layResults() error {
+// allocateResults makes the buffers that a target needs in addition to its model's: the results and the filters'
+// scratch.
+func (t *Target) allocateResults() error {
 	rows, r := t.opts.MaxRows, &t.results
 	r.records.words, r.filtered.words = kernels.SampleWords(t.opts.TopK), kernels.FilterWords
-	r.verdicts.words, r.gaps.words, r.scores.words = max(kernels.RejectWords, kernels.TreeVerdictWords), kernels.DivergenceWords, 1
-	r.grafted.words = 1
-	kinds, words := []*rowResults{&r.records, &r.filtered, &r.grafted, &r.verdicts, &r.gaps, &r.scores}, 0
+	r.verdicts.words = max(sample.RejectWords, treekernel.VerdictWords)
+	r.divergences.words, r.scores.words, r.gathered.words = sample.DivergenceWords, 1, 1
+	kinds, words := []*rowResults{&r.records, &r.filtered, &r.gathered, &r.verdicts, &r.divergences, &r.scores}, 0
 	for _, k := range kinds {
 		k.view = kernels.View{Offset: 4 * words, Size: 4 * rows * k.words}
 		words += alignWords(rows * k.words)
 	}
-	all, err := t.storage("results", 4*words)
+	all, err := t.newBuffer("results", 4*words)
 	if err != nil {
 		return err
 	}
@@ -117,13 +108,13 @@ func (t *Target) layResults() error {
 	for _, k := range kinds {
 		k.view.Buffer = all.Buffer
 	}
-	t.scratch, err = t.bound("filter scratch", kernels.FilterScratch(t.passRows()))
+	t.scratch, err = t.newBinding("filter scratch", sample.FilterScratch(t.passRows()))
 	return err
 }
 
-// record makes the buffers and the programs.
+// record makes the results and compiles the programs that every target needs.
 func (t *Target) record() error {
-	if err := t.layResults(); err != nil {
+	if err := t.allocateResults(); err != nil {
 		return err
 	}
 	rows, r := t.opts.MaxRows, &t.results
@@ -136,7 +127,7 @@ func (t *Target) record() error {
 	if t.single = t.opts.Lean; t.single {
 		defer func() { t.single = false }()
 	}
-	if err := t.makeFeeding(); err != nil {
+	if err := t.makePrefill(); err != nil {
 		return err
 	}
 	if t.opts.Lean {
@@ -145,21 +136,21 @@ func (t *Target) record() error {
 	return t.Prepare(min(defaultRows, rows))
 }
 
-// makeFeeding makes the programs of Prefill.
-func (t *Target) makeFeeding() error {
-	recorders, keep := t.recordFeeding(t.forward)
+// makePrefill compiles the programs of Prefill.
+func (t *Target) makePrefill() error {
+	recorders, store := t.recordPrefill(t.forward)
 	programs, err := t.build(recorders...)
 	if err == nil {
-		keep(programs)
+		store(programs)
 	}
 	return err
 }
 
-// Warm makes the programs that a lean load left out, for trees of up to rows nodes. What it has made it does not make
-// again, so that larger and larger trees make it in steps.
+// Warm compiles the programs that a lean load left out, for trees of up to rows nodes. It skips programs that
+// exist, so a caller can warm larger and larger trees in steps.
 func (t *Target) Warm(rows int) error {
 	if t.opts.Lean {
-		if err := t.makeFeeding(); err != nil {
+		if err := t.makePrefill(); err != nil {
 			return err
 		}
 		t.opts.Lean = false
@@ -170,7 +161,7 @@ func (t *Target) Warm(rows int) error {
 	return t.Prepare(rows)
 }
 
-// makeFilter makes the program of filters that a lean load left out.
+// makeFilter compiles a part's filter program if a lean load left it out.
 func (t *Target) makeFilter(key part) error {
 	p := t.parts[key]
 	if p == nil || p.filter != 0 {
@@ -178,16 +169,15 @@ func (t *Target) makeFilter(key part) error {
 	}
 	r := t.recorder(fmt.Sprintf("filter %d", key.rows))
 	t.recordFilter(r, key)
-	programs, err := t.build(r)
-	if err == nil {
-		p.filter = programs[0]
-	}
-	return err
+	b := &programBatch{}
+	b.add(r, &p.filter)
+	return t.buildBatch(b)
 }
 
 // recordFilter records the filters of a part's rows.
 func (t *Target) recordFilter(r *kernels.Recorder, key part) {
-	r.Filter(t.tuning.lanes, t.partLogits(key), t.work.draw, t.feeding.batch.rowsFrom(key.from).drawn, t.scratch, t.results.filtered.from(key.from))
+	sample.RecordFilter(r, t.tuning.Lanes, t.partLogits(key), t.work.draw, t.prefill.batch.rowsFrom(key.from).drawn,
+		t.scratch, t.results.filtered.from(key.from))
 }
 
 // Reset empties the sequence.
@@ -196,14 +186,14 @@ func (t *Target) Reset() {
 	t.slots = t.slots[:0]
 }
 
-// Keep cuts the sequence to the longest prefix that tokens begin with.
-func (t *Target) Keep(tokens []int32) int {
+// ReusePrefix truncates the sequence to its longest common prefix with tokens and returns the length.
+func (t *Target) ReusePrefix(tokens []int32) int {
 	t.release()
-	return t.seq.keep(tokens)
+	return t.seq.keepPrefix(tokens)
 }
 
-// Within calls f, which may verify and must not commit, while the sequence counts as its first n tokens alone: passes
-// after texts of several lengths are timed in turn without running the texts again.
+// Within calls f while the sequence consists of its first n tokens only. f may verify and must not commit. It
+// allows timing passes at several context lengths after one prefill.
 func (t *Target) Within(n int, f func() error) error {
 	if n < 0 || n > t.Len() {
 		return fmt.Errorf("llama: the first %d of %d tokens", n, t.Len())
@@ -242,26 +232,26 @@ func (t *Target) place(tree *spec.Tree) error {
 		for j, d := int32(i), depth; j >= 0; j, d = tree.Parents[j], d-1 {
 			t.path[d] = t.slots[j]
 		}
-		t.feeding.batch.set(i, token, base+depth, t.slots[i], base, t.path[:depth+1]...)
+		t.prefill.batch.set(i, token, base+depth, t.slots[i], base, t.path[:depth+1]...)
 	}
 	rows := t.paddedRows(n)
-	t.feeding.batch.pad(n, rows, t.work.trash)
-	return t.feeding.batch.writeRows(t.dev, rows)
+	t.prefill.batch.pad(n, rows, t.work.trash)
+	return t.prefill.batch.writeRows(t.dev, rows)
 }
 
 // release frees the slots of the last tree.
 func (t *Target) release() {
 	for _, s := range t.slots {
-		if s != taken {
-			t.seq.give(s)
+		if s != committedSlot {
+			t.seq.putBack(s)
 		}
 	}
 	t.slots = t.slots[:0]
 }
 
-// begin places a tree, says how to draw from it and starts putting a run together.
+// begin starts a run over a tree: it places the tree and uploads the sampling parameters.
 func (t *Target) begin(ctx context.Context, tree *spec.Tree, s spec.Sampling) error {
-	t.shaper.now, t.shaper.next = t.shaper.next, shapes{}
+	t.adjuster.now, t.adjuster.next = t.adjuster.next, adjustments{}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -283,9 +273,10 @@ func (t *Target) begin(ctx context.Context, tree *spec.Tree, s spec.Sampling) er
 	return t.writeDraw(s, spec.StreamTarget, false)
 }
 
-// read has n rows of a kind of result come back.
+// read adds the readback of n rows of a result to the run.
 func (t *Target) read(kind rowResults, n int) {
-	t.regions = append(t.regions, webgpu.Region{Buffer: t.results.buffer, Offset: kind.view.Offset, Dst: t.results.of(kind, n).Bytes()})
+	t.regions = append(t.regions, webgpu.Region{Buffer: t.results.buffer, Offset: kind.view.Offset,
+		Dst: t.results.of(kind, n).Bytes()})
 }
 
 // Verify runs a tree in one submit and one readback.
@@ -313,7 +304,7 @@ func (t *Target) verifyParts(n int, s spec.Sampling) {
 	})
 }
 
-// readOutputs has what decodeOutputs needs come back.
+// readOutputs adds the readbacks that decodeOutputs needs.
 func (t *Target) readOutputs(n int, s spec.Sampling) {
 	t.read(t.results.records, n)
 	if filters(s) {
@@ -321,11 +312,11 @@ func (t *Target) readOutputs(n int, s spec.Sampling) {
 	}
 }
 
-// decodeOutputs reads the outputs of n nodes from what came back.
+// decodeOutputs decodes the outputs of n nodes.
 func (t *Target) decodeOutputs(n int, s spec.Sampling) []spec.NodeOutput {
 	records, filtered := t.results.of(t.results.records, n), t.results.of(t.results.filtered, n)
 	for i := range n {
-		out, got := &t.outputs[i], kernels.DecodeSample(records, i, t.opts.TopK)
+		out, got := &t.outputs[i], sample.Decode(records, i, t.opts.TopK)
 		out.Token, out.LogSumExp, out.Entropy = got.Token, got.LogSumExp, got.Entropy
 		out.Threshold = float32(math.Inf(-1))
 		if filters(s) {
@@ -342,16 +333,16 @@ func (t *Target) decodeOutputs(n int, s spec.Sampling) []spec.NodeOutput {
 // Commit appends a path of the last verified tree to the sequence.
 func (t *Target) Commit(path []int32) error {
 	for _, i := range path {
-		if i < 0 || int(i) >= len(t.slots) || t.slots[i] == taken {
+		if i < 0 || int(i) >= len(t.slots) || t.slots[i] == committedSlot {
 			return fmt.Errorf("llama: node %d was committed of a tree of %d", i, len(t.slots))
 		}
 		t.seq.commit(t.slots[i], t.nodes[i])
-		t.slots[i] = taken
+		t.slots[i] = committedSlot
 	}
-	t.seq.ran()
+	t.seq.markWritten()
 	t.release()
 	return nil
 }
 
-// taken marks a slot that is no longer the tree's.
-const taken = ^uint32(0)
+// committedSlot replaces the slot of a committed node in the last tree's list.
+const committedSlot = ^uint32(0)

@@ -9,42 +9,43 @@ import (
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/kernels/sample"
 )
 
-// holder is a draft whose distributions are on a device: a Draft, or what embeds one.
-type holder interface{ holds() *Draft }
+// deviceDraft is a draft whose distributions are on a device: a Draft, or a type that embeds one.
+type deviceDraft interface{ draft() *Draft }
 
-func (d *Draft) holds() *Draft { return d }
+func (d *Draft) draft() *Draft { return d }
 
-// holderOf is the draft behind an interface of package spec, if it is on the target's device and speaks
-// the target's vocabulary.
-func (t *Target) holderOf(draft any) (*Draft, error) {
-	if h, ok := draft.(holder); ok {
-		if d := h.holds(); d != nil && d.dev == t.dev && d.opts.Vocab == t.opts.Vocab {
+// draftOf returns the Draft behind an interface of package spec. It returns an error unless the draft is on the
+// target's device and has its vocabulary.
+func (t *Target) draftOf(draft any) (*Draft, error) {
+	if h, ok := draft.(deviceDraft); ok {
+		if d := h.draft(); d != nil && d.dev == t.dev && d.opts.Vocab == t.opts.Vocab {
 			return d, nil
 		}
 	}
-	return nil, errors.New("llama: to compare distributions, draft and target must be on one device and have one vocabulary")
+	return nil, errors.New("llama: comparing distributions needs draft and target on one device with one vocabulary")
 }
 
-// judged is the memory of what comes back of judged drafts, valid until the next call.
-type judged struct {
-	chain []spec.ChainVerdict
-	gaps  []spec.Divergence
-	tree  []spec.TreeVerdict
+// verdictMemory is the memory of the verdicts on drafts, valid until the next call.
+type verdictMemory struct {
+	chain       []spec.ChainVerdict
+	divergences []spec.Divergence
+	tree        []spec.TreeVerdict
 }
 
-// chainKey is a program that judges a chain of k drafted tokens whose distributions a draft holds.
+// chainKey identifies a program that verifies a chain of k tokens against a draft's distributions.
 type chainKey struct {
-	draft *Draft
-	k     int
-	gaps  bool // measures the distances; otherwise applies the rejection rule
+	draft      *Draft
+	k          int
+	divergence bool // measure the distances; otherwise apply the rejection rule
 }
 
-// PrepareChains makes the programs that VerifyChain and VerifyDivergence need for chains of up
-// to most tokens of a draft, so that the first round does not have to.
-func (t *Target) PrepareChains(draft spec.SamplingDraft, most int) error {
-	d, err := t.holderOf(draft)
+// PrepareChains compiles the programs of VerifyChain and VerifyDivergence for chains of up to most tokens of a
+// draft, so that the first round does not wait for them.
+func (t *Target) PrepareChains(draft spec.DraftModel, most int) error {
+	d, err := t.draftOf(draft)
 	if err != nil {
 		return err
 	}
@@ -64,10 +65,9 @@ func (t *Target) PrepareChains(draft spec.SamplingDraft, most int) error {
 	return nil
 }
 
-// chainOf checks that a chain is what a draft sampled last, or its beginning, and returns the
-// draft.
-func (t *Target) chainOf(chain *spec.Tree, draft spec.SamplingDraft) (*Draft, error) {
-	d, err := t.holderOf(draft)
+// chainOf checks that a chain is a prefix of the draft's last one, and returns the draft.
+func (t *Target) chainOf(chain *spec.Tree, draft spec.DraftModel) (*Draft, error) {
+	d, err := t.draftOf(draft)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (t *Target) chainOf(chain *spec.Tree, draft spec.SamplingDraft) (*Draft, er
 		return nil, fmt.Errorf("llama: a chain of %d tokens; the draft sampled %d", k, len(d.sampled))
 	}
 	if k >= t.passRows() {
-		return nil, fmt.Errorf("llama: a chain of %d tokens; at most %d can be judged", k, t.passRows()-1)
+		return nil, fmt.Errorf("llama: a chain of %d tokens; at most %d can be verified", k, t.passRows()-1)
 	}
 	for i, token := range chain.Tokens[1:] {
 		if token != d.sampled[i].Token || chain.Parents[i+1] != int32(i) {
@@ -86,22 +86,24 @@ func (t *Target) chainOf(chain *spec.Tree, draft spec.SamplingDraft) (*Draft, er
 	return d, nil
 }
 
-// chainProgram is the program that judges a chain, made at first use. It reads the records that
-// the part's filter program leaves.
+// chainProgram returns the program that verifies a chain, compiled at first use. It reads the records of the part's
+// filter program.
 func (t *Target) chainProgram(key chainKey) (webgpu.Program, error) {
 	if p, ok := t.chains[key]; ok {
 		return p, nil
 	}
 	d, w, records := key.draft, &t.work, t.results.filtered.view
 	var r *kernels.Recorder
-	if key.gaps {
+	if key.divergence {
 		r = t.recorder(fmt.Sprintf("compare %d", key.k))
-		r.Divergence(t.tuning.lanes, kernels.Comparison{Target: t.logitRows(key.k), Draft: d.logitRows(key.k), TargetRecord: records,
-			DraftRecord: d.drawnRecords, DraftStride: webgpu.BindingAlign / 4, Draw: w.draw, Out: t.results.gaps.view})
+		sample.RecordDivergence(r, t.tuning.Lanes, sample.Comparison{Target: t.logitRows(key.k),
+			Draft: d.logitRows(key.k), TargetRecord: records, DraftRecord: d.drawnRecords, DraftStride: recordWords,
+			Draw: w.draw, Out: t.results.divergences.view})
 	} else {
 		r = t.recorder(fmt.Sprintf("reject %d", key.k))
-		r.Reject(t.tuning.lanes, kernels.Rejection{Target: t.logitRows(key.k + 1), Draft: d.logitRows(key.k), TargetRecord: records,
-			DraftRecord: d.drawnRecords, DraftStride: webgpu.BindingAlign / 4, Draw: w.draw, Positions: t.feeding.batch.drawn, Out: t.results.verdicts.view})
+		sample.RecordReject(r, t.tuning.Lanes, sample.Rejection{Target: t.logitRows(key.k + 1),
+			Draft: d.logitRows(key.k), TargetRecord: records, DraftRecord: d.drawnRecords, DraftStride: recordWords,
+			Draw: w.draw, Positions: t.prefill.batch.drawn, Out: t.results.verdicts.view})
 	}
 	p, err := t.build(r)
 	if err != nil {
@@ -111,15 +113,16 @@ func (t *Target) chainProgram(key chainKey) (webgpu.Program, error) {
 	return p[0], nil
 }
 
-// VerifyChain runs a chain that draft sampled and judges it by the rejection rule, in one
-// submit and one readback. The draft must be on the same device.
-func (t *Target) VerifyChain(ctx context.Context, chain *spec.Tree, draft spec.SamplingDraft, s spec.Sampling) ([]spec.ChainVerdict, error) {
+// VerifyChain verifies a chain that draft sampled by the rejection rule, in one submit and one readback. The draft
+// must be on the same device.
+func (t *Target) VerifyChain(ctx context.Context, chain *spec.Tree, draft spec.DraftModel,
+	s spec.Sampling) ([]spec.ChainVerdict, error) {
 	d, err := t.chainOf(chain, draft)
 	if err != nil {
 		return nil, err
 	}
 	n := len(chain.Tokens)
-	judge, err := t.chainProgram(chainKey{d, n - 1, false})
+	verify, err := t.chainProgram(chainKey{d, n - 1, false})
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +131,7 @@ func (t *Target) VerifyChain(ctx context.Context, chain *spec.Tree, draft spec.S
 	}
 	t.eachPart(n, func(key part, p *partPrograms) {
 		t.pass(key, p)
-		t.programs = append(t.programs, p.filter, judge)
+		t.programs = append(t.programs, p.filter, verify)
 	})
 	t.read(t.results.verdicts, n)
 	if err := t.run(t.programs, t.regions...); err != nil {
@@ -137,20 +140,21 @@ func (t *Target) VerifyChain(ctx context.Context, chain *spec.Tree, draft spec.S
 	return t.chainVerdicts(n), nil
 }
 
-// chainVerdicts reads those of n nodes from what came back.
+// chainVerdicts decodes the verdicts on n nodes.
 func (t *Target) chainVerdicts(n int) []spec.ChainVerdict {
 	words := t.results.of(t.results.verdicts, n)
-	t.judged.chain = resize(t.judged.chain, n)
+	t.verdicts.chain = resize(t.verdicts.chain, n)
 	for i := range n {
-		t.judged.chain[i] = spec.ChainVerdict{Accepted: words[kernels.RejectWords*i] == 1, Token: int32(words[kernels.RejectWords*i+1])}
+		t.verdicts.chain[i] = spec.ChainVerdict{Accepted: words[sample.RejectWords*i] == 1,
+			Token: int32(words[sample.RejectWords*i+1])}
 	}
-	return t.judged.chain
+	return t.verdicts.chain
 }
 
-// VerifyDivergence is Verify for a chain that draft sampled, with the distance between draft and target
-// at every node but the last, in one submit and one readback. The draft must be on the
-// same device.
-func (t *Target) VerifyDivergence(ctx context.Context, chain *spec.Tree, draft spec.SamplingDraft, s spec.Sampling) ([]spec.NodeOutput, []spec.Divergence, error) {
+// VerifyDivergence is Verify for a chain that draft sampled. It also returns the distance between draft and target
+// at every node but the last, in one submit and one readback. The draft must be on the same device.
+func (t *Target) VerifyDivergence(ctx context.Context, chain *spec.Tree, draft spec.DraftModel,
+	s spec.Sampling) ([]spec.NodeOutput, []spec.Divergence, error) {
 	d, err := t.chainOf(chain, draft)
 	if err != nil {
 		return nil, nil, err
@@ -163,34 +167,35 @@ func (t *Target) VerifyDivergence(ctx context.Context, chain *spec.Tree, draft s
 	if err := t.begin(ctx, chain, s); err != nil {
 		return nil, nil, err
 	}
-	t.compareParts(n, s, compare, t.pass)
+	t.addComparison(n, s, compare, t.pass)
 	if err := t.run(t.programs, t.regions...); err != nil {
 		return nil, nil, err
 	}
 	return t.decodeOutputs(n, s), t.divergences(n), nil
 }
 
-// compareParts adds the pass of n nodes, what it says of each, and the comparison with the draft's distributions.
-func (t *Target) compareParts(n int, s spec.Sampling, compare webgpu.Program, pass func(part, *partPrograms)) {
+// addComparison adds the pass over n nodes, its outputs, and the comparison with the draft's distributions.
+func (t *Target) addComparison(n int, s spec.Sampling, compare webgpu.Program, pass func(part, *partPrograms)) {
 	t.eachPart(n, func(key part, p *partPrograms) {
 		pass(key, p)
 		t.programs = append(t.programs, p.sample)
-		if s.Temperature > 0 { // at 0 the softmaxes are compared, of which there is no record
+		if s.Temperature > 0 { // at temperature 0 the softmaxes are compared, which need no record
 			t.programs = append(t.programs, p.filter)
 		}
 		t.programs = append(t.programs, compare)
 	})
 	t.readOutputs(n, s)
-	t.read(t.results.gaps, n-1)
+	t.read(t.results.divergences, n-1)
 }
 
-// divergences reads those of a chain of n nodes from what came back.
+// divergences decodes the distances of a chain of n nodes.
 func (t *Target) divergences(n int) []spec.Divergence {
-	words := t.results.of(t.results.gaps, n-1)
-	t.judged.gaps = resize(t.judged.gaps, n-1)
-	gaps := t.judged.gaps
+	words := t.results.of(t.results.divergences, n-1)
+	t.verdicts.divergences = resize(t.verdicts.divergences, n-1)
+	gaps := t.verdicts.divergences
 	for i := range gaps {
-		gaps[i] = spec.Divergence{Distance: math.Float32frombits(words[kernels.DivergenceWords*i]), Possible: words[kernels.DivergenceWords*i+1] == 1}
+		gaps[i] = spec.Divergence{Distance: math.Float32frombits(words[sample.DivergenceWords*i]),
+			Possible: words[sample.DivergenceWords*i+1] == 1}
 	}
 	return gaps
 }

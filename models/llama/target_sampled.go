@@ -9,29 +9,30 @@ import (
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
+	treekernel "foretoken/webgpu/kernels/tree"
 )
 
-// sampledTrees is what VerifySampled needs beside a part's programs.
+// sampledTrees holds what VerifySampled needs in addition to a part's programs.
 type sampledTrees struct {
-	plan     kernels.TreePlan
-	nodes    kernels.View // of the plan, on the device
-	children kernels.View
-	judges   map[judgeKey]webgpu.Program
-	siblings [][]int32               // per node: its children's tokens, in the order of the tree
-	ids      [][]int32               // and their node numbers
-	awaited  map[part]webgpu.Program // fill in the children of a tree that is drafted in the same run
+	plan         treekernel.Plan
+	nodes        kernels.View // device copy of plan.Nodes
+	children     kernels.View
+	verifiers    map[verifierKey]webgpu.Program
+	siblings     [][]int32               // per node: the tokens of its children, in the order of the tree
+	ids          [][]int32               // per node: the node numbers of its children
+	siblingFills map[part]webgpu.Program // write the children of a tree drafted in the same run
 }
 
-// judgeKey is a program that judges a part of a tree by distributions that a draft holds.
-type judgeKey struct {
+// verifierKey identifies a program that verifies a part of a tree against a draft's distributions.
+type verifierKey struct {
 	draft *Draft
 	part  part
 }
 
-// PrepareSampled makes the programs that VerifySampled needs for trees of up to rows nodes, whose
-// nodes have up to k children drawn by draft, so that the first round does not have to.
-func (t *Target) PrepareSampled(draft spec.TreeSampler, k, rows int) error {
-	d, err := t.holderOf(draft)
+// PrepareSampled compiles the programs of VerifySampled for trees of up to rows nodes with up to k children drawn
+// by draft, so that the first round does not wait for them.
+func (t *Target) PrepareSampled(draft spec.Grower, k, rows int) error {
+	d, err := t.draftOf(draft)
 	if err != nil {
 		return err
 	}
@@ -41,37 +42,39 @@ func (t *Target) PrepareSampled(draft spec.TreeSampler, k, rows int) error {
 	if err := t.Prepare(rows); err != nil {
 		return err
 	}
-	return t.prepareJudges(d, 1, rows)
+	return t.prepareVerifiers(d, 1, rows)
 }
 
-// prepareJudges makes the programs that judge trees of least to most nodes.
-func (t *Target) prepareJudges(d *Draft, least, most int) error {
+// prepareVerifiers compiles the programs that verify trees of least to most nodes.
+func (t *Target) prepareVerifiers(d *Draft, least, most int) error {
 	s := &t.sampled
-	if t.judges(d, least, most) {
+	if t.verifiersReady(d, least, most) {
 		return nil
 	}
-	if s.judges == nil {
+	if s.verifiers == nil {
 		var err error
-		if s.nodes, err = t.storage("nodes of a sampled tree", 4*t.opts.MaxRows*kernels.TreePlanWords); err != nil {
+		if s.nodes, err = t.newBuffer("nodes of a sampled tree", 4*t.opts.MaxRows*treekernel.PlanWords); err != nil {
 			return err
 		}
-		if s.children, err = t.storage("children of a sampled tree", 4*2*t.opts.MaxRows); err != nil {
+		if s.children, err = t.newBuffer("children of a sampled tree", 4*2*t.opts.MaxRows); err != nil {
 			return err
 		}
 		s.siblings, s.ids = make([][]int32, t.opts.MaxRows), make([][]int32, t.opts.MaxRows)
-		s.judges = map[judgeKey]webgpu.Program{}
+		s.verifiers = map[verifierKey]webgpu.Program{}
 	}
 	var recorders []*kernels.Recorder
-	var keys []judgeKey
+	var keys []verifierKey
 	for n := least; n <= most; n++ {
 		p := t.lastPart(n)
-		key := judgeKey{d, p}
-		if _, ok := s.judges[key]; ok || slices.Contains(keys, key) {
+		key := verifierKey{d, p}
+		if _, ok := s.verifiers[key]; ok || slices.Contains(keys, key) {
 			continue
 		}
-		r := t.recorder(fmt.Sprintf("judge %d from %d", p.rows, p.from))
-		r.JudgeTree(t.tuning.lanes, kernels.TreeJudgement{Target: t.partLogits(p), Draft: d.treeRows(), TargetRecord: t.results.filtered.from(p.from),
-			Draw: t.work.draw, Nodes: viewFrom(s.nodes, p.from*kernels.TreePlanWords), Children: s.children, Out: t.results.verdicts.from(p.from)})
+		r := t.recorder(fmt.Sprintf("verify sampled %d from %d", p.rows, p.from))
+		treekernel.RecordVerify(r, t.tuning.Lanes, treekernel.Verification{Target: t.partLogits(p),
+			Draft: d.distributionLogits(), TargetRecord: t.results.filtered.from(p.from),
+			Draw: t.work.draw, Nodes: viewFrom(s.nodes, p.from*treekernel.PlanWords), Children: s.children,
+			Out: t.results.verdicts.from(p.from)})
 		recorders, keys = append(recorders, r), append(keys, key)
 	}
 	if len(recorders) == 0 {
@@ -82,22 +85,22 @@ func (t *Target) prepareJudges(d *Draft, least, most int) error {
 		return err
 	}
 	for i, p := range programs {
-		s.judges[keys[i]] = p
+		s.verifiers[keys[i]] = p
 	}
 	return nil
 }
 
-// judges tells whether the programs that judge trees of least to most nodes are there.
-func (t *Target) judges(d *Draft, least, most int) bool {
+// verifiersReady reports whether the programs that verify trees of least to most nodes are compiled.
+func (t *Target) verifiersReady(d *Draft, least, most int) bool {
 	for n := least; n <= most; n++ {
-		if t.sampled.judges[judgeKey{d, t.lastPart(n)}] == 0 {
+		if t.sampled.verifiers[verifierKey{d, t.lastPart(n)}] == 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// planSampled fills the tree plan, padded to the rows of the tree's parts.
+// planSampled uploads the plan of a tree, padded to the rows of the tree's parts.
 func (t *Target) planSampled(tree *spec.Tree, rows []int32, d *Draft) error {
 	s, n := &t.sampled, len(tree.Tokens)
 	for i := range n {
@@ -110,11 +113,13 @@ func (t *Target) planSampled(tree *spec.Tree, rows []int32, d *Draft) error {
 	s.plan.Reset()
 	for i := range n {
 		children := s.siblings[i]
-		if len(children) > 0 && (rows[i] < 0 || int(rows[i]) >= d.rowsKept()) {
-			return fmt.Errorf("llama: the children of node %d were drawn from row %d; the draft kept %d", i, rows[i], d.rowsKept())
+		if len(children) > 0 && (rows[i] < 0 || int(rows[i]) >= d.distributionsUsed()) {
+			return fmt.Errorf("llama: the children of node %d were drawn from row %d; the draft stored %d", i,
+				rows[i], d.distributionsUsed())
 		}
 		if len(children) > d.opts.TopK {
-			return fmt.Errorf("llama: node %d has %d children; the draft draws at most %d", i, len(children), d.opts.TopK)
+			return fmt.Errorf("llama: node %d has %d children; the draft draws at most %d", i, len(children),
+				d.opts.TopK)
 		}
 		s.plan.Add(uint32(t.Len())+uint32(tree.Depths[i])+1, uint32(max(rows[i], 0)), children)
 	}
@@ -130,10 +135,11 @@ func (t *Target) planSampled(tree *spec.Tree, rows []int32, d *Draft) error {
 	return t.dev.Write(s.children.Buffer, s.children.Offset, webgpu.U32Bytes(s.plan.Children))
 }
 
-// VerifySampled runs a tree whose children draft drew without replacement and judges them, in one submit
-// and one readback. The draft must be on the same device.
-func (t *Target) VerifySampled(ctx context.Context, tree *spec.Tree, rows []int32, draft spec.TreeSampler, s spec.Sampling) ([]spec.TreeVerdict, error) {
-	d, err := t.holderOf(draft)
+// VerifySampled verifies a tree whose children draft drew without replacement, in one submit and one readback. The
+// draft must be on the same device.
+func (t *Target) VerifySampled(ctx context.Context, tree *spec.Tree, rows []int32, draft spec.DraftModel,
+	s spec.Sampling) ([]spec.TreeVerdict, error) {
+	d, err := t.draftOf(draft)
 	if err != nil {
 		return nil, err
 	}
@@ -141,13 +147,13 @@ func (t *Target) VerifySampled(ctx context.Context, tree *spec.Tree, rows []int3
 	if len(rows) != n {
 		return nil, fmt.Errorf("llama: %d rows for a tree of %d nodes", len(rows), n)
 	}
-	if d.rowsKept() == 0 {
+	if d.distributionsUsed() == 0 {
 		return nil, errors.New("llama: the draft's last tree was not drawn without replacement")
 	}
 	if err := t.begin(ctx, tree, s); err != nil {
 		return nil, err
 	}
-	if err := t.prepareJudges(d, n, n); err != nil {
+	if err := t.prepareVerifiers(d, n, n); err != nil {
 		return nil, err
 	}
 	if err := t.planSampled(tree, rows, d); err != nil {
@@ -155,7 +161,7 @@ func (t *Target) VerifySampled(ctx context.Context, tree *spec.Tree, rows []int3
 	}
 	t.eachPart(n, func(p part, programs *partPrograms) {
 		t.pass(p, programs)
-		t.programs = append(t.programs, programs.filter, t.sampled.judges[judgeKey{d, p}])
+		t.programs = append(t.programs, programs.filter, t.sampled.verifiers[verifierKey{d, p}])
 	})
 	t.read(t.results.verdicts, n)
 	if err := t.run(t.programs, t.regions...); err != nil {
@@ -164,28 +170,29 @@ func (t *Target) VerifySampled(ctx context.Context, tree *spec.Tree, rows []int3
 	return t.treeVerdicts(n, func(node int, place uint32) int32 { return t.sampled.ids[node][place] }), nil
 }
 
-// treeVerdicts reads those of n nodes from what came back; child is the node at a place among a node's children.
+// treeVerdicts decodes the verdicts on n nodes. child maps a place among a node's children to the child's node
+// number.
 func (t *Target) treeVerdicts(n int, child func(node int, place uint32) int32) []spec.TreeVerdict {
 	words := t.results.of(t.results.verdicts, n)
-	t.judged.tree = resize(t.judged.tree, n)
-	verdicts := t.judged.tree
+	t.verdicts.tree = resize(t.verdicts.tree, n)
+	verdicts := t.verdicts.tree
 	for i := range verdicts {
-		place, token := words[kernels.TreeVerdictWords*i], int32(words[kernels.TreeVerdictWords*i+1])
+		place, token := words[treekernel.VerdictWords*i], int32(words[treekernel.VerdictWords*i+1])
 		verdicts[i] = spec.TreeVerdict{Child: -1, Token: token}
-		if place != kernels.NoChild {
+		if place != treekernel.NoChild {
 			verdicts[i].Child = child(i, place)
 		}
 	}
 	return verdicts
 }
 
-// PrepareJointSampled makes the programs that DraftVerifySampled needs for trees of up to so many levels and nodes, whose nodes
-// have up to k children.
-func (t *Target) PrepareJointSampled(draft spec.TreeSampler, k, levels, rows int) error {
-	if err := t.PrepareSampled(draft, k, rows); err != nil || kernels.Grafted(levels, k) > kernels.MostGrafted {
-		return err // what is larger is drafted and verified in runs of their own
+// PrepareJointSampled compiles the programs of DraftVerify for trees of up to so many levels and rows nodes,
+// with up to k children a node.
+func (t *Target) PrepareJointSampled(draft spec.Grower, k, levels, rows int) error {
+	if err := t.PrepareSampled(draft, k, rows); err != nil || treekernel.Gathered(levels, k) > treekernel.MostGathered {
+		return err // a larger tree is drafted and verified in separate runs
 	}
-	d, err := t.holderOf(draft)
+	d, err := t.draftOf(draft)
 	if err != nil {
 		return err
 	}
@@ -195,55 +202,53 @@ func (t *Target) PrepareJointSampled(draft spec.TreeSampler, k, levels, rows int
 	if err := t.PrepareJoint(draft, k); err != nil {
 		return err
 	}
-	s, b := &t.sampled, &batch{}
-	if s.awaited == nil {
-		s.awaited = map[part]webgpu.Program{}
+	s, b := &t.sampled, &programBatch{}
+	if s.siblingFills == nil {
+		s.siblingFills = map[part]webgpu.Program{}
 	}
 	made := map[part]*webgpu.Program{}
 	for n := 1; n <= min(rows, t.passRows()); n++ {
 		p := t.lastPart(n)
-		if s.awaited[p] != 0 || made[p] != nil {
+		if s.siblingFills[p] != 0 || made[p] != nil {
 			continue
 		}
 		made[p] = new(webgpu.Program)
 		r := t.recorder(fmt.Sprintf("siblings %d", p.rows))
-		r.Siblings(p.rows, s.nodes, t.feeding.batch.tokens, s.children)
+		treekernel.RecordSiblings(r, p.rows, s.nodes, t.prefill.batch.tokens, s.children)
 		b.add(r, made[p])
 	}
-	if err := d.make(b); err != nil {
+	if err := t.buildBatch(b); err != nil {
 		return err
 	}
 	for p, program := range made {
-		s.awaited[p] = *program
+		s.siblingFills[p] = *program
 	}
 	return nil
 }
 
-// JoinsSampled implements spec.JointTreeTarget.
-func (t *Target) JoinsSampled(draft spec.TreeSampler, r *spec.JointRequest) bool {
-	if r.Chosen == nil || !r.Drawn || !t.Joins(draft, r) {
+// sampledReady reports whether a tree can be sampled without replacement and verified in one run.
+func (t *Target) sampledReady(d *Draft, r *spec.JointRequest) bool {
+	if r.Chosen == nil || !r.Drawn || !t.treeReady(d, r) {
 		return false
 	}
-	d, n := draft.(treeStarter).holds(), jointNodes(r)
-	return t.judges(d, n, n) && t.sampled.awaited[t.lastPart(n)] != 0
+	n := requestNodes(r)
+	return t.verifiersReady(d, n, n) && t.sampled.siblingFills[t.lastPart(n)] != 0
 }
 
-// DraftVerifySampled draws a tree without replacement and judges it, in one submit and one readback. Where the draft had no token for a place
-// there are no verdicts, and the tree is still to be judged. JoinsSampled must have said that it can.
-func (t *Target) DraftVerifySampled(ctx context.Context, draft spec.TreeSampler, r *spec.JointRequest) (*spec.Tree, []spec.Level, []spec.TreeVerdict, error) {
-	if !t.JoinsSampled(draft, r) {
-		return nil, nil, nil, errNotJoint(r)
-	}
-	d, n, err := t.startGraft(ctx, draft, r, drawn)
+// draftVerifySampled samples a tree without replacement and verifies it. If the draft ran out of candidates for a node,
+// there are no verdicts and the caller must verify the tree.
+func (t *Target) draftVerifySampled(ctx context.Context, starter treeStarter, r *spec.JointRequest,
+	result *spec.JointResult) error {
+	d, n, err := t.startDraftVerify(ctx, starter, r, drawn)
 	if err != nil {
-		return nil, nil, nil, err
+		return err
 	}
 	s := &t.sampled
 	s.plan.Reset()
 	for i := range n {
 		level := 0
 		if i > 0 {
-			level = 1 + kernels.GraftedLevel(uint32(r.Chosen[i-1]), r.K)
+			level = 1 + treekernel.GatheredLevel(uint32(r.Chosen[i-1]), r.K)
 		}
 		s.plan.Await(uint32(t.Len()+level+1), uint32(max(r.Rows[i], 0)), int(r.Children[i]))
 	}
@@ -251,17 +256,18 @@ func (t *Target) DraftVerifySampled(ctx context.Context, draft spec.TreeSampler,
 		s.plan.Await(0, 0, 0)
 	}
 	if err := t.dev.Write(s.nodes.Buffer, s.nodes.Offset, webgpu.U32Bytes(s.plan.Nodes)); err != nil {
-		return nil, nil, nil, err
+		return err
 	}
 	p := t.lastPart(n)
 	programs := t.parts[p]
-	t.programs = append(t.programs, s.awaited[p], programs.verify, programs.filter, s.judges[judgeKey{d, p}])
+	t.programs = append(t.programs, s.siblingFills[p], programs.verify, programs.filter, s.verifiers[verifierKey{d, p}])
 	t.read(t.results.verdicts, n)
-	tree, levels, grafted, err := t.endGraft(d, r, drawn)
-	if err != nil || !grafted {
-		return tree, levels, nil, err
+	gathered, err := t.endDraftVerify(d, r, drawn, result)
+	if err != nil || !gathered {
+		return err
 	}
-	return tree, levels, t.treeVerdicts(n, func(node int, place uint32) int32 {
-		return int32(1 + s.plan.Nodes[node*kernels.TreePlanWords+1]/2 + place)
-	}), nil
+	result.Pass.Children = t.treeVerdicts(n, func(node int, place uint32) int32 {
+		return int32(1 + s.plan.Nodes[node*treekernel.PlanWords+1]/2 + place)
+	})
+	return nil
 }

@@ -5,10 +5,12 @@ import (
 	"fmt"
 
 	"foretoken/webgpu"
+
+	"foretoken/webgpu/kernels/sample"
 )
 
-// Score empties the sequence, runs tokens and returns ln p of each but the first given those before
-// it, of the raw softmax. All of tokens are in the sequence then.
+// Score empties the sequence, runs tokens and returns ln p of each token but the first, given those before it,
+// under the unfiltered softmax at temperature 1. The tokens stay in the sequence.
 func (t *Target) Score(ctx context.Context, tokens []int32) ([]float32, error) {
 	if err := t.checkTokens(tokens); err != nil {
 		return nil, err
@@ -33,8 +35,8 @@ func (t *Target) Score(ctx context.Context, tokens []int32) ([]float32, error) {
 	return scores[:max(len(tokens)-1, 0)], nil
 }
 
-// scoreChunk commits the first n of tokens and returns ln p of what follows each; of the
-// last token of all it is meaningless.
+// scoreChunk commits the first n of tokens and returns ln p of each one's successor. For the last token of a text
+// the value is meaningless.
 func (t *Target) scoreChunk(tokens []int32, n int) ([]float32, error) {
 	if err := t.Prepare(n); err != nil {
 		return nil, err
@@ -43,13 +45,13 @@ func (t *Target) scoreChunk(tokens []int32, n int) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &t.feeding.batch
-	if err := t.append(b, tokens[:n]); err != nil {
+	b := &t.prefill.batch
+	if err := t.appendTokens(b, tokens[:n]); err != nil {
 		return nil, err
 	}
 	rows := t.paddedRows(n)
 	b.pad(n, rows, t.work.trash)
-	// Nothing is drawn: where other passes have the position drawn for, this one has the token to score.
+	// Nothing is drawn: the field of the position to draw for holds the token to score.
 	next := b.words[alignWords(b.capacity):][:n]
 	for i := range next {
 		next[i] = 0
@@ -69,13 +71,13 @@ func (t *Target) scoreChunk(tokens []int32, n int) ([]float32, error) {
 	return t.results.of(t.results.scores, n).F32(), nil
 }
 
-// scoreProgram reduces the rows of a bucket, made at first use.
+// scoreProgram returns the program that scores the rows of a bucket, compiled at first use.
 func (t *Target) scoreProgram(at int) (webgpu.Program, error) {
 	if p, ok := t.scores[at]; ok {
 		return p, nil
 	}
 	r := t.recorder(fmt.Sprintf("score %d", buckets[at]))
-	r.Score(t.tuning.lanes, t.logitRows(buckets[at]), t.feeding.batch.drawn, t.results.scores.view)
+	sample.RecordScore(r, t.tuning.Lanes, t.logitRows(buckets[at]), t.prefill.batch.drawn, t.results.scores.view)
 	p, err := t.build(r)
 	if err != nil {
 		return 0, err

@@ -1,24 +1,21 @@
 package llama
 
 import (
-	"encoding/json"
 	"math"
 	"slices"
 	"testing"
 
+	"foretoken/models/modeltest"
 	"foretoken/spec"
 	"foretoken/webgpu"
 )
 
-// TestScore compares the log-probabilities of a text with the reference's, and with those of
-// decoding it token by token.
+// TestScore compares the log-probabilities of a text with the reference's and with those of decoding it token by
+// token.
 func TestScore(t *testing.T) {
-	for _, name := range []string{"s260k-f32", "s260k-q8_0"} {
+	for _, name := range []string{"tiny-f32", "tiny-q8_0"} {
 		t.Run(name, func(t *testing.T) {
-			var ref oracle
-			if err := json.Unmarshal(sharedFile(t, "testmodels", "oracle", name+".json"), &ref); err != nil {
-				t.Fatal(err)
-			}
+			ref, _ := modeltest.Oracle(t, name)
 			onDevices(t, func(t *testing.T, dev webgpu.Device) {
 				m := loadTarget(t, dev, name, Options{MaxRows: 8})
 				worst, compared := 0.0, 0
@@ -39,7 +36,8 @@ func TestScore(t *testing.T) {
 							if int32(w[0]) == r.Cont[step] {
 								off := math.Abs(float64(scores[len(r.IDs)-1+step]) - w[1])
 								if worst, compared = max(worst, off), compared+1; off > 2e-3 {
-									t.Fatalf("%q step %d: ln p is %g, the reference says %g", r.Prompt, step, scores[len(r.IDs)-1+step], w[1])
+									t.Fatalf("%q step %d: ln p is %g, the reference says %g", r.Prompt, step,
+										scores[len(r.IDs)-1+step], w[1])
 								}
 							}
 						}

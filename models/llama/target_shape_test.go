@@ -9,7 +9,7 @@ import (
 	"foretoken/webgpu"
 )
 
-// randomShaping is a shaping of n nodes, some of which keep all tokens or have no biases.
+// randomShaping returns a shaping of n nodes. Some nodes have no mask or no biases.
 func randomShaping(rng *rand.Rand, n, vocab, own int) *spec.Shaping {
 	s := &spec.Shaping{Nodes: n}
 	for range 3 {
@@ -33,7 +33,7 @@ func randomShaping(rng *rand.Rand, n, vocab, own int) *spec.Shaping {
 	return s
 }
 
-// shaped is what a shaping makes of a node's logits.
+// shaped applies a shaping to a node's logits.
 func shaped(z []float32, s *spec.Shaping, node int) []float32 {
 	out := append([]float32(nil), z...)
 	add := map[int32]float32{}
@@ -56,11 +56,11 @@ func shaped(z []float32, s *spec.Shaping, node int) []float32 {
 	return out
 }
 
-// TestShape compares every node of shaped trees, small ones and ones in parts, with the logits of
-// the same tree as it is, changed on the host, and with plain decoding of the path to it.
+// TestShape compares every node of shaped trees, in one part and in several, with the unshaped logits changed on
+// the host and with plain decoding of the path to the node.
 func TestShape(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		m := loadTarget(t, dev, "s260k-q8_0", Options{MaxRows: 192, passRows: 64})
+		m := loadTarget(t, dev, "tiny-q8_0", Options{MaxRows: 192, passRows: 64})
 		rng := rand.New(rand.NewPCG(8, 8))
 		restart(t, m, text[:len(text)-1])
 		sizes := []int{1, 12, 70}
@@ -70,7 +70,8 @@ func TestShape(t *testing.T) {
 		for _, n := range sizes {
 			tree := randomTree(rng, text[len(text)-1], n, 6, m.opts.Vocab)
 			shaping := randomShaping(rng, n, m.opts.Vocab, 5)
-			for _, s := range []spec.Sampling{{}, {Temperature: 0.9, Seed: 3}, {Temperature: 1, TopK: 20, TopP: 0.9, Seed: 4}} {
+			for _, s := range []spec.Sampling{{}, {Temperature: 0.9, Seed: 3},
+				{Temperature: 1, TopK: 20, TopP: 0.9, Seed: 4}} {
 				verify := func(tree *spec.Tree, with *spec.Shaping) []spec.NodeOutput {
 					t.Helper()
 					if with != nil {
@@ -105,7 +106,8 @@ func TestShape(t *testing.T) {
 				made := dev.Counters()
 				again := verify(tree, shaping)
 				after := dev.Counters()
-				if after.Buffers != made.Buffers || after.Programs != made.Programs || after.Kernels != made.Kernels || after.Submits != made.Submits+1 {
+				if after.Buffers != made.Buffers || after.Programs != made.Programs ||
+					after.Kernels != made.Kernels || after.Submits != made.Submits+1 {
 					t.Errorf("%d nodes: from %+v to %+v", n, made, after)
 				}
 				for i := range n {
@@ -122,9 +124,11 @@ func TestShape(t *testing.T) {
 						t.Fatal(err)
 					}
 					if single[0] != want[got[i].Token] || single[1] != want[3] {
-						t.Fatalf("%d nodes: logits %g of node %d, want %g and %g", n, single, i, want[got[i].Token], want[3])
+						t.Fatalf("%d nodes: logits %g of node %d, want %g and %g", n, single, i, want[got[i].Token],
+							want[3])
 					}
-					if token := s.Draw(want, spec.StreamTarget, uint32(m.Len()+int(tree.Depths[i])+1)); token != got[i].Token {
+					if token := s.Draw(want, spec.StreamTarget,
+						uint32(m.Len()+int(tree.Depths[i])+1)); token != got[i].Token {
 						t.Fatalf("%d nodes, %+v: node %d drew %d, want %d", n, s, i, got[i].Token, token)
 					}
 					total, most := 0.0, math.Inf(-1)
@@ -138,25 +142,26 @@ func TestShape(t *testing.T) {
 						t.Fatalf("%d nodes: the log-sum-exp of node %d is %g, want %g", n, i, got[i].LogSumExp, lse)
 					}
 				}
-				// The last node, decoded plainly with its own part of the shaping.
+				// The last node, decoded plainly with its part of the shaping.
 				last := n - 1
 				var path []int32
 				for i := int32(last); i >= 0; i = tree.Parents[i] {
 					path = append([]int32{i}, path...)
 				}
 				held := m.Len()
-				var lone []spec.NodeOutput
+				var single []spec.NodeOutput
 				for _, i := range path {
-					lone = verify(node(tree.Tokens[i]), &spec.Shaping{Nodes: 1, Masks: shaping.Masks, Which: shaping.Which[i : i+1], Common: shaping.Common, Own: shaping.Own[i : i+1]})
+					single = verify(node(tree.Tokens[i]), &spec.Shaping{Nodes: 1, Masks: shaping.Masks,
+						Which: shaping.Which[i : i+1], Common: shaping.Common, Own: shaping.Own[i : i+1]})
 					if err := m.Commit([]int32{0}); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if !sameOutput(lone[0], got[last]) {
-					t.Fatalf("%d nodes: node %d is\n%+v, decoded plainly\n%+v", n, last, got[last], lone[0])
+				if !sameOutput(single[0], got[last]) {
+					t.Fatalf("%d nodes: node %d is\n%+v, decoded plainly\n%+v", n, last, got[last], single[0])
 				}
 				restart(t, m, text[:held])
-				for i, out := range verify(tree, nil) { // and nothing of it is left
+				for i, out := range verify(tree, nil) { // the next pass is unshaped
 					if !sameOutput(out, before[i]) {
 						t.Fatalf("%d nodes: node %d is %+v after shaped passes, %+v before", n, i, out, before[i])
 					}
@@ -167,14 +172,14 @@ func TestShape(t *testing.T) {
 }
 
 func TestShapeRefuses(t *testing.T) {
-	m := loadTarget(t, accelerator(t), "s260k-q8_0", Options{MaxRows: 8})
+	m := loadTarget(t, accelerator(t), "tiny-q8_0", Options{MaxRows: 8})
 	words := make([]uint32, (m.opts.Vocab+31)/32)
 	for what, s := range map[string]*spec.Shaping{
 		"too many nodes":  {Nodes: 9, Masks: [][]uint32{words}, Which: make([]int32, 9)},
 		"a short mask":    {Nodes: 1, Masks: [][]uint32{words[1:]}, Which: []int32{0}},
 		"no such mask":    {Nodes: 1, Masks: [][]uint32{words}, Which: []int32{1}},
 		"too many masks":  {Nodes: 1, Masks: make([][]uint32, 9), Which: []int32{0}},
-		"too many biases": {Nodes: 1, Common: make([]spec.Bias, m.opts.Vocab+m.opts.Context+mostShared)},
+		"too many biases": {Nodes: 1, Common: make([]spec.Bias, m.opts.Vocab+m.opts.Context+maxCommonBiases)},
 		"more than nodes": {Nodes: 1, Own: make([][]spec.Bias, 2)},
 		"too many of one": {Nodes: 1, Own: [][]spec.Bias{make([]spec.Bias, 500)}},
 	} {
@@ -188,7 +193,7 @@ func TestShapeRefuses(t *testing.T) {
 	}
 	for _, c := range [][2]int32{{1, 0}, {-1, 0}, {0, -1}, {0, int32(m.opts.Vocab)}} {
 		if err := m.Logits(c[:1], c[1:], make([]float32, 1)); err == nil {
-			t.Errorf("the logit of node %d and token %d was told", c[0], c[1])
+			t.Errorf("the logit of node %d and token %d was returned", c[0], c[1])
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"foretoken/webgpu"
 )
 
-// loadTarget opens a test model to verify with.
+// loadTarget loads a test model as a target.
 func loadTarget(t *testing.T, dev webgpu.Device, name string, o Options) *Target {
 	t.Helper()
 	if o.Context == 0 {
@@ -26,14 +26,13 @@ func loadTarget(t *testing.T, dev webgpu.Device, name string, o Options) *Target
 	return m
 }
 
-// restart empties a target's sequence and feeds it a text.
+// restart empties a target's sequence and prefills a text.
 func restart(t *testing.T, m *Target, tokens []int32) {
 	t.Helper()
 	restartBy(t, m, tokens, len(tokens))
 }
 
-// restartBy is restart with so many tokens a pass: every number of rows has kernels of its own, and those for few
-// compile in a fraction of the time.
+// restartBy is restart with the given number of tokens per pass: kernels for few rows compile much faster.
 func restartBy(t *testing.T, m *Target, tokens []int32, most int) {
 	t.Helper()
 	m.Reset()
@@ -44,14 +43,14 @@ func restartBy(t *testing.T, m *Target, tokens []int32, most int) {
 	}
 }
 
-// node is the lone root of a tree.
+// node is a tree of one node.
 func node(token int32) *spec.Tree {
 	tree := &spec.Tree{}
 	tree.Reset(token)
 	return tree
 }
 
-// output is a copy of a node's output, to compare with others.
+// output is a copy of a node's output.
 func output(o spec.NodeOutput) spec.NodeOutput {
 	o.TopIDs, o.TopLogits = slices.Clone(o.TopIDs), slices.Clone(o.TopLogits)
 	return o
@@ -62,21 +61,22 @@ func sameOutput(a, b spec.NodeOutput) bool {
 		slices.Equal(a.TopIDs, b.TopIDs) && slices.Equal(a.TopLogits, b.TopLogits)
 }
 
-// logitsOf reads a row of the logits of the last pass.
+// logitsOf reads a row of the logits of the last pass back.
 func (t *Target) logitsOf(test *testing.T, row int) []float32 {
 	test.Helper()
 	m := webgpu.NewMemory(4 * t.work.stride)
-	if err := t.dev.Run(nil, webgpu.Region{Buffer: t.work.logits.Buffer, Offset: 4 * row * t.work.stride, Dst: m.Bytes()}); err != nil {
+	if err := t.dev.Run(nil, webgpu.Region{Buffer: t.work.logits.Buffer, Offset: 4 * row * t.work.stride,
+		Dst: m.Bytes()}); err != nil {
 		test.Fatal(err)
 	}
 	return m.F32()[:t.opts.Vocab]
 }
 
-// randomTree has n nodes, most of them at a depth of half of depth or more, no two siblings alike.
+// randomTree returns a tree of n nodes, most of them in the lower half of depth, without equal siblings.
 func randomTree(rng *rand.Rand, root int32, n, depth, vocab int) *spec.Tree {
 	tree := node(root)
 	for i := 0; tree.Len() < n; i++ {
-		parent := int32(tree.Len() - 1) // go deeper, until it is deep enough
+		parent := int32(tree.Len() - 1) // go deeper until it is deep enough
 		if d := int(tree.Depths[parent]); d >= depth || rng.IntN(depth) < d-depth/2 {
 			parent = rng.Int32N(int32(tree.Len()))
 		}
@@ -88,18 +88,18 @@ func randomTree(rng *rand.Rand, root int32, n, depth, vocab int) *spec.Tree {
 	return tree
 }
 
-// TestLargeTrees verifies trees of hundreds of nodes, all rows at once and in parts, and compares
-// every node with plain decoding of the path to it: each number has the same bits.
+// TestLargeTrees verifies trees of hundreds of nodes, at once and in parts, and compares every node with plain
+// decoding of the path to it: every number has the same bits.
 func TestLargeTrees(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		sizes := []int{300, 65, 129}
 		if testing.Short() {
-			sizes = sizes[2:] // two parts
+			sizes = sizes[2:] // sizes of two parts
 		}
-		plain := loadTarget(t, dev, "s260k-q8_0", Options{MaxRows: 1})
+		plain := loadTarget(t, dev, "tiny-q8_0", Options{MaxRows: 1})
 		tuning := plain.Tuning()
-		together := loadTarget(t, dev, "s260k-q8_0", Options{MaxRows: 300, Tuning: tuning})
-		parted := loadTarget(t, dev, "s260k-q8_0", Options{MaxRows: 384, Tuning: tuning, passRows: 128})
+		together := loadTarget(t, dev, "tiny-q8_0", Options{MaxRows: 300, Tuning: tuning})
+		parted := loadTarget(t, dev, "tiny-q8_0", Options{MaxRows: 384, Tuning: tuning, passRows: 128})
 		if n := together.passRows(); n != 384 || parted.passRows() != 128 {
 			t.Fatalf("%d and %d rows at once", n, parted.passRows())
 		}
@@ -144,7 +144,8 @@ func TestLargeTrees(t *testing.T) {
 					t.Fatal(err)
 				}
 				after := dev.Counters()
-				if after.Submits-before.Submits != 1 || after.Reads-before.Reads != 1 || after.Programs != before.Programs || after.Buffers != before.Buffers {
+				if after.Submits-before.Submits != 1 || after.Reads-before.Reads != 1 ||
+					after.Programs != before.Programs || after.Buffers != before.Buffers {
 					t.Errorf("%d nodes %s: from %+v to %+v", size, how, before, after)
 				}
 				for i := range int32(size) {
@@ -152,7 +153,7 @@ func TestLargeTrees(t *testing.T) {
 						t.Fatalf("%d nodes %s: node %d is\n%+v, decoded plainly\n%+v", size, how, i, out[i], want[i])
 					}
 				}
-				// A path through all parts joins the sequence, and decoding goes on as if it had been decoded plainly.
+				// Commit a path through all parts: the next token has the bits of plain decoding.
 				var path []int32
 				for i := int32(size - 1); i >= 0; i = tree.Parents[i] {
 					path = append(path, i)
@@ -183,14 +184,14 @@ func TestLargeTrees(t *testing.T) {
 	})
 }
 
-// TestTreeOf1011 is the largest tree that methods are trained on, verified near the end of a
-// context that is a fraction of its size.
+// TestTreeOf1011 verifies the largest tree that methods are trained on, near the end of a context that is smaller
+// than the tree.
 func TestTreeOf1011(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the programs of so many rows take long to make")
+		t.Skip("the programs of many rows compile slowly")
 	}
 	dev := accelerator(t)
-	m := loadTarget(t, dev, "s260k-q8_0", Options{MaxRows: 1011, Context: 64})
+	m := loadTarget(t, dev, "tiny-q8_0", Options{MaxRows: 1011, Context: 64})
 	tree := randomTree(rand.New(rand.NewPCG(1011, 1)), 5, 1011, 10, m.opts.Vocab)
 	restart(t, m, slices.Repeat(text, 4)[:50])
 	if lim := m.Limits(); lim.MaxRows < 1011 || lim.Context+lim.Spare-50 < 1011 {
@@ -220,7 +221,7 @@ func TestTreeOf1011(t *testing.T) {
 	}
 }
 
-// chainTree is a root and the tokens drawn after it, one the child of the other.
+// chainTree returns a root and the tokens drawn after it as a chain.
 func chainTree(root int32, drawn []spec.Drawn) *spec.Tree {
 	tree := node(root)
 	for i, d := range drawn {
@@ -237,11 +238,10 @@ var judgedSamplings = []spec.Sampling{
 	{Temperature: 1.3, Seed: 5, MinP: 0.05},
 }
 
-// TestVerifyChain compares verdicts with the rejection rule of package spec, applied to the logits
-// of both models.
+// TestVerifyChain compares verdicts with package spec's rejection rule, applied to the logits of both models.
 func TestVerifyChain(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		d, m := loadDraft(t, dev, "s260k-noisy-q8_0", Options{}), loadTarget(t, dev, "s260k-q8_0", Options{})
+		d, m := loadDraft(t, dev, "noisy-q8_0", Options{}), loadTarget(t, dev, "tiny-q8_0", Options{})
 		const count = 5
 		if err := m.PrepareChains(d, count); err != nil {
 			t.Fatal(err)
@@ -251,7 +251,7 @@ func TestVerifyChain(t *testing.T) {
 		for seed := range uint64(8) {
 			for _, s := range judgedSamplings[1:] {
 				s.Seed = seed
-				begun(t, d, body)
+				prefilled(t, d, body)
 				restart(t, m, body)
 				drawn, err := d.DraftSampled(background, spec.SampleRequest{Pending: root, Count: count, Sampling: s})
 				if err != nil {
@@ -263,7 +263,8 @@ func TestVerifyChain(t *testing.T) {
 					t.Fatal(err)
 				}
 				after := dev.Counters()
-				if after.Submits-before.Submits != 1 || after.Programs != before.Programs || after.Buffers != before.Buffers || after.Kernels != before.Kernels {
+				if after.Submits-before.Submits != 1 || after.Programs != before.Programs ||
+					after.Buffers != before.Buffers || after.Kernels != before.Kernels {
 					t.Fatalf("%+v: from %+v to %+v", s, before, after)
 				}
 				for i, v := range verdicts {
@@ -272,7 +273,8 @@ func TestVerifyChain(t *testing.T) {
 					want := spec.ChainVerdict{Token: s.Draw(z, spec.StreamTarget, position)}
 					if i < count {
 						q := s.Distribution(nil, d.readRow(t, d.work.logits, d.work.stride, i))
-						if want = spec.Judge(s.Distribution(nil, z), q, drawn[i].Token, s.Seed, position); want.Accepted {
+						if want = spec.VerifyToken(s.Distribution(nil, z), q, drawn[i].Token, s.Seed,
+							position); want.Accepted {
 							want.Token = drawn[i].Token
 							accepted++
 						}
@@ -289,11 +291,11 @@ func TestVerifyChain(t *testing.T) {
 	})
 }
 
-// TestVerifyDivergence compares distances with those of the distributions that the logits of both
-// models make, and outputs with those of Verify.
+// TestVerifyDivergence compares distances with those computed from the logits of both models, and outputs with
+// those of Verify.
 func TestVerifyDivergence(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		d, m := loadDraft(t, dev, "s260k-noisy-q8_0", Options{}), loadTarget(t, dev, "s260k-q8_0", Options{})
+		d, m := loadDraft(t, dev, "noisy-q8_0", Options{}), loadTarget(t, dev, "tiny-q8_0", Options{})
 		const count = 7
 		if err := m.PrepareChains(d, count); err != nil {
 			t.Fatal(err)
@@ -301,7 +303,7 @@ func TestVerifyDivergence(t *testing.T) {
 		body, root := text[:len(text)-1], text[len(text)-1:]
 		most := 0.0
 		for _, s := range judgedSamplings {
-			begun(t, d, body)
+			prefilled(t, d, body)
 			restart(t, m, body)
 			drawn, err := d.DraftSampled(background, spec.SampleRequest{Pending: root, Count: count - 2, Sampling: s})
 			if err == nil {
@@ -325,7 +327,9 @@ func TestVerifyDivergence(t *testing.T) {
 				t.Fatal(err)
 			}
 			after := dev.Counters()
-			if after.Submits-before.Submits != 1 || after.Reads-before.Reads != 1 || after.Programs != before.Programs || after.Buffers != before.Buffers || after.Kernels != before.Kernels {
+			if after.Submits-before.Submits != 1 || after.Reads-before.Reads != 1 ||
+				after.Programs != before.Programs || after.Buffers != before.Buffers ||
+				after.Kernels != before.Kernels {
 				t.Fatalf("%+v: from %+v to %+v", s, before, after)
 			}
 			if len(gaps) != count || !slices.EqualFunc(out, want, sameOutput) {
@@ -336,7 +340,8 @@ func TestVerifyDivergence(t *testing.T) {
 				shown = spec.Sampling{Temperature: 1}
 			}
 			for i, g := range gaps {
-				p, q := shown.Distribution(nil, m.logitsOf(t, i)), shown.Distribution(nil, d.readRow(t, d.work.logits, d.work.stride, i))
+				p := shown.Distribution(nil, m.logitsOf(t, i))
+				q := shown.Distribution(nil, d.readRow(t, d.work.logits, d.work.stride, i))
 				distance := jensenShannon(p, q)
 				most = max(most, distance)
 				if math.Abs(float64(g.Distance)-distance) > 1e-4 || g.Possible != (p[drawn[i].Token] > 0) {
@@ -351,13 +356,14 @@ func TestVerifyDivergence(t *testing.T) {
 			t.Errorf("draft and target are at most %g apart: this shows nothing", most)
 		}
 		other := chainTree(root[0], []spec.Drawn{{Token: 1}, {Token: 1}})
-		if _, _, err := m.VerifyDivergence(background, other, d, judgedSamplings[1]); err == nil || !strings.Contains(err.Error(), "not the one") {
+		if _, _, err := m.VerifyDivergence(background, other, d, judgedSamplings[1]); err == nil ||
+			!strings.Contains(err.Error(), "not the one") {
 			t.Errorf("a chain that was not sampled: %v", err)
 		}
 	})
 }
 
-// jensenShannon is √JSD, base 2.
+// jensenShannon returns √JSD, base 2.
 func jensenShannon(p, q []float64) float64 {
 	sum := 0.0
 	for i := range p {
@@ -370,11 +376,12 @@ func jensenShannon(p, q []float64) float64 {
 	return math.Sqrt(max(sum, 0))
 }
 
-// TestVerifySampled grows trees without replacement and compares every verdict with the rule of
-// package spec, applied to the logits of both models.
+// TestVerifySampled grows trees without replacement and compares every verdict with package spec's rule, applied to
+// the logits of both models.
 func TestVerifySampled(t *testing.T) {
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
-		d, m := loadDraft(t, dev, "s260k-noisy-q8_0", Options{}), loadTarget(t, dev, "s260k-q8_0", Options{MaxRows: 192, passRows: 64})
+		d := loadDraft(t, dev, "noisy-q8_0", Options{})
+		m := loadTarget(t, dev, "tiny-q8_0", Options{MaxRows: 192, passRows: 64})
 		const k = 4
 		if err := m.PrepareSampled(d, k, 100); err != nil {
 			t.Fatal(err)
@@ -388,15 +395,15 @@ func TestVerifySampled(t *testing.T) {
 		for seed := range seeds {
 			for _, s := range judgedSamplings[1:] {
 				s.Seed = seed
-				begun(t, d, body)
+				prefilled(t, d, body)
 				restart(t, m, body)
-				levels := grown(t)(d.SampleTree(background, spec.DraftRequest{Pending: root, K: k, Sampling: s}))
-				for range 3 { // all at level 1, then the first few
+				levels := mustLevels(t)(d.SampleTree(background, spec.DraftRequest{Pending: root, K: k, Sampling: s}))
+				for range 3 { // all candidates of level 1, then the first few
 					var beams []int32
 					for i := range min(len(levels[len(levels)-1].Candidates), 8) {
 						beams = append(beams, int32(i))
 					}
-					levels = grown(t)(d.Expand(background, beams))
+					levels = mustLevels(t)(d.Expand(background, beams))
 				}
 				tree, rows := sampledTree(root[0], levels)
 				before := dev.Counters()
@@ -405,13 +412,15 @@ func TestVerifySampled(t *testing.T) {
 					t.Fatal(err)
 				}
 				after := dev.Counters()
-				if after.Submits-before.Submits != 1 || after.Reads-before.Reads != 1 || after.Programs != before.Programs || after.Buffers != before.Buffers || after.Kernels != before.Kernels {
+				if after.Submits-before.Submits != 1 || after.Reads-before.Reads != 1 ||
+					after.Programs != before.Programs || after.Buffers != before.Buffers ||
+					after.Kernels != before.Kernels {
 					t.Fatalf("%+v: from %+v to %+v", s, before, after)
 				}
 				if len(verdicts) != tree.Len() || tree.Len() <= 64 {
 					t.Fatalf("%d verdicts for %d nodes", len(verdicts), tree.Len())
 				}
-				first := tree.Len() - tree.Len()%64 // rows of the logits are those of the last part
+				first := tree.Len() - tree.Len()%64 // the logits on the device are those of the last part
 				for i := first; i < tree.Len(); i++ {
 					verdictsSeen++
 					v, place, token := verdicts[i], -1, int32(0)
@@ -421,8 +430,9 @@ func TestVerifySampled(t *testing.T) {
 					if len(nodes) == 0 {
 						token = s.Draw(m.logitsOf(t, i-first), spec.StreamTarget, position)
 					} else {
-						q := spec.Sampling{Temperature: s.Temperature}.Distribution(nil, d.readRow(t, d.treeRows().View, d.treeRows().Stride, int(rows[i])))
-						place, token = spec.JudgeChildren(p, q, children, s.Seed, position)
+						q := spec.Sampling{Temperature: s.Temperature}.Distribution(nil,
+							d.readRow(t, d.distributionLogits().View, d.distributionLogits().Stride, int(rows[i])))
+						place, token = spec.VerifyChildren(p, q, children, s.Seed, position)
 					}
 					want := spec.TreeVerdict{Child: -1, Token: token}
 					if place >= 0 {
@@ -432,8 +442,9 @@ func TestVerifySampled(t *testing.T) {
 						same++
 					}
 				}
-				// In parts or not, verdicts are the same: the nodes of the first part alone.
-				small := &spec.Tree{Tokens: tree.Tokens[:1+k], Parents: tree.Parents[:1+k], Depths: tree.Depths[:1+k], Scores: tree.Scores[:1+k]}
+				// The nodes of the first part alone get the same verdicts.
+				small := &spec.Tree{Tokens: tree.Tokens[:1+k], Parents: tree.Parents[:1+k], Depths: tree.Depths[:1+k],
+					Scores: tree.Scores[:1+k]}
 				smallRows := slices.Repeat([]int32{-1}, 1+k)
 				smallRows[0] = 0
 				again, err := m.VerifySampled(background, small, smallRows, d, s)
@@ -441,11 +452,14 @@ func TestVerifySampled(t *testing.T) {
 					t.Fatal(err)
 				}
 				if again[0] != verdicts[0] {
-					t.Fatalf("%+v: the root's verdict is %+v in a tree of %d and %+v in one of %d", s, verdicts[0], tree.Len(), again[0], small.Len())
+					t.Fatalf("%+v: the root's verdict is %+v in a tree of %d and %+v in one of %d", s, verdicts[0],
+						tree.Len(), again[0], small.Len())
 				}
 				nodes, children := childrenOf(small, 0)
-				q := spec.Sampling{Temperature: s.Temperature}.Distribution(nil, d.readRow(t, d.treeRows().View, d.treeRows().Stride, 0))
-				place, token := spec.JudgeChildren(s.Distribution(nil, m.logitsOf(t, 0)), q, children, s.Seed, uint32(m.Len())+1)
+				q := spec.Sampling{Temperature: s.Temperature}.Distribution(nil,
+					d.readRow(t, d.distributionLogits().View, d.distributionLogits().Stride, 0))
+				place, token := spec.VerifyChildren(s.Distribution(nil, m.logitsOf(t, 0)), q, children, s.Seed,
+					uint32(m.Len())+1)
 				want := spec.TreeVerdict{Child: -1, Token: token}
 				if place >= 0 {
 					want.Child = nodes[place]
@@ -459,21 +473,22 @@ func TestVerifySampled(t *testing.T) {
 		}
 		t.Logf("%d of %d verdicts are those of float64; %d roots accepted a child", same, verdictsSeen, accepted)
 		if same*100 < verdictsSeen*99 || accepted == 0 {
-			t.Errorf("only %d of %d verdicts are those of float64; %d roots accepted a child", same, verdictsSeen, accepted)
+			t.Errorf("only %d of %d verdicts are those of float64; %d roots accepted a child", same, verdictsSeen,
+				accepted)
 		}
 		tree := node(1)
 		if _, err := m.VerifySampled(background, tree, []int32{5, 6}, d, judgedSamplings[1]); err == nil {
 			t.Error("two rows for one node were taken")
 		}
-		grown(t)(d.DraftTree(background, spec.DraftRequest{Pending: []int32{3}, Depth: 1, K: 2}))
+		mustLevels(t)(d.DraftTree(background, spec.DraftRequest{Pending: []int32{3}, Depth: 1, K: 2}))
 		if _, err := m.VerifySampled(background, tree, []int32{-1}, d, judgedSamplings[1]); err == nil {
-			t.Error("a tree of the draft's best was judged as if it were sampled")
+			t.Error("a ranked tree was verified as a sampled one")
 		}
 	})
 }
 
-// sampledTree makes a tree of all candidates of levels, and for each node the row its children
-// were drawn from.
+// sampledTree returns a tree of all candidates of levels, and for each node the row that its children were drawn
+// from.
 func sampledTree(root int32, levels []spec.Level) (*spec.Tree, []int32) {
 	tree, rows := node(root), []int32{0}
 	above := []int32{0} // nodes that proposed the level
@@ -505,7 +520,7 @@ func sampledTree(root int32, levels []spec.Level) (*spec.Tree, []int32) {
 	return tree, rows
 }
 
-// childrenOf is the nodes and the tokens of a node's children.
+// childrenOf returns the nodes and the tokens of a node's children.
 func childrenOf(tree *spec.Tree, parent int32) (nodes, tokens []int32) {
 	for i, p := range tree.Parents {
 		if p == parent {
@@ -515,24 +530,26 @@ func childrenOf(tree *spec.Tree, parent int32) (nodes, tokens []int32) {
 	return nodes, tokens
 }
 
-// TestTargetRefuses: what cannot be verified is refused with the reason, and leaves the sequence
-// as it was.
+// TestTargetRefuses checks that invalid requests fail with the reason and leave the sequence unchanged.
 func TestTargetRefuses(t *testing.T) {
 	dev := accelerator(t)
-	if _, err := LoadTarget(background, dev, testModel(t, "s260k-q8_0"), Options{MaxRows: 1025}); err == nil || !strings.Contains(err.Error(), "1 to 1024") {
+	if _, err := LoadTarget(background, dev, testModel(t, "tiny-q8_0"), Options{MaxRows: 1025}); err == nil ||
+		!strings.Contains(err.Error(), "1 to 1024") {
 		t.Errorf("1025 rows: %v", err)
 	}
-	if _, err := LoadDraft(background, dev, testModel(t, "s260k-q8_0"), Options{MaxRows: 65}); err == nil || !strings.Contains(err.Error(), "1 to 64") {
+	if _, err := LoadDraft(background, dev, testModel(t, "tiny-q8_0"), Options{MaxRows: 65}); err == nil ||
+		!strings.Contains(err.Error(), "1 to 64") {
 		t.Errorf("a draft of 65 rows: %v", err)
 	}
-	m := loadTarget(t, dev, "s260k-q8_0", Options{MaxRows: 128})
+	m := loadTarget(t, dev, "tiny-q8_0", Options{MaxRows: 128})
 	restart(t, m, text[:4])
 	deep := node(1)
 	for i := range int32(100) {
 		deep.Tokens, deep.Parents = append(deep.Tokens, i), append(deep.Parents, i)
 		deep.Depths, deep.Scores = append(deep.Depths, i+1), append(deep.Scores, 0)
 	}
-	for what, tree := range map[string]*spec.Tree{"100 levels": deep, "129 nodes": randomTree(rand.New(rand.NewPCG(1, 1)), 1, 129, 5, 512)} {
+	for what, tree := range map[string]*spec.Tree{"100 levels": deep,
+		"129 nodes": randomTree(rand.New(rand.NewPCG(1, 1)), 1, 129, 5, 512)} {
 		if _, err := m.Verify(background, tree, spec.Sampling{}); err == nil {
 			t.Errorf("a tree of %s was verified", what)
 		}
@@ -540,8 +557,9 @@ func TestTargetRefuses(t *testing.T) {
 			t.Errorf("after a tree of %s: %d tokens, %d free slots", what, m.Len(), len(m.seq.free))
 		}
 	}
-	other := loadDraft(t, dev, "s260k-q8_0", Options{Vocab: 500})
-	if _, err := m.VerifySampled(background, node(1), []int32{-1}, other, spec.Sampling{Temperature: 1}); err == nil || !strings.Contains(err.Error(), "one vocabulary") {
+	other := loadDraft(t, dev, "tiny-q8_0", Options{Vocab: 500})
+	if _, err := m.VerifySampled(background, node(1), []int32{-1}, other,
+		spec.Sampling{Temperature: 1}); err == nil || !strings.Contains(err.Error(), "one vocabulary") {
 		t.Error(fmt.Sprint("a draft of another vocabulary: ", err))
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"foretoken/webgpu/kernels"
 )
 
-// toy is a small model of random weights whose forward pass is computed twice: by the device under
-// test from the file that bytes writes, and by forward in float64, which shares no code with it.
+// toy is a small model with random weights and two forward passes: the device under test runs the file that bytes
+// writes, and forward computes in float64 without sharing code with it.
 type toy struct {
 	arch                                            string
 	dim, layers, ffn, heads, kv, head, rotary, most int // most: context_length
@@ -27,26 +27,27 @@ type toy struct {
 	linear                                          float64 // factor of all frequencies
 	llama3                                          *[4]float64
 	yarn                                            *toyYarn
-	fields                                          []gguf.KV // of the file, after those that the shape needs
+	fields                                          []gguf.KV // additional fields of the file
 	freqs                                           bool      // llama3's divisors as a tensor
 	cache                                           kernels.KVFormat
 	weights                                         map[string][]float32
-	stored                                          map[string]stored // matrices that the file has in another type than F32
+	stored                                          map[string]stored // matrices of another type than F32
 }
 
-// stored is a matrix as a file has it; the toy's weights are its values.
+// stored is a matrix as the file has it; the toy's weights are its values.
 type stored struct {
 	t   gguf.Type
 	raw []byte
 }
 
-// toyYarn is YaRN's settings; attention is what the table is multiplied by.
+// toyYarn holds YaRN's settings; attention is the factor of the table.
 type toyYarn struct{ factor, original, fast, slow, attention float64 }
 
 const toyEps = 1e-5
 
 func newToy(change func(*toy)) *toy {
-	t := &toy{arch: "llama", dim: 64, layers: 2, ffn: 96, heads: 4, kv: 2, head: 16, most: 64, vocab: 96, base: 10000, linear: 1, weights: map[string][]float32{}}
+	t := &toy{arch: "llama", dim: 64, layers: 2, ffn: 96, heads: 4, kv: 2, head: 16, most: 64, vocab: 96, base: 10000,
+		linear: 1, weights: map[string][]float32{}}
 	if change != nil {
 		change(t)
 	}
@@ -96,7 +97,7 @@ func newToy(change func(*toy)) *toy {
 	return t
 }
 
-// file is the model as GGUF. Fields of the given keys are left out.
+// file returns the model as GGUF, without the fields of the given keys.
 func (t *toy) file(test *testing.T, without ...string) *gguf.File {
 	test.Helper()
 	f, err := gguf.Open(gguf.FromBytes("toy.gguf", t.bytes(test, without...)))
@@ -109,10 +110,14 @@ func (t *toy) file(test *testing.T, without ...string) *gguf.File {
 func (t *toy) bytes(test *testing.T, without ...string) []byte {
 	test.Helper()
 	a := t.arch + "."
-	kv := []gguf.KV{{Key: "general.architecture", Value: t.arch}, {Key: a + "context_length", Value: uint32(t.most)}, {Key: a + "embedding_length", Value: uint32(t.dim)},
-		{Key: a + "block_count", Value: uint32(t.layers)}, {Key: a + "feed_forward_length", Value: uint32(t.ffn)}, {Key: a + "attention.head_count", Value: uint32(t.heads)},
-		{Key: a + "attention.head_count_kv", Value: uint32(t.kv)}, {Key: a + "attention.layer_norm_rms_epsilon", Value: float32(toyEps)},
-		{Key: a + "attention.key_length", Value: uint32(t.head)}, {Key: a + "attention.value_length", Value: uint32(t.head)},
+	kv := []gguf.KV{{Key: "general.architecture", Value: t.arch}, {Key: a + "context_length", Value: uint32(t.most)},
+		{Key: a + "embedding_length", Value: uint32(t.dim)}, {Key: a + "block_count", Value: uint32(t.layers)},
+		{Key: a + "feed_forward_length", Value: uint32(t.ffn)},
+		{Key: a + "attention.head_count", Value: uint32(t.heads)},
+		{Key: a + "attention.head_count_kv", Value: uint32(t.kv)},
+		{Key: a + "attention.layer_norm_rms_epsilon", Value: float32(toyEps)},
+		{Key: a + "attention.key_length", Value: uint32(t.head)},
+		{Key: a + "attention.value_length", Value: uint32(t.head)},
 		{Key: a + "rope.dimension_count", Value: uint32(t.rotary)}, {Key: a + "rope.freq_base", Value: float32(t.base)}}
 	if t.window > 0 {
 		kv = append(kv, gguf.KV{Key: a + "attention.sliding_window", Value: uint32(t.window)})
@@ -120,7 +125,7 @@ func (t *toy) bytes(test *testing.T, without ...string) []byte {
 	if t.slides != nil {
 		kv = append(kv, gguf.KV{Key: a + "attention.sliding_window_pattern", Value: t.slides})
 	}
-	for _, e := range t.fields { // a field given again takes the place of the first
+	for _, e := range t.fields { // a repeated field replaces the first
 		kv = append(slices.DeleteFunc(kv, func(old gguf.KV) bool { return old.Key == e.Key }), e)
 	}
 	kv = slices.DeleteFunc(kv, func(e gguf.KV) bool { return slices.Contains(without, e.Key) })
@@ -136,7 +141,8 @@ func (t *toy) bytes(test *testing.T, without ...string) []byte {
 			data = s
 		}
 		if !slices.Contains(without, name) {
-			tensors = append(tensors, gguf.WriteTensor{Name: name, Dims: dims, Type: data.t, Data: bytes.NewReader(data.raw)})
+			tensors = append(tensors, gguf.WriteTensor{Name: name, Dims: dims, Type: data.t,
+				Data: bytes.NewReader(data.raw)})
 		}
 	}
 	b, err := gguf.Bytes(kv, tensors)
@@ -146,7 +152,7 @@ func (t *toy) bytes(test *testing.T, without ...string) []byte {
 	return b
 }
 
-// columns is the row length of a matrix, 0 for a vector.
+// columns returns the row length of a matrix, 0 for a vector.
 func (t *toy) columns(name string) int {
 	var layer int
 	var rest string
@@ -154,7 +160,8 @@ func (t *toy) columns(name string) int {
 		rest = name
 	}
 	switch rest {
-	case "token_embd.weight", "output.weight", "attn_q.weight", "attn_k.weight", "attn_v.weight", "ffn_gate.weight", "ffn_up.weight":
+	case "token_embd.weight", "output.weight", "attn_q.weight", "attn_k.weight", "attn_v.weight",
+		"ffn_gate.weight", "ffn_up.weight":
 		return t.dim
 	case "attn_output.weight":
 		return t.heads * t.head
@@ -164,7 +171,7 @@ func (t *toy) columns(name string) int {
 	return 0
 }
 
-// llama3Frequency is as transformers computes it for rope_type llama3, by wavelengths.
+// llama3Frequency scales a frequency as transformers does for rope_type llama3, by wavelength.
 func (t *toy) llama3Frequency(f float64) float64 {
 	factor, low, high, original := t.llama3[0], t.llama3[1], t.llama3[2], t.llama3[3]
 	wavelength := 2 * math.Pi / f
@@ -178,7 +185,7 @@ func (t *toy) llama3Frequency(f float64) float64 {
 	return (1-smooth)*f/factor + smooth*f
 }
 
-// frequencies are the inverse frequencies, scaled or not.
+// frequencies returns the inverse frequencies, scaled or not.
 func (t *toy) frequencies(scaled bool) []float64 {
 	out := make([]float64, t.rotary/2)
 	for i := range out {
@@ -190,11 +197,12 @@ func (t *toy) frequencies(scaled bool) []float64 {
 			out[i] = t.llama3Frequency(out[i])
 		}
 		out[i] /= t.linear
-		if y := t.yarn; y != nil { // as transformers computes it for rope_type yarn
+		if y := t.yarn; y != nil { // as transformers does for rope_type yarn
 			correction := func(rotations float64) float64 {
 				return float64(t.rotary) * math.Log(y.original/(rotations*2*math.Pi)) / (2 * math.Log(t.base))
 			}
-			low, high := math.Max(math.Floor(correction(y.fast)), 0), math.Min(math.Ceil(correction(y.slow)), float64(t.rotary-1))
+			low := math.Max(math.Floor(correction(y.fast)), 0)
+			high := math.Min(math.Ceil(correction(y.slow)), float64(t.rotary-1))
 			if low == high {
 				high += 0.001
 			}
@@ -205,7 +213,7 @@ func (t *toy) frequencies(scaled bool) []float64 {
 	return out
 }
 
-// forward is the logits after each of tokens.
+// forward returns the logits after each token.
 func (t *toy) forward(tokens []int32) [][]float64 {
 	frequencies, magnitude := t.frequencies(true), 1.0
 	if t.yarn != nil {
@@ -286,7 +294,7 @@ func toyNorm(x []float64, weight []float32) []float64 {
 	return out
 }
 
-// project multiplies by a matrix, and adds the bias where there is one.
+// project multiplies by a matrix and adds the bias if there is one.
 func (t *toy) project(name string, x []float64) []float64 {
 	w := t.weights[name+".weight"]
 	out := make([]float64, len(w)/len(x))
@@ -301,7 +309,7 @@ func (t *toy) project(name string, x []float64) []float64 {
 	return out
 }
 
-// round keeps what a q8 cache keeps of a row's heads.
+// round rounds a row's heads as a q8 cache does.
 func (t *toy) round(x []float64) {
 	block := 32
 	for t.head%block != 0 {
@@ -318,7 +326,7 @@ func (t *toy) round(x []float64) {
 	}
 }
 
-// turn normalises a head where the model does, and rotates it.
+// turn normalises a head if the model does, and rotates it.
 func (t *toy) turn(x []float64, norm string, position int, frequencies []float64, magnitude float64) {
 	if w := t.weights[norm]; w != nil {
 		copy(x, toyNorm(x, w))

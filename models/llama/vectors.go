@@ -20,7 +20,7 @@ func checkVector(f *gguf.File, name string, n int) (*gguf.TensorInfo, error) {
 	return t, nil
 }
 
-// vectors uploads one-dimensional tensors of the given lengths as f32, one after the other.
+// vectors uploads one-dimensional tensors of the given lengths as f32, concatenated.
 func (l *loader) vectors(names []string, sizes []int) (kernels.View, error) {
 	var all []float32
 	total := 0
@@ -39,7 +39,7 @@ func (l *loader) vectors(names []string, sizes []int) (kernels.View, error) {
 			return kernels.View{}, err
 		}
 	}
-	v, err := l.model.storage(names[0], 4*total)
+	v, err := l.model.newBuffer(names[0], 4*total)
 	if err != nil || l.model.planning() {
 		return v, err
 	}

@@ -10,34 +10,34 @@ import (
 	"foretoken/webgpu/kernels"
 )
 
-// chunkBytes is the most of a tensor that is in host memory at once.
+// chunkBytes bounds the part of a tensor that is in host memory at a time.
 const chunkBytes = 4 << 20
 
-// matrix is one or more weights whose outputs stand side by side in a row: what
-// a file keeps apart (query, key, value) runs as one product where the formats agree.
+// matrix is one or more weights whose outputs lie side by side in a row. Matrices that a file stores separately
+// (query, key, value) run as one product if their formats agree.
 type matrix struct {
 	weights []*kernels.Weight
-	offsets []int // of each weight's first output
-	rows    int   // outputs in all
+	offsets []int // first output of each weight
+	rows    int   // outputs in total
 }
 
-// loader moves tensors from a file to a device.
+// loader uploads tensors from a file to a device.
 type loader struct {
 	ctx      context.Context
 	model    *Model
 	dev      webgpu.Device
 	file     *gguf.File
-	done     int64 // bytes read of the file
+	done     int64 // bytes of the file read
 	total    int64
 	progress func(done, total int64)
 	used     map[string]bool
 
-	// Room for one chunk, as stored and as the device has it.
+	// Buffers for one chunk, as stored and as uploaded.
 	raw            []byte
 	quants, scales []uint32
 }
 
-// matrix loads tensors of cols columns as one matrix; rows is how many each has.
+// matrix loads tensors of cols columns as one matrix; rows gives the rows of each.
 func (l *loader) matrix(cols int, names []string, rows []int) (*matrix, error) {
 	m := &matrix{}
 	for i := 0; i < len(names); {
@@ -50,7 +50,8 @@ func (l *loader) matrix(cols int, names []string, rows []int) (*matrix, error) {
 			return nil, err
 		}
 		if cols%format.Block() != 0 {
-			return nil, fmt.Errorf("llama: %s: tensor %s has rows of %d weights; %s on the device takes multiples of %d: take a file in another format",
+			return nil, fmt.Errorf("llama: %s: tensor %s has rows of %d weights; "+
+				"%s on the device takes multiples of %d: use a file in another format",
 				l.file.Name(), names[i], cols, format, format.Block())
 		}
 		group, total := []*gguf.TensorInfo{first}, rows[i]
@@ -85,28 +86,31 @@ func (l *loader) tensor(name string, cols, rows int) (*gguf.TensorInfo, error) {
 	}
 	l.used[name] = true
 	if len(t.Dims) != 2 || t.Dims[0] != uint64(cols) || t.Dims[1] != uint64(rows) {
-		return nil, fmt.Errorf("llama: %s: tensor %s has dimensions %v, want [%d %d]", l.file.Name(), name, t.Dims, cols, rows)
+		return nil, fmt.Errorf("llama: %s: tensor %s has dimensions %v, want [%d %d]", l.file.Name(), name, t.Dims,
+			cols, rows)
 	}
 	return t, nil
 }
 
-// weight uploads tensors of one format, one after the other, split by rows where a binding is too small.
+// weight uploads tensors of one format, stacked, and splits them by rows if they exceed a binding.
 func (l *loader) weight(format kernels.Format, rows, cols int, tensors []*gguf.TensorInfo) (*kernels.Weight, error) {
 	w := &kernels.Weight{Format: format, Rows: rows, Cols: cols}
 	rowBytes := 4 * format.WordsPerRow(cols)
 	limits := l.dev.Info().Limits
 	most := min(limits.MaxBindingSize, limits.MaxBufferSize) / rowBytes
 	if most < 1 {
-		return nil, fmt.Errorf("llama: %s: a row of tensor %s takes %d bytes, more than the device binds", l.file.Name(), tensors[0].Name, rowBytes)
+		return nil, fmt.Errorf("llama: %s: a row of tensor %s takes %d bytes, more than a binding of the device",
+			l.file.Name(), tensors[0].Name, rowBytes)
 	}
 	for row := 0; row < rows; row += most {
 		p := kernels.WeightPart{Row0: row, Rows: min(most, rows-row)}
 		var err error
-		if p.Quants, err = l.model.storage(tensors[0].Name, p.Rows*rowBytes); err != nil {
+		if p.Quants, err = l.model.newBuffer(tensors[0].Name, p.Rows*rowBytes); err != nil {
 			return nil, err
 		}
 		if format.Quantised() {
-			if p.Scales, err = l.model.storage(tensors[0].Name+" scales", p.Rows*format.ScalesPerRow(cols)*4); err != nil {
+			if p.Scales, err = l.model.newBuffer(tensors[0].Name+" scales",
+				p.Rows*format.ScalesPerRow(cols)*4); err != nil {
 				return nil, err
 			}
 		}
@@ -150,12 +154,14 @@ func (l *loader) upload(w *kernels.Weight, t *gguf.TensorInfo, at int) error {
 			}
 			words := w.Format.WordsPerRow(w.Cols)
 			from := lo - at - row
-			if err := l.dev.Write(p.Quants.Buffer, (lo-p.Row0)*words*4, webgpu.U32Bytes(l.quants[from*words:(from+hi-lo)*words])); err != nil {
+			if err := l.dev.Write(p.Quants.Buffer, (lo-p.Row0)*words*4,
+				webgpu.U32Bytes(l.quants[from*words:(from+hi-lo)*words])); err != nil {
 				return err
 			}
 			if w.Format.Quantised() {
 				words := w.Format.ScalesPerRow(w.Cols)
-				if err := l.dev.Write(p.Scales.Buffer, (lo-p.Row0)*words*4, webgpu.U32Bytes(l.scales[from*words:(from+hi-lo)*words])); err != nil {
+				if err := l.dev.Write(p.Scales.Buffer, (lo-p.Row0)*words*4,
+					webgpu.U32Bytes(l.scales[from*words:(from+hi-lo)*words])); err != nil {
 					return err
 				}
 			}
@@ -179,7 +185,7 @@ func readVector(f *gguf.File, name string, n int) ([]float32, error) {
 		return nil, err
 	}
 	if t.Type != gguf.F32 && t.Type != gguf.F16 && t.Type != gguf.BF16 {
-		return nil, fmt.Errorf("llama: %s: tensor %s is %s; a vector has to be F32, F16 or BF16", f.Name(), name, t.Type)
+		return nil, fmt.Errorf("llama: %s: tensor %s is %s; a vector must be F32, F16 or BF16", f.Name(), name, t.Type)
 	}
 	raw, out := make([]byte, t.Size), make([]float32, n)
 	if err := f.ReadTensor(t, raw, 0); err != nil {

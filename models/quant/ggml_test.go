@@ -11,8 +11,8 @@ import (
 	"foretoken/models/gguf"
 )
 
-// ggml is what ggml's own decoders (llama.cpp v0.5.0, dequantize_row_*) make of the blocks
-// of this test: SHA-256 of the floats of 65536 elements. testdata/ggml.py prints it anew.
+// ggml holds the SHA-256 of 65536 floats from ggml's own decoders (llama.cpp v0.5.0, dequantize_row_*) for the
+// blocks of this test. testdata/ggml.py prints it.
 var ggml = map[string]string{
 	"F16":    "14ce129b32193bad90ea65d86b1be1287de972db3d2fbbd27023e81c6694f6be",
 	"BF16":   "438c371966f8590cb0c8e7c0a80de59479c409aa217112d8e7c3a53a72fd9a21",

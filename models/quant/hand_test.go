@@ -6,8 +6,8 @@ import (
 	"foretoken/models/gguf"
 )
 
-// Blocks worked out by hand from the formats' definitions. Bytes not named are zero, and
-// so are scales and numbers then; `rest` is what every element not named is.
+// Blocks decoded by hand from the formats' definitions. Bytes not named are zero, and so are scales and numbers;
+// `rest` is the value of every element not named.
 func TestHandWorkedBlocks(t *testing.T) {
 	const half, quarter, one, two = 0x38, 0x34, 0x3c, 0x40 // second bytes of the halves 0.5, 0.25, 1 and 2
 	for _, c := range []struct {
@@ -129,8 +129,8 @@ func TestHandWorkedBlocks(t *testing.T) {
 	}
 }
 
-// leastOfTwo is what element i of the Q4_K and Q5_K blocks is where its bits are 0: their sub-blocks 1 and 6 have a
-// least of their own.
+// leastOfTwo returns element i of the Q4_K and Q5_K blocks where its bits are 0: sub-blocks 1 and 6 have a minimum
+// of their own.
 func leastOfTwo(i int) float32 {
 	switch i / 32 {
 	case 1:

@@ -1,6 +1,5 @@
-// Package quant turns stored tensor data into float32: the reference against
-// which the kernels that read quantised weights are tested, and the host's way
-// to the few values it needs. The block layouts are ggml's.
+// Package quant turns stored tensor data into float32: the reference against which the kernels that read quantised
+// weights are tested, and the host's way to the few values it needs. The block layouts are ggml's.
 package quant
 
 import (
@@ -55,9 +54,8 @@ func RowBytes(t gguf.Type, n int) (int, error) {
 	return int(b), nil
 }
 
-// Dequantize decodes len(dst) elements from src, which must hold exactly their
-// bytes. The formats are told at their decoders; sums and products are rounded to
-// float32 one by one, in ggml's order, so that the values are ggml's to the bit.
+// Dequantize decodes len(dst) elements from src, which must hold exactly their bytes. Each decoder documents its
+// format. Sums and products round to float32 one by one in ggml's order, so the values equal ggml's bit for bit.
 func Dequantize(t gguf.Type, src []byte, dst []float32) error {
 	decode := decoders[t]
 	if decode == nil {

@@ -9,8 +9,7 @@ import (
 	"foretoken/models/gguf"
 )
 
-// f16 gives the value of a half by its definition (IEEE 754-2008, section 3.4),
-// without the library under test.
+// f16 gives the value of a half by its definition (IEEE 754-2008, section 3.4), without the library under test.
 func f16(h uint16) float64 {
 	sign := 1 - 2*float64(h>>15)
 	exp, frac := int(h>>10&31), float64(h&1023)
@@ -54,8 +53,7 @@ func TestF32(t *testing.T) {
 	}
 }
 
-// blocks makes n blocks of size bytes with every byte value in them and scales
-// of both signs, subnormal and large.
+// blocks makes n blocks of size bytes with every byte value in them and scales of both signs, subnormal and large.
 func blocks(n, size int) []byte {
 	scales := []uint16{0x3c00, 0xbc00, 0x0001, 0x2e66, 0x7bff, 0x8000}
 	b := make([]byte, n*size)

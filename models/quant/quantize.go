@@ -19,11 +19,9 @@ func Encodable(t gguf.Type) bool {
 	return false
 }
 
-// Quantize encodes all of src into dst, which must be of exactly their size, with
-// the bits of ggml's reference quantisers (quantize_row_q8_0_ref and its
-// siblings in ggml-quants.c). An element that the type cannot hold, because it is
-// not finite or too large, is an error that names it: a block of such weights would decode
-// to nonsense.
+// Quantize encodes all of src into dst, which must have exactly their encoded size, with the bits of ggml's
+// reference quantisers (quantize_row_q8_0_ref and its siblings in ggml-quants.c). An element that is not finite or
+// too large for the type is an error that names it: a block with such a weight decodes to nonsense.
 func Quantize(t gguf.Type, src []float32, dst []byte) error {
 	if !Encodable(t) {
 		return fmt.Errorf("quant: %s cannot be encoded: want F32, F16, BF16, Q8_0 or Q4_0", t)
@@ -69,7 +67,8 @@ func unfit(t gguf.Type, i int, x float32) error {
 }
 
 // blocks32 encodes blocks of 32 elements, each with a half-precision scale first.
-func blocks32(t gguf.Type, src []float32, dst []byte, size int, encode func(x *[32]float32, dst []byte) (scale float32)) error {
+func blocks32(t gguf.Type, src []float32, dst []byte, size int,
+	encode func(x *[32]float32, dst []byte) (scale float32)) error {
 	for i := 0; i < len(src); i += 32 {
 		x, block := (*[32]float32)(src[i:]), dst[i/32*size:][:size]
 		for j, v := range x {
@@ -79,7 +78,8 @@ func blocks32(t gguf.Type, src []float32, dst []byte, size int, encode func(x *[
 		}
 		scale := float16.Fromfloat32(encode(x, block[2:]))
 		if scale.IsInf(0) {
-			return fmt.Errorf("quant: elements %d to %d are too large for %s: their scale is beyond half precision", i, i+31, t)
+			return fmt.Errorf(
+				"quant: elements %d to %d are too large for %s: their scale is beyond half precision", i, i+31, t)
 		}
 		binary.LittleEndian.PutUint16(block, scale.Bits())
 	}

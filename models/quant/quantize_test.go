@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -59,7 +58,8 @@ func TestHalvesSurvive(t *testing.T) {
 	}{
 		{gguf.F16, 1 + 1.0/2048, 0x3c00}, {gguf.F16, 1 + 3.0/2048, 0x3c02}, // halves to even
 		{gguf.F16, 1 + 1.01/2048, 0x3c01}, {gguf.F16, 0x1p-25, 0}, {gguf.F16, 0x1.8p-25, 1}, {gguf.F16, 65519, 0x7bff},
-		{gguf.BF16, 1 + 1.0/256, 0x3f80}, {gguf.BF16, 1 + 3.0/256, 0x3f82}, {gguf.BF16, 1 + 1.01/256, 0x3f81}, {gguf.BF16, 1e-40, 0x0001},
+		{gguf.BF16, 1 + 1.0/256, 0x3f80}, {gguf.BF16, 1 + 3.0/256, 0x3f82}, {gguf.BF16, 1 + 1.01/256, 0x3f81},
+		{gguf.BF16, 1e-40, 0x0001},
 	} {
 		if got := binary.LittleEndian.Uint16(encode(t, c.typ, []float32{c.x})); got != c.want {
 			t.Errorf("%s of %g is %#04x, want %#04x", c.typ, c.x, got, c.want)
@@ -87,7 +87,8 @@ func TestBlocksByHand(t *testing.T) {
 		t.Errorf("Q4_0: % x, want % x", got, want)
 	}
 	zero := make([]float32, 32)
-	for typ, want := range map[gguf.Type][]byte{gguf.Q8_0: make([]byte, 34), gguf.Q4_0: append([]byte{0, 0x80}, bytes.Repeat([]byte{0x88}, 16)...)} {
+	for typ, want := range map[gguf.Type][]byte{gguf.Q8_0: make([]byte, 34),
+		gguf.Q4_0: append([]byte{0, 0x80}, bytes.Repeat([]byte{0x88}, 16)...)} {
 		if got := encode(t, typ, zero); !bytes.Equal(got, want) {
 			t.Errorf("%s of zeros: % x, want % x", typ, got, want)
 		}
@@ -101,8 +102,10 @@ func TestQuantizeRefusesWhatATypeCannotHold(t *testing.T) {
 		x    float32
 		want string
 	}{
-		{gguf.F16, 65520, "element 5 is 65520, which F16 cannot hold"}, {gguf.F16, -1e30, "F16 cannot hold"}, {gguf.BF16, math.MaxFloat32, "BF16 cannot hold"},
-		{gguf.Q8_0, inf, "element 5 is +Inf"}, {gguf.Q8_0, nan, "element 5 is NaN"}, {gguf.Q4_0, -inf, "element 5 is -Inf"}, {gguf.Q4_0, nan, "NaN"},
+		{gguf.F16, 65520, "element 5 is 65520, which F16 cannot hold"}, {gguf.F16, -1e30, "F16 cannot hold"},
+		{gguf.BF16, math.MaxFloat32, "BF16 cannot hold"},
+		{gguf.Q8_0, inf, "element 5 is +Inf"}, {gguf.Q8_0, nan, "element 5 is NaN"},
+		{gguf.Q4_0, -inf, "element 5 is -Inf"}, {gguf.Q4_0, nan, "NaN"},
 		{gguf.Q8_0, 1e7, "elements 0 to 31 are too large for Q8_0"}, {gguf.Q4_0, 1e6, "too large for Q4_0"},
 	} {
 		x := make([]float32, 64)
@@ -117,8 +120,10 @@ func TestQuantizeRefusesWhatATypeCannotHold(t *testing.T) {
 		typ       gguf.Type
 		n, bytes_ int
 		want      string
-	}{{gguf.Q6_K, 256, 210, "cannot be encoded"}, {gguf.Q8_0, 31, 34, "whole number"}, {gguf.Q8_0, 32, 33, "room for 33"}} {
-		if err := Quantize(c.typ, make([]float32, c.n), make([]byte, c.bytes_)); err == nil || !strings.Contains(err.Error(), c.want) {
+	}{{gguf.Q6_K, 256, 210, "cannot be encoded"}, {gguf.Q8_0, 31, 34, "whole number"},
+		{gguf.Q8_0, 32, 33, "room for 33"}} {
+		if err := Quantize(c.typ, make([]float32, c.n), make([]byte, c.bytes_)); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want an error about %q", c.typ, err, c.want)
 		}
 	}
@@ -142,13 +147,10 @@ func TestQuantizeRefusesWhatATypeCannotHold(t *testing.T) {
 	}
 }
 
-// reference quantises standard input, floats of 32 bits, twice each way: as ggml's
-// reference does, with the inverse of the scale and halves away from zero, and as the
-// test models' own writer does.
+// reference quantises standard input, floats of 32 bits, twice each way: as ggml's reference does, with the inverse
+// of the scale and halves away from zero, and as the test models' own writer does.
 const reference = `
 import sys, numpy as np
-sys.path.insert(0, sys.argv[1])
-import gguflib as G
 x = np.frombuffer(sys.stdin.buffer.read(), '<f4')
 b = x.reshape(-1, 32)
 f = np.float32
@@ -168,24 +170,18 @@ def q4_0():
     q = np.minimum(15, ((b * inverse(d)).astype(f) + f(8.5)).astype(np.int8)).astype(np.uint8)
     return np.hstack([d.astype('<f2').view(np.uint8), q[:, :16] | (q[:, 16:] << 4)])
 out = sys.stdout.buffer
-for part in (q8_0().tobytes(), q4_0().tobytes(), x.astype('<f2').tobytes(), G.q8_0(x), G.q4_0(x)):
+for part in (q8_0().tobytes(), q4_0().tobytes(), x.astype('<f2').tobytes()):
     out.write(part)
 `
 
-// TestBitsAreThoseOfTheReference compares with ggml's definition written in numpy, bit by bit, and
-// with the writer of the test models, which divides by the scale: there a number that
-// lies halfway between two steps but for rounding may go to either.
+// TestBitsAreThoseOfTheReference compares with ggml's definition written in numpy, bit by bit.
 func TestBitsAreThoseOfTheReference(t *testing.T) {
-	shared, err := filepath.Abs(filepath.Join("..", "..", "..", "shared", "testmodels"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	const python = "/usr/bin/python3"
-	if _, err := os.Stat(filepath.Join(shared, "gguflib.py")); err != nil {
-		t.Skipf("test data is missing: %v", err)
-	}
 	if out, err := exec.Command(python, "-c", "import numpy").CombinedOutput(); err != nil {
-		t.Skipf("%s with numpy is missing: %v %s", python, err, out)
+		if os.Getenv("FORETOKEN_REQUIRE_DATA") == "1" {
+			t.Fatalf("%s with numpy is missing: %v %s", python, err, out)
+		}
+		t.Skipf("NOT RUN: %s: %s with numpy is missing", t.Name(), python)
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	x := make([]float32, 32*4096)
@@ -200,7 +196,7 @@ func TestBitsAreThoseOfTheReference(t *testing.T) {
 	}
 	clear(x[320:352])
 	raw := encode(t, gguf.F32, x)
-	cmd := exec.Command(python, "-c", reference, shared)
+	cmd := exec.Command(python, "-c", reference)
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(raw), os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -212,32 +208,10 @@ func TestBitsAreThoseOfTheReference(t *testing.T) {
 		out = out[len(got):]
 		for i := range got {
 			if got[i] != want[i] {
-				t.Fatalf("%s: byte %d of block %d is %#x, the reference has %#x", typ, uint64(i)%typ.BlockBytes(), uint64(i)/typ.BlockBytes(), got[i], want[i])
+				t.Fatalf("%s: byte %d of block %d is %#x, the reference has %#x", typ, uint64(i)%typ.BlockBytes(),
+					uint64(i)/typ.BlockBytes(), got[i], want[i])
 			}
 		}
-	}
-	for _, typ := range []gguf.Type{gguf.Q8_0, gguf.Q4_0} {
-		got, back := encode(t, typ, x), make([]float32, len(x))
-		if err := Dequantize(typ, out[:len(got)], back); err != nil {
-			t.Fatal(err)
-		}
-		mine := make([]float32, len(x))
-		if err := Dequantize(typ, got, mine); err != nil {
-			t.Fatal(err)
-		}
-		out = out[len(got):]
-		differ := 0
-		for i := range x {
-			if mine[i] == back[i] {
-				continue
-			}
-			differ++
-			between := math.Abs(float64(mine[i]+back[i])/2 - float64(x[i])) // of the halfway point
-			if step := math.Abs(float64(mine[i] - back[i])); between > 2e-3*step {
-				t.Fatalf("%s: element %d, %g, is %g, the test models' writer makes it %g", typ, i, x[i], mine[i], back[i])
-			}
-		}
-		t.Logf("%s: %d of %d elements differ from the test models' writer, all halfway", typ, differ, len(x))
 	}
 	if len(out) != 0 {
 		t.Errorf("%d bytes of the reference are left over", len(out))

@@ -1,11 +1,10 @@
 package quant
 
-// The K formats: superblocks of 256 elements in 8 or 16 sub-blocks, each with a small
-// integer scale (and least value) of its own, which a half d (and a half dmin) of the
-// superblock multiplies.
+// The K formats: superblocks of 256 elements in 8 or 16 sub-blocks. Each sub-block has a small integer scale (and
+// minimum), multiplied by the superblock's half-precision d (and dmin).
 //
-// The bits of a number are spread so that a run of 32 bytes holds one bit field of many
-// sub-blocks: byte i of the run has element i of each of them.
+// The bits of a number are spread so that a run of 32 bytes holds one bit field of many sub-blocks: byte i of the
+// run belongs to element i of each of them.
 
 // Q2_K is 16 bytes of scales (low half: scale, high half: least value, for the 16
 // sub-blocks of 16), 64 bytes of numbers q of two bits, d and dmin: d·scale·q - dmin·least.
@@ -42,10 +41,9 @@ func decodeQ3_K(b []byte, dst []float32) {
 	}
 }
 
-// sixBits unpacks the 12 bytes that hold 8 scales and 8 least values of six bits in Q4_K
-// and Q5_K: the first four of each are the lower six bits of bytes i and 4+i; of the last
-// four, byte 8+i%4 holds the lower four bits of the scale (low half) and of the least
-// value (high half), and the upper two bits are those left in bytes i-4 and i.
+// sixBits unpacks the 12 bytes that hold 8 scales and 8 least values of six bits in Q4_K and Q5_K: the first four
+// of each are the lower six bits of bytes i and 4+i; of the last four, byte 8+i%4 holds the lower four bits of the
+// scale (low half) and of the least value (high half), and the upper two bits are those left in bytes i-4 and i.
 func sixBits(b []byte, i int) (scale, least byte) {
 	if i < 4 {
 		return b[i] & 63, b[4+i] & 63
@@ -67,8 +65,7 @@ func decodeQ4_K(b []byte, dst []float32) {
 	}
 }
 
-// Q5_K is Q4_K with 32 bytes before the numbers: bit s of byte i is the fifth bit of
-// element i of sub-block s.
+// Q5_K is Q4_K with 32 bytes before the numbers: bit s of byte i is the fifth bit of element i of sub-block s.
 func decodeQ5_K(b []byte, dst []float32) {
 	d, dmin, packed, fifth, qs := half(b), half(b[2:]), b[4:16], b[16:48], b[48:176]
 	for s := range 8 {

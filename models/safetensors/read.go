@@ -13,12 +13,12 @@ import (
 // Has reports whether there is a tensor of that name.
 func (f *File) Has(name string) bool { _, ok := f.byName[name]; return ok }
 
-// Tensor finds a tensor by name and checks its shape, outermost dimension first; a
-// shape of nil takes any.
+// Tensor finds a tensor by name and checks its shape, outermost dimension first; a shape of nil takes any.
 func (f *File) Tensor(name string, shape ...uint64) (*TensorInfo, error) {
 	i, ok := f.byName[name]
 	if !ok {
-		return nil, fmt.Errorf("safetensors: %s: tensor %s is missing: the file is incomplete or of another architecture", f.name, gguf.Quote(name))
+		return nil, fmt.Errorf("safetensors: %s: tensor %s is missing: the file is incomplete or of another "+
+			"architecture", f.name, gguf.Quote(name))
 	}
 	t := &f.Tensors[i]
 	if shape == nil {
@@ -29,7 +29,8 @@ func (f *File) Tensor(name string, shape ...uint64) (*TensorInfo, error) {
 		same = shape[d] == t.Shape[d]
 	}
 	if !same {
-		return nil, fmt.Errorf("safetensors: %s: tensor %s has shape %v, want %v", f.name, gguf.Quote(name), t.Shape, shape)
+		return nil, fmt.Errorf("safetensors: %s: tensor %s has shape %v, want %v", f.name, gguf.Quote(name),
+			t.Shape, shape)
 	}
 	return t, nil
 }
@@ -37,7 +38,8 @@ func (f *File) Tensor(name string, shape ...uint64) (*TensorInfo, error) {
 // Read fills dst with the stored bytes of a tensor from byte off of it.
 func (f *File) Read(t *TensorInfo, dst []byte, off int64) error {
 	if off < 0 || off > t.Size || int64(len(dst)) > t.Size-off {
-		return fmt.Errorf("safetensors: %s: tensor %s: bytes %d to %d of %d", f.name, gguf.Quote(t.Name), off, off+int64(len(dst)), t.Size)
+		return fmt.Errorf("safetensors: %s: tensor %s: bytes %d to %d of %d", f.name, gguf.Quote(t.Name), off,
+			off+int64(len(dst)), t.Size)
 	}
 	if len(dst) == 0 {
 		return nil
@@ -77,7 +79,7 @@ func (f *File) Floats(t *TensorInfo, dst []float32, from int64) error {
 	return nil
 }
 
-// Ints decodes a whole tensor of I64 or I32.
+// Ints decodes a complete tensor of I64 or I32.
 func (f *File) Ints(t *TensorInfo) ([]int64, error) {
 	if t.Dtype != I64 && t.Dtype != I32 {
 		return nil, f.wrongType(t, "I64 or I32")
@@ -97,7 +99,7 @@ func (f *File) Ints(t *TensorInfo) ([]int64, error) {
 	return out, nil
 }
 
-// Bools decodes a whole tensor of BOOL.
+// Bools decodes a complete tensor of BOOL.
 func (f *File) Bools(t *TensorInfo) ([]bool, error) {
 	if t.Dtype != Bool {
 		return nil, f.wrongType(t, "BOOL")
@@ -109,7 +111,8 @@ func (f *File) Bools(t *TensorInfo) ([]bool, error) {
 	out := make([]bool, len(raw))
 	for i, b := range raw {
 		if b > 1 {
-			return nil, fmt.Errorf("safetensors: %s: tensor %s: element %d is %d, which is not a truth value", f.name, gguf.Quote(t.Name), i, b)
+			return nil, fmt.Errorf("safetensors: %s: tensor %s: element %d is %d, which is not a truth value", f.name,
+				gguf.Quote(t.Name), i, b)
 		}
 		out[i] = b == 1
 	}

@@ -2,10 +2,9 @@
 // in: eight bytes of header length, a JSON header that says where each tensor lies,
 // and the data. The format is described in the safetensors repository's README.
 //
-// A file is read over a [Source] by ranges: opening it fetches its header only. As it may
-// come from anywhere, every length in the header is checked against the size of the file
-// before memory is allocated for it. Errors are one line, start with "safetensors:" and
-// name the file, the field and the reason.
+// A file is read over a [Source] by ranges: opening it fetches its header only. As it may come from anywhere, every
+// length in the header is checked against the size of the file before memory is allocated for it. Errors are one
+// line, start with "safetensors:" and name the file, the field and the reason.
 package safetensors
 
 import (
@@ -64,8 +63,7 @@ type TensorInfo struct {
 // Elements is the product of the shape.
 func (t *TensorInfo) Elements() uint64 { return uint64(t.Size) / sizes[t.Dtype] }
 
-// File is an opened safetensors file, or the files of one index. It is safe for
-// concurrent use if its sources are.
+// File is an opened safetensors file, or the files of one index. It is safe for concurrent use if its sources are.
 type File struct {
 	Tensors  []TensorInfo      // in the order of their data
 	Metadata map[string]string // the header's __metadata__
@@ -82,9 +80,8 @@ func Open(src Source) (*File, error) {
 	return f, f.add(src)
 }
 
-// OpenSharded reads an index (model.safetensors.index.json) and the headers of the files
-// that it names, which open finds. Every tensor must be in the file that the
-// index says.
+// OpenSharded reads an index (model.safetensors.index.json) and the headers of the files that it names, which open
+// finds. Every tensor must be in the file that the index says.
 func OpenSharded(index Source, open func(name string) (Source, error)) (*File, error) {
 	fail := func(format string, args ...any) error {
 		return fmt.Errorf("safetensors: %s: %w", index.Name(), fmt.Errorf(format, args...))
@@ -129,13 +126,15 @@ func OpenSharded(index Source, open func(name string) (Source, error)) (*File, e
 		}
 		for i := range f.Tensors[before:] {
 			if t := &f.Tensors[before+i]; list.Weights[t.Name] != name {
-				return nil, fail("tensor %s is in %s, where weight_map does not have it", gguf.Quote(t.Name), gguf.Quote(name))
+				return nil, fail("tensor %s is in %s, where weight_map does not have it", gguf.Quote(t.Name),
+					gguf.Quote(name))
 			}
 		}
 	}
 	for name, file := range list.Weights {
 		if !f.Has(name) {
-			return nil, fail("tensor %s is not in %s: the files do not belong together", gguf.Quote(name), gguf.Quote(file))
+			return nil, fail("tensor %s is not in %s: the files do not belong together", gguf.Quote(name),
+				gguf.Quote(file))
 		}
 	}
 	return f, nil
@@ -162,7 +161,8 @@ func (f *File) add(src Source) error {
 	case bytes.HasPrefix(head[:], []byte("PK\x03\x04")):
 		return fail("header: this is a zip archive (a PyTorch checkpoint?), not safetensors")
 	case n > maxHeader:
-		return fail("header: its length is %d bytes; at most %d are read: not a safetensors file, or damaged", n, maxHeader)
+		return fail(
+			"header: its length is %d bytes; at most %d are read: not a safetensors file, or damaged", n, maxHeader)
 	case n > left:
 		return fail("header: its length is %d bytes but the file has %d: it is truncated, download it again", n, left)
 	}
@@ -185,13 +185,16 @@ func (f *File) add(src Source) error {
 		t := &entries[i]
 		switch {
 		case t.Offset < at:
-			return fail("tensor %s: its data lies over that of tensor %s: the file is damaged", gguf.Quote(t.Name), gguf.Quote(entries[i-1].Name))
+			return fail("tensor %s: its data lies over that of tensor %s: the file is damaged", gguf.Quote(t.Name),
+				gguf.Quote(entries[i-1].Name))
 		case t.Offset > at:
-			return fail("tensor %s: the data begins at %d, %d bytes after that of the tensor before it: the file is damaged", gguf.Quote(t.Name), t.Offset, t.Offset-at)
+			return fail("tensor %s: the data begins at %d, %d bytes after that of the tensor before it: "+
+				"the file is damaged", gguf.Quote(t.Name), t.Offset, t.Offset-at)
 		}
 		at = t.Offset + t.Size
 		if uint64(at) > left-n {
-			return fail("tensor %s: ends at byte %d of %d of data: the file is truncated, download it again", gguf.Quote(t.Name), at, left-n)
+			return fail("tensor %s: ends at byte %d of %d of data: the file is truncated, download it again",
+				gguf.Quote(t.Name), at, left-n)
 		}
 		t.Offset += int64(8 + n)
 		t.src = src
@@ -235,7 +238,8 @@ func (f *File) parse(raw []byte) ([]TensorInfo, error) {
 			continue
 		}
 		if name == "" || len(name) > maxName || !utf8.ValidString(name) {
-			return nil, fmt.Errorf("tensor %s: the name is empty, longer than %d bytes or not UTF-8", gguf.Quote(name), maxName)
+			return nil, fmt.Errorf("tensor %s: the name is empty, longer than %d bytes or not UTF-8",
+				gguf.Quote(name), maxName)
 		}
 		if len(all) == maxTensors {
 			return nil, fmt.Errorf("header: more than %d tensors", maxTensors)

@@ -83,9 +83,10 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestUse asks for what is not there.
+// TestUse asks for missing tensors and wrong types.
 func TestUse(t *testing.T) {
-	f, err := open(written(t, Tensor{"a", F32, []uint64{2, 3}, make([]byte, 24)}, Tensor{"n", I64, []uint64{1}, make([]byte, 8)}, Tensor{"e", Bool, []uint64{1}, []byte{7}}))
+	f, err := open(written(t, Tensor{"a", F32, []uint64{2, 3}, make([]byte, 24)},
+		Tensor{"n", I64, []uint64{1}, make([]byte, 8)}, Tensor{"e", Bool, []uint64{1}, []byte{7}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,8 @@ func TestUse(t *testing.T) {
 	e, _ := f.Tensor("e")
 	check := func(what string, err error, want string) {
 		t.Helper()
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "head.safetensors") || strings.Contains(err.Error(), "\n") {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "head.safetensors") ||
+			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v; want %q", what, err, want)
 		}
 	}
@@ -122,36 +124,39 @@ func TestHostile(t *testing.T) {
 		file []byte
 		want string
 	}{
-		"empty":               {nil, "too few"},
-		"short":               {[]byte("\x02\x00\x00"), "too few"},
-		"gguf":                {[]byte("GGUF\x03\x00\x00\x00 and so on"), "GGUF file"},
-		"lfs pointer":         {[]byte("version https://git-lfs.github.com/spec/v1"), "git lfs pull"},
-		"zip":                 {[]byte("PK\x03\x04 and more than that"), "zip archive"},
-		"absurd header":       {append(le(uint64(1)<<60), make([]byte, 20)...), "1152921504606846976 bytes"},
-		"negative header":     {append(le(^uint64(0)), make([]byte, 20)...), "18446744073709551615 bytes"},
-		"header past end":     {append(le(uint64(500)), make([]byte, 20)...), "truncated"},
-		"not json":            {file("hello, world", 0), "JSON"},
-		"an array":            {file("[1, 2]", 0), "does not begin with {"},
-		"half json":           {file(`{"w":{"dtype":"F32"`, 0), "ends too early"},
-		"after the object":    {file(`{} {}  `, 0), "something follows"},
-		"entry is a number":   {file(`{"w":7}`, 0), `tensor "w"`},
-		"dtype":               {file(entry("Q9", "[1]", 0, 1), 1), `dtype "Q9"`},
-		"no shape":            {file(`{"w":{"dtype":"F32","data_offsets":[0,4]}}`, 4), "shape is missing"},
-		"negative shape":      {file(entry("F32", "[-1]", 0, 4), 4), `tensor "w"`},
-		"fractional shape":    {file(entry("F32", "[1.5]", 0, 4), 4), `tensor "w"`},
-		"shape overflows":     {file(entry("F32", "[4294967296,4294967296,4]", 0, 4), 4), "too large"},
-		"many dimensions":     {file(entry("U8", "[1,1,1,1,1,1,1,1,1]", 0, 1), 1), "more than 8"},
-		"no offsets":          {file(`{"w":{"dtype":"F32","shape":[1]}}`, 4), "data_offsets are 0 numbers"},
-		"offsets backwards":   {file(entry("F32", "[1]", 4, 0), 4), "data_offsets [4 0]"},
-		"negative offset":     {file(entry("F32", "[1]", -4, 0), 4), "data_offsets [-4 0]"},
-		"huge offset":         {file(entry("F32", "[1]", "9223372036854775803", "9223372036854775807"), 4), "after that of the tensor before"},
-		"wrong span":          {file(entry("F32", "[2]", 0, 4), 4), "span 4 bytes, but F32 of shape [2] takes 8"},
-		"past the end":        {file(entry("F32", "[4]", 0, 16), 12), "truncated"},
-		"bytes left over":     {file(entry("F32", "[1]", 0, 4), 5), "1 bytes of data follow"},
-		"overlap":             {file(fmt.Sprintf(two, 2, 6), 6), `tensor "b": its data lies over that of tensor "a"`},
-		"same place":          {file(fmt.Sprintf(two, 0, 4), 4), "lies over"},
-		"hole":                {file(fmt.Sprintf(two, 5, 9), 9), "1 bytes after"},
-		"twice":               {file(`{"w":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"w":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}`, 0), "occurs twice"},
+		"empty":             {nil, "too few"},
+		"short":             {[]byte("\x02\x00\x00"), "too few"},
+		"gguf":              {[]byte("GGUF\x03\x00\x00\x00 and so on"), "GGUF file"},
+		"lfs pointer":       {[]byte("version https://git-lfs.github.com/spec/v1"), "git lfs pull"},
+		"zip":               {[]byte("PK\x03\x04 and more than that"), "zip archive"},
+		"absurd header":     {append(le(uint64(1)<<60), make([]byte, 20)...), "1152921504606846976 bytes"},
+		"negative header":   {append(le(^uint64(0)), make([]byte, 20)...), "18446744073709551615 bytes"},
+		"header past end":   {append(le(uint64(500)), make([]byte, 20)...), "truncated"},
+		"not json":          {file("hello, world", 0), "JSON"},
+		"an array":          {file("[1, 2]", 0), "does not begin with {"},
+		"half json":         {file(`{"w":{"dtype":"F32"`, 0), "ends too early"},
+		"after the object":  {file(`{} {}  `, 0), "something follows"},
+		"entry is a number": {file(`{"w":7}`, 0), `tensor "w"`},
+		"dtype":             {file(entry("Q9", "[1]", 0, 1), 1), `dtype "Q9"`},
+		"no shape":          {file(`{"w":{"dtype":"F32","data_offsets":[0,4]}}`, 4), "shape is missing"},
+		"negative shape":    {file(entry("F32", "[-1]", 0, 4), 4), `tensor "w"`},
+		"fractional shape":  {file(entry("F32", "[1.5]", 0, 4), 4), `tensor "w"`},
+		"shape overflows":   {file(entry("F32", "[4294967296,4294967296,4]", 0, 4), 4), "too large"},
+		"many dimensions":   {file(entry("U8", "[1,1,1,1,1,1,1,1,1]", 0, 1), 1), "more than 8"},
+		"no offsets":        {file(`{"w":{"dtype":"F32","shape":[1]}}`, 4), "data_offsets are 0 numbers"},
+		"offsets backwards": {file(entry("F32", "[1]", 4, 0), 4), "data_offsets [4 0]"},
+		"negative offset":   {file(entry("F32", "[1]", -4, 0), 4), "data_offsets [-4 0]"},
+		"huge offset": {file(entry("F32", "[1]", "9223372036854775803", "9223372036854775807"), 4),
+			"after that of the tensor before"},
+		"wrong span":      {file(entry("F32", "[2]", 0, 4), 4), "span 4 bytes, but F32 of shape [2] takes 8"},
+		"past the end":    {file(entry("F32", "[4]", 0, 16), 12), "truncated"},
+		"bytes left over": {file(entry("F32", "[1]", 0, 4), 5), "1 bytes of data follow"},
+		"overlap":         {file(fmt.Sprintf(two, 2, 6), 6), `tensor "b": its data lies over that of tensor "a"`},
+		"same place":      {file(fmt.Sprintf(two, 0, 4), 4), "lies over"},
+		"hole":            {file(fmt.Sprintf(two, 5, 9), 9), "1 bytes after"},
+		"twice": {file(
+			`{"w":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"w":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}`,
+			0), "occurs twice"},
 		"empty name":          {file(`{"":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}`, 0), "name is empty"},
 		"long name":           {file(`{"`+strings.Repeat("x", 2000)+`":{}}`, 0), "longer than 1024"},
 		"metadata of numbers": {file(`{"__metadata__":{"n":1}}`, 0), "__metadata__"},
@@ -162,7 +167,8 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: opened with %d tensors", name, len(f.Tensors))
 		case !strings.Contains(err.Error(), c.want):
 			t.Errorf("%s: %v; want %q", name, err, c.want)
-		case !strings.HasPrefix(err.Error(), "safetensors: head.safetensors: ") || strings.Contains(err.Error(), "\n") || len(err.Error()) > 400:
+		case !strings.HasPrefix(err.Error(), "safetensors: head.safetensors: ") ||
+			strings.Contains(err.Error(), "\n") || len(err.Error()) > 400:
 			t.Errorf("%s: %v: want one line that names the file", name, err)
 		}
 	}
@@ -184,9 +190,13 @@ func TestTruncated(t *testing.T) {
 func FuzzOpen(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(file(`{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4))
-	f.Add(file(`{"__metadata__":{"a":"b"},"w":{"dtype":"BOOL","shape":[2,2],"data_offsets":[0,4]},"x":{"dtype":"I64","shape":[],"data_offsets":[4,12]}}`, 12))
+	f.Add(file(
+		`{"__metadata__":{"a":"b"},"w":{"dtype":"BOOL","shape":[2,2],"data_offsets":[0,4]},"x":{"dtype":"I64",`+
+			`"shape":[],"data_offsets":[4,12]}}`,
+		12))
 	digits := "1" + strings.Repeat("0", 3000) // which a refusal would quote
-	for _, field := range []string{`"shape":[` + digits + `]`, `"data_offsets":[` + digits + `]`, `"data_offsets":[0` + strings.Repeat(",1", 3000) + `]`, `"` + digits + `":1`} {
+	for _, field := range []string{`"shape":[` + digits + `]`, `"data_offsets":[` + digits + `]`,
+		`"data_offsets":[0` + strings.Repeat(",1", 3000) + `]`, `"` + digits + `":1`} {
 		f.Add(file(`{"w":{"dtype":"F32","shape":[1],`+field+`}}`, 4))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -231,15 +241,16 @@ func TestSharded(t *testing.T) {
 	one := written(t, Tensor{"a", F32, []uint64{1}, le(float32(7))})
 	two := written(t, Tensor{"b", F32, []uint64{1}, le(float32(8))}, Tensor{"c", F32, []uint64{1}, le(float32(9))})
 	load := func(index string) (*File, error) {
-		return OpenSharded(gguf.FromBytes("head.safetensors.index.json", []byte(index)), func(name string) (Source, error) {
-			switch name {
-			case "1.safetensors":
-				return gguf.FromBytes(name, one), nil
-			case "2.safetensors":
-				return gguf.FromBytes(name, two), nil
-			}
-			return nil, errors.New("no such file")
-		})
+		return OpenSharded(gguf.FromBytes("head.safetensors.index.json", []byte(index)),
+			func(name string) (Source, error) {
+				switch name {
+				case "1.safetensors":
+					return gguf.FromBytes(name, one), nil
+				case "2.safetensors":
+					return gguf.FromBytes(name, two), nil
+				}
+				return nil, errors.New("no such file")
+			})
 	}
 	f, err := load(`{"weight_map":{"a":"1.safetensors","b":"2.safetensors","c":"2.safetensors"}}`)
 	if err != nil {
@@ -260,10 +271,12 @@ func TestSharded(t *testing.T) {
 		`{"weight_map":{}}`:                    "missing or empty",
 		`{"weight_map":{"a":"../etc/passwd"}}`: "not a plain file name",
 		`{"weight_map":{"a":"3.safetensors"}}`: "no such file",
-		`{"weight_map":{"a":"1.safetensors","b":"1.safetensors"}}`:                     `tensor "b" is not in`,
-		`{"weight_map":{"a":"1.safetensors","b":"2.safetensors","c":"1.safetensors"}}`: `tensor "c" is in "2.safetensors"`,
+		`{"weight_map":{"a":"1.safetensors","b":"1.safetensors"}}`: `tensor "b" is not in`,
+		`{"weight_map":{"a":"1.safetensors","b":"2.safetensors","c":"1.safetensors"}}`: `tensor "c" is in ` +
+			`"2.safetensors"`,
 	} {
-		if _, err := load(index); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "index.json") {
+		if _, err := load(index); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "index.json") {
 			t.Errorf("%s: %v; want %q", index, err, want)
 		}
 	}

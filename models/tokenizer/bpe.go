@@ -8,15 +8,14 @@ import (
 	"foretoken/models/gguf"
 )
 
-// bpe is byte-level byte-pair encoding (Sennrich et al. 2016, section 3.2; the
-// byte alphabet is GPT-2's). A word starts as its bytes; the neighbours whose
-// merge comes first in the list are joined until no pair is in the list.
+// bpe is byte-level byte-pair encoding (Sennrich et al. 2016, section 3.2; the byte alphabet is GPT-2's). A word
+// starts as its bytes; the neighbours whose merge comes first in the list are joined until no pair is in the list.
 type bpe struct {
 	cut    cutter
 	bytes  [256]int32 // the token of each byte, or what stands in for it
 	merges map[pair]merge
 	kinds  []kind           // text is not merged into a control token
-	ids    map[string]int32 // by spelling, where whole words are taken first
+	ids    map[string]int32 // by spelling, where complete words are looked up first
 	mu     sync.Mutex
 	cache  map[string][]int32 // ids of short words
 }
@@ -143,7 +142,8 @@ func (t *Tokenizer) readMerges(f *gguf.File, b *bpe) error {
 		}{{left, &p.left}, {right, &p.right}, {left + right, &joined}} {
 			id, ok := t.ids[x.text]
 			if !ok {
-				return t.bad(keyMerges, "merge %d %s needs the token %s, which the vocabulary does not have", rank, gguf.Quote(line), gguf.Quote(x.text))
+				return t.bad(keyMerges, "merge %d %s needs the token %s, which the vocabulary does not have", rank,
+					gguf.Quote(line), gguf.Quote(x.text))
 			}
 			*x.id = id
 		}
@@ -196,7 +196,7 @@ func (b *bpe) word(word string, ids []int32) []int32 {
 	if len(b.cache) >= cacheWords {
 		clear(b.cache)
 	}
-	// The key must not keep the whole text alive.
+	// A clone: the key must not keep the complete text alive.
 	b.cache[strings.Clone(word)] = known
 	b.mu.Unlock()
 	return ids

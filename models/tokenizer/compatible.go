@@ -7,25 +7,22 @@ import (
 	"foretoken/models/gguf"
 )
 
-// Compatible reports whether a draft with one vocabulary can propose ids to a
-// target with the other: the same text for every id, the same BOS where it is
-// added, and ends of text that both know. The error names the first difference.
+// Compatible reports whether a draft with vocabulary a can propose ids to a target with vocabulary b: the same text
+// for every id, the same BOS where one is added, and end-of-text tokens known to both. The error names the first
+// difference.
 //
-// Vocabularies padded to round sizes fit others of the family: ids that are
-// padding in one of them, or beyond its end, must not be plain text in the other.
-// Whoever decodes masks the ids beyond the target's own.
+// Vocabularies padded to round sizes fit others of their family: an id that is padding in one of them, or beyond
+// its end, must not be plain text in the other. The decoder masks ids beyond the target's own.
 //
-// Files of one family name different tokens as EOS (a base model <|endoftext|>,
-// its chat model <|im_end|>), so each one's EOS only has to end generation in
-// the other as well. The sets of all that end it may differ beyond that, because
-// decoding ends where the target's says, and no union is made: a token that only
-// the draft ends at would cut off what the target decodes by itself.
+// Files of one family name different tokens as EOS (a base model <|endoftext|>, its chat model <|im_end|>), so each
+// one's EOS must end generation in the other too. Beyond that the sets of end tokens may differ. Decoding ends
+// where the target's set says; a union would cut off text that the target continues by itself.
 func Compatible(a, b *Tokenizer) error {
 	differ := func(format string, args ...any) error {
 		return fmt.Errorf("tokenizer: %s and %s do not fit together: %s: choose two models of one family",
 			a.name, b.name, fmt.Sprintf(format, args...))
 	}
-	// The lengths are told apart below, where only one of them is there.
+	// Where only one vocabulary has the id, the cases below handle it.
 	for id := range max(len(a.texts), len(b.texts)) {
 		x, y := a.plain(id), b.plain(id)
 		switch {
@@ -35,11 +32,13 @@ func Compatible(a, b *Tokenizer) error {
 				if x == nothing {
 					longer, in = b, "second"
 				}
-				return differ("the vocabularies have %d and %d tokens: token %d is %s in the %s and missing in the other",
+				return differ(
+					"the vocabularies have %d and %d tokens: token %d is %s in the %s and missing in the other",
 					len(a.texts), len(b.texts), id, gguf.Quote(longer.texts[id]), in)
 			}
 		case a.texts[id] != b.texts[id]:
-			return differ("token %d is %s in the first and %s in the second", id, gguf.Quote(a.texts[id]), gguf.Quote(b.texts[id]))
+			return differ("token %d is %s in the first and %s in the second", id, gguf.Quote(a.texts[id]),
+				gguf.Quote(b.texts[id]))
 		}
 	}
 	name := func(t *Tokenizer, id int32) string {
@@ -55,12 +54,13 @@ func Compatible(a, b *Tokenizer) error {
 		return differ("BOS is %s in the first and %s in the second", name(a, a.bos), name(b, b.bos))
 	}
 	if (a.eos == none) != (b.eos == none) || a.eos != none && !(b.EOG(a.eos) && a.EOG(b.eos)) {
-		return differ("EOS is %s in the first and %s in the second, and does not end generation in both", name(a, a.eos), name(b, b.eos))
+		return differ("EOS is %s in the first and %s in the second, and does not end generation in both",
+			name(a, a.eos), name(b, b.eos))
 	}
 	return nil
 }
 
-// role is what an id is good for.
+// role classifies an id: text, control, padding.
 type role uint8
 
 const (

@@ -51,17 +51,21 @@ func TestPaddedPairs(t *testing.T) {
 		draft fields
 		want  string // "" if the two fit
 	}{
-		"the same size":               {sized(special, end+271, "[PAD%d]"), ""},
-		"larger padding":              {sized(special, end+399, "[PAD%d]"), ""},
-		"no padding":                  {sized(special, end, ""), ""},
-		"padding by another name":     {sized(special, end+271, "<|unused_%d|>"), ""},
-		"base model":                  {sized(special, end, "").with(keyEOS, uint32(special)), ""},
-		"tokens added":                {with(sized(special, end+271, "[PAD%d]"), end, "<think>", userDefined), ""},
-		"text for padding":            {with(sized(special, end+271, "[PAD%d]"), end+7, "word", normal), fmt.Sprintf("token %d is \"word\" in the second and missing", end+7)},
-		"text beyond the end":         {with(sized(special, end+399, "[PAD%d]"), end+390, "word", normal), fmt.Sprintf("token %d is \"word\" in the second and missing", end+390)},
-		"text among the special ones": {with(sized(special, end, ""), special+5, "word", normal), fmt.Sprintf("token %d is \"<|tool_2|>\" in the first and \"word\" in the second", special+5)},
-		"another end":                 {sized(special, end, "").with(keyEOS, uint32(special+5)), "EOS is"},
-		"BOS added":                   {sized(special, end, "").with(keyBOS, uint32(special)).with(keyAddBOS, true), keyAddBOS},
+		"the same size":           {sized(special, end+271, "[PAD%d]"), ""},
+		"larger padding":          {sized(special, end+399, "[PAD%d]"), ""},
+		"no padding":              {sized(special, end, ""), ""},
+		"padding by another name": {sized(special, end+271, "<|unused_%d|>"), ""},
+		"base model":              {sized(special, end, "").with(keyEOS, uint32(special)), ""},
+		"tokens added":            {with(sized(special, end+271, "[PAD%d]"), end, "<think>", userDefined), ""},
+		"text for padding": {with(sized(special, end+271, "[PAD%d]"), end+7, "word", normal),
+			fmt.Sprintf("token %d is \"word\" in the second and missing", end+7)},
+		"text beyond the end": {with(sized(special, end+399, "[PAD%d]"), end+390, "word", normal),
+			fmt.Sprintf("token %d is \"word\" in the second and missing", end+390)},
+		"text among the special ones": {with(sized(special, end, ""), special+5, "word", normal),
+			fmt.Sprintf("token %d is \"<|tool_2|>\" in the first and \"word\" in the second", special+5)},
+		"another end": {sized(special, end, "").with(keyEOS, uint32(special+5)), "EOS is"},
+		"BOS added": {
+			sized(special, end, "").with(keyBOS, uint32(special)).with(keyAddBOS, true), keyAddBOS},
 	} {
 		draft := open(c.draft, "draft.gguf")
 		for _, pair := range [][2]*Tokenizer{{target, draft}, {draft, target}} {
@@ -77,7 +81,8 @@ func TestPaddedPairs(t *testing.T) {
 		}
 	}
 	if !testing.Short() {
-		small, large := open(sized(151643, 151936, "[PAD%d]"), "0.5B.gguf"), open(sized(151643, 152064, "[PAD%d]"), "7B.gguf")
+		small, large := open(sized(151643, 151936, "[PAD%d]"), "0.5B.gguf"),
+			open(sized(151643, 152064, "[PAD%d]"), "7B.gguf")
 		if err := Compatible(small, large); err != nil {
 			t.Error(err)
 		}
@@ -92,12 +97,14 @@ func TestPaddedPairs(t *testing.T) {
 func TestSeveralEnds(t *testing.T) {
 	m := smallBPE()
 	tok := m.with(keyEndIDs, []int32{5, 7}).with("tokenizer.ggml.eot_token_id", uint32(9)).tokenizer(t)
-	for id, want := range map[int32]bool{5: true, 7: true, 9: true, tok.eos: true, tok.ids["<|endoftext|>"]: true, 6: false} {
+	for id, want := range map[int32]bool{5: true, 7: true, 9: true, tok.eos: true,
+		tok.ids["<|endoftext|>"]: true, 6: false} {
 		if tok.EOG(id) != want {
 			t.Errorf("token %d ends generation: %t", id, !want)
 		}
 	}
-	if _, err := New(m.with(keyEndIDs, []int32{1 << 20}).file(t, "small.gguf")); err == nil || !strings.Contains(err.Error(), keyEndIDs) {
+	if _, err := New(m.with(keyEndIDs, []int32{1 << 20}).file(t, "small.gguf")); err == nil ||
+		!strings.Contains(err.Error(), keyEndIDs) {
 		t.Error(err)
 	}
 }

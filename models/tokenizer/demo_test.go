@@ -3,18 +3,13 @@
 package tokenizer
 
 import (
-	"encoding/json"
-	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"foretoken/models/demo"
 	"foretoken/models/gguf"
+	"foretoken/models/modeltest"
 )
-
-// promptFile holds Go fragments that the built-in pair was not trained on.
-const promptFile = "../../../shared/testdata/prompts-go.jsonl"
 
 func demoFile(t testing.TB) *gguf.File {
 	t.Helper()
@@ -41,20 +36,13 @@ func TestDemoVocabulary(t *testing.T) {
 	tok, naive := demoTokenizer(t), newNaiveBPE(t, f, scanGPT2)
 	texts := append([]string{
 		"package main\n\nimport \"fmt\"\n\nfunc main() {\n\tfmt.Println(\"hello, 世界\")\n}\n",
-		"// Reader implements buffering for an io.Reader object.\ntype Reader struct {\n\tbuf          []byte\n\tr, w         int\n}\n",
+		"// Reader implements buffering for an io.Reader object.\ntype Reader struct {\n\tbuf          []byte\n" +
+			"\tr, w         int\n}\n",
 		"\tif err != nil {\n\t\treturn nil, fmt.Errorf(\"open %s: %w\", name, err)\n\t}\n",
 		"for i := 0; i < 1<<20; i++ { x ^= 0xdeadbeef }",
 	}, awkward...)
-	if b, err := os.ReadFile(promptFile); err != nil {
-		t.Logf("%s is missing: its prompts are left out", promptFile)
-	} else {
-		for line := range strings.Lines(string(b)) {
-			var p struct{ Prompt string }
-			if err := json.Unmarshal([]byte(line), &p); err != nil {
-				t.Fatal(err)
-			}
-			texts = append(texts, p.Prompt)
-		}
+	for _, p := range modeltest.Prompts(t) {
+		texts = append(texts, p.Prompt)
 	}
 	for _, text := range texts {
 		got := tok.Encode(text, false)

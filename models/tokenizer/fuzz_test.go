@@ -25,9 +25,11 @@ func longTexts(n int) map[string]string {
 		letters[i] = "ehllowrda "[r.Intn(9)]
 	}
 	return map[string]string{
-		"letter": fill("a"), "letters": string(letters), "spaces": fill(" "), "newlines": fill("\n"), "mixed space": fill(" \n\t "),
+		"letter": fill("a"), "letters": string(letters), "spaces": fill(" "), "newlines": fill("\n"),
+		"mixed space":       fill(" \n\t "),
 		"space, no newline": fill(" ")[:n-1] + "x", "digits": fill("1"), "quotes": fill("'"), "punctuation": fill("!?"),
-		"specials": fill("<|im_end|"), "words": fill("hello world "), "emoji": fill("🚀"), "han": fill("世界"), "noise": string(noise),
+		"specials": fill("<|im_end|"), "words": fill("hello world "), "emoji": fill("🚀"), "han": fill("世界"),
+		"noise": string(noise),
 	}
 }
 
@@ -112,8 +114,8 @@ func checkText(t *testing.T, tok *Tokenizer, text string) []int32 {
 	}
 	got := tok.Decode(ids)
 	if tok.spm && strings.Contains(text, "<mark>") {
-		// A space is put after the user-defined token and taken away again,
-		// so only one that the text spells with ▁ could be lost.
+		// A user-defined token gets a space behind it that decoding removes, so only a space that the text spells
+		// with ▁ can be lost.
 		got, want = strings.ReplaceAll(got, " ", ""), strings.ReplaceAll(want, " ", "")
 	}
 	if got != want {
@@ -144,7 +146,8 @@ func FuzzBPE(f *testing.F) {
 		tokenizers = append(tokenizers, m.tokenizer(f))
 		naive = append(naive, newNaiveBPE(f, m.file(f, "small.gguf"), scanners[pre]))
 	}
-	for i, s := range append(awkward, "hello world", "aaaaaaaaaaaaaaa", "<think>hello</s>", "<|im_end|>", "\xf0\x9f", "\xff") {
+	for i, s := range append(awkward, "hello world", "aaaaaaaaaaaaaaa", "<think>hello</s>", "<|im_end|>",
+		"\xf0\x9f", "\xff") {
 		f.Add(s, uint8(i))
 	}
 	f.Fuzz(func(t *testing.T, text string, which uint8) {
@@ -164,7 +167,8 @@ func FuzzSPM(f *testing.F) {
 	m := smallSPM()
 	tok := m.tokenizer(f)
 	scores := m[keyScores].([]float32)
-	for _, s := range append(awkward, "the hello world", "aaaaaaaaaaaaaaa", "<mark> the", "<s></s>", "▁▁ ▁", "\xf0\x9f", "\xff") {
+	for _, s := range append(awkward, "the hello world", "aaaaaaaaaaaaaaa", "<mark> the", "<s></s>", "▁▁ ▁",
+		"\xf0\x9f", "\xff") {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -185,8 +189,8 @@ var (
 	flagKeys = []string{keyAddBOS, keyAddEOS, keyPrefix, keyExtraSpace}
 )
 
-// damaged builds metadata of parts that may not fit each other. Tokens and merges are one a line; types has a byte for each
-// token, as scores has; set has pairs of a field and a value, with values of the wrong type among them.
+// damaged builds metadata whose parts may contradict each other. Tokens and merges are one per line; types has a
+// byte for each token, and so has scores; set holds pairs of a field and a value, some of the wrong type.
 func damaged(model, pre, tokens, merges string, types, scores, set []byte) fields {
 	m := fields{keyModel: model, keyPre: pre, keyTokens: strings.Split(tokens, "\n")}
 	if merges != "" {
@@ -221,7 +225,8 @@ func damaged(model, pre, tokens, merges string, types, scores, set []byte) field
 		case which == len(listKeys)+len(flagKeys):
 			m["general.name"] = "Phi-3 mini"
 		default:
-			wrong := slices.Concat(idKeys, listKeys, flagKeys, []string{keyTokens, keyTypes, keyScores, keyMerges, keyPre, keyModel, keyCharsMap})
+			wrong := slices.Concat(idKeys, listKeys, flagKeys,
+				[]string{keyTokens, keyTypes, keyScores, keyMerges, keyPre, keyModel, keyCharsMap})
 			m[wrong[int(value)%len(wrong)]] = []any{"x", int32(1), []float32{1}}[which%3]
 		}
 	}
@@ -255,8 +260,8 @@ func checkTaken(t *testing.T, tok *Tokenizer, size int, text string) {
 	}
 }
 
-// FuzzMetadata opens vocabularies with damaged fields. One that is taken writes any text in its own tokens, none of
-// them a control token, and gives the same streamed as whole.
+// FuzzMetadata opens vocabularies with damaged fields. An accepted one encodes any text in its own tokens, without
+// control tokens, and decodes it the same way streamed and at once.
 func FuzzMetadata(f *testing.F) {
 	const bos, eos, unk, ends, left, right, addBOS, addEOS, prefix = 0, 1, 2, 8, 9, 10, 11, 12, 13 // in set
 	kinds := func(k ...kind) (b []byte) {
@@ -265,19 +270,28 @@ func FuzzMetadata(f *testing.F) {
 		}
 		return b
 	}
-	f.Add("gpt2", "qwen2", "a\nb\nab\n<s>\n</s>\n \n", "a b", kinds(normal, normal, normal, control, control, userDefined, unused), []byte{}, []byte{bos, 3, eos, 4, ends, 4, left, 5, right, 3, addBOS, 1, addEOS, 1}, "ab <s>\xff")
-	f.Add("gpt2", "llama-bpe", "a\nb\nc\nab\nabc\n<|eot_id|>", "a b\nab c", []byte{}, []byte{}, []byte{unk, 0, addBOS, 0, 15, 0}, "abc <|eot_id|>")
+	f.Add("gpt2", "qwen2", "a\nb\nab\n<s>\n</s>\n \n",
+		"a b", kinds(normal, normal, normal, control, control, userDefined, unused), []byte{},
+		[]byte{bos, 3, eos, 4, ends, 4, left, 5, right, 3, addBOS, 1, addEOS, 1}, "ab <s>\xff")
+	f.Add("gpt2", "llama-bpe", "a\nb\nc\nab\nabc\n<|eot_id|>", "a b\nab c", []byte{}, []byte{},
+		[]byte{unk, 0, addBOS, 0, 15, 0}, "abc <|eot_id|>")
 	f.Add("gpt2", "default", "a\na", "a", []byte{1, 9}, []byte{1}, []byte{200, 3}, "")
 	f.Add("gpt2", "gpt-2", "x\ny", "x \n y\nx y", []byte{1, 1}, []byte{}, []byte{bos, 9, 16, 7}, "xy")
-	f.Add("llama", "", "<unk>\n<s>\n</s>\n▁a\nb\n▁\na\nab\n<x>", "", kinds(unknown, control, control, normal, normal, normal, normal, normal, userDefined), []byte{0, 0, 0, 1, 2, 3, 4, 5, 6}, []byte{bos, 1, eos, 2, unk, 0, left, 8, right, 8, prefix, 1}, "ab a  <x> é</s>")
-	f.Add("llama", "", "<unk>\n<0x41>\n<0x4>", "", kinds(unknown, byteToken, byteToken), []byte{0, 0, 0x80}, []byte{unk, 0, addBOS, 0}, "A")
-	f.Add("llama", "", "<\ns\n>\ns>\n<s>", "", kinds(normal, normal, normal, normal, control), []byte{0, 1, 2, 3, 4}, []byte{unk, 0, addBOS, 0, 15, 0}, "<s>")
-	f.Add("t5", "", "<unk>\n▁a\nb\n▁\na\n<0x42>", "", kinds(unknown, normal, normal, normal, userDefined, byteToken), []byte{0, 0xff, 0xfe, 0xfd, 0xfc, 0}, []byte{unk, 0, eos, 2, addEOS, 1, prefix, 1}, "a bé b")
+	f.Add("llama", "", "<unk>\n<s>\n</s>\n▁a\nb\n▁\na\nab\n<x>", "", kinds(unknown,
+		control, control, normal, normal, normal, normal, normal, userDefined), []byte{0, 0, 0, 1, 2, 3, 4, 5, 6},
+		[]byte{bos, 1, eos, 2, unk, 0, left, 8, right, 8, prefix, 1}, "ab a  <x> é</s>")
+	f.Add("llama", "", "<unk>\n<0x41>\n<0x4>", "", kinds(unknown, byteToken, byteToken), []byte{0, 0, 0x80},
+		[]byte{unk, 0, addBOS, 0}, "A")
+	f.Add("llama", "", "<\ns\n>\ns>\n<s>", "", kinds(normal, normal, normal, normal, control), []byte{0, 1, 2, 3, 4},
+		[]byte{unk, 0, addBOS, 0, 15, 0}, "<s>")
+	f.Add("t5", "", "<unk>\n▁a\nb\n▁\na\n<0x42>", "", kinds(unknown, normal, normal, normal, userDefined, byteToken),
+		[]byte{0, 0xff, 0xfe, 0xfd, 0xfc, 0}, []byte{unk, 0, eos, 2, addEOS, 1, prefix, 1}, "a bé b")
 	f.Add("t5", "", "a", "", []byte{1, 1}, []byte{1}, []byte{14, 1}, "a")
 	f.Add("t5", "", "a\nb", "", []byte{1, 1}, []byte{1, 1}, []byte{unk, 0, left, 9}, "a")
 	for i := range 24 { // a field of each wrong type, of each kind of tokenizer
 		for k, model := range []string{"gpt2", "llama", "t5"} {
-			f.Add(model, "gpt-2", "a\nb\nab", "a b", []byte{1, 1, 1}, []byte{1, 2, 3}, []byte{unk, 0, bos, 1, addEOS, 0, byte(16 + k), byte(i)}, "ab")
+			f.Add(model, "gpt-2", "a\nb\nab", "a b", []byte{1, 1, 1}, []byte{1, 2, 3},
+				[]byte{unk, 0, bos, 1, addEOS, 0, byte(16 + k), byte(i)}, "ab")
 		}
 	}
 	for _, m := range []fields{smallBPE(), smallSPM()} { // with all the bytes
@@ -287,7 +301,8 @@ func FuzzMetadata(f *testing.F) {
 		}
 		merges, _ := m[keyMerges].([]string)
 		pre, _ := m[keyPre].(string)
-		f.Add(m[keyModel].(string), pre, strings.Join(m[keyTokens].([]string), "\n"), strings.Join(merges, "\n"), types, make([]byte, len(types)), []byte{bos, 2, eos, 2, ends, 1}, "hello <think> world")
+		f.Add(m[keyModel].(string), pre, strings.Join(m[keyTokens].([]string), "\n"), strings.Join(merges, "\n"), types,
+			make([]byte, len(types)), []byte{bos, 2, eos, 2, ends, 1}, "hello <think> world")
 	}
 	f.Fuzz(func(t *testing.T, model, pre, tokens, merges string, types, scores, set []byte, text string) {
 		file := damaged(model, pre, tokens, merges, types, scores, set).file(t, "small.gguf")

@@ -5,17 +5,15 @@ import (
 	"unicode/utf8"
 )
 
-// Guard keeps control tokens that somebody spelled out in a text from being read as such when
-// the text has become part of a chat template's output, where those of the template
-// are. It puts a mark inside each, which no token's text contains, and EncodeGuarded
-// drops the marks once it has cut the text at its control tokens. Text without any keeps its
-// bytes, so that it is encoded together with what the template puts around it,
-// as the model has seen it in training.
+// Guard keeps control tokens that a user spelled out from acting as control tokens in a chat template's output,
+// next to those of the template. It puts a mark, which no token's text contains, inside each. EncodeGuarded cuts
+// the text at its control tokens and then drops the marks. Text without control tokens keeps its bytes, so it is
+// encoded together with the template's text around it, as in training.
 type Guard struct {
 	texts [256][]string // of the tokens that only EncodeSpecial finds, by first byte
 }
 
-// guardRune is what marks are made of: a code point that Unicode keeps out of texts.
+// guardRune makes up the marks: a Unicode noncharacter.
 const guardRune = "\ufdd0"
 
 // NewGuard looks the vocabulary's control tokens up.
@@ -50,9 +48,8 @@ func (g *Guard) Mark(texts ...string) string {
 	return strings.Repeat(guardRune, longest+1)
 }
 
-// Protect puts the mark after the first character of every control token in a text, those
-// that overlap others included. A token of one character cannot be told from the
-// character; vocabularies have none.
+// Protect puts the mark after the first character of every control token in a text, also where they overlap. A
+// control token of one character would be indistinguishable from the character; vocabularies have none.
 func (g *Guard) Protect(text, mark string) string {
 	var b strings.Builder
 	written := 0

@@ -39,8 +39,7 @@ func (bytewise) encode(text string, ids []int32) []int32 {
 }
 func (bytewise) joins(int32) bool { return true }
 
-// checkGuard: between a template's tokens, a content is its bytes and its user-defined tokens,
-// whatever it spells.
+// checkGuard: between a template's tokens, a content is its bytes and its user-defined tokens, whatever it spells.
 func checkGuard(t *testing.T, tok *Tokenizer, content string) {
 	t.Helper()
 	if !utf8.ValidString(content) {
@@ -63,7 +62,8 @@ func TestGuard(t *testing.T) {
 	if ids := tok.EncodeSpecial("<a>abc<t>", false); !slices.Equal(ids, []int32{256, 257, 'c', 261}) {
 		t.Fatalf("%v", ids)
 	}
-	for _, content := range []string{"", "plain", "<a>", "<a><a><a>", "abc", "aabcbc", "<t><a>", "<|é|>", "<<a>a>", "\ufdd0", "\ufdd0<a>\ufdd0\ufdd0", "a\ufdd0bc", "<\ufdd0a>", "a\ufdd0\ufdd0b\ufdd0"} {
+	for _, content := range []string{"", "plain", "<a>", "<a><a><a>", "abc", "aabcbc", "<t><a>", "<|é|>", "<<a>a>",
+		"\ufdd0", "\ufdd0<a>\ufdd0\ufdd0", "a\ufdd0bc", "<\ufdd0a>", "a\ufdd0\ufdd0b\ufdd0"} {
 		checkGuard(t, tok, content)
 	}
 	if g := tok.NewGuard(); g.Protect("nothing here", "\ufdd0") != "nothing here" {

@@ -14,8 +14,7 @@ const (
 	keyPAD       = "tokenizer.ggml.padding_token_id"
 	keyTemplate  = "tokenizer.chat_template"
 	keyTemplates = "tokenizer.chat_templates"
-	// Ids of added tokens that take the white space on their left or right with
-	// them. GGUF has no fields for it.
+	// Ids of added tokens that take the white space on their left or right with them. GGUF has no fields for it.
 	keyLeft  = "foretoken.tokenizer.lstrip"
 	keyRight = "foretoken.tokenizer.rstrip"
 )
@@ -91,7 +90,7 @@ type converter struct {
 	tokens []string
 	kinds  []int32
 	ids    map[string]int32
-	first  string // what the post-processor puts before a text
+	first  string // text that the post-processor puts before the input
 	last   string
 }
 
@@ -99,16 +98,13 @@ func (c *converter) fail(field, format string, args ...any) error {
 	return fmt.Errorf("tokenizer: %s: %s: %s", c.name, field, fmt.Sprintf(format, args...))
 }
 
-// MetadataFromJSON gives the tokenizer's part of a GGUF file's metadata for the
-// tokenizer.json and, if not empty, the tokenizer_config.json that lie beside
-// safetensors: what llama.cpp's converter writes, and the chat templates. BPE over
-// bytes becomes "gpt2", BPE over characters with byte fallback "llama" with
-// scores, Unigram "t5". What cannot be written exactly is refused with the
-// reason. Memory is a few times the size of the two files.
+// MetadataFromJSON converts tokenizer.json and, if not empty, tokenizer_config.json to the tokenizer keys of a GGUF
+// file, as llama.cpp's converter writes them, with the chat templates. Byte-level BPE becomes "gpt2", BPE over
+// characters with byte fallback "llama" with scores, Unigram "t5". A tokenizer without an exact equivalent is
+// refused with the reason. Memory is a few times the size of the two files.
 //
-// New reads the result, and like llama.cpp it does not bring text into Unicode's
-// normal form C, which Qwen's tokenizer.json asks for: text with characters in
-// pieces (e and a combining accent) gets other ids than from Transformers.
+// New reads the result. Like llama.cpp it does not normalise text to NFC, which Qwen's tokenizer.json asks for:
+// decomposed characters (e and a combining accent) get other ids than from Transformers.
 func MetadataFromJSON(name string, tokenizerJSON, tokenizerConfig []byte) ([]gguf.KV, error) {
 	c := &converter{name: name}
 	if len(tokenizerJSON) > maxJSON || len(tokenizerConfig) > maxJSON {
@@ -145,7 +141,8 @@ func MetadataFromJSON(name string, tokenizerJSON, tokenizerConfig []byte) ([]ggu
 	case c.m.ByteFallback:
 		kv, err = c.characters()
 	default:
-		return nil, c.fail("model", "BPE over characters without byte_fallback cannot write every text and is not supported")
+		return nil, c.fail("model",
+			"BPE over characters without byte_fallback cannot write every text and is not supported")
 	}
 	if err != nil {
 		return nil, err
@@ -178,7 +175,8 @@ func (c *converter) addTokens(vocab map[string]int64) error {
 	}
 	for _, a := range c.j.Added {
 		if a.ID < 0 || a.ID >= maxTokens || a.Content == "" {
-			return c.fail("added_tokens", "the id of %s is %d, want 0 to %d and a text", gguf.Quote(a.Content), a.ID, maxTokens-1)
+			return c.fail("added_tokens", "the id of %s is %d, want 0 to %d and a text", gguf.Quote(a.Content),
+				a.ID, maxTokens-1)
 		}
 		most = max(most, a.ID)
 	}
@@ -193,20 +191,24 @@ func (c *converter) addTokens(vocab map[string]int64) error {
 	c.ids = make(map[string]int32, most+1)
 	for text, id := range vocab {
 		if c.kinds[id] != 0 {
-			return c.fail("model.vocab", "%s and %s both have the id %d", gguf.Quote(min(text, c.tokens[id])), gguf.Quote(max(text, c.tokens[id])), id)
+			return c.fail("model.vocab", "%s and %s both have the id %d", gguf.Quote(min(text, c.tokens[id])),
+				gguf.Quote(max(text, c.tokens[id])), id)
 		}
 		c.tokens[id], c.kinds[id] = text, int32(normal)
 		c.ids[text] = int32(id)
 	}
 	for _, a := range c.j.Added {
 		if id, ok := c.ids[a.Content]; ok && int64(id) != a.ID {
-			return c.fail("added_tokens", "%s has the id %d here and %d in the vocabulary", gguf.Quote(a.Content), a.ID, id)
+			return c.fail("added_tokens", "%s has the id %d here and %d in the vocabulary",
+				gguf.Quote(a.Content), a.ID, id)
 		}
 		if c.kinds[a.ID] != 0 && c.tokens[a.ID] != a.Content {
-			return c.fail("added_tokens", "the id %d is of %s here and of %s in the vocabulary", a.ID, gguf.Quote(a.Content), gguf.Quote(c.tokens[a.ID]))
+			return c.fail("added_tokens", "the id %d is of %s here and of %s in the vocabulary", a.ID,
+				gguf.Quote(a.Content), gguf.Quote(c.tokens[a.ID]))
 		}
 		if a.SingleWord {
-			return c.fail("added_tokens", "%s is only found as a single word, which is not supported", gguf.Quote(a.Content))
+			return c.fail("added_tokens", "%s is only found as a single word, which is not supported",
+				gguf.Quote(a.Content))
 		}
 		c.tokens[a.ID], c.kinds[a.ID] = a.Content, int32(userDefined)
 		if a.Special || looksSpecial(a.Content) {
@@ -260,7 +262,8 @@ func (c *converter) bytes() ([]gguf.KV, error) {
 	merges := make([]string, len(c.m.Merges))
 	for i, m := range c.m.Merges {
 		if m.left == "" || m.right == "" || strings.Contains(m.left+m.right, " ") {
-			return nil, c.fail("model.merges", "merge %d of %s and %s has an empty token or one with a space", i, gguf.Quote(m.left), gguf.Quote(m.right))
+			return nil, c.fail("model.merges", "merge %d of %s and %s has an empty token or one with a space", i,
+				gguf.Quote(m.left), gguf.Quote(m.right))
 		}
 		merges[i] = m.left + " " + m.right
 	}
@@ -307,12 +310,13 @@ func (c *converter) postProcessor(p *component) error {
 	return nil
 }
 
-// finish adds what all kinds of tokenizers have.
+// finish adds the keys common to all kinds of tokenizers.
 func (c *converter) finish(kv []gguf.KV) ([]gguf.KV, error) {
 	kv = append(kv, gguf.KV{Key: keyTokens, Value: c.tokens}, gguf.KV{Key: keyTypes, Value: c.kinds})
 	special := map[string]int32{}
 	for _, s := range []struct{ key, text string }{
-		{keyBOS, c.config.BOS.text}, {keyEOS, c.config.EOS.text}, {keyUNK, c.config.UNK.text}, {keyPAD, c.config.PAD.text},
+		{keyBOS, c.config.BOS.text}, {keyEOS, c.config.EOS.text}, {keyUNK, c.config.UNK.text},
+		{keyPAD, c.config.PAD.text},
 	} {
 		switch {
 		case s.text == "" && s.key == keyBOS:
@@ -321,7 +325,8 @@ func (c *converter) finish(kv []gguf.KV) ([]gguf.KV, error) {
 			s.text = c.last
 		case s.text == "" && s.key == keyUNK && c.m.Unknown != nil:
 			s.text = *c.m.Unknown
-		case s.text == "" && s.key == keyUNK && c.m.UnknownID != nil && *c.m.UnknownID >= 0 && *c.m.UnknownID < int64(len(c.tokens)):
+		case s.text == "" && s.key == keyUNK && c.m.UnknownID != nil && *c.m.UnknownID >= 0 &&
+			*c.m.UnknownID < int64(len(c.tokens)):
 			s.text = c.tokens[*c.m.UnknownID]
 		}
 		if s.text == "" {
@@ -343,7 +348,8 @@ func (c *converter) finish(kv []gguf.KV) ([]gguf.KV, error) {
 		}
 		id, ok := c.ids[text]
 		if want, set := special[key]; !ok || !set || id != want {
-			return false, c.fail("post_processor", "%s is put around a text and is not the token of %s", gguf.Quote(text), key)
+			return false, c.fail("post_processor", "%s is put around a text and is not the token of %s",
+				gguf.Quote(text), key)
 		}
 		return true, nil
 	}

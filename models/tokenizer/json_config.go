@@ -8,7 +8,7 @@ import (
 	"foretoken/models/gguf"
 )
 
-// tokenizerConfig is what is read of tokenizer_config.json.
+// tokenizerConfig holds the fields read from tokenizer_config.json.
 type tokenizerConfig struct {
 	BOS      configToken    `json:"bos_token"`
 	EOS      configToken    `json:"eos_token"`

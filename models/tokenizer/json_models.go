@@ -30,7 +30,8 @@ func (c *converter) preName() (string, error) {
 			case p.Behavior == "Isolated" && !p.Invert, p.Behavior == "Removed" && p.Invert:
 				exprs = append(exprs, plainRegex(*p.Pattern.Regex))
 			default:
-				return "", c.fail(field, "a Split of behaviour %s, inverted: %t, is not supported", gguf.Quote(p.Behavior), p.Invert)
+				return "", c.fail(field, "a Split of behaviour %s, inverted: %t, is not supported",
+					gguf.Quote(p.Behavior), p.Invert)
 			}
 		case "Digits":
 			if !p.Individual {
@@ -62,13 +63,13 @@ func (c *converter) preName() (string, error) {
 		}
 	}
 	if other != "" {
-		return "", c.fail("model.ignore_merges", "%t is not what the pre-tokenizer %s goes with", c.m.IgnoreMerges, other)
+		return "", c.fail("model.ignore_merges", "%t is not what the pre-tokenizer %s goes with",
+			c.m.IgnoreMerges, other)
 	}
 	return "", c.fail(field, "no known pre-tokenizer cuts by %s", quoteAll(exprs))
 }
 
-// quoteAll shows expressions, each as long as any known one, so that they can be
-// looked up.
+// quoteAll shows expressions, each as long as any known one, so that they can be looked up.
 func quoteAll(exprs []string) string {
 	const most = 600
 	s := strings.Join(exprs, "  and then  ")
@@ -88,8 +89,7 @@ func plainRegex(s string) string {
 	return strings.ReplaceAll(s, `(?i:'s|'t|'re|'ve|'m|'ll|'d)`, contracted)
 }
 
-// spaces reads how spaces are written: it wants them as ▁, and reports whether
-// one is put before a text.
+// spaces reads how spaces are written: it wants them as ▁, and reports whether one is put before a text.
 func (c *converter) spaces() (prefix bool, err error) {
 	replaced := false
 	for _, n := range flat(c.j.Norm, func(p component) []component { return p.Norms }) {
@@ -101,7 +101,8 @@ func (c *converter) spaces() (prefix bool, err error) {
 		case n.Type == "Replace" && n.Pattern.String != nil && *n.Pattern.String == " " && content == "▁":
 			replaced = true
 		default:
-			return false, c.fail("normalizer", "%s is not supported here: want Prepend and Replace of spaces by ▁", gguf.Quote(n.Type))
+			return false, c.fail("normalizer", "%s is not supported here: want Prepend and Replace of spaces by ▁",
+				gguf.Quote(n.Type))
 		}
 	}
 	for _, p := range flat(c.j.Pre, func(p component) []component { return p.Pres }) {
@@ -116,7 +117,8 @@ func (c *converter) spaces() (prefix bool, err error) {
 		}
 		for id, text := range c.tokens {
 			if i := strings.LastIndex(text, "▁"); i > 0 && c.kinds[id] == int32(normal) {
-				return false, c.fail("pre_tokenizer", "Metaspace cuts before every ▁, but the token %s goes over one: not supported", gguf.Quote(text))
+				return false, c.fail("pre_tokenizer",
+					"Metaspace cuts before every ▁, but the token %s goes over one: not supported", gguf.Quote(text))
 			}
 		}
 	}
@@ -126,7 +128,7 @@ func (c *converter) spaces() (prefix bool, err error) {
 	return prefix, nil
 }
 
-// markPieces tells byte tokens and the unknown token from text.
+// markPieces sets the types of byte tokens and of the unknown token.
 func (c *converter) markPieces() error {
 	for id, text := range c.tokens {
 		if len(text) > maxPiece && c.kinds[id] == int32(normal) {
@@ -146,12 +148,11 @@ func (c *converter) markPieces() error {
 	return nil
 }
 
-// characters converts BPE over characters to SentencePiece's, which has a score
-// for each token instead of a list of merges. One can stand for the other if the
-// merges that give a token follow each other and every way to put a token
-// together is listed, as in files that were made from SentencePiece's: a score
-// has no order among those ways, and leaves none out. Where places with different
-// ways to the same token touch, the leftmost is merged first, as SentencePiece does.
+// characters converts BPE over characters to SentencePiece's, which has a score for each token instead of a list of
+// merges. One can stand for the other if the merges that give a token follow each other and every way to put a
+// token together is listed, as in files that were made from SentencePiece's: a score has no order among those ways,
+// and leaves none out. Where places with different ways to the same token touch, the leftmost is merged first, as
+// SentencePiece does.
 func (c *converter) characters() ([]gguf.KV, error) {
 	const field = "model.merges"
 	if err := c.vocabulary(); err != nil {
@@ -172,11 +173,13 @@ func (c *converter) characters() ([]gguf.KV, error) {
 		right, ok2 := c.ids[m.right]
 		id, ok3 := c.ids[m.left+m.right]
 		if !ok1 || !ok2 || !ok3 || m.left == "" || m.right == "" {
-			return nil, c.fail(field, "merge %d of %s and %s needs tokens that the vocabulary does not have", i, gguf.Quote(m.left), gguf.Quote(m.right))
+			return nil, c.fail(field, "merge %d of %s and %s needs tokens that the vocabulary does not have", i,
+				gguf.Quote(m.left), gguf.Quote(m.right))
 		}
 		if id != last {
 			if rank[id] != 0 {
-				return nil, c.fail(field, "merge %d gives %s, which merges before the last gave too: scores cannot say that", i, gguf.Quote(c.tokens[id]))
+				return nil, c.fail(field, "merge %d gives %s, which merges before the last gave too: "+
+					"scores cannot say that", i, gguf.Quote(c.tokens[id]))
 			}
 			ranks++
 			rank[id], last = ranks, id
@@ -201,12 +204,14 @@ func (c *converter) characters() ([]gguf.KV, error) {
 			left, ok1 := c.ids[text[:at]]
 			right, ok2 := c.ids[text[at:]]
 			if ok1 && ok2 && !seen[pair{left, right}] {
-				return nil, c.fail(field, "%s can be put together from %s and %s, which is not listed: scores would allow it", gguf.Quote(text), gguf.Quote(text[:at]), gguf.Quote(text[at:]))
+				return nil, c.fail(field, "%s can be put together from %s and %s, which is not listed: "+
+					"scores would allow it", gguf.Quote(text), gguf.Quote(text[:at]), gguf.Quote(text[at:]))
 			}
 		}
 	}
 	c.m.Merges = nil
-	return []gguf.KV{{Key: keyModel, Value: "llama"}, {Key: keyPre, Value: "default"}, {Key: keyScores, Value: scores}, {Key: keyPrefix, Value: prefix}}, nil
+	return []gguf.KV{{Key: keyModel, Value: "llama"}, {Key: keyPre, Value: "default"}, {Key: keyScores, Value: scores},
+		{Key: keyPrefix, Value: prefix}}, nil
 }
 
 // unigram converts a Unigram vocabulary: texts with log probabilities.
@@ -258,6 +263,7 @@ func (c *converter) unigram() ([]gguf.KV, error) {
 		return nil, err
 	}
 	scores = append(scores, make([]float32, max(0, len(c.tokens)-len(scores)))...)
-	return []gguf.KV{{Key: keyModel, Value: "t5"}, {Key: keyPre, Value: "default"}, {Key: keyScores, Value: scores[:len(c.tokens)]}, {Key: keyPrefix, Value: prefix},
+	return []gguf.KV{{Key: keyModel, Value: "t5"}, {Key: keyPre, Value: "default"},
+		{Key: keyScores, Value: scores[:len(c.tokens)]}, {Key: keyPrefix, Value: prefix},
 		{Key: keyExtraSpace, Value: false}}, nil
 }

@@ -10,9 +10,8 @@ import (
 	"foretoken/models/gguf"
 )
 
-// A tokenizer.json is large because of two lists, which reflection takes seconds
-// for in a browser. They are read by hand: encoding/json has checked that they
-// are JSON before it hands them over.
+// A tokenizer.json is large because of two lists, which reflection takes seconds for in a browser. They are read by
+// hand: encoding/json has checked that they are JSON before it hands them over.
 
 // jsonVocab is an object of ids by token, or Unigram's list, left as it is.
 type jsonVocab struct {

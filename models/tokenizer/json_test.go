@@ -5,20 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"foretoken/models/fuzztest"
 	"foretoken/models/gguf"
 )
 
 type object = map[string]any
 
-// byteLevelJSON writes the tokenizer.json that a byte-level vocabulary's
-// metadata could have come from.
+// byteLevelJSON writes the tokenizer.json that a byte-level vocabulary's metadata could have come from.
 func byteLevelJSON(t testing.TB, f *gguf.File, pre any, ignoreMerges, pairs bool) []byte {
 	t.Helper()
 	tokens, err := f.Strings(keyTokens)
@@ -40,7 +36,8 @@ func byteLevelJSON(t testing.TB, f *gguf.File, pre any, ignoreMerges, pairs bool
 			vocab[s] = id
 		case unused: // left out: the converter fills them in
 		default:
-			added = append(added, object{"id": id, "content": s, "special": kind(types[id]) == control, "lstrip": false, "rstrip": false, "normalized": false, "single_word": false})
+			added = append(added, object{"id": id, "content": s, "special": kind(types[id]) == control, "lstrip": false,
+				"rstrip": false, "normalized": false, "single_word": false})
 		}
 	}
 	var merges []any
@@ -55,7 +52,8 @@ func byteLevelJSON(t testing.TB, f *gguf.File, pre any, ignoreMerges, pairs bool
 	return marshal(t, object{"version": "1.0", "added_tokens": added, "normalizer": nil, "pre_tokenizer": pre,
 		"post_processor": object{"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": false},
 		"decoder":        object{"type": "ByteLevel"},
-		"model":          object{"type": "BPE", "dropout": nil, "unk_token": nil, "byte_fallback": false, "ignore_merges": ignoreMerges, "vocab": vocab, "merges": merges}})
+		"model": object{"type": "BPE", "dropout": nil, "unk_token": nil, "byte_fallback": false,
+			"ignore_merges": ignoreMerges, "vocab": vocab, "merges": merges}})
 }
 
 func marshal(t testing.TB, v any) []byte {
@@ -81,11 +79,7 @@ var digits = object{"type": "Digits", "individual_digits": true}
 
 func vocabFile(t testing.TB, name string) *gguf.File {
 	t.Helper()
-	path := filepath.Join(vocabDir, "ggml-vocab-"+name+".gguf")
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("%s is missing", path)
-	}
-	src, err := gguf.OpenFile(path)
+	src, err := gguf.OpenFile(vocabPath(t, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +146,8 @@ func TestVocabulariesFromJSON(t *testing.T) {
 				t.Fatal(err)
 			}
 			tokens, _ := f.Strings(keyTokens)
-			config := marshal(t, object{"bos_token": tokens[special], "eos_token": object{"content": tokens[special]}, "add_bos_token": false})
+			config := marshal(t, object{"bos_token": tokens[special], "eos_token": object{"content": tokens[special]},
+				"add_bos_token": false})
 			tok, kv := fromJSON(t, byteLevelJSON(t, f, c.pre, false, c.pairs), config)
 			if got := value(kv, keyPre); got != c.want {
 				t.Errorf("pre-tokenizer %v, want %s", got, c.want)
@@ -220,13 +215,15 @@ func spmJSON(t testing.TB, f *gguf.File, norm, pre, post any) []byte {
 		}
 	}
 	return marshal(t, object{"added_tokens": added, "normalizer": norm, "pre_tokenizer": pre, "post_processor": post,
-		"model": object{"type": "BPE", "unk_token": "<unk>", "fuse_unk": true, "byte_fallback": true, "vocab": vocab, "merges": merges}})
+		"model": object{"type": "BPE", "unk_token": "<unk>", "fuse_unk": true, "byte_fallback": true, "vocab": vocab,
+			"merges": merges}})
 }
 
 var (
 	prepend = object{"type": "Prepend", "prepend": "▁"}
 	replace = object{"type": "Replace", "pattern": object{"String": " "}, "content": "▁"}
-	bosPost = object{"type": "TemplateProcessing", "single": []object{{"SpecialToken": object{"id": "<s>", "type_id": 0}}, {"Sequence": object{"id": "A", "type_id": 0}}}}
+	bosPost = object{"type": "TemplateProcessing", "single": []object{
+		{"SpecialToken": object{"id": "<s>", "type_id": 0}}, {"Sequence": object{"id": "A", "type_id": 0}}}}
 )
 
 func norms(parts ...object) object { return object{"type": "Sequence", "normalizers": parts} }
@@ -235,8 +232,7 @@ func metaspace(scheme string) object {
 	return object{"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": false}
 }
 
-// TestSentencePieceFromJSON does the same for Llama's vocabulary, which
-// TinyLlama and Mistral share.
+// TestSentencePieceFromJSON does the same for Llama's vocabulary, which TinyLlama and Mistral share.
 func TestSentencePieceFromJSON(t *testing.T) {
 	f := vocabFile(t, "llama-spm")
 	texts, want := vocabCases(t, "llama-spm")
@@ -251,15 +247,18 @@ func TestSentencePieceFromJSON(t *testing.T) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
-			tok, kv := fromJSON(t, spmJSON(t, f, c.norm, c.pre, bosPost), marshal(t, object{"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}))
+			tok, kv := fromJSON(t, spmJSON(t, f, c.norm, c.pre, bosPost),
+				marshal(t, object{"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}))
 			for i, text := range texts {
 				if got := tok.Encode(text, false); !slices.Equal(got, want[i]) {
 					t.Errorf("%q:\n got %v\nwant %v", text, got, want[i])
 				}
 			}
 			bos, _ := tok.BOS()
-			if eos, _ := tok.EOS(); bos != 1 || eos != 2 || !tok.AddBOS() || value(kv, keyAddEOS) != false || value(kv, keyModel) != "llama" {
-				t.Errorf("BOS %d, EOS %d, add BOS %t, add EOS %v, %v", bos, eos, tok.AddBOS(), value(kv, keyAddEOS), value(kv, keyModel))
+			if eos, _ := tok.EOS(); bos != 1 || eos != 2 || !tok.AddBOS() || value(kv, keyAddEOS) != false ||
+				value(kv, keyModel) != "llama" {
+				t.Errorf("BOS %d, EOS %d, add BOS %t, add EOS %v, %v", bos, eos, tok.AddBOS(), value(kv, keyAddEOS),
+					value(kv, keyModel))
 			}
 			// The order of the scores is the original one. Runs of spaces were added
 			// to the vocabulary by hand, below all others.
@@ -273,7 +272,8 @@ func TestSentencePieceFromJSON(t *testing.T) {
 			slices.SortFunc(order, func(a, b int) int { return cmp.Compare(original[b], original[a]) })
 			for i := 1; i < len(order); i++ {
 				if scores[order[i]] >= scores[order[i-1]] {
-					t.Fatalf("%q has the score %v, %q before it %v", tok.TokenText(int32(order[i])), scores[order[i]], tok.TokenText(int32(order[i-1])), scores[order[i-1]])
+					t.Fatalf("%q has the score %v, %q before it %v", tok.TokenText(int32(order[i])), scores[order[i]],
+						tok.TokenText(int32(order[i-1])), scores[order[i-1]])
 				}
 			}
 			t.Logf("%d of %d scores are in the original order", len(order), tok.VocabSize())
@@ -282,7 +282,8 @@ func TestSentencePieceFromJSON(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	tok, _ := fromJSON(t, spmJSON(t, f, replace, nil, nil), marshal(t, object{"bos_token": "<s>", "add_bos_token": true}))
+	tok, _ := fromJSON(t, spmJSON(t, f, replace, nil, nil),
+		marshal(t, object{"bos_token": "<s>", "add_bos_token": true}))
 	if got := tok.Encode("Hello", true); got[0] != 1 || tok.TokenText(got[1]) != "Hello" {
 		t.Errorf("without a space before it, Hello is %v", got)
 	}
@@ -300,16 +301,25 @@ func changed(t testing.TB, data []byte, change func(j object)) []byte {
 }
 
 func smallJSON(t testing.TB) []byte {
-	return byteLevelJSON(t, smallBPE().file(t, "small.gguf"), sequence(splitBy(qwen2Original), byteLevel(false)), false, true)
+	return byteLevelJSON(t, smallBPE().file(t, "small.gguf"),
+		sequence(splitBy(qwen2Original), byteLevel(false)), false, true)
 }
 
 // The expressions as tokenizer.json files of the families have them.
 const (
-	qwen2Original  = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
-	llama3Original = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
-	qwen35Original = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
-	tekkenOriginal = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
-	gpt4oOriginal  = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	qwen2Original = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ` +
+		`?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	llama3Original = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ` +
+		`?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	qwen35Original = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ` +
+		`?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	tekkenOriginal = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|` +
+		`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ` +
+		`?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	gpt4oOriginal = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|` +
+		`'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|` +
+		`'m|'ll|'d)?|\p{N}{1,3}| ` +
+		`?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 )
 
 func TestPreTokenizersFromJSON(t *testing.T) {
@@ -329,13 +339,16 @@ func TestPreTokenizersFromJSON(t *testing.T) {
 		{sequence(removed, byteLevel(false)), false, "gpt-4o"},
 		{object{"type": "ByteLevel", "add_prefix_space": false}, false, "gpt-2"},
 		{sequence(digits, byteLevel(true)), false, "smollm"},
-		{sequence(splitBy(qwen2Original), byteLevel(false)), true, "ignore_merges: true is not what the pre-tokenizer qwen2"},
+		{sequence(splitBy(qwen2Original), byteLevel(false)), true,
+			"ignore_merges: true is not what the pre-tokenizer qwen2"},
 		{sequence(splitBy(`\p{Greek}+ odd`), byteLevel(false)), false, `no known pre-tokenizer cuts by \p{Greek}+ odd`},
 		{byteLevel(false), false, "nothing but bytes"},
 		{object{"type": "ByteLevel", "add_prefix_space": true}, false, "add_prefix_space"},
 		{sequence(object{"type": "Digits"}, byteLevel(true)), false, "Digits in runs"},
-		{sequence(object{"type": "Split", "pattern": object{"String": " "}, "behavior": "Isolated"}, byteLevel(true)), false, "without a Regex"},
-		{sequence(object{"type": "Split", "pattern": object{"Regex": " "}, "behavior": "MergedWithNext"}, byteLevel(true)), false, `"MergedWithNext"`},
+		{sequence(object{"type": "Split", "pattern": object{"String": " "}, "behavior": "Isolated"}, byteLevel(true)),
+			false, "without a Regex"},
+		{sequence(object{"type": "Split", "pattern": object{"Regex": " "}, "behavior": "MergedWithNext"},
+			byteLevel(true)), false, `"MergedWithNext"`},
 		{sequence(byteLevel(true), digits), false, "after ByteLevel"},
 		{object{"type": "Whitespace"}, false, `"Whitespace" is not supported`},
 		{nil, false, "ByteLevel is missing"},
@@ -373,29 +386,37 @@ func TestFieldsFromJSON(t *testing.T) {
 		added[4].(object)["rstrip"] = true
 		j["added_tokens"] = append(added, object{"id": 300, "content": "<|looks_special|>", "special": false})
 		j["normalizer"] = object{"type": "NFC"}
-		j["post_processor"] = object{"type": "Sequence", "processors": []object{{"type": "ByteLevel"}, {"type": "TemplateProcessing", "single": []object{
-			{"SpecialToken": object{"id": "<|endoftext|>"}}, {"Sequence": object{}}, {"SpecialToken": object{"id": "<|im_end|>"}}}}}}
+		j["post_processor"] = object{"type": "Sequence",
+			"processors": []object{{"type": "ByteLevel"}, {"type": "TemplateProcessing", "single": []object{
+				{"SpecialToken": object{"id": "<|endoftext|>"}}, {"Sequence": object{}},
+				{"SpecialToken": object{"id": "<|im_end|>"}}}}}}
 	})
 	config := marshal(t, object{"eos_token": "<|im_end|>", "pad_token": nil, "chat_template": []object{
 		{"name": "tool_use", "template": "T"}, {"name": "default", "template": "D"}}})
 	tok, kv := fromJSON(t, data, config)
 	n := len(smallBPE()[keyTokens].([]string))
-	if tok.VocabSize() != 301 || tok.TokenText(int32(n)) != fmt.Sprintf("[PAD%d]", n) || tok.kinds[n] != unused || !tok.Special(300) {
+	if tok.VocabSize() != 301 || tok.TokenText(int32(n)) != fmt.Sprintf("[PAD%d]", n) || tok.kinds[n] != unused ||
+		!tok.Special(300) {
 		t.Errorf("%d tokens, token %d is %q", tok.VocabSize(), n, tok.TokenText(int32(n)))
 	}
-	if !tok.addBOS || !tok.addEOS || tok.TokenText(tok.bos) != "<|endoftext|>" || tok.TokenText(tok.eos) != "<|im_end|>" {
+	if !tok.addBOS || !tok.addEOS || tok.TokenText(tok.bos) != "<|endoftext|>" ||
+		tok.TokenText(tok.eos) != "<|im_end|>" {
 		t.Error(tok.addBOS, tok.addEOS, tok.bos, tok.eos)
 	}
-	if got := texts(tok, tok.Encode("hello \n<think> \n hello\t<thinking> \n hello", false)); got != "hello|<think>|Ġ|Ċ|Ġ|hello|ĉ|<thinking>|hello" {
+	if got := texts(tok, tok.Encode("hello \n<think> \n hello\t<thinking> \n hello",
+		false)); got != "hello|<think>|Ġ|Ċ|Ġ|hello|ĉ|<thinking>|hello" {
 		t.Error(got)
 	}
-	if value(kv, keyTemplate) != "D" || value(kv, keyTemplate+".tool_use") != "T" || !slices.Equal(value(kv, keyTemplates).([]string), []string{"tool_use"}) {
+	if value(kv, keyTemplate) != "D" || value(kv, keyTemplate+".tool_use") != "T" ||
+		!slices.Equal(value(kv, keyTemplates).([]string), []string{"tool_use"}) {
 		t.Error("chat templates")
 	}
-	if _, kv := fromJSON(t, smallJSON(t), []byte(`{"bos_token": "<|endoftext|>", "add_bos_token": true, "chat_template": "X"}`)); value(kv, keyTemplate) != "X" || value(kv, keyAddBOS) != true {
+	if _, kv := fromJSON(t, smallJSON(t), []byte(`{"bos_token": "<|endoftext|>", "add_bos_token": `+
+		`true, "chat_template": "X"}`)); value(kv, keyTemplate) != "X" || value(kv, keyAddBOS) != true {
 		t.Error("one template, BOS by the configuration")
 	}
-	if _, kv := fromJSON(t, smallJSON(t), nil); value(kv, keyTemplate) != nil || value(kv, keyAddBOS) != false || value(kv, keyBOS) != nil {
+	if _, kv := fromJSON(t, smallJSON(t), nil); value(kv, keyTemplate) != nil || value(kv, keyAddBOS) != false ||
+		value(kv, keyBOS) != nil {
 		t.Error("no configuration")
 	}
 }
@@ -416,57 +437,76 @@ func TestJSONErrors(t *testing.T) {
 		config string
 		want   string
 	}{
-		"no model":        {good, func(j object) { delete(j, "model") }, "", "model: missing"},
-		"model type":      {good, model("type", "WordPiece"), "", `"WordPiece" is not supported`},
-		"vocabulary":      {good, model("vocab", []int{1}), "", "model.vocab"},
-		"empty":           {good, func(j object) { model("vocab", object{})(j); j["added_tokens"] = nil }, "", "no tokens"},
-		"negative id":     {good, model("vocab", object{"a": -1}), "", "the id of \"a\" is -1"},
-		"large id":        {good, model("vocab", object{"a": 1 << 40}), "", "want 0 to 4194303"},
-		"id of a word":    {good, model("vocab", object{"a": "b"}), "", "no integer"},
-		"id of a part":    {good, model("vocab", object{"a": 1.5}), "", "no integer"},
-		"merge of words":  {good, model("merges", []any{"a b", 5}), "", "merge 1 is neither"},
-		"merges":          {good, model("merges", 5), "", "merges: want a list"},
-		"vocab":           {good, model("vocab", 5), "", "want an object"},
-		"holes":           {good, model("vocab", object{"a": 4_000_000}), "", "there is an id 4000000, but only"},
-		"same id":         {good, model("vocab", object{"a": 1, "b": 1}), "", `"a" and "b" both have the id 1`},
-		"added id":        {good, top("added_tokens", []object{{"id": 0, "content": "<|x|>"}}), "", "the id 0 is of"},
-		"added twice":     {good, top("added_tokens", []object{{"id": 400, "content": "he"}}), "", `"he" has the id 400 here and 256`},
-		"added nothing":   {good, top("added_tokens", []object{{"id": 400, "content": ""}}), "", "added_tokens"},
-		"single word":     {good, top("added_tokens", []object{{"id": 280, "content": "x y", "single_word": true}}), "", "single word"},
+		"no model":   {good, func(j object) { delete(j, "model") }, "", "model: missing"},
+		"model type": {good, model("type", "WordPiece"), "", `"WordPiece" is not supported`},
+		"vocabulary": {good, model("vocab", []int{1}), "", "model.vocab"},
+		"empty": {good, func(j object) { model("vocab", object{})(j); j["added_tokens"] = nil },
+			"", "no tokens"},
+		"negative id":    {good, model("vocab", object{"a": -1}), "", "the id of \"a\" is -1"},
+		"large id":       {good, model("vocab", object{"a": 1 << 40}), "", "want 0 to 4194303"},
+		"id of a word":   {good, model("vocab", object{"a": "b"}), "", "no integer"},
+		"id of a part":   {good, model("vocab", object{"a": 1.5}), "", "no integer"},
+		"merge of words": {good, model("merges", []any{"a b", 5}), "", "merge 1 is neither"},
+		"merges":         {good, model("merges", 5), "", "merges: want a list"},
+		"vocab":          {good, model("vocab", 5), "", "want an object"},
+		"holes":          {good, model("vocab", object{"a": 4_000_000}), "", "there is an id 4000000, but only"},
+		"same id":        {good, model("vocab", object{"a": 1, "b": 1}), "", `"a" and "b" both have the id 1`},
+		"added id":       {good, top("added_tokens", []object{{"id": 0, "content": "<|x|>"}}), "", "the id 0 is of"},
+		"added twice": {good, top("added_tokens", []object{{"id": 400, "content": "he"}}), "",
+			`"he" has the id 400 here and 256`},
+		"added nothing": {good, top("added_tokens", []object{{"id": 400, "content": ""}}), "", "added_tokens"},
+		"single word": {good, top("added_tokens", []object{{"id": 280, "content": "x y", "single_word": true}}), "",
+			"single word"},
 		"merge":           {good, model("merges", []string{"ab"}), "", "is not two tokens with"},
 		"merge of three":  {good, model("merges", []any{[]string{"a", "b", "c"}}), "", "merge 0 is not two tokens"},
 		"merge of spaces": {good, model("merges", []any{[]string{"a b", "c"}}), "", "one with a space"},
 		"dropout":         {good, model("dropout", 0.1), "", "model.dropout"},
 		"suffix":          {good, model("end_of_word_suffix", "</w>"), "", "marks of continued"},
 		"normalizer":      {good, top("normalizer", object{"type": "Lowercase"}), "", `normalizer: "Lowercase"`},
-		"no bytes":        {good, func(j object) { j["pre_tokenizer"], j["decoder"] = nil, nil }, "", "without byte_fallback"},
-		"post-processor":  {good, top("post_processor", object{"type": "BertProcessing"}), "", `"BertProcessing"`},
-		"two before":      {good, post(object{"SpecialToken": object{"id": "a"}}, object{"SpecialToken": object{"id": "b"}}), "", "more than one token"},
-		"unknown before":  {good, post(object{"SpecialToken": object{"id": "<s>"}}, object{"Sequence": object{}}), "", `"<s>" is not in the vocabulary`},
-		"another before":  {good, post(object{"SpecialToken": object{"id": "<|im_end|>"}}, object{"Sequence": object{}}), `{"bos_token": "<|endoftext|>"}`, "is not the token of " + keyBOS},
-		"configuration":   {good, func(object) {}, `{"bos_token": 5}`, "tokenizer_config.json"},
-		"template":        {good, func(object) {}, `{"chat_template": 5}`, "chat_template"},
-		"bos":             {good, func(object) {}, `{"bos_token": "<none>"}`, `"<none>" is not in the vocabulary`},
-		"spm normalizer":  {spm, top("normalizer", object{"type": "NFKC"}), "", `"NFKC" is not supported here`},
-		"spm pre":         {spm, top("pre_tokenizer", object{"type": "Whitespace"}), "", `"Whitespace" is not supported here`},
-		"spm no spaces":   {spm, top("normalizer", nil), "", "nothing writes spaces as ▁"},
+		"no bytes": {good, func(j object) { j["pre_tokenizer"], j["decoder"] = nil, nil }, "",
+			"without byte_fallback"},
+		"post-processor": {good, top("post_processor", object{"type": "BertProcessing"}), "", `"BertProcessing"`},
+		"two before": {good, post(object{"SpecialToken": object{"id": "a"}},
+			object{"SpecialToken": object{"id": "b"}}), "", "more than one token"},
+		"unknown before": {good, post(object{"SpecialToken": object{"id": "<s>"}}, object{"Sequence": object{}}), "",
+			`"<s>" is not in the vocabulary`},
+		"another before": {good, post(object{"SpecialToken": object{"id": "<|im_end|>"}},
+			object{"Sequence": object{}}), `{"bos_token": "<|endoftext|>"}`, "is not the token of " + keyBOS},
+		"configuration":  {good, func(object) {}, `{"bos_token": 5}`, "tokenizer_config.json"},
+		"template":       {good, func(object) {}, `{"chat_template": 5}`, "chat_template"},
+		"bos":            {good, func(object) {}, `{"bos_token": "<none>"}`, `"<none>" is not in the vocabulary`},
+		"spm normalizer": {spm, top("normalizer", object{"type": "NFKC"}), "", `"NFKC" is not supported here`},
+		"spm pre": {spm, top("pre_tokenizer", object{"type": "Whitespace"}), "",
+			`"Whitespace" is not supported here`},
+		"spm no spaces": {spm, top("normalizer", nil), "", "nothing writes spaces as ▁"},
 		"spm split": {spm, func(j object) {
 			j["normalizer"] = nil
 			m := metaspace("first")
 			m["split"] = true
 			j["pre_tokenizer"] = m
 		}, "", "goes over one"},
-		"spm merge":       {spm, model("merges", [][2]string{{"q", "z"}}), "", "needs tokens that the vocabulary does not have"},
-		"spm missing way": {spm, func(j object) { m := j["model"].(object); m["merges"] = m["merges"].([]any)[1:] }, "", "is not listed"},
+		"spm merge": {spm, model("merges", [][2]string{{"q", "z"}}), "",
+			"needs tokens that the vocabulary does not have"},
+		"spm missing way": {spm, func(j object) { m := j["model"].(object); m["merges"] = m["merges"].([]any)[1:] }, "",
+			"is not listed"},
 		"spm order": {spm, func(j object) {
 			m := j["model"].(object)
 			l := m["merges"].([]any)
 			m["merges"] = append(l, l[0])
 		}, "", "scores cannot say that"},
-		"spm long token": {spm, func(j object) { j["model"].(object)["vocab"].(object)[strings.Repeat("x", 300)] = 400 }, "", "at most 256"},
-		"unigram vocab":  {spm, func(j object) { model("type", "Unigram")(j) }, "", "want a list of texts with scores"},
-		"unigram score":  {spm, func(j object) { model("type", "Unigram")(j); model("vocab", []any{[]any{"a", "x"}})(j) }, "", "the score of token 0"},
-		"unigram twice":  {spm, func(j object) { model("type", "Unigram")(j); model("vocab", []any{[]any{"a", 0}, []any{"a", 0}})(j) }, "", `tokens 0 and 1 are both "a"`},
+		"spm long token": {spm, func(j object) {
+			j["model"].(object)["vocab"].(object)[strings.Repeat("x", 300)] = 400
+		}, "", "at most 256"},
+		"unigram vocab": {spm, func(j object) { model("type", "Unigram")(j) }, "", "want a list of texts with scores"},
+		"unigram score": {spm, func(j object) {
+			model("type", "Unigram")(j)
+			model("vocab", []any{[]any{"a", "x"}})(j)
+		}, "", "the score of token 0"},
+		"unigram twice": {spm, func(j object) {
+			model("type", "Unigram")(j)
+			model("vocab",
+				[]any{[]any{"a", 0}, []any{"a", 0}})(j)
+		}, "", `tokens 0 and 1 are both "a"`},
 	} {
 		_, err := MetadataFromJSON("tokenizer.json", changed(t, c.from, c.change), []byte(c.config))
 		if err == nil {
@@ -490,9 +530,12 @@ func TestJSONErrors(t *testing.T) {
 
 // TestUnigram compares with a search over all ways to cut a text.
 func TestUnigram(t *testing.T) {
-	list := []any{[]any{"<unk>", 0}, []any{"▁", -2.5}, []any{"a", -3}, []any{"b", -3.5}, []any{"ab", -4}, []any{"▁a", -4.25}, []any{"ba", -5.5}, []any{"▁ab", -6}, []any{"aba", -6.5}, []any{"é", -7}}
-	data := marshal(t, object{"added_tokens": []object{{"id": 0, "content": "<unk>", "special": true}, {"id": 10, "content": "</s>", "special": true}},
-		"normalizer": nil, "pre_tokenizer": metaspace("always"), "model": object{"type": "Unigram", "unk_id": 0, "vocab": list}})
+	list := []any{[]any{"<unk>", 0}, []any{"▁", -2.5}, []any{"a", -3}, []any{"b", -3.5}, []any{"ab", -4},
+		[]any{"▁a", -4.25}, []any{"ba", -5.5}, []any{"▁ab", -6}, []any{"aba", -6.5}, []any{"é", -7}}
+	data := marshal(t, object{"added_tokens": []object{{"id": 0, "content": "<unk>", "special": true},
+		{"id": 10, "content": "</s>", "special": true}},
+		"normalizer": nil, "pre_tokenizer": metaspace("always"),
+		"model": object{"type": "Unigram", "unk_id": 0, "vocab": list}})
 	tok, kv := fromJSON(t, data, []byte(`{"eos_token": "</s>"}`))
 	if value(kv, keyModel) != "t5" {
 		t.Error(value(kv, keyModel))
@@ -547,47 +590,4 @@ func toFloat(v any) float64 {
 		return x
 	}
 	return math.NaN()
-}
-
-func FuzzTokenizerJSON(f *testing.F) {
-	bpe := smallJSON(f)
-	spm := spmJSON(f, smallSPM().file(f, "small.gguf"), norms(prepend, replace), nil, bosPost)
-	config := []byte(`{"bos_token": "<s>", "eos_token": {"content": "</s>"}, "chat_template": [{"name": "default", "template": "x"}]}`)
-	f.Add(bpe, []byte{}, "hello world")
-	f.Add(spm, config, "hello world")
-	f.Add([]byte(`{"model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["▁a", -1.5]]}, "pre_tokenizer": {"type": "Metaspace", "replacement": "▁"}}`), []byte{}, "a b")
-	f.Add([]byte(`{"model": {"vocab": {"a": 4000000}}, "pre_tokenizer": {"type": "ByteLevel"}}`), []byte(`{"add_bos_token": true}`), "")
-	f.Add([]byte(`{"added_tokens": [{"id": 3, "content": "<|x|>", "lstrip": true}], "model": {"vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}, "decoder": {"type": "ByteLevel"}, "pre_tokenizer": {"type": "ByteLevel"}}`), []byte(`{}`), "ab <|x|> ba")
-	for _, field := range []string{`"added_tokens": [{"id": `, `"model": {"dropout": `, `"model": {"unk_id": `} { // which a refusal would quote
-		f.Add([]byte(`{`+field+`1`+strings.Repeat("0", 3000)+`}]}`), []byte{}, "")
-		f.Add([]byte(`{`+field+`1`+strings.Repeat("0", 3000)+`}}`), []byte{}, "")
-	}
-	f.Fuzz(func(t *testing.T, data, config []byte, text string) {
-		var kv []gguf.KV
-		var err error
-		fuzztest.Bound(t, len(data)+len(config), func() { kv, err = MetadataFromJSON("tokenizer.json", data, config) })
-		if err != nil {
-			checkJSONError(t, err)
-			return
-		}
-		tokens := value(kv, keyTokens).([]string)
-		if len(tokens) > 2048+2*len(data) {
-			t.Fatalf("%d tokens of %d bytes", len(tokens), len(data))
-		}
-		b, err := gguf.Bytes(kv, nil)
-		if err != nil {
-			t.Fatalf("cannot be written: %v", err)
-		}
-		file, err := gguf.Open(gguf.FromBytes("converted.gguf", b))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var tok *Tokenizer
-		fuzztest.Bound(t, len(b), func() { tok, err = New(file) })
-		if err != nil {
-			fuzztest.Refusal(t, err, "tokenizer: ")
-			return
-		}
-		checkTaken(t, tok, len(b), text)
-	})
 }

@@ -27,8 +27,7 @@ const (
 // maxTokens is several times the largest published vocabulary.
 const maxTokens = 1 << 22
 
-// endTexts are the tokens that end generation in published models, whose files
-// name at most one of them as EOS.
+// endTexts are the tokens that end generation in published models, whose files name at most one of them as EOS.
 var endTexts = []string{
 	"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>", "<|return|>", "<|call|>",
 	"<end_of_turn>", "<end_of_utterance>", "</s>", "<eos>", "[EOS]", "<EOT>", "_<EOT>", "[EOT]", "<|EOT|>",
@@ -43,9 +42,8 @@ var endKeys = []string{
 	"tokenizer.ggml.fim_rep_token_id", "tokenizer.ggml.fim_sep_token_id",
 }
 
-// New builds the tokenizer that the metadata of a file describes. It is an
-// error if the kind of tokenizer is not known, a field that it needs is missing
-// or of another type, or the fields contradict each other.
+// New builds the tokenizer that the metadata of a file describes. It is an error if the kind of tokenizer is not
+// known, a field that it needs is missing or of another type, or the fields contradict each other.
 func New(f *gguf.File) (*Tokenizer, error) {
 	t := &Tokenizer{name: f.Name()}
 	name, err := f.String(keyModel)
@@ -145,8 +143,7 @@ func (t *Tokenizer) readID(f *gguf.File, key string) (int32, error) {
 	return int32(id), nil
 }
 
-// readSpecial reads the special ids and flags. The loader of the kind of
-// tokenizer has set the flags' defaults.
+// readSpecial reads the special ids and flags. The loader of the kind of tokenizer has set the flags' defaults.
 func (t *Tokenizer) readSpecial(f *gguf.File) (err error) {
 	t.eog = make([]bool, len(t.texts))
 	for _, key := range endKeys {
@@ -240,9 +237,8 @@ func (t *Tokenizer) makePieces() {
 // stripSides says on which sides of a token white space is dropped.
 type stripSides struct{ left, right bool }
 
-// readStrip says it for the tokens that it is so for. GGUF has no field for it:
-// files made from tokenizer.json carry two of ours, and of the families
-// supported otherwise only Phi-3's need it.
+// readStrip reads which tokens strip spaces around them. GGUF has no field for it: files made from tokenizer.json
+// carry two keys of this package, and of the other supported families only Phi-3's need it.
 func (t *Tokenizer) readStrip(f *gguf.File) (map[int32]stripSides, error) {
 	strip := map[int32]stripSides{}
 	for _, key := range []string{keyLeft, keyRight} {

@@ -10,8 +10,7 @@ import (
 	"foretoken/models/gguf"
 )
 
-// largeBPE is a byte-level vocabulary of n tokens, each but the bytes made by a
-// merge of two before it.
+// largeBPE is a byte-level vocabulary of n tokens, each but the bytes made by a merge of two before it.
 func largeBPE(n int) fields {
 	r := rand.New(rand.NewSource(1))
 	var tokens, merges []string
@@ -32,7 +31,8 @@ func largeBPE(n int) fields {
 	for _, s := range []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"} {
 		tokens, types = append(tokens, s), append(types, int32(control))
 	}
-	return fields{keyModel: "gpt2", keyPre: "qwen2", keyTokens: tokens, keyTypes: types, keyMerges: merges, keyEOS: uint32(n - 1)}
+	return fields{keyModel: "gpt2", keyPre: "qwen2", keyTokens: tokens, keyTypes: types, keyMerges: merges,
+		keyEOS: uint32(n - 1)}
 }
 
 func largeFile(t testing.TB, n int) ([]byte, *gguf.File) {

@@ -8,8 +8,8 @@ type symbol struct {
 	prev, next int32 // -1 at the ends
 }
 
-// join merges neighbouring symbols, the best pair first, until none is left that merges: in O(n log n). merged tells
-// what two neighbours give and its score, if they give anything. The list begins at symbol 0.
+// join merges neighbouring symbols, the best pair first, until no pair merges, in O(n log n). merged returns the id
+// and the score of two neighbours' merge, if they have one. The list begins at symbol 0.
 func join[S cmp.Ordered](syms []symbol, merged func(left, right int32) (id int32, score S, ok bool)) {
 	for i := range syms {
 		syms[i].prev, syms[i].next = int32(i-1), int32(i+1)
@@ -51,8 +51,7 @@ func unlink(syms []symbol, left, right int32) {
 	}
 }
 
-// fits reports whether a candidate's symbols are still what they were when it
-// was queued, and still neighbours.
+// fits reports whether a queued candidate's symbols are unchanged and still neighbours.
 func fits(syms []symbol, left, right int32, was pair) bool {
 	return syms[left].id == was.left && syms[right].id == was.right && syms[left].next == right
 }

@@ -7,10 +7,8 @@ import (
 	"github.com/dlclark/regexp2"
 )
 
-// The expressions of the pre-tokenizers. Several are applied one after the
-// other, each to the pieces that the ones before have left; what an expression
-// does not match stays a piece of its own. They need look-ahead, which Go's
-// regexp leaves out.
+// The expressions of the pre-tokenizers. Several apply in sequence, each to the pieces left by the one before; text
+// that an expression does not match stays one piece. They need look-ahead, which Go's regexp lacks.
 const (
 	gpt2Words  = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)`
 	contracted = `(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])`
@@ -18,32 +16,37 @@ const (
 	otherWords = `| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 	llama3     = wordsAnd + `\p{N}{1,3}` + otherWords
 	qwen2      = wordsAnd + `\p{N}` + otherWords
-	qwen35     = contracted + `|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
-	// Words of these two may begin with capitals, not have them inside. They are
-	// as the models were trained with; llama.cpp tells capitals of ASCII only.
+	qwen35     = contracted +
+		`|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	// Words of these two expressions may begin with capitals and not contain them. They match the models' training;
+	// llama.cpp knows ASCII capitals only.
 	capitals   = `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]`
 	smalls     = `[\p{Ll}\p{Lm}\p{Lo}\p{M}]`
 	otherPaths = `| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 	tekken     = capitals + `*` + smalls + `+|` + capitals + `+` + smalls + `*|\p{N}` + otherPaths
-	gpt4o      = capitals + `*` + smalls + `+` + contracted + `?|` + capitals + `+` + smalls + `*` + contracted + `?|\p{N}{1,3}` + otherPaths
+	gpt4o      = capitals + `*` + smalls + `+` + contracted + `?|` + capitals + `+` + smalls + `*` + contracted +
+		`?|\p{N}{1,3}` + otherPaths
 )
 
 // preTokenizer is one way to cut text into words, which BPE never joins.
 type preTokenizer struct {
 	names []string // values of tokenizer.ggml.pre
 	exprs []string
-	// wholeWords takes a word that is a token as it is, without merging.
+	// wholeWords takes a word that is a token without merging.
 	wholeWords bool
-	anyMerges  bool // tokenizer.json may say otherwise: whole words come out of their merges too
+	anyMerges  bool // tokenizer.json may differ: merges yield complete words too
 	addBOS     bool // unless the file says otherwise
 }
 
 var preTokenizers = []preTokenizer{
-	{names: []string{"gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "gigachat", "mellum", "modern-bert", "exaone4", "granite-docling", "a.x-4.0"},
+	{names: []string{"gpt-2", "phi-2", "mpt", "olmo", "jais", "trillion", "gigachat", "mellum", "modern-bert",
+		"exaone4", "granite-docling", "a.x-4.0"},
 		exprs: []string{gpt2Words}},
-	{names: []string{"qwen2", "deepseek-r1-qwen", "megrez", "stablelm2", "hunyuan", "solar-open", "grok-2", "kormo", "f2llmv2"},
+	{names: []string{"qwen2", "deepseek-r1-qwen", "megrez", "stablelm2", "hunyuan", "solar-open", "grok-2",
+		"kormo", "f2llmv2"},
 		exprs: []string{qwen2}},
-	{names: []string{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"},
+	{names: []string{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2",
+		"jina-v5-nano"},
 		exprs: []string{llama3}, wholeWords: true, addBOS: true},
 	{names: []string{"smaug-bpe", "dbrx", "glm4", "chatglm-bpe"},
 		exprs: []string{llama3}},

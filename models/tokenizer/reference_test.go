@@ -14,8 +14,7 @@ import (
 // The slow tokenizers of this file are written from the definitions, without
 // the package's regular expressions, queues and caches.
 
-// naiveMerge joins the pair of the lowest rank, the leftmost among equals,
-// until there is none.
+// naiveMerge joins the pair of the lowest rank, the leftmost among equals, until there is none.
 func naiveMerge(syms []string, ranks map[string]int) []string {
 	for {
 		best, at := -1, 0
@@ -66,8 +65,7 @@ func (n *naiveBPE) encode(text string) (ids []int32) {
 		if !ok {
 			var syms []string
 			for _, b := range []byte(w) {
-				// GPT-2's table: printable bytes are themselves, the other 68
-				// count up from U+0100 in order.
+				// GPT-2's table: printable bytes are themselves, the other 68 count up from U+0100 in order.
 				r := rune(b)
 				switch {
 				case b <= 32:
@@ -155,8 +153,7 @@ func scanGPT2(text string) []string {
 	})
 }
 
-// scanLlama3 is the scanner of Llama 3 with runs of three digits, of Qwen2 with
-// one.
+// scanLlama3 is the scanner of Llama 3 with runs of three digits, of Qwen2 with one.
 func scanLlama3(digits int) func(string) []string {
 	newline := func(r rune) bool { return r == '\r' || r == '\n' }
 	return func(text string) []string {
@@ -229,7 +226,8 @@ func cutWords(t testing.TB, pre, text string) (words []string) {
 var awkward = []string{
 	"", " ", "  ", "\n", "\n\n", " \n ", "\r\n\r\n x", "a  b   c", "\t\tif x {\n\t\t\treturn\n\t\t}\n\n",
 	"I'm you'RE we'Ve 'tis ''s 's' D'D", "x1234567 12 3.14e-10 ½¾ ⅷ ٣٤٥ 1a2b", "!?... ---\n\n--- ,\r\n", "  !  !\n \n!",
-	"Ünïcödé e\u0301 ﬁ ǅ ª", "世界 こんにちは 안녕 ไทย កាន់", "🚀👩‍👩‍👧 🏳️‍🌈", "\u00a0\u2003x\u2028y\u0085z\u3000", "a\u200db \u00ad-",
+	"Ünïcödé e\u0301 ﬁ ǅ ª", "世界 こんにちは 안녕 ไทย កាន់", "🚀👩‍👩‍👧 🏳️‍🌈", "\u00a0\u2003x\u2028y\u0085z\u3000",
+	"a\u200db \u00ad-",
 	"'", "' ", " '", "'l", "'lx", "'ll", "'vE'", "ſ'ſ", "\x00\x01\x7f", "€$+<=>^~|`", "_a_b_ __init__",
 	"\u1680 \u180e\u200b end", "a\n", "a \n", "a\n ", "1\n2", "  1", "\v\f x",
 }
@@ -247,14 +245,23 @@ func TestWordsMatchScanners(t *testing.T) {
 func TestWordsOfFamilies(t *testing.T) {
 	const text = "func (x) y1234 := a+b  // 你好abc don't\n\n\tok"
 	for pre, want := range map[string]string{
-		"falcon":         `["func" " " "(" "x" ")" " y" "123" "4" " " ":=" " a" "+" "b" "  " "//" " 你好abc" " don" "'" "t" "\n\n" "\t" "ok"]`,
-		"deepseek-coder": `["func" " (" "x" ")" " y" "1" "2" "3" "4" " :" "=" " a" "+" "b" " " " //" " " "你好" "abc" " don" "'" "t" "\n" "\n" "\tok"]`,
-		"tekken":         `["func" " (" "x" ")" " y" "1" "2" "3" "4" " :=" " a" "+b" " " " //" " 你好abc" " don" "'t" "\n\n" "\tok"]`,
-		"gpt-4o":         `["func" " (" "x" ")" " y" "123" "4" " :=" " a" "+b" " " " //" " 你好abc" " don't" "\n\n" "\tok"]`,
-		"qwen35":         `["func" " (" "x" ")" " y" "1" "2" "3" "4" " :=" " a" "+b" " " " //" " 你好abc" " don" "'t" "\n\n" "\tok"]`,
-		"default":        `["func" " " "(" "x" ")" " y" "123" "4" " " ":=" " a" "+" "b" "  " "//" " 你好abc" " don" "'" "t" "\n\n" "\t" "ok"]`,
-		"llama-bpe":      `["func" " (" "x" ")" " y" "123" "4" " :=" " a" "+b" " " " //" " 你好abc" " don" "'t" "\n\n" "\tok"]`,
-		"starcoder":      `["func" " (" "x" ")" " y" "1" "2" "3" "4" " :=" " a" "+" "b" " " " //" " 你好abc" " don" "'t" "\n\n" "\t" "ok"]`,
+		"falcon": `["func" " " "(" "x" ")" " y" "123" "4" " " ":=" " a" "+" "b" "  " "//" " 你好abc" " don" "'" ` +
+			`"t" "\n\n" "\t" "ok"]`,
+		"deepseek-coder": `["func" " (" "x" ")" " y" "1" "2" "3" "4" " :" "=" " a" "+" "b" " " " //" " " ` +
+			`"你好" "abc" " ` +
+			`don" "'" "t" "\n" "\n" "\tok"]`,
+		"tekken": `["func" " (" "x" ")" " y" "1" "2" "3" "4" " :=" " a" "+b" " " " //" " 你好abc" " don" "'t" ` +
+			`"\n\n" "\tok"]`,
+		"gpt-4o": `["func" " (" "x" ")" " y" "123" "4" " :=" " a" "+b" " " " //" " 你好abc" " don't" ` +
+			`"\n\n" "\tok"]`,
+		"qwen35": `["func" " (" "x" ")" " y" "1" "2" "3" "4" " :=" " a" "+b" " " " //" " 你好abc" " don" "'t" ` +
+			`"\n\n" "\tok"]`,
+		"default": `["func" " " "(" "x" ")" " y" "123" "4" " " ":=" " a" "+" "b" "  " "//" " 你好abc" " don" "'" ` +
+			`"t" "\n\n" "\t" "ok"]`,
+		"llama-bpe": `["func" " (" "x" ")" " y" "123" "4" " :=" " a" "+b" " " " //" " 你好abc" " don" "'t" ` +
+			`"\n\n" "\tok"]`,
+		"starcoder": `["func" " (" "x" ")" " y" "1" "2" "3" "4" " :=" " a" "+" "b" " " " //" " 你好abc" " don" ` +
+			`"'t" "\n\n" "\t" "ok"]`,
 	} {
 		if got := fmt.Sprintf("%q", cutWords(t, pre, text)); got != want {
 			t.Errorf("%s:\n got %s\nwant %s", pre, got, want)
@@ -267,10 +274,13 @@ func TestWordsOfFamilies(t *testing.T) {
 func TestWordsWithCapitals(t *testing.T) {
 	const text = "HTTPServer fooBar ÉcoleÀ ЖизньМир x/y\n/z e\u0301a क्षि ǅungla"
 	for pre, want := range map[string]string{
-		"tekken": `["HTTPServer" " foo" "Bar" " École" "À" " Жизнь" "Мир" " x" "/y" "\n" "/z" " e\u0301a" " क्षि" " ǅungla"]`,
-		"gpt-4o": `["HTTPServer" " foo" "Bar" " École" "À" " Жизнь" "Мир" " x" "/y" "\n" "/z" " e\u0301a" " क्षि" " ǅungla"]`,
+		"tekken": `["HTTPServer" " foo" "Bar" " École" "À" " Жизнь" "Мир" " x" "/y" "\n" "/z" " e\u0301a" " ` +
+			`क्षि" " ǅungla"]`,
+		"gpt-4o": `["HTTPServer" " foo" "Bar" " École" "À" " Жизнь" "Мир" " x" "/y" "\n" "/z" " e\u0301a" " ` +
+			`क्षि" " ǅungla"]`,
 		"qwen35": `["HTTPServer" " fooBar" " ÉcoleÀ" " ЖизньМир" " x" "/y" "\n" "/z" " e\u0301a" " क्षि" " ǅungla"]`,
-		"qwen2":  `["HTTPServer" " fooBar" " ÉcoleÀ" " ЖизньМир" " x" "/y" "\n" "/z" " e" "\u0301a" " क" "्ष" "ि" " ǅungla"]`,
+		"qwen2": `["HTTPServer" " fooBar" " ÉcoleÀ" " ЖизньМир" " x" "/y" "\n" "/z" " e" "\u0301a" " क" "्ष" ` +
+			`"ि" " ǅungla"]`,
 	} {
 		if got := fmt.Sprintf("%+q", cutWords(t, pre, text)); got != fmt.Sprintf("%+q", unquoted(t, want)) {
 			t.Errorf("%s:\n got %q\nwant %s", pre, cutWords(t, pre, text), want)

@@ -56,7 +56,8 @@ func smallBPE() fields {
 	for _, r := range alphabet {
 		tokens = append(tokens, string(r))
 	}
-	for _, m := range []string{"h e", "l l", "he ll", "hell o", "Ġ w", "o r", "Ġw or", "l d", "Ġwor ld", "1 2", "a a", "aa aa", "aaaa aaaa", "Ġ Ġ", "ĠĠ ĠĠ", "Ċ Ċ", "' s", "ð Ł", "< /", "</ s", "</s >"} {
+	for _, m := range []string{"h e", "l l", "he ll", "hell o", "Ġ w", "o r", "Ġw or", "l d", "Ġwor ld", "1 2", "a a",
+		"aa aa", "aaaa aaaa", "Ġ Ġ", "ĠĠ ĠĠ", "Ċ Ċ", "' s", "ð Ł", "< /", "</ s", "</s >"} {
 		merges = append(merges, m)
 		tokens = append(tokens, strings.Replace(m, " ", "", 1))
 	}
@@ -67,7 +68,8 @@ func smallBPE() fields {
 	for _, s := range []struct {
 		text string
 		kind kind
-	}{{"<|endoftext|>", control}, {"<|im_start|>", control}, {"<|im_end|>", control}, {"<think>", userDefined}, {"<thinking>", userDefined}, {"[PAD]", unused}} {
+	}{{"<|endoftext|>", control}, {"<|im_start|>", control}, {"<|im_end|>", control}, {"<think>", userDefined},
+		{"<thinking>", userDefined}, {"[PAD]", unused}} {
 		tokens = append(tokens, s.text)
 		types = append(types, int32(s.kind))
 	}
@@ -89,7 +91,8 @@ func smallSPM() fields {
 	for b := range 256 {
 		add(fmt.Sprintf("<0x%02X>", b), 0, byteToken)
 	}
-	for i, s := range []string{"▁t", "he", "▁the", "in", "▁a", "er", "▁w", "or", "ld", "▁wor", "▁world", "aa", "aaaa", "▁▁", "▁▁▁▁", "hel", "lo", "hello", "▁hello", "é", "🚀"} {
+	for i, s := range []string{"▁t", "he", "▁the", "in", "▁a", "er", "▁w", "or", "ld", "▁wor", "▁world", "aa", "aaaa",
+		"▁▁", "▁▁▁▁", "hel", "lo", "hello", "▁hello", "é", "🚀"} {
 		add(s, -float32(i), normal)
 	}
 	for i := range 26 {
@@ -121,8 +124,9 @@ func TestMetadataErrors(t *testing.T) {
 		m    fields
 		want []string
 	}{
-		"no model":        {bpe.with(keyModel, nil), []string{keyModel, "missing"}},
-		"model":           {bpe.with(keyModel, "bert"), []string{keyModel, `"bert" is not supported`, "gpt2, llama or t5"}},
+		"no model": {bpe.with(keyModel, nil), []string{keyModel, "missing"}},
+		"model": {bpe.with(keyModel, "bert"),
+			[]string{keyModel, `"bert" is not supported`, "gpt2, llama or t5"}},
 		"model type":      {bpe.with(keyModel, uint32(1)), []string{keyModel, "want string"}},
 		"no tokens":       {bpe.with(keyTokens, nil), []string{keyTokens, "missing"}},
 		"empty tokens":    {bpe.with(keyTokens, []string{}), []string{keyTokens, "0 tokens"}},
@@ -140,7 +144,8 @@ func TestMetadataErrors(t *testing.T) {
 		"merge from none": {bpe.with(keyMerges, []string{"ab c"}), []string{keyMerges, `needs the token "ab"`}},
 		"bos":             {bpe.with(keyBOS, uint32(1e6)), []string{keyBOS, "id 1000000"}},
 		"eos type":        {bpe.with(keyEOS, "two"), []string{keyEOS, "want uint32"}},
-		"eot":             {bpe.with("tokenizer.ggml.eot_token_id", ^uint32(0)), []string{"eot_token_id", "4294967295"}},
+		"eot": {bpe.with("tokenizer.ggml.eot_token_id", ^uint32(0)),
+			[]string{"eot_token_id", "4294967295"}},
 		"add without bos": {bpe.with(keyBOS, nil).with(keyAddBOS, true), []string{keyBOS, "missing"}},
 		"add without eos": {bpe.with(keyEOS, nil).with(keyAddEOS, true), []string{keyEOS, "missing"}},
 		"flag type":       {bpe.with(keyAddBOS, uint32(1)), []string{keyAddBOS, "want bool"}},
@@ -148,8 +153,9 @@ func TestMetadataErrors(t *testing.T) {
 		"scores length":   {spm.with(keyScores, []float32{1}), []string{keyScores, "1 elements"}},
 		"score":           {spm.with(keyScores, scores), []string{keyScores, "token 5", "not a number"}},
 		"byte spelling":   {spm.with(keyTokens, oddByte), []string{keyTokens, "token 13", "byte"}},
-		"no byte, no unk": {spm.with(keyTokens, noByte).with(keyUNK, nil).with(keyTypes, nil), []string{keyTokens, "<0x41>", keyUNK}},
-		"no bos":          {spm.with(keyBOS, nil), []string{keyBOS, "missing"}},
+		"no byte, no unk": {spm.with(keyTokens, noByte).with(keyUNK, nil).with(keyTypes, nil),
+			[]string{keyTokens, "<0x41>", keyUNK}},
+		"no bos": {spm.with(keyBOS, nil), []string{keyBOS, "missing"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := New(c.m.file(t, "small.gguf"))
@@ -172,10 +178,12 @@ func TestMetadataErrors(t *testing.T) {
 func TestAccessors(t *testing.T) {
 	tok := smallBPE().tokenizer(t)
 	end := tok.ids["<|im_end|>"]
-	if eos, ok := tok.EOS(); !ok || eos != end || !tok.EOG(end) || !tok.Special(end) || tok.TokenText(end) != "<|im_end|>" {
+	if eos, ok := tok.EOS(); !ok || eos != end || !tok.EOG(end) || !tok.Special(end) ||
+		tok.TokenText(end) != "<|im_end|>" {
 		t.Error("end of text")
 	}
-	if tok.Piece(end) != nil || string(tok.Piece(tok.ids["Ġworld"])) != " world" || string(tok.Piece(tok.ids["<think>"])) != "<think>" {
+	if tok.Piece(end) != nil || string(tok.Piece(tok.ids["Ġworld"])) != " world" ||
+		string(tok.Piece(tok.ids["<think>"])) != "<think>" {
 		t.Error("pieces")
 	}
 	// Html's </s> is merged from text here: it must not end generation.
@@ -199,7 +207,8 @@ func TestAccessors(t *testing.T) {
 		t.Error("llama-bpe adds BOS unless the file says otherwise")
 	}
 	both := smallSPM().with(keyAddEOS, true).tokenizer(t)
-	if ids := both.Encode("hello", true); fmt.Sprint(both.TokenText(ids[0]), both.TokenText(ids[1]), both.TokenText(ids[2])) != "<s>▁hello</s>" {
+	if ids := both.Encode("hello", true); fmt.Sprint(both.TokenText(ids[0]), both.TokenText(ids[1]),
+		both.TokenText(ids[2])) != "<s>▁hello</s>" {
 		t.Error(ids)
 	}
 }
@@ -239,9 +248,10 @@ func TestSpecialTokensInText(t *testing.T) {
 }
 
 func TestWholeWordsFirst(t *testing.T) {
-	// Without the merges that make it, llama-bpe still finds a whole word.
+	// Without the merges that build it, llama-bpe still finds a complete word.
 	m := smallBPE().with(keyMerges, []string{"h e"})
-	if got := texts(m.with(keyPre, "llama-bpe").tokenizer(t), m.with(keyPre, "llama-bpe").tokenizer(t).Encode("hello", false)); got != "hello" {
+	if got := texts(m.with(keyPre, "llama-bpe").tokenizer(t),
+		m.with(keyPre, "llama-bpe").tokenizer(t).Encode("hello", false)); got != "hello" {
 		t.Error(got)
 	}
 	if got := texts(m.tokenizer(t), m.tokenizer(t).Encode("hello", false)); got != "he|l|l|o" {
@@ -291,11 +301,12 @@ func TestCompatible(t *testing.T) {
 		draft fields
 		want  string // "" if the two fit
 	}{
-		"equal":       {base, ""},
-		"padding":     {longer("[PAD999]", normal), ""},
-		"unused":      {longer("spare", unused), ""},
-		"another":     {longer("extra", normal), fmt.Sprintf("token %d is \"extra\" in the second", n)},
-		"text":        {base.with(keyMerges, []string{}).with(keyTokens, changed), fmt.Sprintf("token 260 is %q in the first and \"other\" in the second", tokens[260])},
+		"equal":   {base, ""},
+		"padding": {longer("[PAD999]", normal), ""},
+		"unused":  {longer("spare", unused), ""},
+		"another": {longer("extra", normal), fmt.Sprintf("token %d is \"extra\" in the second", n)},
+		"text": {base.with(keyMerges, []string{}).with(keyTokens, changed),
+			fmt.Sprintf("token 260 is %q in the first and \"other\" in the second", tokens[260])},
 		"unused bos":  {base.with(keyBOS, uint32(5)), ""},
 		"no eos":      {base.with(keyEOS, nil), "not set in the second"},
 		"added bos":   {base.with(keyAddBOS, true), keyAddBOS},
@@ -315,7 +326,8 @@ func TestCompatible(t *testing.T) {
 				continue
 			}
 			msg := err.Error()
-			if !strings.Contains(msg, "target.gguf") || !strings.Contains(msg, "draft.gguf") || strings.Contains(msg, "\n") {
+			if !strings.Contains(msg, "target.gguf") || !strings.Contains(msg, "draft.gguf") ||
+				strings.Contains(msg, "\n") {
 				t.Errorf("%s: %s", name, msg)
 			}
 			if pair[0] == target && !strings.Contains(msg, c.want) {

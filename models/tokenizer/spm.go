@@ -9,9 +9,8 @@ import (
 	"foretoken/models/gguf"
 )
 
-// spm is SentencePiece's byte-pair encoding (Kudo and Richardson 2018): text
-// starts as characters; the neighbours that make the token of the highest score
-// are joined until no two make a token. Characters that are no token are
+// spm is SentencePiece's byte-pair encoding (Kudo and Richardson 2018): text starts as characters; the neighbours
+// that make the token of the highest score are joined until no two make a token. Characters that are no token are
 // written as byte tokens, or as the unknown token.
 type spm struct {
 	ids     map[string]int32
@@ -70,25 +69,26 @@ func (t *Tokenizer) loadSPM(f *gguf.File) error {
 			id = s.unk
 		}
 		if id == none {
-			return t.bad(keyTokens, "neither the byte token %s nor %s is there, so not every text can be written", text, keyUNK)
+			return t.bad(keyTokens,
+				"neither the byte token %s nor %s is there, so not every text can be written", text, keyUNK)
 		}
 		s.bytes[b] = id
 	}
 	for id, k := range t.kinds {
 		if _, ok := parseByte(t.texts[id]); k == byteToken && !ok {
-			return t.bad(keyTokens, "token %d %s is of type byte, but not spelled like <0x0A>", id, gguf.Quote(t.texts[id]))
+			return t.bad(keyTokens, "token %d %s is of type byte, but not spelled like <0x0A>", id,
+				gguf.Quote(t.texts[id]))
 		}
 	}
 	t.model = s
 	return nil
 }
 
-// noToken marks a character that is not in the vocabulary: it can still become
-// part of a longer token.
+// noToken marks a character that is not in the vocabulary: it can still become part of a longer token.
 const noToken int32 = -2
 
-// piece is the token that text may become: SentencePiece keeps control, unknown and byte tokens, however they are
-// spelled, apart from those that it looks for.
+// piece looks up the token of a text. Like SentencePiece it ignores control, unknown and byte tokens, however they
+// are spelled.
 func (s *spm) piece(text string) (int32, bool) {
 	id, ok := s.ids[text]
 	return id, ok && (s.kinds[id] == normal || s.kinds[id] == userDefined || s.kinds[id] == unused)
@@ -137,6 +137,5 @@ func (s *spm) encode(text string, ids []int32) []int32 {
 	return ids
 }
 
-// joins implements model. SentencePiece has no list of merges: a token's type
-// alone says whether it is text.
+// joins implements model. SentencePiece has no list of merges: a token's type alone says whether it is text.
 func (s *spm) joins(int32) bool { return false }

@@ -5,9 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Stream turns ids into text as they arrive. Tokens may end inside a character;
-// its bytes are held back until it is whole, so that every string given out is
-// UTF-8 and their concatenation is the text.
+// Stream turns ids into text as they arrive. A token may end inside a character; its bytes are held back until the
+// character is complete, so every returned string is UTF-8 and their concatenation is the text.
 type Stream struct {
 	t          *Tokenizer
 	pending    []byte // the beginning of a character

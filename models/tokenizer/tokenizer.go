@@ -1,11 +1,10 @@
-// Package tokenizer turns text into token ids and back, as the tokenizer in a
-// GGUF file says: byte-level BPE ("gpt2"), SentencePiece's BPE ("llama") and its
-// unigram model ("t5"). Ids are those that llama.cpp gives, because the published
-// files are tested against it; two models can only speculate together if they
-// agree on them. MetadataFromJSON makes such metadata of a tokenizer.json.
+// Package tokenizer turns text into token ids and back, as a GGUF file's tokenizer specifies: byte-level BPE
+// ("gpt2"), SentencePiece's BPE ("llama") and its unigram model ("t5"). Ids equal llama.cpp's, because published
+// files are tested against it; two models can only speculate together if they agree on ids. MetadataFromJSON
+// converts a tokenizer.json to such metadata.
 //
-// A Tokenizer is safe for concurrent use. Errors are one line, start with
-// "tokenizer:" and name the file and the field.
+// A Tokenizer is safe for concurrent use. Errors are one line, start with "tokenizer:" and name the file and the
+// field.
 package tokenizer
 
 import (
@@ -53,8 +52,7 @@ type Tokenizer struct {
 	model   model
 }
 
-// VocabSize is the number of tokens. A model may have more rows of logits than
-// that; the ids beyond have no text.
+// VocabSize is the number of tokens. A model may have more rows of logits than that; the ids beyond have no text.
 func (t *Tokenizer) VocabSize() int { return len(t.texts) }
 
 // BOS is the id that begins a text.
@@ -77,13 +75,11 @@ func (t *Tokenizer) TokenText(id int32) string {
 	return t.texts[id]
 }
 
-// Special reports whether the id is a control token: it steers the model and
-// shows no text.
+// Special reports whether the id is a control token: it steers the model and shows no text.
 func (t *Tokenizer) Special(id int32) bool { return t.has(id) && t.kinds[id] == control }
 
-// Piece gives the bytes that the id adds to a text, which need not be UTF-8 by
-// themselves. It is empty for control and unused tokens and beyond VocabSize.
-// The caller must not change it.
+// Piece gives the bytes that the id adds to a text, which need not be UTF-8 by themselves. It is empty for control
+// and unused tokens and beyond VocabSize. The caller must not change it.
 func (t *Tokenizer) Piece(id int32) []byte {
 	if !t.has(id) {
 		return nil
@@ -93,16 +89,14 @@ func (t *Tokenizer) Piece(id int32) []byte {
 
 func (t *Tokenizer) has(id int32) bool { return id >= 0 && int(id) < len(t.texts) }
 
-// Encode gives the ids of a text. Control tokens spelled out in the text are
-// read as plain text, so that what a user types cannot steer the model; with
-// addSpecial the ids that the model expects around a text (BOS, EOS) are added.
-// A byte that is not UTF-8 is read as U+FFFD. Time is O(n log n).
+// Encode returns the ids of a text. Control tokens spelled out in the text are read as plain text, so that a user's
+// input cannot steer the model; addSpecial adds the ids that the model expects around a text (BOS, EOS). An invalid
+// UTF-8 byte is read as U+FFFD. Time is O(n log n).
 func (t *Tokenizer) Encode(text string, addSpecial bool) []int32 {
 	return t.encode(text, addSpecial, false)
 }
 
-// EncodeSpecial is Encode for text made by a chat template: control tokens
-// spelled out in it become their ids.
+// EncodeSpecial is Encode for text made by a chat template: control tokens spelled out in it become their ids.
 func (t *Tokenizer) EncodeSpecial(text string, addSpecial bool) []int32 {
 	return t.encode(text, addSpecial, true)
 }
@@ -138,9 +132,8 @@ func (t *Tokenizer) encode(text string, addSpecial, parse bool) []int32 {
 	return ids
 }
 
-// Decode gives the text of a whole sequence; control tokens show nothing and a
-// byte that is not UTF-8 becomes U+FFFD. Decode(Encode(s)) is s for any UTF-8 s
-// that the vocabulary can write. Use a Stream for a text that is still growing.
+// Decode returns the text of a complete sequence. Control tokens show nothing and an invalid UTF-8 byte becomes
+// U+FFFD. Decode(Encode(s)) is s for any UTF-8 s that the vocabulary can write. Use a Stream for a growing text.
 func (t *Tokenizer) Decode(ids []int32) string {
 	var b strings.Builder
 	s := t.NewStream(nil)

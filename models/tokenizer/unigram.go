@@ -9,11 +9,10 @@ import (
 	"foretoken/models/gguf"
 )
 
-// unigram is SentencePiece's unigram model (Kudo 2018, section 3.2): of all ways
-// to cut a text into tokens, the one whose scores, log probabilities, have the
-// largest sum. A character that is no token costs more than any token, and is
-// written as byte tokens where there are some, as the unknown token where not;
-// neighbouring unknown ones become one.
+// unigram is SentencePiece's unigram model (Kudo 2018, section 3.2): of all ways to cut a text into tokens, the one
+// whose scores, log probabilities, have the largest sum. A character that is no token costs more than any token,
+// and is written as byte tokens where there are some, as the unknown token where not; neighbouring unknown ones
+// become one.
 type unigram struct {
 	ids     map[string]int32
 	scores  []float32
@@ -24,8 +23,7 @@ type unigram struct {
 	penalty float64 // score of an unknown character
 }
 
-// unknownPenalty is how much less than the lowest score an unknown character
-// has, in SentencePiece and after it.
+// unknownPenalty is how much less than the lowest score an unknown character has, in SentencePiece and after it.
 const unknownPenalty = 10
 
 const (
@@ -65,7 +63,8 @@ func (t *Tokenizer) loadUnigram(f *gguf.File) error {
 			id = u.unk
 		}
 		if id == none {
-			return t.bad(keyTokens, "neither the byte token %s nor %s is there, so not every text can be written", text, keyUNK)
+			return t.bad(keyTokens,
+				"neither the byte token %s nor %s is there, so not every text can be written", text, keyUNK)
 		}
 		u.bytes[b] = id
 	}

@@ -3,18 +3,21 @@ package tokenizer
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"foretoken/models/gguf"
+	"foretoken/models/modeltest"
 )
 
-// vocabDir holds the vocabularies and expected ids of llama.cpp's own tests. It
-// lies beside the repository because it is not this project's to publish.
-const vocabDir = "../../../shared/testdata/vocab"
+// vocabPath is a vocabulary of llama.cpp's own tests; .inp and .out files beside it have texts and their ids. They are
+// third-party data, so they are not in the repository.
+func vocabPath(t testing.TB, name string) string {
+	t.Helper()
+	return modeltest.Shared(t, "testdata", "vocab", "ggml-vocab-"+name+".gguf")
+}
 
 var vocabNames = []string{"deepseek-coder", "falcon", "gpt-2", "llama-spm", "phi-3", "starcoder"}
 
@@ -25,11 +28,7 @@ func loadVocab(t testing.TB, name string) *Tokenizer {
 	if tok := vocabs[name]; tok != nil {
 		return tok
 	}
-	path := filepath.Join(vocabDir, "ggml-vocab-"+name+".gguf")
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("%s is missing", path)
-	}
-	src, err := gguf.OpenFile(path)
+	src, err := gguf.OpenFile(vocabPath(t, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,14 +48,14 @@ func loadVocab(t testing.TB, name string) *Tokenizer {
 // vocabCases reads the texts and the ids that llama.cpp gives for them.
 func vocabCases(t testing.TB, name string) (texts []string, ids [][]int32) {
 	t.Helper()
-	base := filepath.Join(vocabDir, "ggml-vocab-"+name+".gguf")
+	base := vocabPath(t, name)
 	in, err := os.ReadFile(base + ".inp")
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	out, err := os.ReadFile(base + ".out")
 	if err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	texts = strings.Split(strings.TrimSuffix(string(in), "\n__ggml_vocab_test__\n"), "\n__ggml_vocab_test__\n")
 	for line := range strings.Lines(string(out)) {

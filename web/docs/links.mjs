@@ -1,15 +1,16 @@
-/** Finds links that lead nowhere: pages, pictures and anchors of the site. */
+/** Finds broken links to pages, pictures and anchors of the site. */
 import path from "node:path";
 
 /**
  * @param {Map<string, string>} pages HTML by address below docs/
- * @param {Set<string>} files other files there
- * @param {Set<string>} outside files of the site beside docs/, as ../NAME
- * @returns {string[]} what is wrong, a line a link
+ * @param {Set<string>} files other files below docs/
+ * @param {Set<string>} outside files of the site outside docs/, as ../NAME
+ * @returns {string[]} one line per broken link
  */
 export function deadLinks(pages, files, outside) {
   const ids = new Map();
-  for (const [page, html] of pages) ids.set(page, new Set(Array.from(html.matchAll(/\sid="([^"]+)"/g), (m) => unescape(m[1]))));
+  for (const [page, html] of pages)
+    ids.set(page, new Set(Array.from(html.matchAll(/\sid="([^"]+)"/g), (m) => unescape(m[1]))));
   const dead = [];
   for (const [page, html] of pages) {
     for (const [, attribute, raw] of html.matchAll(/\s(href|src)="([^"]*)"/g)) {
@@ -21,12 +22,15 @@ export function deadLinks(pages, files, outside) {
       const [file, fragment] = to.split("#");
       let target = file ? path.posix.join(path.posix.dirname(page), file) : page;
       if (target.endsWith("/") || target === ".") target = path.posix.join(target, "index.html");
-      if (target.startsWith("/")) dead.push(`${page}: ${to}: want a link that holds under any path`);
-      else if (!pages.has(target) && !files.has(target) && !outside.has(target)) dead.push(`${page}: ${to}: there is no ${target}`);
-      else if (fragment && pages.has(target) && !ids.get(target).has(decodeURIComponent(fragment))) dead.push(`${page}: ${to}: ${target} has no #${fragment}`);
+      if (target.startsWith("/")) dead.push(`${page}: ${to}: want a relative link`);
+      else if (!pages.has(target) && !files.has(target) && !outside.has(target))
+        dead.push(`${page}: ${to}: ${target} does not exist`);
+      else if (fragment && pages.has(target) && !ids.get(target).has(decodeURIComponent(fragment)))
+        dead.push(`${page}: ${to}: ${target} has no #${fragment}`);
     }
   }
   return dead;
 }
 
-const unescape = (text) => text.replaceAll("&quot;", '"').replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
+const unescape = (text) =>
+  text.replaceAll("&quot;", '"').replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");

@@ -1,7 +1,6 @@
 /**
- * Markdown to HTML: headings that can be linked to under the names that
- * GitHub gives them, code coloured while building, links from file to file turned into
- * links from page to page, pictures with their sizes.
+ * Converts Markdown to HTML: headings with GitHub's anchors, highlighted code, links between pages instead of files,
+ * and pictures with sizes.
  */
 import { readFileSync } from "node:fs";
 import path from "node:path";
@@ -18,7 +17,7 @@ import anchor from "markdown-it-anchor";
 const LANGUAGES = { sh: bash, go, js: javascript, json, ts: typescript, html: xml };
 for (const [name, language] of Object.entries(LANGUAGES)) hljs.registerLanguage(name, language);
 
-/** The name that GitHub gives a heading, so that the same links work there. */
+/** Returns GitHub's anchor of a heading, so that the same links work there. */
 export function slug(text) {
   return text
     .trim()
@@ -29,17 +28,22 @@ export function slug(text) {
 
 /**
  * @param {object} options
- * @param {(file: string) => string | undefined} options.pageOf the page made of a Markdown file of the repository
- * @param {(file: string) => string | undefined} options.assetOf copies another file of the repository, and says where to
+ * @param {(file: string) => string | undefined} options.pageOf returns the page of a Markdown file of the repository
+ * @param {(file: string) => string | undefined} options.assetOf copies another file and returns its address
  */
 export function renderer({ pageOf, assetOf }) {
-  // HTML in Markdown is text, but in pages that were generated: their anchors are HTML.
+  // HTML in Markdown is text, except in generated pages, whose anchors are HTML.
   const make = (html) => {
     const md = new MarkdownIt({ html, linkify: false, highlight: (code, lang) => highlight(code, lang) });
     md.use(anchor, {
       level: [2, 3, 4],
       slugify: slug,
-      permalink: anchor.permalink.linkInsideHeader({ symbol: "#", placement: "after", class: "anchor", ariaHidden: true }),
+      permalink: anchor.permalink.linkInsideHeader({
+        symbol: "#",
+        placement: "after",
+        class: "anchor",
+        ariaHidden: true,
+      }),
     });
     md.renderer.rules.table_open = () => '<div class="table" tabindex="0"><table>\n';
     md.renderer.rules.table_close = () => "</table></div>\n";
@@ -48,13 +52,15 @@ export function renderer({ pageOf, assetOf }) {
     });
     const indented = md.renderer.rules.code_block;
     md.renderer.rules.code_block = (tokens, i, options, env, self) =>
-      env.language ? `<pre><code class="hljs">${highlight(tokens[i].content, env.language)}</code></pre>\n` : indented(tokens, i, options, env, self);
+      env.language
+        ? `<pre><code class="hljs">${highlight(tokens[i].content, env.language)}</code></pre>\n`
+        : indented(tokens, i, options, env, self);
     return md;
   };
   const plain = make(false);
   const generated = make(true);
 
-  /** Turns what a link or a picture leads to, relative to the file, into what it leads to on the site. */
+  /** Converts the target of a link or a picture from a path relative to the file to an address of the site. */
   function relate(token, env) {
     const name = token.type === "link_open" ? "href" : token.type === "image" ? "src" : undefined;
     const to = name && token.attrGet(name);
@@ -85,7 +91,7 @@ function highlight(code, lang) {
   return LANGUAGES[name] ? hljs.highlight(code, { language: name }).value : "";
 }
 
-/** The page's title, its headings, and its text section by section, for contents and search. */
+/** Returns the title, the headings, and the text of each section, for contents and search. */
 function outline(tokens) {
   const headings = [];
   const sections = [{ id: "", title: "", text: "" }];

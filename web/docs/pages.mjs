@@ -1,17 +1,21 @@
-/** What pages the site has, in which order, and where each page's Markdown is. */
+/** The pages of the site, their order, and their Markdown files. */
 
-/** Sections of the navigation; names are those of docs/NAME.md. */
+/** The sections of the navigation; a name stands for docs/NAME.md. */
 export const SECTIONS = [
   { title: "Begin", pages: ["index", "getting-started", "embed"] },
   { title: "Use", pages: ["api", "cli", "methods", "models", "troubleshooting"] },
   { title: "Measure", pages: ["performance", "benchmarks"] },
-  { title: "Inside", pages: ["architecture", "reliability", "contributing"] },
+  { title: "Inside", pages: ["architecture", "decisions", "reliability", "contributing"] },
 ];
 
-/** Pages that lie elsewhere in the repository, by the name they have on the site. They are linked from others. */
-export const ELSEWHERE = { "built-in-pair": "models/demo/README.md", examples: "docs/examples/README.md", security: "SECURITY.md" };
+/** Pages from other folders of the repository, by their names on the site. */
+export const ELSEWHERE = {
+  "built-in-pair": "models/demo/README.md",
+  examples: "docs/examples/README.md",
+  security: "SECURITY.md",
+};
 
-/** Titles in the navigation where the heading is too long for it. */
+/** Short titles for the navigation. */
 export const SHORT = {
   index: "Overview",
   "built-in-pair": "The built-in pair",

@@ -1,7 +1,6 @@
 /**
- * The reference, as Markdown: of the JavaScript API by TypeDoc from the types and comments
- * in web/src, of the Go packages by web/docs/godoc. Neither is checked in; both
- * are kept beside node_modules until a source changes.
+ * Generates the reference as Markdown: TypeDoc reads the JavaScript API from web/src, and web/docs/godoc reads the Go
+ * packages. Both are cached in node_modules until a source changes, and are not in the repository.
  */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -12,8 +11,8 @@ import { promisify } from "node:util";
 const run = promisify(execFile);
 
 /**
- * Pages as { file, page, text }: the file that relative links in the text start from,
- * and the address on the site.
+ * Returns pages as { file, page, text }: relative links in the text start from `file`, and `page` is the address on the
+ * site.
  */
 export async function reference(root) {
   const [js, go] = await Promise.all([javascript(root), packages(root)]);
@@ -24,7 +23,7 @@ async function javascript(root) {
   const here = path.join(root, "web", "docs");
   const sources = await list(path.join(root, "web", "src"), (name) => /\.(ts|css)$/.test(name));
   const settings = ["reference.mjs", "package.json", "tsconfig.json"].map((name) => path.join(here, name));
-  return kept("js", [...sources, ...settings, path.join(root, "web", "tsconfig.json")], here, async () => {
+  return cached("js", [...sources, ...settings, path.join(root, "web", "tsconfig.json")], here, async () => {
     const { Application } = await import("typedoc");
     const out = path.join(here, "node_modules", ".cache", "typedoc");
     const app = await Application.bootstrapWithPlugins({
@@ -38,7 +37,7 @@ async function javascript(root) {
       excludeInternal: true,
       excludeExternals: true,
       disableSources: true,
-      // The sources are checked by their own compiler, a later one than TypeDoc's.
+      // `npm run typecheck` checks the sources, with a newer compiler than TypeDoc's.
       skipErrorChecking: true,
       logLevel: "Error",
       hideBreadcrumbs: true,
@@ -55,7 +54,10 @@ async function javascript(root) {
     const files = await list(out, (name) => name.endsWith(".md"));
     return Promise.all(
       files.map(async (file) => {
-        const name = path.relative(out, file).replaceAll(path.sep, "/").replace(/^README\.md$/, "index.md");
+        const name = path
+          .relative(out, file)
+          .replaceAll(path.sep, "/")
+          .replace(/^README\.md$/, "index.md");
         const text = (await fs.readFile(file, "utf8")).replaceAll("README.md", "index.md");
         return { file: `js/${name}`, page: `js/${name.replace(/\.md$/, ".html")}`, text };
       }),
@@ -67,17 +69,28 @@ async function packages(root) {
   const here = path.join(root, "web", "docs");
   const skip = new Set(["web", "cmd", "wasm", "docs", "build", "node_modules", "testdata", ".git"]);
   const sources = await list(root, (name) => name.endsWith(".go") && !name.endsWith("_test.go"), skip);
-  return kept("go", [...sources, path.join(here, "godoc", "main.go"), path.join(here, "reference.mjs")], here, async () => {
-    const { stdout } = await run("go", ["run", "./web/docs/godoc", "-root", root], { cwd: root, maxBuffer: 64 << 20 });
-    const pages = JSON.parse(stdout);
-    const rows = pages.map((p) => `| [${p.path}](${p.file}.md) | ${p.synopsis.replaceAll("|", "\\|")} |`);
-    const index = `# Go packages\n\nMade from the comments of the sources. [foretoken](foretoken.md) is where to begin: Open gives a Session, and Session.Generate decodes.\n\n| package | |\n|---|---|\n${rows.join("\n")}\n`;
-    return [{ file: "go/index.md", page: "go/index.html", text: index }, ...pages.map((p) => ({ file: `go/${p.file}.md`, page: `go/${p.file}.html`, text: p.markdown }))];
-  });
+  return cached(
+    "go",
+    [...sources, path.join(here, "godoc", "main.go"), path.join(here, "reference.mjs")],
+    here,
+    async () => {
+      const { stdout } = await run("go", ["run", "./web/docs/godoc", "-root", root], {
+        cwd: root,
+        maxBuffer: 64 << 20,
+      });
+      const pages = JSON.parse(stdout);
+      const rows = pages.map((p) => `| [${p.path}](${p.file}.md) | ${p.synopsis.replaceAll("|", "\\|")} |`);
+      const index = `# Go packages\n\nGenerated from the comments of the sources. Start with [foretoken](foretoken.md): Open returns a Session, and Session.Generate decodes.\n\n| package | |\n|---|---|\n${rows.join("\n")}\n`;
+      return [
+        { file: "go/index.md", page: "go/index.html", text: index },
+        ...pages.map((p) => ({ file: `go/${p.file}.md`, page: `go/${p.file}.html`, text: p.markdown })),
+      ];
+    },
+  );
 }
 
-/** What `make` gives, or gave when the inputs were the same. */
-async function kept(name, inputs, here, make) {
+/** Returns the result of `make`, cached by the contents of the inputs. */
+async function cached(name, inputs, here, make) {
   const sum = createHash("sha256");
   for (const file of inputs.toSorted()) sum.update(file).update(await fs.readFile(file));
   const place = path.join(here, "node_modules", ".cache", `reference-${name}.json`);
@@ -86,7 +99,7 @@ async function kept(name, inputs, here, make) {
     const old = JSON.parse(await fs.readFile(place, "utf8"));
     if (old.key === key) return old.pages;
   } catch {
-    // Not made yet.
+    // Not cached yet.
   }
   const pages = await make();
   await fs.mkdir(path.dirname(place), { recursive: true });

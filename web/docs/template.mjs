@@ -1,21 +1,30 @@
-/** The frame around every page of the documentation. */
+/** The HTML template of the documentation's pages. */
 import path from "node:path";
 
-const escape = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
+const escape = (text) =>
+  text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
 
 /**
  * @param {object} page { page, title, lead, html, headings }
  * @param {{ title: string, links: { page: string, title: string }[] }[]} sections the navigation
- * @param {{ before?: object, after?: object }} beside the pages before and after it
+ * @param {{ before?: object, after?: object }} neighbours the previous and the next page
  */
 export function frame(page, sections, { before, after }) {
   const to = (target) => path.posix.relative(path.posix.dirname(page.page), target) || path.posix.basename(target);
   const base = to("./").replace(/^$/, ".").replace(/\/?$/, "/");
-  const link = ({ page: target, title }) => `<li><a href="${to(target)}"${target === page.page ? ' aria-current="page"' : ""}>${escape(title)}</a></li>`;
-  const menu = sections.map(({ title, links }) => `<h2>${escape(title)}</h2>\n<ul>\n${links.map(link).join("\n")}\n</ul>`).join("\n");
+  const link = ({ page: target, title }) =>
+    `<li><a href="${to(target)}"${target === page.page ? ' aria-current="page"' : ""}>${escape(title)}</a></li>`;
+  const menu = sections
+    .map(({ title, links }) => `<h2>${escape(title)}</h2>\n<ul>\n${links.map(link).join("\n")}\n</ul>`)
+    .join("\n");
   const contents = page.headings.filter(({ level }) => level <= 3);
-  const toc = contents.map(({ level, id, text }) => `<li class="level-${level}"><a href="#${escape(id)}">${escape(text)}</a></li>`).join("\n");
-  const turn = (other, rel, word) => (other ? `<a rel="${rel}" href="${to(other.page)}"><small>${word}</small> ${escape(other.title)}</a>` : "<span></span>");
+  const toc = contents
+    .map(({ level, id, text }) => `<li class="level-${level}"><a href="#${escape(id)}">${escape(text)}</a></li>`)
+    .join("\n");
+  const turn = (other, rel, word) =>
+    other
+      ? `<a rel="${rel}" href="${to(other.page)}"><small>${word}</small> ${escape(other.title)}</a>`
+      : "<span></span>";
   return `<!doctype html>
 <html lang="en">
   <head>
@@ -48,7 +57,7 @@ export function frame(page, sections, { before, after }) {
       </nav>
       <main id="text" tabindex="-1">
 ${page.html}
-        <nav class="turn" aria-label="Before and after">${turn(before, "prev", "Before:")}${turn(after, "next", "Next:")}</nav>
+        <nav class="turn" aria-label="Previous and next">${turn(before, "prev", "Previous:")}${turn(after, "next", "Next:")}</nav>
       </main>
       ${contents.length > 1 ? `<nav class="contents" aria-label="On this page"><h2>On this page</h2>\n<ul>\n${toc}\n</ul></nav>` : ""}
     </div>

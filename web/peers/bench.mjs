@@ -1,8 +1,7 @@
 /**
- * Ours beside other engines: one page each, in one Chromium, on the same weights,
- * prompt and adapter. Every engine loads once and warms up; then the driver asks
- * them in turn and times from here, outside all of them. The pages report only
- * that the first token came and that the last did.
+ * Compares our engine with others: a page each in one Chromium, with the same weights, prompt and adapter. Every engine
+ * loads once and warms up; then this driver runs them in turn and times them from outside. The pages report only the
+ * arrival of the first and the last token.
  */
 import { execFile } from "node:child_process";
 import { promises as fs } from "node:fs";
@@ -13,7 +12,7 @@ import { promisify } from "node:util";
 import { chromium } from "playwright-core";
 import { exportONNX } from "./export-onnx.mjs";
 import { parseOptions, USAGE } from "./options.mjs";
-import { markdown } from "./report.mjs";
+import { markdown, rows } from "./report.mjs";
 import { serve } from "./server.mjs";
 import { agreement, rates, summary } from "./stats.mjs";
 import { ENGINES } from "./engines.mjs";
@@ -40,16 +39,35 @@ async function bench() {
     "/testmodels/": path.resolve(root, options.testmodels),
   };
   await present(path.join(folders["/site/"], "foretoken.js"), "build the site first: make site");
-  for (const engine of options.engines.filter((e) => e.package)) await present(path.join(here, "node_modules", engine.package), "install the engines first: npm ci --prefix web/peers");
-  for (const model of options.models) for (const name of [model.target, model.draft]) await present(path.join(folders[`/${model.folder}/`], name), "make the test models first: make testmodels");
+  for (const engine of options.engines.filter((e) => e.package))
+    await present(
+      path.join(here, "node_modules", engine.package),
+      "install the engines first: npm ci --prefix web/peers",
+    );
+  for (const model of options.models)
+    for (const name of [model.target, model.draft])
+      await present(path.join(folders[`/${model.folder}/`], name), "make the test models first: make testmodels ALL=1");
 
   const server = await serve(folders);
-  // Chromium on Linux looks for a GPU through Vulkan only when told to.
-  const gpu = options.adapter === "default" ? ["--enable-features=Vulkan", "--ignore-gpu-blocklist"] : [`--use-webgpu-adapter=${options.adapter}`];
+  // Chromium on Linux uses Vulkan only with these flags.
+  const gpu =
+    options.adapter === "default"
+      ? ["--enable-features=Vulkan", "--ignore-gpu-blocklist"]
+      : [`--use-webgpu-adapter=${options.adapter}`];
   const browser = await chromium.launch({
     executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
-    args: ["--no-sandbox", "--enable-unsafe-webgpu", ...gpu, "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run",
-      "--disable-background-timer-throttling", "--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding"],
+    args: [
+      "--no-sandbox",
+      "--enable-unsafe-webgpu",
+      ...gpu,
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+      "--no-first-run",
+      "--disable-background-timer-throttling",
+      "--disable-backgrounding-occluded-windows",
+      "--disable-renderer-backgrounding",
+    ],
   });
   try {
     const report = { ...(await circumstances(browser, server)), models: [] };
@@ -57,6 +75,7 @@ async function bench() {
     await fs.mkdir(out, { recursive: true });
     await fs.writeFile(path.join(out, "report.json"), JSON.stringify(report, null, 1));
     await fs.writeFile(path.join(out, "report.md"), markdown(report));
+    if (options.json) await fs.writeFile(options.json, JSON.stringify(rows(report)));
     console.log(`\n${markdown(report)}`);
   } finally {
     await browser.close();
@@ -64,7 +83,7 @@ async function bench() {
   }
 }
 
-/** The machine, the browser, the adapter as a page sees it, and the versions. */
+/** Describes the machine, the browser, the adapter that pages see, and the versions. */
 async function circumstances(browser, server) {
   const page = await browser.newPage();
   await page.goto(`${server.url}pages/blank.html`);
@@ -75,24 +94,41 @@ async function circumstances(browser, server) {
   });
   await page.close();
   const version = async (folder) => JSON.parse(await fs.readFile(path.join(folder, "package.json"), "utf8")).version;
-  const commit = await promisify(execFile)("git", ["rev-parse", "--short", "HEAD"], { cwd: path.resolve(root, options.site) }).then((r) => r.stdout.trim(), () => "");
+  const commit = await promisify(execFile)("git", ["rev-parse", "--short", "HEAD"], {
+    cwd: path.resolve(root, options.site),
+  }).then(
+    (r) => r.stdout.trim(),
+    () => "",
+  );
   const versions = { Foretoken: [await version(web), commit && `(${commit})`].filter(Boolean).join(" ") };
-  for (const engine of options.engines) if (engine.package) versions[engine.package] = await version(path.join(here, "node_modules", engine.package));
+  for (const engine of options.engines)
+    if (engine.package) versions[engine.package] = await version(path.join(here, "node_modules", engine.package));
   const [cpu] = os.cpus();
   const { repeat, tokens, seconds } = options;
-  return { date: new Date().toISOString(), machine: `${os.cpus().length} × ${cpu.model.trim()}`, chromium: browser.version(), adapter, versions, repeat, tokens, seconds };
+  return {
+    date: new Date().toISOString(),
+    machine: `${os.cpus().length} × ${cpu.model.trim()}`,
+    chromium: browser.version(),
+    adapter,
+    versions,
+    repeat,
+    tokens,
+    seconds,
+  };
 }
 
-/** All engines on one model. What an engine cannot do is in its `problem`. */
+/** Runs all engines on one model. An engine that fails has a `problem`. */
 async function measure(model, browser, server, folders, out) {
   const target = path.join(folders[`/${model.folder}/`], model.target);
   const files = { target: `/${model.folder}/${model.target}` };
   for (const kind of new Set(options.engines.map((e) => e.model).filter((kind) => kind.startsWith("onnx")))) {
     files[kind] = `/onnx/${model.name}.${kind}`;
-    files.config = await exportONNX(target, path.join(out, `${model.name}.${kind}`), { dequantise: kind === "onnx-f32" });
+    files.config = await exportONNX(target, path.join(out, `${model.name}.${kind}`), {
+      dequantise: kind === "onnx-f32",
+    });
   }
   const seats = [];
-  // Plain decoding says what the others' outputs should be, and how the prompt is spelled in ids.
+  // Plain decoding gives the reference output and the ids of the prompt.
   const engines = [REFERENCE, ...options.engines.filter((e) => e !== REFERENCE)];
   const context = await browser.newContext();
   let reference;
@@ -103,7 +139,10 @@ async function measure(model, browser, server, folders, out) {
       const started = performance.now();
       await open(seat, context, server);
       const draft = engine.model === "pair" ? `/${model.folder}/${model.draft}` : null;
-      const loaded = await within(LOADING, seat.page.evaluate((o) => peer.load(o), { ...files, onnx: files[engine.model], draft, load: engine.load }));
+      const loaded = await within(
+        LOADING,
+        seat.page.evaluate((o) => peer.load(o), { ...files, onnx: files[engine.model], draft, load: engine.load }),
+      );
       seat.result.load_ms = performance.now() - started;
       seat.result.note = loaded.note;
       const { output } = await decode(seat, model, reference);
@@ -141,7 +180,7 @@ async function measure(model, browser, server, folders, out) {
   };
 }
 
-/** Opens an engine's page; `seat.first` is called when it has its first tokens. */
+/** Opens an engine's page; it calls `seat.first` with its first tokens. */
 async function open(seat, context, server) {
   const { engine } = seat;
   const page = (seat.page = await context.newPage());
@@ -160,7 +199,7 @@ async function open(seat, context, server) {
   return seat;
 }
 
-/** Has an engine decode once, in front of the others, and times it. */
+/** Brings an engine's page to the front, and times one decode. */
 async function decode(seat, model, reference) {
   const { tokens, seconds } = options;
   await seat.page.bringToFront();
@@ -172,14 +211,20 @@ async function decode(seat, model, reference) {
   };
   const request = { prompt: model.prompt, prompt_ids: reference?.prompt_ids, tokens, seconds };
   const asked = performance.now();
-  const decoding = seat.page.evaluate(async (o) => ({ output: await peer.decode(o), sinceFirst: performance.now() - firstAt }), request);
+  const decoding = seat.page.evaluate(
+    async (o) => ({ output: await peer.decode(o), sinceFirst: performance.now() - firstAt }),
+    request,
+  );
   const { output, sinceFirst } = await within(1000 * seconds + LOADING, decoding);
   const end = performance.now();
-  if (first === null) throw new Error("brought no token");
-  return { output, times: { ...rates({ asked, first, end, sinceFirst, tokens: output.tokens, firstTokens }), tokens: output.tokens } };
+  if (first === null) throw new Error("returned no token");
+  return {
+    output,
+    times: { ...rates({ asked, first, end, sinceFirst, tokens: output.tokens, firstTokens }), tokens: output.tokens },
+  };
 }
 
-/** Of two comparisons the one that tells more: a difference before agreement, the earlier or shorter one. */
+/** Returns the more informative of two comparisons: a difference before agreement, then the earlier or shorter one. */
 function worse(a, b) {
   if (!a || (a.at < 0 && b.at >= 0)) return b;
   if (b.at < 0) return a.at >= 0 || a.tokens <= b.tokens ? a : b;
@@ -188,13 +233,19 @@ function worse(a, b) {
 
 function within(ms, promise) {
   let timer;
-  const late = new Promise((_, reject) => (timer = setTimeout(() => reject(new Error(`did not end within ${ms / 1000} s`)), ms)));
+  const late = new Promise(
+    (_, reject) => (timer = setTimeout(() => reject(new Error(`did not end within ${ms / 1000} s`)), ms)),
+  );
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
-/** The first line of what went wrong, fit for a table. */
+/** Returns the first line of an error, for a table. */
 function problem(cause) {
-  return String(cause?.message ?? cause).replace(/^page\.evaluate: (Error: )?/, "").split("\n")[0].replaceAll("|", "/").slice(0, 160);
+  return String(cause?.message ?? cause)
+    .replace(/^page\.evaluate: (Error: )?/, "")
+    .split("\n")[0]
+    .replaceAll("|", "/")
+    .slice(0, 160);
 }
 
 async function present(file, fix) {

@@ -1,11 +1,10 @@
 /**
- * Writes a Llama model in a GGUF file as ONNX, and shows that it is the same model:
+ * Converts a Llama model from GGUF to ONNX, and verifies the result:
  *
  *   node export-onnx.mjs model.gguf model.onnx [--dequantise] [--reference oracle.json]
  *
- * With a reference (prompts as ids, their greedy continuation and the ten best
- * log-probabilities of each step) the file is run on ONNX Runtime's CPU provider
- * and compared step by step.
+ * With a reference (prompts as ids, their greedy continuation and the ten best log-probabilities of each step) it runs
+ * the file on ONNX Runtime's CPU provider and compares every step.
  */
 import { promises as fs } from "node:fs";
 import path from "node:path";
@@ -14,7 +13,7 @@ import { parseArgs } from "node:util";
 import { parseGGUF } from "./gguf.mjs";
 import { llamaGraph } from "./onnx-graph.mjs";
 
-/** Converts `from` and writes it to `to`. Gives the model's configuration. */
+/** Converts `from`, writes it to `to`, and returns the model's configuration. */
 export async function exportONNX(from, to, options = {}) {
   const file = parseGGUF(await fs.readFile(from), path.basename(from));
   const { model, proto } = llamaGraph(file, options);
@@ -25,7 +24,7 @@ export async function exportONNX(from, to, options = {}) {
   return model;
 }
 
-/** The largest distance between the log-probabilities of a reference and those of the exported model, and how many greedy choices agree. */
+/** Returns the largest difference of log-probabilities to a reference, and the number of equal greedy choices. */
 async function compare(file, model, reference) {
   const ort = await import("onnxruntime-web");
   ort.env.wasm.numThreads = 1;
@@ -37,7 +36,10 @@ async function compare(file, model, reference) {
     if (ids.length === 0) continue;
     let feed = ids;
     let total = 0;
-    let kv = Array.from({ length: 2 * model.layers }, () => new ort.Tensor("float32", new Float32Array(0), [1, model.kvHeads, 0, model.headDim]));
+    let kv = Array.from(
+      { length: 2 * model.layers },
+      () => new ort.Tensor("float32", new Float32Array(0), [1, model.kvHeads, 0, model.headDim]),
+    );
     for (const [step, best] of top.entries()) {
       total += feed.length;
       const feeds = {
@@ -62,14 +64,20 @@ async function compare(file, model, reference) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const { values, positionals } = parseArgs({ allowPositionals: true, options: { dequantise: { type: "boolean", default: false }, reference: { type: "string" } } });
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: { dequantise: { type: "boolean", default: false }, reference: { type: "string" } },
+  });
   const [from, to] = positionals;
-  if (!from || !to) throw new Error("peers: usage: export-onnx.mjs model.gguf model.onnx [--dequantise] [--reference oracle.json]");
+  if (!from || !to)
+    throw new Error("peers: usage: export-onnx.mjs model.gguf model.onnx [--dequantise] [--reference oracle.json]");
   const model = await exportONNX(from, to, { dequantise: values.dequantise });
   console.log(`peers: wrote ${to}: ${(await fs.stat(to)).size} bytes, ${model.layers} layers`);
   if (values.reference) {
     const { worst, same, steps } = await compare(to, model, JSON.parse(await fs.readFile(values.reference, "utf8")));
-    console.log(`peers: ${steps} steps: ${same} greedy choices agree, log-probabilities within ${worst.toPrecision(2)} nats`);
+    console.log(
+      `peers: ${steps} steps: ${same} greedy choices agree, log-probabilities within ${worst.toPrecision(2)} nats`,
+    );
     if (steps === 0) throw new Error(`peers: ${values.reference}: has no steps to compare with`);
   }
 }

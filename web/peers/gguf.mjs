@@ -1,13 +1,13 @@
 /**
- * Reads a Llama model from a GGUF file as numbers: metadata, and tensors of the
- * types the benchmark's models have. The format: ggml's docs/gguf.md.
+ * Reads metadata and tensors of a Llama model from a GGUF file, for the tensor types of the benchmark's models. The
+ * format is described in ggml's docs/gguf.md.
  */
 
 const F32 = 0;
 const F16 = 1;
 const Q8_0 = 8;
 
-/** Bytes of a metadata value of each scalar type; 8 is a string, 9 an array. */
+/** The size of each scalar type of metadata in bytes; 8 is a string, 9 an array. */
 const SCALARS = {
   0: (v, at) => [v.getUint8(at), 1],
   1: (v, at) => [v.getInt8(at), 1],
@@ -22,7 +22,7 @@ const SCALARS = {
   12: (v, at) => [v.getFloat64(at, true), 8],
 };
 
-/** Parses a file: `metadata` by key, `tensors` by name with dims as the file has them (columns first), type and bytes. */
+/** Parses a file: `metadata` by key, `tensors` by name with dims (columns first, as in the file), type and bytes. */
 export function parseGGUF(bytes, name) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const text = new TextDecoder();
@@ -80,7 +80,7 @@ function sizeOf({ name, dims, type }, fail) {
   }
 }
 
-/** A half-precision number. */
+/** Converts a half-precision number. */
 export function half(bits) {
   const exponent = (bits >> 10) & 31;
   const fraction = bits & 1023;
@@ -89,7 +89,7 @@ export function half(bits) {
   return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -14 * (fraction / 1024));
 }
 
-/** A matrix as Q8_0 keeps it: `quants` (row, column), int8, and `scales` (row, block of 32 columns); null for other types. */
+/** Returns a Q8_0 matrix: int8 `quants` (row, column) and `scales` (row, block of 32 columns); null for other types. */
 export function quantised(tensor) {
   if (tensor.type !== Q8_0) return null;
   const [columns, rows = 1] = tensor.dims;
@@ -104,7 +104,7 @@ export function quantised(tensor) {
   return { rows, columns, quants, scales };
 }
 
-/** A tensor as float32, rows after each other. */
+/** Returns a tensor as float32, row by row. */
 export function floats(tensor) {
   const view = new DataView(tensor.data.buffer, tensor.data.byteOffset, tensor.data.byteLength);
   const weights = tensor.dims.reduce((a, b) => a * b, 1);

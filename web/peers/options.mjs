@@ -1,4 +1,4 @@
-/** What the benchmark is asked for: engines, models, lengths. */
+/** The options of the benchmark: engines, models, lengths. */
 import { parseArgs } from "node:util";
 import { ENGINES } from "./engines.mjs";
 import { MODELS } from "./models.mjs";
@@ -12,9 +12,10 @@ export const USAGE = `usage: bench.mjs [options]
   --adapter NAME   swiftshader, or default: whatever Chromium finds (swiftshader)
   --site DIR       our built site (web/dist)
   --testmodels DIR where the test models are (build/testmodels)
-  --out DIR        for the exported models, report.json and report.md (build/peers)`;
+  --out DIR        for the exported models, report.json and report.md (build/peers)
+  --json FILE      the medians alone, for docs/reports`;
 
-/** Parses a command line; an error names the option and what it takes. */
+/** Parses a command line; errors name the option and its values. */
 export function parseOptions(args) {
   const { values } = parseArgs({
     args,
@@ -28,10 +29,12 @@ export function parseOptions(args) {
       site: { type: "string", default: "web/dist" },
       testmodels: { type: "string", default: "build/testmodels" },
       out: { type: "string", default: "build/peers" },
+      json: { type: "string" },
       help: { type: "boolean", short: "h", default: false },
     },
   });
-  if (!["swiftshader", "default"].includes(values.adapter)) throw new Error(`peers: --adapter: ${values.adapter} is neither swiftshader nor default`);
+  if (!["swiftshader", "default"].includes(values.adapter))
+    throw new Error(`peers: --adapter: ${values.adapter} is neither swiftshader nor default`);
   return {
     help: values.help,
     engines: chosen("--engines", values.engines, ENGINES),
@@ -43,22 +46,32 @@ export function parseOptions(args) {
     site: values.site,
     testmodels: values.testmodels,
     out: values.out,
+    json: values.json,
   };
 }
 
-/** The entries of `all` that a list of names means, in the order of the list. */
+/** Returns the entries of `all` with these names, in the order of the names. */
 function chosen(option, list, all) {
-  const names = [...new Set(list.split(",").map((name) => name.trim()).filter(Boolean))];
-  if (names.length === 0) throw new Error(`peers: ${option}: names none; there are ${all.map((e) => e.name).join(", ")}`);
+  const names = [
+    ...new Set(
+      list
+        .split(",")
+        .map((name) => name.trim())
+        .filter(Boolean),
+    ),
+  ];
+  if (names.length === 0) throw new Error(`peers: ${option}: empty; want one of ${all.map((e) => e.name).join(", ")}`);
   return names.map((name) => {
     const found = all.find((entry) => entry.name === name);
-    if (!found) throw new Error(`peers: ${option}: ${name} is not known; there are ${all.map((e) => e.name).join(", ")}`);
+    if (!found)
+      throw new Error(`peers: ${option}: ${name} is unknown; want one of ${all.map((e) => e.name).join(", ")}`);
     return found;
   });
 }
 
 function count(option, text, least) {
   const n = Number(text);
-  if (!Number.isInteger(n) || n < least) throw new Error(`peers: ${option}: ${text} is not a whole number of at least ${least}`);
+  if (!Number.isInteger(n) || n < least)
+    throw new Error(`peers: ${option}: ${text} is not an integer of at least ${least}`);
   return n;
 }

@@ -1,6 +1,6 @@
-/** Sums up repetitions and compares texts. */
+/** Summarises repetitions and compares texts. */
 
-/** The middle one, or the mean of the two middle ones. */
+/** Returns the median. */
 export function median(numbers) {
   const sorted = [...numbers].sort((a, b) => a - b);
   const middle = sorted.length >> 1;
@@ -8,11 +8,9 @@ export function median(numbers) {
 }
 
 /**
- * What the driver saw of one decode, from asking to the end: milliseconds to the
- * first tokens, and tokens a second after them ("decode") and from the start ("whole").
- * A decode that brought nothing after its first tokens has no decode rate. Where word of
- * the first tokens came late, by the page's own clock (`sinceFirst` milliseconds of it
- * were left), only the rate from the start is known.
+ * Returns the driver's measurements of one decode: milliseconds to the first tokens, and tokens per second after them
+ * ("decode") and from the start ("whole"). Without tokens after the first ones there is no decode rate. If the message
+ * about the first tokens came late by the page's clock (`sinceFirst` milliseconds remained), only "whole" is known.
  */
 export function rates({ asked, first, end, sinceFirst, tokens, firstTokens }) {
   const later = tokens - firstTokens;
@@ -24,20 +22,21 @@ export function rates({ asked, first, end, sinceFirst, tokens, firstTokens }) {
   };
 }
 
-/** Median, least and most of each rate over repetitions; null where none has it. */
+/** Returns median, minimum and maximum of each rate over repetitions; null if no repetition has it. */
 export function summary(runs) {
   const of = (key) => {
     const values = runs.map((run) => run[key]).filter((value) => value !== null);
-    return values.length ? { median: median(values), min: Math.min(...values), max: Math.max(...values), n: values.length } : null;
+    return values.length
+      ? { median: median(values), min: Math.min(...values), max: Math.max(...values), n: values.length }
+      : null;
   };
   return { ttft_ms: of("ttft_ms"), decode_tok_s: of("decode_tok_s"), whole_tok_s: of("whole_tok_s") };
 }
 
 /**
- * Where an engine's output leaves the reference's: by token ids where it gives them,
- * by text where it does not. `reference` has `ids` and `texts` (a token each);
- * `at` is the index of the first other token, or -1, `tokens` how many could be compared.
- * An output that ended early agrees as far as it goes.
+ * Compares an engine's output with the reference, by token ids if known, else by text. `reference` has `ids` and
+ * `texts` of its tokens. `at` is the index of the first different token, or -1, and `tokens` is the number of compared
+ * tokens. An output that ends early counts as equal up to its end.
  */
 export function agreement(reference, output) {
   if (output.ids) {

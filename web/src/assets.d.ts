@@ -1,14 +1,14 @@
-/** Style sheets are bundled as text and adopted by the shadow root. */
+/** The bundler imports style sheets as text; shadow roots adopt them. */
 declare module "*.css" {
   const text: string;
   export default text;
 }
 
-/** What the Go program says of the methods, as it was when the site was built. */
+/** The table of methods that the Go program prints when the site is built. */
 declare module "foretoken:catalog" {
-  const catalog: import("./protocol.ts").Catalog;
+  const catalog: import("./protocol/protocol.ts").Catalog;
   export default catalog;
 }
 
-/** Go's support script, of the compiler at hand. */
+/** Go's wasm_exec.js, from the installed compiler. */
 declare module "foretoken:wasm_exec";

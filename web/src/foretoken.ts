@@ -1,6 +1,6 @@
 /**
- * Foretoken for other pages: `import { Foretoken } from "foretoken"`. Importing it defines `<foretoken-widget>` too,
- * where there are elements.
+ * The package entry: `import { Foretoken } from "foretoken"`. In a page, the import also defines
+ * `<foretoken-widget>`; in a worker, which has no elements, it does not.
  *
  * ```ts
  * const engine = await Foretoken.load({ target: "owner/repo/target.gguf", draft: "owner/repo/draft.gguf" });
@@ -12,6 +12,6 @@
  *
  * @packageDocumentation
  */
-export * from "./api.ts";
-export { ForetokenWidget, type WidgetState } from "./widget.ts";
+export * from "./engine/api.ts";
+export { ForetokenWidget, type WidgetState } from "./widget/element.ts";
 export type { Comparison } from "./widget/compare.ts";

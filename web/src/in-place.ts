@@ -1,73 +1,83 @@
 /**
- * `foretoken/in-place`: the same API with the engine in the scope that imports it, for scopes that cannot start a
- * worker or import code later, such as an extension's service worker. What it decodes it decodes on that
- * scope's own thread: a page should take `foretoken` instead, whose engine is in a worker.
+ * `foretoken/in-place`: the same API with the engine in the importing scope. It serves scopes that cannot start a
+ * worker or use dynamic imports, such as an extension's service worker. Decoding blocks the thread of that scope,
+ * so pages should import `foretoken`, which decodes in a worker.
  *
  * ```ts
  * import { Foretoken } from "foretoken/in-place";
  * const engine = await Foretoken.load();
  * ```
  *
- * Downloads are not kept here: browsers let only workers of pages write such files.
+ * Downloads are not cached: browsers let only workers of pages write to the private file system.
  *
  * @packageDocumentation
  */
 import "foretoken:wasm_exec";
-import type { Foretoken as Entry } from "./api.ts";
-import { Engine } from "./engine.ts";
-import type { FromWorker, GoEngine, ToWorker, WireError } from "./protocol.ts";
-import { prepare, startProgram } from "./runtime.ts";
-import { serve } from "./serve.ts";
+import type { Foretoken as Entry } from "./engine/api.ts";
+import { Engine } from "./engine/engine.ts";
+import type { FromWorker, GoEngine, ToWorker, WireError } from "./protocol/protocol.ts";
+import { prepare, startProgram } from "./worker/program.ts";
+import { serve } from "./worker/serve.ts";
 
-export * from "./api.ts";
+export * from "./engine/api.ts";
 
-/** Where everything begins: `load` as in `foretoken`, with the engine in this scope. */
-export const Foretoken: Entry = { load: async (options = {}) => Engine.load({ worker: () => new InPlace() as unknown as Worker, ...options }) };
+/** Loads engines as `foretoken` does, but runs them in this scope. */
+export const Foretoken: Entry = {
+  load: async (options = {}) => Engine.load({ worker: () => new InPlace() as unknown as Worker, ...options }),
+};
 
-/** A running program, and whom it serves. */
+/** A running Go program and the engine to notify if it crashes. */
 interface Running {
   go: GoEngine;
-  told: { crashed: (error: WireError) => void };
+  listener: { crashed: (error: WireError) => void };
 }
 
-/** Programs whose engine was disposed: a program cannot be ended from outside, so the next engine takes it. */
+/** Programs of disposed engines. A program cannot be ended from outside, so the next engine reuses one. */
 const idle: Running[] = [];
-/** Programs put themselves on the global scope when they start, one after the other. */
+/** Serialises starts: each program installs its engine under the same global name. */
 let starting: Promise<unknown> = Promise.resolve();
 
 function program(): Promise<Running> {
-  const told: Running["told"] = { crashed: () => undefined };
-  const next = starting.then(() => startProgram({ wasm: new URL("./foretoken.wasm", import.meta.url).href, support: async () => undefined, crashed: (error) => told.crashed(error) }));
+  const listener: Running["listener"] = { crashed: () => undefined };
+  const next = starting.then(() =>
+    startProgram({
+      wasm: new URL("./foretoken.wasm", import.meta.url).href,
+      support: async () => undefined,
+      crashed: (error) => listener.crashed(error),
+    }),
+  );
   starting = next.catch(() => undefined);
-  return next.then((go) => ({ go, told }));
+  return next.then((go) => ({ go, listener }));
 }
 
 type Listener = (event: { data?: FromWorker; message?: string }) => void;
 
-/** A worker without a thread. */
+/** A stand-in for a worker that runs on the caller's thread. */
 class InPlace {
   readonly #listeners: Listener[] = [];
-  readonly #inside: ((event: { data: ToWorker }) => void)[] = [];
-  #over = false;
+  readonly #inbox: ((event: { data: ToWorker }) => void)[] = [];
+  #terminated = false;
   #running: Running | undefined;
 
   constructor() {
-    const tell = (data: FromWorker): void => queueMicrotask(() => !this.#over && this.#listeners.forEach((listener) => listener({ data })));
+    const emit = (data: FromWorker): void =>
+      queueMicrotask(() => !this.#terminated && this.#listeners.forEach((listener) => listener({ data })));
     const start = async (): Promise<GoEngine> => {
       const running = idle.pop() ?? (await program());
-      if (this.#over) idle.push(running); // it was aborted meanwhile
+      if (this.#terminated)
+        idle.push(running); // aborted during the start
       else this.#running = running;
-      running.told.crashed = (error) => {
+      running.listener.crashed = (error) => {
         this.#running = undefined;
-        tell({ type: "crash", error });
+        emit({ type: "crash", error });
       };
       return running.go;
     };
-    serve({ postMessage: tell, addEventListener: (_type, listener) => this.#inside.push(listener) }, start, prepare);
+    serve({ postMessage: emit, addEventListener: (_type, listener) => this.#inbox.push(listener) }, start, prepare);
   }
 
   postMessage(data: ToWorker): void {
-    queueMicrotask(() => this.#inside.forEach((listener) => listener({ data })));
+    queueMicrotask(() => this.#inbox.forEach((listener) => listener({ data })));
   }
 
   addEventListener(type: string, listener: Listener): void {
@@ -75,11 +85,14 @@ class InPlace {
   }
 
   terminate(): void {
-    this.#over = true;
+    this.#terminated = true;
     const running = this.#running;
     this.#running = undefined;
     if (!running) return;
     running.go.stop();
-    running.go.close().then(() => idle.push(running), () => undefined);
+    running.go.close().then(
+      () => idle.push(running),
+      () => undefined,
+    );
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The JavaScript API where people put it: under a sub-path of a plain static server that sends no
- * headers of its own, loaded as a module by another page, from a page and from a worker.
+ * The JavaScript API in typical deployments: under a sub-path of a plain static server without special headers,
+ * imported by a page and by a worker.
  */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -10,7 +10,7 @@ import { dist, openPage, startBrowser } from "./site.mjs";
 const template = "{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}";
 let host, base, browser;
 
-/** What a script of the page's own does with the module; runs in a worker too. */
+/** A script that uses the module; it also runs in a worker. */
 const WORKER = `
 const { BUILTIN_PAIR, Foretoken } = await import("/docs/assets/foretoken/foretoken.js");
 const engine = await Foretoken.load({ ...BUILTIN_PAIR, device: "cpu" });
@@ -41,30 +41,53 @@ test("completions under a sub-path, on WebGPU, equal plain decoding's", async ()
   const got = await page.evaluate(async (chat_template) => {
     const { BUILTIN_PAIR, Foretoken } = await import("/docs/assets/foretoken/foretoken.js");
     const engine = await Foretoken.load({ ...BUILTIN_PAIR, candidates: 5 });
-    const schema = { type: "object", properties: { name: { type: "string", maxLength: 8 }, size: { type: "integer", minimum: 1, maximum: 64 } }, required: ["name", "size"] };
-    const ask = (policy, more = {}) => engine.chat.completions.create({ messages: [{ role: "user", content: "a field of the struct" }], chat_template, max_tokens: 90, seed: 3, foretoken: policy, ...more });
+    const schema = {
+      type: "object",
+      properties: { name: { type: "string", maxLength: 8 }, size: { type: "integer", minimum: 1, maximum: 64 } },
+      required: ["name", "size"],
+    };
+    const ask = (policy, more = {}) =>
+      engine.chat.completions.create({
+        messages: [{ role: "user", content: "a field of the struct" }],
+        chat_template,
+        max_tokens: 90,
+        seed: 3,
+        foretoken: policy,
+        ...more,
+      });
     const eagle = { policy: "eagle2", depth: 3, top_k: 3, nodes: 8 };
     const out = { formats: [], backend: engine.info.device.backend };
     for (const temperature of [0, 0.8]) {
       const format = { temperature, response_format: { type: "json_schema", json_schema: { name: "field", schema } } };
       const plain = await ask({ policy: "none" }, format);
       const tree = await ask(eagle, format);
-      out.formats.push([plain.choices[0].message.content, tree.choices[0].message.content, tree.choices[0].finish_reason]);
+      out.formats.push([
+        plain.choices[0].message.content,
+        tree.choices[0].message.content,
+        tree.choices[0].finish_reason,
+      ]);
     }
     const told = { logprobs: true, top_logprobs: 5, frequency_penalty: 0.5, max_tokens: 12 };
     const [plain, tree] = [await ask({ policy: "none" }, told), await ask(eagle, told)];
     out.logprobs = [plain.choices[0].logprobs.content, tree.choices[0].logprobs.content];
     let streamed = "";
-    for await (const chunk of await ask(eagle, { ...told, stream: true })) streamed += chunk.choices[0].delta.content ?? "";
+    for await (const chunk of await ask(eagle, { ...told, stream: true }))
+      streamed += chunk.choices[0].delta.content ?? "";
     out.streamed = [streamed, tree.choices[0].message.content];
-    // A call that is asked for is one, with every method the same.
-    const tools = [{ type: "function", function: { name: "field", parameters: schema } }, { type: "function", function: { name: "none" } }];
+    // A required call is one call, with the same result for every method.
+    const tools = [
+      { type: "function", function: { name: "field", parameters: schema } },
+      { type: "function", function: { name: "none" } },
+    ];
     const call = { temperature: 0, tools, tool_choice: { type: "function", function: { name: "field" } } };
     out.calls = [(await ask({ policy: "none" }, call)).choices[0], (await ask(eagle, call)).choices[0]];
     let named = "";
-    for await (const chunk of await ask(eagle, { ...call, tool_choice: "required", stream: true })) named += chunk.choices[0].delta.tool_calls?.[0]?.function?.name ?? "";
+    for await (const chunk of await ask(eagle, { ...call, tool_choice: "required", stream: true }))
+      named += chunk.choices[0].delta.tool_calls?.[0]?.function?.name ?? "";
     out.required = named;
-    out.refused = await ask(eagle, { response_format: { type: "json_schema", json_schema: { schema: { not: {} } } } }).catch((cause) => [cause.name, cause.code, cause.message]);
+    out.refused = await ask(eagle, {
+      response_format: { type: "json_schema", json_schema: { schema: { not: {} } } },
+    }).catch((cause) => [cause.name, cause.code, cause.message]);
     await engine.dispose();
     return out;
   }, template);
@@ -79,7 +102,11 @@ test("completions under a sub-path, on WebGPU, equal plain decoding's", async ()
   assert.equal(got.logprobs[0].length, 12);
   assert.ok(got.logprobs[0].every((token) => token.logprob <= 0 && token.top_logprobs.length === 5));
   assert.equal(got.streamed[0], got.streamed[1]);
-  const [called, speculated] = got.calls.map(({ message, finish_reason }) => [message.content, message.tool_calls.map((call) => call.function), finish_reason]);
+  const [called, speculated] = got.calls.map(({ message, finish_reason }) => [
+    message.content,
+    message.tool_calls.map((call) => call.function),
+    finish_reason,
+  ]);
   assert.deepEqual(speculated, called);
   assert.deepEqual([called[0], called[1].length, called[1][0].name, called[2]], [null, 1, "field", "tool_calls"]);
   const made = JSON.parse(called[1][0].arguments);
@@ -87,8 +114,14 @@ test("completions under a sub-path, on WebGPU, equal plain decoding's", async ()
   assert.ok(["field", "none"].includes(got.required), got.required);
   assert.deepEqual(got.refused.slice(0, 2), ["ForetokenError", "bad_option"]);
   assert.match(got.refused[2], /the keyword "not" is not supported/);
-  assert.ok(record.requests.every((url) => url.startsWith(base)), record.requests.join("\n"));
-  assert.deepEqual(record.errors.filter((text) => !text.includes("favicon")), []);
+  assert.ok(
+    record.requests.every((url) => url.startsWith(base)),
+    record.requests.join("\n"),
+  );
+  assert.deepEqual(
+    record.errors.filter((text) => !text.includes("favicon")),
+    [],
+  );
   await context.close();
 });
 

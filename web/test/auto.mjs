@@ -1,18 +1,14 @@
 /**
- * Measures `auto` against plain decoding in Chromium on its software adapter, both in the
- * same page, one after the other: x26m in two formats and with two drafts, and the built-in pair. Beside
- * each stands what the costs of its passes, measured in the same page, allow at most:
- * max over K of E/(T_v + T_d), see Session.MeasureCosts. `long`, which is only
- * measured where it is named, is what passes of x26m take after short and long texts, by how keys and values are
- * stored. Prints Markdown.
+ * Compares `auto` with plain decoding in Chromium on its software adapter, one after the other in the same page: x26m
+ * in two formats and with two drafts, and the built-in pair. Also prints the upper bound from the costs of passes in
+ * the same page: the maximum over K of E/(T_v + T_d), see Session.MeasureCosts. `long` runs only if named: it times
+ * passes of x26m after short and long texts, by the type of keys and values. Prints Markdown.
  *
  *   node test/auto.mjs [--pairs q8,q4,noisy,builtin,screen,long] [--prompts N] [--only ID,...] [--repeat 5]
- *                      [--tokens 64] [--twice] [--seconds S] [--keep FILE]
+ *                      [--tokens 64] [--twice] [--seconds S] [--keep FILE] [--json FILE]
  *
- * With --twice each repetition decodes plainly a second time: what differs between the two says how far
- * the ratios of single prompts are to be trusted.
- * What was measured is kept in FILE (build/bench-auto.jsonl), and the same command goes on from
- * there; with --seconds it stops by itself after about so long.
+ * With --twice each repetition decodes plainly a second time; the difference shows the noise of single prompts. Results
+ * go to FILE (build/bench-auto.jsonl), and the same command continues from there; --seconds limits a run.
  */
 import { promises as fs } from "node:fs";
 import os from "node:os";
@@ -30,14 +26,14 @@ const { values: flags } = parseArgs({
     twice: { type: "boolean", default: false },
     seconds: { type: "string" },
     keep: { type: "string", default: path.join(root, "build", "bench-auto.jsonl") },
+    json: { type: "string" },
   },
 });
-/** What is run in turn: the policies by what their columns are called. */
+/** The policies to run in turn, by the names of their columns. */
 const ARMS = { none: "none", auto: "auto", ...(flags.twice ? { again: "none" } : {}) };
 const repeat = Number(flags.repeat);
 const tokens = Number(flags.tokens);
 const until = flags.seconds ? Date.now() + 1000 * Number(flags.seconds) : Infinity;
-const shared = process.env.FORETOKEN_SHARED || path.join(root, "..", "shared");
 
 const STORIES = [
   "Once upon a time",
@@ -48,7 +44,11 @@ const STORIES = [
   '"Can I have a cookie?" asked Ben.',
 ].map((prompt, i) => ({ id: `story-${i}`, category: "story", prompt }));
 
-const stories = (draft, target = "x26m-q8_0") => ({ title: `${target} with ${draft}`, query: `target=models/${target}.gguf&draft=models/${draft}.gguf`, prompts: () => STORIES });
+const stories = (draft, target = "x26m-q8_0") => ({
+  title: `${target} with ${draft}`,
+  query: `target=models/${target}.gguf&draft=models/${draft}.gguf`,
+  prompts: () => STORIES,
+});
 const PAIRS = {
   q8: stories("s260k-q8_0"),
   q4: stories("s260k-q8_0", "x26m-q4_0"),
@@ -57,16 +57,19 @@ const PAIRS = {
 };
 
 async function goPrompts() {
-  const text = await fs.readFile(path.join(shared, "testdata", "prompts-go.jsonl"), "utf8");
-  const all = text.split("\n").filter(Boolean).map((line) => JSON.parse(line));
-  // Evenly from the categories, so that the first ones stand for all.
+  const text = await fs.readFile(path.join(root, "testdata", "prompts-go.jsonl"), "utf8");
+  const all = text
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
+  // Takes prompts evenly from the categories, so that the first ones represent all.
   const by = byCategory(all);
   const order = [];
   for (let i = 0; order.length < all.length; i++) for (const list of by.values()) if (list[i]) order.push(list[i]);
   return order;
 }
 
-/** What was measured: one JSON object a line. */
+/** The results: one JSON object per line. */
 class Kept {
   #lines = [];
   static async open(file) {
@@ -74,7 +77,10 @@ class Kept {
     kept.file = file;
     await fs.mkdir(path.dirname(file), { recursive: true });
     const text = await fs.readFile(file, "utf8").catch(() => "");
-    kept.#lines = text.split("\n").filter(Boolean).map((line) => JSON.parse(line));
+    kept.#lines = text
+      .split("\n")
+      .filter(Boolean)
+      .map((line) => JSON.parse(line));
     return kept;
   }
   find(match) {
@@ -98,54 +104,87 @@ function byCategory(list, of = (x) => x) {
   for (const x of list) by.set(of(x).category, [...(by.get(of(x).category) ?? []), x]);
   return by;
 }
-/** The list begun at another place, and in turn backwards: each of it comes first, and after each other, as often. */
+/**
+ * Rotates and alternately reverses the list, so that each item comes first, and after each other item, equally often.
+ */
 function turned(list, by) {
   const from = by % list.length;
   const out = [...list.slice(from), ...list.slice(0, from)];
   return Math.floor(by / list.length) % 2 === 0 ? out : out.reverse();
 }
 const late = () => Date.now() > until;
+/** The rows of the tables, for --json. */
+const summaries = [];
 
 async function measure(browser, server, name, kept) {
   const pair = PAIRS[name];
   const only = flags.only?.split(",");
-  const prompts = (await pair.prompts()).filter((p) => !only || only.includes(p.id)).slice(0, flags.prompts ? Number(flags.prompts) : undefined);
+  const prompts = (await pair.prompts())
+    .filter((p) => !only || only.includes(p.id))
+    .slice(0, flags.prompts ? Number(flags.prompts) : undefined);
   const todo = [];
-  for (let rep = 0; rep < repeat; rep++) for (const p of prompts) if (kept.find({ kind: "cell", pair: name, id: p.id, rep, tokens }).length === 0) todo.push({ p, rep });
+  for (let rep = 0; rep < repeat; rep++)
+    for (const p of prompts)
+      if (kept.find({ kind: "cell", pair: name, id: p.id, rep, tokens }).length === 0) todo.push({ p, rep });
   const unknown = prompts.filter((p) => kept.find({ kind: "foreseen", pair: name, id: p.id, tokens }).length === 0);
   if (todo.length === 0 && unknown.length === 0) return prompts;
   const { page } = await openPage(await browser.newContext());
   await page.goto(`${server.url}bench.html?${pair.query}`);
   const info = await page.evaluate(() => window.engine.load());
-  const run = (p, policy) => page.evaluate(({ prompt, policy, tokens }) => window.engine.generate(prompt, { policy, max_tokens: tokens, no_reuse: true }), { prompt: p.prompt, policy, tokens });
-  for (const policy of ["none", "auto"]) await run(prompts[0], policy); // what is compiled, timed and touched first
+  const run = (p, policy) =>
+    page.evaluate(
+      ({ prompt, policy, tokens }) => window.engine.generate(prompt, { policy, max_tokens: tokens, no_reuse: true }),
+      { prompt: p.prompt, policy, tokens },
+    );
+  // Warm up: compilation, timing and first memory accesses.
+  for (const policy of ["none", "auto"]) await run(prompts[0], policy);
   if (!late()) {
     const costs = await page.evaluate(() => window.engine.costs());
-    await kept.add({ kind: "costs", pair: name, adapter: info.device.adapter, driver: info.device.driver, kernels: info.kernels, verify: costs.verify, chain: costs.chain });
+    await kept.add({
+      kind: "costs",
+      pair: name,
+      adapter: info.device.adapter,
+      driver: info.device.driver,
+      kernels: info.kernels,
+      verify: costs.verify,
+      chain: costs.chain,
+    });
   }
   for (const { p, rep } of todo) {
     if (late()) break;
     const cell = {};
     for (const arm of turned(Object.keys(ARMS), rep + prompts.indexOf(p))) {
       const { ms, stats, tokens: ids } = await run(p, ARMS[arm]);
-      cell[arm] = { tok_s: stats.decode_tok_s, ms, length: stats.acceptance_length, rounds: stats.rounds, per_round: stats.ms_per_round, ids };
+      cell[arm] = {
+        tok_s: stats.decode_tok_s,
+        ms,
+        length: stats.acceptance_length,
+        rounds: stats.rounds,
+        per_round: stats.ms_per_round,
+        ids,
+      };
     }
     const same = cell.none.ids.join() === cell.auto.ids.join();
     const { none, auto } = cell;
     for (const arm of Object.values(cell)) delete arm.ids;
     await kept.add({ kind: "cell", pair: name, id: p.id, category: p.category, rep, tokens, same, ...cell });
-    process.stderr.write(`${name} ${p.id} ${rep + 1}/${repeat}: plain ${none.tok_s.toFixed(1)}, auto ${auto.tok_s.toFixed(1)} tok/s, ${(auto.tok_s / none.tok_s).toFixed(2)}x${same ? "" : " BUT OTHER TOKENS"}\n`);
+    process.stderr.write(
+      `${name} ${p.id} ${rep + 1}/${repeat}: plain ${none.tok_s.toFixed(1)}, auto ${auto.tok_s.toFixed(1)} tok/s, ${(auto.tok_s / none.tok_s).toFixed(2)}x${same ? "" : " BUT OTHER TOKENS"}\n`,
+    );
   }
   for (const p of unknown) {
     if (late()) break;
-    const costs = await page.evaluate(({ p, tokens }) => window.engine.costs({ rows: [1], repeat: 1, prompts: [p], max_tokens: tokens }), { p, tokens });
+    const costs = await page.evaluate(
+      ({ p, tokens }) => window.engine.costs({ rows: [1], repeat: 1, prompts: [p], max_tokens: tokens }),
+      { p, tokens },
+    );
     await kept.add({ kind: "foreseen", pair: name, id: p.id, tokens, expected: costs.chains.map((c) => c.tokens) });
   }
   await page.context().close();
   return prompts;
 }
 
-/** E/(T_v + T_d) over that of plain decoding, for each K, with the median of the curves that were measured. */
+/** Returns E/(T_v + T_d) relative to plain decoding for each K, with the median of the measured curves. */
 function ceiling(kept, name, expected) {
   const curves = kept.find({ kind: "costs", pair: name });
   if (curves.length === 0 || !expected) return undefined;
@@ -154,11 +193,13 @@ function ceiling(kept, name, expected) {
     for (const c of curves) for (const { n, ms } of c[of]) by.set(n, [...(by.get(n) ?? []), ms]);
     return new Map([...by].map(([n, list]) => [n, median(list)]));
   };
-  const verify = time("verify"), chain = time("chain");
+  const verify = time("verify"),
+    chain = time("chain");
   const rows = [...verify.keys()].sort((a, b) => a - b);
   let best = { k: 0, speedup: 1 };
   for (const [i, e] of expected.entries()) {
-    const k = i + 1, at = rows.find((n) => n >= k + 1);
+    const k = i + 1,
+      at = rows.find((n) => n >= k + 1);
     if (at === undefined || !chain.has(k)) break;
     const speedup = (e * verify.get(1)) / (verify.get(at) + chain.get(k));
     if (speedup > best.speedup) best = { k, speedup };
@@ -174,7 +215,9 @@ function report(kept, name, prompts) {
     if (cells.length === 0) continue;
     const [foreseen] = kept.find({ kind: "foreseen", pair: name, id: p.id, tokens });
     rows.push({
-      p, cells, expected: foreseen?.expected,
+      p,
+      cells,
+      expected: foreseen?.expected,
       ratio: median(cells.map((c) => c.auto.tok_s / c.none.tok_s)),
       again: cells.every((c) => c.again) ? median(cells.map((c) => c.again.tok_s / c.none.tok_s)) : undefined,
       plain: median(cells.map((c) => c.none.tok_s)),
@@ -186,37 +229,82 @@ function report(kept, name, prompts) {
   if (rows.length === 0) return out;
   const line = (...cells) => out.push(`| ${cells.join(" | ")} |`);
   const shown = (c) => (c ? `${c.speedup.toFixed(2)}× (K = ${c.k})` : "–");
-  // Of several texts of one length, the rounds add up and the tokens do.
+  // For several texts of one length, rounds and tokens add up.
   const whole = (list) => {
     const known = list.filter((r) => r.expected);
     if (known.length === 0) return undefined;
-    return ceiling(kept, name, known[0].expected.map((_, i) => known.length / known.reduce((sum, r) => sum + 1 / r.expected[i], 0)));
+    return ceiling(
+      kept,
+      name,
+      known[0].expected.map((_, i) => known.length / known.reduce((sum, r) => sum + 1 / r.expected[i], 0)),
+    );
   };
   const time = (list, of) => list.reduce((sum, r) => sum + median(r.cells.map((c) => tokens / c[of].tok_s)), 0);
-  out.push(`### ${PAIRS[name].title}`, "", `${rows.length} prompts, ${tokens} tokens each, median of up to ${repeat} interleaved repetitions (${Math.min(...rows.map((r) => r.cells.length))} at least), greedy.`, "");
+  out.push(
+    `### ${PAIRS[name].title}`,
+    "",
+    `${rows.length} prompts, ${tokens} tokens each, median of up to ${repeat} interleaved repetitions (${Math.min(...rows.map((r) => r.cells.length))} at least), greedy.`,
+    "",
+  );
   line("", "plain tok/s", "auto tok/s", "speedup", "ceiling", "tokens a pass", "worst prompt");
   line("---", "---", "---", "---", "---", "---", "---");
+  const table = [];
+  summaries.push({ name, title: PAIRS[name].title, rows: table });
   const summary = (title, list) => {
     const worst = list.reduce((a, b) => (b.ratio < a.ratio ? b : a));
     const speedup = time(list, "none") / time(list, "auto");
-    line(title, mean(list.map((r) => r.plain)).toFixed(1), mean(list.map((r) => r.auto)).toFixed(1), `${speedup.toFixed(2)}×`, shown(whole(list)), mean(list.map((r) => r.length)).toFixed(2), `${worst.ratio.toFixed(2)}× (${worst.p.id})`);
+    line(
+      title,
+      mean(list.map((r) => r.plain)).toFixed(1),
+      mean(list.map((r) => r.auto)).toFixed(1),
+      `${speedup.toFixed(2)}×`,
+      shown(whole(list)),
+      mean(list.map((r) => r.length)).toFixed(2),
+      `${worst.ratio.toFixed(2)}× (${worst.p.id})`,
+    );
   };
+  const tabled = (category, list) =>
+    table.push({
+      category,
+      prompts: list.length,
+      plain_tok_s: mean(list.map((r) => r.plain)),
+      auto_tok_s: mean(list.map((r) => r.auto)),
+      speedup: time(list, "none") / time(list, "auto"),
+      ceiling: whole(list)?.speedup,
+      tau: mean(list.map((r) => r.length)),
+      worst: Math.min(...list.map((r) => r.ratio)),
+    });
   const by = byCategory(rows, (r) => r.p);
   if (by.size > 1) for (const [category, list] of by) summary(category, list);
   summary("**all**", rows);
+  if (by.size > 1) for (const [category, list] of by) tabled(category, list);
+  tabled(undefined, rows);
   const slow = rows.filter((r) => r.ratio < 0.95);
   const other = rows.filter((r) => r.cells.some((c) => !c.same));
-  out.push("", `Prompts below 0.95×: ${slow.length === 0 ? "none" : slow.map((r) => `${r.p.id} ${r.ratio.toFixed(2)}`).join(", ")}. ${other.length === 0 ? "Every output has plain decoding's tokens." : `OTHER TOKENS than plain decoding: ${other.map((r) => r.p.id).join(", ")}`}`, "");
+  out.push(
+    "",
+    `Prompts below 0.95×: ${slow.length === 0 ? "none" : slow.map((r) => `${r.p.id} ${r.ratio.toFixed(2)}`).join(", ")}. ${other.length === 0 ? "Every output has plain decoding's tokens." : `OTHER TOKENS than plain decoding: ${other.map((r) => r.p.id).join(", ")}`}`,
+    "",
+  );
   const twice = rows.filter((r) => r.again).sort((a, b) => a.again - b.again);
   if (twice.length > 0) {
     const [first, last] = [twice[0], twice.at(-1)];
-    out.push(`Plain decoding against itself, by the same rule: ${first.again.toFixed(2)}× (${first.p.id}) to ${last.again.toFixed(2)}× (${last.p.id}), ${twice.filter((r) => r.again < 0.95).length} prompts below 0.95×.`, "");
+    out.push(
+      `Plain decoding against itself, by the same rule: ${first.again.toFixed(2)}× (${first.p.id}) to ${last.again.toFixed(2)}× (${last.p.id}), ${twice.filter((r) => r.again < 0.95).length} prompts below 0.95×.`,
+      "",
+    );
   }
   const curves = kept.find({ kind: "costs", pair: name });
-  for (const [title, of] of [["T_v by rows", "verify"], ["T_d by tokens", "chain"]]) {
+  for (const [title, of] of [
+    ["T_v by rows", "verify"],
+    ["T_d by tokens", "chain"],
+  ]) {
     const list = curves.at(-1)?.[of];
     if (!list) continue;
-    const medians = list.map(({ n }) => [n, median(curves.flatMap((c) => c[of].filter((x) => x.n === n).map((x) => x.ms)))]);
+    const medians = list.map(({ n }) => [
+      n,
+      median(curves.flatMap((c) => c[of].filter((x) => x.n === n).map((x) => x.ms))),
+    ]);
     const first = median(curves.map((c) => c.verify[0].ms));
     line(title, ...medians.map(([n]) => n));
     line("---", ...medians.map(() => "---"));
@@ -227,17 +315,19 @@ function report(kept, name, prompts) {
   return out;
 }
 
-// What the worker sends is stamped as it is sent, by the clock that the page has too.
+// Stamps messages of the worker with the clock that it shares with the page.
 const STAMP = `{
   const post = self.postMessage.bind(self);
   self.postMessage = (message, ...rest) => post(message?.type === "update" ? { ...message, at: performance.timeOrigin + performance.now() } : message, ...rest);
 }
 `;
 
-/** From the start of a round in the worker to the paint that shows its text, on the page, in milliseconds. */
+/** Measures the milliseconds from the start of a round in the worker to the paint of its text in the page. */
 async function screen(browser, server, kept) {
   if (kept.find({ kind: "screen", tokens }).length === 0 && !late()) {
-    const { page } = await openPage(await browser.newContext({ viewport: { width: 1280, height: 1040 }, serviceWorkers: "block" }));
+    const { page } = await openPage(
+      await browser.newContext({ viewport: { width: 1280, height: 1040 }, serviceWorkers: "block" }),
+    );
     await page.route(/worker[^/]*\.js$/, async (route) => {
       const response = await route.fetch();
       await route.fulfill({ response, body: STAMP + (await response.text()) });
@@ -260,13 +350,17 @@ async function screen(browser, server, kept) {
       const widget = document.querySelector("foretoken-widget");
       window.seen = [];
       widget.addEventListener("foretoken-round", ({ detail }) => {
-        const round = { at: window.stamps.shift(), elapsed: detail.elapsed_ms, took: detail.ms.draft + detail.ms.verify + detail.ms.host };
+        const round = {
+          at: window.stamps.shift(),
+          elapsed: detail.elapsed_ms,
+          took: detail.ms.draft + detail.ms.verify + detail.ms.host,
+        };
         if (!detail.tokens.length) return;
         window.seen.push(round);
         requestAnimationFrame(() => {
           const { port1, port2 } = new MessageChannel();
           port1.onmessage = () => (round.painted = performance.timeOrigin + performance.now());
-          port2.postMessage(0); // after this frame was painted
+          port2.postMessage(0); // arrives after the paint of this frame
         });
       });
     });
@@ -277,57 +371,100 @@ async function screen(browser, server, kept) {
       await waitForState(page, "ready");
       await page.waitForFunction(() => window.seen.every((r) => r.painted));
     }
-    // The program's clock begins when the request does; the event that was written fastest shows when that was.
+    // The program's clock starts with the request; the event with the least delay shows when that was.
     const seen = await page.evaluate(() => window.seen);
     const begin = Math.min(...seen.map((r) => r.at - r.elapsed));
     const all = seen.map((r) => r.painted - (begin + r.elapsed - r.took));
-    await kept.add({ kind: "screen", tokens, median: median(all), slowest: Math.max(...all), round: median(seen.map((r) => r.took)), rounds: all.length });
+    await kept.add({
+      kind: "screen",
+      tokens,
+      median: median(all),
+      slowest: Math.max(...all),
+      round: median(seen.map((r) => r.took)),
+      rounds: all.length,
+    });
     await page.context().close();
   }
   const [s] = kept.find({ kind: "screen", tokens });
-  return s ? [`From the start of a round to its text on the screen: ${s.median.toFixed(1)} ms (median of ${s.rounds} rounds of the built-in pair, \`auto\`; slowest ${s.slowest.toFixed(1)}), of which the round takes ${s.round.toFixed(1)} ms; the rest is the message to the page and the next frame.`, ""] : [];
+  return s
+    ? [
+        `From the start of a round to its text on the screen: ${s.median.toFixed(1)} ms (median of ${s.rounds} rounds of the built-in pair, \`auto\`; slowest ${s.slowest.toFixed(1)}), of which the round takes ${s.round.toFixed(1)} ms; the rest is the message to the page and the next frame.`,
+        "",
+      ]
+    : [];
 }
 
 const LENGTHS = [256, 4096];
 const LONG = ["x26m-q8_0", "x26m-q4_0"].flatMap((target) => ["f32", "f16", "q8"].map((kv) => ({ target, kv })));
 
-/** The target's passes of 1 and 16 rows after each of LENGTHS, in turn. Prefilling takes most of the time. */
+/** Times the target's passes of 1 and 16 rows after each of LENGTHS, in turn. Prefill takes most of the time. */
 async function long(browser, server, kept) {
   for (const { target, kv } of LONG) {
     if (late() || kept.find({ kind: "long", target, kv }).length > 0) continue;
     const { page } = await openPage(await browser.newContext());
-    await page.goto(`${server.url}bench.html?target=models/${target}.gguf&kv=${kv}&context=${LENGTHS.at(-1) + 64}&beyond-training&device-timeout=600`);
+    await page.goto(
+      `${server.url}bench.html?target=models/${target}.gguf&kv=${kv}&context=${LENGTHS.at(-1) + 64}&beyond-training&device-timeout=600`,
+    );
     const info = await page.evaluate(() => window.engine.load());
-    const costs = await page.evaluate((of) => window.engine.costs(of), { rows: [1, 16], length: LENGTHS.at(-1), shorter: LENGTHS.slice(0, -1), repeat: 9 });
+    const costs = await page.evaluate((of) => window.engine.costs(of), {
+      rows: [1, 16],
+      length: LENGTHS.at(-1),
+      shorter: LENGTHS.slice(0, -1),
+      repeat: 9,
+    });
     const took = [...costs.after, { length: costs.length, verify: costs.verify }];
     await kept.add({ kind: "long", target, kv, adapter: info.device.adapter, took });
     await page.context().close();
-    process.stderr.write(`${target}, ${kv}: ${took.map(({ length, verify }) => `after ${length} ${verify.map(({ n, ms }) => `T(${n}) ${ms.toFixed(1)} ms`).join(", ")}`).join("; ")}\n`);
+    process.stderr.write(
+      `${target}, ${kv}: ${took.map(({ length, verify }) => `after ${length} ${verify.map(({ n, ms }) => `T(${n}) ${ms.toFixed(1)} ms`).join(", ")}`).join("; ")}\n`,
+    );
   }
   const all = kept.find({ kind: "long" });
   if (all.length === 0) return [];
   const of = ({ took }) => took.flatMap(({ verify }) => verify.map(({ ms }) => ms.toFixed(1)));
   const kept1 = ({ took }) => (took[0].verify[0].ms / took.at(-1).verify[0].ms).toFixed(2);
-  const head = ["model", "keys and values", ...all[0].took.flatMap(({ length, verify }) => verify.map(({ n }) => `T(${n}) after ${length}, ms`)), "rate kept"];
+  const head = [
+    "model",
+    "keys and values",
+    ...all[0].took.flatMap(({ length, verify }) => verify.map(({ n }) => `T(${n}) after ${length}, ms`)),
+    "rate kept",
+  ];
   const rows = [head, head.map(() => "---"), ...all.map((line) => [line.target, line.kv, ...of(line), kept1(line)])];
   return ["### Long contexts", "", ...rows.map((cells) => `| ${cells.join(" | ")} |`), ""];
 }
 
-/** What is measured otherwise than pairs are. */
+/** Measurements other than pairs. */
 const OTHERS = { screen, long };
 
 const wanted = flags.pairs.split(",");
-for (const name of wanted) if (!OTHERS[name] && !PAIRS[name]) throw new Error(`--pairs: ${name} is none of ${Object.keys({ ...PAIRS, ...OTHERS }).join(", ")}`);
+for (const name of wanted)
+  if (!OTHERS[name] && !PAIRS[name])
+    throw new Error(`--pairs: ${name} is not one of ${Object.keys({ ...PAIRS, ...OTHERS }).join(", ")}`);
 const kept = await Kept.open(flags.keep);
-const server = await startServer(process.env.FORETOKEN_TESTMODELS || path.join(root, "build", "testmodels"));
+const server = await startServer(path.join(root, "build", "testmodels"));
 const browser = await startBrowser(true);
 const out = [];
 try {
-  for (const name of wanted) out.push(...(OTHERS[name] ? await OTHERS[name](browser, server, kept) : report(kept, name, await measure(browser, server, name, kept))));
+  for (const name of wanted)
+    out.push(
+      ...(OTHERS[name]
+        ? await OTHERS[name](browser, server, kept)
+        : report(kept, name, await measure(browser, server, name, kept))),
+    );
   const version = browser.version();
   const [costs] = [...kept.find({ kind: "costs" }), ...kept.find({ kind: "long" })];
-  console.log(["", `Chromium ${version}, ${costs?.adapter ?? "unknown adapter"}; ${os.cpus().length} × ${os.cpus()[0].model}; ${new Date().toISOString().slice(0, 10)}.`, "", ...out].join("\n"));
-  if (late()) console.log("Not finished: the same command goes on from here.");
+  console.log(
+    [
+      "",
+      `Chromium ${version}, ${costs?.adapter ?? "unknown adapter"}; ${os.cpus().length} × ${os.cpus()[0].model}; ${new Date().toISOString().slice(0, 10)}.`,
+      "",
+      ...out,
+    ].join("\n"),
+  );
+  if (late()) console.log("Not finished: the same command continues from here.");
+  const note = `${tokens} tokens a prompt, greedy, medians of ${repeat} interleaved repetitions`;
+  const found = { chromium: version, adapter: costs?.adapter, note, pairs: summaries };
+  if (flags.json) await fs.writeFile(flags.json, JSON.stringify(found));
 } finally {
   await browser.close();
   await server.stop();

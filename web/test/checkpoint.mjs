@@ -1,6 +1,6 @@
 /**
- * Checkpoints of safetensors in Chromium, by their address: the built-in draft written as one is the model that it was,
- * as it lies there and quantised while it is loaded.
+ * Safetensors checkpoints in Chromium, loaded by address: the built-in draft, converted to a checkpoint, gives the same
+ * output, as stored and quantised during the load.
  */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -18,7 +18,10 @@ let folder, host, browser, page;
 before(async () => {
   folder = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-checkpoint-"));
   await promisify(execFile)("go", ["run", "./web/test/checkpoint", model, folder], { cwd: root });
-  host = await startHost({ pages: { "/": "<!doctype html><title>a page with an engine</title>" }, folders: { "/foretoken/": dist, "/model/": folder, "/demo/": path.dirname(model) } });
+  host = await startHost({
+    pages: { "/": "<!doctype html><title>a page with an engine</title>" },
+    folders: { "/foretoken/": dist, "/model/": folder, "/demo/": path.dirname(model) },
+  });
   browser = await startBrowser(false);
   page = (await openPage(await browser.newContext())).page;
   await page.goto(host.url);
@@ -30,7 +33,7 @@ after(async () => {
   if (folder) await fs.rm(folder, { recursive: true, force: true });
 });
 
-/** What a model is said to be, and how it goes on with a prompt, greedy and drawn, with the likelihoods of what it says. */
+/** Returns a model's description and its continuations of a prompt, greedy and sampled, with log-probabilities. */
 const say = (target, quantise) =>
   page.evaluate(
     async ([target, quantise]) => {
@@ -39,7 +42,14 @@ const say = (target, quantise) =>
       const texts = [];
       for (const temperature of [0, 0.8]) {
         const tokens = [];
-        for await (const round of engine.generate("func main() {\n", { max_tokens: 8, temperature, seed: 2, policy: "none", logprobs: true })) tokens.push(...round.tokens);
+        for await (const round of engine.generate("func main() {\n", {
+          max_tokens: 8,
+          temperature,
+          seed: 2,
+          policy: "none",
+          logprobs: true,
+        }))
+          tokens.push(...round.tokens);
         texts.push({ ids: tokens.map(({ id }) => id), logprobs: tokens.map(({ logprob }) => logprob) });
       }
       const { quant, parameters, vocab } = engine.info.target;
@@ -50,21 +60,30 @@ const say = (target, quantise) =>
     [target, quantise],
   );
 
-test("a checkpoint is the model that it was written from, as it is and quantised while it is loaded", limit, async (t) => {
-  const gguf = await say("/demo/draft-q8_0.gguf");
-  for (const { ids, logprobs } of gguf.texts) assert.ok(ids.length === 8 && logprobs.every((one) => one < 0), JSON.stringify(gguf));
-  assert.match(gguf.quant, /^Q8_0/i);
-  // Its numbers are multiples of what Q8_0 stores, so the same blocks come of them, and the same bits of those.
-  host.asked.length = 0;
-  const quantised = await say("/model/model.safetensors", "q8_0");
-  assert.deepEqual(quantised, gguf);
-  for (const name of ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"]) assert.ok(host.asked.includes(`/model/${name}`), `${name} was asked for`);
-  // The same numbers in more room; on the CPU they are multiplied alike.
-  const whole = await say("/model/model.safetensors");
-  assert.match(whole.quant, /^F(32|16)/i);
-  assert.deepEqual([whole.parameters, whole.vocab], [gguf.parameters, gguf.vocab]);
-  assert.deepEqual(whole.texts, gguf.texts);
-  // What is beside the weights is the same: two bytes a weight and more are at least 0.9 more than Q8_0's.
-  assert.ok(whole.bytes - gguf.bytes > 0.9 * gguf.parameters, `${whole.bytes} bytes, ${gguf.bytes} of them quantised, for ${gguf.parameters} weights`);
-  t.diagnostic(`${whole.quant} and ${quantised.quant}: ${JSON.stringify(gguf.texts[0])}`);
-});
+test(
+  "a checkpoint equals the model that it was converted from, as stored and quantised during the load",
+  limit,
+  async (t) => {
+    const gguf = await say("/demo/draft-q8_0.gguf");
+    for (const { ids, logprobs } of gguf.texts)
+      assert.ok(ids.length === 8 && logprobs.every((one) => one < 0), JSON.stringify(gguf));
+    assert.match(gguf.quant, /^Q8_0/i);
+    // Its numbers are multiples of Q8_0's scales, so quantising gives the same blocks and the same bits.
+    host.asked.length = 0;
+    const quantised = await say("/model/model.safetensors", "q8_0");
+    assert.deepEqual(quantised, gguf);
+    for (const name of ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"])
+      assert.ok(host.asked.includes(`/model/${name}`), `${name} was requested`);
+    // The same numbers in a larger type; the CPU multiplies them in the same way.
+    const whole = await say("/model/model.safetensors");
+    assert.match(whole.quant, /^F(32|16)/i);
+    assert.deepEqual([whole.parameters, whole.vocab], [gguf.parameters, gguf.vocab]);
+    assert.deepEqual(whole.texts, gguf.texts);
+    // Other memory is equal: two bytes per weight are at least 0.9 bytes more than Q8_0 takes.
+    assert.ok(
+      whole.bytes - gguf.bytes > 0.9 * gguf.parameters,
+      `${whole.bytes} bytes, ${gguf.bytes} of them quantised, for ${gguf.parameters} weights`,
+    );
+    t.diagnostic(`${whole.quant} and ${quantised.quant}: ${JSON.stringify(gguf.texts[0])}`);
+  },
+);

@@ -1,6 +1,6 @@
 /**
- * docs/examples in Chromium: each is built by its own tool, and the built page is used as a visitor does.
- * EXAMPLES="plain vitepress" chooses; "all" is all, and without it those that need no packages of npm.
+ * docs/examples in Chromium: builds each example with its own tool and uses the page as a visitor does.
+ * EXAMPLES="plain vitepress" selects examples, and "all" selects all; the default ones need no npm packages.
  */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -34,13 +34,23 @@ for (const name of chosen) {
     await page.goto(`${host.url}${name}/`, { waitUntil: "networkidle" });
     assert.ok(!record.requests.some((url) => /\.(wasm|gguf)$/.test(url)), "nothing is loaded before the click");
     await page.locator("foretoken-widget #generate").click();
-    await page.waitForFunction(() => /tokens? in|failed/.test(document.querySelector("foretoken-widget").shadowRoot.querySelector("#status")?.textContent ?? ""));
+    await page.waitForFunction(() =>
+      /tokens? in|failed/.test(
+        document.querySelector("foretoken-widget").shadowRoot.querySelector("#status")?.textContent ?? "",
+      ),
+    );
     const text = await page.locator("foretoken-widget #output").evaluate((box) => box.textContent);
     assert.ok(text.startsWith("func TestPush(t *testing.T) {\n") && text.length > 45, text);
     assert.deepEqual(record.errors, []);
-    assert.deepEqual(record.requests.filter((url) => !url.startsWith(host.url) && !/^(blob|data):/.test(url)), []);
-    if (process.env.FORETOKEN_SCREENSHOTS) await page.screenshot({ path: `${process.env.FORETOKEN_SCREENSHOTS}/example-${name}.png` });
+    assert.deepEqual(
+      record.requests.filter((url) => !url.startsWith(host.url) && !/^(blob|data):/.test(url)),
+      [],
+    );
+    if (process.env.FORETOKEN_SCREENSHOTS)
+      await page.screenshot({ path: `${process.env.FORETOKEN_SCREENSHOTS}/example-${name}.png` });
     await page.context().close();
-    t.diagnostic(`${name}: built in ${(built / 1000).toFixed(1)} s, used in ${((Date.now() - start - built) / 1000).toFixed(1)} s`);
+    t.diagnostic(
+      `${name}: built in ${(built / 1000).toFixed(1)} s, used in ${((Date.now() - start - built) / 1000).toFixed(1)} s`,
+    );
   });
 }

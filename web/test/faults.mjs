@@ -1,11 +1,11 @@
-/** A server of model files that misbehaves as a test asks it to. */
+/** A server of model files with faults that tests choose. */
 import { createHash } from "node:crypto";
 import { promises as fs } from "node:fs";
 import http from "node:http";
 
 const sha256 = (data) => createHash("sha256").update(data).digest("hex");
 
-/** Waits until more can be written, or nothing any more. */
+/** Waits until the response can take more data or is closed. */
 function drained(response) {
   return new Promise((resolve) => {
     const go = () => {
@@ -13,26 +13,25 @@ function drained(response) {
       resolve();
     };
     response.on("drain", go).on("close", go);
-    if (response.destroyed) go(); // closed before anybody listened
+    if (response.destroyed) go(); // closed before the listener was added
   });
 }
 
 /**
- * Starts a server on a port of its own, another origin than the page's. `files`
- * maps paths to what is served there:
+ * Starts a server on a free port, which is another origin than the page's. `files` maps paths to descriptions:
  *
- *   data or path    the bytes, or the file on disk that has them
- *   etag            the ETag, if not that of the bytes
+ *   data or path    the bytes, or a file on disk
+ *   etag            the ETag; default a hash of the bytes
  *   ranges: false   ignores Range
- *   cors: false     lets no other site read it
- *   drop(n, start)  for the nth answer, from byte `start` on: bytes after which the connection breaks, or undefined
- *   corrupt         a byte's place that is wrong on the wire
- *   length(n)       the Content-Length of a body of n bytes
- *   redirect        another address
- *   gate(start)     resolves when an answer from byte `start` on may go out
- *   rate            bytes a second of an answer
+ *   cors: false     sends no CORS headers
+ *   drop(n, start)  returns the bytes after which the nth response, from byte `start` on, breaks, or undefined
+ *   corrupt         the position of a byte to corrupt
+ *   length(n)       returns the Content-Length of a body of n bytes
+ *   redirect        the address to redirect to
+ *   gate(start)     resolves when the response from byte `start` on may start
+ *   rate            bytes per second of a response
  *
- * `requests` holds {path, range} of everything asked for since it was emptied.
+ * `requests` holds {path, range} of each request since the test cleared it.
  */
 export async function startFaults() {
   const files = new Map();
@@ -53,11 +52,18 @@ export async function startFaults() {
     requests.push({ path: pathname, range, method });
     const file = files.get(pathname);
     const headers = { "Cross-Origin-Resource-Policy": "cross-origin", "Cache-Control": "no-store" };
-    if (file?.cors !== false) Object.assign(headers, { "Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "ETag, Content-Range, X-Linked-Etag" });
+    if (file?.cors !== false)
+      Object.assign(headers, {
+        "Access-Control-Allow-Origin": "*",
+        "Access-Control-Expose-Headers": "ETag, Content-Range, X-Linked-Etag",
+      });
     else delete headers["Cross-Origin-Resource-Policy"];
     if (!file) return void response.writeHead(404, headers).end("not here");
     if (file.redirect) return void response.writeHead(302, { ...headers, Location: file.redirect }).end();
-    if (file.json) return void response.writeHead(200, { ...headers, "Content-Type": "application/json" }).end(JSON.stringify(file.json));
+    if (file.json)
+      return void response
+        .writeHead(200, { ...headers, "Content-Type": "application/json" })
+        .end(JSON.stringify(file.json));
     file.size ??= file.path ? (await fs.stat(file.path)).size : undefined;
     const total = file.data?.length ?? file.size;
     file.tag ??= file.data ? sha256(file.data).slice(0, 16) : String(total);
@@ -84,7 +90,7 @@ export async function startFaults() {
     const handle = file.path ? await fs.open(file.path) : undefined;
     try {
       const piece = Buffer.alloc(256 * 1024);
-      for (let at = start; at < end && !response.destroyed; ) {
+      for (let at = start; at < end && !response.destroyed;) {
         let take = Math.min(piece.length, end - at);
         if (drop !== undefined) take = Math.min(take, start + drop - at);
         if (take <= 0) return void response.destroy();
@@ -93,8 +99,9 @@ export async function startFaults() {
         else part = Buffer.from(file.data.subarray(at, at + take));
         if (file.corrupt >= at && file.corrupt < at + take) part[file.corrupt - at] ^= 0xff;
         if (!response.write(part)) await drained(response);
-        // In steps, so that a rate that is taken away has no effect any more.
-        for (let wait = take; file.rate && wait > 0 && !response.destroyed; wait -= file.rate / 20) await new Promise((resolve) => setTimeout(resolve, 50));
+        // Wait in steps, so that deleting the rate takes effect.
+        for (let wait = take; file.rate && wait > 0 && !response.destroyed; wait -= file.rate / 20)
+          await new Promise((resolve) => setTimeout(resolve, 50));
         at += take;
       }
       response.end();
@@ -109,10 +116,14 @@ export async function startFaults() {
     url,
     files,
     requests,
-    /** Puts bytes at a path and, as a hub does, their checksum in the list of files. */
+    /** Serves a file and, like a hub, its checksum in the list of files. */
     publish(repo, name, file) {
       files.set(`/${repo}/resolve/main/${name}`, file);
-      files.set(`/api/models/${repo}/tree/main`, { json: [{ type: "file", path: name, size: file.data.length, lfs: { oid: sha256(file.data), size: file.data.length } }] });
+      files.set(`/api/models/${repo}/tree/main`, {
+        json: [
+          { type: "file", path: name, size: file.data.length, lfs: { oid: sha256(file.data), size: file.data.length } },
+        ],
+      });
     },
     async stop() {
       const closed = new Promise((resolve) => server.close(resolve));

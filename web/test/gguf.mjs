@@ -1,12 +1,12 @@
 /**
- * GGUF files for the loading tests, made from the built-in target: the same
- * model spread over a larger file, and a large one of nothing but zeros.
+ * GGUF files for the loading tests, made from the built-in target: the same model in a larger file, and a large model
+ * whose weights are zero.
  */
 import { promises as fs } from "node:fs";
 
 const MiB = 1 << 20;
 
-/** Reads a header: metadata as raw bytes by key, and the tensors. */
+/** Parses a header: metadata as raw bytes by key, and the tensors. */
 function parse(data) {
   let at = 8;
   const u32 = () => data.readUInt32LE((at += 4) - 4);
@@ -63,7 +63,7 @@ const u64 = (n) => {
 };
 const numberKey = (key, n) => Buffer.concat([string(key), u32(4), u32(n)]);
 
-/** The header of a file with these tensors, each `bytes` long, and where their data lies. */
+/** Returns the header of a file with these tensors, each of `bytes` bytes, and the offset of their data. */
 function header(metadata, tensors, align) {
   const all = new Map(metadata).set("general.alignment", numberKey("general.alignment", align));
   const up = (n) => Math.ceil(n / align) * align;
@@ -73,12 +73,19 @@ function header(metadata, tensors, align) {
     offset = up(offset + t.bytes);
     return Buffer.concat([string(t.name), u32(t.dims.length), ...t.dims.map(u64), u32(t.type), u64(t.at)]);
   });
-  const head = Buffer.concat([Buffer.from("GGUF"), u32(3), u64(tensors.length), u64(all.size), ...all.values(), ...infos]);
+  const head = Buffer.concat([
+    Buffer.from("GGUF"),
+    u32(3),
+    u64(tensors.length),
+    u64(all.size),
+    ...all.values(),
+    ...infos,
+  ]);
   const begin = up(head.length);
   return { head, begin, size: begin + offset };
 }
 
-/** The built-in target with its tensors `align` bytes apart and `more` bytes behind them: the same model in a file of many chunks. */
+/** Spreads the built-in target over many chunks: tensors are `align` bytes apart, and `more` bytes follow them. */
 export async function spread(source, align = MiB, more = 0) {
   const { metadata, tensors } = parse(await fs.readFile(source));
   for (const t of tensors) t.bytes = t.data.length;
@@ -90,8 +97,8 @@ export async function spread(source, align = MiB, more = 0) {
 }
 
 /**
- * Writes a Llama model of about `target` bytes in F16, all of whose weights are 0 and
- * holes of the file, with the built-in target's vocabulary. Loading reads every byte of it.
+ * Writes a Llama model of about `target` bytes in F16 with the built-in target's vocabulary. All weights are 0 and
+ * holes of the file. Loading reads every byte.
  */
 export async function zeros(source, to, target) {
   const { metadata } = parse(await fs.readFile(source));
@@ -102,7 +109,8 @@ export async function zeros(source, to, target) {
   const layer = 2 * (4 * dim * dim + 3 * dim * ffn) + 8 * dim;
   const layers = Math.round((target - 2 * vocab * dim * 2) / layer);
   const set = (key, n) => metadata.set(`llama.${key}`, numberKey(`llama.${key}`, n));
-  for (const key of [...metadata.keys()]) if (/^llama\.(attention\.(key|value)_length|rope\.dimension_count)$/.test(key)) metadata.delete(key);
+  for (const key of [...metadata.keys()])
+    if (/^llama\.(attention\.(key|value)_length|rope\.dimension_count)$/.test(key)) metadata.delete(key);
   set("embedding_length", dim);
   set("feed_forward_length", ffn);
   set("block_count", layers);

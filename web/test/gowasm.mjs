@@ -1,18 +1,16 @@
-// Runs a Go test binary for js/wasm in headless Chromium, in a dedicated worker
-// as in production, so that the tests of Go packages see real WebGPU:
+// Runs a Go test binary for js/wasm in a dedicated worker of headless Chromium, as in production, so that tests of Go
+// packages use WebGPU:
 //
 //   GOOS=js GOARCH=wasm go test -exec "node $PWD/web/test/gowasm.mjs" ./webgpu/...
 //
-// Standard output and error are streamed, the exit code is the binary's, and
-// files under the repository, ../shared beside it and $FORETOKEN_TESTMODELS can
-// be read by their real names. Environment:
+// It streams standard output and error, and exits with the binary's code. The binary can read files of the repository
+// and of $FORETOKEN_SHARED, by default ../shared, under their real names. Options, before the binary:
 //
-//   CHROMIUM                 the browser to run (/usr/bin/chromium)
-//   FORETOKEN_WASM_TIMEOUT   seconds that one binary may take (3600)
-//   FORETOKEN_WASM_CONSOLE   1 also shows the browser's console
-//   FORETOKEN_WASM_ARGS      more switches for the browser, separated by spaces
+//   --timeout=SECONDS   limit of a binary (3600)
+//   --console           also shows the browser's console
+//   --switch=SWITCH     one more switch for the browser
 //
-// FORETOKEN_* variables are passed on to the binary.
+// CHROMIUM is the browser to run (/usr/bin/chromium). FORETOKEN_* variables are passed on to the binary.
 import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import path from "node:path";
@@ -34,11 +32,12 @@ const SWITCHES = [
   "--no-first-run",
 ];
 
-// Files that `go test` asks the binary to write. The browser cannot; without
-// the first the result is only not cached, and the others are worth a word.
-const OUTPUTS = /^-test\.(testlogfile|coverprofile|gocoverdir|cpuprofile|memprofile|blockprofile|mutexprofile|trace|outputdir)=/;
+// Flags of `go test` that make the binary write files, which the browser cannot. Without the first one `go test` only
+// does not cache the result; the others deserve a warning.
+const OUTPUTS =
+  /^-test\.(testlogfile|coverprofile|gocoverdir|cpuprofile|memprofile|blockprofile|mutexprofile|trace|outputdir)=/;
 
-/** Takes the arguments that need a writable disk out, and says so. */
+/** Removes arguments that need a writable disk, with a warning. */
 function withoutOutputs(args) {
   return args.filter((a) => {
     const m = OUTPUTS.exec(a);
@@ -47,7 +46,7 @@ function withoutOutputs(args) {
   });
 }
 
-/** What of the environment the binary gets. Go allows 8 KiB for all of it. */
+/** Returns the environment of the binary; Go allows 8 KiB in total. */
 function environment() {
   const env = { TMPDIR: "/gotmp", HOME: "/gotmp", PWD: process.cwd() };
   for (const [k, v] of Object.entries(process.env)) {
@@ -56,8 +55,14 @@ function environment() {
   return env;
 }
 
-async function main([binary, ...args]) {
-  if (!binary) throw new Error("usage: node gowasm.mjs TEST.wasm [arguments]");
+async function main(args) {
+  const own = args.slice(
+    0,
+    args.findIndex((a) => !a.startsWith("--")),
+  );
+  const option = (name) => own.filter((a) => a.startsWith(`--${name}=`)).map((a) => a.slice(name.length + 3));
+  const binary = args.splice(0, own.length + 1).at(-1);
+  if (!binary) throw new Error("usage: node gowasm.mjs [options] TEST.wasm [arguments]");
   const executablePath = process.env.CHROMIUM || "/usr/bin/chromium";
   if (!existsSync(executablePath)) throw new Error(`no browser at ${executablePath}; set CHROMIUM to one`);
   const goroot = execFileSync("go", ["env", "GOROOT"], { encoding: "utf8" }).trim();
@@ -66,7 +71,7 @@ async function main([binary, ...args]) {
   const finished = new Promise((resolve) => (finish = resolve));
   const fail = (why) => finish({ code: 1, why });
   const server = await serve({
-    roots: [repository, path.resolve(repository, "../shared"), process.env.FORETOKEN_TESTMODELS],
+    roots: [repository, path.resolve(process.env.FORETOKEN_SHARED || path.join(repository, "../shared"))],
     scripts: {
       "/wasm_exec.js": path.join(goroot, "lib/wasm/wasm_exec.js"),
       "/replay.js": path.join(repository, "webgpu/browser/replay.js"),
@@ -80,15 +85,16 @@ async function main([binary, ...args]) {
     fail,
   });
 
-  const seconds = Number(process.env.FORETOKEN_WASM_TIMEOUT || 3600);
-  const timer = setTimeout(() => fail(`no result after ${seconds} s (FORETOKEN_WASM_TIMEOUT)`), seconds * 1000);
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"]) process.once(signal, () => fail(`stopped by ${signal}`));
+  const seconds = Number(option("timeout")[0] ?? 3600);
+  const timer = setTimeout(() => fail(`no result after ${seconds} s (--timeout)`), seconds * 1000);
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"])
+    process.once(signal, () => fail(`stopped by ${signal}`));
 
   let browser;
   try {
     browser = await chromium.launch({
       executablePath,
-      args: [...SWITCHES, ...(process.env.FORETOKEN_WASM_ARGS ?? "").split(" ").filter(Boolean)],
+      args: [...SWITCHES, ...option("switch")],
       handleSIGINT: false,
       handleSIGTERM: false,
       handleSIGHUP: false,
@@ -97,10 +103,10 @@ async function main([binary, ...args]) {
     const page = await browser.newPage();
     page.on("crash", () => fail("the page crashed"));
     page.on("pageerror", (e) => fail(`the page failed: ${e.message}`));
-    if (process.env.FORETOKEN_WASM_CONSOLE === "1") {
+    if (own.includes("--console")) {
       page.on("console", (m) => console.error(`console ${m.type()}: ${m.text()}`));
     }
-    await page.goto(server.url, { timeout: 0 }); // the timer above ends what takes too long
+    await page.goto(server.url, { timeout: 0 }); // the timer above limits the run
     const { code, why } = await finished;
     if (why) console.error(`gowasm: ${path.basename(binary)}: ${why}`);
     return code;

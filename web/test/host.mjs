@@ -1,4 +1,4 @@
-/** A plain static server, as any site has: texts under paths, folders under prefixes, no special headers. */
+/** A plain static server without special headers: texts at paths, folders below prefixes. */
 import { promises as fs } from "node:fs";
 import http from "node:http";
 import path from "node:path";
@@ -17,9 +17,9 @@ const TYPES = {
 const typeOf = (name) => TYPES[path.extname(name)];
 
 /**
- * Serves `pages` (path → text) and `folders` (prefix → folder), both of which may be changed later, on a free port or
- * `port`. `cors` lets other origins read all of it, `compressed` sends .gz siblings. `asked` are the paths asked for.
- * While `down(true)` holds, connections end without an answer, as where there is no network; the port stays the host's.
+ * Serves `pages` (path → text) and `folders` (prefix → folder) on `port`, by default a free one; tests may change both
+ * later. `cors` allows other origins to read everything, and `compressed` sends .gz siblings. `asked` lists the
+ * requested paths. After `down(true)`, connections end without an answer, as without a network.
  */
 export async function startHost({ pages = {}, folders = {}, cors = false, compressed = false, port = 0 } = {}) {
   const asked = [];
@@ -33,17 +33,27 @@ export async function startHost({ pages = {}, folders = {}, cors = false, compre
     const { pathname } = new URL(request.url, "http://localhost");
     asked.push(pathname);
     const headers = cors ? { "Access-Control-Allow-Origin": "*" } : {};
-    if (pages[pathname] !== undefined) return response.writeHead(200, { ...headers, "Content-Type": typeOf(pathname) ?? TYPES[".html"] }).end(pages[pathname]);
+    if (pages[pathname] !== undefined)
+      return response
+        .writeHead(200, { ...headers, "Content-Type": typeOf(pathname) ?? TYPES[".html"] })
+        .end(pages[pathname]);
     const prefix = Object.keys(folders).find((start) => pathname.startsWith(start));
     if (prefix !== undefined) {
       const folder = path.resolve(folders[prefix]);
       let file = path.join(folder, decodeURIComponent(pathname.slice(prefix.length)));
       if (file !== folder && !file.startsWith(folder + path.sep)) return response.writeHead(403).end();
       if ((await fs.stat(file).catch(() => undefined))?.isDirectory()) file = path.join(file, "index.html");
-      const zipped = compressed && /\bgzip\b/.test(request.headers["accept-encoding"] ?? "") ? await fs.readFile(`${file}.gz`).catch(() => undefined) : undefined;
+      const zipped =
+        compressed && /\bgzip\b/.test(request.headers["accept-encoding"] ?? "")
+          ? await fs.readFile(`${file}.gz`).catch(() => undefined)
+          : undefined;
       const data = zipped ?? (await fs.readFile(file).catch(() => undefined));
       if (data) {
-        const about = { "Content-Type": typeOf(file) ?? "application/octet-stream", "Content-Length": data.length, ...(zipped ? { "Content-Encoding": "gzip" } : {}) };
+        const about = {
+          "Content-Type": typeOf(file) ?? "application/octet-stream",
+          "Content-Length": data.length,
+          ...(zipped ? { "Content-Encoding": "gzip" } : {}),
+        };
         return response.writeHead(200, { ...headers, ...about }).end(request.method === "HEAD" ? undefined : data);
       }
     }

@@ -1,4 +1,4 @@
-/** `foretoken serve` as OpenAI's own client library sees it: the built-in pair on the cpu device. */
+/** Tests `foretoken serve` with OpenAI's client library: the built-in pair on the cpu device. */
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
 import { promises as fs } from "node:fs";
@@ -16,8 +16,11 @@ const run = promisify(execFile);
 const key = "a key of the test's own";
 const template = "{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}";
 const prompt = "func main() {";
-const messages = [{ role: "system", content: "go" }, { role: "user", content: "close a file" }];
-// Thousands of tokens, so that it is under way for as long as a test takes with it.
+const messages = [
+  { role: "system", content: "go" },
+  { role: "user", content: "close a file" },
+];
+// Thousands of tokens, so that it runs longer than the test.
 const endless = { prompt: "package main", max_tokens: 400, n: 16, temperature: 1.3, seed: 4, stream: true };
 let folder, binary, server;
 
@@ -36,17 +39,32 @@ after(async () => {
 
 /** Starts a server on a free port and waits until the models are loaded. */
 async function start(...flags) {
-  const child = spawn(binary, ["serve", "--device", "cpu", "--addr", "127.0.0.1:0", "--json", "--no-tuning-cache", "--chat-template", path.join(folder, "template.jinja"), ...flags], {
-    stdio: ["ignore", "pipe", "inherit"],
-    env: { ...process.env, FORETOKEN_API_KEY: key },
-  });
+  const child = spawn(
+    binary,
+    [
+      "serve",
+      "--device",
+      "cpu",
+      "--addr",
+      "127.0.0.1:0",
+      "--json",
+      "--no-tuning-cache",
+      "--chat-template",
+      path.join(folder, "template.jinja"),
+      ...flags,
+    ],
+    {
+      stdio: ["ignore", "pipe", "inherit"],
+      env: { ...process.env, FORETOKEN_API_KEY: key },
+    },
+  );
   const events = [];
   const listeners = new Set();
   createInterface({ input: child.stdout }).on("line", (line) => {
     events.push(JSON.parse(line));
     for (const listen of listeners) listen();
   });
-  /** The first event that fits, now or later. */
+  /** Resolves with the first matching event, past or future. */
   const event = (fits) =>
     new Promise((resolve, reject) => {
       const listen = () => {
@@ -75,7 +93,7 @@ async function start(...flags) {
   };
 }
 
-/** A stream read to its end. */
+/** Reads a stream to its end. */
 async function read(stream) {
   let text = "";
   let usage, finish;
@@ -88,7 +106,7 @@ async function read(stream) {
   return { text, finish, usage };
 }
 
-/** What a call is refused with. */
+/** Returns the error of a rejected call. */
 async function refusal(promise) {
   try {
     await promise;
@@ -101,12 +119,29 @@ async function refusal(promise) {
 test("the client lists the model", async () => {
   const listed = [];
   for await (const model of server.api.models.list()) listed.push(model);
-  assert.deepEqual(listed.map((m) => [m.id, m.object, m.owned_by]), [[server.model, "model", "foretoken"]]);
+  assert.deepEqual(
+    listed.map((m) => [m.id, m.object, m.owned_by]),
+    [[server.model, "model", "foretoken"]],
+  );
   assert.equal((await server.api.models.retrieve(server.model)).id, server.model);
 });
 
-test("a seeded text is that of foretoken generate, streamed or not", async () => {
-  const { stdout } = await run(binary, ["generate", "--device", "cpu", "--no-tuning-cache", "--prompt", prompt, "--max-tokens", "12", "--temperature", "0.8", "--seed", "7", "--json"]);
+test("a seeded text equals that of foretoken generate, streamed or not", async () => {
+  const { stdout } = await run(binary, [
+    "generate",
+    "--device",
+    "cpu",
+    "--no-tuning-cache",
+    "--prompt",
+    prompt,
+    "--max-tokens",
+    "12",
+    "--temperature",
+    "0.8",
+    "--seed",
+    "7",
+    "--json",
+  ]);
   const reference = JSON.parse(stdout);
   const request = { model: server.model, prompt, max_tokens: 12, temperature: 0.8, seed: 7 };
   const whole = await server.api.completions.create(request);
@@ -115,7 +150,9 @@ test("a seeded text is that of foretoken generate, streamed or not", async () =>
   assert.equal(whole.usage.prompt_tokens, reference.prompt_ids.length);
   assert.equal(whole.usage.completion_tokens, 12);
   assert.ok(whole.usage.foretoken.stats.accepted_length >= 1);
-  const streamed = await read(await server.api.completions.create({ ...request, stream: true, stream_options: { include_usage: true } }));
+  const streamed = await read(
+    await server.api.completions.create({ ...request, stream: true, stream_options: { include_usage: true } }),
+  );
   assert.deepEqual([streamed.text, streamed.finish, streamed.usage.completion_tokens], [reference.text, "length", 12]);
 });
 
@@ -128,14 +165,22 @@ test("a conversation, its stream and its next turn", async () => {
   const streamed = await read(await server.api.chat.completions.create({ ...request, stream: true }));
   assert.equal(streamed.text, message.content);
   assert.equal(streamed.usage, undefined);
-  // The client's own reader of streams puts the pieces together to the same answer.
-  const gathered = await server.api.chat.completions.stream({ ...request, stream_options: { include_usage: true } }).finalChatCompletion();
+  // The client's stream reader assembles the same answer.
+  const gathered = await server.api.chat.completions
+    .stream({ ...request, stream_options: { include_usage: true } })
+    .finalChatCompletion();
   assert.equal(gathered.choices[0].message.content, message.content);
-  const next = await server.api.chat.completions.create({ ...request, messages: [...messages, message, { role: "user", content: "again" }] });
-  assert.ok(next.usage.prompt_tokens_details.cached_tokens >= whole.usage.prompt_tokens - 1, "the second turn prefills only what is new");
+  const next = await server.api.chat.completions.create({
+    ...request,
+    messages: [...messages, message, { role: "user", content: "again" }],
+  });
+  assert.ok(
+    next.usage.prompt_tokens_details.cached_tokens >= whole.usage.prompt_tokens - 1,
+    "the second turn prefills only what is new",
+  );
 });
 
-test("stop strings, several texts and likelihoods", async () => {
+test("stop strings, several texts and log-probabilities", async () => {
   const request = { model: server.model, prompt, max_tokens: 12, temperature: 0 };
   const { text } = (await server.api.completions.create(request)).choices[0];
   const stop = text.trim().slice(4, 7);
@@ -143,43 +188,103 @@ test("stop strings, several texts and likelihoods", async () => {
   assert.deepEqual([cut.text, cut.finish_reason], [text.slice(0, text.indexOf(stop)), "stop"]);
   const two = await server.api.completions.create({ ...request, max_tokens: 4, temperature: 1, seed: 5, n: 2 });
   const second = await server.api.completions.create({ ...request, max_tokens: 4, temperature: 1, seed: 6 });
-  assert.deepEqual(two.choices.map((c) => c.index), [0, 1]);
+  assert.deepEqual(
+    two.choices.map((c) => c.index),
+    [0, 1],
+  );
   assert.equal(two.choices[1].text, second.choices[0].text);
-  const likely = await server.api.chat.completions.create({ model: server.model, messages, max_tokens: 3, temperature: 0, logprobs: true, top_logprobs: 2 });
+  const likely = await server.api.chat.completions.create({
+    model: server.model,
+    messages,
+    max_tokens: 3,
+    temperature: 0,
+    logprobs: true,
+    top_logprobs: 2,
+  });
   for (const { token, logprob, top_logprobs } of likely.choices[0].logprobs.content) {
     assert.deepEqual([top_logprobs.length, top_logprobs[0].token], [2, token]);
     assert.ok(logprob <= 0 && logprob === top_logprobs[0].logprob && top_logprobs[1].logprob <= logprob);
   }
 });
 
-test("a text held to a JSON Schema", async () => {
-  const schema = { type: "object", properties: { ok: { type: "boolean" }, n: { type: "integer", minimum: 3, maximum: 12 } }, required: ["ok", "n"], additionalProperties: false };
-  const answer = await server.api.chat.completions.create({ model: server.model, messages, max_tokens: 60, temperature: 0, response_format: { type: "json_schema", json_schema: { name: "x", strict: true, schema } } });
+test("a text constrained by a JSON Schema", async () => {
+  const schema = {
+    type: "object",
+    properties: { ok: { type: "boolean" }, n: { type: "integer", minimum: 3, maximum: 12 } },
+    required: ["ok", "n"],
+    additionalProperties: false,
+  };
+  const answer = await server.api.chat.completions.create({
+    model: server.model,
+    messages,
+    max_tokens: 60,
+    temperature: 0,
+    response_format: { type: "json_schema", json_schema: { name: "x", strict: true, schema } },
+  });
   const { ok, n } = JSON.parse(answer.choices[0].message.content);
   assert.ok(typeof ok === "boolean" && Number.isInteger(n) && n >= 3 && n <= 12, answer.choices[0].message.content);
 });
 
-test("an answer that has to be a call is one", async () => {
-  const tools = [{ type: "function", function: { name: "resize", parameters: { type: "object", properties: { n: { type: "integer", minimum: 3, maximum: 12 } }, required: ["n"], additionalProperties: false } } }];
+test("a required call is a call", async () => {
+  const tools = [
+    {
+      type: "function",
+      function: {
+        name: "resize",
+        parameters: {
+          type: "object",
+          properties: { n: { type: "integer", minimum: 3, maximum: 12 } },
+          required: ["n"],
+          additionalProperties: false,
+        },
+      },
+    },
+  ];
   const request = { model: server.model, messages, max_tokens: 60, temperature: 0, tools, tool_choice: "required" };
   const { message, finish_reason } = (await server.api.chat.completions.create(request)).choices[0];
-  assert.deepEqual([message.content, message.tool_calls.length, message.tool_calls[0].function.name, finish_reason], [null, 1, "resize", "tool_calls"]);
+  assert.deepEqual(
+    [message.content, message.tool_calls.length, message.tool_calls[0].function.name, finish_reason],
+    [null, 1, "resize", "tool_calls"],
+  );
   const { n } = JSON.parse(message.tool_calls[0].function.arguments);
   assert.ok(Number.isInteger(n) && n >= 3 && n <= 12, message.tool_calls[0].function.arguments);
-  const gathered = (await server.api.chat.completions.stream({ ...request, tool_choice: { type: "function", function: { name: "resize" } } }).finalChatCompletion()).choices[0];
+  const gathered = (
+    await server.api.chat.completions
+      .stream({ ...request, tool_choice: { type: "function", function: { name: "resize" } } })
+      .finalChatCompletion()
+  ).choices[0];
   assert.deepEqual(gathered.message.tool_calls[0].function.arguments, message.tool_calls[0].function.arguments);
 });
 
-test("mistakes have the client's own types, with code and param", async () => {
-  const chat = (more, api = server.api) => refusal(api.chat.completions.create({ model: server.model, messages, max_tokens: 2, ...more }));
+test("errors have the client's types, with code and param", async () => {
+  const chat = (more, api = server.api) =>
+    refusal(api.chat.completions.create({ model: server.model, messages, max_tokens: 2, ...more }));
   for (const [error, type, status, code, param] of [
     [await chat({ model: "gpt-4o" }), OpenAI.NotFoundError, 404, "model_not_found", "model"],
     [await chat({ temperature: 3 }), OpenAI.BadRequestError, 400, "invalid_value", "temperature"],
-    [await chat({ messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "x" } }] }] }), OpenAI.BadRequestError, 400, "unsupported_parameter", "messages[0].content[0].type"],
-    [await chat({ response_format: { type: "yaml" } }), OpenAI.BadRequestError, 400, "invalid_value", "response_format.type"],
+    [
+      await chat({ messages: [{ role: "user", content: [{ type: "image_url", image_url: { url: "x" } }] }] }),
+      OpenAI.BadRequestError,
+      400,
+      "unsupported_parameter",
+      "messages[0].content[0].type",
+    ],
+    [
+      await chat({ response_format: { type: "yaml" } }),
+      OpenAI.BadRequestError,
+      400,
+      "invalid_value",
+      "response_format.type",
+    ],
     [await chat({ tool_choice: "required" }), OpenAI.BadRequestError, 400, "invalid_value", "tool_choice"],
     [await chat({}, server.client({ apiKey: "wrong" })), OpenAI.AuthenticationError, 401, "invalid_api_key", null],
-    [await refusal(server.api.embeddings.create({ model: server.model, input: "x" })), OpenAI.NotFoundError, 404, "unknown_url", null],
+    [
+      await refusal(server.api.embeddings.create({ model: server.model, input: "x" })),
+      OpenAI.NotFoundError,
+      404,
+      "unknown_url",
+      null,
+    ],
   ]) {
     assert.ok(error instanceof type, `${error.constructor.name}: ${error.message}`);
     assert.deepEqual([error.status, error.code, error.param], [status, code, param]);
@@ -187,12 +292,12 @@ test("mistakes have the client's own types, with code and param", async () => {
   }
 });
 
-test("an aborted stream gives its turn to who waits, and a full queue turns away", limit, async () => {
+test("an aborted stream passes its turn to the next request, and a full queue rejects requests", limit, async () => {
   const stream = await server.api.completions.create({ ...endless, model: server.model });
   const reader = stream[Symbol.asyncIterator]();
   await reader.next();
   const waiting = server.api.completions.create({ model: server.model, prompt, max_tokens: 1 });
-  // One decodes and one waits: only now is there no place left.
+  // One decodes and one waits: now the queue is full.
   const health = new URL("/health", server.url);
   while ((await (await fetch(health)).json()).waiting < 1);
   const error = await refusal(server.api.completions.create({ model: server.model, prompt, max_tokens: 1 }));
@@ -205,13 +310,17 @@ test("an aborted stream gives its turn to who waits, and a full queue turns away
   assert.equal(line.path, "/v1/completions");
 });
 
-test("a server that ends tells who still reads, and exits with 0", limit, async () => {
+test("a server that ends sends an error to open streams, and exits with 0", limit, async () => {
   const other = await start("--grace", "0s");
   const stream = await other.api.completions.create({ ...endless, model: other.model });
   const reader = stream[Symbol.asyncIterator]();
   await reader.next();
   const stopped = other.stop("SIGTERM");
-  const error = await refusal((async () => { while (!(await reader.next()).done); })());
+  const error = await refusal(
+    (async () => {
+      while (!(await reader.next()).done);
+    })(),
+  );
   assert.ok(error instanceof OpenAI.APIError, error.message);
   assert.equal(error.code, "shutting_down");
   const { code, events } = await stopped;

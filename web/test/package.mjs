@@ -1,5 +1,5 @@
 /**
- * The npm package as its users have it: packed, installed into an empty folder, type-checked, bundled, loaded from a
+ * The npm package as users install it: packed, installed into an empty folder, type-checked, bundled, loaded from a
  * plain static server and from another origin, and run in an extension's service worker.
  */
 import assert from "node:assert/strict";
@@ -17,7 +17,7 @@ const run = promisify(execFile);
 const hosts = [];
 let folder, installed, files, browser;
 
-/** What a program does with the package; `from` is what it imports it by. */
+/** Returns a program that uses the package; `from` is the import specifier. */
 const program = (from, tell, options = "") => `
 import { Foretoken, ForetokenError } from "${from}";
 (async () => {
@@ -44,7 +44,7 @@ function check(got, device = "cpu") {
   assert.deepEqual([got.refused, got.late], [[true, "bad_option"], "disposed"]);
 }
 
-/** Serves a folder below `/a/b/`; other origins may read it where `cors` is set. */
+/** Serves a folder below `/a/b/`; `cors` allows other origins to read it. */
 async function serve(root, cors) {
   const host = await startHost({ folders: { "/a/b/": root }, cors });
   hosts.push(host);
@@ -53,11 +53,16 @@ async function serve(root, cors) {
 
 before(async () => {
   folder = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-package-"));
-  const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], { cwd: web, maxBuffer: 1 << 24 });
+  const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], {
+    cwd: web,
+    maxBuffer: 1 << 24,
+  });
   const [packed] = JSON.parse(stdout.slice(stdout.indexOf("[")));
   files = { size: packed.size, names: packed.files.map((file) => file.path) };
   await fs.writeFile(path.join(folder, "package.json"), '{"name":"consumer","private":true,"type":"module"}');
-  await run("npm", ["install", "--offline", "--no-audit", "--no-fund", path.join(folder, packed.filename)], { cwd: folder });
+  await run("npm", ["install", "--offline", "--no-audit", "--no-fund", path.join(folder, packed.filename)], {
+    cwd: folder,
+  });
   installed = path.join(folder, "node_modules", "foretoken");
   browser = await startBrowser(true);
 }, limit);
@@ -68,7 +73,7 @@ after(async () => {
   if (folder) await fs.rm(folder, { recursive: true, force: true });
 });
 
-/** Opens a page of `base` and waits for what its script told. */
+/** Opens a page of `base` and waits for the result of its script. */
 async function outcome(base) {
   const context = await browser.newContext();
   const { page, record } = await openPage(context);
@@ -78,15 +83,27 @@ async function outcome(base) {
   return { got, record };
 }
 
-test("the package holds what it needs and no more", (t) => {
+test("the package contains the necessary files and no others", (t) => {
   const has = (pattern) => files.names.some((name) => pattern.test(name));
-  for (const wanted of [/^LICENSE$/, /^NOTICE$/, /^README\.md$/, /^lib\/foretoken\.js\.map$/, /^lib\/worker\.js$/, /^lib\/in-place\.js$/, /^lib\/foretoken\.wasm$/, /^lib\/models\/demo\/target-q8_0\.gguf$/, /^lib\/types\/foretoken\.d\.ts\.map$/, /^src\/engine\.ts$/]) assert.ok(has(wanted), String(wanted));
+  for (const wanted of [
+    /^LICENSE$/,
+    /^NOTICE$/,
+    /^README\.md$/,
+    /^lib\/foretoken\.js\.map$/,
+    /^lib\/worker\.js$/,
+    /^lib\/in-place\.js$/,
+    /^lib\/foretoken\.wasm$/,
+    /^lib\/models\/demo\/target-q8_0\.gguf$/,
+    /^lib\/types\/foretoken\.d\.ts\.map$/,
+    /^src\/engine\/engine\.ts$/,
+  ])
+    assert.ok(has(wanted), String(wanted));
   assert.ok(!has(/test|\.br$|\.gz$|node_modules|index\.html/), files.names.join("\n"));
   t.diagnostic(`the package has ${(files.size / 1e6).toFixed(2)} MB in ${files.names.length} files`);
   assert.ok(files.size < 10e6, "the package is over 10 MB");
 });
 
-test("its types hold under strict, and its maps lead to sources", async () => {
+test("its types pass strict checks, and its source maps resolve", async () => {
   const source = `
 import { Foretoken, ForetokenError, type ChatCompletion, type Engine, type EngineStats, type ForetokenErrorCode, type RoundEvent } from "foretoken";
 import { Foretoken as InPlace } from "foretoken/in-place";
@@ -108,34 +125,77 @@ await engine.dispose();
   const tsc = path.join(web, "node_modules", ".bin", "tsc");
   for (const resolution of ["bundler", "nodenext"]) {
     const module = resolution === "nodenext" ? "nodenext" : "esnext";
-    await run(tsc, ["--noEmit", "--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess", "--target", "es2022", "--lib", "es2022,dom,dom.iterable,dom.asynciterable", "--module", module, "--moduleResolution", resolution, "--types", "", "consumer.ts"], { cwd: folder }).catch((cause) => assert.fail(cause.stdout));
+    await run(
+      tsc,
+      [
+        "--noEmit",
+        "--strict",
+        "--exactOptionalPropertyTypes",
+        "--noUncheckedIndexedAccess",
+        "--target",
+        "es2022",
+        "--lib",
+        "es2022,dom,dom.iterable,dom.asynciterable",
+        "--module",
+        module,
+        "--moduleResolution",
+        resolution,
+        "--types",
+        "",
+        "consumer.ts",
+      ],
+      { cwd: folder },
+    ).catch((cause) => assert.fail(cause.stdout));
   }
-  const map = path.join(installed, "lib", "types", "engine.d.ts.map");
-  for (const to of JSON.parse(await fs.readFile(map, "utf8")).sources) await fs.access(path.resolve(path.dirname(map), to));
+  const map = path.join(installed, "lib", "types", "engine", "engine.d.ts.map");
+  for (const to of JSON.parse(await fs.readFile(map, "utf8")).sources)
+    await fs.access(path.resolve(path.dirname(map), to));
   const bundle = JSON.parse(await fs.readFile(path.join(installed, "lib", "worker.js.map"), "utf8"));
   assert.equal(bundle.sources.length, bundle.sourcesContent.length);
 });
 
 test("unbundled, below a path of a plain server, and from another origin", async () => {
   await fs.cp(path.join(installed, "lib"), path.join(folder, "plain", "foretoken"), { recursive: true });
-  await fs.writeFile(path.join(folder, "plain", "index.html"), `<!doctype html><script type="module">${program("./foretoken/foretoken.js", "(got) => (globalThis.got = got)")}</script>`);
+  await fs.writeFile(
+    path.join(folder, "plain", "index.html"),
+    `<!doctype html><script type="module">${program("./foretoken/foretoken.js", "(got) => (globalThis.got = got)")}</script>`,
+  );
   const base = await serve(path.join(folder, "plain"));
   const near = await outcome(`${base}index.html`);
   check(near.got);
-  assert.deepEqual(near.record.requests.filter((url) => !url.startsWith(base) && !url.endsWith("favicon.ico")), []);
+  assert.deepEqual(
+    near.record.requests.filter((url) => !url.startsWith(base) && !url.endsWith("favicon.ico")),
+    [],
+  );
   const cdn = await serve(path.join(installed, "lib"), true);
   await fs.mkdir(path.join(folder, "page"), { recursive: true });
-  await fs.writeFile(path.join(folder, "page", "index.html"), `<!doctype html><script type="module">${program(`${cdn}foretoken.js`, "(got) => (globalThis.got = got)")}</script>`);
+  await fs.writeFile(
+    path.join(folder, "page", "index.html"),
+    `<!doctype html><script type="module">${program(`${cdn}foretoken.js`, "(got) => (globalThis.got = got)")}</script>`,
+  );
   const page = await serve(path.join(folder, "page"));
   check((await outcome(`${page}index.html`)).got);
 });
 
-test("bundled with esbuild, beside the files that it does not follow", async () => {
+test("bundled with esbuild, next to the files that it does not bundle", async () => {
   const out = path.join(folder, "bundled");
-  await fs.writeFile(path.join(folder, "app.js"), program("foretoken", "(got) => (globalThis.got = got)", ', worker: new URL("assets/worker.js", location.href)'));
-  await build({ absWorkingDir: folder, entryPoints: ["app.js"], outdir: out, bundle: true, format: "esm", splitting: true, minify: true, logLevel: "error" });
+  await fs.writeFile(
+    path.join(folder, "app.js"),
+    program("foretoken", "(got) => (globalThis.got = got)", ', worker: new URL("assets/worker.js", location.href)'),
+  );
+  await build({
+    absWorkingDir: folder,
+    entryPoints: ["app.js"],
+    outdir: out,
+    bundle: true,
+    format: "esm",
+    splitting: true,
+    minify: true,
+    logLevel: "error",
+  });
   await fs.mkdir(path.join(out, "assets"));
-  for (const name of ["worker.js", "foretoken.wasm"]) await fs.copyFile(path.join(installed, "lib", name), path.join(out, "assets", name));
+  for (const name of ["worker.js", "foretoken.wasm"])
+    await fs.copyFile(path.join(installed, "lib", name), path.join(out, "assets", name));
   await fs.cp(path.join(installed, "lib", "models"), path.join(out, "models"), { recursive: true });
   await fs.writeFile(path.join(out, "index.html"), '<!doctype html><script type="module" src="app.js"></script>');
   check((await outcome(`${await serve(out)}index.html`)).got);
@@ -144,22 +204,38 @@ test("bundled with esbuild, beside the files that it does not follow", async () 
 test("in an extension's service worker, on WebGPU", limit, async () => {
   const extension = path.join(folder, "extension");
   await fs.cp(path.join(installed, "lib"), path.join(extension, "foretoken"), { recursive: true });
-  await fs.writeFile(path.join(extension, "manifest.json"), JSON.stringify({
-    manifest_version: 3,
-    name: "test",
-    version: "1",
-    background: { service_worker: "background.js", type: "module" },
-    content_security_policy: { extension_pages: "script-src 'self' 'wasm-unsafe-eval'; object-src 'self'" },
-  }));
-  await fs.writeFile(path.join(extension, "background.js"), program("./foretoken/in-place.js", "(got) => (globalThis.got = got)", ', device: "webgpu"'));
+  await fs.writeFile(
+    path.join(extension, "manifest.json"),
+    JSON.stringify({
+      manifest_version: 3,
+      name: "test",
+      version: "1",
+      background: { service_worker: "background.js", type: "module" },
+      content_security_policy: { extension_pages: "script-src 'self' 'wasm-unsafe-eval'; object-src 'self'" },
+    }),
+  );
+  await fs.writeFile(
+    path.join(extension, "background.js"),
+    program("./foretoken/in-place.js", "(got) => (globalThis.got = got)", ', device: "webgpu"'),
+  );
   const profile = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-extension-"));
-  const context = await startProfile(true, profile, { args: ["--headless=new", `--disable-extensions-except=${extension}`, `--load-extension=${extension}`], headless: false, serviceWorkers: "allow", ignoreDefaultArgs: ["--disable-extensions"] });
+  const context = await startProfile(true, profile, {
+    args: ["--headless=new", `--disable-extensions-except=${extension}`, `--load-extension=${extension}`],
+    headless: false,
+    serviceWorkers: "allow",
+    ignoreDefaultArgs: ["--disable-extensions"],
+  });
   try {
     const worker = context.serviceWorkers()[0] ?? (await context.waitForEvent("serviceworker"));
     assert.match(worker.url(), /^chrome-extension:/);
     let got;
-    for (const end = Date.now() + PATIENCE; !got && Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 200))) got = await worker.evaluate(() => globalThis.got);
-    assert.ok(got, "the service worker told nothing");
+    for (
+      const end = Date.now() + PATIENCE;
+      !got && Date.now() < end;
+      await new Promise((resolve) => setTimeout(resolve, 200))
+    )
+      got = await worker.evaluate(() => globalThis.got);
+    assert.ok(got, "the service worker returned no result");
     check(got, "browser");
   } finally {
     await context.close();

@@ -1,6 +1,6 @@
 /**
- * The page's own parts in Chromium: on a scripted engine what is drawn, shared, exported and raced, and what streaming
- * costs; on the built site that it opens without a network. FORETOKEN_SCREENSHOTS=1 writes docs/page-*.png.
+ * The page in Chromium. With a scripted engine: drawing, sharing, exporting, racing, and the cost of streaming. With
+ * the built site: opening without a network. FORETOKEN_SCREENSHOTS=1 writes docs/page-*.png.
  */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
@@ -12,7 +12,8 @@ import { promisify } from "node:util";
 import { startHost } from "./host.mjs";
 import { dist, generated, limit, openPage, PATIENCE, root, startBrowser, waitForState, web } from "./site.mjs";
 
-const pictures = process.env.FORETOKEN_SCREENSHOTS === "1" ? path.join(root, "docs") : process.env.FORETOKEN_SCREENSHOTS;
+const pictures =
+  process.env.FORETOKEN_SCREENSHOTS === "1" ? path.join(root, "docs") : process.env.FORETOKEN_SCREENSHOTS;
 const mock = path.join(web, "node_modules", ".cache", "mock-site");
 
 let browser, site;
@@ -30,7 +31,11 @@ after(async () => {
 });
 
 async function open(address, options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, acceptDownloads: true, ...options });
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 900 },
+    acceptDownloads: true,
+    ...options,
+  });
   const opened = await openPage(context);
   records.push(opened.record);
   await opened.page.goto(site.url + address);
@@ -38,9 +43,10 @@ async function open(address, options = {}) {
   return opened.page;
 }
 
-/** Waits for a promise of the page's to be of something true; waitForFunction takes the promise itself for that. */
+/** Waits until an async condition in the page holds; waitForFunction would treat the promise itself as true. */
 async function until(page, condition, arg) {
-  for (const end = Date.now() + PATIENCE; !(await page.evaluate(condition, arg)); await page.waitForTimeout(500)) assert.ok(Date.now() < end, `still not so: ${condition}`);
+  for (const end = Date.now() + PATIENCE; !(await page.evaluate(condition, arg)); await page.waitForTimeout(500))
+    assert.ok(Date.now() < end, `condition never held: ${condition}`);
 }
 
 const text = (page, selector) => page.locator(selector).first().innerText();
@@ -49,17 +55,23 @@ test("the tree, the charts and the text of a run", limit, async (t) => {
   const page = await open("?policy=hetero&max-tokens=48#completion");
   await page.evaluate(() => {
     window.shift = 0;
-    new PerformanceObserver((list) => list.getEntries().forEach((entry) => (window.shift += entry.value))).observe({ type: "layout-shift" });
+    new PerformanceObserver((list) => list.getEntries().forEach((entry) => (window.shift += entry.value))).observe({
+      type: "layout-shift",
+    });
   });
   await page.evaluate(() => document.querySelector("foretoken-widget").generate());
   await page.waitForSelector(".tree .node.pruned");
   await page.waitForSelector("#charts canvas");
   assert.equal(await page.evaluate(() => window.shift), 0, "nothing moved while the text came");
   const last = page.locator("svg.tree");
-  assert.match(await last.getAttribute("aria-label"), /\d+ drafted tokens verified in \d+ levels: \d+ accepted, \d+ rejected; \d+ pruned before/);
-  for (const state of ["root", "rejected", "pruned"]) assert.ok((await last.locator(`.node.${state}`).count()) > 0, state);
+  assert.match(
+    await last.getAttribute("aria-label"),
+    /\d+ drafted tokens verified in \d+ levels: \d+ accepted, \d+ rejected; \d+ pruned before/,
+  );
+  for (const state of ["root", "rejected", "pruned"])
+    assert.ok((await last.locator(`.node.${state}`).count()) > 0, state);
 
-  // By keyboard: one stop, arrow keys from node to node, and the entropies are told.
+  // By keyboard: one tab stop, arrow keys between nodes, and entropies in the labels.
   const node = last.locator(".node.rejected").first();
   assert.equal(await last.locator('[tabindex="0"]').count(), 1);
   await last.locator(".node.root").focus();
@@ -69,127 +81,187 @@ test("the tree, the charts and the text of a run", limit, async (t) => {
   assert.match(told, /· depth \d+ · score -?\d+\.\d+/);
   assert.equal(await last.locator('[tabindex="0"]').count(), 1);
   await page.keyboard.press("Home");
-  assert.match(await text(page, "#tree-details"), /the last token.*entropy of what follows: target 0\.20, draft 0\.40 nats/);
+  assert.match(
+    await text(page, "#tree-details"),
+    /the last token.*entropy of what follows: target 0\.20, draft 0\.40 nats/,
+  );
   await page.evaluate(() => document.activeElement.shadowRoot.activeElement.blur());
   await node.hover();
-  await page.waitForFunction(() => /rejected/.test(document.querySelector("foretoken-widget").shadowRoot.querySelector("#tree-details").textContent));
+  await page.waitForFunction(() =>
+    /rejected/.test(document.querySelector("foretoken-widget").shadowRoot.querySelector("#tree-details").textContent),
+  );
   await page.mouse.move(5, 5);
   await page.click(".tree-text summary");
-  // A line a node; it is written once it is seen.
-  await page.waitForFunction((nodes) => document.querySelector("foretoken-widget").shadowRoot.querySelector("#tree-text").textContent.split("\n").length === nodes, await last.locator(".node").count());
+  // One line per node; the text is written once it is visible.
+  await page.waitForFunction(
+    (nodes) =>
+      document.querySelector("foretoken-widget").shadowRoot.querySelector("#tree-text").textContent.split("\n")
+        .length === nodes,
+    await last.locator(".node").count(),
+  );
   const lines = (await text(page, "#tree-text")).split("\n");
 
-  assert.deepEqual(await page.locator("#charts figure").evaluateAll((all) => all.map((f) => f.dataset.chart)), ["tokens", "size", "entropy", "time"]);
+  assert.deepEqual(await page.locator("#charts figure").evaluateAll((all) => all.map((f) => f.dataset.chart)), [
+    "tokens",
+    "size",
+    "entropy",
+    "time",
+  ]);
   for (const plot of await page.locator("#charts .plot").all()) {
-    assert.ok(await plot.locator("canvas").evaluate((c) => c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some((x) => x > 0)), "the chart is drawn");
+    assert.ok(
+      await plot.locator("canvas").evaluate((c) =>
+        c
+          .getContext("2d")
+          .getImageData(0, 0, c.width, c.height)
+          .data.some((x) => x > 0),
+      ),
+      "the chart is drawn",
+    );
     assert.match(await plot.getAttribute("aria-label"), /: .*\d/);
   }
   assert.match(await text(page, "#charts .bins"), /^rounds by entropy bin: 1 × \d+, 2 × \d+/);
-  const kinds = await page.locator(".output .token").evaluateAll((all) => new Set(all.map((one) => one.className)).size);
-  assert.ok(kinds >= 2 && (await page.locator(".legend .token").count()) === 5, "tokens are marked, and the marks explained");
+  const kinds = await page
+    .locator(".output .token")
+    .evaluateAll((all) => new Set(all.map((one) => one.className)).size);
+  assert.ok(
+    kinds >= 2 && (await page.locator(".legend .token").count()) === 5,
+    "tokens are marked, and the marks explained",
+  );
   t.diagnostic(`layout shift while streaming: 0; tree of ${lines.length} nodes`);
   await page.context().close();
 });
 
-test("4,000 tokens: work a round is bounded, what is out of sight is skipped, scrolling goes on", limit, async (t) => {
-  const page = await open("?policy=chain&depth=8&max-tokens=4000#completion");
-  await page.evaluate(() => {
-    const box = document.querySelector("foretoken-widget").shadowRoot.querySelector("#output");
-    window.seen = { most: 0, moved: 0, shift: 0, tokens: 0, rounds: 0 };
-    let expected = 0;
-    document.querySelector("foretoken-widget").addEventListener("foretoken-round", ({ detail }) => (expected += detail.tokens.length));
-    new MutationObserver((list) => {
-      const added = list.reduce((n, { addedNodes }) => n + addedNodes.length, 0);
-      window.seen.removed = (window.seen.removed ?? 0) + list.reduce((n, { removedNodes }) => n + removedNodes.length, 0);
-      window.seen.excess = Math.max(window.seen.excess ?? 0, added - 2 * expected - 2); // a span a token, and a block now and then
-      expected = 0;
-    }).observe(box, { childList: true, subtree: true });
-    new PerformanceObserver((list) => list.getEntries().forEach((entry) => (window.seen.shift += entry.value))).observe({ type: "layout-shift" });
-  });
-  const result = await page.evaluate(() => document.querySelector("foretoken-widget").generate());
-  assert.equal(result.token_ids.length, 4000);
-  const seen = await page.evaluate(() => window.seen);
-  assert.ok(seen.excess <= 0, `a frame added ${seen.excess} nodes more than its tokens ask for`);
-  assert.ok(seen.removed <= 4, `${seen.removed} nodes of the text were taken away while it grew`);
-  assert.equal(seen.shift, 0);
-  // What is skipped is known once a frame was drawn.
-  await page.waitForFunction(() => {
-    const all = [...document.querySelector("foretoken-widget").shadowRoot.querySelectorAll("#output .lines")];
-    window.seen.blocks = all.length;
-    window.seen.skipped = all.filter((block) => !block.firstElementChild.checkVisibility({ contentVisibilityAuto: true })).length;
-    return window.seen.skipped > 0.5 * all.length;
-  });
-  const { blocks, skipped, frames, long } = await page.evaluate(async () => {
-    const box = document.querySelector("foretoken-widget").shadowRoot.querySelector("#output");
-    const { blocks, skipped } = window.seen;
-    let long = 0;
-    new PerformanceObserver((list) => list.getEntries().forEach((entry) => (long = Math.max(long, entry.duration)))).observe({ type: "longtask" });
-    const frames = [];
-    box.scrollTop = 0;
-    let before = await new Promise(requestAnimationFrame);
-    for (let i = 0; i < 90; i++) {
-      box.scrollTop += 160;
-      const now = await new Promise(requestAnimationFrame);
-      frames.push(now - before);
-      before = now;
-    }
-    return { blocks, skipped, frames, long };
-  });
-  const sorted = [...frames].sort((a, b) => a - b);
-  t.diagnostic(`scrolling 4,000 tokens: ${(1000 / (frames.reduce((a, b) => a + b) / frames.length)).toFixed(0)} frames a second, median ${sorted[45].toFixed(1)} ms, slowest ${sorted.at(-1).toFixed(1)} ms, longest task ${long.toFixed(0)} ms; ${skipped} of ${blocks} blocks skipped`);
-  await page.context().close();
-});
+test(
+  "4,000 tokens: the work per round is bounded, blocks out of view are skipped, scrolling continues",
+  limit,
+  async (t) => {
+    const page = await open("?policy=chain&depth=8&max-tokens=4000#completion");
+    await page.evaluate(() => {
+      const box = document.querySelector("foretoken-widget").shadowRoot.querySelector("#output");
+      window.seen = { most: 0, moved: 0, shift: 0, tokens: 0, rounds: 0 };
+      let expected = 0;
+      document
+        .querySelector("foretoken-widget")
+        .addEventListener("foretoken-round", ({ detail }) => (expected += detail.tokens.length));
+      new MutationObserver((list) => {
+        const added = list.reduce((n, { addedNodes }) => n + addedNodes.length, 0);
+        window.seen.removed =
+          (window.seen.removed ?? 0) + list.reduce((n, { removedNodes }) => n + removedNodes.length, 0);
+        // A span per token, and sometimes a block.
+        window.seen.excess = Math.max(window.seen.excess ?? 0, added - 2 * expected - 2);
+        expected = 0;
+      }).observe(box, { childList: true, subtree: true });
+      new PerformanceObserver((list) =>
+        list.getEntries().forEach((entry) => (window.seen.shift += entry.value)),
+      ).observe({ type: "layout-shift" });
+    });
+    const result = await page.evaluate(() => document.querySelector("foretoken-widget").generate());
+    assert.equal(result.token_ids.length, 4000);
+    const seen = await page.evaluate(() => window.seen);
+    assert.ok(seen.excess <= 0, `a frame added ${seen.excess} nodes more than its tokens need`);
+    assert.ok(seen.removed <= 4, `${seen.removed} nodes of the text were removed during streaming`);
+    assert.equal(seen.shift, 0);
+    // The browser knows the skipped blocks after drawing a frame.
+    await page.waitForFunction(() => {
+      const all = [...document.querySelector("foretoken-widget").shadowRoot.querySelectorAll("#output .lines")];
+      window.seen.blocks = all.length;
+      window.seen.skipped = all.filter(
+        (block) => !block.firstElementChild.checkVisibility({ contentVisibilityAuto: true }),
+      ).length;
+      return window.seen.skipped > 0.5 * all.length;
+    });
+    const { blocks, skipped, frames, long } = await page.evaluate(async () => {
+      const box = document.querySelector("foretoken-widget").shadowRoot.querySelector("#output");
+      const { blocks, skipped } = window.seen;
+      let long = 0;
+      new PerformanceObserver((list) =>
+        list.getEntries().forEach((entry) => (long = Math.max(long, entry.duration))),
+      ).observe({ type: "longtask" });
+      const frames = [];
+      box.scrollTop = 0;
+      let before = await new Promise(requestAnimationFrame);
+      for (let i = 0; i < 90; i++) {
+        box.scrollTop += 160;
+        const now = await new Promise(requestAnimationFrame);
+        frames.push(now - before);
+        before = now;
+      }
+      return { blocks, skipped, frames, long };
+    });
+    const sorted = [...frames].sort((a, b) => a - b);
+    t.diagnostic(
+      `scrolling 4,000 tokens: ${(1000 / (frames.reduce((a, b) => a + b) / frames.length)).toFixed(0)} frames a second, median ${sorted[45].toFixed(1)} ms, slowest ${sorted.at(-1).toFixed(1)} ms, longest task ${long.toFixed(0)} ms; ${skipped} of ${blocks} blocks skipped`,
+    );
+    await page.context().close();
+  },
+);
 
-test("a first text that begins before drafting is ready says so, and goes on with it", limit, async () => {
+test("a generation that starts before the draft's kernels are compiled shows it", limit, async () => {
   const page = await open("?policy=auto&max-tokens=24#completion");
   await page.evaluate(() => {
     const widget = document.querySelector("foretoken-widget");
     window.lines = [];
-    widget.addEventListener("foretoken-round", ({ detail }) => window.lines.push([detail.tree.tokens.length > 1, widget.shadowRoot.querySelector("#status").textContent]));
+    widget.addEventListener("foretoken-round", ({ detail }) =>
+      window.lines.push([detail.tree.tokens.length > 1, widget.shadowRoot.querySelector("#status").textContent]),
+    );
   });
   await generated(page, () => page.click("#generate"));
   const lines = await page.evaluate(() => window.lines);
   assert.ok(lines.some(([drafted]) => drafted) && lines.some(([drafted]) => !drafted), JSON.stringify(lines));
-  for (const [drafted, line] of lines) assert.equal(line, drafted ? "Generating" : "Generating plainly while drafting is being prepared");
+  for (const [drafted, line] of lines)
+    assert.equal(line, drafted ? "Generating" : "Generating without a draft while its kernels compile");
   await page.context().close();
 });
 
-test("a link holds prompt and settings and nothing else, and a hostile one changes nothing", limit, async () => {
+test("a link contains only prompt and settings, and a hostile link changes nothing", limit, async () => {
   const page = await open("?policy=mars&theta=0.5&depth=3#completion");
   await page.fill("#prompt", "func a() {\n\t“ü”&=#%\n");
   await page.fill("#max_tokens", "12");
   await page.click("#share");
   const link = await page.inputValue("#link");
-  assert.match(link, /^http:\/\/127\.0\.0\.1:\d+\/#share\?v=1&prompt=/, "the fragment, which no server is sent");
+  assert.match(
+    link,
+    /^http:\/\/127\.0\.0\.1:\d+\/#share\?v=1&prompt=/,
+    "everything is in the fragment, which servers do not receive",
+  );
   const held = new URLSearchParams(link.split("#share?")[1]);
-  assert.deepEqual([held.get("policy"), held.get("theta"), held.get("depth"), held.get("max-tokens")], ["mars", "0.5", "3", "12"]);
+  assert.deepEqual(
+    [held.get("policy"), held.get("theta"), held.get("depth"), held.get("max-tokens")],
+    ["mars", "0.5", "3", "12"],
+  );
   assert.ok([...held.keys()].every((name) => !/target|draft|file|text|result/.test(name)));
 
   const state = (page) =>
     page.evaluate(() => {
       const { shadowRoot } = document.querySelector("foretoken-widget");
-      return Object.fromEntries([...shadowRoot.querySelectorAll(".settings :is(input, select):not([type=file]), #prompt")].map((e) => [e.id, e.type === "checkbox" ? e.checked : e.value]));
+      return Object.fromEntries(
+        [...shadowRoot.querySelectorAll(".settings :is(input, select):not([type=file]), #prompt")].map((e) => [
+          e.id,
+          e.type === "checkbox" ? e.checked : e.value,
+        ]),
+      );
     });
   const there = await open(link.slice(site.url.length));
   await there.waitForSelector("#said:not([hidden])");
   const [from, to] = [await state(page), await state(there)];
-  for (const id of ["prompt", "policy", "theta", "depth", "max_tokens", "temperature", "seed"]) assert.equal(to[id], from[id], id);
+  for (const id of ["prompt", "policy", "theta", "depth", "max_tokens", "temperature", "seed"])
+    assert.equal(to[id], from[id], id);
 
   for (const [fragment, reason] of [
-    ["v=1&prompt=x&depth=99999", /depth.*no number from 0 to 64/],
+    ["v=1&prompt=x&depth=99999", /depth.*not a number from 0 to 64/],
     ["v=1&prompt=x&depth=1e999", /depth/],
-    ["v=1&prompt=x&policy=evil", /policy.*no method/],
+    ["v=1&prompt=x&policy=evil", /policy.*not a method/],
     ["v=1&prompt=x&policy=chain&policy=mars", /twice/],
-    ["v=1&prompt=x&target=https%3A%2F%2Fevil.example%2Fm.gguf", /target.*no setting/],
-    ["v=1&prompt=x&__proto__=1", /__proto__.*no setting/],
+    ["v=1&prompt=x&target=https%3A%2F%2Fevil.example%2Fm.gguf", /target.*not a setting/],
+    ["v=1&prompt=x&__proto__=1", /__proto__.*not a setting/],
     ["v=9&prompt=x", /version/],
     ["v=1&policy=chain", /prompt: missing/],
     ["v=1&prompt=%zz", /percent/],
-    ["v=1&prompt=%00", /characters that no text has/],
+    ["v=1&prompt=%00", /invalid characters/],
     ["v=1&prompt=x&coupled=maybe", /neither true nor false/],
     ["v=1&prompt=x&shape=[[1e9]]", /shape/],
     [`v=1&prompt=${"x".repeat(40_000)}`, /at most 32768/],
-    ["v=1&prompt=x&variant=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E", /none of/],
+    ["v=1&prompt=x&variant=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E", /not one of/],
   ]) {
     const earlier = await state(there);
     await there.evaluate((hash) => {
@@ -208,7 +280,11 @@ test("a link holds prompt and settings and nothing else, and a hostile one chang
 
 test("tabs, the run as JSON, and the race", limit, async (t) => {
   const page = await open("?policy=eagle2&max-tokens=24");
-  assert.equal(await page.locator("#tab-chat").getAttribute("aria-selected"), "true", "a model with a template is talked to");
+  assert.equal(
+    await page.locator("#tab-chat").getAttribute("aria-selected"),
+    "true",
+    "a model with a template starts in chat",
+  );
   assert.equal(await page.locator("#tab-chat").getAttribute("aria-disabled"), "false");
   await page.locator("#tab-chat").focus();
   await page.keyboard.press("ArrowRight");
@@ -217,18 +293,36 @@ test("tabs, the run as JSON, and the race", limit, async (t) => {
   await generated(page, () => page.click("#generate"));
   const [file] = await Promise.all([page.waitForEvent("download"), page.click("#export")]);
   const run = JSON.parse(await fs.readFile(await file.path(), "utf8"));
-  assert.deepEqual([run.format, run.version, run.request.policy, run.result.token_ids.length], ["foretoken-run", 1, "eagle2", 24]);
+  assert.deepEqual(
+    [run.format, run.version, run.request.policy, run.result.token_ids.length],
+    ["foretoken-run", 1, "eagle2", 24],
+  );
   assert.equal(run.rounds.map((r) => r.text).join(""), run.result.text);
   assert.ok(run.rounds[0].tree.pruned && run.target.name && run.device.backend);
 
   await page.click("#tab-race");
   const race = page.locator("foretoken-race");
   await race.locator("#race-start").click();
-  await page.waitForFunction(() => document.querySelector("foretoken-race").comparison && document.querySelector("foretoken-race").dataset.state === "ready");
-  await page.waitForFunction(() => [...document.querySelector("foretoken-race").shadowRoot.querySelectorAll(".lane")].every((lane) => "done" in lane.dataset));
+  await page.waitForFunction(
+    () =>
+      document.querySelector("foretoken-race").comparison &&
+      document.querySelector("foretoken-race").dataset.state === "ready",
+  );
+  await page.waitForFunction(() =>
+    [...document.querySelector("foretoken-race").shadowRoot.querySelectorAll(".lane")].every(
+      (lane) => "done" in lane.dataset,
+    ),
+  );
   assert.match(await race.locator("#race-equal").innerText(), /^Both texts are equal\. Identical: all 24 tokens/);
   assert.match(await race.locator("#race-verdict").innerText(), /plain decoding/);
-  const lanes = await race.locator(".lane").evaluateAll((all) => all.map((lane) => [lane.querySelector(".output").textContent, Number.parseFloat(lane.querySelector(".clock").textContent)]));
+  const lanes = await race
+    .locator(".lane")
+    .evaluateAll((all) =>
+      all.map((lane) => [
+        lane.querySelector(".output").textContent,
+        Number.parseFloat(lane.querySelector(".clock").textContent),
+      ]),
+    );
   assert.equal(lanes[0][0], lanes[1][0], "both lanes show the same text");
   const { plain, speculative } = await page.evaluate(() => document.querySelector("foretoken-race").comparison);
   assert.ok(lanes.every(([, seconds]) => seconds > 0) && plain.token_ids.length === speculative.token_ids.length);
@@ -236,17 +330,25 @@ test("tabs, the run as JSON, and the race", limit, async (t) => {
     again.click();
     return [...again.getRootNode().querySelectorAll(".lane")].map((lane) => "done" in lane.dataset);
   });
-  assert.deepEqual(begun, [false, false], "both begin again");
-  await page.waitForFunction(() => [...document.querySelector("foretoken-race").shadowRoot.querySelectorAll(".lane")].every((lane) => "done" in lane.dataset));
+  assert.deepEqual(begun, [false, false], "both lanes start again");
+  await page.waitForFunction(() =>
+    [...document.querySelector("foretoken-race").shadowRoot.querySelectorAll(".lane")].every(
+      (lane) => "done" in lane.dataset,
+    ),
+  );
   t.diagnostic(`race on the scripted engine: clocks ${lanes.map(([, seconds]) => `${seconds} s`).join(" and ")}`);
   await page.context().close();
 });
 
-test("settings explain themselves, presets set a method, and both can be undone", limit, async () => {
+test("settings have hints, presets set a method, and both can be reset", limit, async () => {
   const page = await open("?policy=chain&depth=7#completion");
   const value = (id) => page.inputValue(`#${id}`);
-  for (const hint of await page.locator(".settings .field .hint").allTextContents()) assert.match(hint, /\S.*\. .*unless set$/);
-  assert.equal(await page.locator("#hint-depth").innerText(), "Chains and n-grams: tokens drafted a round. Trees: draft passes after the first level. 0 to 64; 5 unless set");
+  for (const hint of await page.locator(".settings .field .hint").allTextContents())
+    assert.match(hint, /\S.*\. .*unless set$/);
+  assert.equal(
+    await page.locator("#hint-depth").innerText(),
+    "Chains and n-grams: tokens drafted a round. Trees: draft passes after the first level. 0 to 64; 5 unless set",
+  );
   assert.equal(await value("depth"), "7");
   await page.click("[aria-label='Reset Depth']");
   assert.equal(await value("depth"), "");
@@ -256,147 +358,220 @@ test("settings explain themselves, presets set a method, and both can be undone"
   assert.equal(await value("policy"), "mars");
   assert.match(await text(page, "#exactness"), /^lossy$/i);
   assert.match(await text(page, "#method-about"), /may differ/);
-  for (const preset of await page.locator(".preset").all()) assert.match(await preset.innerText(), /(exact|lossy)[\s\S]*\./i);
+  for (const preset of await page.locator(".preset").all())
+    assert.match(await preset.innerText(), /(exact|lossy)[\s\S]*\./i);
   await page.check("#presets input[value=none]");
   assert.equal(await page.locator("#speculation").isChecked(), false);
   await page.fill("#max_tokens", "9");
   await page.click("#reset");
-  assert.deepEqual([await value("max_tokens"), await value("policy"), await page.locator("#speculation").isChecked()], ["64", "auto", true]);
+  assert.deepEqual(
+    [await value("max_tokens"), await value("policy"), await page.locator("#speculation").isChecked()],
+    ["64", "auto", true],
+  );
   await page.context().close();
 });
 
-test("the built site opens without a network, keeps nothing else, and moves on to a newer build", limit, async (t) => {
-  const copy = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-offline-"));
-  await fs.cp(dist, copy, { recursive: true, filter: (file) => !/\.(br|gz)$/.test(file) });
-  await fs.copyFile(path.join(root, "models", "demo", "draft-q8_0.gguf"), path.join(copy, "models", "own.gguf"));
-  const host = await startHost({ folders: { "/some/where/": copy } });
-  const url = `${host.url}some/where/`;
-  const context = await browser.newContext({ serviceWorkers: "allow", viewport: { width: 1280, height: 900 } });
-  try {
-    const { page, record } = await openPage(context);
-    const go = async (address) => {
-      await page.goto(url + address);
-      assert.equal(await waitForState(page, ["ready", "failed"]), "ready", await text(page, "#error"));
-    };
-    const write = () => page.evaluate(() => document.querySelector("foretoken-widget").generate().then((result) => result.text));
-    await go("?policy=chain&max-tokens=8&device=cpu");
-    assert.equal(await page.locator("#tab-chat").getAttribute("aria-disabled"), "true");
-    await page.click("#tab-chat", { force: true });
-    assert.match(await text(page, "#said"), /chat: .*template/i);
-    const first = await write();
-    const prompt = await page.inputValue("#prompt");
-    await page.waitForSelector("html[data-offline=ready]");
-    const kept = () => page.evaluate(async () => (await Promise.all((await caches.keys()).map(async (name) => (await (await caches.open(name)).keys()).map((request) => request.url)))).flat());
-    const files = await kept();
-    for (const name of ["index.html", "page.js", "worker.js", "foretoken.wasm", "models/demo/target-q8_0.gguf", "models/demo/draft-q8_0.gguf"]) assert.ok(files.some((one) => one.startsWith(`${url}${name}?`)), `${name} is kept`);
+test(
+  "the built site opens without a network, caches only its files, and updates to a newer build",
+  limit,
+  async (t) => {
+    const copy = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-offline-"));
+    await fs.cp(dist, copy, { recursive: true, filter: (file) => !/\.(br|gz)$/.test(file) });
+    await fs.copyFile(path.join(root, "models", "demo", "draft-q8_0.gguf"), path.join(copy, "models", "own.gguf"));
+    await rebuild(copy, "Foretoken");
+    const host = await startHost({ folders: { "/some/where/": copy } });
+    const url = `${host.url}some/where/`;
+    const context = await browser.newContext({ serviceWorkers: "allow", viewport: { width: 1280, height: 900 } });
+    try {
+      const { page, record } = await openPage(context);
+      const go = async (address) => {
+        await page.goto(url + address);
+        assert.equal(await waitForState(page, ["ready", "failed"]), "ready", await text(page, "#error"));
+      };
+      const write = () =>
+        page.evaluate(() =>
+          document
+            .querySelector("foretoken-widget")
+            .generate()
+            .then((result) => result.text),
+        );
+      await go("?policy=chain&max-tokens=8&device=cpu");
+      assert.equal(await page.locator("#tab-chat").getAttribute("aria-disabled"), "true");
+      await page.click("#tab-chat", { force: true });
+      assert.match(await text(page, "#said"), /chat: .*template/i);
+      const first = await write();
+      const prompt = await page.inputValue("#prompt");
+      await page.waitForSelector("html[data-offline=ready]");
+      const kept = () =>
+        page.evaluate(async () =>
+          (
+            await Promise.all(
+              (await caches.keys()).map(async (name) =>
+                (await (await caches.open(name)).keys()).map((request) => request.url),
+              ),
+            )
+          ).flat(),
+        );
+      const files = await kept();
+      for (const name of [
+        "index.html",
+        "page.js",
+        "worker.js",
+        "foretoken.wasm",
+        "models/demo/target-q8_0.gguf",
+        "models/demo/draft-q8_0.gguf",
+      ])
+        assert.ok(
+          files.some((one) => one.startsWith(`${url}${name}?`)),
+          `${name} is kept`,
+        );
 
-    // A model of the reader's own goes past the service worker and is not kept by it.
-    await go("?policy=chain&max-tokens=8&device=cpu&target=models/demo/target-q8_0.gguf&draft=models/own.gguf&cache=off");
-    await page.fill("#prompt", prompt);
-    assert.equal(await write(), first);
-    assert.deepEqual((await kept()).sort(), files.sort(), "nothing was added");
+      // The service worker does not cache a user's model.
+      await go(
+        "?policy=chain&max-tokens=8&device=cpu&target=models/demo/target-q8_0.gguf&draft=models/own.gguf&cache=off",
+      );
+      await page.fill("#prompt", prompt);
+      assert.equal(await write(), first);
+      assert.deepEqual((await kept()).sort(), files.sort(), "nothing was added");
 
-    host.down(true);
-    await go("?policy=chain&max-tokens=8&device=cpu");
-    assert.equal(await write(), first, "the same text without a network");
-    for (const tab of ["race", "benchmark"]) {
-      await page.click(`#tab-${tab}`);
-      await page.waitForSelector(`foretoken-${tab}`); // what is loaded late is there too
-    }
-    record.errors = record.errors.filter((error) => !/sw\.js|net::ERR_|An unknown error occurred when fetching the script/.test(error));
-    assert.deepEqual(record.errors, []);
+      host.down(true);
+      await go("?policy=chain&max-tokens=8&device=cpu");
+      assert.equal(await write(), first, "the same text without a network");
+      for (const tab of ["race", "benchmark"]) {
+        await page.click(`#tab-${tab}`);
+        await page.waitForSelector(`foretoken-${tab}`); // code that loads on demand is cached too
+      }
+      record.errors = record.errors.filter(
+        (error) => !/sw\.js|net::ERR_|An unknown error occurred when fetching the script/.test(error),
+      );
+      assert.deepEqual(record.errors, []);
 
-    // A newer build: the next visit has it at once, worker and all, and the old one is given up.
-    await rebuild(copy, "Foretoken, newer");
-    host.down(false);
-    const title = () => page.evaluate(() => document.title);
-    // Where the network takes longer than the page waits, as it may on a busy machine, the visit after has it.
-    for (let visit = 0; visit < 5; visit++) {
+      // A newer build: the next visit gets it with its worker, and the service worker deletes the old one.
+      await rebuild(copy, "Foretoken, newer");
+      host.down(false);
+      const title = () => page.evaluate(() => document.title);
       host.asked.length = 0;
       await go("?policy=chain&max-tokens=8&device=cpu");
-      if ((await title()) === "Foretoken, newer") break;
+      assert.equal(await title(), "Foretoken, newer");
+      assert.ok(host.asked.includes("/some/where/worker.js"), "the worker came from the network");
+      const old = files.find((one) => one.startsWith(`${url}index.html?`));
+      // The new service worker deletes old files. Poll the cache: a service worker that gets messages is not replaced.
+      await until(
+        page,
+        async (old) =>
+          (await Promise.all((await caches.keys()).map(async (name) => (await caches.open(name)).match(old)))).every(
+            (one) => !one,
+          ),
+        old,
+      );
+      host.down(true);
+      await go("?policy=chain&max-tokens=8&device=cpu");
+      assert.equal(await title(), "Foretoken, newer", "without a network too");
+
+      // An open tab shows a message about a newer build, stays as it is, and updates when the user clicks Reload.
+      await page.waitForSelector("html[data-offline=ready]");
+      await page.fill("#prompt", "kept");
+      await rebuild(copy, "Foretoken, newest");
+      host.down(false);
+      await page.evaluate(() =>
+        navigator.serviceWorker.getRegistration().then((registration) => registration.update()),
+      );
+      await page.waitForSelector("#update");
+      assert.match(await text(page, "#said"), /^A newer version of this page is ready\.\s*Reload/);
+      assert.deepEqual(
+        [await title(), await page.inputValue("#prompt")],
+        ["Foretoken, newer", "kept"],
+        "the tab changed on its own",
+      );
+      await page.click("#update");
+      await page.waitForFunction(() => document.title === "Foretoken, newest");
+      assert.equal(await waitForState(page, ["ready", "failed"]), "ready");
+      assert.equal(await write(), first);
+      assert.equal(await page.locator("#update").count(), 0);
+      host.down(true);
+      await go("?policy=chain&max-tokens=8&device=cpu");
+      assert.equal(await title(), "Foretoken, newest", "the newest build opens without a network");
+      t.diagnostic(`cached for a visit without a network: ${files.length} files`);
+    } finally {
+      await context.close();
+      await host.stop();
+      await fs.rm(copy, { recursive: true });
     }
-    assert.equal(await title(), "Foretoken, newer");
-    assert.ok(host.asked.includes("/some/where/worker.js"), "the worker is the network's");
-    const old = files.find((one) => one.startsWith(`${url}index.html?`));
-    // The new service worker drops what it does not know. It is not asked: one that gets messages is not replaced.
-    await until(page, async (old) => (await Promise.all((await caches.keys()).map(async (name) => (await caches.open(name)).match(old)))).every((one) => !one), old);
-    host.down(true);
-    await go("?policy=chain&max-tokens=8&device=cpu");
-    assert.equal(await title(), "Foretoken, newer", "without a network too");
+  },
+);
 
-    // A tab that stays open while another build comes out is told, goes on as it is, and moves when its reader says so.
-    await page.waitForSelector("html[data-offline=ready]");
-    await page.fill("#prompt", "kept");
-    await rebuild(copy, "Foretoken, newest");
-    host.down(false);
-    await page.evaluate(() => navigator.serviceWorker.getRegistration().then((registration) => registration.update()));
-    await page.waitForSelector("#update");
-    assert.match(await text(page, "#said"), /^A newer version of this page is ready\.\s*Reload/);
-    assert.deepEqual([await title(), await page.inputValue("#prompt")], ["Foretoken, newer", "kept"], "nothing moves by itself");
-    await page.click("#update");
-    await page.waitForFunction(() => document.title === "Foretoken, newest");
-    assert.equal(await waitForState(page, ["ready", "failed"]), "ready");
-    assert.equal(await write(), first);
-    assert.equal(await page.locator("#update").count(), 0);
-    host.down(true);
-    await go("?policy=chain&max-tokens=8&device=cpu");
-    assert.equal(await title(), "Foretoken, newest", "and it is what there is without a network");
-    t.diagnostic(`kept for a visit without a network: ${files.length} files`);
-  } finally {
-    await context.close();
-    await host.stop();
-    await fs.rm(copy, { recursive: true });
-  }
-});
-
-/** Another build of the same site: another page, and a service worker that knows it. */
+/** Makes another build of the same site: a page with another title, and its service worker. */
 async function rebuild(folder, title) {
   const { offline } = await import("../offline.mjs");
   const index = path.join(folder, "index.html");
   const page = await fs.readFile(index, "utf8");
-  await fs.writeFile(index, page.replace(/<title>[^<]*/, `<title>${title}`).replace(/(foretoken-build" content=")[^"]*/, "$1"));
-  await offline(web, folder);
+  await fs.writeFile(
+    index,
+    page.replace(/<title>[^<]*/, `<title>${title}`).replace(/(foretoken-build" content=")[^"]*/, "$1"),
+  );
+  await offline(web, folder, PATIENCE);
 }
 
-test("pictures at three widths, light and dark", { skip: pictures ? false : "FORETOKEN_SCREENSHOTS is not set", ...limit }, async (t) => {
-  const own = await startHost({ folders: { "/": dist } });
-  const real = await startBrowser(true);
-  try {
-    for (const width of [390, 1024, 1600]) {
-      for (const colorScheme of ["light", "dark"]) {
-        const page = await (await real.newContext({ viewport: { width, height: width < 600 ? 1500 : 1000 }, colorScheme })).newPage();
-        await page.goto(`${own.url}?policy=hetero&depth=4&top-k=4&nodes=16#completion`);
-        assert.equal(await waitForState(page, ["ready", "failed"]), "ready", await text(page, "#error"));
-        if (width < 1600) await page.evaluate(() => (document.querySelector("foretoken-widget").shadowRoot.querySelector("details.settings").open = false));
-        await page.evaluate(() => document.querySelector("foretoken-widget").generate());
-        await page.waitForSelector("#charts canvas");
-        await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
-        assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= width, `nothing is cut off at ${width}`);
-        const file = path.join(pictures, `page-${width}-${colorScheme}.png`);
-        await page.screenshot({ path: file });
-        const { size } = await fs.stat(file);
-        t.diagnostic(`${path.basename(file)}: ${(size / 1000).toFixed(0)} kB`);
-        if (width === 1600 && colorScheme === "light") {
-          await page.click("#own-models > summary");
-          await page.waitForSelector("#kept-list li");
-          await page.locator("#own-models").screenshot({ path: path.join(pictures, "page-models.png") });
+test(
+  "pictures at three widths, light and dark",
+  { skip: pictures ? false : "FORETOKEN_SCREENSHOTS is not set", ...limit },
+  async (t) => {
+    const own = await startHost({ folders: { "/": dist } });
+    const real = await startBrowser(true);
+    try {
+      for (const width of [390, 1024, 1600]) {
+        for (const colorScheme of ["light", "dark"]) {
+          const page = await (
+            await real.newContext({ viewport: { width, height: width < 600 ? 1500 : 1000 }, colorScheme })
+          ).newPage();
+          await page.goto(`${own.url}?policy=hetero&depth=4&top-k=4&nodes=16#completion`);
+          assert.equal(await waitForState(page, ["ready", "failed"]), "ready", await text(page, "#error"));
+          if (width < 1600)
+            await page.evaluate(
+              () =>
+                (document.querySelector("foretoken-widget").shadowRoot.querySelector("details.settings").open = false),
+            );
+          await page.evaluate(() => document.querySelector("foretoken-widget").generate());
+          await page.waitForSelector("#charts canvas");
+          await page.evaluate(
+            () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))),
+          );
+          assert.ok(
+            (await page.evaluate(() => document.documentElement.scrollWidth)) <= width,
+            `nothing is cut off at ${width}`,
+          );
+          const file = path.join(pictures, `page-${width}-${colorScheme}.png`);
+          await page.screenshot({ path: file });
+          const { size } = await fs.stat(file);
+          t.diagnostic(`${path.basename(file)}: ${(size / 1000).toFixed(0)} kB`);
+          if (width === 1600 && colorScheme === "light") {
+            await page.click("#own-models > summary");
+            await page.waitForSelector("#kept-list li");
+            await page.locator("#own-models").screenshot({ path: path.join(pictures, "page-models.png") });
+          }
+          if (width === 1600) {
+            await page.click("#tab-race");
+            await page.locator("foretoken-race #race-start").click();
+            await page.waitForFunction(() =>
+              [...(document.querySelector("foretoken-race")?.shadowRoot.querySelectorAll(".lane") ?? [])].every(
+                (lane) => "done" in lane.dataset,
+              ),
+            );
+            await page.screenshot({ path: path.join(pictures, `page-race-${colorScheme}.png`) });
+          }
+          await page.context().close();
         }
-        if (width === 1600) {
-          await page.click("#tab-race");
-          await page.locator("foretoken-race #race-start").click();
-          await page.waitForFunction(() => [...(document.querySelector("foretoken-race")?.shadowRoot.querySelectorAll(".lane") ?? [])].every((lane) => "done" in lane.dataset));
-          await page.screenshot({ path: path.join(pictures, `page-race-${colorScheme}.png`) });
-        }
-        await page.context().close();
       }
+    } finally {
+      await real.close();
+      await own.stop();
     }
-  } finally {
-    await real.close();
-    await own.stop();
-  }
-});
+  },
+);
 
-test("no console complained", () => {
-  assert.deepEqual(records.flatMap((record) => record.errors), []);
+test("no errors in a console", () => {
+  assert.deepEqual(
+    records.flatMap((record) => record.errors),
+    [],
+  );
 });

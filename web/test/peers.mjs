@@ -1,5 +1,6 @@
 /**
- * Our page of the benchmark beside other engines: it is no part of the site, and breaks unseen where the API changes.
+ * Our page of the benchmark against other engines. It is not part of the site, so only this test notices when a change
+ * of the API breaks it.
  */
 import assert from "node:assert/strict";
 import path from "node:path";
@@ -10,7 +11,11 @@ import { dist, limit, openPage, root, startBrowser, web } from "./site.mjs";
 let server, browser;
 
 before(async () => {
-  server = await serve({ "/site/": dist, "/pages/": path.join(web, "peers", "pages"), "/demo/": path.join(root, "models", "demo") });
+  server = await serve({
+    "/site/": dist,
+    "/pages/": path.join(web, "peers", "pages"),
+    "/demo/": path.join(root, "models", "demo"),
+  });
   browser = await startBrowser(true);
 }, limit);
 
@@ -19,7 +24,7 @@ after(async () => {
   await server?.close();
 });
 
-test("the page of the benchmark beside other engines decodes the same text plainly and by auto", limit, async () => {
+test("our page of the benchmark against other engines decodes the same text plainly and with auto", limit, async () => {
   const results = [];
   for (const policy of ["none", "auto"]) {
     const { page } = await openPage(await browser.newContext());
@@ -27,7 +32,11 @@ test("the page of the benchmark beside other engines decodes the same text plain
     await page.exposeFunction("first", (tokens) => firsts.push(tokens));
     await page.goto(`${server.url}pages/ours.html`);
     const result = await page.evaluate(async (policy) => {
-      const { device } = await peer.load({ target: "/demo/target-q8_0.gguf", draft: "/demo/draft-q8_0.gguf", load: { policy } });
+      const { device } = await peer.load({
+        target: "/demo/target-q8_0.gguf",
+        draft: "/demo/draft-q8_0.gguf",
+        load: { policy },
+      });
       return { device, ...(await peer.decode({ prompt: "func main() {", tokens: 24, seconds: 3600 })) };
     }, policy);
     assert.equal(result.device.backend, "browser");

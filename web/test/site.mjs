@@ -1,7 +1,6 @@
 /**
- * What the end-to-end tests stand on: the dev server, Chromium with or without
- * WebGPU, a record of what a page asked for and complained about, and model
- * files that are broken on purpose.
+ * The common setup of the end-to-end tests: the dev server, Chromium with or without WebGPU, records of a page's
+ * requests and errors, and broken model files.
  */
 import { execFile, spawn } from "node:child_process";
 import { promises as fs } from "node:fs";
@@ -12,12 +11,12 @@ import { promisify } from "node:util";
 import { chromium } from "playwright-core";
 
 /**
- * How long the tests wait for what takes a moment: it only has to be more than a machine takes that is busy with other
- * work, as what never comes is a failure however long it was waited for.
+ * The limit of a wait in milliseconds. It only has to exceed the time that a busy machine takes; a condition that never
+ * holds fails after any limit.
  */
 export const PATIENCE = 300_000;
 
-/** The same for a test as a whole: it ends one that hangs, and no machine is so slow that it ends another. */
+/** The limit of a test: it ends a test that hangs, and exceeds the time that the slowest machine takes. */
 export const limit = { timeout: 60 * 60_000 };
 
 export const web = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -34,7 +33,9 @@ export async function startServer(models) {
   const folder = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-e2e-"));
   const binary = path.join(folder, "devserver");
   await promisify(execFile)("go", ["build", "-o", binary, "./cmd/devserver"], { cwd: root });
-  const child = spawn(binary, ["--addr", "127.0.0.1:0", "--dir", dist, "--models", models], { stdio: ["ignore", "pipe", "inherit"] });
+  const child = spawn(binary, ["--addr", "127.0.0.1:0", "--dir", dist, "--models", models], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   const url = await new Promise((resolve, reject) => {
     child.once("exit", (code) => reject(new Error(`the dev server ended with ${code}`)));
     child.stdout.on("data", (text) => {
@@ -55,8 +56,8 @@ export async function startServer(models) {
 }
 
 /**
- * Starts Chromium; with `webgpu` on its software adapter, so that every machine runs the same. Its contexts are patient, and
- * refuse service workers unless told, so that each page is what the server has. `more` are further flags.
+ * Starts Chromium; with `webgpu` on its software adapter, so that every machine runs the same. Contexts wait up to
+ * PATIENCE, and block service workers by default, so that pages come from the server. `more` are further flags.
  */
 export async function startBrowser(webgpu, more = []) {
   const options = browserOptions(webgpu);
@@ -66,10 +67,17 @@ export async function startBrowser(webgpu, more = []) {
   return browser;
 }
 
-/** Starts Chromium with a profile on disk, as people use it: files a site keeps are not in memory, and quotas hold. */
+/** Starts Chromium with a profile on disk, as users do: sites store files on disk, and quotas apply. */
 export async function startProfile(webgpu, folder, options = {}) {
   const { args, ...rest } = browserOptions(webgpu);
-  return patient(await chromium.launchPersistentContext(folder, { serviceWorkers: "block", ...rest, ...options, args: [...args, ...(options.args ?? [])] }));
+  return patient(
+    await chromium.launchPersistentContext(folder, {
+      serviceWorkers: "block",
+      ...rest,
+      ...options,
+      args: [...args, ...(options.args ?? [])],
+    }),
+  );
 }
 
 function patient(context) {
@@ -93,7 +101,7 @@ function browserOptions(webgpu) {
   };
 }
 
-/** A page whose requests, console errors and uncaught exceptions are kept. */
+/** Opens a page and records its requests, console errors and uncaught exceptions. */
 export async function openPage(context) {
   const page = await context.newPage();
   const record = { requests: [], errors: [] };
@@ -105,7 +113,7 @@ export async function openPage(context) {
   return { page, record };
 }
 
-/** Does what begins a generation, and waits for its end: a short one may be over before anybody looks. */
+/** Runs `act`, which starts a generation, and waits for its end. Listens first, because a short one may end at once. */
 export async function generated(page, act) {
   await page.evaluate(() => {
     const widget = document.querySelector("foretoken-widget");
@@ -118,7 +126,9 @@ export async function generated(page, act) {
   return page.evaluate(() => window.ended);
 }
 
-/** Waits until the widget is in one of these states and returns it. One that lasts a moment only may be missed: see {@link generated}. */
+/**
+ * Waits until the widget is in one of these states and returns it. It can miss a short state; see {@link generated}.
+ */
 export async function waitForState(page, states, timeout = PATIENCE) {
   const handle = await page.waitForFunction(
     (wanted) => {
@@ -140,8 +150,7 @@ export async function brokenModels() {
   await write("truncated.gguf", target.subarray(0, Math.floor(target.length * 0.6)));
   await write("header-only.gguf", target.subarray(0, 40));
   await write("magic.gguf", Buffer.concat([Buffer.from("ELF!"), target.subarray(4)]));
-  // The same draft, but two words of its vocabulary have changed places: a
-  // sound model whose ids mean something else.
+  // The same draft with two words of its vocabulary swapped: a valid model whose ids have other meanings.
   const swapped = Buffer.from(draft);
   const place = (word) => {
     const at = draft.indexOf(Buffer.concat([Buffer.from([word.length, 0, 0, 0, 0, 0, 0, 0]), Buffer.from(word)]));
@@ -151,11 +160,17 @@ export async function brokenModels() {
   swapped.write("type", place("func"));
   swapped.write("func", place("type"));
   await write("mismatched.gguf", swapped);
-  await write("talking.gguf", withTemplate(target, "{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}// assistant: {% endif %}"));
+  await write(
+    "talking.gguf",
+    withTemplate(
+      target,
+      "{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}// assistant: {% endif %}",
+    ),
+  );
   return folder;
 }
 
-/** A GGUF file with a chat template among its metadata; all after it moves by whole multiples of the alignment. */
+/** Adds a chat template to the metadata of a GGUF file; the data after it moves by a multiple of the alignment. */
 function withTemplate(file, template) {
   const string = (text) => {
     const bytes = Buffer.from(text);
@@ -172,5 +187,5 @@ function withTemplate(file, template) {
   return Buffer.concat([head, entry, file.subarray(24)]);
 }
 
-/** The mean of numbers. */
+/** Returns the mean of numbers. */
 export const mean = (list) => list.reduce((sum, x) => sum + x, 0) / Math.max(list.length, 1);

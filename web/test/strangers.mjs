@@ -1,7 +1,6 @@
 /**
- * What the page asks of the network, seen from the network: everything that Chromium sends goes through a
- * proxy that writes it down, workers and what pages do when they are left included. And what models and their files say
- * stays text.
+ * The page's network traffic, recorded by a proxy: all requests of Chromium, including those of workers and of pages
+ * that the user leaves. And text from models and model files stays text.
  */
 import assert from "node:assert/strict";
 import { promises as fs } from "node:fs";
@@ -15,7 +14,7 @@ const markup = "<img src=x onerror=hacked()>";
 const fileName = "<b id=hacked>&quot;.gguf";
 
 let models, server, proxy, profile, context;
-const asked = []; // method and address of all that left the browser
+const asked = []; // method and address of each request of the browser
 
 before(async () => {
   models = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-strangers-"));
@@ -25,10 +24,19 @@ before(async () => {
   proxy = http.createServer((request, response) => {
     asked.push(`${request.method} ${request.url}`);
     const to = new URL(request.url);
-    const forward = http.request({ host: to.hostname, port: to.port, path: to.pathname + to.search, method: request.method, headers: request.headers }, (answer) => {
-      response.writeHead(answer.statusCode, answer.headers);
-      answer.pipe(response);
-    });
+    const forward = http.request(
+      {
+        host: to.hostname,
+        port: to.port,
+        path: to.pathname + to.search,
+        method: request.method,
+        headers: request.headers,
+      },
+      (answer) => {
+        response.writeHead(answer.statusCode, answer.headers);
+        answer.pipe(response);
+      },
+    );
     forward.on("error", () => response.destroy());
     request.pipe(forward);
   });
@@ -38,7 +46,9 @@ before(async () => {
   });
   await new Promise((resolve) => proxy.listen(0, "127.0.0.1", resolve));
   profile = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-profile-"));
-  context = await startProfile(false, profile, { proxy: { server: `http://127.0.0.1:${proxy.address().port}`, bypass: "<-loopback>" } });
+  context = await startProfile(false, profile, {
+    proxy: { server: `http://127.0.0.1:${proxy.address().port}`, bypass: "<-loopback>" },
+  });
 });
 
 after(async () => {
@@ -49,7 +59,7 @@ after(async () => {
   for (const folder of [models, profile]) if (folder) await fs.rm(folder, { recursive: true, force: true });
 });
 
-/** A model file whose name for itself is markup: its length stays, so nothing else moves. */
+/** Returns a model file with markup as its name, of the same length, so that no offset changes. */
 function named(file) {
   const key = Buffer.from("general.name");
   const at = file.indexOf(key) + key.length;
@@ -60,43 +70,65 @@ function named(file) {
   return changed;
 }
 
-/** Whether anything in the document, shadow roots included, was made of text: an element that no source of ours makes. */
+/** Whether the document, including shadow roots, has an element that was parsed from text. */
 const made = (page) =>
   page.evaluate(() => {
-    const all = (root) => [...root.querySelectorAll("*")].flatMap((node) => [node, ...(node.shadowRoot ? all(node.shadowRoot) : [])]);
-    return all(document).filter((node) => node.id === "hacked" || ["IMG", "IFRAME", "OBJECT", "EMBED"].includes(node.tagName) || [...node.attributes].some((a) => a.name.startsWith("on"))).map((node) => node.outerHTML.slice(0, 100));
+    const all = (root) =>
+      [...root.querySelectorAll("*")].flatMap((node) => [node, ...(node.shadowRoot ? all(node.shadowRoot) : [])]);
+    return all(document)
+      .filter(
+        (node) =>
+          node.id === "hacked" ||
+          ["IMG", "IFRAME", "OBJECT", "EMBED"].includes(node.tagName) ||
+          [...node.attributes].some((a) => a.name.startsWith("on")),
+      )
+      .map((node) => node.outerHTML.slice(0, 100));
   });
 
-test("only the site's files and the files named are asked for, and what a model says stays text", limit, async (t) => {
+test("the page requests only the site's files and the named files, and model text stays text", limit, async (t) => {
   const page = await context.newPage();
-  const pages = []; // what the page and its workers asked for, as Chromium tells of them
+  const pages = []; // requests of the page and its workers, as Chromium reports them
   context.on("request", (request) => pages.push(request.url()));
   const violations = [];
   await page.addInitScript(() => {
     window.hacked = () => (window.wasHacked = true);
-    addEventListener("securitypolicyviolation", (event) => console.error(`violates ${event.violatedDirective}: ${event.blockedURI}`));
+    addEventListener("securitypolicyviolation", (event) =>
+      console.error(`violates ${event.violatedDirective}: ${event.blockedURI}`),
+    );
   });
   page.on("console", (message) => message.type() === "error" && violations.push(message.text()));
   const target = `models/${encodeURIComponent(fileName)}`;
   await page.goto(`${server.url}?target=${encodeURIComponent(target)}&device=cpu&max-tokens=60&policy=none`);
   const state = await waitForState(page, ["ready", "failed"]).catch(async (cause) => {
-    const said = await page.evaluate(() => [document.querySelector("foretoken-widget")?.dataset.state, document.querySelector("foretoken-widget")?.shadowRoot?.textContent]);
+    const said = await page.evaluate(() => [
+      document.querySelector("foretoken-widget")?.dataset.state,
+      document.querySelector("foretoken-widget")?.shadowRoot?.textContent,
+    ]);
     throw new Error(`${cause.message}: ${JSON.stringify(said)}; ${violations.join("; ")}; asked: ${asked.join(", ")}`);
   });
-  assert.equal(state, "ready", await page.evaluate(() => document.querySelector("foretoken-widget").shadowRoot.querySelector("[role=alert]").textContent));
+  assert.equal(
+    state,
+    "ready",
+    await page.evaluate(
+      () => document.querySelector("foretoken-widget").shadowRoot.querySelector("[role=alert]").textContent,
+    ),
+  );
   const shown = await page.evaluate(async (text) => {
     const widget = document.querySelector("foretoken-widget");
     const generate = widget.engine.generate.bind(widget.engine);
-    widget.engine.generate = (prompt, options) => generate(prompt, { ...options, grammar: `root ::= ${JSON.stringify(text)}` });
+    widget.engine.generate = (prompt, options) =>
+      generate(prompt, { ...options, grammar: `root ::= ${JSON.stringify(text)}` });
     const result = await widget.generate();
-    const all = (root) => root.textContent + [...root.querySelectorAll("*")].map((node) => (node.shadowRoot ? all(node.shadowRoot) : "")).join("");
+    const all = (root) =>
+      root.textContent +
+      [...root.querySelectorAll("*")].map((node) => (node.shadowRoot ? all(node.shadowRoot) : "")).join("");
     return { said: result.text, shown: all(document.body) };
   }, markup);
   assert.equal(shown.said, markup);
   assert.ok(shown.shown.includes("onerror=hacked()"), "what the model said is not on the page");
   assert.deepEqual(await made(page), []);
   assert.equal(await page.evaluate(() => window.wasHacked), undefined);
-  // A tab that is left must not send anything either.
+  // Leaving the page must not send a request either.
   await page.goto("about:blank");
   await page.close();
   assert.deepEqual(violations, []);
@@ -107,8 +139,9 @@ test("only the site's files and the files named are asked for, and what a model 
   for (const one of asked) {
     const [method, address] = one.split(" ");
     if (method === "CONNECT") {
-      // Chromium itself asks for its maker's hosts now and then, whatever it shows; what pages ask for is compared by itself below.
-      if (!/(^|\.)(google|googleapis|gstatic|gvt1|chromium|googleusercontent)\.(com|org):443$/.test(address)) wrong.push(one);
+      // Chromium sometimes sends requests to its vendor's hosts; requests of pages are checked separately below.
+      if (!/(^|\.)(google|googleapis|gstatic|gvt1|chromium|googleusercontent)\.(com|org):443$/.test(address))
+        wrong.push(one);
       continue;
     }
     const url = new URL(address);
@@ -121,7 +154,10 @@ test("only the site's files and the files named are asked for, and what a model 
     if (method !== "GET" && method !== "HEAD") wrong.push(one);
     else if (!files.has(name) && name !== `models/${fileName}`) wrong.push(one);
   }
-  assert.deepEqual(pages.filter((url) => !url.startsWith(server.url) && !/^(blob|data|about):/.test(url)), []);
+  assert.deepEqual(
+    pages.filter((url) => !url.startsWith(server.url) && !/^(blob|data|about):/.test(url)),
+    [],
+  );
   t.diagnostic(`${own} requests to the site, ${asked.length - own} of the browser's own`);
   assert.deepEqual(wrong, []);
   assert.ok(asked.some((one) => one.includes(target)) && own >= 8, `${own} requests passed the proxy`);

@@ -1,4 +1,4 @@
-/** Bundles the unit tests, as Node 20 does not read TypeScript, and runs them with node:test; those of the benchmark beside other engines too. */
+/** Bundles the unit tests, because Node 20 does not run TypeScript, and runs them with the tests of web/peers. */
 import { spawnSync } from "node:child_process";
 import { promises as fs } from "node:fs";
 import path from "node:path";
@@ -23,6 +23,6 @@ await build({
   sourcemap: "inline",
 });
 const files = names.map((name) => path.join(outdir, name.replace(/\.ts$/, ".mjs")));
-files.push(path.join(web, "peers", "unit.test.mjs"));
+files.push(path.join(web, "test", "structure.test.mjs"), path.join(web, "peers", "unit.test.mjs"));
 const { status } = spawnSync(process.execPath, ["--enable-source-maps", "--test", ...files], { stdio: "inherit" });
 process.exit(status ?? 1);

@@ -12,8 +12,7 @@ import (
 	"foretoken/webgpu"
 )
 
-// bridge is Go's end of a replay object: requests with an answer, and the
-// events that come unasked.
+// bridge is Go's end of a replay object: requests with an answer, and the events that come unasked.
 type bridge struct {
 	hot     hot
 	done    chan finished
@@ -52,7 +51,8 @@ func newBridge(timeout time.Duration) *bridge {
 func (b *bridge) open() (<-chan opened, error) {
 	global, err := safejs.Global().Get("foretokenReplay")
 	if err != nil || global.Type() != safejs.TypeObject {
-		return nil, errors.New("browser: replay.js is not loaded: a page must load it into the worker before it starts Go")
+		return nil, errors.New("browser: replay.js is not loaded: a page must load it into the worker before it " +
+			"starts Go")
 	}
 	outcome := make(chan opened, 1)
 	callbacks := map[string]any{"done": b.hot.onDone(b.done)}
@@ -105,7 +105,7 @@ func (b *bridge) onAnswer(args []safejs.Value) {
 	}
 }
 
-// told is an error that JavaScript tells of, of its kind.
+// told converts an error text of JavaScript to an error of its kind.
 func told(why string) error {
 	if what, ok := strings.CutPrefix(why, "out of memory: "); ok {
 		return fmt.Errorf("%w: %s", webgpu.ErrNoMemory, what)

@@ -23,12 +23,11 @@ func (d *Device) NewKernel(src *webgpu.KernelSource) (webgpu.Kernel, error) {
 // enough to keep them busy, and few enough that runs get their turn between them.
 const compileWindow = 4
 
-// quiet is how long after its last run a device is taken for one that nobody waits for.
+// quiet is the time after its last run when a device counts as idle.
 const quiet = 100 * time.Millisecond
 
-// compileRoom is how many kernels may be with the compilers at once now. A software adapter runs on the cores that
-// compile, so while it is used half of them are left to it: on two cores a model decodes twice as fast
-// amid one compilation as amid four, which take two thirds of the time in all.
+// compileRoom is the number of kernels that may compile at once now. A software adapter runs on the cores that
+// compile, so half of them are left to it while it is in use.
 func (d *Device) compileRoom() int {
 	if !d.info.Software || time.Since(time.Unix(0, d.used.Load())) > quiet {
 		return compileWindow
@@ -135,8 +134,8 @@ func (d *Device) Compile(sources []*webgpu.KernelSource) <-chan struct{} {
 	return all
 }
 
-// compileInBackground takes no lock: the bridge is safe for several goroutines, and what it answers
-// waits for NewKernels.
+// compileInBackground takes no lock: the bridge is safe for several goroutines, and NewKernels waits for its
+// answers.
 func (d *Device) compileInBackground(begun []*compilation) {
 	ended := make(chan struct{}, len(begun))
 	under := 0

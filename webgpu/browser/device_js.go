@@ -41,8 +41,7 @@ type (
 // write is a range of a buffer to be filled from Device.out.
 type write struct{ buffer, offset, size, start int }
 
-// Device is a WebGPU device of the browser. See webgpu.Device for what its
-// methods promise.
+// Device is a WebGPU device of the browser. webgpu.Device documents its methods.
 type Device struct {
 	bridge *bridge
 	info   webgpu.Info
@@ -56,16 +55,17 @@ type Device struct {
 
 	compiling map[string]*compilation // by key: begun by Compile, and not yet asked for
 	cores     int                     // of the machine
-	used      atomic.Int64            // when a run last ended, in nanoseconds of Unix time; later than any while one is waited for
+	// when a run last ended, in nanoseconds of Unix time; later than any while one is waited for
+	used atomic.Int64
 
 	out         []byte // payload of the writes that wait, then the commands
 	writes      []write
 	flushed     int // bytes since the last drain
-	run         int // numbers runs, so that a late answer is told from the one awaited
+	run         int // numbers runs, to recognise a late answer
 	stagingMade int
 	in          []byte // what came back
 
-	watch func([]webgpu.Program) // told of every run; nil: nobody is
+	watch func([]webgpu.Program) // receives the programs of every run; may be nil
 }
 
 // Info describes the adapter.
@@ -262,8 +262,7 @@ func (d *Device) flush() error {
 	return err
 }
 
-// hand appends the commands to the payload and has JavaScript do them. Reads
-// are from the buffers in from.
+// hand appends the commands to the payload and has JavaScript do them. Reads are from the buffers in from.
 func (d *Device) hand(programs []*program, from []*buffer, reads []webgpu.Region, submitting bool) error {
 	at := len(d.out)
 	d.out = appendWords(d.out, len(d.writes), len(programs), len(reads))
@@ -396,7 +395,7 @@ func (d *Device) Counters() webgpu.Counters {
 // Destroy loses the device and frees all it holds.
 func (d *Device) Destroy() {
 	d.bridge.lose(fmt.Errorf("%w: destroyed", webgpu.ErrDeviceLost))
-	d.mu.Lock() // a call in progress has been told and returns
+	d.mu.Lock() // a call in progress sees the loss and returns
 	defer d.mu.Unlock()
 	if d.reg == nil {
 		return

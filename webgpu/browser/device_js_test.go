@@ -12,13 +12,13 @@ import (
 	"foretoken/webgpu/devicetest"
 )
 
-// open opens a device or skips, saying why. FORETOKEN_REQUIRE_WEBGPU=1 makes
+// open opens a device or skips, saying why. FORETOKEN_REQUIRE_GPU=1 makes
 // missing WebGPU a failure, for browsers that are known to have it.
 func open(t testing.TB, o Options) *Device {
 	t.Helper()
 	d, err := Open(context.Background(), o)
 	if err != nil {
-		if os.Getenv("FORETOKEN_REQUIRE_WEBGPU") != "1" && errors.Is(err, webgpu.ErrUnavailable) {
+		if os.Getenv("FORETOKEN_REQUIRE_GPU") != "1" && errors.Is(err, webgpu.ErrUnavailable) {
 			t.Skip(err)
 		}
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestOpenCancelled(t *testing.T) {
 	open(t, Options{}) // and another one opens
 }
 
-// TestCompileRoom finds fewer kernels compiled at once amid runs, on an adapter that the same cores run.
+// TestCompileRoom: during runs fewer kernels compile at once on a software adapter.
 func TestCompileRoom(t *testing.T) {
 	d := open(t, Options{})
 	few := max(1, min(d.cores/2, compileWindow))

@@ -7,9 +7,8 @@ import (
 	"github.com/hack-pad/safejs"
 )
 
-// hot is the path that every Run takes. It is the one file that uses bare
-// JavaScript values: functions and arrays are looked up once, and what panics
-// here becomes an error here.
+// hot is the path that every Run takes. It is the one file that uses bare JavaScript values: functions and arrays
+// are looked up once, and what panics here becomes an error here.
 type hot struct {
 	submit js.Value // replay.submit, bound
 	inbox  js.Value // a Uint8Array that JavaScript reads commands from
@@ -18,12 +17,11 @@ type hot struct {
 	done   js.Func
 }
 
-// finished is what JavaScript says when the results of a run have arrived.
+// finished is JavaScript's message that the results of a run have arrived.
 type finished struct{ run, status, stagingMade int }
 
-// onDone makes the callback that receives finished. It never blocks: the
-// channel must have room for one, and an answer that nobody has waited for
-// makes way for the next.
+// onDone makes the callback that receives finished. It never blocks: the channel must have room for one message,
+// and an unread one makes way for the next.
 func (h *hot) onDone(c chan finished) safejs.Value {
 	h.done = js.FuncOf(func(_ js.Value, args []js.Value) any {
 		f := finished{args[0].Int(), args[1].Int(), args[2].Int()}

@@ -98,13 +98,13 @@ func TestLostByTheBrowser(t *testing.T) {
 	}
 }
 
-// TestLateErrors shows that an error which belongs to no call is returned by
-// the next one, once.
+// TestLateErrors shows that an error which belongs to no call is returned by the next one, once.
 func TestLateErrors(t *testing.T) {
 	d, b := words(t)
 	global := safejs.Global()
 	cause := must(t)(must(t)(global.Get("GPUValidationError")).New("made up by a test"))
-	event := must(t)(must(t)(global.Get("GPUUncapturedErrorEvent")).New("uncapturederror", map[string]any{"error": cause, "cancelable": true}))
+	event := must(t)(must(t)(global.Get("GPUUncapturedErrorEvent")).New("uncapturederror",
+		map[string]any{"error": cause, "cancelable": true}))
 	device := must(t)(d.bridge.replay.Get("device"))
 	must(t)(device.Call("dispatchEvent", event))
 	if err := d.Write(b, 0, make([]byte, 4)); err == nil || !strings.Contains(err.Error(), "made up by a test") {
@@ -115,8 +115,7 @@ func TestLateErrors(t *testing.T) {
 	}
 }
 
-// TestExceptionInSubmit shows that what JavaScript throws in the middle of a
-// run is an error of that run.
+// TestExceptionInSubmit shows that what JavaScript throws in the middle of a run is an error of that run.
 func TestExceptionInSubmit(t *testing.T) {
 	d, b := words(t)
 	buffers := must(t)(d.bridge.replay.Get("buffers"))

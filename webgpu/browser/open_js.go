@@ -19,10 +19,9 @@ type Options struct {
 
 const openTimeout = 60 * time.Second
 
-// Open opens the adapter that the browser prefers, with the features shader-f16,
-// subgroups and timestamp-query where it has them and all the limits it offers.
-// Where there is no WebGPU it returns ErrUnavailable and the reason in words
-// that can be shown to a person.
+// Open opens the adapter that the browser prefers, with the features shader-f16, subgroups and timestamp-query
+// where it has them and all the limits it offers. Where there is no WebGPU it returns ErrUnavailable and the reason
+// in words that can be shown to a person.
 func Open(ctx context.Context, o Options) (*Device, error) {
 	if o.ReadTimeout <= 0 {
 		o.ReadTimeout = 30 * time.Second
@@ -61,7 +60,7 @@ func Open(ctx context.Context, o Options) (*Device, error) {
 	return d, nil
 }
 
-// abandon ends a device that arrives after nobody waits for it any more.
+// abandon destroys a device that arrives after its caller gave up.
 func (b *bridge) abandon(outcome <-chan opened) {
 	if o := <-outcome; o.err == nil {
 		_, _ = o.replay.Call("destroy")
@@ -101,7 +100,8 @@ func readInfo(replay safejs.Value) (webgpu.Info, int, error) {
 		Driver:       "WebGPU",
 		Features:     strings.Fields(r.text("features")),
 	}
-	for _, name := range []string{description, device, strings.TrimSpace(vendor + " " + architecture), "unnamed adapter"} {
+	for _, name := range []string{description, device, strings.TrimSpace(vendor + " " + architecture),
+		"unnamed adapter"} {
 		if name != "" {
 			info.Adapter = name
 			break
@@ -115,12 +115,13 @@ func readInfo(replay safejs.Value) (webgpu.Info, int, error) {
 
 	l := reader{v: r.get("limits")}
 	info.Limits = webgpu.Limits{
-		MaxBindingSize:          l.size("maxStorageBufferBindingSize"),
-		MaxBufferSize:           l.size("maxBufferSize"),
-		MaxStorageBuffers:       l.size("maxStorageBuffersPerShaderStage"),
-		MaxWorkgroupStorage:     l.size("maxComputeWorkgroupStorageSize"),
-		MaxWorkgroupInvocations: min(l.size("maxComputeInvocationsPerWorkgroup"), l.size("maxComputeWorkgroupSizeX"), l.size("maxComputeWorkgroupSizeY")),
-		MaxWorkgroupsPerDim:     l.size("maxComputeWorkgroupsPerDimension"),
+		MaxBindingSize:      l.size("maxStorageBufferBindingSize"),
+		MaxBufferSize:       l.size("maxBufferSize"),
+		MaxStorageBuffers:   l.size("maxStorageBuffersPerShaderStage"),
+		MaxWorkgroupStorage: l.size("maxComputeWorkgroupStorageSize"),
+		MaxWorkgroupInvocations: min(l.size("maxComputeInvocationsPerWorkgroup"), l.size("maxComputeWorkgroupSizeX"),
+			l.size("maxComputeWorkgroupSizeY")),
+		MaxWorkgroupsPerDim: l.size("maxComputeWorkgroupsPerDimension"),
 	}
 	cores := r.size("cores")
 	if r.err == nil {

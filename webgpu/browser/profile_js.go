@@ -30,7 +30,7 @@ func (d *Device) Profile(h webgpu.Program) (webgpu.Profile, error) {
 	return d.reg.Profile(h, clock, timing.Coarse, d.timed)
 }
 
-// timed runs a dispatch so many times in one pass and tells how long that took.
+// timed runs a dispatch `times` times in one pass and returns their total time.
 func (d *Device) timed(p *program, i, times int) (time.Duration, error) {
 	v, err := d.bridge.request("timed", int(p.Data), i, times)
 	if err != nil {

@@ -21,11 +21,10 @@ type (
 	program = registry.Program[webgpu.Memory, struct{}, recorded]
 )
 
-// recorded is what a program costs nothing to replay with: the memory views of
-// each step's bindings.
+// recorded holds the memory views of each step's bindings, so that a replay makes nothing.
 type recorded [][]webgpu.Memory
 
-// Device runs reference kernels. See webgpu.Device for what its methods promise.
+// Device runs reference kernels. webgpu.Device documents its methods.
 type Device struct {
 	lost      chan struct{} // closed by Destroy
 	destroyed atomic.Bool
@@ -34,7 +33,7 @@ type Device struct {
 	reg      *registry.Registry[webgpu.Memory, struct{}, recorded]
 	counters webgpu.Counters
 	yielded  time.Time
-	watch    func([]webgpu.Program) // told of every run; nil: nobody is
+	watch    func([]webgpu.Program) // receives the programs of every run; may be nil
 }
 
 // Open makes a cpu device. It always succeeds.
@@ -46,9 +45,8 @@ func Open() *Device {
 	}
 }
 
-// limits are the default ones on purpose: what runs here then runs on every
-// device. Only the invocations and workgroup memory of a shader go unchecked,
-// because references have none.
+// limits are the default ones on purpose: what runs here then runs on every device. Only the invocations and
+// workgroup memory of a shader go unchecked, because references have none.
 func limits() webgpu.Limits { return webgpu.DefaultLimits() }
 
 // Info describes the host.
@@ -200,9 +198,8 @@ func (d *Device) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
 		return err
 	}
 
-	// The work has a goroutine of its own so that Destroy can end this call in
-	// the middle of a reference that takes long. The goroutine stops before its
-	// next dispatch, and the memory it still holds is nobody else's by then.
+	// A goroutine of its own does the work, so that Destroy can end this call during a long reference. The
+	// goroutine stops before its next dispatch; by then it is the only owner of the memory it holds.
 	start := time.Now()
 	done := make(chan error, 1)
 	go func() { done <- d.replay(run) }()
@@ -248,7 +245,8 @@ func dispatch(p *program, i int) (err error) {
 	s := &p.Steps[i]
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("cpu: program %s, dispatch %d, kernel %s: the reference panicked: %v", p.Label, i, s.Kernel.Source.Name, r)
+			err = fmt.Errorf("cpu: program %s, dispatch %d, kernel %s: the reference panicked: %v", p.Label, i,
+				s.Kernel.Source.Name, r)
 		}
 	}()
 	if s.Groups[0] == 0 || s.Groups[1] == 0 || s.Groups[2] == 0 {

@@ -17,7 +17,8 @@ func TestConformance(t *testing.T) {
 func TestReferencePanicIsAnError(t *testing.T) {
 	d := Open()
 	defer d.Destroy()
-	k, err := d.NewKernel(&webgpu.KernelSource{Name: "greedy", Key: "greedy", Bindings: []webgpu.Access{webgpu.ReadWrite},
+	k, err := d.NewKernel(&webgpu.KernelSource{Name: "greedy", Key: "greedy",
+		Bindings:  []webgpu.Access{webgpu.ReadWrite},
 		Reference: func(_ [3]int, b []webgpu.Memory) { b[0][64] = 1 }})
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +27,8 @@ func TestReferencePanicIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := d.NewProgram("p", []webgpu.Dispatch{{Kernel: k, Bindings: []webgpu.Binding{{Buffer: b, Size: 256}}, Groups: [3]int{1, 1, 1}}})
+	p, err := d.NewProgram("p", []webgpu.Dispatch{{Kernel: k, Bindings: []webgpu.Binding{{Buffer: b, Size: 256}},
+		Groups: [3]int{1, 1, 1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +44,8 @@ func TestReferencePanicIsAnError(t *testing.T) {
 func TestKernelWithoutReference(t *testing.T) {
 	d := Open()
 	defer d.Destroy()
-	if _, err := d.NewKernel(&webgpu.KernelSource{Name: "gpu only", Key: "k"}); err == nil || !strings.Contains(err.Error(), "gpu only") {
+	if _, err := d.NewKernel(&webgpu.KernelSource{Name: "gpu only", Key: "k"}); err == nil ||
+		!strings.Contains(err.Error(), "gpu only") {
 		t.Fatalf("NewKernel: %v", err)
 	}
 }

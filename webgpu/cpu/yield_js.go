@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// yield lets the browser deliver events when the last chance was long ago:
-// WebAssembly has one thread, and without this a page that decodes on the cpu
-// device could not even be told to stop.
+// yield lets the browser deliver events if its last chance was long ago: WebAssembly has one thread, and without
+// this a page decoding on the cpu device would not receive a stop.
 func yield(last time.Time) time.Time {
 	if time.Since(last) < 50*time.Millisecond {
 		return last

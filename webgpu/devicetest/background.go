@@ -9,14 +9,16 @@ import (
 	"foretoken/webgpu"
 )
 
-// long is a kernel that takes a compiler a moment, another one for each n: y[0] is passed through
-// many different constants.
+// long returns a kernel that takes some time to compile, a different one for each n: it combines y[0] with many
+// constants.
 func long(n int) *webgpu.KernelSource {
 	step := func(i int) uint32 { return uint32(n+1)*2654435761 + uint32(i)*40503 | 1 }
 	const steps = 150
-	src := &webgpu.KernelSource{Name: "long", Key: fmt.Sprintf("devicetest/long/%d", n), Bindings: []webgpu.Access{webgpu.ReadWrite}}
+	src := &webgpu.KernelSource{Name: "long", Key: fmt.Sprintf("devicetest/long/%d", n),
+		Bindings: []webgpu.Access{webgpu.ReadWrite}}
 	var text strings.Builder
-	text.WriteString("@group(0) @binding(0) var<storage, read_write> y: array<u32>;\n@compute @workgroup_size(1)\nfn main() {\n  var s = y[0];\n")
+	text.WriteString("@group(0) @binding(0) var<storage, read_write> y: array<u32>;\n" +
+		"@compute @workgroup_size(1)\nfn main() {\n  var s = y[0];\n")
 	for i := range steps {
 		fmt.Fprintf(&text, "  s = (s ^ (s >> 7u)) * %du;\n", step(i))
 	}
@@ -32,7 +34,7 @@ func long(n int) *webgpu.KernelSource {
 	return src
 }
 
-// within waits for what must not hang.
+// within fails the test if done is not closed in time.
 func within(t *testing.T, what string, done <-chan struct{}) {
 	t.Helper()
 	select {
@@ -42,23 +44,23 @@ func within(t *testing.T, what string, done <-chan struct{}) {
 	}
 }
 
-// testCompileInBackground runs a program while other kernels compile, asks for some of them before they are
-// done, and runs all.
+// testCompileInBackground runs a program while other kernels compile, requests some of them before they are
+// compiled, and runs all.
 func testCompileInBackground(t *testing.T, dev webgpu.Device) {
 	h := h{t, dev}
 	const n = 4
 	params, y := h.buffer("params", 16, webgpu.Uniform), h.words("y", 1)
 	h.write(params, 0, 1, 3, 5)
 	k := h.kernel(affine())
-	a := h.program("affine", webgpu.Dispatch{Kernel: k, Bindings: []webgpu.Binding{{Buffer: params}, {Buffer: y}}, Groups: [3]int{1, 1, 1}})
-	sources := []*webgpu.KernelSource{affine()} // there already
+	a := h.program("affine", dispatch(k, 1, params, y))
+	sources := []*webgpu.KernelSource{affine()} // already compiled
 	for i := range n {
 		sources = append(sources, long(i))
 	}
 	sources = append(sources, long(0)) // twice
 	start := time.Now()
 	done := webgpu.Compile(dev, sources)
-	again := webgpu.Compile(dev, sources[3:5]) // under way already
+	again := webgpu.Compile(dev, sources[3:5]) // already compiling
 	t.Logf("Compile returned after %v", time.Since(start))
 	want := uint32(1)
 	for range 5 {
@@ -85,12 +87,12 @@ func testCompileInBackground(t *testing.T, dev webgpu.Device) {
 		z := h.words("z", 7)
 		expect := webgpu.Memory{7}
 		long(i).Reference([3]int{1, 1, 1}, []webgpu.Memory{expect})
-		p := h.program("long", webgpu.Dispatch{Kernel: kernels[i+1], Bindings: []webgpu.Binding{{Buffer: z}}, Groups: [3]int{1, 1, 1}})
+		p := h.program("long", dispatch(kernels[i+1], 1, z))
 		equal(t, fmt.Sprintf("kernel %d", i), h.read(z, 0, 1, p), expect)
 	}
 }
 
-// testCompileRefused has the error of a shader come from the call that asks for the kernel, every time.
+// testCompileRefused checks that every call that requests an invalid kernel returns the error of its shader.
 func testCompileRefused(t *testing.T, dev webgpu.Device) {
 	needCompiler(t, dev)
 	h := h{t, dev}
@@ -104,7 +106,7 @@ func testCompileRefused(t *testing.T, dev webgpu.Device) {
 	h.kernel(affine())
 	params, y := h.buffer("params", 16, webgpu.Uniform), h.words("y", 1)
 	h.write(params, 0, 1, 3, 5)
-	p := h.program("affine", webgpu.Dispatch{Kernel: h.kernel(affine()), Bindings: []webgpu.Binding{{Buffer: params}, {Buffer: y}}, Groups: [3]int{1, 1, 1}})
+	p := h.program("affine", dispatch(h.kernel(affine()), 1, params, y))
 	equal(t, "after it", h.read(y, 0, 1, p), []uint32{8})
 }
 
@@ -118,8 +120,8 @@ func testDestroyedInMidCompile(t *testing.T, dev webgpu.Device) {
 	ended := make(chan error, 1)
 	go func() {
 		_, err := webgpu.CompileAll(dev, sources)
-		for err == nil { // a device that was quicker than Destroy
-			time.Sleep(time.Millisecond) // where there is one thread, Destroy needs a turn
+		for err == nil { // until Destroy wins
+			time.Sleep(time.Millisecond) // Destroy needs a turn on a single thread
 			_, err = dev.NewBuffer("late", 4, webgpu.Storage)
 		}
 		ended <- err

@@ -7,9 +7,8 @@ import (
 	"foretoken/webgpu"
 )
 
-// Bench measures what a device costs beside the kernels: a run of small
-// dispatches, as many as a forward pass has, with a few small writes before it
-// and one small read after it.
+// Bench measures a device's overhead: a run of as many small dispatches as a forward pass has, after a few small writes
+// and before one small read.
 func Bench(b *testing.B, open func(b *testing.B) webgpu.Device) {
 	for _, n := range []int{1, 100, 300} {
 		b.Run(fmt.Sprintf("Dispatches%d", n), func(b *testing.B) {
@@ -30,7 +29,8 @@ func Bench(b *testing.B, open func(b *testing.B) webgpu.Device) {
 						b.Fatal(err)
 					}
 				}
-				if err := dev.Run([]webgpu.Program{prog}, webgpu.Region{Buffer: y, Dst: webgpu.U32Bytes(dst)}); err != nil {
+				if err := dev.Run([]webgpu.Program{prog},
+					webgpu.Region{Buffer: y, Dst: webgpu.U32Bytes(dst)}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -60,7 +60,7 @@ func Bench(b *testing.B, open func(b *testing.B) webgpu.Device) {
 	})
 }
 
-// small records n dispatches of one workgroup that follow one upon the other.
+// small records n dispatches of one workgroup, each dependent on the one before.
 func small(dev webgpu.Device, n int) (prog webgpu.Program, params, y webgpu.Buffer, err error) {
 	if params, err = dev.NewBuffer("params", 1024, webgpu.Uniform); err != nil {
 		return

@@ -55,7 +55,7 @@ func testInfo(t *testing.T, dev webgpu.Device) {
 func testZeroed(t *testing.T, dev webgpu.Device) {
 	h := h{t, dev}
 	const n = 5000
-	for range 3 { // memory given back must not come again as it was
+	for range 3 { // freed memory must not return with its contents
 		b := h.buffer("zeroed", 4*n, webgpu.Storage)
 		equal(t, "new buffer", h.read(b, 0, n), make([]uint32, n))
 		dirty := make([]uint32, n)
@@ -79,7 +79,7 @@ func testPartialWrites(t *testing.T, dev webgpu.Device) {
 	h.write(b, 0)
 	equal(t, "after partial writes", h.read(b, 0, 8), []uint32{1, 2, 30, 41, 50, 6, 7, 80})
 
-	// Write copies: what the caller does with the slice afterwards is his own.
+	// Write copies, so the caller may change the slice afterwards.
 	data := []uint32{100}
 	if err := dev.Write(b, 0, webgpu.U32Bytes(data)); err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func testReads(t *testing.T, dev webgpu.Device) {
 	}
 }
 
-// testReadsGrow reads more and less in turn.
+// testReadsGrow alternates large and small reads.
 func testReadsGrow(t *testing.T, dev webgpu.Device) {
 	h := h{t, dev}
 	const n = 1 << 19
@@ -146,8 +146,7 @@ func testWritesBetweenRuns(t *testing.T, dev webgpu.Device) {
 	h := h{t, dev}
 	p := h.buffer("params", 16, webgpu.Uniform)
 	y := h.words("y", 1)
-	prog := h.program("affine", webgpu.Dispatch{Kernel: h.kernel(affine()),
-		Bindings: []webgpu.Binding{{Buffer: p}, {Buffer: y}}, Groups: [3]int{1, 1, 1}})
+	prog := h.program("affine", dispatch(h.kernel(affine()), 1, p, y))
 	want := uint32(1)
 	for i := range uint32(50) {
 		h.write(p, 0, 1, 3, i)
@@ -203,7 +202,7 @@ func testProgramsSeeEachOther(t *testing.T, dev webgpu.Device) {
 	a, b, c := h.words("a", 1, 2, 3), h.words("b", 10, 20, 30), h.words("c", 0, 0, 0)
 	k := h.kernel(accumulate())
 	into := func(label string, from, to webgpu.Buffer) webgpu.Program {
-		return h.program(label, webgpu.Dispatch{Kernel: k, Bindings: []webgpu.Binding{{Buffer: from}, {Buffer: to}}, Groups: [3]int{1, 1, 1}})
+		return h.program(label, dispatch(k, 1, from, to))
 	}
 	ab, bc, ca := into("a to b", a, b), into("b to c", b, c), into("c to a", c, a)
 	// b = 3b+a = 31 62 93; c = 3c+b = 31 62 93; a = 3a+c = 34 68 102
@@ -242,13 +241,13 @@ func testWorkgroupCounts(t *testing.T, dev webgpu.Device) {
 		equal(t, "places", h.read(b, 0, n, prog), want[0])
 	}
 	b := h.words("untouched", 42)
-	prog := h.program("none", webgpu.Dispatch{Kernel: k, Bindings: []webgpu.Binding{{Buffer: b}}, Groups: [3]int{0, 1, 1}})
+	prog := h.program("none", dispatch(k, 0, b))
 	equal(t, "no workgroups", h.read(b, 0, 1, prog), []uint32{42})
 	equal(t, "an empty program", h.read(b, 0, 1, h.program("empty")), []uint32{42})
 }
 
-// testSaxpy compares with the reference bit for bit. All values are small
-// multiples of 1/8, so that fusing the product and the sum changes nothing.
+// testSaxpy compares with the reference bit for bit. All values are small multiples of 1/8, so that a fused
+// multiply-add gives the same bits.
 func testSaxpy(t *testing.T, dev webgpu.Device) {
 	h := h{t, dev}
 	const n, parts = 1000, 3
@@ -291,7 +290,8 @@ func testSaxpy(t *testing.T, dev webgpu.Device) {
 		if part > 0 {
 			programs = nil // it has run
 		}
-		if err := dev.Run(programs, webgpu.Region{Buffer: y, Offset: part * 4096, Dst: webgpu.U32Bytes(dst)}); err != nil {
+		if err := dev.Run(programs, webgpu.Region{Buffer: y, Offset: part * 4096,
+			Dst: webgpu.U32Bytes(dst)}); err != nil {
 			t.Fatal(err)
 		}
 		equal(t, "saxpy", dst, want[part])

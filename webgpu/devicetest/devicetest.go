@@ -1,6 +1,5 @@
-// Package devicetest is the conformance suite of webgpu.Device. Every
-// implementation runs all of it from its own tests, so a program that works on
-// one of them works on the others, and a mistake is the same error on each.
+// Package devicetest is the conformance suite of webgpu.Device. Every implementation runs it from its own tests, so a
+// program that works on one of them works on the others, and a mistake is the same error on each.
 package devicetest
 
 import (
@@ -11,8 +10,8 @@ import (
 	"foretoken/webgpu"
 )
 
-// Run tests the devices that open makes. Each call of open must give a new
-// device; open skips or fails the test itself when there is none.
+// Run tests the devices that open makes. Each call of open must return a new device; without one, open skips or fails
+// the test.
 func Run(t *testing.T, open func(t *testing.T) webgpu.Device) {
 	suite := []struct {
 		name string
@@ -47,7 +46,7 @@ func Run(t *testing.T, open func(t *testing.T) webgpu.Device) {
 		{"Profile", testProfile},
 		{"DestroyedIdle", testDestroyedIdle},
 		{"DestroyedInMidCompile", testDestroyedInMidCompile},
-		{"DestroyedInMidRun", testDestroyedInMidRun}, // last: the device goes on with it for seconds
+		{"DestroyedInMidRun", testDestroyedInMidRun}, // last: the run occupies the device for seconds
 	}
 	for _, s := range suite {
 		t.Run(s.name, func(t *testing.T) {
@@ -58,7 +57,7 @@ func Run(t *testing.T, open func(t *testing.T) webgpu.Device) {
 	}
 }
 
-// needCompiler skips what only a device that compiles WGSL can show.
+// needCompiler skips the test on devices that do not compile WGSL.
 func needCompiler(t *testing.T, dev webgpu.Device) {
 	t.Helper()
 	if dev.Info().Backend == "cpu" {
@@ -66,7 +65,7 @@ func needCompiler(t *testing.T, dev webgpu.Device) {
 	}
 }
 
-// h makes the calls of a test that must succeed.
+// h makes calls that must succeed.
 type h struct {
 	t   *testing.T
 	dev webgpu.Device
@@ -104,6 +103,15 @@ func (h h) kernel(src *webgpu.KernelSource) webgpu.Kernel {
 	return k
 }
 
+// dispatch runs a kernel with some workgroups on complete buffers.
+func dispatch(k webgpu.Kernel, groups int, buffers ...webgpu.Buffer) webgpu.Dispatch {
+	d := webgpu.Dispatch{Kernel: k, Groups: [3]int{groups, 1, 1}}
+	for _, b := range buffers {
+		d.Bindings = append(d.Bindings, webgpu.Binding{Buffer: b})
+	}
+	return d
+}
+
 func (h h) program(label string, dispatches ...webgpu.Dispatch) webgpu.Program {
 	h.t.Helper()
 	p, err := h.dev.NewProgram(label, dispatches)
@@ -135,7 +143,7 @@ func (h h) read(b webgpu.Buffer, offset, n int, programs ...webgpu.Program) []ui
 	h.t.Helper()
 	x := make([]uint32, n)
 	for i := range x {
-		x[i] = 0xdeadbeef // what is not brought back shows
+		x[i] = 0xdeadbeef // shows words that were not read
 	}
 	if err := h.dev.Run(programs, webgpu.Region{Buffer: b, Offset: offset, Dst: webgpu.U32Bytes(x)}); err != nil {
 		h.t.Fatal(err)
@@ -143,7 +151,7 @@ func (h h) read(b webgpu.Buffer, offset, n int, programs ...webgpu.Program) []ui
 	return x
 }
 
-// equal compares words and shows the first that differs.
+// equal compares words and reports the first difference.
 func equal(t *testing.T, what string, got, want []uint32) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -156,7 +164,7 @@ func equal(t *testing.T, what string, got, want []uint32) {
 	}
 }
 
-// fails checks that err is there and names what a reader needs.
+// fails checks for an error that names the given words.
 func fails(t *testing.T, what string, err error, names ...string) {
 	t.Helper()
 	if err == nil {

@@ -7,8 +7,8 @@ import (
 	"foretoken/webgpu"
 )
 
-// affine computes y[i] = y[i]·mul + add, with mul and add from a uniform. What
-// it leaves tells in which order the runs and the writes of the uniform came.
+// affine computes y[i] = y[i]·mul + add, with mul and add from a uniform. Its result depends on the order of the
+// runs and the writes of the uniform.
 func affine() *webgpu.KernelSource {
 	return &webgpu.KernelSource{
 		Name: "affine", Key: "devicetest/affine",
@@ -95,7 +95,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
 	}
 }
 
-// places writes to each workgroup's word where that group is.
+// places writes the index of each workgroup to its word.
 func places() *webgpu.KernelSource {
 	return &webgpu.KernelSource{
 		Name: "places", Key: "devicetest/places",
@@ -142,8 +142,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
 	}
 }
 
-// spin keeps one thread busy for p rounds of a computation that no compiler
-// can shorten, and writes its end.
+// spin keeps one thread busy for p rounds of a computation that compilers cannot shorten, and writes the result.
 func spin() *webgpu.KernelSource {
 	return &webgpu.KernelSource{
 		Name: "spin", Key: "devicetest/spin",
@@ -184,7 +183,8 @@ func wide(n int) *webgpu.KernelSource {
 		src.Bindings = append(src.Bindings, webgpu.ReadOnly)
 	}
 	src.Bindings = append(src.Bindings, webgpu.ReadWrite)
-	src.WGSL = fmt.Sprintf("%s@group(0) @binding(%d) var<storage, read_write> y: array<u32>;\n@compute @workgroup_size(1)\nfn main() { y[0] = 0u%s; }\n",
+	src.WGSL = fmt.Sprintf("%s@group(0) @binding(%d) var<storage, read_write> y: array<u32>;\n"+
+		"@compute @workgroup_size(1)\nfn main() { y[0] = 0u%s; }\n",
 		decl.String(), n-1, add.String())
 	src.Reference = func(_ [3]int, b []webgpu.Memory) {
 		s := uint32(0)

@@ -9,14 +9,14 @@ import (
 	"foretoken/webgpu"
 )
 
-// testSteadyState counts what a hundred rounds of write, run and read create.
+// testSteadyState counts the objects that a hundred rounds of write, run and read create.
 func testSteadyState(t *testing.T, dev webgpu.Device) {
 	h := h{t, dev}
 	const n = 256
 	params := h.buffer("params", 16, webgpu.Uniform)
 	x, y := h.buffer("x", 4*n, webgpu.Storage), h.buffer("y", 4*n, webgpu.Storage)
-	a := h.program("affine", webgpu.Dispatch{Kernel: h.kernel(affine()), Bindings: []webgpu.Binding{{Buffer: params}, {Buffer: y}}, Groups: [3]int{4, 1, 1}})
-	b := h.program("accumulate", webgpu.Dispatch{Kernel: h.kernel(accumulate()), Bindings: []webgpu.Binding{{Buffer: x}, {Buffer: y}}, Groups: [3]int{4, 1, 1}})
+	a := h.program("affine", dispatch(h.kernel(affine()), 4, params, y))
+	b := h.program("accumulate", dispatch(h.kernel(accumulate()), 4, x, y))
 	want := uint32(0)
 	round := func(i uint32) {
 		h.write(params, 0, n, i, 1)
@@ -42,7 +42,8 @@ func testSteadyState(t *testing.T, dev webgpu.Device) {
 	if s, r := after.Submits-before.Submits, after.Reads-before.Reads; s != rounds || r != rounds {
 		t.Errorf("%d rounds took %d submits and %d reads", rounds, s, r)
 	}
-	if w, r := after.BytesWritten-before.BytesWritten, after.BytesRead-before.BytesRead; w != rounds*16 || r != rounds*4 {
+	w, r := after.BytesWritten-before.BytesWritten, after.BytesRead-before.BytesRead
+	if w != rounds*16 || r != rounds*4 {
 		t.Errorf("%d rounds wrote %d and read %d bytes", rounds, w, r)
 	}
 	t.Logf("a round of two writes, two programs and a read takes %v, of which %v waiting",
@@ -75,15 +76,14 @@ func testDestroyedIdle(t *testing.T, dev webgpu.Device) {
 	h := h{t, dev}
 	params, y := h.buffer("params", 16, webgpu.Uniform), h.words("y", 1)
 	k := h.kernel(affine())
-	p := h.program("affine", webgpu.Dispatch{Kernel: k, Bindings: []webgpu.Binding{{Buffer: params}, {Buffer: y}}, Groups: [3]int{1, 1, 1}})
+	p := h.program("affine", dispatch(k, 1, params, y))
 	h.run(p)
 	h.write(params, 0, 1, 1, 1) // a write that never gets its run
 	dev.Destroy()
 	afterDestroy(t, dev, y, k, p)
 }
 
-// testDestroyedInMidRun destroys the device from another goroutine while a run
-// of a few seconds is on its way.
+// testDestroyedInMidRun destroys the device from another goroutine during a run of a few seconds.
 func testDestroyedInMidRun(t *testing.T, dev webgpu.Device) {
 	h := h{t, dev}
 	const target = 3 * time.Second
@@ -106,15 +106,14 @@ func testDestroyedInMidRun(t *testing.T, dev webgpu.Device) {
 		if !errors.Is(err, webgpu.ErrDeviceLost) {
 			t.Fatalf("Run in which the device was destroyed: %v, want %v", err, webgpu.ErrDeviceLost)
 		}
-	case <-time.After(10 * time.Minute): // a driver may finish the run first, on a machine with other work
+	case <-time.After(10 * time.Minute): // a driver may finish the run first
 		t.Fatal("Run hangs on a destroyed device")
 	}
 	afterDestroy(t, dev, y, k, long)
 }
 
-// pace finds how many rounds make a spin of about 50 ms, and how many of those
-// take about as long as asked. Many short dispatches and not a single long one,
-// which drivers take for a hang and kill.
+// pace returns how many rounds make a spin of about 50 ms, and how many of those take about the given time. Drivers
+// kill a single long dispatch as a hang, so the tests use many short ones.
 func (h h) pace(long time.Duration) (rounds uint32, n int) {
 	h.t.Helper()
 	params, y := h.buffer("params", 16, webgpu.Uniform), h.words("y", 1)
@@ -123,7 +122,7 @@ func (h h) pace(long time.Duration) (rounds uint32, n int) {
 	for rounds = 1 << 12; rounds < 1<<30; rounds *= 2 {
 		h.write(params, 0, rounds)
 		took = time.Hour
-		for range 3 { // the least of three: the device may still be busy with another test
+		for range 3 { // the minimum: the device may still be busy with another test
 			start := time.Now()
 			h.read(y, 0, 1, single)
 			took = min(took, time.Since(start))
@@ -137,7 +136,7 @@ func (h h) pace(long time.Duration) (rounds uint32, n int) {
 	return rounds, n
 }
 
-// spins are n dispatches of spin, one upon the other.
+// spins returns n dispatches of spin, each dependent on the one before.
 func spins(k webgpu.Kernel, params, y webgpu.Buffer, n int) []webgpu.Dispatch {
 	dispatches := make([]webgpu.Dispatch, n)
 	for i := range dispatches {
@@ -147,9 +146,8 @@ func spins(k webgpu.Kernel, params, y webgpu.Buffer, n int) []webgpu.Dispatch {
 	return dispatches
 }
 
-// Timeout tests a device whose open takes how long a call may wait: a run that
-// takes longer must fail in time with ErrTimeout, and the device must work
-// again once it has caught up.
+// Timeout tests a device whose open takes the time limit of a call: a longer run must fail in time with ErrTimeout, and
+// the device must work again after the run has ended.
 func Timeout(t *testing.T, open func(t *testing.T, patience time.Duration) webgpu.Device) {
 	const patience = time.Second
 	patient := open(t, time.Minute)
@@ -160,11 +158,11 @@ func Timeout(t *testing.T, open func(t *testing.T, patience time.Duration) webgp
 	h := h{t, dev}
 	params, y := h.buffer("params", 16, webgpu.Uniform), h.words("y", 1)
 	h.write(params, 0, rounds)
-	each := min(n, 1<<10) // making a program is a call too, held to the same patience
+	each := min(n, 1<<10) // making a program has the same time limit
 	long := h.program("long", spins(h.kernel(spin()), params, y, each)...)
 	start := time.Now()
 	err := error(nil)
-	// The pace may have been taken while the machine was busy: then one run is over in time, and more of them are not.
+	// If the machine was busy during pace, one run may end in time; several runs do not.
 	for times := 1 + n/each; err == nil && times <= (1+n/each)<<8; times *= 2 {
 		err = dev.Run(slices.Repeat([]webgpu.Program{long}, times), webgpu.Region{Buffer: y, Dst: make([]byte, 4)})
 	}

@@ -42,17 +42,18 @@ func testCompileAll(t *testing.T, dev webgpu.Device) {
 	if kernels[1] != one || kernels[3] != one || kernels[0] != kernels[6] {
 		t.Errorf("the same keys gave other handles: %v", kernels)
 	}
-	if distinct := slices.Compact(slices.Sorted(slices.Values(kernels))); len(distinct) != 6 || dev.Counters().Kernels != 6 {
+	distinct := slices.Compact(slices.Sorted(slices.Values(kernels)))
+	if len(distinct) != 6 || dev.Counters().Kernels != 6 {
 		t.Errorf("6 sources gave %d kernels, %d compiled", len(distinct), dev.Counters().Kernels)
 	}
 	// Each handle must be the kernel of its source.
 	y := h.words("y", 7)
 	x := h.words("x", 4)
-	prog := h.program("accumulate", webgpu.Dispatch{Kernel: kernels[2], Bindings: []webgpu.Binding{{Buffer: x}, {Buffer: y}}, Groups: [3]int{1, 1, 1}})
+	prog := h.program("accumulate", dispatch(kernels[2], 1, x, y))
 	equal(t, "accumulate", h.read(y, 0, 1, prog), []uint32{25})
 
 	if dev.Info().Backend == "cpu" {
-		return // nothing can fail to compile
+		return // the cpu device compiles nothing
 	}
 	bad := affine()
 	bad.Name, bad.Key, bad.WGSL = "bad", "devicetest/bad", bad.WGSL+"fn oops( {\n"
@@ -72,7 +73,8 @@ func testShaderErrors(t *testing.T, dev webgpu.Device) {
 		{"syntax", "@compute @workgroup_size(1)\nfn main() {\n  let x = 1u\n  let y = ;\n}\n", 4, "let y = ;"},
 		{"type", "@compute @workgroup_size(1)\nfn main() {\n\n  let x: u32 = 1.5;\n}\n", 4, "let x: u32 = 1.5;"},
 		{"name", "@compute @workgroup_size(1)\nfn main() {\n  missing(1u);\n}\n", 3, "missing(1u);"},
-		{"store to read-only", "@group(0) @binding(0) var<storage, read> x: array<u32>;\n@compute @workgroup_size(1)\nfn main() {\n  x[0] = 1u;\n}\n", 4, "x[0] = 1u;"},
+		{"store to read-only", "@group(0) @binding(0) var<storage, read> x: array<u32>;\n" +
+			"@compute @workgroup_size(1)\nfn main() {\n  x[0] = 1u;\n}\n", 4, "x[0] = 1u;"},
 	} {
 		src := &webgpu.KernelSource{Name: "wrong " + c.name, Key: "devicetest/wrong/" + c.name, WGSL: c.wgsl,
 			Bindings: []webgpu.Access{webgpu.ReadOnly}}
@@ -102,7 +104,8 @@ func testShaderErrors(t *testing.T, dev webgpu.Device) {
 
 	large := places()
 	large.Name, large.Key = "large workgroup", "devicetest/largegroup"
-	large.WGSL = strings.Replace(large.WGSL, "workgroup_size(1)", fmt.Sprintf("workgroup_size(%d)", 2*dev.Info().Limits.MaxWorkgroupInvocations), 1)
+	large.WGSL = strings.Replace(large.WGSL, "workgroup_size(1)",
+		fmt.Sprintf("workgroup_size(%d)", 2*dev.Info().Limits.MaxWorkgroupInvocations), 1)
 	_, err = dev.NewKernel(large)
 	fails(t, "more invocations than the limit", err, large.Name)
 
@@ -129,7 +132,7 @@ func testKernelErrors(t *testing.T, dev webgpu.Device) {
 	_, err = dev.NewKernel(wide(most + 1))
 	fails(t, "one storage binding too many", err, "wide", fmt.Sprint(most))
 
-	// As many as the limit allows must work.
+	// The limit itself must work.
 	h := h{t, dev}
 	y := h.buffer("y", 4, webgpu.Storage)
 	var bindings []webgpu.Binding
@@ -139,7 +142,8 @@ func testKernelErrors(t *testing.T, dev webgpu.Device) {
 		want += uint32(i + 1)
 	}
 	bindings = append(bindings, webgpu.Binding{Buffer: y})
-	prog := h.program("wide", webgpu.Dispatch{Kernel: h.kernel(wide(most)), Bindings: bindings, Groups: [3]int{1, 1, 1}})
+	prog := h.program("wide", webgpu.Dispatch{Kernel: h.kernel(wide(most)), Bindings: bindings,
+		Groups: [3]int{1, 1, 1}})
 	equal(t, "the most storage bindings", h.read(y, 0, 1, prog), []uint32{want})
 }
 
@@ -178,14 +182,18 @@ func testBindingErrors(t *testing.T, dev webgpu.Device) {
 	one := [3]int{1, 1, 1}
 	try("too few bindings", one, good[:1], "1 bindings", "2")
 	try("too many bindings", one, append(slices.Clone(good), good[1]), "3 bindings", "2")
-	try("an offset that is not aligned", one, []webgpu.Binding{{Buffer: params, Size: 16}, {Buffer: y, Offset: 128}}, "y", "128", "256")
+	try("an offset that is not aligned", one, []webgpu.Binding{{Buffer: params, Size: 16}, {Buffer: y, Offset: 128}},
+		"y", "128", "256")
 	try("a negative offset", one, []webgpu.Binding{{Buffer: params, Size: 16}, {Buffer: y, Offset: -256}}, "y", "-256")
-	try("an offset at the end", one, []webgpu.Binding{{Buffer: params, Size: 16}, {Buffer: y, Offset: 1024}}, "y", "1024")
-	try("a range past the end", one, []webgpu.Binding{{Buffer: params, Size: 16}, {Buffer: y, Offset: 512, Size: 516}}, "y", "516")
+	try("an offset at the end", one, []webgpu.Binding{{Buffer: params, Size: 16}, {Buffer: y, Offset: 1024}}, "y",
+		"1024")
+	try("a range past the end", one, []webgpu.Binding{{Buffer: params, Size: 16}, {Buffer: y, Offset: 512, Size: 516}},
+		"y", "516")
 	try("a size that is not words", one, []webgpu.Binding{{Buffer: params, Size: 16}, {Buffer: y, Size: 6}}, "y", "6")
 	try("no such buffer", one, []webgpu.Binding{{Buffer: params, Size: 16}, {Buffer: 9999}}, "9999")
 	try("storage bound as constants", one, []webgpu.Binding{{Buffer: y, Size: 16}, {Buffer: y}}, "y", "uniform")
-	try("constants bound as storage", one, []webgpu.Binding{{Buffer: params, Size: 16}, {Buffer: params}}, "params", "storage")
+	try("constants bound as storage", one, []webgpu.Binding{{Buffer: params, Size: 16}, {Buffer: params}}, "params",
+		"storage")
 	limit := dev.Info().Limits.MaxWorkgroupsPerDim
 	try("too many workgroups", [3]int{1, limit + 1, 1}, good, fmt.Sprint(limit))
 	try("negative workgroups", [3]int{-1, 1, 1}, good, "-1")
@@ -200,7 +208,8 @@ func testBindingErrors(t *testing.T, dev webgpu.Device) {
 	try("a uniform binding over the limit", one, []webgpu.Binding{{Buffer: large}, {Buffer: y}}, "large uniform")
 	if l := dev.Info().Limits; l.MaxBindingSize <= 256<<20 && l.MaxBufferSize > l.MaxBindingSize {
 		big := h.buffer("large storage", l.MaxBindingSize+256, webgpu.Storage)
-		try("a storage binding over the limit", one, []webgpu.Binding{{Buffer: params, Size: 16}, {Buffer: big}}, "large storage")
+		try("a storage binding over the limit", one, []webgpu.Binding{{Buffer: params, Size: 16}, {Buffer: big}},
+			"large storage")
 		h.program("at the limit", webgpu.Dispatch{Kernel: k, Groups: one,
 			Bindings: []webgpu.Binding{{Buffer: params, Size: 16}, {Buffer: big, Offset: 256}}})
 	}
@@ -216,7 +225,8 @@ func testAliasing(t *testing.T, dev webgpu.Device) {
 		_, err := dev.NewProgram("prog", []webgpu.Dispatch{{Kernel: k, Bindings: bindings, Groups: [3]int{1, 1, 1}}})
 		fails(t, what, err, "prog", "shared")
 	}
-	lo, hi, all := webgpu.Binding{Buffer: b, Size: 512}, webgpu.Binding{Buffer: b, Offset: 512}, webgpu.Binding{Buffer: b}
+	lo, hi := webgpu.Binding{Buffer: b, Size: 512}, webgpu.Binding{Buffer: b, Offset: 512}
+	all := webgpu.Binding{Buffer: b}
 	try("one range writable twice", swap, all, all)
 	try("writable ranges that overlap", swap, all, hi)
 	try("one range read-only and writable", acc, all, all)
@@ -228,10 +238,12 @@ func testAliasing(t *testing.T, dev webgpu.Device) {
 		in[i] = uint32(i)
 	}
 	h.write(b, 0, in...)
-	swapped := h.program("swap", webgpu.Dispatch{Kernel: swap, Bindings: []webgpu.Binding{lo, hi}, Groups: [3]int{2, 1, 1}})
+	swapped := h.program("swap", webgpu.Dispatch{Kernel: swap, Bindings: []webgpu.Binding{lo, hi},
+		Groups: [3]int{2, 1, 1}})
 	got := h.read(b, 0, 256, swapped)
 	equal(t, "halves swapped", got, append(slices.Clone(in[128:]), in[:128]...))
-	twice := h.program("twice", webgpu.Dispatch{Kernel: add, Bindings: []webgpu.Binding{lo, lo, {Buffer: y}}, Groups: [3]int{2, 1, 1}})
+	twice := h.program("twice", webgpu.Dispatch{Kernel: add, Bindings: []webgpu.Binding{lo, lo, {Buffer: y}},
+		Groups: [3]int{2, 1, 1}})
 	want := make([]uint32, 128)
 	for i := range want {
 		want[i] = 2 * in[128+i]
@@ -243,7 +255,7 @@ func testFreedHandles(t *testing.T, dev webgpu.Device) {
 	h := h{t, dev}
 	k := h.kernel(accumulate())
 	x, y := h.words("x", 1), h.words("y", 2)
-	d := webgpu.Dispatch{Kernel: k, Bindings: []webgpu.Binding{{Buffer: x}, {Buffer: y}}, Groups: [3]int{1, 1, 1}}
+	d := dispatch(k, 1, x, y)
 	prog, other := h.program("prog", d), h.program("other", d)
 	equal(t, "before", h.read(y, 0, 1, prog), []uint32{7})
 
@@ -276,15 +288,15 @@ func testRangeErrors(t *testing.T, dev webgpu.Device) {
 	for _, c := range []struct{ offset, n int }{{-4, 4}, {2, 4}, {0, 3}, {16, 4}, {8, 12}, {0, 20}, {1 << 40, 4}} {
 		what := fmt.Sprintf("%d bytes at %d of 16", c.n, c.offset)
 		fails(t, "writing "+what, dev.Write(b, c.offset, make([]byte, c.n)), "words")
-		fails(t, "reading "+what, dev.Run(nil, webgpu.Region{Buffer: b, Offset: c.offset, Dst: make([]byte, c.n)}), "words")
+		fails(t, "reading "+what, dev.Run(nil, webgpu.Region{Buffer: b, Offset: c.offset, Dst: make([]byte, c.n)}),
+			"words")
 	}
 	u := h.buffer("constants", 16, webgpu.Uniform)
 	fails(t, "reading a uniform buffer", dev.Run(nil, webgpu.Region{Buffer: u, Dst: make([]byte, 4)}), "constants")
 	equal(t, "after the errors", h.read(b, 0, 4), []uint32{1, 2, 3, 4})
 }
 
-// testWorksAfterErrors makes all kinds of mistakes and then works as if none
-// had been made.
+// testWorksAfterErrors makes mistakes of all kinds and then checks that the device still works.
 func testWorksAfterErrors(t *testing.T, dev webgpu.Device) {
 	h := h{t, dev}
 	y := h.words("y", 1)
@@ -303,6 +315,6 @@ func testWorksAfterErrors(t *testing.T, dev webgpu.Device) {
 	if err := dev.Lost(); err != nil {
 		t.Fatal(err)
 	}
-	prog := h.program("good", webgpu.Dispatch{Kernel: h.kernel(accumulate()), Bindings: []webgpu.Binding{{Buffer: x}, {Buffer: y}}, Groups: [3]int{1, 1, 1}})
+	prog := h.program("good", dispatch(h.kernel(accumulate()), 1, x, y))
 	equal(t, "after mistakes", h.read(y, 0, 1, prog), []uint32{4})
 }

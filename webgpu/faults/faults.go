@@ -1,5 +1,5 @@
-// Package faults is a device that goes wrong where a test wants it to: it is lost, has no memory, or answers no read. What it
-// computes is another device's.
+// Package faults wraps a device and makes it fail where a test wants: the device is lost, runs out of memory or
+// never answers a read.
 package faults
 
 import (
@@ -27,20 +27,20 @@ func (c Call) String() string {
 	return [...]string{"new buffer", "new kernels", "new program", "write", "run", "read"}[c]
 }
 
-// Fault is what goes wrong with a call.
+// Fault is a way for a call to fail.
 type Fault int
 
 const (
 	None     Fault = iota
 	Lost           // the device is lost in the middle of it
-	NoMemory       // there is none for what is to be made
+	NoMemory       // allocation fails
 	Hang           // the device does not answer any more, nor any later call
 )
 
 // Plan decides what goes wrong. It may be shared by several devices, one after the other.
 type Plan struct {
-	// At is asked before each call; n counts calls of all kinds, from 0, and label says what the call is about: what is made,
-	// or the programs that run. Nil: nothing goes wrong.
+	// At is asked before each call; n counts calls of all kinds, from 0, and label names the new object or the
+	// programs that run. Nil: no call fails.
 	At func(n int, c Call, label string) Fault
 	// Patience is how long a call waits for a device that hangs.
 	Patience time.Duration
@@ -79,7 +79,7 @@ func (p *Plan) ask(c Call, label string) Fault {
 	return p.At(n, c, label)
 }
 
-// made counts what a device made (1) or was given back (-1).
+// made counts objects of a device: 1 for a new one, -1 for a freed one.
 func (p *Plan) made(d *Device, n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -233,7 +233,7 @@ func (d *Device) Watch(f func(programs []webgpu.Program)) {
 	}
 }
 
-// Profile is the other device's. It counts as a read, of "profile" and what the program is called.
+// Profile calls the wrapped device. It counts as a read, of "profile" and the program's label.
 func (d *Device) Profile(p webgpu.Program) (webgpu.Profile, error) {
 	inside, ok := d.Device.(webgpu.Profiler)
 	if !ok {

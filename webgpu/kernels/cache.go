@@ -2,7 +2,7 @@ package kernels
 
 import "fmt"
 
-// KVFormat is how keys and values are cached.
+// KVFormat is the storage format of keys and values.
 type KVFormat int
 
 const (
@@ -15,7 +15,7 @@ var kvNames = []string{"f32", "f16", "q8"}
 
 func (f KVFormat) String() string { return kvNames[f] }
 
-// ParseKVFormat finds a format by its name: f32, f16 or q8.
+// ParseKVFormat returns the format named f32, f16 or q8.
 func ParseKVFormat(name string) (KVFormat, error) {
 	for i, n := range kvNames {
 		if n == name {
@@ -25,73 +25,66 @@ func ParseKVFormat(name string) (KVFormat, error) {
 	return 0, fmt.Errorf("kernels: KV format %.80q; want f32, f16 or q8", name)
 }
 
-// cacheLayout is how a slot's elements lie in a cache: head after head, in q8 after the scales of all of them, so that
+// CacheLayout locates the elements of a slot: head after head. In q8 the scales of all heads come first, so that
 // wide reads are aligned.
-type cacheLayout struct {
-	format KVFormat
+type CacheLayout struct {
+	Format KVFormat
 	dim    int // of a head
-	width  int // elements of a slot
-	block  int // elements that share a scale; 0 where there is none
+	Width  int // elements of a slot
+	Block  int // elements that share a scale; 0: no scales
 }
 
-// layout is the cache's. A block is the largest of 32, 16 and 8 elements that divides a head, so
-// that it never reaches into the next one.
-func (h Heads) layout() cacheLayout {
-	l := cacheLayout{format: h.Format, dim: h.Dim, width: h.KV * h.Dim}
+// Layout returns the layout of the cache. A block is the largest of 32, 16 and 8 elements that divides a head, so
+// that no block spans two heads.
+func (h Heads) Layout() CacheLayout {
+	l := CacheLayout{Format: h.Format, dim: h.Dim, Width: h.KV * h.Dim}
 	if h.Format == KVQ8 {
-		for l.block = 32; h.Dim%l.block != 0; {
-			l.block /= 2
+		for l.Block = 32; h.Dim%l.Block != 0; {
+			l.Block /= 2
 		}
 	}
 	return l
 }
 
-// scales is how many words the scales of a slot take.
-func (l cacheLayout) scales() int {
-	if l.block == 0 {
+// Scales returns the number of words of a slot's scales.
+func (l CacheLayout) Scales() int {
+	if l.Block == 0 {
 		return 0
 	}
-	return l.width / l.block
+	return l.Width / l.Block
 }
 
-// head is how many 32-bit words a head takes, without scales.
-func (l cacheLayout) head() int {
-	if l.format == KVQ8 {
+// Head returns the number of 32-bit words of a head, without scales.
+func (l CacheLayout) Head() int {
+	if l.Format == KVQ8 {
 		return l.dim / 4
 	}
-	return l.dim >> l.format
+	return l.dim >> l.Format
 }
 
-// slot is how many 32-bit words a slot takes.
-func (l cacheLayout) slot() int { return l.scales() + l.width/l.dim*l.head() }
+// Slot returns the number of 32-bit words of a slot.
+func (l CacheLayout) Slot() int { return l.Scales() + l.Width/l.dim*l.Head() }
 
-// read is how many words a kernel reads at once of a head, which takes parts of so many words: at most four, from a multiple
-// of as many on.
-func (l cacheLayout) read(parts int) int {
+// Read returns how many words a kernel may read at once: at most four, aligned, and a divisor of part, the words of a
+// head that a thread processes.
+func (l CacheLayout) Read(part int) int {
 	n := 4
-	for parts%n != 0 || l.head()%n != 0 || l.scales()%n != 0 {
+	for part%n != 0 || l.Head()%n != 0 || l.Scales()%n != 0 {
 		n /= 2
 	}
 	return n
 }
 
-// reader is the shader that reads so many words at once, where the format asks for one.
-func (l cacheLayout) reader(read int) string {
-	if l.format == KVF32 {
-		return ""
-	}
-	return fmt.Sprintf(" attention_words_%d", read)
-}
-
-// constants tell the shaders where in a cache elements are, read so many words at once: SLOT, LEAD and HEAD are the reads
-// of a slot, of the scales that it begins with and of a head.
-func (l cacheLayout) constants(read int) []constant {
-	c := []constant{{"READ", u32(read)}, {"SLOT", u32(l.slot() / read)}, {"LEAD", u32(l.scales() / read)}, {"HEAD", u32(l.head() / read)}}
-	if l.format == KVQ8 {
-		c = append(c, constant{"KVQ", u32(l.block / 4)})
+// Constants returns the constants of shaders that read `read` words of a cache at once. SLOT, LEAD and HEAD are the
+// lengths of a slot, of its scales and of a head, in reads.
+func (l CacheLayout) Constants(read int) []Constant {
+	c := []Constant{Const("READ", read), Const("SLOT", l.Slot()/read), Const("LEAD", l.Scales()/read),
+		Const("HEAD", l.Head()/read)}
+	if l.Format == KVQ8 {
+		c = append(c, Const("KVQ", l.Block/4))
 	}
 	return c
 }
 
-// CacheWords is how many 32-bit words the keys of so many slots take, or the values.
-func (h Heads) CacheWords(slots int) int { return slots * h.layout().slot() }
+// CacheWords returns the number of 32-bit words that the keys of some slots take; the values take as many.
+func (h Heads) CacheWords(slots int) int { return slots * h.Layout().Slot() }

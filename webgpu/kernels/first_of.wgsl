@@ -1,8 +1,7 @@
-// The first of (score, id) pairs over a workgroup of 256: greater score, then lower id. Sixteen
-// lanes reduce sixteen each, then every lane reduces those: two barriers,
-// where a tree would have nine and software adapters pay for each. A second call is
-// safe because nobody writes the first array before all have passed its last barrier,
-// nor the second before all have passed the next call's first.
+// The first of (score, id) pairs over a workgroup of 256: greater score, then lower id. Sixteen lanes reduce sixteen
+// pairs each, then every lane reduces the sixteen results. This takes two barriers, which are expensive on software
+// adapters; a tree would take nine. Consecutive calls are safe: a lane writes `pairs` again only after all lanes have
+// passed the last barrier, and `firsts` only after all have passed the first barrier of the next call.
 struct Pair { score: f32, id: u32, }
 
 var<workgroup> pairs: array<Pair, 256>;

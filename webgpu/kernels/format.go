@@ -2,7 +2,7 @@ package kernels
 
 import "foretoken/webgpu"
 
-// Format is how a weight matrix is stored on the device.
+// Format is the storage format of a weight matrix on the device.
 type Format int
 
 const (
@@ -20,25 +20,24 @@ const (
 	Q4_K
 	Q5_K
 	Q6_K
-	formats // how many there are
+	Formats // the number of formats
 )
 
-// layout is what Go has to know of a format; unpack_*.wgsl is what the shaders know.
-// Numbers of weights and words are those of a block, the unit that a row is a multiple of.
+// layout describes a format to Go; unpack_*.wgsl describes it to the shaders. Counts of weights and words are per
+// block, the unit that divides a row.
 type layout struct {
 	name   string
 	block  int    // weights
 	words  int    // 32-bit words of the weights
-	scales int    // words of what multiplies or is added to them, kept apart; 0: nothing
+	scales int    // words of scales and offsets, in a buffer of their own; 0: none
 	step   int    // weights that a kernel unpacks at once
-	shared int    // consecutive steps, from a multiple of it, with the same scales
-	files  string // shaders that unpack it
+	shared int    // consecutive steps, aligned to their number, with the same scales
+	files  string // shaders that unpack the format
 }
 
-// A format of 32-weight blocks with a half for each keeps it as a float, which spares an
-// unpacking for each block and row; where two halves fill a word, or superblocks
-// have scales of their own, they stay as they are.
-var layouts = [formats]layout{
+// Formats with one half a block of 32 weights store it as a float, which saves unpacking it for each block and row.
+// Pairs of halves, which fill a word, and the scales of superblocks stay packed.
+var layouts = [Formats]layout{
 	F32:    {"f32", 4, 4, 0, 4, 1, "unpack_f32"},
 	F16:    {"f16", 4, 2, 0, 4, 1, "unpack_f16"},
 	BF16:   {"bf16", 4, 2, 0, 4, 1, "unpack_bf16"},
@@ -57,65 +56,75 @@ var layouts = [formats]layout{
 
 func (f Format) String() string { return layouts[f].name }
 
-// inBlocks reports whether threads sum whole numbers of a block and scale the sum, see matmul_walk_blocks.wgsl.
-func (f Format) inBlocks() bool { return f == Q8_0 || f == Q4_0 }
+// InBlocks reports whether threads sum the integers of a block and scale the sum, see matmul/k_loop_blocks.wgsl.
+func (f Format) InBlocks() bool { return f == Q8_0 || f == Q4_0 }
 
 // Quantised reports whether the format has scales, in a buffer of their own.
 func (f Format) Quantised() bool { return layouts[f].scales > 0 }
 
-// Block is the count of weights that a row must be a multiple of.
+// Block returns the number of weights that must divide a row.
 func (f Format) Block() int { return layouts[f].block }
 
-// WordsPerRow is how many 32-bit words a row of cols weights takes, without scales.
+// WordsPerRow returns the number of 32-bit words of a row of cols weights, without scales.
 func (f Format) WordsPerRow(cols int) int { return cols / layouts[f].block * layouts[f].words }
 
-// ScalesPerRow is how many 32-bit words the scales of a row of cols weights take.
+// ScalesPerRow returns the number of 32-bit words of a row's scales.
 func (f Format) ScalesPerRow(cols int) int { return cols / layouts[f].block * layouts[f].scales }
 
-// step is how many weights a kernel unpacks at once.
-func (f Format) step() int { return layouts[f].step }
+// Files returns the shaders that unpack the format.
+func (f Format) Files() string { return layouts[f].files }
 
-// constants tell the unroller a format's count of parts a step: groups of four weights.
-func (f Format) constants() []constant { return []constant{{"PARTS", u32(f.step() / 4)}} }
+// Shared returns how many consecutive steps, aligned to their number, have the same scales.
+func (f Format) Shared() int { return layouts[f].shared }
 
-// Weight is a matrix (Rows, Cols) on the device, split by rows into as many
-// parts as the device's binding limit asks for.
+// Step returns how many weights a kernel unpacks at once.
+func (f Format) Step() int { return layouts[f].step }
+
+// Constants returns PARTS, the number of groups of four weights in a step.
+func (f Format) Constants() []Constant { return []Constant{Const("PARTS", f.Step()/4)} }
+
+// Weight is a matrix (Rows, Cols) on the device, split by rows into parts that fit the device's binding limit.
 type Weight struct {
 	Format     Format
 	Rows, Cols int
 	Parts      []WeightPart
 }
 
-// WeightPart is rows [Row0, Row0+Rows) of a Weight. F32, F16 and BF16 have no Scales.
+// WeightPart holds rows [Row0, Row0+Rows) of a Weight. F32, F16 and BF16 have no Scales.
 // See unpack_*.wgsl for the layouts.
 type WeightPart struct {
 	Row0, Rows     int
 	Quants, Scales View
 }
 
-// access is how a kernel that reads weights of the format, an input and an output binds
-// them: parameters, weights, input, output and, if there are any, scales.
-func (f Format) access() []webgpu.Access {
-	access := []webgpu.Access{webgpu.Constants, webgpu.ReadOnly, webgpu.ReadOnly, webgpu.ReadWrite}
+// Access returns the access of a kernel that binds parameters, weights, input, output and, if the format has any,
+// scales.
+func (f Format) Access() []webgpu.Access {
+	access := Inputs(2)
 	if f.Quantised() {
 		access = append(access, webgpu.ReadOnly)
 	}
 	return access
 }
 
-// scales are a part's, or, where the format has none, idle: a view that the kernel binds and does not read.
-func (w *Weight) scales(p WeightPart, idle View) View {
+// Scales returns the scales of a part. If the format has none, it returns idle, which the kernel binds and never reads.
+func (w *Weight) Scales(p WeightPart, idle View) View {
 	if w.Format.Quantised() {
 		return p.Scales
 	}
 	return idle
 }
 
-// views are the bindings of such a kernel after its parameters.
-func (w *Weight) views(p WeightPart, in, out View) []View {
+// Views returns the bindings of a kernel with Format.Access, after its parameters.
+func (w *Weight) Views(p WeightPart, in, out View) []View {
 	views := []View{p.Quants, in, out}
 	if w.Format.Quantised() {
 		views = append(views, p.Scales)
 	}
 	return views
+}
+
+// ProductAccess returns the access of a product: parameters, weights, x, out, scales, and then more.
+func ProductAccess(more ...webgpu.Access) []webgpu.Access {
+	return append(append(Inputs(2), webgpu.ReadOnly), more...)
 }

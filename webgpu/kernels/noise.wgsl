@@ -1,23 +1,23 @@
-// Shared by the sampling kernels: logits made safe to compute with, and the
-// counter-based noise of package spec in f32. Put before the kernel's own text.
+// Shared by the sampling kernels: finite logits, and the counter-based noise of package spec in f32. Join this file
+// before the kernel.
 
-const LOW: f32 = -1.0e30;    // what NaN and -inf logits count as
+const LOW: f32 = -1.0e30;    // replaces NaN and -inf logits
 const NONE: f32 = -3.0e38;   // below every score: LOW / temperature is above it
 
-// finite reads a logit. The tests are on the bits because a compiler may assume
-// that floats are neither NaN nor infinite, and select because branches cost more.
+// finite reads a logit and clamps it to ±LOW; NaN becomes LOW. It tests the bits because a compiler may assume that
+// floats are neither NaN nor infinite, and uses select because branches are slower.
 fn finite(w: u32) -> f32 {
     let a = w & 0x7fffffffu;
     let big = (w & 0x80000000u) | 0x7149f2cau; // -LOW with w's sign
     return bitcast<f32>(select(select(w, big, a > 0x7149f2cau), 0xf149f2cau, a > 0x7f800000u));
 }
 
-// expo is exp for d <= 0 that is 0 far down, where drivers clamp the argument.
+// expo is exp for d <= 0, and 0 below -80, where drivers clamp the argument.
 fn expo(d: f32) -> f32 {
     return select(exp(max(d, -80.0)), 0.0, d < -80.0);
 }
 
-// log_rest is ln(1 - exp(e)) for e < 0, by the series where the difference would lose it.
+// log_rest is ln(1 - exp(e)) for e < 0; near 0 it uses the series, because the difference would cancel.
 fn log_rest(e: f32) -> f32 {
     if (e > -0.01) { return log(-e * (1.0 + e * (0.5 + e * 0.16666667))); }
     return log(1.0 - expo(e));
@@ -44,15 +44,15 @@ fn hash(key: vec3<u32>, id: u32) -> u32 {
     return w ^ x;
 }
 
-// exponential is -ln(1-w) for w = (h + 0.5) / 2^32. In the lower half, where the large
-// Gumbel values come from, the series of 2 artanh(w / (2-w)) keeps w's relative
-// precision; in the upper half 1-w is taken from the complement of h.
+// exponential is -ln(1-w) for w = (h + 0.5) / 2^32. In the lower half, which gives the large Gumbel values, the series
+// of 2 artanh(w / (2-w)) keeps the relative precision of w; in the upper half 1-w comes from the complement of h.
 fn exponential(h: u32) -> f32 {
     if (h < 0x80000000u) {
         let w = (f32(h) + 0.5) * 2.3283064e-10;
         let t = w / (2.0 - w);
         let q = t * t;
-        return 2.0 * t * (1.0 + q * (0.33333333 + q * (0.2 + q * (0.14285714 + q * (0.11111111 + q * (0.09090909 + q * 0.07692308))))));
+        return 2.0 * t * (1.0 + q * (0.33333333 + q * (0.2 + q * (0.14285714
+            + q * (0.11111111 + q * (0.09090909 + q * 0.07692308))))));
     }
     return -log((f32(~h) + 0.5) * 2.3283064e-10);
 }
@@ -61,8 +61,7 @@ fn gumbel(key: vec3<u32>, id: u32) -> f32 {
     return -log(exponential(hash(key, id)));
 }
 
-// order maps a finite float to a word so that words compare as the floats do;
-// both zeros get the same.
+// order maps a finite float to a word such that words compare like the floats; both zeros map to one word.
 fn order(z: f32) -> u32 {
     let w = bitcast<u32>(z);
     return select(w | 0x80000000u, 0u - w, (w >> 31u) == 1u);

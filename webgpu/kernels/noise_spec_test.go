@@ -8,7 +8,7 @@ import (
 	"foretoken/webgpu/kernels"
 )
 
-// The kernels may not import package spec, so its noise is written twice.
+// The kernels must not import package spec, so its noise has two implementations.
 func TestNoiseIsThatOfSpec(t *testing.T) {
 	if kernels.StreamAccept != spec.StreamAccept || kernels.StreamResidual != spec.StreamResidual {
 		t.Fatal("the streams of the rejection rule differ")
@@ -16,13 +16,15 @@ func TestNoiseIsThatOfSpec(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 10000 {
 		seed, stream, position, id := rng.Uint64(), rng.Uint32N(4), rng.Uint32N(1<<28), rng.Uint32N(1<<18)
-		if got, want := kernels.Hash(seed, stream, position, id), spec.Hash(seed, stream, position, id); got != want {
+		words := kernels.DrawParams{Seed: seed}.Words()
+		key := kernels.RowKey(words[:], stream, position)
+		if got, want := key.Hash(id), spec.Hash(seed, stream, position, id); got != want {
 			t.Fatalf("hash of %d %d %d %d is %#x, spec says %#x", seed, stream, position, id, got, want)
 		}
-		if got, want := kernels.Gumbel(seed, stream, position, id), spec.Gumbel(seed, stream, position, id); got != want {
+		if got, want := key.Gumbel(id), spec.Gumbel(seed, stream, position, id); got != want {
 			t.Fatalf("noise of %d %d %d %d is %g, spec says %g", seed, stream, position, id, got, want)
 		}
-		if got, want := kernels.Uniform(seed, stream, position), spec.Uniform(seed, stream, position); got != want {
+		if got, want := key.Uniform(0), spec.Uniform(seed, stream, position); got != want {
 			t.Fatalf("uniform of %d %d %d is %g, spec says %g", seed, stream, position, got, want)
 		}
 	}

@@ -1,91 +1,23 @@
-// Package kernels holds Foretoken's compute shaders. Each kernel has four
-// neighbours: x.wgsl (the shader), x.go (its key, parameters and dispatch),
-// x_ref.go (the same computation on the host, accumulated in float64, which
-// is also what the cpu device runs) and x_test.go. A forward pass is recorded
-// by calling the kernels' methods on a Recorder; Build compiles what was
-// recorded and makes the programs.
+// Package kernels holds what the compute shaders of its subpackages share. A kernel has four files: x.wgsl (the
+// shader), x.go (its parameters and dispatch), x_ref.go (the same computation on the host, accumulated in float64; the
+// cpu device runs it) and x_test.go. The Record functions of the subpackages add dispatches to a Recorder; Build
+// compiles the kernels and makes the programs.
 //
 // All kernels are batch invariant: the bits of an output row depend neither on
 // the number of rows nor on the row's place among them.
 package kernels
 
 import (
-	"embed"
 	"fmt"
 	"math"
-	"regexp"
-	"strings"
-	"sync"
 
 	"foretoken/webgpu"
 )
 
-//go:embed *.wgsl
-var shaders embed.FS
-
 // View is a range of a buffer that a kernel reads or writes.
 type View = webgpu.Binding
 
-// constant is one `const` line of a kernel's prelude: uint32, float32 or bool.
-type constant struct {
-	name  string
-	value any
-}
-
-// sources keeps the kernels made, by their key: a model's programs use the same few
-// hundreds of times, and unrolling a large one takes milliseconds.
-var sources sync.Map // string → *webgpu.KernelSource
-
-// enables are the lines of a shader that ask for what not every device has.
-var enables = regexp.MustCompile(`(?m)^enable \w+;\n`)
-
-// source makes a kernel from .wgsl files, joined, and the constants of this specialisation.
-// The files and constants decide the access and the reference.
-func source(files string, access []webgpu.Access, ref func([3]int, []webgpu.Memory), consts ...constant) *webgpu.KernelSource {
-	var prelude, key strings.Builder
-	extensions := ""
-	key.WriteString(files)
-	for _, c := range consts {
-		fmt.Fprintf(&key, " %s=%v", c.name, c.value)
-	}
-	if s, ok := sources.Load(key.String()); ok {
-		return s.(*webgpu.KernelSource)
-	}
-	bounds := map[string]uint32{}
-	for _, c := range consts {
-		switch v := c.value.(type) {
-		case uint32:
-			bounds[c.name] = v
-			fmt.Fprintf(&prelude, "const %s: u32 = %du;\n", c.name, v)
-		case float32:
-			fmt.Fprintf(&prelude, "const %s: f32 = %v;\n", c.name, v)
-		case bool:
-			fmt.Fprintf(&prelude, "const %s: bool = %t;\n", c.name, v)
-		default:
-			panic(fmt.Sprintf("kernels: %s: constant %s has type %T", files, c.name, c.value))
-		}
-	}
-	for _, file := range strings.Fields(files) {
-		body, err := shaders.ReadFile(file + ".wgsl")
-		if err != nil {
-			panic("kernels: no shader " + file) // the files are embedded: only a wrong name gets here
-		}
-		text := unroll(string(body), bounds)
-		if wg, ok := bounds["WG"]; ok { // wgpu-native 0.17 takes a literal here only
-			text = strings.ReplaceAll(text, "@workgroup_size(WG)", fmt.Sprintf("@workgroup_size(%d)", wg))
-		}
-		for _, enable := range enables.FindAllString(text, -1) { // has to come before all else
-			extensions += enable
-		}
-		prelude.WriteString(enables.ReplaceAllString(text, ""))
-	}
-	s := &webgpu.KernelSource{Name: key.String(), Key: key.String(), WGSL: extensions + prelude.String(),
-		Bindings: access, Reference: ref}
-	sources.Store(s.Key, s)
-	return s
-}
-
-// step is a dispatch before its kernel is compiled and its parameters have a place.
+// step is a dispatch before its kernel is compiled and its parameters are placed in the uniform buffer.
 type step struct {
 	source *webgpu.KernelSource
 	params []uint32
@@ -93,26 +25,32 @@ type step struct {
 	groups [3]int
 }
 
-// Recorder collects the dispatches of one program. Its kernel methods panic
-// only on arguments that no model file can cause (a programmer's mistake).
+// Recorder collects the dispatches of one program. Record functions panic only on a programmer's mistake, never on
+// shapes that a model file can cause.
 type Recorder struct {
-	label string
-	limit webgpu.Limits
-	quads bool // four threads of a subgroup can hand each other what they have
-	steps []step
+	label     string
+	limit     webgpu.Limits
+	subgroup4 bool // four threads of a subgroup can exchange values
+	steps     []step
 }
+
+// Reference computes a kernel on the host: the groups of the dispatch and the memory of its bindings.
+type Reference = func(groups [3]int, bindings []webgpu.Memory)
 
 // NewRecorder starts a program for a device.
 func NewRecorder(label string, dev webgpu.Info) *Recorder {
-	return &Recorder{label: label, limit: dev.Limits, quads: dev.Has("subgroups")}
+	return &Recorder{label: label, limit: dev.Limits, subgroup4: dev.Has("subgroups")}
 }
 
-// Len is the number of dispatches recorded.
+// Subgroup4 reports whether four threads of a subgroup can exchange values.
+func (r *Recorder) Subgroup4() bool { return r.subgroup4 }
+
+// Len returns the number of dispatches recorded.
 func (r *Recorder) Len() int { return len(r.steps) }
 
-// add records a dispatch. Binding 0 of every kernel is its uniform parameter
+// Add records a dispatch. Binding 0 of every kernel is its uniform parameter
 // block, whose words are params; views are bindings 1 and up.
-func (r *Recorder) add(src *webgpu.KernelSource, groups [3]int, params []uint32, views ...View) {
+func (r *Recorder) Add(src *webgpu.KernelSource, groups [3]int, params []uint32, views ...View) {
 	if len(src.Bindings) != len(views)+1 {
 		panic(fmt.Sprintf("kernels: %s: %d views for %d bindings", src.Name, len(views), len(src.Bindings)))
 	}
@@ -129,7 +67,7 @@ type Built struct {
 	params   webgpu.Buffer
 }
 
-// Free gives the programs and their parameters back.
+// Free releases the programs and their parameters.
 func (b *Built) Free() {
 	for _, p := range b.Programs {
 		b.dev.FreeProgram(p)
@@ -140,8 +78,8 @@ func (b *Built) Free() {
 	b.Programs, b.params = nil, 0
 }
 
-// Build compiles every kernel the recorders use (together, where the device can
-// compile in parallel), writes all parameter blocks into one uniform buffer and makes the programs.
+// Build compiles every kernel that the recorders use (in parallel, if the device can), writes all parameter blocks
+// into one uniform buffer and makes the programs.
 func Build(dev webgpu.Device, recorders ...*Recorder) (*Built, error) {
 	blocks := map[string]int{} // parameter words → block: equal blocks are shared
 	var words []uint32
@@ -179,8 +117,9 @@ func Build(dev webgpu.Device, recorders ...*Recorder) (*Built, error) {
 	for i, r := range recorders {
 		var dispatches []webgpu.Dispatch
 		for j, s := range r.steps {
-			bindings := append([]webgpu.Binding{{Buffer: b.params, Offset: at[i][j] * paramBlock, Size: paramBlock}}, s.views...)
-			dispatches = append(dispatches, webgpu.Dispatch{Kernel: handles[s.source.Key], Bindings: bindings, Groups: s.groups})
+			params := webgpu.Binding{Buffer: b.params, Offset: at[i][j] * paramBlock, Size: paramBlock}
+			dispatches = append(dispatches, webgpu.Dispatch{Kernel: handles[s.source.Key],
+				Bindings: append([]webgpu.Binding{params}, s.views...), Groups: s.groups})
 		}
 		p, err := dev.NewProgram(r.label, dispatches)
 		if err != nil {
@@ -214,10 +153,9 @@ func compile(dev webgpu.Device, recorders []*Recorder) (map[string]webgpu.Kernel
 	return handles, nil
 }
 
-// groupsFor is how many workgroups of size threads cover n threads, folded into
-// two dimensions where one would pass the limit. A kernel finds its linear
-// thread index as gid.x + gid.y * num_workgroups.x * size.
-func (r *Recorder) groupsFor(n, size int) [3]int {
+// GroupsFor returns how many workgroups of size threads cover n threads, folded into two dimensions if one would
+// exceed the device's limit. The linear thread index is gid.x + gid.y * num_workgroups.x * size.
+func (r *Recorder) GroupsFor(n, size int) [3]int {
 	groups := max((n+size-1)/size, 1)
 	if most := r.limit.MaxWorkgroupsPerDim; groups > most {
 		rows := (groups + most - 1) / most
@@ -226,14 +164,34 @@ func (r *Recorder) groupsFor(n, size int) [3]int {
 	return [3]int{groups, 1, 1}
 }
 
-func f32(x float64) uint32 { return math.Float32bits(float32(x)) }
-func u32(x int) uint32     { return uint32(x) }
+// Params converts the words of a parameter block.
+func Params(values ...int) []uint32 {
+	words := make([]uint32, len(values))
+	for i, v := range values {
+		words[i] = uint32(v)
+	}
+	return words
+}
 
-func flag(set bool) uint32 {
+// Inputs returns the access of a kernel that binds parameters, n inputs and one output, in this order.
+func Inputs(n int) []webgpu.Access {
+	access := []webgpu.Access{webgpu.Constants}
+	for range n {
+		access = append(access, webgpu.ReadOnly)
+	}
+	return append(access, webgpu.ReadWrite)
+}
+
+// Word converts a float to the bits of an f32 in a parameter block.
+func Word(x float64) uint32 { return math.Float32bits(float32(x)) }
+
+// Float is the inverse of Word.
+func Float(w uint32) float64 { return float64(math.Float32frombits(w)) }
+
+// Flag converts a bool to 1 or 0.
+func Flag(set bool) uint32 {
 	if set {
 		return 1
 	}
 	return 0
 }
-
-func fromBits(w uint32) float64 { return float64(math.Float32frombits(w)) }

@@ -1,4 +1,4 @@
-// KV cache in f32: a word an element.
+// KV cache in f32: one word an element.
 fn storeKey(at: u32, v: vec2<f32>) {
     keys[at] = bitcast<u32>(v.x);
     keys[at + 1u] = bitcast<u32>(v.y);

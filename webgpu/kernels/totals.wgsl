@@ -1,6 +1,5 @@
-// Sums and maxima over a workgroup of 256, two at a time, always in the same order: sixteen
-// lanes reduce sixteen each, then every lane reduces those. Two barriers each; a second
-// call is safe for the reason given in first_of.wgsl.
+// Sums and maxima over a workgroup of 256, two at a time, always in the same order: sixteen lanes reduce sixteen values
+// each, then every lane reduces the sixteen results. Consecutive calls are safe, see first_of.wgsl.
 var<workgroup> addends: array<vec2<f32>, 256>;
 var<workgroup> subtotals: array<vec2<f32>, 16>;
 

@@ -1,25 +1,25 @@
 // Bit fields that the packed formats share.
 
-// bytes gives the four bytes of a word, each below 128, the lowest first. They are masked
-// where they stand and divided: software adapters shift one lane at a time.
+// bytes returns the four bytes of a word, each below 128, the lowest first. It masks them in place and divides:
+// software adapters shift one lane at a time.
 fn bytes(w: u32) -> vec4<f32> {
     let b = bitcast<i32>(w);
     return vec4<f32>(f32(b & 0xff), f32(b & 0xff00), f32(b & 0xff0000), f32(b & 0x7f000000))
         * vec4<f32>(1.0, 0.00390625, 0.0000152587890625, 5.9604644775390625e-8);
 }
 
-// halves gives the two F16 of a word, the lower first. The scales of small weights are
-// subnormal halves, which unpack2x16float may take for zero.
+// halves returns the two F16 of a word, the lower first. The scales of small weights are subnormal, and unpack2x16float
+// may flush them to zero.
 fn halves(w: u32) -> vec2<f32> {
     let h = vec2<u32>(w & 0xffffu, w >> 16u);
     let e = (h >> vec2<u32>(10u, 10u)) & vec2<u32>(31u, 31u);
-    let normal = min(e, vec2<u32>(1u, 1u)); // 0 for subnormal ones, which have no leading 1
+    let normal = min(e, vec2<u32>(1u, 1u)); // 0 for subnormal numbers, which have no leading 1
     let m = (h & vec2<u32>(1023u, 1023u)) + normal * 1024u;
-    // m · 2^(max(e, 1) - 25), with the sign put back.
+    // m · 2^(max(e, 1) - 25), with the sign.
     let power = bitcast<vec2<f32>>((e + vec2<u32>(1u, 1u) - normal + vec2<u32>(102u, 102u)) << vec2<u32>(23u, 23u));
     let v = bitcast<vec2<u32>>(vec2<f32>(m) * power);
     return bitcast<vec2<f32>>(v | ((h & vec2<u32>(0x8000u, 0x8000u)) << vec2<u32>(16u, 16u)));
 }
 
-// signed_byte takes byte i of a word as a signed number.
+// signed_byte returns byte i of a word as a signed number.
 fn signed_byte(w: u32, i: u32) -> f32 { return f32(bitcast<i32>(w << (24u - 8u * i)) >> 24u); }

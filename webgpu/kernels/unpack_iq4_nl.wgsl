@@ -1,4 +1,4 @@
-// Weights in IQ4_NL, repacked: words as in Q4_0, whose nibbles choose one of 16 levels;
+// Weights in IQ4_NL, repacked: words as in Q4_0, whose nibbles select one of 16 levels;
 // one f32 scale a block. A step is one word, a block four steps.
 @group(0) @binding(1) var<storage, read> weights: array<u32>;
 @group(0) @binding(4) var<storage, read> scales: array<f32>;
@@ -7,18 +7,19 @@ alias Scale = f32;
 fn fetch(row: u32, step: u32) -> vec4<u32> { return vec4<u32>(weights[row * P.steps + step], 0u, 0u, 0u); }
 fn scale(row: u32, step: u32) -> f32 { return scales[row * (P.steps / 4u) + step / 4u]; }
 
-// nibbles takes the lower half of each byte.
+// nibbles returns the lower half of each byte.
 fn nibbles(w: u32) -> vec4<u32> {
     return (vec4<u32>(w, w, w, w) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(15u, 15u, 15u, 15u);
 }
 
-// level gives the values that four nibbles stand for. The levels -127, -104, -83, -65,
-// -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89 and 113 are signed bytes of four words:
-// an array indexed by what was read would leave the registers.
+// level returns the values of four nibbles. The levels -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69,
+// 89 and 113 are signed bytes in four words: an array with a dynamic index would not stay in registers.
 fn level(q: vec4<u32>) -> vec4<f32> {
     let two = (q & vec4<u32>(4u, 4u, 4u, 4u)) == vec4<u32>(4u, 4u, 4u, 4u);
-    let low = select(vec4<u32>(0xbfad9881u, 0xbfad9881u, 0xbfad9881u, 0xbfad9881u), vec4<u32>(0xf6eaddcfu, 0xf6eaddcfu, 0xf6eaddcfu, 0xf6eaddcfu), two);
-    let high = select(vec4<u32>(0x26190d01u, 0x26190d01u, 0x26190d01u, 0x26190d01u), vec4<u32>(0x71594535u, 0x71594535u, 0x71594535u, 0x71594535u), two);
+    let low = select(vec4<u32>(0xbfad9881u, 0xbfad9881u, 0xbfad9881u, 0xbfad9881u),
+        vec4<u32>(0xf6eaddcfu, 0xf6eaddcfu, 0xf6eaddcfu, 0xf6eaddcfu), two);
+    let high = select(vec4<u32>(0x26190d01u, 0x26190d01u, 0x26190d01u, 0x26190d01u),
+        vec4<u32>(0x71594535u, 0x71594535u, 0x71594535u, 0x71594535u), two);
     let word = select(low, high, q >= vec4<u32>(8u, 8u, 8u, 8u));
     let up = vec4<u32>(24u, 24u, 24u, 24u) - (q & vec4<u32>(3u, 3u, 3u, 3u)) * 8u;
     return vec4<f32>(bitcast<vec4<i32>>(word << up) >> vec4<u32>(24u, 24u, 24u, 24u));

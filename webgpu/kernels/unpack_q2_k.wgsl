@@ -1,14 +1,14 @@
 // Weights in Q2_K, repacked: a superblock of 256 is 16 words in the file's order, eight for
-// each half of it, whose byte i holds weights i, 32 + i, 64 + i and 96 + i in its bit pairs; its
-// scales are five words: 16 bytes, for 16 weights each, of a scale (low nibble) and a least
-// value (high), then two halves that multiply all of the former and all of the latter.
+// each half, whose byte i holds weights i, 32 + i, 64 + i and 96 + i in its bit pairs. The
+// scales are five words: 16 bytes, for 16 weights each, with a scale (low nibble) and a minimum
+// (high nibble), then two halves that multiply all scales and all minimums.
 //
 // A step is two bit pairs of one word: step 16·half + 8·h + 4·pair + i of a superblock is
 // word 8·half + 4·h + i, and four steps in a row share their two scales.
 @group(0) @binding(1) var<storage, read> weights: array<u32>;
 @group(0) @binding(4) var<storage, read> scales: array<u32>;
 
-alias Scale = vec4<f32>; // scale and least value of each part
+alias Scale = vec4<f32>; // scale and minimum of each part
 fn fetch(row: u32, step: u32) -> vec4<u32> {
     let word = (row * P.steps + step / 16u * 16u) / 2u + ((step / 8u) % 2u) * 4u + step % 4u;
     return vec4<u32>(weights[word] >> (4u * ((step / 4u) % 2u)), 0u, 0u, 0u);

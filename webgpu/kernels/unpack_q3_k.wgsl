@@ -1,8 +1,8 @@
 // Weights in Q3_K, repacked: a superblock of 256 is eight words of third bits, whose byte i
 // holds weight 32·b + i in bit b, and 16 words of lower bits as in Q2_K; its scales are four
 // words: an f32 that multiplies all, then the file's 12 bytes of 16 six-bit scales, offset by
-// 32: low nibbles of the first eight bytes, high nibbles of them, and the upper two bits of
-// all in the last four. Steps are those of Q2_K.
+// 32: first the low nibbles of the first eight bytes, then their high nibbles; the last four
+// bytes hold the upper two bits of all. Steps are those of Q2_K.
 @group(0) @binding(1) var<storage, read> weights: array<u32>;
 @group(0) @binding(4) var<storage, read> scales: array<u32>;
 
@@ -12,7 +12,8 @@ fn fetch(row: u32, step: u32) -> vec4<u32> {
     let side = (step / 16u) % 2u;
     let pair = (step / 4u) % 2u;
     let word = ((step / 8u) % 2u) * 4u + step % 4u;
-    return vec4<u32>(weights[block + 8u + side * 8u + word] >> (4u * pair), weights[block + word] >> (4u * side + 2u * pair), 0u, 0u);
+    return vec4<u32>(weights[block + 8u + side * 8u + word] >> (4u * pair),
+        weights[block + word] >> (4u * side + 2u * pair), 0u, 0u);
 }
 fn scale(row: u32, step: u32) -> vec2<f32> {
     let block = (row * (P.steps / 32u) + step / 32u) * 4u;

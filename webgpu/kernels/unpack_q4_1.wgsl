@@ -1,6 +1,6 @@
 // Weights in Q4_1, repacked: a block of 32 is four words in the file's order, whose
 // low nibbles are the first 16 weights and high nibbles the last 16; a word of two halves,
-// scale and least value. A step is one word, a block four steps.
+// scale and minimum. A step is one word, a block four steps.
 @group(0) @binding(1) var<storage, read> weights: array<u32>;
 @group(0) @binding(4) var<storage, read> scales: array<u32>;
 

@@ -1,5 +1,5 @@
 // Weights in Q5_1, repacked: words as in Q5_0, without the offset; a word of two halves,
-// scale and least value. A step is one word of lower bits, a block four steps.
+// scale and minimum. A step is one word of lower bits, a block four steps.
 @group(0) @binding(1) var<storage, read> weights: array<u32>;
 @group(0) @binding(4) var<storage, read> scales: array<u32>;
 
@@ -11,6 +11,7 @@ fn fetch(row: u32, step: u32) -> vec4<u32> {
 fn scale(row: u32, step: u32) -> vec2<f32> { return halves(scales[row * (P.steps / 4u) + step / 4u]); }
 fn unpack(raw: vec4<u32>, part: u32, scale: vec2<f32>) -> vec4<f32> {
     let fifth = (((raw.y >> (part * 16u)) & 15u) * 0x02040810u) & 0x10101010u; // bit i in byte i
-    return scale.x * bytes(((raw.x >> (part * 4u)) & 0x0f0f0f0fu) | fifth) + vec4<f32>(scale.y, scale.y, scale.y, scale.y);
+    return scale.x * bytes(((raw.x >> (part * 4u)) & 0x0f0f0f0fu) | fifth)
+        + vec4<f32>(scale.y, scale.y, scale.y, scale.y);
 }
 fn place(step: u32, part: u32) -> u32 { return (step / 4u) * 8u + part * 4u + step % 4u; }

@@ -1,8 +1,8 @@
-// Weights in Q6_K, repacked: a superblock of 256 is 32 words of lower bits and 16 of upper
-// ones in the file's order. Half n of it has 16 of the former, low nibbles its first 64
-// weights, high nibbles its last 64, and eight of the latter, whose byte i holds two bits of
-// weights i, 32 + i, 64 + i and 96 + i; numbers are offset by 32. Its scales are five words:
-// 16 signed bytes, for 16 weights each, and an f32 that multiplies all.
+// Weights in Q6_K, repacked: a superblock of 256 is 32 words of lower bits and 16 words of
+// upper bits in the file's order. Each half has 16 words of lower bits, with its first 64
+// weights in low nibbles and its last 64 in high nibbles, and eight words of upper bits, whose
+// byte i holds two bits of weights i, 32 + i, 64 + i and 96 + i. Numbers are offset by 32. The
+// scales are five words: 16 signed bytes, for 16 weights each, and an f32 that multiplies all.
 //
 // A step is one word of lower bits; four steps in a row share their two scales.
 @group(0) @binding(1) var<storage, read> weights: array<u32>;
@@ -18,7 +18,8 @@ fn scale(row: u32, step: u32) -> vec2<f32> {
     let block = (row * (P.steps / 32u) + step / 32u) * 5u;
     let side = ((step / 16u) % 2u) * 2u;
     let at = (step / 4u) % 4u;
-    return bitcast<f32>(scales[block + 4u]) * vec2<f32>(signed_byte(scales[block + side], at), signed_byte(scales[block + side + 1u], at));
+    return bitcast<f32>(scales[block + 4u])
+        * vec2<f32>(signed_byte(scales[block + side], at), signed_byte(scales[block + side + 1u], at));
 }
 fn unpack(raw: vec4<u32>, part: u32, scale: vec2<f32>) -> vec4<f32> {
     let q = ((raw.x >> (part * 4u)) & 0x0f0f0f0fu) | (((raw.y >> (part * 4u)) & 0x03030303u) * 16u);

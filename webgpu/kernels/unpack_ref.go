@@ -6,8 +6,8 @@ import (
 	"github.com/x448/float16"
 )
 
-// unpackRow writes a row's weights, of the layouts that unpack_*.wgsl tell, as floats.
-func unpackRow(f Format, quants, scales webgpu.Memory, row, cols int, dst []float64) {
+// UnpackRow writes the weights of a row as floats; see unpack_*.wgsl for the layouts.
+func UnpackRow(f Format, quants, scales webgpu.Memory, row, cols int, dst []float64) {
 	words, multipliers := f.WordsPerRow(cols), f.ScalesPerRow(cols)
 	q, s := quants[row*words:(row+1)*words], scales[row*multipliers:(row+1)*multipliers]
 	l := layouts[f]
@@ -16,14 +16,14 @@ func unpackRow(f Format, quants, scales webgpu.Memory, row, cols int, dst []floa
 	}
 }
 
-// levels are what the numbers of IQ4_NL stand for.
+// levels are the values of the sixteen numbers of IQ4_NL.
 var levels = [16]float64{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
 
 func unpackBlock(f Format, q, s []uint32, dst []float64) {
 	switch f {
 	case F32:
 		for i, w := range q {
-			dst[i] = fromBits(w)
+			dst[i] = Float(w)
 		}
 	case F16:
 		for i, w := range q {
@@ -31,17 +31,17 @@ func unpackBlock(f Format, q, s []uint32, dst []float64) {
 		}
 	case BF16:
 		for i, w := range q {
-			dst[2*i], dst[2*i+1] = fromBits(w<<16), fromBits(w&^0xffff)
+			dst[2*i], dst[2*i+1] = Float(w<<16), Float(w&^0xffff)
 		}
 	case Q8_0:
-		d := fromBits(s[0])
+		d := Float(s[0])
 		for i, w := range q {
 			for j := range 4 {
 				dst[4*i+j] = d * float64(int8(w>>(8*j)))
 			}
 		}
 	case Q4_0:
-		d := fromBits(s[0])
+		d := Float(s[0])
 		for i, w := range q {
 			for j := range 4 {
 				dst[4*i+j] = d * float64(int(w>>(8*j)&15)-8)
@@ -54,7 +54,7 @@ func unpackBlock(f Format, q, s []uint32, dst []float64) {
 			dst[i] = d*float64(nibble(q, i)) + m
 		}
 	case Q5_0:
-		d := fromBits(s[0])
+		d := Float(s[0])
 		for i := range dst {
 			dst[i] = d * float64(nibble(q[1:], i)+int(q[0]>>i&1)<<4-16)
 		}
@@ -64,7 +64,7 @@ func unpackBlock(f Format, q, s []uint32, dst []float64) {
 			dst[i] = d*float64(nibble(q[1:], i)+int(q[0]>>i&1)<<4) + m
 		}
 	case IQ4_NL:
-		d := fromBits(s[0])
+		d := Float(s[0])
 		for i := range dst {
 			dst[i] = d * levels[nibble(q, i)]
 		}
@@ -75,7 +75,7 @@ func unpackBlock(f Format, q, s []uint32, dst []float64) {
 			dst[i] = d*float64(both&15)*float64(pairOf(q, i)) - dmin*float64(both>>4)
 		}
 	case Q3_K:
-		d := fromBits(s[0])
+		d := Float(s[0])
 		for i := range dst {
 			sub := i / 16
 			scale := int(byteOf(s[1:], sub%8)>>(sub/8*4)&15) + int(byteOf(s[3:], sub%4)>>(sub/4*2)&3)<<4 - 32
@@ -87,7 +87,7 @@ func unpackBlock(f Format, q, s []uint32, dst []float64) {
 			scale, least := sixBits(s[1:], sub)
 			scale, least = d*scale, dmin*least
 			for i := 32 * sub; i < 32*sub+32; i++ {
-				at := i/64*32 + i%32 // byte of the number's lower bits
+				at := i/64*32 + i%32 // the byte with the lower bits of the number
 				if f == Q4_K {
 					dst[i] = scale*float64(byteOf(q, at)>>(sub%2*4)&15) - least
 				} else {
@@ -96,7 +96,7 @@ func unpackBlock(f Format, q, s []uint32, dst []float64) {
 			}
 		}
 	case Q6_K:
-		d := fromBits(s[4])
+		d := Float(s[4])
 		for i := range dst {
 			lower := byteOf(q, i/128*64+i%64) >> (i / 64 % 2 * 4) & 15
 			number := int(lower) + pairOf(q[32:], i)<<4 - 32
@@ -111,16 +111,16 @@ func halves(w uint32) (low, high float64) {
 
 func byteOf(w []uint32, i int) byte { return byte(w[i/4] >> (i % 4 * 8)) }
 
-// nibble is number i of a block of 32: the low halves come first.
+// nibble returns number i of a block of 32: the low halves come first.
 func nibble(w []uint32, i int) int { return int(byteOf(w, i%16) >> (i / 16 * 4) & 15) }
 
-// pairOf is the two bits of weight i of a superblock, eight words for each half of it.
+// pairOf returns the two bits of weight i of a superblock; each half of it has eight words.
 func pairOf(w []uint32, i int) int { return int(byteOf(w, i/128*32+i%32) >> (i / 32 % 4 * 2) & 3) }
 
-// bitOf is the bit of weight i of a superblock in its eight words of them.
+// bitOf returns the bit of weight i of a superblock, which has eight words of them.
 func bitOf(w []uint32, i int) int { return int(byteOf(w, i%32) >> (i / 32) & 1) }
 
-// sixBits are the scale and least value of block i of a superblock of Q4_K or Q5_K.
+// sixBits returns the scale and the minimum of block i of a superblock of Q4_K or Q5_K.
 func sixBits(w []uint32, i int) (scale, least float64) {
 	if i < 4 {
 		return float64(byteOf(w, i) & 63), float64(byteOf(w, 4+i) & 63)
@@ -129,8 +129,8 @@ func sixBits(w []uint32, i int) (scale, least float64) {
 	return float64(last&15 | byteOf(w, i-4)>>6<<4), float64(last>>4 | byteOf(w, i)>>6<<4)
 }
 
-// scalesOf is the memory that holds a format's scales among a dispatch's bindings.
-func scalesOf(f Format, bindings []webgpu.Memory) webgpu.Memory {
+// ScalesOf returns the scales among a dispatch's bindings, nil for formats without scales.
+func ScalesOf(f Format, bindings []webgpu.Memory) webgpu.Memory {
 	if !f.Quantised() {
 		return nil
 	}

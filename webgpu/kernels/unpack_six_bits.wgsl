@@ -1,11 +1,11 @@
 // The scales of Q4_K and Q5_K, as in the file: for a superblock of 256 weights, in eight
-// blocks of 32, two halves that multiply all scales and all least values, then 12 bytes of
-// eight six-bit scales and eight least values. Those of the first four blocks are in the
-// lower bits of the first two words; the third word has the lower four bits of the others',
-// whose upper two are those left in the first two words.
+// blocks of 32, two halves that multiply all scales and all minimums, then 12 bytes of eight
+// six-bit scales and eight six-bit minimums. Those of the first four blocks are in the lower
+// six bits of the bytes of the first two words. The third word has the lower four bits of the
+// others; their upper two bits are the upper two bits of the first two words' bytes.
 @group(0) @binding(4) var<storage, read> scales: array<vec4<u32>>;
 
-alias Scale = vec4<f32>; // scale and least value of each part
+alias Scale = vec4<f32>; // scale and minimum of each part
 fn scale(row: u32, step: u32) -> vec4<f32> {
     let s = scales[row * (P.steps / 32u) + step / 32u];
     let pair = (step / 8u) % 4u; // blocks 2·pair and 2·pair + 1

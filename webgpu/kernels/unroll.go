@@ -7,15 +7,13 @@ import (
 	"strings"
 )
 
-// loopHead is a loop that asks to be unrolled: `for (var m = 0u; m < TM; m = m + 1u) { // unroll`.
-// One marked `// unroll one` stays a loop unless it runs once.
+// loopHead matches a loop to unroll: `for (var m = 0u; m < TM; m = m + 1u) { // unroll`. A loop marked `// unroll one`
+// is unrolled only if it runs once.
 var loopHead = regexp.MustCompile(`^\s*for \(var (\w+) = 0u; (\w+) < (\w+); (\w+) = (\w+) \+ 1u\) \{ // unroll( one)?$`)
 
-// unroll writes out the loops marked `// unroll`, whose bounds are constants of
-// the specialisation, with the index as a literal. Chromium's software adapter
-// keeps a register tile in registers only when its indices are literals: the
-// Q8_0 product of 1024×1024 by 16 rows took 24.8 ms with loops and 7.1 ms unrolled.
-// The shader files stay valid WGSL without it, but for quadBroadcast, whose thread has to be a literal.
+// unroll unrolls the loops marked `// unroll`, whose bounds are constants of the specialisation; the index becomes a
+// literal. Chromium's software adapter keeps a register tile in registers only if its indices are literals. The shader
+// files are valid WGSL without unrolling, except calls of quadBroadcast, which takes the thread as a literal.
 func unroll(wgsl string, bounds map[string]uint32) string {
 	lines := strings.Split(wgsl, "\n")
 	var out []string
@@ -54,8 +52,8 @@ func unroll(wgsl string, bounds map[string]uint32) string {
 	return strings.Join(out, "\n")
 }
 
-// around cuts a text where a name stands, unless as that of a member. Kernels of large tiles are
-// hundreds of kilobytes: an expression for it took most of the time before the first token.
+// around splits a text at each occurrence of a name, except after a dot. It uses no regular expression: kernels of
+// large tiles have hundreds of kilobytes, and a slow scan would delay the first token.
 func around(text, name string) []string {
 	var parts []string
 	from := 0

@@ -15,11 +15,9 @@ import (
 	"foretoken/webgpu"
 )
 
-// quiet turns off what the library and the drivers would print on standard
-// error: what matters comes back as errors, and drivers that are merely absent
-// are not worth a line. Without a desktop session Mesa's layer that asks the
-// desktop for the preferred GPU complains once for every look at the adapters,
-// and has nobody to ask, so it is left out.
+// quiet turns off the library's and the drivers' messages on standard error: errors carry the important ones, and
+// an absent driver is not worth a line. It also leaves out Mesa's layer that asks the desktop for the preferred
+// GPU, because without a desktop session it complains at every enumeration.
 var quiet = sync.OnceFunc(func() {
 	wgpu.SetLogLevel(wgpu.LogLevel_Off)
 	if os.Getenv("XDG_RUNTIME_DIR") == "" {
@@ -86,11 +84,11 @@ func pick(found []*wgpu.Adapter, want string) (*wgpu.Adapter, error) {
 	case len(names) == 0:
 		return nil, fmt.Errorf("native: %w: no Vulkan, Metal or Direct3D 12 driver was found", webgpu.ErrUnavailable)
 	}
-	return nil, fmt.Errorf("native: %w: no adapter is named like %q; there are: %s", webgpu.ErrUnavailable, want, strings.Join(names, "; "))
+	return nil, fmt.Errorf("native: %w: no adapter is named like %q; there are: %s", webgpu.ErrUnavailable, want,
+		strings.Join(names, "; "))
 }
 
-// adapterLimits are the most that a device on the adapter can be opened with,
-// of the limits the contract knows.
+// adapterLimits are the most that a device on the adapter can be opened with, of the limits the contract knows.
 func adapterLimits(a *wgpu.Adapter) webgpu.Limits {
 	l := a.GetLimits().Limits
 	out := webgpu.DefaultLimits()
@@ -106,7 +104,8 @@ func adapterLimits(a *wgpu.Adapter) webgpu.Limits {
 	raise(&out.MaxBufferSize, l.MaxBufferSize&^3)
 	raise(&out.MaxStorageBuffers, uint64(l.MaxStorageBuffersPerShaderStage))
 	raise(&out.MaxWorkgroupStorage, uint64(l.MaxComputeWorkgroupStorageSize))
-	raise(&out.MaxWorkgroupInvocations, uint64(min(l.MaxComputeInvocationsPerWorkgroup, l.MaxComputeWorkgroupSizeX, l.MaxComputeWorkgroupSizeY)))
+	raise(&out.MaxWorkgroupInvocations, uint64(min(l.MaxComputeInvocationsPerWorkgroup, l.MaxComputeWorkgroupSizeX,
+		l.MaxComputeWorkgroupSizeY)))
 	raise(&out.MaxWorkgroupsPerDim, uint64(l.MaxComputeWorkgroupsPerDimension))
 	return out
 }

@@ -29,8 +29,8 @@ type Options struct {
 
 const openTimeout = 60 * time.Second
 
-// Software adapters compile a kernel when it is first run, and a pass of a model has dozens: with nothing in the
-// driver's cache and little of the processor to itself, one took longer than hardware is ever waited for.
+// Software adapters compile a kernel at its first run, and a model's pass has dozens. With a cold driver cache and
+// little CPU time that takes longer than any wait for hardware.
 const (
 	readTimeout         = 30 * time.Second
 	softwareReadTimeout = 5 * time.Minute
@@ -45,7 +45,7 @@ type (
 	step = registry.Step[*wgpu.Buffer, *pipeline]
 )
 
-// pipeline is what the driver keeps for a kernel.
+// pipeline holds the driver's objects of a kernel.
 type pipeline struct {
 	module  *wgpu.ShaderModule
 	layout  *wgpu.BindGroupLayout
@@ -60,7 +60,7 @@ type recorded struct {
 	groups   [3]uint32
 }
 
-// Device is a wgpu-native device. See webgpu.Device for what its methods promise.
+// Device is a wgpu-native device. webgpu.Device documents its methods.
 type Device struct {
 	info    webgpu.Info
 	timeout time.Duration
@@ -77,7 +77,7 @@ type Device struct {
 	reg      *reg
 	writes   writeQueue
 	counters webgpu.Counters
-	watch    func([]webgpu.Program) // told of every run; nil: nobody is
+	watch    func([]webgpu.Program) // receives the programs of every run; may be nil
 }
 
 // job is work for the driver goroutine; answer has room for one.
@@ -115,8 +115,8 @@ func Open(o Options) (*Device, error) {
 	return d, nil
 }
 
-// drive is the driver goroutine: it opens the device, serves jobs until the
-// device is lost, and releases what the driver holds.
+// drive is the driver goroutine: it opens the device, serves jobs until the device is lost, and releases the
+// driver's objects.
 func (d *Device) drive(o Options, opened chan<- error) {
 	defer close(d.released)
 	drv, err := openDriver(o)
@@ -155,8 +155,7 @@ func serve(drv *driver, work func(*driver) error) (err error) {
 	return plain(drv.mail.take())
 }
 
-// do has the driver goroutine work, and waits for it: not longer than the
-// timeout, and not once the device is lost.
+// do has the driver goroutine work, and waits for it: not longer than the timeout, and not once the device is lost.
 func (d *Device) do(work func(*driver) error) error {
 	timer := time.NewTimer(d.timeout)
 	defer timer.Stop()
@@ -287,8 +286,7 @@ func (d *Device) NewKernel(src *webgpu.KernelSource) (webgpu.Kernel, error) {
 	return d.reg.AddKernel(src, made).Handle, nil
 }
 
-// NewKernels compiles kernels one after another: the library compiles on the
-// calling thread only.
+// NewKernels compiles kernels one after another: the library compiles on the calling thread only.
 func (d *Device) NewKernels(sources []*webgpu.KernelSource) ([]webgpu.Kernel, error) {
 	kernels := make([]webgpu.Kernel, len(sources))
 	for i, src := range sources {
@@ -301,8 +299,8 @@ func (d *Device) NewKernels(sources []*webgpu.KernelSource) ([]webgpu.Kernel, er
 	return kernels, nil
 }
 
-// NewProgram records dispatches. It encodes them once without submitting, so
-// what the driver would refuse is refused here and never in Run.
+// NewProgram records dispatches. It encodes them once without submitting, so that the driver refuses a bad one here
+// and not in Run.
 func (d *Device) NewProgram(label string, dispatches []webgpu.Dispatch) (webgpu.Program, error) {
 	if err := d.enter("new program", label); err != nil {
 		return 0, err
@@ -389,8 +387,8 @@ func (d *Device) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
 	}
 	d.counters.Reads++
 	d.counters.ReadWait += result.wait
-	// The driver goroutine copied into memory of its own and not into Dst: had
-	// this call given up early, Dst would be the caller's again by then.
+	// The driver goroutine copies into memory of its own and not into Dst: if this call gave up early, Dst would
+	// belong to the caller again.
 	at := 0
 	for _, g := range reads {
 		at += copy(g.Dst, result.data[at:])
@@ -406,8 +404,8 @@ func (d *Device) Counters() webgpu.Counters {
 	return d.counters
 }
 
-// Destroy loses the device. What the driver holds is released once it has
-// finished what it was doing; Destroy waits a second for that, and no longer.
+// Destroy loses the device. The driver's objects are released once the driver has finished its work; Destroy waits
+// at most a second for that.
 func (d *Device) Destroy() {
 	d.lose(fmt.Errorf("%w: destroyed", webgpu.ErrDeviceLost))
 	select {

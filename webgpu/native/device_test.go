@@ -14,13 +14,13 @@ import (
 	"foretoken/webgpu/devicetest"
 )
 
-// open opens a device or skips, saying why. FORETOKEN_REQUIRE_NATIVE=1 makes a
+// open opens a device or skips, saying why. FORETOKEN_REQUIRE_GPU=1 makes a
 // missing adapter a failure, for machines that are known to have one.
 func open(t testing.TB, o Options) *Device {
 	t.Helper()
 	d, err := Open(o)
 	if err != nil {
-		if os.Getenv("FORETOKEN_REQUIRE_NATIVE") != "1" && errors.Is(err, webgpu.ErrUnavailable) {
+		if os.Getenv("FORETOKEN_REQUIRE_GPU") != "1" && errors.Is(err, webgpu.ErrUnavailable) {
 			t.Skip(err)
 		}
 		t.Fatal(err)
@@ -69,7 +69,8 @@ func TestLongRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kernel, err := d.NewKernel(&webgpu.KernelSource{Name: "count slowly", Key: "count slowly", Bindings: []webgpu.Access{webgpu.ReadWrite}, WGSL: `
+	kernel, err := d.NewKernel(&webgpu.KernelSource{Name: "count slowly", Key: "count slowly",
+		Bindings: []webgpu.Access{webgpu.ReadWrite}, WGSL: `
 @group(0) @binding(0) var<storage, read_write> y: array<u32>;
 
 @compute @workgroup_size(1)
@@ -84,7 +85,8 @@ fn main() {
 	}
 	var dispatches []webgpu.Dispatch
 	for range 100 {
-		dispatches = append(dispatches, webgpu.Dispatch{Kernel: kernel, Bindings: []webgpu.Binding{{Buffer: y, Size: 4}}, Groups: [3]int{1, 1, 1}})
+		dispatches = append(dispatches, webgpu.Dispatch{Kernel: kernel,
+			Bindings: []webgpu.Binding{{Buffer: y, Size: 4}}, Groups: [3]int{1, 1, 1}})
 	}
 	program, err := d.NewProgram("count slowly", dispatches)
 	if err != nil {
@@ -94,7 +96,8 @@ fn main() {
 	run := func(times int) time.Duration {
 		t.Helper()
 		start := time.Now()
-		if err := d.Run(slices.Repeat([]webgpu.Program{program}, times), webgpu.Region{Buffer: y, Dst: webgpu.U32Bytes(got)}); err != nil {
+		if err := d.Run(slices.Repeat([]webgpu.Program{program}, times),
+			webgpu.Region{Buffer: y, Dst: webgpu.U32Bytes(got)}); err != nil {
 			t.Fatal(err)
 		}
 		if want += uint32(100 * times); got[0] != want {

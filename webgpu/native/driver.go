@@ -36,7 +36,7 @@ type copyOut struct {
 	offset, size int
 }
 
-// readback is what a run brought back.
+// readback holds the results of a run.
 type readback struct {
 	data  []byte // valid until the next run
 	wait  time.Duration
@@ -67,8 +67,7 @@ func openDriver(o Options) (*driver, error) {
 	return drv, nil
 }
 
-// release gives everything back, in the order in which things hold each other, and tells what the
-// library still holds then.
+// release frees everything in the order of dependence and returns the objects that the library still holds.
 func (drv *driver) release() (left Handles) {
 	if drv.device != nil { // what is in flight must not lose its buffers
 		start := time.Now()
@@ -201,7 +200,8 @@ func (drv *driver) record(steps []step) (made []recorded, err error) {
 	for i, s := range steps {
 		entries := make([]wgpu.BindGroupEntry, len(s.Bindings))
 		for j, b := range s.Bindings {
-			entries[j] = wgpu.BindGroupEntry{Binding: uint32(j), Buffer: b.Buffer.Data, Offset: uint64(b.Offset), Size: uint64(b.Size)}
+			entries[j] = wgpu.BindGroupEntry{Binding: uint32(j), Buffer: b.Buffer.Data, Offset: uint64(b.Offset),
+				Size: uint64(b.Size)}
 		}
 		g, err := drv.device.CreateBindGroup(&wgpu.BindGroupDescriptor{
 			Label: s.Kernel.Source.Name, Layout: s.Kernel.Data.layout, Entries: entries})
@@ -239,8 +239,7 @@ func (drv *driver) freeProgram(made []recorded) {
 	}
 }
 
-// encode makes one command buffer: a compute pass of all programs, then the
-// copies into the staging buffer.
+// encode makes one command buffer: a compute pass of all programs, then the copies into the staging buffer.
 func (drv *driver) encode(programs [][]recorded, copies []copyOut) (*wgpu.CommandBuffer, error) {
 	encoder, err := drv.device.CreateCommandEncoder(nil)
 	if err != nil {
@@ -257,7 +256,8 @@ func (drv *driver) encode(programs [][]recorded, copies []copyOut) (*wgpu.Comman
 		if c.size == 0 {
 			continue
 		}
-		if err := encoder.CopyBufferToBuffer(c.from, uint64(c.offset), drv.staging, uint64(at), uint64(c.size)); err != nil {
+		if err := encoder.CopyBufferToBuffer(c.from, uint64(c.offset), drv.staging, uint64(at),
+			uint64(c.size)); err != nil {
 			return nil, plain(err)
 		}
 		at += c.size
@@ -299,8 +299,8 @@ func (drv *driver) put(w *writeQueue) error {
 	return nil
 }
 
-// flush submits queued writes by themselves and waits for them: each has a
-// staging copy in the library, and a whole model would have two.
+// flush submits queued writes alone and waits for them: each has a staging copy in the library, so a model would
+// occupy its memory twice.
 func (drv *driver) flush(w *writeQueue) error {
 	if err := drv.put(w); err != nil {
 		return err

@@ -18,9 +18,10 @@ var (
 	place = regexp.MustCompile(`┌─ .*:(\d+):\d+`)
 	// A line of the source that it quotes: 12 │ let x = 1;
 	quoted = regexp.MustCompile(`^\d*\s*│`)
-	// What the library says before it comes to the point.
-	preamble = regexp.MustCompile(`^(wgpu\.\(\*\w+\)\.\w+\(\): .*|Caused by:|In wgpu\w+|note: .*|Validation Error|┌─ .*)$`)
-	heading  = regexp.MustCompile(`^Shader (?:'.*' parsing|validation) error: ?`)
+	// Prefixes of the library's reports that do not describe the mistake.
+	preamble = regexp.MustCompile(`^(wgpu\.\(\*\w+\)\.\w+\(\): .*|Caused by:|In wgpu\w+|note: .*|` +
+		`Validation Error|┌─ .*)$`)
+	heading = regexp.MustCompile(`^Shader (?:'.*' parsing|validation) error: ?`)
 )
 
 // shaderError finds the line and the reason in the library's report.
@@ -50,7 +51,7 @@ func plain(err error) error {
 	return errors.New(text)
 }
 
-// reason keeps what a report says about the mistake, each thing once.
+// reason keeps the sentences of a report that describe the mistake, without repetition.
 func reason(report string) string {
 	var parts []string
 	for _, l := range strings.Split(report, "\n") {

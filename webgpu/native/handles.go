@@ -35,7 +35,8 @@ func handles(instance *wgpu.Instance) Handles {
 		for kind, report := range map[string]wgpu.StorageReport{
 			"adapters": hub.Adapters, "devices": hub.Devices, "buffers": hub.Buffers, "bind groups": hub.BindGroups,
 			"bind group layouts": hub.BindGroupLayouts, "pipeline layouts": hub.PipelineLayouts,
-			"shader modules": hub.ShaderModules, "compute pipelines": hub.ComputePipelines, "command buffers": hub.CommandBuffers,
+			"shader modules": hub.ShaderModules, "compute pipelines": hub.ComputePipelines,
+			"command buffers": hub.CommandBuffers,
 		} {
 			if n := int(report.NumOccupied + report.NumError); n > 0 {
 				held[kind] = n

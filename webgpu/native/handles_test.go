@@ -10,8 +10,8 @@ import (
 	"foretoken/webgpu"
 )
 
-// TestHandles makes things and frees them, by the library's own count: what is freed is gone with the next run that is
-// waited for, and a device that is destroyed with things on it leaves none of them.
+// TestHandles makes and frees objects and checks the library's own count: a freed object is gone after the next
+// awaited run, and a destroyed device leaves none.
 func TestHandles(t *testing.T) {
 	d := open(t, Options{})
 	held := func() Handles {
@@ -28,7 +28,8 @@ func TestHandles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k, err := d.NewKernel(&webgpu.KernelSource{Name: "add one", Key: "add one", Bindings: []webgpu.Access{webgpu.ReadWrite}, WGSL: `
+		k, err := d.NewKernel(&webgpu.KernelSource{Name: "add one", Key: "add one",
+			Bindings: []webgpu.Access{webgpu.ReadWrite}, WGSL: `
 @group(0) @binding(0) var<storage, read_write> x: array<u32>;
 
 @compute @workgroup_size(16)
@@ -37,7 +38,8 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) { x[id.x] = x[id.x] + 1u; 
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := d.NewProgram("add", []webgpu.Dispatch{{Kernel: k, Bindings: []webgpu.Binding{{Buffer: b}}, Groups: [3]int{1, 1, 1}}})
+		p, err := d.NewProgram("add", []webgpu.Dispatch{{Kernel: k, Bindings: []webgpu.Binding{{Buffer: b}},
+			Groups: [3]int{1, 1, 1}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +51,8 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) { x[id.x] = x[id.x] + 1u; 
 	}
 	b, p := make()
 	base := held()
-	if base["buffers"] != 2 || base["bind groups"] != 1 || base["compute pipelines"] != 1 || base["devices"] != 1 { // one buffer is for reads
+	// one buffer is for reads
+	if base["buffers"] != 2 || base["bind groups"] != 1 || base["compute pipelines"] != 1 || base["devices"] != 1 {
 		t.Fatalf("after one program: %v", base)
 	}
 	for range 50 {

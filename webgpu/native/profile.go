@@ -20,8 +20,8 @@ func (d *Device) Watch(f func(programs []webgpu.Program)) {
 	d.watch = f
 }
 
-// Profile times dispatches by how long submits take: the library writes timestamps, but does not
-// tell how long their unit is.
+// Profile times dispatches by the duration of submits: the library writes timestamps but does not report their
+// unit.
 func (d *Device) Profile(h webgpu.Program) (webgpu.Profile, error) {
 	if err := d.enter("profile", ""); err != nil {
 		return webgpu.Profile{}, err
@@ -30,7 +30,7 @@ func (d *Device) Profile(h webgpu.Program) (webgpu.Profile, error) {
 	return d.reg.Profile(h, webgpu.ClockReplays, timing.Coarse, d.timed)
 }
 
-// timed runs a dispatch so many times in one submit and waits for it.
+// timed runs a dispatch `times` times in one submit and waits for it.
 func (d *Device) timed(p *prog, i, times int) (took time.Duration, err error) {
 	var commands [][]recorded
 	if times > 0 {

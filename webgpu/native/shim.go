@@ -8,15 +8,13 @@ package native
 #include <string.h>
 #include <stdio.h>
 
-// These declarations repeat, with the layout of the header that go-webgpu
-// v0.17.1 vendors, the few entry points of wgpu-native that the binding cannot
-// be used for. The library itself is linked by the binding.
+// These declarations repeat, with the layout of the header vendored by go-webgpu v0.17.1, the few entry points of
+// wgpu-native for which the binding fails. The binding links the library.
 //
-//  - The binding's MapAsync hands C the address of a Go variable that nothing
-//    keeps alive until the callback; a garbage collection in between corrupts it.
-//  - Its RequestDevice leaves maxBufferSize out of the limits it asks for.
-//  - It sets no callback for uncaptured errors, and the library's own ends the
-//    process: that is what running out of memory would do.
+// - The binding's MapAsync hands C the address of a Go variable that is not kept alive until the callback; a
+// garbage collection in between corrupts it.
+// - Its RequestDevice leaves maxBufferSize out of the requested limits.
+// - It sets no callback for uncaptured errors, and the library's own ends the process when memory runs out.
 
 typedef struct {
 	uint32_t maxTextureDimension1D, maxTextureDimension2D, maxTextureDimension3D, maxTextureArrayLayers;

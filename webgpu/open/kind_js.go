@@ -8,7 +8,7 @@ import (
 	"foretoken/webgpu/browser"
 )
 
-// Accelerator is the kind of device that this build drives besides the cpu.
+// Accelerator is the backend of this build besides the cpu device.
 const Accelerator = "browser"
 
 const alias = "webgpu"

@@ -10,7 +10,7 @@ import (
 	"foretoken/webgpu/native"
 )
 
-// Accelerator is the kind of device that this build drives besides the cpu.
+// Accelerator is the backend of this build besides the cpu device.
 const Accelerator = "native"
 
 const alias = Accelerator

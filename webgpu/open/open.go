@@ -11,15 +11,14 @@ import (
 	"foretoken/webgpu/cpu"
 )
 
-// Device opens a device of a kind: "cpu", Accelerator (in a browser also
-// "webgpu"), or "auto" (also ""), which takes the accelerator if there is one
-// and the cpu device if not. The note is empty, or says in plain words why auto
-// fell back.
+// Device opens a device of a kind: "cpu", Accelerator (in a browser also "webgpu"), or "auto" (also ""), which
+// takes the accelerator if there is one and the cpu device if not. The note is empty, or says in plain words why
+// auto fell back.
 func Device(ctx context.Context, kind string) (dev webgpu.Device, note string, err error) {
 	return Patient(ctx, kind, 0)
 }
 
-// Patient is Device where a call waits so long for an accelerator before it gives up; 0: 30 seconds.
+// Patient is Device with a timeout for each of the device's calls; 0: 30 seconds.
 func Patient(ctx context.Context, kind string, patience time.Duration) (dev webgpu.Device, note string, err error) {
 	switch kind {
 	case "cpu":

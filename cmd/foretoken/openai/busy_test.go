@@ -21,11 +21,12 @@ import (
 
 const shortText = `{"model": "demo", "prompt": "a", "max_tokens": 1, "user": %q}`
 
-// held has a server's engine wait in every text until release is called with how many may go on. begun
-// is told of each by its prompt's length.
+// held makes a server's engine wait in every text until release is called with the number that may go on. begun
+// receives the length of each prompt.
 func held(w *site) (begun chan int, release func(n int)) {
 	begun, pass := make(chan int, 100), make(chan struct{})
-	w.engine.generate = func(ctx context.Context, ids []int32, r foretoken.Request, _ func(*foretoken.Event) error) (*foretoken.Result, error) {
+	w.engine.generate = func(ctx context.Context, ids []int32, r foretoken.Request,
+		_ func(*foretoken.Event) error) (*foretoken.Result, error) {
 		begun <- len(ids)
 		select {
 		case <-pass:
@@ -41,7 +42,7 @@ func held(w *site) (begun chan int, release func(n int)) {
 	}
 }
 
-// waits polls until so many requests wait: they have no other way to tell.
+// waits polls until n requests wait: the queue offers no event for it.
 func (w *site) waits(n int) {
 	w.t.Helper()
 	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
@@ -52,9 +53,10 @@ func (w *site) waits(n int) {
 	w.t.Fatalf("%d requests never waited", n)
 }
 
-// tokens is a prompt of n tokens: the tests tell requests apart by it.
+// tokens returns a prompt of n tokens: the tests tell requests apart by it.
 func tokens(n int, user string) string {
-	return fmt.Sprintf(`{"model": "demo", "prompt": [%s], "user": %q}`, strings.TrimSuffix(strings.Repeat("5,", n), ","), user)
+	return fmt.Sprintf(`{"model": "demo", "prompt": [%s], "user": %q}`,
+		strings.TrimSuffix(strings.Repeat("5,", n), ","), user)
 }
 
 func TestClientsTakeTurns(t *testing.T) {
@@ -82,7 +84,8 @@ func TestClientsTakeTurns(t *testing.T) {
 	// The queue is full now.
 	a := w.do("POST", textPath, tokens(6, "cid"))
 	code, _, _ := a.refusal(t)
-	if seconds, err := strconv.Atoi(a.header.Get("Retry-After")); a.status != 429 || code != "queue_full" || err != nil || seconds < 1 {
+	if seconds, err := strconv.Atoi(a.header.Get("Retry-After")); a.status != 429 || code != "queue_full" ||
+		err != nil || seconds < 1 {
 		t.Errorf("%d %s, Retry-After %q", a.status, a.body, a.header.Get("Retry-After"))
 	}
 	if h := w.do("GET", "/health", ""); string(h.body) != `{"status":"ok","busy":true,"waiting":4}` {
@@ -128,7 +131,8 @@ func TestWaitingClientLeaves(t *testing.T) {
 func TestClientLeavesWhileDecoding(t *testing.T) {
 	w := serve(t, nil)
 	rounds := make(chan int, 1)
-	w.engine.generate = func(ctx context.Context, ids []int32, r foretoken.Request, emit func(*foretoken.Event) error) (*foretoken.Result, error) {
+	w.engine.generate = func(ctx context.Context, ids []int32, r foretoken.Request,
+		emit func(*foretoken.Event) error) (*foretoken.Result, error) {
 		n, after := 0, 0
 		result, err := w.engine.Session.GenerateIDs(ctx, ids, r, func(e *foretoken.Event) error {
 			if ctx.Err() != nil && e.Round.Finish == "" {
@@ -136,7 +140,7 @@ func TestClientLeavesWhileDecoding(t *testing.T) {
 			}
 			err := emit(e)
 			if n++; n == 3 {
-				<-ctx.Done() // a fast machine has the whole text before it hears that the client has gone
+				<-ctx.Done() // a fast machine finishes the text before it sees the client's disconnect
 			}
 			return err
 		})
@@ -144,7 +148,8 @@ func TestClientLeavesWhileDecoding(t *testing.T) {
 		return result, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r, err := w.ask(ctx, "POST", textPath, `{"model": "demo", "prompt": "func", "max_tokens": 240, "stream": true, "foretoken": {"policy": "none"}}`)
+	r, err := w.ask(ctx, "POST", textPath,
+		`{"model": "demo", "prompt": "func", "max_tokens": 240, "stream": true, "foretoken": {"policy": "none"}}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,20 +175,24 @@ func TestTimeout(t *testing.T) {
 	if code, _, _ := a.refusal(t); a.status != 504 || code != "timeout" {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	for limit := time.Second; ; limit *= 4 { // until it is enough for a first token, as on a busy machine a second may not be
+	// until it is enough for a first token, as on a busy machine a second may not be
+	for limit := time.Second; ; limit *= 4 {
 		w = serve(t, func(c *Config) { c.Timeout = limit })
-		w.engine.generate = func(ctx context.Context, _ []int32, _ foretoken.Request, emit func(*foretoken.Event) error) (*foretoken.Result, error) {
+		w.engine.generate = func(ctx context.Context, _ []int32, _ foretoken.Request,
+			emit func(*foretoken.Event) error) (*foretoken.Result, error) {
 			if err := emit(&foretoken.Event{Text: "a", Round: &spec.Event{}}); err != nil {
 				return nil, err
 			}
 			<-ctx.Done()
 			return &foretoken.Result{Finish: spec.FinishAborted}, nil
 		}
-		if a = w.do("POST", textPath, `{"model": "demo", "prompt": "a", "stream": true}`); a.status != 504 || limit > time.Minute {
+		if a = w.do("POST", textPath, `{"model": "demo", "prompt": "a", "stream": true}`); a.status != 504 ||
+			limit > time.Minute {
 			break
 		}
 	}
-	if text := string(a.body); a.status != 200 || !strings.HasSuffix(text, "\"code\":\"timeout\"}}\n\n") || strings.Contains(text, "DONE") {
+	if text := string(a.body); a.status != 200 || !strings.HasSuffix(text, "\"code\":\"timeout\"}}\n\n") ||
+		strings.Contains(text, "DONE") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 }
@@ -221,7 +230,8 @@ func TestDrainAndAbort(t *testing.T) {
 func TestEngineErrors(t *testing.T) {
 	w := serve(t, nil)
 	fails := errors.New("foretoken: it\nbroke")
-	w.engine.generate = func(context.Context, []int32, foretoken.Request, func(*foretoken.Event) error) (*foretoken.Result, error) {
+	w.engine.generate = func(context.Context, []int32, foretoken.Request,
+		func(*foretoken.Event) error) (*foretoken.Result, error) {
 		return nil, fails
 	}
 	a := w.do("POST", textPath, tokens(1, ""))
@@ -247,7 +257,8 @@ func TestBodyThatEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{", textPath)
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
+		"Content-Length: 100\r\n\r\n{", textPath)
 	conn.Close()
 	if e := <-w.logged; e.Code != "incomplete_request" && e.Code != "client_gone" {
 		t.Errorf("logged as %+v", e)

@@ -9,14 +9,17 @@ import (
 )
 
 const callTools = `"tools": [
-	{"type": "function", "function": {"name": "open", "parameters": {"type": "object", "properties": {"path": {"type": "string", "maxLength": 6}, "mode": {"enum": ["r", "w"]}}, "required": ["path", "mode"], "additionalProperties": false}}},
+	{"type": "function", "function": {"name": "open", "parameters": {"type": "object", "properties":
+		{"path": {"type": "string", "maxLength": 6}, "mode": {"enum": ["r", "w"]}}, "required": ["path", "mode"],
+		"additionalProperties": false}}},
 	{"type": "function", "function": {"name": "close"}}]`
 
 // TestCalls forces calls: the answer is one, and nothing else, streamed or not.
 func TestCalls(t *testing.T) {
 	w := serve(t, nil)
 	body := func(more string) string {
-		return `{"model": "demo", "messages": [{"role": "user", "content": "open a file"}], "temperature": 0, "max_tokens": 60, ` + callTools + more + `}`
+		return `{"model": "demo", "messages": [{"role": "user", "content": "open a file"}], "temperature": ` +
+			`0, "max_tokens": 60, ` + callTools + more + `}`
 	}
 	type message struct {
 		Role    string
@@ -35,10 +38,13 @@ func TestCalls(t *testing.T) {
 			Path *string
 			Mode string
 		}
-		if err := json.Unmarshal([]byte(c.Function.Arguments), &arguments); err != nil || c.Type != "function" || !strings.HasPrefix(c.ID, "call_") || !strings.Contains(names, c.Function.Name) {
+		if err := json.Unmarshal([]byte(c.Function.Arguments), &arguments); err != nil || c.Type != "function" ||
+			!strings.HasPrefix(c.ID, "call_") || !strings.Contains(names, c.Function.Name) {
 			t.Errorf("call %+v: %v", c, err)
 		}
-		if c.Function.Name == "open" && (arguments.Path == nil || len([]rune(*arguments.Path)) > 6 || arguments.Mode != "r" && arguments.Mode != "w") || c.Function.Name == "close" && c.Function.Arguments != "{}" {
+		if c.Function.Name == "open" && (arguments.Path == nil || len([]rune(*arguments.Path)) > 6 ||
+			arguments.Mode != "r" && arguments.Mode != "w") || c.Function.Name == "close" &&
+			c.Function.Arguments != "{}" {
 			t.Errorf("arguments %s", c.Function.Arguments)
 		}
 	}
@@ -77,13 +83,15 @@ func TestCalls(t *testing.T) {
 				finish += *f
 			}
 		}
-		if len(calls) != 1 || finish != "tool_calls" || calls[0].Index == nil || calls[0].Function != one.Message.Calls[0].Function {
+		if len(calls) != 1 || finish != "tool_calls" || calls[0].Index == nil ||
+			calls[0].Function != one.Message.Calls[0].Function {
 			t.Errorf("%s: streamed %+v (%s), want %+v", choice, calls, finish, one.Message.Calls)
 		}
 	}
-	// One that is cut short is text, as far as it came.
+	// A call that was cut short is returned as text.
 	var cut answer
-	if a := w.do("POST", chatPath, strings.Replace(body(`, "tool_choice": "required"`), `"max_tokens": 60`, `"max_tokens": 3`, 1)); json.Unmarshal(a.body, &cut) != nil {
+	if a := w.do("POST", chatPath, strings.Replace(body(`, "tool_choice": "required"`), `"max_tokens": 60`,
+		`"max_tokens": 3`, 1)); json.Unmarshal(a.body, &cut) != nil {
 		t.Fatalf("%s", a.body)
 	}
 	if c := cut.Choices[0]; c.Message.Content == nil || c.Message.Calls != nil || *c.Finish != "length" {

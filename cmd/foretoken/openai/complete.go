@@ -16,7 +16,7 @@ import (
 	"foretoken/spec"
 )
 
-// statusGone is what the log says of clients that went away; nobody else sees it.
+// statusGone is the log's status for clients that disconnected; no client receives it.
 const statusGone = 499
 
 // errGone says that an answer cannot be written any more.
@@ -30,7 +30,7 @@ func (s *Server) complete(a *answer, r *http.Request, chat bool) {
 		} else if a.entry.Status == 0 {
 			a.refuse(e)
 		} else {
-			a.entry.Code = e.Code // it was told in the stream
+			a.entry.Code = e.Code // the stream carried the error
 		}
 	}
 }
@@ -71,7 +71,7 @@ func (s *Server) completed(a *answer, r *http.Request, chat bool) error {
 	return g.run()
 }
 
-// drawSeed draws one that JavaScript can hold as a number, so that a client can ask for it again.
+// drawSeed draws a seed that a JavaScript number holds exactly, so that a client can repeat it.
 func drawSeed() uint64 {
 	var b [8]byte
 	rand.Read(b[:])
@@ -93,7 +93,8 @@ func (s *Server) limit(parent context.Context) (context.Context, func()) {
 	unlink := context.AfterFunc(s.aborted, func() { cancel(context.Cause(s.aborted)) })
 	timer := func() bool { return true }
 	if s.config.Timeout > 0 {
-		e := failed(http.StatusGatewayTimeout, "timeout", "the request took more than %v; the server was started so with --timeout", s.config.Timeout)
+		e := failed(http.StatusGatewayTimeout, "timeout",
+			"the request took more than %v; the server was started so with --timeout", s.config.Timeout)
 		timer = time.AfterFunc(s.config.Timeout, func() { cancel(e) }).Stop
 	}
 	return ctx, func() {
@@ -106,17 +107,17 @@ func (s *Server) limit(parent context.Context) (context.Context, func()) {
 // generation is a request whose turn it is.
 type generation struct {
 	*answer
-	server *Server
-	asked  *asked
-	engine Engine
-	ctx    context.Context
-	waited time.Duration
-	held   time.Duration // spent on a client that did not take what was written
+	server     *Server
+	asked      *parsedRequest
+	engine     Engine
+	ctx        context.Context
+	waited     time.Duration
+	clientWait time.Duration // spent on a client that did not take what was written
 
 	head   completion // of the answer and of each piece
 	stats  spec.Stats
 	prompt int // tokens of the prompts, each counted once however many texts follow it
-	cached int // those of them that were held from an earlier request
+	cached int // prompt tokens reused from an earlier request
 	all    []choice
 }
 
@@ -127,7 +128,8 @@ func (g *generation) run() error {
 	if err != nil {
 		return err
 	}
-	g.head = completion{ID: newID("cmpl-"), Object: "text_completion", Created: time.Now().Unix(), Model: g.server.config.Model, Fingerprint: *g.server.fingerprint.Load()}
+	g.head = completion{ID: newID("cmpl-"), Object: "text_completion", Created: time.Now().Unix(),
+		Model: g.server.config.Model, Fingerprint: *g.server.fingerprint.Load()}
 	if q.chat {
 		g.head.ID, g.head.Object = newID("chatcmpl-"), "chat.completion"
 		if q.stream {
@@ -138,7 +140,7 @@ func (g *generation) run() error {
 		for j := range q.n {
 			settings := q.settings
 			settings.Seed += uint64(j)
-			if err := g.one(prompt, settings, i*q.n+j, j == 0); err != nil {
+			if err := g.generateOne(prompt, settings, i*q.n+j, j == 0); err != nil {
 				if g.entry.Status != 0 && !errors.Is(err, errGone) && !errors.Is(err, context.Canceled) {
 					_ = g.send(struct { // the status is out: what is left is an event
 						Error *Error `json:"error"`
@@ -148,7 +150,8 @@ func (g *generation) run() error {
 			}
 		}
 	}
-	g.entry.Prompt, g.entry.Output, g.entry.Accept, g.entry.Finish = g.prompt, g.stats.OutputTokens, g.stats.AcceptedLength(), string(g.stats.Finish)
+	g.entry.Prompt, g.entry.Output, g.entry.Accept, g.entry.Finish = g.prompt, g.stats.OutputTokens,
+		g.stats.AcceptedLength(), string(g.stats.Finish)
 	if !q.stream {
 		g.head.Choices = g.all
 		if g.head.Usage, err = g.usage(); err == nil {
@@ -174,7 +177,8 @@ func (g *generation) prompts() ([][]int32, error) {
 	q, info := g.asked, g.engine.Info()
 	var all [][]int32
 	if q.chat {
-		ids, err := g.engine.ChatIDs(foretoken.ChatOptions{Messages: q.messages, Template: g.server.config.Template, Tools: q.tools, Vars: q.vars})
+		ids, err := g.engine.ChatIDs(foretoken.ChatOptions{Messages: q.messages, Template: g.server.config.Template,
+			Tools: q.tools, Vars: q.vars})
 		if errors.Is(err, foretoken.ErrNoChatTemplate) {
 			return nil, err
 		}
@@ -204,7 +208,8 @@ func (g *generation) prompts() ([][]int32, error) {
 			return nil, invalid(name, "%s is empty, and the model has no token to begin with", name)
 		}
 		if room := info.Target.Context; len(ids) >= room {
-			e := invalid(name, "%s has %d tokens, and the context holds %d with the answer; shorten it, or start the server with a longer --context", name, len(ids), room)
+			e := invalid(name, "%s has %d tokens, and the context holds %d with the answer; shorten it, "+
+				"or start the server with a longer --context", name, len(ids), room)
 			e.Code = "context_length_exceeded"
 			return nil, e
 		}
@@ -212,9 +217,8 @@ func (g *generation) prompts() ([][]int32, error) {
 	return all, nil
 }
 
-// one decodes a text and, where it is streamed, sends it as it grows. first tells that no text of the
-// prompt came before.
-func (g *generation) one(prompt []int32, settings foretoken.Request, index int, first bool) error {
+// one decodes one text and, where the request streams, sends it as it grows. first marks the prompt's first text.
+func (g *generation) generateOne(prompt []int32, settings foretoken.Request, index int, first bool) error {
 	q := g.asked
 	told := &likelihoods{tok: g.engine.Tokenizer(), top: q.top, chat: q.chat}
 	settings.LogProbs, settings.TopLogProbs = q.top >= 0, max(q.top, 0)
@@ -249,7 +253,7 @@ func (g *generation) one(prompt []int32, settings foretoken.Request, index int, 
 		if q.chat {
 			c.Text, c.Delta = nil, &delta{Content: &e.Text}
 		}
-		if q.call != nil { // it is told as a whole, when it is one
+		if q.call != nil { // a call is sent once it is complete
 			if c.Delta = new(delta); more == nil {
 				return nil
 			}
@@ -282,7 +286,7 @@ func (g *generation) one(prompt []int32, settings foretoken.Request, index int, 
 			calls[0].Index = new(int)
 			c.Delta.Calls = calls
 		} else if q.call != nil {
-			c.Delta.Content = &result.Text // as far as it came
+			c.Delta.Content = &result.Text // the text so far
 		}
 	case q.stream:
 		c.Text = new(string)
@@ -306,7 +310,8 @@ func (g *generation) usage() (json.RawMessage, error) {
 	u := usage{Prompt: g.prompt, Output: s.OutputTokens, Total: g.prompt + s.OutputTokens}
 	u.Details.Cached = g.cached
 	device := g.engine.Info().Device
-	u.Foretoken = account{g.asked.settings.Policy, g.asked.settings.Seed, strings.TrimSpace(device.Backend + " " + device.Adapter), milliseconds(g.waited), g.stats}
+	u.Foretoken = account{g.asked.settings.Policy, g.asked.settings.Seed,
+		strings.TrimSpace(device.Backend + " " + device.Adapter), milliseconds(g.waited), g.stats}
 	return encode(&u)
 }
 
@@ -329,8 +334,8 @@ func (g *generation) send(v any) error {
 	return g.line(b)
 }
 
-// line writes an event of one line. The headers go out with the first one, so that whatever goes
-// wrong before it has a status of its own.
+// line writes an event of one line. The headers go out with the first event, so that an earlier error still sets
+// the status.
 func (g *generation) line(b []byte) error {
 	control := http.NewResponseController(g.answer)
 	if g.entry.Status == 0 {
@@ -341,8 +346,8 @@ func (g *generation) line(b []byte) error {
 	}
 	// A client that stops reading, or reads a little now and then, must not keep the others waiting.
 	begun := time.Now()
-	defer func() { g.held += time.Since(begun) }()
-	_ = control.SetWriteDeadline(begun.Add(max(bodyTime-g.held, 0))) // where there is none, nobody waits
+	defer func() { g.clientWait += time.Since(begun) }()
+	_ = control.SetWriteDeadline(begun.Add(max(bodyTime-g.clientWait, 0))) // writers without deadlines need none
 	if _, err := g.Write(append(append([]byte("data: "), b...), "\n\n"...)); err != nil {
 		return errGone
 	}

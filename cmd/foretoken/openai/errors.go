@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Error is what a request is refused with, in the API's shape: {"error": {"message", "type", "param",
-// "code"}}. Param names the field at fault and Code the kind of mistake, for programs to tell.
+// Error is a refusal in the API's shape: {"error": {"message", "type", "param", "code"}}. Param names the field at
+// fault; Code identifies the kind of mistake for programs.
 type Error struct {
 	Status  int    `json:"-"`
 	Message string `json:"message"`
 	Type    string `json:"type"`
 	Param   string `json:"-"` // null on the wire where empty
 	Code    string `json:"code"`
-	// retry is when asking again may help; 0: never, or nobody knows.
+	// retry is the time after which a retry may succeed; 0: never or unknown.
 	retry time.Duration
 	allow string // the methods that would have done
 }
@@ -46,7 +46,8 @@ func (e *Error) MarshalJSON() ([]byte, error) {
 
 // invalid refuses the value of a field.
 func invalid(param, format string, args ...any) *Error {
-	return &Error{Status: http.StatusBadRequest, Type: typeRequest, Param: param, Code: "invalid_value", Message: fmt.Sprintf(format, args...)}
+	return &Error{Status: http.StatusBadRequest, Type: typeRequest, Param: param, Code: "invalid_value",
+		Message: fmt.Sprintf(format, args...)}
 }
 
 // unsupported refuses a field that this server knows and cannot do.

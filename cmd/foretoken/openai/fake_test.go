@@ -20,18 +20,22 @@ import (
 
 // pair is the built-in pair on the cpu device, opened once.
 var pair = sync.OnceValues(func() (*foretoken.Session, error) {
-	return foretoken.Open(context.Background(), cpu.Open(), demo.Target(), demo.Draft(), foretoken.Options{Candidates: maxTop})
+	return foretoken.Open(context.Background(), cpu.Open(), demo.Target(), demo.Draft(),
+		foretoken.Options{Candidates: maxTop})
 })
 
-const talkTemplate = "{% if tools %}tools {{ tools | length }}\n{% endif %}{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}"
+const talkTemplate = "{% if tools %}tools {{ tools | length }}\n{% endif %}{% for m in messages %}// {{ m.role }}: " +
+	"{{ m.content }}\n{% endfor %}"
 
-// engine is the built-in pair, or what a test puts in place of decoding.
+// engine is the built-in pair, or a test's replacement for decoding.
 type engine struct {
 	*foretoken.Session
-	generate func(ctx context.Context, ids []int32, r foretoken.Request, emit func(*foretoken.Event) error) (*foretoken.Result, error)
+	generate func(ctx context.Context, ids []int32, r foretoken.Request,
+		emit func(*foretoken.Event) error) (*foretoken.Result, error)
 }
 
-func (e *engine) GenerateIDs(ctx context.Context, ids []int32, r foretoken.Request, emit func(*foretoken.Event) error) (*foretoken.Result, error) {
+func (e *engine) GenerateIDs(ctx context.Context, ids []int32, r foretoken.Request,
+	emit func(*foretoken.Event) error) (*foretoken.Result, error) {
 	if e.generate != nil {
 		return e.generate(ctx, ids, r, emit)
 	}
@@ -55,7 +59,8 @@ func serve(t *testing.T, change func(*Config)) *site {
 		t.Fatal(err)
 	}
 	w := &site{t: t, engine: &engine{Session: s}, logged: make(chan Entry, 100)}
-	c := Config{Model: "demo", Template: talkTemplate, Defaults: foretoken.DefaultRequest(), Seeded: true, Candidates: maxTop, Queue: 4, Log: func(e Entry) { w.logged <- e }}
+	c := Config{Model: "demo", Template: talkTemplate, Defaults: foretoken.DefaultRequest(), Seeded: true,
+		Candidates: maxTop, Queue: 4, Log: func(e Entry) { w.logged <- e }}
 	c.Defaults.MaxTokens = 0
 	if change != nil {
 		change(&c)
@@ -119,7 +124,8 @@ func (a *answered) refusal(t *testing.T) (code, param, message string) {
 	if err := json.Unmarshal(a.body, &e); err != nil || e.Error == nil {
 		t.Fatalf("status %d, not an error: %s", a.status, a.body)
 	}
-	if e.Error.Type == "" || e.Error.Message == "" || strings.Contains(e.Error.Message, "\n") || !bytes.Contains(a.body, []byte(`"param":`)) {
+	if e.Error.Type == "" || e.Error.Message == "" || strings.Contains(e.Error.Message, "\n") ||
+		!bytes.Contains(a.body, []byte(`"param":`)) {
 		t.Errorf("an error of another shape: %s", a.body)
 	}
 	if e.Error.Param != nil {
@@ -181,7 +187,7 @@ func (w *site) complete(path, body string) text {
 	return v
 }
 
-// events reads the lines of a stream; done tells whether it ended as it should.
+// events reads the lines of a stream; done reports a proper end.
 func events(t *testing.T, body []byte) (pieces []text, done bool) {
 	t.Helper()
 	for line := range strings.SplitSeq(strings.TrimSuffix(string(body), "\n\n"), "\n\n") {

@@ -63,7 +63,7 @@ func (f *fields) take(name string) (json.RawMessage, bool) {
 	return v, ok
 }
 
-// into reads a member of which want says what it should be; false if it is absent or wrong.
+// into decodes a member; want describes its type in the error. It returns false if the member is absent or wrong.
 func (f *fields) into(name string, to any, want string) bool {
 	raw, ok := f.take(name)
 	if !ok {
@@ -92,7 +92,7 @@ func (f *fields) number(name string, to *float64, low, high float64) bool {
 	return true
 }
 
-// count reads a whole number in [low, high], or leaves to as it is.
+// count reads an integer in [low, high], or leaves to unchanged.
 func (f *fields) count(name string, to *int, low, high int) bool {
 	want := fmt.Sprintf("a whole number from %d to %d", low, high)
 	if high == math.MaxInt32 {
@@ -168,7 +168,7 @@ func (f *fields) ignore(names ...string) {
 	}
 }
 
-// end refuses what is left, and tells the first error of all.
+// end refuses the remaining members and returns the first error.
 func (f *fields) end() *Error {
 	if f.err != nil {
 		return f.err
@@ -181,7 +181,7 @@ func (f *fields) end() *Error {
 	return nil
 }
 
-// brief shows a value in a message without repeating all of it, as text that neither breaks a line nor steers a terminal.
+// brief shortens a value for a message, as text that neither breaks a line nor steers a terminal.
 func brief(raw []byte) string {
 	const most = 40
 	var b strings.Builder
@@ -199,7 +199,7 @@ func brief(raw []byte) string {
 	return b.String()
 }
 
-// reason is what was wrong with JSON: it quotes names and numbers of any length.
+// reason describes a JSON error; encoding/json quotes names and numbers of any length.
 func reason(err error) string {
 	return fmt.Sprintf("%.300s", strings.TrimPrefix(err.Error(), "json: "))
 }

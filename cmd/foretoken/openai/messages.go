@@ -9,7 +9,7 @@ import (
 )
 
 // conversation reads what only /v1/chat/completions takes.
-func (a *asked) conversation(f *fields) {
+func (a *parsedRequest) conversation(f *fields) {
 	a.length(f, "max_completion_tokens", "max_tokens")
 	var messages []json.RawMessage
 	switch {
@@ -31,11 +31,13 @@ func (a *asked) conversation(f *fields) {
 	a.functions(f)
 	f.into("chat_template_kwargs", &a.vars, "an object of the chat template's variables")
 	f.neutral("only text is produced", map[string][]string{
-		"modalities": {`["text"]`}, "audio": nil, "web_search_options": nil, "reasoning_effort": {`"none"`}, "verbosity": {`"medium"`},
+		"modalities": {`["text"]`}, "audio": nil, "web_search_options": nil, "reasoning_effort": {`"none"`},
+		"verbosity": {`"medium"`},
 		"functions": {"[]"}, "function_call": {`"none"`, `"auto"`}, "moderation": nil,
 	})
 	// Hints for a service with many machines and customers, and for a drafter of another kind.
-	f.ignore("metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "parallel_tool_calls", "prediction")
+	f.ignore("metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
+		"prompt_cache_options", "parallel_tool_calls", "prediction")
 }
 
 // message reads one of a conversation; param names it.
@@ -63,7 +65,8 @@ func message(raw json.RawMessage, param string) (m foretoken.Message, _ *Error) 
 	case "developer": // the later name of system
 		m.Role = foretoken.RoleSystem
 	default:
-		return m, invalid(param+".role", "%s has the role %s; want system, developer, user, assistant or tool", param, brief([]byte(*v.Role)))
+		return m, invalid(param+".role", "%s has the role %s; want system, developer, user, assistant or tool", param,
+			brief([]byte(*v.Role)))
 	}
 	text, err := content(v.Content, param+".content")
 	if err != nil {
@@ -114,14 +117,15 @@ func content(raw json.RawMessage, param string) (string, *Error) {
 		case p.Type == "text" || p.Type == "refusal":
 			return "", missing(at(param, i)+"."+p.Type, "%s has no %s", at(param, i), p.Type)
 		default:
-			return "", unsupported(at(param, i)+".type", "%s is of type %s; the model takes text only", at(param, i), brief([]byte(p.Type)))
+			return "", unsupported(at(param, i)+".type", "%s is of type %s; the model takes text only", at(param, i),
+				brief([]byte(p.Type)))
 		}
 	}
 	return all.String(), nil
 }
 
-// functions reads the tools that the template tells the model of.
-func (a *asked) functions(f *fields) {
+// functions reads the tools that the template describes to the model.
+func (a *parsedRequest) functions(f *fields) {
 	f.into("tools", &a.tools, "a list of tools")
 	if len(a.tools) > maxTools {
 		f.fail(invalid("tools", "there are %d tools; want at most %d", len(a.tools), maxTools))

@@ -169,7 +169,7 @@ func (q *queue) close() {
 	q.turns, q.waiting = nil, 0
 }
 
-// state tells for /health whether a request is being decoded and how many wait.
+// state reports for /health whether a request decodes and how many wait.
 func (q *queue) state() (busy bool, waiting int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 
 	"foretoken"
 	"foretoken/spec"
+	methods "foretoken/spec/method"
 )
 
 // Bounds of what one request may ask for. The bytes of a body are bounded by Config.MaxBody.
@@ -22,15 +23,15 @@ const (
 	maxTopText   = 5  // logprobs of /v1/completions
 )
 
-// asked is a request as its body says it.
-type asked struct {
+// parsedRequest is a request parsed from its body.
+type parsedRequest struct {
 	model    string
 	settings foretoken.Request
 	seeded   bool // the body names a seed
 	n        int  // texts of each prompt
 	stream   bool
 	usage    bool   // the stream is to end with one
-	top      int    // likeliest tokens told of every position; -1: nothing about likelihoods
+	top      int    // likeliest tokens to report per position; -1: no log-probabilities
 	user     string // whose turn it counts as
 
 	chat     bool
@@ -48,13 +49,13 @@ type prompt struct {
 	ids  []int32
 }
 
-// parse reads the body of /v1/chat/completions or /v1/completions. What it leaves out is as in defaults.
-func parse(body []byte, chat bool, defaults *foretoken.Request) (*asked, *Error) {
+// parse reads the body of /v1/chat/completions or /v1/completions. Missing fields come from defaults.
+func parse(body []byte, chat bool, defaults *foretoken.Request) (*parsedRequest, *Error) {
 	f, err := parseFields(body)
 	if err != nil {
 		return nil, err
 	}
-	a := &asked{chat: chat, settings: *defaults, n: 1, top: -1}
+	a := &parsedRequest{chat: chat, settings: *defaults, n: 1, top: -1}
 	if !f.into("model", &a.model, "the name of a model, as /v1/models lists it") {
 		f.fail(missing("model", "model is missing; /v1/models lists the name"))
 	}
@@ -78,7 +79,7 @@ func parse(body []byte, chat bool, defaults *foretoken.Request) (*asked, *Error)
 }
 
 // sampling reads what both endpoints take.
-func (a *asked) sampling(f *fields) {
+func (a *parsedRequest) sampling(f *fields) {
 	s := &a.settings
 	f.number("temperature", &s.Temperature, 0, 2)
 	f.number("top_p", &s.TopP, 0, 1)
@@ -105,7 +106,7 @@ func (a *asked) sampling(f *fields) {
 func scan(n json.Number, to any) bool { return json.Unmarshal([]byte(n), to) == nil }
 
 // likelihoods reads logprobs, which is a flag in conversations and a number elsewhere.
-func (a *asked) likelihoods(f *fields) {
+func (a *parsedRequest) likelihoods(f *fields) {
 	if !a.chat {
 		f.count("logprobs", &a.top, 0, maxTopText)
 		return
@@ -121,11 +122,11 @@ func (a *asked) likelihoods(f *fields) {
 }
 
 // constraints reads what restricts a text.
-func (a *asked) constraints(f *fields) {
+func (a *parsedRequest) constraints(f *fields) {
 	c := &a.settings.Constraints
 	f.number("frequency_penalty", &c.FrequencyPenalty, -2, 2)
 	f.number("presence_penalty", &c.PresencePenalty, -2, 2)
-	bias := map[int32]float32{} // of its own: what was there before is the server's, for all requests
+	bias := map[int32]float32{} // a new map: the default's is shared by all requests
 	if f.into("logit_bias", &bias, "an object of token ids and numbers from -100 to 100") {
 		c.LogitBias = bias
 		if err := (&foretoken.Constraints{LogitBias: bias}).Validate(); err != nil {
@@ -145,7 +146,7 @@ func (a *asked) constraints(f *fields) {
 	if a.call == nil {
 		return
 	}
-	if asked == 0 { // the server's own form gives way to what the client asks for
+	if asked == 0 { // a client's form replaces the server's
 		c.Grammar, c.JSONSchema, c.JSONObject = "", nil, false
 	}
 	if err := c.Call(a.call); err != nil {
@@ -156,7 +157,7 @@ func (a *asked) constraints(f *fields) {
 // format reads one of the ways to hold a text to a form, in place of the server's own, and reports whether
 // it was there.
 func (f *fields) format(name string, c *foretoken.Constraints) bool {
-	only := foretoken.Constraints{} // so that what is wrong with it is told under its name
+	only := foretoken.Constraints{} // validated alone, so that errors carry this field's name
 	switch name {
 	case "grammar":
 		if !f.into(name, &only.Grammar, "a grammar in GBNF") {
@@ -185,7 +186,8 @@ func (f *fields) format(name string, c *foretoken.Constraints) bool {
 				f.fail(missing(name+".json_schema.schema", "%s has no schema", name))
 			}
 		default:
-			f.fail(invalid(name+".type", "%s has the type %s; want text, json_object or json_schema", name, brief([]byte(v.Type))))
+			f.fail(invalid(name+".type", "%s has the type %s; want text, json_object or json_schema", name,
+				brief([]byte(v.Type))))
 		}
 	}
 	if err := only.Validate(); err != nil {
@@ -196,7 +198,7 @@ func (f *fields) format(name string, c *foretoken.Constraints) bool {
 }
 
 // method reads the extension object that chooses how to draft and verify.
-func (a *asked) method(f *fields) {
+func (a *parsedRequest) method(f *fields) {
 	raw, ok := f.take("foretoken")
 	if !ok {
 		return
@@ -211,8 +213,8 @@ func (a *asked) method(f *fields) {
 		Nodes    *int    `json:"nodes"`
 		Coupled  *bool   `json:"coupled"`
 		NoReuse  *bool   `json:"no_reuse"`
-		spec.Knobs
-	}{Knobs: a.settings.Knobs}
+		methods.Settings
+	}{Settings: a.settings.Settings}
 	s := &a.settings
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
@@ -223,7 +225,8 @@ func (a *asked) method(f *fields) {
 	if m.Policy != nil { // in its own shape, as on the command line
 		s.Policy, s.Adapt, s.Source, s.Verifier, s.Depth, s.TopK, s.Nodes, s.Shape = *m.Policy, "", "", "", 0, 0, 0, nil
 	}
-	for _, x := range []struct{ from, to *string }{{m.Adapt, &s.Adapt}, {m.Source, &s.Source}, {m.Verifier, &s.Verifier}} {
+	for _, x := range []struct{ from, to *string }{{m.Adapt, &s.Adapt}, {m.Source, &s.Source},
+		{m.Verifier, &s.Verifier}} {
 		if x.from != nil {
 			*x.to = *x.from
 		}
@@ -239,13 +242,13 @@ func (a *asked) method(f *fields) {
 	if m.NoReuse != nil {
 		s.NoReuse = *m.NoReuse
 	}
-	s.Knobs = m.Knobs
+	s.Settings = m.Settings
 	if err := s.Validate(); err != nil {
 		f.fail(invalid("foretoken", "%s", strings.TrimPrefix(err.Error(), "spec: ")))
 	}
 }
 
-func (a *asked) streamOptions(f *fields) {
+func (a *parsedRequest) streamOptions(f *fields) {
 	var o struct {
 		IncludeUsage bool  `json:"include_usage"`
 		Obfuscation  *bool `json:"include_obfuscation"` // there is none, asked for or not
@@ -260,7 +263,7 @@ func (a *asked) streamOptions(f *fields) {
 }
 
 // length reads how many tokens may be produced: the members' names mean the same.
-func (a *asked) length(f *fields, names ...string) {
+func (a *parsedRequest) length(f *fields, names ...string) {
 	first := ""
 	for _, name := range names {
 		n := 0
@@ -275,13 +278,14 @@ func (a *asked) length(f *fields, names ...string) {
 }
 
 // texts reads what only /v1/completions takes.
-func (a *asked) texts(f *fields) {
+func (a *parsedRequest) texts(f *fields) {
 	a.length(f, "max_tokens")
 	raw, ok := f.take("prompt")
 	if !ok {
 		f.fail(missing("prompt", "prompt is missing; give the text to continue"))
 	} else if a.prompts = prompts(raw); a.prompts == nil {
-		e := invalid("prompt", "prompt is %s; want a string, a list of strings, a list of tokens or a list of such lists", brief(raw))
+		e := invalid("prompt",
+			"prompt is %s; want a string, a list of strings, a list of tokens or a list of such lists", brief(raw))
 		e.Code = "invalid_type"
 		f.fail(e)
 	}
@@ -326,8 +330,8 @@ func prompts(raw json.RawMessage) []prompt {
 	return nil
 }
 
-// fits refuses what the open models cannot do.
-func (a *asked) fits(info foretoken.Info, served string, candidates int) *Error {
+// fits refuses requests beyond the loaded models.
+func (a *parsedRequest) fits(info foretoken.Info, served string, candidates int) *Error {
 	if a.model != served {
 		e := invalid("model", "there is no model %s; this server has %s", brief([]byte(a.model)), served)
 		e.Status, e.Code = 404, "model_not_found"
@@ -345,15 +349,19 @@ func (a *asked) fits(info foretoken.Info, served string, candidates int) *Error 
 	}
 	switch {
 	case s.NeedsHead() && info.EAGLE3 == nil:
-		return invalid("foretoken", "policy %s drafts with an EAGLE-3 head, and the server was started without one; start it with --eagle3", s.Policy)
+		return invalid("foretoken", "policy %s drafts with an EAGLE-3 head, and the server was started without one; "+
+			"start it with --eagle3", s.Policy)
 	case s.NeedsDraft() && info.Draft == nil:
-		return invalid("foretoken", "policy %s needs a draft model, and the server was started without one; use none, auto or an n-gram policy", s.Policy)
+		return invalid("foretoken", "policy %s needs a draft model, and the server was started without one; use none, "+
+			"auto or an n-gram policy", s.Policy)
 	case a.top > candidates:
-		return unsupported(name, "%s is %d, and the server was started to tell %d; start it with --top-logprobs %d", name, a.top, candidates, a.top)
+		return unsupported(name, "%s is %d, and the server was started to tell %d; start it with --top-logprobs %d",
+			name, a.top, candidates, a.top)
 	case a.top >= 0 && candidates == 0:
 		return unsupported(name, "the server was started to tell no likelihoods; start it with --top-logprobs")
 	case a.top >= 0 && !s.TellsLogProbs():
-		return unsupported(name, "verifier of policy %s leaves its distributions on the device; use a method that verifies by match, or temperature 0", s.Policy)
+		return unsupported(name, "verifier of policy %s leaves its distributions on the device; "+
+			"use a method that verifies by match, or temperature 0", s.Policy)
 	}
 	return nil
 }

@@ -31,33 +31,35 @@ import (
 	"foretoken/webgpu"
 )
 
-// Engine is what a server decodes with: a foretoken.Session. Generate calls come one at a time.
+// Engine decodes for a server: a foretoken.Session. The server makes one Generate call at a time.
 type Engine interface {
 	Info() foretoken.Info
 	Tokenizer() *tokenizer.Tokenizer
 	CanChat() error
 	ChatIDs(foretoken.ChatOptions) ([]int32, error)
-	GenerateIDs(ctx context.Context, ids []int32, r foretoken.Request, emit func(*foretoken.Event) error) (*foretoken.Result, error)
+	GenerateIDs(ctx context.Context, ids []int32, r foretoken.Request,
+		emit func(*foretoken.Event) error) (*foretoken.Result, error)
 }
 
 var _ Engine = (*foretoken.Session)(nil)
 
-// Config is a server's. The zero value of a field means what its comment says.
+// Config configures a server. Each field's comment gives the meaning of its zero value.
 type Config struct {
 	Model      string            // the name that requests give and /v1/models lists
 	Created    time.Time         // of the model, for /v1/models
 	Template   string            // chat template; "": the one in the target's file
-	Defaults   foretoken.Request // what a request leaves out
+	Defaults   foretoken.Request // values of fields that a request omits
 	Seeded     bool              // Defaults.Seed is meant; otherwise each request draws a seed
-	Candidates int               // likeliest tokens that the session tells of every position; 0: none
+	Candidates int               // likeliest tokens that the session reports per position; 0: none
 	Key        string            // that requests have to bring; "": none
-	Hosts      []string          // names in the Host header beside those of loopback
-	Remote     bool              // whoever reaches the machine may ask; addresses in the Host header are then taken, too
-	Origins    []string          // of pages that may ask; "*": any; nil: none
-	Queue      int               // requests that may wait
-	Timeout    time.Duration     // of a request, waiting included; 0: none
-	MaxBody    int64             // bytes of a request; 0: 4 MiB
-	Log        func(Entry)       // is told of every request answered; nil: nobody
+	Hosts      []string          // names accepted in the Host header besides loopback
+	// whoever reaches the machine may ask; addresses in the Host header are then taken, too
+	Remote  bool
+	Origins []string      // of pages that may ask; "*": any; nil: none
+	Queue   int           // requests that may wait
+	Timeout time.Duration // of a request, waiting included; 0: none
+	MaxBody int64         // bytes of a request; 0: 4 MiB
+	Log     func(Entry)   // receives every answered request; may be nil
 }
 
 // Entry is a line of the log. It holds nothing of what was said.
@@ -98,7 +100,7 @@ func New(c Config) *Server {
 	return s
 }
 
-// Open gives the server what it decodes with.
+// Open sets the server's engine; requests before it get 503.
 func (s *Server) Open(e Engine) {
 	info := e.Info()
 	b, err := json.Marshal([]any{info.Target, info.Device.Backend, info.Device.Adapter, info.Device.Driver})
@@ -114,13 +116,13 @@ func (s *Server) Open(e Engine) {
 // Drain turns away what waits and what comes; what decodes goes on. Before Open it is as good.
 func (s *Server) Drain() { s.queue.close() }
 
-// Abort ends what decodes within a round; its clients are told.
+// Abort ends the current decoding within a round and sends its client an error.
 func (s *Server) Abort() { s.abort(errStopping()) }
 
 // Wait returns when nothing decodes.
 func (s *Server) Wait() { s.queue.wait() }
 
-// answer is a response under way: what the log and the headers tell of it.
+// answer is a response in progress, with the fields of its log entry and headers.
 type answer struct {
 	http.ResponseWriter
 	entry Entry
@@ -141,14 +143,15 @@ func (a *answer) refuse(e *Error) {
 	e.write(a)
 }
 
-// ServeHTTP answers a request and tells the log.
+// ServeHTTP answers a request and logs it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
 	a := &answer{ResponseWriter: w, entry: Entry{ID: newID("req_"), Method: r.Method, Path: r.URL.Path}}
 	h := w.Header()
 	h.Set("X-Request-Id", a.entry.ID)
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'") // what a model says is never a page
+	// a browser must not render a model's text as a page
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	h.Set("Cache-Control", "no-store")
 	if err := s.admit(a, r); err != nil {
 		a.refuse(err)
@@ -173,15 +176,17 @@ func newID(prefix string) string {
 
 // admit refuses what comes under a wrong name, from a page that was not allowed, or without the key.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) *Error {
-	if !s.knows(r.Host) {
+	if !s.knowsHost(r.Host) {
 		// Otherwise a page could have its own name resolved to this machine and read the answers.
-		return refused(http.StatusForbidden, "host_not_allowed", "this server was not started for the host %s; start it with --allow-host", brief([]byte(r.Host)))
+		return refused(http.StatusForbidden, "host_not_allowed",
+			"this server was not started for the host %s; start it with --allow-host", brief([]byte(r.Host)))
 	}
 	if origin := r.Header.Get("Origin"); origin != "" {
 		h := w.Header()
 		h.Add("Vary", "Origin")
 		if !slices.Contains(s.config.Origins, origin) && !slices.Contains(s.config.Origins, "*") {
-			return refused(http.StatusForbidden, "origin_not_allowed", "pages of %s may not use this server; start it with --cors-origin", brief([]byte(origin)))
+			return refused(http.StatusForbidden, "origin_not_allowed",
+				"pages of %s may not use this server; start it with --cors-origin", brief([]byte(origin)))
 		}
 		h.Set("Access-Control-Allow-Origin", origin)
 		h.Set("Access-Control-Expose-Headers", "X-Request-Id, Retry-After")
@@ -203,24 +208,26 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) *Error {
 	scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	given, want := sha256.Sum256([]byte(key)), sha256.Sum256([]byte(s.config.Key))
 	if !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(given[:], want[:]) != 1 {
-		return refused(http.StatusUnauthorized, "invalid_api_key", "this server asks for its key: Authorization: Bearer KEY")
+		return refused(http.StatusUnauthorized, "invalid_api_key",
+			"this server asks for its key: Authorization: Bearer KEY")
 	}
 	return nil
 }
 
-// knows tells whether a Host header names this server.
-func (s *Server) knows(host string) bool {
+// knows reports whether a Host header names this server.
+func (s *Server) knowsHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
 	host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
 	if ip, err := netip.ParseAddr(host); err == nil && (ip.Unmap().IsLoopback() || s.config.Remote) {
-		return true // nobody can have an address resolved to something else
+		return true // DNS cannot rebind a literal address
 	}
-	return host == "localhost" || slices.ContainsFunc(s.config.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
+	return host == "localhost" ||
+		slices.ContainsFunc(s.config.Hosts, func(h string) bool { return strings.EqualFold(h, host) })
 }
 
-// route finds what a path is for.
+// route finds the handler of a path.
 func (s *Server) route(a *answer, r *http.Request) {
 	read, write := []string{http.MethodGet, http.MethodHead}, []string{http.MethodPost}
 	path, model := r.URL.Path, ""
@@ -239,9 +246,12 @@ func (s *Server) route(a *answer, r *http.Request) {
 	}[path]
 	switch {
 	case !ok:
-		a.refuse(refused(http.StatusNotFound, "unknown_url", "there is nothing at %s %s; there are /v1/chat/completions, /v1/completions, /v1/models and /health", brief([]byte(r.Method)), brief([]byte(r.URL.Path))))
+		a.refuse(refused(http.StatusNotFound, "unknown_url",
+			"there is nothing at %s %s; there are /v1/chat/completions, /v1/completions, /v1/models and /health",
+			brief([]byte(r.Method)), brief([]byte(r.URL.Path))))
 	case !slices.Contains(does.methods, r.Method):
-		e := refused(http.StatusMethodNotAllowed, "method_not_supported", "%s takes %s, not %s", brief([]byte(r.URL.Path)), strings.Join(does.methods, " and "), brief([]byte(r.Method)))
+		e := refused(http.StatusMethodNotAllowed, "method_not_supported", "%s takes %s, not %s",
+			brief([]byte(r.URL.Path)), strings.Join(does.methods, " and "), brief([]byte(r.Method)))
 		e.allow = strings.Join(does.methods, ", ")
 		a.refuse(e)
 	default:
@@ -249,7 +259,7 @@ func (s *Server) route(a *answer, r *http.Request) {
 	}
 }
 
-// health tells whether requests would be answered.
+// health reports whether the server would answer requests.
 func (s *Server) health(a *answer) {
 	busy, waiting := s.queue.state()
 	state := struct {
@@ -266,13 +276,14 @@ func (s *Server) health(a *answer) {
 	writeJSON(a, status, state)
 }
 
-// codeLost is of requests that the device was lost under for good. The next one tries to have it back, after lostPause at best.
+// codeLost marks requests whose device was lost for good. The next request, after lostPause at the earliest, tries
+// to reopen it.
 const (
 	codeLost  = "device_lost"
 	lostPause = 5 * time.Second
 )
 
-// ready tells why no request can be answered, or nil.
+// ready returns why no request can be answered, or nil.
 func (s *Server) ready() *Error {
 	s.queue.mu.Lock()
 	closed := s.queue.closed
@@ -315,7 +326,8 @@ func (s *Server) models(a *answer) {
 
 func (s *Server) model(a *answer, name string) {
 	if name != s.config.Model {
-		e := refused(http.StatusNotFound, "model_not_found", "there is no model %s; this server has %s", brief([]byte(name)), s.config.Model)
+		e := refused(http.StatusNotFound, "model_not_found", "there is no model %s; this server has %s",
+			brief([]byte(name)), s.config.Model)
 		e.Param = "model"
 		a.refuse(e)
 		return
@@ -327,8 +339,8 @@ func (s *Server) model(a *answer, name string) {
 // untaken, all of them together.
 const bodyTime = 30 * time.Second
 
-// Bodies are read side by side, so that one that comes slowly holds up nobody; maxReading of them, so that those
-// that come at once fit into memory. A request waits readingTime for room.
+// Bodies are read concurrently, so that a slow one delays no other; at most maxReading at once, so that they fit
+// into memory. A request waits readingTime for room.
 const (
 	maxReading  = 64
 	readingTime = 5 * time.Second
@@ -339,10 +351,12 @@ const (
 func (s *Server) body(a *answer, r *http.Request) ([]byte, *Error) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" {
-		return nil, refused(http.StatusUnsupportedMediaType, "unsupported_media_type", "the request is of type %s; want application/json", brief([]byte(r.Header.Get("Content-Type"))))
+		return nil, refused(http.StatusUnsupportedMediaType, "unsupported_media_type",
+			"the request is of type %s; want application/json", brief([]byte(r.Header.Get("Content-Type"))))
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
-		return nil, refused(http.StatusUnsupportedMediaType, "unsupported_media_type", "the request is encoded as %s; send it as it is", brief([]byte(coding)))
+		return nil, refused(http.StatusUnsupportedMediaType, "unsupported_media_type",
+			"the request is encoded as %s; send it as it is", brief([]byte(coding)))
 	}
 	wait := time.NewTimer(readingTime)
 	defer wait.Stop()
@@ -350,7 +364,8 @@ func (s *Server) body(a *answer, r *http.Request) ([]byte, *Error) {
 	case s.reading <- struct{}{}:
 		defer func() { <-s.reading }()
 	case <-wait.C:
-		return nil, &Error{Status: http.StatusTooManyRequests, Type: typeLimit, Code: "too_many_requests", retry: readingTime,
+		return nil, &Error{Status: http.StatusTooManyRequests, Type: typeLimit, Code: "too_many_requests",
+			retry:   readingTime,
 			Message: "too many requests are being sent at once; try again later"}
 	}
 	control := http.NewResponseController(a)
@@ -360,7 +375,8 @@ func (s *Server) body(a *answer, r *http.Request) ([]byte, *Error) {
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):
-		return nil, refused(http.StatusRequestEntityTooLarge, "request_too_large", "the request has more than %d bytes", large.Limit)
+		return nil, refused(http.StatusRequestEntityTooLarge, "request_too_large",
+			"the request has more than %d bytes", large.Limit)
 	case err != nil:
 		return nil, refused(http.StatusRequestTimeout, "incomplete_request", "the request did not arrive: %v", err)
 	}
@@ -379,7 +395,8 @@ func (s *Server) problem(err error) *Error {
 		e.retry = lostPause
 		return e
 	case errors.Is(err, foretoken.ErrNoChatTemplate):
-		e = invalid("messages", "the model has no chat template; start the server with --chat-template, or use /v1/completions")
+		e = invalid("messages",
+			"the model has no chat template; start the server with --chat-template, or use /v1/completions")
 		e.Code = "no_chat_template"
 		return e
 	}
@@ -394,7 +411,8 @@ func oneLine(err error) string {
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	b, err := encode(v)
 	if err != nil {
-		status, b = http.StatusInternalServerError, []byte(fmt.Sprintf(`{"error": {"message": %q, "type": %q, "param": null, "code": "encoding"}}`, err.Error(), typeServer))
+		status, b = http.StatusInternalServerError, []byte(fmt.Sprintf(
+			`{"error": {"message": %q, "type": %q, "param": null, "code": "encoding"}}`, err.Error(), typeServer))
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

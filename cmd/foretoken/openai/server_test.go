@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"foretoken"
-	"foretoken/spec"
+	"foretoken/spec/method"
 )
 
 const (
@@ -40,10 +40,12 @@ func TestRefusals(t *testing.T) {
 		{"GET", chatPath, "", 405, "method_not_supported", "", nil},
 		{"DELETE", "/v1/models", "", 405, "method_not_supported", "", nil},
 		{"GET", "/v1/models/gpt", "", 404, "model_not_found", "model", nil},
-		{"POST", chatPath, "x=1", 415, "unsupported_media_type", "", []string{"Content-Type", "application/x-www-form-urlencoded"}},
+		{"POST", chatPath, "x=1", 415, "unsupported_media_type", "",
+			[]string{"Content-Type", "application/x-www-form-urlencoded"}},
 		{"POST", chatPath, talk(""), 415, "unsupported_media_type", "", []string{"Content-Type", "text/plain"}},
 		{"POST", chatPath, talk(""), 415, "unsupported_media_type", "", []string{"Content-Encoding", "gzip"}},
-		{"POST", chatPath, say(`{"role": "user", "content": "` + strings.Repeat("x", 2000) + `"}`), 413, "request_too_large", "", nil},
+		{"POST", chatPath, say(`{"role": "user", "content": "` + strings.Repeat("x", 2000) + `"}`), 413,
+			"request_too_large", "", nil},
 		{"POST", chatPath, "", 415, "unsupported_media_type", "", nil},
 		{"POST", chatPath, "", 400, "invalid_json", "", []string{"Content-Type", "application/json"}},
 		{"POST", chatPath, "{", 400, "invalid_json", "", nil},
@@ -60,10 +62,14 @@ func TestRefusals(t *testing.T) {
 		{"POST", chatPath, say(`{"role": "wizard", "content": "hi"}`), 400, "invalid_value", "messages[0].role", nil},
 		{"POST", chatPath, say(`{"role": "user"}`), 400, "missing_required_parameter", "messages[0].content", nil},
 		{"POST", chatPath, say(`{"role": "user", "content": 3}`), 400, "invalid_type", "messages[0].content", nil},
-		{"POST", chatPath, say(`{"role": "user", "content": [{"type": "text"}]}`), 400, "missing_required_parameter", "messages[0].content[0].text", nil},
-		{"POST", chatPath, say(`{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url"}]}`), 400, "unsupported_parameter", "messages[0].content[1].type", nil},
-		{"POST", chatPath, say(`{"role": "user", "content": "a", "tool_calls": [{"id": "1"}]}`), 400, "invalid_value", "messages[0].tool_calls", nil},
-		{"POST", chatPath, say(`{"role": "tool", "content": "a"}`), 400, "missing_required_parameter", "messages[0].tool_call_id", nil},
+		{"POST", chatPath, say(`{"role": "user", "content": [{"type": "text"}]}`), 400, "missing_required_parameter",
+			"messages[0].content[0].text", nil},
+		{"POST", chatPath, say(`{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url"}]}`),
+			400, "unsupported_parameter", "messages[0].content[1].type", nil},
+		{"POST", chatPath, say(`{"role": "user", "content": "a", "tool_calls": [{"id": "1"}]}`), 400, "invalid_value",
+			"messages[0].tool_calls", nil},
+		{"POST", chatPath, say(`{"role": "tool", "content": "a"}`), 400, "missing_required_parameter",
+			"messages[0].tool_call_id", nil},
 		{"POST", chatPath, strings.Replace(talk(""), "demo", "gpt-4", 1), 404, "model_not_found", "model", nil},
 		{"POST", chatPath, talk(`, "temprature": 1`), 400, "unknown_parameter", "temprature", nil},
 		{"POST", chatPath, talk(`, "temperature": "hot"`), 400, "invalid_type", "temperature", nil},
@@ -72,44 +78,57 @@ func TestRefusals(t *testing.T) {
 		{"POST", chatPath, talk(`, "top_p": -1`), 400, "invalid_value", "top_p", nil},
 		{"POST", chatPath, talk(`, "max_tokens": 0`), 400, "invalid_value", "max_tokens", nil},
 		{"POST", chatPath, talk(`, "max_tokens": 1.5`), 400, "invalid_type", "max_tokens", nil},
-		{"POST", chatPath, talk(`, "max_tokens": 3, "max_completion_tokens": 4`), 400, "invalid_value", "max_tokens", nil},
+		{"POST", chatPath, talk(`, "max_tokens": 3, "max_completion_tokens": 4`), 400, "invalid_value",
+			"max_tokens", nil},
 		{"POST", chatPath, talk(`, "n": 17`), 400, "invalid_value", "n", nil},
 		{"POST", chatPath, talk(`, "seed": 1.5`), 400, "invalid_value", "seed", nil},
 		{"POST", chatPath, talk(`, "seed": "x"`), 400, "invalid_type", "seed", nil},
 		{"POST", chatPath, talk(`, "stop": ""`), 400, "invalid_value", "stop", nil},
 		{"POST", chatPath, talk(`, "stop": 3`), 400, "invalid_type", "stop", nil},
-		{"POST", chatPath, talk(`, "stop": [` + strings.Repeat(`"a",`, 16) + `"a"]`), 400, "invalid_value", "stop", nil},
-		{"POST", chatPath, talk(`, "stream_options": {"include_usage": true}`), 400, "invalid_value", "stream_options", nil},
+		{"POST", chatPath, talk(`, "stop": [` + strings.Repeat(`"a",`, 16) + `"a"]`), 400,
+			"invalid_value", "stop", nil},
+		{"POST", chatPath, talk(`, "stream_options": {"include_usage": true}`), 400, "invalid_value",
+			"stream_options", nil},
 		{"POST", chatPath, talk(`, "frequency_penalty": 2.5`), 400, "invalid_value", "frequency_penalty", nil},
 		{"POST", chatPath, talk(`, "presence_penalty": -3`), 400, "invalid_value", "presence_penalty", nil},
 		{"POST", chatPath, talk(`, "logit_bias": {"5": 101}`), 400, "invalid_value", "logit_bias", nil},
 		{"POST", chatPath, talk(`, "logit_bias": {"99999": 1}`), 400, "invalid_value", "logit_bias", nil},
 		{"POST", chatPath, talk(`, "logit_bias": {"x": 1}`), 400, "invalid_type", "logit_bias", nil},
-		{"POST", chatPath, talk(`, "response_format": {"type": "yaml"}`), 400, "invalid_value", "response_format.type", nil},
-		{"POST", chatPath, talk(`, "response_format": {"type": "json_schema"}`), 400, "missing_required_parameter", "response_format.json_schema.schema", nil},
-		{"POST", chatPath, talk(`, "response_format": {"type": "json_schema", "json_schema": {"schema": {"not": {}}}}`), 400, "invalid_value", "response_format", nil},
+		{"POST", chatPath, talk(`, "response_format": {"type": "yaml"}`), 400, "invalid_value",
+			"response_format.type", nil},
+		{"POST", chatPath, talk(`, "response_format": {"type": "json_schema"}`), 400, "missing_required_parameter",
+			"response_format.json_schema.schema", nil},
+		{"POST", chatPath, talk(`, "response_format": {"type": "json_schema", "json_schema": {"schema": {"not": {}}}}`),
+			400, "invalid_value", "response_format", nil},
 		{"POST", chatPath, talk(`, "grammar": "root ::= ["`), 400, "invalid_value", "grammar", nil},
-		{"POST", chatPath, talk(`, "grammar": "root ::= [a]", "response_format": {"type": "json_object"}`), 400, "invalid_value", "grammar", nil},
+		{"POST", chatPath, talk(`, "grammar": "root ::= [a]", "response_format": {"type": "json_object"}`), 400,
+			"invalid_value", "grammar", nil},
 		{"POST", chatPath, talk(`, "top_logprobs": 2`), 400, "invalid_value", "top_logprobs", nil},
 		{"POST", chatPath, talk(`, "logprobs": true, "top_logprobs": 21`), 400, "invalid_value", "top_logprobs", nil},
-		{"POST", chatPath, talk(`, "logprobs": true, "top_logprobs": 6`), 400, "unsupported_parameter", "top_logprobs", nil},
-		{"POST", chatPath, talk(`, "logprobs": true, "temperature": 1, "foretoken": {"policy": "chain", "verifier": "rejection"}`), 400, "unsupported_parameter", "logprobs", nil},
+		{"POST", chatPath, talk(`, "logprobs": true, "top_logprobs": 6`), 400, "unsupported_parameter",
+			"top_logprobs", nil},
+		{"POST", chatPath, talk(`, "logprobs": true, "temperature": 1, "foretoken": {"policy": "chain", "verifier": ` +
+			`"rejection"}`), 400, "unsupported_parameter", "logprobs", nil},
 		{"POST", chatPath, talk(`, "tools": [{"type": "retrieval"}]`), 400, "invalid_value", "tools[0]", nil},
 		{"POST", chatPath, talk(`, "tool_choice": "required"`), 400, "invalid_value", "tool_choice", nil},
 		{"POST", chatPath, talk(`, "tool_choice": "any", ` + callTools), 400, "invalid_value", "tool_choice", nil},
-		{"POST", chatPath, talk(`, "tool_choice": {"type": "function", "function": {"name": "delete"}}, ` + callTools), 400, "invalid_value", "tool_choice", nil},
-		{"POST", chatPath, talk(`, "tool_choice": "required", "response_format": {"type": "json_object"}, ` + callTools), 400, "invalid_value", "tool_choice", nil},
+		{"POST", chatPath, talk(`, "tool_choice": {"type": "function", "function": {"name": "delete"}}, ` + callTools),
+			400, "invalid_value", "tool_choice", nil},
+		{"POST", chatPath, talk(`, "tool_choice": "required", "response_format": {"type": "json_object"}, ` +
+			callTools), 400, "invalid_value", "tool_choice", nil},
 		{"POST", chatPath, talk(`, "modalities": ["audio"]`), 400, "unsupported_parameter", "modalities", nil},
 		{"POST", chatPath, talk(`, "foretoken": {"policy": "magic"}`), 400, "invalid_value", "foretoken", nil},
 		{"POST", chatPath, talk(`, "foretoken": {"speed": 9}`), 400, "invalid_value", "foretoken", nil},
 		{"POST", chatPath, talk(`, "foretoken": {"policy": "eagle3"}`), 400, "invalid_value", "foretoken", nil},
-		{"POST", chatPath, say(`{"role": "user", "content": "` + strings.Repeat("a b ", 300) + `"}`), 400, "context_length_exceeded", "messages", nil},
+		{"POST", chatPath, say(`{"role": "user", "content": "` + strings.Repeat("a b ", 300) + `"}`), 400,
+			"context_length_exceeded", "messages", nil},
 		{"POST", textPath, `{"model": "demo"}`, 400, "missing_required_parameter", "prompt", nil},
 		{"POST", textPath, `{"model": "demo", "prompt": {"a": 1}}`, 400, "invalid_type", "prompt", nil},
 		{"POST", textPath, `{"model": "demo", "prompt": ["a", ""]}`, 400, "invalid_value", "prompt", nil},
 		{"POST", textPath, `{"model": "demo", "prompt": [5, 99999]}`, 400, "invalid_value", "prompt", nil},
 		{"POST", textPath, `{"model": "demo", "prompt": [[5], [-1]]}`, 400, "invalid_value", "prompt", nil},
-		{"POST", textPath, `{"model": "demo", "prompt": ["a", "b", "c", "d", "e"], "n": 4}`, 400, "invalid_value", "n", nil},
+		{"POST", textPath, `{"model": "demo", "prompt": ["a", "b", "c", "d", "e"], "n": 4}`, 400,
+			"invalid_value", "n", nil},
 		{"POST", textPath, write(`, "echo": true`), 400, "unsupported_parameter", "echo", nil},
 		{"POST", textPath, write(`, "best_of": 3`), 400, "unsupported_parameter", "best_of", nil},
 		{"POST", textPath, write(`, "suffix": "}"`), 400, "unsupported_parameter", "suffix", nil},
@@ -120,11 +139,13 @@ func TestRefusals(t *testing.T) {
 		{"GET", "/health", "", 403, "host_not_allowed", "", []string{"Host", "192.168.0.9"}},
 		{"POST", textPath, write(""), 403, "origin_not_allowed", "", []string{"Origin", "https://attacker.example"}},
 		{"POST", textPath, write(""), 403, "origin_not_allowed", "", []string{"Origin", "null"}},
-		{"OPTIONS", textPath, "", 403, "origin_not_allowed", "", []string{"Origin", "https://attacker.example", "Access-Control-Request-Method", "POST"}},
+		{"OPTIONS", textPath, "", 403, "origin_not_allowed", "",
+			[]string{"Origin", "https://attacker.example", "Access-Control-Request-Method", "POST"}},
 	} {
 		a := w.do(c.method, c.path, c.body, c.headers...)
 		if code, param, message := a.refusal(t); a.status != c.status || code != c.code || param != c.param {
-			t.Errorf("%s %s %s: %d %s %q (%s), want %d %s %q", c.method, c.path, brief([]byte(c.body)), a.status, code, param, message, c.status, c.code, c.param)
+			t.Errorf("%s %s %s: %d %s %q (%s), want %d %s %q", c.method, c.path, brief([]byte(c.body)), a.status, code,
+				param, message, c.status, c.code, c.param)
 		}
 		if kind := a.header.Get("Content-Type"); kind != "application/json" || a.header.Get("X-Request-Id") == "" {
 			t.Errorf("%s %s: type %q, id %q", c.method, c.path, kind, a.header.Get("X-Request-Id"))
@@ -144,12 +165,19 @@ func TestRefusals(t *testing.T) {
 // TestNeutralFieldsAreTaken sends what clients write although it asks for nothing.
 func TestNeutralFieldsAreTaken(t *testing.T) {
 	w := serve(t, nil)
-	w.complete(chatPath, `{"model": "demo", "messages": [{"role": "developer", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
-		{"role": "assistant", "content": null, "refusal": null, "annotations": [], "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
-		{"role": "tool", "content": "x", "tool_call_id": "1"}], "max_completion_tokens": 1, "n": null, "stop": null, "frequency_penalty": 0.0, "presence_penalty": 0, "logit_bias": {},
-		"response_format": { "type": "text" }, "logprobs": false, "stream": false, "stream_options": null, "user": "u", "metadata": {"a": "b"}, "store": false, "service_tier": "auto",
-		"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "auto", "parallel_tool_calls": true, "seed": -1, "modalities": ["text"], "top_p": 1, "top_k": 0, "min_p": 0}`)
-	w.complete(textPath, `{"model": "demo", "prompt": "func", "max_tokens": 1, "best_of": 1, "echo": false, "suffix": null, "logprobs": null}`)
+	w.complete(chatPath,
+		`{"model": "demo", "messages": [{"role": "developer", "content": [{"type": "text", "text": "a"},
+		{"type": "text", "text": "b"}]},
+		{"role": "assistant", "content": null, "refusal": null, "annotations": [], "tool_calls": [{"id": "1",
+		"type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+		{"role": "tool", "content": "x", "tool_call_id": "1"}], "max_completion_tokens": 1, "n": null,
+		"stop": null, "frequency_penalty": 0.0, "presence_penalty": 0, "logit_bias": {},
+		"response_format": { "type": "text" }, "logprobs": false, "stream": false, "stream_options": null,
+		"user": "u", "metadata": {"a": "b"}, "store": false, "service_tier": "auto",
+		"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "auto",
+		"parallel_tool_calls": true, "seed": -1, "modalities": ["text"], "top_p": 1, "top_k": 0, "min_p": 0}`)
+	w.complete(textPath, `{"model": "demo", "prompt": "func", "max_tokens": 1, "best_of": 1, "echo": false, "suffix": `+
+		`null, "logprobs": null}`)
 }
 
 // TestTextsAreThoseOfTheSession compares every way to ask with the session's own text.
@@ -165,7 +193,8 @@ func TestTextsAreThoseOfTheSession(t *testing.T) {
 		}
 		return got
 	}
-	talkIDs, err := s.ChatIDs(foretoken.ChatOptions{Template: talkTemplate, Messages: []foretoken.Message{{Role: "system", Content: "go"}, {Role: "user", Content: "close a file"}}})
+	talkIDs, err := s.ChatIDs(foretoken.ChatOptions{Template: talkTemplate,
+		Messages: []foretoken.Message{{Role: "system", Content: "go"}, {Role: "user", Content: "close a file"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,17 +207,21 @@ func TestTextsAreThoseOfTheSession(t *testing.T) {
 	}{
 		{textPath, `{"prompt": "func main() {"` + settings, textIDs, 1},
 		{textPath, `{"prompt": "func main() {", "n": 2` + settings, textIDs, 2},
-		{textPath, `{"prompt": [` + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(textIDs)), ","), "[]") + `]` + settings, textIDs, 1},
-		{chatPath, `{"messages": [{"role": "system", "content": "go"}, {"role": "user", "content": "close a file"}]` + settings, talkIDs, 1},
+		{textPath, `{"prompt": [` + strings.Trim(strings.Join(strings.Fields(fmt.Sprint(textIDs)), ","), "[]") + `]` +
+			settings, textIDs, 1},
+		{chatPath, `{"messages": [{"role": "system", "content": "go"}, {"role": "user", "content": "close a file"}]` +
+			settings, talkIDs, 1},
 	} {
 		whole := w.complete(c.path, c.body+"}")
-		if len(whole.Choices) != c.texts || whole.Usage == nil || whole.Usage.Prompt != len(c.ids) || whole.Usage.Foretoken.Seed != 7 || whole.Usage.Foretoken.Stats.Accepted < 1 {
+		if len(whole.Choices) != c.texts || whole.Usage == nil || whole.Usage.Prompt != len(c.ids) ||
+			whole.Usage.Foretoken.Seed != 7 || whole.Usage.Foretoken.Stats.Accepted < 1 {
 			t.Fatalf("%s: %+v", c.body, whole)
 		}
 		a := w.do("POST", c.path, c.body+`, "stream": true, "stream_options": {"include_usage": true}}`)
 		pieces, done := events(t, a.body)
 		last := pieces[len(pieces)-1]
-		if !done || a.header.Get("Content-Type") != "text/event-stream; charset=utf-8" || len(last.Choices) != 0 || last.Usage == nil || last.Usage.Output != whole.Usage.Output {
+		if !done || a.header.Get("Content-Type") != "text/event-stream; charset=utf-8" || len(last.Choices) != 0 ||
+			last.Usage == nil || last.Usage.Output != whole.Usage.Output {
 			t.Errorf("%s: the stream is %s", c.body, a.body)
 		}
 		if last.Usage.Details.Cached != len(c.ids)-1 {
@@ -221,8 +254,10 @@ func TestTextsAreThoseOfTheSession(t *testing.T) {
 			} else {
 				got = *whole.Choices[i].Text
 			}
-			if got != reference.Text || streamed != reference.Text || finish != "length" || *whole.Choices[i].Finish != "length" {
-				t.Errorf("%s: text %d is %q, streamed %q (%s), want %q", c.body, i, got, streamed, finish, reference.Text)
+			if got != reference.Text || streamed != reference.Text || finish != "length" ||
+				*whole.Choices[i].Finish != "length" {
+				t.Errorf("%s: text %d is %q, streamed %q (%s), want %q", c.body, i, got, streamed, finish,
+					reference.Text)
 			}
 		}
 		if whole.Usage.Output != tokens || whole.Usage.Total != tokens+len(c.ids) {
@@ -231,25 +266,28 @@ func TestTextsAreThoseOfTheSession(t *testing.T) {
 	}
 	// A method that a request names changes how it is decoded, and not what.
 	plain := w.complete(textPath, `{"prompt": "func main() {"`+settings+`, "foretoken": {"policy": "none"}}`)
-	if *plain.Choices[0].Text != want(textIDs, 7).Text || plain.Usage.Foretoken.Policy != "none" || plain.Usage.Foretoken.Stats.Accepted != 1 {
+	if *plain.Choices[0].Text != want(textIDs, 7).Text || plain.Usage.Foretoken.Policy != "none" ||
+		plain.Usage.Foretoken.Stats.Accepted != 1 {
 		t.Errorf("plain decoding: %+v", plain)
 	}
 }
 
 func TestStopStrings(t *testing.T) {
 	w := serve(t, nil)
-	whole := *w.complete(textPath, `{"model": "demo", "prompt": "func main() {", "max_tokens": 12, "temperature": 0}`).Choices[0].Text
+	whole := *w.complete(textPath,
+		`{"model": "demo", "prompt": "func main() {", "max_tokens": 12, "temperature": 0}`).Choices[0].Text
 	stop := strings.TrimSpace(whole)[3:6]
 	want, _, _ := strings.Cut(whole, stop)
 	for _, value := range []string{fmt.Sprintf("%q", stop), fmt.Sprintf(`["never, this", %q]`, stop)} {
-		got := w.complete(textPath, `{"model": "demo", "prompt": "func main() {", "max_tokens": 12, "temperature": 0, "stop": `+value+`}`)
+		got := w.complete(textPath,
+			`{"model": "demo", "prompt": "func main() {", "max_tokens": 12, "temperature": 0, "stop": `+value+`}`)
 		if *got.Choices[0].Text != want || *got.Choices[0].Finish != "stop" {
 			t.Errorf("stopping at %s: %q (%s), want %q", value, *got.Choices[0].Text, *got.Choices[0].Finish, want)
 		}
 	}
 }
 
-// TestLogprobs compares with the session's scores of the whole text.
+// TestLogprobs compares with the session's scores of the complete text.
 func TestLogprobs(t *testing.T) {
 	w := serve(t, nil)
 	s := w.engine.Session
@@ -267,14 +305,16 @@ func TestLogprobs(t *testing.T) {
 	scores = scores[len(prompt)-1:]
 	body := `{"model": "demo", "prompt": "func main() {", "max_tokens": 8, "temperature": 0.5, "seed": 3, "logprobs": 2`
 	got := w.complete(textPath, body+"}").Choices[0].Logprobs
-	if got == nil || strings.Join(got.Tokens, "") != reference.Text || len(got.Own) != len(scores) || len(got.Top) != len(scores) {
+	if got == nil || strings.Join(got.Tokens, "") != reference.Text || len(got.Own) != len(scores) ||
+		len(got.Top) != len(scores) {
 		t.Fatalf("%+v, want %d tokens of %q", got, len(scores), reference.Text)
 	}
 	for i, p := range got.Own {
 		if math.Abs(p-float64(scores[i])) > 1e-4 {
 			t.Errorf("token %d: %v, scored %v", i, p, scores[i])
 		}
-		if len(got.Top[i]) != 2 || i > 0 && got.Offset[i] != got.Offset[i-1]+len(got.Tokens[i-1]) || got.Offset[0] != len("func main() {") {
+		if len(got.Top[i]) != 2 || i > 0 && got.Offset[i] != got.Offset[i-1]+len(got.Tokens[i-1]) ||
+			got.Offset[0] != len("func main() {") {
 			t.Errorf("token %d: %v at %v", i, got.Top[i], got.Offset)
 		}
 	}
@@ -288,27 +328,32 @@ func TestLogprobs(t *testing.T) {
 	if !slices.Equal(streamed, got.Own) {
 		t.Errorf("streamed %v, whole %v", streamed, got.Own)
 	}
-	talk := w.complete(chatPath, `{"model": "demo", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4, "temperature": 0, "logprobs": true, "top_logprobs": 3}`)
+	talk := w.complete(chatPath, `{"model": "demo", "messages": [{"role": "user", "content": "hi"}], "max_tokens": `+
+		`4, "temperature": 0, "logprobs": true, "top_logprobs": 3}`)
 	for i, c := range talk.Choices[0].Logprobs.Content {
 		total := 0.0
 		for _, top := range c.Top {
 			total += math.Exp(top.Logprob)
 		}
-		if len(c.Top) != 3 || c.Top[0].Token != c.Token || c.Top[0].Logprob != c.Logprob || total > 1.0001 || len(c.Bytes) != len(c.Token) {
+		if len(c.Top) != 3 || c.Top[0].Token != c.Token || c.Top[0].Logprob != c.Logprob || total > 1.0001 ||
+			len(c.Bytes) != len(c.Token) {
 			t.Errorf("token %d of a greedy text: %+v", i, c)
 		}
 	}
 }
 
-// TestConstrained holds texts to the form that was asked for, and to what the session decodes under the same constraints.
+// TestConstrained checks texts against the requested form and against the session's text under the same
+// constraints.
 func TestConstrained(t *testing.T) {
 	w := serve(t, nil)
 	r := foretoken.DefaultRequest()
-	r.MaxTokens, r.Policy = 80, spec.DrafterNone
+	r.MaxTokens, r.Policy = 80, method.DrafterNone
 	prompt := w.engine.Tokenizer().Encode("func", true)
-	const schema = `{"type":"object","properties":{"ok":{"type":"boolean"},"n":{"type":"integer","minimum":3,"maximum":12}},"required":["ok","n"]}`
+	const schema = `{"type":"object","properties":{"ok":{"type":"boolean"},"n":{"type":"integer","minimum":3,` +
+		`"maximum":12}},"required":["ok","n"]}`
 	for field, c := range map[string]foretoken.Constraints{
-		`"response_format": {"type": "json_schema", "json_schema": {"name": "x", "strict": true, "schema": ` + schema + `}}`: {JSONSchema: json.RawMessage(schema)},
+		`"response_format": {"type": "json_schema", "json_schema": {"name": "x", "strict": true, "schema": ` + schema +
+			`}}`: {JSONSchema: json.RawMessage(schema)},
 		`"json_schema": ` + schema:                       {JSONSchema: json.RawMessage(schema)},
 		`"response_format": {"type": "json_object"}`:     {JSONObject: true},
 		`"grammar": "root ::= \"a\" [b-d]{3}"`:           {Grammar: `root ::= "a" [b-d]{3}`},
@@ -320,8 +365,10 @@ func TestConstrained(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := w.complete(textPath, `{"model": "demo", "prompt": "func", "max_tokens": 80, "temperature": 0, "foretoken": {"policy": "eagle2", "depth": 2, "top_k": 2, "nodes": 5}, `+field+`}`)
-		if text := *got.Choices[0].Text; text != want.Text || len(c.JSONSchema) > 0 && !json.Valid([]byte(text)) || c.Grammar != "" && len(text) != 4 {
+		got := w.complete(textPath, `{"model": "demo", "prompt": "func", "max_tokens": 80, "temperature": `+
+			`0, "foretoken": {"policy": "eagle2", "depth": 2, "top_k": 2, "nodes": 5}, `+field+`}`)
+		if text := *got.Choices[0].Text; text != want.Text || len(c.JSONSchema) > 0 && !json.Valid([]byte(text)) ||
+			c.Grammar != "" && len(text) != 4 {
 			t.Errorf("%s: %q, the session decodes %q", field, text, want.Text)
 		}
 	}
@@ -330,10 +377,12 @@ func TestConstrained(t *testing.T) {
 // TestServersConstraintsAreDefaults replaces them for a request, and for that request only.
 func TestServersConstraintsAreDefaults(t *testing.T) {
 	w := serve(t, func(c *Config) {
-		c.Defaults.Constraints = foretoken.Constraints{Grammar: `root ::= "a" [b-d]{3}`, LogitBias: map[int32]float32{40: 1}}
+		c.Defaults.Constraints = foretoken.Constraints{Grammar: `root ::= "a" [b-d]{3}`,
+			LogitBias: map[int32]float32{40: 1}}
 	})
 	ask := func(more string) string {
-		return *w.complete(textPath, `{"model": "demo", "prompt": "func", "max_tokens": 8, "temperature": 0, "foretoken": {"policy": "none"}`+more+`}`).Choices[0].Text
+		return *w.complete(textPath, `{"model": "demo", "prompt": "func", "max_tokens": 8, "temperature": `+
+			`0, "foretoken": {"policy": "none"}`+more+`}`).Choices[0].Text
 	}
 	held := ask("")
 	if len(held) != 4 || held[0] != 'a' {
@@ -356,10 +405,12 @@ func TestServersConstraintsAreDefaults(t *testing.T) {
 func TestModelsAndHealth(t *testing.T) {
 	w := serve(t, func(c *Config) { c.Key = "secret" })
 	key := []string{"Authorization", "Bearer secret"}
-	if a := w.do("GET", "/v1/models", "", key...); a.status != 200 || !strings.Contains(string(a.body), `"id":"demo","object":"model"`) {
+	if a := w.do("GET", "/v1/models", "", key...); a.status != 200 ||
+		!strings.Contains(string(a.body), `"id":"demo","object":"model"`) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	if a := w.do("GET", "/v1/models/demo", "", key...); a.status != 200 || !strings.Contains(string(a.body), `"id":"demo"`) {
+	if a := w.do("GET", "/v1/models/demo", "", key...); a.status != 200 ||
+		!strings.Contains(string(a.body), `"id":"demo"`) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	if a := w.do("HEAD", "/v1/models", "", key...); a.status != 200 || len(a.body) != 0 {
@@ -367,18 +418,21 @@ func TestModelsAndHealth(t *testing.T) {
 	}
 	for _, wrong := range []string{"", "Bearer", "Bearer wrong", "secret", "Basic secret"} {
 		a := w.do("GET", "/v1/models", "", "Authorization", wrong)
-		if code, _, _ := a.refusal(t); a.status != 401 || code != "invalid_api_key" || a.header.Get("WWW-Authenticate") == "" {
+		if code, _, _ := a.refusal(t); a.status != 401 || code != "invalid_api_key" ||
+			a.header.Get("WWW-Authenticate") == "" {
 			t.Errorf("the key %q: %d %s", wrong, a.status, a.body)
 		}
 	}
-	if a := w.do("GET", "/health", ""); a.status != 200 || string(a.body) != `{"status":"ok","busy":false,"waiting":0}` {
+	if a := w.do("GET", "/health", ""); a.status != 200 ||
+		string(a.body) != `{"status":"ok","busy":false,"waiting":0}` {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	w.api.engine.Store(nil)
 	if a := w.do("GET", "/health", ""); a.status != 503 || !strings.Contains(string(a.body), "loading") {
 		t.Errorf("while loading: %d %s", a.status, a.body)
 	}
-	if a := w.do("POST", textPath, `{"model": "demo", "prompt": "a"}`, key...); a.status != 503 || a.header.Get("Retry-After") == "" {
+	if a := w.do("POST", textPath, `{"model": "demo", "prompt": "a"}`, key...); a.status != 503 ||
+		a.header.Get("Retry-After") == "" {
 		t.Errorf("while loading: %d %s", a.status, a.body)
 	}
 }
@@ -386,12 +440,14 @@ func TestModelsAndHealth(t *testing.T) {
 func TestNoChatTemplate(t *testing.T) {
 	w := serve(t, func(c *Config) { c.Template = "" })
 	a := w.do("POST", chatPath, `{"model": "demo", "messages": [{"role": "user", "content": "hi"}]}`)
-	if code, param, message := a.refusal(t); a.status != 400 || code != "no_chat_template" || param != "messages" || !strings.Contains(message, "--chat-template") {
+	if code, param, message := a.refusal(t); a.status != 400 || code != "no_chat_template" || param != "messages" ||
+		!strings.Contains(message, "--chat-template") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	w = serve(t, func(c *Config) { c.Template = "{{ raise_exception('roles must alternate') }}" })
 	a = w.do("POST", chatPath, `{"model": "demo", "messages": [{"role": "user", "content": "hi"}]}`)
-	if code, _, message := a.refusal(t); a.status != 400 || code != "invalid_value" || !strings.Contains(message, "roles must alternate") {
+	if code, _, message := a.refusal(t); a.status != 400 || code != "invalid_value" ||
+		!strings.Contains(message, "roles must alternate") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 }
@@ -400,13 +456,18 @@ func TestNamesAndOrigins(t *testing.T) {
 	w := serve(t, func(c *Config) {
 		c.Hosts, c.Origins, c.Key = []string{"box.lan"}, []string{"http://localhost:3000"}, "secret"
 	})
-	for host, want := range map[string]int{"localhost": 200, "LOCALHOST:1": 200, "localhost.": 200, "[::1]:80": 200, "127.9.9.9": 200, "box.lan:80": 200, "box.lan.evil": 403, "10.0.0.1": 403, "::ffff:127.0.0.1": 200} {
+	for host, want := range map[string]int{"localhost": 200, "LOCALHOST:1": 200, "localhost.": 200, "[::1]:80": 200,
+		"127.9.9.9": 200, "box.lan:80": 200, "box.lan.evil": 403, "10.0.0.1": 403, "::ffff:127.0.0.1": 200} {
 		if a := w.do("GET", "/health", "", "Host", host); a.status != want {
 			t.Errorf("host %s: %d, want %d", host, a.status, want)
 		}
 	}
-	a := w.do("OPTIONS", chatPath, "", "Origin", "http://localhost:3000", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,x-stainless-os", "Access-Control-Request-Private-Network", "true")
-	for name, want := range map[string]string{"Access-Control-Allow-Origin": "http://localhost:3000", "Access-Control-Allow-Methods": "GET, POST", "Access-Control-Allow-Headers": "authorization,x-stainless-os", "Access-Control-Allow-Private-Network": "true", "Vary": "Origin"} {
+	a := w.do("OPTIONS", chatPath, "", "Origin", "http://localhost:3000",
+		"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,x-stainless-os",
+		"Access-Control-Request-Private-Network", "true")
+	for name, want := range map[string]string{"Access-Control-Allow-Origin": "http://localhost:3000",
+		"Access-Control-Allow-Methods": "GET, POST", "Access-Control-Allow-Headers": "authorization,x-stainless-os",
+		"Access-Control-Allow-Private-Network": "true", "Vary": "Origin"} {
 		if a.header.Get(name) != want {
 			t.Errorf("preflight: %s is %q, want %q", name, a.header.Get(name), want)
 		}
@@ -414,7 +475,8 @@ func TestNamesAndOrigins(t *testing.T) {
 	if a.status != http.StatusNoContent {
 		t.Errorf("preflight: %d", a.status)
 	}
-	if a := w.do("GET", "/v1/models", "", "Origin", "http://localhost:3000"); a.status != 401 || a.header.Get("Access-Control-Allow-Origin") == "" {
+	if a := w.do("GET", "/v1/models", "", "Origin", "http://localhost:3000"); a.status != 401 ||
+		a.header.Get("Access-Control-Allow-Origin") == "" {
 		t.Errorf("a page without the key: %d, %v", a.status, a.header)
 	}
 	if a := w.do("OPTIONS", "/v1/models", "", "Authorization", "Bearer secret"); a.status != 405 {
@@ -426,7 +488,8 @@ func TestNamesAndOrigins(t *testing.T) {
 			t.Errorf("host %s of a server for others: %d, want %d", host, a.status, want)
 		}
 	}
-	if a := serve(t, func(c *Config) { c.Origins = []string{"*"} }).do("GET", "/health", "", "Origin", "https://any.example"); a.header.Get("Access-Control-Allow-Origin") != "https://any.example" {
+	if a := serve(t, func(c *Config) { c.Origins = []string{"*"} }).do("GET", "/health", "", "Origin",
+		"https://any.example"); a.header.Get("Access-Control-Allow-Origin") != "https://any.example" {
 		t.Errorf("any origin: %v", a.header)
 	}
 }

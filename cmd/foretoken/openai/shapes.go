@@ -12,8 +12,7 @@ import (
 	"foretoken/spec"
 )
 
-// The objects of the API. Members that are null where there is nothing are written all the same:
-// clients read them.
+// The objects of the API. Members that are null where there is nothing are written all the same: clients read them.
 
 // completion is an answer, or a piece of a streamed one.
 type completion struct {
@@ -23,7 +22,7 @@ type completion struct {
 	Model       string          `json:"model"`
 	Fingerprint string          `json:"system_fingerprint"` // of what decides the bits: model, types, device
 	Choices     []choice        `json:"choices"`
-	Usage       json.RawMessage `json:"usage,omitempty"` // "null" in pieces before the one that has it
+	Usage       json.RawMessage `json:"usage,omitempty"` // "null" in the chunks before the one that carries it
 }
 
 // choice is one of the texts, or a piece of it. A conversation's is in Message or Delta, another's in Text.
@@ -38,7 +37,7 @@ type choice struct {
 
 type reply struct {
 	Role    string     `json:"role"`
-	Content *string    `json:"content"` // null beside a call
+	Content *string    `json:"content"` // null with a call
 	Refusal *string    `json:"refusal"` // a model here has no channel for one
 	Calls   []toolCall `json:"tool_calls,omitempty"`
 }
@@ -49,7 +48,7 @@ type delta struct {
 	Calls   []toolCall `json:"tool_calls,omitempty"`
 }
 
-// toolCall is the call that an answer was held to.
+// toolCall is the call that a constrained answer makes.
 type toolCall struct {
 	Index    *int   `json:"index,omitempty"` // in a piece
 	ID       string `json:"id"`
@@ -76,7 +75,7 @@ var finishes = map[spec.Finish]string{
 	spec.FinishEOS: "stop", spec.FinishStop: "stop", spec.FinishLength: "length", spec.FinishContext: "length",
 }
 
-// usage counts what a request cost.
+// usage counts a request's tokens.
 type usage struct {
 	Prompt  int `json:"prompt_tokens"`
 	Output  int `json:"completion_tokens"`
@@ -87,8 +86,8 @@ type usage struct {
 	Foretoken account `json:"foretoken"`
 }
 
-// account is what speculation made of a request; its stats are those of foretoken generate --json, summed
-// over the request's texts.
+// account reports a request's speculation; stats are those of foretoken generate --json, summed over the request's
+// texts.
 type account struct {
 	Policy  string     `json:"policy"`
 	Seed    uint64     `json:"seed"` // of the first text; the next ones have the numbers after it
@@ -120,7 +119,7 @@ type textLogprobs struct {
 	Offset []int                `json:"text_offset"`  // in characters, from the beginning of the prompt
 }
 
-// likelihoods gathers what is told of the tokens of a text.
+// likelihoods collects the log-probabilities of a text's tokens.
 type likelihoods struct {
 	tok    *tokenizer.Tokenizer
 	top    int // -1: nothing
@@ -128,7 +127,8 @@ type likelihoods struct {
 	offset int // characters before the next token
 }
 
-// of tells of an event's tokens: nil where nothing was asked for or there are none.
+// of returns the log-probabilities of an event's tokens, or nil where none were requested or the event has no
+// tokens.
 func (l *likelihoods) of(e *foretoken.Event) any {
 	if l.top < 0 {
 		return nil
@@ -140,20 +140,20 @@ func (l *likelihoods) of(e *foretoken.Event) any {
 		}
 		own := float64(*t.LogProb)
 		if l.chat {
-			one := tokenLogprob{l.one(t.ID, own), []topLogprob{}}
+			one := tokenLogprob{l.topLogprobOf(t.ID, own), []topLogprob{}}
 			for _, c := range t.Top {
-				one.Top = append(one.Top, l.one(c.ID, float64(c.LogProb)))
+				one.Top = append(one.Top, l.topLogprobOf(c.ID, float64(c.LogProb)))
 			}
 			talk.Content = append(talk.Content, one)
 			continue
 		}
-		text.Tokens, text.Own = append(text.Tokens, l.one(t.ID, 0).Token), append(text.Own, own)
+		text.Tokens, text.Own = append(text.Tokens, l.topLogprobOf(t.ID, 0).Token), append(text.Own, own)
 		text.Offset = append(text.Offset, l.offset)
 		l.offset += utf8.RuneCountInString(t.Text)
 		if l.top > 0 {
 			best := map[string]float64{}
 			for _, c := range t.Top {
-				best[l.one(c.ID, 0).Token] = float64(c.LogProb)
+				best[l.topLogprobOf(c.ID, 0).Token] = float64(c.LogProb)
 			}
 			text.Top = append(text.Top, best)
 		}
@@ -168,7 +168,7 @@ func (l *likelihoods) of(e *foretoken.Event) any {
 }
 
 // one describes a token.
-func (l *likelihoods) one(id int32, logprob float64) topLogprob {
+func (l *likelihoods) topLogprobOf(id int32, logprob float64) topLogprob {
 	piece := l.tok.Piece(id)
 	if len(piece) == 0 {
 		return topLogprob{Token: l.tok.TokenText(id), Logprob: logprob}
@@ -180,7 +180,7 @@ func (l *likelihoods) one(id int32, logprob float64) topLogprob {
 	return t
 }
 
-// add joins what is told of the pieces of a text.
+// add joins the log-probabilities of a text's pieces.
 func add(all, more any) any {
 	switch more := more.(type) {
 	case *chatLogprobs:
@@ -190,7 +190,8 @@ func add(all, more any) any {
 		}
 	case *textLogprobs:
 		if all, ok := all.(*textLogprobs); ok {
-			all.Tokens, all.Own, all.Top, all.Offset = append(all.Tokens, more.Tokens...), append(all.Own, more.Own...), append(all.Top, more.Top...), append(all.Offset, more.Offset...)
+			all.Tokens, all.Own, all.Top, all.Offset = append(all.Tokens, more.Tokens...), append(all.Own, more.Own...),
+				append(all.Top, more.Top...), append(all.Offset, more.Offset...)
 			return all
 		}
 	default:
@@ -199,7 +200,7 @@ func add(all, more any) any {
 	return more
 }
 
-// encode writes JSON in which <, > and & stay what they are: code is full of them.
+// encode writes JSON without escaping <, > and &, which code is full of.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

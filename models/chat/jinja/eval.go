@@ -47,8 +47,7 @@ func (m *machine) fail(format string, args ...any) Value {
 	return undefined{"the result of an error"}
 }
 
-// spend takes n steps, bytes or elements from what is left; it is asked before
-// they are made.
+// spend takes n steps, bytes or elements from what is left; it is asked before they are made.
 func (m *machine) spend(n int) bool {
 	if m.err != nil {
 		return false
@@ -64,7 +63,8 @@ func (m *machine) spend(n int) bool {
 func (m *machine) enter() bool {
 	m.depth--
 	if m.depth < 0 {
-		m.fail("more than %d evaluations lie within each other: a macro calls itself, or values hold themselves", m.limits.Depth)
+		m.fail("more than %d evaluations lie within each other: a macro calls itself, or values hold themselves",
+			m.limits.Depth)
 	}
 	return m.err == nil
 }
@@ -280,7 +280,8 @@ func (m *machine) binary(op string, a, b Value) Value {
 			}
 		case *List:
 			if y, ok := b.(*List); ok && x.tuple == y.tuple && m.spend(perItem*(len(x.Items)+len(y.Items))) {
-				return &List{Items: append(append(make([]Value, 0, len(x.Items)+len(y.Items)), x.Items...), y.Items...), tuple: x.tuple}
+				return &List{Items: append(append(make([]Value, 0, len(x.Items)+len(y.Items)), x.Items...), y.Items...),
+					tuple: x.tuple}
 			}
 		}
 	case op == "*" && first: // a number times a text
@@ -480,7 +481,7 @@ func (m *machine) contains(set, v Value) bool {
 	return false
 }
 
-// items gives the elements of what a loop can go over.
+// items returns the elements that a loop visits.
 func (m *machine) items(v Value) []Value {
 	switch x := v.(type) {
 	case *List:

@@ -78,7 +78,7 @@ func (m *machine) exec(body []stmt, s *scope) flow {
 	return goOn
 }
 
-// capture gives what the statements write.
+// capture returns the output of the statements.
 func (m *machine) capture(body []stmt, s *scope) string {
 	outer, left := m.out, m.output
 	m.out = &strings.Builder{}
@@ -125,7 +125,7 @@ func (m *machine) assign(target expr, v Value, s *scope) {
 	}
 }
 
-// loop is what the name loop stands for.
+// loop is the value of the name loop inside a for block.
 type loop struct {
 	items   []Value
 	i       int
@@ -235,8 +235,7 @@ func (l *loop) attr(m *machine, name string) (Value, bool) {
 	return nil, false
 }
 
-// macro makes a function of a definition. It sees the names around it as they
-// are when it is called.
+// macro makes a function of a definition. It sees the names around it as they are when it is called.
 func (m *machine) macro(d *macroDef, around *scope) *function {
 	return &function{d.name, func(m *machine, a arguments) Value {
 		s := around.child()
@@ -285,7 +284,8 @@ func (m *machine) macro(d *macroDef, around *scope) *function {
 			}
 		}
 		if len(extra) > 0 && !d.varargs {
-			return m.fail("the macro %s has %d parameters and is given %d arguments", quote(d.name), len(d.params), len(a.pos))
+			return m.fail("the macro %s has %d parameters and is given %d arguments", quote(d.name),
+				len(d.params), len(a.pos))
 		}
 		if d.varargs {
 			s.set("varargs", &List{Items: extra, tuple: true})

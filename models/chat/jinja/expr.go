@@ -22,8 +22,7 @@ func (p *parser) tuple(cond bool) expr {
 	return listExpr{items, true}
 }
 
-// expr reads an expression; cond says whether "x if y" may be one, which the
-// filter of a for loop would clash with.
+// expr reads an expression; cond says whether "x if y" may be one, which the filter of a for loop would clash with.
 func (p *parser) expr(cond bool) expr {
 	defer p.leave()
 	if !p.enter() {
@@ -344,7 +343,7 @@ func (p *parser) filters(first filter) []filter {
 	return all
 }
 
-// filtered reads filters, tests and calls of what they give.
+// filtered parses filters, tests and calls applied to x.
 func (p *parser) filtered(x expr) expr {
 	return p.chain(func() expr { return x }, func(x expr) (expr, bool) {
 		switch {
@@ -369,10 +368,12 @@ func (p *parser) test(x expr) expr {
 	switch n := p.peek(); {
 	case n.kind == tokOp && n.text == "(":
 		t.args = p.arguments()
-	case n.kind == tokName && (n.text == "else" || n.text == "or" || n.text == "and" || n.text == "if" || n.text == "recursive" || n.text == "in" || n.text == "not"):
+	case n.kind == tokName && (n.text == "else" || n.text == "or" || n.text == "and" || n.text == "if" ||
+		n.text == "recursive" || n.text == "in" || n.text == "not"):
 	case n.kind == tokName && n.text == "is":
 		p.fail("tests cannot follow each other: write it with and")
-	case n.kind == tokName, n.kind == tokString, n.kind == tokInt, n.kind == tokFloat, n.kind == tokOp && (n.text == "[" || n.text == "{"):
+	case n.kind == tokName, n.kind == tokString, n.kind == tokInt, n.kind == tokFloat,
+		n.kind == tokOp && (n.text == "[" || n.text == "{"):
 		t.args.pos = []expr{p.postfix(p.primary())}
 	}
 	if negated {

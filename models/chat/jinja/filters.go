@@ -10,8 +10,7 @@ import (
 
 type filterFunc func(m *machine, v Value, a arguments) Value
 
-// filters by name, for "|". They are Jinja's own but for tojson; those for HTML
-// pages and random ones are left out.
+// filters by name, for "|". They are Jinja's own but for tojson; those for HTML pages and random ones are left out.
 var filters map[string]filterFunc
 
 func init() {
@@ -253,10 +252,12 @@ func init() {
 		"unique":   unique,
 		"upper":    onText(strings.ToUpper),
 		"wordcount": func(m *machine, v Value, _ arguments) Value {
-			return int64(len(strings.FieldsFunc(m.str(v), func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsNumber(r) })))
+			return int64(len(strings.FieldsFunc(m.str(v),
+				func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsNumber(r) })))
 		},
 	}
-	for alias, name := range map[string]string{"d": "default", "e": "escape", "count": "length", "forceescape": "escape"} {
+	for alias, name := range map[string]string{"d": "default", "e": "escape", "count": "length",
+		"forceescape": "escape"} {
 		filters[alias] = filters[name]
 	}
 }
@@ -409,8 +410,7 @@ func batch(m *machine, v Value, a arguments) Value {
 	return out
 }
 
-// indent puts white space before the lines of a text, not the first and not
-// empty ones unless asked to.
+// indent puts white space before the lines of a text, not the first and not empty ones unless asked to.
 func indent(m *machine, v Value, a arguments) Value {
 	s := m.str(v)
 	width, ok := a.get(0, "width")
@@ -427,7 +427,8 @@ func indent(m *machine, v Value, a arguments) Value {
 	first, _ := a.get(1, "first")
 	blank, _ := a.get(2, "blank")
 	lines := strings.Split(s, "\n")
-	if !m.spend(2*len(s)) || len(pad) > 0 && (len(lines) > m.work/len(pad) && !m.spend(m.work+1) || !m.spend(len(lines)*len(pad))) {
+	if !m.spend(2*len(s)) ||
+		len(pad) > 0 && (len(lines) > m.work/len(pad) && !m.spend(m.work+1) || !m.spend(len(lines)*len(pad))) {
 		return ""
 	}
 	for i, line := range lines {

@@ -141,7 +141,8 @@ func formatText(m *machine, s string, a arguments) Value {
 				v, ok = a.get(len(a.pos), field)
 			}
 			if !ok {
-				return m.fail("the format %s needs a value for %s, or is of a kind that is not supported", quote(s), quote("{"+field+"}"))
+				return m.fail("the format %s needs a value for %s, or is of a kind that is not supported", quote(s),
+					quote("{"+field+"}"))
 			}
 			text := m.str(v)
 			if !m.spend(len(text)) {

@@ -115,8 +115,8 @@ var globals = map[string]*function{
 	}},
 }
 
-// RefusedError is what a template raises itself with raise_exception, as it
-// does for roles that the model was not trained with.
+// RefusedError is raised by the template itself with raise_exception, for example for roles that the model was not
+// trained with.
 type RefusedError struct {
 	Line   int
 	Reason string // in the template's words, on one line
@@ -137,9 +137,10 @@ func (m *machine) copyInto(d, from *Dict) {
 
 // strftime formats a time by C's directives, in English.
 func (m *machine) strftime(t time.Time, format string) Value {
-	layouts := map[byte]string{'a': "Mon", 'A': "Monday", 'b': "Jan", 'h': "Jan", 'B': "January", 'd': "02", 'e': "_2", 'H': "15", 'I': "03",
-		'm': "01", 'M': "04", 'p': "PM", 'S': "05", 'y': "06", 'z': "-0700", 'Z': "MST", 'F': "2006-01-02", 'T': "15:04:05", 'R': "15:04",
-		'D': "01/02/06", 'x': "01/02/06", 'X': "15:04:05", 'c': "Mon Jan _2 15:04:05 2006"}
+	layouts := map[byte]string{'a': "Mon", 'A': "Monday", 'b': "Jan", 'h': "Jan", 'B': "January", 'd': "02", 'e': "_2",
+		'H': "15", 'I': "03", 'm': "01", 'M': "04", 'p': "PM", 'S': "05", 'y': "06", 'z': "-0700", 'Z': "MST",
+		'F': "2006-01-02", 'T': "15:04:05", 'R': "15:04", 'D': "01/02/06", 'x': "01/02/06", 'X': "15:04:05",
+		'c': "Mon Jan _2 15:04:05 2006"}
 	plain := map[byte]string{'-': "", 'd': "2", 'm': "1", 'I': "3", 'H': "15", 'M': "4", 'S': "5", 'y': "06"}
 	var b strings.Builder
 	for i := 0; i < len(format) && m.spend(100); i++ {

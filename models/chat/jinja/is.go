@@ -64,8 +64,14 @@ func init() {
 			other, _ := a.get(0, "other")
 			return typeName(v) == typeName(other) && m.equal(v, other)
 		},
-		"lower": func(m *machine, v Value, _ arguments) bool { s := m.str(v); return isCase(s, false) && m.spend(len(s)) },
-		"upper": func(m *machine, v Value, _ arguments) bool { s := m.str(v); return isCase(s, true) && m.spend(len(s)) },
+		"lower": func(m *machine, v Value, _ arguments) bool {
+			s := m.str(v)
+			return isCase(s, false) && m.spend(len(s))
+		},
+		"upper": func(m *machine, v Value, _ arguments) bool {
+			s := m.str(v)
+			return isCase(s, true) && m.spend(len(s))
+		},
 		"in": func(m *machine, v Value, a arguments) bool {
 			set, _ := a.get(0, "seq")
 			return m.contains(set, v)
@@ -80,7 +86,8 @@ func init() {
 		},
 		"escaped": is(func(Value) bool { return false }),
 	}
-	for op, names := range map[string]string{"==": "eq equalto ==", "!=": "ne !=", "<": "lt lessthan <", "<=": "le <=", ">": "gt greaterthan >", ">=": "ge >="} {
+	for op, names := range map[string]string{"==": "eq equalto ==", "!=": "ne !=", "<": "lt lessthan <", "<=": "le <=",
+		">": "gt greaterthan >", ">=": "ge >="} {
 		for _, name := range strings.Fields(names) {
 			tests[name] = compare(op)
 		}

@@ -1,13 +1,10 @@
-// Package jinja renders chat templates: the subset of Jinja 2.x that templates
-// of language models are written in, with the settings that Transformers gives
-// it (trim_blocks, lstrip_blocks, loop controls, a tojson of its own, and no
-// way to change a list or a dictionary). Results are those of Python's jinja2,
-// which the tests were made with.
+// Package jinja renders chat templates: the subset of Jinja 2.x that templates of language models are written in,
+// with the settings that Transformers gives it (trim_blocks, lstrip_blocks, loop controls, a tojson of its own, and
+// no way to change a list or a dictionary). Results are those of Python's jinja2, which the tests were made with.
 //
-// A template comes with a model file, from anywhere. It can neither read a file
-// nor reach a network (include, import and extends are refused), and what it
-// may spend is bounded: steps and bytes made, bytes written, and how deep it
-// goes. Errors are one line, start with "jinja:" and name the template's line.
+// A template comes with a model file, from anywhere. It can neither read a file nor reach a network (include,
+// import and extends are refused), and what it may spend is bounded: steps and bytes made, bytes written, and how
+// deep it goes. Errors are one line, start with "jinja:" and name the template's line.
 package jinja
 
 import (
@@ -43,8 +40,7 @@ type Template struct {
 	source int // bytes
 }
 
-// Parse reads a template. Filters, tests and tags that are not known are errors
-// here and not when they are reached.
+// Parse reads a template. Filters, tests and tags that are not known are errors here and not when they are reached.
 func Parse(source string) (*Template, error) {
 	if len(source) > maxSource {
 		return nil, fmt.Errorf("jinja: the template has %d bytes, at most %d are read", len(source), maxSource)
@@ -88,7 +84,7 @@ func (t *Template) Render(vars *Dict, o Options) (string, error) {
 	return m.out.String(), nil
 }
 
-// oneLine keeps a message that names what a template wrote, which may be anything, to one line within reason.
+// oneLine shortens a message to one line, because it may quote any text of the template.
 func oneLine(message string) string {
 	const most = 700
 	if len(message) > most {

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// cases holds what Python's jinja2 makes of many small templates: see
-// testdata/expect.py.
+// cases holds what Python's jinja2 makes of many small templates: see testdata/expect.py.
 //
 //go:embed testdata/cases.json
 var cases []byte

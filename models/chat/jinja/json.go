@@ -14,8 +14,7 @@ import (
 // maxJSONDepth bounds what FromJSON reads.
 const maxJSONDepth = 500
 
-// FromJSON reads a value and keeps the order of keys. Integers beyond 64 bits
-// become floats.
+// FromJSON reads a value and keeps the order of keys. Integers beyond 64 bits become floats.
 func FromJSON(data []byte) (Value, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -31,7 +30,7 @@ func FromJSON(data []byte) (Value, error) {
 	return v, nil
 }
 
-// MapStrings is what FromJSON gave with every string in it, keys included, put through f.
+// MapStrings applies f to every string of a value from FromJSON, keys included.
 func MapStrings(v Value, f func(string) string) Value {
 	switch x := v.(type) {
 	case string:
@@ -249,7 +248,7 @@ func toJSON(m *machine, v Value, a arguments) Value {
 	if x, ok := a.get(3, "sort_keys"); ok {
 		d.sorted = truth(x)
 	}
-	// The separators may be long: what they take is counted with each element.
+	// Separators may be long, so each element counts their bytes.
 	m.dump(d, v, 0)
 	if !m.spend(d.b.Len()) || !utf8.ValidString(d.b.String()) && m.fail("tojson: the text is not UTF-8") == nil {
 		return ""

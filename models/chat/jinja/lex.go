@@ -30,9 +30,8 @@ type token struct {
 	line int
 }
 
-// lexer cuts a template into tokens as Jinja's does with trim_blocks (the
-// newline after a block is dropped) and lstrip_blocks (so is white space between
-// the start of a line and a block).
+// lexer cuts a template into tokens as Jinja's does with trim_blocks (the newline after a block is dropped) and
+// lstrip_blocks (so is white space between the start of a line and a block).
 type lexer struct {
 	src       string
 	pos       int
@@ -168,7 +167,7 @@ func (l *lexer) word(pos int, word string) (int, bool) {
 	return len(l.src) - len(rest), true
 }
 
-// raw reads {% raw %} … {% endraw %}, if that is what begins here.
+// raw reads {% raw %} … {% endraw %}, if one begins here.
 func (l *lexer) raw(inner int) (bool, error) {
 	at, ok := l.word(inner, "raw")
 	if !ok {
@@ -237,7 +236,8 @@ func (l *lexer) inside(kind tokenKind, end string) error {
 		case r >= '0' && r <= '9':
 			l.number(rest)
 		case r == '_' || unicode.IsLetter(r):
-			i := strings.IndexFunc(rest, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+			i := strings.IndexFunc(rest,
+				func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 			if i < 0 {
 				i = len(rest)
 			}
@@ -276,7 +276,8 @@ func (l *lexer) inside(kind tokenKind, end string) error {
 
 func (l *lexer) number(rest string) {
 	digits := func(i int) int {
-		for i < len(rest) && (rest[i] >= '0' && rest[i] <= '9' || rest[i] == '_' && i+1 < len(rest) && rest[i+1] >= '0' && rest[i+1] <= '9') {
+		for i < len(rest) && (rest[i] >= '0' && rest[i] <= '9' || rest[i] == '_' && i+1 < len(rest) &&
+			rest[i+1] >= '0' && rest[i+1] <= '9') {
 			i++
 		}
 		return i
@@ -285,7 +286,8 @@ func (l *lexer) number(rest string) {
 	kind := tokInt
 	if n == 1 && rest[0] == '0' && len(rest) > 2 && strings.IndexByte("xXoObB", rest[1]) >= 0 {
 		i := 2
-		for i < len(rest) && (rest[i] == '_' || rest[i] >= '0' && rest[i] <= '9' || rest[i]|32 >= 'a' && rest[i]|32 <= 'f') {
+		for i < len(rest) &&
+			(rest[i] == '_' || rest[i] >= '0' && rest[i] <= '9' || rest[i]|32 >= 'a' && rest[i]|32 <= 'f') {
 			i++
 		}
 		if _, err := strconv.ParseInt(rest[:i], 0, 64); err == nil {
@@ -330,7 +332,8 @@ func (l *lexer) str(rest string) error {
 	return nil
 }
 
-var escapes = map[byte]string{'\n': "", '\\': "\\", '\'': "'", '"': "\"", 'a': "\a", 'b': "\b", 'f': "\f", 'n': "\n", 'r': "\r", 't': "\t", 'v': "\v"}
+var escapes = map[byte]string{'\n': "", '\\': "\\", '\'': "'", '"': "\"", 'a': "\a", 'b': "\b", 'f': "\f", 'n': "\n",
+	'r': "\r", 't': "\t", 'v': "\v"}
 
 func unescape(s string) (string, bool) {
 	if strings.IndexByte(s, '\\') < 0 {

@@ -18,44 +18,51 @@ var hostile = map[string]string{
 	"text times number":  "{{ 'abc' * 10 ** 12 }}",
 	"list times number":  "{{ ([1] * 10 ** 12) | length }}",
 	"empty times number": "{% for i in range(100000) %}{% for j in range(10000) %}{{ '' * 9 }}{% endfor %}{% endfor %}",
-	"doubling":           "{% set ns = namespace(s='x') %}{% for i in range(100) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
-	"doubling lists":     "{% set ns = namespace(s=[1]) %}{% for i in range(100) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
-	"shared lists":       "{% set ns = namespace(s=[1]) %}{% for i in range(100) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ ns.s }}",
-	"shared as JSON":     "{% set ns = namespace(s=[1]) %}{% for i in range(100) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ ns.s | tojson }}",
-	"shared compared":    "{% set ns = namespace(s=[1], t=[1]) %}{% for i in range(100) %}{% set ns.s = [ns.s, ns.s] %}{% set ns.t = [ns.t, ns.t] %}{% endfor %}{{ ns.s == ns.t }}{{ ns.s < ns.t }}",
-	"held by itself":     "{% set ns = namespace() %}{% set ns.a = [ns] %}{{ ns }}",
-	"macro by itself":    "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
-	"two macros":         "{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}",
-	"branching macro":    "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(60) }}",
-	"recursive loop":     "{% set a = namespace() %}{% set a.x = [a] %}{% for i in a.x recursive %}{{ loop(i.x) }}{% endfor %}",
-	"parentheses":        "{{ " + strings.Repeat("(", 100000) + "1" + strings.Repeat(")", 100000) + " }}",
-	"lists in lists":     "{{ " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + " }}",
-	"signs":              "{{ " + strings.Repeat("-", 100000) + "1 }}",
-	"nots":               "{{ " + strings.Repeat("not ", 100000) + "1 }}",
-	"sum of many":        "{{ 1" + strings.Repeat(" + 1", 100000) + " }}",
-	"attributes":         "{{ a" + strings.Repeat(".a", 100000) + " }}",
-	"filters":            "{{ a" + strings.Repeat(" | string", 100000) + " }}",
-	"conditions":         "{{ 1" + strings.Repeat(" if 1 else 1", 100000) + " }}",
-	"blocks":             strings.Repeat("{% if 1 %}", 100000) + strings.Repeat("{% endif %}", 100000),
-	"elifs":              "{% if 0 %}" + strings.Repeat("{% elif 0 %}", 100000) + "{% endif %}",
-	"padding":            "{{ 'a'.center(10 ** 15) }}",
-	"zeros":              "{{ 'a'.zfill(10 ** 15) }}",
-	"filter center":      "{{ 'a' | center(10 ** 15) }}",
-	"wide format":        "{{ '%9999999d' % 1 }}",
-	"formats":            "{{ ('%99999d' * 1000) % ([1] * 1000) }}",
-	"replace":            "{{ ('a' * 1000000) | replace('a', 'b' * 1000000) }}",
-	"join":               "{{ ('a' * 1000000).join(range(100000) | map('string') | list) }}",
-	"indent":             "{{ ('\\n' * 1000000) | indent(1000) }}",
-	"wide JSON":          "{{ [[[[[[[[[[1]]]]]]]]]] | tojson(indent='x' * 5000000) }}",
-	"batch":              "{{ [1] | batch(10 ** 15, 0) | list }}",
-	"strftime":           "{{ strftime_now('%c' * 5000000) }}",
-	"output":             "{% for i in range(100000) %}" + strings.Repeat("x", 1000) + "{% endfor %}",
-	"captured":           "{% for i in range(100000) %}{% set x %}" + strings.Repeat("x", 1000) + "{% endset %}{% endfor %}",
-	"include":            "{% include '/etc/passwd' %}",
-	"import":             "{% import 'http://localhost/' as x %}",
-	"extends":            "{% extends 'x' %}",
-	"classes":            "{{ ''.__class__.__mro__[1].__subclasses__() }}",
-	"globals":            "{{ raise_exception.__globals__['os'].system('true') }}",
+	"doubling": "{% set ns = namespace(s='x') %}{% for i in range(100) %}{% set ns.s = ns.s ~ ns.s " +
+		"%}{% endfor %}",
+	"doubling lists": "{% set ns = namespace(s=[1]) %}{% for i in range(100) %}{% set ns.s = ns.s + ns.s " +
+		"%}{% endfor %}",
+	"shared lists": "{% set ns = namespace(s=[1]) %}{% for i in range(100) %}{% set ns.s = [ns.s, " +
+		"ns.s] %}{% endfor %}{{ ns.s }}",
+	"shared as JSON": "{% set ns = namespace(s=[1]) %}{% for i in range(100) %}{% set ns.s = [ns.s, " +
+		"ns.s] %}{% endfor %}{{ ns.s | tojson }}",
+	"shared compared": "{% set ns = namespace(s=[1], t=[1]) %}{% for i in range(100) %}{% set ns.s = [ns.s, " +
+		"ns.s] %}{% set ns.t = [ns.t, ns.t] %}{% endfor %}{{ ns.s == ns.t }}{{ ns.s < ns.t }}",
+	"held by itself":  "{% set ns = namespace() %}{% set ns.a = [ns] %}{{ ns }}",
+	"macro by itself": "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}",
+	"two macros":      "{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}",
+	"branching macro": "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(60) }}",
+	"recursive loop": "{% set a = namespace() %}{% set a.x = [a] %}{% for i in a.x recursive %}{{ loop(i.x) " +
+		"}}{% endfor %}",
+	"parentheses":    "{{ " + strings.Repeat("(", 100000) + "1" + strings.Repeat(")", 100000) + " }}",
+	"lists in lists": "{{ " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000) + " }}",
+	"signs":          "{{ " + strings.Repeat("-", 100000) + "1 }}",
+	"nots":           "{{ " + strings.Repeat("not ", 100000) + "1 }}",
+	"sum of many":    "{{ 1" + strings.Repeat(" + 1", 100000) + " }}",
+	"attributes":     "{{ a" + strings.Repeat(".a", 100000) + " }}",
+	"filters":        "{{ a" + strings.Repeat(" | string", 100000) + " }}",
+	"conditions":     "{{ 1" + strings.Repeat(" if 1 else 1", 100000) + " }}",
+	"blocks":         strings.Repeat("{% if 1 %}", 100000) + strings.Repeat("{% endif %}", 100000),
+	"elifs":          "{% if 0 %}" + strings.Repeat("{% elif 0 %}", 100000) + "{% endif %}",
+	"padding":        "{{ 'a'.center(10 ** 15) }}",
+	"zeros":          "{{ 'a'.zfill(10 ** 15) }}",
+	"filter center":  "{{ 'a' | center(10 ** 15) }}",
+	"wide format":    "{{ '%9999999d' % 1 }}",
+	"formats":        "{{ ('%99999d' * 1000) % ([1] * 1000) }}",
+	"replace":        "{{ ('a' * 1000000) | replace('a', 'b' * 1000000) }}",
+	"join":           "{{ ('a' * 1000000).join(range(100000) | map('string') | list) }}",
+	"indent":         "{{ ('\\n' * 1000000) | indent(1000) }}",
+	"wide JSON":      "{{ [[[[[[[[[[1]]]]]]]]]] | tojson(indent='x' * 5000000) }}",
+	"batch":          "{{ [1] | batch(10 ** 15, 0) | list }}",
+	"strftime":       "{{ strftime_now('%c' * 5000000) }}",
+	"output":         "{% for i in range(100000) %}" + strings.Repeat("x", 1000) + "{% endfor %}",
+	"captured": "{% for i in range(100000) %}{% set x %}" + strings.Repeat("x", 1000) +
+		"{% endset %}{% endfor %}",
+	"include": "{% include '/etc/passwd' %}",
+	"import":  "{% import 'http://localhost/' as x %}",
+	"extends": "{% extends 'x' %}",
+	"classes": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+	"globals": "{{ raise_exception.__globals__['os'].system('true') }}",
 }
 
 func TestHostileTemplates(t *testing.T) {
@@ -135,7 +142,8 @@ func TestErrorsNameTheLine(t *testing.T) {
 }
 
 func TestConcurrentRendering(t *testing.T) {
-	tpl, err := Parse("{% set ns = namespace(n=0) %}{% for i in range(50) %}{% set ns.n = ns.n + i %}{% endfor %}{{ ns.n }}")
+	tpl, err := Parse(
+		"{% set ns = namespace(n=0) %}{% for i in range(50) %}{% set ns.n = ns.n + i %}{% endfor %}{{ ns.n }}")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,8 +63,7 @@ func (m *machine) part(s string, a arguments) (string, int64) {
 	return string(runes[from:to]), from
 }
 
-// fixes reads the prefixes or suffixes of startswith and endswith: one text or
-// a tuple of them.
+// fixes reads the prefixes or suffixes of startswith and endswith: one text or a tuple of them.
 func (m *machine) fixes(s string, a arguments, has func(s, fix string) bool) Value {
 	part, _ := m.part(s, a)
 	v, _ := a.get(0, "")
@@ -129,7 +128,7 @@ func splitText(m *machine, s string, a arguments, right bool) Value {
 	return stringList(m, parts)
 }
 
-// splitSpace cuts at runs of white space, at most so many times.
+// splitSpace splits at runs of white space, at most `most` times.
 func splitSpace(s string, most int64, right bool) []string {
 	if most < 0 {
 		return strings.Fields(s)
@@ -162,13 +161,14 @@ func splitSpace(s string, most int64, right bool) []string {
 	return parts
 }
 
-// replaceText is str.replace; it counts what it will make before it does.
+// replaceText implements str.replace; it charges the bytes of the result before it makes them.
 func replaceText(m *machine, s, old, with string, most int64) Value {
 	n := int64(strings.Count(s, old))
 	if most >= 0 {
 		n = min(n, most)
 	}
-	if !m.spend(len(s)) || n > 0 && len(with) > 0 && (n > int64(m.work/len(with)) && !m.spend(m.work+1) || !m.spend(int(n)*len(with))) {
+	if !m.spend(len(s)) || n > 0 && len(with) > 0 &&
+		(n > int64(m.work/len(with)) && !m.spend(m.work+1) || !m.spend(int(n)*len(with))) {
 		return ""
 	}
 	return strings.Replace(s, old, with, int(n))
@@ -330,15 +330,19 @@ func init() {
 			}
 			return stringList(m, lines)
 		},
-		"startswith":   func(m *machine, s string, a arguments) Value { return m.fixes(s, a, strings.HasPrefix) },
-		"endswith":     func(m *machine, s string, a arguments) Value { return m.fixes(s, a, strings.HasSuffix) },
-		"removeprefix": func(m *machine, s string, a arguments) Value { return strings.TrimPrefix(s, m.text(a, 0, "", "")) },
-		"removesuffix": func(m *machine, s string, a arguments) Value { return strings.TrimSuffix(s, m.text(a, 0, "", "")) },
-		"upper":        changed(strings.ToUpper),
-		"lower":        changed(strings.ToLower),
-		"casefold":     changed(strings.ToLower),
-		"title":        changed(titled),
-		"capitalize":   changed(capitalized),
+		"startswith": func(m *machine, s string, a arguments) Value { return m.fixes(s, a, strings.HasPrefix) },
+		"endswith":   func(m *machine, s string, a arguments) Value { return m.fixes(s, a, strings.HasSuffix) },
+		"removeprefix": func(m *machine, s string, a arguments) Value {
+			return strings.TrimPrefix(s, m.text(a, 0, "", ""))
+		},
+		"removesuffix": func(m *machine, s string, a arguments) Value {
+			return strings.TrimSuffix(s, m.text(a, 0, "", ""))
+		},
+		"upper":      changed(strings.ToUpper),
+		"lower":      changed(strings.ToLower),
+		"casefold":   changed(strings.ToLower),
+		"title":      changed(titled),
+		"capitalize": changed(capitalized),
 		"swapcase": changed(func(s string) string {
 			return strings.Map(func(r rune) rune {
 				if unicode.IsUpper(r) {
@@ -390,7 +394,8 @@ func init() {
 	}
 	refuse := func(what, name string) func(*machine) Value {
 		return func(m *machine) Value {
-			return m.fail("%s.%s is refused: a template cannot change a %s; set a new one, or use a namespace", what, name, what)
+			return m.fail("%s.%s is refused: a template cannot change a %s; set a new one, or use a namespace",
+				what, name, what)
 		}
 	}
 	listMethods = map[string]func(m *machine, l *List, a arguments) Value{

@@ -18,8 +18,8 @@ func (m *machine) sort(order []int, key func(i int) Value, reverse bool) {
 	})
 }
 
-// sortKey is what an element is compared by: its attribute, in lower case
-// unless case matters. The arguments are case_sensitive and attribute.
+// sortKey returns the value that an element is sorted by: its attribute, lowered unless case matters. The arguments
+// are case_sensitive and attribute.
 func (m *machine) sortKey(item Value, a arguments, sensitive, attribute int) Value {
 	if name, ok := a.get(attribute, "attribute"); ok && name != nil {
 		item = m.path(item, name)
@@ -52,7 +52,8 @@ func (m *machine) sorted(items []Value, key func(Value) Value, reverse bool) []V
 
 func sortFilter(m *machine, v Value, a arguments) Value {
 	reverse, _ := a.get(0, "reverse")
-	return &List{Items: m.sorted(m.items(v), func(item Value) Value { return m.sortKey(item, a, 1, 2) }, truth(reverse))}
+	return &List{Items: m.sorted(m.items(v), func(item Value) Value { return m.sortKey(item, a, 1, 2) },
+		truth(reverse))}
 }
 
 func dictSort(m *machine, v Value, a arguments) Value {

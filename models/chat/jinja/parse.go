@@ -142,7 +142,7 @@ func (p *parser) statement() stmt {
 		return filterStmt{t.line, f, p.body("endfilter")}
 	case "with":
 		return p.withTag(t.line)
-	case "generation": // marks what the assistant wrote, for training
+	case "generation": // marks the assistant's text, for training
 		p.end()
 		return withStmt{line: t.line, body: p.body("endgeneration")}
 	case "break", "continue":

@@ -8,9 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Value is what templates compute with, after Python's types: nil (None), bool,
-// int64, float64, string, *List, *Dict, and types of this package for ranges,
-// namespaces, functions, and names that are not defined.
+// Value is a value of the template language, after Python's types: nil (None), bool, int64, float64, string, *List,
+// *Dict, and this package's types for ranges, namespaces, functions and undefined names.
 type Value any
 
 // List is a list or a tuple. Templates cannot change one.
@@ -77,8 +76,7 @@ func (d *Dict) set(key, v Value) bool {
 
 type noneKey struct{}
 
-// hashable gives a key that is equal for equal keys of a dictionary: 1, 1.0 and
-// True are one.
+// hashable gives a key that is equal for equal keys of a dictionary: 1, 1.0 and True are one.
 func hashable(v Value) (any, bool) {
 	switch x := v.(type) {
 	case string, int64:
@@ -96,8 +94,7 @@ func hashable(v Value) (any, bool) {
 	return nil, false
 }
 
-// undefined is a name or a key without a value. It is false, empty, and an
-// error in most operations.
+// undefined is a name or a key without a value. It is false, empty, and an error in most operations.
 type undefined struct{ what string }
 
 type rangeValue struct{ from, to, step int64 }

@@ -1,6 +1,5 @@
-// Package converttest takes GGUF files apart for tests: into the checkpoint that Hugging Face's
-// libraries would have saved of the model, and into the parts of a split file. Package
-// convert puts both together again.
+// Package converttest takes GGUF files apart for tests: into the checkpoint that Hugging Face's libraries would
+// have saved of the model, and into the parts of a split file. Package convert puts both together again.
 package converttest
 
 import (
@@ -121,7 +120,8 @@ func (f Files) SetWeights(tensors []safetensors.Tensor, shards int) error {
 		f[name] = b.Bytes()
 	}
 	if shards > 1 {
-		f["model.safetensors.index.json"] = marshal(map[string]any{"metadata": map[string]any{"total_size": 1}, "weight_map": where})
+		f["model.safetensors.index.json"] = marshal(
+			map[string]any{"metadata": map[string]any{"total_size": 1}, "weight_map": where})
 	}
 	return nil
 }
@@ -131,7 +131,8 @@ func configOf(f *gguf.File, arch string) map[string]any {
 	x := func(key string) float32 { v, _ := f.Float32(arch + "." + key); return v }
 	embed, _ := f.Tensor("token_embd.weight")
 	c := map[string]any{
-		"architectures":           []string{map[string]string{"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}[arch]},
+		"architectures": []string{map[string]string{"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM",
+			"qwen3": "Qwen3ForCausalLM"}[arch]},
 		"model_type":              arch,
 		"hidden_size":             n("embedding_length"),
 		"num_hidden_layers":       n("block_count"),
@@ -228,10 +229,12 @@ func Encode(dtype safetensors.Dtype, x []float32) []byte {
 func hubName(name string) string {
 	block, rest, ok := strings.Cut(strings.TrimPrefix(name, "blk."), ".")
 	if !ok || !strings.HasPrefix(name, "blk.") {
-		return map[string]string{"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight"}[name]
+		return map[string]string{"token_embd.weight": "model.embed_tokens.weight",
+			"output_norm.weight": "model.norm.weight", "output.weight": "lm_head.weight"}[name]
 	}
-	for short, long := range map[string]string{"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
-		"attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj", "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm",
+	for short, long := range map[string]string{"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm",
+		"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
+		"attn_output": "self_attn.o_proj", "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm",
 		"ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"} {
 		if what, kind, _ := strings.Cut(rest, "."); what == short {
 			return fmt.Sprintf("model.layers.%s.%s.%s", block, long, kind)
@@ -254,7 +257,8 @@ func Parts(f *gguf.File, stem string, n int, bare bool) (Files, error) {
 		if i == 0 {
 			kv = f.Metadata()
 		}
-		kv = append(kv, gguf.KV{Key: "split.no", Value: uint16(i)}, gguf.KV{Key: "split.count", Value: uint16(n)}, gguf.KV{Key: "split.tensors.count", Value: int32(total)})
+		kv = append(kv, gguf.KV{Key: "split.no", Value: uint16(i)}, gguf.KV{Key: "split.count", Value: uint16(n)},
+			gguf.KV{Key: "split.tensors.count", Value: int32(total)})
 		b, err := gguf.Bytes(kv, Stored(f, from, to))
 		if err != nil {
 			return nil, err
@@ -269,7 +273,8 @@ func Stored(f *gguf.File, from, to int) []gguf.WriteTensor {
 	var all []gguf.WriteTensor
 	for i := range f.Tensors[from:to] {
 		t := &f.Tensors[from+i]
-		all = append(all, gguf.WriteTensor{Name: t.Name, Dims: t.Dims, Type: t.Type, Data: io.NewSectionReader(reader{f, t}, 0, t.Size)})
+		all = append(all, gguf.WriteTensor{Name: t.Name, Dims: t.Dims, Type: t.Type,
+			Data: io.NewSectionReader(reader{f, t}, 0, t.Size)})
 	}
 	return all
 }

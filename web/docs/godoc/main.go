@@ -29,7 +29,7 @@ import (
 // module is the path that import paths of this repository begin with.
 const module = "foretoken"
 
-// page is what is told of one package.
+// page documents one package.
 type page struct {
 	ImportPath string `json:"path"`
 	File       string `json:"file"`     // without extension
@@ -57,7 +57,9 @@ func read(root string) ([]page, error) {
 		if err != nil || !entry.IsDir() {
 			return err
 		}
-		if name := entry.Name(); dir != root && (strings.HasPrefix(name, ".") || slices.Contains([]string{"web", "cmd", "wasm", "docs", "build", "node_modules", "testdata", "internal"}, name)) {
+		if name := entry.Name(); dir != root && (strings.HasPrefix(name, ".") ||
+			slices.Contains([]string{"web", "cmd", "wasm", "docs", "build", "node_modules", "testdata", "internal"},
+				name)) {
 			return fs.SkipDir
 		}
 		rel, err := filepath.Rel(root, dir)
@@ -92,7 +94,8 @@ func readPackage(dir, importPath string) (*page, error) {
 	fset := token.NewFileSet()
 	var files []*ast.File
 	for _, name := range append(found.GoFiles, found.CgoFiles...) {
-		file, err := parser.ParseFile(fset, filepath.Join(dir, name), nil, parser.ParseComments|parser.SkipObjectResolution)
+		file, err := parser.ParseFile(fset, filepath.Join(dir, name), nil,
+			parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-/** What the documentation's pages do by script: search, and a menu that is folded away on phones. Without it both are plain links. */
+/** The script of the documentation: search, and a menu that folds on phones. Without it the menu has plain links. */
 import MiniSearch from "minisearch";
 
 interface Section {
@@ -17,7 +17,7 @@ const found = box.querySelector<HTMLElement>("#found")!;
 const pages = document.querySelector<HTMLDetailsElement>("nav.pages details")!;
 let index: Promise<MiniSearch<Section>> | undefined;
 
-/** The index is fetched and made when somebody turns to the search. */
+/** Fetches and builds the index when the search gets the focus. */
 function load(): Promise<MiniSearch<Section>> {
   index ??= fetch(new URL(`${base}search.json`, location.href))
     .then((response) => {
@@ -25,7 +25,11 @@ function load(): Promise<MiniSearch<Section>> {
       return response.json() as Promise<Section[]>;
     })
     .then((sections) => {
-      const search = new MiniSearch<Section>({ fields: ["title", "page", "text"], storeFields: ["to", "page", "title", "text"], searchOptions: { boost: { title: 4, page: 2 }, prefix: true, fuzzy: 0.15, combineWith: "AND" } });
+      const search = new MiniSearch<Section>({
+        fields: ["title", "page", "text"],
+        storeFields: ["to", "page", "title", "text"],
+        searchOptions: { boost: { title: 4, page: 2 }, prefix: true, fuzzy: 0.15, combineWith: "AND" },
+      });
       search.addAll(sections);
       return search;
     });
@@ -40,10 +44,10 @@ async function show(): Promise<void> {
   try {
     hits = (await load()).search(words).slice(0, 12) as unknown as Section[];
   } catch {
-    return fill([note("The search could not be loaded.")]);
+    return fill([note("The search index could not be loaded.")]);
   }
   if (words !== input.value.trim()) return;
-  fill(hits.length ? hits.map((hit) => entry(hit, words)) : [note(`Nothing about “${words}”.`)]);
+  fill(hits.length ? hits.map((hit) => entry(hit, words)) : [note(`No results for “${words}”.`)]);
 }
 
 function fill(content: HTMLElement[]): void {
@@ -73,10 +77,16 @@ function entry(hit: Section, words: string): HTMLElement {
   return link;
 }
 
-/** The part of a text where a word occurs. */
+/** Returns the part of a text around a word. */
 function excerpt(text: string, words: string): string {
   const lower = text.toLowerCase();
-  const at = Math.max(0, ...words.toLowerCase().split(/\s+/).map((word) => lower.indexOf(word)));
+  const at = Math.max(
+    0,
+    ...words
+      .toLowerCase()
+      .split(/\s+/)
+      .map((word) => lower.indexOf(word)),
+  );
   const start = at < 50 ? 0 : text.indexOf(" ", at - 40) + 1;
   return (start ? "… " : "") + text.slice(start, start + 140);
 }
@@ -106,6 +116,6 @@ document.addEventListener("click", (event) => {
   if (!box.contains(event.target as Node)) hide();
 });
 
-// Where the menu is above the text it starts folded; without scripts it stays open.
+// If the menu is above the text, it starts folded; without scripts it stays open.
 if (matchMedia("(max-width: 60rem)").matches) pages.open = false;
 matchMedia("(max-width: 60rem)").addEventListener("change", ({ matches }) => (pages.open = !matches));

@@ -1,11 +1,11 @@
-/** The code in a page: its blocks, and what is set as code in its text. */
+/** Extracts the code of a page: blocks, and inline code. */
 import MarkdownIt from "markdown-it";
 
 const md = new MarkdownIt();
 
 /**
- * @returns {{ blocks: { language: string, info: string[], text: string, line: number }[], inline: { text: string, line: number }[] }}
- * a block without a language, or indented, has the language ""
+ * @returns {{ blocks: { language: string, info: string[], text: string, line: number }[], inline: { text: string, line:
+ * number }[] }} blocks without a language, and indented blocks, have the language ""
  */
 export function blocksOf(markdown) {
   const blocks = [];
@@ -16,7 +16,8 @@ export function blocksOf(markdown) {
       const [language = "", ...info] = token.info.trim().split(/\s+/);
       blocks.push({ language, info, text: token.content, line });
     } else if (token.type === "code_block") blocks.push({ language: "", info: [], text: token.content, line });
-    for (const child of token.children ?? []) if (child.type === "code_inline") inline.push({ text: child.content, line });
+    for (const child of token.children ?? [])
+      if (child.type === "code_inline") inline.push({ text: child.content, line });
   }
   return { blocks, inline };
 }

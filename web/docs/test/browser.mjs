@@ -1,4 +1,4 @@
-/** Chromium, and the built site below a path of its own, by a server that does nothing but send files. */
+/** Chromium, and a plain static server for the built site below a path. */
 import { promises as fs } from "node:fs";
 import path from "node:path";
 import { startHost } from "../../test/host.mjs";
@@ -27,12 +27,13 @@ export async function openSite(root) {
 }
 
 /**
- * Loads a piece of HTML as a page of the site; addresses under example.org are the site's, too.
- * Returns what was complained of, and of each element of ours whether it shows something.
+ * Loads a piece of HTML as a page of the site; addresses under example.org also lead to the site. Returns errors, and
+ * for each of our elements whether it shows content.
  */
 export async function tryPage(site, text) {
   const name = `snippet-${Object.keys(site.pages).length}.html`;
-  site.pages[BELOW + name] = `<!doctype html>\n<html lang="en"><head><title>A page</title><link rel="icon" href="data:," /></head><body>\n${text}\n</body></html>`;
+  site.pages[BELOW + name] =
+    `<!doctype html>\n<html lang="en"><head><title>A page</title><link rel="icon" href="data:," /></head><body>\n${text}\n</body></html>`;
   const page = await (await site.browser.newContext()).newPage();
   const errors = [];
   page.on("pageerror", (error) => errors.push(error.message));
@@ -40,14 +41,30 @@ export async function tryPage(site, text) {
   await page.route(/^https:\/\/([\w-]+\.)?example\.(org|com)\//, async (route) => {
     const file = new URL(route.request().url()).pathname.split("/").at(-1);
     const response = await fetch(site.url + file);
-    await route.fulfill({ status: response.status, contentType: response.headers.get("content-type"), body: Buffer.from(await response.arrayBuffer()), headers: { "Access-Control-Allow-Origin": "*" } });
+    await route.fulfill({
+      status: response.status,
+      contentType: response.headers.get("content-type"),
+      body: Buffer.from(await response.arrayBuffer()),
+      headers: { "Access-Control-Allow-Origin": "*" },
+    });
   });
   await page.goto(site.url + name, { waitUntil: "load" });
   const tags = [...new Set(Array.from(text.matchAll(/<(foretoken-[a-z-]+)/g), ([, tag]) => tag))];
   const elements = [];
   for (const tag of tags) {
-    await page.waitForFunction((wanted) => customElements.get(wanted), tag, { timeout: PATIENCE }).catch(() => errors.push(`<${tag}> is not defined`));
-    elements.push([tag, await page.evaluate((wanted) => [...document.querySelectorAll(wanted)].every((element) => element.shadowRoot?.childElementCount && element.getBoundingClientRect().height > 0), tag)]);
+    await page
+      .waitForFunction((wanted) => customElements.get(wanted), tag, { timeout: PATIENCE })
+      .catch(() => errors.push(`<${tag}> is not defined`));
+    elements.push([
+      tag,
+      await page.evaluate(
+        (wanted) =>
+          [...document.querySelectorAll(wanted)].every(
+            (element) => element.shadowRoot?.childElementCount && element.getBoundingClientRect().height > 0,
+          ),
+        tag,
+      ),
+    ]);
   }
   await page.context().close();
   return { errors, elements };

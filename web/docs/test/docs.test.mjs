@@ -1,6 +1,6 @@
 /**
- * Tries all that README.md and docs/*.md show: commands are run, code is checked, pages are
- * loaded. What each kind of block means is in docs/contributing.md.
+ * Tests the examples of README.md and docs/*.md: runs commands, checks code, and loads pages. docs/contributing.md
+ * describes the kinds of blocks.
  */
 import assert from "node:assert/strict";
 import { promises as fs } from "node:fs";
@@ -13,31 +13,54 @@ import { checkGo, checkTypes } from "./snippets.mjs";
 import { commandsOf, complaint, testsOf } from "./text.mjs";
 import { openSite, tryPage } from "./browser.mjs";
 import { limit } from "../../test/site.mjs";
+import { pages as reported } from "../../../scripts/reports.mjs";
 
 const root = path.dirname(path.dirname(path.dirname(path.dirname(fileURLToPath(import.meta.url)))));
-const names = ["README.md", ...(await fs.readdir(path.join(root, "docs"))).filter((name) => name.endsWith(".md")).map((name) => `docs/${name}`)];
+const names = [
+  "README.md",
+  ...(await fs.readdir(path.join(root, "docs"))).filter((name) => name.endsWith(".md")).map((name) => `docs/${name}`),
+];
 const pages = await Promise.all(
   names.map(async (name) => {
     const text = await fs.readFile(path.join(root, name), "utf8");
     return { name, text, ...blocksOf(text) };
   }),
 );
-const all = (...languages) => pages.flatMap(({ name, blocks }) => blocks.filter(({ language }) => languages.includes(language)).map((block) => ({ ...block, name: `${name}:${block.line}` })));
+/** Returns the file that a block quotes: `go of=spec/tree.go`. */
+const quoted = ({ info }) => info.find((word) => word.startsWith("of="))?.slice(3);
+const all = (...languages) =>
+  pages.flatMap(({ name, blocks }) =>
+    blocks
+      .filter(({ language }) => languages.includes(language))
+      .map((block) => ({ ...block, name: `${name}:${block.line}` })),
+  );
 
 describe("documentation", { concurrency: 3 }, () => {
   let shop;
   before(async () => (shop = await workshop(root)), limit);
   after(() => shop?.stop());
 
-  test("every block says what it is", () => {
-    const known = new Set(["sh", "ts", "js", "go", "html", "json", "text"]);
-    const wrong = pages.flatMap(({ name, blocks }) => blocks.filter(({ language }) => !known.has(language)).map(({ line, language }) => `${name}:${line}: ${language ? `no such kind of block: ${language}` : "a block without a language, or an indented one"}`));
+  test("every block has a known language", () => {
+    const known = new Set(["sh", "ts", "js", "go", "wgsl", "html", "json", "text"]);
+    const wrong = pages.flatMap(({ name, blocks }) =>
+      blocks
+        .filter(({ language }) => !known.has(language))
+        .map(
+          ({ line, language }) =>
+            `${name}:${line}: ${language ? `unknown kind of block: ${language}` : "a block without a language, or indented"}`,
+        ),
+    );
     assert.deepEqual(wrong, []);
   });
 
-  test("text blocks hold no commands", () => {
+  test("text blocks contain no commands", () => {
     const command = /^\s*(\$ |[A-Z_]+=\S+ )*(foretoken|go|make|npm|npx|node|curl)\s/m;
-    assert.deepEqual(all("text").filter(({ text }) => command.test(text)).map(({ name }) => name), []);
+    assert.deepEqual(
+      all("text")
+        .filter(({ text }) => command.test(text))
+        .map(({ name }) => name),
+      [],
+    );
   });
 
   describe("commands", { concurrency: 2 }, () => {
@@ -57,7 +80,12 @@ describe("documentation", { concurrency: 3 }, () => {
             const wanted = Number(/^exit=(\d+)$/.exec(block.info[0] ?? "exit=0")?.[1]);
             const { code, out, err } = await session.run(block.text);
             assert.equal(code, wanted, `${place}: exit code ${code}, want ${wanted}\n${block.text}\n${out}\n${err}`);
-            if (wanted) assert.match(err, /^(foretoken: note: [^\n]+\n)*foretoken: [^\n]+\n$/, `${place}: want one line beside notes on standard error`);
+            if (wanted)
+              assert.match(
+                err,
+                /^(foretoken: note: [^\n]+\n)*foretoken: [^\n]+\n$/,
+                `${place}: want one line other than notes on standard error`,
+              );
           }
         } finally {
           await session.close();
@@ -66,17 +94,27 @@ describe("documentation", { concurrency: 3 }, () => {
     }
   });
 
-  test("TypeScript and JavaScript fit the API", limit, async () => {
+  test("TypeScript and JavaScript match the API", limit, async () => {
     assert.equal(await checkTypes(root, all("ts", "js")), "");
   });
 
   test("Go compiles in a module of its own", limit, async () => {
-    const programs = all("go");
+    const programs = all("go").filter((block) => !quoted(block));
     assert.ok(programs.length > 0);
     assert.equal(await checkGo(root, path.join(shop.folder, "go"), programs), "");
   });
 
-  test("JSON can be read", () => {
+  test("quoted code is in its file", async () => {
+    const quotes = all("go", "wgsl").filter((block) => quoted(block) || block.language === "wgsl");
+    assert.ok(quotes.length > 0);
+    for (const block of quotes) {
+      assert.ok(quoted(block), `${block.name}: the block names no file: ${block.language} of=FILE`);
+      const source = await fs.readFile(path.join(root, quoted(block)), "utf8");
+      assert.ok(source.includes(block.text), `${block.name}: ${quoted(block)} does not contain the block`);
+    }
+  });
+
+  test("JSON is valid", () => {
     for (const { name, text } of all("json")) assert.doesNotThrow(() => JSON.parse(text), name);
   });
 
@@ -99,7 +137,7 @@ describe("documentation", { concurrency: 3 }, () => {
     before(async () => (site = await openSite(root)), limit);
     after(() => site?.close());
 
-    test("HTML loads beside the built site", limit, async () => {
+    test("HTML loads as a page of the built site", limit, async () => {
       const snippets = all("html");
       assert.ok(snippets.length > 0);
       for (const { name, text } of snippets) {
@@ -109,25 +147,46 @@ describe("documentation", { concurrency: 3 }, () => {
       }
     });
 
-    test("the documentation is whole under another path", limit, async () => {
+    test("the documentation works under another path", limit, async () => {
       for (const width of [390, 1440]) {
-        const context = await site.browser.newContext({ viewport: { width, height: 900 }, colorScheme: width === 390 ? "dark" : "light" });
+        const context = await site.browser.newContext({
+          viewport: { width, height: 900 },
+          colorScheme: width === 390 ? "dark" : "light",
+        });
         const page = await context.newPage();
         const errors = [];
         page.on("pageerror", (error) => errors.push(error.message));
         page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
-        page.on("request", (request) => request.url().startsWith(site.url) || errors.push(`asked for ${request.url()}`));
+        page.on(
+          "request",
+          (request) => request.url().startsWith(site.url) || errors.push(`requested ${request.url()}`),
+        );
         for (const name of ["cli", "benchmarks", "js/index", "go/foretoken"]) {
           await page.goto(`${site.url}docs/${name}.html`);
-          const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+          const wide = await page.evaluate(
+            () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+          );
           assert.equal(wide, 0, `${name} at ${width} pixels is wider than the window by ${wide}`);
-          assert.ok(await page.evaluate(() => getComputedStyle(document.body).backgroundColor !== "rgba(0, 0, 0, 0)"), `${name}: no styles`);
-          assert.equal(await page.evaluate(() => [...document.images].filter((image) => image.complete && !image.naturalWidth).length), 0, `${name}: a picture is missing`);
+          assert.ok(
+            await page.evaluate(() => getComputedStyle(document.body).backgroundColor !== "rgba(0, 0, 0, 0)"),
+            `${name}: no styles`,
+          );
+          assert.equal(
+            await page.evaluate(
+              () => [...document.images].filter((image) => image.complete && !image.naturalWidth).length,
+            ),
+            0,
+            `${name}: a picture is missing`,
+          );
         }
         await page.keyboard.press("/");
         await page.keyboard.type("acceptance head");
         await page.locator("#found a").first().waitFor();
-        assert.ok((await page.locator("#found a").allTextContents()).some((text) => text.includes("acceptance: a head says when to stop")));
+        assert.ok(
+          (await page.locator("#found a").allTextContents()).some((text) =>
+            text.includes("acceptance: a head says when to stop"),
+          ),
+        );
         await page.keyboard.press("ArrowDown");
         await page.keyboard.press("Enter");
         await page.waitForURL(/\/docs\/.*#/);

@@ -1,6 +1,6 @@
 /**
- * Runs the documentation's commands: bash, in a folder that holds the files they name,
- * with programs of the same names before the real ones that make them quick and keep them here.
+ * Runs the documentation's commands with bash, in a folder with the files that they name. Programs of the same names
+ * replace the real ones, to make commands quick and to keep them off the network.
  */
 import { execFile, spawn } from "node:child_process";
 import { promises as fs } from "node:fs";
@@ -19,19 +19,33 @@ export async function workshop(root) {
   const models = path.join(folder, "models");
   await run("go", ["build", "-o", binary, "./cmd/foretoken"], { cwd: root });
   await run("go", ["run", "./web/docs/test/models", models], { cwd: root });
-  await run(binary, ["convert", path.join(models, "big.gguf"), "-o", path.join(models, "model-f16.gguf"), "--type", "f16"]);
+  await run(binary, [
+    "convert",
+    path.join(models, "big.gguf"),
+    "-o",
+    path.join(models, "model-f16.gguf"),
+    "--type",
+    "f16",
+  ]);
   const bin = path.join(folder, "bin");
   await fs.mkdir(bin);
-  for (const [name, text] of Object.entries(stand(root, binary, bin))) await fs.writeFile(path.join(bin, name), text, { mode: 0o755 });
+  for (const [name, text] of Object.entries(stand(root, binary, bin)))
+    await fs.writeFile(path.join(bin, name), text, { mode: 0o755 });
   return { folder, binary, models, bin, root, stop: () => fs.rm(folder, { recursive: true }) };
 }
 
-/** The programs that commands find first. */
+/** The replacement programs, which come first in PATH. */
 function stand(root, binary, bin) {
-  const cases = FLAGS.map(({ command, flags }) => `  ${command.split("*").map((part) => `"${part}"`).join("*")}*) exec "${binary}" "$@" ${flags} ;;`).join("\n");
+  const cases = FLAGS.map(
+    ({ command, flags }) =>
+      `  ${command
+        .split("*")
+        .map((part) => `"${part}"`)
+        .join("*")}*) exec "${binary}" "$@" ${flags} ;;`,
+  ).join("\n");
   return {
     foretoken: `#!/bin/bash\ncase " $* " in *" --help "*) exec "${binary}" "$@" ;; esac\ncase "$*" in\n${cases}\n  *) exec "${binary}" "$@" ;;\nesac\n`,
-    // Programs of this repository are built already; tests are run elsewhere, so here they have to compile.
+    // Programs of this repository are already built. Other targets run the Go tests, so here they only have to compile.
     go: `#!/bin/bash
 real=$(PATH="\${PATH#*:}" command -v go)
 case "$1 $2" in
@@ -56,7 +70,7 @@ exec "$real" --silent --show-error --fail-with-body --max-time 600 "\${arguments
   };
 }
 
-/** One page's commands, in order and in one folder. */
+/** Runs one page's commands in order, in one folder. */
 export class Session {
   constructor(shop, page) {
     this.shop = shop;
@@ -64,7 +78,7 @@ export class Session {
     this.port = "";
   }
 
-  /** Puts the files that the page names into its folder. */
+  /** Copies the files that the page names into its folder. */
   async open(text) {
     this.folder = await fs.mkdtemp(path.join(this.shop.folder, "page-"));
     for (const [name, { model, text: content }] of Object.entries(FILES)) {
@@ -77,13 +91,27 @@ export class Session {
 
   get #environment() {
     const { folder } = this;
-    return { ...process.env, GOPATH: process.env.GOPATH ?? path.join(os.homedir(), "go"), GOCACHE: process.env.GOCACHE ?? path.join(os.homedir(), ".cache", "go-build"), HOME: folder, XDG_CACHE_HOME: path.join(folder, ".cache"), PATH: `${this.shop.bin}:${process.env.PATH}`, SERVED_PORT: this.port, NO_COLOR: "1" };
+    return {
+      ...process.env,
+      GOPATH: process.env.GOPATH ?? path.join(os.homedir(), "go"),
+      GOCACHE: process.env.GOCACHE ?? path.join(os.homedir(), ".cache", "go-build"),
+      HOME: folder,
+      XDG_CACHE_HOME: path.join(folder, ".cache"),
+      PATH: `${this.shop.bin}:${process.env.PATH}`,
+      SERVED_PORT: this.port,
+      NO_COLOR: "1",
+    };
   }
 
   /** Runs a block and returns { code, out, err }. */
   async run(text) {
     try {
-      const { stdout, stderr } = await run("bash", ["-c", `set -euo pipefail\n${text}`], { cwd: this.folder, env: this.#environment, timeout: 30 * 60_000, maxBuffer: 16 << 20 });
+      const { stdout, stderr } = await run("bash", ["-c", `set -euo pipefail\n${text}`], {
+        cwd: this.folder,
+        env: this.#environment,
+        timeout: 30 * 60_000,
+        maxBuffer: 16 << 20,
+      });
       return { code: 0, out: stdout, err: stderr };
     } catch (error) {
       if (typeof error.code !== "number") throw error;
@@ -91,11 +119,15 @@ export class Session {
     }
   }
 
-  /** Starts a server in place of the one before, and waits until it answers. */
+  /** Replaces the running server, and waits until the new one answers. */
   async serve(text) {
     await this.close();
-    // bash becomes the server, so that a signal reaches it.
-    this.child = spawn("bash", ["-c", `exec ${text.trim()}`], { cwd: this.folder, env: this.#environment, stdio: ["ignore", "pipe", "pipe"] });
+    // bash execs the server, so that signals reach it.
+    this.child = spawn("bash", ["-c", `exec ${text.trim()}`], {
+      cwd: this.folder,
+      env: this.#environment,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
     let err = "";
     this.child.stderr.on("data", (data) => (err += data));
     this.ended = new Promise((resolve) => this.child.once("exit", resolve));

@@ -1,23 +1,25 @@
-/** Keeps the built page in the browser, so that it opens without a network; loaded when the page has nothing better to do. */
-import { buildOf, byId, say } from "./tools.ts";
+/** Registers the service worker that makes the page work offline; loaded after the models. */
+import { buildOf, byId, showMessage } from "./toolbar.ts";
 
-/** Registers the service worker beside the page, and offers a newer build when there is one. */
+/** Registers the page's service worker, and offers a newer build if there is one. */
 export async function keepOffline(): Promise<void> {
   const build = buildOf();
   if (!build || !navigator.serviceWorker) return;
-  const registration = await navigator.serviceWorker.register(new URL("./sw.js", document.baseURI), { updateViaCache: "none" });
+  const registration = await navigator.serviceWorker.register(new URL("./sw.js", document.baseURI), {
+    updateViaCache: "none",
+  });
   const follow = (worker: ServiceWorker | null): void => {
     if (!worker) return;
-    const look = (): void => {
+    const check = (): void => {
       if (worker.state === "installed" && registration.active) void offer(worker, build);
       if (worker.state === "activated") ready();
     };
-    worker.addEventListener("statechange", look);
-    look();
+    worker.addEventListener("statechange", check);
+    check();
   };
   registration.addEventListener("updatefound", () => follow(registration.installing));
   for (const worker of [registration.installing, registration.waiting, registration.active]) follow(worker);
-  // A browser looks for a newer one when it finds the time; this page may be of a newer build already.
+  // Browsers check for updates rarely, and this page may already be of a newer build.
   if (registration.active) void registration.update().catch(() => undefined);
 }
 
@@ -26,7 +28,7 @@ function ready(): void {
   document.documentElement.dataset["offline"] = "ready";
 }
 
-/** A worker of this page's own build takes over at once; one of a newer build when the reader says so. */
+/** Activates a worker of this page's build at once, and a worker of a newer build when the user agrees. */
 async function offer(worker: ServiceWorker, build: string): Promise<void> {
   const { port1, port2 } = new MessageChannel();
   const answer = new Promise<string>((resolve) => (port1.onmessage = ({ data }) => resolve(String(data))));
@@ -42,5 +44,5 @@ async function offer(worker: ServiceWorker, build: string): Promise<void> {
     navigator.serviceWorker.addEventListener("controllerchange", () => location.reload(), { once: true });
     worker.postMessage("activate");
   });
-  say("A newer version of this page is ready.", "note", reload);
+  showMessage("A newer version of this page is ready.", "note", reload);
 }

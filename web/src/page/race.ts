@@ -1,14 +1,14 @@
 /**
- * Plain against speculative decoding, side by side. Both need the whole device, so each runs alone: plain decoding
- * first, then speculation, beside which plain decoding's run is shown again at the pace that was measured.
+ * The race tab: plain and speculative decoding side by side. Both need the device, so each runs alone: first plain
+ * decoding, then speculation, while the tab replays the plain run at its measured speed.
  */
-import { EXACTNESS, exactnessOf, METHODS, titleOf } from "../methods.ts";
-import type { GenerateRequest, RoundEvent } from "../protocol.ts";
+import { EXACTNESS, exactnessOf, METHODS, titleOf } from "../engine/methods.ts";
+import type { GenerateRequest, RoundEvent } from "../protocol/protocol.ts";
 import controlsStyle from "../styles/controls.css";
 import raceStyle from "../styles/race.css";
 import themeStyle from "../styles/theme.css";
 import widgetStyle from "../styles/widget.css";
-import type { ForetokenWidget } from "../widget.ts";
+import type { ForetokenWidget } from "../widget/element.ts";
 import { verdict, type Comparison } from "../widget/compare.ts";
 import { el, setText, sheet } from "../widget/dom.ts";
 import { milliseconds, short } from "../widget/format.ts";
@@ -16,7 +16,7 @@ import { TokenStream } from "../widget/stream.ts";
 
 type LaneName = "plain" | "speculative";
 
-/** One runner: its text, its clock, and the rounds it has run. */
+/** A runner: its text, its clock and its rounds. */
 class Lane {
   readonly title: HTMLElement;
   readonly badge = el("span", { class: "badge" });
@@ -32,17 +32,27 @@ class Lane {
   #tokens = 0;
   #most = 1;
 
-  constructor(readonly name: LaneName, title: string) {
+  constructor(
+    readonly name: LaneName,
+    title: string,
+  ) {
     this.title = el("h2", {}, title);
     this.box = el("div", { class: "output", role: "region", "aria-label": `${title}: text`, tabindex: 0 });
     this.bar.setAttribute("aria-label", `${title}: tokens`);
     this.#stream = new TokenStream(this.box);
-    this.element = el("section", { class: "card lane", id: `lane-${name}`, "aria-label": title }, el("header", {}, this.title, this.badge, this.state), el("p", { class: "figures" }, this.clock, this.count), this.bar, this.box);
+    this.element = el(
+      "section",
+      { class: "card lane", id: `lane-${name}`, "aria-label": title },
+      el("header", {}, this.title, this.badge, this.state),
+      el("p", { class: "figures" }, this.clock, this.count),
+      this.bar,
+      this.box,
+    );
   }
 
-  /** Back to the start; `keep` the rounds, to be shown again. */
-  reset(prompt: string, most: number, keep = false): void {
-    if (!keep) this.rounds = [];
+  /** Returns to the start; keeps the rounds for a replay if `replay` is set. */
+  reset(prompt: string, most: number, replay = false): void {
+    if (!replay) this.rounds = [];
     this.#shown = this.#tokens = 0;
     this.#most = most;
     this.#stream.start(prompt);
@@ -52,7 +62,7 @@ class Lane {
     delete this.element.dataset["done"];
   }
 
-  /** Shows the rounds of the first `ms` milliseconds, and tells whether that is all of them. */
+  /** Shows the rounds of the first `ms` milliseconds; returns whether these are all rounds. */
   showUntil(ms: number): boolean {
     let round: RoundEvent | undefined;
     for (let next = this.rounds[this.#shown]; next && next.elapsed_ms <= ms; next = this.rounds[this.#shown]) {
@@ -83,15 +93,15 @@ class Lane {
 }
 
 export class ForetokenRace extends HTMLElement {
-  /** The widget whose models, prompt and settings race. */
+  /** The widget that provides models, prompt and settings. */
   widget: ForetokenWidget | undefined;
-  /** The last race. */
+  /** The result of the last race. */
   comparison: Comparison | undefined;
   readonly #plain = new Lane("plain", "Plain decoding");
   readonly #fast = new Lane("speculative", "Speculative decoding");
   readonly #start = el("button", { type: "button", id: "race-start", class: "primary" }, "Start");
   readonly #stop = el("button", { type: "button", id: "race-stop", disabled: true }, "Stop");
-  readonly #again = el("button", { type: "button", id: "race-again", disabled: true }, "Show again");
+  readonly #again = el("button", { type: "button", id: "race-again", disabled: true }, "Replay");
   readonly #about = el("p", { class: "about", id: "race-about" });
   readonly #verdict = el("p", { class: "race-speed", id: "race-verdict", role: "status" }, "\u00a0");
   readonly #equal = el("p", { class: "race-equal", id: "race-equal" }, "\u00a0");
@@ -109,15 +119,22 @@ export class ForetokenRace extends HTMLElement {
       el(
         "div",
         { class: "foretoken" },
-        el("div", { class: "card race-head" }, this.#about, el("div", { class: "actions" }, this.#start, this.#stop, this.#again), this.#verdict, this.#equal),
+        el(
+          "div",
+          { class: "card race-head" },
+          this.#about,
+          el("div", { class: "actions" }, this.#start, this.#stop, this.#again),
+          this.#verdict,
+          this.#equal,
+        ),
         el("div", { class: "lanes" }, this.#plain.element, this.#fast.element),
       ),
     );
-    this.#plain.invite("The large model alone, one token a pass.");
-    this.#fast.invite("The same model with a draft, as the settings say.");
+    this.#plain.invite("The large model alone, one token per pass.");
+    this.#fast.invite("The same model with a draft, with the current settings.");
   }
 
-  /** Says what will race. */
+  /** Shows the method that will race. */
   refresh(): void {
     const { widget } = this;
     if (!widget || this.#start.disabled) return;
@@ -128,11 +145,16 @@ export class ForetokenRace extends HTMLElement {
       setText(this.#fast.title, method ? titleOf(method) : "Speculative decoding");
       this.#fast.badge.className = `badge ${exactness}`;
       setText(this.#fast.badge, EXACTNESS[exactness].label);
-      setText(this.#about, "Prompt and settings are those of Completion. Both share one device, so each runs alone: plain decoding first; while the other runs, plain decoding is shown again at the pace that was measured. Each clock counts its own run, from the prompt on.");
+      setText(
+        this.#about,
+        "Prompt and settings come from Completion. Both share one device, so each runs alone: plain decoding first; " +
+          "during the other run, plain decoding is replayed at its measured speed. Each clock counts its own run, " +
+          "starting with the prompt.",
+      );
     });
   }
 
-  /** Runs both, loading the models first if need be; undefined when it was stopped. */
+  /** Runs both, after loading the models if necessary; undefined if stopped. */
   async run(): Promise<Comparison | undefined> {
     const { widget } = this;
     if (!widget) throw new Error("the race has no widget to take models from");
@@ -140,7 +162,7 @@ export class ForetokenRace extends HTMLElement {
     this.#busy(true);
     cancelAnimationFrame(this.#frame);
     setText(this.#equal, "\u00a0");
-    setText(this.#verdict, "Getting ready: a few tokens each, which are not counted.");
+    setText(this.#verdict, "Warming up with a few tokens each, which do not count.");
     let lane: Lane | undefined;
     try {
       const outcome = await widget.compare({
@@ -151,12 +173,12 @@ export class ForetokenRace extends HTMLElement {
             this.#request = request;
             for (const one of [this.#plain, this.#fast]) one.reset(request.prompt, request.max_tokens ?? 1);
             setText(this.#plain.state, "running");
-            setText(this.#fast.state, "waits for the device");
-            setText(this.#verdict, "Plain decoding runs alone.");
+            setText(this.#fast.state, "waiting for the device");
+            setText(this.#verdict, "Plain decoding is running.");
           } else {
-            setText(this.#plain.state, "shown again, as measured");
+            setText(this.#plain.state, "replay");
             setText(this.#fast.state, "running");
-            setText(this.#verdict, "Speculation runs alone; plain decoding beside it is its measured run.");
+            setText(this.#verdict, "Speculation is running, next to a replay of the plain run.");
             this.#replay([this.#plain]);
           }
         },
@@ -167,7 +189,7 @@ export class ForetokenRace extends HTMLElement {
       });
       this.comparison = outcome;
       if (!outcome) {
-        setText(this.#verdict, "Stopped before both had run.");
+        setText(this.#verdict, "Stopped before both runs finished.");
         return undefined;
       }
       const { speed, tokens, good } = verdict(outcome);
@@ -196,7 +218,7 @@ export class ForetokenRace extends HTMLElement {
     }
   }
 
-  /** Shows runs again from their start, at the pace that was measured. */
+  /** Replays runs from their start at their measured speed. */
   #replay(lanes: readonly Lane[]): void {
     cancelAnimationFrame(this.#frame);
     const { prompt = "", max_tokens = 1 } = this.#request ?? {};

@@ -1,24 +1,24 @@
 /**
- * A run as a link: the prompt and the settings in the address's fragment, which no server is sent. Nothing else:
- * no text that was generated, no names of files or models.
+ * Shares a run as a link: the prompt and the settings, in the fragment of the address, which browsers do not send to
+ * servers. A link contains no generated text and no names of files or models.
  */
-import { METHODS } from "../methods.ts";
-import type { GenerateRequest } from "../protocol.ts";
+import { METHODS } from "../engine/methods.ts";
+import type { GenerateRequest } from "../protocol/protocol.ts";
 import { attributeOf, type Field, FIELDS, parseShape } from "../widget/fields.ts";
 
 const MARK = "#share?";
 const VERSION = "1";
-/** Longer ones are cut by some chat programs, and are no prompt that anybody reads. */
+/** The limit of a prompt in characters; some chat programs truncate longer links. */
 const MAX_PROMPT = 32_768;
 const MAX_FRAGMENT = 4 * MAX_PROMPT;
 
-/** What a link holds: settings by the names of the widget's attributes. */
+/** The contents of a link; settings have the names of the widget's attributes. */
 export interface Shared {
   prompt: string;
   settings: Map<string, string>;
 }
 
-/** The address `base` with a request in its fragment. */
+/** Returns the address `base` with a request in its fragment. */
 export function linkOf(request: GenerateRequest, base: string): string {
   const all = new URLSearchParams({ v: VERSION, prompt: request.prompt });
   if (request.policy) all.set("policy", request.policy);
@@ -33,35 +33,46 @@ export function linkOf(request: GenerateRequest, base: string): string {
   return `${link.href}${MARK}${all}`;
 }
 
-/** Whether an address's fragment is meant to be such a link's. */
+/** Whether a fragment belongs to a shared link. */
 export function isShared(fragment: string): boolean {
   return fragment.startsWith(MARK);
 }
 
-/** Reads a fragment. Throws an error of one line that names what is wrong with it; then nothing may be changed. */
+/** Parses a fragment. Throws an error of one line if it is invalid. */
 export function parseShared(fragment: string): Shared {
-  if (!isShared(fragment)) throw new Error("link: it does not begin with #share?");
-  if (fragment.length > MAX_FRAGMENT) throw new Error(`link: ${fragment.length} characters long, want at most ${MAX_FRAGMENT}`);
+  if (!isShared(fragment)) throw new Error("link: does not start with #share?");
+  if (fragment.length > MAX_FRAGMENT)
+    throw new Error(`link: ${fragment.length} characters long, want at most ${MAX_FRAGMENT}`);
   const text = fragment.slice(MARK.length);
   try {
     decodeURIComponent(text.replaceAll("+", " "));
   } catch {
-    throw new Error("link: its percent encoding is broken; was it cut off?");
+    throw new Error("link: invalid percent encoding; the link may be truncated");
   }
   const seen = new Map<string, string>();
   for (const [name, value] of new URLSearchParams(text)) {
-    if (seen.has(name)) throw new Error(`link: ${quote(name)} is there twice`);
+    if (seen.has(name)) throw new Error(`link: ${quote(name)} occurs twice`);
     seen.set(name, value);
   }
-  if (seen.get("v") !== VERSION) throw new Error(`link: version: want ${VERSION}, have ${quote(seen.get("v") ?? "none")}; open it on the page it was made with`);
+  if (seen.get("v") !== VERSION)
+    throw new Error(
+      `link: version: want ${VERSION}, have ${quote(seen.get("v") ?? "none")}; open it on the page it was made with`,
+    );
   const prompt = seen.get("prompt");
   if (prompt === undefined) throw new Error("link: prompt: missing");
-  if (prompt.length > MAX_PROMPT) throw new Error(`link: prompt: ${prompt.length} characters, want at most ${MAX_PROMPT}`);
-  if (/[\0-\x08\x0b\x0c\x0e-\x1f\x7f\ufffd]|[\ud800-\udbff](?![\udc00-\udfff])/.test(prompt)) throw new Error("link: prompt: holds characters that no text has");
+  if (prompt.length > MAX_PROMPT)
+    throw new Error(`link: prompt: ${prompt.length} characters, want at most ${MAX_PROMPT}`);
+  if (/[\0-\x08\x0b\x0c\x0e-\x1f\x7f\ufffd]|[\ud800-\udbff](?![\udc00-\udfff])/.test(prompt))
+    throw new Error("link: prompt: contains invalid characters");
   const settings = new Map<string, string>();
   for (const [name, value] of seen) {
     if (name === "v" || name === "prompt") continue;
-    const problem = name === "policy" ? (METHODS.some((m) => m.name === value) ? undefined : "is no method of this page") : check(name, value);
+    const problem =
+      name === "policy"
+        ? METHODS.some((m) => m.name === value)
+          ? undefined
+          : "is not a method of this page"
+        : check(name, value);
     if (problem) throw new Error(`link: ${quote(name)}: ${quote(value)} ${problem}`);
     settings.set(name, value);
   }
@@ -70,7 +81,7 @@ export function parseShared(fragment: string): Shared {
 
 function check(name: string, value: string): string | undefined {
   const field = FIELDS.find((f) => attributeOf(f) === name);
-  if (!field) return "belongs to no setting of this page";
+  if (!field) return "is not a setting of this page";
   return problemOf(field, value);
 }
 
@@ -78,25 +89,26 @@ function problemOf(field: Field, value: string): string | undefined {
   switch (field.kind) {
     case "number": {
       const number = /^-?\d{1,15}(\.\d{1,15})?(e-?\d{1,2})?$/.test(value) ? Number(value) : NaN;
-      if (!(number >= field.min && number <= field.max)) return `is no number from ${field.min} to ${field.max}`;
-      return field.step >= 1 && !Number.isInteger(number) ? "is no whole number" : undefined;
+      if (!(number >= field.min && number <= field.max)) return `is not a number from ${field.min} to ${field.max}`;
+      return field.step >= 1 && !Number.isInteger(number) ? "is not an integer" : undefined;
     }
     case "choice":
-      return field.choices.includes(value) ? undefined : `is none of ${field.choices.join(", ")}`;
+      return field.choices.includes(value) ? undefined : `is not one of ${field.choices.join(", ")}`;
     case "flag":
       return value === "true" || value === "false" ? undefined : "is neither true nor false";
     case "shape":
       try {
         const shape = value.length <= 4096 ? parseShape(value) : undefined;
-        if (shape && shape.length <= 64 && shape.flat().length <= 1024 && shape.flat().every((n) => n >= 0 && n <= 64)) return undefined;
+        if (shape && shape.length <= 64 && shape.flat().length <= 1024 && shape.flat().every((n) => n >= 0 && n <= 64))
+          return undefined;
       } catch {
-        // said below
+        // reported below
       }
-      return "is no shape of a tree such as [[4],[2,1]]";
+      return "is not a tree shape such as [[4],[2,1]]";
   }
 }
 
-/** For a message: short, and on one line. */
+/** Quotes text for a message: short, and on one line. */
 function quote(text: string): string {
   const line = text.replace(/[\s\0-\x1f\x7f]+/g, " ");
   return JSON.stringify(line.length > 40 ? `${line.slice(0, 39)}…` : line);

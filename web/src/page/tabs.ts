@@ -1,22 +1,22 @@
-/** The tabs: the one shown is named by the address's fragment, and arrow keys move between them. */
-import type { EngineInfo } from "../protocol.ts";
-import type { ForetokenWidget } from "../widget.ts";
-import { byId, say } from "./tools.ts";
+/** The tabs: the fragment of the address selects one, and arrow keys move between them. */
+import type { EngineInfo } from "../protocol/protocol.ts";
+import type { ForetokenWidget } from "../widget/element.ts";
+import { byId, showMessage } from "./toolbar.ts";
 
 type Name = "chat" | "completion" | "race" | "benchmark";
 const NAMES: readonly Name[] = ["chat", "completion", "race", "benchmark"];
 
 export function tabs(widget: ForetokenWidget): void {
   const tab = (name: Name): HTMLElement => byId(`tab-${name}`);
-  const asked = (): Name | undefined => NAMES.find((name) => location.hash === `#${name}`);
-  /** Why the model cannot talk; undefined once it can. */
-  let silent: string | undefined = "chat: no model is loaded yet";
+  const requested = (): Name | undefined => NAMES.find((name) => location.hash === `#${name}`);
+  /** Why chat is unavailable; undefined if available. */
+  let noChat: string | undefined = "chat: no model is loaded yet";
   let mode: Name = widget.getAttribute("mode") === "chat" ? "chat" : "completion";
-  let following = asked() === undefined && !widget.hasAttribute("mode"); // nobody chose yet
+  let automatic = requested() === undefined && !widget.hasAttribute("mode"); // until the user selects a tab
 
   const show = async (): Promise<void> => {
-    let name = asked() ?? mode;
-    if (name === "chat" && silent !== undefined) name = "completion";
+    let name = requested() ?? mode;
+    if (name === "chat" && noChat !== undefined) name = "completion";
     if (name === "chat" || name === "completion") {
       mode = name;
       byId("panel-widget").setAttribute("aria-labelledby", `tab-${name}`);
@@ -35,20 +35,20 @@ export function tabs(widget: ForetokenWidget): void {
 
   widget.addEventListener("foretoken-ready", (event) => {
     const { chat } = (event as CustomEvent<EngineInfo>).detail;
-    silent = chat.ok ? undefined : `chat: ${chat.problem || "the model has no chat template"}`;
+    noChat = chat.ok ? undefined : `chat: ${chat.problem || "the model has no chat template"}`;
     tab("chat").setAttribute("aria-disabled", String(!chat.ok));
-    byId("chat-reason").textContent = silent ?? "The model has a chat template.";
-    tab("chat").title = silent ?? "";
-    // A model that can be talked to is.
-    if (following && chat.ok) mode = "chat";
+    byId("chat-reason").textContent = noChat ?? "The model has a chat template.";
+    tab("chat").title = noChat ?? "";
+    // Prefer chat if the model has a chat template.
+    if (automatic && chat.ok) mode = "chat";
     void show();
   });
   for (const name of NAMES) {
     tab(name).addEventListener("click", (event) => {
-      following = false;
-      if (name !== "chat" || silent === undefined) return say("");
+      automatic = false;
+      if (name !== "chat" || noChat === undefined) return showMessage("");
       event.preventDefault();
-      say(`${silent}. Load a model that was trained to talk, under Models.`);
+      showMessage(`${noChat}. Load a chat model, under Models.`);
     });
     tab(name).addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -64,7 +64,7 @@ export function tabs(widget: ForetokenWidget): void {
 
 async function benchmark(widget: ForetokenWidget): Promise<void> {
   const host = byId("panel-benchmark");
-  const { ForetokenBenchmark } = await import("../benchmark.ts");
+  const { ForetokenBenchmark } = await import("../benchmark/element.ts");
   if (host.childElementCount > 0) return;
   const benchmark = new ForetokenBenchmark();
   benchmark.widget = widget;

@@ -1,62 +1,55 @@
 /**
- * What `<foretoken-widget>` becomes when it is used: the prompt, the streamed text, the statistics and the
- * settings, and the engine behind them. The element itself (widget.ts) is small and loads this.
+ * The widget after the first use: prompt, streamed text, statistics, settings and the engine. The element
+ * (element.ts) is small and loads this code on demand.
  */
-import { BUILTIN_HEAD, BUILTIN_PAIR } from "../builtin.ts";
-import { type ChatReply, type DeviceChoice, type Engine, ForetokenError, type Generation, type Keep } from "../engine.ts";
-import { exactnessOf } from "../methods.ts";
-import type { BenchPlan, BenchReport, BenchUpdate, CostReport, EngineInfo, GenerateRequest, ProfileReport, Progress, Result, RoundEvent } from "../protocol.ts";
+import { type ChatReply, type DeviceChoice, type Engine, ForetokenError, type Generation } from "../engine/engine.ts";
+import { exactnessOf } from "../engine/methods.ts";
+import type {
+  BenchPlan,
+  BenchReport,
+  BenchUpdate,
+  CostReport,
+  EngineInfo,
+  GenerateRequest,
+  ProfileReport,
+  Progress,
+  Result,
+  RoundEvent,
+} from "../protocol/protocol.ts";
 import controlsStyle from "../styles/controls.css";
 import panelStyle from "../styles/panel.css";
 import themeStyle from "../styles/theme.css";
 import style from "../styles/widget.css";
-import type { ForetokenWidget, WidgetState } from "../widget.ts";
 import { FILES } from "./attributes.ts";
 import type { ChatRequest, ChatView } from "./chat.ts";
-import { ModelChoice, type Models } from "./choice.ts";
+import { ModelChoice } from "./choice.ts";
 import { compare, type CompareHooks, type Comparison } from "./compare.ts";
 import { el, setText, sheet } from "./dom.ts";
-import { beginning, EXAMPLES } from "./examples.ts";
+import { modelsOf } from "./host-models.ts";
+import { initialPrompt, EXAMPLES } from "./examples.ts";
 import { attributeOf, FIELDS } from "./fields.ts";
 import * as format from "./format.ts";
-import { Hold } from "./shared.ts";
+import type { Models } from "./picker.ts";
+import { Lease } from "./lease.ts";
 import { TokenStream } from "./stream.ts";
 import { Tally } from "./tally.ts";
-import { View } from "./view.ts";
+import { partsOf, View } from "./view.ts";
+
+export type WidgetState =
+  "idle" | "loading" | "ready" | "waiting" | "generating" | "comparing" | "benchmarking" | "failed";
 
 const RUNNING: readonly WidgetState[] = ["waiting", "generating", "comparing", "benchmarking"];
 
-/** Panels are redrawn at most this often while text streams, in ms: they must not slow what they measure. */
+/** The shortest interval between updates of the panels, in ms: drawing must not slow down what it measures. */
 const REFRESH = 120;
 
-/** What a page can style with `::part()`, beside the custom properties. */
-const partsOf = (view: View): Record<string, Iterable<Element>> => ({
-  widget: [view.root],
-  bar: [view.root.querySelector(".bar")!],
-  status: [view.status],
-  prompt: [view.prompt],
-  button: [view.generate, view.stop, view.compare],
-  generate: [view.generate],
-  stop: [view.stop],
-  compare: [view.compare],
-  output: [view.output],
-  legend: view.root.querySelectorAll(".legend"),
-  settings: view.root.querySelectorAll(".settings"),
-  panel: [view.panel.element],
-  card: view.root.querySelectorAll(".card"),
-  notice: [view.notice],
-  error: [view.error],
-});
-
-const KEEPS: readonly Keep[] = ["auto", "first", "check", "off"];
-
 export class WidgetApp {
-  readonly #host: ForetokenWidget;
+  readonly #host: HTMLElement;
   readonly #view = new View();
   readonly #text = new TokenStream(this.#view.output);
-  #chat: ChatView | undefined; // once a model was loaded that can be talked to
-  #conversing: Promise<void> | undefined; // until it is there
-  #stream = this.#text; // where rounds go
+  #chat: ChatView | undefined; // set once a model with a chat template is loaded
+  #conversing: Promise<void> | undefined; // loads #chat
+  #stream = this.#text; // receives rounds
   readonly #rate = new format.Rate();
   readonly #choice = new ModelChoice(
     this.#view,
@@ -66,27 +59,27 @@ export class WidgetApp {
     },
     (message) => this.#showError(message),
   );
-  /** What loading told of the files. */
+  /** The notes of loading. */
   #notices: string[] = [];
-  /** What the status said before the device was lost, until the models are loaded again. */
+  /** The status line before the device was lost, while the models reload. */
   #beforeLoss: string | undefined;
   #state: WidgetState = "idle";
   #engine: Engine | undefined;
-  #hold: Hold | undefined;
+  #lease: Lease | undefined;
   #loading: Promise<Engine> | undefined;
   #cancelLoad: AbortController | undefined;
   #run: { stop(): void } | undefined;
   #files: Models | undefined;
   #connected: AbortController | undefined;
   #tally = new Tally();
-  /** The round that was shown last decoded plainly because drafting was not ready. */
+  /** Whether the latest round decoded plainly because the draft's kernels were still compiling. */
   #warming: boolean | undefined;
   #lastTree: Pick<RoundEvent, "tree" | "bin" | "phi"> | undefined;
   #refreshAt = 0;
   #refreshPending = false;
 
-  /** Puts itself into the host's shadow root, in the place of what was there, with the attributes as they are. */
-  constructor(host: ForetokenWidget, root: ShadowRoot) {
+  /** Replaces the contents of the host's shadow root and reads the host's attributes. */
+  constructor(host: HTMLElement, root: ShadowRoot) {
     this.#host = host;
     root.adoptedStyleSheets = [themeStyle, controlsStyle, style, panelStyle].map(sheet);
     root.replaceChildren(this.#view.root);
@@ -104,60 +97,61 @@ export class WidgetApp {
       }),
     );
     view.root.lang = "en";
-    for (const [part, elements] of Object.entries(partsOf(view))) for (const element of elements) element.part.add(part);
+    for (const [part, elements] of Object.entries(partsOf(view)))
+      for (const element of elements) element.part.add(part);
     view.root.addEventListener("keydown", (event) => this.#key(event));
     view.panel.drawTree(undefined);
-    this.#stream.invite("The text appears here, every token marked by where it came from.");
+    this.#stream.invite("The text appears here; marks show the origin of each token.");
     for (const { name, value } of host.attributes) this.attribute(name, value);
     this.#enter("idle");
     if (host.isConnected) this.connected();
   }
 
-  /** The host is in a document. */
+  /** Called when the host enters a document. */
   connected(): void {
     this.#connected = new AbortController();
     this.#view.panel.connect(this.#connected.signal);
-    // Details are closed where they would push the text off a small screen.
+    // On a small screen, open settings would push the text out of view.
     const { clientWidth } = this.#host;
     if (clientWidth > 0 && clientWidth < 560) this.#view.root.querySelector("details")!.open = false;
   }
 
-  /** The host was taken out of its document. */
+  /** Called when the host leaves its document. */
   disconnected(): void {
     this.#connected?.abort();
   }
 
-  /** One of the host's attributes is now this. */
+  /** Called when an attribute of the host changes. */
   attribute(name: string, value: string | null): void {
-    if (name === "prompt") this.#view.prompt.value = beginning(this.#host);
+    if (name === "prompt") this.#view.prompt.value = initialPrompt(this.#host);
     else if (name === "theme") this.#view.panel.recolour();
     else if (name === "mode" && (!value || value === "chat" || value === "complete")) this.#chat?.setMode(value);
     else if (FILES.includes(name)) this.#files = this.#loading = undefined;
     else this.#view.settings.set(name, value);
   }
 
-  /** The prompt in its field. */
+  /** Sets the text of the prompt field. */
   set prompt(text: string) {
     this.#view.prompt.value = text;
   }
 
-  /** What the widget is doing. */
+  /** The current state of the widget. */
   get state(): WidgetState {
     return this.#state;
   }
 
-  /** The loaded engine, once there is one. */
+  /** The loaded engine, or undefined. */
   get engine(): Engine | undefined {
     return this.#engine;
   }
 
-  /** Loads the models, anew if some are loaded. Rejects with a {@link ForetokenError}, which the widget shows. */
+  /** Loads or reloads the models. Rejects with a {@link ForetokenError}, which the widget shows. */
   load(): Promise<Engine> {
-    const previous = this.#hold;
+    const previous = this.#lease;
     this.#cancelLoad?.abort();
     this.#run?.stop();
     const cancel = (this.#cancelLoad = new AbortController());
-    this.#hold = this.#engine = undefined;
+    this.#lease = this.#engine = undefined;
     this.#showError(undefined);
     this.#view.notice.hidden = true;
     this.#notices = [];
@@ -165,19 +159,23 @@ export class WidgetApp {
     const loading = (async () => {
       await previous?.release();
       cancel.signal.throwIfAborted();
-      const hold = new Hold(
-        { ...this.#sources(), hub: this.#host.getAttribute("hub") || undefined, device: this.#view.settings.device.value as DeviceChoice },
+      const lease = new Lease(
+        {
+          ...(this.#files ?? modelsOf(this.#host)),
+          hub: this.#host.getAttribute("hub") || undefined,
+          device: this.#view.settings.device.value as DeviceChoice,
+        },
         (progress) => this.#cancelLoad === cancel && this.#showProgress(progress),
       );
-      this.#hold = hold;
-      cancel.signal.addEventListener("abort", () => void hold.release());
-      return hold.engine;
+      this.#lease = lease;
+      cancel.signal.addEventListener("abort", () => void lease.release());
+      return lease.engine;
     })().catch((cause: unknown) => {
       throw cancel.signal.aborted ? new ForetokenError("aborted", "loading was aborted") : cause;
     });
     this.#loading = loading;
     loading.then(
-      (engine) => this.#cancelLoad === cancel && this.#loaded(engine), // else a later load has taken over
+      (engine) => this.#cancelLoad === cancel && this.#loaded(engine), // otherwise a later load replaced this one
       (cause: unknown) => {
         if (this.#cancelLoad !== cancel) return;
         this.#loading = undefined;
@@ -187,29 +185,28 @@ export class WidgetApp {
     return loading;
   }
 
-  /** Does `work` when the engine is free: widgets that share one take turns. */
+  /** Runs `work` when the engine is free: widgets that share an engine take turns. */
   async #turn<T>(work: () => Promise<T>): Promise<T> {
-    const hold = this.#hold;
-    if (!hold) throw new ForetokenError("disposed", "the engine was disposed");
+    const lease = this.#lease;
+    if (!lease) throw new ForetokenError("disposed", "the engine was disposed");
     const cancel = new AbortController();
     this.#run = { stop: () => cancel.abort() };
-    return hold.turn(work, cancel.signal, () => this.#enter("waiting", "Waiting: another widget of this page is at work"));
+    return lease.turn(work, cancel.signal, () => this.#enter("waiting", "Waiting for another widget on this page"));
   }
 
   /**
-   * What a click before anything was loaded asks for: the prompt continued, or answered where the widget talks.
-   * Failures are shown.
+   * Handles the first click: loads the models, then continues the prompt, or answers it in chat mode. Shows failures.
    */
   async start(prompt: string): Promise<void> {
     this.#view.prompt.value = prompt;
-    this.#view.output.focus({ preventScroll: true }); // what had the focus is gone
+    this.#view.output.focus({ preventScroll: true }); // the focused element was replaced
     await this.#ready();
     await this.#conversing;
     if (this.#chat?.mode === "chat") await this.#chat.ask(prompt);
     else await this.generate();
   }
 
-  /** Loads if need be, then continues the prompt with the settings shown. */
+  /** Loads the models if necessary, then continues the prompt with the current settings. */
   async generate(): Promise<Result> {
     const engine = await this.#ready();
     try {
@@ -229,8 +226,11 @@ export class WidgetApp {
     }
   }
 
-  /** Loads if need be, then has the conversation answered; undefined where that failed, which is shown. */
-  async #answer(stream: TokenStream, start: (engine: Engine, request: ChatRequest) => Promise<Generation<ChatReply>>): Promise<ChatReply | undefined> {
+  /** Loads the models if necessary, then answers in the conversation. Shows a failure and returns undefined. */
+  async #answer(
+    stream: TokenStream,
+    start: (engine: Engine, request: ChatRequest) => Promise<Generation<ChatReply>>,
+  ): Promise<ChatReply | undefined> {
     const engine = await this.#ready().catch(() => undefined);
     if (!engine) return undefined;
     try {
@@ -238,7 +238,8 @@ export class WidgetApp {
       const reply = await this.#turn(async () => {
         this.#enter("generating", "Answering");
         this.#begin({ ...request, prompt }, stream);
-        if (!this.#hold!.talk()) this.#chat?.attach(engine); // another widget talked since: the conversation is begun again
+        // Restart the conversation if another widget used the engine for its own.
+        if (!this.#lease!.claimConversation()) this.#chat?.attach(engine);
         return this.#follow(await start(engine, request));
       });
       this.#done(engine, reply.result);
@@ -251,21 +252,21 @@ export class WidgetApp {
     }
   }
 
-  /** Shows what a run came to, and tells the host. */
+  /** Shows the result of a run and dispatches foretoken-done. */
   #done(engine: Engine, result: Result): void {
     this.#finish(result);
-    this.#rest(engine, summary(result));
+    this.#rest(engine, format.summary(result));
     this.#dispatch("foretoken-done", result);
   }
 
-  /** Shows a generation while it runs, and returns what it came to. */
+  /** Shows a generation while it runs and returns its result. */
   async #follow<R>(run: Generation<R>): Promise<R> {
     this.#run = run;
     for await (const round of run) this.#round(round);
     return run.result;
   }
 
-  /** Loads if need be, then measures plain against speculative decoding; undefined when stopped. `hooks` look on. */
+  /** Loads the models if necessary, then compares plain and speculative decoding; undefined if stopped. */
   async compare(hooks: CompareHooks = {}): Promise<Comparison | undefined> {
     const engine = await this.#ready();
     const { panel } = this.#view;
@@ -290,7 +291,7 @@ export class WidgetApp {
       });
       if (outcome) this.#finish(outcome.speculative);
       else this.#flush();
-      panel.showComparison(outcome ?? "Stopped before both were measured.");
+      panel.showComparison(outcome ?? "Stopped before both runs finished.");
       this.#rest(engine, outcome ? "Compared" : "Stopped");
       if (outcome) this.#dispatch("foretoken-compared", outcome);
       return outcome;
@@ -304,24 +305,30 @@ export class WidgetApp {
   }
 
   /**
-   * Loads if need be, then measures methods against plain decoding; the page's benchmark
-   * tab is made of it. The report holds what there is when it was stopped.
+   * Loads the models if necessary, then benchmarks methods against plain decoding, for the page's benchmark tab. The
+   * report is partial if the run was stopped.
    */
   async bench(plan: BenchPlan, onUpdate?: (update: BenchUpdate) => void): Promise<BenchReport> {
-    return this.#measure((engine) => {
-      const run = (this.#run = engine.bench(plan, { onUpdate }));
-      return run.result;
-    }, (report) => (report.stopped ? "Stopped" : "Benchmark done"));
+    return this.#measure(
+      (engine) => {
+        const run = (this.#run = engine.bench(plan, { onUpdate }));
+        return run.result;
+      },
+      (report) => (report.stopped ? "Stopped" : "Benchmark done"),
+    );
   }
 
-  /** Loads if need be, then tells where the time of passes and rounds goes, and what passes cost. */
+  /** Loads the models if necessary, then profiles passes and rounds and measures the costs of passes. */
   async profile(onUpdate?: (update: BenchUpdate) => void): Promise<{ profile: ProfileReport; costs: CostReport }> {
-    return this.#measure(async (engine) => {
-      this.#run = { stop: () => engine.stop() };
-      const prompt = this.#view.prompt.value;
-      const costs = await engine.costs({ prompts: [{ id: "prompt", prompt }] }, { onUpdate });
-      return { profile: await engine.profile({ prompt }, { onUpdate }), costs };
-    }, () => "Profile done");
+    return this.#measure(
+      async (engine) => {
+        this.#run = { stop: () => engine.stop() };
+        const prompt = this.#view.prompt.value;
+        const costs = await engine.costs({ prompts: [{ id: "prompt", prompt }] }, { onUpdate });
+        return { profile: await engine.profile({ prompt }, { onUpdate }), costs };
+      },
+      () => "Profile done",
+    );
   }
 
   async #measure<R>(work: (engine: Engine) => Promise<R>, done: (report: R) => string): Promise<R> {
@@ -341,58 +348,48 @@ export class WidgetApp {
     }
   }
 
-  /** The request that the prompt and the settings amount to, speculation on. Throws a {@link ForetokenError} for what cannot be read. */
+  /** The request as set, but with speculation on. Throws a {@link ForetokenError} if a setting is invalid. */
   get request(): GenerateRequest {
     return this.#view.settings.request(this.#view.prompt.value, true);
   }
 
-  /** The request as it is set, without speculation where that is off. Throws a {@link ForetokenError} for what cannot be read. */
+  /** The request as set, with speculation on or off. Throws a {@link ForetokenError} if a setting is invalid. */
   get chosen(): GenerateRequest {
     return this.#view.settings.request(this.#view.prompt.value);
   }
 
-  /** Puts a prompt and settings in place, by the names of attributes; settings that are not named get their defaults. */
+  /** Sets the prompt and the settings, by names of attributes; missing settings get their defaults. */
   restore(prompt: string, settings: ReadonlyMap<string, string>): void {
     this.#view.prompt.value = prompt;
-    for (const name of ["policy", ...FIELDS.map(attributeOf)]) this.#view.settings.set(name, settings.get(name) ?? null);
+    for (const name of ["policy", ...FIELDS.map(attributeOf)])
+      this.#view.settings.set(name, settings.get(name) ?? null);
   }
 
-  /** Ends the running benchmark, or the running generation or comparison within a round, or a load at once. */
+  /** Ends a running benchmark, generation or comparison within a round, or a load at once. */
   stop(): void {
     if (this.#state === "loading") this.#cancelLoad?.abort();
     this.#run?.stop();
   }
 
-  /** Lets go of the models, which are freed when no other widget uses them; the next click loads them again. */
+  /** Releases the models. They are freed when no other widget uses them; the next click reloads them. */
   async dispose(): Promise<void> {
-    const hold = this.#hold;
+    const lease = this.#lease;
     this.#run?.stop();
     this.#cancelLoad?.abort();
-    this.#hold = this.#engine = this.#loading = this.#cancelLoad = undefined;
+    this.#lease = this.#engine = this.#loading = this.#cancelLoad = undefined;
     this.#enter("idle", "Nothing is loaded.");
-    await hold?.release();
+    await lease?.release();
   }
 
   async #ready(): Promise<Engine> {
     const free = (): void => {
-      if (RUNNING.includes(this.#state)) throw new ForetokenError("busy", "the widget is at work already; stop it first");
+      if (RUNNING.includes(this.#state)) throw new ForetokenError("busy", "the widget is working; stop it first");
     };
     free();
     this.#showError(undefined);
     const engine = await (this.#loading ?? this.load());
-    free(); // another call may have waited for the same load
+    free(); // another call may have waited for the same load and started
     return engine;
-  }
-
-  #sources(): Models {
-    if (this.#files) return this.#files;
-    const [target, draft, calibrations, eagle3, eagle3Config, cache] = FILES.map((name) => this.#host.getAttribute(name));
-    const fitted = calibrations?.split(/\s+/).filter(Boolean);
-    const keep = KEEPS.find((one) => one === cache);
-    const rest = { ...(eagle3 === "builtin" ? BUILTIN_HEAD : { eagle3, eagle3Config }), ...(keep ? { cache: keep } : {}) };
-    if (!target && !draft) return { ...rest, ...BUILTIN_PAIR, ...(fitted ? { calibrations: fitted } : {}) };
-    if (!target) throw new ForetokenError("bad_option", "target: attribute: a draft needs a target, and none is given");
-    return { target, draft, calibrations: fitted, ...rest };
   }
 
   #loadModels(models: Models): void {
@@ -405,30 +402,42 @@ export class WidgetApp {
     this.#conversing = this.#converse(engine).catch((cause: unknown) => this.#showError(`chat: ${String(cause)}`));
     engine.onCrash((error) => {
       if (this.#engine !== engine) return;
-      this.#hold = this.#engine = this.#loading = undefined;
+      this.#lease = this.#engine = this.#loading = undefined;
       this.#fail(error);
     });
     const { info } = engine;
     const view = this.#view;
     view.settings.allow(info);
     setText(view.deviceLine, format.device(info.device));
-    setText(view.modelLine, `Target ${format.model(info.target)}${info.draft ? `; draft ${format.model(info.draft)}` : "; no draft"}`);
-    setText(view.features, info.device.features.length > 0 ? `Features in use: ${info.device.features.join(", ")}` : "No optional GPU features in use");
+    setText(
+      view.modelLine,
+      `Target ${format.model(info.target)}${info.draft ? `; draft ${format.model(info.draft)}` : "; no draft"}`,
+    );
+    setText(
+      view.features,
+      info.device.features.length > 0
+        ? `Features in use: ${info.device.features.join(", ")}`
+        : "No optional GPU features in use",
+    );
     for (const line of [view.deviceLine, view.modelLine, view.features]) line.title = line.textContent;
     const fallback = info.device.backend === "cpu" && view.settings.device.value !== "cpu";
     if (fallback) {
       this.#notify(
-        `WebGPU is not available here, so the models run on the CPU: the same method, more slowly. For the GPU, open this page in a current Chrome or Edge with hardware acceleration on.${info.device.note ? ` The reason given: ${info.device.note}.` : ""}`,
+        "WebGPU is not available here, so the models run on the CPU: the same method, but slower. To use the GPU, " +
+          "open this page in a current Chrome or Edge with hardware acceleration on." +
+          (info.device.note ? ` The reason given: ${info.device.note}.` : ""),
       );
     }
     this.#choice.loaded();
-    const line = this.#hold?.joined ? "Ready: the model of another widget here is shared" : `Ready, loaded in ${format.milliseconds(info.load_ms)}`;
-    this.#choice.say(line);
+    const line = this.#lease?.joined
+      ? "Ready, sharing the model of another widget"
+      : `Ready, loaded in ${format.milliseconds(info.load_ms)}`;
+    this.#choice.showStatus(line);
     this.#enter("ready", line);
     this.#dispatch("foretoken-ready", info satisfies EngineInfo);
   }
 
-  /** The conversation comes with the first model that can hold one; other pages need not load it. */
+  /** Loads the chat view with the first model that has a chat template; other pages do not fetch its code. */
   async #converse(engine: Engine): Promise<void> {
     if (engine.info.chat.ok && !this.#chat) {
       const { ChatView, chatStyle } = await import("./chat.ts");
@@ -442,7 +451,7 @@ export class WidgetApp {
     if (this.#engine === engine) this.#chat?.attach(engine);
   }
 
-  /** A lost device has the models loaded again, in the middle of whatever goes on. */
+  /** Shows progress. After a lost device the models reload during other work. */
   #showLoss(progress: Progress): void {
     if (progress.stage === "lost") this.#beforeLoss ??= this.#view.status.textContent ?? "";
     if (this.#beforeLoss === undefined || progress.stage === "notice") return;
@@ -456,13 +465,13 @@ export class WidgetApp {
     const rate = this.#rate.add(progress.stage, progress.done, performance.now());
     const line = format.progress(progress, rate);
     setText(this.#view.status, line);
-    this.#choice.say(line);
+    this.#choice.showStatus(line);
     const bar = this.#view.progress;
     if (progress.total > 0) bar.value = progress.done / progress.total;
     else bar.removeAttribute("value");
   }
 
-  /** Shows a note on the load, beside those shown. */
+  /** Adds a note about the load to those shown. */
   #notify(note: string): void {
     if (!this.#notices.includes(note)) this.#notices.push(note);
     this.#view.notice.hidden = false;
@@ -481,9 +490,9 @@ export class WidgetApp {
 
   #round(round: RoundEvent): void {
     if (this.#state === "generating" && round.warming !== this.#warming) {
-      // A first text may be written before drafting is ready; it begins amid it.
+      // Generation may start before the draft's kernels are compiled.
       this.#warming = round.warming;
-      setText(this.#view.status, round.warming ? "Generating plainly while drafting is being prepared" : "Generating");
+      setText(this.#view.status, round.warming ? "Generating without a draft while its kernels compile" : "Generating");
     }
     this.#tally.add(round);
     if (round.tree.depths.some((depth) => depth > 0)) this.#lastTree = round;
@@ -521,7 +530,7 @@ export class WidgetApp {
     view.root.dataset["state"] = state;
     if (status !== undefined) setText(view.status, status);
     const running = RUNNING.includes(state);
-    // Hidden by visibility, so the line below does not move.
+    // Hide by visibility, so that the line below does not move.
     view.progress.style.visibility = state === "loading" ? "visible" : "hidden";
     if (state === "loading") view.progress.removeAttribute("value");
     view.generate.disabled = view.compare.disabled = running || state === "loading";
@@ -531,7 +540,7 @@ export class WidgetApp {
     this.#choice.block(running);
   }
 
-  /** Work on an engine is over; one that was let go of, or failed, has left its state already. */
+  /** Returns to the ready state after work on an engine; a released or failed engine has set its own state. */
   #rest(engine: Engine, status: string): void {
     if (this.#engine === engine) this.#enter("ready", status);
   }
@@ -541,10 +550,13 @@ export class WidgetApp {
   }
 
   #fail(cause: unknown): void {
-    const error = cause instanceof ForetokenError ? cause : new ForetokenError("internal", cause instanceof Error ? cause.message : String(cause));
+    const error =
+      cause instanceof ForetokenError
+        ? cause
+        : new ForetokenError("internal", cause instanceof Error ? cause.message : String(cause));
     this.#flush();
     if (error.code === "aborted" || error.code === "disposed") {
-      this.#choice.say("");
+      this.#choice.showStatus("");
       this.#enter(this.#engine ? "ready" : "idle", "Stopped");
       return;
     }
@@ -575,14 +587,5 @@ export class WidgetApp {
   }
 }
 
-function summary(result: Result): string {
-  const n = result.token_ids.length;
-  const why = { eos: "the model ended the text", length: "the token limit", context: "the context is full", stop: "a stop string", aborted: "stopped" }[result.finish];
-  const { reused, prompt_tokens, warming, rounds } = result.stats;
-  const kept = reused > 0 ? ` · ${reused} of ${prompt_tokens} prompt tokens reused` : "";
-  const plain = warming ? ` · drafting was being prepared during ${warming} of ${rounds} rounds` : "";
-  return `${n} token${n === 1 ? "" : "s"} in ${format.milliseconds(result.stats.total_ms)} · ended by: ${why}${kept}${plain}`;
-}
-
-/** The widget has shown the error already. */
+/** For promises whose error the widget has shown. */
 function ignore(): void {}

@@ -1,4 +1,4 @@
-/** What rounds were like, one after another, drawn by uPlot: loaded with the first round. */
+/** Charts over the rounds, drawn by uPlot; loaded with the first round. */
 import uPlot from "uplot";
 import uplotStyle from "uplot/dist/uPlot.min.css";
 import { el, setText } from "./dom.ts";
@@ -6,11 +6,23 @@ import { short } from "./format.ts";
 import type { Tally } from "./tally.ts";
 
 const HEIGHT = 132;
-/** Rounds the axis has room for before it grows, so that bars do not crawl; and how many are shown at most. */
+/** The initial number of rounds on the axis, so that bars keep their place, and the largest number shown. */
 const MIN_ROUNDS = 24;
 const MAX_ROUNDS = 240;
 
-const COLOURS = ["accepted", "relaxed", "bonus", "corrected", "draft", "verify", "host", "neutral", "fg", "muted", "line"] as const;
+const COLOURS = [
+  "accepted",
+  "relaxed",
+  "bonus",
+  "corrected",
+  "draft",
+  "verify",
+  "host",
+  "neutral",
+  "fg",
+  "muted",
+  "line",
+] as const;
 type Colour = (typeof COLOURS)[number];
 type Palette = Record<Colour, string>;
 type Values = (number | null)[];
@@ -19,7 +31,7 @@ interface Series {
   label: string;
   colour: Colour;
   how: "bars" | "line" | "steps";
-  /** On the right axis, in whole numbers. */
+  /** Whether the series uses the right axis, which has integers. */
   right?: boolean;
 }
 
@@ -27,13 +39,13 @@ interface Chart {
   name: string;
   title: string;
   hint: string;
-  /** The axis reaches at least this far. */
+  /** The least maximum of the axis. */
   least: number;
-  /** Bars of later series cover those of earlier ones: sums first. */
+  /** Later bars cover earlier ones, so stacked sums come first. */
   series: readonly Series[];
   of(tally: Tally): Values[];
-  /** In words, for who does not see it. */
-  tell(tally: Tally): string;
+  /** A text alternative for screen readers. */
+  describe(tally: Tally): string;
 }
 
 const mean = (values: Values): number => {
@@ -45,7 +57,7 @@ const CHARTS: readonly Chart[] = [
   {
     name: "tokens",
     title: "Acceptance length",
-    hint: "tokens a round",
+    hint: "tokens per round",
     least: 4,
     series: [
       { label: "bonus or corrected", colour: "bonus", how: "bars" },
@@ -54,19 +66,21 @@ const CHARTS: readonly Chart[] = [
       { label: "mean so far (τ)", colour: "fg", how: "line" },
     ],
     of: (t) => [t.committedPerRound, t.acceptedPerRound, t.strictPerRound, t.runningLength],
-    tell: (t) => `${t.rounds} rounds, ${t.acceptanceLength.toFixed(2)} tokens a round on average`,
+    describe: (t) => `${t.rounds} rounds, ${t.acceptanceLength.toFixed(2)} tokens per round on average`,
   },
   {
     name: "size",
     title: "Tree size",
-    hint: "nodes a round",
+    hint: "nodes per round",
     least: 4,
     series: [
       { label: "drafted", colour: "neutral", how: "bars" },
       { label: "verified", colour: "draft", how: "bars" },
     ],
     of: (t) => [t.draftedPerRound, t.nodesPerRound],
-    tell: (t) => `${short(mean(t.draftedPerRound))} nodes drafted and ${short(mean(t.nodesPerRound))} verified a round on average`,
+    describe: (t) =>
+      `${short(mean(t.draftedPerRound))} nodes drafted and ` +
+      `${short(mean(t.nodesPerRound))} verified per round on average`,
   },
   {
     name: "entropy",
@@ -80,12 +94,12 @@ const CHARTS: readonly Chart[] = [
       { label: "bin (right)", colour: "corrected", how: "steps", right: true },
     ],
     of: (t) => [t.targetEntropy, t.draftEntropy, t.phi, t.bin],
-    tell: (t) => `target ${short(mean(t.targetEntropy))} nats on average; ${bins(t)}`,
+    describe: (t) => `target ${short(mean(t.targetEntropy))} nats on average; ${bins(t)}`,
   },
   {
     name: "time",
     title: "Time",
-    hint: "ms a round",
+    hint: "ms per round",
     least: 1,
     series: [
       { label: "host", colour: "host", how: "bars" },
@@ -96,16 +110,21 @@ const CHARTS: readonly Chart[] = [
       const { draft, verify, host } = t.times;
       return [draft.map((d, i) => d + verify[i]! + host[i]!), draft.map((d, i) => d + verify[i]!), draft];
     },
-    tell: (t) => `draft ${short(t.msPerRound.draft)}, verify ${short(t.msPerRound.verify)}, host ${short(t.msPerRound.host)} ms a round on average`,
+    describe: (t) =>
+      `draft ${short(t.msPerRound.draft)}, verify ${short(t.msPerRound.verify)}, ` +
+      `host ${short(t.msPerRound.host)} ms per round on average`,
   },
 ];
 
-/** How often each entropy bin was chosen. */
+/** Describes how many rounds used each entropy bin. */
 export function bins(tally: Tally): string {
   const counts = new Map<number, number>();
   for (const bin of tally.bin) if (bin !== null) counts.set(bin, (counts.get(bin) ?? 0) + 1);
-  if (counts.size === 0) return "no entropy bins: HeteroSpec alone chooses by them";
-  return `rounds by entropy bin: ${[...counts].sort(([a], [b]) => a - b).map(([bin, n]) => `${bin} × ${n}`).join(", ")}`;
+  if (counts.size === 0) return "no entropy bins, which only HeteroSpec uses";
+  return `rounds by entropy bin: ${[...counts]
+    .sort(([a], [b]) => a - b)
+    .map(([bin, n]) => `${bin} × ${n}`)
+    .join(", ")}`;
 }
 
 export class Charts {
@@ -114,14 +133,14 @@ export class Charts {
   readonly #bins = el("p", { class: "bins" }, "\u00a0");
   #tally: Tally | undefined;
 
-  /** Draws in `host`, whose computed custom properties give the colours, until `signal` ends it. */
+  /** Draws in `host` until `signal` aborts; the host's custom properties give the colours. */
   constructor(host: HTMLElement, signal: AbortSignal) {
     this.#host = host;
     const root = host.getRootNode();
     if (root instanceof ShadowRoot) {
       const sheet = new CSSStyleSheet();
       sheet.replaceSync(uplotStyle);
-      root.adoptedStyleSheets.unshift(sheet); // what is ours comes after it
+      root.adoptedStyleSheets.unshift(sheet); // our rules come later and override it
     }
     host.replaceChildren(
       ...CHARTS.map((chart) => {
@@ -132,12 +151,19 @@ export class Charts {
           swatch.style.setProperty("--colour", `var(--${colour})`);
           return el("span", {}, swatch, label);
         });
-        return el("figure", { "data-chart": chart.name }, el("figcaption", {}, chart.title, el("small", {}, chart.hint)), box, el("p", { class: "key", "aria-hidden": "true" }, ...key), ...(chart.name === "entropy" ? [this.#bins] : []));
+        return el(
+          "figure",
+          { "data-chart": chart.name },
+          el("figcaption", {}, chart.title, el("small", {}, chart.hint)),
+          box,
+          el("p", { class: "key", "aria-hidden": "true" }, ...key),
+          ...(chart.name === "entropy" ? [this.#bins] : []),
+        );
       }),
     );
     const observer = new ResizeObserver(() => this.#fit());
     observer.observe(host);
-    // Canvas colours do not follow CSS by themselves.
+    // A canvas does not follow changes of CSS.
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.recolour(), { signal });
     signal.addEventListener("abort", () => {
       observer.disconnect();
@@ -145,7 +171,7 @@ export class Charts {
     });
   }
 
-  /** Draws again with the colours of now. */
+  /** Redraws with the current colours. */
   recolour(): void {
     this.#clear();
     this.#fit();
@@ -155,7 +181,7 @@ export class Charts {
     this.#tally = tally;
     for (const [chart, { box, plot }] of this.#plots) {
       plot?.setData(this.#data(chart));
-      box.setAttribute("aria-label", `${chart.title}: ${chart.tell(tally)}`);
+      box.setAttribute("aria-label", `${chart.title}: ${chart.describe(tally)}`);
     }
     setText(this.#bins, bins(tally));
   }
@@ -181,14 +207,22 @@ export class Charts {
     const tally = this.#tally;
     const from = Math.max(0, (tally?.rounds ?? 0) - MAX_ROUNDS);
     const all = tally ? chart.of(tally) : chart.series.map(() => []);
-    return [(all[0] ?? []).slice(from).map((_, i) => from + i + 1), ...all.map((values) => values.slice(from))] as uPlot.AlignedData;
+    return [
+      (all[0] ?? []).slice(from).map((_, i) => from + i + 1),
+      ...all.map((values) => values.slice(from)),
+    ] as uPlot.AlignedData;
   }
 
   #create(chart: Chart, host: HTMLElement, width: number, colours: Palette): uPlot {
     const bars = uPlot.paths.bars!({ size: [0.78, 18, 1], align: 0 });
     const steps = uPlot.paths.stepped!({ align: -1 });
-    const axis = { stroke: colours.muted, grid: { stroke: colours.line, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
-    const whole = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
+    const axis = {
+      stroke: colours.muted,
+      grid: { stroke: colours.line, width: 1 },
+      ticks: { show: false },
+      font: "11px system-ui, sans-serif",
+    };
+    const integers = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
     const right = chart.series.some((s) => s.right);
     return new uPlot(
       {
@@ -198,14 +232,31 @@ export class Charts {
         legend: { show: false },
         cursor: { show: false },
         scales: {
-          x: { time: false, range: (_u, min, max) => [Math.max(1, min ?? 1) - 0.5, Math.max((min ?? 1) + MIN_ROUNDS - 1, max ?? 0) + 0.5] },
+          x: {
+            time: false,
+            range: (_u, min, max) => [
+              Math.max(1, min ?? 1) - 0.5,
+              Math.max((min ?? 1) + MIN_ROUNDS - 1, max ?? 0) + 0.5,
+            ],
+          },
           y: { range: (_u, _min, max) => [0, Math.max(chart.least, max ?? 0) * 1.08] },
-          ...(right ? { bin: { range: (_u: uPlot, _min: number | null, max: number | null): uPlot.Range.MinMax => [0, Math.max(4, max ?? 0) + 0.5] } } : {}),
+          ...(right
+            ? {
+                bin: {
+                  range: (_u: uPlot, _min: number | null, max: number | null): uPlot.Range.MinMax => [
+                    0,
+                    Math.max(4, max ?? 0) + 0.5,
+                  ],
+                },
+              }
+            : {}),
         },
         axes: [
-          { ...axis, size: 22, incrs: whole, grid: { show: false } },
+          { ...axis, size: 22, incrs: integers, grid: { show: false } },
           { ...axis, size: 34, space: 26 },
-          ...(right ? [{ ...axis, scale: "bin", side: 1 as const, size: 22, incrs: whole, grid: { show: false } }] : []),
+          ...(right
+            ? [{ ...axis, scale: "bin", side: 1 as const, size: 22, incrs: integers, grid: { show: false } }]
+            : []),
         ],
         series: [
           {},
@@ -215,7 +266,11 @@ export class Charts {
             points: { show: false },
             scale: right ? "bin" : "y",
             spanGaps: how === "line",
-            ...(how === "bars" ? { fill: colours[colour], width: 0, paths: bars } : how === "steps" ? { width: 2, dash: [5, 3], paths: steps } : { width: 2 }),
+            ...(how === "bars"
+              ? { fill: colours[colour], width: 0, paths: bars }
+              : how === "steps"
+                ? { width: 2, dash: [5, 3], paths: steps }
+                : { width: 2 }),
           })),
         ],
       },
@@ -224,7 +279,7 @@ export class Charts {
     );
   }
 
-  /** Custom properties may hold light-dark(), which only a computed colour resolves. */
+  /** Custom properties may contain light-dark(), which only a computed colour resolves. */
   #palette(): Palette {
     const probe = el("span");
     this.#host.append(probe);

@@ -1,19 +1,22 @@
 /**
- * The conversation beside the completion: a transcript whose answers are marked
- * as the completion's text is, messages to edit, the last answer to have again.
+ * The chat view: a transcript with the same token marks as completions, editable messages, and regeneration of the
+ * last answer.
  */
-import type { ChatReply, Conversation, Engine, Generation, Message } from "../engine.ts";
+import type { ChatReply, Conversation, Engine, Generation, Message } from "../engine/engine.ts";
 import { el, setText } from "./dom.ts";
 import { pieces, TokenStream, tokenNode } from "./stream.ts";
-import type { RoundEvent } from "../protocol.ts";
+import type { RoundEvent } from "../protocol/protocol.ts";
 
-/** What the widget does for the conversation. */
+/** The part of the widget that the chat view uses. */
 export interface ChatHost {
   /**
-   * Loads if need be, runs what `start` begins with the settings shown, streaming its rounds into
-   * `stream`, and shows what goes wrong; undefined then.
+   * Loads the models if necessary, runs the generation of `start` with the current settings and streams its rounds
+   * into `stream`. Shows a failure and returns undefined.
    */
-  answer(stream: TokenStream, start: (engine: Engine, request: ChatRequest) => Promise<Generation<ChatReply>>): Promise<ChatReply | undefined>;
+  answer(
+    stream: TokenStream,
+    start: (engine: Engine, request: ChatRequest) => Promise<Generation<ChatReply>>,
+  ): Promise<ChatReply | undefined>;
 }
 
 export { default as chatStyle } from "../styles/chat.css";
@@ -22,8 +25,8 @@ export type ChatRequest = Parameters<Conversation["send"]>[1];
 
 const NAMES: Record<Message["role"], string> = { system: "System", user: "You", assistant: "Model", tool: "Tool" };
 
-/** Keeps the rounds it shows. */
-class Kept extends TokenStream {
+/** A token stream that records its rounds. */
+class RecordingStream extends TokenStream {
   readonly rounds: RoundEvent[] = [];
 
   override push(round: RoundEvent): void {
@@ -35,16 +38,32 @@ class Kept extends TokenStream {
 export type Mode = "complete" | "chat";
 
 export class ChatView {
-  /** The choice between completing a text and talking, shown where the model can do both. */
+  /** The switch between completion and chat, shown if the model has a chat template. */
   readonly modes = el(
     "fieldset",
     { class: "modes", id: "modes", hidden: true, "aria-label": "What the model does" },
     ...(["complete", "chat"] as const).map((mode) =>
-      el("label", {}, el("input", { type: "radio", name: "mode", value: mode, id: `mode-${mode}`, checked: mode === "complete" }), mode === "chat" ? "Chat" : "Complete"),
+      el(
+        "label",
+        {},
+        el("input", { type: "radio", name: "mode", value: mode, id: `mode-${mode}`, checked: mode === "complete" }),
+        mode === "chat" ? "Chat" : "Complete",
+      ),
     ),
   );
-  readonly log = el("div", { class: "transcript", id: "transcript", role: "log", "aria-label": "Conversation", tabindex: 0 });
-  readonly message = el("textarea", { id: "message", rows: 3, autocomplete: "off", placeholder: "Enter sends, Shift and Enter begin a new line" });
+  readonly log = el("div", {
+    class: "transcript",
+    id: "transcript",
+    role: "log",
+    "aria-label": "Conversation",
+    tabindex: 0,
+  });
+  readonly message = el("textarea", {
+    id: "message",
+    rows: 3,
+    autocomplete: "off",
+    placeholder: "Enter sends, Shift+Enter starts a new line",
+  });
   readonly send = el("button", { type: "button", id: "send", class: "primary" }, "Send");
   readonly fresh = el("button", { type: "button", id: "new-chat" }, "New chat");
   readonly system = el("textarea", { id: "system", rows: 2, autocomplete: "off" });
@@ -54,7 +73,7 @@ export class ChatView {
   #engine: Engine | undefined;
   #conversation: Conversation | undefined;
   #messages: Message[] = [];
-  /** The rounds of each answer, for its marks. */
+  /** The rounds of each answer, for its token marks. */
   #rounds = new Map<Message, RoundEvent[]>();
   #unseen = 0;
   #busy = false;
@@ -62,14 +81,24 @@ export class ChatView {
   readonly #root: HTMLElement;
   #chosen: Mode | undefined;
 
-  /** Puts the conversation among the widget's elements, below `root`. */
+  /** Adds the chat view to the widget's elements below `root`. */
   constructor(root: HTMLElement, host: ChatHost) {
     this.#root = root;
     this.#host = host;
     this.element = el(
       "div",
       { class: "chat", id: "chat", role: "group", "aria-label": "Chat" },
-      el("details", { class: "card chat-system" }, el("summary", {}, "System message"), el("div", { class: "field" }, el("label", { for: "system" }, "What the model is told first; of the next new chat"), this.system)),
+      el(
+        "details",
+        { class: "card chat-system" },
+        el("summary", {}, "System message"),
+        el(
+          "div",
+          { class: "field" },
+          el("label", { for: "system" }, "Instructions for the model, from the next new chat on"),
+          this.system,
+        ),
+      ),
       el("div", { class: "card chat-log" }, this.log, this.note),
       el("div", { class: "field" }, el("label", { for: "message" }, "Message"), this.message),
     );
@@ -94,13 +123,13 @@ export class ChatView {
     this.#draw();
   }
 
-  /** What the host asks for; null leaves it to the model: chat where it has a template. */
+  /** Sets the mode that the host requests; null selects chat if the model has a chat template. */
   setMode(mode: string | null): void {
     this.#chosen = mode === "chat" || mode === "complete" ? mode : undefined;
     this.#choose();
   }
 
-  /** What is shown: the completion where the model cannot talk. */
+  /** The current mode: completion if the model has no chat template. */
   get mode(): Mode {
     return this.#engine?.info.chat.ok ? (this.#chosen ?? "chat") : "complete";
   }
@@ -117,20 +146,20 @@ export class ChatView {
     return this.#messages;
   }
 
-  /** Tells of a loaded engine: the transcript goes on with it, at the next message. */
+  /** Uses another engine; the next message continues the transcript on it. */
   attach(engine: Engine): void {
     this.#engine = engine;
     this.#conversation = undefined;
     this.#choose();
   }
 
-  /** Whether the widget is at work on something; buttons wait. */
+  /** Disables the buttons while the widget is working. */
   block(blocked: boolean): void {
     this.#blocked = blocked;
     this.#refresh();
   }
 
-  /** Forgets the conversation; the next message begins one. */
+  /** Clears the conversation; the next message starts a new one. */
   reset(): void {
     this.#conversation = undefined;
     this.#messages = [];
@@ -142,18 +171,19 @@ export class ChatView {
     this.message.focus();
   }
 
-  /** The engine's conversation, begun with the transcript where there is one. */
+  /** Returns the engine's conversation, and starts one with the transcript if necessary. */
   async #open(engine: Engine): Promise<Conversation> {
     if (this.#conversation && this.#engine === engine) return this.#conversation;
     const system = this.system.value.trim();
-    const messages = this.#messages.length > 0 ? this.#messages : system ? [{ role: "system", content: system } as const] : [];
+    const messages =
+      this.#messages.length > 0 ? this.#messages : system ? [{ role: "system", content: system } as const] : [];
     this.#engine = engine;
     const conversation = (this.#conversation = await engine.chat({ messages }));
     this.#take(conversation);
     return conversation;
   }
 
-  /** Sends a message that was written elsewhere. */
+  /** Sends a message from outside the message field. */
   async ask(text: string): Promise<void> {
     this.message.value = text;
     await this.#send();
@@ -167,16 +197,18 @@ export class ChatView {
     }
     this.message.value = "";
     const before = [...this.#messages];
-    const replied = await this.#answer([...before, { role: "user", content: text }], async (conversation, request) => conversation.send(text, request));
-    if (!replied && this.message.value === "") this.message.value = text; // nothing typed is lost
+    const replied = await this.#answer([...before, { role: "user", content: text }], async (conversation, request) =>
+      conversation.send(text, request),
+    );
+    if (!replied && this.message.value === "") this.message.value = text; // restore the unsent text
     this.message.focus();
   }
 
   async #regenerate(): Promise<void> {
     const last = this.#messages.at(-1);
-    const asked = last?.role === "assistant" ? this.#messages.slice(0, -1) : [...this.#messages];
-    await this.#answer(asked, async (conversation, request) => {
-      // Greedy answers repeat; drawn ones begin with other noise.
+    const question = last?.role === "assistant" ? this.#messages.slice(0, -1) : [...this.#messages];
+    await this.#answer(question, async (conversation, request) => {
+      // Greedy answers repeat; above temperature 0 another seed gives another answer.
       const seed = request?.temperature ? { seed: (request.seed ?? 1) + this.#again++ } : {};
       return conversation.regenerate({ ...request, ...seed });
     });
@@ -186,24 +218,27 @@ export class ChatView {
   #again = 1;
 
   async #edit(index: number, text: string): Promise<void> {
-    const asked = [...this.#messages.slice(0, index), { ...this.#messages[index]!, content: text }];
-    await this.#answer(asked, async (conversation, request) => conversation.edit(index, text, request));
+    const question = [...this.#messages.slice(0, index), { ...this.#messages[index]!, content: text }];
+    await this.#answer(question, async (conversation, request) => conversation.edit(index, text, request));
     this.message.focus();
   }
 
-  /** Shows what is asked with an answer to come, and then what the conversation has become. */
-  async #answer(asked: Message[], ask: (conversation: Conversation, request: ChatRequest) => Promise<Generation<ChatReply>>): Promise<boolean> {
+  /** Shows the question with an empty answer that streams in, and then the state of the conversation. */
+  async #answer(
+    question: Message[],
+    ask: (conversation: Conversation, request: ChatRequest) => Promise<Generation<ChatReply>>,
+  ): Promise<boolean> {
     const shown = this.#messages;
-    // The answer of a conversation that is begun with this call may add a system message in front.
+    // If this call starts the conversation, the answer may add a system message at the front.
     const waiting = el("div", { class: "message-text" });
-    const stream = new Kept(waiting, undefined, this.log);
+    const stream = new RecordingStream(waiting, undefined, this.log);
     this.#busy = true;
     let reply: ChatReply | undefined;
     try {
       reply = await this.#host.answer(stream, async (engine, request) => {
         const conversation = await this.#open(engine);
         const head = this.#messages.slice(0, this.#messages.length - shown.length);
-        this.#draw([...head, ...asked], waiting);
+        this.#draw([...head, ...question], waiting);
         return ask(conversation, request);
       });
     } finally {
@@ -215,12 +250,14 @@ export class ChatView {
     return reply !== undefined;
   }
 
-  /** Takes the engine's word for what the conversation is; rounds stay with messages that stay. */
+  /** Takes over the engine's messages; unchanged messages keep their rounds. */
   #take(conversation: Conversation, messages: readonly Message[] = conversation.messages): void {
     const known = this.#messages;
     this.#messages = messages.map((message, i) => {
       const old = known[i];
-      return old && old.role === message.role && old.content === message.content && !this.#rounds.has(message) ? old : message;
+      return old && old.role === message.role && old.content === message.content && !this.#rounds.has(message)
+        ? old
+        : message;
     });
     for (const message of this.#rounds.keys()) if (!this.#messages.includes(message)) this.#rounds.delete(message);
     this.#unseen = conversation.unseen;
@@ -233,21 +270,43 @@ export class ChatView {
     this.send.disabled = !idle;
     this.fresh.disabled = !idle || this.#messages.length === 0;
     for (const button of this.log.querySelectorAll("button")) button.disabled = !idle;
-    // A screen reader waits for the whole answer.
+    // A screen reader waits for the complete answer.
     this.log.setAttribute("aria-busy", String(this.#busy));
   }
 
-  /** Draws messages, and the element that an answer streams into. */
+  /** Draws the messages, and `waiting`, the element that an answer streams into. */
   #draw(messages: readonly Message[] = this.#messages, waiting?: HTMLElement): void {
     const nodes: HTMLElement[] = [];
     const head = messages.findIndex((m) => m.role !== "system");
     messages.forEach((message, i) => {
-      if (this.#unseen > 0 && i === head + this.#unseen) nodes.push(el("p", { class: "unseen-line" }, "The context is full: the model no longer sees what is above this line."));
+      if (this.#unseen > 0 && i === head + this.#unseen)
+        nodes.push(
+          el(
+            "p",
+            { class: "unseen-line" },
+            "The context is full: the model no longer sees the messages above this line.",
+          ),
+        );
       const unseen = i >= head && i < head + this.#unseen;
       nodes.push(this.#node(message, i, unseen, !waiting && i === messages.length - 1));
     });
-    if (waiting) nodes.push(el("article", { class: "message assistant", "aria-label": NAMES.assistant }, el("div", { class: "message-role" }, NAMES.assistant), waiting));
-    if (nodes.length === 0) nodes.push(el("p", { class: "invitation" }, "The conversation appears here, every token of an answer marked by where it came from."));
+    if (waiting)
+      nodes.push(
+        el(
+          "article",
+          { class: "message assistant", "aria-label": NAMES.assistant },
+          el("div", { class: "message-role" }, NAMES.assistant),
+          waiting,
+        ),
+      );
+    if (nodes.length === 0)
+      nodes.push(
+        el(
+          "p",
+          { class: "invitation" },
+          "The conversation appears here; marks show the origin of each token of an answer.",
+        ),
+      );
     this.log.replaceChildren(...nodes);
     this.log.scrollTop = this.log.scrollHeight;
     this.#refresh();
@@ -258,7 +317,10 @@ export class ChatView {
     const actions = el("div", { class: "message-actions" });
     const node = el(
       "article",
-      { class: `message ${message.role}${unseen ? " unseen" : ""}`, "aria-label": `${NAMES[message.role]}${unseen ? ", no longer seen by the model" : ""}` },
+      {
+        class: `message ${message.role}${unseen ? " unseen" : ""}`,
+        "aria-label": `${NAMES[message.role]}${unseen ? ", no longer seen by the model" : ""}`,
+      },
       el("div", { class: "message-role" }, NAMES[message.role], actions),
       text,
     );
@@ -268,7 +330,11 @@ export class ChatView {
       actions.append(edit);
     }
     if (last && (message.role === "assistant" || message.role === "user")) {
-      const again = el("button", { type: "button", class: "quiet again" }, message.role === "user" ? "Answer" : "Regenerate");
+      const again = el(
+        "button",
+        { type: "button", class: "quiet again" },
+        message.role === "user" ? "Answer" : "Regenerate",
+      );
       again.addEventListener("click", () => void this.#regenerate());
       actions.append(again);
     }
@@ -280,7 +346,7 @@ export class ChatView {
     return rounds ? rounds.flatMap((round) => pieces(round).map(tokenNode)) : [message.content];
   }
 
-  /** Puts a field in the place of a message. */
+  /** Replaces a message by a text field. */
   #editor(index: number, message: Message, text: HTMLElement, edit: HTMLButtonElement): void {
     const field = el("textarea", { rows: 3, "aria-label": "New text of the message" });
     field.value = message.content;

@@ -1,10 +1,6 @@
-/** Which models to load: chosen in the picker, which is loaded when it is opened, or dropped on the widget. */
-import type { LoadOptions } from "../engine.ts";
+/** Selects the models to load: in the picker, whose code loads when it opens, or by dropping files on the widget. */
 import type { Picker, PickerOptions } from "./picker.ts";
 import type { View } from "./view.ts";
-
-/** What is loaded: models, and what belongs to them. */
-export type Models = Pick<LoadOptions, "target" | "draft" | "calibrations" | "eagle3" | "eagle3Config" | "cache">;
 
 export class ModelChoice {
   readonly #view: View;
@@ -13,7 +9,7 @@ export class ModelChoice {
   #opening: Promise<Picker> | undefined;
   #blocked = false;
 
-  /** `options` are asked for when the picker is opened; `refuse` says why what was dropped cannot be loaded. */
+  /** Calls `options` when the picker opens, and `refuse` with the reason if dropped files cannot be loaded. */
   constructor(view: View, options: () => PickerOptions, refuse: (message: string) => void) {
     this.#view = view;
     this.#options = options;
@@ -44,30 +40,31 @@ export class ModelChoice {
     });
   }
 
-  /** Whether models can be loaded now. */
+  /** Disables or enables loading. */
   block(blocked: boolean): void {
     this.#blocked = blocked;
     this.#picker?.block(blocked);
   }
 
-  /** Shows what is going on beside what was chosen, if that is open. */
-  say(text: string): void {
-    this.#picker?.say(text);
+  /** Shows the progress in the picker, if open. */
+  showStatus(text: string): void {
+    this.#picker?.showStatus(text);
   }
 
-  /** Shows why what was chosen cannot be loaded, if that is open. */
+  /** Shows an error in the picker, if open. */
   failed(message: string): void {
     this.#picker?.failed(message);
   }
 
-  /** Shows what is kept as it is after a load, if the list is open. */
+  /** Updates the list of stored models after a load, if open. */
   loaded(): void {
     void this.#picker?.refresh();
   }
 
-  /** Opens the list of what is kept: there is no room for more. */
+  /** Opens the list of stored models, because the disk is full. */
   async showKept(): Promise<void> {
-    for (let at: Element | null = this.#view.models; at; at = at.parentElement) if (at instanceof HTMLDetailsElement) at.open = true;
+    for (let at: Element | null = this.#view.models; at; at = at.parentElement)
+      if (at instanceof HTMLDetailsElement) at.open = true;
     const picker = await this.#open();
     await picker.refresh();
   }

@@ -1,25 +1,25 @@
 /**
- * Plain against speculative decoding: the same prompt and settings, one after
- * the other in the same engine, and how far the tokens are the same.
+ * Compares plain and speculative decoding: runs the same prompt and settings one after the other on the same engine,
+ * and compares speed and tokens.
  */
-import type { Engine, Generation } from "../engine.ts";
-import { configOf, exactnessOf } from "../methods.ts";
-import type { Exactness, GenerateRequest, Result, RoundEvent } from "../protocol.ts";
+import type { Engine, Generation } from "../engine/engine.ts";
+import { configOf, exactnessOf } from "../engine/methods.ts";
+import type { Exactness, GenerateRequest, Result, RoundEvent } from "../protocol/protocol.ts";
 
 export interface Comparison {
   plain: Result;
   speculative: Result;
-  /** Speculative over plain decoding speed; below 1 speculation is slower. */
+  /** Speed of speculative over plain decoding; below 1, speculation is slower. */
   ratio: number;
   identical: boolean;
   /** Index of the first token that differs, -1 when identical. */
   difference: number;
-  /** Tokens that are the same at the same place, and tokens of the longer output. */
+  /** Number of equal tokens at equal positions, and the length of the longer output. */
   equal: number;
   length: number;
-  /** What the method promises of the tokens. */
+  /** The exactness that the method guarantees. */
   exactness: Exactness;
-  /** The method promises the same tokens: it is exact, or exact in distribution and greedy. */
+  /** Whether the method guarantees equal tokens: it is exact, or exact in distribution and greedy. */
   exact: boolean;
 }
 
@@ -31,10 +31,10 @@ export interface CompareHooks {
   onRun?: (run: Generation) => void;
 }
 
-/** Methods whose first run on an engine is over; drivers finish compiling during it. */
+/** The methods that each engine has run before; drivers finish compiling during the first run. */
 const warmed = new WeakMap<object, Set<string>>();
 
-/** The sampling and the length of a request: what plain decoding takes from it. */
+/** Returns the request for plain decoding, with the sampling and the length of `request`. */
 export function plainOf(request: GenerateRequest): GenerateRequest {
   const plain: GenerateRequest = { prompt: request.prompt, policy: "none" };
   for (const key of ["max_tokens", "temperature", "seed", "top_k_sampling", "top_p", "min_p", "stop"] as const) {
@@ -43,11 +43,18 @@ export function plainOf(request: GenerateRequest): GenerateRequest {
   return plain;
 }
 
-/** Runs both; undefined when it was stopped on the way. */
-export async function compare(engine: Pick<Engine, "generate">, request: GenerateRequest, hooks: CompareHooks = {}): Promise<Comparison | undefined> {
-  const run = async (part: "warm-up" | "plain" | "speculative", settings: GenerateRequest): Promise<Result | undefined> => {
+/** Runs both; undefined if stopped. */
+export async function compare(
+  engine: Pick<Engine, "generate">,
+  request: GenerateRequest,
+  hooks: CompareHooks = {},
+): Promise<Comparison | undefined> {
+  const run = async (
+    part: "warm-up" | "plain" | "speculative",
+    settings: GenerateRequest,
+  ): Promise<Result | undefined> => {
     hooks.onPart?.(part, settings);
-    // Neither finds anything of what the other one's prefill left.
+    // Neither run may reuse the other one's prefill.
     const running = engine.generate(settings.prompt, { ...settings, no_reuse: true });
     hooks.onRun?.(running);
     if (part !== "warm-up") for await (const event of running) hooks.onRound?.(event);
@@ -57,7 +64,7 @@ export async function compare(engine: Pick<Engine, "generate">, request: Generat
   const done = warmed.get(engine) ?? new Set<string>();
   warmed.set(engine, done);
   const asPlain = plainOf(request);
-  // A short unmeasured run each, so that the first does not pay for both.
+  // Warm up each method with a short run, so that the first run does not pay for compilation.
   for (const settings of [asPlain, request]) {
     const { drafter, adapt, source, verifier, depth, top_k, nodes, shape } = configOf(settings);
     const key = JSON.stringify([drafter, adapt, source, verifier, depth, top_k, nodes, shape]);
@@ -84,18 +91,18 @@ export async function compare(engine: Pick<Engine, "generate">, request: Generat
   };
 }
 
-/** Where two sequences part, -1 when they are equal. */
+/** Returns the index of the first difference of two sequences, or -1. */
 export function firstDifference(a: readonly number[], b: readonly number[]): number {
   const n = Math.max(a.length, b.length);
   for (let i = 0; i < n; i++) if (a[i] !== b[i]) return i;
   return -1;
 }
 
-/** What the comparison shows, in a sentence about speed and one about the tokens. */
+/** Describes a comparison in a sentence about speed and one about tokens. */
 export function verdict(c: Comparison): { speed: string; tokens: string; good: boolean } {
   const times = `${c.ratio.toFixed(2)}×`;
   const speed = !Number.isFinite(c.ratio)
-    ? "Too few tokens to tell the speeds apart."
+    ? "Too few tokens to compare the speeds."
     : c.ratio >= 1.005
       ? `Speculation is ${times} as fast as plain decoding here.`
       : c.ratio > 0.995
@@ -103,11 +110,16 @@ export function verdict(c: Comparison): { speed: string; tokens: string; good: b
         : `Speculation is slower here: ${times} the speed of plain decoding.`;
   if (c.exact) {
     if (c.identical) return { speed, tokens: `Identical: all ${c.length} tokens are the same.`, good: true };
-    return { speed, tokens: `Not identical: the outputs differ from token ${c.difference + 1} on. This is a bug.`, good: false };
+    return {
+      speed,
+      tokens: `Not identical: the outputs differ from token ${c.difference + 1} on. This is a bug.`,
+      good: false,
+    };
   }
   const same = c.identical ? c.length : c.difference;
-  const agreement = `Agreement: ${c.equal} of ${c.length} tokens are plain decoding's, the first ${same} without a break.`;
-  if (c.exactness === "distribution") return { speed, tokens: `${agreement} The method keeps the distribution, not the tokens.`, good: true };
+  const agreement = `Agreement: ${c.equal} of ${c.length} tokens equal plain decoding's, including the first ${same}.`;
+  if (c.exactness === "distribution")
+    return { speed, tokens: `${agreement} The method preserves the distribution, not the tokens.`, good: true };
   const relaxed = c.speculative.stats.relaxed ?? 0;
-  return { speed, tokens: `${agreement} ${relaxed} relaxed by the method, which is lossy.`, good: true };
+  return { speed, tokens: `${agreement} The lossy method relaxed ${relaxed}.`, good: true };
 }

@@ -1,18 +1,26 @@
-/** Small helpers that build DOM from nodes and text alone; nothing here parses HTML. */
+/** Functions that build DOM from nodes and text, without parsing HTML. */
 
 type Attributes = Record<string, string | number | boolean>;
 export type Child = Node | string;
 
-/** An HTML element. `true` sets an empty attribute, `false` none. */
-export function el<K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
+/** Creates an HTML element. `true` sets an empty attribute, `false` none. */
+export function el<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
   assign(element, attributes);
   element.append(...children);
   return element;
 }
 
-/** An SVG element. */
-export function svg<K extends keyof SVGElementTagNameMap>(tag: K, attributes: Attributes = {}, ...children: Child[]): SVGElementTagNameMap[K] {
+/** Creates an SVG element. */
+export function svg<K extends keyof SVGElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): SVGElementTagNameMap[K] {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   assign(element, attributes);
   element.append(...children);
@@ -25,12 +33,12 @@ function assign(element: Element, attributes: Attributes): void {
   }
 }
 
-/** Changes text only when it differs, which keeps an idle panel from being laid out again. */
+/** Sets the text only if it changed, to avoid a new layout. */
 export function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** A style sheet for a shadow root, from its text. */
+/** Creates a style sheet for a shadow root. */
 export function sheet(css: string): CSSStyleSheet {
   const made = new CSSStyleSheet();
   made.replaceSync(css);

@@ -1,4 +1,4 @@
-/** Beginnings the built-in pair, which has learned Go, continues well. */
+/** Prompts for the built-in pair, which was trained on Go code. */
 export const EXAMPLES: readonly { label: string; prompt: string }[] = [
   { label: "Table test", prompt: "func TestString(t *testing.T) {\n\tfor _, tt := range tests {\n" },
   { label: "Close", prompt: "// Close closes the file.\nfunc (f *File) Close() error {\n" },
@@ -7,7 +7,7 @@ export const EXAMPLES: readonly { label: string; prompt: string }[] = [
   { label: "Maximum", prompt: "func max(a, b int) int {\n\tif a" },
 ];
 
-/** What a widget begins with: its attribute, or an example where the built-in pair continues it. */
-export function beginning(host: HTMLElement): string {
+/** Returns the initial prompt of a widget: its attribute, or an example for the built-in pair. */
+export function initialPrompt(host: HTMLElement): string {
   return host.getAttribute("prompt") ?? (host.hasAttribute("target") ? "" : EXAMPLES[0]!.prompt);
 }

@@ -1,16 +1,16 @@
-/** The settings a request has: their fields, their attributes, and which method has which. */
+/** The settings of a request: their form fields, their attributes, and the methods that have them. */
 import catalog from "foretoken:catalog";
-import type { Config } from "../methods.ts";
-import type { GenerateRequest } from "../protocol.ts";
+import type { Config } from "../engine/methods.ts";
+import type { GenerateRequest } from "../protocol/protocol.ts";
 
 type Key = Exclude<keyof GenerateRequest, "prompt" | "policy" | "stop" | "no_reuse">;
 
 interface Common {
-  /** The request's key; the attribute is the same with dashes. */
+  /** The key in the request; the attribute has dashes instead of underscores. */
   key: Key;
   label: string;
   hint: string;
-  /** Where the field stands: with the method, with the sampling, or among what changes the method itself. */
+  /** The section of the form: the method, the sampling, or "combine", which changes the method's parts. */
   group: "method" | "sampling" | "combine";
   /** Whether a method has the setting. */
   of: (config: Config) => boolean;
@@ -21,18 +21,18 @@ export interface NumberField extends Common {
   min: number;
   max: number;
   step: number;
-  /** What an empty field means; undefined: the default request's value is shown. */
+  /** Describes the meaning of an empty field; undefined if the field starts with the value of the default request. */
   empty: ((config: Config) => string) | undefined;
 }
 export interface ChoiceField extends Common {
   kind: "choice";
   choices: readonly string[];
-  /** What the first, empty choice says. */
+  /** The label of the first, empty choice. */
   empty: string;
 }
 export interface FlagField extends Common {
   kind: "flag";
-  /** What it is without being touched. */
+  /** The default. */
   on: boolean;
 }
 export interface ShapeField extends Common {
@@ -46,58 +46,271 @@ const grown = (c: Config): boolean => c.drafter === "eagle2" || c.drafter === "a
 const lookup = (c: Config): boolean => c.drafter.startsWith("ngram");
 const mars = (c: Config): boolean => c.verifier === "mars" && c.drafter !== "none";
 const adasd = (c: Config): boolean => c.verifier === "adasd" || c.adapt === "adasd";
-const adapts = (...names: string[]) => (c: Config): boolean => names.includes(c.adapt);
+const adapts =
+  (...names: string[]) =>
+  (c: Config): boolean =>
+    names.includes(c.adapt);
 
-function number(key: Key, label: string, hint: string, limits: [min: number, max: number, step: number], of: Common["of"], empty: NumberField["empty"], group: Common["group"] = "method"): NumberField {
+function number(
+  key: Key,
+  label: string,
+  hint: string,
+  limits: [min: number, max: number, step: number],
+  of: Common["of"],
+  empty: NumberField["empty"],
+  group: Common["group"] = "method",
+): NumberField {
   return { kind: "number", key, label, hint, min: limits[0], max: limits[1], step: limits[2], of, empty, group };
 }
 
-const own = (key: "depth" | "top_k" | "nodes" | "ngram_max" | "ngram_min") => (c: Config): string => String(c[key]);
+const own =
+  (key: "depth" | "top_k" | "nodes" | "ngram_max" | "ngram_min") =>
+  (c: Config): string =>
+    String(c[key]);
 const byMethod = (): string => "default";
 const off = (): string => "off";
 
-/** Every field, in the order of the form. */
+/** All fields in the order of the form. */
 export const FIELDS: readonly Field[] = [
-  number("depth", "Depth", "Chains and n-grams: tokens drafted a round. Trees: draft passes after the first level", [0, 64, 1], (c) => c.drafter === "chain" || grown(c) || lookup(c), own("depth")),
-  number("top_k", "Top-k", "Beams kept per level, and candidates each proposes", [1, 64, 1], grown, own("top_k")),
-  number("nodes", "Nodes N", "Nodes verified in one target pass, root included", [2, 1024, 1], (c) => grown(c) && c.adapt !== "c2t", own("nodes")),
-  { kind: "shape", key: "shape", label: "Shape", hint: "How many children the node of each rank has, level by level, as JSON", of: trees, group: "method" },
-  number("ngram_max", "N-gram", "Tokens that have to agree; prompt lookup tries the longest first", [1, 64, 1], lookup, own("ngram_max")),
-  number("ngram_min", "N-gram, least", "The shortest that prompt lookup tries", [1, 64, 1], (c) => c.drafter === "ngram", own("ngram_min")),
-  number("threshold", "Threshold", "Assisted: confidence. AdaEDL: bound. C2T: β. Acceptance head: h; empty works it out of measured costs", [0, 1, 0.01], adapts("assisted", "adaedl", "c2t", "acceptance"), (c) => (c.adapt === "acceptance" ? "measured" : "default")),
+  number(
+    "depth",
+    "Depth",
+    "Chains and n-grams: tokens drafted a round. Trees: draft passes after the first level",
+    [0, 64, 1],
+    (c) => c.drafter === "chain" || grown(c) || lookup(c),
+    own("depth"),
+  ),
+  number("top_k", "Top-k", "Beams per level, and candidates of each beam", [1, 64, 1], grown, own("top_k")),
+  number(
+    "nodes",
+    "Nodes N",
+    "Nodes verified in one target pass, including the root",
+    [2, 1024, 1],
+    (c) => grown(c) && c.adapt !== "c2t",
+    own("nodes"),
+  ),
+  {
+    kind: "shape",
+    key: "shape",
+    label: "Shape",
+    hint: "The number of children of the node of each rank, level by level, as JSON",
+    of: trees,
+    group: "method",
+  },
+  number(
+    "ngram_max",
+    "N-gram",
+    "Tokens that must match; prompt lookup tries the longest first",
+    [1, 64, 1],
+    lookup,
+    own("ngram_max"),
+  ),
+  number(
+    "ngram_min",
+    "N-gram, minimum",
+    "The shortest n-gram that prompt lookup tries",
+    [1, 64, 1],
+    (c) => c.drafter === "ngram",
+    own("ngram_min"),
+  ),
+  number(
+    "threshold",
+    "Threshold",
+    "Assisted: confidence. AdaEDL: bound. C2T: β. Acceptance head: h; empty derives it from measured costs",
+    [0, 1, 0.01],
+    adapts("assisted", "adaedl", "c2t", "acceptance"),
+    (c) => (c.adapt === "acceptance" ? "measured" : "default"),
+  ),
   number("lambda", "λ", "AdaEDL's λ", [0, 10, 0.01], adapts("adaedl"), byMethod),
-  { kind: "choice", key: "schedule", label: "Schedule", hint: "heuristic: two tokens more after full acceptance, else one less", choices: catalog.schedules, empty: "default", of: adapts("assisted"), group: "method" },
-  { kind: "flag", key: "any", label: "Stop at any branch", hint: "Stop as soon as one branch is hopeless, not when all are", on: false, of: adapts("acceptance"), group: "method" },
-  { kind: "flag", key: "one_pruning", label: "One pruning", hint: "Leave out C2T's second pruning", on: false, of: adapts("c2t"), group: "method" },
+  {
+    kind: "choice",
+    key: "schedule",
+    label: "Schedule",
+    hint: "heuristic: two tokens more after full acceptance, else one less",
+    choices: catalog.schedules,
+    empty: "default",
+    of: adapts("assisted"),
+    group: "method",
+  },
+  {
+    kind: "flag",
+    key: "any",
+    label: "Stop at any branch",
+    hint: "Stop as soon as one branch is unlikely to be accepted, instead of all",
+    on: false,
+    of: adapts("acceptance"),
+    group: "method",
+  },
+  {
+    kind: "flag",
+    key: "one_pruning",
+    label: "One pruning",
+    hint: "Leave out C2T's second pruning",
+    on: false,
+    of: adapts("c2t"),
+    group: "method",
+  },
   number("alpha", "α ±", "Added to HeteroSpec's α", [-8, 8, 1], adapts("hetero"), () => "0"),
-  { kind: "flag", key: "no_extension", label: "No extension", hint: "HeteroSpec without dynamic extended drafting", on: false, of: adapts("hetero"), group: "method" },
-  { kind: "flag", key: "no_pruning", label: "No pruning", hint: "HeteroSpec without top-N pruning", on: false, of: adapts("hetero"), group: "method" },
-  { kind: "flag", key: "no_adaptation", label: "No adaptation", hint: "HeteroSpec without programs prepared per bin", on: false, of: adapts("hetero"), group: "method" },
-  number("theta", "θ", "MARS accepts the second token when its logit is over this part of the first's", [0, 1, 0.01], mars, byMethod),
-  number("gap", "Gap", "MARS: and at most so many nats below the first", [0, 100, 0.1], mars, off),
-  { kind: "choice", key: "mode", label: "Mode", hint: "MARS: emit the best token (alg1), or draw (sampled)", choices: catalog.modes, empty: "default", of: mars, group: "method" },
-  { kind: "choice", key: "variant", label: "Variant", hint: "How AdaSD's threshold is made", choices: catalog.variants, empty: "default", of: adasd, group: "method" },
-  { kind: "flag", key: "carry", label: "Carry on", hint: "AdaSD keeps its thresholds from prompt to prompt", on: false, of: adasd, group: "method" },
+  {
+    kind: "flag",
+    key: "no_extension",
+    label: "No extension",
+    hint: "HeteroSpec without dynamic extended drafting",
+    on: false,
+    of: adapts("hetero"),
+    group: "method",
+  },
+  {
+    kind: "flag",
+    key: "no_pruning",
+    label: "No pruning",
+    hint: "HeteroSpec without top-N pruning",
+    on: false,
+    of: adapts("hetero"),
+    group: "method",
+  },
+  {
+    kind: "flag",
+    key: "no_adaptation",
+    label: "No adaptation",
+    hint: "HeteroSpec without programs prepared per bin",
+    on: false,
+    of: adapts("hetero"),
+    group: "method",
+  },
+  number(
+    "theta",
+    "θ",
+    "MARS accepts the second token if its logit exceeds this fraction of the first's",
+    [0, 1, 0.01],
+    mars,
+    byMethod,
+  ),
+  number("gap", "Gap", "MARS: the largest difference to the first's logit, in nats", [0, 100, 0.1], mars, off),
+  {
+    kind: "choice",
+    key: "mode",
+    label: "Mode",
+    hint: "MARS: emit the best token (alg1) or sample (sampled)",
+    choices: catalog.modes,
+    empty: "default",
+    of: mars,
+    group: "method",
+  },
+  {
+    kind: "choice",
+    key: "variant",
+    label: "Variant",
+    hint: "How AdaSD computes its threshold",
+    choices: catalog.variants,
+    empty: "default",
+    of: adasd,
+    group: "method",
+  },
+  {
+    kind: "flag",
+    key: "carry",
+    label: "Carry on",
+    hint: "AdaSD keeps its thresholds for the next prompt",
+    on: false,
+    of: adasd,
+    group: "method",
+  },
 
   number("temperature", "Temperature", "0 is greedy", [0, 2, 0.1], always, undefined, "sampling"),
-  number("seed", "Seed", "The same seed gives the same text, with or without speculation, where the method is exact", [0, 2 ** 31 - 1, 1], always, undefined, "sampling"),
-  number("max_tokens", "Max tokens", "Where to stop at the latest", [1, 4096, 1], always, undefined, "sampling"),
+  number(
+    "seed",
+    "Seed",
+    "With an exact method, the same seed gives the same text with and without speculation",
+    [0, 2 ** 31 - 1, 1],
+    always,
+    undefined,
+    "sampling",
+  ),
+  number(
+    "max_tokens",
+    "Max tokens",
+    "The largest number of generated tokens",
+    [1, 4096, 1],
+    always,
+    undefined,
+    "sampling",
+  ),
 
-  { kind: "choice", key: "adapt", label: "Adapted by", hint: "What adapts the draft from round to round", choices: catalog.adapts, empty: "the method's own", of: (c) => c.drafter !== "none", group: "combine" },
-  { kind: "choice", key: "source", label: "Drafted by", hint: "The draft model, or an EAGLE-3 head", choices: catalog.sources, empty: "the method's own", of: (c) => c.uses_draft, group: "combine" },
-  { kind: "choice", key: "verifier", label: "Verified by", hint: "match is exact; rejection and without-replacement in distribution; mars and adasd are lossy", choices: catalog.verifiers.map((v) => v.name), empty: "the method's own", of: (c) => c.drafter !== "none", group: "combine" },
-  { kind: "flag", key: "coupled", label: "Coupled", hint: "Above temperature 0, draft with the noise that the target will draw with", on: true, of: (c) => c.drafter !== "none", group: "combine" },
-  number("top_k_sampling", "Sample top-k", "Draw from so many of the best tokens", [0, 1024, 1], always, off, "combine"),
-  number("top_p", "Top-p", "Draw from the tokens that make up this part of the distribution", [0, 1, 0.01], always, off, "combine"),
-  number("min_p", "Min-p", "Draw from tokens at least this part as likely as the best", [0, 1, 0.01], always, off, "combine"),
+  {
+    kind: "choice",
+    key: "adapt",
+    label: "Adapted by",
+    hint: "The rule that adapts the draft from round to round",
+    choices: catalog.adapts,
+    empty: "the method's own",
+    of: (c) => c.drafter !== "none",
+    group: "combine",
+  },
+  {
+    kind: "choice",
+    key: "source",
+    label: "Drafted by",
+    hint: "The draft model, or an EAGLE-3 head",
+    choices: catalog.sources,
+    empty: "the method's own",
+    of: (c) => c.uses_draft,
+    group: "combine",
+  },
+  {
+    kind: "choice",
+    key: "verifier",
+    label: "Verified by",
+    hint: "match is exact; rejection and without-replacement in distribution; mars and adasd are lossy",
+    choices: catalog.verifiers.map((v) => v.name),
+    empty: "the method's own",
+    of: (c) => c.drafter !== "none",
+    group: "combine",
+  },
+  {
+    kind: "flag",
+    key: "coupled",
+    label: "Coupled",
+    hint: "Above temperature 0, draft with the noise that the target samples with",
+    on: true,
+    of: (c) => c.drafter !== "none",
+    group: "combine",
+  },
+  number(
+    "top_k_sampling",
+    "Sample top-k",
+    "Sample from this many of the best tokens",
+    [0, 1024, 1],
+    always,
+    off,
+    "combine",
+  ),
+  number(
+    "top_p",
+    "Top-p",
+    "Sample from the likeliest tokens that sum to this probability",
+    [0, 1, 0.01],
+    always,
+    off,
+    "combine",
+  ),
+  number(
+    "min_p",
+    "Min-p",
+    "Sample from tokens with at least this fraction of the best token's probability",
+    [0, 1, 0.01],
+    always,
+    off,
+    "combine",
+  ),
 ];
 
-/** The attribute of a field: max_tokens is max-tokens. */
+/** Returns the attribute of a field: max_tokens becomes max-tokens. */
 export function attributeOf(field: Pick<Field, "key">): string {
   return field.key.replaceAll("_", "-");
 }
 
-/** A number within a field's limits; undefined when the text is none. */
+/** Parses a number and clamps it to the field's limits; undefined if the text is not a number. */
 export function clampNumber(field: NumberField, text: string): number | undefined {
   const value = text.trim() === "" ? NaN : Number(text);
   if (!Number.isFinite(value)) return undefined;
@@ -105,7 +318,7 @@ export function clampNumber(field: NumberField, text: string): number | undefine
   return field.step >= 1 ? Math.round(bounded) : bounded;
 }
 
-/** A tree's shape from its JSON; undefined when empty, an error in one line when it is no shape. */
+/** Parses the JSON of a tree's shape; undefined if empty. Throws an error of one line if invalid. */
 export function parseShape(text: string): number[][] | undefined {
   if (text.trim() === "") return undefined;
   let shape: unknown;
@@ -114,6 +327,9 @@ export function parseShape(text: string): number[][] | undefined {
   } catch {
     shape = undefined;
   }
-  if (Array.isArray(shape) && shape.every((level) => Array.isArray(level) && level.every((n) => Number.isInteger(n)))) return shape as number[][];
-  throw new Error(`shape: ${text.trim()} is no tree; want the children of each rank, level by level, such as [[4],[2,1,1],[1]]`);
+  if (Array.isArray(shape) && shape.every((level) => Array.isArray(level) && level.every((n) => Number.isInteger(n))))
+    return shape as number[][];
+  throw new Error(
+    `shape: ${text.trim()} is not a tree; want the children of each rank, level by level, such as [[4],[2,1,1],[1]]`,
+  );
 }

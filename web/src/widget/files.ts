@@ -1,7 +1,7 @@
-/** Files that a person picked or dropped, sorted into the models they are. */
-import { partsOf } from "../hub.ts";
+/** Sorts picked or dropped files into models. */
+import { partsOf } from "../sources/hub.ts";
 
-/** What a handful of files amounts to. */
+/** The models and calibrations in a list of files. */
 export interface Sorted {
   target: File[];
   draft: File[];
@@ -9,9 +9,8 @@ export interface Sorted {
 }
 
 /**
- * Sorts files: GGUF files by model, split ones as one, the largest model being
- * the target and another the draft; safetensors with all JSON files beside them
- * as one target; other JSON files as calibrations. Throws a message for people.
+ * Sorts files. Parts of a split GGUF file form one model; safetensors and all JSON files form one model. The larger
+ * model is the target, the other the draft. Without safetensors, JSON files are calibrations. Throws errors for users.
  */
 export function sortFiles(files: readonly File[]): Sorted {
   const models = new Map<string, File[]>();
@@ -20,17 +19,27 @@ export function sortFiles(files: readonly File[]): Sorted {
   for (const file of files) {
     const name = file.name;
     if (/\.gguf$/i.test(name)) {
-      const whole = partsOf(name)?.[0] ?? name;
-      models.set(whole, [...(models.get(whole) ?? []), file]);
+      const model = partsOf(name)?.[0] ?? name;
+      models.set(model, [...(models.get(model) ?? []), file]);
     } else if (/\.safetensors$/i.test(name)) (checkpoint ??= []).push(file);
     else if (/\.(json|jinja)$/i.test(name)) json.push(file);
-    else throw new Error(`${name}: file: no model file; want .gguf, or .safetensors with config.json and tokenizer.json`);
+    else
+      throw new Error(
+        `${name}: file: not a model file; want .gguf, or .safetensors with config.json and tokenizer.json`,
+      );
   }
   if (checkpoint) models.set("checkpoint", [...checkpoint, ...json]);
   const calibrations = checkpoint ? [] : json;
   const size = (list: File[]): number => list.reduce((sum, file) => sum + file.size, 0);
   const [target = [], draft = [], ...more] = [...models.values()].sort((a, b) => size(b) - size(a));
-  if (more.length > 0) throw new Error(`${[...models.keys()].join(", ")}: files: ${models.size} models, want a target and at most one draft`);
-  if (target.length === 0) throw new Error(`${files.map((file) => file.name).join(", ") || "files"}: files: no model among them; want .gguf, or .safetensors with config.json and tokenizer.json`);
+  if (more.length > 0)
+    throw new Error(
+      `${[...models.keys()].join(", ")}: files: ${models.size} models, want a target and at most one draft`,
+    );
+  if (target.length === 0)
+    throw new Error(
+      `${files.map((file) => file.name).join(", ") || "files"}: files: contain no model; ` +
+        "want .gguf, or .safetensors with config.json and tokenizer.json",
+    );
   return { target, draft, calibrations };
 }

@@ -1,15 +1,10 @@
-/** Numbers for people. */
-import type { DeviceInfo, ModelInfo, Progress } from "../protocol.ts";
+/** Formats numbers for display. */
+import { bytes } from "../sources/bytes.ts";
+import type { DeviceInfo, ModelInfo, Progress, Result } from "../protocol/protocol.ts";
 
-/** Bytes in decimal units, as browsers and model hubs count them. */
-export function bytes(n: number): string {
-  if (n < 1000) return `${Math.round(n)} B`;
-  if (n < 1e6) return `${(n / 1e3).toFixed(n < 1e4 ? 1 : 0)} kB`;
-  if (n < 1e9) return `${(n / 1e6).toFixed(n < 1e7 ? 2 : 1)} MB`;
-  return `${(n / 1e9).toFixed(2)} GB`;
-}
+export { bytes };
 
-/** Three significant digits, without an exponent. */
+/** Formats a number with three significant digits, without an exponent. */
 export function short(n: number): string {
   if (!Number.isFinite(n)) return "–";
   const size = Math.abs(n);
@@ -25,7 +20,7 @@ export function percent(part: number): string {
   return `${Math.round(part * 100)}%`;
 }
 
-/** A count of parameters: 2.4 M. */
+/** Formats a number of parameters: 2.4 M. */
 export function parameters(n: number): string {
   if (n >= 1e9) return `${(n / 1e9).toFixed(1)} B`;
   if (n >= 1e6) return `${(n / 1e6).toFixed(1)} M`;
@@ -36,11 +31,15 @@ export function model(info: ModelInfo): string {
   return `${info.name || "unnamed"} · ${info.architecture} ${parameters(info.parameters)} · ${info.quant}`;
 }
 
-/** Which device decodes: adapter, driver, and whether it is a real GPU. */
+/** Describes the device: adapter, driver, and whether the adapter is software. */
 export function device(info: DeviceInfo): string {
-  // A browser names no driver beyond WebGPU itself.
+  // Browsers report no driver except WebGPU.
   const driver = info.driver === "WebGPU" ? "" : info.driver;
-  const parts = [info.backend === "cpu" ? "CPU" : "WebGPU", info.adapter || [info.vendor, info.architecture].filter(Boolean).join(" "), driver];
+  const parts = [
+    info.backend === "cpu" ? "CPU" : "WebGPU",
+    info.adapter || [info.vendor, info.architecture].filter(Boolean).join(" "),
+    driver,
+  ];
   if (info.software && info.backend !== "cpu") parts.push("software adapter");
   return parts.filter(Boolean).join(" · ");
 }
@@ -54,18 +53,18 @@ const STAGES: Record<Progress["stage"], string> = {
   kernels: "Compiling kernels",
   tuning: "Timing kernel variants",
   ready: "Ready",
-  lost: "The GPU was lost; loading the models again",
+  lost: "The GPU was lost; reloading the models",
   notice: "Note",
 };
 
-/** A span of time to come, rounded to what a person waits by. */
+/** Formats a remaining time, rounded for display. */
 export function duration(seconds: number): string {
   if (seconds < 90) return `${Math.max(1, Math.round(seconds))} s`;
   if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
   return `${(seconds / 3600).toFixed(1)} h`;
 }
 
-/** What the progress line says; `rate` is bytes a second, 0 when not known. */
+/** Returns the text of the progress line; `rate` is bytes per second, or 0 if unknown. */
 export function progress(p: Progress, rate: number): string {
   const parts = [STAGES[p.stage]];
   if (p.stage === "download" || p.stage === "target" || p.stage === "draft" || p.stage === "eagle3") {
@@ -79,12 +78,12 @@ export function progress(p: Progress, rate: number): string {
   return parts.join(" · ");
 }
 
-/** Smooths the rate of a download over the last seconds. */
+/** Averages the rate of a download over the last seconds. */
 export class Rate {
   #samples: { at: number; done: number }[] = [];
   #stage = "";
 
-  /** Bytes a second after this sample. */
+  /** Adds a sample and returns the rate in bytes per second. */
   add(stage: string, done: number, at: number): number {
     if (stage !== this.#stage || done < (this.#samples.at(-1)?.done ?? 0)) {
       this.#stage = stage;
@@ -95,4 +94,21 @@ export class Rate {
     const first = this.#samples[0]!;
     return at > first.at ? ((done - first.done) / (at - first.at)) * 1000 : 0;
   }
+}
+
+/** Summarises a result for the status line. */
+export function summary(result: Result): string {
+  const n = result.token_ids.length;
+  const why = {
+    eos: "the model ended the text",
+    length: "the token limit",
+    context: "the context is full",
+    stop: "a stop string",
+    aborted: "stopped",
+  }[result.finish];
+  const { reused, prompt_tokens, warming, rounds } = result.stats;
+  const cached = reused > 0 ? ` · ${reused} of ${prompt_tokens} prompt tokens reused` : "";
+  const plain = warming ? ` · ${warming} of ${rounds} rounds without a draft while its kernels compiled` : "";
+  const tokens = `${n} token${n === 1 ? "" : "s"} in ${milliseconds(result.stats.total_ms)}`;
+  return `${tokens} · ended by: ${why}${cached}${plain}`;
 }

@@ -1,5 +1,5 @@
-/** What the browser keeps of downloaded models: the list, and the ways to be rid of it or to keep it for good. */
-import { deleteKept, keptModels, type KeptModel, persist, space } from "../kept.ts";
+/** The list of downloaded models, with buttons to delete them or to protect them from automatic deletion. */
+import { deleteKept, keptModels, type KeptModel, persist, space } from "../sources/kept-models.ts";
 import { el, setText } from "./dom.ts";
 import * as format from "./format.ts";
 
@@ -8,9 +8,19 @@ export class KeptList {
   readonly #list = el("ul", { class: "kept", id: "kept-list" });
   readonly #said = el("p", { class: "kept-said", id: "kept-said", role: "status" });
   readonly #all = chip("Delete all", { id: "kept-clear" });
-  readonly #persist = chip("Protect from automatic deletion", { id: "kept-persist", title: "Asks the browser not to delete these files by itself when the disk is full" });
-  readonly element = el("section", { class: "kept-models", "aria-label": "Kept models" }, el("h2", {}, "Kept models", this.#total), this.#list, this.#said, el("div", { class: "file-actions" }, this.#all, this.#persist));
-  /** What is kept, as of the last look. */
+  readonly #persist = chip("Protect from automatic deletion", {
+    id: "kept-persist",
+    title: "Asks the browser not to delete these files automatically when the disk is full",
+  });
+  readonly element = el(
+    "section",
+    { class: "kept-models", "aria-label": "Kept models" },
+    el("h2", {}, "Kept models", this.#total),
+    this.#list,
+    this.#said,
+    el("div", { class: "file-actions" }, this.#all, this.#persist),
+  );
+  /** The stored files at the last refresh. */
   files: readonly KeptModel[] = [];
 
   constructor() {
@@ -18,15 +28,21 @@ export class KeptList {
     this.#persist.addEventListener("click", () => void this.#protect());
   }
 
-  /** Shows what is kept now. */
+  /** Updates the list. */
   async refresh(): Promise<void> {
     const [files, room] = await Promise.all([keptModels().catch(() => undefined), space()]);
     this.files = files ?? [];
     this.#list.replaceChildren(
-      ...(this.files.length > 0 ? this.files.map((file) => this.#row(file)) : [el("li", { class: "empty" }, files ? "No model is kept yet." : "This browser keeps no files for this page.")]),
+      ...(this.files.length > 0
+        ? this.files.map((file) => this.#row(file))
+        : [el("li", { class: "empty" }, files ? "No models yet." : "This browser gives the page no file storage.")]),
     );
     const total = this.files.reduce((sum, file) => sum + file.size, 0);
-    setText(this.#total, `${this.files.length > 0 ? `${format.bytes(total)} in all` : ""}${room?.quota ? `${this.files.length > 0 ? ", " : ""}${format.bytes(Math.max(0, room.quota - room.used))} free of ${format.bytes(room.quota)}` : ""}`);
+    const used = this.files.length > 0 ? [`${format.bytes(total)} in all`] : [];
+    const free = room?.quota
+      ? [`${format.bytes(Math.max(0, room.quota - room.used))} free of ${format.bytes(room.quota)}`]
+      : [];
+    setText(this.#total, [...used, ...free].join(", "));
     this.#all.hidden = this.files.length === 0;
     this.#persist.hidden = this.files.length === 0 || room === undefined || room.persistent;
   }
@@ -40,7 +56,12 @@ export class KeptList {
     return el(
       "li",
       {},
-      el("span", { class: "kept-name", title: file.url }, el("b", {}, file.name), el("small", {}, `${format.bytes(file.size)}${part} · ${file.busy ? "in use" : `last used ${used}`}`)),
+      el(
+        "span",
+        { class: "kept-name", title: file.url },
+        el("b", {}, file.name),
+        el("small", {}, `${format.bytes(file.size)}${part} · ${file.busy ? "in use" : `last used ${used}`}`),
+      ),
       remove,
     );
   }
@@ -48,13 +69,23 @@ export class KeptList {
   async #delete(files: readonly KeptModel[]): Promise<void> {
     const busy: string[] = [];
     for (const file of files) if (!(await deleteKept(file.key))) busy.push(file.name);
-    setText(this.#said, busy.length > 0 ? `Still in use, in this or another tab: ${busy.join(", ")}.` : `Deleted ${files.map((file) => file.name).join(", ")}.`);
+    setText(
+      this.#said,
+      busy.length > 0
+        ? `Still in use, in this or another tab: ${busy.join(", ")}.`
+        : `Deleted ${files.map((file) => file.name).join(", ")}.`,
+    );
     await this.refresh();
   }
 
   async #protect(): Promise<void> {
     const granted = await persist();
-    setText(this.#said, granted ? "The browser will not delete them by itself." : "The browser refused; it may agree once you visit this page often, or bookmark it.");
+    setText(
+      this.#said,
+      granted
+        ? "The browser will not delete them automatically."
+        : "The browser refused; it may agree once you visit this page often, or bookmark it.",
+    );
     await this.refresh();
   }
 }

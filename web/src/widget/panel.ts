@@ -1,5 +1,5 @@
-/** What stands beside the text: tiles, the tree, charts, acceptance per depth, time per round, the comparison. */
-import type { EventTree, RoundTimes } from "../protocol.ts";
+/** The statistics next to the text: tiles, tree, charts, acceptance per depth, time per round, comparison. */
+import type { EventTree, RoundTimes } from "../protocol/protocol.ts";
 import type { Charts } from "./charts.ts";
 import { verdict, type Comparison } from "./compare.ts";
 import { el, setText } from "./dom.ts";
@@ -7,15 +7,15 @@ import { milliseconds, percent, short } from "./format.ts";
 import type { Tally } from "./tally.ts";
 import type { TreeView } from "./tree.ts";
 
-/** The parts of a round; `within` is a part of parts, so it has no share of its own in the bar. */
+/** The phases of a round; `within` marks a phase that is included in others, so the bar leaves it out. */
 const PARTS: readonly { key: keyof RoundTimes; label: string; within?: boolean }[] = [
   { key: "draft", label: "draft" },
   { key: "verify", label: "verify" },
   { key: "host", label: "host" },
-  { key: "readback", label: "of it, readback", within: true },
+  { key: "readback", label: "including readback", within: true },
 ];
 
-/** Depths always shown, so that the panel keeps its height; deeper ones scroll into a second row. */
+/** The least number of depths shown, so that the panel keeps its height; deeper ones scroll in a second row. */
 const MIN_DEPTHS = 5;
 
 type TileName = "speed" | "length" | "ttft" | "calls" | "verified" | "draft";
@@ -29,12 +29,22 @@ export class Panel {
   readonly element: HTMLElement;
   readonly #tiles: Record<TileName, Tile>;
   readonly #depths = el("ol", { class: "depths" });
-  readonly #times = new Map(PARTS.map((part) => [part.key, { bar: el("i", { class: part.key }), value: el("b", {}, "–") }]));
+  readonly #times = new Map(
+    PARTS.map((part) => [part.key, { bar: el("i", { class: part.key }), value: el("b", {}, "–") }]),
+  );
   readonly #treeHint = el("small", {}, "\u00a0");
-  readonly #treeBox = el("div", { class: "treebox" }, el("p", { class: "empty" }, "The tree of the round under way appears here: what was drafted, what the target accepted, and what was pruned before."));
+  readonly #treeBox = el(
+    "div",
+    { class: "treebox" },
+    el("p", { class: "empty" }, "The tree of the current round appears here: drafted, accepted and pruned tokens."),
+  );
   readonly #treeDetails = el("p", { class: "tree-details", id: "tree-details" }, "\u00a0");
   readonly #treeText = el("pre", { id: "tree-text", tabindex: 0 });
-  readonly #charts = el("div", { class: "charts", id: "charts" }, el("p", { class: "empty" }, "Charts over the rounds appear here: acceptance length, tree size, entropy and time."));
+  readonly #charts = el(
+    "div",
+    { class: "charts", id: "charts" },
+    el("p", { class: "empty" }, "Charts over the rounds appear here: acceptance length, tree size, entropy and time."),
+  );
   #tree: Promise<TreeView> | undefined;
   #lastTree: EventTree | undefined;
   #drawing: Promise<Charts> | undefined;
@@ -45,7 +55,12 @@ export class Panel {
   constructor() {
     this.#tiles = {
       speed: tile("tok/s", "Decode speed", "speed"),
-      length: tile("tokens a pass", "Acceptance length τ", "length", "Committed tokens per target pass, bonus included"),
+      length: tile(
+        "tokens a pass",
+        "Acceptance length τ",
+        "length",
+        "Committed tokens per target pass, including the bonus token",
+      ),
       ttft: tile("prompt included", "Time to first token", "ttft"),
       calls: tile("target passes", "Calls", "calls"),
       verified: tile("in those passes", "Tokens verified", "verified"),
@@ -61,7 +76,18 @@ export class Panel {
         el("h2", {}, "Token tree", this.#treeHint),
         this.#treeBox,
         this.#treeDetails,
-        el("p", { class: "key", "aria-hidden": "true" }, ...(["accepted", "relaxed", "rejected", "pruned", "unsure"] as const).map((name) => el("span", {}, el("i", { class: `swatch node-${name}` }), name === "unsure" ? "entropy of the target" : name))),
+        el(
+          "p",
+          { class: "key", "aria-hidden": "true" },
+          ...(["accepted", "relaxed", "rejected", "pruned", "unsure"] as const).map((name) =>
+            el(
+              "span",
+              {},
+              el("i", { class: `swatch node-${name}` }),
+              name === "unsure" ? "entropy of the target" : name,
+            ),
+          ),
+        ),
         el("details", { class: "tree-text" }, el("summary", {}, "As text"), this.#treeText),
       ),
       el("article", { class: "card", "aria-label": "Over the rounds" }, this.#charts),
@@ -72,12 +98,23 @@ export class Panel {
         card(
           "Time per round",
           "mean, ms",
-          el("div", { class: "stack", "aria-hidden": "true" }, ...PARTS.filter((part) => !part.within).map((part) => this.#times.get(part.key)!.bar)),
+          el(
+            "div",
+            { class: "stack", "aria-hidden": "true" },
+            ...PARTS.filter((part) => !part.within).map((part) => this.#times.get(part.key)!.bar),
+          ),
           el(
             "dl",
             { class: "times" },
             ...PARTS.map((part) =>
-              el("div", part.within ? { class: "within", title: "Waiting for results of the device, inside draft and verify" } : {}, el("dt", {}, swatch(part.key), part.label), el("dd", { id: `ms-${part.key}` }, this.#times.get(part.key)!.value)),
+              el(
+                "div",
+                part.within
+                  ? { class: "within", title: "Waiting for results of the device, included in draft and verify" }
+                  : {},
+                el("dt", {}, swatch(part.key), part.label),
+                el("dd", { id: `ms-${part.key}` }, this.#times.get(part.key)!.value),
+              ),
             ),
           ),
         ),
@@ -88,7 +125,7 @@ export class Panel {
     this.showComparison(undefined);
   }
 
-  /** Shows a generation's numbers so far. */
+  /** Shows the statistics of a generation so far. */
   update(tally: Tally): void {
     const any = tally.rounds > 0;
     const show = (name: TileName, text: string): void => setText(this.#tiles[name].value, any ? text : "–");
@@ -110,7 +147,7 @@ export class Panel {
     if (any || this.#drawing) void this.#chart();
   }
 
-  /** Begins to follow the width and the colour scheme; `signal` ends it. */
+  /** Follows the width and the colour scheme until `signal` aborts. */
   connect(signal: AbortSignal): void {
     this.#connected = signal;
     if (!this.#drawing) return;
@@ -118,18 +155,19 @@ export class Panel {
     void this.#chart();
   }
 
-  /** Draws again with the colours of now: a canvas does not follow CSS by itself. */
+  /** Redraws with the current colours, because a canvas does not follow changes of CSS. */
   recolour(): void {
     void this.#drawing?.then((charts) => charts.recolour());
   }
 
-  /** The charts come with the first round, and with them the code that draws them. */
+  /** Adds the charts with the first round, and loads the code that draws them. */
   async #chart(): Promise<void> {
     const signal = this.#connected;
     if (!signal || signal.aborted) return;
     this.#drawing ??= import("./charts.ts").then(({ Charts }) => new Charts(this.#charts, signal));
     const charts = await this.#drawing.catch(() => undefined);
-    if (!charts) this.#drawing = undefined; // the next round tries again
+    if (!charts)
+      this.#drawing = undefined; // the next round tries again
     else if (this.#tally && !signal.aborted) charts.update(this.#tally);
   }
 
@@ -138,28 +176,45 @@ export class Panel {
     this.#lastTree = tree;
     setText(this.#treeHint, tree && bin ? `entropy bin ${bin}, Φ ${short(phi ?? 0)} nats` : "of the last round");
     if (!tree) return;
-    this.#tree ??= import("./tree.ts").then(({ TreeView }) => new TreeView(this.#treeBox, this.#treeDetails, this.#treeText));
+    this.#tree ??= import("./tree.ts").then(
+      ({ TreeView }) => new TreeView(this.#treeBox, this.#treeDetails, this.#treeText),
+    );
     this.#tree.then(
       (view) => this.#lastTree && view.show(this.#lastTree),
       () => (this.#tree = undefined),
     );
   }
 
-  /** The outcome of a comparison, what it is doing, or the invitation to make one. */
+  /** Shows the result of a comparison, its progress, or a hint. */
   showComparison(state: Comparison | string | undefined): void {
     const known = typeof state === "object" ? state : undefined;
     const fastest = known ? Math.max(known.plain.stats.decode_tok_s, known.speculative.stats.decode_tok_s, 1e-9) : 1;
     const bar = (label: string, name: string, speed: number | undefined): HTMLElement => {
       const fill = el("i", { class: name });
       fill.style.width = speed === undefined ? "0" : `${(100 * speed) / fastest}%`;
-      return el("div", { class: "race" }, el("span", {}, label), el("div", { class: "track" }, fill), el("b", { class: `${name}-speed` }, speed === undefined ? "–" : `${short(speed)} tok/s`));
+      return el(
+        "div",
+        { class: "race" },
+        el("span", {}, label),
+        el("div", { class: "track" }, fill),
+        el("b", { class: `${name}-speed` }, speed === undefined ? "–" : `${short(speed)} tok/s`),
+      );
     };
     const text = known ? verdict(known) : undefined;
     this.#compare.replaceChildren(
       bar("Plain", "plain", known?.plain.stats.decode_tok_s),
       bar(known?.exactness === "lossy" ? "Lossy" : "Speculative", "speculative", known?.speculative.stats.decode_tok_s),
-      el("p", { class: known ? "speed known" : "speed" }, text?.speed ?? (typeof state === "string" ? state : "Not measured yet.")),
-      el("p", { class: `tokens ${known ? (known.exact ? (text!.good ? "good" : "bad") : known.exactness) : ""}`.trimEnd() }, ...(known?.exactness === "lossy" ? [el("span", { class: "badge lossy" }, "lossy"), " "] : []), text?.tokens ?? "\u00a0"),
+      el(
+        "p",
+        { class: known ? "speed known" : "speed" },
+        text?.speed ?? (typeof state === "string" ? state : "Not measured yet."),
+      ),
+      el(
+        "p",
+        { class: `tokens ${known ? (known.exact ? (text!.good ? "good" : "bad") : known.exactness) : ""}`.trimEnd() },
+        ...(known?.exactness === "lossy" ? [el("span", { class: "badge lossy" }, "lossy"), " "] : []),
+        text?.tokens ?? "\u00a0",
+      ),
     );
   }
 
@@ -167,7 +222,9 @@ export class Panel {
     const count = Math.max(MIN_DEPTHS, perDepth.length);
     while (this.#depths.children.length < count) {
       const depth = this.#depths.children.length + 1;
-      this.#depths.append(el("li", {}, el("span", {}, String(depth)), el("div", { class: "track" }, el("i")), el("b", {}, "–")));
+      this.#depths.append(
+        el("li", {}, el("span", {}, String(depth)), el("div", { class: "track" }, el("i")), el("b", {}, "–")),
+      );
     }
     while (this.#depths.children.length > count) this.#depths.lastElementChild!.remove();
     [...this.#depths.children].forEach((row, i) => {
@@ -180,11 +237,25 @@ export class Panel {
 
 function tile(unit: string, label: string, name: string, title = ""): Tile {
   const value = el("b", { id: `stat-${name}` }, "–");
-  return { value, element: el("div", { class: `tile ${name}`, ...(title ? { title } : {}) }, el("span", { class: "label" }, label), value, el("span", { class: "unit" }, unit)) };
+  return {
+    value,
+    element: el(
+      "div",
+      { class: `tile ${name}`, ...(title ? { title } : {}) },
+      el("span", { class: "label" }, label),
+      value,
+      el("span", { class: "unit" }, unit),
+    ),
+  };
 }
 
 function card(title: string, hint: string | HTMLElement, ...children: Node[]): HTMLElement {
-  return el("article", { class: "card" }, el("h2", {}, title, ...(hint ? [typeof hint === "string" ? el("small", {}, hint) : hint] : [])), ...children);
+  return el(
+    "article",
+    { class: "card" },
+    el("h2", {}, title, ...(hint ? [typeof hint === "string" ? el("small", {}, hint) : hint] : [])),
+    ...children,
+  );
 }
 
 function swatch(name: string): HTMLElement {

@@ -1,13 +1,13 @@
 /**
- * Choosing models: a pair of the catalog, names or addresses, or files of one's own; and what the browser keeps
- * of them. Loaded when its part of the settings is opened: most visits never need it.
+ * Selects models: a pair of the catalog, names or addresses, or local files. Also lists the downloaded models. Loaded
+ * when its section of the settings opens, because most visits do not need it.
  */
-import { BUILTIN_HEAD, BUILTIN_PAIR } from "../builtin.ts";
-import { type KnownPair, PAIRS, sourceOf } from "../catalog.ts";
-import { parseName, resolve } from "../hub.ts";
-import type { Keep } from "../protocol.ts";
+import { BUILTIN_HEAD, BUILTIN_PAIR } from "../engine/builtin.ts";
+import { type KnownPair, PAIRS, sourceOf } from "../engine/pairs.ts";
+import type { LoadOptions } from "../engine/engine.ts";
+import { parseName, resolve } from "../sources/hub.ts";
+import type { Keep } from "../protocol/protocol.ts";
 import style from "../styles/models.css";
-import type { Models } from "./choice.ts";
 import { el, setText, sheet } from "./dom.ts";
 import { KeptList } from "./kept-list.ts";
 import * as format from "./format.ts";
@@ -15,13 +15,13 @@ import * as format from "./format.ts";
 const WAYS = { catalog: "Catalog", name: "Name or address", files: "Your files" } as const;
 type Way = keyof typeof WAYS;
 
-/** A model may be split into parts, or be a checkpoint with its configuration beside it. */
+/** A model may be a split GGUF file, or safetensors with configuration files. */
 const MODEL_FILES = ".gguf,.safetensors,.json,.jinja";
 const BUILTIN = PAIRS[0]!.id;
-/** The built-in pair with its EAGLE-3 head, beside the catalog's pairs. */
+/** The id of the built-in pair with its EAGLE-3 head. */
 const HEAD = `${BUILTIN}-head`;
 
-/** A field with its label, a hint, and room for what is wrong with it. */
+/** A form field with a label, a hint and an error. */
 class Field {
   readonly input: HTMLInputElement;
   readonly element: HTMLElement;
@@ -30,7 +30,14 @@ class Field {
   constructor(id: string, label: string, hint: string, attributes: Record<string, string | boolean>) {
     this.input = el("input", { id, ...attributes, "aria-describedby": `${id}-hint ${id}-error` });
     this.#error = el("p", { class: "field-error", id: `${id}-error` });
-    this.element = el("div", { class: "field" }, el("label", { for: id }, label), this.input, el("small", { id: `${id}-hint` }, hint), this.#error);
+    this.element = el(
+      "div",
+      { class: "field" },
+      el("label", { for: id }, label),
+      this.input,
+      el("small", { id: `${id}-hint` }, hint),
+      this.#error,
+    );
     for (const event of ["input", "change"]) this.input.addEventListener(event, () => this.refuse(""));
   }
 
@@ -49,16 +56,27 @@ class Field {
   }
 }
 
-const named = (id: string, label: string, hint: string, placeholder: string): Field => new Field(id, label, hint, { type: "text", placeholder, spellcheck: "false", autocapitalize: "off", autocomplete: "off" });
-const picked = (id: string, label: string, hint: string, accept = MODEL_FILES): Field => new Field(id, label, hint, { type: "file", accept, multiple: true });
+const named = (id: string, label: string, hint: string, placeholder: string): Field =>
+  new Field(id, label, hint, {
+    type: "text",
+    placeholder,
+    spellcheck: "false",
+    autocapitalize: "off",
+    autocomplete: "off",
+  });
+const picked = (id: string, label: string, hint: string, accept = MODEL_FILES): Field =>
+  new Field(id, label, hint, { type: "file", accept, multiple: true });
+
+/** The models to load, with their calibrations and head. */
+export type Models = Pick<LoadOptions, "target" | "draft" | "calibrations" | "eagle3" | "eagle3Config" | "cache">;
 
 export interface PickerOptions {
-  /** Loads what was chosen. */
+  /** Loads the selected models. */
   load(models: Models): void;
-  /** The target and the draft that are named already. */
+  /** The initial target and draft. */
   target?: string | null | undefined;
   draft?: string | null | undefined;
-  /** Where names lead; Hugging Face unless told. */
+  /** The hub that resolves names; default Hugging Face. */
   hub?: string | undefined;
 }
 
@@ -66,18 +84,56 @@ export class Picker {
   readonly #options: PickerOptions;
   readonly #tabs = new Map<Way, { tab: HTMLButtonElement; panel: HTMLElement }>();
   #way: Way = "catalog";
-  readonly #pairs = el("fieldset", { class: "pairs", id: "pairs" }, el("legend", { class: "visually-hidden" }, "Pairs that are known to work together"));
-  readonly #targetName = named("target-name", "Target", "owner/repo/file.gguf on Hugging Face, owner/repo@revision/file.gguf, or any address of a GGUF or safetensors file.", "owner/repo/file.gguf or https://…");
-  readonly #draftName = named("draft-name", "Draft (optional)", "A smaller model with the same vocabulary. Without one, methods draft from the text itself.", "none");
-  readonly #targetFile = picked("target-file", "Target", "A GGUF file, all parts of a split one, or all files of a safetensors checkpoint.");
+  readonly #pairs = el(
+    "fieldset",
+    { class: "pairs", id: "pairs" },
+    el("legend", { class: "visually-hidden" }, "Pairs that are known to work together"),
+  );
+  readonly #targetName = named(
+    "target-name",
+    "Target",
+    "owner/repo/file.gguf or owner/repo@revision/file.gguf on Hugging Face, or a GGUF or safetensors file's address.",
+    "owner/repo/file.gguf or https://…",
+  );
+  readonly #draftName = named(
+    "draft-name",
+    "Draft (optional)",
+    "A smaller model with the same vocabulary. Without one, only methods that draft from the text are available.",
+    "none",
+  );
+  readonly #targetFile = picked(
+    "target-file",
+    "Target",
+    "A GGUF file, all parts of a split one, or all files of a safetensors checkpoint.",
+  );
   readonly #draftFile = picked("draft-file", "Draft (optional)", "A smaller model with the same vocabulary.");
-  readonly #calibrations = picked("calibration-files", "Calibrations", "JSON made by foretoken calibrate or train, for hetero, c2t and acceptance.", ".json");
-  readonly #eagle3 = picked("eagle3-files", "EAGLE-3 head", "Its .safetensors file and its config.json.", ".safetensors,.json");
-  readonly #extras = el("details", { class: "extras", id: "model-extras" }, el("summary", {}, "Calibrations, and an EAGLE-3 head"), el("div", { class: "fields" }, this.#calibrations.element, this.#eagle3.element));
+  readonly #calibrations = picked(
+    "calibration-files",
+    "Calibrations",
+    "JSON made by foretoken calibrate or train, for hetero, c2t and acceptance.",
+    ".json",
+  );
+  readonly #eagle3 = picked(
+    "eagle3-files",
+    "EAGLE-3 head",
+    "Its .safetensors file and its config.json.",
+    ".safetensors,.json",
+  );
+  readonly #extras = el(
+    "details",
+    { class: "extras", id: "model-extras" },
+    el("summary", {}, "Calibrations, and an EAGLE-3 head"),
+    el("div", { class: "fields" }, this.#calibrations.element, this.#eagle3.element),
+  );
   readonly #keep = el("input", { type: "checkbox", id: "keep", checked: true });
-  readonly #keeping = el("label", { class: "flag", for: "keep", title: "So that the next visit needs no download" }, this.#keep, "Keep downloads in this browser");
+  readonly #keeping = el(
+    "label",
+    { class: "flag", for: "keep", title: "The next visit then needs no download" },
+    this.#keep,
+    "Keep downloads in this browser",
+  );
   readonly #load = el("button", { type: "button", id: "load", class: "primary", part: "button" }, "Load");
-  readonly #said = el("p", { class: "models-said", id: "models-said" });
+  readonly #status = el("p", { class: "models-said", id: "models-said" });
   readonly #kept = new KeptList();
 
   constructor(host: HTMLElement, options: PickerOptions) {
@@ -87,30 +143,49 @@ export class Picker {
       catalog: [this.#pairs],
       name: [el("div", { class: "fields" }, this.#targetName.element, this.#draftName.element)],
       files: [
-        el("p", { class: "drop" }, el("b", {}, "Drop files anywhere here"), " and they load at once: the larger model is the target, the other the draft. Or choose them. They are read where they are; nothing is copied or sent."),
+        el(
+          "p",
+          { class: "drop" },
+          el("b", {}, "Drop files anywhere here"),
+          " and they load at once: the larger model is the target, the other the draft. Or choose them. " +
+            "They are read from your disk; nothing is copied or sent.",
+        ),
         el("div", { class: "fields" }, this.#targetFile.element, this.#draftFile.element),
       ],
     };
     for (const [way, label] of Object.entries(WAYS) as [Way, string][]) {
-      const tab = el("button", { type: "button", role: "tab", id: `models-${way}`, "aria-controls": `models-${way}-panel` }, label);
-      const panel = el("div", { role: "tabpanel", id: `models-${way}-panel`, "aria-labelledby": `models-${way}`, class: "way" }, ...panels[way]);
+      const tab = el(
+        "button",
+        { type: "button", role: "tab", id: `models-${way}`, "aria-controls": `models-${way}-panel` },
+        label,
+      );
+      const panel = el(
+        "div",
+        { role: "tabpanel", id: `models-${way}-panel`, "aria-labelledby": `models-${way}`, class: "way" },
+        ...panels[way],
+      );
       tab.addEventListener("click", () => this.#show(way));
       tab.addEventListener("keydown", (event) => this.#key(event, way));
       this.#tabs.set(way, { tab, panel });
     }
     const ways = [...this.#tabs.values()];
     host.append(
-      el("div", { role: "tablist", class: "ways", "aria-label": "Where the models come from" }, ...ways.map(({ tab }) => tab)),
+      el(
+        "div",
+        { role: "tablist", class: "ways", "aria-label": "Where the models come from" },
+        ...ways.map(({ tab }) => tab),
+      ),
       ...ways.map(({ panel }) => panel),
       this.#extras,
       el("div", { class: "file-actions" }, this.#load, this.#keeping),
-      this.#said,
+      this.#status,
       this.#kept.element,
     );
     this.#listPairs();
     this.#pairs.addEventListener("change", () => this.#follow());
     this.#load.addEventListener("click", () => this.#take());
-    for (const field of this.#named) field.input.addEventListener("keydown", (event) => event.key === "Enter" && this.#take());
+    for (const field of this.#named)
+      field.input.addEventListener("keydown", (event) => event.key === "Enter" && this.#take());
     if (options.target) {
       this.#targetName.input.value = options.target;
       this.#draftName.input.value = options.draft ?? "";
@@ -119,44 +194,65 @@ export class Picker {
     void this.refresh();
   }
 
-  /** Loading is not possible now. */
+  /** Disables or enables the button that loads. */
   block(blocked: boolean): void {
     this.#load.disabled = blocked;
   }
 
-  /** What is going on, where the person who chose is looking; the widget's own line is read out. */
-  say(text: string): void {
-    setText(this.#said, text);
-    this.#said.classList.remove("field-error");
+  /** Shows the progress next to the button; screen readers read the widget's status line instead. */
+  showStatus(text: string): void {
+    setText(this.#status, text);
+    this.#status.classList.remove("field-error");
   }
 
-  /** Why what was chosen cannot be loaded: beside the field of the file that the message names. */
+  /** Shows an error at the field whose file the message names. */
   failed(message: string): void {
     const names = (field: Field): string[] => {
       if (field.files.length > 0) return field.files.map((file) => file.name);
       const { text } = field;
       try {
-        return text ? [text, parseName(text)?.repo ?? text, decodeURIComponent(resolve(text, document.baseURI, this.#options.hub).url.replace(/^.*\/|\?.*$/g, ""))] : [];
+        return text
+          ? [
+              text,
+              parseName(text)?.repo ?? text,
+              decodeURIComponent(resolve(text, document.baseURI, this.#options.hub).url.replace(/^.*\/|\?.*$/g, "")),
+            ]
+          : [];
       } catch {
         return [text];
       }
     };
-    // The file that is at fault is named first.
-    const place = (field: Field): number => Math.min(...names(field).map((name) => ` ${message}`.indexOf(` ${name}`)).filter((at) => at >= 0), Infinity);
-    const fields = this.#way === "name" ? this.#named : this.#way === "files" ? [this.#targetFile, this.#draftFile] : [];
+    // The message names the faulty file first.
+    const place = (field: Field): number =>
+      Math.min(
+        ...names(field)
+          .map((name) => ` ${message}`.indexOf(` ${name}`))
+          .filter((at) => at >= 0),
+        Infinity,
+      );
+    const fields =
+      this.#way === "name" ? this.#named : this.#way === "files" ? [this.#targetFile, this.#draftFile] : [];
     const field = fields.filter((one) => place(one) < Infinity).sort((a, b) => place(a) - place(b))[0];
-    this.say(field ? "" : message);
+    this.showStatus(field ? "" : message);
     if (field) field.refuse(message);
-    else this.#said.classList.add("field-error");
+    else this.#status.classList.add("field-error");
   }
 
-  /** Shows what is kept now. */
+  /** Updates the list of stored models and the marks of the catalog. */
   async refresh(): Promise<void> {
     await this.#kept.refresh();
     const kept = new Set(this.#kept.files.filter((file) => file.done).map((file) => file.url));
     for (const pair of PAIRS) {
       const note = this.#pairs.querySelector(`[data-pair="${pair.id}"] .known-kept`);
-      if (note) setText(note, [pair.target, pair.draft].every((model) => kept.has(resolve(model.name, document.baseURI, this.#options.hub).url)) ? " · kept in this browser" : "");
+      if (note)
+        setText(
+          note,
+          [pair.target, pair.draft].every((model) =>
+            kept.has(resolve(model.name, document.baseURI, this.#options.hub).url),
+          )
+            ? " · downloaded"
+            : "",
+        );
     }
   }
 
@@ -171,7 +267,7 @@ export class Picker {
       tab.tabIndex = name === way ? 0 : -1;
       panel.hidden = name !== way;
     }
-    this.say("");
+    this.showStatus("");
     this.#follow();
   }
 
@@ -179,14 +275,21 @@ export class Picker {
     const all = [...this.#tabs.keys()];
     const forward = getComputedStyle(event.currentTarget as Element).direction === "rtl" ? "ArrowLeft" : "ArrowRight";
     const step = event.key === forward ? 1 : event.key === "ArrowLeft" || event.key === "ArrowRight" ? -1 : 0;
-    const next = event.key === "Home" ? all[0]! : event.key === "End" ? all.at(-1)! : step ? all[(all.indexOf(way) + step + all.length) % all.length]! : undefined;
+    const next =
+      event.key === "Home"
+        ? all[0]!
+        : event.key === "End"
+          ? all.at(-1)!
+          : step
+            ? all[(all.indexOf(way) + step + all.length) % all.length]!
+            : undefined;
     if (!next) return;
     event.preventDefault();
     this.#show(next);
     this.#tabs.get(next)!.tab.focus();
   }
 
-  /** Shows what goes with what is chosen. */
+  /** Shows the fields that apply to the selection. */
   #follow(): void {
     const builtin = this.#way === "catalog" && this.#pair.startsWith(BUILTIN);
     this.#extras.hidden = builtin;
@@ -202,30 +305,57 @@ export class Picker {
       el(
         "div",
         { class: "known", "data-pair": id },
-        el("label", {}, el("input", { type: "radio", name: "pair", value: id, checked: id === BUILTIN, "aria-describedby": `pair-${id}` }), el("b", {}, title), el("span", { class: "known-size" }, size)),
-        el("div", { class: "known-facts", id: `pair-${id}` }, el("p", {}, ...terms), el("p", { class: "known-about" }, about)),
+        el(
+          "label",
+          {},
+          el("input", {
+            type: "radio",
+            name: "pair",
+            value: id,
+            checked: id === BUILTIN,
+            "aria-describedby": `pair-${id}`,
+          }),
+          el("b", {}, title),
+          el("span", { class: "known-size" }, size),
+        ),
+        el(
+          "div",
+          { class: "known-facts", id: `pair-${id}` },
+          el("p", {}, ...terms),
+          el("p", { class: "known-about" }, about),
+        ),
       );
     for (const pair of PAIRS) {
       const licence = el("a", { href: pair.licence_url, target: "_blank", rel: "noopener noreferrer" }, pair.licence);
       const memory = `Memory: ${format.bytes(pair.memory_bytes)} or more · `;
       const about = `${oneOf("Target", pair.target)}. ${oneOf("Draft", pair.draft)}.`;
       if (pair.id !== BUILTIN) {
-        this.#pairs.append(card(pair.id, pair.title, download(pair), [memory, licence, el("span", { class: "known-kept" })], about));
+        this.#pairs.append(
+          card(pair.id, pair.title, download(pair), [memory, licence, el("span", { class: "known-kept" })], about),
+        );
         continue;
       }
       this.#pairs.append(
         card(BUILTIN, pair.title, "no download", [memory, licence], about),
-        card(HEAD, "Built-in, with its EAGLE-3 head", "no download", ["Drafts from the target's own features: method eagle3"], "The built-in pair beside it, so that both can be compared."),
+        card(
+          HEAD,
+          "Built-in, with its EAGLE-3 head",
+          "no download",
+          ["Drafts from the target's own features: method eagle3"],
+          "Includes the built-in draft, to compare both.",
+        ),
       );
     }
   }
 
-  /** Loads what is chosen, or says beside the field what is missing. */
+  /** Loads the selection, or shows at a field what is missing. */
   #take(): void {
-    this.say("");
+    this.showStatus("");
     for (const field of [...this.#named, this.#targetFile, this.#draftFile]) field.refuse("");
     const cache: Keep = this.#keep.checked ? "auto" : "off";
-    const models = { catalog: () => this.#known(cache), name: () => this.#byName(cache), files: () => this.#byFile() }[this.#way]();
+    const models = { catalog: () => this.#known(cache), name: () => this.#byName(cache), files: () => this.#byFile() }[
+      this.#way
+    ]();
     if (models) this.#options.load(models);
   }
 
@@ -233,7 +363,7 @@ export class Picker {
     if (this.#pair === BUILTIN) return BUILTIN_PAIR;
     if (this.#pair === HEAD) return { ...BUILTIN_PAIR, ...BUILTIN_HEAD };
     const { target, draft } = PAIRS.find(({ id }) => id === this.#pair)!;
-    return { target: sourceOf(target), draft: sourceOf(draft), ...this.#beside(), cache };
+    return { target: sourceOf(target), draft: sourceOf(draft), ...this.#companions(), cache };
   }
 
   #byName(cache: Keep): Models | undefined {
@@ -241,25 +371,33 @@ export class Picker {
     for (const field of this.#named) {
       try {
         if (field.text) resolve(field.text, document.baseURI, this.#options.hub);
-        else if (field === this.#targetName) throw new Error("Name a model first: owner/repo/file.gguf, or an address.");
+        else if (field === this.#targetName)
+          throw new Error("Name a model first: owner/repo/file.gguf, or an address.");
       } catch (cause) {
         field.refuse((cause as Error).message);
         if (good) field.input.focus();
         good = false;
       }
     }
-    return good ? { target: this.#targetName.text, draft: this.#draftName.text || null, ...this.#beside(), cache } : undefined;
+    return good
+      ? { target: this.#targetName.text, draft: this.#draftName.text || null, ...this.#companions(), cache }
+      : undefined;
   }
 
   #byFile(): Models | undefined {
     const { files } = this.#targetFile;
-    if (files.length > 0) return { target: files, draft: this.#draftFile.files.length > 0 ? this.#draftFile.files : null, ...this.#beside() };
-    this.#targetFile.refuse("Choose a model's file first.");
+    if (files.length > 0)
+      return {
+        target: files,
+        draft: this.#draftFile.files.length > 0 ? this.#draftFile.files : null,
+        ...this.#companions(),
+      };
+    this.#targetFile.refuse("Choose a model file first.");
     this.#targetFile.input.focus();
     return undefined;
   }
 
-  #beside(): Models {
+  #companions(): Models {
     const head = this.#eagle3.files;
     return {
       calibrations: this.#calibrations.files,
@@ -273,7 +411,7 @@ function oneOf(role: string, { title, quant, bytes }: KnownPair["target"]): stri
   return `${role}: ${title}, ${quant}${bytes ? `, ${format.bytes(bytes)}` : ""}`;
 }
 
-/** What a pair's download comes to, as far as the sizes are known. */
+/** Formats the size of a pair's download, as far as known. */
 function download({ target, draft }: KnownPair): string {
   const sizes = [target.bytes, draft.bytes].filter((size) => size !== undefined);
   return `${sizes.length < 2 ? "over " : ""}${format.bytes(sizes.reduce((a, b) => a + b, 0))}`;

@@ -1,7 +1,18 @@
-/** The settings of a generation as form fields: only those that the chosen method has are shown. */
-import { ForetokenError } from "../errors.ts";
-import { type Config, configOf, DEFAULT_METHOD, DEFAULTS, EXACTNESS, exactnessOf, METHODS, problemOf, titleOf, type Loaded } from "../methods.ts";
-import type { DeviceChoice, Exactness, GenerateRequest } from "../protocol.ts";
+/** The form of a request's settings; it shows only the settings of the selected method. */
+import { ForetokenError } from "../protocol/errors.ts";
+import {
+  type Config,
+  configOf,
+  DEFAULT_METHOD,
+  DEFAULTS,
+  EXACTNESS,
+  exactnessOf,
+  METHODS,
+  problemOf,
+  titleOf,
+  type Loaded,
+} from "../engine/methods.ts";
+import type { DeviceChoice, Exactness, GenerateRequest } from "../protocol/protocol.ts";
 import { el, setText } from "./dom.ts";
 import { attributeOf, clampNumber, type Field, FIELDS, parseShape } from "./fields.ts";
 import { lineOf, PRESETS } from "./presets.ts";
@@ -19,10 +30,15 @@ export class SettingsForm {
   readonly speculation = el("input", { type: "checkbox", role: "switch", id: "speculation", checked: true });
   readonly policy = methodSelect();
   readonly device = el("select", { id: "device" }, ...DEVICES.map((d) => el("option", { value: d.value }, d.label)));
-  /** Each field with its label, to be shown or hidden as one. */
+  /** The input and the box of each field; the box includes the label. */
   readonly fields = new Map<Field, { input: Input; box: HTMLElement }>(FIELDS.map((field) => [field, fieldOf(field)]));
-  /** The methods offered first, each with a line on what it does and how exact it is. */
-  readonly presets = el("fieldset", { class: "presets", id: "presets" }, el("legend", {}, "Presets"), ...PRESETS.map(presetOf));
+  /** The presets, each with a line about the method and its exactness. */
+  readonly presets = el(
+    "fieldset",
+    { class: "presets", id: "presets" },
+    el("legend", {}, "Presets"),
+    ...PRESETS.map(presetOf),
+  );
   readonly about = el("p", { class: "method-about", id: "method-about" });
   readonly reset = el("button", { type: "button", id: "reset", class: "quiet" }, "Reset all settings");
   readonly badge = el("span", { class: "badge", id: "exactness" });
@@ -32,7 +48,8 @@ export class SettingsForm {
     for (const input of [this.speculation, this.policy]) input.addEventListener("change", () => this.refresh());
     this.presets.addEventListener("change", () => {
       this.set("policy", this.presets.querySelector<HTMLInputElement>("input:checked")!.value);
-      for (const field of FIELDS) if (field.group !== "sampling") this.#put(field, null); // a preset is the method as it is
+      // A preset resets the method to its own settings.
+      for (const field of FIELDS) if (field.group !== "sampling") this.#put(field, null);
       this.refresh();
     });
     this.reset.addEventListener("click", () => {
@@ -46,15 +63,16 @@ export class SettingsForm {
         this.refresh();
       });
       input.addEventListener("change", () => {
-        // What is shown is what is used: a value out of bounds is corrected on leaving the field.
-        if (field.kind === "number") input.value = String(clampNumber(field, input.value) ?? (field.empty ? "" : DEFAULTS[field.key]));
+        // Show the value in use: leaving the field clamps a value out of bounds.
+        if (field.kind === "number")
+          input.value = String(clampNumber(field, input.value) ?? (field.empty ? "" : DEFAULTS[field.key]));
         this.refresh();
       });
     }
     this.refresh();
   }
 
-  /** Takes one attribute of the element; null restores the default. */
+  /** Sets the field of an attribute; null restores the default. */
   set(name: string, value: string | null): void {
     if (name === "policy") {
       const policy = value ?? DEFAULT_METHOD;
@@ -77,7 +95,7 @@ export class SettingsForm {
     else input.value = String(clampNumber(field, value ?? "") ?? (field.empty ? "" : DEFAULTS[field.key]));
   }
 
-  /** Tells what was loaded: methods that need more cannot be chosen. */
+  /** Disables the methods that the loaded models cannot run. */
   allow(loaded: Loaded): void {
     this.#loaded = loaded;
     for (const option of this.policy.options) {
@@ -86,13 +104,15 @@ export class SettingsForm {
       option.title = problem ?? "";
     }
     if (this.policy.selectedOptions[0]?.disabled) {
-      const possible = [DEFAULT_METHOD, ...METHODS.map((m) => m.name)].find((name) => name !== "none" && !problemOf({ policy: name }, loaded));
+      const possible = [DEFAULT_METHOD, ...METHODS.map((m) => m.name)].find(
+        (name) => name !== "none" && !problemOf({ policy: name }, loaded),
+      );
       if (possible) this.policy.value = possible;
     }
     this.refresh();
   }
 
-  /** Shows what the method has, and how exact it is. */
+  /** Shows the settings of the method and its exactness. */
   refresh(): void {
     const on = this.speculation.checked;
     this.policy.disabled = !on;
@@ -104,7 +124,7 @@ export class SettingsForm {
         config = configOf({ policy: this.policy.value }); // a shape that cannot be read yet
       }
     }
-    // An empty field stands for the method's own setting.
+    // An empty field means the method's own setting.
     const bare = { ...configOf({ policy: this.policy.value }), adapt: config.adapt };
     for (const [field, { input, box }] of this.fields) {
       box.hidden = !field.of(config);
@@ -131,18 +151,18 @@ export class SettingsForm {
     this.badge.title = EXACTNESS[exactness].hint;
   }
 
-  /** How exact the output of the request that is set will be. */
+  /** The exactness of the current request. */
   get exactness(): Exactness {
     if (!this.speculation.checked) return "exact";
     const verifier = [...this.fields].find(([field]) => field.key === "verifier")![1].input.value;
     return exactnessOf({ policy: this.policy.value, ...(verifier ? { verifier } : {}) });
   }
 
-  /** The request that is set; `speculative` leaves the switch aside. Throws a ForetokenError for what cannot be read. */
+  /** Returns the request; `speculative` ignores the switch. Throws a ForetokenError if a setting is invalid. */
   request(prompt: string, speculative = false): GenerateRequest {
     const on = speculative || this.speculation.checked;
     const request: GenerateRequest = { prompt, policy: on ? this.policy.value : "none" };
-    // Names first: which other settings there are depends on them.
+    // Read names first, because they determine the other settings.
     for (const field of [...FIELDS].sort((a, b) => Number(b.group === "combine") - Number(a.group === "combine"))) {
       if (!field.of(configOf(request))) continue;
       const value = this.#value(field);
@@ -169,21 +189,25 @@ export class SettingsForm {
     }
   }
 
-  /** Why what is set cannot be run with what is loaded, or undefined. */
+  /** Why the loaded models cannot run the current request, or undefined. */
   get problem(): string | undefined {
     if (!this.#loaded || !this.speculation.checked) return undefined;
     return problemOf(this.request(""), this.#loaded);
   }
 }
 
-/** All methods but plain decoding, which is the switch, in groups by exactness. */
+/** Lists all methods, grouped by exactness, except plain decoding, which the switch selects. */
 function methodSelect(): HTMLSelectElement {
   const groups = (["exact", "distribution", "lossy"] as const).map((exactness) =>
     el(
       "optgroup",
       { label: EXACTNESS[exactness].group },
       ...METHODS.filter((m) => m.name !== "none" && exactnessOf({ policy: m.name }) === exactness).map((m) =>
-        el("option", { value: m.name, selected: m.name === DEFAULT_METHOD }, titleOf(m) + (exactness === "lossy" ? " (lossy)" : "")),
+        el(
+          "option",
+          { value: m.name, selected: m.name === DEFAULT_METHOD },
+          titleOf(m) + (exactness === "lossy" ? " (lossy)" : ""),
+        ),
       ),
     ),
   );
@@ -206,7 +230,12 @@ function fieldOf(field: Field): { input: Input; box: HTMLElement } {
       });
       break;
     case "choice":
-      input = el("select", common, el("option", { value: "" }, field.empty), ...field.choices.map((c) => el("option", { value: c }, c)));
+      input = el(
+        "select",
+        common,
+        el("option", { value: "" }, field.empty),
+        ...field.choices.map((c) => el("option", { value: c }, c)),
+      );
       break;
     case "flag":
       input = el("input", { ...common, type: "checkbox", checked: field.on });
@@ -215,20 +244,49 @@ function fieldOf(field: Field): { input: Input; box: HTMLElement } {
       input = el("input", { ...common, type: "text", spellcheck: "false" });
   }
   const hint = el("small", { class: "hint", id: `hint-${field.key}` });
-  const reset = el("button", { type: "button", class: "reset", "aria-label": `Reset ${field.label}`, title: "Back to the default" }, "↺");
-  if (field.kind === "flag") return { input, box: el("div", { class: "field" }, el("span", { class: "field-head" }, el("label", { class: "flag", for: field.key }, input, field.label), reset), hint) };
+  const reset = el(
+    "button",
+    { type: "button", class: "reset", "aria-label": `Reset ${field.label}`, title: "Back to the default" },
+    "↺",
+  );
+  if (field.kind === "flag")
+    return {
+      input,
+      box: el(
+        "div",
+        { class: "field" },
+        el("span", { class: "field-head" }, el("label", { class: "flag", for: field.key }, input, field.label), reset),
+        hint,
+      ),
+    };
   const unit = UNITS[field.key];
   const label = el("label", { for: field.key }, field.label, ...(unit ? [`, ${unit}`] : []));
-  return { input, box: el("div", { class: field.kind === "shape" ? "field wide" : "field" }, el("span", { class: "field-head" }, label, reset), input, hint) };
+  return {
+    input,
+    box: el(
+      "div",
+      { class: field.kind === "shape" ? "field wide" : "field" },
+      el("span", { class: "field-head" }, label, reset),
+      input,
+      hint,
+    ),
+  };
 }
 
-const UNITS: Partial<Record<Field["key"], string>> = { depth: "levels", top_k: "beams", ngram_max: "tokens", ngram_min: "tokens", gap: "nats", top_k_sampling: "tokens" };
+const UNITS: Partial<Record<Field["key"], string>> = {
+  depth: "levels",
+  top_k: "beams",
+  ngram_max: "tokens",
+  ngram_min: "tokens",
+  gap: "nats",
+  top_k_sampling: "tokens",
+};
 
-/** What a field may hold, and what it holds by itself. */
+/** Describes the limits and the default of a field. */
 function limitsOf(field: Field, config: Config): string {
   switch (field.kind) {
     case "number":
-      return `${field.min} to ${field.max}; ${field.empty ? field.empty(config) : String(DEFAULTS[field.key])} unless set`;
+      return `${field.min} to ${field.max}; ${field.empty?.(config) ?? String(DEFAULTS[field.key])} unless set`;
     case "choice":
       return `${field.empty} unless set`;
     case "flag":
@@ -250,11 +308,18 @@ function presetOf(name: string): HTMLElement {
     "label",
     { class: "preset" },
     el("input", { type: "radio", name: "preset", value: name }),
-    el("span", {}, el("b", {}, method ? titleOf(method) : name), " ", el("span", { class: `badge ${exactness}`, title: EXACTNESS[exactness].hint }, EXACTNESS[exactness].label), el("small", {}, lineOf(name))),
+    el(
+      "span",
+      {},
+      el("b", {}, method ? titleOf(method) : name),
+      " ",
+      el("span", { class: `badge ${exactness}`, title: EXACTNESS[exactness].hint }, EXACTNESS[exactness].label),
+      el("small", {}, lineOf(name)),
+    ),
   );
 }
 
-/** Selects a name, known or not: the engine says what is wrong with one that is not. */
+/** Selects a name, even an unknown one; the engine reports it. */
 function choose(select: HTMLSelectElement, value: string): void {
   if (![...select.options].some((option) => option.value === value)) select.append(el("option", { value }, value));
   select.value = value;

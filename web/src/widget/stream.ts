@@ -1,22 +1,19 @@
 /**
- * The streamed text, each token marked by where it came from. Rounds are queued
- * and appended once a frame, as text nodes: what a model writes is never parsed
- * as HTML, and a fast model does not cause a layout for every token.
+ * The streamed text with a mark for the origin of each token. Rounds are queued and appended once per frame, so a fast
+ * model does not cause a layout for every token. They become text nodes, so model output is never parsed as HTML.
  */
-import type { EventToken, RoundEvent } from "../protocol.ts";
+import type { EventToken, RoundEvent } from "../protocol/protocol.ts";
 import { el } from "./dom.ts";
 
-/** A stretch of text to be shown with one mark. */
+/** A piece of text with one mark. */
 export interface Piece {
   token: EventToken | undefined;
   text: string;
 }
 
 /**
- * Divides a round's text among its tokens. A token whose bytes end inside a
- * character has no text of its own yet; whatever the tokens' texts do not
- * cover goes to the last of them, so that the pieces always add up to
- * `event.text`.
+ * Divides a round's text among its tokens. A token whose bytes end inside a character has no text yet. The last piece
+ * gets the text that the tokens do not cover, so the pieces always add up to `event.text`.
  */
 export function pieces(event: Pick<RoundEvent, "text" | "tokens">): Piece[] {
   const out: Piece[] = [];
@@ -40,15 +37,19 @@ const DESCRIPTION: Record<EventToken["kind"], string> = {
   bonus: "bonus token of the target",
 };
 
-/** One token as a node. */
+/** Returns the node of a token. */
 export function tokenNode(piece: Piece): HTMLElement {
   const { token, text } = piece;
   if (!token) return el("span", {}, text);
   const depth = token.depth > 0 ? ` at depth ${token.depth}` : "";
-  return el("span", { class: `token ${token.kind}`, title: `${DESCRIPTION[token.kind]}${depth} · id ${token.id}` }, text);
+  return el(
+    "span",
+    { class: `token ${token.kind}`, title: `${DESCRIPTION[token.kind]}${depth} · id ${token.id}` },
+    text,
+  );
 }
 
-/** Lines go into blocks of at least so many tokens, which a browser need not lay out while they are out of sight. */
+/** The least number of tokens in a block of lines; the browser skips the layout of blocks out of view. */
 const BLOCK = 48;
 
 export class TokenStream {
@@ -60,20 +61,24 @@ export class TokenStream {
   #block: HTMLElement | undefined;
   #filled = 0;
 
-  /** `box` scrolls, or `scroller` around it; `schedule` is requestAnimationFrame unless a test says otherwise. */
-  constructor(box: HTMLElement, schedule: (callback: () => void) => void = (callback) => requestAnimationFrame(callback), scroller: HTMLElement = box) {
+  /** `scroller` is the element that scrolls, by default `box`. Tests replace `schedule`. */
+  constructor(
+    box: HTMLElement,
+    schedule: (callback: () => void) => void = (callback) => requestAnimationFrame(callback),
+    scroller: HTMLElement = box,
+  ) {
     this.#box = box;
     this.#scroller = scroller;
     this.#schedule = schedule;
   }
 
-  /** Says what will appear, before there is anything. */
+  /** Shows a hint in the empty box. */
   invite(text: string): void {
     this.#block = undefined;
     this.#box.replaceChildren(el("span", { class: "invitation" }, text));
   }
 
-  /** Empties the box and shows the prompt the text continues. */
+  /** Clears the box and shows the prompt. */
   start(prompt: string): void {
     this.#queue = [];
     this.#block = this.#fresh();
@@ -88,11 +93,11 @@ export class TokenStream {
     this.#schedule(() => this.flush());
   }
 
-  /** Appends what is queued; called at the end too, as frames do not run in a hidden tab. */
+  /** Appends the queued rounds. Also called at the end, because a hidden tab has no frames. */
   flush(): void {
     this.#scheduled = false;
     if (this.#queue.length === 0) return;
-    // Follow the text only while the reader is at its end.
+    // Follow the text only if it is scrolled to the end.
     const scroller = this.#scroller;
     const follow = scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < 24;
     for (const piece of this.#queue.flatMap(pieces)) this.#append(piece);
@@ -100,7 +105,7 @@ export class TokenStream {
     if (follow) scroller.scrollTop = scroller.scrollHeight;
   }
 
-  /** A block ends where a line does, so that the text looks as it would without. */
+  /** Ends a block at the end of a line, so that blocks do not change the layout. */
   #append(piece: Piece): void {
     if (!this.#block) this.#box.append((this.#block = this.#fresh()));
     const end = ++this.#filled < BLOCK ? 0 : piece.text.lastIndexOf("\n") + 1;

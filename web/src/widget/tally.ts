@@ -1,9 +1,8 @@
 /**
- * The running numbers of a generation, counted from its rounds; the engine's own
- * statistics replace them at the end. Words as users of speculative decoding
- * know them: the acceptance length counts the bonus token.
+ * The statistics of a running generation, computed from its rounds; at the end the engine's statistics replace them.
+ * The acceptance length includes the bonus token, as usual in speculative decoding.
  */
-import type { RoundEvent, RoundTimes, Stats, TokenKind } from "../protocol.ts";
+import type { RoundEvent, RoundTimes, Stats, TokenKind } from "../protocol/protocol.ts";
 
 export interface DepthCount {
   drafted: number;
@@ -15,20 +14,20 @@ export class Tally {
   committed = 0;
   drafted = 0;
   accepted = 0;
-  /** Rounds that drafted, and accepted at, depth i + 1. */
+  /** The number of rounds that drafted depth i + 1, and that accepted a token there. */
   readonly depths: DepthCount[] = [];
   readonly kinds: Record<TokenKind, number> = { plain: 0, accepted: 0, relaxed: 0, corrected: 0, bonus: 0 };
-  /** Committed and accepted tokens of each round, for the chart; and those accepted that the target had chosen itself. */
+  /** For each round: committed tokens, accepted tokens, and accepted tokens that the target chose. */
   readonly committedPerRound: number[] = [];
   readonly strictPerRound: number[] = [];
   readonly acceptedPerRound: number[] = [];
-  /** Nodes verified in each round, the root included, and those drafted, with the root and what was pruned. */
+  /** For each round, including the root: verified nodes, and drafted nodes, of which some were pruned. */
   readonly nodesPerRound: number[] = [];
   readonly draftedPerRound: number[] = [];
-  /** Means over the accepted path of each round in nats, null where they are not known. */
+  /** Mean entropies over the accepted path of each round in nats; null if unknown. */
   readonly targetEntropy: (number | null)[] = [];
   readonly draftEntropy: (number | null)[] = [];
-  /** HeteroSpec's Φ and entropy bin of each round; null for other methods. */
+  /** HeteroSpec: Φ and the entropy bin of each round; null for other methods. */
   readonly phi: (number | null)[] = [];
   readonly bin: (number | null)[] = [];
   /** Milliseconds of each round. */
@@ -38,7 +37,7 @@ export class Tally {
   readonly #sum: RoundTimes = { draft: 0, verify: 0, readback: 0, host: 0 };
   #final: Stats | undefined;
 
-  /** Takes in one round. */
+  /** Adds a round. */
   add(event: RoundEvent): void {
     const { tree, tokens } = event;
     if (tokens.length === 0) return; // a closing event, not a round
@@ -81,7 +80,7 @@ export class Tally {
     this.phi.push(event.bin ? (event.phi ?? 0) : null);
   }
 
-  /** Takes the engine's own statistics, which also know what came before the first round. */
+  /** Replaces the statistics by the engine's, which include the time before the first round. */
   finish(stats: Stats): void {
     this.#final = stats;
   }
@@ -99,7 +98,7 @@ export class Tally {
     return this.#final?.tokens_verified ?? this.verified;
   }
 
-  /** Committed tokens per target pass, bonus included; 0 before the first. */
+  /** Committed tokens per target pass, including the bonus token; 0 before the first pass. */
   get acceptanceLength(): number {
     return this.#final?.acceptance_length ?? ratio(this.committed, this.rounds);
   }
@@ -108,14 +107,16 @@ export class Tally {
     return this.#final?.draft_acceptance ?? ratio(this.accepted, this.drafted);
   }
 
-  /** Accepted at depth i + 1 out of the rounds that drafted it. */
+  /** The share of rounds that accepted a token at depth i + 1, of the rounds that drafted it. */
   get perDepth(): number[] {
     return this.#final?.acceptance_per_depth ?? this.depths.map((at) => ratio(at.accepted, at.drafted));
   }
 
-  /** Committed tokens over the time of the rounds, prefill apart. */
+  /** Committed tokens per second of rounds, without prefill. */
   get tokensPerSecond(): number {
-    return this.#final?.decode_tok_s ?? ratio(this.committed, (this.#sum.draft + this.#sum.verify + this.#sum.host) / 1000);
+    return (
+      this.#final?.decode_tok_s ?? ratio(this.committed, (this.#sum.draft + this.#sum.verify + this.#sum.host) / 1000)
+    );
   }
 
   get timeToFirstToken(): number {
@@ -129,18 +130,18 @@ export class Tally {
     return { draft: draft / n, verify: verify / n, readback: readback / n, host: host / n };
   }
 
-  /** The acceptance length up to and including each round. */
+  /** The acceptance length after each round. */
   get runningLength(): number[] {
     let sum = 0;
     return this.committedPerRound.map((committed, i) => (sum += committed) / (i + 1));
   }
 }
 
-function ratio(part: number, whole: number): number {
-  return whole > 0 ? part / whole : 0;
+function ratio(part: number, total: number): number {
+  return total > 0 ? part / total : 0;
 }
 
-/** The mean of what is known, null where nothing is: entropies are never below 0. */
+/** Returns the mean of the known entropies, or null; an unknown entropy is negative. */
 function meanOf(values: readonly number[]): number | null {
   const known = values.filter((value) => value >= 0);
   return known.length > 0 ? known.reduce((sum, value) => sum + value, 0) / known.length : null;

@@ -1,35 +1,35 @@
 /**
- * The tree of the last round, drawn live and loaded with the first one: a column per depth, the accepted path
- * along the top, rejected branches below it, and in small what was drafted and pruned before the target saw it.
- * It is a tree to a keyboard and to a screen reader too, and there as text.
+ * Draws the tree of the latest round: a column per depth, the accepted path at the top, rejected branches below it, and
+ * small nodes for drafted tokens that were pruned before verification. Keyboards and screen readers can navigate the
+ * tree, and it is available as text. Loaded with the first round.
  */
-import type { EventTree } from "../protocol.ts";
+import type { EventTree } from "../protocol/protocol.ts";
 import { setText, svg } from "./dom.ts";
 import { short } from "./format.ts";
 
 const COLUMN = 86;
 const BOX = { width: 70, height: 18 };
-/** Room of a leaf, verified and pruned, in px. */
+/** The height of a leaf in px. */
 const LEAF = { verified: 23, pruned: 11 };
 const ROOT = 18;
-/** A target as unsure as this, in nats, fills a node's bar. */
+/** The entropy in nats that fills a node's bar. */
 const UNSURE = 4;
 
 export type NodeState = "root" | "accepted" | "relaxed" | "rejected" | "pruned";
 
 export interface Placed {
-  /** Index in the tree; from its length on, in its list of pruned nodes. */
+  /** Index in the tree; an index of at least its length refers to the list of pruned nodes. */
   node: number;
   parent: number;
-  /** 0 is the root's. */
+  /** The depth; 0 for the root. */
   column: number;
   y: number;
   state: NodeState;
 }
 
 /**
- * Places every node in the column of its depth and on the line of its first child; the accepted child goes first,
- * then what was verified, then what was pruned. So edges do not cross, and the accepted path is a line.
+ * Places every node in the column of its depth and on the line of its first child. Accepted children come first, then
+ * verified ones, then pruned ones. So edges do not cross, and the accepted path is a straight line.
  */
 export function layout(tree: EventTree): { placed: Placed[]; width: number; height: number } {
   const n = tree.tokens.length;
@@ -47,7 +47,16 @@ export function layout(tree: EventTree): { placed: Placed[]; width: number; heig
   let height = 0;
   let columns = 0;
   const place = (node: number, parent: number, column: number): void => {
-    const state = node >= n ? "pruned" : node === 0 ? "root" : relaxed.has(node) ? "relaxed" : accepted.has(node) ? "accepted" : "rejected";
+    const state =
+      node >= n
+        ? "pruned"
+        : node === 0
+          ? "root"
+          : relaxed.has(node)
+            ? "relaxed"
+            : accepted.has(node)
+              ? "accepted"
+              : "rejected";
     const leaf = state === "pruned" ? LEAF.pruned : LEAF.verified;
     placed.push({ node, parent, column, y: height + leaf / 2, state });
     columns = Math.max(columns, column);
@@ -61,7 +70,7 @@ export function layout(tree: EventTree): { placed: Placed[]; width: number; heig
   return { placed, width: ROOT + columns * COLUMN, height };
 }
 
-/** White space made visible, as a token is often nothing else. */
+/** Makes white space visible, because many tokens consist of it. */
 export function visible(text: string): string {
   return text.replace(/\n/g, "↵").replace(/\t/g, "⇥").replace(/ /g, "·");
 }
@@ -74,28 +83,40 @@ const WORDS: Record<NodeState, string> = {
   pruned: "pruned before verification",
 };
 
-/** A node in words. */
+/** Describes a node in words. */
 export function describe(tree: EventTree, { node, column, state }: Placed): string {
   const n = tree.tokens.length;
   const text = node < n ? tree.texts[node] : tree.pruned.texts[node - n];
   const parts = [`“${visible(text ?? "")}” ${WORDS[state]}`];
-  if (state !== "root") parts.push(`depth ${column}`, `score ${((node < n ? tree.scores[node] : tree.pruned.scores[node - n]) ?? 0).toFixed(2)}`);
+  if (state !== "root")
+    parts.push(
+      `depth ${column}`,
+      `score ${((node < n ? tree.scores[node] : tree.pruned.scores[node - n]) ?? 0).toFixed(2)}`,
+    );
   const [target, draft] = [tree.entropies[node], tree.draft_entropies[node]];
-  const known = [target === undefined ? "" : `target ${short(target)}`, draft === undefined || draft < 0 ? "" : `draft ${short(draft)}`].filter(Boolean);
+  const known = [
+    target === undefined ? "" : `target ${short(target)}`,
+    draft === undefined || draft < 0 ? "" : `draft ${short(draft)}`,
+  ].filter(Boolean);
   if (state !== "pruned" && known.length > 0) parts.push(`entropy of what follows: ${known.join(", ")} nats`);
   return parts.join(" · ");
 }
 
-/** The whole tree as lines of text. */
+/** Describes the tree in lines of text. */
 export function asText(tree: EventTree): string {
-  return layout(tree).placed.map((at) => `${"  ".repeat(at.column)}${describe(tree, at)}`).join("\n");
+  return layout(tree)
+    .placed.map((at) => `${"  ".repeat(at.column)}${describe(tree, at)}`)
+    .join("\n");
 }
 
-/** What a tree amounts to. */
+/** Summarises a tree in a sentence. */
 export function summary(tree: EventTree): string {
   const verified = Math.max(tree.tokens.length - 1, 0);
   const deep = tree.depths.reduce((most, depth) => Math.max(most, depth), 0);
-  return `${verified} drafted ${verified === 1 ? "token" : "tokens"} verified in ${deep} ${deep === 1 ? "level" : "levels"}: ${tree.accepted.length} accepted, ${verified - tree.accepted.length} rejected; ${tree.pruned.total} pruned before`;
+  const tokens = verified === 1 ? "token" : "tokens";
+  const levels = deep === 1 ? "level" : "levels";
+  const outcome = `${tree.accepted.length} accepted, ${verified - tree.accepted.length} rejected`;
+  return `${verified} drafted ${tokens} verified in ${deep} ${levels}: ${outcome}; ${tree.pruned.total} pruned before`;
 }
 
 export class TreeView {
@@ -107,7 +128,7 @@ export class TreeView {
   #placed = new Map<number, { at: Placed; element: SVGElement }>();
   #current = 0;
 
-  /** Draws in `box`, which scrolls; says more of a node in `details`, and all of it in `text` while that is open. */
+  /** Draws in the scrolling `box`, describes a node in `details`, and the tree in `text` while that is open. */
   constructor(box: HTMLElement, details: HTMLElement, text: HTMLElement) {
     this.#details = details;
     this.#text = text;
@@ -118,27 +139,28 @@ export class TreeView {
     };
     this.#svg.addEventListener("pointerover", (event) => this.#tell(nodeOf(event)));
     this.#svg.addEventListener("focusin", (event) => this.#tell(nodeOf(event)));
-    for (const end of ["pointerleave", "focusout"]) this.#svg.addEventListener(end, () => setTimeout(() => this.#release()));
+    for (const end of ["pointerleave", "focusout"])
+      this.#svg.addEventListener(end, () => setTimeout(() => this.#release()));
     this.#svg.addEventListener("keydown", (event) => this.#key(event));
     this.#text.closest("details")?.addEventListener("toggle", () => this.#write());
   }
 
-  /** Shows a tree; one that somebody looks into stays until they have done. */
+  /** Shows a tree, unless the user hovers over or focuses a node of the current one; then shows it afterwards. */
   show(tree: EventTree): void {
     if (tree === this.#tree) return;
-    if (this.#held) {
+    if (this.#inspected) {
       this.#waiting = tree;
       return;
     }
     this.#draw(tree);
   }
 
-  get #held(): boolean {
+  get #inspected(): boolean {
     return this.#svg.querySelector(".node:hover, .node:focus") !== null;
   }
 
   #release(): void {
-    if (this.#held) return;
+    if (this.#inspected) return;
     const tree = this.#waiting;
     this.#waiting = undefined;
     if (tree) this.#draw(tree);
@@ -155,9 +177,17 @@ export class TreeView {
       const x = at.column === 0 ? 0 : ROOT + (at.column - 1) * COLUMN + 12;
       const from = this.#placed.get(at.parent)?.at;
       if (from) {
-        const fromX = from.column === 0 ? ROOT - 4 : ROOT + (from.column - 1) * COLUMN + 12 + (from.state === "pruned" ? 8 : BOX.width);
+        const fromX =
+          from.column === 0
+            ? ROOT - 4
+            : ROOT + (from.column - 1) * COLUMN + 12 + (from.state === "pruned" ? 8 : BOX.width);
         const bend = fromX + (x - fromX) * 0.55;
-        edges.push(svg("path", { class: `edge ${at.state}`, d: `M${fromX} ${from.y}C${bend} ${from.y} ${fromX} ${at.y} ${x} ${at.y}` }));
+        edges.push(
+          svg("path", {
+            class: `edge ${at.state}`,
+            d: `M${fromX} ${from.y}C${bend} ${from.y} ${fromX} ${at.y} ${x} ${at.y}`,
+          }),
+        );
       }
       const element = this.#node(tree, at, x);
       nodes.push(element);
@@ -174,7 +204,14 @@ export class TreeView {
 
   #node(tree: EventTree, at: Placed, x: number): SVGElement {
     const n = tree.tokens.length;
-    const common = { class: `node ${at.state}`, role: "treeitem", "aria-level": at.column + 1, "aria-label": describe(tree, at), tabindex: at.node === 0 ? 0 : -1, "data-node": at.node };
+    const common = {
+      class: `node ${at.state}`,
+      role: "treeitem",
+      "aria-level": at.column + 1,
+      "aria-label": describe(tree, at),
+      tabindex: at.node === 0 ? 0 : -1,
+      "data-node": at.node,
+    };
     if (at.state === "root") return svg("g", common, svg("circle", { cx: 9, cy: at.y, r: 5 }));
     if (at.state === "pruned") return svg("g", common, svg("rect", { x, y: at.y - 4, width: 8, height: 8, rx: 2 }));
     const unsure = tree.entropies[at.node] ?? tree.draft_entropies[at.node] ?? -1;

@@ -1,5 +1,5 @@
-/** The widget's elements and how they are put together; no behaviour. */
-import type { TokenKind } from "../protocol.ts";
+/** The widget's elements and their layout, without behaviour. */
+import type { TokenKind } from "../protocol/protocol.ts";
 import { el } from "./dom.ts";
 import { EXAMPLES } from "./examples.ts";
 import type { Field } from "./fields.ts";
@@ -17,11 +17,23 @@ const KINDS: readonly { kind: TokenKind; label: string }[] = [
 export class View {
   readonly settings = new SettingsForm();
   readonly panel = new Panel();
-  readonly prompt = el("textarea", { id: "prompt", rows: 5, spellcheck: "false", autocomplete: "off", autocapitalize: "off" });
+  readonly prompt = el("textarea", {
+    id: "prompt",
+    rows: 5,
+    spellcheck: "false",
+    autocomplete: "off",
+    autocapitalize: "off",
+  });
   readonly generate = button("generate", "Generate", "primary");
   readonly stop = button("stop", "Stop");
   readonly compare = button("compare", "Compare");
-  readonly output = el("div", { class: "output", id: "output", role: "region", "aria-label": "Generated text", tabindex: 0 });
+  readonly output = el("div", {
+    class: "output",
+    id: "output",
+    role: "region",
+    "aria-label": "Generated text",
+    tabindex: 0,
+  });
   readonly status = el("span", { id: "status", role: "status" }, "Nothing is loaded yet.");
   readonly deviceLine = el("span", { id: "device-line" }, "\u00a0");
   readonly modelLine = el("span", { id: "model-line" }, "\u00a0");
@@ -29,9 +41,15 @@ export class View {
   readonly progress = el("progress", { id: "progress", max: 1, value: 0, "aria-label": "Loading" });
   readonly notice = el("div", { class: "notice", id: "notice", role: "status", hidden: true });
   readonly error = el("div", { class: "error", id: "error", role: "alert", hidden: true });
-  readonly lossy = el("p", { class: "lossy-note", id: "lossy", role: "note", hidden: true }, el("span", { class: "badge lossy" }, "lossy"), "This text may differ from plain decoding's: the method accepts tokens that the target had not chosen, shown as relaxed.");
+  readonly lossy = el(
+    "p",
+    { class: "lossy-note", id: "lossy", role: "note", hidden: true },
+    el("span", { class: "badge lossy" }, "lossy"),
+    "This text may differ from plain decoding's: the method accepts tokens that the target did not choose " +
+      "(marked as relaxed).",
+  );
   readonly counts = new Map(KINDS.map(({ kind }) => [kind, el("b", { id: `count-${kind}` }, "0")]));
-  /** The models part of the settings, which is filled when it is opened. */
+  /** The section of the settings for models; the picker fills it when it opens. */
   readonly models = el("details", { class: "more", id: "own-models" }, el("summary", {}, "Models"));
   readonly examples = EXAMPLES.map((example) => button("", example.label, "chip"));
   readonly root: HTMLElement;
@@ -77,8 +95,15 @@ export class View {
         this.lossy,
         el(
           "p",
-          { class: "legend", "aria-label": "What the marks mean, and how many tokens of each kind" },
-          ...KINDS.map(({ kind, label }) => el("span", { class: `kind-${kind}` }, el("span", { class: `token ${kind}` }, label), this.counts.get(kind)!)),
+          { class: "legend", "aria-label": "Meaning of the marks, and number of tokens of each kind" },
+          ...KINDS.map(({ kind, label }) =>
+            el(
+              "span",
+              { class: `kind-${kind}` },
+              el("span", { class: `token ${kind}` }, label),
+              this.counts.get(kind)!,
+            ),
+          ),
         ),
       ),
       this.#settings(),
@@ -87,25 +112,56 @@ export class View {
 
   #settings(): HTMLElement {
     const { settings } = this;
-    const group = (name: Field["group"]): HTMLElement[] => [...settings.fields].filter(([field]) => field.group === name).map(([, { box }]) => box);
+    const group = (name: Field["group"]): HTMLElement[] =>
+      [...settings.fields].filter(([field]) => field.group === name).map(([, { box }]) => box);
     return el(
       "details",
       { class: "card settings", open: true },
       el("summary", {}, "Settings"),
       settings.presets,
-      el("div", { class: "grid" }, labelled("policy", "Method", settings.policy, "wide"), settings.about, ...group("method")),
+      el(
+        "div",
+        { class: "grid" },
+        labelled("policy", "Method", settings.policy, "wide"),
+        settings.about,
+        ...group("method"),
+      ),
       el("div", { class: "grid" }, ...group("sampling"), labelled("device", "Device", settings.device)),
-      el("details", { class: "more" }, el("summary", {}, "Combine and sample"), el("div", { class: "grid" }, ...group("combine"))),
+      el(
+        "details",
+        { class: "more" },
+        el("summary", {}, "Combine and sample"),
+        el("div", { class: "grid" }, ...group("combine")),
+      ),
       el("div", { class: "actions" }, settings.reset),
       this.models,
     );
   }
 }
 
-function labelled(id: string, label: string, input: HTMLElement, look = ""): HTMLElement {
-  return el("div", { class: `field ${look}`.trimEnd() }, el("label", { for: id }, label), input);
+function labelled(id: string, label: string, input: HTMLElement, className = ""): HTMLElement {
+  return el("div", { class: `field ${className}`.trimEnd() }, el("label", { for: id }, label), input);
 }
 
-function button(id: string, label: string, look = ""): HTMLButtonElement {
-  return el("button", { type: "button", ...(id ? { id } : {}), ...(look ? { class: look } : {}) }, label);
+function button(id: string, label: string, className = ""): HTMLButtonElement {
+  return el("button", { type: "button", ...(id ? { id } : {}), ...(className ? { class: className } : {}) }, label);
 }
+
+/** The elements that pages can style with `::part()`. */
+export const partsOf = (view: View): Record<string, Iterable<Element>> => ({
+  widget: [view.root],
+  bar: [view.root.querySelector(".bar")!],
+  status: [view.status],
+  prompt: [view.prompt],
+  button: [view.generate, view.stop, view.compare],
+  generate: [view.generate],
+  stop: [view.stop],
+  compare: [view.compare],
+  output: [view.output],
+  legend: view.root.querySelectorAll(".legend"),
+  settings: view.root.querySelectorAll(".settings"),
+  panel: [view.panel.element],
+  card: view.root.querySelectorAll(".card"),
+  notice: [view.notice],
+  error: [view.error],
+});

@@ -1,6 +1,8 @@
 //go:build !js
 
-// Command checkpoint writes a GGUF model as a checkpoint of safetensors, which keeps every weight: checkpoint MODEL.gguf FOLDER.
+// Command checkpoint converts a GGUF model to a checkpoint of safetensors with the same weights:
+//
+//	checkpoint MODEL.gguf FOLDER
 package main
 
 import (

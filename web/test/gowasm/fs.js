@@ -1,12 +1,22 @@
-// A file system for Go in a worker, in the shape of Node's fs that wasm_exec.js
-// expects: real files are read-only, over HTTP ranges from the runner's server;
-// everything under /gotmp is in memory and can be written, for t.TempDir.
+// A file system for Go in a worker with the interface of Node's fs, which wasm_exec.js expects. Real files are
+// read-only, through HTTP ranges from the runner's server. Files under /gotmp are in memory and writable, for
+// t.TempDir.
 "use strict";
 self.installFileSystem = (cwd, output) => {
   const TEMPORARY = "/gotmp";
-  const BLOCK = 1 << 20; // bytes fetched at once, for readers of little pieces
-  const S_IFDIR = 0o40000, S_IFREG = 0o100000, S_IFMT = 0o170000;
-  const constants = { O_WRONLY: 1, O_RDWR: 2, O_CREAT: 64, O_EXCL: 128, O_TRUNC: 512, O_APPEND: 1024, O_DIRECTORY: 65536 };
+  const BLOCK = 1 << 20; // bytes per request, for small reads
+  const S_IFDIR = 0o40000,
+    S_IFREG = 0o100000,
+    S_IFMT = 0o170000;
+  const constants = {
+    O_WRONLY: 1,
+    O_RDWR: 2,
+    O_CREAT: 64,
+    O_EXCL: 128,
+    O_TRUNC: 512,
+    O_APPEND: 1024,
+    O_DIRECTORY: 65536,
+  };
 
   const failure = (code, message = code) => Object.assign(new Error(message), { code });
 
@@ -36,7 +46,10 @@ self.installFileSystem = (cwd, output) => {
     return n;
   }
   function children(name) {
-    return [...memory.keys()].filter((k) => k !== name && parent(k) === name).map((k) => k.slice(name.length + 1)).sort();
+    return [...memory.keys()]
+      .filter((k) => k !== name && parent(k) === name)
+      .map((k) => k.slice(name.length + 1))
+      .sort();
   }
   function needDirectory(name) {
     if ((existing(name).mode & S_IFMT) !== S_IFDIR) throw failure("ENOTDIR");
@@ -59,15 +72,28 @@ self.installFileSystem = (cwd, output) => {
     return value;
   }
   async function fetchRange(name, from, to) {
-    const r = await fetch(`/file/read?name=${encodeURIComponent(name)}`, { headers: { range: `bytes=${from}-${to - 1}` } });
+    const r = await fetch(`/file/read?name=${encodeURIComponent(name)}`, {
+      headers: { range: `bytes=${from}-${to - 1}` },
+    });
     if (!r.ok) throw failure((await r.json()).code);
     return new Uint8Array(await r.arrayBuffer());
   }
 
   function stats({ mode, size, mtimeMs, ino }) {
     return {
-      dev: 1, ino, mode, nlink: 1, uid: 0, gid: 0, rdev: 0, size, blksize: 4096, blocks: Math.ceil(size / 512),
-      atimeMs: mtimeMs, mtimeMs, ctimeMs: mtimeMs,
+      dev: 1,
+      ino,
+      mode,
+      nlink: 1,
+      uid: 0,
+      gid: 0,
+      rdev: 0,
+      size,
+      blksize: 4096,
+      blocks: Math.ceil(size / 512),
+      atimeMs: mtimeMs,
+      mtimeMs,
+      ctimeMs: mtimeMs,
       isDirectory: () => (mode & S_IFMT) === S_IFDIR,
     };
   }
@@ -116,15 +142,20 @@ self.installFileSystem = (cwd, output) => {
     }
     let b = f.block;
     if (!b || position < b.from || position >= b.from + b.bytes.length) {
-      b = f.block = { from: position, bytes: await fetchRange(f.name, position, Math.min(position + BLOCK, f.stat.size)) };
+      b = f.block = {
+        from: position,
+        bytes: await fetchRange(f.name, position, Math.min(position + BLOCK, f.stat.size)),
+      };
     }
     const part = b.bytes.subarray(position - b.from, to - b.from);
     into.set(part);
     return part.length;
   }
 
-  // Each returns, or promises, the callback's value, or throws.
-  const readOnly = () => { throw failure("EROFS", "only files under /gotmp can be written"); };
+  // Each function returns the callback's value or a promise of it, or throws.
+  const readOnly = () => {
+    throw failure("EROFS", "only files under /gotmp can be written");
+  };
   const nodeOf = (name) => (temporary((name = absolute(name))) ? existing(name) : readOnly());
   const calls = {
     async open(name, flags, mode) {
@@ -144,9 +175,16 @@ self.installFileSystem = (cwd, output) => {
       }
       return fd;
     },
-    close(fd) { opened(fd); open.delete(fd); },
-    fstat(fd) { const f = opened(fd); return stats(f.node ?? f.stat); },
-    stat, lstat: stat,
+    close(fd) {
+      opened(fd);
+      open.delete(fd);
+    },
+    fstat(fd) {
+      const f = opened(fd);
+      return stats(f.node ?? f.stat);
+    },
+    stat,
+    lstat: stat,
     readdir(name) {
       name = absolute(name);
       if (!temporary(name)) return ask("readdir", name);
@@ -162,7 +200,10 @@ self.installFileSystem = (cwd, output) => {
     },
     write(fd, buffer, offset, length, position) {
       const bytes = buffer.subarray(offset, offset + length);
-      if (fd === 1 || fd === 2) { output(fd, bytes); return length; }
+      if (fd === 1 || fd === 2) {
+        output(fd, bytes);
+        return length;
+      }
       const f = opened(fd);
       if (!f.node) readOnly();
       const at = f.append ? f.node.size : (position ?? f.position);
@@ -196,25 +237,56 @@ self.installFileSystem = (cwd, output) => {
       if (!temporary(to)) readOnly();
       needDirectory(parent(to));
       for (const k of [...memory.keys()]) {
-        if (k.startsWith(from + "/")) { memory.set(to + k.slice(from.length), memory.get(k)); memory.delete(k); }
+        if (k.startsWith(from + "/")) {
+          memory.set(to + k.slice(from.length), memory.get(k));
+          memory.delete(k);
+        }
       }
       memory.delete(from);
       memory.set(to, n);
     },
-    truncate(name, length) { resize(nodeOf(name), length); },
-    ftruncate(fd, length) { const f = opened(fd); if (!f.node) readOnly(); resize(f.node, length); },
-    chmod(name, mode) { const n = nodeOf(name); n.mode = (n.mode & S_IFMT) | (mode & 0o777); },
-    fchmod(fd, mode) { const f = opened(fd); if (!f.node) readOnly(); f.node.mode = (f.node.mode & S_IFMT) | (mode & 0o777); },
-    utimes(name, atime, mtime) { nodeOf(name).mtimeMs = mtime * 1000; },
-    readlink() { throw failure("EINVAL"); }, // there are no links
+    truncate(name, length) {
+      resize(nodeOf(name), length);
+    },
+    ftruncate(fd, length) {
+      const f = opened(fd);
+      if (!f.node) readOnly();
+      resize(f.node, length);
+    },
+    chmod(name, mode) {
+      const n = nodeOf(name);
+      n.mode = (n.mode & S_IFMT) | (mode & 0o777);
+    },
+    fchmod(fd, mode) {
+      const f = opened(fd);
+      if (!f.node) readOnly();
+      f.node.mode = (f.node.mode & S_IFMT) | (mode & 0o777);
+    },
+    utimes(name, atime, mtime) {
+      nodeOf(name).mtimeMs = mtime * 1000;
+    },
+    readlink() {
+      throw failure("EINVAL");
+    }, // there are no links
   };
   const missing = ["chown", "fchown", "lchown", "link", "symlink"];
 
-  const fs = { constants, writeSync(fd, bytes) { output(fd, bytes); return bytes.length; } };
+  const fs = {
+    constants,
+    writeSync(fd, bytes) {
+      output(fd, bytes);
+      return bytes.length;
+    },
+  };
   for (const [name, call] of Object.entries(calls)) {
     fs[name] = (...args) => {
       const callback = args.pop();
-      Promise.resolve().then(() => call(...args)).then((v) => callback(null, v), (e) => callback(e));
+      Promise.resolve()
+        .then(() => call(...args))
+        .then(
+          (v) => callback(null, v),
+          (e) => callback(e),
+        );
     };
   }
   for (const name of missing) fs[name] = (...args) => args.pop()(failure("ENOSYS"));
@@ -222,9 +294,21 @@ self.installFileSystem = (cwd, output) => {
   self.fs = fs;
   self.path = { resolve: (...segments) => resolve(cwd, ...segments) };
   self.process = {
-    getuid: () => -1, getgid: () => -1, geteuid: () => -1, getegid: () => -1, getgroups() { throw failure("ENOSYS"); },
-    pid: -1, ppid: -1, umask() { throw failure("ENOSYS"); },
+    getuid: () => -1,
+    getgid: () => -1,
+    geteuid: () => -1,
+    getegid: () => -1,
+    getgroups() {
+      throw failure("ENOSYS");
+    },
+    pid: -1,
+    ppid: -1,
+    umask() {
+      throw failure("ENOSYS");
+    },
     cwd: () => cwd,
-    chdir(name) { cwd = absolute(name); },
+    chdir(name) {
+      cwd = absolute(name);
+    },
   };
 };

@@ -70,7 +70,9 @@ export function serve({ roots, scripts, start, output, exit, fail }) {
         return;
       }
       res.writeHead(206, { ...head, "content-length": to - from + 1, "content-range": `bytes ${from}-${to}/${size}` });
-      createReadStream(real, { start: from, end: to }).on("error", () => res.destroy()).pipe(res);
+      createReadStream(real, { start: from, end: to })
+        .on("error", () => res.destroy())
+        .pipe(res);
     },
   };
 
@@ -100,7 +102,9 @@ export function serve({ roots, scripts, start, output, exit, fail }) {
       } else if (scripts[url.pathname]) {
         const from = scripts[url.pathname];
         res.writeHead(200, { "content-type": TYPES[path.extname(url.pathname)], "cache-control": "no-store" });
-        createReadStream(from).on("error", () => res.destroy()).pipe(res);
+        createReadStream(from)
+          .on("error", () => res.destroy())
+          .pipe(res);
       } else if (url.pathname.startsWith("/file/") && file[url.pathname.slice(6)]) {
         await file[url.pathname.slice(6)](res, url.searchParams.get("name"), req.headers.range);
       } else {
@@ -114,7 +118,10 @@ export function serve({ roots, scripts, start, output, exit, fail }) {
   return new Promise((resolve, reject) => {
     server.on("error", reject);
     server.listen(0, "127.0.0.1", () =>
-      resolve({ url: `http://127.0.0.1:${server.address().port}/`, close: () => (server.close(), server.closeAllConnections()) }),
+      resolve({
+        url: `http://127.0.0.1:${server.address().port}/`,
+        close: () => (server.close(), server.closeAllConnections()),
+      }),
     );
   });
 }

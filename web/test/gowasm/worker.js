@@ -1,5 +1,5 @@
-// The worker that runs the Go test binary, loaded as in production: the file
-// system, then Go's support, then WebGPU's replay, then the program.
+// The worker that runs the Go test binary, loaded as in production: the file system, wasm_exec.js, the replay of WebGPU
+// programs, and then the test binary.
 "use strict";
 importScripts("/fs.js");
 
@@ -10,7 +10,7 @@ function end(message) {
   postMessage(message);
 }
 self.addEventListener("error", (e) => {
-  // Where a timer of Go's is left when the program ends, Go's script throws as it comes due.
+  // wasm_exec.js throws if a timer of Go fires after the program ended.
   if (over) e.preventDefault();
   else end({ why: `the worker failed: ${e.message}` });
 });

@@ -1,11 +1,33 @@
 /**
- * A scripted engine with the contract of the Go program, for the unit tests and
- * for work on the page. It makes Go-looking text up and never leaves test/.
+ * A scripted engine with the interface of the Go program, for unit tests and for work on the page. It generates text
+ * that looks like Go code.
  */
-import { ForetokenError } from "../../src/errors.ts";
+import { ForetokenError } from "../../src/protocol/errors.ts";
 import catalog from "foretoken:catalog";
-import { configOf, exactnessOf } from "../../src/methods.ts";
-import type { BenchPlan, BenchReport, BenchRow, BenchUpdate, ChatAction, ChatReply, ChatState, CostReport, EngineInfo, EventToken, GenerateRequest, GoEngine, Measure, Measurement, Message, ProfileReport, Progress, Result, RoundEvent, Source, Stats } from "../../src/protocol.ts";
+import { configOf, exactnessOf } from "../../src/engine/methods.ts";
+import type {
+  BenchPlan,
+  BenchReport,
+  BenchRow,
+  BenchUpdate,
+  ChatAction,
+  ChatReply,
+  ChatState,
+  CostReport,
+  EngineInfo,
+  EventToken,
+  GenerateRequest,
+  GoEngine,
+  Measure,
+  Measurement,
+  Message,
+  ProfileReport,
+  Progress,
+  Result,
+  RoundEvent,
+  Source,
+  Stats,
+} from "../../src/protocol/protocol.ts";
 
 const TEXT = `	}{
 		{"empty", "", nil},
@@ -24,10 +46,10 @@ const TEXT = `	}{
 const TOKENS = TEXT.match(/\s+|\w+|[^\s\w]+/g)!;
 
 export interface MockOptions {
-  /** Time of a round in ms, and how long each chunk of loading takes. */
+  /** Milliseconds of a round, and of each step of loading. */
   roundMs?: number;
   loadMs?: number;
-  /** Reports the CPU with this note, as without WebGPU. */
+  /** If set, reports the CPU with this note, as without WebGPU. */
   cpuNote?: string;
 }
 
@@ -37,10 +59,14 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
   let stopped = false;
   let draft = false;
   let generating = false;
-  let warm = false; // drafting is being prepared during the first rounds of auto
+  let warm = false; // false during the first rounds of auto, which decode without a draft
   const roundMs = options.roundMs ?? 0;
   let messages: Message[] | undefined;
-  const state = (): ChatState => ({ messages: messages!, unseen: Math.max(0, messages!.filter((m) => m.role !== "system").length - 8), note: "" });
+  const state = (): ChatState => ({
+    messages: messages!,
+    unseen: Math.max(0, messages!.filter((m) => m.role !== "system").length - 8),
+    note: "",
+  });
   const engine: GoEngine = {
     async open(optionsJSON, sources, onProgress) {
       const { device } = JSON.parse(optionsJSON) as { device: string };
@@ -63,8 +89,24 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
           features: cpu ? [] : ["shader-f16", "subgroups"],
           note: options.cpuNote ?? "",
         },
-        target: { name: "go-code-2.4m", architecture: "llama", parameters: 2_400_000, quant: "Q8_0", context: 512, vocab: 1024 },
-        draft: draft ? { name: "go-code-0.4m", architecture: "llama", parameters: 420_000, quant: "Q8_0", context: 512, vocab: 1024 } : null,
+        target: {
+          name: "go-code-2.4m",
+          architecture: "llama",
+          parameters: 2_400_000,
+          quant: "Q8_0",
+          context: 512,
+          vocab: 1024,
+        },
+        draft: draft
+          ? {
+              name: "go-code-0.4m",
+              architecture: "llama",
+              parameters: 420_000,
+              quant: "Q8_0",
+              context: 512,
+              vocab: 1024,
+            }
+          : null,
         eagle3: null,
         fitted: { hetero: [{ depth: 5, top_k: 10, nodes: 60 }], c2t: true, acceptance: false },
         kernels: { "1024x256": "tile-r4" },
@@ -79,7 +121,8 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
     async generate(requestJSON, onEvent) {
       const given = JSON.parse(requestJSON) as GenerateRequest;
       const request = { ...catalog.default, ...given, depth: configOf(given).depth || 4 };
-      if (request.prompt === "panic") throw new ForetokenError("bad_option", "prompt: text: the mock was asked to fail");
+      if (request.prompt === "panic")
+        throw new ForetokenError("bad_option", "prompt: text: the mock was asked to fail");
       stopped = false;
       generating = true;
       const begin = performance.now();
@@ -96,7 +139,7 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
       let random = request.seed + 7;
       const next = (): number => (random = (random * 1103515245 + 12345) % 2 ** 31) / 2 ** 31;
       while (ids.length < request.max_tokens && !stopped) {
-        // Long texts come as fast as they can be taken.
+        // Long texts arrive without delays.
         if (request.max_tokens <= 1000) await pause(roundMs);
         else if (round % 8 === 0) await pause(0);
         const warming = !warm && request.policy === "auto" && round < 3;
@@ -113,9 +156,28 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
         const tokens: EventToken[] = [];
         for (let i = 0; i <= run; i++) {
           const at = ids.length;
-          const kind = i < run ? (lossy && next() < 0.2 ? "relaxed" : "accepted") : levels === 0 ? "plain" : run === levels ? "bonus" : "corrected";
+          const kind =
+            i < run
+              ? lossy && next() < 0.2
+                ? "relaxed"
+                : "accepted"
+              : levels === 0
+                ? "plain"
+                : run === levels
+                  ? "bonus"
+                  : "corrected";
           const token = TOKENS[at % TOKENS.length]!;
-          const told = given.logprobs ? { piece: token, logprob: -0.25, top: Array.from({ length: given.top_logprobs ?? 0 }, (_, k) => ({ id: k, text: `t${k}`, logprob: -k - 0.25 })) } : {};
+          const told = given.logprobs
+            ? {
+                piece: token,
+                logprob: -0.25,
+                top: Array.from({ length: given.top_logprobs ?? 0 }, (_, k) => ({
+                  id: k,
+                  text: `t${k}`,
+                  logprob: -k - 0.25,
+                })),
+              }
+            : {};
           tokens.push({ id: 100 + (at % TOKENS.length), text: token, kind, depth: i < run ? i + 1 : 0, ...told });
           ids.push(100 + (at % TOKENS.length));
         }
@@ -156,7 +218,13 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
         decode_tok_s: (1000 * ids.length) / Math.max(elapsed - 40, 1),
         total_ms: performance.now() - begin,
       };
-      const result: Result = { text, prompt_ids: [1, 2, 3], token_ids: ids, finish: stopped ? "aborted" : "length", stats };
+      const result: Result = {
+        text,
+        prompt_ids: [1, 2, 3],
+        token_ids: ids,
+        finish: stopped ? "aborted" : "length",
+        stats,
+      };
       generating = false;
       return JSON.stringify(result);
     },
@@ -164,22 +232,36 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
     async chat(actionJSON, onEvent) {
       const action = JSON.parse(actionJSON) as ChatAction;
       if (action.do === "open") {
-        messages = [...(action.system ? [{ role: "system", content: action.system } as const] : []), ...(action.messages ?? [])];
+        messages = [
+          ...(action.system ? [{ role: "system", content: action.system } as const] : []),
+          ...(action.messages ?? []),
+        ];
         return JSON.stringify(state());
       }
       if (action.do === "complete") {
         const all = action.messages ?? [];
-        const result = JSON.parse(await engine.generate(JSON.stringify({ ...action.request, prompt: all.at(-1)!.content }), onEvent)) as Result;
-        return JSON.stringify({ messages: [...all, { role: "assistant", content: result.text }], unseen: 0, note: "", result, dropped: 0 } satisfies ChatReply);
+        const result = JSON.parse(
+          await engine.generate(JSON.stringify({ ...action.request, prompt: all.at(-1)!.content }), onEvent),
+        ) as Result;
+        return JSON.stringify({
+          messages: [...all, { role: "assistant", content: result.text }],
+          unseen: 0,
+          note: "",
+          result,
+          dropped: 0,
+        } satisfies ChatReply);
       }
-      if (!messages) throw new Error("chat: no conversation was begun");
+      if (!messages) throw new Error("chat: no conversation is open");
       const before = state().unseen;
       let asked = messages;
       if (action.do === "send") asked = [...messages, action.message];
-      else if (action.do === "edit") asked = [...messages.slice(0, action.index), { ...messages[action.index]!, content: action.content }];
+      else if (action.do === "edit")
+        asked = [...messages.slice(0, action.index), { ...messages[action.index]!, content: action.content }];
       else if (messages.at(-1)?.role === "assistant") asked = messages.slice(0, -1);
       const prompt = asked.at(-1)!.content;
-      const result = JSON.parse(await engine.generate(JSON.stringify({ ...action.request, prompt }), onEvent)) as Result;
+      const result = JSON.parse(
+        await engine.generate(JSON.stringify({ ...action.request, prompt }), onEvent),
+      ) as Result;
       messages = [...asked, { role: "assistant", content: result.text }];
       return JSON.stringify({ ...state(), result, dropped: Math.max(0, state().unseen - before) } satisfies ChatReply);
     },
@@ -195,9 +277,42 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
         onUpdate(JSON.stringify({ done: (i * total) / names.length, total, now: method } satisfies BenchUpdate));
         await pause(roundMs);
         if (stopped) break;
-        const row = { method: method === "none" ? "plain" : method, category: "", lossy: exactnessOf({ policy: method }) === "lossy", plain: method === "none", temperature: 0, prompts: plan.prompts.length, judged: 0 };
-        const keys = ["speedup", "speed_ratio", "tok_s", "acceptance_length", "calls", "tokens", "output_tokens", "drafted", "accepted", "relaxed", "draft_ms", "verify_ms", "readback_ms", "host_ms", "same_prefix", "same_place", "loss", "parses"] as const;
-        rows.push({ ...row, ...(Object.fromEntries(keys.map((key) => [key, measure(1 + 0.3 * i)])) as Record<(typeof keys)[number], Measure>) });
+        const row = {
+          method: method === "none" ? "plain" : method,
+          category: "",
+          lossy: exactnessOf({ policy: method }) === "lossy",
+          plain: method === "none",
+          temperature: 0,
+          prompts: plan.prompts.length,
+          judged: 0,
+        };
+        const keys = [
+          "speedup",
+          "speed_ratio",
+          "tok_s",
+          "acceptance_length",
+          "calls",
+          "tokens",
+          "output_tokens",
+          "drafted",
+          "accepted",
+          "relaxed",
+          "draft_ms",
+          "verify_ms",
+          "readback_ms",
+          "host_ms",
+          "same_prefix",
+          "same_place",
+          "loss",
+          "parses",
+        ] as const;
+        rows.push({
+          ...row,
+          ...(Object.fromEntries(keys.map((key) => [key, measure(1 + 0.3 * i)])) as Record<
+            (typeof keys)[number],
+            Measure
+          >),
+        });
         onUpdate(JSON.stringify({ done: ((i + 1) * total) / names.length, total, rows } satisfies BenchUpdate));
       }
       return JSON.stringify({ device: "mock", target: "t", draft: "d", rows, stopped } satisfies BenchReport);
@@ -210,10 +325,45 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
       const traffic = { submits: 1, readbacks: 1, bytes_written: 1824, bytes_read: 32, creations: 0 };
       const best = { k: 2, tokens: 2.5, speedup: 1.5 };
       const cost = [1, 2, 4].map((n) => ({ n, ms: 10 * n, ratio: n }));
-      if (what === "costs") return JSON.stringify({ ...about, repeat: 9, verify: cost, chain: cost, chains: [best], best } satisfies CostReport);
-      const kernel = { kernel: "matmul_params unpack_q8_0 matmul_rows R=4 TM=1", groups: [16, 1, 1] as [number, number, number], calls: 5, ms: 2.5, mean_ms: 0.5, share: 1 };
-      const round = { method: "auto", rounds: 9, tokens: 2, ms: 20, draft_ms: 5, verify_ms: 14, readback_ms: 18, host_ms: 1, cpu_ms: 2, allocs: 30, alloc_bytes: 900, ...traffic };
-      return JSON.stringify({ ...about, clock: "timestamps", passes: [{ name: "plain step", ms: 10, wait_ms: 9, kernel_ms: 2.5, dispatches: 5, ...traffic, kernels: [kernel] }], rounds: [round] } satisfies ProfileReport);
+      if (what === "costs")
+        return JSON.stringify({
+          ...about,
+          repeat: 9,
+          verify: cost,
+          chain: cost,
+          chains: [best],
+          best,
+        } satisfies CostReport);
+      const kernel = {
+        kernel: "matmul/params unpack_q8_0 matmul/rows R=4 TM=1",
+        groups: [16, 1, 1] as [number, number, number],
+        calls: 5,
+        ms: 2.5,
+        mean_ms: 0.5,
+        share: 1,
+      };
+      const round = {
+        method: "auto",
+        rounds: 9,
+        tokens: 2,
+        ms: 20,
+        draft_ms: 5,
+        verify_ms: 14,
+        readback_ms: 18,
+        host_ms: 1,
+        cpu_ms: 2,
+        allocs: 30,
+        alloc_bytes: 900,
+        ...traffic,
+      };
+      return JSON.stringify({
+        ...about,
+        clock: "timestamps",
+        passes: [
+          { name: "plain step", ms: 10, wait_ms: 9, kernel_ms: 2.5, dispatches: 5, ...traffic, kernels: [kernel] },
+        ],
+        rounds: [round],
+      } satisfies ProfileReport);
     },
 
     async methods() {
@@ -238,9 +388,18 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
   return engine;
 }
 
-async function load(source: Source, stage: "target" | "draft", progress: (p: Progress) => void, loadMs: number): Promise<void> {
+async function load(
+  source: Source,
+  stage: "target" | "draft",
+  progress: (p: Progress) => void,
+  loadMs: number,
+): Promise<void> {
   const magic = new TextDecoder().decode(await source.read(0, Math.min(4, source.size)));
-  if (magic !== "GGUF") throw new ForetokenError("bad_model", `${source.name}: magic: want "GGUF", the file begins with ${JSON.stringify(magic)}`);
+  if (magic !== "GGUF")
+    throw new ForetokenError(
+      "bad_model",
+      `${source.name}: magic: want "GGUF", the file begins with ${JSON.stringify(magic)}`,
+    );
   const chunk = Math.max(1, Math.ceil(source.size / 12));
   for (let at = 0; at < source.size; at += chunk) {
     const bytes = await source.read(at, Math.min(chunk, source.size - at));
@@ -249,9 +408,20 @@ async function load(source: Source, stage: "target" | "draft", progress: (p: Pro
   }
 }
 
-/** A tree of `levels` levels under its root whose first branch is accepted `run` deep, and what was left of wider levels. */
+/** Returns a tree of `levels` levels, whose first branch is accepted to depth `run`, with some pruned nodes. */
 function growTree(levels: number, run: number, at: number, width: number): RoundEvent["tree"] {
-  const tree: RoundEvent["tree"] = { tokens: [99], texts: ["^"], parents: [-1], depths: [0], scores: [0], accepted: [], relaxed: [], entropies: [0.2], draft_entropies: [0.4], pruned: { tokens: [], texts: [], parents: [], scores: [], total: 0 } };
+  const tree: RoundEvent["tree"] = {
+    tokens: [99],
+    texts: ["^"],
+    parents: [-1],
+    depths: [0],
+    scores: [0],
+    accepted: [],
+    relaxed: [],
+    entropies: [0.2],
+    draft_entropies: [0.4],
+    pruned: { tokens: [], texts: [], parents: [], scores: [], total: 0 },
+  };
   let parent = 0;
   for (let level = 1; level <= levels; level++) {
     const first = tree.tokens.length;

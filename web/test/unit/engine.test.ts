@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { kernelName } from "../../src/benchmark/profile.ts";
-import { Engine, ForetokenError, type LoadOptions, type WorkerLike } from "../../src/engine.ts";
-import { configOf, METHODS } from "../../src/methods.ts";
-import type { BenchUpdate, FromWorker, GoEngine, Progress, ToWorker } from "../../src/protocol.ts";
-import { serve, wireError } from "../../src/serve.ts";
+import { Engine, ForetokenError, type LoadOptions, type WorkerLike } from "../../src/engine/engine.ts";
+import { configOf, METHODS } from "../../src/engine/methods.ts";
+import type { BenchUpdate, FromWorker, GoEngine, Progress, ToWorker } from "../../src/protocol/protocol.ts";
+import { serve, wireError } from "../../src/worker/serve.ts";
 import { mockEngine } from "../mock/engine.ts";
 
 const GGUF = new Blob(["GGUF", new Uint8Array(1000)]);
 
-/** A worker without a thread: messages are cloned and delivered later, as between threads. */
+/** A worker without a thread: it clones messages and delivers them asynchronously, as between threads. */
 class FakeWorker implements WorkerLike {
   terminated = false;
   readonly #page: Record<string, ((event: never) => void)[]> = { message: [], error: [], messageerror: [] };
@@ -41,9 +41,15 @@ class FakeWorker implements WorkerLike {
   }
 }
 
-async function load(go: () => Promise<GoEngine>, options: Partial<LoadOptions> = {}): Promise<{ engine: Engine; worker: FakeWorker }> {
+async function load(
+  go: () => Promise<GoEngine>,
+  options: Partial<LoadOptions> = {},
+): Promise<{ engine: Engine; worker: FakeWorker }> {
   const worker = new FakeWorker(go);
-  return { engine: await Engine.load({ target: GGUF, draft: GGUF, worker: () => worker as unknown as Worker, ...options }), worker };
+  return {
+    engine: await Engine.load({ target: GGUF, draft: GGUF, worker: () => worker as unknown as Worker, ...options }),
+    worker,
+  };
 }
 
 const mock = async (): Promise<GoEngine> => mockEngine({ roundMs: 1 });
@@ -66,7 +72,7 @@ test("loads with progress, generates rounds that add up to the result", async ()
   assert.equal(ids.length, 40);
 });
 
-test("a conversation streams its answers, can be edited and asked again, and ends with the next one", async () => {
+test("a conversation streams answers, supports edits and regeneration, and ends when the next one starts", async () => {
   const { engine } = await load(mock);
   const chat = await engine.chat({ system: "Be brief." });
   assert.deepEqual(chat.messages, [{ role: "system", content: "Be brief." }]);
@@ -76,32 +82,41 @@ test("a conversation streams its answers, can be edited and asked again, and end
   for await (const round of run) text += round.text;
   const reply = await run.result;
   assert.equal(reply.result.text, text);
-  assert.deepEqual(chat.messages.map((m) => m.content), ["Be brief.", "first", text]);
+  assert.deepEqual(
+    chat.messages.map((m) => m.content),
+    ["Be brief.", "first", text],
+  );
   assert.equal((await chat.regenerate({ ...request, seed: 9 }).result).messages.length, 3);
   await chat.send("second", request).result;
   await chat.edit(1, "instead", request).result;
-  assert.deepEqual(chat.messages.slice(0, -1).map((m) => m.content), ["Be brief.", "instead"]);
+  assert.deepEqual(
+    chat.messages.slice(0, -1).map((m) => m.content),
+    ["Be brief.", "instead"],
+  );
 
-  // A stopped answer stays as far as it came; a failed one changes nothing.
+  // A stopped answer keeps its text so far; a failed one changes nothing.
   const long = chat.send("third", { max_tokens: 5000 });
   for await (const round of long) if (round.round > 1) break;
   assert.equal((await long.result).result.finish, "aborted");
   assert.equal(chat.messages.length, 5);
-  await assert.rejects(chat.send("panic", request).result, (e: ForetokenError) => e.code === "bad_option" && /asked to fail/.test(e.message));
+  await assert.rejects(
+    chat.send("panic", request).result,
+    (e: ForetokenError) => e.code === "bad_option" && /asked to fail/.test(e.message),
+  );
   assert.equal(chat.messages.length, 5);
   const busy = chat.send("fourth", request);
   await assert.rejects(engine.generate("x").result, (e: ForetokenError) => e.code === "busy");
   await busy.result;
 
   const next = await engine.chat({ messages: [{ role: "user", content: "hello" }] });
-  await assert.rejects(chat.send("fifth", request).result, /another one was begun/);
+  await assert.rejects(chat.send("fifth", request).result, /a new one was started/);
   await assert.rejects(async () => {
     for await (const round of chat.regenerate(request)) assert.fail(String(round.round));
-  }, /another one was begun/);
+  }, /a new one was started/);
   assert.equal((await next.regenerate(request).result).messages.length, 2);
 });
 
-test("a conversation without a draft decodes plainly unless told", async () => {
+test("a conversation without a draft decodes plainly by default", async () => {
   const seen: { do: string; request?: { policy?: string } }[] = [];
   const { engine } = await load(
     async () => {
@@ -113,10 +128,17 @@ test("a conversation without a draft decodes plainly unless told", async () => {
   const chat = await engine.chat();
   await chat.send("x", { max_tokens: 4 }).result;
   await chat.send("y", { max_tokens: 4, policy: "ngram" }).result;
-  assert.deepEqual(seen.map((a) => [a.do, a.request?.policy]), [["open", undefined], ["send", configOf({}).uses_draft ? "none" : undefined], ["send", "ngram"]]);
+  assert.deepEqual(
+    seen.map((a) => [a.do, a.request?.policy]),
+    [
+      ["open", undefined],
+      ["send", configOf({}).uses_draft ? "none" : undefined],
+      ["send", "ngram"],
+    ],
+  );
 });
 
-test("options and defaults reach the engine as the contract names them", async () => {
+test("options and defaults reach the engine under the names of the protocol", async () => {
   const seen: unknown[] = [];
   const { engine } = await load(
     async () => {
@@ -132,12 +154,12 @@ test("options and defaults reach the engine as the contract names them", async (
   await engine.generate("x", { max_tokens: 2 }).result;
   assert.deepEqual(seen, [
     { device: "cpu", kv: "f16" },
-    // What is left out is for Go to fill in, but for a default that cannot be had without a draft.
+    // Go fills in missing fields, except a default method that needs a missing draft.
     { prompt: "x", max_tokens: 2, ...(configOf({}).uses_draft ? { policy: "none" } : {}) },
   ]);
 });
 
-test("stop ends a generation as aborted, leaving the loop does too", async () => {
+test("stop and leaving the loop end a generation as aborted", async () => {
   const { engine } = await load(async () => mockEngine({ roundMs: 5 }));
   const run = engine.generate("x", { max_tokens: 100_000 });
   for await (const round of run) if (round.round === 1) run.stop();
@@ -147,9 +169,10 @@ test("stop ends a generation as aborted, leaving the loop does too", async () =>
   assert.equal((await left.result).finish, "aborted");
 });
 
-test("a signal ends a generation, a measurement and a reading, and each rejects as aborted", async () => {
+test("a signal ends generations, measurements and reads, which reject as aborted", async () => {
   const { engine } = await load(async () => mockEngine({ roundMs: 5 }));
-  const gone = (e: ForetokenError): boolean => e instanceof ForetokenError && e.code === "aborted" && e.cause === "enough";
+  const gone = (e: ForetokenError): boolean =>
+    e instanceof ForetokenError && e.code === "aborted" && e.cause === "enough";
   const control = new AbortController();
   const run = engine.generate("x", { max_tokens: 100_000, signal: control.signal });
   await assert.rejects(async () => {
@@ -157,23 +180,35 @@ test("a signal ends a generation, a measurement and a reading, and each rejects 
   }, gone);
   await assert.rejects(run.result, gone);
   const { signal } = control;
-  for (const late of [engine.generate("x", { signal }).result, engine.bench({ methods: "none", prompts: [], repeat: 1 }, { signal }).result, engine.costs({}, { signal }), engine.inspect(GGUF, { signal })]) await assert.rejects(late, gone);
+  for (const late of [
+    engine.generate("x", { signal }).result,
+    engine.bench({ methods: "none", prompts: [], repeat: 1 }, { signal }).result,
+    engine.costs({}, { signal }),
+    engine.inspect(GGUF, { signal }),
+  ])
+    await assert.rejects(late, gone);
   const later = new AbortController();
   const plan = { methods: "none,chain,mars", prompts: [{ id: "a", prompt: "x" }], repeat: 2 };
-  await assert.rejects(engine.bench(plan, { signal: later.signal, onUpdate: () => later.abort("enough") }).result, gone);
+  await assert.rejects(
+    engine.bench(plan, { signal: later.signal, onUpdate: () => later.abort("enough") }).result,
+    gone,
+  );
   assert.equal((await engine.generate("x", { max_tokens: 2 }).result).finish, "length");
 
-  // An aborted answer stays in the conversation as far as it came.
+  // An aborted answer stays in the conversation with its text so far.
   const talk = new AbortController();
   const chat = await engine.chat();
   const answer = chat.send("hello", { max_tokens: 100_000, signal: talk.signal });
   await assert.rejects(async () => {
     for await (const round of answer) if (round.round === 1) talk.abort("enough");
   }, gone);
-  assert.deepEqual(chat.messages.map((m) => m.role), ["user", "assistant"]);
+  assert.deepEqual(
+    chat.messages.map((m) => m.role),
+    ["user", "assistant"],
+  );
 });
 
-test("what ended stops nothing that came after it", async () => {
+test("stopping finished work does not stop later work", async () => {
   const { engine } = await load(async () => mockEngine({ roundMs: 2 }));
   const first = engine.generate("x", { max_tokens: 3 });
   await first.result;
@@ -182,31 +217,35 @@ test("what ended stops nothing that came after it", async () => {
   assert.equal((await second.result).finish, "length");
 });
 
-test("statistics add requests up", async () => {
+test("statistics add up requests", async () => {
   const { engine } = await load(mock);
   assert.deepEqual([engine.stats().requests, engine.stats().acceptance_length, engine.stats().last], [0, 0, undefined]);
   const a = (await engine.generate("x", { max_tokens: 12, policy: "eagle2" }).result).stats;
   const b = (await engine.generate("y", { max_tokens: 20, policy: "chain" }).result).stats;
   const all = engine.stats();
-  assert.deepEqual([all.requests, all.tokens, all.rounds, all.drafted, all.accepted, all.method], [2, 32, a.rounds + b.rounds, a.drafted + b.drafted, a.accepted + b.accepted, "chain"]);
+  assert.deepEqual(
+    [all.requests, all.tokens, all.rounds, all.drafted, all.accepted, all.method],
+    [2, 32, a.rounds + b.rounds, a.drafted + b.drafted, a.accepted + b.accepted, "chain"],
+  );
   assert.equal(all.acceptance_length, 32 / (a.calls + b.calls));
   assert.equal(all.ms.total, a.total_ms + b.total_ms);
   assert.deepEqual(all.last, b);
   assert.deepEqual([all.device, all.memory.gpu_bytes], [engine.info.device, engine.info.gpu_bytes]);
 });
 
-test("an engine can be disposed of by a block", async () => {
+test("await using disposes of an engine", async () => {
   const { engine, worker } = await load(mock);
   await engine[Symbol.asyncDispose]();
   assert.ok(worker.terminated);
 });
 
-test("what cannot be loaded is refused before a worker starts", async () => {
+test("invalid options are rejected before a worker starts", async () => {
   const worker = (): never => assert.fail("a worker was started");
-  for (const options of [{ draft: GGUF }, { target: "http://" }]) await assert.rejects(Engine.load({ ...options, worker }), { name: "ForetokenError", code: "bad_option" });
+  for (const options of [{ draft: GGUF }, { target: "http://" }])
+    await assert.rejects(Engine.load({ ...options, worker }), { name: "ForetokenError", code: "bad_option" });
 });
 
-test("a second generation is refused while one runs", async () => {
+test("a second generation is rejected while one runs", async () => {
   const { engine } = await load(async () => mockEngine({ roundMs: 5 }));
   const run = engine.generate("x");
   await assert.rejects(engine.generate("y").result, (e: ForetokenError) => e.code === "busy");
@@ -222,7 +261,10 @@ test("an engine's error arrives with its message, in the promise and in the loop
     async () => {
       for await (const _ of run);
     },
-    (e: ForetokenError) => e instanceof ForetokenError && e.code === "bad_option" && e.message === "prompt: text: the mock was asked to fail",
+    (e: ForetokenError) =>
+      e instanceof ForetokenError &&
+      e.code === "bad_option" &&
+      e.message === "prompt: text: the mock was asked to fail",
   );
   await assert.rejects(run.result);
   assert.equal((await engine.generate("fine", { max_tokens: 3 }).result).finish, "length");
@@ -235,7 +277,7 @@ test("a bad model fails the load and ends the worker", async () => {
   assert.ok(worker.terminated);
 });
 
-test("a failed start is forgotten, so the next message tries again", async () => {
+test("after a failed start the next message tries again", async () => {
   let starts = 0;
   const worker = new FakeWorker(async () => {
     if (starts++ === 0) throw new Error("foretoken.wasm: download: the server answered 503");
@@ -248,10 +290,13 @@ test("a failed start is forgotten, so the next message tries again", async () =>
     while (replies.length < id) await new Promise((resolve) => setTimeout(resolve, 1));
   }
   assert.equal(starts, 2);
-  assert.deepEqual(replies.map((r) => r.type), ["error", "done", "done"]);
+  assert.deepEqual(
+    replies.map((r) => r.type),
+    ["error", "done", "done"],
+  );
 });
 
-test("a crash rejects all that is pending and says so once", async () => {
+test("a crash rejects all pending calls and is reported once", async () => {
   const { engine, worker } = await load(async () => mockEngine({ roundMs: 5 }));
   const crashes: string[] = [];
   engine.onCrash((error) => crashes.push(error.message));
@@ -259,7 +304,8 @@ test("a crash rejects all that is pending and says so once", async () => {
   const inspecting = engine.inspect(GGUF);
   worker.emit("message", { data: { type: "crash", error: { message: "the engine stopped: panic: boom" } } });
   worker.emit("error", { message: "again" });
-  for (const pending of [run.result, inspecting]) await assert.rejects(pending, (e: ForetokenError) => e.code === "crash" && /boom/.test(e.message));
+  for (const pending of [run.result, inspecting])
+    await assert.rejects(pending, (e: ForetokenError) => e.code === "crash" && /boom/.test(e.message));
   await assert.rejects(engine.generate("later").result, (e: ForetokenError) => e.code === "crash");
   assert.deepEqual(crashes, ["the engine stopped: panic: boom"]);
   assert.ok(worker.terminated);
@@ -283,7 +329,7 @@ test("dispose ends a running generation and later calls", async () => {
   await assert.rejects(engine.generate("x").result, (e: ForetokenError) => e.code === "disposed");
 });
 
-test("lists that Go left null arrive empty", async () => {
+test("null lists from Go arrive empty", async () => {
   const { engine } = await load(async () => ({
     ...mockEngine(),
     generate: async (_json, onEvent) => {
@@ -296,11 +342,15 @@ test("lists that Go left null arrive empty", async () => {
   }
 });
 
-test("errors cross as one line", () => {
+test("errors cross the worker as one line", () => {
   assert.deepEqual(wireError(new Error("a.gguf: magic:\n  wrong")), { message: "a.gguf: magic: wrong" });
   assert.deepEqual(wireError(Object.assign(new Error("x"), { code: "quota" })), { code: "quota", message: "x" });
   assert.deepEqual(wireError(new DOMException("full", "QuotaExceededError")), { code: "quota", message: "full" });
-  assert.deepEqual(wireError(new ForetokenError("bad_option", "no", "seed")), { code: "bad_option", message: "no", param: "seed" });
+  assert.deepEqual(wireError(new ForetokenError("bad_option", "no", "seed")), {
+    code: "bad_option",
+    message: "no",
+    param: "seed",
+  });
   assert.deepEqual(wireError("text"), { message: "text" });
 });
 
@@ -311,47 +361,78 @@ test("heads and calibrations reach the engine as sources", async () => {
     return {
       ...inner,
       open: async (json, sources, progress) => {
-        seen.push(json, ...[sources.eagle3, sources.eagle3_config, ...sources.calibrations].map((s) => `${s?.name} ${s?.size}`));
+        seen.push(
+          json,
+          ...[sources.eagle3, sources.eagle3_config, ...sources.calibrations].map((s) => `${s?.name} ${s?.size}`),
+        );
         return inner.open(json, sources, progress);
       },
     };
   };
   const file = (name: string): File => new File(["{}"], name);
-  await load(go, { eagle3: file("head.safetensors"), eagle3Config: file("config.json"), calibrations: [file("a.json"), file("b.json")], maxNodes: 128 });
-  assert.deepEqual(seen.splice(0), ['{"device":"auto","max_nodes":128}', "head.safetensors 2", "config.json 2", "a.json 2", "b.json 2"]);
+  await load(go, {
+    eagle3: file("head.safetensors"),
+    eagle3Config: file("config.json"),
+    calibrations: [file("a.json"), file("b.json")],
+    maxNodes: 128,
+  });
+  assert.deepEqual(seen.splice(0), [
+    '{"device":"auto","max_nodes":128}',
+    "head.safetensors 2",
+    "config.json 2",
+    "a.json 2",
+    "b.json 2",
+  ]);
   await load(go, { context: 4400, beyondTraining: true, kv: "q8" });
   assert.equal(seen.splice(0)[0], '{"device":"auto","context":4400,"beyond_training":true,"kv":"q8"}');
   await load(go, { calibrations: "builtin" });
-  assert.deepEqual(seen, ['{"device":"auto","builtin_calibrations":true}', "undefined undefined", "undefined undefined"]);
+  assert.deepEqual(seen, [
+    '{"device":"auto","builtin_calibrations":true}',
+    "undefined undefined",
+    "undefined undefined",
+  ]);
 });
 
-test("costs and profiles are measured one at a time and reported on the way", async () => {
+test("costs and profiles run one at a time and report progress", async () => {
   const { engine } = await load(async () => mockEngine({ roundMs: 5 }));
   const updates: BenchUpdate[] = [];
   const costs = engine.costs({ rows: [1, 2, 4] }, { onUpdate: (update) => updates.push(update) });
   await assert.rejects(engine.profile(), (e: ForetokenError) => e.code === "busy");
-  assert.deepEqual((await costs).verify.map((c) => c.n), [1, 2, 4]);
+  assert.deepEqual(
+    (await costs).verify.map((c) => c.n),
+    [1, 2, 4],
+  );
   assert.deepEqual(updates, [{ done: 1, total: 1 }]);
   assert.equal((await engine.profile()).passes[0]!.kernels[0]!.calls, 5);
 });
 
-test("kernels are named by what tells them apart", () => {
-  assert.equal(kernelName("matmul_params unpack_q8_0 matmul_norm matmul_rows R=4 TM=8"), "matmul_rows q8_0 R=4 TM=8");
-  assert.equal(kernelName("rope_params rope_plain rope rope_f32"), "rope_f32");
-  assert.equal(kernelName("embed unpack_q8_0 PARTS=1"), "embed q8_0 PARTS=1");
-  assert.equal(kernelName("norm"), "norm");
+test("kernel names are shortened to their distinguishing parts", () => {
+  assert.equal(kernelName("matmul/params unpack_q8_0 matmul/norm matmul/rows R=4 TM=8"), "matmul/rows q8_0 R=4 TM=8");
+  assert.equal(kernelName("attention/rope_params attention/rope_plain attention/rope rope_f32"), "rope_f32");
+  assert.equal(kernelName("layer/embed unpack_q8_0 PARTS=1"), "layer/embed q8_0 PARTS=1");
+  assert.equal(kernelName("layer/norm"), "layer/norm");
 });
 
-test("a benchmark reports on the way, can be stopped, and excludes generating", async () => {
+test("a benchmark reports progress, can be stopped, and excludes generations", async () => {
   const { engine } = await load(async () => mockEngine({ roundMs: 5 }));
   const updates: BenchUpdate[] = [];
   const plan = { methods: "none,chain,mars", prompts: [{ id: "a", prompt: "x" }], repeat: 2 };
   const run = engine.bench(plan, { onUpdate: (update) => updates.push(update) });
   await assert.rejects(engine.generate("y").result, (e: ForetokenError) => e.code === "busy");
   const report = await run.result;
-  assert.deepEqual(report.rows.map((r) => [r.method, r.lossy]), [["plain", false], ["chain", false], ["mars", true]]);
+  assert.deepEqual(
+    report.rows.map((r) => [r.method, r.lossy]),
+    [
+      ["plain", false],
+      ["chain", false],
+      ["mars", true],
+    ],
+  );
   assert.equal(updates.at(-1)!.done, updates.at(-1)!.total);
   const stopped = engine.bench(plan, { onUpdate: () => stopped.stop() });
   assert.ok((await stopped.result).stopped);
-  assert.deepEqual((await engine.methods()).methods.map((m) => m.name), METHODS.map((m) => m.name));
+  assert.deepEqual(
+    (await engine.methods()).methods.map((m) => m.name),
+    METHODS.map((m) => m.name),
+  );
 });

@@ -1,16 +1,16 @@
-/** A private file system and a file server in memory, both of which can be made to fail. */
-import type { SyncHandle } from "../../src/opfs.ts";
+/** A private file system and a file server in memory; tests can make both fail. */
+import type { SyncHandle } from "../../src/sources/store.ts";
 
 /** A folder of the origin's private file system. */
 export class FakeFolder {
   readonly files = new Map<string, Uint8Array>();
   /** Names with an exclusive handle. */
   readonly locked = new Set<string>();
-  /** Bytes that fit in all. */
+  /** The total number of bytes that fit. */
   quota = Infinity;
   wrote = 0;
 
-  /** As the real one, for the code under test. */
+  /** The type that the code under test expects. */
   get handle(): FileSystemDirectoryHandle {
     return this as unknown as FileSystemDirectoryHandle;
   }
@@ -43,7 +43,7 @@ export class FakeFolder {
     const old = this.files.get(name)!;
     let others = 0;
     for (const [other, bytes] of this.files) if (other !== name) others += bytes.byteLength;
-    if (others + size > this.quota) throw new DOMException("no room", "QuotaExceededError");
+    if (others + size > this.quota) throw new DOMException("no space", "QuotaExceededError");
     const bytes = new Uint8Array(size);
     bytes.set(old.subarray(0, size));
     this.files.set(name, bytes);
@@ -84,16 +84,16 @@ export interface Script {
   etag?: string | undefined;
   modified?: string;
   headers?: Record<string, string>;
-  /** The size it says it has, if not that of the data. */
+  /** The announced size, if it is not the size of the data. */
   total?: number;
-  /** Bytes after which the nth answer breaks off. */
+  /** The number of bytes after which the nth response breaks. */
   breaks?: (number | undefined)[];
-  /** Gates an answer: it goes on when the promise is resolved. */
+  /** Delays a response until the promise resolves. */
   gate?: (range: string) => Promise<void> | undefined;
   status?: number;
 }
 
-/** A server of one file; `log` holds the ranges it was asked for. The script may be changed as it goes. */
+/** A server of one file; `log` holds the requested ranges. Tests may change the script between requests. */
 export function fileServer(script: Script): { fetch: typeof fetch; log: string[]; script: Script } {
   const log: string[] = [];
   let answers = 0;
@@ -103,7 +103,11 @@ export function fileServer(script: Script): { fetch: typeof fetch; log: string[]
     log.push(range?.replace("bytes=", "") ?? init.method ?? "whole");
     if (script.status) return new Response("no", { status: script.status });
     const n = answers++;
-    const headers = new Headers({ "Content-Type": "application/octet-stream", ...(script.etag ? { ETag: script.etag } : {}), ...(script.modified ? { "Last-Modified": script.modified } : {}) });
+    const headers = new Headers({
+      "Content-Type": "application/octet-stream",
+      ...(script.etag ? { ETag: script.etag } : {}),
+      ...(script.modified ? { "Last-Modified": script.modified } : {}),
+    });
     let bytes = script.data;
     let status = 200;
     const match = /bytes=(\d+)-(\d+)/.exec(range ?? "");
@@ -136,7 +140,7 @@ export function fileServer(script: Script): { fetch: typeof fetch; log: string[]
   return { fetch: answer as typeof fetch, log, script };
 }
 
-/** Bytes that differ from place to place. */
+/** Returns bytes that differ from position to position. */
 export function pattern(length: number, seed = 7): Uint8Array {
   return Uint8Array.from({ length }, (_, i) => (i * seed + (i >> 8) + (i >> 16)) & 255);
 }

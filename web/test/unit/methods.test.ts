@@ -1,31 +1,46 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bars, lostNotes, methodRow, METRICS, parsePrompts, rowsOf, spread, toCSV } from "../../src/benchmark/plan.ts";
-import { configOf, DEFAULT_METHOD, exactnessOf, METHODS, problemOf } from "../../src/methods.ts";
-import type { BenchReport, BenchRow, Measure } from "../../src/protocol.ts";
+import { bars, lostNotes, methodRow, METRICS, parsePrompts, rowsOf, spread, toCSV } from "../../src/benchmark/table.ts";
+import { configOf, DEFAULT_METHOD, exactnessOf, METHODS, problemOf } from "../../src/engine/methods.ts";
+import type { BenchReport, BenchRow, Measure } from "../../src/protocol/protocol.ts";
 import { FIELDS } from "../../src/widget/fields.ts";
 
 test("a request has its method's settings unless it overrides them", () => {
   const mars = METHODS.find((m) => m.name === "mars")!;
-  assert.deepEqual([configOf({ policy: "mars" }).depth, configOf({ policy: "mars" }).verifier], [mars.config.depth, "mars"]);
-  assert.deepEqual([configOf({ policy: "mars", depth: 2, verifier: "match" }).depth, configOf({ policy: "mars", verifier: "match" }).verifier], [2, "match"]);
+  assert.deepEqual(
+    [configOf({ policy: "mars" }).depth, configOf({ policy: "mars" }).verifier],
+    [mars.config.depth, "mars"],
+  );
+  assert.deepEqual(
+    [
+      configOf({ policy: "mars", depth: 2, verifier: "match" }).depth,
+      configOf({ policy: "mars", verifier: "match" }).verifier,
+    ],
+    [2, "match"],
+  );
   assert.equal(configOf({}).drafter, METHODS.find((m) => m.name === DEFAULT_METHOD)!.config.drafter);
   assert.deepEqual(configOf({ policy: "static" }).shape, METHODS.find((m) => m.name === "static")!.config.shape);
   assert.deepEqual([configOf({ policy: "chain" }).adapt, configOf({ policy: "chain" }).source], ["fixed", "model"]);
 });
 
-test("exactness is the verifier's", () => {
-  for (const method of METHODS) assert.equal(exactnessOf({ policy: method.name }) === "lossy", method.lossy, method.name);
+test("the verifier determines exactness", () => {
+  for (const method of METHODS)
+    assert.equal(exactnessOf({ policy: method.name }) === "lossy", method.lossy, method.name);
   assert.equal(exactnessOf({ policy: "eagle2" }), "exact");
   assert.equal(exactnessOf({ policy: "sampled" }), "distribution");
   assert.equal(exactnessOf({ policy: "chain", verifier: "rejection" }), "distribution");
   assert.equal(exactnessOf({ policy: "eagle2", verifier: "mars" }), "lossy");
   assert.equal(exactnessOf({ policy: "mars", verifier: "match" }), "exact");
-  assert.equal(exactnessOf({ policy: "chain", verifier: "invented" }), "lossy", "what is not known is not called exact");
+  assert.equal(
+    exactnessOf({ policy: "chain", verifier: "invented" }),
+    "lossy",
+    "an unknown verifier is not called exact",
+  );
 });
 
-test("a method has its own settings only", () => {
-  const has = (policy: string, more = {}): string[] => FIELDS.filter((f) => f.group === "method" && f.of(configOf({ policy, ...more }))).map((f) => f.key);
+test("a method has only its own settings", () => {
+  const has = (policy: string, more = {}): string[] =>
+    FIELDS.filter((f) => f.group === "method" && f.of(configOf({ policy, ...more }))).map((f) => f.key);
   assert.deepEqual(has("none"), []);
   assert.deepEqual(has("chain"), ["depth"]);
   assert.deepEqual(has("eagle2"), ["depth", "top_k", "nodes"]);
@@ -42,7 +57,7 @@ test("a method has its own settings only", () => {
   assert.deepEqual(has("ngram-map"), ["depth", "ngram_max"]);
 });
 
-test("methods that need what is not loaded say so", () => {
+test("methods that need an unloaded part are reported", () => {
   const model = { name: "", architecture: "", parameters: 0, quant: "", context: 0, vocab: 0 };
   const nothing = { draft: null, eagle3: null, fitted: { hetero: [], c2t: false, acceptance: false } };
   assert.equal(problemOf({ policy: "ngram" }, nothing), undefined);
@@ -54,7 +69,7 @@ test("methods that need what is not loaded say so", () => {
   assert.match(problemOf({ policy: "acceptance" }, { ...nothing, draft: model })!, /train acceptance-head/);
 });
 
-test("prompts are read line by line", () => {
+test("prompts are parsed line by line", () => {
   assert.deepEqual(parsePrompts('{"prompt": "a", "id": "go-1", "category": "go", "more": 1}\n\n{"prompt": "b"}\r\n'), [
     { prompt: "a", id: "go-1", category: "go" },
     { prompt: "b", id: "line-3" },
@@ -65,26 +80,71 @@ test("prompts are read line by line", () => {
     ['{"prompt": "a"}\n{"id": "x"}', /f: line 2: prompt/],
     ['{"prompt": "a", "id": 3}', /f: line 1: id/],
     ["null", /f: line 1: prompt/],
-  ] as const) assert.throws(() => parsePrompts(text, "f"), want);
+  ] as const)
+    assert.throws(() => parsePrompts(text, "f"), want);
 });
 
 test("settings become a row of the method list", () => {
   assert.equal(methodRow({ prompt: "p", policy: "eagle2" }), "eagle2");
-  assert.equal(methodRow({ prompt: "p", policy: "eagle2", depth: 4, top_k: 4, verifier: "mars", theta: 0.84, temperature: 1, max_tokens: 9 }), "eagle2:depth=4,top-k=4,theta=0.84,verifier=mars");
-  assert.equal(methodRow({ prompt: "p", policy: "static", shape: [[2], [1, 1]], coupled: false }), "static:shape=[[2],[1,1]],coupled=false");
+  assert.equal(
+    methodRow({
+      prompt: "p",
+      policy: "eagle2",
+      depth: 4,
+      top_k: 4,
+      verifier: "mars",
+      theta: 0.84,
+      temperature: 1,
+      max_tokens: 9,
+    }),
+    "eagle2:depth=4,top-k=4,theta=0.84,verifier=mars",
+  );
+  assert.equal(
+    methodRow({ prompt: "p", policy: "static", shape: [[2], [1, 1]], coupled: false }),
+    "static:shape=[[2],[1,1]],coupled=false",
+  );
 });
 
 const measured = (mean: number, sd = 0, n = 1): Measure => ({ mean, sd, n });
 function row(method: string, speedup: Measure, more: Partial<BenchRow> = {}): BenchRow {
   const none = measured(0, 0, 0);
   return {
-    method, category: "", lossy: false, plain: false, temperature: 0, prompts: 2, judged: 0, speedup, speed_ratio: none, tok_s: measured(80), acceptance_length: measured(2.5), calls: measured(20), tokens: measured(320),
-    output_tokens: none, drafted: none, accepted: none, relaxed: none, draft_ms: none, verify_ms: none, readback_ms: none, host_ms: none, same_prefix: none, same_place: none, loss: none, parses: none, ...more,
+    method,
+    category: "",
+    lossy: false,
+    plain: false,
+    temperature: 0,
+    prompts: 2,
+    judged: 0,
+    speedup,
+    speed_ratio: none,
+    tok_s: measured(80),
+    acceptance_length: measured(2.5),
+    calls: measured(20),
+    tokens: measured(320),
+    output_tokens: none,
+    drafted: none,
+    accepted: none,
+    relaxed: none,
+    draft_ms: none,
+    verify_ms: none,
+    readback_ms: none,
+    host_ms: none,
+    same_prefix: none,
+    same_place: none,
+    loss: none,
+    parses: none,
+    ...more,
   };
 }
 
-test("bars are parts of the longest, and say what was not measured", () => {
-  const rows = [row("plain", measured(1), { plain: true }), row("mars", measured(2, 0.1, 3), { lossy: true }), row("none yet", measured(0, 0, 0)), row("mars", measured(3), { category: "go" })];
+test("bars are relative to the longest, and mark missing measurements", () => {
+  const rows = [
+    row("plain", measured(1), { plain: true }),
+    row("mars", measured(2, 0.1, 3), { lossy: true }),
+    row("none yet", measured(0, 0, 0)),
+    row("mars", measured(3), { category: "go" }),
+  ];
   assert.deepEqual(bars(rowsOf(rows, ""), METRICS[0]!), [
     { method: "plain", lossy: false, plain: true, length: 0.5, text: "1.00×" },
     { method: "mars", lossy: true, plain: false, length: 1, text: "2.00× ± 0.10×" },
@@ -94,15 +154,33 @@ test("bars are parts of the longest, and say what was not measured", () => {
   assert.equal(spread(measured(3), String), "3");
 });
 
-test("rows say of how many measurements the times are none", () => {
-  const rows = [row("plain", measured(1)), row("mars", measured(2), { lost: 2 }), row("mars", measured(2), { lost: 1, category: "go" })];
-  assert.deepEqual(lostNotes(rows), [{ method: "mars", text: "the GPU was lost during 2 of its measurements, which are in none of its times and speeds" }]);
+test("notes say how many measurements a row excludes", () => {
+  const rows = [
+    row("plain", measured(1)),
+    row("mars", measured(2), { lost: 2 }),
+    row("mars", measured(2), { lost: 1, category: "go" }),
+  ];
+  assert.deepEqual(lostNotes(rows), [
+    {
+      method: "mars",
+      text: "the GPU was lost during 2 of its measurements; its times and speeds exclude them",
+    },
+  ]);
 });
 
 test("the CSV has the command line's columns", () => {
-  const report: BenchReport = { device: 'browser, "x"', target: "t", draft: "d", stopped: false, rows: [row("mars:theta=0.84,depth=2", measured(2, 0.1, 3), { lossy: true }), row("plain", measured(1))] };
+  const report: BenchReport = {
+    device: 'browser, "x"',
+    target: "t",
+    draft: "d",
+    stopped: false,
+    rows: [row("mars:theta=0.84,depth=2", measured(2, 0.1, 3), { lossy: true }), row("plain", measured(1))],
+  };
   const lines = toCSV(report).split("\n");
-  assert.match(lines[0]!, /^device,target,draft,method,lossy,temperature,category,prompts,repetitions,speedup,speedup_sd,.*,parses,parses_sd,judged$/);
+  assert.match(
+    lines[0]!,
+    /^device,target,draft,method,lossy,temperature,category,prompts,repetitions,speedup,speedup_sd,.*,parses,parses_sd,judged$/,
+  );
   assert.match(lines[1]!, /^"browser, ""x""",t,d,"mars:theta=0.84,depth=2",true,0,all,2,1,2,0.1,,,80,,2.5,/);
   assert.match(lines[2]!, /,plain,false,0,all,2,1,1,,/);
   assert.equal(lines[1]!.split(",").length - 2, lines[0]!.split(",").length, "two commas are quoted");

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ForetokenError } from "../../src/errors.ts";
-import type { Generation } from "../../src/generation.ts";
-import { type Answerer, type ChatCompletionRequest, ChatCompletions } from "../../src/openai.ts";
-import type { ChatReply, AnswerOptions, GenerateRequest, Result, RoundEvent } from "../../src/protocol.ts";
-import { type ToolCall, ToolCalls } from "../../src/tools.ts";
+import { ForetokenError } from "../../src/protocol/errors.ts";
+import type { Generation } from "../../src/engine/generation.ts";
+import { type Answerer, type ChatCompletionRequest, ChatCompletions } from "../../src/engine/openai.ts";
+import type { ChatReply, AnswerOptions, GenerateRequest, Result, RoundEvent } from "../../src/protocol/protocol.ts";
+import { type ToolCall, ToolCalls } from "../../src/engine/tool-calls.ts";
 import { mockEngine } from "../mock/engine.ts";
 
 interface Call {
@@ -12,10 +12,23 @@ interface Call {
   request: Omit<GenerateRequest, "prompt">;
 }
 
-/** Completions over the scripted engine, and what they asked of it. */
-function completions(before: (call: Call) => void = () => undefined, onRound: () => void = () => undefined): { create: ChatCompletions["create"]; calls: Call[]; stops: () => number } {
+/** Returns completions over the scripted engine, and the requests that they send to it. */
+function completions(
+  before: (call: Call) => void = () => undefined,
+  onRound: () => void = () => undefined,
+): { create: ChatCompletions["create"]; calls: Call[]; stops: () => number } {
   const go = mockEngine({ roundMs: 1 });
-  const opened = go.open("{}", { target: { name: "t", size: 4, read: async () => new TextEncoder().encode("GGUF") }, draft: null, eagle3: null, eagle3_config: null, calibrations: [] }, () => undefined);
+  const opened = go.open(
+    "{}",
+    {
+      target: { name: "t", size: 4, read: async () => new TextEncoder().encode("GGUF") },
+      draft: null,
+      eagle3: null,
+      eagle3_config: null,
+      calibrations: [],
+    },
+    () => undefined,
+  );
   const calls: Call[] = [];
   let stops = 0;
   let busy = false;
@@ -40,7 +53,12 @@ function completions(before: (call: Call) => void = () => undefined, onRound: ()
         .then((json) => JSON.parse(json) as ChatReply)
         .finally(() => (busy = false));
       let ended = false;
-      result.then(() => (ended = true), () => (ended = true)).finally(() => wake());
+      result
+        .then(
+          () => (ended = true),
+          () => (ended = true),
+        )
+        .finally(() => wake());
       const stop = (): void => {
         stops++;
         go.stop();
@@ -68,14 +86,52 @@ function completions(before: (call: Call) => void = () => undefined, onRound: ()
   return { create: all.create.bind(all) as ChatCompletions["create"], calls, stops: () => stops };
 }
 
-const hello: ChatCompletionRequest = { messages: [{ role: "developer", content: "be brief" }, { role: "user", content: [{ type: "text", text: "hel" }, { type: "text", text: "lo" }] }], max_tokens: 12, seed: 5 };
+const hello: ChatCompletionRequest = {
+  messages: [
+    { role: "developer", content: "be brief" },
+    {
+      role: "user",
+      content: [
+        { type: "text", text: "hel" },
+        { type: "text", text: "lo" },
+      ],
+    },
+  ],
+  max_tokens: 12,
+  seed: 5,
+};
 
 test("a completion is the sum of its stream", async () => {
   const { create, calls } = completions();
-  const whole = await create({ ...hello, stream: false, temperature: 0.5, top_p: 0.9, stop: "x", presence_penalty: 1, logit_bias: { 5: -100 }, foretoken: { policy: "chain", depth: 2 } });
-  assert.deepEqual(calls[0]!.chat.messages, [{ role: "system", content: "be brief" }, { role: "user", content: "hello" }]);
+  const whole = await create({
+    ...hello,
+    stream: false,
+    temperature: 0.5,
+    top_p: 0.9,
+    stop: "x",
+    presence_penalty: 1,
+    logit_bias: { 5: -100 },
+    foretoken: { policy: "chain", depth: 2 },
+  });
+  assert.deepEqual(calls[0]!.chat.messages, [
+    { role: "system", content: "be brief" },
+    { role: "user", content: "hello" },
+  ]);
   const { policy, depth, max_tokens, temperature, top_p, stop, presence_penalty, logit_bias, seed } = calls[0]!.request;
-  assert.deepEqual({ policy, depth, max_tokens, temperature, top_p, stop, presence_penalty, logit_bias, seed }, { policy: "chain", depth: 2, max_tokens: 12, temperature: 0.5, top_p: 0.9, stop: ["x"], presence_penalty: 1, logit_bias: { 5: -100 }, seed: 5 });
+  assert.deepEqual(
+    { policy, depth, max_tokens, temperature, top_p, stop, presence_penalty, logit_bias, seed },
+    {
+      policy: "chain",
+      depth: 2,
+      max_tokens: 12,
+      temperature: 0.5,
+      top_p: 0.9,
+      stop: ["x"],
+      presence_penalty: 1,
+      logit_bias: { 5: -100 },
+      seed: 5,
+    },
+  );
   assert.equal(whole.object, "chat.completion");
   assert.equal(whole.model, "mock");
   assert.equal(whole.choices[0]!.finish_reason, "length");
@@ -83,7 +139,12 @@ test("a completion is the sum of its stream", async () => {
   assert.equal(whole.usage.total_tokens, whole.usage.prompt_tokens + 12);
   let text = "";
   const kinds: unknown[] = [];
-  for await (const chunk of await create({ ...hello, stream: true, stream_options: { include_usage: true }, foretoken: { policy: "chain", depth: 2 } })) {
+  for await (const chunk of await create({
+    ...hello,
+    stream: true,
+    stream_options: { include_usage: true },
+    foretoken: { policy: "chain", depth: 2 },
+  })) {
     assert.equal(chunk.object, "chat.completion.chunk");
     const choice = chunk.choices[0];
     if (!choice) kinds.push(chunk.usage!.completion_tokens);
@@ -98,22 +159,46 @@ test("a completion is the sum of its stream", async () => {
   assert.deepEqual(kinds, ["assistant", "length", 12]);
 });
 
-test("formats, likelihoods and several answers", async () => {
+test("formats, log-probabilities and several answers", async () => {
   const { create, calls } = completions();
   const schema = { type: "object" };
-  const answer = await create({ ...hello, stream: false, n: 2, logprobs: true, top_logprobs: 3, response_format: { type: "json_schema", json_schema: { name: "x", schema } }, tools: [{ type: "function", function: { name: "f" } }] });
-  assert.deepEqual(calls.map(({ request }) => request.seed), [5, 6]);
+  const answer = await create({
+    ...hello,
+    stream: false,
+    n: 2,
+    logprobs: true,
+    top_logprobs: 3,
+    response_format: { type: "json_schema", json_schema: { name: "x", schema } },
+    tools: [{ type: "function", function: { name: "f" } }],
+  });
+  assert.deepEqual(
+    calls.map(({ request }) => request.seed),
+    [5, 6],
+  );
   assert.deepEqual(calls[0]!.request.json_schema, schema);
   assert.equal(calls[0]!.chat.tools!.length, 1);
   assert.equal(answer.choices.length, 2);
   const { content } = answer.choices[1]!.logprobs!;
   assert.equal(content.map((c) => c.token).join(""), answer.choices[1]!.message.content);
-  assert.ok(content.every((c) => c.logprob === -0.25 && c.top_logprobs.length === 3 && c.top_logprobs[2]!.logprob === -2.25));
+  assert.ok(
+    content.every((c) => c.logprob === -0.25 && c.top_logprobs.length === 3 && c.top_logprobs[2]!.logprob === -2.25),
+  );
   assert.equal(answer.usage.completion_tokens, 24);
-  await create({ ...hello, stream: false, response_format: { type: "json_object" }, tool_choice: "none", tools: [{ type: "function", function: { name: "f" } }] });
+  await create({
+    ...hello,
+    stream: false,
+    response_format: { type: "json_object" },
+    tool_choice: "none",
+    tools: [{ type: "function", function: { name: "f" } }],
+  });
   assert.equal(calls.at(-1)!.request.json_object, true);
   assert.equal(calls.at(-1)!.chat.tools, undefined);
-  await create({ ...hello, stream: false, tool_choice: "required", tools: [{ type: "function", function: { name: "f" } }] });
+  await create({
+    ...hello,
+    stream: false,
+    tool_choice: "required",
+    tools: [{ type: "function", function: { name: "f" } }],
+  });
   assert.deepEqual([calls.at(-1)!.chat.tool_choice, calls.at(-1)!.chat.tools!.length], ["required", 1]);
   const { seed, ...unseeded } = hello;
   const random = await create({ ...unseeded, stream: false });
@@ -121,9 +206,10 @@ test("formats, likelihoods and several answers", async () => {
   assert.notEqual(random.seed, seed);
 });
 
-test("calls of functions are taken out of the text, however it is cut into pieces", () => {
+test("function calls are extracted from the text for any division into pieces", () => {
   const tools = [{ type: "function" as const, function: { name: "f" } }];
-  const call = (name: string): string => `<tool_call>\n{"name": "${name}", "arguments": {"a": [1, "</x>"]}}\n</tool_call>`;
+  const call = (name: string): string =>
+    `<tool_call>\n{"name": "${name}", "arguments": {"a": [1, "</x>"]}}\n</tool_call>`;
   const cases: [text: string, content: string, calls: number][] = [
     [`Let me see. ${call("f")}\n${call("f")}`, "Let me see. \n", 2],
     ["a < b, <tool_cal, {}", "a < b, <tool_cal, {}", 0],
@@ -140,7 +226,10 @@ test("calls of functions are taken out of the text, however it is cut into piece
       let said = "";
       const calls: ToolCall[] = [];
       for (let at = 0; at <= text.length; at += width) {
-        const out = at + width > text.length ? [scanner.push(text.slice(at)), scanner.end()] : [scanner.push(text.slice(at, at + width))];
+        const out =
+          at + width > text.length
+            ? [scanner.push(text.slice(at)), scanner.end()]
+            : [scanner.push(text.slice(at, at + width))];
         for (const one of out) {
           said += one.content;
           calls.push(...one.calls);
@@ -148,27 +237,42 @@ test("calls of functions are taken out of the text, however it is cut into piece
       }
       assert.equal(said, content, `${text} by ${width}`);
       assert.equal(calls.length, count, `${text} by ${width}`);
-      for (const { id, type, function: f } of calls) assert.deepEqual([id.slice(0, 5), type, f.name, JSON.parse(f.arguments)], ["call_", "function", "f", { a: [1, "</x>"] }]);
+      for (const { id, type, function: f } of calls)
+        assert.deepEqual(
+          [id.slice(0, 5), type, f.name, JSON.parse(f.arguments)],
+          ["call_", "function", "f", { a: [1, "</x>"] }],
+        );
       assert.equal(new Set(calls.map((c) => c.id)).size, count);
     }
   }
 });
 
-test("an answer that calls a function says so, streamed or not", async () => {
-  const said = ['I will ask. <tool', '_call>{"name":"f","arguments":{"x":1}}</tool_', "call>"];
+test("an answer with a function call has tool_calls, streamed or not", async () => {
+  const said = ["I will ask. <tool", '_call>{"name":"f","arguments":{"x":1}}</tool_', "call>"];
   const answerer: Answerer = {
     model: "m",
     fingerprint: "f",
     answer() {
       const rounds = said.map((text, round) => ({ round, text, tokens: [] }) as unknown as RoundEvent);
-      const result = Promise.resolve({ result: { finish: "eos", stats: { prompt_tokens: 1, reused: 0, committed: 3 } } } as unknown as ChatReply);
-      return { result, stop() {}, async *[Symbol.asyncIterator]() { yield* rounds; } };
+      const result = Promise.resolve({
+        result: { finish: "eos", stats: { prompt_tokens: 1, reused: 0, committed: 3 } },
+      } as unknown as ChatReply);
+      return {
+        result,
+        stop() {},
+        async *[Symbol.asyncIterator]() {
+          yield* rounds;
+        },
+      };
     },
   };
   const all = new ChatCompletions(answerer);
   const request = { messages: hello.messages, tools: [{ type: "function" as const, function: { name: "f" } }] };
   const { message, finish_reason } = (await all.create({ ...request, stream: false })).choices[0]!;
-  assert.deepEqual([message.content, message.tool_calls!.map((c) => c.function), finish_reason], ["I will ask. ", [{ name: "f", arguments: '{"x":1}' }], "tool_calls"]);
+  assert.deepEqual(
+    [message.content, message.tool_calls!.map((c) => c.function), finish_reason],
+    ["I will ask. ", [{ name: "f", arguments: '{"x":1}' }], "tool_calls"],
+  );
   let text = "";
   const calls: number[] = [];
   let finish: unknown;
@@ -181,7 +285,10 @@ test("an answer that calls a function says so, streamed or not", async () => {
   said.splice(0, 3, '<tool_call>{"name":"f"}</tool_call>');
   assert.equal((await all.create({ ...request, stream: false })).choices[0]!.message.content, null);
   const without = (await all.create({ messages: hello.messages, stream: false })).choices[0]!;
-  assert.deepEqual([without.message.content, without.message.tool_calls, without.finish_reason], [said[0], undefined, "stop"]);
+  assert.deepEqual(
+    [without.message.content, without.message.tool_calls, without.finish_reason],
+    [said[0], undefined, "stop"],
+  );
 });
 
 test("requests wait for each other", async () => {
@@ -191,7 +298,7 @@ test("requests wait for each other", async () => {
   assert.notEqual(a.id, b.id);
 });
 
-test("an answer ends with its signal, with its loop and with abort", async () => {
+test("a signal, leaving the loop and abort end an answer", async () => {
   let during = (): void => undefined;
   const { create, stops } = completions(undefined, () => during());
   const controller = new AbortController();
@@ -200,7 +307,8 @@ test("an answer ends with its signal, with its loop and with abort", async () =>
   await assert.rejects(stopped, (cause) => cause instanceof ForetokenError && cause.code === "aborted");
   during = () => undefined;
   await assert.rejects(create({ ...hello, stream: false }, { signal: controller.signal }), { code: "aborted" });
-  for await (const chunk of await create({ ...hello, max_tokens: 100000, stream: true })) if (chunk.choices[0]!.delta.content) break;
+  for await (const chunk of await create({ ...hello, max_tokens: 100000, stream: true }))
+    if (chunk.choices[0]!.delta.content) break;
   const running = await create({ ...hello, max_tokens: 100000, stream: true });
   let seen = 0;
   for await (const chunk of running) {
@@ -213,7 +321,7 @@ test("an answer ends with its signal, with its loop and with abort", async () =>
   assert.equal((after.usage.foretoken as Result["stats"]).committed, 12);
 });
 
-test("what is wrong is named, before anything runs", async () => {
+test("an invalid request is an error that names the field, before any generation", async () => {
   const { create, calls } = completions();
   for (const [param, change] of [
     ["messages", { messages: [] }],
@@ -232,11 +340,28 @@ test("what is wrong is named, before anything runs", async () => {
     ["response_format", { response_format: { type: "json_schema" } }],
     ["tool_choice", { tool_choice: "required" }],
     ["tool_choice", { tool_choice: "any" }],
-    ["tool_choice", { tool_choice: { type: "function", function: { name: "g" } }, tools: [{ type: "function", function: { name: "f" } }] }],
-    ["tool_choice", { tool_choice: "required", tools: [{ type: "function", function: { name: "f" } }], response_format: { type: "json_object" } }],
+    [
+      "tool_choice",
+      {
+        tool_choice: { type: "function", function: { name: "g" } },
+        tools: [{ type: "function", function: { name: "f" } }],
+      },
+    ],
+    [
+      "tool_choice",
+      {
+        tool_choice: "required",
+        tools: [{ type: "function", function: { name: "f" } }],
+        response_format: { type: "json_object" },
+      },
+    ],
     ["tools[1]", { tools: [{ type: "function", function: { name: "f" } }, { type: "retrieval" }] }],
   ] as [string, object][]) {
-    await assert.rejects(create({ ...hello, ...change } as ChatCompletionRequest), (cause) => cause instanceof ForetokenError && cause.code === "bad_option" && cause.param === param, param);
+    await assert.rejects(
+      create({ ...hello, ...change } as ChatCompletionRequest),
+      (cause) => cause instanceof ForetokenError && cause.code === "bad_option" && cause.param === param,
+      param,
+    );
   }
   assert.equal(calls.length, 0);
   const failing = completions(() => {

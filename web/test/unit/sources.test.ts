@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { openBlob, openURL, type SourceOptions } from "../../src/sources.ts";
+import { openBlob, openURL, type SourceOptions } from "../../src/sources/open.ts";
 
 const DATA = Uint8Array.from({ length: 900_000 }, (_, i) => (i * 7 + (i >> 8)) & 255);
 const URL_ = "http://models.test/a%20b/tiny.gguf?download=1";
@@ -10,12 +10,12 @@ interface Script {
   type?: string;
   status?: number | number[];
   etag?: string[];
-  /** Bytes after which the nth body breaks. */
+  /** The number of bytes after which the nth body breaks. */
   breaks?: (number | undefined)[];
   hideSize?: boolean;
 }
 
-/** A server in a function; `log` holds the ranges it was asked for. */
+/** A fake fetch; `log` holds the requested ranges. */
 function server(script: Script): { options: SourceOptions; log: string[] } {
   const log: string[] = [];
   let request = 0;
@@ -57,52 +57,74 @@ function server(script: Script): { options: SourceOptions; log: string[] } {
   return { options: { fetch: fake as typeof fetch, retryDelay: 1 }, log };
 }
 
-test("a URL is read by ranges, small reads from a few blocks", async () => {
+test("a URL is read by ranges, and small reads come from blocks", async () => {
   const { options, log } = server({});
   const source = await openURL(URL_, options);
   assert.equal(source.name, "tiny.gguf");
   assert.equal(source.size, DATA.length);
-  for (const [offset, length] of [[0, 4], [4, 8], [262_140, 8], [899_999, 1], [0, 0], [10, 500_000]] as const) {
+  for (const [offset, length] of [
+    [0, 4],
+    [4, 8],
+    [262_140, 8],
+    [899_999, 1],
+    [0, 0],
+    [10, 500_000],
+  ] as const) {
     assert.deepEqual(await source.read(offset, length), DATA.slice(offset, offset + length), `${offset}+${length}`);
   }
   assert.deepEqual(log, ["bytes=0-262143", "bytes=262144-524287", "bytes=786432-899999", "bytes=10-500009"]);
 });
 
-test("reads outside the file are refused with the range", async () => {
+test("a read outside the file is an error that names the range", async () => {
   const source = await openURL(URL_, server({}).options);
-  for (const [offset, length] of [[-1, 4], [0, DATA.length + 1], [DATA.length, 1], [0.5, 1], [Number.MAX_SAFE_INTEGER, 10]] as const) {
+  for (const [offset, length] of [
+    [-1, 4],
+    [0, DATA.length + 1],
+    [DATA.length, 1],
+    [0.5, 1],
+    [Number.MAX_SAFE_INTEGER, 10],
+  ] as const) {
     await assert.rejects(source.read(offset, length), /^SourceError: tiny\.gguf: range: /);
   }
 });
 
-test("a dropped connection continues where it broke", async () => {
+test("a dropped connection resumes where it broke", async () => {
   const { options, log } = server({ breaks: [undefined, 100_000, 200_000] });
   const source = await openURL(URL_, options);
   assert.deepEqual(await source.read(0, 600_000), DATA.slice(0, 600_000));
   assert.deepEqual(log.slice(1), ["bytes=0-599999", "bytes=100000-599999", "bytes=300000-599999"]);
 });
 
-test("a connection that never comes back is given up with the byte it stopped at", async () => {
+test("after all retries the error names the byte where the connection broke", async () => {
   const { options } = server({ breaks: [undefined, 1000, 0, 0, 0, 0, 0, 0] });
   const source = await openURL(URL_, options);
-  await assert.rejects(source.read(0, 600_000), /tiny\.gguf: download: the connection dropped at byte 1000 and 4 retries/);
+  await assert.rejects(
+    source.read(0, 600_000),
+    /tiny\.gguf: download: the connection dropped at byte 1000 and 4 retries/,
+  );
 });
 
-test("an overloaded server is asked again, a missing file is not", async () => {
+test("an overloaded server is retried, a missing file is not", async () => {
   const overloaded = server({ status: [503, 0, 429, 200] });
   assert.equal((await openURL(URL_, overloaded.options)).size, DATA.length);
   assert.equal(overloaded.log.length, 4);
   const missing = server({ status: 404 });
-  await assert.rejects(openURL(URL_, missing.options), /tiny\.gguf: download: the server answered 404 Not Found for http:/);
+  await assert.rejects(
+    openURL(URL_, missing.options),
+    /tiny\.gguf: download: the server answered 404 Not Found for http:/,
+  );
   assert.equal(missing.log.length, 1);
   await assert.rejects(openURL(URL_, server({ status: 0 }).options), /cannot be reached \(Failed to fetch\)/);
 });
 
 test("an HTML page is not a model", async () => {
-  await assert.rejects(openURL(URL_, server({ type: "text/html; charset=utf-8" }).options), /tiny\.gguf: content-type: .*HTML page/);
+  await assert.rejects(
+    openURL(URL_, server({ type: "text/html; charset=utf-8" }).options),
+    /tiny\.gguf: content-type: .*HTML page/,
+  );
 });
 
-test("a server without ranges is downloaded whole, with progress", async () => {
+test("without ranges a file downloads at once, with progress", async () => {
   const { options, log } = server({ ranges: false, breaks: [5000] });
   const seen: number[] = [];
   const source = await openURL(URL_, { ...options, onDownload: (done, total) => seen.push(done / total) });
@@ -112,13 +134,13 @@ test("a server without ranges is downloaded whole, with progress", async () => {
   assert.equal(seen.at(-1), 1);
 });
 
-test("a hidden size is asked for by HEAD", async () => {
+test("HEAD gives a size that the response hides", async () => {
   const { options, log } = server({ hideSize: true });
   assert.equal((await openURL(URL_, options)).size, DATA.length);
   assert.deepEqual(log, ["bytes=0-262143", "HEAD"]);
 });
 
-test("a file that changes on the server is not mixed", async () => {
+test("a file that changes during the load is an error", async () => {
   const { options } = server({ etag: ['"one"', '"two"'] });
   const source = await openURL(URL_, options);
   await assert.rejects(source.read(0, 600_000), /the file changed on the server/);
@@ -126,9 +148,15 @@ test("a file that changes on the server is not mixed", async () => {
   assert.equal((await weak.read(0, 600_000)).length, 600_000);
 });
 
-test("a local file is read by slices", async () => {
+test("a local file is read in slices", async () => {
   const source = openBlob(new Blob([DATA]), "mine.gguf");
   assert.deepEqual(await source.read(262_100, 100), DATA.slice(262_100, 262_200));
-  const gone = openBlob({ size: 10, slice: () => ({ arrayBuffer: () => Promise.reject(new Error("NotReadableError")) }) } as unknown as Blob, "gone.gguf");
-  await assert.rejects(gone.read(0, 4), /gone\.gguf: file: cannot be read any more/);
+  const gone = openBlob(
+    {
+      size: 10,
+      slice: () => ({ arrayBuffer: () => Promise.reject(new Error("NotReadableError")) }),
+    } as unknown as Blob,
+    "gone.gguf",
+  );
+  await assert.rejects(gone.read(0, 4), /gone\.gguf: file: can no longer be read/);
 });

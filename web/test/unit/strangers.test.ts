@@ -1,12 +1,12 @@
-/** What may come from elsewhere: messages to the worker of any shape, and text that must never become HTML. */
+/** Untrusted input: arbitrary messages to the worker, and text that must never become HTML. */
 import assert from "node:assert/strict";
 import { promises as fs } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
-import type { FromWorker, GoEngine, ToWorker } from "../../src/protocol.ts";
-import { serve } from "../../src/serve.ts";
+import type { FromWorker, GoEngine, ToWorker } from "../../src/protocol/protocol.ts";
+import { serve } from "../../src/worker/serve.ts";
 
-/** Numbers that look random and are the same on every run. */
+/** Returns pseudo-random numbers with a fixed seed. */
 function random(seed: number): (below: number) => number {
   let x = seed;
   return (below) => {
@@ -16,16 +16,52 @@ function random(seed: number): (below: number) => number {
 }
 
 const hostile: unknown[] = [
-  undefined, null, true, NaN, Infinity, -1, 2 ** 53, 1e308, 10n, "", "\ud800", "\u0000\n", "x".repeat(1 << 16), "__proto__", [], {}, [null], new Date(0),
-  new Map([[1, 2]]), new Uint8Array(3), new Blob(["GGUF"]), { kind: "url" }, { kind: "url", url: "\n" }, { kind: "url", url: "javascript:alert(1)" }, { kind: "file", name: "<b>" },
-  { kind: "files", files: [{ kind: "files", files: [] }] }, { toString: null }, { length: 1e9 }, JSON.parse('{"__proto__": {"polluted": 1}}'),
+  undefined,
+  null,
+  true,
+  NaN,
+  Infinity,
+  -1,
+  2 ** 53,
+  1e308,
+  10n,
+  "",
+  "\ud800",
+  "\u0000\n",
+  "x".repeat(1 << 16),
+  "__proto__",
+  [],
+  {},
+  [null],
+  new Date(0),
+  new Map([[1, 2]]),
+  new Uint8Array(3),
+  new Blob(["GGUF"]),
+  { kind: "url" },
+  { kind: "url", url: "\n" },
+  { kind: "url", url: "javascript:alert(1)" },
+  { kind: "file", name: "<b>" },
+  { kind: "files", files: [{ kind: "files", files: [] }] },
+  { toString: null },
+  { length: 1e9 },
+  JSON.parse('{"__proto__": {"polluted": 1}}'),
 ];
 
 const blob = (): Blob => new Blob(["GGUF", new Uint8Array(100)]);
 const sound: (() => Record<string, unknown>)[] = [
   () => ({ op: "start", webgpu: true }),
   () => ({ op: "stop" }),
-  () => ({ op: "open", options: { device: "cpu" }, sources: { target: { kind: "file", file: blob(), name: "a.gguf" }, draft: null, eagle3: null, eagle3_config: null, calibrations: [] } }),
+  () => ({
+    op: "open",
+    options: { device: "cpu" },
+    sources: {
+      target: { kind: "file", file: blob(), name: "a.gguf" },
+      draft: null,
+      eagle3: null,
+      eagle3_config: null,
+      calibrations: [],
+    },
+  }),
   () => ({ op: "generate", request: { prompt: "x", temperature: 0, stop: ["a"], logit_bias: { "3": 1 } } }),
   () => ({ op: "chat", action: { do: "send", message: { role: "user", content: "hi" }, request: {} } }),
   () => ({ op: "bench", plan: { methods: "none", prompts: [{ id: "a", prompt: "b" }], repeat: 1 } }),
@@ -35,14 +71,15 @@ const sound: (() => Record<string, unknown>)[] = [
   () => ({ op: "close" }),
 ];
 
-/** Puts something hostile in a random place of a message. */
+/** Replaces a random part of a message by a hostile value. */
 function spoil(message: Record<string, unknown>, pick: (below: number) => number): unknown {
   const value = hostile[pick(hostile.length)];
   if (pick(20) === 0) return value;
   let at: Record<string, unknown> = message;
   for (;;) {
     const keys = Object.keys(at).filter((key) => key !== "id");
-    const key = pick(6) === 0 || keys.length === 0 ? ["op", "sources", "extra", "0"][pick(4)]! : keys[pick(keys.length)]!;
+    const key =
+      pick(6) === 0 || keys.length === 0 ? ["op", "sources", "extra", "0"][pick(4)]! : keys[pick(keys.length)]!;
     const inner = at[key];
     if (typeof inner === "object" && inner !== null && !(inner instanceof Blob) && pick(2) === 0) {
       at = inner as Record<string, unknown>;
@@ -54,7 +91,7 @@ function spoil(message: Record<string, unknown>, pick: (below: number) => number
   }
 }
 
-test("messages of any shape are answered once, in one line, and the worker goes on", async (t) => {
+test("arbitrary messages get one answer of one line, and the worker continues", async (t) => {
   const fetches = t.mock.method(globalThis, "fetch", async () => Promise.reject(new TypeError("no network\nhere")));
   const uncaught: unknown[] = [];
   const note = (cause: unknown): number => uncaught.push(cause);
@@ -70,14 +107,21 @@ test("messages of any shape are answered once, in one line, and the worker goes 
       for (const source of [target].flat()) await source.read(0, Math.min(4, source.size));
       return take(options);
     },
-    generate: take, chat: take, bench: take, measure: take, methods: async () => "{}", stop: () => undefined,
-    inspect: async (source) => `{"name": ${JSON.stringify(source.name)}}`, close: async () => undefined,
+    generate: take,
+    chat: take,
+    bench: take,
+    measure: take,
+    methods: async () => "{}",
+    stop: () => undefined,
+    inspect: async (source) => `{"name": ${JSON.stringify(source.name)}}`,
+    close: async () => undefined,
   };
   serve(
     {
       postMessage: (message) => {
         structuredClone(message);
-        if (message.type === "done" || message.type === "error") answers.set(message.id, [...(answers.get(message.id) ?? []), message]);
+        if (message.type === "done" || message.type === "error")
+          answers.set(message.id, [...(answers.get(message.id) ?? []), message]);
       },
       addEventListener: (_type, listener) => (receive = listener),
     },
@@ -85,13 +129,18 @@ test("messages of any shape are answered once, in one line, and the worker goes 
   );
   const asked = new Set<number>();
   const [, , open] = sound;
-  for (const [id, sources] of [[-1, { calibrations: new Uint8Array(3) }], [-2, { target: { kind: "files", files: new Uint8Array(1) } }]] as const) {
+  for (const [id, sources] of [
+    [-1, { calibrations: new Uint8Array(3) }],
+    [-2, { target: { kind: "files", files: new Uint8Array(1) } }],
+  ] as const) {
     const message = open!();
-    receive({ data: { ...message, id, sources: { ...(message.sources as object), ...sources } } as unknown as ToWorker });
+    receive({
+      data: { ...message, id, sources: { ...(message.sources as object), ...sources } } as unknown as ToWorker,
+    });
     asked.add(id);
   }
   const pick = random(7);
-  const count = Number(process.env.FORETOKEN_MESSAGES ?? 4000);
+  const count = Math.ceil(100_000 * Number(process.env.FORETOKEN_SOAK ?? 0.04));
   for (let id = 1; id <= count; id++) {
     const message = sound[pick(sound.length)]!();
     if (message.op !== "start" && message.op !== "stop") message.id = id;
@@ -99,15 +148,23 @@ test("messages of any shape are answered once, in one line, and the worker goes 
     try {
       sent = structuredClone(sent);
     } catch {
-      continue; // what cannot be sent does not arrive
+      continue; // a value that cannot be cloned is not sent
     }
     receive({ data: sent as ToWorker });
     const arrived = sent as Record<string, unknown> | null | undefined;
-    if (typeof arrived === "object" && arrived !== null && arrived.id === id && arrived.op !== "stop" && arrived.op !== "start") asked.add(id);
+    if (
+      typeof arrived === "object" &&
+      arrived !== null &&
+      arrived.id === id &&
+      arrived.op !== "stop" &&
+      arrived.op !== "start"
+    )
+      asked.add(id);
     if (id % 100 === 0) await new Promise((resolve) => setImmediate(resolve));
   }
   const answered = async (ids: Iterable<number>): Promise<void> => {
-    for (const end = Date.now() + 120_000; [...ids].some((id) => !answers.has(id)) && Date.now() < end; ) await new Promise((resolve) => setTimeout(resolve, 5));
+    for (const end = Date.now() + 120_000; [...ids].some((id) => !answers.has(id)) && Date.now() < end;)
+      await new Promise((resolve) => setTimeout(resolve, 5));
   };
   await answered(asked);
   process.off("unhandledRejection", note);
@@ -124,15 +181,16 @@ test("messages of any shape are answered once, in one line, and the worker goes 
   assert.ok(refused > count / 20 && refused < asked.size, `${refused} of ${asked.size} were refused`);
   assert.equal(({} as Record<string, unknown>).polluted, undefined);
   assert.ok(fetches.mock.callCount() >= 0);
-  // And after all that it answers as before.
+  // The worker still answers.
   receive({ data: { op: "methods", id: count + 1 } });
   await answered([count + 1]);
   assert.equal(answers.get(count + 1)?.[0]?.type, "done");
 });
 
 test("no text becomes HTML or code anywhere in the sources", async () => {
-  // Ways to have text read as HTML, or run. Text goes into nodes by textContent and append alone.
-  const sinks = /\b(innerHTML|outerHTML|insertAdjacentHTML|createContextualFragment|DOMParser|setHTML|setHTMLUnsafe|parseHTMLUnsafe|srcdoc|document\.write(ln)?|execCommand)\b|\beval\s*\(|\bnew Function\b|javascript:|set(Timeout|Interval)\(\s*["'`]|["'`]on[a-z]+["'`]\s*:|\bon(click|load|error)=/;
+  // APIs that parse text as HTML or run it. The sources set text only with textContent and append.
+  const sinks =
+    /\b(innerHTML|outerHTML|insertAdjacentHTML|createContextualFragment|DOMParser|setHTML|setHTMLUnsafe|parseHTMLUnsafe|srcdoc|document\.write(ln)?|execCommand)\b|\beval\s*\(|\bnew Function\b|javascript:|set(Timeout|Interval)\(\s*["'`]|["'`]on[a-z]+["'`]\s*:|\bon(click|load|error)=/;
   const found: string[] = [];
   const visit = async (folder: string): Promise<number> => {
     let files = 0;
@@ -141,7 +199,9 @@ test("no text becomes HTML or code anywhere in the sources", async () => {
       if (entry.isDirectory()) files += await visit(at);
       else if (/\.(ts|js|html)$/.test(entry.name)) {
         files++;
-        (await fs.readFile(at, "utf8")).split("\n").forEach((line, i) => sinks.test(line) && found.push(`${at}:${i + 1}: ${line.trim()}`));
+        (await fs.readFile(at, "utf8"))
+          .split("\n")
+          .forEach((line, i) => sinks.test(line) && found.push(`${at}:${i + 1}: ${line.trim()}`));
       }
     }
     return files;
@@ -149,7 +209,11 @@ test("no text becomes HTML or code anywhere in the sources", async () => {
   assert.ok((await visit("src")) > 30);
   for (const name of (await fs.readdir(".")).filter((name) => name.endsWith(".html"))) {
     const text = await fs.readFile(name, "utf8");
-    assert.doesNotMatch(text, /<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+=/, `${name} has script or style of its own`);
+    assert.doesNotMatch(
+      text,
+      /<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+=/,
+      `${name} has script or style of its own`,
+    );
   }
   assert.deepEqual(found, []);
 });

@@ -1,11 +1,9 @@
-// Package registry keeps the books that every device keeps alike: which
-// handles are alive, what they are called, and whether a request is one that
-// WebGPU would accept. All devices check here before they touch a driver, so a
-// mistake gives the same error, with the same label, on each of them — and
-// drivers that abort the process on bad input never see any.
+// Package registry keeps the handles of a device: which are alive, their labels, and whether WebGPU would accept a
+// request. All devices check here before they call a driver, so a mistake gives the same error with the same label
+// on each of them, and drivers that abort the process on bad input never see any.
 //
-// B, K and P are what a device keeps for a buffer, a kernel and a program. A
-// Registry is not safe for concurrent use; its device holds a lock.
+// B, K and P are a device's own data for a buffer, a kernel and a program. A Registry is not safe for concurrent
+// use; its device holds a lock.
 package registry
 
 import (
@@ -16,7 +14,7 @@ import (
 	"foretoken/webgpu"
 )
 
-// Buffer is a live buffer and what the device keeps for it.
+// Buffer is a live buffer with the device's data for it.
 type Buffer[B any] struct {
 	Handle webgpu.Buffer
 	Label  string
@@ -26,7 +24,7 @@ type Buffer[B any] struct {
 	freed  bool
 }
 
-// Kernel is a compiled kernel and what the device keeps for it.
+// Kernel is a compiled kernel with the device's data for it.
 type Kernel[K any] struct {
 	Handle webgpu.Kernel
 	Source *webgpu.KernelSource
@@ -47,7 +45,7 @@ type Step[B, K any] struct {
 	Groups   [3]int
 }
 
-// Program is a recorded program and what the device keeps for it.
+// Program is a recorded program with the device's data for it.
 type Program[B, K, P any] struct {
 	Handle  webgpu.Program
 	Label   string
@@ -104,7 +102,8 @@ func (r *Registry[B, K, P]) CheckBuffer(label string, size int, usage webgpu.Usa
 		return 0, fmt.Errorf("webgpu: buffer %s: size %d is not positive", label, size)
 	}
 	if size > r.limits.MaxBufferSize {
-		return 0, fmt.Errorf("webgpu: buffer %s: size %d exceeds the device's limit of %d bytes", label, size, r.limits.MaxBufferSize)
+		return 0, fmt.Errorf("webgpu: buffer %s: size %d exceeds the device's limit of %d bytes", label, size,
+			r.limits.MaxBufferSize)
 	}
 	return (size + 3) &^ 3, nil
 }
@@ -129,8 +128,7 @@ func (r *Registry[B, K, P]) FreeBuffer(h webgpu.Buffer) *Buffer[B] {
 	return b
 }
 
-// CheckKernel returns the kernel made before for the source's key, or nil when
-// it must be compiled.
+// CheckKernel returns the kernel made before for the source's key, or nil when it must be compiled.
 func (r *Registry[B, K, P]) CheckKernel(src *webgpu.KernelSource) (*Kernel[K], error) {
 	if src == nil {
 		return nil, fmt.Errorf("webgpu: kernel: no source")
@@ -141,7 +139,8 @@ func (r *Registry[B, K, P]) CheckKernel(src *webgpu.KernelSource) (*Kernel[K], e
 	if k := r.byKey[src.Key]; k != nil {
 		// A key that names two shaders would silently run the wrong one.
 		if k.Source.WGSL != src.WGSL || !slices.Equal(k.Source.Bindings, src.Bindings) {
-			return nil, fmt.Errorf("webgpu: kernel %s: key %q was used before for another source (kernel %s)", src.Name, src.Key, k.Source.Name)
+			return nil, fmt.Errorf("webgpu: kernel %s: key %q was used before for another source (kernel %s)", src.Name,
+				src.Key, k.Source.Name)
 		}
 		return k, nil
 	}
@@ -157,10 +156,12 @@ func (r *Registry[B, K, P]) CheckKernel(src *webgpu.KernelSource) (*Kernel[K], e
 		}
 	}
 	if storage > r.limits.MaxStorageBuffers {
-		return nil, fmt.Errorf("webgpu: kernel %s: %d storage bindings exceed the device's limit of %d", src.Name, storage, r.limits.MaxStorageBuffers)
+		return nil, fmt.Errorf("webgpu: kernel %s: %d storage bindings exceed the device's limit of %d", src.Name,
+			storage, r.limits.MaxStorageBuffers)
 	}
 	if uniform > webgpu.MaxUniformBindings {
-		return nil, fmt.Errorf("webgpu: kernel %s: %d uniform bindings exceed the limit of %d", src.Name, uniform, webgpu.MaxUniformBindings)
+		return nil, fmt.Errorf("webgpu: kernel %s: %d uniform bindings exceed the limit of %d", src.Name, uniform,
+			webgpu.MaxUniformBindings)
 	}
 	return nil, nil
 }
@@ -187,7 +188,8 @@ func (r *Registry[B, K, P]) CheckProgram(label string, dispatches []webgpu.Dispa
 		}
 		for axis, n := range d.Groups {
 			if n < 0 || n > r.limits.MaxWorkgroupsPerDim {
-				return nil, fmt.Errorf("webgpu: program %s, dispatch %d, kernel %s: %d workgroups in dimension %d, the device allows 0 to %d",
+				return nil, fmt.Errorf("webgpu: program %s, dispatch %d, kernel %s: %d workgroups in dimension %d, "+
+					"the device allows 0 to %d",
 					label, i, k.Source.Name, n, axis, r.limits.MaxWorkgroupsPerDim)
 			}
 		}
@@ -207,21 +209,24 @@ func (r *Registry[B, K, P]) checkBindings(src *webgpu.KernelSource, bindings []w
 			return nil, fmt.Errorf("binding %d: no buffer has handle %d (freed?)", i, g.Buffer)
 		}
 		if g.Offset < 0 || g.Offset%webgpu.BindingAlign != 0 {
-			return nil, fmt.Errorf("binding %d, buffer %s: offset %d is not a multiple of %d", i, b.Label, g.Offset, webgpu.BindingAlign)
+			return nil, fmt.Errorf("binding %d, buffer %s: offset %d is not a multiple of %d", i, b.Label, g.Offset,
+				webgpu.BindingAlign)
 		}
 		size := g.Size
 		if size == 0 {
 			size = b.Size - g.Offset
 		}
 		if size <= 0 || size%4 != 0 || g.Offset > b.Size-size {
-			return nil, fmt.Errorf("binding %d, buffer %s: bytes %d+%d of %d (sizes are positive multiples of 4)", i, b.Label, g.Offset, size, b.Size)
+			return nil, fmt.Errorf("binding %d, buffer %s: bytes %d+%d of %d (sizes are positive multiples of 4)", i,
+				b.Label, g.Offset, size, b.Size)
 		}
 		limit, usage := r.limits.MaxBindingSize, webgpu.Storage
 		if src.Bindings[i] == webgpu.Constants {
 			limit, usage = webgpu.MaxUniformSize, webgpu.Uniform
 		}
 		if b.Usage != usage {
-			return nil, fmt.Errorf("binding %d, buffer %s: %s, but the kernel declares %s", i, b.Label, usageName(b.Usage), accessName(src.Bindings[i]))
+			return nil, fmt.Errorf("binding %d, buffer %s: %s, but the kernel declares %s", i, b.Label,
+				usageName(b.Usage), accessName(src.Bindings[i]))
 		}
 		if size > limit {
 			return nil, fmt.Errorf("binding %d, buffer %s: %d bytes bound, the limit is %d", i, b.Label, size, limit)
@@ -231,9 +236,8 @@ func (r *Registry[B, K, P]) checkBindings(src *webgpu.KernelSource, bindings []w
 	return bound, checkAliases(src, bound)
 }
 
-// checkAliases holds WebGPU's two rules for one dispatch: a buffer that is
-// writable in it may be bound read-only nowhere in it (whatever the ranges),
-// and writable ranges must not overlap.
+// checkAliases holds WebGPU's two rules for one dispatch: a buffer that is writable in it may be bound read-only
+// nowhere in it (whatever the ranges), and writable ranges must not overlap.
 func checkAliases[B any](src *webgpu.KernelSource, bound []Bound[B]) error {
 	for i, a := range bound {
 		if src.Bindings[i] != webgpu.ReadWrite {
@@ -244,7 +248,8 @@ func checkAliases[B any](src *webgpu.KernelSource, bound []Bound[B]) error {
 				continue
 			}
 			if src.Bindings[j] != webgpu.ReadWrite {
-				return fmt.Errorf("buffer %s is writable in binding %d and read-only in binding %d", a.Buffer.Label, i, j)
+				return fmt.Errorf("buffer %s is writable in binding %d and read-only in binding %d", a.Buffer.Label, i,
+					j)
 			}
 			if a.Offset < b.Offset+b.Size && b.Offset < a.Offset+a.Size {
 				return fmt.Errorf("buffer %s: writable ranges of bindings %d and %d overlap", a.Buffer.Label, i, j)
@@ -307,9 +312,11 @@ func (r *Registry[B, K, P]) CheckProgramRun(h webgpu.Program) (*Program[B, K, P]
 	return p, nil
 }
 
-// CheckRun resolves what a device is asked to run and to read back, and counts the bytes read. The slices are the
-// registry's, good until the next call: a round is to allocate nothing.
-func (r *Registry[B, K, P]) CheckRun(programs []webgpu.Program, reads []webgpu.Region) (run []*Program[B, K, P], from []*Buffer[B], total int, err error) {
+// CheckRun resolves the programs to run and the regions to read, and counts the bytes read. The slices belong to
+// the registry and are valid until the next call, so that a round allocates nothing.
+func (r *Registry[B, K, P]) CheckRun(
+	programs []webgpu.Program, reads []webgpu.Region,
+) (run []*Program[B, K, P], from []*Buffer[B], total int, err error) {
 	r.run, r.from = r.run[:0], r.from[:0]
 	for _, h := range programs {
 		p, err := r.CheckProgramRun(h)
@@ -327,7 +334,8 @@ func (r *Registry[B, K, P]) CheckRun(programs []webgpu.Program, reads []webgpu.R
 		total += len(g.Dst)
 	}
 	if total > r.limits.MaxBufferSize {
-		return nil, nil, 0, fmt.Errorf("webgpu: run: reads of %d bytes exceed the device's limit of %d", total, r.limits.MaxBufferSize)
+		return nil, nil, 0, fmt.Errorf("webgpu: run: reads of %d bytes exceed the device's limit of %d", total,
+			r.limits.MaxBufferSize)
 	}
 	return r.run, r.from, total, nil
 }
@@ -357,8 +365,7 @@ func checkRange(size, offset, n int) error {
 	return nil
 }
 
-// Each visits everything alive, for a device that is being destroyed, and
-// leaves the registry empty.
+// Each visits everything alive, for a device that is being destroyed, and leaves the registry empty.
 func (r *Registry[B, K, P]) Each(buffer func(*Buffer[B]), kernel func(*Kernel[K]), program func(*Program[B, K, P])) {
 	for _, p := range r.programs {
 		program(p)

@@ -1,11 +1,11 @@
-// Package timing repeats a dispatch until a coarse clock can tell what it takes.
+// Package timing repeats a dispatch until a coarse clock can measure its time.
 package timing
 
 import "time"
 
 const (
-	// Coarse is how long repetitions take together at least under a clock of 100 µs, as browsers'
-	// are, or beside a submit that takes as long; Fine where the clock is the host's.
+	// Coarse is the least total time of the repetitions under a clock of 100 µs, as browsers have, or where a
+	// submit takes as long; Fine where the clock is the host's.
 	Coarse = 8 * time.Millisecond
 	Fine   = 100 * time.Microsecond
 
@@ -13,10 +13,12 @@ const (
 	runs = 3
 )
 
-// Dispatch finds the time of one dispatch. run does it so many times and tells how long
-// that took; idle is what run takes without any, and is left out. They take least together. Of several runs the
-// shortest counts: what else the machine does only adds to it.
-func Dispatch(least, idle time.Duration, run func(times int) (time.Duration, error)) (each time.Duration, times int, err error) {
+// Dispatch measures the time of one dispatch. run executes it `times` times and returns their total time; idle is
+// the time of an empty run and is subtracted. A measurement lasts at least `least`. The shortest of several
+// measurements counts, because other work on the machine only adds to it.
+func Dispatch(
+	least, idle time.Duration, run func(times int) (time.Duration, error),
+) (each time.Duration, times int, err error) {
 	times = 1
 	shortest := time.Duration(-1)
 	for n := 0; n < runs; {

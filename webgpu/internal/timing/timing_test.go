@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// TestDispatchUnderACoarseClock finds times by a clock that shows whole 100 µs and comes late.
+// TestDispatchUnderACoarseClock measures by a late clock with steps of 100 µs.
 func TestDispatchUnderACoarseClock(t *testing.T) {
 	const idle = 300 * time.Microsecond
-	for _, want := range []time.Duration{0, 700 * time.Nanosecond, 40 * time.Microsecond, 3 * time.Millisecond, 90 * time.Millisecond} {
+	for _, want := range []time.Duration{0, 700 * time.Nanosecond, 40 * time.Microsecond, 3 * time.Millisecond,
+		90 * time.Millisecond} {
 		runs := 0
 		got, times, err := Dispatch(Coarse, idle, func(times int) (time.Duration, error) {
 			runs++

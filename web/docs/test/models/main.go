@@ -1,7 +1,7 @@
 //go:build !js
 
-// Command models writes the model files that the documentation's commands name, all made
-// of the built-in pair: as they are, with a chat template, in parts, and as a checkpoint.
+// Command models writes the model files that the documentation's commands name, made from the built-in pair: unchanged,
+// with a chat template, in parts, and as a checkpoint.
 package main
 
 import (
@@ -15,8 +15,9 @@ import (
 	"foretoken/models/safetensors"
 )
 
-// template is the plainest that chat knows how to end a turn of.
-const template = "{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}// assistant: {% endif %}"
+// template is a minimal template whose end of a turn package chat recognises.
+const template = "{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}" +
+	"{% if add_generation_prompt %}// assistant: {% endif %}"
 
 func main() {
 	if len(os.Args) != 2 {
@@ -42,13 +43,14 @@ func write(folder string) error {
 	if err != nil {
 		return err
 	}
-	if files["big.gguf"], err = whole(target); err != nil {
+	if files["big.gguf"], err = withFields(target); err != nil {
 		return err
 	}
-	if files["small.gguf"], err = whole(draft); err != nil {
+	if files["small.gguf"], err = withFields(draft); err != nil {
 		return err
 	}
-	if files["chat.gguf"], err = whole(target, gguf.KV{Key: "tokenizer.chat_template", Value: template}); err != nil {
+	if files["chat.gguf"], err = withFields(target,
+		gguf.KV{Key: "tokenizer.chat_template", Value: template}); err != nil {
 		return err
 	}
 	checkpoint, err := converttest.Checkpoint(draft, safetensors.F16)
@@ -64,7 +66,7 @@ func write(folder string) error {
 	return files.Write(folder)
 }
 
-// whole is the file again, with fields added.
-func whole(f *gguf.File, fields ...gguf.KV) ([]byte, error) {
+// withFields returns the file with additional metadata fields.
+func withFields(f *gguf.File, fields ...gguf.KV) ([]byte, error) {
 	return gguf.Bytes(append(f.Metadata(), fields...), converttest.Stored(f, 0, len(f.Tensors)))
 }

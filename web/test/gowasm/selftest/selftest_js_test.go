@@ -1,6 +1,5 @@
-// Package selftest tests what the runner of Go tests in the browser promises:
-// files that can be read by their real names, a temporary directory that can be
-// written, arguments, environment and time.
+// Package selftest tests what the runner of Go tests in the browser promises: files that can be read by their real
+// names, a temporary directory that can be written, arguments, environment and time.
 package selftest
 
 import (
@@ -44,7 +43,8 @@ func TestReadsFilesOfTheRepository(t *testing.T) {
 	if filepath.Base(wd) != "selftest" {
 		t.Errorf("the tests run in %s", wd)
 	}
-	if err := filepath.WalkDir(filepath.Join(root, "webgpu"), func(_ string, _ fs.DirEntry, err error) error { return err }); err != nil {
+	if err := filepath.WalkDir(filepath.Join(root, "webgpu"),
+		func(_ string, _ fs.DirEntry, err error) error { return err }); err != nil {
 		t.Errorf("walking a tree: %v", err)
 	}
 }
@@ -147,20 +147,4 @@ func TestEnvironment(t *testing.T) {
 	if d := time.Since(start); d < 20*time.Millisecond || d > 5*time.Minute {
 		t.Errorf("30 ms took %v", d)
 	}
-}
-
-// TestFails is run by the runner's own test to see a failure come through.
-func TestFails(t *testing.T) {
-	switch os.Getenv("FORETOKEN_SELFTEST") {
-	case "":
-		t.Skip("set FORETOKEN_SELFTEST to fail, exit, panic or hang, to see what the runner makes of it")
-	case "exit":
-		os.Exit(7)
-	case "panic":
-		panic("on purpose")
-	case "hang":
-		for {
-		}
-	}
-	t.Error("on purpose")
 }

@@ -1,0 +1,340 @@
+package bench
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"foretoken"
+	"foretoken/spec"
+	"foretoken/spec/method"
+	methods "foretoken/spec/method"
+)
+
+// Session is the part of foretoken.Session that a benchmark runs on.
+type Session interface {
+	// Check refuses what Generate would refuse, before anything is measured.
+	Check(r foretoken.Request) error
+	Generate(ctx context.Context, prompt string, r foretoken.Request,
+		emit func(*foretoken.Event) error) (*foretoken.Result, error)
+	// Score returns ln p of tokens[i+1] after tokens[:i+1], len(tokens)-1 values in nats.
+	Score(ctx context.Context, tokens []int32) ([]float32, error)
+	// Losses counts how often the device was lost and reopened.
+	Losses() int
+}
+
+var _ Session = (*foretoken.Session)(nil)
+
+// Fingerprint identifies the device, the models, their calibrations and the cache, for Plan.Fingerprint.
+func Fingerprint(s *foretoken.Session) string {
+	info := s.Info()
+	d := info.Device
+	h := sha256.New()
+	if err := json.NewEncoder(h).Encode([]any{d.Backend, d.Adapter, d.Driver, s.Fingerprint(), s.HeadFingerprint(),
+		s.Calibrations(), info.Target.Context, info.GPUByte}); err != nil {
+		panic("foretoken: a session that JSON cannot name: " + err.Error()) // parsed calibrations hold finite numbers
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Method is a row of a benchmark: a named request, complete with sampling and length.
+type Method struct {
+	Name    string            `json:"name"`
+	Request foretoken.Request `json:"request"`
+	Repeat  int               `json:"repeat,omitempty"` // repetitions; 0: the plan's
+	// Missing is the reason why the method cannot run, if it is known beforehand, such as a missing artefact. The
+	// method is then reported and skipped.
+	Missing string `json:"missing,omitempty"`
+}
+
+// Lossy reports whether the method may commit tokens that the target would not have chosen.
+func (m *Method) Lossy() bool {
+	c := m.Request.Config()
+	return !methods.Lossless(c.Verifier)
+}
+
+// plain reports whether the method is plain decoding, which every benchmark measures anyway.
+func (m *Method) plain() bool { return m.Request.Policy == methods.DrafterNone }
+
+// sampling identifies the settings besides the method that outputs depend on: methods with equal ones share the
+// runs of plain decoding.
+func (m *Method) sampling() string {
+	r := plainRequest(m.Request)
+	b, _ := json.Marshal(&r)
+	return string(b)
+}
+
+// plainRequest returns plain decoding with the sampling and the constraints of a request.
+func plainRequest(r foretoken.Request) foretoken.Request {
+	return foretoken.Request{Policy: methods.DrafterNone, MaxTokens: r.MaxTokens, Temperature: r.Temperature,
+		Seed:       r.Seed,
+		SampleTopK: r.SampleTopK, TopP: r.TopP, MinP: r.MinP, Stop: r.Stop, Constraints: r.Constraints}
+}
+
+// Prompt is a text to continue.
+type Prompt struct {
+	ID       string `json:"id"`
+	Category string `json:"category"`
+	Prompt   string `json:"prompt"`
+}
+
+// CategoryOf returns the default category of a prompt: its id up to the last dash, or the complete id.
+func CategoryOf(id string) string {
+	if i := strings.LastIndexByte(id, '-'); i > 0 {
+		return id[:i]
+	}
+	return id
+}
+
+// maxPart limits the bytes of a method with its first setting, or of a further setting, in a list of methods.
+const maxPart = 500
+
+func unprintable(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) && r != '\t' }
+
+// ParseMethods reads method lists as the command line takes them: names of Methods
+// separated by commas, each with settings of its own after a colon, as in
+//
+//	none,ngram,eagle2:depth=4,top-k=4,nodes=16,hetero:temperature=1,name=hot
+//
+// A setting is a field of Request under its JSON name, with - for _; shape takes JSON, and name names the row. Missing
+// settings come from common. Every method is validated as far as possible without models.
+func ParseMethods(list string, common foretoken.Request) ([]Method, error) {
+	var methods []Method
+	if i := strings.IndexFunc(list, unprintable); i >= 0 { // names are printed, also in messages
+		return nil, fmt.Errorf("foretoken: the method list has %q at byte %d; only what can be printed may be in it",
+			list[i:i+1], i)
+	}
+	for _, part := range splitOutside(list, ',') {
+		if len(part) > maxPart {
+			return nil, fmt.Errorf("foretoken: the method list has a part of %d bytes, want at most %d",
+				len(part), maxPart)
+		}
+		part = strings.TrimSpace(part)
+		name, settings, colon := strings.Cut(part, ":")
+		if eq := strings.IndexByte(part, '='); colon && eq >= 0 && eq < len(name) {
+			colon = false // the colon is in a setting's value
+		}
+		switch {
+		case part == "":
+			return nil, fmt.Errorf("foretoken: the method list %.200q has an empty part", list)
+		case !colon && strings.Contains(part, "="):
+			if len(methods) == 0 {
+				return nil, fmt.Errorf("foretoken: the setting %q comes before any method", part)
+			}
+			settings = part
+		default:
+			m := Method{Name: name, Request: common}
+			m.Request.Policy, m.Request.Verifier = name, ""
+			m.Request.Depth, m.Request.TopK, m.Request.Nodes = 0, 0, 0
+			if !slices.Contains(MethodNames(), name) {
+				return nil, fmt.Errorf("foretoken: unknown method %q, want one of %s", name,
+					strings.Join(MethodNames(), ", "))
+			}
+			methods = append(methods, m)
+			if !colon {
+				continue
+			}
+		}
+		m := &methods[len(methods)-1]
+		if err := m.set(settings); err != nil {
+			return nil, err
+		}
+	}
+	for i := range methods {
+		m := &methods[i]
+		if err := m.check(); err != nil {
+			return nil, err
+		}
+		for j := range methods[:i] {
+			if methods[j].Name == m.Name {
+				return nil, fmt.Errorf("foretoken: two methods are called %.200q; give one another name=…", m.Name)
+			}
+		}
+	}
+	return methods, nil
+}
+
+// splitOutside splits at sep outside of brackets.
+func splitOutside(s string, sep byte) []string {
+	var parts []string
+	open, from := 0, 0
+	for i := range len(s) {
+		switch s[i] {
+		case '[', '{':
+			open++
+		case ']', '}':
+			open = max(open-1, 0) // an unmatched bracket closes nothing
+		case sep:
+			if open == 0 {
+				parts = append(parts, s[from:i])
+				from = i + 1
+			}
+		}
+	}
+	return append(parts, s[from:])
+}
+
+// MethodNames lists the names of foretoken.Methods.
+func MethodNames() []string {
+	var names []string
+	for _, m := range method.All() {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// set applies one setting, key=value, and appends it to the method's name unless it sets the name.
+func (m *Method) set(setting string) error {
+	key, value, ok := strings.Cut(setting, "=")
+	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+	if !ok || key == "" || value == "" {
+		return fmt.Errorf("foretoken: method %.200s: %q is no setting, want key=value", m.Name, setting)
+	}
+	if key == "name" {
+		m.Name = value
+		return nil
+	}
+	known, err := setRequest(&m.Request, key, value)
+	if err != nil {
+		return fmt.Errorf("foretoken: method %.200s: %w", m.Name, err)
+	}
+	if !known {
+		return fmt.Errorf("foretoken: method %.200s has no setting %q, want one of %s", m.Name, key,
+			strings.Join(settingNames(), ", "))
+	}
+	sep := ","
+	if !strings.Contains(m.Name, ":") {
+		sep = ":"
+	}
+	m.Name += sep + key + "=" + value
+	return nil
+}
+
+// settable calls f for every field of a request that a method list may set.
+func settable(v reflect.Value, f func(name string, field reflect.Value) bool) bool {
+	for i := range v.NumField() {
+		t := v.Type().Field(i)
+		if t.Anonymous {
+			if settable(v.Field(i), f) {
+				return true
+			}
+			continue
+		}
+		name, _, _ := strings.Cut(t.Tag.Get("json"), ",")
+		switch name {
+		case "", "-", "policy", "stop":
+			continue
+		}
+		if f(strings.ReplaceAll(name, "_", "-"), v.Field(i)) {
+			return true
+		}
+	}
+	return false
+}
+
+func settingNames() []string {
+	names := []string{"name"}
+	settable(reflect.ValueOf(foretoken.Request{}), func(name string, _ reflect.Value) bool {
+		names = append(names, name)
+		return false
+	})
+	return names
+}
+
+func setRequest(r *foretoken.Request, key, value string) (known bool, err error) {
+	key = strings.ReplaceAll(key, "_", "-")
+	known = settable(reflect.ValueOf(r).Elem(), func(name string, field reflect.Value) bool {
+		if name != key {
+			return false
+		}
+		if field.Kind() == reflect.String {
+			field.SetString(value)
+			return true
+		}
+		// Decode into a new value: methods share the lists and pointers of the common request. JSON accepts null
+		// for any type and then sets nothing.
+		own := reflect.New(field.Type())
+		if value == "null" || json.Unmarshal([]byte(value), own.Interface()) != nil {
+			err = fmt.Errorf("%s is %q, want %s", key, value, kindName(field.Type()))
+			return true
+		}
+		field.Set(own.Elem())
+		return true
+	})
+	return known, err
+}
+
+func kindName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return kindName(t.Elem())
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
+	case reflect.Uint64:
+		return "a whole number of 0 or more"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Map:
+		return `JSON such as {"17":-100}`
+	}
+	if t == reflect.TypeFor[json.RawMessage]() {
+		return `JSON such as {"type":"object"}`
+	}
+	return "JSON such as [[4],[2,1]]"
+}
+
+func (m *Method) check() error {
+	r := &m.Request
+	if err := r.Validate(); err != nil {
+		return fmt.Errorf("foretoken: method %.200s: %w", m.Name, err)
+	}
+	s := spec.Sampling{Temperature: r.Temperature, TopK: r.SampleTopK, TopP: r.TopP, MinP: r.MinP, Seed: r.Seed}
+	if err := s.Validate(); err != nil {
+		return fmt.Errorf("foretoken: method %.200s: %w", m.Name, err)
+	}
+	if r.MaxTokens < 0 {
+		return fmt.Errorf("foretoken: method %.200s: max-tokens is %d, want 0 or more", m.Name, r.MaxTokens)
+	}
+	return nil
+}
+
+// Plan is a matrix of methods × prompts × repetitions.
+type Plan struct {
+	Methods []Method
+	Prompts []Prompt
+	Repeat  int // repetitions of methods without their own; 0: 3
+	// Block is the number of methods that share runs of plain decoding, before and after them, as the base of their
+	// speedup; 0: 8.
+	Block   int
+	NoScore bool // leave out the target's loss on the outputs
+	// Parse, when not nil, reports whether a program's parser accepts a prompt with its output; judged is false if
+	// the parser rejects the prompt alone.
+	Parse func(prompt, output string) (ok, judged bool)
+	// Fingerprint identifies the device and the models, so that cells of another pair are not reused.
+	Fingerprint string
+	// Finished, when not nil, returns a cell measured earlier by its key.
+	Finished func(key string) (Cell, bool)
+	// Problem, when not nil, receives a method that cannot run, or a prompt that failed; if it returns nil, the
+	// method is skipped and the run continues.
+	Problem func(method, prompt string, err error) error
+	// Progress, when not nil, receives the number of finished cells.
+	Progress func(done, total int)
+}
+
+// key identifies a cell by everything that its result depends on.
+func (p *Plan) key(m *Method, prompt *Prompt, rep int) string {
+	h := sha256.New()
+	enc := json.NewEncoder(h)
+	_ = enc.Encode([]any{p.Fingerprint, &m.Request, prompt, rep, !p.NoScore, p.Parse != nil,
+		m.Request.Fitted.Hetero, m.Request.Fitted.C2T, m.Request.Fitted.Head})
+	return hex.EncodeToString(h.Sum(nil)[:12])
+}

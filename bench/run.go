@@ -1,0 +1,451 @@
+// Package bench measures decoding methods against plain decoding on a foretoken.Session: plans of methods, prompts and
+// repetitions, the comparisons of the papers, reports, costs of passes and profiles. Commands and pages only print
+// what it returns.
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"foretoken"
+	"foretoken/spec"
+	"foretoken/spec/method"
+	"foretoken/webgpu"
+)
+
+// Cell is one method on one prompt in one repetition.
+type Cell struct {
+	Key string `json:"key"`
+	// of the method in the plan; plain decoding comes before the methods it is the base of
+	Index    int    `json:"index"`
+	Method   string `json:"method"`
+	Prompt   string `json:"prompt"`
+	Category string `json:"category"`
+	Rep      int    `json:"rep"`
+	Plain    bool   `json:"plain,omitempty"`
+	Lossy    bool   `json:"lossy,omitempty"`
+
+	Temperature float64    `json:"temperature"`
+	Stats       spec.Stats `json:"stats"`
+	// TokS is output tokens per second of decoding, without prefill and without the time of the benchmark itself.
+	// PlainTokS is that of plain decoding of the same prompt in the same block and repetition.
+	TokS      float64 `json:"tok_s"`
+	PlainTokS float64 `json:"plain_tok_s"`
+	// Agreement with plain decoding: Prefix tokens up to the first difference, Equal tokens at the same position,
+	// of Length, the longer output's.
+	Prefix int `json:"prefix"`
+	Equal  int `json:"equal"`
+	Length int `json:"length"`
+	// Loss is the target's own, summed over LossTokens output tokens, in nats.
+	Loss       float64 `json:"loss"`
+	LossTokens int     `json:"loss_tokens"`
+	// Judged reports that the parser accepts the prompt, Parses that it accepts the output after it.
+	Judged  bool     `json:"judged"`
+	Parses  bool     `json:"parses"`
+	Figures *Figures `json:"figures,omitempty"`
+
+	// Lost counts the device losses during the cell, or during the plain decoding it is compared with. Its times
+	// include reopening the device and count in no speed; its text and counts are valid.
+	Lost int `json:"lost,omitempty"`
+
+	// Resumed reports that the cell comes from Plan.Finished.
+	Resumed bool `json:"-"`
+}
+
+// Speedup is over plain decoding of the same prompt in the same repetition; 0 if either took no measurable time, or
+// the device was lost.
+func (c *Cell) Speedup() float64 {
+	if c.PlainTokS == 0 || c.Lost > 0 {
+		return 0
+	}
+	return c.TokS / c.PlainTokS
+}
+
+// PlainName is the name of plain decoding's row.
+const PlainName = "plain"
+
+// planned is a method with the plan's defaults.
+type planned struct {
+	Method
+	index    int
+	depth    int  // d of an EAGLE-2 tree, else -1
+	baseline bool // plain decoding as the base of a block, not itself in the plan
+	warm     int  // 1 + the device losses at its last warmup; 0: not warm
+	skipped  bool // skipped after a problem
+}
+
+// runner is a running plan.
+type runner struct {
+	plan   Plan
+	s      Session
+	emit   func(Cell)
+	blocks [][]*planned // the first of each is plain decoding
+	total  int
+	done   int
+	scores map[string]score
+	parses map[string]parseResult
+}
+
+type score struct {
+	loss float64
+	n    int
+}
+
+type parseResult struct{ ok, judged bool }
+
+// Run measures a plan. A repetition runs every method once on each prompt. Blocks of Plan.Block methods share plain
+// decoding, which runs before and after them, so that a drifting clock speed favours neither; the order alternates
+// from prompt to prompt. emit receives every cell, those of Plan.Finished too. When ctx ends, Run returns its
+// error.
+func Run(ctx context.Context, s Session, plan Plan, emit func(Cell)) error {
+	b := &runner{plan: plan, s: s, emit: emit, scores: map[string]score{}, parses: map[string]parseResult{}}
+	if err := b.prepare(ctx); err != nil {
+		return err
+	}
+	most := 0
+	for _, block := range b.blocks {
+		for _, m := range block {
+			most = max(most, m.Repeat)
+		}
+	}
+	b.progress(0)
+	for rep := range most {
+		for i := range b.plan.Prompts {
+			for at := range b.blocks {
+				block := b.blocks[at]
+				if (i+rep)%2 == 1 { // alternate the order: no method always follows another
+					block = b.blocks[len(b.blocks)-1-at]
+				}
+				if err := b.block(ctx, block, &b.plan.Prompts[i], rep, (i+rep)%2 == 1); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+func (b *runner) progress(n int) {
+	b.done += n
+	if b.plan.Progress != nil {
+		b.plan.Progress(b.done, b.total)
+	}
+}
+
+// prepare checks the methods, assigns them to blocks and counts the cells.
+func (b *runner) prepare(ctx context.Context) error {
+	p := &b.plan
+	if p.Repeat == 0 {
+		p.Repeat = 3
+	}
+	if p.Block == 0 {
+		p.Block = 8
+	}
+	if p.Repeat < 0 || p.Block < 0 {
+		return fmt.Errorf("foretoken: a benchmark of %d repetitions in blocks of %d", p.Repeat, p.Block)
+	}
+	if len(p.Methods) == 0 || len(p.Prompts) == 0 {
+		return errors.New("foretoken: a benchmark needs at least one method and one prompt")
+	}
+	open := map[string][]*planned{} // the open block of each sampling
+	seen, names := map[string]bool{}, map[string]bool{}
+	for i := range p.Methods {
+		m := &planned{Method: p.Methods[i], index: i, depth: -1}
+		if m.Repeat == 0 {
+			m.Repeat = p.Repeat
+		}
+		if c := m.Request.Config(); c.Drafter == method.DrafterEAGLE2 && c.Adapt != method.AdaptC2T {
+			m.depth = c.Depth
+		}
+		ok, err := b.usable(m)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		how := m.sampling()
+		switch block := open[how]; {
+		case m.plain() && seen[how]: // duplicate of plain decoding
+			continue
+		case m.plain():
+		case len(block) == 0 || len(block) > p.Block:
+			open[how] = nil
+			base := &planned{Method: Method{Name: PlainName, Request: plainRequest(m.Request), Repeat: m.Repeat},
+				index: i, depth: -1, baseline: seen[how]}
+			if t := m.Request.Temperature; t != 0 {
+				base.Name = fmt.Sprintf("%s T=%g", PlainName, t)
+			}
+			if names[base.Name] && !base.baseline {
+				base.Name += fmt.Sprintf(" (%d)", i) // same temperature, other sampling settings
+			}
+			names[base.Name] = true
+			b.add(open, how, base, seen)
+		}
+		b.add(open, how, m, seen)
+	}
+	for _, block := range b.blocks {
+		plain := block[0]
+		for _, m := range block[1:] {
+			plain.Repeat = max(plain.Repeat, m.Repeat)
+		}
+		for _, m := range block {
+			if !m.baseline {
+				b.total += m.Repeat * len(p.Prompts)
+			}
+		}
+	}
+	if len(b.blocks) == 0 {
+		return errors.New("foretoken: none of the benchmark's methods can be run")
+	}
+	return ctx.Err()
+}
+
+// add appends a method to the open block of its sampling, or opens one.
+func (b *runner) add(open map[string][]*planned, how string, m *planned, seen map[string]bool) {
+	seen[how] = true
+	block := append(open[how], m)
+	if len(block) == 1 {
+		b.blocks = append(b.blocks, block)
+	} else {
+		for i := range b.blocks {
+			if b.blocks[i][0] == block[0] {
+				b.blocks[i] = block
+			}
+		}
+	}
+	open[how] = block
+}
+
+// usable checks a method with the session and reports why it cannot run.
+func (b *runner) usable(m *planned) (bool, error) {
+	var err error
+	if m.Missing != "" {
+		err = errors.New(m.Missing)
+	} else {
+		err = b.s.Check(m.Request)
+	}
+	if err == nil {
+		return true, nil
+	}
+	return false, b.problem(m, "", err)
+}
+
+func (b *runner) problem(m *planned, prompt string, err error) error {
+	if b.plan.Problem != nil && !errors.Is(err, webgpu.ErrDeviceLost) {
+		return b.plan.Problem(m.Name, prompt, err)
+	}
+	if prompt != "" {
+		return fmt.Errorf("foretoken: method %s on prompt %s: %w", m.Name, prompt, err)
+	}
+	return fmt.Errorf("foretoken: method %s: %w", m.Name, err)
+}
+
+// block runs the methods of a block on a prompt, and plain decoding before and after them.
+func (b *runner) block(ctx context.Context, block []*planned, prompt *Prompt, rep int, reversed bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var todo []*planned
+	plain, wanted := block[0], false // wanted: the plan has a cell of plain decoding here
+	for _, m := range block {
+		if m.skipped || rep >= m.Repeat || m.baseline || b.resume(m, prompt, rep) {
+			continue
+		}
+		if m == plain {
+			wanted = true
+			continue
+		}
+		todo = append(todo, m)
+	}
+	if len(todo) == 0 && !wanted {
+		return nil
+	}
+	if reversed {
+		slices.Reverse(todo)
+	}
+	base, want, err := b.measure(ctx, plain, prompt, rep)
+	if err != nil { // without its base the block has no speedup
+		return b.failed(ctx, plain, prompt, err)
+	}
+	cells, outputs := []Cell{}, [][]int32{}
+	for _, m := range todo {
+		cell, ids, err := b.measure(ctx, m, prompt, rep)
+		if err != nil {
+			if err := b.failed(ctx, m, prompt, err); err != nil {
+				return err
+			}
+			m.skipped = true
+			continue
+		}
+		cells, outputs = append(cells, cell), append(outputs, ids)
+	}
+	if len(todo) > 0 {
+		after, ids, err := b.measure(ctx, plain, prompt, rep)
+		if err != nil {
+			return b.failed(ctx, plain, prompt, err)
+		}
+		switch {
+		case base.Lost > 0: // the other run alone is the base
+			base, want = after, ids
+		case after.Lost == 0:
+			base.TokS = harmonic(base.TokS, after.TokS)
+		}
+	}
+	if wanted {
+		cells, outputs = slices.Insert(cells, 0, base), slices.Insert(outputs, 0, want)
+	}
+	for i := range cells {
+		c := &cells[i]
+		c.PlainTokS = base.TokS
+		if !c.Plain {
+			c.Lost += base.Lost
+		}
+		c.Prefix, c.Equal, c.Length = agreement(outputs[i], want)
+		b.emit(*c)
+		b.progress(1)
+	}
+	return nil
+}
+
+// resume emits a cell that was measured earlier, if it exists.
+func (b *runner) resume(m *planned, prompt *Prompt, rep int) bool {
+	if b.plan.Finished == nil {
+		return false
+	}
+	cell, ok := b.plan.Finished(b.plan.key(&m.Method, prompt, rep))
+	if !ok || cell.Lost > 0 { // cells with a loss are measured again
+		return false
+	}
+	b.label(&cell, m, prompt, rep)
+	cell.Resumed = true
+	b.emit(cell)
+	b.progress(1)
+	return true
+}
+
+// failed turns the error of a cell into the error of the run.
+func (b *runner) failed(ctx context.Context, m *planned, prompt *Prompt, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return b.problem(m, prompt.ID, err)
+}
+
+// harmonic returns the speed over two runs of equal length from their speeds.
+func harmonic(x, y float64) float64 {
+	if x == 0 || y == 0 {
+		return max(x, y)
+	}
+	return 2 * x * y / (x + y)
+}
+
+func (b *runner) label(c *Cell, m *planned, prompt *Prompt, rep int) {
+	c.Index, c.Method, c.Prompt, c.Category, c.Rep = m.index, m.Name, prompt.ID, prompt.Category, rep
+	c.Plain, c.Lossy, c.Temperature = m.plain(), m.Lossy(), m.Request.Temperature
+}
+
+// measure runs one cell; the caller adds the comparison with plain decoding. Above temperature 0 each repetition
+// has its own seed.
+func (b *runner) measure(ctx context.Context, m *planned, prompt *Prompt, rep int) (Cell, []int32, error) {
+	cell := Cell{Key: b.plan.key(&m.Method, prompt, rep)}
+	b.label(&cell, m, prompt, rep)
+	var figures *Figures
+	if !m.plain() {
+		figures = newFigures()
+	}
+	request := m.Request
+	request.NoReuse = true // no prefix cached by the method before
+	if request.Temperature > 0 {
+		request.Seed += uint64(rep)
+	}
+	// Compilation and other first-use work does not count. A reopened device has to warm up again.
+	losses := b.s.Losses()
+	for try := 0; m.warm != 1+losses && try < 3; try++ {
+		if _, err := b.s.Generate(ctx, prompt.Prompt, request, nil); err != nil {
+			return cell, nil, err
+		}
+		m.warm, losses = 1+losses, b.s.Losses()
+	}
+	losses = m.warm - 1 // without the losses that a warmup run made up for
+	result, err := b.s.Generate(ctx, prompt.Prompt, request, func(e *foretoken.Event) error {
+		if figures != nil {
+			figures.observe(e.Round, m.depth)
+		}
+		return nil
+	})
+	if err != nil {
+		return cell, nil, err
+	}
+	if result.Finish == spec.FinishAborted {
+		return cell, nil, context.Canceled
+	}
+	cell.Stats, cell.Figures, cell.Lost = result.Stats, figures, b.s.Losses()-losses
+	d := result.Stats.Decode - result.Stats.Emit
+	if figures != nil {
+		figures.DecodeNS = int64(d)
+		if cell.Lost > 0 {
+			figures.DecisionNS, figures.DecodeNS = 0, 0
+		}
+	}
+	if d > 0 {
+		cell.TokS = float64(result.Stats.OutputTokens) / d.Seconds()
+	}
+	if err := b.score(ctx, &cell, result); err != nil {
+		return cell, nil, err
+	}
+	if b.plan.Parse != nil {
+		text := prompt.Prompt + "\x00" + result.Text
+		v, ok := b.parses[text]
+		if !ok {
+			v.ok, v.judged = b.plan.Parse(prompt.Prompt, result.Text)
+			b.parses[text] = v
+		}
+		cell.Parses, cell.Judged = v.ok, v.judged
+	}
+	return cell, result.TokenIDs, nil
+}
+
+// score computes the target's loss on an output. Most methods produce the same output, which is scored once.
+func (b *runner) score(ctx context.Context, cell *Cell, r *foretoken.Result) error {
+	if b.plan.NoScore || len(r.TokenIDs) == 0 {
+		return nil
+	}
+	key := fmt.Sprint(r.PromptIDs, r.TokenIDs)
+	known, ok := b.scores[key]
+	if !ok {
+		all := append(slices.Clone(r.PromptIDs), r.TokenIDs...)
+		logs, err := b.s.Score(ctx, all)
+		switch {
+		case err != nil:
+			return fmt.Errorf("scoring the output: %w", err)
+		case len(logs) != len(all)-1:
+			return fmt.Errorf("scoring the output: %d values for %d tokens", len(logs), len(all))
+		}
+		for _, l := range logs[len(r.PromptIDs)-1:] {
+			known.loss -= float64(l)
+			known.n++
+		}
+		b.scores[key] = known
+	}
+	cell.Loss, cell.LossTokens = known.loss, known.n
+	return nil
+}
+
+// agreement compares an output with that of plain decoding.
+func agreement(out, plain []int32) (prefix, equal, length int) {
+	same := true
+	for i := range min(len(out), len(plain)) {
+		if out[i] != plain[i] {
+			same = false
+			continue
+		}
+		equal++
+		if same {
+			prefix++
+		}
+	}
+	return prefix, equal, max(len(out), len(plain))
+}

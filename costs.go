@@ -1,0 +1,168 @@
+package foretoken
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"foretoken/spec"
+	"foretoken/spec/goodput"
+	"foretoken/spec/method"
+)
+
+// tuningCosts is the key under which Session.Tuning stores the costs of passes.
+const tuningCosts = "costs"
+
+// measureFor bounds the time in seconds of a measurement that need not be complete.
+const measureFor = 0.2
+
+// ensureCosts gives a request of the goodput tree the costs to decide by: its own, the session's, stored ones, or new
+// measurements.
+func (s *Session) ensureCosts(ctx context.Context, r *Request) error {
+	c := r.Config()
+	if c.Drafter != method.DrafterAuto || r.Fitted.Costs != nil || c.Validate() != nil {
+		return nil // compileRequest reports an invalid config
+	}
+	known, stored := s.knownCosts()
+	if stored || !known.Measured(s.costRows(c), s.draft != nil) {
+		if err := s.measureCosts(ctx, known, c, stored, false); err != nil {
+			return err
+		}
+	}
+	s.measured, r.Fitted.Costs = known, known
+	return nil
+}
+
+// knownCosts returns the session's costs, those stored by an earlier session, or new ones. Every request that uses
+// them updates them.
+func (s *Session) knownCosts() (known *goodput.Costs, stored bool) {
+	if s.measured != nil {
+		return s.measured, false
+	}
+	if known = s.storedCosts(); known != nil {
+		return known, true
+	}
+	return goodput.NewCosts(), false
+}
+
+// costRows returns the rows of the largest tree whose cost is measured.
+func (s *Session) costRows(c method.Config) int {
+	return min(c.Budget().Nodes, s.target.Limits().MaxRows)
+}
+
+// measureCosts times passes of both models over filler text. It leaves stored costs that still hold unchanged. During a
+// request (running) the target's passes follow its sequence and do not change it; the draft's sequence is emptied.
+func (s *Session) measureCosts(ctx context.Context, costs *goodput.Costs, c method.Config, stored, running bool) error {
+	const length = 24 // tokens in the cache before a pass
+	rows := s.costRows(c)
+	if err := s.target.Prepare(rows); err != nil {
+		return err
+	}
+	text := make([]int32, 64)
+	for i := range text {
+		text[i] = int32(i % s.target.Limits().Vocab)
+	}
+	positions := s.target.Limits().Context
+	if s.draft != nil {
+		positions = min(positions, s.draft.Limits().Context)
+	}
+	at := length
+	if running {
+		at = s.target.Len()
+	}
+	if positions < 2*len(text) || positions < at+rows {
+		return nil // too short for trees to matter; rounds update the costs all the same
+	}
+	begin := time.Now()
+	p := goodput.Probe{Clock: func() float64 { return time.Since(begin).Seconds() }}
+	tree := &spec.Tree{}
+	p.Verify = func(n int) error {
+		tree.Reset(text[0])
+		for i := 1; i < n; i++ {
+			tree.Add(int32(i-1)/2, text[i], 0)
+		}
+		_, err := s.target.Verify(ctx, tree, spec.Sampling{})
+		return err
+	}
+	if !running {
+		defer s.target.Reset()
+		s.target.Reset()
+		if err := s.target.Prefill(ctx, text[:length], nil); err != nil {
+			return err
+		}
+	}
+	if stored {
+		holds, err := costs.Holds(p, rows)
+		if err != nil || holds && costs.Measured(rows, s.draft != nil) {
+			return err
+		}
+		if !holds {
+			costs.Forget()
+		}
+	}
+	widths := []int{1}
+	if s.draft != nil {
+		d := s.draft
+		widths = goodput.DraftWidths(c.TopK, d.Limits())
+		if err := recordDraft(d, c, c.Programs(0)); err != nil {
+			return err
+		}
+		defer d.Reset()
+		d.Reset()
+		if err := d.Prefill(ctx, text[:length], nil); err != nil {
+			return err
+		}
+		p.Draft = func(levels, beams int) error {
+			_, err := d.DraftTree(ctx, spec.DraftRequest{Pending: text[:1], Depth: levels - 1, K: beams})
+			return err
+		}
+		p.Feed = func(n int) error {
+			d.Reset()
+			if err := d.Prefill(ctx, text[:n], nil); err != nil {
+				return err
+			}
+			return d.Sync()
+		}
+		p.Grow = func(levels, _ int) error {
+			_, err := d.Grow(ctx, levels)
+			return err
+		}
+	}
+	return costs.Measure(p, rows, widths, measureFor)
+}
+
+// costsKey identifies the pair among others on the same adapter.
+func (s *Session) costsKey() string {
+	key := fmt.Sprintf("%s %d %s", s.pair.Target.Name, s.pair.Target.Bytes, s.pair.Target.Hash)
+	if s.draft != nil {
+		key += fmt.Sprintf(" + %s %d %s", s.pair.Draft.Name, s.pair.Draft.Bytes, s.pair.Draft.Hash)
+	}
+	return key
+}
+
+// storedCosts returns the costs in Options.Tuning, or nil if they are missing or unreadable.
+func (s *Session) storedCosts() *goodput.Costs {
+	text, ok := s.stored[s.costsKey()]
+	if !ok {
+		return nil
+	}
+	var c goodput.Costs
+	if json.Unmarshal([]byte(text), &c) != nil {
+		return nil
+	}
+	return &c
+}
+
+// tuneCosts adds the costs to the result of Tuning.
+func (s *Session) tuneCosts(out map[string]map[string]string) {
+	if s.measured == nil {
+		if len(s.stored) > 0 {
+			out[tuningCosts] = s.stored
+		}
+		return
+	}
+	if b, err := json.Marshal(s.measured); err == nil {
+		out[tuningCosts] = map[string]string{s.costsKey(): string(b)}
+	}
+}

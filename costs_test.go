@@ -1,0 +1,205 @@
+//go:build !js
+
+package foretoken
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"foretoken/models/demo"
+	"foretoken/spec/goodput"
+	methods "foretoken/spec/method"
+	"foretoken/webgpu/open"
+)
+
+// TestAutoEqualsPlain checks that the goodput tree gives the tokens of plain decoding.
+func TestAutoEqualsPlain(t *testing.T) {
+	s := demoSession(t, open.Accelerator)
+	prompts := goPrompts(t)
+	drafted := 0
+	for how, sampling := range map[string]Request{"greedy": {}, "T=0.8": {Temperature: 0.8, Seed: 7},
+		"filtered": {Temperature: 0.9, Seed: 3, SampleTopK: 40, TopP: 0.95}} {
+		for i, p := range prompts {
+			if i%16 != 0 || testing.Short() && i%40 != 0 {
+				continue
+			}
+			plain := sampling
+			plain.Policy, plain.MaxTokens = methods.DrafterNone, 64
+			want, err := s.Generate(context.Background(), p.Prompt, plain, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			auto := plain
+			auto.Policy = methods.DrafterAuto
+			got, err := s.Generate(context.Background(), p.Prompt, auto, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got.TokenIDs, want.TokenIDs) {
+				t.Errorf("%s, %s: %v, plain decoding gives %v", how, p.ID, got.TokenIDs, want.TokenIDs)
+			}
+			drafted += got.Stats.Drafted
+		}
+	}
+	if drafted == 0 {
+		t.Error("nothing was ever drafted")
+	}
+}
+
+// TestCostsAreMeasuredOnceAndKept measures on the cpu device; any device's times serve.
+func TestCostsAreMeasuredOnceAndKept(t *testing.T) {
+	s := demoSession(t, "cpu")
+	if s.Tuning()[tuningCosts] != nil {
+		t.Error("costs before any request asked for them")
+	}
+	costs := func(s *Session) *goodput.Costs {
+		t.Helper()
+		r := Request{Policy: methods.DrafterAuto, Nodes: 6}
+		if err := s.ensureCosts(context.Background(), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r.Fitted.Costs
+	}
+	first := costs(s)
+	if !first.Measured(6, true) || first.Verify.At(6) <= 0 || first.DraftTime(2, 1) <= first.DraftTime(1, 1) {
+		t.Errorf("measured %+v", first)
+	}
+	if s.target.Len() != 0 || s.draft.Len() != 0 {
+		t.Error("measuring left tokens in the caches")
+	}
+	if again := costs(s); again != first {
+		t.Error("measured twice")
+	}
+	stored, err := json.Marshal(s.Tuning()) // the form in which caches store it
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tuning map[string]map[string]string
+	if err := json.Unmarshal(stored, &tuning); err != nil {
+		t.Fatal(err)
+	}
+	other, err := Open(context.Background(), s.dev, demo.Target(), demo.Draft(), Options{Tuning: tuning})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	back := other.storedCosts()
+	if back == nil || back.Verify.At(1) != first.Verify.At(1) || back.DraftTime(3, 2) != first.DraftTime(3, 2) {
+		t.Errorf("stored costs came back as %+v", back)
+	}
+	// Costs that no longer describe the device are measured again.
+	back.Verify.Cells[0].Seconds *= 100
+	wrong, err := json.Marshal(back)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.stored = map[string]string{s.costsKey(): string(wrong)}
+	if again := costs(other); !again.Measured(6, true) || again.Verify.At(1) > 10*first.Verify.At(1) {
+		t.Errorf("costs a hundred times too high became %+v", again)
+	}
+	tuning[tuningCosts] = map[string]string{s.costsKey(): `{"root":{"s":-1}}`}
+	if third, err := Open(context.Background(), s.dev, demo.Target(), demo.Draft(),
+		Options{Tuning: tuning}); err != nil {
+		t.Fatal(err)
+	} else {
+		defer third.Close()
+		if third.storedCosts() != nil {
+			t.Error("impossible costs were taken")
+		}
+	}
+}
+
+var fixedToo = flag.Bool("fixed", false, "BenchmarkAuto: time methods with fixed settings too")
+
+// BenchmarkAuto decodes prompts plainly and by the goodput tree in turn, and reports the median and the worst ratio
+// of their speeds.
+func BenchmarkAuto(b *testing.B) {
+	s := demoSession(b, open.Accelerator)
+	every := goPrompts(b)
+	var picked []testPrompt
+	for i := 3; i < len(every); i += 7 {
+		picked = append(picked, every[i])
+	}
+	methods := []struct {
+		name string
+		r    Request
+	}{
+		{"plain", Request{Policy: methods.DrafterNone}},
+		{"auto", Request{Policy: methods.DrafterAuto}},
+		{"chain2", Request{Policy: methods.DrafterChain, Depth: 2}},
+		{"chain4", Request{Policy: methods.DrafterChain, Depth: 4}},
+		{"eagle2 d2 k3 N8", Request{Policy: methods.DrafterEAGLE2, Depth: 2, TopK: 3, Nodes: 8}},
+		{"eagle2 d4 k4 N16", Request{Policy: methods.DrafterEAGLE2, Depth: 4, TopK: 4, Nodes: 16}},
+		{"ngram3", Request{Policy: methods.DrafterNgram, Depth: 3}},
+	}
+	const rounds = 5
+	for b.Loop() {
+		var report strings.Builder
+		mean := make([][]float64, len(methods))
+		for _, p := range picked {
+			ratios := make([][]float64, len(methods))
+			var last *Result
+			for range rounds {
+				var plain float64
+				for m, method := range methods {
+					if method.name != "plain" && method.name != "auto" && !*fixedToo {
+						continue
+					}
+					method.r.MaxTokens = 64
+					got, err := s.Generate(context.Background(), p.Prompt, method.r, nil)
+					if err != nil {
+						b.Fatal(err)
+					}
+					// A user waits for both prefills too.
+					seconds := (got.Stats.Decode + got.Stats.Prefill).Seconds()
+					if m == 0 {
+						plain = seconds
+					}
+					if method.name == "auto" {
+						last = got
+					}
+					ratios[m] = append(ratios[m], plain/seconds)
+				}
+			}
+			line := p.ID
+			for m := range methods {
+				if len(ratios[m]) > 0 {
+					mean[m] = append(mean[m], medianOf(ratios[m]))
+				}
+			}
+			fmt.Fprintf(&report, "\n%-12s auto %.2f of plain (%.2f tokens a pass, drafted %d, draft %.1f ms and "+
+				"verify %.1f ms a round)", line, medianOf(ratios[1]),
+				last.Stats.AcceptedLength(), last.Stats.Drafted, last.Stats.PerRound(last.Stats.Draft),
+				last.Stats.PerRound(last.Stats.Verify))
+		}
+		for m, method := range methods {
+			if len(mean[m]) > 0 {
+				sum := 0.0
+				for _, x := range mean[m] {
+					sum += x
+				}
+				fmt.Fprintf(&report, "\n%-18s mean %.2f, worst %.2f of plain", method.name, sum/float64(len(mean[m])),
+					slices.Min(mean[m]))
+			}
+		}
+		costs, _ := json.Marshal(s.measured.Verify)
+		fmt.Fprintf(&report, "\nverify %s", costs)
+		fmt.Fprintf(&report, "\nroot %.2f ms, level by 1 %.2f, by 4 %.2f, sync %.2f, feeding 64 %.2f",
+			1e3*s.measured.Root.Seconds, 1e3*s.measured.Level.At(1), 1e3*s.measured.Level.At(4),
+			1e3*s.measured.Sync.Seconds, 1e3*s.measured.Feed.At(64))
+		fmt.Println(report.String()) // the testing package cuts a benchmark's log after ten lines
+	}
+}
+
+func medianOf(xs []float64) float64 {
+	s := slices.Sorted(slices.Values(xs))
+	if n := len(s); n%2 == 0 {
+		return (s[n/2-1] + s[n/2]) / 2
+	}
+	return s[len(s)/2]
+}

@@ -1,0 +1,92 @@
+package foretoken
+
+import (
+	"context"
+
+	"foretoken/models/llama"
+	"foretoken/models/tokenizer"
+	"foretoken/webgpu"
+)
+
+// Models are a session's models and their device, for work outside Generate: benchmarks, profiles, training data.
+// They are valid until the function returns that Exclusive passed them to.
+type Models struct {
+	Device    webgpu.Device
+	Target    *llama.Target
+	Draft     *llama.Draft  // nil without a draft
+	Head      *llama.EAGLE3 // nil without an EAGLE-3 head
+	Tokenizer *tokenizer.Tokenizer
+
+	session *Session
+}
+
+// Reset empties the KV caches of all models.
+func (m Models) Reset() {
+	m.Target.Reset()
+	if m.Draft != nil {
+		m.Draft.Reset()
+	}
+	if m.Head != nil {
+		m.Head.Reset()
+	}
+}
+
+// Progressed reports that the work advanced. A session gives a device up after several losses in a row; losses
+// before the call no longer count as of the same row.
+func (m Models) Progressed() {
+	if m.session != nil {
+		m.session.losses = 0
+	}
+}
+
+// models returns what Exclusive passes on.
+func (s *Session) models() Models {
+	return Models{Device: s.dev, Target: s.target, Draft: s.draft, Head: s.head, Tokenizer: s.tok, session: s}
+}
+
+// Exclusive runs work on the models while no request runs, after the compilation in the background has ended. Where
+// the device is lost and Options.Reopen is set, it reopens the device, reloads the models and calls work again: work
+// has to refill the caches, and may go on where it stopped. Models keep their addresses through that, the device
+// does not. Work must not call methods of the session.
+func (s *Session) Exclusive(ctx context.Context, work func(Models) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.ensureDevice(ctx); err != nil {
+		return err
+	}
+	warmed := func() error {
+		if err := s.warmUp(ctx); err != nil {
+			return err
+		}
+		return work(s.models())
+	}
+	return s.retry(ctx, warmed(), warmed)
+}
+
+// Device returns the device that the session runs on. After a loss it is another one. Call it from the function that
+// receives events, or while no request runs.
+func (s *Session) Device() webgpu.Device { return s.dev }
+
+// Check refuses a request that the session cannot run, with the reason, and records the programs of one that it
+// can.
+func (s *Session) Check(r Request) error {
+	return s.Exclusive(context.Background(), func(Models) error {
+		asked := r
+		_, err := s.compileRequest(&asked)
+		return err
+	})
+}
+
+// Score returns the target's ln p of tokens[i+1] after tokens[:i+1], of the raw softmax in nats, for each i:
+// len(tokens)-1 values.
+func (s *Session) Score(ctx context.Context, tokens []int32) ([]float32, error) {
+	var logs []float32
+	err := s.Exclusive(ctx, func(Models) (err error) {
+		logs, err = s.target.Score(ctx, tokens)
+		return err
+	})
+	return logs, err
+}
+
+// MaxNodes returns the number of nodes that the target verifies in one pass, the root included.
+func (s *Session) MaxNodes() int { return s.target.Limits().MaxRows }

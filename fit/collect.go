@@ -1,0 +1,155 @@
+// Package fit fits calibrations of a pair of models: HeteroSpec's entropy bins, C2T's classifier and acceptance
+// heads. It collects examples by teacher forcing on a foretoken.Session, keeps them in journals that survive an
+// interrupt, and trains with GoMLX, which no other package imports.
+package fit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"foretoken"
+	"foretoken/spec"
+	"foretoken/spec/method"
+)
+
+// Examples are collected by teacher forcing: the target continues a prompt once, and the draft then proposes at one
+// position of that text after the other. The target's tokens are known, so nothing is verified, and a tree costs
+// only its drafting.
+
+// Options configures the target's text and the teacher forcing along it.
+type Options struct {
+	Temperature float64 // of the target's continuations; 0 is greedy
+	Seed        uint64  // of their draws
+	// Uncoupled drafts without the target's sampling noise, as a request may. It makes no difference at temperature
+	// 0.
+	Uncoupled bool
+	// Every drafts at every position. Otherwise the positions are those of decoding: each tree begins after the
+	// tokens accepted from the tree before.
+	Every bool
+}
+
+func (o *Options) sampling() spec.Sampling {
+	return spec.Sampling{Temperature: o.Temperature, Seed: o.Seed}
+}
+
+func (o *Options) coupled() bool { return o.Temperature > 0 && !o.Uncoupled }
+
+// Continuation is a prompt with the target's continuation.
+type Continuation struct {
+	Prompt []int32 `json:"prompt"` // token ids, BOS included
+	Tokens []int32 `json:"tokens"` // the target's; an end-of-text token is the last
+}
+
+// ids returns all tokens.
+func (c *Continuation) ids() []int32 {
+	return append(append(make([]int32, 0, len(c.Prompt)+len(c.Tokens)), c.Prompt...), c.Tokens...)
+}
+
+// Continue lets the target continue a prompt by up to tokens tokens. With a draft it decodes speculatively, which
+// does not change the tokens.
+func Continue(ctx context.Context, s *foretoken.Session, prompt string, tokens int, o Options) (*Continuation, error) {
+	ids := s.Tokenizer().Encode(prompt, true)
+	if len(ids) == 0 {
+		return nil, errors.New("foretoken: the prompt is empty and the model has no token to begin with")
+	}
+	r := foretoken.DefaultRequest()
+	if s.Info().Draft == nil {
+		r.Policy, r.Depth, r.TopK, r.Nodes = method.DrafterNone, 0, 0, 0
+	}
+	r.MaxTokens, r.Temperature, r.Seed = tokens, o.Temperature, o.Seed
+	out, err := s.GenerateIDs(ctx, ids, r, nil)
+	if err != nil {
+		return nil, err
+	}
+	if out.Finish == spec.FinishAborted {
+		return nil, context.Cause(ctx)
+	}
+	return &Continuation{Prompt: ids, Tokens: out.TokenIDs}, nil
+}
+
+// visit receives a tree drafted after root and future, the target's tokens after it, at least one per level. It
+// returns how many of them decoding would accept from the tree. The arguments are valid during the call only.
+type visit func(root int32, levels []spec.Level, future []int32) (accepted int, err error)
+
+// errNothingToDraft is the error for a session without a draft.
+var errNothingToDraft = errors.New(
+	"foretoken: a calibration belongs to a pair of models, and the session was opened without a draft")
+
+// withDraft runs work on the models of a session with a draft.
+func withDraft(ctx context.Context, s *foretoken.Session, work func(foretoken.Models) error) error {
+	if s.Info().Draft == nil {
+		return errNothingToDraft
+	}
+	return s.Exclusive(ctx, work)
+}
+
+// teacherForce lets the draft grow trees along a text, at one position after the other: depth passes after the
+// root's, k beams each. It ends where the text has fewer tokens left than the tree has levels.
+func teacherForce(ctx context.Context, model spec.DraftModel, c *Continuation, depth, k int, o Options,
+	visit visit) error {
+	text := c.ids()
+	model.Reset()
+	fed := 0 // tokens of the text that the draft has consumed
+	most := max(min(spec.MaxPending, model.Limits().MaxRows), 1)
+	for root := len(c.Prompt) - 1; root+depth+1 < len(text) && root+1+depth <= model.Limits().Context; {
+		if surplus := root + 1 - most; surplus > fed {
+			if err := model.Prefill(ctx, text[fed:surplus], nil); err != nil {
+				return err
+			}
+			fed = surplus
+		}
+		levels, err := model.DraftTree(ctx, spec.DraftRequest{Pending: text[fed : root+1], Depth: depth, K: k,
+			Coupled: o.coupled(), Sampling: o.sampling()})
+		if err != nil {
+			return err
+		}
+		fed = root + 1
+		future := text[root+1:]
+		accepted, err := visit(text[root], levels, future)
+		if err != nil {
+			return err
+		}
+		if accepted < 0 || accepted > len(levels) {
+			return fmt.Errorf("foretoken: %d tokens accepted of a tree of %d levels", accepted, len(levels))
+		}
+		step := accepted + 1
+		if o.Every {
+			step = 1
+		}
+		beams := acceptedBeams(levels, future[:step-1])
+		if err := model.Commit(beams); err != nil {
+			return err
+		}
+		fed += len(beams)
+		root += step
+	}
+	return nil
+}
+
+// acceptedBeams returns the beams along a path from the root, as far as the draft has consumed them, for
+// DraftModel.Commit.
+func acceptedBeams(levels []spec.Level, path []int32) []int32 {
+	var beams []int32
+	under := int32(0)
+	for d, token := range path {
+		at := int32(-1)
+		for i, c := range levels[d].Candidates {
+			if c.Beam == under && c.Token == token {
+				at = int32(i)
+				break
+			}
+		}
+		beam := int32(-1)
+		for i, c := range levels[d].Beams {
+			if c == at {
+				beam = int32(i)
+			}
+		}
+		if at < 0 || beam < 0 || d == len(levels)-1 {
+			break
+		}
+		beams, under = append(beams, beam), beam
+	}
+	return beams
+}

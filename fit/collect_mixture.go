@@ -1,0 +1,190 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"foretoken"
+	"foretoken/spec"
+)
+
+// Labels of an acceptance head's training, by the verifier in use: the probability that the head estimates.
+const (
+	// LabelArgmax is 1 where the drafted token is the target's argmax and 0 elsewhere: matching at temperature 0.
+	LabelArgmax = "argmax"
+	// LabelProbability is p(x), the target's probability of the drafted token: matching
+	// above temperature 0, drafted without the target's noise.
+	LabelProbability = "probability"
+	// LabelDraw is 1 where the drafted token is the one that the target drew: matching
+	// above temperature 0 with drafts that share the target's noise.
+	LabelDraw = "draw"
+	// LabelRatio is min(1, p(x)/q(x)): chain rejection sampling.
+	LabelRatio = "ratio"
+)
+
+// Mixture is a training text of an acceptance head: a prompt and then, at each position, the target's token or the
+// draft's.
+type Mixture struct {
+	Tokens []int32 `json:"tokens"` // input of the draft
+	First  int     `json:"first"`  // index of the first token after the prompt
+	// Labels holds the probability that the verifier accepts each token from First on, and -1 for the target's own
+	// tokens, which need no estimate.
+	Labels []float32 `json:"labels"`
+}
+
+// Mix draws a drafted token x ~ q at every position of a text, each after the target's own tokens, labels it, and
+// mixes the two: each position holds the target's token with probability mix (Huang et al., "SpecDec++", §3.2). At
+// temperature 0, where a draft has no draws, x is drawn at temperature 1, so that tokens of every rank occur. Each
+// number gives other draws from the same text.
+func Mix(ctx context.Context, s *foretoken.Session, c *Continuation, label string, mix float64, number uint32,
+	o Options) (m *Mixture, err error) {
+	err = withDraft(ctx, s, func(models foretoken.Models) error {
+		m, err = collectMixture(ctx, models.Target, models.Draft, c, label, mix, number, o)
+		return err
+	})
+	return m, err
+}
+
+func collectMixture(ctx context.Context, target spec.Target, draft spec.DraftModel, c *Continuation, label string,
+	mix float64, number uint32, o Options) (*Mixture, error) {
+	if greedy := label == LabelArgmax; greedy != (o.Temperature == 0) {
+		return nil, fmt.Errorf("foretoken: the label %s at temperature %g: %s is for temperature 0, "+
+			"and the others for above", label, o.Temperature, LabelArgmax)
+	}
+	rng := rand.New(rand.NewPCG(o.Seed, uint64(number)<<32|uint64(len(c.Prompt))<<16|uint64(len(c.Tokens))))
+	if label != LabelDraw { // seeds the draft's own noise; shared noise is the target's
+		o.Seed ^= uint64(number) << 32
+	}
+	drawn, err := drawAlong(ctx, draft, c, label == LabelDraw, o)
+	if err != nil {
+		return nil, err
+	}
+	labels := make([]float32, len(drawn))
+	switch label {
+	case LabelArgmax, LabelDraw:
+		for i, d := range drawn {
+			if d.Token == c.Tokens[i] {
+				labels[i] = 1
+			}
+		}
+	case LabelProbability, LabelRatio:
+		p, err := probabilities(ctx, target, c, drawn, o)
+		if err != nil {
+			return nil, err
+		}
+		for i, d := range drawn {
+			labels[i] = float32(p[i])
+			if label == LabelRatio {
+				labels[i] = float32(min(1, p[i]/max(float64(d.Prob), 1e-30)))
+			}
+		}
+	default:
+		return nil, fmt.Errorf("foretoken: unknown label %.80q, want %s, %s, %s or %s", label, LabelArgmax,
+			LabelProbability, LabelDraw, LabelRatio)
+	}
+	m := &Mixture{Tokens: append([]int32(nil), c.Prompt...), First: len(c.Prompt), Labels: labels}
+	for i, d := range drawn {
+		if rng.Float64() < mix {
+			m.Tokens, m.Labels[i] = append(m.Tokens, c.Tokens[i]), -1
+		} else {
+			m.Tokens = append(m.Tokens, d.Token)
+		}
+	}
+	return m, nil
+}
+
+// drawAlong lets the draft draw one token at every position of a text after its prompt.
+func drawAlong(ctx context.Context, model spec.DraftModel, c *Continuation, coupled bool,
+	o Options) ([]spec.Drawn, error) {
+	text, n := c.ids(), len(c.Prompt)
+	s := o.sampling()
+	if s.Temperature == 0 {
+		s.Temperature = 1
+	}
+	model.Reset()
+	if n > 1 {
+		if err := model.Prefill(ctx, text[:n-1], nil); err != nil {
+			return nil, err
+		}
+	}
+	var all []spec.Drawn
+	for i := range c.Tokens {
+		drawn, err := model.DraftSampled(ctx,
+			spec.SampleRequest{Pending: text[n-1+i : n+i], Count: 1, Coupled: coupled, Sampling: s})
+		if err != nil {
+			return nil, err
+		}
+		if len(drawn) != 1 {
+			return nil, errors.New("foretoken: the draft drew nothing")
+		}
+		all = append(all, drawn[0])
+		if err := model.Commit(nil); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// probabilities returns the target's probability of one token at every position of a text after its prompt. A token
+// outside of the target's Limits.TopK best counts as impossible, and the best share the total probability: with 64
+// of them labels move by less than the least of their probabilities.
+func probabilities(ctx context.Context, target spec.Target, c *Continuation, tokens []spec.Drawn,
+	o Options) ([]float64, error) {
+	text, n := c.ids(), len(c.Prompt)
+	target.Reset()
+	if n > 1 {
+		if err := target.Prefill(ctx, text[:n-1], nil); err != nil {
+			return nil, err
+		}
+	}
+	var all []float64
+	var chain spec.Tree
+	var path []int32
+	for done := 0; done < len(tokens); {
+		chain.Reset(text[n-1+done])
+		path = append(path[:0], 0)
+		for i := 1; i < target.Limits().MaxRows && done+i < len(tokens); i++ {
+			chain.Add(int32(i-1), text[n-1+done+i], 0)
+			path = append(path, int32(i))
+		}
+		out, err := target.Verify(ctx, &chain, o.sampling())
+		if err != nil {
+			return nil, err
+		}
+		for i := range path {
+			all = append(all, tempered(&out[i], tokens[done+i].Token, o.Temperature))
+		}
+		done += len(path)
+		if err := target.Commit(path); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// tempered returns a token's probability at a temperature among the known best.
+func tempered(out *spec.NodeOutput, token int32, temperature float64) float64 {
+	sum, p := 0.0, 0.0
+	for i, id := range out.TopIDs {
+		e := math.Exp(float64(out.TopLogits[i]-out.TopLogits[0]) / temperature)
+		sum += e
+		if id == token {
+			p = e
+		}
+	}
+	return p / sum
+}
+
+// Hidden runs tokens through the draft and returns its final hidden states, after the
+// output norm, of every position: (len(tokens), width).
+func Hidden(ctx context.Context, s *foretoken.Session, tokens []int32) (states []float32, width int, err error) {
+	err = withDraft(ctx, s, func(m foretoken.Models) error {
+		width = m.Draft.Config().Dim
+		states, err = m.Draft.Hidden(ctx, tokens)
+		return err
+	})
+	return states, width, err
+}

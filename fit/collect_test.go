@@ -1,0 +1,241 @@
+//go:build !js
+
+package fit
+
+import (
+	"context"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"foretoken"
+	"foretoken/spec"
+	"foretoken/spec/method"
+)
+
+var collecting = map[string]Options{"greedy": {Seed: 3}, "T=0.8, coupled": {Temperature: 0.8, Seed: 3},
+	"T=0.8, uncoupled": {Temperature: 0.8, Seed: 3, Uncoupled: true}}
+
+const collected = "package main\n\nimport (\n\t\"fmt\"\n)\n\nfunc main() {\n"
+
+// TestTeacherForcingMeetsDecoding compares the trees drafted along a finished text with those of decoding it: the
+// same roots and the same numbers of accepted tokens.
+func TestTeacherForcingMeetsDecoding(t *testing.T) {
+	s := openDemo(t)
+	for name, o := range collecting {
+		// the token limit may cut the last round
+		r := foretoken.Request{Policy: method.DrafterEAGLE2, Depth: 2, TopK: 3, Nodes: 7, MaxTokens: 32,
+			Temperature: o.Temperature, Seed: o.Seed}
+		if o.Uncoupled {
+			coupled := false
+			r.Coupled = &coupled
+		}
+		type round struct {
+			root     int32
+			accepted int
+		}
+		var want, got []round
+		decoded, err := s.Generate(context.Background(), collected, r, func(e *foretoken.Event) error {
+			want = append(want, round{e.Round.Tree.Tokens[0], len(e.Round.Path) - 1})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := Continue(context.Background(), s, collected, 24, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(c.Tokens, decoded.TokenIDs[:24]) || !slices.Equal(c.Prompt, decoded.PromptIDs) {
+			t.Fatalf("%s: the continuation is %v, decoding gives %v", name, c.Tokens, decoded.TokenIDs)
+		}
+		var b spec.Builder
+		err = withDraft(context.Background(), s, func(m foretoken.Models) error {
+			return teacherForce(context.Background(), m.Draft, c, r.Depth, r.TopK, o,
+				func(root int32, levels []spec.Level, future []int32) (int, error) {
+					tree, err := b.Build(root, levels, r.Nodes)
+					if err != nil {
+						return 0, err
+					}
+					got = append(got, round{root, followed(tree, future)})
+					return got[len(got)-1].accepted, nil
+				})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) < 4 || len(got) > len(want) || !slices.Equal(got, want[:len(got)]) {
+			t.Errorf("%s: teacher forcing drafts\n%v\ndecoding\n%v", name, got, want)
+		}
+		o.Every = true
+		roots := 0
+		err = withDraft(context.Background(), s, func(m foretoken.Models) error {
+			return teacherForce(context.Background(), m.Draft, c, r.Depth, r.TopK, o,
+				func(root int32, _ []spec.Level, _ []int32) (int, error) {
+					if want := c.ids()[len(c.Prompt)-1+roots]; root != want {
+						t.Fatalf("%s: root %d is token %d, want %d", name, roots, root, want)
+					}
+					roots++
+					return 0, nil
+				})
+		})
+		if want := len(c.Tokens) - r.Depth - 1 + 1; err != nil || roots != want {
+			t.Errorf("%s: %d roots (%v), want one at every position that has a whole tree after it, %d", name,
+				roots, err, want)
+		}
+	}
+}
+
+func TestCollectHeteroSeesEachDepth(t *testing.T) {
+	s := openDemo(t)
+	c, err := Continue(context.Background(), s, collected, 20, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	points, err := HeteroPoints(context.Background(), s, c, 3, 8, []int{2, 1, 3}, Options{})
+	if err != nil || len(points) < 3 {
+		t.Fatalf("%d roots, %v", len(points), err)
+	}
+	alone, err := HeteroPoints(context.Background(), s, c, 3, 8, []int{2}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range points {
+		if len(p) != 3 || p[0] != alone[i][0] {
+			t.Fatalf("root %d: depth 2 beside others gives %v, alone %v", i, p, alone[i])
+		}
+		if p[1].Phi > p[2].Phi+math.Log(3) && p[1].Full && p[2].Full {
+			t.Errorf("root %d: a path of two steps has Φ %v, one of four %v", i, p[1].Phi, p[2].Phi)
+		}
+		for _, q := range p {
+			if q.TCR < 1 || q.TCR > 8 || q.Phi < 0 || q.Phi > 4*math.Log(3)+1e-6 {
+				t.Errorf("root %d: %+v", i, q)
+			}
+		}
+	}
+}
+
+func TestCollectC2TCountsEveryNode(t *testing.T) {
+	s := openDemo(t)
+	c, err := Continue(context.Background(), s, collected, 20, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const depth, k, others = 2, 4, 5
+	trees, err := C2TTrees(context.Background(), s, c, depth, k, others, Options{Seed: 1})
+	if err != nil || len(trees) < 3 {
+		t.Fatalf("%d trees, %v", len(trees), err)
+	}
+	accepted := 0
+	for i, tree := range trees {
+		if nodes := len(tree.Accepted) + tree.Rejected; nodes != k+depth*k*k || len(tree.Others) != others {
+			t.Errorf("tree %d has %d nodes, want %d; %d others kept", i, nodes, k+depth*k*k, len(tree.Others))
+		}
+		for d, f := range tree.Accepted {
+			if f.Depth != d+1 || !(f.Probability > 0 && f.Probability <= 1) ||
+				d > 0 && f.Probability > tree.Accepted[d-1].Probability {
+				t.Errorf("tree %d: the accepted path is %+v", i, tree.Accepted)
+			}
+		}
+		accepted += len(tree.Accepted)
+	}
+	if accepted == 0 {
+		t.Error("nothing was accepted")
+	}
+	again, err := C2TTrees(context.Background(), s, c, depth, k, others, Options{Seed: 1})
+	if err != nil || !reflect.DeepEqual(trees, again) {
+		t.Errorf("a second run gives other trees (%v)", err)
+	}
+}
+
+func TestMixtureLabelsWhatTheVerifierWouldSay(t *testing.T) {
+	s := openDemo(t)
+	for _, l := range []struct {
+		label string
+		o     Options
+	}{{LabelArgmax, Options{Seed: 5}}, {LabelDraw, Options{Seed: 5, Temperature: 1}},
+		{LabelProbability, Options{Seed: 5, Temperature: 1}}, {LabelRatio, Options{Seed: 5, Temperature: 1}}} {
+		c, err := Continue(context.Background(), s, collected, 40, l.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := Mix(context.Background(), s, c, l.label, 0.5, 7, l.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.First != len(c.Prompt) || len(m.Labels) != len(c.Tokens) || len(m.Tokens) != len(c.Prompt)+len(c.Tokens) ||
+			!slices.Equal(m.Tokens[:m.First], c.Prompt) {
+			t.Fatalf("%s: %+v", l.label, m)
+		}
+		own, right := 0, 0
+		for i, label := range m.Labels {
+			same := m.Tokens[m.First+i] == c.Tokens[i]
+			switch {
+			case label == -1:
+				own++
+				if !same {
+					t.Errorf("%s: token %d has no label and is not the target's", l.label, i)
+				}
+			case label < 0 || label > 1:
+				t.Errorf("%s: label %d is %v", l.label, i, label)
+			case l.label == LabelArgmax || l.label == LabelDraw:
+				if (label == 1) != same {
+					t.Errorf("%s: label %d is %v and the token the target's: %v", l.label, i, label, same)
+				}
+				if same {
+					right++
+				}
+			}
+		}
+		if own < 10 || own > 30 {
+			t.Errorf("%s: %d of 40 tokens are the target's, want about half", l.label, own)
+		}
+		if l.label == LabelDraw && right == 0 {
+			t.Error("no draw that shares the target's noise is the target's")
+		}
+		if _, err := Mix(context.Background(), s, c, l.label, 0.5, 7,
+			Options{Temperature: 1 - l.o.Temperature}); err == nil {
+			t.Errorf("%s: taken at temperature %v", l.label, 1-l.o.Temperature)
+		}
+	}
+}
+
+func TestCollectingNeedsADraft(t *testing.T) {
+	s := &foretoken.Session{}
+	for _, err := range []error{
+		func() error {
+			_, err := HeteroPoints(context.Background(), s, nil, 1, 2, nil, Options{})
+			return err
+		}(),
+		func() error {
+			_, err := C2TTrees(context.Background(), s, nil, 1, 2, 1, Options{})
+			return err
+		}(),
+		func() error {
+			_, err := Mix(context.Background(), s, nil, LabelArgmax, 0, 0, Options{})
+			return err
+		}(),
+	} {
+		if err != errNothingToDraft {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+func TestTemperedProbabilities(t *testing.T) {
+	out := spec.NodeOutput{TopIDs: []int32{4, 9, 2}, TopLogits: []float32{2, 1, -1}}
+	for _, temperature := range []float64{0.5, 1, 2} {
+		sum := 0.0
+		for _, id := range out.TopIDs {
+			sum += tempered(&out, id, temperature)
+		}
+		if r := tempered(&out, 4, temperature) / tempered(&out, 9, temperature); math.Abs(sum-1) > 1e-9 ||
+			math.Abs(r-math.Exp(1/temperature)) > 1e-6 {
+			t.Errorf("T=%v: sum %v, ratio %v", temperature, sum, r)
+		}
+	}
+	if p := tempered(&out, 7, 1); p != 0 {
+		t.Errorf("an unknown token has %v", p)
+	}
+}

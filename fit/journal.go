@@ -1,0 +1,163 @@
+//go:build !js
+
+package fit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+)
+
+// Journal stores the finished work of a long run, so that an interrupted run continues: a file with one JSON object
+// per line. The first line holds the run's settings, each other line a named piece of work.
+type Journal struct {
+	path string
+	file *os.File
+	done map[string]json.RawMessage
+}
+
+// visible replaces control characters, which may steer a terminal.
+func visible(r rune) rune {
+	if unicode.IsControl(r) {
+		return unicode.ReplacementChar
+	}
+	return r
+}
+
+type journalHead struct {
+	Settings json.RawMessage `json:"settings"`
+}
+
+type journalLine struct {
+	ID   string          `json:"id"`
+	Data json.RawMessage `json:"data"`
+}
+
+// OpenJournal creates a journal or continues one of the same settings. It truncates a partial last line, left by an
+// interrupt.
+func OpenJournal(path string, settings any) (*Journal, error) {
+	want, err := json.Marshal(settings)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	old, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	j := &Journal{path: path, done: map[string]json.RawMessage{}}
+	whole, err := j.read(old, want)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return nil, err
+	}
+	if j.file, err = os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o666); err != nil {
+		return nil, err
+	}
+	if err = j.file.Truncate(int64(whole)); err == nil {
+		_, err = j.file.Seek(0, io.SeekEnd)
+	}
+	if err == nil && whole == 0 {
+		err = j.write(journalHead{want})
+	}
+	if err != nil {
+		j.file.Close()
+		return nil, err
+	}
+	return j, nil
+}
+
+// read loads the complete lines of a journal and returns their length in bytes.
+func (j *Journal) read(text, settings []byte) (whole int, err error) {
+	for n := 1; ; n++ {
+		end := bytes.IndexByte(text[whole:], '\n')
+		if end < 0 {
+			return whole, nil
+		}
+		b := text[whole : whole+end]
+		whole += end + 1
+		if n == 1 {
+			var head journalHead
+			if err := json.Unmarshal(b, &head); err != nil {
+				return 0, fmt.Errorf("line 1: %w", err)
+			}
+			if !bytes.Equal(head.Settings, settings) {
+				return 0, fmt.Errorf("holds work of other settings (%.500s; these are %.500s); repeat those settings, "+
+					"or remove the file to begin anew",
+					strings.Map(visible, string(head.Settings)), settings)
+			}
+			continue
+		}
+		var line journalLine
+		if err := json.Unmarshal(b, &line); err != nil {
+			return 0, fmt.Errorf("line %d: %w", n, err)
+		}
+		if line.Data == nil {
+			return 0, fmt.Errorf("line %d: has no data", n)
+		}
+		j.done[line.ID] = line.Data
+	}
+}
+
+// Get finds a finished piece of work.
+func (j *Journal) Get(id string, into any) (bool, error) {
+	data, ok := j.done[id]
+	if !ok {
+		return false, nil
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return false, fmt.Errorf("%s: %s: %.300s", j.path, id, err) // the error quotes numbers of any length
+	}
+	return true, nil
+}
+
+// Add stores a finished piece of work.
+func (j *Journal) Add(id string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("%s: %s: %w", j.path, id, err)
+	}
+	j.done[id] = data
+	return j.write(journalLine{id, data})
+}
+
+func (j *Journal) write(v any) error {
+	b, err := journalText(v)
+	if err != nil {
+		return fmt.Errorf("%s: %w", j.path, err)
+	}
+	_, err = j.file.Write(b)
+	return err
+}
+
+// journalText encodes a line of a journal. It adds no HTML escapes to those already there.
+func journalText(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return b.Bytes(), err
+}
+
+// Close closes the file and keeps it for a later run.
+func (j *Journal) Close() error { return j.file.Close() }
+
+// Sync flushes what was added to the disk.
+func (j *Journal) Sync() error { return j.file.Sync() }
+
+// Remove deletes a finished journal. It may already be gone.
+func (j *Journal) Remove() error {
+	j.file.Close()
+	if err := os.Remove(j.path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,32 @@
+//go:build !js
+
+package fit
+
+import (
+	"context"
+	"testing"
+
+	"foretoken"
+	"foretoken/models/demo"
+	"foretoken/webgpu/cpu"
+)
+
+// openDemo opens the built-in pair with its calibrations on the cpu device.
+func openDemo(t testing.TB) *foretoken.Session {
+	t.Helper()
+	dev := cpu.Open()
+	t.Cleanup(dev.Destroy)
+	var fitted foretoken.Calibrations
+	for _, f := range demo.Calibrations() {
+		if err := fitted.Parse(f.Name, f.Data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := foretoken.Open(context.Background(), dev, demo.Target(), demo.Draft(),
+		foretoken.Options{Calibrations: &fitted})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}

@@ -1,0 +1,172 @@
+package foretoken
+
+import (
+	"context"
+	"fmt"
+
+	"foretoken/spec"
+	"foretoken/spec/goodput"
+	"foretoken/spec/method"
+)
+
+// job is a request that is ready to run.
+type job struct {
+	session   *Session
+	request   *Request
+	generator *spec.Generator
+	guide     *guide    // nil without constraints
+	deferral  *deferral // nil: the request drafts from its first round on
+}
+
+// newJob prepares a request, or refuses it. If the device is lost meanwhile, it reopens the device and prepares again.
+func (s *Session) newJob(ctx context.Context, r *Request) (*job, error) {
+	if err := s.ensureDevice(ctx); err != nil {
+		return nil, err
+	}
+	asked := *r
+	j := &job{session: s, request: r}
+	prepare := func() error {
+		*r = asked
+		err := j.prepare(ctx)
+		if err != nil && !s.lostBy(err) {
+			err = ofKind(ErrRequest, err)
+		}
+		return err
+	}
+	if err := s.retry(ctx, prepare(), prepare); err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+// prepare sets the job's generator, deferral and guide.
+func (j *job) prepare(ctx context.Context) error {
+	s, r, c := j.session, j.request, j.request.Config()
+	j.deferral = nil
+	var err error
+	if s.defers(c) && c.Validate() == nil { // compileRequest reports an invalid config
+		err = j.deferDrafting(c)
+	} else {
+		if c.UsesDraftModel() && s.lean {
+			if err := s.warmUp(ctx); err != nil {
+				return err
+			}
+		}
+		if err := s.ensureCosts(ctx, r); err != nil {
+			return err
+		}
+		j.generator, err = s.compileRequest(r)
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.check(r); err != nil {
+		return err
+	}
+	j.guide, err = s.newGuide(r.Constraints)
+	return err
+}
+
+// check refuses settings beyond the session's models.
+func (s *Session) check(r *Request) error {
+	if r.MaxTokens < 0 {
+		return fmt.Errorf("foretoken: max_tokens is %d, want 0 (no limit) or more", r.MaxTokens)
+	}
+	for i, stop := range r.Stop {
+		if stop == "" {
+			return fmt.Errorf("foretoken: stop string %d is empty", i)
+		}
+	}
+	if r.LogProbs && !r.TellsLogProbs() {
+		return fmt.Errorf("foretoken: the verifier of policy %s leaves its distributions on the device; for "+
+			"log-probabilities use a method that verifies by match, or temperature 0", r.Policy)
+	}
+	if most := s.target.Limits().TopK; r.TopLogProbs > most {
+		return fmt.Errorf("foretoken: top_logprobs is %d, and the session was opened with %d candidates a position",
+			r.TopLogProbs, most)
+	}
+	return nil
+}
+
+// deferral postpones drafting in a request of auto to a lean session, so that the first token does not wait for
+// kernels. Between the request's rounds it advances the warmup, then records the request's own programs, then measures
+// the costs of passes.
+type deferral struct {
+	config            method.Config
+	costs             *goodput.Costs
+	stored            bool // costs come from an earlier session
+	measure, recorded bool // costs are to be measured; the programs are recorded
+	done              bool
+}
+
+// deferDrafting sets a generator that decodes plainly until drafting is ready.
+func (j *job) deferDrafting(c method.Config) error {
+	s, r := j.session, j.request
+	d := &deferral{config: c, costs: r.Fitted.Costs}
+	if d.costs == nil {
+		d.costs, d.stored = s.knownCosts()
+		d.measure = d.stored || !d.costs.Measured(s.costRows(c), s.draft != nil)
+	}
+	r.Fitted.Costs, j.deferral = d.costs, d
+	var err error
+	if !d.measure && s.state == ready {
+		s.measured, d.done = d.costs, true
+		j.generator, err = s.compileRequest(r)
+		return err
+	}
+	c.Fitted = r.Fitted
+	var model spec.DraftModel
+	if s.draft != nil {
+		model = s.draft
+	}
+	j.generator, err = method.New(s.target, model, c)
+	return err
+}
+
+// readyFunc returns the callback for spec.Options.Ready, or nil where drafting is ready.
+func (j *job) readyFunc() func(context.Context) (bool, error) {
+	if j.deferral == nil || j.deferral.done {
+		return nil
+	}
+	return j.ready
+}
+
+// ready does one step of what drafting still needs and reports whether nothing is left.
+func (j *job) ready(ctx context.Context) (bool, error) {
+	s, d := j.session, j.deferral
+	if done, err := s.advance(); err != nil || !done {
+		return false, err
+	}
+	if !d.recorded {
+		d.recorded = true
+		_, err := s.compileRequest(j.request)
+		return false, err
+	}
+	if d.measure {
+		if err := s.measureCosts(ctx, d.costs, d.config, d.stored, true); err != nil {
+			return false, err
+		}
+		s.measured, d.measure = d.costs, false
+	}
+	d.done = true
+	return true, nil
+}
+
+// recover is the callback for spec.Options.Recover: it replaces a lost device and records the request's programs again.
+func (j *job) recover(ctx context.Context, cause error) (func(context.Context) (bool, error), error) {
+	s := j.session
+	err := s.retry(ctx, cause, func() error {
+		if d := j.deferral; d != nil { // the request decodes plainly until its programs are recorded again
+			d.recorded, d.done = false, false
+			return nil
+		}
+		if c := j.request.Config(); c.UsesDraftModel() && s.lean {
+			if err := s.warmUp(ctx); err != nil {
+				return err
+			}
+		}
+		_, err := s.compileRequest(j.request)
+		return err
+	})
+	return j.readyFunc(), err
+}

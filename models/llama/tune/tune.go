@@ -1,0 +1,154 @@
+// Package tune chooses, for one model on one device, the lanes of reductions and a kernel family for every matrix
+// product, and proves that the family gives a row the same bits in every batch. The speed of a family differs by
+// several times from device to device, so the choice comes from timing: by an earlier load, shipped for the
+// adapter, or at load. A product whose tiles change the bits falls back to the pipeline of one row, because
+// speculation is exact only if batches do not change bits.
+//
+// The package takes a device, matrices and scratch buffers; it does not know the model.
+package tune
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strconv"
+
+	"foretoken/webgpu"
+	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/kernels/matmul"
+)
+
+// Matrix is a matrix of the model, split by rows into weights, with buffers of its input and output rows.
+type Matrix struct {
+	Weights []*kernels.Weight
+	X, Out  kernels.View
+}
+
+// Config configures New. Matrices whose weights share a class use the buffers of the first of them.
+type Config struct {
+	Device    webgpu.Device
+	Matrices  []Matrix
+	Scratch   kernels.View                           // its first word is read back to wait for a run
+	Reduce    func(*kernels.Recorder, kernels.Lanes) // records reductions to time lanes with
+	Rows      int                                    // most rows of a pass; a proof uses as many
+	Known     map[string]string                      // choices made before on the same adapter, see Tuning.Choices
+	Timed     bool                                   // time even what is shipped for the adapter
+	Refuse    error                                  // error of attempts to time; nil where the device can
+	Preparing func(step string)                      // called with each step; may be nil
+}
+
+// Tuning holds the kernel choices for one model on one device.
+type Tuning struct {
+	Lanes    kernels.Lanes
+	config   Config
+	families map[string]matmul.Family
+	proofs   map[string]*proof // by format and family
+	err      error             // error of a proof since the last call of Err
+}
+
+// Class names the matrices that share a choice: those of one format and shape.
+func Class(w *kernels.Weight) string { return fmt.Sprintf("%s %dx%d", w.Format, w.Rows, w.Cols) }
+
+// Family returns the family chosen for a weight.
+func (t *Tuning) Family(w *kernels.Weight) matmul.Family { return t.families[Class(w)] }
+
+// Choices returns the choice for each class of kernels, for Config.Known of the next load on the same adapter.
+// Timing again may choose differently, which changes the last bits of the logits.
+func (t *Tuning) Choices() map[string]string {
+	out := map[string]string{"rows": strconv.Itoa(int(t.Lanes))}
+	for _, w := range t.weights() {
+		f := t.Family(w)
+		if p := t.proofs[proofKey(w, f)]; p != nil && p.failed {
+			f.Fixed = true
+		}
+		out[Class(w)] = f.String()
+	}
+	return out
+}
+
+// New chooses a family for each class of matrix: a known one, one shipped for the adapter (choices.json), or the
+// fastest.
+//
+// On a software adapter the largest matrix of a format decides for all of them: the shape matters little there, and
+// timing each class would delay the first token.
+func New(c Config) (*Tuning, error) {
+	tuning := &Tuning{Lanes: kernels.Serial, config: c, families: map[string]matmul.Family{},
+		proofs: map[string]*proof{}}
+	weights, info := tuning.weights(), c.Device.Info()
+	if info.Backend == "cpu" { // its references have no families
+		for _, w := range weights {
+			tuning.families[Class(w)] = matmul.Families(info)[0]
+		}
+		return tuning, nil
+	}
+	t := &timer{Tuning: tuning}
+	defer t.free()
+	var shipped Choices
+	if !c.Timed {
+		shipped = Shipped(info)
+	}
+	if err := t.chooseLanes(shipped); err != nil {
+		return nil, err
+	}
+	sort.SliceStable(weights, func(i, j int) bool {
+		return weights[i].Rows*weights[i].Cols > weights[j].Rows*weights[j].Cols
+	})
+	chosen := map[kernels.Format]matmul.Family{} // by the largest weight
+	for _, w := range weights {
+		key := Class(w)
+		if _, ok := tuning.families[key]; ok {
+			continue
+		}
+		family, ok := matmul.ParseFamily(info, c.Known[key])
+		if first, had := chosen[w.Format]; !ok && had && info.Software {
+			family, ok = first, true
+		}
+		if !ok {
+			candidates := shipped.Candidates(info, w.Format)
+			if len(candidates) == 0 {
+				candidates = everyFamily(info, w)
+			}
+			var err error
+			if family, err = t.choose(w, candidates); err != nil {
+				return nil, err
+			}
+		}
+		if _, had := chosen[w.Format]; !had {
+			chosen[w.Format] = family
+		}
+		tuning.families[key] = family.For(w)
+	}
+	return tuning, nil
+}
+
+func (t *Tuning) preparing(step string) {
+	if t.config.Preparing != nil {
+		t.config.Preparing(step)
+	}
+}
+
+// weights lists every weight once.
+func (t *Tuning) weights() []*kernels.Weight {
+	var all []*kernels.Weight
+	for _, m := range t.config.Matrices {
+		all = append(all, m.Weights...)
+	}
+	return all
+}
+
+// scratch returns buffers for the inputs and outputs of a weight. It searches all matrices, because blocks may
+// store the same matrix in different formats.
+func (t *Tuning) scratch(w *kernels.Weight) (x, out kernels.View) {
+	for _, m := range t.config.Matrices {
+		if slices.ContainsFunc(m.Weights, func(other *kernels.Weight) bool { return Class(other) == Class(w) }) {
+			return m.X, m.Out
+		}
+	}
+	panic("tune: a weight of " + Class(w) + " belongs to no matrix")
+}
+
+// rows returns how many rows of a weight's inputs and outputs fit in its buffers.
+func (t *Tuning) rows(w *kernels.Weight) int {
+	x, out := t.scratch(w)
+	return min(x.Size/(4*w.Cols), out.Size/(4*w.Rows))
+}

@@ -1,0 +1,274 @@
+// Package modeltest makes the models that tests run: small ones of random weights, in every architecture and every
+// storage type that the engine reads, with the same bits on every machine. It also holds their reference
+// log-probabilities, and finds the test data that is not part of the repository.
+package modeltest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+
+	"foretoken/models/gguf"
+	"foretoken/models/quant"
+
+	"github.com/x448/float16"
+)
+
+// shape is one random model. A name such as "qwen3-q4_k" is a shape and the type of its matrices.
+type shape struct {
+	arch                                 string
+	dim, hidden, layers, heads, kv, head int
+	vocab, context                       int
+	tied                                 bool
+	embedding, output                    float64 // standard deviations; output counts before the division by √dim
+	noise                                float64 // added to the matrices of layers, relative to their own spread
+	words                                bool    // byte-level BPE instead of SentencePiece
+	weightsOf                            string  // the shape whose weights this one has
+}
+
+var shapes = map[string]shape{
+	// The size of the smallest real models: tests of everything but storage types use it.
+	"tiny": {arch: "llama", dim: 64, hidden: 192, layers: 5, heads: 8, kv: 4, head: 8, vocab: 512, context: 512,
+		tied: true, embedding: 0.35},
+	// A draft for tiny that is right often, but not always.
+	"noisy": {arch: "llama", dim: 64, hidden: 192, layers: 5, heads: 8, kv: 4, head: 8, vocab: 512, context: 512,
+		tied: true, embedding: 0.35, noise: 0.12, weightsOf: "tiny"},
+	// Rows of ffn_down that are no multiple of 32.
+	"uneven": {arch: "llama", dim: 64, hidden: 172, layers: 5, heads: 8, kv: 4, head: 8, vocab: 512, context: 512,
+		tied: true, embedding: 0.35},
+	"llama": {arch: "llama", dim: 256, hidden: 768, layers: 2, heads: 4, kv: 2, head: 64, vocab: 512, context: 512,
+		embedding: 0.06, output: 2},
+	// Ministral's heads together are wider than its stream.
+	"mistral3": {arch: "mistral3", dim: 256, hidden: 512, layers: 2, heads: 4, kv: 1, head: 128, vocab: 512,
+		context:   512,
+		embedding: 0.06, output: 2},
+	"qwen2": {arch: "qwen2", dim: 256, hidden: 768, layers: 3, heads: 4, kv: 2, head: 64, vocab: 1024, context: 512,
+		embedding: 0.06, output: 2, words: true},
+	"qwen3": {arch: "qwen3", dim: 256, hidden: 768, layers: 3, heads: 4, kv: 2, head: 64, vocab: 1024, context: 512,
+		embedding: 0.06, tied: true, words: true},
+}
+
+// storage says how a type's blocks are filled with random bits: where their halves are, how large each is beside the
+// first, so that the weights have mean zero, and how widely the weights spread when the first half is 1.
+type storage struct {
+	typ    gguf.Type
+	halves []int
+	second float64
+	spread float64
+}
+
+var storages = map[string]storage{
+	"f32": {typ: gguf.F32}, "f16": {typ: gguf.F16}, "bf16": {typ: gguf.BF16},
+	"q8_0": {typ: gguf.Q8_0}, "q4_0": {typ: gguf.Q4_0},
+	"q4_1":   {gguf.Q4_1, []int{0, 2}, -7.5, 4.6},
+	"q5_0":   {gguf.Q5_0, []int{0}, 0, 9.2},
+	"q5_1":   {gguf.Q5_1, []int{0, 2}, -15.5, 9.2},
+	"iq4_nl": {gguf.IQ4NL, []int{0}, 0, 71},
+	"q2_k":   {gguf.Q2_K, []int{80, 82}, 1.5, 14.2},
+	"q3_k":   {gguf.Q3_K, []int{108}, 0, 43},
+	"q4_k":   {gguf.Q4_K, []int{0, 2}, 7.5, 265},
+	"q5_k":   {gguf.Q5_K, []int{0, 2}, 15.5, 540},
+	"q6_k":   {gguf.Q6_K, []int{208}, 0, 1370},
+}
+
+// Types are the storage types in the names of models.
+func Types() []string {
+	var all []string
+	for name := range storages {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+var (
+	making sync.Mutex
+	made   = map[string][]byte{}
+)
+
+// Source makes a model by name: tiny, noisy, uneven, llama, mistral3, qwen2 or qwen3, a hyphen and the type of its
+// matrices. ok is false for any other name. F32, F16, BF16, Q8_0 and Q4_0 round the same numbers; the blocks of the
+// other types are random bits.
+func Source(name string) (src gguf.Source, ok bool) {
+	shapeName, typeName, _ := strings.Cut(name, "-")
+	s, known := shapes[shapeName]
+	store, stored := storages[typeName]
+	if !known || !stored {
+		return nil, false
+	}
+	making.Lock()
+	defer making.Unlock()
+	if made[name] == nil {
+		b := builder{seed: shapeName, shape: s, store: store}
+		if s.weightsOf != "" {
+			b.seed = s.weightsOf
+		}
+		file, err := gguf.Bytes(b.fields(name), b.tensors())
+		if err != nil {
+			panic(err) // a shape that the type's blocks do not divide
+		}
+		made[name] = file
+	}
+	return gguf.FromBytes(name+".gguf", made[name]), true
+}
+
+type builder struct {
+	seed string
+	shape
+	store storage
+	all   []gguf.WriteTensor
+}
+
+func (b *builder) fields(name string) []gguf.KV {
+	kv := []gguf.KV{{Key: "general.architecture", Value: b.arch}, {Key: "general.name", Value: name},
+		{Key: "general.quantization_version", Value: uint32(2)}, {Key: "general.alignment", Value: uint32(32)}}
+	for _, f := range []struct {
+		key   string
+		value any
+	}{
+		{"context_length", uint32(b.context)}, {"embedding_length", uint32(b.dim)}, {"block_count", uint32(b.layers)},
+		{"feed_forward_length", uint32(b.hidden)}, {"attention.head_count", uint32(b.heads)},
+		{"attention.head_count_kv", uint32(b.kv)}, {"attention.layer_norm_rms_epsilon", float32(1e-6)},
+		{"rope.freq_base", float32(map[bool]float64{true: 1e6, false: 1e4}[b.words])}, {"vocab_size", uint32(b.vocab)},
+		{"attention.key_length", uint32(b.head)}, {"attention.value_length", uint32(b.head)},
+	} {
+		kv = append(kv, gguf.KV{Key: b.arch + "." + f.key, Value: f.value})
+	}
+	if b.words {
+		return append(kv, bpe(b.vocab)...)
+	}
+	kv = append(kv, gguf.KV{Key: b.arch + ".rope.dimension_count", Value: uint32(b.head)})
+	return append(kv, sentencePiece(b.vocab)...)
+}
+
+func (b *builder) tensors() []gguf.WriteTensor {
+	b.matrix("token_embd.weight", b.vocab, b.dim, b.embedding, 0)
+	for l := range b.layers {
+		in := func(name string, rows, cols int, spread float64) {
+			b.matrix(fmt.Sprintf("blk.%d.%s.weight", l, name), rows, cols, spread*invRoot(cols), b.noise)
+		}
+		b.vector(fmt.Sprintf("blk.%d.attn_norm.weight", l), b.dim, 1, 0.2)
+		in("attn_q", b.heads*b.head, b.dim, 1.5)
+		in("attn_k", b.kv*b.head, b.dim, 1.5)
+		in("attn_v", b.kv*b.head, b.dim, 1)
+		in("attn_output", b.dim, b.heads*b.head, 1)
+		switch b.arch {
+		case "qwen2":
+			b.vector(fmt.Sprintf("blk.%d.attn_q.bias", l), b.heads*b.head, 0, 0.5)
+			b.vector(fmt.Sprintf("blk.%d.attn_k.bias", l), b.kv*b.head, 0, 0.7)
+			b.vector(fmt.Sprintf("blk.%d.attn_v.bias", l), b.kv*b.head, 0, 0.35)
+		case "qwen3":
+			b.vector(fmt.Sprintf("blk.%d.attn_q_norm.weight", l), b.head, 1, 0.2)
+			b.vector(fmt.Sprintf("blk.%d.attn_k_norm.weight", l), b.head, 1, 0.2)
+		}
+		b.vector(fmt.Sprintf("blk.%d.ffn_norm.weight", l), b.dim, 1, 0.2)
+		in("ffn_gate", b.hidden, b.dim, 1.5)
+		in("ffn_up", b.hidden, b.dim, 1)
+		in("ffn_down", b.dim, b.hidden, 1)
+	}
+	b.vector("output_norm.weight", b.dim, 1, 0.2)
+	if !b.tied {
+		b.matrix("output.weight", b.vocab, b.dim, b.output*invRoot(b.dim), 0)
+	}
+	return b.all
+}
+
+// invRoot is 1/√n for the widths of the shapes, to three digits and thus alike everywhere.
+func invRoot(n int) float64 {
+	for r := 0.001; ; r += 0.001 {
+		if r*r*float64(n) >= 1 {
+			return r
+		}
+	}
+}
+
+func (b *builder) vector(name string, n int, mean, spread float64) {
+	x := b.normal(name, n, spread)
+	for i := range x {
+		x[i] += float32(mean)
+	}
+	b.add(name, gguf.F32, []uint64{uint64(n)}, x)
+}
+
+func (b *builder) matrix(name string, rows, cols int, spread, noise float64) {
+	dims := []uint64{uint64(cols), uint64(rows)}
+	if b.store.halves != nil {
+		b.addBlocks(name, dims, rows*cols, spread)
+		return
+	}
+	x := b.normal(name, rows*cols, spread)
+	if noise > 0 {
+		for i, n := range b.normal(name+" noise", len(x), noise*spread) {
+			x[i] += n
+		}
+	}
+	typ := b.store.typ
+	if typ == gguf.Q4_0 && (name == "output.weight" || b.tied && name == "token_embd.weight") {
+		typ = gguf.Q8_0 // as converters do
+	}
+	b.add(name, typ, dims, x)
+}
+
+func (b *builder) random(name string) *rand.PCG {
+	h := fnv.New64a()
+	h.Write([]byte(b.seed + " " + name))
+	return rand.NewPCG(h.Sum64(), 0)
+}
+
+// normal returns sums of four uniform numbers each. They are nearly normal, and need no function that machines round
+// differently.
+func (b *builder) normal(name string, n int, spread float64) []float32 {
+	random, x := b.random(name), make([]float32, n)
+	const unit = 37837 // the standard deviation of the sums below
+	scale := float32(spread / unit)
+	for i := range x {
+		bits := random.Uint64()
+		sum := 0
+		for k := range 4 {
+			sum += int(int16(bits >> (16 * k)))
+		}
+		x[i] = float32(sum) * scale
+	}
+	return x
+}
+
+func (b *builder) add(name string, typ gguf.Type, dims []uint64, x []float32) {
+	raw := make([]byte, size(typ, len(x)))
+	if err := quant.Quantize(typ, x, raw); err != nil {
+		panic(err)
+	}
+	b.all = append(b.all, gguf.WriteTensor{Name: name, Dims: dims, Type: typ, Data: bytes.NewReader(raw)})
+}
+
+// addBlocks fills blocks with random bits, whose scales lie between three and five quarters of what spread asks for.
+func (b *builder) addBlocks(name string, dims []uint64, n int, spread float64) {
+	typ, random := b.store.typ, b.random(name)
+	raw := make([]byte, size(typ, n)+7)
+	for i := 0; i+8 <= len(raw); i += 8 {
+		binary.LittleEndian.PutUint64(raw[i:], random.Uint64())
+	}
+	raw = raw[:size(typ, n)]
+	for block := 0; block < len(raw); block += int(typ.BlockBytes()) {
+		scale := spread / b.store.spread * (0.75 + float64(random.Uint64()>>54)/2048)
+		for k, at := range b.store.halves {
+			if k == 1 {
+				scale *= b.store.second
+			}
+			binary.LittleEndian.PutUint16(raw[block+at:], float16.Fromfloat32(float32(scale)).Bits())
+		}
+	}
+	b.all = append(b.all, gguf.WriteTensor{Name: name, Dims: dims, Type: typ, Data: bytes.NewReader(raw)})
+}
+
+func size(typ gguf.Type, n int) int {
+	bytes, err := quant.RowBytes(typ, n)
+	if err != nil {
+		panic(err)
+	}
+	return bytes
+}

@@ -1,0 +1,148 @@
+package foretoken
+
+import (
+	"foretoken/models/llama"
+	"foretoken/spec"
+	"foretoken/spec/goodput"
+	"foretoken/spec/method"
+)
+
+// drafter is a draft model on a device: it drafts in every way and records its programs before the first round.
+type drafter interface {
+	spec.Grower
+	// Prepare records programs for trees of fixed size, PrepareGrowth for trees grown level by level (expand: from
+	// beams that the host chose), PreparePruned for trees pruned by C2T's classifier, PrepareChain for sampled chains
+	// and PrepareSampled for trees drawn without replacement.
+	Prepare(depth, k int) error
+	PrepareGrowth(depth, k int, expand bool) error
+	PreparePruned(depth, k int, c *spec.C2TClassifier) error
+	PrepareChain(count int) error
+	PrepareSampled(depth, k int) error
+	// UseHead turns an acceptance head on or off; see llama.Draft.
+	UseHead(on bool) bool
+}
+
+var (
+	_ drafter = (*llama.Draft)(nil)
+	_ drafter = (*llama.EAGLE3)(nil)
+)
+
+// compileRequest records the programs of a request, so that no kernel compiles between tokens, and returns its round
+// loop.
+func (s *Session) compileRequest(r *Request) (*spec.Generator, error) {
+	c := r.Config()
+	c.Fitted = r.Fitted
+	if err := s.addCalibrations(&c); err != nil {
+		return nil, err
+	}
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	d, err := s.draftSource(c)
+	if err != nil {
+		return nil, err
+	}
+	if s.draft != nil && (c.UsesDraftModel() || c.Drafter == method.DrafterAuto) {
+		if err := s.draft.Warm(); err != nil {
+			return nil, err
+		}
+	}
+	programs := c.Programs(r.Temperature)
+	if c.Budget().Nodes <= s.target.Limits().MaxRows { // method.New refuses more
+		if err := s.recordTarget(d, programs); err != nil {
+			return nil, err
+		}
+		if masks, biases := r.Constraints.shapes(); masks || biases {
+			if err := s.target.PrepareShapes(max(c.Budget().Nodes, 1), masks, biases); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if d == nil {
+		return method.New(s.target, nil, c)
+	}
+	d.UseHead(c.Adapt == method.AdaptAcceptance)
+	if err := recordDraft(d, c, programs); err != nil {
+		return nil, err
+	}
+	return method.New(s.target, d, c)
+}
+
+// recordTarget records the target's programs for a config's largest tree and its verifier.
+func (s *Session) recordTarget(d drafter, p method.Programs) error {
+	b := p.Budget
+	switch p.Pass {
+	case spec.PassSampled:
+		return s.target.PrepareJointSampled(d, b.Width, b.Levels, b.Nodes)
+	case spec.PassChain, spec.PassDivergence:
+		return s.target.PrepareJointChain(d, b.Levels)
+	}
+	if err := s.target.Prepare(max(b.Nodes, 1)); err != nil || d == nil || !p.Joint {
+		return err
+	}
+	return s.target.PrepareJoint(d, b.Width)
+}
+
+// draftSource returns the model that a config drafts with, or nil if the session has none and the config needs none.
+func (s *Session) draftSource(c method.Config) (drafter, error) {
+	switch {
+	case c.Source == method.SourceEAGLE3 && s.head != nil:
+		return s.head, nil
+	case c.Source == method.SourceEAGLE3:
+		return nil, errNoHead
+	case s.draft != nil:
+		return s.draft, nil
+	case c.UsesDraftModel():
+		return nil, errNoDraft
+	}
+	return nil, nil
+}
+
+// addCalibrations adds the session's calibrations to a config that needs them, unless the request brings its own.
+func (s *Session) addCalibrations(c *method.Config) error {
+	if c.Carry && c.Fitted.AdaSD == nil {
+		c.Fitted.AdaSD = &s.adasd
+	}
+	pair := s.pair
+	if c.Source == method.SourceEAGLE3 {
+		pair = s.headPair
+	}
+	// An acceptance head reads the hidden states of the draft model.
+	c.Fitted.Head = c.Fitted.Head || c.Source != method.SourceEAGLE3 && s.fitted.Head != nil && s.draft != nil
+	var err error
+	switch c.Adapt {
+	case method.AdaptHetero:
+		if c.Fitted.Hetero == nil {
+			c.Fitted.Hetero, err = s.fitted.HeteroFor(pair.Shaped(c.TopK, c.Depth, c.Nodes))
+		}
+	case method.AdaptC2T:
+		if c.Fitted.C2T == nil && s.fitted.C2T != nil {
+			c.Fitted.C2T, err = s.fitted.C2T, s.fitted.C2T.Matches(pair)
+		}
+	}
+	return err
+}
+
+// recordDraft records the draft's programs for a config.
+func recordDraft(d drafter, c method.Config, p method.Programs) error {
+	width := p.Budget.Width
+	switch p.Draft {
+	case method.DraftTree:
+		return d.Prepare(p.Depth, width)
+	case method.DraftGrown, method.DraftExpanded:
+		return d.PrepareGrowth(p.Depth, width, p.Draft == method.DraftExpanded)
+	case method.DraftPruned:
+		return d.PreparePruned(p.Depth, width, c.Fitted.C2T)
+	case method.DraftChain:
+		return d.PrepareChain(p.Budget.Levels)
+	case method.DraftSampled:
+		return d.PrepareSampled(p.Depth, width)
+	case method.DraftWidths:
+		for _, k := range goodput.DraftWidths(width, d.Limits()) {
+			if err := d.PrepareGrowth(p.Depth, k, false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

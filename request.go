@@ -1,0 +1,158 @@
+package foretoken
+
+import (
+	"fmt"
+
+	"foretoken/spec"
+	"foretoken/spec/adapt"
+	"foretoken/spec/method"
+)
+
+// Request holds the settings of one generation.
+type Request struct {
+	MaxTokens   int     `json:"max_tokens"` // 0: until the context is full
+	Temperature float64 `json:"temperature"`
+	Seed        uint64  `json:"seed"`
+	SampleTopK  int     `json:"top_k_sampling"` // sampling's top-k, 0: off
+	TopP        float64 `json:"top_p"`          // 0 or 1: off
+	MinP        float64 `json:"min_p"`          // 0: off
+
+	// Policy names a method of method.All or a drafter (none, chain, eagle2, static, sampled, ngram, ngram-simple,
+	// ngram-map, auto). The following fields override the method's settings.
+	Policy   string `json:"policy"`
+	Adapt    string `json:"adapt,omitempty"`  // adapts the draft, see method.Config; "" is the method's
+	Source   string `json:"source,omitempty"` // model or eagle3; "" is the method's
+	Verifier string `json:"verifier"`         // "" is the method's, mostly match
+	Depth    int    `json:"depth"`            // chain and n-grams: tokens a round; trees: levels after the first
+	TopK     int    `json:"top_k"`            // trees: beams, and candidates of each
+	Nodes    int    `json:"nodes"`            // eagle2: nodes verified, the root included
+	// Shape is a static or sampled tree's, NgramMax and NgramMin the lookups' (method.Config).
+	Shape    [][]int `json:"shape,omitempty"`
+	NgramMax int     `json:"ngram_max,omitempty"`
+	NgramMin int     `json:"ngram_min,omitempty"`
+	// Coupled ranks drafted tokens with the target's own noise above temperature 0; on unless false.
+	Coupled *bool `json:"coupled"`
+	method.Settings
+	// Aids stand in for those of the session where they are set: a benchmark compares
+	// calibrations and classifiers with them.
+	Fitted method.Fitted `json:"-"`
+
+	Stop []string `json:"stop"` // the text ends before the first of these
+
+	// LogProbs adds the log-probability of each token to events, TopLogProbs those of the likeliest tokens at its
+	// position, at most Options.Candidates. They come from the target's softmax at temperature 1, after the
+	// constraints changed the logits.
+	LogProbs    bool `json:"logprobs,omitempty"`
+	TopLogProbs int  `json:"top_logprobs,omitempty"`
+
+	Constraints
+
+	// NoReuse empties the KV caches first. Otherwise the models reuse the common prefix with earlier requests. The
+	// text is the same either way, bit for bit; only the time to the first token differs.
+	NoReuse bool `json:"no_reuse,omitempty"`
+}
+
+// DefaultRequest is the page's and the command line's: whatever pays, greedy.
+func DefaultRequest() Request {
+	return Request{MaxTokens: 64, Seed: 1, Policy: method.DrafterAuto}
+}
+
+// config is the request's as package spec names it.
+func (r *Request) Config() method.Config {
+	c := method.ByName(r.Policy)
+	for _, f := range []struct {
+		to    *string
+		value string
+	}{{&c.Adapt, r.Adapt}, {&c.Source, r.Source}, {&c.Verifier, r.Verifier}} {
+		if f.value != "" {
+			*f.to = f.value
+		}
+	}
+	for _, f := range []struct {
+		to    *int
+		value int
+	}{{&c.Depth, r.Depth}, {&c.TopK, r.TopK}, {&c.Nodes, r.Nodes}, {&c.NgramMax, r.NgramMax},
+		{&c.NgramMin, r.NgramMin}} {
+		if f.value != 0 {
+			*f.to = f.value
+		}
+	}
+	if len(r.Shape) > 0 {
+		c.Shape = r.Shape
+	}
+	c.Uncoupled = r.Coupled != nil && !*r.Coupled
+	c.Settings = r.Settings
+	return c
+}
+
+// Validate refuses settings that do not go together, as far as it can without the models and their calibrations.
+func (r *Request) Validate() error {
+	c := r.Config()
+	c.Fitted = anyAids
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	if r.TopLogProbs < 0 || r.TopLogProbs > 0 && !r.LogProbs {
+		return fmt.Errorf("foretoken: top_logprobs is %d; it needs logprobs and cannot be negative", r.TopLogProbs)
+	}
+	return r.Constraints.Validate()
+}
+
+// anyAids are there for checks that do not know the models yet.
+var anyAids = method.Fitted{Hetero: &adapt.HeteroCalibration{}, C2T: &spec.C2TClassifier{}, Head: true}
+
+// NeedsDraft reports whether a session without a draft refuses the request.
+func (r *Request) NeedsDraft() bool {
+	c := r.Config()
+	return c.UsesDraftModel() && c.Source != method.SourceEAGLE3
+}
+
+// NeedsHead reports whether a session without an EAGLE-3 head refuses the request.
+func (r *Request) NeedsHead() bool {
+	c := r.Config()
+	return c.UsesDraftModel() && c.Source == method.SourceEAGLE3
+}
+
+// TellsLogProbs reports whether the verifier of a valid request knows log-probabilities. Rejection sampling and
+// sampling without replacement keep their distributions on the device above temperature 0.
+func (r *Request) TellsLogProbs() bool {
+	c := r.Config()
+	return r.Temperature == 0 || c.Verifier != method.VerifierRejection &&
+		c.Verifier != method.VerifierWithoutReplacement
+}
+
+// Token is one committed token of an event.
+type Token struct {
+	ID    int32       `json:"id"`
+	Text  string      `json:"text"` // what became certain with it; all of them joined are the text
+	Kind  spec.Origin `json:"kind"`
+	Depth int         `json:"depth"` // in the tree; 0 for tokens that were not drafted
+	// Piece, the token's own text, LogProb and Top are there where the request asked for log-probabilities. Top
+	// has the likeliest first.
+	Piece   string      `json:"piece,omitempty"`
+	LogProb *float32    `json:"logprob,omitempty"`
+	Top     []TokenProb `json:"top,omitempty"`
+}
+
+// TokenProb is a token that might have come.
+type TokenProb struct {
+	ID      int32   `json:"id"`
+	Text    string  `json:"text"` // bytes that are no UTF-8 by themselves are U+FFFD
+	LogProb float32 `json:"logprob"`
+}
+
+// Event is one round. Round is valid until the function that receives it returns.
+type Event struct {
+	Tokens []Token
+	Text   string
+	Round  *spec.Event
+}
+
+// Result is a finished request.
+type Result struct {
+	Text      string      `json:"text"`
+	PromptIDs []int32     `json:"prompt_ids"`
+	TokenIDs  []int32     `json:"token_ids"`
+	Finish    spec.Finish `json:"finish"`
+	Stats     spec.Stats  `json:"stats"`
+}

@@ -1,0 +1,225 @@
+/** The kinds of reports: what their rows are, and how each column is called and written. */
+
+const fixed = (digits) => (x) =>
+  x.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+const sign = (text) => text.replace("-", "−");
+const percent = (digits) => (x) => `${sign(fixed(digits)(100 * x))} %`;
+const times = (x) => `${fixed(2)(x)}×`;
+const small = (x) => (x === 0 ? "0" : x < 0.01 ? x.toExponential(1) : x.toPrecision(2));
+const bytes = (x) => (x < 1e6 ? `${fixed(1)(x / 1e3)} kB` : `${fixed(2)(x / 1e6)} MB`);
+
+/** Columns by name: title and how a value is written. Others are written as they are. */
+const COLUMNS = {
+  speedup: ["speedup", times],
+  median: ["median prompt", times],
+  worst: ["worst prompt", times],
+  slow: ["prompts below 0.95×", percent(0)],
+  tau: ["τ", fixed(2)],
+  rows_a_pass: ["rows a pass", fixed(1)],
+  calls: ["Calls", fixed(0)],
+  tokens: ["Tokens", fixed(0)],
+  relaxed: ["relaxed", fixed(0)],
+  same: ["same tokens", percent(0)],
+  loss: ["loss, nats", fixed(3)],
+  parses: ["parses", percent(0)],
+  auc: ["AUC", fixed(2)],
+  recall: ["recall", fixed(2)],
+  phi: ["Φ, nats", String],
+  accepted: ["accepted paths", fixed(0)],
+  tcr: ["mean TCR", fixed(1)],
+  change: ["", (x) => (x > 0 ? "+" : "") + percent(1)(x)],
+  times: ["", times],
+  prompts: ["prompts", fixed(0)],
+  samples: ["samples", fixed(0)],
+  turns: ["turns", fixed(0)],
+  answers: ["answers", fixed(0)],
+  plain_tok_s: ["plain, tok/s", fixed(0)],
+  auto_tok_s: ["auto, tok/s", fixed(0)],
+  ceiling: ["fixed chains at best", times],
+  "submits/round": ["submits", fixed(1)],
+  "reads/round": ["readbacks", fixed(1)],
+  "B-in/round": ["bytes written", fixed(0)],
+  "B-out/round": ["bytes read", fixed(0)],
+  "made/round": ["objects made", fixed(1)],
+  raw: ["size", bytes],
+  gzip: ["gzipped", bytes],
+  now: ["JavaScript at first, gzipped", bytes],
+  later: ["later, at most", bytes],
+  first: ["warm", fixed(0)],
+  last: ["at the end", fixed(0)],
+  performance: ["performance", fixed(0)],
+  accessibility: ["accessibility", fixed(0)],
+  "best-practices": ["best practices", fixed(0)],
+  "largest-contentful-paint": ["largest paint", String],
+  "total-blocking-time": ["blocking", String],
+};
+
+/** Columns whose names have a part that varies: pattern, title and how a value is written. */
+const FAMILIES = [
+  [/^t1$/, () => "T(1), ms", fixed(1)],
+  [/^r(\d+)$/, (n) => `T(${n})/T(1)`, fixed(2)],
+  [/^after(\d+)$/, (n) => `T(1) after ${Number(n).toLocaleString("en-US")}, ms`, fixed(1)],
+  [/^kept$/, () => "rate kept", fixed(2)],
+  [/^(.+):rate$/, (model) => `${model}, tok/s`, (x) => (x < 10 ? fixed(2)(x) : fixed(0)(x))],
+  [/^(.+):ratio$/, (model) => `${model}, of plain`, times],
+  [/^(.+):first$/, (model) => `${model}, first token, ms`, fixed(0)],
+  [/^(cpu|native|browser):(f32|f16|q8)$/, (device, kv) => `${device}, ${kv}`, small],
+];
+
+export function columnOf(name) {
+  const known = COLUMNS[name];
+  if (known) return { title: known[0], write: known[1] };
+  for (const [pattern, title, write] of FAMILIES) {
+    const found = pattern.exec(name);
+    if (found) return { title: title(...found.slice(1)), write };
+  }
+  return { title: name, write: String };
+}
+
+/** A value of a column as pages have it; nothing where there is none. */
+export function format(column, value) {
+  if (value === undefined || value === null) return "";
+  return typeof value === "number" ? columnOf(column).write(value) : String(value);
+}
+
+/** The rows of a report, or of a file that was fitted to a pair: Map of name → { column: value }. */
+export function rowsOf(report) {
+  if (report.calibrations) return fitted(report.calibrations[0]);
+  if (report.made) return fitted(report);
+  const { data } = report;
+  if (data.rows) return bench(data);
+  if (data.pairs) return pairs(data);
+  if (data.models) return peers(data);
+  const [first] = Object.values(data);
+  if (data.verify || first?.verify) return costs(data.verify ? { [data.target]: data } : data);
+  if (first?.scores) return scores(data);
+  return tests(data);
+}
+
+/** What held for all rows, for the line below a table. */
+export function setting(data) {
+  const [first] = data.rows || data.models || data.pairs ? [data] : Object.values(data);
+  const repeated = (n, what) => (n === 1 ? `one ${what}` : `${n} interleaved ${what}s`);
+  const pair = data.rows && `${data.target} with ${data.draft}`;
+  const bench = data.rows && repeated(Math.max(...data.rows.map((r) => r.calls.n)), "repetition");
+  const passes = first?.verify && `${first.length} tokens in the cache, medians of ${first.repeat} passes in turn`;
+  const peers = data.models && `greedy, ${data.tokens} tokens, medians of ${repeated(data.repeat, "repetition")}`;
+  const versions = Object.entries(data.versions ?? {}).filter(([name]) => name !== "Foretoken");
+  const chromium = data.chromium && `Chromium ${data.chromium}, ${data.adapter}`;
+  const others = versions.map(([name, version]) => `${name} ${version}`).join(", ");
+  return [first?.device, pair, chromium, others, data.note, passes, bench, peers].filter(Boolean).join("; ");
+}
+
+/** `foretoken bench --json`: a row a method, and METHOD/CATEGORY for each category. */
+function bench({ rows }) {
+  const mean = (measure) => (measure?.n > 0 ? measure.mean : undefined);
+  return new Map(
+    rows.map((r) => [
+      r.category ? `${r.method}/${r.category}` : r.method,
+      {
+        prompts: r.prompts,
+        speedup: mean(r.speedup),
+        median: r.category ? undefined : r.median_speedup || undefined,
+        worst: r.worst?.speedup,
+        slow: r.category ? undefined : r.slow,
+        tau: mean(r.acceptance_length),
+        rows_a_pass: mean(r.tokens) / mean(r.calls),
+        calls: mean(r.calls),
+        tokens: mean(r.tokens),
+        relaxed: mean(r.relaxed),
+        same: mean(r.same_prefix),
+        loss: mean(r.loss),
+        parses: mean(r.parses),
+        auc: areaUnder(r.figures?.estimates),
+      },
+    ]),
+  );
+}
+
+/** The area under the ROC curve of a histogram of estimates, of which `hits` were right; ties count half. */
+function areaUnder(histogram) {
+  if (!histogram) return undefined;
+  let [hits, area, misses] = [0, 0, 0];
+  for (const [i, n] of histogram.n.entries()) {
+    const hit = histogram.hits[i];
+    area += hit * (misses + (n - hit) / 2);
+    [hits, misses] = [hits + hit, misses + n - hit];
+  }
+  return area / (hits * misses);
+}
+
+/** `foretoken bench verify-cost --json`, of one or several models. */
+function costs(data) {
+  return new Map(
+    Object.entries(data).map(([name, of]) => {
+      const cells = { t1: of.verify[0].ms };
+      for (const { n, ratio } of of.verify) cells[`r${n}`] = ratio;
+      for (const { length, verify } of [...(of.after ?? []), of]) cells[`after${length}`] = verify[0].ms;
+      if (of.after?.length) cells.kept = of.after[0].verify[0].ms / of.verify[0].ms;
+      if (of.best?.speedup) cells.ceiling = of.best.speedup;
+      return [name, cells];
+    }),
+  );
+}
+
+/** `make bench-auto`: a row a pair, and PAIR/CATEGORY. */
+function pairs({ pairs: all }) {
+  return new Map(
+    all.flatMap(({ title, rows }) =>
+      rows.map(({ category, ...cells }) => [category ? `${title}/${category}` : title, cells]),
+    ),
+  );
+}
+
+/** `make bench-peers`: a row an engine, the models in columns. */
+function peers({ models }) {
+  const rows = new Map();
+  for (const { name, engines } of models) {
+    const plain = engines.find((e) => e.name === "ours-plain")?.decode_tok_s?.median;
+    for (const e of engines) {
+      const row = rows.get(e.title) ?? {};
+      rows.set(e.title, row);
+      row[`${name}:rate`] = e.problem ? "does not run" : e.decode_tok_s?.median;
+      if (e.problem || !e.decode_tok_s) continue;
+      row[`${name}:first`] = e.ttft_ms?.median;
+      if (e.name !== "ours-plain") row[`${name}:ratio`] = e.decode_tok_s.median / plain;
+    }
+  }
+  return rows;
+}
+
+/** Lighthouse: a row a page. */
+function scores(data) {
+  return new Map(Object.entries(data).map(([name, { scores: of, metrics }]) => [name, { ...of, ...metrics }]));
+}
+
+/**
+ * What tests reported: a row by the last part of a test's name, its parts before that in the columns' names. A key of
+ * ROW/COLUMN has a row of its own.
+ */
+function tests(data) {
+  const rows = new Map();
+  for (const [test, cells] of Object.entries(data)) {
+    const parts = test.split("/").slice(1);
+    const name = parts.pop() ?? test;
+    const before = parts.map((part) => `${part}:`).join("");
+    for (const [key, value] of Object.entries(cells)) {
+      const slash = key.startsWith("B/") || key.endsWith("/op") || key.endsWith("/round") ? -1 : key.indexOf("/");
+      const row = slash < 0 ? name : key.slice(0, slash).replaceAll("-", " ");
+      rows.set(row, { ...rows.get(row), [slash < 0 ? before + key : key.slice(slash + 1)]: value });
+    }
+  }
+  return rows;
+}
+
+/** A file of models/demo that was fitted to the built-in pair: what it was made with, and the bins of entropy bins. */
+function fitted({ made: { settings, ...made }, greedy }) {
+  const number = (x) => (typeof x === "string" && x !== "" && !Number.isNaN(Number(x)) ? Number(x) : x);
+  const rows = new Map([["made", { ...made, auc: number(settings.AUC), recall: number(settings.recall) }]]);
+  const phi = (x) => (x === undefined ? "" : fixed(2)(x));
+  for (const [i, accepted] of (greedy?.counts ?? []).entries()) {
+    const [from, to] = [greedy.edges[i - 1] ?? 0, greedy.edges[i]];
+    rows.set(`bin ${i}`, { phi: `${phi(from)} – ${phi(to)}`, accepted, tcr: greedy.means[i] });
+  }
+  return rows;
+}

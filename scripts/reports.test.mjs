@@ -1,0 +1,158 @@
+/** Pages that disagree with their reports are found, whatever it is that they disagree on. */
+import assert from "node:assert/strict";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { afterEach, beforeEach, test } from "node:test";
+import { pages, reported, withoutMarks } from "./reports.mjs";
+
+const measure = (mean) => ({ mean, sd: 0, n: 2 });
+const row = (method, speedup, tokens) => ({
+  method,
+  category: "",
+  prompts: 20,
+  speedup: measure(speedup),
+  acceptance_length: measure(2),
+  calls: measure(10),
+  tokens: measure(tokens),
+});
+const REPORT = {
+  command: "foretoken bench --json {}",
+  machine: "2 × processor",
+  cores: 2,
+  load: 1,
+  date: "2026-11-23",
+  commit: "abc1234",
+  data: {
+    device: "native, adapter",
+    target: "big",
+    draft: "small",
+    note: "20 prompts",
+    rows: [row("auto", 1.654, 30), { ...row("auto", 2, 10), category: "table" }, row("tree of 4", 0.5, 1200)],
+  },
+};
+const PAGE = `# Title
+
+<!-- table: methods speedup tokens -->
+<!-- end -->
+
+It decodes <!-- figure: methods auto.speedup -->3×<!-- end --> as fast, with
+tokens <!-- figure: methods auto.tokens vs tree of 4.tokens --><!-- end --> and
+at least <!-- figure: methods least speedup --><!-- end -->.
+`;
+
+let root;
+const page = (name = "page") => path.join(root, "docs", `${name}.md`);
+beforeEach(() => {
+  root = mkdtempSync(path.join(os.tmpdir(), "foretoken-reports-"));
+  mkdirSync(path.join(root, "docs", "reports"), { recursive: true });
+  writeFileSync(path.join(root, "docs", "reports", "methods.json"), JSON.stringify(REPORT));
+  writeFileSync(page(), PAGE);
+});
+afterEach(() => rmSync(root, { recursive: true }));
+
+test("tables and figures are those of the report", () => {
+  assert.deepEqual(pages(root, false), []);
+  const text = readFileSync(page(), "utf8");
+  assert.match(text, /^\| auto \| 1\.65× \| 30 \|$/m);
+  assert.match(text, /^\| tree of 4 \| 0\.50× \| 1,200 \|$/m);
+  assert.match(
+    text.replaceAll("\n", " "),
+    /2 × processor; native, adapter; big with small; 20 prompts; 2 interleaved repetitions\. 23 November 2026, commit a/,
+  );
+  assert.match(text, /decodes <!-- figure: methods auto\.speedup -->1\.65×<!-- end -->/);
+  assert.match(text, /-->−97\.5 %<!-- end --> and\nat least <!--.*-->0\.50×<!-- end -->/);
+  assert.ok(
+    Math.max(
+      ...text
+        .split("\n")
+        .filter((line) => !line.includes("<!--"))
+        .map((line) => line.length),
+    ) <= 120,
+  );
+  assert.deepEqual(pages(root, true), []);
+  assert.match(withoutMarks(text), /It decodes 1\.65× as fast/);
+  assert.doesNotMatch(withoutMarks(text), /<!--/);
+});
+
+test("a figure changed by hand is found, with its line", () => {
+  pages(root, false);
+  writeFileSync(page(), readFileSync(page(), "utf8").replace("-->1.65×", "-->3×"));
+  const [complaint, ...others] = pages(root, true);
+  assert.match(complaint, /^docs\/page\.md:\d+: differs from its reports; run make docs-reports$/);
+  assert.deepEqual(others, []);
+  assert.match(readFileSync(page(), "utf8"), /-->3×/, "a check writes nothing");
+});
+
+test("a report that changes is found, and one that no page quotes", () => {
+  pages(root, false);
+  const file = path.join(root, "docs", "reports", "methods.json");
+  writeFileSync(file, readFileSync(file, "utf8").replace("1.654", "1.7"));
+  writeFileSync(path.join(root, "docs", "reports", "other.json"), JSON.stringify(REPORT));
+  const complaints = pages(root, true);
+  assert.equal(complaints.length, 2);
+  assert.match(complaints[1], /^docs\/reports\/other\.json: no page quotes it$/);
+});
+
+test("rows are chosen by name and by pattern, categories by theirs", () => {
+  writeFileSync(
+    page("some"),
+    ["tree* & a*", "auto/*"].map((rows) => `<!-- table: methods tokens; ${rows} -->\n<!-- end -->\n`).join("\n"),
+  );
+  assert.deepEqual(pages(root, false), []);
+  const [both, categories] = readFileSync(page("some"), "utf8")
+    .split("<!-- end -->")
+    .map((part) => part.match(/^\| [a-z].*$/gm));
+  assert.deepEqual(both, ["| tree of 4 | 1,200 |", "| auto | 30 |"]);
+  assert.deepEqual(categories, ["| table | 10 |"]);
+});
+
+test("marks within code are text", () => {
+  const code = "```text\n<!-- table: none x -->\n<!-- end -->\nx <!-- figure: none a.b -->1<!-- end -->\n```\n";
+  writeFileSync(page("code"), code);
+  assert.deepEqual(pages(root, false), []);
+  assert.equal(readFileSync(page("code"), "utf8"), code);
+  assert.equal(withoutMarks(code), code);
+});
+
+for (const [what, text, complaint] of [
+  ["a report that is missing", "x <!-- figure: none auto.speedup -->1<!-- end -->", /none\.json/],
+  [
+    "a row that is missing",
+    "x <!-- figure: methods chain.speedup -->1<!-- end -->",
+    /no row "chain"; it has auto, auto\/table, tree of 4/,
+  ],
+  ["a column that is missing", "x <!-- figure: methods auto.pace -->1<!-- end -->", /no column pace/],
+  ["a column of a table that is missing", "<!-- table: methods pace -->\n<!-- end -->", /no column pace/],
+  [
+    "a figure at the beginning of a line",
+    "<!-- figure: methods auto.speedup -->1.65×<!-- end -->",
+    /at the beginning of a line/,
+  ],
+  ["a mark that does not end", "x <!-- figure: methods auto.speedup -->1", /not as many end/],
+]) {
+  test(what, () => {
+    writeFileSync(page("other"), `${text}\n`);
+    pages(root, false);
+    const complaints = pages(root, true);
+    assert.ok(
+      complaints.length > 0 && complaints.every((one) => one.startsWith("docs/other.md:")),
+      complaints.join("\n"),
+    );
+    assert.match(complaints.join("\n"), complaint);
+  });
+}
+
+test("attributes of tests and figures of benchmarks are read from go test -json", () => {
+  const event = (fields) => JSON.stringify({ Package: "p", ...fields });
+  const output = [
+    event({ Action: "attr", Test: "TestOracle/native/x3m", Key: "f32", Value: "1.4e-05" }),
+    event({ Action: "output", Output: "BenchmarkRound/plain-2 \t" }),
+    event({ Action: "output", Output: "       3\t 1200 ns/op\t 1.000 submits/round\n" }),
+    "not an event",
+  ].join("\n");
+  assert.deepEqual(reported(output), {
+    "TestOracle/native/x3m": { f32: 1.4e-5 },
+    "BenchmarkRound/plain": { "ns/op": 1200, "submits/round": 1 },
+  });
+});

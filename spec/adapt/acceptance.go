@@ -1,0 +1,242 @@
+package adapt
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"foretoken/spec"
+	"foretoken/spec/draft"
+)
+
+// StopThreshold returns h = (T_v - T_d(k)) / T_r: drafting k more levels pays while the probability that their
+// prefix is rejected is at most h. tv is the time of a target pass, td that of the k levels, and tr the extra cost
+// of a rejection over an acceptance. If a rejection costs nothing there is no reason to stop: +Inf. At 1 or more
+// drafting never stops, at 0 or less it stops at once.
+func StopThreshold(tv, td, tr time.Duration) float64 {
+	if tr <= 0 {
+		return math.Inf(1)
+	}
+	return float64(tv-td) / float64(tr)
+}
+
+// AcceptanceStop decides from an acceptance head's estimates when to stop drafting. A token counts only if all
+// tokens before it on its branch are accepted, so a branch is rejected with probability P_rej = 1-Π P_acc over the
+// drafted tokens that the draft has consumed.
+type AcceptanceStop struct {
+	// H is the threshold. 0 computes it from measured times.
+	H float64
+	// Any stops when P_rej of one live branch exceeds the threshold; otherwise all branches must exceed it.
+	Any bool
+
+	times passTimes
+}
+
+// Threshold returns the current h.
+func (a *AcceptanceStop) Threshold() float64 {
+	if a.H > 0 {
+		return a.H
+	}
+	return a.times.threshold()
+}
+
+// Observe records the times of a round.
+func (a *AcceptanceStop) Observe(e *spec.Event) { a.times.observe(e) }
+
+// hopeless reports whether drafting stops at threshold h. Element i of pathProbs is the probability that all tokens of
+// live branch i are accepted.
+func (a *AcceptanceStop) hopeless(h float64, pathProbs []float64) bool {
+	least, most := math.Inf(1), math.Inf(-1)
+	for _, p := range pathProbs {
+		least, most = min(least, 1-p), max(most, 1-p)
+	}
+	if h <= 0 {
+		return true
+	}
+	if a.Any {
+		return most > h
+	}
+	return least > h
+}
+
+// passTimes are moving averages of the times of a round's parts, readback included. They describe a device and a
+// pair of models, so they outlive a request.
+type passTimes struct {
+	verify draft.MeanTime // T_v: the target's pass over a draft, with acceptance
+	level  draft.MeanTime // T_d(1): one level of a draft
+	// wasted averages, over rounds that rejected a drafted token, the time of the levels below that token. The
+	// token's own level is T_d(k), which h always charges.
+	wasted draft.MeanTime
+}
+
+// threshold returns h for one more level. If the next level is accepted it saves a target pass. If it is rejected,
+// the round loses that pass and the levels drafted on top of it, so T_r = T_v + wasted. Before the first
+// measurement it is +Inf.
+func (t *passTimes) threshold() float64 {
+	if t.verify.Count == 0 || t.level.Count == 0 {
+		return math.Inf(1)
+	}
+	return StopThreshold(t.verify.Mean(), t.level.Mean(), t.verify.Mean()+t.wasted.Mean())
+}
+
+func (t *passTimes) observe(e *spec.Event) {
+	if e.Proposal == nil {
+		return
+	}
+	levels := max(len(e.Levels), e.Proposal.Drafted)
+	if levels == 0 {
+		return
+	}
+	t.verify.Add(e.Verify)
+	t.level.Add(e.Draft / time.Duration(levels))
+	accepted := len(e.Path) - 1
+	if accepted < e.Tree.Depth() && e.VerifiedDepth == e.Tree.Depth() {
+		t.wasted.Add(e.Draft * time.Duration(max(levels-accepted-1, 0)) / time.Duration(levels))
+	}
+}
+
+// AcceptanceDrafter grows EAGLE-2's tree level by level until AcceptanceStop ends it, and reranks the drafted
+// nodes.
+type AcceptanceDrafter struct {
+	Model     spec.Grower // with an acceptance head: its levels carry Accepts
+	Stop      *AcceptanceStop
+	Uncoupled bool // see draft.TreeDrafter
+}
+
+var (
+	_ spec.Drafter  = (*AcceptanceDrafter)(nil)
+	_ spec.Observer = (*AcceptanceDrafter)(nil)
+)
+
+// Begin implements Drafter.
+func (a *AcceptanceDrafter) Begin(
+	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
+) (spec.DraftSession, error) {
+	session := &acceptanceSession{
+		LevelSession: draft.NewLevelSession(a.Model, s, a.Uncoupled),
+		grower:       a.Model, stop: a.Stop,
+	}
+	return session, session.Prefill(ctx, prompt, progress)
+}
+
+// Observe implements Observer.
+func (a *AcceptanceDrafter) Observe(e *spec.Event) { a.Stop.Observe(e) }
+
+type acceptanceSession struct {
+	draft.LevelSession
+	grower    spec.Grower
+	stop      *AcceptanceStop
+	run       draft.RunLength
+	pathProbs []float64 // per live branch: Π P_acc of its tokens
+	nextProbs []float64
+}
+
+func (a *acceptanceSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
+	root := seq[len(seq)-1]
+	a.Drafted = false
+	lim := a.Model.Limits()
+	width := min(b.Width, lim.TopK, lim.MaxRows)
+	most := min(b.Levels, a.Levels(seq, width)) - 1
+	if most < 0 || b.Nodes < 2 {
+		return a.ProposeRoot(root), nil
+	}
+	pending, err := a.Pending(ctx, seq)
+	if err != nil {
+		return nil, err
+	}
+	h, fed := a.stop.Threshold(), a.run.Next(most+1, 0)-1
+	if h > 0 { // the root is never rejected, so the first pass after it is certain
+		fed = min(max(fed, 1), most)
+	}
+	levels, err := a.grower.DraftTree(ctx, spec.DraftRequest{Pending: pending, Depth: fed, K: width, Coupled: a.Coupled,
+		Sampling: a.Sampling})
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Advance(seq); err != nil {
+		return nil, err
+	}
+	a.pathProbs = append(a.pathProbs[:0], 1)
+	depth := 0
+	for ; ; depth++ {
+		if len(levels) != fed+1 {
+			return nil, fmt.Errorf("spec: the draft model returned %d levels after %d passes", len(levels), fed)
+		}
+		if depth > 0 {
+			if err := a.gather(levels, depth); err != nil {
+				return nil, err
+			}
+		}
+		if depth >= most || a.stop.hopeless(h, a.pathProbs) {
+			break
+		}
+		if depth < fed {
+			continue
+		}
+		more := a.run.Next(most+1, len(levels))
+		if levels, err = a.grower.Grow(ctx, more); err != nil {
+			return nil, err
+		}
+		fed += more
+	}
+	drafted := len(levels)
+	levels = levels[:depth+1] // drop the levels drafted beyond the stop
+	tree, err := a.Builder.Build(root, levels, b.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	a.Drafted = true
+	a.Draft = spec.Draft{Tree: tree, Levels: levels, Drafted: drafted}
+	return &a.Draft, nil
+}
+
+// Observe implements Observer.
+func (a *acceptanceSession) Observe(e *spec.Event) { a.run.Observe(e) }
+
+// gather computes the acceptance probabilities of the beams that proposed level d from those of their parents.
+func (a *acceptanceSession) gather(levels []spec.Level, d int) error {
+	above, accepts := &levels[d-1], levels[d].Accepts
+	if len(accepts) != len(above.Beams) {
+		return fmt.Errorf("spec: level %d of the draft has %d beams and %d acceptance estimates; load the draft "+
+			"with its acceptance head", d, len(above.Beams), len(accepts))
+	}
+	a.nextProbs = a.nextProbs[:0]
+	for i, b := range above.Beams {
+		if int(b) >= len(above.Candidates) || int(above.Candidates[b].Beam) >= len(a.pathProbs) {
+			return fmt.Errorf("spec: beam %d of level %d of the draft has no parent", i, d-1)
+		}
+		a.nextProbs = append(a.nextProbs, a.pathProbs[above.Candidates[b].Beam]*chance(accepts[i]))
+	}
+	a.pathProbs, a.nextProbs = a.nextProbs, a.pathProbs
+	return nil
+}
+
+// chance clamps an estimate to [0, 1]. It returns 1 if there is no estimate.
+func chance(p float32) float64 {
+	if math.IsNaN(float64(p)) {
+		return 1
+	}
+	return min(max(float64(p), 0), 1)
+}
+
+// AcceptanceRule ends a chain when AcceptanceStop rejects its one branch. It stops after a token and never because
+// of the next token's value, so it works with every verifier of chains.
+type AcceptanceRule struct {
+	AcceptanceStop
+	Budget spec.Budget
+}
+
+var _ draft.ChainRule = (*AcceptanceRule)(nil)
+
+// Plan implements Policy.
+func (a *AcceptanceRule) Plan(spec.Budget) spec.Budget { return a.Budget }
+
+// Stop implements ChainRule. The last token has no estimate yet because the draft has not consumed it.
+func (a *AcceptanceRule) Stop(drawn []spec.Drawn) bool {
+	pathProb := 1.0
+	for _, d := range drawn[:len(drawn)-1] {
+		pathProb *= chance(d.Accept)
+	}
+	return a.hopeless(a.Threshold(), []float64{pathProb})
+}

@@ -1,0 +1,317 @@
+package adapt
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"foretoken/spec"
+	"foretoken/spec/draft"
+)
+
+// Default values of C2T's β for trees and for chains, within the ranges of its paper.
+const (
+	DefaultBeta      = 0.5
+	DefaultChainBeta = 0.8
+)
+
+// C2TSamples appends to dst a sample for every node of an unpruned tree, that is, for every candidate of every
+// level, labelled by the target's continuation after the same root. It leaves out nodes deeper than the
+// continuation, which have no label, and candidates that are repeated or have probability zero, which are not
+// nodes.
+func C2TSamples(dst []spec.C2TSample, levels []spec.Level, continuation []int32) []spec.C2TSample {
+	if len(levels) > len(continuation) {
+		levels = levels[:len(continuation)]
+	}
+	var s c2tScan
+	s.begin()
+	accepted := []bool{true} // per proposing beam: its path is a prefix of the continuation
+	for d := range levels {
+		l := &levels[d]
+		nodes := s.level(l)
+		for _, n := range nodes {
+			c := l.Candidates[n.candidate]
+			isNext := accepted[c.Beam] && c.Token == continuation[d]
+			dst = append(dst, spec.C2TSample{C2TFeatures: n.features, Accepted: isNext})
+		}
+		s.expand(l, l.Beams)
+		next := make([]bool, len(l.Beams))
+		for i, b := range l.Beams {
+			c := l.Candidates[b]
+			next[i] = accepted[c.Beam] && c.Token == continuation[d]
+		}
+		accepted = next
+	}
+	return dst
+}
+
+// c2tScan follows drafted levels from the root and computes the features of their candidates.
+type c2tScan struct {
+	depth int
+	paths []float64 // ln of Π q, per proposing beam
+	next  []float64
+	nodes []c2tNode
+}
+
+// c2tNode is a candidate with a finite log-probability that repeats no other.
+type c2tNode struct {
+	candidate  int32
+	features   spec.C2TFeatures
+	confidence float64
+}
+
+func (s *c2tScan) begin() { s.depth, s.paths = 0, append(s.paths[:0], 0) }
+
+// level returns the nodes of the next level. The slice is valid until the next call.
+func (s *c2tScan) level(l *spec.Level) []c2tNode {
+	s.depth++
+	s.nodes = s.nodes[:0]
+	for i, c := range l.Candidates {
+		// The comparison is false for NaN as well.
+		if int(c.Beam) >= len(s.paths) || !(c.LogQ > float32(math.Inf(-1))) || l.Repeats(i) {
+			continue
+		}
+		f := spec.C2TFeatures{Probability: math.Exp(s.paths[c.Beam] + float64(min(c.LogQ, 0))), Depth: s.depth}
+		if int(c.Beam) < len(l.Entropies) {
+			f.Entropy = float64(l.Entropies[c.Beam])
+		}
+		s.nodes = append(s.nodes, c2tNode{candidate: int32(i), features: f})
+	}
+	return s.nodes
+}
+
+// expand makes the given candidates of the level the beams of the next one.
+func (s *c2tScan) expand(l *spec.Level, beams []int32) {
+	s.next = s.next[:0]
+	for _, b := range beams {
+		c := l.Candidates[b]
+		s.next = append(s.next, s.paths[c.Beam]+float64(min(c.LogQ, 0)))
+	}
+	s.paths, s.next = s.next, s.paths
+}
+
+// C2TDrafter grows a tree that a classifier prunes twice per level: it keeps those of each node's top-k children
+// whose confidence exceeds Beta, and of these the k most confident. The survivors are expanded and, in the end,
+// verified without reranking (Huo et al., "C2T", §3.2). If no node of the first level survives, the round is a step
+// of plain decoding.
+type C2TDrafter struct {
+	Model      spec.Grower
+	Classifier *spec.C2TClassifier
+	TopK       int
+	Depth      int     // levels of tokens, at most
+	Beta       float64 // β; in the open interval (0, 1)
+	OnePruning bool    // skips the second pruning, up to the width of a draft pass
+	Uncoupled  bool    // see draft.TreeDrafter
+}
+
+var (
+	_ spec.Drafter = (*C2TDrafter)(nil)
+)
+
+// Begin implements Drafter.
+func (c *C2TDrafter) Begin(
+	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
+) (spec.DraftSession, error) {
+	session := &c2tSession{
+		LevelSession: draft.NewLevelSession(c.Model, s, c.Uncoupled),
+		drafter:      c,
+	}
+	return session, session.Prefill(ctx, prompt, progress)
+}
+
+type c2tSession struct {
+	draft.LevelSession
+	drafter   *C2TDrafter
+	scan      c2tScan
+	tree      spec.Tree
+	beam      []int32       // per node of the tree: its index among the beams of its level, or -1 if it is not a beam
+	nodes     []int32       // per proposing beam: its node
+	survivors []int32       // surviving candidates of the level
+	passes    passPredictor // predicts the passes of trees that the device prunes
+	beams     []int32       // of the committed path
+}
+
+func (c *c2tSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
+	root := seq[len(seq)-1]
+	c.Drafted = false
+	c.tree.Reset(root)
+	c.Draft = spec.Draft{Tree: &c.tree}
+	lim := c.Model.Limits()
+	k := min(c.drafter.TopK, b.Width, lim.TopK, lim.MaxRows)
+	widest := k // beams of a pass
+	if c.drafter.OnePruning {
+		widest = min(lim.TopK, lim.MaxRows)
+	}
+	most := min(c.drafter.Depth, b.Levels, c.Levels(seq, widest))
+	if most < 1 || b.Nodes < 2 {
+		return &c.Draft, nil
+	}
+	pending, err := c.Pending(ctx, seq)
+	if err != nil {
+		return nil, err
+	}
+	r := spec.DraftRequest{Pending: pending, K: k, Coupled: c.Coupled, Sampling: c.Sampling}
+	request := spec.PruneRequest{DraftRequest: r, Classifier: c.drafter.Classifier, Beta: c.drafter.Beta,
+		Nodes: b.Nodes}
+	request.Depth = most - 1
+	request.Ahead = c.passes.next(request.Depth)
+	model := c.drafter.Model
+	var levels []spec.Level
+	if !c.drafter.OnePruning {
+		levels, err = model.DraftPruned(ctx, request)
+	}
+	ok := err == nil && levels != nil
+	if ok && len(levels[len(levels)-1].Beams) > 0 {
+		levels, err = model.GrowPruned(ctx)
+	} else if !ok && err == nil {
+		levels, err = model.DraftTree(ctx, r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Advance(seq); err != nil {
+		return nil, err
+	}
+	c.Drafted = true
+	c.scan.begin()
+	c.beam, c.nodes = append(c.beam[:0], -1), append(c.nodes[:0], 0)
+	if ok {
+		c.passes.add(len(levels) - 1)
+		c.Draft.Levels = levels
+		return &c.Draft, c.pruned(levels, widest, b.Nodes)
+	}
+	for {
+		last := &levels[len(levels)-1]
+		c.prune(last, min(widest, b.Nodes-c.tree.Len()))
+		if err := c.add(last); err != nil {
+			return nil, err
+		}
+		if len(c.survivors) == 0 || len(levels) >= most || c.tree.Len() >= b.Nodes {
+			break
+		}
+		c.expand(last)
+		before := len(levels)
+		if levels, err = model.Expand(ctx, c.survivors); err != nil {
+			return nil, err
+		}
+		if len(levels) != before+1 {
+			return nil, fmt.Errorf("spec: the draft model expanded %d levels to %d", before, len(levels))
+		}
+	}
+	c.Draft.Levels = levels
+	return &c.Draft, nil
+}
+
+// pruned builds the tree from levels of which the device has pruned all but the last.
+func (c *c2tSession) pruned(levels []spec.Level, widest, nodes int) error {
+	for i := range levels {
+		l := &levels[i]
+		if i+1 == len(levels) {
+			c.prune(l, min(widest, nodes-c.tree.Len()))
+			return c.add(l)
+		}
+		c.scan.depth++
+		c.survivors = append(c.survivors[:0], l.Beams...)
+		if err := c.add(l); err != nil {
+			return err
+		}
+		c.expand(l)
+	}
+	return nil
+}
+
+// expand makes the surviving candidates of a level its beams.
+func (c *c2tSession) expand(l *spec.Level) {
+	c.scan.expand(l, c.survivors)
+	first := len(c.beam) - len(c.survivors)
+	for i := range c.survivors {
+		c.beam[first+i] = int32(i)
+	}
+}
+
+// prune stores the surviving candidates of a level in c.survivors, in candidate order, at most room of them.
+func (c *c2tSession) prune(l *spec.Level, room int) {
+	nodes := c.scan.level(l)
+	stay := nodes[:0]
+	for _, n := range nodes {
+		if n.confidence = c.drafter.Classifier.Confidence(n.features); n.confidence > c.drafter.Beta {
+			stay = append(stay, n)
+		}
+	}
+	if len(stay) > room {
+		slices.SortStableFunc(stay, func(a, b c2tNode) int {
+			switch {
+			case a.confidence > b.confidence:
+				return -1
+			case a.confidence < b.confidence:
+				return 1
+			}
+			return 0
+		})
+		stay = stay[:room]
+	}
+	c.survivors = c.survivors[:0]
+	for _, n := range stay {
+		c.survivors = append(c.survivors, n.candidate)
+	}
+	slices.Sort(c.survivors)
+}
+
+// add appends the surviving candidates to the tree.
+func (c *c2tSession) add(l *spec.Level) error {
+	first := int32(c.tree.Len())
+	for _, k := range c.survivors {
+		cand := l.Candidates[k]
+		if cand.Beam < 0 || int(cand.Beam) >= len(c.nodes) {
+			return fmt.Errorf("spec: a drafted candidate names beam %d of %d", cand.Beam, len(c.nodes))
+		}
+		under := c.nodes[cand.Beam]
+		c.tree.Add(under, cand.Token, c.tree.Scores[under]+min(cand.LogQ, 0))
+		c.beam = append(c.beam, -1)
+	}
+	c.nodes = c.nodes[:0]
+	for i := range c.survivors {
+		c.nodes = append(c.nodes, first+int32(i))
+	}
+	return nil
+}
+
+// Commit implements DraftSession.
+func (c *c2tSession) Commit(path []int32) error {
+	if !c.Drafted {
+		return nil
+	}
+	c.Drafted = false
+	c.beams = c.beams[:0]
+	for _, n := range path[1:] {
+		if c.beam[n] < 0 {
+			break
+		}
+		c.beams = append(c.beams, c.beam[n])
+	}
+	return c.CommitBeams(c.beams)
+}
+
+// C2TRule applies C2T to a chain, where it is an early exit: the chain ends before the first token whose confidence
+// does not exceed β.
+type C2TRule struct {
+	spec.Fixed
+	Classifier *spec.C2TClassifier
+	Beta       float64
+}
+
+var _ draft.ChainCutter = (*C2TRule)(nil)
+
+// Keep implements ChainCutter.
+func (c *C2TRule) Keep(drawn []spec.Drawn) bool {
+	f := spec.C2TFeatures{Probability: 1, Depth: len(drawn)}
+	for _, d := range drawn {
+		f.Probability *= min(float64(d.Prob), 1)
+	}
+	f.Entropy = float64(drawn[len(drawn)-1].Entropy)
+	return c.Classifier.Confidence(f) > c.Beta
+}
+
+// Stop implements ChainRule. A token that Keep accepts never ends the chain.
+func (c *C2TRule) Stop([]spec.Drawn) bool { return false }

@@ -1,0 +1,101 @@
+package adapt
+
+import (
+	"context"
+	"errors"
+
+	"foretoken/spec"
+	"foretoken/spec/draft"
+)
+
+// HeteroDrafter is HeteroSpec: EAGLE-2's tree, grown deeper and pruned to fewer nodes if the entropy of its
+// meta-path says that the continuation is predictable. It decides once per round, after the base depth, from the
+// draft alone.
+type HeteroDrafter struct {
+	Model spec.Grower
+	HeteroSettings
+	Bins      *HeteroCalibration
+	Uncoupled bool // see draft.TreeDrafter
+}
+
+var (
+	_ spec.Drafter = (*HeteroDrafter)(nil)
+)
+
+// Begin implements Drafter. It fails if there are no bins for the way the session ranks its trees.
+func (h *HeteroDrafter) Begin(
+	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
+) (spec.DraftSession, error) {
+	coupled := s.Temperature > 0 && !h.Uncoupled
+	fit := h.Bins.Greedy
+	if coupled {
+		fit = h.Bins.Coupled
+	}
+	switch {
+	case fit == nil && coupled:
+		return nil, errors.New("spec: the calibration has no entropy bins for drafts that use the target's noise " +
+			"(temperature above 0); fit them with foretoken calibrate hetero --temperature, or draft uncoupled")
+	case fit == nil:
+		return nil, errors.New("spec: the calibration has no entropy bins for drafts without the target's noise " +
+			"(temperature 0 or uncoupled); fit them with foretoken calibrate hetero")
+	}
+	session := &heteroSession{
+		LevelSession: draft.NewLevelSession(h.Model, s, h.Uncoupled),
+		grower:       h.Model, settings: h.HeteroSettings, fit: fit,
+	}
+	return session, session.Prefill(ctx, prompt, progress)
+}
+
+type heteroSession struct {
+	draft.LevelSession
+	grower   spec.Grower
+	settings HeteroSettings
+	fit      *HeteroFit
+}
+
+func (h *heteroSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
+	root := seq[len(seq)-1]
+	h.Drafted = false
+	lim := h.Model.Limits()
+	width := min(h.settings.TopK, b.Width, lim.TopK, lim.MaxRows)
+	most := min(b.Levels, h.Levels(seq, width)) - 1
+	if most < 0 || b.Nodes < 2 {
+		return h.ProposeRoot(root), nil
+	}
+	pending, err := h.Pending(ctx, seq)
+	if err != nil {
+		return nil, err
+	}
+	depth, nodes := min(h.settings.Depth, most), h.settings.Nodes
+	levels, err := h.grower.DraftTree(ctx, spec.DraftRequest{Pending: pending, Depth: depth, K: width,
+		Coupled: h.Coupled, Sampling: h.Sampling})
+	if err != nil {
+		return nil, err
+	}
+	if err := h.Advance(seq); err != nil {
+		return nil, err
+	}
+	h.Draft = spec.Draft{}
+	// The bins do not apply to the Φ of a tree that the context or the remaining tokens cut short.
+	if depth == h.settings.Depth && width == h.settings.TopK {
+		phi, path := MetaPath(levels)
+		bin := h.fit.Bin(phi)
+		h.Draft.Bin, h.Draft.Phi = bin+1, phi
+		if bin < h.fit.Low() {
+			shape := h.settings.Bin(bin)
+			if more := min(shape.Levels-1, most) - depth; more > 0 {
+				if levels, err = h.grower.Grow(ctx, more); err != nil {
+					return nil, err
+				}
+			}
+			nodes = max(shape.Nodes, path)
+		}
+	}
+	tree, err := h.Builder.Build(root, levels, min(nodes, b.Nodes))
+	if err != nil {
+		return nil, err
+	}
+	h.Drafted = true
+	h.Draft.Tree, h.Draft.Levels = tree, levels
+	return &h.Draft, nil
+}

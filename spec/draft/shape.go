@@ -1,0 +1,376 @@
+package draft
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"foretoken/spec"
+)
+
+// ShapedTree grows a tree of one shape every round. Shape[d][r] is how many children the node of rank r at depth d
+// has; ranks number the places of a level from 0, those of the first parent's children before those of the
+// second's. Without a Sampler the children are the draft's best, and with one they are drawn without replacement,
+// in that order, so that WithoutReplacement may verify the tree. At temperature 0 there is nothing to draw, and
+// both are the same.
+//
+// A place that the draft has no token for, for want of tokens with a chance above 0,
+// stays empty with all below it; the others keep their ranks.
+type ShapedTree struct {
+	Model   spec.Grower
+	Sampler spec.Grower // Model itself, where children are drawn
+	Shape   [][]int
+	// Uncoupled ranks by ln q alone; see TreeDrafter. Draws are never coupled.
+	Uncoupled bool
+}
+
+var (
+	_ spec.Drafter      = (*ShapedTree)(nil)
+	_ spec.JointSession = (*shapedSession)(nil)
+)
+
+// ShapeBudget is the most that a tree of a shape may use.
+func ShapeBudget(shape [][]int) spec.Budget {
+	b := spec.Budget{Levels: len(shape), Nodes: 1}
+	for _, ranks := range shape {
+		b.Width = max(b.Width, len(ranks))
+		for _, n := range ranks {
+			b.Nodes += n
+			b.Width = max(b.Width, n)
+		}
+	}
+	return b
+}
+
+// Begin implements Drafter.
+func (t *ShapedTree) Begin(
+	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
+) (spec.DraftSession, error) {
+	session := &shapedSession{Sequence: Sequence{Model: t.Model}, shape: t.Shape, grower: t.Model, sampling: s}
+	lim := t.Model.Limits()
+	session.k = min(ShapeBudget(t.Shape).Width, lim.TopK, lim.MaxRows)
+	if s.Temperature > 0 {
+		session.sampler = t.Sampler
+		session.coupled = !t.Uncoupled && t.Sampler == nil
+	}
+	session.request.Build = session.build
+	return session, session.Prefill(ctx, prompt, progress)
+}
+
+type shapedSession struct {
+	Sequence
+	grower   spec.Grower
+	sampler  spec.Grower // nil: ranked
+	shape    [][]int
+	k        int // candidates per beam, the same every round: the width that models are prepared for
+	coupled  bool
+	sampling spec.Sampling
+
+	plan    [][]int // the shape, cut to this round's budget
+	tree    spec.Tree
+	draft   spec.Draft
+	rows    []int32
+	beam    []int32 // of each node, its place among the beams of its level; -1: not fed
+	beams   []int32
+	drafted bool
+	request spec.JointRequest
+	row     int32   // the number of the last level's first distribution
+	fed     int32   // how many it has
+	level   []place // of the last level placed, by rank
+	next    []place
+}
+
+// place is a place of a level.
+type place struct {
+	node      int32 // -1: empty
+	candidate int32 // index into the level's
+	beam      int32 // index into the beams of its level, -1: not fed
+}
+
+// cut makes s.plan of the shape: no more levels, children, beams and nodes than the budget
+// and the draft's cache have room for, nodes counted in order of levels and ranks.
+func (s *shapedSession) cut(seq []int32, b spec.Budget) {
+	s.plan = s.plan[:0]
+	lim := s.Model.Limits()
+	width := min(b.Width, lim.TopK, lim.MaxRows)
+	room := lim.Context - len(seq) // for beams fed after the root
+	if room < 0 || width < 1 {
+		return
+	}
+	nodes, places := b.Nodes-1, 1
+	for d := 0; d < min(len(s.shape), b.Levels) && nodes > 0; d++ {
+		var ranks []int
+		if d < cap(s.plan) {
+			ranks = s.plan[:d+1][d][:0]
+		}
+		beams, children := 0, 0
+		for r := 0; r < min(len(s.shape[d]), places); r++ {
+			n := min(s.shape[d][r], width, nodes)
+			if d > 0 && n > 0 && (beams == width || room == 0) {
+				n = 0
+			}
+			if n > 0 {
+				beams++
+				if d > 0 {
+					room--
+				}
+			}
+			ranks = append(ranks, n)
+			children += n
+			nodes -= n
+		}
+		if children == 0 {
+			return
+		}
+		s.plan = append(s.plan, ranks)
+		places = children
+	}
+}
+
+func (s *shapedSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
+	s.tree.Reset(seq[len(seq)-1])
+	s.draft = spec.Draft{Tree: &s.tree}
+	s.drafted = false
+	s.cut(seq, b)
+	if len(s.plan) == 0 {
+		return &s.draft, nil
+	}
+	pending, err := s.Pending(ctx, seq)
+	if err != nil {
+		return nil, err
+	}
+	s.asks(seq, b)
+	s.request.Pending = pending
+	levels, err := s.grower.DraftShaped(ctx, &s.request)
+	if err != nil {
+		return nil, err
+	}
+	if levels != nil {
+		if err := s.Advance(seq); err != nil {
+			return nil, err
+		}
+		tree, err := s.build(levels)
+		if err != nil {
+			return nil, err
+		}
+		return s.propose(tree, levels), nil
+	}
+	r := spec.DraftRequest{Pending: pending, K: s.k, Coupled: s.coupled, Sampling: s.sampling}
+	if s.sampler != nil {
+		r.Depth = len(s.plan) - 1
+		levels, err = s.sampler.SampleTree(ctx, r)
+	} else {
+		levels, err = s.Model.DraftTree(ctx, r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Advance(seq); err != nil {
+		return nil, err
+	}
+	s.beginTree()
+	for d, ranks := range s.plan {
+		if len(levels) != d+1 {
+			return nil, fmt.Errorf("spec: the draft model gave %d levels, want %d", len(levels), d+1)
+		}
+		s.place(&levels[d], ranks, s.row)
+		if d+1 == len(s.plan) {
+			break
+		}
+		if !s.choose(s.plan[d+1]) {
+			break
+		}
+		if levels, err = s.grower.Expand(ctx, s.beams); err != nil {
+			return nil, err
+		}
+	}
+	s.drafted = true
+	s.draft.Levels = levels
+	if s.sampler != nil {
+		s.draft.Sampler, s.draft.Rows = s.sampler, s.rows
+	}
+	return &s.draft, nil
+}
+
+// beginTree begins a tree of levels.
+func (s *shapedSession) beginTree() {
+	s.rows, s.beam = append(s.rows[:0], -1), append(s.beam[:0], -1)
+	s.level = append(s.level[:0], place{})
+	s.row, s.fed = 0, 1
+}
+
+// ProposeVerify implements JointSession: the shape says beforehand which candidates are beams and nodes.
+func (s *shapedSession) ProposeVerify(
+	ctx context.Context, seq []int32, b spec.Budget, target spec.JointTarget, kind spec.PassKind,
+) (*spec.Draft, *spec.Pass, error) {
+	sampled := kind == spec.PassSampled && s.sampler != nil
+	if kind != spec.PassOutputs && !sampled || !s.asks(seq, b) {
+		return nil, nil, nil
+	}
+	s.request.Pass = kind
+	s.tree.Reset(seq[len(seq)-1])
+	result, err := s.DraftVerify(ctx, seq, target, &s.request)
+	if result == nil || err != nil {
+		return nil, nil, err
+	}
+	d := s.propose(result.Tree, result.Levels)
+	if sampled && result.Pass.Children == nil {
+		return d, nil, nil
+	}
+	return d, &result.Pass, nil
+}
+
+// asks sets the request to a tree within the budget, without its pending tokens, and reports whether the tree has
+// any drafted node.
+func (s *shapedSession) asks(seq []int32, b spec.Budget) bool {
+	s.drafted = false
+	if s.cut(seq, b); len(s.plan) == 0 {
+		return false
+	}
+	s.planRequest()
+	s.request.DraftRequest = spec.DraftRequest{Depth: len(s.plan) - 1, K: s.k, Coupled: s.coupled, Sampling: s.sampling}
+	s.request.Nodes, s.request.Drawn = 1+len(s.request.Chosen), s.sampler != nil
+	return true
+}
+
+// propose is the draft that came of a joint run.
+func (s *shapedSession) propose(tree *spec.Tree, levels []spec.Level) *spec.Draft {
+	s.drafted = true
+	s.draft = spec.Draft{Tree: tree, Levels: levels}
+	if s.sampler != nil {
+		s.draft.Sampler, s.draft.Rows = s.sampler, s.rows
+	}
+	return &s.draft
+}
+
+// planRequest finds the beams and the nodes of the plan where the draft has a token for every place.
+func (s *shapedSession) planRequest() {
+	beams, chosen := s.request.Beams[:0], s.request.Chosen[:0]
+	rows, children := append(s.request.Rows[:0], -1), append(s.request.Children[:0], 0)
+	// row numbers the first distribution that a level is proposed from; proposing counts them.
+	row, proposing := int32(0), int32(1)
+	s.level = append(s.level[:0], place{})
+	for d, ranks := range s.plan {
+		next, first, fed := s.next[:0], int32(0), int32(0)
+		if d > 0 {
+			first = int32(s.k + (d-1)*s.k*s.k)
+		}
+		var own []int32
+		if d+1 < len(s.plan) {
+			if d < cap(beams) {
+				own = beams[:d+1][d][:0]
+			}
+		}
+		for r, n := range ranks {
+			above := s.level[r]
+			if n > 0 {
+				rows[above.node], children[above.node] = row+above.beam, int32(n)
+			}
+			for i := range n {
+				c := above.beam*int32(s.k) + int32(i)
+				p := place{node: int32(len(rows)), candidate: c, beam: -1}
+				chosen, rows, children = append(chosen, first+c), append(rows, -1), append(children, 0)
+				if rank := len(next); d+1 < len(s.plan) && rank < len(s.plan[d+1]) && s.plan[d+1][rank] > 0 {
+					p.beam, fed, own = fed, fed+1, append(own, c)
+				}
+				next = append(next, p)
+			}
+		}
+		if d+1 < len(s.plan) {
+			beams = append(beams, own)
+		}
+		row, proposing = row+proposing, fed
+		s.level, s.next = next, s.level
+	}
+	s.request.Beams, s.request.Chosen = beams, chosen
+	s.request.Rows, s.request.Children = rows, children
+}
+
+// build makes the tree of levels whose beams were foreseen.
+func (s *shapedSession) build(levels []spec.Level) (*spec.Tree, error) {
+	if len(levels) != len(s.plan) {
+		return nil, fmt.Errorf("spec: the draft model gave %d levels, want %d", len(levels), len(s.plan))
+	}
+	s.beginTree()
+	for d, ranks := range s.plan {
+		s.place(&levels[d], ranks, s.row)
+		if d+1 == len(s.plan) || !s.choose(s.plan[d+1]) {
+			break
+		}
+		if !slices.Equal(s.beams, levels[d].Beams) { // the draft had no token for a place
+			for n := range s.beam {
+				if s.tree.Depths[n] == int32(d+1) {
+					s.beam[n] = -1
+				}
+			}
+			break
+		}
+	}
+	return &s.tree, nil
+}
+
+// place makes nodes of a level's candidates: for the place of rank r above, the first ranks[r] that its beam
+// proposed. row numbers the distribution of the level's first beam.
+func (s *shapedSession) place(l *spec.Level, ranks []int, row int32) {
+	next := s.next[:0]
+	for r, n := range ranks {
+		above := s.level[r]
+		i := 0
+		if above.node >= 0 && above.beam >= 0 {
+			for i < len(l.Candidates) && l.Candidates[i].Beam < above.beam {
+				i++
+			}
+		} else {
+			i = len(l.Candidates) // an empty place has no children
+		}
+		for range n {
+			p := place{node: -1, candidate: int32(i), beam: -1}
+			// Candidates without a chance come last and are no tokens of the tree.
+			if i < len(l.Candidates) && l.Candidates[i].Beam == above.beam && s.possible(above.node, &l.Candidates[i]) {
+				c := &l.Candidates[i]
+				p.node = s.tree.Add(above.node, c.Token, s.tree.Scores[above.node]+min(c.LogQ, 0))
+				s.rows, s.beam = append(s.rows, -1), append(s.beam, -1)
+				s.rows[above.node] = row + above.beam
+				i++
+			}
+			next = append(next, p)
+		}
+	}
+	s.level, s.next = next, s.level
+}
+
+// possible reports whether a candidate may become a child of node: it has a chance, and node has no child with its
+// token.
+func (s *shapedSession) possible(node int32, c *spec.Candidate) bool {
+	return c.LogQ > float32(math.Inf(-1)) && s.tree.Child(node, c.Token) < 0
+}
+
+// choose sets s.beams to the places that get children and reports whether there are any.
+func (s *shapedSession) choose(ranks []int) bool {
+	s.beams = s.beams[:0]
+	for r, n := range ranks {
+		if p := &s.level[r]; n > 0 && p.node >= 0 {
+			p.beam = int32(len(s.beams))
+			s.beam[p.node] = p.beam
+			s.beams = append(s.beams, p.candidate)
+		}
+	}
+	s.row, s.fed = s.row+s.fed, int32(len(s.beams))
+	return len(s.beams) > 0
+}
+
+func (s *shapedSession) Commit(path []int32) error {
+	if !s.drafted {
+		return nil
+	}
+	s.drafted = false
+	s.beams = s.beams[:0]
+	for _, n := range path[1:] {
+		if s.beam[n] < 0 {
+			break
+		}
+		s.beams = append(s.beams, s.beam[n])
+	}
+	return s.CommitBeams(s.beams)
+}

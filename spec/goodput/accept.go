@@ -1,0 +1,267 @@
+package goodput
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// The sources of estimates of a candidate's acceptance.
+const (
+	fromDraft  = iota // the draft's probability of the token
+	fromLookup        // the context model's
+	fromC2T           // C2T's classifier
+	fromHead          // an acceptance head
+	sourceCount
+)
+
+// Classes of a source's score, each with a calibrator of its own.
+const (
+	firstChoice = iota // the source's first choice after a prefix
+	otherChoice        // another choice
+	notChosen          // a token that the lookup does not propose
+	classCount
+)
+
+// acceptance estimates how often candidates are accepted under one way of sampling and verifying.
+type acceptance struct {
+	// Draft and Lookup calibrate a proposer's scores by class, C2T and Head the scores of all candidates.
+	Draft  [otherChoice + 1]Calibrator `json:"draft"`
+	Lookup [classCount]Calibrator      `json:"lookup"`
+	C2T    Calibrator                  `json:"c2t"`
+	Head   Calibrator                  `json:"head"`
+	Mixer  mixer                       `json:"mixer"`
+	Yield  profile                     `json:"yield"`
+	// Ratio corrects all estimates by the latest outcomes. Held by the lowest figure of
+	// TestNeverSlowerThanPlainAndCloseToTheBest.
+	Ratio calibrationRatio `json:"ratio"`
+
+	// Tokens and Time, in passes over one row, are decaying sums over rounds. Their ratio is the speed that a round
+	// has to keep up with.
+	Tokens float64 `json:"tokens"`
+	Time   float64 `json:"time"`
+	// Loss is the time that rounds with the draft took beyond plain decoding, in passes over one row. It bounds the
+	// cost of wrong estimates; gains are saved up to mostGain. Held by the lowest figure of
+	// TestNeverSlowerThanPlainAndCloseToTheBest, mostGain by TestBusyMachinesDoNotMislead.
+	Loss float64 `json:"loss"`
+}
+
+const (
+	mostLoss = 2.5
+	mostGain = 1.5
+)
+
+// withinLoss reports whether the draft's loss budget allows another draft.
+func (a *acceptance) withinLoss() bool { return a.Loss < mostLoss }
+
+// newAcceptance returns the estimates before the first round: the speed of plain decoding.
+func newAcceptance() *acceptance {
+	const rounds = 8 // weight of this prior
+	return &acceptance{Tokens: rounds, Time: rounds}
+}
+
+// ready sets the values that are not stored. Lookups cost nothing, so their prior is low: they are observed before
+// they are verified. Held by TestNeverSlowerThanPlainAndCloseToTheBest.
+func (a *acceptance) ready() {
+	for i := range a.Lookup {
+		a.Lookup[i].doubt = 0.6
+	}
+}
+
+// speed returns tokens per pass over one row. Plain decoding has 1.
+func (a *acceptance) speed() float64 { return max(1, a.Tokens/a.Time) }
+
+// ran adds a round: its tokens and its time in passes over one row.
+func (a *acceptance) ran(tokens, time float64, drafted bool) {
+	const keep = 1 - 1.0/32
+	a.Tokens, a.Time = a.Tokens*keep+tokens, a.Time*keep+time
+	if drafted {
+		a.Loss = max(a.Loss+time-tokens, -mostGain)
+	}
+}
+
+// explored adds a round of exploration. Its costs have a budget of their own; its gains reduce the loss, or
+// else no draft would follow a loss. Held by the mean figures of TestNeverSlowerThanPlainAndCloseToTheBest.
+func (a *acceptance) explored(tokens, time float64) {
+	a.Loss = max(a.Loss+min(0, time-tokens), -mostGain)
+}
+
+// calibrationRatio compares the latest outcomes with their estimates.
+type calibrationRatio struct {
+	Hits     float64 `json:"hits"`
+	Expected float64 `json:"expected"`
+}
+
+const (
+	ratioMemory = 16 // outcomes that a calibrationRatio remembers
+	ratioPrior  = 2  // outcomes that the prior of 1 weighs
+)
+
+// factor returns the correction of an estimate, at most 1: it only cuts estimates that the outcomes fall short of.
+func (r *calibrationRatio) factor() float64 {
+	return min(max((ratioPrior+r.Hits)/(ratioPrior+r.Expected), 0.05), 1)
+}
+
+func (r *calibrationRatio) learn(expected float64, hit bool) {
+	const keep = 1 - 1.0/ratioMemory
+	r.Hits, r.Expected = r.Hits*keep, r.Expected*keep+expected
+	if hit {
+		r.Hits++
+	}
+}
+
+// evidence holds the scores of the sources for a node.
+type evidence struct {
+	sources uint                 // a bit for each source with a score
+	scores  [sourceCount]float64 // in (0, 1]
+	class   [sourceCount]uint8
+}
+
+// choiceClass returns the class of a proposer's choice of the given rank.
+func choiceClass(rank int) uint8 { return uint8(min(rank, otherChoice)) }
+
+func (e *evidence) has(source int) bool { return e.sources>>source&1 == 1 }
+
+func (e *evidence) add(source int, score float64, class uint8) {
+	e.sources |= 1 << source
+	e.scores[source], e.class[source] = score, class
+}
+
+func (a *acceptance) calibrator(source int, class uint8) *Calibrator {
+	switch source {
+	case fromDraft:
+		return &a.Draft[class]
+	case fromLookup:
+		return &a.Lookup[class]
+	case fromC2T:
+		return &a.C2T
+	}
+	return &a.Head
+}
+
+// chances returns the calibrated probabilities of the sources with a score. It reuses dst.
+func (a *acceptance) chances(dst []float64, e *evidence) []float64 {
+	dst = dst[:0]
+	for s := range sourceCount {
+		if e.has(s) {
+			dst = append(dst, a.calibrator(s, e.class[s]).Chance(e.scores[s]))
+		}
+	}
+	return dst
+}
+
+// corrected returns estimate times the calibration ratio.
+func (a *acceptance) corrected(e *evidence) float64 {
+	return min(a.estimate(e)*a.Ratio.factor(), surest)
+}
+
+// estimate returns a(n): the probability that the node is accepted if its parent is.
+func (a *acceptance) estimate(e *evidence) float64 {
+	if e.sources == 0 {
+		return 1e-4
+	}
+	var room [sourceCount]float64
+	return a.Mixer.chance(e.sources, a.chances(room[:], e))
+}
+
+// learn updates the estimates with whether a node was accepted whose parent was accepted.
+func (a *acceptance) learn(e *evidence, hit bool) {
+	if e.sources == 0 {
+		return
+	}
+	var room [sourceCount]float64
+	a.Mixer.learn(e.sources, a.chances(room[:], e), hit)
+	for s := range sourceCount {
+		if e.has(s) {
+			a.calibrator(s, e.class[s]).Learn(e.scores[s], hit)
+		}
+	}
+}
+
+func (a *acceptance) validate() error {
+	all := []*Calibrator{&a.C2T, &a.Head}
+	for i := range a.Draft {
+		all = append(all, &a.Draft[i])
+	}
+	for i := range a.Lookup {
+		all = append(all, &a.Lookup[i])
+	}
+	for _, c := range all {
+		if err := c.validate(); err != nil {
+			return err
+		}
+	}
+	for _, x := range []float64{a.Tokens, a.Time, a.Ratio.Hits, a.Ratio.Expected} {
+		if !(x >= 0) || math.IsInf(x, 0) {
+			return fmt.Errorf("a count of %v", x)
+		}
+	}
+	if math.IsNaN(a.Loss) || math.IsInf(a.Loss, 0) {
+		return fmt.Errorf("a loss of %v", a.Loss)
+	}
+	if a.Time == 0 {
+		return fmt.Errorf("no time for %v tokens", a.Tokens)
+	}
+	if err := a.Mixer.validate(); err != nil {
+		return err
+	}
+	return a.Yield.validate()
+}
+
+// profile estimates the yield of drafts of each shape: tokens beyond the one that every pass commits.
+type profile struct {
+	Widths []int     `json:"widths"` // of the draft, ascending
+	Depth  int       `json:"depth"`  // levels
+	Sizes  []int     `json:"sizes"`  // rows of the target's pass, ascending
+	Gains  []float64 `json:"gains"`  // (width, levels from 1, size)
+	Seen   float64   `json:"seen"`   // drafts behind it
+}
+
+// levelReach is the guess at the probability that a level of width beams holds the next token if the level above holds
+// its own. A middling draft's first choice is right two times in three, its first four more than three in four.
+func levelReach(width int) float64 { return 0.65 + 0.15*(1-1/float64(width)) }
+
+// ready resets a profile of other shapes to guesses for these.
+func (p *profile) ready(widths []int, depth int, sizes []int) {
+	if slices.Equal(p.Widths, widths) && p.Depth == depth && slices.Equal(p.Sizes, sizes) {
+		return
+	}
+	*p = profile{Widths: slices.Clone(widths), Depth: depth, Sizes: slices.Clone(sizes)}
+	for _, w := range widths {
+		for d := 1; d <= depth; d++ {
+			for _, rows := range sizes {
+				chain := series(levelReach(1), min(d, rows-1))
+				full := series(levelReach(w), d)
+				p.Gains = append(p.Gains, chain+(full-chain)*min(1, float64(rows-1)/float64(w*d)))
+			}
+		}
+	}
+}
+
+// series returns x + x² + … + xⁿ.
+func series(x float64, n int) float64 {
+	sum, term := 0.0, 1.0
+	for range max(n, 0) {
+		term *= x
+		sum += term
+	}
+	return sum
+}
+
+// gain returns the yield of levels levels, from 1, at indices of Widths and Sizes.
+func (p *profile) gain(width, levels, size int) *float64 {
+	return &p.Gains[(width*p.Depth+levels-1)*len(p.Sizes)+size]
+}
+
+func (p *profile) validate() error {
+	if len(p.Gains) != len(p.Widths)*p.Depth*len(p.Sizes) {
+		return fmt.Errorf("a profile of %d gains for %d widths, %d levels and %d sizes",
+			len(p.Gains), len(p.Widths), p.Depth, len(p.Sizes))
+	}
+	for _, x := range append([]float64{p.Seen}, p.Gains...) {
+		if !(x >= 0) || math.IsInf(x, 0) {
+			return fmt.Errorf("a profile with the value %v", x)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,534 @@
+package goodput
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+)
+
+// Costs holds the times of the passes of a pair of models on a device, in seconds. Measure times them once; every
+// round updates them, because they grow with the sequence and follow the load of the machine. Costs also keeps the
+// acceptance estimates of the pair. One Costs belongs to one pair on one device and serves one request at a time;
+// encoding/json stores it.
+type Costs struct {
+	// Verify is the target's pass by rows, readback included. It is a staircase: programs exist for some numbers of
+	// rows only.
+	Verify Curve
+	// Root is the draft's pass over one or two pending tokens, submit and readback included. Level, by beams, is one
+	// more pass of the same submit.
+	Root  Cell
+	Level Curve
+	// Sync is the time of Grow without its passes: another submit and readback.
+	Sync Cell
+	// Feed is the prefill of the draft by tokens.
+	Feed Curve
+	// Host is the rest of a round.
+	Host Cell
+
+	learnt map[string]*acceptance // by the name of Goodput.way
+	spent  float64                // seconds of all rounds
+	// explored is the seconds that exploration took beyond plain decoding.
+	explored float64
+}
+
+// Cell is one measured time.
+type Cell struct {
+	Seconds float64 `json:"s"`
+	Count   float64 `json:"n"` // measurements behind it; 0: a guess
+}
+
+// Curve is the time of a pass by its size. It is a staircase: a pass takes as long as the smallest of Sizes that
+// holds it.
+type Curve struct {
+	Sizes []int  `json:"sizes"` // ascending, from 1
+	Cells []Cell `json:"cells"` // one for each of Sizes
+
+	fit    []float64 // non-decreasing times for each of Sizes; empty: smooth has to run
+	blocks []block   // scratch of smooth
+}
+
+// block is a run of pooled cells.
+type block struct {
+	weight, sum float64
+	cells       int
+}
+
+// RowBuckets returns the sizes of passes that costs are kept for. They also approximate models that run other sizes.
+func RowBuckets() []int { return []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64} }
+
+const (
+	// Guesses until a pass is measured, as fractions of the target's pass over one row: each further row, and a pass of
+	// the draft.
+	guessedRow   = 0.12
+	guessedDraft = 0.15
+
+	slowest = 0.07 // least weight of a new measurement
+	// familiar is the measurements after which outliers are cut, and half of a pass's news counts as the machine's.
+	familiar = 3
+	// leeway bounds the ln of one measurement's ratio to the expected time. Held by TestCostsFollowWhatPassesTake.
+	leeway = 0.4
+	// kinship and common are the shares of a pass's news that move all other passes: of one that is little known, and
+	// of one that is well known. Held by TestBusyMachinesDoNotMislead.
+	kinship = 0.25
+	common  = 0.18
+)
+
+// NewCosts returns unmeasured costs: guesses in proportion to each other, which the first passes replace.
+func NewCosts() *Costs {
+	c := &Costs{Root: Cell{Seconds: guessedDraft}, Sync: Cell{Seconds: guessedDraft / 3}, Host: Cell{Seconds: 0.001}}
+	c.Verify = curve(RowBuckets(), func(n int) float64 { return 1 + guessedRow*float64(n-1) })
+	c.Level = curve(RowBuckets(), func(n int) float64 { return guessedDraft * (1 + guessedRow*float64(n-1)) })
+	c.Feed = curve([]int{1, 4, 16, 64}, func(n int) float64 { return guessedDraft * (1 + guessedRow*float64(n-1)) })
+	return c
+}
+
+func curve(sizes []int, guess func(int) float64) Curve {
+	c := Curve{Sizes: sizes}
+	for _, n := range sizes {
+		c.Cells = append(c.Cells, Cell{Seconds: guess(n)})
+	}
+	return c
+}
+
+// stair returns the index of the smallest size that holds n, or of the largest size.
+func (c *Curve) stair(n int) int {
+	return min(sort.SearchInts(c.Sizes, n), len(c.Sizes)-1)
+}
+
+// At returns the seconds of a pass of size n. A pass larger than all sizes runs in pieces.
+func (c *Curve) At(n int) float64 {
+	if n < 1 {
+		return 0
+	}
+	last := len(c.Sizes) - 1
+	if most := c.Sizes[last]; n > most {
+		return float64(n/most)*c.At(most) + c.At(n%most)
+	}
+	if len(c.fit) == 0 {
+		c.smooth()
+	}
+	return c.fit[c.stair(n)]
+}
+
+// smooth fits times that do not fall as the size grows. It pools the cells that contradict this, weighted by their
+// measurements, so that a rarely measured size does not distort its neighbours.
+// Held by TestCostsFollowWhatPassesTake.
+func (c *Curve) smooth() {
+	blocks := c.blocks[:0]
+	for _, cell := range c.Cells {
+		weight := min(cell.Count, 12) + 0.05
+		b := block{weight, weight * cell.Seconds, 1}
+		for n := len(blocks) - 1; n >= 0 && blocks[n].sum*b.weight > b.sum*blocks[n].weight; n-- {
+			b = block{b.weight + blocks[n].weight, b.sum + blocks[n].sum, b.cells + blocks[n].cells}
+			blocks = blocks[:n]
+		}
+		blocks = append(blocks, b)
+	}
+	c.fit, c.blocks = c.fit[:0], blocks
+	for _, b := range blocks {
+		for range b.cells {
+			c.fit = append(c.fit, b.sum/b.weight)
+		}
+	}
+}
+
+// Ladder returns the sizes below most, and most: the ends of the stairs. It reuses dst.
+func (c *Curve) Ladder(dst []int, most int) []int {
+	dst = dst[:0]
+	for _, n := range c.Sizes {
+		if n < most {
+			dst = append(dst, n)
+		}
+	}
+	return append(dst, most)
+}
+
+// DraftTime returns the seconds of one DraftTree call that grows levels levels of beams beams.
+func (c *Costs) DraftTime(levels, beams int) float64 {
+	if levels < 1 {
+		return 0
+	}
+	return c.Root.Seconds + float64(levels-1)*c.Level.At(beams)
+}
+
+// GrowTime returns the seconds of one Grow call that adds levels levels of beams beams.
+func (c *Costs) GrowTime(levels, beams int) float64 {
+	return c.Sync.Seconds + float64(levels)*c.Level.At(beams)
+}
+
+// LagTime returns the seconds that a draft with pending unconsumed tokens takes beyond one with at most two.
+func (c *Costs) LagTime(pending int) float64 {
+	return c.Feed.At(pending - 2)
+}
+
+// plainTime returns the seconds of a round of plain decoding.
+func (c *Costs) plainTime() float64 { return c.Verify.At(1) + c.Host.Seconds }
+
+// share is one part of a measured time.
+type share struct {
+	cell  *Cell
+	times float64 // how often the measured time contains the cell
+}
+
+// observe updates the costs with the measured seconds of a pass of several parts.
+func (c *Costs) observe(seconds float64, parts ...share) {
+	expected := 0.0
+	for _, p := range parts {
+		expected += p.times * p.cell.Seconds
+	}
+	if !(seconds > 0) || math.IsInf(seconds, 0) || !(expected > 0) {
+		return
+	}
+	news, known := math.Log(seconds/expected), math.Inf(1)
+	for _, p := range parts {
+		known = min(known, p.cell.Count)
+	}
+	if known >= familiar { // an outlier is a pause of the machine
+		news = min(max(news, -leeway), leeway)
+	}
+	// A well known pass changes because the machine does. All passes then change, and their ratios stay.
+	rate, trust := max(1/(2+known), slowest), known/(known+familiar)
+	kin := kinship*rate*(1-trust) + common*trust
+	rate = kin*trust + (1-kin*trust)*rate
+	if known == 0 {
+		rate = 1
+	}
+	if !c.measured() {
+		kin = 1 // the first measurement sets the scale of all guesses
+	}
+	c.each(func(cell *Cell) {
+		if !slices.ContainsFunc(parts, func(p share) bool { return p.cell == cell }) {
+			cell.Seconds *= math.Exp(kin * news)
+		}
+	})
+	for _, p := range parts {
+		part := p.times * p.cell.Seconds / expected
+		p.cell.Count = min(p.cell.Count+part, 1e6)
+		// The longest part answers for most of the news. Held by TestBusyMachinesDoNotMislead.
+		p.cell.Seconds *= math.Exp(rate * news * min(1, 0.3+part))
+	}
+}
+
+// measured reports whether any pass of the target was measured.
+func (c *Costs) measured() bool {
+	for _, cell := range c.Verify.Cells {
+		if cell.Count > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Measured reports whether the target's passes up to rows and, if draft is set, the draft's were measured.
+func (c *Costs) Measured(rows int, draft bool) bool {
+	return c != nil && c.Verify.Cells[0].Count > 0 && c.Verify.Cells[c.Verify.stair(rows)].Count > 0 &&
+		(!draft || c.Root.Count > 0)
+}
+
+// each calls f for every cell of the device's passes, and marks the curves for smoothing. Host is not among them.
+func (c *Costs) each(f func(*Cell)) {
+	for _, curve := range []*Curve{&c.Verify, &c.Level, &c.Feed} {
+		curve.fit = curve.fit[:0]
+		for i := range curve.Cells {
+			f(&curve.Cells[i])
+		}
+	}
+	f(&c.Root)
+	f(&c.Sync)
+}
+
+// observeVerify updates the costs with a pass of the target.
+func (c *Costs) observeVerify(rows int, seconds float64) {
+	if rows >= 1 && rows <= c.Verify.Sizes[len(c.Verify.Sizes)-1] {
+		c.observe(seconds, share{&c.Verify.Cells[c.Verify.stair(rows)], 1})
+	}
+}
+
+// observeDraft updates the costs with a DraftTree call that waited for a prefill of fed tokens.
+func (c *Costs) observeDraft(fed, levels, beams int, seconds float64) {
+	var room [4]share
+	parts := append(c.feeding(room[:0], fed), share{&c.Root, 1})
+	if levels > 1 {
+		parts = append(parts, share{&c.Level.Cells[c.Level.stair(beams)], float64(levels - 1)})
+	}
+	c.observe(seconds, parts...)
+}
+
+// observeGrow updates the costs with a Grow call.
+func (c *Costs) observeGrow(levels, beams int, seconds float64) {
+	c.observe(seconds, share{&c.Sync, 1}, share{&c.Level.Cells[c.Level.stair(beams)], float64(levels)})
+}
+
+// feeding appends the parts of a prefill of the draft to parts.
+func (c *Costs) feeding(parts []share, tokens int) []share {
+	f := &c.Feed
+	if most := f.Sizes[len(f.Sizes)-1]; tokens > most {
+		parts = append(parts, share{&f.Cells[len(f.Cells)-1], float64(tokens / most)})
+		tokens %= most
+	}
+	if tokens > 0 {
+		parts = append(parts, share{&f.Cells[f.stair(tokens)], 1})
+	}
+	return parts
+}
+
+// observeFeed updates the costs with a prefill of the draft.
+func (c *Costs) observeFeed(tokens int, seconds float64) {
+	var room [2]share
+	c.observe(seconds, c.feeding(room[:0], tokens)...)
+}
+
+// observeHost updates the time of the rest of a round.
+func (c *Costs) observeHost(host float64) {
+	c.Host.Count++
+	c.Host.Seconds += (max(host, 0) - c.Host.Seconds) * max(1/c.Host.Count, slowest)
+}
+
+// costsFile is the stored form of Costs.
+type costsFile struct {
+	Verify     Curve                  `json:"verify"`
+	Root       Cell                   `json:"root"`
+	Level      Curve                  `json:"level"`
+	Sync       Cell                   `json:"sync"`
+	Feed       Curve                  `json:"feed"`
+	Host       Cell                   `json:"host"`
+	Acceptance map[string]*acceptance `json:"acceptance,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (c *Costs) MarshalJSON() ([]byte, error) {
+	return json.Marshal(costsFile{c.Verify, c.Root, c.Level, c.Sync, c.Feed, c.Host, c.learnt})
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It returns an error for values that no measurement can produce.
+func (c *Costs) UnmarshalJSON(b []byte) error {
+	var f costsFile
+	if err := json.Unmarshal(b, &f); err != nil {
+		return fmt.Errorf("spec: costs: %w", err)
+	}
+	n := Costs{
+		Verify: f.Verify, Root: f.Root, Level: f.Level, Sync: f.Sync, Feed: f.Feed, Host: f.Host,
+		learnt: f.Acceptance,
+	}
+	if err := n.validate(); err != nil {
+		return fmt.Errorf("spec: costs: %w; remove the stored costs to measure again", err)
+	}
+	*c = n
+	return nil
+}
+
+func (c *Costs) validate() error {
+	for _, v := range []struct {
+		field string
+		curve *Curve
+	}{{"verify", &c.Verify}, {"level", &c.Level}, {"feed", &c.Feed}} {
+		if len(v.curve.Sizes) == 0 || len(v.curve.Sizes) != len(v.curve.Cells) || v.curve.Sizes[0] != 1 {
+			return fmt.Errorf("field %s has %d sizes and %d cells, want as many of both, from size 1",
+				v.field, len(v.curve.Sizes), len(v.curve.Cells))
+		}
+		for i, n := range v.curve.Sizes[1:] {
+			if n <= v.curve.Sizes[i] {
+				return fmt.Errorf("field %s: size %d after %d", v.field, n, v.curve.Sizes[i])
+			}
+		}
+	}
+	var err error
+	check := func(cell *Cell) {
+		if !(cell.Seconds > 0) || cell.Seconds > 3600 || !(cell.Count >= 0) || math.IsInf(cell.Count, 0) {
+			err = fmt.Errorf("a time of %v s measured %v times", cell.Seconds, cell.Count)
+		}
+	}
+	c.each(check)
+	check(&Cell{Seconds: c.Host.Seconds + 1e-9, Count: c.Host.Count}) // Host may be 0
+	for name, a := range c.learnt {
+		if a == nil {
+			return fmt.Errorf("field acceptance: %s is null", name)
+		}
+		if e := a.validate(); e != nil {
+			return fmt.Errorf("field acceptance: %s: %w", name, e)
+		}
+	}
+	return err
+}
+
+// Probe runs the passes that Measure times. A nil function leaves its passes out.
+type Probe struct {
+	Verify func(rows int) error          // a pass of the target
+	Draft  func(levels, beams int) error // DraftTree of so many levels after one pending token
+	Grow   func(levels, beams int) error // Grow of the tree of the last call of Draft
+	Feed   func(tokens int) error        // a prefill of the draft
+	Clock  func() float64                // seconds since an arbitrary moment; not nil
+}
+
+// Measure times the passes of a pair on a device: the target's up to rows rows, trees of the draft by each of widths,
+// one grown further, and prefills. Each pass runs once untimed, and the shortest of several runs counts, because
+// other load only adds to it. The times that decide most come first. After budget seconds Measure interpolates the
+// others. It returns the first error of a pass.
+func (c *Costs) Measure(p Probe, rows int, widths []int, budget float64) error {
+	m := meter{Probe: p, until: p.Clock() + budget}
+	verify := func(n, runs int) {
+		m.time(&c.Verify.Cells[c.Verify.stair(n)], runs, 0, 1, func() error { return p.Verify(n) })
+	}
+	if p.Verify != nil {
+		// The ratios of these times decide more than the times themselves. They run in turn, so that a busy stretch of
+		// the machine meets all of them. Held by TestBusyMachinesAreSeenThrough.
+		var cells []*Cell
+		var sizes []int
+		for _, n := range []int{1, 2, rows, 1, 4} {
+			if n < rows || n == rows && !slices.Contains(sizes, n) {
+				cells, sizes = append(cells, &c.Verify.Cells[c.Verify.stair(n)]), append(sizes, n)
+			}
+		}
+		m.inTurn(cells, 2, func(i int) error { return p.Verify(sizes[i]) })
+	}
+	if p.Draft != nil {
+		m.time(&c.Root, 3, 0, 1, func() error { return p.Draft(1, widths[0]) })
+		for _, w := range widths {
+			const levels = 3
+			cell := &c.Level.Cells[c.Level.stair(w)]
+			m.time(cell, 2, c.Root.Seconds, levels-1, func() error { return p.Draft(levels, w) })
+		}
+		extend(&c.Level)
+	}
+	if p.Draft != nil && p.Grow != nil {
+		w := widths[0]
+		m.before = func() error { return p.Draft(1, w) }
+		m.time(&c.Sync, 1, c.Level.At(w), 1, func() error { return p.Grow(1, w) })
+		m.before = nil
+	}
+	if p.Feed != nil {
+		for _, n := range []int{16, 64} {
+			m.time(&c.Feed.Cells[c.Feed.stair(n)], 1, 0, 1, func() error { return p.Feed(n) })
+		}
+		extend(&c.Feed)
+	}
+	if p.Verify != nil {
+		for _, n := range []int{8, 3, 6, 12, 32, 16, 24, 48} {
+			if n < rows && m.left() {
+				verify(n, 2)
+			}
+		}
+		extend(&c.Verify)
+	}
+	return m.err
+}
+
+// staleRatio is the ratio of a new time to a stored one from which on Holds rejects the stored costs.
+const staleRatio = 1.5
+
+// Holds reports whether stored costs up to rows rows still describe the device. Costs stored on a busy machine would
+// otherwise stay: a round of plain decoding corrects none of the larger passes.
+func (c *Costs) Holds(p Probe, rows int) (bool, error) {
+	for _, n := range []int{1, 4, rows} {
+		if n > rows {
+			continue
+		}
+		m, now := meter{Probe: p}, Cell{}
+		m.time(&now, 2, 0, 1, func() error { return p.Verify(n) })
+		if m.err != nil {
+			return false, m.err
+		}
+		if kept := c.Verify.At(n); now.Seconds > staleRatio*kept || kept > staleRatio*now.Seconds {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// Forget replaces all times by guesses and keeps the acceptance estimates.
+func (c *Costs) Forget() {
+	learnt := c.learnt
+	*c = *NewCosts()
+	c.learnt = learnt
+}
+
+// meter times passes until one fails.
+type meter struct {
+	Probe
+	until  float64      // end of the time budget on Clock
+	before func() error // runs untimed before each pass; may be nil
+	err    error        // of the first pass that failed
+}
+
+func (m *meter) left() bool { return m.err == nil && m.Clock() < m.until }
+
+// time sets cell to a part of the shortest of runs runs: their time less the known seconds, divided by parts.
+func (m *meter) time(cell *Cell, runs int, less float64, parts int, run func() error) {
+	var took []float64
+	for i := 0; i <= runs && m.err == nil; i++ {
+		if m.before != nil {
+			if m.err = m.before(); m.err != nil {
+				return
+			}
+		}
+		begin := m.Clock()
+		if m.err = run(); i > 0 {
+			took = append(took, m.Clock()-begin)
+		}
+	}
+	if m.err != nil {
+		return
+	}
+	shortest := slices.Min(took)
+	// The difference of two noisy times may be 0 or negative; no part takes less than a twentieth of the run.
+	if one := max((shortest-less)/float64(parts), shortest/20/float64(parts)); one > 0 {
+		*cell = Cell{Seconds: one, Count: 1} // rounds soon outweigh it
+	}
+}
+
+// inTurn sets each cell to the shortest of its runs. It runs all cells one after the other, runs times over. A cell may
+// occur more than once.
+func (m *meter) inTurn(cells []*Cell, runs int, run func(i int) error) {
+	least := map[*Cell]float64{}
+	for r := 0; r <= runs; r++ {
+		for i, cell := range cells {
+			if m.err != nil {
+				return
+			}
+			begin := m.Clock()
+			if m.err = run(i); r > 0 {
+				took := m.Clock() - begin
+				if known, ok := least[cell]; !ok || took < known {
+					least[cell] = took
+				}
+			}
+		}
+	}
+	for cell, seconds := range least {
+		if m.err == nil && seconds > 0 {
+			*cell = Cell{Seconds: seconds, Count: 1}
+		}
+	}
+}
+
+// extend interpolates the sizes between measured ones, and extrapolates beyond the last.
+func extend(c *Curve) {
+	c.fit = c.fit[:0]
+	last := -1
+	for i := range c.Cells {
+		if c.Cells[i].Count == 0 {
+			continue
+		}
+		for j := last + 1; j < i; j++ {
+			if last < 0 {
+				c.Cells[j].Seconds = c.Cells[i].Seconds
+				continue
+			}
+			at := float64(c.Sizes[j]-c.Sizes[last]) / float64(c.Sizes[i]-c.Sizes[last])
+			c.Cells[j].Seconds = c.Cells[last].Seconds + at*(c.Cells[i].Seconds-c.Cells[last].Seconds)
+		}
+		last = i
+	}
+	if last < 0 {
+		return
+	}
+	per := c.Cells[last].Seconds * guessedRow / (1 + guessedRow*float64(c.Sizes[last]-1))
+	if last > 0 {
+		per = max(0, c.Cells[last].Seconds-c.Cells[0].Seconds) / float64(c.Sizes[last]-1)
+	}
+	for j := last + 1; j < len(c.Cells); j++ {
+		c.Cells[j].Seconds = c.Cells[last].Seconds + per*float64(c.Sizes[j]-c.Sizes[last])
+	}
+}

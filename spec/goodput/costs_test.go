@@ -1,0 +1,170 @@
+package goodput
+
+import (
+	"errors"
+	"math"
+	"testing"
+)
+
+// timer is a device whose passes take given seconds.
+type timer struct {
+	now  float64
+	runs int
+}
+
+func (d *timer) pass(seconds float64) error {
+	d.now += seconds
+	d.runs++
+	return nil
+}
+
+func (d *timer) probe() Probe {
+	return Probe{
+		Verify: func(rows int) error { return d.pass(0.010 + 0.001*float64(rows)) },
+		Draft: func(levels, beams int) error {
+			return d.pass(0.003 + 0.002*float64(levels-1) + 0.0001*float64((levels-1)*(beams-1)))
+		},
+		Grow:  func(levels, beams int) error { return d.pass(0.0005 + 0.002*float64(levels)) },
+		Feed:  func(tokens int) error { return d.pass(0.002 + 0.0001*float64(tokens)) },
+		Clock: func() float64 { return d.now },
+	}
+}
+
+func TestMeasuringFindsWhatPassesTake(t *testing.T) {
+	d, c := &timer{}, NewCosts()
+	if c.Measured(16, true) {
+		t.Error("guesses pass for measurements")
+	}
+	if err := c.Measure(d.probe(), 16, []int{1, 2, 4}, 10); err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		what      string
+		got, want float64
+	}{
+		{"1 row", c.Verify.At(1), 0.011}, {"3 rows", c.Verify.At(3), 0.013},
+		{"5 rows, on the stair of 6", c.Verify.At(5), 0.016}, {"16 rows", c.Verify.At(16), 0.026},
+		{"a draft of one level", c.DraftTime(1, 4), 0.003}, {"of four by 4", c.DraftTime(4, 4), 0.003 + 3*0.0023},
+		{"growing by two", c.GrowTime(2, 1), 0.0045}, {"catching up", c.LagTime(66), 0.0084},
+		{"no lag", c.LagTime(2), 0},
+	} {
+		if math.Abs(x.got-x.want) > 1e-6 {
+			t.Errorf("%s takes %v s, want %v", x.what, x.got, x.want)
+		}
+	}
+	if !c.Measured(16, true) || c.Measured(64, true) {
+		t.Error("costs measured up to 16 rows deny it, or claim 64")
+	}
+}
+
+func TestMeasuringEndsWithItsBudget(t *testing.T) {
+	long, short := &timer{}, &timer{}
+	full, brief := NewCosts(), NewCosts()
+	if err := full.Measure(long.probe(), 16, []int{1, 4}, 10); err != nil {
+		t.Fatal(err)
+	}
+	if err := brief.Measure(short.probe(), 16, []int{1, 4}, 0.02); err != nil {
+		t.Fatal(err)
+	}
+	if short.runs >= long.runs {
+		t.Errorf("%d passes within a small budget, %d without one", short.runs, long.runs)
+	}
+	if got := brief.Verify.At(8); math.Abs(got-0.018) > 0.002 {
+		t.Errorf("8 rows take %v s in proportion, want about 0.018", got)
+	}
+}
+
+// TestBusyMachinesAreSeenThrough interrupts every third pass: the shortest run counts.
+func TestBusyMachinesAreSeenThrough(t *testing.T) {
+	d, c := &timer{}, NewCosts()
+	p := d.probe()
+	quiet := p.Verify
+	p.Verify = func(rows int) error {
+		if d.runs%3 == 1 {
+			d.now += 0.5
+		}
+		return quiet(rows)
+	}
+	if err := c.Measure(p, 16, []int{1}, 10); err != nil {
+		t.Fatal(err)
+	}
+	for rows, want := range map[int]float64{1: 0.011, 2: 0.012, 4: 0.014, 16: 0.026} {
+		if got := c.Verify.At(rows); math.Abs(got-want) > 1e-6 {
+			t.Errorf("%d rows take %v s, want %v", rows, got, want)
+		}
+	}
+}
+
+func TestKeptCostsAreCheckedBeforeUse(t *testing.T) {
+	d, c := &timer{}, NewCosts()
+	if err := c.Measure(d.probe(), 16, []int{1}, 10); err != nil {
+		t.Fatal(err)
+	}
+	c.learnt = map[string]*acceptance{"x": nil}
+	if ok, err := c.Holds(d.probe(), 16); !ok || err != nil {
+		t.Errorf("costs do not hold on the device they were measured on: %v", err)
+	}
+	for _, n := range []int{1, 4, 16} {
+		for _, wrong := range []float64{0.4, 3} {
+			if n > 1 && wrong < 1 {
+				continue // smoothing raises it to the time of fewer rows
+			}
+			bad := *c
+			bad.Verify.Cells = append([]Cell{}, c.Verify.Cells...)
+			bad.Verify.Cells[bad.Verify.stair(n)].Seconds *= wrong
+			bad.Verify.fit = nil
+			if ok, _ := bad.Holds(d.probe(), 16); ok {
+				t.Errorf("%v times the time of %d rows is believed", wrong, n)
+			}
+		}
+	}
+	lost := errors.New("lost")
+	p := d.probe()
+	p.Verify = func(int) error { return lost }
+	if _, err := c.Holds(p, 16); !errors.Is(err, lost) {
+		t.Errorf("a failing pass gave %v", err)
+	}
+	if c.Forget(); c.Measured(1, false) || len(c.learnt) != 1 {
+		t.Error("Forget keeps times, or drops acceptance estimates")
+	}
+}
+
+func TestMeasuringFailsWithThePass(t *testing.T) {
+	lost := errors.New("lost")
+	for i, change := range []func(*Probe){
+		func(p *Probe) { p.Verify = func(int) error { return lost } },
+		func(p *Probe) { p.Draft = func(int, int) error { return lost } },
+		func(p *Probe) { p.Grow = func(int, int) error { return lost } },
+		func(p *Probe) { p.Feed = func(int) error { return lost } },
+	} {
+		p := (&timer{}).probe()
+		change(&p)
+		if err := NewCosts().Measure(p, 8, []int{1}, 1); !errors.Is(err, lost) {
+			t.Errorf("failing pass %d gave %v", i, err)
+		}
+	}
+}
+
+func TestGuessesTakeTheirScaleFromTheFirstPass(t *testing.T) {
+	c := NewCosts()
+	c.observeVerify(1, 0.004)
+	if got := c.Verify.At(1); math.Abs(got-0.004) > 1e-9 {
+		t.Errorf("one row takes %v s, 4 ms were seen", got)
+	}
+	if got := c.DraftTime(1, 1); got > 0.004 || got < 0.0002 {
+		t.Errorf("the draft is guessed at %v s beside a target of 4 ms", got)
+	}
+}
+
+func TestStairsAreClimbedAtTheirEnds(t *testing.T) {
+	c := NewCosts()
+	if got := c.Verify.Ladder(nil, 10); len(got) != 7 || got[5] != 8 || got[6] != 10 {
+		t.Errorf("passes of up to 10 rows may end at %v", got)
+	}
+	if c.Verify.At(9) != c.Verify.At(12) || c.Verify.At(9) <= c.Verify.At(8) {
+		t.Error("9 rows are on the stair of 12")
+	}
+	if whole := c.Verify.At(64); c.Verify.At(130) != 2*whole+c.Verify.At(2) {
+		t.Error("130 rows are run as 64, 64 and 2")
+	}
+}

@@ -1,0 +1,217 @@
+package goodput
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+const (
+	isotonicBins    = 18   // bins of the score in a Calibrator
+	lowestScore     = -9.0 // ln of the score in the centre of the first bin
+	priorOutcomes   = 2.0  // outcomes that the prior of a bin weighs
+	outcomesHalving = 400  // outcomes of a bin after which an old one weighs half
+)
+
+// Calibrator maps scores to probabilities learnt from outcomes. It is an isotonic regression by pooling adjacent
+// violators (Ayer et al., "An Empirical Distribution Function for Sampling with Incomplete Information", 1955; for
+// classifier scores Zadrozny and Elkan, "Transforming Classifier Scores into Accurate Multiclass Probability
+// Estimates", 2002) over counts in bins of ln score. The prior of a bin is its score times 1-doubt. The zero value
+// is ready. A Calibrator is not safe for concurrent use.
+type Calibrator struct {
+	// Seen and Hits hold per bin the decayed counts of outcomes and of hits. Both are empty or have isotonicBins
+	// values.
+	Seen []float64 `json:"seen,omitempty"`
+	Hits []float64 `json:"hits,omitempty"`
+
+	doubt  float64   // in [0, 1): discount of the score in the prior
+	fitted []float64 // (isotonicBins) probabilities at the bins' centres
+	dirty  bool      // fitted lacks the latest outcomes
+}
+
+// binOf returns the bin below a score in (0, 1] and how far the score is on the way from that bin's centre to the
+// next, in [0, 1].
+func binOf(score float64) (bin int, share float64) {
+	x := lowestScore
+	if score > 0 {
+		x = min(max(math.Log(score), lowestScore), 0)
+	}
+	// The scale is the square root of -ln score: bins get narrower towards 1, where most scores are.
+	at := (1 - math.Sqrt(x/lowestScore)) * (isotonicBins - 1)
+	bin = min(int(at), isotonicBins-2)
+	return bin, at - float64(bin)
+}
+
+// centre returns the score at the centre of a bin.
+func centre(bin int) float64 {
+	r := 1 - float64(bin)/(isotonicBins-1)
+	return math.Exp(lowestScore * r * r)
+}
+
+// Learn counts an outcome of a candidate with the given score.
+func (c *Calibrator) Learn(score float64, hit bool) {
+	if len(c.Seen) != isotonicBins || len(c.Hits) != isotonicBins {
+		c.Seen, c.Hits = make([]float64, isotonicBins), make([]float64, isotonicBins)
+	}
+	bin, share := binOf(score)
+	if share >= 0.5 {
+		bin++
+	}
+	keep := math.Exp2(-1.0 / outcomesHalving)
+	c.Seen[bin] = c.Seen[bin]*keep + 1
+	c.Hits[bin] *= keep
+	if hit {
+		c.Hits[bin]++
+	}
+	c.dirty = true
+}
+
+// Chance returns the calibrated probability of a score, linear between the bins' centres. It does not fall as the
+// score rises.
+func (c *Calibrator) Chance(score float64) float64 {
+	if c.fitted == nil || c.dirty {
+		c.fit()
+	}
+	bin, share := binOf(score)
+	return c.fitted[bin]*(1-share) + c.fitted[bin+1]*share
+}
+
+// fit pools adjacent bins until the probabilities do not fall.
+func (c *Calibrator) fit() {
+	type block struct {
+		weight, sum float64
+		bins        int
+	}
+	var blocks [isotonicBins]block
+	n := 0
+	for i := range isotonicBins {
+		b := block{weight: priorOutcomes, sum: priorOutcomes * centre(i) * (1 - c.doubt), bins: 1}
+		if len(c.Seen) == isotonicBins {
+			b.weight += c.Seen[i]
+			b.sum += c.Hits[i]
+		}
+		for n > 0 && blocks[n-1].sum*b.weight >= b.sum*blocks[n-1].weight {
+			n--
+			b = block{b.weight + blocks[n].weight, b.sum + blocks[n].sum, b.bins + blocks[n].bins}
+		}
+		blocks[n] = b
+		n++
+	}
+	c.fitted = c.fitted[:0]
+	for _, b := range blocks[:n] {
+		for range b.bins {
+			c.fitted = append(c.fitted, b.sum/b.weight)
+		}
+	}
+	c.dirty = false
+}
+
+// validate returns an error for counts that Learn cannot produce.
+func (c *Calibrator) validate() error {
+	if len(c.Seen) == 0 && len(c.Hits) == 0 {
+		return nil
+	}
+	if len(c.Seen) != isotonicBins || len(c.Hits) != isotonicBins {
+		return fmt.Errorf("%d and %d bins, want %d", len(c.Seen), len(c.Hits), isotonicBins)
+	}
+	for i, n := range c.Seen {
+		if !(n >= 0) || math.IsInf(n, 0) || !(c.Hits[i] >= 0) || c.Hits[i] > n {
+			return fmt.Errorf("bin %d has %v hits of %v", i, c.Hits[i], n)
+		}
+	}
+	return nil
+}
+
+// mixer combines the probabilities of several sources into one. It is an online logistic regression over the sources'
+// log odds (the "logistic mixing" of Mahoney, "Adaptive Weighing of Context Models for Lossless Data Compression",
+// 2005). The sources differ from node to node, so each set of sources has its own weights. The zero value is ready.
+type mixer struct {
+	Sets map[uint]*mixing `json:"sets,omitempty"` // by the bits of the sources
+}
+
+// mixing holds the weights of one set of sources.
+type mixing struct {
+	Weights []float64 `json:"weights"` // (sources+1): one for each source in order, and the bias
+	Rate    float64   `json:"rate"`    // learning rate, decaying
+}
+
+const (
+	firstRate = 0.15
+	lastRate  = 0.02
+	surest    = 0.995 // highest probability: below 1, so that a node is always less likely than its parent
+)
+
+func logit(p float64) float64 {
+	p = min(max(p, 1e-4), surest)
+	return math.Log(p / (1 - p))
+}
+
+func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+// set returns the weights for n sources, and makes initial ones for a new set.
+func (m *mixer) set(sources uint, n int) *mixing {
+	if s := m.Sets[sources]; s != nil && len(s.Weights) == n+1 {
+		return s
+	}
+	if m.Sets == nil {
+		m.Sets = map[uint]*mixing{}
+	}
+	s := &mixing{Weights: make([]float64, n+1), Rate: firstRate}
+	for i := range n { // sources that agree are worth a little more than each alone
+		s.Weights[i] = 1
+		if n > 1 {
+			s.Weights[i] = 1.2 / float64(n)
+		}
+	}
+	m.Sets[sources] = s
+	return s
+}
+
+// chance mixes the probabilities of the sources whose bits are set, in the order of the bits.
+func (m *mixer) chance(sources uint, chances []float64) float64 {
+	s := m.set(sources, len(chances))
+	x := s.Weights[len(chances)]
+	for i, p := range chances {
+		x += s.Weights[i] * logit(p)
+	}
+	return min(max(sigmoid(x), 1e-4), surest)
+}
+
+// learn takes one gradient step on an outcome.
+func (m *mixer) learn(sources uint, chances []float64, hit bool) {
+	s := m.set(sources, len(chances))
+	miss := -m.chance(sources, chances)
+	if hit {
+		miss++
+	}
+	for i, p := range chances {
+		s.Weights[i] = min(max(s.Weights[i]+s.Rate*miss*logit(p)/4, -1), 3)
+	}
+	s.Weights[len(chances)] = min(max(s.Weights[len(chances)]+s.Rate*miss, -4), 4)
+	s.Rate = max(lastRate, s.Rate*0.98)
+}
+
+func (m *mixer) validate() error {
+	for _, s := range m.Sets {
+		if s == nil || len(s.Weights) < 2 {
+			return fmt.Errorf("a set of sources has no weights")
+		}
+		for _, w := range append([]float64{s.Rate}, s.Weights...) {
+			if math.IsNaN(w) || math.Abs(w) > 16 {
+				return fmt.Errorf("weights %v with rate %v", s.Weights, s.Rate)
+			}
+		}
+	}
+	return nil
+}
+
+// ordered returns the indices of values from the largest down, ties in order of the index. It reuses dst.
+func ordered(dst []int32, values []float64) []int32 {
+	dst = dst[:0]
+	for i := range values {
+		dst = append(dst, int32(i))
+	}
+	slices.SortStableFunc(dst, func(a, b int32) int { return cmp.Compare(values[b], values[a]) })
+	return dst
+}

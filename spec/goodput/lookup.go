@@ -1,0 +1,95 @@
+package goodput
+
+import (
+	"cmp"
+	"slices"
+)
+
+// history predicts the next token from the request's own tokens. It is a context model with prediction by partial
+// matching and escape method A (Cleary and Witten, "Data Compression Using Adaptive Coding and Partial String
+// Matching", 1984): the longest matches come first, and shorter ones share the probability that is left.
+type history struct {
+	seq  []int32
+	at   map[int32][]int32 // positions of each token in seq, ascending
+	room []guess           // result of the last call of after
+}
+
+// guess is a predicted token.
+type guess struct {
+	token int32
+	score float64             // the context model's probability, in (0, 1)
+	count [maxOrder + 1]int32 // occurrences after a context of at least so many matching tokens
+}
+
+const (
+	maxOrder    = 10   // tokens of the longest context
+	maxPlaces   = 48   // latest occurrences of the last token that after reads: bounds the time of a round
+	maxGuesses  = 3    // tokens proposed after one context
+	leastChance = 0.02 // score of tokens that the lookup does not propose
+)
+
+// reset empties the history.
+func (h *history) reset() {
+	h.seq, h.at = h.seq[:0], map[int32][]int32{}
+}
+
+// extend appends the tokens of seq beyond those already known. seq starts with the known ones.
+func (h *history) extend(seq []int32) {
+	for i := len(h.seq); i < len(seq); i++ {
+		h.seq = append(h.seq, seq[i])
+		h.at[seq[i]] = append(h.at[seq[i]], int32(i))
+	}
+}
+
+// after predicts the token after the history followed by path: at most maxGuesses, likeliest first, and of equal
+// scores the latest occurrence first. The result is valid until the next call.
+func (h *history) after(path []int32) []guess {
+	h.room = h.room[:0]
+	// last returns token i from the end of the history and path, or -1 before their beginning.
+	last := func(i int) int32 {
+		if i < len(path) {
+			return path[len(path)-1-i]
+		}
+		if i -= len(path); i < len(h.seq) {
+			return h.seq[len(h.seq)-1-i]
+		}
+		return -1
+	}
+	places := h.at[last(0)]
+	if len(places) > maxPlaces {
+		places = places[len(places)-maxPlaces:]
+	}
+	var all [maxOrder + 1]int32 // places that match in at least so many tokens
+	for p := len(places) - 1; p >= 0; p-- {
+		place := int(places[p])
+		if place+1 >= len(h.seq) {
+			continue
+		}
+		order := 1
+		for order < maxOrder && place-order >= 0 && h.seq[place-order] == last(order) {
+			order++
+		}
+		next := h.seq[place+1]
+		g := slices.IndexFunc(h.room, func(g guess) bool { return g.token == next })
+		if g < 0 {
+			g = len(h.room)
+			h.room = append(h.room, guess{token: next})
+		}
+		for o := 1; o <= order; o++ {
+			all[o]++
+			h.room[g].count[o]++
+		}
+	}
+	escape := 1.0
+	for o := maxOrder; o >= 1; o-- {
+		if all[o] == 0 {
+			continue
+		}
+		for g := range h.room {
+			h.room[g].score += escape * float64(h.room[g].count[o]) / float64(all[o]+1)
+		}
+		escape /= float64(all[o] + 1)
+	}
+	slices.SortStableFunc(h.room, func(a, b guess) int { return cmp.Compare(b.score, a.score) })
+	return h.room[:min(len(h.room), maxGuesses)]
+}

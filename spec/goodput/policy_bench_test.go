@@ -1,0 +1,114 @@
+package goodput
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"foretoken/spec"
+	"foretoken/spec/adapt"
+	"foretoken/spec/spectest"
+)
+
+// grownTree is a sequence and the tree that a draft grows after it: so many levels of k beams.
+func grownTree(b *testing.B, depth, k int) ([]int32, *spectest.Target, []spec.Level) {
+	b.Helper()
+	s := &spectest.Script{Vocab: 512, Steps: 50}
+	target := spectest.NewTarget(s, 1024, 64)
+	draft := spectest.NewDraft(target, 1024, 0.4)
+	draft.Target = nil
+	seq := make([]int32, 400)
+	for i := range seq {
+		seq[i] = int32(spectest.Mix(uint64(i%90)) % 512)
+	}
+	ctx := context.Background()
+	if err := target.Prefill(ctx, seq[:len(seq)-1], nil); err != nil {
+		b.Fatal(err)
+	}
+	if err := draft.Prefill(ctx, seq[:len(seq)-1], nil); err != nil {
+		b.Fatal(err)
+	}
+	levels, err := draft.DraftTree(ctx, spec.DraftRequest{Pending: seq[len(seq)-1:], Depth: depth - 1, K: k})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return seq, target, levels
+}
+
+// BenchmarkPolicies times what is decided on the host each round, apart from the models.
+func BenchmarkPolicies(b *testing.B) {
+	each := func(name string, step func() error) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			if err := step(); err != nil { // memory that is used again from then on
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if err := step(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	seq, target, levels := grownTree(b, 5, 4)
+	root := seq[len(seq)-1]
+
+	var builder spec.Builder
+	each("rerank", func() error {
+		_, err := builder.Build(root, levels, 16)
+		return err
+	})
+
+	var h history
+	each("lookup", func() error {
+		h.reset()
+		h.extend(seq)
+		if len(h.after(nil)) == 0 {
+			b.Fatal("a text that repeats itself has nothing to look up")
+		}
+		return nil
+	})
+
+	costs := NewCosts()
+	costs.observeVerify(1, 0.02)
+	a := costs.acceptance("greedy match")
+	a.Yield.ready([]int{1, 2, 4}, 5, RowBuckets())
+	var c candidates
+	var tree *spec.Tree
+	ladder := costs.Verify.Ladder(nil, 16)
+	each("goodput tree", func() error {
+		c.reset(root)
+		if err := c.levels(levels, nil); err != nil {
+			return err
+		}
+		c.score(&h, a, 6, 48)
+		rows, _ := c.best(ladder, 1/costs.plainTime(), costs.Verify.At)
+		tree = c.build(max(rows, 8))
+		return nil
+	})
+	each("goodput shape", func() error {
+		g := Goodput{Model: spectest.NewDraft(target, 1024, 0.4), Costs: costs, Levels: 5, learnt: a,
+			widths: []int{1, 2, 4}}
+		if s := g.shape(len(seq), 16); s.levels == 0 {
+			b.Fatal("no draft was chosen")
+		}
+		return nil
+	})
+	out, err := target.Verify(context.Background(), tree, spec.Sampling{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var verdict spec.Verdict
+	for name, verifier := range map[string]spec.Verifier{"match": spec.Match{}, "MARS": adapt.MARS{Theta: 0.9}} {
+		each(name, func() error { return verifier.Accept(tree, &spec.Pass{Outputs: out}, &verdict) })
+	}
+	tokens := []int32{out[0].Token}
+	each("learn", func() error {
+		c.learn(a, tokens)
+		c.survey(&a.Yield, 4, 5, 0.1)
+		costs.observeVerify(8, 0.03)
+		costs.observeDraft(0, 5, 4, 0.01)
+		costs.observeHost(time.Millisecond.Seconds())
+		return nil
+	})
+}

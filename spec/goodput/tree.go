@@ -1,0 +1,355 @@
+package goodput
+
+import (
+	"fmt"
+	"math"
+
+	"foretoken/spec"
+)
+
+// candidates is the tree of all tokens that the draft and the lookup propose in a round, with the probability of each,
+// and the part of it to verify.
+type candidates struct {
+	nodes []candidate
+	first [][]int32 // (level of the draft, candidate): its node, or -1
+	path  []int32   // scratch of lookUp
+	order []int32   // nodes without the root by reach, likeliest first
+	reach []float64 // scratch of score
+	index []int32   // of each node, its node in tree, or -1
+	beams []int32
+	tree  spec.Tree // of the last call of build
+
+	// Scratch of frontier: the nodes of a level and their joint probabilities.
+	joints []float64
+	open   []int32
+}
+
+// candidate is a proposed token.
+type candidate struct {
+	token, parent, depth int32
+	child, next          int32 // first child and next sibling, -1: none
+	evidence
+	chance float64 // a: probability of acceptance if the parent is accepted
+	reach  float64 // probability that the path down to the node is accepted
+	joint  float64 // Π q along a path of the draft
+	level  int32   // of the draft, -1: a lookup's token
+	beam   int32   // index among the beams of its level, -1: none
+	fed    bool    // the draft consumed it and proposed its children
+	// width and levels are those of the smallest draft that has the node.
+	width, levels int32
+}
+
+// reset makes c a lone root.
+func (c *candidates) reset(root int32) {
+	c.nodes = append(c.nodes[:0], candidate{
+		token: root, parent: -1, child: -1, next: -1, chance: 1, reach: 1, joint: 1, level: -1, beam: -1, width: 1,
+	})
+	c.first = c.first[:0]
+	c.order = c.order[:0]
+}
+
+func (c *candidates) add(parent, token int32) int32 {
+	p := &c.nodes[parent]
+	n := int32(len(c.nodes))
+	c.nodes = append(c.nodes, candidate{
+		token: token, parent: parent, depth: p.depth + 1, child: -1, next: p.child, level: -1, beam: -1,
+		width: p.width, levels: p.levels,
+	})
+	c.nodes[parent].child = n
+	return n
+}
+
+func (c *candidates) find(parent, token int32) int32 {
+	for n := c.nodes[parent].child; n >= 0; n = c.nodes[n].next {
+		if c.nodes[n].token == token {
+			return n
+		}
+	}
+	return -1
+}
+
+// resized returns s with n elements of any value.
+func resized(s []int32, n int) []int32 {
+	if cap(s) < n {
+		return make([]int32, n)
+	}
+	return s[:n]
+}
+
+// levels adds the draft's candidates with the scores of the draft, of c2t unless it is nil, and of an acceptance head.
+func (c *candidates) levels(levels []spec.Level, c2t *spec.C2TClassifier) error {
+	for d := range levels {
+		l := &levels[d]
+		if len(c.first) < cap(c.first) {
+			c.first = c.first[:len(c.first)+1]
+		} else {
+			c.first = append(c.first, nil)
+		}
+		nodes := resized(c.first[d], len(l.Candidates))
+		c.first[d] = nodes
+		rank, last := 0, int32(-1)
+		for i, k := range l.Candidates {
+			if k.Beam != last {
+				rank, last = 0, k.Beam
+			}
+			nodes[i] = -1
+			parent := int32(0)
+			if d > 0 {
+				beams := levels[d-1].Beams
+				if k.Beam < 0 || int(k.Beam) >= len(beams) || int(beams[k.Beam]) >= len(c.first[d-1]) {
+					return fmt.Errorf("spec: candidate %d of level %d names beam %d of %d", i, d, k.Beam, len(beams))
+				}
+				if parent = c.first[d-1][beams[k.Beam]]; parent < 0 {
+					continue
+				}
+			} else if k.Beam != 0 {
+				return fmt.Errorf("spec: candidate %d of the draft's first level names beam %d", i, k.Beam)
+			}
+			if p := &c.nodes[parent]; !p.fed {
+				p.fed, p.beam = true, k.Beam
+				if d > 0 {
+					p.width = max(p.width, k.Beam+1)
+				}
+			}
+			q := float64(min(k.LogQ, 0))
+			if math.IsNaN(q) || math.IsInf(q, -1) || c.find(parent, k.Token) >= 0 {
+				continue
+			}
+			n := c.add(parent, k.Token)
+			x := &c.nodes[n]
+			x.level, x.levels, x.joint = int32(d), int32(d+1), c.nodes[parent].joint*math.Exp(q)
+			x.width = max(x.width, int32(rank+1))
+			x.add(fromDraft, math.Exp(q), choiceClass(rank))
+			if c2t != nil && int(k.Beam) < len(l.Entropies) {
+				x.add(fromC2T, c2t.Confidence(spec.C2TFeatures{
+					Probability: x.joint, Entropy: float64(l.Entropies[k.Beam]), Depth: d + 1,
+				}), firstChoice)
+			}
+			nodes[i] = n
+			rank++
+		}
+		if d == 0 {
+			continue
+		}
+		for b, from := range levels[d-1].Beams { // an acceptance head scores the beams
+			if n := c.first[d-1][from]; n >= 0 && b < len(l.Accepts) && l.Accepts[b] == l.Accepts[b] {
+				c.nodes[n].add(fromHead, float64(l.Accepts[b]), firstChoice)
+			}
+		}
+	}
+	return nil
+}
+
+// score adds the lookups down to a depth and up to most nodes, and computes all probabilities.
+func (c *candidates) score(h *history, a *acceptance, depth, most int) {
+	const leastReach = 0.01 // of nodes whose successors are looked up: bounds the time of a round
+	for i := 0; i < len(c.nodes); i++ {
+		n := &c.nodes[i]
+		if int(n.depth) < depth && n.reach >= leastReach && (n.fed || len(c.nodes) < most) {
+			c.lookUp(int32(i), h, len(c.nodes) < most)
+		}
+		n = &c.nodes[i]
+		sum := 0.0
+		for k := n.child; k >= 0; k = c.nodes[k].next {
+			x := &c.nodes[k]
+			x.chance = a.corrected(&x.evidence)
+			sum += x.chance
+		}
+		for k := n.child; k >= 0; k = c.nodes[k].next {
+			x := &c.nodes[k]
+			if sum > surest { // at most one of them is accepted
+				x.chance *= surest / sum
+			}
+			x.reach = n.reach * x.chance
+		}
+	}
+	c.reach = c.reach[:0]
+	for i := range c.nodes[1:] {
+		c.reach = append(c.reach, c.nodes[i+1].reach)
+	}
+	c.order = ordered(c.order, c.reach)
+	for i := range c.order {
+		c.order[i]++
+	}
+}
+
+// lookUp scores the children of node n by the history, and with grow adds the history's guesses to them.
+func (c *candidates) lookUp(n int32, h *history, grow bool) {
+	c.path = c.path[:0]
+	for i := n; i > 0; i = c.nodes[i].parent {
+		c.path = append(c.path, c.nodes[i].token)
+	}
+	for i, j := 0, len(c.path)-1; i < j; i, j = i+1, j-1 {
+		c.path[i], c.path[j] = c.path[j], c.path[i]
+	}
+	guesses := h.after(c.path)
+	if len(guesses) == 0 {
+		return
+	}
+	for rank, g := range guesses {
+		k := c.find(n, g.token)
+		if k < 0 {
+			if !grow {
+				continue
+			}
+			k = c.add(n, g.token)
+		}
+		c.nodes[k].evidence.add(fromLookup, min(g.score, 1), choiceClass(rank))
+	}
+	for k := c.nodes[n].child; k >= 0; k = c.nodes[k].next {
+		if x := &c.nodes[k]; !x.has(fromLookup) {
+			x.evidence.add(fromLookup, leastChance, notChosen)
+		}
+	}
+}
+
+// expected returns E = 1 + Σ reach, the expected tokens of a pass over the root and the rows-1 likeliest candidates.
+func (c *candidates) expected(rows int) float64 {
+	e := 1.0
+	for _, n := range c.order[:min(rows-1, len(c.order))] {
+		e += c.nodes[n].reach
+	}
+	return e
+}
+
+// best returns the number of rows, at the end of a stair, with the largest E - price·T_v, and that value.
+// Held by TestTreesEndAtTheEndsOfStairs.
+func (c *candidates) best(ladder []int, price float64, verify func(rows int) float64) (rows int, value float64) {
+	value = math.Inf(-1)
+	e, at := 1.0, 1
+	for _, end := range ladder {
+		for ; at < end && at <= len(c.order); at++ {
+			e += c.nodes[c.order[at-1]].reach
+		}
+		if v := e - price*verify(min(end, at)); v > value {
+			rows, value = min(end, at), v
+		}
+		if at > len(c.order) {
+			break
+		}
+	}
+	return rows, value
+}
+
+// build makes a tree of the rows-1 likeliest candidates, in the order of their addition. It contains the parents of
+// its nodes, because parents are likelier than their children.
+func (c *candidates) build(rows int) *spec.Tree {
+	c.index = c.index[:0]
+	for range c.nodes {
+		c.index = append(c.index, -1)
+	}
+	for _, n := range c.order[:min(rows-1, len(c.order))] {
+		c.index[n] = 0
+	}
+	c.tree.Reset(c.nodes[0].token)
+	c.index[0] = 0
+	for i := 1; i < len(c.nodes); i++ {
+		if n := &c.nodes[i]; c.index[i] == 0 {
+			c.index[i] = c.tree.Add(c.index[n.parent], n.token, float32(math.Log(max(n.reach, 1e-30))))
+		}
+	}
+	return &c.tree
+}
+
+// accepted returns the draft's beams along an accepted path of the last built tree, down to the last token that the
+// draft consumed.
+func (c *candidates) accepted(path []int32) []int32 {
+	c.beams = c.beams[:0]
+	at := int32(0)
+	for _, node := range path[1:] {
+		if at = c.find(at, c.tree.Tokens[node]); at < 0 || c.nodes[at].beam < 0 || c.nodes[at].level < 0 {
+			break
+		}
+		c.beams = append(c.beams, c.nodes[at].beam)
+	}
+	return c.beams
+}
+
+// learn updates the estimates with the committed tokens.
+func (c *candidates) learn(a *acceptance, tokens []int32) {
+	at := int32(0)
+	for _, token := range tokens {
+		expected, found := 0.0, int32(-1)
+		for k := c.nodes[at].child; k >= 0; k = c.nodes[k].next {
+			x := &c.nodes[k]
+			expected += a.estimate(&x.evidence)
+			if x.token == token {
+				found = k
+			}
+		}
+		for k := c.nodes[at].child; k >= 0; k = c.nodes[k].next {
+			a.learn(&c.nodes[k].evidence, k == found)
+		}
+		if c.nodes[at].child >= 0 {
+			a.Ratio.learn(min(expected, surest), found >= 0)
+		}
+		if found < 0 {
+			return
+		}
+		at = found
+	}
+}
+
+// survey updates a profile with the expected yield of each narrower, shallower draft of this round. weight in (0, 1]
+// is that of this draft.
+func (c *candidates) survey(p *profile, width, levels int, weight float64) {
+	levels = min(levels, p.Depth)
+	latest, known := 0.0, 0.0 // yield of the largest of them that the rows hold completely, and its estimate
+	for w, beams := range p.Widths {
+		if beams > width {
+			break
+		}
+		for d := 1; d <= levels; d++ {
+			sum, at, size := 0.0, 1, 0
+			for _, n := range c.order {
+				x := &c.nodes[n]
+				if int(x.width) > beams || int(x.levels) > d {
+					continue
+				}
+				for ; size < len(p.Sizes) && at >= p.Sizes[size]; size++ {
+					g := p.gain(w, d, size)
+					*g += weight * (sum - *g)
+				}
+				sum += x.reach
+				at++
+			}
+			for ; size < len(p.Sizes); size++ {
+				g := p.gain(w, d, size)
+				if d == levels && size == len(p.Sizes)-1 {
+					latest, known = sum, *g
+				}
+				*g += weight * (sum - *g)
+			}
+		}
+	}
+	// Deeper and wider drafts move with the largest one within this draft. Held by TestBusyMachinesDoNotMislead.
+	const share = 0.6
+	scale := 1 + weight*share*(min(max((latest+0.02)/(known+0.02), 0.2), 3)-1)
+	for w, beams := range p.Widths {
+		for d := 1; d <= p.Depth; d++ {
+			for size := range p.Sizes {
+				if beams > width || d > levels {
+					*p.gain(w, d, size) *= scale
+				}
+			}
+		}
+	}
+	p.Seen++
+}
+
+// frontier returns the reach of the beams that the next level of the draft would follow: the best k of a level by the
+// draft's own ranking.
+func (c *candidates) frontier(level, k int) float64 {
+	c.joints, c.open = c.joints[:0], c.open[:0]
+	for i := range c.nodes[1:] {
+		if n := &c.nodes[i+1]; int(n.level) == level {
+			c.joints, c.open = append(c.joints, n.joint), append(c.open, int32(i+1))
+		}
+	}
+	c.beams = ordered(c.beams, c.joints)
+	sum := 0.0
+	for _, i := range c.beams[:min(k, len(c.beams))] {
+		sum += c.nodes[c.open[i]].reach
+	}
+	return sum
+}

@@ -1,0 +1,290 @@
+package method
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"foretoken/spec"
+	"foretoken/spec/adapt"
+	"foretoken/spec/goodput"
+)
+
+// The drafters a Config names: where drafted tokens come from, and in which shape.
+const (
+	DrafterNone        = "none"         // plain decoding
+	DrafterChain       = "chain"        // the draft's best token, Depth times over
+	DrafterEAGLE2      = "eagle2"       // a tree of Depth+1 levels, reranked to Nodes
+	DrafterStatic      = "static"       // a tree of a fixed Shape: so many of the best at each rank
+	DrafterSampled     = "sampled"      // a tree of a fixed Shape whose children are drawn without replacement
+	DrafterNgram       = "ngram"        // prompt lookup as in Hugging Face's transformers
+	DrafterNgramSimple = "ngram-simple" // lookup as in llama.cpp's ngram-simple
+	DrafterNgramMap    = "ngram-map"    // lookup as in llama.cpp's ngram-map-k
+	DrafterAuto        = "auto"         // the goodput tree: whatever pays, from measured costs
+)
+
+// The sources of draft tokens a Config names.
+const (
+	SourceModel  = "model"  // the draft model
+	SourceEAGLE3 = "eagle3" // an EAGLE-3 head on the target's features
+)
+
+// The policies a Config names: what adapts the draft from round to round.
+const (
+	AdaptFixed      = "fixed"      // nothing does
+	AdaptHetero     = "hetero"     // HeteroSpec's entropy bins, on eagle2
+	AdaptC2T        = "c2t"        // C2T's classifier, on eagle2 (in place of its ranking) and chain
+	AdaptAcceptance = "acceptance" // an acceptance head stops drafting, on eagle2 and chain
+	AdaptAdaEDL     = "adaedl"     // an entropy bound stops the chain
+	AdaptAssisted   = "assisted"   // Hugging Face's assisted generation: confidence and schedule, on chain
+	AdaptAdaSD      = "adasd"      // AdaSD's generation threshold, on chain
+)
+
+// The verifiers a Config names.
+const (
+	VerifierMatch              = "match"               // sample-and-match: exactly the tokens of plain decoding
+	VerifierRejection          = "rejection"           // chain rejection sampling: exact in distribution
+	VerifierWithoutReplacement = "without-replacement" // Sequoia's rule for sampled trees: exact in distribution
+	VerifierMARS               = "mars"                // margin-aware: lossy
+	VerifierAdaSD              = "adasd"               // divergence below an adaptive threshold: lossy
+)
+
+// Modes of MARS and schedules of assisted generation.
+const (
+	MARSAlg1          = "alg1"
+	MARSSampled       = "sampled"
+	ScheduleHeuristic = "heuristic" // +2 after full acceptance, else -1
+	ScheduleConstant  = "constant"
+)
+
+// Config names a drafter, what adapts it, a verifier, and their settings.
+type Config struct {
+	Drafter  string `json:"drafter"`
+	Source   string `json:"source"`   // "" is SourceModel
+	Adapt    string `json:"adapt"`    // "" is AdaptFixed
+	Verifier string `json:"verifier"` // "" is VerifierMatch
+	// Depth is EAGLE-2's d: passes after the root's, giving d+1 levels of tokens.
+	// For a chain and for n-grams it is the number of tokens drafted a round.
+	Depth int `json:"depth"`
+	TopK  int `json:"top_k"` // EAGLE-2's k: candidates per beam and beams per level; C2T's K
+	Nodes int `json:"nodes"` // EAGLE-2's N: nodes verified, the root included
+	// Shape of a static or sampled tree: Shape[d][r] is how many children the node of
+	// rank r at depth d has, ranks counting a level's nodes from 0 in order.
+	Shape [][]int `json:"shape,omitempty"`
+	// NgramMax and NgramMin bound the sizes of n-gram looked up by DrafterNgram, longest
+	// first; DrafterNgramSimple and DrafterNgramMap look up NgramMax only.
+	NgramMax int `json:"ngram_max"`
+	NgramMin int `json:"ngram_min"`
+	// Uncoupled ranks candidates by ln q alone above temperature 0, where by default
+	// the noise that the target will draw with is added; see draft.TreeDrafter.
+	Uncoupled bool `json:"uncoupled"`
+
+	Settings
+
+	Fitted Fitted `json:"-"`
+}
+
+// Settings are those that single methods have. The zero value is every method's default.
+type Settings struct {
+	// Threshold is the policy's own: assisted's confidence, AdaEDL's λ-bound, C2T's β, the acceptance head's h. 0
+	// is the method's default; for the head that is to work h out of measured costs.
+	Threshold float64 `json:"threshold,omitempty"`
+	Lambda    float64 `json:"lambda,omitempty"`   // AdaEDL's λ; 0: its default
+	Schedule  string  `json:"schedule,omitempty"` // of assisted generation; "" is ScheduleHeuristic
+	// Any has the acceptance head stop as soon as one branch is hopeless, in the paper's
+	// words, and not when the best one is.
+	Any bool `json:"any,omitempty"`
+	// NoExtension, NoPruning and NoAdaptation switch off parts of HeteroSpec for its ablation;
+	// Alpha, when not 0, is added to its α.
+	NoExtension  bool `json:"no_extension,omitempty"`
+	NoPruning    bool `json:"no_pruning,omitempty"`
+	NoAdaptation bool `json:"no_adaptation,omitempty"`
+	Alpha        int  `json:"alpha,omitempty"`
+	// OnePruning leaves out C2T's second pruning, the top-K by confidence.
+	OnePruning bool    `json:"one_pruning,omitempty"`
+	Theta      float64 `json:"theta,omitempty"`   // MARS's θ; 0: 0.9
+	Gap        float64 `json:"gap,omitempty"`     // MARS's cap on z1-z2 in nats; 0: none
+	Mode       string  `json:"mode,omitempty"`    // of MARS; "" is MARSAlg1
+	Variant    string  `json:"variant,omitempty"` // of AdaSD's T_v; "" is AdaSDMidpoint
+	Carry      bool    `json:"carry,omitempty"`   // AdaSD keeps its thresholds from request to request
+}
+
+// Fitted holds what was fitted to a pair of models: calibrations and trained classifiers, nil where there are none.
+type Fitted struct {
+	Hetero *adapt.HeteroCalibration
+	C2T    *spec.C2TClassifier
+	// Head tells that the draft was loaded with an acceptance head, so that levels carry Accepts.
+	Head bool
+	// Costs are the costs of passes on this device, kept from request to request.
+	Costs *goodput.Costs
+	// AdaSD are the records that AdaSD's thresholds are made of, for Carry to keep from request to request.
+	AdaSD *adapt.AdaSDRecords
+}
+
+// DefaultConfig gives a drafter with the settings that its source uses, verified by matching.
+func DefaultConfig(drafter string) Config {
+	c := drafterNamed(drafter).settings
+	c.Drafter, c.Verifier = drafter, VerifierMatch
+	if c.Shape != nil {
+		c.Shape = DefaultShape() // the caller's own
+	}
+	return c
+}
+
+// DefaultShape is a tree of 4 levels: four children of the root, and fewer the lower the rank.
+func DefaultShape() [][]int { return [][]int{{4}, {3, 2, 1, 1}, {2, 1, 1}, {1, 1}} }
+
+// UsesDraftModel tells whether the drafter needs a draft model or a head.
+func (c Config) UsesDraftModel() bool { return drafterNamed(c.Drafter).model }
+
+// Joins tells whether the target may verify in the run that drafts, where it can: the draft does not depend on
+// anything that is known only once it is there.
+func (c Config) Joins() bool {
+	return c.UsesDraftModel() && orElse(c.Adapt, AdaptFixed) == AdaptFixed &&
+		(orElse(c.Verifier, VerifierMatch) == VerifierMatch || c.Verifier == VerifierMARS)
+}
+
+// At is the config as it works at a temperature. At 0 there is nothing to sample: sampled trees and chains that nothing
+// ends are the draft's best, and the verifiers of sampled tokens are Match.
+func (c Config) At(temperature float64) Config {
+	if temperature > 0 {
+		return c
+	}
+	if c.Drafter == DrafterSampled {
+		c.Drafter = DrafterStatic
+	}
+	if v := verifierNamed(c.Verifier); v.greedy != "" && v.greedy == c.Drafter &&
+		orElse(c.Adapt, AdaptFixed) == AdaptFixed {
+		c.Verifier = VerifierMatch
+	}
+	return c
+}
+
+// Samples tells whether draft tokens are sampled from the draft's own distribution.
+func (c Config) Samples() bool {
+	return c.Drafter == DrafterSampled || c.Drafter != "" && verifierNamed(c.Verifier).sampled == c.Drafter
+}
+
+// Validate refuses unknown names, settings out of range and combinations that
+// would not do what they say, with the reason.
+func (c Config) Validate() error {
+	for _, check := range []func() error{c.validateNames, c.validateDrafter, c.validateAdapt, c.validateVerifier} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c Config) validateNames() error {
+	for _, n := range []struct {
+		what, name string
+		known      []string
+	}{
+		{"drafter", c.Drafter, Drafters()},
+		{"source", orElse(c.Source, SourceModel), Sources()},
+		{"policy", orElse(c.Adapt, AdaptFixed), Adapters()},
+		{"verifier", orElse(c.Verifier, VerifierMatch), VerifierNames()},
+		{"schedule", orElse(c.Schedule, ScheduleHeuristic), Schedules()},
+		{"mode", orElse(c.Mode, MARSAlg1), Modes()},
+		{"variant", orElse(c.Variant, adapt.AdaSDMidpoint), Variants()},
+	} {
+		if !slices.Contains(n.known, n.name) {
+			return fmt.Errorf("spec: unknown %s %.80q, want %s", n.what, n.name, oneOf(n.known...))
+		}
+	}
+	return nil
+}
+
+func orElse(s, empty string) string {
+	if s == "" {
+		return empty
+	}
+	return s
+}
+
+func (c Config) validateDrafter() error {
+	row := drafterNamed(c.Drafter)
+	for _, b := range row.bounds {
+		if err := inRange(b.Name, b.of(&c), b.least, b.most); err != nil {
+			return err
+		}
+	}
+	if row.check == nil {
+		return nil
+	}
+	return row.check(&c)
+}
+
+// validateShape checks that every level has the nodes its ranks speak of.
+func validateShape(shape [][]int) error {
+	if err := inRange("levels of the shape", len(shape), 1, spec.MaxDepth); err != nil {
+		return err
+	}
+	above, all := 1, 1
+	for d, ranks := range shape {
+		if len(ranks) > above || len(ranks) > spec.MaxTopK {
+			return fmt.Errorf("spec: the shape's level %d gives children to %d nodes, but the level above has %d "+
+				"(at most %d can have children)", d+1, len(ranks), above, spec.MaxTopK)
+		}
+		level := 0
+		for _, n := range ranks {
+			if err := inRange("children of a node of the shape", n, 0, spec.MaxTopK); err != nil {
+				return err
+			}
+			level += n
+		}
+		if level == 0 {
+			return fmt.Errorf("spec: the shape's level %d has no nodes", d+1)
+		}
+		above, all = level, all+level
+	}
+	return inRange("nodes of the shape", all, 2, spec.MaxNodes)
+}
+
+func (c Config) validateAdapt() error {
+	if !(c.Threshold >= 0) || math.IsInf(c.Threshold, 1) {
+		return fmt.Errorf("spec: threshold is %v, want 0 (the method's default) or more", c.Threshold)
+	}
+	a := adapterNamed(c.Adapt)
+	switch {
+	case a.drafters != nil && !slices.Contains(a.drafters, c.Drafter):
+		return fmt.Errorf("spec: the %s policy adapts %s, not %s", c.Adapt, oneOf(a.drafters...), c.Drafter)
+	case a.lacks != nil && a.lacks(&c.Fitted):
+		return fmt.Errorf("spec: the %s policy needs %s", a.name, a.need)
+	}
+	return nil
+}
+
+func (c Config) validateVerifier() error {
+	v, wrong := verifierNamed(c.Verifier), ""
+	if v.sampled != "" && c.Drafter != v.sampled && c.Drafter != DrafterNone {
+		wrong = v.refuses(drafterNamed(c.Drafter))
+	} else if v.check != nil {
+		wrong = v.check(&c)
+	}
+	if wrong != "" {
+		return errors.New("spec: " + wrong)
+	}
+	return nil
+}
+
+func inRange(name string, v, lo, hi int) error {
+	if v < lo || v > hi {
+		return fmt.Errorf("spec: %s is %d, want %d to %d", name, v, lo, hi)
+	}
+	return nil
+}
+
+func oneOf(names ...string) string {
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// Budget is the most that the settings may use in a round; models are prepared for it.
+func (c Config) Budget() spec.Budget { return drafterNamed(c.Drafter).budget(&c) }

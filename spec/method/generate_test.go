@@ -1,0 +1,403 @@
+package method
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"foretoken/spec"
+	"foretoken/spec/spectest"
+)
+
+// flaky is a target that does something before a pass and never looks at ctx itself.
+type flaky struct {
+	*spectest.Target
+	before func(pass int) error
+	pass   int
+	waited time.Duration
+}
+
+func (f *flaky) Verify(ctx context.Context, t *spec.Tree, s spec.Sampling) ([]spec.NodeOutput, error) {
+	f.pass++
+	if err := f.before(f.pass); err != nil {
+		return nil, err
+	}
+	f.waited += 2 * time.Millisecond
+	return f.Target.Verify(context.WithoutCancel(ctx), t, s)
+}
+
+func (f *flaky) ReadbackTime() time.Duration { return f.waited }
+
+func TestAbortTakesEffectWithinOneRound(t *testing.T) {
+	errGone := errors.New("gone")
+	for _, c := range []struct {
+		name   string
+		cancel func(context.CancelCauseFunc)
+	}{{"cancel", func(f context.CancelCauseFunc) { f(nil) }},
+		{"cancel with a cause", func(f context.CancelCauseFunc) { f(errGone) }}} {
+		for _, in := range []string{"prefill", "emit", "pass", "pass, with the cause"} {
+			ctx, cancel := context.WithCancelCause(context.Background())
+			target := spectest.NewTarget(&spectest.Script{Vocab: 6, Steps: 1e6}, 96, 16)
+			f := &flaky{Target: target, before: func(pass int) error {
+				if pass == 3 && strings.HasPrefix(in, "pass") {
+					c.cancel(cancel)
+					if in != "pass" {
+						return fmt.Errorf("verify: %w", context.Cause(ctx))
+					}
+				}
+				return nil
+			}}
+			config := Config{Drafter: DrafterEAGLE2, Depth: 2, TopK: 2, Nodes: 6}
+			if in == "emit" {
+				config = Config{Drafter: DrafterNone} // no model but the flaky one
+			}
+			g, err := New(f, spectest.NewDraft(target, 96, 0.2), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := spec.Options{Progress: func(done, _ int) {
+				if in == "prefill" && done > 0 {
+					c.cancel(cancel)
+				}
+			}}
+			var out []int32
+			var last spec.Event
+			stats, err := g.Generate(ctx, []int32{1, 2, 3}, o, func(e *spec.Event) error {
+				out, last = append(out, e.Tokens...), *e
+				if in == "emit" && e.Round == 2 {
+					c.cancel(cancel)
+				}
+				return nil
+			})
+			if err != nil || stats.Finish != spec.FinishAborted || last.Finish != spec.FinishAborted ||
+				last.Tree != nil || len(last.Tokens) != 0 {
+				t.Errorf("%s in %s: %v, %q, last event %+v", c.name, in, err, stats.Finish, last)
+			}
+			want := 2
+			if in == "pass" {
+				want = 3 // the round is finished, not torn
+			}
+			if in != "prefill" && (stats.Rounds != want || last.Round != want) || len(out) != stats.OutputTokens {
+				t.Errorf("%s in %s: %d rounds, %d tokens of %v", c.name, in, stats.Rounds, stats.OutputTokens, out)
+			}
+			// The models are usable again.
+			set := named(Config{Drafter: DrafterEAGLE2, Depth: 2, TopK: 2, Nodes: 6})
+			again := spec.Options{MaxTokens: 9}
+			tokens, finish := spectest.Plain(target.Script, []int32{1, 2, 3}, 96, again)
+			got, after := spectest.Generate(t, set, target, spectest.NewDraft(target, 96, 0.2), []int32{1, 2, 3}, again)
+			spectest.Expect(t, "after an abort", got, after, tokens, finish)
+		}
+	}
+}
+
+func TestErrorsComeBackAsTheyAre(t *testing.T) {
+	lost := errors.New("webgpu: device lost")
+	target := spectest.NewTarget(&spectest.Script{Vocab: 6, Steps: 1e6}, 96, 16)
+	f := &flaky{Target: target, before: func(pass int) error {
+		if pass == 2 {
+			return lost
+		}
+		return nil
+	}}
+	g, err := New(f, nil, Config{Drafter: DrafterNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stats, err := g.Generate(context.Background(), []int32{1}, spec.Options{}, nil)
+	if !errors.Is(err, lost) || stats.OutputTokens != 1 || stats.Readback != 2*time.Millisecond {
+		t.Errorf("a lost device gives %v and %+v", err, stats)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	f.pass, f.before = 0, func(int) error { cancel(); return lost }
+	if _, err := g.Generate(ctx, []int32{1}, spec.Options{}, nil); !errors.Is(err, lost) {
+		t.Errorf("a device lost while the request was aborted gives %v", err)
+	}
+	full := errors.New("pipe is closed")
+	f.before = func(int) error { return nil }
+	stats, err = g.Generate(context.Background(), []int32{1}, spec.Options{}, func(*spec.Event) error { return full })
+	if err != full || stats.OutputTokens != 1 {
+		t.Errorf("an error of emit gives %v and %+v", err, stats)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	target := spectest.NewTarget(&spectest.Script{Vocab: 6, Steps: 1e6}, 8, 16)
+	g, err := New(target, nil, Config{Drafter: DrafterNone})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nan := math.NaN()
+	for _, c := range []struct {
+		prompt []int32
+		o      spec.Options
+		want   string
+	}{
+		{nil, spec.Options{}, "the prompt is empty"},
+		{make([]int32, 9), spec.Options{}, "the prompt has 9 tokens, but the context holds 8"},
+		{[]int32{0, 6}, spec.Options{}, "prompt token 1 is 6"},
+		{[]int32{-1}, spec.Options{}, "prompt token 0 is -1"},
+		{[]int32{0}, spec.Options{MaxTokens: -1}, "max tokens is -1"},
+		{[]int32{0}, spec.Options{Sampling: spec.Sampling{Temperature: nan}}, "temperature is NaN"},
+		{[]int32{0}, spec.Options{Sampling: spec.Sampling{Temperature: -1}}, "temperature is -1"},
+		{[]int32{0}, spec.Options{Sampling: spec.Sampling{Temperature: 1e-9}}, "temperature is 1e-09"},
+		{[]int32{0}, spec.Options{Sampling: spec.Sampling{Temperature: math.Inf(1)}}, "temperature is +Inf"},
+		{[]int32{0}, spec.Options{Sampling: spec.Sampling{TopK: -1}}, "top-k sampling is -1"},
+		{[]int32{0}, spec.Options{Sampling: spec.Sampling{TopP: nan}}, "top-p is NaN"},
+		{[]int32{0}, spec.Options{Sampling: spec.Sampling{TopP: 1.1}}, "top-p is 1.1"},
+		{[]int32{0}, spec.Options{Sampling: spec.Sampling{MinP: -0.1}}, "min-p is -0.1"},
+		{[]int32{0}, spec.Options{Sampling: spec.Sampling{MinP: nan}}, "min-p is NaN"},
+		{[]int32{0}, spec.Options{Cut: func([]int32) (int, bool) { return 0, true }}, "Options.Cut kept 0 of 1"},
+		{[]int32{0}, spec.Options{Cut: func([]int32) (int, bool) { return 2, false }}, "Options.Cut kept 2 of 1"},
+	} {
+		_, err := g.Generate(context.Background(), c.prompt, c.o, nil)
+		if err == nil || !strings.HasPrefix(err.Error(), "spec: "+c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+}
+
+func TestConfigsAreChecked(t *testing.T) {
+	for _, c := range []struct {
+		c    Config
+		want string
+	}{
+		{Config{}, `unknown drafter ""`},
+		{Config{Drafter: "eagle4"},
+			`unknown drafter "eagle4", want none, chain, eagle2, static, sampled, ngram, ngram-simple, ` +
+				`ngram-map or auto`},
+		{Config{Drafter: DrafterNone, Verifier: "venus"},
+			`unknown verifier "venus", want match, rejection, without-replacement, mars or adasd`},
+		{Config{Drafter: DrafterChain}, "depth is 0, want 1 to 64"},
+		{Config{Drafter: DrafterChain, Depth: 1 << 40}, "depth is 1099511627776"},
+		{Config{Drafter: DrafterEAGLE2, Depth: -1, TopK: 1, Nodes: 2}, "depth is -1"},
+		{Config{Drafter: DrafterEAGLE2, Depth: 3, TopK: 0, Nodes: 2}, "top-k is 0"},
+		{Config{Drafter: DrafterEAGLE2, Depth: 3, TopK: 65, Nodes: 2}, "top-k is 65"},
+		{Config{Drafter: DrafterEAGLE2, Depth: 3, TopK: 4, Nodes: 1}, "nodes is 1"},
+		{Config{Drafter: DrafterEAGLE2, Depth: 3, TopK: 4, Nodes: 5000}, "nodes is 5000"},
+		{Config{Drafter: DrafterNgram, Depth: 0, NgramMax: 2, NgramMin: 1}, "depth is 0"},
+		{Config{Drafter: DrafterNgram, Depth: 3, NgramMax: 2, NgramMin: 3}, "ngram-min is 3, want 1 to 2"},
+		{Config{Drafter: DrafterNgram, Depth: 3, NgramMax: 2}, "ngram-min is 0"},
+		{Config{Drafter: DrafterNgramSimple, Depth: 3}, "ngram-max is 0"},
+		{Config{Drafter: DrafterEAGLE2, Verifier: VerifierRejection, Depth: 3, TopK: 4, Nodes: 9},
+			"the rejection verifier needs tokens sampled from the draft"},
+		{Config{Drafter: DrafterNgram, Verifier: VerifierRejection, Depth: 3, NgramMax: 2, NgramMin: 1},
+			"the rejection verifier needs tokens sampled from a draft's"},
+		{Config{Drafter: DrafterNgramSimple, Verifier: VerifierRejection, Depth: 3, NgramMax: 2},
+			"the rejection verifier needs tokens sampled from a draft's"},
+	} {
+		if err := c.c.Validate(); err == nil || !strings.HasPrefix(err.Error(), "spec: "+c.want) ||
+			strings.Contains(err.Error(), "\n") {
+			t.Errorf("%+v: %v, want %q", c.c, err, c.want)
+		}
+	}
+	for _, drafter := range []string{DrafterNone, DrafterChain, DrafterEAGLE2, DrafterNgram, DrafterNgramSimple} {
+		if err := DefaultConfig(drafter).Validate(); err != nil {
+			t.Errorf("the default of %s: %v", drafter, err)
+		}
+	}
+}
+
+func TestPartsAreCheckedAgainstTheModels(t *testing.T) {
+	target := spectest.NewTarget(&spectest.Script{Vocab: 6, Steps: 1e6}, 96, 16)
+	draft := spectest.NewDraft(target, 96, 0)
+	for _, c := range []struct {
+		target spec.Target
+		draft  spec.DraftModel
+		c      Config
+		want   string
+	}{
+		{target, draft, Config{Drafter: DrafterEAGLE2, Depth: 2, TopK: 4, Nodes: 17},
+			"17 nodes a round, but the target verifies at most 16"},
+		{target, draft, Config{Drafter: DrafterChain, Depth: 16}, "17 nodes a round"},
+		{target, draft, Config{Drafter: DrafterEAGLE2, Depth: 2, TopK: 17, Nodes: 9},
+			"top-k is 17, but the draft model keeps at most 16"},
+		{target, nil, Config{Drafter: DrafterChain, Depth: 2}, "the chain drafter needs a draft model"},
+		{target, spectest.PlainDraft{DraftModel: draft}, Config{Drafter: DrafterStatic, Shape: [][]int{{2}}},
+			"the static drafter needs a draft model whose tree can be grown level by level"},
+		{target, nil, Config{Drafter: "x"}, "unknown drafter"},
+	} {
+		if _, err := New(c.target, c.draft, c.c); err == nil || !strings.HasPrefix(err.Error(), "spec: "+c.want) {
+			t.Errorf("%+v: %v, want %q", c.c, err, c.want)
+		}
+	}
+	if _, err := spec.New(target, spec.Parts{}); err == nil {
+		t.Error("a generator of nothing")
+	}
+}
+
+// liar is a draft model that breaks its contract in one way.
+type liar struct {
+	*spectest.Draft
+	levels func([]spec.Level) []spec.Level
+	extra  int
+}
+
+func (l liar) Len() int { return l.Draft.Len() + l.extra }
+
+func (l liar) DraftSampled(ctx context.Context, r spec.SampleRequest) ([]spec.Drawn, error) {
+	tokens, err := l.Draft.DraftSampled(ctx, r)
+	return tokens[1:], err
+}
+
+func (l liar) DraftTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
+	levels, err := l.Draft.DraftTree(ctx, r)
+	if err == nil && l.levels != nil {
+		levels = l.levels(levels)
+	}
+	return levels, err
+}
+
+func TestBrokenModelsAreErrors(t *testing.T) {
+	c := Config{Drafter: DrafterEAGLE2, Depth: 1, TopK: 2, Nodes: 5}
+	for want, l := range map[string]liar{
+		"the draft model holds": {extra: 1},
+		"node 1 holds token 6": {levels: func(l []spec.Level) []spec.Level {
+			l[0].Candidates[0].Token = 6
+			return l
+		}},
+		"candidate 0 of the draft's first": {levels: func(l []spec.Level) []spec.Level {
+			l[0].Candidates[0].Beam = 1
+			return l
+		}},
+		"the draft has 5 nodes and depth 4,": {levels: func(l []spec.Level) []spec.Level {
+			l[0].Candidates[0].LogQ = 0
+			return deepen(l)
+		}},
+	} {
+		target := spectest.NewTarget(&spectest.Script{Vocab: 6, Steps: 1e6}, 96, 16)
+		l.Draft = spectest.NewDraft(target, 96, 0)
+		g, err := New(target, l, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = g.Generate(context.Background(), []int32{1, 2}, spec.Options{MaxTokens: 20}, nil)
+		if err == nil || !strings.HasPrefix(err.Error(), "spec: "+want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func TestBrokenSampledDraftIsAnError(t *testing.T) {
+	target := spectest.NewTarget(&spectest.Script{Vocab: 6, Steps: 1e6}, 96, 16)
+	for want, l := range map[string]liar{"the draft model drew 2 of 3": {}, "the draft model holds": {extra: 1}} {
+		l.Draft = spectest.NewDraft(target, 96, 0)
+		g, err := New(target, l, Config{Drafter: DrafterChain, Verifier: VerifierRejection, Depth: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = g.Generate(context.Background(), []int32{1, 2}, spec.Options{Sampling: spec.Sampling{Temperature: 1}},
+			nil)
+		if err == nil || !strings.HasPrefix(err.Error(), "spec: "+want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// short is a target that answers for too few nodes.
+type short struct{ *spectest.Target }
+
+func (s short) Verify(ctx context.Context, t *spec.Tree, sampling spec.Sampling) ([]spec.NodeOutput, error) {
+	out, err := s.Target.Verify(ctx, t, sampling)
+	return out[:len(out)-1], err
+}
+
+func (s short) VerifyChain(
+	ctx context.Context, t *spec.Tree, d spec.DraftModel, sampling spec.Sampling,
+) ([]spec.ChainVerdict, error) {
+	out, err := s.Target.VerifyChain(ctx, t, d, sampling)
+	return out[:len(out)-1], err
+}
+
+// hoarder is a target whose cache holds a token too many.
+type hoarder struct{ *spectest.Target }
+
+func (h hoarder) Len() int { return h.Target.Len() + 1 }
+
+func TestBrokenTargetsAreErrors(t *testing.T) {
+	target := spectest.NewTarget(&spectest.Script{Vocab: 6, Steps: 1e6}, 96, 16)
+	for _, c := range []struct {
+		target spec.Target
+		c      Config
+		want   string
+	}{
+		{short{target}, Config{Drafter: DrafterNone}, "the target answered for 0 of 1"},
+		{short{target}, Config{Drafter: DrafterChain, Verifier: VerifierRejection, Depth: 2},
+			"the target answered for 2 of 3"},
+		{hoarder{target}, Config{Drafter: DrafterNone}, "the target holds 2 tokens, want 1"},
+	} {
+		g, err := New(c.target, spectest.NewDraft(target, 96, 0), c.c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = g.Generate(context.Background(), []int32{1, 2}, spec.Options{Sampling: spec.Sampling{Temperature: 1}},
+			nil)
+		if err == nil || !strings.HasPrefix(err.Error(), "spec: "+c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+}
+
+// deepen gives more levels than were asked for.
+func deepen([]spec.Level) []spec.Level {
+	sure := spec.Level{Candidates: []spec.Candidate{{}}, Beams: []int32{0}}
+	return []spec.Level{sure, sure, sure, {Candidates: sure.Candidates}}
+}
+
+func TestProgressCountsBothModels(t *testing.T) {
+	target := spectest.NewTarget(&spectest.Script{Vocab: 6, Steps: 1e6}, 96, 16)
+	var seen []int
+	g, err := New(target, spectest.NewDraft(target, 96, 0), Config{Drafter: DrafterChain, Depth: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = g.Generate(context.Background(), []int32{1, 2, 3, 4},
+		spec.Options{MaxTokens: 1, Progress: func(done, total int) {
+			seen = append(seen, done, total)
+		}}, nil)
+	if want := []int{3, 6, 6, 6, 6, 6}; err != nil || !slices.Equal(seen, want) {
+		t.Errorf("%v (%v), want %v", seen, err, want)
+	}
+}
+
+func TestSteadyBuilderDoesNotAllocate(t *testing.T) {
+	target := spectest.NewTarget(&spectest.Script{Vocab: 40, Steps: 1e6}, 96, 64)
+	draft := spectest.NewDraft(target, 96, 0)
+	draft.Target = nil
+	levels, err := draft.DraftTree(context.Background(), spec.DraftRequest{Pending: []int32{1}, Depth: 4, K: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b spec.Builder
+	if n := testing.AllocsPerRun(20, func() { _, _ = b.Build(1, levels, 16) }); n > 0 {
+		t.Errorf("building a tree allocates %v times", n)
+	}
+}
+
+func TestShapesAreChecked(t *testing.T) {
+	for want, shape := range map[string][][]int{
+		"levels of the shape is 0":                   nil,
+		"the shape's level 1 gives children to 2":    {{1, 1}},
+		"the shape's level 2 gives children to 3":    {{2}, {1, 1, 1}},
+		"children of a node of the shape is -1":      {{-1}},
+		"children of a node of the shape is 65":      {{65}},
+		"the shape's level 2 has no nodes":           {{2}, {0, 0}, {1}},
+		"nodes of the shape is 4161, want 2 to 4096": {{64}, slices.Repeat([]int{64}, 64)},
+		"the shape's level 3 gives children to 65 nod": {{64}, slices.Repeat([]int{2}, 64),
+			slices.Repeat([]int{1}, 65)},
+	} {
+		for _, drafter := range []string{DrafterStatic, DrafterSampled} {
+			if err := (Config{Drafter: drafter, Shape: shape}).Validate(); err == nil ||
+				!strings.HasPrefix(err.Error(), "spec: "+want) {
+				t.Errorf("%v: %v, want %q", shape, err, want)
+			}
+		}
+	}
+	if b := DefaultConfig(DrafterStatic).Budget(); b != (spec.Budget{Levels: 4, Width: 4, Nodes: 18}) {
+		t.Errorf("the default shape has %+v", b)
+	}
+}

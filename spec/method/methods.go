@@ -1,0 +1,425 @@
+// Package method names the ways to decode: which drafter, what adapts it, which verifier, with which settings. It
+// validates a Config and builds the parts of a generator from it, so that the packages below know nothing of names.
+package method
+
+import (
+	"errors"
+	"fmt"
+
+	"foretoken/spec"
+	"foretoken/spec/adapt"
+	"foretoken/spec/draft"
+)
+
+// Method is a way to decode by name: a drafter with what adapts and verifies it, in the settings of its source.
+type Method struct {
+	Name   string `json:"name"`
+	Title  string `json:"title"` // a few words for people
+	Lossy  bool   `json:"lossy"` // commits tokens that the target would not have chosen
+	Config Config `json:"config"`
+}
+
+// methodRow is a row of the table of methods.
+type methodRow struct {
+	name, title string
+	config      Config // what it leaves out is its drafter's
+}
+
+// The table of methods: what each drafts, adapts and verifies with.
+var rows = []methodRow{
+	{DrafterNone, "plain decoding", Config{Drafter: DrafterNone}},
+	{DrafterAuto, "goodput tree, sized by measured costs", Config{Drafter: DrafterAuto}},
+	{DrafterChain, "chain of fixed length", Config{Drafter: DrafterChain}},
+	{DrafterEAGLE2, "EAGLE-2 tree", Config{Drafter: DrafterEAGLE2}},
+	{DrafterStatic, "tree of a fixed shape", Config{Drafter: DrafterStatic}},
+	{DrafterSampled, "tree sampled without replacement",
+		Config{Drafter: DrafterSampled, Verifier: VerifierWithoutReplacement}},
+	{DrafterNgram, "prompt lookup", Config{Drafter: DrafterNgram}},
+	{DrafterNgramSimple, "n-gram lookup, simple", Config{Drafter: DrafterNgramSimple}},
+	{DrafterNgramMap, "n-gram lookup, map-k", Config{Drafter: DrafterNgramMap}},
+	{"hetero", "HeteroSpec on the EAGLE-2 tree", Config{Drafter: DrafterEAGLE2, Adapt: AdaptHetero}},
+	{"c2t", "C2T: a tree built by a classifier", Config{Drafter: DrafterEAGLE2, Adapt: AdaptC2T, Depth: 9, TopK: 15}},
+	{"c2t-chain", "C2T on a chain", Config{Drafter: DrafterChain, Adapt: AdaptC2T, Depth: 10}},
+	{"acceptance", "EAGLE-2 tree stopped by an acceptance head",
+		Config{Drafter: DrafterEAGLE2, Adapt: AdaptAcceptance}},
+	{"acceptance-chain", "chain stopped by an acceptance head",
+		Config{Drafter: DrafterChain, Adapt: AdaptAcceptance, Depth: 7}},
+	{AdaptAdaEDL, "AdaEDL: chain stopped by an entropy bound",
+		Config{Drafter: DrafterChain, Adapt: AdaptAdaEDL, Depth: 10}},
+	{AdaptAssisted, "assisted generation of transformers", Config{Drafter: DrafterChain, Adapt: AdaptAssisted}},
+	{AdaptAdaSD, "AdaSD", Config{Drafter: DrafterChain, Adapt: AdaptAdaSD, Verifier: VerifierAdaSD, Depth: 20}},
+	{VerifierMARS, "MARS on the EAGLE-2 tree", Config{Drafter: DrafterEAGLE2, Verifier: VerifierMARS}},
+	{"eagle3", "EAGLE-2 tree by an EAGLE-3 head", Config{Drafter: DrafterEAGLE2, Source: SourceEAGLE3}},
+}
+
+// All are the methods that Request.Policy may name, drafters among them.
+func All() []Method {
+	var all []Method
+	for _, r := range rows {
+		c := DefaultConfig(r.config.Drafter)
+		c.Source, c.Adapt = r.config.Source, r.config.Adapt
+		c.Verifier = orElse(r.config.Verifier, c.Verifier)
+		if r.config.Depth > 0 {
+			c.Depth = r.config.Depth
+		}
+		if r.config.TopK > 0 {
+			c.TopK = r.config.TopK
+		}
+		all = append(all, Method{Name: r.name, Title: r.title, Lossy: !Lossless(c.Verifier), Config: c})
+	}
+	return all
+}
+
+// ByName is the configuration of a method, or of the drafter of that name, known or
+// not: Validate says what is wrong with a name.
+func ByName(name string) Config {
+	for _, m := range All() {
+		if m.Name == name {
+			return m.Config
+		}
+	}
+	return DefaultConfig(name)
+}
+
+// Exactness says how a verifier's text relates to plain decoding's.
+type Exactness string
+
+const (
+	ExactTokens       Exactness = "exact"        // its tokens
+	ExactDistribution Exactness = "distribution" // the distribution of its tokens
+	Lossy             Exactness = "lossy"        // neither
+)
+
+// Verifier is a row of the table of verifiers.
+type Verifier struct {
+	Name      string    `json:"name"`
+	Exactness Exactness `json:"exactness"`
+
+	// the one drafter it verifies, from whose own distribution tokens are sampled; "": any
+	sampled string
+	greedy  string                 // the drafter for which it is Match at temperature 0, if nothing adapts the draft
+	refuses func(drafter) string   // why it does not verify another drafter
+	check   func(c *Config) string // what is wrong with its settings, or with what adapts the draft
+}
+
+// The table of verifiers.
+var verifierRows = []Verifier{
+	{Name: VerifierMatch, Exactness: ExactTokens},
+	{VerifierRejection, ExactDistribution, DrafterChain, DrafterChain, refusedByRejection, func(c *Config) string {
+		if c.Adapt != AdaptC2T {
+			return ""
+		}
+		return "c2t drops a sampled token for its identity, which rejection sampling does not allow: the output's " +
+			"distribution would change; use the match verifier, or a policy that only stops after a token"
+	}},
+	{VerifierWithoutReplacement, ExactDistribution, DrafterSampled, DrafterStatic, func(d drafter) string {
+		return "the without-replacement verifier needs children drawn from the draft without replacement, which the " +
+			d.name +
+			" drafter does not do; use the sampled drafter, or the match verifier"
+	}, nil},
+	{Name: VerifierMARS, Exactness: Lossy, check: func(c *Config) string {
+		if c.Theta >= 0 && c.Theta <= 1 && c.Gap >= 0 {
+			return ""
+		}
+		return fmt.Sprintf("mars with theta %v and gap %v, want theta in 0 (the default, 0.9) to 1 "+
+			"and a gap of 0 (none) or more nats", c.Theta, c.Gap)
+	}},
+	{VerifierAdaSD, Lossy, DrafterChain, "", func(d drafter) string {
+		return "the adasd verifier compares the draft's distribution with the target's along a chain, and " + d.name +
+			" has none; use the chain drafter"
+	}, func(c *Config) string {
+		if c.Adapt != AdaptC2T {
+			return ""
+		}
+		return "the adasd verifier judges sampled chains and c2t cuts ranked ones; use another policy, or the match or " +
+			"mars verifier"
+	}},
+}
+
+func refusedByRejection(d drafter) string {
+	switch {
+	case d.name == DrafterSampled:
+		return "the rejection verifier judges chains; a tree drawn without replacement takes the " +
+			"without-replacement verifier"
+	case d.programs == DraftNothing:
+		return "the rejection verifier needs tokens sampled from a draft's distribution, and the " + d.name +
+			" drafter has none; use the match verifier, which is exact for any draft"
+	}
+	return "the rejection verifier needs tokens sampled from the draft, but an " + d.name + " tree holds its top-k: " +
+		"accepting those with min(1, p/q) would change the output's distribution; use the match verifier, or the " +
+		"chain drafter"
+}
+
+// Verifiers are all of them.
+func Verifiers() []Verifier { return verifierRows }
+
+// verifierNamed is the row of a verifier; "" is VerifierMatch.
+func verifierNamed(name string) Verifier {
+	for _, v := range verifierRows {
+		if v.Name == orElse(name, VerifierMatch) {
+			return v
+		}
+	}
+	return Verifier{Name: name}
+}
+
+// Lossless tells whether a verifier keeps the target's distribution.
+func Lossless(verifier string) bool { return verifierNamed(verifier).Exactness != Lossy }
+
+// DraftPrograms names the way in which a draft model runs, and so the programs to prepare.
+type DraftPrograms int
+
+// The ways.
+const (
+	DraftNothing  DraftPrograms = iota // the draft model does not run
+	DraftTree                          // trees of a fixed depth
+	DraftGrown                         // trees grown level by level
+	DraftExpanded                      // the same, from beams that the host chooses
+	DraftPruned                        // trees pruned by C2T's classifier
+	DraftChain                         // sampled chains
+	DraftSampled                       // trees sampled without replacement
+	DraftWidths                        // trees grown level by level, of each of several widths
+)
+
+// Programs lists the device programs that a config needs at one temperature.
+type Programs struct {
+	Budget spec.Budget   // the most of a round
+	Pass   spec.PassKind // of the target
+	Joint  bool          // the pass may run together with the draft
+	Draft  DraftPrograms
+	Depth  int // passes of the draft after the root's
+}
+
+// Programs returns what to prepare for a config of valid settings.
+func (c Config) Programs(temperature float64) Programs {
+	c = c.At(temperature)
+	p := Programs{Budget: c.Budget(), Joint: c.Joins()}
+	p.Depth = p.Budget.Levels - 1
+	d, v := drafterNamed(c.Drafter), verifierNamed(c.Verifier)
+	switch {
+	case v.sampled != c.Drafter:
+	case c.Drafter == DrafterSampled:
+		p.Pass, p.Joint = spec.PassSampled, true
+	case v.Exactness == Lossy:
+		p.Pass, p.Joint = spec.PassDivergence, true
+	default:
+		p.Pass, p.Joint = spec.PassChain, true
+	}
+	if p.Draft = d.programs; p.Depth < 0 {
+		p.Draft = DraftNothing
+	} else if c.Samples() {
+		p.Draft = d.sampled
+	} else if a := adapterNamed(c.Adapt); a.programs != nil {
+		p.Draft = a.programs(&c, p.Draft)
+	}
+	if p.Draft == DraftTree {
+		p.Depth = c.Depth
+	}
+	return p
+}
+
+// Setting is a number that a drafter takes.
+type Setting struct {
+	Name string
+	Help string
+	of   func(c *Config) int
+}
+
+// The settings that are numbers. A drafter's row holds their defaults and bounds.
+var (
+	Depth = Setting{"depth", "tokens drafted a round, or for trees levels after the first",
+		func(c *Config) int { return c.Depth }}
+	TopK = Setting{"top-k", "trees: candidates of a node and nodes of a level",
+		func(c *Config) int { return c.TopK }}
+	Nodes = Setting{"nodes", "trees: nodes verified a round, the root included",
+		func(c *Config) int { return c.Nodes }}
+	NgramMax = Setting{"ngram-max", "n-grams: the longest that is looked up",
+		func(c *Config) int { return c.NgramMax }}
+	NgramMin = Setting{"ngram-min", "n-grams: the shortest that is looked up",
+		func(c *Config) int { return c.NgramMin }}
+)
+
+// bound is the range of a setting.
+type bound struct {
+	Setting
+	least, most int
+}
+
+// drafter is a row of the table of drafters.
+type drafter struct {
+	name     string
+	model    bool   // needs a draft model or a head
+	settings Config // the defaults, those of its source
+	bounds   []bound
+	check    func(c *Config) error       // refuses settings beyond their bounds
+	budget   func(c *Config) spec.Budget // the most of a round
+	programs DraftPrograms               // that the draft model runs, if it runs
+	sampled  DraftPrograms               // the same where tokens are sampled
+	parts    partsFunc
+}
+
+// partsFunc sets the Drafter of parts that have a Verifier and, if something adapts the draft, the Policy.
+type partsFunc func(c Config, p *spec.Parts, target spec.Target, model spec.DraftModel) error
+
+// The table of drafters. EAGLE-2's defaults are d=5, k=10, N=60; prompt lookup drafts 10 tokens after n-grams of 2
+// to 1; llama.cpp's n-grams have 12 tokens and draft 48.
+var drafterRows []drafter
+
+func init() { // not in the declaration: parts reads the table
+	drafterRows = []drafter{
+		{name: DrafterNone, budget: func(*Config) spec.Budget { return spec.Budget{} },
+			parts: noModel(func(Config) spec.Drafter { return spec.None{} })},
+		{DrafterChain, true, Config{Depth: 5}, tokens[:1], nil, chainBudget, DraftGrown, DraftChain, chainParts},
+		{DrafterEAGLE2, true, Config{Depth: 5, TopK: 10, Nodes: 60}, tree, nil, treeBudget, DraftGrown, 0, treeParts},
+		{DrafterStatic, true, Config{Shape: DefaultShape()}, nil, checkShape, shapeBudget, DraftExpanded, 0,
+			shapeParts},
+		{DrafterSampled, true, Config{Shape: DefaultShape()}, nil, checkShape, shapeBudget, DraftSampled, DraftSampled,
+			shapeParts},
+		{DrafterNgram, false, Config{Depth: 10, NgramMax: 2, NgramMin: 1}, tokens, checkNgram, chainBudget,
+			DraftNothing, 0,
+			noModel(func(c Config) spec.Drafter { return draft.PromptLookup{Max: c.NgramMax, Min: c.NgramMin} })},
+		{DrafterNgramSimple, false, Config{Depth: 48, NgramMax: 12}, tokens, nil, chainBudget, DraftNothing, 0,
+			noModel(func(c Config) spec.Drafter { return draft.RecentLookup{Size: c.NgramMax} })},
+		{DrafterNgramMap, false, Config{Depth: 48, NgramMax: 12}, tokens, nil, chainBudget, DraftNothing, 0,
+			noModel(func(c Config) spec.Drafter { return draft.MapLookup{Size: c.NgramMax} })},
+		{DrafterAuto, false, Config{Depth: 5, TopK: 4, Nodes: 16, NgramMax: 2, NgramMin: 1}, tree, checkAuto,
+			autoBudget, DraftWidths, 0, autoParts},
+	}
+}
+
+var (
+	tokens = []bound{{Depth, 1, spec.MaxDepth}, {NgramMax, 1, spec.MaxDepth}}
+	tree   = []bound{{Depth, 0, spec.MaxDepth - 1}, {TopK, 1, spec.MaxTopK}, {Nodes, 2, spec.MaxNodes}}
+)
+
+func checkShape(c *Config) error { return validateShape(c.Shape) }
+
+func checkNgram(c *Config) error { return inRange(NgramMin.Name, c.NgramMin, 1, c.NgramMax) }
+
+func checkAuto(c *Config) error {
+	if c.Source == SourceEAGLE3 {
+		return errors.New("spec: the auto drafter weighs the draft model's costs, not an EAGLE-3 head's; " +
+			"use source model, or another drafter")
+	}
+	return nil
+}
+
+func chainBudget(c *Config) spec.Budget {
+	tokens := c.Depth
+	switch c.Adapt {
+	case AdaptAssisted:
+		tokens = c.assisted().Most
+	case AdaptAdaSD:
+		tokens = min(tokens, adapt.AdaSDMost)
+	}
+	return spec.Budget{Levels: tokens, Width: 1, Nodes: tokens + 1}
+}
+
+func treeBudget(c *Config) spec.Budget {
+	if c.Adapt == AdaptHetero && c.Fitted.Hetero != nil {
+		return c.heteroSettings().Budget(c.Fitted.Hetero)
+	}
+	return spec.Budget{Levels: c.Depth + 1, Width: c.TopK, Nodes: c.Nodes}
+}
+
+func autoBudget(c *Config) spec.Budget {
+	return spec.Budget{Levels: c.Depth + 1, Width: c.TopK, Nodes: max(c.Nodes, c.Depth+1)}
+}
+
+func shapeBudget(c *Config) spec.Budget { return draft.ShapeBudget(c.Shape) }
+
+// drafterNamed is the row of a drafter, empty if there is none of that name.
+func drafterNamed(name string) drafter {
+	for _, d := range drafterRows {
+		if d.name == name {
+			return d
+		}
+	}
+	return drafter{name: name, budget: drafterRows[0].budget}
+}
+
+// adapter is a row of the table of what adapts a draft.
+type adapter struct {
+	name     string
+	drafters []string             // that it adapts; nil: any, for it changes nothing
+	lacks    func(f *Fitted) bool // what was fitted for it is missing; nil: it needs nothing
+	need     string               // what it needs, and the command that makes it
+	// programs are those of the draft model, given the drafter's; nil: the drafter's.
+	programs func(c *Config, drafters DraftPrograms) DraftPrograms
+}
+
+// The table of what adapts a draft.
+var adapterRows = []adapter{
+	{name: AdaptFixed},
+	{AdaptHetero, []string{DrafterEAGLE2}, func(f *Fitted) bool { return f.Hetero == nil },
+		"entropy bins fitted to this pair; make them with foretoken calibrate hetero",
+		func(c *Config, d DraftPrograms) DraftPrograms {
+			if c.NoAdaptation {
+				return DraftTree
+			}
+			return d
+		}},
+	{AdaptC2T, []string{DrafterEAGLE2, DrafterChain}, func(f *Fitted) bool { return f.C2T == nil },
+		"a classifier trained for this pair; make one with foretoken train c2t",
+		func(c *Config, d DraftPrograms) DraftPrograms {
+			switch {
+			case c.Drafter == DrafterChain:
+				return d
+			case c.OnePruning:
+				return DraftExpanded
+			}
+			return DraftPruned
+		}},
+	{AdaptAcceptance, []string{DrafterEAGLE2, DrafterChain}, func(f *Fitted) bool { return !f.Head },
+		"an acceptance head for this draft; make one with foretoken train acceptance-head", nil},
+	{AdaptAdaEDL, []string{DrafterChain}, nil, "", nil},
+	{AdaptAssisted, []string{DrafterChain}, nil, "", nil},
+	{AdaptAdaSD, []string{DrafterChain}, nil, "", nil},
+}
+
+// adapterNamed is the row of what adapts a draft, empty if there is none of that name; "" is AdaptFixed.
+func adapterNamed(name string) adapter {
+	for _, a := range adapterRows {
+		if a.name == orElse(name, AdaptFixed) {
+			return a
+		}
+	}
+	return adapter{name: name}
+}
+
+// Drafters are the names that Config.Drafter takes.
+func Drafters() []string {
+	return names(drafterRows, func(d drafter) string { return d.name })
+}
+
+// Adapters are the names that Config.Adapt takes.
+func Adapters() []string {
+	return names(adapterRows, func(a adapter) string { return a.name })
+}
+
+// VerifierNames are the names that Config.Verifier takes.
+func VerifierNames() []string {
+	return names(Verifiers(), func(v Verifier) string { return v.Name })
+}
+
+// Sources are the names that Config.Source takes.
+func Sources() []string { return []string{SourceModel, SourceEAGLE3} }
+
+// Schedules are the names that Config.Schedule takes.
+func Schedules() []string { return []string{ScheduleHeuristic, ScheduleConstant} }
+
+// Modes are the names that Config.Mode takes.
+func Modes() []string { return []string{MARSAlg1, MARSSampled} }
+
+// Variants are the names that Config.Variant takes.
+func Variants() []string {
+	return []string{adapt.AdaSDMidpoint, adapt.AdaSDA, adapt.AdaSDB, adapt.AdaSDC}
+}
+
+func names[T any](rows []T, name func(T) string) []string {
+	var all []string
+	for _, r := range rows {
+		all = append(all, name(r))
+	}
+	return all
+}

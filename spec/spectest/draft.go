@@ -1,0 +1,352 @@
+package spectest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"foretoken/spec"
+)
+
+// Draft is a scripted draft model that follows the target's script with a share of its logits replaced. It
+// implements every interface of draft models.
+type Draft struct {
+	Model
+	Differ float64
+	Target *Target // the target whose sequence this draft must follow; nil: not checked
+	Accept bool    // has an acceptance head
+
+	Request spec.DraftRequest
+	Levels  []spec.Level // drafted and not yet committed; nil for a chain
+	beams   []scriptedBeam
+	Drawn   []spec.Drawn // the chain drafted and not yet committed
+	q       [][]float64
+	rowAt   []Prefix // the prefix of each distribution
+	sampled spec.SampleRequest
+	trees   bool // the open draft is a tree sampled without replacement
+	at      Prefix
+	open    bool // drafted and not yet committed
+	Pending int  // the largest number of pending tokens so far
+	Passes  int
+}
+
+// scriptedBeam is a row of a draft pass: the prefix that ends with it, and its V.
+type scriptedBeam struct {
+	at Prefix
+	v  float32
+}
+
+var _ spec.Grower = (*Draft)(nil)
+
+func NewDraft(t *Target, context int, differ float64) *Draft {
+	return &Draft{
+		Model: Model{Script: t.Script, limits: spec.Limits{Context: context, MaxRows: 64, Vocab: t.Script.Vocab,
+			TopK: 16}},
+		Differ: differ, Target: t,
+	}
+}
+
+func (d *Draft) Reset() { d.Cells, d.open = d.Cells[:0], false }
+
+func (d *Draft) consume(pending []int32, slots int) {
+	if len(pending) < 1 || len(pending) > spec.MaxPending || d.open {
+		panic(fmt.Sprintf("%d pending tokens, the last draft open: %v", len(pending), d.open))
+	}
+	d.Pending = max(d.Pending, len(pending))
+	d.append(pending...)
+	if d.Target != nil {
+		n := len(d.Target.Cells)
+		if len(d.Cells) != n+1 || !slices.Equal(d.Cells[:n], d.Target.Cells) {
+			panic(fmt.Sprintf("the draft holds %v, the target %v and a root", d.Cells, d.Target.Cells))
+		}
+	}
+	d.checkRoom(slots)
+	d.open, d.Passes = true, 1
+	d.Levels, d.Drawn, d.q, d.rowAt, d.trees = nil, nil, nil, nil, false
+}
+
+func (d *Draft) checkRoom(slots int) {
+	if len(d.Cells)+slots > d.limits.Context {
+		panic(fmt.Sprintf("%d slots after %d tokens in a cache of %d", slots, len(d.Cells), d.limits.Context))
+	}
+}
+
+func (d *Draft) check(r spec.DraftRequest) {
+	if r.K < 1 || r.K > d.limits.TopK || r.Depth < 0 || r.Coupled && r.Sampling.Temperature == 0 {
+		panic(fmt.Sprintf("request %+v", r))
+	}
+}
+
+func (d *Draft) DraftTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	d.check(r)
+	d.consume(r.Pending, r.K*r.Depth)
+	d.Request = r
+	d.beams = []scriptedBeam{{at: PrefixOf(d.Cells)}}
+	d.propose()
+	return d.Grow(ctx, r.Depth)
+}
+
+func (d *Draft) SampleTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if r.Sampling.Temperature == 0 {
+		panic("drawing without replacement at temperature 0")
+	}
+	d.check(r)
+	d.consume(r.Pending, 0)
+	d.Request, d.trees = r, true
+	d.beams = []scriptedBeam{{at: PrefixOf(d.Cells)}}
+	d.propose()
+	return d.Levels, nil
+}
+
+func (d *Draft) Grow(ctx context.Context, passes int) ([]spec.Level, error) {
+	if d.trees {
+		panic("Grow of a sampled tree")
+	}
+	for range passes {
+		last := &d.Levels[len(d.Levels)-1]
+		values := make([]float64, len(last.Candidates))
+		for i, c := range last.Candidates {
+			values[i] = float64(d.beams[c.Beam].v + c.LogQ)
+		}
+		if _, err := d.Expand(ctx, BestOf(values, d.Request.K)); err != nil {
+			return nil, err
+		}
+	}
+	return d.Levels, nil
+}
+
+func (d *Draft) Expand(ctx context.Context, beams []int32) ([]spec.Level, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if !d.open || d.Levels == nil || len(beams) == 0 || len(beams) > d.limits.TopK {
+		panic(fmt.Sprintf("Expand(%v) of an open draft: %v", beams, d.open))
+	}
+	last := &d.Levels[len(d.Levels)-1]
+	last.Beams = slices.Clone(beams)
+	var next []scriptedBeam
+	for i, b := range beams {
+		if slices.Contains(beams[:i], b) {
+			panic(fmt.Sprintf("Expand(%v) repeats a beam", beams))
+		}
+		c := last.Candidates[b]
+		next = append(next, scriptedBeam{d.beams[c.Beam].at.Then(c.Token), d.beams[c.Beam].v + c.LogQ})
+	}
+	d.beams = next
+	fed := 0
+	for _, l := range d.Levels {
+		fed += len(l.Beams)
+	}
+	d.checkRoom(fed)
+	d.Passes++
+	d.propose()
+	return d.Levels, nil
+}
+
+// propose appends the level of candidates that the beams propose.
+func (d *Draft) propose() {
+	var l spec.Level
+	for b, from := range d.beams {
+		q := d.LogQ(from.at)
+		ranked := q
+		if d.trees {
+			p := make([]float64, len(q))
+			ranked = make([]float64, len(q))
+			for i := range q {
+				p[i] = math.Exp(q[i])
+				ranked[i] = q[i] + spec.Gumbel(d.Request.Sampling.Seed, spec.StreamDraft, uint32(from.at.Len),
+					uint32(i))
+			}
+			d.q, d.rowAt = append(d.q, p), append(d.rowAt, from.at)
+		}
+		for _, id := range BestOf(ranked, d.Request.K) {
+			l.Candidates = append(l.Candidates, spec.Candidate{Token: id, LogQ: float32(q[id]), Beam: int32(b)})
+		}
+		plain := spec.Sampling{Temperature: 1}.Distribution(nil, d.Script.Logits(from.at, d.Differ))
+		l.Entropies = append(l.Entropies, float32(Entropy(plain)))
+		if d.Accept {
+			l.Accepts = append(l.Accepts, d.Chance(from.at))
+		}
+	}
+	d.Levels = append(d.Levels, l)
+}
+
+func (d *Draft) LogQ(at Prefix) []float64 {
+	z := d.Script.Logits(at, d.Differ)
+	s := spec.Sampling{Temperature: 1}
+	if d.Request.Coupled {
+		return d.Request.Sampling.Coupled(nil, z, uint32(at.Len))
+	} else if d.trees {
+		s.Temperature = d.Request.Sampling.Temperature
+	}
+	q := s.Distribution(nil, z)
+	for i := range q {
+		q[i] = math.Log(q[i])
+	}
+	return q
+}
+
+// Chance returns the acceptance head's estimate for the last token of a prefix: 1 for the root, else a hash.
+func (d *Draft) Chance(at Prefix) float32 {
+	if at == PrefixOf(d.Cells) {
+		return 1
+	}
+	return float32(Unit(Mix(at.Hash ^ 0xACCE97)))
+}
+
+func Entropy(p []float64) float64 {
+	h := 0.0
+	for _, x := range p {
+		if x > 0 {
+			h -= x * math.Log(x)
+		}
+	}
+	return h
+}
+
+// BestOf returns the indices of the k largest values, the lower index first among equals.
+func BestOf(x []float64, k int) []int32 {
+	order := make([]int32, len(x))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int {
+		switch {
+		case x[a] > x[b]:
+			return -1
+		case x[a] < x[b]:
+			return 1
+		}
+		return 0
+	})
+	return order[:min(k, len(order))]
+}
+
+func (d *Draft) DraftSampled(ctx context.Context, r spec.SampleRequest) ([]spec.Drawn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if r.Count < 1 {
+		panic(fmt.Sprintf("request %+v", r))
+	}
+	d.consume(r.Pending, 0)
+	d.sampled, d.at = r, PrefixOf(d.Cells)
+	return d.draw(r.Count)
+}
+
+func (d *Draft) DrawMore(ctx context.Context, count int) ([]spec.Drawn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if !d.open || len(d.Drawn) == 0 || count < 1 {
+		panic(fmt.Sprintf("DrawMore(%d) of %d tokens", count, len(d.Drawn)))
+	}
+	d.Passes++
+	return d.draw(count)
+}
+
+func (d *Draft) draw(count int) ([]spec.Drawn, error) {
+	s, stream := d.sampled.Sampling, spec.StreamDraft
+	if d.sampled.Coupled {
+		stream = spec.StreamTarget
+	}
+	for range count {
+		d.checkRoom(len(d.Drawn))
+		z := d.Script.Logits(d.at, d.Differ)
+		shown := s
+		if s.Temperature == 0 {
+			shown = spec.Sampling{Temperature: 1}
+		}
+		q := shown.Distribution(nil, z)
+		token := s.Draw(z, stream, uint32(d.at.Len))
+		if n := len(d.Drawn); n > 0 && d.Accept {
+			d.Drawn[n-1].Accept = d.Chance(d.at)
+		}
+		d.Drawn = append(d.Drawn, spec.Drawn{Token: token, Prob: float32(q[token]), Entropy: float32(Entropy(q)),
+			Accept: float32(math.NaN())})
+		d.q = append(d.q, s.Distribution(nil, z))
+		d.at = d.at.Then(token)
+	}
+	return d.Drawn, nil
+}
+
+// checkChain panics unless chain is a prefix of the chain sampled last.
+func (d *Draft) checkChain(chain *spec.Tree, s spec.Sampling) {
+	for i, t := range chain.Tokens[1:] {
+		if i >= len(d.Drawn) || t != d.Drawn[i].Token || s != d.sampled.Sampling {
+			panic("the chain is not what the draft sampled last")
+		}
+	}
+}
+
+// DraftShaped and DraftPruned leave trees to be grown level by level.
+func (d *Draft) DraftShaped(context.Context, *spec.JointRequest) ([]spec.Level, error) {
+	return nil, nil
+}
+
+func (d *Draft) DraftPruned(context.Context, spec.PruneRequest) ([]spec.Level, error) {
+	return nil, nil
+}
+
+func (d *Draft) GrowPruned(context.Context) ([]spec.Level, error) { panic("nothing was pruned") }
+
+func (d *Draft) Commit(beams []int32) error {
+	if !d.open {
+		panic("Commit without a draft")
+	}
+	d.open = false
+	if d.Levels == nil {
+		if len(beams) > len(d.Drawn)-1 || slices.Max(append([]int32{0}, beams...)) != 0 {
+			panic(fmt.Sprintf("Commit(%v) of a chain of %d", beams, len(d.Drawn)))
+		}
+		for _, t := range d.Drawn[:len(beams)] {
+			d.append(t.Token)
+		}
+		return nil
+	}
+	for i, b := range beams {
+		c := d.Levels[i].Candidates[d.Levels[i].Beams[b]]
+		if i > 0 && c.Beam != beams[i-1] {
+			panic(fmt.Sprintf("Commit(%v): beam %d of level %d has parent %d", beams, b, i, c.Beam))
+		}
+		d.append(c.Token)
+	}
+	return nil
+}
+
+func (d *Draft) ReusePrefix(tokens []int32) int {
+	d.open = false
+	return d.prefix(tokens)
+}
+
+// ChanceAfter returns the acceptance head's estimate for a token after the root.
+func (d *Draft) ChanceAfter(at Prefix) float32 {
+	return float32(Unit(Mix(at.Hash ^ 0xACCE97)))
+}
+
+func (d *Draft) Ranking(s spec.Sampling, coupled, drawn bool) func(Prefix) []int32 {
+	return func(at Prefix) []int32 {
+		d.Request, d.trees = spec.DraftRequest{Coupled: coupled, Sampling: s}, drawn
+		q := d.LogQ(at)
+		x := slices.Clone(q)
+		if drawn {
+			for i := range x {
+				x[i] += spec.Gumbel(s.Seed, spec.StreamDraft, uint32(at.Len), uint32(i))
+			}
+		}
+		var possible []int32
+		for _, id := range BestOf(x, len(x)) {
+			if !math.IsInf(q[id], -1) {
+				possible = append(possible, id)
+			}
+		}
+		return possible
+	}
+}

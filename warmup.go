@@ -1,0 +1,184 @@
+package foretoken
+
+import (
+	"context"
+	"time"
+
+	"foretoken/models/llama"
+	"foretoken/spec/goodput"
+	"foretoken/spec/method"
+	"foretoken/webgpu"
+)
+
+// A lean session decodes plainly as soon as it is open. Warmup prepares drafting afterwards, which takes a software
+// adapter seconds: it runs the code that records the programs on a device that only lists kernels (the dry run),
+// compiles the listed kernels in the background, and then records the programs, a step at a time between the rounds of
+// a request or while the session is idle. Until then auto decodes plainly; other methods wait.
+
+// idle is the time that a session waits for its first request before warmup starts.
+const idle = 300 * time.Millisecond
+
+// warmup is the progress of a session from plain to ready.
+type warmup struct {
+	phase     phase
+	dryRun    *llama.DryRun
+	steps     []func() error  // the remaining steps of the phase, in order
+	compiling <-chan struct{} // closed when the listed kernels are compiled; nil before
+}
+
+// phase is a part of warmup.
+type phase int
+
+const (
+	listing   phase = iota // dry run: which kernels are needed
+	compiling              // the kernels compile in the background
+	recording              // the programs are recorded
+)
+
+// startWarmup plans the warmup of a session with the loading options of its models.
+func (s *Session) startWarmup(target, draft llama.Options) {
+	dry := llama.NewDryRun(s.dev.Info())
+	shadow := &Session{dev: dry, tok: s.tok, fitted: s.fitted, pair: s.pair}
+	load := func() (err error) {
+		ctx := context.Background() // a dry run reads no weights
+		target.Tuning, target.Progress, target.Preparing = s.target.Tuning(), nil, nil
+		if shadow.target, err = llama.LoadTarget(ctx, dry, s.files.target, target); err != nil || s.draft == nil {
+			return err
+		}
+		draft.Tuning, draft.Progress, draft.Preparing = s.draft.Tuning(), nil, nil
+		shadow.draft, err = llama.LoadDraft(ctx, dry, s.files.draft, draft)
+		return err
+	}
+	s.warmup = warmup{dryRun: dry, steps: append([]func() error{load}, shadow.warmupSteps(s.draft != nil)...)}
+	s.state = plain
+	go s.warmUpIdle()
+}
+
+// warmupSteps prepares the programs that a lean load left out and that a default request needs. Each step is short once
+// its kernels are compiled.
+func (s *Session) warmupSteps(drafts bool) []func() error {
+	r := DefaultRequest()
+	c := r.Config()
+	var steps []func() error
+	for _, rows := range []int{1, 2, 4, 8, 16, 32, 64} {
+		if rows < 2*c.Budget().Nodes {
+			steps = append(steps, func() error {
+				return s.target.Warm(min(rows, c.Budget().Nodes, s.target.Limits().MaxRows))
+			})
+		}
+	}
+	if !drafts {
+		return steps
+	}
+	steps = append(steps, func() error {
+		s.draft.UseHead(false) // auto drafts without it
+		return s.draft.Warm()
+	})
+	for _, levels := range []int{1, c.Budget().Levels} {
+		for i := range 3 { // goodput.DraftWidths returns at most three
+			steps = append(steps, func() error {
+				widths := goodput.DraftWidths(c.Budget().Width, s.draft.Limits())
+				if i >= len(widths) {
+					return nil
+				}
+				return s.draft.PrepareGrowth(levels-1, widths[i], false)
+			})
+		}
+	}
+	return append(steps, func() error {
+		_, err := s.compileRequest(&r)
+		return err
+	})
+}
+
+// advance takes one step of warmup if it can without waiting, and reports whether the session is ready.
+func (s *Session) advance() (bool, error) {
+	switch s.state {
+	case ready:
+		return true, nil
+	case closed:
+		return false, errClosed
+	case lost, opening:
+		return false, webgpu.ErrDeviceLost
+	}
+	w := &s.warmup
+	if w.phase == compiling {
+		select {
+		case <-w.compiling:
+			w.phase, w.steps = recording, s.warmupSteps(s.draft != nil)
+		default:
+			return false, nil
+		}
+	}
+	if len(w.steps) > 0 {
+		step := w.steps[0]
+		w.steps = w.steps[1:]
+		if err := step(); err != nil {
+			if w.phase == recording {
+				return false, err
+			}
+			w.steps = nil // kernels missing from the list compile when their program is recorded
+		}
+	}
+	if len(w.steps) > 0 {
+		return false, nil
+	}
+	if w.phase == listing {
+		w.compiling, w.phase = webgpu.Compile(s.dev, w.dryRun.Sources()), compiling
+		w.dryRun = nil
+		return false, nil
+	}
+	s.state = ready
+	return true, nil
+}
+
+// warmUpIdle warms the session up while it serves no request.
+func (s *Session) warmUpIdle() {
+	time.Sleep(idle)
+	for {
+		s.mu.Lock()
+		done, err := s.advance()
+		wait := s.state == plain && s.warmup.phase == compiling
+		compiled := s.warmup.compiling
+		s.mu.Unlock()
+		if done || err != nil { // a request meets the same error and reports it
+			return
+		}
+		if wait {
+			<-compiled
+		}
+		time.Sleep(time.Millisecond) // lets a request take the lock
+	}
+}
+
+// warmUp completes warmup. The caller holds s.mu.
+func (s *Session) warmUp(ctx context.Context) error {
+	for {
+		done, err := s.advance()
+		if done || err != nil {
+			return err
+		}
+		if s.warmup.phase == compiling {
+			select {
+			case <-s.warmup.compiling:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// Warm waits until all kernels of a lean session are compiled. Call it before measuring.
+func (s *Session) Warm(ctx context.Context) error {
+	return s.Exclusive(ctx, func(Models) error { return nil })
+}
+
+// defers reports whether a request decodes plainly until drafting is ready. Only methods whose text does not depend on
+// when drafting begins may.
+func (s *Session) defers(c method.Config) bool {
+	matches := c.Verifier == "" || c.Verifier == method.VerifierMatch
+	return s.lean && c.Drafter == method.DrafterAuto && matches && s.head == nil
+}

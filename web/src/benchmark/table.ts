@@ -1,0 +1,209 @@
+/** Parses the prompts of a benchmark, and formats its report as bars, tables and CSV. */
+import { FIELDS } from "../widget/fields.ts";
+import type { BenchPrompt, BenchReport, BenchRow, GenerateRequest, Measure } from "../protocol/protocol.ts";
+
+/** Parses one JSON object per line: {"prompt": …, "id": …, "category": …}. Errors name the line. */
+export function parsePrompts(text: string, file = "the prompts"): BenchPrompt[] {
+  const prompts: BenchPrompt[] = [];
+  text.split(/\r?\n/).forEach((line, i) => {
+    if (line.trim() === "") return;
+    const where = `${file}: line ${i + 1}`;
+    let value: unknown;
+    try {
+      value = JSON.parse(line);
+    } catch {
+      throw new Error(`${where}: not JSON; want one object per line, {"prompt": "…"}`);
+    }
+    const { prompt, id, category } = (value ?? {}) as Record<string, unknown>;
+    if (typeof prompt !== "string" || prompt === "")
+      throw new Error(`${where}: prompt: want a string that is not empty`);
+    if (id !== undefined && (typeof id !== "string" || id === ""))
+      throw new Error(`${where}: id: want a string that is not empty`);
+    if (category !== undefined && typeof category !== "string") throw new Error(`${where}: category: want a string`);
+    prompts.push({ prompt, id: id ?? `line-${i + 1}`, ...(category ? { category } : {}) });
+  });
+  return prompts;
+}
+
+/** Formats a request as an item of a method list: hetero:depth=4,theta=0.84. The plan sets length and sampling. */
+export function methodRow(request: GenerateRequest): string {
+  const settings = FIELDS.filter(
+    (f) => f.group !== "sampling" && request[f.key] !== undefined && request[f.key] !== null,
+  ).map((f) => {
+    const value = request[f.key];
+    return `${f.key.replaceAll("_", "-")}=${typeof value === "string" ? value : JSON.stringify(value)}`;
+  });
+  return [request.policy ?? "", ...settings].filter(Boolean).join(",").replace(",", ":");
+}
+
+/** A figure that is drawn as bars. */
+export interface Metric {
+  key: "speedup" | "acceptance_length" | "calls" | "tokens";
+  title: string;
+  hint: string;
+  show: (x: number) => string;
+}
+
+const count = (x: number): string => (Number.isInteger(x) ? String(x) : x.toFixed(1));
+
+export const METRICS: readonly Metric[] = [
+  {
+    key: "speedup",
+    title: "Speedup",
+    hint: "over plain decoding of the same prompt in the same run; more is better",
+    show: (x) => `${x.toFixed(2)}×`,
+  },
+  {
+    key: "acceptance_length",
+    title: "Acceptance length τ",
+    hint: "tokens per target pass, including the bonus token; more is better",
+    show: (x) => x.toFixed(2),
+  },
+  { key: "calls", title: "Calls", hint: "target passes; fewer is better", show: count },
+  { key: "tokens", title: "Tokens", hint: "verified in those passes; fewer is better", show: count },
+];
+
+export interface Bar {
+  method: string;
+  lossy: boolean;
+  plain: boolean;
+  /** Length relative to the longest bar, 0 to 1. */
+  length: number;
+  /** The label of the bar; "–" if it was not measured. */
+  text: string;
+}
+
+/** Returns the bars of a metric for the rows of one category. */
+export function bars(rows: readonly BenchRow[], metric: Metric): Bar[] {
+  const most = Math.max(...rows.map((row) => row[metric.key].mean), 1e-9);
+  return rows.map((row) => {
+    const m = row[metric.key];
+    return {
+      method: row.method,
+      lossy: row.lossy,
+      plain: row.plain,
+      length: m.n > 0 ? Math.max(0, m.mean / most) : 0,
+      text: spread(m, metric.show),
+    };
+  });
+}
+
+/** Formats a mean, with the standard deviation if repetitions differ. */
+export function spread(m: Measure, show: (x: number) => string): string {
+  if (m.n === 0) return "–";
+  return m.n > 1 && show(m.sd) !== show(0) ? `${show(m.mean)} ± ${show(m.sd)}` : show(m.mean);
+}
+
+/** The columns of the table. */
+export const COLUMNS: readonly { title: string; hint: string; of: (row: BenchRow) => string }[] = (() => {
+  const column = (title: string, hint: string, key: keyof BenchRow, show: (x: number) => string) => ({
+    title,
+    hint,
+    of: (row: BenchRow) => spread(row[key] as Measure, show),
+  });
+  const percent = (x: number): string => `${(100 * x).toFixed(0)}%`;
+  const fine = (x: number): string => x.toFixed(2);
+  const ms = (x: number): string => x.toFixed(1);
+  return [
+    column(
+      "Speedup",
+      "Over plain decoding of the same prompt in the same run, mean over prompts",
+      "speedup",
+      (x) => `${fine(x)}×`,
+    ),
+    column("tok/s", "Output tokens per second of decoding", "tok_s", ms),
+    column("τ", "Acceptance length: tokens per target pass, including the bonus token", "acceptance_length", fine),
+    column("Calls", "Target passes", "calls", count),
+    column("Tokens", "Verified nodes, including roots", "tokens", count),
+    column("Drafted", "Drafted tokens that were verified", "drafted", count),
+    column("Accepted", "Drafted tokens that were committed", "accepted", count),
+    column("Relaxed", "Accepted although the target chose another token", "relaxed", count),
+    column("Draft ms", "Per round", "draft_ms", ms),
+    column("Verify ms", "Per round", "verify_ms", ms),
+    column("Host ms", "Per round", "host_ms", ms),
+    column("Same prefix", "Share of tokens before the first difference from plain decoding", "same_prefix", percent),
+    column("Same position", "Share of tokens equal to plain decoding's at the same position", "same_place", percent),
+    column("Loss", "The target's loss on the output, in nats per token", "loss", fine),
+  ];
+})();
+
+/** Returns notes about rows whose times exclude measurements. */
+export function lostNotes(rows: readonly BenchRow[]): { method: string; text: string }[] {
+  return rowsOf(rows, "")
+    .filter((row) => (row.lost ?? 0) > 0)
+    .map((row) => ({
+      method: row.method,
+      text: `the GPU was lost during ${row.lost} of its measurements; its times and speeds exclude them`,
+    }));
+}
+
+/** Returns the rows of a category ("" for all prompts) in order. */
+export function rowsOf(rows: readonly BenchRow[], category: string): BenchRow[] {
+  return rows.filter((row) => row.category === category);
+}
+
+/** Returns the categories of the rows. */
+export function categoriesOf(rows: readonly BenchRow[]): string[] {
+  return [...new Set(rows.map((row) => row.category))].filter((category) => category !== "");
+}
+
+const MEASURES = [
+  "speedup",
+  "speed_ratio",
+  "tok_s",
+  "acceptance_length",
+  "calls",
+  "tokens",
+  "output_tokens",
+  "drafted",
+  "accepted",
+  "relaxed",
+  "draft_ms",
+  "verify_ms",
+  "readback_ms",
+  "host_ms",
+  "same_prefix",
+  "same_place",
+  "loss",
+  "parses",
+] as const;
+
+/** Formats a report as CSV with the columns of `foretoken bench --csv`; missing figures are empty. */
+export function toCSV(report: BenchReport): string {
+  const lines: (string | number | boolean)[][] = [
+    [
+      "device",
+      "target",
+      "draft",
+      "method",
+      "lossy",
+      "temperature",
+      "category",
+      "prompts",
+      "repetitions",
+      ...MEASURES.flatMap((name) => [name, `${name}_sd`]),
+      "judged",
+    ],
+  ];
+  for (const row of report.rows) {
+    lines.push([
+      report.device,
+      report.target,
+      report.draft,
+      row.method,
+      row.lossy,
+      row.temperature,
+      row.category || "all",
+      row.prompts,
+      row.calls.n,
+      ...MEASURES.flatMap((name) => [row[name].n > 0 ? row[name].mean : "", row[name].n > 1 ? row[name].sd : ""]),
+      row.judged,
+    ]);
+  }
+  return lines.map((line) => line.map(cell).join(",") + "\n").join("");
+}
+
+function cell(value: string | number | boolean): string {
+  const text = String(value);
+  return /[",\n\r]/.test(text) || /^[\s]|[\s]$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}

@@ -1,0 +1,93 @@
+/** The JavaScript API without the widget: the common exports of `foretoken` and `foretoken/in-place`. */
+import type { Engine, LoadOptions } from "./engine.ts";
+
+/** The entry point of the API. */
+export interface Foretoken {
+  /**
+   * Loads a target and its draft in a new worker, on WebGPU if available, and returns the engine. Without options it
+   * loads the built-in pair. Every rejection is a {@link ForetokenError}.
+   *
+   * ```ts
+   * const engine = await Foretoken.load({
+   *   target: "Qwen/Qwen2.5-1.5B-Instruct-GGUF/qwen2.5-1.5b-instruct-q4_0.gguf",
+   *   draft: "Qwen/Qwen2.5-0.5B-Instruct-GGUF/qwen2.5-0.5b-instruct-q4_0.gguf",
+   *   onProgress: ({ stage, done, total }) => console.log(stage, done, total),
+   *   signal: controller.signal,
+   * });
+   * ```
+   */
+  load(options?: LoadOptions): Promise<Engine>;
+}
+
+/** The entry point of the API: {@link Foretoken.load | `Foretoken.load`}. */
+export const Foretoken: Foretoken = { load: async (options) => (await import("./engine.ts")).Engine.load(options) };
+
+export { BUILTIN_HEAD, BUILTIN_PAIR } from "./builtin.ts";
+export { PAIRS, type KnownModel, type KnownPair } from "./pairs.ts";
+export type { Conversation } from "./conversation.ts";
+export type { BenchRun, Engine, FileSource, LoadOptions, MeasureOptions, ModelSource } from "./engine.ts";
+export { ForetokenError, type ForetokenErrorCode } from "../protocol/errors.ts";
+export type { GenerateOptions, Generation } from "./generation.ts";
+export { HUB } from "../sources/hub.ts";
+export { deleteKept, type KeptModel, keptModels, persist, space, type Space } from "../sources/kept-models.ts";
+export { DEFAULTS, METHODS, exactnessOf } from "./methods.ts";
+export type {
+  AssistantMessage,
+  ChatCompletion,
+  ChatCompletionChunk,
+  ChatCompletionRequest,
+  ChatCompletions,
+  ChatCompletionStream,
+  ChatMessage,
+  ChoiceLogprobs,
+  CompletionOptions,
+  FinishReason,
+  ResponseFormat,
+  TokenLogprob,
+  Tool,
+  ToolCall,
+  Usage,
+} from "./openai.ts";
+export type {
+  BenchPlan,
+  BenchPrompt,
+  BenchReport,
+  BenchRow,
+  BenchUpdate,
+  Catalog,
+  ChainCeiling,
+  ChatOptions,
+  ChatReply,
+  ChatState,
+  CostReport,
+  DeviceChoice,
+  DeviceInfo,
+  EngineInfo,
+  EventToken,
+  EventTree,
+  Exactness,
+  Finish,
+  GenerateRequest,
+  Inspection,
+  Keep,
+  Measure,
+  Measurement,
+  Message,
+  Method,
+  MethodConfig,
+  ModelInfo,
+  PassCost,
+  PassProfile,
+  ProfileReport,
+  Progress,
+  Quantise,
+  Result,
+  Role,
+  RoundEvent,
+  RoundProfile,
+  RoundTimes,
+  Stats,
+  TokenKind,
+  Traffic,
+} from "../protocol/protocol.ts";
+export type { EngineStats } from "./stats.ts";

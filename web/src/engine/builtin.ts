@@ -1,0 +1,14 @@
+/** The built-in pair with its calibrations, served from the same folder as this module. */
+export const BUILTIN_PAIR = {
+  target: new URL("./models/demo/target-q8_0.gguf", import.meta.url).href,
+  draft: new URL("./models/demo/draft-q8_0.gguf", import.meta.url).href,
+  calibrations: "builtin" as const,
+  /** The browser's HTTP cache stores these files together with the page. */
+  cache: "off" as const,
+};
+
+/** The EAGLE-3 head of the built-in target; 2 MB, loaded only on request. */
+export const BUILTIN_HEAD = {
+  eagle3: new URL("./models/demo/eagle3.safetensors", import.meta.url).href,
+  eagle3Config: new URL("./models/demo/eagle3.json", import.meta.url).href,
+};

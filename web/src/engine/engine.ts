@@ -1,0 +1,561 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+/**
+ * The engine: a target and its draft, running in a worker.
+ */
+import { BUILTIN_PAIR } from "./builtin.ts";
+import type { Answerable, Conversation } from "./conversation.ts";
+import { abortable, aborted, ForetokenError, type ForetokenErrorCode } from "../protocol/errors.ts";
+import { failed, type GenerateOptions, type Generation, parseRound, RoundQueue } from "./generation.ts";
+import { HUB, resolve } from "../sources/hub.ts";
+import { configOf, DEFAULT_METHOD } from "./methods.ts";
+import type { Answerer, ChatCompletionRequest, ChatCompletions, CompletionOptions } from "./openai.ts";
+import type {
+  BenchPlan,
+  BenchReport,
+  BenchUpdate,
+  Catalog,
+  Channel,
+  ChatAction,
+  ChatOptions,
+  ChatReply,
+  ChatState,
+  CostReport,
+  DeviceChoice,
+  EngineInfo,
+  FromWorker,
+  GenerateRequest,
+  Inspection,
+  Keep,
+  Measurement,
+  ProfileReport,
+  Progress,
+  Quantise,
+  Result,
+  Sources,
+  SourceSpec,
+  Stats,
+  ToWorker,
+  WireError,
+} from "../protocol/protocol.ts";
+import { type EngineStats, Totals } from "./stats.ts";
+
+export type * from "../protocol/protocol.ts";
+export type * from "./openai.ts";
+export type { Conversation } from "./conversation.ts";
+export { ForetokenError, type ForetokenErrorCode } from "../protocol/errors.ts";
+export type { GenerateOptions, Generation } from "./generation.ts";
+export type { EngineStats } from "./stats.ts";
+
+/**
+ * A file to load: an address relative to the page, a name on a hub (`owner/repo/file.gguf`,
+ * `owner/repo@revision/file.gguf`), or a local file. `#sha256=…` after an address gives the checksum that the file
+ * must have.
+ *
+ * For a model, the address of one part stands for all parts of a split GGUF file, the address of `model.safetensors`
+ * or its index for all files of the checkpoint, and `owner/repo` for the only model of a repository.
+ */
+export type FileSource = string | URL | File | Blob;
+
+/** A model to load: one file, or a list of all its files. */
+export type ModelSource = FileSource | readonly FileSource[];
+
+/** A worker or a stand-in for one. */
+export interface WorkerLike extends Channel<FromWorker, ToWorker> {
+  addEventListener(type: "message", listener: (event: { data: FromWorker }) => void): void;
+  addEventListener(type: "error" | "messageerror", listener: (event: { message?: string }) => void): void;
+  terminate(): void;
+}
+
+/** Options of {@link Foretoken.load}: the models, the device and the limits. */
+export interface LoadOptions {
+  /** The model that generates the text. Default: the built-in pair with its calibrations. */
+  target?: ModelSource | undefined;
+  /** The small model that drafts. Without it, only methods that need no draft are available. */
+  draft?: ModelSource | null | undefined;
+  /** An EAGLE-3 head for the target: its safetensors file, and its config.json in `eagle3Config`. */
+  eagle3?: FileSource | null | undefined;
+  eagle3Config?: FileSource | null | undefined;
+  /** JSON files of `foretoken calibrate` and `foretoken train` for the pair; "builtin" selects the built-in pair's. */
+  calibrations?: "builtin" | readonly FileSource[] | undefined;
+  /** The hub that resolves names; default https://huggingface.co. */
+  hub?: string | undefined;
+  /** Whether the browser stores downloads and checks them for changes on the server; default "auto". */
+  cache?: Keep | undefined;
+  /** Converts the matrices to this type. Default: the type of the file. */
+  quantise?: Quantise | undefined;
+  /** Nodes of the largest tree that can be verified, including the root; default 64. */
+  maxNodes?: number | undefined;
+  /** "auto", the default, uses WebGPU and falls back to the CPU with a note. */
+  device?: DeviceChoice | undefined;
+  /** Positions of the KV cache. Default: the model's limit, at most 4096. */
+  context?: number | undefined;
+  /** Allows a `context` longer than the models were trained for, to time long contexts; its text is meaningless. */
+  beyondTraining?: boolean | undefined;
+  /** The type of stored keys and values; q8 takes a quarter of the memory of f32. */
+  kv?: "f32" | "f16" | "q8" | undefined;
+  /** Limit of the models' memory on the device, in bytes. Default: no limit. */
+  maxMemory?: number | undefined;
+  /** The most `top_logprobs` that a request can ask for; default 2, at most 64. */
+  candidates?: number | undefined;
+  /** Seconds that a call waits before it treats the device as hung and reopens it; default 30. */
+  deviceTimeout?: number | undefined;
+  /** Receives each step of loading. After a lost device it receives the loss and each step of reloading. */
+  onProgress?: ((progress: Progress) => void) | undefined;
+  /** Aborting terminates the worker; `load` rejects with code "aborted". */
+  signal?: AbortSignal | undefined;
+  /**
+   * The address of the package's worker.js if it is not in the folder of this module, or a function that starts the
+   * worker. The worker loads foretoken.wasm from its own folder.
+   */
+  worker?: string | URL | (() => Worker) | undefined;
+}
+
+/** Options of benchmarks and measurements. */
+export interface MeasureOptions {
+  /** Receives progress. */
+  onUpdate?: ((update: BenchUpdate) => void) | undefined;
+  /** Aborting ends the measurement within a round; it rejects with code "aborted". */
+  signal?: AbortSignal | undefined;
+}
+
+/** A running benchmark. */
+export interface BenchRun {
+  /** The report; partial if the benchmark was stopped. */
+  readonly result: Promise<BenchReport>;
+  /** Ends the benchmark within a round. */
+  stop(): void;
+}
+
+interface Pending {
+  update(json: string): void;
+  done(json: string): void;
+  fail(error: ForetokenError): void;
+}
+
+/** `Symbol.asyncDispose` calls {@link Engine.dispose}: `await using engine = await Foretoken.load()`. */
+export interface Engine extends AsyncDisposable {}
+
+/** A target model and an optional draft, loaded in a worker; {@link Foretoken.load} returns it. */
+export class Engine {
+  /** The device, models and kernels that were loaded. */
+  readonly info!: EngineInfo;
+  readonly #worker: WorkerLike;
+  readonly #pending = new Map<number, Pending>();
+  readonly #listeners = new Set<(error: ForetokenError) => void>();
+  readonly #totals = new Totals();
+  #opening: { id: number; update(json: string): void } | undefined;
+  #method = DEFAULT_METHOD;
+  #next = 1;
+  #work: object | undefined;
+  #conversation: Conversation | undefined;
+  #completions: Promise<ChatCompletions> | undefined;
+  #ended: ForetokenError | undefined;
+
+  private constructor(worker: WorkerLike) {
+    this.#worker = worker;
+    worker.addEventListener("message", ({ data }) => this.#receive(data));
+    worker.addEventListener("error", (event) =>
+      this.#end(new ForetokenError("crash", `the worker failed: ${event.message || "its script could not be loaded"}`)),
+    );
+    worker.addEventListener("messageerror", () =>
+      this.#end(new ForetokenError("crash", "the worker sent an unreadable message")),
+    );
+  }
+
+  /** Starts a worker and loads the models into it. @internal */
+  static async load(given: LoadOptions = {}): Promise<Engine> {
+    if (!given.target && given.draft)
+      throw new ForetokenError("bad_option", "target: missing; a draft needs a target", "target");
+    const options = given.target
+      ? { ...given, target: given.target }
+      : { ...BUILTIN_PAIR, ...defined(given), target: BUILTIN_PAIR.target };
+    const { signal } = options;
+    if (signal?.aborted) throw aborted(signal);
+    const sources = sourcesOf(options); // rejects invalid names before starting a worker
+    const engine = new Engine(start(options.worker));
+    const abort = (): void => engine.#end(aborted(signal));
+    signal?.addEventListener("abort", abort);
+    const progress = (json: string): void => options.onProgress?.(JSON.parse(json) as Progress);
+    try {
+      const opened = engine.#call<EngineInfo>(
+        (id) => ({
+          op: "open",
+          id: (engine.#opening = { id, update: progress }).id,
+          options: defined({
+            device: options.device ?? "auto",
+            context: options.context,
+            beyond_training: options.beyondTraining,
+            kv: options.kv,
+            max_memory: options.maxMemory,
+            candidates: options.candidates,
+            device_timeout: options.deviceTimeout,
+            max_nodes: options.maxNodes,
+            builtin_calibrations: options.calibrations === "builtin" || undefined,
+            quantise: options.quantise,
+          }),
+          sources,
+          lock: globalThis.navigator?.locks && globalThis.crypto?.randomUUID?.(), // pages of plain http have neither
+        }),
+        progress,
+      );
+      (engine as { info: EngineInfo }).info = await opened;
+      return engine;
+    } catch (cause) {
+      engine.#end(new ForetokenError("disposed", "the engine failed to load"));
+      throw cause;
+    } finally {
+      signal?.removeEventListener("abort", abort);
+    }
+  }
+
+  /**
+   * Continues a prompt; the engine runs one generation at a time. Missing settings come from {@link DEFAULTS}, or from
+   * the method if `policy` names another one. If the default method needs a draft and none is loaded, the engine
+   * decodes plainly ("none").
+   *
+   * ```ts
+   * const run = engine.generate("func main() {", { max_tokens: 64 });
+   * for await (const round of run) show(round.text);
+   * console.log((await run.result).stats.acceptance_length);
+   * ```
+   */
+  generate(prompt: string, options: GenerateOptions = {}): Generation {
+    const { signal, ...request } = options;
+    return this.#rounds<Result>(
+      (id) => ({ op: "generate", id, request: this.#withPossibleMethod({ ...request, prompt }) }),
+      request,
+      signal,
+      (result) => result.stats,
+    );
+  }
+
+  /**
+   * Starts a conversation and ends the previous one: an engine has one at a time. The KV cache is kept between
+   * answers, so each answer prefills only the new messages. `chat.completions` answers lists of messages with
+   * OpenAI's API.
+   */
+  readonly chat: ((options?: ChatOptions) => Promise<Conversation>) & {
+    readonly completions: Pick<ChatCompletions, "create">;
+  } = Object.assign((options?: ChatOptions) => this.#converse(options), {
+    completions: {
+      create: (async (request: ChatCompletionRequest, options?: CompletionOptions) => {
+        // Pages that use no completions do not load their code.
+        this.#completions ??= import("./openai.ts").then((module) => new module.ChatCompletions(this.#answerer()));
+        return (await this.#completions).create(request, options);
+      }) as ChatCompletions["create"],
+    },
+  });
+
+  /** Returns the interface that answers lists of messages, independently of the conversation. */
+  #answerer(): Answerer {
+    const engine = this;
+    return {
+      get model() {
+        return engine.info.target.name;
+      },
+      get fingerprint() {
+        const { backend, adapter } = engine.info.device;
+        return `${backend} ${adapter}`.trim();
+      },
+      answer: (chat, request) =>
+        engine.#answers(
+          (id) => ({
+            op: "chat",
+            id,
+            action: { do: "complete", ...chat, request: engine.#withPossibleMethod(request) },
+          }),
+          request,
+        ),
+    };
+  }
+
+  #answers(
+    message: (id: number) => ToWorker,
+    request: Omit<GenerateRequest, "prompt">,
+    signal?: AbortSignal,
+    keep?: (state: ChatState) => void,
+  ): Generation<ChatReply> {
+    return this.#rounds<ChatReply>(message, request, signal, (reply) => {
+      keep?.(reply);
+      return reply.result.stats;
+    });
+  }
+
+  async #converse(options: ChatOptions = {}): Promise<Conversation> {
+    const act = <R>(action: ChatAction): Promise<R> =>
+      this.#exclusive(() => this.#call<R>((id) => ({ op: "chat", id, action })));
+    const [state, { Conversation }] = await Promise.all([
+      act<ChatState>({ do: "open", ...options }),
+      import("./conversation.ts"),
+    ]);
+    const conversation: Conversation = new Conversation(state, (action: Answerable, signal, keep) => {
+      if (this.#conversation !== conversation)
+        return failed(new ForetokenError("disposed", "the conversation has ended: a new one was started"));
+      return this.#answers(
+        (id) => ({ op: "chat", id, action: { ...action, request: this.#withPossibleMethod(action.request) } }),
+        action.request,
+        signal,
+        keep,
+      );
+    });
+    this.#conversation = conversation;
+    return conversation;
+  }
+
+  /** Replaces a default method that needs a draft by plain decoding if no draft is loaded. */
+  #withPossibleMethod<R extends Omit<GenerateRequest, "prompt">>(request: R): R {
+    const without = request.policy === undefined && !this.info.draft && configOf(request).uses_draft;
+    return without ? { ...request, policy: "none" } : request;
+  }
+
+  #rounds<R>(
+    message: (id: number) => ToWorker,
+    request: Omit<GenerateRequest, "prompt">,
+    signal: AbortSignal | undefined,
+    statsOf: (result: R) => Stats,
+  ): Generation<R> {
+    if (signal?.aborted) return failed(aborted(signal));
+    const work = {};
+    const stop = (): void => this.#stop(work);
+    const queue = new RoundQueue(stop);
+    const result = this.#exclusive(
+      () => this.#call<R>(message, (json) => queue.push(parseRound(json))),
+      work,
+      signal,
+    ).then((all) => {
+      this.#method = this.#withPossibleMethod(request).policy ?? DEFAULT_METHOD;
+      this.#totals.add(statsOf(all));
+      if (signal?.aborted) throw aborted(signal);
+      return all;
+    });
+    result.then(
+      () => queue.end(),
+      (cause: unknown) => queue.end(cause),
+    );
+    return { result, stop, [Symbol.asyncIterator]: () => queue };
+  }
+
+  /** Returns totals of all generations since loading, and where the time went. */
+  stats(): EngineStats {
+    return this.#totals.of(this.info, this.#method);
+  }
+
+  /** Benchmarks methods against plain decoding, interleaved prompt by prompt. The engine must be idle. */
+  bench(plan: BenchPlan, options: MeasureOptions = {}): BenchRun {
+    const work = {};
+    return { result: this.#measure((id) => ({ op: "bench", id, plan }), options, work), stop: () => this.#stop(work) };
+  }
+
+  /** Times passes of both models. The engine must be idle. */
+  costs(measurement: Omit<Measurement, "what"> = {}, options: MeasureOptions = {}): Promise<CostReport> {
+    return this.#measure((id) => ({ op: "measure", id, measurement: { what: "costs", ...measurement } }), options);
+  }
+
+  /** Profiles kernels and phases of rounds. The engine must be idle. */
+  profile(measurement: Omit<Measurement, "what"> = {}, options: MeasureOptions = {}): Promise<ProfileReport> {
+    return this.#measure((id) => ({ op: "measure", id, measurement: { what: "profile", ...measurement } }), options);
+  }
+
+  async #measure<R>(
+    message: (id: number) => ToWorker,
+    { onUpdate, signal }: MeasureOptions,
+    work: object = {},
+  ): Promise<R> {
+    if (signal?.aborted) throw aborted(signal);
+    const report = await this.#exclusive(
+      () => this.#call<R>(message, (json) => onUpdate?.(JSON.parse(json) as BenchUpdate)),
+      work,
+      signal,
+    );
+    if (signal?.aborted) throw aborted(signal);
+    return report;
+  }
+
+  /** Returns the methods of the loaded Go program; {@link METHODS} are those of the build. */
+  methods(): Promise<Catalog> {
+    return this.#call((id) => ({ op: "methods", id }));
+  }
+
+  async #exclusive<T>(begin: () => Promise<T>, work: object = {}, signal?: AbortSignal): Promise<T> {
+    if (this.#work) throw new ForetokenError("busy", "the engine is working; stop it or wait for its result");
+    this.#work = work;
+    const stop = (): void => this.#stop(work);
+    signal?.addEventListener("abort", stop);
+    try {
+      return await begin();
+    } catch (cause) {
+      throw signal?.aborted ? aborted(signal) : cause;
+    } finally {
+      signal?.removeEventListener("abort", stop);
+      this.#work = undefined;
+    }
+  }
+
+  /** Ends a running generation or benchmark within a round. */
+  stop(): void {
+    this.#stop(this.#work);
+  }
+
+  /** Ends this work, unless it has ended and later work is running. */
+  #stop(work: object | undefined): void {
+    if (work && work === this.#work && !this.#ended) this.#worker.postMessage({ op: "stop" });
+  }
+
+  /** Returns metadata and tensors of a model file, without loading it. */
+  async inspect(source: FileSource, { signal }: { signal?: AbortSignal | undefined } = {}): Promise<Inspection> {
+    const spec = specOf(source, { cache: "off" });
+    return abortable(
+      this.#call<Inspection>((id) => ({ op: "inspect", id, source: spec })),
+      signal,
+    );
+  }
+
+  /** Calls `listener` when the worker or the Go program in it crashes. */
+  onCrash(listener: (error: ForetokenError) => void): void {
+    this.#listeners.add(listener);
+  }
+
+  /** Frees the models and ends the worker. Pending calls reject with code "disposed". */
+  async dispose(): Promise<void> {
+    if (this.#ended) return;
+    this.stop();
+    // A worker in a long step cannot answer; terminate it after a short wait.
+    const closed = this.#call((id) => ({ op: "close", id })).catch(() => undefined);
+    await Promise.race([closed, new Promise((resolve) => setTimeout(resolve, 1000))]);
+    this.#end(new ForetokenError("disposed", "the engine was disposed"));
+  }
+
+  #call<T>(message: (id: number) => ToWorker, update: (json: string) => void = () => undefined): Promise<T> {
+    if (this.#ended) return Promise.reject(this.#ended);
+    const id = this.#next++;
+    return new Promise<T>((resolve, reject) => {
+      const wanted = message(id);
+      try {
+        this.#worker.postMessage(wanted);
+      } catch (cause) {
+        reject(
+          new ForetokenError(
+            "bad_option",
+            `the request cannot be sent to the worker: ${(cause as Error).message}`,
+            undefined,
+            { cause },
+          ),
+        );
+        return;
+      }
+      this.#pending.set(id, { update, done: (json) => resolve(JSON.parse(json) as T), fail: reject });
+    });
+  }
+
+  #receive(data: FromWorker): void {
+    if (data.type === "crash") {
+      this.#end(new ForetokenError("crash", data.error.message));
+      return;
+    }
+    if (data.type === "alive") {
+      // A terminated worker releases its lock without a message.
+      const gone = (): void =>
+        this.#end(new ForetokenError("crash", "the worker was terminated from outside the engine"));
+      navigator.locks.request(data.lock, gone).catch(() => undefined); // leaving the page aborts the request
+      return;
+    }
+    const pending = this.#pending.get(data.id);
+    // Progress of reloading after a lost device.
+    if (!pending && data.type === "update" && data.id === this.#opening?.id) this.#opening.update(data.json);
+    if (!pending) return;
+    if (data.type === "update") {
+      pending.update(data.json);
+      return;
+    }
+    this.#pending.delete(data.id);
+    if (data.type === "done") pending.done(data.json);
+    else pending.fail(failure(data.error));
+  }
+
+  /** Terminates the worker and rejects all pending calls. */
+  #end(error: ForetokenError): void {
+    if (this.#ended) return;
+    this.#ended = error;
+    this.#worker.terminate();
+    const waiting = [...this.#pending.values()];
+    this.#pending.clear();
+    for (const pending of waiting) pending.fail(error);
+    if (error.code === "crash") for (const listener of this.#listeners) listener(error);
+  }
+}
+
+if (Symbol.asyncDispose) {
+  Engine.prototype[Symbol.asyncDispose] = function (this: Engine) {
+    return this.dispose();
+  };
+}
+
+/** Converts an error from the worker; Go and the sources use the codes of ForetokenError. */
+function failure({ code, message, param }: WireError): ForetokenError {
+  return new ForetokenError((code as ForetokenErrorCode | undefined) ?? "internal", message, param);
+}
+
+/** Returns the fields whose values are not undefined. */
+function defined<T extends object>(of: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(of).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]: Exclude<T[K], undefined>;
+  };
+}
+
+function sourcesOf(options: LoadOptions & { target: ModelSource }): Sources<SourceSpec> {
+  const one = (source: ModelSource | null | undefined): SourceSpec | null => (source ? specOf(source, options) : null);
+  return {
+    target: specOf(options.target, options),
+    draft: one(options.draft),
+    eagle3: one(options.eagle3),
+    eagle3_config: one(options.eagle3Config),
+    calibrations:
+      options.calibrations === "builtin"
+        ? []
+        : (options.calibrations ?? []).map((file) => specOf(file, { ...options, cache: "off" })),
+  };
+}
+
+/** The base of relative addresses. */
+const here = (): string | undefined => globalThis.document?.baseURI ?? globalThis.location?.href;
+
+/** Resolves URLs on the page: relative ones refer to the page, not to the worker's script. */
+function specOf(source: ModelSource, { hub = HUB, cache }: Pick<LoadOptions, "hub" | "cache">): SourceSpec {
+  if (Array.isArray(source))
+    return { kind: "files", files: (source as readonly FileSource[]).map((file) => specOf(file, { hub, cache })) };
+  const file = source as FileSource;
+  if (file instanceof Blob) return { kind: "file", file, name: file instanceof File ? file.name : "file" };
+  const { url, sha256 } = resolve(String(file), here(), hub);
+  return { kind: "url", url, ...(defined({ sha256, cache }) as { sha256: string; cache: Keep }) };
+}
+
+function start(given: LoadOptions["worker"]): WorkerLike {
+  if (typeof given === "function") return given() as unknown as WorkerLike;
+  if (given) return from(new URL(given, here()).href);
+  const ahead = globalThis as { foretokenWorker?: Worker | undefined }; // set by start-worker.ts
+  const started = ahead.foretokenWorker;
+  ahead.foretokenWorker = undefined;
+  if (started) return started as unknown as WorkerLike;
+  // Bundlers find the worker by this expression, so it must stay in this form.
+  if (new URL(import.meta.url).origin === location.origin)
+    return new Worker(new URL("./worker.js", import.meta.url), {
+      type: "module",
+      name: "foretoken",
+    }) as unknown as WorkerLike;
+  return from(import.meta.url.replace(/[^/]*$/, "worker.js"));
+}
+
+function from(url: string): WorkerLike {
+  if (!globalThis.Worker)
+    throw new ForetokenError(
+      "bad_option",
+      "worker: this scope (such as a service worker) cannot start workers; import foretoken/in-place, which needs none",
+      "worker",
+    );
+  const options = { type: "module", name: "foretoken" } as const;
+  if (new URL(url).origin === location.origin) return new Worker(url, options) as unknown as WorkerLike;
+  // A page may import this module from another origin but not start a worker from there. A worker of its own
+  // origin may import the script.
+  const shim = URL.createObjectURL(new Blob([`import ${JSON.stringify(url)};`], { type: "text/javascript" }));
+  return new Worker(shim, options) as unknown as WorkerLike;
+}

@@ -1,0 +1,50 @@
+/** Exports the last run as a file: request, models, every round and the result. */
+import type { EngineInfo, GenerateRequest, Result, RoundEvent } from "../protocol/protocol.ts";
+
+/** The contents of the exported file. */
+export interface Run {
+  format: "foretoken-run";
+  version: 1;
+  /** The time of the export, and the build of the page. */
+  exported: string;
+  build: string;
+  device: EngineInfo["device"];
+  target: EngineInfo["target"];
+  draft: EngineInfo["draft"];
+  eagle3: EngineInfo["eagle3"];
+  request: GenerateRequest;
+  rounds: readonly RoundEvent[];
+  result: Result;
+}
+
+export function runOf(
+  info: EngineInfo,
+  request: GenerateRequest,
+  rounds: readonly RoundEvent[],
+  result: Result,
+  build: string,
+): Run {
+  const { device, target, draft, eagle3 } = info;
+  return {
+    format: "foretoken-run",
+    version: 1,
+    exported: new Date().toISOString(),
+    build,
+    device,
+    target,
+    draft,
+    eagle3,
+    request,
+    rounds,
+    result,
+  };
+}
+
+/** Offers a run as a download. */
+export function download(run: Run): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([JSON.stringify(run, null, 1), "\n"], { type: "application/json" }));
+  link.download = `foretoken-run-${run.exported.replace(/[:.]/g, "-")}.json`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}

@@ -1,0 +1,21 @@
+/** The page: configures the widget from the address and adds the tabs and the toolbar. */
+import { tabs } from "./tabs.ts";
+import { toolbar } from "./toolbar.ts";
+import { WidgetApp } from "../widget/app.ts";
+import { ForetokenWidget } from "../widget/element.ts";
+
+ForetokenWidget.app = WidgetApp; // loaded already, because this page uses it at once
+
+const widget = document.querySelector("foretoken-widget");
+if (widget instanceof ForetokenWidget) {
+  for (const [name, value] of new URLSearchParams(location.search)) {
+    if (ForetokenWidget.observedAttributes.includes(name)) widget.setAttribute(name, value);
+  }
+  const loaded = widget.load().catch(() => undefined); // the widget shows the error
+  tabs(widget);
+  toolbar(widget);
+  void loaded
+    .then(() => import("./offline.ts"))
+    .then(({ keepOffline }) => keepOffline())
+    .catch(() => undefined); // the page still works online
+}

@@ -1,0 +1,176 @@
+/** Requests to generate text, the events of their rounds and their results; protocol.ts passes them as JSON. */
+
+export type Finish = "eos" | "length" | "context" | "stop" | "aborted";
+/** A lossy verifier accepted a "relaxed" token although the target chose another one. */
+export type TokenKind = "plain" | "accepted" | "relaxed" | "corrected" | "bonus";
+/** Whether the output has the tokens of plain decoding, only their distribution, or neither. */
+export type Exactness = "exact" | "distribution" | "lossy";
+
+/** A request. Missing fields come from the method that `policy` names, then from the default request. */
+export interface GenerateRequest {
+  prompt: string;
+  max_tokens?: number;
+  temperature?: number;
+  seed?: number;
+  top_k_sampling?: number;
+  top_p?: number;
+  min_p?: number;
+  /** A name of {@link Catalog.methods}; the fields after it override the method's settings. */
+  policy?: string;
+  /** The rule that adapts the draft from round to round. */
+  adapt?: string;
+  /** The drafter's model: "model" or "eagle3". */
+  source?: string;
+  /** "match" is exact, "rejection" and "without-replacement" in distribution, "mars" and "adasd" are lossy. */
+  verifier?: string;
+  /** Levels drafted per round, beams per level, and nodes verified (including the root). */
+  depth?: number;
+  top_k?: number;
+  nodes?: number;
+  /** Static and sampled trees: the number of children of the node of each rank, level by level. */
+  shape?: number[][];
+  ngram_max?: number;
+  ngram_min?: number;
+  /** Draft with the target's Gumbel noise at temperature > 0; default true. */
+  coupled?: boolean | null;
+  /** Assisted generation: confidence. AdaEDL: bound. C2T: β. Acceptance head: h; 0 derives it from measured costs. */
+  threshold?: number;
+  /** AdaEDL's λ. */
+  lambda?: number;
+  /** Assisted generation: how the length of the chain changes. */
+  schedule?: string;
+  /** Acceptance head: stop as soon as one branch is unlikely to be accepted. */
+  any?: boolean;
+  /** HeteroSpec: switch off parts of it; `alpha` is added to its α. */
+  no_extension?: boolean;
+  no_pruning?: boolean;
+  no_adaptation?: boolean;
+  alpha?: number;
+  /** C2T: leave out the second pruning. */
+  one_pruning?: boolean;
+  /** MARS: θ, the largest gap in nats (0: no limit), and the mode. */
+  theta?: number;
+  gap?: number;
+  mode?: string;
+  /** AdaSD: how the threshold is computed, and whether the next request continues with it. */
+  variant?: string;
+  carry?: boolean;
+  stop?: string[] | null;
+  /** Return the log-probability of each token, and of the likeliest alternatives at its position. */
+  logprobs?: boolean;
+  top_logprobs?: number;
+  /** Constrain the text to one of: a grammar in GBNF, a JSON Schema, any JSON object. */
+  grammar?: string;
+  json_schema?: object;
+  json_object?: boolean;
+  /** Subtracted from a token's logit for each occurrence in the text, and once if it occurs; -2 to 2. */
+  frequency_penalty?: number;
+  presence_penalty?: number;
+  /** Added to the logits of tokens, by token id: -100 (never) to 100. */
+  logit_bias?: Record<string, number>;
+  /** Prefill all of the prompt instead of reusing the KV cache of earlier requests; the text is the same. */
+  no_reuse?: boolean;
+}
+
+/** A committed token and its origin. `depth` is its depth in the draft tree, or 0 if it was not drafted. */
+export interface EventToken {
+  id: number;
+  text: string;
+  kind: TokenKind;
+  depth: number;
+  /** With `logprobs`: the text of this token alone, ln of its probability, and the best alternatives. */
+  piece?: string;
+  logprob?: number;
+  top?: { id: number; text: string; logprob: number }[];
+}
+
+/** The tree verified in a round; `parents` holds node indices, -1 for the root. */
+export interface EventTree {
+  tokens: number[];
+  texts: string[];
+  parents: number[];
+  depths: number[];
+  scores: number[];
+  /** Indices of the accepted nodes. */
+  accepted: number[];
+  /** Indices of the accepted nodes that the target did not choose. */
+  relaxed: number[];
+  /** Entropy of the target's distribution after each node, in nats; empty if the verifier does not compute it. */
+  entropies: number[];
+  /** Entropy of the draft's distribution after each node, in nats; -1 if the draft did not expand the node. */
+  draft_entropies: number[];
+  /**
+   * The drafted nodes with the best scores that were pruned before verification; `total` counts all of them. Parents
+   * come first in the list. A parent index of at least the tree's length refers to this list.
+   */
+  pruned: { tokens: number[]; texts: string[]; parents: number[]; scores: number[]; total: number };
+}
+
+/** Times in milliseconds; `readback`, the wait for results, is included in `draft` and `verify`. */
+export interface RoundTimes {
+  draft: number;
+  verify: number;
+  readback: number;
+  host: number;
+}
+
+/**
+ * The tokens of one round; `text` never ends inside a UTF-8 sequence. The last event of a generation may have no
+ * tokens and no tree.
+ */
+export interface RoundEvent {
+  round: number;
+  text: string;
+  tokens: EventToken[];
+  tree: EventTree;
+  /** HeteroSpec: the round's entropy bin, from 1, and Φ of its meta-path in nats. */
+  bin?: number;
+  phi?: number;
+  /** The round decoded without a draft because the draft's kernels were still compiling. */
+  warming?: boolean;
+  ms: RoundTimes;
+  elapsed_ms: number;
+  finish?: Finish;
+}
+
+export interface Stats {
+  calls: number;
+  rounds: number;
+  tokens_verified: number;
+  committed: number;
+  drafted: number;
+  accepted: number;
+  /** Tokens accepted although the target chose another. */
+  relaxed: number;
+  /** Rounds without a draft because the draft's kernels were still compiling. */
+  warming?: number;
+  /** How often the device was lost and reopened during the request. */
+  recoveries?: number;
+  /** Time of reopening, including failed attempts; the other times exclude it. */
+  recovery_ms?: number;
+  /** The verifier may commit tokens that the target would not choose. */
+  lossy: boolean;
+  /** Totals for each entropy bin of HeteroSpec. `tcr` counts rounds by the rank of the last accepted node. */
+  bins?: { rounds: number; tokens_verified: number; accepted: number; full: number; tcr: number[]; phi: number[] }[];
+  /** Committed tokens per target pass, including the bonus token. */
+  acceptance_length: number;
+  acceptance_per_depth: number[];
+  draft_acceptance: number;
+  ms_per_round: RoundTimes;
+  ttft_ms: number;
+  /** Tokens of the prompt; of these, the tokens reused from the KV cache and the tokens prefilled. */
+  prompt_tokens: number;
+  reused: number;
+  prefilled: number;
+  prefill_tok_s: number;
+  decode_tok_s: number;
+  total_ms: number;
+}
+
+export interface Result {
+  text: string;
+  prompt_ids: number[];
+  token_ids: number[];
+  finish: Finish;
+  stats: Stats;
+}

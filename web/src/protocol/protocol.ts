@@ -1,0 +1,284 @@
+/**
+ * The two interfaces of the worker: the object that Go installs on its global scope ({@link GoEngine}), and the
+ * messages between worker and page. Go passes structured data as JSON text, once a round; the worker forwards the
+ * text without parsing it, and the page parses it.
+ */
+import type { Exactness, GenerateRequest, Result } from "./generation.ts";
+import type { BenchPlan, Measurement } from "./measurements.ts";
+
+export type * from "./generation.ts";
+export type * from "./measurements.ts";
+
+/**
+ * Whether the browser caches a download. "first" reads a complete copy without a request; "check" asks the server
+ * whether the file changed; "auto" means "check" for the page's own origin and this machine, else "first"; "off"
+ * caches nothing.
+ */
+export type Keep = "auto" | "first" | "check" | "off";
+
+/** Where a model's bytes come from, in a form that can be cloned. A URL may stand for all files of one model. */
+export type SourceSpec =
+  | { kind: "url"; url: string; sha256?: string; cache?: Keep; optional?: boolean }
+  | { kind: "file"; file: Blob; name: string }
+  | { kind: "files"; files: SourceSpec[] };
+
+/** A file that Go reads by ranges. */
+export interface Source {
+  readonly name: string;
+  readonly size: number;
+  /** Reads exactly `length` bytes from `offset`, or rejects. The caller owns the array; Go may detach its buffer. */
+  read(offset: number, length: number): Promise<Uint8Array>;
+  /** Returns an array of `read` for reuse; without it, loading allocates a copy of the file as garbage. */
+  release?(bytes: Uint8Array): void;
+}
+
+/** The files to open; only the target is required. `M` is the type of a model, which may have several files. */
+export interface Sources<S, M = S> {
+  target: M;
+  draft: M | null;
+  /** The safetensors file of an EAGLE-3 head, and its config.json. */
+  eagle3: S | null;
+  eagle3_config: S | null;
+  /** Calibrations, classifiers and acceptance heads trained for the pair. */
+  calibrations: S[];
+}
+
+/** The sources passed to Go. `again` reopens the files, so that Go can reload the models after a lost device. */
+export type OpenSources = Sources<Source, Source | Source[]> & {
+  again?: () => Promise<Sources<Source, Source | Source[]> & { close(): void }>;
+};
+
+/** The object that Go installs as `foretokenEngine`. Every promise rejects with an Error of one line. */
+export interface GoEngine {
+  open(optionsJSON: string, sources: OpenSources, onProgress: (json: string) => void): Promise<string>;
+  generate(requestJSON: string, onEvent: (json: string) => void): Promise<string>;
+  /** Runs a {@link ChatAction}; resolves with a {@link ChatReply} for an answer, else with a {@link ChatState}. */
+  chat(actionJSON: string, onEvent: (json: string) => void): Promise<string>;
+  /** Runs a {@link BenchPlan}; resolves with a {@link BenchReport}, which is partial if the run was stopped. */
+  bench(planJSON: string, onUpdate: (json: string) => void): Promise<string>;
+  /** Runs a {@link Measurement}; resolves with a {@link CostReport} or a {@link ProfileReport}. */
+  measure(measurementJSON: string, onUpdate: (json: string) => void): Promise<string>;
+  /** Resolves with the {@link Catalog}. */
+  methods(): Promise<string>;
+  /** Makes a running `generate` resolve with finish "aborted" within a round, and ends a running `bench`. */
+  stop(): void;
+  inspect(source: Source): Promise<string>;
+  close(): Promise<void>;
+}
+
+export type DeviceChoice = "auto" | "webgpu" | "cpu";
+/** A method's settings under Go's names; an empty name means "fixed", "model" or "match". */
+export interface MethodConfig {
+  drafter: string;
+  source: string;
+  adapt: string;
+  verifier: string;
+  depth: number;
+  top_k: number;
+  nodes: number;
+  shape?: number[][];
+  ngram_max: number;
+  ngram_min: number;
+}
+
+/** A method that a request's `policy` can name. */
+export interface Method {
+  name: string;
+  title: string;
+  lossy: boolean;
+  config: MethodConfig;
+  /** The method drafts with a model or an EAGLE-3 head. */
+  uses_draft: boolean;
+}
+
+/** All methods and names of settings, and the request that Go uses as default. */
+export interface Catalog {
+  default: Omit<Required<GenerateRequest>, "prompt" | "no_reuse">;
+  methods: Method[];
+  verifiers: { name: string; exactness: Exactness }[];
+  adapts: string[];
+  sources: string[];
+  schedules: string[];
+  modes: string[];
+  variants: string[];
+}
+
+export interface OpenOptions {
+  device: DeviceChoice;
+  context?: number;
+  /** Allows a context longer than the models were trained for. */
+  beyond_training?: boolean;
+  kv?: "f32" | "f16" | "q8";
+  /** Limit of the models' memory on the device, in bytes; 0 or absent means no limit. */
+  max_memory?: number;
+  /** The most `top_logprobs` that a request can ask for. */
+  candidates?: number;
+  /** Seconds that a call waits before it treats the device as hung and reopens it; default 30. */
+  device_timeout?: number;
+  /** Nodes of the largest tree that can be verified, including the root; default 64. */
+  max_nodes?: number;
+  /** The models are the built-in pair; the Go program contains its calibrations. */
+  builtin_calibrations?: boolean;
+  /** Converts matrices to this type, instead of storing them in the type of the file. */
+  quantise?: Quantise;
+}
+
+export type Quantise = "f32" | "f16" | "bf16" | "q8_0" | "q4_0";
+
+/**
+ * A step of loading. `done` and `total` are bytes for "download", "target", "draft" and "eagle3", and counts for
+ * other stages. "memory" comes before any model is loaded: `total` is the bytes that the models will take on the
+ * device, and the note lists them. "lost" can come at any time: the device was lost for the reason in the note, and
+ * the models are reloaded, which ends with another "ready". A "notice" has only a note for the user, for example
+ * that a cached file was out of date.
+ */
+export interface Progress {
+  stage: "download" | "memory" | "target" | "draft" | "eagle3" | "kernels" | "tuning" | "ready" | "lost" | "notice";
+  done: number;
+  total: number;
+  note?: string;
+}
+
+export interface DeviceInfo {
+  backend: string;
+  adapter: string;
+  vendor: string;
+  architecture: string;
+  driver: string;
+  software: boolean;
+  features: string[];
+  /** Why the engine fell back to this device, or empty. */
+  note: string;
+}
+
+export interface ModelInfo {
+  name: string;
+  architecture: string;
+  parameters: number;
+  quant: string;
+  context: number;
+  vocab: number;
+}
+
+export interface EngineInfo {
+  device: DeviceInfo;
+  target: ModelInfo;
+  draft: ModelInfo | null;
+  eagle3: ModelInfo | null;
+  /** What was trained for the pair: entropy bins for each tree, a C2T classifier, an acceptance head. */
+  fitted: { hetero: { depth: number; top_k: number; nodes: number }[]; c2t: boolean; acceptance: boolean };
+  /** The kernel variant selected for each tensor shape. */
+  kernels: Record<string, string>;
+  /** Whether the target's chat template can be rendered, and the reason if not. */
+  chat: { ok: boolean; problem: string };
+  load_ms: number;
+  gpu_bytes: number;
+}
+
+export type Role = "system" | "user" | "assistant" | "tool";
+
+export interface Message {
+  role: Role;
+  content: string;
+  name?: string;
+  tool_calls?: unknown[];
+  tool_call_id?: string;
+}
+
+/** The start of a conversation. */
+export interface ChatOptions {
+  system?: string;
+  /** Earlier messages to continue from, after the system message. */
+  messages?: Message[];
+  /** A chat template in Jinja that replaces the one in the target's file. */
+  template?: string;
+  /** Functions that the template describes to the model, and more variables of the template (`enable_thinking`). */
+  tools?: object[];
+  vars?: Record<string, unknown>;
+  /** Positions of the context reserved for a reply; default a quarter of it, or `max_tokens` if that is less. */
+  reserve?: number;
+}
+
+/** The input of a single answer, outside the conversation. */
+export interface AnswerOptions extends ChatOptions {
+  /** Makes the answer a call of any tool, or of the named one. */
+  tool_choice?: "required" | { type: "function"; function: { name: string } };
+}
+
+/** The actions of a conversation; an engine has one conversation at a time. */
+export type ChatAction =
+  | ({ do: "open" } & ChatOptions)
+  /** Answers the last message, independently of the engine's conversation. */
+  | ({ do: "complete"; request: Omit<GenerateRequest, "prompt"> } & AnswerOptions)
+  | { do: "send"; message: Message; request: Omit<GenerateRequest, "prompt"> }
+  | { do: "regenerate"; request: Omit<GenerateRequest, "prompt"> }
+  | { do: "edit"; index: number; content: string; request: Omit<GenerateRequest, "prompt"> };
+
+export interface ChatState {
+  messages: Message[];
+  /** How many messages after the system message were dropped from the context because it is full. */
+  unseen: number;
+  /** A note for the user about the chat template, or empty. */
+  note: string;
+}
+
+export interface ChatReply extends ChatState {
+  /** The result of the answer; `text` is the content of the last message. */
+  result: Result;
+  /** How many turns were dropped from the context for this answer. */
+  dropped: number;
+}
+
+/** The header of a model file, from {@link Engine.inspect}. */
+export interface Inspection {
+  name: string;
+  /** Bytes of the file. */
+  size: number;
+  /** The version of the GGUF format. */
+  version: number;
+  /** The header's metadata as text; long lists are truncated. */
+  metadata: Record<string, string>;
+  /** `dims` starts with the fastest dimension; `size` is in bytes. */
+  tensors: { name: string; type: string; dims: number[]; size: number }[];
+  /** Why the model is not supported, or empty. */
+  problem: string;
+}
+
+/** Messages from page to worker. The worker answers each message once, with its id, except "start" and "stop". */
+export type ToWorker =
+  /** Starts the engine and opens WebGPU before any model is known. */
+  | { op: "start"; webgpu: boolean }
+  /** `lock` names a Web Lock that the worker takes and keeps, if it can; see "alive". */
+  | { op: "open"; id: number; options: OpenOptions; sources: Sources<SourceSpec>; lock?: string | undefined }
+  | { op: "generate"; id: number; request: GenerateRequest }
+  | { op: "chat"; id: number; action: ChatAction }
+  | { op: "bench"; id: number; plan: BenchPlan }
+  | { op: "measure"; id: number; measurement: Measurement }
+  | { op: "methods"; id: number }
+  | { op: "inspect"; id: number; source: SourceSpec }
+  | { op: "close"; id: number }
+  | { op: "stop" };
+
+/**
+ * Messages from worker to page. "update" carries a progress or a round as JSON; "crash" ends the engine; "alive"
+ * says that the worker holds its lock. When the page gets that lock, the worker has ended.
+ */
+export type FromWorker =
+  | { type: "update"; id: number; json: string }
+  | { type: "done"; id: number; json: string }
+  | { type: "error"; id: number; error: WireError }
+  | { type: "crash"; error: WireError }
+  | { type: "alive"; lock: string };
+
+/** An error in a message; the page makes a {@link ForetokenError} of it. */
+export interface WireError {
+  code?: string;
+  message: string;
+  param?: string;
+}
+
+/** The common interface of both ends of a worker; MessagePort and Worker satisfy it. */
+export interface Channel<In, Out> {
+  postMessage(message: Out): void;
+  addEventListener(type: "message", listener: (event: { data: In }) => void): void;
+}

@@ -1,0 +1,49 @@
+/** Decides whether a stored file is still current. */
+import { differ, discard, type Identity, identityOf, Remote, SourceError, type SourceOptions } from "./remote.ts";
+import type { Journal } from "./store.ts";
+
+/** "first" uses a complete copy without a request. "check" asks the server for changes; if it fails, uses the copy. */
+export type CachePolicy = "first" | "check";
+
+export interface CachedOptions extends SourceOptions {
+  policy?: CachePolicy;
+  /** The SHA-256 that the caller expects of the file. */
+  expected?: string | undefined;
+  /** Asks the hub for the SHA-256; called only before a download. */
+  published?: (() => Promise<string | undefined>) | undefined;
+  /** Receives notes for the user: a stale copy, a damaged chunk. */
+  notice?: (text: string) => void;
+  chunk?: number;
+}
+
+/** Whether a complete copy matches the expected checksum and the file on the server; notifies the user if not. */
+export async function isCurrent(
+  stored: Journal,
+  url: string,
+  name: string,
+  signal: AbortSignal,
+  options: CachedOptions,
+): Promise<boolean> {
+  const { expected } = options;
+  const known = stored.verified ?? stored.sha256;
+  if (expected && known && expected !== known) {
+    options.notice?.(
+      `${name}: the copy in this browser does not have the requested SHA-256; downloading the file again`,
+    );
+    return false;
+  }
+  if (options.policy !== "check") return true;
+  let now: Identity | undefined;
+  try {
+    const response = await new Remote(url, name, { ...options, retries: 0, signal }).request(0, 1);
+    discard(response);
+    now = identityOf(response);
+  } catch (cause) {
+    signal.throwIfAborted();
+    // The server is unreachable or no longer has the file: use the copy.
+    if (!(cause instanceof SourceError)) throw cause;
+  }
+  if (!now || !differ(stored, now)) return true;
+  options.notice?.(`${name}: the file changed on the server; discarding the old copy and downloading the file again`);
+  return false;
+}

@@ -1,0 +1,101 @@
+/**
+ * Resolves names of models to addresses: `owner/repo/file.gguf` on a hub such as Hugging Face, and the parts of a
+ * split file.
+ */
+import { ForetokenError } from "../protocol/errors.ts";
+
+/** The default hub for names of repositories. */
+export const HUB = "https://huggingface.co";
+
+/** A name on a hub; an empty path means the repository. */
+export interface HubName {
+  repo: string;
+  revision: string;
+  path: string;
+}
+
+/** The address of a file, before any request. */
+export interface RemoteFile {
+  url: string;
+  /** SHA-256 of the file in hexadecimal, if the caller knows it. */
+  sha256?: string | undefined;
+  /** The model loads without this file if it does not exist. */
+  optional?: boolean;
+}
+
+/**
+ * Parses `owner/repo/file.gguf`, `owner/repo@revision/file.gguf`, `owner/repo/file.gguf?revision=…` or `owner/repo`.
+ * Returns undefined if the text is an address or a path. A path starts with `./`, `../`, `/` or `models/` (no owner
+ * has that name), or has one slash and an extension.
+ */
+export function parseName(text: string): HubName | undefined {
+  const forced = /^(hf|hub):/.exec(text)?.[0] ?? "";
+  const [path, query = ""] = text.slice(forced.length).replace(/#.*$/, "").split("?", 2) as [string, string?];
+  if (!forced && /^([a-z][a-z0-9+.-]*:|\.|\/|models\/)/i.test(path)) return undefined;
+  let revision = new URLSearchParams(query).get("revision") ?? "";
+  const at = (part: string): string => {
+    const [name = "", rev = ""] = part.split("@", 2);
+    revision ||= rev;
+    return name;
+  };
+  const [owner = "", repo = "", ...rest] = path.split("/").map(at);
+  const word = /^[\w.-]+$/;
+  if (!word.test(owner) || !word.test(repo) || rest.some((part) => part === "" || part === "..")) return undefined;
+  if (rest.length === 0 && !forced && /\.(gguf|safetensors|json)$/i.test(repo)) return undefined;
+  return { repo: `${owner}/${repo}`, revision: revision || "main", path: rest.join("/") };
+}
+
+/** Returns the address of a file on a hub, or of the repository if the name has no path. */
+export function addressOf(name: HubName, hub: string): string {
+  const base = `${hub.replace(/\/+$/, "")}/${name.repo}`;
+  const encode = (path: string): string => path.split("/").map(encodeURIComponent).join("/");
+  return name.path === ""
+    ? `${base}/tree/${encodeURIComponent(name.revision)}`
+    : `${base}/resolve/${encodeURIComponent(name.revision)}/${encode(name.path)}`;
+}
+
+/**
+ * Resolves a name on the hub, or a URL relative to `base`. The address of a hub's page about a file resolves to the
+ * file. `#sha256=…` gives the checksum that the file must have.
+ */
+export function resolve(text: string, base: string | undefined, hub = HUB): RemoteFile {
+  const sha256 = /#(?:.*&)?sha256=([0-9a-f]{64})\b/i.exec(text)?.[1]?.toLowerCase();
+  const name = parseName(text.trim());
+  let url = name ? addressOf(name, hub) : address(text.trim(), base).replace(/#.*$/, "");
+  const home = hub.replace(/\/+$/, "");
+  if (url.startsWith(`${home}/`))
+    url = home + url.slice(home.length).replace(/^(\/[^/]+\/[^/]+)\/blob\//, "$1/resolve/");
+  return { url, ...(sha256 ? { sha256 } : {}) };
+}
+
+function address(text: string, base: string | undefined): string {
+  try {
+    return new URL(text, base).href;
+  } catch {
+    throw new ForetokenError(
+      "bad_option",
+      `${text || "(empty)"}: address: neither a URL (relative to ${base || "nothing"}) ` +
+        "nor a name such as owner/repo/file.gguf",
+    );
+  }
+}
+
+/** The part numbers in the name of a split file. */
+export const PART = /-(\d{5})-of-(\d{5})(?=\.gguf$|\.safetensors$)/;
+
+/** Returns the names of all parts of a split file from the name of one part; undefined for other files. */
+export function partsOf(name: string): string[] | undefined {
+  const match = PART.exec(name);
+  if (!match) return undefined;
+  const count = Number(match[2]);
+  if (count < 1 || count > 999) return undefined;
+  return Array.from({ length: count }, (_, i) =>
+    name.replace(PART, `-${String(i + 1).padStart(5, "0")}-of-${match[2]}`),
+  );
+}
+
+/** Whether the address names a model that is a single file. */
+export function isSingleFile(url: string): boolean {
+  const path = url.replace(/\?.*$/, "");
+  return /\.gguf$/i.test(path) && !PART.test(path);
+}

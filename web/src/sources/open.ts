@@ -1,0 +1,262 @@
+/**
+ * Opens the files of a model as byte sources: from URLs, cached in the browser (cached.ts) or read by HTTP ranges, and
+ * from local files, which are never copied.
+ */
+import type { CachedSource } from "./cached.ts";
+import type { CachePolicy } from "./current.ts";
+import { discard, identityOf, message, nameOf, rejectHTML, Remote, SourceError, type SourceOptions } from "./remote.ts";
+import { isSingleFile, type RemoteFile } from "./hub.ts";
+import type { Progress, Source, SourceSpec } from "../protocol/protocol.ts";
+
+export { SourceError, type SourceOptions } from "./remote.ts";
+
+/** Size of the aligned blocks that answer small reads: parsing a GGUF header takes thousands of them. */
+const BLOCK = 256 * 1024;
+const MAX_BLOCKS = 4;
+/** A file up to this size is fetched at once, so that it has arrived when the engine has started. */
+const SMALL = 8 * 1024 * 1024;
+
+/** A source that may still be downloading; see {@link CachedSource}. */
+export type OpenSource = Source & Partial<Pick<CachedSource, "finished" | "close">>;
+
+/** Callbacks for the progress of loading. */
+export interface LoadEvents {
+  /** Progress of one file's download; `note` says what is unusual about it. */
+  download?: (file: string, done: number, total: number, note?: string) => void;
+  notice?: (text: string) => void;
+}
+
+/** Opens the files of a model: several if the model is split, or a repository of safetensors. */
+export async function openModel(
+  spec: SourceSpec,
+  events: LoadEvents = {},
+  options: SourceOptions = {},
+): Promise<OpenSource[]> {
+  const specs = await expand(spec, options);
+  const opening = specs.map((one) => openSource(one, events, options));
+  const outcomes = await Promise.allSettled(opening);
+  const opened: OpenSource[] = [];
+  let failure: unknown;
+  outcomes.forEach((outcome, i) => {
+    if (outcome.status === "fulfilled") opened.push(outcome.value);
+    else if (!(specs[i] as { optional?: boolean }).optional) failure ??= outcome.reason;
+  });
+  if (failure === undefined) return opened;
+  for (const source of opened) source.close?.();
+  throw failure;
+}
+
+/**
+ * Returns `value` if it is an array, and throws otherwise. Values come from messages and may have any type: a typed
+ * array also has `map`, but cannot hold promises.
+ */
+export function requireArray<T>(name: string, value: readonly T[]): readonly T[] {
+  if (!Array.isArray(value)) throw new SourceError(name, "source", "expected a list", "bad_option");
+  return value;
+}
+
+async function expand(spec: SourceSpec, options: SourceOptions): Promise<SourceSpec[]> {
+  if (spec.kind === "files")
+    return (
+      await Promise.all(
+        requireArray("files", spec.files).map((file) => (spec.files.length === 1 ? expand(file, options) : [file])),
+      )
+    ).flat();
+  if (spec.kind === "file") return [spec];
+  if (isSingleFile(spec.url)) return [spec];
+  const { kind, url, sha256, ...rest } = spec;
+  const { filesOf } = await import("./repository.ts");
+  return (await filesOf({ url, sha256 }, options)).map((file: RemoteFile) => ({
+    kind,
+    ...rest,
+    ...(file as RemoteFile & { sha256?: string }),
+  }));
+}
+
+/** Opens one file. */
+export async function openSource(
+  spec: SourceSpec,
+  events: LoadEvents = {},
+  options: SourceOptions = {},
+): Promise<OpenSource> {
+  if (spec.kind === "files") throw new SourceError("files", "source", "expected one file, not a list", "bad_option");
+  if (spec.kind === "file") return openBlob(spec.file, spec.name);
+  const { url } = spec;
+  const name = nameOf(url);
+  const download = (done: number, total: number, note?: string): void => events.download?.(name, done, total, note);
+  const keep = spec.cache ?? "auto";
+  if (keep !== "off") {
+    // Pages that load only the built-in pair do not fetch this code.
+    const [{ Store }, { openCached }] = await Promise.all([import("./store.ts"), import("./cached.ts")]);
+    // Only workers of pages can write to the private file system.
+    const store =
+      "createSyncAccessHandle" in (globalThis.FileSystemFileHandle?.prototype ?? {}) ? await Store.open() : undefined;
+    const cached =
+      store &&
+      (await openCached(store, url, name, {
+        ...options,
+        policy: keep === "auto" ? policyFor(url) : keep,
+        expected: spec.sha256,
+        published: async () => (await import("./repository.ts")).publishedSHA256(url, options),
+        onDownload: download,
+        ...(events.notice ? { notice: events.notice } : {}),
+      }));
+    if (cached) return cached;
+    if (!store)
+      events.notice?.(`${name}: this browser gives the page no file storage, so the next visit downloads it again`);
+  }
+  return openURL(url, { ...options, onDownload: download, ahead: keep === "off" });
+}
+
+/** Files of this machine or of the page's own origin may change at any time, and checking them is cheap. */
+function policyFor(url: string): CachePolicy {
+  const { origin, hostname } = new URL(url);
+  return origin === globalThis.location?.origin || /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname)
+    ? "check"
+    : "first";
+}
+
+/** Opens a local file, or a download that the browser holds as a Blob. */
+export function openBlob(blob: Blob, name: string): Source {
+  return buffered({
+    name,
+    size: blob.size,
+    async read(offset, length) {
+      try {
+        return new Uint8Array(await blob.slice(offset, offset + length).arrayBuffer());
+      } catch (cause) {
+        throw new SourceError(
+          name,
+          "file",
+          `can no longer be read; it may have been moved or changed (${message(cause)})`,
+        );
+      }
+    },
+  });
+}
+
+/**
+ * Opens a URL without caching it: by HTTP ranges, so that memory holds one chunk of a tensor at a time, or as a Blob
+ * if the server has no ranges. The first request asks for the first block, and its response gives the size. With
+ * `ahead`, a second request fetches the rest of a small file at once.
+ */
+export async function openURL(url: string, options: SourceOptions & { ahead?: boolean } = {}): Promise<Source> {
+  const name = nameOf(url);
+  const remote = new Remote(url, name, options);
+  // Extension and blob URLs do not report the size of the file in a response to a range.
+  if (!/^https?:/.test(url)) return openBlob(await remote.download(await remote.request()), name);
+  const first = await remote.request(0, BLOCK);
+  rejectHTML(name, first);
+  if (first.status === 206) {
+    const identity = identityOf(first);
+    const size = identity.size ?? (await remote.sizeByHead());
+    if (size !== undefined) {
+      remote.identity = { ...identity, size };
+      const head = new Uint8Array(await first.arrayBuffer().catch(() => new ArrayBuffer(0)));
+      if (options.ahead && head.byteLength === BLOCK && size > BLOCK && size <= SMALL)
+        return buffered(small(name, size, head, remote.read(BLOCK, size - BLOCK)), head);
+      return buffered({ name, size, read: (offset, length) => remote.read(offset, length) }, head);
+    }
+    // The cross-origin server hides the file's size: download it at once.
+    discard(first);
+    return openBlob(await remote.download(await remote.request()), name);
+  }
+  return openBlob(await remote.download(first), name);
+}
+
+/** Returns a source for a file whose first block has arrived and whose rest is being fetched. */
+function small(name: string, size: number, head: Uint8Array, rest: Promise<Uint8Array>): Source {
+  rest.catch(() => undefined); // reported to the reader
+  return {
+    name,
+    size,
+    async read(offset, length) {
+      const out = new Uint8Array(length);
+      const fromHead = head.subarray(offset, offset + length);
+      out.set(fromHead);
+      if (fromHead.byteLength < length) {
+        const from = offset + fromHead.byteLength - head.byteLength;
+        out.set((await rest).subarray(from, from + length - fromHead.byteLength), fromHead.byteLength);
+      }
+      return out;
+    },
+  };
+}
+
+/** Adds up the downloads of a load for one progress message. */
+export class Downloads {
+  readonly #files = new Map<string, { done: number; total: number; note: string }>();
+
+  constructor(readonly update: (progress: Progress) => void) {}
+
+  /** Whether any download is incomplete. */
+  get active(): boolean {
+    return [...this.#files.values()].some(({ done, total }) => done < total);
+  }
+
+  readonly report = (file: string, done: number, total: number, note = ""): void => {
+    this.#files.set(file, { done, total, note });
+    const all = [...this.#files.values()];
+    const notes = new Set(all.map((one) => one.note).filter(Boolean));
+    this.update({
+      stage: "download",
+      done: all.reduce((sum, one) => sum + one.done, 0),
+      total: all.reduce((sum, one) => sum + one.total, 0),
+      ...(notes.size > 0 ? { note: [...notes].join("; ") } : {}),
+    });
+  };
+}
+
+/** Answers small reads from blocks in memory and checks every range. `head` is the first block, if known. */
+function buffered(inner: Source, head?: Uint8Array): Source {
+  const blocks = new Map<number, Promise<Uint8Array>>();
+  if (head && head.byteLength === Math.min(BLOCK, inner.size)) blocks.set(0, Promise.resolve(head));
+  const block = (index: number): Promise<Uint8Array> => {
+    let wanted = blocks.get(index);
+    if (!wanted) {
+      const start = index * BLOCK;
+      wanted = inner.read(start, Math.min(BLOCK, inner.size - start));
+      wanted.catch(() => blocks.delete(index));
+      blocks.set(index, wanted);
+      if (blocks.size > MAX_BLOCKS) blocks.delete(blocks.keys().next().value!);
+    }
+    return wanted;
+  };
+  return {
+    name: inner.name,
+    size: inner.size,
+    async read(offset, length) {
+      if (
+        !Number.isSafeInteger(offset) ||
+        !Number.isSafeInteger(length) ||
+        offset < 0 ||
+        length < 0 ||
+        offset + length > inner.size
+      ) {
+        throw new SourceError(
+          inner.name,
+          "range",
+          `bytes ${offset} to ${offset + length} requested of a file of ${inner.size} bytes`,
+        );
+      }
+      if (length === 0) return new Uint8Array(0);
+      if (length >= BLOCK) return inner.read(offset, length);
+      const out = new Uint8Array(length);
+      for (let at = offset; at < offset + length;) {
+        const index = Math.floor(at / BLOCK);
+        const bytes = await block(index);
+        const from = at - index * BLOCK;
+        const take = Math.min(bytes.byteLength - from, offset + length - at);
+        if (take <= 0)
+          throw new SourceError(
+            inner.name,
+            "range",
+            `ended at byte ${index * BLOCK + bytes.byteLength} of ${inner.size}`,
+          );
+        out.set(bytes.subarray(from, from + take), at - offset);
+        at += take;
+      }
+      return out;
+    },
+  };
+}

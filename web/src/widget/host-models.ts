@@ -1,0 +1,23 @@
+/** Reads the models to load from the attributes of the element. */
+import { BUILTIN_HEAD, BUILTIN_PAIR } from "../engine/builtin.ts";
+import { ForetokenError, type Keep } from "../engine/engine.ts";
+import { FILES } from "./attributes.ts";
+import type { Models } from "./picker.ts";
+
+const KEEPS: readonly Keep[] = ["auto", "first", "check", "off"];
+
+/** Returns the models of the attributes; without any, the built-in pair. */
+export function modelsOf(host: HTMLElement): Models {
+  const [target, draft, calibrations, eagle3, eagle3Config, cache] = FILES.map((name) => host.getAttribute(name));
+  const calibrationFiles = calibrations?.split(/\s+/).filter(Boolean);
+  const keep = KEEPS.find((one) => one === cache);
+  const rest = {
+    ...(eagle3 === "builtin" ? BUILTIN_HEAD : { eagle3, eagle3Config }),
+    ...(keep ? { cache: keep } : {}),
+  };
+  if (!target && !draft) {
+    return { ...rest, ...BUILTIN_PAIR, ...(calibrationFiles ? { calibrations: calibrationFiles } : {}) };
+  }
+  if (!target) throw new ForetokenError("bad_option", "target: attribute: missing; a draft needs a target");
+  return { target, draft, calibrations: calibrationFiles, ...rest };
+}

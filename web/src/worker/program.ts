@@ -1,0 +1,89 @@
+/** Starts the Go program in the global scope of a worker or of foretoken/in-place. */
+import "../../../webgpu/browser/replay.js";
+import { ForetokenError } from "../protocol/errors.ts";
+import type { GoEngine, WireError } from "../protocol/protocol.ts";
+import { wireError } from "./serve.ts";
+
+/** The names that wasm_exec.js and the Go program add to the global scope. */
+interface GoScope {
+  Go: new () => { importObject: WebAssembly.Imports; run(instance: WebAssembly.Instance): Promise<void> };
+  fs: { writeSync(fd: number, bytes: Uint8Array): number };
+  foretokenEngine?: GoEngine;
+  foretokenReplay: { prepare(): void };
+}
+
+const scope = globalThis as unknown as GoScope;
+
+/** Starts to open WebGPU, before any model is known. */
+export const prepare = (): void => scope.foretokenReplay.prepare();
+
+/** The program's address, a function that loads wasm_exec.js, and a callback for when the program ends unexpectedly. */
+export interface Program {
+  wasm: string;
+  support: () => Promise<unknown>;
+  crashed: (error: WireError) => void;
+}
+
+/** Starts the program. Calls must not overlap. */
+export async function startProgram({ wasm, support, crashed }: Program): Promise<GoEngine> {
+  const compiling = compile(wasm);
+  compiling.catch(() => undefined);
+  await support();
+  const output = watchOutput();
+  const go = new scope.Go();
+  const instance = await WebAssembly.instantiate(await compiling, go.importObject);
+  delete scope.foretokenEngine;
+  let ended = false;
+  go.run(instance)
+    .catch((cause: unknown) => output.push(String(cause)))
+    .then(() => {
+      ended = true;
+      // The program ends only by a panic or a runtime fault; the first such line of its output gives the reason.
+      const reason =
+        output.find((line) => /^(panic|fatal error|runtime error):/.test(line)) ?? output.at(-1) ?? "without a message";
+      crashed(wireError(new ForetokenError("crash", `the engine stopped: ${reason}`)));
+    });
+  // Go's main usually runs up to its first wait inside run(). If it waits before it installs the engine, poll.
+  for (let waited = 0; !scope.foretokenEngine; waited += 10) {
+    if (ended || waited > 20_000)
+      throw new ForetokenError("crash", "foretoken.wasm: start: the program did not install its engine");
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  return scope.foretokenEngine;
+}
+
+/** Compiles the program while it downloads. */
+async function compile(url: string): Promise<WebAssembly.Module> {
+  const response = await fetch(url).catch((cause: unknown) => {
+    throw new ForetokenError("network", `foretoken.wasm: download: ${String(cause)}`);
+  });
+  if (!response.ok)
+    throw new ForetokenError(
+      "network",
+      `foretoken.wasm: download: the server answered ${response.status} ${response.statusText}`.trimEnd(),
+    );
+  if (/^application\/wasm\b/i.test(response.headers.get("Content-Type") ?? "")) {
+    return WebAssembly.compileStreaming(response);
+  }
+  // Streaming compilation requires this content type, and some static hosts do not send it.
+  return WebAssembly.compile(await response.arrayBuffer());
+}
+
+/** Passes Go's output to the console and collects the last lines, which explain a crash. */
+function watchOutput(): string[] {
+  const lines: string[] = [];
+  const decoder = new TextDecoder();
+  let rest = "";
+  scope.fs.writeSync = (_fd, bytes) => {
+    rest += decoder.decode(bytes, { stream: true });
+    const complete = rest.split("\n");
+    rest = complete.pop() ?? "";
+    for (const line of complete) {
+      console.log(line);
+      lines.push(line);
+      if (lines.length > 200) lines.shift();
+    }
+    return bytes.byteLength;
+  };
+  return lines;
+}

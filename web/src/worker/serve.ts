@@ -1,0 +1,195 @@
+/**
+ * The worker's side of the protocol. It does not know where the engine comes from, so tests can serve a mock engine
+ * over a MessageChannel.
+ */
+import type { ForetokenErrorCode } from "../protocol/errors.ts";
+import type {
+  Channel,
+  FromWorker,
+  GoEngine,
+  Progress,
+  Source,
+  SourceSpec,
+  Sources,
+  ToWorker,
+  WireError,
+} from "../protocol/protocol.ts";
+import { Downloads, type LoadEvents, openModel, type OpenSource, openSource, requireArray } from "../sources/open.ts";
+
+/**
+ * Answers messages with the engine that `start` returns. The first message that needs the engine starts it; after a
+ * failed start, the next message tries again. `prepare` starts to open WebGPU while the engine starts.
+ */
+export function serve(
+  channel: Channel<ToWorker, FromWorker>,
+  start: () => Promise<GoEngine>,
+  prepare: () => void = () => undefined,
+): void {
+  let starting: Promise<GoEngine> | undefined;
+  let running: GoEngine | undefined;
+  const engine = (): Promise<GoEngine> => {
+    starting ??= start().then(
+      (started) => (running = started),
+      (cause) => {
+        starting = undefined;
+        throw cause;
+      },
+    );
+    return starting;
+  };
+
+  const answer = async (message: Exclude<ToWorker, { op: "start" | "stop" }>): Promise<string> => {
+    const update = (json: string): void => channel.postMessage({ type: "update", id: message.id, json });
+    switch (message.op) {
+      case "open": {
+        if (message.options.device !== "cpu") prepare();
+        const loading = new Loading(update);
+        try {
+          // Fetch the program and the first bytes of the models in parallel.
+          const opened = loading.open(message.sources);
+          opened.catch(() => undefined);
+          const go = await engine();
+          const again = async () => {
+            const files = new Loading(update);
+            try {
+              return { ...(await files.open(message.sources)), close: () => files.close() };
+            } catch (cause) {
+              files.close();
+              throw cause;
+            }
+          };
+          const info = await go.open(JSON.stringify(message.options), { ...(await opened), again }, loading.progress);
+          // Wait for the parts of files that Go did not read, and for checksums, before using the models.
+          await loading.finished().catch(async (cause: unknown) => {
+            await go.close();
+            throw cause;
+          });
+          return info;
+        } finally {
+          loading.close();
+        }
+      }
+      case "generate":
+        return (await engine()).generate(JSON.stringify(message.request), update);
+      case "chat":
+        return (await engine()).chat(JSON.stringify(message.action), update);
+      case "bench":
+        return (await engine()).bench(JSON.stringify(message.plan), update);
+      case "measure":
+        return (await engine()).measure(JSON.stringify(message.measurement), update);
+      case "methods":
+        return (await engine()).methods();
+      case "inspect": {
+        const opened = await openSource(message.source);
+        return (await engine()).inspect(opened);
+      }
+      case "close":
+        // An engine that was never started has nothing to close.
+        await running?.close();
+        return "null";
+      default:
+        throw new Error(`foretoken: worker: unknown message ${String((message as { op?: unknown }).op)}`);
+    }
+  };
+
+  channel.addEventListener("message", ({ data }) => {
+    if (typeof data !== "object" || data === null) return; // not a message, so there is no id to answer
+    if (data.op === "stop") {
+      running?.stop();
+      return;
+    }
+    if (data.op === "start") {
+      if (data.webgpu) prepare();
+      engine().catch(() => undefined); // the next message that needs the engine tries again
+      return;
+    }
+    const { id } = data;
+    answer(data).then(
+      (json) => channel.postMessage({ type: "done", id, json }),
+      (cause: unknown) => channel.postMessage({ type: "error", id, error: wireError(cause) }),
+    );
+  });
+}
+
+/** The open files of one load. */
+class Loading {
+  readonly #opened: OpenSource[] = [];
+  readonly #control = new AbortController();
+  readonly #downloads: Downloads;
+  readonly #events: LoadEvents;
+
+  constructor(readonly update: (json: string) => void) {
+    const report = (progress: Progress): void => update(JSON.stringify(progress));
+    this.#downloads = new Downloads(report);
+    this.#events = {
+      download: this.#downloads.report,
+      notice: (note) => report({ stage: "notice", done: 0, total: 0, note }),
+    };
+  }
+
+  async open(sources: Sources<SourceSpec>): Promise<Sources<Source, Source | Source[]>> {
+    const { signal } = this.#control;
+    const model = async (spec: SourceSpec): Promise<Source | Source[]> => {
+      const files = await openModel(spec, this.#events, { signal });
+      files.forEach((file) => this.#register(file));
+      return files.length === 1 ? files[0]! : files;
+    };
+    const one = async (spec: SourceSpec): Promise<Source> =>
+      this.#register(await openSource(spec, this.#events, { signal }));
+    const several = async (specs: SourceSpec[]): Promise<Source[]> =>
+      Promise.all(requireArray("calibrations", specs).map(one));
+    const { target, draft, eagle3, eagle3_config, calibrations } = sources;
+    const [t, d, e, c, all] = await Promise.all([
+      model(target),
+      draft && model(draft),
+      eagle3 && one(eagle3),
+      eagle3_config && one(eagle3_config),
+      several(calibrations),
+    ]);
+    return { target: t, draft: d, eagle3: e, eagle3_config: c, calibrations: all };
+  }
+
+  /** Forwards Go's progress, except bytes read during a download: the user sees the progress of the download. */
+  readonly progress = (json: string): void => {
+    if (this.#downloads.active && /"stage":"(target|draft|eagle3)"/.test(json)) return;
+    this.update(json);
+  };
+
+  async finished(): Promise<void> {
+    await Promise.all(this.#opened.map((source) => source.finished?.()));
+  }
+
+  close(): void {
+    this.#control.abort(new DOMException("loading has ended", "AbortError"));
+    for (const source of this.#opened) source.close?.();
+  }
+
+  #register<S extends OpenSource>(source: S): S {
+    this.#opened.push(source);
+    if (this.#control.signal.aborted) source.close?.();
+    return source;
+  }
+}
+
+/** The codes for DOMExceptions, by name. */
+const NAMES: Readonly<Record<string, ForetokenErrorCode>> = {
+  AbortError: "aborted",
+  QuotaExceededError: "quota",
+  NotReadableError: "unreadable",
+  NotFoundError: "unreadable",
+};
+
+/** Converts an error of Go or JavaScript to one line and, if known, a code. */
+export function wireError(cause: unknown): WireError {
+  if (!(cause instanceof Error)) return { message: oneLine(String(cause)) };
+  const { code, param } = cause as { code?: unknown; param?: unknown };
+  const wire: WireError = { message: oneLine(cause.message) };
+  if (typeof code === "string") wire.code = code;
+  else if (NAMES[cause.name]) wire.code = NAMES[cause.name]!; // the code of a DOMException is a number
+  if (typeof param === "string") wire.param = param;
+  return wire;
+}
+
+function oneLine(text: string): string {
+  return text.replace(/\s+/g, " ").trim() || "unknown error";
+}

@@ -1,0 +1,109 @@
+/** Checks the structure of src/: no import circles, folders that depend in one direction, short files and lines. */
+import assert from "node:assert/strict";
+import { promises as fs } from "node:fs";
+import path from "node:path";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+
+const source = path.join(path.dirname(path.dirname(fileURLToPath(import.meta.url))), "src");
+
+/** The folders that each folder may import, besides itself. Type imports count. */
+const LAYERS = {
+  protocol: [],
+  sources: ["protocol"],
+  engine: ["protocol", "sources"],
+  worker: ["protocol", "sources"],
+  widget: ["protocol", "sources", "engine", "styles"],
+  embed: ["protocol", "engine", "widget"],
+  benchmark: ["protocol", "engine", "widget", "styles"],
+  page: ["protocol", "engine", "widget", "benchmark", "styles"],
+};
+
+const IMPORT = /\b(?:from|import)\s*\(?\s*"(\.{1,2}\/[^"]+\.ts)"/g;
+
+/** Returns a map from each file to the files that it imports, statically, dynamically or for types. */
+async function importsOf(folder) {
+  const graph = new Map();
+  for (const name of await fs.readdir(folder, { recursive: true })) {
+    if (!name.endsWith(".ts")) continue;
+    // Examples in comments import the published package.
+    const text = (await fs.readFile(path.join(folder, name), "utf8")).replace(/^\s*(\*|\/\/).*$/gm, "");
+    const imported = [...text.matchAll(IMPORT)].map(([, to]) => path.posix.join(path.posix.dirname(name), to));
+    graph.set(name, [...new Set(imported)]);
+  }
+  return graph;
+}
+
+/** Returns one import circle as a list that ends with its first file, or undefined. */
+function circleIn(graph) {
+  const done = new Set();
+  const visit = (file, above) => {
+    if (above.includes(file)) return [...above.slice(above.indexOf(file)), file];
+    if (done.has(file)) return undefined;
+    for (const to of graph.get(file) ?? []) {
+      const circle = visit(to, [...above, file]);
+      if (circle) return circle;
+    }
+    done.add(file);
+    return undefined;
+  };
+  for (const file of graph.keys()) {
+    const circle = visit(file, []);
+    if (circle) return circle;
+  }
+  return undefined;
+}
+
+/** Returns the imports that leave the layers, as lines. */
+function against(layers, graph) {
+  const folderOf = (file) => (file.includes("/") ? file.slice(0, file.indexOf("/")) : undefined);
+  const lines = [];
+  for (const [file, imported] of graph) {
+    const from = folderOf(file);
+    if (from === undefined) continue; // The entries of the package import any folder.
+    for (const to of imported) {
+      const folder = folderOf(to);
+      if (folder !== from && !layers[from]?.includes(folder)) lines.push(`${file} imports ${to}`);
+    }
+  }
+  return lines;
+}
+
+test("no file of src/ imports itself through others", async () => {
+  const graph = await importsOf(source);
+  assert.ok(graph.size > 40, `found ${graph.size} files only`);
+  for (const imported of graph.values()) for (const to of imported) assert.ok(graph.has(to), `${to} does not exist`);
+  assert.equal(circleIn(graph)?.join(" → "), undefined);
+});
+
+test("folders of src/ import only the layers below them", async () => {
+  assert.deepEqual(against(LAYERS, await importsOf(source)), []);
+});
+
+test("the check finds circles and imports of a higher layer", () => {
+  const graph = new Map([
+    ["sources/a.ts", ["sources/b.ts"]],
+    ["sources/b.ts", ["widget/c.ts"]],
+    ["widget/c.ts", ["sources/a.ts"]],
+  ]);
+  assert.deepEqual(circleIn(graph), ["sources/a.ts", "sources/b.ts", "widget/c.ts", "sources/a.ts"]);
+  assert.deepEqual(against(LAYERS, graph), ["sources/b.ts imports widget/c.ts"]);
+  graph.set("sources/b.ts", []);
+  assert.equal(circleIn(graph), undefined);
+});
+
+/** Returns the files with too many or too long lines, as lines of text. */
+function tooLong(name, text) {
+  const lines = text.split("\n");
+  const wide = lines.flatMap((line, i) => (line.length > 120 ? [`${name}:${i + 1} has ${line.length} columns`] : []));
+  return lines.length > 600 ? [`${name} has ${lines.length} lines`, ...wide] : wide;
+}
+
+test("files of src/ have at most 600 lines of 120 columns", async () => {
+  const found = [];
+  for (const name of await fs.readdir(source, { recursive: true })) {
+    if (/\.(ts|css)$/.test(name)) found.push(...tooLong(name, await fs.readFile(path.join(source, name), "utf8")));
+  }
+  assert.deepEqual(found, []);
+  assert.deepEqual(tooLong("a.ts", `${"x".repeat(121)}\n`.repeat(600)).length, 601);
+});

@@ -1,0 +1,6 @@
+@group(0) @binding(6) var<storage, read> bias: array<f32>;             // ((heads+2·kv)·dim)
+
+// Elements e and e+1 of the row of qkv at element base, with their bias.
+fn input(base: u32, e: u32) -> vec2<f32> {
+    return vec2<f32>(qkv[base + e] + bias[e], qkv[base + e + 1u] + bias[e + 1u]);
+}

@@ -1,0 +1,26 @@
+package kernels
+
+import "foretoken/webgpu"
+
+// Rotate rotates the queries and keys in v, a row of queries, keys and values, by the position in row, and stores
+// keys and values at its slot.
+func Rotate(h Heads, l CacheLayout, row webgpu.Memory, table, v []float32, keys, values webgpu.Memory) {
+	angle := table[int(row[0])*h.Rotary:][:h.Rotary]
+	at := int(row[1]) * h.KV * h.Dim
+	for head := range h.Query + h.KV {
+		v := v[head*h.Dim:][:h.Dim]
+		for pair := range h.Rotary / 2 {
+			x, y := 2*pair, 2*pair+1
+			if h.HalfSplit {
+				x, y = pair, pair+h.Rotary/2
+			}
+			c, s := float64(angle[2*pair]), float64(angle[2*pair+1])
+			a, b := float64(v[x]), float64(v[y])
+			v[x], v[y] = float32(a*c-b*s), float32(a*s+b*c)
+		}
+	}
+	for head := range h.KV {
+		l.Store(keys, at+head*h.Dim, v[(h.Query+head)*h.Dim:][:h.Dim])
+		l.Store(values, at+head*h.Dim, v[(h.Query+h.KV+head)*h.Dim:][:h.Dim])
+	}
+}

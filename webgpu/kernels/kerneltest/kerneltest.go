@@ -1,0 +1,233 @@
+// Package kerneltest is the test harness of the kernel packages: devices, buffers, random weights and logits, and
+// checks that a row has the same bits in every batch.
+package kerneltest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"foretoken/webgpu"
+	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/open"
+)
+
+// Full reports whether FORETOKEN_FULL=1 requests every combination. These tests spend nearly all of their time
+// compiling, so by default they skip combinations whose parts are tested in other combinations of the same test.
+func Full() bool { return os.Getenv("FORETOKEN_FULL") != "" }
+
+// OnDevices runs a test on the cpu device and on the build's own device.
+// FORETOKEN_REQUIRE_GPU=1 makes a missing device a failure. The cpu device is the same Go code on every platform, so
+// short runs, which include those in a browser, skip it.
+func OnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
+	t.Run("cpu", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("short: the cpu device is tested in full runs")
+		}
+		dev := cpu.Open()
+		defer dev.Destroy()
+		test(t, dev)
+	})
+	t.Run(open.Accelerator, func(t *testing.T) {
+		dev, _, err := open.Device(context.Background(), open.Accelerator)
+		if err != nil {
+			if os.Getenv("FORETOKEN_REQUIRE_GPU") != "" {
+				t.Fatal(err)
+			}
+			t.Skip(err)
+		}
+		defer dev.Destroy()
+		test(t, dev)
+	})
+}
+
+// New makes buffers on a device for a test.
+func New(t *testing.T, dev webgpu.Device) Bench { return Bench{t, dev} }
+
+// Bench runs one kernel under test and holds its buffers.
+type Bench struct {
+	T   *testing.T
+	Dev webgpu.Device
+}
+
+func (b Bench) view(label string, data []byte) kernels.View {
+	b.T.Helper()
+	buf, err := b.Dev.NewBuffer(label, len(data), webgpu.Storage)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	if err := b.Dev.Write(buf, 0, data); err != nil {
+		b.T.Fatal(err)
+	}
+	return kernels.View{Buffer: buf, Size: len(data)}
+}
+
+func (b Bench) F32(x []float32) kernels.View {
+	b.T.Helper()
+	return b.view("floats", webgpu.F32Bytes(x))
+}
+func (b Bench) U32(x []uint32) kernels.View { b.T.Helper(); return b.view("words", webgpu.U32Bytes(x)) }
+
+// Poisoned makes an output of n words with a pattern that no kernel writes by chance.
+func (b Bench) Poisoned(n int) kernels.View {
+	b.T.Helper()
+	x := make([]uint32, n)
+	for i := range x {
+		x[i] = 0x7fc0dead
+	}
+	return b.U32(x)
+}
+
+// Run records, builds and runs once, and returns the contents of the given views.
+func (b Bench) Run(record func(*kernels.Recorder), outs ...kernels.View) []webgpu.Memory {
+	b.T.Helper()
+	r := kernels.NewRecorder("test", b.Dev.Info())
+	record(r)
+	built, err := kernels.Build(b.Dev, r)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	defer built.Free()
+	var mems []webgpu.Memory
+	var regions []webgpu.Region
+	for _, o := range outs {
+		m := webgpu.NewMemory(o.Size)
+		mems = append(mems, m)
+		regions = append(regions, webgpu.Region{Buffer: o.Buffer, Offset: o.Offset, Dst: m.Bytes()})
+	}
+	if err := b.Dev.Run(built.Programs, regions...); err != nil {
+		b.T.Fatal(err)
+	}
+	return mems
+}
+
+// Thrice is Run three times: the result must not depend on earlier contents.
+func (b Bench) Thrice(record func(*kernels.Recorder), outs ...kernels.View) []webgpu.Memory {
+	b.T.Helper()
+	first := b.Run(record, outs...)
+	for range 2 {
+		for i, again := range b.Run(record, outs...) {
+			SameBits(b.T, "run again", again, first[i])
+		}
+	}
+	return first
+}
+
+// Ways returns the lanes to test on a device; the cpu device runs the same reference for both.
+func Ways(dev webgpu.Device) []kernels.Lanes {
+	if dev.Info().Backend == "cpu" {
+		return []kernels.Lanes{kernels.Serial}
+	}
+	return []kernels.Lanes{kernels.Serial, kernels.Grouped}
+}
+
+func (b Bench) Free(views ...kernels.View) {
+	for _, v := range views {
+		b.Dev.FreeBuffer(v.Buffer)
+	}
+}
+
+// Normals draws n normal floats, with a few outliers a hundred times larger, like activations.
+func Normals(seed uint64, n int) []float32 {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(rng.NormFloat64())
+		if rng.IntN(97) == 0 {
+			x[i] *= 100
+		}
+	}
+	return x
+}
+
+// CloseTo fails the test if got differs from want by more than tol (relative to scale).
+func CloseTo(t *testing.T, what string, got, want []float32, tol, scale float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d values for %d", what, len(got), len(want))
+	}
+	for i := range got {
+		g, w := float64(got[i]), float64(want[i])
+		if math.IsNaN(g) != math.IsNaN(w) || math.Abs(g-w) > tol*math.Max(math.Abs(w), scale) {
+			t.Fatalf("%s: [%d] = %g, reference says %g", what, i, g, w)
+		}
+	}
+}
+
+// SameBits fails the test if two outputs differ in any bit.
+func SameBits(t *testing.T, what string, got, want []uint32) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d words for %d", what, len(got), len(want))
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Fatalf("%s: word %d is %#x (%g), alone it was %#x (%g)", what, i, got[i], math.Float32frombits(got[i]),
+				want[i], math.Float32frombits(want[i]))
+		}
+	}
+}
+
+// BatchSizes are the row counts whose bits are compared with those of single rows.
+var BatchSizes = []int{1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 64}
+
+// Invariant checks that a kernel computes the same bits for each of 64 rows alone and in batches of every size, at
+// every place in the batch. rows must run the kernel on the rows in the given order and return width words a row.
+func Invariant(t *testing.T, width int, rows func(order []int) []uint32) {
+	t.Helper()
+	alone := make([][]uint32, 64)
+	for i := range alone {
+		alone[i] = append([]uint32(nil), rows([]int{i})...)
+	}
+	sizes := BatchSizes
+	if !testing.Short() {
+		sizes = nil
+		for m := 1; m <= 64; m++ {
+			sizes = append(sizes, m)
+		}
+	}
+	rng := rand.New(rand.NewPCG(64, 64))
+	for _, m := range sizes {
+		order := rng.Perm(64)[:m]
+		got := rows(order)
+		for at, row := range order {
+			SameBits(t, fmt.Sprintf("row %d at place %d of %d", row, at, m), got[at*width:(at+1)*width], alone[row])
+		}
+	}
+}
+
+// Gather picks rows of width elements in the given order.
+func Gather[T any](x []T, width int, order []int) []T {
+	var out []T
+	for _, row := range order {
+		out = append(out, x[row*width:(row+1)*width]...)
+	}
+	return out
+}
+
+// Bits views floats as words.
+func Bits(x []float32) []uint32 {
+	out := make([]uint32, len(x))
+	for i, v := range x {
+		out[i] = math.Float32bits(v)
+	}
+	return out
+}
+
+// Buffers makes buffers of words for a benchmark.
+func Buffers(b *testing.B, dev webgpu.Device) func(words []uint32) kernels.View {
+	return func(words []uint32) kernels.View {
+		buf, err := dev.NewBuffer("bench", 4*len(words), webgpu.Storage)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := dev.Write(buf, 0, webgpu.U32Bytes(words)); err != nil {
+			b.Fatal(err)
+		}
+		return kernels.View{Buffer: buf, Size: 4 * len(words)}
+	}
+}

@@ -1,0 +1,43 @@
+package layer
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"foretoken/webgpu"
+	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/kernels/kerneltest"
+)
+
+func TestEmbed(t *testing.T) {
+	kerneltest.OnDevices(t, func(t *testing.T, dev webgpu.Device) {
+		b := kerneltest.New(t, dev)
+		for f := range kernels.Formats {
+			cols := (96 + f.Block() - 1) / f.Block() * f.Block() * 2
+			w := kerneltest.NewWeight(f, 131, cols)
+			up := w.Upload(b, 50)
+			for _, m := range []int{1, 3, 64} {
+				tokens := make([]uint32, m)
+				var want []float32
+				largest := 0.0
+				for i := range tokens {
+					tokens[i] = uint32(i*37+130) % 131
+					for _, v := range w.Floats[int(tokens[i])*cols:][:cols] {
+						want = append(want, float32(v))
+						largest = max(largest, math.Abs(v))
+					}
+				}
+				ids, out := b.U32(tokens), b.Poisoned(m*cols)
+				got := b.Run(func(r *kernels.Recorder) { RecordEmbed(r, up, ids, out, m) }, out)[0]
+				if kerneltest.Rounded(f) {
+					kerneltest.CloseTo(t, fmt.Sprint(f), got.F32(), want, 5e-7, largest)
+				} else {
+					kerneltest.CloseTo(t, fmt.Sprint(f), got.F32(), want, 0, 0)
+				}
+				b.Free(ids, out)
+			}
+			w.Free(b, up)
+		}
+	})
+}

@@ -1,0 +1,57 @@
+// Matrix product out[m, n] = Σ_k weights[n, k] · x[m, k], families "group" and "subgroup": a workgroup computes R
+// weight rows. Its 64 lanes stride along k, so that neighbours read neighbouring words, and joined adds their sums in
+// a fixed order.
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+    let tile = wid.x + wid.z * 65535u;
+    let m0 = wid.y * TM;
+    var acc: array<f32, TILE>;
+    var row: array<u32, R>;
+    for (var r = 0u; r < R; r = r + 1u) { // unroll
+        row[r] = min(weightRow(tile, r), P.n - 1u);
+    }
+    var at: array<u32, TM>;
+    for (var m = 0u; m < TM; m = m + 1u) { // unroll
+        at[m] = P.x0 + min(m0 + m, P.m - 1u) * P.ldx;
+        for (var r = 0u; r < R; r = r + 1u) { // unroll
+            acc[m * R + r] = 0.0;
+        }
+    }
+    for (var first = lane * SHARED; first < P.steps; first = first + 64u * SHARED) {
+        var sc: array<Scale, R>;
+        for (var r = 0u; r < R; r = r + 1u) { // unroll
+            sc[r] = scale(row[r], first);
+        }
+        for (var next = 0u; next < SHARED; next = next + 1u) { // unroll one
+            let step = first + next;
+            var raw: array<vec4<u32>, R>;
+            for (var r = 0u; r < R; r = r + 1u) { // unroll
+                raw[r] = fetch(row[r], step);
+            }
+            for (var part = 0u; part < PARTS; part = part + 1u) { // unroll
+                var w: array<vec4<f32>, R>;
+                for (var r = 0u; r < R; r = r + 1u) { // unroll
+                    w[r] = unpack(raw[r], part, sc[r]);
+                }
+                let k = place(step, part);
+                for (var m = 0u; m < TM; m = m + 1u) { // unroll
+                    let v = x[at[m] + k];
+                    for (var r = 0u; r < R; r = r + 1u) { // unroll
+                        acc[m * R + r] = acc[m * R + r] + dot(w[r], v);
+                    }
+                }
+            }
+        }
+    }
+    var squares: array<f32, TM>;
+    for (var m = 0u; m < TM; m = m + 1u) { // unroll
+        squares[m] = squaresOf(at[m], lane, 64u);
+    }
+    var sums = joined(acc, squares, lane);
+    let factor = factorOf(sums[R]);
+    var v: array<f32, R>;
+    for (var r = 0u; r < R; r = r + 1u) { // unroll
+        v[r] = sums[r] * factor;
+    }
+    if (lane < TM && m0 + lane < P.m) { finish(m0 + lane, tile, v); }
+}

@@ -1,0 +1,44 @@
+// The k-loop of a thread of rows.wgsl for formats whose weights are integers times a scale for SHARED steps. It sums
+// the products of a block with the masked integers and scales the sum. Masking in place leaves the integers too large
+// by constant factors; the activations, which all rows share, are multiplied by their inverses.
+fn kLoop(acc: ptr<function, array<f32, TILE>>, row: ptr<function, array<u32, R>>, at: ptr<function, array<u32, TM>>,
+    lane: u32, steps: u32) {
+    var units: array<Slice, PARTS>;
+    for (var part = 0u; part < PARTS; part = part + 1u) { // unroll
+        units[part] = sliceOf(unit(part), lane);
+    }
+    for (var first = 0u; first < steps; first = first + SHARED) {
+        var sums: array<f32, TILE>; // of the block
+        for (var m = 0u; m < TM; m = m + 1u) { // unroll
+            for (var r = 0u; r < R; r = r + 1u) { // unroll
+                sums[m * R + r] = 0.0;
+            }
+        }
+        for (var next = 0u; next < SHARED; next = next + 1u) { // unroll one
+            let step = first + next;
+            var raw: array<vec4<u32>, R>;
+            for (var r = 0u; r < R; r = r + 1u) { // unroll
+                raw[r] = fetch((*row)[r], step);
+            }
+            for (var part = 0u; part < PARTS; part = part + 1u) { // unroll
+                var w: array<vec4<f32>, R>;
+                for (var r = 0u; r < R; r = r + 1u) { // unroll
+                    w[r] = numbers(raw[r], part);
+                }
+                let k = place(step, part);
+                for (var m = 0u; m < TM; m = m + 1u) { // unroll
+                    let v = combine(readSlice((*at)[m] + k, lane) * units[part]);
+                    for (var r = 0u; r < R; r = r + 1u) { // unroll
+                        sums[m * R + r] = sums[m * R + r] + dot(w[r], v);
+                    }
+                }
+            }
+        }
+        for (var r = 0u; r < R; r = r + 1u) { // unroll
+            let s = blockScale((*row)[r], first);
+            for (var m = 0u; m < TM; m = m + 1u) { // unroll
+                (*acc)[m * R + r] = (*acc)[m * R + r] + s * sums[m * R + r];
+            }
+        }
+    }
+}

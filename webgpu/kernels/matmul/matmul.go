@@ -1,0 +1,67 @@
+package matmul
+
+import (
+	"fmt"
+
+	"foretoken/webgpu/kernels"
+)
+
+// Window is the one size of views of x whose length the Q8_0 kernels have as a constant, which is faster on Chromium's
+// software adapter. Other sizes would need a kernel for each model and matrix.
+const Window = 1 << 20
+
+// Record writes out[m, n] = Σ_k w[n, k]·x[m, k] for m rows of x, all f32, or adds it to
+// out. x.Offset and x.Stride must be multiples of 4; w.Cols of the format's block.
+func Record(r *kernels.Recorder, f Family, w *kernels.Weight, x, out kernels.Rows, m int, add bool) {
+	product(r, f.wide(w, m), w, x, out, m, finish{files: "order store", add: add, ref: storeRef})
+}
+
+// product records a product with an end.
+func product(r *kernels.Recorder, f Family, w *kernels.Weight, x, out kernels.Rows, m int, end finish) {
+	if x.Offset%4 != 0 || x.Stride%4 != 0 || x.Squares%4 != 0 || w.Cols%w.Format.Block() != 0 {
+		panic(fmt.Sprintf("matmul: Record of %d columns at offset %d stride %d with %d sums of squares",
+			w.Cols, x.Offset, x.Stride, x.Squares))
+	}
+	tile, rows := f.Tile(m), f.Rows
+	shared := w.Format.Shared()
+	if f.grouped() {
+		shared = min(shared, laneSteps)
+	}
+	consts := append(w.Format.Constants(), kernels.Const("R", rows), kernels.Const("HALF", rows/2),
+		kernels.Const("TM", tile), kernels.Const("TILE", rows*tile), kernels.Const("SHARED", shared))
+	if f.grouped() {
+		consts = append(consts, kernels.Const("LANES_BY_TM", 64*tile), kernels.Const("SIXTEEN_BY_TM", 16*tile),
+			kernels.Const("PLACES", 16*(rows+1)*tile), kernels.Const("SUMS_OF_ROW", rows+1))
+	} else {
+		consts = append(consts, kernels.Const("WG", f.Width))
+	}
+	files := kinds[f.Kind].files
+	switch {
+	case f.grouped():
+	case w.Format.InBlocks():
+		files += " k_loop_blocks rows"
+	default:
+		files += " k_loop rows"
+	}
+	input := "input "
+	if x.View.Size == Window && w.Format == kernels.Q8_0 {
+		input, consts = "input_window ", append(consts, kernels.Const("WINDOW", Window/16))
+	}
+	kernel := shaders.Source("params "+input+w.Format.Files()+" norm "+end.files+" "+files,
+		kernels.ProductAccess(end.access...), matmulRef(w.Format, rows, end.ref), append(consts, end.consts...)...)
+	for _, p := range w.Parts {
+		params := kernels.Params(p.Rows, w.Cols/w.Format.Step(), m, x.Stride/4, x.Offset/4,
+			out.Stride, out.Offset+p.Row0, int(kernels.Flag(end.add)), x.Squares, int(kernels.Word(x.Eps)),
+			max(end.head, 1), end.paired, end.stride, end.heads, end.kv, end.rotary)
+		columns := (m + tile - 1) / tile
+		groups := [3]int{(p.Rows + rows*f.Width - 1) / (rows * f.Width), columns, 1}
+		if f.grouped() {
+			groups = [3]int{(p.Rows + rows - 1) / rows, columns, 1}
+			if groups[0] > 65535 {
+				groups = [3]int{65535, columns, (groups[0] + 65534) / 65535}
+			}
+		}
+		views := append([]kernels.View{p.Quants, x.View, out.View, w.Scales(p, x.View)}, end.views...)
+		r.Add(kernel, groups, params, views...)
+	}
+}

@@ -1,0 +1,182 @@
+package matmul
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"foretoken/webgpu"
+	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/kernels/kerneltest"
+)
+
+// products holds x·weightsᵀ and the sums of the magnitudes of its terms.
+type products struct{ want, size []float64 } // (64, rows)
+
+func times(w *kerneltest.Weight, x []float32) products {
+	p := products{make([]float64, 64*w.Rows), make([]float64, 64*w.Rows)}
+	for i := range 64 {
+		for n := range w.Rows {
+			for k, v := range x[i*w.Cols : (i+1)*w.Cols] {
+				a := w.Floats[n*w.Cols+k] * float64(v)
+				p.want[i*w.Rows+n] += a
+				p.size[i*w.Rows+n] += math.Abs(a)
+			}
+		}
+	}
+	return p
+}
+
+func TestMatMul(t *testing.T) {
+	kerneltest.OnDevices(t, func(t *testing.T, dev webgpu.Device) {
+		b := kerneltest.New(t, dev)
+		for f := range kernels.Formats {
+			for _, shape := range [][2]int{{5, 32}, {96, 96}, {257, 192}, {64, 1056}} {
+				brief := !kerneltest.Shown(f) || kerneltest.Superblock(f) && !kerneltest.Full()
+				if (testing.Short() || brief) && shape[0] == 96 || testing.Short() && brief && shape[0] != 64 {
+					continue
+				}
+				w := kerneltest.NewWeight(f, shape[0], (shape[1]+f.Block()-1)/f.Block()*f.Block())
+				x := kerneltest.Normals(4, 64*w.Cols)
+				p := times(w, x)
+				for _, split := range []int{w.Rows, 50} {
+					up := w.Upload(b, split)
+					for i, family := range Families(dev.Info()) {
+						if i > 0 && dev.Info().Backend == "cpu" { // references have no families
+							break
+						}
+						for _, m := range []int{1, 2, 5, 8, 13, 32, 64} {
+							if split != w.Rows && m != 5 || testing.Short() && (m == 2 || m == 8 || m == 32) {
+								continue
+							}
+							if dev.Info().Backend != "cpu" && !tried(f, family, m) {
+								continue
+							}
+							testProduct(b, family, w, up, x, p, m)
+						}
+					}
+					w.Free(b, up)
+				}
+			}
+		}
+	})
+}
+
+// tried reports whether a product of m rows is compared with float64. Families of a kind differ only in the number
+// of weight rows, and formats differ from the one that Shown selects only in unpacking.
+func tried(f kernels.Format, family Family, m int) bool {
+	switch {
+	case !family.Takes(f) || !family.first() && m != 5 && m != 64:
+		return false
+	case family.Kind == BySubgroup: // unpacks like ByGroup
+		return f == kernels.Q8_0 && (family.first() || !testing.Short()) && (!testing.Short() || m == 5)
+	case kerneltest.Full():
+		return true
+	case !family.first():
+		return !testing.Short() && (f == kernels.Q8_0 || f == kernels.Q4_0 && m == 5)
+	case kerneltest.Shown(f) && !kerneltest.Superblock(f):
+		return true
+	case testing.Short():
+		return m == []int{ByRow: 13, BySubgroup4: 5, ByGroup: 1}[family.Kind]
+	case kerneltest.Shown(f): // the smallest tile, the largest and two others
+		return m == 1 || m == 5 || m == 13 || m == 64
+	}
+	return m == 5 || family.Kind == ByGroup && m == 1
+}
+
+// first reports whether the family is the first of its kind.
+func (f Family) first() bool {
+	i := slices.IndexFunc(every, func(other Family) bool { return other.Kind == f.Kind })
+	return every[i] == f
+}
+
+// testProduct compares m rows with float64, stored and added, with strides and offsets.
+func testProduct(b kerneltest.Bench, family Family, w *kerneltest.Weight, up *kernels.Weight, x []float32, p products,
+	m int) {
+	b.T.Helper()
+	values := append(make([]float32, 8), x[:m*w.Cols]...)
+	if m%2 == 1 { // these kernels have the length as a constant
+		values = append(values, make([]float32, Window/4-len(values))...)
+	}
+	in := b.F32(values)
+	stride := w.Rows + 3
+	out := b.Poisoned(m*stride + 2)
+	defer b.Free(in, out)
+	for pass := range 2 {
+		got := b.Run(func(r *kernels.Recorder) {
+			Record(r, family, up, kernels.Rows{View: in, Offset: 8, Stride: w.Cols},
+				kernels.Rows{View: out, Offset: 2, Stride: stride}, m, pass == 1)
+		}, out)[0]
+		for i := range m {
+			for n := range w.Rows {
+				want, size := p.want[i*w.Rows+n]*float64(pass+1), p.size[i*w.Rows+n]
+				v := got.F32()[2+i*stride+n]
+				if math.IsNaN(float64(v)) || math.Abs(float64(v)-want) > 2e-6*size+1e-30 {
+					b.T.Fatalf("%s %s (%d, %d) M=%d pass %d: out[%d, %d] = %g, reference says %g", family, w.Format,
+						w.Rows, w.Cols, m, pass, i, n, v, want)
+				}
+			}
+			for _, gap := range got[2+i*stride+w.Rows : min(2+(i+1)*stride, len(got))] {
+				if gap != 0x7fc0dead {
+					b.T.Fatalf("%s M=%d: wrote past row %d", family, m, i)
+				}
+			}
+		}
+	}
+}
+
+func TestMatMulBatchInvariance(t *testing.T) {
+	kerneltest.OnDevices(t, func(t *testing.T, dev webgpu.Device) {
+		b := kerneltest.New(t, dev)
+		for f := range kernels.Formats {
+			rows, cols := 33, max(160, f.Block())
+			if f.InBlocks() { // large enough for tiles of more weight rows, and not a multiple of them
+				rows, cols = 521, 96
+			}
+			x := kerneltest.Normals(5, 64*cols)
+			// Each model checks its own formats when it is loaded.
+			if testing.Short() && (!kerneltest.Shown(f) || f == kernels.Q2_K) {
+				continue
+			}
+			up := kerneltest.NewWeight(f, rows, cols).Upload(b, rows)
+			families := Families(dev.Info())[:1] // references have no families
+			if dev.Info().Backend != "cpu" {
+				families = proved(dev, f)
+			}
+			for _, family := range families {
+				t.Run(fmt.Sprint(f, " ", family), func(t *testing.T) {
+					b := kerneltest.New(t, dev)
+					kerneltest.Invariant(t, rows, func(order []int) []uint32 {
+						in, out := b.F32(kerneltest.Gather(x, cols, order)), b.Poisoned(len(order)*rows)
+						defer b.Free(in, out)
+						return b.Run(func(r *kernels.Recorder) {
+							Record(r, family, up, kernels.Rows{View: in, Stride: cols},
+								kernels.Rows{View: out, Stride: rows}, len(order), false)
+						}, out)[0]
+					})
+				})
+			}
+		}
+	})
+}
+
+// proved returns the families whose bits are compared at every number of rows. Each compiles every tile.
+func proved(dev webgpu.Device, f kernels.Format) []Family {
+	all := Families(dev.Info())
+	favourite := all[0] // the family that browsers decode with here
+	if f == kernels.Q8_0 && !testing.Short() {
+		return append(all, Family{Rows: 4, Width: 16, Most: 32, Fixed: true})
+	}
+	return slices.DeleteFunc(all, func(family Family) bool {
+		switch {
+		case family.Kind == BySubgroup && f != kernels.Q8_0:
+			return true
+		case f != kernels.Q8_0 && testing.Short() && !kerneltest.Full():
+			return family != favourite
+		case !kerneltest.Shown(f): // one row a thread, which compiles in a fraction of the time
+			return family.Kind != ByRow || family.Rows != 1
+		}
+		return !family.first()
+	})
+}

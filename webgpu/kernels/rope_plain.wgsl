@@ -1,2 +1,0 @@
-// Elements e and e+1 of a row of qkv, the row beginning at element base.
-fn input(base: u32, e: u32) -> vec2<f32> { return vec2<f32>(qkv[base + e], qkv[base + e + 1u]); }

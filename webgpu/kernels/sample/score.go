@@ -1,0 +1,13 @@
+package sample
+
+import "foretoken/webgpu/kernels"
+
+var score = kernels.RowKernel{Shaders: shaders, Serial: "noise score", Grouped: "noise totals score_group",
+	Access: kernels.Inputs(2), Reference: scoreRef}
+
+// RecordScore writes ln softmax(logits)[next] of each row, in one dispatch: next is (rows) u32, a token id a row, and
+// out (rows) f32. The softmax is of the raw logits; NaN and -inf count as LowLogit. logits and next must be in other
+// buffers than out.
+func RecordScore(r *kernels.Recorder, lanes kernels.Lanes, logits kernels.Logits, next, out kernels.View) {
+	score.Record(r, lanes, 2*logits.Vocab, logits.Rows, logits.Params(), logits.View, next, out)
+}

@@ -1,0 +1,102 @@
+package kernels
+
+import (
+	"embed"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+
+	"foretoken/webgpu"
+)
+
+//go:embed *.wgsl
+var shared embed.FS
+
+// Constant is one `const` line of a kernel's prelude: uint32, float32 or bool.
+type Constant struct {
+	name  string
+	value any
+}
+
+// Const makes a Constant. An int becomes a u32.
+func Const(name string, value any) Constant {
+	if n, ok := value.(int); ok {
+		value = uint32(n)
+	}
+	return Constant{name, value}
+}
+
+// sources caches kernels by key: a model's programs use the same few hundreds of times, and unrolling a large
+// one takes milliseconds.
+var sources sync.Map // string → *webgpu.KernelSource
+
+// enables matches the `enable` directives of a shader, for features that only some devices have.
+var enables = regexp.MustCompile(`(?m)^enable \w+;\n`)
+
+// Shaders holds the .wgsl files of one package of kernels. Source joins them with the files of this package, which
+// all kernels share: noise, unpacking, reductions.
+type Shaders struct {
+	name  string
+	files embed.FS
+}
+
+// NewShaders returns the shaders that a package embeds. File names must differ from those of the shared files.
+func NewShaders(name string, files embed.FS) *Shaders { return &Shaders{name, files} }
+
+// read returns the text of a file of the package or of a shared file, and its name in the names of kernels.
+func (s *Shaders) read(file string) (name, text string) {
+	if body, err := s.files.ReadFile(file + ".wgsl"); err == nil {
+		return s.name + "/" + file, string(body)
+	}
+	body, err := shared.ReadFile(file + ".wgsl")
+	if err != nil {
+		// The files are embedded, so only a misspelled name fails.
+		panic("kernels: " + s.name + ": no shader " + file)
+	}
+	return file, string(body)
+}
+
+// Source makes a kernel from .wgsl files, joined in order, and the constants of this specialisation. Equal files and
+// constants must come with equal access and ref: kernels are cached by the former.
+func (s *Shaders) Source(files string, access []webgpu.Access, ref Reference, consts ...Constant) *webgpu.KernelSource {
+	var prelude, values strings.Builder
+	extensions := ""
+	for _, c := range consts {
+		fmt.Fprintf(&values, " %s=%v", c.name, c.value)
+	}
+	key := s.name + ": " + files + values.String()
+	if made, ok := sources.Load(key); ok {
+		return made.(*webgpu.KernelSource)
+	}
+	bounds := map[string]uint32{}
+	for _, c := range consts {
+		switch v := c.value.(type) {
+		case uint32:
+			bounds[c.name] = v
+			fmt.Fprintf(&prelude, "const %s: u32 = %du;\n", c.name, v)
+		case float32:
+			fmt.Fprintf(&prelude, "const %s: f32 = %v;\n", c.name, v)
+		case bool:
+			fmt.Fprintf(&prelude, "const %s: bool = %t;\n", c.name, v)
+		default:
+			panic(fmt.Sprintf("kernels: %s: constant %s has type %T", files, c.name, c.value))
+		}
+	}
+	var names []string
+	for _, file := range strings.Fields(files) {
+		name, text := s.read(file)
+		names, text = append(names, name), unroll(text, bounds)
+		if wg, ok := bounds["WG"]; ok { // wgpu-native 0.17 takes a literal here only
+			text = strings.ReplaceAll(text, "@workgroup_size(WG)", fmt.Sprintf("@workgroup_size(%d)", wg))
+		}
+		for _, enable := range enables.FindAllString(text, -1) { // directives come first
+			extensions += enable
+		}
+		prelude.WriteString(enables.ReplaceAllString(text, ""))
+	}
+	made := &webgpu.KernelSource{Name: strings.Join(names, " ") + values.String(), Key: key,
+		WGSL: extensions + prelude.String(), Bindings: access, Reference: ref}
+	sources.Store(made.Key, made)
+	return made
+}
