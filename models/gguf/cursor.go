@@ -85,24 +85,15 @@ func (c *cursor) bytes(n uint64) []byte {
 	return out
 }
 
-func (c *cursor) u32() uint32 {
-	b := c.peek(4)
-	if b == nil {
-		return 0
-	}
-	v := binary.LittleEndian.Uint32(b)
-	c.skip(4)
-	return v
-}
+func (c *cursor) u32() uint32 { return uint32(c.number(4)) }
 
-func (c *cursor) u64() uint64 {
-	b := c.peek(8)
-	if b == nil {
-		return 0
-	}
-	v := binary.LittleEndian.Uint64(b)
-	c.skip(8)
-	return v
+func (c *cursor) u64() uint64 { return c.number(8) }
+
+// number reads an integer of n bytes; 0 after an error.
+func (c *cursor) number(n int) uint64 {
+	var b [8]byte
+	c.skip(copy(b[:], c.peek(n)))
+	return binary.LittleEndian.Uint64(b[:])
 }
 
 // str reads a string of at most limit bytes.

@@ -151,41 +151,40 @@ func (c *cursor) appendTo(dst []byte, n int) []byte {
 	return dst
 }
 
-// integer decodes element i of an integer value.
+// integer decodes element i of an integer value; huge: n has wrapped around, so that uint64(n) is the value.
 func (v *value) integer(i uint64) (n int64, huge, ok bool) {
-	b := v.parts[0][i*kinds[v.kind].bytes:]
+	bits, ok := v.bits(i)
+	shift := 64 - 8*kinds[v.kind].bytes
 	switch v.kind {
-	case kindU8:
-		return int64(b[0]), false, true
-	case kindI8:
-		return int64(int8(b[0])), false, true
-	case kindU16:
-		return int64(binary.LittleEndian.Uint16(b)), false, true
-	case kindI16:
-		return int64(int16(binary.LittleEndian.Uint16(b))), false, true
-	case kindU32:
-		return int64(binary.LittleEndian.Uint32(b)), false, true
-	case kindI32:
-		return int64(int32(binary.LittleEndian.Uint32(b))), false, true
-	case kindU64:
-		u := binary.LittleEndian.Uint64(b)
-		return int64(u), u > math.MaxInt64, true
-	case kindI64:
-		return int64(binary.LittleEndian.Uint64(b)), false, true
+	case kindU8, kindU16, kindU32, kindU64:
+		return int64(bits), bits > math.MaxInt64, ok
+	case kindI8, kindI16, kindI32, kindI64:
+		return int64(bits<<shift) >> shift, false, ok
 	}
 	return 0, false, false
 }
 
 // float decodes element i of a floating point value.
 func (v *value) float(i uint64) (float64, bool) {
-	b := v.parts[0][i*kinds[v.kind].bytes:]
+	bits, ok := v.bits(i)
 	switch v.kind {
 	case kindF32:
-		return float64(math.Float32frombits(binary.LittleEndian.Uint32(b))), true
+		return float64(math.Float32frombits(uint32(bits))), ok
 	case kindF64:
-		return math.Float64frombits(binary.LittleEndian.Uint64(b)), true
+		return math.Float64frombits(bits), ok
 	}
 	return 0, false
+}
+
+// bits returns the bytes of element i as a number; ok is false for strings.
+func (v *value) bits(i uint64) (bits uint64, ok bool) {
+	size := kinds[v.kind].bytes
+	if size == 0 {
+		return 0, false
+	}
+	var b [8]byte
+	copy(b[:], v.parts[0][i*size:][:size])
+	return binary.LittleEndian.Uint64(b[:]), true
 }
 
 // strings decodes a string array.

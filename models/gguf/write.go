@@ -1,16 +1,15 @@
 package gguf
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 )
 
 // KV is one metadata entry to write. Value is a bool, string, int8 to int64, uint8 to uint64, float32, float64, a
-// slice of bool, string, int32, uint32, int64, uint64, float32 or float64, or what [File.Metadata] gave.
+// slice of one of these types, or what [File.Metadata] gave.
 type KV struct {
 	Key   string
 	Value any
@@ -24,37 +23,31 @@ type WriteTensor struct {
 	Data io.Reader // gives exactly the stored bytes
 }
 
-// Write writes a GGUF file of version 3. Tensor data is copied from one reader after the other, so memory does not
-// grow with the model. The data is aligned to the uint32 in general.alignment, or to 32 bytes without it.
-func Write(w io.Writer, kv []KV, tensors []WriteTensor) error {
-	head, _, align, err := encodeHeader(kv, tensors)
+// Bytes returns a GGUF file of version 3, for tests and small files: Layout is for large ones. The data is aligned to
+// the uint32 in general.alignment, or to 32 bytes without it.
+func Bytes(kv []KV, tensors []WriteTensor) ([]byte, error) {
+	out, _, align, err := encodeHeader(kv, tensors)
 	if err != nil {
-		return fmt.Errorf("gguf: write: %w", err)
+		return nil, fmt.Errorf("gguf: write: %w", err)
 	}
-	out := bufio.NewWriterSize(w, 1<<16)
-	out.Write(head) // a bufio.Writer keeps its first error for Flush
 	for _, t := range tensors {
 		size, _ := tensorBytes(t.Type, t.Dims)
-		n, err := io.Copy(out, io.LimitReader(t.Data, int64(size)))
+		data, err := io.ReadAll(io.LimitReader(t.Data, int64(size)+1))
 		if err != nil {
-			return fmt.Errorf("gguf: write: tensor %s: %w", Quote(t.Name), err)
+			return nil, fmt.Errorf("gguf: write: tensor %s: %w", Quote(t.Name), err)
 		}
-		var extra [1]byte
-		if more, _ := io.ReadFull(t.Data, extra[:]); uint64(n) != size || more != 0 {
-			return fmt.Errorf("gguf: write: tensor %s: the data is not of %d bytes", Quote(t.Name), size)
+		if uint64(len(data)) != size {
+			return nil, fmt.Errorf("gguf: write: tensor %s: the data is not of %d bytes", Quote(t.Name), size)
 		}
-		out.Write(make([]byte, padding(size, align)))
+		out = append(append(out, data...), make([]byte, padding(size, align))...)
 	}
-	if err := out.Flush(); err != nil {
-		return fmt.Errorf("gguf: write: %w", err)
-	}
-	return nil
+	return out, nil
 }
 
 func padding(n, align uint64) uint64 { return (align - n%align) % align }
 
-// Layout says what Write would write without writing it: the bytes before the tensor data, where each tensor's data
-// begins, counted from the start of the file, and the size of the file. Between the data of two tensors, and after
+// Layout describes the file that Bytes returns without making it: the bytes before the tensor data, where each tensor's
+// data begins, counted from the start of the file, and the size of the file. Between the data of two tensors, and after
 // the last, are zero bytes. The tensors' Data may be nil.
 func Layout(kv []KV, tensors []WriteTensor) (head []byte, offsets []int64, size int64, err error) {
 	head, starts, align, err := encodeHeader(kv, tensors)
@@ -128,39 +121,18 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.LittleEndian.AppendUint64(b, uint64(len(s))), s...)
 }
 
+// goKinds are the kinds of Go's types with the same representation.
+var goKinds = map[reflect.Kind]kind{reflect.Uint8: kindU8, reflect.Int8: kindI8, reflect.Uint16: kindU16,
+	reflect.Int16: kindI16, reflect.Uint32: kindU32, reflect.Int32: kindI32, reflect.Uint64: kindU64,
+	reflect.Int64: kindI64, reflect.Float32: kindF32, reflect.Float64: kindF64, reflect.Bool: kindBool}
+
 func appendValue(b []byte, v any) ([]byte, error) {
 	le := binary.LittleEndian
-	scalar := func(k kind) ([]byte, error) {
-		return binary.Append(le.AppendUint32(b, uint32(k)), le, v)
-	}
 	array := func(k kind, n int) []byte {
 		b = le.AppendUint32(le.AppendUint32(b, uint32(kindArray)), uint32(k))
 		return le.AppendUint64(b, uint64(n))
 	}
-	numbers := func(k kind, n int) ([]byte, error) { return binary.Append(array(k, n), le, v) }
 	switch x := v.(type) {
-	case uint8:
-		return scalar(kindU8)
-	case int8:
-		return scalar(kindI8)
-	case uint16:
-		return scalar(kindU16)
-	case int16:
-		return scalar(kindI16)
-	case uint32:
-		return scalar(kindU32)
-	case int32:
-		return scalar(kindI32)
-	case uint64:
-		return scalar(kindU64)
-	case int64:
-		return scalar(kindI64)
-	case float32:
-		return scalar(kindF32)
-	case float64:
-		return scalar(kindF64)
-	case bool:
-		return scalar(kindBool)
 	case string:
 		return appendString(le.AppendUint32(b, uint32(kindString)), x), nil
 	case []string:
@@ -169,27 +141,22 @@ func appendValue(b []byte, v any) ([]byte, error) {
 			b = appendString(b, s)
 		}
 		return b, nil
-	case []bool:
-		return numbers(kindBool, len(x))
-	case []int32:
-		return numbers(kindI32, len(x))
-	case []uint32:
-		return numbers(kindU32, len(x))
-	case []int64:
-		return numbers(kindI64, len(x))
-	case []uint64:
-		return numbers(kindU64, len(x))
-	case []float32:
-		return numbers(kindF32, len(x))
-	case []float64:
-		return numbers(kindF64, len(x))
 	case value:
 		return x.encode(b), nil
+	}
+	r := reflect.ValueOf(v)
+	if k, ok := goKinds[r.Kind()]; ok {
+		return binary.Append(le.AppendUint32(b, uint32(k)), le, v)
+	}
+	if r.Kind() == reflect.Slice {
+		if k, ok := goKinds[r.Type().Elem().Kind()]; ok {
+			return binary.Append(array(k, r.Len()), le, v)
+		}
 	}
 	return nil, fmt.Errorf("a value of type %T cannot be written", v)
 }
 
-// Metadata lists the metadata as Write takes it, in the file's order. Values are
+// Metadata lists the metadata as Bytes takes it, in the file's order. Values are
 // written again with the types that the file has them in.
 func (f *File) Metadata() []KV {
 	kv := make([]KV, len(f.order))
@@ -219,13 +186,4 @@ func (v value) encode(b []byte) []byte {
 		b = append(b, part...)
 	}
 	return b
-}
-
-// Bytes gives Write's output in memory: for tests and small files.
-func Bytes(kv []KV, tensors []WriteTensor) ([]byte, error) {
-	var b bytes.Buffer
-	if err := Write(&b, kv, tensors); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
 }
