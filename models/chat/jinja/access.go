@@ -1,8 +1,6 @@
 package jinja
 
-import (
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // attr is Jinja's v.name: an attribute first, then a key.
 func (m *machine) attr(v Value, name string) Value {
@@ -35,12 +33,12 @@ func (m *machine) attr(v Value, name string) Value {
 			return v
 		}
 	case *loop:
-		if v, ok := x.attr(m, name); ok {
-			return v
+		if get := loopAttrs[name]; get != nil {
+			return get(x)
 		}
 	case *object:
-		if v, ok := x.attrs[name]; ok {
-			return v(m)
+		if get := x.attrs[name]; get != nil {
+			return get()
 		}
 	}
 	return undefined{name}

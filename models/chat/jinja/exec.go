@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -44,7 +45,11 @@ func (m *machine) exec(body []stmt, s *scope) flow {
 			m.forLoop(&st, m.eval(st.over, s), s, 0)
 		case setStmt:
 			m.line = st.line
-			m.set(&st, s)
+			if st.value != nil {
+				m.assign(st.target, m.eval(st.value, s), s)
+			} else {
+				m.assign(st.target, m.block(st.body, st.filters, s), s)
+			}
 		case macroStmt:
 			s.set(st.name, m.macro(st.def, s))
 		case callStmt:
@@ -52,11 +57,7 @@ func (m *machine) exec(body []stmt, s *scope) flow {
 			m.write(m.str(m.callBlock(&st, s)))
 		case filterStmt:
 			m.line = st.line
-			var v Value = m.capture(st.body, s.child())
-			for _, f := range st.filters {
-				v = m.apply(f, v, s)
-			}
-			m.write(m.str(v))
+			m.write(m.str(m.block(st.body, st.filters, s)))
 		case withStmt:
 			m.line = st.line
 			inner := s.child()
@@ -78,26 +79,23 @@ func (m *machine) exec(body []stmt, s *scope) flow {
 	return goOn
 }
 
-// capture returns the output of the statements.
-func (m *machine) capture(body []stmt, s *scope) string {
+// capture returns what is written while write runs.
+func (m *machine) capture(write func()) string {
 	outer, left := m.out, m.output
 	m.out = &strings.Builder{}
-	m.exec(body, s)
+	write()
 	text := m.out.String()
 	m.out, m.output = outer, left
 	return text
 }
 
-func (m *machine) set(st *setStmt, s *scope) {
-	if st.value != nil {
-		m.assign(st.target, m.eval(st.value, s), s)
-		return
-	}
-	var v Value = m.capture(st.body, s.child())
-	for _, f := range st.filters {
+// block returns the output of the statements after the filters.
+func (m *machine) block(body []stmt, filters []filter, s *scope) Value {
+	var v Value = m.capture(func() { m.exec(body, s.child()) })
+	for _, f := range filters {
 		v = m.apply(f, v, s)
 	}
-	m.assign(st.target, v, s)
+	return v
 }
 
 func (m *machine) assign(target expr, v Value, s *scope) {
@@ -179,60 +177,47 @@ func (l *loop) again(m *machine, a arguments) Value {
 	if !l.st.recursive || len(a.pos) != 1 {
 		return m.fail("loop can only be called with one list, and in a loop that is recursive")
 	}
-	outer, left := m.out, m.output
-	m.out = &strings.Builder{}
-	m.forLoop(l.st, a.pos[0], l.s, l.depth+1)
-	text := m.out.String()
-	m.out, m.output = outer, left
-	return text
+	return m.capture(func() { m.forLoop(l.st, a.pos[0], l.s, l.depth+1) })
 }
 
-func (l *loop) attr(m *machine, name string) (Value, bool) {
-	n := len(l.items)
-	switch name {
-	case "index":
-		return int64(l.i + 1), true
-	case "index0":
-		return int64(l.i), true
-	case "revindex":
-		return int64(n - l.i), true
-	case "revindex0":
-		return int64(n - l.i - 1), true
-	case "first":
-		return l.i == 0, true
-	case "last":
-		return l.i == n-1, true
-	case "length":
-		return int64(n), true
-	case "depth":
-		return int64(l.depth + 1), true
-	case "depth0":
-		return int64(l.depth), true
-	case "previtem":
+// loopAttrs are the attributes of the name loop.
+var loopAttrs = map[string]func(l *loop) Value{
+	"index":     func(l *loop) Value { return int64(l.i + 1) },
+	"index0":    func(l *loop) Value { return int64(l.i) },
+	"revindex":  func(l *loop) Value { return int64(len(l.items) - l.i) },
+	"revindex0": func(l *loop) Value { return int64(len(l.items) - l.i - 1) },
+	"first":     func(l *loop) Value { return l.i == 0 },
+	"last":      func(l *loop) Value { return l.i == len(l.items)-1 },
+	"length":    func(l *loop) Value { return int64(len(l.items)) },
+	"depth":     func(l *loop) Value { return int64(l.depth + 1) },
+	"depth0":    func(l *loop) Value { return int64(l.depth) },
+	"previtem": func(l *loop) Value {
 		if l.i == 0 {
-			return undefined{"the element before the first"}, true
+			return undefined{"the element before the first"}
 		}
-		return l.items[l.i-1], true
-	case "nextitem":
-		if l.i == n-1 {
-			return undefined{"the element after the last"}, true
+		return l.items[l.i-1]
+	},
+	"nextitem": func(l *loop) Value {
+		if l.i == len(l.items)-1 {
+			return undefined{"the element after the last"}
 		}
-		return l.items[l.i+1], true
-	case "cycle":
+		return l.items[l.i+1]
+	},
+	"cycle": func(l *loop) Value {
 		return &function{"cycle", func(m *machine, a arguments) Value {
 			if len(a.pos) == 0 {
 				return m.fail("cycle needs values")
 			}
 			return a.pos[l.i%len(a.pos)]
-		}}, true
-	case "changed":
+		}}
+	},
+	"changed": func(l *loop) Value {
 		return &function{"changed", func(m *machine, a arguments) Value {
 			same := l.asked && m.equal(&List{Items: l.changed}, &List{Items: a.pos})
 			l.asked, l.changed = true, a.pos
 			return !same
-		}}, true
-	}
-	return nil, false
+		}}
+	},
 }
 
 // macro makes a function of a definition. It sees the names around it as they are when it is called.
@@ -269,12 +254,8 @@ func (m *machine) macro(d *macroDef, around *scope) *function {
 		unknown := NewDict()
 		for i, key := range rest.keys {
 			name := key.(string)
-			known := false
-			for _, param := range d.params {
-				known = known || param == name
-			}
 			switch {
-			case known:
+			case slices.Contains(d.params, name):
 			case name == "caller" && d.caller:
 				s.set("caller", rest.values[i])
 			case !d.kwargs:
@@ -297,7 +278,7 @@ func (m *machine) macro(d *macroDef, around *scope) *function {
 			return nil
 		}
 		line := m.line
-		text := m.capture(d.body, s)
+		text := m.capture(func() { m.exec(d.body, s) })
 		if m.err == nil {
 			m.line = line
 		}

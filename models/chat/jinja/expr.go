@@ -58,21 +58,15 @@ func (p *parser) chain(operand func() expr, join func(l expr) (expr, bool)) expr
 	return x
 }
 
-func (p *parser) or() expr {
-	return p.chain(p.and, func(l expr) (expr, bool) {
-		if !p.skip(tokName, "or") {
-			return nil, false
-		}
-		return logicExpr{false, l, p.and()}, true
-	})
-}
+func (p *parser) or() expr  { return p.logic("or", p.and) }
+func (p *parser) and() expr { return p.logic("and", p.not) }
 
-func (p *parser) and() expr {
-	return p.chain(p.not, func(l expr) (expr, bool) {
-		if !p.skip(tokName, "and") {
+func (p *parser) logic(word string, operand func() expr) expr {
+	return p.chain(operand, func(l expr) (expr, bool) {
+		if !p.skip(tokName, word) {
 			return nil, false
 		}
-		return logicExpr{true, l, p.not()}, true
+		return logicExpr{word == "and", l, operand()}, true
 	})
 }
 
@@ -212,35 +206,34 @@ func (p *parser) primary() expr {
 		case "[":
 			p.next()
 			l := listExpr{}
-			for p.err == nil && !p.skip(tokOp, "]") {
-				if len(l.items) > 0 {
-					p.want(tokOp, ",")
-					if p.skip(tokOp, "]") {
-						break
-					}
-				}
-				l.items = append(l.items, p.expr(true))
-			}
+			p.separated("]", func() { l.items = append(l.items, p.expr(true)) })
 			return l
 		case "{":
 			p.next()
 			d := dictExpr{}
-			for p.err == nil && !p.skip(tokOp, "}") {
-				if len(d.keys) > 0 {
-					p.want(tokOp, ",")
-					if p.skip(tokOp, "}") {
-						break
-					}
-				}
+			p.separated("}", func() {
 				d.keys = append(d.keys, p.expr(true))
 				p.want(tokOp, ":")
 				d.values = append(d.values, p.expr(true))
-			}
+			})
 			return d
 		}
 	}
 	p.fail("expected an expression, found %s", quote(t.text))
 	return nil
+}
+
+// separated reads items with commas between them, and perhaps one after the last, and then the end.
+func (p *parser) separated(end string, item func()) {
+	for first := true; p.err == nil && !p.skip(tokOp, end); first = false {
+		if !first {
+			p.want(tokOp, ",")
+			if p.skip(tokOp, end) {
+				return
+			}
+		}
+		item()
+	}
 }
 
 // postfix reads attributes, items and calls.
@@ -293,29 +286,23 @@ func (p *parser) subscript(x expr) expr {
 
 func (p *parser) arguments() (a callArgs) {
 	p.want(tokOp, "(")
-	for first := true; p.err == nil && !p.skip(tokOp, ")"); first = false {
-		if !first {
-			p.want(tokOp, ",")
-			if p.skip(tokOp, ")") {
-				break
-			}
-		}
+	p.separated(")", func() {
 		if p.is(tokOp, "*") || p.is(tokOp, "**") {
 			p.fail("arguments with %s are not supported", p.peek().text)
-			break
+			return
 		}
 		if t := p.peek(); t.kind == tokName && p.tokens[p.at+1].kind == tokOp && p.tokens[p.at+1].text == "=" {
 			p.next()
 			p.next()
 			a.names = append(a.names, t.text)
 			a.values = append(a.values, p.expr(true))
-			continue
+			return
 		}
 		if len(a.names) > 0 {
 			p.fail("an argument without a name follows one with a name")
 		}
 		a.pos = append(a.pos, p.expr(true))
-	}
+	})
 	return a
 }
 

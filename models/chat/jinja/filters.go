@@ -15,13 +15,7 @@ var filters map[string]filterFunc
 
 func init() {
 	onText := func(f func(string) string) filterFunc {
-		return func(m *machine, v Value, _ arguments) Value {
-			s := m.str(v)
-			if !m.spend(2 * len(s)) {
-				return ""
-			}
-			return f(s)
-		}
+		return func(m *machine, v Value, _ arguments) Value { return m.changed(m.str(v), f) }
 	}
 	extreme := func(better func(m *machine, a, b Value) bool) filterFunc {
 		return func(m *machine, v Value, a arguments) Value {

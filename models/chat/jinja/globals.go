@@ -3,13 +3,14 @@ package jinja
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 )
 
 // object has attributes that are worked out when asked for.
 type object struct {
-	attrs map[string]func(*machine) Value
+	attrs map[string]func() Value
 }
 
 var globals = map[string]*function{
@@ -34,30 +35,8 @@ var globals = map[string]*function{
 		}
 		return r
 	}},
-	"dict": {"dict", func(m *machine, a arguments) Value {
-		d := NewDict()
-		if len(a.pos) > 0 {
-			from, ok := a.pos[0].(*Dict)
-			if !ok {
-				return m.fail("dict needs a dictionary or names with values")
-			}
-			m.copyInto(d, from)
-		}
-		m.copyInto(d, a.named)
-		return d
-	}},
-	"namespace": {"namespace", func(m *machine, a arguments) Value {
-		ns := &namespace{NewDict()}
-		if len(a.pos) > 0 {
-			from, ok := a.pos[0].(*Dict)
-			if !ok {
-				return m.fail("namespace needs a dictionary or names with values")
-			}
-			m.copyInto(ns.attrs, from)
-		}
-		m.copyInto(ns.attrs, a.named)
-		return ns
-	}},
+	"dict":      {"dict", func(m *machine, a arguments) Value { return m.merged("dict", a) }},
+	"namespace": {"namespace", func(m *machine, a arguments) Value { return &namespace{m.merged("namespace", a)} }},
 	"joiner": {"joiner", func(m *machine, a arguments) Value {
 		sep, used := ", ", false
 		if v, ok := a.get(0, "sep"); ok {
@@ -76,18 +55,16 @@ var globals = map[string]*function{
 			return m.fail("cycler needs values")
 		}
 		i := 0
-		return &object{map[string]func(*machine) Value{
-			"current": func(*machine) Value { return a.pos[i] },
-			"next": func(*machine) Value {
-				return &function{"next", func(*machine, arguments) Value {
-					v := a.pos[i]
-					i = (i + 1) % len(a.pos)
-					return v
-				}}
-			},
-			"reset": func(*machine) Value {
-				return &function{"reset", func(*machine, arguments) Value { i = 0; return nil }}
-			},
+		next := &function{"next", func(*machine, arguments) Value {
+			v := a.pos[i]
+			i = (i + 1) % len(a.pos)
+			return v
+		}}
+		reset := &function{"reset", func(*machine, arguments) Value { i = 0; return nil }}
+		return &object{map[string]func() Value{
+			"current": func() Value { return a.pos[i] },
+			"next":    func() Value { return next },
+			"reset":   func() Value { return reset },
 		}}
 	}},
 	"raise_exception": {"raise_exception", func(m *machine, a arguments) Value {
@@ -126,6 +103,20 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("jinja: line %d: the template refuses the messages: %s", e.Line, e.Reason)
 }
 
+// merged makes a dictionary of the arguments: another dictionary, if there is one, and names with values.
+func (m *machine) merged(name string, a arguments) *Dict {
+	d := NewDict()
+	if len(a.pos) > 0 {
+		from, ok := a.pos[0].(*Dict)
+		if !ok {
+			m.fail("%s needs a dictionary or names with values", name)
+		}
+		m.copyInto(d, from)
+	}
+	m.copyInto(d, a.named)
+	return d
+}
+
 func (m *machine) copyInto(d, from *Dict) {
 	if from == nil || !m.spend(perKey*len(from.keys)) {
 		return
@@ -141,6 +132,10 @@ func (m *machine) strftime(t time.Time, format string) Value {
 		'H': "15", 'I': "03", 'm': "01", 'M': "04", 'p': "PM", 'S': "05", 'y': "06", 'z': "-0700", 'Z': "MST",
 		'F': "2006-01-02", 'T': "15:04:05", 'R': "15:04", 'D': "01/02/06", 'x': "01/02/06", 'X': "15:04:05",
 		'c': "Mon Jan _2 15:04:05 2006"}
+	weekday := int(t.Weekday())
+	numbers := map[byte]string{'Y': strconv.Itoa(t.Year()), 'j': fmt.Sprintf("%03d", t.YearDay()),
+		'f': fmt.Sprintf("%06d", t.Nanosecond()/1000), 'w': strconv.Itoa(weekday), 'u': strconv.Itoa((weekday+6)%7 + 1),
+		's': strconv.FormatInt(t.Unix(), 10), '%': "%"}
 	plain := map[byte]string{'-': "", 'd': "2", 'm': "1", 'I': "3", 'H': "15", 'M': "4", 'S': "5", 'y': "06"}
 	var b strings.Builder
 	for i := 0; i < len(format) && m.spend(100); i++ {
@@ -161,26 +156,11 @@ func (m *machine) strftime(t time.Time, format string) Value {
 				continue
 			}
 		}
-		switch {
-		case layouts[c] != "":
-			b.WriteString(t.Format(layouts[c]))
-		case c == 'Y':
-			fmt.Fprintf(&b, "%d", t.Year())
-		case c == 'j':
-			fmt.Fprintf(&b, "%03d", t.YearDay())
-		case c == 'f':
-			fmt.Fprintf(&b, "%06d", t.Nanosecond()/1000)
-		case c == 'w':
-			fmt.Fprint(&b, int(t.Weekday()))
-		case c == 'u':
-			fmt.Fprint(&b, (int(t.Weekday())+6)%7+1)
-		case c == 's':
-			fmt.Fprint(&b, t.Unix())
-		case c == '%':
-			b.WriteByte('%')
-		default:
+		if layouts[c] == "" && numbers[c] == "" {
 			return m.fail("strftime_now does not know %%%c", c)
 		}
+		b.WriteString(t.Format(layouts[c]))
+		b.WriteString(numbers[c])
 	}
 	return b.String()
 }

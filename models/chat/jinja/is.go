@@ -1,6 +1,9 @@
 package jinja
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 type testFunc func(m *machine, v Value, a arguments) bool
 
@@ -30,14 +33,7 @@ func init() {
 		return func(_ *machine, v Value, _ arguments) bool { return f(v) }
 	}
 	oneOf := func(types ...string) testFunc {
-		return is(func(v Value) bool {
-			for _, t := range types {
-				if typeName(v) == t {
-					return true
-				}
-			}
-			return false
-		})
+		return is(func(v Value) bool { return slices.Contains(types, typeName(v)) })
 	}
 	tests = map[string]testFunc{
 		"defined":   is(func(v Value) bool { _, u := v.(undefined); return !u }),

@@ -245,15 +245,18 @@ func padded(m *machine, s string, width int64, fill string, left, right bool) Va
 	return strings.Repeat(fill, int(before)) + s + strings.Repeat(fill, int(after))
 }
 
+// changed applies f, whose result may be twice as long.
+func (m *machine) changed(s string, f func(string) string) Value {
+	if !m.spend(2 * len(s)) {
+		return ""
+	}
+	return f(s)
+}
+
 func init() {
 	type text = func(m *machine, s string, a arguments) Value
 	changed := func(f func(string) string) text {
-		return func(m *machine, s string, _ arguments) Value {
-			if !m.spend(2 * len(s)) {
-				return ""
-			}
-			return f(s)
-		}
+		return func(m *machine, s string, _ arguments) Value { return m.changed(s, f) }
 	}
 	all := func(is func(r rune) bool) text {
 		return func(m *machine, s string, _ arguments) Value {
@@ -392,11 +395,9 @@ func init() {
 		"isupper":   func(m *machine, s string, _ arguments) Value { return m.spend(len(s)) && isCase(s, true) },
 		"format":    formatText,
 	}
-	refuse := func(what, name string) func(*machine) Value {
-		return func(m *machine) Value {
-			return m.fail("%s.%s is refused: a template cannot change a %s; set a new one, or use a namespace",
-				what, name, what)
-		}
+	refuse := func(m *machine, what, name string) Value {
+		return m.fail("%s.%s is refused: a template cannot change a %s; set a new one, or use a namespace",
+			what, name, what)
 	}
 	listMethods = map[string]func(m *machine, l *List, a arguments) Value{
 		"index": func(m *machine, l *List, a arguments) Value {
@@ -421,8 +422,7 @@ func init() {
 		"copy": func(_ *machine, l *List, _ arguments) Value { return l },
 	}
 	for _, name := range []string{"append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse"} {
-		no := refuse("list", name)
-		listMethods[name] = func(m *machine, _ *List, _ arguments) Value { return no(m) }
+		listMethods[name] = func(m *machine, _ *List, _ arguments) Value { return refuse(m, "list", name) }
 	}
 	dictMethods = map[string]func(m *machine, d *Dict, a arguments) Value{
 		"keys":   func(_ *machine, d *Dict, _ arguments) Value { return &List{Items: d.keys} },
@@ -443,8 +443,7 @@ func init() {
 		},
 	}
 	for _, name := range []string{"update", "pop", "popitem", "clear", "setdefault"} {
-		no := refuse("dict", name)
-		dictMethods[name] = func(m *machine, _ *Dict, _ arguments) Value { return no(m) }
+		dictMethods[name] = func(m *machine, _ *Dict, _ arguments) Value { return refuse(m, "dict", name) }
 	}
 }
 

@@ -270,13 +270,7 @@ func (p *parser) macro(name, end string) *macroDef {
 	d := &macroDef{name: name}
 	if end == "endmacro" || p.is(tokOp, "(") {
 		p.want(tokOp, "(")
-		for p.err == nil && !p.skip(tokOp, ")") {
-			if len(d.params) > 0 {
-				p.want(tokOp, ",")
-				if p.skip(tokOp, ")") {
-					break
-				}
-			}
+		p.separated(")", func() {
 			param := p.name()
 			if slices.Contains(d.params, param) {
 				p.fail("the parameter %s occurs twice", quote(param))
@@ -287,7 +281,7 @@ func (p *parser) macro(name, end string) *macroDef {
 			} else if len(d.defaults) > 0 {
 				p.fail("the parameter %s has no default and follows one that has", quote(param))
 			}
-		}
+		})
 	}
 	if end == "endmacro" {
 		p.macroBody(d, end)
