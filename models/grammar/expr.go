@@ -1,8 +1,6 @@
 package grammar
 
-import (
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // These build sequences out of smaller ones; rules without a name are made where an
 // alternative or a repetition needs one.
@@ -41,14 +39,22 @@ func (b *builder) either(alternatives ...sequence) sequence {
 	return b.call(r)
 }
 
+// short is a sequence as one call.
+func (b *builder) short(name string, s sequence) sequence {
+	if len(s) < 2 {
+		return s
+	}
+	r := b.anonymous(name)
+	b.define(r, s)
+	return b.call(r)
+}
+
 func (b *builder) optional(s sequence) sequence { return b.either(s, sequence{}) }
 
 // repeat is a sequence from least to most times; most < 0 means any number.
 func (b *builder) repeat(s sequence, least, most int) sequence {
-	if len(s) > 1 && (least > 1 || most > 1) { // copies of a call are shorter
-		r := b.anonymous("(…)")
-		b.define(r, s)
-		s = b.call(r)
+	if least > 1 || most > 1 { // copies of a call are shorter
+		s = b.short("(…)", s)
 	}
 	if n := max(least, most); n > maxOps {
 		b.fail("a repetition of %d; at most %d", n, maxOps)

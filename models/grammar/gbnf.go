@@ -107,7 +107,7 @@ func (p *gbnf) rule() {
 		return
 	}
 	r := p.b.rule(name)
-	if p.b.defined(r) {
+	if p.b.rules[r] != nil {
 		p.fail("rule %q is defined twice", name)
 		return
 	}

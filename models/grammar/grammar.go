@@ -139,9 +139,6 @@ func (b *builder) define(rule int, alternatives ...sequence) {
 	b.rules[rule] = alternatives
 }
 
-// defined reports whether a rule has alternatives.
-func (b *builder) defined(rule int) bool { return b.rules[rule] != nil }
-
 // grammar checks the rules that root reaches and lays them out.
 func (b *builder) grammar(root int) (*Grammar, error) {
 	if b.err != nil {

@@ -30,8 +30,7 @@ func JSON(onlyObject bool) *Grammar {
 // once defines a named rule when it is first used.
 func (b *builder) once(name string, make func() []sequence) sequence {
 	if _, ok := b.byName[name]; !ok {
-		r := b.rule(name)
-		b.define(r, make()...)
+		b.define(b.rule(name), make()...)
 	}
 	return b.named(name)
 }
@@ -110,11 +109,7 @@ func (b *builder) member(key, value sequence) sequence {
 
 // listed matches `least` to `most` items between two brackets, separated by commas.
 func (b *builder) listed(open, end string, item sequence, least, most int) sequence {
-	if len(item) > 1 {
-		r := b.anonymous("item")
-		b.define(r, item)
-		item = b.call(r)
-	}
+	item = b.short("item", item)
 	further := join(b.blank(), text(","), b.blank(), item)
 	var inside sequence
 	switch {

@@ -388,7 +388,11 @@ func (s *schemaReader) array(n *node, path string) sequence {
 		}
 		tail = s.b.repeat(join(comma, s.convert(items, path+"/items")), max(least-len(first), 0), more)
 	}
-	for i := min(len(first), maxOrAll(most, len(first))) - 1; i >= 0; i-- {
+	last := len(first)
+	if most >= 0 {
+		last = min(last, most)
+	}
+	for i := last - 1; i >= 0; i-- {
 		tail = join(s.convert(first[i], fmt.Sprintf("%s/prefixItems/%d", path, i)), tail)
 		if i > 0 {
 			tail = join(comma, tail)
@@ -398,11 +402,4 @@ func (s *schemaReader) array(n *node, path string) sequence {
 		}
 	}
 	return join(text("["), s.b.blank(), tail, s.b.blank(), text("]"))
-}
-
-func maxOrAll(most, all int) int {
-	if most < 0 {
-		return all
-	}
-	return most
 }

@@ -47,28 +47,15 @@ func (s *schemaReader) object(n *node, path string) sequence {
 		if slices.Contains(required, key) {
 			first, after = join(member, after), join(comma, member, after)
 		} else {
-			first, after = b.either(join(member, after), first), b.optionalBefore(join(comma, member), after)
+			first, after = b.either(join(member, after), first), join(b.optional(join(comma, member)), after)
 		}
 		// Both hold what comes after: calls keep them short.
-		first, after = b.short(first), b.short(after)
+		first, after = b.short("(…)", first), b.short("(…)", after)
 		if b.err != nil {
 			return nil
 		}
 	}
 	return join(text("{"), b.blank(), first, b.blank(), text("}"))
-}
-
-// optionalBefore is rest, with or without something before it.
-func (b *builder) optionalBefore(s, rest sequence) sequence { return join(b.optional(s), rest) }
-
-// short is a sequence as one call.
-func (b *builder) short(s sequence) sequence {
-	if len(s) < 2 {
-		return s
-	}
-	r := b.anonymous("(…)")
-	b.define(r, s)
-	return b.call(r)
 }
 
 // longestKey bounds the name of a property: the rule of other names goes as deep.

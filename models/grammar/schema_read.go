@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 )
 
 // A schema's properties are written in the order in which the schema names them, which Go's maps would lose.
@@ -93,32 +95,23 @@ func literal(v any) string {
 	case nil:
 		return "null"
 	case bool:
-		if v {
-			return "true"
-		}
-		return "false"
+		return strconv.FormatBool(v)
 	case json.Number:
 		return v.String()
 	case string:
 		return `"` + escaped(v) + `"`
 	case []any:
-		out := "["
-		for i, e := range v {
-			if i > 0 {
-				out += ","
-			}
-			out += literal(e)
+		var each []string
+		for _, e := range v {
+			each = append(each, literal(e))
 		}
-		return out + "]"
+		return "[" + strings.Join(each, ",") + "]"
 	case *node:
-		out := "{"
-		for i, k := range v.keys {
-			if i > 0 {
-				out += ","
-			}
-			out += literal(k) + ":" + literal(v.values[k])
+		var each []string
+		for _, k := range v.keys {
+			each = append(each, literal(k)+":"+literal(v.values[k]))
 		}
-		return out + "}"
+		return "{" + strings.Join(each, ",") + "}"
 	}
 	panic(fmt.Sprintf("grammar: %T is no JSON value", v))
 }
