@@ -406,13 +406,12 @@ func (s *shape) metadata() []gguf.KV {
 			add("attention.sliding_window_pattern", s.slides)
 		}
 	}
-	switch r := s.rope; r.kind {
-	case "linear":
-		add("rope.scaling.type", "linear")
+	r := s.rope
+	if r.kind == "linear" || r.kind == "yarn" {
+		add("rope.scaling.type", r.kind)
 		add("rope.scaling.factor", float32(r.factor))
-	case "yarn":
-		add("rope.scaling.type", "yarn")
-		add("rope.scaling.factor", float32(r.factor))
+	}
+	if r.kind == "yarn" {
 		add("rope.scaling.original_context_length", uint32(r.original))
 		if r.fast > 0 {
 			add("rope.scaling.yarn_beta_fast", float32(r.fast))

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"foretoken/models/gguf"
@@ -43,19 +44,13 @@ func Types() []string { return []string{"f32", "f16", "bf16", "q8_0", "q4_0"} }
 
 // storage is the type that Options.Quantise names; ok is false for none.
 func (o *Options) storage() (t gguf.Type, ok bool, err error) {
-	switch strings.ToLower(o.Quantise) {
-	case "":
+	if o.Quantise == "" {
 		return 0, false, nil
-	case "f32":
-		return gguf.F32, true, nil
-	case "f16":
-		return gguf.F16, true, nil
-	case "bf16":
-		return gguf.BF16, true, nil
-	case "q8_0":
-		return gguf.Q8_0, true, nil
-	case "q4_0":
-		return gguf.Q4_0, true, nil
+	}
+	for t := range fileTypes {
+		if strings.EqualFold(t.String(), o.Quantise) {
+			return t, true, nil
+		}
 	}
 	return 0, false, fmt.Errorf("convert: the type %s is not known: want %s, or none for the model's own",
 		gguf.Quote(o.Quantise), strings.Join(Types(), ", "))
@@ -138,22 +133,17 @@ type ranged interface {
 }
 
 func (m *model) set(key string, value any) {
-	for i := range m.kv {
-		if m.kv[i].Key == key {
-			m.kv[i].Value = value
-			return
-		}
+	if i := m.index(key); i >= 0 {
+		m.kv[i].Value = value
+		return
 	}
 	m.kv = append(m.kv, gguf.KV{Key: key, Value: value})
 }
 
-func (m *model) has(key string) bool {
-	for i := range m.kv {
-		if m.kv[i].Key == key {
-			return true
-		}
-	}
-	return false
+func (m *model) has(key string) bool { return m.index(key) >= 0 }
+
+func (m *model) index(key string) int {
+	return slices.IndexFunc(m.kv, func(e gguf.KV) bool { return e.Key == key })
 }
 
 // fromGGUF takes a GGUF file's tensors as they are.
@@ -178,15 +168,13 @@ type stored struct {
 
 func (s stored) readAt(p []byte, off int64) error { return s.file.ReadTensor(s.info, p, off) }
 
-// fileTypes are the values of general.file_type, ggml's numbering.
+// fileTypes are the values of general.file_type, in ggml's numbering, of the types that weights can be stored in.
 var fileTypes = map[gguf.Type]uint32{gguf.F32: 0, gguf.F16: 1, gguf.Q4_0: 2, gguf.Q8_0: 7, gguf.BF16: 32}
 
 // retype stores the matrices as the type asked for.
 func (m *model) retype(to gguf.Type, o *Options) error {
-	tied := true // the embedding is the output matrix
-	for i := range m.tensors {
-		tied = tied && m.tensors[i].name != "output.weight"
-	}
+	// tied: the embedding is the output matrix.
+	tied := !slices.ContainsFunc(m.tensors, func(t tensor) bool { return t.name == "output.weight" })
 	var odd, again []string
 	for i := range m.tensors {
 		t := &m.tensors[i]

@@ -122,19 +122,15 @@ func inFolder(dir string) ([]string, error) {
 	case len(models) == 1 && weights == "":
 		return belonging(filepath.Join(dir, models[0]))
 	case len(models) > 0:
+		if weights != "" {
+			models = append(models, weights)
+		}
 		return nil, fmt.Errorf("convert: %s: several models are in this folder (%s): name one of the files", dir,
-			list(append(models, weightsOf(weights)...)))
+			list(models))
 	case weights != "":
 		return checkpointFiles(dir, "")
 	}
 	return nil, fmt.Errorf("convert: %s: neither a .gguf file nor safetensors are in this folder", dir)
-}
-
-func weightsOf(name string) []string {
-	if name == "" {
-		return nil
-	}
-	return []string{name}
 }
 
 // checkpointFiles lists what of a folder belongs to a checkpoint: everything small and the weights. only
@@ -145,10 +141,7 @@ func checkpointFiles(dir, only string) ([]string, error) {
 		return nil, fmt.Errorf("convert: %w", err)
 	}
 	var files []string
-	sharded := false
-	for _, e := range entries {
-		sharded = sharded || e.Name() == indexName
-	}
+	sharded := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == indexName })
 	alone := only != "" && only != indexName && !(sharded && shardName(only))
 	for _, e := range entries {
 		switch name := e.Name(); {

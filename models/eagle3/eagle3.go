@@ -117,36 +117,30 @@ func readConfig(src safetensors.Source) (*Config, error) {
 		!(slices.Equal(j.Architectures, []string{"LlamaForCausalLM"}) && j.DraftVocab != nil) {
 		return fail("architectures", "is %q; only LlamaForCausalLMEagle3 can be run", j.Architectures)
 	}
-	whole := func(field string, v *float64, to *int, missing, most int) error {
-		if v == nil && missing > 0 {
-			*to = missing
-			return nil
+	var err error // the first of whole's
+	whole := func(field string, v *float64, missing, most int) int {
+		switch {
+		case err != nil:
+		case v == nil && missing > 0:
+			return missing
+		case v == nil:
+			_, err = fail(field, "is missing")
+		case *v != math.Trunc(*v) || *v < 1 || *v > float64(most):
+			_, err = fail(field, "is %v; want a whole number from 1 to %d", *v, most)
+		default:
+			return int(*v)
 		}
-		if v == nil {
-			return fmt.Errorf("eagle3: %s: %s is missing", c.Name, field)
-		}
-		if *v != math.Trunc(*v) || *v < 1 || *v > float64(most) {
-			return fmt.Errorf("eagle3: %s: %s is %v; want a whole number from 1 to %d", c.Name, field, *v, most)
-		}
-		*to = int(*v)
-		return nil
+		return 1
 	}
-	layers := 0
-	err := whole("hidden_size", j.Hidden, &c.Hidden, 0, 1<<16)
-	for _, f := range []func() error{
-		func() error { return whole("target_hidden_size", j.TargetHidden, &c.TargetHidden, c.Hidden, 1<<16) },
-		func() error { return whole("intermediate_size", j.FFN, &c.FFN, 0, 1<<20) },
-		func() error { return whole("num_hidden_layers", j.Layers, &layers, 1, 1<<10) },
-		func() error { return whole("num_attention_heads", j.Heads, &c.Heads, 0, 1<<10) },
-		func() error { return whole("num_key_value_heads", j.KV, &c.KV, c.Heads, 1<<10) },
-		func() error { return whole("head_dim", j.HeadDim, &c.HeadDim, max(c.Hidden/max(c.Heads, 1), 1), 1<<10) },
-		func() error { return whole("vocab_size", j.Vocab, &c.Vocab, 0, 1<<24) },
-		func() error { return whole("draft_vocab_size", j.DraftVocab, &c.DraftVocab, c.Vocab, 1<<24) },
-	} {
-		if err == nil {
-			err = f()
-		}
-	}
+	c.Hidden = whole("hidden_size", j.Hidden, 0, 1<<16)
+	c.TargetHidden = whole("target_hidden_size", j.TargetHidden, c.Hidden, 1<<16)
+	c.FFN = whole("intermediate_size", j.FFN, 0, 1<<20)
+	layers := whole("num_hidden_layers", j.Layers, 1, 1<<10)
+	c.Heads = whole("num_attention_heads", j.Heads, 0, 1<<10)
+	c.KV = whole("num_key_value_heads", j.KV, c.Heads, 1<<10)
+	c.HeadDim = whole("head_dim", j.HeadDim, max(c.Hidden/c.Heads, 1), 1<<10)
+	c.Vocab = whole("vocab_size", j.Vocab, 0, 1<<24)
+	c.DraftVocab = whole("draft_vocab_size", j.DraftVocab, c.Vocab, 1<<24)
 	if err != nil {
 		return nil, err
 	}

@@ -3,11 +3,10 @@ package safetensors
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
-
-	"github.com/x448/float16"
+	"slices"
 
 	"foretoken/models/gguf"
+	"foretoken/models/quant"
 )
 
 // Has reports whether there is a tensor of that name.
@@ -24,11 +23,7 @@ func (f *File) Tensor(name string, shape ...uint64) (*TensorInfo, error) {
 	if shape == nil {
 		return t, nil
 	}
-	same := len(shape) == len(t.Shape)
-	for d := 0; same && d < len(shape); d++ {
-		same = shape[d] == t.Shape[d]
-	}
-	if !same {
+	if !slices.Equal(shape, t.Shape) {
 		return nil, fmt.Errorf("safetensors: %s: tensor %s has shape %v, want %v", f.name, gguf.Quote(name),
 			t.Shape, shape)
 	}
@@ -56,27 +51,16 @@ func (f *File) wrongType(t *TensorInfo, want string) error {
 
 // Floats decodes elements [from, from+len(dst)) of a tensor of F32, F16 or BF16.
 func (f *File) Floats(t *TensorInfo, dst []float32, from int64) error {
-	size := int64(sizes[t.Dtype])
-	switch t.Dtype {
-	case F32, F16, BF16:
-	default:
+	typ, ok := map[Dtype]gguf.Type{F32: gguf.F32, F16: gguf.F16, BF16: gguf.BF16}[t.Dtype]
+	if !ok {
 		return f.wrongType(t, "F32, F16 or BF16")
 	}
+	size := int64(sizes[t.Dtype])
 	raw := make([]byte, int64(len(dst))*size)
 	if err := f.Read(t, raw, from*size); err != nil {
 		return err
 	}
-	for i := range dst {
-		switch t.Dtype {
-		case F32:
-			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
-		case F16:
-			dst[i] = float16.Frombits(binary.LittleEndian.Uint16(raw[2*i:])).Float32()
-		case BF16:
-			dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(raw[2*i:])) << 16)
-		}
-	}
-	return nil
+	return quant.Dequantize(typ, raw, dst)
 }
 
 // Ints decodes a complete tensor of I64 or I32.

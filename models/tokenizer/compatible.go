@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"foretoken/models/gguf"
@@ -85,10 +86,6 @@ func isPadding(text string) bool {
 		return false
 	}
 	s := strings.ToLower(text)
-	for _, p := range []string{"[pad", "<pad", "<|pad", "<unused", "[unused", "<|unused", "<|reserved", "<|extra"} {
-		if strings.HasPrefix(s, p) {
-			return true
-		}
-	}
-	return false
+	names := []string{"[pad", "<pad", "<|pad", "<unused", "[unused", "<|unused", "<|reserved", "<|extra"}
+	return slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(s, name) })
 }

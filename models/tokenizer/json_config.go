@@ -42,7 +42,9 @@ func (t *configToken) UnmarshalJSON(b []byte) error {
 }
 
 // configTemplate is one chat template, or a list of named ones.
-type configTemplate []struct {
+type configTemplate []namedTemplate
+
+type namedTemplate struct {
 	Name     string `json:"name"`
 	Template string `json:"template"`
 }
@@ -71,13 +73,7 @@ func (c *tokenizerConfig) templates() []gguf.KV {
 	if len(c.Template) == 0 {
 		return nil
 	}
-	first := 0
-	for i, t := range c.Template {
-		if t.Name == "default" {
-			first = i
-			break
-		}
-	}
+	first := max(0, slices.IndexFunc(c.Template, func(t namedTemplate) bool { return t.Name == "default" }))
 	kv := []gguf.KV{{Key: keyTemplate, Value: c.Template[first].Template}}
 	var names []string
 	for i, t := range c.Template {

@@ -73,20 +73,11 @@ func (m *jsonMerges) UnmarshalJSON(b []byte) error {
 			if err != nil {
 				return err
 			}
-			at := -1
-			for i := range len(line) {
-				if line[i] == ' ' {
-					if at >= 0 {
-						at = -1
-						break
-					}
-					at = i
-				}
-			}
-			if at < 0 {
+			left, right, ok := strings.Cut(line, " ")
+			if !ok || strings.Contains(right, " ") {
 				return fmt.Errorf("merges: %s is not two tokens with a space between", gguf.Quote(line))
 			}
-			*m = append(*m, jsonMerge{line[:at], line[at+1:]})
+			*m = append(*m, jsonMerge{left, right})
 		case '[':
 			var two [2]string
 			n := 0

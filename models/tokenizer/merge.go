@@ -31,10 +31,11 @@ func join[S cmp.Ordered](syms []symbol, merged func(left, right int32) (id int32
 	}
 	for len(q) > 0 {
 		c := q.pop()
-		if !fits(syms, c.left, c.right, c.was) {
-			continue
+		left, right := &syms[c.left], &syms[c.right]
+		if left.id != c.was.left || right.id != c.was.right || left.next != c.right {
+			continue // they have changed, or are no neighbours any more
 		}
-		syms[c.left].id = c.id
+		left.id = c.id
 		unlink(syms, c.left, c.right)
 		try(syms[c.left].prev, c.left)
 		try(c.left, syms[c.left].next)
@@ -49,11 +50,6 @@ func unlink(syms []symbol, left, right int32) {
 	if next >= 0 {
 		syms[next].prev = left
 	}
-}
-
-// fits reports whether a queued candidate's symbols are unchanged and still neighbours.
-func fits(syms []symbol, left, right int32, was pair) bool {
-	return syms[left].id == was.left && syms[right].id == was.right && syms[left].next == right
 }
 
 // candidate is a merge of two neighbouring symbols.

@@ -77,12 +77,11 @@ func preNames() string {
 }
 
 func findPre(name string) *preTokenizer {
-	for i := range preTokenizers {
-		if slices.Contains(preTokenizers[i].names, name) {
-			return &preTokenizers[i]
-		}
+	i := slices.IndexFunc(preTokenizers, func(p preTokenizer) bool { return slices.Contains(p.names, name) })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &preTokenizers[i]
 }
 
 // cutter applies a pre-tokenizer's expressions.
