@@ -189,14 +189,8 @@ func (d *Draft) Hidden(ctx context.Context, tokens []int32) ([]float32, error) {
 
 // recordHidden compiles the programs of Hidden, one for each bucket.
 func (d *Draft) recordHidden() error {
-	b, made := &programBatch{}, []webgpu.Program{}
-	for _, n := range buckets {
-		if n <= d.prefillRows() {
-			made = append(made, 0)
-		}
-	}
-	for i := range made {
-		n := buckets[i]
+	b, made := &programBatch{}, make([]webgpu.Program, bucket(d.prefillRows())+1)
+	for i, n := range buckets[:len(made)] {
 		r := d.recorder(fmt.Sprintf("hidden states of %d", n))
 		d.net.forward(r, &d.prefill.batch, n)
 		d.net.normalise(r, n)

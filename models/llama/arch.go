@@ -2,6 +2,7 @@ package llama
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -33,14 +34,7 @@ var families = map[string]family{
 	"qwen3":    {halfSplit: true, headNorm: true},
 }
 
-func familyNames() string {
-	var names []string
-	for name := range families {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
-}
+func familyNames() string { return strings.Join(slices.Sorted(maps.Keys(families)), ", ") }
 
 // knownFields are the metadata fields, after the architecture's name and a dot, that ReadConfig reads or that
 // change no number.

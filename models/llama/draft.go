@@ -159,12 +159,7 @@ func (d *Draft) clear() {
 
 // release discards the last draft and frees its slots.
 func (d *Draft) release() {
-	for _, s := range d.slots {
-		if s != committedSlot {
-			d.seq.putBack(s)
-		}
-	}
-	d.slots = d.slots[:0]
+	d.slots = d.seq.release(d.slots)
 	d.clear()
 }
 
@@ -195,10 +190,7 @@ func (d *Draft) begin(ctx context.Context, pending []int32, passes int) (int, er
 		return 0, err
 	}
 	d.release()
-	if len(pending) == 0 || len(pending) > spec.MaxPending {
-		return 0, fmt.Errorf("llama: %d pending tokens; want 1 to %d", len(pending), spec.MaxPending)
-	}
-	if err := d.checkTokens(pending); err != nil {
+	if err := d.checkPending(pending); err != nil {
 		return 0, err
 	}
 	if err := d.checkContext(d.Len()+len(pending), passes); err != nil {
@@ -222,6 +214,14 @@ func (d *Draft) begin(ctx context.Context, pending []int32, passes int) (int, er
 	return len(pending), b.write(d.dev, b.tokens.Buffer)
 }
 
+// checkPending returns an error if the tokens cannot begin a draft.
+func (d *Draft) checkPending(pending []int32) error {
+	if len(pending) == 0 || len(pending) > spec.MaxPending {
+		return fmt.Errorf("llama: %d pending tokens; want 1 to %d", len(pending), spec.MaxPending)
+	}
+	return d.checkTokens(pending)
+}
+
 // checkContext returns an error if n committed tokens and passes drafted ones do not fit in the context.
 func (d *Draft) checkContext(n, passes int) error {
 	if n+passes > d.opts.Context {
@@ -234,16 +234,10 @@ func (d *Draft) checkContext(n, passes int) error {
 // proposed by the one before; in a chain every entry is 0.
 func (d *Draft) Commit(beams []int32) error {
 	accepted := make([]int, 0, maxPasses)
-	for level, beam := range beams {
-		at := level
-		if d.tree.plan != nil {
-			var err error
-			if at, err = d.tree.slotOf(beams[:level+1]); err != nil {
-				return err
-			}
-		} else if beam != 0 || at >= len(d.slots) {
-			return fmt.Errorf("llama: committing beam %d of level %d of a chain of %d consumed tokens", beam, level,
-				len(d.slots))
+	for level := range beams {
+		at, err := d.slotOf(beams[:level+1])
+		if err != nil {
+			return err
 		}
 		accepted = append(accepted, at)
 	}
@@ -254,6 +248,19 @@ func (d *Draft) Commit(beams []int32) error {
 	d.seq.markWritten()
 	d.release()
 	return nil
+}
+
+// slotOf returns the index in slots of the last beam of a path of the last tree or chain.
+func (d *Draft) slotOf(path []int32) (int, error) {
+	if d.tree.plan != nil {
+		return d.tree.slotOf(path)
+	}
+	level := len(path) - 1
+	if path[level] != 0 || level >= len(d.slots) {
+		return 0, fmt.Errorf("llama: committing beam %d of level %d of a chain of %d consumed tokens", path[level], level,
+			len(d.slots))
+	}
+	return level, nil
 }
 
 // draftedToken returns the token of a beam at a level of the last tree, or of the last chain.

@@ -1,6 +1,7 @@
 package llama
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,15 +104,7 @@ func (g *hostTree) best() []int32 {
 	for i := range g.order {
 		g.order[i] = int32(i)
 	}
-	slices.SortStableFunc(g.order, func(a, b int32) int {
-		switch x, y := g.value(level, a), g.value(level, b); {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(g.order, func(a, b int32) int { return cmp.Compare(g.value(level, b), g.value(level, a)) })
 	return g.order[:g.plan.k]
 }
 

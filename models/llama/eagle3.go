@@ -84,9 +84,7 @@ func newEagleNet(dev webgpu.Device, target *Target, w *eagle3.Weights, o Options
 	if o.Vocab == 0 {
 		o.Vocab = target.opts.Vocab
 	}
-	if o.TopK == 0 {
-		o.TopK = 16
-	}
+	o.completeDraft()
 	if err := o.complete(c, name); err != nil {
 		return nil, nil, err
 	}
@@ -177,10 +175,7 @@ func (e *EAGLE3) begin(ctx context.Context, pending []int32) ([]int32, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if len(pending) == 0 || len(pending) > spec.MaxPending {
-		return nil, fmt.Errorf("llama: %d pending tokens; want 1 to %d", len(pending), spec.MaxPending)
-	}
-	if err := e.checkTokens(pending); err != nil {
+	if err := e.checkPending(pending); err != nil {
 		return nil, err
 	}
 	if have, want := e.target.Len(), e.length+len(pending)-1; have < want {
@@ -264,12 +259,7 @@ func (e *EAGLE3) SampleTree(ctx context.Context, r spec.DraftRequest) ([]spec.Le
 func (e *EAGLE3) Commit(beams []int32) error {
 	d, at := e.Draft, len(e.uncached)
 	for level, beam := range beams {
-		if d.tree.plan == nil {
-			if beam != 0 || level >= len(d.slots) {
-				return fmt.Errorf("llama: committing beam %d of level %d of a chain of %d consumed tokens", beam,
-					level, len(d.slots))
-			}
-		} else if _, err := d.tree.slotOf(beams[:level+1]); err != nil {
+		if _, err := d.slotOf(beams[:level+1]); err != nil {
 			e.uncached = e.uncached[:at]
 			return err
 		}

@@ -2,6 +2,7 @@ package llama
 
 import (
 	"fmt"
+	"slices"
 
 	"foretoken/models/llama/tune"
 	"foretoken/spec"
@@ -29,12 +30,11 @@ func (m *Model) prefillRows() int {
 
 // bucket returns the index of the smallest bucket that holds n rows.
 func bucket(n int) int {
-	for i, b := range buckets {
-		if n <= b {
-			return i
-		}
+	i, _ := slices.BinarySearch(buckets, n)
+	if i == len(buckets) {
+		panic(fmt.Sprintf("llama: no bucket for %d rows", n))
 	}
-	panic(fmt.Sprintf("llama: no bucket for %d rows", n))
+	return i
 }
 
 // pass is the input of one forward pass. Its parts lie in one buffer, so that one write before the run fills them.
@@ -367,6 +367,17 @@ func (m *Model) build(recorders ...*kernels.Recorder) ([]webgpu.Program, error) 
 	}
 	m.built = append(m.built, b)
 	return b.Programs, nil
+}
+
+// buildInto builds one program and stores it.
+func buildInto[K comparable](m *Model, programs map[K]webgpu.Program, key K,
+	r *kernels.Recorder) (webgpu.Program, error) {
+	made, err := m.build(r)
+	if err != nil {
+		return 0, err
+	}
+	programs[key] = made[0]
+	return made[0], nil
 }
 
 // programBatch is a list of programs to build together; their kernels compile in parallel if the device can.

@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -206,75 +207,53 @@ func (m *Model) loadBuffers(ctx context.Context, f *gguf.File) error {
 func (m *Model) loadWeights(l *loader) error {
 	c := m.cfg
 	var err error
-	if m.embed, err = l.matrix(c.Dim, []string{"token_embd.weight"}, []int{c.Vocab}); err != nil {
-		return err
+	matrix := func(to **matrix, cols int, rows []int, names ...string) {
+		if err == nil {
+			*to, err = l.matrix(cols, names, rows)
+		}
 	}
+	vectors := func(to *kernels.View, sizes []int, names ...string) {
+		if err == nil {
+			*to, err = l.vectors(names, sizes)
+		}
+	}
+	dim, vocab := []int{c.Dim}, []int{c.Vocab}
+	matrix(&m.embed, c.Dim, vocab, "token_embd.weight")
 	m.output = m.embed
 	if !c.Tied {
-		if m.output, err = l.matrix(c.Dim, []string{"output.weight"}, []int{c.Vocab}); err != nil {
-			return err
-		}
+		matrix(&m.output, c.Dim, vocab, "output.weight")
 	}
-	if m.outNorm, err = l.vector("output_norm.weight", c.Dim); err != nil {
-		return err
-	}
+	vectors(&m.outNorm, dim, "output_norm.weight")
 	q, kv := c.Heads*c.HeadDim, c.KV*c.HeadDim
-	for i := range c.Layers {
-		p := fmt.Sprintf("blk.%d.", i)
-		var y decoderLayer
-		if y.attnNorm, err = l.vector(p+"attn_norm.weight", c.Dim); err != nil {
-			return err
-		}
-		if y.qkv, err = l.matrix(c.Dim, []string{p + "attn_q.weight", p + "attn_k.weight", p + "attn_v.weight"},
-			[]int{q, kv, kv}); err != nil {
-			return err
-		}
+	qkv := []int{q, kv, kv}
+	m.layers = make([]decoderLayer, c.Layers)
+	for i := range m.layers {
+		p, y := fmt.Sprintf("blk.%d.", i), &m.layers[i]
+		vectors(&y.attnNorm, dim, p+"attn_norm.weight")
+		matrix(&y.qkv, c.Dim, qkv, p+"attn_q.weight", p+"attn_k.weight", p+"attn_v.weight")
 		if c.Bias {
-			if y.bias, err = l.vectors([]string{p + "attn_q.bias", p + "attn_k.bias", p + "attn_v.bias"},
-				[]int{q, kv, kv}); err != nil {
-				return err
-			}
+			vectors(&y.bias, qkv, p+"attn_q.bias", p+"attn_k.bias", p+"attn_v.bias")
 		}
 		if c.HeadNorm {
-			if y.headNorm, err = l.vectors([]string{p + "attn_q_norm.weight", p + "attn_k_norm.weight"},
-				[]int{c.HeadDim, c.HeadDim}); err != nil {
-				return err
-			}
+			vectors(&y.headNorm, []int{c.HeadDim, c.HeadDim}, p+"attn_q_norm.weight", p+"attn_k_norm.weight")
 		}
-		if y.out, err = l.matrix(q, []string{p + "attn_output.weight"}, []int{c.Dim}); err != nil {
-			return err
-		}
-		if y.ffnNorm, err = l.vector(p+"ffn_norm.weight", c.Dim); err != nil {
-			return err
-		}
-		if y.gates, err = l.matrix(c.Dim, []string{p + "ffn_gate.weight", p + "ffn_up.weight"},
-			[]int{c.FFN, c.FFN}); err != nil {
-			return err
-		}
-		if y.down, err = l.matrix(c.FFN, []string{p + "ffn_down.weight"}, []int{c.Dim}); err != nil {
-			return err
-		}
-		m.layers = append(m.layers, y)
+		matrix(&y.out, q, dim, p+"attn_output.weight")
+		vectors(&y.ffnNorm, dim, p+"ffn_norm.weight")
+		matrix(&y.gates, c.Dim, []int{c.FFN, c.FFN}, p+"ffn_gate.weight", p+"ffn_up.weight")
+		matrix(&y.down, c.FFN, dim, p+"ffn_down.weight")
 	}
-	return nil
+	return err
 }
 
 // dominantType returns the storage type of most weights.
 func dominantType(kinds map[string]uint64) string {
-	names := make([]string, 0, len(kinds))
-	for k := range kinds {
-		names = append(names, k)
-	}
-	sort.Slice(names, func(i, j int) bool {
-		if kinds[names[i]] != kinds[names[j]] {
-			return kinds[names[i]] > kinds[names[j]]
+	most := ""
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		if most == "" || kinds[kind] > kinds[most] {
+			most = kind
 		}
-		return names[i] < names[j]
-	})
-	if len(names) == 0 {
-		return ""
 	}
-	return strings.ToUpper(names[0])
+	return strings.ToUpper(most)
 }
 
 // Info describes a loaded model.

@@ -56,6 +56,19 @@ func (s *sequence) takeOne() (uint32, error) {
 // putBack frees a slot.
 func (s *sequence) putBack(slot uint32) { s.free = append(s.free, slot) }
 
+// committedSlot replaces the slot of a committed token in the list of a draft's or a tree's slots.
+const committedSlot = ^uint32(0)
+
+// release frees the slots of a list that were not committed, and returns the list empty.
+func (s *sequence) release(slots []uint32) []uint32 {
+	for _, slot := range slots {
+		if slot != committedSlot {
+			s.putBack(slot)
+		}
+	}
+	return slots[:0]
+}
+
 // commit appends a token whose keys and values are in a slot, or will be once its pass has run.
 func (s *sequence) commit(slot uint32, token int32) {
 	s.table, s.tokens = append(s.table, slot), append(s.tokens, token)

@@ -241,12 +241,7 @@ func (t *Target) place(tree *spec.Tree) error {
 
 // release frees the slots of the last tree.
 func (t *Target) release() {
-	for _, s := range t.slots {
-		if s != committedSlot {
-			t.seq.putBack(s)
-		}
-	}
-	t.slots = t.slots[:0]
+	t.slots = t.seq.release(t.slots)
 }
 
 // begin starts a run over a tree: it places the tree and uploads the sampling parameters.
@@ -343,6 +338,3 @@ func (t *Target) Commit(path []int32) error {
 	t.release()
 	return nil
 }
-
-// committedSlot replaces the slot of a committed node in the last tree's list.
-const committedSlot = ^uint32(0)

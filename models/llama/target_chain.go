@@ -105,12 +105,7 @@ func (t *Target) chainProgram(key chainKey) (webgpu.Program, error) {
 			Draft: d.logitRows(key.k), TargetRecord: records, DraftRecord: d.drawnRecords, DraftStride: recordWords,
 			Draw: w.draw, Positions: t.prefill.batch.drawn, Out: t.results.verdicts.view})
 	}
-	p, err := t.build(r)
-	if err != nil {
-		return 0, err
-	}
-	t.chains[key] = p[0]
-	return p[0], nil
+	return buildInto(t.Model, t.chains, key, r)
 }
 
 // VerifyChain verifies a chain that draft sampled by the rejection rule, in one submit and one readback. The draft

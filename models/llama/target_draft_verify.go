@@ -70,12 +70,8 @@ func (t *Target) PrepareJoint(draft spec.DraftModel, k int) error {
 	treekernel.RecordGather(r, treekernel.Gathering{K: k, Drafted: drafted, First: first, Level: level,
 		Picks: picks(k), Head: j.head, Tokens: b.tokens, Drawn: b.drawn, Rows: b.rows, Ancestors: b.ancestors,
 		Stride: b.stride, Chosen: t.results.gathered.view})
-	made, err := t.build(r)
-	if err != nil {
-		return err
-	}
-	j.gathers[key] = made[0]
-	return nil
+	_, err = buildInto(t.Model, j.gathers, key, r)
+	return err
 }
 
 // requestNodes returns the most nodes of a request's tree.
@@ -277,12 +273,8 @@ func (t *Target) PrepareJointChain(draft spec.DraftModel, most int) error {
 	sample.RecordKeep(r, kernels.Logits{View: d.drawnRecords, Rows: d.maxChain(), Vocab: 1, Stride: recordWords},
 		j.place,
 		kernels.Logits{View: t.prefill.batch.tokens, Rows: t.prefill.batch.capacity, Vocab: 1, Stride: 1})
-	made, err := t.build(r)
-	if err != nil {
-		return err
-	}
-	j.copyTokens[d] = made[0]
-	return nil
+	_, err = buildInto(t.Model, j.copyTokens, d, r)
+	return err
 }
 
 // chainReady reports whether a chain can be sampled and verified in one run.

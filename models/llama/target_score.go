@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"foretoken/webgpu"
-
 	"foretoken/webgpu/kernels/sample"
 )
 
@@ -78,10 +77,5 @@ func (t *Target) scoreProgram(at int) (webgpu.Program, error) {
 	}
 	r := t.recorder(fmt.Sprintf("score %d", buckets[at]))
 	sample.RecordScore(r, t.tuning.Lanes, t.logitRows(buckets[at]), t.prefill.batch.drawn, t.results.scores.view)
-	p, err := t.build(r)
-	if err != nil {
-		return 0, err
-	}
-	t.scores[at] = p[0]
-	return p[0], nil
+	return buildInto(t.Model, t.scores, at, r)
 }

@@ -139,14 +139,11 @@ func (l *loader) upload(w *kernels.Weight, t *gguf.TensorInfo, at int) error {
 			return err
 		}
 		n := min(step, rows-row)
-		if cap(l.raw) < n*stored {
-			l.raw = make([]byte, n*stored)
-		}
-		raw := l.raw[:n*stored]
-		if err := l.file.ReadTensor(t, raw, int64(row)*int64(stored)); err != nil {
+		l.raw = resize(l.raw, n*stored)
+		if err := l.file.ReadTensor(t, l.raw, int64(row)*int64(stored)); err != nil {
 			return err
 		}
-		l.quants, l.scales = repack(t.Type, raw, l.quants[:0], l.scales[:0])
+		l.quants, l.scales = repack(t.Type, l.raw, l.quants[:0], l.scales[:0])
 		for _, p := range w.Parts {
 			lo, hi := max(at+row, p.Row0), min(at+row+n, p.Row0+p.Rows)
 			if lo >= hi {
@@ -166,7 +163,7 @@ func (l *loader) upload(w *kernels.Weight, t *gguf.TensorInfo, at int) error {
 				}
 			}
 		}
-		l.advance(int64(len(raw)))
+		l.advance(int64(len(l.raw)))
 	}
 	return nil
 }
@@ -192,9 +189,4 @@ func readVector(f *gguf.File, name string, n int) ([]float32, error) {
 		return nil, err
 	}
 	return out, quant.Dequantize(t.Type, raw, out)
-}
-
-// vector uploads a one-dimensional tensor as f32.
-func (l *loader) vector(name string, n int) (kernels.View, error) {
-	return l.vectors([]string{name}, []int{n})
 }
