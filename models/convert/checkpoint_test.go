@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,25 @@ func smallFiles(t testing.TB) converttest.Files {
 		files[baseName(src.Name())] = readAll(t, src)
 	}
 	return files
+}
+
+// sourcesOf gives the files as if they lay in the folder, in order of their names.
+func sourcesOf(files converttest.Files, folder string) []gguf.Source {
+	var all []gguf.Source
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		all = append(all, gguf.FromBytes(path.Join(folder, name), files[name]))
+	}
+	return all
+}
+
+// setConfig changes fields of config.json.
+func setConfig(files converttest.Files, fields map[string]any) {
+	var c map[string]any
+	if err := json.Unmarshal(files["config.json"], &c); err != nil {
+		panic(err) // a test's own mistake
+	}
+	maps.Copy(c, fields)
+	files["config.json"], _ = json.Marshal(c)
 }
 
 // TestCheckpointsThatAreDamaged: every one is refused with the file, the field and what to do.
@@ -69,7 +89,7 @@ func TestCheckpointsThatAreDamaged(t *testing.T) {
 	find := func(all []safetensors.Tensor, name string) *safetensors.Tensor {
 		return &all[slices.IndexFunc(all, func(s safetensors.Tensor) bool { return s.Name == name })]
 	}
-	config := func(fields map[string]any) func(files) { return func(f files) { f.SetConfig(fields) } }
+	config := func(fields map[string]any) func(files) { return func(f files) { setConfig(f, fields) } }
 	for name, c := range map[string]struct {
 		change func(files)
 		want   []string
@@ -126,7 +146,7 @@ func TestCheckpointsThatAreDamaged(t *testing.T) {
 			[]string{"model.layers.2.input_layernorm.weight", "is missing"}},
 		"other vocabulary": {config(map[string]any{"vocab_size": 38}), []string{"want [38 96]"}},
 		"small vocabulary": {func(f files) {
-			f.SetConfig(map[string]any{"vocab_size": 2})
+			setConfig(f, map[string]any{"vocab_size": 2})
 			with(func(s []safetensors.Tensor) []safetensors.Tensor {
 				for _, n := range []string{"model.embed_tokens.weight", "lm_head.weight"} {
 					x := find(s, n)
@@ -188,14 +208,14 @@ func TestCheckpointsThatAreDamaged(t *testing.T) {
 	} {
 		f := maps.Clone(good)
 		c.change(f)
-		src, err := Open(f.Sources("m"), Options{})
+		src, err := Open(sourcesOf(f, "m"), Options{})
 		if err == nil {
 			t.Errorf("%s: taken for %s", name, src.Name())
 			continue
 		}
 		refused(t, name, err, c.want...)
 	}
-	if _, err := Open(good.Sources("m"), Options{}); err != nil {
+	if _, err := Open(sourcesOf(good, "m"), Options{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -203,14 +223,14 @@ func TestCheckpointsThatAreDamaged(t *testing.T) {
 // TestWhatIsBesideTheWeights: padding of the vocabulary, special ids and the template.
 func TestWhatIsBesideTheWeights(t *testing.T) {
 	files := smallFiles(t)
-	files.SetConfig(map[string]any{"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": nil,
+	setConfig(files, map[string]any{"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": nil,
 		"tie_word_embeddings": true})
 	files["generation_config.json"] = []byte(`{"eos_token_id": [2, 5, 7, 2, 11], "temperature": 0.7}`)
 	files["chat_template.jinja"] = []byte("{{ messages }}")
 	files["README.md"] = []byte("not read")
 	var notes []string
 	f := parse(t,
-		open(t, files.Sources("m"), Options{Name: "A name", Note: func(s string) { notes = append(notes, s) }}))
+		open(t, sourcesOf(files, "m"), Options{Name: "A name", Note: func(s string) { notes = append(notes, s) }}))
 	tokens, err := f.Strings("tokenizer.ggml.tokens")
 	if err != nil || len(tokens) != 37 || tokens[2] != "ab" || tokens[3] != "[PAD3]" || tokens[36] != "[PAD36]" {
 		t.Errorf("tokens %q %v", tokens, err)
@@ -241,13 +261,13 @@ func TestWhatIsBesideTheWeights(t *testing.T) {
 		}
 	}
 	files["generation_config.json"] = []byte(`{"eos_token_id": [2, -1, 2]}`)
-	if f := parse(t, open(t, files.Sources("m"), Options{})); f.Has("tokenizer.ggml.eos_token_ids") ||
+	if f := parse(t, open(t, sourcesOf(files, "m"), Options{})); f.Has("tokenizer.ggml.eos_token_ids") ||
 		f.Has("tokenizer.ggml.eot_token_id") {
 		t.Error("a list of one end")
 	}
 	files["generation_config.json"] = []byte(`{"temperature": 0.7}`) // config.json's own list
-	files.SetConfig(map[string]any{"eos_token_id": []int{1, 4}, "tie_word_embeddings": true})
-	if ends, err := parse(t, open(t, files.Sources("m"), Options{})).Int32s(
+	setConfig(files, map[string]any{"eos_token_id": []int{1, 4}, "tie_word_embeddings": true})
+	if ends, err := parse(t, open(t, sourcesOf(files, "m"), Options{})).Int32s(
 		"tokenizer.ggml.eos_token_ids"); err != nil || !slices.Equal(ends, []int32{1, 4}) {
 		t.Errorf("texts end at %v, %v", ends, err)
 	}
@@ -263,7 +283,7 @@ func TestWhatIsBesideTheWeights(t *testing.T) {
 	if f.HasTensor("output.weight") { // the checkpoint has an lm_head although the embedding is tied
 		t.Error("a tied model has an output matrix")
 	}
-	if plain := parse(t, open(t, smallFiles(t).Sources("m"), Options{})); !plain.HasTensor("output.weight") {
+	if plain := parse(t, open(t, sourcesOf(smallFiles(t), "m"), Options{})); !plain.HasTensor("output.weight") {
 		t.Error("an untied model has no output matrix")
 	}
 }
@@ -275,8 +295,8 @@ func TestNamesOfModels(t *testing.T) {
 		{"", "", "org/saved", "saved"}, {"", "", "", "llama"},
 	} {
 		files := smallFiles(t)
-		files.SetConfig(map[string]any{"_name_or_path": c.saved, "pad_token_id": 37})
-		f := parse(t, open(t, files.Sources(c.folder), Options{Name: c.asked}))
+		setConfig(files, map[string]any{"_name_or_path": c.saved, "pad_token_id": 37})
+		f := parse(t, open(t, sourcesOf(files, c.folder), Options{Name: c.asked}))
 		if got, err := f.String("general.name"); err != nil || got != c.want {
 			t.Errorf("%+v: %q %v", c, got, err)
 		}
@@ -291,9 +311,9 @@ func TestLlama3Checkpoint(t *testing.T) {
 	files := smallFiles(t)
 	scaling := map[string]any{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
 		"original_max_position_embeddings": 32}
-	files.SetConfig(map[string]any{"rope_scaling": scaling})
+	setConfig(files, map[string]any{"rope_scaling": scaling})
 	for _, to := range []string{"", "q8_0", "f16"} {
-		f := parse(t, open(t, files.Sources("m"), Options{Quantise: to}))
+		f := parse(t, open(t, sourcesOf(files, "m"), Options{Quantise: to}))
 		info, raw := tensorBytes(t, f, "rope_freqs.weight")
 		if info.Type != gguf.F32 || !slices.Equal(info.Dims, []uint64{5}) ||
 			!bytes.Equal(raw[:4], []byte{0, 0, 0x80, 0x3f}) || !bytes.Equal(raw[16:], []byte{0, 0, 0, 0x41}) {

@@ -159,7 +159,7 @@ func TestCheckpointsBecomeTheirModels(t *testing.T) {
 				t.Fatal(err)
 			}
 			noted := ""
-			src := open(t, files.Sources("hub/some-model"),
+			src := open(t, sourcesOf(files, "hub/some-model"),
 				Options{Quantise: c.quantise, Note: func(s string) { noted += s }})
 			if noted != "" {
 				t.Errorf("noted %q", noted)
@@ -197,7 +197,7 @@ func TestBF16(t *testing.T) {
 	if err := files.SetWeights(tensors, 1); err != nil {
 		t.Fatal(err)
 	}
-	got := parse(t, open(t, files.Sources("m"), Options{}))
+	got := parse(t, open(t, sourcesOf(files, "m"), Options{}))
 	for i := range want.Tensors {
 		name := want.Tensors[i].Name
 		info, b := tensorBytes(t, got, name)
@@ -223,7 +223,7 @@ func TestBF16(t *testing.T) {
 func TestRowsThatAreNoBlocksStayWide(t *testing.T) {
 	want := testModel(t, "uneven-f32")
 	var notes []string
-	got := parse(t, open(t, checkpointOf(t, want, safetensors.F32).Sources("m"),
+	got := parse(t, open(t, sourcesOf(checkpointOf(t, want, safetensors.F32), "m"),
 		Options{Quantise: "q4_0", Note: func(s string) { notes = append(notes, s) }}))
 	for i := range got.Tensors {
 		info := &got.Tensors[i]
@@ -366,7 +366,7 @@ func TestAnyRange(t *testing.T) {
 		reads = 30
 	}
 	for name, sources := range map[string][]gguf.Source{"f16": small(t, safetensors.F16),
-		"bf16": small(t, safetensors.BF16), "f32": small(t, safetensors.F32), "parts": parts.Sources("m")} {
+		"bf16": small(t, safetensors.BF16), "f32": small(t, safetensors.F32), "parts": sourcesOf(parts, "m")} {
 		for _, to := range append([]string{""}, Types()...) {
 			t.Run(name+"-"+to, func(t *testing.T) {
 				src := open(t, sources, Options{Quantise: to})

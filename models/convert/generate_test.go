@@ -41,7 +41,7 @@ func TestConvertedModelsGiveTheReferencesTokens(t *testing.T) {
 			dev := cpu.Open()
 			defer dev.Destroy()
 			m, err := llama.LoadTarget(t.Context(), dev,
-				parse(t, open(t, files.Sources("m"), Options{Quantise: c.quantise})), llama.Options{MaxRows: 4})
+				parse(t, open(t, sourcesOf(files, "m"), Options{Quantise: c.quantise})), llama.Options{MaxRows: 4})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -44,7 +44,7 @@ func TestPartsBecomeTheFile(t *testing.T) {
 			if bare && n == 1 {
 				continue
 			}
-			sources := partsOf(t, whole, n, bare).Sources("models")
+			sources := sourcesOf(partsOf(t, whole, n, bare), "models")
 			slices.Reverse(sources)
 			src := open(t, sources, Options{})
 			got := parse(t, src)
@@ -73,7 +73,7 @@ func TestPartsThatDoNotBelongTogether(t *testing.T) {
 			f[name] = raw
 		}
 		change(f)
-		return f.Sources("d")
+		return sourcesOf(f, "d")
 	}
 	foreign := func(keys map[string]any, from, to int) []byte {
 		kv := []gguf.KV{{Key: "split.no", Value: uint16(1)}, {Key: "split.count", Value: uint16(3)},
@@ -106,8 +106,8 @@ func TestPartsThatDoNotBelongTogether(t *testing.T) {
 			[]string{"d/" + one, "part 2", "part 1", "its own name"}},
 		"the same twice": {with(func(f converttest.Files) { f[last] = f[two] }),
 			[]string{"d/" + last, "is part 2 of its file by its metadata, part 3 by its name"}},
-		"twice given": {append(three.Sources("d"), three.Sources("d")[1]), []string{"part 2 of 3 is given twice"}},
-		"other count": {append(three.Sources("d"), partsOf(t, a, 2, false).Sources("d")...),
+		"twice given": {append(sourcesOf(three, "d"), sourcesOf(three, "d")[1]), []string{"part 2 of 3 is given twice"}},
+		"other count": {append(sourcesOf(three, "d"), sourcesOf(partsOf(t, a, 2, false), "d")...),
 			[]string{"one of 3 parts", "one of 2"}},
 		"count by name": {with(func(f converttest.Files) {
 			f[two] = foreign(map[string]any{"split.count": uint16(4)}, 1, 3)
@@ -140,14 +140,14 @@ func TestPartsThatDoNotBelongTogether(t *testing.T) {
 		}), []string{"d/" + one, "general.architecture"}},
 		"unrelated files": {[]gguf.Source{gguf.FromBytes("d/x.gguf", three[one]),
 			gguf.FromBytes("d/y.gguf", three[one])}, []string{"d/x.gguf", "d/y.gguf", "choose one model"}},
-		"part and file": {append(three.Sources("d"), gguf.FromBytes("d/y.gguf", three[one])),
+		"part and file": {append(sourcesOf(three, "d"), gguf.FromBytes("d/y.gguf", three[one])),
 			[]string{"d/y.gguf", "choose one model"}},
-		"two stems": {append(three.Sources("d"), gguf.FromBytes("d/dog-00002-of-00003.gguf", three[two])),
+		"two stems": {append(sourcesOf(three, "d"), gguf.FromBytes("d/dog-00002-of-00003.gguf", three[two])),
 			[]string{"parts of different files"}},
-		"two folders": {append(three.Sources("d"), three.Sources("e")...), []string{"parts of different files"}},
-		"part 0": {append(three.Sources("d"), gguf.FromBytes("d/toy-00000-of-00003.gguf", three[two])),
+		"two folders": {append(sourcesOf(three, "d"), sourcesOf(three, "e")...), []string{"parts of different files"}},
+		"part 0": {append(sourcesOf(three, "d"), gguf.FromBytes("d/toy-00000-of-00003.gguf", three[two])),
 			[]string{"there is no part 0 of 3"}},
-		"part 4": {append(three.Sources("d"), gguf.FromBytes("d/toy-00004-of-00003.gguf", three[two])),
+		"part 4": {append(sourcesOf(three, "d"), gguf.FromBytes("d/toy-00004-of-00003.gguf", three[two])),
 			[]string{"there is no part 4 of 3"}},
 	} {
 		src, err := Open(c.sources, Options{})

@@ -9,10 +9,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,15 +25,6 @@ import (
 // Files are contents by file name.
 type Files map[string][]byte
 
-// Sources gives the files as if they lay in the folder, in order of their names.
-func (f Files) Sources(folder string) []gguf.Source {
-	var all []gguf.Source
-	for _, name := range slices.Sorted(maps.Keys(f)) {
-		all = append(all, gguf.FromBytes(path.Join(folder, name), f[name]))
-	}
-	return all
-}
-
 // Write writes the files to a folder.
 func (f Files) Write(folder string) error {
 	for name, b := range f {
@@ -45,29 +34,6 @@ func (f Files) Write(folder string) error {
 	}
 	return nil
 }
-
-// Config is a file's config.json, to be changed and put back.
-func (f Files) Config() map[string]any {
-	var c map[string]any
-	if err := json.Unmarshal(f["config.json"], &c); err != nil {
-		panic(err) // a test's own mistake
-	}
-	return c
-}
-
-// SetConfig changes fields of config.json; those set to Absent are taken out.
-func (f Files) SetConfig(fields map[string]any) {
-	c := f.Config()
-	for key, value := range fields {
-		if c[key] = value; value == Absent {
-			delete(c, key)
-		}
-	}
-	f["config.json"] = marshal(c)
-}
-
-// Absent is the value of a field that is not there.
-const Absent = "\x00absent"
 
 func marshal(v any) []byte {
 	b, err := json.MarshalIndent(v, "", " ")

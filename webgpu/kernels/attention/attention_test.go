@@ -21,6 +21,15 @@ type attended struct {
 	keys, values           []float32 // (slots, kv·dim)
 }
 
+// cachedAs returns elements after rounding to the format of the cache.
+func cachedAs(h kernels.Heads, x []float32) []float32 {
+	var out []float32
+	for _, v := range kerneltest.Unpacked(h, kerneltest.Packed(h, x)) {
+		out = append(out, float32(v))
+	}
+	return out
+}
+
 func newAttended(h kernels.Heads, span int) *attended {
 	rng := rand.New(rand.NewPCG(uint64(h.Dim), uint64(span)))
 	a := &attended{h: h, span: span, stride: 8, slots: span + 64}
@@ -28,8 +37,8 @@ func newAttended(h kernels.Heads, span int) *attended {
 	for i := range a.qkv {
 		a.qkv[i] /= float32(math.Sqrt(float64(h.Dim)))
 	}
-	a.keys = kerneltest.CachedAs(h, kerneltest.Normals(8, a.slots*h.KV*h.Dim))
-	a.values = kerneltest.CachedAs(h, kerneltest.Normals(9, a.slots*h.KV*h.Dim))
+	a.keys = cachedAs(h, kerneltest.Normals(8, a.slots*h.KV*h.Dim))
+	a.values = cachedAs(h, kerneltest.Normals(9, a.slots*h.KV*h.Dim))
 	even := span / 3 // length of the identity prefix
 	slots := make([]int, a.slots)
 	for j, k := range rng.Perm(a.slots - even) {

@@ -5,8 +5,7 @@ import (
 	"foretoken/webgpu/kernels"
 )
 
-// Packed encodes elements for a cache; CachedAs returns them after rounding to the format of the cache. TestRope tests
-// the rounding itself.
+// Packed encodes elements for a cache. TestRope tests the rounding.
 func Packed(h kernels.Heads, x []float32) webgpu.Memory {
 	cache := webgpu.NewMemory(4 * h.CacheWords(len(x)/(h.KV*h.Dim)))
 	h.Layout().Store(cache, 0, x)
@@ -18,12 +17,4 @@ func Unpacked(h kernels.Heads, cache webgpu.Memory) []float64 {
 	x := make([]float64, len(cache)/l.Slot()*l.Width)
 	l.Load(cache, 0, x)
 	return x
-}
-
-func CachedAs(h kernels.Heads, x []float32) []float32 {
-	var out []float32
-	for _, v := range Unpacked(h, Packed(h, x)) {
-		out = append(out, float32(v))
-	}
-	return out
 }

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
 )
 
@@ -163,32 +162,6 @@ func SpreadRuns(lanes kernels.Lanes) int {
 		return 160
 	}
 	return 32
-}
-
-// Spread runs record, which draws for the positions in a view of n rows, at many positions, and counts the ids in the
-// output with count.
-func (b Bench) Spread(n, vocab, runs int, positions, out kernels.View, record func(*kernels.Recorder),
-	count func(webgpu.Memory, []int)) []int {
-	b.T.Helper()
-	r := kernels.NewRecorder("spread", b.Dev.Info())
-	record(r)
-	built, err := kernels.Build(b.Dev, r)
-	if err != nil {
-		b.T.Fatal(err)
-	}
-	defer built.Free()
-	counts, m := make([]int, vocab), webgpu.NewMemory(out.Size)
-	for run := range runs {
-		if err := b.Dev.Write(positions.Buffer, 0, webgpu.U32Bytes(PositionsFrom(run*n, n))); err != nil {
-			b.T.Fatal(err)
-		}
-		if err := b.Dev.Run(built.Programs, webgpu.Region{Buffer: out.Buffer, Offset: out.Offset,
-			Dst: m.Bytes()}); err != nil {
-			b.T.Fatal(err)
-		}
-		count(m, counts)
-	}
-	return counts
 }
 
 // ChiSquare fails the test if counts are not drawn from p. Ids with an expected count below five share a cell.

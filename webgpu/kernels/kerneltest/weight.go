@@ -3,25 +3,11 @@ package kerneltest
 import (
 	"math"
 	"math/rand/v2"
-	"strings"
 
 	"github.com/x448/float16"
 
 	"foretoken/webgpu/kernels"
 )
-
-// Shown reports whether a format is tested in every tile of both kinds. It represents the formats with the same loop
-// and the same steps between scales, which differ only in unpacking.
-func Shown(f kernels.Format) bool {
-	return Full() || f == kernels.F32 || f == kernels.Q8_0 || f == kernels.Q4_0 || f == kernels.Q2_K ||
-		f == kernels.Q4_K
-}
-
-// Superblock reports whether the format has scales for parts of a block.
-func Superblock(f kernels.Format) bool { return f.Block() == 256 }
-
-// Rounded reports whether unpacking rounds each product or difference.
-func Rounded(f kernels.Format) bool { return strings.HasPrefix(f.Files(), "unpack_bits") }
 
 // Weight holds random weights as the device stores them, and as floats.
 type Weight struct {

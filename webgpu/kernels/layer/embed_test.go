@@ -3,6 +3,7 @@ package layer
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"foretoken/webgpu"
@@ -30,7 +31,7 @@ func TestEmbed(t *testing.T) {
 				}
 				ids, out := b.U32(tokens), b.Poisoned(m*cols)
 				got := b.Run(func(r *kernels.Recorder) { RecordEmbed(r, up, ids, out, m) }, out)[0]
-				if kerneltest.Rounded(f) {
+				if strings.HasPrefix(f.Files(), "unpack_bits") { // unpacking rounds each product or difference
 					kerneltest.CloseTo(t, fmt.Sprint(f), got.F32(), want, 5e-7, largest)
 				} else {
 					kerneltest.CloseTo(t, fmt.Sprint(f), got.F32(), want, 0, 0)

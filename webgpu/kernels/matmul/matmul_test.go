@@ -11,6 +11,16 @@ import (
 	"foretoken/webgpu/kernels/kerneltest"
 )
 
+// shown reports whether a format is tested in every tile of both kinds. It represents the formats with the same loop
+// and the same steps between scales, which differ only in unpacking.
+func shown(f kernels.Format) bool {
+	return kerneltest.Full() || f == kernels.F32 || f == kernels.Q8_0 || f == kernels.Q4_0 || f == kernels.Q2_K ||
+		f == kernels.Q4_K
+}
+
+// superblock reports whether the format has scales for parts of a block.
+func superblock(f kernels.Format) bool { return f.Block() == 256 }
+
 // products holds x·weightsᵀ and the sums of the magnitudes of its terms.
 type products struct{ want, size []float64 } // (64, rows)
 
@@ -33,7 +43,7 @@ func TestMatMul(t *testing.T) {
 		b := kerneltest.New(t, dev)
 		for f := range kernels.Formats {
 			for _, shape := range [][2]int{{5, 32}, {96, 96}, {257, 192}, {64, 1056}} {
-				brief := !kerneltest.Shown(f) || kerneltest.Superblock(f) && !kerneltest.Full()
+				brief := !shown(f) || superblock(f) && !kerneltest.Full()
 				if (testing.Short() || brief) && shape[0] == 96 || testing.Short() && brief && shape[0] != 64 {
 					continue
 				}
@@ -75,11 +85,11 @@ func tried(f kernels.Format, family Family, m int) bool {
 		return true
 	case !family.first():
 		return !testing.Short() && (f == kernels.Q8_0 || f == kernels.Q4_0 && m == 5)
-	case kerneltest.Shown(f) && !kerneltest.Superblock(f):
+	case shown(f) && !superblock(f):
 		return true
 	case testing.Short():
 		return m == []int{ByRow: 13, BySubgroup4: 5, ByGroup: 1}[family.Kind]
-	case kerneltest.Shown(f): // the smallest tile, the largest and two others
+	case shown(f): // the smallest tile, the largest and two others
 		return m == 1 || m == 5 || m == 13 || m == 64
 	}
 	return m == 5 || family.Kind == ByGroup && m == 1
@@ -136,7 +146,7 @@ func TestMatMulBatchInvariance(t *testing.T) {
 			}
 			x := kerneltest.Normals(5, 64*cols)
 			// Each model checks its own formats when it is loaded.
-			if testing.Short() && (!kerneltest.Shown(f) || f == kernels.Q2_K) {
+			if testing.Short() && (!shown(f) || f == kernels.Q2_K) {
 				continue
 			}
 			up := kerneltest.NewWeight(f, rows, cols).Upload(b, rows)
@@ -174,7 +184,7 @@ func proved(dev webgpu.Device, f kernels.Format) []Family {
 			return true
 		case f != kernels.Q8_0 && testing.Short() && !kerneltest.Full():
 			return family != favourite
-		case !kerneltest.Shown(f): // one row a thread, which compiles in a fraction of the time
+		case !shown(f): // one row a thread, which compiles in a fraction of the time
 			return family.Kind != ByRow || family.Rows != 1
 		}
 		return !family.first()

@@ -169,7 +169,7 @@ func TestFilterDrawsFromKept(t *testing.T) {
 				in, draw, positions := b.F32(x), b.U32(kerneltest.Words(p)), b.U32(make([]uint32, rows))
 				scratch, out := b.Poisoned(FilterScratch(rows)/4), b.Poisoned(rows*kernels.FilterWords)
 				tau := 0.0
-				counts := b.Spread(rows, vocab, kerneltest.SpreadRuns(lanes), positions, out,
+				counts := spread(b, rows, vocab, kerneltest.SpreadRuns(lanes), positions, out,
 					func(r *kernels.Recorder) {
 						RecordFilter(r, lanes, kernels.Logits{View: in, Rows: rows, Vocab: vocab}, draw, positions,
 							scratch, out)

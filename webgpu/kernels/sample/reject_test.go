@@ -211,7 +211,7 @@ func TestRejectEmitsTarget(t *testing.T) {
 				c := newChain(b, lanes, slices.Repeat(p, rows), slices.Repeat(q, rows-1), vocab, params,
 					make([]uint32, rows))
 				tau, accepted, verified := kernels.Float(b.Run(c.record, c.c.TargetRecord)[0][1]), 0, 0
-				counts := b.Spread(rows, vocab, kerneltest.SpreadRuns(lanes), c.c.Positions, c.c.Out, c.record,
+				counts := spread(b, rows, vocab, kerneltest.SpreadRuns(lanes), c.c.Positions, c.c.Out, c.record,
 					func(m webgpu.Memory, counts []int) {
 						for row := range rows - 1 {
 							accepted += int(m[row*RejectWords])

@@ -19,6 +19,32 @@ var sampleDraws = []kernels.DrawParams{
 	{Seed: 4, Coupled: true}, // at temperature 0 coupling changes nothing
 }
 
+// spread runs record, which draws for the positions in a view of n rows, at many positions, and counts the ids in the
+// output with count.
+func spread(b kerneltest.Bench, n, vocab, runs int, positions, out kernels.View, record func(*kernels.Recorder),
+	count func(webgpu.Memory, []int)) []int {
+	b.T.Helper()
+	r := kernels.NewRecorder("spread", b.Dev.Info())
+	record(r)
+	built, err := kernels.Build(b.Dev, r)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	defer built.Free()
+	counts, m := make([]int, vocab), webgpu.NewMemory(out.Size)
+	for run := range runs {
+		if err := b.Dev.Write(positions.Buffer, 0, webgpu.U32Bytes(kerneltest.PositionsFrom(run*n, n))); err != nil {
+			b.T.Fatal(err)
+		}
+		if err := b.Dev.Run(built.Programs, webgpu.Region{Buffer: out.Buffer, Offset: out.Offset,
+			Dst: m.Bytes()}); err != nil {
+			b.T.Fatal(err)
+		}
+		count(m, counts)
+	}
+	return counts
+}
+
 // sampleCase runs Sample on rows of logits and checks every record.
 func sampleCase(b kerneltest.Bench, lanes kernels.Lanes, x []float32, rows, vocab, stride, k int, values Values,
 	p kernels.DrawParams) {
@@ -168,7 +194,7 @@ func TestSampleDrawsFromSoftmax(t *testing.T) {
 				p := kernels.DrawParams{Temperature: temperature, Seed: 99}
 				in, draw, positions := b.F32(x), b.U32(kerneltest.Words(p)), b.U32(make([]uint32, rows))
 				scratch, out := b.Poisoned(Scratch(rows, vocab)/4), b.Poisoned(rows*kernels.SampleWords(k))
-				counts := b.Spread(rows, vocab, kerneltest.SpreadRuns(lanes), positions, out,
+				counts := spread(b, rows, vocab, kerneltest.SpreadRuns(lanes), positions, out,
 					func(r *kernels.Recorder) {
 						Record(r, lanes, kernels.Logits{View: in, Rows: rows, Vocab: vocab}, k, RawLogits, draw,
 							positions, scratch, out)
@@ -196,7 +222,7 @@ func TestSampleWithoutReplacement(t *testing.T) {
 			p := kernels.DrawParams{Temperature: 1.7, Seed: 21, Stream: 1, Coupled: true}
 			in, draw, positions := b.F32(x), b.U32(kerneltest.Words(p)), b.U32(make([]uint32, rows))
 			scratch, out := b.Poisoned(Scratch(rows, vocab)/4), b.Poisoned(rows*kernels.SampleWords(k))
-			counts := b.Spread(rows, vocab*vocab, kerneltest.SpreadRuns(lanes), positions, out,
+			counts := spread(b, rows, vocab*vocab, kerneltest.SpreadRuns(lanes), positions, out,
 				func(r *kernels.Recorder) {
 					Record(r, lanes, kernels.Logits{View: in, Rows: rows, Vocab: vocab}, k, TemperedLogProbs, draw,
 						positions, scratch, out)

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -43,15 +44,7 @@ func gatherRef(_ [3]int, b []webgpu.Memory) {
 			order = append(order, c)
 		}
 	}
-	slices.SortStableFunc(order, func(x, y int) int {
-		switch {
-		case value[x] > value[y]:
-			return -1
-		case value[x] < value[y]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(value[y], value[x]) })
 	order = order[:min(len(order), nodes-1)]
 	slices.Sort(order)
 	if head[6] != 0 {

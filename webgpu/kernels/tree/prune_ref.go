@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -39,15 +40,7 @@ func pruneRef(_ [3]int, b []webgpu.Memory) {
 			stay = append(stay, c)
 		}
 	}
-	slices.SortStableFunc(stay, func(a, b int) int {
-		switch {
-		case logits[a] > logits[b]:
-			return -1
-		case logits[a] < logits[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(stay, func(a, b int) int { return cmp.Compare(logits[b], logits[a]) })
 	stay = stay[:min(room, len(stay))]
 	slices.Sort(stay)
 	for j := range k {

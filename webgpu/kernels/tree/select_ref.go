@@ -21,26 +21,19 @@ func selectRef(_ [3]int, b []webgpu.Memory) {
 	}
 	var rank [kernels.MaxTopK]int
 	for j := range k {
-		if c := slots[k+j]; c != NotGiven {
-			beam, r := int(c)/k, int(c)%k
-			chosen[j], nextTokens[j], nextScores[j] = c, samples[beam*kernels.SampleWords(k)+4+r], number(all[c])
-			copy(nextAncestors[j*width:][:depth], ancestors[beam*width:])
-			nextAncestors[j*width+depth] = slots[j]
-			continue
-		}
-		best, beam := float32(0), -1
-		for i := range beams {
-			if rank[i] == k {
-				continue
+		c := int(slots[k+j])
+		if slots[k+j] == NotGiven {
+			c = -1
+			for i := range beams {
+				if at := i*k + rank[i]; rank[i] < k && (c < 0 || number(all[at]) > number(all[c])) {
+					c = at
+				}
 			}
-			if v := number(all[i*k+rank[i]]); beam < 0 || v > best {
-				best, beam = v, i
-			}
+			rank[c/k]++
 		}
-		r := rank[beam]
-		rank[beam]++
-		chosen[j] = uint32(beam*k + r)
-		nextTokens[j], nextScores[j] = samples[beam*kernels.SampleWords(k)+4+r], best
+		beam := c / k
+		chosen[j], nextTokens[j] = uint32(c), samples[beam*kernels.SampleWords(k)+4+c%k]
+		nextScores[j] = number(all[c])
 		copy(nextAncestors[j*width:][:depth], ancestors[beam*width:])
 		nextAncestors[j*width+depth] = slots[j]
 	}

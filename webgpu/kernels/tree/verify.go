@@ -32,21 +32,22 @@ func (p *Plan) Reset() { p.Nodes, p.Children, p.awaited = p.Nodes[:0], p.Childre
 // Await appends a row like Add, when only the number of its children is known: RecordSiblings fills in Children on the
 // device. A plan must not mix Add and Await.
 func (p *Plan) Await(position, draftRow uint32, children int) {
+	p.node(draftRow, p.awaited, children, position)
+	p.awaited += 2 * children
+}
+
+func (p *Plan) node(draftRow uint32, at, children int, position uint32) {
 	if children > maxChildren {
 		panic("tree: Plan: a node has at most 64 children")
 	}
-	p.Nodes = append(p.Nodes, draftRow, uint32(p.awaited), uint32(children), position)
-	p.awaited += 2 * children
+	p.Nodes = append(p.Nodes, draftRow, uint32(at), uint32(children), position)
 }
 
 // Add appends a row that draws for a position. Its children were drawn, in this order, from row draftRow of the draft's
 // logits, which is ignored without children.
 func (p *Plan) Add(position, draftRow uint32, children []int32) {
-	if len(children) > maxChildren {
-		panic("tree: Plan: a node has at most 64 children")
-	}
 	at := len(p.Children)
-	p.Nodes = append(p.Nodes, draftRow, uint32(at), uint32(len(children)), position)
+	p.node(draftRow, at, len(children), position)
 	for _, x := range children {
 		p.Children = append(p.Children, uint32(x))
 	}
