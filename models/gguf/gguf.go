@@ -8,6 +8,7 @@
 package gguf
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -161,17 +162,8 @@ func (c *cursor) checkCount(what string, n, limit, each uint64) {
 
 func (f *File) readEntry(c *cursor, i uint64) {
 	c.field = fmt.Sprintf("metadata entry %d", i)
-	key := c.str(maxKeyBytes)
-	if c.err != nil {
-		return
-	}
-	if key == "" || !utf8.ValidString(key) {
-		c.fail("the key %s is empty or not UTF-8", Quote(key))
-		return
-	}
-	c.field = Quote(key)
-	if _, dup := f.values[key]; dup {
-		c.fail("the key occurs twice")
+	key, ok := readName(c, "key", "", maxKeyBytes, f.values)
+	if !ok {
 		return
 	}
 	v := c.value()
@@ -180,6 +172,22 @@ func (f *File) readEntry(c *cursor, i uint64) {
 	}
 	f.order = append(f.order, key)
 	f.values[key] = v
+}
+
+// readName reads the key or the name of an entry that is not known yet, and puts it into messages after prefix.
+func readName[T any](c *cursor, what, prefix string, limit uint64, known map[string]T) (name string, ok bool) {
+	if name = c.str(limit); c.err != nil {
+		return "", false
+	}
+	if name == "" || !utf8.ValidString(name) {
+		c.fail("the %s %s is empty or not UTF-8", what, Quote(name))
+		return "", false
+	}
+	c.field = prefix + Quote(name)
+	if _, dup := known[name]; dup {
+		c.fail("the %s occurs twice", what)
+	}
+	return name, c.err == nil
 }
 
 func (f *File) alignment(c *cursor) uint64 {
@@ -202,17 +210,8 @@ func (f *File) alignment(c *cursor) uint64 {
 // readTensorInfo reads one entry; Offset is still relative to the data.
 func (f *File) readTensorInfo(c *cursor, i, align uint64) {
 	c.field = fmt.Sprintf("tensor %d", i)
-	name := c.str(maxName)
-	if c.err != nil {
-		return
-	}
-	if name == "" || !utf8.ValidString(name) {
-		c.fail("the name %s is empty or not UTF-8", Quote(name))
-		return
-	}
-	c.field = "tensor " + Quote(name)
-	if _, dup := f.byName[name]; dup {
-		c.fail("the name occurs twice")
+	name, ok := readName(c, "name", "tensor ", maxName, f.byName)
+	if !ok {
 		return
 	}
 	n := c.u32()
@@ -271,9 +270,7 @@ func (f *File) place(c *cursor, align uint64) {
 			return
 		}
 	}
-	slices.SortFunc(byOffset, func(a, b int) int {
-		return int(min(1, max(-1, f.Tensors[a].Offset-f.Tensors[b].Offset)))
-	})
+	slices.SortFunc(byOffset, func(a, b int) int { return cmp.Compare(f.Tensors[a].Offset, f.Tensors[b].Offset) })
 	for i := 1; i < len(byOffset); i++ {
 		a, b := &f.Tensors[byOffset[i-1]], &f.Tensors[byOffset[i]]
 		if a.Offset+a.Size > b.Offset {

@@ -9,11 +9,13 @@ package safetensors
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -102,18 +104,12 @@ func OpenSharded(index Source, open func(name string) (Source, error)) (*File, e
 	if len(list.Weights) == 0 {
 		return nil, fail("weight_map is missing or empty")
 	}
-	files := map[string]bool{}
-	for _, file := range list.Weights {
-		files[file] = true
-	}
-	names := make([]string, 0, len(files))
-	for name := range files {
+	names := slices.Compact(slices.Sorted(maps.Values(list.Weights)))
+	for _, name := range names {
 		if name == "" || strings.ContainsAny(name, "/\\") || strings.HasPrefix(name, ".") {
 			return nil, fail("weight_map names the file %s, which is not a plain file name", gguf.Quote(name))
 		}
-		names = append(names, name)
 	}
-	slices.Sort(names)
 	f := &File{name: index.Name(), byName: map[string]int{}}
 	for _, name := range names {
 		src, err := open(name)
@@ -174,11 +170,8 @@ func (f *File) add(src Source) error {
 	if err != nil {
 		return fail("%w", err)
 	}
-	slices.SortFunc(entries, func(a, b TensorInfo) int {
-		if a.Offset != b.Offset {
-			return int(min(1, max(-1, a.Offset-b.Offset)))
-		}
-		return int(min(1, max(-1, a.Size-b.Size))) // an empty tensor before what begins where it lies
+	slices.SortFunc(entries, func(a, b TensorInfo) int { // an empty tensor before what begins where it lies
+		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Size, b.Size))
 	})
 	at := int64(0)
 	for i := range entries {

@@ -234,8 +234,7 @@ func testWorkgroupCounts(t *testing.T, dev webgpu.Device) {
 	for _, groups := range [][3]int{{7, 1, 1}, {1, 5, 1}, {2, 3, 4}, {200, 2, 1}} {
 		n := groups[0] * groups[1] * groups[2]
 		b := h.buffer("places", 4*n, webgpu.Storage)
-		want := make([]webgpu.Memory, 1)
-		want[0] = webgpu.NewMemory(4 * n)
+		want := []webgpu.Memory{webgpu.NewMemory(4 * n)}
 		places().Reference(groups, want)
 		prog := h.program("places", webgpu.Dispatch{Kernel: k, Bindings: []webgpu.Binding{{Buffer: b}}, Groups: groups})
 		equal(t, "places", h.read(b, 0, n, prog), want[0])

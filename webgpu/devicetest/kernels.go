@@ -7,92 +7,81 @@ import (
 	"foretoken/webgpu"
 )
 
+// elementwise has a thread for each element: as many as the first word of Constants says, or as the last binding has.
+// declarations are those of the bindings, and body uses them in WGSL as element does on the host.
+func elementwise(name string, bindings []webgpu.Access, declarations, body string,
+	element func(b []webgpu.Memory, i int)) *webgpu.KernelSource {
+	return &webgpu.KernelSource{Name: name, Key: "devicetest/" + name, Bindings: bindings,
+		WGSL: declarations + `@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+` + body + `}
+`,
+		Reference: func(groups [3]int, b []webgpu.Memory) {
+			n := len(b[len(b)-1])
+			if bindings[0] == webgpu.Constants {
+				n = int(b[0][0])
+			}
+			for i := range min(n, 64*groups[0]) {
+				element(b, i)
+			}
+		}}
+}
+
 // affine computes y[i] = y[i]·mul + add, with mul and add from a uniform. Its result depends on the order of the
 // runs and the writes of the uniform.
 func affine() *webgpu.KernelSource {
-	return &webgpu.KernelSource{
-		Name: "affine", Key: "devicetest/affine",
-		Bindings: []webgpu.Access{webgpu.Constants, webgpu.ReadWrite},
-		WGSL: `struct Params { n: u32, mul: u32, add: u32, pad: u32 }
+	return elementwise("affine", []webgpu.Access{webgpu.Constants, webgpu.ReadWrite},
+		`struct Params { n: u32, mul: u32, add: u32, pad: u32 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read_write> y: array<u32>;
-@compute @workgroup_size(64)
-fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-  if (id.x < p.n) { y[id.x] = y[id.x] * p.mul + p.add; }
-}
-`,
-		Reference: func(groups [3]int, b []webgpu.Memory) {
-			n, mul, add := b[0][0], b[0][1], b[0][2]
-			for i := 0; i < min(int(n), 64*groups[0]); i++ {
-				b[1][i] = b[1][i]*mul + add
-			}
-		},
-	}
+`, `  if (id.x < p.n) { y[id.x] = y[id.x] * p.mul + p.add; }
+`, func(b []webgpu.Memory, i int) { b[1][i] = b[1][i]*b[0][1] + b[0][2] })
 }
 
 // accumulate computes y[i] = y[i]·3 + x[i].
 func accumulate() *webgpu.KernelSource {
-	return &webgpu.KernelSource{
-		Name: "accumulate", Key: "devicetest/accumulate",
-		Bindings: []webgpu.Access{webgpu.ReadOnly, webgpu.ReadWrite},
-		WGSL: `@group(0) @binding(0) var<storage, read> x: array<u32>;
+	return elementwise("accumulate", []webgpu.Access{webgpu.ReadOnly, webgpu.ReadWrite},
+		`@group(0) @binding(0) var<storage, read> x: array<u32>;
 @group(0) @binding(1) var<storage, read_write> y: array<u32>;
-@compute @workgroup_size(64)
-fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-  if (id.x < arrayLength(&y)) { y[id.x] = y[id.x] * 3u + x[id.x]; }
-}
-`,
-		Reference: func(groups [3]int, b []webgpu.Memory) {
-			for i := 0; i < min(len(b[1]), 64*groups[0]); i++ {
-				b[1][i] = b[1][i]*3 + b[0][i]
-			}
-		},
-	}
+`, `  if (id.x < arrayLength(&y)) { y[id.x] = y[id.x] * 3u + x[id.x]; }
+`, func(b []webgpu.Memory, i int) { b[1][i] = b[1][i]*3 + b[0][i] })
 }
 
 // swapHalves has two writable bindings.
 func swapHalves() *webgpu.KernelSource {
-	return &webgpu.KernelSource{
-		Name: "swap", Key: "devicetest/swap",
-		Bindings: []webgpu.Access{webgpu.ReadWrite, webgpu.ReadWrite},
-		WGSL: `@group(0) @binding(0) var<storage, read_write> x: array<u32>;
+	return elementwise("swap", []webgpu.Access{webgpu.ReadWrite, webgpu.ReadWrite},
+		`@group(0) @binding(0) var<storage, read_write> x: array<u32>;
 @group(0) @binding(1) var<storage, read_write> y: array<u32>;
-@compute @workgroup_size(64)
-fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-  if (id.x < arrayLength(&x)) {
+`, `  if (id.x < arrayLength(&y)) {
     let t = x[id.x];
     x[id.x] = y[id.x];
     y[id.x] = t;
   }
-}
-`,
-		Reference: func(groups [3]int, b []webgpu.Memory) {
-			for i := 0; i < min(len(b[0]), 64*groups[0]); i++ {
-				b[0][i], b[1][i] = b[1][i], b[0][i]
-			}
-		},
-	}
+`, func(b []webgpu.Memory, i int) { b[0][i], b[1][i] = b[1][i], b[0][i] })
 }
 
 // sum reads two bindings, which may be the same bytes.
 func sum() *webgpu.KernelSource {
-	return &webgpu.KernelSource{
-		Name: "sum", Key: "devicetest/sum",
-		Bindings: []webgpu.Access{webgpu.ReadOnly, webgpu.ReadOnly, webgpu.ReadWrite},
-		WGSL: `@group(0) @binding(0) var<storage, read> a: array<u32>;
+	return elementwise("sum", []webgpu.Access{webgpu.ReadOnly, webgpu.ReadOnly, webgpu.ReadWrite},
+		`@group(0) @binding(0) var<storage, read> a: array<u32>;
 @group(0) @binding(1) var<storage, read> b: array<u32>;
 @group(0) @binding(2) var<storage, read_write> y: array<u32>;
-@compute @workgroup_size(64)
-fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-  if (id.x < arrayLength(&y)) { y[id.x] = a[id.x] + b[id.x]; }
+`, `  if (id.x < arrayLength(&y)) { y[id.x] = a[id.x] + b[id.x]; }
+`, func(b []webgpu.Memory, i int) { b[2][i] = b[0][i] + b[1][i] })
 }
-`,
-		Reference: func(groups [3]int, b []webgpu.Memory) {
-			for i := 0; i < min(len(b[2]), 64*groups[0]); i++ {
-				b[2][i] = b[0][i] + b[1][i]
-			}
-		},
-	}
+
+// saxpy computes y[i] = a·x[i] + y[i] in floats.
+func saxpy() *webgpu.KernelSource {
+	return elementwise("saxpy", []webgpu.Access{webgpu.Constants, webgpu.ReadOnly, webgpu.ReadWrite},
+		`struct Params { n: u32, a: f32, pad0: u32, pad1: u32 }
+@group(0) @binding(0) var<uniform> p: Params;
+@group(0) @binding(1) var<storage, read> x: array<f32>;
+@group(0) @binding(2) var<storage, read_write> y: array<f32>;
+`, `  if (id.x < p.n) { y[id.x] = p.a * x[id.x] + y[id.x]; }
+`, func(b []webgpu.Memory, i int) {
+			a, x, y := b[0].F32()[1], b[1].F32(), b[2].F32()
+			y[i] = a*x[i] + y[i]
+		})
 }
 
 // places writes the index of each workgroup to its word.
@@ -113,30 +102,6 @@ fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(num_workgroups) n: vec3<u3
 						b[0][(z*n[1]+y)*n[0]+x] = uint32(x | y<<8 | z<<16 | 0x1000000)
 					}
 				}
-			}
-		},
-	}
-}
-
-// saxpy computes y[i] = a·x[i] + y[i] in floats.
-func saxpy() *webgpu.KernelSource {
-	return &webgpu.KernelSource{
-		Name: "saxpy", Key: "devicetest/saxpy",
-		Bindings: []webgpu.Access{webgpu.Constants, webgpu.ReadOnly, webgpu.ReadWrite},
-		WGSL: `struct Params { n: u32, a: f32, pad0: u32, pad1: u32 }
-@group(0) @binding(0) var<uniform> p: Params;
-@group(0) @binding(1) var<storage, read> x: array<f32>;
-@group(0) @binding(2) var<storage, read_write> y: array<f32>;
-@compute @workgroup_size(64)
-fn main(@builtin(global_invocation_id) id: vec3<u32>) {
-  if (id.x < p.n) { y[id.x] = p.a * x[id.x] + y[id.x]; }
-}
-`,
-		Reference: func(groups [3]int, b []webgpu.Memory) {
-			n, a := int(b[0][0]), b[0].F32()[1]
-			x, y := b[1].F32(), b[2].F32()
-			for i := 0; i < min(n, 64*groups[0]); i++ {
-				y[i] = a*x[i] + y[i]
 			}
 		},
 	}

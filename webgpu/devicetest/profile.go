@@ -1,6 +1,7 @@
 package devicetest
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -35,15 +36,8 @@ func testProfile(t *testing.T, dev webgpu.Device) {
 	h.run(other, prog)
 	p.Watch(nil)
 	h.run(other)
-	if want := []webgpu.Program{single, single, single, other, prog}; len(watched) != len(want) {
+	if want := []webgpu.Program{single, single, single, other, prog}; !slices.Equal(watched, want) {
 		t.Errorf("watched %v, want %v", watched, want)
-	} else {
-		for i := range want {
-			if watched[i] != want[i] {
-				t.Errorf("watched %v, want %v", watched, want)
-				break
-			}
-		}
 	}
 
 	before := dev.Counters()
