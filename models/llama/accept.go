@@ -40,14 +40,14 @@ type Head struct {
 	Dim         int    // width of the draft's hidden states
 	Label       string // LabelArgmax or LabelSampled
 	Layers      []HeadLayer
-	Weight      []float32 // w (dim)
-	Bias        float32   // c
+	Weight      Floats  // w (dim)
+	Bias        float32 // c
 }
 
 // HeadLayer is a residual layer: h + SiLU(W h + b).
 type HeadLayer struct {
-	Weight []float32 // W (dim, dim), by output: element n·dim+k weighs input k in output n
-	Bias   []float32 // b (dim)
+	Weight Floats `json:"weight"` // W (dim, dim), by output: element n·dim+k weighs input k in output n
+	Bias   Floats `json:"bias"`   // b (dim)
 }
 
 // Apply returns the head's estimate for a hidden state (Dim), computed in float64.
@@ -93,20 +93,16 @@ type headFile struct {
 	spec.CalibrationHeader
 	Dim    int         `json:"dim"`
 	Label  string      `json:"label"`
-	Layers []layerFile `json:"layers"`
-	Weight floats      `json:"weight"`
+	Layers []HeadLayer `json:"layers"`
+	Weight Floats      `json:"weight"`
 	Bias   float32     `json:"bias"`
 }
 
-type layerFile struct {
-	Weight floats `json:"weight"`
-	Bias   floats `json:"bias"`
-}
+// Floats encodes as base64 of little-endian f32.
+type Floats []float32
 
-// floats encodes as base64 of little-endian f32.
-type floats []float32
-
-func (f floats) MarshalText() ([]byte, error) {
+// MarshalText implements encoding.TextMarshaler.
+func (f Floats) MarshalText() ([]byte, error) {
 	raw := make([]byte, 0, 4*len(f))
 	for _, v := range f {
 		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
@@ -114,7 +110,8 @@ func (f floats) MarshalText() ([]byte, error) {
 	return base64.StdEncoding.AppendEncode(nil, raw), nil
 }
 
-func (f *floats) UnmarshalText(text []byte) error {
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (f *Floats) UnmarshalText(text []byte) error {
 	raw, err := base64.StdEncoding.AppendDecode(nil, text)
 	if err != nil {
 		return fmt.Errorf("weights are not base64: %w", err)
@@ -122,7 +119,7 @@ func (f *floats) UnmarshalText(text []byte) error {
 	if len(raw)%4 != 0 {
 		return fmt.Errorf("%d bytes of weights, not a multiple of 4", len(raw))
 	}
-	*f = make(floats, len(raw)/4)
+	*f = make(Floats, len(raw)/4)
 	for i := range *f {
 		(*f)[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
 	}
@@ -144,10 +141,8 @@ func ParseHead(name string, data []byte) (*Head, error) {
 	if err := d.Decode(&f); err != nil {
 		return nil, fmt.Errorf("llama: %s: %.300s", name, strings.TrimPrefix(err.Error(), "json: "))
 	}
-	h := &Head{Fingerprint: f.Fingerprint, Made: f.Made, Dim: f.Dim, Label: f.Label, Weight: f.Weight, Bias: f.Bias}
-	for _, l := range f.Layers {
-		h.Layers = append(h.Layers, HeadLayer{Weight: l.Weight, Bias: l.Bias})
-	}
+	h := &Head{Fingerprint: f.Fingerprint, Made: f.Made, Dim: f.Dim, Label: f.Label, Layers: f.Layers,
+		Weight: f.Weight, Bias: f.Bias}
 	if err := h.validate(); err != nil {
 		return nil, fmt.Errorf("llama: %s: %w", name, err)
 	}
@@ -161,10 +156,7 @@ func (h *Head) Encode() ([]byte, error) {
 	}
 	f := headFile{CalibrationHeader: spec.CalibrationHeader{Kind: KindAcceptance, Version: headVersion,
 		Fingerprint: h.Fingerprint, Made: h.Made},
-		Dim: h.Dim, Label: h.Label, Weight: h.Weight, Bias: h.Bias}
-	for _, l := range h.Layers {
-		f.Layers = append(f.Layers, layerFile{Weight: l.Weight, Bias: l.Bias})
-	}
+		Dim: h.Dim, Label: h.Label, Layers: h.Layers, Weight: h.Weight, Bias: h.Bias}
 	text, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("llama: writing the acceptance head: %w", err)

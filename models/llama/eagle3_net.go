@@ -101,7 +101,7 @@ func (e *eagleNet) load(ctx context.Context) error {
 // loadBuffers makes the model's buffers and loads the weights, as Model.loadBuffers does.
 func (e *eagleNet) loadBuffers(ctx context.Context) error {
 	m, w := e.Model, e.weights
-	l := &headLoader{ctx: ctx, model: m, file: w.File}
+	l := &headLoader{loading: loading{ctx: ctx, model: m}, file: w.File}
 	for name := range w.Shapes() {
 		if t, err := w.File.Tensor(name); err == nil {
 			l.total += t.Size
@@ -173,14 +173,12 @@ func (e *eagleNet) allocate() error {
 
 // headLoader uploads a head's tensors and remembers the first error.
 type headLoader struct {
-	ctx         context.Context
-	model       *Model
-	file        *safetensors.File
-	done, total int64
-	dtype       safetensors.Dtype
-	raw         []byte
-	floats      []float32
-	err         error
+	loading
+	file   *safetensors.File
+	dtype  safetensors.Dtype
+	raw    []byte
+	floats []float32
+	err    error
 }
 
 // matrix loads columns [from, from+cols) of tensors as one matrix, stacking their rows. F16 is stored as F16; BF16
@@ -201,15 +199,9 @@ func (l *headLoader) matrix(to **matrix, from, cols int, names []string, rows []
 		}
 		total += rows[i]
 	}
-	w := &kernels.Weight{Format: format, Rows: total, Cols: cols}
-	bytes, limits := 4*format.WordsPerRow(cols), l.model.dev.Info().Limits
-	most := min(limits.MaxBindingSize, limits.MaxBufferSize) / bytes
-	for row := 0; row < total; row += most {
-		p := kernels.WeightPart{Row0: row, Rows: min(most, total-row)}
-		if p.Quants, l.err = l.model.newBuffer(names[0], p.Rows*bytes); l.err != nil {
-			return
-		}
-		w.Parts = append(w.Parts, p)
+	var w *kernels.Weight
+	if w, l.err = l.model.newWeight(names[0], format, total, cols); l.err != nil {
+		return
 	}
 	at := 0
 	for i, name := range names {
@@ -251,13 +243,8 @@ func (l *headLoader) upload(w *kernels.Weight, t *safetensors.TensorInfo, at, ro
 				}
 			}
 		}
-		for _, p := range w.Parts {
-			lo, hi := max(at+row, p.Row0), min(at+row+n, p.Row0+p.Rows)
-			if lo < hi && l.err == nil {
-				first := lo - at - row
-				l.err = l.model.dev.Write(p.Quants.Buffer, (lo-p.Row0)*words*4,
-					webgpu.U32Bytes(out[first*words:(first+hi-lo)*words]))
-			}
+		if l.err == nil {
+			l.err = l.model.writeRows(w, at+row, n, out, nil)
 		}
 		l.advance(int64(n) * int64(w.Cols) * t.Size / int64(t.Elements()))
 	}
@@ -283,11 +270,5 @@ func (l *headLoader) vector(to *kernels.View, name string, n int) {
 	if *to, l.err = l.model.newBuffer(name, 4*n); l.err == nil && !l.model.planning() {
 		l.advance(t.Size)
 		l.err = l.model.dev.Write(to.Buffer, 0, webgpu.F32Bytes(x))
-	}
-}
-
-func (l *headLoader) advance(n int64) {
-	if l.done += n; l.model.opts.Progress != nil {
-		l.model.opts.Progress(l.done, l.total)
 	}
 }

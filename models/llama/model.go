@@ -181,8 +181,7 @@ func (m *Model) fill(ctx context.Context, f *gguf.File) error {
 
 // loadBuffers makes the model's buffers and uploads the weights. On a ledger it only counts bytes.
 func (m *Model) loadBuffers(ctx context.Context, f *gguf.File) error {
-	l := &loader{ctx: ctx, model: m, dev: m.dev, file: f, progress: m.opts.Progress,
-		used: map[string]bool{ropeFreqs: true}}
+	l := &loader{loading: loading{ctx: ctx, model: m}, file: f, used: map[string]bool{ropeFreqs: true}}
 	kinds := map[string]uint64{}
 	for i := range f.Tensors {
 		t := &f.Tensors[i]

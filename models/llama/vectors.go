@@ -44,5 +44,5 @@ func (l *loader) vectors(names []string, sizes []int) (kernels.View, error) {
 		return v, err
 	}
 	l.advance(int64(4 * total))
-	return v, l.dev.Write(v.Buffer, 0, webgpu.F32Bytes(all))
+	return v, l.model.dev.Write(v.Buffer, 0, webgpu.F32Bytes(all))
 }

@@ -21,16 +21,25 @@ type matrix struct {
 	rows    int   // outputs in total
 }
 
-// loader uploads tensors from a file to a device.
+// loading is the state of loading a model from a file.
+type loading struct {
+	ctx         context.Context
+	model       *Model
+	done, total int64 // bytes of the file
+}
+
+// advance reports n more bytes.
+func (l *loading) advance(n int64) {
+	if l.done += n; l.model.opts.Progress != nil {
+		l.model.opts.Progress(l.done, l.total)
+	}
+}
+
+// loader uploads tensors from a GGUF file to a device.
 type loader struct {
-	ctx      context.Context
-	model    *Model
-	dev      webgpu.Device
-	file     *gguf.File
-	done     int64 // bytes of the file read
-	total    int64
-	progress func(done, total int64)
-	used     map[string]bool
+	loading
+	file *gguf.File
+	used map[string]bool
 
 	// Buffers for one chunk, as stored and as uploaded.
 	raw            []byte
@@ -94,27 +103,9 @@ func (l *loader) tensor(name string, cols, rows int) (*gguf.TensorInfo, error) {
 
 // weight uploads tensors of one format, stacked, and splits them by rows if they exceed a binding.
 func (l *loader) weight(format kernels.Format, rows, cols int, tensors []*gguf.TensorInfo) (*kernels.Weight, error) {
-	w := &kernels.Weight{Format: format, Rows: rows, Cols: cols}
-	rowBytes := 4 * format.WordsPerRow(cols)
-	limits := l.dev.Info().Limits
-	most := min(limits.MaxBindingSize, limits.MaxBufferSize) / rowBytes
-	if most < 1 {
-		return nil, fmt.Errorf("llama: %s: a row of tensor %s takes %d bytes, more than a binding of the device",
-			l.file.Name(), tensors[0].Name, rowBytes)
-	}
-	for row := 0; row < rows; row += most {
-		p := kernels.WeightPart{Row0: row, Rows: min(most, rows-row)}
-		var err error
-		if p.Quants, err = l.model.newBuffer(tensors[0].Name, p.Rows*rowBytes); err != nil {
-			return nil, err
-		}
-		if format.Quantised() {
-			if p.Scales, err = l.model.newBuffer(tensors[0].Name+" scales",
-				p.Rows*format.ScalesPerRow(cols)*4); err != nil {
-				return nil, err
-			}
-		}
-		w.Parts = append(w.Parts, p)
+	w, err := l.model.newWeight(tensors[0].Name, format, rows, cols)
+	if err != nil {
+		return nil, err
 	}
 	at := 0
 	for _, t := range tensors {
@@ -124,6 +115,52 @@ func (l *loader) weight(format kernels.Format, rows, cols int, tensors []*gguf.T
 		at += int(t.Dims[1])
 	}
 	return w, nil
+}
+
+// newWeight makes the buffers of a weight, split by rows if they exceed a binding.
+func (m *Model) newWeight(name string, format kernels.Format, rows, cols int) (*kernels.Weight, error) {
+	w := &kernels.Weight{Format: format, Rows: rows, Cols: cols}
+	rowBytes := 4 * format.WordsPerRow(cols)
+	most := m.maxBinding() / rowBytes
+	if most < 1 {
+		return nil, fmt.Errorf("llama: %s: a row of tensor %s takes %d bytes, more than a binding of the device", m.file,
+			name, rowBytes)
+	}
+	for row := 0; row < rows; row += most {
+		p := kernels.WeightPart{Row0: row, Rows: min(most, rows-row)}
+		var err error
+		if p.Quants, err = m.newBuffer(name, p.Rows*rowBytes); err != nil {
+			return nil, err
+		}
+		if format.Quantised() {
+			if p.Scales, err = m.newBuffer(name+" scales", p.Rows*format.ScalesPerRow(cols)*4); err != nil {
+				return nil, err
+			}
+		}
+		w.Parts = append(w.Parts, p)
+	}
+	return w, nil
+}
+
+// writeRows uploads n rows of a weight from row at on.
+func (m *Model) writeRows(w *kernels.Weight, at, n int, quants, scales []uint32) error {
+	for _, p := range w.Parts {
+		lo, hi := max(at, p.Row0), min(at+n, p.Row0+p.Rows)
+		write := func(v kernels.View, all []uint32, words int) error { // words per row
+			return m.dev.Write(v.Buffer, 4*words*(lo-p.Row0), webgpu.U32Bytes(all[words*(lo-at):words*(hi-at)]))
+		}
+		var err error
+		if lo < hi {
+			err = write(p.Quants, quants, w.Format.WordsPerRow(w.Cols))
+		}
+		if lo < hi && err == nil && w.Format.Quantised() {
+			err = write(p.Scales, scales, w.Format.ScalesPerRow(w.Cols))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // upload streams a tensor's rows into a weight from row at on.
@@ -144,35 +181,12 @@ func (l *loader) upload(w *kernels.Weight, t *gguf.TensorInfo, at int) error {
 			return err
 		}
 		l.quants, l.scales = repack(t.Type, l.raw, l.quants[:0], l.scales[:0])
-		for _, p := range w.Parts {
-			lo, hi := max(at+row, p.Row0), min(at+row+n, p.Row0+p.Rows)
-			if lo >= hi {
-				continue
-			}
-			words := w.Format.WordsPerRow(w.Cols)
-			from := lo - at - row
-			if err := l.dev.Write(p.Quants.Buffer, (lo-p.Row0)*words*4,
-				webgpu.U32Bytes(l.quants[from*words:(from+hi-lo)*words])); err != nil {
-				return err
-			}
-			if w.Format.Quantised() {
-				words := w.Format.ScalesPerRow(w.Cols)
-				if err := l.dev.Write(p.Scales.Buffer, (lo-p.Row0)*words*4,
-					webgpu.U32Bytes(l.scales[from*words:(from+hi-lo)*words])); err != nil {
-					return err
-				}
-			}
+		if err := l.model.writeRows(w, at+row, n, l.quants, l.scales); err != nil {
+			return err
 		}
 		l.advance(int64(len(l.raw)))
 	}
 	return nil
-}
-
-func (l *loader) advance(n int64) {
-	l.done += n
-	if l.progress != nil {
-		l.progress(l.done, l.total)
-	}
 }
 
 // readVector reads a one-dimensional tensor of n elements as floats.

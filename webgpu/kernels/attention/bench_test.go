@@ -28,7 +28,7 @@ func BenchmarkAttention(b *testing.B) {
 	if dev.Info().Software {
 		lanes = kernels.Serial
 	}
-	view := kerneltest.Buffers(b, dev)
+	view := kerneltest.New(b, dev).U32
 	type timed struct {
 		name  string
 		built *kernels.Built

@@ -45,12 +45,12 @@ func OnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
 	})
 }
 
-// New makes buffers on a device for a test.
-func New(t *testing.T, dev webgpu.Device) Bench { return Bench{t, dev} }
+// New makes buffers on a device for a test or a benchmark.
+func New(t testing.TB, dev webgpu.Device) Bench { return Bench{t, dev} }
 
 // Bench runs one kernel under test and holds its buffers.
 type Bench struct {
-	T   *testing.T
+	T   testing.TB
 	Dev webgpu.Device
 }
 
@@ -145,7 +145,7 @@ func Normals(seed uint64, n int) []float32 {
 }
 
 // CloseTo fails the test if got differs from want by more than tol (relative to scale).
-func CloseTo(t *testing.T, what string, got, want []float32, tol, scale float64) {
+func CloseTo(t testing.TB, what string, got, want []float32, tol, scale float64) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%s: %d values for %d", what, len(got), len(want))
@@ -159,7 +159,7 @@ func CloseTo(t *testing.T, what string, got, want []float32, tol, scale float64)
 }
 
 // SameBits fails the test if two outputs differ in any bit.
-func SameBits(t *testing.T, what string, got, want []uint32) {
+func SameBits(t testing.TB, what string, got, want []uint32) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%s: %d words for %d", what, len(got), len(want))
@@ -177,7 +177,7 @@ var BatchSizes = []int{1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 63, 6
 
 // Invariant checks that a kernel computes the same bits for each of 64 rows alone and in batches of every size, at
 // every place in the batch. rows must run the kernel on the rows in the given order and return width words a row.
-func Invariant(t *testing.T, width int, rows func(order []int) []uint32) {
+func Invariant(t testing.TB, width int, rows func(order []int) []uint32) {
 	t.Helper()
 	alone := make([][]uint32, 64)
 	for i := range alone {
@@ -216,18 +216,4 @@ func Bits(x []float32) []uint32 {
 		out[i] = math.Float32bits(v)
 	}
 	return out
-}
-
-// Buffers makes buffers of words for a benchmark.
-func Buffers(b *testing.B, dev webgpu.Device) func(words []uint32) kernels.View {
-	return func(words []uint32) kernels.View {
-		buf, err := dev.NewBuffer("bench", 4*len(words), webgpu.Storage)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := dev.Write(buf, 0, webgpu.U32Bytes(words)); err != nil {
-			b.Fatal(err)
-		}
-		return kernels.View{Buffer: buf, Size: 4 * len(words)}
-	}
 }

@@ -110,7 +110,7 @@ func (e *Exact) Scores() []float64 {
 func Everything(int) bool { return true }
 
 // Drawn checks that y has the best perturbed score among the kept ids, up to f32 rounding.
-func (e *Exact) Drawn(t *testing.T, what string, y int, kept func(int) bool) {
+func (e *Exact) Drawn(t testing.TB, what string, y int, kept func(int) bool) {
 	t.Helper()
 	if y < 0 || y >= len(e.Z) {
 		t.Fatalf("%s: drew %d of %d ids", what, y, len(e.Z))
@@ -138,7 +138,7 @@ func (e *Exact) Drawn(t *testing.T, what string, y int, kept func(int) bool) {
 // Nearby returns the f32 rounding error of a score.
 func Nearby(s float64) float64 { return 1e-4 + 3e-7*math.Abs(s) }
 
-func Near(t *testing.T, what string, got float32, want, tol float64) {
+func Near(t testing.TB, what string, got float32, want, tol float64) {
 	t.Helper()
 	if math.IsNaN(float64(got)) || math.Abs(float64(got)-want) > tol+2e-6*math.Abs(want) {
 		t.Fatalf("%s = %g, exactly it is %g", what, got, want)
@@ -165,7 +165,7 @@ func SpreadRuns(lanes kernels.Lanes) int {
 }
 
 // ChiSquare fails the test if counts are not drawn from p. Ids with an expected count below five share a cell.
-func ChiSquare(t *testing.T, what string, counts []int, p []float64) {
+func ChiSquare(t testing.TB, what string, counts []int, p []float64) {
 	t.Helper()
 	n := 0
 	for i, c := range counts {

@@ -18,7 +18,7 @@ func BenchmarkSampling(b *testing.B) {
 		b.Skip(err)
 	}
 	defer dev.Destroy()
-	buffer := kerneltest.Buffers(b, dev)
+	buffer := kerneltest.New(b, dev).U32
 	measure := func(name string, out kernels.View, record func(*kernels.Recorder)) {
 		b.Run(name, func(b *testing.B) {
 			r := kernels.NewRecorder(name, dev.Info())

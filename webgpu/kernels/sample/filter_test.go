@@ -25,7 +25,7 @@ var filterDraws = []kernels.DrawParams{
 }
 
 // threshold checks τ against the definition of the filters.
-func threshold(t *testing.T, e *kerneltest.Exact, what string, p kernels.DrawParams, got float64) {
+func threshold(t testing.TB, e *kerneltest.Exact, what string, p kernels.DrawParams, got float64) {
 	t.Helper()
 	sorted := slices.Clone(e.Z)
 	slices.Sort(sorted)
@@ -68,7 +68,7 @@ func threshold(t *testing.T, e *kerneltest.Exact, what string, p kernels.DrawPar
 }
 
 // record checks the probability of the drawn token and the entropy against the softmax of x over the kept ids.
-func record(t *testing.T, what string, rec []uint32, x []float64, kept func(int) bool) {
+func record(t testing.TB, what string, rec []uint32, x []float64, kept func(int) bool) {
 	t.Helper()
 	lse, entropy := kerneltest.LogSumExp(x, kept)
 	p := math.Exp(x[rec[0]] - lse)
