@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -181,14 +182,8 @@ func (t *Template) Engine() string { return "built-in Jinja" }
 
 // Names lists the templates besides the default one.
 func (t *Template) Names() []string {
-	var names []string
-	for name := range t.texts {
-		if name != "" {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
+	names := slices.Sorted(maps.Keys(t.texts))
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
 // Render writes the conversation. The text spells special tokens, BOS among

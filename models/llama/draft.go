@@ -119,20 +119,15 @@ func (d *Draft) Warm() error {
 // makePrefill compiles the programs of Prefill and of the root's pass.
 func (d *Draft) makePrefill() error {
 	d.hostForward = make([]webgpu.Program, bucket(d.opts.TopK)+1)
-	recorders, store := d.recordPrefill(d.net.forward)
+	b := &programBatch{}
+	d.recordPrefill(b, d.net.forward)
 	for n := 1; n <= 2; n++ {
 		r := d.recorder(fmt.Sprintf("draft root %d", n))
 		d.net.forward(r, &d.rootPass, n)
 		d.net.head(r, n-1, n, d.work.logits, 0)
-		recorders = append(recorders, r)
+		b.add(r, &d.rootForward[n-1])
 	}
-	programs, err := d.build(recorders...)
-	if err != nil {
-		return err
-	}
-	store(programs[:len(programs)-2])
-	d.rootForward = [2]webgpu.Program(programs[len(programs)-2:])
-	return nil
+	return d.buildBatch(b)
 }
 
 // hostRows returns the most rows of a pass over beams that the host chose.

@@ -384,10 +384,18 @@ func buildInto[K comparable](m *Model, programs map[K]webgpu.Program, key K,
 type programBatch struct {
 	recorders []*kernels.Recorder
 	programs  []*webgpu.Program
+	then      []func() // called once all programs are built
 }
 
 func (b *programBatch) add(r *kernels.Recorder, to *webgpu.Program) {
 	b.recorders, b.programs = append(b.recorders, r), append(b.programs, to)
+}
+
+// addTo stores the program in a map.
+func addTo[K comparable](b *programBatch, programs map[K]webgpu.Program, key K, r *kernels.Recorder) {
+	made := new(webgpu.Program)
+	b.add(r, made)
+	b.then = append(b.then, func() { programs[key] = *made })
 }
 
 // buildBatch builds the programs of a batch.
@@ -401,6 +409,9 @@ func (m *Model) buildBatch(b *programBatch) error {
 	}
 	for i, p := range made {
 		*b.programs[i] = p
+	}
+	for _, f := range b.then {
+		f()
 	}
 	return nil
 }

@@ -21,28 +21,20 @@ type prefillPrograms struct {
 // batchRows returns the capacity of the batch pass.
 func (m *Model) batchRows() int { return max(m.opts.MaxRows, maxPrefill) }
 
-// recordPrefill records the programs of Prefill with forward. It returns their recorders and a function that stores
-// the built programs.
-func (m *Model) recordPrefill(
-	forward func(r *kernels.Recorder, p *pass, n int)) ([]*kernels.Recorder, func([]webgpu.Program)) {
+// recordPrefill records the programs of Prefill with forward.
+func (m *Model) recordPrefill(b *programBatch, forward func(r *kernels.Recorder, p *pass, n int)) {
 	f := &m.prefill
 	f.batch = newPass(&m.seq, m.work.inputs.Buffer, 0, m.batchRows(), m.ancestorStride())
-	var all []*kernels.Recorder
-	var at []int
-	for i, n := range buckets[:bucket(m.prefillRows())+1] {
-		if m.single && !slices.Contains(leanChunks, n) {
+	made, lean := make([]webgpu.Program, bucket(m.prefillRows())+1), m.single
+	for i, n := range buckets[:len(made)] {
+		if lean && !slices.Contains(leanChunks, n) {
 			continue
 		}
 		r := m.recorder(fmt.Sprintf("prefill %d", n))
 		forward(r, &f.batch, n)
-		all, at = append(all, r), append(at, i)
+		b.add(r, &made[i])
 	}
-	return all, func(p []webgpu.Program) {
-		f.programs, f.lean = make([]webgpu.Program, bucket(m.prefillRows())+1), len(at) <= bucket(m.prefillRows())
-		for i, program := range p {
-			f.programs[at[i]] = program
-		}
-	}
+	b.then = append(b.then, func() { f.programs, f.lean = made, lean })
 }
 
 // leanChunks are the chunk sizes that a lean model has programs for. Chunks are not padded: a padding row costs as

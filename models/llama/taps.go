@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
 	layerkernel "foretoken/webgpu/kernels/layer"
 )
@@ -70,22 +69,13 @@ func (t *Target) allocateTaps(layers []int) error {
 // rerecord records the programs that contain the model's blocks again, with the taps.
 func (t *Target) rerecord() error {
 	t.preparing("recording feature taps")
-	recorders, store := t.recordPrefill(t.forward)
-	prefills := len(recorders)
-	var verify []*webgpu.Program
+	b := &programBatch{}
+	t.recordPrefill(b, t.forward)
 	for key, programs := range t.parts {
 		r := t.recorder(fmt.Sprintf("verify %d from %d", key.rows, key.from))
 		t.forward(r, t.prefill.batch.rowsFrom(key.from), key.rows)
 		t.head(r, 0, key.rows, t.work.logits, 0)
-		recorders, verify = append(recorders, r), append(verify, &programs.verify)
+		b.add(r, &programs.verify)
 	}
-	programs, err := t.build(recorders...)
-	if err != nil {
-		return err
-	}
-	store(programs[:prefills])
-	for i, p := range programs[prefills:] {
-		*verify[i] = p
-	}
-	return nil
+	return t.buildBatch(b)
 }

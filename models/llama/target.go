@@ -138,12 +138,9 @@ func (t *Target) record() error {
 
 // makePrefill compiles the programs of Prefill.
 func (t *Target) makePrefill() error {
-	recorders, store := t.recordPrefill(t.forward)
-	programs, err := t.build(recorders...)
-	if err == nil {
-		store(programs)
-	}
-	return err
+	b := &programBatch{}
+	t.recordPrefill(b, t.forward)
+	return t.buildBatch(b)
 }
 
 // Warm compiles the programs that a lean load left out, for trees of up to rows nodes. It skips programs that

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"foretoken/spec"
 	"foretoken/webgpu"
@@ -62,32 +61,22 @@ func (t *Target) prepareVerifiers(d *Draft, least, most int) error {
 		s.siblings, s.ids = make([][]int32, t.opts.MaxRows), make([][]int32, t.opts.MaxRows)
 		s.verifiers = map[verifierKey]webgpu.Program{}
 	}
-	var recorders []*kernels.Recorder
-	var keys []verifierKey
+	b, last := &programBatch{}, part{}
 	for n := least; n <= most; n++ {
-		p := t.lastPart(n)
+		p := t.lastPart(n) // the same for neighbouring n
 		key := verifierKey{d, p}
-		if _, ok := s.verifiers[key]; ok || slices.Contains(keys, key) {
+		if p == last || s.verifiers[key] != 0 {
 			continue
 		}
+		last = p
 		r := t.recorder(fmt.Sprintf("verify sampled %d from %d", p.rows, p.from))
 		treekernel.RecordVerify(r, t.tuning.Lanes, treekernel.Verification{Target: t.partLogits(p),
 			Draft: d.distributionLogits(), TargetRecord: t.results.filtered.from(p.from),
 			Draw: t.work.draw, Nodes: viewFrom(s.nodes, p.from*treekernel.PlanWords), Children: s.children,
 			Out: t.results.verdicts.from(p.from)})
-		recorders, keys = append(recorders, r), append(keys, key)
+		addTo(b, s.verifiers, key, r)
 	}
-	if len(recorders) == 0 {
-		return nil
-	}
-	programs, err := t.build(recorders...)
-	if err != nil {
-		return err
-	}
-	for i, p := range programs {
-		s.verifiers[keys[i]] = p
-	}
-	return nil
+	return t.buildBatch(b)
 }
 
 // verifiersReady reports whether the programs that verify trees of least to most nodes are compiled.
@@ -202,28 +191,21 @@ func (t *Target) PrepareJointSampled(draft spec.Grower, k, levels, rows int) err
 	if err := t.PrepareJoint(draft, k); err != nil {
 		return err
 	}
-	s, b := &t.sampled, &programBatch{}
+	s, b, last := &t.sampled, &programBatch{}, part{}
 	if s.siblingFills == nil {
 		s.siblingFills = map[part]webgpu.Program{}
 	}
-	made := map[part]*webgpu.Program{}
 	for n := 1; n <= min(rows, t.passRows()); n++ {
 		p := t.lastPart(n)
-		if s.siblingFills[p] != 0 || made[p] != nil {
+		if p == last || s.siblingFills[p] != 0 {
 			continue
 		}
-		made[p] = new(webgpu.Program)
+		last = p
 		r := t.recorder(fmt.Sprintf("siblings %d", p.rows))
 		treekernel.RecordSiblings(r, p.rows, s.nodes, t.prefill.batch.tokens, s.children)
-		b.add(r, made[p])
+		addTo(b, s.siblingFills, p, r)
 	}
-	if err := t.buildBatch(b); err != nil {
-		return err
-	}
-	for p, program := range made {
-		s.siblingFills[p] = *program
-	}
-	return nil
+	return t.buildBatch(b)
 }
 
 // sampledReady reports whether a tree can be sampled without replacement and verified in one run.

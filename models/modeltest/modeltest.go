@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -77,14 +78,7 @@ var storages = map[string]storage{
 }
 
 // Types are the storage types in the names of models.
-func Types() []string {
-	var all []string
-	for name := range storages {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
-}
+func Types() []string { return slices.Sorted(maps.Keys(storages)) }
 
 var (
 	making sync.Mutex

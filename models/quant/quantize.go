@@ -4,26 +4,21 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"foretoken/models/gguf"
 
 	"github.com/x448/float16"
 )
 
-// Encodable reports whether Quantize writes the type: F32, F16, BF16, Q8_0 and Q4_0.
-func Encodable(t gguf.Type) bool {
-	switch t {
-	case gguf.F32, gguf.F16, gguf.BF16, gguf.Q8_0, gguf.Q4_0:
-		return true
-	}
-	return false
-}
+// encodable are the types that Quantize writes.
+var encodable = []gguf.Type{gguf.F32, gguf.F16, gguf.BF16, gguf.Q8_0, gguf.Q4_0}
 
 // Quantize encodes all of src into dst, which must have exactly their encoded size, with the bits of ggml's
 // reference quantisers (quantize_row_q8_0_ref and its siblings in ggml-quants.c). An element that is not finite or
 // too large for the type is an error that names it: a block with such a weight decodes to nonsense.
 func Quantize(t gguf.Type, src []float32, dst []byte) error {
-	if !Encodable(t) {
+	if !slices.Contains(encodable, t) {
 		return fmt.Errorf("quant: %s cannot be encoded: want F32, F16, BF16, Q8_0 or Q4_0", t)
 	}
 	want, err := RowBytes(t, len(src))
