@@ -9,8 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -175,15 +173,6 @@ func ForFile(f *gguf.File) (*Template, error) {
 		return nil, fmt.Errorf("chat: %s: %w", f.Name(), err)
 	}
 	return t, nil
-}
-
-// Engine names what renders the templates.
-func (t *Template) Engine() string { return "built-in Jinja" }
-
-// Names lists the templates besides the default one.
-func (t *Template) Names() []string {
-	names := slices.Sorted(maps.Keys(t.texts))
-	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
 // Render writes the conversation. The text spells special tokens, BOS among

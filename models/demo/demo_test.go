@@ -63,7 +63,7 @@ func TestPairSharesItsVocabulary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rows := emb.Rows(); rows != 2048 || tok.VocabSize() != 2048 {
+		if rows := emb.Dims[1]; rows != 2048 || tok.VocabSize() != 2048 {
 			t.Errorf("%s: %d rows of embeddings, %d tokens", f.Name(), rows, tok.VocabSize())
 		}
 		pair[i] = tok

@@ -48,9 +48,6 @@ func (t *TensorInfo) Elements() uint64 {
 	return n
 }
 
-// Rows is the product of all dimensions but the first.
-func (t *TensorInfo) Rows() uint64 { return t.Elements() / t.Dims[0] }
-
 // File is an opened GGUF file. It is safe for concurrent use if its Source is.
 type File struct {
 	Version   uint32

@@ -22,10 +22,9 @@ const estimateWord = kernels.FilterWords
 // chain holds the programs that draw chains. Token i is drawn from row i of work.logits into record i; step i
 // consumes it.
 type chain struct {
-	request spec.SampleRequest // of the last chain, without its pending tokens
-	base    int                // committed tokens, the root included
-	back    webgpu.Memory      // host copy of the records
-	scratch kernels.View       // of sample.RecordFilter
+	base    int           // committed tokens, the root included
+	back    webgpu.Memory // host copy of the records
+	scratch kernels.View  // of sample.RecordFilter
 	inputs  webgpu.Buffer
 	root    webgpu.Program // draws token 0
 	steps   []chainStep
@@ -140,10 +139,8 @@ func (d *Draft) startSampled(ctx context.Context, r spec.SampleRequest) error {
 	if err := d.writeDraw(r.Sampling, stream, false); err != nil {
 		return err
 	}
-	c := &d.chain
-	r.Pending = nil
-	c.request, c.base = r, d.Len()
-	d.programs = append(d.programs, d.rootForward[rows-1], c.root)
+	d.chain.base = d.Len()
+	d.programs = append(d.programs, d.rootForward[rows-1], d.chain.root)
 	return d.placeTokens(0, r.Count)
 }
 

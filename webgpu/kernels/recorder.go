@@ -45,9 +45,6 @@ func NewRecorder(label string, dev webgpu.Info) *Recorder {
 // Subgroup4 reports whether four threads of a subgroup can exchange values.
 func (r *Recorder) Subgroup4() bool { return r.subgroup4 }
 
-// Len returns the number of dispatches recorded.
-func (r *Recorder) Len() int { return len(r.steps) }
-
 // Add records a dispatch. Binding 0 of every kernel is its uniform parameter
 // block, whose words are params; views are bindings 1 and up.
 func (r *Recorder) Add(src *webgpu.KernelSource, groups [3]int, params []uint32, views ...View) {

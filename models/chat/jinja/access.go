@@ -9,7 +9,7 @@ func (m *machine) attr(v Value, name string) Value {
 		return m.fail("%s is not defined, so it has no %s", x.what, quote(name))
 	case string:
 		if f := stringMethods[name]; f != nil {
-			return &function{name, func(m *machine, a arguments) Value { return f(m, x, a) }}
+			return &function{func(m *machine, a arguments) Value { return f(m, x, a) }}
 		}
 	case *List:
 		if x.group && name == "grouper" {
@@ -19,11 +19,11 @@ func (m *machine) attr(v Value, name string) Value {
 			return x.Items[1]
 		}
 		if f := listMethods[name]; f != nil {
-			return &function{name, func(m *machine, a arguments) Value { return f(m, x, a) }}
+			return &function{func(m *machine, a arguments) Value { return f(m, x, a) }}
 		}
 	case *Dict:
 		if f := dictMethods[name]; f != nil {
-			return &function{name, func(m *machine, a arguments) Value { return f(m, x, a) }}
+			return &function{func(m *machine, a arguments) Value { return f(m, x, a) }}
 		}
 		if v, ok := x.get(name); ok {
 			return v

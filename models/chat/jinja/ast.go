@@ -33,7 +33,6 @@ type (
 		filters []filter // of a block
 	}
 	macroStmt struct {
-		line int
 		name string
 		def  *macroDef
 	}
@@ -114,14 +113,12 @@ type (
 	}
 	testExpr struct {
 		x    expr
-		name string
 		test testFunc
 		args callArgs
 	}
 )
 
 type filter struct {
-	name string
 	fn   filterFunc
 	args callArgs
 }

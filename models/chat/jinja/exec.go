@@ -204,7 +204,7 @@ var loopAttrs = map[string]func(l *loop) Value{
 		return l.items[l.i+1]
 	},
 	"cycle": func(l *loop) Value {
-		return &function{"cycle", func(m *machine, a arguments) Value {
+		return &function{func(m *machine, a arguments) Value {
 			if len(a.pos) == 0 {
 				return m.fail("cycle needs values")
 			}
@@ -212,7 +212,7 @@ var loopAttrs = map[string]func(l *loop) Value{
 		}}
 	},
 	"changed": func(l *loop) Value {
-		return &function{"changed", func(m *machine, a arguments) Value {
+		return &function{func(m *machine, a arguments) Value {
 			same := l.asked && m.equal(&List{Items: l.changed}, &List{Items: a.pos})
 			l.asked, l.changed = true, a.pos
 			return !same
@@ -222,7 +222,7 @@ var loopAttrs = map[string]func(l *loop) Value{
 
 // macro makes a function of a definition. It sees the names around it as they are when it is called.
 func (m *machine) macro(d *macroDef, around *scope) *function {
-	return &function{d.name, func(m *machine, a arguments) Value {
+	return &function{func(m *machine, a arguments) Value {
 		s := around.child()
 		rest := NewDict()
 		if a.named != nil {

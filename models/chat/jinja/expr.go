@@ -311,7 +311,7 @@ func (p *parser) filterCall(name string) filter {
 	for p.skip(tokOp, ".") {
 		name += "." + p.name()
 	}
-	f := filter{name: name, fn: filters[name]}
+	f := filter{fn: filters[name]}
 	if f.fn == nil && p.err == nil {
 		p.fail("there is no filter %s", quote(name))
 	}
@@ -348,7 +348,7 @@ func (p *parser) filtered(x expr) expr {
 func (p *parser) test(x expr) expr {
 	negated := p.skip(tokName, "not")
 	name := p.name()
-	t := testExpr{x: x, name: name, test: tests[name]}
+	t := testExpr{x: x, test: tests[name]}
 	if t.test == nil && p.err == nil {
 		p.fail("there is no test %s", quote(name))
 	}

@@ -14,7 +14,7 @@ type object struct {
 }
 
 var globals = map[string]*function{
-	"range": {"range", func(m *machine, a arguments) Value {
+	"range": {func(m *machine, a arguments) Value {
 		r := &rangeValue{0, 0, 1}
 		into := []*int64{&r.to}
 		if len(a.pos) > 1 {
@@ -35,14 +35,14 @@ var globals = map[string]*function{
 		}
 		return r
 	}},
-	"dict":      {"dict", func(m *machine, a arguments) Value { return m.merged("dict", a) }},
-	"namespace": {"namespace", func(m *machine, a arguments) Value { return &namespace{m.merged("namespace", a)} }},
-	"joiner": {"joiner", func(m *machine, a arguments) Value {
+	"dict":      {func(m *machine, a arguments) Value { return m.merged("dict", a) }},
+	"namespace": {func(m *machine, a arguments) Value { return &namespace{m.merged("namespace", a)} }},
+	"joiner": {func(m *machine, a arguments) Value {
 		sep, used := ", ", false
 		if v, ok := a.get(0, "sep"); ok {
 			sep = m.str(v)
 		}
-		return &function{"joiner", func(*machine, arguments) Value {
+		return &function{func(*machine, arguments) Value {
 			if !used {
 				used = true
 				return ""
@@ -50,24 +50,24 @@ var globals = map[string]*function{
 			return sep
 		}}
 	}},
-	"cycler": {"cycler", func(m *machine, a arguments) Value {
+	"cycler": {func(m *machine, a arguments) Value {
 		if len(a.pos) == 0 {
 			return m.fail("cycler needs values")
 		}
 		i := 0
-		next := &function{"next", func(*machine, arguments) Value {
+		next := &function{func(*machine, arguments) Value {
 			v := a.pos[i]
 			i = (i + 1) % len(a.pos)
 			return v
 		}}
-		reset := &function{"reset", func(*machine, arguments) Value { i = 0; return nil }}
+		reset := &function{func(*machine, arguments) Value { i = 0; return nil }}
 		return &object{map[string]func() Value{
 			"current": func() Value { return a.pos[i] },
 			"next":    func() Value { return next },
 			"reset":   func() Value { return reset },
 		}}
 	}},
-	"raise_exception": {"raise_exception", func(m *machine, a arguments) Value {
+	"raise_exception": {func(m *machine, a arguments) Value {
 		if m.err != nil {
 			return nil
 		}
@@ -80,7 +80,7 @@ var globals = map[string]*function{
 		}
 		return nil
 	}},
-	"strftime_now": {"strftime_now", func(m *machine, a arguments) Value {
+	"strftime_now": {func(m *machine, a arguments) Value {
 		format, ok := "", false
 		if v, given := a.get(0, "format"); given {
 			format, ok = v.(string)

@@ -35,10 +35,7 @@ type Options struct {
 }
 
 // Template is a parsed template. It is safe for concurrent use.
-type Template struct {
-	body   []stmt
-	source int // bytes
-}
+type Template struct{ body []stmt }
 
 // Parse reads a template. Filters, tests and tags that are not known are errors here and not when they are reached.
 func Parse(source string) (*Template, error) {
@@ -60,7 +57,7 @@ func Parse(source string) (*Template, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	return &Template{body: body, source: len(source)}, nil
+	return &Template{body}, nil
 }
 
 // Render gives the text that the template makes of the variables.

@@ -133,7 +133,7 @@ func (p *parser) statement() stmt {
 		return p.setTag(t.line)
 	case "macro":
 		name := p.name()
-		return macroStmt{t.line, name, p.macro(name, "endmacro")}
+		return macroStmt{name, p.macro(name, "endmacro")}
 	case "call":
 		return p.callTag(t.line)
 	case "filter":

@@ -116,7 +116,6 @@ type namespace struct{ attrs *Dict }
 
 // function is a global, a method bound to its value, or a macro.
 type function struct {
-	name string
 	call func(m *machine, a arguments) Value
 }
 
