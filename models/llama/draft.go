@@ -15,7 +15,8 @@ import (
 // them.
 type Draft struct {
 	*Model
-	net network
+	net     network
+	starter treeStarter // the draft itself, or the EAGLE3 that embeds it
 
 	rootPass      pass              // one or two pending tokens
 	rootForward   [2]webgpu.Program // runs their blocks and the logits of the last
@@ -51,6 +52,12 @@ type network interface {
 	head(r *kernels.Recorder, from, n int, logits kernels.View, to int)
 }
 
+// treeStarter prepares a run without submitting it.
+type treeStarter interface {
+	startTree(ctx context.Context, r spec.DraftRequest, rule candidateRule, beams [][]int32) error
+	startSampled(ctx context.Context, r spec.SampleRequest) error
+}
+
 var (
 	_ network     = (*Model)(nil)
 	_ spec.Grower = (*Draft)(nil)
@@ -74,7 +81,9 @@ func LoadDraft(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options) 
 // newDraft returns a draft that runs net in the workspace and the KV cache of m.
 func newDraft(m *Model, net network) *Draft {
 	m.opts.TopK = min(m.opts.TopK, m.opts.MaxRows) // each beam is a row of a pass
-	return &Draft{Model: m, net: net, plans: map[int]*plan{}}
+	d := &Draft{Model: m, net: net, plans: map[int]*plan{}}
+	d.starter = d
+	return d
 }
 
 // completeDraft sets the defaults of a draft's options.
