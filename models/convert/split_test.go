@@ -106,7 +106,8 @@ func TestPartsThatDoNotBelongTogether(t *testing.T) {
 			[]string{"d/" + one, "part 2", "part 1", "its own name"}},
 		"the same twice": {with(func(f converttest.Files) { f[last] = f[two] }),
 			[]string{"d/" + last, "is part 2 of its file by its metadata, part 3 by its name"}},
-		"twice given": {append(sourcesOf(three, "d"), sourcesOf(three, "d")[1]), []string{"part 2 of 3 is given twice"}},
+		"twice given": {append(sourcesOf(three, "d"), sourcesOf(three, "d")[1]),
+			[]string{"part 2 of 3 is given twice"}},
 		"other count": {append(sourcesOf(three, "d"), sourcesOf(partsOf(t, a, 2, false), "d")...),
 			[]string{"one of 3 parts", "one of 2"}},
 		"count by name": {with(func(f converttest.Files) {

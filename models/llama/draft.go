@@ -260,8 +260,8 @@ func (d *Draft) slotOf(path []int32) (int, error) {
 		return d.tree.slotOf(path)
 	}
 	level := len(path) - 1
-	if path[level] != 0 || level >= len(d.slots) {
-		return 0, fmt.Errorf("llama: committing beam %d of level %d of a chain of %d consumed tokens", path[level], level,
+	if beam := path[level]; beam != 0 || level >= len(d.slots) {
+		return 0, fmt.Errorf("llama: committing beam %d of level %d of a chain of %d consumed tokens", beam, level,
 			len(d.slots))
 	}
 	return level, nil

@@ -154,8 +154,8 @@ func (memory Memory) fits(c *Config, f *gguf.File, o Options, limits webgpu.Limi
 		return err == nil && m.Total() <= o.Memory
 	}
 	takes, allowed := Sizes(memory.Total(), o.Memory)
-	return fmt.Errorf("llama: %s: loading takes %s (%s), more than the %s allowed; %s", f.Name(), takes, memory, allowed,
-		Advice(memory.Context, o.KV, fit))
+	return fmt.Errorf("llama: %s: loading takes %s (%s), more than the %s allowed; %s", f.Name(), takes, memory,
+		allowed, Advice(memory.Context, o.KV, fit))
 }
 
 // Advice says what to change so that a model fits that does not fit with positions in a KV format. fit reports

@@ -123,8 +123,8 @@ func (m *Model) newWeight(name string, format kernels.Format, rows, cols int) (*
 	rowBytes := 4 * format.WordsPerRow(cols)
 	most := m.maxBinding() / rowBytes
 	if most < 1 {
-		return nil, fmt.Errorf("llama: %s: a row of tensor %s takes %d bytes, more than a binding of the device", m.file,
-			name, rowBytes)
+		return nil, fmt.Errorf("llama: %s: a row of tensor %s takes %d bytes, more than a binding of the device",
+			m.file, name, rowBytes)
 	}
 	for row := 0; row < rows; row += most {
 		p := kernels.WeightPart{Row0: row, Rows: min(most, rows-row)}

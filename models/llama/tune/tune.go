@@ -10,7 +10,6 @@ package tune
 import (
 	"fmt"
 	"slices"
-	"sort"
 	"strconv"
 
 	"foretoken/webgpu"
@@ -90,9 +89,7 @@ func New(c Config) (*Tuning, error) {
 	if err := t.chooseLanes(shipped); err != nil {
 		return nil, err
 	}
-	sort.SliceStable(weights, func(i, j int) bool {
-		return weights[i].Rows*weights[i].Cols > weights[j].Rows*weights[j].Cols
-	})
+	slices.SortStableFunc(weights, func(a, b *kernels.Weight) int { return b.Rows*b.Cols - a.Rows*a.Cols })
 	chosen := map[kernels.Format]matmul.Family{} // by the largest weight
 	for _, w := range weights {
 		key := Class(w)
