@@ -161,7 +161,7 @@ func (d *Draft) propose() {
 			ranked = make([]float64, len(q))
 			for i := range q {
 				p[i] = math.Exp(q[i])
-				ranked[i] = q[i] + spec.Gumbel(d.Request.Sampling.Seed, spec.StreamDraft, uint32(from.at.Len),
+				ranked[i] = q[i] + Gumbel(d.Request.Sampling.Seed, spec.StreamDraft, uint32(from.at.Len),
 					uint32(i))
 			}
 			d.q, d.rowAt = append(d.q, p), append(d.rowAt, from.at)
@@ -169,7 +169,7 @@ func (d *Draft) propose() {
 		for _, id := range BestOf(ranked, d.Request.K) {
 			l.Candidates = append(l.Candidates, spec.Candidate{Token: id, LogQ: float32(q[id]), Beam: int32(b)})
 		}
-		plain := spec.Sampling{Temperature: 1}.Distribution(nil, d.Script.Logits(from.at, d.Differ))
+		plain := Distribution(spec.Sampling{Temperature: 1}, d.Script.Logits(from.at, d.Differ))
 		l.Entropies = append(l.Entropies, float32(Entropy(plain)))
 		if d.Accept {
 			l.Accepts = append(l.Accepts, d.Chance(from.at))
@@ -182,11 +182,11 @@ func (d *Draft) LogQ(at Prefix) []float64 {
 	z := d.Script.Logits(at, d.Differ)
 	s := spec.Sampling{Temperature: 1}
 	if d.Request.Coupled {
-		return d.Request.Sampling.Coupled(nil, z, uint32(at.Len))
+		return coupled(d.Request.Sampling, z, uint32(at.Len))
 	} else if d.trees {
 		s.Temperature = d.Request.Sampling.Temperature
 	}
-	q := s.Distribution(nil, z)
+	q := Distribution(s, z)
 	for i := range q {
 		q[i] = math.Log(q[i])
 	}
@@ -264,14 +264,14 @@ func (d *Draft) draw(count int) ([]spec.Drawn, error) {
 		if s.Temperature == 0 {
 			shown = spec.Sampling{Temperature: 1}
 		}
-		q := shown.Distribution(nil, z)
-		token := s.Draw(z, stream, uint32(d.at.Len))
+		q := Distribution(shown, z)
+		token := Draw(s, z, stream, uint32(d.at.Len))
 		if n := len(d.Drawn); n > 0 && d.Accept {
 			d.Drawn[n-1].Accept = d.Chance(d.at)
 		}
 		d.Drawn = append(d.Drawn, spec.Drawn{Token: token, Prob: float32(q[token]), Entropy: float32(Entropy(q)),
 			Accept: float32(math.NaN())})
-		d.q = append(d.q, s.Distribution(nil, z))
+		d.q = append(d.q, Distribution(s, z))
 		d.at = d.at.Then(token)
 	}
 	return d.Drawn, nil
@@ -338,7 +338,7 @@ func (d *Draft) Ranking(s spec.Sampling, coupled, drawn bool) func(Prefix) []int
 		x := slices.Clone(q)
 		if drawn {
 			for i := range x {
-				x[i] += spec.Gumbel(s.Seed, spec.StreamDraft, uint32(at.Len), uint32(i))
+				x[i] += Gumbel(s.Seed, spec.StreamDraft, uint32(at.Len), uint32(i))
 			}
 		}
 		var possible []int32
