@@ -32,17 +32,12 @@ const ruledOut = -1e30
 // Call constrains the text to a function call by the schema from [chat.ToolChoice]. It fails if another constraint
 // is set.
 func (c *Constraints) Call(schema json.RawMessage) error {
-	if c.Grammar != "" || len(c.JSONSchema) > 0 || c.JSONObject {
+	if masks, _ := c.shapes(); masks {
 		return errors.New("foretoken: tool_choice asks for a call, and the text is held to another form already; " +
 			"leave one of them out")
 	}
 	c.JSONSchema = schema
 	return c.Validate()
-}
-
-func (c *Constraints) empty() bool {
-	return c.Grammar == "" && len(c.JSONSchema) == 0 && !c.JSONObject && c.FrequencyPenalty == 0 &&
-		c.PresencePenalty == 0 && len(c.LogitBias) == 0
 }
 
 // Validate refuses what does not go together or is out of its range, and grammars that cannot be read.
@@ -129,7 +124,7 @@ type guide struct {
 
 // newGuide is nil for a request without constraints.
 func (s *Session) newGuide(c Constraints) (*guide, error) {
-	if c.empty() {
+	if masks, biases := c.shapes(); !masks && !biases {
 		return nil, nil
 	}
 	if err := c.check(); err != nil {
@@ -178,16 +173,15 @@ func (g *guide) note(id int32, n int) {
 
 // shapes reports how the constraints change a pass: grammars need masks, penalties and biases need biases.
 func (c *Constraints) shapes() (masks, biases bool) {
-	return c.Grammar != "" || len(c.JSONSchema) > 0 || c.JSONObject, c.FrequencyPenalty != 0 ||
-		c.PresencePenalty != 0 || len(c.LogitBias) > 0
+	return c.Grammar != "" || len(c.JSONSchema) > 0 || c.JSONObject, c.penalises() || len(c.LogitBias) > 0
 }
 
-func (g *guide) penalises() bool { return g.c.FrequencyPenalty != 0 || g.c.PresencePenalty != 0 }
+func (c *Constraints) penalises() bool { return c.FrequencyPenalty != 0 || c.PresencePenalty != 0 }
 
 // Shape implements spec.Guide.
 func (g *guide) Shape(tree *spec.Tree, s *spec.Shaping) error {
 	s.Common = append(s.Common, g.base...)
-	if g.penalises() && tree.Len() > 1 {
+	if g.c.penalises() && tree.Len() > 1 {
 		g.shapePaths(tree, s)
 	}
 	if g.matcher == nil {
@@ -250,7 +244,7 @@ func (g *guide) shapePaths(tree *spec.Tree, s *spec.Shaping) {
 // Take implements spec.Guide.
 func (g *guide) Take(tokens []int32) error {
 	for _, id := range tokens {
-		if g.penalises() {
+		if g.c.penalises() {
 			g.counts[id]++
 			g.note(id, g.counts[id])
 		}

@@ -180,13 +180,13 @@ func contextOf(asked int, beyond bool, files ...*gguf.File) (int, error) {
 			return 0, err
 		}
 		if asked > c.Context && !beyond {
-			return 0, ofKind(ErrRequest, fmt.Errorf("foretoken: a context of %d was asked for, but %s was trained "+
-				"for %d positions", asked, f.Name(), c.Context))
+			return 0, refused("foretoken: a context of %d was asked for, but %s was trained for %d positions", asked,
+				f.Name(), c.Context)
 		}
 		most = min(most, c.Usable())
 	}
 	if asked < 0 {
-		return 0, ofKind(ErrRequest, fmt.Errorf("foretoken: a context of %d was asked for", asked))
+		return 0, refused("foretoken: a context of %d was asked for", asked)
 	}
 	if asked > 0 {
 		return asked, nil
@@ -270,4 +270,9 @@ func ofKind(kind, err error) error {
 		return nil
 	}
 	return &kinded{err, kind}
+}
+
+// refused is an error of kind ErrRequest.
+func refused(format string, args ...any) error {
+	return ofKind(ErrRequest, fmt.Errorf(format, args...))
 }

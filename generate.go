@@ -14,8 +14,7 @@ import (
 func (s *Session) Generate(ctx context.Context, prompt string, r Request, emit func(*Event) error) (*Result, error) {
 	ids := s.tok.Encode(prompt, true)
 	if len(ids) == 0 {
-		return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: the prompt is empty and the model has no token to "+
-			"begin with"))
+		return nil, refused("foretoken: the prompt is empty and the model has no token to begin with")
 	}
 	return s.GenerateIDs(ctx, ids, r, emit)
 }
