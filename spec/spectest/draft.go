@@ -1,6 +1,7 @@
 package spectest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -72,37 +73,35 @@ func (d *Draft) checkRoom(slots int) {
 	}
 }
 
-func (d *Draft) check(r spec.DraftRequest) {
+// begin drafts the first level of a tree.
+func (d *Draft) begin(ctx context.Context, r spec.DraftRequest, sampled bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if r.K < 1 || r.K > d.limits.TopK || r.Depth < 0 || r.Coupled && r.Sampling.Temperature == 0 {
 		panic(fmt.Sprintf("request %+v", r))
 	}
+	d.consume(r.Pending, r.K*r.Depth)
+	d.Request, d.trees = r, sampled
+	d.beams = []scriptedBeam{{at: PrefixOf(d.Cells)}}
+	d.propose()
+	return nil
 }
 
 func (d *Draft) DraftTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
-	if err := ctx.Err(); err != nil {
+	if err := d.begin(ctx, r, false); err != nil {
 		return nil, err
 	}
-	d.check(r)
-	d.consume(r.Pending, r.K*r.Depth)
-	d.Request = r
-	d.beams = []scriptedBeam{{at: PrefixOf(d.Cells)}}
-	d.propose()
 	return d.Grow(ctx, r.Depth)
 }
 
 func (d *Draft) SampleTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	if r.Sampling.Temperature == 0 {
 		panic("drawing without replacement at temperature 0")
 	}
-	d.check(r)
-	d.consume(r.Pending, 0)
-	d.Request, d.trees = r, true
-	d.beams = []scriptedBeam{{at: PrefixOf(d.Cells)}}
-	d.propose()
-	return d.Levels, nil
+	r.Depth = 0
+	err := d.begin(ctx, r, true)
+	return d.Levels, err
 }
 
 func (d *Draft) Grow(ctx context.Context, passes int) ([]spec.Level, error) {
@@ -198,7 +197,7 @@ func (d *Draft) Chance(at Prefix) float32 {
 	if at == PrefixOf(d.Cells) {
 		return 1
 	}
-	return float32(Unit(Mix(at.Hash ^ 0xACCE97)))
+	return d.ChanceAfter(at)
 }
 
 func Entropy(p []float64) float64 {
@@ -217,15 +216,7 @@ func BestOf(x []float64, k int) []int32 {
 	for i := range order {
 		order[i] = int32(i)
 	}
-	slices.SortStableFunc(order, func(a, b int32) int {
-		switch {
-		case x[a] > x[b]:
-			return -1
-		case x[a] < x[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(x[b], x[a]) })
 	return order[:min(k, len(order))]
 }
 
@@ -329,24 +320,4 @@ func (d *Draft) ReusePrefix(tokens []int32) int {
 // ChanceAfter returns the acceptance head's estimate for a token after the root.
 func (d *Draft) ChanceAfter(at Prefix) float32 {
 	return float32(Unit(Mix(at.Hash ^ 0xACCE97)))
-}
-
-func (d *Draft) Ranking(s spec.Sampling, coupled, drawn bool) func(Prefix) []int32 {
-	return func(at Prefix) []int32 {
-		d.Request, d.trees = spec.DraftRequest{Coupled: coupled, Sampling: s}, drawn
-		q := d.LogQ(at)
-		x := slices.Clone(q)
-		if drawn {
-			for i := range x {
-				x[i] += Gumbel(s.Seed, spec.StreamDraft, uint32(at.Len), uint32(i))
-			}
-		}
-		var possible []int32
-		for _, id := range BestOf(x, len(x)) {
-			if !math.IsInf(q[id], -1) {
-				possible = append(possible, id)
-			}
-		}
-		return possible
-	}
 }

@@ -343,16 +343,7 @@ func (t *Target) VerifySampled(
 	return out, nil
 }
 
-func (t *Target) Score(ctx context.Context, tokens []int32) ([]float32, error) {
-	t.Reset()
-	var out []float32
-	for i := range tokens[1:] {
-		z := t.Script.Logits(PrefixOf(tokens[:i+1]), 0)
-		out = append(out, float32(math.Log(Distribution(spec.Sampling{Temperature: 1}, z)[tokens[i+1]])))
-	}
-	t.append(tokens...)
-	return out, nil
-}
+func (t *Target) Score(context.Context, []int32) ([]float32, error) { panic("no round scores") }
 
 func (t *Target) Commit(path []int32) error {
 	if t.tree == nil || len(path) == 0 || path[0] != 0 {
@@ -380,7 +371,7 @@ func Plain(s *Script, prompt []int32, context int, o spec.Options) ([]int32, spe
 		out = append(out, token)
 		at = at.Then(token)
 		switch {
-		case o.Cut != nil && stopsAt(o.Cut, token):
+		case o.Cut != nil && stops(o.Cut([]int32{token})):
 			return out, spec.FinishStop
 		case slices.Contains(o.EOS, token):
 			return out, spec.FinishEOS
@@ -390,10 +381,7 @@ func Plain(s *Script, prompt []int32, context int, o spec.Options) ([]int32, spe
 	}
 }
 
-func stopsAt(cut func([]int32) (int, bool), token int32) bool {
-	_, stop := cut([]int32{token})
-	return stop
-}
+func stops(_ int, stop bool) bool { return stop }
 
 func (m *Model) prefix(tokens []int32) int {
 	n := 0
