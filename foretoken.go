@@ -238,12 +238,13 @@ func (s *Session) Close() {
 	}
 }
 
-// errNoDraft refuses a policy that the session cannot run.
-var errNoHead = errors.New("foretoken: this policy drafts with an EAGLE-3 head, and the session was opened without " +
-	"one; give a head (--eagle3) or use source model")
-
-var errNoDraft = errors.New("foretoken: this policy needs a draft model, and the session was opened without one; " +
-	"use policy none or ngram")
+// Refusals of policies that the session cannot run.
+var (
+	errNoHead = errors.New("foretoken: this policy drafts with an EAGLE-3 head, and the session was opened without " +
+		"one; give a head (--eagle3) or use source model")
+	errNoDraft = errors.New("foretoken: this policy needs a draft model, and the session was opened without one; " +
+		"use policy none or ngram")
+)
 
 // Kinds of errors that callers handle; test with errors.Is. Messages name the file, the field and the remedy.
 // ErrNoChatTemplate and the errors of package webgpu are further kinds.

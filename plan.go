@@ -60,7 +60,7 @@ type modelFiles struct {
 	head             *eagle3.Weights // nil without one
 }
 
-// look reads the headers of a pair's files.
+// readHeaders reads the headers of a pair's files.
 func readHeaders(target, draft gguf.Source, o Options) (*modelFiles, error) {
 	p := &modelFiles{beyond: o.Beyond}
 	p.sources.target, p.sources.draft = target, draft

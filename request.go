@@ -34,8 +34,8 @@ type Request struct {
 	// Coupled ranks drafted tokens with the target's own noise above temperature 0; on unless false.
 	Coupled *bool `json:"coupled"`
 	method.Settings
-	// Aids stand in for those of the session where they are set: a benchmark compares
-	// calibrations and classifiers with them.
+	// Fitted stands in for what the session has fitted, field by field: a benchmark compares calibrations and
+	// classifiers with it.
 	Fitted method.Fitted `json:"-"`
 
 	Stop []string `json:"stop"` // the text ends before the first of these
