@@ -82,6 +82,10 @@ func (c *Constraints) check() error {
 // mostBiases is the most tokens with a bias, as in OpenAI's API, rounded up.
 const mostBiases = 1024
 
+// errNoContinuation reports a grammar that the vocabulary cannot follow.
+var errNoContinuation = errors.New("foretoken: no token of the model's vocabulary continues the text as the grammar " +
+	"wants it")
+
 // compile makes the grammar, nil without one.
 func (c *Constraints) compile() (*grammar.Grammar, error) {
 	switch {
@@ -211,7 +215,7 @@ func (g *guide) Shape(tree *spec.Tree, s *spec.Shaping) error {
 		s.Which = append(s.Which, int32(which))
 	}
 	if w := s.Which[0]; w >= 0 && !slices.ContainsFunc(s.Masks[w], func(word uint32) bool { return word != 0 }) {
-		return fmt.Errorf("foretoken: no token of the model's vocabulary continues the text as the grammar wants it")
+		return errNoContinuation
 	}
 	return nil
 }
@@ -253,7 +257,7 @@ func (g *guide) Take(tokens []int32) error {
 		}
 		next, ok := g.matcher.Accept(g.state, id)
 		if !ok {
-			return fmt.Errorf("foretoken: no token of the model's vocabulary continues the text as the grammar wants it")
+			return errNoContinuation
 		}
 		g.state = next
 	}

@@ -158,7 +158,8 @@ func c2tByDefinition(
 		index := 0
 		for _, from := range level {
 			q := d.LogQ(from.at)
-			h := spectest.Entropy(spectest.Distribution(spec.Sampling{Temperature: 1}, d.Script.Logits(from.at, d.Differ)))
+			p := spectest.Distribution(spec.Sampling{Temperature: 1}, d.Script.Logits(from.at, d.Differ))
+			h := spectest.Entropy(p)
 			for _, id := range spectest.BestOf(q, r.K) {
 				index++
 				if math.IsInf(q[id], -1) {

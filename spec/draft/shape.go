@@ -47,7 +47,8 @@ func ShapeBudget(shape [][]int) spec.Budget {
 func (t *ShapedTree) Begin(
 	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
 ) (spec.DraftSession, error) {
-	session := &shapedSession{LevelSession: NewLevelSession(t.Model, s, t.Uncoupled || t.Sampler != nil), shape: t.Shape}
+	uncoupled := t.Uncoupled || t.Sampler != nil
+	session := &shapedSession{LevelSession: NewLevelSession(t.Model, s, uncoupled), shape: t.Shape}
 	lim := t.Model.Limits()
 	session.k = min(ShapeBudget(t.Shape).Width, lim.TopK, lim.MaxRows)
 	if s.Temperature > 0 {

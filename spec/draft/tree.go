@@ -151,8 +151,8 @@ type LevelSession struct {
 	Sampling spec.Sampling
 	Draft    spec.Draft // the last proposal
 	Drafted  bool       // the last proposal used the model
-	// Tree is for proposals that ProposeTree does not build. Beam holds the place of each of its nodes among the beams of
-	// its level, -1 for a node that the draft has not consumed.
+	// Tree is for proposals that ProposeTree does not build. Beam holds the place of each of its nodes among the beams
+	// of its level, -1 for a node that the draft has not consumed.
 	Tree    spec.Tree
 	Beam    []int32
 	builder spec.Builder

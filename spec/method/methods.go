@@ -119,8 +119,7 @@ var verifierRows = []Verifier{
 	}},
 	{VerifierWithoutReplacement, ExactDistribution, DrafterSampled, DrafterStatic, func(d drafter) string {
 		return "the without-replacement verifier needs children drawn from the draft without replacement, which the " +
-			d.name +
-			" drafter does not do; use the sampled drafter, or the match verifier"
+			d.name + " drafter does not do; use the sampled drafter, or the match verifier"
 	}, nil},
 	{Name: VerifierMARS, Exactness: Lossy, check: func(c *Config) string {
 		if c.Theta >= 0 && c.Theta <= 1 && c.Gap >= 0 {
@@ -136,8 +135,8 @@ var verifierRows = []Verifier{
 		if c.Adapt != AdaptC2T {
 			return ""
 		}
-		return "the adasd verifier judges sampled chains and c2t cuts ranked ones; use another policy, or the match or " +
-			"mars verifier"
+		return "the adasd verifier judges sampled chains and c2t cuts ranked ones; use another policy, or the match " +
+			"or mars verifier"
 	}},
 }
 
