@@ -70,8 +70,7 @@ type CostReport struct {
 	Each   []PromptCeiling `json:"prompts,omitempty"`
 }
 
-// LengthCosts are the target's passes by rows after Length tokens. Ratios are to the pass of one row at that
-// length.
+// LengthCosts are the target's passes by rows after Length tokens. Ratios are to the pass of one row at that length.
 type LengthCosts struct {
 	Length int        `json:"length"`
 	Verify []PassCost `json:"verify"`
@@ -273,8 +272,7 @@ func draftAgrees(ctx context.Context, s *foretoken.Session, prompt string, token
 	return hits, err
 }
 
-// chainRounds counts the rounds of chains of k tokens that produce a text, from the tokens that the draft agrees
-// on.
+// chainRounds counts the rounds of chains of k tokens that produce a text, from the tokens that the draft agrees on.
 func chainRounds(hits []bool, k int) int {
 	rounds := 0
 	for at := 0; at < len(hits); rounds++ {

@@ -8,8 +8,7 @@ import (
 	"foretoken/spec/method"
 )
 
-// papers lists the tables of the implemented papers and of this project. A table that only counts needs one
-// repetition.
+// papers lists the tables of the implemented papers and of this project. A table that only counts needs one repetition.
 var papers = []struct {
 	name, title string
 	repeat      int

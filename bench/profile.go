@@ -356,8 +356,7 @@ func profileRounds(ctx context.Context, s *foretoken.Session, m Method, prompt s
 		"were counted: %w", m.Name, mostAttempts, webgpu.ErrDeviceLost)
 }
 
-// countRounds counts the rounds of a method after an untimed run, which compiles and measures what the first use
-// needs.
+// countRounds counts the rounds of a method after an untimed run, which compiles and measures what the first use needs.
 func countRounds(ctx context.Context, s *foretoken.Session, m Method, prompt string) (*RoundProfile, error) {
 	request := m.Request
 	request.NoReuse = true

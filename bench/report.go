@@ -37,8 +37,7 @@ func measureOf(xs []float64) Measure {
 	return m
 }
 
-// Row is a method on one category, or on all prompts. Every Measure is over repetitions, each of which gives one
-// value.
+// Row is a method on one category, or on all prompts. Every Measure is over repetitions, each of which gives one value.
 type Row struct {
 	Method      string  `json:"method"`
 	Category    string  `json:"category"` // "" is all prompts

@@ -96,9 +96,8 @@ type score struct {
 type parseResult struct{ ok, judged bool }
 
 // Run measures a plan. A repetition runs every method once on each prompt. Blocks of Plan.Block methods share plain
-// decoding, which runs before and after them, so that a drifting clock speed favours neither; the order alternates
-// from prompt to prompt. emit receives every cell, those of Plan.Finished too. When ctx ends, Run returns its
-// error.
+// decoding, which runs before and after them, so that a drifting clock speed favours neither; the order alternates from
+// prompt to prompt. emit receives every cell, those of Plan.Finished too. When ctx ends, Run returns its error.
 func Run(ctx context.Context, s Session, plan Plan, emit func(Cell)) error {
 	b := &runner{plan: plan, s: s, emit: emit, scores: map[string]score{}, parses: map[string]parseResult{}}
 	if err := b.prepare(ctx); err != nil {

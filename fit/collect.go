@@ -21,8 +21,7 @@ import (
 type Options struct {
 	Temperature float64 // of the target's continuations; 0 is greedy
 	Seed        uint64  // of their draws
-	// Uncoupled drafts without the target's sampling noise, as a request may. It makes no difference at temperature
-	// 0.
+	// Uncoupled drafts without the target's sampling noise, as a request may. It makes no difference at temperature 0.
 	Uncoupled bool
 	// Every drafts at every position. Otherwise the positions are those of decoding: each tree begins after the
 	// tokens accepted from the tree before.

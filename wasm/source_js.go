@@ -12,8 +12,7 @@ import (
 	"github.com/hack-pad/safejs"
 )
 
-// source is a model file that JavaScript reads: {name, size, read(offset,
-// length) → Promise<Uint8Array>}.
+// source is a model file that JavaScript reads: {name, size, read(offset, length) → Promise<Uint8Array>}.
 type source struct {
 	value safejs.Value
 	name  string

@@ -17,8 +17,7 @@ import (
 // encodeLimit is the largest file that is compressed while serving.
 const encodeLimit = 64 << 20
 
-// codec holds encoded bodies: the .br and .gz files that the build wrote, and the encodings made here where it did
-// not.
+// codec holds encoded bodies: the .br and .gz files that the build wrote, and the encodings made here where it did not.
 type codec struct {
 	mu     sync.Mutex
 	bodies map[string]*body // by root, name and encoding

@@ -150,9 +150,8 @@ func loopbackHost(hostport string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// cleanPath turns a URL path into a name below a root. It refuses rather than
-// repairs: no dot segments, no dotfiles, no backslashes, no empty segments, no
-// bytes that mean something to a file system.
+// cleanPath turns a URL path into a name below a root. It refuses rather than repairs: no dot segments, no dotfiles, no
+// backslashes, no empty segments, no bytes that mean something to a file system.
 func cleanPath(p string) (string, bool) {
 	if !strings.HasPrefix(p, "/") || strings.ContainsAny(p, "\\\x00:") {
 		return "", false

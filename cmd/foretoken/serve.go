@@ -95,8 +95,7 @@ func serveCommand(c *console) *cobra.Command {
 	return cmd
 }
 
-// headerTime limits reading a request's header, and maxConnections the open connections; more wait until one
-// closes.
+// headerTime limits reading a request's header, and maxConnections the open connections; more wait until one closes.
 const (
 	headerTime     = 10 * time.Second
 	maxConnections = 512

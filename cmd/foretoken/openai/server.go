@@ -2,9 +2,8 @@
 // written for that one can be tried on this machine: /v1/chat/completions and /v1/completions, streamed or
 // not, /v1/models and /health. The texts are those of foretoken generate with the same seed.
 //
-// It is made for one person's machine. One request decodes at a time, the others wait in a bounded queue.
-// A page that a browser shows cannot use it unless its origin was named, nor reach it under a
-// name that it was not started for.
+// It is made for one person's machine. One request decodes at a time, the others wait in a bounded queue. A page that a
+// browser shows cannot use it unless its origin was named, nor reach it under a name that it was not started for.
 package openai
 
 import (
