@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -44,9 +45,8 @@ func (o *benchOptions) profile(ctx context.Context, c *console) error {
 	}
 	report, err := measureSession(ctx, c, &o.models, "parts",
 		func(s *session, progress func(done, total int)) (*bench.ProfileReport, error) {
-			return bench.Profile(ctx, s.Session,
-				bench.ProfileOptions{Rows: o.rows, Beams: o.beams, Methods: o.perMethod,
-					Prompt: prompts[0].Prompt, Progress: progress})
+			return bench.Profile(ctx, s.Session, bench.ProfileOptions{Rows: o.rows, Beams: o.beams,
+				Methods: o.perMethod, Prompt: prompts[0].Prompt, Progress: progress})
 		})
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ var clocks = map[string]string{
 func printProfile(c *console, r *bench.ProfileReport) error {
 	p := &benchPrinter{out: c.out}
 	p.line("%s · target %s · draft %s · %d tokens in the cache", r.Device, printable(r.Target),
-		printable(orDash(r.Draft)), r.Length)
+		printable(cmp.Or(r.Draft, "-")), r.Length)
 	p.line("timed %s", clocks[r.Clock])
 	var rows [][]string
 	ms := func(x float64) string { return fmt.Sprintf("%.2f", x) }

@@ -56,7 +56,6 @@ type gatherOptions struct {
 }
 
 func (o *gatherOptions) flags(f *pflag.FlagSet, out string) {
-	f.SortFlags = false
 	o.models.flags(f)
 	f.StringVar(&o.prompts, "prompts", "", "file with one JSON object per line: {\"id\": …, \"category\": "+
 		"…, \"prompt\": …}; foretoken sample-prompts writes one")

@@ -3,8 +3,10 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -271,18 +273,8 @@ func cut(quoted string, n int) string {
 
 // typesText lists storage types with their share of the parameters, largest first.
 func typesText(types map[string]uint64, total uint64) string {
-	names := make([]string, 0, len(types))
-	for name := range types {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		if types[a] != types[b] {
-			if types[a] > types[b] {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a, b)
+	names := slices.SortedFunc(maps.Keys(types), func(a, b string) int {
+		return cmp.Or(cmp.Compare(types[b], types[a]), strings.Compare(a, b))
 	})
 	words := make([]string, len(names))
 	for i, name := range names {

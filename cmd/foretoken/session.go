@@ -42,6 +42,7 @@ type modelOptions struct {
 }
 
 func (o *modelOptions) flags(f *pflag.FlagSet) {
+	f.SortFlags = false
 	f.StringVar(&o.target, "target", "",
 		"the target: a GGUF file, one part of a split one, or a folder with safetensors (default the built-in one)")
 	f.StringVar(&o.draft, "draft", "",

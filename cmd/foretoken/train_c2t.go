@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -48,13 +49,11 @@ func trainC2TCommand(c *console) *cobra.Command {
 		Use:   "c2t",
 		Short: "Train C2T's classifier of draft nodes",
 		Long: "Train C2T's classifier, which predicts from the joint probability, the entropy and the depth of a " +
-			"drafted node whether it is accepted.\n\n" +
-			"Unpruned trees are drafted against the target's continuations of the prompts; " +
-			"accepted nodes are the positives,\n" +
-			"and --ratio times as many others the negatives. A twentieth of the prompts is held out; " +
-			"the epoch of the best\n" +
-			"recall is kept, and among equals the one that keeps fewer nodes. An interrupted run continues where " +
-			"it stopped.",
+			"drafted node whether it is accepted." + `
+
+Unpruned trees are drafted against the target's continuations of the prompts; accepted nodes are the positives,
+and --ratio times as many others the negatives. A twentieth of the prompts is held out; the epoch of the best
+recall is kept, and among equals the one that keeps fewer nodes. An interrupted run continues where it stopped.`,
 		Example: "  foretoken train c2t --prompts prompts.jsonl --out c2t.json\n" +
 			"  foretoken train c2t --target other.gguf --draft small.gguf --prompts prompts.jsonl --from c2t.json " +
 			"--out other-c2t.json\n" +
@@ -175,9 +174,7 @@ func (o *c2tOptions) run(ctx context.Context, c *console) error {
 	settings := best.Made.Settings
 	best.Made = o.made(texts)
 	best.Made.Samples = trees
-	for k, v := range settings {
-		best.Made.Settings[k] = v
-	}
+	maps.Copy(best.Made.Settings, settings)
 	b, err := best.Encode()
 	if err != nil {
 		return err
