@@ -36,6 +36,15 @@ var papers = []struct {
 	{"auto", "The goodput tree against every fixed method", 5, autoMain},
 }
 
+// addEach adds a row for each value, which the formats of its name and of its method take, and returns the names.
+func addEach[T any](b *groupBuilder, name, method, against string, values ...T) (names []string) {
+	for _, v := range values {
+		names = append(names, fmt.Sprintf(name, v))
+		b.add(fmt.Sprintf(name, v), fmt.Sprintf(method, v), against)
+	}
+	return names
+}
+
 const (
 	papersTree = "k=10 d=5 N=60"
 	smallTree  = "eagle2:depth=4,top-k=4,nodes=16"
@@ -104,9 +113,8 @@ func heteroUnseen(b *groupBuilder) {
 			"60 on prompts of the other categories")
 	}
 	b.add("hetero", "hetero", tree)
-	b.group.Note = "a row counts in the column of the category that its bins never saw; " +
-		"the bins of the last row come " +
-		"from other prompts altogether"
+	b.group.Note = "a row counts in the column of the category that its bins never saw; the bins of the last row " +
+		"come from other prompts altogether"
 }
 
 func acceptanceMain(b *groupBuilder) {
@@ -152,11 +160,7 @@ func c2tCurves(b *groupBuilder) {
 		b.add(name, fmt.Sprintf("eagle2:%s,nodes=%d", c2tTree, min(n, b.o.MaxNodes)), "")
 		b.group.Curve = append(b.group.Curve, name)
 	}
-	for _, beta := range []float64{0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85} {
-		name := fmt.Sprintf("c2t β=%g", beta)
-		b.add(name, fmt.Sprintf("c2t:threshold=%g", beta), "")
-		b.group.OnCurve = append(b.group.OnCurve, name)
-	}
+	b.group.OnCurve = addEach(b, "c2t β=%g", "c2t:threshold=%g", "", 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85)
 	b.group.Note = "the paper: 20-25 % fewer Tokens than EAGLE-2 at equal acceptance length"
 }
 
@@ -200,25 +204,16 @@ func jointCut(threshold float64) *spec.C2TClassifier {
 }
 
 func c2tChains(b *groupBuilder) {
-	for _, k := range []int{3, 5, 10} {
-		name := fmt.Sprintf("chain K=%d", k)
-		b.add(name, fmt.Sprintf("chain:depth=%d", k), "")
-	}
-	for _, p := range []float64{0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8} {
-		name := fmt.Sprintf("DyMax %g", p)
-		b.add(name, fmt.Sprintf("assisted:depth=10,schedule=constant,threshold=%g", p), "")
-		b.group.Curve = append(b.group.Curve, name)
-	}
+	addEach(b, "chain K=%d", "chain:depth=%d", "", 3, 5, 10)
+	b.group.Curve = addEach(b, "DyMax %g", "assisted:depth=10,schedule=constant,threshold=%g", "", 0.2, 0.3, 0.4, 0.5,
+		0.6, 0.7, 0.8)
 	for _, p := range []float64{0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7} {
 		name := fmt.Sprintf("DyJoint %g", p)
 		b.add(name, "c2t-chain:threshold=0.5", "").Request.Fitted.C2T = jointCut(p)
 		b.group.OnCurve = append(b.group.OnCurve, name)
 	}
-	for _, beta := range []float64{0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9} {
-		name := fmt.Sprintf("c2t-chain β=%g", beta)
-		b.add(name, fmt.Sprintf("c2t-chain:threshold=%g", beta), "")
-		b.group.OnCurve = append(b.group.OnCurve, name)
-	}
+	b.group.OnCurve = append(b.group.OnCurve, addEach(b, "c2t-chain β=%g", "c2t-chain:threshold=%g", "", 0.3, 0.4, 0.5,
+		0.6, 0.7, 0.8, 0.85, 0.9)...)
 	b.group.Note = "DyMax stops after a token whose probability is below the threshold, DyJoint and C2T before one " +
 		"whose joint probability or confidence is"
 }
@@ -236,9 +231,8 @@ func c2tSizes(b *groupBuilder) {
 	b.add(fmt.Sprintf("eagle2 k=10 d=%d N=%d", levels-1, nodes),
 		fmt.Sprintf("eagle2:depth=%d,nodes=%d", levels-1, nodes), static)
 	b.add(fmt.Sprintf("eagle2 k=10 d=9 N=%d", nodes), fmt.Sprintf("eagle2:depth=9,nodes=%d", nodes), static)
-	for _, beta := range []float64{0.1, 0.2, 0.3, 0.4, 0.5} {
-		b.add(fmt.Sprintf("c2t β=%g N=%d", beta, nodes), fmt.Sprintf("c2t:threshold=%g,nodes=%d", beta, nodes), static)
-	}
+	addEach(b, fmt.Sprintf("c2t β=%%g N=%d", nodes), fmt.Sprintf("c2t:threshold=%%g,nodes=%d", nodes), static, 0.1, 0.2,
+		0.3, 0.4, 0.5)
 	b.group.Note = "compare the C2T row whose Tokens are nearest"
 }
 
@@ -265,12 +259,8 @@ func adasdMain(b *groupBuilder) {
 		if t > 0 {
 			b.add("chain K=5, rejection", "chain:depth=5,verifier=rejection", fixed)
 		}
-		for _, s := range []string{method.ScheduleHeuristic, method.ScheduleConstant} {
-			b.add("assisted "+s, "assisted:schedule="+s, fixed)
-		}
-		for _, v := range []string{adapt.AdaSDMidpoint, adapt.AdaSDA, adapt.AdaSDB, adapt.AdaSDC} {
-			b.add("adasd "+v, "adasd:variant="+v, fixed)
-		}
+		addEach(b, "assisted %s", "assisted:schedule=%s", fixed, method.ScheduleHeuristic, method.ScheduleConstant)
+		addEach(b, "adasd %s", "adasd:variant=%s", fixed, adapt.AdaSDMidpoint, adapt.AdaSDA, adapt.AdaSDB, adapt.AdaSDC)
 		b.add("adasd, thresholds kept", "adasd:carry=true", fixed)
 		b.add("adasd gen-only", "adasd:verifier=match", fixed)
 		b.add("adasd verify-only", "adasd:adapt=fixed,depth=5", fixed)
@@ -369,9 +359,7 @@ func eagle3Main(b *groupBuilder) {
 
 // fixedMethods adds the methods that do not adapt to costs, in shapes from small to large.
 func fixedMethods(b *groupBuilder) {
-	for _, k := range []int{1, 2, 3, 4, 5, 7} {
-		b.add(fmt.Sprintf("chain K=%d", k), fmt.Sprintf("chain:depth=%d", k), "")
-	}
+	addEach(b, "chain K=%d", "chain:depth=%d", "", 1, 2, 3, 4, 5, 7)
 	b.add("ngram", "ngram", "")
 	b.add("ngram-simple", "ngram-simple", "")
 	b.add("ngram-map", "ngram-map", "")
