@@ -179,8 +179,8 @@ func (o *serveOptions) run(ctx context.Context, c *console, seeded bool) error {
 	server.Open(s)
 	device := s.Info().Device
 	say("ready", map[string]any{"url": url, "model": o.name, "device": device.Backend + " " + device.Adapter,
-		"load_ms": s.Info().LoadMS}, true, fmt.Sprintf("%s is at %s on %s %s (stop with Ctrl-C)", printable(o.name), url,
-		device.Backend, printable(device.Adapter)))
+		"load_ms": s.Info().LoadMS}, true, fmt.Sprintf("%s is at %s on %s %s (stop with Ctrl-C)", printable(o.name),
+		url, device.Backend, printable(device.Adapter)))
 	select {
 	case err := <-ended:
 		return err

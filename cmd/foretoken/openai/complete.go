@@ -213,7 +213,7 @@ func (g *generation) prompts() ([][]int32, error) {
 	return all, nil
 }
 
-// generateOne decodes one text and, where the request streams, sends it as it grows. first marks the prompt's first text.
+// generateOne decodes one text and, if the request streams, sends it as it grows. first marks a prompt's first text.
 func (g *generation) generateOne(prompt []int32, settings foretoken.Request, index int, first bool) error {
 	q := g.asked
 	told := &likelihoods{tok: g.engine.Tokenizer(), top: q.top, chat: q.chat}
