@@ -68,12 +68,10 @@ func (e *engine) bench(args []safejs.Value) (string, error) {
 	}
 	p.Progress = func(done, total int) {
 		at = benchUpdate{Done: done, Total: total}
-		if len(cells) > 0 {
-			for _, row := range bench.Summarise(cells).Rows {
-				if row.Category == "" {
-					row.Figures = nil
-					at.Rows = append(at.Rows, row)
-				}
+		for _, row := range bench.Summarise(cells).Rows {
+			if row.Category == "" {
+				row.Figures = nil
+				at.Rows = append(at.Rows, row)
 			}
 		}
 		send(&at)
@@ -94,10 +92,8 @@ func (e *engine) bench(args []safejs.Value) (string, error) {
 		return "", err
 	}
 	e.keepCosts()
-	missing := report.Missing
-	report.Report = bench.Summarise(cells)
+	report.Rows = bench.Summarise(cells).Rows
 	report.Device, report.Target, report.Draft = bench.Describe(e.session)
 	report.Note = fmt.Sprintf("%d prompts", len(p.Prompts))
-	report.Missing = missing
 	return toJSON(&report)
 }

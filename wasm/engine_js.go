@@ -81,11 +81,10 @@ func (e *engine) enter(args []safejs.Value) (body []byte, leave func(), err erro
 	if err := e.acquire(); err != nil {
 		return nil, nil, err
 	}
-	if e.session == nil {
-		e.mu.Unlock()
-		return nil, nil, withCode("disposed", errors.New("foretoken: no model is open"))
-	}
 	s, err := text(args, 0)
+	if e.session == nil {
+		err = withCode("disposed", errors.New("foretoken: no model is open"))
+	}
 	if err != nil {
 		e.mu.Unlock()
 		return nil, nil, err
@@ -213,8 +212,7 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 	e.session, err = foretoken.Open(ctx, e.dev, from.target, from.draft, foretoken.Options{Context: o.Context,
 		Beyond: o.Beyond, KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates,
 		Calibrations: fit, Lean: true, EAGLE3: from.eagle3, EAGLE3Config: from.eagle3Config, Tuning: loadTuning(key),
-		Progress: progress,
-		Reopen:   e.reopening(from, o.patience()), Lost: func(l foretoken.Loss) {
+		Progress: progress, Reopen: e.reopening(from, o.patience()), Lost: func(l foretoken.Loss) {
 			if l.Recovered {
 				from.close()
 			} else if progress != nil {
@@ -270,10 +268,8 @@ func (e *engine) info() (string, error) {
 		Fitted: fitted{Hetero: []heteroTree{}, C2T: e.fit.C2T != nil, Acceptance: e.fit.Head != nil}, LoadMS: i.LoadMS,
 		GPUBytes: i.GPUByte, Kernels: map[string]string{},
 		Device: deviceInfo{Backend: i.Device.Backend, Adapter: i.Device.Adapter, Vendor: i.Device.Vendor,
-			Architecture: i.Device.Architecture,
-			Driver:       i.Device.Driver, Software: i.Device.Software,
-			Features: append([]string{}, i.Device.Features...),
-			Note:     e.note}}
+			Architecture: i.Device.Architecture, Driver: i.Device.Driver, Software: i.Device.Software,
+			Features: append([]string{}, i.Device.Features...), Note: e.note}}
 	out.Chat.OK = true
 	if err := e.session.CanChat(); err != nil {
 		out.Chat = chatInfo{Problem: err.Error()}

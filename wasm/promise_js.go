@@ -42,6 +42,15 @@ func await(promise safejs.Value) (safejs.Value, error) {
 	return o.value, o.err
 }
 
+// awaitCall calls a method that returns a promise and waits for it.
+func awaitCall(v safejs.Value, method string, args ...any) (safejs.Value, error) {
+	promise, err := v.Call(method, args...)
+	if err != nil {
+		return safejs.Value{}, err
+	}
+	return await(promise)
+}
+
 // reason turns a promise's rejection into an error, with its code where that is a string.
 func reason(args []safejs.Value) error {
 	if len(args) == 0 {
