@@ -47,19 +47,19 @@ func addEach[T any](b *groupBuilder, name, method, against string, values ...T) 
 
 const (
 	papersTree = "k=10 d=5 N=60"
+	papersRow  = "eagle2 " + papersTree
 	smallTree  = "eagle2:depth=4,top-k=4,nodes=16"
 )
 
 func heteroMain(b *groupBuilder) {
 	for _, t := range []float64{0, 1} {
 		b.temperature = t
-		tree := "eagle2 " + papersTree
 		b.plain()
-		b.add(tree, "eagle2", "")
-		b.add("hetero", "hetero", tree)
-		b.add("adaedl", "adaedl", tree)
+		b.add(papersRow, "eagle2", "")
+		b.add("hetero", "hetero", papersRow)
+		b.add("adaedl", "adaedl", papersRow)
 		if t > 0 { // without the target's noise, as in the paper
-			independent := "eagle2 " + papersTree + " independent"
+			independent := papersRow + " independent"
 			b.add(independent, "eagle2:coupled=false", "")
 			b.add("hetero independent", "hetero:coupled=false", independent)
 		}
@@ -70,8 +70,7 @@ func heteroMain(b *groupBuilder) {
 }
 
 func heteroAblation(b *groupBuilder) {
-	tree := "eagle2 " + papersTree
-	b.add(tree, "eagle2", "")
+	b.add(papersRow, "eagle2", "")
 	for _, r := range []struct{ name, off string }{
 		{"hetero: extension only", "no-pruning=true,no-adaptation=true"},
 		{"hetero: extension + pruning", "no-adaptation=true"},
@@ -80,19 +79,18 @@ func heteroAblation(b *groupBuilder) {
 		{"hetero: extension + adaptation", "no-pruning=true"},
 		{"hetero: pruning + adaptation", "no-extension=true"},
 	} {
-		b.add(r.name, "hetero:"+r.off, tree)
+		b.add(r.name, "hetero:"+r.off, papersRow)
 	}
-	b.add("hetero", "hetero", tree)
+	b.add("hetero", "hetero", papersRow)
 	b.group.Note = "without adaptation the programs of other shapes are made when a round first needs them; " +
 		"counts do not depend on it, times do"
 }
 
 func heteroAlpha(b *groupBuilder) {
-	tree := "eagle2 " + papersTree
-	b.add(tree, "eagle2", "")
-	b.add("hetero: α-1", "hetero:alpha=-1", tree)
-	b.add("hetero", "hetero", tree)
-	b.add("hetero: α+1", "hetero:alpha=1", tree)
+	b.add(papersRow, "eagle2", "")
+	b.add("hetero: α-1", "hetero:alpha=-1", papersRow)
+	b.add("hetero", "hetero", papersRow)
+	b.add("hetero: α+1", "hetero:alpha=1", papersRow)
 }
 
 func heteroDepths(b *groupBuilder) {
@@ -105,14 +103,13 @@ func heteroDepths(b *groupBuilder) {
 }
 
 func heteroUnseen(b *groupBuilder) {
-	tree := "eagle2 " + papersTree
-	b.add(tree, "eagle2", "")
+	b.add(papersRow, "eagle2", "")
 	for _, c := range b.o.Categories {
-		m := b.add("hetero without "+c, "hetero", tree)
+		m := b.add("hetero without "+c, "hetero", papersRow)
 		b.bins(m, "hetero-without-"+c+".json", "make it with foretoken calibrate hetero --top-k 10 --depth 5 --nodes "+
 			"60 on prompts of the other categories")
 	}
-	b.add("hetero", "hetero", tree)
+	b.add("hetero", "hetero", papersRow)
 	b.group.Note = "a row counts in the column of the category that its bins never saw; the bins of the last row " +
 		"come from other prompts altogether"
 }
@@ -332,7 +329,7 @@ func coupledMain(b *groupBuilder) {
 	for _, t := range []float64{0.8, 1} {
 		b.temperature = t
 		for _, shape := range []struct{ name, method, independent string }{
-			{"eagle2 " + papersTree, "eagle2", "eagle2:coupled=false"},
+			{papersRow, "eagle2", "eagle2:coupled=false"},
 			{"eagle2 k=4 d=4 N=16", smallTree, smallTree + ",coupled=false"},
 			{"chain K=5", "chain:depth=5", "chain:depth=5,coupled=false"},
 		} {
@@ -352,8 +349,8 @@ func eagle3Main(b *groupBuilder) {
 		b.plain()
 		b.add(small, smallTree, "")
 		b.add("eagle3 k=4 d=4 N=16", "eagle3:depth=4,top-k=4,nodes=16", small)
-		b.add("eagle2 "+papersTree, "eagle2", "")
-		b.add("eagle3 "+papersTree, "eagle3", "eagle2 "+papersTree)
+		b.add(papersRow, "eagle2", "")
+		b.add("eagle3 "+papersTree, "eagle3", papersRow)
 	}
 }
 
@@ -371,7 +368,7 @@ func fixedMethods(b *groupBuilder) {
 func baselinesMain(b *groupBuilder) {
 	b.plain()
 	fixedMethods(b)
-	b.add("eagle2 "+papersTree, "eagle2", "")
+	b.add(papersRow, "eagle2", "")
 	b.add("static", "static", "")
 	b.add("assisted heuristic", "assisted:schedule=heuristic", "")
 	b.add("assisted constant", "assisted:schedule=constant", "")

@@ -30,10 +30,6 @@ type body struct {
 	err   error
 }
 
-func (b *body) reader() io.ReadSeeker { return bytes.NewReader(b.bytes) }
-
-func newCodec() *codec { return &codec{bodies: map[string]*body{}} }
-
 // compressible reports whether compressing files of this kind is worth it.
 // Models are not: quantised weights do not shrink, and they are read by ranges.
 func compressible(ext string) bool {

@@ -85,7 +85,8 @@ func printProfile(c *console, r *bench.ProfileReport) error {
 		p.line("")
 		p.line("%s: %.2f ms, of which %.2f waiting; %d dispatches that take %.2f by themselves", x.Name, x.MS, x.WaitMS,
 			x.Dispatches, x.KernelMS)
-		p.line("submits %s, readbacks %s, bytes written %s and read %s, created %s", toAny(trafficCells(&x.Traffic))...)
+		t := trafficCells(&x.Traffic)
+		p.line("submits %s, readbacks %s, bytes written %s and read %s, created %s", t[0], t[1], t[2], t[3], t[4])
 		rows = nil
 		for _, k := range x.Kernels {
 			rows = append(rows, []string{kernelName(k.Kernel),
@@ -133,12 +134,4 @@ func digitsOf(x float64) int {
 		return 0
 	}
 	return 2
-}
-
-func toAny(cells []string) []any {
-	var all []any
-	for _, c := range cells {
-		all = append(all, c)
-	}
-	return all
 }

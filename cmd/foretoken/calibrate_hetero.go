@@ -54,8 +54,7 @@ continues where it stopped.`,
 			"--out calibration.json\n" +
 			"  foretoken calibrate hetero --prompts prompts.jsonl --temperature 1 --out calibration.json --add",
 		Args: cobra.NoArgs,
-		RunE: checkedRun(func(*pflag.FlagSet) error { return o.complete() },
-			func(ctx context.Context) error { return o.run(ctx, c) }),
+		RunE: checkedRun(o.complete, func(ctx context.Context) error { return o.run(ctx, c) }),
 	}
 	d := method.DefaultConfig(method.DrafterEAGLE2)
 	f := cmd.Flags()
@@ -70,21 +69,19 @@ continues where it stopped.`,
 	return cmd
 }
 
-func (o *heteroOptions) complete() error {
+func (o *heteroOptions) complete(*pflag.FlagSet) error {
 	if err := o.gatherOptions.check(); err != nil {
 		return err
 	}
 	o.shapes = []shape{o.tree}
 	for _, a := range o.also {
 		var numbers []int
-		for _, field := range strings.Split(a, ",") {
-			n, err := strconv.Atoi(strings.TrimSpace(field))
-			if err != nil {
-				return usagef("--tree is %q, want three numbers: top-k,depth,nodes", a)
+		for field := range strings.SplitSeq(a, ",") {
+			if n, err := strconv.Atoi(strings.TrimSpace(field)); err == nil {
+				numbers = append(numbers, n)
 			}
-			numbers = append(numbers, n)
 		}
-		if len(numbers) != 3 {
+		if len(numbers) != 3 || strings.Count(a, ",") != 2 {
 			return usagef("--tree is %q, want three numbers: top-k,depth,nodes", a)
 		}
 		o.shapes = append(o.shapes, shape{numbers[0], numbers[1], numbers[2]})

@@ -121,16 +121,8 @@ func inspect(f *gguf.File, src gguf.Source, planned foretoken.Options) *inspecti
 	} else {
 		i.Tokenizer.Reason = err.Error()
 	}
-	if _, configErr := llama.ReadConfig(f); configErr != nil {
-		err = configErr
-	}
-	if err == nil {
-		err = checkTypes(f)
-	}
-	if partErr := convert.CheckWhole(f); partErr != nil {
-		err = partErr
-	}
-	if err == nil {
+	_, configErr := llama.ReadConfig(f)
+	if err = cmp.Or(convert.CheckWhole(f), configErr, err, checkTypes(f)); err == nil {
 		var m *foretoken.Memory
 		if m, err = foretoken.Plan(src, nil, planned, webgpu.DefaultLimits()); err == nil {
 			i.Memory = &m.Target

@@ -57,8 +57,7 @@ where it stopped.`,
 		Example: `  foretoken train acceptance-head --prompts prompts.jsonl --out acceptance-head.json
   foretoken train acceptance-head --prompts prompts.jsonl --temperature 1 --label ratio --out rejection-head.json`,
 		Args: cobra.NoArgs,
-		RunE: checkedRun(func(*pflag.FlagSet) error { return o.check() },
-			func(ctx context.Context) error { return o.run(ctx, c) }),
+		RunE: checkedRun(o.check, func(ctx context.Context) error { return o.run(ctx, c) }),
 	}
 	f := cmd.Flags()
 	o.flags(f, "acceptance-head.json")
@@ -74,7 +73,7 @@ where it stopped.`,
 	return cmd
 }
 
-func (o *headOptions) check() error {
+func (o *headOptions) check(*pflag.FlagSet) error {
 	if err := o.gatherOptions.check(); err != nil {
 		return err
 	}
