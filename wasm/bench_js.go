@@ -41,15 +41,10 @@ func (w observedSession) Generate(ctx context.Context, prompt string, r foretoke
 
 // bench measures methods: (plan JSON, onUpdate) → report JSON. When stopped, the report
 // holds what was measured until then.
-func (e *engine) bench(args []safejs.Value) (string, error) {
-	body, leave, err := e.enter(args)
-	if err != nil {
-		return "", err
-	}
-	defer leave()
+func (e *engine) bench(ctx context.Context, body []byte, args []safejs.Value) (any, error) {
 	p, err := readPlan(body)
 	if err != nil {
-		return "", withCode("bad_option", err)
+		return nil, withCode("bad_option", err)
 	}
 	var cells []bench.Cell
 	var at benchUpdate
@@ -80,8 +75,6 @@ func (e *engine) bench(args []safejs.Value) (string, error) {
 		at.Now, at.Rows = policy, nil
 		send(&at)
 	}}
-	ctx, done := e.cancellable()
-	defer done()
 	err = bench.Run(ctx, session, p, func(c bench.Cell) { cells = append(cells, c) })
 	report.Stopped = err != nil && ctx.Err() != nil
 	if err != nil && !report.Stopped {
@@ -89,11 +82,11 @@ func (e *engine) bench(args []safejs.Value) (string, error) {
 			first := report.Missing[0]
 			err = fmt.Errorf("%w (%s: %s)", err, first.Method, first.Reason)
 		}
-		return "", err
+		return nil, err
 	}
 	e.keepCosts()
 	report.Rows = bench.Summarise(cells).Rows
 	report.Device, report.Target, report.Draft = bench.Describe(e.session)
 	report.Note = fmt.Sprintf("%d prompts", len(p.Prompts))
-	return toJSON(&report)
+	return &report, nil
 }

@@ -43,9 +43,10 @@ func install() error {
 	if err != nil {
 		return err
 	}
-	for name, work := range map[string]func([]safejs.Value) (string, error){
-		"open": e.open, "generate": e.generate, "chat": e.converse, "bench": e.bench, "measure": e.measure,
-		"methods": e.methods, "inspect": e.inspect, "close": e.close,
+	for name, work := range map[string]apiMethod{
+		"open": e.open, "methods": e.methods, "inspect": e.inspect, "close": e.close,
+		"generate": e.inSession(e.generate), "chat": e.inSession(e.converse),
+		"bench": e.inSession(e.bench), "measure": e.inSession(e.measure),
 	} {
 		f, err := promised(work)
 		if err != nil {
@@ -76,20 +77,29 @@ func (e *engine) acquire() error {
 	return nil
 }
 
-// enter takes the engine for a method of the open session, whose first argument is JSON; leave gives it back.
-func (e *engine) enter(args []safejs.Value) (body []byte, leave func(), err error) {
-	if err := e.acquire(); err != nil {
-		return nil, nil, err
+// inSession makes a method of work on the open session. body is the first argument, which is JSON; stop ends ctx; the
+// result becomes JSON.
+func (e *engine) inSession(work func(ctx context.Context, body []byte, args []safejs.Value) (any, error)) apiMethod {
+	return func(args []safejs.Value) (string, error) {
+		if err := e.acquire(); err != nil {
+			return "", err
+		}
+		defer e.mu.Unlock()
+		if e.session == nil {
+			return "", withCode("disposed", errors.New("foretoken: no model is open"))
+		}
+		body, err := text(args, 0)
+		if err != nil {
+			return "", err
+		}
+		ctx, done := e.cancellable()
+		defer done()
+		result, err := work(ctx, []byte(body), args)
+		if err != nil {
+			return "", err
+		}
+		return toJSON(result)
 	}
-	s, err := text(args, 0)
-	if e.session == nil {
-		err = withCode("disposed", errors.New("foretoken: no model is open"))
-	}
-	if err != nil {
-		e.mu.Unlock()
-		return nil, nil, err
-	}
-	return []byte(s), e.mu.Unlock, nil
 }
 
 func (e *engine) cancel() {
@@ -315,24 +325,17 @@ func (e *engine) methods([]safejs.Value) (string, error) {
 }
 
 // generate runs a request: (request JSON, onEvent) → Result JSON.
-func (e *engine) generate(args []safejs.Value) (string, error) {
-	body, leave, err := e.enter(args)
-	if err != nil {
-		return "", err
-	}
-	defer leave()
+func (e *engine) generate(ctx context.Context, body []byte, args []safejs.Value) (any, error) {
 	r, err := readRequest(body)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	ctx, done := e.cancellable()
-	defer done()
 	got, err := e.session.Generate(ctx, r.Prompt, r.Request, e.eventsTo(args))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	e.keepCosts()
-	return toJSON(resultOf(got))
+	return resultOf(got), nil
 }
 
 // eventsTo sends rounds to a method's second argument, if there is one.

@@ -72,9 +72,12 @@ func reason(args []safejs.Value) error {
 	return &codedError{code, errors.New(message)}
 }
 
-// promised makes a function that runs work in a goroutine and returns a promise
-// of its string. A panic rejects the promise; the engine stays alive.
-func promised(work func(args []safejs.Value) (string, error)) (safejs.Func, error) {
+// apiMethod is a method of the engine in Go.
+type apiMethod = func(args []safejs.Value) (string, error)
+
+// promised makes a function that runs work in a goroutine and returns a promise of its string. A panic rejects the
+// promise; the engine stays alive.
+func promised(work apiMethod) (safejs.Func, error) {
 	global := safejs.Global()
 	promise, err := global.Get("Promise")
 	if err != nil {
@@ -112,7 +115,7 @@ func promised(work func(args []safejs.Value) (string, error)) (safejs.Func, erro
 	})
 }
 
-func guarded(work func([]safejs.Value) (string, error), args []safejs.Value) (result string, err error) {
+func guarded(work apiMethod, args []safejs.Value) (result string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("foretoken: internal error: %v", p)
