@@ -53,9 +53,9 @@ check: web/node_modules/.package-lock.json
 native: testmodels
 	@FORETOKEN_REQUIRE_GPU=1 $(GOTEST) native -vet=off -timeout 60m ./...
 
-# What computes on a device, as WebAssembly in Chromium, on WebGPU. Packages of models that are the same Go in every build are
-# left to native and to test-full.
-BROWSER = ./spec/... ./webgpu/... ./models/llama/... ./web/test/gowasm/...
+# What computes on a device, as WebAssembly in Chromium, on WebGPU. Packages that are the same Go in every build are left to
+# native and to test-full.
+BROWSER = ./webgpu/... ./models/llama/... ./web/test/gowasm/...
 browser: testmodels web/node_modules/.package-lock.json
 	@FORETOKEN_REQUIRE_GPU=1 GOOS=js GOARCH=wasm $(GOTEST) browser -vet=off -short -p 1 -timeout 60m \
 		-exec "$(GOWASM)" $(BROWSER)

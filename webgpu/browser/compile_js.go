@@ -10,15 +10,6 @@ import (
 	"foretoken/webgpu"
 )
 
-// NewKernel compiles a kernel once per key.
-func (d *Device) NewKernel(src *webgpu.KernelSource) (webgpu.Kernel, error) {
-	k, err := d.NewKernels([]*webgpu.KernelSource{src})
-	if err != nil {
-		return 0, err
-	}
-	return k[0], nil
-}
-
 // compileWindow is how many kernels are with the browser's compilers at once in the background:
 // enough to keep them busy, and few enough that runs get their turn between them.
 const compileWindow = 4
@@ -43,77 +34,48 @@ type compilation struct {
 	err    error
 }
 
-// NewKernels compiles kernels side by side: the browser has several compiler
-// threads, and one round trip does for all.
-func (d *Device) NewKernels(sources []*webgpu.KernelSource) ([]webgpu.Kernel, error) {
-	if err := d.enter("new kernels", ""); err != nil {
-		return nil, err
-	}
-	defer d.mu.Unlock()
+// MakeKernels compiles kernels side by side: the browser has several compiler threads, and one round trip does for
+// all.
+func (d *backend) MakeKernels(sources []*webgpu.KernelSource) ([]id, []error) {
+	ids, failed := make([]id, len(sources)), make([]error, len(sources))
 	var missing []*webgpu.KernelSource
-	var begun []*compilation
-	listed := map[string]bool{}
-	for _, src := range sources {
-		k, err := d.reg.CheckKernel(src)
-		if err != nil {
-			return nil, err
-		}
-		if k != nil || listed[src.Key] {
-			continue
-		}
-		listed[src.Key] = true
-		if c := d.compiling[src.Key]; c != nil {
-			begun = append(begun, c)
-		} else {
-			missing = append(missing, src)
-		}
-	}
-	ids := make([]id, len(missing))
-	for i := range ids {
-		ids[i] = d.newID()
-	}
-	var failed error
-	note := func(src *webgpu.KernelSource, id id, err error) {
-		if err == nil {
-			d.counters.Kernels++
-			d.reg.AddKernel(src, id)
-		} else if failed == nil {
-			failed = d.bridge.orLost(err)
-		}
-	}
-	for i, err := range d.compile(missing, ids) {
-		note(missing[i], ids[i], err)
-	}
-	for _, c := range begun {
-		<-c.done // at the latest when the device is lost or the browser does not answer in time
-		delete(d.compiling, c.source.Key)
-		note(c.source, c.id, c.err)
-	}
-	if failed != nil {
-		return nil, fmt.Errorf("browser: %w", failed)
-	}
-	kernels := make([]webgpu.Kernel, len(sources))
+	var missingIDs []id
 	for i, src := range sources {
-		k, err := d.reg.CheckKernel(src) // again: one key may have come with two sources
-		if err != nil {
-			return nil, err
+		if c := d.compiling[src.Key]; c != nil {
+			ids[i] = c.id
+		} else {
+			ids[i] = (*Device)(d).newID()
+			missing, missingIDs = append(missing, src), append(missingIDs, ids[i])
 		}
-		kernels[i] = k.Handle
 	}
-	return kernels, nil
+	compiled := (*Device)(d).compile(missing, missingIDs)
+	for i, src := range sources {
+		err := error(nil)
+		if c := d.compiling[src.Key]; c != nil {
+			<-c.done // at the latest when the device is lost or the browser does not answer in time
+			delete(d.compiling, src.Key)
+			err = c.err
+		} else {
+			err, compiled = compiled[0], compiled[1:]
+		}
+		if err != nil {
+			failed[i] = d.bridge.orLost(err)
+		}
+	}
+	return ids, failed
 }
 
 // Compile begins to compile kernels, a few at a time and in order.
 func (d *Device) Compile(sources []*webgpu.KernelSource) <-chan struct{} {
 	all := make(chan struct{})
-	if d.enter("compile", "") != nil { // the next call says why
+	if d.Enter("compile", "") != nil { // the next call says why
 		close(all)
 		return all
 	}
-	defer d.mu.Unlock()
+	defer d.Leave()
 	var begin, wait []*compilation
 	for _, src := range sources {
-		if k, err := d.reg.CheckKernel(src); k != nil || err != nil {
+		if k, err := d.CheckKernel(src); k != nil || err != nil {
 			continue // NewKernel says what is wrong with it
 		}
 		c := d.compiling[src.Key]

@@ -78,8 +78,8 @@ func newDevice(b *bridge) (*Device, error) {
 		return nil, err
 	}
 	b.hot.bind(submit)
-	d := &Device{bridge: b, info: info, reg: registry.New[id, id, id](info.Limits), timer: time.NewTimer(time.Hour),
-		compiling: map[string]*compilation{}, cores: cores}
+	d := &Device{bridge: b, info: info, timer: time.NewTimer(time.Hour), compiling: map[string]*compilation{}, cores: cores}
+	d.shared = registry.NewDevice("browser", info.Limits, (*backend)(d))
 	d.timer.Stop()
 	return d, d.grow(1 << 16)
 }

@@ -14,11 +14,13 @@ import (
 
 	"foretoken/webgpu"
 	"foretoken/webgpu/internal/registry"
+	"foretoken/webgpu/internal/timing"
 )
 
 var (
 	_ webgpu.Device        = (*Device)(nil)
 	_ webgpu.BatchCompiler = (*Device)(nil)
+	_ webgpu.Profiler      = (*Device)(nil)
 )
 
 // Options say which adapter to open and how patient to be.
@@ -36,13 +38,12 @@ const (
 	softwareReadTimeout = 5 * time.Minute
 )
 
-// flushAt bounds the bytes of writes that wait for the next Run.
-const flushAt = 4 << 20
-
 type (
-	reg  = registry.Registry[*wgpu.Buffer, *pipeline, []recorded]
-	prog = registry.Program[*wgpu.Buffer, *pipeline, []recorded]
-	step = registry.Step[*wgpu.Buffer, *pipeline]
+	shared     = registry.Device[*wgpu.Buffer, *pipeline, []recorded]
+	buffer     = registry.Buffer[*wgpu.Buffer]
+	prog       = registry.Program[*wgpu.Buffer, *pipeline, []recorded]
+	step       = registry.Step[*wgpu.Buffer, *pipeline]
+	writeQueue = registry.Writes[*wgpu.Buffer]
 )
 
 // pipeline holds the driver's objects of a kernel.
@@ -62,6 +63,7 @@ type recorded struct {
 
 // Device is a wgpu-native device. webgpu.Device documents its methods.
 type Device struct {
+	*shared
 	info    webgpu.Info
 	timeout time.Duration
 	driver  *driver
@@ -72,13 +74,11 @@ type Device struct {
 	why      atomic.Pointer[error] // set before lost is closed
 	released chan struct{}         // closed when the driver has let everything go
 	left     Handles               // of the library then
-
-	mu       sync.Mutex // held by every call but Destroy, Lost and Info
-	reg      *reg
 	writes   writeQueue
-	counters webgpu.Counters
-	watch    func([]webgpu.Program) // receives the programs of every run; may be nil
 }
+
+// backend is what a Device does itself.
+type backend Device
 
 // job is work for the driver goroutine; answer has room for one.
 type job struct {
@@ -111,7 +111,7 @@ func Open(o Options) (*Device, error) {
 			d.timeout = softwareReadTimeout
 		}
 	}
-	d.reg = registry.New[*wgpu.Buffer, *pipeline, []recorded](d.info.Limits)
+	d.shared = registry.NewDevice("native", d.info.Limits, (*backend)(d))
 	return d, nil
 }
 
@@ -156,7 +156,7 @@ func serve(drv *driver, work func(*driver) error) (err error) {
 }
 
 // do has the driver goroutine work, and waits for it: not longer than the timeout, and not once the device is lost.
-func (d *Device) do(work func(*driver) error) error {
+func (d *backend) do(work func(*driver) error) error {
 	timer := time.NewTimer(d.timeout)
 	defer timer.Stop()
 	j := job{work, make(chan error, 1)}
@@ -179,12 +179,12 @@ func (d *Device) do(work func(*driver) error) error {
 
 // hand is do for work that takes the queued writes along. The queue changes
 // owner, so a call that gave up early leaves the driver goroutine its own.
-func (d *Device) hand(work func(*driver, *writeQueue) error) error {
+func (d *backend) hand(work func(*driver, *writeQueue) error) error {
 	w := d.writes
 	d.writes = writeQueue{}
 	err := d.do(func(drv *driver) error { return work(drv, &w) })
 	if !errors.Is(err, webgpu.ErrTimeout) && !errors.Is(err, webgpu.ErrDeviceLost) {
-		w.reset()
+		w.Reset()
 		d.writes = w
 	}
 	return err
@@ -197,211 +197,117 @@ func (d *Device) lose(why error) {
 	})
 }
 
-// Lost reports why the device is lost, or nil.
-func (d *Device) Lost() error {
+// Info describes the adapter.
+func (d *Device) Info() webgpu.Info { return d.info }
+
+func (d *backend) Lost() error {
 	select {
 	case <-d.lost:
-		return fmt.Errorf("native: %w", *d.why.Load())
+		return *d.why.Load()
 	default:
 		return nil
 	}
 }
 
-// Info describes the adapter.
-func (d *Device) Info() webgpu.Info { return d.info }
+func (d *backend) Late() error { return nil }
 
-// enter takes the lock, or fails on a lost device.
-func (d *Device) enter(what, label string) error {
-	d.mu.Lock()
-	if err := d.Lost(); err != nil {
-		d.mu.Unlock()
-		return fmt.Errorf("%s %s: %w", what, label, err)
-	}
-	return nil
-}
-
-// NewBuffer makes a zeroed buffer.
-func (d *Device) NewBuffer(label string, size int, usage webgpu.Usage) (webgpu.Buffer, error) {
-	if err := d.enter("new buffer", label); err != nil {
-		return 0, err
-	}
-	defer d.mu.Unlock()
-	size, err := d.reg.CheckBuffer(label, size, usage)
-	if err != nil {
-		return 0, err
-	}
-	var made *wgpu.Buffer
+func (d *backend) MakeBuffer(label string, size int, usage webgpu.Usage) (made *wgpu.Buffer, err error) {
 	err = d.do(func(drv *driver) (err error) {
 		made, err = drv.newBuffer(label, size, usage)
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("native: buffer %s of %d bytes: %w", label, size, err)
-	}
-	d.counters.Buffers++
-	return d.reg.AddBuffer(label, size, usage, made).Handle, nil
+	return made, err
 }
 
-// FreeBuffer gives a buffer back.
-func (d *Device) FreeBuffer(h webgpu.Buffer) {
-	if d.enter("free buffer", "") != nil {
-		return // the driver goroutine frees all that a lost device held
-	}
-	defer d.mu.Unlock()
-	if b := d.reg.FreeBuffer(h); b != nil {
-		d.writes.forget(b.Data)
-		_ = d.do(func(drv *driver) error { drv.freeBuffer(b.Data); return nil })
-	}
+func (d *backend) DropBuffer(b *buffer) {
+	d.writes.Forget(b)
+	_ = d.do(func(drv *driver) error { drv.freeBuffer(b.Data); return nil })
 }
 
-// NewKernel compiles a kernel once per key.
-func (d *Device) NewKernel(src *webgpu.KernelSource) (webgpu.Kernel, error) {
-	name := ""
-	if src != nil {
-		name = src.Name
-	}
-	if err := d.enter("new kernel", name); err != nil {
-		return 0, err
-	}
-	defer d.mu.Unlock()
-	k, err := d.reg.CheckKernel(src)
-	if err != nil {
-		return 0, err
-	}
-	if k != nil {
-		return k.Handle, nil
-	}
-	var made *pipeline
-	err = d.do(func(drv *driver) (err error) {
-		made, err = drv.newPipeline(src)
-		return err
-	})
-	if shader := (*webgpu.ShaderError)(nil); errors.As(err, &shader) {
-		return 0, fmt.Errorf("native: %w", err) // it names the kernel
-	}
-	if err != nil {
-		return 0, fmt.Errorf("native: kernel %s: %w", src.Name, err)
-	}
-	d.counters.Kernels++
-	return d.reg.AddKernel(src, made).Handle, nil
-}
-
-// NewKernels compiles kernels one after another: the library compiles on the calling thread only.
-func (d *Device) NewKernels(sources []*webgpu.KernelSource) ([]webgpu.Kernel, error) {
-	kernels := make([]webgpu.Kernel, len(sources))
+// MakeKernels compiles kernels one after another: the library compiles on the calling thread only.
+func (d *backend) MakeKernels(sources []*webgpu.KernelSource) ([]*pipeline, []error) {
+	made, failed := make([]*pipeline, len(sources)), make([]error, len(sources))
 	for i, src := range sources {
-		k, err := d.NewKernel(src)
-		if err != nil {
-			return nil, err
+		err := d.do(func(drv *driver) (err error) {
+			made[i], err = drv.newPipeline(src)
+			return err
+		})
+		if shader := (*webgpu.ShaderError)(nil); err != nil && !errors.As(err, &shader) { // that one names the kernel
+			err = fmt.Errorf("kernel %s: %w", src.Name, err)
 		}
-		kernels[i] = k
+		failed[i] = err
 	}
-	return kernels, nil
+	return made, failed
 }
 
-// NewProgram records dispatches. It encodes them once without submitting, so that the driver refuses a bad one here
-// and not in Run.
-func (d *Device) NewProgram(label string, dispatches []webgpu.Dispatch) (webgpu.Program, error) {
-	if err := d.enter("new program", label); err != nil {
-		return 0, err
-	}
-	defer d.mu.Unlock()
-	steps, err := d.reg.CheckProgram(label, dispatches)
-	if err != nil {
-		return 0, err
-	}
-	var made []recorded
+// MakeProgram encodes the dispatches once without submitting, so that the driver refuses a bad one here and not in
+// Replay.
+func (d *backend) MakeProgram(_ string, steps []step) (made []recorded, err error) {
 	err = d.do(func(drv *driver) (err error) {
 		made, err = drv.record(steps)
 		return err
 	})
-	if err != nil {
-		return 0, fmt.Errorf("native: program %s: %w", label, err)
-	}
-	d.counters.Programs++
-	return d.reg.AddProgram(label, steps, made).Handle, nil
+	return made, err
 }
 
-// FreeProgram gives a program's bind groups back.
-func (d *Device) FreeProgram(h webgpu.Program) {
-	if d.enter("free program", "") != nil {
-		return
-	}
-	defer d.mu.Unlock()
-	if p := d.reg.FreeProgram(h); p != nil {
-		_ = d.do(func(drv *driver) error { drv.freeProgram(p.Data); return nil })
-	}
+func (d *backend) DropProgram(made []recorded) {
+	_ = d.do(func(drv *driver) error { drv.freeProgram(made); return nil })
 }
 
-// Write queues bytes for the next Run.
-func (d *Device) Write(h webgpu.Buffer, offset int, data []byte) error {
-	if err := d.enter("write", ""); err != nil {
-		return err
-	}
-	defer d.mu.Unlock()
-	b, err := d.reg.CheckWrite(h, offset, len(data))
-	if err != nil {
-		return err
-	}
-	d.counters.BytesWritten += int64(len(data))
-	for len(data) > 0 {
-		n := min(len(data), flushAt)
-		d.writes.add(b.Data, b.Label, offset, data[:n])
-		data, offset = data[n:], offset+n
-		if d.writes.size() >= flushAt {
-			if err := d.hand(func(drv *driver, w *writeQueue) error { return drv.flush(w) }); err != nil {
-				return fmt.Errorf("native: write to buffer %s: %w", b.Label, err)
-			}
-		}
-	}
-	return nil
+func (d *backend) PutBytes(b *buffer, offset int, data []byte) error {
+	return d.writes.Put(b, offset, data, func() error {
+		return d.hand(func(drv *driver, w *writeQueue) error { return drv.flush(w) })
+	})
 }
 
-// Run replays programs in one submit.
-func (d *Device) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
-	if err := d.enter("run", ""); err != nil {
-		return err
-	}
-	defer d.mu.Unlock()
-	if d.watch != nil {
-		d.watch(programs)
-	}
-	run, from, total, err := d.reg.CheckRun(programs, reads)
-	if err != nil {
-		return err
-	}
+func (d *backend) Replay(
+	run []*prog, from []*buffer, reads []webgpu.Region, _ int,
+) (registry.Replayed, error) {
 	copies := make([]copyOut, len(reads))
 	for i, g := range reads {
 		copies[i] = copyOut{from[i].Data, g.Offset, len(g.Dst)}
 	}
 	run = slices.Clone(run) // the driver goroutine may still read it when this call has given up
 	result := &readback{}
-	err = d.hand(func(drv *driver, w *writeQueue) error { return drv.run(w, run, copies, result) })
+	err := d.hand(func(drv *driver, w *writeQueue) error { return drv.run(w, run, copies, result) })
 	if err != nil {
-		return fmt.Errorf("native: run %s: %w", registry.Labels(run), err)
+		return registry.Replayed{}, err
 	}
-	d.counters.Submits++
-	d.counters.Buffers += result.grown
-	if total == 0 {
-		return nil
-	}
-	d.counters.Reads++
-	d.counters.ReadWait += result.wait
 	// The driver goroutine copies into memory of its own and not into Dst: if this call gave up early, Dst would
 	// belong to the caller again.
 	at := 0
 	for _, g := range reads {
 		at += copy(g.Dst, result.data[at:])
-		d.counters.BytesRead += int64(len(g.Dst))
 	}
-	return nil
+	return result.Replayed, nil
 }
 
-// Counters counts since Open. Growth of the staging buffer counts as a creation.
-func (d *Device) Counters() webgpu.Counters {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.counters
+// Clock says that dispatches are timed by the duration of submits: the library writes timestamps but does not report
+// their unit.
+func (d *backend) Clock() (string, time.Duration) { return webgpu.ClockReplays, timing.Coarse }
+
+// Time runs the dispatch in one submit and waits for it.
+func (d *backend) Time(p *prog, i, times int) (took time.Duration, err error) {
+	var commands [][]recorded
+	if times > 0 {
+		commands = [][]recorded{slices.Repeat(p.Data[i:i+1], times)}
+	}
+	err = d.hand(func(drv *driver, w *writeQueue) error {
+		if err := drv.flush(w); err != nil {
+			return err
+		}
+		buffer, err := drv.encode(commands, nil)
+		if err != nil {
+			return err
+		}
+		defer buffer.Release()
+		begin := time.Now()
+		drv.queue.Submit(buffer)
+		drv.settle(func() bool { return false })
+		took = time.Since(begin)
+		return nil
+	})
+	return took, err
 }
 
 // Destroy loses the device. The driver's objects are released once the driver has finished its work; Destroy waits

@@ -9,6 +9,7 @@ import (
 	"github.com/rajveermalviya/go-webgpu/wgpu"
 
 	"foretoken/webgpu"
+	"foretoken/webgpu/internal/registry"
 )
 
 // driver owns the C objects of a device. Only the driver goroutine uses it.
@@ -38,9 +39,8 @@ type copyOut struct {
 
 // readback holds the results of a run.
 type readback struct {
-	data  []byte // valid until the next run
-	wait  time.Duration
-	grown int // staging buffers made
+	data []byte // valid until the next run
+	registry.Replayed
 }
 
 func openDriver(o Options) (*driver, error) {
@@ -291,9 +291,9 @@ func encodePass(encoder *wgpu.CommandEncoder, programs [][]recorded) error {
 
 // put moves queued writes into the library's queue.
 func (drv *driver) put(w *writeQueue) error {
-	for _, x := range w.writes {
-		if err := drv.queue.WriteBuffer(x.to, uint64(x.offset), w.bytes[x.start:x.end]); err != nil {
-			return fmt.Errorf("write to buffer %s: %w", x.label, plain(err))
+	for _, x := range w.Writes {
+		if err := drv.queue.WriteBuffer(x.Buffer.Data, uint64(x.Offset), w.Bytes[x.Start:x.End]); err != nil {
+			return fmt.Errorf("write to buffer %s: %w", x.Buffer.Label, plain(err))
 		}
 	}
 	return nil
@@ -353,7 +353,7 @@ func (drv *driver) run(w *writeQueue, run []*prog, copies []copyOut, result *rea
 	if err := drv.await(total); err != nil {
 		return err
 	}
-	result.wait = time.Since(start)
+	result.Wait = time.Since(start)
 	drv.host = append(drv.host[:0], drv.staging.GetMappedRange(0, uint(total))...)
 	result.data = drv.host
 	return plain(drv.staging.Unmap())
@@ -384,7 +384,7 @@ func (drv *driver) reserve(size int, result *readback) error {
 		drv.staging.Release()
 	}
 	drv.staging, drv.stagingSize = b, grown
-	result.grown = 1
+	result.Buffers = 1
 	return nil
 }
 

@@ -14,12 +14,12 @@ type Handles map[string]int
 
 // Handles asks the library. Kinds of which it holds none are left out.
 func (d *Device) Handles() (Handles, error) {
-	if err := d.enter("count handles", ""); err != nil {
+	if err := d.Enter("count handles", ""); err != nil {
 		return nil, err
 	}
-	defer d.mu.Unlock()
+	defer d.Leave()
 	var held Handles
-	if err := d.do(func(drv *driver) error { held = handles(drv.instance); return nil }); err != nil {
+	if err := (*backend)(d).do(func(drv *driver) error { held = handles(drv.instance); return nil }); err != nil {
 		return nil, fmt.Errorf("native: handles: %w", err)
 	}
 	return held, nil

@@ -1,9 +1,9 @@
-// Package registry keeps the handles of a device: which are alive, their labels, and whether WebGPU would accept a
-// request. All devices check here before they call a driver, so a mistake gives the same error with the same label
-// on each of them, and drivers that abort the process on bad input never see any.
+// Package registry is the part that all devices share. Device has the methods of webgpu.Device; its Registry keeps
+// the handles: which are alive, their labels, and whether WebGPU would accept a request. So a mistake gives the same
+// error with the same label on every device, and drivers that abort the process on bad input never see any. A
+// Backend does what remains.
 //
-// B, K and P are a device's own data for a buffer, a kernel and a program. A Registry is not safe for concurrent
-// use; its device holds a lock.
+// B, K and P are a backend's own data for a buffer, a kernel and a program.
 package registry
 
 import (
@@ -67,7 +67,7 @@ func Labels[B, K, P any](run []*Program[B, K, P]) string {
 	return strings.Join(names, "+")
 }
 
-// Registry holds the live handles of one device. Handles are never used twice.
+// Registry holds the live handles of one device. Handles are never used twice. It is not safe for concurrent use.
 type Registry[B, K, P any] struct {
 	limits   webgpu.Limits
 	buffers  map[webgpu.Buffer]*Buffer[B]
@@ -78,7 +78,7 @@ type Registry[B, K, P any] struct {
 	program  webgpu.Program // last handle given
 	frees    uint64
 
-	run  []*Program[B, K, P] // what CheckRun resolved
+	run  []*Program[B, K, P] // what checkRun resolved
 	from []*Buffer[B]
 }
 
@@ -93,8 +93,8 @@ func New[B, K, P any](limits webgpu.Limits) *Registry[B, K, P] {
 	}
 }
 
-// CheckBuffer returns the size to allocate for a buffer of size bytes.
-func (r *Registry[B, K, P]) CheckBuffer(label string, size int, usage webgpu.Usage) (int, error) {
+// checkBuffer returns the size to allocate for a buffer of size bytes.
+func (r *Registry[B, K, P]) checkBuffer(label string, size int, usage webgpu.Usage) (int, error) {
 	if usage != webgpu.Storage && usage != webgpu.Uniform {
 		return 0, fmt.Errorf("webgpu: buffer %s: unknown usage %d", label, usage)
 	}
@@ -108,16 +108,16 @@ func (r *Registry[B, K, P]) CheckBuffer(label string, size int, usage webgpu.Usa
 	return (size + 3) &^ 3, nil
 }
 
-// AddBuffer registers a buffer made with a size from CheckBuffer.
-func (r *Registry[B, K, P]) AddBuffer(label string, size int, usage webgpu.Usage, data B) *Buffer[B] {
+// addBuffer registers a buffer made with a size from checkBuffer.
+func (r *Registry[B, K, P]) addBuffer(label string, size int, usage webgpu.Usage, data B) *Buffer[B] {
 	r.buffer++
 	b := &Buffer[B]{Handle: r.buffer, Label: label, Size: size, Usage: usage, Data: data}
 	r.buffers[b.Handle] = b
 	return b
 }
 
-// FreeBuffer forgets a buffer and returns it, or nil if it was not alive.
-func (r *Registry[B, K, P]) FreeBuffer(h webgpu.Buffer) *Buffer[B] {
+// freeBuffer forgets a buffer and returns it, or nil if it was not alive.
+func (r *Registry[B, K, P]) freeBuffer(h webgpu.Buffer) *Buffer[B] {
 	b := r.buffers[h]
 	if b == nil {
 		return nil
@@ -166,16 +166,16 @@ func (r *Registry[B, K, P]) CheckKernel(src *webgpu.KernelSource) (*Kernel[K], e
 	return nil, nil
 }
 
-// AddKernel registers a compiled kernel.
-func (r *Registry[B, K, P]) AddKernel(src *webgpu.KernelSource, data K) *Kernel[K] {
+// addKernel registers a compiled kernel.
+func (r *Registry[B, K, P]) addKernel(src *webgpu.KernelSource, data K) *Kernel[K] {
 	k := &Kernel[K]{Handle: webgpu.Kernel(len(r.kernels) + 1), Source: src, Data: data}
 	r.kernels[k.Handle] = k
 	r.byKey[src.Key] = k
 	return k
 }
 
-// CheckProgram resolves and checks dispatches.
-func (r *Registry[B, K, P]) CheckProgram(label string, dispatches []webgpu.Dispatch) ([]Step[B, K], error) {
+// checkProgram resolves and checks dispatches.
+func (r *Registry[B, K, P]) checkProgram(label string, dispatches []webgpu.Dispatch) ([]Step[B, K], error) {
 	steps := make([]Step[B, K], len(dispatches))
 	for i, d := range dispatches {
 		k := r.kernels[d.Kernel]
@@ -259,8 +259,8 @@ func checkAliases[B any](src *webgpu.KernelSource, bound []Bound[B]) error {
 	return nil
 }
 
-// AddProgram registers a program of checked steps.
-func (r *Registry[B, K, P]) AddProgram(label string, steps []Step[B, K], data P) *Program[B, K, P] {
+// addProgram registers a program of checked steps.
+func (r *Registry[B, K, P]) addProgram(label string, steps []Step[B, K], data P) *Program[B, K, P] {
 	r.program++
 	p := &Program[B, K, P]{Handle: r.program, Label: label, Steps: steps, Data: data, checked: r.frees}
 	seen := map[*Buffer[B]]bool{}
@@ -276,15 +276,15 @@ func (r *Registry[B, K, P]) AddProgram(label string, steps []Step[B, K], data P)
 	return p
 }
 
-// FreeProgram forgets a program and returns it, or nil if it was not alive.
-func (r *Registry[B, K, P]) FreeProgram(h webgpu.Program) *Program[B, K, P] {
+// freeProgram forgets a program and returns it, or nil if it was not alive.
+func (r *Registry[B, K, P]) freeProgram(h webgpu.Program) *Program[B, K, P] {
 	p := r.programs[h]
 	delete(r.programs, h)
 	return p
 }
 
-// CheckWrite returns the buffer that n bytes at offset are to be written to.
-func (r *Registry[B, K, P]) CheckWrite(h webgpu.Buffer, offset, n int) (*Buffer[B], error) {
+// checkWrite returns the buffer that n bytes at offset are to be written to.
+func (r *Registry[B, K, P]) checkWrite(h webgpu.Buffer, offset, n int) (*Buffer[B], error) {
 	b := r.buffers[h]
 	if b == nil {
 		return nil, fmt.Errorf("webgpu: write: no buffer has handle %d (freed?)", h)
@@ -295,8 +295,8 @@ func (r *Registry[B, K, P]) CheckWrite(h webgpu.Buffer, offset, n int) (*Buffer[
 	return b, nil
 }
 
-// CheckProgramRun returns a program that may run now.
-func (r *Registry[B, K, P]) CheckProgramRun(h webgpu.Program) (*Program[B, K, P], error) {
+// checkProgramRun returns a program that may run now.
+func (r *Registry[B, K, P]) checkProgramRun(h webgpu.Program) (*Program[B, K, P], error) {
 	p := r.programs[h]
 	if p == nil {
 		return nil, fmt.Errorf("webgpu: run: no program has handle %d (freed?)", h)
@@ -312,21 +312,21 @@ func (r *Registry[B, K, P]) CheckProgramRun(h webgpu.Program) (*Program[B, K, P]
 	return p, nil
 }
 
-// CheckRun resolves the programs to run and the regions to read, and counts the bytes read. The slices belong to
+// checkRun resolves the programs to run and the regions to read, and counts the bytes read. The slices belong to
 // the registry and are valid until the next call, so that a round allocates nothing.
-func (r *Registry[B, K, P]) CheckRun(
+func (r *Registry[B, K, P]) checkRun(
 	programs []webgpu.Program, reads []webgpu.Region,
 ) (run []*Program[B, K, P], from []*Buffer[B], total int, err error) {
 	r.run, r.from = r.run[:0], r.from[:0]
 	for _, h := range programs {
-		p, err := r.CheckProgramRun(h)
+		p, err := r.checkProgramRun(h)
 		if err != nil {
 			return nil, nil, 0, err
 		}
 		r.run = append(r.run, p)
 	}
 	for _, g := range reads {
-		b, err := r.CheckRead(g)
+		b, err := r.checkRead(g)
 		if err != nil {
 			return nil, nil, 0, err
 		}
@@ -340,8 +340,8 @@ func (r *Registry[B, K, P]) CheckRun(
 	return r.run, r.from, total, nil
 }
 
-// CheckRead returns the buffer that a region reads.
-func (r *Registry[B, K, P]) CheckRead(g webgpu.Region) (*Buffer[B], error) {
+// checkRead returns the buffer that a region reads.
+func (r *Registry[B, K, P]) checkRead(g webgpu.Region) (*Buffer[B], error) {
 	b := r.buffers[g.Buffer]
 	if b == nil {
 		return nil, fmt.Errorf("webgpu: read: no buffer has handle %d (freed?)", g.Buffer)
@@ -363,24 +363,6 @@ func checkRange(size, offset, n int) error {
 		return fmt.Errorf("bytes %d+%d are outside its %d bytes", offset, n, size)
 	}
 	return nil
-}
-
-// Each visits everything alive, for a device that is being destroyed, and leaves the registry empty.
-func (r *Registry[B, K, P]) Each(buffer func(*Buffer[B]), kernel func(*Kernel[K]), program func(*Program[B, K, P])) {
-	for _, p := range r.programs {
-		program(p)
-	}
-	for _, k := range r.kernels {
-		kernel(k)
-	}
-	for _, b := range r.buffers {
-		b.freed = true
-		buffer(b)
-	}
-	clear(r.programs)
-	clear(r.kernels)
-	clear(r.byKey)
-	clear(r.buffers)
 }
 
 func usageName(u webgpu.Usage) string {
