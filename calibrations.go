@@ -84,22 +84,13 @@ func EncodeHetero(all ...*adapt.HeteroCalibration) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		texts = append(texts, bytes.TrimSpace(text))
-	}
-	if len(texts) == 1 {
-		return append(texts[0], '\n'), nil
-	}
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "{\n  \"kind\": %q,\n  \"version\": 1,\n  \"calibrations\": [", KindSet)
-	for i, text := range texts {
-		if i > 0 {
-			b.WriteByte(',')
+		if len(all) == 1 {
+			return text, nil
 		}
-		b.WriteString("\n    ")
-		b.Write(bytes.ReplaceAll(text, []byte("\n"), []byte("\n    ")))
+		texts = append(texts, bytes.ReplaceAll(bytes.TrimSpace(text), []byte("\n"), []byte("\n    ")))
 	}
-	b.WriteString("\n  ]\n}\n")
-	return b.Bytes(), nil
+	return fmt.Appendf(nil, "{\n  \"kind\": %q,\n  \"version\": 1,\n  \"calibrations\": [\n    %s\n  ]\n}\n", KindSet,
+		bytes.Join(texts, []byte(",\n    "))), nil
 }
 
 // HeteroFor picks the entropy bins for a pair and a tree (see spec.Fingerprint.Shaped),

@@ -3,12 +3,12 @@ package foretoken
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"foretoken/models/chat"
-	"foretoken/models/tokenizer"
 	"slices"
 	"strings"
+
+	"foretoken/models/chat"
+	"foretoken/models/tokenizer"
 )
 
 // Roles of a Message.
@@ -72,7 +72,8 @@ func (s *Session) NewChat(o ChatOptions) (*Chat, error) {
 		return nil, ofKind(ErrRequest, err)
 	}
 	if o.Reserve < 0 || o.Reserve >= s.target.Limits().Context {
-		return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: %d positions are to be kept for a reply, of a context of %d", o.Reserve, s.target.Limits().Context))
+		return nil, refused("foretoken: %d positions are to be kept for a reply, of a context of %d", o.Reserve,
+			s.target.Limits().Context)
 	}
 	c := &Chat{s: s, template: t, reserve: o.Reserve}
 	if o.System != "" {
@@ -80,8 +81,8 @@ func (s *Session) NewChat(o ChatOptions) (*Chat, error) {
 	}
 	for i, m := range o.Messages {
 		if !slices.Contains([]string{RoleSystem, RoleUser, RoleAssistant, RoleTool}, m.Role) {
-			return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: message %d of the conversation has the role "+
-				"%.80q; want system, user, assistant or tool", i, m.Role))
+			return nil, refused("foretoken: message %d of the conversation has the role %.80q; want system, user, "+
+				"assistant or tool", i, m.Role)
 		}
 		c.messages = append(c.messages, m)
 	}
@@ -113,7 +114,7 @@ func (c *Chat) Send(ctx context.Context, m Message, r Request, emit func(*Event)
 		m.Role = RoleUser
 	case RoleUser, RoleTool:
 	default:
-		return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: a message of role %.80q cannot be answered; want user or tool", m.Role))
+		return nil, refused("foretoken: a message of role %.80q cannot be answered; want user or tool", m.Role)
 	}
 	return c.answer(ctx, append(slices.Clip(c.messages), m), c.dropped, r, emit)
 }
@@ -126,7 +127,7 @@ func (c *Chat) Regenerate(ctx context.Context, r Request, emit func(*Event) erro
 		n--
 	}
 	if n == 0 || !answerable(c.messages[n-1]) {
-		return nil, ofKind(ErrRequest, errors.New("foretoken: the conversation has no message to answer yet"))
+		return nil, refused("foretoken: the conversation has no message to answer yet")
 	}
 	return c.answer(ctx, slices.Clip(c.messages[:n]), 0, r, emit)
 }
@@ -134,12 +135,13 @@ func (c *Chat) Regenerate(ctx context.Context, r Request, emit func(*Event) erro
 // Edit gives message i of Messages another content, drops all that came after it, and answers.
 func (c *Chat) Edit(ctx context.Context, i int, content string, r Request, emit func(*Event) error) (*Reply, error) {
 	if i < 0 || i >= len(c.messages) {
-		return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: there is no message %d to edit; the conversation has 0 to %d", i, len(c.messages)-1))
+		return nil, refused("foretoken: there is no message %d to edit; the conversation has 0 to %d", i,
+			len(c.messages)-1)
 	}
 	m := c.messages[i]
 	if !answerable(m) {
-		return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: message %d is the %s's; only user and tool messages "+
-			"can be edited and answered again", i, m.Role))
+		return nil, refused("foretoken: message %d is the %s's; only user and tool messages can be edited and "+
+			"answered again", i, m.Role)
 	}
 	m.Content = content
 	return c.answer(ctx, append(slices.Clip(c.messages[:i]), m), 0, r, emit)
@@ -150,8 +152,9 @@ func answerable(m Message) bool { return m.Role == RoleUser || m.Role == RoleToo
 
 // answer generates what follows messages, and makes both the conversation. dropped is how many turns
 // are dropped at least.
-func (c *Chat) answer(ctx context.Context, messages []Message, dropped int, r Request, emit func(*Event) error) (*Reply,
-	error) {
+func (c *Chat) answer(
+	ctx context.Context, messages []Message, dropped int, r Request, emit func(*Event) error,
+) (*Reply, error) {
 	ids, unseen, err := c.fit(messages, dropped, &r)
 	if err != nil {
 		return nil, err
@@ -206,8 +209,7 @@ func (c *Chat) fit(messages []Message, dropped int, r *Request) (ids []int32, un
 		if unseen == len(turns)-1 {
 			return nil, 0, ofKind(ErrContextFull, fmt.Errorf("foretoken: the message takes %d positions with what "+
 				"goes with it, and %d are kept for the reply, of a context of %d; shorten it by %d tokens, or open "+
-				"the models with a longer context",
-				len(ids), reserve, context, len(ids)+reserve-context))
+				"the models with a longer context", len(ids), reserve, context, len(ids)+reserve-context))
 		}
 	}
 }

@@ -32,17 +32,12 @@ const ruledOut = -1e30
 // Call constrains the text to a function call by the schema from [chat.ToolChoice]. It fails if another constraint
 // is set.
 func (c *Constraints) Call(schema json.RawMessage) error {
-	if c.Grammar != "" || len(c.JSONSchema) > 0 || c.JSONObject {
+	if masks, _ := c.shapes(); masks {
 		return errors.New("foretoken: tool_choice asks for a call, and the text is held to another form already; " +
 			"leave one of them out")
 	}
 	c.JSONSchema = schema
 	return c.Validate()
-}
-
-func (c *Constraints) empty() bool {
-	return c.Grammar == "" && len(c.JSONSchema) == 0 && !c.JSONObject && c.FrequencyPenalty == 0 &&
-		c.PresencePenalty == 0 && len(c.LogitBias) == 0
 }
 
 // Validate refuses what does not go together or is out of its range, and grammars that cannot be read.
@@ -87,6 +82,10 @@ func (c *Constraints) check() error {
 // mostBiases is the most tokens with a bias, as in OpenAI's API, rounded up.
 const mostBiases = 1024
 
+// errNoContinuation reports a grammar that the vocabulary cannot follow.
+var errNoContinuation = errors.New("foretoken: no token of the model's vocabulary continues the text as the grammar " +
+	"wants it")
+
 // compile makes the grammar, nil without one.
 func (c *Constraints) compile() (*grammar.Grammar, error) {
 	switch {
@@ -129,7 +128,7 @@ type guide struct {
 
 // newGuide is nil for a request without constraints.
 func (s *Session) newGuide(c Constraints) (*guide, error) {
-	if c.empty() {
+	if masks, biases := c.shapes(); !masks && !biases {
 		return nil, nil
 	}
 	if err := c.check(); err != nil {
@@ -178,16 +177,15 @@ func (g *guide) note(id int32, n int) {
 
 // shapes reports how the constraints change a pass: grammars need masks, penalties and biases need biases.
 func (c *Constraints) shapes() (masks, biases bool) {
-	return c.Grammar != "" || len(c.JSONSchema) > 0 || c.JSONObject, c.FrequencyPenalty != 0 ||
-		c.PresencePenalty != 0 || len(c.LogitBias) > 0
+	return c.Grammar != "" || len(c.JSONSchema) > 0 || c.JSONObject, c.penalises() || len(c.LogitBias) > 0
 }
 
-func (g *guide) penalises() bool { return g.c.FrequencyPenalty != 0 || g.c.PresencePenalty != 0 }
+func (c *Constraints) penalises() bool { return c.FrequencyPenalty != 0 || c.PresencePenalty != 0 }
 
 // Shape implements spec.Guide.
 func (g *guide) Shape(tree *spec.Tree, s *spec.Shaping) error {
 	s.Common = append(s.Common, g.base...)
-	if g.penalises() && tree.Len() > 1 {
+	if g.c.penalises() && tree.Len() > 1 {
 		g.shapePaths(tree, s)
 	}
 	if g.matcher == nil {
@@ -217,7 +215,7 @@ func (g *guide) Shape(tree *spec.Tree, s *spec.Shaping) error {
 		s.Which = append(s.Which, int32(which))
 	}
 	if w := s.Which[0]; w >= 0 && !slices.ContainsFunc(s.Masks[w], func(word uint32) bool { return word != 0 }) {
-		return fmt.Errorf("foretoken: no token of the model's vocabulary continues the text as the grammar wants it")
+		return errNoContinuation
 	}
 	return nil
 }
@@ -250,7 +248,7 @@ func (g *guide) shapePaths(tree *spec.Tree, s *spec.Shaping) {
 // Take implements spec.Guide.
 func (g *guide) Take(tokens []int32) error {
 	for _, id := range tokens {
-		if g.penalises() {
+		if g.c.penalises() {
 			g.counts[id]++
 			g.note(id, g.counts[id])
 		}
@@ -259,7 +257,7 @@ func (g *guide) Take(tokens []int32) error {
 		}
 		next, ok := g.matcher.Accept(g.state, id)
 		if !ok {
-			return fmt.Errorf("foretoken: no token of the model's vocabulary continues the text as the grammar wants it")
+			return errNoContinuation
 		}
 		g.state = next
 	}

@@ -55,7 +55,7 @@ func TestSpeculationEqualsPlain(t *testing.T) {
 				continue // runs at the other temperature
 			}
 			plain := sampling
-			plain.Policy, plain.MaxTokens = method.DrafterNone, 64
+			plain.Policy, plain.MaxTokens = method.DrafterNone, 48
 			want, err := s.Generate(context.Background(), p.Prompt, plain, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -66,7 +66,7 @@ func TestSpeculationEqualsPlain(t *testing.T) {
 				}
 				r.Temperature, r.Seed, r.SampleTopK, r.TopP, r.MinP = sampling.Temperature, sampling.Seed,
 					sampling.SampleTopK, sampling.TopP, sampling.MinP
-				r.MaxTokens = 64
+				r.MaxTokens = 48
 				got, err := s.Generate(context.Background(), p.Prompt, r, nil)
 				if err != nil {
 					t.Fatalf("%s %s %s: %v", p.ID, how, name, err)

@@ -180,13 +180,13 @@ func contextOf(asked int, beyond bool, files ...*gguf.File) (int, error) {
 			return 0, err
 		}
 		if asked > c.Context && !beyond {
-			return 0, ofKind(ErrRequest, fmt.Errorf("foretoken: a context of %d was asked for, but %s was trained "+
-				"for %d positions", asked, f.Name(), c.Context))
+			return 0, refused("foretoken: a context of %d was asked for, but %s was trained for %d positions", asked,
+				f.Name(), c.Context)
 		}
 		most = min(most, c.Usable())
 	}
 	if asked < 0 {
-		return 0, ofKind(ErrRequest, fmt.Errorf("foretoken: a context of %d was asked for", asked))
+		return 0, refused("foretoken: a context of %d was asked for", asked)
 	}
 	if asked > 0 {
 		return asked, nil
@@ -238,12 +238,13 @@ func (s *Session) Close() {
 	}
 }
 
-// errNoDraft refuses a policy that the session cannot run.
-var errNoHead = errors.New("foretoken: this policy drafts with an EAGLE-3 head, and the session was opened without " +
-	"one; give a head (--eagle3) or use source model")
-
-var errNoDraft = errors.New("foretoken: this policy needs a draft model, and the session was opened without one; " +
-	"use policy none or ngram")
+// Refusals of policies that the session cannot run.
+var (
+	errNoHead = errors.New("foretoken: this policy drafts with an EAGLE-3 head, and the session was opened without " +
+		"one; give a head (--eagle3) or use source model")
+	errNoDraft = errors.New("foretoken: this policy needs a draft model, and the session was opened without one; " +
+		"use policy none or ngram")
+)
 
 // Kinds of errors that callers handle; test with errors.Is. Messages name the file, the field and the remedy.
 // ErrNoChatTemplate and the errors of package webgpu are further kinds.
@@ -270,4 +271,9 @@ func ofKind(kind, err error) error {
 		return nil
 	}
 	return &kinded{err, kind}
+}
+
+// refused is an error of kind ErrRequest.
+func refused(format string, args ...any) error {
+	return ofKind(ErrRequest, fmt.Errorf(format, args...))
 }

@@ -9,13 +9,12 @@ import (
 	"foretoken/spec"
 )
 
-// Generate continues a prompt and calls emit, which may be nil, once per round. Cancelling ctx ends it within one round;
-// the result then has the finish "aborted" and the text so far.
+// Generate continues a prompt and calls emit, which may be nil, once per round. Cancelling ctx ends it within one
+// round; the result then has the finish "aborted" and the text so far.
 func (s *Session) Generate(ctx context.Context, prompt string, r Request, emit func(*Event) error) (*Result, error) {
 	ids := s.tok.Encode(prompt, true)
 	if len(ids) == 0 {
-		return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: the prompt is empty and the model has no token to "+
-			"begin with"))
+		return nil, refused("foretoken: the prompt is empty and the model has no token to begin with")
 	}
 	return s.GenerateIDs(ctx, ids, r, emit)
 }

@@ -60,14 +60,14 @@ type modelFiles struct {
 	head             *eagle3.Weights // nil without one
 }
 
-// look reads the headers of a pair's files.
+// readHeaders reads the headers of a pair's files.
 func readHeaders(target, draft gguf.Source, o Options) (*modelFiles, error) {
 	p := &modelFiles{beyond: o.Beyond}
 	p.sources.target, p.sources.draft = target, draft
 	var err error
 	if o.KV != "" {
 		if p.kv, err = kernels.ParseKVFormat(o.KV); err != nil {
-			return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: KV format %.80q; want f32, f16 or q8", o.KV))
+			return nil, refused("foretoken: KV format %.80q; want f32, f16 or q8", o.KV)
 		}
 	}
 	if p.target, p.tok, err = openModel(target); err != nil {
@@ -87,8 +87,8 @@ func readHeaders(target, draft gguf.Source, o Options) (*modelFiles, error) {
 		return p, err
 	}
 	if o.EAGLE3Config == nil {
-		return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: %s: an EAGLE-3 head needs the config.json that was "+
-			"published beside it", o.EAGLE3.Name()))
+		return nil, refused("foretoken: %s: an EAGLE-3 head needs the config.json that was published beside it",
+			o.EAGLE3.Name())
 	}
 	p.head, err = eagle3.Open(o.EAGLE3, o.EAGLE3Config)
 	return p, err

@@ -1,6 +1,7 @@
 package foretoken
 
 import (
+	"cmp"
 	"fmt"
 
 	"foretoken/spec"
@@ -33,8 +34,8 @@ type Request struct {
 	// Coupled ranks drafted tokens with the target's own noise above temperature 0; on unless false.
 	Coupled *bool `json:"coupled"`
 	method.Settings
-	// Aids stand in for those of the session where they are set: a benchmark compares
-	// calibrations and classifiers with them.
+	// Fitted stands in for what the session has fitted, field by field: a benchmark compares calibrations and
+	// classifiers with it.
 	Fitted method.Fitted `json:"-"`
 
 	Stop []string `json:"stop"` // the text ends before the first of these
@@ -57,26 +58,12 @@ func DefaultRequest() Request {
 	return Request{MaxTokens: 64, Seed: 1, Policy: method.DrafterAuto}
 }
 
-// config is the request's as package spec names it.
+// Config returns the request's method and settings as package method names them.
 func (r *Request) Config() method.Config {
 	c := method.ByName(r.Policy)
-	for _, f := range []struct {
-		to    *string
-		value string
-	}{{&c.Adapt, r.Adapt}, {&c.Source, r.Source}, {&c.Verifier, r.Verifier}} {
-		if f.value != "" {
-			*f.to = f.value
-		}
-	}
-	for _, f := range []struct {
-		to    *int
-		value int
-	}{{&c.Depth, r.Depth}, {&c.TopK, r.TopK}, {&c.Nodes, r.Nodes}, {&c.NgramMax, r.NgramMax},
-		{&c.NgramMin, r.NgramMin}} {
-		if f.value != 0 {
-			*f.to = f.value
-		}
-	}
+	c.Adapt, c.Source, c.Verifier = cmp.Or(r.Adapt, c.Adapt), cmp.Or(r.Source, c.Source), cmp.Or(r.Verifier, c.Verifier)
+	c.Depth, c.TopK, c.Nodes = cmp.Or(r.Depth, c.Depth), cmp.Or(r.TopK, c.TopK), cmp.Or(r.Nodes, c.Nodes)
+	c.NgramMax, c.NgramMin = cmp.Or(r.NgramMax, c.NgramMax), cmp.Or(r.NgramMin, c.NgramMin)
 	if len(r.Shape) > 0 {
 		c.Shape = r.Shape
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,8 +71,7 @@ type CostReport struct {
 	Each   []PromptCeiling `json:"prompts,omitempty"`
 }
 
-// LengthCosts are the target's passes by rows after Length tokens. Ratios are to the pass of one row at that
-// length.
+// LengthCosts are the target's passes by rows after Length tokens. Ratios are to the pass of one row at that length.
 type LengthCosts struct {
 	Length int        `json:"length"`
 	Verify []PassCost `json:"verify"`
@@ -98,7 +98,7 @@ func (o *CostOptions) complete(m *foretoken.Models) error {
 	if o.Rows[0] != 1 {
 		o.Rows = append([]int{1}, o.Rows...) // the base of all ratios
 	}
-	o.Tokens, o.Repeat, o.MaxTokens = orDefault(o.Tokens, 8), orDefault(o.Repeat, 9), orDefault(o.MaxTokens, 64)
+	o.Tokens, o.Repeat, o.MaxTokens = cmp.Or(o.Tokens, 8), cmp.Or(o.Repeat, 9), cmp.Or(o.MaxTokens, 64)
 	deepest := max(o.Rows[len(o.Rows)-1], o.Tokens)
 	if o.Length == 0 {
 		o.Length = max(1, min(defaultLength, room-deepest-1))
@@ -117,13 +117,6 @@ func (o *CostOptions) complete(m *foretoken.Models) error {
 			deepest, room)
 	}
 	return nil
-}
-
-func orDefault(n, value int) int {
-	if n == 0 {
-		return value
-	}
-	return n
 }
 
 // timedPass is a kind of pass with its times in seconds.
@@ -273,8 +266,7 @@ func draftAgrees(ctx context.Context, s *foretoken.Session, prompt string, token
 	return hits, err
 }
 
-// chainRounds counts the rounds of chains of k tokens that produce a text, from the tokens that the draft agrees
-// on.
+// chainRounds counts the rounds of chains of k tokens that produce a text, from the tokens that the draft agrees on.
 func chainRounds(hits []bool, k int) int {
 	rounds := 0
 	for at := 0; at < len(hits); rounds++ {
@@ -325,21 +317,13 @@ func (r *CostReport) chainCeilings(tokens int, rounds []int) (all []ChainCeiling
 	best = ChainCeiling{Tokens: 1, Speedup: 1}
 	for k := 1; k < len(rounds); k++ {
 		c := ChainCeiling{K: k, Tokens: float64(tokens) / float64(rounds[k])}
-		if verify, ok := r.verifyMS(k + 1); ok {
-			c.Speedup = c.Tokens * r.Verify[0].MS / (verify + r.Chain[k-1].MS)
+		// The smallest timed pass with as many rows verifies the chain and the root.
+		if i := slices.IndexFunc(r.Verify, func(v PassCost) bool { return v.N > k }); i >= 0 {
+			c.Speedup = c.Tokens * r.Verify[0].MS / (r.Verify[i].MS + r.Chain[k-1].MS)
 		}
 		if all = append(all, c); c.Speedup > best.Speedup {
 			best = c
 		}
 	}
 	return all, best
-}
-
-// verifyMS returns the time of a pass of n rows: that of the smallest timed pass with at least n.
-func (r *CostReport) verifyMS(n int) (float64, bool) {
-	i := slices.IndexFunc(r.Verify, func(c PassCost) bool { return c.N >= n })
-	if i < 0 {
-		return 0, false
-	}
-	return r.Verify[i].MS, true
 }

@@ -8,8 +8,7 @@ import (
 	"foretoken/spec/method"
 )
 
-// papers lists the tables of the implemented papers and of this project. A table that only counts needs one
-// repetition.
+// papers lists the tables of the implemented papers and of this project. A table that only counts needs one repetition.
 var papers = []struct {
 	name, title string
 	repeat      int
@@ -37,21 +36,30 @@ var papers = []struct {
 	{"auto", "The goodput tree against every fixed method", 5, autoMain},
 }
 
+// addEach adds a row for each value, which the formats of its name and of its method take, and returns the names.
+func addEach[T any](b *groupBuilder, name, method, against string, values ...T) (names []string) {
+	for _, v := range values {
+		names = append(names, fmt.Sprintf(name, v))
+		b.add(fmt.Sprintf(name, v), fmt.Sprintf(method, v), against)
+	}
+	return names
+}
+
 const (
 	papersTree = "k=10 d=5 N=60"
+	papersRow  = "eagle2 " + papersTree
 	smallTree  = "eagle2:depth=4,top-k=4,nodes=16"
 )
 
 func heteroMain(b *groupBuilder) {
 	for _, t := range []float64{0, 1} {
 		b.temperature = t
-		tree := "eagle2 " + papersTree
 		b.plain()
-		b.add(tree, "eagle2", "")
-		b.add("hetero", "hetero", tree)
-		b.add("adaedl", "adaedl", tree)
+		b.add(papersRow, "eagle2", "")
+		b.add("hetero", "hetero", papersRow)
+		b.add("adaedl", "adaedl", papersRow)
 		if t > 0 { // without the target's noise, as in the paper
-			independent := "eagle2 " + papersTree + " independent"
+			independent := papersRow + " independent"
 			b.add(independent, "eagle2:coupled=false", "")
 			b.add("hetero independent", "hetero:coupled=false", independent)
 		}
@@ -62,8 +70,7 @@ func heteroMain(b *groupBuilder) {
 }
 
 func heteroAblation(b *groupBuilder) {
-	tree := "eagle2 " + papersTree
-	b.add(tree, "eagle2", "")
+	b.add(papersRow, "eagle2", "")
 	for _, r := range []struct{ name, off string }{
 		{"hetero: extension only", "no-pruning=true,no-adaptation=true"},
 		{"hetero: extension + pruning", "no-adaptation=true"},
@@ -72,19 +79,18 @@ func heteroAblation(b *groupBuilder) {
 		{"hetero: extension + adaptation", "no-pruning=true"},
 		{"hetero: pruning + adaptation", "no-extension=true"},
 	} {
-		b.add(r.name, "hetero:"+r.off, tree)
+		b.add(r.name, "hetero:"+r.off, papersRow)
 	}
-	b.add("hetero", "hetero", tree)
+	b.add("hetero", "hetero", papersRow)
 	b.group.Note = "without adaptation the programs of other shapes are made when a round first needs them; " +
 		"counts do not depend on it, times do"
 }
 
 func heteroAlpha(b *groupBuilder) {
-	tree := "eagle2 " + papersTree
-	b.add(tree, "eagle2", "")
-	b.add("hetero: α-1", "hetero:alpha=-1", tree)
-	b.add("hetero", "hetero", tree)
-	b.add("hetero: α+1", "hetero:alpha=1", tree)
+	b.add(papersRow, "eagle2", "")
+	b.add("hetero: α-1", "hetero:alpha=-1", papersRow)
+	b.add("hetero", "hetero", papersRow)
+	b.add("hetero: α+1", "hetero:alpha=1", papersRow)
 }
 
 func heteroDepths(b *groupBuilder) {
@@ -97,17 +103,15 @@ func heteroDepths(b *groupBuilder) {
 }
 
 func heteroUnseen(b *groupBuilder) {
-	tree := "eagle2 " + papersTree
-	b.add(tree, "eagle2", "")
+	b.add(papersRow, "eagle2", "")
 	for _, c := range b.o.Categories {
-		m := b.add("hetero without "+c, "hetero", tree)
+		m := b.add("hetero without "+c, "hetero", papersRow)
 		b.bins(m, "hetero-without-"+c+".json", "make it with foretoken calibrate hetero --top-k 10 --depth 5 --nodes "+
 			"60 on prompts of the other categories")
 	}
-	b.add("hetero", "hetero", tree)
-	b.group.Note = "a row counts in the column of the category that its bins never saw; " +
-		"the bins of the last row come " +
-		"from other prompts altogether"
+	b.add("hetero", "hetero", papersRow)
+	b.group.Note = "a row counts in the column of the category that its bins never saw; the bins of the last row " +
+		"come from other prompts altogether"
 }
 
 func acceptanceMain(b *groupBuilder) {
@@ -153,11 +157,7 @@ func c2tCurves(b *groupBuilder) {
 		b.add(name, fmt.Sprintf("eagle2:%s,nodes=%d", c2tTree, min(n, b.o.MaxNodes)), "")
 		b.group.Curve = append(b.group.Curve, name)
 	}
-	for _, beta := range []float64{0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85} {
-		name := fmt.Sprintf("c2t β=%g", beta)
-		b.add(name, fmt.Sprintf("c2t:threshold=%g", beta), "")
-		b.group.OnCurve = append(b.group.OnCurve, name)
-	}
+	b.group.OnCurve = addEach(b, "c2t β=%g", "c2t:threshold=%g", "", 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85)
 	b.group.Note = "the paper: 20-25 % fewer Tokens than EAGLE-2 at equal acceptance length"
 }
 
@@ -201,25 +201,16 @@ func jointCut(threshold float64) *spec.C2TClassifier {
 }
 
 func c2tChains(b *groupBuilder) {
-	for _, k := range []int{3, 5, 10} {
-		name := fmt.Sprintf("chain K=%d", k)
-		b.add(name, fmt.Sprintf("chain:depth=%d", k), "")
-	}
-	for _, p := range []float64{0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8} {
-		name := fmt.Sprintf("DyMax %g", p)
-		b.add(name, fmt.Sprintf("assisted:depth=10,schedule=constant,threshold=%g", p), "")
-		b.group.Curve = append(b.group.Curve, name)
-	}
+	addEach(b, "chain K=%d", "chain:depth=%d", "", 3, 5, 10)
+	b.group.Curve = addEach(b, "DyMax %g", "assisted:depth=10,schedule=constant,threshold=%g", "", 0.2, 0.3, 0.4, 0.5,
+		0.6, 0.7, 0.8)
 	for _, p := range []float64{0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7} {
 		name := fmt.Sprintf("DyJoint %g", p)
 		b.add(name, "c2t-chain:threshold=0.5", "").Request.Fitted.C2T = jointCut(p)
 		b.group.OnCurve = append(b.group.OnCurve, name)
 	}
-	for _, beta := range []float64{0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9} {
-		name := fmt.Sprintf("c2t-chain β=%g", beta)
-		b.add(name, fmt.Sprintf("c2t-chain:threshold=%g", beta), "")
-		b.group.OnCurve = append(b.group.OnCurve, name)
-	}
+	b.group.OnCurve = append(b.group.OnCurve, addEach(b, "c2t-chain β=%g", "c2t-chain:threshold=%g", "", 0.3, 0.4, 0.5,
+		0.6, 0.7, 0.8, 0.85, 0.9)...)
 	b.group.Note = "DyMax stops after a token whose probability is below the threshold, DyJoint and C2T before one " +
 		"whose joint probability or confidence is"
 }
@@ -237,9 +228,8 @@ func c2tSizes(b *groupBuilder) {
 	b.add(fmt.Sprintf("eagle2 k=10 d=%d N=%d", levels-1, nodes),
 		fmt.Sprintf("eagle2:depth=%d,nodes=%d", levels-1, nodes), static)
 	b.add(fmt.Sprintf("eagle2 k=10 d=9 N=%d", nodes), fmt.Sprintf("eagle2:depth=9,nodes=%d", nodes), static)
-	for _, beta := range []float64{0.1, 0.2, 0.3, 0.4, 0.5} {
-		b.add(fmt.Sprintf("c2t β=%g N=%d", beta, nodes), fmt.Sprintf("c2t:threshold=%g,nodes=%d", beta, nodes), static)
-	}
+	addEach(b, fmt.Sprintf("c2t β=%%g N=%d", nodes), fmt.Sprintf("c2t:threshold=%%g,nodes=%d", nodes), static, 0.1, 0.2,
+		0.3, 0.4, 0.5)
 	b.group.Note = "compare the C2T row whose Tokens are nearest"
 }
 
@@ -266,12 +256,8 @@ func adasdMain(b *groupBuilder) {
 		if t > 0 {
 			b.add("chain K=5, rejection", "chain:depth=5,verifier=rejection", fixed)
 		}
-		for _, s := range []string{method.ScheduleHeuristic, method.ScheduleConstant} {
-			b.add("assisted "+s, "assisted:schedule="+s, fixed)
-		}
-		for _, v := range []string{adapt.AdaSDMidpoint, adapt.AdaSDA, adapt.AdaSDB, adapt.AdaSDC} {
-			b.add("adasd "+v, "adasd:variant="+v, fixed)
-		}
+		addEach(b, "assisted %s", "assisted:schedule=%s", fixed, method.ScheduleHeuristic, method.ScheduleConstant)
+		addEach(b, "adasd %s", "adasd:variant=%s", fixed, adapt.AdaSDMidpoint, adapt.AdaSDA, adapt.AdaSDB, adapt.AdaSDC)
 		b.add("adasd, thresholds kept", "adasd:carry=true", fixed)
 		b.add("adasd gen-only", "adasd:verifier=match", fixed)
 		b.add("adasd verify-only", "adasd:adapt=fixed,depth=5", fixed)
@@ -343,7 +329,7 @@ func coupledMain(b *groupBuilder) {
 	for _, t := range []float64{0.8, 1} {
 		b.temperature = t
 		for _, shape := range []struct{ name, method, independent string }{
-			{"eagle2 " + papersTree, "eagle2", "eagle2:coupled=false"},
+			{papersRow, "eagle2", "eagle2:coupled=false"},
 			{"eagle2 k=4 d=4 N=16", smallTree, smallTree + ",coupled=false"},
 			{"chain K=5", "chain:depth=5", "chain:depth=5,coupled=false"},
 		} {
@@ -363,16 +349,14 @@ func eagle3Main(b *groupBuilder) {
 		b.plain()
 		b.add(small, smallTree, "")
 		b.add("eagle3 k=4 d=4 N=16", "eagle3:depth=4,top-k=4,nodes=16", small)
-		b.add("eagle2 "+papersTree, "eagle2", "")
-		b.add("eagle3 "+papersTree, "eagle3", "eagle2 "+papersTree)
+		b.add(papersRow, "eagle2", "")
+		b.add("eagle3 "+papersTree, "eagle3", papersRow)
 	}
 }
 
 // fixedMethods adds the methods that do not adapt to costs, in shapes from small to large.
 func fixedMethods(b *groupBuilder) {
-	for _, k := range []int{1, 2, 3, 4, 5, 7} {
-		b.add(fmt.Sprintf("chain K=%d", k), fmt.Sprintf("chain:depth=%d", k), "")
-	}
+	addEach(b, "chain K=%d", "chain:depth=%d", "", 1, 2, 3, 4, 5, 7)
 	b.add("ngram", "ngram", "")
 	b.add("ngram-simple", "ngram-simple", "")
 	b.add("ngram-map", "ngram-map", "")
@@ -384,7 +368,7 @@ func fixedMethods(b *groupBuilder) {
 func baselinesMain(b *groupBuilder) {
 	b.plain()
 	fixedMethods(b)
-	b.add("eagle2 "+papersTree, "eagle2", "")
+	b.add(papersRow, "eagle2", "")
 	b.add("static", "static", "")
 	b.add("assisted heuristic", "assisted:schedule=heuristic", "")
 	b.add("assisted constant", "assisted:schedule=constant", "")

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -15,7 +16,6 @@ import (
 	"foretoken"
 	"foretoken/spec"
 	"foretoken/spec/method"
-	methods "foretoken/spec/method"
 )
 
 // Session is the part of foretoken.Session that a benchmark runs on.
@@ -57,11 +57,11 @@ type Method struct {
 // Lossy reports whether the method may commit tokens that the target would not have chosen.
 func (m *Method) Lossy() bool {
 	c := m.Request.Config()
-	return !methods.Lossless(c.Verifier)
+	return !method.Lossless(c.Verifier)
 }
 
 // plain reports whether the method is plain decoding, which every benchmark measures anyway.
-func (m *Method) plain() bool { return m.Request.Policy == methods.DrafterNone }
+func (m *Method) plain() bool { return m.Request.Policy == method.DrafterNone }
 
 // sampling identifies the settings besides the method that outputs depend on: methods with equal ones share the
 // runs of plain decoding.
@@ -73,9 +73,8 @@ func (m *Method) sampling() string {
 
 // plainRequest returns plain decoding with the sampling and the constraints of a request.
 func plainRequest(r foretoken.Request) foretoken.Request {
-	return foretoken.Request{Policy: methods.DrafterNone, MaxTokens: r.MaxTokens, Temperature: r.Temperature,
-		Seed:       r.Seed,
-		SampleTopK: r.SampleTopK, TopP: r.TopP, MinP: r.MinP, Stop: r.Stop, Constraints: r.Constraints}
+	return foretoken.Request{Policy: method.DrafterNone, MaxTokens: r.MaxTokens, Temperature: r.Temperature,
+		Seed: r.Seed, SampleTopK: r.SampleTopK, TopP: r.TopP, MinP: r.MinP, Stop: r.Stop, Constraints: r.Constraints}
 }
 
 // Prompt is a text to continue.
@@ -201,13 +200,30 @@ func (m *Method) set(setting string) error {
 		m.Name = value
 		return nil
 	}
-	known, err := setRequest(&m.Request, key, value)
-	if err != nil {
-		return fmt.Errorf("foretoken: method %.200s: %w", m.Name, err)
-	}
-	if !known {
+	fields := settable()
+	i := slices.IndexFunc(fields, func(f reflect.StructField) bool {
+		return settingName(f) == strings.ReplaceAll(key, "_", "-")
+	})
+	if i < 0 {
+		names := []string{"name"}
+		for _, f := range fields {
+			names = append(names, settingName(f))
+		}
 		return fmt.Errorf("foretoken: method %.200s has no setting %q, want one of %s", m.Name, key,
-			strings.Join(settingNames(), ", "))
+			strings.Join(names, ", "))
+	}
+	field := reflect.ValueOf(&m.Request).Elem().FieldByIndex(fields[i].Index)
+	if field.Kind() == reflect.String {
+		field.SetString(value)
+	} else {
+		// Decode into a new value: methods share the lists and pointers of the common request. JSON accepts null for
+		// any type and then sets nothing.
+		own := reflect.New(field.Type())
+		if value == "null" || json.Unmarshal([]byte(value), own.Interface()) != nil {
+			return fmt.Errorf("foretoken: method %.200s: %s is %q, want %s", m.Name, settingName(fields[i]), value,
+				kindName(field.Type()))
+		}
+		field.Set(own.Elem())
 	}
 	sep := ","
 	if !strings.Contains(m.Name, ":") {
@@ -217,58 +233,18 @@ func (m *Method) set(setting string) error {
 	return nil
 }
 
-// settable calls f for every field of a request that a method list may set.
-func settable(v reflect.Value, f func(name string, field reflect.Value) bool) bool {
-	for i := range v.NumField() {
-		t := v.Type().Field(i)
-		if t.Anonymous {
-			if settable(v.Field(i), f) {
-				return true
-			}
-			continue
-		}
-		name, _, _ := strings.Cut(t.Tag.Get("json"), ",")
-		switch name {
-		case "", "-", "policy", "stop":
-			continue
-		}
-		if f(strings.ReplaceAll(name, "_", "-"), v.Field(i)) {
-			return true
-		}
-	}
-	return false
+// settable lists the fields of a request that a method list may set.
+func settable() []reflect.StructField {
+	all := reflect.VisibleFields(reflect.TypeFor[foretoken.Request]())
+	return slices.DeleteFunc(all, func(f reflect.StructField) bool {
+		return slices.Contains([]string{"", "-", "policy", "stop"}, settingName(f))
+	})
 }
 
-func settingNames() []string {
-	names := []string{"name"}
-	settable(reflect.ValueOf(foretoken.Request{}), func(name string, _ reflect.Value) bool {
-		names = append(names, name)
-		return false
-	})
-	return names
-}
-
-func setRequest(r *foretoken.Request, key, value string) (known bool, err error) {
-	key = strings.ReplaceAll(key, "_", "-")
-	known = settable(reflect.ValueOf(r).Elem(), func(name string, field reflect.Value) bool {
-		if name != key {
-			return false
-		}
-		if field.Kind() == reflect.String {
-			field.SetString(value)
-			return true
-		}
-		// Decode into a new value: methods share the lists and pointers of the common request. JSON accepts null
-		// for any type and then sets nothing.
-		own := reflect.New(field.Type())
-		if value == "null" || json.Unmarshal([]byte(value), own.Interface()) != nil {
-			err = fmt.Errorf("%s is %q, want %s", key, value, kindName(field.Type()))
-			return true
-		}
-		field.Set(own.Elem())
-		return true
-	})
-	return known, err
+// settingName returns the name of a field in a method list: its JSON name with - for _.
+func settingName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return strings.ReplaceAll(name, "_", "-")
 }
 
 func kindName(t reflect.Type) string {
@@ -294,11 +270,8 @@ func kindName(t reflect.Type) string {
 
 func (m *Method) check() error {
 	r := &m.Request
-	if err := r.Validate(); err != nil {
-		return fmt.Errorf("foretoken: method %.200s: %w", m.Name, err)
-	}
 	s := spec.Sampling{Temperature: r.Temperature, TopK: r.SampleTopK, TopP: r.TopP, MinP: r.MinP, Seed: r.Seed}
-	if err := s.Validate(); err != nil {
+	if err := cmp.Or(r.Validate(), s.Validate()); err != nil {
 		return fmt.Errorf("foretoken: method %.200s: %w", m.Name, err)
 	}
 	if r.MaxTokens < 0 {

@@ -86,13 +86,10 @@ type RoundProfile struct {
 	AllocBytes float64 `json:"alloc_bytes"`
 }
 
-// errNoProfiler is the error for devices that cannot time dispatches.
-var errNoProfiler = errors.New("foretoken: profile: the device does not tell what its dispatches take")
-
 // complete fills in defaults and refuses what the models cannot run.
 func (o *ProfileOptions) complete(m *foretoken.Models) error {
 	most, room := maxRows(m), contextOfBoth(m)
-	o.Rows, o.Beams, o.Repeat = orDefault(o.Rows, min(8, most)), orDefault(o.Beams, 1), orDefault(o.Repeat, 9)
+	o.Rows, o.Beams, o.Repeat = cmp.Or(o.Rows, min(8, most)), cmp.Or(o.Beams, 1), cmp.Or(o.Repeat, 9)
 	if o.Length == 0 {
 		o.Length = max(1, min(defaultLength, room-o.Rows-1))
 	}
@@ -128,7 +125,7 @@ func Profile(ctx context.Context, s *foretoken.Session, o ProfileOptions) (*Prof
 	var passes []profiledPass
 	err := s.Exclusive(ctx, func(m foretoken.Models) error {
 		if _, ok := m.Device.(webgpu.Profiler); !ok {
-			return errNoProfiler
+			return errors.New("foretoken: profile: the device does not tell what its dispatches take")
 		}
 		if err := o.complete(&m); err != nil {
 			return err
@@ -250,8 +247,7 @@ func (p *profiledPass) once(dev webgpu.Device) (took time.Duration, c webgpu.Cou
 func countersSince(dev webgpu.Device, before webgpu.Counters) webgpu.Counters {
 	c := dev.Counters()
 	return webgpu.Counters{Buffers: c.Buffers - before.Buffers, Kernels: c.Kernels - before.Kernels,
-		Programs: c.Programs - before.Programs,
-		Submits:  c.Submits - before.Submits, Reads: c.Reads - before.Reads,
+		Programs: c.Programs - before.Programs, Submits: c.Submits - before.Submits, Reads: c.Reads - before.Reads,
 		BytesWritten: c.BytesWritten - before.BytesWritten, BytesRead: c.BytesRead - before.BytesRead,
 		ReadWait: c.ReadWait - before.ReadWait}
 }
@@ -260,8 +256,7 @@ func countersSince(dev webgpu.Device, before webgpu.Counters) webgpu.Counters {
 func traffic(c webgpu.Counters, n int) Traffic {
 	per := func(x int64) float64 { return float64(x) / float64(max(n, 1)) }
 	return Traffic{Submits: per(int64(c.Submits)), Readbacks: per(int64(c.Reads)), BytesWritten: per(c.BytesWritten),
-		BytesRead: per(c.BytesRead),
-		Creations: per(int64(c.Buffers + c.Kernels + c.Programs))}
+		BytesRead: per(c.BytesRead), Creations: per(int64(c.Buffers + c.Kernels + c.Programs))}
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
@@ -356,8 +351,7 @@ func profileRounds(ctx context.Context, s *foretoken.Session, m Method, prompt s
 		"were counted: %w", m.Name, mostAttempts, webgpu.ErrDeviceLost)
 }
 
-// countRounds counts the rounds of a method after an untimed run, which compiles and measures what the first use
-// needs.
+// countRounds counts the rounds of a method after an untimed run, which compiles and measures what the first use needs.
 func countRounds(ctx context.Context, s *foretoken.Session, m Method, prompt string) (*RoundProfile, error) {
 	request := m.Request
 	request.NoReuse = true

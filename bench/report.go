@@ -37,8 +37,7 @@ func measureOf(xs []float64) Measure {
 	return m
 }
 
-// Row is a method on one category, or on all prompts. Every Measure is over repetitions, each of which gives one
-// value.
+// Row is a method on one category, or on all prompts. Every Measure is over repetitions, each of which gives one value.
 type Row struct {
 	Method      string  `json:"method"`
 	Category    string  `json:"category"` // "" is all prompts
@@ -133,44 +132,38 @@ func (r *Report) Categories() []string {
 
 // Summarise builds rows from cells in any order: methods in the plan's order, categories by name.
 func Summarise(cells []Cell) Report {
-	sorted := slices.Clone(cells)
-	slices.SortStableFunc(sorted, func(x, y Cell) int {
-		return cmp.Or(cmp.Compare(x.Index, y.Index), -boolOrder(x.Plain, y.Plain), cmp.Compare(x.Method, y.Method),
-			cmp.Compare(x.Category, y.Category), cmp.Compare(x.Prompt, y.Prompt), cmp.Compare(x.Rep, y.Rep))
+	order := map[bool]int{true: 0, false: 1} // plain decoding before the method that it is the base of
+	sorted := slices.SortedStableFunc(slices.Values(cells), func(x, y Cell) int {
+		return cmp.Or(cmp.Compare(x.Index, y.Index), cmp.Compare(order[x.Plain], order[y.Plain]),
+			cmp.Compare(x.Method, y.Method), cmp.Compare(x.Category, y.Category), cmp.Compare(x.Prompt, y.Prompt),
+			cmp.Compare(x.Rep, y.Rep))
 	})
 	report := Report{Rows: []Row{}}
 	for len(sorted) > 0 {
-		n := 1
-		for n < len(sorted) && sorted[n].Method == sorted[0].Method {
-			n++
-		}
-		method := sorted[:n]
-		sorted = sorted[n:]
+		method := leading(sorted, func(c *Cell) string { return c.Method })
+		sorted = sorted[len(method):]
 		row := summariseRow(method, "")
 		row.perPrompt(method)
 		report.Rows = append(report.Rows, row)
 		for len(method) > 0 {
-			k := 1
-			for k < len(method) && method[k].Category == method[0].Category {
-				k++
+			category := leading(method, func(c *Cell) string { return c.Category })
+			if category[0].Category != "" {
+				report.Rows = append(report.Rows, summariseRow(category, category[0].Category))
 			}
-			if method[0].Category != "" {
-				report.Rows = append(report.Rows, summariseRow(method[:k], method[0].Category))
-			}
-			method = method[k:]
+			method = method[len(category):]
 		}
 	}
 	return report
 }
 
-func boolOrder(x, y bool) int {
-	switch {
-	case x == y:
-		return 0
-	case x:
-		return 1
+// leading returns the cells up to the first with another key than the first cell's.
+func leading(cells []Cell, key func(*Cell) string) []Cell {
+	for i := range cells {
+		if key(&cells[i]) != key(&cells[0]) {
+			return cells[:i]
+		}
 	}
-	return -1
+	return cells
 }
 
 // repetition sums the cells of one repetition.

@@ -76,12 +76,15 @@ type planned struct {
 	skipped  bool // skipped after a problem
 }
 
+// block is a group of methods that share plain decoding, the first of them.
+type block struct{ methods []*planned }
+
 // runner is a running plan.
 type runner struct {
 	plan   Plan
 	s      Session
 	emit   func(Cell)
-	blocks [][]*planned // the first of each is plain decoding
+	blocks []*block
 	total  int
 	done   int
 	scores map[string]score
@@ -96,9 +99,8 @@ type score struct {
 type parseResult struct{ ok, judged bool }
 
 // Run measures a plan. A repetition runs every method once on each prompt. Blocks of Plan.Block methods share plain
-// decoding, which runs before and after them, so that a drifting clock speed favours neither; the order alternates
-// from prompt to prompt. emit receives every cell, those of Plan.Finished too. When ctx ends, Run returns its
-// error.
+// decoding, which runs before and after them, so that a drifting clock speed favours neither; the order alternates from
+// prompt to prompt. emit receives every cell, those of Plan.Finished too. When ctx ends, Run returns its error.
 func Run(ctx context.Context, s Session, plan Plan, emit func(Cell)) error {
 	b := &runner{plan: plan, s: s, emit: emit, scores: map[string]score{}, parses: map[string]parseResult{}}
 	if err := b.prepare(ctx); err != nil {
@@ -106,7 +108,7 @@ func Run(ctx context.Context, s Session, plan Plan, emit func(Cell)) error {
 	}
 	most := 0
 	for _, block := range b.blocks {
-		for _, m := range block {
+		for _, m := range block.methods {
 			most = max(most, m.Repeat)
 		}
 	}
@@ -118,7 +120,7 @@ func Run(ctx context.Context, s Session, plan Plan, emit func(Cell)) error {
 				if (i+rep)%2 == 1 { // alternate the order: no method always follows another
 					block = b.blocks[len(b.blocks)-1-at]
 				}
-				if err := b.block(ctx, block, &b.plan.Prompts[i], rep, (i+rep)%2 == 1); err != nil {
+				if err := b.block(ctx, block.methods, &b.plan.Prompts[i], rep, (i+rep)%2 == 1); err != nil {
 					return err
 				}
 			}
@@ -149,7 +151,7 @@ func (b *runner) prepare(ctx context.Context) error {
 	if len(p.Methods) == 0 || len(p.Prompts) == 0 {
 		return errors.New("foretoken: a benchmark needs at least one method and one prompt")
 	}
-	open := map[string][]*planned{} // the open block of each sampling
+	open := map[string]*block{} // the open block of each sampling
 	seen, names := map[string]bool{}, map[string]bool{}
 	for i := range p.Methods {
 		m := &planned{Method: p.Methods[i], index: i, depth: -1}
@@ -159,11 +161,16 @@ func (b *runner) prepare(ctx context.Context) error {
 		if c := m.Request.Config(); c.Drafter == method.DrafterEAGLE2 && c.Adapt != method.AdaptC2T {
 			m.depth = c.Depth
 		}
-		ok, err := b.usable(m)
-		if err != nil {
-			return err
+		var problem error
+		if m.Missing != "" {
+			problem = errors.New(m.Missing)
+		} else {
+			problem = b.s.Check(m.Request)
 		}
-		if !ok {
+		if problem != nil {
+			if err := b.problem(m, "", problem); err != nil {
+				return err
+			}
 			continue
 		}
 		how := m.sampling()
@@ -171,8 +178,8 @@ func (b *runner) prepare(ctx context.Context) error {
 		case m.plain() && seen[how]: // duplicate of plain decoding
 			continue
 		case m.plain():
-		case len(block) == 0 || len(block) > p.Block:
-			open[how] = nil
+		case block == nil || len(block.methods) > p.Block:
+			delete(open, how)
 			base := &planned{Method: Method{Name: PlainName, Request: plainRequest(m.Request), Repeat: m.Repeat},
 				index: i, depth: -1, baseline: seen[how]}
 			if t := m.Request.Temperature; t != 0 {
@@ -182,16 +189,17 @@ func (b *runner) prepare(ctx context.Context) error {
 				base.Name += fmt.Sprintf(" (%d)", i) // same temperature, other sampling settings
 			}
 			names[base.Name] = true
-			b.add(open, how, base, seen)
+			b.add(open, how, base)
 		}
-		b.add(open, how, m, seen)
+		b.add(open, how, m)
+		seen[how] = true
 	}
 	for _, block := range b.blocks {
-		plain := block[0]
-		for _, m := range block[1:] {
+		plain := block.methods[0]
+		for _, m := range block.methods {
 			plain.Repeat = max(plain.Repeat, m.Repeat)
 		}
-		for _, m := range block {
+		for _, m := range block.methods {
 			if !m.baseline {
 				b.total += m.Repeat * len(p.Prompts)
 			}
@@ -204,35 +212,15 @@ func (b *runner) prepare(ctx context.Context) error {
 }
 
 // add appends a method to the open block of its sampling, or opens one.
-func (b *runner) add(open map[string][]*planned, how string, m *planned, seen map[string]bool) {
-	seen[how] = true
-	block := append(open[how], m)
-	if len(block) == 1 {
-		b.blocks = append(b.blocks, block)
-	} else {
-		for i := range b.blocks {
-			if b.blocks[i][0] == block[0] {
-				b.blocks[i] = block
-			}
-		}
+func (b *runner) add(open map[string]*block, how string, m *planned) {
+	if open[how] == nil {
+		open[how] = &block{}
+		b.blocks = append(b.blocks, open[how])
 	}
-	open[how] = block
+	open[how].methods = append(open[how].methods, m)
 }
 
-// usable checks a method with the session and reports why it cannot run.
-func (b *runner) usable(m *planned) (bool, error) {
-	var err error
-	if m.Missing != "" {
-		err = errors.New(m.Missing)
-	} else {
-		err = b.s.Check(m.Request)
-	}
-	if err == nil {
-		return true, nil
-	}
-	return false, b.problem(m, "", err)
-}
-
+// problem reports a method that cannot run, or a prompt that failed.
 func (b *runner) problem(m *planned, prompt string, err error) error {
 	if b.plan.Problem != nil && !errors.Is(err, webgpu.ErrDeviceLost) {
 		return b.plan.Problem(m.Name, prompt, err)

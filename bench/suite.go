@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -221,26 +222,15 @@ func TokensAt(curve []*Row, length float64) (tokens float64, ok bool) {
 		}
 	}
 	// Of several trees with equal acceptance length, use the smallest.
-	slices.SortFunc(points, func(a, b point) int {
-		switch {
-		case a.x < b.x || a.x == b.x && a.y < b.y:
-			return -1
-		case a == b:
-			return 0
-		}
-		return 1
-	})
-	for i, p := range points {
-		if p.x == length {
-			return p.y, true
-		}
-		if p.x > length {
-			if i == 0 {
-				return 0, false
-			}
-			q := points[i-1]
-			return q.y + (p.y-q.y)*(length-q.x)/(p.x-q.x), true
-		}
+	slices.SortFunc(points, func(a, b point) int { return cmp.Or(cmp.Compare(a.x, b.x), cmp.Compare(a.y, b.y)) })
+	i := slices.IndexFunc(points, func(p point) bool { return p.x >= length })
+	if i < 0 || i == 0 && points[0].x > length {
+		return 0, false
 	}
-	return 0, false
+	p := points[i]
+	if p.x == length {
+		return p.y, true
+	}
+	q := points[i-1]
+	return q.y + (p.y-q.y)*(length-q.x)/(p.x-q.x), true
 }

@@ -3,8 +3,10 @@
 package fit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -69,7 +71,6 @@ func Hold[T any](all []T, part float64, seed uint64) (learn, held []T) {
 // without any. It returns the classifier of the best epoch; its Made.Settings record the training.
 func (o *C2TTraining) Run(ctx context.Context, learn, held []PromptTrees,
 	report func(epoch int, loss float64, q C2TQuality)) (*spec.C2TClassifier, error) {
-	from := o.From
 	rng := rand.New(rand.NewPCG(o.Seed, 3))
 	var yes, no []spec.C2TFeatures
 	for _, g := range learn {
@@ -86,7 +87,7 @@ func (o *C2TTraining) Run(ctx context.Context, learn, held []PromptTrees,
 	}
 	rng.Shuffle(len(no), func(i, j int) { no[i], no[j] = no[j], no[i] })
 	no = no[:min(len(no), int(math.Ceil(o.Ratio*float64(len(yes)))))]
-	base := o.begin(append(append([]spec.C2TFeatures(nil), yes...), no...), rng)
+	base := o.begin(slices.Concat(yes, no), rng)
 	e := Examples{width: len(base.Features)}
 	for _, f := range yes {
 		e.add(inputs32(base, f), 1, 0)
@@ -111,21 +112,18 @@ func (o *C2TTraining) Run(ctx context.Context, learn, held []PromptTrees,
 			best.Made.Settings = map[string]string{
 				"epoch": fmt.Sprint(epoch + 1), "recall": fmt.Sprintf("%.4f", v.Recall),
 				"positive rate": fmt.Sprintf("%.4f", v.Kept), "AUC": fmt.Sprintf("%.4f", v.AUC),
-				"ratio":  fmt.Sprint(o.Ratio),
-				"others": fmt.Sprint(o.Others), "positives": fmt.Sprint(len(yes)), "negatives": fmt.Sprint(len(no)),
+				"ratio": fmt.Sprint(o.Ratio), "others": fmt.Sprint(o.Others),
+				"positives": fmt.Sprint(len(yes)), "negatives": fmt.Sprint(len(no)),
 				"training": fmt.Sprintf("Adam %g, %d epochs, batch %d", c2tRate, o.Epochs, o.Batch),
 			}
-			if from != nil {
-				best.Made.Settings["fine-tuned from"] = from.Fingerprint.Target.Name + " / " +
-					from.Fingerprint.Draft.Name
+			if o.From != nil {
+				from := o.From.Fingerprint
+				best.Made.Settings["fine-tuned from"] = from.Target.Name + " / " + from.Draft.Name
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return best, nil
+	return best, err
 }
 
 // begin returns the initial classifier: From, or random weights with inputs normalised over the examples.
@@ -221,7 +219,7 @@ func C2TThresholds(c *spec.C2TClassifier, held []PromptTrees) (at []C2TThreshold
 	eachNode(held, func(f spec.C2TFeatures, label, weight float64) {
 		nodes = append(nodes, Scored{f.Probability, label, weight})
 	})
-	sortBy(nodes, func(s Scored) float64 { return -s.P })
+	slices.SortStableFunc(nodes, func(a, b Scored) int { return cmp.Compare(b.P, a.P) })
 	all, accepted := 0.0, 0.0
 	for _, n := range nodes {
 		all += n.Weight
@@ -274,14 +272,11 @@ func measureC2T(c *spec.C2TClassifier, prompts []PromptTrees, threshold float64)
 
 // CategoriesOf lists the categories of prompts by name.
 func CategoriesOf(prompts []PromptTrees) []string {
-	var names []string
+	names := map[string]bool{}
 	for _, g := range prompts {
-		if !slices.Contains(names, g.Category) {
-			names = append(names, g.Category)
-		}
+		names[g.Category] = true
 	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(names))
 }
 
 // Without trains without the prompts of a category and measures the classifier on them; n is their number.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"foretoken"
 	"foretoken/spec"
@@ -21,8 +22,7 @@ import (
 type Options struct {
 	Temperature float64 // of the target's continuations; 0 is greedy
 	Seed        uint64  // of their draws
-	// Uncoupled drafts without the target's sampling noise, as a request may. It makes no difference at temperature
-	// 0.
+	// Uncoupled drafts without the target's sampling noise, as a request may. It makes no difference at temperature 0.
 	Uncoupled bool
 	// Every drafts at every position. Otherwise the positions are those of decoding: each tree begins after the
 	// tokens accepted from the tree before.
@@ -43,7 +43,7 @@ type Continuation struct {
 
 // ids returns all tokens.
 func (c *Continuation) ids() []int32 {
-	return append(append(make([]int32, 0, len(c.Prompt)+len(c.Tokens)), c.Prompt...), c.Tokens...)
+	return slices.Concat(c.Prompt, c.Tokens)
 }
 
 // Continue lets the target continue a prompt by up to tokens tokens. With a draft it decodes speculatively, which
@@ -77,11 +77,16 @@ var errNothingToDraft = errors.New(
 	"foretoken: a calibration belongs to a pair of models, and the session was opened without a draft")
 
 // withDraft runs work on the models of a session with a draft.
-func withDraft(ctx context.Context, s *foretoken.Session, work func(foretoken.Models) error) error {
+func withDraft[T any](ctx context.Context, s *foretoken.Session, work func(foretoken.Models) (T, error)) (out T,
+	err error) {
 	if s.Info().Draft == nil {
-		return errNothingToDraft
+		return out, errNothingToDraft
 	}
-	return s.Exclusive(ctx, work)
+	err = s.Exclusive(ctx, func(m foretoken.Models) error {
+		out, err = work(m)
+		return err
+	})
+	return out, err
 }
 
 // teacherForce lets the draft grow trees along a text, at one position after the other: depth passes after the
@@ -133,23 +138,15 @@ func acceptedBeams(levels []spec.Level, path []int32) []int32 {
 	var beams []int32
 	under := int32(0)
 	for d, token := range path {
-		at := int32(-1)
-		for i, c := range levels[d].Candidates {
-			if c.Beam == under && c.Token == token {
-				at = int32(i)
-				break
-			}
-		}
-		beam := int32(-1)
-		for i, c := range levels[d].Beams {
-			if c == at {
-				beam = int32(i)
-			}
-		}
+		at := slices.IndexFunc(levels[d].Candidates, func(c spec.Candidate) bool {
+			return c.Beam == under && c.Token == token
+		})
+		beam := slices.Index(levels[d].Beams, int32(at))
 		if at < 0 || beam < 0 || d == len(levels)-1 {
 			break
 		}
-		beams, under = append(beams, beam), beam
+		under = int32(beam)
+		beams = append(beams, under)
 	}
 	return beams
 }

@@ -40,12 +40,10 @@ type Mixture struct {
 // temperature 0, where a draft has no draws, x is drawn at temperature 1, so that tokens of every rank occur. Each
 // number gives other draws from the same text.
 func Mix(ctx context.Context, s *foretoken.Session, c *Continuation, label string, mix float64, number uint32,
-	o Options) (m *Mixture, err error) {
-	err = withDraft(ctx, s, func(models foretoken.Models) error {
-		m, err = collectMixture(ctx, models.Target, models.Draft, c, label, mix, number, o)
-		return err
+	o Options) (*Mixture, error) {
+	return withDraft(ctx, s, func(m foretoken.Models) (*Mixture, error) {
+		return collectMixture(ctx, m.Target, m.Draft, c, label, mix, number, o)
 	})
-	return m, err
 }
 
 func collectMixture(ctx context.Context, target spec.Target, draft spec.DraftModel, c *Continuation, label string,
@@ -181,10 +179,9 @@ func tempered(out *spec.NodeOutput, token int32, temperature float64) float64 {
 // Hidden runs tokens through the draft and returns its final hidden states, after the
 // output norm, of every position: (len(tokens), width).
 func Hidden(ctx context.Context, s *foretoken.Session, tokens []int32) (states []float32, width int, err error) {
-	err = withDraft(ctx, s, func(m foretoken.Models) error {
+	states, err = withDraft(ctx, s, func(m foretoken.Models) ([]float32, error) {
 		width = m.Draft.Config().Dim
-		states, err = m.Draft.Hidden(ctx, tokens)
-		return err
+		return m.Draft.Hidden(ctx, tokens)
 	})
 	return states, width, err
 }

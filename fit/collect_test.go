@@ -51,7 +51,7 @@ func TestTeacherForcingMeetsDecoding(t *testing.T) {
 			t.Fatalf("%s: the continuation is %v, decoding gives %v", name, c.Tokens, decoded.TokenIDs)
 		}
 		var b spec.Builder
-		err = withDraft(context.Background(), s, func(m foretoken.Models) error {
+		err = s.Exclusive(context.Background(), func(m foretoken.Models) error {
 			return teacherForce(context.Background(), m.Draft, c, r.Depth, r.TopK, o,
 				func(root int32, levels []spec.Level, future []int32) (int, error) {
 					tree, err := b.Build(root, levels, r.Nodes)
@@ -70,7 +70,7 @@ func TestTeacherForcingMeetsDecoding(t *testing.T) {
 		}
 		o.Every = true
 		roots := 0
-		err = withDraft(context.Background(), s, func(m foretoken.Models) error {
+		err = s.Exclusive(context.Background(), func(m foretoken.Models) error {
 			return teacherForce(context.Background(), m.Draft, c, r.Depth, r.TopK, o,
 				func(root int32, _ []spec.Level, _ []int32) (int, error) {
 					if want := c.ids()[len(c.Prompt)-1+roots]; root != want {

@@ -3,6 +3,7 @@ package fit
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 
 	"foretoken"
 	"foretoken/spec"
@@ -13,19 +14,14 @@ import (
 // first depth is that of the tree in use, with top-k topK reranked to nodes. Points are comparable across roots at
 // one depth, and across depths at one root.
 func HeteroPoints(ctx context.Context, s *foretoken.Session, c *Continuation, topK, nodes int, depths []int,
-	o Options) (all [][]adapt.HeteroPoint, err error) {
-	err = withDraft(ctx, s, func(m foretoken.Models) error {
-		deepest := 0
-		for _, d := range depths {
-			deepest = max(deepest, d)
-		}
+	o Options) ([][]adapt.HeteroPoint, error) {
+	return withDraft(ctx, s, func(m foretoken.Models) ([][]adapt.HeteroPoint, error) {
+		deepest := slices.Max(depths)
 		if err := m.Draft.Prepare(deepest, topK); err != nil {
-			return err
+			return nil, err
 		}
-		all, err = collectHetero(ctx, m.Draft, c, topK, nodes, depths, deepest, o)
-		return err
+		return collectHetero(ctx, m.Draft, c, topK, nodes, depths, deepest, o)
 	})
-	return all, err
 }
 
 func collectHetero(ctx context.Context, model spec.DraftModel, c *Continuation, topK, nodes int, depths []int,
@@ -51,6 +47,19 @@ func collectHetero(ctx context.Context, model spec.DraftModel, c *Continuation, 
 	return all, err
 }
 
+// HeteroColumns rearranges the points of all texts into one column per depth.
+func HeteroColumns(all [][][]adapt.HeteroPoint, n int) [][]adapt.HeteroPoint {
+	columns := make([][]adapt.HeteroPoint, n)
+	for _, text := range all {
+		for _, round := range text {
+			for i, p := range round {
+				columns[i] = append(columns[i], p)
+			}
+		}
+	}
+	return columns
+}
+
 // followed counts the tokens after the root that form a path of the tree.
 func followed(t *spec.Tree, future []int32) int {
 	at := int32(0)
@@ -74,15 +83,13 @@ type C2TTree struct {
 // level (k=10 and depth 10 give the 1,010 nodes of Huo et al., "C2T", §4.1). It keeps at most others rejected nodes
 // per tree, drawn by o.Seed.
 func C2TTrees(ctx context.Context, s *foretoken.Session, c *Continuation, depth, k, others int,
-	o Options) (all []C2TTree, err error) {
-	err = withDraft(ctx, s, func(m foretoken.Models) error {
+	o Options) ([]C2TTree, error) {
+	return withDraft(ctx, s, func(m foretoken.Models) ([]C2TTree, error) {
 		if err := m.Draft.Prepare(depth, k); err != nil {
-			return err
+			return nil, err
 		}
-		all, err = collectC2T(ctx, m.Draft, c, depth, k, others, o)
-		return err
+		return collectC2T(ctx, m.Draft, c, depth, k, others, o)
 	})
-	return all, err
 }
 
 func collectC2T(ctx context.Context, model spec.DraftModel, c *Continuation, depth, k, others int,

@@ -33,11 +33,7 @@ type matrix struct {
 
 // gaussian draws a parameter with variance gain/fanIn.
 func gaussian(rng *rand.Rand, gain float64, fanIn int, dims ...int) matrix {
-	n := 1
-	for _, d := range dims {
-		n *= d
-	}
-	m := matrix{make([]float32, n), dims}
+	m := zeros(dims...)
 	for i := range m.values {
 		m.values[i] = float32(rng.NormFloat64() * math.Sqrt(gain/float64(fanIn)))
 	}
@@ -193,8 +189,7 @@ type Scored struct {
 // AUC is the area under the ROC curve, ties counted half: the probability that an accepted example scores higher
 // than a rejected one.
 func AUC(all []Scored) float64 {
-	sorted := append([]Scored(nil), all...)
-	sortBy(sorted, func(j Scored) float64 { return j.P })
+	sorted := slices.SortedStableFunc(slices.Values(all), func(a, b Scored) int { return cmp.Compare(a.P, b.P) })
 	// weight of rejected examples so far; weight of ordered pairs; weight of accepted examples
 	below, area, yes := 0.0, 0.0, 0.0
 	for i := 0; i < len(sorted); {
@@ -212,9 +207,4 @@ func AUC(all []Scored) float64 {
 		return math.NaN()
 	}
 	return area / (yes * below)
-}
-
-// sortBy sorts by key, ascending.
-func sortBy[T any](all []T, key func(T) float64) {
-	slices.SortStableFunc(all, func(a, b T) int { return cmp.Compare(key(a), key(b)) })
 }

@@ -1,7 +1,5 @@
 package spec
 
-import "slices"
-
 // PhiStep is the width in nats of the bars of BinStats.Phi.
 const PhiStep = 0.25
 
@@ -48,29 +46,4 @@ func countAt(histogram []int, i int) []int {
 	}
 	histogram[i]++
 	return histogram
-}
-
-func addBins(dst, src []BinStats) []BinStats {
-	for len(dst) < len(src) {
-		dst = append(dst, BinStats{})
-	}
-	for i := range src {
-		d, s := &dst[i], &src[i]
-		d.Rounds += s.Rounds
-		d.Nodes += s.Nodes
-		d.Levels += s.Levels
-		d.Accepted += s.Accepted
-		d.Full += s.Full
-		d.TCR = addEach(d.TCR, s.TCR)
-		d.Phi = addEach(d.Phi, s.Phi)
-	}
-	return dst
-}
-
-func cloneBins(bins []BinStats) []BinStats {
-	bins = slices.Clone(bins)
-	for i := range bins {
-		bins[i].TCR, bins[i].Phi = slices.Clone(bins[i].TCR), slices.Clone(bins[i].Phi)
-	}
-	return bins
 }

@@ -75,25 +75,25 @@ type Observer interface {
 	Observe(e *Event)
 }
 
-// None never drafts: plain decoding.
+// None never drafts: plain decoding. It is its own session.
 type None struct{}
 
-var _ Drafter = None{}
+var (
+	_ Drafter      = None{}
+	_ DraftSession = None{}
+)
 
 // Begin does nothing.
 func (None) Begin(context.Context, []int32, Sampling, func(int)) (DraftSession, error) {
-	return &noneSession{}, nil
+	return None{}, nil
 }
 
-type noneSession struct {
-	tree  Tree
-	draft Draft
+// Propose proposes the root alone.
+func (None) Propose(_ context.Context, seq []int32, _ Budget) (*Draft, error) {
+	var t Tree
+	t.Reset(seq[len(seq)-1])
+	return &Draft{Tree: &t}, nil
 }
 
-func (n *noneSession) Propose(_ context.Context, seq []int32, _ Budget) (*Draft, error) {
-	n.tree.Reset(seq[len(seq)-1])
-	n.draft = Draft{Tree: &n.tree}
-	return &n.draft, nil
-}
-
-func (n *noneSession) Commit([]int32) error { return nil }
+// Commit does nothing.
+func (None) Commit([]int32) error { return nil }

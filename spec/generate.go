@@ -58,8 +58,7 @@ type Generator struct {
 	parts  Parts
 }
 
-// Assemble builds a generator of parts. That they go together is the caller's word: package method makes parts that
-// do.
+// New builds a generator of parts. The caller answers for parts that go together; package method makes such parts.
 func New(target Target, p Parts) (*Generator, error) {
 	if target == nil || p.Drafter == nil || p.Verifier == nil || p.Policy == nil {
 		return nil, errors.New("spec: a generator needs a target, a drafter, a verifier and a policy")

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -41,13 +42,7 @@ func (b *Builder) Build(root int32, levels []Level, nodes int) (*Tree, error) {
 	}
 	if keep := max(nodes-1, 0); len(b.order) > keep {
 		slices.SortFunc(b.order, func(x, y int32) int {
-			if vx, vy := b.values[x], b.values[y]; vx != vy {
-				if vx > vy {
-					return -1
-				}
-				return 1
-			}
-			return int(x - y)
+			return cmp.Or(cmp.Compare(b.values[y], b.values[x]), cmp.Compare(x, y))
 		})
 		b.order = b.order[:keep]
 		slices.Sort(b.order)

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"encoding/json"
+	"reflect"
 	"time"
 )
 
@@ -58,56 +59,28 @@ type Stats struct {
 
 // Add merges another request's counts.
 func (s *Stats) Add(o *Stats) {
-	s.Requests += o.Requests
-	s.PromptTokens += o.PromptTokens
-	s.OutputTokens += o.OutputTokens
-	s.Reused += o.Reused
-	s.Prefilled += o.Prefilled
-	s.Rounds += o.Rounds
-	s.Calls += o.Calls
-	s.Nodes += o.Nodes
-	s.Drafted += o.Drafted
-	s.Accepted += o.Accepted
-	s.Relaxed += o.Relaxed
-	s.Corrected += o.Corrected
-	s.Bonus += o.Bonus
-	s.Plain += o.Plain
-	s.Warming += o.Warming
-	s.Recoveries += o.Recoveries
-	s.DepthDrafted = addEach(s.DepthDrafted, o.DepthDrafted)
-	s.DepthAccepted = addEach(s.DepthAccepted, o.DepthAccepted)
-	s.Bins = addBins(s.Bins, o.Bins)
-	s.Prefill += o.Prefill
-	s.Draft += o.Draft
-	s.Verify += o.Verify
-	s.Readback += o.Readback
-	s.Host += o.Host
-	s.Emit += o.Emit
-	s.Decode += o.Decode
-	s.Recovery += o.Recovery
-	s.First += o.First
-	s.Started += o.Started
-	s.Finish = o.Finish
-	s.Lossy = s.Lossy || o.Lossy
+	addCounters(reflect.ValueOf(s).Elem(), reflect.ValueOf(o).Elem())
+	s.Finish, s.Lossy = o.Finish, s.Lossy || o.Lossy
 }
 
-func addEach(dst, src []int) []int {
-	for len(dst) < len(src) {
-		dst = append(dst, 0)
+// addCounters adds the numbers in src to those in dst, a value of the same type: fields one by one, and slices, which
+// grow to the longer one, element by element.
+func addCounters(dst, src reflect.Value) {
+	switch dst.Kind() {
+	case reflect.Struct:
+		for i := range dst.NumField() {
+			addCounters(dst.Field(i), src.Field(i))
+		}
+	case reflect.Slice:
+		for dst.Len() < src.Len() {
+			dst.Set(reflect.Append(dst, reflect.Zero(dst.Type().Elem())))
+		}
+		for i := range src.Len() {
+			addCounters(dst.Index(i), src.Index(i))
+		}
+	case reflect.Int, reflect.Int64:
+		dst.SetInt(dst.Int() + src.Int())
 	}
-	for i, n := range src {
-		dst[i] += n
-	}
-	return dst
-}
-
-// Clone returns a copy that shares nothing with s.
-func (s *Stats) Clone() Stats {
-	c := *s
-	c.DepthDrafted = append([]int(nil), s.DepthDrafted...)
-	c.DepthAccepted = append([]int(nil), s.DepthAccepted...)
-	c.Bins = cloneBins(s.Bins)
-	return c
 }
 
 // count takes in a round that committed e.Tokens.

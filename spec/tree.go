@@ -1,6 +1,9 @@
 package spec
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Len is the number of nodes, the root included.
 func (t *Tree) Len() int { return len(t.Tokens) }
@@ -34,12 +37,7 @@ func (t *Tree) Child(node, token int32) int32 {
 
 // IsLeaf reports whether node has no children.
 func (t *Tree) IsLeaf(node int32) bool {
-	for _, p := range t.Parents[node+1:] {
-		if p == node {
-			return false
-		}
-	}
-	return true
+	return !slices.Contains(t.Parents[node+1:], node)
 }
 
 // IsChain reports whether every node has at most one child, the next one.
@@ -53,13 +51,7 @@ func (t *Tree) IsChain() bool {
 }
 
 // Depth is the greatest depth of a node; 0 for a lone root.
-func (t *Tree) Depth() int {
-	deepest := int32(0)
-	for _, d := range t.Depths {
-		deepest = max(deepest, d)
-	}
-	return int(deepest)
-}
+func (t *Tree) Depth() int { return int(slices.Max(t.Depths)) }
 
 // Path appends the nodes from the root to node, both included, to dst.
 func (t *Tree) Path(dst []int32, node int32) []int32 {
@@ -67,9 +59,7 @@ func (t *Tree) Path(dst []int32, node int32) []int32 {
 	for n := node; n >= 0; n = t.Parents[n] {
 		dst = append(dst, n)
 	}
-	for i, j := start, len(dst)-1; i < j; i, j = i+1, j-1 {
-		dst[i], dst[j] = dst[j], dst[i]
-	}
+	slices.Reverse(dst[start:])
 	return dst
 }
 
@@ -87,12 +77,7 @@ func (t *Tree) Rank(node int32) int {
 
 // Clone returns a copy that shares nothing with t.
 func (t *Tree) Clone() *Tree {
-	return &Tree{
-		Tokens:  append([]int32(nil), t.Tokens...),
-		Parents: append([]int32(nil), t.Parents...),
-		Depths:  append([]int32(nil), t.Depths...),
-		Scores:  append([]float32(nil), t.Scores...),
-	}
+	return &Tree{slices.Clone(t.Tokens), slices.Clone(t.Parents), slices.Clone(t.Depths), slices.Clone(t.Scores)}
 }
 
 // Validate checks the invariants of Tree and that the tokens are ids below vocab.

@@ -41,15 +41,10 @@ func (w observedSession) Generate(ctx context.Context, prompt string, r foretoke
 
 // bench measures methods: (plan JSON, onUpdate) → report JSON. When stopped, the report
 // holds what was measured until then.
-func (e *engine) bench(args []safejs.Value) (string, error) {
-	body, leave, err := e.enter(args)
-	if err != nil {
-		return "", err
-	}
-	defer leave()
+func (e *engine) bench(ctx context.Context, body []byte, args []safejs.Value) (any, error) {
 	p, err := readPlan(body)
 	if err != nil {
-		return "", withCode("bad_option", err)
+		return nil, withCode("bad_option", err)
 	}
 	var cells []bench.Cell
 	var at benchUpdate
@@ -68,12 +63,10 @@ func (e *engine) bench(args []safejs.Value) (string, error) {
 	}
 	p.Progress = func(done, total int) {
 		at = benchUpdate{Done: done, Total: total}
-		if len(cells) > 0 {
-			for _, row := range bench.Summarise(cells).Rows {
-				if row.Category == "" {
-					row.Figures = nil
-					at.Rows = append(at.Rows, row)
-				}
+		for _, row := range bench.Summarise(cells).Rows {
+			if row.Category == "" {
+				row.Figures = nil
+				at.Rows = append(at.Rows, row)
 			}
 		}
 		send(&at)
@@ -82,8 +75,6 @@ func (e *engine) bench(args []safejs.Value) (string, error) {
 		at.Now, at.Rows = policy, nil
 		send(&at)
 	}}
-	ctx, done := e.cancellable()
-	defer done()
 	err = bench.Run(ctx, session, p, func(c bench.Cell) { cells = append(cells, c) })
 	report.Stopped = err != nil && ctx.Err() != nil
 	if err != nil && !report.Stopped {
@@ -91,13 +82,11 @@ func (e *engine) bench(args []safejs.Value) (string, error) {
 			first := report.Missing[0]
 			err = fmt.Errorf("%w (%s: %s)", err, first.Method, first.Reason)
 		}
-		return "", err
+		return nil, err
 	}
 	e.keepCosts()
-	missing := report.Missing
-	report.Report = bench.Summarise(cells)
+	report.Rows = bench.Summarise(cells).Rows
 	report.Device, report.Target, report.Draft = bench.Describe(e.session)
 	report.Note = fmt.Sprintf("%d prompts", len(p.Prompts))
-	report.Missing = missing
-	return toJSON(&report)
+	return &report, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,28 +57,24 @@ func stateOf(c *foretoken.Chat) chatState {
 
 // converse begins the session's conversation, in place of the one before, or has a message of it
 // answered: (action JSON, onEvent) → state or reply JSON.
-func (e *engine) converse(args []safejs.Value) (string, error) {
-	body, leave, err := e.enter(args)
-	if err != nil {
-		return "", err
-	}
-	defer leave()
+func (e *engine) converse(ctx context.Context, body []byte, args []safejs.Value) (any, error) {
 	var a chatAction
 	if err := decode(body, &a); err != nil {
-		return "", withCode("bad_option", fmt.Errorf("foretoken: chat: %w", err))
+		return nil, withCode("bad_option", fmt.Errorf("foretoken: chat: %w", err))
 	}
-	conversation := e.chat
+	var err error
 	var call json.RawMessage
+	conversation := e.chat
 	if a.Do == "complete" {
 		if len(a.Messages) == 0 {
-			return "", withCode("bad_option",
+			return nil, withCode("bad_option",
 				errors.New("foretoken: chat: field messages is empty; give at least one message"))
 		}
 		last := len(a.Messages) - 1
 		a.Message, a.Messages = a.Messages[last], a.Messages[:last]
 		var told bool
 		if call, told, err = chat.ToolChoice(a.Choice, a.Tools); err != nil {
-			return "", withCode("bad_option", err)
+			return nil, withCode("bad_option", err)
 		}
 		if !told {
 			a.Tools = nil
@@ -86,30 +83,28 @@ func (e *engine) converse(args []safejs.Value) (string, error) {
 	if a.Do == "open" || a.Do == "complete" {
 		if conversation, err = e.session.NewChat(foretoken.ChatOptions{System: a.System, Messages: a.Messages,
 			Template: a.Template, Tools: a.Tools, Vars: a.Vars, Reserve: a.Reserve}); err != nil {
-			return "", err
+			return nil, err
 		}
 	}
 	if a.Do == "open" {
 		e.chat = conversation
-		return toJSON(stateOf(conversation))
+		return stateOf(conversation), nil
 	}
 	if conversation == nil {
-		return "", withCode("disposed", errors.New("foretoken: no conversation was begun"))
+		return nil, withCode("disposed", errors.New("foretoken: no conversation was begun"))
 	}
 	if len(a.Request) == 0 {
 		a.Request = json.RawMessage("{}")
 	}
 	r, err := readRequest(a.Request)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if call != nil {
 		if err := r.Constraints.Call(call); err != nil {
-			return "", withCode("bad_option", err)
+			return nil, withCode("bad_option", err)
 		}
 	}
-	ctx, done := e.cancellable()
-	defer done()
 	var reply *foretoken.Reply
 	switch emit := e.eventsTo(args); a.Do {
 	case "send", "complete":
@@ -123,8 +118,8 @@ func (e *engine) converse(args []safejs.Value) (string, error) {
 			fmt.Errorf("foretoken: chat: field do is %.80q, want open, send, regenerate, edit or complete", a.Do))
 	}
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	e.keepCosts()
-	return toJSON(chatReply{stateOf(conversation), resultOf(reply.Result), reply.Dropped})
+	return chatReply{stateOf(conversation), resultOf(reply.Result), reply.Dropped}, nil
 }

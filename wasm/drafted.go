@@ -18,13 +18,18 @@ type pruned struct {
 	Total   int       `json:"total"`   // how many there were
 }
 
-// drafted compares what was drafted with what was verified. Its memory is reused from round to round.
+// draftTrace compares what was drafted with what was verified. Its memory is reused from round to round.
 type draftTrace struct {
-	values []float32 // V of every candidate, levels one after the other
-	parent []int32   // candidate that each was proposed after, -1: the root
-	node   []int32   // node of the tree that each became, -1: none
-	best   []int32   // the reported pruned candidates
-	place  []int32   // of each candidate among best, -1: none
+	all  []candidate // levels one after the other
+	best []int32     // the reported pruned candidates
+}
+
+type candidate struct {
+	token  int32
+	value  float32 // V
+	parent int32   // candidate that it was proposed after, -1: the root
+	node   int32   // of the tree that it became, -1: none
+	place  int32   // among the reported, if it is one of them
 }
 
 // compare adds to an event's tree the entropies in nats after each node, of the target and of the draft (-1 where
@@ -53,24 +58,25 @@ func (d *draftTrace) compare(t *tree, e *spec.Event) {
 	d.follow(t, e)
 	for i, c := range d.best {
 		under := int32(0)
-		if from := d.parent[c]; from >= 0 {
-			if under = d.node[from]; under < 0 {
-				under = int32(e.Tree.Len()) + d.place[from]
+		at := &d.all[c]
+		if at.parent >= 0 {
+			if under = d.all[at.parent].node; under < 0 {
+				under = int32(e.Tree.Len()) + d.all[at.parent].place
 			}
 		}
-		d.place[c] = int32(i)
-		p.Parents, p.Scores = append(p.Parents, under), append(p.Scores, d.values[c])
-		p.Tokens = append(p.Tokens, token(e.Levels, c))
+		at.place = int32(i)
+		p.Parents, p.Scores = append(p.Parents, under), append(p.Scores, at.value)
+		p.Tokens = append(p.Tokens, at.token)
 	}
 }
 
 // follow finds the node of each candidate, the draft's entropies and the best pruned candidates. Of candidates with
 // equal V the earlier goes first, so a parent precedes its children.
 func (d *draftTrace) follow(t *tree, e *spec.Event) {
-	d.values, d.parent, d.node, d.best, d.place = d.values[:0], d.parent[:0], d.node[:0], d.best[:0], d.place[:0]
+	d.all, d.best = d.all[:0], d.best[:0]
 	above := 0
 	for depth, l := range e.Levels {
-		first := len(d.values)
+		first := len(d.all)
 		beam := func(b int32) int32 { // the candidate that beam b of this level's proposers is
 			if depth == 0 || int(b) >= len(e.Levels[depth-1].Beams) {
 				return -1
@@ -80,7 +86,7 @@ func (d *draftTrace) follow(t *tree, e *spec.Event) {
 		for b, h := range l.Entropies {
 			node := int32(0)
 			if from := beam(int32(b)); from >= 0 {
-				node = d.node[from]
+				node = d.all[from].node
 			} else if depth > 0 {
 				continue
 			}
@@ -91,47 +97,34 @@ func (d *draftTrace) follow(t *tree, e *spec.Event) {
 		for _, c := range l.Candidates {
 			from, value, node := beam(c.Beam), min(c.LogQ, 0), int32(0)
 			if from >= 0 {
-				value += d.values[from]
-				node = d.node[from]
+				value += d.all[from].value
+				node = d.all[from].node
 			}
 			if node >= 0 {
 				node = e.Tree.Child(node, c.Token)
 			}
-			at := int32(len(d.values))
-			d.values, d.parent, d.node, d.place = append(d.values, value), append(d.parent, from), append(d.node, node),
-				append(d.place, -1)
+			d.all = append(d.all, candidate{token: c.Token, value: value, parent: from, node: node})
 			if node < 0 && !math.IsInf(float64(value), 0) && value == value {
 				t.Pruned.Total++
-				d.insertBest(at)
+				d.insertBest(int32(len(d.all) - 1))
 			}
 		}
 		above = first
 	}
 }
 
-// keep takes candidate c into the best, if it is one of them.
+// insertBest takes candidate c into the best, if it is one of them.
 func (d *draftTrace) insertBest(c int32) {
 	i := len(d.best)
 	if i == maxPruned {
-		if i--; d.values[d.best[i]] >= d.values[c] {
+		if i--; d.all[d.best[i]].value >= d.all[c].value {
 			return
 		}
 	} else {
 		d.best = append(d.best, c)
 	}
-	for ; i > 0 && d.values[d.best[i-1]] < d.values[c]; i-- {
+	for ; i > 0 && d.all[d.best[i-1]].value < d.all[c].value; i-- {
 		d.best[i] = d.best[i-1]
 	}
 	d.best[i] = c
-}
-
-// token returns the token of candidate c, counted over all levels.
-func token(levels []spec.Level, c int32) int32 {
-	for _, l := range levels {
-		if int(c) < len(l.Candidates) {
-			return l.Candidates[c].Token
-		}
-		c -= int32(len(l.Candidates))
-	}
-	return 0
 }

@@ -43,9 +43,10 @@ func install() error {
 	if err != nil {
 		return err
 	}
-	for name, work := range map[string]func([]safejs.Value) (string, error){
-		"open": e.open, "generate": e.generate, "chat": e.converse, "bench": e.bench, "measure": e.measure,
-		"methods": e.methods, "inspect": e.inspect, "close": e.close,
+	for name, work := range map[string]apiMethod{
+		"open": e.open, "methods": e.methods, "inspect": e.inspect, "close": e.close,
+		"generate": e.inSession(e.generate), "chat": e.inSession(e.converse),
+		"bench": e.inSession(e.bench), "measure": e.inSession(e.measure),
 	} {
 		f, err := promised(work)
 		if err != nil {
@@ -76,21 +77,29 @@ func (e *engine) acquire() error {
 	return nil
 }
 
-// enter takes the engine for a method of the open session, whose first argument is JSON; leave gives it back.
-func (e *engine) enter(args []safejs.Value) (body []byte, leave func(), err error) {
-	if err := e.acquire(); err != nil {
-		return nil, nil, err
+// inSession makes a method of work on the open session. body is the first argument, which is JSON; stop ends ctx; the
+// result becomes JSON.
+func (e *engine) inSession(work func(ctx context.Context, body []byte, args []safejs.Value) (any, error)) apiMethod {
+	return func(args []safejs.Value) (string, error) {
+		if err := e.acquire(); err != nil {
+			return "", err
+		}
+		defer e.mu.Unlock()
+		if e.session == nil {
+			return "", withCode("disposed", errors.New("foretoken: no model is open"))
+		}
+		body, err := text(args, 0)
+		if err != nil {
+			return "", err
+		}
+		ctx, done := e.cancellable()
+		defer done()
+		result, err := work(ctx, []byte(body), args)
+		if err != nil {
+			return "", err
+		}
+		return toJSON(result)
 	}
-	if e.session == nil {
-		e.mu.Unlock()
-		return nil, nil, withCode("disposed", errors.New("foretoken: no model is open"))
-	}
-	s, err := text(args, 0)
-	if err != nil {
-		e.mu.Unlock()
-		return nil, nil, err
-	}
-	return []byte(s), e.mu.Unlock, nil
 }
 
 func (e *engine) cancel() {
@@ -213,8 +222,7 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 	e.session, err = foretoken.Open(ctx, e.dev, from.target, from.draft, foretoken.Options{Context: o.Context,
 		Beyond: o.Beyond, KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates,
 		Calibrations: fit, Lean: true, EAGLE3: from.eagle3, EAGLE3Config: from.eagle3Config, Tuning: loadTuning(key),
-		Progress: progress,
-		Reopen:   e.reopening(from, o.patience()), Lost: func(l foretoken.Loss) {
+		Progress: progress, Reopen: e.reopening(from, o.patience()), Lost: func(l foretoken.Loss) {
 			if l.Recovered {
 				from.close()
 			} else if progress != nil {
@@ -270,10 +278,8 @@ func (e *engine) info() (string, error) {
 		Fitted: fitted{Hetero: []heteroTree{}, C2T: e.fit.C2T != nil, Acceptance: e.fit.Head != nil}, LoadMS: i.LoadMS,
 		GPUBytes: i.GPUByte, Kernels: map[string]string{},
 		Device: deviceInfo{Backend: i.Device.Backend, Adapter: i.Device.Adapter, Vendor: i.Device.Vendor,
-			Architecture: i.Device.Architecture,
-			Driver:       i.Device.Driver, Software: i.Device.Software,
-			Features: append([]string{}, i.Device.Features...),
-			Note:     e.note}}
+			Architecture: i.Device.Architecture, Driver: i.Device.Driver, Software: i.Device.Software,
+			Features: append([]string{}, i.Device.Features...), Note: e.note}}
 	out.Chat.OK = true
 	if err := e.session.CanChat(); err != nil {
 		out.Chat = chatInfo{Problem: err.Error()}
@@ -319,24 +325,17 @@ func (e *engine) methods([]safejs.Value) (string, error) {
 }
 
 // generate runs a request: (request JSON, onEvent) → Result JSON.
-func (e *engine) generate(args []safejs.Value) (string, error) {
-	body, leave, err := e.enter(args)
-	if err != nil {
-		return "", err
-	}
-	defer leave()
+func (e *engine) generate(ctx context.Context, body []byte, args []safejs.Value) (any, error) {
 	r, err := readRequest(body)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	ctx, done := e.cancellable()
-	defer done()
 	got, err := e.session.Generate(ctx, r.Prompt, r.Request, e.eventsTo(args))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	e.keepCosts()
-	return toJSON(resultOf(got))
+	return resultOf(got), nil
 }
 
 // eventsTo sends rounds to a method's second argument, if there is one.

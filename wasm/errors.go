@@ -28,8 +28,8 @@ func withCode(code string, err error) error {
 // codeInternal: unexpected errors.
 const codeInternal = "internal"
 
-// kinds maps errors to the codes of the page's web/src/protocol/errors.ts. The first match wins: a device may be lost while a model
-// loads.
+// errorCodes maps errors to the codes of web/src/protocol/errors.ts. The first match wins: a device may be lost while a
+// model loads.
 var errorCodes = []struct {
 	kind error
 	code string

@@ -51,11 +51,8 @@ func (e *event) append(b []byte) []byte {
 	b = append(b, `{"round":`...)
 	b = strconv.AppendInt(b, int64(e.Round), 10)
 	b = appendText(append(b, `,"text":`...), e.Text)
-	b = append(b, `,"tokens":[`...)
-	for i := range e.Tokens {
-		b = appendToken(separate(b, i), &e.Tokens[i])
-	}
-	b = e.Tree.append(append(b, `],"tree":`...))
+	b = appendAll(append(b, `,"tokens":`...), e.Tokens, appendToken)
+	b = e.Tree.append(append(b, `,"tree":`...))
 	if e.Bin != 0 {
 		b = strconv.AppendInt(append(b, `,"bin":`...), int64(e.Bin), 10)
 	}
@@ -78,7 +75,7 @@ func (e *event) append(b []byte) []byte {
 
 func (t *tree) append(b []byte) []byte {
 	b = appendInts(append(b, `{"tokens":`...), t.Tokens)
-	b = appendTexts(append(b, `,"texts":`...), t.Texts)
+	b = appendAll(append(b, `,"texts":`...), t.Texts, appendText)
 	b = appendInts(append(b, `,"parents":`...), t.Parents)
 	b = appendInts(append(b, `,"depths":`...), t.Depths)
 	b = appendNumbers(append(b, `,"scores":`...), t.Scores)
@@ -88,14 +85,14 @@ func (t *tree) append(b []byte) []byte {
 	b = appendNumbers(append(b, `,"draft_entropies":`...), t.DraftEntropies)
 	p := &t.Pruned
 	b = appendInts(append(b, `,"pruned":{"tokens":`...), p.Tokens)
-	b = appendTexts(append(b, `,"texts":`...), p.Texts)
+	b = appendAll(append(b, `,"texts":`...), p.Texts, appendText)
 	b = appendInts(append(b, `,"parents":`...), p.Parents)
 	b = appendNumbers(append(b, `,"scores":`...), p.Scores)
 	b = strconv.AppendInt(append(b, `,"total":`...), int64(p.Total), 10)
 	return append(b, "}}"...)
 }
 
-func appendToken(b []byte, t *foretoken.Token) []byte {
+func appendToken(b []byte, t foretoken.Token) []byte {
 	b = strconv.AppendInt(append(b, `{"id":`...), int64(t.ID), 10)
 	b = appendText(append(b, `,"text":`...), t.Text)
 	b = appendText(append(b, `,"kind":`...), t.Kind.String())
@@ -107,47 +104,33 @@ func appendToken(b []byte, t *foretoken.Token) []byte {
 		b = appendNumber(append(b, `,"logprob":`...), float64(*t.LogProb), 32)
 	}
 	if len(t.Top) > 0 {
-		b = append(b, `,"top":[`...)
-		for i, p := range t.Top {
-			b = strconv.AppendInt(append(separate(b, i), `{"id":`...), int64(p.ID), 10)
+		b = appendAll(append(b, `,"top":`...), t.Top, func(b []byte, p foretoken.TokenProb) []byte {
+			b = strconv.AppendInt(append(b, `{"id":`...), int64(p.ID), 10)
 			b = appendText(append(b, `,"text":`...), p.Text)
-			b = append(appendNumber(append(b, `,"logprob":`...), float64(p.LogProb), 32), '}')
-		}
-		b = append(b, ']')
+			return append(appendNumber(append(b, `,"logprob":`...), float64(p.LogProb), 32), '}')
+		})
 	}
 	return append(b, '}')
 }
 
-// separate puts a comma before all elements but the first.
-func separate(b []byte, i int) []byte {
-	if i > 0 {
-		b = append(b, ',')
+// appendAll writes a list, each element by one.
+func appendAll[T any](b []byte, all []T, one func([]byte, T) []byte) []byte {
+	b = append(b, '[')
+	for i, v := range all {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = one(b, v)
 	}
-	return b
+	return append(b, ']')
 }
 
 func appendInts(b []byte, all []int32) []byte {
-	b = append(b, '[')
-	for i, v := range all {
-		b = strconv.AppendInt(separate(b, i), int64(v), 10)
-	}
-	return append(b, ']')
+	return appendAll(b, all, func(b []byte, v int32) []byte { return strconv.AppendInt(b, int64(v), 10) })
 }
 
 func appendNumbers(b []byte, all []float32) []byte {
-	b = append(b, '[')
-	for i, v := range all {
-		b = appendNumber(separate(b, i), float64(v), 32)
-	}
-	return append(b, ']')
-}
-
-func appendTexts(b []byte, all []string) []byte {
-	b = append(b, '[')
-	for i, s := range all {
-		b = appendText(separate(b, i), s)
-	}
-	return append(b, ']')
+	return appendAll(b, all, func(b []byte, v float32) []byte { return appendNumber(b, float64(v), 32) })
 }
 
 func appendNumber(b []byte, v float64, bits int) []byte {

@@ -85,13 +85,10 @@ func resultOf(r *foretoken.Result) result {
 
 func statsOf(s *spec.Stats) stats {
 	return stats{Calls: s.Calls, Rounds: s.Rounds, TokensVerified: s.Nodes, Committed: s.OutputTokens,
-		Drafted: s.Drafted, Accepted: s.Accepted,
-		Relaxed: s.Relaxed, Lossy: s.Lossy, Warming: s.Warming, Recoveries: s.Recoveries,
-		RecoveryMS: ms(s.Recovery), Bins: s.Bins,
-		AcceptanceLength: s.AcceptedLength(), AcceptancePerDepth: append([]float64{}, s.DepthAcceptance()...),
-		DraftAcceptance: s.DraftAcceptance(),
-		PerRound:        phases{s.PerRound(s.Draft), s.PerRound(s.Verify), s.PerRound(s.Readback), s.PerRound(s.Host)},
-		PromptTokens:    s.PromptTokens, Reused: s.Reused, Prefilled: s.Prefilled,
-		FirstMS: ms(s.FirstToken()), PrefillSpeed: s.PrefillSpeed(), DecodeSpeed: s.DecodeSpeed(),
-		TotalMS: ms(s.Prefill + s.Decode)}
+		Drafted: s.Drafted, Accepted: s.Accepted, Relaxed: s.Relaxed, Lossy: s.Lossy, Warming: s.Warming,
+		Recoveries: s.Recoveries, RecoveryMS: ms(s.Recovery), Bins: s.Bins, AcceptanceLength: s.AcceptedLength(),
+		AcceptancePerDepth: append([]float64{}, s.DepthAcceptance()...), DraftAcceptance: s.DraftAcceptance(),
+		PerRound:     phases{s.PerRound(s.Draft), s.PerRound(s.Verify), s.PerRound(s.Readback), s.PerRound(s.Host)},
+		PromptTokens: s.PromptTokens, Reused: s.Reused, Prefilled: s.Prefilled, FirstMS: ms(s.FirstToken()),
+		PrefillSpeed: s.PrefillSpeed(), DecodeSpeed: s.DecodeSpeed(), TotalMS: ms(s.Prefill + s.Decode)}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"foretoken"
@@ -25,21 +26,15 @@ type measurement struct {
 }
 
 // measure times passes: (measurement JSON, onUpdate) → report JSON.
-func (e *engine) measure(args []safejs.Value) (string, error) {
-	body, leave, err := e.enter(args)
-	if err != nil {
-		return "", err
-	}
-	defer leave()
+func (e *engine) measure(ctx context.Context, body []byte, args []safejs.Value) (any, error) {
 	var m measurement
 	if err := decode(body, &m); err != nil {
-		return "", withCode("bad_option", fmt.Errorf("foretoken: measurement: %w", err))
+		return nil, withCode("bad_option", fmt.Errorf("foretoken: measurement: %w", err))
 	}
-	ctx, done := e.cancellable()
-	defer done()
 	send := callback(args, 1)
 	progress := func(done, total int) { send(benchUpdate{Done: done, Total: total}) }
 	var report any
+	var err error
 	switch m.What {
 	case "costs":
 		report, err = bench.MeasureCosts(ctx, e.session,
@@ -54,7 +49,7 @@ func (e *engine) measure(args []safejs.Value) (string, error) {
 		if m.Methods != "" {
 			if o.Methods, err = bench.ParseMethods(m.Methods,
 				foretoken.Request{MaxTokens: m.MaxTokens, Seed: 1}); err != nil {
-				return "", withCode("bad_option", err)
+				return nil, withCode("bad_option", err)
 			}
 		}
 		report, err = bench.Profile(ctx, e.session, o)
@@ -62,8 +57,5 @@ func (e *engine) measure(args []safejs.Value) (string, error) {
 		err = withCode("bad_option",
 			fmt.Errorf("foretoken: measurement: field what is %.80q, want costs or profile", m.What))
 	}
-	if err != nil {
-		return "", err
-	}
-	return toJSON(report)
+	return report, err
 }

@@ -42,6 +42,15 @@ func await(promise safejs.Value) (safejs.Value, error) {
 	return o.value, o.err
 }
 
+// awaitCall calls a method that returns a promise and waits for it.
+func awaitCall(v safejs.Value, method string, args ...any) (safejs.Value, error) {
+	promise, err := v.Call(method, args...)
+	if err != nil {
+		return safejs.Value{}, err
+	}
+	return await(promise)
+}
+
 // reason turns a promise's rejection into an error, with its code where that is a string.
 func reason(args []safejs.Value) error {
 	if len(args) == 0 {
@@ -63,9 +72,12 @@ func reason(args []safejs.Value) error {
 	return &codedError{code, errors.New(message)}
 }
 
-// promised makes a function that runs work in a goroutine and returns a promise
-// of its string. A panic rejects the promise; the engine stays alive.
-func promised(work func(args []safejs.Value) (string, error)) (safejs.Func, error) {
+// apiMethod is a method of the engine in Go.
+type apiMethod = func(args []safejs.Value) (string, error)
+
+// promised makes a function that runs work in a goroutine and returns a promise of its string. A panic rejects the
+// promise; the engine stays alive.
+func promised(work apiMethod) (safejs.Func, error) {
 	global := safejs.Global()
 	promise, err := global.Get("Promise")
 	if err != nil {
@@ -103,7 +115,7 @@ func promised(work func(args []safejs.Value) (string, error)) (safejs.Func, erro
 	})
 }
 
-func guarded(work func([]safejs.Value) (string, error), args []safejs.Value) (result string, err error) {
+func guarded(work apiMethod, args []safejs.Value) (result string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("foretoken: internal error: %v", p)

@@ -12,8 +12,7 @@ import (
 	"github.com/hack-pad/safejs"
 )
 
-// source is a model file that JavaScript reads: {name, size, read(offset,
-// length) → Promise<Uint8Array>}.
+// source is a model file that JavaScript reads: {name, size, read(offset, length) → Promise<Uint8Array>}.
 type source struct {
 	value safejs.Value
 	name  string
@@ -148,11 +147,8 @@ func readSources(v safejs.Value, as convert.Options) (*modelSources, error) {
 // session is open.
 func (o *modelSources) reopen() error {
 	o.close()
-	promise, err := o.from.Call("again")
-	if err != nil {
-		return fmt.Errorf("foretoken: opening the models' files again: %w", err)
-	}
-	if o.again, err = await(promise); err != nil {
+	var err error
+	if o.again, err = awaitCall(o.from, "again"); err != nil {
 		return fmt.Errorf("foretoken: opening the models' files again: %w", err)
 	}
 	for i, role := range []string{"target", "draft", "eagle3", "eagle3_config"} {

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 
 	"foretoken/webgpu"
@@ -27,11 +28,7 @@ func tuningStore() (safejs.Value, error) {
 	if err != nil || caches.IsUndefined() {
 		return safejs.Value{}, fmt.Errorf("no cache storage: %v", err)
 	}
-	promise, err := caches.Call("open", tuningCache)
-	if err != nil {
-		return safejs.Value{}, err
-	}
-	return await(promise)
+	return awaitCall(caches, "open", tuningCache)
 }
 
 func loadTuning(key string) map[string]map[string]string {
@@ -39,18 +36,11 @@ func loadTuning(key string) map[string]map[string]string {
 	if err != nil {
 		return nil
 	}
-	promise, err := store.Call("match", key)
-	if err != nil {
-		return nil
-	}
-	response, err := await(promise)
+	response, err := awaitCall(store, "match", key)
 	if err != nil || response.IsUndefined() {
 		return nil
 	}
-	if promise, err = response.Call("text"); err != nil {
-		return nil
-	}
-	body, err := await(promise)
+	body, err := awaitCall(response, "text")
 	if err != nil {
 		return nil
 	}
@@ -75,9 +65,7 @@ func saveTuning(key string, tuning map[string]map[string]string) {
 		if all[role] == nil {
 			all[role] = map[string]string{}
 		}
-		for k, v := range choices {
-			all[role][k] = v
-		}
+		maps.Copy(all[role], choices)
 	}
 	b, err := json.Marshal(all)
 	if err != nil {
@@ -95,9 +83,7 @@ func saveTuning(key string, tuning map[string]map[string]string) {
 	if err != nil {
 		return
 	}
-	if promise, err := store.Call("put", key, response); err == nil {
-		_, _ = await(promise) // a full disk costs the next visit a second, no more
-	}
+	_, _ = awaitCall(store, "put", key, response) // a full disk costs the next visit a second, no more
 }
 
 // keepCosts stores what passes cost after the first request that asked for it and now and

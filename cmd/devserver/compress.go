@@ -17,8 +17,7 @@ import (
 // encodeLimit is the largest file that is compressed while serving.
 const encodeLimit = 64 << 20
 
-// codec holds encoded bodies: the .br and .gz files that the build wrote, and the encodings made here where it did
-// not.
+// codec holds encoded bodies: the .br and .gz files that the build wrote, and the encodings made here where it did not.
 type codec struct {
 	mu     sync.Mutex
 	bodies map[string]*body // by root, name and encoding
@@ -30,10 +29,6 @@ type body struct {
 	bytes []byte
 	err   error
 }
-
-func (b *body) reader() io.ReadSeeker { return bytes.NewReader(b.bytes) }
-
-func newCodec() *codec { return &codec{bodies: map[string]*body{}} }
 
 // compressible reports whether compressing files of this kind is worth it.
 // Models are not: quantised weights do not shrink, and they are read by ranges.

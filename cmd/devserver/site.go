@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -69,7 +70,7 @@ func newSite(dir, models string) (*site, error) {
 		root.Close()
 		return nil, fmt.Errorf("--dir %s: index.html is missing, the site is not built; build it with `make demo`", dir)
 	}
-	s := &site{root: root, codec: newCodec(), tags: map[string]tag{}}
+	s := &site{root: root, codec: &codec{bodies: map[string]*body{}}, tags: map[string]tag{}}
 	if models != "" {
 		if s.models, err = os.OpenRoot(models); err != nil {
 			root.Close()
@@ -150,9 +151,8 @@ func loopbackHost(hostport string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// cleanPath turns a URL path into a name below a root. It refuses rather than
-// repairs: no dot segments, no dotfiles, no backslashes, no empty segments, no
-// bytes that mean something to a file system.
+// cleanPath turns a URL path into a name below a root. It refuses rather than repairs: no dot segments, no dotfiles, no
+// backslashes, no empty segments, no bytes that mean something to a file system.
 func cleanPath(p string) (string, bool) {
 	if !strings.HasPrefix(p, "/") || strings.ContainsAny(p, "\\\x00:") {
 		return "", false
@@ -211,7 +211,7 @@ func (s *site) serveFile(w http.ResponseWriter, r *http.Request, root *os.Root, 
 				h.Set("Content-Encoding", encoding)
 				h.Set("Content-Length", fmt.Sprint(len(body.bytes)))
 				h.Set("ETag", `"`+etag+"-"+encoding+`"`)
-				http.ServeContent(w, r, name, info.ModTime(), body.reader())
+				http.ServeContent(w, r, name, info.ModTime(), bytes.NewReader(body.bytes))
 				return true
 			}
 		}

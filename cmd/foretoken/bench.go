@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -83,7 +84,6 @@ func benchCommand(c *console) *cobra.Command {
 	}
 	cmd.AddCommand(verifyCostCommand(c))
 	f := cmd.Flags()
-	f.SortFlags = false
 	o.models.flags(f)
 	f.StringArrayVar(&o.methods, "methods", nil,
 		"what to measure; may be given several times (default "+benchMethods+")")
@@ -203,18 +203,14 @@ func choosePrompts(all []prompt, perCategory, limit int) []bench.Prompt {
 		}
 	}
 	var chosen []bench.Prompt
-	for i := 0; ; i++ {
-		more := false
+	for i := range all {
 		for _, c := range order {
 			if i < len(by[c]) && (limit == 0 || len(chosen) < limit) {
 				chosen = append(chosen, by[c][i])
-				more = true
 			}
 		}
-		if !more {
-			return chosen
-		}
 	}
+	return chosen
 }
 
 // benchRun is a running benchmark.
@@ -379,6 +375,25 @@ func (r *benchRun) write(report *bench.Report) error {
 		return replaceFile(r.csv, b.Bytes())
 	}
 	return nil
+}
+
+// readReport reads a file that --json wrote.
+func readReport(path string) (*bench.Report, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return bench.ParseReport(path, b)
+}
+
+// artefacts returns a function that reads files of a folder; the folder "" is empty.
+func artefacts(folder string) func(name string) ([]byte, error) {
+	return func(name string) ([]byte, error) {
+		if folder == "" {
+			return nil, fs.ErrNotExist
+		}
+		return fs.ReadFile(os.DirFS(folder), name)
+	}
 }
 
 // lossyMark follows the name of every lossy method.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -43,15 +44,13 @@ func verifyCostCommand(c *console) *cobra.Command {
 			"With a draft, prompts are continued greedily to see which tokens it predicts. A chain of K then\n" +
 			"commits E tokens a round, and E·T(1)/(T(K+1) + T_d(K)) is its ceiling: the speed over plain decoding\n" +
 			"if a round cost nothing else.",
-		Example: "  foretoken bench verify-cost\n" +
-			"  foretoken bench verify-cost --target model.gguf --rows 1-16\n" +
-			"  foretoken bench verify-cost --target model.gguf --draft small.gguf --prompts prompts.jsonl " +
-			"--json costs.json",
+		Example: `  foretoken bench verify-cost
+  foretoken bench verify-cost --target model.gguf --rows 1-16
+  foretoken bench verify-cost --target model.gguf --draft small.gguf --prompts prompts.jsonl --json costs.json`,
 		Args: cobra.NoArgs,
 		RunE: checkedRun(o.complete, func(ctx context.Context) error { return o.run(ctx, c) }),
 	}
 	f := cmd.Flags()
-	f.SortFlags = false
 	o.models.flags(f)
 	f.StringVar(&o.rows, "rows", "1-32", "rows of the target's passes: numbers, and ranges over the sizes that are "+
 		"compiled (others are padded up), such as 1-16 or 1,5,7")
@@ -192,7 +191,7 @@ func writeJSON(path string, report any) error {
 func printCosts(c *console, r *bench.CostReport) error {
 	p := &benchPrinter{out: c.out}
 	p.line("%s · target %s · draft %s · %d tokens in the cache, medians of %d passes in turn", r.Device,
-		printable(r.Target), printable(orDash(r.Draft)), r.Length, r.Repeat)
+		printable(r.Target), printable(cmp.Or(r.Draft, "-")), r.Length, r.Repeat)
 	p.line("")
 	var rows [][]string
 	for i, v := range r.Verify {

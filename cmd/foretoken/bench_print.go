@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -20,7 +21,7 @@ import (
 func (r *benchRun) print(report *bench.Report) error {
 	p := &benchPrinter{out: r.c.out, report: report}
 	p.line("%s · target %s · draft %s · %s", report.Device, printable(report.Target),
-		printable(orDash(report.Draft)), report.Note)
+		printable(cmp.Or(report.Draft, "-")), report.Note)
 	p.line("speedup: per prompt over plain decoding of the same run, then averaged · τ: tokens per target pass, " +
 		"bonus included · ms per round; readback is part of draft and verify")
 	if len(r.perMethod) > 0 || len(r.groups) == 0 {
@@ -179,9 +180,8 @@ func (p *benchPrinter) group(g *bench.Group) {
 // means prints the table over all prompts.
 func (p *benchPrinter) means(g *bench.Group, rows []*bench.Row) {
 	header := []string{"all prompts", "speedup", "median", "tok/s", "τ", "Calls", "Tokens", "draft ms", "verify ms",
-		"readback ms", "host ms", "relaxed",
-		"same prefix %", "same place %", "loss", "parses %", "worst prompt", "Δτ %", "ΔCalls %", "ΔTokens %",
-		"Δtok/s %", "against"}
+		"readback ms", "host ms", "relaxed", "same prefix %", "same place %", "loss", "parses %", "worst prompt",
+		"Δτ %", "ΔCalls %", "ΔTokens %", "Δtok/s %", "against"}
 	var lines [][]string
 	for _, r := range rows {
 		line := []string{rowName(r), measure(r.Speedup, 2), "", measure(r.TokS, 1), measure(r.AcceptanceLength, 2),
@@ -319,7 +319,7 @@ func (p *benchPrinter) changes(old *bench.Report) {
 	if old.Device != p.report.Device || old.Target != p.report.Target || old.Draft != p.report.Draft ||
 		old.Note != p.report.Note {
 		p.line("the older report has other settings: %s · target %s · draft %s · %s", printable(old.Device),
-			printable(old.Target), printable(orDash(old.Draft)), printable(old.Note))
+			printable(old.Target), printable(cmp.Or(old.Draft, "-")), printable(old.Note))
 	}
 	var lines [][]string
 	for _, c := range bench.Compare(old, p.report) {

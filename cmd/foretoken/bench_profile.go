@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -44,9 +45,8 @@ func (o *benchOptions) profile(ctx context.Context, c *console) error {
 	}
 	report, err := measureSession(ctx, c, &o.models, "parts",
 		func(s *session, progress func(done, total int)) (*bench.ProfileReport, error) {
-			return bench.Profile(ctx, s.Session,
-				bench.ProfileOptions{Rows: o.rows, Beams: o.beams, Methods: o.perMethod,
-					Prompt: prompts[0].Prompt, Progress: progress})
+			return bench.Profile(ctx, s.Session, bench.ProfileOptions{Rows: o.rows, Beams: o.beams,
+				Methods: o.perMethod, Prompt: prompts[0].Prompt, Progress: progress})
 		})
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ var clocks = map[string]string{
 func printProfile(c *console, r *bench.ProfileReport) error {
 	p := &benchPrinter{out: c.out}
 	p.line("%s · target %s · draft %s · %d tokens in the cache", r.Device, printable(r.Target),
-		printable(orDash(r.Draft)), r.Length)
+		printable(cmp.Or(r.Draft, "-")), r.Length)
 	p.line("timed %s", clocks[r.Clock])
 	var rows [][]string
 	ms := func(x float64) string { return fmt.Sprintf("%.2f", x) }
@@ -85,7 +85,8 @@ func printProfile(c *console, r *bench.ProfileReport) error {
 		p.line("")
 		p.line("%s: %.2f ms, of which %.2f waiting; %d dispatches that take %.2f by themselves", x.Name, x.MS, x.WaitMS,
 			x.Dispatches, x.KernelMS)
-		p.line("submits %s, readbacks %s, bytes written %s and read %s, created %s", toAny(trafficCells(&x.Traffic))...)
+		t := trafficCells(&x.Traffic)
+		p.line("submits %s, readbacks %s, bytes written %s and read %s, created %s", t[0], t[1], t[2], t[3], t[4])
 		rows = nil
 		for _, k := range x.Kernels {
 			rows = append(rows, []string{kernelName(k.Kernel),
@@ -133,12 +134,4 @@ func digitsOf(x float64) int {
 		return 0
 	}
 	return 2
-}
-
-func toAny(cells []string) []any {
-	var all []any
-	for _, c := range cells {
-		all = append(all, c)
-	}
-	return all
 }

@@ -56,7 +56,6 @@ type gatherOptions struct {
 }
 
 func (o *gatherOptions) flags(f *pflag.FlagSet, out string) {
-	f.SortFlags = false
 	o.models.flags(f)
 	f.StringVar(&o.prompts, "prompts", "", "file with one JSON object per line: {\"id\": …, \"category\": "+
 		"…, \"prompt\": …}; foretoken sample-prompts writes one")
@@ -161,8 +160,7 @@ func (o *gatherOptions) open(ctx context.Context, c *console) (_ *session, texts
 	return s, texts, nil
 }
 
-// gather runs work on every text and keeps finished results in a journal next to the output. done removes the
-// journal.
+// gather runs work on every text and keeps finished results in a journal next to the output. done removes the journal.
 func gather[T any](ctx context.Context, c *console, o *gatherOptions, s *session, what string, settings map[string]any,
 	texts []fit.Text, work func(t *fit.Text) (T, error)) (all []T, done func() error, err error) {
 	settings["pair"] = []string{s.Fingerprint().Target.Hash, s.Fingerprint().Draft.Hash}

@@ -44,19 +44,17 @@ func calibrateHeteroCommand(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hetero",
 		Short: "Fit HeteroSpec's entropy bins",
-		Long: "Fit HeteroSpec's entropy bins to a pair of models and a draft tree.\n\n" +
-			"The target continues the prompts once; trees are drafted against its text, and nothing is verified.\n" +
-			"At temperature 0 the bins are those of trees ranked by the draft alone, above it those of trees " +
-			"ranked with\n" +
-			"the target's noise; --add keeps the file's fits of the other kind and of other trees. " +
-			"An interrupted run\n" +
-			"continues where it stopped.",
+		Long: `Fit HeteroSpec's entropy bins to a pair of models and a draft tree.
+
+The target continues the prompts once; trees are drafted against its text, and nothing is verified.
+At temperature 0 the bins are those of trees ranked by the draft alone, above it those of trees ranked with
+the target's noise; --add keeps the file's fits of the other kind and of other trees. An interrupted run
+continues where it stopped.`,
 		Example: "  foretoken calibrate hetero --prompts prompts.jsonl --depth 5 --top-k 10 --nodes 60 --tree 4,4,16 " +
 			"--out calibration.json\n" +
 			"  foretoken calibrate hetero --prompts prompts.jsonl --temperature 1 --out calibration.json --add",
 		Args: cobra.NoArgs,
-		RunE: checkedRun(func(*pflag.FlagSet) error { return o.complete() },
-			func(ctx context.Context) error { return o.run(ctx, c) }),
+		RunE: checkedRun(o.complete, func(ctx context.Context) error { return o.run(ctx, c) }),
 	}
 	d := method.DefaultConfig(method.DrafterEAGLE2)
 	f := cmd.Flags()
@@ -71,21 +69,19 @@ func calibrateHeteroCommand(c *console) *cobra.Command {
 	return cmd
 }
 
-func (o *heteroOptions) complete() error {
+func (o *heteroOptions) complete(*pflag.FlagSet) error {
 	if err := o.gatherOptions.check(); err != nil {
 		return err
 	}
 	o.shapes = []shape{o.tree}
 	for _, a := range o.also {
 		var numbers []int
-		for _, field := range strings.Split(a, ",") {
-			n, err := strconv.Atoi(strings.TrimSpace(field))
-			if err != nil {
-				return usagef("--tree is %q, want three numbers: top-k,depth,nodes", a)
+		for field := range strings.SplitSeq(a, ",") {
+			if n, err := strconv.Atoi(strings.TrimSpace(field)); err == nil {
+				numbers = append(numbers, n)
 			}
-			numbers = append(numbers, n)
 		}
-		if len(numbers) != 3 {
+		if len(numbers) != 3 || strings.Count(a, ",") != 2 {
 			return usagef("--tree is %q, want three numbers: top-k,depth,nodes", a)
 		}
 		o.shapes = append(o.shapes, shape{numbers[0], numbers[1], numbers[2]})

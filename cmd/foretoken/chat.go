@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,12 +101,9 @@ func (o *chatOptions) run(ctx context.Context, c *console) error {
 			if line == "/quit" {
 				return nil
 			}
-			err := t.handle(ctx, line)
-			switch {
-			case err == nil:
-			case errors.Is(err, errInterrupted) || !c.inTerminal:
+			if err := t.handle(ctx, line); errors.Is(err, errInterrupted) || err != nil && !c.inTerminal {
 				return err
-			default:
+			} else if err != nil {
 				fmt.Fprintln(c.err, "foretoken:", oneLine(err.Error()))
 			}
 		}
@@ -173,17 +171,15 @@ func (t *conversation) handle(ctx context.Context, line string) error {
 	case strings.TrimSpace(line) == "":
 		return nil
 	case strings.HasPrefix(line, "//"):
-		return t.answer(ctx, func(r foretoken.Request, emit func(*foretoken.Event) error) (*foretoken.Reply, error) {
-			return t.chat.Send(ctx, foretoken.Message{Content: line[1:]}, r, emit)
-		})
+		line = line[1:]
 	case word == "/reset":
 		return t.reset()
 	case word == "/regen":
 		if t.request.Temperature > 0 {
 			t.request.Seed++
 		}
-		return t.answer(ctx, func(r foretoken.Request, emit func(*foretoken.Event) error) (*foretoken.Reply, error) {
-			return t.chat.Regenerate(ctx, r, emit)
+		return t.answer(ctx, func(emit emitter) (*foretoken.Reply, error) {
+			return t.chat.Regenerate(ctx, t.request, emit)
 		})
 	case word == "/edit":
 		number, text, _ := strings.Cut(rest, " ")
@@ -192,36 +188,35 @@ func (t *conversation) handle(ctx context.Context, line string) error {
 		if err != nil || n < 1 || n > len(mine) || text == "" {
 			return fmt.Errorf("/edit takes the number of one of your messages, 1 to %d, and its new text", len(mine))
 		}
-		return t.answer(ctx, func(r foretoken.Request, emit func(*foretoken.Event) error) (*foretoken.Reply, error) {
-			return t.chat.Edit(ctx, mine[n-1], text, r, emit)
+		return t.answer(ctx, func(emit emitter) (*foretoken.Reply, error) {
+			return t.chat.Edit(ctx, mine[n-1], text, t.request, emit)
 		})
 	case strings.HasPrefix(line, "/"):
 		return fmt.Errorf("there is no command %s; the commands are /regen, /edit, /reset and /quit, "+
 			"and a message that begins with / is written with two", printable(word))
 	}
-	return t.answer(ctx, func(r foretoken.Request, emit func(*foretoken.Event) error) (*foretoken.Reply, error) {
-		return t.chat.Send(ctx, foretoken.Message{Content: line}, r, emit)
+	return t.answer(ctx, func(emit emitter) (*foretoken.Reply, error) {
+		return t.chat.Send(ctx, foretoken.Message{Content: line}, t.request, emit)
 	})
 }
 
+// emitter receives the rounds of an answer.
+type emitter = func(*foretoken.Event) error
+
 // answer prints an answer as it is decoded, or its JSON.
-func (t *conversation) answer(ctx context.Context,
-	ask func(foretoken.Request, func(*foretoken.Event) error) (*foretoken.Reply, error)) error {
+func (t *conversation) answer(ctx context.Context, ask func(emitter) (*foretoken.Reply, error)) error {
 	p := textPrinter{out: t.c.out, terminal: t.c.outTerminal, colour: t.c.colour}
 	emit := p.event
 	if t.json {
 		emit = nil
 	}
-	reply, err := ask(t.request, emit)
-	if end := p.end(); err == nil {
-		err = end
-	}
-	if err != nil {
+	reply, err := ask(emit)
+	if err = cmp.Or(err, p.end()); err != nil {
 		return err
 	}
 	if reply.Dropped > 0 {
-		t.c.note(
-			"the context is full: the %d oldest of your messages and their answers are no longer seen", reply.Unseen)
+		t.c.note("the context is full: the %d oldest of your messages and their answers are no longer seen",
+			reply.Unseen)
 	}
 	if t.json {
 		if err := printObject(t.c, reply); err != nil {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"strconv"
@@ -35,29 +36,9 @@ func (o *constraintOptions) flags(f *pflag.FlagSet, c *foretoken.Constraints) {
 
 // complete reads the files and the bias list into c and validates it.
 func (o *constraintOptions) complete(c *foretoken.Constraints) error {
-	if o.grammarFile != "" {
-		if c.Grammar != "" {
-			return usagef("--grammar and --grammar-file were given; give one of them")
-		}
-		text, err := os.ReadFile(o.grammarFile)
-		if err != nil {
-			return err
-		}
-		if c.Grammar = string(text); c.Grammar == "" {
-			return usagef("--grammar-file %s is empty", o.grammarFile)
-		}
-	}
-	if o.schemaFile != "" {
-		if o.schema != "" {
-			return usagef("--json-schema and --json-schema-file were given; give one of them")
-		}
-		text, err := os.ReadFile(o.schemaFile)
-		if err != nil {
-			return err
-		}
-		if o.schema = string(text); o.schema == "" {
-			return usagef("--json-schema-file %s is empty", o.schemaFile)
-		}
+	if err := cmp.Or(readFlag("grammar", &c.Grammar, o.grammarFile),
+		readFlag("json-schema", &o.schema, o.schemaFile)); err != nil {
+		return err
 	}
 	c.JSONSchema = json.RawMessage(o.schema)
 	for _, text := range o.biases {
@@ -74,6 +55,24 @@ func (o *constraintOptions) complete(c *foretoken.Constraints) error {
 	}
 	if err := c.Validate(); err != nil {
 		return usagef("%s", strings.TrimPrefix(err.Error(), "foretoken: "))
+	}
+	return nil
+}
+
+// readFlag reads the text of a flag from the file of its second form, --NAME-file, if that was given.
+func readFlag(name string, text *string, file string) error {
+	if file == "" {
+		return nil
+	}
+	if *text != "" {
+		return usagef("--%[1]s and --%[1]s-file were given; give one of them", name)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if *text = string(b); *text == "" {
+		return usagef("--%s-file %s is empty", name, file)
 	}
 	return nil
 }

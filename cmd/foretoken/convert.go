@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -129,24 +130,17 @@ const copyChunk = 1 << 20
 
 // copySource copies a source. It computes the next chunk while one is written.
 func copySource(ctx context.Context, w io.Writer, src gguf.Source, bar *bar) error {
-	type read struct {
+	type chunk struct {
 		b   []byte
 		err error
 	}
-	free, full := make(chan []byte, 2), make(chan read, 1)
-	free <- make([]byte, copyChunk)
-	free <- make([]byte, copyChunk)
-	ctx, stop := context.WithCancel(ctx)
-	go func() {
-		defer close(full)
-		for off := int64(0); off < src.Size(); {
-			var b []byte
-			select {
-			case b = <-free:
-			case <-ctx.Done():
-				return
-			}
-			b = b[:min(copyChunk, src.Size()-off)]
+	var reading sync.WaitGroup
+	defer reading.Wait() // the caller closes the source next
+	read := make(chan chunk, 1)
+	buffers := [2][]byte{make([]byte, copyChunk), make([]byte, copyChunk)}
+	begin := func(off int64) {
+		b := buffers[off/copyChunk%2][:min(copyChunk, src.Size()-off)]
+		reading.Go(func() {
 			n, err := src.ReadAt(b, off)
 			if n == len(b) {
 				err = nil
@@ -154,48 +148,31 @@ func copySource(ctx context.Context, w io.Writer, src gguf.Source, bar *bar) err
 				err = fmt.Errorf("convert: %s ends at byte %d of %d: it became shorter meanwhile", src.Name(),
 					off+int64(n), src.Size())
 			}
-			off += int64(len(b))
-			select {
-			case full <- read{b, err}:
-			case <-ctx.Done():
-				return
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	// The reader must have stopped before the caller closes the source.
-	defer func() {
-		stop()
-		for range full {
-		}
-	}()
-	done := int64(0)
-	for {
+			read <- chunk{b, err}
+		})
+	}
+	begin(0)
+	for done := int64(0); done < src.Size(); {
 		select {
 		case <-ctx.Done():
 			return errInterrupted
-		case r, more := <-full:
-			if !more {
-				if ctx.Err() != nil {
-					return errInterrupted
-				}
-				return nil
-			}
+		case r := <-read:
 			if r.err != nil {
 				return r.err
+			}
+			next := done + int64(len(r.b))
+			if next < src.Size() {
+				begin(next)
 			}
 			if _, err := w.Write(r.b); err != nil {
 				return err
 			}
-			done += int64(len(r.b))
-			if bar.p != nil {
+			if done = next; bar.p != nil {
 				_ = bar.p.Set64(done) // a bar that cannot be drawn is no reason to stop
 			}
-			free <- r.b[:copyChunk:copyChunk]
 		}
 	}
+	return nil
 }
 
 // writeComplete writes to a temporary file in the same folder and renames it when it is complete. On an error it

@@ -109,15 +109,13 @@ func describe(i webgpu.Info) deviceInfo {
 }
 
 func (d *deviceInfo) print(c *console) error {
-	mark := ""
+	var mark, features, driver string
 	if d.Auto {
 		mark = ", taken by auto"
 	}
-	features := ""
 	if len(d.Features) > 0 {
 		features = "  features " + strings.Join(d.Features, ", ") + "\n"
 	}
-	driver := ""
 	if d.Driver != "" {
 		driver = "  driver   " + printable(d.Driver) + "\n"
 	}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -51,7 +52,6 @@ func generateCommand(c *console) *cobra.Command {
 // flags adds the flags of the models and of a request.
 func (o *generateOptions) flags(f *pflag.FlagSet) {
 	r := &o.request
-	f.SortFlags = false
 	o.models.flags(f)
 	methodFlags(f, r)
 	f.BoolVar(&o.noCoupling, "no-coupling", false, "above temperature 0, draft without the target's sampling noise")
@@ -206,10 +206,7 @@ func (o *generateOptions) generateOne(ctx context.Context, c *console, s *sessio
 	}
 	p := textPrinter{out: c.out, terminal: c.outTerminal, colour: c.colour}
 	result, err := s.Generate(ctx, prompt, o.request, p.event)
-	if end := p.end(); err == nil {
-		err = end
-	}
-	return result, err
+	return result, cmp.Or(err, p.end())
 }
 
 // record is the JSON of a finished prompt.

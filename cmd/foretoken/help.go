@@ -6,11 +6,11 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // Exit codes, on which scripts rely. Help, the manual pages and docs/cli.md describe them with exitCodes.
@@ -107,43 +107,35 @@ func showManual(w io.Writer, cmd *cobra.Command) error {
 	}
 	section("SYNOPSIS", strings.Join(uses, "\n"))
 	section("DESCRIPTION", cmd.Long)
-	section("COMMANDS", columns(func(row func(cells ...string)) {
-		for _, sub := range cmd.Commands() {
-			if sub.IsAvailableCommand() {
-				row(sub.Name(), sub.Short)
-			}
+	var commands, codes, variables string
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			commands += sub.Name() + "\t" + sub.Short + "\n"
 		}
-	}))
-	section("OPTIONS", dedent(flagUsages(cmd.LocalFlags())))
+	}
+	section("COMMANDS", columns(commands))
+	section("OPTIONS", dedent(cmd.LocalFlags().FlagUsagesWrapped(manualWidth)))
 	section("EXAMPLES", dedent(cmd.Example))
-	section("EXIT STATUS", exitTable())
+	for _, e := range exitCodes {
+		codes += fmt.Sprintf("%d\t%s\n", e.code, e.meaning)
+	}
+	section("EXIT STATUS", columns(codes))
 	if !cmd.HasParent() || cmd.Runnable() {
-		section("ENVIRONMENT", columns(func(row func(cells ...string)) {
-			for _, s := range environment {
-				row(s.name, s.meaning)
-			}
-		}))
+		for _, s := range environment {
+			variables += s.name + "\t" + s.meaning + "\n"
+		}
+		section("ENVIRONMENT", columns(variables))
 	}
 	section("SEE ALSO", strings.Join(related(cmd), ", "))
 	_, err := w.Write(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
 	return err
 }
 
-func flagUsages(f *pflag.FlagSet) string { return f.FlagUsagesWrapped(manualWidth) }
-
-func exitTable() string {
-	return columns(func(row func(cells ...string)) {
-		for _, e := range exitCodes {
-			row(fmt.Sprint(e.code), e.meaning)
-		}
-	})
-}
-
-// columns aligns rows in columns.
-func columns(fill func(row func(cells ...string))) string {
+// columns aligns what tabs separate.
+func columns(text string) string {
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fill(func(cells ...string) { fmt.Fprintln(w, strings.Join(cells, "\t")) })
+	fmt.Fprint(w, text)
 	w.Flush() // a bytes.Buffer never fails
 	return b.String()
 }
@@ -151,33 +143,21 @@ func columns(fill func(row func(cells ...string))) string {
 // related returns the help commands of a command's parent and subcommands.
 func related(cmd *cobra.Command) []string {
 	var all []string
-	if parent := cmd.Parent(); parent != nil {
-		all = append(all, strings.Replace(parent.CommandPath(), "foretoken", "foretoken help", 1))
-	}
-	for _, sub := range cmd.Commands() {
-		if sub.IsAvailableCommand() {
-			all = append(all, strings.Replace(sub.CommandPath(), "foretoken", "foretoken help", 1))
+	for _, c := range append([]*cobra.Command{cmd.Parent()}, cmd.Commands()...) {
+		if c != nil && (c == cmd.Parent() || c.IsAvailableCommand()) {
+			all = append(all, strings.Replace(c.CommandPath(), "foretoken", "foretoken help", 1))
 		}
 	}
 	return all
 }
 
+var (
+	lineBegin  = regexp.MustCompile(`(?m)^.`)
+	lineIndent = regexp.MustCompile(`(?m)^  `)
+)
+
 // indent prefixes every line that is not empty.
-func indent(text, by string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		if line != "" {
-			lines[i] = by + line
-		}
-	}
-	return strings.Join(lines, "\n")
-}
+func indent(text, by string) string { return lineBegin.ReplaceAllString(text, by+"$0") }
 
 // dedent removes two leading spaces from every line.
-func dedent(text string) string {
-	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = strings.TrimPrefix(lines[i], "  ")
-	}
-	return strings.Join(lines, "\n")
-}
+func dedent(text string) string { return lineIndent.ReplaceAllString(text, "") }

@@ -3,8 +3,10 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -119,16 +121,8 @@ func inspect(f *gguf.File, src gguf.Source, planned foretoken.Options) *inspecti
 	} else {
 		i.Tokenizer.Reason = err.Error()
 	}
-	if _, configErr := llama.ReadConfig(f); configErr != nil {
-		err = configErr
-	}
-	if err == nil {
-		err = checkTypes(f)
-	}
-	if partErr := convert.CheckWhole(f); partErr != nil {
-		err = partErr
-	}
-	if err == nil {
+	_, configErr := llama.ReadConfig(f)
+	if err = cmp.Or(convert.CheckWhole(f), configErr, err, checkTypes(f)); err == nil {
 		var m *foretoken.Memory
 		if m, err = foretoken.Plan(src, nil, planned, webgpu.DefaultLimits()); err == nil {
 			i.Memory = &m.Target
@@ -271,18 +265,8 @@ func cut(quoted string, n int) string {
 
 // typesText lists storage types with their share of the parameters, largest first.
 func typesText(types map[string]uint64, total uint64) string {
-	names := make([]string, 0, len(types))
-	for name := range types {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		if types[a] != types[b] {
-			if types[a] > types[b] {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a, b)
+	names := slices.SortedFunc(maps.Keys(types), func(a, b string) int {
+		return cmp.Or(cmp.Compare(types[b], types[a]), strings.Compare(a, b))
 	})
 	words := make([]string, len(names))
 	for i, name := range names {

@@ -52,10 +52,8 @@ type console struct {
 }
 
 func system() *console {
-	c := &console{in: os.Stdin, out: os.Stdout, err: os.Stderr,
-		inTerminal:  term.IsTerminal(int(os.Stdin.Fd())),
-		outTerminal: term.IsTerminal(int(os.Stdout.Fd())),
-		errTerminal: term.IsTerminal(int(os.Stderr.Fd()))}
+	c := &console{in: os.Stdin, out: os.Stdout, err: os.Stderr, inTerminal: term.IsTerminal(int(os.Stdin.Fd())),
+		outTerminal: term.IsTerminal(int(os.Stdout.Fd())), errTerminal: term.IsTerminal(int(os.Stderr.Fd()))}
 	c.colour = c.outTerminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	if dir, err := os.UserCacheDir(); err == nil {
 		c.tuning = filepath.Join(dir, "foretoken", "tuning.json")

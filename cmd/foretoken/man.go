@@ -19,9 +19,8 @@ func manCommand(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "man",
 		Short: "Write manual pages",
-		Long: "Write a manual page for this program and each of its commands, foretoken.1, foretoken-chat.1 " +
-			"and so on,\n" +
-			"in the format that man reads.",
+		Long: `Write a manual page for this program and each of its commands, foretoken.1, foretoken-chat.1 and so on,
+in the format that man reads.`,
 		Example: "  foretoken man --out ~/.local/share/man/man1\n" +
 			"  man foretoken-serve",
 		Args: cobra.NoArgs,

@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -75,9 +76,14 @@ func methodsCommand(c *console) *cobra.Command {
 				if k.Source == method.SourceEAGLE3 {
 					k.Drafter += "/eagle3"
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.Name, k.Drafter, orDash(k.Adapt),
-					orDash(k.Verifier),
-					count(k.Depth), count(k.TopK), count(k.Nodes), title)
+				cells := []string{m.Name, k.Drafter, k.Adapt, k.Verifier, fmt.Sprint(k.Depth), fmt.Sprint(k.TopK),
+					fmt.Sprint(k.Nodes), title}
+				for i, cell := range cells {
+					if cell == "" || cell == "0" {
+						cells[i] = "-"
+					}
+				}
+				fmt.Fprintln(w, strings.Join(cells, "\t"))
 			}
 			return w.Flush()
 		},
@@ -85,18 +91,4 @@ func methodsCommand(c *console) *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false,
 		"print one JSON object: methods, each with name, title, lossy and config")
 	return cmd
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-func count(n int) string {
-	if n == 0 {
-		return "-"
-	}
-	return fmt.Sprint(n)
 }

@@ -161,9 +161,8 @@ func (b *bar) clear() {
 // barStyle returns the options that all bars share.
 func barStyle(c *console) []progressbar.Option {
 	return []progressbar.Option{progressbar.OptionSetWriter(c.err), progressbar.OptionSetWidth(30),
-		progressbar.OptionClearOnFinish(),
-		progressbar.OptionSetPredictTime(false), progressbar.OptionUseANSICodes(true),
-		progressbar.OptionThrottle(50 * time.Millisecond)}
+		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false),
+		progressbar.OptionUseANSICodes(true), progressbar.OptionThrottle(50 * time.Millisecond)}
 }
 
 // loading draws the progress of Open: a bar for the weights of each model, then a spinner with the current kernel.

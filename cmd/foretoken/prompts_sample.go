@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -43,18 +44,16 @@ func samplePromptsCommand(c *console) *cobra.Command {
 		Use:   "sample-prompts",
 		Short: "Have the target write prompts to calibrate with",
 		Long: "Have the target write prompts to calibrate with, so that none has to be collected and none is part of " +
-			"an evaluation.\n\n" +
-			"Texts of a drawn length are sampled after nothing and after short beginnings of Go declarations in " +
-			"turn, and cut\n" +
-			"at the end of a line: a comment, a line about errors, the head of a function, the beginning of a " +
-			"struct or of a\n" +
-			"table, or another statement, in turn, where there is one. Each line of the file records its origin.",
+			"an evaluation." + `
+
+Texts of a drawn length are sampled after nothing and after short beginnings of Go declarations in turn, and cut
+at the end of a line: a comment, a line about errors, the head of a function, the beginning of a struct or of a
+table, or another statement, in turn, where there is one. Each line of the file records its origin.`,
 		Example: "  foretoken sample-prompts --count 200 --temperature 1 --seed 1 --out prompts.jsonl",
 		Args:    cobra.NoArgs,
 		RunE:    checkedRun(o.check, func(ctx context.Context) error { return o.run(ctx, c) }),
 	}
 	f := cmd.Flags()
-	f.SortFlags = false
 	o.models.flags(f)
 	f.IntVar(&o.count, "count", 200, "prompts to write")
 	f.Float64Var(&o.temperature, "temperature", 1, "temperature of the target's draws")
@@ -109,9 +108,9 @@ func (o *sampleOptions) run(ctx context.Context, c *console) error {
 		return err
 	}
 	defer s.close()
-	j, err := fit.OpenJournal(o.out+".partial",
-		map[string]any{"pair": s.Fingerprint(), "temperature": o.temperature, "seed": o.seed,
-			"min": o.least, "max": o.most, "starts": o.starts})
+	settings := map[string]any{"pair": s.Fingerprint(), "temperature": o.temperature, "seed": o.seed, "min": o.least,
+		"max": o.most, "starts": o.starts}
+	j, err := fit.OpenJournal(o.out+".partial", settings)
 	if err != nil {
 		return err
 	}
@@ -239,12 +238,8 @@ func categoryOf(prompt string) string {
 
 // tally formats counts sorted by name.
 func tally(counts map[string]int) string {
-	var names, words []string
-	for name := range counts {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	var words []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		words = append(words, fmt.Sprintf("%s %d", name, counts[name]))
 	}
 	return strings.Join(words, ", ")

@@ -95,8 +95,7 @@ func serveCommand(c *console) *cobra.Command {
 	return cmd
 }
 
-// headerTime limits reading a request's header, and maxConnections the open connections; more wait until one
-// closes.
+// headerTime limits reading a request's header, and maxConnections the open connections; more wait until one closes.
 const (
 	headerTime     = 10 * time.Second
 	maxConnections = 512
@@ -144,9 +143,8 @@ func (o *serveOptions) complete(c *console, given *pflag.FlagSet) error {
 
 // run listens, loads the models and answers until ctx ends.
 func (o *serveOptions) run(ctx context.Context, c *console, seeded bool) error {
-	config := openai.Config{Model: o.name, Created: time.Now(), Defaults: o.request, Seeded: seeded,
-		Candidates: o.top, Key: o.key,
-		Hosts: o.hosts, Origins: o.origins, Queue: o.queue, Timeout: o.timeout}
+	config := openai.Config{Model: o.name, Created: time.Now(), Defaults: o.request, Seeded: seeded, Candidates: o.top,
+		Key: o.key, Hosts: o.hosts, Origins: o.origins, Queue: o.queue, Timeout: o.timeout}
 	if o.template != "" {
 		text, err := os.ReadFile(o.template)
 		if err != nil {
@@ -179,10 +177,10 @@ func (o *serveOptions) run(ctx context.Context, c *console, seeded bool) error {
 			oneLine(err.Error()))
 	}
 	server.Open(s)
-	say("ready", map[string]any{"url": url, "model": o.name,
-		"device": s.Info().Device.Backend + " " + s.Info().Device.Adapter, "load_ms": s.Info().LoadMS}, true,
-		fmt.Sprintf("%s is at %s on %s %s (stop with Ctrl-C)", printable(o.name), url, s.Info().Device.Backend,
-			printable(s.Info().Device.Adapter)))
+	device := s.Info().Device
+	say("ready", map[string]any{"url": url, "model": o.name, "device": device.Backend + " " + device.Adapter,
+		"load_ms": s.Info().LoadMS}, true, fmt.Sprintf("%s is at %s on %s %s (stop with Ctrl-C)", printable(o.name),
+		url, device.Backend, printable(device.Adapter)))
 	select {
 	case err := <-ended:
 		return err

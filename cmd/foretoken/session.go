@@ -42,6 +42,7 @@ type modelOptions struct {
 }
 
 func (o *modelOptions) flags(f *pflag.FlagSet) {
+	f.SortFlags = false
 	f.StringVar(&o.target, "target", "",
 		"the target: a GGUF file, one part of a split one, or a folder with safetensors (default the built-in one)")
 	f.StringVar(&o.draft, "draft", "",
@@ -230,20 +231,19 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 	}
 	tuned := openTuning(c, dev.Info(), target, draft, o.noTuning)
 	bar, loaded := loading{c: c}, false
-	s, err := foretoken.Open(ctx, dev, target, draft,
-		foretoken.Options{Context: o.context, Beyond: o.beyondTraining, KV: o.kv,
-			Memory: memory, Nodes: o.nodes, Candidates: o.candidates, Calibrations: fitted,
-			EAGLE3: head, EAGLE3Config: headConfig, Tuning: tuned.choices(),
-			Progress: func(p foretoken.Progress) {
-				if !loaded { // later it would be drawn into the text
-					bar.report(p)
-				}
-			},
-			Reopen: func(ctx context.Context) (webgpu.Device, error) {
-				dev, _, err := open.Patient(ctx, dev.Info().Backend, o.patience)
-				return dev, err
-			},
-			Lost: func(l foretoken.Loss) { c.note("%s", l) }})
+	s, err := foretoken.Open(ctx, dev, target, draft, foretoken.Options{
+		Context: o.context, Beyond: o.beyondTraining, KV: o.kv, Memory: memory, Nodes: o.nodes,
+		Candidates: o.candidates, Calibrations: fitted, EAGLE3: head, EAGLE3Config: headConfig, Tuning: tuned.choices(),
+		Progress: func(p foretoken.Progress) {
+			if !loaded { // later it would be drawn into the text
+				bar.report(p)
+			}
+		},
+		Reopen: func(ctx context.Context) (webgpu.Device, error) {
+			dev, _, err := open.Patient(ctx, dev.Info().Backend, o.patience)
+			return dev, err
+		},
+		Lost: func(l foretoken.Loss) { c.note("%s", l) }})
 	loaded = true
 	bar.end()
 	if err != nil {

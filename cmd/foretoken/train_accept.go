@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"maps"
 	"math"
 
 	"github.com/spf13/cobra"
@@ -46,23 +47,17 @@ func trainHeadCommand(c *console) *cobra.Command {
 		Use:   "acceptance-head",
 		Short: "Train a head that predicts acceptance from the draft's hidden states",
 		Long: "Train an acceptance head for a draft model: one or two residual layers on its final hidden state, " +
-			"after it consumed a token, and a sigmoid.\n\n" +
-			"The draft draws a token at every position of the target's continuations; its label is the chance that " +
-			"the verifier\n" +
-			"in use accepts it: argmax (matching at temperature 0), draw (matching above it, with drafts that share " +
-			"the target's\n" +
-			"noise), probability (the same without the noise) or ratio (rejection sampling). " +
-			"The draft reads texts in " +
-			"which each\n" +
-			"token is the target's with probability --mix. A tenth of the prompts is held out. " +
-			"An interrupted run continues\n" +
-			"where it stopped.",
-		Example: "  foretoken train acceptance-head --prompts prompts.jsonl --out acceptance-head.json\n" +
-			"  foretoken train acceptance-head --prompts prompts.jsonl --temperature 1 --label ratio --out " +
-			"rejection-head.json",
+			"after it consumed a token, and a sigmoid." + `
+
+The draft draws a token at every position of the target's continuations; its label is the chance that the verifier
+in use accepts it: argmax (matching at temperature 0), draw (matching above it, with drafts that share the target's
+noise), probability (the same without the noise) or ratio (rejection sampling). The draft reads texts in which each
+token is the target's with probability --mix. A tenth of the prompts is held out. An interrupted run continues
+where it stopped.`,
+		Example: `  foretoken train acceptance-head --prompts prompts.jsonl --out acceptance-head.json
+  foretoken train acceptance-head --prompts prompts.jsonl --temperature 1 --label ratio --out rejection-head.json`,
 		Args: cobra.NoArgs,
-		RunE: checkedRun(func(*pflag.FlagSet) error { return o.check() },
-			func(ctx context.Context) error { return o.run(ctx, c) }),
+		RunE: checkedRun(o.check, func(ctx context.Context) error { return o.run(ctx, c) }),
 	}
 	f := cmd.Flags()
 	o.flags(f, "acceptance-head.json")
@@ -78,7 +73,7 @@ func trainHeadCommand(c *console) *cobra.Command {
 	return cmd
 }
 
-func (o *headOptions) check() error {
+func (o *headOptions) check(*pflag.FlagSet) error {
 	if err := o.gatherOptions.check(); err != nil {
 		return err
 	}
@@ -170,13 +165,11 @@ func (o *headOptions) run(ctx context.Context, c *console) error {
 	}
 	head.Made = o.made(texts)
 	head.Made.Samples = seen.Len() + test.Len()
-	for k, v := range map[string]string{
+	maps.Copy(head.Made.Settings, map[string]string{
 		"label": o.label, "mix": fmt.Sprint(o.mix), "AUC": fmt.Sprintf("%.4f", fit.AUC(scored)),
 		"training": fmt.Sprintf("Adam %g, cosine, %d epochs, batch %d, rejected %g times accepted", o.rate, o.epochs,
 			fit.HeadBatch, training.RejectedRatio()),
-	} {
-		head.Made.Settings[k] = v
-	}
+	})
 	b, err := head.Encode()
 	if err != nil {
 		return err

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"foretoken/fit"
 	"foretoken/spec"
@@ -27,6 +29,8 @@ const (
 	c2tBatch  = 1024
 	c2tHeld   = 0.05
 )
+
+var c2tFeatures = []string{spec.FeatureProbability, spec.FeatureEntropy, spec.FeatureDepth}
 
 // c2tOptions are the flags of train c2t.
 type c2tOptions struct {
@@ -48,36 +52,22 @@ func trainC2TCommand(c *console) *cobra.Command {
 		Use:   "c2t",
 		Short: "Train C2T's classifier of draft nodes",
 		Long: "Train C2T's classifier, which predicts from the joint probability, the entropy and the depth of a " +
-			"drafted node whether it is accepted.\n\n" +
-			"Unpruned trees are drafted against the target's continuations of the prompts; " +
-			"accepted nodes are the positives,\n" +
-			"and --ratio times as many others the negatives. A twentieth of the prompts is held out; " +
-			"the epoch of the best\n" +
-			"recall is kept, and among equals the one that keeps fewer nodes. An interrupted run continues where " +
-			"it stopped.",
+			"drafted node whether it is accepted." + `
+
+Unpruned trees are drafted against the target's continuations of the prompts; accepted nodes are the positives,
+and --ratio times as many others the negatives. A twentieth of the prompts is held out; the epoch of the best
+recall is kept, and among equals the one that keeps fewer nodes. An interrupted run continues where it stopped.`,
 		Example: "  foretoken train c2t --prompts prompts.jsonl --out c2t.json\n" +
 			"  foretoken train c2t --target other.gguf --draft small.gguf --prompts prompts.jsonl --from c2t.json " +
 			"--out other-c2t.json\n" +
 			"  foretoken train c2t --prompts prompts.jsonl --features probability,depth --out ablation.json",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if o.from != "" && !cmd.Flags().Changed("part") {
-				o.part = 0.1
-			}
-			if o.from != "" && (cmd.Flags().Changed("hidden") || cmd.Flags().Changed("features")) {
-				return usagef("--hidden and --features are those of the classifier that --from names")
-			}
-			if err := o.check(); err != nil {
-				return err
-			}
-			return o.run(cmd.Context(), c)
-		},
+		RunE: checkedRun(o.check, func(ctx context.Context) error { return o.run(ctx, c) }),
 	}
 	f := cmd.Flags()
 	o.flags(f, "c2t.json")
 	f.IntVar(&o.hidden, "hidden", c2tHidden, "units of the hidden layer")
-	f.StringSliceVar(&o.features, "features", []string{spec.FeatureProbability, spec.FeatureEntropy, spec.FeatureDepth},
-		"inputs of the classifier")
+	f.StringSliceVar(&o.features, "features", c2tFeatures, "inputs of the classifier")
 	f.Float64Var(&o.ratio, "ratio", 5, "negatives for each positive")
 	f.IntVar(&o.others, "others", 40, "rejected nodes kept per tree; the negatives are drawn from them")
 	f.StringVar(&o.from, "from", "", "classifier to begin with and fine-tune on a tenth of the trees")
@@ -88,15 +78,20 @@ func trainC2TCommand(c *console) *cobra.Command {
 	return cmd
 }
 
-func (o *c2tOptions) check() error {
+func (o *c2tOptions) check(given *pflag.FlagSet) error {
+	if o.from != "" && (given.Changed("hidden") || given.Changed("features")) {
+		return usagef("--hidden and --features are those of the classifier that --from names")
+	}
+	if o.from != "" && !given.Changed("part") {
+		o.part = 0.1
+	}
 	if err := o.gatherOptions.check(); err != nil {
 		return err
 	}
 	for i, f := range o.features {
-		if !slices.Contains([]string{spec.FeatureProbability, spec.FeatureEntropy, spec.FeatureDepth}, f) ||
-			slices.Contains(o.features[:i], f) {
-			return usagef("--features has %q, want %s, %s and %s, each at most once", f, spec.FeatureProbability,
-				spec.FeatureEntropy, spec.FeatureDepth)
+		if !slices.Contains(c2tFeatures, f) || slices.Contains(o.features[:i], f) {
+			return usagef("--features has %q, want %s, %s and %s, each at most once", f, c2tFeatures[0], c2tFeatures[1],
+				c2tFeatures[2])
 		}
 	}
 	switch {
@@ -175,9 +170,7 @@ func (o *c2tOptions) run(ctx context.Context, c *console) error {
 	settings := best.Made.Settings
 	best.Made = o.made(texts)
 	best.Made.Samples = trees
-	for k, v := range settings {
-		best.Made.Settings[k] = v
-	}
+	maps.Copy(best.Made.Settings, settings)
 	b, err := best.Encode()
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"foretoken/spec"
+	"foretoken/spec/spectest"
 	"foretoken/webgpu"
 	"foretoken/webgpu/cpu"
 )
@@ -15,9 +16,9 @@ import (
 // with their probabilities.
 func drawnFrom(t *testing.T, what string, children []spec.Candidate, z []float32, s spec.Sampling, position int) {
 	t.Helper()
-	q := spec.Sampling{Temperature: s.Temperature}.Distribution(nil, z)
+	q := spectest.Distribution(spec.Sampling{Temperature: s.Temperature}, z)
 	score := func(id int32) float64 {
-		return float64(z[id])/s.Temperature + spec.Gumbel(s.Seed, spec.StreamDraft, uint32(position), uint32(id))
+		return float64(z[id])/s.Temperature + spectest.Gumbel(s.Seed, spec.StreamDraft, uint32(position), uint32(id))
 	}
 	var order []float64
 	for id := range z {
@@ -165,7 +166,7 @@ func TestSampleTreeDistribution(t *testing.T) {
 		d.seq.putBack(d.seq.table[12]) // the next draft consumes the root again
 		d.seq.table, d.seq.uploaded = d.seq.table[:12], 12
 	}
-	q := spec.Sampling{Temperature: temperature}.Distribution(nil,
+	q := spectest.Distribution(spec.Sampling{Temperature: temperature},
 		d.readRow(t, d.distributionLogits().View, d.distributionLogits().Stride, 0))
 	second := make([]float64, len(q))
 	for a := range q {

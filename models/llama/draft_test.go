@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"foretoken/spec"
+	"foretoken/spec/spectest"
 	"foretoken/webgpu"
 )
 
@@ -385,14 +386,14 @@ func TestChain(t *testing.T) {
 					if s.Temperature == 0 {
 						shown = spec.Sampling{Temperature: 1}
 					}
-					q := shown.Distribution(nil, z)
+					q := spectest.Distribution(shown, z)
 					entropy := 0.0
 					for _, p := range q {
 						if p > 0 {
 							entropy -= p * math.Log(p)
 						}
 					}
-					if token := s.Draw(z, stream, uint32(base+i)); got.Token != token {
+					if token := spectest.Draw(s, z, stream, uint32(base+i)); got.Token != token {
 						t.Fatalf("%s: token %d is %d, want %d", what, i, got.Token, token)
 					}
 					if math.Abs(float64(got.Prob)-q[got.Token]) > 1e-4 ||

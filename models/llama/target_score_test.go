@@ -7,6 +7,7 @@ import (
 
 	"foretoken/models/modeltest"
 	"foretoken/spec"
+	"foretoken/spec/spectest"
 	"foretoken/webgpu"
 )
 
@@ -48,7 +49,7 @@ func TestScore(t *testing.T) {
 						if _, err := m.Verify(background, node(token), spec.Sampling{}); err != nil {
 							t.Fatal(err)
 						}
-						p := spec.Sampling{Temperature: 1}.Distribution(nil, m.logitsOf(t, 0))
+						p := spectest.Distribution(spec.Sampling{Temperature: 1}, m.logitsOf(t, 0))
 						if want := math.Log(p[tokens[i+1]]); math.Abs(float64(scores[i])-want) > 1e-4 {
 							t.Fatalf("%q token %d: ln p is %g, decoded plainly %g", r.Prompt, i+1, scores[i], want)
 						}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"foretoken/spec"
+	"foretoken/spec/spectest"
 	"foretoken/webgpu"
 )
 
@@ -127,7 +128,7 @@ func TestShape(t *testing.T) {
 						t.Fatalf("%d nodes: logits %g of node %d, want %g and %g", n, single, i, want[got[i].Token],
 							want[3])
 					}
-					if token := s.Draw(want, spec.StreamTarget,
+					if token := spectest.Draw(s, want, spec.StreamTarget,
 						uint32(m.Len()+int(tree.Depths[i])+1)); token != got[i].Token {
 						t.Fatalf("%d nodes, %+v: node %d drew %d, want %d", n, s, i, got[i].Token, token)
 					}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"foretoken/spec"
+	"foretoken/spec/spectest"
 	"foretoken/webgpu"
 )
 
@@ -270,10 +271,10 @@ func TestVerifyChain(t *testing.T) {
 				for i, v := range verdicts {
 					position := uint32(len(text) + i)
 					z := m.logitsOf(t, i)
-					want := spec.ChainVerdict{Token: s.Draw(z, spec.StreamTarget, position)}
+					want := spec.ChainVerdict{Token: spectest.Draw(s, z, spec.StreamTarget, position)}
 					if i < count {
-						q := s.Distribution(nil, d.readRow(t, d.work.logits, d.work.stride, i))
-						if want = spec.VerifyToken(s.Distribution(nil, z), q, drawn[i].Token, s.Seed,
+						q := spectest.Distribution(s, d.readRow(t, d.work.logits, d.work.stride, i))
+						if want = spectest.VerifyToken(spectest.Distribution(s, z), q, drawn[i].Token, s.Seed,
 							position); want.Accepted {
 							want.Token = drawn[i].Token
 							accepted++
@@ -340,8 +341,8 @@ func TestVerifyDivergence(t *testing.T) {
 				shown = spec.Sampling{Temperature: 1}
 			}
 			for i, g := range gaps {
-				p := shown.Distribution(nil, m.logitsOf(t, i))
-				q := shown.Distribution(nil, d.readRow(t, d.work.logits, d.work.stride, i))
+				p := spectest.Distribution(shown, m.logitsOf(t, i))
+				q := spectest.Distribution(shown, d.readRow(t, d.work.logits, d.work.stride, i))
 				distance := jensenShannon(p, q)
 				most = max(most, distance)
 				if math.Abs(float64(g.Distance)-distance) > 1e-4 || g.Possible != (p[drawn[i].Token] > 0) {
@@ -424,15 +425,15 @@ func TestVerifySampled(t *testing.T) {
 				for i := first; i < tree.Len(); i++ {
 					verdictsSeen++
 					v, place, token := verdicts[i], -1, int32(0)
-					p := s.Distribution(nil, m.logitsOf(t, i-first))
+					p := spectest.Distribution(s, m.logitsOf(t, i-first))
 					nodes, children := childrenOf(tree, int32(i))
 					position := uint32(m.Len()) + uint32(tree.Depths[i]) + 1
 					if len(nodes) == 0 {
-						token = s.Draw(m.logitsOf(t, i-first), spec.StreamTarget, position)
+						token = spectest.Draw(s, m.logitsOf(t, i-first), spec.StreamTarget, position)
 					} else {
-						q := spec.Sampling{Temperature: s.Temperature}.Distribution(nil,
+						q := spectest.Distribution(spec.Sampling{Temperature: s.Temperature},
 							d.readRow(t, d.distributionLogits().View, d.distributionLogits().Stride, int(rows[i])))
-						place, token = spec.VerifyChildren(p, q, children, s.Seed, position)
+						place, token = spectest.VerifyChildren(p, q, children, s.Seed, position)
 					}
 					want := spec.TreeVerdict{Child: -1, Token: token}
 					if place >= 0 {
@@ -456,9 +457,9 @@ func TestVerifySampled(t *testing.T) {
 						tree.Len(), again[0], small.Len())
 				}
 				nodes, children := childrenOf(small, 0)
-				q := spec.Sampling{Temperature: s.Temperature}.Distribution(nil,
+				q := spectest.Distribution(spec.Sampling{Temperature: s.Temperature},
 					d.readRow(t, d.distributionLogits().View, d.distributionLogits().Stride, 0))
-				place, token := spec.VerifyChildren(s.Distribution(nil, m.logitsOf(t, 0)), q, children, s.Seed,
+				place, token := spectest.VerifyChildren(spectest.Distribution(s, m.logitsOf(t, 0)), q, children, s.Seed,
 					uint32(m.Len())+1)
 				want := spec.TreeVerdict{Child: -1, Token: token}
 				if place >= 0 {

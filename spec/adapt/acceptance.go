@@ -114,8 +114,7 @@ func (a *AcceptanceDrafter) Begin(
 	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
 ) (spec.DraftSession, error) {
 	session := &acceptanceSession{
-		LevelSession: draft.NewLevelSession(a.Model, s, a.Uncoupled),
-		grower:       a.Model, stop: a.Stop,
+		LevelSession: draft.NewLevelSession(a.Model, s, a.Uncoupled), stop: a.Stop,
 	}
 	return session, session.Prefill(ctx, prompt, progress)
 }
@@ -125,7 +124,6 @@ func (a *AcceptanceDrafter) Observe(e *spec.Event) { a.Stop.Observe(e) }
 
 type acceptanceSession struct {
 	draft.LevelSession
-	grower    spec.Grower
 	stop      *AcceptanceStop
 	run       draft.RunLength
 	pathProbs []float64 // per live branch: Π P_acc of its tokens
@@ -133,28 +131,16 @@ type acceptanceSession struct {
 }
 
 func (a *acceptanceSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
-	root := seq[len(seq)-1]
-	a.Drafted = false
-	lim := a.Model.Limits()
-	width := min(b.Width, lim.TopK, lim.MaxRows)
-	most := min(b.Levels, a.Levels(seq, width)) - 1
-	if most < 0 || b.Nodes < 2 {
-		return a.ProposeRoot(root), nil
-	}
-	pending, err := a.Pending(ctx, seq)
-	if err != nil {
-		return nil, err
+	width, most := a.Room(seq, b)
+	if most < 0 {
+		return a.ProposeRoot(seq), nil
 	}
 	h, fed := a.stop.Threshold(), a.run.Next(most+1, 0)-1
 	if h > 0 { // the root is never rejected, so the first pass after it is certain
 		fed = min(max(fed, 1), most)
 	}
-	levels, err := a.grower.DraftTree(ctx, spec.DraftRequest{Pending: pending, Depth: fed, K: width, Coupled: a.Coupled,
-		Sampling: a.Sampling})
+	levels, err := a.DraftTree(ctx, seq, fed, width)
 	if err != nil {
-		return nil, err
-	}
-	if err := a.Advance(seq); err != nil {
 		return nil, err
 	}
 	a.pathProbs = append(a.pathProbs[:0], 1)
@@ -175,20 +161,13 @@ func (a *acceptanceSession) Propose(ctx context.Context, seq []int32, b spec.Bud
 			continue
 		}
 		more := a.run.Next(most+1, len(levels))
-		if levels, err = a.grower.Grow(ctx, more); err != nil {
+		if levels, err = a.Grower.Grow(ctx, more); err != nil {
 			return nil, err
 		}
 		fed += more
 	}
-	drafted := len(levels)
-	levels = levels[:depth+1] // drop the levels drafted beyond the stop
-	tree, err := a.Builder.Build(root, levels, b.Nodes)
-	if err != nil {
-		return nil, err
-	}
-	a.Drafted = true
-	a.Draft = spec.Draft{Tree: tree, Levels: levels, Drafted: drafted}
-	return &a.Draft, nil
+	// The levels drafted beyond the stop are dropped.
+	return a.ProposeTree(seq, b.Nodes, spec.Draft{Levels: levels[:depth+1], Drafted: len(levels)})
 }
 
 // Observe implements Observer.

@@ -156,7 +156,7 @@ func (h *scriptedDraft) play(t *testing.T, name string, a *AdaSD, p spec.Parts, 
 			!near(got.tv, w.tv) {
 			t.Errorf("%s, round %d: %+v, want %+v", name, e.Round, got, w)
 		}
-		before = e.Stats.Clone()
+		before = *e.Stats
 		return nil
 	})
 	if err != nil {

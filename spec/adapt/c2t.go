@@ -1,6 +1,7 @@
 package adapt
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -113,10 +114,7 @@ var (
 func (c *C2TDrafter) Begin(
 	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
 ) (spec.DraftSession, error) {
-	session := &c2tSession{
-		LevelSession: draft.NewLevelSession(c.Model, s, c.Uncoupled),
-		drafter:      c,
-	}
+	session := &c2tSession{LevelSession: draft.NewLevelSession(c.Model, s, c.Uncoupled), drafter: c}
 	return session, session.Prefill(ctx, prompt, progress)
 }
 
@@ -124,19 +122,13 @@ type c2tSession struct {
 	draft.LevelSession
 	drafter   *C2TDrafter
 	scan      c2tScan
-	tree      spec.Tree
-	beam      []int32       // per node of the tree: its index among the beams of its level, or -1 if it is not a beam
 	nodes     []int32       // per proposing beam: its node
 	survivors []int32       // surviving candidates of the level
 	passes    passPredictor // predicts the passes of trees that the device prunes
-	beams     []int32       // of the committed path
 }
 
 func (c *c2tSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
-	root := seq[len(seq)-1]
-	c.Drafted = false
-	c.tree.Reset(root)
-	c.Draft = spec.Draft{Tree: &c.tree}
+	d := c.ProposeRoot(seq)
 	lim := c.Model.Limits()
 	k := min(c.drafter.TopK, b.Width, lim.TopK, lim.MaxRows)
 	widest := k // beams of a pass
@@ -145,62 +137,58 @@ func (c *c2tSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*
 	}
 	most := min(c.drafter.Depth, b.Levels, c.Levels(seq, widest))
 	if most < 1 || b.Nodes < 2 {
-		return &c.Draft, nil
+		return d, nil
 	}
-	pending, err := c.Pending(ctx, seq)
-	if err != nil {
-		return nil, err
-	}
-	r := spec.DraftRequest{Pending: pending, K: k, Coupled: c.Coupled, Sampling: c.Sampling}
-	request := spec.PruneRequest{DraftRequest: r, Classifier: c.drafter.Classifier, Beta: c.drafter.Beta,
-		Nodes: b.Nodes}
-	request.Depth = most - 1
-	request.Ahead = c.passes.next(request.Depth)
-	model := c.drafter.Model
 	var levels []spec.Level
-	if !c.drafter.OnePruning {
-		levels, err = model.DraftPruned(ctx, request)
-	}
-	ok := err == nil && levels != nil
-	if ok && len(levels[len(levels)-1].Beams) > 0 {
-		levels, err = model.GrowPruned(ctx)
-	} else if !ok && err == nil {
-		levels, err = model.DraftTree(ctx, r)
-	}
+	pruned := false // by the device
+	err := c.Feed(ctx, seq, func(pending []int32) (err error) {
+		r := spec.DraftRequest{Pending: pending, K: k, Coupled: c.Coupled, Sampling: c.Sampling}
+		if !c.drafter.OnePruning {
+			request := spec.PruneRequest{DraftRequest: r, Classifier: c.drafter.Classifier, Beta: c.drafter.Beta,
+				Nodes: b.Nodes, Ahead: c.passes.next(most - 1)}
+			request.Depth = most - 1
+			if levels, err = c.Grower.DraftPruned(ctx, request); err != nil {
+				return err
+			}
+		}
+		if pruned = levels != nil; !pruned {
+			levels, err = c.Grower.DraftTree(ctx, r)
+		} else if len(levels[len(levels)-1].Beams) > 0 {
+			levels, err = c.Grower.GrowPruned(ctx)
+		}
+		return err
+	})
 	if err != nil {
-		return nil, err
-	}
-	if err := c.Advance(seq); err != nil {
 		return nil, err
 	}
 	c.Drafted = true
 	c.scan.begin()
-	c.beam, c.nodes = append(c.beam[:0], -1), append(c.nodes[:0], 0)
-	if ok {
+	c.nodes = append(c.nodes[:0], 0)
+	if pruned {
 		c.passes.add(len(levels) - 1)
-		c.Draft.Levels = levels
-		return &c.Draft, c.pruned(levels, widest, b.Nodes)
+		d.Levels = levels
+		return d, c.pruned(levels, widest, b.Nodes)
 	}
 	for {
 		last := &levels[len(levels)-1]
-		c.prune(last, min(widest, b.Nodes-c.tree.Len()))
+		c.prune(last, min(widest, b.Nodes-c.Tree.Len()))
 		if err := c.add(last); err != nil {
 			return nil, err
 		}
-		if len(c.survivors) == 0 || len(levels) >= most || c.tree.Len() >= b.Nodes {
+		if len(c.survivors) == 0 || len(levels) >= most || c.Tree.Len() >= b.Nodes {
 			break
 		}
 		c.expand(last)
 		before := len(levels)
-		if levels, err = model.Expand(ctx, c.survivors); err != nil {
+		if levels, err = c.Grower.Expand(ctx, c.survivors); err != nil {
 			return nil, err
 		}
 		if len(levels) != before+1 {
 			return nil, fmt.Errorf("spec: the draft model expanded %d levels to %d", before, len(levels))
 		}
 	}
-	c.Draft.Levels = levels
-	return &c.Draft, nil
+	d.Levels = levels
+	return d, nil
 }
 
 // pruned builds the tree from levels of which the device has pruned all but the last.
@@ -208,7 +196,7 @@ func (c *c2tSession) pruned(levels []spec.Level, widest, nodes int) error {
 	for i := range levels {
 		l := &levels[i]
 		if i+1 == len(levels) {
-			c.prune(l, min(widest, nodes-c.tree.Len()))
+			c.prune(l, min(widest, nodes-c.Tree.Len()))
 			return c.add(l)
 		}
 		c.scan.depth++
@@ -224,9 +212,9 @@ func (c *c2tSession) pruned(levels []spec.Level, widest, nodes int) error {
 // expand makes the surviving candidates of a level its beams.
 func (c *c2tSession) expand(l *spec.Level) {
 	c.scan.expand(l, c.survivors)
-	first := len(c.beam) - len(c.survivors)
+	first := len(c.Beam) - len(c.survivors)
 	for i := range c.survivors {
-		c.beam[first+i] = int32(i)
+		c.Beam[first+i] = int32(i)
 	}
 }
 
@@ -240,15 +228,7 @@ func (c *c2tSession) prune(l *spec.Level, room int) {
 		}
 	}
 	if len(stay) > room {
-		slices.SortStableFunc(stay, func(a, b c2tNode) int {
-			switch {
-			case a.confidence > b.confidence:
-				return -1
-			case a.confidence < b.confidence:
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(stay, func(a, b c2tNode) int { return cmp.Compare(b.confidence, a.confidence) })
 		stay = stay[:room]
 	}
 	c.survivors = c.survivors[:0]
@@ -260,37 +240,21 @@ func (c *c2tSession) prune(l *spec.Level, room int) {
 
 // add appends the surviving candidates to the tree.
 func (c *c2tSession) add(l *spec.Level) error {
-	first := int32(c.tree.Len())
+	first := int32(c.Tree.Len())
 	for _, k := range c.survivors {
 		cand := l.Candidates[k]
 		if cand.Beam < 0 || int(cand.Beam) >= len(c.nodes) {
 			return fmt.Errorf("spec: a drafted candidate names beam %d of %d", cand.Beam, len(c.nodes))
 		}
 		under := c.nodes[cand.Beam]
-		c.tree.Add(under, cand.Token, c.tree.Scores[under]+min(cand.LogQ, 0))
-		c.beam = append(c.beam, -1)
+		c.Tree.Add(under, cand.Token, c.Tree.Scores[under]+min(cand.LogQ, 0))
+		c.Beam = append(c.Beam, -1)
 	}
 	c.nodes = c.nodes[:0]
 	for i := range c.survivors {
 		c.nodes = append(c.nodes, first+int32(i))
 	}
 	return nil
-}
-
-// Commit implements DraftSession.
-func (c *c2tSession) Commit(path []int32) error {
-	if !c.Drafted {
-		return nil
-	}
-	c.Drafted = false
-	c.beams = c.beams[:0]
-	for _, n := range path[1:] {
-		if c.beam[n] < 0 {
-			break
-		}
-		c.beams = append(c.beams, c.beam[n])
-	}
-	return c.CommitBeams(c.beams)
 }
 
 // C2TRule applies C2T to a chain, where it is an early exit: the chain ends before the first token whose confidence

@@ -120,7 +120,7 @@ func TestC2TSamplesOfAnUnprunedTree(t *testing.T) {
 			for _, token := range tokens[:len(tokens)-1] {
 				at = at.Then(token)
 			}
-			h := spectest.Entropy(spec.Sampling{Temperature: 1}.Distribution(nil, target.Script.Logits(at, 0.1)))
+			h := spectest.Entropy(spectest.Distribution(spec.Sampling{Temperature: 1}, target.Script.Logits(at, 0.1)))
 			if s.Accepted != want || s.Depth != len(tokens) ||
 				math.Abs(math.Log(s.Probability)-float64(tree.Scores[node])) > 1e-4 || math.Abs(s.Entropy-h) > 1e-4 {
 				t.Errorf("node %d, path %v: %+v, want accepted %v, ln p %v, entropy %v", node, tokens, s, want,
@@ -158,7 +158,8 @@ func c2tByDefinition(
 		index := 0
 		for _, from := range level {
 			q := d.LogQ(from.at)
-			h := spectest.Entropy(spec.Sampling{Temperature: 1}.Distribution(nil, d.Script.Logits(from.at, d.Differ)))
+			p := spectest.Distribution(spec.Sampling{Temperature: 1}, d.Script.Logits(from.at, d.Differ))
+			h := spectest.Entropy(p)
 			for _, id := range spectest.BestOf(q, r.K) {
 				index++
 				if math.IsInf(q[id], -1) {

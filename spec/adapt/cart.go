@@ -1,6 +1,7 @@
 package adapt
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -14,15 +15,7 @@ type xy struct{ x, y float64 }
 // not split if that would not lower the error, would leave fewer than leaf samples on a side, or would exceed
 // depth. cart sorts points in place.
 func cart(points []xy, depth, leaf int) []float64 {
-	slices.SortStableFunc(points, func(a, b xy) int {
-		switch {
-		case a.x < b.x:
-			return -1
-		case a.x > b.x:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(points, func(a, b xy) int { return cmp.Compare(a.x, b.x) })
 	return cartSplit(nil, points, depth, leaf)
 }
 

@@ -45,19 +45,24 @@ func (h *HeteroCalibration) Encode() ([]byte, error) {
 // Matches returns an error if the bins were fitted to another pair of models or another tree. The error names the
 // command that fits them.
 func (h *HeteroCalibration) Matches(have spec.Fingerprint) error {
-	err := h.Fingerprint.MatchesModels(have)
-	if err == nil {
-		err = h.Fingerprint.MatchesShape(have.TopK, have.Depth, have.Nodes)
+	s := HeteroSettings{Depth: have.Depth, TopK: have.TopK, Nodes: have.Nodes}
+	if err := h.Fingerprint.MatchesModels(have); err != nil {
+		return s.refit(err)
 	}
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("spec: the entropy bins were fitted to %w; refit them with %s", err,
-		heteroCommand(have.TopK, have.Depth, have.Nodes))
+	return h.FitsTree(s)
 }
 
-func heteroCommand(k, d, n int) string {
-	return fmt.Sprintf("foretoken calibrate hetero --top-k %d --depth %d --nodes %d", k, d, n)
+// FitsTree returns an error if the bins were fitted to another tree than that of the settings.
+func (h *HeteroCalibration) FitsTree(s HeteroSettings) error {
+	if err := h.Fingerprint.MatchesShape(s.TopK, s.Depth, s.Nodes); err != nil {
+		return s.refit(err)
+	}
+	return nil
+}
+
+func (s HeteroSettings) refit(err error) error {
+	return fmt.Errorf("spec: the entropy bins were fitted to %w; refit them with foretoken calibrate hetero "+
+		"--top-k %d --depth %d --nodes %d", err, s.TopK, s.Depth, s.Nodes)
 }
 
 // Validate implements Calibration.
@@ -138,10 +143,6 @@ type HeteroSettings struct {
 	Alpha                  int
 }
 
-func (s HeteroSettings) base() spec.Budget {
-	return spec.Budget{Levels: s.Depth + 1, Width: s.TopK, Nodes: s.Nodes}
-}
-
 // Bin returns the budget of a tree in low bin i. Width is k.
 func (s HeteroSettings) Bin(i int) spec.Budget {
 	extra, share := max((s.Depth+1)/2+s.Alpha-i, 0), heteroShare[i]
@@ -155,32 +156,17 @@ func (s HeteroSettings) Bin(i int) spec.Budget {
 	return spec.Budget{Levels: s.Depth + 1 + extra, Width: s.TopK, Nodes: (share*s.Nodes+9)/10 + extra}
 }
 
-// low returns the largest number of low bins of any fit.
-func (h *HeteroCalibration) low() int {
-	n := 0
+// Budget returns the base tree's budget, raised to the maximum of the low bins of both fits.
+func (s HeteroSettings) Budget(h *HeteroCalibration) spec.Budget {
+	b := spec.Budget{Levels: s.Depth + 1, Width: s.TopK, Nodes: s.Nodes}
 	for _, f := range []*HeteroFit{h.Greedy, h.Coupled} {
-		if f != nil {
-			n = max(n, f.Low())
+		if f == nil {
+			continue
+		}
+		for i := range f.Low() {
+			bin := s.Bin(i)
+			b.Levels, b.Nodes = max(b.Levels, bin.Levels), max(b.Nodes, bin.Nodes)
 		}
 	}
-	return n
-}
-
-// Budget returns the base tree's budget, raised to the maximum of all bins.
-func (s HeteroSettings) Budget(h *HeteroCalibration) spec.Budget {
-	b := s.base()
-	for i := range h.low() {
-		bin := s.Bin(i)
-		b.Levels, b.Nodes = max(b.Levels, bin.Levels), max(b.Nodes, bin.Nodes)
-	}
 	return b
-}
-
-// FitsTree returns an error if the bins were fitted to another tree than that of the settings.
-func (h *HeteroCalibration) FitsTree(s HeteroSettings) error {
-	if err := h.Fingerprint.MatchesShape(s.TopK, s.Depth, s.Nodes); err != nil {
-		return fmt.Errorf("spec: the entropy bins were fitted to %w; refit them with %s", err,
-			heteroCommand(s.TopK, s.Depth, s.Nodes))
-	}
-	return nil
 }

@@ -40,62 +40,44 @@ func (h *HeteroDrafter) Begin(
 			"(temperature 0 or uncoupled); fit them with foretoken calibrate hetero")
 	}
 	session := &heteroSession{
-		LevelSession: draft.NewLevelSession(h.Model, s, h.Uncoupled),
-		grower:       h.Model, settings: h.HeteroSettings, fit: fit,
+		LevelSession: draft.NewLevelSession(h.Model, s, h.Uncoupled), settings: h.HeteroSettings, fit: fit,
 	}
 	return session, session.Prefill(ctx, prompt, progress)
 }
 
 type heteroSession struct {
 	draft.LevelSession
-	grower   spec.Grower
 	settings HeteroSettings
 	fit      *HeteroFit
 }
 
 func (h *heteroSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
-	root := seq[len(seq)-1]
-	h.Drafted = false
-	lim := h.Model.Limits()
-	width := min(h.settings.TopK, b.Width, lim.TopK, lim.MaxRows)
-	most := min(b.Levels, h.Levels(seq, width)) - 1
-	if most < 0 || b.Nodes < 2 {
-		return h.ProposeRoot(root), nil
-	}
-	pending, err := h.Pending(ctx, seq)
-	if err != nil {
-		return nil, err
+	b.Width = min(b.Width, h.settings.TopK)
+	width, most := h.Room(seq, b)
+	if most < 0 {
+		return h.ProposeRoot(seq), nil
 	}
 	depth, nodes := min(h.settings.Depth, most), h.settings.Nodes
-	levels, err := h.grower.DraftTree(ctx, spec.DraftRequest{Pending: pending, Depth: depth, K: width,
-		Coupled: h.Coupled, Sampling: h.Sampling})
+	levels, err := h.DraftTree(ctx, seq, depth, width)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.Advance(seq); err != nil {
-		return nil, err
-	}
-	h.Draft = spec.Draft{}
+	var d spec.Draft
 	// The bins do not apply to the Φ of a tree that the context or the remaining tokens cut short.
 	if depth == h.settings.Depth && width == h.settings.TopK {
 		phi, path := MetaPath(levels)
 		bin := h.fit.Bin(phi)
-		h.Draft.Bin, h.Draft.Phi = bin+1, phi
+		d.Bin, d.Phi = bin+1, phi
 		if bin < h.fit.Low() {
 			shape := h.settings.Bin(bin)
 			if more := min(shape.Levels-1, most) - depth; more > 0 {
-				if levels, err = h.grower.Grow(ctx, more); err != nil {
+				if levels, err = h.Grower.Grow(ctx, more); err != nil {
 					return nil, err
 				}
 			}
 			nodes = max(shape.Nodes, path)
 		}
 	}
-	tree, err := h.Builder.Build(root, levels, min(nodes, b.Nodes))
-	if err != nil {
-		return nil, err
-	}
-	h.Drafted = true
-	h.Draft.Tree, h.Draft.Levels = tree, levels
-	return &h.Draft, nil
+	d.Levels = levels
+	return h.ProposeTree(seq, min(nodes, b.Nodes), d)
 }

@@ -120,37 +120,25 @@ func (r *RankedChain) Begin(
 ) (spec.DraftSession, error) {
 	session := &rankedSession{
 		LevelSession: NewLevelSession(r.Model, s, r.Uncoupled),
-		grower:       r.Model, rule: ruled{rule: r.Rule}, run: RunLength{Fixed: r.Ahead},
+		rule:         ruled{rule: r.Rule}, run: RunLength{Fixed: r.Ahead},
 	}
 	return session, session.Prefill(ctx, prompt, progress)
 }
 
 type rankedSession struct {
 	LevelSession
-	grower spec.Grower
-	rule   ruled
-	run    RunLength
-	shown  []spec.Drawn // the tokens of the levels
+	rule  ruled
+	run   RunLength
+	shown []spec.Drawn // the tokens of the levels
 }
 
 func (r *rankedSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
-	root := seq[len(seq)-1]
-	r.Drafted = false
 	most := min(b.Levels, b.Nodes-1, r.Levels(seq, 1))
 	if most < 1 || b.Width < 1 {
-		return r.ProposeRoot(root), nil
+		return r.ProposeRoot(seq), nil
 	}
-	pending, err := r.Pending(ctx, seq)
+	levels, err := r.DraftTree(ctx, seq, r.run.Next(most, 0)-1, 1)
 	if err != nil {
-		return nil, err
-	}
-	levels, err := r.grower.DraftTree(ctx, spec.DraftRequest{
-		Pending: pending, Depth: r.run.Next(most, 0) - 1, K: 1, Coupled: r.Coupled, Sampling: r.Sampling,
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := r.Advance(seq); err != nil {
 		return nil, err
 	}
 	for first := true; ; first = false {
@@ -158,20 +146,15 @@ func (r *rankedSession) Propose(ctx context.Context, seq []int32, b spec.Budget)
 		if r.rule.ask(r.show(levels), most, first) {
 			break
 		}
-		if levels, err = r.grower.Grow(ctx, r.run.Next(most, before)); err != nil {
+		if levels, err = r.Grower.Grow(ctx, r.run.Next(most, before)); err != nil {
 			return nil, err
 		}
 		if len(levels) <= before {
 			return nil, fmt.Errorf("spec: the draft model grew a chain of %d tokens to %d", before, len(levels))
 		}
 	}
-	tree, err := r.Builder.Build(root, levels, len(r.rule.kept)+1)
-	if err != nil {
-		return nil, err
-	}
-	r.Drafted = true
-	r.Draft = spec.Draft{Tree: tree, Levels: levels, Drawn: r.rule.kept, Drafted: len(levels)}
-	return &r.Draft, nil
+	kept := r.rule.kept
+	return r.ProposeTree(seq, len(kept)+1, spec.Draft{Levels: levels, Drawn: kept, Drafted: len(levels)})
 }
 
 // Observe implements Observer.

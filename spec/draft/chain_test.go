@@ -59,7 +59,7 @@ func TestRulesSeeWhatIsKnown(t *testing.T) {
 			for i := range 4 {
 				shown := rule.shown[i]
 				last := shown[len(shown)-1]
-				q := spec.Sampling{Temperature: 1}.Distribution(nil, target.Script.Logits(at, 0.2))
+				q := spectest.Distribution(spec.Sampling{Temperature: 1}, target.Script.Logits(at, 0.2))
 				best := spectest.BestOf(q, 1)[0]
 				if len(shown) != i+1 || last.Token != best || math.Abs(float64(last.Prob)-q[best]) > 1e-6 ||
 					math.Abs(float64(last.Entropy)-spectest.Entropy(q)) > 1e-6 || last.Accept == last.Accept {

@@ -47,33 +47,26 @@ func ShapeBudget(shape [][]int) spec.Budget {
 func (t *ShapedTree) Begin(
 	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
 ) (spec.DraftSession, error) {
-	session := &shapedSession{Sequence: Sequence{Model: t.Model}, shape: t.Shape, grower: t.Model, sampling: s}
+	uncoupled := t.Uncoupled || t.Sampler != nil
+	session := &shapedSession{LevelSession: NewLevelSession(t.Model, s, uncoupled), shape: t.Shape}
 	lim := t.Model.Limits()
 	session.k = min(ShapeBudget(t.Shape).Width, lim.TopK, lim.MaxRows)
 	if s.Temperature > 0 {
 		session.sampler = t.Sampler
-		session.coupled = !t.Uncoupled && t.Sampler == nil
 	}
 	session.request.Build = session.build
 	return session, session.Prefill(ctx, prompt, progress)
 }
 
 type shapedSession struct {
-	Sequence
-	grower   spec.Grower
-	sampler  spec.Grower // nil: ranked
-	shape    [][]int
-	k        int // candidates per beam, the same every round: the width that models are prepared for
-	coupled  bool
-	sampling spec.Sampling
+	LevelSession
+	sampler spec.Grower // nil: ranked
+	shape   [][]int
+	k       int // candidates per beam, the same every round: the width that models are prepared for
 
 	plan    [][]int // the shape, cut to this round's budget
-	tree    spec.Tree
-	draft   spec.Draft
 	rows    []int32
-	beam    []int32 // of each node, its place among the beams of its level; -1: not fed
-	beams   []int32
-	drafted bool
+	beams   []int32 // candidates of the last level placed
 	request spec.JointRequest
 	row     int32   // the number of the last level's first distribution
 	fed     int32   // how many it has
@@ -129,74 +122,55 @@ func (s *shapedSession) cut(seq []int32, b spec.Budget) {
 }
 
 func (s *shapedSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
-	s.tree.Reset(seq[len(seq)-1])
-	s.draft = spec.Draft{Tree: &s.tree}
-	s.drafted = false
-	s.cut(seq, b)
-	if len(s.plan) == 0 {
-		return &s.draft, nil
+	if !s.asks(seq, b) {
+		return &s.Draft, nil
 	}
-	pending, err := s.Pending(ctx, seq)
-	if err != nil {
-		return nil, err
-	}
-	s.asks(seq, b)
-	s.request.Pending = pending
-	levels, err := s.grower.DraftShaped(ctx, &s.request)
-	if err != nil {
-		return nil, err
-	}
-	if levels != nil {
-		if err := s.Advance(seq); err != nil {
-			return nil, err
+	var levels []spec.Level
+	foreseen := false // the draft ran through all levels
+	err := s.Feed(ctx, seq, func(pending []int32) (err error) {
+		s.request.Pending = pending
+		levels, err = s.Grower.DraftShaped(ctx, &s.request)
+		if foreseen = levels != nil; foreseen || err != nil {
+			return err
 		}
+		r := s.request.DraftRequest
+		if s.sampler != nil {
+			levels, err = s.sampler.SampleTree(ctx, r)
+			return err
+		}
+		r.Depth = 0
+		levels, err = s.Model.DraftTree(ctx, r)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if foreseen {
 		tree, err := s.build(levels)
 		if err != nil {
 			return nil, err
 		}
 		return s.propose(tree, levels), nil
 	}
-	r := spec.DraftRequest{Pending: pending, K: s.k, Coupled: s.coupled, Sampling: s.sampling}
-	if s.sampler != nil {
-		r.Depth = len(s.plan) - 1
-		levels, err = s.sampler.SampleTree(ctx, r)
-	} else {
-		levels, err = s.Model.DraftTree(ctx, r)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Advance(seq); err != nil {
-		return nil, err
-	}
 	s.beginTree()
 	for d, ranks := range s.plan {
 		if len(levels) != d+1 {
 			return nil, fmt.Errorf("spec: the draft model gave %d levels, want %d", len(levels), d+1)
 		}
-		s.place(&levels[d], ranks, s.row)
-		if d+1 == len(s.plan) {
+		s.place(&levels[d], ranks)
+		if d+1 == len(s.plan) || !s.choose(s.plan[d+1]) {
 			break
 		}
-		if !s.choose(s.plan[d+1]) {
-			break
-		}
-		if levels, err = s.grower.Expand(ctx, s.beams); err != nil {
+		if levels, err = s.Grower.Expand(ctx, s.beams); err != nil {
 			return nil, err
 		}
 	}
-	s.drafted = true
-	s.draft.Levels = levels
-	if s.sampler != nil {
-		s.draft.Sampler, s.draft.Rows = s.sampler, s.rows
-	}
-	return &s.draft, nil
+	return s.propose(&s.Tree, levels), nil
 }
 
 // beginTree begins a tree of levels.
 func (s *shapedSession) beginTree() {
-	s.rows, s.beam = append(s.rows[:0], -1), append(s.beam[:0], -1)
-	s.level = append(s.level[:0], place{})
+	s.rows, s.level = append(s.rows[:0], -1), append(s.level[:0], place{})
 	s.row, s.fed = 0, 1
 }
 
@@ -209,7 +183,6 @@ func (s *shapedSession) ProposeVerify(
 		return nil, nil, nil
 	}
 	s.request.Pass = kind
-	s.tree.Reset(seq[len(seq)-1])
 	result, err := s.DraftVerify(ctx, seq, target, &s.request)
 	if result == nil || err != nil {
 		return nil, nil, err
@@ -224,24 +197,23 @@ func (s *shapedSession) ProposeVerify(
 // asks sets the request to a tree within the budget, without its pending tokens, and reports whether the tree has
 // any drafted node.
 func (s *shapedSession) asks(seq []int32, b spec.Budget) bool {
-	s.drafted = false
+	s.ProposeRoot(seq)
 	if s.cut(seq, b); len(s.plan) == 0 {
 		return false
 	}
 	s.planRequest()
-	s.request.DraftRequest = spec.DraftRequest{Depth: len(s.plan) - 1, K: s.k, Coupled: s.coupled, Sampling: s.sampling}
+	s.request.DraftRequest = spec.DraftRequest{Depth: len(s.plan) - 1, K: s.k, Coupled: s.Coupled, Sampling: s.Sampling}
 	s.request.Nodes, s.request.Drawn = 1+len(s.request.Chosen), s.sampler != nil
 	return true
 }
 
-// propose is the draft that came of a joint run.
+// propose proposes the tree of the levels.
 func (s *shapedSession) propose(tree *spec.Tree, levels []spec.Level) *spec.Draft {
-	s.drafted = true
-	s.draft = spec.Draft{Tree: tree, Levels: levels}
+	s.Draft, s.Drafted = spec.Draft{Tree: tree, Levels: levels}, true
 	if s.sampler != nil {
-		s.draft.Sampler, s.draft.Rows = s.sampler, s.rows
+		s.Draft.Sampler, s.Draft.Rows = s.sampler, s.rows
 	}
-	return &s.draft
+	return &s.Draft
 }
 
 // planRequest finds the beams and the nodes of the plan where the draft has a token for every place.
@@ -294,25 +266,25 @@ func (s *shapedSession) build(levels []spec.Level) (*spec.Tree, error) {
 	}
 	s.beginTree()
 	for d, ranks := range s.plan {
-		s.place(&levels[d], ranks, s.row)
+		s.place(&levels[d], ranks)
 		if d+1 == len(s.plan) || !s.choose(s.plan[d+1]) {
 			break
 		}
 		if !slices.Equal(s.beams, levels[d].Beams) { // the draft had no token for a place
-			for n := range s.beam {
-				if s.tree.Depths[n] == int32(d+1) {
-					s.beam[n] = -1
+			for n := range s.Beam {
+				if s.Tree.Depths[n] == int32(d+1) {
+					s.Beam[n] = -1
 				}
 			}
 			break
 		}
 	}
-	return &s.tree, nil
+	return &s.Tree, nil
 }
 
 // place makes nodes of a level's candidates: for the place of rank r above, the first ranks[r] that its beam
-// proposed. row numbers the distribution of the level's first beam.
-func (s *shapedSession) place(l *spec.Level, ranks []int, row int32) {
+// proposed.
+func (s *shapedSession) place(l *spec.Level, ranks []int) {
 	next := s.next[:0]
 	for r, n := range ranks {
 		above := s.level[r]
@@ -329,9 +301,9 @@ func (s *shapedSession) place(l *spec.Level, ranks []int, row int32) {
 			// Candidates without a chance come last and are no tokens of the tree.
 			if i < len(l.Candidates) && l.Candidates[i].Beam == above.beam && s.possible(above.node, &l.Candidates[i]) {
 				c := &l.Candidates[i]
-				p.node = s.tree.Add(above.node, c.Token, s.tree.Scores[above.node]+min(c.LogQ, 0))
-				s.rows, s.beam = append(s.rows, -1), append(s.beam, -1)
-				s.rows[above.node] = row + above.beam
+				p.node = s.Tree.Add(above.node, c.Token, s.Tree.Scores[above.node]+min(c.LogQ, 0))
+				s.rows, s.Beam = append(s.rows, -1), append(s.Beam, -1)
+				s.rows[above.node] = s.row + above.beam
 				i++
 			}
 			next = append(next, p)
@@ -343,7 +315,7 @@ func (s *shapedSession) place(l *spec.Level, ranks []int, row int32) {
 // possible reports whether a candidate may become a child of node: it has a chance, and node has no child with its
 // token.
 func (s *shapedSession) possible(node int32, c *spec.Candidate) bool {
-	return c.LogQ > float32(math.Inf(-1)) && s.tree.Child(node, c.Token) < 0
+	return c.LogQ > float32(math.Inf(-1)) && s.Tree.Child(node, c.Token) < 0
 }
 
 // choose sets s.beams to the places that get children and reports whether there are any.
@@ -352,25 +324,10 @@ func (s *shapedSession) choose(ranks []int) bool {
 	for r, n := range ranks {
 		if p := &s.level[r]; n > 0 && p.node >= 0 {
 			p.beam = int32(len(s.beams))
-			s.beam[p.node] = p.beam
+			s.Beam[p.node] = p.beam
 			s.beams = append(s.beams, p.candidate)
 		}
 	}
 	s.row, s.fed = s.row+s.fed, int32(len(s.beams))
 	return len(s.beams) > 0
-}
-
-func (s *shapedSession) Commit(path []int32) error {
-	if !s.drafted {
-		return nil
-	}
-	s.drafted = false
-	s.beams = s.beams[:0]
-	for _, n := range path[1:] {
-		if s.beam[n] < 0 {
-			break
-		}
-		s.beams = append(s.beams, s.beam[n])
-	}
-	return s.CommitBeams(s.beams)
 }

@@ -3,6 +3,7 @@ package draft
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -88,7 +89,7 @@ func TestShapedTreesAreTheirShape(t *testing.T) {
 							t.Errorf("%s: rows %v of %v", name, d.Rows, got.Parents)
 						}
 					}
-					want := byShape(0, shape, draft.Ranking(s, s.Temperature > 0 && !drawn, really),
+					want := byShape(0, shape, ranking(draft, s, s.Temperature > 0 && !drawn, really),
 						spectest.PrefixOf(prompt))
 					if !slices.Equal(got.Tokens, want.Tokens) || !slices.Equal(got.Parents, want.Parents) {
 						t.Fatalf("%s: tokens %v below %v, want %v below %v", name, got.Tokens, got.Parents, want.Tokens,
@@ -144,7 +145,7 @@ func TestShapedTreesKeepWithinBudgets(t *testing.T) {
 			left = append(left, ranks)
 		}
 		got := d.Tree.Clone()
-		want := byShape(0, left, draft.Ranking(spec.Sampling{}, false, false), spectest.PrefixOf(prompt))
+		want := byShape(0, left, ranking(draft, spec.Sampling{}, false, false), spectest.PrefixOf(prompt))
 		if !slices.Equal(got.Tokens, want.Tokens) || !slices.Equal(got.Parents, want.Parents) {
 			t.Fatalf("budget %+v, draft's context %d: %v below %v, want %v below %v", b, context1, got.Tokens,
 				got.Parents, want.Tokens, want.Parents)
@@ -164,6 +165,27 @@ func TestShapedTreesKeepWithinBudgets(t *testing.T) {
 	}
 	if want := []int32{-1, 0, 0, 1, 1, 2, 2, 3, 3, 4, 7, 8}; !slices.Equal(d.Tree.Parents, want) {
 		t.Errorf("a width of 2 gives %v, want %v", d.Tree.Parents, want)
+	}
+}
+
+// ranking returns the possible tokens after a prefix, best first by the draft's ranking, or in the order of drawing.
+func ranking(d *spectest.Draft, s spec.Sampling, coupled, drawn bool) func(spectest.Prefix) []int32 {
+	return func(at spectest.Prefix) []int32 {
+		d.Request = spec.DraftRequest{Coupled: coupled, Sampling: s}
+		q := d.LogQ(at)
+		if drawn {
+			p := spectest.Distribution(spec.Sampling{Temperature: s.Temperature}, d.Script.Logits(at, d.Differ))
+			for i := range q {
+				q[i] = math.Log(p[i]) + spectest.Gumbel(s.Seed, spec.StreamDraft, uint32(at.Len), uint32(i))
+			}
+		}
+		var possible []int32
+		for _, id := range spectest.BestOf(q, len(q)) {
+			if !math.IsInf(q[id], -1) {
+				possible = append(possible, id)
+			}
+		}
+		return possible
 	}
 }
 

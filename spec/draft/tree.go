@@ -69,6 +69,18 @@ func (s *Sequence) Advance(seq []int32) error {
 	return s.Check()
 }
 
+// Feed calls draft, which feeds the pending tokens of seq to the model.
+func (s *Sequence) Feed(ctx context.Context, seq []int32, draft func(pending []int32) error) error {
+	pending, err := s.Pending(ctx, seq)
+	if err != nil {
+		return err
+	}
+	if err := draft(pending); err != nil {
+		return err
+	}
+	return s.Advance(seq)
+}
+
 // DraftVerify has the target draft and verify after seq in one run. It returns nil if the target cannot.
 func (s *Sequence) DraftVerify(
 	ctx context.Context, seq []int32, target spec.JointTarget, r *spec.JointRequest,
@@ -125,40 +137,94 @@ func (t *TreeDrafter) Begin(
 
 func newTreeSession(model spec.DraftModel, s spec.Sampling, uncoupled bool) *treeSession {
 	t := &treeSession{LevelSession: NewLevelSession(model, s, uncoupled)}
-	t.request.Build = t.build
+	t.request.Build = func(levels []spec.Level) (*spec.Tree, error) {
+		return t.builder.Build(t.last, levels, t.request.Nodes)
+	}
 	return t
 }
 
 // LevelSession is the part of a session that draft trees by levels have in common. Sessions embed it.
 type LevelSession struct {
 	Sequence
-	Coupled  bool // candidates are ranked with the target's noise
+	Grower   spec.Grower // Model, if it is one
+	Coupled  bool        // candidates are ranked with the target's noise
 	Sampling spec.Sampling
-	Builder  spec.Builder
 	Draft    spec.Draft // the last proposal
 	Drafted  bool       // the last proposal used the model
-	root     spec.Tree
+	// Tree is for proposals that ProposeTree does not build. Beam holds the place of each of its nodes among the beams
+	// of its level, -1 for a node that the draft has not consumed.
+	Tree    spec.Tree
+	Beam    []int32
+	builder spec.Builder
+	built   bool // the proposal is of builder, not of Tree
+	beams   []int32
 }
 
 // NewLevelSession is a session's part for a model. At temperature 0 there is no noise to be coupled by.
 func NewLevelSession(model spec.DraftModel, s spec.Sampling, uncoupled bool) LevelSession {
-	return LevelSession{Sequence: Sequence{Model: model}, Coupled: s.Temperature > 0 && !uncoupled, Sampling: s}
+	grower, _ := model.(spec.Grower)
+	coupled := s.Temperature > 0 && !uncoupled
+	return LevelSession{Sequence: Sequence{Model: model}, Grower: grower, Coupled: coupled, Sampling: s}
 }
 
-// ProposeRoot proposes the last committed token alone: the round decodes plainly.
-func (l *LevelSession) ProposeRoot(root int32) *spec.Draft {
-	l.root.Reset(root)
-	l.Draft = spec.Draft{Tree: &l.root}
+// ProposeRoot proposes the last committed token alone, in Tree: the round decodes plainly unless nodes are added.
+func (l *LevelSession) ProposeRoot(seq []int32) *spec.Draft {
+	l.Tree.Reset(seq[len(seq)-1])
+	l.Beam = append(l.Beam[:0], -1)
+	l.Draft = spec.Draft{Tree: &l.Tree}
+	l.Drafted, l.built = false, false
 	return &l.Draft
 }
 
-// Commit implements DraftSession for trees that Builder made.
+// Room returns how many candidates a beam may have within a budget, and how many passes after the root's: -1 if there
+// is nothing to draft.
+func (l *LevelSession) Room(seq []int32, b spec.Budget) (width, passes int) {
+	lim := l.Model.Limits()
+	width = min(b.Width, lim.TopK, lim.MaxRows)
+	if b.Nodes < 2 {
+		return width, -1
+	}
+	return width, min(b.Levels, l.Levels(seq, width)) - 1
+}
+
+// DraftTree drafts the first levels of a tree after seq.
+func (l *LevelSession) DraftTree(ctx context.Context, seq []int32, depth, k int) (levels []spec.Level, err error) {
+	err = l.Feed(ctx, seq, func(pending []int32) error {
+		levels, err = l.Model.DraftTree(ctx, spec.DraftRequest{Pending: pending, Depth: depth, K: k, Coupled: l.Coupled,
+			Sampling: l.Sampling})
+		return err
+	})
+	return levels, err
+}
+
+// ProposeTree proposes the best nodes of d.Levels; nodes counts the root.
+func (l *LevelSession) ProposeTree(seq []int32, nodes int, d spec.Draft) (*spec.Draft, error) {
+	tree, err := l.builder.Build(seq[len(seq)-1], d.Levels, nodes)
+	if err != nil {
+		return nil, err
+	}
+	d.Tree = tree
+	l.Draft, l.Drafted, l.built = d, true, true
+	return &l.Draft, nil
+}
+
+// Commit implements DraftSession.
 func (l *LevelSession) Commit(path []int32) error {
 	if !l.Drafted {
 		return nil
 	}
 	l.Drafted = false
-	return l.CommitBeams(l.Builder.Beams(path))
+	if l.built {
+		return l.CommitBeams(l.builder.Beams(path))
+	}
+	l.beams = l.beams[:0]
+	for _, n := range path[1:] {
+		if l.Beam[n] < 0 {
+			break
+		}
+		l.beams = append(l.beams, l.Beam[n])
+	}
+	return l.CommitBeams(l.beams)
 }
 
 type treeSession struct {
@@ -167,60 +233,33 @@ type treeSession struct {
 	last    int32 // the last committed token
 }
 
-// plan sets the request to a tree within the budget, without its pending tokens, and reports whether there is
-// anything to draft.
-func (t *treeSession) plan(seq []int32, b spec.Budget) bool {
-	t.last, t.Drafted = seq[len(seq)-1], false
-	lim := t.Model.Limits()
-	width := min(b.Width, lim.TopK, lim.MaxRows)
-	depth := min(b.Levels, t.Levels(seq, width)) - 1
-	t.request.DraftRequest = spec.DraftRequest{Depth: depth, K: width, Coupled: t.Coupled, Sampling: t.Sampling}
-	t.request.Nodes = b.Nodes
-	return depth >= 0 && b.Nodes >= 2
-}
-
-// build makes the tree of the levels.
-func (t *treeSession) build(levels []spec.Level) (*spec.Tree, error) {
-	return t.Builder.Build(t.last, levels, t.request.Nodes)
-}
-
 func (t *treeSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
-	if !t.plan(seq, b) {
-		return t.ProposeRoot(t.last), nil
+	width, depth := t.Room(seq, b)
+	if depth < 0 {
+		return t.ProposeRoot(seq), nil
 	}
-	var err error
-	if t.request.Pending, err = t.Pending(ctx, seq); err != nil {
-		return nil, err
-	}
-	levels, err := t.Model.DraftTree(ctx, t.request.DraftRequest)
+	levels, err := t.DraftTree(ctx, seq, depth, width)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.Advance(seq); err != nil {
-		return nil, err
-	}
-	tree, err := t.build(levels)
-	if err != nil {
-		return nil, err
-	}
-	t.Drafted = true
-	t.Draft = spec.Draft{Tree: tree, Levels: levels}
-	return &t.Draft, nil
+	return t.ProposeTree(seq, b.Nodes, spec.Draft{Levels: levels})
 }
 
 // ProposeVerify implements JointSession.
 func (t *treeSession) ProposeVerify(
 	ctx context.Context, seq []int32, b spec.Budget, target spec.JointTarget, kind spec.PassKind,
 ) (*spec.Draft, *spec.Pass, error) {
-	if kind != spec.PassOutputs || !t.plan(seq, b) {
+	width, depth := t.Room(seq, b)
+	if kind != spec.PassOutputs || depth < 0 {
 		return nil, nil, nil
 	}
+	t.last, t.request.Nodes = seq[len(seq)-1], b.Nodes
+	t.request.DraftRequest = spec.DraftRequest{Depth: depth, K: width, Coupled: t.Coupled, Sampling: t.Sampling}
 	result, err := t.DraftVerify(ctx, seq, target, &t.request)
 	if result == nil || err != nil {
 		return nil, nil, err
 	}
-	t.Drafted = true
-	t.Draft = spec.Draft{Tree: result.Tree, Levels: result.Levels}
+	t.Draft, t.Drafted, t.built = spec.Draft{Tree: result.Tree, Levels: result.Levels}, true, true
 	return &t.Draft, &result.Pass, nil
 }
 
@@ -254,104 +293,89 @@ func (c *SampledChain) Begin(
 		return session, session.Prefill(ctx, prompt, progress)
 	}
 	session := &chainSession{
-		Sequence: Sequence{Model: c.Model}, model: c.Model,
-		rule: ruled{rule: c.Rule, keepAll: true}, run: RunLength{Fixed: c.Ahead},
-		request: spec.SampleRequest{Coupled: c.Coupled && s.Temperature > 0, Sampling: s},
+		LevelSession: NewLevelSession(c.Model, s, !c.Coupled),
+		rule:         ruled{rule: c.Rule, keepAll: true}, run: RunLength{Fixed: c.Ahead},
 	}
 	return session, session.Prefill(ctx, prompt, progress)
 }
 
 type chainSession struct {
-	Sequence
-	model   spec.DraftModel
-	rule    ruled
-	run     RunLength
-	request spec.SampleRequest
-	joint   spec.JointRequest
-	tree    spec.Tree
-	draft   spec.Draft
-	drawn   int     // tokens drawn for the last proposal, those beyond its end included
-	zeros   []int32 // a chain has one beam a level
+	LevelSession
+	rule  ruled
+	run   RunLength
+	joint spec.JointRequest
+	drawn int     // tokens drawn for the last proposal, those beyond its end included
+	zeros []int32 // a chain has one beam a level
+}
+
+// most returns how many tokens a chain within a budget may have.
+func (c *chainSession) most(seq []int32, b spec.Budget) int {
+	c.drawn = 0
+	return min(b.Levels, b.Nodes-1, c.Levels(seq, 1))
 }
 
 func (c *chainSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
-	c.tree.Reset(seq[len(seq)-1])
-	c.draft = spec.Draft{Tree: &c.tree}
-	c.drawn = 0
-	most := min(b.Levels, b.Nodes-1, c.Levels(seq, 1))
+	most := c.most(seq, b)
 	if most < 1 {
-		return &c.draft, nil
+		return c.ProposeRoot(seq), nil
 	}
-	pending, err := c.Pending(ctx, seq)
+	drawn := most
+	if c.rule.rule != nil {
+		drawn = c.run.Next(most, 0)
+	}
+	var tokens []spec.Drawn
+	err := c.Feed(ctx, seq, func(pending []int32) (err error) {
+		tokens, err = c.Model.DraftSampled(ctx, spec.SampleRequest{Pending: pending, Count: drawn, Coupled: c.Coupled,
+			Sampling: c.Sampling})
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	if c.request.Pending, c.request.Count = pending, most; c.rule.rule != nil {
-		c.request.Count = c.run.Next(most, 0)
-	}
-	tokens, err := c.model.DraftSampled(ctx, c.request)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.Advance(seq); err != nil {
-		return nil, err
-	}
-	for want := c.request.Count; ; {
-		if len(tokens) != want {
-			return nil, fmt.Errorf("spec: the draft model drew %d of %d tokens", len(tokens), want)
+	for first := true; ; first = false {
+		if d, err := c.propose(seq, tokens, drawn, most, first); d != nil || err != nil {
+			return d, err
 		}
-		c.drawn = want
-		if c.rule.ask(tokens, most, want == c.request.Count) {
-			break
-		}
-		more := c.run.Next(most, want)
-		if tokens, err = c.model.DrawMore(ctx, more); err != nil {
+		more := c.run.Next(most, drawn)
+		if tokens, err = c.Model.DrawMore(ctx, more); err != nil {
 			return nil, err
 		}
-		want += more
+		drawn += more
 	}
-	for i, t := range c.rule.kept {
-		c.tree.Add(int32(i), t.Token, 0)
-	}
-	c.draft.Sampler, c.draft.Drawn, c.draft.Drafted = c.model, c.rule.kept, c.drawn
-	return &c.draft, nil
 }
 
 // ProposeVerify implements JointSession for chains that no rule may end.
 func (c *chainSession) ProposeVerify(
 	ctx context.Context, seq []int32, b spec.Budget, target spec.JointTarget, kind spec.PassKind,
 ) (*spec.Draft, *spec.Pass, error) {
-	c.drawn = 0
-	most := min(b.Levels, b.Nodes-1, c.Levels(seq, 1))
+	most := c.most(seq, b)
 	if c.rule.rule != nil || most < 1 || kind != spec.PassChain && kind != spec.PassDivergence {
 		return nil, nil, nil
 	}
-	c.joint.Pass, c.joint.Count, c.request.Count = kind, most, most
-	c.joint.Coupled, c.joint.Sampling = c.request.Coupled, c.request.Sampling
+	c.joint.Pass, c.joint.Count, c.joint.Coupled, c.joint.Sampling = kind, most, c.Coupled, c.Sampling
 	result, err := c.DraftVerify(ctx, seq, target, &c.joint)
 	if result == nil || err != nil {
 		return nil, nil, err
 	}
-	if err := c.propose(seq, result.Drawn); err != nil {
-		return nil, nil, err
-	}
-	return &c.draft, &result.Pass, nil
+	d, err := c.propose(seq, result.Drawn, most, most, true)
+	return d, &result.Pass, err
 }
 
-// propose makes the proposal of the tokens that a request for all of them at once gave.
-func (c *chainSession) propose(seq []int32, tokens []spec.Drawn) error {
-	most := c.request.Count
-	if len(tokens) != most {
-		return fmt.Errorf("spec: the draft model drew %d of %d tokens", len(tokens), most)
+// propose proposes what the rule leaves of a chain of drawn tokens. It returns nil if the chain goes on.
+func (c *chainSession) propose(seq []int32, tokens []spec.Drawn, drawn, most int, first bool) (*spec.Draft, error) {
+	if len(tokens) != drawn {
+		return nil, fmt.Errorf("spec: the draft model drew %d of %d tokens", len(tokens), drawn)
 	}
-	c.drawn = most
-	c.rule.ask(tokens, most, true)
-	c.tree.Reset(seq[len(seq)-1])
+	if !c.rule.ask(tokens, most, first) {
+		return nil, nil
+	}
+	d := c.ProposeRoot(seq)
 	for i, t := range c.rule.kept {
-		c.tree.Add(int32(i), t.Token, 0)
+		c.Tree.Add(int32(i), t.Token, 0)
 	}
-	c.draft = spec.Draft{Tree: &c.tree, Sampler: c.model, Drawn: c.rule.kept, Drafted: most}
-	return nil
+	c.drawn = drawn
+	d.Sampler, d.Drawn, d.Drafted = c.Model, c.rule.kept, drawn
+	return d, nil
 }
 
 // Observe implements Observer.

@@ -15,20 +15,21 @@ import (
 type Costs struct {
 	// Verify is the target's pass by rows, readback included. It is a staircase: programs exist for some numbers of
 	// rows only.
-	Verify Curve
+	Verify Curve `json:"verify"`
 	// Root is the draft's pass over one or two pending tokens, submit and readback included. Level, by beams, is one
 	// more pass of the same submit.
-	Root  Cell
-	Level Curve
+	Root  Cell  `json:"root"`
+	Level Curve `json:"level"`
 	// Sync is the time of Grow without its passes: another submit and readback.
-	Sync Cell
+	Sync Cell `json:"sync"`
 	// Feed is the prefill of the draft by tokens.
-	Feed Curve
+	Feed Curve `json:"feed"`
 	// Host is the rest of a round.
-	Host Cell
+	Host Cell `json:"host"`
+	// Learnt holds the acceptance estimates by the name of Goodput.way.
+	Learnt map[string]*acceptance `json:"acceptance,omitempty"`
 
-	learnt map[string]*acceptance // by the name of Goodput.way
-	spent  float64                // seconds of all rounds
+	spent float64 // seconds of all rounds
 	// explored is the seconds that exploration took beyond plain decoding.
 	explored float64
 }
@@ -45,14 +46,7 @@ type Curve struct {
 	Sizes []int  `json:"sizes"` // ascending, from 1
 	Cells []Cell `json:"cells"` // one for each of Sizes
 
-	fit    []float64 // non-decreasing times for each of Sizes; empty: smooth has to run
-	blocks []block   // scratch of smooth
-}
-
-// block is a run of pooled cells.
-type block struct {
-	weight, sum float64
-	cells       int
+	fit []float64 // non-decreasing times for each of Sizes; empty: smooth has to run
 }
 
 // RowBuckets returns the sizes of passes that costs are kept for. They also approximate models that run other sizes.
@@ -97,6 +91,8 @@ func (c *Curve) stair(n int) int {
 	return min(sort.SearchInts(c.Sizes, n), len(c.Sizes)-1)
 }
 
+func (c *Curve) cell(n int) *Cell { return &c.Cells[c.stair(n)] }
+
 // At returns the seconds of a pass of size n. A pass larger than all sizes runs in pieces.
 func (c *Curve) At(n int) float64 {
 	if n < 1 {
@@ -116,22 +112,10 @@ func (c *Curve) At(n int) float64 {
 // measurements, so that a rarely measured size does not distort its neighbours.
 // Held by TestCostsFollowWhatPassesTake.
 func (c *Curve) smooth() {
-	blocks := c.blocks[:0]
-	for _, cell := range c.Cells {
-		weight := min(cell.Count, 12) + 0.05
-		b := block{weight, weight * cell.Seconds, 1}
-		for n := len(blocks) - 1; n >= 0 && blocks[n].sum*b.weight > b.sum*blocks[n].weight; n-- {
-			b = block{b.weight + blocks[n].weight, b.sum + blocks[n].sum, b.cells + blocks[n].cells}
-			blocks = blocks[:n]
-		}
-		blocks = append(blocks, b)
-	}
-	c.fit, c.blocks = c.fit[:0], blocks
-	for _, b := range blocks {
-		for range b.cells {
-			c.fit = append(c.fit, b.sum/b.weight)
-		}
-	}
+	c.fit = isotonic(c.fit, len(c.Cells), func(i int) (weight, sum float64) {
+		weight = min(c.Cells[i].Count, 12) + 0.05
+		return weight, weight * c.Cells[i].Seconds
+	})
 }
 
 // Ladder returns the sizes below most, and most: the ends of the stairs. It reuses dst.
@@ -213,17 +197,12 @@ func (c *Costs) observe(seconds float64, parts ...share) {
 
 // measured reports whether any pass of the target was measured.
 func (c *Costs) measured() bool {
-	for _, cell := range c.Verify.Cells {
-		if cell.Count > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Verify.Cells, func(cell Cell) bool { return cell.Count > 0 })
 }
 
 // Measured reports whether the target's passes up to rows and, if draft is set, the draft's were measured.
 func (c *Costs) Measured(rows int, draft bool) bool {
-	return c != nil && c.Verify.Cells[0].Count > 0 && c.Verify.Cells[c.Verify.stair(rows)].Count > 0 &&
+	return c != nil && c.Verify.cell(1).Count > 0 && c.Verify.cell(rows).Count > 0 &&
 		(!draft || c.Root.Count > 0)
 }
 
@@ -242,7 +221,7 @@ func (c *Costs) each(f func(*Cell)) {
 // observeVerify updates the costs with a pass of the target.
 func (c *Costs) observeVerify(rows int, seconds float64) {
 	if rows >= 1 && rows <= c.Verify.Sizes[len(c.Verify.Sizes)-1] {
-		c.observe(seconds, share{&c.Verify.Cells[c.Verify.stair(rows)], 1})
+		c.observe(seconds, share{c.Verify.cell(rows), 1})
 	}
 }
 
@@ -251,25 +230,25 @@ func (c *Costs) observeDraft(fed, levels, beams int, seconds float64) {
 	var room [4]share
 	parts := append(c.feeding(room[:0], fed), share{&c.Root, 1})
 	if levels > 1 {
-		parts = append(parts, share{&c.Level.Cells[c.Level.stair(beams)], float64(levels - 1)})
+		parts = append(parts, share{c.Level.cell(beams), float64(levels - 1)})
 	}
 	c.observe(seconds, parts...)
 }
 
 // observeGrow updates the costs with a Grow call.
 func (c *Costs) observeGrow(levels, beams int, seconds float64) {
-	c.observe(seconds, share{&c.Sync, 1}, share{&c.Level.Cells[c.Level.stair(beams)], float64(levels)})
+	c.observe(seconds, share{&c.Sync, 1}, share{c.Level.cell(beams), float64(levels)})
 }
 
 // feeding appends the parts of a prefill of the draft to parts.
 func (c *Costs) feeding(parts []share, tokens int) []share {
 	f := &c.Feed
 	if most := f.Sizes[len(f.Sizes)-1]; tokens > most {
-		parts = append(parts, share{&f.Cells[len(f.Cells)-1], float64(tokens / most)})
+		parts = append(parts, share{f.cell(most), float64(tokens / most)})
 		tokens %= most
 	}
 	if tokens > 0 {
-		parts = append(parts, share{&f.Cells[f.stair(tokens)], 1})
+		parts = append(parts, share{f.cell(tokens), 1})
 	}
 	return parts
 }
@@ -286,32 +265,14 @@ func (c *Costs) observeHost(host float64) {
 	c.Host.Seconds += (max(host, 0) - c.Host.Seconds) * max(1/c.Host.Count, slowest)
 }
 
-// costsFile is the stored form of Costs.
-type costsFile struct {
-	Verify     Curve                  `json:"verify"`
-	Root       Cell                   `json:"root"`
-	Level      Curve                  `json:"level"`
-	Sync       Cell                   `json:"sync"`
-	Feed       Curve                  `json:"feed"`
-	Host       Cell                   `json:"host"`
-	Acceptance map[string]*acceptance `json:"acceptance,omitempty"`
-}
-
-// MarshalJSON implements json.Marshaler.
-func (c *Costs) MarshalJSON() ([]byte, error) {
-	return json.Marshal(costsFile{c.Verify, c.Root, c.Level, c.Sync, c.Feed, c.Host, c.learnt})
-}
-
 // UnmarshalJSON implements json.Unmarshaler. It returns an error for values that no measurement can produce.
 func (c *Costs) UnmarshalJSON(b []byte) error {
-	var f costsFile
+	type fields Costs // drops this method
+	var f fields
 	if err := json.Unmarshal(b, &f); err != nil {
 		return fmt.Errorf("spec: costs: %w", err)
 	}
-	n := Costs{
-		Verify: f.Verify, Root: f.Root, Level: f.Level, Sync: f.Sync, Feed: f.Feed, Host: f.Host,
-		learnt: f.Acceptance,
-	}
+	n := Costs(f)
 	if err := n.validate(); err != nil {
 		return fmt.Errorf("spec: costs: %w; remove the stored costs to measure again", err)
 	}
@@ -342,7 +303,7 @@ func (c *Costs) validate() error {
 	}
 	c.each(check)
 	check(&Cell{Seconds: c.Host.Seconds + 1e-9, Count: c.Host.Count}) // Host may be 0
-	for name, a := range c.learnt {
+	for name, a := range c.Learnt {
 		if a == nil {
 			return fmt.Errorf("field acceptance: %s is null", name)
 		}
@@ -368,9 +329,6 @@ type Probe struct {
 // others. It returns the first error of a pass.
 func (c *Costs) Measure(p Probe, rows int, widths []int, budget float64) error {
 	m := meter{Probe: p, until: p.Clock() + budget}
-	verify := func(n, runs int) {
-		m.time(&c.Verify.Cells[c.Verify.stair(n)], runs, 0, 1, func() error { return p.Verify(n) })
-	}
 	if p.Verify != nil {
 		// The ratios of these times decide more than the times themselves. They run in turn, so that a busy stretch of
 		// the machine meets all of them. Held by TestBusyMachinesAreSeenThrough.
@@ -378,7 +336,7 @@ func (c *Costs) Measure(p Probe, rows int, widths []int, budget float64) error {
 		var sizes []int
 		for _, n := range []int{1, 2, rows, 1, 4} {
 			if n < rows || n == rows && !slices.Contains(sizes, n) {
-				cells, sizes = append(cells, &c.Verify.Cells[c.Verify.stair(n)]), append(sizes, n)
+				cells, sizes = append(cells, c.Verify.cell(n)), append(sizes, n)
 			}
 		}
 		m.inTurn(cells, 2, func(i int) error { return p.Verify(sizes[i]) })
@@ -387,8 +345,7 @@ func (c *Costs) Measure(p Probe, rows int, widths []int, budget float64) error {
 		m.time(&c.Root, 3, 0, 1, func() error { return p.Draft(1, widths[0]) })
 		for _, w := range widths {
 			const levels = 3
-			cell := &c.Level.Cells[c.Level.stair(w)]
-			m.time(cell, 2, c.Root.Seconds, levels-1, func() error { return p.Draft(levels, w) })
+			m.time(c.Level.cell(w), 2, c.Root.Seconds, levels-1, func() error { return p.Draft(levels, w) })
 		}
 		extend(&c.Level)
 	}
@@ -400,14 +357,14 @@ func (c *Costs) Measure(p Probe, rows int, widths []int, budget float64) error {
 	}
 	if p.Feed != nil {
 		for _, n := range []int{16, 64} {
-			m.time(&c.Feed.Cells[c.Feed.stair(n)], 1, 0, 1, func() error { return p.Feed(n) })
+			m.time(c.Feed.cell(n), 1, 0, 1, func() error { return p.Feed(n) })
 		}
 		extend(&c.Feed)
 	}
 	if p.Verify != nil {
 		for _, n := range []int{8, 3, 6, 12, 32, 16, 24, 48} {
 			if n < rows && m.left() {
-				verify(n, 2)
+				m.time(c.Verify.cell(n), 2, 0, 1, func() error { return p.Verify(n) })
 			}
 		}
 		extend(&c.Verify)
@@ -439,9 +396,9 @@ func (c *Costs) Holds(p Probe, rows int) (bool, error) {
 
 // Forget replaces all times by guesses and keeps the acceptance estimates.
 func (c *Costs) Forget() {
-	learnt := c.learnt
+	learnt := c.Learnt
 	*c = *NewCosts()
-	c.learnt = learnt
+	c.Learnt = learnt
 }
 
 // meter times passes until one fails.

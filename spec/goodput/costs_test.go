@@ -100,7 +100,7 @@ func TestKeptCostsAreCheckedBeforeUse(t *testing.T) {
 	if err := c.Measure(d.probe(), 16, []int{1}, 10); err != nil {
 		t.Fatal(err)
 	}
-	c.learnt = map[string]*acceptance{"x": nil}
+	c.Learnt = map[string]*acceptance{"x": nil}
 	if ok, err := c.Holds(d.probe(), 16); !ok || err != nil {
 		t.Errorf("costs do not hold on the device they were measured on: %v", err)
 	}
@@ -124,7 +124,7 @@ func TestKeptCostsAreCheckedBeforeUse(t *testing.T) {
 	if _, err := c.Holds(p, 16); !errors.Is(err, lost) {
 		t.Errorf("a failing pass gave %v", err)
 	}
-	if c.Forget(); c.Measured(1, false) || len(c.learnt) != 1 {
+	if c.Forget(); c.Measured(1, false) || len(c.Learnt) != 1 {
 		t.Error("Forget keeps times, or drops acceptance estimates")
 	}
 }

@@ -153,14 +153,14 @@ func (g *Goodput) way() string {
 
 // acceptance returns the estimates of a way, new ones the first time.
 func (c *Costs) acceptance(way string) *acceptance {
-	if c.learnt == nil {
-		c.learnt = map[string]*acceptance{}
+	if c.Learnt == nil {
+		c.Learnt = map[string]*acceptance{}
 	}
-	if c.learnt[way] == nil {
-		c.learnt[way] = newAcceptance()
+	if c.Learnt[way] == nil {
+		c.Learnt[way] = newAcceptance()
 	}
-	c.learnt[way].ready()
-	return c.learnt[way]
+	c.Learnt[way].ready()
+	return c.Learnt[way]
 }
 
 // Plan implements Policy. It asks for the largest draft, because Propose decides.

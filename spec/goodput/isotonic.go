@@ -79,32 +79,41 @@ func (c *Calibrator) Chance(score float64) float64 {
 
 // fit pools adjacent bins until the probabilities do not fall.
 func (c *Calibrator) fit() {
-	type block struct {
-		weight, sum float64
-		bins        int
-	}
-	var blocks [isotonicBins]block
-	n := 0
-	for i := range isotonicBins {
-		b := block{weight: priorOutcomes, sum: priorOutcomes * centre(i) * (1 - c.doubt), bins: 1}
+	c.fitted = isotonic(c.fitted, isotonicBins, func(i int) (weight, sum float64) {
+		weight, sum = priorOutcomes, priorOutcomes*centre(i)*(1-c.doubt)
 		if len(c.Seen) == isotonicBins {
-			b.weight += c.Seen[i]
-			b.sum += c.Hits[i]
+			weight, sum = weight+c.Seen[i], sum+c.Hits[i]
 		}
-		for n > 0 && blocks[n-1].sum*b.weight >= b.sum*blocks[n-1].weight {
-			n--
-			b = block{b.weight + blocks[n].weight, b.sum + blocks[n].sum, b.bins + blocks[n].bins}
-		}
-		blocks[n] = b
-		n++
-	}
-	c.fitted = c.fitted[:0]
-	for _, b := range blocks[:n] {
-		for range b.bins {
-			c.fitted = append(c.fitted, b.sum/b.weight)
-		}
-	}
+		return weight, sum
+	})
 	c.dirty = false
+}
+
+// isotonic returns n means that do not fall: those of the values, and of neighbours together where a mean is above the
+// next one. at returns the weight and the weighted sum of a value. It reuses dst.
+func isotonic(dst []float64, n int, at func(i int) (weight, sum float64)) []float64 {
+	type block struct { // neighbours with one mean
+		weight, sum float64
+		values      int
+	}
+	var room [24]block
+	blocks := room[:0]
+	for i := range n {
+		b := block{values: 1}
+		b.weight, b.sum = at(i)
+		for k := len(blocks) - 1; k >= 0 && blocks[k].sum*b.weight > b.sum*blocks[k].weight; k-- {
+			b = block{b.weight + blocks[k].weight, b.sum + blocks[k].sum, b.values + blocks[k].values}
+			blocks = blocks[:k]
+		}
+		blocks = append(blocks, b)
+	}
+	dst = dst[:0]
+	for _, b := range blocks {
+		for range b.values {
+			dst = append(dst, b.sum/b.weight)
+		}
+	}
+	return dst
 }
 
 // validate returns an error for counts that Learn cannot produce.

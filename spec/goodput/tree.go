@@ -3,6 +3,7 @@ package goodput
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"foretoken/spec"
 )
@@ -179,9 +180,7 @@ func (c *candidates) lookUp(n int32, h *history, grow bool) {
 	for i := n; i > 0; i = c.nodes[i].parent {
 		c.path = append(c.path, c.nodes[i].token)
 	}
-	for i, j := 0, len(c.path)-1; i < j; i, j = i+1, j-1 {
-		c.path[i], c.path[j] = c.path[j], c.path[i]
-	}
+	slices.Reverse(c.path)
 	guesses := h.after(c.path)
 	if len(guesses) == 0 {
 		return
@@ -201,15 +200,6 @@ func (c *candidates) lookUp(n int32, h *history, grow bool) {
 			x.evidence.add(fromLookup, leastChance, notChosen)
 		}
 	}
-}
-
-// expected returns E = 1 + Σ reach, the expected tokens of a pass over the root and the rows-1 likeliest candidates.
-func (c *candidates) expected(rows int) float64 {
-	e := 1.0
-	for _, n := range c.order[:min(rows-1, len(c.order))] {
-		e += c.nodes[n].reach
-	}
-	return e
 }
 
 // best returns the number of rows, at the end of a stair, with the largest E - price·T_v, and that value.

@@ -1,6 +1,7 @@
 package method
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -142,8 +143,8 @@ func (c Config) UsesDraftModel() bool { return drafterNamed(c.Drafter).model }
 // Joins tells whether the target may verify in the run that drafts, where it can: the draft does not depend on
 // anything that is known only once it is there.
 func (c Config) Joins() bool {
-	return c.UsesDraftModel() && orElse(c.Adapt, AdaptFixed) == AdaptFixed &&
-		(orElse(c.Verifier, VerifierMatch) == VerifierMatch || c.Verifier == VerifierMARS)
+	return c.UsesDraftModel() && cmp.Or(c.Adapt, AdaptFixed) == AdaptFixed &&
+		(cmp.Or(c.Verifier, VerifierMatch) == VerifierMatch || c.Verifier == VerifierMARS)
 }
 
 // At is the config as it works at a temperature. At 0 there is nothing to sample: sampled trees and chains that nothing
@@ -156,7 +157,7 @@ func (c Config) At(temperature float64) Config {
 		c.Drafter = DrafterStatic
 	}
 	if v := verifierNamed(c.Verifier); v.greedy != "" && v.greedy == c.Drafter &&
-		orElse(c.Adapt, AdaptFixed) == AdaptFixed {
+		cmp.Or(c.Adapt, AdaptFixed) == AdaptFixed {
 		c.Verifier = VerifierMatch
 	}
 	return c
@@ -184,25 +185,18 @@ func (c Config) validateNames() error {
 		known      []string
 	}{
 		{"drafter", c.Drafter, Drafters()},
-		{"source", orElse(c.Source, SourceModel), Sources()},
-		{"policy", orElse(c.Adapt, AdaptFixed), Adapters()},
-		{"verifier", orElse(c.Verifier, VerifierMatch), VerifierNames()},
-		{"schedule", orElse(c.Schedule, ScheduleHeuristic), Schedules()},
-		{"mode", orElse(c.Mode, MARSAlg1), Modes()},
-		{"variant", orElse(c.Variant, adapt.AdaSDMidpoint), Variants()},
+		{"source", cmp.Or(c.Source, SourceModel), Sources()},
+		{"policy", cmp.Or(c.Adapt, AdaptFixed), Adapters()},
+		{"verifier", cmp.Or(c.Verifier, VerifierMatch), VerifierNames()},
+		{"schedule", cmp.Or(c.Schedule, ScheduleHeuristic), Schedules()},
+		{"mode", cmp.Or(c.Mode, MARSAlg1), Modes()},
+		{"variant", cmp.Or(c.Variant, adapt.AdaSDMidpoint), Variants()},
 	} {
 		if !slices.Contains(n.known, n.name) {
 			return fmt.Errorf("spec: unknown %s %.80q, want %s", n.what, n.name, oneOf(n.known...))
 		}
 	}
 	return nil
-}
-
-func orElse(s, empty string) string {
-	if s == "" {
-		return empty
-	}
-	return s
 }
 
 func (c Config) validateDrafter() error {

@@ -88,7 +88,7 @@ func guidedPlain(s *spectest.Script, prompt []int32, n int, sampling spec.Sampli
 			shaping.Masks, shaping.Which = [][]uint32{mask}, []int32{0}
 		}
 		spectest.ApplyShape(z, shaping, 0)
-		token := sampling.Draw(z, spec.StreamTarget, uint32(at.Len))
+		token := spectest.Draw(sampling, z, spec.StreamTarget, uint32(at.Len))
 		out, at, g.at = append(out, token), at.Then(token), g.at.Then(token)
 	}
 	return out

@@ -3,8 +3,10 @@
 package method
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"foretoken/spec"
 	"foretoken/spec/adapt"
@@ -58,7 +60,7 @@ func All() []Method {
 	for _, r := range rows {
 		c := DefaultConfig(r.config.Drafter)
 		c.Source, c.Adapt = r.config.Source, r.config.Adapt
-		c.Verifier = orElse(r.config.Verifier, c.Verifier)
+		c.Verifier = cmp.Or(r.config.Verifier, c.Verifier)
 		if r.config.Depth > 0 {
 			c.Depth = r.config.Depth
 		}
@@ -73,12 +75,15 @@ func All() []Method {
 // ByName is the configuration of a method, or of the drafter of that name, known or
 // not: Validate says what is wrong with a name.
 func ByName(name string) Config {
-	for _, m := range All() {
-		if m.Name == name {
-			return m.Config
-		}
+	return row(All(), func(m Method) bool { return m.Name == name }, Method{Config: DefaultConfig(name)}).Config
+}
+
+// row returns the first row of a table that is meant, or none.
+func row[T any](table []T, meant func(T) bool, none T) T {
+	if i := slices.IndexFunc(table, meant); i >= 0 {
+		return table[i]
 	}
-	return DefaultConfig(name)
+	return none
 }
 
 // Exactness says how a verifier's text relates to plain decoding's.
@@ -114,8 +119,7 @@ var verifierRows = []Verifier{
 	}},
 	{VerifierWithoutReplacement, ExactDistribution, DrafterSampled, DrafterStatic, func(d drafter) string {
 		return "the without-replacement verifier needs children drawn from the draft without replacement, which the " +
-			d.name +
-			" drafter does not do; use the sampled drafter, or the match verifier"
+			d.name + " drafter does not do; use the sampled drafter, or the match verifier"
 	}, nil},
 	{Name: VerifierMARS, Exactness: Lossy, check: func(c *Config) string {
 		if c.Theta >= 0 && c.Theta <= 1 && c.Gap >= 0 {
@@ -131,8 +135,8 @@ var verifierRows = []Verifier{
 		if c.Adapt != AdaptC2T {
 			return ""
 		}
-		return "the adasd verifier judges sampled chains and c2t cuts ranked ones; use another policy, or the match or " +
-			"mars verifier"
+		return "the adasd verifier judges sampled chains and c2t cuts ranked ones; use another policy, or the match " +
+			"or mars verifier"
 	}},
 }
 
@@ -155,12 +159,8 @@ func Verifiers() []Verifier { return verifierRows }
 
 // verifierNamed is the row of a verifier; "" is VerifierMatch.
 func verifierNamed(name string) Verifier {
-	for _, v := range verifierRows {
-		if v.Name == orElse(name, VerifierMatch) {
-			return v
-		}
-	}
-	return Verifier{Name: name}
+	name = cmp.Or(name, VerifierMatch)
+	return row(verifierRows, func(v Verifier) bool { return v.Name == name }, Verifier{Name: name})
 }
 
 // Lossless tells whether a verifier keeps the target's distribution.
@@ -330,12 +330,8 @@ func shapeBudget(c *Config) spec.Budget { return draft.ShapeBudget(c.Shape) }
 
 // drafterNamed is the row of a drafter, empty if there is none of that name.
 func drafterNamed(name string) drafter {
-	for _, d := range drafterRows {
-		if d.name == name {
-			return d
-		}
-	}
-	return drafter{name: name, budget: drafterRows[0].budget}
+	none := drafter{name: name, budget: drafterRows[0].budget}
+	return row(drafterRows, func(d drafter) bool { return d.name == name }, none)
 }
 
 // adapter is a row of the table of what adapts a draft.
@@ -379,12 +375,8 @@ var adapterRows = []adapter{
 
 // adapterNamed is the row of what adapts a draft, empty if there is none of that name; "" is AdaptFixed.
 func adapterNamed(name string) adapter {
-	for _, a := range adapterRows {
-		if a.name == orElse(name, AdaptFixed) {
-			return a
-		}
-	}
-	return adapter{name: name}
+	name = cmp.Or(name, AdaptFixed)
+	return row(adapterRows, func(a adapter) bool { return a.name == name }, adapter{name: name})
 }
 
 // Drafters are the names that Config.Drafter takes.

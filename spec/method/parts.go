@@ -1,6 +1,7 @@
 package method
 
 import (
+	"cmp"
 	"fmt"
 
 	"foretoken/spec"
@@ -39,31 +40,26 @@ func (c Config) Parts(target spec.Target, model spec.DraftModel) (spec.Parts, er
 				min(lim.TopK, lim.MaxRows))
 		}
 	}
-	p := spec.Parts{Policy: spec.Fixed(b), Model: model}
-	if err := c.verifier(&p, target); err != nil {
-		return spec.Parts{}, err
-	}
+	p := spec.Parts{Policy: spec.Fixed(b), Model: model, Verifier: c.verifier()}
 	if err := drafterNamed(c.Drafter).parts(c, &p, target, model); err != nil {
 		return spec.Parts{}, err
 	}
 	return p, nil
 }
 
-// verifier sets p.Verifier.
-func (c Config) verifier(p *spec.Parts, target spec.Target) error {
+// verifier returns the verifier that the config names.
+func (c Config) verifier() spec.Verifier {
 	switch c.Verifier {
 	case VerifierRejection:
-		p.Verifier = spec.Rejection{}
+		return spec.Rejection{}
 	case VerifierWithoutReplacement:
-		p.Verifier = spec.WithoutReplacement{}
+		return spec.WithoutReplacement{}
 	case VerifierMARS:
-		p.Verifier = adapt.MARS{Theta: orDefault(c.Theta, adapt.MARSTheta), Gap: c.Gap, Sampled: c.Mode == MARSSampled}
+		return adapt.MARS{Theta: cmp.Or(c.Theta, adapt.MARSTheta), Gap: c.Gap, Sampled: c.Mode == MARSSampled}
 	case VerifierAdaSD:
-		p.Verifier = c.adasd()
-	default:
-		p.Verifier = spec.Match{}
+		return c.adasd()
 	}
-	return nil
+	return spec.Match{}
 }
 
 // noModel builds the parts of a drafter that needs no model.
@@ -96,7 +92,7 @@ func autoParts(c Config, p *spec.Parts, target spec.Target, model spec.DraftMode
 		Width:     c.TopK,
 		Nodes:     min(c.Budget().Nodes, target.Limits().MaxRows),
 		Uncoupled: c.uncoupled(),
-		Mode:      orElse(c.Verifier, VerifierMatch),
+		Mode:      cmp.Or(c.Verifier, VerifierMatch),
 	}
 	p.Drafter, p.Policy = g, g
 	return nil
@@ -104,7 +100,7 @@ func autoParts(c Config, p *spec.Parts, target spec.Target, model spec.DraftMode
 
 // treeParts sets the drafter of EAGLE-2's tree and what adapts it.
 func treeParts(c Config, p *spec.Parts, _ spec.Target, model spec.DraftModel) error {
-	if orElse(c.Adapt, AdaptFixed) == AdaptFixed {
+	if cmp.Or(c.Adapt, AdaptFixed) == AdaptFixed {
 		p.Drafter = &draft.TreeDrafter{Model: model, Uncoupled: c.uncoupled()}
 		return nil
 	}
@@ -174,7 +170,7 @@ func (c Config) adasd() *adapt.AdaSD {
 // assisted is the rule of assisted generation.
 func (c Config) assisted() *adapt.Assisted {
 	a := &adapt.Assisted{
-		Confidence: orDefault(c.Threshold, adapt.AssistedConfidence),
+		Confidence: cmp.Or(c.Threshold, adapt.AssistedConfidence),
 		First:      c.Depth,
 		Most:       max(c.Depth, adapt.AssistedMost),
 		Constant:   c.Schedule == ScheduleConstant,
@@ -189,19 +185,12 @@ func (c Config) assisted() *adapt.Assisted {
 // adaEDL is AdaEDL's rule.
 func (c Config) adaEDL() *adapt.AdaEDL {
 	a := &adapt.AdaEDL{
-		Lambda:    orDefault(c.Lambda, adapt.AdaEDLLambda),
-		Threshold: orDefault(c.Threshold, adapt.AdaEDLThreshold),
+		Lambda:    cmp.Or(c.Lambda, adapt.AdaEDLLambda),
+		Threshold: cmp.Or(c.Threshold, adapt.AdaEDLThreshold),
 		Most:      c.Depth,
 	}
 	a.Start()
 	return a
-}
-
-func orDefault(v, zero float64) float64 {
-	if v == 0 {
-		return zero
-	}
-	return v
 }
 
 // uncoupled tells whether candidates are ranked without the target's noise. A target that

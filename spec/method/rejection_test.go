@@ -20,11 +20,11 @@ func TestJointDistributionOfThreeTokens(t *testing.T) {
 		draft := spectest.NewDraft(target, 32, 0.7)
 		want := make([]float64, 0, 27)
 		at := spectest.PrefixOf(prompt)
-		p0 := sampling.Distribution(nil, target.Script.Logits(at, 0))
+		p0 := spectest.Distribution(sampling, target.Script.Logits(at, 0))
 		for a := range int32(vocab) {
-			p1 := sampling.Distribution(nil, target.Script.Logits(at.Then(a), 0))
+			p1 := spectest.Distribution(sampling, target.Script.Logits(at.Then(a), 0))
 			for b := range int32(vocab) {
-				for _, p2 := range sampling.Distribution(nil, target.Script.Logits(at.Then(a).Then(b), 0)) {
+				for _, p2 := range spectest.Distribution(sampling, target.Script.Logits(at.Then(a).Then(b), 0)) {
 					want = append(want, p0[a]*p1[b]*p2)
 				}
 			}

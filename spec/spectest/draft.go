@@ -1,6 +1,7 @@
 package spectest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -72,37 +73,35 @@ func (d *Draft) checkRoom(slots int) {
 	}
 }
 
-func (d *Draft) check(r spec.DraftRequest) {
+// begin drafts the first level of a tree.
+func (d *Draft) begin(ctx context.Context, r spec.DraftRequest, sampled bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if r.K < 1 || r.K > d.limits.TopK || r.Depth < 0 || r.Coupled && r.Sampling.Temperature == 0 {
 		panic(fmt.Sprintf("request %+v", r))
 	}
+	d.consume(r.Pending, r.K*r.Depth)
+	d.Request, d.trees = r, sampled
+	d.beams = []scriptedBeam{{at: PrefixOf(d.Cells)}}
+	d.propose()
+	return nil
 }
 
 func (d *Draft) DraftTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
-	if err := ctx.Err(); err != nil {
+	if err := d.begin(ctx, r, false); err != nil {
 		return nil, err
 	}
-	d.check(r)
-	d.consume(r.Pending, r.K*r.Depth)
-	d.Request = r
-	d.beams = []scriptedBeam{{at: PrefixOf(d.Cells)}}
-	d.propose()
 	return d.Grow(ctx, r.Depth)
 }
 
 func (d *Draft) SampleTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
 	if r.Sampling.Temperature == 0 {
 		panic("drawing without replacement at temperature 0")
 	}
-	d.check(r)
-	d.consume(r.Pending, 0)
-	d.Request, d.trees = r, true
-	d.beams = []scriptedBeam{{at: PrefixOf(d.Cells)}}
-	d.propose()
-	return d.Levels, nil
+	r.Depth = 0
+	err := d.begin(ctx, r, true)
+	return d.Levels, err
 }
 
 func (d *Draft) Grow(ctx context.Context, passes int) ([]spec.Level, error) {
@@ -161,7 +160,7 @@ func (d *Draft) propose() {
 			ranked = make([]float64, len(q))
 			for i := range q {
 				p[i] = math.Exp(q[i])
-				ranked[i] = q[i] + spec.Gumbel(d.Request.Sampling.Seed, spec.StreamDraft, uint32(from.at.Len),
+				ranked[i] = q[i] + Gumbel(d.Request.Sampling.Seed, spec.StreamDraft, uint32(from.at.Len),
 					uint32(i))
 			}
 			d.q, d.rowAt = append(d.q, p), append(d.rowAt, from.at)
@@ -169,7 +168,7 @@ func (d *Draft) propose() {
 		for _, id := range BestOf(ranked, d.Request.K) {
 			l.Candidates = append(l.Candidates, spec.Candidate{Token: id, LogQ: float32(q[id]), Beam: int32(b)})
 		}
-		plain := spec.Sampling{Temperature: 1}.Distribution(nil, d.Script.Logits(from.at, d.Differ))
+		plain := Distribution(spec.Sampling{Temperature: 1}, d.Script.Logits(from.at, d.Differ))
 		l.Entropies = append(l.Entropies, float32(Entropy(plain)))
 		if d.Accept {
 			l.Accepts = append(l.Accepts, d.Chance(from.at))
@@ -182,11 +181,11 @@ func (d *Draft) LogQ(at Prefix) []float64 {
 	z := d.Script.Logits(at, d.Differ)
 	s := spec.Sampling{Temperature: 1}
 	if d.Request.Coupled {
-		return d.Request.Sampling.Coupled(nil, z, uint32(at.Len))
+		return coupled(d.Request.Sampling, z, uint32(at.Len))
 	} else if d.trees {
 		s.Temperature = d.Request.Sampling.Temperature
 	}
-	q := s.Distribution(nil, z)
+	q := Distribution(s, z)
 	for i := range q {
 		q[i] = math.Log(q[i])
 	}
@@ -198,7 +197,7 @@ func (d *Draft) Chance(at Prefix) float32 {
 	if at == PrefixOf(d.Cells) {
 		return 1
 	}
-	return float32(Unit(Mix(at.Hash ^ 0xACCE97)))
+	return d.ChanceAfter(at)
 }
 
 func Entropy(p []float64) float64 {
@@ -217,15 +216,7 @@ func BestOf(x []float64, k int) []int32 {
 	for i := range order {
 		order[i] = int32(i)
 	}
-	slices.SortStableFunc(order, func(a, b int32) int {
-		switch {
-		case x[a] > x[b]:
-			return -1
-		case x[a] < x[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(x[b], x[a]) })
 	return order[:min(k, len(order))]
 }
 
@@ -264,14 +255,14 @@ func (d *Draft) draw(count int) ([]spec.Drawn, error) {
 		if s.Temperature == 0 {
 			shown = spec.Sampling{Temperature: 1}
 		}
-		q := shown.Distribution(nil, z)
-		token := s.Draw(z, stream, uint32(d.at.Len))
+		q := Distribution(shown, z)
+		token := Draw(s, z, stream, uint32(d.at.Len))
 		if n := len(d.Drawn); n > 0 && d.Accept {
 			d.Drawn[n-1].Accept = d.Chance(d.at)
 		}
 		d.Drawn = append(d.Drawn, spec.Drawn{Token: token, Prob: float32(q[token]), Entropy: float32(Entropy(q)),
 			Accept: float32(math.NaN())})
-		d.q = append(d.q, s.Distribution(nil, z))
+		d.q = append(d.q, Distribution(s, z))
 		d.at = d.at.Then(token)
 	}
 	return d.Drawn, nil
@@ -329,24 +320,4 @@ func (d *Draft) ReusePrefix(tokens []int32) int {
 // ChanceAfter returns the acceptance head's estimate for a token after the root.
 func (d *Draft) ChanceAfter(at Prefix) float32 {
 	return float32(Unit(Mix(at.Hash ^ 0xACCE97)))
-}
-
-func (d *Draft) Ranking(s spec.Sampling, coupled, drawn bool) func(Prefix) []int32 {
-	return func(at Prefix) []int32 {
-		d.Request, d.trees = spec.DraftRequest{Coupled: coupled, Sampling: s}, drawn
-		q := d.LogQ(at)
-		x := slices.Clone(q)
-		if drawn {
-			for i := range x {
-				x[i] += spec.Gumbel(s.Seed, spec.StreamDraft, uint32(at.Len), uint32(i))
-			}
-		}
-		var possible []int32
-		for _, id := range BestOf(x, len(x)) {
-			if !math.IsInf(q[id], -1) {
-				possible = append(possible, id)
-			}
-		}
-		return possible
-	}
 }

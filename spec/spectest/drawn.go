@@ -25,7 +25,7 @@ func Joint(s *Script, sampling spec.Sampling) []float64 {
 		var next []float64
 		var prefixes []Prefix
 		for i, p := range all {
-			for token, x := range sampling.Distribution(nil, s.Logits(at[i], 0)) {
+			for token, x := range Distribution(sampling, s.Logits(at[i], 0)) {
 				next, prefixes = append(next, p*x), append(prefixes, at[i].Then(int32(token)))
 			}
 		}

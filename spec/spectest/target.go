@@ -1,5 +1,5 @@
-// Package spectest holds scripted models and checks for the tests of spec and its packages. The scripted logits
-// hash the complete prefix, so any mistake changes all tokens after it.
+// Package spectest holds scripted models, the reference of sampling and checks for the tests of spec, its packages and
+// the kernels. The scripted logits hash the complete prefix, so any mistake changes all tokens after it.
 package spectest
 
 import (
@@ -222,7 +222,7 @@ func (t *Target) output(node int, p Prefix, s spec.Sampling) spec.NodeOutput {
 	z := t.logits(node, p)
 	t.lastLogits = append(t.lastLogits[:node], z)
 	wide := make([]float64, len(z))
-	out := spec.NodeOutput{Token: s.Draw(z, spec.StreamTarget, uint32(p.Len))}
+	out := spec.NodeOutput{Token: Draw(s, z, spec.StreamTarget, uint32(p.Len))}
 	total := 0.0
 	for i := range z {
 		wide[i] = float64(z[i])
@@ -232,7 +232,7 @@ func (t *Target) output(node int, p Prefix, s spec.Sampling) spec.NodeOutput {
 	out.Threshold = float32(math.Inf(-1))
 	if s.Temperature > 0 && (s.TopK > 0 || s.TopP > 0 && s.TopP < 1 || s.MinP > 0) {
 		out.Threshold = float32(math.Inf(1))
-		for i, x := range s.Scores(nil, z) {
+		for i, x := range scores(s, z) {
 			if !math.IsInf(x, -1) {
 				out.Threshold = min(out.Threshold, z[i])
 			}
@@ -259,10 +259,10 @@ func (t *Target) VerifyChain(
 		position := uint32(len(t.Cells) + i + 1)
 		z := t.logits(i, p)
 		if i == chain.Len()-1 {
-			out[i] = spec.ChainVerdict{Token: s.Draw(z, spec.StreamTarget, position)}
+			out[i] = spec.ChainVerdict{Token: Draw(s, z, spec.StreamTarget, position)}
 			continue
 		}
-		out[i] = spec.VerifyToken(s.Distribution(nil, z), d.q[i], chain.Tokens[i+1], s.Seed, position)
+		out[i] = VerifyToken(Distribution(s, z), d.q[i], chain.Tokens[i+1], s.Seed, position)
 	}
 	t.shaping = nil
 	return out, nil
@@ -284,8 +284,8 @@ func (t *Target) VerifyDivergence(
 	at, gaps := PrefixOf(t.Cells), make([]spec.Divergence, chain.Len()-1)
 	for i := range gaps {
 		at = at.Then(chain.Tokens[i])
-		p := shown.Distribution(nil, t.Script.Logits(at, 0))
-		q := shown.Distribution(nil, d.Script.Logits(at, d.Differ))
+		p := Distribution(shown, t.Script.Logits(at, 0))
+		q := Distribution(shown, d.Script.Logits(at, d.Differ))
 		gaps[i] = spec.Divergence{Distance: float32(distance(p, q)), Possible: p[chain.Tokens[i+1]] > 0}
 	}
 	return out, gaps, nil
@@ -327,13 +327,13 @@ func (t *Target) VerifySampled(
 			if rows[i] != -1 {
 				panic(fmt.Sprintf("node %d has no children and row %d", i, rows[i]))
 			}
-			out[i] = spec.TreeVerdict{Child: -1, Token: s.Draw(z, spec.StreamTarget, position)}
+			out[i] = spec.TreeVerdict{Child: -1, Token: Draw(s, z, spec.StreamTarget, position)}
 			continue
 		}
 		if d.rowAt[rows[i]] != p {
 			panic(fmt.Sprintf("the children of node %d were not drawn from row %d", i, rows[i]))
 		}
-		child, token := spec.VerifyChildren(s.Distribution(nil, z), d.q[rows[i]], children, s.Seed, position)
+		child, token := VerifyChildren(Distribution(s, z), d.q[rows[i]], children, s.Seed, position)
 		out[i] = spec.TreeVerdict{Child: -1, Token: token}
 		if child >= 0 {
 			out[i] = spec.TreeVerdict{Child: nodes[child]}
@@ -343,16 +343,7 @@ func (t *Target) VerifySampled(
 	return out, nil
 }
 
-func (t *Target) Score(ctx context.Context, tokens []int32) ([]float32, error) {
-	t.Reset()
-	var out []float32
-	for i := range tokens[1:] {
-		z := t.Script.Logits(PrefixOf(tokens[:i+1]), 0)
-		out = append(out, float32(math.Log(spec.Sampling{Temperature: 1}.Distribution(nil, z)[tokens[i+1]])))
-	}
-	t.append(tokens...)
-	return out, nil
-}
+func (t *Target) Score(context.Context, []int32) ([]float32, error) { panic("no round scores") }
 
 func (t *Target) Commit(path []int32) error {
 	if t.tree == nil || len(path) == 0 || path[0] != 0 {
@@ -376,11 +367,11 @@ func Plain(s *Script, prompt []int32, context int, o spec.Options) ([]int32, spe
 		if at.Len == context {
 			return out, spec.FinishContext
 		}
-		token := o.Sampling.Draw(s.Logits(at, 0), spec.StreamTarget, uint32(at.Len))
+		token := Draw(o.Sampling, s.Logits(at, 0), spec.StreamTarget, uint32(at.Len))
 		out = append(out, token)
 		at = at.Then(token)
 		switch {
-		case o.Cut != nil && stopsAt(o.Cut, token):
+		case o.Cut != nil && stops(o.Cut([]int32{token})):
 			return out, spec.FinishStop
 		case slices.Contains(o.EOS, token):
 			return out, spec.FinishEOS
@@ -390,10 +381,7 @@ func Plain(s *Script, prompt []int32, context int, o spec.Options) ([]int32, spe
 	}
 }
 
-func stopsAt(cut func([]int32) (int, bool), token int32) bool {
-	_, stop := cut([]int32{token})
-	return stop
-}
+func stops(_ int, stop bool) bool { return stop }
 
 func (m *Model) prefix(tokens []int32) int {
 	n := 0

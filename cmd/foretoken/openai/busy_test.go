@@ -46,7 +46,7 @@ func held(w *site) (begun chan int, release func(n int)) {
 func (w *site) waits(n int) {
 	w.t.Helper()
 	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if _, waiting := w.api.queue.state(); waiting == n {
+		if _, waiting, _ := w.api.queue.state(); waiting == n {
 			return
 		}
 	}
@@ -99,7 +99,7 @@ func TestClientsTakeTurns(t *testing.T) {
 	}
 	release(1)
 	all.Wait()
-	if busy, waiting := w.api.queue.state(); busy || waiting != 0 {
+	if busy, waiting, _ := w.api.queue.state(); busy || waiting != 0 {
 		t.Errorf("busy %v, %d waiting", busy, waiting)
 	}
 }

@@ -176,7 +176,9 @@ func (g *generation) run() error {
 func (g *generation) prompts() ([][]int32, error) {
 	q, info := g.asked, g.engine.Info()
 	var all [][]int32
+	name := "prompt"
 	if q.chat {
+		name = "messages"
 		ids, err := g.engine.ChatIDs(foretoken.ChatOptions{Messages: q.messages, Template: g.server.config.Template,
 			Tools: q.tools, Vars: q.vars})
 		if errors.Is(err, foretoken.ErrNoChatTemplate) {
@@ -199,25 +201,19 @@ func (g *generation) prompts() ([][]int32, error) {
 		}
 		all = append(all, ids)
 	}
-	name := "prompt"
-	if q.chat {
-		name = "messages"
-	}
 	for _, ids := range all {
 		if len(ids) == 0 {
 			return nil, invalid(name, "%s is empty, and the model has no token to begin with", name)
 		}
 		if room := info.Target.Context; len(ids) >= room {
-			e := invalid(name, "%s has %d tokens, and the context holds %d with the answer; shorten it, "+
-				"or start the server with a longer --context", name, len(ids), room)
-			e.Code = "context_length_exceeded"
-			return nil, e
+			return nil, wrong("context_length_exceeded", name, "%s has %d tokens, and the context holds %d with the "+
+				"answer; shorten it, or start the server with a longer --context", name, len(ids), room)
 		}
 	}
 	return all, nil
 }
 
-// one decodes one text and, where the request streams, sends it as it grows. first marks the prompt's first text.
+// generateOne decodes one text and, if the request streams, sends it as it grows. first marks a prompt's first text.
 func (g *generation) generateOne(prompt []int32, settings foretoken.Request, index int, first bool) error {
 	q := g.asked
 	told := &likelihoods{tok: g.engine.Tokenizer(), top: q.top, chat: q.chat}

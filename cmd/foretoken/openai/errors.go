@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -11,11 +10,11 @@ import (
 // Error is a refusal in the API's shape: {"error": {"message", "type", "param", "code"}}. Param names the field at
 // fault; Code identifies the kind of mistake for programs.
 type Error struct {
-	Status  int    `json:"-"`
-	Message string `json:"message"`
-	Type    string `json:"type"`
-	Param   string `json:"-"` // null on the wire where empty
-	Code    string `json:"code"`
+	Status  int     `json:"-"`
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"` // null where no field is at fault, as clients expect
+	Code    string  `json:"code"`
 	// retry is the time after which a retry may succeed; 0: never or unknown.
 	retry time.Duration
 	allow string // the methods that would have done
@@ -30,37 +29,29 @@ const (
 
 func (e *Error) Error() string { return e.Message }
 
-// MarshalJSON writes an absent Param as null, as clients expect.
-func (e *Error) MarshalJSON() ([]byte, error) {
-	var param *string
-	if e.Param != "" {
-		param = &e.Param
-	}
-	return json.Marshal(struct {
-		Message string  `json:"message"`
-		Type    string  `json:"type"`
-		Param   *string `json:"param"`
-		Code    string  `json:"code"`
-	}{e.Message, e.Type, param, e.Code})
+// wrong refuses a request for one of its fields.
+func wrong(code, param, format string, args ...any) *Error {
+	return &Error{Status: http.StatusBadRequest, Type: typeRequest, Param: &param, Code: code,
+		Message: fmt.Sprintf(format, args...)}
 }
 
 // invalid refuses the value of a field.
 func invalid(param, format string, args ...any) *Error {
-	return &Error{Status: http.StatusBadRequest, Type: typeRequest, Param: param, Code: "invalid_value",
-		Message: fmt.Sprintf(format, args...)}
+	return wrong("invalid_value", param, format, args...)
+}
+
+// wrongType refuses a value of another type than the field's.
+func wrongType(param, format string, args ...any) *Error {
+	return wrong("invalid_type", param, format, args...)
 }
 
 // unsupported refuses a field that this server knows and cannot do.
 func unsupported(param, format string, args ...any) *Error {
-	e := invalid(param, format, args...)
-	e.Code = "unsupported_parameter"
-	return e
+	return wrong("unsupported_parameter", param, format, args...)
 }
 
 func missing(param, format string, args ...any) *Error {
-	e := invalid(param, format, args...)
-	e.Code = "missing_required_parameter"
-	return e
+	return wrong("missing_required_parameter", param, format, args...)
 }
 
 // refused is a request that is turned away whatever its body says.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,7 +47,7 @@ func parseFields(body []byte) (*fields, *Error) {
 }
 
 func badJSON(format string, args ...any) *Error {
-	return &Error{Status: 400, Type: typeRequest, Code: "invalid_json", Message: fmt.Sprintf(format, args...)}
+	return refused(http.StatusBadRequest, "invalid_json", format, args...)
 }
 
 // fail keeps the first error.
@@ -70,9 +71,7 @@ func (f *fields) into(name string, to any, want string) bool {
 		return false
 	}
 	if err := json.Unmarshal(raw, to); err != nil {
-		e := invalid(name, "%s is %s; want %s", name, brief(raw), want)
-		e.Code = "invalid_type"
-		f.fail(e)
+		f.fail(wrongType(name, "%s is %s; want %s", name, brief(raw), want))
 		return false
 	}
 	return true
@@ -127,9 +126,7 @@ func (f *fields) stops(name string) []string {
 	if json.Unmarshal(raw, &one) == nil {
 		all = append(all, one)
 	} else if json.Unmarshal(raw, &all) != nil {
-		e := invalid(name, "%s is %s; want a string or a list of strings", name, brief(raw))
-		e.Code = "invalid_type"
-		f.fail(e)
+		f.fail(wrongType(name, "%s is %s; want a string or a list of strings", name, brief(raw)))
 		return nil
 	}
 	if len(all) > maxStops {
@@ -174,9 +171,7 @@ func (f *fields) end() *Error {
 		return f.err
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.raw)) {
-		e := invalid(name, "there is no parameter %s", brief([]byte(name)))
-		e.Code = "unknown_parameter"
-		return e
+		return wrong("unknown_parameter", name, "there is no parameter %s", brief([]byte(name)))
 	}
 	return nil
 }

@@ -178,7 +178,7 @@ func FuzzRequest(f *testing.F) {
 				key != "Bearer k" && !strings.EqualFold(strings.TrimSuffix(key, "k"), "bearer ") || method != "POST") {
 				t.Fatalf("%s %s of host %q with key %q reached the engine", method, path, host, key)
 			}
-			if busy, waiting := api.queue.state(); busy || waiting != 0 {
+			if busy, waiting, _ := api.queue.state(); busy || waiting != 0 {
 				t.Fatalf("busy %v, %d waiting", busy, waiting)
 			}
 		})

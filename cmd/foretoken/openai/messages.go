@@ -52,9 +52,7 @@ func message(raw json.RawMessage, param string) (m foretoken.Message, _ *Error) 
 		ToolCallID string          `json:"tool_call_id"`
 	}
 	if err := json.Unmarshal(raw, &v); err != nil {
-		e := invalid(param, "%s is wrong: %s", param, reason(err))
-		e.Code = "invalid_type"
-		return m, e
+		return m, wrongType(param, "%s is wrong: %s", param, reason(err))
 	}
 	if v.Role == nil {
 		return m, missing(param+".role", "%s has no role", param)
@@ -103,9 +101,7 @@ func content(raw json.RawMessage, param string) (string, *Error) {
 		Refusal *string `json:"refusal"`
 	}
 	if json.Unmarshal(raw, &parts) != nil {
-		e := invalid(param, "%s is %s; want a string or a list of parts", param, brief(raw))
-		e.Code = "invalid_type"
-		return "", e
+		return "", wrongType(param, "%s is %s; want a string or a list of parts", param, brief(raw))
 	}
 	var all strings.Builder
 	for i, p := range parts {

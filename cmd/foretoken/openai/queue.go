@@ -3,6 +3,7 @@ package openai
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -60,10 +61,11 @@ func (q *queue) enter(ctx context.Context, name string) (leave func(), err error
 		q.mu.Unlock()
 		return q.turn(), nil
 	case q.waiting >= q.limit:
-		e := &Error{Status: http.StatusTooManyRequests, Type: typeLimit, Code: "queue_full", retry: q.estimate()}
-		e.Message = "one request is decoded at a time, and no more may wait; try again later"
+		// A place becomes free after the request that runs now.
+		retry := min(max(q.mean, time.Second), 2*time.Minute)
 		q.mu.Unlock()
-		return nil, e
+		return nil, &Error{Status: http.StatusTooManyRequests, Type: typeLimit, Code: "queue_full", retry: retry,
+			Message: "one request is decoded at a time, and no more may wait; try again later"}
 	}
 	t := &ticket{granted: make(chan struct{})}
 	q.add(name, t)
@@ -84,11 +86,6 @@ func (q *queue) enter(ctx context.Context, name string) (leave func(), err error
 	q.mu.Unlock()
 	q.leave(0) // it had just become its turn
 	return nil, context.Cause(ctx)
-}
-
-// estimate is when a place in the queue will be free: after the request that runs now.
-func (q *queue) estimate() time.Duration {
-	return min(max(q.mean, time.Second), 2*time.Minute)
 }
 
 // turn gives the function that ends one.
@@ -136,23 +133,20 @@ func (q *queue) add(name string, t *ticket) {
 
 // remove takes a ticket back; false if it waits no more.
 func (q *queue) remove(name string, t *ticket) bool {
-	for i, c := range q.turns {
-		if c.name != name {
-			continue
-		}
-		for j := range c.tickets {
-			if c.tickets[j] != t {
-				continue
-			}
-			c.tickets = append(c.tickets[:j], c.tickets[j+1:]...)
-			if len(c.tickets) == 0 {
-				q.turns = append(q.turns[:i], q.turns[i+1:]...)
-			}
-			q.waiting--
-			return true
-		}
+	at := slices.IndexFunc(q.turns, func(c *client) bool { return c.name == name })
+	if at < 0 {
+		return false
 	}
-	return false
+	c := q.turns[at]
+	i := slices.Index(c.tickets, t)
+	if i < 0 {
+		return false
+	}
+	if c.tickets = slices.Delete(c.tickets, i, i+1); len(c.tickets) == 0 {
+		q.turns = slices.Delete(q.turns, at, at+1)
+	}
+	q.waiting--
+	return true
 }
 
 // close turns away all that waits, and all that comes.
@@ -169,9 +163,9 @@ func (q *queue) close() {
 	q.turns, q.waiting = nil, 0
 }
 
-// state reports for /health whether a request decodes and how many wait.
-func (q *queue) state() (busy bool, waiting int) {
+// state reports whether a request decodes, how many wait, and whether more are turned away.
+func (q *queue) state() (busy bool, waiting int, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.busy, q.waiting
+	return q.busy, q.waiting, q.closed
 }

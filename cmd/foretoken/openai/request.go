@@ -284,10 +284,8 @@ func (a *parsedRequest) texts(f *fields) {
 	if !ok {
 		f.fail(missing("prompt", "prompt is missing; give the text to continue"))
 	} else if a.prompts = prompts(raw); a.prompts == nil {
-		e := invalid("prompt",
-			"prompt is %s; want a string, a list of strings, a list of tokens or a list of such lists", brief(raw))
-		e.Code = "invalid_type"
-		f.fail(e)
+		f.fail(wrongType("prompt",
+			"prompt is %s; want a string, a list of strings, a list of tokens or a list of such lists", brief(raw)))
 	}
 	for i, p := range a.prompts {
 		if p.text == "" && len(p.ids) == 0 && len(a.prompts) > 1 {
@@ -302,40 +300,33 @@ func (a *parsedRequest) texts(f *fields) {
 }
 
 // prompts reads the four forms of a prompt; nil where it is none of them.
-func prompts(raw json.RawMessage) []prompt {
+func prompts(raw json.RawMessage) (all []prompt) {
+	is := func(to any) bool { return json.Unmarshal(raw, to) == nil }
 	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return []prompt{{text: text}}
-	}
 	var texts []string
-	if json.Unmarshal(raw, &texts) == nil && len(texts) > 0 {
-		all := make([]prompt, len(texts))
-		for i := range texts {
-			all[i].text = texts[i]
-		}
-		return all
-	}
 	var ids []int32
-	if json.Unmarshal(raw, &ids) == nil && len(ids) > 0 {
-		return []prompt{{ids: ids}}
-	}
 	var lists [][]int32
-	if json.Unmarshal(raw, &lists) == nil && len(lists) > 0 {
-		all := make([]prompt, len(lists))
-		for i := range lists {
-			all[i].ids = lists[i]
+	switch {
+	case is(&text):
+		all = []prompt{{text: text}}
+	case is(&texts):
+		for _, text := range texts {
+			all = append(all, prompt{text: text})
 		}
-		return all
+	case is(&ids):
+		all = []prompt{{ids: ids}}
+	case is(&lists):
+		for _, ids := range lists {
+			all = append(all, prompt{ids: ids})
+		}
 	}
-	return nil
+	return all
 }
 
 // fits refuses requests beyond the loaded models.
 func (a *parsedRequest) fits(info foretoken.Info, served string, candidates int) *Error {
 	if a.model != served {
-		e := invalid("model", "there is no model %s; this server has %s", brief([]byte(a.model)), served)
-		e.Status, e.Code = 404, "model_not_found"
-		return e
+		return noModel(a.model, served)
 	}
 	name := "logprobs"
 	if a.chat && a.top > 0 {

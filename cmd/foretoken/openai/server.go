@@ -2,9 +2,8 @@
 // written for that one can be tried on this machine: /v1/chat/completions and /v1/completions, streamed or
 // not, /v1/models and /health. The texts are those of foretoken generate with the same seed.
 //
-// It is made for one person's machine. One request decodes at a time, the others wait in a bounded queue.
-// A page that a browser shows cannot use it unless its origin was named, nor reach it under a
-// name that it was not started for.
+// It is made for one person's machine. One request decodes at a time, the others wait in a bounded queue. A page that a
+// browser shows cannot use it unless its origin was named, nor reach it under a name that it was not started for.
 package openai
 
 import (
@@ -214,7 +213,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) *Error {
 	return nil
 }
 
-// knows reports whether a Host header names this server.
+// knowsHost reports whether a Host header names this server.
 func (s *Server) knowsHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -261,7 +260,7 @@ func (s *Server) route(a *answer, r *http.Request) {
 
 // health reports whether the server would answer requests.
 func (s *Server) health(a *answer) {
-	busy, waiting := s.queue.state()
+	busy, waiting, _ := s.queue.state()
 	state := struct {
 		Status  string `json:"status"`
 		Busy    bool   `json:"busy"`
@@ -285,10 +284,7 @@ const (
 
 // ready returns why no request can be answered, or nil.
 func (s *Server) ready() *Error {
-	s.queue.mu.Lock()
-	closed := s.queue.closed
-	s.queue.mu.Unlock()
-	switch {
+	switch _, _, closed := s.queue.state(); {
 	case closed:
 		return errStopping()
 	case s.engine.Load() == nil:
@@ -324,12 +320,16 @@ func (s *Server) models(a *answer) {
 	}{"list", []listed{s.served()}})
 }
 
+// noModel refuses a request for another model than the served one.
+func noModel(name, served string) *Error {
+	e := wrong("model_not_found", "model", "there is no model %s; this server has %s", brief([]byte(name)), served)
+	e.Status = http.StatusNotFound
+	return e
+}
+
 func (s *Server) model(a *answer, name string) {
 	if name != s.config.Model {
-		e := refused(http.StatusNotFound, "model_not_found", "there is no model %s; this server has %s",
-			brief([]byte(name)), s.config.Model)
-		e.Param = "model"
-		a.refuse(e)
+		a.refuse(noModel(name, s.config.Model))
 		return
 	}
 	writeJSON(a, http.StatusOK, s.served())
@@ -365,8 +365,7 @@ func (s *Server) body(a *answer, r *http.Request) ([]byte, *Error) {
 		defer func() { <-s.reading }()
 	case <-wait.C:
 		return nil, &Error{Status: http.StatusTooManyRequests, Type: typeLimit, Code: "too_many_requests",
-			retry:   readingTime,
-			Message: "too many requests are being sent at once; try again later"}
+			retry: readingTime, Message: "too many requests are being sent at once; try again later"}
 	}
 	control := http.NewResponseController(a)
 	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // where there is none, the server's own holds
@@ -395,10 +394,8 @@ func (s *Server) problem(err error) *Error {
 		e.retry = lostPause
 		return e
 	case errors.Is(err, foretoken.ErrNoChatTemplate):
-		e = invalid("messages",
+		return wrong("no_chat_template", "messages",
 			"the model has no chat template; start the server with --chat-template, or use /v1/completions")
-		e.Code = "no_chat_template"
-		return e
 	}
 	return failed(http.StatusInternalServerError, "engine_error", "%s", oneLine(err))
 }

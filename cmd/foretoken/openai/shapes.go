@@ -127,8 +127,7 @@ type likelihoods struct {
 	offset int // characters before the next token
 }
 
-// of returns the log-probabilities of an event's tokens, or nil where none were requested or the event has no
-// tokens.
+// of returns the log-probabilities of an event's tokens, or nil where none were requested or the event has no tokens.
 func (l *likelihoods) of(e *foretoken.Event) any {
 	if l.top < 0 {
 		return nil

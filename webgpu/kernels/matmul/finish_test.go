@@ -41,7 +41,7 @@ func endings(dev webgpu.Device) []Family {
 	}
 	var all []Family
 	for _, f := range Families(dev.Info()) {
-		if testing.Short() && f.Kind == BySubgroup4 { // the family that browsers decode with here
+		if !kerneltest.Full() && f.Kind == BySubgroup4 { // the family that browsers decode with here
 			return []Family{f}
 		}
 		if f.first() { // the others of a kind differ in the number of rows only
@@ -98,7 +98,7 @@ func TestMatMulNext(t *testing.T) {
 	kerneltest.OnDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := kerneltest.New(t, dev)
 		for _, f := range []kernels.Format{kernels.Q8_0, kernels.Q4_0, kernels.F32, kernels.Q4_K} {
-			if testing.Short() && f != kernels.Q8_0 {
+			if !kerneltest.Full() && f != kernels.Q8_0 {
 				continue
 			}
 			const dim, stride, rows, eps = 96, 2 * 96, 37, 1e-5
@@ -153,7 +153,7 @@ func TestMatMulSiLU(t *testing.T) {
 	kerneltest.OnDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := kerneltest.New(t, dev)
 		for _, f := range []kernels.Format{kernels.Q8_0, kernels.Q4_0, kernels.BF16, kernels.Q6_K} {
-			if testing.Short() && f != kernels.Q4_0 {
+			if !kerneltest.Full() && f != kernels.Q4_0 {
 				continue
 			}
 			const half, eps = 48, 1e-6
@@ -212,7 +212,7 @@ func TestMatMulRope(t *testing.T) {
 			table := b.F32(attention.RopeTable(positions, inverse, 1.25))
 			for _, h.HalfSplit = range []bool{false, true} {
 				for _, h.Format = range []kernels.KVFormat{kernels.KVF32, kernels.KVF16} {
-					if (testing.Short() || h.Dim != 96) && h.HalfSplit != (h.Format == kernels.KVF16) {
+					if (!kerneltest.Full() || h.Dim != 96) && h.HalfSplit != (h.Format == kernels.KVF16) {
 						continue
 					}
 					for i, family := range endings(dev) {

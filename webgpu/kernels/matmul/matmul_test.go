@@ -43,8 +43,8 @@ func TestMatMul(t *testing.T) {
 		b := kerneltest.New(t, dev)
 		for f := range kernels.Formats {
 			for _, shape := range [][2]int{{5, 32}, {96, 96}, {257, 192}, {64, 1056}} {
-				brief := !shown(f) || superblock(f) && !kerneltest.Full()
-				if (testing.Short() || brief) && shape[0] == 96 || testing.Short() && brief && shape[0] != 64 {
+				brief := !kerneltest.Full() && (!shown(f) || superblock(f))
+				if !kerneltest.Full() && shape[0] == 96 || brief && shape[0] != 64 {
 					continue
 				}
 				w := kerneltest.NewWeight(f, shape[0], (shape[1]+f.Block()-1)/f.Block()*f.Block())
@@ -57,7 +57,7 @@ func TestMatMul(t *testing.T) {
 							break
 						}
 						for _, m := range []int{1, 2, 5, 8, 13, 32, 64} {
-							if split != w.Rows && m != 5 || testing.Short() && (m == 2 || m == 8 || m == 32) {
+							if split != w.Rows && m != 5 || !kerneltest.Full() && (m == 2 || m == 8 || m == 32) {
 								continue
 							}
 							if dev.Info().Backend != "cpu" && !tried(f, family, m) {
@@ -80,19 +80,15 @@ func tried(f kernels.Format, family Family, m int) bool {
 	case !family.Takes(f) || !family.first() && m != 5 && m != 64:
 		return false
 	case family.Kind == BySubgroup: // unpacks like ByGroup
-		return f == kernels.Q8_0 && (family.first() || !testing.Short()) && (!testing.Short() || m == 5)
+		return f == kernels.Q8_0 && (kerneltest.Full() || family.first() && m == 5)
 	case kerneltest.Full():
 		return true
 	case !family.first():
-		return !testing.Short() && (f == kernels.Q8_0 || f == kernels.Q4_0 && m == 5)
+		return false
 	case shown(f) && !superblock(f):
 		return true
-	case testing.Short():
-		return m == []int{ByRow: 13, BySubgroup4: 5, ByGroup: 1}[family.Kind]
-	case shown(f): // the smallest tile, the largest and two others
-		return m == 1 || m == 5 || m == 13 || m == 64
 	}
-	return m == 5 || family.Kind == ByGroup && m == 1
+	return m == []int{ByRow: 13, BySubgroup4: 5, ByGroup: 1}[family.Kind]
 }
 
 // first reports whether the family is the first of its kind.
@@ -146,7 +142,7 @@ func TestMatMulBatchInvariance(t *testing.T) {
 			}
 			x := kerneltest.Normals(5, 64*cols)
 			// Each model checks its own formats when it is loaded.
-			if testing.Short() && (!shown(f) || f == kernels.Q2_K) {
+			if !shown(f) || f == kernels.Q2_K && !kerneltest.Full() {
 				continue
 			}
 			up := kerneltest.NewWeight(f, rows, cols).Upload(b, rows)
@@ -175,17 +171,15 @@ func TestMatMulBatchInvariance(t *testing.T) {
 func proved(dev webgpu.Device, f kernels.Format) []Family {
 	all := Families(dev.Info())
 	favourite := all[0] // the family that browsers decode with here
-	if f == kernels.Q8_0 && !testing.Short() {
+	if f == kernels.Q8_0 && kerneltest.Full() {
 		return append(all, Family{Rows: 4, Width: 16, Most: 32, Fixed: true})
 	}
 	return slices.DeleteFunc(all, func(family Family) bool {
 		switch {
 		case family.Kind == BySubgroup && f != kernels.Q8_0:
 			return true
-		case f != kernels.Q8_0 && testing.Short() && !kerneltest.Full():
+		case f != kernels.Q8_0 && !kerneltest.Full():
 			return family != favourite
-		case !shown(f): // one row a thread, which compiles in a fraction of the time
-			return family.Kind != ByRow || family.Rows != 1
 		}
 		return !family.first()
 	})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"foretoken/spec"
+	"foretoken/spec/spectest"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
 	"foretoken/webgpu/kernels/kerneltest"
@@ -118,7 +119,7 @@ func (s *sampledTree) check(what string, count *tally) {
 		}
 		p := te.Distribution(func(id int) bool { return te.Z[id] >= kernels.Float(record[1]) })
 		q := de.Distribution(kerneltest.Everything)
-		wantPlace, wantToken := spec.VerifyChildren(p, q, children, s.params.Seed, s.at[row])
+		wantPlace, wantToken := spectest.VerifyChildren(p, q, children, s.params.Seed, s.at[row])
 		if place != NoChild {
 			count.accepted++
 		}
@@ -158,7 +159,7 @@ func (s *sampledTree) follow(what string, p, q []float64, children []int32, plac
 		if !scale(q) {
 			break
 		}
-		u := spec.Hash(s.params.Seed, spec.StreamAccept, s.at[row], uint32(j))
+		u := spectest.Hash(s.params.Seed, spec.StreamAccept, s.at[row], uint32(j))
 		limit := (float64(u) + 0.5) / (1 << 32) * q[x]
 		accepted, near := uint32(j) == place, loose[x]+slack*limit
 		if accepted && p[x] < limit-near || !accepted && p[x] > limit+near {
@@ -436,15 +437,15 @@ func TestVerifyJoint(t *testing.T) {
 						then = int32(verdict[(1+place)*VerdictWords+1])
 						second++
 					} else {
-						then = sampling.Draw(rowOf(p, first), spec.StreamTarget, uint32(2*(run*trees+tree)+1))
+						then = spectest.Draw(sampling, rowOf(p, first), spec.StreamTarget, uint32(2*(run*trees+tree)+1))
 					}
 					counts[first*vocab+then]++
 				}
 			}
 			want := make([]float64, vocab*vocab)
 			sampling := spec.Sampling{Temperature: params.Temperature, TopP: params.TopP}
-			for first, chance := range sampling.Distribution(nil, rowOf(p, -1)) {
-				for then, after := range sampling.Distribution(nil, rowOf(p, int32(first))) {
+			for first, chance := range spectest.Distribution(sampling, rowOf(p, -1)) {
+				for then, after := range spectest.Distribution(sampling, rowOf(p, int32(first))) {
 					want[first*vocab+then] = chance * after
 				}
 			}

@@ -1,4 +1,4 @@
-package spec_test
+package spectest
 
 import (
 	"math"
@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"foretoken/spec"
-	"foretoken/spec/spectest"
 )
 
 func TestScoresFilterInOrder(t *testing.T) {
@@ -47,7 +46,7 @@ func TestScoresFilterInOrder(t *testing.T) {
 		{"nothing", spec.Sampling{Temperature: 1, TopK: 1}, []float32{inf, nan}, []float64{0, 0}},
 		{"outlier", spec.Sampling{Temperature: 0.001}, []float32{3e38, -3e38, 0}, []float64{1, 0, 0}},
 	} {
-		got := c.s.Distribution(nil, c.logits)
+		got := Distribution(c.s, c.logits)
 		for i := range c.want {
 			if math.Abs(got[i]-c.want[i]) > 1e-6 {
 				t.Errorf("%s: %v, want %v", c.name, got, c.want)
@@ -67,14 +66,14 @@ func TestArgmax(t *testing.T) {
 		{[]float32{0}, 0},
 		{[]float32{inf, float32(math.Inf(1)), 5}, 1},
 	} {
-		if got := spec.Argmax(c.logits); got != c.want {
+		if got := argmax(c.logits); got != c.want {
 			t.Errorf("Argmax(%v) = %d, want %d", c.logits, got, c.want)
 		}
 	}
-	if got := (spec.Sampling{Temperature: 1}).Draw([]float32{inf, nan}, spec.StreamTarget, 0); got != -1 {
+	if got := Draw((spec.Sampling{Temperature: 1}), []float32{inf, nan}, spec.StreamTarget, 0); got != -1 {
 		t.Errorf("a draw from nothing gives %d", got)
 	}
-	if got := spec.DrawFrom([]float64{0, 0}, 1, spec.StreamTarget, 0); got != -1 {
+	if got := drawFrom([]float64{0, 0}, 1, spec.StreamTarget, 0); got != -1 {
 		t.Errorf("a draw from nothing gives %d", got)
 	}
 }
@@ -82,18 +81,18 @@ func TestArgmax(t *testing.T) {
 func TestDrawsFollowTheProcessedDistribution(t *testing.T) {
 	logits := []float32{0.5, -1, 2, 0.5, 1.5, -3, 0, 1.9}
 	const n = 20000
-	for i, s := range spectest.Samplings() {
-		p := s.Distribution(nil, logits)
+	for i, s := range Samplings() {
+		p := Distribution(s, logits)
 		positions, seeds := make([]int, len(p)), make([]int, len(p))
 		for j := range n {
 			s.Seed = 42
-			positions[s.Draw(logits, spec.StreamTarget, uint32(j))]++
+			positions[Draw(s, logits, spec.StreamTarget, uint32(j))]++
 			s.Seed = uint64(j) * 0x100000001 // both halves of the seed count
-			seeds[s.Draw(logits, spec.StreamTarget, 17)]++
+			seeds[Draw(s, logits, spec.StreamTarget, 17)]++
 		}
 		name := []string{"greedy", "temperature", "top-k", "top-p", "min-p", "all"}[i]
-		spectest.Fits(t, name+" over positions", positions, p)
-		spectest.Fits(t, name+" over seeds", seeds, p)
+		Fits(t, name+" over positions", positions, p)
+		Fits(t, name+" over seeds", seeds, p)
 	}
 }
 
@@ -101,7 +100,7 @@ func TestDrawsFollowTheProcessedDistribution(t *testing.T) {
 func TestDrawsAreIndependent(t *testing.T) {
 	logits := []float32{0.3, -0.5, 1, 0}
 	s := spec.Sampling{Temperature: 1, Seed: 9}
-	p := s.Distribution(nil, logits)
+	p := Distribution(s, logits)
 	joint := make([]float64, 0, 16)
 	for _, a := range p {
 		for _, b := range p {
@@ -111,21 +110,21 @@ func TestDrawsAreIndependent(t *testing.T) {
 	other := s
 	pairs := map[string]func(i uint32) (int32, int32){
 		"next positions": func(i uint32) (int32, int32) {
-			return s.Draw(logits, spec.StreamTarget, 2*i), s.Draw(logits, spec.StreamTarget, 2*i+1)
+			return Draw(s, logits, spec.StreamTarget, 2*i), Draw(s, logits, spec.StreamTarget, 2*i+1)
 		},
 		"streams": func(i uint32) (int32, int32) {
-			return s.Draw(logits, spec.StreamTarget, i), s.Draw(logits, spec.StreamDraft, i)
+			return Draw(s, logits, spec.StreamTarget, i), Draw(s, logits, spec.StreamDraft, i)
 		},
 		"residual and draft": func(i uint32) (int32, int32) {
-			return s.Draw(logits, spec.StreamResidual, i), s.Draw(logits, spec.StreamDraft, i)
+			return Draw(s, logits, spec.StreamResidual, i), Draw(s, logits, spec.StreamDraft, i)
 		},
 		"next seeds": func(i uint32) (int32, int32) {
 			s.Seed, other.Seed = 2*uint64(i), 2*uint64(i)+1
-			return s.Draw(logits, spec.StreamTarget, 5), other.Draw(logits, spec.StreamTarget, 5)
+			return Draw(s, logits, spec.StreamTarget, 5), Draw(other, logits, spec.StreamTarget, 5)
 		},
 		"halves of the seed": func(i uint32) (int32, int32) {
 			s.Seed, other.Seed = uint64(i), uint64(i)<<32
-			return s.Draw(logits, spec.StreamTarget, 5), other.Draw(logits, spec.StreamTarget, 6)
+			return Draw(s, logits, spec.StreamTarget, 5), Draw(other, logits, spec.StreamTarget, 6)
 		},
 	}
 	for name, pair := range pairs {
@@ -134,17 +133,17 @@ func TestDrawsAreIndependent(t *testing.T) {
 			a, b := pair(i + 1)
 			counts[a*4+b]++
 		}
-		spectest.Fits(t, name, counts, joint)
+		Fits(t, name, counts, joint)
 	}
 	// The accept test's uniform, in 16 bins against the draft's token.
 	counts, want := make([]int, 64), make([]float64, 64)
 	for i := range uint32(20000) {
-		counts[s.Draw(logits, spec.StreamDraft, i)*16+int32(16*spec.Uniform(s.Seed, spec.StreamAccept, i))]++
+		counts[Draw(s, logits, spec.StreamDraft, i)*16+int32(16*Uniform(s.Seed, spec.StreamAccept, i, 0))]++
 	}
 	for i := range want {
 		want[i] = p[i/16] / 16
 	}
-	spectest.Fits(t, "uniform and draft", counts, want)
+	Fits(t, "uniform and draft", counts, want)
 }
 
 func TestJudgeKeepsTheTargetsDistribution(t *testing.T) {
@@ -157,8 +156,8 @@ func TestJudgeKeepsTheTargetsDistribution(t *testing.T) {
 	} {
 		counts, accepted := make([]int, 4), make([]int, 2)
 		for seed := range uint64(20000) {
-			x := spec.DrawFrom(c.q, seed, spec.StreamDraft, 3)
-			v := spec.VerifyToken(c.p, c.q, x, seed, 3)
+			x := drawFrom(c.q, seed, spec.StreamDraft, 3)
+			v := VerifyToken(c.p, c.q, x, seed, 3)
 			if v.Accepted {
 				accepted[0]++
 				v.Token = x
@@ -167,22 +166,22 @@ func TestJudgeKeepsTheTargetsDistribution(t *testing.T) {
 			}
 			counts[v.Token]++
 		}
-		spectest.Fits(t, "output", counts, c.p)
+		Fits(t, "output", counts, c.p)
 		overlap := 0.0
 		for i := range c.p {
 			overlap += min(c.p[i], c.q[i])
 		}
-		spectest.Fits(t, "acceptance is the overlap of p and q", accepted, []float64{overlap, max(1-overlap, 0)})
+		Fits(t, "acceptance is the overlap of p and q", accepted, []float64{overlap, max(1-overlap, 0)})
 	}
 }
 
 func TestJudgeWithoutResidual(t *testing.T) {
 	// q(x) exceeds p(x) by rounding alone and the uniform falls between them.
-	p := []float64{spec.Uniform(5, spec.StreamAccept, 1), 0}
-	if v := spec.VerifyToken(p, []float64{1, 0}, 0, 5, 1); v.Accepted || v.Token != 0 {
+	p := []float64{Uniform(5, spec.StreamAccept, 1, 0), 0}
+	if v := VerifyToken(p, []float64{1, 0}, 0, 5, 1); v.Accepted || v.Token != 0 {
 		t.Errorf("%+v, want the only token there is", v)
 	}
-	if v := spec.VerifyToken([]float64{0, 0}, []float64{0, 0}, 1, 1, 1); v.Accepted || v.Token != -1 {
+	if v := VerifyToken([]float64{0, 0}, []float64{0, 0}, 1, 1, 1); v.Accepted || v.Token != -1 {
 		t.Errorf("of nothing: %+v", v)
 	}
 }
@@ -191,17 +190,17 @@ func TestCoupledIsAProbability(t *testing.T) {
 	s := spec.Sampling{Temperature: 0.7, TopK: 3, Seed: 4}
 	logits := []float32{1, 2, 0, 1.5, -1}
 	for position := range uint32(100) {
-		q := s.Coupled(nil, logits, position)
+		q := coupled(s, logits, position)
 		sum := 0.0
 		for _, x := range q {
 			sum += math.Exp(x)
 		}
-		if best := int32(slices.Index(q, slices.Max(q))); best != s.Draw(logits, spec.StreamTarget, position) ||
+		if best := int32(slices.Index(q, slices.Max(q))); best != Draw(s, logits, spec.StreamTarget, position) ||
 			math.Abs(sum-1) > 1e-12 {
 			t.Fatalf("position %d: %v sums to %v", position, q, sum)
 		}
 	}
-	if q := s.Coupled(nil, []float32{float32(math.Inf(-1))}, 1); !math.IsInf(q[0], -1) {
+	if q := coupled(s, []float32{float32(math.Inf(-1))}, 1); !math.IsInf(q[0], -1) {
 		t.Errorf("of nothing: %v", q)
 	}
 }
