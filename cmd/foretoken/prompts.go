@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"syscall"
 
 	"github.com/spf13/pflag"
 
@@ -86,7 +88,8 @@ func readInput(ctx context.Context, in io.Reader) (string, error) {
 func readFile(path string) ([]byte, error) { return gguf.ReadRegular(path, maxInput) }
 
 func readPrompts(path string) ([]prompt, error) {
-	f, _, err := gguf.OpenRegular(path)
+	// A shell's <(command) is a pipe and welcome. One without a writer must not be waited for.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err // the error names the file
 	}
