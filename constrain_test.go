@@ -166,7 +166,8 @@ func TestGrammarBombs(t *testing.T) {
 		t.Errorf("%v, want the context's end", err)
 	}
 	s := demoSession(t, open.Accelerator)
-	r := Request{Policy: method.DrafterNgram, MaxTokens: 8, Constraints: Constraints{Grammar: `root ::= ([a-z]?){50000}`}}
+	r := Request{Policy: method.DrafterNgram, MaxTokens: 8,
+		Constraints: Constraints{Grammar: `root ::= ([a-z]?){50000}`}}
 	_, err := s.Generate(context.Background(), "func main() {", r, nil)
 	if !errors.Is(err, ErrRequest) || !strings.Contains(err.Error(), `rule "root"`) {
 		t.Errorf("%v, want the rule at its bound", err)

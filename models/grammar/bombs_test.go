@@ -46,8 +46,8 @@ var schemaBombs = map[string]func() string{
 			`{"properties":{"p":{"allOf":[NEXT,NEXT]},"q":{"allOf":[NEXT]}},"required":["p","q"]}`, anObject)
 	},
 	"$ref beside keywords": func() string {
-		return ladder(40, `"allOf":[FIRST]`, `{"properties":{"p":{"type":"object",BESIDE},"q":{"type":"object",BESIDE}}}`,
-			anObject)
+		return ladder(40, `"allOf":[FIRST]`,
+			`{"properties":{"p":{"type":"object",BESIDE},"q":{"type":"object",BESIDE}}}`, anObject)
 	},
 	"anyOf beside keywords": func() string {
 		return ladder(40, `"type":"object","anyOf":[FIRST,FIRST]`, `{"anyOf":[NEXT,NEXT]}`, anObject)
@@ -62,8 +62,8 @@ var schemaBombs = map[string]func() string{
 		var s strings.Builder
 		for i := range 40 {
 			a, b := fmt.Sprintf(`{"$ref":"#/$defs/a%d"}`, i+1), fmt.Sprintf(`{"$ref":"#/$defs/b%d"}`, i+1)
-			fmt.Fprintf(&s, `"a%d":{"properties":{"p":{"allOf":[%s,%s]}}},"b%d":{"properties":{"p":{"allOf":[%s,%s]}}},`,
-				i, a, b, i, b, a)
+			const both = `"%s%d":{"properties":{"p":{"allOf":[%s,%s]}}},`
+			fmt.Fprintf(&s, both+both, "a", i, a, b, "b", i, b, a)
 		}
 		return `{"$defs":{` + s.String() + `"a40":{},"b40":{}},"allOf":[{"$ref":"#/$defs/a0"},{"$ref":"#/$defs/b0"}]}`
 	},
@@ -86,9 +86,9 @@ var schemaBombs = map[string]func() string{
 	},
 	"$ref that grows": func() string {
 		a, b := `{"$ref":"#/$defs/a"}`, `{"$ref":"#/$defs/b"}`
-		return `{"$defs":{"a":{"properties":{"x":{"allOf":[` + a + `,` + b + `]},"y":{"allOf":[` + b + `,` + a + `]}}},` +
-			`"b":{"properties":{"x":{"allOf":[` + b + `,` + a + `]},"y":{"allOf":[` + a + `,` + a + `]}}}},` +
-			`"allOf":[` + a + `,` + b + `]}`
+		return strings.NewReplacer("[A", "["+a, ",A", ","+a, "[B", "["+b, ",B", ","+b).Replace(
+			`{"$defs":{"a":{"properties":{"x":{"allOf":[A,B]},"y":{"allOf":[B,A]}}},` +
+				`"b":{"properties":{"x":{"allOf":[B,A]},"y":{"allOf":[A,A]}}}},"allOf":[A,B]}`)
 	},
 	"$ref of a long pointer": func() string {
 		return `{"$defs":` + nest(190, `{"":`, `{"type":"null"}`, `}`) + `,"anyOf":[` +

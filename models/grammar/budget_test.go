@@ -135,8 +135,8 @@ func TestMatchingBombs(t *testing.T) {
 		"two trees in turn": {"root ::= a | b\na ::= [a-z] root root | [a-z]\nb ::= c [a-z]\n" +
 			"c ::= [a-z] c c | [a-z] a | [a-z]", true},
 		"repetitions side by side":  {`root ::= ` + strings.Repeat(`[a-z]* `, 3000), false},
-		"alternatives that are one": {`{"anyOf":[` + many(2000, `{"type":"string","pattern":"^[a-z]*%d$"}`) + `]}`, false},
-		"every rule in a row":       {chain(30000, func(i int) string { return fmt.Sprintf(`r%d | "ab"`, i+1) }), false},
+		"alternatives that are one": {`{"anyOf":[` + many(2000, `{"pattern":"^[a-z]*%d$"}`) + `]}`, false},
+		"rules in a row":            {chain(30000, func(i int) string { return fmt.Sprintf(`r%d | "b"`, i+1) }), false},
 		"an enum of many":           {`{"enum":[` + many(9000, `"value of number %d"`) + `]}`, false},
 		"JSON":                      {`true`, false},
 	} {
@@ -197,8 +197,9 @@ func TestCancelled(t *testing.T) {
 // TestSharedSchemas compares schemas that refer to others with the same written out.
 func TestSharedSchemas(t *testing.T) {
 	for _, c := range []struct{ schema, yes, no string }{
-		{`{"$defs":{"a":{"type":"object","properties":{"n":{"$ref":"#/$defs/a","type":"object"},"v":{"type":"integer"}},` +
-			`"required":["v"]}},"$ref":"#/$defs/a","type":"object"}`, `{"n":{"n":{"v":1},"v":2},"v":3}`, `{"n":{},"v":1}`},
+		{`{"$defs":{"a":{"properties":{"n":{"$ref":"#/$defs/a","type":"object"},"v":{"type":"integer"}},` +
+			`"required":["v"]}},"$ref":"#/$defs/a","type":"object"}`,
+			`{"n":{"n":{"v":1},"v":2},"v":3}`, `{"n":{},"v":1}`},
 		{`{"$defs":{"a":{"allOf":[{"$ref":"#/$defs/b"},{"properties":{"c":{"$ref":"#/$defs/a"}}}]},` +
 			`"b":{"type":"object","properties":{"v":{"type":"integer"}},"required":["v"]}},"$ref":"#/$defs/a"}`,
 			`{"v":1,"c":{"v":2}}`, `{"v":1,"c":{}}`},

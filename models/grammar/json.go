@@ -54,7 +54,8 @@ func (b *builder) digit() sequence { return b.class(runeRange{'0', '9'}) }
 // blank matches the white space between the parts of a value.
 func (b *builder) blank() sequence {
 	return b.once("blank", func() []sequence {
-		return []sequence{{}, b.text(" "), b.join(b.repeat(b.text("\n"), 1, 2), b.repeat(b.oneOf(" \t"), 0, mostBlanks))}
+		line := b.join(b.repeat(b.text("\n"), 1, 2), b.repeat(b.oneOf(" \t"), 0, mostBlanks))
+		return []sequence{{}, b.text(" "), line}
 	})
 }
 
@@ -64,7 +65,8 @@ func (b *builder) character() sequence {
 		hex := b.class(runeRange{'0', '9'}, runeRange{'a', 'f'}, runeRange{'A', 'F'})
 		plain := b.class(
 			except(runeRange{0, 0x1f}, runeRange{0x7f, 0x7f}, runeRange{'"', '"'}, runeRange{'\\', '\\'})...)
-		return []sequence{plain, b.join(b.text(`\`), b.either(b.oneOf(`"\/bfnrt`), b.join(b.text("u"), b.repeat(hex, 4, 4))))}
+		code := b.join(b.text("u"), b.repeat(hex, 4, 4))
+		return []sequence{plain, b.join(b.text(`\`), b.either(b.oneOf(`"\/bfnrt`), code))}
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 // digits, strings free. Properties that the schema does not name are allowed where
 // additionalProperties says so; left out, it means false for objects that
 // name properties, as in llama.cpp. oneOf is read as anyOf. What cannot be held to is
-// refused with its name. Compiling ends with ctx, or where it would take more than so much work.
+// refused with its name. Compiling ends with ctx, and is refused where it takes more work than any schema should.
 func FromSchema(ctx context.Context, schema []byte) (*Grammar, error) {
 	return newBuilder(ctx).schema(schema)
 }

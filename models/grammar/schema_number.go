@@ -257,7 +257,7 @@ func (s *schemaReader) decimals(lo, hi *limit) []sequence {
 // means the digits are already strictly within that bound. It reports whether any exist.
 func (s *schemaReader) fraction(lo, hi *limit, i int) (sequence, bool) {
 	b := s.b
-	lead := s.b.text(".")
+	lead := b.text(".")
 	if i > 0 {
 		lead = nil
 	}
@@ -266,7 +266,7 @@ func (s *schemaReader) fraction(lo, hi *limit, i int) (sequence, bool) {
 			return sequence{}, true
 		}
 		if i == 0 {
-			return b.optional(s.b.join(lead, b.repeat(b.digit(), 1, fractionDigits))), true
+			return b.optional(b.join(lead, b.repeat(b.digit(), 1, fractionDigits))), true
 		}
 		return b.repeat(b.digit(), 0, fractionDigits-i), true
 	}
@@ -285,7 +285,7 @@ func (s *schemaReader) fraction(lo, hi *limit, i int) (sequence, bool) {
 	// Equal to the upper bound, only zeros can follow.
 	atEnd := (lo == nil || i >= len(lo.fraction)) && (hi == nil || i >= len(hi.fraction))
 	if atEnd && hi != nil && stop && i < fractionDigits {
-		each = append(each, s.b.join(lead, b.repeat(s.b.text("0"), 1, fractionDigits-i)))
+		each = append(each, b.join(lead, b.repeat(b.text("0"), 1, fractionDigits-i)))
 	}
 	if i < fractionDigits && !(atEnd && hi != nil) {
 		first, last := byte('0'), byte('9')
@@ -300,7 +300,7 @@ func (s *schemaReader) fraction(lo, hi *limit, i int) (sequence, bool) {
 				return
 			}
 			if more, ok := s.fraction(lo, hi, i+1); ok {
-				each = append(each, s.b.join(lead, b.class(runeRange{rune(from), rune(to)}), more))
+				each = append(each, b.join(lead, b.class(runeRange{rune(from), rune(to)}), more))
 			}
 		}
 		switch {

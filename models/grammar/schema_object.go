@@ -35,21 +35,21 @@ func (s *schemaReader) object(n *node, path string) sequence {
 			props.set(key, additional)
 		}
 	}
-	comma := s.b.join(b.blank(), s.b.text(","), b.blank())
+	comma := b.join(b.blank(), b.text(","), b.blank())
 	// What may follow, from the last property on: as the first that is written, or after another.
 	var first, after sequence
 	if additional != false {
 		member := b.call(b.anonymous("additional"))
 		b.define(member[0].rule, b.member(s.otherKey(props.keys), s.convert(additional, path+"/additionalProperties")))
-		after = b.repeat(s.b.join(comma, member), 0, -1)
-		first = b.optional(s.b.join(member, after))
+		after = b.repeat(b.join(comma, member), 0, -1)
+		first = b.optional(b.join(member, after))
 	}
 	for _, key := range slices.Backward(props.keys) {
-		member := b.member(s.b.quoted(b.text(escaped(key))), s.convert(props.values[key], path+"/properties/"+key))
+		member := b.member(b.quoted(b.text(escaped(key))), s.convert(props.values[key], path+"/properties/"+key))
 		if needed[key] {
-			first, after = s.b.join(member, after), s.b.join(comma, member, after)
+			first, after = b.join(member, after), b.join(comma, member, after)
 		} else {
-			first, after = b.either(s.b.join(member, after), first), s.b.join(b.optional(s.b.join(comma, member)), after)
+			first, after = b.either(b.join(member, after), first), b.join(b.optional(b.join(comma, member)), after)
 		}
 		// Both hold what comes after: calls keep them short.
 		first, after = b.short("(…)", first), b.short("(…)", after)
@@ -57,7 +57,7 @@ func (s *schemaReader) object(n *node, path string) sequence {
 			return nil
 		}
 	}
-	return s.b.join(s.b.text("{"), b.blank(), first, b.blank(), s.b.text("}"))
+	return b.join(b.text("{"), b.blank(), first, b.blank(), b.text("}"))
 }
 
 // longestKey bounds the name of a property: the rule of other names goes as deep.
@@ -143,10 +143,10 @@ func (s *schemaReader) otherKey(keys []string) sequence {
 		var taken []runeRange
 		for _, r := range order {
 			taken = append(taken, runeRange{r, r})
-			each = append(each, s.b.join(s.b.text(string(r)), after(below[r])))
+			each = append(each, b.join(b.text(string(r)), after(below[r])))
 		}
 		free := except(append(taken, except(plain...)...)...)
-		each = append(each, s.b.join(b.class(free...), rest))
+		each = append(each, b.join(b.class(free...), rest))
 		return b.either(each...)
 	}
 	var runes [][]rune
@@ -238,8 +238,7 @@ func (s *schemaReader) merge(a, b *node, path string) *node {
 		}
 		v, ok := s.mergeKey(key, mine, theirs)
 		if !ok {
-			s.fail(path, "two values of %q cannot be combined: %s and %s", key, brief(mine),
-				brief(theirs))
+			s.fail(path, "two values of %q cannot be combined: %s and %s", key, brief(mine), brief(theirs))
 			return nil
 		}
 		out.set(key, v)
