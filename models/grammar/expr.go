@@ -37,7 +37,11 @@ func (b *builder) join(parts ...sequence) sequence {
 	if !b.spend(n + len(parts)) {
 		return nil
 	}
-	return slices.Concat(parts...)
+	out := make(sequence, 0, n)
+	for _, p := range parts {
+		out = append(out, p...)
+	}
+	return out
 }
 
 func (b *builder) call(rule int) sequence { return sequence{{rule: rule}} }
@@ -79,7 +83,10 @@ func (b *builder) repeat(s sequence, least, most int) sequence {
 	if !b.spend(least * max(len(s), 1)) {
 		return nil
 	}
-	out := slices.Repeat(s, least)
+	out := make(sequence, 0, least*len(s))
+	for range least {
+		out = append(out, s...)
+	}
 	if most < 0 {
 		r := b.anonymous("(…)*")
 		b.define(r, b.join(s, b.call(r)), sequence{})
