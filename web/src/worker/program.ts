@@ -52,16 +52,30 @@ export async function startProgram({ wasm, support, crashed }: Program): Promise
   return scope.foretokenEngine;
 }
 
-/** Compiles the program while it downloads. */
+/** Compiles the program while it downloads. If a stored copy is damaged, compiles the server's, which replaces it. */
 async function compile(url: string): Promise<WebAssembly.Module> {
-  const response = await fetch(url).catch((cause: unknown) => {
+  try {
+    return await compileFrom(await download(url));
+  } catch (cause) {
+    if (cause instanceof ForetokenError) throw cause;
+    return compileFrom(await download(url, "reload")).catch((again: unknown) => {
+      throw new ForetokenError("crash", `foretoken.wasm: compile: ${again instanceof Error ? again.message : again}`);
+    });
+  }
+}
+
+async function download(url: string, cache: RequestCache = "default"): Promise<Response> {
+  const response = await fetch(url, { cache }).catch((cause: unknown) => {
     throw new ForetokenError("network", `foretoken.wasm: download: ${String(cause)}`);
   });
-  if (!response.ok)
-    throw new ForetokenError(
-      "network",
-      `foretoken.wasm: download: the server answered ${response.status} ${response.statusText}`.trimEnd(),
-    );
+  if (response.ok) return response;
+  throw new ForetokenError(
+    "network",
+    `foretoken.wasm: download: the server answered ${response.status} ${response.statusText}`.trimEnd(),
+  );
+}
+
+async function compileFrom(response: Response): Promise<WebAssembly.Module> {
   if (/^application\/wasm\b/i.test(response.headers.get("Content-Type") ?? "")) {
     return WebAssembly.compileStreaming(response);
   }
