@@ -19,6 +19,7 @@ const ALL = [
   "examples",
   "strangers",
   "tabs",
+  "kills",
   "peers",
   "soak",
 ];

@@ -13,8 +13,8 @@ if (widget instanceof ForetokenWidget) {
     if (ForetokenWidget.observedAttributes.includes(name)) widget.setAttribute(name, value);
   }
   widget.addEventListener("foretoken-error", (event) => {
-    const { code, message } = (event as CustomEvent<ForetokenError>).detail;
-    if (code !== "crash" && !/^foretoken\.wasm: /.test(message)) return;
+    const { message } = (event as CustomEvent<ForetokenError>).detail;
+    if (!/^(foretoken\.wasm: |the worker failed)/.test(message)) return;
     const link = Object.assign(document.createElement("a"), { href: "reset.html", textContent: "Reset this page" });
     showMessage("The page's program does not run. If loading it again does not help:", "error", link);
   });
