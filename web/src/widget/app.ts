@@ -24,7 +24,7 @@ import style from "../styles/widget.css";
 import { FILES } from "./attributes.ts";
 import type { ChatRequest, ChatView } from "./chat.ts";
 import { ModelChoice } from "./choice.ts";
-import { Consent } from "./consent.ts";
+import { Confirm } from "./confirm.ts";
 import { compare, type CompareHooks, type Comparison } from "./compare.ts";
 import { el, setText, sheet } from "./dom.ts";
 import { modelsOf } from "./host-models.ts";
@@ -61,7 +61,7 @@ export class WidgetApp {
     },
     (message) => this.#showError(message),
   );
-  readonly #consent: Consent;
+  readonly #confirm: Confirm;
   /** The notes of loading. */
   #notices: string[] = [];
   /** The status line before the device was lost, while the models reload. */
@@ -87,8 +87,7 @@ export class WidgetApp {
     root.adoptedStyleSheets = [themeStyle, controlsStyle, style, panelStyle].map(sheet);
     const view = this.#view;
     root.replaceChildren(view.root);
-    this.#consent = new Consent(host, () => setText(view.status, "Waiting for a click"));
-    view.error.before(this.#consent.element);
+    this.#confirm = new Confirm(host, view);
     view.generate.addEventListener("click", () => void this.generate().catch(ignore));
     view.compare.addEventListener("click", () => void this.compare().catch(ignore));
     view.stop.addEventListener("click", () => this.stop());
@@ -165,7 +164,7 @@ export class WidgetApp {
       await previous?.release();
       cancel.signal.throwIfAborted();
       const models = { ...(this.#files ?? modelsOf(this.#host)), hub: this.#host.getAttribute("hub") || undefined };
-      const hosts = await this.#consent.given(addressesIn(models), cancel.signal);
+      const hosts = await this.#confirm.given(addressesIn(models), cancel.signal);
       const lease = new Lease(
         { ...models, hosts, device: this.#view.settings.device.value as DeviceChoice },
         (progress) => this.#cancelLoad === cancel && this.#showProgress(progress),
@@ -396,7 +395,7 @@ export class WidgetApp {
   }
 
   #loadModels(models: Models, shown = false): void {
-    if (shown) this.#consent.confirm(addressesIn(models));
+    if (shown) this.#confirm.confirm(addressesIn(models));
     this.#files = models;
     void this.load().catch(ignore);
   }

@@ -32,19 +32,15 @@ export class Consent {
     this.#button,
   );
 
-  constructor(
-    readonly host: Element,
-    readonly onAsk: () => void,
-  ) {}
+  constructor(readonly onAsk: () => void) {}
 
   /** Confirms addresses that a click has shown. */
   confirm(urls: readonly string[]): void {
     for (const url of urls) this.#confirmed.add(url);
   }
 
-  /** Resolves with the hosts to ask once all addresses are confirmed; undefined if this widget does not ask. */
-  async given(urls: readonly string[], signal: AbortSignal): Promise<string[] | undefined> {
-    if (!this.host.hasAttribute("confirm")) return undefined;
+  /** Resolves with the hosts to ask once all addresses are confirmed. */
+  async given(urls: readonly string[], signal: AbortSignal): Promise<string[]> {
     const open = [...new Set(urls)].filter((url) => isForeign(url) && !this.#confirmed.has(url));
     if (open.length > 0) {
       try {
