@@ -26,7 +26,7 @@ package: site
 	cd web && npm pack --silent --pack-destination ../build
 
 web/node_modules/.package-lock.json: web/package.json web/package-lock.json
-	cd web && npm ci --no-audit --no-fund --loglevel=error
+	cd web && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
 web/docs/node_modules/.package-lock.json: web/docs/package.json web/docs/package-lock.json

@@ -91,6 +91,7 @@ async function bundle() {
     entryPoints: {
       start: "src/page/start-worker.ts",
       page: "src/page/page.ts",
+      reset: "src/page/reset.ts",
       bench: "src/benchmark/harness.ts",
       foretoken: "src/foretoken.ts",
       widget: "src/widget/element.ts",
@@ -138,6 +139,7 @@ async function copyStatic(preloaded) {
     "index.html": "index.html",
     "bench.html": "bench.html",
     "embed.html": "embed.html",
+    "reset.html": "reset.html",
     "src/styles/embed.css": "embed.css",
     "src/page/icon.svg": "icon.svg",
     "src/page/manifest.webmanifest": "manifest.webmanifest",

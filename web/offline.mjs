@@ -5,6 +5,8 @@ import path from "node:path";
 import { build } from "esbuild";
 
 const CACHED = /\.(html|js|css|svg|png|webmanifest|txt|wasm|gguf|safetensors|json)$/;
+/** Files that always come from the server: the service worker, and the page that removes it. */
+const DIRECT = ["sw.js", "reset.html", "reset.js"];
 const hashOf = (data) => createHash("sha256").update(data).digest("hex").slice(0, 24);
 
 /**
@@ -12,7 +14,7 @@ const hashOf = (data) => createHash("sha256").update(data).digest("hex").slice(0
  * `navigationTimeout` that no machine exceeds.
  */
 export async function offline(web, dist, navigationTimeout = 3000) {
-  const names = (await fs.readdir(dist)).filter((name) => CACHED.test(name) && name !== "sw.js");
+  const names = (await fs.readdir(dist)).filter((name) => CACHED.test(name) && !DIRECT.includes(name));
   for (const name of await fs.readdir(path.join(dist, "models", "demo"))) names.push(`models/demo/${name}`);
   names.sort();
   const index = path.join(dist, "index.html");

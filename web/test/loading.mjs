@@ -332,7 +332,7 @@ function damage(page, at) {
   }, at);
 }
 
-test("on a full disk nothing is downloaded, and the page lists files to delete", limit, async (t) => {
+test("on a full disk a model loads without being kept, or the page lists files to delete", limit, async (t) => {
   const page = await open();
   faults.files.set("/first.gguf", { data });
   assert.equal((await load(page, address("first.gguf"))).state, "ready");
@@ -342,7 +342,15 @@ test("on a full disk nothing is downloaded, and the page lists files to delete",
     quotaSize: Math.round(1.5 * data.length),
   });
   faults.files.set("/second.gguf", { data });
-  const refused = await load(page, address("second.gguf"));
+  // By default storing is a convenience; with a policy of one's own it is asked for.
+  const anyway = await load(page, address("second.gguf"));
+  assert.equal(anyway.state, "ready", anyway.error);
+  assert.match(
+    anyway.notice,
+    /^second\.gguf: not kept for the next visit: no space to store it: it has [\d.]+ MB; delete one of the kept models \(first\.gguf, [\d.]+ MB\) under Kept models$/,
+  );
+  assert.deepEqual((await idle(page)).map(({ name }) => name), ["first.gguf"]);
+  const refused = await load(page, address("second.gguf"), { cache: "first" });
   assert.equal(refused.state, "failed");
   assert.match(
     refused.error,
@@ -357,6 +365,12 @@ test("on a full disk nothing is downloaded, and the page lists files to delete",
   await page.locator("#kept-list .empty").waitFor();
   const fits = await load(page, address("second.gguf"));
   assert.equal(fits.state, "ready", fits.error);
+  await forget(page);
+  // Without room for a single byte.
+  await session.send("Storage.overrideQuotaForOrigin", { origin: new URL(server.url).origin, quotaSize: 1 });
+  const without = await load(page, address("second.gguf"));
+  assert.deepEqual([without.state, without.error], ["ready", ""]);
+  assert.match(without.notice, /^second\.gguf: not kept for the next visit: /);
   await session.send("Storage.overrideQuotaForOrigin", { origin: new URL(server.url).origin });
   await forget(page);
   await page.close();

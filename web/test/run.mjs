@@ -7,6 +7,8 @@ const here = path.dirname(fileURLToPath(import.meta.url));
 const ALL = [
   "e2e",
   "page",
+  "damaged",
+  "links",
   "loading",
   "checkpoint",
   "api",
@@ -17,6 +19,7 @@ const ALL = [
   "examples",
   "strangers",
   "tabs",
+  "kills",
   "peers",
   "soak",
 ];

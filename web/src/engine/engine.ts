@@ -6,6 +6,7 @@ import { BUILTIN_PAIR } from "./builtin.ts";
 import type { Answerable, Conversation } from "./conversation.ts";
 import { abortable, aborted, ForetokenError, type ForetokenErrorCode } from "../protocol/errors.ts";
 import { failed, type GenerateOptions, type Generation, parseRound, RoundQueue } from "./generation.ts";
+import { addressesOf, hostOf } from "../sources/hosts.ts";
 import { HUB, resolve } from "../sources/hub.ts";
 import { configOf, DEFAULT_METHOD } from "./methods.ts";
 import type { Answerer, ChatCompletionRequest, ChatCompletions, CompletionOptions } from "./openai.ts";
@@ -79,6 +80,8 @@ export interface LoadOptions {
   calibrations?: "builtin" | readonly FileSource[] | undefined;
   /** The hub that resolves names; default https://huggingface.co. */
   hub?: string | undefined;
+  /** The origins that the worker may ask for the models; default those of the given addresses. */
+  hosts?: readonly string[] | undefined;
   /** Whether the browser stores downloads and checks them for changes on the server; default "auto". */
   cache?: Keep | undefined;
   /** Converts the matrices to this type. Default: the type of the file. */
@@ -194,6 +197,7 @@ export class Engine {
             quantise: options.quantise,
           }),
           sources,
+          hosts: options.hosts ?? addressesOf(sources).map(hostOf),
           lock: globalThis.navigator?.locks && globalThis.crypto?.randomUUID?.(), // pages of plain http have neither
         }),
         progress,
@@ -404,8 +408,9 @@ export class Engine {
   /** Returns metadata and tensors of a model file, without loading it. */
   async inspect(source: FileSource, { signal }: { signal?: AbortSignal | undefined } = {}): Promise<Inspection> {
     const spec = specOf(source, { cache: "off" });
+    const hosts = spec.kind === "url" ? [hostOf(spec.url)] : [];
     return abortable(
-      this.#call<Inspection>((id) => ({ op: "inspect", id, source: spec })),
+      this.#call<Inspection>((id) => ({ op: "inspect", id, source: spec, hosts })),
       signal,
     );
   }
@@ -514,6 +519,11 @@ function sourcesOf(options: LoadOptions & { target: ModelSource }): Sources<Sour
         ? []
         : (options.calibrations ?? []).map((file) => specOf(file, { ...options, cache: "off" })),
   };
+}
+
+/** Returns the addresses that loading these models asks for. */
+export function addressesIn({ target, ...options }: LoadOptions): string[] {
+  return target ? addressesOf(sourcesOf({ ...options, target })) : [];
 }
 
 /** The base of relative addresses. */

@@ -1,6 +1,7 @@
 /** The page: configures the widget from the address and adds the tabs and the toolbar. */
 import { tabs } from "./tabs.ts";
-import { toolbar } from "./toolbar.ts";
+import { showMessage, toolbar } from "./toolbar.ts";
+import type { ForetokenError } from "../engine/engine.ts";
 import { WidgetApp } from "../widget/app.ts";
 import { ForetokenWidget } from "../widget/element.ts";
 
@@ -11,6 +12,12 @@ if (widget instanceof ForetokenWidget) {
   for (const [name, value] of new URLSearchParams(location.search)) {
     if (ForetokenWidget.observedAttributes.includes(name)) widget.setAttribute(name, value);
   }
+  widget.addEventListener("foretoken-error", (event) => {
+    const { message } = (event as CustomEvent<ForetokenError>).detail;
+    if (!/^(foretoken\.wasm: |the worker failed)/.test(message)) return;
+    const link = Object.assign(document.createElement("a"), { href: "reset.html", textContent: "Reset this page" });
+    showMessage("The page's program does not run. If loading it again does not help:", "error", link);
+  });
   const loaded = widget.load().catch(() => undefined); // the widget shows the error
   tabs(widget);
   toolbar(widget);

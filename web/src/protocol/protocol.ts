@@ -248,14 +248,24 @@ export interface Inspection {
 export type ToWorker =
   /** Starts the engine and opens WebGPU before any model is known. */
   | { op: "start"; webgpu: boolean }
-  /** `lock` names a Web Lock that the worker takes and keeps, if it can; see "alive". */
-  | { op: "open"; id: number; options: OpenOptions; sources: Sources<SourceSpec>; lock?: string | undefined }
+  /**
+   * `hosts` are the origins that the worker may ask besides its own. `lock` names a Web Lock that the worker takes and
+   * keeps, if it can; see "alive".
+   */
+  | {
+      op: "open";
+      id: number;
+      options: OpenOptions;
+      sources: Sources<SourceSpec>;
+      hosts: readonly string[];
+      lock?: string | undefined;
+    }
   | { op: "generate"; id: number; request: GenerateRequest }
   | { op: "chat"; id: number; action: ChatAction }
   | { op: "bench"; id: number; plan: BenchPlan }
   | { op: "measure"; id: number; measurement: Measurement }
   | { op: "methods"; id: number }
-  | { op: "inspect"; id: number; source: SourceSpec }
+  | { op: "inspect"; id: number; source: SourceSpec; hosts: readonly string[] }
   | { op: "close"; id: number }
   | { op: "stop" };
 

@@ -10,7 +10,7 @@ import { createSHA256 } from "hash-wasm";
 import { bytes as size } from "./bytes.ts";
 import { type Deferred, deferred } from "./deferred.ts";
 import { downloadInOrder } from "./in-order.ts";
-import { differ, discard, identityOf, rejectHTML, Remote, SourceError } from "./remote.ts";
+import { differ, discard, type Identity, identityOf, rejectHTML, Remote, SourceError } from "./remote.ts";
 import {
   acquireLock,
   type Bytes,
@@ -39,6 +39,8 @@ const POOL = 4;
 
 /** A source whose download may be in progress. */
 export interface CachedSource extends Source {
+  /** The version of the file. */
+  readonly identity: Identity;
   /** Resolves when every byte is stored and verified; rejects when a download fails. */
   finished(): Promise<void>;
   /** Ends downloads and releases the lock to other tabs; downloaded chunks stay. */
@@ -108,6 +110,10 @@ class CachedFile implements CachedSource {
     options.signal?.addEventListener("abort", () => this.#fail(options.signal!.reason), { once: true });
     this.#remote = new Remote(url, name, { ...options, signal: this.#control.signal });
     this.#channel = globalThis.BroadcastChannel && new BroadcastChannel("foretoken-models");
+  }
+
+  get identity(): Identity {
+    return this.#journal;
   }
 
   async open(): Promise<boolean> {

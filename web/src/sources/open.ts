@@ -4,7 +4,20 @@
  */
 import type { CachedSource } from "./cached.ts";
 import type { CachePolicy } from "./current.ts";
-import { discard, identityOf, message, nameOf, rejectHTML, Remote, SourceError, type SourceOptions } from "./remote.ts";
+import {
+  ChangedError,
+  differ,
+  discard,
+  type Identity,
+  identityOf,
+  message,
+  nameOf,
+  rejectHTML,
+  Remote,
+  SourceError,
+  type SourceOptions,
+} from "./remote.ts";
+import { OTHERWISE } from "./quota.ts";
 import { isSingleFile, type RemoteFile } from "./hub.ts";
 import type { Progress, Source, SourceSpec } from "../protocol/protocol.ts";
 
@@ -93,19 +106,74 @@ export async function openSource(
       "createSyncAccessHandle" in (globalThis.FileSystemFileHandle?.prototype ?? {}) ? await Store.open() : undefined;
     const cached =
       store &&
-      (await openCached(store, url, name, {
+      openCached(store, url, name, {
         ...options,
         policy: keep === "auto" ? policyFor(url) : keep,
         expected: spec.sha256,
         published: async () => (await import("./repository.ts")).publishedSHA256(url, options),
         onDownload: download,
         ...(events.notice ? { notice: events.notice } : {}),
-      }));
-    if (cached) return cached;
+      });
+    // With "auto", storing is a convenience: the load does not depend on it.
+    const file = await (cached && keep === "auto"
+      ? orUncached(cached, name, (identity, why) => {
+          const unchecked = spec.sha256 ? "; nor compared with its checksum" : "";
+          events.notice?.(`${name}: not kept for the next visit: ${why}${unchecked}`);
+          return openURL(url, { ...options, onDownload: download, ahead: true, identity });
+        })
+      : cached);
+    if (file) return file;
     if (!store)
       events.notice?.(`${name}: this browser gives the page no file storage, so the next visit downloads it again`);
   }
   return openURL(url, { ...options, onDownload: download, ahead: keep === "off" });
+}
+
+/**
+ * Returns a source that reads a cached file, and the server once the store fails, as on a full disk. `uncached` gets
+ * the version of the file that the cache had and the reason.
+ */
+async function orUncached(
+  opening: Promise<CachedSource | undefined>,
+  name: string,
+  uncached: (identity: Identity | undefined, why: string) => Promise<OpenSource>,
+): Promise<OpenSource | undefined> {
+  /** Returns why the store failed; throws other errors. */
+  const reasonOf = (cause: unknown): string => {
+    if (cause instanceof SourceError && cause.code === "quota") return cause.reason.replace(OTHERWISE, "");
+    if (cause instanceof DOMException && cause.name !== "AbortError") return `${cause.name}: ${cause.message}`;
+    throw cause;
+  };
+  let cached: CachedSource | undefined;
+  try {
+    cached = await opening;
+  } catch (cause) {
+    return uncached(undefined, reasonOf(cause));
+  }
+  if (!cached) return undefined;
+  const file = cached;
+  let other: Promise<OpenSource> | undefined;
+  const instead = (cause: unknown): Promise<OpenSource> => (other ??= uncached(file.identity, reasonOf(cause)));
+  return {
+    name,
+    size: file.size,
+    async read(offset, length) {
+      if (!other) {
+        try {
+          return await file.read(offset, length);
+        } catch (cause) {
+          void instead(cause);
+        }
+      }
+      return (await other!).read(offset, length);
+    },
+    release: (bytes) => file.release?.(bytes),
+    finished: () => file.finished().catch(async (cause: unknown) => void (await instead(cause))),
+    close() {
+      file.close();
+      other?.then((source) => source.close?.()).catch(() => undefined);
+    },
+  };
 }
 
 /** Files of this machine or of the page's own origin may change at any time, and checking them is cheap. */
@@ -138,15 +206,22 @@ export function openBlob(blob: Blob, name: string): Source {
 /**
  * Opens a URL without caching it: by HTTP ranges, so that memory holds one chunk of a tensor at a time, or as a Blob
  * if the server has no ranges. The first request asks for the first block, and its response gives the size. With
- * `ahead`, a second request fetches the rest of a small file at once.
+ * `ahead`, a second request fetches the rest of a small file at once. With `identity`, another version is an error.
  */
-export async function openURL(url: string, options: SourceOptions & { ahead?: boolean } = {}): Promise<Source> {
+export async function openURL(
+  url: string,
+  options: SourceOptions & { ahead?: boolean; identity?: Identity | undefined } = {},
+): Promise<Source> {
   const name = nameOf(url);
   const remote = new Remote(url, name, options);
   // Extension and blob URLs do not report the size of the file in a response to a range.
   if (!/^https?:/.test(url)) return openBlob(await remote.download(await remote.request()), name);
   const first = await remote.request(0, BLOCK);
   rejectHTML(name, first);
+  if (options.identity && differ(options.identity, identityOf(first))) {
+    discard(first);
+    throw new ChangedError(name);
+  }
   if (first.status === 206) {
     const identity = identityOf(first);
     const size = identity.size ?? (await remote.sizeByHead());

@@ -3,6 +3,9 @@ import { bytes as size } from "./bytes.ts";
 import { SourceError } from "./remote.ts";
 import type { Store } from "./store.ts";
 
+/** The end of the message: what works without deleting anything. */
+export const OTHERWISE = ", or load without keeping it";
+
 /** Explains why a file of `needed` bytes cannot be stored, and what the user could delete. */
 export async function noRoom(store: Store, key: string, name: string, needed?: number): Promise<SourceError> {
   const [stored, estimate] = await Promise.all([
@@ -22,7 +25,7 @@ export async function noRoom(store: Store, key: string, name: string, needed?: n
   return new SourceError(
     name,
     "storage",
-    `no space to store it${needed ? `: it has ${size(needed)}` : ""}${free}; ${remedy}, or load without keeping it`,
+    `no space to store it${needed ? `: it has ${size(needed)}` : ""}${free}; ${remedy}${OTHERWISE}`,
     "quota",
   );
 }

@@ -141,7 +141,7 @@ export class Remote {
         if (response.status < 500 && response.status !== 429)
           throw new SourceError(this.name, "download", `${reason} for ${this.url}`);
       } catch (cause) {
-        if (cause instanceof SourceError) throw cause;
+        if (cause instanceof ForetokenError) throw cause;
         signal?.throwIfAborted();
         const failed = await this.#unreachable(cause);
         reason = failed.reason;

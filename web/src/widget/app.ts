@@ -2,7 +2,8 @@
  * The widget after the first use: prompt, streamed text, statistics, settings and the engine. The element
  * (element.ts) is small and loads this code on demand.
  */
-import { type ChatReply, type DeviceChoice, type Engine, ForetokenError, type Generation } from "../engine/engine.ts";
+import { addressesIn, type ChatReply, type DeviceChoice, type Engine, ForetokenError } from "../engine/engine.ts";
+import type { Generation } from "../engine/generation.ts";
 import { exactnessOf } from "../engine/methods.ts";
 import type {
   BenchPlan,
@@ -23,6 +24,7 @@ import style from "../styles/widget.css";
 import { FILES } from "./attributes.ts";
 import type { ChatRequest, ChatView } from "./chat.ts";
 import { ModelChoice } from "./choice.ts";
+import { Confirm } from "./confirm.ts";
 import { compare, type CompareHooks, type Comparison } from "./compare.ts";
 import { el, setText, sheet } from "./dom.ts";
 import { modelsOf } from "./host-models.ts";
@@ -55,10 +57,11 @@ export class WidgetApp {
     this.#view,
     () => {
       const [target, draft, hub] = ["target", "draft", "hub"].map((name) => this.#host.getAttribute(name));
-      return { load: (models) => this.#loadModels(models), target, draft, hub: hub || undefined };
+      return { load: (models, shown) => this.#loadModels(models, shown), target, draft, hub: hub || undefined };
     },
     (message) => this.#showError(message),
   );
+  readonly #confirm: Confirm;
   /** The notes of loading. */
   #notices: string[] = [];
   /** The status line before the device was lost, while the models reload. */
@@ -82,8 +85,9 @@ export class WidgetApp {
   constructor(host: HTMLElement, root: ShadowRoot) {
     this.#host = host;
     root.adoptedStyleSheets = [themeStyle, controlsStyle, style, panelStyle].map(sheet);
-    root.replaceChildren(this.#view.root);
     const view = this.#view;
+    root.replaceChildren(view.root);
+    this.#confirm = new Confirm(host, view);
     view.generate.addEventListener("click", () => void this.generate().catch(ignore));
     view.compare.addEventListener("click", () => void this.compare().catch(ignore));
     view.stop.addEventListener("click", () => this.stop());
@@ -159,12 +163,10 @@ export class WidgetApp {
     const loading = (async () => {
       await previous?.release();
       cancel.signal.throwIfAborted();
+      const models = { ...(this.#files ?? modelsOf(this.#host)), hub: this.#host.getAttribute("hub") || undefined };
+      const hosts = await this.#confirm.given(addressesIn(models), cancel.signal);
       const lease = new Lease(
-        {
-          ...(this.#files ?? modelsOf(this.#host)),
-          hub: this.#host.getAttribute("hub") || undefined,
-          device: this.#view.settings.device.value as DeviceChoice,
-        },
+        { ...models, hosts, device: this.#view.settings.device.value as DeviceChoice },
         (progress) => this.#cancelLoad === cancel && this.#showProgress(progress),
       );
       this.#lease = lease;
@@ -392,7 +394,8 @@ export class WidgetApp {
     return engine;
   }
 
-  #loadModels(models: Models): void {
+  #loadModels(models: Models, shown = false): void {
+    if (shown) this.#confirm.confirm(addressesIn(models));
     this.#files = models;
     void this.load().catch(ignore);
   }

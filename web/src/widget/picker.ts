@@ -5,7 +5,7 @@
 import { BUILTIN_HEAD, BUILTIN_PAIR } from "../engine/builtin.ts";
 import { type KnownPair, PAIRS, sourceOf } from "../engine/pairs.ts";
 import type { LoadOptions } from "../engine/engine.ts";
-import { parseName, resolve } from "../sources/hub.ts";
+import { HUB, parseName, resolve } from "../sources/hub.ts";
 import type { Keep } from "../protocol/protocol.ts";
 import style from "../styles/models.css";
 import { el, setText, sheet } from "./dom.ts";
@@ -71,8 +71,8 @@ const picked = (id: string, label: string, hint: string, accept = MODEL_FILES): 
 export type Models = Pick<LoadOptions, "target" | "draft" | "calibrations" | "eagle3" | "eagle3Config" | "cache">;
 
 export interface PickerOptions {
-  /** Loads the selected models. */
-  load(models: Models): void;
+  /** Loads the selected models. `shown`: the form shows their host and size. */
+  load(models: Models, shown?: boolean): void;
   /** The initial target and draft. */
   target?: string | null | undefined;
   draft?: string | null | undefined;
@@ -325,13 +325,15 @@ export class Picker {
           el("p", { class: "known-about" }, about),
         ),
       );
+    const from = ` · from ${(this.#options.hub ?? HUB).replace(/^https:\/\//, "")}`;
     for (const pair of PAIRS) {
       const licence = el("a", { href: pair.licence_url, target: "_blank", rel: "noopener noreferrer" }, pair.licence);
+      const kept = el("span", { class: "known-kept" });
       const memory = `Memory: ${format.bytes(pair.memory_bytes)} or more · `;
       const about = `${oneOf("Target", pair.target)}. ${oneOf("Draft", pair.draft)}.`;
       if (pair.id !== BUILTIN) {
         this.#pairs.append(
-          card(pair.id, pair.title, download(pair), [memory, licence, el("span", { class: "known-kept" })], about),
+          card(pair.id, pair.title, download(pair), [memory, licence, from, kept], about),
         );
         continue;
       }
@@ -356,7 +358,8 @@ export class Picker {
     const models = { catalog: () => this.#known(cache), name: () => this.#byName(cache), files: () => this.#byFile() }[
       this.#way
     ]();
-    if (models) this.#options.load(models);
+    const fromHub = this.#options.hub === undefined || this.#options.hub === HUB;
+    if (models) this.#options.load(models, this.#way === "catalog" && fromHub);
   }
 
   #known(cache: Keep): Models {

@@ -6,7 +6,12 @@ import { wireError } from "./serve.ts";
 
 /** The names that wasm_exec.js and the Go program add to the global scope. */
 interface GoScope {
-  Go: new () => { importObject: WebAssembly.Imports; run(instance: WebAssembly.Instance): Promise<void> };
+  Go: new () => {
+    importObject: WebAssembly.Imports;
+    run(instance: WebAssembly.Instance): Promise<void>;
+    /** Called when the program ends. */
+    exit: (code: number) => void;
+  };
   fs: { writeSync(fd: number, bytes: Uint8Array): number };
   foretokenEngine?: GoEngine;
   foretokenReplay: { prepare(): void };
@@ -34,15 +39,18 @@ export async function startProgram({ wasm, support, crashed }: Program): Promise
   const instance = await WebAssembly.instantiate(await compiling, go.importObject);
   delete scope.foretokenEngine;
   let ended = false;
+  const end = (): void => {
+    if (ended) return;
+    ended = true;
+    // The program ends only by a panic or a runtime fault; the first such line of its output gives the reason.
+    const reason = output.find((line) => REASON.test(line)) ?? output.at(-1) ?? "without a message";
+    crashed(wireError(new ForetokenError("crash", `the engine stopped: ${reason}`)));
+  };
+  // If the program ends while it calls JavaScript that calls it, the promise of run stays pending.
+  go.exit = end;
   go.run(instance)
     .catch((cause: unknown) => output.push(String(cause)))
-    .then(() => {
-      ended = true;
-      // The program ends only by a panic or a runtime fault; the first such line of its output gives the reason.
-      const reason =
-        output.find((line) => /^(panic|fatal error|runtime error):/.test(line)) ?? output.at(-1) ?? "without a message";
-      crashed(wireError(new ForetokenError("crash", `the engine stopped: ${reason}`)));
-    });
+    .then(end);
   // Go's main usually runs up to its first wait inside run(). If it waits before it installs the engine, poll.
   for (let waited = 0; !scope.foretokenEngine; waited += 10) {
     if (ended || waited > 20_000)
@@ -52,22 +60,38 @@ export async function startProgram({ wasm, support, crashed }: Program): Promise
   return scope.foretokenEngine;
 }
 
-/** Compiles the program while it downloads. */
+/** Compiles the program while it downloads. If a stored copy is damaged, compiles the server's, which replaces it. */
 async function compile(url: string): Promise<WebAssembly.Module> {
-  const response = await fetch(url).catch((cause: unknown) => {
+  try {
+    return await compileFrom(await download(url));
+  } catch (cause) {
+    if (cause instanceof ForetokenError) throw cause;
+    return compileFrom(await download(url, "reload")).catch((again: unknown) => {
+      throw new ForetokenError("crash", `foretoken.wasm: compile: ${again instanceof Error ? again.message : again}`);
+    });
+  }
+}
+
+async function download(url: string, cache: RequestCache = "default"): Promise<Response> {
+  const response = await fetch(url, { cache }).catch((cause: unknown) => {
     throw new ForetokenError("network", `foretoken.wasm: download: ${String(cause)}`);
   });
-  if (!response.ok)
-    throw new ForetokenError(
-      "network",
-      `foretoken.wasm: download: the server answered ${response.status} ${response.statusText}`.trimEnd(),
-    );
+  if (response.ok) return response;
+  throw new ForetokenError(
+    "network",
+    `foretoken.wasm: download: the server answered ${response.status} ${response.statusText}`.trimEnd(),
+  );
+}
+
+async function compileFrom(response: Response): Promise<WebAssembly.Module> {
   if (/^application\/wasm\b/i.test(response.headers.get("Content-Type") ?? "")) {
     return WebAssembly.compileStreaming(response);
   }
   // Streaming compilation requires this content type, and some static hosts do not send it.
   return WebAssembly.compile(await response.arrayBuffer());
 }
+
+const REASON = /^(panic|fatal error|runtime error):/;
 
 /** Passes Go's output to the console and collects the last lines, which explain a crash. */
 function watchOutput(): string[] {
@@ -81,7 +105,8 @@ function watchOutput(): string[] {
     for (const line of complete) {
       console.log(line);
       lines.push(line);
-      if (lines.length > 200) lines.shift();
+      // Stacks follow the reason.
+      if (lines.length > 200) lines.splice(lines.findIndex((line) => !REASON.test(line)), 1);
     }
     return bytes.byteLength;
   };

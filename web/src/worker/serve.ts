@@ -14,6 +14,7 @@ import type {
   ToWorker,
   WireError,
 } from "../protocol/protocol.ts";
+import { fetchFrom } from "../sources/hosts.ts";
 import { Downloads, type LoadEvents, openModel, type OpenSource, openSource, requireArray } from "../sources/open.ts";
 
 /**
@@ -43,14 +44,14 @@ export function serve(
     switch (message.op) {
       case "open": {
         if (message.options.device !== "cpu") prepare();
-        const loading = new Loading(update);
+        const loading = new Loading(update, message.hosts);
         try {
           // Fetch the program and the first bytes of the models in parallel.
           const opened = loading.open(message.sources);
           opened.catch(() => undefined);
           const go = await engine();
           const again = async () => {
-            const files = new Loading(update);
+            const files = new Loading(update, message.hosts);
             try {
               return { ...(await files.open(message.sources)), close: () => files.close() };
             } catch (cause) {
@@ -80,7 +81,7 @@ export function serve(
       case "methods":
         return (await engine()).methods();
       case "inspect": {
-        const opened = await openSource(message.source);
+        const opened = await openSource(message.source, {}, { fetch: fetchFrom(message.hosts) });
         return (await engine()).inspect(opened);
       }
       case "close":
@@ -118,7 +119,13 @@ class Loading {
   readonly #downloads: Downloads;
   readonly #events: LoadEvents;
 
-  constructor(readonly update: (json: string) => void) {
+  readonly #fetch: typeof fetch;
+
+  constructor(
+    readonly update: (json: string) => void,
+    hosts: readonly string[],
+  ) {
+    this.#fetch = fetchFrom(hosts);
     const report = (progress: Progress): void => update(JSON.stringify(progress));
     this.#downloads = new Downloads(report);
     this.#events = {
@@ -128,14 +135,14 @@ class Loading {
   }
 
   async open(sources: Sources<SourceSpec>): Promise<Sources<Source, Source | Source[]>> {
-    const { signal } = this.#control;
+    const options = { signal: this.#control.signal, fetch: this.#fetch };
     const model = async (spec: SourceSpec): Promise<Source | Source[]> => {
-      const files = await openModel(spec, this.#events, { signal });
+      const files = await openModel(spec, this.#events, options);
       files.forEach((file) => this.#register(file));
       return files.length === 1 ? files[0]! : files;
     };
     const one = async (spec: SourceSpec): Promise<Source> =>
-      this.#register(await openSource(spec, this.#events, { signal }));
+      this.#register(await openSource(spec, this.#events, options));
     const several = async (specs: SourceSpec[]): Promise<Source[]> =>
       Promise.all(requireArray("calibrations", specs).map(one));
     const { target, draft, eagle3, eagle3_config, calibrations } = sources;

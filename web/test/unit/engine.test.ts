@@ -286,7 +286,7 @@ test("after a failed start the next message tries again", async () => {
   const replies: FromWorker[] = [];
   worker.addEventListener("message", ({ data }: { data: FromWorker }) => void replies.push(data));
   for (const id of [1, 2, 3]) {
-    worker.postMessage({ op: "inspect", id, source: { kind: "file", file: GGUF, name: "a.gguf" } });
+    worker.postMessage({ op: "inspect", id, source: { kind: "file", file: GGUF, name: "a.gguf" }, hosts: [] });
     while (replies.length < id) await new Promise((resolve) => setTimeout(resolve, 1));
   }
   assert.equal(starts, 2);

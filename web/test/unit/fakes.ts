@@ -8,6 +8,8 @@ export class FakeFolder {
   readonly locked = new Set<string>();
   /** The total number of bytes that fit. */
   quota = Infinity;
+  /** The number of bytes after which writes fail, as on a disk that other programs fill. */
+  fullAfter = Infinity;
   wrote = 0;
 
   /** The type that the code under test expects. */
@@ -63,6 +65,7 @@ export class FakeFolder {
       },
       write: (data, { at }) => {
         if (at + data.byteLength > bytes().byteLength) this.#resize(name, at + data.byteLength);
+        if (this.wrote + data.byteLength > this.fullAfter) throw new DOMException("no space", "QuotaExceededError");
         bytes().set(data, at);
         this.wrote += data.byteLength;
         return data.byteLength;

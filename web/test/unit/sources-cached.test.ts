@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { type CachedSource, openCached } from "../../src/sources/cached.ts";
 import type { CachedOptions } from "../../src/sources/current.ts";
+import { openSource } from "../../src/sources/open.ts";
 import { FOLDER, parseJournal, Store } from "../../src/sources/store.ts";
 import { fileServer, FakeFolder, pattern, type Script } from "./fakes.ts";
 
@@ -336,6 +337,50 @@ test("a full disk prevents the download, and the error names files to delete", a
     (await m.store.list()).map((file) => [file.name, file.have, file.done]),
     [["other.gguf", 50_000, true]],
   );
+});
+
+test("with the policy auto a store that fails does not fail the load, whenever it does", async (t) => {
+  const unknown = (): never => {
+    throw new DOMException("The operation failed for an unknown transient reason", "UnknownError");
+  };
+  const failures: Record<string, (folder: FakeFolder) => void> = {
+    "no room at the start": (folder) => void (folder.quota = 90_000),
+    "no room for the journal": (folder) => void (folder.quota = 95_200),
+    "a full disk half-way": (folder) => void (folder.fullAfter = 45_000),
+    "a folder that cannot be used": (folder) => void (folder.getFileHandle = unknown),
+  };
+  for (const [name, arrange] of Object.entries(failures))
+    await t.test(name, async () => {
+      const folder = new FakeFolder();
+      arrange(folder);
+      const m = machine({}, folder);
+      const hosts = globalThis as unknown as Record<string, unknown>;
+      hosts.FileSystemFileHandle = class {
+        createSyncAccessHandle(): void {}
+      };
+      Object.assign(navigator.storage, { getDirectory: async () => ({ getDirectoryHandle: async () => folder.handle }) });
+      const notices: string[] = [];
+      try {
+        const spec = { kind: "url", url: URL_, cache: "auto" } as const;
+        const options = { fetch: m.fetch, retryDelay: 1, chunk: CHUNK };
+        const source = await openSource(spec, { notice: (text) => notices.push(text) }, options);
+        for (const at of [0, 50_000, 90_000]) assert.deepEqual(await source.read(at, 5000), DATA.slice(at, at + 5000));
+        await source.finished?.();
+        source.close?.();
+        await settle();
+        assert.equal(notices.length, 1, notices.join("\n"));
+        assert.match(notices[0]!, /^tiny\.gguf: not kept for the next visit: (no space to store it|UnknownError)/);
+        // Whoever asks for the file to be kept is told.
+        const kept = async (): Promise<void> => {
+          const source = await openSource({ ...spec, cache: "first" }, {}, options);
+          await source.finished?.().finally(() => source.close?.());
+        };
+        await assert.rejects(kept(), /no space to store it|UnknownError|unknown transient/);
+        await settle();
+      } finally {
+        delete hosts.FileSystemFileHandle;
+      }
+    });
 });
 
 test("without ranges a file downloads in order, and a restart compares the stored chunks", async () => {

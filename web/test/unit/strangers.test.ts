@@ -217,3 +217,20 @@ test("no text becomes HTML or code anywhere in the sources", async () => {
   }
   assert.deepEqual(found, []);
 });
+
+test("installing the dependencies runs no script of theirs", async () => {
+  const root = "..";
+  const files = ["Makefile"];
+  for (const folder of ["scripts", ".github/workflows"])
+    for (const name of await fs.readdir(path.join(root, folder)).catch(() => [])) files.push(`${folder}/${name}`);
+  let found = 0;
+  for (const file of files) {
+    if (!(await fs.stat(path.join(root, file))).isFile()) continue;
+    for (const line of (await fs.readFile(path.join(root, file), "utf8")).split("\n")) {
+      if (!/\bnpm (ci|install|i)\b/.test(line) || /^\s*(#|\/\/)/.test(line)) continue;
+      found++;
+      assert.match(line, /--ignore-scripts/, `${file}: ${line.trim()}`);
+    }
+  }
+  assert.ok(found >= 4, `${found} installations found`);
+});

@@ -1,0 +1,154 @@
+/**
+ * Links to the page that name files of other hosts: no host is asked before a click that shows it and the size, and the
+ * worker refuses the hosts that no click confirmed.
+ */
+import assert from "node:assert/strict";
+import { promises as fs } from "node:fs";
+import path from "node:path";
+import { after, before, test } from "node:test";
+import { startFaults } from "./faults.mjs";
+import { startHost } from "./host.mjs";
+import { dist, limit, openPage, root, startBrowser, waitForState } from "./site.mjs";
+
+const demo = path.join(root, "models", "demo");
+let browser, host, faults, target, draft;
+
+before(async () => {
+  host = await startHost({ folders: { "/app/": dist } });
+  faults = await startFaults();
+  [target, draft] = await Promise.all(["target", "draft"].map((name) => fs.readFile(path.join(demo, `${name}-q8_0.gguf`))));
+  browser = await startBrowser(false);
+});
+
+after(async () => {
+  await browser?.close();
+  await faults?.stop();
+  await host?.stop();
+});
+
+/** Opens the page with these parameters in its address; `file` is the page. */
+async function follow(parameters, file = "", shared = undefined) {
+  faults.requests.length = 0;
+  const context = shared ?? (await browser.newContext());
+  const opened = await openPage(context);
+  const query = new URLSearchParams({ device: "cpu", policy: "none", "max-tokens": "4", ...parameters });
+  await opened.page.goto(`${host.url}app/${file}?${query}`);
+  return { ...opened, context };
+}
+
+const notOurs = (record) => record.requests.filter((url) => !url.startsWith(host.url) && !/^(data|blob):/.test(url));
+const button = (page) => page.locator("#consent-load");
+const shortHost = () => faults.url; // plain http is shown with its scheme
+
+test("a link's files wait for clicks that show host and size", limit, async () => {
+  faults.files.set("/a.gguf", { data: target });
+  faults.files.set("/b.gguf", { data: draft });
+  const { page, record, context } = await follow({ target: `${faults.url}/a.gguf`, draft: `${faults.url}/b.gguf` });
+  await button(page).waitFor();
+  await page.waitForTimeout(500);
+  assert.deepEqual([faults.requests, notOurs(record)], [[], []], "asked before the click");
+  assert.match(await page.locator("#consent p").innerText(), /a\.gguf \(size not known\), b\.gguf \(size not known\)/);
+  assert.equal(await button(page).innerText(), `Ask ${shortHost()} for the size`);
+  await button(page).click();
+  await page.waitForFunction(() =>
+    /^Load /.test(document.querySelector("foretoken-widget").shadowRoot.querySelector("#consent-load").textContent),
+  );
+  assert.match(await button(page).innerText(), new RegExp(`^Load [\\d.]+ MB from ${shortHost()}$`));
+  assert.deepEqual(
+    faults.requests.map(({ method }) => method),
+    ["HEAD", "HEAD"],
+    "downloads before the second click",
+  );
+  await button(page).click();
+  assert.equal(await waitForState(page, ["ready", "failed"]), "ready");
+  assert.ok(await page.locator("#consent").isHidden());
+  // The same files again need no click; another one does.
+  await page.evaluate(() => document.querySelector("foretoken-widget").load());
+  await page.evaluate((url) => {
+    const widget = document.querySelector("foretoken-widget");
+    widget.setAttribute("target", url);
+    void widget.load().catch(() => undefined);
+  }, `${faults.url}/other.gguf`);
+  await button(page).waitFor();
+  await page.click("#stop");
+  await page.waitForFunction(() => document.querySelector("foretoken-widget").dataset.state === "idle");
+  assert.ok(await page.locator("#consent").isHidden(), "Stop withdraws the question");
+  await context.close();
+});
+
+test("no parameter of a link reaches another host without a click", limit, async (t) => {
+  const own = `${host.url}app/models/demo/target-q8_0.gguf`;
+  const evil = (name) => `${faults.url}/${name}`;
+  const context = await browser.newContext();
+  for (const [name, parameters] of Object.entries({
+    target: { target: evil("m.gguf") },
+    draft: { target: own, draft: evil("m.gguf") },
+    hub: { target: "owner/repo/m.gguf", hub: faults.url },
+    repository: { target: "owner/repo", hub: faults.url },
+    calibrations: { calibrations: `${own} ${evil("c.json")}` },
+    eagle3: { eagle3: evil("h.safetensors"), "eagle3-config": evil("h.json") },
+    checkpoint: { target: evil("model.safetensors.index.json") },
+    split: { target: evil("m-00001-of-00002.gguf") },
+    "another port of this machine": { target: "http://localhost:9/m.gguf" },
+    https: { target: "https://host.invalid/m.gguf" },
+    "no host": { target: "data:application/octet-stream,GGUF" },
+    "the host as a user": { target: `${host.url.replace("//", "//127.0.0.1@").replace(/127\.0\.0\.1:\d+\/$/, "localhost:9/")}m.gguf` },
+    "without a scheme": { target: `//${new URL(faults.url).host}/m.gguf` },
+    "a backslash": { target: `\\\\${new URL(faults.url).host}\\m.gguf` },
+  }))
+    for (const file of ["", "embed.html"])
+      await t.test(`${name}${file && `, ${file}`}`, async () => {
+        const { page, record } = await follow({ ...parameters, autoload: "" }, file, context);
+        await button(page).waitFor();
+        await page.waitForTimeout(200);
+        assert.deepEqual([faults.requests, notOurs(record)], [[], []]);
+        await page.close();
+      });
+  await context.close();
+});
+
+test("the page's own files and an attribute of a page of one's own need no click", limit, async () => {
+  const { page, context } = await follow({ target: "models/demo/target-q8_0.gguf" });
+  assert.equal(await waitForState(page, ["ready", "failed"]), "ready");
+  assert.ok(await page.locator("#consent").isHidden());
+  faults.files.set("/a.gguf", { data: target });
+  await page.evaluate(async (url) => {
+    const widget = document.createElement("foretoken-widget");
+    for (const [name, value] of Object.entries({ target: url, device: "cpu" })) widget.setAttribute(name, value);
+    document.body.append(widget);
+    await widget.load();
+  }, `${faults.url}/a.gguf`);
+  await context.close();
+});
+
+test("the worker refuses hosts that the load did not confirm", limit, async () => {
+  faults.files.set("/a.gguf", { data: target });
+  const { page, context } = await follow({});
+  await waitForState(page, ["ready"]);
+  faults.requests.length = 0;
+  const answers = await page.evaluate(async (url) => {
+    const worker = new Worker("worker.js", { type: "module" });
+    const source = { kind: "url", url, cache: "off" };
+    const sources = { target: source, draft: null, eagle3: null, eagle3_config: null, calibrations: [] };
+    const ask = (message) =>
+      new Promise((resolve) => {
+        worker.addEventListener("message", ({ data }) => data.id === message.id && data.type !== "update" && resolve(data));
+        worker.postMessage(message);
+      });
+    const own = location.origin;
+    return [
+      await ask({ op: "open", id: 1, options: { device: "cpu" }, sources }),
+      await ask({ op: "open", id: 2, options: { device: "cpu" }, sources, hosts: [own, "https://huggingface.co"] }),
+      await ask({ op: "open", id: 3, options: { device: "cpu" }, sources, hosts: url }),
+      await ask({ op: "inspect", id: 4, source }),
+      await ask({ op: "inspect", id: 5, source, hosts: [new URL(url).origin] }),
+    ];
+  }, `${faults.url}/a.gguf`);
+  for (const { type, error } of answers.slice(0, 4)) {
+    assert.equal(type, "error");
+    assert.match(error.message, /a\.gguf: host: neither a click nor an attribute of the page confirmed it/);
+  }
+  assert.equal(answers[4].type, "done", JSON.stringify(answers[4]));
+  assert.ok(faults.requests.length > 0);
+  await context.close();
+});
