@@ -1,6 +1,7 @@
 package foretoken
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,11 +42,14 @@ func (c *Constraints) Call(schema json.RawMessage) error {
 }
 
 // Validate refuses what does not go together or is out of its range, and grammars that cannot be read.
-func (c *Constraints) Validate() error {
+func (c *Constraints) Validate() error { return c.ValidateContext(context.Background()) }
+
+// ValidateContext is Validate; reading a grammar ends with ctx.
+func (c *Constraints) ValidateContext(ctx context.Context) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	_, err := c.compile()
+	_, err := c.compile(ctx)
 	return err
 }
 
@@ -87,12 +91,12 @@ var errNoContinuation = errors.New("foretoken: no token of the model's vocabular
 	"wants it")
 
 // compile makes the grammar, nil without one.
-func (c *Constraints) compile() (*grammar.Grammar, error) {
+func (c *Constraints) compile(ctx context.Context) (*grammar.Grammar, error) {
 	switch {
 	case c.Grammar != "":
-		return grammar.ParseGBNF(c.Grammar)
+		return grammar.ParseGBNF(ctx, c.Grammar)
 	case len(c.JSONSchema) > 0:
-		return grammar.FromSchema(c.JSONSchema)
+		return grammar.FromSchema(ctx, c.JSONSchema)
 	case c.JSONObject:
 		return grammar.JSON(true), nil
 	}
@@ -126,8 +130,8 @@ type guide struct {
 	ended   bool             // nothing can follow
 }
 
-// newGuide is nil for a request without constraints.
-func (s *Session) newGuide(c Constraints) (*guide, error) {
+// newGuide is nil for a request without constraints. The guide ends with ctx.
+func (s *Session) newGuide(ctx context.Context, c Constraints) (*guide, error) {
 	if masks, biases := c.shapes(); !masks && !biases {
 		return nil, nil
 	}
@@ -136,12 +140,12 @@ func (s *Session) newGuide(c Constraints) (*guide, error) {
 	}
 	vocab := s.target.Limits().Vocab
 	g := &guide{c: c, place: map[int32]int{}, counts: map[int32]int{}}
-	compiled, err := c.compile()
+	compiled, err := c.compile(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if compiled != nil {
-		g.matcher = grammar.NewMatcher(compiled, s.vocabulary())
+		g.matcher = grammar.NewMatcher(ctx, compiled, s.vocabulary())
 		g.state = g.matcher.Start()
 	}
 	for id := range c.LogitBias {
@@ -214,6 +218,9 @@ func (g *guide) Shape(tree *spec.Tree, s *spec.Shaping) error {
 		}
 		s.Which = append(s.Which, int32(which))
 	}
+	if err := g.matcher.Err(); err != nil {
+		return ofKind(ErrRequest, err)
+	}
 	if w := s.Which[0]; w >= 0 && !slices.ContainsFunc(s.Masks[w], func(word uint32) bool { return word != 0 }) {
 		return errNoContinuation
 	}
@@ -255,7 +262,10 @@ func (g *guide) Take(tokens []int32) error {
 		if g.matcher == nil {
 			continue
 		}
-		next, ok := g.matcher.Accept(g.state, id)
+		next, ok := g.matcher.Commit(g.state, id)
+		if err := g.matcher.Err(); err != nil {
+			return ofKind(ErrRequest, err)
+		}
 		if !ok {
 			return errNoContinuation
 		}

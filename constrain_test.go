@@ -5,6 +5,7 @@ package foretoken
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -143,5 +144,35 @@ func TestConstraintsRefuse(t *testing.T) {
 		if err := r.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", c, err, want)
 		}
+	}
+}
+
+// TestGrammarBombs refuses schemas and grammars that ask for work without measure, before a request or within it, and
+// the session goes on.
+func TestGrammarBombs(t *testing.T) {
+	defs := ""
+	for i := range 40 {
+		next := fmt.Sprintf(`{"$ref":"#/$defs/d%d"}`, i+1)
+		defs += fmt.Sprintf(`"d%d":{"anyOf":[%s,%s]},`, i, next, next)
+	}
+	bomb := Constraints{JSONSchema: json.RawMessage(`{"$defs":{` + defs + `"d40":{}},"type":"object",` +
+		`"anyOf":[{"$ref":"#/$defs/d0"}]}`)}
+	if err := bomb.Validate(); err == nil || !strings.Contains(err.Error(), "units of work") {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := bomb.ValidateContext(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want the context's end", err)
+	}
+	s := demoSession(t, open.Accelerator)
+	r := Request{Policy: method.DrafterNgram, MaxTokens: 8, Constraints: Constraints{Grammar: `root ::= ([a-z]?){50000}`}}
+	_, err := s.Generate(context.Background(), "func main() {", r, nil)
+	if !errors.Is(err, ErrRequest) || !strings.Contains(err.Error(), `rule "root"`) {
+		t.Errorf("%v, want the rule at its bound", err)
+	}
+	r.Constraints = Constraints{}
+	if _, err := s.Generate(context.Background(), "func main() {", r, nil); err != nil {
+		t.Error(err)
 	}
 }

@@ -63,7 +63,7 @@ func (j *job) prepare(ctx context.Context) error {
 	if err := s.check(r); err != nil {
 		return err
 	}
-	j.guide, err = s.newGuide(r.Constraints)
+	j.guide, err = s.newGuide(ctx, r.Constraints)
 	return err
 }
 

@@ -1,27 +1,43 @@
 package grammar
 
-import "unicode/utf8"
+import (
+	"cmp"
+	"slices"
+	"unicode/utf8"
+)
 
 // These build sequences out of smaller ones; rules without a name are made where an
 // alternative or a repetition needs one.
 
+// single has a set for each byte.
+var single = func() (sets [256]byteSet) {
+	for c := range sets {
+		sets[c].add(byte(c), byte(c))
+	}
+	return sets
+}()
+
 // text is a run of bytes as they are.
-func text(s string) sequence {
+func (b *builder) text(s string) sequence {
+	if !b.spend(len(s)) {
+		return nil
+	}
 	out := make(sequence, len(s))
 	for i := range len(s) {
-		set := &byteSet{}
-		set.add(s[i], s[i])
-		out[i].set = set
+		out[i].set = &single[s[i]]
 	}
 	return out
 }
 
-func join(parts ...sequence) sequence {
-	var out sequence
+func (b *builder) join(parts ...sequence) sequence {
+	n := 0
 	for _, p := range parts {
-		out = append(out, p...)
+		n += len(p)
 	}
-	return out
+	if !b.spend(n + len(parts)) {
+		return nil
+	}
+	return slices.Concat(parts...)
 }
 
 func (b *builder) call(rule int) sequence { return sequence{{rule: rule}} }
@@ -60,23 +76,23 @@ func (b *builder) repeat(s sequence, least, most int) sequence {
 		b.fail("a repetition of %d; at most %d", n, maxOps)
 		return nil
 	}
-	var out sequence
-	for range least {
-		out = append(out, s...)
+	if !b.spend(least * max(len(s), 1)) {
+		return nil
 	}
+	out := slices.Repeat(s, least)
 	if most < 0 {
 		r := b.anonymous("(…)*")
-		b.define(r, join(s, b.call(r)), sequence{})
-		return append(out, term{rule: r})
+		b.define(r, b.join(s, b.call(r)), sequence{})
+		return b.join(out, b.call(r))
 	}
 	var rest sequence
 	for range most - least {
 		if b.err != nil {
 			return nil
 		}
-		rest = b.optional(join(s, rest))
+		rest = b.optional(b.join(s, rest))
 	}
-	return join(out, rest)
+	return b.join(out, rest)
 }
 
 // runeRange is the runes lo to hi.
@@ -84,6 +100,9 @@ type runeRange struct{ lo, hi rune }
 
 // class is one rune of the ranges, as UTF-8. Surrogates, which UTF-8 cannot hold, are left out.
 func (b *builder) class(ranges ...runeRange) sequence {
+	if !b.spend(8 * len(ranges)) {
+		return nil
+	}
 	one := byteSet{}
 	var alternatives []sequence
 	for _, r := range ranges {
@@ -94,6 +113,9 @@ func (b *builder) class(ranges ...runeRange) sequence {
 						for i := range one {
 							one[i] |= bytes[0][i]
 						}
+						return
+					}
+					if !b.spend(8 * len(bytes)) {
 						return
 					}
 					s := make(sequence, len(bytes))
@@ -156,24 +178,19 @@ func splitUTF8(lo, hi rune, give func([]byteSet)) {
 	give(sets)
 }
 
-// except is the ranges of runes outside of some.
+// except is the ranges of runes outside of some, in order.
 func except(ranges ...runeRange) []runeRange {
-	free := []runeRange{{0, utf8.MaxRune}}
+	ranges = slices.SortedFunc(slices.Values(ranges), func(a, b runeRange) int { return cmp.Compare(a.lo, b.lo) })
+	var free []runeRange
+	next := rune(0)
 	for _, r := range ranges {
-		var left []runeRange
-		for _, f := range free {
-			if r.hi < f.lo || r.lo > f.hi {
-				left = append(left, f)
-				continue
-			}
-			if f.lo < r.lo {
-				left = append(left, runeRange{f.lo, r.lo - 1})
-			}
-			if f.hi > r.hi {
-				left = append(left, runeRange{r.hi + 1, f.hi})
-			}
+		if r.lo > next {
+			free = append(free, runeRange{next, r.lo - 1})
 		}
-		free = left
+		next = max(next, r.hi+1)
+	}
+	if next <= utf8.MaxRune {
+		free = append(free, runeRange{next, utf8.MaxRune})
 	}
 	return free
 }

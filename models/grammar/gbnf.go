@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -8,10 +9,15 @@ import (
 
 // ParseGBNF reads a grammar in llama.cpp's notation: rules `name ::= alternatives`, of
 // which "root" is the text; literals "…", classes […] and [^…], any character .,
-// groups (…), repetitions * + ? {m} {m,} {m,n}, comments after #.
-func ParseGBNF(source string) (g *Grammar, err error) {
+// groups (…), repetitions * + ? {m} {m,} {m,n}, comments after #. Compiling ends with ctx, or where it would take more
+// than so much work.
+func ParseGBNF(ctx context.Context, source string) (*Grammar, error) {
+	return newBuilder(ctx).gbnf(source)
+}
+
+func (b *builder) gbnf(source string) (g *Grammar, err error) {
 	defer func() { err = presentable(err) }()
-	p := &gbnf{b: newBuilder(), s: source}
+	p := &gbnf{b: b, s: source}
 	for p.space(true); p.at < len(p.s) && p.err == nil; p.space(true) {
 		p.rule()
 	}
@@ -107,6 +113,7 @@ func (p *gbnf) rule() {
 		return
 	}
 	r := p.b.rule(name)
+	p.b.where = name
 	if p.b.rules[r] != nil {
 		p.fail("rule %q is defined twice", name)
 		return
@@ -172,7 +179,10 @@ func (p *gbnf) sequence(nested bool) sequence {
 			return out
 		}
 		p.space(nested)
-		out = append(out, p.repeated(one, nested)...)
+		one = p.repeated(one, nested)
+		if p.b.spend(len(one)) {
+			out = append(out, one...)
+		}
 		if p.err == nil {
 			p.err = p.b.err
 		}
@@ -251,7 +261,7 @@ func (p *gbnf) literal() sequence {
 	var out strings.Builder
 	for p.err == nil {
 		if p.take(`"`) {
-			return text(out.String())
+			return p.b.text(out.String())
 		}
 		if c := p.peek(); p.at == len(p.s) || c == '\n' {
 			p.fail("a literal is not closed: want \"")
@@ -286,6 +296,9 @@ func (p *gbnf) class() sequence {
 			p.fail("the range %q-%q of a class is empty", lo, hi)
 		}
 		ranges = append(ranges, runeRange{lo, hi})
+		if p.err == nil && !p.b.spend(1) {
+			p.err = p.b.err
+		}
 	}
 	if p.err != nil {
 		return nil

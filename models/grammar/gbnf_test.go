@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"context"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -16,7 +17,7 @@ func bytesVocab() *Vocab {
 
 // allows reports whether a grammar allows a text, read byte by byte.
 func allows(g *Grammar, text string) bool {
-	m := NewMatcher(g, bytesVocab())
+	m := NewMatcher(context.Background(), g, bytesVocab())
 	s := m.Start()
 	for i := range len(text) {
 		var ok bool
@@ -29,7 +30,7 @@ func allows(g *Grammar, text string) bool {
 
 func parse(t *testing.T, source string) *Grammar {
 	t.Helper()
-	g, err := ParseGBNF(source)
+	g, err := ParseGBNF(context.Background(), source)
 	if err != nil {
 		t.Fatalf("%s: %v", source, err)
 	}
@@ -103,7 +104,7 @@ other ::= "b" root`: "allows no text",
 		"root ::= \"a\"\nroot ::= \"b\"": "defined twice",
 		`root ::= ` + strings.Repeat("(", 500) + `"a"` + strings.Repeat(")", 500): "deeper than",
 	} {
-		if _, err := ParseGBNF(source); err == nil || !strings.Contains(err.Error(), want) ||
+		if _, err := ParseGBNF(context.Background(), source); err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.HasPrefix(err.Error(), "grammar: ") {
 			t.Errorf("%.60s: %v, want %q", source, err, want)
 		}
@@ -124,7 +125,7 @@ func TestUTF8Classes(t *testing.T) {
 			hi = rune(rng.IntN(utf8.MaxRune))
 		}
 		lo, hi = min(lo, hi), max(lo, hi)
-		b := newBuilder()
+		b := newBuilder(context.Background())
 		r := b.anonymous("root")
 		b.define(r, b.class(runeRange{lo, hi}))
 		g, err := b.grammar(r)
@@ -174,7 +175,7 @@ func TestMask(t *testing.T) {
 	for name, g := range map[string]*Grammar{"json": JSON(false), "object": JSON(true),
 		"lists": parse(t, `root ::= "[" (root ("," root)*)? "]" | [a-b]+ "\xe4" | "true" root`)} {
 		for _, room := range []int{keptBytes, 1} {
-			m := NewMatcher(g, v)
+			m := NewMatcher(context.Background(), g, v)
 			m.most = room
 			for range 6 {
 				s := m.Start()
@@ -182,7 +183,7 @@ func TestMask(t *testing.T) {
 					mask := m.Mask(s)
 					var can []int32
 					for id := range int32(len(pieces)) {
-						_, ok := m.Accept(s, id)
+						_, ok := m.Commit(s, id)
 						if got := mask[id/32]>>(id%32)&1 == 1; got != ok {
 							t.Fatalf("%s: token %q: mask %v, accepted %v", name, pieces[id], got, ok)
 						}
@@ -196,7 +197,7 @@ func TestMask(t *testing.T) {
 						}
 						break
 					}
-					s, _ = m.Accept(s, can[rng.IntN(len(can))])
+					s, _ = m.Commit(s, can[rng.IntN(len(can))])
 				}
 			}
 		}
@@ -205,13 +206,13 @@ func TestMask(t *testing.T) {
 
 // TestMatcherMemory keeps a matcher's memory within its bound while a text nests ever deeper.
 func TestMatcherMemory(t *testing.T) {
-	m := NewMatcher(JSON(false), bytesVocab())
+	m := NewMatcher(context.Background(), JSON(false), bytesVocab())
 	m.most = 1 << 20
 	s := m.Start()
 	for i := range 3000 {
 		m.Mask(s)
 		var ok bool
-		if s, ok = m.Accept(s, '['); !ok {
+		if s, ok = m.Commit(s, '['); !ok {
 			t.Fatal(i)
 		}
 		if m.bytes > 6<<20 {
@@ -220,7 +221,7 @@ func TestMatcherMemory(t *testing.T) {
 	}
 	for range 3000 {
 		var ok bool
-		if s, ok = m.Accept(s, ']'); !ok {
+		if s, ok = m.Commit(s, ']'); !ok {
 			t.Fatal("the brackets do not close")
 		}
 	}
@@ -295,7 +296,7 @@ func BenchmarkMatcher(b *testing.B) {
 	g := JSON(false)
 	b.ReportAllocs()
 	for b.Loop() {
-		m := NewMatcher(g, vocab)
+		m := NewMatcher(context.Background(), g, vocab)
 		s := m.Start()
 		for i := range len(text) {
 			m.Mask(s)
@@ -320,7 +321,7 @@ func FuzzGBNF(f *testing.F) {
 	f.Fuzz(func(t *testing.T, source, text string) {
 		var g *Grammar
 		var err error
-		fuzztest.Bound(t, len(source), func() { g, err = ParseGBNF(source) })
+		fuzztest.Bound(t, len(source), func() { g, err = ParseGBNF(context.Background(), source) })
 		if err != nil {
 			fuzztest.Refusal(t, err, "grammar: ")
 			return

@@ -8,6 +8,8 @@
 package grammar
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -53,9 +55,20 @@ type op struct {
 // Grammar is a set of rules over bytes; the first rule is the start symbol. It is immutable and may be shared by
 // several matchers.
 type Grammar struct {
-	ops    []op
-	starts [][]int32 // of each rule, where its alternatives begin
-	sets   []byteSet
+	ops     []op
+	starts  [][]int32 // of each rule, where its alternatives begin
+	homes   []string  // of each rule, the part of the grammar that it was made for: a rule by name, a schema by path
+	sets    []byteSet
+	class   [256]uint8 // of each byte; the bytes of a class are in the same sets
+	classes int
+}
+
+// home is the part of the grammar that a place belongs to.
+func (g *Grammar) home(at int32) string {
+	after, _ := slices.BinarySearchFunc(g.starts, at+1, func(starts []int32, at int32) int {
+		return cmp.Compare(starts[0], at)
+	})
+	return g.homes[after-1]
 }
 
 // maxOps bounds a grammar: an alternative of a few bytes can ask for a repetition of
@@ -73,13 +86,18 @@ type sequence []term
 // builder collects rules.
 type builder struct {
 	names  []string
+	homes  []string // see Grammar
 	rules  [][]sequence
 	byName map[string]int
 	ops    int
+	budget budget
+	where  string // the part of the grammar being read, for messages
 	err    error
 }
 
-func newBuilder() *builder { return &builder{byName: map[string]int{}} }
+func newBuilder(ctx context.Context) *builder {
+	return &builder{byName: map[string]int{}, budget: budget{ctx: ctx, left: compileUnits}}
+}
 
 // presentable is an error on one line, without the middle of its text where that is long: it quotes names, paths and
 // patterns, which whoever wrote them may make as long and as strange as they like.
@@ -115,15 +133,17 @@ func (b *builder) fail(format string, args ...any) {
 func (b *builder) rule(name string) int {
 	i, ok := b.byName[name]
 	if !ok {
+		b.spend(16)
 		i = b.anonymous(name)
-		b.byName[name] = i
+		b.byName[name], b.homes[i] = i, name
 	}
 	return i
 }
 
 // anonymous makes a rule that nothing refers to by its name.
 func (b *builder) anonymous(name string) int {
-	b.names, b.rules = append(b.names, name), append(b.rules, nil)
+	b.spend(32)
+	b.names, b.homes, b.rules = append(b.names, name), append(b.homes, b.where), append(b.rules, nil)
 	return len(b.rules) - 1
 }
 
@@ -133,7 +153,7 @@ func (b *builder) define(rule int, alternatives ...sequence) {
 		b.ops += len(s) + 1
 	}
 	if b.ops > maxOps {
-		b.fail("too large: more than %d steps; make repetitions shorter", maxOps)
+		b.fail("%stoo large: more than %d steps; make repetitions shorter", place(b.where), maxOps)
 		return
 	}
 	b.rules[rule] = alternatives
@@ -144,7 +164,8 @@ func (b *builder) grammar(root int) (*Grammar, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
-	place := map[int]int32{root: 0} // of each rule that is reached
+	place := make([]int32, len(b.rules)) // of each rule that is reached, from 1 on
+	place[root] = 1
 	order := []int{root}
 	for i := 0; i < len(order); i++ {
 		r := order[i]
@@ -153,9 +174,9 @@ func (b *builder) grammar(root int) (*Grammar, error) {
 		}
 		for _, s := range b.rules[r] {
 			for _, t := range s {
-				if _, ok := place[t.rule]; t.set == nil && !ok {
-					place[t.rule] = int32(len(order))
+				if t.set == nil && place[t.rule] == 0 {
 					order = append(order, t.rule)
+					place[t.rule] = int32(len(order))
 				}
 			}
 		}
@@ -163,19 +184,20 @@ func (b *builder) grammar(root int) (*Grammar, error) {
 	if name, ok := b.leftRecursive(order); ok {
 		return nil, fmt.Errorf("grammar: rule %q begins with itself; write what repeats after what it follows", name)
 	}
-	if !b.productive(order)[root] {
+	if !b.fixpoint(order, true)[root] { // the rules that can come to an end
 		return nil, fmt.Errorf("grammar: rule %q allows no text: every way through it comes back to itself",
 			b.names[root])
 	}
-	g := &Grammar{}
+	g := &Grammar{ops: make([]op, 0, b.ops)}
+	g.starts, g.homes = make([][]int32, 0, len(order)), make([]string, 0, len(order))
 	sets := map[byteSet]int32{}
 	for _, r := range order {
-		var starts []int32
+		starts := make([]int32, 0, len(b.rules[r]))
 		for _, s := range b.rules[r] {
 			starts = append(starts, int32(len(g.ops)))
 			for _, t := range s {
 				if t.set == nil {
-					g.ops = append(g.ops, op{opCall, place[t.rule]})
+					g.ops = append(g.ops, op{opCall, place[t.rule] - 1})
 					continue
 				}
 				n, ok := sets[*t.set]
@@ -188,28 +210,51 @@ func (b *builder) grammar(root int) (*Grammar, error) {
 			}
 			g.ops = append(g.ops, op{kind: opReturn})
 		}
-		g.starts = append(g.starts, starts)
+		g.starts, g.homes = append(g.starts, starts), append(g.homes, b.homes[r])
 	}
+	g.classify()
 	return g, nil
+}
+
+// classify puts the bytes that no set tells apart into one class: a matcher has one state for each class.
+func (g *Grammar) classify() {
+	g.classes = 1
+	for _, set := range g.sets {
+		halves := map[uint8]uint8{} // of a class, its new one: of the bytes within the set, unless all of them are
+		var within, without [256]bool
+		for c := range 256 {
+			if set.has(byte(c)) {
+				within[g.class[c]] = true
+			} else {
+				without[g.class[c]] = true
+			}
+		}
+		for c := range 256 {
+			old := g.class[c]
+			if !set.has(byte(c)) || !within[old] || !without[old] {
+				continue
+			}
+			half, ok := halves[old]
+			if !ok {
+				half = uint8(g.classes)
+				halves[old] = half
+				g.classes++
+			}
+			g.class[c] = half
+		}
+	}
 }
 
 // leftRecursive finds a rule that can call itself before any byte, with something left
 // to do after it: reading it would pile up returns without an end. Where nothing
 // is left to do, as in a repetition of what may be empty, the call replaces its caller.
 func (b *builder) leftRecursive(order []int) (string, bool) {
-	nullable := b.fixpoint(order, func(s sequence, is []bool) bool {
-		for _, t := range s {
-			if t.set != nil || !is[t.rule] {
-				return false
-			}
-		}
-		return true
-	})
+	nullable := b.fixpoint(order, false)
 	type edge struct {
 		to   int
 		tail bool
 	}
-	edges := map[int][]edge{}
+	edges := make([][]edge, len(b.rules))
 	for _, r := range order {
 		for _, s := range b.rules[r] {
 			for i, t := range s {
@@ -223,7 +268,7 @@ func (b *builder) leftRecursive(order []int) (string, bool) {
 			}
 		}
 	}
-	group := components(order, func(r int, visit func(int)) {
+	group := components(order, len(b.rules), func(r int, visit func(int)) {
 		for _, e := range edges[r] {
 			visit(e.to)
 		}
@@ -238,52 +283,70 @@ func (b *builder) leftRecursive(order []int) (string, bool) {
 	return "", false
 }
 
-// productive marks the rules that can come to an end.
-func (b *builder) productive(order []int) []bool {
-	return b.fixpoint(order, func(s sequence, is []bool) bool {
-		for _, t := range s {
-			if t.set == nil && !is[t.rule] {
-				return false
+// fixpoint marks the rules that have an alternative of marked rules alone, and of bytes if those are allowed. Each
+// alternative waits for the calls in it (Dowling and Gallier 1984), so the work is that of reading the rules once.
+func (b *builder) fixpoint(order []int, bytes bool) []bool {
+	type alternative struct{ rule, waits int32 }
+	type caller struct{ alternative, next int32 } // of a rule; the next one's number, 0 after the last
+	all, callers := []alternative{}, make([]caller, 1)
+	is, first := make([]bool, len(b.rules)), make([]int32, len(b.rules))
+	var marked []int32
+	mark := func(rule int32) {
+		if !is[rule] {
+			is[rule], marked = true, append(marked, rule)
+		}
+	}
+	for _, r := range order {
+		for _, s := range b.rules[r] {
+			if !bytes && slices.ContainsFunc(s, func(t term) bool { return t.set != nil }) {
+				continue
+			}
+			waits := int32(0)
+			for _, t := range s {
+				if t.set == nil {
+					callers = append(callers, caller{int32(len(all)), first[t.rule]})
+					first[t.rule] = int32(len(callers) - 1)
+					waits++
+				}
+			}
+			if all = append(all, alternative{int32(r), waits}); waits == 0 {
+				mark(int32(r))
 			}
 		}
-		return true
-	})
-}
-
-// fixpoint marks the rules of which an alternative holds, given the marked ones. Called rules mostly follow their
-// callers in order, so it goes backwards.
-func (b *builder) fixpoint(order []int, holds func(s sequence, is []bool) bool) []bool {
-	is := make([]bool, len(b.rules))
-	for changed := true; changed; {
-		changed = false
-		for i := len(order) - 1; i >= 0; i-- {
-			r := order[i]
-			if !is[r] && slices.ContainsFunc(b.rules[r], func(s sequence) bool { return holds(s, is) }) {
-				is[r], changed = true, true
+	}
+	for len(marked) > 0 {
+		r := marked[len(marked)-1]
+		marked = marked[:len(marked)-1]
+		for c := first[r]; c != 0; c = callers[c].next {
+			if a := &all[callers[c].alternative]; a.waits == 1 {
+				mark(a.rule)
+			} else {
+				a.waits--
 			}
 		}
 	}
 	return is
 }
 
-// components numbers the strongly connected components of a graph (Tarjan 1972), without
+// components numbers the strongly connected components of a graph (Tarjan 1972), whose nodes are below n, without
 // recursion: a chain of rules may be as long as the grammar.
-func components(nodes []int, edges func(node int, visit func(int))) map[int]int {
+func components(nodes []int, n int, edges func(node int, visit func(int))) []int32 {
 	type frame struct {
 		node int
 		out  []int
 	}
-	index, low, group := map[int]int{}, map[int]int{}, map[int]int{}
+	index, low, group := make([]int32, n), make([]int32, n), make([]int32, n) // an index of 0: not seen
 	var stack []int
-	onStack := map[int]bool{}
-	groups := 0
+	onStack := make([]bool, n)
+	seen, groups := int32(0), int32(0)
 	for _, root := range nodes {
-		if _, seen := index[root]; seen {
+		if index[root] != 0 {
 			continue
 		}
 		var frames []frame
 		enter := func(n int) {
-			index[n], low[n] = len(index), len(index)
+			seen++
+			index[n], low[n] = seen, seen
 			stack, onStack[n] = append(stack, n), true
 			var out []int
 			edges(n, func(to int) { out = append(out, to) })
@@ -295,7 +358,7 @@ func components(nodes []int, edges func(node int, visit func(int))) map[int]int 
 			if len(f.out) > 0 {
 				to := f.out[0]
 				f.out = f.out[1:]
-				if _, seen := index[to]; !seen {
+				if index[to] == 0 {
 					enter(to)
 				} else if onStack[to] {
 					low[f.node] = min(low[f.node], index[to])

@@ -1,6 +1,9 @@
 package grammar
 
-import "unicode/utf8"
+import (
+	"context"
+	"unicode/utf8"
+)
 
 // The rules of JSON that a schema's rules are made of. Numbers and blanks are bounded, as
 // in llama.cpp: a model that has nothing to say would go on with them for ever.
@@ -13,7 +16,7 @@ const (
 
 // JSON is the grammar of one JSON value, an object if onlyObject.
 func JSON(onlyObject bool) *Grammar {
-	b := newBuilder()
+	b := newBuilder(context.Background())
 	root := b.value()
 	if onlyObject {
 		root = b.object()
@@ -30,7 +33,10 @@ func JSON(onlyObject bool) *Grammar {
 // once defines a named rule when it is first used.
 func (b *builder) once(name string, make func() []sequence) sequence {
 	if _, ok := b.byName[name]; !ok {
+		was := b.where
+		b.where = name
 		b.define(b.rule(name), make()...)
+		b.where = was
 	}
 	return b.named(name)
 }
@@ -48,7 +54,7 @@ func (b *builder) digit() sequence { return b.class(runeRange{'0', '9'}) }
 // blank matches the white space between the parts of a value.
 func (b *builder) blank() sequence {
 	return b.once("blank", func() []sequence {
-		return []sequence{{}, text(" "), join(b.repeat(text("\n"), 1, 2), b.repeat(b.oneOf(" \t"), 0, mostBlanks))}
+		return []sequence{{}, b.text(" "), b.join(b.repeat(b.text("\n"), 1, 2), b.repeat(b.oneOf(" \t"), 0, mostBlanks))}
 	})
 }
 
@@ -58,38 +64,38 @@ func (b *builder) character() sequence {
 		hex := b.class(runeRange{'0', '9'}, runeRange{'a', 'f'}, runeRange{'A', 'F'})
 		plain := b.class(
 			except(runeRange{0, 0x1f}, runeRange{0x7f, 0x7f}, runeRange{'"', '"'}, runeRange{'\\', '\\'})...)
-		return []sequence{plain, join(text(`\`), b.either(b.oneOf(`"\/bfnrt`), join(text("u"), b.repeat(hex, 4, 4))))}
+		return []sequence{plain, b.join(b.text(`\`), b.either(b.oneOf(`"\/bfnrt`), b.join(b.text("u"), b.repeat(hex, 4, 4))))}
 	})
 }
 
-func (b *builder) quoted(s sequence) sequence { return join(text(`"`), s, text(`"`)) }
+func (b *builder) quoted(s sequence) sequence { return b.join(b.text(`"`), s, b.text(`"`)) }
 
 func (b *builder) str() sequence {
 	return b.once("string", func() []sequence { return []sequence{b.quoted(b.repeat(b.character(), 0, -1))} })
 }
 
 func (b *builder) integer() sequence {
-	return b.once("integer", func() []sequence { return []sequence{join(b.optional(text("-")), b.whole())} })
+	return b.once("integer", func() []sequence { return []sequence{b.join(b.optional(b.text("-")), b.whole())} })
 }
 
 // whole matches a number without sign and fraction.
 func (b *builder) whole() sequence {
 	return b.once("whole", func() []sequence {
-		return []sequence{text("0"), join(b.class(runeRange{'1', '9'}), b.repeat(b.digit(), 0, integerDigits-1))}
+		return []sequence{b.text("0"), b.join(b.class(runeRange{'1', '9'}), b.repeat(b.digit(), 0, integerDigits-1))}
 	})
 }
 
 func (b *builder) number() sequence {
 	return b.once("number", func() []sequence {
-		fraction := join(text("."), b.repeat(b.digit(), 1, fractionDigits))
-		exponent := join(b.oneOf("eE"), b.optional(b.oneOf("+-")), b.repeat(b.digit(), 1, exponentDigits))
-		return []sequence{join(b.integer(), b.optional(fraction), b.optional(exponent))}
+		fraction := b.join(b.text("."), b.repeat(b.digit(), 1, fractionDigits))
+		exponent := b.join(b.oneOf("eE"), b.optional(b.oneOf("+-")), b.repeat(b.digit(), 1, exponentDigits))
+		return []sequence{b.join(b.integer(), b.optional(fraction), b.optional(exponent))}
 	})
 }
 
 func (b *builder) value() sequence {
 	return b.once("value", func() []sequence {
-		return []sequence{b.object(), b.array(), b.str(), b.number(), text("true"), text("false"), text("null")}
+		return []sequence{b.object(), b.array(), b.str(), b.number(), b.text("true"), b.text("false"), b.text("null")}
 	})
 }
 
@@ -104,23 +110,23 @@ func (b *builder) array() sequence {
 }
 
 func (b *builder) member(key, value sequence) sequence {
-	return join(key, b.blank(), text(":"), b.blank(), value)
+	return b.join(key, b.blank(), b.text(":"), b.blank(), value)
 }
 
 // listed matches `least` to `most` items between two brackets, separated by commas.
 func (b *builder) listed(open, end string, item sequence, least, most int) sequence {
 	item = b.short("item", item)
-	further := join(b.blank(), text(","), b.blank(), item)
+	further := b.join(b.blank(), b.text(","), b.blank(), item)
 	var inside sequence
 	switch {
 	case most == 0:
-		return join(text(open), b.blank(), text(end))
+		return b.join(b.text(open), b.blank(), b.text(end))
 	case least == 0:
-		inside = b.optional(join(item, b.repeat(further, 0, oneLess(most)), b.blank()))
+		inside = b.optional(b.join(item, b.repeat(further, 0, oneLess(most)), b.blank()))
 	default:
-		inside = join(item, b.repeat(further, least-1, oneLess(most)), b.blank())
+		inside = b.join(item, b.repeat(further, least-1, oneLess(most)), b.blank())
 	}
-	return join(text(open), b.blank(), inside, text(end))
+	return b.join(b.text(open), b.blank(), inside, b.text(end))
 }
 
 // oneLess is a bound with one taken off; without a bound (-1) there is none after it.

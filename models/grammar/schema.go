@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -12,27 +13,30 @@ import (
 // digits, strings free. Properties that the schema does not name are allowed where
 // additionalProperties says so; left out, it means false for objects that
 // name properties, as in llama.cpp. oneOf is read as anyOf. What cannot be held to is
-// refused with its name.
-func FromSchema(schema []byte) (g *Grammar, err error) {
+// refused with its name. Compiling ends with ctx, or where it would take more than so much work.
+func FromSchema(ctx context.Context, schema []byte) (*Grammar, error) {
+	return newBuilder(ctx).schema(schema)
+}
+
+func (b *builder) schema(schema []byte) (g *Grammar, err error) {
 	defer func() { err = presentable(err) }()
-	v, err := readValue(schema)
+	b.where = "#"
+	v, err := b.readValue(schema)
 	if err != nil {
 		return nil, err
 	}
-	s := &schemaReader{b: newBuilder(), root: v, refs: map[string]int{}}
-	root := s.b.anonymous("schema")
-	s.b.define(root, s.convert(v, "#"))
-	if s.b.err != nil {
-		return nil, s.b.err
-	}
-	return s.b.grammar(root)
+	s := &schemaReader{b: b, root: v, rules: map[*node]int{}, merged: map[*node]*node{}}
+	root := b.anonymous("schema")
+	b.define(root, s.convert(v, "#"))
+	return b.grammar(root)
 }
 
 type schemaReader struct {
-	b     *builder
-	root  any
-	refs  map[string]int // rules of what $ref points at
-	depth int
+	b      *builder
+	root   any
+	rules  map[*node]int   // of the schemas that several places may refer to
+	merged map[*node]*node // of a schema with $ref or allOf, the one without; nil while it is made
+	depth  int
 }
 
 func (s *schemaReader) fail(path, format string, args ...any) sequence {
@@ -64,8 +68,9 @@ func (s *schemaReader) convert(v any, path string) sequence {
 	if s.depth++; s.depth > deepestSchema {
 		return s.fail(path, "nested deeper than %d", deepestSchema)
 	}
-	defer func() { s.depth-- }()
-	if s.b.err != nil {
+	defer func(was string) { s.depth, s.b.where = s.depth-1, was }(s.b.where)
+	s.b.where = path
+	if !s.b.spend(8 + len(path)/2) {
 		return nil
 	}
 	switch v := v.(type) {
@@ -77,29 +82,18 @@ func (s *schemaReader) convert(v any, path string) sequence {
 	case *node:
 		return s.convertNode(v, path)
 	}
-	return s.fail(path, "a schema is an object, true or false, not %s", rest(literal(v)))
+	return s.fail(path, "a schema is an object, true or false, not %s", brief(v))
 }
 
 func (s *schemaReader) convertNode(n *node, path string) sequence {
 	if !s.known(n, path) {
 		return nil
 	}
-	if _, ok := n.get("allOf"); ok {
-		n = s.mergeAll(n, path)
-		if n == nil {
-			return nil
-		}
-		return s.convertNode(n, path)
-	}
-	if ref, ok := n.get("$ref"); ok {
-		if !s.only(n, "$ref") {
-			merged := s.merge(without(n, "$ref"), s.resolve(ref, path), path)
-			if merged == nil {
-				return nil
-			}
-			return s.convertNode(merged, path)
-		}
+	if ref, ok := n.get("$ref"); ok && s.only(n, "$ref") {
 		return s.reference(ref, path)
+	}
+	if merged := s.flat(n, path); merged != n {
+		return s.shared(merged, path)
 	}
 	for _, key := range []string{"anyOf", "oneOf"} {
 		if all, ok := n.get(key); ok {
@@ -107,16 +101,18 @@ func (s *schemaReader) convertNode(n *node, path string) sequence {
 		}
 	}
 	if v, ok := n.get("const"); ok {
-		return text(literal(v))
+		s.b.where = path + "/const"
+		return s.literal(v)
 	}
 	if v, ok := n.get("enum"); ok {
 		all, ok := v.([]any)
 		if !ok || len(all) == 0 {
 			return s.fail(path+"/enum", "want a list of values")
 		}
+		s.b.where = path + "/enum"
 		var each []sequence
 		for _, e := range all {
-			each = append(each, text(literal(e)))
+			each = append(each, s.literal(e))
 		}
 		return s.b.either(each...)
 	}
@@ -156,10 +152,10 @@ func (s *schemaReader) only(n *node, keyword string) bool {
 	return true
 }
 
-func without(n *node, key string) *node {
+func without(n *node, keys ...string) *node {
 	out := newNode()
 	for _, k := range n.keys {
-		if k != key {
+		if !slices.Contains(keys, k) {
 			out.set(k, n.values[k])
 		}
 	}
@@ -172,6 +168,7 @@ func (s *schemaReader) oneOf(beside *node, v any, path string) sequence {
 	if !ok || len(all) == 0 {
 		return s.fail(path, "want a list of schemas")
 	}
+	s.b.where = path
 	plain := s.only(beside, "")
 	var each []sequence
 	for i, one := range all {
@@ -196,20 +193,33 @@ func (s *schemaReader) oneOf(beside *node, v any, path string) sequence {
 // reference returns the rule of a $ref's target.
 func (s *schemaReader) reference(ref any, path string) sequence {
 	name, _ := ref.(string)
-	if r, ok := s.refs[name]; ok {
-		return s.b.call(r)
-	}
 	v, ok := s.find(name)
 	if !ok {
-		return s.fail(path+"/$ref", "%s points at nothing; want #/… within the schema", rest(literal(ref)))
+		return s.fail(path+"/$ref", "%s points at nothing; want #/… within the schema", brief(ref))
 	}
-	r := s.b.anonymous(name)
-	s.refs[name] = r
-	if found := s.convert(v, name); s.b.err == nil {
-		s.b.define(r, found)
+	if n, ok := v.(*node); ok {
+		return s.shared(n, name)
+	}
+	return s.convert(v, name)
+}
+
+// shared returns a call of the rule of a schema, which it makes the first time.
+func (s *schemaReader) shared(n *node, path string) sequence {
+	if n == nil { // an error is set
+		return nil
+	}
+	r, ok := s.rules[n]
+	if !ok {
+		r = s.b.anonymous(path)
+		s.b.homes[r], s.rules[n] = path, r
+		if found := s.convert(n, path); s.b.err == nil {
+			s.b.define(r, found)
+		}
 	}
 	return s.b.call(r)
 }
+
+var unescaped = strings.NewReplacer("~1", "/", "~0", "~")
 
 // find follows a JSON pointer within the schema.
 func (s *schemaReader) find(ref string) (any, bool) {
@@ -218,11 +228,11 @@ func (s *schemaReader) find(ref string) (any, bool) {
 	if !ok || rest == "" {
 		return v, ok
 	}
-	if rest[0] != '/' {
+	if rest[0] != '/' || !s.b.spend(len(ref)) {
 		return nil, false
 	}
-	for _, key := range strings.Split(rest[1:], "/") {
-		key = strings.NewReplacer("~1", "/", "~0", "~").Replace(key)
+	for key := range strings.SplitSeq(rest[1:], "/") {
+		key = unescaped.Replace(key)
 		n, ok := v.(*node)
 		if !ok {
 			return nil, false
@@ -241,7 +251,7 @@ func (s *schemaReader) resolve(ref any, path string) *node {
 		v, ok := s.find(name)
 		n, isNode := v.(*node)
 		if !ok || !isNode {
-			s.fail(path+"/$ref", "%s points at no object within the schema", rest(literal(ref)))
+			s.fail(path+"/$ref", "%s points at no object within the schema", brief(ref))
 			return nil
 		}
 		next, more := n.get("$ref")
@@ -275,9 +285,9 @@ func (s *schemaReader) typed(n *node, path string) sequence {
 		case "number", "integer":
 			each = append(each, s.number(n, path, t == "integer"))
 		case "boolean":
-			each = append(each, text("true"), text("false"))
+			each = append(each, s.b.text("true"), s.b.text("false"))
 		case "null":
-			each = append(each, text("null"))
+			each = append(each, s.b.text("null"))
 		}
 	}
 	return s.b.either(each...)
@@ -304,7 +314,7 @@ func (s *schemaReader) types(n *node, path string) ([]string, bool) {
 	for _, e := range list {
 		t, _ := e.(string)
 		if !slices.Contains(typeNames, t) {
-			s.fail(path+"/type", "%s is no type; want %s", rest(literal(e)), strings.Join(typeNames, ", "))
+			s.fail(path+"/type", "%s is no type; want %s", brief(e), strings.Join(typeNames, ", "))
 			return nil, false
 		}
 		if !slices.Contains(out, t) {
@@ -330,7 +340,7 @@ func (s *schemaReader) count(n *node, path, key string, missing int) int {
 	num, _ := v.(json.Number)
 	c, err := num.Int64()
 	if err != nil || c < 0 || c > maxOps {
-		s.fail(path+"/"+key, "want a number from 0 to %d, not %s", maxOps, rest(literal(v)))
+		s.fail(path+"/"+key, "want a number from 0 to %d, not %s", maxOps, brief(v))
 		return missing
 	}
 	return int(c)
@@ -379,27 +389,29 @@ func (s *schemaReader) array(n *node, path string) sequence {
 		return s.b.listed("[", "]", s.convert(items, path+"/items"), least, most)
 	}
 	// The items of the prefix one by one, from the last: each may be left out with all after it.
-	comma := join(s.b.blank(), text(","), s.b.blank())
+	comma := s.b.join(s.b.blank(), s.b.text(","), s.b.blank())
 	var tail sequence
 	if most < 0 || most > len(first) {
 		more := most
 		if most > 0 {
 			more = most - len(first)
 		}
-		tail = s.b.repeat(join(comma, s.convert(items, path+"/items")), max(least-len(first), 0), more)
+		tail = s.b.repeat(s.b.join(comma, s.convert(items, path+"/items")), max(least-len(first), 0), more)
 	}
 	last := len(first)
 	if most >= 0 {
 		last = min(last, most)
 	}
 	for i := last - 1; i >= 0; i-- {
-		tail = join(s.convert(first[i], fmt.Sprintf("%s/prefixItems/%d", path, i)), tail)
+		tail = s.b.join(s.convert(first[i], fmt.Sprintf("%s/prefixItems/%d", path, i)), tail)
 		if i > 0 {
-			tail = join(comma, tail)
+			tail = s.b.join(comma, tail)
 		}
 		if least <= i {
 			tail = s.b.optional(tail)
+		} else {
+			tail = s.b.short("(…)", tail) // what comes before is a copy of it and more
 		}
 	}
-	return join(text("["), s.b.blank(), tail, s.b.blank(), text("]"))
+	return s.b.join(s.b.text("["), s.b.blank(), tail, s.b.blank(), s.b.text("]"))
 }

@@ -15,7 +15,7 @@ type limit struct {
 // number gives integers or numbers between the bounds of a schema. Numbers with bounds
 // are written without an exponent.
 func (s *schemaReader) number(n *node, path string, integer bool) sequence {
-	if v, ok := n.get("multipleOf"); ok && !(integer && literal(v) == "1") {
+	if v, ok := n.get("multipleOf"); ok && !(integer && v == json.Number("1")) {
 		return s.fail(path+"/multipleOf", "only 1 is supported, for integers; leave it out")
 	}
 	lo := s.bound(n, path, "minimum", "exclusiveMinimum", 1)
@@ -50,7 +50,7 @@ func (s *schemaReader) bound(n *node, path, closed, open string, sign int) *limi
 		}
 		num, _ := v.(json.Number)
 		if len(num) == 0 || len(num) > 40 || strings.ContainsAny(string(num), "eE") {
-			s.fail(path+"/"+key, "want a number of at most 40 digits without an exponent, not %s", rest(literal(v)))
+			s.fail(path+"/"+key, "want a number of at most 40 digits without an exponent, not %s", brief(v))
 			return nil
 		}
 		l := &limit{open: key == open}
@@ -151,7 +151,7 @@ func (s *schemaReader) integers(lo, hi *limit) []sequence {
 
 func (s *schemaReader) signed(negative bool, q sequence) sequence {
 	if negative {
-		return join(text("-"), q)
+		return s.b.join(s.b.text("-"), q)
 	}
 	return q
 }
@@ -207,20 +207,20 @@ func (s *schemaReader) digits(lo, hi string) sequence {
 		return s.b.repeat(s.b.digit(), n, n)
 	}
 	if lo[0] == hi[0] {
-		return join(text(lo[:1]), s.digits(lo[1:], hi[1:]))
+		return s.b.join(s.b.text(lo[:1]), s.digits(lo[1:], hi[1:]))
 	}
 	first, last := lo[0], hi[0]
 	var each []sequence
 	if strings.Trim(lo[1:], "0") != "" {
-		each = append(each, join(text(lo[:1]), s.digits(lo[1:], strings.Repeat("9", n-1))))
+		each = append(each, s.b.join(s.b.text(lo[:1]), s.digits(lo[1:], strings.Repeat("9", n-1))))
 		first++
 	}
 	if strings.Trim(hi[1:], "9") != "" {
-		each = append(each, join(text(hi[:1]), s.digits(strings.Repeat("0", n-1), hi[1:])))
+		each = append(each, s.b.join(s.b.text(hi[:1]), s.digits(strings.Repeat("0", n-1), hi[1:])))
 		last--
 	}
 	if first <= last {
-		each = append(each, join(s.b.class(runeRange{rune(first), rune(last)}), s.b.repeat(s.b.digit(), n-1, n-1)))
+		each = append(each, s.b.join(s.b.class(runeRange{rune(first), rune(last)}), s.b.repeat(s.b.digit(), n-1, n-1)))
 	}
 	return s.b.either(each...)
 }
@@ -237,18 +237,18 @@ func (s *schemaReader) decimals(lo, hi *limit) []sequence {
 		}
 		add := func(whole sequence, from, to *limit) {
 			if fraction, ok := s.fraction(from, to, 0); ok {
-				each = append(each, s.signed(negative, join(whole, fraction)))
+				each = append(each, s.signed(negative, s.b.join(whole, fraction)))
 			}
 		}
 		if lo.whole == hi.whole {
-			add(text(lo.whole), lo, hi)
+			add(s.b.text(lo.whole), lo, hi)
 			return
 		}
-		add(text(lo.whole), lo, nil)
+		add(s.b.text(lo.whole), lo, nil)
 		if from, to := above(lo.whole), below(hi.whole); compare(from, to) <= 0 {
 			add(s.wholes(from, to), nil, nil)
 		}
-		add(text(hi.whole), nil, hi)
+		add(s.b.text(hi.whole), nil, hi)
 	})
 	return each
 }
@@ -257,7 +257,7 @@ func (s *schemaReader) decimals(lo, hi *limit) []sequence {
 // means the digits are already strictly within that bound. It reports whether any exist.
 func (s *schemaReader) fraction(lo, hi *limit, i int) (sequence, bool) {
 	b := s.b
-	lead := text(".")
+	lead := s.b.text(".")
 	if i > 0 {
 		lead = nil
 	}
@@ -266,7 +266,7 @@ func (s *schemaReader) fraction(lo, hi *limit, i int) (sequence, bool) {
 			return sequence{}, true
 		}
 		if i == 0 {
-			return b.optional(join(lead, b.repeat(b.digit(), 1, fractionDigits))), true
+			return b.optional(s.b.join(lead, b.repeat(b.digit(), 1, fractionDigits))), true
 		}
 		return b.repeat(b.digit(), 0, fractionDigits-i), true
 	}
@@ -285,7 +285,7 @@ func (s *schemaReader) fraction(lo, hi *limit, i int) (sequence, bool) {
 	// Equal to the upper bound, only zeros can follow.
 	atEnd := (lo == nil || i >= len(lo.fraction)) && (hi == nil || i >= len(hi.fraction))
 	if atEnd && hi != nil && stop && i < fractionDigits {
-		each = append(each, join(lead, b.repeat(text("0"), 1, fractionDigits-i)))
+		each = append(each, s.b.join(lead, b.repeat(s.b.text("0"), 1, fractionDigits-i)))
 	}
 	if i < fractionDigits && !(atEnd && hi != nil) {
 		first, last := byte('0'), byte('9')
@@ -300,7 +300,7 @@ func (s *schemaReader) fraction(lo, hi *limit, i int) (sequence, bool) {
 				return
 			}
 			if more, ok := s.fraction(lo, hi, i+1); ok {
-				each = append(each, join(lead, b.class(runeRange{rune(from), rune(to)}), more))
+				each = append(each, s.b.join(lead, b.class(runeRange{rune(from), rune(to)}), more))
 			}
 		}
 		switch {

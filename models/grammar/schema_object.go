@@ -25,7 +25,9 @@ func (s *schemaReader) object(n *node, path string) sequence {
 	if least > len(required) || most >= 0 {
 		return s.fail(path, "minProperties and maxProperties are not supported beside named properties; leave them out")
 	}
+	needed := make(map[string]bool, len(required))
 	for _, key := range required {
+		needed[key] = true
 		if _, ok := props.get(key); !ok {
 			if additional == false {
 				return s.fail(path+"/required", "%q is required and not allowed: name it in properties", key)
@@ -33,21 +35,21 @@ func (s *schemaReader) object(n *node, path string) sequence {
 			props.set(key, additional)
 		}
 	}
-	comma := join(b.blank(), text(","), b.blank())
+	comma := s.b.join(b.blank(), s.b.text(","), b.blank())
 	// What may follow, from the last property on: as the first that is written, or after another.
 	var first, after sequence
 	if additional != false {
 		member := b.call(b.anonymous("additional"))
 		b.define(member[0].rule, b.member(s.otherKey(props.keys), s.convert(additional, path+"/additionalProperties")))
-		after = b.repeat(join(comma, member), 0, -1)
-		first = b.optional(join(member, after))
+		after = b.repeat(s.b.join(comma, member), 0, -1)
+		first = b.optional(s.b.join(member, after))
 	}
 	for _, key := range slices.Backward(props.keys) {
-		member := b.member(text(literal(key)), s.convert(props.values[key], path+"/properties/"+key))
-		if slices.Contains(required, key) {
-			first, after = join(member, after), join(comma, member, after)
+		member := b.member(s.b.quoted(b.text(escaped(key))), s.convert(props.values[key], path+"/properties/"+key))
+		if needed[key] {
+			first, after = s.b.join(member, after), s.b.join(comma, member, after)
 		} else {
-			first, after = b.either(join(member, after), first), join(b.optional(join(comma, member)), after)
+			first, after = b.either(s.b.join(member, after), first), s.b.join(b.optional(s.b.join(comma, member)), after)
 		}
 		// Both hold what comes after: calls keep them short.
 		first, after = b.short("(…)", first), b.short("(…)", after)
@@ -55,7 +57,7 @@ func (s *schemaReader) object(n *node, path string) sequence {
 			return nil
 		}
 	}
-	return join(text("{"), b.blank(), first, b.blank(), text("}"))
+	return s.b.join(s.b.text("{"), b.blank(), first, b.blank(), s.b.text("}"))
 }
 
 // longestKey bounds the name of a property: the rule of other names goes as deep.
@@ -97,12 +99,14 @@ func (s *schemaReader) required(n *node, path string) ([]string, bool) {
 		return nil, true
 	}
 	list, ok := v.([]any)
+	s.b.spend(16 * len(list))
 	var out []string
+	seen := map[string]bool{}
 	for _, e := range list {
 		key, isString := e.(string)
 		ok = ok && isString
-		if !slices.Contains(out, key) {
-			out = append(out, key)
+		if !seen[key] {
+			seen[key], out = true, append(out, key)
 		}
 	}
 	if !ok {
@@ -139,43 +143,64 @@ func (s *schemaReader) otherKey(keys []string) sequence {
 		var taken []runeRange
 		for _, r := range order {
 			taken = append(taken, runeRange{r, r})
-			each = append(each, join(text(string(r)), after(below[r])))
+			each = append(each, s.b.join(s.b.text(string(r)), after(below[r])))
 		}
 		free := except(append(taken, except(plain...)...)...)
-		each = append(each, join(b.class(free...), rest))
+		each = append(each, s.b.join(b.class(free...), rest))
 		return b.either(each...)
 	}
 	var runes [][]rune
 	for _, k := range keys {
-		if literal(k) == `"`+k+`"` { // a key that needs escapes is left out
+		if escaped(k) == k && b.spend(8*len(k)) { // a key that needs escapes is left out
 			runes = append(runes, []rune(k))
 		}
 	}
 	return b.quoted(after(runes))
 }
 
-// mergeAll puts the schemas of allOf into one.
-func (s *schemaReader) mergeAll(n *node, path string) *node {
-	v, _ := n.get("allOf")
-	list, ok := v.([]any)
-	if !ok || len(list) == 0 {
-		s.fail(path+"/allOf", "want a list of schemas")
+// flat returns a schema that allows the same without $ref and allOf: itself if it has neither, or nil with an error.
+// It makes the schema once, so that references to references to … take no more work than there are of them.
+func (s *schemaReader) flat(n *node, path string) *node {
+	ref, refers := n.get("$ref")
+	v, joins := n.get("allOf")
+	if !refers && !joins {
+		return n
+	}
+	out, ok := s.merged[n]
+	if ok {
+		if out == nil {
+			s.fail(path, "$ref or allOf leads back to itself; have it refer to another schema")
+		}
+		return out
+	}
+	s.merged[n] = nil
+	if !s.b.spend(16 * len(n.keys)) {
 		return nil
 	}
-	out := without(n, "allOf")
-	for _, e := range list {
-		part, ok := e.(*node)
-		if e == true {
-			continue
-		}
-		if !ok {
-			s.fail(path+"/allOf", "want schemas, not %s", rest(literal(e)))
+	out = without(n, "$ref", "allOf")
+	if refers {
+		out = s.merge(out, s.resolve(ref, path), path)
+	}
+	if joins {
+		path += "/allOf"
+		list, ok := v.([]any)
+		if !ok || len(list) == 0 {
+			s.fail(path, "want a list of schemas")
 			return nil
 		}
-		if out = s.merge(out, part, path+"/allOf"); out == nil {
-			return nil
+		for _, e := range list {
+			part, ok := e.(*node)
+			if e == true {
+				continue
+			}
+			if !ok {
+				s.fail(path, "want schemas, not %s", brief(e))
+				return nil
+			}
+			out = s.merge(out, part, path)
 		}
 	}
+	s.merged[n] = out
 	return out
 }
 
@@ -184,24 +209,14 @@ func (s *schemaReader) merge(a, b *node, path string) *node {
 	if s.depth++; s.depth > deepestSchema {
 		s.fail(path, "nested deeper than %d", deepestSchema)
 	}
-	defer func() { s.depth-- }()
-	if a == nil || b == nil || s.b.err != nil {
+	defer func(was string) { s.depth, s.b.where = s.depth-1, was }(s.b.where)
+	s.b.where = path
+	if a == nil || b == nil || !s.b.spend(16*(len(a.keys)+len(b.keys))+len(path)/2) ||
+		!s.known(a, path) || !s.known(b, path) {
 		return nil
 	}
-	for _, side := range []**node{&a, &b} {
-		if !s.known(*side, path) {
-			return nil
-		}
-		if ref, ok := (*side).get("$ref"); ok {
-			if *side = s.merge(without(*side, "$ref"), s.resolve(ref, path), path); *side == nil {
-				return nil
-			}
-		}
-		if _, ok := (*side).get("allOf"); ok {
-			if *side = s.mergeAll(*side, path); *side == nil {
-				return nil
-			}
-		}
+	if a, b = s.flat(a, path), s.flat(b, path); a == nil || b == nil || s.b.err != nil {
+		return nil
 	}
 	if s.closes(a, b) || s.closes(b, a) {
 		s.fail(path,
@@ -215,7 +230,7 @@ func (s *schemaReader) merge(a, b *node, path string) *node {
 	for _, key := range b.keys {
 		mine, both := out.get(key)
 		theirs := b.values[key]
-		if !both || slices.Contains(annotations, key) || literal(mine) == literal(theirs) {
+		if !both || slices.Contains(annotations, key) || s.same(mine, theirs) {
 			if !both {
 				out.set(key, theirs)
 			}
@@ -223,8 +238,8 @@ func (s *schemaReader) merge(a, b *node, path string) *node {
 		}
 		v, ok := s.mergeKey(key, mine, theirs)
 		if !ok {
-			s.fail(path, "two values of %q cannot be combined: %s and %s", key, rest(literal(mine)),
-				rest(literal(theirs)))
+			s.fail(path, "two values of %q cannot be combined: %s and %s", key, brief(mine),
+				brief(theirs))
 			return nil
 		}
 		out.set(key, v)
@@ -245,6 +260,7 @@ func (s *schemaReader) closes(a, b *node) bool {
 	if other == nil {
 		return false
 	}
+	s.b.spend(len(other.keys))
 	for _, key := range other.keys {
 		if named == nil {
 			return true
@@ -264,6 +280,7 @@ func (s *schemaReader) mergeKey(key string, a, b any) (any, bool) {
 		if !ok || !ok2 {
 			return nil, false
 		}
+		s.b.spend(16 * (len(mine.keys) + len(theirs.keys)))
 		out := newNode()
 		for _, k := range mine.keys {
 			out.set(k, mine.values[k])
@@ -281,11 +298,12 @@ func (s *schemaReader) mergeKey(key string, a, b any) (any, bool) {
 	case "required":
 		mine, ok := a.([]any)
 		theirs, ok2 := b.([]any)
+		s.b.spend(len(mine) + len(theirs))
 		return slices.Concat(mine, theirs), ok && ok2
 	case "enum":
-		return common(a, b)
+		return s.common(a, b)
 	case "type":
-		return common(listOf(a), listOf(b))
+		return s.common(listOf(a), listOf(b))
 	case "minLength", "minItems", "minProperties", "minimum", "exclusiveMinimum":
 		return further(a, b, 1)
 	case "maxLength", "maxItems", "maxProperties", "maximum", "exclusiveMaximum":
@@ -301,20 +319,45 @@ func listOf(v any) any {
 	return []any{v}
 }
 
-// common returns the intersection of two type lists; an integer is a number too.
-func common(a, b any) (any, bool) {
+// common returns the intersection of two lists of values or types; an integer is a number too.
+func (s *schemaReader) common(a, b any) (any, bool) {
 	x, ok := a.([]any)
 	y, ok2 := b.([]any)
+	within := map[string]bool{}
+	for _, e := range y {
+		within[s.written(e)] = true
+	}
 	out := []any{}
 	for _, e := range x {
-		if slices.ContainsFunc(y,
-			func(f any) bool { return literal(e) == literal(f) || e == "integer" && f == "number" }) {
+		if within[s.written(e)] || e == "integer" && within[`"number"`] {
 			out = append(out, e)
-		} else if e == "number" && slices.Contains(y, any("integer")) {
+		} else if e == "number" && within[`"integer"`] {
 			out = append(out, "integer")
 		}
 	}
 	return out, ok && ok2 && len(out) > 0
+}
+
+// same reports whether two values are written alike.
+func (s *schemaReader) same(a, b any) bool {
+	if !s.b.spend(1) {
+		return false
+	}
+	switch a := a.(type) {
+	case *node:
+		b, ok := b.(*node)
+		return ok && (a == b || slices.EqualFunc(a.keys, b.keys, func(k, l string) bool {
+			return k == l && s.same(a.values[k], b.values[k])
+		}))
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, s.same)
+	}
+	switch b.(type) {
+	case *node, []any:
+		return false
+	}
+	return a == b
 }
 
 // further is the greater of two numbers, or the smaller for a sign of -1.

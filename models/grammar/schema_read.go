@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 )
 
 // A schema's properties are written in the order in which the schema names them, which Go's maps would lose.
@@ -34,11 +33,14 @@ func newNode() *node { return &node{values: map[string]any{}} }
 const deepestSchema = 200
 
 // readValue reads the bytes as exactly one JSON value.
-func readValue(text []byte) (any, error) {
+func (b *builder) readValue(text []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
-	v, err := readNext(dec, 0)
+	v, err := b.readNext(dec, 0)
 	if err != nil {
+		if b.err != nil {
+			return nil, b.err
+		}
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
@@ -50,7 +52,7 @@ func readValue(text []byte) (any, error) {
 	return v, nil
 }
 
-func readNext(dec *json.Decoder, depth int) (any, error) {
+func (b *builder) readNext(dec *json.Decoder, depth int) (any, error) {
 	if depth > deepestSchema {
 		return nil, fmt.Errorf("nested deeper than %d", deepestSchema)
 	}
@@ -58,15 +60,19 @@ func readNext(dec *json.Decoder, depth int) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !b.spend(16) {
+		return nil, b.err
+	}
 	switch t {
 	case json.Delim('{'):
+		b.spend(48)
 		n := newNode()
 		for dec.More() {
 			key, err := dec.Token()
 			if err != nil {
 				return nil, err
 			}
-			v, err := readNext(dec, depth+1)
+			v, err := b.readNext(dec, depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -77,7 +83,7 @@ func readNext(dec *json.Decoder, depth int) (any, error) {
 	case json.Delim('['):
 		all := []any{}
 		for dec.More() {
-			v, err := readNext(dec, depth+1)
+			v, err := b.readNext(dec, depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -89,29 +95,54 @@ func readNext(dec *json.Decoder, depth int) (any, error) {
 	return t, nil
 }
 
-// literal writes a JSON value without blanks, its keys in their original order.
-func literal(v any) string {
+// literal matches a JSON value without blanks, its keys in their original order.
+func (s *schemaReader) literal(v any) sequence { return s.b.text(s.written(v)) }
+
+// written is a JSON value without blanks. The work counts.
+func (s *schemaReader) written(v any) string {
+	text := string(appendValue(nil, v, 16*s.b.budget.left))
+	s.b.spend(8 + len(text)/16)
+	return text
+}
+
+// brief is the beginning of a JSON value, for messages.
+func brief(v any) string { return rest(string(appendValue(nil, v, 24))) }
+
+// appendValue writes a JSON value as far as there is room for it.
+func appendValue(out []byte, v any, room int) []byte {
+	if len(out) > room {
+		return out
+	}
 	switch v := v.(type) {
 	case nil:
-		return "null"
+		out = append(out, "null"...)
 	case bool:
-		return strconv.FormatBool(v)
+		out = strconv.AppendBool(out, v)
 	case json.Number:
-		return v.String()
+		out = append(out, v...)
 	case string:
-		return `"` + escaped(v) + `"`
+		out = append(out, `"`+escaped(v)+`"`...)
 	case []any:
-		var each []string
-		for _, e := range v {
-			each = append(each, literal(e))
+		out = append(out, '[')
+		for i, e := range v {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = appendValue(out, e, room)
 		}
-		return "[" + strings.Join(each, ",") + "]"
+		out = append(out, ']')
 	case *node:
-		var each []string
-		for _, k := range v.keys {
-			each = append(each, literal(k)+":"+literal(v.values[k]))
+		out = append(out, '{')
+		for i, k := range v.keys {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = append(appendValue(out, k, room), ':')
+			out = appendValue(out, v.values[k], room)
 		}
-		return "{" + strings.Join(each, ",") + "}"
+		out = append(out, '}')
+	default:
+		panic(fmt.Sprintf("grammar: %T is no JSON value", v))
 	}
-	panic(fmt.Sprintf("grammar: %T is no JSON value", v))
+	return out
 }

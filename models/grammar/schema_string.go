@@ -52,20 +52,27 @@ func (s *schemaReader) str(n *node, path string) sequence {
 		p, ok := formats[name]
 		if !ok {
 			return s.fail(path+"/format", "%s is not supported; want date, time, date-time, duration, uuid, ipv4, "+
-				"ipv6, hostname, email or uri, or leave it out", rest(literal(format)))
+				"ipv6, hostname, email or uri, or leave it out", brief(format))
 		}
 		return s.pattern("^"+p+"$", path+"/format")
 	}
 	return s.b.quoted(s.b.repeat(s.b.character(), least, most))
 }
 
+// longestPattern bounds the bytes of an expression: the parser may take some thousand times as many.
+const longestPattern = 16 << 10
+
 // pattern is a string that a regular expression matches somewhere, or from its beginning
 // or to its end where it is anchored.
 func (s *schemaReader) pattern(p, path string) sequence {
+	if len(p) > longestPattern {
+		return s.fail(path, "an expression of %d bytes; at most %d", len(p), longestPattern)
+	}
 	re, err := syntax.Parse(p, syntax.Perl)
 	if err != nil {
 		return s.fail(path, "%s", err)
 	}
+	s.b.where = path
 	alternatives := []*syntax.Regexp{re}
 	if re.Op == syntax.OpAlternate {
 		alternatives = re.Sub
@@ -84,34 +91,36 @@ func (s *schemaReader) pattern(p, path string) sequence {
 		if len(parts) > 0 && parts[len(parts)-1].Op == syntax.OpEndText {
 			after, parts = nil, parts[:len(parts)-1]
 		}
-		inside := sequence{}
+		inside := []sequence{before}
 		for _, part := range parts {
-			inside = append(inside, s.expression(part, path)...)
+			inside = append(inside, s.expression(part, path))
 		}
-		each = append(each, join(before, inside, after))
+		each = append(each, s.b.join(append(inside, after)...))
 	}
 	return s.b.quoted(s.b.either(each...))
 }
 
 // expression matches the strings of a regular expression as they are written inside a JSON string.
 func (s *schemaReader) expression(re *syntax.Regexp, path string) sequence {
-	if s.b.err != nil {
+	if !s.b.spend(8 + len(re.Rune) + len(re.Sub)) {
 		return nil
 	}
 	b := s.b
 	part := func(i int) sequence { return s.expression(re.Sub[i], path) }
+	parts := func() (all []sequence) {
+		for i := range re.Sub {
+			all = append(all, part(i))
+		}
+		return all
+	}
 	switch re.Op {
 	case syntax.OpEmptyMatch:
 		return sequence{}
 	case syntax.OpLiteral:
-		var out sequence
-		for _, r := range re.Rune {
-			if re.Flags&syntax.FoldCase != 0 {
-				return s.fail(path, "(?i) is not supported")
-			}
-			out = append(out, text(escaped(string(r)))...)
+		if re.Flags&syntax.FoldCase != 0 {
+			return s.fail(path, "(?i) is not supported")
 		}
-		return out
+		return b.text(escaped(string(re.Rune)))
 	case syntax.OpCharClass:
 		var ranges []runeRange
 		for i := 0; i < len(re.Rune); i += 2 {
@@ -133,17 +142,9 @@ func (s *schemaReader) expression(re *syntax.Regexp, path string) sequence {
 	case syntax.OpRepeat:
 		return b.repeat(part(0), re.Min, re.Max)
 	case syntax.OpConcat:
-		var out sequence
-		for i := range re.Sub {
-			out = append(out, part(i)...)
-		}
-		return out
+		return b.join(parts()...)
 	case syntax.OpAlternate:
-		var each []sequence
-		for i := range re.Sub {
-			each = append(each, part(i))
-		}
-		return b.either(each...)
+		return b.either(parts()...)
 	}
 	return s.fail(path, "%q is not supported inside an expression; ^ and $ stand at its ends only", re.String())
 }
@@ -158,7 +159,7 @@ func (s *schemaReader) inString(ranges []runeRange, path string) sequence {
 	for _, r := range ranges {
 		for _, p := range special {
 			for c := max(r.lo, p.lo); c <= min(r.hi, p.hi); c++ {
-				each = append(each, text(escaped(string(c))))
+				each = append(each, s.b.text(escaped(string(c))))
 			}
 		}
 	}

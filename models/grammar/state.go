@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"slices"
 )
@@ -33,7 +34,7 @@ type item struct {
 type State struct {
 	tops []*stack // each before a byte, in order of their places
 	end  bool     // the text may end here
-	next *[256]*State
+	next []*State // by the class of the byte
 	mask []uint32
 }
 
@@ -58,6 +59,8 @@ type Matcher struct {
 	bytes  int    // that the states kept take
 	most   int    // before they are forgotten
 	start  *State
+	budget budget
+	err    error
 	// Of the step under way.
 	visited map[item]bool
 	calls   map[int32]*stack // by the place after the call
@@ -74,9 +77,10 @@ type Matcher struct {
 // keptBytes bounds the memory of a matcher's cache.
 const keptBytes = 24 << 20
 
-// NewMatcher begins with nothing read.
-func NewMatcher(g *Grammar, v *Vocab) *Matcher {
-	m := &Matcher{g: g, vocab: v, visited: map[item]bool{}, calls: map[int32]*stack{}, last: bottom.id, most: keptBytes}
+// NewMatcher begins with nothing read. Once ctx ends, the matcher allows nothing, see [Matcher.Err].
+func NewMatcher(ctx context.Context, g *Grammar, v *Vocab) *Matcher {
+	m := &Matcher{g: g, vocab: v, visited: map[item]bool{}, calls: map[int32]*stack{}, last: bottom.id, most: keptBytes,
+		budget: budget{ctx: ctx, left: matchUnits}}
 	m.forget()
 	return m
 }
@@ -134,7 +138,7 @@ func (m *Matcher) call(rule int32, under *stack) {
 // expand walks from a place to the bytes that it leads to, and to the end of the text. A grammar without left
 // recursion comes back to a place only with the same stack, so this ends.
 func (m *Matcher) expand(at int32, under *stack) {
-	if m.visited[item{at, under}] {
+	if !m.spend(againUnits) || m.visited[item{at, under}] || !m.spend(placeUnits) {
 		return
 	}
 	m.visited[item{at, under}] = true
@@ -191,8 +195,25 @@ func (m *Matcher) keep(s *stack) *stack {
 	return s.made
 }
 
-// state is the kept state of what was found since the last one.
+// mostScratch bounds the maps of a step that are used again: emptying one takes as long as it was ever large.
+const mostScratch = 1 << 10
+
+// settle ends a step.
+func (m *Matcher) settle() {
+	if len(m.visited) > mostScratch {
+		m.visited, m.calls, m.spare = map[item]bool{}, map[int32]*stack{}, nil
+	}
+	clear(m.visited)
+	clear(m.calls)
+	m.found, m.ends = m.found[:0], false
+}
+
+// state is the kept state of what was found since the last one, or dead where the budget does not reach for it.
 func (m *Matcher) state() *State {
+	defer m.settle()
+	if !m.spend(stateUnits) {
+		return dead
+	}
 	slices.SortFunc(m.found, func(a, b item) int { return cmp.Compare(a.at, b.at) })
 	m.tops = m.tops[:0]
 	for i := 0; i < len(m.found); {
@@ -218,9 +239,6 @@ func (m *Matcher) state() *State {
 		m.states[string(m.key)] = s
 		m.bytes += 100 + 2*len(m.key)
 	}
-	clear(m.visited)
-	clear(m.calls)
-	m.found, m.ends = m.found[:0], false
 	return s
 }
 
@@ -230,12 +248,14 @@ func (m *Matcher) step(s *State, b byte) *State {
 		if len(s.tops) == 0 {
 			return dead
 		}
-		s.next = &[256]*State{}
-		m.bytes += 256 * 8
+		s.next = make([]*State, m.g.classes)
+		m.bytes += 8 * len(s.next)
 	}
-	if to := s.next[b]; to != nil {
+	class := m.g.class[b]
+	if to := s.next[class]; to != nil {
 		return to
 	}
+	m.spend(len(s.tops))
 	for _, top := range s.tops {
 		if o := m.g.ops[top.at]; m.g.sets[o.arg].has(b) {
 			for _, u := range top.under {
@@ -244,8 +264,16 @@ func (m *Matcher) step(s *State, b byte) *State {
 		}
 	}
 	to := m.state()
-	s.next[b] = to
+	if m.err == nil {
+		s.next[class] = to
+	}
 	return to
+}
+
+// Commit is Accept for a token that the text has taken. With each of them the matcher may do some more work.
+func (m *Matcher) Commit(s *State, token int32) (*State, bool) {
+	m.budget.left = min(m.budget.left+tokenUnits, matchUnits)
+	return m.Accept(s, token)
 }
 
 // Accept is the state after a token, and whether the grammar allows it there. A token that
@@ -264,7 +292,7 @@ func (m *Matcher) Accept(s *State, token int32) (*State, bool) {
 		m.forget()
 		s = m.revive(s)
 	}
-	return s, len(piece) > 0
+	return s, len(piece) > 0 && m.err == nil
 }
 
 // revive puts a state from before the last reset, and its stacks, back into the cache. They may be as deep as the
@@ -274,6 +302,9 @@ func (m *Matcher) revive(old *State) *State {
 	for _, top := range old.tops {
 		for path := []*stack{top}; len(path) > 0; {
 			s := path[len(path)-1]
+			if !m.spend(placeUnits) {
+				return dead
+			}
 			if again[s] == nil {
 				before := len(path)
 				under := make([]*stack, 0, len(s.under))

@@ -80,7 +80,7 @@ func (v *Vocab) piece(token int32) []byte {
 func (v *Vocab) Words() int { return v.words }
 
 // Mask returns the tokens that may come next, one bit each, end tokens included where the text is complete. Callers
-// must not change it; it is valid until the next call.
+// must not change it; it is valid until the next call. It lacks tokens where Err is set.
 func (m *Matcher) Mask(s *State) []uint32 {
 	if s.mask != nil {
 		return s.mask
@@ -102,6 +102,9 @@ func (m *Matcher) Mask(s *State) []uint32 {
 	for i := 0; i < len(v.nodes); {
 		n := &v.nodes[i]
 		to := m.step(path[n.depth], n.b)
+		if m.err != nil {
+			break
+		}
 		if to == dead {
 			i = int(n.after)
 			continue
@@ -116,7 +119,9 @@ func (m *Matcher) Mask(s *State) []uint32 {
 			mask[id/32] |= 1 << (id % 32)
 		}
 	}
-	s.mask = mask
-	m.bytes += 4 * len(mask)
+	if m.err == nil {
+		s.mask = mask
+		m.bytes += 4 * len(mask)
+	}
 	return mask
 }
