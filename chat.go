@@ -72,7 +72,7 @@ func (s *Session) NewChat(o ChatOptions) (*Chat, error) {
 	if err != nil {
 		return nil, ofKind(ErrRequest, err)
 	}
-	if o.Reserve < 0 || o.Reserve >= s.target.Limits().Context {
+	if o.Reserve < 0 || o.Reserve > 0 && o.Reserve >= s.target.Limits().Context {
 		return nil, refused("foretoken: %d positions are to be kept for a reply, of a context of %d", o.Reserve,
 			s.target.Limits().Context)
 	}
@@ -235,7 +235,8 @@ type template struct {
 func (s *Session) CanChat() error { return s.templateErr }
 
 // ChatIDs gives the tokens of a conversation up to where an answer begins, for GenerateIDs. Unlike
-// Chat it drops nothing: how many positions the context has is the caller's to heed.
+// Chat it drops nothing: how many positions the context has is the caller's to heed. It may be called while a request
+// runs.
 func (s *Session) ChatIDs(o ChatOptions) ([]int32, error) {
 	c, err := s.NewChat(o)
 	if err != nil {
@@ -246,7 +247,7 @@ func (s *Session) ChatIDs(o ChatOptions) ([]int32, error) {
 
 // chatTemplate is the given one, or the file's.
 func (s *Session) chatTemplate(o *ChatOptions) (*template, error) {
-	t := &template{Template: s.template, file: s.info.Target.File, tok: s.tok, guard: s.tok.NewGuard(),
+	t := &template{Template: s.template, file: s.files.target.Name(), tok: s.tok, guard: s.tok.NewGuard(),
 		options: chat.RenderOptions{AddGenerationPrompt: true, Tools: o.Tools, Vars: o.Vars}}
 	if o.Template == "" {
 		return t, s.templateErr

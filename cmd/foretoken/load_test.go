@@ -292,11 +292,12 @@ func (l *loaded) flood(n, waiting int, wishes []wish, alone map[wish]string) {
 			case got.done && got.text == alone[w]:
 				answered++
 			case got.status == http.StatusTooManyRequests && got.code == "queue_full" && seconds >= 1:
-				if refused++; refused == n-waiting {
-					release() // all are queued
-				}
+				refused++
 			default:
 				l.t.Errorf("flood: %+v, alone %q", got, alone[w])
+			}
+			if answered+refused == n-waiting {
+				release() // all others are queued
 			}
 		})
 	}
@@ -304,14 +305,13 @@ func (l *loaded) flood(n, waiting int, wishes []wish, alone map[wish]string) {
 	l.t.Logf("of %d requests at once %d were answered and %d told to come back", n, answered, refused)
 	l.t.Attr("flood-answered", strconv.Itoa(answered))
 	l.t.Attr("flood-refused", strconv.Itoa(refused))
-	if answered != waiting || refused != n-waiting {
+	if answered < waiting || refused == 0 || answered+refused != n { // turns pass on between the texts of the held one
 		l.t.Errorf("of %d requests at once %d were answered and %d refused, and %d may wait", n, answered,
 			refused, waiting)
 	}
 }
 
-// hold asks for thousands of tokens and returns when they have begun: the server decodes nothing else until
-// release.
+// hold asks for thousands of tokens and returns when they have begun: the server decodes little else until release.
 func (l *loaded) hold() (release func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	r, err := http.NewRequestWithContext(ctx, "POST", l.url+"/completions",

@@ -18,7 +18,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/net/netutil"
 
 	"foretoken"
 	"foretoken/cmd/foretoken/openai"
@@ -95,12 +94,6 @@ func serveCommand(c *console) *cobra.Command {
 	return cmd
 }
 
-// headerTime limits reading a request's header, and maxConnections the open connections; more wait until one closes.
-const (
-	headerTime     = 10 * time.Second
-	maxConnections = 512
-)
-
 // complete checks the flags and fills in defaults.
 func (o *serveOptions) complete(c *console, given *pflag.FlagSet) error {
 	if err := o.completeRequest(c, given); err != nil {
@@ -159,12 +152,11 @@ func (o *serveOptions) run(ctx context.Context, c *console, seeded bool) error {
 	say := o.events(c)
 	config.Log = func(e openai.Entry) { say("request", e, e.Path != "/health", requestLine(&e)) }
 	server := openai.New(config)
-	web := &http.Server{Handler: server, ReadHeaderTimeout: headerTime, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: 64 << 10, ErrorLog: log.New(c.err, "foretoken: ", 0)}
+	web := server.HTTP(log.New(c.err, "foretoken: ", 0))
 	url := "http://" + listener.Addr().String() + "/v1"
 	say("listening", map[string]any{"url": url, "model": o.name}, false, "")
 	ended := make(chan error, 1)
-	go func() { ended <- web.Serve(netutil.LimitListener(listener, maxConnections)) }()
+	go func() { ended <- web.Serve(server.Listen(listener)) }()
 	s, err := openSession(ctx, c, &o.models)
 	if err != nil {
 		web.Close()

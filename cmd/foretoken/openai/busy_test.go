@@ -63,9 +63,12 @@ func TestClientsTakeTurns(t *testing.T) {
 	w := serve(t, nil)
 	begun, release := held(w)
 	var all sync.WaitGroup
+	refused := make(chan answered, 1)
 	send := func(n int, user string) {
 		all.Go(func() {
-			if a := w.do("POST", textPath, tokens(n, user)); a.status != 200 {
+			if a := w.do("POST", textPath, tokens(n, user)); a.status == 429 && n == 5 {
+				refused <- a
+			} else if a.status != 200 {
 				t.Errorf("request %d: %d %s", n, a.status, a.body)
 			}
 		})
@@ -81,17 +84,20 @@ func TestClientsTakeTurns(t *testing.T) {
 		send(r.n, r.user)
 		w.waits(i + 1)
 	}
-	// The queue is full now.
-	a := w.do("POST", textPath, tokens(6, "cid"))
+	// The queue is full: a third user gets a place of one who has two, and those who have one get none.
+	send(6, "cid")
+	a := <-refused
 	code, _, _ := a.refusal(t)
-	if seconds, err := strconv.Atoi(a.header.Get("Retry-After")); a.status != 429 || code != "queue_full" ||
-		err != nil || seconds < 1 {
+	if seconds, err := strconv.Atoi(a.header.Get("Retry-After")); code != "queue_full" || err != nil || seconds < 1 {
 		t.Errorf("%d %s, Retry-After %q", a.status, a.body, a.header.Get("Retry-After"))
+	}
+	if a := w.do("POST", textPath, tokens(7, "cid")); a.status != 429 {
+		t.Errorf("beyond a user's share: %d %s", a.status, a.body)
 	}
 	if h := w.do("GET", "/health", ""); string(h.body) != `{"status":"ok","busy":true,"waiting":4}` {
 		t.Errorf("%s", h.body)
 	}
-	for _, want := range []int{2, 4, 3, 5} {
+	for _, want := range []int{2, 4, 6, 3} {
 		release(1)
 		if got := <-begun; got != want {
 			t.Errorf("request %d has its turn, want %d", got, want)

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -24,22 +23,61 @@ var errGone = errors.New("the client went away")
 
 // complete answers /v1/chat/completions and /v1/completions.
 func (s *Server) complete(a *answer, r *http.Request, chat bool) {
-	if err := s.completed(a, r, chat); err != nil {
-		if e := s.problem(err); r.Context().Err() != nil || errors.Is(err, errGone) {
-			a.entry.Status, a.entry.Code = statusGone, "client_gone"
-		} else if a.entry.Status == 0 {
-			a.refuse(e)
-		} else {
-			a.entry.Code = e.Code // the stream carried the error
-		}
+	ctx, end := s.limit(r.Context())
+	defer end(nil)
+	err := s.completed(ctx, a, r, chat, end)
+	if err == nil {
+		return
+	}
+	var own *Error // why the server ended the request, which may have cut the connection's reads
+	if e := s.problem(err); errors.Is(err, errGone) || r.Context().Err() != nil && !errors.As(err, &own) {
+		a.entry.Status, a.entry.Code = statusGone, "client_gone"
+	} else if a.entry.Status == 0 {
+		a.refuse(e)
+	} else {
+		a.entry.Code = e.Code // the stream carried the error
 	}
 }
 
-func (s *Server) completed(a *answer, r *http.Request, chat bool) error {
-	body, refusal := s.body(a, r)
-	if refusal != nil {
-		return refusal
+func (s *Server) completed(ctx context.Context, a *answer, r *http.Request, chat bool,
+	end context.CancelCauseFunc) (err error) {
+	address := addressOf(r.RemoteAddr)
+	q, ids, err := s.prepared(ctx, a, r, chat, end)
+	if err != nil {
+		return err
 	}
+	waiting := time.Now()
+	turn, err := s.queue.enter(ctx, client{address, q.user})
+	if err != nil {
+		return err
+	}
+	g := &generation{answer: a, server: s, asked: q, engine: s.opened.Load(), ctx: ctx, end: end, turn: turn,
+		waited: time.Since(waiting)}
+	defer func() { err = g.finish(err) }()
+	defer turn.leave()
+	err = g.decode(ids)
+	turn.leave()
+	a.entry.QueueMS = milliseconds(g.waited)
+	return g.deliver(err)
+}
+
+// prepared reads a request and tokenises its prompts. Clients take turns at that, so that large requests keep no others
+// waiting.
+func (s *Server) prepared(ctx context.Context, a *answer, r *http.Request, chat bool,
+	end context.CancelCauseFunc) (*parsedRequest, [][]int32, error) {
+	body, leave, refusal := s.body(a, r, end)
+	defer func() { leave() }()
+	if refusal != nil {
+		if cause := context.Cause(ctx); cause != nil && r.Context().Err() == nil {
+			return nil, nil, cause
+		}
+		return nil, nil, refusal
+	}
+	turn, err := s.desk.enter(ctx, client{address: addressOf(r.RemoteAddr)})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer turn.leave()
 	defaults := s.config.Defaults
 	if !chat && defaults.MaxTokens == 0 {
 		defaults.MaxTokens = 16 // the API's own
@@ -49,26 +87,18 @@ func (s *Server) completed(a *answer, r *http.Request, chat bool) error {
 		refusal = s.ready()
 	}
 	if refusal != nil {
-		return refusal
+		return nil, nil, refusal
 	}
-	engine := *s.engine.Load()
-	if refusal := q.fits(engine.Info(), s.config.Model, s.config.Candidates); refusal != nil {
-		return refusal
+	o := s.opened.Load()
+	if refusal := q.fits(o.info, s.config.Model, s.config.Candidates); refusal != nil {
+		return nil, nil, refusal
 	}
 	if !q.seeded && !s.config.Seeded {
 		q.settings.Seed = drawSeed()
 	}
-	ctx, stop := s.limit(r.Context())
-	defer stop()
-	waiting := time.Now()
-	leave, err := s.queue.enter(ctx, clientName(r, q.user))
-	if err != nil {
-		return err
-	}
-	defer leave()
-	g := &generation{server: s, asked: q, engine: engine, answer: a, ctx: ctx, waited: time.Since(waiting)}
-	a.entry.QueueMS = milliseconds(g.waited)
-	return g.run()
+	ids, err := o.tokens(q, s.config.Template)
+	q.messages, q.tools, q.vars, q.prompts = nil, nil, nil, nil // they may be megabytes, and the queue be long
+	return q, ids, err
 }
 
 // drawSeed draws a seed that a JavaScript number holds exactly, so that a client can repeat it.
@@ -78,17 +108,8 @@ func drawSeed() uint64 {
 	return binary.LittleEndian.Uint64(b[:]) >> 11
 }
 
-// clientName is whose turn a request counts as: an address, and the person it is made for.
-func clientName(r *http.Request, user string) string {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		host = r.RemoteAddr
-	}
-	return host + " " + user
-}
-
 // limit ends a request with its client, with the server, or when its time is over.
-func (s *Server) limit(parent context.Context) (context.Context, func()) {
+func (s *Server) limit(parent context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	unlink := context.AfterFunc(s.aborted, func() { cancel(context.Cause(s.aborted)) })
 	timer := func() bool { return true }
@@ -97,22 +118,24 @@ func (s *Server) limit(parent context.Context) (context.Context, func()) {
 			"the request took more than %v; the server was started so with --timeout", s.config.Timeout)
 		timer = time.AfterFunc(s.config.Timeout, func() { cancel(e) }).Stop
 	}
-	return ctx, func() {
+	return ctx, func(cause error) {
 		timer()
 		unlink()
-		cancel(nil)
+		cancel(cause)
 	}
 }
 
 // generation is a request whose turn it is.
 type generation struct {
 	*answer
-	server     *Server
-	asked      *parsedRequest
-	engine     Engine
-	ctx        context.Context
-	waited     time.Duration
-	clientWait time.Duration // spent on a client that did not take what was written
+	server *Server
+	asked  *parsedRequest
+	engine *opened
+	ctx    context.Context
+	end    context.CancelCauseFunc // of ctx
+	turn   *turn
+	waited time.Duration // for its turns
+	stream *stream       // nil until the first event
 
 	head   completion // of the answer and of each piece
 	stats  spec.Stats
@@ -121,15 +144,15 @@ type generation struct {
 	all    []choice
 }
 
-// run decodes the texts one after the other.
-func (g *generation) run() error {
+// decode decodes the texts one after the other. Others may have their turns between them.
+func (g *generation) decode(ids [][]int32) error {
 	q := g.asked
-	ids, err := g.prompts()
-	if err != nil {
+	if err := q.compile(g.ctx); err != nil {
 		return err
 	}
+	g.pause = g.server.limits.answer
 	g.head = completion{ID: newID("cmpl-"), Object: "text_completion", Created: time.Now().Unix(),
-		Model: g.server.config.Model, Fingerprint: *g.server.fingerprint.Load()}
+		Model: g.server.config.Model, Fingerprint: g.engine.fingerprint}
 	if q.chat {
 		g.head.ID, g.head.Object = newID("chatcmpl-"), "chat.completion"
 		if q.stream {
@@ -138,33 +161,48 @@ func (g *generation) run() error {
 	}
 	for i, prompt := range ids {
 		for j := range q.n {
+			index := i*q.n + j
+			if index > 0 {
+				passed := time.Now()
+				if err := g.turn.yield(g.ctx); err != nil {
+					return err
+				}
+				g.waited += time.Since(passed)
+			}
 			settings := q.settings
 			settings.Seed += uint64(j)
-			if err := g.generateOne(prompt, settings, i*q.n+j, j == 0); err != nil {
-				if g.entry.Status != 0 && !errors.Is(err, errGone) && !errors.Is(err, context.Canceled) {
-					_ = g.send(struct { // the status is out: what is left is an event
-						Error *Error `json:"error"`
-					}{g.server.problem(err)})
-				}
-				return err
+			if err := g.generateOne(prompt, settings, index, j == 0); err != nil {
+				return q.blame(err)
 			}
 		}
 	}
 	g.entry.Prompt, g.entry.Output, g.entry.Accept, g.entry.Finish = g.prompt, g.stats.OutputTokens,
 		g.stats.AcceptedLength(), string(g.stats.Finish)
-	if !q.stream {
-		g.head.Choices = g.all
-		if g.head.Usage, err = g.usage(); err == nil {
-			writeJSON(g.answer, http.StatusOK, &g.head)
+	return nil
+}
+
+// deliver sends what is left of the answer once the turn is over: a client that takes it slowly keeps nobody waiting.
+func (g *generation) deliver(err error) error {
+	q := g.asked
+	if err != nil {
+		if g.stream != nil && !errors.Is(err, errGone) && !errors.Is(err, context.Canceled) {
+			_ = g.send(struct { // the status is out: what is left is an event
+				Error *Error `json:"error"`
+			}{g.server.problem(err)})
 		}
 		return err
 	}
+	usage, err := g.usage()
+	if err != nil {
+		return err
+	}
+	if !q.stream {
+		g.head.Choices, g.head.Usage = g.all, usage
+		return writeJSON(g.answer, http.StatusOK, &g.head)
+	}
 	if q.usage {
 		last := g.head
-		last.Choices = []choice{}
-		if last.Usage, err = g.usage(); err != nil {
-			return err
-		}
+		last.Choices, last.Usage = []choice{}, usage
 		if err := g.send(&last); err != nil {
 			return err
 		}
@@ -172,45 +210,12 @@ func (g *generation) run() error {
 	return g.line([]byte("[DONE]"))
 }
 
-// prompts gives the tokens of each.
-func (g *generation) prompts() ([][]int32, error) {
-	q, info := g.asked, g.engine.Info()
-	var all [][]int32
-	name := "prompt"
-	if q.chat {
-		name = "messages"
-		ids, err := g.engine.ChatIDs(foretoken.ChatOptions{Messages: q.messages, Template: g.server.config.Template,
-			Tools: q.tools, Vars: q.vars})
-		if errors.Is(err, foretoken.ErrNoChatTemplate) {
-			return nil, err
-		}
-		if err != nil { // the template's word on the conversation
-			return nil, invalid("messages", "%s", oneLine(err))
-		}
-		all = append(all, ids)
+// finish waits until the client has taken the stream, if there is one.
+func (g *generation) finish(err error) error {
+	if g.stream == nil || g.stream.end() == nil {
+		return err
 	}
-	for i, p := range q.prompts {
-		ids := p.ids
-		if ids == nil {
-			ids = g.engine.Tokenizer().Encode(p.text, true)
-		}
-		for _, id := range ids {
-			if id < 0 || int(id) >= info.Target.Vocab {
-				return nil, invalid("prompt", "prompt %d has the token %d; want 0 to %d", i, id, info.Target.Vocab-1)
-			}
-		}
-		all = append(all, ids)
-	}
-	for _, ids := range all {
-		if len(ids) == 0 {
-			return nil, invalid(name, "%s is empty, and the model has no token to begin with", name)
-		}
-		if room := info.Target.Context; len(ids) >= room {
-			return nil, wrong("context_length_exceeded", name, "%s has %d tokens, and the context holds %d with the "+
-				"answer; shorten it, or start the server with a longer --context", name, len(ids), room)
-		}
-	}
-	return all, nil
+	return errGone
 }
 
 // generateOne decodes one text and, if the request streams, sends it as it grows. first marks a prompt's first text.
@@ -305,7 +310,7 @@ func (g *generation) usage() (json.RawMessage, error) {
 	s := &g.stats
 	u := usage{Prompt: g.prompt, Output: s.OutputTokens, Total: g.prompt + s.OutputTokens}
 	u.Details.Cached = g.cached
-	device := g.engine.Info().Device
+	device := g.engine.info.Device
 	u.Foretoken = account{g.asked.settings.Policy, g.asked.settings.Seed,
 		strings.TrimSpace(device.Backend + " " + device.Adapter), milliseconds(g.waited), g.stats}
 	return encode(&u)
@@ -330,25 +335,11 @@ func (g *generation) send(v any) error {
 	return g.line(b)
 }
 
-// line writes an event of one line. The headers go out with the first event, so that an earlier error still sets
-// the status.
+// line streams an event of one line. The headers go out with the first event, so that an earlier error still sets the
+// status.
 func (g *generation) line(b []byte) error {
-	control := http.NewResponseController(g.answer)
-	if g.entry.Status == 0 {
-		h := g.Header()
-		h.Set("Content-Type", "text/event-stream; charset=utf-8")
-		h.Set("X-Accel-Buffering", "no") // proxies would hold it back
-		g.WriteHeader(http.StatusOK)
+	if g.stream == nil {
+		g.stream = startStream(g.answer, func() { g.end(errGone) })
 	}
-	// A client that stops reading, or reads a little now and then, must not keep the others waiting.
-	begun := time.Now()
-	defer func() { g.clientWait += time.Since(begun) }()
-	_ = control.SetWriteDeadline(begun.Add(max(bodyTime-g.clientWait, 0))) // writers without deadlines need none
-	if _, err := g.Write(append(append([]byte("data: "), b...), "\n\n"...)); err != nil {
-		return errGone
-	}
-	if control.Flush() != nil {
-		return errGone
-	}
-	return nil
+	return g.stream.send(b)
 }

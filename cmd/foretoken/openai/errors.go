@@ -83,7 +83,7 @@ func (e *Error) write(w http.ResponseWriter) {
 	if e.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
-	writeJSON(w, e.Status, struct {
+	_ = writeJSON(w, e.Status, struct {
 		Error *Error `json:"error"`
 	}{e})
 }

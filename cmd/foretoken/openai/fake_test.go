@@ -7,6 +7,8 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -54,6 +56,12 @@ type site struct {
 // serve starts a server that is ready; change is made to its settings first.
 func serve(t *testing.T, change func(*Config)) *site {
 	t.Helper()
+	return serveWithin(t, defaultLimits, change)
+}
+
+// serveWithin is serve with other times for the phases of a connection.
+func serveWithin(t *testing.T, l limits, change func(*Config)) *site {
+	t.Helper()
 	s, err := pair()
 	if err != nil {
 		t.Fatal(err)
@@ -66,10 +74,24 @@ func serve(t *testing.T, change func(*Config)) *site {
 		change(&c)
 	}
 	w.api = New(c)
+	w.api.limits = l
 	w.api.Open(w.engine)
-	w.Server = httptest.NewServer(w.api)
+	w.Server = httptest.NewUnstartedServer(nil)
+	w.Config, w.Listener = w.api.HTTP(log.New(io.Discard, "", 0)), w.api.Listen(tight{w.Listener})
+	w.Start()
 	t.Cleanup(w.Close)
 	return w
+}
+
+// tight gives connections small buffers, so that an answer that its client does not read is not sent.
+type tight struct{ net.Listener }
+
+func (l tight) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		err = c.(*net.TCPConn).SetWriteBuffer(4096)
+	}
+	return c, err
 }
 
 // ask sends a request, JSON unless headers (name, value, …) say otherwise.
@@ -134,13 +156,19 @@ func (a *answered) refusal(t *testing.T) (code, param, message string) {
 	return e.Error.Code, param, e.Error.Message
 }
 
+// said is a message of an answer, or a piece of it.
+type said struct {
+	Role, Content string
+	Calls         []toolCall `json:"tool_calls"`
+}
+
 // text is an answer, or a piece of one, as a client reads it.
 type text struct {
 	ID, Object, Model string
 	Choices           []struct {
 		Index    int
-		Message  *struct{ Role, Content string }
-		Delta    *struct{ Role, Content string }
+		Message  *said
+		Delta    *said
 		Text     *string
 		Finish   *string `json:"finish_reason"`
 		Logprobs *struct {

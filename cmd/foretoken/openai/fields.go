@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -171,7 +172,8 @@ func (f *fields) end() *Error {
 		return f.err
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.raw)) {
-		return wrong("unknown_parameter", name, "there is no parameter %s", brief([]byte(name)))
+		name = brief([]byte(name))
+		return wrong("unknown_parameter", name, "there is no parameter %s", name)
 	}
 	return nil
 }
@@ -194,7 +196,38 @@ func brief(raw []byte) string {
 	return b.String()
 }
 
-// reason describes a JSON error; encoding/json quotes names and numbers of any length.
+// reason describes a JSON error in words; encoding/json quotes names and numbers of any length, and types of Go.
 func reason(err error) string {
-	return fmt.Sprintf("%.300s", strings.TrimPrefix(err.Error(), "json: "))
+	var value *json.UnmarshalTypeError
+	if !errors.As(err, &value) {
+		return shorten(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	name, want := value.Field, "a value of another type"
+	if name == "" {
+		name = "it"
+	}
+	switch kind := value.Type.Kind(); {
+	case kind == reflect.Struct || kind == reflect.Map:
+		want = "an object"
+	case kind == reflect.Slice:
+		want = "a list"
+	case kind == reflect.String:
+		want = "a string"
+	case kind == reflect.Bool:
+		want = "true or false"
+	case value.Type.ConvertibleTo(reflect.TypeFor[int]()) && kind != reflect.Float64:
+		want = "a whole number"
+	case kind == reflect.Float64:
+		want = "a number"
+	}
+	return fmt.Sprintf("%s is a JSON %s; want %s", name, shorten(value.Value), want)
+}
+
+// shorten cuts what is quoted from a body.
+func shorten(text string) string {
+	const most = 200
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }

@@ -91,6 +91,13 @@ func FuzzParse(f *testing.F) {
 					t.Fatalf("%+v", err)
 				}
 				told(t, err.Message)
+				if err.Param != nil {
+					told(t, *err.Param)
+				}
+				return
+			}
+			if err := a.compile(t.Context()); err != nil {
+				told(t, err.Error())
 				return
 			}
 			if problem := a.settings.Validate(); problem != nil || a.n < 1 || chat == (len(a.messages) == 0) {

@@ -2,7 +2,9 @@ package openai
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -38,6 +40,7 @@ type parsedRequest struct {
 	messages []foretoken.Message
 	tools    []json.RawMessage
 	call     json.RawMessage // the schema of the call that the answer has to be; nil for any answer
+	form     string          // the field that holds the text to a form; "" for the server's own
 	vars     map[string]any  // of the chat template
 
 	prompts []prompt // of /v1/completions
@@ -134,30 +137,57 @@ func (a *parsedRequest) constraints(f *fields) {
 		}
 	}
 	// The last two are llama.cpp's.
-	asked := 0
 	for _, name := range []string{"response_format", "grammar", "json_schema"} {
-		if f.format(name, c) {
-			asked++
-		}
-		if asked > 1 {
+		switch had := a.form; {
+		case !a.format(f, name, c):
+		case had != "":
 			f.fail(invalid(name, "of response_format, grammar and json_schema only one can be given"))
+		default:
+			a.form = name
 		}
 	}
 	if a.call == nil {
 		return
 	}
-	if asked == 0 { // a client's form replaces the server's
+	if a.form == "" { // a client's form replaces the server's
 		c.Grammar, c.JSONSchema, c.JSONObject = "", nil, false
 	}
-	if err := c.Call(a.call); err != nil {
-		f.fail(invalid("tool_choice", "%s", oneLine(err)))
+	if c.Grammar != "" || len(c.JSONSchema) > 0 || c.JSONObject {
+		f.fail(invalid("tool_choice", "tool_choice asks for a call, and the text is held to another form already; "+
+			"leave one of them out"))
 	}
+	c.JSONSchema, a.form = a.call, "tool_choice"
+}
+
+// compile refuses a form that cannot be compiled. That may take long, so it is done in the client's turn.
+func (a *parsedRequest) compile(ctx context.Context) error {
+	if a.form == "" {
+		return nil
+	}
+	c := &a.settings.Constraints
+	only := foretoken.Constraints{Grammar: c.Grammar, JSONSchema: c.JSONSchema, JSONObject: c.JSONObject}
+	err := only.ValidateContext(ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return invalid(a.form, "%s", oneLine(err))
+	}
+	return nil
+}
+
+// blame names the field of an error of the form while a text is decoded.
+func (a *parsedRequest) blame(err error) error {
+	if a.form != "" && errors.Is(err, foretoken.ErrRequest) && strings.HasPrefix(err.Error(), "grammar: ") {
+		return invalid(a.form, "%s", oneLine(err))
+	}
+	return err
 }
 
 // format reads one of the ways to hold a text to a form, in place of the server's own, and reports whether
 // it was there.
-func (f *fields) format(name string, c *foretoken.Constraints) bool {
-	only := foretoken.Constraints{} // validated alone, so that errors carry this field's name
+func (a *parsedRequest) format(f *fields, name string, c *foretoken.Constraints) bool {
+	only := foretoken.Constraints{}
 	switch name {
 	case "grammar":
 		if !f.into(name, &only.Grammar, "a grammar in GBNF") {
@@ -189,9 +219,6 @@ func (f *fields) format(name string, c *foretoken.Constraints) bool {
 			f.fail(invalid(name+".type", "%s has the type %s; want text, json_object or json_schema", name,
 				brief([]byte(v.Type))))
 		}
-	}
-	if err := only.Validate(); err != nil {
-		f.fail(invalid(name, "%s", strings.TrimPrefix(err.Error(), "grammar: ")))
 	}
 	c.Grammar, c.JSONSchema, c.JSONObject = only.Grammar, only.JSONSchema, only.JSONObject
 	return true
@@ -243,7 +270,9 @@ func (a *parsedRequest) method(f *fields) {
 		s.NoReuse = *m.NoReuse
 	}
 	s.Settings = m.Settings
-	if err := s.Validate(); err != nil {
+	method := *s
+	method.Constraints = foretoken.Constraints{} // they are compiled in the client's turn
+	if err := method.Validate(); err != nil {
 		f.fail(invalid("foretoken", "%s", strings.TrimPrefix(err.Error(), "spec: ")))
 	}
 }

@@ -14,9 +14,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
-	"mime"
 	"net"
 	"net/http"
 	"net/netip"
@@ -30,7 +27,8 @@ import (
 	"foretoken/webgpu"
 )
 
-// Engine decodes for a server: a foretoken.Session. The server makes one Generate call at a time.
+// Engine decodes for a server: a foretoken.Session. The server makes one GenerateIDs call at a time.
+// The other methods are called while it decodes, too.
 type Engine interface {
 	Info() foretoken.Info
 	Tokenizer() *tokenizer.Tokenizer
@@ -78,12 +76,14 @@ type Entry struct {
 
 // Server is an http.Handler.
 type Server struct {
-	config      Config
-	engine      atomic.Pointer[Engine] // nil while the models are loaded
-	fingerprint atomic.Pointer[string]
-	queue       *queue
-	reading     chan struct{} // holds one for each body that is read
-	lost        atomic.Bool   // the last request that needed the device lost it
+	config Config
+	limits limits
+	opened atomic.Pointer[opened] // nil while the models are loaded
+	conns  *shares
+	bodies *shares     // of those that are large, until they are tokenised
+	desk   *queue      // for parsing and tokenising
+	queue  *queue      // for decoding
+	lost   atomic.Bool // the last request that needed the device lost it
 	// aborted is cancelled when answers have to end at once.
 	aborted context.Context
 	abort   context.CancelCauseFunc
@@ -94,22 +94,36 @@ func New(c Config) *Server {
 	if c.MaxBody == 0 {
 		c.MaxBody = 4 << 20
 	}
-	s := &Server{config: c, queue: newQueue(c.Queue), reading: make(chan struct{}, maxReading)}
+	s := &Server{config: c, limits: defaultLimits, conns: newShares(maxConnections), bodies: newShares(maxBodies),
+		desk: newQueue(maxConnections), queue: newQueue(c.Queue)}
 	s.aborted, s.abort = context.WithCancelCause(context.Background())
 	return s
 }
 
+// opened is an engine with what requests need to know of it. The engine's own Info may change while it reopens a lost
+// device.
+type opened struct {
+	Engine
+	info        foretoken.Info
+	fingerprint string
+	longest     int // bytes of the longest token
+}
+
 // Open sets the server's engine; requests before it get 503.
 func (s *Server) Open(e Engine) {
-	info := e.Info()
+	o := &opened{Engine: e, info: e.Info()}
+	info := &o.info
 	b, err := json.Marshal([]any{info.Target, info.Device.Backend, info.Device.Adapter, info.Device.Driver})
 	if err != nil {
 		panic(err) // they are strings and numbers
 	}
 	sum := sha256.Sum256(b)
-	print := "fp_" + hex.EncodeToString(sum[:5])
-	s.fingerprint.Store(&print)
-	s.engine.Store(&e)
+	o.fingerprint = "fp_" + hex.EncodeToString(sum[:5])
+	t := e.Tokenizer()
+	for id := range int32(t.VocabSize()) {
+		o.longest = max(o.longest, len(t.Piece(id)))
+	}
+	s.opened.Store(o)
 }
 
 // Drain turns away what waits and what comes; what decodes goes on. Before Open it is as good.
@@ -121,31 +135,11 @@ func (s *Server) Abort() { s.abort(errStopping()) }
 // Wait returns when nothing decodes.
 func (s *Server) Wait() { s.queue.wait() }
 
-// answer is a response in progress, with the fields of its log entry and headers.
-type answer struct {
-	http.ResponseWriter
-	entry Entry
-}
-
-func (a *answer) WriteHeader(status int) {
-	if a.entry.Status == 0 {
-		a.entry.Status = status
-	}
-	a.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap lets http.ResponseController reach the connection.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
-
-func (a *answer) refuse(e *Error) {
-	a.entry.Code = e.Code
-	e.write(a)
-}
-
 // ServeHTTP answers a request and logs it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	begun := time.Now()
-	a := &answer{ResponseWriter: w, entry: Entry{ID: newID("req_"), Method: r.Method, Path: r.URL.Path}}
+	a := &answer{ResponseWriter: w, pause: s.limits.small, unread: r.ContentLength != 0,
+		entry: Entry{ID: newID("req_"), Method: r.Method, Path: r.URL.Path}}
 	h := w.Header()
 	h.Set("X-Request-Id", a.entry.ID)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -272,7 +266,7 @@ func (s *Server) health(a *answer) {
 	} else if s.lost.Load() {
 		status, state.Status = http.StatusServiceUnavailable, codeLost
 	}
-	writeJSON(a, status, state)
+	_ = writeJSON(a, status, state)
 }
 
 // codeLost marks requests whose device was lost for good. The next request, after lostPause at the earliest, tries
@@ -287,7 +281,7 @@ func (s *Server) ready() *Error {
 	switch _, _, closed := s.queue.state(); {
 	case closed:
 		return errStopping()
-	case s.engine.Load() == nil:
+	case s.opened.Load() == nil:
 		e := failed(http.StatusServiceUnavailable, "loading", "the models are being loaded")
 		e.retry = time.Second
 		return e
@@ -306,15 +300,14 @@ type listed struct {
 
 func (s *Server) served() listed {
 	m := listed{ID: s.config.Model, Object: "model", Created: s.config.Created.Unix(), OwnedBy: "foretoken"}
-	if e := s.engine.Load(); e != nil {
-		info := (*e).Info()
-		m.Info = &info
+	if o := s.opened.Load(); o != nil {
+		m.Info = &o.info
 	}
 	return m
 }
 
 func (s *Server) models(a *answer) {
-	writeJSON(a, http.StatusOK, struct {
+	_ = writeJSON(a, http.StatusOK, struct {
 		Object string   `json:"object"`
 		Data   []listed `json:"data"`
 	}{"list", []listed{s.served()}})
@@ -332,54 +325,7 @@ func (s *Server) model(a *answer, name string) {
 		a.refuse(noModel(name, s.config.Model))
 		return
 	}
-	writeJSON(a, http.StatusOK, s.served())
-}
-
-// bodyTime is how long a client may take to send a request, and how long it may leave pieces of its answer
-// untaken, all of them together.
-const bodyTime = 30 * time.Second
-
-// Bodies are read concurrently, so that a slow one delays no other; at most maxReading at once, so that they fit
-// into memory. A request waits readingTime for room.
-const (
-	maxReading  = 64
-	readingTime = 5 * time.Second
-)
-
-// body reads a request that has to be JSON. Other types are refused, too, because a browser sends
-// those to any address without asking first.
-func (s *Server) body(a *answer, r *http.Request) ([]byte, *Error) {
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || kind != "application/json" {
-		return nil, refused(http.StatusUnsupportedMediaType, "unsupported_media_type",
-			"the request is of type %s; want application/json", brief([]byte(r.Header.Get("Content-Type"))))
-	}
-	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
-		return nil, refused(http.StatusUnsupportedMediaType, "unsupported_media_type",
-			"the request is encoded as %s; send it as it is", brief([]byte(coding)))
-	}
-	wait := time.NewTimer(readingTime)
-	defer wait.Stop()
-	select {
-	case s.reading <- struct{}{}:
-		defer func() { <-s.reading }()
-	case <-wait.C:
-		return nil, &Error{Status: http.StatusTooManyRequests, Type: typeLimit, Code: "too_many_requests",
-			retry: readingTime, Message: "too many requests are being sent at once; try again later"}
-	}
-	control := http.NewResponseController(a)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // where there is none, the server's own holds
-	b, err := io.ReadAll(http.MaxBytesReader(a.ResponseWriter, r.Body, s.config.MaxBody))
-	_ = control.SetReadDeadline(time.Time{})
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		return nil, refused(http.StatusRequestEntityTooLarge, "request_too_large",
-			"the request has more than %d bytes", large.Limit)
-	case err != nil:
-		return nil, refused(http.StatusRequestTimeout, "incomplete_request", "the request did not arrive: %v", err)
-	}
-	return b, nil
+	_ = writeJSON(a, http.StatusOK, s.served())
 }
 
 // problem is the error of a request that could not be carried out.
@@ -388,30 +334,26 @@ func (s *Server) problem(err error) *Error {
 	switch {
 	case errors.As(err, &e):
 		return e
+	case errors.Is(err, foretoken.ErrNoChatTemplate):
+		return wrong("no_chat_template", "messages",
+			"the model has no chat template; start the server with --chat-template, or use /v1/completions")
+	case errors.Is(err, foretoken.ErrContextFull):
+		return wrong("context_length_exceeded", "prompt", "%s", oneLine(err))
+	case errors.Is(err, foretoken.ErrRequest):
+		return invalid("foretoken", "%s", oneLine(err))
 	case errors.Is(err, webgpu.ErrDeviceLost):
 		s.lost.Store(true)
 		e := failed(http.StatusServiceUnavailable, codeLost, "%s", oneLine(err))
 		e.retry = lostPause
 		return e
-	case errors.Is(err, foretoken.ErrNoChatTemplate):
-		return wrong("no_chat_template", "messages",
-			"the model has no chat template; start the server with --chat-template, or use /v1/completions")
 	}
 	return failed(http.StatusInternalServerError, "engine_error", "%s", oneLine(err))
 }
 
 func oneLine(err error) string {
-	return strings.Join(strings.Fields(strings.TrimPrefix(err.Error(), "foretoken: ")), " ")
-}
-
-// writeJSON answers with a value.
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	b, err := encode(v)
-	if err != nil {
-		status, b = http.StatusInternalServerError, []byte(fmt.Sprintf(
-			`{"error": {"message": %q, "type": %q, "param": null, "code": "encoding"}}`, err.Error(), typeServer))
+	text := err.Error()
+	for _, from := range []string{"foretoken: ", "spec: ", "grammar: "} {
+		text = strings.TrimPrefix(text, from)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(b) // a client that went away needs no answer
+	return strings.Join(strings.Fields(text), " ")
 }

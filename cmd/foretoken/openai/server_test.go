@@ -427,7 +427,7 @@ func TestModelsAndHealth(t *testing.T) {
 		string(a.body) != `{"status":"ok","busy":false,"waiting":0}` {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	w.api.engine.Store(nil)
+	w.api.opened.Store(nil)
 	if a := w.do("GET", "/health", ""); a.status != 503 || !strings.Contains(string(a.body), "loading") {
 		t.Errorf("while loading: %d %s", a.status, a.body)
 	}
