@@ -38,6 +38,8 @@ deps:
 testmodels: deps
 	@sh scripts/testmodels.sh $(SHARED) $(TESTMODELS)
 
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
 # Rules that hold at every commit.
 check: web/node_modules/.package-lock.json
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt-ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
@@ -45,6 +47,8 @@ check: web/node_modules/.package-lock.json
 	$(GO) vet ./...
 	GOOS=js GOARCH=wasm $(GO) vet ./...
 	GOOS=js GOARCH=wasm $(GO) build -o /dev/null ./wasm
+	@staticcheck=$$(GO="$(GO)" sh scripts/tool.sh $(STATICCHECK)) && $$staticcheck ./... && \
+		GOOS=js GOARCH=wasm $$staticcheck ./...
 	cd web && npm run --silent typecheck
 	@node --test --test-reporter=dot scripts/reports.test.mjs
 	@node scripts/reports.mjs check
