@@ -9,7 +9,8 @@ GOTEST = GO="$(GO)" node scripts/gotest.mjs
 # Empty where there is none: results that go test keeps belong to the value.
 export FORETOKEN_SHARED := $(realpath $(SHARED))
 
-.PHONY: report docs-reports choices demo site package wasm test test-full check unit native browser e2e docs-test fuzz soak race audit testmodels deps web screenshots bench-auto bench-peers examples lighthouse clean
+.PHONY: report docs-reports choices demo site package wasm test test-full check unit native browser e2e docs-test fuzz \
+	soak race audit testmodels deps web screenshots bench-auto bench-peers examples lighthouse clean
 
 demo: site
 	$(GO) run ./cmd/devserver --addr $(ADDR)
@@ -91,18 +92,16 @@ report: testmodels site web/peers/node_modules/.package-lock.json web/quality/no
 # make fuzz FUZZTIME=10000000x
 FUZZTIME ?= 10000x
 FUZZJOBS ?= $(shell nproc 2>/dev/null || echo 2)
-FUZZ := models/gguf:FuzzOpen models/safetensors:FuzzOpen models/convert:FuzzConfig models/convert:FuzzSafetensors models/eagle3:FuzzConfig \
-	models/tokenizer:FuzzBPE models/tokenizer:FuzzSPM models/tokenizer:FuzzMetadata models/tokenizer:FuzzTokenizerJSON models/tokenizer:FuzzStream models/tokenizer:FuzzGuard \
-	models/chat:FuzzTemplate models/chat:FuzzCall models/chat/jinja:FuzzTemplate models/grammar:FuzzGBNF models/grammar:FuzzSchema models/llama:FuzzBlocks \
-	spec:FuzzTree spec/adapt:FuzzMARS spec/adapt:FuzzCalibrations .:FuzzCalibrationFiles bench:FuzzMethods fit:FuzzJournal cmd/foretoken:FuzzBenchFiles cmd/foretoken:FuzzPromptFiles \
-	wasm:FuzzMessages cmd/devserver:FuzzRequest cmd/foretoken/openai:FuzzParse cmd/foretoken/openai:FuzzRequest
+FUZZ := $(shell grep -ro --include='*_test.go' --exclude-dir=node_modules --exclude-dir=build '^func Fuzz[A-Za-z0-9]*' . | \
+	sed 's|^\./\([^/]*_test\.go\)|././\1|; s|^\./||; s|/[^/]*_test\.go:func |:|')
 FUZZPROGRAMS := $(sort $(foreach t,$(FUZZ),build/fuzz/$(subst /,_,$(firstword $(subst :, ,$t))).test))
 fuzz:
 	@mkdir -p build/fuzz
 	@$(MAKE) --no-print-directory -j2 $(FUZZPROGRAMS)
 	@$(MAKE) --no-print-directory -j$(FUZZJOBS) $(addprefix fuzz/,$(FUZZ))
 
-# With the fuzzer's counters compiled in, where they tell of what is tried; go knows better than make whether anything has changed.
+# With the fuzzer's counters compiled in where they say what an input reaches. Go knows better than make whether anything
+# has changed.
 .PHONY: $(FUZZPROGRAMS)
 $(FUZZPROGRAMS):
 	@$(GO) test -c -vet=off -fuzz=. -toolexec="sh $(CURDIR)/scripts/fuzztool.sh" -o $@ ./$(subst _,/,$(basename $(notdir $@)))
@@ -110,8 +109,8 @@ $(FUZZPROGRAMS):
 fuzz/%:
 	@sh scripts/fuzz.sh $* $(FUZZTIME)
 
-# Native and browser tests each keep little more than one core busy: they run side by side, as do those of the site and of the
-# documents. check has vetted both.
+# Native and browser tests each keep little more than one core busy: they run side by side, as do those of the site and of
+# the documents. check has vetted both.
 test: deps
 	@$(MAKE) --no-print-directory -j2 --output-sync=target check testmodels
 	@$(MAKE) --no-print-directory -j2 --output-sync=target native browser
@@ -119,9 +118,9 @@ test: deps
 	@$(MAKE) --no-print-directory fuzz
 	@sort -u build/notrun/native build/notrun/browser
 
-# What takes too long for every commit: 64 clients on the endpoint for five minutes, a thousand turns with two hundred thousand
-# tokens and a thousand aborts, natively and in Chromium, a hundred thousand messages to the worker. make soak SOAK=0.1 does a
-# tenth of it.
+# What takes too long for every commit: 64 clients on the endpoint for five minutes, a thousand turns with two hundred
+# thousand tokens and a thousand aborts, natively and in Chromium, a hundred thousand messages to the worker. make soak
+# SOAK=0.1 does a tenth of it.
 soak: export FORETOKEN_SOAK = $(SOAK)
 soak: export FORETOKEN_REQUIRE_GPU = 1
 SOAK ?= 1

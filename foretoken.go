@@ -29,7 +29,7 @@ import (
 // Options of Open. The zero value takes each model as its file describes it.
 type Options struct {
 	Context int // positions of both KV caches; 0: the smaller of the models' own, at most 4096
-	// Context may be longer than the models were trained for: to time it, the text there is worth nothing
+	// Beyond lets Context exceed what the models were trained for. It is for timing: the text there is noise.
 	Beyond bool
 	KV     string // "f32" (also ""), "f16" or "q8"
 	Memory int64  // bytes that the models may take on the device, see Plan; 0: as many as the device gives
@@ -148,10 +148,10 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 
 // compileAhead starts compiling the target's kernels before its weights are loaded.
 func compileAhead(ctx context.Context, dev webgpu.Device, f *gguf.File, o llama.Options) {
-	rehearsal := llama.NewDryRun(dev.Info())
+	dry := llama.NewDryRun(dev.Info())
 	o.Progress, o.Preparing = nil, nil
-	if _, err := llama.LoadTarget(ctx, rehearsal, f, o); err == nil { // whatever is wrong, loading says
-		webgpu.Compile(dev, rehearsal.Sources())
+	if _, err := llama.LoadTarget(ctx, dry, f, o); err == nil { // whatever is wrong, loading says
+		webgpu.Compile(dev, dry.Sources())
 	}
 }
 

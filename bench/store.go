@@ -64,7 +64,7 @@ func ReadCells(path string, f io.Reader) (cells map[string]Cell, whole int64, er
 					"%s: line %d is no cell of a benchmark; give --resume a file of its own", path, n)
 			}
 			if err := c.Validate(); err != nil {
-				return cells, 0, fmt.Errorf("%s: line %d: %s; remove the line to have it measured anew", path, n,
+				return cells, 0, fmt.Errorf("%s: line %d: %s; remove the line to have it measured again", path, n,
 					strings.TrimPrefix(err.Error(), "foretoken: "))
 			}
 			cells[c.Key] = c

@@ -152,7 +152,7 @@ func journalHolds(t *testing.T, text []byte, j *Journal) (ids []string) {
 	}
 	var got any
 	if ok, err := j.Get(strings.Join(ids, "")+"-", &got); ok || err != nil {
-		t.Fatalf("what nobody did is %v: %v", got, err)
+		t.Fatalf("drafts that no pass verified are %v: %v", got, err)
 	}
 	slices.Sort(ids)
 	return ids

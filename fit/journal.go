@@ -91,7 +91,7 @@ func (j *Journal) read(text, settings []byte) (whole int, err error) {
 			}
 			if !bytes.Equal(head.Settings, settings) {
 				return 0, fmt.Errorf("holds work of other settings (%.500s; these are %.500s); repeat those settings, "+
-					"or remove the file to begin anew",
+					"or remove the file to start over",
 					strings.Map(visible, string(head.Settings)), settings)
 			}
 			continue

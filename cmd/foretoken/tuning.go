@@ -49,7 +49,7 @@ func openTuning(c *console, dev webgpu.Info, target, draft gguf.Source, off bool
 	t.models["costs"] = t.models["target"] + " + " + t.models["draft"]
 	var err error
 	if t.file, err = readTuning(t.path); err != nil {
-		c.note("kernels are timed anew, the tuning cache cannot be used: %v", err)
+		c.note("kernels are timed again: the tuning cache cannot be used: %v", err)
 	}
 	return t
 }

@@ -15,8 +15,7 @@ import (
 // them.
 type Draft struct {
 	*Model
-	net     network
-	starter treeStarter // the draft itself, or the EAGLE3 that embeds it
+	net network
 
 	rootPass      pass              // one or two pending tokens
 	rootForward   [2]webgpu.Program // runs their blocks and the logits of the last
@@ -52,12 +51,6 @@ type network interface {
 	head(r *kernels.Recorder, from, n int, logits kernels.View, to int)
 }
 
-// treeStarter prepares a run without submitting it.
-type treeStarter interface {
-	startTree(ctx context.Context, r spec.DraftRequest, rule candidateRule, beams [][]int32) error
-	startSampled(ctx context.Context, r spec.SampleRequest) error
-}
-
 var (
 	_ network     = (*Model)(nil)
 	_ spec.Grower = (*Draft)(nil)
@@ -81,9 +74,7 @@ func LoadDraft(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options) 
 // newDraft returns a draft that runs net in the workspace and the KV cache of m.
 func newDraft(m *Model, net network) *Draft {
 	m.opts.TopK = min(m.opts.TopK, m.opts.MaxRows) // each beam is a row of a pass
-	d := &Draft{Model: m, net: net, plans: map[int]*plan{}}
-	d.starter = d
-	return d
+	return &Draft{Model: m, net: net, plans: map[int]*plan{}}
 }
 
 // completeDraft sets the defaults of a draft's options.

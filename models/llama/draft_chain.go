@@ -117,7 +117,7 @@ func (d *Draft) drawToken(r *kernels.Recorder, i int, position kernels.View) {
 
 // DraftSampled consumes the pending tokens and draws a chain, in one submit and one readback.
 func (d *Draft) DraftSampled(ctx context.Context, r spec.SampleRequest) ([]spec.Drawn, error) {
-	if err := d.starter.startSampled(ctx, r); err != nil {
+	if err := d.startSampled(ctx, r); err != nil {
 		return nil, err
 	}
 	return d.drawTokens(0, r.Count)

@@ -186,5 +186,7 @@ func (d *Draft) SampleTree(ctx context.Context, r spec.DraftRequest) ([]spec.Lev
 	if err := d.run(d.programs, d.regions...); err != nil {
 		return nil, err
 	}
-	return d.endTree(spec.DraftRequest{K: r.K}, drawn, nil), nil
+	d.tree.begin(p, d.Len(), true)
+	d.tree.decode(&p.root, 1, d.estimator != nil)
+	return d.tree.levels, nil
 }

@@ -158,13 +158,13 @@ func (g *hostTree) slotOf(path []int32) (int, error) {
 
 // DraftTree consumes the pending tokens and grows the levels, in one submit and one readback.
 func (d *Draft) DraftTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
-	return d.runTree(ctx, r, ranked, nil)
+	return d.runTree(ctx, d, r, ranked, nil)
 }
 
-// runTree runs a tree that startTree starts.
-func (d *Draft) runTree(ctx context.Context, r spec.DraftRequest, rule candidateRule,
+// runTree runs a tree that starter starts.
+func (d *Draft) runTree(ctx context.Context, starter treeStarter, r spec.DraftRequest, rule candidateRule,
 	beams [][]int32) ([]spec.Level, error) {
-	if err := d.starter.startTree(ctx, r, rule, beams); err != nil {
+	if err := starter.startTree(ctx, r, rule, beams); err != nil {
 		return nil, err
 	}
 	if err := d.run(d.programs, d.regions...); err != nil {
@@ -358,7 +358,12 @@ func (d *Draft) shapedReady(r *spec.JointRequest) bool {
 
 // DraftShaped implements spec.Grower, in one submit and one readback.
 func (d *Draft) DraftShaped(ctx context.Context, r *spec.JointRequest) ([]spec.Level, error) {
-	return d.runTree(ctx, r.DraftRequest, ruleOf(r), r.Beams)
+	return d.runTree(ctx, d, r.DraftRequest, ruleOf(r), r.Beams)
+}
+
+// DraftShaped is Draft.DraftShaped on the target's features.
+func (e *EAGLE3) DraftShaped(ctx context.Context, r *spec.JointRequest) ([]spec.Level, error) {
+	return e.runTree(ctx, e, r.DraftRequest, ruleOf(r), r.Beams)
 }
 
 var errNoTree = errors.New("llama: no tree to grow; DraftTree or SampleTree begins one, and Commit ends it")

@@ -55,7 +55,6 @@ func LoadEAGLE3(ctx context.Context, dev webgpu.Device, target *Target, w *eagle
 		return nil, err
 	}
 	e := &EAGLE3{Draft: d, target: target}
-	d.starter = e
 	e.Reset()
 	return e, nil
 }
@@ -206,6 +205,11 @@ func (e *EAGLE3) placeEmpty() error {
 	return t.dev.Write(t.work.table.Buffer, t.work.table.Offset, webgpu.U32Bytes([]uint32{t.work.trash}))
 }
 
+// DraftTree is Draft.DraftTree on the target's features.
+func (e *EAGLE3) DraftTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
+	return e.runTree(ctx, e, r, ranked, nil)
+}
+
 // startTree is Draft.startTree on the target's features.
 func (e *EAGLE3) startTree(ctx context.Context, r spec.DraftRequest, rule candidateRule, beams [][]int32) error {
 	if _, err := e.plan(r.Depth, r.K); err != nil {
@@ -216,6 +220,14 @@ func (e *EAGLE3) startTree(ctx context.Context, r spec.DraftRequest, rule candid
 		return err
 	}
 	return e.Draft.startTree(ctx, r, rule, beams)
+}
+
+// DraftSampled is Draft.DraftSampled on the target's features.
+func (e *EAGLE3) DraftSampled(ctx context.Context, r spec.SampleRequest) ([]spec.Drawn, error) {
+	if err := e.startSampled(ctx, r); err != nil {
+		return nil, err
+	}
+	return e.drawTokens(0, r.Count)
 }
 
 // startSampled is Draft.startSampled on the target's features.

@@ -38,7 +38,7 @@ func turns() []turn {
 	}
 }
 
-// converse runs the turns on a pair of models, anew each time unless keeps is set.
+// converse runs the turns on a pair of models, new ones each time unless keeps is set.
 func converse(t *testing.T, s spectest.Setting, sampling spec.Sampling, keeps bool) (outputs [][]int32, reused int) {
 	t.Helper()
 	target := spectest.NewTarget(&spectest.Script{Vocab: 6, Steps: 1e6}, 160, 64)
@@ -109,7 +109,7 @@ func evens(all []int) (some []int) {
 }
 
 // TestKeptPrefixChangesNothing compares conversations on models that keep what they hold from
-// request to request with the same on models that begin anew.
+// request to request with the same on new models.
 func TestKeptPrefixChangesNothing(t *testing.T) {
 	all := settings()
 	for _, c := range combinations(nil) {
