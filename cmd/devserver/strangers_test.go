@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,7 +99,7 @@ func TestSlowClients(t *testing.T) {
 	}
 	t.Run("unfinished", func(t *testing.T) {
 		t.Attr("attack", "a request to the development server that does not end")
-		t.Attr("bound", fmt.Sprintf("%v", requestTime))
+		t.Attr("bound", requestTime.String())
 		slow := dial()
 		fmt.Fprint(slow, "GET / HTTP/1.1\r\nHost: localhost\r\n")
 		if line, err := bufio.NewReader(slow).ReadString('\n'); err == nil && !strings.Contains(line, "408") {
@@ -113,13 +112,10 @@ func TestSlowClients(t *testing.T) {
 		t.Attr("attack", "headers without end to the development server")
 		t.Attr("bound", fmt.Sprintf("%d KiB", server.Config.MaxHeaderBytes>>10))
 		endless := dial()
-		var sent atomic.Int64
 		go func() {
 			fmt.Fprint(endless, "GET / HTTP/1.1\r\nHost: localhost\r\n")
 			for i := 0; ; i++ {
-				n, err := fmt.Fprintf(endless, "X-%d: %s\r\n", i, strings.Repeat("x", 1000))
-				sent.Add(int64(n))
-				if err != nil {
+				if _, err := fmt.Fprintf(endless, "X-%d: %s\r\n", i, strings.Repeat("x", 1000)); err != nil {
 					return
 				}
 			}
@@ -130,7 +126,6 @@ func TestSlowClients(t *testing.T) {
 		} else if ne, ok := err.(net.Error); ok && ne.Timeout() {
 			t.Error("headers without end are waited for")
 		}
-		t.Attr("measured", fmt.Sprintf("cut off after %d KiB, with the system's buffers", sent.Load()>>10))
 	})
 }
 
