@@ -162,7 +162,11 @@ test("tests that state an attack make a table of attacks, bounds and tests", () 
   const attr = (Package, Test, attrs) =>
     Object.entries(attrs).map(([Key, Value]) => JSON.stringify({ Action: "attr", Package, Test, Key, Value }));
   const output = [
-    ...attr("foretoken/cmd/devserver", "TestSlow", { attack: "a request a byte at a time", bound: "10 s", measured: "9 s" }),
+    ...attr("foretoken/cmd/devserver", "TestSlow", {
+      attack: "a request a byte at a time",
+      bound: "10 s",
+      measured: "9 s",
+    }),
     ...attr("foretoken/cmd/foretoken/openai", "TestSlow", { attack: "a body a byte at a time", bound: "30 s" }),
     ...attr("foretoken", "TestPrompts/long", { attack: "a prompt of /v1 with | in it", bound: "1 MiB" }),
     ...attr("foretoken", "TestLife", { turns: "3" }),
@@ -192,7 +196,8 @@ test("tests that state an attack make a table of attacks, bounds and tests", () 
   assert.deepEqual([...stated(root, all).get(".")], ["TestPrompts"]);
   assert.deepEqual(differences(root, { data }, all), []);
   const renamed = (read) => () => read().replace("TestPrompts", "TestTexts");
-  assert.match(differences(root, { data }, renamed(all)).join("\n"), /\. TestTexts states.* lacks.*\n.*\. TestPrompts states no/);
+  const complaints = differences(root, { data }, renamed(all)).join("\n");
+  assert.match(complaints, /\. TestTexts states.* lacks.*\n.*\. TestPrompts states no/);
   const helper = sources("c_test.go:func helper() {", 'c_test.go:\tt.Attr("attack", "x")');
   assert.throws(() => stated(root, helper), /state an attack in the test itself/);
 });
