@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"foretoken/models/chat"
+	"foretoken/models/gguf"
 	"foretoken/models/tokenizer"
 )
 
@@ -82,7 +83,7 @@ func (s *Session) NewChat(o ChatOptions) (*Chat, error) {
 	for i, m := range o.Messages {
 		if !slices.Contains([]string{RoleSystem, RoleUser, RoleAssistant, RoleTool}, m.Role) {
 			return nil, refused("foretoken: message %d of the conversation has the role %.80q; want system, user, "+
-				"assistant or tool", i, m.Role)
+				"assistant or tool", i, gguf.Show(m.Role))
 		}
 		c.messages = append(c.messages, m)
 	}
@@ -141,7 +142,7 @@ func (c *Chat) Edit(ctx context.Context, i int, content string, r Request, emit 
 	m := c.messages[i]
 	if !answerable(m) {
 		return nil, refused("foretoken: message %d is the %s's; only user and tool messages can be edited and "+
-			"answered again", i, m.Role)
+			"answered again", i, gguf.Show(m.Role))
 	}
 	m.Content = content
 	return c.answer(ctx, append(slices.Clip(c.messages[:i]), m), 0, r, emit)

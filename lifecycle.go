@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"foretoken/models/gguf"
 	"foretoken/webgpu"
 )
 
@@ -112,8 +113,8 @@ func (s *Session) reload(ctx context.Context) error {
 	s.dev, s.owned, s.state = dev, true, opening
 	if got, want := dev.Info(), s.info.Device; got.Identity() != want.Identity() {
 		dev.Destroy()
-		return fmt.Errorf("foretoken: the device %s was lost and %s opened in its place, which may decode another text; "+
-			"open the models again", want.Adapter, got.Adapter)
+		return fmt.Errorf("foretoken: the device %s was lost and %s opened in its place, which may decode another "+
+			"text; open the models again", gguf.Show(want.Adapter), gguf.Show(got.Adapter))
 	}
 	err = s.load(ctx, tuning)
 	if why := dev.Lost(); err != nil && why != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"foretoken"
+	"foretoken/models/gguf"
 	"foretoken/spec"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
@@ -226,7 +227,7 @@ func (b *runner) problem(m *planned, prompt string, err error) error {
 		return b.plan.Problem(m.Name, prompt, err)
 	}
 	if prompt != "" {
-		return fmt.Errorf("foretoken: method %s on prompt %s: %w", m.Name, prompt, err)
+		return fmt.Errorf("foretoken: method %s on prompt %s: %w", m.Name, gguf.Show(prompt), err)
 	}
 	return fmt.Errorf("foretoken: method %s: %w", m.Name, err)
 }

@@ -11,6 +11,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"foretoken/models/gguf"
 )
 
 // CellStore is a file of finished cells, one per line. It truncates a partial line of a killed run.
@@ -21,6 +23,11 @@ type CellStore struct {
 
 // OpenCells reads the cells of a file, which need not exist, and opens it for appending.
 func OpenCells(path string) (*CellStore, error) {
+	if st, err := os.Stat(path); err == nil {
+		if err := gguf.Regular(path, st); err != nil {
+			return nil, err
+		}
+	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, err // the error names the file

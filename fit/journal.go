@@ -13,7 +13,12 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode"
+
+	"foretoken/models/gguf"
 )
+
+// maxJournal bounds the bytes of a journal.
+const maxJournal = 4 << 30
 
 // Journal stores the finished work of a long run, so that an interrupted run continues: a file with one JSON object
 // per line. The first line holds the run's settings, each other line a named piece of work.
@@ -47,7 +52,7 @@ func OpenJournal(path string, settings any) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	old, err := os.ReadFile(path)
+	old, err := gguf.ReadRegular(path, maxJournal)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -114,7 +119,7 @@ func (j *Journal) Get(id string, into any) (bool, error) {
 		return false, nil
 	}
 	if err := json.Unmarshal(data, into); err != nil {
-		return false, fmt.Errorf("%s: %s: %.300s", j.path, id, err) // the error quotes numbers of any length
+		return false, fmt.Errorf("%s: %s: %.300s", j.path, gguf.Show(id), err) // the error quotes numbers of any length
 	}
 	return true, nil
 }
@@ -123,7 +128,7 @@ func (j *Journal) Get(id string, into any) (bool, error) {
 func (j *Journal) Add(id string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Errorf("%s: %s: %w", j.path, id, err)
+		return fmt.Errorf("%s: %s: %w", j.path, gguf.Show(id), err)
 	}
 	j.done[id] = data
 	return j.write(journalLine{id, data})

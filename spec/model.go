@@ -29,12 +29,17 @@ type Tree struct {
 	Scores  []float32 // V: the sum of ln q along the path; 0 for the root
 }
 
+// NoToken stands for the draw from logits that are not finite. A verifier accepts nothing below a node that has it, and
+// a request that would commit it fails.
+const NoToken int32 = -1
+
 // NodeOutput is the target's answer after consuming one node of a tree.
 type NodeOutput struct {
-	Token     int32   // y: the token drawn (or the argmax) for the position after the node
+	Token     int32   // y: the token drawn (or the argmax) for the position after the node; NoToken
 	LogSumExp float32 // of the raw logits, natural log
 	Entropy   float32 // of softmax(raw logits), nats
 	// TopIDs and TopLogits hold the k best raw logits, best first, as many as Limits.TopK; ties go to the lower id.
+	// Where Token is NoToken, so are all TopIDs.
 	TopIDs    []int32
 	TopLogits []float32
 	// Threshold is the raw logit from which a token survives the filters; -Inf when
@@ -157,7 +162,7 @@ type Grower interface {
 // ChainVerdict is the outcome of rejection sampling at one node of a chain.
 type ChainVerdict struct {
 	Accepted bool  // the node's child was accepted with min(1, p/q)
-	Token    int32 // if rejected: sampled from norm((p-q)+); after the last node: sampled from p
+	Token    int32 // if rejected: sampled from norm((p-q)+); after the last node: sampled from p; NoToken
 }
 
 // Divergence compares draft and target at a node of a chain.
@@ -171,7 +176,7 @@ type Divergence struct {
 // TreeVerdict is the outcome of sampling without replacement at one node.
 type TreeVerdict struct {
 	Child int32 // the accepted child, a node of the tree; -1: none
-	Token int32 // if no child is accepted: sampled from what is left of p
+	Token int32 // if no child is accepted: sampled from what is left of p; NoToken
 }
 
 // Candidate is a token proposed by one beam.

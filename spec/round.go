@@ -353,6 +353,10 @@ func (r *request) accept(t *Tree, v *Verdict) error {
 		r.tokens = append(r.tokens, t.Tokens[node])
 		r.origins = append(r.origins, origin)
 	}
+	if v.Next == NoToken {
+		return fmt.Errorf("spec: the target's logits after position %d are not finite: its weights overflow; "+
+			"use another model", len(r.seq)-2+len(v.Path))
+	}
 	if v.Next < 0 || int(v.Next) >= r.limits.Vocab {
 		return fmt.Errorf("spec: the target drew token %d, outside the vocabulary of %d (are its logits finite?)",
 			v.Next, r.limits.Vocab)

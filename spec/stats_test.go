@@ -290,7 +290,8 @@ func TestBrokenVerdictsAreErrors(t *testing.T) {
 		"the accepted path [0 2] is not":  {path: []int32{0, 2}, next: 1},
 		"the accepted path [0 9] is not":  {path: []int32{0, 9}, next: 1},
 		"the accepted path [0 -1] is not": {path: []int32{0, -1}, next: 1},
-		"the target drew token -1":        {path: []int32{0}, next: -1},
+		"the target's logits after":       {path: []int32{0}, next: NoToken},
+		"the target drew token -2":        {path: []int32{0}, next: -2},
 		"the target drew token 10":        {path: []int32{0}, next: 10},
 	} {
 		a.tokens, a.parents = []int32{1, 2}, []int32{0, 1}

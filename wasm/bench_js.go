@@ -7,6 +7,7 @@ import (
 
 	"foretoken"
 	"foretoken/bench"
+	"foretoken/models/gguf"
 	"foretoken/webgpu"
 
 	"github.com/hack-pad/safejs"
@@ -56,7 +57,7 @@ func (e *engine) bench(ctx context.Context, body []byte, args []safejs.Value) (a
 		}
 		reason := err.Error()
 		if prompt != "" {
-			reason = fmt.Sprintf("on prompt %s: %s", prompt, reason)
+			reason = fmt.Sprintf("on prompt %s: %s", gguf.Show(prompt), reason)
 		}
 		report.Missing = append(report.Missing, bench.Missing{Method: method, Reason: reason})
 		return nil

@@ -379,7 +379,7 @@ func (r *benchRun) write(report *bench.Report) error {
 
 // readReport reads a file that --json wrote.
 func readReport(path string) (*bench.Report, error) {
-	b, err := os.ReadFile(path)
+	b, err := readFile(path)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -168,7 +167,7 @@ func (o *heteroOptions) ranking() string {
 
 // readFits reads the fits in the output file, which must be of the same pair.
 func (o *heteroOptions) readFits(pair spec.Fingerprint) ([]*adapt.HeteroCalibration, error) {
-	b, err := os.ReadFile(o.out)
+	b, err := readFile(o.out)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
@@ -63,7 +62,7 @@ func chatCommand(c *console) *cobra.Command {
 func (o *chatOptions) run(ctx context.Context, c *console) error {
 	options := foretoken.ChatOptions{System: o.system}
 	if o.template != "" {
-		text, err := os.ReadFile(o.template)
+		text, err := readFile(o.template)
 		if err != nil {
 			return err // the error names the file
 		}

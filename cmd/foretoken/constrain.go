@@ -5,7 +5,6 @@ package main
 import (
 	"cmp"
 	"encoding/json"
-	"os"
 	"strconv"
 	"strings"
 
@@ -67,7 +66,7 @@ func readFlag(name string, text *string, file string) error {
 	if *text != "" {
 		return usagef("--%[1]s and --%[1]s-file were given; give one of them", name)
 	}
-	b, err := os.ReadFile(file)
+	b, err := readFile(file)
 	if err != nil {
 		return err
 	}

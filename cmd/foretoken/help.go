@@ -20,6 +20,7 @@ const (
 	exitUsage       = 2
 	exitHangup      = 129 // 128 and the number of the signal, as shells count
 	exitInterrupted = 130
+	exitBrokenPipe  = 141
 	exitTerminated  = 143
 )
 
@@ -32,6 +33,7 @@ var exitCodes = []struct {
 	{exitUsage, "the command line was wrong; nothing was done"},
 	{exitHangup, "the terminal closed (SIGHUP); what was printed until then is complete"},
 	{exitInterrupted, "interrupted by Ctrl-C (SIGINT); what was printed until then is complete"},
+	{exitBrokenPipe, "the reader of standard output went away (SIGPIPE), as head does; what it read is complete"},
 	{exitTerminated, "ended by SIGTERM; what was printed until then is complete"},
 }
 

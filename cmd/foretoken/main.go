@@ -22,6 +22,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"foretoken/models/gguf"
 )
 
 func main() {
@@ -160,8 +162,12 @@ func printIndented(c *console, indent string, v any) error {
 	return enc.Encode(v)
 }
 
-// oneLine joins the lines of a message (a shader error shows its source on a second line) and drops the prefixes of
-// this program's own packages.
+// mostShown bounds the bytes of a message. No message of this program is as long: a longer one quotes a file or a
+// server.
+const mostShown = 2000
+
+// oneLine joins the lines of a message (a shader error shows its source on a second line), drops the prefixes of
+// this program's own packages, and escapes what could steer a terminal, since messages name files and devices.
 func oneLine(message string) string {
 	for _, prefix := range []string{"foretoken: ", "spec: "} {
 		message = strings.TrimPrefix(message, prefix)
@@ -172,7 +178,7 @@ func oneLine(message string) string {
 			lines = append(lines, line)
 		}
 	}
-	return strings.Join(lines, ": ")
+	return gguf.Escape(strings.Join(lines, ": "), mostShown)
 }
 
 func versionCommand(c *console) *cobra.Command {

@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -13,6 +12,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 
 	"foretoken"
+	"foretoken/models/gguf"
 	"foretoken/spec"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
@@ -81,23 +81,21 @@ func coloured(tokens []foretoken.Token) string {
 	return b.String()
 }
 
-// escapeControls replaces control characters: a model may write escape sequences that steer a terminal.
+// escapeControls replaces control characters: a model may write escape sequences that steer a terminal, and marks
+// that show its text in another order.
 func escapeControls(s string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+		switch {
+		case unicode.IsControl(r) && r != '\n' && r != '\t', '\u2028' <= r && r <= '\u202e',
+			'\u2066' <= r && r <= '\u2069':
 			return unicode.ReplacementChar
 		}
 		return r
 	}, s)
 }
 
-// printable quotes a name from a file if it is empty or holds special characters.
-func printable(s string) string {
-	if q := strconv.Quote(s); s == "" || q != `"`+s+`"` {
-		return q
-	}
-	return s
-}
+// printable quotes a name from a file, a request or a device if it is empty, long or holds special characters.
+func printable(s string) string { return gguf.Show(s) }
 
 // summary formats the line of statistics after the text.
 func summary(s *spec.Stats, policy string, device webgpu.Info) string {

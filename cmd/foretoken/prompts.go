@@ -10,11 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/pflag"
 
 	"foretoken/bench"
+	"foretoken/models/gguf"
 )
 
 // promptOptions is the source of prompts.
@@ -82,8 +82,11 @@ func readInput(ctx context.Context, in io.Reader) (string, error) {
 	}
 }
 
+// readFile reads a small regular file that a flag names.
+func readFile(path string) ([]byte, error) { return gguf.ReadRegular(path, maxInput) }
+
 func readPrompts(path string) ([]prompt, error) {
-	f, err := os.Open(path)
+	f, _, err := gguf.OpenRegular(path)
 	if err != nil {
 		return nil, err // the error names the file
 	}

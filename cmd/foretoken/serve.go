@@ -147,7 +147,7 @@ func (o *serveOptions) run(ctx context.Context, c *console, seeded bool) error {
 	config := openai.Config{Model: o.name, Created: time.Now(), Defaults: o.request, Seeded: seeded, Candidates: o.top,
 		Key: o.key, Hosts: o.hosts, Origins: o.origins, Queue: o.queue, Timeout: o.timeout}
 	if o.template != "" {
-		text, err := os.ReadFile(o.template)
+		text, err := readFile(o.template)
 		if err != nil {
 			return err // the error names the file
 		}

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -121,7 +120,7 @@ func (o *modelOptions) readCalibrations() (*foretoken.Calibrations, error) {
 		}
 	}
 	for _, path := range o.calibrations {
-		data, err := os.ReadFile(path)
+		data, err := readFile(path)
 		if err != nil {
 			return nil, err // the error names the file
 		}
@@ -131,6 +130,9 @@ func (o *modelOptions) readCalibrations() (*foretoken.Calibrations, error) {
 	}
 	return &all, nil
 }
+
+// maxHead bounds the bytes of an EAGLE-3 head, which is held in memory. Published heads have less than 2 GiB.
+const maxHead = 8 << 30
 
 // head opens an EAGLE-3 head's file and its config.json in the same folder; nil without a head.
 func (o *modelOptions) head() (weights, config gguf.Source, err error) {
@@ -142,7 +144,7 @@ func (o *modelOptions) head() (weights, config gguf.Source, err error) {
 	}
 	var read [2]gguf.Source
 	for i, path := range []string{o.eagle3, filepath.Join(filepath.Dir(o.eagle3), "config.json")} {
-		data, err := os.ReadFile(path)
+		data, err := gguf.ReadRegular(path, maxHead)
 		if err != nil {
 			return nil, nil, err // the error names the file
 		}

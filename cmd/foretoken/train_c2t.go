@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 
@@ -114,7 +113,7 @@ func (o *c2tOptions) check(given *pflag.FlagSet) error {
 func (o *c2tOptions) run(ctx context.Context, c *console) error {
 	var from *spec.C2TClassifier
 	if o.from != "" {
-		b, err := os.ReadFile(o.from)
+		b, err := readFile(o.from)
 		if err != nil {
 			return err
 		}

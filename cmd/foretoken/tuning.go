@@ -56,7 +56,7 @@ func openTuning(c *console, dev webgpu.Info, target, draft gguf.Source, off bool
 
 func readTuning(path string) (tuningFile, error) {
 	var file tuningFile
-	f, err := os.Open(path)
+	f, _, err := gguf.OpenRegular(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return file, nil
 	}

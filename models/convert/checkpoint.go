@@ -166,7 +166,7 @@ func (c *checkpoint) vocabulary(m *model, s *shape, o *Options) error {
 	}
 	for _, e := range kv {
 		if m.has(e.Key) {
-			return fmt.Errorf("convert: %s: %s is given twice", name, e.Key)
+			return fmt.Errorf("convert: %s: %s is given twice", name, gguf.Show(e.Key))
 		}
 		m.kv = append(m.kv, e)
 	}

@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"unicode"
 
 	"foretoken/models/gguf"
 )
 
-// jsonProblem keeps an error of the JSON decoder on one line.
+// jsonProblem keeps an error of the JSON decoder, which quotes numbers of any length, on one short line.
 func jsonProblem(err error) error {
-	return errors.New(strings.Join(strings.Fields(err.Error()), " "))
+	return errors.New(gguf.Escape(strings.Join(strings.Fields(err.Error()), " "), 300))
 }
 
 // fields are the values of a JSON object. The first that is wrong is kept in err; after
@@ -28,10 +27,7 @@ type fields struct {
 
 func (c *fields) fail(key, format string, args ...any) {
 	if c.err == nil {
-		if len(key) > 80 || strings.ContainsFunc(key, unicode.IsControl) { // a name of the file's own
-			key = gguf.Quote(key)
-		}
-		c.err = fmt.Errorf("convert: %s: %s%s %s", c.name, c.within, key, fmt.Sprintf(format, args...))
+		c.err = fmt.Errorf("convert: %s: %s%s %s", c.name, c.within, gguf.Show(key), fmt.Sprintf(format, args...))
 	}
 }
 
@@ -47,11 +43,7 @@ func (c *fields) text(key string) string {
 	if json.Compact(&b, c.values[key]) != nil {
 		return "no JSON"
 	}
-	const most = 60
-	if s := b.String(); len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return b.String()
+	return gguf.Escape(b.String(), 60)
 }
 
 // neutral reports whether a field is absent or says that nothing is to be done.

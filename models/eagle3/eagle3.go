@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 
+	"foretoken/models/gguf"
 	"foretoken/models/safetensors"
 )
 
@@ -300,14 +301,15 @@ func New(c *Config, f *safetensors.File) (*Weights, error) {
 		switch t.Dtype {
 		case safetensors.F32, safetensors.F16, safetensors.BF16:
 		default:
-			return nil, fmt.Errorf("eagle3: %s: tensor %s is %s; F32, F16 and BF16 can be run", f.Name(), name, t.Dtype)
+			return nil, fmt.Errorf("eagle3: %s: tensor %s is %s; F32, F16 and BF16 can be run", f.Name(),
+				gguf.Show(name), t.Dtype)
 		}
 	}
 	for i := range f.Tensors {
 		name := f.Tensors[i].Name
 		if _, ok := shapes[name]; !ok && name != DraftToTarget && name != TargetToDraft &&
 			!strings.HasSuffix(name, ".rotary_emb.inv_freq") {
-			return nil, fmt.Errorf("eagle3: %s: tensor %s has no place in an EAGLE-3 head", f.Name(), name)
+			return nil, fmt.Errorf("eagle3: %s: tensor %s has no place in an EAGLE-3 head", f.Name(), gguf.Show(name))
 		}
 	}
 	if !w.Embedding && c.Hidden != c.TargetHidden {

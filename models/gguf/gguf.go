@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -301,15 +300,4 @@ func (f *File) ReadTensor(t *TensorInfo, dst []byte, off int64) error {
 		return fmt.Errorf("gguf: %s: tensor %s: %w", f.Name(), Quote(t.Name), err)
 	}
 	return nil
-}
-
-// Quote shows a name from a file on one line and within reason.
-func Quote(s string) string {
-	const most = 80
-	q := strconv.Quote(s[:min(len(s), most)])
-	if len(s) > most || len(q) > most+2 {
-		// What was escaped may be cut in the middle: it is only shown.
-		q = q[:min(len(q)-1, most)] + "…\""
-	}
-	return q
 }

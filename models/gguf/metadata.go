@@ -41,14 +41,14 @@ func get[T any](f *File, key, want string, array bool, decode func(v *value) (T,
 	v, ok := f.values[key]
 	if !ok {
 		return x, fmt.Errorf("gguf: %s: %s is missing, want %s: the file is incomplete or of another kind",
-			f.Name(), key, want)
+			f.Name(), Show(key), want)
 	}
 	if v.array == array {
 		if x, ok := decode(&v); ok {
 			return x, nil
 		}
 	}
-	return x, fmt.Errorf("gguf: %s: %s is of type %s, want %s", f.Name(), key, &v, want)
+	return x, fmt.Errorf("gguf: %s: %s is of type %s, want %s", f.Name(), Show(key), &v, want)
 }
 
 // Uint32 reads a count or an id. Any integer type that holds the value will do, because converters differ; a
@@ -62,7 +62,8 @@ func (f *File) Uint32(key string) (uint32, error) {
 		return n, ok
 	})
 	if err == nil && !fits {
-		return 0, fmt.Errorf("gguf: %s: %s is %s, which does not fit in %s", f.Name(), key, f.Describe(key), want)
+		return 0, fmt.Errorf("gguf: %s: %s is %s, which does not fit in %s", f.Name(), Show(key), f.Describe(key),
+			want)
 	}
 	return uint32(n), err
 }
@@ -72,7 +73,7 @@ func (f *File) Float32(key string) (float32, error) {
 	const want = "float32"
 	x, err := get(f, key, want, false, func(v *value) (float64, bool) { return v.float(0) })
 	if y := float64(float32(x)); err == nil && (math.IsNaN(y) || math.IsInf(y, 0)) {
-		return 0, fmt.Errorf("gguf: %s: %s is %v, want a finite %s", f.Name(), key, x, want)
+		return 0, fmt.Errorf("gguf: %s: %s is %v, want a finite %s", f.Name(), Show(key), x, want)
 	}
 	return float32(x), err
 }
@@ -131,7 +132,7 @@ func (f *File) Int32s(key string) ([]int32, error) {
 		return out, v.kind != kindString
 	})
 	if err == nil && odd >= 0 {
-		return nil, fmt.Errorf("gguf: %s: element %d of %s does not fit in int32", f.Name(), odd, key)
+		return nil, fmt.Errorf("gguf: %s: element %d of %s does not fit in int32", f.Name(), odd, Show(key))
 	}
 	return out, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -31,19 +32,73 @@ type Disk struct {
 
 // OpenFile opens a file on disk. Close it when its tensors have been read.
 func OpenFile(path string) (*Disk, error) {
-	f, err := os.Open(path)
+	f, size, err := OpenRegular(path)
 	if err != nil {
 		return nil, fmt.Errorf("gguf: %w", err)
 	}
-	st, err := f.Stat()
-	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", path)
+	return &Disk{f, filepath.Base(path), size}, nil
+}
+
+// OpenRegular opens a regular file for reading and returns its size. It refuses others without opening them: a pipe
+// would wait for a writer, and a device may have no end.
+func OpenRegular(path string) (f *os.File, size int64, err error) {
+	st, err := os.Stat(path)
+	if err == nil {
+		err = Regular(path, st)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, err
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) { // the error of opening says more
+		f, err = os.Open(path)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if st, err = f.Stat(); err == nil {
+		err = Regular(path, st) // the path may lead elsewhere by now
 	}
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("gguf: %w", err)
+		return nil, 0, err
 	}
-	return &Disk{f, filepath.Base(path), st.Size()}, nil
+	return f, st.Size(), nil
+}
+
+// Regular returns an error that names the kind of a file that is not a regular one.
+func Regular(path string, st fs.FileInfo) error {
+	kind := ""
+	switch mode := st.Mode(); {
+	case mode.IsRegular():
+		return nil
+	case mode.IsDir():
+		kind = "a folder"
+	case mode&fs.ModeNamedPipe != 0:
+		kind = "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		kind = "a socket"
+	case mode&fs.ModeDevice != 0:
+		kind = "a device"
+	default:
+		kind = "something else"
+	}
+	return fmt.Errorf("%s is not a regular file but %s", path, kind)
+}
+
+// ReadRegular reads a regular file of at most so many bytes.
+func ReadRegular(path string, most int64) ([]byte, error) {
+	f, size, err := OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if size > most {
+		return nil, fmt.Errorf("%s: %d bytes; at most %d are read", path, size, most)
+	}
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(b)) > most {
+		err = fmt.Errorf("%s: more than %d bytes", path, most)
+	}
+	return b, err
 }
 
 // Name is the base name of the path.

@@ -126,25 +126,25 @@ func (f *Floats) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ParseHead parses a head's file. Errors quote name.
-func ParseHead(name string, data []byte) (*Head, error) {
-	kind, err := spec.CalibrationKind(name, data)
+// ParseHead parses a head's file. Errors quote file.
+func ParseHead(file string, data []byte) (*Head, error) {
+	kind, err := spec.CalibrationKind(file, data)
 	if err != nil {
 		return nil, err
 	}
 	if kind != KindAcceptance {
-		return nil, fmt.Errorf("llama: %s: field kind is %.80q, want %q", name, kind, KindAcceptance)
+		return nil, fmt.Errorf("llama: %s: field kind is %.80q, want %q", file, kind, KindAcceptance)
 	}
 	var f headFile
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&f); err != nil {
-		return nil, fmt.Errorf("llama: %s: %.300s", name, strings.TrimPrefix(err.Error(), "json: "))
+		return nil, fmt.Errorf("llama: %s: %.300s", file, strings.TrimPrefix(err.Error(), "json: "))
 	}
 	h := &Head{Fingerprint: f.Fingerprint, Made: f.Made, Dim: f.Dim, Label: f.Label, Layers: f.Layers,
 		Weight: f.Weight, Bias: f.Bias}
 	if err := h.validate(); err != nil {
-		return nil, fmt.Errorf("llama: %s: %w", name, err)
+		return nil, fmt.Errorf("llama: %s: %w", file, err)
 	}
 	return h, nil
 }

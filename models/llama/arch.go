@@ -86,11 +86,11 @@ func checkFields(f *gguf.File, arch string) error {
 		allowed, ok := neutralFields[field]
 		if !ok {
 			return fmt.Errorf("llama: %s: %s is %s; the field is unknown for %s models, "+
-				"and ignoring it might change the output", f.Name(), key, f.Describe(key), arch)
+				"and ignoring it might change the output", f.Name(), gguf.Show(key), f.Describe(key), arch)
 		}
 		if v, ok := scalar(f, key); !ok || !slices.Contains(allowed, v) {
-			return fmt.Errorf("llama: %s: %s is %s, which is not supported; want %g", f.Name(), key, f.Describe(key),
-				allowed[0])
+			return fmt.Errorf("llama: %s: %s is %s, which is not supported; want %g", f.Name(), gguf.Show(key),
+				f.Describe(key), allowed[0])
 		}
 	}
 	return nil

@@ -202,20 +202,23 @@ func (d *Draft) drawTokens(from, to int) ([]spec.Drawn, error) {
 	if err := d.run(d.programs, d.regions...); err != nil {
 		return nil, err
 	}
-	return d.takeTokens(from, to), nil
+	return d.takeTokens(from, to)
 }
 
 // takeTokens decodes tokens [from, to) of the chain from the readback.
-func (d *Draft) takeTokens(from, to int) []spec.Drawn {
+func (d *Draft) takeTokens(from, to int) ([]spec.Drawn, error) {
 	c := &d.chain
 	for i := max(from-1, 0); i < to; i++ {
 		record := c.back[i*recordWords:]
 		got := sample.DecodeFilter(record)
+		if !got.Finite(d.drawWords[0]) {
+			return nil, d.notFinite(c.base - 1 + i)
+		}
 		drawn := spec.Drawn{Token: got.Token, Prob: got.Prob, Entropy: got.Entropy, Accept: float32(math.NaN())}
 		if d.estimator != nil && i < to-1 {
 			drawn.Accept = math.Float32frombits(record[estimateWord])
 		}
 		d.sampled = append(d.sampled[:i], drawn)
 	}
-	return d.sampled
+	return d.sampled, nil
 }

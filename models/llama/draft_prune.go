@@ -134,7 +134,10 @@ func (d *Draft) draftPruned(ctx context.Context, starter treeStarter, r spec.Pru
 	if err := d.run(d.programs, d.regions...); err != nil {
 		return nil, err
 	}
-	levels := d.endTree(r.DraftRequest, pruned, nil)
+	levels, err := d.endTree(r.DraftRequest, pruned, nil)
+	if err != nil {
+		return nil, err
+	}
 	if g := &d.tree; g.last() == ahead && ahead < request.Depth {
 		g.choose(d.chosenBeams(&p.levels[ahead], pruned))
 	}
@@ -174,5 +177,5 @@ func (d *Draft) GrowPruned(ctx context.Context) ([]spec.Level, error) {
 	g.extend(beams, level*p.k)
 	g.decode(&levels[0].out, len(beams), d.estimator != nil)
 	d.decodeLevels(levels[1:], (level+1)*p.k, pruned, nil)
-	return g.levels, nil
+	return d.drafted()
 }

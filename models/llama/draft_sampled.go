@@ -188,5 +188,5 @@ func (d *Draft) SampleTree(ctx context.Context, r spec.DraftRequest) ([]spec.Lev
 	}
 	d.tree.begin(p, d.Len(), true)
 	d.tree.decode(&p.root, 1, d.estimator != nil)
-	return d.tree.levels, nil
+	return d.drafted()
 }

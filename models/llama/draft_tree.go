@@ -26,6 +26,7 @@ type hostTree struct {
 	memory  []levelMemory // of each level, reused from tree to tree
 	order   []int32       // scratch: a level's candidates by rank
 	scores  []float32     // V of the beams that the host chose
+	broken  int           // first level with logits that are not finite; -1: none
 }
 
 // levelMemory is the memory of a level.
@@ -40,7 +41,7 @@ type levelMemory struct {
 // begin starts a tree after base committed tokens.
 func (g *hostTree) begin(p *plan, base int, sampled bool) {
 	g.plan, g.base, g.sampled = p, base, sampled
-	g.levels, g.values, g.first = g.levels[:0], g.values[:0], g.first[:0]
+	g.levels, g.values, g.first, g.broken = g.levels[:0], g.values[:0], g.first[:0], -1
 }
 
 // last returns the deepest level.
@@ -111,10 +112,12 @@ func (g *hostTree) best() []int32 {
 // decode reads a level that n beams proposed from the readback.
 func (g *hostTree) decode(out *proposal, n int, estimated bool) {
 	k, words := g.plan.k, out.result.memory()
-	l := g.add(n, estimated)
+	l, level := g.add(n, estimated), g.last()
 	for beam := range n {
 		got := sample.Decode(words[out.at:], beam, k)
-		l.Entropies[beam] = got.Entropy
+		if l.Entropies[beam] = got.Entropy; !got.Finite() && g.broken < 0 {
+			g.broken = level
+		}
 		for i := range k {
 			c := spec.Candidate{Token: int32(got.IDs[i]), LogQ: got.Values[i], Beam: int32(beam)}
 			if g.sampled && c.LogQ <= kernels.LowLogit/2 {
@@ -123,7 +126,6 @@ func (g *hostTree) decode(out *proposal, n int, estimated bool) {
 			l.Candidates[beam*k+i] = c
 		}
 	}
-	level := g.last()
 	if level == 0 {
 		g.values[0][0] = 0
 		if estimated {
@@ -170,7 +172,7 @@ func (d *Draft) runTree(ctx context.Context, starter treeStarter, r spec.DraftRe
 	if err := d.run(d.programs, d.regions...); err != nil {
 		return nil, err
 	}
-	return d.endTree(r, rule, beams), nil
+	return d.endTree(r, rule, beams)
 }
 
 // startTree starts the run of DraftTree, or of a tree that is drawn without replacement. beams, if not nil, gives
@@ -226,12 +228,26 @@ func (d *Draft) startTree(ctx context.Context, r spec.DraftRequest, rule candida
 }
 
 // endTree decodes the readback of a run that startTree started.
-func (d *Draft) endTree(r spec.DraftRequest, rule candidateRule, beams [][]int32) []spec.Level {
+func (d *Draft) endTree(r spec.DraftRequest, rule candidateRule, beams [][]int32) ([]spec.Level, error) {
 	p := d.plans[r.K]
 	d.tree.begin(p, d.Len(), rule == drawn)
 	d.tree.decode(&p.root, 1, d.estimator != nil)
 	d.decodeLevels(p.levels[:r.Depth], 0, rule, beams)
-	return d.tree.levels
+	return d.drafted()
+}
+
+// drafted returns the levels of the tree, or an error if logits that they come from are not finite.
+func (d *Draft) drafted() ([]spec.Level, error) {
+	if g := &d.tree; g.broken >= 0 {
+		return nil, d.notFinite(g.base - 1 + g.broken)
+	}
+	return d.tree.levels, nil
+}
+
+// notFinite returns the error of logits at a position, those of the token after it, that are not finite.
+func (d *Draft) notFinite(position int) error {
+	return fmt.Errorf("llama: %s: the draft's logits after position %d are not finite: its weights overflow; use "+
+		"another draft, or none", d.file, position)
 }
 
 // addLevel places the beams of a level and adds its pass to the run.
@@ -425,7 +441,7 @@ func (d *Draft) Grow(ctx context.Context, passes int) ([]spec.Level, error) {
 	g.extend(beams, first)
 	g.decode(&levels[0].out, p.k, d.estimator != nil)
 	d.decodeLevels(levels[1:], first+p.k, ranked, nil)
-	return g.levels, nil
+	return d.drafted()
 }
 
 // Expand runs one pass over beams that the host chose, in one submit and one readback.
@@ -494,7 +510,7 @@ func (d *Draft) Expand(ctx context.Context, beams []int32) ([]spec.Level, error)
 	}
 	g.extend(beams, first)
 	g.decode(out, n, d.estimator != nil)
-	return g.levels, nil
+	return d.drafted()
 }
 
 // placeBeams takes slots for candidates of the last level and fills the first rows of a pass with them.

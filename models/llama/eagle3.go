@@ -61,21 +61,21 @@ func LoadEAGLE3(ctx context.Context, dev webgpu.Device, target *Target, w *eagle
 
 // newEagleNet returns a head without buffers and the layers of the target that it reads.
 func newEagleNet(dev webgpu.Device, target *Target, w *eagle3.Weights, o Options) (*eagleNet, []int, error) {
-	t, name := target.cfg, w.File.Name()
+	t, file := target.cfg, w.File.Name()
 	taps, err := w.TapsOf(t.Layers)
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case dev != target.dev:
-		return nil, nil, fmt.Errorf("llama: %s: a head runs on its target's device", name)
+		return nil, nil, fmt.Errorf("llama: %s: a head runs on its target's device", file)
 	case w.TargetHidden != t.Dim:
-		return nil, nil, fmt.Errorf("llama: %s: the head was made for a target of width %d; %s has %d", name,
+		return nil, nil, fmt.Errorf("llama: %s: the head was made for a target of width %d; %s has %d", file,
 			w.TargetHidden, target.file, t.Dim)
 	case w.Vocab != t.Vocab:
-		return nil, nil, fmt.Errorf("llama: %s: the head was made for a target of %d tokens; %s has %d", name,
+		return nil, nil, fmt.Errorf("llama: %s: the head was made for a target of %d tokens; %s has %d", file,
 			w.Vocab, target.file, t.Vocab)
 	}
-	c := &Config{Name: name, Architecture: "eagle3", Dim: w.Hidden, Layers: 1, FFN: w.FFN, Heads: w.Heads, KV: w.KV,
+	c := &Config{Name: file, Architecture: "eagle3", Dim: w.Hidden, Layers: 1, FFN: w.FFN, Heads: w.Heads, KV: w.KV,
 		HeadDim: w.HeadDim, Rotary: w.HeadDim, Context: target.opts.Context, Vocab: t.Vocab, Eps: w.Eps,
 		Inverse: w.Inverse, Magnitude: 1, HalfSplit: true}
 	if o.Context == 0 {
@@ -85,11 +85,11 @@ func newEagleNet(dev webgpu.Device, target *Target, w *eagle3.Weights, o Options
 		o.Vocab = target.opts.Vocab
 	}
 	o.completeDraft()
-	if err := o.complete(c, name); err != nil {
+	if err := o.complete(c, file); err != nil {
 		return nil, nil, err
 	}
 	o.TopK = min(o.TopK, w.DraftVocab)
-	m := &Model{dev: dev, cfg: c, opts: o, file: name, heads: c.heads(o.KV)}
+	m := &Model{dev: dev, cfg: c, opts: o, file: file, heads: c.heads(o.KV)}
 	return &eagleNet{Model: m, target: target, weights: w}, taps, nil
 }
 

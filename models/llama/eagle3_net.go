@@ -6,7 +6,9 @@ import (
 	"math"
 
 	"foretoken/models/eagle3"
+	"foretoken/models/gguf"
 	"foretoken/models/llama/tune"
+	"foretoken/models/quant"
 	"foretoken/models/safetensors"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -228,6 +230,7 @@ func (l *headLoader) upload(w *kernels.Weight, t *safetensors.TensorInfo, at, ro
 		if w.Format == kernels.F16 {
 			l.raw = resize(l.raw, 2*n*all)
 			l.err = l.file.Read(t, l.raw, 2*int64(row)*int64(all))
+			l.checkFinite(t, gguf.F16, l.raw, row*all)
 			for i := range n {
 				line := l.raw[2*(i*all+from):]
 				for k := range words {
@@ -237,6 +240,7 @@ func (l *headLoader) upload(w *kernels.Weight, t *safetensors.TensorInfo, at, ro
 		} else {
 			l.floats = resize(l.floats, n*all)
 			l.err = l.file.Floats(t, l.floats, int64(row)*int64(all))
+			l.checkFinite(t, gguf.F32, webgpu.F32Bytes(l.floats), row*all)
 			for i := range n {
 				for _, v := range l.floats[i*all+from:][:w.Cols] {
 					out = append(out, math.Float32bits(v))
@@ -247,6 +251,16 @@ func (l *headLoader) upload(w *kernels.Weight, t *safetensors.TensorInfo, at, ro
 			l.err = l.model.writeRows(w, at+row, n, out, nil)
 		}
 		l.advance(int64(n) * int64(w.Cols) * t.Size / int64(t.Elements()))
+	}
+}
+
+// checkFinite is checkFinite for a head's weights, which the loader has as typ.
+func (l *headLoader) checkFinite(t *safetensors.TensorInfo, typ gguf.Type, raw []byte, first int) {
+	if l.err != nil {
+		return
+	}
+	if err := quant.CheckFinite(typ, raw, first); err != nil {
+		l.err = damaged(l.file.Name(), t.Name, err)
 	}
 }
 
@@ -263,6 +277,7 @@ func (l *headLoader) vector(to *kernels.View, name string, n int) {
 	x := make([]float32, n)
 	if !l.model.planning() {
 		l.err = l.file.Floats(t, x, 0)
+		l.checkFinite(t, gguf.F32, webgpu.F32Bytes(x), 0)
 	}
 	if l.err != nil {
 		return

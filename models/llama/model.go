@@ -109,7 +109,7 @@ func load(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options, p pla
 	}
 	if i := dev.Info(); i.Software && i.Backend != "cpu" && m.span() > attention.MostSteps {
 		return nil, fmt.Errorf("llama: %s: a context of %d; the software adapter %s attends to at most %d positions",
-			f.Name(), m.opts.Context, i.Adapter, attention.MostSteps)
+			f.Name(), m.opts.Context, gguf.Show(i.Adapter), attention.MostSteps)
 	}
 	if err := m.fill(ctx, f); err != nil {
 		m.Close()
@@ -127,23 +127,23 @@ func newModel(dev webgpu.Device, cfg *Config, f *gguf.File, o Options) (*Model, 
 		heads: cfg.heads(o.KV)}, nil
 }
 
-func (o *Options) complete(c *Config, name string) error {
+func (o *Options) complete(c *Config, file string) error {
 	if o.Context == 0 {
 		o.Context = min(c.Usable(), 4096)
 	}
 	if o.Context < 2 || o.Context > c.Context && !o.Beyond {
-		return fmt.Errorf("llama: %s: a context of %d; the model was trained for 2 to %d positions", name, o.Context,
+		return fmt.Errorf("llama: %s: a context of %d; the model was trained for 2 to %d positions", file, o.Context,
 			c.Context)
 	}
 	if c.Unscaled > 0 && o.Context >= c.Unscaled {
 		return fmt.Errorf("llama: %s: a context of %d; want less than %d, because %s.attention.temperature_scale "+
-			"is not supported", name, o.Context, c.Unscaled, c.Architecture)
+			"is not supported", file, o.Context, c.Unscaled, c.Architecture)
 	}
 	if o.Vocab == 0 {
 		o.Vocab = c.Vocab
 	}
 	if o.Vocab > c.Vocab {
-		return fmt.Errorf("llama: %s: the tokenizer has %d tokens but token_embd.weight only %d rows", name, o.Vocab,
+		return fmt.Errorf("llama: %s: the tokenizer has %d tokens but token_embd.weight only %d rows", file, o.Vocab,
 			c.Vocab)
 	}
 	if o.MaxRows == 0 {
@@ -197,7 +197,7 @@ func (m *Model) loadBuffers(ctx context.Context, f *gguf.File) error {
 	for i := range f.Tensors {
 		if name := f.Tensors[i].Name; !l.used[name] {
 			return fmt.Errorf("llama: %s: tensor %s is unknown in a %s model; ignoring it would change the output",
-				f.Name(), name, m.cfg.Architecture)
+				f.Name(), gguf.Show(name), m.cfg.Architecture)
 		}
 	}
 	return m.allocate()

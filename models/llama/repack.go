@@ -48,8 +48,8 @@ var blockLayouts = map[gguf.Type]blockLayout{
 func formatOf(f *gguf.File, t *gguf.TensorInfo) (kernels.Format, error) {
 	s, ok := blockLayouts[t.Type]
 	if !ok {
-		return 0, fmt.Errorf("llama: %s: tensor %s is %s, which is not supported; use a file in %s", f.Name(), t.Name,
-			t.Type, quant.Names)
+		return 0, fmt.Errorf("llama: %s: tensor %s is %s, which is not supported; use a file in %s", f.Name(),
+			gguf.Show(t.Name), t.Type, quant.Names)
 	}
 	return s.format, nil
 }

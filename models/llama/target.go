@@ -318,6 +318,12 @@ func (t *Target) decodeOutputs(n int, s spec.Sampling) []spec.NodeOutput {
 		for k := range out.TopIDs {
 			out.TopIDs[k], out.TopLogits[k] = int32(got.IDs[k]), got.Values[k]
 		}
+		if !got.Finite() {
+			out.Token = spec.NoToken
+			for k := range out.TopIDs {
+				out.TopIDs[k] = spec.NoToken
+			}
+		}
 	}
 	return t.outputs[:n]
 }

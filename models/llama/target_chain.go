@@ -128,11 +128,23 @@ func (t *Target) VerifyChain(ctx context.Context, chain *spec.Tree, draft spec.D
 		t.pass(key, p)
 		t.programs = append(t.programs, p.filter, verify)
 	})
-	t.read(t.results.verdicts, n)
+	t.readVerdicts(n)
 	if err := t.run(t.programs, t.regions...); err != nil {
 		return nil, err
 	}
 	return t.chainVerdicts(n), nil
+}
+
+// readVerdicts adds the readback of the verdicts on n nodes, and of the records that tell whether logits are finite.
+func (t *Target) readVerdicts(n int) {
+	t.read(t.results.verdicts, n)
+	t.read(t.results.filtered, n)
+}
+
+// finite reports whether the logits of a node were finite, by the readback of its filter's record.
+func (t *Target) finite(node int) bool {
+	f := sample.DecodeFilter(t.results.of(t.results.filtered, node+1)[kernels.FilterWords*node:])
+	return f.Finite(t.drawWords[0])
 }
 
 // chainVerdicts decodes the verdicts on n nodes.
@@ -142,6 +154,9 @@ func (t *Target) chainVerdicts(n int) []spec.ChainVerdict {
 	for i := range n {
 		t.verdicts.chain[i] = spec.ChainVerdict{Accepted: words[sample.RejectWords*i] == 1,
 			Token: int32(words[sample.RejectWords*i+1])}
+		if !t.finite(i) {
+			t.verdicts.chain[i] = spec.ChainVerdict{Token: spec.NoToken}
+		}
 	}
 	return t.verdicts.chain
 }
@@ -183,14 +198,14 @@ func (t *Target) addComparison(n int, s spec.Sampling, compare webgpu.Program, p
 	t.read(t.results.divergences, n-1)
 }
 
-// divergences decodes the distances of a chain of n nodes.
+// divergences decodes the distances of a chain of n nodes, whose outputs are decoded.
 func (t *Target) divergences(n int) []spec.Divergence {
 	words := t.results.of(t.results.divergences, n-1)
 	t.verdicts.divergences = resize(t.verdicts.divergences, n-1)
 	gaps := t.verdicts.divergences
 	for i := range gaps {
 		gaps[i] = spec.Divergence{Distance: math.Float32frombits(words[sample.DivergenceWords*i]),
-			Possible: words[sample.DivergenceWords*i+1] == 1}
+			Possible: words[sample.DivergenceWords*i+1] == 1 && t.outputs[i].Token != spec.NoToken}
 	}
 	return gaps
 }

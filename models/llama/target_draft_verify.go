@@ -172,7 +172,10 @@ func (t *Target) endDraftVerify(d *Draft, r *spec.JointRequest, rule candidateRu
 		return false, err
 	}
 	d.seq.markWritten()
-	levels := d.endTree(r.DraftRequest, rule, r.Beams)
+	levels, err := d.endTree(r.DraftRequest, rule, r.Beams)
+	if err != nil {
+		return false, err
+	}
 	tree, err := r.Build(levels)
 	result.Tree, result.Levels = tree, levels
 	if err != nil || !t.sameTree(tree, levels, r.K, requestNodes(r)) {
@@ -299,7 +302,7 @@ func (t *Target) draftVerifyChain(ctx context.Context, starter treeStarter, r *s
 		})
 	} else {
 		t.eachPart(n, func(_ part, p *partPrograms) { t.programs = append(t.programs, p.verify, p.filter, program) })
-		t.read(t.results.verdicts, n)
+		t.readVerdicts(n)
 	}
 	if result.Drawn, err = t.endDraftVerifyChain(d, r.Count); err != nil {
 		return err
@@ -343,9 +346,9 @@ func (t *Target) endDraftVerifyChain(d *Draft, count int) ([]spec.Drawn, error) 
 		return nil, err
 	}
 	d.seq.markWritten()
-	drawn := d.takeTokens(0, count)
+	drawn, err := d.takeTokens(0, count)
 	for i := range drawn {
 		t.nodes[i+1] = drawn[i].Token
 	}
-	return drawn, nil
+	return drawn, err
 }

@@ -152,7 +152,7 @@ func (t *Target) VerifySampled(ctx context.Context, tree *spec.Tree, rows []int3
 		t.pass(p, programs)
 		t.programs = append(t.programs, programs.filter, t.sampled.verifiers[verifierKey{d, p}])
 	})
-	t.read(t.results.verdicts, n)
+	t.readVerdicts(n)
 	if err := t.run(t.programs, t.regions...); err != nil {
 		return nil, err
 	}
@@ -168,7 +168,9 @@ func (t *Target) treeVerdicts(n int, child func(node int, place uint32) int32) [
 	for i := range verdicts {
 		place, token := words[treekernel.VerdictWords*i], int32(words[treekernel.VerdictWords*i+1])
 		verdicts[i] = spec.TreeVerdict{Child: -1, Token: token}
-		if place != treekernel.NoChild {
+		if !t.finite(i) {
+			verdicts[i].Token = spec.NoToken
+		} else if place != treekernel.NoChild {
 			verdicts[i].Child = child(i, place)
 		}
 	}
@@ -243,7 +245,7 @@ func (t *Target) draftVerifySampled(ctx context.Context, starter treeStarter, r 
 	p := t.lastPart(n)
 	programs := t.parts[p]
 	t.programs = append(t.programs, s.siblingFills[p], programs.verify, programs.filter, s.verifiers[verifierKey{d, p}])
-	t.read(t.results.verdicts, n)
+	t.readVerdicts(n)
 	gathered, err := t.endDraftVerify(d, r, drawn, result)
 	if err != nil || !gathered {
 		return err

@@ -3,6 +3,7 @@ package llama
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels/sample"
@@ -27,6 +28,10 @@ func (t *Target) Score(ctx context.Context, tokens []int32) ([]float32, error) {
 		got, err := t.scoreChunk(tokens[at:], n)
 		if err != nil {
 			return nil, err
+		}
+		if i := slices.Index(got, sample.Unscored); i >= 0 {
+			return nil, fmt.Errorf("llama: %s: the logits after position %d are not finite: its weights overflow; use "+
+				"another model", t.file, at+i)
 		}
 		scores = append(scores, got...)
 		at += n

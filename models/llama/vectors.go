@@ -15,7 +15,8 @@ func checkVector(f *gguf.File, name string, n int) (*gguf.TensorInfo, error) {
 		return nil, err
 	}
 	if len(t.Dims) != 1 || t.Dims[0] != uint64(n) {
-		return nil, fmt.Errorf("llama: %s: tensor %s has dimensions %v, want [%d]", f.Name(), name, t.Dims, n)
+		return nil, fmt.Errorf("llama: %s: tensor %s has dimensions %v, want [%d]", f.Name(), gguf.Show(name), t.Dims,
+			n)
 	}
 	return t, nil
 }

@@ -61,7 +61,7 @@ func (l *loader) matrix(cols int, names []string, rows []int) (*matrix, error) {
 		if cols%format.Block() != 0 {
 			return nil, fmt.Errorf("llama: %s: tensor %s has rows of %d weights; "+
 				"%s on the device takes multiples of %d: use a file in another format",
-				l.file.Name(), names[i], cols, format, format.Block())
+				l.file.Name(), gguf.Show(names[i]), cols, format, format.Block())
 		}
 		group, total := []*gguf.TensorInfo{first}, rows[i]
 		j := i + 1
@@ -95,8 +95,8 @@ func (l *loader) tensor(name string, cols, rows int) (*gguf.TensorInfo, error) {
 	}
 	l.used[name] = true
 	if len(t.Dims) != 2 || t.Dims[0] != uint64(cols) || t.Dims[1] != uint64(rows) {
-		return nil, fmt.Errorf("llama: %s: tensor %s has dimensions %v, want [%d %d]", l.file.Name(), name, t.Dims,
-			cols, rows)
+		return nil, fmt.Errorf("llama: %s: tensor %s has dimensions %v, want [%d %d]", l.file.Name(), gguf.Show(name),
+			t.Dims, cols, rows)
 	}
 	return t, nil
 }
@@ -124,7 +124,7 @@ func (m *Model) newWeight(name string, format kernels.Format, rows, cols int) (*
 	most := m.maxBinding() / rowBytes
 	if most < 1 {
 		return nil, fmt.Errorf("llama: %s: a row of tensor %s takes %d bytes, more than a binding of the device",
-			m.file, name, rowBytes)
+			m.file, gguf.Show(name), rowBytes)
 	}
 	for row := 0; row < rows; row += most {
 		p := kernels.WeightPart{Row0: row, Rows: min(most, rows-row)}
@@ -180,6 +180,9 @@ func (l *loader) upload(w *kernels.Weight, t *gguf.TensorInfo, at int) error {
 		if err := l.file.ReadTensor(t, l.raw, int64(row)*int64(stored)); err != nil {
 			return err
 		}
+		if err := checkFinite(l.file.Name(), t, l.raw, row*int(t.Dims[0])); err != nil {
+			return err
+		}
 		l.quants, l.scales = repack(t.Type, l.raw, l.quants[:0], l.scales[:0])
 		if err := l.model.writeRows(w, at+row, n, l.quants, l.scales); err != nil {
 			return err
@@ -189,6 +192,20 @@ func (l *loader) upload(w *kernels.Weight, t *gguf.TensorInfo, at int) error {
 	return nil
 }
 
+// checkFinite returns an error if stored weights of a tensor, the first of them element first, are infinite or NaN.
+// Such a weight turns every logit into NaN.
+func checkFinite(file string, t *gguf.TensorInfo, raw []byte, first int) error {
+	if err := quant.CheckFinite(t.Type, raw, first); err != nil {
+		return damaged(file, t.Name, err)
+	}
+	return nil
+}
+
+func damaged(file, name string, err error) error {
+	return fmt.Errorf("llama: %s: tensor %s: %w: the file is damaged or was converted wrongly; use another one", file,
+		gguf.Show(name), err)
+}
+
 // readVector reads a one-dimensional tensor of n elements as floats.
 func readVector(f *gguf.File, name string, n int) ([]float32, error) {
 	t, err := checkVector(f, name, n)
@@ -196,10 +213,14 @@ func readVector(f *gguf.File, name string, n int) ([]float32, error) {
 		return nil, err
 	}
 	if t.Type != gguf.F32 && t.Type != gguf.F16 && t.Type != gguf.BF16 {
-		return nil, fmt.Errorf("llama: %s: tensor %s is %s; a vector must be F32, F16 or BF16", f.Name(), name, t.Type)
+		return nil, fmt.Errorf("llama: %s: tensor %s is %s; a vector must be F32, F16 or BF16", f.Name(),
+			gguf.Show(name), t.Type)
 	}
 	raw, out := make([]byte, t.Size), make([]float32, n)
 	if err := f.ReadTensor(t, raw, 0); err != nil {
+		return nil, err
+	}
+	if err := checkFinite(f.Name(), t, raw, 0); err != nil {
 		return nil, err
 	}
 	return out, quant.Dequantize(t.Type, raw, out)

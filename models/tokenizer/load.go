@@ -125,6 +125,9 @@ func (t *Tokenizer) readTokens(f *gguf.File) (err error) {
 		}
 		t.ids[s] = int32(id)
 	}
+	if !slices.ContainsFunc(t.kinds, func(k kind) bool { return k != unused }) {
+		return t.bad(keyTokens, "all %d tokens are empty or unused", n)
+	}
 	return nil
 }
 

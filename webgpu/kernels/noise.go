@@ -5,9 +5,13 @@ import (
 	"math"
 )
 
-// LowLogit replaces NaN and -inf logits and the logits of missing candidates: a token with a logit at or below it is
-// impossible.
+// LowLogit replaces -inf logits and the logits of missing candidates: a token with a logit at or below it is
+// impossible. -LowLogit replaces NaN and +inf, so that the largest logit and the log-sum-exp of a row show them.
 const LowLogit = -1e30
+
+// Overflowed reports whether a row's largest logit or log-sum-exp shows that it has a NaN or an infinite logit, or
+// that all its tokens are impossible.
+func Overflowed(z float64) bool { return !(z > LowLogit/2 && z < -LowLogit/2) }
 
 // Logits is a matrix of raw logits in device memory.
 type Logits struct {

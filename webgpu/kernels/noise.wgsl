@@ -1,15 +1,16 @@
 // Shared by the sampling kernels: finite logits, and the counter-based noise of package spec in f32. Join this file
 // before the kernel.
 
-const LOW: f32 = -1.0e30;    // replaces NaN and -inf logits
+const LOW: f32 = -1.0e30;    // replaces -inf logits
 const NONE: f32 = -3.0e38;   // below every score: LOW / temperature is above it
 
-// finite reads a logit and clamps it to ±LOW; NaN becomes LOW. It tests the bits because a compiler may assume that
-// floats are neither NaN nor infinite, and uses select because branches are slower.
+// finite reads a logit and clamps it to ±LOW. NaN becomes -LOW, above every number, so that the row's log-sum-exp
+// tells the host of it. It tests the bits because a compiler may assume that floats are neither NaN nor infinite, and
+// uses select because branches are slower.
 fn finite(w: u32) -> f32 {
     let a = w & 0x7fffffffu;
     let big = (w & 0x80000000u) | 0x7149f2cau; // -LOW with w's sign
-    return bitcast<f32>(select(select(w, big, a > 0x7149f2cau), 0xf149f2cau, a > 0x7f800000u));
+    return bitcast<f32>(select(select(w, big, a > 0x7149f2cau), 0x7149f2cau, a > 0x7f800000u));
 }
 
 // expo is exp for d <= 0, and 0 below -80, where drivers clamp the argument.

@@ -8,11 +8,11 @@ const NoScore = float64(float32(-3e38))
 // Finite reads a logit like finite in noise.wgsl.
 func Finite(z float32) float64 {
 	switch v := float64(z); {
-	case v != v || v < LowLogit:
+	case v < LowLogit:
 		return float64(float32(LowLogit))
 	case v == 0:
 		return 0 // -0 too: equal logits have equal keys
-	case v > -LowLogit:
+	case v != v || v > -LowLogit:
 		return -float64(float32(LowLogit))
 	default:
 		return v

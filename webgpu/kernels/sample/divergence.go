@@ -35,7 +35,8 @@ var divergence = kernels.RowKernel{Shaders: shaders, Serial: "noise divergence_p
 //	1 1 if the target can emit the drafted token: no filter or mask excludes it
 //
 // At temperature 0 p and q are the softmaxes at temperature 1 without filters. The distance of equal rows is exactly 0.
-// A row whose logits are all NaN or -inf has no distribution; its distance is an arbitrary number in [0, 1].
+// A row with a NaN or an infinite logit, or with -inf alone, has no distribution; its distance is an arbitrary number
+// in [0, 1].
 //
 // Logits and Draw must be in other buffers than the records and Out, which may be disjoint ranges of one buffer.
 func RecordDivergence(r *kernels.Recorder, lanes kernels.Lanes, c Comparison) {

@@ -22,6 +22,15 @@ func DecodeFilter(record webgpu.Memory) Filtered {
 		Entropy: f[5]}
 }
 
+// Finite reports whether the row's logits were finite, but for impossible tokens. inverse is the first word of the
+// DrawParams: the log-sum-exp is that of the logits times it, and at temperature 0 the threshold is the largest logit.
+func (f *Filtered) Finite(inverse uint32) bool {
+	if scale := kernels.Float(inverse); scale > 0 {
+		return !kernels.Overflowed(float64(f.LogSumExp) / scale)
+	}
+	return !kernels.Overflowed(float64(f.Threshold))
+}
+
 // FilterScratch returns the size in bytes of Filter's scratch view.
 func FilterScratch(rows int) int { return rows * 256 * 4 }
 

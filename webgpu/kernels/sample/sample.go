@@ -50,6 +50,9 @@ type Sampled struct {
 	Values    []float32
 }
 
+// Finite reports whether the row's logits were finite, but for impossible tokens.
+func (s *Sampled) Finite() bool { return !kernels.Overflowed(float64(s.LogSumExp)) }
+
 // Decode reads row's record from Sample's output. IDs and Values alias out.
 func Decode(out webgpu.Memory, row, k int) Sampled {
 	w := out[row*kernels.SampleWords(k):][:kernels.SampleWords(k)]
@@ -75,8 +78,8 @@ var (
 //
 // The ranking is by raw logit, or, with DrawParams.Coupled and a temperature, by logit/temperature + noise, so that a
 // draft with the target's seed and stream proposes the tokens that the target will draw; ln q is then of the softmax of
-// these scores. Ties go to the lower id. NaN and -inf count as LowLogit. Candidates beyond the vocabulary have id 0 and
-// value LowLogit.
+// these scores. Ties go to the lower id. -inf counts as LowLogit, NaN as -LowLogit. Candidates beyond the vocabulary have id 0
+// and value LowLogit.
 //
 // logits, draw and positions must be in other buffers than scratch and out.
 func Record(r *kernels.Recorder, lanes kernels.Lanes, logits kernels.Logits, k int, values Values,

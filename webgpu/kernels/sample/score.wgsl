@@ -1,4 +1,5 @@
 // Score with one thread a row. The sum has partials of 256 tokens, so that a large vocabulary keeps its precision.
+const UNSCORED: f32 = 1.0; // of a row with NaN or infinite logits
 struct Params { rows: u32, vocab: u32, stride: u32, }
 @group(0) @binding(0) var<uniform> P: Params;
 @group(0) @binding(1) var<storage, read> logits: array<u32>;    // (rows, stride) f32, as bits
@@ -18,5 +19,6 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
         part = part + expo(finite(logits[base + i]) - most);
         if ((i & 255u) == 255u) { sum = sum + part; part = 0.0; }
     }
-    out[row] = finite(logits[base + min(next[row], P.vocab - 1u)]) - most - log(sum + part);
+    let score = finite(logits[base + min(next[row], P.vocab - 1u)]) - most - log(sum + part);
+    out[row] = select(score, UNSCORED, abs(most) > -0.5 * LOW);
 }

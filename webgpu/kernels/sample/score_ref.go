@@ -19,6 +19,10 @@ func scoreRef(_ [3]int, b []webgpu.Memory) {
 		for _, v := range z {
 			sum += math.Exp(kernels.Finite(v) - most)
 		}
+		if kernels.Overflowed(most) {
+			out[row] = Unscored
+			continue
+		}
 		out[row] = float32(kernels.Finite(z[min(int(next[row]), vocab-1)]) - most - math.Log(sum))
 	}
 }

@@ -113,8 +113,7 @@ func (s *sampledTree) check(what string, count *tally) {
 		}
 		te := kerneltest.Exactly(s.target[row*s.vocab:][:s.vocab], kerneltest.Words(s.params), s.at[row])
 		de := kerneltest.Exactly(s.draft[row*s.vocab:][:s.vocab], kerneltest.Words(s.params), s.at[row])
-		if te.Z[te.Argmax] == float64(float32(kernels.LowLogit)) ||
-			de.Z[de.Argmax] == float64(float32(kernels.LowLogit)) {
+		if kernels.Overflowed(te.Z[te.Argmax]) || kernels.Overflowed(de.Z[de.Argmax]) {
 			continue // no distribution
 		}
 		p := te.Distribution(func(id int) bool { return te.Z[id] >= kernels.Float(record[1]) })

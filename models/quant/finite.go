@@ -1,0 +1,74 @@
+package quant
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"foretoken/models/gguf"
+)
+
+// lanes are the bits of the numbers in eight bytes. Where an exponent is all ones, as those of infinity and NaN are,
+// adding one to it carries into the sign bit, and it carries nowhere else.
+type lanes struct{ exponents, ones, signs uint64 }
+
+var halves = lanes{0x7c00_7c00_7c00_7c00, 0x0400_0400_0400_0400, 0x8000_8000_8000_8000}
+
+var floatLanes = map[gguf.Type]lanes{
+	gguf.F32:  {0x7f80_0000_7f80_0000, 0x0080_0000_0080_0000, 0x8000_0000_8000_0000},
+	gguf.F16:  halves,
+	gguf.BF16: {0x7f80_7f80_7f80_7f80, 0x0080_0080_0080_0080, 0x8000_8000_8000_8000},
+}
+
+// blockScales say where a block of a quantised type has its half-precision scales.
+var blockScales = map[gguf.Type]struct{ at, count int }{
+	gguf.Q8_0: {0, 1}, gguf.Q4_0: {0, 1}, gguf.Q4_1: {0, 2}, gguf.Q5_0: {0, 1}, gguf.Q5_1: {0, 2}, gguf.IQ4NL: {0, 1},
+	gguf.Q2_K: {80, 2}, gguf.Q3_K: {108, 1}, gguf.Q4_K: {0, 2}, gguf.Q5_K: {0, 2}, gguf.Q6_K: {208, 1},
+}
+
+// CheckFinite returns an error if the stored elements of src, complete blocks of a supported type, have an infinite
+// number or a NaN: as an element, or as the scale of a block. The error gives the element's index, the first of src
+// having the index first. It reads far faster than a disk: loading checks all weights of a model with it.
+func CheckFinite(t gguf.Type, src []byte, first int) error {
+	if l, ok := floatLanes[t]; ok {
+		if l.finite(src) {
+			return nil
+		}
+		size := int(t.BlockBytes())
+		for i := 0; ; i++ {
+			if !l.finite(src[i*size:][:size]) {
+				return fmt.Errorf("element %d is not a finite number", first+i)
+			}
+		}
+	}
+	s, size, elements := blockScales[t], int(t.BlockBytes()), int(t.BlockSize())
+	for i := 0; (i+1)*size <= len(src); i++ {
+		at := src[i*size+s.at:]
+		scales := uint64(binary.LittleEndian.Uint16(at))
+		if s.count == 2 {
+			scales = uint64(binary.LittleEndian.Uint32(at))
+		}
+		if scales = scales&halves.exponents + halves.ones; scales&halves.signs != 0 {
+			return fmt.Errorf("the scale of elements %d to %d is not a finite number", first+i*elements,
+				first+(i+1)*elements-1)
+		}
+	}
+	return nil
+}
+
+// finite reports whether all numbers in src are finite.
+func (l lanes) finite(src []byte) bool {
+	seen := uint64(0)
+	for len(src) >= 32 {
+		b := src[:32]
+		seen |= l.carries(b) | l.carries(b[8:]) | l.carries(b[16:]) | l.carries(b[24:])
+		src = src[32:]
+	}
+	for len(src) > 0 {
+		var b [8]byte
+		src = src[copy(b[:], src):]
+		seen |= l.carries(b[:])
+	}
+	return seen&l.signs == 0
+}
+
+func (l lanes) carries(b []byte) uint64 { return binary.LittleEndian.Uint64(b)&l.exponents + l.ones }
