@@ -127,7 +127,6 @@ type guide struct {
 	place   map[int32]int    // of tokens in base
 	counts  map[int32]int    // of tokens in the text
 	own     [][]spec.Bias    // scratch
-	ended   bool             // nothing can follow
 }
 
 // newGuide is nil for a request without constraints. The guide ends with ctx.

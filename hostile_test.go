@@ -32,6 +32,9 @@ func TestHostilePrompts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Attr("attack", "prompts of all bytes, broken UTF-8, special tokens, a megabyte")
+	t.Attr("bound", "decoded, or refused in one line; the session stays usable")
+	slowest := time.Duration(0)
 	long := strings.Repeat("x := y + 1\n", 1<<20/11)
 	for name, c := range map[string]struct {
 		prompt string
@@ -66,10 +69,12 @@ func TestHostilePrompts(t *testing.T) {
 		case c.want != "":
 			fuzztest.Refusal(t, err, "")
 		}
-		if took := time.Since(begun); took > 10*time.Minute {
+		took := time.Since(begun)
+		if slowest = max(slowest, took); took > 10*time.Minute {
 			t.Errorf("%s: %v", name, took)
 		}
 	}
+	t.Attr("measured", slowest.Round(time.Millisecond).String()+" at most")
 	after, err := s.Generate(context.Background(), "func", r, nil)
 	if err != nil || after.Text != before.Text {
 		t.Errorf("%v: %q, before %q", err, after.Text, before.Text)

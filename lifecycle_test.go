@@ -39,7 +39,7 @@ func (k *faultyPair) device(context.Context) (webgpu.Device, error) {
 }
 
 func (k *faultyPair) open() (*Session, error) {
-	dev, err := k.device(nil)
+	dev, err := k.device(context.Background())
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func TestLostAtEveryCall(t *testing.T) {
 // openHead opens the built-in target with its EAGLE-3 head on cpu devices that fail as planned.
 func (k *faultyPair) openHead(t *testing.T) *Session {
 	t.Helper()
-	dev, err := k.device(nil)
+	dev, err := k.device(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

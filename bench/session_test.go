@@ -45,7 +45,7 @@ func (k *faulty) device(context.Context) (webgpu.Device, error) {
 }
 
 func (k *faulty) open() (*foretoken.Session, error) {
-	dev, err := k.device(nil)
+	dev, err := k.device(context.Background())
 	if err != nil {
 		return nil, err
 	}

@@ -14,12 +14,12 @@ import (
 
 	"github.com/gomlx/gomlx/backends"
 	"github.com/gomlx/gomlx/backends/simplego"
+	"github.com/gomlx/gomlx/pkg/core/dtypes"
 	"github.com/gomlx/gomlx/pkg/core/graph"
 	"github.com/gomlx/gomlx/pkg/core/tensors"
 	mlcontext "github.com/gomlx/gomlx/pkg/ml/context"
 	"github.com/gomlx/gomlx/pkg/ml/train/optimizers"
 	"github.com/gomlx/gomlx/pkg/ml/train/optimizers/cosineschedule"
-	"github.com/gomlx/gopjrt/dtypes"
 )
 
 // node is a value of a training graph.
@@ -151,7 +151,11 @@ func (t *training) run(ctx context.Context, e *Examples, after func(epoch int, l
 		}
 		params := make([]matrix, len(vars))
 		for i, v := range vars {
-			params[i] = matrix{tensors.CopyFlatData[float32](v.Value()), t.params[i].dims}
+			value, err := v.Value()
+			if err != nil {
+				return fmt.Errorf("training: %w", err)
+			}
+			params[i] = matrix{tensors.MustCopyFlatData[float32](value), t.params[i].dims}
 		}
 		if err := after(epoch, sum/float64(steps), params); err != nil {
 			return err

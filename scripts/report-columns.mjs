@@ -41,6 +41,8 @@ const COLUMNS = {
   "B-in/round": ["bytes written", fixed(0)],
   "B-out/round": ["bytes read", fixed(0)],
   "made/round": ["objects made", fixed(1)],
+  bound: ["bound", String],
+  measured: ["measured", String],
   raw: ["size", bytes],
   gzip: ["gzipped", bytes],
   now: ["JavaScript at first, gzipped", bytes],
@@ -93,6 +95,7 @@ export function rowsOf(report) {
   const [first] = Object.values(data);
   if (data.verify || first?.verify) return costs(data.verify ? { [data.target]: data } : data);
   if (first?.scores) return scores(data);
+  if (Object.values(data).some(({ attack }) => attack)) return attacks(data);
   return tests(data);
 }
 
@@ -208,6 +211,18 @@ function tests(data) {
       const row = slash < 0 ? name : key.slice(0, slash).replaceAll("-", " ");
       rows.set(row, { ...rows.get(row), [slash < 0 ? before + key : key.slice(slash + 1)]: value });
     }
+  }
+  return rows;
+}
+
+/** Tests that state an attack: a row an attack, and the test that tries it. */
+function attacks(data) {
+  const rows = new Map();
+  for (const [name, { attack, ...cells }] of Object.entries(data)) {
+    const [folder, test] = name.split(" ");
+    if (!attack || !cells.bound) throw new Error(`${name} states an attack without a bound, or a bound without an attack`);
+    if (rows.has(attack)) throw new Error(`${name} states "${attack}", and so does ${rows.get(attack).test}`);
+    rows.set(String(attack), { ...cells, test: folder === "." ? `\`${test}\`` : `\`${folder}\` \`${test}\`` });
   }
   return rows;
 }

@@ -23,6 +23,7 @@ import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSy
 import os from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { differences } from "./attacks.mjs";
 import { columnOf, format, rowsOf, setting } from "./report-columns.mjs";
 
 const WIDTH = 120;
@@ -93,7 +94,7 @@ export class Reports {
   /** The rows that are named, in that order (* is any text without a slash), or all but those of categories. */
   some(name, wanted) {
     const rows = [...this.rows(name)];
-    if (!wanted) return rows.filter(([row]) => !row.includes("/"));
+    if (!wanted) return rows.filter((row) => !category(row));
     return wanted.split(" & ").flatMap((pattern) => {
       if (!pattern.includes("*")) return [[pattern, this.#row(name, pattern)]];
       const parts = pattern.split("*").map((part) => part.replace(/[^\w ]/g, "\\$&"));
@@ -142,16 +143,21 @@ export class Reports {
     const rows = this.some(name, wanted);
     for (const column of columns)
       if (!rows.some(([, row]) => row[column] !== undefined)) throw new Error(`report ${name} has no column ${column}`);
-    const lines = [["", ...columns.map((column) => columnOf(column).title)], ["", ...columns].map(() => "---")];
+    const lines = [columns.map((column) => columnOf(column).title), columns.map(() => "---")];
+    lines[0].unshift(rows[0][1].test ? "attack" : "");
+    lines[1].unshift("---");
     for (const [row, cells] of rows)
-      lines.push([row.split("/").at(-1), ...columns.map((column) => format(column, cells[column]))]);
+      lines.push([category([row, cells]) ?? row, ...columns.map((column) => format(column, cells[column]))]);
     return [
-      ...lines.map((cells) => `| ${cells.join(" | ")} |`),
+      ...lines.map((cells) => `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`),
       "",
       wrap(provenance(name, this.read(name), page)),
     ].join("\n");
   }
 }
+
+/** The category of a row of METHOD/CATEGORY. */
+const category = ([row, cells]) => (cells.test || !row.includes("/") ? undefined : row.split("/").at(-1));
 
 /** Who measured what, where, when and by which command; the report itself has the command that this runs. */
 function provenance(name, report, page) {
@@ -232,10 +238,17 @@ export function pages(root, check) {
 export function reported(output) {
   const tests = {};
   const printed = {};
-  for (const line of output.split("\n").filter((line) => line.startsWith("{"))) {
-    const event = JSON.parse(line);
+  const events = output
+    .split("\n")
+    .filter((line) => line.startsWith("{"))
+    .map((line) => JSON.parse(line));
+  // Packages have attacks in common, so those tests go by their package too.
+  const full = ({ Package, Test }) => `${Package.replace(/^foretoken\b\/?/, "") || "."} ${Test}`;
+  const attacks = new Set(events.filter(({ Action, Key }) => Action === "attr" && Key === "attack").map(full));
+  for (const event of events) {
+    const name = attacks.has(full(event)) ? full(event) : event.Test;
     if (event.Action === "attr")
-      (tests[event.Test] ??= {})[event.Key] = Number.isNaN(Number(event.Value)) ? event.Value : Number(event.Value);
+      (tests[name] ??= {})[event.Key] = Number.isNaN(Number(event.Value)) ? event.Value : Number(event.Value);
     if (event.Action === "output") printed[event.Package] = (printed[event.Package] ?? "") + event.Output;
   }
   for (const text of Object.values(printed)) {
@@ -325,6 +338,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     for (const one of name ? [name] : new Reports(root).names()) make(root, one, command.join(" "));
   else if (action === "write" || action === "check") wrong = pages(root, action === "check");
   else wrong = ["usage: reports.mjs make [NAME [-- COMMAND]] | write | check"];
+  if (action === "check") wrong.push(...differences(root, new Reports(root).read("attacks")));
   for (const one of wrong) console.error(`reports: ${one}`);
   process.exit(wrong.length ? 1 : 0);
 }

@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import os from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
+import { differences, stated } from "./attacks.mjs";
 import { pages, reported, withoutMarks } from "./reports.mjs";
 
 const measure = (mean) => ({ mean, sd: 0, n: 2 });
@@ -155,4 +156,60 @@ test("attributes of tests and figures of benchmarks are read from go test -json"
     "TestOracle/native/x3m": { f32: 1.4e-5 },
     "BenchmarkRound/plain": { "ns/op": 1200, "submits/round": 1 },
   });
+});
+
+test("tests that state an attack make a table of attacks, bounds and tests", () => {
+  const attr = (Package, Test, attrs) =>
+    Object.entries(attrs).map(([Key, Value]) => JSON.stringify({ Action: "attr", Package, Test, Key, Value }));
+  const output = [
+    ...attr("foretoken/cmd/devserver", "TestSlow", {
+      attack: "a request a byte at a time",
+      bound: "10 s",
+      measured: "9 s",
+    }),
+    ...attr("foretoken/cmd/foretoken/openai", "TestSlow", { attack: "a body a byte at a time", bound: "30 s" }),
+    ...attr("foretoken", "TestPrompts/long", { attack: "a prompt of /v1 with | in it", bound: "1 MiB" }),
+    ...attr("foretoken", "TestLife", { turns: "3" }),
+  ];
+  const data = reported(output.join("\n"));
+  assert.deepEqual(data.TestLife, { turns: 3 });
+  delete data.TestLife;
+  writeFileSync(path.join(root, "docs", "reports", "attacks.json"), JSON.stringify({ ...REPORT, data }));
+  writeFileSync(page("attacks"), "<!-- table: attacks bound measured test -->\n<!-- end -->\n");
+  assert.deepEqual(pages(root, false), []);
+  const text = readFileSync(page("attacks"), "utf8");
+  assert.match(text, /^\| attack \| bound \| measured \| test \|$/m);
+  assert.match(text, /^\| a request a byte at a time \| 10 s \| 9 s \| `cmd\/devserver` `TestSlow` \|$/m);
+  assert.match(text, /^\| a body a byte at a time \| 30 s \|  \| `cmd\/foretoken\/openai` `TestSlow` \|$/m);
+  assert.match(text, /^\| a prompt of \/v1 with \\\| in it \| 1 MiB \|  \| `TestPrompts\/long` \|$/m);
+  assert.deepEqual(pages(root, true), []);
+  const sources = (...lines) => () => lines.join("\n");
+  const all = sources(
+    "cmd/devserver/a_test.go:func TestSlow(t *testing.T) {",
+    'cmd/devserver/a_test.go:\tt.Attr("attack", "x")',
+    "cmd/foretoken/openai/b_test.go:func TestSlow(t *testing.T) {",
+    'cmd/foretoken/openai/b_test.go:\tt.Attr("attack", "x")',
+    "c_test.go:func helper() {",
+    "c_test.go:func TestPrompts(t *testing.T) {",
+    'c_test.go:\t\tt.Attr("attack", c.name)',
+  );
+  assert.deepEqual([...stated(root, all).get(".")], ["TestPrompts"]);
+  assert.deepEqual(differences(root, { data }, all), []);
+  const renamed = (read) => () => read().replace("TestPrompts", "TestTexts");
+  const complaints = differences(root, { data }, renamed(all)).join("\n");
+  assert.match(complaints, /\. TestTexts states.* lacks.*\n.*\. TestPrompts states no/);
+  const helper = sources("c_test.go:func helper() {", 'c_test.go:\tt.Attr("attack", "x")');
+  assert.throws(() => stated(root, helper), /state an attack in the test itself/);
+});
+
+test("an attack without a bound is refused, and one that two tests state", () => {
+  for (const [data, complaint] of [
+    [{ "a TestX": { attack: "x" } }, /without a bound/],
+    [{ "a TestX": { attack: "x", bound: "1" }, "b TestY": { bound: "1" } }, /without an attack/],
+    [{ "a TestX": { attack: "x", bound: "1" }, "b TestY": { attack: "x", bound: "1" } }, /and so does/],
+  ]) {
+    writeFileSync(path.join(root, "docs", "reports", "attacks.json"), JSON.stringify({ ...REPORT, data }));
+    writeFileSync(page("attacks"), "<!-- table: attacks bound test -->\n<!-- end -->\n");
+    assert.match(pages(root, true).join("\n"), complaint);
+  }
 });

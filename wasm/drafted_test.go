@@ -49,7 +49,7 @@ func TestPruned(t *testing.T) {
 	d.compare(&got,
 		&spec.Event{Tree: chain, Proposal: &spec.Draft{Tree: chain, Drawn: []spec.Drawn{{Token: 1, Entropy: 0.75}}}})
 	if want := []float32{0.75, -1}; !reflect.DeepEqual(got.DraftEntropies, want) ||
-		got.Entropies != nil && len(got.Entropies) != 0 {
+		len(got.Entropies) != 0 {
 		t.Errorf("of a chain: %v and %v, want %v and none", got.DraftEntropies, got.Entropies, want)
 	}
 }

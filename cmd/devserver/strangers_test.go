@@ -97,28 +97,36 @@ func TestSlowClients(t *testing.T) {
 		conn.SetDeadline(time.Now().Add(5 * time.Minute))
 		return conn
 	}
-	slow := dial()
-	fmt.Fprint(slow, "GET / HTTP/1.1\r\nHost: localhost\r\n")
-	if line, err := bufio.NewReader(slow).ReadString('\n'); err == nil && !strings.Contains(line, "408") {
-		t.Errorf("a request without end is answered %q", line)
-	} else if ne, ok := err.(net.Error); ok && ne.Timeout() {
-		t.Error("a request without end is waited for")
-	}
-	endless := dial()
-	go func() {
-		fmt.Fprint(endless, "GET / HTTP/1.1\r\nHost: localhost\r\n")
-		for i := 0; ; i++ {
-			if _, err := fmt.Fprintf(endless, "X-%d: %s\r\n", i, strings.Repeat("x", 1000)); err != nil {
-				return
-			}
+	t.Run("unfinished", func(t *testing.T) {
+		t.Attr("attack", "a request to the development server that does not end")
+		t.Attr("bound", requestTime.String())
+		slow := dial()
+		fmt.Fprint(slow, "GET / HTTP/1.1\r\nHost: localhost\r\n")
+		if line, err := bufio.NewReader(slow).ReadString('\n'); err == nil && !strings.Contains(line, "408") {
+			t.Errorf("a request without end is answered %q", line)
+		} else if ne, ok := err.(net.Error); ok && ne.Timeout() {
+			t.Error("a request without end is waited for")
 		}
-	}()
-	if line, err := bufio.NewReader(endless).ReadString('\n'); err == nil && !strings.Contains(line, "431") &&
-		!strings.Contains(line, "408") {
-		t.Errorf("headers without end are answered %q", line)
-	} else if ne, ok := err.(net.Error); ok && ne.Timeout() {
-		t.Error("headers without end are waited for")
-	}
+	})
+	t.Run("headers", func(t *testing.T) {
+		t.Attr("attack", "headers without end to the development server")
+		t.Attr("bound", fmt.Sprintf("%d KiB", server.Config.MaxHeaderBytes>>10))
+		endless := dial()
+		go func() {
+			fmt.Fprint(endless, "GET / HTTP/1.1\r\nHost: localhost\r\n")
+			for i := 0; ; i++ {
+				if _, err := fmt.Fprintf(endless, "X-%d: %s\r\n", i, strings.Repeat("x", 1000)); err != nil {
+					return
+				}
+			}
+		}()
+		if line, err := bufio.NewReader(endless).ReadString('\n'); err == nil && !strings.Contains(line, "431") &&
+			!strings.Contains(line, "408") {
+			t.Errorf("headers without end are answered %q", line)
+		} else if ne, ok := err.(net.Error); ok && ne.Timeout() {
+			t.Error("headers without end are waited for")
+		}
+	})
 }
 
 // FuzzRequest gives the site requests of any bytes: nothing outside the served folders is shown, and every answer

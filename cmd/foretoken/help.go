@@ -18,7 +18,8 @@ const (
 	exitOK          = 0
 	exitError       = 1
 	exitUsage       = 2
-	exitInterrupted = 130 // 128 and the number of the signal, as shells count
+	exitHangup      = 129 // 128 and the number of the signal, as shells count
+	exitInterrupted = 130
 	exitBrokenPipe  = 141
 	exitTerminated  = 143
 )
@@ -30,6 +31,7 @@ var exitCodes = []struct {
 	{exitOK, "success; for serve also a stop by a signal"},
 	{exitError, "an error, described by one line on standard error"},
 	{exitUsage, "the command line was wrong; nothing was done"},
+	{exitHangup, "the terminal closed (SIGHUP); what was printed until then is complete"},
 	{exitInterrupted, "interrupted by Ctrl-C (SIGINT); what was printed until then is complete"},
 	{exitBrokenPipe, "the reader of standard output went away (SIGPIPE), as head does; what it read is complete"},
 	{exitTerminated, "ended by SIGTERM; what was printed until then is complete"},

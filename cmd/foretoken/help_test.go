@@ -182,6 +182,7 @@ func TestExitCodes(t *testing.T) {
 		{background, []string{"generate", "--policy", "magic"}, exitUsage},
 		{ended(errors.New("for no reason")), []string{"generate", "--device", "cpu", "--prompt", "a"}, exitInterrupted},
 		{ended(stopSignal{os.Interrupt}), []string{"generate", "--device", "cpu", "--prompt", "a"}, exitInterrupted},
+		{ended(stopSignal{syscall.SIGHUP}), []string{"generate", "--device", "cpu", "--prompt", "a"}, exitHangup},
 		{ended(stopSignal{syscall.SIGTERM}), []string{"generate", "--device", "cpu", "--prompt", "a"}, exitTerminated},
 	} {
 		var errs strings.Builder

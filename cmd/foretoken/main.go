@@ -27,21 +27,40 @@ import (
 )
 
 func main() {
+	os.Exit(run(untilSignal(), system(), os.Args[1:]))
+}
+
+// untilSignal returns a context that ends with the first Ctrl-C, SIGTERM or SIGHUP. The second Ctrl-C or SIGTERM kills
+// the program. A second SIGHUP does nothing, because a terminal that closes sends several.
+func untilSignal() context.Context {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it, and Notify would undo that
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	go func() {
 		s := <-signals
-		signal.Stop(signals) // the first signal ends the command in order, the second kills
+		signal.Reset(os.Interrupt, syscall.SIGTERM)
 		cancel(stopSignal{s})
 	}()
-	os.Exit(run(ctx, system(), os.Args[1:]))
+	return ctx
 }
 
 // stopSignal is the cause of a context that a signal ended.
 type stopSignal struct{ os.Signal }
 
 func (s stopSignal) Error() string { return "signal: " + s.String() }
+
+func (s stopSignal) exitCode() int {
+	switch s.Signal {
+	case syscall.SIGTERM:
+		return exitTerminated
+	case syscall.SIGHUP:
+		return exitHangup
+	}
+	return exitInterrupted
+}
 
 // console holds the streams of a command; tests replace them with buffers.
 type console struct {
@@ -101,8 +120,8 @@ func run(ctx context.Context, c *console, args []string) int {
 		return exitUsage
 	case !errors.Is(err, errInterrupted):
 		return exitError
-	case errors.As(context.Cause(ctx), &stopped) && stopped.Signal == syscall.SIGTERM:
-		return exitTerminated
+	case errors.As(context.Cause(ctx), &stopped):
+		return stopped.exitCode()
 	}
 	return exitInterrupted
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 
@@ -94,6 +95,13 @@ func readPrompts(path string) ([]prompt, error) {
 		return nil, err // the error names the file
 	}
 	defer f.Close()
+	st, err := f.Stat()
+	if err == nil && st.Mode()&fs.ModeNamedPipe == 0 {
+		err = gguf.Regular(path, st)
+	}
+	if err != nil {
+		return nil, err
+	}
 	return parsePrompts(path, f)
 }
 

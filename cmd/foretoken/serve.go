@@ -56,7 +56,8 @@ func serveCommand(c *console) *cobra.Command {
 			"decodes at a time; the others wait their turn. The KV cache of a conversation is kept: an answer costs\n" +
 			"only the prefill of the new tokens.\n\n" +
 			"Requests from web pages are refused unless --cors-origin names their origin. The first\n" +
-			"Ctrl-C or SIGTERM lets running answers finish for as long as --grace says, the second one kills.",
+			"Ctrl-C, SIGTERM or SIGHUP (the terminal closed) lets running answers finish for as long as --grace says;\n" +
+			"the second Ctrl-C or SIGTERM kills.",
 		Example: "  foretoken serve\n" +
 			"  foretoken serve --target qwen2.5-1.5b.gguf --draft qwen2.5-0.5b.gguf --addr 127.0.0.1:9000\n" +
 			"  curl http://127.0.0.1:8080/v1/completions -H 'Content-Type: application/json' \\\n" +

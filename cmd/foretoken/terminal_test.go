@@ -148,12 +148,15 @@ func TestOnlyRegularFiles(t *testing.T) {
 				args[0] == "convert") {
 				continue // of safetensors
 			}
+			want := "is not a regular file but " + kind
+			if kind == "a named pipe" && strings.HasPrefix(last, "--prompt") { // as a shell's <(command) is
+				want = "no prompts in it"
+			}
 			done := make(chan outcome, 1)
 			go func() { done <- call(t, "", append(args, path)...) }()
 			select {
 			case o := <-done:
-				if o.code == exitOK || !strings.Contains(o.err, kind) || !strings.Contains(o.err, path) ||
-					strings.Count(o.err, "is not a regular file") != 1 {
+				if o.code == exitOK || !strings.Contains(o.err, path) || strings.Count(o.err, want) != 1 {
 					t.Errorf("%v %s: code %d: %s", args, path, o.code, o.err)
 				}
 			case <-time.After(20 * time.Second):

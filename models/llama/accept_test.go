@@ -113,9 +113,9 @@ func TestEstimates(t *testing.T) {
 			prefilled(t, d, text[:len(text)-1])
 			before := dev.Counters()
 			r := spec.DraftRequest{Pending: text[len(text)-1:], Depth: 2, K: k}
-			levels := mustLevels(t)(d.DraftTree(background, r))
-			levels = mustLevels(t)(d.Expand(background, []int32{8, 0, 3, 1, 5}))
-			levels = mustLevels(t)(d.Grow(background, 1))
+			mustLevels(t)(d.DraftTree(background, r))
+			mustLevels(t)(d.Expand(background, []int32{8, 0, 3, 1, 5}))
+			levels := mustLevels(t)(d.Grow(background, 1))
 			after := dev.Counters()
 			if after.Submits-before.Submits != 3 || after.Reads-before.Reads != 3 ||
 				after.Programs != before.Programs || after.Buffers != before.Buffers {

@@ -54,9 +54,9 @@ func TestSampleTree(t *testing.T) {
 					TopK: 2, TopP: 0.1}} // filters are ignored
 			prefilled(t, d, text[:len(text)-pending])
 			before := dev.Counters()
-			levels := mustLevels(t)(d.SampleTree(background, r))
-			levels = mustLevels(t)(d.Expand(background, []int32{2, 0, 3}))
-			levels = mustLevels(t)(d.Expand(background, []int32{11, 1}))
+			mustLevels(t)(d.SampleTree(background, r))
+			mustLevels(t)(d.Expand(background, []int32{2, 0, 3}))
+			levels := mustLevels(t)(d.Expand(background, []int32{11, 1}))
 			after := dev.Counters()
 			if after.Submits-before.Submits != 3 || after.Reads-before.Reads != 3 ||
 				after.Programs != before.Programs || after.Buffers != before.Buffers ||
@@ -121,19 +121,19 @@ func TestSampleTreeRoom(t *testing.T) {
 	if _, err := d.SampleTree(background, spec.DraftRequest{Pending: text[12:], K: 4}); err == nil {
 		t.Fatal("temperature 0 was not refused")
 	}
-	levels := mustLevels(t)(d.SampleTree(background, r))
+	mustLevels(t)(d.SampleTree(background, r))
 	all := make([]int32, 16)
 	for i := range all {
 		all[i] = int32(15 - i)
 	}
 	for range 7 {
-		levels = mustLevels(t)(d.Expand(background, all))
+		mustLevels(t)(d.Expand(background, all))
 	}
 	free := len(d.seq.free)
 	if _, err := d.Expand(background, all); err == nil || len(d.seq.free) != free {
 		t.Fatal("a distribution too many was not refused", err)
 	}
-	levels = mustLevels(t)(d.Expand(background, all[:15]))
+	levels := mustLevels(t)(d.Expand(background, all[:15]))
 	if d.distributionsUsed() != 128 || len(levels) != 9 {
 		t.Fatal(d.distributionsUsed(), len(levels))
 	}

@@ -239,9 +239,9 @@ func TestGrowthMatchesReference(t *testing.T) {
 			fed = len(prefix)
 			// Expand beams in any order, more than k of them, and grow the tree from there.
 			many := len(levels[len(levels)-1].Candidates)
-			levels = mustLevels(t)(d.Expand(background, []int32{int32(many - 1), 0, 2}))
-			levels = mustLevels(t)(d.Expand(background, []int32{14, 3, 0, 7, 8, 1, 12, 5, 2}))
-			levels = mustLevels(t)(d.Grow(background, 2))
+			mustLevels(t)(d.Expand(background, []int32{int32(many - 1), 0, 2}))
+			mustLevels(t)(d.Expand(background, []int32{14, 3, 0, 7, 8, 1, 12, 5, 2}))
+			mustLevels(t)(d.Grow(background, 2))
 			levels = mustLevels(t)(d.Expand(background, []int32{24}))
 			for level := range levels {
 				check(prefix, levels, level)

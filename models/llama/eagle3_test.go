@@ -521,8 +521,8 @@ func TestEAGLE3Grows(t *testing.T) {
 			want := mustLevels(t)(head.DraftTree(background, r))
 			begin()
 			r.Depth = 1
-			got := mustLevels(t)(head.DraftTree(background, r))
-			got = mustLevels(t)(head.Grow(background, 1))
+			mustLevels(t)(head.DraftTree(background, r))
+			got := mustLevels(t)(head.Grow(background, 1))
 			got = mustLevels(t)(head.Expand(background, bestBeams(got, 3)))
 			sameLevels(t, fmt.Sprintf("temperature %g", s.Temperature), got, want)
 			beams, tokens := accepted(got, 3)

@@ -34,7 +34,6 @@ func naiveMerge(syms []string, ranks map[string]int) []string {
 type naiveBPE struct {
 	ids   map[string]int32
 	ranks map[string]int
-	whole bool
 	scan  func(string) []string
 	known map[string][]int32
 }

@@ -24,7 +24,6 @@ type brisk struct {
 	tree        []spec.TreeVerdict
 	order       []int32
 	k           int
-	request     spec.SampleRequest
 }
 
 func (m *brisk) Limits() spec.Limits { return m.limits }
@@ -127,21 +126,21 @@ func (m *brisk) propose(n int) {
 	}
 }
 
-func (m *brisk) DraftTree(_ context.Context, r spec.DraftRequest) ([]spec.Level, error) {
+func (m *brisk) DraftTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
 	m.len += len(r.Pending)
 	m.roots = append(m.roots[:0], r.Pending[len(r.Pending)-1])
 	m.k, m.levels = r.K, m.levels[:0]
 	m.propose(1)
-	return m.Grow(nil, r.Depth)
+	return m.Grow(ctx, r.Depth)
 }
 
-func (m *brisk) Grow(_ context.Context, passes int) ([]spec.Level, error) {
+func (m *brisk) Grow(ctx context.Context, passes int) ([]spec.Level, error) {
 	for range passes {
 		m.order = m.order[:0]
 		for i := range m.k { // any choice is as good
 			m.order = append(m.order, int32(i))
 		}
-		if _, err := m.Expand(nil, m.order); err != nil {
+		if _, err := m.Expand(ctx, m.order); err != nil {
 			return nil, err
 		}
 	}

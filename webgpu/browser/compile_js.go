@@ -20,7 +20,7 @@ const quiet = 100 * time.Millisecond
 // compileRoom is the number of kernels that may compile at once now. A software adapter runs on the cores that
 // compile, so half of them are left to it while it is in use.
 func (d *Device) compileRoom() int {
-	if !d.info.Software || time.Since(time.Unix(0, d.used.Load())) > quiet {
+	if !d.info.Software || d.used.idle() > quiet {
 		return compileWindow
 	}
 	return max(1, min(d.cores/2, compileWindow))

@@ -3,7 +3,6 @@ package browser
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -51,8 +50,7 @@ type Device struct {
 
 	compiling map[string]*compilation // by key: begun by Compile, and not yet asked for
 	cores     int                     // of the machine
-	// when a run last ended, in nanoseconds of Unix time; later than any while one is waited for
-	used atomic.Int64
+	used      lastUse
 
 	writes      registry.Writes[id] // those that wait; the commands follow their bytes
 	flushed     int                 // bytes since the last drain
@@ -198,8 +196,8 @@ func (d *backend) Replay(
 	run []*program, from []*buffer, reads []webgpu.Region, total int,
 ) (done registry.Replayed, err error) {
 	d.run++
-	d.used.Store(math.MaxInt64)
-	defer func() { d.used.Store(time.Now().UnixNano()) }()
+	d.used.begin()
+	defer d.used.end()
 	if err := d.hand(run, from, reads, true); err != nil {
 		return done, err
 	}

@@ -3,7 +3,6 @@ package browser
 import (
 	"context"
 	"errors"
-	"math"
 	"os"
 	"testing"
 	"time"
@@ -62,14 +61,15 @@ func TestCompileRoom(t *testing.T) {
 	if err := d.Run(nil); err != nil {
 		t.Fatal(err)
 	}
-	if last := d.used.Load(); last == 0 || last == math.MaxInt64 {
-		t.Errorf("the run ended at %d", last)
+	if idle := d.used.idle(); idle < 0 || idle > time.Hour {
+		t.Errorf("idle for %v after the run", idle)
 	}
-	d.used.Store(math.MaxInt64)
+	d.used.begin()
 	if n := d.compileRoom(); n != few {
 		t.Errorf("%d at once amid a run, want %d", n, few)
 	}
-	d.used.Store(time.Now().Add(-2 * quiet).UnixNano())
+	d.used.end()
+	d.used.ended.Add(-int64(2 * quiet))
 	if n := d.compileRoom(); n != compileWindow {
 		t.Errorf("%d at once long after a run", n)
 	}

@@ -79,6 +79,7 @@ func newDevice(b *bridge) (*Device, error) {
 	}
 	b.hot.bind(submit)
 	d := &Device{bridge: b, info: info, timer: time.NewTimer(time.Hour), compiling: map[string]*compilation{}, cores: cores}
+	d.used.init()
 	d.shared = registry.NewDevice("browser", info.Limits, (*backend)(d))
 	d.timer.Stop()
 	return d, d.grow(1 << 16)

@@ -38,13 +38,11 @@ export async function startProgram({ wasm, support, crashed }: Program): Promise
   const go = new scope.Go();
   const instance = await WebAssembly.instantiate(await compiling, go.importObject);
   delete scope.foretokenEngine;
-  let ended = false;
+  let ended: ForetokenError | undefined;
   const end = (): void => {
     if (ended) return;
-    ended = true;
-    // The program ends only by a panic or a runtime fault; the first such line of its output gives the reason.
-    const reason = output.find((line) => REASON.test(line)) ?? output.at(-1) ?? "without a message";
-    crashed(wireError(new ForetokenError("crash", `the engine stopped: ${reason}`)));
+    ended = new ForetokenError("crash", `the engine stopped: ${reasonOf(output)}`);
+    crashed(wireError(ended));
   };
   // If the program ends while it calls JavaScript that calls it, the promise of run stays pending.
   go.exit = end;
@@ -53,11 +51,20 @@ export async function startProgram({ wasm, support, crashed }: Program): Promise
     .then(end);
   // Go's main usually runs up to its first wait inside run(). If it waits before it installs the engine, poll.
   for (let waited = 0; !scope.foretokenEngine; waited += 10) {
-    if (ended || waited > 20_000)
+    if (ended) throw ended;
+    if (waited > 20_000)
       throw new ForetokenError("crash", "foretoken.wasm: start: the program did not install its engine");
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
   return scope.foretokenEngine;
+}
+
+/** The program ends only by a panic or a runtime fault; the first such line of its output gives the reason. */
+function reasonOf(output: string[]): string {
+  const reason = output.find((line) => REASON.test(line)) ?? output.at(-1);
+  if (reason === "fatal error: out of memory")
+    return "the browser refused it more memory; close other tabs, or load a smaller model or context";
+  return reason ?? "without a message";
 }
 
 /** Compiles the program while it downloads. If a stored copy is damaged, compiles the server's, which replaces it. */
