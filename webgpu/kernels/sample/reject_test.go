@@ -76,6 +76,9 @@ func (c *chain) check(what string, positions []uint32) {
 			}
 			continue
 		}
+		if kernels.Overflowed(p.Z[p.Argmax]) || kernels.Overflowed(q.Z[q.Argmax]) {
+			continue // no distribution: the host refuses the row
+		}
 		pFloor, qFloor := kernels.Float(rec[1]), kernels.Float(drec[1])
 		kept := func(id int) bool { return p.Z[id] >= pFloor }
 		pLSE, _ := kerneltest.LogSumExp(p.Scaled(), kept)
