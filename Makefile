@@ -90,7 +90,7 @@ report: testmodels site web/peers/node_modules/.package-lock.json web/quality/no
 # Every target for FUZZTIME, as many side by side as there are processors. A number of runs, because Go reports a run that
 # its time limit interrupts as a failure (context deadline exceeded). The long form, 10 million runs each:
 # make fuzz FUZZTIME=10000000x
-FUZZTIME ?= 10000x
+FUZZTIME ?= 3000x
 FUZZJOBS ?= $(shell nproc 2>/dev/null || echo 2)
 FUZZ := $(shell grep -ro --include='*_test.go' --exclude-dir=node_modules --exclude-dir=build '^func Fuzz[A-Za-z0-9]*' . | \
 	sed 's|^\./\([^/]*_test\.go\)|././\1|; s|^\./||; s|/[^/]*_test\.go:func |:|')

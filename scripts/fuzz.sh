@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs one fuzz target: fuzz.sh PACKAGE:FUNCTION TIME, with TIME a number of runs (10000x) or a duration (3s). The
+# Runs one fuzz target: fuzz.sh PACKAGE:FUNCTION TIME, with TIME a number of runs (3000x) or a duration (3s). The
 # test program of the package is build/fuzz's, which the Makefile builds once for all targets of a package.
 #
 # What Go found new stays in its cache, so that a later run goes on from there; an input that fails is written
