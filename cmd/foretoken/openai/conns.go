@@ -27,7 +27,8 @@ var defaultLimits = limits{header: 10 * time.Second, body: 30 * time.Second, sma
 func (s *Server) HTTP(errors *log.Logger) *http.Server {
 	t := &s.limits
 	return &http.Server{Handler: s, ErrorLog: errors, ReadHeaderTimeout: t.header, IdleTimeout: t.idle,
-		WriteTimeout:                 t.small, // answers set their own
+		ReadTimeout:                  t.header + t.body, // for what the server refuses itself; bodies set their own
+		WriteTimeout:                 t.small,           // answers set their own
 		MaxHeaderBytes:               64 << 10,
 		DisableGeneralOptionsHandler: true, // it answers OPTIONS * under any name
 		ConnState: func(c net.Conn, state http.ConnState) {
