@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,10 +13,9 @@ import (
 	"foretoken/models/modeltest"
 	"foretoken/spec"
 	"foretoken/webgpu"
-	"foretoken/webgpu/cpu"
 	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/kernels/kerneltest"
 	"foretoken/webgpu/kernels/matmul"
-	"foretoken/webgpu/open"
 )
 
 // testModel opens a test model, or skips where third-party data that it is made of is missing.
@@ -26,35 +24,11 @@ func testModel(t *testing.T, name string) *gguf.File {
 	return modeltest.File(t, name)
 }
 
-// full reports whether FORETOKEN_FULL=1 asks for the slow tests.
-func full() bool { return os.Getenv("FORETOKEN_FULL") != "" }
-
-// onDevices runs a test on the cpu device and on the build's own. The cpu device is the same Go code on every
-// platform, so short runs, such as those in a browser, skip it.
-func onDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
-	t.Run("cpu", func(t *testing.T) {
-		if testing.Short() {
-			t.Skip("short: the cpu device is tested in full runs")
-		}
-		dev := cpu.Open()
-		defer dev.Destroy()
-		test(t, dev)
-	})
-	t.Run(open.Accelerator, func(t *testing.T) { test(t, accelerator(t)) })
-}
-
-func accelerator(t testing.TB) webgpu.Device {
-	t.Helper()
-	dev, _, err := open.Device(context.Background(), open.Accelerator)
-	if err != nil {
-		if os.Getenv("FORETOKEN_REQUIRE_GPU") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	t.Cleanup(dev.Destroy)
-	return dev
-}
+var (
+	full        = kerneltest.Full
+	onDevices   = kerneltest.OnDevices
+	accelerator = kerneltest.Accelerator
+)
 
 // oracles lists the models with a reference run: random weights in every architecture and storage type, and models made
 // of stories260K's weights where those are available.

@@ -32,17 +32,21 @@ func OnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
 		defer dev.Destroy()
 		test(t, dev)
 	})
-	t.Run(open.Accelerator, func(t *testing.T) {
-		dev, _, err := open.Device(context.Background(), open.Accelerator)
-		if err != nil {
-			if os.Getenv("FORETOKEN_REQUIRE_GPU") != "" {
-				t.Fatal(err)
-			}
-			t.Skip(err)
+	t.Run(open.Accelerator, func(t *testing.T) { test(t, Accelerator(t)) })
+}
+
+// Accelerator opens the build's own device until the test ends, or skips the test.
+func Accelerator(t testing.TB) webgpu.Device {
+	t.Helper()
+	dev, _, err := open.Device(context.Background(), open.Accelerator)
+	if err != nil {
+		if os.Getenv("FORETOKEN_REQUIRE_GPU") != "" {
+			t.Fatal(err)
 		}
-		defer dev.Destroy()
-		test(t, dev)
-	})
+		t.Skip(err)
+	}
+	t.Cleanup(dev.Destroy)
+	return dev
 }
 
 // New makes buffers on a device for a test or a benchmark.
