@@ -16,18 +16,7 @@ import (
 // FuzzPromptFiles reads files of prompts. The result must equal an independent reading, and reading a rewritten
 // file must give the same.
 func FuzzPromptFiles(f *testing.F) {
-	for _, text := range []string{`{"id": "a", "prompt": "x"}`, `{"id": 1}`, `[]`, "null",
-		"{\"settings\":{}}\n{\"id\":\"a\",\"data\":1}\n", "{\"settings\":{}}\n{\"id\":\"a\"}\n\n",
-		"{\"settings\":{\"k\": 3, \"name\":\"a<b\"}}\r\n{\"id\":\"a\", \"data\":{\"b\": [1, 2.50]}}\n" +
-			"{\"id\":\"b \\u2028\",\"data\":null}\n{\"id\":\"a\",\"data\":2}\n{\"id\":\"c\",\"da",
-		"{\"settings\":\"\u009b2J\\u001b\"}\n",
-		"{\"settings\":1}\n{\"id\":\"a\",\"data\":\"\u2028<\"}\n{\"id\":3,\"data\":1}\n",
-		"{\"settings\":1}", "{\"settings\":1}\nnonsense\n{}", "\n", "{}\n{\"data\":1,\"id\":\"\"}\n",
-		"{\"settings\":{\r}}\n{\"id\":\"x\",\"data\":[]}\n",
-		"{\"id\":\"a-b-c\",\"prompt\":\"\"}\r\n \n" +
-			"\n{\"id\":\"-\",\"prompt\":\"\\ud800\",\"category\":\"z\",\"more\":[]}",
-		"{\"id\":\"x\"}", "{\"id\":\"x\",\"prompt\":null}", "{\"id\":\"x\",\"prompt\":\"y\",\"category\":{}}",
-		"{\"id\":\"x\",\"prompt\":\"\x1b\"}", " \n", ""} {
+	for _, text := range fuzztest.Lines {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
