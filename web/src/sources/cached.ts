@@ -10,7 +10,7 @@ import { createSHA256 } from "hash-wasm";
 import { bytes as size } from "./bytes.ts";
 import { type Deferred, deferred } from "./deferred.ts";
 import { downloadInOrder } from "./in-order.ts";
-import { differ, discard, type Identity, identityOf, rejectHTML, Remote, SourceError } from "./remote.ts";
+import { checkRange, differ, discard, type Identity, identityOf, rejectHTML, Remote, SourceError } from "./remote.ts";
 import {
   acquireLock,
   type Bytes,
@@ -235,19 +235,7 @@ class CachedFile implements CachedSource {
   }
 
   async read(offset: number, length: number): Promise<Uint8Array> {
-    if (
-      !Number.isSafeInteger(offset) ||
-      !Number.isSafeInteger(length) ||
-      offset < 0 ||
-      length < 0 ||
-      offset + length > this.size
-    ) {
-      throw new SourceError(
-        this.name,
-        "range",
-        `bytes ${offset} to ${offset + length} requested of a file of ${this.size} bytes`,
-      );
-    }
+    checkRange(this, offset, length);
     if (length === 0) return new Uint8Array(0);
     const { chunk } = this.#journal;
     const last = Math.floor((offset + length - 1) / chunk);

@@ -6,6 +6,7 @@ import type { CachedSource } from "./cached.ts";
 import type { CachePolicy } from "./current.ts";
 import {
   ChangedError,
+  checkRange,
   differ,
   discard,
   type Identity,
@@ -301,19 +302,7 @@ function buffered(inner: Source, head?: Uint8Array): Source {
     name: inner.name,
     size: inner.size,
     async read(offset, length) {
-      if (
-        !Number.isSafeInteger(offset) ||
-        !Number.isSafeInteger(length) ||
-        offset < 0 ||
-        length < 0 ||
-        offset + length > inner.size
-      ) {
-        throw new SourceError(
-          inner.name,
-          "range",
-          `bytes ${offset} to ${offset + length} requested of a file of ${inner.size} bytes`,
-        );
-      }
+      checkRange(inner, offset, length);
       if (length === 0) return new Uint8Array(0);
       if (length >= BLOCK) return inner.read(offset, length);
       const out = new Uint8Array(length);

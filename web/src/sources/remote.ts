@@ -25,6 +25,17 @@ export class SourceError extends ForetokenError {
   }
 }
 
+/** Refuses a read beyond the end of a source. */
+export function checkRange(source: { name: string; size: number }, offset: number, length: number): void {
+  const whole = Number.isSafeInteger(offset) && Number.isSafeInteger(length);
+  if (whole && offset >= 0 && length >= 0 && offset + length <= source.size) return;
+  throw new SourceError(
+    source.name,
+    "range",
+    `bytes ${offset} to ${offset + length} requested of a file of ${source.size} bytes`,
+  );
+}
+
 /** The file on the server changed since the first read. */
 export class ChangedError extends SourceError {
   constructor(name: string) {
