@@ -13,9 +13,8 @@ const (
 	// compileUnits bounds the work of compiling a grammar. A unit is a part of a rule, a range of characters or a
 	// few bytes of a schema: at most 16 bytes of memory and some tens of nanoseconds.
 	compileUnits = 3 << 20
-	// matchUnits bounds the work of a matcher ahead of the tokens that the text has taken, and tokenUnits is what
-	// each of those adds again. A unit is a place in a rule compared with a byte, at most 4 bytes of memory and
-	// some nanoseconds.
+	// matchUnits is the most work that a matcher may spend before a token is taken; each token taken adds tokenUnits,
+	// up to matchUnits. A unit compares one place in a rule with a byte, and takes at most 4 bytes of memory.
 	matchUnits = 32 << 20
 	tokenUnits = 4 << 20
 	// The units of larger work: reaching a place, for the first time in a step, and making a state.
@@ -68,7 +67,7 @@ func (b *builder) spend(units int) bool {
 	return b.err == nil
 }
 
-// mostBytes bounds a matcher's memory while a mask is made; scratchBytes is what a place reached takes of it.
+// mostBytes bounds the memory of a matcher that makes a mask. Each place that it reaches takes scratchBytes.
 const mostBytes, scratchBytes = 64 << 20, 200
 
 // spend counts work of matching; false ends it.

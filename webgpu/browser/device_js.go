@@ -59,7 +59,7 @@ type Device struct {
 	in          []byte // what came back
 }
 
-// backend is what a Device does itself.
+// backend implements registry.Backend on a Device.
 type backend Device
 
 // Info describes the adapter.

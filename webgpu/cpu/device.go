@@ -34,7 +34,7 @@ type Device struct {
 	yielded   time.Time
 }
 
-// backend is what a Device does itself.
+// backend implements registry.Backend on a Device.
 type backend Device
 
 // Open makes a cpu device. It always succeeds.

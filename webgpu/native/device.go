@@ -77,7 +77,7 @@ type Device struct {
 	writes   writeQueue
 }
 
-// backend is what a Device does itself.
+// backend implements registry.Backend on a Device.
 type backend Device
 
 // job is work for the driver goroutine; answer has room for one.

@@ -64,7 +64,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 // maxBehind bounds the bytes of a stream that its client has not taken yet.
 const maxBehind = 1 << 20
 
-// stream sends events while the next ones are decoded: a client that takes them slowly delays nobody else. One that
+// stream sends events while the next ones are decoded, so a slow reader does not delay other clients. A client that
 // falls too far behind, or pauses for too long, loses its answer.
 type stream struct {
 	to   *answer

@@ -181,7 +181,7 @@ func (g *generation) decode(ids [][]int32) error {
 	return nil
 }
 
-// deliver sends what is left of the answer once the turn is over: a client that takes it slowly keeps nobody waiting.
+// deliver sends what is left of the answer once the turn is over: a slow reader does not delay others.
 func (g *generation) deliver(err error) error {
 	q := g.asked
 	if err != nil {

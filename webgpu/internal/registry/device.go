@@ -9,8 +9,8 @@ import (
 	"foretoken/webgpu/internal/timing"
 )
 
-// Backend is what one kind of device does itself. Device has checked the arguments of every call and holds the lock
-// while it works.
+// Backend implements one kind of device. Device checks the arguments of every call and holds the lock while a Backend
+// works.
 type Backend[B, K, P any] interface {
 	// Lost reports why the device is lost, or nil. It is called without the lock, too.
 	Lost() error
