@@ -87,10 +87,11 @@ report: testmodels site web/peers/node_modules/.package-lock.json web/quality/no
 	node scripts/reports.mjs make $(REPORT) $(if $(COMMAND),-- '$(COMMAND)')
 	@$(MAKE) --no-print-directory docs-reports
 
-# Every target for FUZZTIME, as many side by side as there are processors. A number of runs, because Go reports a run that
-# its time limit interrupts as a failure (context deadline exceeded). The long form, 10 million runs each:
+# Searches for inputs that break a bound, FUZZTIME runs a target, as many targets side by side as there are processors.
+# make test runs the inputs that are kept, which give the same result each time. A number of runs, because Go reports a
+# run that its time limit interrupts as a failure (context deadline exceeded). The long form, 10 million runs each:
 # make fuzz FUZZTIME=10000000x
-FUZZTIME ?= 3000x
+FUZZTIME ?= 10000x
 FUZZJOBS ?= $(shell nproc 2>/dev/null || echo 2)
 FUZZ := $(shell grep -ro --include='*_test.go' --exclude-dir=node_modules --exclude-dir=build '^func Fuzz[A-Za-z0-9]*' . | \
 	sed 's|^\./\([^/]*_test\.go\)|././\1|; s|^\./||; s|/[^/]*_test\.go:func |:|')
@@ -115,7 +116,6 @@ test: deps
 	@$(MAKE) --no-print-directory -j2 --output-sync=target check testmodels
 	@$(MAKE) --no-print-directory -j2 --output-sync=target native browser
 	@$(MAKE) --no-print-directory -j2 --output-sync=target e2e docs-test
-	@$(MAKE) --no-print-directory fuzz
 	@sort -u build/notrun/native build/notrun/browser
 
 # What takes too long for every commit: 64 clients on the endpoint for five minutes, a thousand turns with two hundred
@@ -159,6 +159,7 @@ test-full: test
 	GOOS=js GOARCH=wasm $(GO) test -vet=off -timeout 60m -count=1 -exec "$(GOWASM)" ./spec/...
 	GOOS=js GOARCH=wasm $(GO) test -vet=off -short -p 1 -timeout 60m -count=1 -exec "$(GOWASM)" ./models/...
 	FORETOKEN_FULL=1 $(MAKE) e2e
+	$(MAKE) fuzz
 
 # `auto` against plain decoding in Chromium, beside what measured costs allow. It takes half an hour, and the same
 # command goes on where it was stopped: make bench-auto AUTO="--seconds 200 --prompts 10"

@@ -114,7 +114,7 @@ func (p *gbnf) rule() {
 	}
 	r := p.b.rule(name)
 	p.b.where = name
-	if p.b.rules[r] != nil {
+	if p.b.rules[r].alternatives != nil {
 		p.fail("rule %q is defined twice", name)
 		return
 	}

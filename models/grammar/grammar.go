@@ -83,11 +83,14 @@ type term struct {
 
 type sequence []term
 
+type rule struct {
+	name, home   string // for home see Grammar
+	alternatives []sequence
+}
+
 // builder collects rules.
 type builder struct {
-	names  []string
-	homes  []string // see Grammar
-	rules  [][]sequence
+	rules  []rule
 	byName map[string]int
 	ops    int
 	budget budget
@@ -135,7 +138,7 @@ func (b *builder) rule(name string) int {
 	if !ok {
 		b.spend(16)
 		i = b.anonymous(name)
-		b.byName[name], b.homes[i] = i, name
+		b.byName[name], b.rules[i].home = i, name
 	}
 	return i
 }
@@ -143,7 +146,10 @@ func (b *builder) rule(name string) int {
 // anonymous makes a rule that nothing refers to by its name.
 func (b *builder) anonymous(name string) int {
 	b.spend(32)
-	b.names, b.homes, b.rules = append(b.names, name), append(b.homes, b.where), append(b.rules, nil)
+	if len(b.rules) == cap(b.rules) { // twice as many: a repetition may make tens of thousands
+		b.rules = slices.Grow(b.rules, len(b.rules)+1)
+	}
+	b.rules = append(b.rules, rule{name: name, home: b.where})
 	return len(b.rules) - 1
 }
 
@@ -156,7 +162,7 @@ func (b *builder) define(rule int, alternatives ...sequence) {
 		b.fail("%stoo large: more than %d steps; make repetitions shorter", place(b.where), maxOps)
 		return
 	}
-	b.rules[rule] = alternatives
+	b.rules[rule].alternatives = alternatives
 }
 
 // grammar checks the rules that root reaches and lays them out.
@@ -166,13 +172,13 @@ func (b *builder) grammar(root int) (*Grammar, error) {
 	}
 	place := make([]int32, len(b.rules)) // of each rule that is reached, from 1 on
 	place[root] = 1
-	order := []int{root}
+	order := append(make([]int, 0, len(b.rules)), root)
 	for i := 0; i < len(order); i++ {
 		r := order[i]
-		if b.rules[r] == nil {
-			return nil, fmt.Errorf("grammar: rule %q is not defined", b.names[r])
+		if b.rules[r].alternatives == nil {
+			return nil, fmt.Errorf("grammar: rule %q is not defined", b.rules[r].name)
 		}
-		for _, s := range b.rules[r] {
+		for _, s := range b.rules[r].alternatives {
 			for _, t := range s {
 				if t.set == nil && place[t.rule] == 0 {
 					order = append(order, t.rule)
@@ -186,14 +192,14 @@ func (b *builder) grammar(root int) (*Grammar, error) {
 	}
 	if !b.fixpoint(order, true)[root] { // the rules that can come to an end
 		return nil, fmt.Errorf("grammar: rule %q allows no text: every way through it comes back to itself",
-			b.names[root])
+			b.rules[root].name)
 	}
 	g := &Grammar{ops: make([]op, 0, b.ops)}
 	g.starts, g.homes = make([][]int32, 0, len(order)), make([]string, 0, len(order))
 	sets := map[byteSet]int32{}
 	for _, r := range order {
-		starts := make([]int32, 0, len(b.rules[r]))
-		for _, s := range b.rules[r] {
+		starts := make([]int32, 0, len(b.rules[r].alternatives))
+		for _, s := range b.rules[r].alternatives {
 			starts = append(starts, int32(len(g.ops)))
 			for _, t := range s {
 				if t.set == nil {
@@ -210,7 +216,7 @@ func (b *builder) grammar(root int) (*Grammar, error) {
 			}
 			g.ops = append(g.ops, op{kind: opReturn})
 		}
-		g.starts, g.homes = append(g.starts, starts), append(g.homes, b.homes[r])
+		g.starts, g.homes = append(g.starts, starts), append(g.homes, b.rules[r].home)
 	}
 	g.classify()
 	return g, nil
@@ -250,37 +256,38 @@ func (g *Grammar) classify() {
 // is left to do, as in a repetition of what may be empty, the call replaces its caller.
 func (b *builder) leftRecursive(order []int) (string, bool) {
 	nullable := b.fixpoint(order, false)
-	type edge struct {
-		to   int
-		tail bool
-	}
-	edges := make([][]edge, len(b.rules))
+	calls := make([]call, 0, b.ops)
+	first := make([][]call, len(b.rules)) // of each rule, those that it can make before any byte
 	for _, r := range order {
-		for _, s := range b.rules[r] {
+		from := len(calls)
+		for _, s := range b.rules[r].alternatives {
 			for i, t := range s {
 				if t.set != nil {
 					break
 				}
-				edges[r] = append(edges[r], edge{t.rule, i == len(s)-1})
+				calls = append(calls, call{int32(t.rule), i == len(s)-1})
 				if !nullable[t.rule] {
 					break
 				}
 			}
 		}
+		first[r] = calls[from:]
 	}
-	group := components(order, len(b.rules), func(r int, visit func(int)) {
-		for _, e := range edges[r] {
-			visit(e.to)
-		}
-	})
+	group := components(order, first)
 	for _, r := range order {
-		for _, e := range edges[r] {
-			if !e.tail && group[r] == group[e.to] {
-				return b.names[r], true
+		for _, c := range first[r] {
+			if !c.tail && group[r] == group[c.to] {
+				return b.rules[r].name, true
 			}
 		}
 	}
 	return "", false
+}
+
+// call is one rule's call of another. A tail call is the last part of its sequence.
+type call struct {
+	to   int32
+	tail bool
 }
 
 // fixpoint marks the rules that have an alternative of marked rules alone, and of bytes if those are allowed. Each
@@ -288,16 +295,16 @@ func (b *builder) leftRecursive(order []int) (string, bool) {
 func (b *builder) fixpoint(order []int, bytes bool) []bool {
 	type alternative struct{ rule, waits int32 }
 	type caller struct{ alternative, next int32 } // of a rule; the next one's number, 0 after the last
-	all, callers := []alternative{}, make([]caller, 1)
+	all, callers := make([]alternative, 0, b.ops), make([]caller, 1, b.ops+1)
 	is, first := make([]bool, len(b.rules)), make([]int32, len(b.rules))
-	var marked []int32
+	marked := make([]int32, 0, len(order))
 	mark := func(rule int32) {
 		if !is[rule] {
 			is[rule], marked = true, append(marked, rule)
 		}
 	}
 	for _, r := range order {
-		for _, s := range b.rules[r] {
+		for _, s := range b.rules[r].alternatives {
 			if !bytes && slices.ContainsFunc(s, func(t term) bool { return t.set != nil }) {
 				continue
 			}
@@ -328,59 +335,53 @@ func (b *builder) fixpoint(order []int, bytes bool) []bool {
 	return is
 }
 
-// components numbers the strongly connected components of a graph (Tarjan 1972), whose nodes are below n, without
+// components numbers the strongly connected components of the rules that call each other (Tarjan 1972), without
 // recursion: a chain of rules may be as long as the grammar.
-func components(nodes []int, n int, edges func(node int, visit func(int))) []int32 {
+func components(rules []int, calls [][]call) []int32 {
 	type frame struct {
-		node int
-		out  []int
+		rule int32
+		left []call
 	}
+	n := len(calls)
 	index, low, group := make([]int32, n), make([]int32, n), make([]int32, n) // an index of 0: not seen
-	var stack []int
+	stack, frames := make([]int32, 0, len(rules)), make([]frame, 0, len(rules))
 	onStack := make([]bool, n)
 	seen, groups := int32(0), int32(0)
-	for _, root := range nodes {
-		if index[root] != 0 {
-			continue
+	enter := func(r int32) {
+		seen++
+		index[r], low[r] = seen, seen
+		stack, onStack[r] = append(stack, r), true
+		frames = append(frames, frame{r, calls[r]})
+	}
+	for _, root := range rules {
+		if index[root] == 0 {
+			enter(int32(root))
 		}
-		var frames []frame
-		enter := func(n int) {
-			seen++
-			index[n], low[n] = seen, seen
-			stack, onStack[n] = append(stack, n), true
-			var out []int
-			edges(n, func(to int) { out = append(out, to) })
-			frames = append(frames, frame{n, out})
-		}
-		enter(root)
 		for len(frames) > 0 {
 			f := &frames[len(frames)-1]
-			if len(f.out) > 0 {
-				to := f.out[0]
-				f.out = f.out[1:]
+			r := f.rule
+			if len(f.left) > 0 {
+				to := f.left[0].to
+				f.left = f.left[1:]
 				if index[to] == 0 {
 					enter(to)
 				} else if onStack[to] {
-					low[f.node] = min(low[f.node], index[to])
+					low[r] = min(low[r], index[to])
 				}
 				continue
 			}
-			n := f.node
-			if low[n] == index[n] {
-				for {
+			if low[r] == index[r] {
+				for onStack[r] {
 					top := stack[len(stack)-1]
 					stack = stack[:len(stack)-1]
 					onStack[top], group[top] = false, groups
-					if top == n {
-						break
-					}
 				}
 				groups++
 			}
 			frames = frames[:len(frames)-1]
 			if len(frames) > 0 {
-				above := frames[len(frames)-1].node
-				low[above] = min(low[above], low[n])
+				above := frames[len(frames)-1].rule
+				low[above] = min(low[above], low[r])
 			}
 		}
 	}

@@ -211,7 +211,7 @@ func (s *schemaReader) shared(n *node, path string) sequence {
 	r, ok := s.rules[n]
 	if !ok {
 		r = s.b.anonymous(path)
-		s.b.homes[r], s.rules[n] = path, r
+		s.b.rules[r].home, s.rules[n] = path, r
 		if found := s.convert(n, path); s.b.err == nil {
 			s.b.define(r, found)
 		}
