@@ -58,6 +58,10 @@ type KernelSource struct {
 	// Reference computes the same dispatch on the host; the cpu device runs it.
 	// It sees each binding as the words bound, and the workgroup counts.
 	Reference func(groups [3]int, bindings []Memory)
+	// Entry names the function of the simd device's module that computes the same dispatch, and Words specialise it;
+	// without one the simd device runs Reference.
+	Entry string
+	Words []uint32
 }
 
 // Binding is a range of a buffer, in bytes. Size 0 reaches to the buffer's end. Offset must be a multiple of 256.
@@ -116,7 +120,7 @@ type Device interface {
 
 // Info describes a device.
 type Info struct {
-	Backend      string   // "browser", "native" or "cpu"
+	Backend      string   // "browser", "native", "simd" or "cpu"
 	Adapter      string   // the adapter's name, as the driver gives it
 	Vendor       string   // may be empty
 	Architecture string   // may be empty
@@ -130,6 +134,9 @@ type Info struct {
 func (i Info) Identity() string {
 	return strings.Join([]string{i.Backend, i.Vendor, i.Architecture, i.Adapter, i.Driver}, "|")
 }
+
+// Host reports whether the device runs kernels on the host, without compiling shaders.
+func (i Info) Host() bool { return i.Backend == "cpu" || i.Backend == "simd" }
 
 // Has reports whether a WebGPU feature is enabled.
 func (i Info) Has(feature string) bool {
@@ -171,6 +178,7 @@ const (
 type Counters struct {
 	Buffers, Kernels, Programs int           // creations
 	Submits, Reads             int           // queue submits and maps
+	Fallbacks                  int           // dispatches that ran their Reference on the simd device
 	BytesWritten, BytesRead    int64         // host to device and back
 	ReadWait                   time.Duration // time spent waiting for maps
 }

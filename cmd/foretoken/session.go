@@ -155,7 +155,7 @@ func (o *modelOptions) head() (weights, config gguf.Source, err error) {
 
 // The values of --device and --kv.
 var (
-	devices   = []string{"auto", open.Accelerator, "cpu"}
+	devices   = []string{"auto", open.Accelerator, "simd", "cpu"}
 	kvFormats = []string{"f32", "f16", "q8"}
 )
 

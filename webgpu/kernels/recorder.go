@@ -37,6 +37,14 @@ type Recorder struct {
 // Reference computes a kernel on the host: the groups of the dispatch and the memory of its bindings.
 type Reference = func(groups [3]int, bindings []webgpu.Memory)
 
+// Host computes a kernel on the host: Ref in Go, in float64, as the oracle; and function Entry of the module of package
+// simd, which Words specialise.
+type Host struct {
+	Ref   Reference
+	Entry string
+	Words []uint32
+}
+
 // NewRecorder starts a program for a device.
 func NewRecorder(label string, dev webgpu.Info) *Recorder {
 	return &Recorder{label: label, limit: dev.Limits, subgroup4: dev.Has("subgroups")}

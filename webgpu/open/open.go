@@ -9,9 +9,10 @@ import (
 
 	"foretoken/webgpu"
 	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/simd"
 )
 
-// Device opens a device of a kind: "cpu", Accelerator (in a browser also "webgpu"), or "auto" (also ""), which
+// Device opens a device of a kind: "cpu", "simd", Accelerator (in a browser also "webgpu"), or "auto" (also ""), which
 // takes the accelerator if there is one and the cpu device if not. The note is empty, or says in plain words why
 // auto fell back.
 func Device(ctx context.Context, kind string) (dev webgpu.Device, note string, err error) {
@@ -23,6 +24,12 @@ func Patient(ctx context.Context, kind string, patience time.Duration) (dev webg
 	switch kind {
 	case "cpu":
 		return cpu.Open(), "", nil
+	case "simd":
+		d, err := simd.Open()
+		if err != nil {
+			return nil, "", err // not d: a nil *Device in the interface is not nil
+		}
+		return d, "", nil
 	case "auto", "":
 		dev, err := accelerator(ctx, patience)
 		if err != nil {
@@ -37,5 +44,5 @@ func Patient(ctx context.Context, kind string, patience time.Duration) (dev webg
 		dev, err := accelerator(ctx, patience)
 		return dev, "", err
 	}
-	return nil, "", fmt.Errorf("open: unknown device %q: want auto, %s or cpu", kind, Accelerator)
+	return nil, "", fmt.Errorf("open: unknown device %q: want auto, %s, simd or cpu", kind, Accelerator)
 }

@@ -114,7 +114,7 @@ func Record(r *kernels.Recorder, lanes kernels.Lanes, h kernels.Heads, s kernels
 		}
 		r.Add(kernel, groups(n), params(n, from), append(views, to)...)
 		if !only {
-			join := shaders.Source("params join", kernels.Inputs(2), attentionJoinRef(h, size),
+			join := shaders.Source("params join", kernels.Inputs(2), kernels.Host{Ref: attentionJoinRef(h, size)},
 				kernels.Const("N", size), kernels.Const("DQ", a.quads))
 			r.Add(join, r.GroupsFor(n*h.Query*a.quads, groupLanes), params(n, from), s.Rows, scratch, out)
 		}
@@ -155,7 +155,7 @@ func (a pass) subgroup4(cache int) (*webgpu.KernelSource, int) {
 	}
 	read := a.l.Read(run * words)
 	files := "params input subgroup4_" + a.l.Format.String() + reader(a.l, read) + " subgroup4"
-	return shaders.Source(files, kernels.Inputs(6), attentionRef(a.h), a.constants(heads, read,
+	return shaders.Source(files, kernels.Inputs(6), kernels.Host{Ref: attentionRef(a.h)}, a.constants(heads, read,
 		kernels.Const("W", own), kernels.Const("HW", heads*own), kernels.Const("RUN", run),
 		kernels.Const("RUNS", own/run), kernels.Const("QUADS", read/words), kernels.Const("READS", run*words/read),
 		kernels.Const("CACHE", cache/(4*read)), kernels.Const("WG", subgroup4Threads))...), chunks
@@ -167,7 +167,7 @@ func (a pass) group(_ *kernels.Recorder, only bool, size int) (*webgpu.KernelSou
 	tile := max(min(8/heads, 1024/(heads*a.h.Dim), mostRows), 1) // the same for every number of rows
 	R := tile * heads
 	kernel := shaders.Source("params input bytes "+a.l.Format.String()+" group", kernels.Inputs(6),
-		attentionBlocksRef(a.h, size, only), a.constants(heads, 1,
+		kernels.Host{Ref: attentionBlocksRef(a.h, size, only)}, a.constants(heads, 1,
 			kernels.Const("TM", tile), kernels.Const("R", R), kernels.Const("RQ", R*a.quads), kernels.Const("N", size),
 			kernels.Const("RN", R*size), kernels.Const("TN", tile*size), kernels.Const("HL", heads*groupLanes),
 			kernels.Const("SCAN", groupLanes/R), kernels.Const("TEAMS", groupLanes/a.quads),
@@ -196,7 +196,7 @@ func (a pass) split(r *kernels.Recorder, only bool, size int) (*webgpu.KernelSou
 	steps := l.Head() / (reads * read)
 	touches := (l.Scales() + l.Head()*((together+chunks-1)/chunks) + 16*splitThreads - 1) / (16 * splitThreads)
 	files := "params input bytes step_" + l.Format.String() + reader(l, read) + " attention"
-	kernel := shaders.Source(files, kernels.Inputs(6), attentionBlocksRef(a.h, size, only), append(l.Constants(read),
+	kernel := shaders.Source(files, kernels.Inputs(6), kernels.Host{Ref: attentionBlocksRef(a.h, size, only)}, append(l.Constants(read),
 		kernels.Const("H", heads), kernels.Const("DQ", a.quads), kernels.Const("HQ", heads*a.quads),
 		kernels.Const("CONTEXT", a.context), kernels.Const("N", size), kernels.Const("QUADS", a.quads/steps),
 		kernels.Const("STEPS", steps), kernels.Const("STEP", reads), kernels.Const("BLOCKS", blocks),

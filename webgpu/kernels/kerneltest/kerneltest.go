@@ -14,13 +14,14 @@ import (
 	"foretoken/webgpu/cpu"
 	"foretoken/webgpu/kernels"
 	"foretoken/webgpu/open"
+	"foretoken/webgpu/simd"
 )
 
 // Full reports whether FORETOKEN_FULL=1 requests every combination. These tests spend nearly all of their time
 // compiling, so by default they skip combinations whose parts are tested in other combinations of the same test.
 func Full() bool { return os.Getenv("FORETOKEN_FULL") != "" }
 
-// OnDevices runs a test on the cpu device and on the build's own device.
+// OnDevices runs a test on the cpu device, the simd device and the build's own device.
 // FORETOKEN_REQUIRE_GPU=1 makes a missing device a failure. The cpu device is the same Go code on every platform, so
 // short runs, which include those in a browser, skip it.
 func OnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
@@ -29,6 +30,14 @@ func OnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
 			t.Skip("short: the cpu device is tested in full runs")
 		}
 		dev := cpu.Open()
+		defer dev.Destroy()
+		test(t, dev)
+	})
+	t.Run("simd", func(t *testing.T) {
+		dev, err := simd.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
 		defer dev.Destroy()
 		test(t, dev)
 	})
@@ -123,7 +132,7 @@ func (b Bench) Thrice(record func(*kernels.Recorder), outs ...kernels.View) []we
 
 // Ways returns the lanes to test on a device; the cpu device runs the same reference for both.
 func Ways(dev webgpu.Device) []kernels.Lanes {
-	if dev.Info().Backend == "cpu" {
+	if dev.Info().Host() {
 		return []kernels.Lanes{kernels.Serial}
 	}
 	return []kernels.Lanes{kernels.Serial, kernels.Grouped}

@@ -1,0 +1,2 @@
+// The kernels, each with the Go function that records it.
+KERNEL(norm)
