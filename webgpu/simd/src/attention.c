@@ -117,12 +117,12 @@ typedef struct {
   u32 *in_order;   // the offsets in decoded
 } room;
 
-// Calls `use` for the keys or values of a head, a tile at a time.
-static void each_tile(const cache *c, const u8 *at, u32 head, const room *r, const team *m,
+// Calls `use` for the keys or values of a head at the first `end` positions, a tile at a time.
+static void each_tile(const cache *c, const u8 *at, u32 head, const room *r, u32 end, const team *m,
                       void (*use)(const team *, const tile *)) {
   u32 data = 4 * cache_scales(c) + head * cache_head(c), scales = 4 * head * (cache_scales(c) / c->heads);
-  for (u32 from = 0; from < m->n; from += TILE) {
-    tile part = {from, min_u32(m->n, from + TILE), at + data, r->slots + from};
+  for (u32 from = 0; from < end; from += TILE) {
+    tile part = {from, min_u32(end, from + TILE), at + data, r->slots + from};
     if (c->format != KV_F32) {
       u32 dim = c->dim, block = c->block;
       for (u32 j = from; j < part.to; j++) {
@@ -165,7 +165,7 @@ static u32 find_slots(const dispatch *d, u32 i, u32 slot_bytes, u32 *slots) {
 // softmax(q·k·scale)·v for each row and head; attention.Record on a host. words: format of the caches, elements of a
 // head, block.
 void attention(const dispatch *d, const thread *t) {
-  u32 heads = PARAM(1), group = PARAM(2), width = PARAM(3), row0 = PARAM(7), dim = d->words[1];
+  u32 heads = PARAM(1), group = PARAM(2), width = PARAM(3), dim = d->words[1];
   cache c = {d->words[0], heads / group, dim, d->words[2]};
   u32 chunks = (group + MOST_HEADS - 1) / MOST_HEADS, size = (group + chunks - 1) / chunks;
   room has;
@@ -177,14 +177,14 @@ void attention(const dispatch *d, const thread *t) {
   u32 of = 0, count = 0;
   range r = share(t, PARAM(0) * c.heads * chunks, 1);
   for (u32 task = r.from; task < r.to; task++) {
-    u32 i = row0 + task / (c.heads * chunks), kv = task / chunks % c.heads, first = task % chunks * size;
+    u32 i = task / (c.heads * chunks), kv = task / chunks % c.heads, first = task % chunks * size;
     if (task == r.from || i != of) count = find_slots(d, of = i, cache_slot(&c), has.slots);
     u32 together = min_u32(size, group - first), head = kv * group + first;
     team m = {(count + PLACES - 1) / PLACES * PLACES, dim / 8, AT(f32, 4) + i * width + head * dim, has.scores,
               AT(f32, 7) + (i * heads + head) * dim};
-    each_tile(&c, AT(u8, 5), kv, &has, &m, score_heads[together - 1]);
+    each_tile(&c, AT(u8, 5), kv, &has, m.n, &m, score_heads[together - 1]);
     for (u32 k = 0; k < together; k++) soften(m.scores + k * m.n, m.n, count, PARAM_F32(5));
     for (u32 k = 0; k < together * dim; k++) m.out[k] = 0;
-    each_tile(&c, AT(u8, 6), kv, &has, &m, mix_heads[together - 1]);
+    each_tile(&c, AT(u8, 6), kv, &has, count, &m, mix_heads[together - 1]);
   }
 }
