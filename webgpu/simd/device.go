@@ -27,6 +27,8 @@ var (
 type module interface {
 	// call calls an exported function and returns its result, 0 for none. A trap is an error.
 	call(name string, args ...uint32) (uint32, error)
+	// run is call of "run", for every run of a program.
+	run(program, from, to, scratch uint32) error
 	// grow makes the memory at least size bytes large.
 	grow(size int) error
 	// put and get copy to and from the memory.
@@ -63,8 +65,10 @@ type Device struct {
 	heap      heap
 	kernels   map[string]int // numbers by name
 	scratch   uint32
-	scratched int           // bytes of scratch
+	scratched int           // bytes of scratch of a part
+	parts     int           // into which checks split a dispatch; 0: no checks
 	fallbacks int           // of the present run
+	done      chan error    // receives the end of the present run
 	work      sync.Mutex    // held while dispatches run
 	lost      chan struct{} // closed by Destroy
 	destroyed atomic.Bool
@@ -75,12 +79,15 @@ type Device struct {
 type backend Device
 
 // Open makes a device.
-func Open() (*Device, error) {
+func Open() (*Device, error) { return openWith(0) }
+
+func openWith(parts int) (*Device, error) {
 	m, err := instantiate()
 	if err != nil {
 		return nil, fmt.Errorf("simd: %w: %w", webgpu.ErrUnavailable, err)
 	}
-	d := &Device{module: m, kernels: map[string]int{}, lost: make(chan struct{}), yielded: time.Now()}
+	d := &Device{module: m, kernels: map[string]int{}, parts: parts, done: make(chan error, 1),
+		lost: make(chan struct{}), yielded: time.Now()}
 	if err := d.begin(); err != nil {
 		m.close()
 		return nil, fmt.Errorf("simd: %w", err)
@@ -233,7 +240,8 @@ func (d *backend) reserve(steps []step, list []byte) error {
 		d.scratched = 0
 	}
 	var err error
-	if d.scratch, err = d.alloc(most); err == nil {
+	most = roundUp(most)
+	if d.scratch, err = d.alloc(most * max(d.parts, 1)); err == nil {
 		d.scratched = most
 	}
 	return err
@@ -260,10 +268,9 @@ func (d *backend) Replay(
 	// stops before its next program; by then it is the only owner of the memory.
 	start := time.Now()
 	d.fallbacks = 0
-	done := make(chan error, 1)
-	go func() { done <- d.replay(run) }()
+	go d.replay(run)
 	select {
-	case err := <-done:
+	case err := <-d.done:
 		if err != nil {
 			return registry.Replayed{}, err
 		}
@@ -278,15 +285,14 @@ func (d *backend) Replay(
 	return registry.Replayed{Wait: wait, Fallbacks: d.fallbacks}, nil
 }
 
-func (d *backend) replay(run []*program) error {
+func (d *backend) replay(run []*program) {
 	d.work.Lock()
 	defer d.work.Unlock()
-	for _, p := range run {
-		if err := d.span(p, 0, len(p.Steps)); err != nil {
-			return err
-		}
+	var err error
+	for i := 0; i < len(run) && err == nil; i++ {
+		err = d.span(run[i], 0, len(run[i].Steps))
 	}
-	return nil
+	d.done <- err
 }
 
 // span runs dispatches [from, to) of a program: those between references in one call each.
@@ -311,7 +317,10 @@ func (d *backend) enter(p *program, from, to int) error {
 	if err := d.Lost(); err != nil || from >= to {
 		return err
 	}
-	if _, err := d.module.call("run", p.Data.at, uint32(from), uint32(to), d.scratch); err != nil {
+	if d.parts > 0 {
+		return d.check(p, from, to)
+	}
+	if err := d.module.run(p.Data.at, uint32(from), uint32(to), d.scratch); err != nil {
 		i, _ := d.module.call("running")
 		if int(i) < len(p.Steps) {
 			err = fmt.Errorf("program %s, dispatch %d, kernel %s: %w", p.Label, i, p.Steps[i].Kernel.Source.Name, err)

@@ -15,8 +15,12 @@ type instance struct {
 	exports   js.Value
 	memory    js.Value
 	functions map[string]js.Value
+	runs      js.Value
 	bytes     js.Value // a Uint8Array of the memory; made again when it grows
 	size      int
+	// parts are views of ranges of the memory. A round reads and writes the same few ranges again and again, so that
+	// each needs no call but that of the copy.
+	parts map[span]js.Value
 }
 
 func instantiate() (m module, err error) {
@@ -44,7 +48,8 @@ func instantiate() (m module, err error) {
 		return nil, a.err
 	}
 	exports := a.value.Get("instance").Get("exports")
-	i := &instance{exports: exports, memory: exports.Get("memory"), functions: map[string]js.Value{}}
+	i := &instance{exports: exports, memory: exports.Get("memory"), functions: map[string]js.Value{},
+		runs: exports.Get("run")}
 	i.refresh()
 	return i, nil
 }
@@ -62,7 +67,7 @@ func caught(err *error) {
 
 func (m *instance) refresh() {
 	m.bytes = js.Global().Get("Uint8Array").New(m.memory.Get("buffer"))
-	m.size = m.bytes.Length()
+	m.size, m.parts = m.bytes.Length(), map[span]js.Value{}
 }
 
 func (m *instance) call(name string, args ...uint32) (result uint32, err error) {
@@ -83,6 +88,12 @@ func (m *instance) call(name string, args ...uint32) (result uint32, err error) 
 	return result, nil
 }
 
+func (m *instance) run(program, from, to, scratch uint32) (err error) {
+	defer caught(&err)
+	m.runs.Invoke(int(program), int(from), int(to), int(scratch))
+	return nil
+}
+
 func (m *instance) grow(size int) (err error) {
 	defer func() {
 		if err != nil {
@@ -101,8 +112,20 @@ func (m *instance) grow(size int) (err error) {
 	return nil
 }
 
+// mostParts bounds the views kept: programs come and go, and each has ranges of its own.
+const mostParts = 1024
+
 func (m *instance) part(at uint32, n int) js.Value {
-	return m.bytes.Call("subarray", int(at), int(at)+n)
+	s := span{int(at), int(at) + n}
+	v, ok := m.parts[s]
+	if !ok {
+		if len(m.parts) == mostParts {
+			clear(m.parts)
+		}
+		v = m.bytes.Call("subarray", s.at, s.end)
+		m.parts[s] = v
+	}
+	return v
 }
 
 func (m *instance) put(at uint32, data []byte) {
@@ -117,4 +140,4 @@ func (m *instance) get(at uint32, dst []byte) {
 	}
 }
 
-func (m *instance) close() { m.exports, m.memory, m.bytes = js.Value{}, js.Value{}, js.Value{} }
+func (m *instance) close() { *m = instance{} }

@@ -33,6 +33,7 @@ var compiled = sync.OnceValues(func() (func() (api.Module, error), error) {
 type instance struct {
 	module    api.Module
 	functions map[string]api.Function
+	runs      api.Function
 	stack     [8]uint64
 }
 
@@ -45,7 +46,7 @@ func instantiate() (module, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &instance{module: m, functions: map[string]api.Function{}}, nil
+	return &instance{module: m, functions: map[string]api.Function{}, runs: m.ExportedFunction("run")}, nil
 }
 
 func (m *instance) call(name string, args ...uint32) (uint32, error) {
@@ -60,6 +61,11 @@ func (m *instance) call(name string, args ...uint32) (uint32, error) {
 	}
 	err := f.CallWithStack(context.Background(), m.stack[:])
 	return uint32(m.stack[0]), err
+}
+
+func (m *instance) run(program, from, to, scratch uint32) error {
+	m.stack = [len(m.stack)]uint64{uint64(program), uint64(from), uint64(to), uint64(scratch)}
+	return m.runs.CallWithStack(context.Background(), m.stack[:])
 }
 
 func (m *instance) grow(size int) error {

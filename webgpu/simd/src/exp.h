@@ -1,4 +1,5 @@
-// e to the power of f32 numbers, within 1 ulp: a polynomial between ±ln 2 / 2 and a power of two, as in Moshier's Cephes.
+// e to the power of f32 numbers, within 1 ulp: a polynomial between ±ln 2 / 2 and a power of two, as in Moshier's
+// Cephes.
 #pragma once
 #include "kernel.h"
 

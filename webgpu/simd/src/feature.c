@@ -12,7 +12,9 @@ static void copy_row(const dispatch *d, const thread *t, u32 out, u32 to, u32 in
   __builtin_memcpy(AT(u8, out) + to * size + r.from, AT(u8, in) + from * size + r.from, r.to - r.from);
 }
 
-static u32 at(const dispatch *d, u32 binding, u32 i) { return AT(u32, binding)[min_u32(i, d->b[binding].size / 4 - 1)]; }
+static u32 at(const dispatch *d, u32 binding, u32 i) {
+  return AT(u32, binding)[min_u32(i, d->b[binding].size / 4 - 1)];
+}
 
 // out[slot of row i] = x[i]; layer.RecordStoreFeatures.
 void feature_store(const dispatch *d, const thread *t) {

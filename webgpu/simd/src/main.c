@@ -33,10 +33,15 @@ u32 EXPORT(scratch_size)(const dispatch *d) {
 static u32 at;
 u32 EXPORT(running)(void) { return at; }
 
-// Runs the dispatches of a program from number `from` to before number `to`.
-void EXPORT(run)(const dispatch *const *program, u32 from, u32 to, u8 *scratch) {
-  thread t = {0, 1, scratch};
+// Runs part `part` of `parts` of the dispatches of a program from number `from` to before number `to`.
+void EXPORT(run_part)(const dispatch *const *program, u32 from, u32 to, u8 *scratch, u32 part, u32 parts) {
+  thread t = {part, parts, scratch};
   for (at = from; at < to; at++) kernels[program[at]->kernel].run(program[at], &t);
+}
+
+// Runs them all.
+void EXPORT(run)(const dispatch *const *program, u32 from, u32 to, u8 *scratch) {
+  run_part(program, from, to, scratch, 0, 1);
 }
 
 // Has `size` bytes at an address be zero; size is a multiple of 4.
