@@ -314,6 +314,7 @@ func (d *backend) span(p *program, from, to int) error {
 
 // enter runs dispatches that the module has.
 func (d *backend) enter(p *program, from, to int) error {
+	runtime.Gosched() // a browser has one thread: Destroy has its turn here
 	if err := d.Lost(); err != nil || from >= to {
 		return err
 	}
