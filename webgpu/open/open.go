@@ -25,7 +25,7 @@ func Patient(ctx context.Context, kind string, patience time.Duration) (dev webg
 	case "cpu":
 		return cpu.Open(), "", nil
 	case "simd":
-		d, err := simd.Open()
+		d, err := simd.Open(simd.Options{})
 		if err != nil {
 			return nil, "", err // not d: a nil *Device in the interface is not nil
 		}

@@ -34,7 +34,7 @@ func OnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
 		test(t, dev)
 	})
 	t.Run("simd", func(t *testing.T) {
-		dev, err := simd.Open()
+		dev, err := simd.Open(simd.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
