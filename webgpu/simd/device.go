@@ -84,7 +84,8 @@ type backend Device
 
 // Options are those of a device.
 type Options struct {
-	// Threads compute each dispatch together; 0: one. Without shared memory there is only one.
+	// Threads compute each dispatch together; 0: one. There are fewer where the page does not let more start: shared
+	// memory is for pages that are cross-origin isolated.
 	Threads int
 	// Parts, for tests, has one thread compute each dispatch in so many parts, one after the other.
 	Parts int
@@ -146,8 +147,9 @@ func limits() webgpu.Limits {
 // Info describes the host.
 func (d *Device) Info() webgpu.Info {
 	return webgpu.Info{
-		Backend:      "simd",
-		Adapter:      fmt.Sprintf("WebAssembly SIMD (%s, %d threads)", engine(), d.threads),
+		Backend:      "cpu",
+		Adapter:      fmt.Sprintf("WebAssembly SIMD (%s)", engine()),
+		Threads:      d.threads,
 		Architecture: runtime.GOARCH,
 		Driver:       runtime.Version(),
 		Software:     true,

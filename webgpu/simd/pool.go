@@ -21,26 +21,26 @@ const (
 // stackSize is the stack of a thread in bytes, as src/build.sh gives it to the first.
 const stackSize = 64 << 10
 
-// startThreads makes the pool and starts threads besides the one that calls.
+// startThreads makes the pool and starts threads besides the one that calls, as far as they start.
 func (d *backend) startThreads(threads int) error {
 	var err error
 	if d.pool, err = d.alloc(4 * poolWords); err != nil {
 		return err
 	}
-	for part := 1; part < threads; part++ {
+	for d.threads = 1; d.threads < threads; d.threads++ {
 		stack, err := d.alloc(stackSize)
 		if err != nil {
 			return err
 		}
-		err = d.module.start(d.pool, uint32(part), stack+stackSize, func(err error) {
+		err = d.module.start(d.pool, uint32(d.threads), stack+stackSize, func(err error) {
 			d.setWord(poolFailed, 1)
 			d.failure.CompareAndSwap(nil, &err)
 		})
-		if err != nil {
-			return err
+		if err != nil { // not a failure: fewer threads compute the same
+			d.heap.give(stack)
+			return nil
 		}
 	}
-	d.threads = threads
 	return nil
 }
 

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"foretoken/webgpu"
-	"foretoken/webgpu/cpu"
 	"foretoken/webgpu/kernels"
 	"foretoken/webgpu/open"
+	"foretoken/webgpu/reference"
 	"foretoken/webgpu/simd"
 )
 
@@ -29,7 +29,7 @@ func OnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
 		if testing.Short() {
 			t.Skip("short: the cpu device is tested in full runs")
 		}
-		dev := cpu.Open()
+		dev := reference.Open()
 		defer dev.Destroy()
 		test(t, dev)
 	})
