@@ -18,7 +18,7 @@ import (
 	"foretoken/models/safetensors"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
-	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/reference"
 )
 
 // rewritten returns a copy of a source whose change has edited the bytes.
@@ -83,7 +83,7 @@ func floatHead(t *testing.T, f *safetensors.File, change func(name string, x []f
 // TestWeightsAreFinite puts a NaN or an infinity into every tensor of a target, a draft and a head, in turn. Each file
 // is refused with an error that names the tensor.
 func TestWeightsAreFinite(t *testing.T) {
-	dev := cpu.Open()
+	dev := reference.Open()
 	defer dev.Destroy()
 	refused := func(name string, target, draft gguf.Source, o Options) {
 		t.Helper()

@@ -16,7 +16,7 @@ import (
 	"foretoken/models/gguf"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
-	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/reference"
 	"foretoken/webgpu/faults"
 	"foretoken/webgpu/open"
 )
@@ -35,7 +35,7 @@ func newFaultyPair(t testing.TB, at func(n int, c faults.Call, label string) fau
 }
 
 func (k *faultyPair) device(context.Context) (webgpu.Device, error) {
-	return faults.New(cpu.Open(), k.plan), nil
+	return faults.New(reference.Open(), k.plan), nil
 }
 
 func (k *faultyPair) open() (*Session, error) {

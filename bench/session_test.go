@@ -13,7 +13,7 @@ import (
 	"foretoken/models/gguf"
 	"foretoken/models/modeltest"
 	"foretoken/webgpu"
-	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/reference"
 	"foretoken/webgpu/faults"
 )
 
@@ -41,7 +41,7 @@ func testModel(t testing.TB, name string) gguf.Source {
 }
 
 func (k *faulty) device(context.Context) (webgpu.Device, error) {
-	return faults.New(cpu.Open(), k.plan), nil
+	return faults.New(reference.Open(), k.plan), nil
 }
 
 func (k *faulty) open() (*foretoken.Session, error) {

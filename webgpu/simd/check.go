@@ -7,11 +7,7 @@ import (
 	"foretoken/webgpu"
 )
 
-// OpenChecked makes a device for tests of kernels. It runs every dispatch of the module as one part and then again as
-// several, the last one first, and a run fails if they write other bytes.
-func OpenChecked(parts int) (*Device, error) { return openWith(parts) }
-
-// check runs dispatches that the module has, in both ways.
+// check runs dispatches that the module has at once and in parts: see Options.
 func (d *backend) check(p *program, from, to int) error {
 	for i := from; i < to; i++ {
 		s := &p.Steps[i]
@@ -34,17 +30,10 @@ func (d *backend) check(p *program, from, to int) error {
 	return nil
 }
 
-// runParts runs the parts of a dispatch, each in a scratch of its own in which nothing is zero.
+// runParts runs a dispatch in parts, each with a scratch of its own in which nothing is zero.
 func (d *backend) runParts(p *program, i, parts int) error {
 	d.module.put(d.scratch, bytes.Repeat([]byte{0xa5}, d.scratched*parts))
-	for part := parts - 1; part >= 0; part-- {
-		_, err := d.module.call("run_part", p.Data.at, uint32(i), uint32(i+1), d.scratch+uint32(part*d.scratched),
-			uint32(part), uint32(parts))
-		if err != nil {
-			return fmt.Errorf("program %s, dispatch %d, kernel %s: %w", p.Label, i, p.Steps[i].Kernel.Source.Name, err)
-		}
-	}
-	return nil
+	return d.launch("run_in_turn", p, i, i+1, parts)
 }
 
 // writable copies the writable bindings of a dispatch; those of others are nil.

@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"foretoken/webgpu"
-	"foretoken/webgpu/cpu"
 	"foretoken/webgpu/kernels"
 	"foretoken/webgpu/open"
+	"foretoken/webgpu/reference"
 	"foretoken/webgpu/simd"
 )
 
@@ -32,12 +32,12 @@ func OnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
 		if testing.Short() {
 			t.Skip("short: the cpu device is tested in full runs")
 		}
-		dev := cpu.Open()
+		dev := reference.Open()
 		defer dev.Destroy()
 		test(t, dev)
 	})
 	t.Run("simd", func(t *testing.T) {
-		dev, err := simd.OpenChecked(3)
+		dev, err := simd.Open(simd.Options{Parts: 3})
 		if err != nil {
 			t.Fatal(err)
 		}

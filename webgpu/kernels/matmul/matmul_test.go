@@ -53,14 +53,14 @@ func TestMatMul(t *testing.T) {
 				for _, split := range []int{w.Rows, 50} {
 					up := w.Upload(b, split)
 					for i, family := range Families(dev.Info()) {
-						if i > 0 && dev.Info().Backend == "cpu" { // references have no families
+						if i > 0 && dev.Info().Host() { // references have no families
 							break
 						}
 						for _, m := range []int{1, 2, 5, 8, 13, 32, 64} {
 							if split != w.Rows && m != 5 || !kerneltest.Full() && (m == 2 || m == 8 || m == 32) {
 								continue
 							}
-							if dev.Info().Backend != "cpu" && !tried(f, family, m) {
+							if !dev.Info().Host() && !tried(f, family, m) {
 								continue
 							}
 							testProduct(b, family, w, up, x, p, m)
@@ -147,7 +147,7 @@ func TestMatMulBatchInvariance(t *testing.T) {
 			}
 			up := kerneltest.NewWeight(f, rows, cols).Upload(b, rows)
 			families := Families(dev.Info())[:1] // references have no families
-			if dev.Info().Backend != "cpu" {
+			if !dev.Info().Host() {
 				families = proved(dev, f)
 			}
 			for _, family := range families {
