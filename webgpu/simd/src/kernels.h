@@ -1,2 +1,4 @@
 // The kernels, each with the Go function that records it.
 KERNEL(norm)
+
+KERNEL_SCRATCH(matmul)  // matmul.Record, RecordNext, RecordSiLU, RecordRope
