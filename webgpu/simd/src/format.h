@@ -9,6 +9,9 @@
 
 enum { F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, FORMATS };
 
+// Expands X for each format with scales.
+#define QUANTISED(X) X(Q8_0) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(IQ4_NL) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K)
+
 #define INLINE static inline __attribute__((always_inline))
 
 // What distinguishes the formats. Words of scales are those of a block, or of a superblock of 256 from Q2_K on.
@@ -211,6 +214,27 @@ INLINE void unpack_block(u32 format, const u8 *q, const u32 *s, u32 g, u32 j, v1
       }
       break;
     }
+  }
+}
+
+INLINE void unpack_to(u32 format, const u8 *q, const u32 *s, u32 g, u32 j, i16 *w) {
+  v128_t v[4];
+  unpack_block(format, q, s, g, j, v);
+  for (u32 e = 0; e < 4; e++) wasm_v128_store(w + 32 * j + 8 * e, v[e]);
+}
+
+// Unpacks group g of a row, which has n blocks, to numbers (n, 32), scales and offsets (4).
+INLINE void unpack_group(u32 format, const u8 *q, const u32 *s, u32 g, u32 n, i16 *w, f32 *scale, f32 *const *offset) {
+  scales of = unpack_scales(format, s, g, n);
+  wasm_v128_store(scale, of.scale);
+  for (u32 o = 0; o < offsets_of(format); o++) wasm_v128_store(offset[o], of.offset[o]);
+  if (in_superblocks(format)) {
+    unpack_to(format, q, s, g, 0, w);
+    unpack_to(format, q, s, g, 1, w);
+    unpack_to(format, q, s, g, 2, w);
+    unpack_to(format, q, s, g, 3, w);
+  } else {
+    for (u32 j = 0; j < n; j++) unpack_to(format, q, s, g, j, w);
   }
 }
 

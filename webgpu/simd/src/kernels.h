@@ -2,3 +2,4 @@
 KERNEL(norm)
 
 KERNEL_SCRATCH(matmul)  // matmul.Record, RecordNext, RecordSiLU, RecordRope
+KERNEL(embed)           // layer.RecordEmbed, RecordEmbedNext

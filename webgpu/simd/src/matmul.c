@@ -32,9 +32,9 @@ u32 matmul_scratch(const dispatch *d) {
 }
 
 #define FORMAT(name)                                                                                            \
-  static void unpack_##name(const u8 *q, const u32 *s, u32 from, u32 blocks, chunk *c, u32 r) {                 \
-    f32 *const offset[] = {c->offset[0][r], c->offset[1][r]};                                                   \
-    unpack(name, q, s, from, blocks, c->w[r], c->scale[r], offset);                                             \
+  static void unpack_##name(const u8 *q, const u32 *s, u32 g, u32 n, chunk *c, u32 r, u32 b) {                  \
+    f32 *const offset[] = {c->offset[0][r] + b, c->offset[1][r] + b};                                           \
+    unpack_group(name, q, s, g, n, c->w[r] + 32 * b, c->scale[r] + b, offset);                                  \
   }                                                                                                             \
   static void single_##name(const rows *w, const tile *x, u32 blocks, f32 *out) {                               \
     for (u32 r = 0; r < R; r += 2) direct(name, 1, 2, w, r, x, blocks, out, PANEL);                             \
@@ -42,12 +42,11 @@ u32 matmul_scratch(const dispatch *d) {
   static void pair_##name(const rows *w, const tile *x, u32 blocks, f32 *out) {                                 \
     for (u32 r = 0; r < R; r++) direct(name, 2, 1, w, r, x, blocks, out, PANEL);                                \
   }
-#define QUANTISED(X) X(Q8_0) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(IQ4_NL) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K)
 QUANTISED(FORMAT)
 
 // The functions of a format with blocks.
 static const struct {
-  void (*unpack)(const u8 *q, const u32 *s, u32 from, u32 blocks, chunk *c, u32 r);
+  void (*unpack)(const u8 *q, const u32 *s, u32 g, u32 n, chunk *c, u32 r, u32 b);
   void (*direct[2])(const rows *w, const tile *x, u32 blocks, f32 *out);  // of one and two rows of x
 } blocked[FORMATS] = {
 #define ENTRY(name) [name] = {unpack_##name, {single_##name, pair_##name}},
@@ -95,7 +94,9 @@ static void wide_tiles(const product *p, const rows *w, f32 *out) {
   for (u32 from = 0; from < p->cols / 32; from += CHUNK / 32) {
     u32 blocks = min_u32(p->cols / 32 - from, CHUNK / 32);
     chunk c;
-    for (u32 r = 0; r < R; r++) blocked[p->format].unpack(w->q[r], w->s[r], from, blocks, &c, r);
+    for (u32 r = 0; r < R; r++)
+      for (u32 b = 0; b < blocks; b += 4)
+        blocked[p->format].unpack(w->q[r], w->s[r], (from + b) / 4, min_u32(blocks - b, 4), &c, r, b);
     for (u32 i = 0, m; i < end; i += m) {
       m = wide_rows(p->m - i);
       tile x = tile_at(p->tiles + i * tile_bytes(p->cols), m, p->cols);
@@ -173,11 +174,6 @@ static void quantise_rows(const product *p) {
     tile t = tile_at(p->tiles + i * tile_bytes(p->cols), m, p->cols);
     for (u32 k = 0; k < m; k++) quantise(p->x + min_u32(i + k, p->m - 1) * p->ldx, p->cols, offsets, &t, m, k);
   }
-}
-
-// Whether a binding has `rows` rows of `width` elements of four bytes, `stride` apart, from `first` on.
-static int holds(binding b, u64 first, u64 rows, u64 stride, u64 width) {
-  return first + (rows - 1) * stride + width <= b.size / 4;
 }
 
 static void finish_store(const dispatch *d, const thread *t, const product *p) {

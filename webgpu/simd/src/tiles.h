@@ -101,30 +101,6 @@ typedef struct {
   f32 scale[R][CHUNK / 32], offset[2][R][CHUNK / 32];
 } chunk;
 
-INLINE void unpack_to(u32 format, const u8 *q, const u32 *s, u32 g, u32 j, i16 *w) {
-  v128_t v[4];
-  unpack_block(format, q, s, g, j, v);
-  for (u32 e = 0; e < 4; e++) wasm_v128_store(w + 8 * e, v[e]);
-}
-
-// Unpacks up to eight blocks of a row, block `from` being the first, a multiple of 8. offset has vectors of eight.
-INLINE void unpack(u32 format, const u8 *q, const u32 *s, u32 from, u32 blocks, i16 *w, f32 *scale, f32 *const *offset) {
-  for (u32 b = 0; b < blocks; b += 4) {
-    u32 g = (from + b) / 4, n = min_u32(blocks - b, 4);
-    scales of = unpack_scales(format, s, g, n);
-    wasm_v128_store(scale + b, of.scale);
-    for (u32 o = 0; o < offsets_of(format); o++) wasm_v128_store(offset[o] + b, of.offset[o]);
-    if (in_superblocks(format)) {
-      unpack_to(format, q, s, g, 0, w + b * 32);
-      unpack_to(format, q, s, g, 1, w + b * 32 + 32);
-      unpack_to(format, q, s, g, 2, w + b * 32 + 64);
-      unpack_to(format, q, s, g, 3, w + b * 32 + 96);
-    } else {
-      for (u32 j = 0; j < n; j++) unpack_to(format, q, s, g, j, w + (b + j) * 32);
-    }
-  }
-}
-
 // Adds the blocks of a chunk, block `from` of the row being its first, for a tile of m = 4 or 8 rows of x. The lanes
 // are rows of x; sums are (4, R, m/4) vectors.
 INLINE void wide(const chunk *c, const tile *x, u32 from, u32 blocks, u32 m, u32 offsets, u32 halves, v128_t *sums) {
