@@ -14,3 +14,10 @@ KERNEL(norm)
 
 KERNEL_SCRATCH(matmul)  // matmul.Record, RecordNext, RecordSiLU, RecordRope
 KERNEL(embed)           // layer.RecordEmbed, RecordEmbedNext
+
+
+KERNEL(gather)          // tree.RecordGather
+KERNEL(prune)           // tree.RecordPrune
+KERNEL(select)          // tree.RecordSelect
+KERNEL(siblings)        // tree.RecordSiblings
+KERNEL_SCRATCH(verify)  // tree.RecordVerify
