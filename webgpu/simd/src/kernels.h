@@ -10,8 +10,6 @@ KERNEL(feature_parent)  // layer.RecordParentFeatures
 
 KERNEL(rope)                 // attention.RecordRope
 KERNEL_SCRATCH(attention)    // attention.Record
-KERNEL(rope)            // attention.RecordRope
-KERNEL_SCRATCH(attention)// attention.Record
 
 KERNEL_SCRATCH(matmul)  // matmul.Record, RecordNext, RecordSiLU, RecordRope
 KERNEL(embed)           // layer.RecordEmbed, RecordEmbedNext
