@@ -162,7 +162,7 @@ func TestGrammarBombs(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := bomb.ValidateContext(ctx); !errors.Is(err, context.Canceled) {
+	if err := bomb.Compile(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want the context's end", err)
 	}
 	s := demoSession(t, open.Accelerator)

@@ -5,6 +5,7 @@ package openai
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -368,5 +369,33 @@ func TestFormsAreCompiledInTheTurn(t *testing.T) {
 		if err, ok := q.compile(t.Context()).(*Error); !ok || err.Status != 400 || *err.Param != name {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestFormsAreCompiledOnce asks for several texts of one form: all get the grammar that the request compiled.
+func TestFormsAreCompiledOnce(t *testing.T) {
+	const large = `root ::= ([a-z]?){50000}`
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := (&foretoken.Constraints{Grammar: large}).Compile(gone); !errors.Is(err, context.Canceled) {
+		t.Fatalf("a grammar compiles in no time: %v", err)
+	}
+	w := serve(t, nil)
+	texts := 0
+	w.engine.generate = func(_ context.Context, _ []int32, r foretoken.Request,
+		_ func(*foretoken.Event) error) (*foretoken.Result, error) {
+		texts++
+		if err := r.Compile(gone); err != nil || r.Grammar != large {
+			t.Errorf("text %d of %.30s: %v", texts, r.Grammar, err)
+		}
+		r.Grammar += " "
+		if err := r.Compile(gone); !errors.Is(err, context.Canceled) {
+			t.Errorf("another grammar is taken for the same: %v", err)
+		}
+		return &foretoken.Result{Text: "x", Finish: spec.FinishLength}, nil
+	}
+	a := w.do("POST", textPath, `{"model": "demo", "prompt": ["a", "b"], "n": 3, "grammar": "`+large+`"}`)
+	if a.status != 200 || texts != 6 {
+		t.Errorf("%d texts: %d %s", texts, a.status, a.body)
 	}
 }
