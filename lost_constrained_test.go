@@ -40,6 +40,9 @@ func (w watched) Err() error {
 // grammar is compiled, while it shapes a pass and takes tokens, and in the caller's function for each round. The tokens
 // do not change. Where no device comes back the request ends with the loss, and the next one gets the same tokens.
 func TestLostWhileConstrained(t *testing.T) {
+	t.Attr("attack", "a device that is lost while a grammar or a bias is at work, or in the caller's function")
+	t.Attr("bound", "the same tokens; without another device the request ends with the loss, and the next one works")
+	losses := 0
 	pauses := reopenPauses
 	defer func() { reopenPauses = pauses }()
 	reopenPauses = []time.Duration{time.Millisecond}
@@ -107,6 +110,7 @@ func TestLostWhileConstrained(t *testing.T) {
 					if got, err := use(); err != nil || got != want {
 						t.Errorf("lost at %s %d: %q, %v, without a loss %q", lose, at, got, err, want)
 					}
+					losses += 2
 					last := lose == "event" && at == places[lose]-1 // nothing is asked of the device afterwards
 					if !last && (len(k.losses) != 2 || !k.losses[1].Recovered) {
 						t.Errorf("lost at %s %d: reported %v", lose, at, k.losses)
@@ -129,4 +133,5 @@ func TestLostWhileConstrained(t *testing.T) {
 			}
 		})
 	}
+	t.Attr("measured", fmt.Sprintf("%d losses", losses))
 }

@@ -19,6 +19,8 @@ import (
 // TestTalkUnderLoad has 16 clients hold conversations at once, with and without tools, streamed or not, and leave in
 // the middle of every fourth answer: each answer is what its request gets alone, and nothing waits in the end.
 func TestTalkUnderLoad(t *testing.T) {
+	t.Attr("attack", "conversations, tools, streams and clients that leave, all at once")
+	t.Attr("bound", "every text as alone, and nothing waits afterwards")
 	length := 2 * time.Second
 	if share, err := strconv.ParseFloat(os.Getenv("FORETOKEN_SOAK"), 64); err == nil && share > 0 {
 		length = time.Duration(share * float64(time.Minute))
