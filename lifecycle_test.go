@@ -333,7 +333,9 @@ func TestHungAtEveryRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	counting.close(t, s)
-	for _, i := range chosen(0, len(reads), 6) {
+	points := chosen(0, len(reads), 6)
+	t.Attr("measured", fmt.Sprintf("%d of %d reads", len(points), len(reads)))
+	for _, i := range points {
 		k := newFaultyPair(t, func(n int, _ faults.Call, _ string) faults.Fault {
 			if n == reads[i] {
 				return faults.Hang
@@ -361,7 +363,9 @@ func TestLostDuringRecovery(t *testing.T) {
 	t.Attr("bound", "three losses without a token in between end the request with the reason; the next one works")
 	use := uses["chain"]
 	want, loading, calls := measured(t, use)
-	for _, gap := range chosen(0, loading+20, 5) {
+	gaps := chosen(0, loading+20, 5)
+	t.Attr("measured", fmt.Sprintf("2 to 4 losses, %d numbers of calls in between", len(gaps)))
+	for _, gap := range gaps {
 		for losses := 2; losses <= 4; losses++ {
 			first, left := (loading+calls)/2, losses
 			next := first
@@ -441,7 +445,9 @@ func TestNoMemoryAtEveryAllocation(t *testing.T) {
 	if loading < 50 || len(made) == loading {
 		t.Fatalf("%d allocations to load, %d in all", loading, len(made))
 	}
-	for _, i := range append(chosen(0, loading, 12), chosen(loading, len(made), 4)...) {
+	points := append(chosen(0, loading, 12), chosen(loading, len(made), 4)...)
+	t.Attr("measured", fmt.Sprintf("%d of %d allocations", len(points), len(made)))
+	for _, i := range points {
 		what := ""
 		k := newFaultyPair(t, func(n int, _ faults.Call, label string) faults.Fault {
 			if n != made[i] {

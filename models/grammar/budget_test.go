@@ -58,7 +58,7 @@ func TestBombs(t *testing.T) {
 				}
 			})
 			units := compileUnits - b.budget.left
-			t.Logf("%d bytes: %v, %d units: %.200v", len(source), took, units, err)
+			t.Logf("%d bytes: %v, %d units, %d MB: %.200v", len(source), took, units, made>>20, err)
 			mostUnits, mostMade = max(mostUnits, units), max(mostMade, made)
 			if slices.Contains(compiles, strings.ReplaceAll(name, ",", ";")) && err != nil {
 				t.Error(err)

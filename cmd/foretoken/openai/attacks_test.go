@@ -109,6 +109,7 @@ func TestUnreadAnswersAreDropped(t *testing.T) {
 	t.Attr("attack", "an answer that its client never reads")
 	t.Attr("bound", fmt.Sprintf("dropped after %v of pauses, all together, or %d MiB behind in a stream",
 		defaultLimits.answer, maxBehind>>20))
+	dropped := 0
 	for _, events := range []int{0, 12, 100} {
 		l := defaultLimits
 		if events < 100 {
@@ -131,6 +132,8 @@ func TestUnreadAnswersAreDropped(t *testing.T) {
 		case e := <-w.logged:
 			if e.Code != "client_gone" {
 				t.Errorf("%d events: logged as %+v", events, e)
+			} else {
+				dropped++
 			}
 		case <-time.After(soon):
 			t.Errorf("%d events: the answer is kept", events)
@@ -140,6 +143,7 @@ func TestUnreadAnswersAreDropped(t *testing.T) {
 			t.Errorf("%d events: a part of an answer ends as if it were all, %v", events, err)
 		}
 	}
+	t.Attr("measured", fmt.Sprintf("%d of 3 dropped: a whole answer, a stream that pauses, one far behind", dropped))
 }
 
 // TestRefusedBeforeTheBody sends requests whose bodies never come: each is answered at once, and its connection closes.
@@ -444,4 +448,5 @@ func TestFormsAreCompiledOnce(t *testing.T) {
 	if a.status != 200 || texts != 6 {
 		t.Errorf("%d texts: %d %s", texts, a.status, a.body)
 	}
+	t.Attr("measured", fmt.Sprintf("%d texts of one compilation", texts))
 }
