@@ -112,7 +112,8 @@ var errNoContinuation = errors.New("foretoken: no token of the model's vocabular
 
 // grammar returns the grammar, nil without one. It is compiled unless Compile did so.
 func (c *Constraints) grammar(ctx context.Context) (*grammar.Grammar, error) {
-	if k := c.compiled; k != nil && k.gbnf == c.Grammar && k.schema == string(c.JSONSchema) && k.object == c.JSONObject {
+	k := c.compiled
+	if k != nil && k.gbnf == c.Grammar && k.schema == string(c.JSONSchema) && k.object == c.JSONObject {
 		return k.grammar, nil
 	}
 	switch {

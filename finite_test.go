@@ -159,7 +159,8 @@ const huge = 3e38
 // up by a draft.
 func TestLogitsThatOverflow(t *testing.T) {
 	t.Attr("attack", "finite weights whose logits overflow, in a target, a draft or a head")
-	t.Attr("bound", "the request ends with an error that names the position; no token comes of such logits, by any method")
+	t.Attr("bound",
+		"the request ends with an error that names the position; no token comes of such logits, by any method")
 	ended := 0
 	background := context.Background()
 	brokenTarget := withVector(t, demo.Target(), "output_norm.weight", huge)

@@ -89,7 +89,8 @@ func TestHostileOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	t.Attr("attack", "numbers of a request that are NaN, infinite, negative or enormous; names that are long or no text")
+	t.Attr("attack",
+		"numbers of a request that are NaN, infinite, negative or enormous; names that are long or no text")
 	t.Attr("bound", "harmless, or refused in one line")
 	tried, refusals := 0, 0
 	nan, inf := math.NaN(), math.Inf(1)

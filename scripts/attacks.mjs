@@ -79,7 +79,7 @@ export function differences(root, report, read = grep, readComments = browserTes
   return [
     ...[...want].filter((name) => !have.has(name)).map((name) => `${name} states an attack that the report lacks`),
     ...[...have].filter((name) => !want.has(name)).map((name) => `${name} states no attack, and the report has one`),
-    ...[...comments].filter(changed).map(([name]) => `${name} states an attack or a bound that the report has otherwise`),
+    ...[...comments].filter(changed).map(([name]) => `${name} states an attack that the report has otherwise`),
   ].map((line) => `docs/reports/attacks.json: ${line}; run make report REPORT=attacks`);
 }
 

@@ -36,7 +36,7 @@ func TestSignals(t *testing.T) {
 	}
 	t.Attr("attack", "Ctrl-C, SIGTERM and a terminal that closes, once and again, with and without nohup")
 	t.Attr("bound", "the first one lets the program finish with its code; a second one that is no hangup kills it")
-	// A signal that has a handler begins as the system has it in child processes, also where these tests run under nohup.
+	// A signal with a handler has the system's default in child processes, also where these tests run under nohup.
 	handled := make(chan os.Signal, 1)
 	signal.Notify(handled, syscall.SIGHUP)
 	defer signal.Stop(handled)

@@ -46,7 +46,8 @@ func plain(t *testing.T, name string, o outcome) (longest int) {
 // TestForeignTextDoesNotSteer puts texts that steer a terminal, and very long ones, in every place of a model where a
 // file has text. What inspect and generate print of it is printable, and no line is long.
 func TestForeignTextDoesNotSteer(t *testing.T) {
-	t.Attr("attack", "texts in a model that steer a terminal or are of 60,000 bytes, shown by inspect, generate and chat")
+	t.Attr("attack",
+		"texts in a model that steer a terminal or are of 60,000 bytes, shown by inspect, generate and chat")
 	t.Attr("bound", fmt.Sprintf("printable characters alone, lines of %d bytes", longestLine))
 	files, most := 0, 0
 	for what, text := range map[string]string{"steering": strings.ToValidUTF8(steering, ""), "raw": steering,
@@ -146,8 +147,9 @@ func TestOnlyRegularFiles(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Skip(err)
 	}
-	t.Attr("attack", "a named pipe, a device or a folder as a model, prompt, calibration, template, report, journal or "+
-		"tuning cache")
+	t.Attr("attack",
+		"a named pipe, a device or a folder as a model, prompt, calibration, template, report, journal or "+
+			"tuning cache")
 	t.Attr("bound", fmt.Sprintf("refused before it is opened; small files are read up to %d MiB, heads up to %d GiB",
 		maxInput>>20, maxHead>>30))
 	refused := 0

@@ -38,10 +38,12 @@ func TestBombs(t *testing.T) {
 		"repetitions; nested,rules in a row,rules in a row; from the end,rules in a circle,rules that double", ",")
 	all := maps.Clone(schemaBombs)
 	maps.Copy(all, gbnfBombs)
-	t.Attr("attack", "schemas and grammars that multiply: $ref, allOf, anyOf, oneOf, repetitions, lists, classes, names, "+
-		"nesting")
-	t.Attr("bound", fmt.Sprintf("%d units of work, %d steps, %d levels, %d bytes a pattern, and the input's size + %d MB",
-		compileUnits, maxOps, deepestSchema, longestPattern, fuzztest.Overhead>>20))
+	t.Attr("attack",
+		"schemas and grammars that multiply: $ref, allOf, anyOf, oneOf, repetitions, lists, classes, names, "+
+			"nesting")
+	t.Attr("bound",
+		fmt.Sprintf("%d units of work, %d steps, %d levels, %d bytes a pattern, and the input's size + %d MB",
+			compileUnits, maxOps, deepestSchema, longestPattern, fuzztest.Overhead>>20))
 	var mostUnits, refused int
 	var mostMade uint64
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -187,8 +189,9 @@ func TestMatchingBombs(t *testing.T) {
 			most.units, most.bytes = max(most.units, got.units), max(most.bytes, got.bytes)
 		})
 	}
-	t.Attr("measured", fmt.Sprintf("%d of %d end so; at most %d units for a token, %d MB kept", ended, texts, most.units,
-		most.bytes>>20))
+	t.Attr("measured",
+		fmt.Sprintf("%d of %d end so; at most %d units for a token, %d MB kept", ended, texts, most.units,
+			most.bytes>>20))
 }
 
 // asked is a context that ends when it is asked for the nth time.

@@ -317,7 +317,8 @@ func TestNewcomersHaveTurns(t *testing.T) {
 			}
 		}
 	}
-	t.Attr("measured", fmt.Sprintf("with a queue of 4 and 24 requests of 16 texts: %d of 15 newcomers answered", answered))
+	t.Attr("measured",
+		fmt.Sprintf("with a queue of 4 and 24 requests of 16 texts: %d of 15 newcomers answered", answered))
 }
 
 // TestOneTextIsATurn has a request of many texts wait for another between two of them, and both survive a drain.
@@ -383,7 +384,8 @@ func TestBeyondTheModel(t *testing.T) {
 // TestLongPrompts sends more bytes than a context can hold: they are refused before they are tokenised.
 func TestLongPrompts(t *testing.T) {
 	t.Attr("attack", "a prompt of megabytes")
-	t.Attr("bound", "the context times the bytes of the longest token, before it is tokenised, which has turns of its own")
+	t.Attr("bound",
+		"the context times the bytes of the longest token, before it is tokenised, which has turns of its own")
 	w := serve(t, nil)
 	long := strings.Repeat(" ", 4<<20-200)
 	for path, body := range map[string]string{

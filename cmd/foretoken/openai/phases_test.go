@@ -48,9 +48,10 @@ var heads = []string{"", "G", "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
 // ends within the times of its phases, and nothing of it stays.
 func FuzzPhases(f *testing.F) {
 	f.Attr("attack", "a connection that sends anything and then stops, in any phase, and reads or not")
-	f.Attr("bound", fmt.Sprintf("headers within %v, a body %v more, other answers %v; of a text all pauses together %v; "+
-		"between requests %v", defaultLimits.header, defaultLimits.body, defaultLimits.small, defaultLimits.answer,
-		defaultLimits.idle))
+	f.Attr("bound",
+		fmt.Sprintf("headers within %v, a body %v more, other answers %v; of a text all pauses together %v; "+
+			"between requests %v", defaultLimits.header, defaultLimits.body, defaultLimits.small, defaultLimits.answer,
+			defaultLimits.idle))
 	s, err := pair()
 	if err != nil {
 		f.Fatal(err)
