@@ -47,9 +47,22 @@ func Accelerator(t testing.TB) webgpu.Device {
 	t.Helper()
 	sharing.Lock()
 	defer sharing.Unlock()
-	if shared != nil && shared.Lost() == nil {
-		return shared
+	if shared == nil || shared.Lost() != nil {
+		shared = opened(t)
 	}
+	return shared
+}
+
+// OwnAccelerator is Accelerator for tests that lose the device, or count what it holds or compiles.
+func OwnAccelerator(t testing.TB) webgpu.Device {
+	t.Helper()
+	dev := opened(t)
+	t.Cleanup(dev.Destroy)
+	return dev
+}
+
+func opened(t testing.TB) webgpu.Device {
+	t.Helper()
 	dev, _, err := open.Device(context.Background(), open.Accelerator)
 	if err != nil {
 		if os.Getenv("FORETOKEN_REQUIRE_GPU") != "" {
@@ -57,7 +70,6 @@ func Accelerator(t testing.TB) webgpu.Device {
 		}
 		t.Skip(err)
 	}
-	shared = dev
 	return dev
 }
 
