@@ -32,8 +32,8 @@ func demoSessionWith(t testing.TB, kind string, o Options) *Session {
 	return openPair(t, deviceOf(t, kind), demo.Target(), demo.Draft(), o)
 }
 
-// TestSpeculationEqualsPlain checks that every policy gives the tokens of plain decoding. Each sampling runs two prompts of
-// each category, others for each, or all prompts with FORETOKEN_FULL=1.
+// TestSpeculationEqualsPlain checks that every policy gives the tokens of plain decoding. Each sampling runs two
+// prompts of each category, others for each, or all prompts with FORETOKEN_FULL=1.
 func TestSpeculationEqualsPlain(t *testing.T) {
 	s := demoSession(t, open.Accelerator)
 	prompts, all := goPrompts(t), os.Getenv("FORETOKEN_FULL") != ""
