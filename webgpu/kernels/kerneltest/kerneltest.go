@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"sync"
 	"testing"
 
 	"foretoken/webgpu"
@@ -35,8 +36,32 @@ func OnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
 	t.Run(open.Accelerator, func(t *testing.T) { test(t, Accelerator(t)) })
 }
 
-// Accelerator opens the build's own device until the test ends, or skips the test.
+var (
+	sharing sync.Mutex
+	shared  webgpu.Device
+)
+
+// Accelerator returns the build's own device, or skips the test. The tests of a program share it, one after the other,
+// so that each kernel compiles once; no test may destroy it. A lost device fails one test: the next one opens another.
 func Accelerator(t testing.TB) webgpu.Device {
+	t.Helper()
+	sharing.Lock()
+	defer sharing.Unlock()
+	if shared == nil || shared.Lost() != nil {
+		shared = opened(t)
+	}
+	return shared
+}
+
+// OwnAccelerator is Accelerator for tests that lose the device, or count what it holds or compiles.
+func OwnAccelerator(t testing.TB) webgpu.Device {
+	t.Helper()
+	dev := opened(t)
+	t.Cleanup(dev.Destroy)
+	return dev
+}
+
+func opened(t testing.TB) webgpu.Device {
 	t.Helper()
 	dev, _, err := open.Device(context.Background(), open.Accelerator)
 	if err != nil {
@@ -45,7 +70,6 @@ func Accelerator(t testing.TB) webgpu.Device {
 		}
 		t.Skip(err)
 	}
-	t.Cleanup(dev.Destroy)
 	return dev
 }
 
