@@ -49,7 +49,7 @@ func OnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
 }
 
 // incomplete lists the folders of tests with kernels that package simd's module lacks.
-var incomplete = []string{"kerneltest", "layer", "llama", "matmul", "sample", "tree"}
+var incomplete = []string{"kerneltest", "layer", "llama", "matmul"}
 
 // complete fails the test if dispatches ran their references.
 func complete(t *testing.T, dev webgpu.Device) {
