@@ -37,7 +37,7 @@ func OnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
 		test(t, dev)
 	})
 	t.Run("simd", func(t *testing.T) {
-		dev, err := simd.Open(simd.Options{Check: 3})
+		dev, err := simd.Open(simd.Options{Parts: 3})
 		if err != nil {
 			t.Fatal(err)
 		}

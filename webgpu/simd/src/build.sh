@@ -9,7 +9,8 @@ cd "$(dirname "$0")"
 build() {
 	output=$1
 	shift
-	clang --target=wasm32 -msimd128 -mbulk-memory -O3 -ffp-contract=off -fno-builtin -nostdlib -Wall -Wextra -Werror \
+	clang --target=wasm32 -msimd128 -mbulk-memory -O3 -ffp-contract=off -fno-builtin -nostdlib \
+		-mllvm -disable-lsr -Wall -Wextra -Werror \
 		-Wl,--no-entry -Wl,--stack-first -Wl,-z,stack-size=65536 -Wl,--strip-debug -Wl,--max-memory=4294967296 \
 		-Wl,--import-memory "$@" -o "$to/$output" ./*.c
 }

@@ -49,8 +49,8 @@ INLINE v128_t load_words(const void *at, u32 n) {
 
 // Four bytes as floats.
 INLINE v128_t floats(u32 bytes) {
-  v128_t v = wasm_u16x8_extend_low_u8x16(wasm_i32x4_make((i32)bytes, 0, 0, 0));
-  return wasm_f32x4_convert_i32x4(wasm_u32x4_extend_low_u16x8(v));
+  v128_t apart = wasm_i8x16_make(0, -1, -1, -1, 1, -1, -1, -1, 2, -1, -1, -1, 3, -1, -1, -1);
+  return wasm_f32x4_convert_i32x4(wasm_i8x16_swizzle(wasm_i32x4_splat((i32)bytes), apart));
 }
 
 // The scales of group g of a row, whose last group may have n < 4 blocks.
@@ -136,13 +136,13 @@ INLINE void unpack_block(u32 format, const u8 *q, const u32 *s, u32 g, u32 j, v1
   u32 upper = g % 2, super = g / 2;
   switch (format) {
     case Q8_0:
-      q += (4 * g + j) * 32;
-      for (u32 i = 0; i < 4; i++) w[i] = wasm_i16x8_load8x8(q + 8 * i);
+      q += g * 128;
+      for (u32 i = 0; i < 4; i++) w[i] = wasm_i16x8_load8x8(q + 32 * j + 8 * i);
       break;
     case Q4_0:
     case Q4_1:
     case IQ4_NL: {
-      v128_t v = wasm_v128_load(q + (4 * g + j) * 16), low = field(v, 0, 15), high = field(v, 4, 15);
+      v128_t v = wasm_v128_load(q + g * 64 + j * 16), low = field(v, 0, 15), high = field(v, 4, 15);
       if (format == Q4_0) low = wasm_i8x16_sub(low, bytes_of(8)), high = wasm_i8x16_sub(high, bytes_of(8));
       if (format == IQ4_NL) {
         v128_t levels = wasm_i8x16_make(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
@@ -154,7 +154,7 @@ INLINE void unpack_block(u32 format, const u8 *q, const u32 *s, u32 g, u32 j, v1
     }
     case Q5_0:
     case Q5_1: {
-      q += (4 * g + j) * 20;
+      q += g * 80 + j * 20;
       v128_t v = wasm_v128_load(q + 4), bits = wasm_v128_load32_splat(q);
       v128_t low = wasm_i8x16_shuffle(bits, bits, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
       v128_t high = wasm_i8x16_shuffle(bits, bits, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);

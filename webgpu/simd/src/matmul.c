@@ -19,10 +19,11 @@ typedef struct {
   f32 *sums;     // (m, PANEL)
 } product;
 
-// The rows of x in the next tile, of `left`: a tile of 8 or 4 may repeat the last one. Pairs and single rows have their
-// own loop.
-static u32 wide_rows(u32 left) { return left >= 7 ? 8 : left >= 4 ? 4 : 0; }
+// The rows of x in the next wide tile, of `left`: its last rows may repeat the last one of x, where this is faster than
+// smaller tiles. 0: the rest has the narrow tiles, of one and two rows.
+static u32 wide_rows(u32 left) { return left >= 6 ? 8 : left >= 3 ? 4 : 0; }
 
+// Room for the rows of all tiles.
 static u32 padded(u32 m) { return m + 7; }
 
 u32 matmul_scratch(const dispatch *d) {
@@ -32,21 +33,25 @@ u32 matmul_scratch(const dispatch *d) {
 }
 
 #define FORMAT(name)                                                                                            \
-  static void unpack_##name(const u8 *q, const u32 *s, u32 g, u32 n, chunk *c, u32 r, u32 b) {                  \
-    f32 *const offset[] = {c->offset[0][r] + b, c->offset[1][r] + b};                                           \
-    unpack_group(name, q, s, g, n, c->w[r] + 32 * b, c->scale[r] + b, offset);                                  \
+  static void unpack_##name(const rows *w, u32 from, u32 blocks, chunk *c) {                                    \
+    for (u32 r = 0; r < R; r++)                                                                                 \
+      for (u32 b = 0; b < blocks; b += 4) {                                                                     \
+        f32 *const offset[] = {c->offset[0][r] + b, c->offset[1][r] + b};                                       \
+        unpack_group(name, w->q[r], w->s[r], (from + b) / 4, min_u32(blocks - b, 4), c->w[r] + 32 * b,          \
+                     c->scale[r] + b, offset);                                                                  \
+      }                                                                                                         \
   }                                                                                                             \
   static void single_##name(const rows *w, const tile *x, u32 blocks, f32 *out) {                               \
-    for (u32 r = 0; r < R; r += 2) direct(name, 1, 2, w, r, x, blocks, out, PANEL);                             \
+    for (u32 r = 0; r < R; r++) direct(name, 1, w->q[r], w->s[r], x, blocks, out + r, PANEL);                          \
   }                                                                                                             \
   static void pair_##name(const rows *w, const tile *x, u32 blocks, f32 *out) {                                 \
-    for (u32 r = 0; r < R; r++) direct(name, 2, 1, w, r, x, blocks, out, PANEL);                                \
+    for (u32 r = 0; r < R; r++) direct(name, 2, w->q[r], w->s[r], x, blocks, out + r, PANEL);                             \
   }
 QUANTISED(FORMAT)
 
 // The functions of a format with blocks.
 static const struct {
-  void (*unpack)(const u8 *q, const u32 *s, u32 g, u32 n, chunk *c, u32 r, u32 b);
+  void (*unpack)(const rows *w, u32 from, u32 blocks, chunk *c);
   void (*direct[2])(const rows *w, const tile *x, u32 blocks, f32 *out);  // of one and two rows of x
 } blocked[FORMATS] = {
 #define ENTRY(name) [name] = {unpack_##name, {single_##name, pair_##name}},
@@ -94,9 +99,7 @@ static void wide_tiles(const product *p, const rows *w, f32 *out) {
   for (u32 from = 0; from < p->cols / 32; from += CHUNK / 32) {
     u32 blocks = min_u32(p->cols / 32 - from, CHUNK / 32);
     chunk c;
-    for (u32 r = 0; r < R; r++)
-      for (u32 b = 0; b < blocks; b += 4)
-        blocked[p->format].unpack(w->q[r], w->s[r], (from + b) / 4, min_u32(blocks - b, 4), &c, r, b);
+    blocked[p->format].unpack(w, from, blocks, &c);
     for (u32 i = 0, m; i < end; i += m) {
       m = wide_rows(p->m - i);
       tile x = tile_at(p->tiles + i * tile_bytes(p->cols), m, p->cols);
