@@ -66,17 +66,17 @@ static void soften(f32 *scores, u32 n, u32 count, f32 scale) {
   for (u32 j = 0; j < n; j += 4) {
     v128_t s = wasm_f32x4_mul(wasm_v128_load(scores + j), wasm_f32x4_splat(scale));
     wasm_v128_store(scores + j, s);
-    most = wasm_f32x4_max(most, s);
+    most = wasm_f32x4_pmax(most, s);  // without NaN, which the sum has
   }
-  most = wasm_f32x4_max(most, wasm_i32x4_shuffle(most, most, 2, 3, 0, 1));
-  most = wasm_f32x4_max(most, wasm_i32x4_shuffle(most, most, 1, 0, 3, 2));
+  most = wasm_f32x4_pmax(most, wasm_i32x4_shuffle(most, most, 2, 3, 0, 1));
+  most = wasm_f32x4_pmax(most, wasm_i32x4_shuffle(most, most, 1, 0, 3, 2));
   for (u32 j = 0; j < n; j += 4) {
     v128_t w = exp_f32x4(wasm_f32x4_sub(wasm_v128_load(scores + j), most));
     wasm_v128_store(scores + j, w);
     sum = wasm_f32x4_add(sum, w);
   }
-  v128_t whole = wasm_f32x4_splat(sum_lanes(sum));
-  for (u32 j = 0; j < n; j += 4) wasm_v128_store(scores + j, wasm_f32x4_div(wasm_v128_load(scores + j), whole));
+  v128_t part = wasm_f32x4_splat(1 / sum_lanes(sum));
+  for (u32 j = 0; j < n; j += 4) wasm_v128_store(scores + j, wasm_f32x4_mul(wasm_v128_load(scores + j), part));
 }
 
 // Adds weighted values to T vectors of the output of H heads, from element 4·i on.
