@@ -122,7 +122,7 @@ INLINE void wide(const chunk *c, const tile *x, u32 from, u32 blocks, u32 m, u32
       for (u32 r = 0; r < R; r++)
         for (u32 p = 0; p < quads; p++) d[r][p] = wasm_i32x4_splat(0);
       const i16 *numbers = at + part * 16 * m, *weights = c->w[0] + b * 32 + part * 16;
-#pragma clang loop unroll_count(2)
+#pragma clang loop unroll(disable) // else clang loads all of x first, and engines run out of registers
       for (u32 k = 0; k < pairs; k++, numbers += 2 * m, weights += 2) {
         v128_t v[2];
         for (u32 p = 0; p < quads; p++) v[p] = wasm_v128_load(numbers + 8 * p);
@@ -151,21 +151,22 @@ INLINE void wide(const chunk *c, const tile *x, u32 from, u32 blocks, u32 m, u32
   }
 }
 
-// A tile of m rows of x, f32, by n weight rows from r on, of a format without scales: four sums, of every fourth
-// column.
-INLINE void plain(u32 format, u32 m, u32 n, const rows *w, u32 r, const f32 *x, u32 ldx, u32 cols, f32 *out,
-                  u32 stride) {
-  v128_t acc[8][4];
-  for (u32 i = 0; i < m; i++)
-    for (u32 k = 0; k < n; k++) acc[i][k] = wasm_f32x4_splat(0);
-  for (u32 c = 0; c < cols; c += 4) {
-    v128_t v[4];
-    for (u32 k = 0; k < n; k++) v[k] = unpack_floats(format, w->q[r + k], c);
-    for (u32 i = 0; i < m; i++) {
-      v128_t at = wasm_v128_load(x + i * ldx + c);
-      for (u32 k = 0; k < n; k++) acc[i][k] = wasm_f32x4_add(acc[i][k], wasm_f32x4_mul(v[k], at));
+// The sums of m rows of x, f32, and the rows of a tile, of a format without scales: four, of every fourth column, for n
+// weight rows at a time. out is (m, stride).
+INLINE void plain(u32 format, u32 m, u32 n, const rows *w, const f32 *x, u32 ldx, u32 cols, f32 *out, u32 stride) {
+  for (u32 r = 0; r < R; r += n) {
+    v128_t acc[8][4];
+    for (u32 i = 0; i < m; i++)
+      for (u32 k = 0; k < n; k++) acc[i][k] = wasm_f32x4_splat(0);
+    for (u32 c = 0; c < cols; c += 4) {
+      v128_t v[4];
+      for (u32 k = 0; k < n; k++) v[k] = unpack_floats(format, w->q[r + k], c);
+      for (u32 i = 0; i < m; i++) {
+        v128_t at = wasm_v128_load(x + i * ldx + c);
+        for (u32 k = 0; k < n; k++) acc[i][k] = wasm_f32x4_add(acc[i][k], wasm_f32x4_mul(v[k], at));
+      }
     }
+    for (u32 i = 0; i < m; i++)
+      for (u32 k = 0; k < n; k++) out[i * stride + r + k] = sum_lanes(acc[i][k]);
   }
-  for (u32 i = 0; i < m; i++)
-    for (u32 k = 0; k < n; k++) out[i * stride + r + k] = sum_lanes(acc[i][k]);
 }
