@@ -2,7 +2,6 @@ package simd
 
 import (
 	"fmt"
-	"runtime"
 
 	"foretoken/webgpu"
 )
@@ -86,4 +85,4 @@ func (d *backend) enter(p *program, from, to int) error {
 }
 
 // Most is the largest number of threads that can help here.
-func Most() int { return min(runtime.NumCPU(), 8) }
+func Most() int { return min(cores(), 8) }
