@@ -26,6 +26,8 @@ type module interface {
 	// start has a thread of its own call work(pool, part), with a stack that ends at an address, until the pool ends.
 	// failed receives what ended it early.
 	start(pool, part, stack uint32, failed func(error)) error
+	// run is call of "run", for every run of a program.
+	run(pool uint32) (uint32, error)
 	// grow makes the memory at least size bytes large.
 	grow(size int) error
 	// put and get copy to and from the memory.
@@ -69,10 +71,11 @@ type Device struct {
 	pool    uint32 // its address
 	threads int
 	parts   int                   // of each dispatch
-	inTurn  bool                  // one thread computes all parts
+	checked int                   // see Options.Check
 	job     [6]uint32             // the present one's words
 	failure atomic.Pointer[error] // why no more can run
 
+	done      chan error    // receives the end of the present run
 	work      sync.Mutex    // held while dispatches run
 	lost      chan struct{} // closed by Destroy
 	destroyed atomic.Bool
@@ -87,8 +90,9 @@ type Options struct {
 	// Threads compute each dispatch together; 0: one. There are fewer where the page does not let more start: shared
 	// memory is for pages that are cross-origin isolated.
 	Threads int
-	// Parts, for tests, has one thread compute each dispatch in so many parts, one after the other.
-	Parts int
+	// Check, for tests of kernels, runs every dispatch as one part and then again as so many, the last one first. A run
+	// fails if they write other bytes.
+	Check int
 }
 
 // Open makes a device.
@@ -97,7 +101,8 @@ func Open(o Options) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("simd: %w: %w", webgpu.ErrUnavailable, err)
 	}
-	d := &Device{module: m, kernels: map[string]int{}, lost: make(chan struct{}), yielded: time.Now()}
+	d := &Device{module: m, kernels: map[string]int{}, done: make(chan error, 1), lost: make(chan struct{}),
+		yielded: time.Now()}
 	d.shared = registry.NewDevice("simd", limits(), (*backend)(d))
 	if err := d.begin(); err != nil {
 		m.close()
@@ -107,7 +112,7 @@ func Open(o Options) (*Device, error) {
 		d.Destroy()
 		return nil, fmt.Errorf("simd: %w", err)
 	}
-	d.parts, d.inTurn = max(d.threads, o.Parts), o.Parts > 0
+	d.parts, d.checked = d.threads, o.Check
 	return d, nil
 }
 
@@ -260,7 +265,7 @@ func (d *backend) reserve(steps []step, list []byte) error {
 	}
 	var err error
 	most = roundUp(most)
-	if d.scratch, err = d.alloc(most * d.parts); err == nil {
+	if d.scratch, err = d.alloc(most * max(d.parts, d.checked)); err == nil {
 		d.scratched = most
 	}
 	return err
@@ -287,10 +292,9 @@ func (d *backend) Replay(
 	// stops before its next program; by then it is the only owner of the memory.
 	start := time.Now()
 	d.fallbacks = 0
-	done := make(chan error, 1)
-	go func() { done <- d.replay(run) }()
+	go d.replay(run)
 	select {
-	case err := <-done:
+	case err := <-d.done:
 		if err != nil {
 			return registry.Replayed{}, err
 		}
@@ -305,15 +309,14 @@ func (d *backend) Replay(
 	return registry.Replayed{Wait: wait, Fallbacks: d.fallbacks}, nil
 }
 
-func (d *backend) replay(run []*program) error {
+func (d *backend) replay(run []*program) {
 	d.work.Lock()
 	defer d.work.Unlock()
-	for _, p := range run {
-		if err := d.span(p, 0, len(p.Steps)); err != nil {
-			return err
-		}
+	var err error
+	for i := 0; i < len(run) && err == nil; i++ {
+		err = d.span(run[i], 0, len(run[i].Steps))
 	}
-	return nil
+	d.done <- err
 }
 
 // span runs dispatches [from, to) of a program: those between references in one call each.

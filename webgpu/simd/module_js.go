@@ -33,11 +33,15 @@ type instances struct {
 	memory    js.Value
 	exports   js.Value
 	functions map[string]js.Value
+	runs      js.Value
 	bytes     js.Value // a Uint8Array of the memory; made again when it grows
 	size      int
 	shared    bool
 	workers   []js.Value
 	callbacks []js.Func
+	// parts are views of ranges of the memory. A round reads and writes the same few ranges again and again, so that
+	// each needs no call but that of the copy.
+	parts map[span]js.Value
 }
 
 // sizes are those of a memory to try, in pages: phones refuse the first.
@@ -62,6 +66,7 @@ func instantiate() (m module, err error) {
 		return nil, err
 	}
 	i.exports = made.Get("exports")
+	i.runs = i.exports.Get("run")
 	i.refresh()
 	return i, nil
 }
@@ -121,7 +126,7 @@ func caught(err *error) {
 
 func (m *instances) refresh() {
 	m.bytes = js.Global().Get("Uint8Array").New(m.memory.Get("buffer"))
-	m.size = m.bytes.Length()
+	m.size, m.parts = m.bytes.Length(), map[span]js.Value{}
 }
 
 func (m *instances) call(name string, args ...uint32) (result uint32, err error) {
@@ -139,6 +144,11 @@ func (m *instances) call(name string, args ...uint32) (result uint32, err error)
 		result = uint32(int64(v.Float()))
 	}
 	return result, nil
+}
+
+func (m *instances) run(pool uint32) (result uint32, err error) {
+	defer caught(&err)
+	return uint32(m.runs.Invoke(int(pool)).Int()), nil
 }
 
 // start starts a worker, and waits until it works: while the run of a program occupies this thread none would start.
@@ -201,8 +211,20 @@ func (m *instances) grow(size int) (err error) {
 	return nil
 }
 
+// mostParts bounds the views kept: programs come and go, and each has ranges of its own.
+const mostParts = 1024
+
 func (m *instances) part(at uint32, n int) js.Value {
-	return m.bytes.Call("subarray", int(at), int(at)+n)
+	s := span{int(at), int(at) + n}
+	v, ok := m.parts[s]
+	if !ok {
+		if len(m.parts) == mostParts {
+			clear(m.parts)
+		}
+		v = m.bytes.Call("subarray", s.at, s.end)
+		m.parts[s] = v
+	}
+	return v
 }
 
 func (m *instances) put(at uint32, data []byte) {

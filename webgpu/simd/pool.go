@@ -53,19 +53,22 @@ func (d *backend) word(i int) uint32 {
 	return v[0]
 }
 
+// setJob has the next run be dispatches [from, to) of a program.
+func (d *backend) setJob(p *program, from, to, parts int) {
+	d.job = [...]uint32{p.Data.at, uint32(from), uint32(to), uint32(parts), d.scratch, uint32(d.scratched)}
+	d.module.put(d.pool, webgpu.U32Bytes(d.job[:]))
+}
+
 // enter runs dispatches [from, to) of a program, which the module has.
 func (d *backend) enter(p *program, from, to int) error {
 	if err := d.Lost(); err != nil || from >= to {
 		return err
 	}
-	d.job = [...]uint32{p.Data.at, uint32(from), uint32(to), uint32(d.parts), d.scratch, uint32(d.scratched)}
-	d.module.put(d.pool, webgpu.U32Bytes(d.job[:]))
-	whole, err := uint32(1), error(nil)
-	if d.inTurn {
-		_, err = d.module.call("run_in_turn", d.pool)
-	} else {
-		whole, err = d.module.call("run", d.pool)
+	if d.checked > 0 {
+		return d.check(p, from, to)
 	}
+	d.setJob(p, from, to, d.parts)
+	whole, err := d.module.run(d.pool)
 	if err == nil && whole == 1 {
 		return nil
 	}
@@ -76,11 +79,16 @@ func (d *backend) enter(p *program, from, to int) error {
 	} else {
 		err = webgpu.ErrTimeout
 	}
-	// Threads may be in any dispatch, so nothing more can run.
+	why := d.trapped(p, err)
+	d.failure.CompareAndSwap(nil, &why) // threads may be in any dispatch, so nothing more can run
+	return why
+}
+
+// trapped adds the dispatch that ran to an error.
+func (d *backend) trapped(p *program, err error) error {
 	if i := int(d.word(poolRunning)); i < len(p.Steps) {
 		err = fmt.Errorf("program %s, dispatch %d, kernel %s: %w", p.Label, i, p.Steps[i].Kernel.Source.Name, err)
 	}
-	d.failure.CompareAndSwap(nil, &err)
 	return err
 }
 

@@ -68,8 +68,8 @@ func Scratch(h kernels.Heads, context, span int) int {
 // that RecordRope wrote. span is above every position, or is the window if that is less. scratch has room for Scratch
 // of at least one row: it bounds the number of rows in a dispatch.
 //
-// Softmax is online, as in Milakov & Gimelshein 2018, and
-// positions are split over threads as in Dao et al. 2023 (Flash-Decoding).
+// Softmax is online, as in Milakov & Gimelshein 2018, and positions are split over threads as in Dao et al. 2023
+// (Flash-Decoding), except on hosts, where one dispatch does all without scratch.
 func Record(r *kernels.Recorder, lanes kernels.Lanes, h kernels.Heads, s kernels.Slots,
 	qkv, keys, values, scratch, out kernels.View, m, span int) {
 	if h.Query%h.KV != 0 || h.Dim%8 != 0 || h.Dim > 256 {
@@ -138,7 +138,7 @@ func (a pass) constants(heads, read int, more ...kernels.Constant) []kernels.Con
 		kernels.Const("CONTEXT", a.context)), more...)
 }
 
-// host returns the kernel for devices without shaders: one dispatch attends to all positions.
+// host returns the kernel for hosts, which attends to all positions of its rows.
 func (a pass) host() *webgpu.KernelSource {
 	name := fmt.Sprintf("attention of heads of %d over %v", a.h.Dim, a.l.Format)
 	return &webgpu.KernelSource{Name: name, Key: "host: " + name, Bindings: kernels.Inputs(6),

@@ -19,18 +19,10 @@ static inline u32 cache_head(const cache *c) {
 }
 static inline u32 cache_slot(const cache *c) { return 4 * cache_scales(c) + c->heads * cache_head(c); }
 
-// Eight elements.
-typedef struct {
-  v128_t a, b;
-} octet;
-
-// f32 of the f16 in the low halves of four words whose upper halves repeat the sign. An exponent of 31 is that of ∞ and
-// NaN.
+// f32 of finite f16, in words whose upper halves repeat the sign.
 static inline v128_t from_f16x4(v128_t h) {
   v128_t x = wasm_v128_and(wasm_i32x4_shl(h, 13), wasm_i32x4_splat((i32)0x8fffe000));
-  v128_t above = wasm_i32x4_ge(wasm_v128_and(x, wasm_i32x4_splat(0x0fffe000)), wasm_i32x4_splat(31 << 23));
-  x = wasm_f32x4_mul(x, wasm_f32x4_splat(0x1p112f));
-  return wasm_v128_or(x, wasm_v128_and(above, wasm_i32x4_splat(0x7f800000)));
+  return wasm_f32x4_mul(x, wasm_f32x4_splat(0x1p112f));
 }
 
 // f16 of four f32, to the nearest and ties to even, in the low halves of four words.
@@ -48,18 +40,38 @@ static inline v128_t to_f16x4(v128_t x) {
   return wasm_v128_or(bits, sign);
 }
 
-// Elements 8·i to 8·i+7 of a head; scales are those of the head. format is a constant where this is inlined.
-static inline __attribute__((always_inline)) octet cache_load(u32 format, u32 block, const u8 *head, const f32 *scales,
-                                                              u32 i) {
-  if (format == KV_F32) return (octet){wasm_v128_load(head + 32 * i), wasm_v128_load(head + 32 * i + 16)};
-  if (format == KV_F16) {
-    v128_t h = wasm_v128_load(head + 16 * i);
-    return (octet){from_f16x4(wasm_i32x4_extend_low_i16x8(h)), from_f16x4(wasm_i32x4_extend_high_i16x8(h))};
+// Reads a head of f16.
+static inline void load_f16(const u8 *from, f32 *to, u32 dim) {
+  v128_t top = wasm_i16x8_splat(0x7c00), infinite = wasm_i32x4_splat(0x7f800000);
+  for (u32 i = 0; i < dim; i += 8) {
+    v128_t h = wasm_v128_load(from + 2 * i), above = wasm_i16x8_eq(wasm_v128_and(h, top), top);
+    v128_t low = from_f16x4(wasm_i32x4_extend_low_i16x8(h)), high = from_f16x4(wasm_i32x4_extend_high_i16x8(h));
+    if (wasm_v128_any_true(above)) {  // ∞ and NaN, which have the exponent that is highest
+      low = wasm_v128_or(low, wasm_v128_and(wasm_i32x4_extend_low_i16x8(above), infinite));
+      high = wasm_v128_or(high, wasm_v128_and(wasm_i32x4_extend_high_i16x8(above), infinite));
+    }
+    wasm_v128_store(to + i, low);
+    wasm_v128_store(to + i + 4, high);
   }
-  v128_t h = wasm_i16x8_load8x8(head + 8 * i);
-  v128_t scale = wasm_f32x4_splat(scales[8 * i / block]);
-  return (octet){wasm_f32x4_mul(wasm_f32x4_convert_i32x4(wasm_i32x4_extend_low_i16x8(h)), scale),
-                 wasm_f32x4_mul(wasm_f32x4_convert_i32x4(wasm_i32x4_extend_high_i16x8(h)), scale)};
+}
+
+// f32 of four integers. The empty instruction hides where they come from: clang 14 converts lanes one by one after an
+// extension from 16 bits.
+static inline v128_t to_f32x4(v128_t integers) {
+  __asm__("" : "+r"(integers));
+  return wasm_f32x4_convert_i32x4(integers);
+}
+
+// Reads a head of q8.
+static inline void load_q8(const u8 *from, const u8 *scales, f32 *to, u32 dim, u32 block) {
+  for (u32 i = 0; i < dim; scales += 4) {
+    v128_t scale = wasm_v128_load32_splat(scales);
+    for (u32 end = i + block; i < end; i += 8) {
+      v128_t h = wasm_i16x8_load8x8(from + i);
+      wasm_v128_store(to + i, wasm_f32x4_mul(to_f32x4(wasm_i32x4_extend_low_i16x8(h)), scale));
+      wasm_v128_store(to + i + 4, wasm_f32x4_mul(to_f32x4(wasm_i32x4_extend_high_i16x8(h)), scale));
+    }
+  }
 }
 
 // Stores a block of bytes and its scale: the largest magnitude over 127, NaN if an element is NaN.

@@ -1,4 +1,5 @@
-// e to the power of f32 numbers, within 1 ulp: a polynomial between ±ln 2 / 2 and a power of two, as in Moshier's Cephes.
+// e to the power of f32 numbers, within 1 ulp: a polynomial between ±ln 2 / 2 and a power of two, as in Moshier's
+// Cephes.
 #pragma once
 #include "kernel.h"
 
@@ -29,3 +30,9 @@ static inline v128_t exp_f32x4(v128_t x) {
 
 // exp(x), with the bits of a lane.
 static inline f32 exp_f32(f32 x) { return wasm_f32x4_extract_lane(exp_f32x4(wasm_f32x4_splat(x)), 0); }
+
+// x / (1 + exp(-x)).
+static inline v128_t silu_f32x4(v128_t x) {
+  return wasm_f32x4_div(x, wasm_f32x4_add(wasm_f32x4_splat(1), exp_f32x4(wasm_f32x4_neg(x))));
+}
+static inline f32 silu_f32(f32 x) { return x / (1 + exp_f32(-x)); }

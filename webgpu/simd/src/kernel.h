@@ -62,6 +62,11 @@ static inline u32 as_u32(f32 x) { return __builtin_bit_cast(u32, x); }
 static inline u32 min_u32(u32 a, u32 b) { return a < b ? a : b; }
 static inline u32 max_u32(u32 a, u32 b) { return a > b ? a : b; }
 
+// Whether a binding has `rows` rows of `width` elements of four bytes, `stride` apart, from `first` on.
+static inline int holds(binding b, u64 first, u64 rows, u64 stride, u64 width) {
+  return first + (rows - 1) * stride + width <= b.size / 4;
+}
+
 // Names and addresses of the parameters and bindings of a dispatch.
 #define PARAM(i) (((const u32 *)d->b[0].at)[i])
 #define PARAM_F32(i) (((const f32 *)d->b[0].at)[i])

@@ -55,14 +55,12 @@ u32 EXPORT(run)(pool *p) {
   return run_part(p, 0);
 }
 
-// Runs the job with its parts one after the other in this thread: a check that parts do not read what others write.
-void EXPORT(run_in_turn)(pool *p) {
+// Runs part `part` of the job and waits for no other: a check has them run one after the other.
+void EXPORT(run_alone)(pool *p, u32 part) {
+  thread t = {part, p->parts, p->scratch + (u64)part * p->stride};
   for (u32 i = p->from; i < p->to; i++) {
-    const dispatch *d = p->program[i];
-    for (u32 part = p->parts; part-- > 0;) {
-      thread t = {part, p->parts, p->scratch + (u64)part * p->stride};
-      kernels[d->kernel].run(d, &t);
-    }
+    p->running = i;
+    kernels[p->program[i]->kernel].run(p->program[i], &t);
   }
 }
 
