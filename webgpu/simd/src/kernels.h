@@ -13,3 +13,20 @@ KERNEL_SCRATCH(attention)    // attention.Record
 
 KERNEL_SCRATCH(matmul)  // matmul.Record, RecordNext, RecordSiLU, RecordRope
 KERNEL(embed)           // layer.RecordEmbed, RecordEmbedNext
+
+KERNEL(adjust)          // sample.RecordAdjust
+KERNEL(divergence)      // sample.RecordDivergence
+KERNEL_SCRATCH(filter)  // sample.RecordFilter
+KERNEL(keep)            // sample.RecordKeep
+KERNEL(mask)            // sample.RecordMask
+KERNEL(pick)            // sample.Record
+KERNEL(reject)          // sample.RecordReject
+KERNEL(scan)            // sample.Record
+KERNEL(score)           // sample.RecordScore
+KERNEL(spread)          // sample.RecordSpread
+
+KERNEL(gather)          // tree.RecordGather
+KERNEL(prune)           // tree.RecordPrune
+KERNEL(select)          // tree.RecordSelect
+KERNEL(siblings)        // tree.RecordSiblings
+KERNEL_SCRATCH(verify)  // tree.RecordVerify
