@@ -16,7 +16,7 @@ import (
 // whole numbers, and gives NaN and ∞ a meaning that GPUs need not.
 func openHost(t testing.TB) webgpu.Device {
 	t.Helper()
-	dev, _, err := open.Device(context.Background(), "simd")
+	dev, _, err := open.Device(context.Background(), "cpu")
 	if err != nil {
 		t.Fatal(err)
 	}

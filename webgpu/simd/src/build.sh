@@ -2,6 +2,7 @@
 # Builds the module of the simd device from one source twice, without threads and with them: src/build.sh [FOLDER].
 # It needs clang and lld. Each module says in its "producers" section which clang made it, and
 # TestModulesAreBuiltFromSource compares where that version is installed.
+# Loop strength reduction hides constant offsets from loads, which then need an addition each.
 set -eu
 to=${1:-$(dirname "$0")/..}
 to=$(cd "$to" && pwd)
