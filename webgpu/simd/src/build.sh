@@ -15,5 +15,6 @@ build() {
 		-Wl,--no-entry -Wl,--stack-first -Wl,-z,stack-size=65536 -Wl,--strip-debug -Wl,--max-memory=4294967296 \
 		-Wl,--import-memory "$@" -o "$to/$output" ./*.c
 }
-build kernels.wasm
+build kernels.wasm &
 build threads.wasm -matomics -mmutable-globals -Wl,--shared-memory -Wl,--export=__stack_pointer
+wait $!
