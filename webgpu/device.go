@@ -1,8 +1,9 @@
 // Package webgpu is the contract between Foretoken and a compute device. It is small and compute only: buffers,
 // kernels and programs are integer handles, a program is a list of dispatches recorded once and replayed many
-// times, and everything that varies from run to run sits in small buffers written just before. Three
-// implementations live beside it: browser (WebGPU through JavaScript), native (wgpu-native) and cpu (the kernels'
-// own Go references). The package knows nothing of language models.
+// times, and everything that varies from run to run sits in small buffers written just before. The
+// implementations live beside it: browser (WebGPU through JavaScript), native (wgpu-native), simd (the processor,
+// through WebAssembly SIMD) and reference (the
+// kernels' own references in Go). The package knows nothing of language models.
 package webgpu
 
 import (
@@ -120,12 +121,13 @@ type Device interface {
 
 // Info describes a device.
 type Info struct {
-	Backend      string   // "browser", "native", "simd" or "cpu"
+	Backend      string   // "browser", "native", "cpu" or "reference"
 	Adapter      string   // the adapter's name, as the driver gives it
 	Vendor       string   // may be empty
 	Architecture string   // may be empty
 	Driver       string   // graphics API and driver version, may be empty
 	Software     bool     // the adapter runs on the CPU
+	Threads      int      // of the cpu device
 	Features     []string // WebGPU names of the features enabled, sorted
 	Limits       Limits
 }
@@ -136,7 +138,7 @@ func (i Info) Identity() string {
 }
 
 // Host reports whether the device runs kernels on the host, without compiling shaders.
-func (i Info) Host() bool { return i.Backend == "cpu" || i.Backend == "simd" }
+func (i Info) Host() bool { return i.Backend == "cpu" || i.Backend == "reference" }
 
 // Has reports whether a WebGPU feature is enabled.
 func (i Info) Has(feature string) bool {

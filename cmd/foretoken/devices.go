@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"foretoken/webgpu"
-	"foretoken/webgpu/cpu"
 	"foretoken/webgpu/native"
 	"foretoken/webgpu/open"
+	"foretoken/webgpu/reference"
 )
 
 // deviceInfo is one device of the list.
@@ -81,7 +81,7 @@ func listDevices(ctx context.Context) (devices []deviceInfo, why string, err err
 	}
 	taken := dev.Info()
 	dev.Destroy()
-	host := cpu.Open()
+	host := reference.Open()
 	adapters = append(adapters, host.Info())
 	host.Destroy()
 	found := false

@@ -87,7 +87,7 @@ func rowsAtOnce(dev webgpu.Device) int {
 	switch {
 	case testing.Short():
 		return 16
-	case full() || dev.Info().Backend == "cpu":
+	case full() || dev.Info().Host():
 		return 48
 	}
 	return 8
@@ -227,7 +227,7 @@ func promptStride(dev webgpu.Device, name string, kv kernels.KVFormat) int {
 		return 1
 	case kv != kernels.KVF32 && !strings.Contains(name, "-q8_0") && name != "x3m-q6_k":
 		return 10
-	case kv != kernels.KVF32 || testing.Short() || dev.Info().Backend == "cpu":
+	case kv != kernels.KVF32 || testing.Short() || dev.Info().Host():
 		return 5
 	}
 	return 2

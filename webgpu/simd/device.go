@@ -1,7 +1,6 @@
 package simd
 
 import (
-	_ "embed"
 	"encoding/binary"
 	"fmt"
 	"runtime"
@@ -14,24 +13,25 @@ import (
 	"foretoken/webgpu/internal/timing"
 )
 
-//go:embed kernels.wasm
-var binaryModule []byte
-
 var (
 	_ webgpu.Device        = (*Device)(nil)
 	_ webgpu.BatchCompiler = (*Device)(nil)
 	_ webgpu.Profiler      = (*Device)(nil)
 )
 
-// module is an instance of kernels.wasm and its memory. Addresses and sizes are in bytes.
+// module is an instance of the module and its memory. Addresses and sizes are in bytes.
 type module interface {
 	// call calls an exported function and returns its result, 0 for none. A trap is an error.
 	call(name string, args ...uint32) (uint32, error)
+	// start has a thread of its own call work(pool, part), with a stack that ends at an address, until the pool ends.
+	// failed receives what ended it early.
+	start(pool, part, stack uint32, failed func(error)) error
 	// grow makes the memory at least size bytes large.
 	grow(size int) error
 	// put and get copy to and from the memory.
 	put(at uint32, data []byte)
 	get(at uint32, dst []byte)
+	// close frees all, after threads have left.
 	close()
 }
 
@@ -63,9 +63,19 @@ type Device struct {
 	heap      heap
 	kernels   map[string]int // numbers by name
 	scratch   uint32
-	scratched int           // bytes of scratch
-	fallbacks int           // of the present run
+	scratched int // bytes of scratch of a thread
+	fallbacks int // of the present run
+
+	pool    uint32 // its address
+	threads int
+	parts   int                   // of each dispatch
+	checks  bool                  // dispatches run twice: see Options.Parts
+	job     [6]uint32             // the present one's words
+	args    [1]uint32             // of the functions that run it: the pool's address
+	failure atomic.Pointer[error] // why no more can run
+
 	work      sync.Mutex    // held while dispatches run
+	done      chan error    // receives the end of a run
 	lost      chan struct{} // closed by Destroy
 	destroyed atomic.Bool
 	yielded   time.Time
@@ -74,18 +84,34 @@ type Device struct {
 // backend implements registry.Backend on a Device.
 type backend Device
 
+// Options are those of a device.
+type Options struct {
+	// Threads compute each dispatch together; 0: one. There are fewer where the page does not let more start: shared
+	// memory is for pages that are cross-origin isolated.
+	Threads int
+	// Parts, for tests, has one thread compute each dispatch twice: at once, and in so many parts, the last one first. A
+	// run in which they write other bytes fails.
+	Parts int
+}
+
 // Open makes a device.
-func Open() (*Device, error) {
+func Open(o Options) (*Device, error) {
 	m, err := instantiate()
 	if err != nil {
 		return nil, fmt.Errorf("simd: %w: %w", webgpu.ErrUnavailable, err)
 	}
-	d := &Device{module: m, kernels: map[string]int{}, lost: make(chan struct{}), yielded: time.Now()}
+	d := &Device{module: m, kernels: map[string]int{}, done: make(chan error, 1), lost: make(chan struct{}),
+		yielded: time.Now()}
+	d.shared = registry.NewDevice("simd", limits(), (*backend)(d))
 	if err := d.begin(); err != nil {
 		m.close()
 		return nil, fmt.Errorf("simd: %w", err)
 	}
-	d.shared = registry.NewDevice("simd", limits(), (*backend)(d))
+	if err := (*backend)(d).startThreads(max(o.Threads, 1)); err != nil {
+		d.Destroy()
+		return nil, fmt.Errorf("simd: %w", err)
+	}
+	d.parts, d.checks = max(d.threads, o.Parts), o.Parts > 0
 	return d, nil
 }
 
@@ -125,8 +151,9 @@ func limits() webgpu.Limits {
 // Info describes the host.
 func (d *Device) Info() webgpu.Info {
 	return webgpu.Info{
-		Backend:      "simd",
+		Backend:      "cpu",
 		Adapter:      fmt.Sprintf("WebAssembly SIMD (%s)", engine()),
+		Threads:      d.threads,
 		Architecture: runtime.GOARCH,
 		Driver:       runtime.Version(),
 		Software:     true,
@@ -137,6 +164,9 @@ func (d *Device) Info() webgpu.Info {
 func (d *backend) Lost() error {
 	if d.destroyed.Load() {
 		return fmt.Errorf("%w: destroyed", webgpu.ErrDeviceLost)
+	}
+	if err := d.failure.Load(); err != nil {
+		return fmt.Errorf("%w: %w", webgpu.ErrDeviceLost, *err)
 	}
 	return nil
 }
@@ -233,7 +263,8 @@ func (d *backend) reserve(steps []step, list []byte) error {
 		d.scratched = 0
 	}
 	var err error
-	if d.scratch, err = d.alloc(most); err == nil {
+	most = roundUp(most)
+	if d.scratch, err = d.alloc(most * d.parts); err == nil {
 		d.scratched = most
 	}
 	return err
@@ -260,10 +291,9 @@ func (d *backend) Replay(
 	// stops before its next program; by then it is the only owner of the memory.
 	start := time.Now()
 	d.fallbacks = 0
-	done := make(chan error, 1)
-	go func() { done <- d.replay(run) }()
+	go d.replay(run)
 	select {
-	case err := <-done:
+	case err := <-d.done:
 		if err != nil {
 			return registry.Replayed{}, err
 		}
@@ -278,15 +308,14 @@ func (d *backend) Replay(
 	return registry.Replayed{Wait: wait, Fallbacks: d.fallbacks}, nil
 }
 
-func (d *backend) replay(run []*program) error {
+func (d *backend) replay(run []*program) {
 	d.work.Lock()
 	defer d.work.Unlock()
-	for _, p := range run {
-		if err := d.span(p, 0, len(p.Steps)); err != nil {
-			return err
-		}
+	var err error
+	for i := 0; i < len(run) && err == nil; i++ {
+		err = d.span(run[i], 0, len(run[i].Steps))
 	}
-	return nil
+	d.done <- err
 }
 
 // span runs dispatches [from, to) of a program: those between references in one call each.
@@ -301,24 +330,10 @@ func (d *backend) span(p *program, from, to int) error {
 		if err := d.reference(p, i); err != nil {
 			return err
 		}
+		runtime.Gosched() // WebAssembly has one thread
 		from = i + 1
 	}
 	return d.enter(p, from, to)
-}
-
-// enter runs dispatches that the module has.
-func (d *backend) enter(p *program, from, to int) error {
-	if err := d.Lost(); err != nil || from >= to {
-		return err
-	}
-	if _, err := d.module.call("run", p.Data.at, uint32(from), uint32(to), d.scratch); err != nil {
-		i, _ := d.module.call("running")
-		if int(i) < len(p.Steps) {
-			err = fmt.Errorf("program %s, dispatch %d, kernel %s: %w", p.Label, i, p.Steps[i].Kernel.Source.Name, err)
-		}
-		return err
-	}
-	return nil
 }
 
 // reference runs the reference of dispatch i on copies of its bindings: a range that two of them share is one copy.
@@ -369,6 +384,7 @@ func (d *Device) Destroy() {
 	d.Release(func(*buffer) {})
 	go func() { // behind a dispatch that still runs
 		d.work.Lock()
+		(*backend)(d).setWord(poolEnded, 1)
 		d.module.close()
 	}()
 }

@@ -10,7 +10,7 @@ import (
 
 func open(t testing.TB) webgpu.Device {
 	t.Helper()
-	d, err := Open()
+	d, err := Open(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

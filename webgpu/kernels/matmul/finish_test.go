@@ -36,7 +36,7 @@ func scaledRows(x, gain []float32, stride, each int, eps float64) (rows []float3
 
 // endings returns the families that each end is tested with on a device.
 func endings(dev webgpu.Device) []Family {
-	if dev.Info().Backend == "cpu" { // references have no families
+	if dev.Info().Host() { // references have no families
 		return Families(dev.Info())[:1]
 	}
 	var all []Family

@@ -1,5 +1,6 @@
 // The table of kernels, and the loop over the dispatches of a program.
 #include "kernel.h"
+#include "pool.h"
 
 #define KERNEL(name) void name(const dispatch *, const thread *);
 #define KERNEL_SCRATCH(name) KERNEL(name) u32 name##_scratch(const dispatch *);
@@ -29,17 +30,48 @@ u32 EXPORT(scratch_size)(const dispatch *d) {
   return scratch ? scratch(d) : 0;
 }
 
-// The dispatch that runs, for the message of a trap.
-static u32 at;
-u32 EXPORT(running)(void) { return at; }
-
-// Runs the dispatches of a program from number `from` to before number `to`.
-void EXPORT(run)(const dispatch *const *program, u32 from, u32 to, u8 *scratch) {
-  thread t = {0, 1, scratch};
-  for (at = from; at < to; at++) kernels[program[at]->kernel].run(program[at], &t);
-}
-
 // Has `size` bytes at an address be zero; size is a multiple of 4.
 void EXPORT(zero)(u32 *at, u32 size) {
   for (u32 i = 0; i < size / 4; i++) at[i] = 0;
+}
+
+// Runs part `part` of the job, and returns whether all parts reached its end.
+static u32 run_part(pool *p, u32 part) {
+  u32 parts = p->parts;
+  thread t = {part, parts, p->scratch + (u64)part * p->stride};
+  for (u32 i = p->from; i < p->to; i++) {
+    if (part == 0) p->running = i;
+    const dispatch *d = p->program[i];
+    kernels[d->kernel].run(d, &t);
+    if (!barrier(p, parts)) return 0;
+  }
+  return 1;
+}
+
+// Runs the job that Go wrote into the pool, this thread as part 0, and returns 1; or 0 where a thread failed or did not
+// answer.
+u32 EXPORT(run)(pool *p) {
+  begin(p);
+  return run_part(p, 0);
+}
+
+// Runs the job with its parts one after the other in this thread: a check that parts do not read what others write.
+// Returns 1.
+u32 EXPORT(run_in_turn)(pool *p) {
+  for (u32 i = p->from; i < p->to; i++) {
+    p->running = i;
+    const dispatch *d = p->program[i];
+    for (u32 part = p->parts; part-- > 0;) {
+      thread t = {part, p->parts, p->scratch + (u64)part * p->stride};
+      kernels[d->kernel].run(d, &t);
+    }
+  }
+  return 1;
+}
+
+// A thread's life: part `part` of every job, until the pool ends.
+void EXPORT(work)(pool *p, u32 part) {
+  for (u32 seen = 0; next(p, &seen);) {
+    if (part < p->parts) run_part(p, part);
+  }
 }

@@ -15,3 +15,17 @@ void norm(const dispatch *d, const thread *t) {
     for (u32 i = 0; i < dim; i++) out[(u64)row * dim + i] = in[i] * scale * weight[i];
   }
 }
+
+// The norm of each query and key head in place; layer.RecordNormHeads.
+void norm_heads(const dispatch *d, const thread *t) {
+  u32 heads = PARAM(1), kv = PARAM(2), dim = PARAM(3);
+  f32 eps = PARAM_F32(4);
+  range r = share(t, PARAM(0) * (heads + kv), 1);
+  for (u32 i = r.from; i < r.to; i++) {
+    u32 row = i / (heads + kv), head = i % (heads + kv);
+    const f32 *weight = AT(f32, 1) + (head < heads ? 0 : dim);
+    f32 *x = AT(f32, 2) + (row * (heads + 2 * kv) + head) * dim;
+    f32 scale = 1 / __builtin_sqrtf(sum_squares(x, dim) / (f32)dim + eps);
+    for (u32 k = 0; k < dim; k++) x[k] = x[k] * scale * weight[k];
+  }
+}

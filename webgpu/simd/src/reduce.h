@@ -7,16 +7,17 @@ static inline f32 sum_lanes(v128_t v) {
          (wasm_f32x4_extract_lane(v, 2) + wasm_f32x4_extract_lane(v, 3));
 }
 
-// Σ x². n is any number.
-static inline f32 sum_squares(const f32 *x, u32 n) {
+// Σ x·y. n is any number.
+static inline f32 dot(const f32 *x, const f32 *y, u32 n) {
   v128_t a = wasm_f32x4_splat(0), b = a;
   u32 i = 0;
   for (; i + 8 <= n; i += 8) {
-    v128_t u = wasm_v128_load(x + i), v = wasm_v128_load(x + i + 4);
-    a = wasm_f32x4_add(a, wasm_f32x4_mul(u, u));
-    b = wasm_f32x4_add(b, wasm_f32x4_mul(v, v));
+    a = wasm_f32x4_add(a, wasm_f32x4_mul(wasm_v128_load(x + i), wasm_v128_load(y + i)));
+    b = wasm_f32x4_add(b, wasm_f32x4_mul(wasm_v128_load(x + i + 4), wasm_v128_load(y + i + 4)));
   }
   f32 sum = sum_lanes(wasm_f32x4_add(a, b));
-  for (; i < n; i++) sum += x[i] * x[i];
+  for (; i < n; i++) sum += x[i] * y[i];
   return sum;
 }
+
+static inline f32 sum_squares(const f32 *x, u32 n) { return dot(x, x, n); }

@@ -35,7 +35,7 @@ typedef struct {
   v128_t first, second;
 } block_sum;
 
-INLINE block_sum dot(u32 format, v128_t a, v128_t b, v128_t c, v128_t d, const i16 *x) {
+INLINE block_sum dot_block(u32 format, v128_t a, v128_t b, v128_t c, v128_t d, const i16 *x) {
   a = wasm_i32x4_dot_i16x8(a, wasm_v128_load(x));
   b = wasm_i32x4_dot_i16x8(b, wasm_v128_load(x + 8));
   c = wasm_i32x4_dot_i16x8(c, wasm_v128_load(x + 16));
@@ -53,8 +53,8 @@ typedef struct {
 INLINE block_sums dots(u32 format, u32 m, const u8 *q, const i16 *x0, const i16 *x1, u32 g, u32 j) {
   v128_t v[4];
   unpack_block(format, q, g, j, v);
-  block_sums r = {dot(format, v[0], v[1], v[2], v[3], x0 + 32 * j), {}};
-  if (m > 1) r.b = dot(format, v[0], v[1], v[2], v[3], x1 + 32 * j);
+  block_sums r = {dot_block(format, v[0], v[1], v[2], v[3], x0 + 32 * j), {}};
+  if (m > 1) r.b = dot_block(format, v[0], v[1], v[2], v[3], x1 + 32 * j);
   return r;
 }
 
