@@ -26,7 +26,7 @@ func BenchmarkMatMul(b *testing.B) {
 	benchmark(b, dev, Families(dev.Info()))
 }
 
-// BenchmarkHost is BenchmarkMatMul on the simd device, whose families are the same kernel.
+// BenchmarkHost is BenchmarkMatMul on the cpu device, whose families are the same kernel.
 func BenchmarkHost(b *testing.B) {
 	dev := openHost(b)
 	benchmark(b, dev, Families(dev.Info())[:1])

@@ -38,7 +38,7 @@ func times(w *kerneltest.Weight, x []float32) products {
 	return p
 }
 
-// rounded returns how far 64 rows of products may be off because the simd device rounds activations to 16 bits: in
+// rounded returns how far 64 rows of products may be off because the cpu device rounds activations to 16 bits: in
 // blocks of 32, by half of a step at most, the 32767th part of the largest. It returns zeros for other devices.
 func rounded(dev webgpu.Device, w *kerneltest.Weight, x []float64) []float64 {
 	off := make([]float64, 64*w.Rows)
