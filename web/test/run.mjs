@@ -1,7 +1,9 @@
 /** Runs the end-to-end tests: all files, or the named ones, one after the other, each in its own process. */
 import { spawnSync } from "node:child_process";
+import { rmSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { NOT_RUN } from "./site.mjs";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const ALL = [
@@ -19,11 +21,14 @@ const ALL = [
   "examples",
   "strangers",
   "tabs",
+  "threads",
+  "engines",
   "kills",
   "peers",
   "soak",
 ];
 const names = process.argv.length > 2 ? process.argv.slice(2) : ALL;
+rmSync(NOT_RUN, { force: true });
 const failed = names.filter((name) => {
   const begin = Date.now();
   const { status } = spawnSync(process.execPath, ["--test", path.join(here, `${name}.mjs`)], { stdio: "inherit" });
