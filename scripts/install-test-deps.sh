@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs what the tests need and Go, Node and make do not bring: three browsers (WebKitGTK
 # needs an X server, xvfb), Vulkan drivers (Mesa's lavapipe, for the native device), numpy
-# (for references that tests compute) and clang (to build the modules of the cpu device again). As root on Debian or Ubuntu it uses apt; elsewhere it names what is missing.
+# (for references that tests compute) and clang (to build the modules of the cpu device again). As root on Debian or
+# Ubuntu it uses apt; elsewhere it names what is missing.
 set -eu
 missing=""
 command -v "${CHROMIUM:-/usr/bin/chromium}" >/dev/null 2>&1 || missing="$missing chromium"
