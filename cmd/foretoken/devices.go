@@ -12,7 +12,6 @@ import (
 	"foretoken/webgpu"
 	"foretoken/webgpu/native"
 	"foretoken/webgpu/open"
-	"foretoken/webgpu/reference"
 )
 
 // deviceInfo is one device of the list.
@@ -59,7 +58,7 @@ func devicesCommand(c *console) *cobra.Command {
 				}
 			}
 			if why != "" {
-				c.note("auto takes the cpu: %s", why)
+				c.note("auto takes the processor: %s", why)
 			}
 			return nil
 		},
@@ -81,7 +80,10 @@ func listDevices(ctx context.Context) (devices []deviceInfo, why string, err err
 	}
 	taken := dev.Info()
 	dev.Destroy()
-	host := reference.Open()
+	host, _, err := open.Device(ctx, "cpu")
+	if err != nil {
+		return nil, "", err
+	}
 	adapters = append(adapters, host.Info())
 	host.Destroy()
 	found := false

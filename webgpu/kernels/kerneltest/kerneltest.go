@@ -27,6 +27,15 @@ func Full() bool { return os.Getenv("FORETOKEN_FULL") != "" }
 // several parts as in one, and on the build's own device, whose absence is a failure under FORETOKEN_REQUIRE_GPU=1.
 // References are the same Go on every platform, so short runs, which include those in a browser, skip them.
 func OnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
+	onDevices(t, simd.Options{Parts: 3}, test)
+}
+
+// ModelOnDevices is OnDevices for tests of models, whose many dispatches run once, on two threads.
+func ModelOnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
+	onDevices(t, simd.Options{Threads: 2}, test)
+}
+
+func onDevices(t *testing.T, cpu simd.Options, test func(t *testing.T, dev webgpu.Device)) {
 	t.Run("reference", func(t *testing.T) {
 		if testing.Short() {
 			t.Skip("short: references are tested in full runs")
@@ -36,7 +45,7 @@ func OnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
 		test(t, dev)
 	})
 	t.Run("cpu", func(t *testing.T) {
-		dev, err := simd.Open(simd.Options{Parts: 3})
+		dev, err := simd.Open(cpu)
 		if err != nil {
 			t.Fatal(err)
 		}
