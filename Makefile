@@ -67,7 +67,7 @@ browser: testmodels web/node_modules/.package-lock.json
 
 # End to end: the built site, the dev server and Chromium.
 e2e: testmodels site
-	cd web && npm run --silent test:unit && npm run --silent e2e
+	cd web && npm run --silent test:unit && npm run --silent e2e -- --jobs=2
 
 # Tries every command and every piece of code in README.md and docs/*.md, and the built documentation in Chromium.
 docs-test: deps site

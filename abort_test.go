@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,7 +16,7 @@ import (
 	"foretoken/spec"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
-	"foretoken/webgpu/open"
+	"foretoken/webgpu/kernels/kerneltest"
 )
 
 // cutting is a device that calls cut when the nth run since arm begins.
@@ -41,15 +40,7 @@ func (d *cutting) Run(programs []webgpu.Program, reads ...webgpu.Region) error {
 // cutSession opens the built-in pair on a cutting device.
 func cutSession(t *testing.T, o Options) (*Session, *cutting) {
 	t.Helper()
-	dev, _, err := open.Device(context.Background(), open.Accelerator)
-	if err != nil {
-		if os.Getenv("FORETOKEN_REQUIRE_GPU") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	t.Cleanup(dev.Destroy)
-	d := &cutting{Device: dev}
+	d := &cutting{Device: kerneltest.OwnAccelerator(t)}
 	s, err := Open(context.Background(), d, demo.Target(), demo.Draft(), o)
 	if err != nil {
 		t.Fatal(err)

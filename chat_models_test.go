@@ -8,13 +8,15 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"testing"
 
 	"foretoken/models/gguf"
 	"foretoken/models/modeltest"
+	"foretoken/webgpu"
+	"foretoken/webgpu/kernels/kerneltest"
 	"foretoken/webgpu/open"
+	"foretoken/webgpu/reference"
 )
 
 // edited returns a model of random weights after change has edited it.
@@ -143,20 +145,23 @@ func padded(rows int, named bool) func(m *modelEditor) {
 // opened opens a session on a kind of device, or skips the test.
 func opened(t testing.TB, kind string, target, draft gguf.Source, o Options) *Session {
 	t.Helper()
-	dev, _, err := open.Device(context.Background(), kind)
-	if err != nil {
-		if os.Getenv("FORETOKEN_REQUIRE_GPU") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	t.Cleanup(dev.Destroy)
-	s, err := Open(context.Background(), dev, target, draft, o)
+	s, err := Open(context.Background(), deviceOf(t, kind), target, draft, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
 	return s
+}
+
+// deviceOf returns a device of a kind, or skips the test.
+func deviceOf(t testing.TB, kind string) webgpu.Device {
+	t.Helper()
+	if kind != open.Accelerator {
+		dev := reference.Open()
+		t.Cleanup(dev.Destroy)
+		return dev
+	}
+	return kerneltest.Accelerator(t)
 }
 
 // deviceKinds are the devices that tests of this file's models run on.

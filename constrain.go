@@ -25,6 +25,15 @@ type Constraints struct {
 	PresencePenalty  float64 `json:"presence_penalty,omitempty"`
 	// LogitBias is added to the logits of tokens, from -100, which rules a token out, to 100.
 	LogitBias map[int32]float32 `json:"logit_bias,omitempty"`
+
+	compiled *compiled // by Compile; nil before
+}
+
+// compiled is a grammar and what it was compiled from: fields of Constraints, which may have changed since.
+type compiled struct {
+	gbnf, schema string
+	object       bool
+	grammar      *grammar.Grammar
 }
 
 // ruledOut is the bias added for -100.
@@ -42,15 +51,26 @@ func (c *Constraints) Call(schema json.RawMessage) error {
 }
 
 // Validate refuses what does not go together or is out of its range, and grammars that cannot be read.
-func (c *Constraints) Validate() error { return c.ValidateContext(context.Background()) }
-
-// ValidateContext is Validate; reading a grammar ends with ctx.
-func (c *Constraints) ValidateContext(ctx context.Context) error {
+func (c *Constraints) Validate() error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	_, err := c.compile(ctx)
+	_, err := c.grammar(context.Background())
 	return err
+}
+
+// Compile is Validate, and keeps the grammar: requests with a copy of the constraints share it instead of compiling it
+// again. Compiling ends with ctx.
+func (c *Constraints) Compile(ctx context.Context) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	g, err := c.grammar(ctx)
+	if err != nil {
+		return err
+	}
+	c.compiled = &compiled{c.Grammar, string(c.JSONSchema), c.JSONObject, g}
+	return nil
 }
 
 // check is Validate but for reading the grammar.
@@ -90,8 +110,12 @@ const mostBiases = 1024
 var errNoContinuation = errors.New("foretoken: no token of the model's vocabulary continues the text as the grammar " +
 	"wants it")
 
-// compile makes the grammar, nil without one.
-func (c *Constraints) compile(ctx context.Context) (*grammar.Grammar, error) {
+// grammar returns the grammar, nil without one. It is compiled unless Compile did so.
+func (c *Constraints) grammar(ctx context.Context) (*grammar.Grammar, error) {
+	k := c.compiled
+	if k != nil && k.gbnf == c.Grammar && k.schema == string(c.JSONSchema) && k.object == c.JSONObject {
+		return k.grammar, nil
+	}
 	switch {
 	case c.Grammar != "":
 		return grammar.ParseGBNF(ctx, c.Grammar)
@@ -139,12 +163,12 @@ func (s *Session) newGuide(ctx context.Context, c Constraints) (*guide, error) {
 	}
 	vocab := s.target.Limits().Vocab
 	g := &guide{c: c, place: map[int32]int{}, counts: map[int32]int{}}
-	compiled, err := c.compile(ctx)
+	rules, err := c.grammar(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if compiled != nil {
-		g.matcher = grammar.NewMatcher(ctx, compiled, s.vocabulary())
+	if rules != nil {
+		g.matcher = grammar.NewMatcher(ctx, rules, s.vocabulary())
 		g.state = g.matcher.Start()
 	}
 	for id := range c.LogitBias {

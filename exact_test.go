@@ -29,14 +29,14 @@ func demoSession(t testing.TB, kind string) *Session {
 
 func demoSessionWith(t testing.TB, kind string, o Options) *Session {
 	t.Helper()
-	return openPair(t, kind, demo.Target(), demo.Draft(), o)
+	return openPair(t, deviceOf(t, kind), demo.Target(), demo.Draft(), o)
 }
 
-// TestSpeculationEqualsPlain checks that every policy gives the tokens of plain decoding. Each prompt runs at one
-// of two temperatures, or at both with FORETOKEN_FULL=1.
+// TestSpeculationEqualsPlain checks that every policy gives the tokens of plain decoding. Each sampling runs two
+// prompts of each category, others for each, or all prompts with FORETOKEN_FULL=1.
 func TestSpeculationEqualsPlain(t *testing.T) {
 	s := demoSession(t, open.Accelerator)
-	prompts := goPrompts(t)
+	prompts, all := goPrompts(t), os.Getenv("FORETOKEN_FULL") != ""
 	policies := map[string]Request{
 		"chain":  {Policy: method.DrafterChain, Depth: 4},
 		"eagle2": {Policy: method.DrafterEAGLE2, Depth: 4, TopK: 4, Nodes: 16},
@@ -44,15 +44,12 @@ func TestSpeculationEqualsPlain(t *testing.T) {
 	}
 	samplings := map[string]Request{"greedy": {}, "T=0.8": {Temperature: 0.8, Seed: 7},
 		"T=0.8 filtered": {Temperature: 0.8, Seed: 7, SampleTopK: 40, TopP: 0.95, MinP: 0.02}}
+	first := map[string]int{"greedy": 1, "T=0.8": 3, "T=0.8 filtered": 5}
 	for how, sampling := range samplings {
 		stats := map[string]map[string]*spec.Stats{}
 		for i, p := range prompts {
-			if how == "T=0.8 filtered" && i%10 != 0 || testing.Short() && i%8 > 1 {
+			if !all && i%8 != first[how] { // a category has sixteen prompts
 				continue
-			}
-			if os.Getenv("FORETOKEN_FULL") == "" && how != "T=0.8 filtered" &&
-				i%2 != map[string]int{"greedy": 0, "T=0.8": 1}[how] {
-				continue // runs at the other temperature
 			}
 			plain := sampling
 			plain.Policy, plain.MaxTokens = method.DrafterNone, 48
@@ -61,9 +58,6 @@ func TestSpeculationEqualsPlain(t *testing.T) {
 				t.Fatal(err)
 			}
 			for name, r := range policies {
-				if r.Policy == method.DrafterNgram && i%10 > 1 {
-					continue
-				}
 				r.Temperature, r.Seed, r.SampleTopK, r.TopP, r.MinP = sampling.Temperature, sampling.Seed,
 					sampling.SampleTopK, sampling.TopP, sampling.MinP
 				r.MaxTokens = 48

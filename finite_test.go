@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"strings"
@@ -83,10 +84,13 @@ func floatHead(t *testing.T, f *safetensors.File, change func(name string, x []f
 // TestWeightsAreFinite puts a NaN or an infinity into every tensor of a target, a draft and a head, in turn. Each file
 // is refused with an error that names the tensor.
 func TestWeightsAreFinite(t *testing.T) {
-	dev := reference.Open()
+	t.Attr("attack", "NaN or infinity in a tensor of a target, a draft or a head")
+	t.Attr("bound", "loading refuses the file and names the tensor and the element")
+	dev, files := reference.Open(), 0
 	defer dev.Destroy()
 	refused := func(name string, target, draft gguf.Source, o Options) {
 		t.Helper()
+		files++
 		s, err := Open(context.Background(), dev, target, draft, o)
 		if err == nil {
 			s.Close()
@@ -144,6 +148,7 @@ func TestWeightsAreFinite(t *testing.T) {
 		}))
 		refused(info.Name, demo.Target(), demo.Draft(), o)
 	}
+	t.Attr("measured", fmt.Sprintf("%d files refused", files))
 }
 
 // huge is finite, but products with it are not.
@@ -153,6 +158,10 @@ const huge = 3e38
 // logits are not. Every request fails with an error that says so, and no token comes out; plain decoding is not held
 // up by a draft.
 func TestLogitsThatOverflow(t *testing.T) {
+	t.Attr("attack", "finite weights whose logits overflow, in a target, a draft or a head")
+	t.Attr("bound",
+		"the request ends with an error that names the position; no token comes of such logits, by any method")
+	ended := 0
 	background := context.Background()
 	brokenTarget := withVector(t, demo.Target(), "output_norm.weight", huge)
 	brokenDraft := withVector(t, demo.Draft(), "output_norm.weight", huge)
@@ -191,6 +200,7 @@ func TestLogitsThatOverflow(t *testing.T) {
 						if r.MaxTokens = 4; r.Policy == method.DrafterNone && name == "target" {
 							r.LogProbs = true
 						}
+						ended++
 						got, err := s.Generate(background, "func main() {\n\tx := 1\n\tx := 1\n", r, nil)
 						if err == nil || !strings.Contains(err.Error(), c.want) ||
 							!strings.Contains(err.Error(), "not finite") {
@@ -205,6 +215,7 @@ func TestLogitsThatOverflow(t *testing.T) {
 			})
 		}
 	}
+	t.Attr("measured", fmt.Sprintf("%d requests on %d kinds of devices ended so", ended, len(deviceKinds)))
 }
 
 // overflowing are the requests of TestLogitsThatOverflow.

@@ -34,7 +34,7 @@ func TestHostilePrompts(t *testing.T) {
 	}
 	t.Attr("attack", "prompts of all bytes, broken UTF-8, special tokens, a megabyte")
 	t.Attr("bound", "decoded, or refused in one line; the session stays usable")
-	slowest := time.Duration(0)
+	decoded, refused := 0, 0
 	long := strings.Repeat("x := y + 1\n", 1<<20/11)
 	for name, c := range map[string]struct {
 		prompt string
@@ -55,7 +55,6 @@ func TestHostilePrompts(t *testing.T) {
 		"marks of guards":    {"\ufdd0<\ufdd0s>\ufeff\u202e\u200d", ""},
 		"combining":          {"a" + strings.Repeat("\u0301", 60), ""},
 	} {
-		begun := time.Now()
 		result, err := s.Generate(context.Background(), c.prompt, r, nil)
 		switch {
 		case c.want == "" && name == "nothing" && err != nil: // a model without a BOS token may refuse
@@ -69,12 +68,13 @@ func TestHostilePrompts(t *testing.T) {
 		case c.want != "":
 			fuzztest.Refusal(t, err, "")
 		}
-		took := time.Since(begun)
-		if slowest = max(slowest, took); took > 10*time.Minute {
-			t.Errorf("%s: %v", name, took)
+		if err == nil {
+			decoded++
+		} else {
+			refused++
 		}
 	}
-	t.Attr("measured", slowest.Round(time.Millisecond).String()+" at most")
+	t.Attr("measured", fmt.Sprintf("%d decoded, %d refused", decoded, refused))
 	after, err := s.Generate(context.Background(), "func", r, nil)
 	if err != nil || after.Text != before.Text {
 		t.Errorf("%v: %q, before %q", err, after.Text, before.Text)
@@ -89,6 +89,10 @@ func TestHostileOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	t.Attr("attack",
+		"numbers of a request that are NaN, infinite, negative or enormous; names that are long or no text")
+	t.Attr("bound", "harmless, or refused in one line")
+	tried, refusals := 0, 0
 	nan, inf := math.NaN(), math.Inf(1)
 	numbers := []float64{nan, inf, -inf, -1, 1e308, -1e-300}
 	counts := []int{-1, math.MinInt, math.MaxInt, math.MaxInt32, 1 << 20}
@@ -98,7 +102,8 @@ func TestHostileOptions(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
 		_, err := s.Generate(ctx, "func", r, nil)
-		if err != nil {
+		if tried++; err != nil {
+			refusals++
 			fuzztest.Refusal(t, err, "")
 		}
 		if refused && err == nil || ctx.Err() != nil {
@@ -182,4 +187,5 @@ func TestHostileOptions(t *testing.T) {
 	} {
 		try(name, r, true)
 	}
+	t.Attr("measured", fmt.Sprintf("%d requests, %d refused", tried, refusals))
 }

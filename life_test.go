@@ -18,8 +18,8 @@ import (
 	"foretoken/models/demo"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
+	"foretoken/webgpu/kernels/kerneltest"
 	"foretoken/webgpu/native"
-	"foretoken/webgpu/open"
 )
 
 // soaking returns how often to repeat a test and whether it runs in its long form: short times, or with
@@ -105,7 +105,7 @@ func TestLongLife(t *testing.T) {
 			continue
 		}
 		t.Run(kind, func(t *testing.T) {
-			s := openPair(t, kind, demo.Target(), demo.Draft(), Options{})
+			s := openPair(t, kerneltest.OwnAccelerator(t), demo.Target(), demo.Draft(), Options{})
 			samples := (&conversations{t: t, s: s, each: each, long: soak}).run(turns, tokens)
 			samples = samples[1:] // the first conversation creates the resources of the session
 			quarter := max(len(samples)/4, 1)
@@ -276,14 +276,7 @@ func (k *conversations) converse(n int) {
 // TestOpenedAndClosed opens and closes the built-in pair repeatedly on one device and compares the resources left.
 func TestOpenedAndClosed(t *testing.T) {
 	times, soak := soaking(t, 3, 50)
-	dev, _, err := open.Device(context.Background(), open.Accelerator)
-	if err != nil {
-		if os.Getenv("FORETOKEN_REQUIRE_GPU") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	t.Cleanup(dev.Destroy)
+	dev := kerneltest.OwnAccelerator(t)
 	var samples []footprint
 	var o Options
 	for range times + 1 {

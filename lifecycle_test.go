@@ -16,9 +16,10 @@ import (
 	"foretoken/models/gguf"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
-	"foretoken/webgpu/reference"
 	"foretoken/webgpu/faults"
+	"foretoken/webgpu/kernels/kerneltest"
 	"foretoken/webgpu/open"
+	"foretoken/webgpu/reference"
 )
 
 // faultyPair opens a small pair on cpu devices that fail as planned.
@@ -156,6 +157,9 @@ func (k *faultyPair) tooFew(at int) bool { return len(k.losses) == 0 && k.plan.C
 // TestLostAtEveryCall loses the device at each call in turn, from loading to the end of the second request. The
 // texts must not change.
 func TestLostAtEveryCall(t *testing.T) {
+	t.Attr("attack", "a device that is lost at a call of loading, prefill, drafting or verifying")
+	t.Attr("bound", "opened again, and the same text goes on")
+	recovered := 0
 	for name, use := range uses {
 		t.Run(name, func(t *testing.T) {
 			want, loading, calls := measured(t, use)
@@ -188,10 +192,12 @@ func TestLostAtEveryCall(t *testing.T) {
 				if len(k.losses) != 2 || k.losses[0].Recovered || !k.losses[1].Recovered {
 					t.Fatalf("at call %d: reported %v", at, k.losses)
 				}
+				recovered++
 				k.close(t, s)
 			}
 		})
 	}
+	t.Attr("measured", fmt.Sprintf("%d losses, %d ways to decode", recovered, len(uses)))
 }
 
 // openHead opens the built-in target with its EAGLE-3 head on cpu devices that fail as planned.
@@ -309,6 +315,8 @@ func TestLostWithHead(t *testing.T) {
 
 // TestHungAtEveryRead leaves each read in turn unanswered.
 func TestHungAtEveryRead(t *testing.T) {
+	t.Attr("attack", "a read of the device that is never answered")
+	t.Attr("bound", "a loss after the time-out, and the same text goes on")
 	use := uses["tree, sampled"]
 	var reads []int
 	counting := newFaultyPair(t, func(n int, c faults.Call, _ string) faults.Fault {
@@ -326,7 +334,9 @@ func TestHungAtEveryRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	counting.close(t, s)
-	for _, i := range chosen(0, len(reads), 6) {
+	points := chosen(0, len(reads), 6)
+	t.Attr("measured", fmt.Sprintf("%d of %d reads", len(points), len(reads)))
+	for _, i := range points {
 		k := newFaultyPair(t, func(n int, _ faults.Call, _ string) faults.Fault {
 			if n == reads[i] {
 				return faults.Hang
@@ -350,9 +360,13 @@ func TestHungAtEveryRead(t *testing.T) {
 // TestLostDuringRecovery loses the device again before the session has recovered. The session survives two losses
 // in a row; after the third the request fails with an error that says so, and the next request succeeds.
 func TestLostDuringRecovery(t *testing.T) {
+	t.Attr("attack", "a device that is lost again while it recovers")
+	t.Attr("bound", "three losses without a token in between end the request with the reason; the next one works")
 	use := uses["chain"]
 	want, loading, calls := measured(t, use)
-	for _, gap := range chosen(0, loading+20, 5) {
+	gaps := chosen(0, loading+20, 5)
+	t.Attr("measured", fmt.Sprintf("2 to 4 losses, %d numbers of calls in between", len(gaps)))
+	for _, gap := range gaps {
 		for losses := 2; losses <= 4; losses++ {
 			first, left := (loading+calls)/2, losses
 			next := first
@@ -409,6 +423,8 @@ func TestLostIdle(t *testing.T) {
 // TestNoMemoryAtEveryAllocation fails each allocation in turn. If loading fails, the error names the buffer and its
 // size, and nothing is left allocated. If a request fails, the next one succeeds.
 func TestNoMemoryAtEveryAllocation(t *testing.T) {
+	t.Attr("attack", "a device without memory for a buffer")
+	t.Attr("bound", "the error names the buffer and its size; nothing of a load is left; the next request works")
 	use := uses["drawn trees"]
 	var made []int
 	counting := newFaultyPair(t, func(n int, c faults.Call, _ string) faults.Fault {
@@ -430,7 +446,9 @@ func TestNoMemoryAtEveryAllocation(t *testing.T) {
 	if loading < 50 || len(made) == loading {
 		t.Fatalf("%d allocations to load, %d in all", loading, len(made))
 	}
-	for _, i := range append(chosen(0, loading, 12), chosen(loading, len(made), 4)...) {
+	points := append(chosen(0, loading, 12), chosen(loading, len(made), 4)...)
+	t.Attr("measured", fmt.Sprintf("%d of %d allocations", len(points), len(made)))
+	for _, i := range points {
 		what := ""
 		k := newFaultyPair(t, func(n int, _ faults.Call, label string) faults.Fault {
 			if n != made[i] {
@@ -528,7 +546,8 @@ func (r renamed) Info() webgpu.Info {
 }
 
 // TestLostNatively loses the accelerator's own device under the built-in pair: before a request, between rounds and
-// during a run. Recovery takes less than a minute and reports its time.
+// during a run. A lean session, whose warmup begins again, loses it at the first two. Recovery takes less than a minute
+// and reports its time.
 func TestLostNatively(t *testing.T) {
 	ctx := context.Background()
 	reopen := func(ctx context.Context) (webgpu.Device, error) {
@@ -537,16 +556,20 @@ func TestLostNatively(t *testing.T) {
 	}
 	for _, lean := range []bool{false, true} {
 		var losses []Loss
-		s := demoSessionWith(t, open.Accelerator, Options{Lean: lean, Reopen: reopen,
+		s := openPair(t, kerneltest.OwnAccelerator(t), demo.Target(), demo.Draft(), Options{Lean: lean, Reopen: reopen,
 			Lost: func(l Loss) { losses = append(losses, l) }})
 		r := DefaultRequest()
-		r.Temperature, r.Seed, r.MaxTokens = 0.8, 5, 64
+		r.Temperature, r.Seed, r.MaxTokens = 0.8, 5, 32
 		const prompt = "package main\n\nimport \"fmt\"\n\nfunc main() {\n\tfor i := 0; i < 10; i++ {\n"
 		want, err := s.Generate(ctx, prompt, r, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, where := range []string{"idle", "round", "run"} {
+		places := []string{"idle", "round", "run"}
+		if lean {
+			places = places[:2]
+		}
+		for _, where := range places {
 			if where == "idle" {
 				s.dev.Destroy()
 			}

@@ -12,20 +12,12 @@ import (
 	"foretoken/models/gguf"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
-	"foretoken/webgpu/open"
+	"foretoken/webgpu/kernels/kerneltest"
 )
 
-// openPair opens the built-in pair with its calibrations on a kind of device, or skips the test.
-func openPair(t testing.TB, kind string, target, draft gguf.Source, o Options) *Session {
+// openPair opens the built-in pair with its calibrations on a device.
+func openPair(t testing.TB, dev webgpu.Device, target, draft gguf.Source, o Options) *Session {
 	t.Helper()
-	dev, _, err := open.Device(context.Background(), kind)
-	if err != nil {
-		if os.Getenv("FORETOKEN_REQUIRE_GPU") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	t.Cleanup(dev.Destroy)
 	var fitted Calibrations
 	for _, f := range demo.Calibrations() {
 		if err := fitted.Parse(f.Name, f.Data); err != nil {
@@ -44,7 +36,7 @@ func openPair(t testing.TB, kind string, target, draft gguf.Source, o Options) *
 // pairSession opens the built-in pair and its head from the repository's files, in the browser too.
 func pairSession(t testing.TB) *Session {
 	t.Helper()
-	return openPair(t, open.Accelerator, demoFile(t, demo.TargetName), demoFile(t, demo.DraftName),
+	return openPair(t, kerneltest.OwnAccelerator(t), demoFile(t, demo.TargetName), demoFile(t, demo.DraftName),
 		Options{EAGLE3: demoFile(t, demo.HeadName), EAGLE3Config: demoFile(t, demo.ConfigName)})
 }
 

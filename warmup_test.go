@@ -8,13 +8,13 @@ import (
 	"foretoken/models/demo"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
-	"foretoken/webgpu/open"
+	"foretoken/webgpu/kernels/kerneltest"
 )
 
 // leanSession opens the built-in pair from the repository's files, in the browser too.
 func leanSession(t testing.TB) *Session {
 	t.Helper()
-	return openPair(t, open.Accelerator, demoFile(t, demo.TargetName), demoFile(t, demo.DraftName), Options{Lean: true})
+	return openPair(t, kerneltest.OwnAccelerator(t), demoFile(t, demo.TargetName), demoFile(t, demo.DraftName), Options{Lean: true})
 }
 
 // TestLeanDecodesTheSameText opens the built-in pair lean: the first request begins before drafting is ready, later

@@ -13,8 +13,8 @@ import (
 	"foretoken/models/gguf"
 	"foretoken/models/modeltest"
 	"foretoken/webgpu"
-	"foretoken/webgpu/reference"
 	"foretoken/webgpu/faults"
+	"foretoken/webgpu/reference"
 )
 
 // faulty opens a small pair on cpu devices that fail as planned.

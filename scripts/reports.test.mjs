@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import os from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, test } from "node:test";
-import { differences, stated } from "./attacks.mjs";
+import { commented, differences, stated } from "./attacks.mjs";
 import { pages, reported, withoutMarks } from "./reports.mjs";
 
 const measure = (mean) => ({ mean, sd: 0, n: 2 });
@@ -169,6 +169,8 @@ test("tests that state an attack make a table of attacks, bounds and tests", () 
     }),
     ...attr("foretoken/cmd/foretoken/openai", "TestSlow", { attack: "a body a byte at a time", bound: "30 s" }),
     ...attr("foretoken", "TestPrompts/long", { attack: "a prompt of /v1 with | in it", bound: "1 MiB" }),
+    ...attr("foretoken/models", "FuzzFile", { attack: "a file of anything", bound: "1 GiB" }),
+    ...attr("foretoken/web/test/a.mjs", "a link asks: load, and/or store", { attack: "a link", bound: "a click" }),
     ...attr("foretoken", "TestLife", { turns: "3" }),
   ];
   const data = reported(output.join("\n"));
@@ -182,6 +184,7 @@ test("tests that state an attack make a table of attacks, bounds and tests", () 
   assert.match(text, /^\| a request a byte at a time \| 10 s \| 9 s \| `cmd\/devserver` `TestSlow` \|$/m);
   assert.match(text, /^\| a body a byte at a time \| 30 s \|  \| `cmd\/foretoken\/openai` `TestSlow` \|$/m);
   assert.match(text, /^\| a prompt of \/v1 with \\\| in it \| 1 MiB \|  \| `TestPrompts\/long` \|$/m);
+  assert.match(text, /^\| a link \| a click \|  \| `web\/test\/a\.mjs` a link asks: load, and\/or store \|$/m);
   assert.deepEqual(pages(root, true), []);
   const sources = (...lines) => () => lines.join("\n");
   const all = sources(
@@ -192,12 +195,23 @@ test("tests that state an attack make a table of attacks, bounds and tests", () 
     "c_test.go:func helper() {",
     "c_test.go:func TestPrompts(t *testing.T) {",
     'c_test.go:\t\tt.Attr("attack", c.name)',
+    "models/d_test.go:func FuzzFile(f *testing.F) {",
+    'models/d_test.go:\tf.Attr("attack", "a file of anything")',
   );
+  const link = "/**\n * Attack: a link\n * Bound: a\n * click\n */\ntest(\n  \"a link asks: load, and/or store\",\n";
+  const comments = (text) => () => new Map([["web/test/a.mjs", text]]);
   assert.deepEqual([...stated(root, all).get(".")], ["TestPrompts"]);
-  assert.deepEqual(differences(root, { data }, all), []);
+  assert.deepEqual(differences(root, { data }, all, comments(link)), []);
   const renamed = (read) => () => read().replace("TestPrompts", "TestTexts");
-  const complaints = differences(root, { data }, renamed(all)).join("\n");
+  const complaints = differences(root, { data }, renamed(all), comments(link)).join("\n");
   assert.match(complaints, /\. TestTexts states.* lacks.*\n.*\. TestPrompts states no/);
+  assert.match(differences(root, { data }, all, comments("")).join(), /a link asks.* states no attack/);
+  assert.match(differences(root, { data }, all, comments(link.replace("click", "key"))).join(), /otherwise/);
+  const inGo = "// TestX tries.\n//\n// Attack: a clock\n// Bound: none\nfunc TestX(t *testing.T) {\n";
+  const read = () => new Map([["webgpu/a_js_test.go", inGo]]);
+  assert.deepEqual([...commented(root, read)], [["webgpu TestX", { attack: "a clock", bound: "none" }]]);
+  for (const wrong of [link.replace("Bound", "Limit"), link.replace("*/", "*/\nlet x;")])
+    assert.throws(() => commented(root, comments(wrong)), /want "Attack:" and then "Bound:"/);
   const helper = sources("c_test.go:func helper() {", 'c_test.go:\tt.Attr("attack", "x")');
   assert.throws(() => stated(root, helper), /state an attack in the test itself/);
 });

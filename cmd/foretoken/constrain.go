@@ -4,6 +4,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -33,7 +34,7 @@ func (o *constraintOptions) flags(f *pflag.FlagSet, c *foretoken.Constraints) {
 		"ID=ADD: add this to the logit of a token, -100 (never) to 100; may be given several times")
 }
 
-// complete reads the files and the bias list into c and validates it.
+// complete reads the files and the bias list into c, validates it and compiles its grammar.
 func (o *constraintOptions) complete(c *foretoken.Constraints) error {
 	if err := cmp.Or(readFlag("grammar", &c.Grammar, o.grammarFile),
 		readFlag("json-schema", &o.schema, o.schemaFile)); err != nil {
@@ -52,7 +53,7 @@ func (o *constraintOptions) complete(c *foretoken.Constraints) error {
 		}
 		c.LogitBias[int32(token)] = float32(bias)
 	}
-	if err := c.Validate(); err != nil {
+	if err := c.Compile(context.Background()); err != nil {
 		return usagef("%s", strings.TrimPrefix(err.Error(), "foretoken: "))
 	}
 	return nil

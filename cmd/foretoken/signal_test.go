@@ -34,6 +34,12 @@ func TestSignals(t *testing.T) {
 		_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 		os.Exit(why.exitCode())
 	}
+	t.Attr("attack", "Ctrl-C, SIGTERM and a terminal that closes, once and again, with and without nohup")
+	t.Attr("bound", "the first one lets the program finish with its code; a second one that is no hangup kills it")
+	// A signal with a handler has the system's default in child processes, also where these tests run under nohup.
+	handled := make(chan os.Signal, 1)
+	signal.Notify(handled, syscall.SIGHUP)
+	defer signal.Stop(handled)
 	hangup, interrupt, terminate := syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM
 	for _, c := range []struct {
 		name    string

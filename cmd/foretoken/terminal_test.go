@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,12 +22,15 @@ import (
 // steering is a text that sets a terminal's title, rings, clears, turns the line around and breaks it.
 const steering = "\x1b]0;owned\x07\x1b[2J\u009b1m\u202e\u2066\u2028\u2029\x7f\r\n\xff"
 
+// longestLine bounds the lines of standard output and error.
+const longestLine = 4000
+
 // plain fails if standard output or error has a character that a terminal does not print, or a line of more than
-// 4,000 bytes.
-func plain(t *testing.T, name string, o outcome) {
+// longestLine bytes. It returns the length of the longest one.
+func plain(t *testing.T, name string, o outcome) (longest int) {
 	t.Helper()
 	for line := range strings.SplitSeq(o.out+o.err, "\n") {
-		if len(line) > 4000 {
+		if longest = max(longest, len(line)); len(line) > longestLine {
 			t.Errorf("%s: a line of %d bytes: %.200q", name, len(line), line)
 		}
 		for _, r := range line {
@@ -36,11 +40,16 @@ func plain(t *testing.T, name string, o outcome) {
 			}
 		}
 	}
+	return longest
 }
 
 // TestForeignTextDoesNotSteer puts texts that steer a terminal, and very long ones, in every place of a model where a
 // file has text. What inspect and generate print of it is printable, and no line is long.
 func TestForeignTextDoesNotSteer(t *testing.T) {
+	t.Attr("attack",
+		"texts in a model that steer a terminal or are of 60,000 bytes, shown by inspect, generate and chat")
+	t.Attr("bound", fmt.Sprintf("printable characters alone, lines of %d bytes", longestLine))
+	files, most := 0, 0
 	for what, text := range map[string]string{"steering": strings.ToValidUTF8(steering, ""), "raw": steering,
 		"long": strings.Repeat("k\u202e", 60006/4), "long and plain": strings.Repeat("k", 60006)} {
 		valid := strings.ToValidUTF8(text, "")
@@ -70,13 +79,15 @@ func TestForeignTextDoesNotSteer(t *testing.T) {
 		} {
 			path := write(t, "odd.gguf", wrong(t, change))
 			at := what + " in " + place
-			plain(t, at+", inspected", call(t, "", "inspect", path))
-			plain(t, at, generate(t, "", "--target", path, "--prompt", "x", "--max-tokens", "1"))
+			files++
+			most = max(most, plain(t, at+", inspected", call(t, "", "inspect", path)),
+				plain(t, at, generate(t, "", "--target", path, "--prompt", "x", "--max-tokens", "1")))
 			if place == "template" {
-				plain(t, at+", chat", call(t, "hello\n", "chat", "--device", "cpu", "--target", path))
+				most = max(most, plain(t, at+", chat", call(t, "hello\n", "chat", "--device", "cpu", "--target", path)))
 			}
 		}
 	}
+	t.Attr("measured", fmt.Sprintf("%d files; lines of at most %d bytes", files, most))
 }
 
 func (c *content) add(key string, value any) { c.kv = append(c.kv, gguf.KV{Key: key, Value: value}) }
@@ -87,6 +98,9 @@ func vector(name string) gguf.WriteTensor {
 
 // TestForeignCheckpointDoesNotSteer does the same with the names of safetensors and the values of config.json.
 func TestForeignCheckpointDoesNotSteer(t *testing.T) {
+	t.Attr("attack", "the same texts in the names of safetensors and in config.json")
+	t.Attr("bound", fmt.Sprintf("refused in printable characters, lines of %d bytes", longestLine))
+	folders, most := 0, 0
 	for what, text := range map[string]string{"steering": strings.ToValidUTF8(steering, ""),
 		"long": strings.Repeat("k\u202e", 60006/4)} {
 		quoted, _ := json.Marshal(text)
@@ -117,12 +131,13 @@ func TestForeignCheckpointDoesNotSteer(t *testing.T) {
 				}
 			}
 			o := call(t, "", "inspect", dir)
-			plain(t, what+" in "+place, o)
+			folders, most = folders+1, max(most, plain(t, what+" in "+place, o))
 			if o.code != exitError {
 				t.Errorf("%s in %s: code %d", what, place, o.code)
 			}
 		}
 	}
+	t.Attr("measured", fmt.Sprintf("%d folders; lines of at most %d bytes", folders, most))
 }
 
 // TestOnlyRegularFiles gives a named pipe, which would wait for a writer, a device without an end and a folder to
@@ -132,6 +147,12 @@ func TestOnlyRegularFiles(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Skip(err)
 	}
+	t.Attr("attack",
+		"a named pipe, a device or a folder as a model, prompt, calibration, template, report, journal or "+
+			"tuning cache")
+	t.Attr("bound", fmt.Sprintf("refused before it is opened; small files are read up to %d MiB, heads up to %d GiB",
+		maxInput>>20, maxHead>>30))
+	refused := 0
 	folder := t.TempDir()
 	prompts := write(t, "prompts.jsonl", []byte(`{"id":"a","prompt":"x"}`))
 	one := func(args ...string) []string { return append([]string{"generate", "--prompt", "x"}, args...) }
@@ -156,6 +177,7 @@ func TestOnlyRegularFiles(t *testing.T) {
 			go func() { done <- call(t, "", append(args, path)...) }()
 			select {
 			case o := <-done:
+				refused++
 				if o.code == exitOK || !strings.Contains(o.err, path) || strings.Count(o.err, want) != 1 {
 					t.Errorf("%v %s: code %d: %s", args, path, o.code, o.err)
 				}
@@ -167,10 +189,13 @@ func TestOnlyRegularFiles(t *testing.T) {
 	if _, err := readTuning(pipe); err == nil || !strings.Contains(err.Error(), "a named pipe") {
 		t.Errorf("the tuning cache: %v", err)
 	}
+	t.Attr("measured", fmt.Sprintf("%d commands refused", refused+1))
 }
 
 // TestTokensWithoutTextAreRefused checks that inspect and generate refuse a vocabulary that can write nothing.
 func TestTokensWithoutTextAreRefused(t *testing.T) {
+	t.Attr("attack", "a vocabulary whose tokens are all empty or unused")
+	t.Attr("bound", "refused by generate, and inspect says so")
 	for name, change := range map[string]func(*content, int){
 		"empty": func(c *content, n int) { c.set("tokenizer.ggml.tokens", make([]string, n)) },
 		"unused": func(c *content, n int) {

@@ -134,6 +134,8 @@ func literal(e ast.Expr) (string, bool) {
 // shows a text of theirs by gguf.Quote, Show or Escape, or by %q with a length: a key of a file may be of 64 KiB and
 // steer a terminal.
 func TestForeignTextIsQuoted(t *testing.T) {
+	t.Attr("attack", "source code that shows a text of a file, a request or a server as it is")
+	t.Attr("bound", "found: such texts are quoted or escaped, by gguf.Quote, Show or Escape, or by %q with a length")
 	set := token.NewFileSet()
 	bad := `package p
 func f() { fmt.Errorf("gguf: %s: %s is of type %s, want %s", f.Name(), key, &v, want) }
@@ -172,6 +174,7 @@ func g() { c.fail(key, "the tensor %" + "v", t.Name); fmt.Errorf("%d%% %s", n, n
 	if read < 200 {
 		t.Errorf("%d files", read)
 	}
+	t.Attr("measured", fmt.Sprintf("%d files of source read", read))
 }
 
 // cmpSkip returns err, or that a folder is to be left out.

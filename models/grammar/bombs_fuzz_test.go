@@ -115,6 +115,8 @@ func (m *maker) rule(depth int) string {
 
 // FuzzBombs compiles and follows a schema and a grammar made of the script, and holds both to their bounds.
 func FuzzBombs(f *testing.F) {
+	f.Attr("attack", "schemas and grammars made of a script, which a search changes")
+	f.Attr("bound", "those of compiling and of following, in every text")
 	f.Add([]byte{40, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1})
 	f.Add([]byte(strings.Repeat("\x1e\x01\x00\x01\x01\x02\x01", 40)))
 	f.Add([]byte(strings.Repeat("\x04\x00\x02\x03\x01\x01\x0b", 40)))
@@ -133,7 +135,7 @@ func FuzzBombs(f *testing.F) {
 			b := newBuilder(context.Background())
 			var g *Grammar
 			var err error
-			took := within(t, source.Len(), func() {
+			_, took := within(t, source.Len(), func() {
 				if kind == "schema" {
 					g, err = b.schema([]byte(`{"$defs":{` + source.String() + `"end":{}},"$ref":"#/$defs/d0"}`))
 				} else {

@@ -19,6 +19,8 @@ const (
 	tokenUnits = 4 << 20
 	// The units of larger work: reaching a place, for the first time in a step, and making a state.
 	againUnits, placeUnits, stateUnits = 8, 56, 64
+	// askUnits is the work after which the context is asked again.
+	askUnits = 1 << 16
 )
 
 // budget is the work that is left to do.
@@ -36,7 +38,7 @@ func (b *budget) spend(units int) bool {
 		return false
 	}
 	b.left -= units
-	if b.unseen += units; b.unseen >= 1<<16 {
+	if b.unseen += units; b.unseen >= askUnits {
 		b.unseen = 0
 		if err := b.ctx.Err(); err != nil {
 			b.err = fmt.Errorf("grammar: %w", err)

@@ -15,16 +15,16 @@ import (
 )
 
 // within does work on an input of so many bytes and fails if it allocates more than that and fuzztest.Overhead. It
-// tells the time, which other programs on the machine change.
-func within(t testing.TB, size int, work func()) time.Duration {
+// tells the bytes, and the time, which other programs on the machine change.
+func within(t testing.TB, size int, work func()) (made uint64, took time.Duration) {
 	t.Helper()
 	before, begun := fuzztest.Allocated(), time.Now()
 	work()
-	took := time.Since(begun)
-	if made := fuzztest.Allocated() - before; made > uint64(size)+fuzztest.Overhead {
+	took = time.Since(begun)
+	if made = fuzztest.Allocated() - before; made > uint64(size)+fuzztest.Overhead {
 		t.Errorf("%d MB allocated for %d bytes", made>>20, size)
 	}
-	return took
+	return made, took
 }
 
 // placed is the part of a grammar that a refusal names.
@@ -38,24 +38,35 @@ func TestBombs(t *testing.T) {
 		"repetitions; nested,rules in a row,rules in a row; from the end,rules in a circle,rules that double", ",")
 	all := maps.Clone(schemaBombs)
 	maps.Copy(all, gbnfBombs)
+	t.Attr("attack",
+		"schemas and grammars that multiply: $ref, allOf, anyOf, oneOf, repetitions, lists, classes, names, "+
+			"nesting")
+	t.Attr("bound",
+		fmt.Sprintf("%d units of work, %d steps, %d levels, %d bytes a pattern, and the input's size + %d MB",
+			compileUnits, maxOps, deepestSchema, longestPattern, fuzztest.Overhead>>20))
+	var mostUnits, refused int
+	var mostMade uint64
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		t.Run(name, func(t *testing.T) {
 			source := all[name]()
 			b := newBuilder(context.Background())
 			var g *Grammar
 			var err error
-			took := within(t, len(source), func() {
+			made, took := within(t, len(source), func() {
 				if schemaBombs[name] != nil {
 					g, err = b.schema([]byte(source))
 				} else {
 					g, err = b.gbnf(source)
 				}
 			})
-			t.Logf("%d bytes: %v, %d units: %.200v", len(source), took, compileUnits-b.budget.left, err)
+			units := compileUnits - b.budget.left
+			t.Logf("%d bytes: %v, %d units, %d MB: %.200v", len(source), took, units, made>>20, err)
+			mostUnits, mostMade = max(mostUnits, units), max(mostMade, made)
 			if slices.Contains(compiles, strings.ReplaceAll(name, ",", ";")) && err != nil {
 				t.Error(err)
 			}
 			if err != nil {
+				refused++
 				fuzztest.Refusal(t, err, "grammar: ")
 				if !placed.MatchString(err.Error()) && !strings.Contains(err.Error(), "allows no text") {
 					t.Errorf("%v names no place", err)
@@ -65,6 +76,8 @@ func TestBombs(t *testing.T) {
 			follow(t, g, source[max(len(source)-40, 0):])
 		})
 	}
+	t.Attr("measured", fmt.Sprintf("%d refused by their place, %d compiled; at most %d units, %d MB allocated", refused,
+		len(all)-refused, mostUnits, mostMade>>20))
 }
 
 // pieces has tokens for every byte, and for runs of the letters that JSON and the tests' grammars are made of.
@@ -82,14 +95,20 @@ var pieces = func() *Vocab {
 	return NewVocab(len(all), func(id int32) []byte { return []byte(all[id]) }, func(int32) bool { return false })
 }()
 
+// followed is what following a text took at most: units of a token, and bytes that the matcher kept.
+type followed struct {
+	units, bytes int
+	err          error
+}
+
 // follow reads tokens of a grammar by a script and holds the matcher to its bounds, which may end it.
-func follow(t *testing.T, g *Grammar, script string) error {
+func follow(t *testing.T, g *Grammar, script string) (all followed) {
 	t.Helper()
 	m := NewMatcher(context.Background(), g, pieces)
 	s, most, tokens := m.Start(), time.Duration(0), 0
 	for i := range len(script) {
 		left := m.budget.left
-		most = max(most, within(t, 3*mostBytes, func() {
+		_, took := within(t, 3*mostBytes, func() {
 			mask := m.Mask(s)
 			var can []int32
 			for id := range int32(pieces.words * 32) {
@@ -101,7 +120,9 @@ func follow(t *testing.T, g *Grammar, script string) error {
 				s, _ = m.Commit(s, can[int(script[i])*len(can)/256])
 				tokens++
 			}
-		}))
+		})
+		most = max(most, took)
+		all.units, all.bytes = max(all.units, left+tokenUnits-m.budget.left), max(all.bytes, m.bytes)
 		if m.budget.left > min(left+tokenUnits, matchUnits) {
 			t.Fatalf("%d units are left, and %d were", m.budget.left, left)
 		}
@@ -120,11 +141,17 @@ func follow(t *testing.T, g *Grammar, script string) error {
 		}
 	}
 	t.Logf("%d tokens, the slowest in %v: %v", tokens, most, m.Err())
-	return m.Err()
+	all.err = m.Err()
+	return all
 }
 
 // TestMatchingBombs follows grammars that compile and have ever more ways to read a text.
 func TestMatchingBombs(t *testing.T) {
+	t.Attr("attack", "grammars with ever more ways to read a text")
+	t.Attr("bound", fmt.Sprintf("%d units of work ahead, %d a token, %d MB; then the request ends with the rule's name",
+		matchUnits, tokenUnits, mostBytes>>20))
+	var most followed
+	ended, texts := 0, 0
 	for name, c := range map[string]struct {
 		source string
 		ends   bool // by the bound
@@ -152,11 +179,19 @@ func TestMatchingBombs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := follow(t, g, strings.Repeat("\xff", 300)); (err != nil) != c.ends {
-				t.Errorf("%v, want a bound: %v", err, c.ends)
+			got := follow(t, g, strings.Repeat("\xff", 300))
+			if (got.err != nil) != c.ends {
+				t.Errorf("%v, want a bound: %v", got.err, c.ends)
 			}
+			if texts++; got.err != nil {
+				ended++
+			}
+			most.units, most.bytes = max(most.units, got.units), max(most.bytes, got.bytes)
 		})
 	}
+	t.Attr("measured",
+		fmt.Sprintf("%d of %d end so; at most %d units for a token, %d MB kept", ended, texts, most.units,
+			most.bytes>>20))
 }
 
 // asked is a context that ends when it is asked for the nth time.
@@ -174,6 +209,8 @@ func (a *asked) Err() error {
 
 // TestCancelled ends compiling and matching in the middle.
 func TestCancelled(t *testing.T) {
+	t.Attr("attack", "a client that leaves while its grammar is compiled or followed")
+	t.Attr("bound", fmt.Sprintf("every %d units ask the request's context, and its end is the work's", askUnits))
 	for _, name := range []string{"anyOf beside keywords", "properties of thousands", "enum of a million"} {
 		ctx := &asked{context.Background(), 0, 5}
 		if _, err := FromSchema(ctx, []byte(schemaBombs[name]())); !errors.Is(err, context.Canceled) || ctx.times != 5 {

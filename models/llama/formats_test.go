@@ -14,9 +14,9 @@ import (
 	"foretoken/models/quant"
 	"foretoken/spec"
 	"foretoken/webgpu"
-	"foretoken/webgpu/reference"
 	"foretoken/webgpu/kernels"
 	"foretoken/webgpu/kernels/layer"
+	"foretoken/webgpu/reference"
 
 	"github.com/x448/float16"
 )

@@ -14,8 +14,8 @@ import (
 	"foretoken/spec"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
-	"foretoken/webgpu/reference"
 	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/reference"
 )
 
 // TestPlanIsExact compares the plan with what loading allocates, to the byte.

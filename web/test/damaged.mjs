@@ -89,6 +89,10 @@ async function until(what, condition) {
     assert.ok(Date.now() < end, what);
 }
 
+/**
+ * Attack: a file of the offline cache that is truncated, flipped or empty
+ * Bound: compared with its hash before each use; the server's replaces it in the same visit
+ */
 test("damaged files of the offline cache are replaced, and the visit works", limit, async (t) => {
   const { context, page } = await stored();
   for (const [name, how] of [
@@ -123,6 +127,10 @@ test("damaged files of the offline cache are replaced, and the visit works", lim
   await context.close();
 });
 
+/**
+ * Attack: a program damaged in the HTTP cache or on the way
+ * Bound: fetched again past the cache
+ */
 test("a program damaged in the HTTP cache, or once on the way, is fetched again", limit, async () => {
   const context = await browser.newContext();
   const { page } = await openPage(context);
@@ -136,6 +144,10 @@ test("a program damaged in the HTTP cache, or once on the way, is fetched again"
   await context.close();
 });
 
+/**
+ * Attack: a page whose script does not start
+ * Bound: a link to reset.html, which needs no other file of the page and deletes nothing without the server
+ */
 test("a page whose script does not start shows the way to reset.html, which removes what is stored", limit, async () => {
   const { context, page } = await stored();
   // The server's own file is broken, and the stored one: nothing helps until the server is mended.
@@ -162,6 +174,10 @@ test("a page whose script does not start shows the way to reset.html, which remo
   await context.close();
 });
 
+/**
+ * Attack: a worker whose script does not start
+ * Bound: the error has a link to reset.html
+ */
 test("a worker that does not start leads to reset.html", limit, async () => {
   const worker = path.join(folder, "worker.js");
   const whole = await fs.readFile(worker);

@@ -85,6 +85,10 @@ async function crash(page) {
   await page.close();
 }
 
+/**
+ * Attack: the tab or the worker killed while storing, loading or generating
+ * Bound: the next load works with the same text, no lock stays, stored chunks are reused
+ */
 test("the tab or its worker ends while storing, loading and generating; the next load works", limit, async (t) => {
   await (await open()).evaluate(() => (document.title = "keeps the browser open"));
   const first = await open();
@@ -209,6 +213,10 @@ function limited(module, pages) {
   throw new Error("no memory");
 }
 
+/**
+ * Attack: WebAssembly memory that cannot grow
+ * Bound: the engine ends with crash or out_of_memory and the reason; the next load works
+ */
 test("a program that gets no more memory ends with the reason, and the page loads again", limit, async (t) => {
   const program = await fs.readFile(path.join(dist, "foretoken.wasm"));
   const page = await open();
@@ -239,6 +247,10 @@ test("a program that gets no more memory ends with the reason, and the page load
   await page.close();
 });
 
+/**
+ * Attack: a crash of the GPU process that two pages share
+ * Bound: both continue with the same text
+ */
 test("the GPU process that two pages share crashes: both texts continue", limit, async () => {
   const browser = await startBrowser(true);
   try {

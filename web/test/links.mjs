@@ -40,6 +40,10 @@ const notOurs = (record) => record.requests.filter((url) => !url.startsWith(host
 const button = (page) => page.locator("#consent-load");
 const shortHost = () => faults.url; // plain http is shown with its scheme
 
+/**
+ * Attack: a link that names files of another host, of a size that the page does not know
+ * Bound: no request before a click that shows the host; that click asks for the size, and the second one loads
+ */
 test("a link's files wait for clicks that show host and size", limit, async () => {
   faults.files.set("/a.gguf", { data: target });
   faults.files.set("/b.gguf", { data: draft });
@@ -76,6 +80,11 @@ test("a link's files wait for clicks that show host and size", limit, async () =
   await context.close();
 });
 
+/**
+ * Attack: a link to the page or to embed.html that names another host, https or a port of this machine, in any
+ * parameter
+ * Bound: no request before a click
+ */
 test("no parameter of a link reaches another host without a click", limit, async (t) => {
   const own = `${host.url}app/models/demo/target-q8_0.gguf`;
   const evil = (name) => `${faults.url}/${name}`;
@@ -121,6 +130,10 @@ test("the page's own files and an attribute of a page of one's own need no click
   await context.close();
 });
 
+/**
+ * Attack: a load in the worker from a host that no click, attribute or call confirmed
+ * Bound: refused: the worker asks its own origin and the confirmed ones
+ */
 test("the worker refuses hosts that the load did not confirm", limit, async () => {
   faults.files.set("/a.gguf", { data: target });
   const { page, context } = await follow({});

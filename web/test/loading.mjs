@@ -332,6 +332,10 @@ function damage(page, at) {
   }, at);
 }
 
+/**
+ * Attack: a disk without room for a model, or for a single byte
+ * Bound: with the cache auto the load goes on uncached and says so; first fails and names files to delete
+ */
 test("on a full disk a model loads without being kept, or the page lists files to delete", limit, async (t) => {
   const page = await open();
   faults.files.set("/first.gguf", { data });

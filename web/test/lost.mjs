@@ -103,6 +103,10 @@ async function openWidget(browser, lostAt) {
   return { page, record, worker, generate, opened };
 }
 
+/**
+ * Attack: a WebGPU device destroyed in a prefill, in a round, idle, and again and again
+ * Bound: the same text; three losses in a row end the request with the reason, and the next one works
+ */
 test(
   "a lost device: the text continues unchanged, and after three losses in a row it stops with a reason",
   limit,
@@ -154,6 +158,10 @@ test(
   },
 );
 
+/**
+ * Attack: a GPU process that crashes in a round
+ * Bound: another one is opened, and the same text goes on
+ */
 test("the GPU process crashes: the text continues unchanged in another one", limit, async (t) => {
   // A separate browser, because after some crashes Chromium disables its GPU process.
   const own = await startBrowser(true);

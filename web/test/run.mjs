@@ -1,7 +1,12 @@
-/** Runs the end-to-end tests: all files, or the named ones, one after the other, each in its own process. */
-import { spawnSync } from "node:child_process";
+/**
+ * Runs the end-to-end tests: all files, or the named ones, each in its own process. --jobs=N runs N files at a time and
+ * prints the output of each when it ends; without it they run one after the other.
+ */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { rmSync } from "node:fs";
 import path from "node:path";
+import { buffer } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { NOT_RUN } from "./site.mjs";
 
@@ -27,13 +32,27 @@ const ALL = [
   "peers",
   "soak",
 ];
-const names = process.argv.length > 2 ? process.argv.slice(2) : ALL;
+const args = process.argv.slice(2);
+const jobs = Number(args.find((arg) => arg.startsWith("--jobs="))?.slice("--jobs=".length) ?? 1);
+const named = args.filter((arg) => !arg.startsWith("--"));
+const waiting = named.length > 0 ? named : ALL;
+const failed = [];
 rmSync(NOT_RUN, { force: true });
-const failed = names.filter((name) => {
+
+async function run(name) {
   const begin = Date.now();
-  const { status } = spawnSync(process.execPath, ["--test", path.join(here, `${name}.mjs`)], { stdio: "inherit" });
+  const stdio = jobs > 1 ? ["ignore", "pipe", "inherit"] : "inherit";
+  const child = spawn(process.execPath, ["--test", path.join(here, `${name}.mjs`)], { stdio });
+  const [output, [status]] = await Promise.all([child.stdout ? buffer(child.stdout) : "", once(child, "close")]);
+  process.stdout.write(output);
   console.log(`# ${name}.mjs: ${((Date.now() - begin) / 1000).toFixed(1)} s`);
-  return status !== 0;
-});
+  if (status !== 0) failed.push(name);
+}
+
+await Promise.all(
+  Array.from({ length: jobs }, async () => {
+    while (waiting.length > 0) await run(waiting.shift());
+  }),
+);
 if (failed.length > 0) console.log(`# failed: ${failed.join(", ")}`);
-process.exit(failed.length > 0 ? 1 : 0);
+process.exitCode = failed.length > 0 ? 1 : 0;

@@ -85,6 +85,10 @@ const made = (page) =>
       .map((node) => node.outerHTML.slice(0, 100));
   });
 
+/**
+ * Attack: markup and addresses in the output, the name and the file name of a model
+ * Bound: shown as text; only the site's files and the named files are asked for
+ */
 test("the page requests only the site's files and the named files, and model text stays text", limit, async (t) => {
   const page = await context.newPage();
   const pages = []; // requests of the page and its workers, as Chromium reports them

@@ -112,6 +112,10 @@ test("two tabs generate at once, each with its own text", limit, async () => {
   await context.close();
 });
 
+/**
+ * Attack: a worker that is terminated in a round
+ * Bound: all that wait are told crash, and the next load works
+ */
 test("a terminated worker is reported, and the next load works", limit, async () => {
   const context = await browser.newContext();
   const { page, errors } = await openTab(context);

@@ -8,6 +8,9 @@ import (
 )
 
 // TestIdleWhenTheClockIsSet sets the machine's clock, which Go reads with Date.prototype.getTime, far back and forth.
+//
+// Attack: a machine's clock that is set decades back or forth
+// Bound: no duration changes: all are of the monotonic clock
 func TestIdleWhenTheClockIsSet(t *testing.T) {
 	get := func(v safejs.Value, name string) safejs.Value {
 		t.Helper()

@@ -7,7 +7,7 @@ import (
 	"foretoken/webgpu"
 )
 
-// check runs dispatches that the module has, in both ways.
+// check runs dispatches that the module has at once and in parts: see Options.
 func (d *backend) check(p *program, from, to int) error {
 	for i := from; i < to; i++ {
 		s := &p.Steps[i]
@@ -17,29 +17,23 @@ func (d *backend) check(p *program, from, to int) error {
 		}
 		want := d.writable(s)
 		d.restore(s, before)
-		if err := d.runParts(p, i, d.checked); err != nil {
+		if err := d.runParts(p, i, d.parts); err != nil {
 			return err
 		}
 		for j, got := range d.writable(s) {
 			if !bytes.Equal(got, want[j]) {
 				return fmt.Errorf("program %s, dispatch %d, kernel %s: %d parts write other bytes to binding %d",
-					p.Label, i, s.Kernel.Source.Name, d.checked, j)
+					p.Label, i, s.Kernel.Source.Name, d.parts, j)
 			}
 		}
 	}
 	return nil
 }
 
-// runParts runs the parts of a dispatch, each in a scratch of its own in which nothing is zero.
+// runParts runs a dispatch in parts, each with a scratch of its own in which nothing is zero.
 func (d *backend) runParts(p *program, i, parts int) error {
 	d.module.put(d.scratch, bytes.Repeat([]byte{0xa5}, d.scratched*parts))
-	d.setJob(p, i, i+1, parts)
-	for part := parts - 1; part >= 0; part-- {
-		if _, err := d.module.call("run_alone", d.pool, uint32(part)); err != nil {
-			return d.trapped(p, err)
-		}
-	}
-	return nil
+	return d.launch("run_in_turn", p, i, i+1, parts)
 }
 
 // writable copies the writable bindings of a dispatch; those of others are nil.

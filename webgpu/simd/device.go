@@ -26,8 +26,6 @@ type module interface {
 	// start has a thread of its own call work(pool, part), with a stack that ends at an address, until the pool ends.
 	// failed receives what ended it early.
 	start(pool, part, stack uint32, failed func(error)) error
-	// run is call of "run", for every run of a program.
-	run(pool uint32) (uint32, error)
 	// grow makes the memory at least size bytes large.
 	grow(size int) error
 	// put and get copy to and from the memory.
@@ -71,12 +69,13 @@ type Device struct {
 	pool    uint32 // its address
 	threads int
 	parts   int                   // of each dispatch
-	checked int                   // see Options.Check
+	checks  bool                  // dispatches run twice: see Options.Parts
 	job     [6]uint32             // the present one's words
+	args    [1]uint32             // of the functions that run it: the pool's address
 	failure atomic.Pointer[error] // why no more can run
 
-	done      chan error    // receives the end of the present run
 	work      sync.Mutex    // held while dispatches run
+	done      chan error    // receives the end of a run
 	lost      chan struct{} // closed by Destroy
 	destroyed atomic.Bool
 	yielded   time.Time
@@ -90,9 +89,9 @@ type Options struct {
 	// Threads compute each dispatch together; 0: one. There are fewer where the page does not let more start: shared
 	// memory is for pages that are cross-origin isolated.
 	Threads int
-	// Check, for tests of kernels, runs every dispatch as one part and then again as so many, the last one first. A run
-	// fails if they write other bytes.
-	Check int
+	// Parts, for tests, has one thread compute each dispatch twice: at once, and in so many parts, the last one first. A
+	// run in which they write other bytes fails.
+	Parts int
 }
 
 // Open makes a device.
@@ -112,7 +111,7 @@ func Open(o Options) (*Device, error) {
 		d.Destroy()
 		return nil, fmt.Errorf("simd: %w", err)
 	}
-	d.parts, d.checked = d.threads, o.Check
+	d.parts, d.checks = max(d.threads, o.Parts), o.Parts > 0
 	return d, nil
 }
 
@@ -265,7 +264,7 @@ func (d *backend) reserve(steps []step, list []byte) error {
 	}
 	var err error
 	most = roundUp(most)
-	if d.scratch, err = d.alloc(most * max(d.parts, d.checked)); err == nil {
+	if d.scratch, err = d.alloc(most * d.parts); err == nil {
 		d.scratched = most
 	}
 	return err

@@ -33,7 +33,6 @@ type instances struct {
 	memory    js.Value
 	exports   js.Value
 	functions map[string]js.Value
-	runs      js.Value
 	bytes     js.Value // a Uint8Array of the memory; made again when it grows
 	size      int
 	shared    bool
@@ -66,7 +65,6 @@ func instantiate() (m module, err error) {
 		return nil, err
 	}
 	i.exports = made.Get("exports")
-	i.runs = i.exports.Get("run")
 	i.refresh()
 	return i, nil
 }
@@ -144,11 +142,6 @@ func (m *instances) call(name string, args ...uint32) (result uint32, err error)
 		result = uint32(int64(v.Float()))
 	}
 	return result, nil
-}
-
-func (m *instances) run(pool uint32) (result uint32, err error) {
-	defer caught(&err)
-	return uint32(m.runs.Invoke(int(pool)).Int()), nil
 }
 
 // start starts a worker, and waits until it works: while the run of a program occupies this thread none would start.

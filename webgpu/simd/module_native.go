@@ -36,7 +36,6 @@ type instances struct {
 	memory    api.Memory
 	main      api.Module
 	functions map[string]api.Function
-	runs      api.Function
 	stack     [8]uint64
 	threads   sync.WaitGroup
 }
@@ -62,11 +61,8 @@ func instantiate() (m module, err error) {
 	if i.code, err = i.runtime.CompileModule(ctx, threadsModule); err != nil {
 		return nil, err
 	}
-	if i.main, err = i.another(); err != nil {
-		return nil, err
-	}
-	i.runs = i.main.ExportedFunction("run")
-	return i, nil
+	i.main, err = i.another()
+	return i, err
 }
 
 func (m *instances) another() (api.Module, error) {
@@ -84,12 +80,6 @@ func (m *instances) call(name string, args ...uint32) (uint32, error) {
 		m.stack[i] = uint64(a)
 	}
 	err := f.CallWithStack(context.Background(), m.stack[:])
-	return uint32(m.stack[0]), err
-}
-
-func (m *instances) run(pool uint32) (uint32, error) {
-	m.stack[0] = uint64(pool)
-	err := m.runs.CallWithStack(context.Background(), m.stack[:])
 	return uint32(m.stack[0]), err
 }
 

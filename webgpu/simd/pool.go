@@ -26,6 +26,7 @@ func (d *backend) startThreads(threads int) error {
 	if d.pool, err = d.alloc(4 * poolWords); err != nil {
 		return err
 	}
+	d.args[0] = d.pool
 	for d.threads = 1; d.threads < threads; d.threads++ {
 		stack, err := d.alloc(stackSize)
 		if err != nil {
@@ -53,25 +54,31 @@ func (d *backend) word(i int) uint32 {
 	return v[0]
 }
 
-// setJob has the next run be dispatches [from, to) of a program.
-func (d *backend) setJob(p *program, from, to, parts int) {
-	d.job = [...]uint32{p.Data.at, uint32(from), uint32(to), uint32(parts), d.scratch, uint32(d.scratched)}
-	d.module.put(d.pool, webgpu.U32Bytes(d.job[:]))
-}
-
 // enter runs dispatches [from, to) of a program, which the module has.
 func (d *backend) enter(p *program, from, to int) error {
 	if err := d.Lost(); err != nil || from >= to {
 		return err
 	}
-	if d.checked > 0 {
+	if d.checks {
 		return d.check(p, from, to)
 	}
-	d.setJob(p, from, to, d.parts)
-	whole, err := d.module.run(d.pool)
+	return d.launch("run", p, from, to, d.parts)
+}
+
+// launch calls a function of the module that runs dispatches in a number of parts.
+func (d *backend) launch(function string, p *program, from, to, parts int) error {
+	d.job = [...]uint32{p.Data.at, uint32(from), uint32(to), uint32(parts), d.scratch, uint32(d.scratched)}
+	d.module.put(d.pool, webgpu.U32Bytes(d.job[:]))
+	whole, err := d.module.call(function, d.args[:]...)
 	if err == nil && whole == 1 {
 		return nil
 	}
+	return d.fail(p, err)
+}
+
+// fail ends the device after a job that ended early, because this thread returned err or because of another one.
+// Threads may be in any dispatch, so nothing more can run.
+func (d *backend) fail(p *program, err error) error {
 	if err != nil {
 		d.setWord(poolFailed, 1)
 	} else if failed := d.failure.Load(); failed != nil {
@@ -79,16 +86,10 @@ func (d *backend) enter(p *program, from, to int) error {
 	} else {
 		err = webgpu.ErrTimeout
 	}
-	why := d.trapped(p, err)
-	d.failure.CompareAndSwap(nil, &why) // threads may be in any dispatch, so nothing more can run
-	return why
-}
-
-// trapped adds the dispatch that ran to an error.
-func (d *backend) trapped(p *program, err error) error {
 	if i := int(d.word(poolRunning)); i < len(p.Steps) {
 		err = fmt.Errorf("program %s, dispatch %d, kernel %s: %w", p.Label, i, p.Steps[i].Kernel.Source.Name, err)
 	}
+	d.failure.CompareAndSwap(nil, &err)
 	return err
 }
 

@@ -14,12 +14,12 @@ import (
 	"foretoken/webgpu/simd"
 )
 
-// TestThreads runs a chain of dispatches, each of which reads what the one before wrote, with several threads. All
-// compute the same bits.
+// TestThreads runs a chain of dispatches, each of which reads what the one before wrote, with several threads and in
+// several parts. All compute the same bits.
 func TestThreads(t *testing.T) {
 	const rows, dim, steps, runs = 13, 256, 40, 50
 	var want []uint32
-	for _, o := range []simd.Options{{}, {Threads: 2}, {Threads: 3}} {
+	for _, o := range []simd.Options{{}, {Parts: 3}, {Threads: 2}, {Threads: 3}} {
 		t.Run(fmt.Sprintf("%+v", o), func(t *testing.T) {
 			dev, err := simd.Open(o)
 			if err != nil {

@@ -5,6 +5,7 @@ package openai
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -67,6 +68,9 @@ func post(path, body string) string {
 
 // TestUnreadAnswers asks for megabytes and reads none: the turn passes on, and the answer is dropped in time.
 func TestUnreadAnswers(t *testing.T) {
+	t.Attr("attack", "an answer that its client does not read, while others ask")
+	t.Attr("bound", "it leaves the turn before it is taken: the others are answered")
+	answered := 0
 	for _, stream := range []bool{false, true} {
 		l := defaultLimits
 		l.answer = 50 * time.Second // longer than the others wait
@@ -91,14 +95,21 @@ func TestUnreadAnswers(t *testing.T) {
 		for range 3 {
 			if got := w.from("127.0.0.1", "POST", textPath, tokens(1, "")); got != 200 {
 				t.Errorf("stream %v: others get %d", stream, got)
+			} else {
+				answered++
 			}
 		}
 		w.CloseClientConnections()
 	}
+	t.Attr("measured", fmt.Sprintf("%d of 6 others answered beside 6 that do not read", answered))
 }
 
 // TestUnreadAnswersAreDropped waits for the end of an answer that its client does not take, or not fast enough.
 func TestUnreadAnswersAreDropped(t *testing.T) {
+	t.Attr("attack", "an answer that its client never reads")
+	t.Attr("bound", fmt.Sprintf("dropped after %v of pauses, all together, or %d MiB behind in a stream",
+		defaultLimits.answer, maxBehind>>20))
+	dropped := 0
 	for _, events := range []int{0, 12, 100} {
 		l := defaultLimits
 		if events < 100 {
@@ -121,6 +132,8 @@ func TestUnreadAnswersAreDropped(t *testing.T) {
 		case e := <-w.logged:
 			if e.Code != "client_gone" {
 				t.Errorf("%d events: logged as %+v", events, e)
+			} else {
+				dropped++
 			}
 		case <-time.After(soon):
 			t.Errorf("%d events: the answer is kept", events)
@@ -130,10 +143,14 @@ func TestUnreadAnswersAreDropped(t *testing.T) {
 			t.Errorf("%d events: a part of an answer ends as if it were all, %v", events, err)
 		}
 	}
+	t.Attr("measured", fmt.Sprintf("%d of 3 dropped: a whole answer, a stream that pauses, one far behind", dropped))
 }
 
 // TestRefusedBeforeTheBody sends requests whose bodies never come: each is answered at once, and its connection closes.
 func TestRefusedBeforeTheBody(t *testing.T) {
+	t.Attr("attack", "a refused request whose body never comes, or more of it than is read")
+	t.Attr("bound", "answered before its body, and its connection closes")
+	refused := 0
 	l := defaultLimits
 	l.body = 10 * time.Minute
 	w := serveWithin(t, l, func(c *Config) { c.MaxBody = 1 << 20 })
@@ -154,6 +171,7 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 		"OPTIONS * HTTP/1.1\r\nHost: evil.example\r\n" + body,
 		"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n" + json + body,
 	} {
+		refused++
 		c := w.dial("127.0.0.1")
 		fmt.Fprint(c, head+"\r\n")
 		_ = c.SetReadDeadline(time.Now().Add(soon))
@@ -174,10 +192,14 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 			t.Errorf("%q, %v", line, err)
 		}
 	}
+	t.Attr("measured", fmt.Sprintf("%d kinds of requests", refused))
 }
 
 // TestConnectionsAreShared holds many connections from one address, each in a phase of its own.
 func TestConnectionsAreShared(t *testing.T) {
+	t.Attr("attack", "many connections of one address, in any phase")
+	t.Attr("bound", fmt.Sprintf("%d in all; a newcomer gets a place of the address that holds most", maxConnections))
+	answered := 0
 	l := defaultLimits
 	l.header, l.body, l.idle = 10*time.Minute, 10*time.Minute, 10*time.Minute
 	for name, head := range map[string]string{
@@ -195,6 +217,8 @@ func TestConnectionsAreShared(t *testing.T) {
 		for i := range 3 {
 			if got := w.from("127.0.0.1", "GET", "/health", ""); got != 200 {
 				t.Errorf("%s: another address gets %d for request %d", name, got, i)
+			} else {
+				answered++
 			}
 		}
 		if name == "bodies" {
@@ -207,10 +231,15 @@ func TestConnectionsAreShared(t *testing.T) {
 			t.Errorf("%s: the same address gets %d", name, got)
 		}
 	}
+	t.Attr("measured", fmt.Sprintf("with 8 places and 20 connections: %d of 12 newcomers answered", answered))
 }
 
 // TestLargeBodiesAreShared begins many large bodies from one address.
 func TestLargeBodiesAreShared(t *testing.T) {
+	t.Attr("attack", "many slow bodies of one address")
+	t.Attr("bound", fmt.Sprintf("%d of more than %d KiB, each within %v; a newcomer gets a place of the address that "+
+		"holds most", maxBodies, smallBody>>10, defaultLimits.body))
+	answered := 0
 	l := defaultLimits
 	l.body = 10 * time.Minute
 	w := serveWithin(t, l, nil)
@@ -239,16 +268,22 @@ func TestLargeBodiesAreShared(t *testing.T) {
 	for range 3 {
 		if got := w.from("127.0.0.1", "POST", textPath, quick); got != 200 {
 			t.Errorf("a large body of another address gets %d", got)
+		} else {
+			answered++
 		}
 	}
 	if got := w.from("127.0.0.2", "POST", textPath, fmt.Sprintf(shortText, "")); got != 200 {
 		t.Errorf("a small body of the same address gets %d", got)
 	}
+	t.Attr("measured", fmt.Sprintf("with 4 places and 12 bodies: %d of 3 newcomers answered", answered))
 }
 
 // TestNewcomersHaveTurns has one user of one address ask for all it can get: neither another user nor another address
 // is refused, and each waits for one text at most.
 func TestNewcomersHaveTurns(t *testing.T) {
+	t.Attr("attack", "a user that keeps more requests under way than may wait, of many texts each")
+	t.Attr("bound", "--max-queue; a newcomer gets a place of the address and the user that have most")
+	answered := 0
 	w := serve(t, nil)
 	w.api.queue.slice = 0
 	w.engine.generate = func(ctx context.Context, ids []int32, _ foretoken.Request,
@@ -277,13 +312,19 @@ func TestNewcomersHaveTurns(t *testing.T) {
 		for i := range 5 {
 			if got := w.from(c.address, "POST", textPath, fmt.Sprintf(shortText, c.user)); got != 200 {
 				t.Errorf("%s of %s gets %d for request %d", c.user, c.address, got, i)
+			} else {
+				answered++
 			}
 		}
 	}
+	t.Attr("measured",
+		fmt.Sprintf("with a queue of 4 and 24 requests of 16 texts: %d of 15 newcomers answered", answered))
 }
 
 // TestOneTextIsATurn has a request of many texts wait for another between two of them, and both survive a drain.
 func TestOneTextIsATurn(t *testing.T) {
+	t.Attr("attack", "a request of many texts that others wait for")
+	t.Attr("bound", fmt.Sprintf("the turn passes on between two texts after %v", turnTime))
 	w := serve(t, nil)
 	w.api.queue.slice = 0
 	begun, release := held(w)
@@ -313,6 +354,9 @@ func TestOneTextIsATurn(t *testing.T) {
 
 // TestBeyondTheModel asks for more than the models do: the refusal is the client's, names the bound, and is short.
 func TestBeyondTheModel(t *testing.T) {
+	t.Attr("attack", "settings beyond the models, names of a megabyte")
+	t.Attr("bound", "400 with the bound, in one line of 2,000 bytes")
+	longest := 0
 	w := serve(t, nil)
 	long := strings.Repeat("n", 1<<20)
 	for _, c := range []struct{ more, param, says string }{
@@ -328,15 +372,20 @@ func TestBeyondTheModel(t *testing.T) {
 		{`"` + long + `": 1`, brief([]byte(long)), "there is no parameter"},
 	} {
 		a := w.do("POST", textPath, `{"model": "demo", "prompt": "a", "max_tokens": 4, `+c.more+`}`)
+		longest = max(longest, len(a.body))
 		code, param, message := a.refusal(t)
 		if a.status != 400 || param != c.param || !strings.Contains(message, c.says) || len(a.body) > 2000 {
 			t.Errorf("%s: %d %s %q: %.300s", brief([]byte(c.more)), a.status, code, param, message)
 		}
 	}
+	t.Attr("measured", fmt.Sprintf("answers of at most %d bytes", longest))
 }
 
 // TestLongPrompts sends more bytes than a context can hold: they are refused before they are tokenised.
 func TestLongPrompts(t *testing.T) {
+	t.Attr("attack", "a prompt of megabytes")
+	t.Attr("bound",
+		"the context times the bytes of the longest token, before it is tokenised, which has turns of its own")
 	w := serve(t, nil)
 	long := strings.Repeat(" ", 4<<20-200)
 	for path, body := range map[string]string{
@@ -353,6 +402,8 @@ func TestLongPrompts(t *testing.T) {
 
 // TestFormsAreCompiledInTheTurn reads a request whose grammar is wrong: its turn tells, and ends with the client.
 func TestFormsAreCompiledInTheTurn(t *testing.T) {
+	t.Attr("attack", "a schema or grammar that compiles for long")
+	t.Attr("bound", "compiled in the request's own turn, which ends with its client")
 	defaults := foretoken.DefaultRequest()
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -369,4 +420,35 @@ func TestFormsAreCompiledInTheTurn(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// TestFormsAreCompiledOnce asks for several texts of one form: all get the grammar that the request compiled.
+func TestFormsAreCompiledOnce(t *testing.T) {
+	t.Attr("attack", "many texts of one schema or grammar")
+	t.Attr("bound", fmt.Sprintf("%d texts a request, and the form is compiled once", maxChoices))
+	const large = `root ::= ([a-z]?){50000}`
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := (&foretoken.Constraints{Grammar: large}).Compile(gone); !errors.Is(err, context.Canceled) {
+		t.Fatalf("a grammar compiles in no time: %v", err)
+	}
+	w := serve(t, nil)
+	texts := 0
+	w.engine.generate = func(_ context.Context, _ []int32, r foretoken.Request,
+		_ func(*foretoken.Event) error) (*foretoken.Result, error) {
+		texts++
+		if err := r.Compile(gone); err != nil || r.Grammar != large {
+			t.Errorf("text %d of %.30s: %v", texts, r.Grammar, err)
+		}
+		r.Grammar += " "
+		if err := r.Compile(gone); !errors.Is(err, context.Canceled) {
+			t.Errorf("another grammar is taken for the same: %v", err)
+		}
+		return &foretoken.Result{Text: "x", Finish: spec.FinishLength}, nil
+	}
+	a := w.do("POST", textPath, `{"model": "demo", "prompt": ["a", "b"], "n": 3, "grammar": "`+large+`"}`)
+	if a.status != 200 || texts != 6 {
+		t.Errorf("%d texts: %d %s", texts, a.status, a.body)
+	}
+	t.Attr("measured", fmt.Sprintf("%d texts of one compilation", texts))
 }

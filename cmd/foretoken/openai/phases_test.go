@@ -47,6 +47,11 @@ var heads = []string{"", "G", "GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
 // FuzzPhases lets a client send anything and then nothing more, whether it reads the answers or not: the connection
 // ends within the times of its phases, and nothing of it stays.
 func FuzzPhases(f *testing.F) {
+	f.Attr("attack", "a connection that sends anything and then stops, in any phase, and reads or not")
+	f.Attr("bound",
+		fmt.Sprintf("headers within %v, a body %v more, other answers %v; of a text all pauses together %v; "+
+			"between requests %v", defaultLimits.header, defaultLimits.body, defaultLimits.small, defaultLimits.answer,
+			defaultLimits.idle))
 	s, err := pair()
 	if err != nil {
 		f.Fatal(err)
@@ -105,6 +110,8 @@ func FuzzPhases(f *testing.F) {
 // FuzzShares takes and leaves places in any order: they are never more than the limit, and an address that holds fewer
 // than another by two or more always gets one.
 func FuzzShares(f *testing.F) {
+	f.Attr("attack", "connections and bodies that come and go in any order")
+	f.Attr("bound", "never more than the places; whoever holds fewer than another by two gets one")
 	f.Add([]byte{0, 0, 0, 0, 0, 1, 1, 1, 2, 3, 4})
 	f.Add([]byte{0, 1, 2, 3, 0x80, 0x81, 0, 0, 1, 1, 0x40, 0x41})
 	f.Fuzz(func(t *testing.T, steps []byte) {
@@ -158,6 +165,8 @@ func FuzzShares(f *testing.F) {
 // FuzzQueue asks, leaves and gives up in any order: at most limit wait besides one that gave its turn back, whoever has
 // fewer requests than another by two or more gets a place, and every turn passes on.
 func FuzzQueue(f *testing.F) {
+	f.Attr("attack", "requests that ask, give up and take turns in any order")
+	f.Attr("bound", "--max-queue; whoever has fewer than another by two gets a place, and every turn passes on")
 	f.Add([]byte{0, 0, 0, 0, 0, 0, 0x10, 1, 2, 0x80, 0x80, 0xc0, 0x80})
 	f.Add([]byte{0, 1, 2, 3, 0x11, 0x12, 0xc0, 0xc0, 0x40, 0x80, 0xc0, 0x80, 0x80})
 	f.Fuzz(func(t *testing.T, steps []byte) {

@@ -159,14 +159,12 @@ func (a *parsedRequest) constraints(f *fields) {
 	c.JSONSchema, a.form = a.call, "tool_choice"
 }
 
-// compile refuses a form that cannot be compiled. That may take long, so it is done in the client's turn.
+// compile compiles the form, once for all texts, or refuses it. That may take long, so it is done in the client's turn.
 func (a *parsedRequest) compile(ctx context.Context) error {
 	if a.form == "" {
 		return nil
 	}
-	c := &a.settings.Constraints
-	only := foretoken.Constraints{Grammar: c.Grammar, JSONSchema: c.JSONSchema, JSONObject: c.JSONObject}
-	err := only.ValidateContext(ctx)
+	err := a.settings.Constraints.Compile(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

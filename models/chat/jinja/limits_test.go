@@ -74,7 +74,7 @@ func TestHostileTemplates(t *testing.T) {
 	}
 	t.Attr("attack", fmt.Sprintf("%d hostile chat templates: endless loops, doubling, nesting, padding", len(hostile)))
 	t.Attr("bound", "20 million steps, 16 MiB of output, 1,000 levels")
-	slowest, most := time.Duration(0), uint64(0)
+	most := uint64(0)
 	for name, template := range hostile {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -87,7 +87,7 @@ func TestHostileTemplates(t *testing.T) {
 			continue
 		}
 		checkError(t, err)
-		if slowest = max(slowest, took); took > longest {
+		if took > longest {
 			t.Errorf("%s: took %v", name, took)
 		}
 		made := after.TotalAlloc - before.TotalAlloc
@@ -98,8 +98,7 @@ func TestHostileTemplates(t *testing.T) {
 			t.Logf("%s: %v, %d MiB in all: %.120v", name, took.Round(time.Millisecond), made>>20, err)
 		}
 	}
-	t.Attr("measured", fmt.Sprintf("with %d steps: %v, %d MiB allocated", limits.Work, slowest.Round(time.Millisecond),
-		most>>20))
+	t.Attr("measured", fmt.Sprintf("all refused; at most %d MiB allocated with %d steps", most>>20, limits.Work))
 }
 
 func TestLimitsAreKept(t *testing.T) {

@@ -339,6 +339,10 @@ test("a full disk prevents the download, and the error names files to delete", a
   );
 });
 
+/**
+ * Attack: a store without room at the start or half-way, or that fails
+ * Bound: with the cache auto the load goes on uncached and says so; first fails
+ */
 test("with the policy auto a store that fails does not fail the load, whenever it does", async (t) => {
   const unknown = (): never => {
     throw new DOMException("The operation failed for an unknown transient reason", "UnknownError");

@@ -218,6 +218,10 @@ test("no text becomes HTML or code anywhere in the sources", async () => {
   assert.deepEqual(found, []);
 });
 
+/**
+ * Attack: install scripts of the dependencies
+ * Bound: none runs
+ */
 test("installing the dependencies runs no script of theirs", async () => {
   const root = "..";
   const files = ["Makefile"];

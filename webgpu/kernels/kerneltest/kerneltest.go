@@ -9,7 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
+	"sync"
 	"testing"
 
 	"foretoken/webgpu"
@@ -23,21 +23,20 @@ import (
 // compiling, so by default they skip combinations whose parts are tested in other combinations of the same test.
 func Full() bool { return os.Getenv("FORETOKEN_FULL") != "" }
 
-// OnDevices runs a test on the cpu device, the simd device and the build's own device. On the simd device, dispatches
-// must write the same bytes in several parts as in one.
-// FORETOKEN_REQUIRE_GPU=1 makes a missing device a failure. The cpu device is the same Go code on every platform, so
-// short runs, which include those in a browser, skip it.
+// OnDevices runs a test on the reference device, on the cpu device, where dispatches must write the same bytes in
+// several parts as in one, and on the build's own device, whose absence is a failure under FORETOKEN_REQUIRE_GPU=1.
+// References are the same Go on every platform, so short runs, which include those in a browser, skip them.
 func OnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
-	t.Run("cpu", func(t *testing.T) {
+	t.Run("reference", func(t *testing.T) {
 		if testing.Short() {
-			t.Skip("short: the cpu device is tested in full runs")
+			t.Skip("short: references are tested in full runs")
 		}
 		dev := reference.Open()
 		defer dev.Destroy()
 		test(t, dev)
 	})
-	t.Run("simd", func(t *testing.T) {
-		dev, err := simd.Open(simd.Options{Check: 3})
+	t.Run("cpu", func(t *testing.T) {
+		dev, err := simd.Open(simd.Options{Parts: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,12 +47,9 @@ func OnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
 	t.Run(open.Accelerator, func(t *testing.T) { test(t, Accelerator(t)) })
 }
 
-// incomplete lists the folders of tests with kernels that package simd's module lacks.
-var incomplete = []string{"kerneltest", "layer", "llama", "matmul", "sample", "tree"}
-
-// complete fails the test if dispatches ran their references.
+// complete fails the test if dispatches ran their references. The example of this package is not in the module.
 func complete(t *testing.T, dev webgpu.Device) {
-	if folder, err := os.Getwd(); err != nil || slices.Contains(incomplete, filepath.Base(folder)) {
+	if folder, err := os.Getwd(); err != nil || filepath.Base(folder) == "kerneltest" {
 		return
 	}
 	if n := dev.Counters().Fallbacks; n > 0 {
@@ -61,8 +57,32 @@ func complete(t *testing.T, dev webgpu.Device) {
 	}
 }
 
-// Accelerator opens the build's own device until the test ends, or skips the test.
+var (
+	sharing sync.Mutex
+	shared  webgpu.Device
+)
+
+// Accelerator returns the build's own device, or skips the test. The tests of a program share it, one after the other,
+// so that each kernel compiles once; no test may destroy it. A lost device fails one test: the next one opens another.
 func Accelerator(t testing.TB) webgpu.Device {
+	t.Helper()
+	sharing.Lock()
+	defer sharing.Unlock()
+	if shared == nil || shared.Lost() != nil {
+		shared = opened(t)
+	}
+	return shared
+}
+
+// OwnAccelerator is Accelerator for tests that lose the device, or count what it holds or compiles.
+func OwnAccelerator(t testing.TB) webgpu.Device {
+	t.Helper()
+	dev := opened(t)
+	t.Cleanup(dev.Destroy)
+	return dev
+}
+
+func opened(t testing.TB) webgpu.Device {
 	t.Helper()
 	dev, _, err := open.Device(context.Background(), open.Accelerator)
 	if err != nil {
@@ -71,7 +91,6 @@ func Accelerator(t testing.TB) webgpu.Device {
 		}
 		t.Skip(err)
 	}
-	t.Cleanup(dev.Destroy)
 	return dev
 }
 

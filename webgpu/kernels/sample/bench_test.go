@@ -14,7 +14,7 @@ import (
 // BenchmarkSampling times the sampling of a pass with readback, on each device. "empty" is a readback after a minimal
 // kernel.
 func BenchmarkSampling(b *testing.B) {
-	for _, kind := range []string{"cpu", "simd", open.Accelerator} {
+	for _, kind := range []string{"reference", "cpu", open.Accelerator} {
 		b.Run(kind, func(b *testing.B) {
 			dev, _, err := open.Device(context.Background(), kind)
 			if err != nil {

@@ -10,9 +10,12 @@ static inline v128_t power_of_two(v128_t n) {
 
 // exp(x) of each lane: 0 below the subnormal numbers and at -∞, ∞ above the finite ones, NaN of NaN.
 static inline v128_t exp_f32x4(v128_t x) {
-  // Outside the bounds the result is 0 or ∞ already. min and max keep a NaN.
-  x = wasm_f32x4_min(wasm_f32x4_max(x, wasm_f32x4_splat(-104)), wasm_f32x4_splat(89));
-  v128_t n = wasm_f32x4_nearest(wasm_f32x4_mul(x, wasm_f32x4_splat(1.44269504f)));
+  // Outside the bounds the result is 0 or ∞ already. These comparisons keep a NaN, and are one instruction each, as min
+  // and max are not.
+  x = wasm_f32x4_pmin(wasm_f32x4_pmax(x, wasm_f32x4_splat(-104)), wasm_f32x4_splat(89));
+  // This sum rounds x / ln 2 to an integer n, and has it in its low bits.
+  const v128_t magic = wasm_f32x4_splat(0x1.8p23f);
+  v128_t sum = wasm_f32x4_add(wasm_f32x4_mul(x, wasm_f32x4_splat(1.44269504f)), magic), n = wasm_f32x4_sub(sum, magic);
   // ln 2 in two parts: the product with the first one is exact.
   x = wasm_f32x4_sub(x, wasm_f32x4_mul(n, wasm_f32x4_splat(0.693359375f)));
   x = wasm_f32x4_sub(x, wasm_f32x4_mul(n, wasm_f32x4_splat(-2.12194440e-4f)));
@@ -22,7 +25,7 @@ static inline v128_t exp_f32x4(v128_t x) {
     y = wasm_f32x4_add(wasm_f32x4_mul(y, x), wasm_f32x4_splat(terms[i]));
   y = wasm_f32x4_add(wasm_f32x4_add(wasm_f32x4_mul(wasm_f32x4_mul(y, x), x), x), wasm_f32x4_splat(1));
   // 2^n in two parts too: n reaches 128, and -150 where the second product rounds to a subnormal number.
-  n = wasm_i32x4_trunc_sat_f32x4(n);
+  n = wasm_i32x4_sub(sum, magic);
   v128_t half = wasm_i32x4_shr(n, 1);
   y = wasm_f32x4_mul(y, power_of_two(half));
   return wasm_f32x4_mul(y, power_of_two(wasm_i32x4_sub(n, half)));

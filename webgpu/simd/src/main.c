@@ -57,13 +57,18 @@ u32 EXPORT(run)(pool *p) {
   return run_part(p, 0);
 }
 
-// Runs part `part` of the job and waits for no other: a check has them run one after the other.
-void EXPORT(run_alone)(pool *p, u32 part) {
-  thread t = {part, p->parts, p->scratch + (u64)part * p->stride};
+// Runs the job with its parts one after the other in this thread: a check that parts do not read what others write.
+// Returns 1.
+u32 EXPORT(run_in_turn)(pool *p) {
   for (u32 i = p->from; i < p->to; i++) {
     p->running = i;
-    kernels[p->program[i]->kernel].run(p->program[i], &t);
+    const dispatch *d = p->program[i];
+    for (u32 part = p->parts; part-- > 0;) {
+      thread t = {part, p->parts, p->scratch + (u64)part * p->stride};
+      kernels[d->kernel].run(d, &t);
+    }
   }
+  return 1;
 }
 
 // A thread's life: part `part` of every job, until the pool ends.

@@ -19,10 +19,11 @@ typedef struct {
   f32 *sums;     // (m, PANEL)
 } product;
 
-// The rows of x in the next tile, of `left`: a tile of 8 or 4 may repeat the last one. Pairs and single rows have their
-// own loop.
-static u32 wide_rows(u32 left) { return left >= 7 ? 8 : left >= 4 ? 4 : 0; }
+// The rows of x in the next wide tile, of `left`: its last rows may repeat the last one of x, where this is faster than
+// smaller tiles. 0: the rest has the narrow tiles, of one and two rows.
+static u32 wide_rows(u32 left) { return left >= 6 ? 8 : left >= 3 ? 4 : 0; }
 
+// Room for the rows of all tiles.
 static u32 padded(u32 m) { return m + 7; }
 
 u32 matmul_scratch(const dispatch *d) {
@@ -31,56 +32,60 @@ u32 matmul_scratch(const dispatch *d) {
   return padded(m) * each + 16;
 }
 
-#define FORMAT(name)                                                                                            \
-  static void unpack_##name(const u8 *q, const u32 *s, u32 g, u32 n, chunk *c, u32 r, u32 b) {                  \
-    f32 *const offset[] = {c->offset[0][r] + b, c->offset[1][r] + b};                                           \
-    unpack_group(name, q, s, g, n, c->w[r] + 32 * b, c->scale[r] + b, offset);                                  \
-  }                                                                                                             \
-  static void single_##name(const rows *w, const tile *x, u32 blocks, f32 *out) {                               \
-    for (u32 r = 0; r < R; r += 2) direct(name, 1, 2, w, r, x, blocks, out, PANEL);                             \
-  }                                                                                                             \
-  static void pair_##name(const rows *w, const tile *x, u32 blocks, f32 *out) {                                 \
-    for (u32 r = 0; r < R; r++) direct(name, 2, 1, w, r, x, blocks, out, PANEL);                                \
+#define FORMAT(name)                                                                                    \
+  static void unpack_##name(const rows *w, u32 from, u32 blocks, chunk *c) {                            \
+    for (u32 r = 0; r < R; r++)                                                                         \
+      for (u32 b = 0; b < blocks; b += 4) {                                                             \
+        f32 *const offset[] = {c->offset[0][r] + b, c->offset[1][r] + b};                               \
+        unpack_group(name, w->q[r], w->s[r], (from + b) / 4, min_u32(blocks - b, 4), c->w[r] + 32 * b,  \
+                     c->scale[r] + b, offset);                                                          \
+      }                                                                                                 \
+  }                                                                                                     \
+  static void single_##name(const rows *w, const tile *x, u32 blocks, f32 *out) {                       \
+    for (u32 r = 0; r < R; r++) direct(name, 1, w->q[r], w->s[r], x, blocks, out + r, PANEL);           \
+  }                                                                                                     \
+  static void pair_##name(const rows *w, const tile *x, u32 blocks, f32 *out) {                         \
+    for (u32 r = 0; r < R; r++) direct(name, 2, w->q[r], w->s[r], x, blocks, out + r, PANEL);           \
   }
 QUANTISED(FORMAT)
 
 // The functions of a format with blocks.
 static const struct {
-  void (*unpack)(const u8 *q, const u32 *s, u32 g, u32 n, chunk *c, u32 r, u32 b);
+  void (*unpack)(const rows *w, u32 from, u32 blocks, chunk *c);
   void (*direct[2])(const rows *w, const tile *x, u32 blocks, f32 *out);  // of one and two rows of x
 } blocked[FORMATS] = {
 #define ENTRY(name) [name] = {unpack_##name, {single_##name, pair_##name}},
     QUANTISED(ENTRY)};
 
-#define PLAIN(name)                                                                                             \
-  static void plain_##name(const product *p, const rows *w, f32 *out) {                                         \
-    u32 i = 0;                                                                                                  \
-    for (; i + 8 <= p->m; i += 8)                                                                               \
-      for (u32 r = 0; r < R; r++)                                                                               \
-        plain(name, 8, 1, w, r, p->x + i * p->ldx, p->ldx, p->cols, out + i * PANEL, PANEL);                    \
-    for (; i + 4 <= p->m; i += 4)                                                                               \
-      for (u32 r = 0; r < R; r += 2)                                                                            \
-        plain(name, 4, 2, w, r, p->x + i * p->ldx, p->ldx, p->cols, out + i * PANEL, PANEL);                    \
-    for (; i + 2 <= p->m; i += 2) plain(name, 2, 4, w, 0, p->x + i * p->ldx, p->ldx, p->cols, out + i * PANEL, PANEL); \
-    for (; i < p->m; i++) plain(name, 1, 4, w, 0, p->x + i * p->ldx, p->ldx, p->cols, out + i * PANEL, PANEL);  \
+#define PLAIN(name)                                                                                                  \
+  static void plain_##name(const product *p, const rows *w, f32 *out) {                                              \
+    u32 i = 0;                                                                                                       \
+    for (; i + 8 <= p->m; i += 8) plain(name, 8, 1, w, p->x + i * p->ldx, p->ldx, p->cols, out + i * PANEL, PANEL);  \
+    for (; i + 4 <= p->m; i += 4) plain(name, 4, 2, w, p->x + i * p->ldx, p->ldx, p->cols, out + i * PANEL, PANEL);  \
+    for (; i + 2 <= p->m; i += 2) plain(name, 2, 4, w, p->x + i * p->ldx, p->ldx, p->cols, out + i * PANEL, PANEL);  \
+    for (; i < p->m; i++) plain(name, 1, 4, w, p->x + i * p->ldx, p->ldx, p->cols, out + i * PANEL, PANEL);          \
   }
 PLAIN(F32) PLAIN(F16) PLAIN(BF16)
 
-#define WIDE(name, offsets, halves)                                                                            \
-  static void name(const chunk *c, const tile *x, u32 from, u32 blocks, u32 m, v128_t *sums) {                 \
-    if (m == 8)                                                                                                \
-      wide(c, x, from, blocks, 8, offsets, halves, sums);                                                      \
-    else                                                                                                       \
-      wide(c, x, from, blocks, 4, offsets, halves, sums);                                                      \
+#define WIDE(name, offsets, halves)                                                                     \
+  static void name(const chunk *c, const tile *x, u32 from, u32 blocks, u32 m, v128_t *sums) {          \
+    if (m == 8)                                                                                         \
+      wide(c, x, from, blocks, 8, offsets, halves, sums);                                               \
+    else                                                                                                \
+      wide(c, x, from, blocks, 4, offsets, halves, sums);                                               \
   }
 WIDE(wide_plain, 0, 0) WIDE(wide_offset, 1, 0) WIDE(wide_offsets, 2, 0) WIDE(wide_halves, 0, 1)
 
 // Adds a chunk for a tile of m rows of x.
 static void add_chunk(u32 format, const chunk *c, const tile *x, u32 from, u32 blocks, u32 m, v128_t *sums) {
-  if (by_halves(format)) wide_halves(c, x, from, blocks, m, sums);
-  else if (offsets_of(format) == 2) wide_offsets(c, x, from, blocks, m, sums);
-  else if (offsets_of(format) == 1) wide_offset(c, x, from, blocks, m, sums);
-  else wide_plain(c, x, from, blocks, m, sums);
+  if (by_halves(format))
+    wide_halves(c, x, from, blocks, m, sums);
+  else if (offsets_of(format) == 2)
+    wide_offsets(c, x, from, blocks, m, sums);
+  else if (offsets_of(format) == 1)
+    wide_offset(c, x, from, blocks, m, sums);
+  else
+    wide_plain(c, x, from, blocks, m, sums);
 }
 
 // Writes the sums of the wide tiles.
@@ -94,9 +99,7 @@ static void wide_tiles(const product *p, const rows *w, f32 *out) {
   for (u32 from = 0; from < p->cols / 32; from += CHUNK / 32) {
     u32 blocks = min_u32(p->cols / 32 - from, CHUNK / 32);
     chunk c;
-    for (u32 r = 0; r < R; r++)
-      for (u32 b = 0; b < blocks; b += 4)
-        blocked[p->format].unpack(w->q[r], w->s[r], (from + b) / 4, min_u32(blocks - b, 4), &c, r, b);
+    blocked[p->format].unpack(w, from, blocks, &c);
     for (u32 i = 0, m; i < end; i += m) {
       m = wide_rows(p->m - i);
       tile x = tile_at(p->tiles + i * tile_bytes(p->cols), m, p->cols);
