@@ -125,7 +125,11 @@ async function firefox(binary) {
     await send("SetTimeouts", { script: PATIENCE, pageLoad: PATIENCE });
     return {
       version: capabilities.browserVersion,
-      go: (url) => send("Navigate", { url }),
+      go: async (url) => {
+        // From an address with a fragment to another, Firefox does not wait for the load.
+        await send("Navigate", { url: "about:blank" });
+        await send("Navigate", { url });
+      },
       run: async (body, given = null) =>
         unwrapped((await send("ExecuteAsyncScript", { script: wrapped(body), args: [given], sandbox: null })).value),
       stop,

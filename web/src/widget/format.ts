@@ -65,7 +65,7 @@ const STAGES: Record<Progress["stage"], string> = {
   kernels: "Compiling kernels",
   tuning: "Timing kernel variants",
   ready: "Ready",
-  lost: "The GPU was lost; reloading the models",
+  lost: "The device was lost; reloading the models",
   notice: "Note",
 };
 
