@@ -16,7 +16,7 @@ var (
 	threadScript string
 )
 
-func engine() string { return "the browser's" }
+func engine() string { return "browser" }
 
 // cores asks the browser: Go counts one processor in WebAssembly.
 func cores() int {
