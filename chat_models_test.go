@@ -14,9 +14,9 @@ import (
 	"foretoken/models/gguf"
 	"foretoken/models/modeltest"
 	"foretoken/webgpu"
-	"foretoken/webgpu/cpu"
 	"foretoken/webgpu/kernels/kerneltest"
 	"foretoken/webgpu/open"
+	"foretoken/webgpu/reference"
 )
 
 // edited returns a model of random weights after change has edited it.
@@ -157,7 +157,7 @@ func opened(t testing.TB, kind string, target, draft gguf.Source, o Options) *Se
 func deviceOf(t testing.TB, kind string) webgpu.Device {
 	t.Helper()
 	if kind != open.Accelerator {
-		dev := cpu.Open()
+		dev := reference.Open()
 		t.Cleanup(dev.Destroy)
 		return dev
 	}

@@ -19,7 +19,7 @@ import (
 	"foretoken/models/safetensors"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
-	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/reference"
 )
 
 // rewritten returns a copy of a source whose change has edited the bytes.
@@ -86,7 +86,7 @@ func floatHead(t *testing.T, f *safetensors.File, change func(name string, x []f
 func TestWeightsAreFinite(t *testing.T) {
 	t.Attr("attack", "NaN or infinity in a tensor of a target, a draft or a head")
 	t.Attr("bound", "loading refuses the file and names the tensor and the element")
-	dev, files := cpu.Open(), 0
+	dev, files := reference.Open(), 0
 	defer dev.Destroy()
 	refused := func(name string, target, draft gguf.Source, o Options) {
 		t.Helper()

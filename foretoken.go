@@ -127,7 +127,7 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 		return nil, ofKind(ErrMemory, err)
 	}
 	s := &Session{dev: dev, tok: p.tok, stored: o.Tuning[tuningCosts], files: p, options: o,
-		lean: o.Lean && p.head == nil && dev.Info().Backend != "cpu"}
+		lean: o.Lean && p.head == nil && !dev.Info().Host()}
 	s.progress(Progress{Stage: "memory", Total: memory.Total, Note: memory.String()})
 	s.template, s.templateErr = chat.ForFile(p.target)
 	if o.Calibrations != nil {

@@ -13,12 +13,12 @@ import (
 	"foretoken/models/demo"
 	"foretoken/models/fuzztest"
 	"foretoken/spec/method"
-	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/reference"
 )
 
 // TestHostilePrompts decodes adversarial texts, or refuses them with a one-line error. The session stays usable.
 func TestHostilePrompts(t *testing.T) {
-	s, err := Open(context.Background(), cpu.Open(), demo.Target(), demo.Draft(), Options{})
+	s, err := Open(context.Background(), reference.Open(), demo.Target(), demo.Draft(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestHostilePrompts(t *testing.T) {
 // TestHostileOptions sets every number of a request to NaN, infinite, negative and huge values. Each is harmless or
 // refused with a one-line error.
 func TestHostileOptions(t *testing.T) {
-	s, err := Open(context.Background(), cpu.Open(), demo.Target(), demo.Draft(), Options{})
+	s, err := Open(context.Background(), reference.Open(), demo.Target(), demo.Draft(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestHostileOptions(t *testing.T) {
 		if fuzztest.Refusal(t, err, "foretoken: "); !strings.Contains(err.Error(), "role") {
 			t.Error(err)
 		}
-		_, err = Open(context.Background(), cpu.Open(), demo.Target(), nil, Options{KV: name})
+		_, err = Open(context.Background(), reference.Open(), demo.Target(), nil, Options{KV: name})
 		if fuzztest.Refusal(t, err, "foretoken: "); !strings.Contains(err.Error(), "KV") {
 			t.Error(err)
 		}

@@ -16,10 +16,10 @@ import (
 	"foretoken/models/gguf"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
-	"foretoken/webgpu/cpu"
 	"foretoken/webgpu/faults"
 	"foretoken/webgpu/kernels/kerneltest"
 	"foretoken/webgpu/open"
+	"foretoken/webgpu/reference"
 )
 
 // faultyPair opens a small pair on cpu devices that fail as planned.
@@ -36,7 +36,7 @@ func newFaultyPair(t testing.TB, at func(n int, c faults.Call, label string) fau
 }
 
 func (k *faultyPair) device(context.Context) (webgpu.Device, error) {
-	return faults.New(cpu.Open(), k.plan), nil
+	return faults.New(reference.Open(), k.plan), nil
 }
 
 func (k *faultyPair) open() (*Session, error) {

@@ -10,13 +10,13 @@ import (
 
 	"foretoken/models/demo"
 	"foretoken/models/llama"
-	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/reference"
 )
 
 // TestPlanOfAPair compares the plan with the memory that opening the pair allocates. Progress reports the plan
 // before anything is loaded.
 func TestPlanOfAPair(t *testing.T) {
-	dev := cpu.Open()
+	dev := reference.Open()
 	defer dev.Destroy()
 	for _, o := range []Options{{Context: 256}, {Context: 128, KV: "q8", Nodes: 100, Candidates: 64}} {
 		want, err := Plan(demo.Target(), demo.Draft(), o, dev.Info().Limits)
@@ -60,7 +60,7 @@ func TestPlanOfAPair(t *testing.T) {
 // TestPairOfTooMuchMemory checks that a pair that exceeds the limit is refused with the numbers before any
 // allocation.
 func TestPairOfTooMuchMemory(t *testing.T) {
-	dev := cpu.Open()
+	dev := reference.Open()
 	defer dev.Destroy()
 	all, err := Plan(demo.Target(), demo.Draft(), Options{}, dev.Info().Limits)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"foretoken/models/llama"
 	"foretoken/spec"
 	"foretoken/spec/method"
-	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/reference"
 )
 
 // TestPaddedVocabulary checks that rows without a token are never drafted or sampled: rows without a name and rows
@@ -26,7 +26,7 @@ func TestPaddedVocabulary(t *testing.T) {
 		files[name] = edited(t, "tiny-f32", change)
 	}
 	// The test needs padding that would be sampled.
-	dev := cpu.Open()
+	dev := reference.Open()
 	defer dev.Destroy()
 	f, err := gguf.Open(files["40"])
 	if err != nil {
@@ -116,7 +116,7 @@ func TestPaddedVocabulary(t *testing.T) {
 // TestPairsRefused checks that a target and a draft with different vocabularies are refused with the names of both
 // files.
 func TestPairsRefused(t *testing.T) {
-	dev := cpu.Open()
+	dev := reference.Open()
 	defer dev.Destroy()
 	target := edited(t, "tiny-f32", nil)
 	vocabulary := func(change func(texts *[]string, kinds *[]int32, scores *[]float32)) func(*modelEditor) {

@@ -10,7 +10,7 @@ import (
 	"foretoken"
 	"foretoken/models/demo"
 	"foretoken/spec/method"
-	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/reference"
 )
 
 // TestChainRounds compares with rounds counted by hand, and chains of no tokens with plain decoding.
@@ -40,7 +40,7 @@ func TestChainCeilings(t *testing.T) {
 
 // TestMeasureCosts compares the agreed tokens with the tokens that chains of each length commit.
 func TestMeasureCosts(t *testing.T) {
-	dev := cpu.Open()
+	dev := reference.Open()
 	defer dev.Destroy()
 	ctx := context.Background()
 	s, err := foretoken.Open(ctx, dev, demo.Target(), demo.Draft(), foretoken.Options{Context: 128})

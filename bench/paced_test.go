@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"foretoken/webgpu"
-	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/reference"
 )
 
-// paced is the cpu device with kernels that take a millisecond each: in a bubble of synctest, where nothing else moves the
-// clock, times are exact, whatever else the machine does.
-type paced struct{ *cpu.Device }
+// paced is the reference device with kernels that take a millisecond each: in a bubble of synctest, where nothing else
+// moves the clock, times are exact, whatever else the machine does.
+type paced struct{ *reference.Device }
 
 func (d paced) NewKernel(s *webgpu.KernelSource) (webgpu.Kernel, error) {
 	return d.Device.NewKernel(slowed(s))

@@ -12,14 +12,14 @@ import (
 	"foretoken/models/demo"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
-	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/reference"
 )
 
 // TestProfile holds what is counted to itself and to what a round is known to do.
 func TestProfile(t *testing.T) { synctest.Test(t, testProfile) }
 
 func testProfile(t *testing.T) {
-	dev := paced{cpu.Open()}
+	dev := paced{reference.Open()}
 	defer dev.Destroy()
 	ctx := context.Background()
 	s, err := foretoken.Open(ctx, dev, demo.Target(), demo.Draft(), foretoken.Options{Context: 128})

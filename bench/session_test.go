@@ -13,8 +13,8 @@ import (
 	"foretoken/models/gguf"
 	"foretoken/models/modeltest"
 	"foretoken/webgpu"
-	"foretoken/webgpu/cpu"
 	"foretoken/webgpu/faults"
+	"foretoken/webgpu/reference"
 )
 
 // faulty opens a small pair on cpu devices that fail as planned.
@@ -41,7 +41,7 @@ func testModel(t testing.TB, name string) gguf.Source {
 }
 
 func (k *faulty) device(context.Context) (webgpu.Device, error) {
-	return faults.New(cpu.Open(), k.plan), nil
+	return faults.New(reference.Open(), k.plan), nil
 }
 
 func (k *faulty) open() (*foretoken.Session, error) {

@@ -8,13 +8,13 @@ import (
 
 	"foretoken"
 	"foretoken/models/demo"
-	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/reference"
 )
 
 // openDemo opens the built-in pair with its calibrations on the cpu device.
 func openDemo(t testing.TB) *foretoken.Session {
 	t.Helper()
-	dev := cpu.Open()
+	dev := reference.Open()
 	t.Cleanup(dev.Destroy)
 	var fitted foretoken.Calibrations
 	for _, f := range demo.Calibrations() {

@@ -134,14 +134,16 @@ type openOptions struct {
 	Candidates int `json:"candidates"`
 	// Timeout is the number of seconds that a call waits for the device before it counts as hung; 0: 30.
 	Timeout float64 `json:"device_timeout"`
+	// Threads is the number of threads of the cpu device; 0: one for each core, up to eight.
+	Threads int `json:"threads"`
 	// Builtin selects the built-in pair's calibrations, which are part of the program.
 	Builtin bool `json:"builtin_calibrations"`
 	// Quantise is the type that matrices are stored in; see convert.Options.
 	Quantise string `json:"quantise"`
 }
 
-func (o *openOptions) patience() time.Duration {
-	return time.Duration(min(max(o.Timeout, 0), 1e6) * float64(time.Second))
+func (o *openOptions) device() open.Options {
+	return open.Options{Patience: time.Duration(min(max(o.Timeout, 0), 1e6) * float64(time.Second)), Threads: o.Threads}
 }
 
 type deviceInfo struct {
@@ -151,6 +153,7 @@ type deviceInfo struct {
 	Architecture string   `json:"architecture"`
 	Driver       string   `json:"driver"`
 	Software     bool     `json:"software"`
+	Threads      int      `json:"threads"` // of the cpu device
 	Features     []string `json:"features"`
 	Note         string   `json:"note"`
 }
@@ -215,14 +218,14 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 	ctx, done := e.cancellable()
 	defer done()
 	e.release()
-	if e.dev, e.note, err = open.Patient(ctx, o.Device, o.patience()); err != nil {
+	if e.dev, e.note, err = o.device().Device(ctx, o.Device); err != nil {
 		return "", withCode("bad_option", err)
 	}
 	key := tuningKey(e.dev.Info())
 	e.session, err = foretoken.Open(ctx, e.dev, from.target, from.draft, foretoken.Options{Context: o.Context,
 		Beyond: o.Beyond, KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates,
 		Calibrations: fit, Lean: true, EAGLE3: from.eagle3, EAGLE3Config: from.eagle3Config, Tuning: loadTuning(key),
-		Progress: progress, Reopen: e.reopening(from, o.patience()), Lost: func(l foretoken.Loss) {
+		Progress: progress, Reopen: e.reopening(from, o.device()), Lost: func(l foretoken.Loss) {
 			if l.Recovered {
 				from.close()
 			} else if progress != nil {
@@ -239,10 +242,10 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 }
 
 // reopening opens a device like the engine's, and the models' files, after it was lost.
-func (e *engine) reopening(from *modelSources, patience time.Duration) func(context.Context) (webgpu.Device, error) {
+func (e *engine) reopening(from *modelSources, o open.Options) func(context.Context) (webgpu.Device, error) {
 	backend := e.dev.Info().Backend
 	return func(ctx context.Context) (webgpu.Device, error) {
-		dev, _, err := open.Patient(ctx, backend, patience)
+		dev, _, err := o.Device(ctx, backend)
 		if err != nil {
 			return nil, err
 		}
@@ -278,7 +281,7 @@ func (e *engine) info() (string, error) {
 		Fitted: fitted{Hetero: []heteroTree{}, C2T: e.fit.C2T != nil, Acceptance: e.fit.Head != nil}, LoadMS: i.LoadMS,
 		GPUBytes: i.GPUByte, Kernels: map[string]string{},
 		Device: deviceInfo{Backend: i.Device.Backend, Adapter: i.Device.Adapter, Vendor: i.Device.Vendor,
-			Architecture: i.Device.Architecture, Driver: i.Device.Driver, Software: i.Device.Software,
+			Architecture: i.Device.Architecture, Driver: i.Device.Driver, Software: i.Device.Software, Threads: i.Device.Threads,
 			Features: append([]string{}, i.Device.Features...), Note: e.note}}
 	out.Chat.OK = true
 	if err := e.session.CanChat(); err != nil {

@@ -15,7 +15,7 @@ import (
 	"foretoken/models/demo"
 	"foretoken/models/gguf"
 	"foretoken/webgpu"
-	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/reference"
 )
 
 func TestCodes(t *testing.T) {
@@ -69,7 +69,7 @@ func TestCodesAreThePages(t *testing.T) {
 func TestRefusalsHaveCodes(t *testing.T) {
 	ctx := context.Background()
 	target := demo.Target()
-	dev := cpu.Open()
+	dev := reference.Open()
 	defer dev.Destroy()
 	for _, c := range []struct {
 		file    gguf.Source

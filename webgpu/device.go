@@ -1,8 +1,9 @@
 // Package webgpu is the contract between Foretoken and a compute device. It is small and compute only: buffers,
 // kernels and programs are integer handles, a program is a list of dispatches recorded once and replayed many
-// times, and everything that varies from run to run sits in small buffers written just before. Three
-// implementations live beside it: browser (WebGPU through JavaScript), native (wgpu-native) and cpu (the kernels'
-// own Go references). The package knows nothing of language models.
+// times, and everything that varies from run to run sits in small buffers written just before. The
+// implementations live beside it: browser (WebGPU through JavaScript), native (wgpu-native), simd (the processor,
+// through WebAssembly SIMD) and reference (the
+// kernels' own references in Go). The package knows nothing of language models.
 package webgpu
 
 import (
@@ -58,6 +59,10 @@ type KernelSource struct {
 	// Reference computes the same dispatch on the host; the cpu device runs it.
 	// It sees each binding as the words bound, and the workgroup counts.
 	Reference func(groups [3]int, bindings []Memory)
+	// Entry names the function of the simd device's module that computes the same dispatch, and Words specialise it;
+	// without one the simd device runs Reference.
+	Entry string
+	Words []uint32
 }
 
 // Binding is a range of a buffer, in bytes. Size 0 reaches to the buffer's end. Offset must be a multiple of 256.
@@ -116,12 +121,13 @@ type Device interface {
 
 // Info describes a device.
 type Info struct {
-	Backend      string   // "browser", "native" or "cpu"
+	Backend      string   // "browser", "native", "cpu" or "reference"
 	Adapter      string   // the adapter's name, as the driver gives it
 	Vendor       string   // may be empty
 	Architecture string   // may be empty
 	Driver       string   // graphics API and driver version, may be empty
 	Software     bool     // the adapter runs on the CPU
+	Threads      int      // of the cpu device
 	Features     []string // WebGPU names of the features enabled, sorted
 	Limits       Limits
 }
@@ -130,6 +136,9 @@ type Info struct {
 func (i Info) Identity() string {
 	return strings.Join([]string{i.Backend, i.Vendor, i.Architecture, i.Adapter, i.Driver}, "|")
 }
+
+// Host reports whether the device runs kernels on the host, without compiling shaders.
+func (i Info) Host() bool { return i.Backend == "cpu" || i.Backend == "reference" }
 
 // Has reports whether a WebGPU feature is enabled.
 func (i Info) Has(feature string) bool {
@@ -171,6 +180,7 @@ const (
 type Counters struct {
 	Buffers, Kernels, Programs int           // creations
 	Submits, Reads             int           // queue submits and maps
+	Fallbacks                  int           // dispatches that ran their Reference on the simd device
 	BytesWritten, BytesRead    int64         // host to device and back
 	ReadWait                   time.Duration // time spent waiting for maps
 }

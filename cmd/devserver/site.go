@@ -94,7 +94,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Content-Security-Policy", nothing) // until it is known what is served
-	// A cross-origin isolated page has timers of 5 µs instead of 100 µs, which
+	// A cross-origin isolated page has shared memory, which threads need, and timers of 5 µs instead of 100 µs, which
 	// the milliseconds per round are read from.
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Embedder-Policy", "require-corp")

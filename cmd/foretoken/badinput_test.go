@@ -316,7 +316,7 @@ func TestWrongUseIsToldApart(t *testing.T) {
 		{"generate --verifier hope", "--verifier is \"hope\""},
 		{"generate --verifier rejection", "rejection verifier needs tokens sampled"},
 		{"generate --verifier rejection --policy ngram", "rejection verifier"},
-		{"generate --device abacus", "--device is \"abacus\", want auto, native or cpu"},
+		{"generate --device abacus", "--device is \"abacus\", want auto, native, cpu or reference"},
 		{"generate --kv f8", "--kv is \"f8\""},
 		{"generate --quantise q9", "--quantise is \"q9\", want f32, f16, bf16, q8_0 or q4_0"},
 		{"generate --draft none --policy eagle2", "--draft"},

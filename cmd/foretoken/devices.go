@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"foretoken/webgpu"
-	"foretoken/webgpu/cpu"
 	"foretoken/webgpu/native"
 	"foretoken/webgpu/open"
 )
@@ -59,7 +58,7 @@ func devicesCommand(c *console) *cobra.Command {
 				}
 			}
 			if why != "" {
-				c.note("auto takes the cpu: %s", why)
+				c.note("auto takes the processor: %s", why)
 			}
 			return nil
 		},
@@ -81,7 +80,10 @@ func listDevices(ctx context.Context) (devices []deviceInfo, why string, err err
 	}
 	taken := dev.Info()
 	dev.Destroy()
-	host := cpu.Open()
+	host, _, err := open.Device(ctx, "cpu")
+	if err != nil {
+		return nil, "", err
+	}
 	adapters = append(adapters, host.Info())
 	host.Destroy()
 	found := false

@@ -28,6 +28,7 @@ type modelOptions struct {
 	target, draft  string
 	quantise       string // storage type of both models' weights; empty: the files' own
 	device, kv     string
+	threads        int           // of the cpu device; 0: as many as help
 	patience       time.Duration // time that a call waits for the device before it counts as hung
 	memory         string        // limit of device memory; empty: none
 	context        int
@@ -48,7 +49,8 @@ func (o *modelOptions) flags(f *pflag.FlagSet) {
 		"the draft, in the same forms, or none (default the built-in one, or none with --target)")
 	f.StringVar(&o.quantise, "quantise", "",
 		"convert the weights to "+strings.Join(convert.Types(), ", ")+" while loading (default as stored)")
-	f.StringVar(&o.device, "device", "auto", "auto, "+open.Accelerator+" or cpu")
+	f.StringVar(&o.device, "device", "auto", strings.Join(open.Kinds, ", "))
+	f.IntVar(&o.threads, "threads", 0, "threads of the cpu device (default one for each core, up to eight)")
 	f.DurationVar(&o.patience, "device-timeout", 30*time.Second, "reopen a device that does not answer for this long")
 	f.StringVar(&o.kv, "kv", "f32", "KV cache: f32, f16 (half the memory; moves log-probabilities by up to 0.05 nats) "+
 		"or q8 (a bit over a quarter; by tenths of a nat)")
@@ -155,7 +157,7 @@ func (o *modelOptions) head() (weights, config gguf.Source, err error) {
 
 // The values of --device and --kv.
 var (
-	devices   = []string{"auto", open.Accelerator, "cpu"}
+	devices   = open.Kinds
 	kvFormats = []string{"f32", "f16", "q8"}
 )
 
@@ -216,7 +218,7 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 	if err != nil {
 		return nil, err
 	}
-	dev, why, err := open.Patient(ctx, o.device, o.patience)
+	dev, why, err := open.Options{Patience: o.patience, Threads: o.threads}.Device(ctx, o.device)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +244,7 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 			}
 		},
 		Reopen: func(ctx context.Context) (webgpu.Device, error) {
-			dev, _, err := open.Patient(ctx, dev.Info().Backend, o.patience)
+			dev, _, err := open.Options{Patience: o.patience, Threads: o.threads}.Device(ctx, dev.Info().Backend)
 			return dev, err
 		},
 		Lost: func(l foretoken.Loss) { c.note("%s", l) }})

@@ -38,7 +38,7 @@ type tuning struct {
 
 // openTuning reads the cache. An unreadable cache counts as empty, which costs some seconds of timing.
 func openTuning(c *console, dev webgpu.Info, target, draft gguf.Source, off bool) *tuning {
-	if off || c.tuning == "" || dev.Backend == "cpu" { // the cpu device has no variants to choose from
+	if off || c.tuning == "" || dev.Host() { // the cpu device has no variants to choose from
 		return nil
 	}
 	t := &tuning{path: c.tuning, adapter: fmt.Sprintf("%s: %s (%s)", dev.Backend, dev.Adapter, dev.Driver),

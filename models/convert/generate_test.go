@@ -8,7 +8,7 @@ import (
 	"foretoken/models/modeltest"
 	"foretoken/models/safetensors"
 	"foretoken/spec"
-	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/reference"
 )
 
 // TestConvertedModelsGiveTheReferencesTokens decodes greedily with models made of checkpoints, on the
@@ -38,7 +38,7 @@ func TestConvertedModelsGiveTheReferencesTokens(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			dev := cpu.Open()
+			dev := reference.Open()
 			defer dev.Destroy()
 			m, err := llama.LoadTarget(t.Context(), dev,
 				parse(t, open(t, sourcesOf(files, "m"), Options{Quantise: c.quantise})), llama.Options{MaxRows: 4})

@@ -9,7 +9,7 @@ import (
 	"foretoken/spec"
 	"foretoken/spec/spectest"
 	"foretoken/webgpu"
-	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/reference"
 )
 
 // drawnFrom compares children with the reference draw from a row of logits: the best by logit/temperature + noise,
@@ -147,7 +147,7 @@ func TestSampleTreeRoom(t *testing.T) {
 // TestSampleTreeDistribution draws the same node's children with many seeds: the first follows the softmax, the
 // second the softmax without the first.
 func TestSampleTreeDistribution(t *testing.T) {
-	dev := cpu.Open()
+	dev := reference.Open()
 	defer dev.Destroy()
 	d := loadDraft(t, dev, "tiny-f32", Options{})
 	runs := 1500

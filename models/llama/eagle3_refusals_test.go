@@ -8,7 +8,7 @@ import (
 	"foretoken/models/safetensors"
 	"foretoken/spec"
 	"foretoken/webgpu"
-	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/reference"
 )
 
 // TestEAGLE3Refusals loads heads that do not match the target and makes invalid calls.
@@ -46,7 +46,7 @@ func TestEAGLE3Refusals(t *testing.T) {
 }
 
 func cpuDevice(t *testing.T) webgpu.Device {
-	dev := cpu.Open()
+	dev := reference.Open()
 	t.Cleanup(dev.Destroy)
 	return dev
 }

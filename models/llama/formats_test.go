@@ -14,9 +14,9 @@ import (
 	"foretoken/models/quant"
 	"foretoken/spec"
 	"foretoken/webgpu"
-	"foretoken/webgpu/cpu"
 	"foretoken/webgpu/kernels"
 	"foretoken/webgpu/kernels/layer"
+	"foretoken/webgpu/reference"
 
 	"github.com/x448/float16"
 )
@@ -145,7 +145,7 @@ func FuzzBlocks(f *testing.F) {
 		f.Add(uint32(typ), []byte(strings.Repeat("\x01\x38\x9a\xf7\x3c", 60)))
 	}
 	types := storedTypes()
-	dev := cpu.Open()
+	dev := reference.Open()
 	f.Fuzz(func(t *testing.T, n uint32, data []byte) {
 		typ := types[int(n)%len(types)]
 		raw := make([]byte, int(typ.BlockBytes())*max(1, 4/int(typ.BlockSize())))
@@ -234,7 +234,7 @@ func TestMixedFormats(t *testing.T) {
 			all := model.forward(tokens)
 			want := all[len(all)-1]
 			onDevices(t, func(t *testing.T, dev webgpu.Device) {
-				if dev.Info().Backend != "cpu" && name != "as Q4_K_M" && !full() {
+				if !dev.Info().Host() && name != "as Q4_K_M" && !full() {
 					t.Skip("full runs compile the kernels of every format; oracles cover each alone")
 				}
 				f := model.file(t)
@@ -289,7 +289,7 @@ func TestRefusedTypes(t *testing.T) {
 			t.Fatal(err)
 		}
 		model.stored = map[string]stored{c.name: {c.typ, make([]byte, size)}}
-		dev := cpu.Open()
+		dev := reference.Open()
 		_, err = LoadTarget(background, dev, model.file(t), Options{})
 		dev.Destroy()
 		for _, want := range c.want {

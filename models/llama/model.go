@@ -107,7 +107,7 @@ func load(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options, p pla
 	if err != nil {
 		return nil, err
 	}
-	if i := dev.Info(); i.Software && i.Backend != "cpu" && m.span() > attention.MostSteps {
+	if i := dev.Info(); i.Software && !i.Host() && m.span() > attention.MostSteps {
 		return nil, fmt.Errorf("llama: %s: a context of %d; the software adapter %s attends to at most %d positions",
 			f.Name(), m.opts.Context, gguf.Show(i.Adapter), attention.MostSteps)
 	}

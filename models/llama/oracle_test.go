@@ -26,7 +26,7 @@ func testModel(t *testing.T, name string) *gguf.File {
 
 var (
 	full        = kerneltest.Full
-	onDevices   = kerneltest.OnDevices
+	onDevices   = kerneltest.ModelOnDevices
 	accelerator = kerneltest.Accelerator
 )
 
@@ -44,7 +44,11 @@ var cached = map[string]bool{"tiny-q8_0": true, "mistral3-f16": true, "qwen3-q8_
 // tokens err most; overall bounds the mean.
 var parity = map[kernels.KVFormat]float64{kernels.KVF32: 5e-3, kernels.KVF16: 5e-2, kernels.KVQ8: 2}
 
-// overall bounds the root mean square of the same errors.
+// rounded bounds the root mean square of these errors on the cpu device with f32 caches: it rounds activations to 16
+// bits.
+const rounded = 1e-3
+
+// overall bounds it elsewhere.
 var overall = map[kernels.KVFormat]float64{kernels.KVF32: 1e-4, kernels.KVF16: 1e-2, kernels.KVQ8: 0.3}
 
 // roundedKeys lists models with one step beyond parity for an f16 cache. The reference with its own keys and values
@@ -87,7 +91,7 @@ func rowsAtOnce(dev webgpu.Device) int {
 	switch {
 	case testing.Short():
 		return 16
-	case full() || dev.Info().Backend == "cpu":
+	case full() || dev.Info().Host():
 		return 48
 	}
 	return 8
@@ -170,7 +174,11 @@ func testOracle(t *testing.T, dev webgpu.Device, name string, kv kernels.KVForma
 		t.Error(wrong)
 	}
 	mean = math.Sqrt(squares / float64(compared))
-	if mean > overall[kv] {
+	allowed := overall[kv]
+	if dev.Info().Backend == "cpu" {
+		allowed = max(allowed, rounded)
+	}
+	if mean > allowed {
 		t.Errorf("KV %s: %.2g nats off, root mean square", kv, mean)
 	}
 	return worst, mean, steps
@@ -227,7 +235,7 @@ func promptStride(dev webgpu.Device, name string, kv kernels.KVFormat) int {
 		return 1
 	case kv != kernels.KVF32 && !strings.Contains(name, "-q8_0") && name != "x3m-q6_k":
 		return 10
-	case kv != kernels.KVF32 || testing.Short() || dev.Info().Backend == "cpu":
+	case kv != kernels.KVF32 || testing.Short() || dev.Info().Host():
 		return 5
 	}
 	return 2

@@ -14,13 +14,13 @@ import (
 	"foretoken/spec"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
-	"foretoken/webgpu/cpu"
 	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/reference"
 )
 
 // TestPlanIsExact compares the plan with what loading allocates, to the byte.
 func TestPlanIsExact(t *testing.T) {
-	dev := cpu.Open()
+	dev := reference.Open()
 	defer dev.Destroy()
 	files := map[string]*gguf.File{"windowed": newToy(func(t *toy) { t.window = 7 }).file(t),
 		"biased": newToy(func(t *toy) { t.arch, t.bias, t.halfSplit, t.untied = "qwen2", true, true, true }).file(t)}
@@ -89,7 +89,7 @@ func TestPlanOnAccelerator(t *testing.T) {
 // TestTooLittleMemory checks that a load beyond Options.Memory fails before it allocates, that the error says what
 // would fit, and that it does.
 func TestTooLittleMemory(t *testing.T) {
-	dev := cpu.Open()
+	dev := reference.Open()
 	defer dev.Destroy()
 	f, limits := testModel(t, "qwen2-q8_0"), dev.Info().Limits
 	all, err := Plan(f, Options{}, limits)
@@ -237,7 +237,7 @@ func narrowBindings(t *testing.T, dev webgpu.Device, name string, most int, o Op
 // TestTooLargeBuffers checks that a buffer beyond the device's limits fails with the numbers before anything is
 // allocated, and that the context named in the error fits.
 func TestTooLargeBuffers(t *testing.T) {
-	inner := cpu.Open()
+	inner := reference.Open()
 	defer inner.Destroy()
 	f := testModel(t, "qwen2-q8_0")
 	load := func(most int, o Options) error {
@@ -322,7 +322,7 @@ func TestSpeculationOnFamilies(t *testing.T) {
 				}
 				return out, stats
 			}
-			if dev.Info().Backend == "cpu" { // slow
+			if dev.Info().Host() { // slow
 				tokens, samplings = 10, samplings[:1]
 			}
 			for _, s := range samplings {
@@ -348,7 +348,7 @@ func TestSpeculationOnFamilies(t *testing.T) {
 
 // TestPlanOfAHeadIsExact compares the plan of an EAGLE-3 head with what loading allocates for head and target.
 func TestPlanOfAHeadIsExact(t *testing.T) {
-	dev := cpu.Open()
+	dev := reference.Open()
 	defer dev.Destroy()
 	f := testModel(t, "tiny-f32")
 	for _, own := range []bool{false, true} {

@@ -56,7 +56,7 @@ func TestKeptPrefix(t *testing.T) {
 	}
 	onDevices(t, func(t *testing.T, dev webgpu.Device) {
 		kv := kernels.KVF16
-		if dev.Info().Backend == "cpu" { // one KV format per device is enough
+		if dev.Info().Host() { // one KV format per device is enough
 			kv = kernels.KVQ8
 		}
 		target := loadTarget(t, dev, "tiny-q8_0", Options{Context: 160, KV: kv, MaxRows: 32, TopK: 4})

@@ -71,7 +71,7 @@ async function openWidget(browser, lostAt) {
     const response = await route.fetch();
     await route.fulfill({ response, body: script(lostAt) + (await response.text()) });
   });
-  await page.goto(server.url + "?temperature=0.8&seed=7&max-tokens=32#completion");
+  await page.goto(server.url + "?device=webgpu&temperature=0.8&seed=7&max-tokens=32#completion");
   assert.equal(await waitForState(page, ["ready", "failed"]), "ready", "the models are loaded");
   await page.evaluate(() => {
     const status = document.querySelector("foretoken-widget").shadowRoot.querySelector("#status");
@@ -130,7 +130,7 @@ test(
       assert.equal(got.text, want.text, `${where}: ${JSON.stringify(got)}`);
       assert.equal(await opened(), (devices += at[1]), `${where}: devices opened`);
       assert.ok(
-        got.said.some((line) => line.startsWith("The GPU was lost; reloading the models")),
+        got.said.some((line) => line.startsWith("The device was lost; reloading the models")),
         `the page said ${got.said}`,
       );
       assert.ok(!/lost/.test(got.status), got.status);
@@ -188,7 +188,7 @@ test("the GPU process crashes: the text continues unchanged in another one", lim
     assert.equal(got.text, want.text, JSON.stringify(got));
     assert.equal(got.recoveries, 1, JSON.stringify(got));
     assert.ok(
-      got.said.some((line) => line.startsWith("The GPU was lost; reloading the models")),
+      got.said.some((line) => line.startsWith("The device was lost; reloading the models")),
       `the page said ${got.said}`,
     );
     const reason = await worker.evaluate(async () => (await recorded.devices[0].lost).reason);

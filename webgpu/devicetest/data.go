@@ -11,7 +11,7 @@ import (
 func testInfo(t *testing.T, dev webgpu.Device) {
 	info := dev.Info()
 	t.Logf("%+v", info)
-	if !slices.Contains([]string{"browser", "native", "cpu"}, info.Backend) {
+	if !slices.Contains([]string{"browser", "native", "cpu", "reference"}, info.Backend) {
 		t.Errorf("backend %q", info.Backend)
 	}
 	if info.Adapter == "" {

@@ -60,7 +60,7 @@ func Run(t *testing.T, open func(t *testing.T) webgpu.Device) {
 // needCompiler skips the test on devices that do not compile WGSL.
 func needCompiler(t *testing.T, dev webgpu.Device) {
 	t.Helper()
-	if dev.Info().Backend == "cpu" {
+	if dev.Info().Host() {
 		t.Skip("the cpu device compiles no WGSL: it runs the kernels' Go references")
 	}
 }

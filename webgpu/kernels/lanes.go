@@ -20,7 +20,7 @@ type RowKernel struct {
 	Shaders         *Shaders
 	Serial, Grouped string // files of the kernel with a thread a row, and of that with a workgroup a row
 	Access          []webgpu.Access
-	Reference       Reference
+	Host            Host
 	Constants       []Constant
 }
 
@@ -31,5 +31,5 @@ func (k *RowKernel) Record(r *Recorder, lanes Lanes, steps, rows int, params []u
 	if lanes == Serial && steps <= MaxSteps {
 		files, groups = k.Serial, r.GroupsFor(rows, 8)
 	}
-	r.Add(k.Shaders.Source(files, k.Access, k.Reference, k.Constants...), groups, params, views...)
+	r.Add(k.Shaders.Source(files, k.Access, k.Host, k.Constants...), groups, params, views...)
 }

@@ -31,19 +31,31 @@ type Recorder struct {
 	label     string
 	limit     webgpu.Limits
 	subgroup4 bool // four threads of a subgroup can exchange values
+	host      bool
 	steps     []step
 }
 
 // Reference computes a kernel on the host: the groups of the dispatch and the memory of its bindings.
 type Reference = func(groups [3]int, bindings []webgpu.Memory)
 
+// Host computes a kernel on the host: Ref in Go, in float64, as the oracle; and function Entry of the module of package
+// simd, which Words specialise.
+type Host struct {
+	Ref   Reference
+	Entry string
+	Words []uint32
+}
+
 // NewRecorder starts a program for a device.
 func NewRecorder(label string, dev webgpu.Info) *Recorder {
-	return &Recorder{label: label, limit: dev.Limits, subgroup4: dev.Has("subgroups")}
+	return &Recorder{label: label, limit: dev.Limits, subgroup4: dev.Has("subgroups"), host: dev.Host()}
 }
 
 // Subgroup4 reports whether four threads of a subgroup can exchange values.
 func (r *Recorder) Subgroup4() bool { return r.subgroup4 }
+
+// Host reports whether the program runs on the host, where a dispatch needs no split into workgroups.
+func (r *Recorder) Host() bool { return r.host }
 
 // Add records a dispatch. Binding 0 of every kernel is its uniform parameter
 // block, whose words are params; views are bindings 1 and up.

@@ -58,8 +58,8 @@ func (s *Shaders) read(file string) (name, text string) {
 }
 
 // Source makes a kernel from .wgsl files, joined in order, and the constants of this specialisation. Equal files and
-// constants must come with equal access and ref: kernels are cached by the former.
-func (s *Shaders) Source(files string, access []webgpu.Access, ref Reference, consts ...Constant) *webgpu.KernelSource {
+// constants must come with equal access and host: kernels are cached by the former.
+func (s *Shaders) Source(files string, access []webgpu.Access, host Host, consts ...Constant) *webgpu.KernelSource {
 	var prelude, values strings.Builder
 	extensions := ""
 	for _, c := range consts {
@@ -96,7 +96,8 @@ func (s *Shaders) Source(files string, access []webgpu.Access, ref Reference, co
 		prelude.WriteString(enables.ReplaceAllString(text, ""))
 	}
 	made := &webgpu.KernelSource{Name: strings.Join(names, " ") + values.String(), Key: key,
-		WGSL: extensions + prelude.String(), Bindings: access, Reference: ref}
+		WGSL: extensions + prelude.String(), Bindings: access, Reference: host.Ref, Entry: host.Entry,
+		Words: host.Words}
 	sources.Store(made.Key, made)
 	return made
 }

@@ -1,5 +1,5 @@
-// Package open picks a device for the build at hand: WebGPU through JavaScript
-// where Go is WebAssembly, wgpu-native elsewhere, the cpu device on both.
+// Package open picks a device for the build at hand: WebGPU through JavaScript where Go is WebAssembly, wgpu-native
+// elsewhere, and on both the cpu device (package simd) and the kernels' references.
 package open
 
 import (
@@ -8,34 +8,72 @@ import (
 	"time"
 
 	"foretoken/webgpu"
-	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/reference"
+	"foretoken/webgpu/simd"
 )
 
-// Device opens a device of a kind: "cpu", Accelerator (in a browser also "webgpu"), or "auto" (also ""), which
-// takes the accelerator if there is one and the cpu device if not. The note is empty, or says in plain words why
-// auto fell back.
-func Device(ctx context.Context, kind string) (dev webgpu.Device, note string, err error) {
-	return Patient(ctx, kind, 0)
+// Kinds are the devices that may be asked for by name.
+var Kinds = []string{"auto", Accelerator, "cpu", "reference"}
+
+// Options are those of the devices. The zero value is good.
+type Options struct {
+	Patience time.Duration // the timeout of each call to a GPU; 0: 30 seconds
+	Threads  int           // of the cpu device; 0: one for each core, up to eight
 }
 
-// Patient is Device with a timeout for each of the device's calls; 0: 30 seconds.
-func Patient(ctx context.Context, kind string, patience time.Duration) (dev webgpu.Device, note string, err error) {
+// Device opens a device of a kind: "cpu", "reference" (the kernels' references in Go, slow: an oracle for tests),
+// Accelerator (in a browser also "webgpu"), or "auto" (also ""), which takes a GPU if there is one and the cpu device
+// if not: adapters that run shaders on the processor are slower than it. The note is empty, or says why auto took no
+// GPU: a few words, a colon and the details.
+func Device(ctx context.Context, kind string) (dev webgpu.Device, note string, err error) {
+	return Options{}.Device(ctx, kind)
+}
+
+// Device is the function Device with options.
+func (o Options) Device(ctx context.Context, kind string) (dev webgpu.Device, note string, err error) {
+	if o.Threads < 0 || o.Threads > MaxThreads {
+		return nil, "", fmt.Errorf("open: threads: %d, want 1 to %d, or 0 for one per core", o.Threads, MaxThreads)
+	}
 	switch kind {
+	case "reference":
+		return reference.Open(), "", nil
 	case "cpu":
-		return cpu.Open(), "", nil
+		dev, err := o.cpu()
+		return dev, "", err
 	case "auto", "":
-		dev, err := accelerator(ctx, patience)
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil, "", ctx.Err()
-			}
-			return cpu.Open(), err.Error(), nil
+		dev, err := accelerator(ctx, o.Patience)
+		switch {
+		case err == nil && !dev.Info().Software:
+			return dev, "", nil
+		case err == nil:
+			dev.Destroy()
+			note = fmt.Sprintf("only a software GPU found: %s", dev.Info().Adapter)
+		case ctx.Err() != nil:
+			return nil, "", ctx.Err()
+		default:
+			note = fmt.Sprintf("no GPU found: %v", err)
 		}
-		return dev, "", nil
+		dev, err = o.cpu()
+		return dev, note, err
 	}
 	if kind == Accelerator || kind == alias {
-		dev, err := accelerator(ctx, patience)
+		dev, err := accelerator(ctx, o.Patience)
 		return dev, "", err
 	}
-	return nil, "", fmt.Errorf("open: unknown device %q: want auto, %s or cpu", kind, Accelerator)
+	return nil, "", fmt.Errorf("open: unknown device %q: want auto, %s, cpu or reference", kind, Accelerator)
+}
+
+// MaxThreads is the limit of Options.Threads.
+const MaxThreads = 64
+
+func (o Options) cpu() (webgpu.Device, error) {
+	threads := o.Threads
+	if threads == 0 {
+		threads = simd.Most()
+	}
+	d, err := simd.Open(simd.Options{Threads: threads})
+	if err != nil {
+		return nil, err // not d: a nil *Device in the interface is not nil
+	}
+	return d, nil
 }

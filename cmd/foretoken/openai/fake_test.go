@@ -17,12 +17,12 @@ import (
 
 	"foretoken"
 	"foretoken/models/demo"
-	"foretoken/webgpu/cpu"
+	"foretoken/webgpu/reference"
 )
 
 // pair is the built-in pair on the cpu device, opened once.
 var pair = sync.OnceValues(func() (*foretoken.Session, error) {
-	return foretoken.Open(context.Background(), cpu.Open(), demo.Target(), demo.Draft(),
+	return foretoken.Open(context.Background(), reference.Open(), demo.Target(), demo.Draft(),
 		foretoken.Options{Candidates: maxTop})
 })
 

@@ -25,7 +25,7 @@ type proof struct {
 func (t *Tuning) Proved(w *kernels.Weight, rows int) matmul.Family {
 	f := t.Family(w)
 	tile := f.Tile(rows)
-	if f.Fixed || tile == 1 || t.config.Device.Info().Backend == "cpu" {
+	if f.Fixed || tile == 1 || t.config.Device.Info().Host() {
 		return f
 	}
 	key := proofKey(w, f)

@@ -74,7 +74,7 @@ func New(c Config) (*Tuning, error) {
 	tuning := &Tuning{Lanes: kernels.Serial, config: c, families: map[string]matmul.Family{},
 		proofs: map[string]*proof{}}
 	weights, info := tuning.weights(), c.Device.Info()
-	if info.Backend == "cpu" { // its references have no families
+	if info.Host() { // its references have no families
 		for _, w := range weights {
 			tuning.families[Class(w)] = matmul.Families(info)[0]
 		}

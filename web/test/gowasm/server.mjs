@@ -83,6 +83,9 @@ export function serve({ roots, scripts, start, output, exit, fail }) {
   }
 
   const server = http.createServer(async (req, res) => {
+    // Shared memory, which threads need, is for pages that are isolated.
+    res.setHeader("cross-origin-opener-policy", "same-origin");
+    res.setHeader("cross-origin-embedder-policy", "require-corp");
     try {
       const url = new URL(req.url, "http://localhost");
       if (url.pathname === "/") {

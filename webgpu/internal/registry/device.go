@@ -39,6 +39,8 @@ type Backend[B, K, P any] interface {
 type Replayed struct {
 	Wait    time.Duration // for the reads
 	Buffers int           // made for them
+	// Fallbacks counts dispatches that ran their Reference in place of the device's own kernel.
+	Fallbacks int
 }
 
 // Device is the part that all devices share: the lock, the checks, the counters and the watcher. It has the methods
@@ -235,6 +237,7 @@ func (d *Device[B, K, P]) Run(programs []webgpu.Program, reads ...webgpu.Region)
 	}
 	d.count.Submits++
 	d.count.Buffers += done.Buffers
+	d.count.Fallbacks += done.Fallbacks
 	if total > 0 {
 		d.count.Reads++
 		d.count.ReadWait += done.Wait

@@ -68,8 +68,8 @@ func Scratch(h kernels.Heads, context, span int) int {
 // that RecordRope wrote. span is above every position, or is the window if that is less. scratch has room for Scratch
 // of at least one row: it bounds the number of rows in a dispatch.
 //
-// Softmax is online, as in Milakov & Gimelshein 2018, and
-// positions are split over threads as in Dao et al. 2023 (Flash-Decoding).
+// Softmax is online, as in Milakov & Gimelshein 2018, and positions are split over threads as in Dao et al. 2023
+// (Flash-Decoding), except on hosts, where one dispatch does all without scratch.
 func Record(r *kernels.Recorder, lanes kernels.Lanes, h kernels.Heads, s kernels.Slots,
 	qkv, keys, values, scratch, out kernels.View, m, span int) {
 	if h.Query%h.KV != 0 || h.Dim%8 != 0 || h.Dim > 256 {
@@ -85,6 +85,10 @@ func Record(r *kernels.Recorder, lanes kernels.Lanes, h kernels.Heads, s kernels
 		return kernels.Params(n, h.Query, h.Query/h.KV, h.Width(), s.Stride, int(scale), window, row0, blocks)
 	}
 	views := []kernels.View{s.Rows, s.Table, s.Ancestors, qkv, keys, values}
+	if r.Host() {
+		r.Add(a.host(), [3]int{m, 1, 1}, params(m, 0), append(views, out)...)
+		return
+	}
 	if lanes == kernels.Serial && r.Subgroup4() {
 		kernel, chunks := a.subgroup4(min(keys.Size, values.Size))
 		r.Add(kernel, r.GroupsFor(h.KV*chunks*m, 1), params(m, 0), append(views, out)...)
@@ -114,7 +118,7 @@ func Record(r *kernels.Recorder, lanes kernels.Lanes, h kernels.Heads, s kernels
 		}
 		r.Add(kernel, groups(n), params(n, from), append(views, to)...)
 		if !only {
-			join := shaders.Source("params join", kernels.Inputs(2), attentionJoinRef(h, size),
+			join := shaders.Source("params join", kernels.Inputs(2), kernels.Host{},
 				kernels.Const("N", size), kernels.Const("DQ", a.quads))
 			r.Add(join, r.GroupsFor(n*h.Query*a.quads, groupLanes), params(n, from), s.Rows, scratch, out)
 		}
@@ -132,6 +136,14 @@ type pass struct {
 func (a pass) constants(heads, read int, more ...kernels.Constant) []kernels.Constant {
 	return append(append(a.l.Constants(read), kernels.Const("H", heads), kernels.Const("DQ", a.quads),
 		kernels.Const("CONTEXT", a.context)), more...)
+}
+
+// host returns the kernel for hosts, which attends to all positions of its rows.
+func (a pass) host() *webgpu.KernelSource {
+	name := fmt.Sprintf("attention of heads of %d over %v", a.h.Dim, a.l.Format)
+	return &webgpu.KernelSource{Name: name, Key: fmt.Sprint("host: ", name, a.l), Bindings: kernels.Inputs(6),
+		Reference: attentionRef(a.l, a.h.Dim), Entry: "attention",
+		Words: kernels.Params(int(a.l.Format), a.h.Dim, a.l.Block)}
 }
 
 // serialChunks divides the heads among threads or workgroups on devices with costly barriers. Workgroup memory bounds
@@ -155,7 +167,7 @@ func (a pass) subgroup4(cache int) (*webgpu.KernelSource, int) {
 	}
 	read := a.l.Read(run * words)
 	files := "params input subgroup4_" + a.l.Format.String() + reader(a.l, read) + " subgroup4"
-	return shaders.Source(files, kernels.Inputs(6), attentionRef(a.h), a.constants(heads, read,
+	return shaders.Source(files, kernels.Inputs(6), kernels.Host{}, a.constants(heads, read,
 		kernels.Const("W", own), kernels.Const("HW", heads*own), kernels.Const("RUN", run),
 		kernels.Const("RUNS", own/run), kernels.Const("QUADS", read/words), kernels.Const("READS", run*words/read),
 		kernels.Const("CACHE", cache/(4*read)), kernels.Const("WG", subgroup4Threads))...), chunks
@@ -167,7 +179,7 @@ func (a pass) group(_ *kernels.Recorder, only bool, size int) (*webgpu.KernelSou
 	tile := max(min(8/heads, 1024/(heads*a.h.Dim), mostRows), 1) // the same for every number of rows
 	R := tile * heads
 	kernel := shaders.Source("params input bytes "+a.l.Format.String()+" group", kernels.Inputs(6),
-		attentionBlocksRef(a.h, size, only), a.constants(heads, 1,
+		kernels.Host{}, a.constants(heads, 1,
 			kernels.Const("TM", tile), kernels.Const("R", R), kernels.Const("RQ", R*a.quads), kernels.Const("N", size),
 			kernels.Const("RN", R*size), kernels.Const("TN", tile*size), kernels.Const("HL", heads*groupLanes),
 			kernels.Const("SCAN", groupLanes/R), kernels.Const("TEAMS", groupLanes/a.quads),
@@ -196,7 +208,7 @@ func (a pass) split(r *kernels.Recorder, only bool, size int) (*webgpu.KernelSou
 	steps := l.Head() / (reads * read)
 	touches := (l.Scales() + l.Head()*((together+chunks-1)/chunks) + 16*splitThreads - 1) / (16 * splitThreads)
 	files := "params input bytes step_" + l.Format.String() + reader(l, read) + " attention"
-	kernel := shaders.Source(files, kernels.Inputs(6), attentionBlocksRef(a.h, size, only), append(l.Constants(read),
+	kernel := shaders.Source(files, kernels.Inputs(6), kernels.Host{}, append(l.Constants(read),
 		kernels.Const("H", heads), kernels.Const("DQ", a.quads), kernels.Const("HQ", heads*a.quads),
 		kernels.Const("CONTEXT", a.context), kernels.Const("N", size), kernels.Const("QUADS", a.quads/steps),
 		kernels.Const("STEPS", steps), kernels.Const("STEP", reads), kernels.Const("BLOCKS", blocks),

@@ -7,16 +7,16 @@ import (
 	"foretoken/webgpu/kernels"
 )
 
-// headParams is the decoded parameter block of the attention kernels.
+// headParams is the decoded parameter block of the kernel for hosts.
 type headParams struct {
 	m, heads, group, width, stride int
 	scale                          float64
-	window, row0, blocks           int
+	window                         int
 }
 
 func headsOf(p webgpu.Memory) headParams {
 	return headParams{m: int(p[0]), heads: int(p[1]), group: int(p[2]), width: int(p[3]), stride: int(p[4]),
-		scale: kernels.Float(p[5]), window: int(p[6]), row0: int(p[7]), blocks: int(p[8])}
+		scale: kernels.Float(p[5]), window: int(p[6])}
 }
 
 // slotOf returns the KV slot of position j for row i.
@@ -33,113 +33,56 @@ func (p headParams) sees(rows webgpu.Memory, i int) (first, last int) {
 	return max(last+1-p.window, 0), last
 }
 
-// attend computes attention of row i over positions first to last. It calls put for each head with the highest score,
-// the sum of exp(score - highest) and the sum of values with these weights.
-func (p headParams) attend(l kernels.CacheLayout, dim int, b []webgpu.Memory, i, first, last int,
-	put func(head int, most, sum float64, v []float64)) {
+// attend computes attention of row i and writes it to out.
+func (p headParams) attend(l kernels.CacheLayout, dim int, b []webgpu.Memory, i int, out []float32) {
 	rows, table, ancestors, qkv, keys, values := b[1], b[2], b[3], b[4].F32(), b[5], b[6]
-	kv := p.heads / p.group * dim
-	key, v, scores := make([]float64, dim), make([]float64, dim), make([]float64, p.group*(last+1-first))
+	first, last := p.sees(rows, i)
+	n, kv := last+1-first, p.heads/p.group*dim
+	key, v, weights := make([]float64, dim), make([]float64, dim), make([]float64, p.group*n)
 	for shared := range p.heads / p.group {
-		for j := first; j <= last; j++ {
-			l.Load(keys, p.slotOf(rows, table, ancestors, i, j)*kv+shared*dim, key)
+		for j := range n {
+			l.Load(keys, p.slotOf(rows, table, ancestors, i, first+j)*kv+shared*dim, key)
 			for g := range p.group {
 				sum := 0.0
 				for d, q := range qkv[i*p.width+(shared*p.group+g)*dim:][:dim] {
 					sum += float64(q) * key[d]
 				}
-				scores[g*(last+1-first)+j-first] = sum * p.scale
+				weights[g*n+j] = sum * p.scale
 			}
 		}
 		sums, all := make([]float64, p.group), make([]float64, p.group*dim)
-		most := make([]float64, p.group)
 		for g := range p.group {
-			most[g] = math.Inf(-1)
-			for _, s := range scores[g*(last+1-first):][:last+1-first] {
-				most[g] = math.Max(most[g], s)
+			most := math.Inf(-1)
+			for _, s := range weights[g*n:][:n] {
+				most = math.Max(most, s)
+			}
+			for j := range n {
+				w := math.Exp(weights[g*n+j] - most)
+				weights[g*n+j] = w
+				sums[g] += w
 			}
 		}
-		for j := first; j <= last; j++ {
-			l.Load(values, p.slotOf(rows, table, ancestors, i, j)*kv+shared*dim, v)
+		for j := range n {
+			l.Load(values, p.slotOf(rows, table, ancestors, i, first+j)*kv+shared*dim, v)
 			for g := range p.group {
-				w := math.Exp(scores[g*(last+1-first)+j-first] - most[g])
-				sums[g] += w
 				to := all[g*dim:][:dim]
 				for d, x := range v {
-					to[d] += w * x
+					to[d] += weights[g*n+j] * x
 				}
 			}
 		}
-		for g := range p.group {
-			put(shared*p.group+g, most[g], sums[g], all[g*dim:][:dim])
+		for k, x := range all {
+			out[shared*p.group*dim+k] = float32(x / sums[k/dim])
 		}
 	}
 }
 
-func attentionRef(h kernels.Heads) kernels.Reference {
+func attentionRef(l kernels.CacheLayout, dim int) kernels.Reference {
 	return func(_ [3]int, b []webgpu.Memory) {
-		p, out := headsOf(b[0]), b[7].F32()
-		for at := range p.m {
-			i := p.row0 + at
-			first, last := p.sees(b[1], i)
-			p.attend(h.Layout(), h.Dim, b, i, first, last, func(head int, _, sum float64, v []float64) {
-				for d, x := range v {
-					out[(i*p.heads+head)*h.Dim+d] = float32(x / sum)
-				}
-			})
-		}
-	}
-}
-
-func attentionBlocksRef(h kernels.Heads, size int, only bool) kernels.Reference {
-	if only {
-		return attentionRef(h)
-	}
-	return func(_ [3]int, b []webgpu.Memory) {
-		p, parts := headsOf(b[0]), b[7].F32()
-		for at := range p.m {
-			i := p.row0 + at
-			first, last := p.sees(b[1], i)
-			for block := first / size; block <= last/size; block++ {
-				put := func(head int, most, sum float64, v []float64) {
-					to := parts[((at*p.heads+head)*p.blocks+block%p.blocks)*(h.Dim+4):]
-					to[0], to[1] = float32(most), float32(sum)
-					for d, x := range v {
-						to[4+d] = float32(x)
-					}
-				}
-				p.attend(h.Layout(), h.Dim, b, i, max(first, block*size), min(last, (block+1)*size-1), put)
-			}
-		}
-	}
-}
-
-func attentionJoinRef(h kernels.Heads, size int) kernels.Reference {
-	return func(_ [3]int, b []webgpu.Memory) {
-		p, parts, out := headsOf(b[0]), b[2].F32(), b[3].F32()
-		v := make([]float64, h.Dim)
-		for at := range p.m {
-			first, last := p.sees(b[1], p.row0+at)
-			for head := range p.heads {
-				part := func(block int) []float32 {
-					return parts[((at*p.heads+head)*p.blocks+block%p.blocks)*(h.Dim+4):][:h.Dim+4]
-				}
-				most, sum := math.Inf(-1), 0.0
-				for block := first / size; block <= last/size; block++ {
-					most = math.Max(most, float64(part(block)[0]))
-				}
-				clear(v)
-				for block := first / size; block <= last/size; block++ {
-					w := math.Exp(float64(part(block)[0]) - most)
-					sum += w * float64(part(block)[1])
-					for d := range v {
-						v[d] += w * float64(part(block)[4+d])
-					}
-				}
-				for d, x := range v {
-					out[((p.row0+at)*p.heads+head)*h.Dim+d] = float32(x / sum)
-				}
-			}
+		p := headsOf(b[0])
+		width := p.heads * dim
+		for i := range p.m {
+			p.attend(l, dim, b, i, b[7].F32()[i*width:][:width])
 		}
 	}
 }

@@ -144,7 +144,7 @@ func TestAttention(t *testing.T) {
 					h.Format = format
 					// Each family meets every shape and, with the shape whose bits are compared below, every
 					// format; a shape meets two of the three formats.
-					if dev.Info().Backend != "cpu" && !testing.Short() && !kerneltest.Full() && (i+l)%3 != n &&
+					if !dev.Info().Host() && !testing.Short() && !kerneltest.Full() && (i+l)%3 != n &&
 						h.Dim != 48 {
 						continue
 					}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/x448/float16"
+
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
 	"foretoken/webgpu/kernels/kerneltest"
@@ -118,4 +120,46 @@ func testRope(b kerneltest.Bench, h kernels.Heads, biased bool) {
 			return out
 		})
 	}
+}
+
+// TestCacheOfHosts stores values that an f16 rounds in every way, and attends to one position at a time: the values
+// must come back as the library rounds them. GPUs may flush the small ones and are free in the large ones.
+func TestCacheOfHosts(t *testing.T) {
+	kerneltest.OnDevices(t, func(t *testing.T, dev webgpu.Device) {
+		if !dev.Info().Host() {
+			t.Skip("not a host")
+		}
+		b, h := kerneltest.New(t, dev), kernels.Heads{Query: 1, KV: 1, Dim: 8, Format: kernels.KVF16, Window: 1}
+		inf, nan := float32(math.Inf(1)), float32(math.NaN())
+		values := []float32{0, 1, -2.5, 1.0 / 3, 65504, 65519.996, 65520, 1e30, inf, -inf, nan, 0x1p-14, 0x1.ffcp-15, 0x1p-24, 0x1p-25, 0x1.000002p-25, 0x1.8p-24, -0x1.8p-23, 1e-30,
+			1 + 0x1p-11, 1 + 0x1p-11 + 0x1p-20, 1 + 0x3p-11, -1 - 0x1p-11}
+		m := len(values)
+		var qkv []float32
+		var rows, slots []uint32
+		for i, v := range values {
+			for e := range h.Width() {
+				qkv = append(qkv, 1)
+				if e >= 16 {
+					qkv[len(qkv)-1] = v
+				}
+			}
+			rows, slots = append(rows, uint32(i), uint32(m-1-i), uint32(m), 0), append(slots, uint32(m-1-i))
+		}
+		s := kernels.Slots{Rows: b.U32(rows), Table: b.U32(slots), Ancestors: b.U32([]uint32{0}), Stride: 1}
+		in, angles, out := b.F32(qkv), b.F32([]float32{1, 0}), b.Poisoned(m*h.Dim)
+		k, v := b.Poisoned(h.CacheWords(m)), b.Poisoned(h.CacheWords(m))
+		defer b.Free(s.Rows, s.Table, s.Ancestors, in, angles, out, k, v)
+		got := b.Run(func(r *kernels.Recorder) {
+			RecordRope(r, h, s.Rows, angles, kernels.View{}, in, k, v, m)
+			Record(r, kernels.Serial, h, s, in, k, v, kernels.View{}, out, m, 1)
+		}, out)[0].F32()
+		for i, v := range values {
+			want := float16.Fromfloat32(v).Float32()
+			for _, g := range got[i*h.Dim:][:h.Dim] {
+				if g != want && !(g != g && want != want) {
+					t.Fatalf("%g comes back as %g, want %g", v, g, want)
+				}
+			}
+		}
+	})
 }

@@ -19,7 +19,7 @@ var shaders = kernels.NewShaders("example", embedded)
 
 // RecordScale writes y = a·x. x and y are (m, dim), f32.
 func RecordScale(r *kernels.Recorder, x, y kernels.View, a float64, m, dim int) {
-	r.Add(shaders.Source("scale", kernels.Inputs(1), scaleRef), [3]int{(dim + 63) / 64, m, 1},
+	r.Add(shaders.Source("scale", kernels.Inputs(1), kernels.Host{Ref: scaleRef}), [3]int{(dim + 63) / 64, m, 1},
 		[]uint32{uint32(dim), kernels.Word(a)}, x, y)
 }
 

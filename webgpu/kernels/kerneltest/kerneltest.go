@@ -8,32 +8,62 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
 	"foretoken/webgpu"
-	"foretoken/webgpu/cpu"
 	"foretoken/webgpu/kernels"
 	"foretoken/webgpu/open"
+	"foretoken/webgpu/reference"
+	"foretoken/webgpu/simd"
 )
 
 // Full reports whether FORETOKEN_FULL=1 requests every combination. These tests spend nearly all of their time
 // compiling, so by default they skip combinations whose parts are tested in other combinations of the same test.
 func Full() bool { return os.Getenv("FORETOKEN_FULL") != "" }
 
-// OnDevices runs a test on the cpu device and on the build's own device.
-// FORETOKEN_REQUIRE_GPU=1 makes a missing device a failure. The cpu device is the same Go code on every platform, so
-// short runs, which include those in a browser, skip it.
+// OnDevices runs a test on the reference device, on the cpu device, where dispatches must write the same bytes in
+// several parts as in one, and on the build's own device, whose absence is a failure under FORETOKEN_REQUIRE_GPU=1.
+// References are the same Go on every platform, so short runs, which include those in a browser, skip them.
 func OnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
-	t.Run("cpu", func(t *testing.T) {
+	onDevices(t, simd.Options{Parts: 3}, test)
+}
+
+// ModelOnDevices is OnDevices for tests of models, whose many dispatches run once, on two threads.
+func ModelOnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
+	onDevices(t, simd.Options{Threads: 2}, test)
+}
+
+func onDevices(t *testing.T, cpu simd.Options, test func(t *testing.T, dev webgpu.Device)) {
+	t.Run("reference", func(t *testing.T) {
 		if testing.Short() {
-			t.Skip("short: the cpu device is tested in full runs")
+			t.Skip("short: references are tested in full runs")
 		}
-		dev := cpu.Open()
+		dev := reference.Open()
 		defer dev.Destroy()
 		test(t, dev)
 	})
+	t.Run("cpu", func(t *testing.T) {
+		dev, err := simd.Open(cpu)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer dev.Destroy()
+		test(t, dev)
+		complete(t, dev)
+	})
 	t.Run(open.Accelerator, func(t *testing.T) { test(t, Accelerator(t)) })
+}
+
+// complete fails the test if dispatches ran their references. The example of this package is not in the module.
+func complete(t *testing.T, dev webgpu.Device) {
+	if folder, err := os.Getwd(); err != nil || filepath.Base(folder) == "kerneltest" {
+		return
+	}
+	if n := dev.Counters().Fallbacks; n > 0 {
+		t.Errorf("%d dispatches ran their references: the module of package simd lacks their kernels", n)
+	}
 }
 
 var (
@@ -147,7 +177,7 @@ func (b Bench) Thrice(record func(*kernels.Recorder), outs ...kernels.View) []we
 
 // Ways returns the lanes to test on a device; the cpu device runs the same reference for both.
 func Ways(dev webgpu.Device) []kernels.Lanes {
-	if dev.Info().Backend == "cpu" {
+	if dev.Info().Host() {
 		return []kernels.Lanes{kernels.Serial}
 	}
 	return []kernels.Lanes{kernels.Serial, kernels.Grouped}

@@ -7,12 +7,12 @@ import "foretoken/webgpu/kernels"
 // that neighbouring threads read neighbouring words. out must be in another buffer than the other views. A thread
 // computes one output.
 func RecordAcceptLayer(r *kernels.Recorder, weight, bias, x, out kernels.View, m, dim int) {
-	r.Add(shaders.Source("accept_layer", kernels.Inputs(3), acceptLayerRef), r.GroupsFor(m*dim, 64),
-		kernels.Params(m, dim), x, weight, bias, out)
+	host := kernels.Host{Ref: acceptLayerRef, Entry: "accept_layer"}
+	r.Add(shaders.Source("accept_layer", kernels.Inputs(3), host), r.GroupsFor(m*dim, 64), kernels.Params(m, dim), x, weight, bias, out)
 }
 
 var acceptScore = kernels.RowKernel{Shaders: shaders, Serial: "accept_score", Grouped: "accept_score_group",
-	Access: kernels.Inputs(2), Reference: acceptScoreRef}
+	Access: kernels.Inputs(2), Host: kernels.Host{Ref: acceptScoreRef, Entry: "accept_score"}}
 
 // RecordAcceptScore records the output of an acceptance head: word at+row of out becomes σ(w·x + c), the probability
 // that the row's token is accepted, as f32 for each of m rows of x (m, dim). weight is (dim+1): w, then c. out must be

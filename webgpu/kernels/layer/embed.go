@@ -17,7 +17,9 @@ func RecordEmbed(r *kernels.Recorder, w *kernels.Weight, tokens, out kernels.Vie
 }
 
 func embedKernel(w *kernels.Weight, end string, access []webgpu.Access) *webgpu.KernelSource {
-	return shaders.Source(end+" embed "+w.Format.Files(), access, embedRef(w.Format), w.Format.Constants()...)
+	return shaders.Source(end+" embed "+w.Format.Files(), access,
+		kernels.Host{Ref: embedRef(w.Format), Entry: "embed", Words: []uint32{uint32(w.Format)}},
+		w.Format.Constants()...)
 }
 
 // addEmbed records the rows of one part; more parameters follow.

@@ -21,7 +21,7 @@ func copyRows(r *kernels.Recorder, name string, ref kernels.Reference, dim, m, s
 	if stride > 0 {
 		params = append(params, uint32(stride))
 	}
-	kernel := shaders.Source(name, kernels.Inputs(len(views)-1), ref)
+	kernel := shaders.Source(name, kernels.Inputs(len(views)-1), kernels.Host{Ref: ref, Entry: name})
 	r.Add(kernel, [3]int{(vectors(dim) + 31) / 32, m, 1}, params, views...)
 }
 

@@ -3,7 +3,7 @@ package layer
 import "foretoken/webgpu/kernels"
 
 var norm = kernels.RowKernel{Shaders: shaders, Serial: "norm", Grouped: "norm_group", Access: kernels.Inputs(2),
-	Reference: normRef}
+	Host: kernels.Host{Ref: normRef, Entry: "norm"}}
 
 // RecordNorm writes x / sqrt(mean(x²) + eps) · weight for each row. x and out are
 // (rows, dim), weight is (dim), all f32. Zhang & Sennrich 2019.

@@ -11,6 +11,7 @@ func RecordNormHeads(r *kernels.Recorder, lanes kernels.Lanes, h kernels.Heads, 
 	if lanes == kernels.Serial {
 		file, groups = "norm_heads", [3]int{(heads + 7) / 8, m, 1}
 	}
-	r.Add(shaders.Source("norm_heads_params "+file, kernels.Inputs(1), normHeadsRef), groups,
+	host := kernels.Host{Ref: normHeadsRef, Entry: "norm_heads"}
+	r.Add(shaders.Source("norm_heads_params "+file, kernels.Inputs(1), host), groups,
 		append(kernels.Params(m, h.Query, h.KV, h.Dim), kernels.Word(eps)), weight, qkv)
 }

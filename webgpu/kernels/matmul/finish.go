@@ -16,6 +16,8 @@ type finish struct {
 	access []webgpu.Access // of the bindings from 5 on
 	views  []kernels.View  // the bindings from 5 on
 	ref    finishRef
+	entry  finishEntry
+	word   uint32 // of the entry
 
 	// Parameters: see params.wgsl.
 	add               bool
@@ -23,6 +25,16 @@ type finish struct {
 	stride            int
 	heads, kv, rotary int
 }
+
+// finishEntry numbers the ends as matmul.c of package simd does.
+type finishEntry uint32
+
+const (
+	storeEntry finishEntry = iota
+	nextEntry              // word: the outputs in a sum of squares
+	gateEntry
+	rotateEntry // word: the format of the cache
+)
 
 // squared is the maximum number of outputs in a sum of squares. Larger sums would be too few in short rows: their
 // number must be a multiple of four.
@@ -63,7 +75,8 @@ func RecordNext(r *kernels.Recorder, f Family, w *kernels.Weight, x, out kernels
 	product(r, f, w, x, out, m, finish{files: "order next",
 		consts: []kernels.Constant{kernels.Const("SQUARED", each), kernels.Const("SUMS", f.Rows/each)},
 		access: []webgpu.Access{webgpu.ReadOnly, webgpu.ReadWrite},
-		views:  []kernels.View{gain, next.View}, stride: next.Stride, ref: nextRef})
+		views:  []kernels.View{gain, next.View}, stride: next.Stride,
+		ref: nextRef, entry: nextEntry, word: uint32(each)})
 	return after
 }
 
@@ -90,7 +103,8 @@ func RecordSiLU(r *kernels.Recorder, f Family, w *kernels.Weight, x, out kernels
 	if !f.CanGate(w) {
 		panic(fmt.Sprintf("matmul: RecordSiLU of %d rows in %d parts", w.Rows, len(w.Parts)))
 	}
-	end := finish{files: "pairs gate", head: w.Rows, paired: w.Rows, ref: gateRef}
+	end := finish{files: "pairs gate", head: w.Rows, paired: w.Rows, ref: gateRef,
+		entry: gateEntry}
 	product(r, f.wide(w, m).gating(w), w, x, out, m, end)
 }
 
@@ -131,7 +145,8 @@ func RecordRope(r *kernels.Recorder, f Family, w *kernels.Weight, h kernels.Head
 		consts: []kernels.Constant{kernels.Const("PAIRED", h.HalfSplit)},
 		access: []webgpu.Access{webgpu.ReadOnly, webgpu.ReadOnly, webgpu.ReadWrite, webgpu.ReadWrite},
 		views:  []kernels.View{rows, table, keys, values},
-		head:   h.Dim, heads: h.Query, kv: h.KV, rotary: h.Rotary, ref: rotateRef(h.Layout())}
+		head:   h.Dim, heads: h.Query, kv: h.KV, rotary: h.Rotary, ref: rotateRef(h.Layout()),
+		entry: rotateEntry, word: uint32(h.Format)}
 	if h.HalfSplit {
 		end.paired = h.Rotary
 	}

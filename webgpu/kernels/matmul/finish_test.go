@@ -36,7 +36,7 @@ func scaledRows(x, gain []float32, stride, each int, eps float64) (rows []float3
 
 // endings returns the families that each end is tested with on a device.
 func endings(dev webgpu.Device) []Family {
-	if dev.Info().Backend == "cpu" { // references have no families
+	if dev.Info().Host() { // references have no families
 		return Families(dev.Info())[:1]
 	}
 	var all []Family
@@ -61,12 +61,14 @@ func ordered() []int {
 }
 
 // endCase is a product whose end is under test: `on` runs it on rows of the input in the given order and returns
-// width words a row, want holds the expected values and size bounds their rounding error.
+// width words a row, want holds the expected values, size bounds their rounding error, and off what rounding
+// activations adds to it.
 type endCase struct {
 	name       string
 	width      int
 	on         func(order []int) []uint32
 	want, size []float64
+	off        []float64 // nil: nothing
 }
 
 // sizes returns the numbers of rows that a case is tested with: if not every tile is tested, one in the middle.
@@ -84,8 +86,12 @@ func (c endCase) test(t *testing.T, sizes ...int) {
 		got := webgpu.Memory(c.on(order)).F32()
 		for at, i := range order {
 			for k := range c.width {
-				g, w, size := float64(got[at*c.width+k]), c.want[i*c.width+k], c.size[i*c.width+k]
-				if math.IsNaN(g) || math.Abs(g-w) > 4e-6*size+1e-30 {
+				g, w := float64(got[at*c.width+k]), c.want[i*c.width+k]
+				most := 4e-6*c.size[i*c.width+k] + 1e-30
+				if c.off != nil {
+					most += c.off[i*c.width+k]
+				}
+				if math.IsNaN(g) || math.Abs(g-w) > most {
 					t.Fatalf("%s M=%d: [%d, %d] = %g, reference says %g", c.name, m, i, k, g, w)
 				}
 			}
@@ -112,12 +118,20 @@ func TestMatMulNext(t *testing.T) {
 				sums[i] = residual[i] + float32(p.want[i])
 			}
 			_, norm := scaledRows(sums, gain, stride, 1, eps)
+			first16, off := rounded(dev, first, widened(x)), rounded(dev, second, norm)
 			want, size := make([]float64, 64*rows), make([]float64, 64*rows)
 			for i := range 64 {
+				moved, squares := 0.0, 0.0 // of the norm of the first sums, relative to it: moved/squares
+				for k := range dim {
+					sum := float64(sums[i*dim+k])
+					moved, squares = moved+math.Abs(sum)*first16[i*dim+k], squares+sum*sum
+				}
 				for n := range rows {
 					for k, v := range norm[i*dim : (i+1)*dim] {
 						w := second.Floats[n*dim+k]
 						want[i*rows+n] += w * v
+						off[i*rows+n] += math.Abs(w*v) * (moved/squares +
+							first16[i*dim+k]/(math.Abs(float64(sums[i*dim+k]))+1e-6))
 						// The rounding error of the first sum propagates to the second.
 						size[i*rows+n] += math.Abs(w*v) * (1 + p.size[i*dim+k]/(math.Abs(float64(sums[i*dim+k]))+1e-6))
 					}
@@ -136,7 +150,7 @@ func TestMatMulNext(t *testing.T) {
 							kernels.Rows{View: next, Stride: stride}, eps)
 						Record(r, family, then, y, kernels.Rows{View: out, Stride: rows}, len(order), false)
 					}, out)[0]
-				}, want, size}
+				}, want, size, off}
 				c.test(t, c.sizes(f == kernels.Q8_0)...)
 				if f == kernels.Q8_0 && i == 0 {
 					kerneltest.Invariant(t, rows, c.on)
@@ -161,6 +175,7 @@ func TestMatMulSiLU(t *testing.T) {
 			stride := NextStride(w.Cols)
 			x, gain := kerneltest.Normals(7, 64*w.Cols), kerneltest.Normals(8, w.Cols)
 			rows, norm := scaledRows(x, gain, stride, 8, eps)
+			sums, off := rounded(dev, w, norm), make([]float64, 64*half)
 			want, size := make([]float64, 64*half), make([]float64, 64*half)
 			for i := range 64 {
 				for n := range half {
@@ -172,6 +187,8 @@ func TestMatMulSiLU(t *testing.T) {
 					s := gate / (1 + math.Exp(-gate))
 					want[i*half+n] = s * up
 					size[i*half+n] = 1.2*gates*math.Abs(up) + math.Abs(s)*ups // SiLU's slope is 1.1 at most
+					g, u := sums[i*2*half+n], sums[i*2*half+half+n]
+					off[i*half+n] = 1.2*g*(math.Abs(up)+u) + math.Abs(s)*u
 				}
 			}
 			up := w.Upload(b, w.Rows)
@@ -183,7 +200,7 @@ func TestMatMulSiLU(t *testing.T) {
 						RecordSiLU(r, family, up, kernels.Rows{View: in, Stride: stride, Squares: w.Cols / 8, Eps: eps},
 							kernels.Rows{View: out, Stride: half}, len(order))
 					}, out)[0]
-				}, want, size}
+				}, want, size, off}
 				c.test(t, c.sizes(f == kernels.Q4_0)...)
 				if f == kernels.Q4_0 && i == 0 {
 					kerneltest.Invariant(t, half, c.on)
@@ -262,7 +279,7 @@ func TestMatMulRope(t *testing.T) {
 							}
 						}
 						c := endCase{fmt.Sprintf("%+v %s", h, family), h.Width(),
-							func(order []int) []uint32 { return run(order, true) }, want, size}
+							func(order []int) []uint32 { return run(order, true) }, want, size, nil}
 						c.test(t, c.sizes(h.Dim == 64)...)
 						if h.Dim == 64 && i == 0 {
 							kerneltest.Invariant(t, h.Width(), c.on)
@@ -318,7 +335,7 @@ func TestEmbedNext(t *testing.T) {
 						1e-6)
 				}
 				return got[0]
-			}, want, size}
+			}, want, size, nil}
 			c.test(t, 64, 1)
 			if f == kernels.Q4_0 {
 				kerneltest.Invariant(t, rows, c.on)

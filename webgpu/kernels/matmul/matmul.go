@@ -48,7 +48,8 @@ func product(r *kernels.Recorder, f Family, w *kernels.Weight, x, out kernels.Ro
 		input, consts = "input_window ", append(consts, kernels.Const("WINDOW", Window/16))
 	}
 	kernel := shaders.Source("params "+input+w.Format.Files()+" norm "+end.files+" "+files,
-		kernels.ProductAccess(end.access...), matmulRef(w.Format, rows, end.ref), append(consts, end.consts...)...)
+		kernels.ProductAccess(end.access...), kernels.Host{Ref: matmulRef(w.Format, rows, end.ref), Entry: "matmul",
+			Words: []uint32{uint32(w.Format), uint32(end.entry), end.word}}, append(consts, end.consts...)...)
 	for _, p := range w.Parts {
 		params := kernels.Params(p.Rows, w.Cols/w.Format.Step(), m, x.Stride/4, x.Offset/4,
 			out.Stride, out.Offset+p.Row0, int(kernels.Flag(end.add)), x.Squares, int(kernels.Word(x.Eps)),

@@ -12,6 +12,7 @@ func AdjustWords(n int) int { return 2 + 2*n }
 // ids past the vocabulary are ignored.
 func RecordAdjust(r *kernels.Recorder, logits kernels.Logits, common kernels.View, shared int, lists kernels.View,
 	own int) {
-	r.Add(shaders.Source("adjust", kernels.Inputs(2), adjustRef), [3]int{(shared + own + 63) / 64, logits.Rows, 1},
+	kernel := shaders.Source("adjust", kernels.Inputs(2), kernels.Host{Ref: adjustRef, Entry: "adjust"})
+	r.Add(kernel, [3]int{(shared + own + 63) / 64, logits.Rows, 1},
 		logits.Params(shared, own), common, lists, logits.View)
 }

@@ -11,13 +11,22 @@ import (
 	"foretoken/webgpu/open"
 )
 
-// BenchmarkSampling times the sampling of a pass with readback. "empty" is a readback after a minimal kernel.
+// BenchmarkSampling times the sampling of a pass with readback, on each device. "empty" is a readback after a minimal
+// kernel.
 func BenchmarkSampling(b *testing.B) {
-	dev, _, err := open.Device(context.Background(), open.Accelerator)
-	if err != nil {
-		b.Skip(err)
+	for _, kind := range []string{"reference", "cpu", open.Accelerator} {
+		b.Run(kind, func(b *testing.B) {
+			dev, _, err := open.Device(context.Background(), kind)
+			if err != nil {
+				b.Skip(err)
+			}
+			defer dev.Destroy()
+			benchSampling(b, dev)
+		})
 	}
-	defer dev.Destroy()
+}
+
+func benchSampling(b *testing.B, dev webgpu.Device) {
 	buffer := kerneltest.New(b, dev).U32
 	measure := func(name string, out kernels.View, record func(*kernels.Recorder)) {
 		b.Run(name, func(b *testing.B) {
@@ -39,7 +48,7 @@ func BenchmarkSampling(b *testing.B) {
 	}
 	smallest, place := kernels.Logits{View: buffer([]uint32{0}), Rows: 1, Vocab: 1}, buffer([]uint32{0, 1})
 	p := kernels.DrawParams{Temperature: 0.8, Seed: 1, TopK: 40, TopP: 0.95}
-	for _, vocab := range []int{512, 32000} {
+	for _, vocab := range []int{512, 32000, 151936} {
 		for _, rows := range []int{1, 16} {
 			var views []kernels.View
 			view := func(words []uint32) kernels.View { v := buffer(words); views = append(views, v); return v }
@@ -55,7 +64,7 @@ func BenchmarkSampling(b *testing.B) {
 			scratch := view(make([]uint32, max(Scratch(rows, vocab), FilterScratch(rows+1))/4))
 			out := view(make([]uint32, (rows+1)*kernels.SampleWords(10)))
 			q, tq := view(make([]uint32, rows*kernels.FilterWords)), view(make([]uint32, (rows+1)*kernels.FilterWords))
-			for _, lanes := range []kernels.Lanes{kernels.Serial, kernels.Grouped} {
+			for _, lanes := range kerneltest.Ways(dev) {
 				at := fmt.Sprintf("vocab=%d/rows=%d/lanes=%d", vocab, rows, lanes)
 				measure("empty/"+at, out, func(r *kernels.Recorder) {
 					RecordKeep(r, smallest, place, kernels.Logits{View: out, Rows: 1, Vocab: 1})

@@ -24,9 +24,9 @@ type Comparison struct {
 }
 
 var divergence = kernels.RowKernel{Shaders: shaders, Serial: "noise divergence_part divergence",
-	Grouped:   "noise totals divergence_part divergence_group",
-	Access:    append(kernels.Inputs(2), webgpu.ReadWrite, webgpu.ReadOnly, webgpu.ReadWrite),
-	Reference: divergenceRef}
+	Grouped: "noise totals divergence_part divergence_group",
+	Access:  append(kernels.Inputs(2), webgpu.ReadWrite, webgpu.ReadOnly, webgpu.ReadWrite),
+	Host:    kernels.Host{Ref: divergenceRef, Entry: "divergence"}}
 
 // RecordDivergence compares the processed distributions p and q of target and draft, in one
 // dispatch. A row's record is

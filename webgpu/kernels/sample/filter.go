@@ -35,7 +35,7 @@ func (f *Filtered) Finite(inverse uint32) bool {
 func FilterScratch(rows int) int { return rows * 256 * 4 }
 
 var filter = kernels.RowKernel{Shaders: shaders, Serial: "noise filter", Grouped: "noise first_of filter_group",
-	Access: append(kernels.Inputs(3), webgpu.ReadWrite), Reference: filterRef,
+	Access: append(kernels.Inputs(3), webgpu.ReadWrite), Host: kernels.Host{Ref: filterRef, Entry: "filter"},
 	Constants: []kernels.Constant{kernels.RecordConst}}
 
 // RecordFilter applies top-k, top-p and min-p and draws among the tokens that remain, in one dispatch. draw holds

@@ -12,6 +12,7 @@ func RecordKeep(r *kernels.Recorder, logits kernels.Logits, place kernels.View, 
 	if logits.Vocab != kept.Vocab {
 		panic("sample: RecordKeep: the matrices have different vocabularies")
 	}
-	r.Add(shaders.Source("keep", kernels.Inputs(2), keepRef), r.GroupsFor(logits.Rows*logits.Vocab, 64),
+	kernel := shaders.Source("keep", kernels.Inputs(2), kernels.Host{Ref: keepRef, Entry: "keep"})
+	r.Add(kernel, r.GroupsFor(logits.Rows*logits.Vocab, 64),
 		logits.Params(kept.Rows, kept.RowStride()), logits.View, place, kept.View)
 }

@@ -12,6 +12,7 @@ func MaskWords(vocab int) int { return (vocab + 31) / 32 }
 // row, or NoMask; masks is u32 (count, MaskWords(vocab)).
 func RecordMask(r *kernels.Recorder, logits kernels.Logits, which, masks kernels.View, count int) {
 	words := MaskWords(logits.Vocab)
-	r.Add(shaders.Source("mask", kernels.Inputs(2), maskRef), [3]int{(words + 63) / 64, logits.Rows, 1},
+	kernel := shaders.Source("mask", kernels.Inputs(2), kernels.Host{Ref: maskRef, Entry: "mask"})
+	r.Add(kernel, [3]int{(words + 63) / 64, logits.Rows, 1},
 		logits.Params(words, count), which, masks, logits.View)
 }

@@ -25,8 +25,8 @@ type Rejection struct {
 }
 
 var reject = kernels.RowKernel{Shaders: shaders, Serial: "noise reject", Grouped: "noise first_of reject_group",
-	Access:    append(kernels.Inputs(2), webgpu.ReadWrite, webgpu.ReadOnly, webgpu.ReadOnly, webgpu.ReadWrite),
-	Reference: rejectRef, Constants: []kernels.Constant{kernels.RecordConst}}
+	Access: append(kernels.Inputs(2), webgpu.ReadWrite, webgpu.ReadOnly, webgpu.ReadOnly, webgpu.ReadWrite),
+	Host:   kernels.Host{Ref: rejectRef, Entry: "reject"}, Constants: []kernels.Constant{kernels.RecordConst}}
 
 // RecordReject applies chain rejection sampling (Leviathan et al. 2023, Chen et al. 2023) to
 // processed distributions p and q, in one dispatch. A row's verdict is

@@ -63,7 +63,7 @@ func Decode(out webgpu.Memory, row, k int) Sampled {
 var (
 	scanAccess = kernels.Inputs(3)
 	pick       = kernels.RowKernel{Shaders: shaders, Serial: "noise pick", Grouped: "noise stats pick_group",
-		Access: append(kernels.Inputs(3), webgpu.ReadWrite), Reference: pickRef}
+		Access: append(kernels.Inputs(3), webgpu.ReadWrite), Host: kernels.Host{Ref: pickRef, Entry: "pick"}}
 )
 
 // Record reduces each row of logits to a record, in two dispatches. draw holds DrawParams (filters are ignored),
@@ -94,7 +94,7 @@ func Record(r *kernels.Recorder, lanes kernels.Lanes, logits kernels.Logits, k i
 	if lanes == kernels.Serial {
 		scan, size = "noise scan", 64
 	}
-	r.Add(shaders.Source(scan, scanAccess, scanRef), r.GroupsFor(parts, size), params,
-		logits.View, draw, positions, scratch)
+	r.Add(shaders.Source(scan, scanAccess, kernels.Host{Ref: scanRef, Entry: "scan"}), r.GroupsFor(parts, size),
+		params, logits.View, draw, positions, scratch)
 	pick.Record(r, lanes, 2*segs+k*(segs+seg+1), logits.Rows, params, logits.View, draw, positions, scratch, out)
 }

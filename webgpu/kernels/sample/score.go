@@ -3,7 +3,7 @@ package sample
 import "foretoken/webgpu/kernels"
 
 var score = kernels.RowKernel{Shaders: shaders, Serial: "noise score", Grouped: "noise totals score_group",
-	Access: kernels.Inputs(2), Reference: scoreRef}
+	Access: kernels.Inputs(2), Host: kernels.Host{Ref: scoreRef, Entry: "score"}}
 
 // Unscored is the score of a row with NaN or infinite logits, or without a possible token. It is no logarithm of a
 // probability.

@@ -70,8 +70,8 @@ func RecordGather(r *kernels.Recorder, g Gathering) {
 	if g.K < 1 || g.K > kernels.MaxTopK {
 		panic("tree: RecordGather: K must be 1 to 64")
 	}
-	kernel := shaders.Source("gather", gatherAccess, gatherRef, kernels.Const("MOST", MostGathered),
-		kernels.Const("LEVELS", GatherLevels))
+	kernel := shaders.Source("gather", gatherAccess, kernels.Host{Ref: gatherRef, Entry: "gather"},
+		kernels.Const("MOST", MostGathered), kernels.Const("LEVELS", GatherLevels))
 	r.Add(kernel, [3]int{1, 1, 1}, kernels.Params(g.K, g.Picks, g.First, g.Level, g.Stride),
 		g.Drafted, g.Head, g.Tokens, g.Drawn, g.Rows, g.Ancestors, g.Chosen)
 }

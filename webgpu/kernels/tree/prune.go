@@ -85,6 +85,6 @@ func RecordPrune(r *kernels.Recorder, p Pruning) {
 		panic("tree: RecordPrune: K and Beams must be 1 to 32, Depth below MaxDepth")
 	}
 	params := kernels.Params(p.Beams, p.K, p.Depth, p.MaxDepth, p.From, p.To)
-	r.Add(shaders.Source("prune", selectAccess, pruneRef), [3]int{1, 1, 1}, params,
+	r.Add(shaders.Source("prune", selectAccess, kernels.Host{Ref: pruneRef, Entry: "prune"}), [3]int{1, 1, 1}, params,
 		p.Samples, p.Paths, p.Ancestors, p.Slots, p.NextTokens, p.NextAncestors, p.Out, p.Net)
 }

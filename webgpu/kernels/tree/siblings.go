@@ -5,6 +5,6 @@ import "foretoken/webgpu/kernels"
 // RecordSiblings fills in the children of a Plan that was made with Plan.Await. tokens holds the tokens of the tree's
 // nodes, ordered so that the children of a row follow those of the row before.
 func RecordSiblings(r *kernels.Recorder, rows int, nodes, tokens, children kernels.View) {
-	r.Add(shaders.Source("siblings", kernels.Inputs(2), siblingsRef), r.GroupsFor(rows, 64), kernels.Params(rows),
-		nodes, tokens, children)
+	kernel := shaders.Source("siblings", kernels.Inputs(2), kernels.Host{Ref: siblingsRef, Entry: "siblings"})
+	r.Add(kernel, r.GroupsFor(rows, 64), kernels.Params(rows), nodes, tokens, children)
 }

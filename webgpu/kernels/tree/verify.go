@@ -70,7 +70,7 @@ var verify = kernels.RowKernel{Shaders: shaders, Serial: "noise verify_part veri
 	Grouped: "noise first_of totals verify_part verify_group",
 	Access: append(kernels.Inputs(2), webgpu.ReadOnly, webgpu.ReadOnly, webgpu.ReadOnly,
 		webgpu.ReadWrite),
-	Reference: verifyRef, Constants: []kernels.Constant{kernels.RecordConst}}
+	Host: kernels.Host{Ref: verifyRef, Entry: "verify"}, Constants: []kernels.Constant{kernels.RecordConst}}
 
 // RecordVerify verifies children drawn without replacement (Chen et al., "Sequoia: Scalable and Robust Speculative
 // Decoding", §3.2) at every node of a tree, in one dispatch. p is the target's processed distribution, q the softmax of

@@ -307,7 +307,7 @@ func TestVerifyEmitsTarget(t *testing.T) {
 		for _, lanes := range kerneltest.Ways(dev) {
 			draws := []kernels.DrawParams{{Temperature: 1.3, Seed: 1}, {Temperature: 2, Seed: 2, TopK: 12, TopP: 0.95}}
 			runs := kerneltest.SpreadRuns(lanes)
-			if testing.Short() && dev.Info().Backend != "cpu" {
+			if testing.Short() && !dev.Info().Host() {
 				draws, runs = draws[1:], runs/4
 			}
 			for _, params := range draws {
@@ -377,7 +377,7 @@ func TestVerifyJoint(t *testing.T) {
 			var built *kernels.Built
 			counts := make([]int, vocab*vocab)
 			runs := kerneltest.SpreadRuns(lanes) / 4
-			if dev.Info().Backend == "cpu" { // buffers are cheap
+			if dev.Info().Host() { // buffers are cheap
 				runs = 4 * kerneltest.SpreadRuns(lanes)
 			}
 			second := 0 // outcomes whose second token was decided by the tree

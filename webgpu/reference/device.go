@@ -1,4 +1,4 @@
-package cpu
+package reference
 
 import (
 	"fmt"
@@ -37,10 +37,10 @@ type Device struct {
 // backend implements registry.Backend on a Device.
 type backend Device
 
-// Open makes a cpu device. It always succeeds.
+// Open makes a reference device. It always succeeds.
 func Open() *Device {
 	d := &Device{lost: make(chan struct{}), yielded: time.Now()}
-	d.shared = registry.NewDevice("cpu", limits(), (*backend)(d))
+	d.shared = registry.NewDevice("reference", limits(), (*backend)(d))
 	return d
 }
 
@@ -51,7 +51,7 @@ func limits() webgpu.Limits { return webgpu.DefaultLimits() }
 // Info describes the host.
 func (d *Device) Info() webgpu.Info {
 	return webgpu.Info{
-		Backend:      "cpu",
+		Backend:      "reference",
 		Adapter:      fmt.Sprintf("Go reference kernels (%s, %d threads)", runtime.GOARCH, runtime.GOMAXPROCS(0)),
 		Architecture: runtime.GOARCH,
 		Driver:       runtime.Version(),

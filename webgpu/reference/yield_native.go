@@ -1,6 +1,6 @@
 //go:build !js
 
-package cpu
+package reference
 
 import "time"
 

@@ -1,0 +1,390 @@
+package simd
+
+import (
+	"encoding/binary"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"foretoken/webgpu"
+	"foretoken/webgpu/internal/registry"
+	"foretoken/webgpu/internal/timing"
+)
+
+var (
+	_ webgpu.Device        = (*Device)(nil)
+	_ webgpu.BatchCompiler = (*Device)(nil)
+	_ webgpu.Profiler      = (*Device)(nil)
+)
+
+// module is an instance of the module and its memory. Addresses and sizes are in bytes.
+type module interface {
+	// call calls an exported function and returns its result, 0 for none. A trap is an error.
+	call(name string, args ...uint32) (uint32, error)
+	// start has a thread of its own call work(pool, part), with a stack that ends at an address, until the pool ends.
+	// failed receives what ended it early.
+	start(pool, part, stack uint32, failed func(error)) error
+	// grow makes the memory at least size bytes large.
+	grow(size int) error
+	// put and get copy to and from the memory.
+	put(at uint32, data []byte)
+	get(at uint32, dst []byte)
+	// close frees all, after threads have left.
+	close()
+}
+
+type (
+	buffer  = registry.Buffer[uint32]
+	program = registry.Program[uint32, code, recorded]
+	shared  = registry.Device[uint32, code, recorded]
+	step    = registry.Step[uint32, code]
+)
+
+// code is a compiled kernel: its number in the module's table, or -1 for one that runs its reference; and where the
+// words of its specialisation stand.
+type code struct {
+	number int
+	words  uint32
+}
+
+// recorded is a program in the module's memory: the addresses of its dispatches, which follow them.
+type recorded struct {
+	at uint32
+	// fallbacks are the dispatches that run their reference.
+	fallbacks []int
+}
+
+// Device runs kernels in a module. webgpu.Device documents its methods.
+type Device struct {
+	*shared
+	module    module
+	heap      heap
+	kernels   map[string]int // numbers by name
+	scratch   uint32
+	scratched int // bytes of scratch of a thread
+	fallbacks int // of the present run
+
+	pool    uint32 // its address
+	threads int
+	parts   int                   // of each dispatch
+	checks  bool                  // dispatches run twice: see Options.Parts
+	job     [6]uint32             // the present one's words
+	args    [1]uint32             // of the functions that run it: the pool's address
+	failure atomic.Pointer[error] // why no more can run
+
+	work      sync.Mutex    // held while dispatches run
+	done      chan error    // receives the end of a run
+	lost      chan struct{} // closed by Destroy
+	destroyed atomic.Bool
+	yielded   time.Time
+}
+
+// backend implements registry.Backend on a Device.
+type backend Device
+
+// Options are those of a device.
+type Options struct {
+	// Threads compute each dispatch together; 0: one. There are fewer where the page does not let more start: shared
+	// memory is for pages that are cross-origin isolated.
+	Threads int
+	// Parts, for tests, has one thread compute each dispatch twice: at once, and in so many parts, the last one first. A
+	// run in which they write other bytes fails.
+	Parts int
+}
+
+// Open makes a device.
+func Open(o Options) (*Device, error) {
+	m, err := instantiate()
+	if err != nil {
+		return nil, fmt.Errorf("simd: %w: %w", webgpu.ErrUnavailable, err)
+	}
+	d := &Device{module: m, kernels: map[string]int{}, done: make(chan error, 1), lost: make(chan struct{}),
+		yielded: time.Now()}
+	d.shared = registry.NewDevice("simd", limits(), (*backend)(d))
+	if err := d.begin(); err != nil {
+		m.close()
+		return nil, fmt.Errorf("simd: %w", err)
+	}
+	if err := (*backend)(d).startThreads(max(o.Threads, 1)); err != nil {
+		d.Destroy()
+		return nil, fmt.Errorf("simd: %w", err)
+	}
+	d.parts, d.checks = max(d.threads, o.Parts), o.Parts > 0
+	return d, nil
+}
+
+// begin reads the table of kernels, and has the heap begin behind the module's own data.
+func (d *Device) begin() error {
+	for i := 0; ; i++ {
+		at, err := d.module.call("kernel_name", uint32(i))
+		if err != nil {
+			return err
+		}
+		if at == 0 {
+			break
+		}
+		name := make([]byte, longestName)
+		d.module.get(at, name)
+		end := 0
+		for end < len(name) && name[end] != 0 {
+			end++
+		}
+		d.kernels[string(name[:end])] = i
+	}
+	base, err := d.module.call("heap_base")
+	d.heap.begin(int(base))
+	return err
+}
+
+// longestName is above the length of every kernel's name.
+const longestName = 64
+
+// limits let a buffer have a gigabyte: the memory of the module, four gigabytes, bounds them all together.
+func limits() webgpu.Limits {
+	l := webgpu.DefaultLimits()
+	l.MaxBindingSize, l.MaxBufferSize, l.MaxStorageBuffers = 1<<30, 1<<30, 16
+	return l
+}
+
+// Info describes the host.
+func (d *Device) Info() webgpu.Info {
+	return webgpu.Info{
+		Backend:      "cpu",
+		Adapter:      fmt.Sprintf("WebAssembly SIMD (%s)", engine()),
+		Threads:      d.threads,
+		Architecture: runtime.GOARCH,
+		Driver:       runtime.Version(),
+		Software:     true,
+		Limits:       limits(),
+	}
+}
+
+func (d *backend) Lost() error {
+	if d.destroyed.Load() {
+		return fmt.Errorf("%w: destroyed", webgpu.ErrDeviceLost)
+	}
+	if err := d.failure.Load(); err != nil {
+		return fmt.Errorf("%w: %w", webgpu.ErrDeviceLost, *err)
+	}
+	return nil
+}
+
+func (d *backend) Late() error { return nil }
+
+// alloc takes zeroed memory.
+func (d *backend) alloc(size int) (uint32, error) {
+	at, end, err := d.heap.take(size)
+	if err != nil {
+		return 0, err
+	}
+	if err := d.module.grow(end); err != nil {
+		d.heap.give(at)
+		return 0, fmt.Errorf("%w: %w", webgpu.ErrNoMemory, err)
+	}
+	_, err = d.module.call("zero", at, uint32(size))
+	return at, err
+}
+
+func (d *backend) MakeBuffer(_ string, size int, _ webgpu.Usage) (uint32, error) {
+	return d.alloc(size)
+}
+
+func (d *backend) DropBuffer(b *buffer) { d.heap.give(b.Data) }
+
+func (d *backend) MakeKernels(sources []*webgpu.KernelSource) ([]code, []error) {
+	made, failed := make([]code, len(sources)), make([]error, len(sources))
+	for i, src := range sources {
+		number, ok := d.kernels[src.Entry]
+		switch {
+		case ok:
+			made[i].number = number
+			made[i].words, failed[i] = d.alloc(max(4*len(src.Words), 4))
+			if failed[i] == nil {
+				d.module.put(made[i].words, webgpu.U32Bytes(src.Words))
+			}
+		case src.Entry != "":
+			failed[i] = fmt.Errorf("kernel %s: the module has no kernel %s; build it by src/build.sh", src.Name, src.Entry)
+		case src.Reference == nil:
+			failed[i] = fmt.Errorf("kernel %s has no reference to run on the host", src.Name)
+		default:
+			made[i].number = -1
+		}
+	}
+	return made, failed
+}
+
+// MakeProgram writes a program: the address of each dispatch, then the dispatches as kernel.h declares them.
+func (d *backend) MakeProgram(_ string, steps []step) (recorded, error) {
+	size := 4 * len(steps)
+	for _, s := range steps {
+		size += 4*6 + 8*len(s.Bindings)
+	}
+	at, err := d.alloc(max(size, 4))
+	if err != nil {
+		return recorded{}, err
+	}
+	r := recorded{at: at}
+	var list, words []byte
+	for i, s := range steps {
+		list = appendWords(list, int(at)+4*len(steps)+len(words))
+		words = appendWords(words, max(s.Kernel.Data.number, 0), s.Groups[0], s.Groups[1], s.Groups[2],
+			int(s.Kernel.Data.words), len(s.Bindings))
+		for _, b := range s.Bindings {
+			words = appendWords(words, int(b.Buffer.Data)+b.Offset, b.Size)
+		}
+		if s.Kernel.Data.number < 0 {
+			r.fallbacks = append(r.fallbacks, i)
+		}
+	}
+	d.module.put(at, append(list, words...))
+	return r, d.reserve(steps, list)
+}
+
+// reserve makes the scratch large enough for the steps at the addresses in list.
+func (d *backend) reserve(steps []step, list []byte) error {
+	most := 0
+	for i, s := range steps {
+		if s.Kernel.Data.number < 0 {
+			continue
+		}
+		n, err := d.module.call("scratch_size", binary.LittleEndian.Uint32(list[4*i:]))
+		if err != nil {
+			return err
+		}
+		most = max(most, int(n))
+	}
+	if most <= d.scratched {
+		return nil
+	}
+	if d.scratched > 0 {
+		d.heap.give(d.scratch)
+		d.scratched = 0
+	}
+	var err error
+	most = roundUp(most)
+	if d.scratch, err = d.alloc(most * d.parts); err == nil {
+		d.scratched = most
+	}
+	return err
+}
+
+func appendWords(b []byte, words ...int) []byte {
+	for _, w := range words {
+		b = binary.LittleEndian.AppendUint32(b, uint32(w))
+	}
+	return b
+}
+
+func (d *backend) DropProgram(r recorded) { d.heap.give(r.at) }
+
+func (d *backend) PutBytes(b *buffer, offset int, data []byte) error {
+	d.module.put(b.Data+uint32(offset), data)
+	return nil
+}
+
+func (d *backend) Replay(
+	run []*program, from []*buffer, reads []webgpu.Region, _ int,
+) (registry.Replayed, error) {
+	// A goroutine of its own does the work, so that Destroy can end this call during a long dispatch. The goroutine
+	// stops before its next program; by then it is the only owner of the memory.
+	start := time.Now()
+	d.fallbacks = 0
+	go d.replay(run)
+	select {
+	case err := <-d.done:
+		if err != nil {
+			return registry.Replayed{}, err
+		}
+	case <-d.lost:
+		return registry.Replayed{}, d.Lost()
+	}
+	wait := time.Since(start)
+	for i, g := range reads {
+		d.module.get(from[i].Data+uint32(g.Offset), g.Dst)
+	}
+	d.yielded = yield(d.yielded)
+	return registry.Replayed{Wait: wait, Fallbacks: d.fallbacks}, nil
+}
+
+func (d *backend) replay(run []*program) {
+	d.work.Lock()
+	defer d.work.Unlock()
+	var err error
+	for i := 0; i < len(run) && err == nil; i++ {
+		err = d.span(run[i], 0, len(run[i].Steps))
+	}
+	d.done <- err
+}
+
+// span runs dispatches [from, to) of a program: those between references in one call each.
+func (d *backend) span(p *program, from, to int) error {
+	for _, i := range p.Data.fallbacks {
+		if i < from || i >= to {
+			continue
+		}
+		if err := d.enter(p, from, i); err != nil {
+			return err
+		}
+		if err := d.reference(p, i); err != nil {
+			return err
+		}
+		runtime.Gosched() // WebAssembly has one thread
+		from = i + 1
+	}
+	return d.enter(p, from, to)
+}
+
+// reference runs the reference of dispatch i on copies of its bindings: a range that two of them share is one copy.
+func (d *backend) reference(p *program, i int) (err error) {
+	s := &p.Steps[i]
+	d.fallbacks++
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("program %s, dispatch %d, kernel %s: the reference panicked: %v", p.Label, i,
+				s.Kernel.Source.Name, r)
+		}
+	}()
+	if s.Groups[0] == 0 || s.Groups[1] == 0 || s.Groups[2] == 0 {
+		return nil
+	}
+	views := make([]webgpu.Memory, len(s.Bindings))
+	for j, b := range s.Bindings {
+		views[j] = webgpu.NewMemory(b.Size)
+		d.module.get(b.Buffer.Data+uint32(b.Offset), views[j].Bytes())
+	}
+	s.Kernel.Source.Reference(s.Groups, views)
+	for j, b := range s.Bindings {
+		if s.Kernel.Source.Bindings[j] == webgpu.ReadWrite {
+			d.module.put(b.Buffer.Data+uint32(b.Offset), views[j].Bytes())
+		}
+	}
+	return nil
+}
+
+func (d *backend) Clock() (string, time.Duration) { return webgpu.ClockHost, timing.Fine }
+
+func (d *backend) Time(p *program, i, times int) (time.Duration, error) {
+	begin := time.Now()
+	for range times {
+		if err := d.span(p, i, i+1); err != nil {
+			return 0, err
+		}
+	}
+	return time.Since(begin), nil
+}
+
+// Destroy loses the device and lets its memory go.
+func (d *Device) Destroy() {
+	if d.destroyed.Swap(true) {
+		return
+	}
+	close(d.lost)
+	d.Release(func(*buffer) {})
+	go func() { // behind a dispatch that still runs
+		d.work.Lock()
+		(*backend)(d).setWord(poolEnded, 1)
+		d.module.close()
+	}()
+}

@@ -1,0 +1,243 @@
+package simd
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"syscall/js"
+)
+
+var (
+	//go:embed kernels.wasm
+	plainModule []byte
+	//go:embed threads.wasm
+	threadsModule []byte
+	//go:embed thread.js
+	threadScript string
+)
+
+func engine() string { return "browser" }
+
+// cores asks the browser: Go counts one processor in WebAssembly.
+func cores() int {
+	if n := js.Global().Get("navigator").Get("hardwareConcurrency"); n.Type() == js.TypeNumber {
+		return max(n.Int(), 1)
+	}
+	return 1
+}
+
+// instances is a module in the browser's engine: an instance here, and one in the worker of each other thread.
+// Functions and the view of the memory are looked up once.
+type instances struct {
+	module    js.Value
+	memory    js.Value
+	exports   js.Value
+	functions map[string]js.Value
+	bytes     js.Value // a Uint8Array of the memory; made again when it grows
+	size      int
+	shared    bool
+	workers   []js.Value
+	callbacks []js.Func
+	// parts are views of ranges of the memory. A round reads and writes the same few ranges again and again, so that
+	// each needs no call but that of the copy.
+	parts map[span]js.Value
+}
+
+// sizes are those of a memory to try, in pages: phones refuse the first.
+var sizes = []int{1<<16 - 1, 1 << 15, 1 << 14, 1 << 13}
+
+func instantiate() (m module, err error) {
+	defer caught(&err)
+	i := &instances{functions: map[string]js.Value{}}
+	binary := plainModule
+	if isolated := js.Global().Get("crossOriginIsolated"); isolated.Truthy() {
+		i.shared, binary = true, threadsModule
+	}
+	if i.memory, err = newMemory(i.shared); err != nil {
+		return nil, err
+	}
+	if i.module, err = wait(js.Global().Get("WebAssembly").Call("compile", byteArray(binary))); err != nil {
+		return nil, err
+	}
+	imports := map[string]any{"env": map[string]any{"memory": i.memory}}
+	made, err := wait(js.Global().Get("WebAssembly").Call("instantiate", i.module, imports))
+	if err != nil {
+		return nil, err
+	}
+	i.exports = made.Get("exports")
+	i.refresh()
+	return i, nil
+}
+
+func newMemory(shared bool) (memory js.Value, err error) {
+	for _, pages := range sizes {
+		func() {
+			defer caught(&err)
+			memory = js.Global().Get("WebAssembly").Get("Memory").New(
+				map[string]any{"initial": 2, "maximum": pages, "shared": shared})
+		}()
+		if err == nil {
+			break
+		}
+	}
+	return memory, err
+}
+
+func byteArray(b []byte) js.Value {
+	array := js.Global().Get("Uint8Array").New(len(b))
+	js.CopyBytesToJS(array, b)
+	return array
+}
+
+// wait waits for a promise.
+func wait(promise js.Value) (js.Value, error) {
+	type outcome struct {
+		value js.Value
+		err   error
+	}
+	done := make(chan outcome, 1)
+	good := js.FuncOf(func(_ js.Value, args []js.Value) any {
+		done <- outcome{value: args[0]}
+		return nil
+	})
+	defer good.Release()
+	bad := js.FuncOf(func(_ js.Value, args []js.Value) any {
+		done <- outcome{err: js.Error{Value: args[0]}}
+		return nil
+	})
+	defer bad.Release()
+	promise.Call("then", good, bad)
+	o := <-done
+	return o.value, o.err
+}
+
+// caught turns a JavaScript exception into an error.
+func caught(err *error) {
+	if r := recover(); r != nil {
+		thrown, ok := r.(js.Error)
+		if !ok {
+			panic(r)
+		}
+		*err = thrown
+	}
+}
+
+func (m *instances) refresh() {
+	m.bytes = js.Global().Get("Uint8Array").New(m.memory.Get("buffer"))
+	m.size, m.parts = m.bytes.Length(), map[span]js.Value{}
+}
+
+func (m *instances) call(name string, args ...uint32) (result uint32, err error) {
+	defer caught(&err)
+	f, ok := m.functions[name]
+	if !ok {
+		f = m.exports.Get(name)
+		m.functions[name] = f
+	}
+	values := make([]any, len(args))
+	for i, a := range args {
+		values[i] = int(a)
+	}
+	if v := f.Invoke(values...); v.Type() == js.TypeNumber {
+		result = uint32(int64(v.Float()))
+	}
+	return result, nil
+}
+
+// start starts a worker, and waits until it works: while the run of a program occupies this thread none would start.
+func (m *instances) start(pool, part, stack uint32, failed func(error)) (err error) {
+	if !m.shared {
+		return errors.New("threads need a page that is cross-origin isolated")
+	}
+	defer caught(&err)
+	url := js.Global().Get("URL").Call("createObjectURL",
+		js.Global().Get("Blob").New([]any{threadScript}, map[string]any{"type": "text/javascript"}))
+	defer js.Global().Get("URL").Call("revokeObjectURL", url)
+	worker := js.Global().Get("Worker").New(url, map[string]any{"name": fmt.Sprint("foretoken-", part)})
+	first, answered := make(chan error, 1), false
+	answer := func(err error) {
+		if !answered {
+			answered = true
+			first <- err
+		} else if err != nil {
+			failed(err)
+		}
+	}
+	onMessage := js.FuncOf(func(_ js.Value, args []js.Value) any {
+		if text := args[0].Get("data").String(); text != "ready" {
+			answer(errors.New(text))
+		} else {
+			answer(nil)
+		}
+		return nil
+	})
+	onError := js.FuncOf(func(_ js.Value, args []js.Value) any {
+		text := "the browser did not start a thread"
+		if message := args[0].Get("message"); message.Type() == js.TypeString {
+			text += ": " + message.String()
+		}
+		answer(errors.New(text))
+		return nil
+	})
+	worker.Set("onmessage", onMessage)
+	worker.Set("onerror", onError)
+	m.workers, m.callbacks = append(m.workers, worker), append(m.callbacks, onMessage, onError)
+	worker.Call("postMessage", map[string]any{"module": m.module, "memory": m.memory, "pool": int(pool),
+		"part": int(part), "stack": int(stack), "failed": int(pool) + 4*poolFailed})
+	return <-first
+}
+
+func (m *instances) grow(size int) (err error) {
+	if size <= m.size {
+		return nil
+	}
+	from := m.size
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("the browser does not let the module's memory grow from %d to %d MB: %w", from>>20,
+				size>>20, err)
+		}
+	}()
+	defer caught(&err)
+	m.memory.Call("grow", (size-m.size+page-1)/page)
+	m.refresh()
+	return nil
+}
+
+// mostParts bounds the views kept: programs come and go, and each has ranges of its own.
+const mostParts = 1024
+
+func (m *instances) part(at uint32, n int) js.Value {
+	s := span{int(at), int(at) + n}
+	v, ok := m.parts[s]
+	if !ok {
+		if len(m.parts) == mostParts {
+			clear(m.parts)
+		}
+		v = m.bytes.Call("subarray", s.at, s.end)
+		m.parts[s] = v
+	}
+	return v
+}
+
+func (m *instances) put(at uint32, data []byte) {
+	if len(data) > 0 {
+		js.CopyBytesToJS(m.part(at, len(data)), data)
+	}
+}
+
+func (m *instances) get(at uint32, dst []byte) {
+	if len(dst) > 0 {
+		js.CopyBytesToGo(dst, m.part(at, len(dst)))
+	}
+}
+
+func (m *instances) close() {
+	for _, w := range m.workers {
+		w.Call("terminate")
+	}
+	for _, f := range m.callbacks {
+		f.Release()
+	}
+	*m = instances{}
+}

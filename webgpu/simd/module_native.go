@@ -1,0 +1,129 @@
+//go:build !js
+
+package simd
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"foretoken/webgpu"
+)
+
+//go:embed threads.wasm
+var threadsModule []byte
+
+// memoryModule is (module (memory (export "memory") 2 65535 shared)): all instances of a device import it.
+var memoryModule = []byte("\x00asm\x01\x00\x00\x00\x05\x06\x01\x03\x02\xff\xff\x03\x07\x0a\x01\x06memory\x02\x00")
+
+func engine() string { return "wazero" }
+
+func cores() int { return runtime.NumCPU() }
+
+// compilations holds the machine code of the modules for all devices of the process.
+var compilations = sync.OnceValue(wazero.NewCompilationCache)
+
+// instances is a module under wazero: one instance for each thread.
+type instances struct {
+	runtime   wazero.Runtime
+	code      wazero.CompiledModule
+	memory    api.Memory
+	main      api.Module
+	functions map[string]api.Function
+	stack     [8]uint64
+	threads   sync.WaitGroup
+}
+
+func instantiate() (m module, err error) {
+	ctx := experimental.WithMemoryAllocator(context.Background(), experimental.MemoryAllocatorFunc(reserve))
+	config := wazero.NewRuntimeConfig().WithCompilationCache(compilations()).
+		WithCoreFeatures(api.CoreFeaturesV2 | experimental.CoreFeaturesThreads)
+	i := &instances{runtime: wazero.NewRuntimeWithConfig(ctx, config), functions: map[string]api.Function{}}
+	defer func() {
+		if r := recover(); r != nil { // wazero panics where the least memory is refused
+			err = fmt.Errorf("%w: the system gives no addresses for the module's memory", webgpu.ErrNoMemory)
+		}
+		if err != nil {
+			_ = i.runtime.Close(ctx)
+		}
+	}()
+	env, err := i.runtime.InstantiateWithConfig(ctx, memoryModule, wazero.NewModuleConfig().WithName("env"))
+	if err != nil {
+		return nil, err
+	}
+	i.memory = env.ExportedMemory("memory")
+	if i.code, err = i.runtime.CompileModule(ctx, threadsModule); err != nil {
+		return nil, err
+	}
+	i.main, err = i.another()
+	return i, err
+}
+
+func (m *instances) another() (api.Module, error) {
+	return m.runtime.InstantiateModule(context.Background(), m.code, wazero.NewModuleConfig().WithName(""))
+}
+
+func (m *instances) call(name string, args ...uint32) (uint32, error) {
+	f, ok := m.functions[name]
+	if !ok {
+		f = m.main.ExportedFunction(name)
+		m.functions[name] = f
+	}
+	m.stack[0] = 0
+	for i, a := range args {
+		m.stack[i] = uint64(a)
+	}
+	err := f.CallWithStack(context.Background(), m.stack[:])
+	return uint32(m.stack[0]), err
+}
+
+func (m *instances) start(pool, part, stack uint32, failed func(error)) error {
+	i, err := m.another()
+	if err != nil {
+		return err
+	}
+	i.ExportedGlobal("__stack_pointer").(api.MutableGlobal).Set(uint64(stack))
+	m.threads.Go(func() {
+		if _, err := i.ExportedFunction("work").Call(context.Background(), uint64(pool), uint64(part)); err != nil {
+			failed(err)
+		}
+	})
+	return nil
+}
+
+func (m *instances) grow(size int) error {
+	if have := int(m.memory.Size()); size > have {
+		if _, ok := m.memory.Grow(uint32((size - have + page - 1) / page)); !ok {
+			return fmt.Errorf("the module's memory does not grow from %d to %d MB", have>>20, size>>20)
+		}
+	}
+	return nil
+}
+
+func (m *instances) view(at uint32, n int) []byte {
+	view, ok := m.memory.Read(at, uint32(n))
+	if !ok {
+		panic(fmt.Sprintf("simd: %d bytes at %d are outside the module's memory", n, at))
+	}
+	return view
+}
+
+func (m *instances) put(at uint32, data []byte) { copy(m.view(at, len(data)), data) }
+func (m *instances) get(at uint32, dst []byte)  { copy(dst, m.view(at, len(dst))) }
+
+// refused is a memory that the system did not give.
+type refused struct{}
+
+func (refused) Reallocate(uint64) []byte { return nil }
+func (refused) Free()                    {}
+
+func (m *instances) close() {
+	m.threads.Wait()
+	_ = m.runtime.Close(context.Background())
+}

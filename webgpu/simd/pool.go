@@ -1,0 +1,97 @@
+package simd
+
+import (
+	"fmt"
+
+	"foretoken/webgpu"
+)
+
+// page is the unit in which the module's memory grows, in bytes.
+const page = 1 << 16
+
+// The words of the pool that the host reads and writes: see pool.h.
+const (
+	poolRunning = 6
+	poolFailed  = 11
+	poolEnded   = 12
+	poolWords   = 13
+)
+
+// stackSize is the stack of a thread in bytes, as src/build.sh gives it to the first.
+const stackSize = 64 << 10
+
+// startThreads makes the pool and starts threads besides the one that calls, as far as they start.
+func (d *backend) startThreads(threads int) error {
+	var err error
+	if d.pool, err = d.alloc(4 * poolWords); err != nil {
+		return err
+	}
+	d.args[0] = d.pool
+	for d.threads = 1; d.threads < threads; d.threads++ {
+		stack, err := d.alloc(stackSize)
+		if err != nil {
+			return err
+		}
+		err = d.module.start(d.pool, uint32(d.threads), stack+stackSize, func(err error) {
+			d.setWord(poolFailed, 1)
+			d.failure.CompareAndSwap(nil, &err)
+		})
+		if err != nil { // not a failure: fewer threads compute the same
+			d.heap.give(stack)
+			return nil
+		}
+	}
+	return nil
+}
+
+func (d *backend) setWord(i int, v uint32) {
+	d.module.put(d.pool+uint32(4*i), webgpu.U32Bytes([]uint32{v}))
+}
+
+func (d *backend) word(i int) uint32 {
+	v := []uint32{0}
+	d.module.get(d.pool+uint32(4*i), webgpu.U32Bytes(v))
+	return v[0]
+}
+
+// enter runs dispatches [from, to) of a program, which the module has.
+func (d *backend) enter(p *program, from, to int) error {
+	if err := d.Lost(); err != nil || from >= to {
+		return err
+	}
+	if d.checks {
+		return d.check(p, from, to)
+	}
+	return d.launch("run", p, from, to, d.parts)
+}
+
+// launch calls a function of the module that runs dispatches in a number of parts.
+func (d *backend) launch(function string, p *program, from, to, parts int) error {
+	d.job = [...]uint32{p.Data.at, uint32(from), uint32(to), uint32(parts), d.scratch, uint32(d.scratched)}
+	d.module.put(d.pool, webgpu.U32Bytes(d.job[:]))
+	whole, err := d.module.call(function, d.args[:]...)
+	if err == nil && whole == 1 {
+		return nil
+	}
+	return d.fail(p, err)
+}
+
+// fail ends the device after a job that ended early, because this thread returned err or because of another one.
+// Threads may be in any dispatch, so nothing more can run.
+func (d *backend) fail(p *program, err error) error {
+	if err != nil {
+		d.setWord(poolFailed, 1)
+	} else if failed := d.failure.Load(); failed != nil {
+		err = *failed
+	} else {
+		err = webgpu.ErrTimeout
+	}
+	if i := int(d.word(poolRunning)); i < len(p.Steps) {
+		err = fmt.Errorf("program %s, dispatch %d, kernel %s: %w", p.Label, i, p.Steps[i].Kernel.Source.Name, err)
+	}
+	d.failure.CompareAndSwap(nil, &err)
+	return err
+}
+
+// Most is the largest number of threads that can help here.
+func Most() int { return min(cores(), 8) }

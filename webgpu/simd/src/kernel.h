@@ -1,0 +1,73 @@
+// What all kernels share: a dispatch as Go lays it out, and the thread that computes a part of it.
+//
+// A kernel is batch invariant: the bits of an output row depend neither on the number of rows nor on the number of
+// threads. No operation here differs between processors: no fused multiply-add, no relaxed SIMD, no libm.
+#pragma once
+#include <stdint.h>
+#include <wasm_simd128.h>
+
+typedef int8_t i8;
+typedef int16_t i16;
+typedef int32_t i32;
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef int64_t i64;
+typedef uint64_t u64;
+typedef float f32;
+typedef double f64;
+
+// A range of a buffer. Size is in bytes.
+typedef struct {
+  void *at;
+  u32 size;
+} binding;
+
+// One launch of a kernel. words are those of its specialisation: see the Entry of a webgpu.KernelSource. Binding 0 of
+// our kernels is the block of parameters.
+typedef struct {
+  u32 kernel;
+  u32 groups[3];
+  const u32 *words;
+  u32 count;
+  binding b[];
+} dispatch;
+
+// The thread that runs: part `part` of `parts` of every dispatch. scratch belongs to it alone, until the kernel
+// returns; it has the bytes that the kernel's `scratch` asks for, aligned to 16.
+typedef struct {
+  u32 part, parts;
+  u8 *scratch;
+} thread;
+
+typedef struct {
+  const char *name;
+  void (*run)(const dispatch *, const thread *);
+  u32 (*scratch)(const dispatch *);  // 0: none
+} kernel;
+
+typedef struct {
+  u32 from, to;
+} range;
+
+// The part of n items that belongs to a thread, in whole steps.
+static inline range share(const thread *t, u32 n, u32 step) {
+  u64 steps = (n + step - 1) / step;
+  u32 from = (u32)(steps * t->part / t->parts) * step, to = (u32)(steps * (t->part + 1) / t->parts) * step;
+  return (range){from < n ? from : n, to < n ? to : n};
+}
+
+static inline f32 as_f32(u32 bits) { return __builtin_bit_cast(f32, bits); }
+static inline u32 as_u32(f32 x) { return __builtin_bit_cast(u32, x); }
+static inline u32 min_u32(u32 a, u32 b) { return a < b ? a : b; }
+static inline u32 max_u32(u32 a, u32 b) { return a > b ? a : b; }
+
+// Whether a binding has `rows` rows of `width` elements of four bytes, `stride` apart, from `first` on.
+static inline int holds(binding b, u64 first, u64 rows, u64 stride, u64 width) {
+  return first + (rows - 1) * stride + width <= b.size / 4;
+}
+
+// Names and addresses of the parameters and bindings of a dispatch.
+#define PARAM(i) (((const u32 *)d->b[0].at)[i])
+#define PARAM_F32(i) (((const f32 *)d->b[0].at)[i])
+#define AT(type, i) ((type *)d->b[i].at)

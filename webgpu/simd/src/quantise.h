@@ -1,0 +1,81 @@
+// Activations in 16 bits: 32 of them share a scale, the largest magnitude over 32767.
+#pragma once
+#include "format.h"
+#include "reduce.h"
+
+// A tile of m = 1, 4 or 8 rows of x. Pairs of neighbours are together: x is (blocks, 16, m, 2), scale is (blocks, m);
+// so is each sum, the numbers of a block times its scale, or of each half of a block for a format with two offsets.
+// Blocks are rounded up to a multiple of four, with scales of zero.
+typedef struct {
+  i16 *x;
+  f32 *scale, *sum[2];
+} tile;
+
+static inline u32 groups_of(u32 cols) { return (cols + 127) / 128; }
+
+// Bytes of a row in a tile.
+static inline u32 tile_bytes(u32 cols) { return groups_of(cols) * 4 * (64 + 3 * 4); }
+
+static inline tile tile_at(u8 *at, u32 m, u32 cols) {
+  u32 blocks = 4 * groups_of(cols);
+  f32 *scale = (f32 *)(at + 64 * blocks * m);
+  return (tile){(i16 *)at, scale, {scale + blocks * m, scale + 2 * blocks * m}};
+}
+
+static inline i32 sum_numbers(v128_t a, v128_t b) {
+  v128_t one = wasm_i16x8_splat(1);
+  v128_t v = wasm_i32x4_add(wasm_i32x4_dot_i16x8(a, one), wasm_i32x4_dot_i16x8(b, one));
+  v = wasm_i32x4_add(v, wasm_i32x4_shuffle(v, v, 2, 3, 0, 1));
+  return wasm_i32x4_extract_lane(v, 0) + wasm_i32x4_extract_lane(v, 1);
+}
+
+// Quantises a block. It returns the scale: NaN if an activation is not finite, which makes all sums NaN.
+static inline f32 quantise_block(const f32 *x, v128_t *w) {
+  v128_t v[8], most = wasm_i32x4_splat(0);
+  for (u32 i = 0; i < 8; i++) {
+    v[i] = wasm_v128_load(x + 4 * i);
+    // Magnitudes have the order of their bits, in which NaN is above ∞.
+    most = wasm_i32x4_max(most, wasm_v128_and(v[i], wasm_i32x4_splat(0x7fffffff)));
+  }
+  most = wasm_i32x4_max(most, wasm_i32x4_shuffle(most, most, 2, 3, 0, 1));
+  most = wasm_i32x4_max(most, wasm_i32x4_shuffle(most, most, 1, 0, 3, 2));
+  u32 bits = (u32)wasm_i32x4_extract_lane(most, 0);
+  f32 largest = as_f32(bits), up = largest < 0x1p-60f ? 0x1p100f : 1;  // the inverse stays finite
+  f32 scale = largest * up / 32767 / up, inverse = bits == 0 ? 0 : 32767 / (largest * up);
+  if (bits >= 0x7f800000) scale = __builtin_nanf(""), inverse = 0;
+  // A sum with 1.5·2^23 rounds to a whole number, ties to even, in its lower bits.
+  v128_t magic = wasm_f32x4_splat(0x1.8p23f);
+  for (u32 i = 0; i < 8; i++) {
+    v[i] = wasm_f32x4_mul(wasm_f32x4_mul(v[i], wasm_f32x4_splat(up)), wasm_f32x4_splat(inverse));
+    v[i] = wasm_i32x4_sub(wasm_f32x4_add(v[i], magic), magic);
+  }
+  for (u32 i = 0; i < 4; i++) w[i] = wasm_i16x8_narrow_i32x4(v[2 * i], v[2 * i + 1]);
+  return scale;
+}
+
+// Quantises a row as row i of a tile of m.
+static inline void quantise(const f32 *x, u32 cols, u32 offsets, const tile *t, u32 m, u32 i) {
+  u32 blocks = cols / 32;
+  for (u32 b = 0; b < blocks; b++) {
+    v128_t w[4];
+    f32 scale = quantise_block(x + 32 * b, w);
+    u32 place = b * m + i;
+    t->scale[place] = scale;
+    i32 low = offsets ? sum_numbers(w[0], w[1]) : 0, high = offsets ? sum_numbers(w[2], w[3]) : 0;
+    t->sum[0][place] = scale * (f32)(offsets == 1 ? low + high : low);
+    t->sum[1][place] = scale * (f32)high;
+    u32 *to = (u32 *)t->x + b * 16 * m + i;
+    for (u32 k = 0; k < 4; k++) {
+      if (m == 1) {
+        wasm_v128_store(to + 4 * k, w[k]);
+        continue;
+      }
+      wasm_v128_store32_lane(to + (4 * k) * m, w[k], 0);
+      wasm_v128_store32_lane(to + (4 * k + 1) * m, w[k], 1);
+      wasm_v128_store32_lane(to + (4 * k + 2) * m, w[k], 2);
+      wasm_v128_store32_lane(to + (4 * k + 3) * m, w[k], 3);
+    }
+  }
+  for (u32 b = blocks; b < 4 * groups_of(cols); b++)
+    t->scale[b * m + i] = t->sum[0][b * m + i] = t->sum[1][b * m + i] = 0;
+}
