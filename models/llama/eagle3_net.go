@@ -156,7 +156,7 @@ func (e *eagleNet) allocate() error {
 		label string
 		words int
 	}{
-		{&e.tapped, "tapped features", e.inputWords(rows, e.target.cfg.Dim)},
+		{&e.tapped, "tapped features", rows * e.target.cfg.Dim},
 		{&e.embedded, "embedded tokens", rows * e.cfg.Dim},
 		{&e.hidden, "hidden states", (int(e.work.trash) + 1) * e.cfg.Dim},
 		{&e.draftLogits, "draft logits", rows * e.stride},

@@ -38,7 +38,7 @@ type Options struct {
 	Lean bool
 
 	trees    bool // MaxRows may exceed onePassRows
-	timed    bool // for tests: time choices even if they are known for this adapter
+	timed    bool // for tests: time software adapters too
 	passRows int  // for tests: most rows above onePassRows that run at once; 0: as many as fit
 }
 
