@@ -167,7 +167,7 @@ func (m *Model) attention(r *kernels.Recorder, layer int, slots kernels.Slots, n
 	case s != nil:
 		h.Window = 0
 	}
-	attention.Record(r, m.tuning.Lanes, h, slots, w.qkv, y.keys, y.values, w.scores, w.att, n, span)
+	attention.Record(r, h, slots, w.qkv, y.keys, y.values, w.scores, w.att, n, span)
 }
 
 // allocate makes the KV cache and the workspace. Their sizes depend only on the configuration, the options and the
