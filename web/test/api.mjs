@@ -40,7 +40,7 @@ test("completions under a sub-path, on WebGPU, equal plain decoding's", async ()
   await page.goto(base);
   const got = await page.evaluate(async (chat_template) => {
     const { BUILTIN_PAIR, Foretoken } = await import("/docs/assets/foretoken/foretoken.js");
-    const engine = await Foretoken.load({ ...BUILTIN_PAIR, candidates: 5 });
+    const engine = await Foretoken.load({ ...BUILTIN_PAIR, device: "webgpu", candidates: 5 });
     const schema = {
       type: "object",
       properties: { name: { type: "string", maxLength: 8 }, size: { type: "integer", minimum: 1, maximum: 64 } },

@@ -1,12 +1,13 @@
 /**
- * Compares `auto` with plain decoding in Chromium on its software adapter, one after the other in the same page: x26m
+ * Compares `auto` with plain decoding in Chromium, one after the other in the same page: x26m
  * in two formats and with two drafts, and the built-in pair. Also prints the upper bound from the costs of passes in
  * the same page: the maximum over K of E/(T_v + T_d), see Session.MeasureCosts. `long` runs only if named: it times
  * passes of x26m after short and long texts, by the type of keys and values. Prints Markdown.
  *
  *   node test/auto.mjs [--pairs q8,q4,noisy,builtin,screen,long] [--prompts N] [--only ID,...] [--repeat 5]
- *                      [--tokens 64] [--twice] [--seconds S] [--keep FILE] [--json FILE]
+ *                      [--tokens 64] [--twice] [--seconds S] [--keep FILE] [--json FILE] [--device cpu|webgpu]
  *
+ * The device is cpu, which pages take where there is no GPU; webgpu is Chromium's software adapter.
  * With --twice each repetition decodes plainly a second time; the difference shows the noise of single prompts. Results
  * go to FILE (build/bench-auto.jsonl), and the same command continues from there; --seconds limits a run.
  */
@@ -27,6 +28,7 @@ const { values: flags } = parseArgs({
     seconds: { type: "string" },
     keep: { type: "string", default: path.join(root, "build", "bench-auto.jsonl") },
     json: { type: "string" },
+    device: { type: "string", default: "cpu" },
   },
 });
 /** The policies to run in turn, by the names of their columns. */
@@ -129,7 +131,7 @@ async function measure(browser, server, name, kept) {
   const unknown = prompts.filter((p) => kept.find({ kind: "foreseen", pair: name, id: p.id, tokens }).length === 0);
   if (todo.length === 0 && unknown.length === 0) return prompts;
   const { page } = await openPage(await browser.newContext());
-  await page.goto(`${server.url}bench.html?${pair.query}`);
+  await page.goto(`${server.url}bench.html?${pair.query}&device=${flags.device}`);
   const info = await page.evaluate(() => window.engine.load());
   const run = (p, policy) =>
     page.evaluate(
@@ -344,7 +346,7 @@ async function screen(browser, server, kept) {
         }
       };
     });
-    await page.goto(server.url);
+    await page.goto(`${server.url}?device=${flags.device}`);
     await waitForState(page, "ready");
     await page.evaluate(() => {
       const widget = document.querySelector("foretoken-widget");
@@ -403,7 +405,7 @@ async function long(browser, server, kept) {
     if (late() || kept.find({ kind: "long", target, kv }).length > 0) continue;
     const { page } = await openPage(await browser.newContext());
     await page.goto(
-      `${server.url}bench.html?target=models/${target}.gguf&kv=${kv}&context=${LENGTHS.at(-1) + 64}&beyond-training&device-timeout=600`,
+      `${server.url}bench.html?target=models/${target}.gguf&kv=${kv}&context=${LENGTHS.at(-1) + 64}&beyond-training&device-timeout=600&device=${flags.device}`,
     );
     const info = await page.evaluate(() => window.engine.load());
     const costs = await page.evaluate((of) => window.engine.costs(of), {
@@ -442,7 +444,7 @@ for (const name of wanted)
     throw new Error(`--pairs: ${name} is not one of ${Object.keys({ ...PAIRS, ...OTHERS }).join(", ")}`);
 const kept = await Kept.open(flags.keep);
 const server = await startServer(path.join(root, "build", "testmodels"));
-const browser = await startBrowser(true);
+const browser = await startBrowser(flags.device === "webgpu");
 const out = [];
 try {
   for (const name of wanted)

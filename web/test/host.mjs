@@ -1,4 +1,4 @@
-/** A plain static server without special headers: texts at paths, folders below prefixes. */
+/** A plain static server, by default without special headers: texts at paths, folders below prefixes. */
 import { promises as fs } from "node:fs";
 import http from "node:http";
 import path from "node:path";
@@ -18,10 +18,17 @@ const typeOf = (name) => TYPES[path.extname(name)];
 
 /**
  * Serves `pages` (path → text) and `folders` (prefix → folder) on `port`, by default a free one; tests may change both
- * later. `cors` allows other origins to read everything, and `compressed` sends .gz siblings. `asked` lists the
- * requested paths. After `down(true)`, connections end without an answer, as without a network.
+ * later. `cors` allows other origins to read everything, `isolated` sends the headers that give pages shared memory, and
+ * `compressed` sends .gz siblings. `asked` lists the requested paths. After `down(true)`, connections end without an answer, as without a network.
  */
-export async function startHost({ pages = {}, folders = {}, cors = false, compressed = false, port = 0 } = {}) {
+export async function startHost({
+  pages = {},
+  folders = {},
+  cors = false,
+  isolated = false,
+  compressed = false,
+  port = 0,
+} = {}) {
   const asked = [];
   let isDown = false;
   const server = http.createServer((request, response) => {
@@ -32,7 +39,12 @@ export async function startHost({ pages = {}, folders = {}, cors = false, compre
   async function answer(request, response) {
     const { pathname } = new URL(request.url, "http://localhost");
     asked.push(pathname);
-    const headers = cors ? { "Access-Control-Allow-Origin": "*" } : {};
+    const headers = {
+      ...(cors ? { "Access-Control-Allow-Origin": "*" } : {}),
+      ...(isolated
+        ? { "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp" }
+        : {}),
+    };
     if (pages[pathname] !== undefined)
       return response
         .writeHead(200, { ...headers, "Content-Type": typeOf(pathname) ?? TYPES[".html"] })

@@ -71,7 +71,7 @@ async function openWidget(browser, lostAt) {
     const response = await route.fetch();
     await route.fulfill({ response, body: script(lostAt) + (await response.text()) });
   });
-  await page.goto(server.url + "?temperature=0.8&seed=7&max-tokens=32#completion");
+  await page.goto(server.url + "?device=webgpu&temperature=0.8&seed=7&max-tokens=32#completion");
   assert.equal(await waitForState(page, ["ready", "failed"]), "ready", "the models are loaded");
   await page.evaluate(() => {
     const status = document.querySelector("foretoken-widget").shadowRoot.querySelector("#status");

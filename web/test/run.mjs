@@ -4,9 +4,11 @@
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { rmSync } from "node:fs";
 import path from "node:path";
 import { buffer } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
+import { NOT_RUN } from "./site.mjs";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const ALL = [
@@ -24,6 +26,8 @@ const ALL = [
   "examples",
   "strangers",
   "tabs",
+  "threads",
+  "engines",
   "kills",
   "peers",
   "soak",
@@ -33,6 +37,7 @@ const jobs = Number(args.find((arg) => arg.startsWith("--jobs="))?.slice("--jobs
 const named = args.filter((arg) => !arg.startsWith("--"));
 const waiting = named.length > 0 ? named : ALL;
 const failed = [];
+rmSync(NOT_RUN, { force: true });
 
 async function run(name) {
   const begin = Date.now();

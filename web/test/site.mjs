@@ -16,12 +16,23 @@ import { chromium } from "playwright-core";
  */
 export const PATIENCE = 300_000;
 
+/** Skips a test for which something is missing, or with FORETOKEN_REQUIRE_DATA=1 fails it; make test lists what it skips. */
+export async function notRun(t, missing) {
+  if (process.env.FORETOKEN_REQUIRE_DATA === "1")
+    throw new Error(`${missing} is missing, and FORETOKEN_REQUIRE_DATA=1 asks for it`);
+  await fs.mkdir(path.dirname(NOT_RUN), { recursive: true });
+  await fs.appendFile(NOT_RUN, `NOT RUN: web/test ${t.name}: ${missing} is missing\n`);
+  t.skip(`NOT RUN: ${missing} is missing`);
+}
+
 /** The limit of a test: it ends a test that hangs, and exceeds the time that the slowest machine takes. */
 export const limit = { timeout: 60 * 60_000 };
 
 export const web = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 export const root = path.dirname(web);
 export const dist = path.join(web, "dist");
+/** The list of the tests that {@link notRun} skipped. */
+export const NOT_RUN = path.join(root, "build", "notrun", "e2e");
 
 /** Builds and starts the dev server on a free port. */
 export async function startServer(models) {

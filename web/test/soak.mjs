@@ -12,7 +12,7 @@ import { dist, limit, openPage, startBrowser, web } from "./site.mjs";
 
 const soak = Number(process.env.FORETOKEN_SOAK ?? 0);
 const much = (short, long) => (soak > 0 ? Math.ceil(soak * long) : short);
-const device = "auto";
+const device = "webgpu";
 const MiB = 2 ** 20;
 
 let host, base, browser;

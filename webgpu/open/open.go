@@ -23,14 +23,17 @@ type Options struct {
 
 // Device opens a device of a kind: "cpu", "reference" (the kernels' references in Go, slow: an oracle for tests),
 // Accelerator (in a browser also "webgpu"), or "auto" (also ""), which takes a GPU if there is one and the cpu device
-// if not: adapters that run shaders on the processor are slower than it. The note is empty, or says in plain words
-// why auto took no GPU.
+// if not: adapters that run shaders on the processor are slower than it. The note is empty, or says why auto took no
+// GPU: a few words, a colon and the details.
 func Device(ctx context.Context, kind string) (dev webgpu.Device, note string, err error) {
 	return Options{}.Device(ctx, kind)
 }
 
 // Device is the function Device with options.
 func (o Options) Device(ctx context.Context, kind string) (dev webgpu.Device, note string, err error) {
+	if o.Threads < 0 || o.Threads > MaxThreads {
+		return nil, "", fmt.Errorf("open: threads: %d, want 1 to %d, or 0 for one per core", o.Threads, MaxThreads)
+	}
 	switch kind {
 	case "reference":
 		return reference.Open(), "", nil
@@ -44,11 +47,11 @@ func (o Options) Device(ctx context.Context, kind string) (dev webgpu.Device, no
 			return dev, "", nil
 		case err == nil:
 			dev.Destroy()
-			note = fmt.Sprintf("the only GPU is a software adapter, %s", dev.Info().Adapter)
+			note = fmt.Sprintf("only a software GPU found: %s", dev.Info().Adapter)
 		case ctx.Err() != nil:
 			return nil, "", ctx.Err()
 		default:
-			note = err.Error()
+			note = fmt.Sprintf("no GPU found: %v", err)
 		}
 		dev, err = o.cpu()
 		return dev, note, err
@@ -59,6 +62,9 @@ func (o Options) Device(ctx context.Context, kind string) (dev webgpu.Device, no
 	}
 	return nil, "", fmt.Errorf("open: unknown device %q: want auto, %s, cpu or reference", kind, Accelerator)
 }
+
+// MaxThreads is the limit of Options.Threads.
+const MaxThreads = 64
 
 func (o Options) cpu() (webgpu.Device, error) {
 	threads := o.Threads

@@ -3,6 +3,7 @@ package open
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -22,6 +23,13 @@ func TestDevice(t *testing.T) {
 		t.Errorf("an unknown kind: %v", err)
 	}
 
+	for _, threads := range []int{-1, MaxThreads + 1} {
+		_, _, err = Options{Threads: threads}.Device(ctx, "cpu")
+		if err == nil || !strings.Contains(err.Error(), "threads: "+strconv.Itoa(threads)) {
+			t.Errorf("%d threads: %v", threads, err)
+		}
+	}
+
 	want, _, missing := Device(ctx, Accelerator)
 	if missing != nil {
 		if want != nil || !errors.Is(missing, webgpu.ErrUnavailable) {
@@ -38,7 +46,7 @@ func TestDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer auto.Destroy()
-	if fellBack := auto.Info().Backend == "cpu"; fellBack != (missing != nil || want.Info().Software) || fellBack != (note != "") {
+	if fellBack := auto.Info().Backend == "cpu"; fellBack != (missing != nil || want.Info().Software) || fellBack != strings.Contains(note, "GPU found: ") {
 		t.Errorf("auto opened %s with note %q, while %s gives: %v", auto.Info().Backend, note, Accelerator, missing)
 	}
 	t.Logf("auto: %s (%s), note %q", auto.Info().Backend, auto.Info().Adapter, note)

@@ -18,6 +18,14 @@ var (
 
 func engine() string { return "the browser's" }
 
+// cores asks the browser: Go counts one processor in WebAssembly.
+func cores() int {
+	if n := js.Global().Get("navigator").Get("hardwareConcurrency"); n.Type() == js.TypeNumber {
+		return max(n.Int(), 1)
+	}
+	return 1
+}
+
 // instances is a module in the browser's engine: an instance here, and one in the worker of each other thread.
 // Functions and the view of the memory are looked up once.
 type instances struct {

@@ -6,6 +6,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"runtime"
 	"sync"
 
 	"github.com/tetratelabs/wazero"
@@ -22,6 +23,8 @@ var threadsModule []byte
 var memoryModule = []byte("\x00asm\x01\x00\x00\x00\x05\x06\x01\x03\x02\xff\xff\x03\x07\x0a\x01\x06memory\x02\x00")
 
 func engine() string { return "wazero" }
+
+func cores() int { return runtime.NumCPU() }
 
 // compilations holds the machine code of the modules for all devices of the process.
 var compilations = sync.OnceValue(wazero.NewCompilationCache)

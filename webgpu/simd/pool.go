@@ -2,7 +2,6 @@ package simd
 
 import (
 	"fmt"
-	"runtime"
 
 	"foretoken/webgpu"
 )
@@ -95,4 +94,4 @@ func (d *backend) fail(p *program, err error) error {
 }
 
 // Most is the largest number of threads that can help here.
-func Most() int { return min(runtime.NumCPU(), 8) }
+func Most() int { return min(cores(), 8) }

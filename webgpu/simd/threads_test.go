@@ -56,3 +56,47 @@ func TestThreads(t *testing.T) {
 		})
 	}
 }
+
+// TestThreadsBetweenPrograms runs short and long programs in turn, with nothing between them: a thread that is slow to
+// leave one finds the next already there. Each step changes every number.
+func TestThreadsBetweenPrograms(t *testing.T) {
+	const rows, dim, long, turns = 8, 64, 5, 2000
+	gains := make([]float32, dim)
+	for i := range gains {
+		gains[i] = float32(i%2*2-1) * (1 + float32(i)/dim/1000)
+	}
+	var want webgpu.Memory
+	for _, threads := range []int{1, 2, 3} {
+		t.Run(fmt.Sprint(threads, " threads"), func(t *testing.T) {
+			dev, err := simd.Open(simd.Options{Threads: threads})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer dev.Destroy()
+			b := kerneltest.New(t, dev)
+			gain, x, y := b.F32(gains), b.F32(kerneltest.Normals(1, rows*dim)), b.Poisoned(rows*dim)
+			record := func(steps int) *kernels.Recorder {
+				r := kernels.NewRecorder("steps", dev.Info())
+				for range steps {
+					layer.RecordNorm(r, kernels.Serial, x, gain, y, rows, dim, 1e-5)
+					x, y = y, x
+				}
+				return r
+			}
+			built, err := kernels.Build(dev, record(1), record(long))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer built.Free()
+			got := webgpu.NewMemory(x.Size)
+			end := webgpu.Region{Buffer: x.Buffer, Offset: x.Offset, Dst: got.Bytes()}
+			if err := dev.Run(slices.Repeat(built.Programs, turns), end); err != nil {
+				t.Fatal(err)
+			}
+			if want == nil {
+				want = got
+			}
+			kerneltest.SameBits(t, "the last step", got, want)
+		})
+	}
+}

@@ -2,8 +2,8 @@
  * bench.html: exposes the engine as window.engine to measurement scripts, without a user interface. The address sets
  * the models and options; without models it loads the built-in pair:
  *
- *     ?target=URL&draft=URL&calibrations=URLs&eagle3=URL&eagle3-config=URL&max-nodes=N&device=webgpu|cpu
- *     &device-timeout=SECONDS&context=N&kv=f32|f16|q8&beyond-training
+ *     ?target=URL&draft=URL&calibrations=URLs&eagle3=URL&eagle3-config=URL&max-nodes=N
+ *     &device=auto|webgpu|cpu|reference&threads=N&device-timeout=SECONDS&context=N&kv=f32|f16|q8&beyond-training
  */
 import { BUILTIN_HEAD, BUILTIN_PAIR } from "../engine/builtin.ts";
 import { METHODS } from "../engine/methods.ts";
@@ -57,6 +57,7 @@ async function load(): Promise<EngineInfo> {
       : { eagle3: query.get("eagle3"), eagle3Config: query.get("eagle3-config") }),
     maxNodes: query.has("max-nodes") ? Number(query.get("max-nodes")) : undefined,
     deviceTimeout: query.has("device-timeout") ? Number(query.get("device-timeout")) : undefined,
+    threads: query.has("threads") ? Number(query.get("threads")) : undefined,
     context: query.has("context") ? Number(query.get("context")) : undefined,
     beyondTraining: query.has("beyond-training") || undefined,
     kv: (query.get("kv") as LoadOptions["kv"]) ?? undefined,

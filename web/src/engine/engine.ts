@@ -88,8 +88,10 @@ export interface LoadOptions {
   quantise?: Quantise | undefined;
   /** Nodes of the largest tree that can be verified, including the root; default 64. */
   maxNodes?: number | undefined;
-  /** "auto", the default, uses WebGPU and falls back to the CPU with a note. */
+  /** "auto", the default, uses a hardware GPU and falls back to the CPU; `info.device.note` says why. */
   device?: DeviceChoice | undefined;
+  /** Threads of the cpu device, 1 to 64. Default: one per core, at most eight; one if the page is not isolated. */
+  threads?: number | undefined;
   /** Positions of the KV cache. Default: the model's limit, at most 4096. */
   context?: number | undefined;
   /** Allows a `context` longer than the models were trained for, to time long contexts; its text is meaningless. */
@@ -192,6 +194,7 @@ export class Engine {
             max_memory: options.maxMemory,
             candidates: options.candidates,
             device_timeout: options.deviceTimeout,
+            threads: options.threads,
             max_nodes: options.maxNodes,
             builtin_calibrations: options.calibrations === "builtin" || undefined,
             quantise: options.quantise,

@@ -15,5 +15,5 @@ const forget = (): void => {
 worker.addEventListener("error", forget);
 worker.postMessage({
   op: "start",
-  webgpu: new URLSearchParams(location.search).get("device") !== "cpu",
+  webgpu: !["cpu", "reference"].includes(new URLSearchParams(location.search).get("device") ?? ""),
 } satisfies ToWorker);

@@ -66,7 +66,11 @@ export interface GoEngine {
   close(): Promise<void>;
 }
 
-export type DeviceChoice = "auto" | "webgpu" | "cpu";
+/**
+ * "auto" is a hardware GPU if there is one, else "cpu". "cpu" computes in WebAssembly with SIMD, on several threads if
+ * the page is cross-origin isolated. "reference" computes in Go on one thread: slow, an oracle for tests.
+ */
+export type DeviceChoice = "auto" | "webgpu" | "cpu" | "reference";
 /** A method's settings under Go's names; an empty name means "fixed", "model" or "match". */
 export interface MethodConfig {
   drafter: string;
@@ -115,6 +119,8 @@ export interface OpenOptions {
   candidates?: number;
   /** Seconds that a call waits before it treats the device as hung and reopens it; default 30. */
   device_timeout?: number;
+  /** Threads of the cpu device, 1 to 64; 0 or absent means one per core, at most eight. */
+  threads?: number;
   /** Nodes of the largest tree that can be verified, including the root; default 64. */
   max_nodes?: number;
   /** The models are the built-in pair; the Go program contains its calibrations. */
@@ -146,8 +152,10 @@ export interface DeviceInfo {
   architecture: string;
   driver: string;
   software: boolean;
+  /** Threads of the cpu device; 0 for other devices. */
+  threads: number;
   features: string[];
-  /** Why the engine fell back to this device, or empty. */
+  /** Why "auto" took no GPU, or empty: a few words, a colon and the details. */
   note: string;
 }
 

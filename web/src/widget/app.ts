@@ -62,8 +62,8 @@ export class WidgetApp {
     (message) => this.#showError(message),
   );
   readonly #confirm: Confirm;
-  /** The notes of loading. */
-  #notices: string[] = [];
+  /** The notes of loading, with their titles. */
+  readonly #notices = new Map<string, string>();
   /** The status line before the device was lost, while the models reload. */
   #beforeLoss: string | undefined;
   #state: WidgetState = "idle";
@@ -158,7 +158,7 @@ export class WidgetApp {
     this.#lease = this.#engine = undefined;
     this.#showError(undefined);
     this.#view.notice.hidden = true;
-    this.#notices = [];
+    this.#notices.clear();
     this.#enter("loading", "Starting the engine");
     const loading = (async () => {
       await previous?.release();
@@ -423,14 +423,8 @@ export class WidgetApp {
         : "No optional GPU features in use",
     );
     for (const line of [view.deviceLine, view.modelLine, view.features]) line.title = line.textContent;
-    const fallback = info.device.backend === "cpu" && view.settings.device.value !== "cpu";
-    if (fallback) {
-      this.#notify(
-        "WebGPU is not available here, so the models run on the CPU: the same method, but slower. To use the GPU, " +
-          "open this page in a current Chrome or Edge with hardware acceleration on." +
-          (info.device.note ? ` The reason given: ${info.device.note}.` : ""),
-      );
-    }
+    const fallback = format.fallback(info.device);
+    if (fallback) this.#notify(fallback, info.device.note);
     this.#choice.loaded();
     const line = this.#lease?.joined
       ? "Ready, sharing the model of another widget"
@@ -474,11 +468,11 @@ export class WidgetApp {
     else bar.removeAttribute("value");
   }
 
-  /** Adds a note about the load to those shown. */
-  #notify(note: string): void {
-    if (!this.#notices.includes(note)) this.#notices.push(note);
+  /** Adds a note about the load to those shown, with details in its title. */
+  #notify(note: string, title = ""): void {
+    this.#notices.set(note, title);
     this.#view.notice.hidden = false;
-    this.#view.notice.replaceChildren(...this.#notices.map((text) => el("p", {}, text)));
+    this.#view.notice.replaceChildren(...[...this.#notices].map(([text, title]) => el("p", { title }, text)));
   }
 
   #begin(request: GenerateRequest, stream = this.#text): void {

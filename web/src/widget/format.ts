@@ -31,17 +31,29 @@ export function model(info: ModelInfo): string {
   return `${info.name || "unnamed"} · ${info.architecture} ${parameters(info.parameters)} · ${info.quant}`;
 }
 
-/** Describes the device: adapter, driver, and whether the adapter is software. */
+const BACKENDS: Readonly<Record<string, string>> = { cpu: "CPU", reference: "CPU, reference kernels" };
+
+/** Describes the device: threads, adapter, driver, and whether the adapter is software. */
 export function device(info: DeviceInfo): string {
   // Browsers report no driver except WebGPU.
   const driver = info.driver === "WebGPU" ? "" : info.driver;
   const parts = [
-    info.backend === "cpu" ? "CPU" : "WebGPU",
+    BACKENDS[info.backend] ?? "WebGPU",
+    info.threads > 0 ? threads(info.threads) : "",
     info.adapter || [info.vendor, info.architecture].filter(Boolean).join(" "),
     driver,
   ];
-  if (info.software && info.backend !== "cpu") parts.push("software adapter");
+  if (info.software && !BACKENDS[info.backend]) parts.push("software adapter");
   return parts.filter(Boolean).join(" · ");
+}
+
+const threads = (n: number): string => (n === 1 ? "1 thread" : `${n} threads`);
+
+/** Says why "auto" took the CPU and on how many threads it runs; empty for a GPU or a chosen device. */
+export function fallback(info: DeviceInfo): string {
+  if (!info.note) return "";
+  const why = info.note.split(":", 1)[0]!;
+  return `${why.charAt(0).toUpperCase()}${why.slice(1)}: running on ${threads(info.threads).replace(" ", " CPU ")}`;
 }
 
 const STAGES: Record<Progress["stage"], string> = {

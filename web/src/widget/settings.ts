@@ -17,6 +17,7 @@ import { el, setText } from "./dom.ts";
 import { attributeOf, clampNumber, type Field, FIELDS, parseShape } from "./fields.ts";
 import { lineOf, PRESETS } from "./presets.ts";
 
+/** The devices of the menu; a page's address or attribute may also name "reference". */
 export const DEVICES: readonly { value: DeviceChoice; label: string }[] = [
   { value: "auto", label: "Automatic" },
   { value: "webgpu", label: "WebGPU" },
@@ -79,7 +80,7 @@ export class SettingsForm {
       this.speculation.checked = policy !== "none";
       if (policy !== "none") choose(this.policy, policy);
     } else if (name === "device") {
-      this.device.value = DEVICES.some((d) => d.value === value) ? value! : "auto";
+      choose(this.device, value || "auto");
     } else {
       const field = FIELDS.find((f) => attributeOf(f) === name);
       if (field) this.#put(field, value);

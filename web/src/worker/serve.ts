@@ -43,7 +43,7 @@ export function serve(
     const update = (json: string): void => channel.postMessage({ type: "update", id: message.id, json });
     switch (message.op) {
       case "open": {
-        if (message.options.device !== "cpu") prepare();
+        if (!["cpu", "reference"].includes(message.options.device)) prepare();
         const loading = new Loading(update, message.hosts);
         try {
           // Fetch the program and the first bytes of the models in parallel.

@@ -81,11 +81,12 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
       const info: EngineInfo = {
         device: {
           backend: cpu ? "cpu" : "browser",
-          adapter: cpu ? "Go reference kernels" : "Mock adapter",
+          adapter: cpu ? "WebAssembly SIMD" : "Mock adapter",
           vendor: "mock",
           architecture: "none",
           driver: cpu ? "" : "WebGPU",
           software: true,
+          threads: cpu ? 2 : 0,
           features: cpu ? [] : ["shader-f16", "subgroups"],
           note: options.cpuNote ?? "",
         },

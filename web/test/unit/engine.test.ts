@@ -375,9 +375,10 @@ test("heads and calibrations reach the engine as sources", async () => {
     eagle3Config: file("config.json"),
     calibrations: [file("a.json"), file("b.json")],
     maxNodes: 128,
+    threads: 3,
   });
   assert.deepEqual(seen.splice(0), [
-    '{"device":"auto","max_nodes":128}',
+    '{"device":"auto","threads":3,"max_nodes":128}',
     "head.safetensors 2",
     "config.json 2",
     "a.json 2",

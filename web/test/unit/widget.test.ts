@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { EventToken, GenerateRequest, Result, RoundEvent, Stats, TokenKind } from "../../src/protocol/protocol.ts";
 import { SETTINGS } from "../../src/widget/attributes.ts";
 import { compare, firstDifference, plainOf, verdict } from "../../src/widget/compare.ts";
-import { bytes, device, milliseconds, parameters, progress, Rate, short } from "../../src/widget/format.ts";
+import { bytes, device, fallback, milliseconds, parameters, progress, Rate, short } from "../../src/widget/format.ts";
 import { attributeOf, clampNumber, FIELDS, type NumberField, parseShape } from "../../src/widget/fields.ts";
 import { pieces, TokenStream } from "../../src/widget/stream.ts";
 import { Tally } from "../../src/widget/tally.ts";
@@ -331,11 +331,23 @@ test("numbers are formatted for display", () => {
     architecture: "x1",
     driver: "",
     software: true,
+    threads: 0,
     features: [],
     note: "",
   };
   assert.equal(device(info), "WebGPU · acme x1 · software adapter");
-  assert.equal(device({ ...info, backend: "cpu", adapter: "Go" }), "CPU · Go");
+  const cpu = { ...info, backend: "cpu", adapter: "SIMD", threads: 2 };
+  assert.equal(device(cpu), "CPU · 2 threads · SIMD");
+  assert.equal(device({ ...info, backend: "reference", adapter: "Go" }), "CPU, reference kernels · Go");
+  assert.equal(fallback(cpu), "");
+  assert.equal(
+    fallback({ ...cpu, note: "no GPU found: navigator.gpu: missing" }),
+    "No GPU found: running on 2 CPU threads",
+  );
+  assert.equal(
+    fallback({ ...cpu, threads: 1, note: "only a software GPU found: SwiftShader" }),
+    "Only a software GPU found: running on 1 CPU thread",
+  );
   assert.equal(
     progress({ stage: "target", done: 1e6, total: 2e6 }, 5e6),
     "Loading the target · 1.00 MB of 2.00 MB · 5.00 MB/s · 1 s left",

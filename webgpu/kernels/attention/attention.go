@@ -99,8 +99,8 @@ type pass struct {
 // host returns the kernel for hosts, which attends to all positions of its rows.
 func (a pass) host() *webgpu.KernelSource {
 	name := fmt.Sprintf("attention of heads of %d over %v", a.h.Dim, a.l.Format)
-	return &webgpu.KernelSource{Name: name, Key: "host: " + name, Bindings: kernels.Inputs(6),
-		Reference: attentionRef(a.h), Entry: "attention",
+	return &webgpu.KernelSource{Name: name, Key: fmt.Sprint("host: ", name, a.l), Bindings: kernels.Inputs(6),
+		Reference: attentionRef(a.l, a.h.Dim), Entry: "attention",
 		Words: kernels.Params(int(a.l.Format), a.h.Dim, a.l.Block)}
 }
 

@@ -77,11 +77,12 @@ func (p headParams) attend(l kernels.CacheLayout, dim int, b []webgpu.Memory, i 
 	}
 }
 
-func attentionRef(h kernels.Heads) kernels.Reference {
+func attentionRef(l kernels.CacheLayout, dim int) kernels.Reference {
 	return func(_ [3]int, b []webgpu.Memory) {
-		p, width := headsOf(b[0]), h.Query*h.Dim
+		p := headsOf(b[0])
+		width := p.heads * dim
 		for i := range p.m {
-			p.attend(h.Layout(), h.Dim, b, i, b[7].F32()[i*width:][:width])
+			p.attend(l, dim, b, i, b[7].F32()[i*width:][:width])
 		}
 	}
 }

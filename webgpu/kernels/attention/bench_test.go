@@ -18,11 +18,19 @@ import (
 //
 //	go test ./webgpu/kernels/attention -run - -bench Attention -benchtime 20x
 func BenchmarkAttention(b *testing.B) {
-	dev, _, err := open.Device(context.Background(), open.Accelerator)
-	if err != nil {
-		b.Skip(err)
+	for _, kind := range []string{"cpu", open.Accelerator} {
+		b.Run(kind, func(b *testing.B) {
+			dev, _, err := open.Device(context.Background(), kind)
+			if err != nil {
+				b.Skip(err)
+			}
+			defer dev.Destroy()
+			benchAttention(b, dev)
+		})
 	}
-	defer dev.Destroy()
+}
+
+func benchAttention(b *testing.B, dev webgpu.Device) {
 	const layers, longest, most = 8, 4096, 16
 	view := kerneltest.New(b, dev).U32
 	type timed struct {

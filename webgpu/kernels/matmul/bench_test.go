@@ -23,6 +23,16 @@ func BenchmarkMatMul(b *testing.B) {
 		b.Skip(err)
 	}
 	defer dev.Destroy()
+	benchmark(b, dev, Families(dev.Info()))
+}
+
+// BenchmarkHost is BenchmarkMatMul on the cpu device, whose families are the same kernel.
+func BenchmarkHost(b *testing.B) {
+	dev := openHost(b)
+	benchmark(b, dev, Families(dev.Info())[:1])
+}
+
+func benchmark(b *testing.B, dev webgpu.Device, families []Family) {
 	const n, k, repeat = 3072, 512, 8
 	view := kerneltest.New(b, dev).U32
 	x := view(kerneltest.Bits(kerneltest.Normals(1, 32*k)))
@@ -34,7 +44,7 @@ func BenchmarkMatMul(b *testing.B) {
 		if f.Quantised() {
 			w.Parts[0].Scales = view(t.Scales)
 		}
-		for _, family := range Families(dev.Info()) {
+		for _, family := range families {
 			for _, m := range []int{1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32} {
 				b.Run(fmt.Sprintf("format=%s/family=%s/M=%d", f, family, m), func(b *testing.B) {
 					r := kernels.NewRecorder("bench", dev.Info())

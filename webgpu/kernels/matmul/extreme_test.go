@@ -12,11 +12,11 @@ import (
 	"foretoken/webgpu/open"
 )
 
-// openHost opens the simd device, whose arithmetic the tests of this file are about: it rounds activations and sums
+// openHost opens the cpu device, whose arithmetic the tests of this file are about: it rounds activations and sums
 // whole numbers, and gives NaN and ∞ a meaning that GPUs need not.
 func openHost(t testing.TB) webgpu.Device {
 	t.Helper()
-	dev, _, err := open.Device(context.Background(), "simd")
+	dev, _, err := open.Device(context.Background(), "cpu")
 	if err != nil {
 		t.Fatal(err)
 	}

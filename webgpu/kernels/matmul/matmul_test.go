@@ -38,11 +38,11 @@ func times(w *kerneltest.Weight, x []float32) products {
 	return p
 }
 
-// rounded returns how far 64 rows of products may be off because a device rounds activations to 16 bits: the simd device
-// does in blocks of 32, by half of a step at most, the 32767th part of the largest. It returns zeros elsewhere.
+// rounded returns how far 64 rows of products may be off because the cpu device rounds activations to 16 bits: in
+// blocks of 32, by half of a step at most, the 32767th part of the largest. It returns zeros for other devices.
 func rounded(dev webgpu.Device, w *kerneltest.Weight, x []float64) []float64 {
 	off := make([]float64, 64*w.Rows)
-	if dev.Info().Backend != "simd" || !w.Format.Quantised() {
+	if dev.Info().Backend != "cpu" || !w.Format.Quantised() {
 		return off
 	}
 	for i := range 64 {

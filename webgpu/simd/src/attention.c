@@ -11,12 +11,13 @@
 enum {
   MOST_HEADS = 4,  // that share the loads of a key or value
   PLACES = 4,      // positions of a step of scores
-  TILE = 32,       // positions that are decoded together, a multiple of PLACES
+  TILE = 16,       // positions that are decoded together, a multiple of PLACES
+  MOST_SCORES = 1 << 16,  // that are kept at once, unless those of one team are more
 };
 
 // The heads of one row that share a key: as many scores as positions for each, n of them, a multiple of PLACES.
 typedef struct {
-  u32 n, octets;
+  u32 n, octets, heads;
   const f32 *q;  // (heads, dim)
   f32 *scores;   // (heads, n), then weights
   f32 *out;      // (heads, dim)
@@ -65,17 +66,17 @@ static void soften(f32 *scores, u32 n, u32 count, f32 scale) {
   for (u32 j = 0; j < n; j += 4) {
     v128_t s = wasm_f32x4_mul(wasm_v128_load(scores + j), wasm_f32x4_splat(scale));
     wasm_v128_store(scores + j, s);
-    most = wasm_f32x4_max(most, s);
+    most = wasm_f32x4_pmax(most, s);  // without NaN, which the sum has
   }
-  most = wasm_f32x4_max(most, wasm_i32x4_shuffle(most, most, 2, 3, 0, 1));
-  most = wasm_f32x4_max(most, wasm_i32x4_shuffle(most, most, 1, 0, 3, 2));
+  most = wasm_f32x4_pmax(most, wasm_i32x4_shuffle(most, most, 2, 3, 0, 1));
+  most = wasm_f32x4_pmax(most, wasm_i32x4_shuffle(most, most, 1, 0, 3, 2));
   for (u32 j = 0; j < n; j += 4) {
     v128_t w = exp_f32x4(wasm_f32x4_sub(wasm_v128_load(scores + j), most));
     wasm_v128_store(scores + j, w);
     sum = wasm_f32x4_add(sum, w);
   }
-  v128_t whole = wasm_f32x4_splat(sum_lanes(sum));
-  for (u32 j = 0; j < n; j += 4) wasm_v128_store(scores + j, wasm_f32x4_div(wasm_v128_load(scores + j), whole));
+  v128_t part = wasm_f32x4_splat(1 / sum_lanes(sum));
+  for (u32 j = 0; j < n; j += 4) wasm_v128_store(scores + j, wasm_f32x4_mul(wasm_v128_load(scores + j), part));
 }
 
 // Adds weighted values to T vectors of the output of H heads, from element 4·i on.
@@ -109,32 +110,70 @@ HEADS(1) HEADS(2) HEADS(3) HEADS(4)
 static void (*const score_heads[])(const team *, const tile *) = {score_1, score_2, score_3, score_4};
 static void (*const mix_heads[])(const team *, const tile *) = {mix_1, mix_2, mix_3, mix_4};
 
-// What a thread has in its scratch.
+// A dispatch, and what a thread has in its scratch.
 typedef struct {
-  u32 *slots;      // of the positions that a row attends to: bytes from slot 0
-  f32 *scores;     // (MOST_HEADS, positions)
-  f32 *decoded;    // (TILE, dim)
-  u32 *in_order;   // the offsets in decoded
-} room;
+  const dispatch *d;
+  cache c;
+  u32 heads, group, chunks, size;  // `chunks` teams of up to `size` heads share a key
+  u32 fit;                         // teams that scores has room for
+  u32 *slots;                      // of the positions that the row attends to: bytes from slot 0
+  f32 *scores;                     // (fit, MOST_HEADS, positions)
+  f32 *decoded;                    // (TILE, dim)
+  u32 *in_order;                   // the offsets in decoded
+} job;
 
-// Calls `use` for the keys or values of a head at the first `end` positions, a tile at a time.
-static void each_tile(const cache *c, const u8 *at, u32 head, const room *r, u32 end, const team *m,
-                      void (*use)(const team *, const tile *)) {
-  u32 data = 4 * cache_scales(c) + head * cache_head(c), scales = 4 * head * (cache_scales(c) / c->heads);
-  for (u32 from = 0; from < end; from += TILE) {
-    tile part = {from, min_u32(end, from + TILE), at + data, r->slots + from};
-    if (c->format != KV_F32) {
-      u32 dim = c->dim, block = c->block;
-      for (u32 j = from; j < part.to; j++) {
-        const u8 *slot = at + r->slots[j];
-        f32 *to = r->decoded + (j - from) * dim;
-        if (c->format == KV_F16) load_f16(slot + data, to, dim);
-        else load_q8(slot + data, slot + scales, to, dim, block);
-      }
-      part.at = (const u8 *)r->decoded, part.offsets = r->in_order;
-    }
-    use(m, &part);
+// A row: it attends to `count` positions, with n scores a head.
+typedef struct {
+  u32 i, count, n;
+} attending;
+
+// Team u of a row, the k-th of those that have scores.
+static team team_of(const job *g, const attending *row, u32 u, u32 k) {
+  u32 first = u % g->chunks * g->size, head = u / g->chunks * g->group + first, dim = g->c.dim;
+  const dispatch *d = g->d;
+  return (team){row->n, dim / 8, min_u32(g->size, g->group - first), AT(f32, 4) + row->i * PARAM(3) + head * dim,
+                g->scores + k * MOST_HEADS * row->n, AT(f32, 7) + (row->i * g->heads + head) * dim};
+}
+
+// Has a part of the keys or values of a head be in f32.
+static void decode(const job *g, const u8 *at, u32 head, tile *part) {
+  const cache *c = &g->c;
+  u32 dim = c->dim, block = c->block, data = 4 * cache_scales(c) + head * cache_head(c);
+  part->at = at + data, part->offsets = g->slots + part->from;
+  if (c->format == KV_F32) return;
+  u32 scales = 4 * head * (cache_scales(c) / c->heads);
+  for (u32 j = part->from; j < part->to; j++) {
+    const u8 *slot = at + g->slots[j];
+    f32 *to = g->decoded + (j - part->from) * dim;
+    if (c->format == KV_F16) load_f16(slot + data, to, dim);
+    else load_q8(slot + data, slot + scales, to, dim, block);
   }
+  part->at = (const u8 *)g->decoded, part->offsets = g->in_order;
+}
+
+// Calls one of `use` for teams r of a row with each tile of the first `end` positions. All teams take a tile before the
+// next one, so that the cache is read in its order.
+static void each_tile(const job *g, const attending *row, range r, const u8 *at, u32 end,
+                      void (*const *use)(const team *, const tile *)) {
+  for (u32 from = 0; from < end; from += TILE) {
+    tile part = {from, min_u32(end, from + TILE), 0, 0};
+    for (u32 u = r.from; u < r.to; u++) {
+      team m = team_of(g, row, u, u - r.from);
+      if (u == r.from || u % g->chunks == 0) decode(g, at, u / g->chunks, &part);
+      use[m.heads - 1](&m, &part);
+    }
+  }
+}
+
+static void attend(const job *g, const attending *row, range r) {
+  const dispatch *d = g->d;
+  each_tile(g, row, r, AT(u8, 5), row->n, score_heads);
+  for (u32 u = r.from; u < r.to; u++) {
+    team m = team_of(g, row, u, u - r.from);
+    for (u32 h = 0; h < m.heads; h++) soften(m.scores + h * m.n, m.n, row->count, PARAM_F32(5));
+    for (u32 k = 0; k < m.heads * g->c.dim; k++) m.out[k] = 0;
+  }
+  each_tile(g, row, r, AT(u8, 6), row->count, mix_heads);
 }
 
 // The positions that a row may attend to, in whole steps.
@@ -143,8 +182,21 @@ static u32 most_positions(const dispatch *d) {
   return (n + PLACES - 1) / PLACES * PLACES;
 }
 
+static job job_of(const dispatch *d, u8 *scratch) {
+  u32 n = most_positions(d), group = PARAM(2), kv = PARAM(1) / group, dim = d->words[1];
+  u32 chunks = (group + MOST_HEADS - 1) / MOST_HEADS;
+  u32 fit = min_u32(kv * chunks, max_u32(MOST_SCORES / (MOST_HEADS * n), 1));
+  job g = {d, {d->words[0], kv, dim, d->words[2]}, PARAM(1), group, chunks, (group + chunks - 1) / chunks, fit,
+           (u32 *)scratch, 0, 0, 0};
+  g.scores = (f32 *)(g.slots + n);
+  g.decoded = g.scores + fit * MOST_HEADS * n;
+  g.in_order = (u32 *)(g.decoded + TILE * dim);
+  return g;
+}
+
 u32 attention_scratch(const dispatch *d) {
-  return 4 * (most_positions(d) * (1 + MOST_HEADS) + TILE * (1 + d->words[1]));
+  job g = job_of(d, 0);
+  return (u32)(g.in_order + TILE);
 }
 
 // Writes the bytes from slot 0 to the slot of each position that row i attends to. Returns their number.
@@ -165,26 +217,18 @@ static u32 find_slots(const dispatch *d, u32 i, u32 slot_bytes, u32 *slots) {
 // softmax(q·k·scale)·v for each row and head; attention.Record on a host. words: format of the caches, elements of a
 // head, block.
 void attention(const dispatch *d, const thread *t) {
-  u32 heads = PARAM(1), group = PARAM(2), width = PARAM(3), dim = d->words[1];
-  cache c = {d->words[0], heads / group, dim, d->words[2]};
-  u32 chunks = (group + MOST_HEADS - 1) / MOST_HEADS, size = (group + chunks - 1) / chunks;
-  room has;
-  has.slots = (u32 *)t->scratch;
-  has.scores = (f32 *)has.slots + most_positions(d);
-  has.decoded = has.scores + MOST_HEADS * most_positions(d);
-  has.in_order = (u32 *)has.decoded + TILE * dim;
-  for (u32 j = 0; j < TILE; j++) has.in_order[j] = 4 * j * dim;
-  u32 of = 0, count = 0;
-  range r = share(t, PARAM(0) * c.heads * chunks, 1);
-  for (u32 task = r.from; task < r.to; task++) {
-    u32 i = task / (c.heads * chunks), kv = task / chunks % c.heads, first = task % chunks * size;
-    if (task == r.from || i != of) count = find_slots(d, of = i, cache_slot(&c), has.slots);
-    u32 together = min_u32(size, group - first), head = kv * group + first;
-    team m = {(count + PLACES - 1) / PLACES * PLACES, dim / 8, AT(f32, 4) + i * width + head * dim, has.scores,
-              AT(f32, 7) + (i * heads + head) * dim};
-    each_tile(&c, AT(u8, 5), kv, &has, m.n, &m, score_heads[together - 1]);
-    for (u32 k = 0; k < together; k++) soften(m.scores + k * m.n, m.n, count, PARAM_F32(5));
-    for (u32 k = 0; k < together * dim; k++) m.out[k] = 0;
-    each_tile(&c, AT(u8, 6), kv, &has, count, &m, mix_heads[together - 1]);
+  job g = job_of(d, t->scratch);
+  for (u32 j = 0; j < TILE; j++) g.in_order[j] = 4 * j * g.c.dim;
+  u32 teams = g.c.heads * g.chunks;
+  range r = share(t, PARAM(0) * teams, 1);
+  while (r.from < r.to) {
+    attending row = {r.from / teams, 0, 0};
+    row.count = find_slots(d, row.i, cache_slot(&g.c), g.slots);
+    row.n = (row.count + PLACES - 1) / PLACES * PLACES;
+    for (u32 end = min_u32((row.i + 1) * teams, r.to); r.from < end;) {
+      u32 first = r.from % teams, together = min_u32(end - r.from, g.fit);
+      attend(&g, &row, (range){first, first + together});
+      r.from += together;
+    }
   }
 }

@@ -2,8 +2,8 @@
 //
 // Weights of a quantised format are unpacked to i16 numbers: the value of a weight is number · scale + offset. A block
 // is 32 weights with one scale and no, one or two offsets (two: of 16 weights each); a group is four blocks, whose
-// scales are the lanes of one vector. Where a format has a whole scale for each 16 weights, the numbers include it: the
-// largest is 4096 in Q6_K.
+// scales are the lanes of one vector. Some formats have a whole scale for each half of a block too. Times it, the
+// largest number is 4096, in Q6_K.
 #pragma once
 #include "half.h"
 
@@ -19,6 +19,7 @@ enum { F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, Q2_K, Q3_K, Q4_K, Q
 INLINE u32 offsets_of(u32 format) {
   return format == Q2_K ? 2 : format == Q4_1 || format == Q5_1 || format == Q4_K || format == Q5_K;
 }
+INLINE u32 has_wholes(u32 format) { return format == Q2_K || format == Q3_K || format == Q6_K; }
 INLINE u32 in_superblocks(u32 format) { return format >= Q2_K; }
 INLINE u32 quantised(u32 format) { return format >= Q8_0; }
 
@@ -105,6 +106,30 @@ INLINE scales unpack_scales(u32 format, const u32 *s, u32 g, u32 n) {
   return r;
 }
 
+// The whole scales of the first and of the second halves of the blocks of group g.
+typedef struct {
+  v128_t first, second;
+} wholes;
+
+INLINE wholes unpack_wholes(u32 format, const u32 *s, u32 g) {
+  u32 upper = g % 2, super = g / 2;
+  v128_t v;
+  if (format == Q2_K) {
+    v = wasm_v128_and(wasm_v128_load64_zero(s + super * 5 + 2 * upper), wasm_i8x16_splat(15));
+  } else if (format == Q3_K) {
+    s += super * 4;
+    v = wasm_v128_and(wasm_u16x8_shr(wasm_v128_load64_zero(s + 1), 4 * upper), wasm_i8x16_splat(15));
+    u32 high = s[3] >> (4 * upper);
+    v = wasm_v128_or(v, wasm_i32x4_make((i32)(high << 4 & 0x30303030), (i32)(high << 2 & 0x30303030), 0, 0));
+    v = wasm_i8x16_sub(v, wasm_i8x16_splat(32));
+  } else {
+    v = wasm_v128_load64_zero(s + super * 5 + 2 * upper);
+  }
+  v128_t even = wasm_i8x16_make(-1, -1, -1, 0, -1, -1, -1, 2, -1, -1, -1, 4, -1, -1, -1, 6);
+  v128_t odd = wasm_i8x16_make(-1, -1, -1, 1, -1, -1, -1, 3, -1, -1, -1, 5, -1, -1, -1, 7);
+  return (wholes){wasm_i32x4_shr(wasm_i8x16_swizzle(v, even), 24), wasm_i32x4_shr(wasm_i8x16_swizzle(v, odd), 24)};
+}
+
 // Signed or unsigned bytes as the numbers of half a block.
 INLINE void widen(v128_t bytes, v128_t *w) {
   w[0] = wasm_i16x8_extend_low_i8x16(bytes);
@@ -124,15 +149,8 @@ INLINE v128_t fifth_bits(v128_t two) {
   return wasm_v128_and(wasm_i8x16_eq(wasm_v128_and(two, bit), bit), bytes_of(16));
 }
 
-// Multiplies the numbers of half a block by a whole scale.
-INLINE void times(v128_t *w, i32 scale) {
-  v128_t s = wasm_i16x8_splat((i16)scale);
-  w[0] = wasm_i16x8_mul(w[0], s);
-  w[1] = wasm_i16x8_mul(w[1], s);
-}
-
-// The numbers of block j of group g of a row.
-INLINE void unpack_block(u32 format, const u8 *q, const u32 *s, u32 g, u32 j, v128_t *w) {
+// The numbers of block j of group g of a row, without whole scales.
+INLINE void unpack_block(u32 format, const u8 *q, u32 g, u32 j, v128_t *w) {
   u32 upper = g % 2, super = g / 2;
   switch (format) {
     case Q8_0:
@@ -165,29 +183,19 @@ INLINE void unpack_block(u32 format, const u8 *q, const u32 *s, u32 g, u32 j, v1
       widen(high, w + 2);
       break;
     }
-    case Q2_K: {
+    case Q2_K:
       q += g * 32;
-      const u8 *of = (const u8 *)(s + super * 5) + 8 * upper + 2 * j;
-      for (u32 i = 0; i < 2; i++) {
-        widen(field(wasm_v128_load(q + 16 * i), 2 * j, 3), w + 2 * i);
-        times(w + 2 * i, of[i] & 15);
-      }
+      for (u32 i = 0; i < 2; i++) widen(field(wasm_v128_load(q + 16 * i), 2 * j, 3), w + 2 * i);
       break;
-    }
-    case Q3_K: {
+    case Q3_K:
       q += super * 96;
-      const u8 *of = (const u8 *)(s + super * 4 + 1);
       for (u32 i = 0; i < 2; i++) {
         v128_t third = wasm_u16x8_shr(wasm_v128_load(q + 16 * i), 4 * upper);
         third = field(j == 3 ? wasm_u16x8_shr(third, 1) : wasm_i16x8_shl(third, 2 - j), 0, 4);
         v128_t v = wasm_v128_or(field(wasm_v128_load(q + 32 + 32 * upper + 16 * i), 2 * j, 3), third);
         widen(wasm_i8x16_sub(v, bytes_of(4)), w + 2 * i);
-        u32 at = 2 * j + i;
-        i32 scale = (of[at] >> (4 * upper) & 15) | (of[8 + at % 4] >> (4 * upper + at / 4 * 2) & 3) << 4;
-        times(w + 2 * i, scale - 32);
       }
       break;
-    }
     case Q4_K:
       q += g * 64 + j / 2 * 32;
       for (u32 i = 0; i < 2; i++) widen(field(wasm_v128_load(q + 16 * i), j % 2 * 4, 15), w + 2 * i);
@@ -201,40 +209,47 @@ INLINE void unpack_block(u32 format, const u8 *q, const u32 *s, u32 g, u32 j, v1
         widen(wasm_v128_or(field(v, j % 2 * 4, 15), fifth), w + 2 * i);
       }
       break;
-    case Q6_K: {
+    case Q6_K:
       q += super * 192;
-      const i8 *of = (const i8 *)(s + super * 5) + 8 * upper + 2 * j;
       for (u32 i = 0; i < 2; i++) {
         v128_t high = wasm_v128_load(q + 128 + 32 * upper + 16 * i);
         high = field(j < 2 ? wasm_i16x8_shl(high, 4 - 2 * j) : j == 3 ? wasm_u16x8_shr(high, 2) : high, 0, 48);
         v128_t v = wasm_v128_load(q + 64 * upper + j % 2 * 32 + 16 * i);
         v = wasm_v128_or(field(v, j / 2 * 4, 15), high);
         widen(wasm_i8x16_sub(v, bytes_of(32)), w + 2 * i);
-        times(w + 2 * i, of[i]);
       }
       break;
-    }
   }
 }
 
-INLINE void unpack_to(u32 format, const u8 *q, const u32 *s, u32 g, u32 j, i16 *w) {
+INLINE void unpack_to(u32 format, const u8 *q, u32 g, u32 j, const i32 (*whole)[4], i16 *w) {
   v128_t v[4];
-  unpack_block(format, q, s, g, j, v);
-  for (u32 e = 0; e < 4; e++) wasm_v128_store(w + 32 * j + 8 * e, v[e]);
+  unpack_block(format, q, g, j, v);
+  for (u32 e = 0; e < 4; e++) {
+    if (has_wholes(format)) v[e] = wasm_i16x8_mul(v[e], wasm_i16x8_splat((i16)whole[e / 2][j]));
+    wasm_v128_store(w + 32 * j + 8 * e, v[e]);
+  }
 }
 
-// Unpacks group g of a row, which has n blocks, to numbers (n, 32), scales and offsets (4).
+// Unpacks group g of a row, which has n blocks, to numbers (n, 32), which include whole scales, and to scales and
+// offsets (4).
 INLINE void unpack_group(u32 format, const u8 *q, const u32 *s, u32 g, u32 n, i16 *w, f32 *scale, f32 *const *offset) {
   scales of = unpack_scales(format, s, g, n);
   wasm_v128_store(scale, of.scale);
   for (u32 o = 0; o < offsets_of(format); o++) wasm_v128_store(offset[o], of.offset[o]);
+  i32 whole[2][4];
+  if (has_wholes(format)) {
+    wholes v = unpack_wholes(format, s, g);
+    wasm_v128_store(whole[0], v.first);
+    wasm_v128_store(whole[1], v.second);
+  }
   if (in_superblocks(format)) {
-    unpack_to(format, q, s, g, 0, w);
-    unpack_to(format, q, s, g, 1, w);
-    unpack_to(format, q, s, g, 2, w);
-    unpack_to(format, q, s, g, 3, w);
+    unpack_to(format, q, g, 0, whole, w);
+    unpack_to(format, q, g, 1, whole, w);
+    unpack_to(format, q, g, 2, whole, w);
+    unpack_to(format, q, g, 3, whole, w);
   } else {
-    for (u32 j = 0; j < n; j++) unpack_to(format, q, s, g, j, w);
+    for (u32 j = 0; j < n; j++) unpack_to(format, q, g, j, whole, w);
   }
 }
 

@@ -35,13 +35,15 @@ void EXPORT(zero)(u32 *at, u32 size) {
   for (u32 i = 0; i < size / 4; i++) at[i] = 0;
 }
 
-// Runs part `part` of the job, and returns whether all parts reached its end.
+// Runs part `part` of the job, and returns whether all parts reached its end. The job is read before the first barrier:
+// behind the last one the host may already write the next.
 static u32 run_part(pool *p, u32 part) {
-  u32 parts = p->parts;
+  const dispatch *const *program = p->program;
+  u32 from = p->from, to = p->to, parts = p->parts;
   thread t = {part, parts, p->scratch + (u64)part * p->stride};
-  for (u32 i = p->from; i < p->to; i++) {
+  for (u32 i = from; i < to; i++) {
     if (part == 0) p->running = i;
-    const dispatch *d = p->program[i];
+    const dispatch *d = program[i];
     kernels[d->kernel].run(d, &t);
     if (!barrier(p, parts)) return 0;
   }

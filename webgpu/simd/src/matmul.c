@@ -32,20 +32,20 @@ u32 matmul_scratch(const dispatch *d) {
   return padded(m) * each + 16;
 }
 
-#define FORMAT(name)                                                                                            \
-  static void unpack_##name(const rows *w, u32 from, u32 blocks, chunk *c) {                                    \
-    for (u32 r = 0; r < R; r++)                                                                                 \
-      for (u32 b = 0; b < blocks; b += 4) {                                                                     \
-        f32 *const offset[] = {c->offset[0][r] + b, c->offset[1][r] + b};                                       \
-        unpack_group(name, w->q[r], w->s[r], (from + b) / 4, min_u32(blocks - b, 4), c->w[r] + 32 * b,          \
-                     c->scale[r] + b, offset);                                                                  \
-      }                                                                                                         \
-  }                                                                                                             \
-  static void single_##name(const rows *w, const tile *x, u32 blocks, f32 *out) {                               \
-    for (u32 r = 0; r < R; r++) direct(name, 1, w->q[r], w->s[r], x, blocks, out + r, PANEL);                          \
-  }                                                                                                             \
-  static void pair_##name(const rows *w, const tile *x, u32 blocks, f32 *out) {                                 \
-    for (u32 r = 0; r < R; r++) direct(name, 2, w->q[r], w->s[r], x, blocks, out + r, PANEL);                             \
+#define FORMAT(name)                                                                                    \
+  static void unpack_##name(const rows *w, u32 from, u32 blocks, chunk *c) {                            \
+    for (u32 r = 0; r < R; r++)                                                                         \
+      for (u32 b = 0; b < blocks; b += 4) {                                                             \
+        f32 *const offset[] = {c->offset[0][r] + b, c->offset[1][r] + b};                               \
+        unpack_group(name, w->q[r], w->s[r], (from + b) / 4, min_u32(blocks - b, 4), c->w[r] + 32 * b,  \
+                     c->scale[r] + b, offset);                                                          \
+      }                                                                                                 \
+  }                                                                                                     \
+  static void single_##name(const rows *w, const tile *x, u32 blocks, f32 *out) {                       \
+    for (u32 r = 0; r < R; r++) direct(name, 1, w->q[r], w->s[r], x, blocks, out + r, PANEL);           \
+  }                                                                                                     \
+  static void pair_##name(const rows *w, const tile *x, u32 blocks, f32 *out) {                         \
+    for (u32 r = 0; r < R; r++) direct(name, 2, w->q[r], w->s[r], x, blocks, out + r, PANEL);           \
   }
 QUANTISED(FORMAT)
 
@@ -57,35 +57,35 @@ static const struct {
 #define ENTRY(name) [name] = {unpack_##name, {single_##name, pair_##name}},
     QUANTISED(ENTRY)};
 
-#define PLAIN(name)                                                                                             \
-  static void plain_##name(const product *p, const rows *w, f32 *out) {                                         \
-    u32 i = 0;                                                                                                  \
-    for (; i + 8 <= p->m; i += 8)                                                                               \
-      for (u32 r = 0; r < R; r++)                                                                               \
-        plain(name, 8, 1, w, r, p->x + i * p->ldx, p->ldx, p->cols, out + i * PANEL, PANEL);                    \
-    for (; i + 4 <= p->m; i += 4)                                                                               \
-      for (u32 r = 0; r < R; r += 2)                                                                            \
-        plain(name, 4, 2, w, r, p->x + i * p->ldx, p->ldx, p->cols, out + i * PANEL, PANEL);                    \
-    for (; i + 2 <= p->m; i += 2) plain(name, 2, 4, w, 0, p->x + i * p->ldx, p->ldx, p->cols, out + i * PANEL, PANEL); \
-    for (; i < p->m; i++) plain(name, 1, 4, w, 0, p->x + i * p->ldx, p->ldx, p->cols, out + i * PANEL, PANEL);  \
+#define PLAIN(name)                                                                                                  \
+  static void plain_##name(const product *p, const rows *w, f32 *out) {                                              \
+    u32 i = 0;                                                                                                       \
+    for (; i + 8 <= p->m; i += 8) plain(name, 8, 1, w, p->x + i * p->ldx, p->ldx, p->cols, out + i * PANEL, PANEL);  \
+    for (; i + 4 <= p->m; i += 4) plain(name, 4, 2, w, p->x + i * p->ldx, p->ldx, p->cols, out + i * PANEL, PANEL);  \
+    for (; i + 2 <= p->m; i += 2) plain(name, 2, 4, w, p->x + i * p->ldx, p->ldx, p->cols, out + i * PANEL, PANEL);  \
+    for (; i < p->m; i++) plain(name, 1, 4, w, p->x + i * p->ldx, p->ldx, p->cols, out + i * PANEL, PANEL);          \
   }
 PLAIN(F32) PLAIN(F16) PLAIN(BF16)
 
-#define WIDE(name, offsets, halves)                                                                            \
-  static void name(const chunk *c, const tile *x, u32 from, u32 blocks, u32 m, v128_t *sums) {                 \
-    if (m == 8)                                                                                                \
-      wide(c, x, from, blocks, 8, offsets, halves, sums);                                                      \
-    else                                                                                                       \
-      wide(c, x, from, blocks, 4, offsets, halves, sums);                                                      \
+#define WIDE(name, offsets, halves)                                                                     \
+  static void name(const chunk *c, const tile *x, u32 from, u32 blocks, u32 m, v128_t *sums) {          \
+    if (m == 8)                                                                                         \
+      wide(c, x, from, blocks, 8, offsets, halves, sums);                                               \
+    else                                                                                                \
+      wide(c, x, from, blocks, 4, offsets, halves, sums);                                               \
   }
 WIDE(wide_plain, 0, 0) WIDE(wide_offset, 1, 0) WIDE(wide_offsets, 2, 0) WIDE(wide_halves, 0, 1)
 
 // Adds a chunk for a tile of m rows of x.
 static void add_chunk(u32 format, const chunk *c, const tile *x, u32 from, u32 blocks, u32 m, v128_t *sums) {
-  if (by_halves(format)) wide_halves(c, x, from, blocks, m, sums);
-  else if (offsets_of(format) == 2) wide_offsets(c, x, from, blocks, m, sums);
-  else if (offsets_of(format) == 1) wide_offset(c, x, from, blocks, m, sums);
-  else wide_plain(c, x, from, blocks, m, sums);
+  if (by_halves(format))
+    wide_halves(c, x, from, blocks, m, sums);
+  else if (offsets_of(format) == 2)
+    wide_offsets(c, x, from, blocks, m, sums);
+  else if (offsets_of(format) == 1)
+    wide_offset(c, x, from, blocks, m, sums);
+  else
+    wide_plain(c, x, from, blocks, m, sums);
 }
 
 // Writes the sums of the wide tiles.

@@ -30,9 +30,9 @@ INLINE v128_t scaled(v128_t sums, v128_t x_scale, v128_t scale) {
   return wasm_f32x4_mul(wasm_f32x4_mul(sums, x_scale), scale);
 }
 
-// The sum of a block, in the lanes of a vector: of all of it, or of its halves.
+// The sum of a block without whole scales, in the lanes of vectors: of all of it in `first`, or of its halves.
 typedef struct {
-  v128_t all, half;
+  v128_t first, second;
 } block_sum;
 
 INLINE block_sum dot_block(u32 format, v128_t a, v128_t b, v128_t c, v128_t d, const i16 *x) {
@@ -41,28 +41,35 @@ INLINE block_sum dot_block(u32 format, v128_t a, v128_t b, v128_t c, v128_t d, c
   c = wasm_i32x4_dot_i16x8(c, wasm_v128_load(x + 16));
   d = wasm_i32x4_dot_i16x8(d, wasm_v128_load(x + 24));
   block_sum sum = {wasm_i32x4_add(a, b), wasm_i32x4_add(c, d)};
-  if (!by_halves(format)) sum.all = wasm_i32x4_add(sum.all, sum.half);
+  if (!has_wholes(format)) sum.first = wasm_i32x4_add(sum.first, sum.second);
   return sum;
 }
 
 // The sums of a block for one or two rows of x.
 typedef struct {
-  block_sum first, second;
+  block_sum a, b;
 } block_sums;
 
-INLINE block_sums dots(u32 format, u32 m, const u8 *q, const u32 *s, const i16 *x0, const i16 *x1, u32 g, u32 j) {
+INLINE block_sums dots(u32 format, u32 m, const u8 *q, const i16 *x0, const i16 *x1, u32 g, u32 j) {
   v128_t v[4];
-  unpack_block(format, q, s, g, j, v);
+  unpack_block(format, q, g, j, v);
   block_sums r = {dot_block(format, v[0], v[1], v[2], v[3], x0 + 32 * j), {}};
-  if (m > 1) r.second = dot_block(format, v[0], v[1], v[2], v[3], x1 + 32 * j);
+  if (m > 1) r.b = dot_block(format, v[0], v[1], v[2], v[3], x1 + 32 * j);
   return r;
 }
 
-// What group g adds to the sums of a row of x.
-INLINE v128_t of_group(u32 format, const tile *x, u32 g, const scales *s, block_sum a, block_sum b, block_sum c,
-                       block_sum d) {
-  v128_t f = wasm_f32x4_convert_i32x4(across(a.all, b.all, c.all, d.all));
-  if (by_halves(format)) f = wasm_f32x4_add(f, wasm_f32x4_convert_i32x4(across(a.half, b.half, c.half, d.half)));
+// What group g, with the sums of four blocks, adds to the sums of a row of x.
+INLINE v128_t of_group(u32 format, const tile *x, u32 g, const scales *s, const wholes *w, block_sum a, block_sum b,
+                       block_sum c, block_sum d) {
+  v128_t sum = across(a.first, b.first, c.first, d.first), f;
+  if (has_wholes(format)) {
+    v128_t rest = wasm_i32x4_mul(across(a.second, b.second, c.second, d.second), w->second);
+    sum = wasm_i32x4_mul(sum, w->first);
+    f = by_halves(format) ? wasm_f32x4_add(wasm_f32x4_convert_i32x4(sum), wasm_f32x4_convert_i32x4(rest))
+                          : wasm_f32x4_convert_i32x4(wasm_i32x4_add(sum, rest));
+  } else {
+    f = wasm_f32x4_convert_i32x4(sum);
+  }
   f = scaled(f, wasm_v128_load(x->scale + 4 * g), s->scale);
   if (offsets_of(format) > 0) f = wasm_f32x4_add(f, wasm_f32x4_mul(s->offset[0], wasm_v128_load(x->sum[0] + 4 * g)));
   if (offsets_of(format) > 1) f = wasm_f32x4_add(f, wasm_f32x4_mul(s->offset[1], wasm_v128_load(x->sum[1] + 4 * g)));
@@ -76,19 +83,20 @@ INLINE void direct(u32 format, u32 m, const u8 *q, const u32 *s, const tile *x, 
   for (u32 g = 0; 4 * g < blocks; g++) {
     u32 n = min_u32(blocks - 4 * g, 4);
     const i16 *x0 = t0.x + 128 * g, *x1 = t1.x + 128 * g;
-    block_sums none = {}, a = dots(format, m, q, s, x0, x1, g, 0), b, c, d;
+    block_sums none = {}, a = dots(format, m, q, x0, x1, g, 0), b, c, d;
     if (in_superblocks(format) || n == 4) {
-      b = dots(format, m, q, s, x0, x1, g, 1);
-      c = dots(format, m, q, s, x0, x1, g, 2);
-      d = dots(format, m, q, s, x0, x1, g, 3);
+      b = dots(format, m, q, x0, x1, g, 1);
+      c = dots(format, m, q, x0, x1, g, 2);
+      d = dots(format, m, q, x0, x1, g, 3);
     } else {
-      b = n > 1 ? dots(format, m, q, s, x0, x1, g, 1) : none;
-      c = n > 2 ? dots(format, m, q, s, x0, x1, g, 2) : none;
+      b = n > 1 ? dots(format, m, q, x0, x1, g, 1) : none;
+      c = n > 2 ? dots(format, m, q, x0, x1, g, 2) : none;
       d = none;
     }
     scales of = unpack_scales(format, s, g, n);
-    acc0 = wasm_f32x4_add(acc0, of_group(format, &t0, g, &of, a.first, b.first, c.first, d.first));
-    if (m > 1) acc1 = wasm_f32x4_add(acc1, of_group(format, &t1, g, &of, a.second, b.second, c.second, d.second));
+    wholes w = has_wholes(format) ? unpack_wholes(format, s, g) : (wholes){};
+    acc0 = wasm_f32x4_add(acc0, of_group(format, &t0, g, &of, &w, a.a, b.a, c.a, d.a));
+    if (m > 1) acc1 = wasm_f32x4_add(acc1, of_group(format, &t1, g, &of, &w, a.b, b.b, c.b, d.b));
   }
   out[0] = sum_lanes(acc0);
   if (m > 1) out[stride] = sum_lanes(acc1);
@@ -114,7 +122,7 @@ INLINE void wide(const chunk *c, const tile *x, u32 from, u32 blocks, u32 m, u32
       for (u32 r = 0; r < R; r++)
         for (u32 p = 0; p < quads; p++) d[r][p] = wasm_i32x4_splat(0);
       const i16 *numbers = at + part * 16 * m, *weights = c->w[0] + b * 32 + part * 16;
-#pragma clang loop unroll_count(2)
+#pragma clang loop unroll(disable) // else clang loads all of x first, and engines run out of registers
       for (u32 k = 0; k < pairs; k++, numbers += 2 * m, weights += 2) {
         v128_t v[2];
         for (u32 p = 0; p < quads; p++) v[p] = wasm_v128_load(numbers + 8 * p);
@@ -143,21 +151,22 @@ INLINE void wide(const chunk *c, const tile *x, u32 from, u32 blocks, u32 m, u32
   }
 }
 
-// A tile of m rows of x, f32, by n weight rows from r on, of a format without scales: four sums, of every fourth
-// column.
-INLINE void plain(u32 format, u32 m, u32 n, const rows *w, u32 r, const f32 *x, u32 ldx, u32 cols, f32 *out,
-                  u32 stride) {
-  v128_t acc[8][4];
-  for (u32 i = 0; i < m; i++)
-    for (u32 k = 0; k < n; k++) acc[i][k] = wasm_f32x4_splat(0);
-  for (u32 c = 0; c < cols; c += 4) {
-    v128_t v[4];
-    for (u32 k = 0; k < n; k++) v[k] = unpack_floats(format, w->q[r + k], c);
-    for (u32 i = 0; i < m; i++) {
-      v128_t at = wasm_v128_load(x + i * ldx + c);
-      for (u32 k = 0; k < n; k++) acc[i][k] = wasm_f32x4_add(acc[i][k], wasm_f32x4_mul(v[k], at));
+// The sums of m rows of x, f32, and the rows of a tile, of a format without scales: four, of every fourth column, for n
+// weight rows at a time. out is (m, stride).
+INLINE void plain(u32 format, u32 m, u32 n, const rows *w, const f32 *x, u32 ldx, u32 cols, f32 *out, u32 stride) {
+  for (u32 r = 0; r < R; r += n) {
+    v128_t acc[8][4];
+    for (u32 i = 0; i < m; i++)
+      for (u32 k = 0; k < n; k++) acc[i][k] = wasm_f32x4_splat(0);
+    for (u32 c = 0; c < cols; c += 4) {
+      v128_t v[4];
+      for (u32 k = 0; k < n; k++) v[k] = unpack_floats(format, w->q[r + k], c);
+      for (u32 i = 0; i < m; i++) {
+        v128_t at = wasm_v128_load(x + i * ldx + c);
+        for (u32 k = 0; k < n; k++) acc[i][k] = wasm_f32x4_add(acc[i][k], wasm_f32x4_mul(v[k], at));
+      }
     }
+    for (u32 i = 0; i < m; i++)
+      for (u32 k = 0; k < n; k++) out[i * stride + r + k] = sum_lanes(acc[i][k]);
   }
-  for (u32 i = 0; i < m; i++)
-    for (u32 k = 0; k < n; k++) out[i * stride + r + k] = sum_lanes(acc[i][k]);
 }

@@ -1,0 +1,153 @@
+/**
+ * Threads of the cpu device in Chromium, in a page that is cross-origin isolated: one that is terminated or fails in
+ * mid-reply, and pages behind others. Lines before the worker's script record the threads and can end one.
+ */
+import assert from "node:assert/strict";
+import { promises as fs } from "node:fs";
+import path from "node:path";
+import { after, before, test } from "node:test";
+import { startHost } from "./host.mjs";
+import { dist, limit, openPage, startBrowser } from "./site.mjs";
+
+/** Records the threads that the engine's worker starts; after the round `at` it calls `act` and pauses the engine. */
+const SCRIPT = `{
+  const recorded = (globalThis.recorded = { threads: [], rounds: 0, at: 0, act: () => undefined, pause: 0 });
+  globalThis.Worker = class extends globalThis.Worker {
+    constructor(...given) {
+      super(...given);
+      recorded.threads.push(this);
+    }
+  };
+  let until = 0;
+  const later = globalThis.setTimeout;
+  globalThis.setTimeout = (callback, ms, ...given) => later(() => {
+    const wait = until - Date.now();
+    if (wait > 0) later(callback, wait, ...given);
+    else callback(...given);
+  }, ms);
+  const post = globalThis.postMessage;
+  globalThis.postMessage = (message, ...rest) => {
+    post(message, ...rest);
+    if (message.type !== "update" || !message.json.includes('"round"') || ++recorded.rounds !== recorded.at) return;
+    recorded.act(recorded.threads.at(-1));
+    until = Date.now() + recorded.pause;
+  };
+}`;
+
+let host, browser;
+
+before(async () => {
+  const worker = SCRIPT + (await fs.readFile(path.join(dist, "worker.js"), "utf8"));
+  host = await startHost({
+    pages: { "/": "<!doctype html><title>a page with an engine</title>", "/foretoken/worker.js": worker },
+    folders: { "/foretoken/": dist },
+    isolated: true,
+  });
+  browser = await startBrowser(false);
+});
+
+after(async () => {
+  await browser?.close();
+  await host?.stop();
+});
+
+/** Opens a page with the built-in pair; of two threads `started` start, under a policy of the worker's script. */
+async function open(started = 2, policy = "") {
+  const { page, record } = await openPage(await browser.newContext());
+  if (policy)
+    await page.route("**/worker.js", async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, headers: { ...response.headers(), "Content-Security-Policy": policy } });
+    });
+  await page.goto(host.url);
+  const info = await page.evaluate(async () => {
+    const { Foretoken } = await import("./foretoken/foretoken.js");
+    window.told = [];
+    const onProgress = ({ stage, note }) => stage === "lost" && window.told.push(note);
+    window.engine = await Foretoken.load({ device: "cpu", threads: 2, onProgress });
+    return window.engine.info;
+  });
+  assert.deepEqual([info.device.backend, info.device.threads, info.device.note], ["cpu", started, ""]);
+  const worker = page.workers().find((one) => one.url().endsWith("worker.js"));
+  return { page, worker, errors: record.errors };
+}
+
+const REQUEST = { policy: "chain", temperature: 0.8, seed: 3, max_tokens: 40 };
+
+const generate = (page) =>
+  page.evaluate(async (request) => {
+    try {
+      const { token_ids, stats } = await window.engine.generate("func main() {\n", request).result;
+      return { tokens: token_ids, recoveries: stats.recoveries ?? 0 };
+    } catch ({ code, message }) {
+      return { code, message };
+    }
+  }, REQUEST);
+
+for (const [how, pause, reason, setAct] of [
+  // Chromium ends a busy thread two seconds later; nobody tells its parent.
+  ["is terminated", 5000, /dispatch \d+, kernel/, () => void (recorded.act = (thread) => thread.terminate())],
+  [
+    "fails",
+    0,
+    /RuntimeError: unreachable/,
+    () =>
+      void (recorded.act = (thread) =>
+        thread.dispatchEvent(new MessageEvent("message", { data: "RuntimeError: unreachable" }))),
+  ],
+])
+  test(`a thread that ${how} in mid-reply: the device is opened again and the tokens are the same`, limit, async (t) => {
+    const { page, worker, errors } = await open();
+    const want = await generate(page);
+    assert.deepEqual([want.tokens?.length, want.recoveries], [REQUEST.max_tokens, 0], JSON.stringify(want));
+    assert.equal(await worker.evaluate(() => recorded.threads.length), 1, "threads besides the worker itself");
+
+    await worker.evaluate(setAct);
+    await worker.evaluate((pause) => void Object.assign(recorded, { at: recorded.rounds + 3, pause }), pause);
+    const begin = Date.now();
+    const got = await generate(page);
+    t.diagnostic(`noticed and recovered after ${Date.now() - begin} ms`);
+    assert.deepEqual([got.tokens, got.recoveries], [want.tokens, 1], JSON.stringify(got));
+    assert.equal(await worker.evaluate(() => recorded.threads.length), 2, "another thread started");
+    const told = await page.evaluate(() => window.told);
+    assert.equal(told.length, 1, `losses: ${told}`);
+    assert.match(told[0], reason);
+
+    assert.deepEqual(await generate(page), want, "the next reply");
+    assert.deepEqual(errors, []);
+    await page.context().close();
+  });
+
+test("where a policy refuses threads, one thread decodes the same", limit, async () => {
+  const { page, errors } = await open();
+  const want = await generate(page);
+  await page.context().close();
+  const policy = "script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'";
+  const alone = await open(1, policy);
+  assert.deepEqual(await generate(alone.page), want);
+  assert.deepEqual(errors, []);
+  assert.ok(
+    alone.errors.every((error) => /Content Security Policy/.test(error)),
+    alone.errors.join("\n"),
+  );
+  await alone.page.context().close();
+});
+
+test("a page behind another, and one that is blocked, decode on with their threads", limit, async () => {
+  const { page, errors } = await open();
+  const want = await generate(page);
+  const cdp = await page.context().newCDPSession(page);
+  await cdp.send("Emulation.setFocusEmulationEnabled", { enabled: false });
+  const front = await page.context().newPage();
+  await front.goto("about:blank");
+  await front.bringToFront();
+  assert.deepEqual(await generate(page), want, "behind another page");
+  await front.close();
+  const held = generate(page);
+  await page.evaluate(() => {
+    for (const end = Date.now() + 500; Date.now() < end; );
+  });
+  assert.deepEqual(await held, want, "blocked");
+  assert.deepEqual(errors, []);
+  await page.context().close();
+});
