@@ -9,7 +9,7 @@ GOTEST = GO="$(GO)" node scripts/gotest.mjs
 # Empty where there is none: results that go test keeps belong to the value.
 export FORETOKEN_SHARED := $(realpath $(SHARED))
 
-.PHONY: report docs-reports choices demo site package wasm test test-full check unit native browser e2e docs-test fuzz \
+.PHONY: report docs-reports demo site package wasm test test-full check unit native browser e2e docs-test fuzz \
 	soak race audit sbom testmodels deps web screenshots bench-auto bench-peers examples lighthouse clean
 
 demo: site
@@ -145,10 +145,6 @@ audit:
 CYCLONEDX_GOMOD = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 sbom:
 	@gomod=$$(GO="$(GO)" sh scripts/tool.sh $(CYCLONEDX_GOMOD)) && node scripts/sbom.mjs $$gomod
-
-# What loading on software adapters starts from instead of timing kernels; after a change to families.
-choices: deps web/node_modules/.package-lock.json
-	@sh scripts/choices.sh
 
 # Everything test leaves out for time: all prompts at all temperatures, every combination of kernels, in the browser too.
 test-full: test

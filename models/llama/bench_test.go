@@ -55,7 +55,7 @@ func BenchmarkKernels(b *testing.B) {
 				attention.RecordRope(r, m.heads, p.rows, m.rope, y.bias, w.qkv, y.keys, y.values, n)
 			},
 			"attention": func(r *kernels.Recorder) {
-				attention.Record(r, m.tuning.Lanes, m.heads, slots, w.qkv, y.keys, y.values, w.scores, w.att, n,
+				attention.Record(r, m.heads, slots, w.qkv, y.keys, y.values, w.scores, w.att, n,
 					m.span())
 			},
 			"out": func(r *kernels.Recorder) {

@@ -48,7 +48,7 @@ func (e *eagleNet) committed(p *pass) bool {
 
 // forward records a pass of n rows. The layer's output ends up in work.x and, by slot, in hidden.
 func (e *eagleNet) forward(r *kernels.Recorder, p *pass, n int) {
-	c, w, y, lanes := e.cfg, &e.work, &e.layers[0], e.tuning.Lanes
+	c, w, y := e.cfg, &e.work, &e.layers[0]
 	slots := kernels.Slots{Rows: p.rows, Table: w.table, Ancestors: p.ancestors, Stride: p.stride}
 	rows := func(v kernels.View, stride int) kernels.Rows { return kernels.Rows{View: v, Stride: stride} }
 	if e.committed(p) {
@@ -67,7 +67,7 @@ func (e *eagleNet) forward(r *kernels.Recorder, p *pass, n int) {
 	e.matmul(r, y.qkv, e.norm(r, e.embedded, y.attnNorm, n), qkv, n, false)
 	e.matmul(r, e.featureQKV, e.norm(r, w.x, e.featNorm, n), qkv, n, true)
 	attention.RecordRope(r, e.heads, p.rows, e.rope, kernels.View{}, w.qkv, y.keys, y.values, n)
-	attention.Record(r, lanes, e.heads, slots, w.qkv, y.keys, y.values, w.scores, w.att, n, e.span())
+	attention.Record(r, e.heads, slots, w.qkv, y.keys, y.values, w.scores, w.att, n, e.span())
 	x := e.residual(r, y.out, rows(w.att, c.Heads*c.HeadDim), n, y.ffnNorm)
 	e.residual(r, y.down, e.activate(r, y, x, n), n, e.outNorm)
 	layer.RecordStoreFeatures(r, p.rows, w.x, e.hidden, n, c.Dim)
@@ -156,7 +156,7 @@ func (e *eagleNet) allocate() error {
 		label string
 		words int
 	}{
-		{&e.tapped, "tapped features", e.inputWords(rows, e.target.cfg.Dim)},
+		{&e.tapped, "tapped features", rows * e.target.cfg.Dim},
 		{&e.embedded, "embedded tokens", rows * e.cfg.Dim},
 		{&e.hidden, "hidden states", (int(e.work.trash) + 1) * e.cfg.Dim},
 		{&e.draftLogits, "draft logits", rows * e.stride},

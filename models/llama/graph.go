@@ -167,7 +167,7 @@ func (m *Model) attention(r *kernels.Recorder, layer int, slots kernels.Slots, n
 	case s != nil:
 		h.Window = 0
 	}
-	attention.Record(r, m.tuning.Lanes, h, slots, w.qkv, y.keys, y.values, w.scores, w.att, n, span)
+	attention.Record(r, h, slots, w.qkv, y.keys, y.values, w.scores, w.att, n, span)
 }
 
 // allocate makes the KV cache and the workspace. Their sizes depend only on the configuration, the options and the
@@ -188,10 +188,10 @@ func (m *Model) allocate() error {
 		v, err = m.newBinding(label, 4*words)
 		return v
 	}
-	w.x, w.norm = view("residual", rows*c.Dim), view("normalised", m.inputWords(rows, matmul.NextStride(c.Dim)))
+	w.x, w.norm = view("residual", rows*c.Dim), view("normalised", rows*matmul.NextStride(c.Dim))
 	w.qkv = view("queries, keys, values", rows*m.heads.Width())
-	w.att = view("attention", m.inputWords(rows, c.Heads*c.HeadDim))
-	w.gates, w.act = view("gates", rows*2*c.FFN), view("activations", m.inputWords(rows, c.FFN))
+	w.att = view("attention", rows*c.Heads*c.HeadDim)
+	w.gates, w.act = view("gates", rows*2*c.FFN), view("activations", rows*c.FFN)
 	parts := attention.Scratch(m.heads, m.opts.Context, m.span())
 	scored := min(rows, max(min(passBytes, m.dev.Info().Limits.MaxBindingSize)/(4*max(parts, 1)), 1)) // rows at a time
 	w.scores = view("parts of attention", max(scored*parts, tune.TimedRows*kernels.SampleWords(m.opts.TopK)))
@@ -207,16 +207,6 @@ func (m *Model) allocate() error {
 		return err
 	}
 	return m.dev.Write(m.rope.Buffer, 0, webgpu.F32Bytes(attention.RopeTable(m.opts.Context, c.Inverse, c.Magnitude)))
-}
-
-// inputWords returns the size of a buffer for rows of so many words that matrix products read. It is matmul.Window
-// if all such buffers of the model fit: the size is part of a kernel's key, so the products then share kernels.
-func (m *Model) inputWords(rows, words int) int {
-	widest := max(matmul.NextStride(m.cfg.Dim), m.cfg.Heads*m.cfg.HeadDim, m.cfg.FFN, words)
-	if 4*rows*widest <= matmul.Window && matmul.Window <= m.maxBinding() {
-		return matmul.Window / 4
-	}
-	return rows * words
 }
 
 // allocateKV makes the KV cache, with one buffer each for the keys and the values of a layer.

@@ -13,7 +13,6 @@ import (
 	"foretoken/models/llama/tune"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
-	"foretoken/webgpu/kernels/attention"
 )
 
 // Options of LoadTarget and LoadDraft. The zero value uses the file's context length, up to 4096, and an f32 KV
@@ -38,7 +37,7 @@ type Options struct {
 	Lean bool
 
 	trees    bool // MaxRows may exceed onePassRows
-	timed    bool // for tests: time choices even if they are known for this adapter
+	timed    bool // for tests: time software adapters too
 	passRows int  // for tests: most rows above onePassRows that run at once; 0: as many as fit
 }
 
@@ -106,10 +105,6 @@ func load(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options, p pla
 	m, err := newModel(dev, cfg, f, o)
 	if err != nil {
 		return nil, err
-	}
-	if i := dev.Info(); i.Software && !i.Host() && m.span() > attention.MostSteps {
-		return nil, fmt.Errorf("llama: %s: a context of %d; the software adapter %s attends to at most %d positions",
-			f.Name(), m.opts.Context, gguf.Show(i.Adapter), attention.MostSteps)
 	}
 	if err := m.fill(ctx, f); err != nil {
 		m.Close()

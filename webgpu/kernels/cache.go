@@ -65,25 +65,13 @@ func (l CacheLayout) Head() int {
 // Slot returns the number of 32-bit words of a slot.
 func (l CacheLayout) Slot() int { return l.Scales() + l.Width/l.dim*l.Head() }
 
-// Read returns how many words a kernel may read at once: at most four, aligned, and a divisor of part, the words of a
-// head that a thread processes.
-func (l CacheLayout) Read(part int) int {
-	n := 4
-	for part%n != 0 || l.Head()%n != 0 || l.Scales()%n != 0 {
-		n /= 2
+// Constants returns the constants of shaders that use a cache with scales: SLOT and LEAD are the lengths of a slot and
+// of its scales, KVQ that of a block without its scale, in words.
+func (l CacheLayout) Constants() []Constant {
+	if l.Block == 0 {
+		return nil
 	}
-	return n
-}
-
-// Constants returns the constants of shaders that read `read` words of a cache at once. SLOT, LEAD and HEAD are the
-// lengths of a slot, of its scales and of a head, in reads.
-func (l CacheLayout) Constants(read int) []Constant {
-	c := []Constant{Const("READ", read), Const("SLOT", l.Slot()/read), Const("LEAD", l.Scales()/read),
-		Const("HEAD", l.Head()/read)}
-	if l.Format == KVQ8 {
-		c = append(c, Const("KVQ", l.Block/4))
-	}
-	return c
+	return []Constant{Const("SLOT", l.Slot()), Const("LEAD", l.Scales()), Const("KVQ", l.Block/4)}
 }
 
 // CacheWords returns the number of 32-bit words that the keys of some slots take; the values take as many.

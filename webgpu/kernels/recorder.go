@@ -28,11 +28,10 @@ type step struct {
 // Recorder collects the dispatches of one program. Record functions panic only on a programmer's mistake, never on
 // shapes that a model file can cause.
 type Recorder struct {
-	label     string
-	limit     webgpu.Limits
-	subgroup4 bool // four threads of a subgroup can exchange values
-	host      bool
-	steps     []step
+	label string
+	limit webgpu.Limits
+	host  bool
+	steps []step
 }
 
 // Reference computes a kernel on the host: the groups of the dispatch and the memory of its bindings.
@@ -48,11 +47,8 @@ type Host struct {
 
 // NewRecorder starts a program for a device.
 func NewRecorder(label string, dev webgpu.Info) *Recorder {
-	return &Recorder{label: label, limit: dev.Limits, subgroup4: dev.Has("subgroups"), host: dev.Host()}
+	return &Recorder{label: label, limit: dev.Limits, host: dev.Host()}
 }
-
-// Subgroup4 reports whether four threads of a subgroup can exchange values.
-func (r *Recorder) Subgroup4() bool { return r.subgroup4 }
 
 // Host reports whether the program runs on the host, where a dispatch needs no split into workgroups.
 func (r *Recorder) Host() bool { return r.host }

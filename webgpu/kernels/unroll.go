@@ -13,7 +13,7 @@ var loopHead = regexp.MustCompile(`^\s*for \(var (\w+) = 0u; (\w+) < (\w+); (\w+
 
 // unroll unrolls the loops marked `// unroll`, whose bounds are constants of the specialisation; the index becomes a
 // literal. Chromium's software adapter keeps a register tile in registers only if its indices are literals. The shader
-// files are valid WGSL without unrolling, except calls of quadBroadcast, which takes the thread as a literal.
+// files are valid WGSL without unrolling.
 func unroll(wgsl string, bounds map[string]uint32) string {
 	lines := strings.Split(wgsl, "\n")
 	var out []string

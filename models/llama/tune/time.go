@@ -1,7 +1,6 @@
 package tune
 
 import (
-	"slices"
 	"strconv"
 	"time"
 
@@ -20,7 +19,8 @@ const repeats = 16
 // timer times programs in buffers that hold no data yet.
 type timer struct {
 	*Tuning
-	built []*kernels.Built
+	untimed bool // take the first choice
+	built   []*kernels.Built
 }
 
 func (t *timer) free() {
@@ -101,23 +101,12 @@ func (t *timer) fastest(records ...func(*kernels.Recorder)) (int, error) {
 	return chosen, nil
 }
 
-func (t *timer) chooseLanes(shipped Choices) error {
-	for _, known := range []string{t.config.Known["rows"], shipped.Rows} {
-		if v, err := strconv.Atoi(known); err == nil && (v == int(kernels.Serial) || v == int(kernels.Grouped)) {
-			t.Lanes = kernels.Lanes(v)
-			return nil
-		}
-	}
-	// On software adapters barriers cost several times what they save, but timings on a busy processor often say
-	// otherwise.
-	if t.config.Device.Info().Software {
-		t.Lanes = kernels.Serial
+func (t *timer) chooseLanes() error {
+	known, err := strconv.Atoi(t.config.Known["rows"])
+	if err == nil && (known == int(kernels.Serial) || known == int(kernels.Grouped)) {
+		t.Lanes = kernels.Lanes(known)
 		return nil
 	}
-	if t.config.Refuse != nil {
-		return t.config.Refuse
-	}
-	t.preparing("timing reductions")
 	lanes := []kernels.Lanes{kernels.Serial, kernels.Grouped}
 	var records []func(*kernels.Recorder)
 	for _, l := range lanes {
@@ -125,69 +114,35 @@ func (t *timer) chooseLanes(shipped Choices) error {
 			t.config.Reduce(r, l)
 		})
 	}
-	i, err := t.fastest(records...)
+	i, err := t.choose("reductions", records)
 	if err == nil {
 		t.Lanes = lanes[i]
 	}
 	return err
 }
 
-// everyFamily lists the device's families that accept a weight, narrow tiles before wide ones, because they compile
-// faster.
-func everyFamily(info webgpu.Info, w *kernels.Weight) []matmul.Family {
-	var all []matmul.Family
-	for _, f := range matmul.Families(info) {
-		if !f.Takes(w.Format) {
-			continue
-		}
-		all = append(all, f.Narrow())
-		if f.For(w) != f.Narrow() {
-			all = append(all, f)
-		}
-	}
-	return all
-}
-
-// choose times families on a weight: first the kinds that differ at the size of a small tree, then, among families
-// of the fastest kind, those that differ only in large tiles.
-func (t *timer) choose(w *kernels.Weight, candidates []matmul.Family) (matmul.Family, error) {
-	var kinds []matmul.Family
-	for _, f := range candidates {
-		if !slices.Contains(kinds, f.Narrow()) {
-			kinds = append(kinds, f.Narrow())
-		}
-	}
-	kind, err := t.fastestFamily(w, kinds, TimedRows)
-	if err != nil {
-		return matmul.Family{}, err
-	}
-	same := slices.DeleteFunc(slices.Clone(candidates), func(f matmul.Family) bool { return f.Narrow() != kind })
-	if t.config.Refuse != nil || same[0].For(w) == same[len(same)-1].For(w) || t.rows(w) < kind.Most {
-		return same[0], nil
-	}
-	return t.fastestFamily(w, same, kind.Most)
-}
-
-// fastestFamily returns the family that takes least time for a product of so many rows.
-func (t *timer) fastestFamily(w *kernels.Weight, families []matmul.Family, rows int) (matmul.Family, error) {
-	if len(families) == 1 {
-		return families[0], nil
-	}
-	if t.config.Refuse != nil {
-		return matmul.Family{}, t.config.Refuse
-	}
-	t.preparing("timing " + Class(w))
+func (t *timer) chooseFamily(w *kernels.Weight) (matmul.Family, error) {
+	families := matmul.Families(t.config.Device.Info())
 	var records []func(*kernels.Recorder)
 	for _, f := range families {
 		records = append(records, func(r *kernels.Recorder) {
 			x, out := t.scratch(w)
 			matmul.Record(r, f, w, kernels.Rows{View: x, Stride: w.Cols}, kernels.Rows{View: out, Stride: w.Rows},
-				rows, false)
+				TimedRows, false)
 		})
 	}
-	i, err := t.fastest(records...)
-	if err != nil {
-		return matmul.Family{}, err
+	i, err := t.choose(Class(w), records)
+	return families[i], err
+}
+
+// choose returns the index of the fastest of several programs, or 0 if nothing is timed.
+func (t *timer) choose(what string, records []func(*kernels.Recorder)) (int, error) {
+	switch {
+	case t.untimed:
+		return 0, nil
+	case t.config.Refuse != nil:
+		return 0, t.config.Refuse
 	}
-	return families[i], nil
+	t.preparing("timing " + what)
+	return t.fastest(records...)
 }

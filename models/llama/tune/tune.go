@@ -1,8 +1,8 @@
 // Package tune chooses, for one model on one device, the lanes of reductions and a kernel family for every matrix
 // product, and proves that the family gives a row the same bits in every batch. The speed of a family differs by
-// several times from device to device, so the choice comes from timing: by an earlier load, shipped for the
-// adapter, or at load. A product whose tiles change the bits falls back to the pipeline of one row, because
-// speculation is exact only if batches do not change bits.
+// several times from device to device, so the choice comes from timing, by an earlier load or at load. A product
+// whose tiles change the bits falls back to the pipeline of one row, because speculation is exact only if batches do
+// not change bits.
 //
 // The package takes a device, matrices and scratch buffers; it does not know the model.
 package tune
@@ -31,7 +31,7 @@ type Config struct {
 	Reduce    func(*kernels.Recorder, kernels.Lanes) // records reductions to time lanes with
 	Rows      int                                    // most rows of a pass; a proof uses as many
 	Known     map[string]string                      // choices made before on the same adapter, see Tuning.Choices
-	Timed     bool                                   // time even what is shipped for the adapter
+	Timed     bool                                   // time on software adapters too
 	Refuse    error                                  // error of attempts to time; nil where the device can
 	Preparing func(step string)                      // called with each step; may be nil
 }
@@ -65,55 +65,32 @@ func (t *Tuning) Choices() map[string]string {
 	return out
 }
 
-// New chooses a family for each class of matrix: a known one, one shipped for the adapter (choices.json), or the
-// fastest.
-//
-// On a software adapter the largest matrix of a format decides for all of them: the shape matters little there, and
-// timing each class would delay the first token.
+// New chooses the lanes, and a family for each class of matrix: the known one or the fastest. On software adapters, which
+// serve tests, it takes the first and times nothing.
 func New(c Config) (*Tuning, error) {
-	tuning := &Tuning{Lanes: kernels.Serial, config: c, families: map[string]matmul.Family{},
-		proofs: map[string]*proof{}}
-	weights, info := tuning.weights(), c.Device.Info()
-	if info.Host() { // its references have no families
-		for _, w := range weights {
-			tuning.families[Class(w)] = matmul.Families(info)[0]
-		}
-		return tuning, nil
+	info := c.Device.Info()
+	if info.Host() {
+		c.Known = nil // its kernels have no families
 	}
-	t := &timer{Tuning: tuning}
+	tuning := &Tuning{config: c, families: map[string]matmul.Family{}, proofs: map[string]*proof{}}
+	t := &timer{Tuning: tuning, untimed: info.Software && !c.Timed}
 	defer t.free()
-	var shipped Choices
-	if !c.Timed {
-		shipped = Shipped(info)
-	}
-	if err := t.chooseLanes(shipped); err != nil {
+	if err := t.chooseLanes(); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(weights, func(a, b *kernels.Weight) int { return b.Rows*b.Cols - a.Rows*a.Cols })
-	chosen := map[kernels.Format]matmul.Family{} // by the largest weight
-	for _, w := range weights {
+	for _, w := range tuning.weights() {
 		key := Class(w)
 		if _, ok := tuning.families[key]; ok {
 			continue
 		}
 		family, ok := matmul.ParseFamily(info, c.Known[key])
-		if first, had := chosen[w.Format]; !ok && had && info.Software {
-			family, ok = first, true
-		}
 		if !ok {
-			candidates := shipped.Candidates(info, w.Format)
-			if len(candidates) == 0 {
-				candidates = everyFamily(info, w)
-			}
 			var err error
-			if family, err = t.choose(w, candidates); err != nil {
+			if family, err = t.chooseFamily(w); err != nil {
 				return nil, err
 			}
 		}
-		if _, had := chosen[w.Format]; !had {
-			chosen[w.Format] = family
-		}
-		tuning.families[key] = family.For(w)
+		tuning.families[key] = family
 	}
 	return tuning, nil
 }

@@ -1,120 +1,153 @@
-// Attention for devices on which a loop is cheaper than a barrier: a workgroup processes an aligned block of N
-// positions of one row, for G chunks of H heads that share a key. SPLIT threads share the positions of a chunk, each
-// with its own online softmax, and join them after the only barrier. If there are several blocks, join.wgsl joins
-// them.
+// Attention: a workgroup processes a tile of TM rows, a chunk of H heads that share a
+// key and an aligned block of N positions. Its lanes are first distributed over positions, then over elements of the
+// values. A position that all rows of the tile find in the table is read once for all of them. If there are several
+// blocks, join.wgsl joins them.
 
 // (rows, heads·DQ) if there is one block, else (m, heads, blocks, 1 + DQ): highest score and sum, then weighted values
 @group(0) @binding(7) var<storage, read_write> out: array<vec4<f32>>;
 
-var<workgroup> parts: array<vec4<f32>, PARTS>; // (SPLIT, G, H, 1 + DQ): highest score and sum, then weighted values
+var<workgroup> query: array<vec4<f32>, RQ>; // (R, DQ)
+var<workgroup> weight: array<f32, RN>;      // (R, N)
+var<workgroup> slots: array<u32, TN>;       // (TM, N)
+var<workgroup> partial: array<f32, 64>;     // (SCAN, R)
+var<workgroup> stat: array<vec2<f32>, R>;   // highest score and sum
+var<workgroup> sums: array<vec4<f32>, HL>;  // (H, 64)
 
-@compute @workgroup_size(WG)
-fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(num_workgroups) count: vec3<u32>,
-        @builtin(local_invocation_index) index: u32) {
-    let lane = index / G;
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
     let chunks = (P.group + H - 1u) / H;
-    let kvs = P.heads / P.group;
-    let first = (wid.x + wid.y * count.x) * G; // chunk, numbered over all rows; G divides the chunks of a row
-    let place = first / (kvs * chunks);
-    if (place >= P.m) { return; }
-    let m = P.row0 + place;
-    let row = rows[m];
+    let kv = wid.x / chunks;
+    let head0 = wid.x % chunks * H;
+    let m0 = wid.y * TM;
     let lo = wid.z * N;
-    let start = max(firstOf(row.x), lo);
-    let last = min(row.x, lo + N - 1u);
-    if (start > last) { return; }
-    let chunk = first % (kvs * chunks) + index % G;
-    let kv = chunk / chunks;
-    let head0 = chunk % chunks * H; // heads past the end repeat the last one and are not stored
-    var q: array<vec4<f32>, HQ>;
-    var most: array<f32, H>;
-    var total: array<f32, H>;
-    var acc: array<vec4<f32>, HQ>;
-    for (var h = 0u; h < H; h = h + 1u) { // unroll
-        let at = m * P.width / 4u + (kv * P.group + min(head0 + h, P.group - 1u)) * DQ;
-        most[h] = LOW;
-        total[h] = 0.0;
-        for (var i = 0u; i < DQ; i = i + 1u) { // unroll
-            q[h * DQ + i] = qkv[at + i] * P.scale;
-            acc[h * DQ + i] = vec4<f32>(0.0, 0.0, 0.0, 0.0);
-        }
+    var start: array<u32, TM>;
+    var position: array<u32, TM>;
+    var begin = 4294967295u;
+    var end = 0u;
+    var shared_end = 4294967295u; // from this position on, rows may have different slots
+    for (var t = 0u; t < TM; t = t + 1u) { // unroll
+        let row = rows[P.row0 + min(m0 + t, P.m - 1u)];
+        start[t] = firstOf(row.x);
+        position[t] = row.x;
+        begin = min(begin, start[t]);
+        end = max(end, row.x);
+        shared_end = min(shared_end, min(row.z, row.x + 1u));
     }
-    // Each thread reads another key, a pattern that no prefetcher predicts. So the threads first read a word of each
-    // cache line of the next keys and values, in order.
-    let ahead = first % (kvs * chunks) / chunks * HEAD * READ + index * 16u;
-    var touched = 0.0;
-    for (var j = (start - lane + SPLIT - 1u) / SPLIT * SPLIT + lane; j <= last; j = j + SPLIT) {
-        for (var p = 0u; p < SPLIT; p = p + 1u) { // unroll
-            let next = table[min(j - lane + SPLIT + p, last)] * SLOT * READ + ahead;
-            for (var t = 0u; t < TOUCHES; t = t + 1u) { // unroll
-                touched = max(touched, touch(next + t * WG * 16u));
+    if (lo > end || lo + N <= begin) { return; }
+    for (var i = lane; i < RQ; i = i + 64u) {
+        let r = i / DQ;
+        let m = P.row0 + min(m0 + r / H, P.m - 1u);
+        query[i] = qkv[(m * P.width) / 4u + (kv * P.group + min(head0 + r % H, P.group - 1u)) * DQ + i % DQ] * P.scale;
+    }
+    for (var i = lane; i < TN; i = i + 64u) {
+        let m = P.row0 + min(m0 + i / N, P.m - 1u);
+        let row = rows[m];
+        slots[i] = slotOf(m, clamp(lo + i % N, firstOf(row.x), row.x), row.z);
+    }
+    workgroupBarrier();
+    for (var n = lane; n < N; n = n + 64u) {
+        let j = lo + n;
+        var s: array<f32, R>;
+        for (var r = 0u; r < R; r = r + 1u) { // unroll
+            s[r] = 0.0;
+        }
+        if (j >= begin && j < shared_end) {
+            let at = (table[j] * (P.heads / P.group) + kv) * DQ;
+            for (var i = 0u; i < DQ; i = i + 1u) {
+                let x = key(at + i);
+                for (var r = 0u; r < R; r = r + 1u) { // unroll
+                    s[r] = s[r] + dot(query[r * DQ + i], x);
+                }
             }
-        }
-        let at = slotOf(m, j, row.z) * SLOT;
-        var s: array<f32, H>;
-        for (var h = 0u; h < H; h = h + 1u) { // unroll
-            s[h] = 0.0;
-        }
-        for (var i = 0u; i < STEPS; i = i + 1u) { // unroll
-            let step = keyStep(at, kv, i);
-            for (var n = 0u; n < QUADS; n = n + 1u) { // unroll
-                let x = quadOf(step, n);
-                for (var h = 0u; h < H; h = h + 1u) { // unroll
-                    s[h] = s[h] + dot(q[h * DQ + i * QUADS + n], x);
+        } else if (j >= shared_end && j <= end) {
+            for (var t = 0u; t < TM; t = t + 1u) { // unroll
+                let at = (slots[t * N + n] * (P.heads / P.group) + kv) * DQ;
+                for (var i = 0u; i < DQ; i = i + 1u) {
+                    let x = key(at + i);
+                    for (var h = 0u; h < H; h = h + 1u) { // unroll
+                        s[t * H + h] = s[t * H + h] + dot(query[(t * H + h) * DQ + i], x);
+                    }
                 }
             }
         }
-        // Scores become weights; the previous sums are multiplied by keep.
-        var keep: array<f32, H>;
-        for (var h = 0u; h < H; h = h + 1u) { // unroll
-            let top = max(most[h], s[h]);
-            keep[h] = exp(most[h] - top);
-            s[h] = exp(s[h] - top);
-            most[h] = top;
-            total[h] = total[h] * keep[h] + s[h];
-        }
-        for (var i = 0u; i < STEPS; i = i + 1u) { // unroll
-            let step = valueStep(at, kv, i);
-            for (var n = 0u; n < QUADS; n = n + 1u) { // unroll
-                let x = quadOf(step, n);
-                for (var h = 0u; h < H; h = h + 1u) { // unroll
-                    acc[h * DQ + i * QUADS + n] = acc[h * DQ + i * QUADS + n] * keep[h] + s[h] * x;
-                }
+        for (var t = 0u; t < TM; t = t + 1u) { // unroll
+            for (var h = 0u; h < H; h = h + 1u) { // unroll
+                weight[(t * H + h) * N + n] = select(LOW, s[t * H + h], j >= start[t] && j <= position[t]);
             }
-        }
-    }
-    for (var h = 0u; h < H; h = h + 1u) { // unroll
-        let at = (index * H + h) * (1u + DQ);
-        parts[at] = vec4<f32>(most[h], total[h], touched, 0.0); // touched keeps its reads from being optimised away
-        for (var i = 0u; i < DQ; i = i + 1u) { // unroll
-            parts[at + 1u + i] = acc[h * DQ + i];
         }
     }
     workgroupBarrier();
-    for (var h = 0u; h < H; h = h + 1u) {
-        if (head0 + h < P.group) {
-            let origin = (index % G * H + h) * (1u + DQ);
-            var top = LOW;
-            for (var l = 0u; l < SPLIT; l = l + 1u) { // unroll
-                top = max(top, parts[origin + l * G * H * (1u + DQ)].x);
-            }
-            var w: array<f32, SPLIT>;
-            var sum = 0.0;
-            for (var l = 0u; l < SPLIT; l = l + 1u) { // unroll
-                let p = parts[origin + l * G * H * (1u + DQ)];
-                w[l] = exp(p.x - top);
-                sum = sum + w[l] * p.y;
-            }
-            let head = kv * P.group + head0 + h;
-            let to = ((place * P.heads + head) * P.blocks + wid.z % P.blocks) * (1u + DQ);
-            let scale = select(1.0, 1.0 / sum, ONLY);
-            if (!ONLY && lane == 0u) { out[to] = vec4<f32>(top, sum, 0.0, 0.0); }
-            for (var i = lane; i < DQ; i = i + SPLIT) {
-                var v = vec4<f32>(0.0, 0.0, 0.0, 0.0);
-                for (var l = 0u; l < SPLIT; l = l + 1u) { // unroll
-                    v = v + w[l] * parts[origin + l * G * H * (1u + DQ) + 1u + i];
+    // SCAN lanes take every SCANth weight of each row and head.
+    let mine = lane % R;
+    var top = LOW;
+    if (lane < R * SCAN) {
+        for (var n = lane / R; n < N; n = n + SCAN) { top = max(top, weight[mine * N + n]); }
+        partial[lane] = top;
+    }
+    workgroupBarrier();
+    top = LOW;
+    for (var i = 0u; i < SCAN; i = i + 1u) { top = max(top, partial[i * R + mine]); }
+    workgroupBarrier();
+    if (lane < R * SCAN) {
+        var sum = 0.0;
+        for (var n = lane / R; n < N; n = n + SCAN) {
+            let score = weight[mine * N + n];
+            let w = select(exp(score - top), 0.0, score == LOW);
+            weight[mine * N + n] = w;
+            sum = sum + w;
+        }
+        partial[lane] = sum;
+    }
+    workgroupBarrier();
+    if (lane < R) {
+        var sum = 0.0;
+        for (var i = 0u; i < SCAN; i = i + 1u) { sum = sum + partial[i * R + lane]; }
+        stat[lane] = vec2<f32>(top, sum);
+    }
+    let i = lane % DQ;
+    let team = lane / DQ; // the lanes of a team share the elements of a value
+    var acc: array<vec4<f32>, R>;
+    for (var r = 0u; r < R; r = r + 1u) { // unroll
+        acc[r] = vec4<f32>(0.0, 0.0, 0.0, 0.0);
+    }
+    if (team < TEAMS) {
+        for (var n = team; n < N && lo + n <= end; n = n + TEAMS) {
+            let j = lo + n;
+            if (j >= begin && j < shared_end) {
+                let x = value((table[j] * (P.heads / P.group) + kv) * DQ + i);
+                for (var r = 0u; r < R; r = r + 1u) { // unroll
+                    acc[r] = acc[r] + weight[r * N + n] * x;
                 }
-                out[select(to + 1u + i, (m * P.heads + head) * DQ + i, ONLY)] = v * scale;
+            } else if (j >= shared_end) {
+                for (var t = 0u; t < TM; t = t + 1u) { // unroll
+                    let x = value((slots[t * N + n] * (P.heads / P.group) + kv) * DQ + i);
+                    for (var h = 0u; h < H; h = h + 1u) { // unroll
+                        acc[t * H + h] = acc[t * H + h] + weight[(t * H + h) * N + n] * x;
+                    }
+                }
+            }
+        }
+    }
+    for (var t = 0u; t < TM; t = t + 1u) { // unroll
+        workgroupBarrier();
+        for (var h = 0u; h < H; h = h + 1u) { // unroll
+            sums[h * 64u + lane] = acc[t * H + h];
+        }
+        workgroupBarrier();
+        if (lane < DQ && m0 + t < P.m && start[t] < lo + N && position[t] >= lo) {
+            for (var h = 0u; h < H; h = h + 1u) { // unroll
+                if (head0 + h < P.group) {
+                    var v = vec4<f32>(0.0, 0.0, 0.0, 0.0);
+                    for (var g = 0u; g < TEAMS; g = g + 1u) { v = v + sums[h * 64u + g * DQ + lane]; }
+                    let head = kv * P.group + head0 + h;
+                    if (ONLY) {
+                        out[((P.row0 + m0 + t) * P.heads + head) * DQ + lane] = v * (1.0 / stat[t * H + h].y);
+                    } else {
+                        let at = (((m0 + t) * P.heads + head) * P.blocks + wid.z % P.blocks) * (1u + DQ);
+                        out[at + 1u + lane] = v;
+                        if (lane == 0u) { out[at] = vec4<f32>(stat[t * H + h], 0.0, 0.0); }
+                    }
+                }
             }
         }
     }

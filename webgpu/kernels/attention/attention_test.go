@@ -109,7 +109,7 @@ func (a *attended) plain(i int) []float32 {
 }
 
 // run attends with rows in the given order. scratch is the number of rows that scratch has room for.
-func (a *attended) run(b kerneltest.Bench, lanes kernels.Lanes, order []int, scratch int) []uint32 {
+func (a *attended) run(b kerneltest.Bench, order []int, scratch int) []uint32 {
 	m, h := len(order), a.h
 	span := a.span
 	if h.Window > 0 {
@@ -121,7 +121,7 @@ func (a *attended) run(b kerneltest.Bench, lanes kernels.Lanes, order []int, scr
 	values := b.U32(kerneltest.Packed(h, a.values))
 	scores, out := b.Poisoned(max(min(m, scratch)*Scratch(h, a.span, span), 1)), b.Poisoned(m*h.Query*h.Dim)
 	defer b.Free(s.Rows, s.Table, s.Ancestors, qkv, keys, values, scores, out)
-	return b.Run(func(r *kernels.Recorder) { Record(r, lanes, h, s, qkv, keys, values, scores, out, m, span) }, out)[0]
+	return b.Run(func(r *kernels.Recorder) { Record(r, h, s, qkv, keys, values, scores, out, m, span) }, out)[0]
 }
 
 func TestAttention(t *testing.T) {
@@ -138,48 +138,41 @@ func TestAttention(t *testing.T) {
 		for i := range all {
 			all[i] = i
 		}
-		for l, lanes := range []kernels.Lanes{kernels.Serial, kernels.Grouped} {
-			for i, h := range shapes {
-				for n, format := range []kernels.KVFormat{kernels.KVF32, kernels.KVF16, kernels.KVQ8} {
-					h.Format = format
-					// Each family meets every shape and, with the shape whose bits are compared below, every
-					// format; a shape meets two of the three formats.
-					if !dev.Info().Host() && !testing.Short() && !kerneltest.Full() && (i+l)%3 != n &&
-						h.Dim != 48 {
-						continue
-					}
-					if testing.Short() && (h.Dim%3 != 0 && h.Dim != 40 || h.Format == kernels.KVF16 && h.Window > 0) {
-						continue
-					}
-					a := newAttended(h, 150)
-					name := fmt.Sprintf("lanes %d %+v", lanes, h)
-					var want []float32
-					for i := range 64 {
-						want = append(want, a.plain(i)...)
-					}
-					got := a.run(b, lanes, all, 64)
-					kerneltest.CloseTo(t, name, webgpu.Memory(got).F32(), want, 2e-5, 3)
-					if h.Window == 21 { // a few rows a dispatch: the same bits
-						kerneltest.SameBits(t, name+" in parts", a.run(b, lanes, all, 5), got)
-					}
-					// With and without a window in every format; in short runs one format each.
-					apart := h.Dim == 48 && (h.Window == 0 || h.Format == kernels.KVF32)
-					if testing.Short() {
-						apart = lanes == kernels.Serial && h.Dim == 48 && (h.Window > 0 && h.Format == kernels.KVF32 ||
-							h.Window == 0 && h.Format == kernels.KVQ8)
-					}
-					if apart {
-						kerneltest.Invariant(t, h.Query*h.Dim, func(order []int) []uint32 {
-							return a.run(b, lanes, order, 64)
-						})
-					}
+		for i, h := range shapes {
+			for n, format := range []kernels.KVFormat{kernels.KVF32, kernels.KVF16, kernels.KVQ8} {
+				h.Format = format
+				// The shape whose bits are compared below meets every format; the others meet two of the three.
+				if !dev.Info().Host() && !testing.Short() && !kerneltest.Full() && i%3 == n && h.Dim != 48 {
+					continue
+				}
+				if testing.Short() && (h.Dim%3 != 0 && h.Dim != 40 || h.Format == kernels.KVF16 && h.Window > 0) {
+					continue
+				}
+				a := newAttended(h, 150)
+				var want []float32
+				for i := range 64 {
+					want = append(want, a.plain(i)...)
+				}
+				got := a.run(b, all, 64)
+				kerneltest.CloseTo(t, fmt.Sprintf("%+v", h), webgpu.Memory(got).F32(), want, 2e-5, 3)
+				if h.Window == 21 { // a few rows a dispatch: the same bits
+					kerneltest.SameBits(t, fmt.Sprintf("%+v in parts", h), a.run(b, all, 5), got)
+				}
+				// With and without a window in every format; in short runs one format each.
+				apart := h.Dim == 48 && (h.Window == 0 || h.Format == kernels.KVF32)
+				if testing.Short() {
+					apart = h.Dim == 48 && (h.Window > 0 && h.Format == kernels.KVF32 ||
+						h.Window == 0 && h.Format == kernels.KVQ8)
+				}
+				if apart {
+					kerneltest.Invariant(t, h.Query*h.Dim, func(order []int) []uint32 { return a.run(b, order, 64) })
 				}
 			}
 		}
 	})
 }
 
-// In long contexts software adapters use larger blocks, either those of a window or all of them.
+// TestAttentionLong attends to many blocks, all of them or those of a window.
 func TestAttentionLong(t *testing.T) {
 	kerneltest.OnDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := kerneltest.New(t, dev)
@@ -188,19 +181,16 @@ func TestAttentionLong(t *testing.T) {
 				continue
 			}
 			a := newAttended(h, 2500)
-			if size := blockSize(h, kernels.Serial, a.span); size <= groupBlock || size >= a.span {
-				t.Fatalf("blocks of %d positions", size)
-			}
 			order := []int{63, 0, 40, 9, 55, 62, 18}
 			var want []float32
 			for _, i := range order {
 				want = append(want, a.plain(i)...)
 			}
-			got := a.run(b, kernels.Serial, order, 64)
+			got := a.run(b, order, 64)
 			kerneltest.CloseTo(t, fmt.Sprintf("%+v", h), webgpu.Memory(got).F32(), want, 2e-5, 3)
 			for at, i := range order {
 				width := h.Query * h.Dim
-				kerneltest.SameBits(t, fmt.Sprintf("row %d alone", i), a.run(b, kernels.Serial, []int{i}, 64),
+				kerneltest.SameBits(t, fmt.Sprintf("row %d alone", i), a.run(b, []int{i}, 64),
 					got[at*width:(at+1)*width])
 			}
 		}
@@ -212,11 +202,8 @@ func TestAttentionLong(t *testing.T) {
 func TestAttentionTreeEqualsPlain(t *testing.T) {
 	kerneltest.OnDevices(t, func(t *testing.T, dev webgpu.Device) {
 		b := kerneltest.New(t, dev)
-		for n, lanes := range []kernels.Lanes{kernels.Serial, kernels.Grouped, kernels.Serial, kernels.Grouped} {
-			h := kernels.Heads{Query: 6, KV: 2, Dim: 32}
-			if n >= 2 { // a window that begins among the ancestors of some rows and before those of others
-				h.Window = 4
-			}
+		for _, window := range []int{0, 4} { // 4 begins among the ancestors of some rows and before those of others
+			h := kernels.Heads{Query: 6, KV: 2, Dim: 32, Window: window}
 			a := newAttended(h, 70)
 			used := map[uint32]bool{}
 			for _, slot := range a.table {
@@ -244,9 +231,9 @@ func TestAttentionTreeEqualsPlain(t *testing.T) {
 			for i := range all {
 				all[i] = i
 			}
-			got, width := a.run(b, lanes, all, 64), a.h.Query*a.h.Dim
+			got, width := a.run(b, all, 64), a.h.Query*a.h.Dim
 			for i := range 64 {
-				kerneltest.SameBits(t, fmt.Sprintf("lanes %d, window %d, %d tree levels", lanes, h.Window, i%8),
+				kerneltest.SameBits(t, fmt.Sprintf("window %d, %d tree levels", window, i%8),
 					got[i*width:(i+1)*width], got[:width])
 			}
 		}

@@ -32,10 +32,6 @@ func BenchmarkAttention(b *testing.B) {
 
 func benchAttention(b *testing.B, dev webgpu.Device) {
 	const layers, longest, most = 8, 4096, 16
-	lanes := kernels.Grouped
-	if dev.Info().Software {
-		lanes = kernels.Serial
-	}
 	view := kerneltest.New(b, dev).U32
 	type timed struct {
 		name  string
@@ -67,7 +63,7 @@ func benchAttention(b *testing.B, dev webgpu.Device) {
 					s := kernels.Slots{Rows: view(rows), Table: slots, Ancestors: ancestors, Stride: 1}
 					r := kernels.NewRecorder("bench", dev.Info())
 					for n := range layers {
-						Record(r, lanes, h, s, qkv, keys[n], values[n], scratch, out, m, longest)
+						Record(r, h, s, qkv, keys[n], values[n], scratch, out, m, longest)
 					}
 					built, err := kernels.Build(dev, r)
 					if err != nil {

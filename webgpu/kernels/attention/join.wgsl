@@ -1,4 +1,4 @@
-// Joins the results of attention.wgsl or group.wgsl for blocks of N positions, in order. A thread computes four
+// Joins the results of attention.wgsl for blocks of N positions, in order. A thread computes four
 // elements of a row and head.
 @group(0) @binding(2) var<storage, read> parts: array<vec4<f32>>;     // (m, heads, blocks, 1 + DQ)
 @group(0) @binding(3) var<storage, read_write> out: array<vec4<f32>>; // (rows, heads·DQ)

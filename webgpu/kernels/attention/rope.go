@@ -36,12 +36,10 @@ func RecordRope(r *kernels.Recorder, h kernels.Heads, rows, table, bias, qkv, ke
 	}
 	l := h.Layout()
 	files, threads := "rope_params "+input+" rope rope_"+h.Format.String(), (h.Query+2*h.KV)*h.Dim/4
-	var constants []kernels.Constant
 	if h.Format == kernels.KVQ8 { // a thread processes four elements of a query, or a block of a key or value
 		files, threads = "rope_params "+input+" rope_q8", h.Query*h.Dim/4+2*h.KV*h.Dim/l.Block
-		constants = l.Constants(1)
 	}
 	host := kernels.Host{Ref: ropeRef(l), Entry: "rope", Words: kernels.Params(int(l.Format), l.Block)}
-	r.Add(shaders.Source(files, access, host, constants...), [3]int{(threads + 31) / 32, m, 1},
+	r.Add(shaders.Source(files, access, host, l.Constants()...), [3]int{(threads + 31) / 32, m, 1},
 		kernels.Params(m, h.Query, h.KV, h.Dim, int(kernels.Flag(h.HalfSplit)), h.Rotary), views...)
 }

@@ -151,7 +151,7 @@ func TestCacheOfHosts(t *testing.T) {
 		defer b.Free(s.Rows, s.Table, s.Ancestors, in, angles, out, k, v)
 		got := b.Run(func(r *kernels.Recorder) {
 			RecordRope(r, h, s.Rows, angles, kernels.View{}, in, k, v, m)
-			Record(r, kernels.Serial, h, s, in, k, v, kernels.View{}, out, m, 1)
+			Record(r, h, s, in, k, v, kernels.View{}, out, m, 1)
 		}, out)[0].F32()
 		for i, v := range values {
 			want := float16.Fromfloat32(v).Float32()

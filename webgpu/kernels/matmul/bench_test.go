@@ -35,8 +35,7 @@ func BenchmarkHost(b *testing.B) {
 func benchmark(b *testing.B, dev webgpu.Device, families []Family) {
 	const n, k, repeat = 3072, 512, 8
 	view := kerneltest.New(b, dev).U32
-	// x has the size of the models' buffers, see Window.
-	x := view(append(kerneltest.Bits(kerneltest.Normals(1, 32*k)), make([]uint32, Window/4-32*k)...))
+	x := view(kerneltest.Bits(kerneltest.Normals(1, 32*k)))
 	out := view(make([]uint32, 32*n))
 	for f := range kernels.Formats {
 		t := kerneltest.NewWeight(f, n, k)

@@ -70,7 +70,7 @@ func RecordNext(r *kernels.Recorder, f Family, w *kernels.Weight, x, out kernels
 	if !f.CanNext(w) || next.Stride < w.Rows+after.Squares {
 		panic(fmt.Sprintf("matmul: RecordNext of %d rows in %d parts, stride %d", w.Rows, len(w.Parts), next.Stride))
 	}
-	f = f.wide(w, m).beforeNorm(w)
+	f = f.beforeNorm(w)
 	each := min(f.Rows, squared)
 	product(r, f, w, x, out, m, finish{files: "order next",
 		consts: []kernels.Constant{kernels.Const("SQUARED", each), kernels.Const("SUMS", f.Rows/each)},
@@ -105,7 +105,7 @@ func RecordSiLU(r *kernels.Recorder, f Family, w *kernels.Weight, x, out kernels
 	}
 	end := finish{files: "pairs gate", head: w.Rows, paired: w.Rows, ref: gateRef,
 		entry: gateEntry}
-	product(r, f.wide(w, m).gating(w), w, x, out, m, end)
+	product(r, f.gating(w), w, x, out, m, end)
 }
 
 // rotating returns the family of RecordRope: a tile is in one head and either in the rotated part or outside, and holds
@@ -150,5 +150,5 @@ func RecordRope(r *kernels.Recorder, f Family, w *kernels.Weight, h kernels.Head
 	if h.HalfSplit {
 		end.paired = h.Rotary
 	}
-	product(r, f.wide(w, m).rotating(h), w, x, kernels.Rows{View: qkv, Stride: h.Width()}, m, end)
+	product(r, f.rotating(h), w, x, kernels.Rows{View: qkv, Stride: h.Width()}, m, end)
 }

@@ -1,6 +1,6 @@
 // The k-loop of a thread of rows.wgsl. SHARED consecutive steps have the same scales.
 fn kLoop(acc: ptr<function, array<f32, TILE>>, row: ptr<function, array<u32, R>>, at: ptr<function, array<u32, TM>>,
-    lane: u32, steps: u32) {
+    steps: u32) {
     for (var first = 0u; first < steps; first = first + SHARED) {
         var sc: array<Scale, R>;
         for (var r = 0u; r < R; r = r + 1u) { // unroll
@@ -19,7 +19,7 @@ fn kLoop(acc: ptr<function, array<f32, TILE>>, row: ptr<function, array<u32, R>>
                 }
                 let k = place(step, part);
                 for (var m = 0u; m < TM; m = m + 1u) { // unroll
-                    let v = take((*at)[m] + k, lane);
+                    let v = x[(*at)[m] + k];
                     for (var r = 0u; r < R; r = r + 1u) { // unroll
                         (*acc)[m * R + r] = (*acc)[m * R + r] + dot(w[r], v);
                     }

@@ -2,11 +2,7 @@
 // the products of a block with the masked integers and scales the sum. Masking in place leaves the integers too large
 // by constant factors; the activations, which all rows share, are multiplied by their inverses.
 fn kLoop(acc: ptr<function, array<f32, TILE>>, row: ptr<function, array<u32, R>>, at: ptr<function, array<u32, TM>>,
-    lane: u32, steps: u32) {
-    var units: array<Slice, PARTS>;
-    for (var part = 0u; part < PARTS; part = part + 1u) { // unroll
-        units[part] = sliceOf(unit(part), lane);
-    }
+    steps: u32) {
     for (var first = 0u; first < steps; first = first + SHARED) {
         var sums: array<f32, TILE>; // of the block
         for (var m = 0u; m < TM; m = m + 1u) { // unroll
@@ -26,8 +22,9 @@ fn kLoop(acc: ptr<function, array<f32, TILE>>, row: ptr<function, array<u32, R>>
                     w[r] = numbers(raw[r], part);
                 }
                 let k = place(step, part);
+                let factors = unit(part);
                 for (var m = 0u; m < TM; m = m + 1u) { // unroll
-                    let v = combine(readSlice((*at)[m] + k, lane) * units[part]);
+                    let v = x[(*at)[m] + k] * factors;
                     for (var r = 0u; r < R; r = r + 1u) { // unroll
                         sums[m * R + r] = sums[m * R + r] + dot(w[r], v);
                     }

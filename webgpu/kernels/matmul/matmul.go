@@ -6,14 +6,10 @@ import (
 	"foretoken/webgpu/kernels"
 )
 
-// Window is the one size of views of x whose length the Q8_0 kernels have as a constant, which is faster on Chromium's
-// software adapter. Other sizes would need a kernel for each model and matrix.
-const Window = 1 << 20
-
 // Record writes out[m, n] = Σ_k w[n, k]·x[m, k] for m rows of x, all f32, or adds it to
 // out. x.Offset and x.Stride must be multiples of 4; w.Cols of the format's block.
 func Record(r *kernels.Recorder, f Family, w *kernels.Weight, x, out kernels.Rows, m int, add bool) {
-	product(r, f.wide(w, m), w, x, out, m, finish{files: "order store", add: add, ref: storeRef})
+	product(r, f, w, x, out, m, finish{files: "order store", add: add, ref: storeRef})
 }
 
 // product records a product with an end.
@@ -39,15 +35,11 @@ func product(r *kernels.Recorder, f Family, w *kernels.Weight, x, out kernels.Ro
 	switch {
 	case f.grouped():
 	case w.Format.InBlocks():
-		files += " k_loop_blocks rows"
+		files += " k_loop_blocks"
 	default:
-		files += " k_loop rows"
+		files += " k_loop"
 	}
-	input := "input "
-	if x.View.Size == Window && w.Format == kernels.Q8_0 {
-		input, consts = "input_window ", append(consts, kernels.Const("WINDOW", Window/16))
-	}
-	kernel := shaders.Source("params "+input+w.Format.Files()+" norm "+end.files+" "+files,
+	kernel := shaders.Source("params "+w.Format.Files()+" norm "+end.files+" "+files,
 		kernels.ProductAccess(end.access...), kernels.Host{Ref: matmulRef(w.Format, rows, end.ref), Entry: "matmul",
 			Words: []uint32{uint32(w.Format), uint32(end.entry), end.word}}, append(consts, end.consts...)...)
 	for _, p := range w.Parts {

@@ -2,10 +2,9 @@
 // rows by TM rows of x and loops over all of k. It uses each unpacked weight and each activation several times and
 // has no barrier.
 @compute @workgroup_size(WG)
-fn main(@builtin(global_invocation_id) gid: vec3<u32>, @builtin(local_invocation_index) local: u32) {
+fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
     let m0 = gid.y * TM;
-    if (idle(gid.x)) { return; }
-    let lane = laneOf(local);
+    if (gid.x * R >= P.n) { return; }
     // Rows past the end repeat the last one and are not stored: no branch in the loop.
     var acc: array<f32, TILE>;
     var row: array<u32, R>;
@@ -22,7 +21,7 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>, @builtin(local_invocation
     // If only a parameter bounds a loop, Mesa's software adapter compiles the value into the code, and recompiles the
     // loop for each dispatch. min with an array length prevents that.
     let steps = min(P.steps, arrayLength(&weights));
-    kLoop(&acc, &row, &at, lane, steps);
+    kLoop(&acc, &row, &at, steps);
     // A copy: with a dynamic index, acc would not stay in registers.
     var sums: array<f32, TILE>;
     for (var i = 0u; i < TILE; i = i + 1u) { // unroll
