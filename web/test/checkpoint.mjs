@@ -38,7 +38,7 @@ const say = (target, quantise) =>
   page.evaluate(
     async ([target, quantise]) => {
       const { Foretoken } = await import("/foretoken/foretoken.js");
-      const engine = await Foretoken.load({ target, quantise, device: "cpu", context: 128, cache: "off" });
+      const engine = await Foretoken.load({ target, quantise, device: "reference", context: 128, cache: "off" });
       const texts = [];
       for (const temperature of [0, 0.8]) {
         const tokens = [];
@@ -74,7 +74,7 @@ test(
     assert.deepEqual(quantised, gguf);
     for (const name of ["config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"])
       assert.ok(host.asked.includes(`/model/${name}`), `${name} was requested`);
-    // The same numbers in a larger type; the CPU multiplies them in the same way.
+    // The same numbers in a larger type; references multiply them in the same way.
     const whole = await say("/model/model.safetensors");
     assert.match(whole.quant, /^F(32|16)/i);
     assert.deepEqual([whole.parameters, whole.vocab], [gguf.parameters, gguf.vocab]);
