@@ -5,13 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"foretoken/models/gguf"
 	"foretoken/webgpu/kernels/matmul"
 )
-
-// formatTypes are the storage types of tensors on a device.
-var formatTypes = []gguf.Type{gguf.F32, gguf.F16, gguf.BF16, gguf.Q4_0, gguf.Q4_1, gguf.Q5_0, gguf.Q5_1, gguf.Q8_0,
-	gguf.Q2_K, gguf.Q3_K, gguf.Q4_K, gguf.Q5_K, gguf.Q6_K, gguf.IQ4NL}
 
 // TestChoicesInOrder loads a model whose choices are known, the first ones, and timed, in this order of precedence.
 func TestChoicesInOrder(t *testing.T) {
