@@ -1,7 +1,7 @@
 // The KV cache, as kernels.CacheLayout describes it: slot after slot, head after head. In q8 the scales of all heads of
 // a slot come first.
 #pragma once
-#include "kernel.h"
+#include "half.h"
 
 enum { KV_F32, KV_F16, KV_Q8 };
 
@@ -19,33 +19,12 @@ static inline u32 cache_head(const cache *c) {
 }
 static inline u32 cache_slot(const cache *c) { return 4 * cache_scales(c) + c->heads * cache_head(c); }
 
-// f32 of finite f16, in words whose upper halves repeat the sign.
-static inline v128_t from_f16x4(v128_t h) {
-  v128_t x = wasm_v128_and(wasm_i32x4_shl(h, 13), wasm_i32x4_splat((i32)0x8fffe000));
-  return wasm_f32x4_mul(x, wasm_f32x4_splat(0x1p112f));
-}
-
-// f16 of four f32, to the nearest and ties to even, in the low halves of four words.
-static inline v128_t to_f16x4(v128_t x) {
-  v128_t size = wasm_v128_and(x, wasm_i32x4_splat(0x7fffffff));
-  v128_t sign = wasm_u32x4_shr(wasm_v128_xor(x, size), 16);
-  v128_t nan = wasm_i32x4_gt(size, wasm_i32x4_splat(0x7f800000));
-  size = wasm_i32x4_min(size, wasm_i32x4_splat(0x47800000));  // 65536 becomes ∞
-  // The sum with 1/2 rounds to a multiple of 2^-24, as subnormal numbers of f16 are.
-  v128_t low = wasm_i32x4_sub(wasm_f32x4_add(size, wasm_f32x4_splat(0.5f)), wasm_f32x4_splat(0.5f));
-  v128_t odd = wasm_v128_and(wasm_u32x4_shr(size, 13), wasm_i32x4_splat(1));
-  v128_t high = wasm_i32x4_add(wasm_i32x4_add(size, odd), wasm_i32x4_splat(0xfff - (112 << 23)));
-  v128_t bits = wasm_v128_bitselect(low, wasm_u32x4_shr(high, 13), wasm_i32x4_lt(size, wasm_i32x4_splat(0x38800000)));
-  bits = wasm_v128_bitselect(wasm_i32x4_splat(0x7e00), bits, nan);
-  return wasm_v128_or(bits, sign);
-}
-
 // Reads a head of f16.
 static inline void load_f16(const u8 *from, f32 *to, u32 dim) {
   v128_t top = wasm_i16x8_splat(0x7c00), infinite = wasm_i32x4_splat(0x7f800000);
   for (u32 i = 0; i < dim; i += 8) {
     v128_t h = wasm_v128_load(from + 2 * i), above = wasm_i16x8_eq(wasm_v128_and(h, top), top);
-    v128_t low = from_f16x4(wasm_i32x4_extend_low_i16x8(h)), high = from_f16x4(wasm_i32x4_extend_high_i16x8(h));
+    v128_t low = finite_f16x4(wasm_i32x4_extend_low_i16x8(h)), high = finite_f16x4(wasm_i32x4_extend_high_i16x8(h));
     if (wasm_v128_any_true(above)) {  // ∞ and NaN, which have the exponent that is highest
       low = wasm_v128_or(low, wasm_v128_and(wasm_i32x4_extend_low_i16x8(above), infinite));
       high = wasm_v128_or(high, wasm_v128_and(wasm_i32x4_extend_high_i16x8(above), infinite));

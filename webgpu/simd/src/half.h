@@ -2,13 +2,18 @@
 #pragma once
 #include "kernel.h"
 
+// f32 of finite f16 in the low halves of four words whose upper halves repeat the sign.
+static inline v128_t finite_f16x4(v128_t h) {
+  v128_t x = wasm_v128_and(wasm_i32x4_shl(h, 13), wasm_i32x4_splat((i32)0x8fffe000));
+  return wasm_f32x4_mul(x, wasm_f32x4_splat(0x1p112f));
+}
+
 // f32 of the f16 in the low halves of four words whose upper halves repeat the sign. An exponent of 31 is that of ∞ and
 // NaN.
 static inline v128_t from_f16x4(v128_t h) {
-  v128_t x = wasm_v128_and(wasm_i32x4_shl(h, 13), wasm_i32x4_splat((i32)0x8fffe000));
-  v128_t above = wasm_i32x4_ge(wasm_v128_and(x, wasm_i32x4_splat(0x0fffe000)), wasm_i32x4_splat(31 << 23));
-  x = wasm_f32x4_mul(x, wasm_f32x4_splat(0x1p112f));
-  return wasm_v128_or(x, wasm_v128_and(above, wasm_i32x4_splat(0x7f800000)));
+  v128_t size = wasm_v128_and(wasm_i32x4_shl(h, 13), wasm_i32x4_splat(0x0fffe000));
+  v128_t above = wasm_i32x4_ge(size, wasm_i32x4_splat(31 << 23));
+  return wasm_v128_or(finite_f16x4(h), wasm_v128_and(above, wasm_i32x4_splat(0x7f800000)));
 }
 
 // The same without subnormal operands, with which x86 processors take a hundred times as long: those of scales are many.
