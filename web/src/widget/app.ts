@@ -50,7 +50,6 @@ export class WidgetApp {
   readonly #view = new View();
   readonly #text = new TokenStream(this.#view.output);
   #chat: ChatView | undefined; // set once a model with a chat template is loaded
-  #conversing: Promise<void> | undefined; // loads #chat
   #stream = this.#text; // receives rounds
   readonly #rate = new format.Rate();
   readonly #choice = new ModelChoice(
@@ -171,7 +170,10 @@ export class WidgetApp {
       );
       this.#lease = lease;
       cancel.signal.addEventListener("abort", () => void lease.release());
-      return lease.engine;
+      const engine = await lease.engine;
+      if (engine.info.chat.ok) await this.#openChat().catch((cause: unknown) => this.#showError(`chat: ${String(cause)}`));
+      cancel.signal.throwIfAborted();
+      return engine;
     })().catch((cause: unknown) => {
       throw cancel.signal.aborted ? new ForetokenError("aborted", "loading was aborted") : cause;
     });
@@ -203,7 +205,6 @@ export class WidgetApp {
     this.#view.prompt.value = prompt;
     this.#view.output.focus({ preventScroll: true }); // the focused element was replaced
     await this.#ready();
-    await this.#conversing;
     if (this.#chat?.mode === "chat") await this.#chat.ask(prompt);
     else await this.generate();
   }
@@ -402,7 +403,7 @@ export class WidgetApp {
 
   #loaded(engine: Engine): void {
     this.#engine = engine;
-    this.#conversing = this.#converse(engine).catch((cause: unknown) => this.#showError(`chat: ${String(cause)}`));
+    this.#chat?.attach(engine);
     engine.onCrash((error) => {
       if (this.#engine !== engine) return;
       this.#lease = this.#engine = this.#loading = undefined;
@@ -435,17 +436,14 @@ export class WidgetApp {
   }
 
   /** Loads the chat view with the first model that has a chat template; other pages do not fetch its code. */
-  async #converse(engine: Engine): Promise<void> {
-    if (engine.info.chat.ok && !this.#chat) {
-      const { ChatView, chatStyle } = await import("./chat.ts");
-      if (!this.#chat) {
-        this.#host.shadowRoot!.adoptedStyleSheets.push(sheet(chatStyle));
-        this.#chat = new ChatView(this.#view.root, { answer: (stream, start) => this.#answer(stream, start) });
-        this.#chat.setMode(this.#host.getAttribute("mode"));
-        this.#chat.block(this.#state === "loading" || RUNNING.includes(this.#state));
-      }
-    }
-    if (this.#engine === engine) this.#chat?.attach(engine);
+  async #openChat(): Promise<void> {
+    if (this.#chat) return;
+    const { ChatView, chatStyle } = await import("./chat.ts");
+    if (this.#chat) return;
+    this.#host.shadowRoot!.adoptedStyleSheets.push(sheet(chatStyle));
+    this.#chat = new ChatView(this.#view.root, { answer: (stream, start) => this.#answer(stream, start) });
+    this.#chat.setMode(this.#host.getAttribute("mode"));
+    this.#chat.block(true); // until the engine is ready
   }
 
   /** Shows progress. After a lost device the models reload during other work. */
