@@ -71,7 +71,7 @@ func (o Options) cpu() (webgpu.Device, error) {
 	if threads == 0 {
 		threads = simd.Most()
 	}
-	d, err := simd.Open(simd.Options{Threads: threads})
+	d, err := simd.Open(simd.Options{Threads: threads, Patience: o.Patience})
 	if err != nil {
 		return nil, err // not d: a nil *Device in the interface is not nil
 	}

@@ -1,6 +1,7 @@
 package simd
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"runtime"
@@ -66,13 +67,14 @@ type Device struct {
 	scratched int // bytes of scratch of a thread
 	fallbacks int // of the present run
 
-	pool    uint32 // its address
-	threads int
-	parts   int                   // of each dispatch
-	checks  bool                  // dispatches run twice: see Options.Parts
-	job     [6]uint32             // the present one's words
-	args    [1]uint32             // of the functions that run it: the pool's address
-	failure atomic.Pointer[error] // why no more can run
+	pool     uint32 // its address
+	threads  int
+	parts    int // of each dispatch
+	patience time.Duration
+	checks   bool                  // dispatches run twice: see Options.Parts
+	job      [7]uint32             // the present one's words
+	args     [1]uint32             // of the functions that run it: the pool's address
+	failure  atomic.Pointer[error] // why no more can run
 
 	work      sync.Mutex    // held while dispatches run
 	done      chan error    // receives the end of a run
@@ -89,6 +91,8 @@ type Options struct {
 	// Threads compute each dispatch together; 0: one. There are fewer where the page does not let more start: shared
 	// memory is for pages that are cross-origin isolated.
 	Threads int
+	// Patience is the time after which a thread that does not answer counts as dead; 0: 30 seconds.
+	Patience time.Duration
 	// Parts, for tests, has one thread compute each dispatch twice: at once, and in so many parts, the last one first. A
 	// run in which they write other bytes fails.
 	Parts int
@@ -111,6 +115,7 @@ func Open(o Options) (*Device, error) {
 		d.Destroy()
 		return nil, fmt.Errorf("simd: %w", err)
 	}
+	d.patience = cmp.Or(max(o.Patience, 0), 30*time.Second)
 	d.parts, d.checks = max(d.threads, o.Parts), o.Parts > 0
 	return d, nil
 }

@@ -2,6 +2,7 @@ package simd
 
 import (
 	"fmt"
+	"time"
 
 	"foretoken/webgpu"
 )
@@ -11,11 +12,14 @@ const page = 1 << 16
 
 // The words of the pool that the host reads and writes: see pool.h.
 const (
-	poolRunning = 6
-	poolFailed  = 11
-	poolEnded   = 12
-	poolWords   = 13
+	poolRunning = 7
+	poolFailed  = 12
+	poolEnded   = 13
+	poolWords   = 14
 )
+
+// slice is the time of one of a barrier's waits: see pool.h.
+const slice = 100 * time.Millisecond
 
 // stackSize is the stack of a thread in bytes, as src/build.sh gives it to the first.
 const stackSize = 64 << 10
@@ -67,7 +71,8 @@ func (d *backend) enter(p *program, from, to int) error {
 
 // launch calls a function of the module that runs dispatches in a number of parts.
 func (d *backend) launch(function string, p *program, from, to, parts int) error {
-	d.job = [...]uint32{p.Data.at, uint32(from), uint32(to), uint32(parts), d.scratch, uint32(d.scratched)}
+	d.job = [...]uint32{p.Data.at, uint32(from), uint32(to), uint32(parts), d.scratch, uint32(d.scratched),
+		uint32(d.patience / slice)}
 	d.module.put(d.pool, webgpu.U32Bytes(d.job[:]))
 	whole, err := d.module.call(function, d.args[:]...)
 	if err == nil && whole == 1 {

@@ -5,11 +5,13 @@
 
 // What the host and the threads share. The host writes the job before it calls run.
 typedef struct {
-  // The job: dispatches [from, to) of a program, in `parts` parts. stride is the bytes of a thread's scratch.
+  // The job: dispatches [from, to) of a program, in `parts` parts. stride is the bytes of a thread's scratch, patience
+  // the waits of a tenth of a second before a thread counts as dead.
   const dispatch *const *program;
   u32 from, to, parts;
   u8 *scratch;
   u32 stride;
+  u32 patience;
   u32 running;     // the dispatch that part 0 is in, for messages
   u32 generation;  // counts jobs
   u32 arrived;     // threads at the barrier
@@ -24,10 +26,7 @@ typedef struct {
 #define SET(x, v) __atomic_store_n(&(x), v, __ATOMIC_SEQ_CST)
 #define ADD(x, v) __atomic_add_fetch(&(x), v, __ATOMIC_SEQ_CST)
 
-enum {
-  spins = 20000,    // some tens of microseconds: a dispatch of a small model, or the host's time between two runs
-  patience = 300,   // waits of a tenth of a second before a thread counts as dead
-};
+enum { spins = 20000 };  // some tens of microseconds: a dispatch of a small model, or the host's time between two runs
 static const i64 slice = 100000000;  // nanoseconds
 
 // Waits until *word is not `old`: spins, then sleeps. 0: a thread failed, or does not answer. A thread without a job
@@ -60,7 +59,7 @@ static inline u32 next(pool *p, u32 *seen) {
   return !GET(p->ended);
 }
 
-static inline u32 barrier(pool *p, u32 parts) {
+static inline u32 barrier(pool *p, u32 parts, u32 patience) {
   if (parts < 2) return 1;
   u32 phase = GET(p->phase);
   if (ADD(p->arrived, 1) < parts) return await(p, &p->phase, phase, patience);
@@ -75,8 +74,8 @@ static inline u32 next(pool *p, u32 *seen) {
   (void)p, (void)seen;
   return 0;
 }
-static inline u32 barrier(pool *p, u32 parts) {
-  (void)p, (void)parts;
+static inline u32 barrier(pool *p, u32 parts, u32 patience) {
+  (void)p, (void)parts, (void)patience;
   return 1;
 }
 #endif
