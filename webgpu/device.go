@@ -52,9 +52,11 @@ const (
 // KernelSource is one specialisation of a compute shader. Bindings are those
 // of group 0 in order of their index; the entry point is "main".
 type KernelSource struct {
-	Name     string // names the kernel in messages and profiles
-	Key      string // unique per specialisation; the same key compiles once per device
-	WGSL     string // prelude of const lines, then the body
+	Name string // names the kernel in messages and profiles
+	Key  string // unique per specialisation; the same key compiles once per device
+	// WGSL returns the shader's text: a prelude of const lines, then the body. Devices that run on the
+	// host never ask, and kernels for them alone have none.
+	WGSL     func() string
 	Bindings []Access
 	// Reference computes the same dispatch on the host; the cpu device runs it.
 	// It sees each binding as the words bound, and the workgroup counts.
@@ -184,6 +186,17 @@ type Counters struct {
 	BytesWritten, BytesRead    int64         // host to device and back
 	ReadWait                   time.Duration // time spent waiting for maps
 }
+
+// Shader returns the shader's text, empty if there is none.
+func (s *KernelSource) Shader() string {
+	if s.WGSL == nil {
+		return ""
+	}
+	return s.WGSL()
+}
+
+// Text returns a function that returns s, for KernelSource.WGSL.
+func Text(s string) func() string { return func() string { return s } }
 
 // ShaderError is a WGSL error with the line of source it names.
 type ShaderError struct {

@@ -122,7 +122,7 @@ func (d *Device) compile(sources []*webgpu.KernelSource, ids []id) []error {
 	}
 	var numbers, names, texts, accesses []any
 	for i, src := range sources {
-		numbers, names, texts = append(numbers, int(ids[i])), append(names, src.Name), append(texts, src.WGSL)
+		numbers, names, texts = append(numbers, int(ids[i])), append(names, src.Name), append(texts, src.Shader())
 		accesses = append(accesses, letters(src.Bindings))
 	}
 	outcomes, err := d.bridge.request("compile", numbers, names, texts, accesses)
@@ -159,5 +159,5 @@ func outcome(outcomes safejs.Value, i int, src *webgpu.KernelSource) error {
 	if r.err != nil {
 		return r.err
 	}
-	return webgpu.NewShaderError(src.Name, src.WGSL, line, message)
+	return webgpu.NewShaderError(src.Name, src.Shader(), line, message)
 }

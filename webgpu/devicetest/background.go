@@ -23,7 +23,7 @@ func long(n int) *webgpu.KernelSource {
 		fmt.Fprintf(&text, "  s = (s ^ (s >> 7u)) * %du;\n", step(i))
 	}
 	text.WriteString("  y[0] = s;\n}\n")
-	src.WGSL = text.String()
+	src.WGSL = text.String
 	src.Reference = func(_ [3]int, b []webgpu.Memory) {
 		s := b[0][0]
 		for i := range steps {
@@ -97,7 +97,7 @@ func testCompileRefused(t *testing.T, dev webgpu.Device) {
 	needCompiler(t, dev)
 	h := h{t, dev}
 	bad := long(100)
-	bad.Name, bad.WGSL = "bad", bad.WGSL+"fn oops( {\n"
+	bad.Name, bad.WGSL = "bad", webgpu.Text(bad.WGSL()+"fn oops( {\n")
 	within(t, "Compile", webgpu.Compile(dev, []*webgpu.KernelSource{bad, affine()}))
 	for range 2 {
 		_, err := dev.NewKernel(bad)

@@ -12,10 +12,10 @@ import (
 func elementwise(name string, bindings []webgpu.Access, declarations, body string,
 	element func(b []webgpu.Memory, i int)) *webgpu.KernelSource {
 	return &webgpu.KernelSource{Name: name, Key: "devicetest/" + name, Bindings: bindings,
-		WGSL: declarations + `@compute @workgroup_size(64)
+		WGSL: webgpu.Text(declarations + `@compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
 ` + body + `}
-`,
+`),
 		Reference: func(groups [3]int, b []webgpu.Memory) {
 			n := len(b[len(b)-1])
 			if bindings[0] == webgpu.Constants {
@@ -89,12 +89,12 @@ func places() *webgpu.KernelSource {
 	return &webgpu.KernelSource{
 		Name: "places", Key: "devicetest/places",
 		Bindings: []webgpu.Access{webgpu.ReadWrite},
-		WGSL: `@group(0) @binding(0) var<storage, read_write> y: array<u32>;
+		WGSL: webgpu.Text(`@group(0) @binding(0) var<storage, read_write> y: array<u32>;
 @compute @workgroup_size(1)
 fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(num_workgroups) n: vec3<u32>) {
   y[(g.z * n.y + g.y) * n.x + g.x] = g.x | (g.y << 8u) | (g.z << 16u) | 0x1000000u;
 }
-`,
+`),
 		Reference: func(n [3]int, b []webgpu.Memory) {
 			for z := range n[2] {
 				for y := range n[1] {
@@ -112,7 +112,7 @@ func spin() *webgpu.KernelSource {
 	return &webgpu.KernelSource{
 		Name: "spin", Key: "devicetest/spin",
 		Bindings: []webgpu.Access{webgpu.Constants, webgpu.ReadWrite},
-		WGSL: `struct Params { rounds: u32, pad0: u32, pad1: u32, pad2: u32 }
+		WGSL: webgpu.Text(`struct Params { rounds: u32, pad0: u32, pad1: u32, pad2: u32 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read_write> y: array<u32>;
 @compute @workgroup_size(1)
@@ -125,7 +125,7 @@ fn main() {
   }
   y[0] = s;
 }
-`,
+`),
 		Reference: func(_ [3]int, b []webgpu.Memory) {
 			s := b[1][0] | 1
 			for range b[0][0] {
@@ -148,9 +148,9 @@ func wide(n int) *webgpu.KernelSource {
 		src.Bindings = append(src.Bindings, webgpu.ReadOnly)
 	}
 	src.Bindings = append(src.Bindings, webgpu.ReadWrite)
-	src.WGSL = fmt.Sprintf("%s@group(0) @binding(%d) var<storage, read_write> y: array<u32>;\n"+
+	src.WGSL = webgpu.Text(fmt.Sprintf("%s@group(0) @binding(%d) var<storage, read_write> y: array<u32>;\n"+
 		"@compute @workgroup_size(1)\nfn main() { y[0] = 0u%s; }\n",
-		decl.String(), n-1, add.String())
+		decl.String(), n-1, add.String()))
 	src.Reference = func(_ [3]int, b []webgpu.Memory) {
 		s := uint32(0)
 		for _, x := range b[:n-1] {

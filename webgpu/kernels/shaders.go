@@ -60,8 +60,7 @@ func (s *Shaders) read(file string) (name, text string) {
 // Source makes a kernel from .wgsl files, joined in order, and the constants of this specialisation. Equal files and
 // constants must come with equal access and host: kernels are cached by the former.
 func (s *Shaders) Source(files string, access []webgpu.Access, host Host, consts ...Constant) *webgpu.KernelSource {
-	var prelude, values strings.Builder
-	extensions := ""
+	var values strings.Builder
 	for _, c := range consts {
 		fmt.Fprintf(&values, " %s=%v", c.name, c.value)
 	}
@@ -69,6 +68,22 @@ func (s *Shaders) Source(files string, access []webgpu.Access, host Host, consts
 	if made, ok := sources.Load(key); ok {
 		return made.(*webgpu.KernelSource)
 	}
+	var names []string
+	for _, file := range strings.Fields(files) {
+		name, _ := s.read(file)
+		names = append(names, name)
+	}
+	made := &webgpu.KernelSource{Name: strings.Join(names, " ") + values.String(), Key: key,
+		WGSL:     sync.OnceValue(func() string { return s.text(files, consts) }),
+		Bindings: access, Reference: host.Ref, Entry: host.Entry, Words: host.Words}
+	sources.Store(made.Key, made)
+	return made
+}
+
+// text returns the WGSL of a specialisation: directives, constants, then the files with their loops unrolled.
+func (s *Shaders) text(files string, consts []Constant) string {
+	var prelude strings.Builder
+	extensions := ""
 	bounds := map[string]uint32{}
 	for _, c := range consts {
 		switch v := c.value.(type) {
@@ -83,10 +98,9 @@ func (s *Shaders) Source(files string, access []webgpu.Access, host Host, consts
 			panic(fmt.Sprintf("kernels: %s: constant %s has type %T", files, c.name, c.value))
 		}
 	}
-	var names []string
 	for _, file := range strings.Fields(files) {
-		name, text := s.read(file)
-		names, text = append(names, name), unroll(text, bounds)
+		_, text := s.read(file)
+		text = unroll(text, bounds)
 		if wg, ok := bounds["WG"]; ok { // wgpu-native 0.17 takes a literal here only
 			text = strings.ReplaceAll(text, "@workgroup_size(WG)", fmt.Sprintf("@workgroup_size(%d)", wg))
 		}
@@ -95,9 +109,5 @@ func (s *Shaders) Source(files string, access []webgpu.Access, host Host, consts
 		}
 		prelude.WriteString(enables.ReplaceAllString(text, ""))
 	}
-	made := &webgpu.KernelSource{Name: strings.Join(names, " ") + values.String(), Key: key,
-		WGSL: extensions + prelude.String(), Bindings: access, Reference: host.Ref, Entry: host.Entry,
-		Words: host.Words}
-	sources.Store(made.Key, made)
-	return made
+	return extensions + prelude.String()
 }

@@ -70,7 +70,7 @@ func TestLongRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	kernel, err := d.NewKernel(&webgpu.KernelSource{Name: "count slowly", Key: "count slowly",
-		Bindings: []webgpu.Access{webgpu.ReadWrite}, WGSL: `
+		Bindings: []webgpu.Access{webgpu.ReadWrite}, WGSL: webgpu.Text(`
 @group(0) @binding(0) var<storage, read_write> y: array<u32>;
 
 @compute @workgroup_size(1)
@@ -79,7 +79,7 @@ fn main() {
     for (var i = 0u; i < 60000u; i = i + 1u) { x = x * 1664525u + 1013904223u; }
     y[0] = y[0] + select(1u, 2u, x == 77u && y[0] > 4000000000u);
 }
-`, Reference: func([3]int, []webgpu.Memory) {}})
+`), Reference: func([3]int, []webgpu.Memory) {}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -143,7 +143,7 @@ func (drv *driver) newPipeline(src *webgpu.KernelSource) (*pipeline, error) {
 	p := &pipeline{}
 	var err error
 	p.module, err = drv.device.CreateShaderModule(&wgpu.ShaderModuleDescriptor{
-		Label: src.Name, WGSLDescriptor: &wgpu.ShaderModuleWGSLDescriptor{Code: src.WGSL}})
+		Label: src.Name, WGSLDescriptor: &wgpu.ShaderModuleWGSLDescriptor{Code: src.Shader()}})
 	if err != nil {
 		return nil, shaderError(src, err)
 	}

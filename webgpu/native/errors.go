@@ -33,7 +33,7 @@ func shaderError(src *webgpu.KernelSource, err error) error {
 	if m := place.FindStringSubmatch(err.Error()); m != nil {
 		line, _ = strconv.Atoi(m[1])
 	}
-	return webgpu.NewShaderError(src.Name, src.WGSL, line, reason(err.Error()))
+	return webgpu.NewShaderError(src.Name, src.Shader(), line, reason(err.Error()))
 }
 
 // plain makes the library's report of several lines an error of one, of the kind that it speaks of.

@@ -29,12 +29,12 @@ func TestHandles(t *testing.T) {
 			t.Fatal(err)
 		}
 		k, err := d.NewKernel(&webgpu.KernelSource{Name: "add one", Key: "add one",
-			Bindings: []webgpu.Access{webgpu.ReadWrite}, WGSL: `
+			Bindings: []webgpu.Access{webgpu.ReadWrite}, WGSL: webgpu.Text(`
 @group(0) @binding(0) var<storage, read_write> x: array<u32>;
 
 @compute @workgroup_size(16)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) { x[id.x] = x[id.x] + 1u; }
-`})
+`)})
 		if err != nil {
 			t.Fatal(err)
 		}

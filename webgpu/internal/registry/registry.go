@@ -138,7 +138,7 @@ func (r *Registry[B, K, P]) CheckKernel(src *webgpu.KernelSource) (*Kernel[K], e
 	}
 	if k := r.byKey[src.Key]; k != nil {
 		// A key that names two shaders would silently run the wrong one.
-		if k.Source.WGSL != src.WGSL || !slices.Equal(k.Source.Bindings, src.Bindings) {
+		if k.Source != src && (k.Source.Shader() != src.Shader() || !slices.Equal(k.Source.Bindings, src.Bindings)) {
 			return nil, fmt.Errorf("webgpu: kernel %s: key %q was used before for another source (kernel %s)", src.Name,
 				src.Key, k.Source.Name)
 		}
