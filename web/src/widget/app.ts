@@ -171,7 +171,8 @@ export class WidgetApp {
       this.#lease = lease;
       cancel.signal.addEventListener("abort", () => void lease.release());
       const engine = await lease.engine;
-      if (engine.info.chat.ok) await this.#openChat().catch((cause: unknown) => this.#showError(`chat: ${String(cause)}`));
+      if (engine.info.chat.ok)
+        await this.#openChat().catch((cause: unknown) => this.#showError(`chat: ${String(cause)}`));
       cancel.signal.throwIfAborted();
       return engine;
     })().catch((cause: unknown) => {
