@@ -18,7 +18,7 @@ var Kinds = []string{"auto", Accelerator, "cpu", "reference"}
 // Options are those of the devices. The zero value is good.
 type Options struct {
 	Patience time.Duration // the timeout of each call to a GPU; 0: 30 seconds
-	Threads  int           // of the cpu device; 0: one for each core, up to eight
+	Threads  int           // of the cpu device; 0: one for each core, up to eight, as far as they help
 }
 
 // Device opens a device of a kind: "cpu", "reference" (the kernels' references in Go, slow: an oracle for tests),
@@ -71,7 +71,7 @@ func (o Options) cpu() (webgpu.Device, error) {
 	if threads == 0 {
 		threads = simd.Most()
 	}
-	d, err := simd.Open(simd.Options{Threads: threads, Patience: o.Patience})
+	d, err := simd.Open(simd.Options{Threads: threads, Fixed: o.Threads > 0, Patience: o.Patience})
 	if err != nil {
 		return nil, err // not d: a nil *Device in the interface is not nil
 	}

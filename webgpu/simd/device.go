@@ -55,6 +55,8 @@ type recorded struct {
 	at uint32
 	// fallbacks are the dispatches that run their reference.
 	fallbacks []int
+	// choice is the number of parts of its dispatches.
+	choice *choice
 }
 
 // Device runs kernels in a module. webgpu.Device documents its methods.
@@ -71,6 +73,7 @@ type Device struct {
 	threads  int
 	parts    int // of each dispatch
 	patience time.Duration
+	fixed    bool
 	checks   bool                  // dispatches run twice: see Options.Parts
 	job      [7]uint32             // the present one's words
 	args     [1]uint32             // of the functions that run it: the pool's address
@@ -91,6 +94,8 @@ type Options struct {
 	// Threads compute each dispatch together; 0: one. There are fewer where the page does not let more start: shared
 	// memory is for pages that are cross-origin isolated.
 	Threads int
+	// Fixed has every dispatch use all threads. Without it each program uses as many as it is fastest with.
+	Fixed bool
 	// Patience is the time after which a thread that does not answer counts as dead; 0: 30 seconds.
 	Patience time.Duration
 	// Parts, for tests, has one thread compute each dispatch twice: at once, and in so many parts, the last one first. A
@@ -115,6 +120,7 @@ func Open(o Options) (*Device, error) {
 		d.Destroy()
 		return nil, fmt.Errorf("simd: %w", err)
 	}
+	d.fixed = o.Fixed || o.Parts > 0
 	d.patience = cmp.Or(max(o.Patience, 0), 30*time.Second)
 	d.parts, d.checks = max(d.threads, o.Parts), o.Parts > 0
 	return d, nil
@@ -230,7 +236,7 @@ func (d *backend) MakeProgram(_ string, steps []step) (recorded, error) {
 	if err != nil {
 		return recorded{}, err
 	}
-	r := recorded{at: at}
+	r := recorded{at: at, choice: &choice{}}
 	var list, words []byte
 	for i, s := range steps {
 		list = appendWords(list, int(at)+4*len(steps)+len(words))

@@ -66,7 +66,13 @@ func (d *backend) enter(p *program, from, to int) error {
 	if d.checks {
 		return d.check(p, from, to)
 	}
-	return d.launch("run", p, from, to, d.parts)
+	if d.fixed || to-from < len(p.Steps) {
+		return d.launch("run", p, from, to, d.parts)
+	}
+	begin := time.Now()
+	err := d.launch("run", p, from, to, p.Data.choice.next(d.parts))
+	p.Data.choice.took(time.Since(begin))
+	return err
 }
 
 // launch calls a function of the module that runs dispatches in a number of parts.

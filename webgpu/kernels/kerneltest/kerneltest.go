@@ -32,7 +32,7 @@ func OnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
 
 // ModelOnDevices is OnDevices for tests of models, whose many dispatches run once, on two threads.
 func ModelOnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
-	onDevices(t, simd.Options{Threads: 2}, test)
+	onDevices(t, simd.Options{Threads: 2, Fixed: true}, test)
 }
 
 func onDevices(t *testing.T, cpu simd.Options, test func(t *testing.T, dev webgpu.Device)) {
