@@ -3,12 +3,11 @@ package reference
 import (
 	"fmt"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"foretoken/webgpu"
+	"foretoken/webgpu/internal/host"
 	"foretoken/webgpu/internal/registry"
-	"foretoken/webgpu/internal/timing"
 )
 
 var (
@@ -29,9 +28,7 @@ type recorded [][]webgpu.Memory
 // Device runs reference kernels. webgpu.Device documents its methods.
 type Device struct {
 	*shared
-	lost      chan struct{} // closed by Destroy
-	destroyed atomic.Bool
-	yielded   time.Time
+	life *host.Life[*program]
 }
 
 // backend implements registry.Backend on a Device.
@@ -39,7 +36,8 @@ type backend Device
 
 // Open makes a reference device. It always succeeds.
 func Open() *Device {
-	d := &Device{lost: make(chan struct{}), yielded: time.Now()}
+	d := &Device{}
+	d.life = host.NewLife((*backend)(d).replay)
 	d.shared = registry.NewDevice("reference", limits(), (*backend)(d))
 	return d
 }
@@ -60,12 +58,7 @@ func (d *Device) Info() webgpu.Info {
 	}
 }
 
-func (d *backend) Lost() error {
-	if d.destroyed.Load() {
-		return fmt.Errorf("%w: destroyed", webgpu.ErrDeviceLost)
-	}
-	return nil
-}
+func (d *backend) Lost() error { return d.life.Lost() }
 
 func (d *backend) Late() error { return nil }
 
@@ -110,79 +103,42 @@ func (d *backend) PutBytes(b *buffer, offset int, data []byte) error {
 func (d *backend) Replay(
 	run []*program, from []*buffer, reads []webgpu.Region, _ int,
 ) (registry.Replayed, error) {
-	// A goroutine of its own does the work, so that Destroy can end this call during a long reference. The
-	// goroutine stops before its next dispatch; by then it is the only owner of the memory it holds.
-	start := time.Now()
-	done := make(chan error, 1)
-	go func() { done <- d.replay(run) }()
-	select {
-	case err := <-done:
-		if err != nil {
-			return registry.Replayed{}, err
+	wait, err := d.life.Run(run, func() {
+		for i, g := range reads {
+			copy(g.Dst, from[i].Data.Bytes()[g.Offset:])
 		}
-	case <-d.lost:
-		return registry.Replayed{}, d.Lost()
-	}
-	wait := time.Since(start)
-	for i, g := range reads {
-		copy(g.Dst, from[i].Data.Bytes()[g.Offset:])
-	}
-	d.yielded = yield(d.yielded)
-	return registry.Replayed{Wait: wait}, nil
+	})
+	return registry.Replayed{Wait: wait}, err
 }
 
 func (d *backend) replay(run []*program) error {
 	for _, p := range run {
 		for i := range p.Steps {
-			if err := d.Lost(); err != nil {
+			if err := d.dispatch(p, i); err != nil {
 				return err
 			}
-			if err := dispatch(p, i); err != nil {
-				return err
-			}
-			between()
+			runtime.Gosched() // WebAssembly has one thread
 		}
 	}
 	return nil
 }
 
-// dispatch turns a panic of a reference, an index out of its bindings mostly,
-// into an error: on a GPU such a kernel would not take the program down either.
-func dispatch(p *program, i int) (err error) {
-	s := &p.Steps[i]
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("program %s, dispatch %d, kernel %s: the reference panicked: %v", p.Label, i,
-				s.Kernel.Source.Name, r)
-		}
-	}()
-	if s.Groups[0] == 0 || s.Groups[1] == 0 || s.Groups[2] == 0 {
-		return nil
+func (d *backend) dispatch(p *program, i int) error {
+	if err := d.Lost(); err != nil {
+		return err
 	}
-	s.Kernel.Source.Reference(s.Groups, p.Data[i])
-	return nil
+	return host.Reference(p.Label, i, p.Steps[i].Kernel.Source, p.Steps[i].Groups, p.Data[i])
 }
 
-func (d *backend) Clock() (string, time.Duration) { return webgpu.ClockHost, timing.Fine }
+func (d *backend) Clock() (string, time.Duration) { return host.Clock() }
 
 func (d *backend) Time(p *program, i, times int) (time.Duration, error) {
-	begin := time.Now()
-	for range times {
-		if err := d.Lost(); err != nil {
-			return 0, err
-		}
-		if err := dispatch(p, i); err != nil {
-			return 0, err
-		}
-	}
-	return time.Since(begin), nil
+	return host.Time(times, func() error { return d.dispatch(p, i) })
 }
 
 // Destroy loses the device and lets its memory go.
 func (d *Device) Destroy() {
-	if d.destroyed.Swap(true) {
-		return
+	if d.life.End() {
+		d.Release(func(b *buffer) { b.Data = nil })
 	}
-	close(d.lost)
-	d.Release(func(b *buffer) { b.Data = nil })
 }

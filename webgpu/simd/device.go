@@ -5,13 +5,12 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"foretoken/webgpu"
+	"foretoken/webgpu/internal/host"
 	"foretoken/webgpu/internal/registry"
-	"foretoken/webgpu/internal/timing"
 )
 
 var (
@@ -62,6 +61,7 @@ type recorded struct {
 // Device runs kernels in a module. webgpu.Device documents its methods.
 type Device struct {
 	*shared
+	life      *host.Life[*program]
 	module    module
 	heap      heap
 	kernels   map[string]int // numbers by name
@@ -78,12 +78,6 @@ type Device struct {
 	job      [7]uint32             // the present one's words
 	args     [1]uint32             // of the functions that run it: the pool's address
 	failure  atomic.Pointer[error] // why no more can run
-
-	work      sync.Mutex    // held while dispatches run
-	done      chan error    // receives the end of a run
-	lost      chan struct{} // closed by Destroy
-	destroyed atomic.Bool
-	yielded   time.Time
 }
 
 // backend implements registry.Backend on a Device.
@@ -109,8 +103,8 @@ func Open(o Options) (*Device, error) {
 	if err != nil {
 		return nil, fmt.Errorf("simd: %w: %w", webgpu.ErrUnavailable, err)
 	}
-	d := &Device{module: m, kernels: map[string]int{}, done: make(chan error, 1), lost: make(chan struct{}),
-		yielded: time.Now()}
+	d := &Device{module: m, kernels: map[string]int{}}
+	d.life = host.NewLife((*backend)(d).replay)
 	d.shared = registry.NewDevice("simd", limits(), (*backend)(d))
 	if err := d.begin(); err != nil {
 		m.close()
@@ -173,8 +167,8 @@ func (d *Device) Info() webgpu.Info {
 }
 
 func (d *backend) Lost() error {
-	if d.destroyed.Load() {
-		return fmt.Errorf("%w: destroyed", webgpu.ErrDeviceLost)
+	if err := d.life.Lost(); err != nil {
+		return err
 	}
 	if err := d.failure.Load(); err != nil {
 		return fmt.Errorf("%w: %w", webgpu.ErrDeviceLost, *err)
@@ -250,7 +244,11 @@ func (d *backend) MakeProgram(_ string, steps []step) (recorded, error) {
 		}
 	}
 	d.module.put(at, append(list, words...))
-	return r, d.reserve(steps, list)
+	if err := d.reserve(steps, list); err != nil {
+		d.heap.give(at)
+		return recorded{}, err
+	}
+	return r, nil
 }
 
 // reserve makes the scratch large enough for the steps at the addresses in list.
@@ -298,35 +296,22 @@ func (d *backend) PutBytes(b *buffer, offset int, data []byte) error {
 func (d *backend) Replay(
 	run []*program, from []*buffer, reads []webgpu.Region, _ int,
 ) (registry.Replayed, error) {
-	// A goroutine of its own does the work, so that Destroy can end this call during a long dispatch. The goroutine
-	// stops before its next program; by then it is the only owner of the memory.
-	start := time.Now()
 	d.fallbacks = 0
-	go d.replay(run)
-	select {
-	case err := <-d.done:
-		if err != nil {
-			return registry.Replayed{}, err
+	wait, err := d.life.Run(run, func() {
+		for i, g := range reads {
+			d.module.get(from[i].Data+uint32(g.Offset), g.Dst)
 		}
-	case <-d.lost:
-		return registry.Replayed{}, d.Lost()
-	}
-	wait := time.Since(start)
-	for i, g := range reads {
-		d.module.get(from[i].Data+uint32(g.Offset), g.Dst)
-	}
-	d.yielded = yield(d.yielded)
-	return registry.Replayed{Wait: wait, Fallbacks: d.fallbacks}, nil
+	})
+	return registry.Replayed{Wait: wait, Fallbacks: d.fallbacks}, err
 }
 
-func (d *backend) replay(run []*program) {
-	d.work.Lock()
-	defer d.work.Unlock()
-	var err error
-	for i := 0; i < len(run) && err == nil; i++ {
-		err = d.span(run[i], 0, len(run[i].Steps))
+func (d *backend) replay(run []*program) error {
+	for _, p := range run {
+		if err := d.span(p, 0, len(p.Steps)); err != nil {
+			return err
+		}
 	}
-	d.done <- err
+	return nil
 }
 
 // span runs dispatches [from, to) of a program: those between references in one call each.
@@ -348,24 +333,17 @@ func (d *backend) span(p *program, from, to int) error {
 }
 
 // reference runs the reference of dispatch i on copies of its bindings: a range that two of them share is one copy.
-func (d *backend) reference(p *program, i int) (err error) {
+func (d *backend) reference(p *program, i int) error {
 	s := &p.Steps[i]
 	d.fallbacks++
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("program %s, dispatch %d, kernel %s: the reference panicked: %v", p.Label, i,
-				s.Kernel.Source.Name, r)
-		}
-	}()
-	if s.Groups[0] == 0 || s.Groups[1] == 0 || s.Groups[2] == 0 {
-		return nil
-	}
 	views := make([]webgpu.Memory, len(s.Bindings))
 	for j, b := range s.Bindings {
 		views[j] = webgpu.NewMemory(b.Size)
 		d.module.get(b.Buffer.Data+uint32(b.Offset), views[j].Bytes())
 	}
-	s.Kernel.Source.Reference(s.Groups, views)
+	if err := host.Reference(p.Label, i, s.Kernel.Source, s.Groups, views); err != nil {
+		return err
+	}
 	for j, b := range s.Bindings {
 		if s.Kernel.Source.Bindings[j] == webgpu.ReadWrite {
 			d.module.put(b.Buffer.Data+uint32(b.Offset), views[j].Bytes())
@@ -374,28 +352,20 @@ func (d *backend) reference(p *program, i int) (err error) {
 	return nil
 }
 
-func (d *backend) Clock() (string, time.Duration) { return webgpu.ClockHost, timing.Fine }
+func (d *backend) Clock() (string, time.Duration) { return host.Clock() }
 
 func (d *backend) Time(p *program, i, times int) (time.Duration, error) {
-	begin := time.Now()
-	for range times {
-		if err := d.span(p, i, i+1); err != nil {
-			return 0, err
-		}
-	}
-	return time.Since(begin), nil
+	return host.Time(times, func() error { return d.span(p, i, i+1) })
 }
 
 // Destroy loses the device and lets its memory go.
 func (d *Device) Destroy() {
-	if d.destroyed.Swap(true) {
+	if !d.life.End() {
 		return
 	}
-	close(d.lost)
 	d.Release(func(*buffer) {})
-	go func() { // behind a dispatch that still runs
-		d.work.Lock()
+	d.life.After(func() {
 		(*backend)(d).setWord(poolEnded, 1)
 		d.module.close()
-	}()
+	})
 }

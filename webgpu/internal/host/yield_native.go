@@ -1,9 +1,7 @@
 //go:build !js
 
-package reference
+package host
 
 import "time"
 
 func yield(last time.Time) time.Time { return last }
-
-func between() {}

@@ -1,12 +1,9 @@
-package reference
+package host
 
-import (
-	"runtime"
-	"time"
-)
+import "time"
 
 // yield lets the browser deliver events if its last chance was long ago: WebAssembly has one thread, and without
-// this a page decoding on the cpu device would not receive a stop.
+// this a page that decodes on the processor would not receive a stop.
 func yield(last time.Time) time.Time {
 	if time.Since(last) < 50*time.Millisecond {
 		return last
@@ -14,6 +11,3 @@ func yield(last time.Time) time.Time {
 	time.Sleep(time.Millisecond) // less has passed before the scheduler goes idle, and the event loop never runs
 	return time.Now()
 }
-
-// between gives other goroutines the thread between two dispatches.
-func between() { runtime.Gosched() }
