@@ -329,6 +329,9 @@ func TestWrongUseIsToldApart(t *testing.T) {
 		{"inspect a b", "1 arg"},
 		{"devices x", "x"},
 		{"decode", "decode"},
+		{"genrate", "did you mean generate?"},
+		{"train c2t --promts x", "did you mean --prompts?"},
+		{"generate --max-token 3", "did you mean --max-tokens?"},
 	} {
 		args := strings.Fields(bad.args)
 		if args[0] == "generate" {
@@ -343,6 +346,7 @@ func TestWrongUseIsToldApart(t *testing.T) {
 	oneError(t, "a context beyond the model's", generate(t, "", "--context", "100000", "--prompt", "x"), exitError,
 		"100000", "target-q8_0.gguf")
 	oneError(t, "more nodes than a pass holds", generate(t, "", "--nodes", "1000", "--prompt", "x"), exitError, "nodes")
+	oneError(t, "nothing on standard input", generate(t, ""), exitUsage, "standard input is empty")
 	if o := call(t, ""); o.code != exitOK || !strings.Contains(o.out, "generate") {
 		t.Errorf("no arguments: %+v", o)
 	}

@@ -21,6 +21,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"foretoken/models/gguf"
@@ -113,6 +114,7 @@ func run(ctx context.Context, c *console, args []string) int {
 	if err == nil {
 		return exitOK
 	}
+	err = suggested(root, args, err)
 	fmt.Fprintln(c.err, "foretoken:", oneLine(err.Error()))
 	var stopped stopSignal
 	switch usage := (usageError{}); {
@@ -133,7 +135,7 @@ func rootCommand(c *console, began *bool) *cobra.Command {
 		Short:              "Speculative decoding of language models, exact to the token",
 		SilenceUsage:       true,
 		SilenceErrors:      true,
-		DisableSuggestions: true, // they take several lines
+		DisableSuggestions: true, // cobra's take several lines: see suggested
 		PersistentPreRun:   func(*cobra.Command, []string) { *began = true },
 	}
 	root.AddCommand(generateCommand(c), chatCommand(c), serveCommand(c), samplePromptsCommand(c), calibrateCommand(c),
@@ -150,6 +152,25 @@ func rootCommand(c *console, began *bool) *cobra.Command {
 	root.SetOut(c.out)
 	root.SetErr(c.err)
 	return root
+}
+
+// suggested adds the name that was probably meant to an error about an unknown command or flag.
+func suggested(root *cobra.Command, args []string, err error) error {
+	wrong, mark, names := "", "", &cobra.Command{SuggestionsMinimumDistance: 2}
+	if flag := (*pflag.NotExistError)(nil); errors.As(err, &flag) {
+		wrong, mark = flag.GetSpecifiedName(), "--"
+		cmd, _, _ := root.Find(args)
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
+		})
+	} else if cmd, rest, notFound := root.Find(args); notFound != nil && len(rest) > 0 {
+		wrong, names = rest[0], cmd
+		names.SuggestionsMinimumDistance = 2
+	}
+	if near := names.SuggestionsFor(wrong); len(wrong) > 2 && len(near) > 0 {
+		return fmt.Errorf("%w; did you mean %s%s?", err, mark, near[0])
+	}
+	return err
 }
 
 // printObject prints a command's result as one line of JSON.

@@ -57,6 +57,9 @@ func (o *promptOptions) read(ctx context.Context, c *console) ([]prompt, error) 
 	if err != nil {
 		return nil, err
 	}
+	if text == "" {
+		return nil, usagef("standard input is empty: give --prompt, --prompt-file, or text")
+	}
 	return []prompt{{ID: "stdin", Prompt: text}}, nil
 }
 
