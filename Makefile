@@ -51,7 +51,7 @@ check: web/node_modules/.package-lock.json
 	@staticcheck=$$(GO="$(GO)" sh scripts/tool.sh $(STATICCHECK)) && $$staticcheck ./... && \
 		GOOS=js GOARCH=wasm $$staticcheck ./...
 	cd web && npm run --silent typecheck
-	@node --test --test-reporter=dot scripts/*.test.mjs
+	@node --test --test-reporter=dot scripts/*.test.mjs web/test/structure.test.mjs
 	@node scripts/reports.mjs check
 
 # Go tests on this machine: cpu and native devices, and whatever needs none.

@@ -95,7 +95,7 @@ var pieces = func() *Vocab {
 	return NewVocab(len(all), func(id int32) []byte { return []byte(all[id]) }, func(int32) bool { return false })
 }()
 
-// followed is what following a text took at most: units of a token, and bytes that the matcher kept.
+// followed has the largest costs of following a text: units of work of a token, and bytes that the matcher kept.
 type followed struct {
 	units, bytes int
 	err          error

@@ -23,6 +23,6 @@ await build({
   sourcemap: "inline",
 });
 const files = names.map((name) => path.join(outdir, name.replace(/\.ts$/, ".mjs")));
-files.push(path.join(web, "test", "structure.test.mjs"), path.join(web, "peers", "unit.test.mjs"));
+files.push(path.join(web, "peers", "unit.test.mjs"));
 const { status } = spawnSync(process.execPath, ["--enable-source-maps", "--test", ...files], { stdio: "inherit" });
 process.exit(status ?? 1);

@@ -91,8 +91,8 @@ export interface LoadOptions {
   /** "auto", the default, uses a hardware GPU and falls back to the CPU; `info.device.note` says why. */
   device?: DeviceChoice | undefined;
   /**
-   * Threads of the cpu device, 1 to 64. Default: one per core, at most eight, of which each program uses as many as it is
-   * fastest with; one if the page is not isolated.
+   * Threads of the cpu device, 1 to 64. Default: one per core, at most eight, of which each program uses as many as
+   * it is fastest with; one if the page is not isolated.
    */
   threads?: number | undefined;
   /** Positions of the KV cache. Default: the model's limit, at most 4096. */
