@@ -3,7 +3,6 @@ package browser
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/hack-pad/safejs"
 
@@ -13,18 +12,6 @@ import (
 // compileWindow is how many kernels are with the browser's compilers at once in the background:
 // enough to keep them busy, and few enough that runs get their turn between them.
 const compileWindow = 4
-
-// quiet is the time after its last run when a device counts as idle.
-const quiet = 100 * time.Millisecond
-
-// compileRoom is the number of kernels that may compile at once now. A software adapter runs on the cores that
-// compile, so half of them are left to it while it is in use.
-func (d *Device) compileRoom() int {
-	if !d.info.Software || d.used.idle() > quiet {
-		return compileWindow
-	}
-	return max(1, min(d.cores/2, compileWindow))
-}
 
 // compilation is a kernel that is compiled in the background. err may be read once done is closed.
 type compilation struct {
@@ -102,7 +89,7 @@ func (d *Device) compileInBackground(begun []*compilation) {
 	ended := make(chan struct{}, len(begun))
 	under := 0
 	for _, c := range begun {
-		for ; under >= d.compileRoom(); under-- {
+		for ; under >= compileWindow; under-- {
 			<-ended
 		}
 		under++

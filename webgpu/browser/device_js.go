@@ -49,8 +49,6 @@ type Device struct {
 	released atomic.Bool
 
 	compiling map[string]*compilation // by key: begun by Compile, and not yet asked for
-	cores     int                     // of the machine
-	used      lastUse
 
 	writes      registry.Writes[id] // those that wait; the commands follow their bytes
 	flushed     int                 // bytes since the last drain
@@ -196,8 +194,6 @@ func (d *backend) Replay(
 	run []*program, from []*buffer, reads []webgpu.Region, total int,
 ) (done registry.Replayed, err error) {
 	d.run++
-	d.used.begin()
-	defer d.used.end()
 	if err := d.hand(run, from, reads, true); err != nil {
 		return done, err
 	}

@@ -45,36 +45,6 @@ func TestOpenCancelled(t *testing.T) {
 	open(t, Options{}) // and another one opens
 }
 
-// TestCompileRoom: during runs fewer kernels compile at once on a software adapter.
-func TestCompileRoom(t *testing.T) {
-	d := open(t, Options{})
-	few := max(1, min(d.cores/2, compileWindow))
-	if d.cores < 1 {
-		t.Errorf("%d cores", d.cores)
-	}
-	if !d.Info().Software {
-		few = compileWindow
-	}
-	if n := d.compileRoom(); n != compileWindow {
-		t.Errorf("%d at once before any run", n)
-	}
-	if err := d.Run(nil); err != nil {
-		t.Fatal(err)
-	}
-	if idle := d.used.idle(); idle < 0 || idle > time.Hour {
-		t.Errorf("idle for %v after the run", idle)
-	}
-	d.used.begin()
-	if n := d.compileRoom(); n != few {
-		t.Errorf("%d at once amid a run, want %d", n, few)
-	}
-	d.used.end()
-	d.used.ended.Add(-int64(2 * quiet))
-	if n := d.compileRoom(); n != compileWindow {
-		t.Errorf("%d at once long after a run", n)
-	}
-}
-
 func BenchmarkDevice(b *testing.B) {
 	devicetest.Bench(b, func(b *testing.B) webgpu.Device { return open(b, Options{}) })
 }

@@ -69,7 +69,7 @@ func (b *bridge) abandon(outcome <-chan opened) {
 }
 
 func newDevice(b *bridge) (*Device, error) {
-	info, cores, err := readInfo(b.replay)
+	info, err := readInfo(b.replay)
 	if err != nil {
 		return nil, err
 	}
@@ -78,18 +78,17 @@ func newDevice(b *bridge) (*Device, error) {
 		return nil, err
 	}
 	b.hot.bind(submit)
-	d := &Device{bridge: b, info: info, timer: time.NewTimer(time.Hour), compiling: map[string]*compilation{}, cores: cores}
-	d.used.init()
+	d := &Device{bridge: b, info: info, timer: time.NewTimer(time.Hour), compiling: map[string]*compilation{}}
 	d.shared = registry.NewDevice("browser", info.Limits, (*backend)(d))
 	d.timer.Stop()
 	return d, d.grow(1 << 16)
 }
 
-// readInfo turns the replay object's description into the contract's, and into the cores of the machine.
-func readInfo(replay safejs.Value) (webgpu.Info, int, error) {
+// readInfo turns the replay object's description into the contract's.
+func readInfo(replay safejs.Value) (webgpu.Info, error) {
 	v, err := replay.Call("info")
 	if err != nil {
-		return webgpu.Info{}, 0, err
+		return webgpu.Info{}, err
 	}
 	r := reader{v: v}
 	vendor, architecture := r.text("vendor"), r.text("architecture")
@@ -124,11 +123,10 @@ func readInfo(replay safejs.Value) (webgpu.Info, int, error) {
 			l.size("maxComputeWorkgroupSizeY")),
 		MaxWorkgroupsPerDim: l.size("maxComputeWorkgroupsPerDimension"),
 	}
-	cores := r.size("cores")
 	if r.err == nil {
 		r.err = l.err
 	}
-	return info, cores, r.err
+	return info, r.err
 }
 
 // reader reads properties and keeps the first error.

@@ -123,7 +123,6 @@
         description: a.description ?? "",
         fallback: Boolean(a.isFallbackAdapter ?? this.adapter.isFallbackAdapter),
         features: FEATURES.filter((f) => this.device.features.has(f)).sort().join(" "),
-        cores: navigator.hardwareConcurrency || 1,
         limits,
       };
     }
