@@ -18,12 +18,12 @@ const pictures = process.env.FORETOKEN_SCREENSHOTS;
 const page = (body, { dir = "ltr", script = "widget.js" } = {}) =>
   `<!doctype html><html lang="en" dir="${dir}"><head><meta charset="utf-8"><title>Docs</title></head><body><main><h1>Docs</h1>${body}</main><script type="module" src="/site/foretoken/${script}"></script></body></html>`;
 const widget = (id, attributes = "") =>
-  `<foretoken-widget id="${id}" device="cpu" policy="eagle2" depth="2" top-k="2" nodes="4" prompt="func main() {&#10;" max-tokens="12" ${attributes}></foretoken-widget>`;
-// At this temperature the model does not end the text; worker-pause.js keeps the generation running until it is
-// stopped.
+  `<foretoken-widget id="${id}" device="reference" policy="eagle2" depth="2" top-k="2" nodes="4" prompt="func main() {&#10;" max-tokens="12" ${attributes}></foretoken-widget>`;
+// worker-pause.js keeps the generation running until it is stopped, from the program's next look at its messages on,
+// which is every 50 ms: the reference device is slow enough not to have ended the text by then.
 const LONG = { depth: 2, "top-k": 2, nodes: 4, temperature: 1.3, seed: 4, "max-tokens": 480 };
 const long = (id) =>
-  `<foretoken-widget id="${id}" device="cpu" policy="eagle2" prompt="func main() {&#10;" ${Object.entries(LONG)
+  `<foretoken-widget id="${id}" device="reference" policy="eagle2" prompt="func main() {&#10;" ${Object.entries(LONG)
     .map(([name, value]) => `${name}="${value}"`)
     .join(" ")}></foretoken-widget>`;
 
@@ -270,7 +270,7 @@ test("two conversations on one engine take turns and do not mix", limit, async (
 
 test("frames of one origin take turns, on any page", limit, async () => {
   const frame = (id, more) =>
-    `<iframe id="${id}" title="${id}" src="${host.url}site/foretoken/embed.html?${new URLSearchParams({ device: "cpu", policy: "eagle2", ...more })}" style="width: 100%; height: 400px"></iframe>`;
+    `<iframe id="${id}" title="${id}" src="${host.url}site/foretoken/embed.html?${new URLSearchParams({ device: "reference", policy: "eagle2", ...more })}" style="width: 100%; height: 400px"></iframe>`;
   const docs = await startHost({
     pages: {
       "/": `<!doctype html><html lang="en"><title>Docs</title><body>${frame("one", LONG)}${frame("two", { "max-tokens": 6 })}</body></html>`,
@@ -465,7 +465,7 @@ test("a framed widget exchanges messages only with the origin of its address", l
       const pages = {};
       const docs = await startHost({ pages });
       hosts.push(docs);
-      const source = `${site.url}site/foretoken/embed.html?origin=${allowed ?? docs.origin}&device=cpu&policy=eagle2&${new URLSearchParams(LONG)}`;
+      const source = `${site.url}site/foretoken/embed.html?origin=${allowed ?? docs.origin}&device=reference&policy=eagle2&${new URLSearchParams(LONG)}`;
       pages["/"] =
         `<!doctype html><html lang="en"><title>Docs</title><body><h1>Docs</h1><iframe title="A model" src="${source}" style="width: 100%; height: 100px; border: 0"></iframe></body></html>`;
       const opened = await openPage(context);
@@ -484,7 +484,7 @@ test("a framed widget exchanges messages only with the origin of its address", l
       const { ForetokenFrame } = await import(url);
       window.frame = new ForetokenFrame(document.querySelector("iframe"));
     }, module);
-    assert.match(await page.evaluate(() => window.frame.load().then((info) => info.device.backend)), /cpu/);
+    assert.match(await page.evaluate(() => window.frame.load().then((info) => info.device.backend)), /reference/);
     // Abort within a round, then generate to the end with fewer tokens.
     const stopped = await page.evaluate(() => {
       const abort = new AbortController();
