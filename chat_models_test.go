@@ -16,7 +16,6 @@ import (
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels/kerneltest"
 	"foretoken/webgpu/open"
-	"foretoken/webgpu/reference"
 )
 
 // edited returns a model of random weights after change has edited it.
@@ -157,9 +156,7 @@ func opened(t testing.TB, kind string, target, draft gguf.Source, o Options) *Se
 func deviceOf(t testing.TB, kind string) webgpu.Device {
 	t.Helper()
 	if kind != open.Accelerator {
-		dev := reference.Open()
-		t.Cleanup(dev.Destroy)
-		return dev
+		return kerneltest.CPU(t)
 	}
 	return kerneltest.Accelerator(t)
 }

@@ -19,7 +19,7 @@ import (
 	"foretoken/models/safetensors"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
-	"foretoken/webgpu/reference"
+	"foretoken/webgpu/kernels/kerneltest"
 )
 
 // rewritten returns a copy of a source whose change has edited the bytes.
@@ -86,8 +86,7 @@ func floatHead(t *testing.T, f *safetensors.File, change func(name string, x []f
 func TestWeightsAreFinite(t *testing.T) {
 	t.Attr("attack", "NaN or infinity in a tensor of a target, a draft or a head")
 	t.Attr("bound", "loading refuses the file and names the tensor and the element")
-	dev, files := reference.Open(), 0
-	defer dev.Destroy()
+	dev, files := kerneltest.CPU(t), 0
 	refused := func(name string, target, draft gguf.Source, o Options) {
 		t.Helper()
 		files++

@@ -13,12 +13,13 @@ import (
 	"foretoken/models/demo"
 	"foretoken/models/fuzztest"
 	"foretoken/spec/method"
+	"foretoken/webgpu/kernels/kerneltest"
 	"foretoken/webgpu/reference"
 )
 
 // TestHostilePrompts decodes adversarial texts, or refuses them with a one-line error. The session stays usable.
 func TestHostilePrompts(t *testing.T) {
-	s, err := Open(context.Background(), reference.Open(), demo.Target(), demo.Draft(), Options{})
+	s, err := Open(context.Background(), kerneltest.CPU(t), demo.Target(), demo.Draft(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func TestHostilePrompts(t *testing.T) {
 // TestHostileOptions sets every number of a request to NaN, infinite, negative and huge values. Each is harmless or
 // refused with a one-line error.
 func TestHostileOptions(t *testing.T) {
-	s, err := Open(context.Background(), reference.Open(), demo.Target(), demo.Draft(), Options{})
+	s, err := Open(context.Background(), kerneltest.CPU(t), demo.Target(), demo.Draft(), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

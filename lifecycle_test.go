@@ -19,7 +19,7 @@ import (
 	"foretoken/webgpu/faults"
 	"foretoken/webgpu/kernels/kerneltest"
 	"foretoken/webgpu/open"
-	"foretoken/webgpu/reference"
+	"foretoken/webgpu/simd"
 )
 
 // faultyPair opens a small pair on cpu devices that fail as planned.
@@ -36,7 +36,11 @@ func newFaultyPair(t testing.TB, at func(n int, c faults.Call, label string) fau
 }
 
 func (k *faultyPair) device(context.Context) (webgpu.Device, error) {
-	return faults.New(reference.Open(), k.plan), nil
+	dev, err := simd.Open(simd.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return faults.New(dev, k.plan), nil
 }
 
 func (k *faultyPair) open() (*Session, error) {

@@ -12,7 +12,7 @@ import (
 	"foretoken/models/llama"
 	"foretoken/spec"
 	"foretoken/spec/method"
-	"foretoken/webgpu/reference"
+	"foretoken/webgpu/kernels/kerneltest"
 )
 
 // TestPaddedVocabulary checks that rows without a token are never drafted or sampled: rows without a name and rows
@@ -26,8 +26,7 @@ func TestPaddedVocabulary(t *testing.T) {
 		files[name] = edited(t, "tiny-f32", change)
 	}
 	// The test needs padding that would be sampled.
-	dev := reference.Open()
-	defer dev.Destroy()
+	dev := kerneltest.CPU(t)
 	f, err := gguf.Open(files["40"])
 	if err != nil {
 		t.Fatal(err)
@@ -116,8 +115,7 @@ func TestPaddedVocabulary(t *testing.T) {
 // TestPairsRefused checks that a target and a draft with different vocabularies are refused with the names of both
 // files.
 func TestPairsRefused(t *testing.T) {
-	dev := reference.Open()
-	defer dev.Destroy()
+	dev := kerneltest.CPU(t)
 	target := edited(t, "tiny-f32", nil)
 	vocabulary := func(change func(texts *[]string, kinds *[]int32, scores *[]float32)) func(*modelEditor) {
 		return func(m *modelEditor) { m.tokens(change) }

@@ -14,7 +14,7 @@ import (
 	"foretoken/models/modeltest"
 	"foretoken/webgpu"
 	"foretoken/webgpu/faults"
-	"foretoken/webgpu/reference"
+	"foretoken/webgpu/simd"
 )
 
 // faulty opens a small pair on cpu devices that fail as planned.
@@ -41,7 +41,11 @@ func testModel(t testing.TB, name string) gguf.Source {
 }
 
 func (k *faulty) device(context.Context) (webgpu.Device, error) {
-	return faults.New(reference.Open(), k.plan), nil
+	dev, err := simd.Open(simd.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return faults.New(dev, k.plan), nil
 }
 
 func (k *faulty) open() (*foretoken.Session, error) {

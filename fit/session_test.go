@@ -8,14 +8,13 @@ import (
 
 	"foretoken"
 	"foretoken/models/demo"
-	"foretoken/webgpu/reference"
+	"foretoken/webgpu/kernels/kerneltest"
 )
 
 // openDemo opens the built-in pair with its calibrations on the cpu device.
 func openDemo(t testing.TB) *foretoken.Session {
 	t.Helper()
-	dev := reference.Open()
-	t.Cleanup(dev.Destroy)
+	dev := kerneltest.CPU(t)
 	var fitted foretoken.Calibrations
 	for _, f := range demo.Calibrations() {
 		if err := fitted.Parse(f.Name, f.Data); err != nil {

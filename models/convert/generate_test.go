@@ -8,7 +8,7 @@ import (
 	"foretoken/models/modeltest"
 	"foretoken/models/safetensors"
 	"foretoken/spec"
-	"foretoken/webgpu/reference"
+	"foretoken/webgpu/kernels/kerneltest"
 )
 
 // TestConvertedModelsGiveTheReferencesTokens decodes greedily with models made of checkpoints, on the
@@ -38,8 +38,7 @@ func TestConvertedModelsGiveTheReferencesTokens(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			dev := reference.Open()
-			defer dev.Destroy()
+			dev := kerneltest.CPU(t)
 			m, err := llama.LoadTarget(t.Context(), dev,
 				parse(t, open(t, sourcesOf(files, "m"), Options{Quantise: c.quantise})), llama.Options{MaxRows: 4})
 			if err != nil {

@@ -17,12 +17,16 @@ import (
 
 	"foretoken"
 	"foretoken/models/demo"
-	"foretoken/webgpu/reference"
+	"foretoken/webgpu/simd"
 )
 
 // pair is the built-in pair on the cpu device, opened once.
 var pair = sync.OnceValues(func() (*foretoken.Session, error) {
-	return foretoken.Open(context.Background(), reference.Open(), demo.Target(), demo.Draft(),
+	dev, err := simd.Open(simd.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return foretoken.Open(context.Background(), dev, demo.Target(), demo.Draft(),
 		foretoken.Options{Candidates: maxTop})
 })
 

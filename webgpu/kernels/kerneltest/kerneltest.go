@@ -27,33 +27,42 @@ func Full() bool { return os.Getenv("FORETOKEN_FULL") != "" }
 // several parts as in one, and on the build's own device, whose absence is a failure under FORETOKEN_REQUIRE_GPU=1.
 // References are the same Go on every platform, so short runs, which include those in a browser, skip them.
 func OnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
-	onDevices(t, simd.Options{Parts: 3}, test)
+	onDevices(t, simd.Options{Parts: 3}, !testing.Short(), test)
 }
 
-// ModelOnDevices is OnDevices for tests of models, whose many dispatches run once, on two threads.
+// ModelOnDevices is OnDevices for tests of models, whose many dispatches run once, on two threads. They run on the
+// reference device under FORETOKEN_FULL=1: tests of kernels compare each of its references.
 func ModelOnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
-	onDevices(t, simd.Options{Threads: 2, Fixed: true}, test)
+	onDevices(t, simd.Options{Threads: 2, Fixed: true}, Full(), test)
 }
 
-func onDevices(t *testing.T, cpu simd.Options, test func(t *testing.T, dev webgpu.Device)) {
-	t.Run("reference", func(t *testing.T) {
-		if testing.Short() {
-			t.Skip("short: references are tested in full runs")
-		}
-		dev := reference.Open()
-		defer dev.Destroy()
-		test(t, dev)
-	})
+func onDevices(t *testing.T, cpu simd.Options, references bool, test func(t *testing.T, dev webgpu.Device)) {
+	if references {
+		t.Run("reference", func(t *testing.T) {
+			dev := reference.Open()
+			defer dev.Destroy()
+			test(t, dev)
+		})
+	}
 	t.Run("cpu", func(t *testing.T) {
-		dev, err := simd.Open(cpu)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer dev.Destroy()
+		dev := cpuDevice(t, cpu)
 		test(t, dev)
 		complete(t, dev)
 	})
 	t.Run(open.Accelerator, func(t *testing.T) { test(t, Accelerator(t)) })
+}
+
+// CPU returns a cpu device of one thread, which the test's end destroys.
+func CPU(t testing.TB) webgpu.Device { return cpuDevice(t, simd.Options{}) }
+
+func cpuDevice(t testing.TB, o simd.Options) webgpu.Device {
+	t.Helper()
+	dev, err := simd.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(dev.Destroy)
+	return dev
 }
 
 // complete fails the test if dispatches ran their references. The example of this package is not in the module.
