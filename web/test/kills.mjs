@@ -40,9 +40,9 @@ async function open(of = context) {
 }
 
 /** Starts a load; `window.stages` records it, and `window.loaded` is its outcome. `until` is the stage to wait for. */
-async function begin(page, target, until) {
+async function begin(page, target, until, device = "cpu") {
   await page.evaluate(
-    async ([target, until]) => {
+    async ([target, until, device]) => {
       const { Foretoken } = await import("./foretoken/foretoken.js");
       window.stages = [];
       const start = () => (window.worker = new Worker("./foretoken/worker.js", { type: "module" }));
@@ -52,14 +52,14 @@ async function begin(page, target, until) {
           if (stage === until) resolve();
           if (stage === until && window.terminates) window.worker.terminate();
         };
-        window.loaded = Foretoken.load({ target, draft: null, device: "cpu", worker: start, onProgress }).then(
+        window.loaded = Foretoken.load({ target, draft: null, device, worker: start, onProgress }).then(
           (engine) => ((window.engine = engine), "ready"),
           ({ code, message }) => `${code}: ${message}`,
         );
         window.loaded.then(resolve);
       });
     },
-    [target, until],
+    [target, until, device],
   );
 }
 
@@ -151,7 +151,7 @@ test("the tab or its worker ends while storing, loading and generating; the next
       });
     await t.test(`the ${kind}, generating`, async () => {
       const page = await open();
-      await begin(page, target);
+      await begin(page, target, undefined, "reference"); // slow enough to be killed before the text ends
       assert.equal(await outcome(page), "ready");
       await page.evaluate(async () => {
         const run = window.engine.generate("func", { max_tokens: 400 });
@@ -172,7 +172,8 @@ test("the tab or its worker ends while storing, loading and generating; the next
     });
     await t.test(`the ${kind}: nothing stays locked`, async () => {
       const page = await open();
-      for (const end = Date.now() + PATIENCE; (await files(page)).some(({ busy }) => busy); await page.waitForTimeout(50))
+      const locked = async () => (await files(page)).some(({ busy }) => busy);
+      for (const end = Date.now() + PATIENCE; await locked(); await page.waitForTimeout(50))
         assert.ok(Date.now() < end, "a file stays locked");
       await page.evaluate(async () => {
         const { keptModels, deleteKept } = await import("./foretoken/foretoken.js");
