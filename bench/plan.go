@@ -296,8 +296,9 @@ type Plan struct {
 	Fingerprint string
 	// Finished, when not nil, returns a cell measured earlier by its key.
 	Finished func(key string) (Cell, bool)
-	// Problem, when not nil, receives a method that cannot run, or a prompt that failed; if it returns nil, the
-	// method is skipped and the run continues.
+	// Problem, when not nil, receives a method that cannot run, a prompt that failed with a method, or, with an empty
+	// method, a prompt that does not fit the context; if it returns nil, what it received is skipped and the run
+	// continues.
 	Problem func(method, prompt string, err error) error
 	// Progress, when not nil, receives the number of finished cells.
 	Progress func(done, total int)

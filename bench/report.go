@@ -99,14 +99,26 @@ type Report struct {
 	Draft  string `json:"draft"`
 	Note   string `json:"note,omitempty"`
 	Rows   []Row  `json:"rows"` // per method in the plan's order: all prompts, then each category
-	// Missing lists the methods without rows, with the reason.
+	// Missing lists the methods without rows and the prompts that no method ran on, with the reason.
 	Missing []Missing `json:"missing,omitempty"`
 }
 
-// Missing is a method that did not finish.
+// Missing is a method that did not finish, or a prompt that does not fit the context.
 type Missing struct {
-	Method string `json:"method"`
+	Method string `json:"method,omitempty"`
+	Prompt string `json:"prompt,omitempty"` // without a method: of all
 	Reason string `json:"reason"`
+}
+
+// Skipped counts the prompts that no method ran on.
+func Skipped(missing []Missing) int {
+	n := 0
+	for _, m := range missing {
+		if m.Method == "" {
+			n++
+		}
+	}
+	return n
 }
 
 // Row returns a method's row, or nil.

@@ -133,7 +133,7 @@ func TestReportSurvivesJSON(t *testing.T) {
 	if got := Summarise(read); !reflect.DeepEqual(got, want) {
 		t.Errorf("cells through JSON give\n%+v\nwant\n%+v", got, want)
 	}
-	want.Device, want.Missing = "d", []Missing{{"x", "no"}}
+	want.Device, want.Missing = "d", []Missing{{"x", "", "no"}}
 	if b, err = json.Marshal(want); err != nil {
 		t.Fatal(err)
 	}

@@ -88,6 +88,7 @@ type runner struct {
 	blocks []*block
 	total  int
 	done   int
+	long   map[*Prompt]bool // prompts that do not fit the context
 	scores map[string]score
 	parses map[string]parseResult
 }
@@ -103,7 +104,8 @@ type parseResult struct{ ok, judged bool }
 // decoding, which runs before and after them, so that a drifting clock speed favours neither; the order alternates from
 // prompt to prompt. emit receives every cell, those of Plan.Finished too. When ctx ends, Run returns its error.
 func Run(ctx context.Context, s Session, plan Plan, emit func(Cell)) error {
-	b := &runner{plan: plan, s: s, emit: emit, scores: map[string]score{}, parses: map[string]parseResult{}}
+	b := &runner{plan: plan, s: s, emit: emit, long: map[*Prompt]bool{}, scores: map[string]score{},
+		parses: map[string]parseResult{}}
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
@@ -126,6 +128,9 @@ func Run(ctx context.Context, s Session, plan Plan, emit func(Cell)) error {
 				}
 			}
 		}
+	}
+	if len(b.long) == len(b.plan.Prompts) {
+		return errors.New("foretoken: none of the benchmark's prompts fits the context")
 	}
 	return ctx.Err()
 }
@@ -234,7 +239,7 @@ func (b *runner) problem(m *planned, prompt string, err error) error {
 
 // block runs the methods of a block on a prompt, and plain decoding before and after them.
 func (b *runner) block(ctx context.Context, block []*planned, prompt *Prompt, rep int, reversed bool) error {
-	if err := ctx.Err(); err != nil {
+	if err := ctx.Err(); err != nil || b.long[prompt] {
 		return err
 	}
 	var todo []*planned
@@ -257,6 +262,10 @@ func (b *runner) block(ctx context.Context, block []*planned, prompt *Prompt, re
 	}
 	base, want, err := b.measure(ctx, plain, prompt, rep)
 	if err != nil { // without its base the block has no speedup
+		if errors.Is(err, foretoken.ErrContextFull) && b.plan.Problem != nil {
+			b.long[prompt] = true
+			return b.plan.Problem("", prompt.ID, err)
+		}
 		return b.failed(ctx, plain, prompt, err)
 	}
 	cells, outputs := []Cell{}, [][]int32{}

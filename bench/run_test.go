@@ -25,6 +25,7 @@ type scripted struct {
 	counts map[string]int // requests by policy and prompt, for times that change
 	refuse string         // policy that Check refuses
 	fail   string         // policy and prompt on which Generate fails
+	long   string         // the prompt that does not fit
 	// losses holds the requests, counted from 1, that lose the device; later requests count as first ones again.
 	losses map[int]bool
 	after  func(n int) // called after every request
@@ -47,6 +48,9 @@ func (s *scripted) Generate(ctx context.Context, prompt string, r foretoken.Requ
 	key := r.Policy + " " + prompt
 	if key == s.fail {
 		return nil, errors.New("spec: it broke")
+	}
+	if prompt == s.long {
+		return nil, foretoken.ErrContextFull
 	}
 	s.ran = append(s.ran, fmt.Sprintf("%s %s %d", r.Policy, prompt, r.Seed))
 	if s.counts == nil {
@@ -284,6 +288,37 @@ func TestBenchTellsOfMethodsThatCannotRun(t *testing.T) {
 	}
 	if len(cells) != 4+4+1 {
 		t.Errorf("%d cells, want plain and chain whole and one of ngram", len(cells))
+	}
+}
+
+func TestBenchSkipsPromptsThatDoNotFit(t *testing.T) {
+	plan := scriptedPlan(t, "none,chain,ngram")
+	plan.Block = 1 // plain decoding twice for each prompt
+	if err := Run(context.Background(), &scripted{long: "A"}, plan, func(Cell) {}); !errors.Is(err,
+		foretoken.ErrContextFull) {
+		t.Errorf("without Problem: %v", err)
+	}
+	var missing []Missing
+	plan.Problem = func(method, prompt string, err error) error {
+		missing = append(missing, Missing{method, prompt, err.Error()})
+		return nil
+	}
+	cells := runPlan(t, &scripted{long: "A"}, plan)
+	if want := []Missing{{"", "a-0", foretoken.ErrContextFull.Error()}}; !slices.Equal(missing, want) {
+		t.Errorf("told %q, want %q", missing, want)
+	}
+	for _, c := range cells {
+		if c.Prompt != "b-0" || c.Speedup() == 0 {
+			t.Errorf("a cell of %s on %s, %g times as fast", c.Method, c.Prompt, c.Speedup())
+		}
+	}
+	if len(cells) != 3*2 || Skipped(missing) != 1 {
+		t.Errorf("%d cells, want all of the other prompt; %d skipped", len(cells), Skipped(missing))
+	}
+	plan.Prompts = plan.Prompts[:1]
+	if err := Run(context.Background(), &scripted{long: "A"}, plan, func(Cell) {}); err == nil ||
+		!strings.Contains(err.Error(), "context") {
+		t.Errorf("with no prompt that fits: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,11 +56,7 @@ func (e *engine) bench(ctx context.Context, body []byte, args []safejs.Value) (a
 		if errors.Is(err, webgpu.ErrDeviceLost) {
 			return err
 		}
-		reason := err.Error()
-		if prompt != "" {
-			reason = fmt.Sprintf("on prompt %s: %s", gguf.Show(prompt), reason)
-		}
-		report.Missing = append(report.Missing, bench.Missing{Method: method, Reason: reason})
+		report.Missing = append(report.Missing, bench.Missing{Method: method, Prompt: prompt, Reason: err.Error()})
 		return nil
 	}
 	p.Progress = func(done, total int) {
@@ -81,13 +78,14 @@ func (e *engine) bench(ctx context.Context, body []byte, args []safejs.Value) (a
 	if err != nil && !report.Stopped {
 		if len(report.Missing) > 0 {
 			first := report.Missing[0]
-			err = fmt.Errorf("%w (%s: %s)", err, first.Method, first.Reason)
+			name := cmp.Or(first.Method, "prompt "+gguf.Show(first.Prompt))
+			err = fmt.Errorf("%w (%s: %s)", err, name, first.Reason)
 		}
 		return nil, err
 	}
 	e.keepCosts()
 	report.Rows = bench.Summarise(cells).Rows
 	report.Device, report.Target, report.Draft = bench.Describe(e.session)
-	report.Note = fmt.Sprintf("%d prompts", len(p.Prompts))
+	report.Note = fmt.Sprintf("%d prompts", len(p.Prompts)-bench.Skipped(report.Missing))
 	return &report, nil
 }

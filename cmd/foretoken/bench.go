@@ -284,7 +284,7 @@ func (r *benchRun) settings() string {
 	if r.common.MaxTokens == 0 {
 		length = "to the end of the context"
 	}
-	return fmt.Sprintf("%d prompts, %s, seed %d", len(r.plan.Prompts), length, r.common.Seed)
+	return fmt.Sprintf("%d prompts, %s, seed %d", len(r.plan.Prompts)-bench.Skipped(r.missing), length, r.common.Seed)
 }
 
 // choose adds the methods to the plan.
@@ -323,14 +323,11 @@ func (r *benchRun) choose(s *session) error {
 		own[m.Name] = true
 	}
 	r.plan.Problem = func(method, prompt string, err error) error {
-		reason := oneLine(err.Error())
-		if prompt != "" {
-			reason = "on prompt " + printable(prompt) + ": " + reason
+		m := bench.Missing{Method: method, Prompt: prompt, Reason: oneLine(err.Error())}
+		if method != "" && (own[method] || len(r.groups) == 0) {
+			return fmt.Errorf("method %s: %s", method, why(m))
 		}
-		if own[method] || len(r.groups) == 0 {
-			return fmt.Errorf("method %s: %s", method, reason)
-		}
-		r.missing = append(r.missing, bench.Missing{Method: method, Reason: reason})
+		r.missing = append(r.missing, m)
 		return nil
 	}
 	return err

@@ -37,6 +37,11 @@ func (r *benchRun) print(report *bench.Report) error {
 		p.group(&r.groups[i])
 	}
 	p.lost()
+	for _, m := range report.Missing {
+		if m.Method == "" {
+			p.line("SKIPPED prompt %s: %s", printable(m.Prompt), m.Reason)
+		}
+	}
 	if len(report.Missing) > 0 && len(r.groups) == 0 {
 		p.missing(func(string) bool { return true })
 	}
@@ -295,18 +300,27 @@ func (p *benchPrinter) lost() {
 	}
 }
 
+// why returns the reason why a method was not measured, with the prompt that showed it.
+func why(m bench.Missing) string {
+	if m.Prompt == "" {
+		return m.Reason
+	}
+	return "on prompt " + printable(m.Prompt) + ": " + m.Reason
+}
+
 // missing lists the methods that were not measured, grouped by reason.
 func (p *benchPrinter) missing(of func(method string) bool) {
 	var reasons []string
 	methods := map[string][]string{}
 	for _, m := range p.report.Missing {
-		if !of(m.Method) {
+		if m.Method == "" || !of(m.Method) {
 			continue
 		}
-		if methods[m.Reason] == nil {
-			reasons = append(reasons, m.Reason)
+		reason := why(m)
+		if methods[reason] == nil {
+			reasons = append(reasons, reason)
 		}
-		methods[m.Reason] = append(methods[m.Reason], printable(m.Method))
+		methods[reason] = append(methods[reason], printable(m.Method))
 	}
 	for _, reason := range reasons {
 		p.line("MISSING %s: %s", strings.Join(methods[reason], ", "), reason)

@@ -197,6 +197,25 @@ func TestBenchSuiteShowsWhatIsMissing(t *testing.T) {
 	}
 }
 
+func TestBenchSkipsPromptsThatAreTooLong(t *testing.T) {
+	prompts := write(t, "prompts.jsonl", []byte(`{"id": "long-0", "prompt": "`+strings.Repeat("x ", 600)+`"}
+{"id": "short-0", "prompt": "package p\n\nfunc f() {\n"}
+`))
+	report := filepath.Join(t.TempDir(), "report.json")
+	o := runBench(t, "--prompts", prompts, "--methods", "none", "--context", "64", "--json", report)
+	if o.code != exitOK {
+		t.Fatalf("code %d: %s", o.code, o.err)
+	}
+	for _, want := range []string{"1 prompts, 5 tokens", "SKIPPED prompt long-0: ", "context holds 64", "short"} {
+		if !strings.Contains(o.out, want) {
+			t.Errorf("no %q in\n%s", want, o.out)
+		}
+	}
+	if r, err := readReport(report); err != nil || len(r.Missing) != 1 || r.Missing[0].Prompt != "long-0" {
+		t.Errorf("report %+v, %v", r, err)
+	}
+}
+
 func TestBenchInterruptedSaysHowToGoOn(t *testing.T) {
 	var out, errs bytes.Buffer
 	ctx, stop := context.WithCancel(context.Background())

@@ -218,11 +218,16 @@ export class ForetokenBenchmark extends HTMLElement {
       );
       this.report = report;
       this.#show(report.rows);
+      const missing = report.missing ?? [];
       this.#missing.append(
-        ...(report.missing ?? []).map((m) => el("li", {}, el("b", {}, m.method), ` skipped: ${m.reason}`)),
+        ...missing.map(({ method, prompt, reason }) => {
+          const where = method && prompt ? `on prompt ${prompt}: ` : "";
+          return el("li", {}, el("b", {}, method ?? `prompt ${prompt}`), ` skipped: ${where}${reason}`);
+        }),
       );
       this.#json.disabled = this.#csv.disabled = report.rows.length === 0;
-      const what = `${prompts.length} prompt${prompts.length === 1 ? "" : "s"} on ${report.device}`;
+      const measured = prompts.length - missing.filter(({ method }) => !method).length;
+      const what = `${measured} prompt${measured === 1 ? "" : "s"} on ${report.device}`;
       setText(this.#status, report.stopped ? `Stopped with partial results. ${what}` : `Done: ${what}`);
       return report;
     } catch (cause) {

@@ -64,7 +64,8 @@ export interface BenchReport {
   draft: string;
   note?: string;
   rows: BenchRow[];
-  missing?: { method: string; reason: string }[] | null;
+  /** Methods that failed, on a prompt or before any, and prompts that do not fit the context, without a method. */
+  missing?: { method?: string; prompt?: string; reason: string }[] | null;
   stopped: boolean;
 }
 
