@@ -64,8 +64,13 @@ func TestHelpTellsAll(t *testing.T) {
 			t.Errorf("%v has no --json", path)
 		}
 	})
-	if o := call(t, ""); o.code != exitOK || !strings.Contains(o.out, "COMMANDS") {
-		t.Errorf("without a command: %+v", o)
+	o, last := call(t, ""), 0
+	for _, want := range []string{"foretoken generate --prompt", "COMMANDS", "\n  generate ", "\n  serve ", "\n  calibrate "} {
+		at := strings.Index(o.out, want)
+		if o.code != exitOK || at < last {
+			t.Errorf("without a command: no %q behind the last in %+v", want, o)
+		}
+		last = at
 	}
 }
 

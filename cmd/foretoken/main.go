@@ -130,17 +130,26 @@ func run(ctx context.Context, c *console, args []string) int {
 
 // rootCommand builds the command line. It sets began when a command runs: an error before that is a usage error.
 func rootCommand(c *console, began *bool) *cobra.Command {
+	cobra.EnableCommandSorting = false // what people do first comes first
 	root := &cobra.Command{
-		Use:                "foretoken",
-		Short:              "Speculative decoding of language models, exact to the token",
+		Use:   "foretoken",
+		Short: "Speculative decoding of language models, exact to the token",
+		Long: `To begin with:
+
+  foretoken generate --prompt 'func main() {'   continue a prompt
+  foretoken chat --target MODEL.gguf            talk to a model
+  foretoken serve                               answer programs written for OpenAI's API
+  foretoken bench --prompts prompts.jsonl       measure what speculation gains here
+
+Without --target, generate, serve and bench run the built-in pair of models, which write Go.`,
 		SilenceUsage:       true,
 		SilenceErrors:      true,
 		DisableSuggestions: true, // cobra's take several lines: see suggested
 		PersistentPreRun:   func(*cobra.Command, []string) { *began = true },
 	}
-	root.AddCommand(generateCommand(c), chatCommand(c), serveCommand(c), samplePromptsCommand(c), calibrateCommand(c),
-		trainCommand(c), benchCommand(c), methodsCommand(c), inspectCommand(c), convertCommand(c), devicesCommand(c),
-		manCommand(c), versionCommand(c))
+	root.AddCommand(generateCommand(c), chatCommand(c), serveCommand(c), benchCommand(c), methodsCommand(c),
+		devicesCommand(c), inspectCommand(c), convertCommand(c), samplePromptsCommand(c), calibrateCommand(c),
+		trainCommand(c), manCommand(c), versionCommand(c))
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		if err := showManual(c.out, cmd); err != nil {
 			c.note("help was cut off: %v", err)
