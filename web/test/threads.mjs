@@ -9,28 +9,29 @@ import { after, before, test } from "node:test";
 import { startHost } from "./host.mjs";
 import { dist, limit, openPage, startBrowser } from "./site.mjs";
 
-/** Records the threads that the engine's worker starts; after the round `at` it calls `act` and pauses the engine. */
+/**
+ * Records the threads that the engine's worker starts. When the engine next gives way to events after the round `at`,
+ * it calls `act`, and the engine goes on after `pause` milliseconds.
+ */
 const SCRIPT = `{
-  const recorded = (globalThis.recorded = { threads: [], rounds: 0, at: 0, act: () => undefined, pause: 0 });
+  const recorded = (globalThis.recorded = { threads: [], rounds: 0, at: Infinity, act: () => undefined, pause: 0 });
   globalThis.Worker = class extends globalThis.Worker {
     constructor(...given) {
       super(...given);
       recorded.threads.push(this);
     }
   };
-  let until = 0;
   const later = globalThis.setTimeout;
   globalThis.setTimeout = (callback, ms, ...given) => later(() => {
-    const wait = until - Date.now();
-    if (wait > 0) later(callback, wait, ...given);
-    else callback(...given);
+    if (recorded.rounds < recorded.at) return callback(...given);
+    recorded.at = Infinity;
+    recorded.act(recorded.threads.at(-1));
+    later(callback, recorded.pause, ...given);
   }, ms);
   const post = globalThis.postMessage;
   globalThis.postMessage = (message, ...rest) => {
     post(message, ...rest);
-    if (message.type !== "update" || !message.json.includes('"round"') || ++recorded.rounds !== recorded.at) return;
-    recorded.act(recorded.threads.at(-1));
-    until = Date.now() + recorded.pause;
+    if (message.type === "update" && message.json.includes('"round"')) recorded.rounds++;
   };
 }`;
 
@@ -72,7 +73,8 @@ async function open(started = 2, policy = "") {
   return { page, worker, errors: record.errors };
 }
 
-const REQUEST = { policy: "chain", temperature: 0.8, seed: 3, max_tokens: 40 };
+/** A reply of hundreds of milliseconds: the engine gives way to events every 50. */
+const REQUEST = { policy: "chain", temperature: 0.8, seed: 3, max_tokens: 200 };
 
 const generate = (page) =>
   page.evaluate(async (request) => {

@@ -2,6 +2,7 @@
 # Builds the corpus and its token files in ../data, in about five minutes: make_data.sh PROMPTS.jsonl
 set -eu
 cd "$(dirname "$0")"
+mkdir -p ../data
 modules=$(sed 's/#.*//' modules.txt)
 # A module that asks for a newer Go is still unpacked.
 (cd "$(mktemp -d)" && printf 'module corpus\n' >go.mod && for m in $modules; do go mod download "$m" || test -d "$(go env GOMODCACHE)/$m"; done)
