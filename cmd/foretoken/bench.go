@@ -68,7 +68,7 @@ func benchCommand(c *console) *cobra.Command {
 		Example: "  foretoken bench --prompts prompts.jsonl --per-category 4\n" +
 			"  foretoken bench --prompts prompts.jsonl --suite papers/mars --resume cells.jsonl --json mars.json\n" +
 			"  foretoken bench --prompts prompts.jsonl --compare before.json",
-		Args: cobra.NoArgs,
+		Args: flagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.list {
 				return listSuites(c)

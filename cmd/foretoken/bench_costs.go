@@ -47,7 +47,7 @@ func verifyCostCommand(c *console) *cobra.Command {
 		Example: `  foretoken bench verify-cost
   foretoken bench verify-cost --target model.gguf --rows 1-16
   foretoken bench verify-cost --target model.gguf --draft small.gguf --prompts prompts.jsonl --json costs.json`,
-		Args: cobra.NoArgs,
+		Args: flagsOnly,
 		RunE: checkedRun(o.complete, func(ctx context.Context) error { return o.run(ctx, c) }),
 	}
 	f := cmd.Flags()

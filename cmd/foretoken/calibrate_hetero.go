@@ -52,7 +52,7 @@ continues where it stopped.`,
 		Example: "  foretoken calibrate hetero --prompts prompts.jsonl --depth 5 --top-k 10 --nodes 60 --tree 4,4,16 " +
 			"--out calibration.json\n" +
 			"  foretoken calibrate hetero --prompts prompts.jsonl --temperature 1 --out calibration.json --add",
-		Args: cobra.NoArgs,
+		Args: flagsOnly,
 		RunE: checkedRun(o.complete, func(ctx context.Context) error { return o.run(ctx, c) }),
 	}
 	d := method.DefaultConfig(method.DrafterEAGLE2)

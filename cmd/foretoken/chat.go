@@ -44,7 +44,7 @@ func chatCommand(c *console) *cobra.Command {
 			"conversation is kept: an answer costs only the prefill of the new tokens.",
 		Example: "  foretoken chat --target qwen2.5-1.5b.gguf --draft qwen2.5-0.5b.gguf\n" +
 			"  foretoken chat --target model.gguf --system 'Answer in one sentence.' < questions.txt",
-		Args: cobra.NoArgs,
+		Args: flagsOnly,
 		RunE: checkedRun(func(given *pflag.FlagSet) error { return o.completeRequest(c, given) },
 			func(ctx context.Context) error { return o.run(ctx, c) }),
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,7 +47,7 @@ func convertCommand(c *console) *cobra.Command {
 		Example: "  foretoken convert SmolLM2-135M-Instruct -o smollm2-135m-q8_0.gguf --type q8_0\n" +
 			"  foretoken convert big-00001-of-00003.gguf -o big.gguf\n" +
 			"  foretoken convert model-f16.gguf -o model-q4_0.gguf --type q4_0",
-		Args: cobra.MinimumNArgs(1),
+		Args: modelArguments(math.MaxInt),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.in = args
 			return o.run(cmd.Context(), c)

@@ -207,7 +207,7 @@ func TestConvertRefusesWhatItCannotDo(t *testing.T) {
 		code int
 		want []string
 	}{
-		"no input":      {nil, exitUsage, []string{"1 arg"}},
+		"no input":      {nil, exitUsage, []string{"needs a model"}},
 		"no output":     {[]string{draft}, exitUsage, []string{"-o"}},
 		"no such type":  {[]string{draft, "-o", out, "--type", "q9"}, exitUsage, []string{"--type", "q9", "q8_0"}},
 		"there already": {[]string{draft, "-o", out}, exitError, []string{out, "--force"}},

@@ -40,7 +40,7 @@ func devicesCommand(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "devices",
 		Short: "List the devices that models can run on",
-		Args:  cobra.NoArgs,
+		Args:  flagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			devices, why, err := listDevices(cmd.Context())
 			if err != nil {

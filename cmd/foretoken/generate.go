@@ -37,7 +37,7 @@ func generateCommand(c *console) *cobra.Command {
 		Example: "  foretoken generate --prompt 'func main() {'\n" +
 			"  foretoken generate --target big.gguf --draft small.gguf --temperature 0.8 --seed 7 < prompt.txt\n" +
 			"  foretoken generate --policy none --prompt-file prompts.jsonl --json > plain.jsonl",
-		Args: cobra.NoArgs,
+		Args: flagsOnly,
 		RunE: checkedRun(func(given *pflag.FlagSet) error { return o.complete(c, given) },
 			func(ctx context.Context) error { return o.run(ctx, c) }),
 	}

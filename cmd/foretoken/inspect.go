@@ -72,7 +72,7 @@ func inspectCommand(c *console) *cobra.Command {
 		Long: "Show what is in a model file, whether it can be run, and how much memory it takes.\n\n" +
 			"MODEL is a GGUF file, one part of a split one, or a folder with safetensors, config.json\n" +
 			"and tokenizer.json, which is shown as the GGUF file that it is converted to.",
-		Args: cobra.ExactArgs(1),
+		Args: modelArguments(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := oneOfFlag("kv", planned.KV, kvFormats); err != nil {
 				return err

@@ -103,6 +103,28 @@ func asUsage(err error) error {
 	return usageError{err.Error()}
 }
 
+// flagsOnly refuses arguments that are not flags.
+func flagsOnly(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usagef("%s takes flags only, and %s is none: see %s --help", cmd.Name(), gguf.Quote(args[0]),
+		cmd.CommandPath())
+}
+
+// modelArguments asks for one to most model files or folders.
+func modelArguments(most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return usagef("%s needs a model, a file or a folder: %s", cmd.Name(), cmd.UseLine())
+		}
+		if len(args) > most {
+			return usagef("%s takes %d model, not %d: %s", cmd.Name(), most, len(args), cmd.UseLine())
+		}
+		return nil
+	}
+}
+
 var errInterrupted = errors.New("interrupted")
 
 // run runs one command line and returns the exit code.
@@ -110,7 +132,10 @@ func run(ctx context.Context, c *console, args []string) int {
 	began := false
 	root := rootCommand(c, &began)
 	root.SetArgs(append([]string{}, args...)) // nil would select the program's own arguments
-	err := root.ExecuteContext(ctx)
+	err := unknownCommand(root, args)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	if err == nil {
 		return exitOK
 	}
@@ -163,6 +188,15 @@ Without --target, generate, serve and bench run the built-in pair of models, whi
 	return root
 }
 
+// unknownCommand refuses a wrong command of a group, such as train, for which cobra shows the group's manual.
+func unknownCommand(root *cobra.Command, args []string) error {
+	cmd, rest, err := root.Find(args)
+	if err != nil || !cmd.HasParent() || !cmd.HasSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") {
+		return nil
+	}
+	return usagef("unknown command %s for %q", gguf.Quote(rest[0]), cmd.CommandPath())
+}
+
 // suggested adds the name that was probably meant to an error about an unknown command or flag.
 func suggested(root *cobra.Command, args []string, err error) error {
 	wrong, mark, names := "", "", &cobra.Command{SuggestionsMinimumDistance: 2}
@@ -172,7 +206,7 @@ func suggested(root *cobra.Command, args []string, err error) error {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
 		})
-	} else if cmd, rest, notFound := root.Find(args); notFound != nil && len(rest) > 0 {
+	} else if cmd, rest, _ := root.Find(args); len(rest) > 0 && cmd.HasSubCommands() {
 		wrong, names = rest[0], cmd
 		names.SuggestionsMinimumDistance = 2
 	}
@@ -216,7 +250,7 @@ func versionCommand(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print what this program was built from",
-		Args:  cobra.NoArgs,
+		Args:  flagsOnly,
 		RunE: func(*cobra.Command, []string) error {
 			v := struct {
 				Version  string `json:"version"`

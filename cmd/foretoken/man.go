@@ -23,7 +23,7 @@ func manCommand(c *console) *cobra.Command {
 in the format that man reads.`,
 		Example: "  foretoken man --out ~/.local/share/man/man1\n" +
 			"  man foretoken-serve",
-		Args: cobra.NoArgs,
+		Args: flagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
 				return usagef("--out is missing, want a folder to write the pages to")

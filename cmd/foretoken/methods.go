@@ -59,7 +59,7 @@ func methodsCommand(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "methods",
 		Short: "List the names that --policy takes, with their settings",
-		Args:  cobra.NoArgs,
+		Args:  flagsOnly,
 		RunE: func(*cobra.Command, []string) error {
 			if asJSON {
 				return printObject(c, struct {

@@ -50,7 +50,7 @@ Texts of a drawn length are sampled after nothing and after short beginnings of 
 at the end of a line: a comment, a line about errors, the head of a function, the beginning of a struct or of a
 table, or another statement, in turn, where there is one. Each line of the file records its origin.`,
 		Example: "  foretoken sample-prompts --count 200 --temperature 1 --seed 1 --out prompts.jsonl",
-		Args:    cobra.NoArgs,
+		Args:    flagsOnly,
 		RunE:    checkedRun(o.check, func(ctx context.Context) error { return o.run(ctx, c) }),
 	}
 	f := cmd.Flags()

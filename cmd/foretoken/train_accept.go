@@ -56,7 +56,7 @@ token is the target's with probability --mix. A tenth of the prompts is held out
 where it stopped.`,
 		Example: `  foretoken train acceptance-head --prompts prompts.jsonl --out acceptance-head.json
   foretoken train acceptance-head --prompts prompts.jsonl --temperature 1 --label ratio --out rejection-head.json`,
-		Args: cobra.NoArgs,
+		Args: flagsOnly,
 		RunE: checkedRun(o.check, func(ctx context.Context) error { return o.run(ctx, c) }),
 	}
 	f := cmd.Flags()

@@ -60,7 +60,7 @@ recall is kept, and among equals the one that keeps fewer nodes. An interrupted 
 			"  foretoken train c2t --target other.gguf --draft small.gguf --prompts prompts.jsonl --from c2t.json " +
 			"--out other-c2t.json\n" +
 			"  foretoken train c2t --prompts prompts.jsonl --features probability,depth --out ablation.json",
-		Args: cobra.NoArgs,
+		Args: flagsOnly,
 		RunE: checkedRun(o.check, func(ctx context.Context) error { return o.run(ctx, c) }),
 	}
 	f := cmd.Flags()
