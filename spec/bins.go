@@ -9,9 +9,9 @@ type BinStats struct {
 	Nodes    int `json:"tokens_verified"`
 	Levels   int `json:"levels"` // of tokens drafted, summed over rounds
 	Accepted int `json:"accepted"`
-	// Full counts judged rounds whose accepted path goes down to the last level of the tree.
+	// Full counts verified rounds whose accepted path goes down to the last level of the tree.
 	Full int `json:"full"`
-	// TCR is a histogram over judged rounds: element i counts rounds whose last accepted
+	// TCR is a histogram over verified rounds: element i counts rounds whose last accepted
 	// node, or the root where there is none, has rank i+1 by V among the tree's nodes.
 	TCR []int `json:"tcr"`
 	// Phi is a histogram: element i counts rounds with Φ from i·PhiStep up to (i+1)·PhiStep.

@@ -19,7 +19,7 @@ type Stats struct {
 	Calls  int `json:"calls"`           // target passes of the rounds; prefill is not among them
 	Nodes  int `json:"tokens_verified"` // rows of those passes, roots included: plain decoding has one a call
 
-	// Drafted counts judged drafted nodes and Accepted those of them that were
+	// Drafted counts verified drafted nodes and Accepted those of them that were
 	// committed, Relaxed ones included; see Event.VerifiedDepth.
 	Drafted   int `json:"drafted"`
 	Accepted  int `json:"accepted"`
@@ -32,7 +32,7 @@ type Stats struct {
 
 	Recoveries int `json:"recoveries,omitempty"` // how often lost models were replaced, see Options.Recover
 
-	// Element i is about depth i+1: rounds that drafted to that depth (judged
+	// Element i is about depth i+1: rounds that drafted to that depth (verified
 	// there) and rounds that accepted a node of it.
 	DepthDrafted  []int `json:"depth_drafted"`
 	DepthAccepted []int `json:"depth_accepted"`

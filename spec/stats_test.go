@@ -113,7 +113,7 @@ func TestStatsOfRoundsWorkedByHand(t *testing.T) {
 		// A tree of two branches, one accepted down to its leaf.
 		{tokens: []int32{1, 2, 3}, parents: []int32{0, 0, 1}, path: []int32{0, 1, 3}, next: 4},
 		{path: []int32{0}, next: 6},
-		// Four accepted, the first of them relaxed, but the second ends the sequence: the rest is unjudged.
+		// Four accepted, the first of them relaxed, but the second ends the sequence: the rest is not verified.
 		{tokens: []int32{1, 7, 2, 2}, parents: []int32{0, 1, 2, 3}, path: []int32{0, 1, 2, 3, 4},
 			relaxed: []bool{false, true, false, false, false}, next: 3},
 	}}
@@ -123,12 +123,12 @@ func TestStatsOfRoundsWorkedByHand(t *testing.T) {
 	}
 	var tokens []int32
 	var origins []Origin
-	var judged []int
+	var verified []int
 	stats, err := g.Generate(context.Background(), []int32{0, 1, 2, 3}, Options{EOS: []int32{7}, MaxTokens: 40,
 		Cut: func(run []int32) (int, bool) { p.pass(2); return len(run), false },
 	}, func(e *Event) error {
-		tokens, origins, judged = append(tokens, e.Tokens...), append(origins, e.Origins...),
-			append(judged, e.VerifiedDepth)
+		tokens, origins, verified = append(tokens, e.Tokens...), append(origins, e.Origins...),
+			append(verified, e.VerifiedDepth)
 		p.pass(7)
 		return nil
 	})
@@ -142,8 +142,8 @@ func TestStatsOfRoundsWorkedByHand(t *testing.T) {
 		Accepted}; !slices.Equal(origins, want) {
 		t.Errorf("origins %v, want %v", origins, want)
 	}
-	if want := []int{3, 2, 0, 2}; !slices.Equal(judged, want) {
-		t.Errorf("judged to %v, want %v", judged, want)
+	if want := []int{3, 2, 0, 2}; !slices.Equal(verified, want) {
+		t.Errorf("verified to %v, want %v", verified, want)
 	}
 	if want := [][]int32{{0, 1, 2}, {0, 1, 3}, {0}, {0, 1}}; !reflect.DeepEqual(p.target, want) {
 		t.Errorf("the target committed %v, want %v", p.target, want)
@@ -310,9 +310,9 @@ func TestBrokenVerdictsAreErrors(t *testing.T) {
 func TestBinStatsByHand(t *testing.T) {
 	tree := &Tree{Tokens: []int32{1, 2, 3, 4}, Parents: []int32{-1, 0, 0, 2}, Depths: []int32{0, 1, 1, 2},
 		Scores: []float32{0, -2, -1, -1.5}}
-	round := func(bin int, phi float64, path []int32, judged int) *Event {
+	round := func(bin int, phi float64, path []int32, verified int) *Event {
 		return &Event{Proposal: &Draft{Bin: bin, Phi: phi}, Tree: tree, Levels: make([]Level, 3), Path: path,
-			VerifiedDepth: judged}
+			VerifiedDepth: verified}
 	}
 	var s Stats
 	s.countBin(&Event{Tree: tree, Path: []int32{0}}) // no bins

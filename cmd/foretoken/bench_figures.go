@@ -58,8 +58,8 @@ func (p *benchPrinter) figure(which string, rows []*bench.Row) {
 	}
 	title, ok := map[string]string{
 		bench.FigureEntropy: "acceptance by the entropy of the draft's distribution, nats: " +
-			"% accepted (tokens judged)",
-		bench.FigureEstimates: "acceptance by the head's estimate: % accepted (tokens judged)",
+			"% accepted (tokens verified)",
+		bench.FigureEstimates: "acceptance by the head's estimate: % accepted (tokens verified)",
 		bench.FigurePhi:       "rounds by Φ, nats: % that accepted a path to the base depth (rounds)",
 		bench.FigureTCR: "rounds by TCR, the rank of the last accepted node less one: % that accepted a path to " +
 			"the base depth (rounds)",

@@ -198,8 +198,8 @@ func (m *Matcher) keep(s *stack) *stack {
 // mostScratch bounds the maps of a step that are used again: emptying one takes as long as it was ever large.
 const mostScratch = 1 << 10
 
-// settle ends a step.
-func (m *Matcher) settle() {
+// endStep ends a step.
+func (m *Matcher) endStep() {
 	if len(m.visited) > mostScratch {
 		m.visited, m.calls, m.spare = map[item]bool{}, map[int32]*stack{}, nil
 	}
@@ -210,7 +210,7 @@ func (m *Matcher) settle() {
 
 // state is the kept state of what was found since the last one, or dead where the budget does not reach for it.
 func (m *Matcher) state() *State {
-	defer m.settle()
+	defer m.endStep()
 	if !m.spend(stateUnits) {
 		return dead
 	}

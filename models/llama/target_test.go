@@ -232,7 +232,7 @@ func chainTree(root int32, drawn []spec.Drawn) *spec.Tree {
 	return tree
 }
 
-var judgedSamplings = []spec.Sampling{
+var verifiedSamplings = []spec.Sampling{
 	{},
 	{Temperature: 1, Seed: 3},
 	{Temperature: 0.7, Seed: 4, TopK: 20, TopP: 0.9},
@@ -250,7 +250,7 @@ func TestVerifyChain(t *testing.T) {
 		body, root := text[:len(text)-1], text[len(text)-1:]
 		same, seen, accepted := 0, 0, 0
 		for seed := range uint64(8) {
-			for _, s := range judgedSamplings[1:] {
+			for _, s := range verifiedSamplings[1:] {
 				s.Seed = seed
 				prefilled(t, d, body)
 				restart(t, m, body)
@@ -303,7 +303,7 @@ func TestVerifyDivergence(t *testing.T) {
 		}
 		body, root := text[:len(text)-1], text[len(text)-1:]
 		most := 0.0
-		for _, s := range judgedSamplings {
+		for _, s := range verifiedSamplings {
 			prefilled(t, d, body)
 			restart(t, m, body)
 			drawn, err := d.DraftSampled(background, spec.SampleRequest{Pending: root, Count: count - 2, Sampling: s})
@@ -357,7 +357,7 @@ func TestVerifyDivergence(t *testing.T) {
 			t.Errorf("draft and target are at most %g apart: this shows nothing", most)
 		}
 		other := chainTree(root[0], []spec.Drawn{{Token: 1}, {Token: 1}})
-		if _, _, err := m.VerifyDivergence(background, other, d, judgedSamplings[1]); err == nil ||
+		if _, _, err := m.VerifyDivergence(background, other, d, verifiedSamplings[1]); err == nil ||
 			!strings.Contains(err.Error(), "not the one") {
 			t.Errorf("a chain that was not sampled: %v", err)
 		}
@@ -394,7 +394,7 @@ func TestVerifySampled(t *testing.T) {
 		}
 		same, accepted, verdictsSeen := 0, 0, 0
 		for seed := range seeds {
-			for _, s := range judgedSamplings[1:] {
+			for _, s := range verifiedSamplings[1:] {
 				s.Seed = seed
 				prefilled(t, d, body)
 				restart(t, m, body)
@@ -478,11 +478,11 @@ func TestVerifySampled(t *testing.T) {
 				accepted)
 		}
 		tree := node(1)
-		if _, err := m.VerifySampled(background, tree, []int32{5, 6}, d, judgedSamplings[1]); err == nil {
+		if _, err := m.VerifySampled(background, tree, []int32{5, 6}, d, verifiedSamplings[1]); err == nil {
 			t.Error("two rows for one node were taken")
 		}
 		mustLevels(t)(d.DraftTree(background, spec.DraftRequest{Pending: []int32{3}, Depth: 1, K: 2}))
-		if _, err := m.VerifySampled(background, tree, []int32{-1}, d, judgedSamplings[1]); err == nil {
+		if _, err := m.VerifySampled(background, tree, []int32{-1}, d, verifiedSamplings[1]); err == nil {
 			t.Error("a ranked tree was verified as a sampled one")
 		}
 	})

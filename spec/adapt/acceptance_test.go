@@ -86,9 +86,9 @@ func TestPassTimesByHand(t *testing.T) {
 	if h := p.threshold(); !math.IsInf(h, 1) {
 		t.Errorf("before anything was measured h is %v", h)
 	}
-	round := func(levels, depth, accepted, judged int, draft, verify time.Duration) *spec.Event {
+	round := func(levels, depth, accepted, verified int, draft, verify time.Duration) *spec.Event {
 		e := &spec.Event{Tree: &spec.Tree{}, Proposal: &spec.Draft{}, Levels: make([]spec.Level, levels),
-			VerifiedDepth: judged, Draft: draft, Verify: verify}
+			VerifiedDepth: verified, Draft: draft, Verify: verify}
 		e.Tree.Reset(0)
 		for i := range int32(depth) {
 			e.Tree.Add(i, 1, 0)

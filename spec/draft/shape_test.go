@@ -234,7 +234,7 @@ func TestWithoutReplacementRefusesOtherDrafts(t *testing.T) {
 	}
 }
 
-// brief is a target that judges too few nodes, wrong one that accepts a node wherever it is.
+// brief is a target that verifies too few nodes, wrong one that accepts a node wherever it is.
 type brief struct{ *spectest.Target }
 
 func (b brief) VerifySampled(ctx context.Context, tree *spec.Tree, rows []int32, d spec.DraftModel,

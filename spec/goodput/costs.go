@@ -63,10 +63,10 @@ const (
 	familiar = 3
 	// leeway bounds the ln of one measurement's ratio to the expected time. Held by TestCostsFollowWhatPassesTake.
 	leeway = 0.4
-	// kinship and common are the shares of a pass's news that move all other passes: of one that is little known, and
-	// of one that is well known. Held by TestBusyMachinesDoNotMislead.
-	kinship = 0.25
-	common  = 0.18
+	// sharedNew and sharedKnown are the shares of a pass's news that move all other passes: of one that is little known,
+	// and of one that is well known. Held by TestBusyMachinesDoNotMislead.
+	sharedNew   = 0.25
+	sharedKnown = 0.18
 )
 
 // NewCosts returns unmeasured costs: guesses in proportion to each other, which the first passes replace.
@@ -173,18 +173,18 @@ func (c *Costs) observe(seconds float64, parts ...share) {
 		news = min(max(news, -leeway), leeway)
 	}
 	// A well known pass changes because the machine does. All passes then change, and their ratios stay.
-	rate, trust := max(1/(2+known), slowest), known/(known+familiar)
-	kin := kinship*rate*(1-trust) + common*trust
-	rate = kin*trust + (1-kin*trust)*rate
+	rate, certainty := max(1/(2+known), slowest), known/(known+familiar)
+	shared := sharedNew*rate*(1-certainty) + sharedKnown*certainty
+	rate = shared*certainty + (1-shared*certainty)*rate
 	if known == 0 {
 		rate = 1
 	}
 	if !c.measured() {
-		kin = 1 // the first measurement sets the scale of all guesses
+		shared = 1 // the first measurement sets the scale of all guesses
 	}
 	c.each(func(cell *Cell) {
 		if !slices.ContainsFunc(parts, func(p share) bool { return p.cell == cell }) {
-			cell.Seconds *= math.Exp(kin * news)
+			cell.Seconds *= math.Exp(shared * news)
 		}
 	})
 	for _, p := range parts {

@@ -104,7 +104,7 @@ func TestAcceptanceTreeStopsWhereDefined(t *testing.T) {
 	}
 }
 
-// TestAcceptanceChainUnderEveryVerifier ends sampled chains that are judged by more than
+// TestAcceptanceChainUnderEveryVerifier ends sampled chains that are verified by more than
 // matching: the tokens are those of the sampled draft, as far as the rule lets them.
 func TestAcceptanceChainUnderEveryVerifier(t *testing.T) {
 	for _, verifier := range []string{VerifierMatch, VerifierRejection, VerifierMARS, VerifierAdaSD} {

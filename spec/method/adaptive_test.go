@@ -110,20 +110,20 @@ func TestAdaptiveDraftsEndAnywhere(t *testing.T) {
 	}
 }
 
-// TestAdaptiveDraftsUnderALossyVerifier: what adapts the draft does not care who judges it.
+// TestAdaptiveDraftsUnderALossyVerifier: what adapts the draft does not depend on the verifier.
 func TestAdaptiveDraftsUnderALossyVerifier(t *testing.T) {
 	target := spectest.NewTarget(&spectest.Script{Vocab: 12, Steps: 1e6}, 300, 64)
 	for _, mode := range []string{MARSAlg1, MARSSampled} {
 		mars := Config{Drafter: DrafterNone, Verifier: VerifierMARS}
 		mars.Mode = mode
-		judge, err := mars.Parts(target, nil)
+		lossyParts, err := mars.Parts(target, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		relaxed := 0
 		for _, set := range adaptive() {
 			p := set.Parts(target, spectest.NewDraft(target, 300, 0.1))
-			p.Verifier = judge.Verifier
+			p.Verifier = lossyParts.Verifier
 			g, err := spec.New(target, p)
 			if err != nil {
 				t.Fatal(err)

@@ -119,7 +119,7 @@ func TestSpeculationEqualsPlainDecoding(t *testing.T) {
 }
 
 // TestEndsAtEveryPosition puts each kind of end at each place of a run, so that it
-// falls on accepted, corrected and bonus tokens and before the unjudged rest.
+// falls on accepted, corrected and bonus tokens and before the rest, which is not verified.
 func TestEndsAtEveryPosition(t *testing.T) {
 	spectest.Long(t)
 	const longest = 14

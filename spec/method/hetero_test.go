@@ -13,7 +13,7 @@ import (
 )
 
 // TestSampleIsWhatVerifyingGives drafts against a known continuation and compares with the
-// rounds of a generation, where the target judged the same trees.
+// rounds of a generation, where the target verified the same trees.
 func TestSampleIsWhatVerifyingGives(t *testing.T) {
 	target := spectest.NewTarget(&spectest.Script{Vocab: 12, Steps: 1e6}, 400, 64)
 	draft := spectest.NewDraft(target, 400, 0.1)

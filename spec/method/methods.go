@@ -135,7 +135,7 @@ var verifierRows = []Verifier{
 		if c.Adapt != AdaptC2T {
 			return ""
 		}
-		return "the adasd verifier judges sampled chains and c2t cuts ranked ones; use another policy, or the match " +
+		return "the adasd verifier takes sampled chains and c2t cuts ranked ones; use another policy, or the match " +
 			"or mars verifier"
 	}},
 }
@@ -143,7 +143,7 @@ var verifierRows = []Verifier{
 func refusedByRejection(d drafter) string {
 	switch {
 	case d.name == DrafterSampled:
-		return "the rejection verifier judges chains; a tree drawn without replacement takes the " +
+		return "the rejection verifier takes chains; a tree drawn without replacement takes the " +
 			"without-replacement verifier"
 	case d.programs == DraftNothing:
 		return "the rejection verifier needs tokens sampled from a draft's distribution, and the " + d.name +

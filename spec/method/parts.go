@@ -20,7 +20,7 @@ func New(target spec.Target, model spec.DraftModel, c Config) (*spec.Generator, 
 }
 
 // Parts builds what the config names for a pair of models and refuses settings beyond their limits. model is the
-// draft model or head that Source names; it may be nil where UsesDraftModel is false. A chain to be judged by what
+// draft model or head that Source names; it may be nil where UsesDraftModel is false. A chain to be verified by what
 // it was drawn from is sampled, and ranked otherwise.
 func (c Config) Parts(target spec.Target, model spec.DraftModel) (spec.Parts, error) {
 	if err := c.Validate(); err != nil {

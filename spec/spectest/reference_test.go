@@ -146,7 +146,7 @@ func TestDrawsAreIndependent(t *testing.T) {
 	Fits(t, "uniform and draft", counts, want)
 }
 
-func TestJudgeKeepsTheTargetsDistribution(t *testing.T) {
+func TestVerifierKeepsTheTargetsDistribution(t *testing.T) {
 	for _, c := range []struct{ p, q []float64 }{
 		{[]float64{.1, .2, .3, .4}, []float64{.4, .3, .2, .1}},
 		{[]float64{.5, .5, 0, 0}, []float64{.25, .25, .25, .25}},
@@ -175,7 +175,7 @@ func TestJudgeKeepsTheTargetsDistribution(t *testing.T) {
 	}
 }
 
-func TestJudgeWithoutResidual(t *testing.T) {
+func TestVerifierWithoutResidual(t *testing.T) {
 	// q(x) exceeds p(x) by rounding alone and the uniform falls between them.
 	p := []float64{Uniform(5, spec.StreamAccept, 1, 0), 0}
 	if v := VerifyToken(p, []float64{1, 0}, 0, 5, 1); v.Accepted || v.Token != 0 {

@@ -303,7 +303,7 @@ func (d *backend) Time(p *prog, i, times int) (took time.Duration, err error) {
 		defer buffer.Release()
 		begin := time.Now()
 		drv.queue.Submit(buffer)
-		drv.settle(func() bool { return false })
+		drv.poll(func() bool { return false })
 		took = time.Since(begin)
 		return nil
 	})

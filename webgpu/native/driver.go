@@ -71,7 +71,7 @@ func openDriver(o Options) (*driver, error) {
 func (drv *driver) release() (left Handles) {
 	if drv.device != nil { // what is in flight must not lose its buffers
 		start := time.Now()
-		drv.settle(func() bool { return time.Since(start) > time.Minute })
+		drv.poll(func() bool { return time.Since(start) > time.Minute })
 	}
 	for b := range drv.binds {
 		b.Release()
@@ -306,14 +306,14 @@ func (drv *driver) flush(w *writeQueue) error {
 		return err
 	}
 	drv.queue.Submit()
-	drv.settle(func() bool { return false })
+	drv.poll(func() bool { return false })
 	return nil
 }
 
-// settle polls until nothing is in flight or over says so. The library is never left to wait by
+// poll goes on until nothing is in flight or over says so. The library is never left to wait by
 // itself: its wait gives up after five seconds, takes what was submitted for done and frees
 // it, and a driver that still runs it crashes.
-func (drv *driver) settle(over func() bool) {
+func (drv *driver) poll(over func() bool) {
 	for start := time.Now(); !drv.device.Poll(false, nil) && !over(); {
 		nap(time.Since(start))
 	}
@@ -388,7 +388,7 @@ func (drv *driver) reserve(size int, result *readback) error {
 	return nil
 }
 
-// await maps the staging buffer and polls until it is mapped or the device is lost; see settle.
+// await maps the staging buffer and polls until it is mapped or the device is lost; see poll.
 func (drv *driver) await(size int) error {
 	if err := drv.mail.mapRead(drv.staging, size); err != nil {
 		return err
