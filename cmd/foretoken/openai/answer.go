@@ -50,8 +50,8 @@ func (a *answer) refuse(e *Error) {
 func writeJSON(w http.ResponseWriter, status int, v any) error {
 	b, err := encode(v)
 	if err != nil {
-		status, b = http.StatusInternalServerError, []byte(fmt.Sprintf(
-			`{"error": {"message": %q, "type": %q, "param": null, "code": "encoding"}}`, err.Error(), typeServer))
+		status, b = http.StatusInternalServerError, fmt.Appendf(nil,
+			`{"error": {"message": %q, "type": %q, "param": null, "code": "encoding"}}`, err.Error(), typeServer)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -52,11 +52,10 @@ func (s *Server) body(a *answer, r *http.Request, end context.CancelCauseFunc) (
 		b = append(b, rest...)
 		s.bodies.waiting(p, false)
 	}
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, leave, tooLarge(large.Limit)
-	case err != nil:
+	}
+	if err != nil {
 		return nil, leave, refused(http.StatusRequestTimeout, "incomplete_request", "the request did not arrive: %v",
 			err)
 	}

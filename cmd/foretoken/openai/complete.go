@@ -29,8 +29,9 @@ func (s *Server) complete(a *answer, r *http.Request, chat bool) {
 	if err == nil {
 		return
 	}
-	var own *Error // why the server ended the request, which may have cut the connection's reads
-	if e := s.problem(err); errors.Is(err, errGone) || r.Context().Err() != nil && !errors.As(err, &own) {
+	// The server's own reason to end the request may have cut the connection's reads.
+	_, own := errors.AsType[*Error](err)
+	if e := s.problem(err); errors.Is(err, errGone) || r.Context().Err() != nil && !own {
 		a.entry.Status, a.entry.Code = statusGone, "client_gone"
 	} else if a.entry.Status == 0 {
 		a.refuse(e)

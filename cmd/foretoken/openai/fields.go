@@ -28,8 +28,7 @@ func parseFields(body []byte) (*fields, *Error) {
 	f := &fields{}
 	d := json.NewDecoder(bytes.NewReader(body))
 	if err := d.Decode(&f.raw); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return nil, badJSON("the body is a JSON %s; want an object", wrong.Value)
 		}
 		if errors.Is(err, io.EOF) {
@@ -80,16 +79,7 @@ func (f *fields) into(name string, to any, want string) bool {
 
 // number reads a number in [low, high], or leaves to as it is.
 func (f *fields) number(name string, to *float64, low, high float64) bool {
-	v := 0.0
-	if !f.into(name, &v, fmt.Sprintf("a number from %g to %g", low, high)) {
-		return false
-	}
-	if !(v >= low && v <= high) {
-		f.fail(invalid(name, "%s is %g; want a number from %g to %g", name, v, low, high))
-		return false
-	}
-	*to = v
-	return true
+	return within(f, name, to, low, high, fmt.Sprintf("a number from %g to %g", low, high))
 }
 
 // count reads an integer in [low, high], or leaves to unchanged.
@@ -98,12 +88,17 @@ func (f *fields) count(name string, to *int, low, high int) bool {
 	if high == math.MaxInt32 {
 		want = fmt.Sprintf("a whole number of %d or more", low)
 	}
-	v := 0
+	return within(f, name, to, low, high, want)
+}
+
+// within reads a value in [low, high]; want describes it in errors.
+func within[T int | float64](f *fields, name string, to *T, low, high T, want string) bool {
+	var v T
 	if !f.into(name, &v, want) {
 		return false
 	}
-	if v < low || v > high {
-		f.fail(invalid(name, "%s is %d; want %s", name, v, want))
+	if !(v >= low && v <= high) {
+		f.fail(invalid(name, "%s is %v; want %s", name, v, want))
 		return false
 	}
 	*to = v
@@ -198,8 +193,8 @@ func brief(raw []byte) string {
 
 // reason describes a JSON error in words; encoding/json quotes names and numbers of any length, and types of Go.
 func reason(err error) string {
-	var value *json.UnmarshalTypeError
-	if !errors.As(err, &value) {
+	value, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
 		return shorten(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	name, want := value.Field, "a value of another type"

@@ -228,6 +228,14 @@ func (a *parsedRequest) method(f *fields) {
 	if !ok {
 		return
 	}
+	s := &a.settings
+	var named struct {
+		Policy *string `json:"policy"`
+	}
+	if json.Unmarshal(raw, &named) == nil && named.Policy != nil { // in its own shape, as on the command line
+		s.Adapt, s.Source, s.Verifier, s.Depth, s.TopK, s.Nodes, s.Shape = "", "", "", 0, 0, 0, nil
+	}
+	// Members that are absent or null leave what they point to as it is.
 	m := struct {
 		Policy   *string `json:"policy"`
 		Adapt    *string `json:"adapt"`
@@ -238,36 +246,17 @@ func (a *parsedRequest) method(f *fields) {
 		Nodes    *int    `json:"nodes"`
 		Coupled  *bool   `json:"coupled"`
 		NoReuse  *bool   `json:"no_reuse"`
-		methods.Settings
-	}{Settings: a.settings.Settings}
-	s := &a.settings
+		*methods.Settings
+	}{&s.Policy, &s.Adapt, &s.Source, &s.Verifier, &s.Depth, &s.TopK, &s.Nodes, nil, &s.NoReuse, &s.Settings}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&m); err != nil {
 		f.fail(invalid("foretoken", "foretoken is wrong: %s", reason(err)))
 		return
 	}
-	if m.Policy != nil { // in its own shape, as on the command line
-		s.Policy, s.Adapt, s.Source, s.Verifier, s.Depth, s.TopK, s.Nodes, s.Shape = *m.Policy, "", "", "", 0, 0, 0, nil
-	}
-	for _, x := range []struct{ from, to *string }{{m.Adapt, &s.Adapt}, {m.Source, &s.Source},
-		{m.Verifier, &s.Verifier}} {
-		if x.from != nil {
-			*x.to = *x.from
-		}
-	}
-	for _, x := range []struct{ from, to *int }{{m.Depth, &s.Depth}, {m.TopK, &s.TopK}, {m.Nodes, &s.Nodes}} {
-		if x.from != nil {
-			*x.to = *x.from
-		}
-	}
-	if m.Coupled != nil {
+	if m.Coupled != nil { // a new value: the default's is shared by all requests
 		s.Coupled = m.Coupled
 	}
-	if m.NoReuse != nil {
-		s.NoReuse = *m.NoReuse
-	}
-	s.Settings = m.Settings
 	method := *s
 	method.Constraints = foretoken.Constraints{} // they are compiled in the client's turn
 	if err := method.Validate(); err != nil {

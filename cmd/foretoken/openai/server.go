@@ -330,10 +330,10 @@ func (s *Server) model(a *answer, name string) {
 
 // problem is the error of a request that could not be carried out.
 func (s *Server) problem(err error) *Error {
-	var e *Error
-	switch {
-	case errors.As(err, &e):
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
+	}
+	switch {
 	case errors.Is(err, foretoken.ErrNoChatTemplate):
 		return wrong("no_chat_template", "messages",
 			"the model has no chat template; start the server with --chat-template, or use /v1/completions")

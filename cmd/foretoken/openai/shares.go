@@ -2,6 +2,7 @@ package openai
 
 import (
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
@@ -99,17 +100,13 @@ func (s *shares) leave(p *place) {
 
 func (s *shares) remove(p *place) {
 	places := s.held[p.address]
-	for i := range places {
-		if places[i] != p {
-			continue
-		}
-		s.places--
-		if len(places) == 1 {
-			delete(s.held, p.address)
-			return
-		}
-		s.held[p.address] = append(places[:i:i], places[i+1:]...)
+	i := slices.Index(places, p)
+	if i < 0 {
 		return
+	}
+	s.places--
+	if s.held[p.address] = slices.Delete(places, i, i+1); len(places) == 1 {
+		delete(s.held, p.address)
 	}
 }
 
