@@ -87,12 +87,12 @@ func findHeads(prompt string) []string {
 // or in the last token of a single line.
 func beginsGo(head, text string) bool {
 	src := head + text
-	var errs scanner.ErrorList
 	_, err := parser.ParseFile(token.NewFileSet(), "", src, parser.AllErrors|parser.SkipObjectResolution)
 	if err == nil {
 		return true
 	}
-	if !errors.As(err, &errs) {
+	errs, ok := errors.AsType[scanner.ErrorList](err)
+	if !ok {
 		return false
 	}
 	text = strings.TrimRight(text, " \t\r\n")

@@ -48,8 +48,7 @@ var errorCodes = []struct {
 
 // codeOf names the kind of an error for programs.
 func codeOf(err error) string {
-	var own *codedError
-	if errors.As(err, &own) && own.code != "" {
+	if own, ok := errors.AsType[*codedError](err); ok && own.code != "" {
 		return own.code
 	}
 	for _, k := range errorCodes {

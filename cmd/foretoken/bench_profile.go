@@ -102,7 +102,7 @@ func printProfile(c *console, r *bench.ProfileReport) error {
 func kernelName(name string) string {
 	last, format := name, ""
 	var constants []string
-	for _, word := range strings.Fields(name) {
+	for word := range strings.FieldsSeq(name) {
 		switch unpack, ok := strings.CutPrefix(word, "unpack_"); {
 		case strings.Contains(word, "="):
 			constants = append(constants, word)

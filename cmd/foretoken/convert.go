@@ -241,8 +241,8 @@ func temporary(path string) (*os.File, error) {
 
 // writeProblem adds advice to an error of writing. Errors of the input stay as they are.
 func writeProblem(path string, err error) error {
-	var failed *fs.PathError
-	if !errors.As(err, &failed) || !slices.Contains([]string{"write", "sync", "close"}, failed.Op) {
+	failed, ok := errors.AsType[*fs.PathError](err)
+	if !ok || !slices.Contains([]string{"write", "sync", "close"}, failed.Op) {
 		return err
 	}
 	return fmt.Errorf("convert: writing %s: %w: nothing of it is left behind; make room, or name a file on "+

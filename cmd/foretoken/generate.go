@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -124,14 +125,11 @@ func (o *generateOptions) completeRequest(c *console, given *pflag.FlagSet) erro
 	if err := sampling.Validate(); err != nil {
 		return asUsage(err)
 	}
-	for _, s := range r.Stop {
-		if s == "" {
-			return usagef("--stop is empty: every text would end at once")
-		}
+	if slices.Contains(r.Stop, "") {
+		return usagef("--stop is empty: every text would end at once")
 	}
 	if o.noCoupling {
-		coupled := false
-		r.Coupled = &coupled
+		r.Coupled = new(false)
 	}
 	return nil
 }

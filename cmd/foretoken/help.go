@@ -18,7 +18,7 @@ const (
 	exitOK          = 0
 	exitError       = 1
 	exitUsage       = 2
-	exitHangup      = 129 // 128 and the number of the signal, as shells count
+	exitHangup      = 129 // this and the next ones: see stopSignal.exitCode
 	exitInterrupted = 130
 	exitBrokenPipe  = 141
 	exitTerminated  = 143

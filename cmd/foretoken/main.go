@@ -53,15 +53,8 @@ type stopSignal struct{ os.Signal }
 
 func (s stopSignal) Error() string { return "signal: " + s.String() }
 
-func (s stopSignal) exitCode() int {
-	switch s.Signal {
-	case syscall.SIGTERM:
-		return exitTerminated
-	case syscall.SIGHUP:
-		return exitHangup
-	}
-	return exitInterrupted
-}
+// exitCode returns 128 and the number of the signal, as shells count.
+func (s stopSignal) exitCode() int { return 128 + int(s.Signal.(syscall.Signal)) }
 
 // console holds the streams of a command; tests replace them with buffers.
 type console struct {
@@ -141,13 +134,13 @@ func run(ctx context.Context, c *console, args []string) int {
 	}
 	err = suggested(root, args, err)
 	fmt.Fprintln(c.err, "foretoken:", oneLine(err.Error()))
-	var stopped stopSignal
-	switch usage := (usageError{}); {
-	case !began || errors.As(err, &usage):
+	if _, usage := errors.AsType[usageError](err); usage || !began {
 		return exitUsage
-	case !errors.Is(err, errInterrupted):
+	}
+	if !errors.Is(err, errInterrupted) {
 		return exitError
-	case errors.As(context.Cause(ctx), &stopped):
+	}
+	if stopped, ok := errors.AsType[stopSignal](context.Cause(ctx)); ok {
 		return stopped.exitCode()
 	}
 	return exitInterrupted
@@ -200,7 +193,7 @@ func unknownCommand(root *cobra.Command, args []string) error {
 // suggested adds the name that was probably meant to an error about an unknown command or flag.
 func suggested(root *cobra.Command, args []string, err error) error {
 	wrong, mark, names := "", "", &cobra.Command{SuggestionsMinimumDistance: 2}
-	if flag := (*pflag.NotExistError)(nil); errors.As(err, &flag) {
+	if flag, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		wrong, mark = flag.GetSpecifiedName(), "--"
 		cmd, _, _ := root.Find(args)
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {

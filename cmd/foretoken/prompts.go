@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -111,25 +110,24 @@ func readPrompts(path string) ([]prompt, error) {
 // parsePrompts reads a file of one prompt per line and skips blank lines.
 func parsePrompts(path string, in io.Reader) ([]prompt, error) {
 	var prompts []prompt
-	lines := bufio.NewReader(io.LimitReader(in, maxInput+1))
-	for n, size := 1, 0; ; n++ {
-		line, err := lines.ReadBytes('\n')
-		if err != nil && err != io.EOF {
+	data, err := io.ReadAll(io.LimitReader(in, maxInput+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(data) > maxInput {
+		return nil, fmt.Errorf("%s: more than %d MiB of prompts", path, maxInput>>20)
+	}
+	n := 0
+	for line := range bytes.Lines(data) {
+		n++
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		p, err := parsePrompt(line)
+		if err != nil {
 			return nil, fmt.Errorf("%s: line %d: %w", path, n, err)
 		}
-		if size += len(line); size > maxInput {
-			return nil, fmt.Errorf("%s: more than %d MiB of prompts", path, maxInput>>20)
-		}
-		if trimmed := bytes.TrimSpace(line); len(trimmed) > 0 {
-			p, err := parsePrompt(trimmed)
-			if err != nil {
-				return nil, fmt.Errorf("%s: line %d: %w", path, n, err)
-			}
-			prompts = append(prompts, p)
-		}
-		if err == io.EOF {
-			break
-		}
+		prompts = append(prompts, p)
 	}
 	if len(prompts) == 0 {
 		return nil, fmt.Errorf("%s: no prompts in it, want one JSON object a line", path)
@@ -145,7 +143,7 @@ func parsePrompt(line []byte) (prompt, error) {
 		Category string `json:"category"`
 	}
 	if err := json.Unmarshal(line, &fields); err != nil {
-		if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			if wrong.Field == "" {
 				return prompt{}, fmt.Errorf("is a JSON %s, want an object with id and prompt", wrong.Value)
 			}
