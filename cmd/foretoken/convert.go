@@ -24,7 +24,6 @@ import (
 	"foretoken/models/gguf"
 )
 
-// convertOptions are the flags of convert.
 type convertOptions struct {
 	in    []string
 	out   string
@@ -110,7 +109,6 @@ func (o *convertOptions) run(ctx context.Context, c *console) error {
 	return nil
 }
 
-// checkOutput checks that the output may be written.
 func (o *convertOptions) checkOutput() error {
 	st, err := os.Stat(o.out)
 	switch {
@@ -131,49 +129,35 @@ const copyChunk = 1 << 20
 
 // copySource copies a source. It computes the next chunk while one is written.
 func copySource(ctx context.Context, w io.Writer, src gguf.Source, bar *bar) error {
-	type chunk struct {
-		b   []byte
-		err error
-	}
+	chunks, read := io.Pipe()
 	var reading sync.WaitGroup
 	defer reading.Wait() // the caller closes the source next
-	read := make(chan chunk, 1)
-	buffers := [2][]byte{make([]byte, copyChunk), make([]byte, copyChunk)}
-	begin := func(off int64) {
-		b := buffers[off/copyChunk%2][:min(copyChunk, src.Size()-off)]
-		reading.Go(func() {
-			n, err := src.ReadAt(b, off)
-			if n == len(b) {
-				err = nil
-			} else if err == nil || errors.Is(err, io.EOF) {
-				err = fmt.Errorf("convert: %s ends at byte %d of %d: it became shorter meanwhile", src.Name(),
-					off+int64(n), src.Size())
-			}
-			read <- chunk{b, err}
-		})
-	}
-	begin(0)
-	for done := int64(0); done < src.Size(); {
-		select {
-		case <-ctx.Done():
+	defer chunks.Close()
+	reading.Go(func() {
+		n, err := io.CopyBuffer(read, io.NewSectionReader(src, 0, src.Size()), make([]byte, copyChunk))
+		if err == nil && n < src.Size() {
+			err = fmt.Errorf("convert: %s ends at byte %d of %d: it became shorter meanwhile", src.Name(), n, src.Size())
+		}
+		read.CloseWithError(err)
+	})
+	b, done := make([]byte, copyChunk), int64(0)
+	for {
+		n, err := chunks.Read(b)
+		switch {
+		case ctx.Err() != nil:
 			return errInterrupted
-		case r := <-read:
-			if r.err != nil {
-				return r.err
-			}
-			next := done + int64(len(r.b))
-			if next < src.Size() {
-				begin(next)
-			}
-			if _, err := w.Write(r.b); err != nil {
-				return err
-			}
-			if done = next; bar.p != nil {
-				_ = bar.p.Set64(done) // a bar that cannot be drawn is no reason to stop
-			}
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+		if _, err := w.Write(b[:n]); err != nil {
+			return err
+		}
+		if done += int64(n); bar.p != nil {
+			_ = bar.p.Set64(done) // a bar that cannot be drawn is no reason to stop
 		}
 	}
-	return nil
 }
 
 // writeComplete writes to a temporary file in the same folder and renames it when it is complete. On an error it
