@@ -52,19 +52,10 @@ var environment = []struct{ name, meaning string }{
 func helpCommand(c *console) *cobra.Command {
 	// find returns the command with these names.
 	find := func(cmd *cobra.Command, names []string) (*cobra.Command, error) {
-		at := cmd.Root()
-		for i, name := range names {
-			next := at
-			for _, sub := range at.Commands() {
-				if sub.Name() == name {
-					next = sub
-				}
-			}
-			if next == at {
-				return nil, usagef("there is no command %s; foretoken help lists them",
-					printable(strings.Join(names[:i+1], " ")))
-			}
-			at = next
+		at, rest, _ := cmd.Root().Find(names)
+		if len(rest) > 0 {
+			return nil, usagef("there is no command %s; foretoken help lists them",
+				printable(strings.Join(names[:len(names)-len(rest)+1], " ")))
 		}
 		return at, nil
 	}
@@ -254,7 +245,6 @@ func manualPage(cmd *cobra.Command) ([]byte, error) {
 	return []byte(strings.TrimRight(before, "\n") + "\n" + more.String() + strings.TrimPrefix(after, "\n")), nil
 }
 
-// roff escapes text for roff.
 func roff(text string) string { return strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text) }
 
 // fenceTables fences paragraphs with columns, so that their lines stay apart.
