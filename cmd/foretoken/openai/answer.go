@@ -46,7 +46,6 @@ func (a *answer) refuse(e *Error) {
 	e.write(a)
 }
 
-// writeJSON answers with a value.
 func writeJSON(w http.ResponseWriter, status int, v any) error {
 	b, err := encode(v)
 	if err != nil {

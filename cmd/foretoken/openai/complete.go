@@ -2,10 +2,9 @@ package openai
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
@@ -95,18 +94,11 @@ func (s *Server) prepared(ctx context.Context, a *answer, r *http.Request, chat 
 		return nil, nil, refusal
 	}
 	if !q.seeded && !s.config.Seeded {
-		q.settings.Seed = drawSeed()
+		q.settings.Seed = rand.Uint64() >> 11 // exact in a JavaScript number, so that a client can repeat it
 	}
 	ids, err := o.tokens(q, s.config.Template)
 	q.messages, q.tools, q.vars, q.prompts = nil, nil, nil, nil // they may be megabytes, and the queue be long
 	return q, ids, err
-}
-
-// drawSeed draws a seed that a JavaScript number holds exactly, so that a client can repeat it.
-func drawSeed() uint64 {
-	var b [8]byte
-	rand.Read(b[:])
-	return binary.LittleEndian.Uint64(b[:]) >> 11
 }
 
 // limit ends a request with its client, with the server, or when its time is over.
@@ -317,7 +309,6 @@ func (g *generation) usage() (json.RawMessage, error) {
 	return encode(&u)
 }
 
-// piece sends a piece of a text.
 func (g *generation) piece(c choice) error {
 	p := g.head
 	p.Choices = []choice{c}
@@ -327,7 +318,6 @@ func (g *generation) piece(c choice) error {
 	return g.send(&p)
 }
 
-// send streams a value as an event.
 func (g *generation) send(v any) error {
 	b, err := encode(v)
 	if err != nil {

@@ -71,7 +71,6 @@ func errStopping() *Error {
 	return e
 }
 
-// write answers with the error.
 func (e *Error) write(w http.ResponseWriter) {
 	h := w.Header()
 	if e.retry > 0 {

@@ -105,7 +105,6 @@ func within[T int | float64](f *fields, name string, to *T, low, high T, want st
 	return true
 }
 
-// flag reads a boolean.
 func (f *fields) flag(name string) (v bool) {
 	f.into(name, &v, "true or false")
 	return v
