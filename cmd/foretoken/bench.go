@@ -20,28 +20,26 @@ import (
 	"foretoken/bench"
 )
 
-// benchOptions are the flags of bench.
 type benchOptions struct {
-	models       modelOptions
-	common       foretoken.Request
-	methods      []string
-	suites       []string
-	list         bool
-	prompts      string
-	perCategory  int
-	limit        int
-	repeat       int
-	noScore      bool
-	json, csv    string
-	resume       string
-	compare      string
-	artefacts    string
-	profiled     bool
-	rows, beams  int            // of --profile
-	perMethod    []bench.Method // of --methods
-	repeatGiven  bool
-	old          *bench.Report // of --compare
-	methodsGiven bool
+	models      modelOptions
+	common      foretoken.Request
+	methods     []string
+	suites      []string
+	list        bool
+	prompts     string
+	perCategory int
+	limit       int
+	repeat      int
+	noScore     bool
+	json, csv   string
+	resume      string
+	compare     string
+	artefacts   string
+	profiled    bool
+	rows, beams int            // of --profile
+	perMethod   []bench.Method // of --methods
+	repeatGiven bool
+	old         *bench.Report // of --compare
 }
 
 // benchMethods are compared by default.
@@ -120,15 +118,12 @@ func listSuites(c *console) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintln(c.out, "papers: all of"); err != nil {
-		return err
-	}
+	p := &benchPrinter{out: c.out}
+	p.line("papers: all of")
 	for _, g := range groups {
-		if _, err := fmt.Fprintf(c.out, "  %s: %s (%d rows)\n", g.Name, g.Title, len(g.Methods)); err != nil {
-			return err
-		}
+		p.line("  %s: %s (%d rows)", g.Name, g.Title, len(g.Methods))
 	}
-	return nil
+	return p.err
 }
 
 // complete checks the flags before anything large is opened.
@@ -150,7 +145,7 @@ func (o *benchOptions) complete(given *pflag.FlagSet) error {
 	if err := o.completeProfile(given); err != nil {
 		return err
 	}
-	o.repeatGiven, o.methodsGiven = given.Changed("repeat"), given.Changed("methods")
+	o.repeatGiven = given.Changed("repeat")
 	if len(o.suites) > 0 && given.Changed("temperature") {
 		return usagef("--temperature and --suite exclude each other: the tables of a suite have their own temperatures")
 	}
@@ -159,7 +154,7 @@ func (o *benchOptions) complete(given *pflag.FlagSet) error {
 			return usagef("--suite is %q, want %s", s, orList(names))
 		}
 	}
-	if !o.methodsGiven && len(o.suites) == 0 && !o.profiled {
+	if !given.Changed("methods") && len(o.suites) == 0 && !o.profiled {
 		o.methods = []string{benchMethods}
 		if !o.models.hasDraft() {
 			o.methods = []string{"none,ngram"}
@@ -213,7 +208,6 @@ func choosePrompts(all []prompt, perCategory, limit int) []bench.Prompt {
 	return chosen
 }
 
-// benchRun is a running benchmark.
 type benchRun struct {
 	*benchOptions
 	c       *console
@@ -287,7 +281,6 @@ func (r *benchRun) settings() string {
 	return fmt.Sprintf("%d prompts, %s, seed %d", len(r.plan.Prompts)-bench.Skipped(r.missing), length, r.common.Seed)
 }
 
-// choose adds the methods to the plan.
 func (r *benchRun) choose(s *session) error {
 	var categories []string
 	for _, p := range r.plan.Prompts {
@@ -318,13 +311,9 @@ func (r *benchRun) choose(s *session) error {
 	var err error
 	r.plan.Methods, err = bench.MethodsOf(every)
 	r.plan.Fingerprint = bench.Fingerprint(s.Session)
-	own := map[string]bool{}
-	for _, m := range r.perMethod {
-		own[m.Name] = true
-	}
 	r.plan.Problem = func(method, prompt string, err error) error {
 		m := bench.Missing{Method: method, Prompt: prompt, Reason: oneLine(err.Error())}
-		if method != "" && (own[method] || len(r.groups) == 0) {
+		if method != "" && (r.own(method) || len(r.groups) == 0) {
 			return fmt.Errorf("method %s: %s", method, why(m))
 		}
 		r.missing = append(r.missing, m)
@@ -359,7 +348,6 @@ func (r *benchRun) measure(ctx context.Context, s *session, store *bench.CellSto
 	return err
 }
 
-// write writes the requested files.
 func (r *benchRun) write(report *bench.Report) error {
 	if err := writeJSON(r.json, report); err != nil {
 		return err
@@ -374,7 +362,6 @@ func (r *benchRun) write(report *bench.Report) error {
 	return nil
 }
 
-// readReport reads a file that --json wrote.
 func readReport(path string) (*bench.Report, error) {
 	b, err := readFile(path)
 	if err != nil {

@@ -18,7 +18,6 @@ import (
 	"foretoken/spec/goodput"
 )
 
-// costsOptions are the flags of bench verify-cost.
 type costsOptions struct {
 	models     modelOptions
 	rows       string

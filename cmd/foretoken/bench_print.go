@@ -70,6 +70,16 @@ func (p *benchPrinter) line(format string, args ...any) {
 	}
 }
 
+// rows returns the measured rows of methods over all prompts.
+func (p *benchPrinter) rows(methods []string) (rows []*bench.Row) {
+	for _, name := range methods {
+		if r := p.report.Row(name, ""); r != nil {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
 // grid writes a table. Columns whose cells are all empty are left out.
 func (p *benchPrinter) grid(header []string, rows [][]string) {
 	var keep []int
@@ -145,12 +155,11 @@ func change(now, base bench.Measure) string {
 
 // group writes the tables of a group.
 func (p *benchPrinter) group(g *bench.Group) {
-	var rows []*bench.Row
+	var names []string
 	for _, m := range g.Methods {
-		if row := p.report.Row(m.Name, ""); row != nil {
-			rows = append(rows, row)
-		}
+		names = append(names, m.Name)
 	}
+	rows := p.rows(names)
 	p.line("")
 	if g.Name != "" {
 		p.line("%s: %s", g.Name, g.Title)
@@ -158,10 +167,7 @@ func (p *benchPrinter) group(g *bench.Group) {
 	if g.Note != "" {
 		p.line("  %s", g.Note)
 	}
-	inGroup := func(method string) bool {
-		return slices.ContainsFunc(g.Methods, func(m bench.Method) bool { return m.Name == method })
-	}
-	defer p.missing(inGroup)
+	defer p.missing(func(method string) bool { return slices.Contains(names, method) })
 	if len(rows) == 0 {
 		p.line("  none of its rows was measured")
 		return
@@ -242,19 +248,13 @@ func (p *benchPrinter) byCategory(what string, rows []*bench.Row, categories []s
 
 // curve compares rows with the curve of Tokens over acceptance length, at their own acceptance length.
 func (p *benchPrinter) curve(g *bench.Group) {
-	var curve []*bench.Row
-	for _, name := range g.Curve {
-		if r := p.report.Row(name, ""); r != nil {
-			curve = append(curve, r)
-		}
-	}
+	curve := p.rows(g.Curve)
 	if len(curve) < 2 {
 		return
 	}
 	var lines [][]string
-	for _, name := range g.OnCurve {
-		r := p.report.Row(name, "")
-		if r == nil || r.Calls.Mean == 0 {
+	for _, r := range p.rows(g.OnCurve) {
+		if r.Calls.Mean == 0 {
 			continue
 		}
 		tokens := r.Tokens.Mean / r.Calls.Mean

@@ -27,7 +27,6 @@ type shape struct{ k, d, n int }
 
 func (s shape) String() string { return fmt.Sprintf("k=%d d=%d N=%d", s.k, s.d, s.n) }
 
-// heteroOptions are the flags of calibrate hetero.
 type heteroOptions struct {
 	gatherOptions
 	tree shape
@@ -188,7 +187,6 @@ func (o *heteroOptions) readFits(pair spec.Fingerprint) ([]*adapt.HeteroCalibrat
 	return old.Hetero, nil
 }
 
-// mergeFit adds a fit to the calibration of its tree.
 func (o *heteroOptions) mergeFit(all []*adapt.HeteroCalibration, pair spec.Fingerprint, sh shape, bins *adapt.HeteroFit,
 	texts []fit.Text, samples int) []*adapt.HeteroCalibration {
 	pair.TopK, pair.Depth, pair.Nodes = sh.k, sh.d, sh.n

@@ -19,7 +19,6 @@ import (
 	"foretoken/spec"
 )
 
-// chatOptions are the flags of chat.
 type chatOptions struct {
 	generateOptions
 	system   string
@@ -58,7 +57,6 @@ func chatCommand(c *console) *cobra.Command {
 	return cmd
 }
 
-// run opens the models and answers each line of input.
 func (o *chatOptions) run(ctx context.Context, c *console) error {
 	options := foretoken.ChatOptions{System: o.system}
 	if o.template != "" {
@@ -145,7 +143,6 @@ func (t *conversation) reset() error {
 	return err
 }
 
-// userMessages returns the indices of the user's messages.
 func (t *conversation) userMessages() []int {
 	var at []int
 	for i, m := range t.chat.Messages() {
@@ -163,7 +160,6 @@ func (t *conversation) askForInput() {
 	}
 }
 
-// handle answers a message or runs a command.
 func (t *conversation) handle(ctx context.Context, line string) error {
 	word, rest, _ := strings.Cut(line, " ")
 	switch {

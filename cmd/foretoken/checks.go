@@ -25,7 +25,6 @@ func checkedRun(check func(*pflag.FlagSet) error, run func(context.Context) erro
 	}
 }
 
-// minimum is the smallest value that a flag takes.
 type minimum struct {
 	flag         string
 	value, least int
@@ -61,7 +60,6 @@ func checkFolders(paths ...string) error {
 	return nil
 }
 
-// oneOfFlag refuses a value that a flag does not take.
 func oneOfFlag(flag, value string, of []string) error {
 	if slices.Contains(of, value) {
 		return nil

@@ -14,7 +14,6 @@ import (
 	"foretoken/webgpu/open"
 )
 
-// deviceInfo is one device of the list.
 type deviceInfo struct {
 	Backend  string       `json:"backend"`
 	Name     string       `json:"name"`

@@ -19,7 +19,6 @@ import (
 	"foretoken/spec/method"
 )
 
-// generateOptions are the flags of generate.
 type generateOptions struct {
 	models     modelOptions
 	request    foretoken.Request
@@ -53,7 +52,6 @@ func generateCommand(c *console) *cobra.Command {
 	return cmd
 }
 
-// flags adds the flags of the models and of a request.
 func (o *generateOptions) flags(f *pflag.FlagSet) {
 	r := &o.request
 	o.models.flags(f)
@@ -137,7 +135,6 @@ func (o *generateOptions) completeRequest(c *console, given *pflag.FlagSet) erro
 	return nil
 }
 
-// run opens the models and continues every prompt.
 func (o *generateOptions) run(ctx context.Context, c *console) error {
 	prompts, err := o.prompts.read(ctx, c)
 	if err != nil {

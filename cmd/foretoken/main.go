@@ -96,7 +96,6 @@ func asUsage(err error) error {
 	return usageError{err.Error()}
 }
 
-// flagsOnly refuses arguments that are not flags.
 func flagsOnly(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -120,7 +119,6 @@ func modelArguments(most int) cobra.PositionalArgs {
 
 var errInterrupted = errors.New("interrupted")
 
-// run runs one command line and returns the exit code.
 func run(ctx context.Context, c *console, args []string) int {
 	began := false
 	root := rootCommand(c, &began)

@@ -22,7 +22,6 @@ var (
 	verifiers = method.VerifierNames()
 )
 
-// methodFlags are the flags of how to draft, adapt and verify.
 func methodFlags(f *pflag.FlagSet, r *foretoken.Request) {
 	f.StringVar(&r.Policy, "policy", r.Policy, "drafting method; foretoken methods lists the names")
 	f.StringVar(&r.Adapt, "adapt", "", "how the draft adapts: "+orList(adapts)+" (default the policy's own)")

@@ -48,7 +48,6 @@ func (p *textPrinter) event(e *foretoken.Event) error {
 	return err
 }
 
-// end finishes the last line.
 func (p *textPrinter) end() error {
 	if !p.partial {
 		return nil
@@ -156,7 +155,6 @@ func (b *bar) clear() {
 	}
 }
 
-// barStyle returns the options that all bars share.
 func barStyle(c *console) []progressbar.Option {
 	return []progressbar.Option{progressbar.OptionSetWriter(c.err), progressbar.OptionSetWidth(30),
 		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false),

@@ -23,7 +23,6 @@ import (
 	"foretoken/spec/method"
 )
 
-// sampleOptions are the flags of sample-prompts.
 type sampleOptions struct {
 	models      modelOptions
 	count       int
@@ -85,7 +84,6 @@ func (o *sampleOptions) check(given *pflag.FlagSet) error {
 	return asUsage((&spec.Sampling{Temperature: o.temperature}).Validate())
 }
 
-// sampled is a line of the file.
 type sampled struct {
 	ID       string `json:"id"`
 	Category string `json:"category"`
@@ -245,7 +243,6 @@ func tally(counts map[string]int) string {
 	return strings.Join(words, ", ")
 }
 
-// interruptedOr returns errInterrupted if ctx has ended, else err.
 func interruptedOr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errInterrupted

@@ -26,7 +26,6 @@ import (
 // keyVariable is the environment variable with the key of serve, for which --api-key takes precedence.
 const keyVariable = "FORETOKEN_API_KEY"
 
-// serveOptions are the flags of serve.
 type serveOptions struct {
 	generateOptions
 	template string // file
@@ -95,7 +94,6 @@ func serveCommand(c *console) *cobra.Command {
 	return cmd
 }
 
-// complete checks the flags and fills in defaults.
 func (o *serveOptions) complete(c *console, given *pflag.FlagSet) error {
 	if err := o.completeRequest(c, given); err != nil {
 		return err
@@ -135,7 +133,6 @@ func (o *serveOptions) complete(c *console, given *pflag.FlagSet) error {
 	return nil
 }
 
-// run listens, loads the models and answers until ctx ends.
 func (o *serveOptions) run(ctx context.Context, c *console, seeded bool) error {
 	config := openai.Config{Model: o.name, Created: time.Now(), Defaults: o.request, Seeded: seeded, Candidates: o.top,
 		Key: o.key, Hosts: o.hosts, Origins: o.origins, Queue: o.queue, Timeout: o.timeout}
@@ -250,7 +247,6 @@ func (o *serveOptions) events(c *console) func(event string, v any, worth bool, 
 	}
 }
 
-// requestLine formats a request for the log.
 func requestLine(e *openai.Entry) string {
 	line := fmt.Sprintf("%s %s %d", printable(e.Method), printable(e.Path), e.Status)
 	if e.Code != "" {

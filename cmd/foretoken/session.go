@@ -68,7 +68,6 @@ func (o *modelOptions) flags(f *pflag.FlagSet) {
 		"do not read or write the cache of kernel choices for this adapter")
 }
 
-// hasDraft reports whether there is a draft model.
 func (o *modelOptions) hasDraft() bool {
 	return o.draft != noDraft && (o.draft != "" || o.target == "")
 }
@@ -199,7 +198,6 @@ func (s *session) close() {
 	s.files()
 }
 
-// openSession opens a device and loads the models onto it.
 func openSession(ctx context.Context, c *console, o *modelOptions) (opened *session, err error) {
 	target, draft, closeFiles, err := o.sources(c)
 	if err != nil {

@@ -29,7 +29,6 @@ const (
 
 var headLabels = []string{fit.LabelArgmax, fit.LabelProbability, fit.LabelDraw, fit.LabelRatio}
 
-// headOptions are the flags of train acceptance-head.
 type headOptions struct {
 	gatherOptions
 	label    string

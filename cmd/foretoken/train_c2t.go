@@ -31,7 +31,6 @@ const (
 
 var c2tFeatures = []string{spec.FeatureProbability, spec.FeatureEntropy, spec.FeatureDepth}
 
-// c2tOptions are the flags of train c2t.
 type c2tOptions struct {
 	gatherOptions
 	hidden   int

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -54,24 +53,15 @@ func openTuning(c *console, dev webgpu.Info, target, draft gguf.Source, off bool
 	return t
 }
 
-func readTuning(path string) (tuningFile, error) {
-	var file tuningFile
-	f, _, err := gguf.OpenRegular(path)
+func readTuning(path string) (file tuningFile, err error) {
+	b, err := gguf.ReadRegular(path, maxTuningFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return file, nil
 	}
 	if err != nil {
-		return file, err
+		return file, err // the error names the file
 	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxTuningFile+1))
-	if err == nil && len(b) > maxTuningFile {
-		err = fmt.Errorf("larger than %d MiB", maxTuningFile>>20)
-	}
-	if err == nil {
-		err = json.Unmarshal(b, &file)
-	}
-	if err != nil {
+	if err := json.Unmarshal(b, &file); err != nil {
 		return tuningFile{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return file, nil
