@@ -52,11 +52,8 @@ func (c *Constraints) Call(schema json.RawMessage) error {
 
 // Validate refuses what does not go together or is out of its range, and grammars that cannot be read.
 func (c *Constraints) Validate() error {
-	if err := c.check(); err != nil {
-		return err
-	}
-	_, err := c.grammar(context.Background())
-	return err
+	own := *c // Compile keeps the grammar
+	return own.Compile(context.Background())
 }
 
 // Compile is Validate, and keeps the grammar: requests with a copy of the constraints share it instead of compiling it

@@ -39,7 +39,6 @@ func (m Models) Progressed() {
 	}
 }
 
-// models returns what Exclusive passes on.
 func (s *Session) models() Models {
 	return Models{Device: s.dev, Target: s.target, Draft: s.draft, Head: s.head, Tokenizer: s.tok, session: s}
 }
@@ -71,8 +70,7 @@ func (s *Session) Device() webgpu.Device { return s.dev }
 // can.
 func (s *Session) Check(r Request) error {
 	return s.Exclusive(context.Background(), func(Models) error {
-		asked := r
-		_, err := s.compileRequest(&asked)
+		_, err := s.compileRequest(&r)
 		return err
 	})
 }

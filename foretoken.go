@@ -273,7 +273,6 @@ func ofKind(kind, err error) error {
 	return &kinded{err, kind}
 }
 
-// refused is an error of kind ErrRequest.
 func refused(format string, args ...any) error {
 	return ofKind(ErrRequest, fmt.Errorf(format, args...))
 }

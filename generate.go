@@ -38,8 +38,7 @@ func (s *Session) GenerateIDs(ctx context.Context, ids []int32, r Request, emit 
 	if r.NoReuse {
 		s.models().Reset()
 	}
-	text := newWriter(s.tok.NewStream(ids), r.Stop)
-	text.guide = j.guide
+	text := &writer{stream: s.tok.NewStream(ids), stops: r.Stop, guide: j.guide}
 	sampling := spec.Sampling{Temperature: r.Temperature, TopK: r.SampleTopK, TopP: r.TopP, MinP: r.MinP, Seed: r.Seed}
 	options := spec.Options{Sampling: sampling, MaxTokens: r.MaxTokens, EOS: s.endIDs(), Cut: text.cut,
 		LogProbs: r.LogProbs, Ready: j.readyFunc(), Recover: j.recover}
@@ -118,7 +117,6 @@ func (s *Session) addLogProbs(t *Token, e *spec.Event, i, n int) {
 	}
 }
 
-// endIDs returns the ids that end a text.
 func (s *Session) endIDs() []int32 {
 	var ids []int32
 	for id := range int32(s.tok.VocabSize()) {
@@ -140,10 +138,6 @@ type writer struct {
 	complete bool     // the text ended because its grammar allows no continuation
 	held     string   // may still become a stop string
 	pieces   []string // of the tokens since take
-}
-
-func newWriter(stream *tokenizer.Stream, stops []string) *writer {
-	return &writer{stream: stream, stops: stops}
 }
 
 // cut is the callback for spec.Options.Cut: it writes the tokens up to the one that completes a stop string or after

@@ -69,7 +69,6 @@ func (s *Session) load(ctx context.Context, tuning map[string]map[string]string)
 	return err
 }
 
-// progress reports a step of loading.
 func (s *Session) progress(p Progress) {
 	if s.options.Progress != nil {
 		s.options.Progress(p)

@@ -60,7 +60,6 @@ type modelFiles struct {
 	head             *eagle3.Weights // nil without one
 }
 
-// readHeaders reads the headers of a pair's files.
 func readHeaders(target, draft gguf.Source, o Options) (*modelFiles, error) {
 	p := &modelFiles{beyond: o.Beyond}
 	p.sources.target, p.sources.draft = target, draft
@@ -99,7 +98,6 @@ func (p *modelFiles) options(nodes int) llama.Options {
 	return llama.Options{Context: p.positions, Beyond: p.beyond, KV: p.kv, Vocab: p.vocab, MaxRows: nodes}
 }
 
-// memory returns the memory that loading the pair allocates.
 func (p *modelFiles) memory(o Options, limits webgpu.Limits) (*Memory, error) {
 	m, err := p.plan(o, limits)
 	if err != nil || o.Memory <= 0 || m.Total <= o.Memory {
