@@ -17,7 +17,6 @@ type Measure struct {
 	N    int     `json:"n"`  // repetitions; 0: not measured
 }
 
-// measureOf returns the mean and the deviation of xs.
 func measureOf(xs []float64) Measure {
 	m := Measure{N: len(xs)}
 	if m.N == 0 {

@@ -119,7 +119,6 @@ func describeMethod(m *Method) string {
 	return string(b)
 }
 
-// groupBuilder builds a group.
 type groupBuilder struct {
 	o      SuiteOptions
 	group  Group
@@ -157,7 +156,6 @@ func (b *groupBuilder) add(name, method, against string) *Method {
 	return &b.group.Methods[len(b.group.Methods)-1]
 }
 
-// plain adds plain decoding.
 func (b *groupBuilder) plain() { b.add(PlainName, method.DrafterNone, "") }
 
 // read returns an artefact, or marks the row as missing.

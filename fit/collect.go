@@ -41,7 +41,6 @@ type Continuation struct {
 	Tokens []int32 `json:"tokens"` // the target's; an end-of-text token is the last
 }
 
-// ids returns all tokens.
 func (c *Continuation) ids() []int32 {
 	return slices.Concat(c.Prompt, c.Tokens)
 }

@@ -60,7 +60,6 @@ type Examples struct {
 // Len returns the number of examples.
 func (e *Examples) Len() int { return len(e.yes) }
 
-// add appends an example of width inputs.
 func (e *Examples) add(inputs []float32, yes, no float32) {
 	e.inputs, e.yes, e.no = append(e.inputs, inputs...), append(e.yes, yes), append(e.no, no)
 }

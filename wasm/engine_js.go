@@ -35,11 +35,7 @@ type engine struct {
 
 func install() error {
 	e := &engine{}
-	object, err := safejs.Global().Get("Object")
-	if err != nil {
-		return err
-	}
-	api, err := object.New()
+	api, err := safejs.ValueOf(map[string]any{})
 	if err != nil {
 		return err
 	}
@@ -302,7 +298,6 @@ func (e *engine) info() (string, error) {
 	return toJSON(out)
 }
 
-// release closes what is open.
 func (e *engine) release() {
 	if e.session != nil {
 		e.session.Close()

@@ -113,7 +113,6 @@ func appendToken(b []byte, t foretoken.Token) []byte {
 	return append(b, '}')
 }
 
-// appendAll writes a list, each element by one.
 func appendAll[T any](b []byte, all []T, one func([]byte, T) []byte) []byte {
 	b = append(b, '[')
 	for i, v := range all {

@@ -132,7 +132,6 @@ func text(args []safejs.Value, i int) (string, error) {
 	return args[i].String()
 }
 
-// toJSON encodes a method's result.
 func toJSON(v any) (string, error) {
 	b, err := json.Marshal(v)
 	return string(b), err

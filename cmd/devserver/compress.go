@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,11 +34,7 @@ type body struct {
 // compressible reports whether compressing files of this kind is worth it.
 // Models are not: quantised weights do not shrink, and they are read by ranges.
 func compressible(ext string) bool {
-	switch ext {
-	case ".html", ".js", ".mjs", ".css", ".json", ".jsonl", ".map", ".txt", ".svg", ".wasm":
-		return true
-	}
-	return false
+	return slices.Contains([]string{".html", ".js", ".mjs", ".css", ".json", ".jsonl", ".map", ".txt", ".svg", ".wasm"}, ext)
 }
 
 // negotiate picks the encoding for an Accept-Encoding header: "br", "gzip", or
