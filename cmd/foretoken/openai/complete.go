@@ -219,15 +219,13 @@ func (g *generation) generateOne(prompt []int32, settings foretoken.Request, ind
 	if !q.chat && q.top >= 0 {
 		told.offset = utf8.RuneCountInString(told.tok.Decode(prompt))
 	}
-	var logprobs any
 	begun := false
 	result, err := g.engine.GenerateIDs(g.ctx, prompt, settings, func(e *foretoken.Event) error {
 		if e.Round.Finish == spec.FinishAborted {
 			return nil
 		}
-		more := told.of(e)
+		told.note(e)
 		if !q.stream {
-			logprobs = add(logprobs, more)
 			return nil
 		}
 		if !begun && q.chat {
@@ -240,6 +238,7 @@ func (g *generation) generateOne(prompt []int32, settings foretoken.Request, ind
 				return err
 			}
 		}
+		more := told.take()
 		if e.Text == "" && more == nil {
 			return nil
 		}
@@ -285,12 +284,12 @@ func (g *generation) generateOne(prompt []int32, settings foretoken.Request, ind
 	case q.stream:
 		c.Text = new(string)
 	case q.chat:
-		c.Message, c.Logprobs = &reply{Role: foretoken.RoleAssistant, Calls: calls}, logprobs
+		c.Message, c.Logprobs = &reply{Role: foretoken.RoleAssistant, Calls: calls}, told.take()
 		if calls == nil {
 			c.Message.Content = &result.Text
 		}
 	default:
-		c.Text, c.Logprobs = &result.Text, logprobs
+		c.Text, c.Logprobs = &result.Text, told.take()
 	}
 	if q.stream {
 		return g.piece(c)

@@ -125,14 +125,17 @@ type likelihoods struct {
 	top    int // -1: nothing
 	chat   bool
 	offset int // characters before the next token
+	// of the tokens since take
+	talk chatLogprobs
+	text textLogprobs
 }
 
-// of returns the log-probabilities of an event's tokens, or nil where none were requested or the event has no tokens.
-func (l *likelihoods) of(e *foretoken.Event) any {
+// note adds the log-probabilities of an event's tokens, if they were requested.
+func (l *likelihoods) note(e *foretoken.Event) {
 	if l.top < 0 {
-		return nil
+		return
 	}
-	talk, text := &chatLogprobs{}, &textLogprobs{}
+	talk, text := &l.talk, &l.text
 	for i, t := range e.Tokens {
 		if l.tok.EOG(t.ID) && e.Round.Finish == spec.FinishEOS && i == len(e.Tokens)-1 {
 			break // it ends the text and is no part of it
@@ -157,16 +160,21 @@ func (l *likelihoods) of(e *foretoken.Event) any {
 			text.Top = append(text.Top, best)
 		}
 	}
+}
+
+// take returns the log-probabilities noted since the last call, or nil if there are none.
+func (l *likelihoods) take() any {
+	talk, text := l.talk, l.text
+	l.talk, l.text = chatLogprobs{}, textLogprobs{}
 	switch {
 	case len(talk.Content) > 0:
-		return talk
+		return &talk
 	case len(text.Tokens) > 0:
-		return text
+		return &text
 	}
 	return nil
 }
 
-// one describes a token.
 func (l *likelihoods) topLogprobOf(id int32, logprob float64) topLogprob {
 	piece := l.tok.Piece(id)
 	if len(piece) == 0 {
@@ -177,26 +185,6 @@ func (l *likelihoods) topLogprobOf(id int32, logprob float64) topLogprob {
 		t.Bytes = append(t.Bytes, int(b))
 	}
 	return t
-}
-
-// add joins the log-probabilities of a text's pieces.
-func add(all, more any) any {
-	switch more := more.(type) {
-	case *chatLogprobs:
-		if all, ok := all.(*chatLogprobs); ok {
-			all.Content = append(all.Content, more.Content...)
-			return all
-		}
-	case *textLogprobs:
-		if all, ok := all.(*textLogprobs); ok {
-			all.Tokens, all.Own, all.Top, all.Offset = append(all.Tokens, more.Tokens...), append(all.Own, more.Own...),
-				append(all.Top, more.Top...), append(all.Offset, more.Offset...)
-			return all
-		}
-	default:
-		return all
-	}
-	return more
 }
 
 // encode writes JSON without escaping <, > and &, which code is full of.
