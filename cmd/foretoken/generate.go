@@ -153,6 +153,7 @@ func (o *generateOptions) run(ctx context.Context, c *console) error {
 	}
 	defer bar.clear()
 	var total spec.Stats
+	var stopped error
 	for i, p := range prompts {
 		if ctx.Err() != nil {
 			return fmt.Errorf("%w after %d of %d prompts", errInterrupted, i, len(prompts))
@@ -179,13 +180,10 @@ func (o *generateOptions) run(ctx context.Context, c *console) error {
 			}
 		}
 		if result.Finish == spec.FinishAborted {
-			if !o.json {
-				fmt.Fprintln(c.err, summary(&total, o.request.Policy, s.Info().Device))
+			if stopped = errInterrupted; many {
+				stopped = fmt.Errorf("%w in prompt %d of %d, %s", errInterrupted, i+1, len(prompts), printable(p.ID))
 			}
-			if many {
-				return fmt.Errorf("%w in prompt %d of %d, %s", errInterrupted, i+1, len(prompts), printable(p.ID))
-			}
-			return errInterrupted
+			break
 		}
 		bar.set(i + 1)
 	}
@@ -193,7 +191,7 @@ func (o *generateOptions) run(ctx context.Context, c *console) error {
 	if !o.json {
 		fmt.Fprintln(c.err, summary(&total, o.request.Policy, s.Info().Device))
 	}
-	return nil
+	return stopped
 }
 
 // generateOne continues one prompt and prints the text as it is decoded unless JSON is wanted.

@@ -217,17 +217,16 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 	if err != nil {
 		return nil, err
 	}
+	memory, err := parseMemory(o.memory)
+	if err != nil {
+		return nil, err
+	}
 	dev, why, err := open.Options{Patience: o.patience, Threads: o.threads}.Device(ctx, o.device)
 	if err != nil {
 		return nil, err
 	}
 	if why != "" {
 		c.note("decoding on the CPU, slowly: %s", why)
-	}
-	memory, err := parseMemory(o.memory)
-	if err != nil {
-		dev.Destroy()
-		return nil, err
 	}
 	if o.beyondTraining {
 		c.note("--beyond-training: beyond the models' training length only speed counts; the text there is meaningless")
