@@ -111,11 +111,7 @@ func readSources(v safejs.Value, as convert.Options) (*modelSources, error) {
 		model bool
 	}{{"target", &o.target, true}, {"draft", &o.draft, true}, {"eagle3", &o.eagle3, false},
 		{"eagle3_config", &o.eagle3Config, false}} {
-		s, err := v.Get(role.name)
-		if err != nil {
-			return o, fmt.Errorf("foretoken: open's sources: %w", err)
-		}
-		files, err := readFiles(s)
+		files, err := readFiles(v, role.name)
 		if err != nil {
 			return o, err
 		}
@@ -135,11 +131,8 @@ func readSources(v safejs.Value, as convert.Options) (*modelSources, error) {
 	if o.target == nil {
 		return o, fmt.Errorf("foretoken: open's sources have no target")
 	}
-	list, err := v.Get("calibrations")
-	if err != nil {
-		return o, fmt.Errorf("foretoken: open's sources: %w", err)
-	}
-	o.calibrations, err = readFiles(list)
+	var err error
+	o.calibrations, err = readFiles(v, "calibrations")
 	return o, err
 }
 
@@ -152,11 +145,7 @@ func (o *modelSources) reopen() error {
 		return fmt.Errorf("foretoken: opening the models' files again: %w", err)
 	}
 	for i, role := range []string{"target", "draft", "eagle3", "eagle3_config"} {
-		v, err := o.again.Get(role)
-		if err != nil {
-			return err
-		}
-		files, err := readFiles(v)
+		files, err := readFiles(o.again, role)
 		if err != nil {
 			return err
 		}
@@ -182,8 +171,12 @@ func (o *modelSources) close() {
 	o.again = safejs.Undefined()
 }
 
-// readFiles reads a source or a list of them; none of null.
-func readFiles(v safejs.Value) ([]gguf.Source, error) {
+// readFiles reads a field with a source or a list of them; none of null.
+func readFiles(from safejs.Value, field string) ([]gguf.Source, error) {
+	v, err := from.Get(field)
+	if err != nil {
+		return nil, fmt.Errorf("foretoken: open's sources: %w", err)
+	}
 	if v.IsNull() || v.IsUndefined() {
 		return nil, nil
 	}
