@@ -53,8 +53,7 @@ const (
 
 func heteroMain(b *groupBuilder) {
 	for _, t := range []float64{0, 1} {
-		b.temperature = t
-		b.plain()
+		b.plainAt(t)
 		b.add(papersRow, "eagle2", "")
 		b.add("hetero", "hetero", papersRow)
 		b.add("adaedl", "adaedl", papersRow)
@@ -116,8 +115,7 @@ func heteroUnseen(b *groupBuilder) {
 
 func acceptanceMain(b *groupBuilder) {
 	for _, t := range []float64{0, 1} {
-		b.temperature = t
-		b.plain()
+		b.plainAt(t)
 		for _, k := range []int{5, 6, 7} {
 			tree, chain := fmt.Sprintf("eagle2 k=10 K_max=%d", k), fmt.Sprintf("chain K=%d", k)
 			b.add(tree, fmt.Sprintf("eagle2:depth=%d", k-1), "")
@@ -166,25 +164,24 @@ func trained(file, flags string) string {
 	return "make it with foretoken train c2t --prompts FILE --out DIR/" + file + " " + flags
 }
 
+// c2tBase is the row that C2T's rows with other classifiers are compared with.
+const c2tBase = "c2t β=0.5"
+
 func c2tFeatures(b *groupBuilder) {
-	base := "c2t β=0.5"
-	b.add(base, "c2t:threshold=0.5", "")
-	b.add("c2t β=0.5, one pruning", "c2t:threshold=0.5,one-pruning=true", base)
+	b.add(c2tBase, "c2t:threshold=0.5", "")
+	b.add("c2t β=0.5, one pruning", "c2t:threshold=0.5,one-pruning=true", c2tBase)
 	for _, f := range []struct{ name, file, features string }{
 		{"P+H", "c2t-ph.json", "probability,entropy"}, {"P+d", "c2t-pd.json", "probability,depth"},
 		{"H+d", "c2t-hd.json", "entropy,depth"},
 	} {
-		b.classifier(b.add("c2t "+f.name, "c2t:threshold=0.5", base), f.file,
-			trained(f.file, "--features "+f.features), false)
+		b.c2t("c2t "+f.name, f.file, trained(f.file, "--features "+f.features), false)
 	}
 	for _, n := range []int{2, 4, 6, 8, 12, 24, 48} {
 		file := fmt.Sprintf("c2t-hidden-%d.json", n)
-		b.classifier(b.add(fmt.Sprintf("c2t hidden %d", n), "c2t:threshold=0.5", base), file,
-			trained(file, fmt.Sprintf("--hidden %d", n)), false)
+		b.c2t(fmt.Sprintf("c2t hidden %d", n), file, trained(file, fmt.Sprintf("--hidden %d", n)), false)
 	}
 	for _, n := range []int{10, 100, 1000} {
-		file := fmt.Sprintf("c2t-entropy-%d.json", n)
-		b.classifier(b.add(fmt.Sprintf("c2t entropy of the top %d", n), "c2t:threshold=0.5", base), file,
+		b.c2t(fmt.Sprintf("c2t entropy of the top %d", n), fmt.Sprintf("c2t-entropy-%d.json", n),
 			"train it on entropies of so many candidates", false)
 	}
 	b.group.Figures = []string{FigureEntropy}
@@ -234,24 +231,20 @@ func c2tSizes(b *groupBuilder) {
 }
 
 func c2tTransfer(b *groupBuilder) {
-	base := "c2t β=0.5"
-	b.add(base, "c2t:threshold=0.5", "")
+	b.add(c2tBase, "c2t:threshold=0.5", "")
 	for _, c := range b.o.Categories {
-		m, file := b.add("c2t without "+c, "c2t:threshold=0.5", base), "c2t-without-"+c+".json"
-		b.classifier(m, file, trained(file, "on prompts of the other categories"), false)
+		file := "c2t-without-" + c + ".json"
+		b.c2t("c2t without "+c, file, trained(file, "on prompts of the other categories"), false)
 	}
-	m := b.add("c2t moved from another pair", "c2t:threshold=0.5", base)
-	b.classifier(m, "c2t-moved.json", trained("c2t-moved.json", "--target OTHER --draft OTHER"), true)
-	m = b.add("c2t moved and fine-tuned", "c2t:threshold=0.5", base)
-	b.classifier(m, "c2t-tuned.json", trained("c2t-tuned.json", "--from DIR/c2t-moved.json"), false)
+	b.c2t("c2t moved from another pair", "c2t-moved.json", trained("c2t-moved.json", "--target OTHER --draft OTHER"), true)
+	b.c2t("c2t moved and fine-tuned", "c2t-tuned.json", trained("c2t-tuned.json", "--from DIR/c2t-moved.json"), false)
 	b.group.Note = "a row of the cross-validation counts in the column of the category that its classifier never saw"
 }
 
 func adasdMain(b *groupBuilder) {
 	for _, t := range []float64{0, 1} {
-		b.temperature = t
+		b.plainAt(t)
 		fixed := "chain K=5"
-		b.plain()
 		b.add(fixed, "chain:depth=5", "")
 		if t > 0 {
 			b.add("chain K=5, rejection", "chain:depth=5,verifier=rejection", fixed)
@@ -275,9 +268,8 @@ func (b *groupBuilder) marsShape() (name, settings string) {
 func marsMain(b *groupBuilder) {
 	shape, settings := b.marsShape()
 	for _, t := range []float64{0, 1} {
-		b.temperature = t
+		b.plainAt(t)
 		strict := "eagle2 " + shape
-		b.plain()
 		b.add(strict, "eagle2:"+settings, "")
 		if t > 0 {
 			b.add("eagle2 independent "+shape, "eagle2:"+settings+",coupled=false", strict)
@@ -344,9 +336,8 @@ func coupledMain(b *groupBuilder) {
 
 func eagle3Main(b *groupBuilder) {
 	for _, t := range []float64{0, 1} {
-		b.temperature = t
+		b.plainAt(t)
 		small := "eagle2 k=4 d=4 N=16"
-		b.plain()
 		b.add(small, smallTree, "")
 		b.add("eagle3 k=4 d=4 N=16", "eagle3:depth=4,top-k=4,nodes=16", small)
 		b.add(papersRow, "eagle2", "")
@@ -366,15 +357,14 @@ func fixedMethods(b *groupBuilder) {
 }
 
 func baselinesMain(b *groupBuilder) {
-	b.plain()
+	b.plainAt(0)
 	fixedMethods(b)
 	b.add(papersRow, "eagle2", "")
 	b.add("static", "static", "")
 	b.add("assisted heuristic", "assisted:schedule=heuristic", "")
 	b.add("assisted constant", "assisted:schedule=constant", "")
 	b.add("adaedl", "adaedl", "")
-	b.temperature = 1
-	b.plain()
+	b.plainAt(1)
 	b.add("chain K=5", "chain:depth=5", "")
 	b.add("chain K=5, rejection", "chain:depth=5,verifier=rejection", "")
 	b.add("sampled, without replacement", "sampled", "")
@@ -383,7 +373,7 @@ func baselinesMain(b *groupBuilder) {
 }
 
 func autoMain(b *groupBuilder) {
-	b.plain()
+	b.plainAt(0)
 	b.add("auto", "auto", "")
 	fixedMethods(b)
 	b.group.Note = "auto should be at least 0.95 on every prompt (median) and 0.98 on the whole, and within 3 % of " +

@@ -156,57 +156,56 @@ func (b *groupBuilder) add(name, method, against string) *Method {
 	return &b.group.Methods[len(b.group.Methods)-1]
 }
 
-func (b *groupBuilder) plain() { b.add(PlainName, method.DrafterNone, "") }
+// plainAt adds plain decoding at the temperature of the rows that follow.
+func (b *groupBuilder) plainAt(temperature float64) {
+	b.temperature = temperature
+	b.add(PlainName, method.DrafterNone, "")
+}
 
-// read returns an artefact, or marks the row as missing.
-func (b *groupBuilder) read(m *Method, file, how string) []byte {
+// artefact reads a file that a row needs, and marks the row as missing where there is none or use refuses it.
+func (b *groupBuilder) artefact(m *Method, file, how string, use func(data []byte) error) {
+	var data []byte
 	err := fs.ErrNotExist
 	if b.o.Artefact != nil {
-		var data []byte
-		if data, err = b.o.Artefact(file); err == nil {
-			return data
-		}
+		data, err = b.o.Artefact(file)
+	}
+	if err == nil {
+		err = use(data)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		m.Missing = fmt.Sprintf("needs the file %s among the artefacts; %s", file, how)
-	} else {
+	} else if err != nil {
 		m.Missing = err.Error()
 	}
-	return nil
 }
 
-// classifier sets a method's C2T classifier from a file.
-func (b *groupBuilder) classifier(m *Method, file, how string, anyPair bool) {
-	data := b.read(m, file, how)
-	if data == nil {
-		return
-	}
-	c, err := spec.ParseC2T(file, data)
-	if err == nil && !anyPair && b.o.Pair != (spec.Fingerprint{}) {
-		err = c.Matches(b.o.Pair)
-	}
-	if err != nil {
-		m.Missing = err.Error()
-		return
-	}
-	m.Request.Fitted.C2T = c
+// c2t adds a row of C2T at β=0.5 with the classifier of a file, compared with the row of the pair's own.
+func (b *groupBuilder) c2t(name, file, how string, anyPair bool) {
+	m := b.add(name, "c2t:threshold=0.5", c2tBase)
+	b.artefact(m, file, how, func(data []byte) error {
+		c, err := spec.ParseC2T(file, data)
+		if err == nil && !anyPair && b.o.Pair != (spec.Fingerprint{}) {
+			err = c.Matches(b.o.Pair)
+		}
+		if err == nil {
+			m.Request.Fitted.C2T = c
+		}
+		return err
+	})
 }
 
 // bins sets a method's entropy bins from a file.
 func (b *groupBuilder) bins(m *Method, file, how string) {
-	data := b.read(m, file, how)
-	if data == nil {
-		return
-	}
-	h, err := adapt.ParseHetero(file, data)
-	if c := m.Request.Config(); err == nil && b.o.Pair != (spec.Fingerprint{}) {
-		err = h.Matches(b.o.Pair.Shaped(c.TopK, c.Depth, c.Nodes))
-	}
-	if err != nil {
-		m.Missing = err.Error()
-		return
-	}
-	m.Request.Fitted.Hetero = h
+	b.artefact(m, file, how, func(data []byte) error {
+		h, err := adapt.ParseHetero(file, data)
+		if c := m.Request.Config(); err == nil && b.o.Pair != (spec.Fingerprint{}) {
+			err = h.Matches(b.o.Pair.Shaped(c.TopK, c.Depth, c.Nodes))
+		}
+		if err == nil {
+			m.Request.Fitted.Hetero = h
+		}
+		return err
+	})
 }
 
 // TokensAt returns the tokens per pass that the rows of a curve need for an acceptance length, interpolated
