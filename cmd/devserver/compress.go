@@ -34,7 +34,8 @@ type body struct {
 // compressible reports whether compressing files of this kind is worth it.
 // Models are not: quantised weights do not shrink, and they are read by ranges.
 func compressible(ext string) bool {
-	return slices.Contains([]string{".html", ".js", ".mjs", ".css", ".json", ".jsonl", ".map", ".txt", ".svg", ".wasm"}, ext)
+	kinds := []string{".html", ".js", ".mjs", ".css", ".json", ".jsonl", ".map", ".txt", ".svg", ".wasm"}
+	return slices.Contains(kinds, ext)
 }
 
 // negotiate picks the encoding for an Accept-Encoding header: "br", "gzip", or
