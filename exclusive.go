@@ -4,18 +4,16 @@ import (
 	"context"
 
 	"foretoken/models/llama"
-	"foretoken/models/tokenizer"
 	"foretoken/webgpu"
 )
 
 // Models are a session's models and their device, for work outside Generate: benchmarks, profiles, training data.
 // They are valid until the function returns that Exclusive passed them to.
 type Models struct {
-	Device    webgpu.Device
-	Target    *llama.Target
-	Draft     *llama.Draft  // nil without a draft
-	Head      *llama.EAGLE3 // nil without an EAGLE-3 head
-	Tokenizer *tokenizer.Tokenizer
+	Device webgpu.Device
+	Target *llama.Target
+	Draft  *llama.Draft  // nil without a draft
+	Head   *llama.EAGLE3 // nil without an EAGLE-3 head
 
 	session *Session
 }
@@ -40,7 +38,7 @@ func (m Models) Progressed() {
 }
 
 func (s *Session) models() Models {
-	return Models{Device: s.dev, Target: s.target, Draft: s.draft, Head: s.head, Tokenizer: s.tok, session: s}
+	return Models{Device: s.dev, Target: s.target, Draft: s.draft, Head: s.head, session: s}
 }
 
 // Exclusive runs work on the models while no request runs, after the compilation in the background has ended. Where
