@@ -138,9 +138,6 @@ func measure(m bench.Measure, digits int) string {
 }
 
 func percent(m bench.Measure) string {
-	if m.N == 0 {
-		return ""
-	}
 	m.Mean, m.SD = 100*m.Mean, 100*m.SD
 	return measure(m, 1)
 }
