@@ -6,7 +6,7 @@ ADDR ?= 127.0.0.1:8080
 TESTMODELS := $(CURDIR)/build/testmodels
 GOWASM = node $(CURDIR)/web/test/gowasm.mjs
 GOTEST = GO="$(GO)" node scripts/gotest.mjs
-# Empty where there is none: results that go test keeps belong to the value.
+# Empty if ../shared is missing; the results that go test caches depend on the value.
 export FORETOKEN_SHARED := $(realpath $(SHARED))
 
 .PHONY: report docs-reports demo site package wasm test test-full check unit native browser e2e docs-test fuzz \
@@ -54,7 +54,7 @@ check: web/node_modules/.package-lock.json
 	@node --test --test-reporter=dot scripts/*.test.mjs web/test/structure.test.mjs
 	@node scripts/reports.mjs check
 
-# Go tests on this machine: cpu and native devices, and whatever needs none.
+# Go tests on this machine: the cpu and native devices, and tests without a device.
 native: testmodels
 	@FORETOKEN_REQUIRE_GPU=1 $(GOTEST) native -vet=off -timeout 60m ./...
 
@@ -133,7 +133,7 @@ soak: testmodels site
 
 # Every package under the race detector: three quarters of an hour.
 race: deps testmodels
-	$(GO) test -race -short -timeout 60m ./cmd/devserver ./cmd/foretoken/openai ./webgpu/cpu ./webgpu/open ./webgpu/internal/... ./spec/... ./models/demo ./models/quant ./models/chat/... ./models/grammar ./models/safetensors ./models/eagle3 ./models/tokenizer ./wasm
+	$(GO) test -race -short -timeout 60m ./cmd/devserver ./cmd/foretoken/openai ./webgpu/reference ./webgpu/simd ./webgpu/open ./webgpu/internal/... ./spec/... ./models/demo ./models/quant ./models/chat/... ./models/grammar ./models/safetensors ./models/eagle3 ./models/tokenizer ./wasm
 	$(GO) test -race -short -timeout 60m ./models/gguf ./models/convert -skip Memory # the detector allocates beside the program
 	FORETOKEN_REQUIRE_GPU=1 $(GO) test -race -short -timeout 90m ./webgpu/native ./webgpu/kernels/... ./models/llama/... ./cmd/foretoken ./bench ./fit .
 

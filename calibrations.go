@@ -154,7 +154,7 @@ func modelID(src gguf.Source, name, quantisation string) (spec.ModelID, error) {
 // Fingerprint names the pair of models, for calibrations; its tree is empty.
 func (s *Session) Fingerprint() spec.Fingerprint { return s.pair }
 
-// HeadFingerprint names the target and its EAGLE-3 head; its zero value says that there is none.
+// HeadFingerprint names the target and its EAGLE-3 head; zero without a head.
 func (s *Session) HeadFingerprint() spec.Fingerprint { return s.headPair }
 
 // Calibrations returns the calibrations that the session was opened with.

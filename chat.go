@@ -59,8 +59,7 @@ type Chat struct {
 type Reply struct {
 	*Result
 	Message Message `json:"message"` // as it was added to the conversation
-	// Dropped is how many of the oldest turns this answer was the first not to see, and
-	// Unseen how many it did not see.
+	// Dropped counts the turns newly left out for this answer, Unseen all that it did not see.
 	Dropped int `json:"dropped"`
 	Unseen  int `json:"unseen"`
 }
@@ -93,7 +92,7 @@ func (s *Session) NewChat(o ChatOptions) (*Chat, error) {
 // Messages is the conversation, dropped turns included.
 func (c *Chat) Messages() []Message { return slices.Clone(c.messages) }
 
-// Unseen is how many messages after those of the system at the beginning are dropped.
+// Unseen returns the number of dropped messages. The leading system messages do not count.
 func (c *Chat) Unseen() int {
 	_, turns := turnsOf(c.messages)
 	n := 0
@@ -185,7 +184,7 @@ func turnsOf(messages []Message) (head []Message, turns [][]Message) {
 	return head, turns
 }
 
-// fit encodes a conversation, without as many of the oldest turns as it takes to leave room for the reply.
+// fit encodes a conversation and drops its oldest turns until the reply fits.
 func (c *Chat) fit(messages []Message, dropped int, r *Request) (ids []int32, unseen int, err error) {
 	context := c.s.target.Limits().Context
 	reserve := c.reserve
@@ -235,7 +234,7 @@ type template struct {
 func (s *Session) CanChat() error { return s.templateErr }
 
 // ChatIDs gives the tokens of a conversation up to where an answer begins, for GenerateIDs. Unlike
-// Chat it drops nothing: how many positions the context has is the caller's to heed. It may be called while a request
+// Chat it drops nothing: the caller checks the context's length. It may be called while a request
 // runs.
 func (s *Session) ChatIDs(o ChatOptions) ([]int32, error) {
 	c, err := s.NewChat(o)

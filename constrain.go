@@ -294,8 +294,7 @@ func (g *guide) Take(tokens []int32) error {
 	return nil
 }
 
-// complete is how many of a round's tokens make the text one after which nothing can follow, or
-// -1 where it may go on.
+// complete returns how many of a round's tokens the grammar accepts before it must end, or -1 if it may go on.
 func (g *guide) complete(tokens []int32) int {
 	if g == nil || g.matcher == nil {
 		return -1

@@ -150,7 +150,7 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 func compileAhead(ctx context.Context, dev webgpu.Device, f *gguf.File, o llama.Options) {
 	dry := llama.NewDryRun(dev.Info())
 	o.Progress, o.Preparing = nil, nil
-	if _, err := llama.LoadTarget(ctx, dry, f, o); err == nil { // whatever is wrong, loading says
+	if _, err := llama.LoadTarget(ctx, dry, f, o); err == nil { // loading reports the error
 		webgpu.Compile(dev, dry.Sources())
 	}
 }
@@ -207,7 +207,7 @@ func (s *Session) Tuning() map[string]map[string]string {
 	return out
 }
 
-// choices are those of kernels, of the models that are loaded.
+// choices returns the kernel choices of the loaded models.
 func (s *Session) choices() map[string]map[string]string {
 	out := map[string]map[string]string{"target": s.target.Tuning()}
 	if s.draft != nil {

@@ -97,7 +97,7 @@ func identify(known *spec.ModelID, src gguf.Source, info *llama.Info) error {
 	return nil
 }
 
-// loadingError gives what went wrong with loading its kind.
+// loadingError gives an error of loading its kind.
 func loadingError(err error) error {
 	switch {
 	case errors.Is(err, webgpu.ErrNoMemory):

@@ -75,7 +75,7 @@ func (r *Request) Config() method.Config {
 // Validate refuses settings that do not go together, as far as it can without the models and their calibrations.
 func (r *Request) Validate() error {
 	c := r.Config()
-	c.Fitted = anyAids
+	c.Fitted = anyFitted
 	if err := c.Validate(); err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func (r *Request) Validate() error {
 	return r.Constraints.Validate()
 }
 
-// anyAids are there for checks that do not know the models yet.
-var anyAids = method.Fitted{Hetero: &adapt.HeteroCalibration{}, C2T: &spec.C2TClassifier{}, Head: true}
+// anyFitted passes checks that run before the models are loaded.
+var anyFitted = method.Fitted{Hetero: &adapt.HeteroCalibration{}, C2T: &spec.C2TClassifier{}, Head: true}
 
 // NeedsDraft reports whether a session without a draft refuses the request.
 func (r *Request) NeedsDraft() bool {

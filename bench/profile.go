@@ -125,7 +125,7 @@ func Profile(ctx context.Context, s *foretoken.Session, o ProfileOptions) (*Prof
 	var passes []profiledPass
 	err := s.Exclusive(ctx, func(m foretoken.Models) error {
 		if _, ok := m.Device.(webgpu.Profiler); !ok {
-			return errors.New("foretoken: profile: the device does not tell what its dispatches take")
+			return errors.New("foretoken: profile: the device cannot time its dispatches")
 		}
 		if err := o.complete(&m); err != nil {
 			return err

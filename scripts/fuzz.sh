@@ -3,7 +3,7 @@
 # test program of the package is build/fuzz's, which the Makefile builds once for all targets of a package.
 #
 # What Go found new stays in its cache, so that a later run goes on from there; an input that fails is written
-# below the package's testdata/fuzz, to be mended and kept. Do not run more targets at once than there are processors: Go
+# below the package's testdata/fuzz, to fix and to commit. Do not run more targets at once than there are processors: Go
 # takes a worker that waits long for a processor for one that hangs.
 set -eu
 package=${1%%:*} target=${1##*:}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// nothing is the content security policy of what is no page: errors, models, pictures opened by themselves.
+// nothing is the content security policy of responses that are no pages: errors, models, pictures.
 const nothing = "default-src 'none'; frame-ancestors 'none'"
 
 // metaPolicy finds the policy that a page names in its own head.

@@ -64,7 +64,7 @@ func failed(status int, code, format string, args ...any) *Error {
 	return &Error{Status: status, Type: typeServer, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// errStopping turns away what comes after the end was asked for.
+// errStopping rejects requests while the server shuts down.
 func errStopping() *Error {
 	e := failed(http.StatusServiceUnavailable, "shutting_down", "the server is shutting down")
 	e.retry = 5 * time.Second

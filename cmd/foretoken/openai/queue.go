@@ -275,7 +275,7 @@ func (q *queue) victim(c client) *ticket {
 	return nil
 }
 
-// close turns away all that comes, and all that waits without having had a turn.
+// close rejects new requests, and waiting ones that never had a turn.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

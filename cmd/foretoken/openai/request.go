@@ -267,7 +267,7 @@ func (a *parsedRequest) method(f *fields) {
 func (a *parsedRequest) streamOptions(f *fields) {
 	var o struct {
 		IncludeUsage bool  `json:"include_usage"`
-		Obfuscation  *bool `json:"include_obfuscation"` // there is none, asked for or not
+		Obfuscation  *bool `json:"include_obfuscation"` // ignored: streams are never obfuscated
 	}
 	if !f.into("stream_options", &o, "an object such as {\"include_usage\": true}") {
 		return

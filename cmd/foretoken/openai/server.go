@@ -59,7 +59,7 @@ type Config struct {
 	Log     func(Entry)   // receives every answered request; may be nil
 }
 
-// Entry is a line of the log. It holds nothing of what was said.
+// Entry is a line of the log. It holds no text of a prompt or reply.
 type Entry struct {
 	ID      string  `json:"id"`
 	Method  string  `json:"method"`
@@ -126,7 +126,7 @@ func (s *Server) Open(e Engine) {
 	s.opened.Store(o)
 }
 
-// Drain turns away what waits and what comes; what decodes goes on. Before Open it is as good.
+// Drain rejects waiting and new requests and lets the running one finish. It may be called before Open.
 func (s *Server) Drain() { s.queue.close() }
 
 // Abort ends the current decoding within a round and sends its client an error.
@@ -167,7 +167,7 @@ func newID(prefix string) string {
 	return prefix + hex.EncodeToString(b[:])
 }
 
-// admit refuses what comes under a wrong name, from a page that was not allowed, or without the key.
+// admit refuses a request with a wrong Host, from an origin that was not allowed, or without the key.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) *Error {
 	if !s.knowsHost(r.Host) {
 		// Otherwise a page could have its own name resolved to this machine and read the answers.
