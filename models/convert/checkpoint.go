@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,10 +46,7 @@ func fromCheckpoint(files []gguf.Source, o *Options) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &model{name: c.where}
-	if m.name == "" {
-		m.name = weights.Name()
-	}
+	m := &model{name: cmp.Or(c.where, weights.Name())}
 	m.kv = []gguf.KV{{Key: "general.architecture", Value: s.arch}, {Key: "general.type", Value: "model"},
 		{Key: "general.name", Value: c.modelName(s, o)}}
 	m.kv = append(m.kv, s.metadata()...)

@@ -324,7 +324,7 @@ func TestLlama3Checkpoint(t *testing.T) {
 
 // TestRowsOfHeads works out by hand where rows go: heads of 4 rows, 0 1 2 3 become 0 2 1 3.
 func TestRowsOfHeads(t *testing.T) {
-	from := memory{0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16, 17} // 8 rows of 2 bytes
+	from := memory([]byte{0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13, 14, 15, 16, 17}) // 8 rows of 2 bytes
 	want := []byte{0, 1, 4, 5, 2, 3, 6, 7, 10, 11, 14, 15, 12, 13, 16, 17}
 	r := &interleaved{from: from, rowBytes: 2, headRows: 4}
 	for off := range want {

@@ -99,7 +99,6 @@ var changing = map[string]string{
 	"pruned_heads":             "pruned heads cannot be run",
 }
 
-// readConfig reads config.json.
 func readConfig(name string, raw []byte) (*shape, error) {
 	c := &fields{name: name}
 	if err := json.Unmarshal(raw, &c.values); err != nil {

@@ -126,11 +126,9 @@ type tensor struct {
 	data ranged
 }
 
-// ranged gives the stored bytes of one tensor by ranges inside of it. It may be used
-// from several goroutines at once.
-type ranged interface {
-	readAt(p []byte, off int64) error
-}
+// ranged fills p with the stored bytes of one tensor from byte off of it. It may be called from several goroutines at
+// once.
+type ranged func(p []byte, off int64) error
 
 func (m *model) set(key string, value any) {
 	if i := m.index(key); i >= 0 {
@@ -156,17 +154,11 @@ func fromGGUF(f *gguf.File) *model {
 func (m *model) add(f *gguf.File) {
 	for i := range f.Tensors {
 		t := &f.Tensors[i]
-		m.tensors = append(m.tensors, tensor{t.Name, t.Dims, t.Type, stored{f, t}})
+		m.tensors = append(m.tensors, tensor{t.Name, t.Dims, t.Type, func(p []byte, off int64) error {
+			return f.ReadTensor(t, p, off)
+		}})
 	}
 }
-
-// stored is a tensor as a GGUF file has it.
-type stored struct {
-	file *gguf.File
-	info *gguf.TensorInfo
-}
-
-func (s stored) readAt(p []byte, off int64) error { return s.file.ReadTensor(s.info, p, off) }
 
 // fileTypes are the values of general.file_type, in ggml's numbering, of the types that weights can be stored in.
 var fileTypes = map[gguf.Type]uint32{gguf.F32: 0, gguf.F16: 1, gguf.Q4_0: 2, gguf.Q8_0: 7, gguf.BF16: 32}
@@ -199,7 +191,7 @@ func (m *model) retype(to gguf.Type, o *Options) error {
 		if t.typ.BlockSize() > 1 && len(t.dims) > 1 {
 			again = append(again, t.name)
 		}
-		t.data = &recoded{from: t.data, stored: t.typ, to: want}
+		t.data = (&recoded{from: t.data, stored: t.typ, to: want}).readAt
 		t.typ = want
 	}
 	if len(odd) > 0 {

@@ -77,7 +77,7 @@ func (v *virtual) ReadAt(p []byte, off int64) (int, error) {
 		if i >= 0 {
 			if t := &v.pieces[i]; at < t.at+t.size {
 				rest = rest[:min(int64(len(rest)), t.at+t.size-at)]
-				if err := t.data.readAt(rest, at-t.at); err != nil {
+				if err := t.data(rest, at-t.at); err != nil {
 					return done, fmt.Errorf("convert: tensor %s: %w", gguf.Quote(t.tensor), err)
 				}
 				done += len(rest)
@@ -96,12 +96,12 @@ func (v *virtual) ReadAt(p []byte, off int64) (int, error) {
 	return done, nil
 }
 
-// memory is a tensor's data that was computed beforehand.
-type memory []byte
-
-func (m memory) readAt(p []byte, off int64) error {
-	copy(p, m[off:])
-	return nil
+// memory gives a tensor's data that was computed beforehand.
+func memory(data []byte) ranged {
+	return func(p []byte, off int64) error {
+		copy(p, data[off:])
+		return nil
+	}
 }
 
 // scratch is the memory that a call works in.
@@ -138,7 +138,7 @@ func (r *recoded) readAt(p []byte, off int64) error {
 	for u := off / out; u < end; u += step {
 		n := min(step, end-u)
 		raw, floats := grow(&s.raw, int(n*in)), grow(&s.floats, int(n*unit))
-		if err := r.from.readAt(raw, u*in); err != nil {
+		if err := r.from(raw, u*in); err != nil {
 			return err
 		}
 		if err := quant.Dequantize(r.stored, raw, floats); err != nil {
@@ -194,10 +194,10 @@ func (r *interleaved) readAt(p []byte, off int64) error {
 		raw := grow(&s.raw, int(n*pair))
 		first, second := raw[:n*r.rowBytes], raw[n*r.rowBytes:]
 		head := k / half * r.headRows
-		if err := r.from.readAt(first, (head+j)*r.rowBytes); err != nil {
+		if err := r.from(first, (head+j)*r.rowBytes); err != nil {
 			return err
 		}
-		if err := r.from.readAt(second, (head+half+j)*r.rowBytes); err != nil {
+		if err := r.from(second, (head+half+j)*r.rowBytes); err != nil {
 			return err
 		}
 		for i := range n {

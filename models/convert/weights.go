@@ -71,11 +71,11 @@ func (s *shape) derived(name string) bool {
 func (m *model) addWeights(f *safetensors.File, s *shape) error {
 	used := map[string]bool{}
 	if d := s.rope.divisors(s.headDim); d != nil {
-		data := make(memory, 4*len(d))
+		data := make([]byte, 4*len(d))
 		if err := quant.Quantize(gguf.F32, d, data); err != nil {
 			return fmt.Errorf("convert: %s: rope_freqs.weight: %w", m.name, err)
 		}
-		m.tensors = append(m.tensors, tensor{"rope_freqs.weight", []uint64{uint64(len(d))}, gguf.F32, data})
+		m.tensors = append(m.tensors, tensor{"rope_freqs.weight", []uint64{uint64(len(d))}, gguf.F32, memory(data)})
 	}
 	for _, w := range s.weights() {
 		if w.from == "lm_head.weight" && !f.Has(w.from) {
@@ -96,13 +96,13 @@ func (m *model) addWeights(f *safetensors.File, s *shape) error {
 		for i, n := range w.shape {
 			dims[len(dims)-1-i] = n
 		}
-		out := tensor{w.name, dims, typ, saved{f, t}}
+		out := tensor{w.name, dims, typ, func(p []byte, off int64) error { return f.Read(t, p, off) }}
 		if w.heads > 0 {
 			rows := int64(w.shape[0])
-			out.data = &interleaved{from: out.data, rowBytes: t.Size / rows, headRows: rows / int64(w.heads)}
+			out.data = (&interleaved{from: out.data, rowBytes: t.Size / rows, headRows: rows / int64(w.heads)}).readAt
 		}
 		if len(dims) == 1 && typ != gguf.F32 {
-			out.data, out.typ = &recoded{from: out.data, stored: typ, to: gguf.F32}, gguf.F32
+			out.data, out.typ = (&recoded{from: out.data, stored: typ, to: gguf.F32}).readAt, gguf.F32
 		}
 		m.tensors = append(m.tensors, out)
 	}
@@ -114,14 +114,6 @@ func (m *model) addWeights(f *safetensors.File, s *shape) error {
 	}
 	return nil
 }
-
-// saved is a tensor as a safetensors file has it.
-type saved struct {
-	file *safetensors.File
-	info *safetensors.TensorInfo
-}
-
-func (t saved) readAt(p []byte, off int64) error { return t.file.Read(t.info, p, off) }
 
 // fileType is general.file_type for the type that most of the weights have.
 func (m *model) fileType() uint32 {

@@ -8,6 +8,7 @@
 package eagle3
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -200,9 +201,7 @@ func (c *Config) scale(raw json.RawMessage) error {
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return fmt.Errorf("eagle3: %s: rope_scaling: %s", c.Name, strings.Join(strings.Fields(err.Error()), " "))
 	}
-	if s.Type == "" {
-		s.Type = s.Old
-	}
+	s.Type = cmp.Or(s.Type, s.Old)
 	switch {
 	case s.Type == "default":
 	case s.Type != "linear" && s.Type != "llama3":

@@ -187,7 +187,6 @@ func (v *value) bits(i uint64) (bits uint64, ok bool) {
 	return binary.LittleEndian.Uint64(b[:]), true
 }
 
-// strings decodes a string array.
 func (v *value) strings() []string {
 	out := make([]string, 0, v.count)
 	for _, part := range v.parts {

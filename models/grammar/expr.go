@@ -102,7 +102,6 @@ func (b *builder) repeat(s sequence, least, most int) sequence {
 	return b.join(out, rest)
 }
 
-// runeRange is the runes lo to hi.
 type runeRange struct{ lo, hi rune }
 
 // class is one rune of the ranges, as UTF-8. Surrogates, which UTF-8 cannot hold, are left out.

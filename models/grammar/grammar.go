@@ -19,7 +19,6 @@ import (
 	"unicode"
 )
 
-// byteSet is a set of bytes.
 type byteSet [4]uint64
 
 func (s *byteSet) add(lo, hi byte) {
@@ -75,7 +74,6 @@ func (g *Grammar) home(at int32) string {
 // thousands, and repetitions nest.
 const maxOps = 1 << 18
 
-// term is a part of a sequence.
 type term struct {
 	rule int      // where set is nil
 	set  *byteSet // one byte of it
@@ -88,7 +86,6 @@ type rule struct {
 	alternatives []sequence
 }
 
-// builder collects rules.
 type builder struct {
 	rules  []rule
 	byName map[string]int
@@ -153,7 +150,6 @@ func (b *builder) anonymous(name string) int {
 	return len(b.rules) - 1
 }
 
-// define gives a rule its alternatives.
 func (b *builder) define(rule int, alternatives ...sequence) {
 	for _, s := range alternatives {
 		b.ops += len(s) + 1

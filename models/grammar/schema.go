@@ -306,12 +306,8 @@ func (s *schemaReader) types(n *node, path string) ([]string, bool) {
 		}
 		return nil, true
 	}
-	list, isList := v.([]any)
-	if !isList {
-		list = []any{v}
-	}
 	var out []string
-	for _, e := range list {
+	for _, e := range listOf(v) {
 		t, _ := e.(string)
 		if !slices.Contains(typeNames, t) {
 			s.fail(path+"/type", "%s is no type; want %s", brief(e), strings.Join(typeNames, ", "))

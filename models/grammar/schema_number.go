@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 )
@@ -72,10 +73,7 @@ func (l *limit) against(m *limit) int {
 	case !l.negative && m.negative:
 		return 1
 	}
-	c := compare(l.whole, m.whole)
-	if c == 0 {
-		c = strings.Compare(l.fraction, m.fraction)
-	}
+	c := cmp.Or(compare(l.whole, m.whole), strings.Compare(l.fraction, m.fraction))
 	if l.negative {
 		return -c
 	}
@@ -86,10 +84,7 @@ func (l *limit) against(m *limit) int {
 var largest = &limit{whole: strings.Repeat("9", integerDigits), fraction: strings.Repeat("9", fractionDigits)}
 
 func compare(a, b string) int { // of digits without leading zeros
-	if len(a) != len(b) {
-		return len(a) - len(b)
-	}
-	return strings.Compare(a, b)
+	return cmp.Or(len(a)-len(b), strings.Compare(a, b))
 }
 
 // split gives the ranges of sizes on both sides of zero.
@@ -100,14 +95,10 @@ func split(lo, hi *limit, side func(negative bool, lo, hi *limit)) {
 		if lo != nil {
 			to = lo
 		}
-		if hi != nil && hi.negative {
+		if hi != nil && (hi.negative || *hi == limit{whole: "0", open: true}) {
 			from = hi
 		}
-		if hi == nil || hi.negative || hi.whole != "0" || hi.fraction != "" || !hi.open {
-			side(true, from, to)
-		} else {
-			side(true, &limit{whole: "0", open: true}, to)
-		}
+		side(true, from, to)
 	}
 	if hi == nil || !hi.negative {
 		from, to := zero, largest

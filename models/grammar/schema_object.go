@@ -223,10 +223,7 @@ func (s *schemaReader) merge(a, b *node, path string) *node {
 			"additionalProperties beside properties of another schema is not supported; name all properties in one")
 		return nil
 	}
-	out := newNode()
-	for _, key := range a.keys {
-		out.set(key, a.values[key])
-	}
+	out := without(a)
 	for _, key := range b.keys {
 		mine, both := out.get(key)
 		theirs := b.values[key]
@@ -280,10 +277,7 @@ func (s *schemaReader) mergeKey(key string, a, b any) (any, bool) {
 			return nil, false
 		}
 		s.b.spend(16 * (len(mine.keys) + len(theirs.keys)))
-		out := newNode()
-		for _, k := range mine.keys {
-			out.set(k, mine.values[k])
-		}
+		out := without(mine)
 		for _, k := range theirs.keys {
 			v := theirs.values[k]
 			if before, both := out.get(k); both {
@@ -311,9 +305,9 @@ func (s *schemaReader) mergeKey(key string, a, b any) (any, bool) {
 	return nil, false
 }
 
-func listOf(v any) any {
-	if _, ok := v.([]any); ok {
-		return v
+func listOf(v any) []any {
+	if list, ok := v.([]any); ok {
+		return list
 	}
 	return []any{v}
 }

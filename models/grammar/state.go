@@ -198,7 +198,6 @@ func (m *Matcher) keep(s *stack) *stack {
 // mostScratch bounds the maps of a step that are used again: emptying one takes as long as it was ever large.
 const mostScratch = 1 << 10
 
-// endStep ends a step.
 func (m *Matcher) endStep() {
 	if len(m.visited) > mostScratch {
 		m.visited, m.calls, m.spare = map[item]bool{}, map[int32]*stack{}, nil

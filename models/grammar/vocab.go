@@ -94,10 +94,8 @@ func (m *Matcher) Mask(s *State) []uint32 {
 			}
 		}
 	}
-	if cap(m.path) < v.deep+1 {
-		m.path = make([]*State, v.deep+1)
-	}
-	path := m.path[:v.deep+1] // the states along the trie
+	m.path = slices.Grow(m.path[:0], v.deep+1)[:v.deep+1]
+	path := m.path // the states along the trie
 	path[0] = s
 	for i := 0; i < len(v.nodes); {
 		n := &v.nodes[i]

@@ -35,13 +35,13 @@ const maxHeadLayers = 2
 // It has one or two residual layers, each with its own weights. Source: Huang et al., "SpecDec++: Boosting
 // Speculative Decoding via Adaptive Candidate Lengths".
 type Head struct {
-	Fingerprint spec.Fingerprint // of the pair; the tree fields are unset
-	Made        spec.Made
-	Dim         int    // width of the draft's hidden states
-	Label       string // LabelArgmax or LabelSampled
-	Layers      []HeadLayer
-	Weight      Floats  // w (dim)
-	Bias        float32 // c
+	Fingerprint spec.Fingerprint `json:"-"` // of the pair; the tree fields are unset
+	Made        spec.Made        `json:"-"`
+	Dim         int              `json:"dim"`   // width of the draft's hidden states
+	Label       string           `json:"label"` // LabelArgmax or LabelSampled
+	Layers      []HeadLayer      `json:"layers"`
+	Weight      Floats           `json:"weight"` // w (dim)
+	Bias        float32          `json:"bias"`   // c
 }
 
 // HeadLayer is a residual layer: h + SiLU(W h + b).
@@ -91,11 +91,7 @@ func (h *Head) Matches(have spec.Fingerprint) error {
 // headFile is the JSON form of a Head.
 type headFile struct {
 	spec.CalibrationHeader
-	Dim    int         `json:"dim"`
-	Label  string      `json:"label"`
-	Layers []HeadLayer `json:"layers"`
-	Weight Floats      `json:"weight"`
-	Bias   float32     `json:"bias"`
+	Head
 }
 
 // Floats encodes as base64 of little-endian f32.
@@ -141,8 +137,8 @@ func ParseHead(file string, data []byte) (*Head, error) {
 	if err := d.Decode(&f); err != nil {
 		return nil, fmt.Errorf("llama: %s: %.300s", file, strings.TrimPrefix(err.Error(), "json: "))
 	}
-	h := &Head{Fingerprint: f.Fingerprint, Made: f.Made, Dim: f.Dim, Label: f.Label, Layers: f.Layers,
-		Weight: f.Weight, Bias: f.Bias}
+	h := &f.Head
+	h.Fingerprint, h.Made = f.CalibrationHeader.Fingerprint, f.CalibrationHeader.Made
 	if err := h.validate(); err != nil {
 		return nil, fmt.Errorf("llama: %s: %w", file, err)
 	}
@@ -154,9 +150,8 @@ func (h *Head) Encode() ([]byte, error) {
 	if err := h.validate(); err != nil {
 		return nil, fmt.Errorf("llama: writing the acceptance head: %w", err)
 	}
-	f := headFile{CalibrationHeader: spec.CalibrationHeader{Kind: KindAcceptance, Version: headVersion,
-		Fingerprint: h.Fingerprint, Made: h.Made},
-		Dim: h.Dim, Label: h.Label, Layers: h.Layers, Weight: h.Weight, Bias: h.Bias}
+	f := headFile{spec.CalibrationHeader{Kind: KindAcceptance, Version: headVersion,
+		Fingerprint: h.Fingerprint, Made: h.Made}, *h}
 	text, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("llama: writing the acceptance head: %w", err)

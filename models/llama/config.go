@@ -60,17 +60,25 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 	c.Heads = r.count("attention.head_count", 1<<10)
 	c.KV = r.countOr("attention.head_count_kv", c.Heads, 1<<10)
 	c.Context = r.count("context_length", 1<<24)
-	c.Eps = r.float("attention.layer_norm_rms_epsilon")
 	if r.err != nil {
 		return nil, r.err
 	}
+	eps, err := f.Float32(arch + ".attention.layer_norm_rms_epsilon")
+	if err != nil {
+		return nil, err
+	}
+	c.Eps = float64(eps)
 	c.HeadDim = r.countOr("attention.key_length", c.Dim/c.Heads, 1<<10)
 	value := r.countOr("attention.value_length", c.HeadDim, 1<<10)
 	c.Rotary = r.countOr("rope.dimension_count", c.HeadDim, 1<<10)
-	c.Window = int(r.zeroOr("attention.sliding_window"))
 	if r.err != nil {
 		return nil, r.err
 	}
+	window, err := f.Uint32Or(arch+".attention.sliding_window", 0)
+	if err != nil {
+		return nil, err
+	}
+	c.Window = int(window)
 	refuse := func(field, format string, args ...any) error {
 		return fmt.Errorf("llama: %s: %s.%s %s", f.Name(), arch, field, fmt.Sprintf(format, args...))
 	}
@@ -155,49 +163,31 @@ func (c *Config) heads(kv kernels.KVFormat) kernels.Heads {
 		Window: c.Window, Format: kv}
 }
 
-// reader reads metadata fields and remembers the first error.
+// reader reads counts from the metadata and remembers the first error.
 type reader struct {
 	f    *gguf.File
 	arch string
 	err  error
 }
 
-func (r *reader) count(field string, most int) int { return r.read(field, 0, false, most) }
-
 func (r *reader) countOr(field string, missing, most int) int {
-	return r.read(field, missing, true, most)
-}
-
-func (r *reader) read(field string, missing int, optional bool, most int) int {
-	key := r.arch + "." + field
-	if r.err != nil || optional && !r.f.Has(key) {
+	if !r.f.Has(r.arch + "." + field) {
 		return missing
 	}
+	return r.count(field, most)
+}
+
+func (r *reader) count(field string, most int) int {
+	if r.err != nil {
+		return 1
+	}
+	key := r.arch + "." + field
 	v, err := r.f.Uint32(key)
 	if err == nil && (v == 0 || int64(v) > int64(most)) {
 		err = fmt.Errorf("llama: %s: %s is %d; want 1 to %d", r.f.Name(), key, v, most)
 	}
-	if err != nil {
-		r.err = err
+	if r.err = err; err != nil {
 		return 1
 	}
 	return int(v)
-}
-
-func (r *reader) zeroOr(field string) uint32 {
-	if r.err != nil {
-		return 0
-	}
-	v, err := r.f.Uint32Or(r.arch+"."+field, 0)
-	r.err = err
-	return v
-}
-
-func (r *reader) float(field string) float64 {
-	if r.err != nil {
-		return 0
-	}
-	v, err := r.f.Float32(r.arch + "." + field)
-	r.err = err
-	return float64(v)
 }

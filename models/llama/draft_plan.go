@@ -157,16 +157,6 @@ func (d *Draft) allocatePlan(p *plan) error {
 // picks returns the size in words of tree.RecordSelect's output, with which a level's result begins.
 func picks(k int) int { return alignWords(tree.SelectWords(k, k)) }
 
-// newProposal returns a proposal in a buffer of its own.
-func (d *Draft) newProposal(k, rows int) (proposal, error) {
-	var p proposal
-	results, err := d.newResults("candidates", alignWords(rows*kernels.SampleWords(k))+rows)
-	if err == nil {
-		p.place(results[0], 0, rows, k)
-	}
-	return p, err
-}
-
 // place puts a proposal of n rows at word at of a result.
 func (p *proposal) place(r result, at, n, k int) {
 	p.result, p.rows, p.at = r, n, at
@@ -229,29 +219,10 @@ const (
 	pruned                      // ranked, with beams chosen by a classifier; see DraftPruned
 )
 
-// hostProposal returns the plan's proposal of a host pass of n rows.
 func (p *plan) hostProposal(n int) *proposal { return &p.host[bucket(n)] }
 
 // prepareHost compiles the missing programs of a plan for host passes of the given rows.
 func (d *Draft) prepareHost(p *plan, rule candidateRule, rows ...int) error {
-	for _, n := range rows {
-		if !d.hostReady(p, rule, n) {
-			return d.makeHost(p, rule, rows)
-		}
-	}
-	return nil
-}
-
-// hostReady reports whether a plan has all programs for a host pass of n rows.
-func (d *Draft) hostReady(p *plan, rule candidateRule, n int) bool {
-	out := p.hostProposal(n)
-	return d.hostForward[bucket(n)] != 0 && out.rows > 0 && (rule != ranked || out.rank != 0) &&
-		(rule != drawn || out.draw != 0) &&
-		(d.estimator == nil || out.accept != 0)
-}
-
-// makeHost compiles the missing programs for host passes of the given rows.
-func (d *Draft) makeHost(p *plan, rule candidateRule, rows []int) error {
 	b := &programBatch{}
 	for _, n := range rows {
 		at := bucket(n)
@@ -264,10 +235,11 @@ func (d *Draft) makeHost(p *plan, rule candidateRule, rows []int) error {
 		}
 		out := p.hostProposal(n)
 		if out.rows == 0 {
-			var err error
-			if *out, err = d.newProposal(p.k, n); err != nil {
+			results, err := d.newResults("candidates", alignWords(n*kernels.SampleWords(p.k))+n)
+			if err != nil {
 				return err
 			}
+			out.place(results[0], 0, n, p.k)
 		}
 		switch {
 		case rule == ranked && out.rank == 0:
@@ -277,7 +249,9 @@ func (d *Draft) makeHost(p *plan, rule candidateRule, rows []int) error {
 		}
 		d.addEstimate(b, out)
 	}
-	d.preparing(fmt.Sprintf("recording beams by %d", p.k))
+	if len(b.recorders) > 0 {
+		d.preparing(fmt.Sprintf("recording beams by %d", p.k))
+	}
 	return d.buildBatch(b)
 }
 

@@ -116,7 +116,6 @@ func (p *pass) pad(from, to int, trash uint32) {
 	}
 }
 
-// write uploads the pass.
 func (p *pass) write(dev webgpu.Device, buffer webgpu.Buffer) error {
 	return dev.Write(buffer, p.at, webgpu.U32Bytes(p.words))
 }
@@ -158,7 +157,6 @@ func (m *Model) span() int {
 	return m.opts.Context
 }
 
-// attention records the attention of a layer.
 func (m *Model) attention(r *kernels.Recorder, layer int, slots kernels.Slots, n int) {
 	h, y, w, span := m.heads, &m.layers[layer], &m.work, m.span()
 	switch s := m.cfg.Slides; {
@@ -388,7 +386,6 @@ func addTo[K comparable](b *programBatch, programs map[K]webgpu.Program, key K, 
 	b.then = append(b.then, func() { programs[key] = *made })
 }
 
-// buildBatch builds the programs of a batch.
 func (m *Model) buildBatch(b *programBatch) error {
 	if len(b.recorders) == 0 {
 		return nil

@@ -1,6 +1,7 @@
 package llama
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,10 +107,14 @@ func load(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options, p pla
 	if err != nil {
 		return nil, err
 	}
-	if err := m.fill(ctx, f); err != nil {
+	if err = m.loadBuffers(ctx, f); err == nil {
+		err = m.tune()
+	}
+	if err != nil {
 		m.Close()
 		return nil, err
 	}
+	m.Reset()
 	return m, nil
 }
 
@@ -123,9 +128,7 @@ func newModel(dev webgpu.Device, cfg *Config, f *gguf.File, o Options) (*Model, 
 }
 
 func (o *Options) complete(c *Config, file string) error {
-	if o.Context == 0 {
-		o.Context = min(c.Usable(), 4096)
-	}
+	o.Context = cmp.Or(o.Context, min(c.Usable(), 4096))
 	if o.Context < 2 || o.Context > c.Context && !o.Beyond {
 		return fmt.Errorf("llama: %s: a context of %d; the model was trained for 2 to %d positions", file, o.Context,
 			c.Context)
@@ -134,16 +137,12 @@ func (o *Options) complete(c *Config, file string) error {
 		return fmt.Errorf("llama: %s: a context of %d; want less than %d, because %s.attention.temperature_scale "+
 			"is not supported", file, o.Context, c.Unscaled, c.Architecture)
 	}
-	if o.Vocab == 0 {
-		o.Vocab = c.Vocab
-	}
+	o.Vocab = cmp.Or(o.Vocab, c.Vocab)
 	if o.Vocab > c.Vocab {
 		return fmt.Errorf("llama: %s: the tokenizer has %d tokens but token_embd.weight only %d rows", file, o.Vocab,
 			c.Vocab)
 	}
-	if o.MaxRows == 0 {
-		o.MaxRows = 64
-	}
+	o.MaxRows = cmp.Or(o.MaxRows, 64)
 	most := onePassRows
 	if o.trees {
 		most = buckets[len(buckets)-1]
@@ -152,25 +151,10 @@ func (o *Options) complete(c *Config, file string) error {
 		return fmt.Errorf("llama: %d rows a pass; want 1 to %d", o.MaxRows, most)
 	}
 	o.MaxRows = buckets[bucket(o.MaxRows)]
-	if o.TopK == 0 {
-		o.TopK = 2
-	}
-	o.TopK = min(o.TopK, o.Vocab)
+	o.TopK = min(cmp.Or(o.TopK, 2), o.Vocab)
 	if o.TopK < 1 || o.TopK > 64 {
 		return fmt.Errorf("llama: %d candidates a row; want 1 to 64", o.TopK)
 	}
-	return nil
-}
-
-// fill makes the buffers, loads the weights and tunes the kernels.
-func (m *Model) fill(ctx context.Context, f *gguf.File) error {
-	if err := m.loadBuffers(ctx, f); err != nil {
-		return err
-	}
-	if err := m.tune(); err != nil {
-		return err
-	}
-	m.Reset()
 	return nil
 }
 

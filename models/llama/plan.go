@@ -72,28 +72,25 @@ func PlanEAGLE3(f *gguf.File, of Options, w *eagle3.Weights, o Options,
 		return Memory{}, 0, err
 	}
 	of.trees = true
-	m, err := newModel(&ledger{limits: limits}, c, f, of)
-	if err != nil {
-		return Memory{}, 0, err
-	}
-	if err := m.loadBuffers(context.Background(), f); err != nil {
-		return Memory{}, 0, err
-	}
-	target, before := newTarget(m), m.bytes
-	net, layers, err := newEagleNet(m.dev, target, w, o)
-	if err != nil {
-		return Memory{}, 0, err
-	}
-	if err := target.allocateTaps(layers); err != nil {
-		return Memory{}, 0, err
-	}
-	if err := net.loadBuffers(context.Background()); err != nil {
-		return Memory{}, 0, err
-	}
-	if err := newDraft(net.Model, net).allocateInputs(); err != nil {
-		return Memory{}, 0, err
-	}
-	return net.memory(), m.bytes - before, nil
+	_, err = planOnLedger(c, f, of, limits, func(m *Model) error {
+		target, before := newTarget(m), m.bytes
+		net, layers, err := newEagleNet(m.dev, target, w, o)
+		if err != nil {
+			return err
+		}
+		if err := target.allocateTaps(layers); err != nil {
+			return err
+		}
+		if err := net.loadBuffers(context.Background()); err != nil {
+			return err
+		}
+		if err := newDraft(net.Model, net).allocateInputs(); err != nil {
+			return err
+		}
+		head, features = net.memory(), m.bytes-before
+		return nil
+	})
+	return head, features, err
 }
 
 // memory returns what a model with all its buffers takes.
@@ -115,7 +112,6 @@ func planFitting(f *gguf.File, o Options, limits webgpu.Limits, p planner) (Memo
 	return memory, memory.fits(c, f, o, limits, p)
 }
 
-// planner plans one way of loading a model.
 type planner func(*Config, *gguf.File, Options, webgpu.Limits) (Memory, error)
 
 func planTarget(c *Config, f *gguf.File, o Options, limits webgpu.Limits) (Memory, error) {

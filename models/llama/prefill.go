@@ -100,7 +100,11 @@ func (m *Model) Prefill(ctx context.Context, tokens []int32, progress func(done 
 		if passes == wait {
 			reads = []webgpu.Region{{Buffer: m.work.x.Buffer, Offset: m.work.x.Offset, Dst: make([]byte, 4)}}
 		}
-		if err := m.prefillChunk(tokens[done:done+n], reads...); err != nil {
+		program, err := m.placeChunk(tokens[done : done+n])
+		if err != nil {
+			return err
+		}
+		if err := m.run([]webgpu.Program{program}, reads...); err != nil {
 			return err
 		}
 		done += n
@@ -113,15 +117,6 @@ func (m *Model) Prefill(ctx context.Context, tokens []int32, progress func(done 
 		}
 	}
 	return nil
-}
-
-// prefillChunk runs up to prefillRows() tokens through the blocks and commits them.
-func (m *Model) prefillChunk(tokens []int32, reads ...webgpu.Region) error {
-	p, err := m.placeChunk(tokens)
-	if err != nil {
-		return err
-	}
-	return m.run([]webgpu.Program{p}, reads...)
 }
 
 // placeChunk commits up to prefillRows() tokens and returns the program that consumes them, which the caller must

@@ -18,7 +18,6 @@ type sequence struct {
 	identity int      // length of the checked prefix with table[i] == i
 }
 
-// reset frees every slot.
 func (s *sequence) reset(slots int) {
 	// Allocate all arrays at full size, so that none grows during decoding.
 	s.table, s.tokens = slices.Grow(s.table[:0], slots), slices.Grow(s.tokens[:0], slots)
@@ -53,7 +52,6 @@ func (s *sequence) takeOne() (uint32, error) {
 	return slot, nil
 }
 
-// putBack frees a slot.
 func (s *sequence) putBack(slot uint32) { s.free = append(s.free, slot) }
 
 // committedSlot replaces the slot of a committed token in the list of a draft's or a tree's slots.

@@ -72,10 +72,7 @@ func (t *Target) rerecord() error {
 	b := &programBatch{}
 	t.recordPrefill(b, t.forward)
 	for key, programs := range t.parts {
-		r := t.recorder(fmt.Sprintf("verify %d from %d", key.rows, key.from))
-		t.forward(r, t.prefill.batch.rowsFrom(key.from), key.rows)
-		t.head(r, 0, key.rows, t.work.logits, 0)
-		b.add(r, &programs.verify)
+		t.recordVerify(b, key, programs)
 	}
 	return t.buildBatch(b)
 }

@@ -164,17 +164,17 @@ func (t *Target) makeFilter(key part) error {
 	if p == nil || p.filter != 0 {
 		return nil
 	}
-	r := t.recorder(fmt.Sprintf("filter %d", key.rows))
-	t.recordFilter(r, key)
 	b := &programBatch{}
-	b.add(r, &p.filter)
+	t.recordFilter(b, key, p)
 	return t.buildBatch(b)
 }
 
 // recordFilter records the filters of a part's rows.
-func (t *Target) recordFilter(r *kernels.Recorder, key part) {
+func (t *Target) recordFilter(b *programBatch, key part, p *partPrograms) {
+	r := t.recorder(fmt.Sprintf("filter %d from %d", key.rows, key.from))
 	sample.RecordFilter(r, t.tuning.Lanes, t.partLogits(key), t.work.draw, t.prefill.batch.rowsFrom(key.from).drawn,
 		t.scratch, t.results.filtered.from(key.from))
+	b.add(r, &p.filter)
 }
 
 // Reset empties the sequence.

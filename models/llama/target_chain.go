@@ -65,25 +65,31 @@ func (t *Target) PrepareChains(draft spec.DraftModel, most int) error {
 	return nil
 }
 
-// chainOf checks that a chain is a prefix of the draft's last one, and returns the draft.
-func (t *Target) chainOf(chain *spec.Tree, draft spec.DraftModel) (*Draft, error) {
+// beginChain starts a run over a chain, which has to be a prefix of the draft's last one, and returns the program that
+// verifies it.
+func (t *Target) beginChain(ctx context.Context, chain *spec.Tree, draft spec.DraftModel, s spec.Sampling,
+	divergence bool) (webgpu.Program, error) {
 	d, err := t.draftOf(draft)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	k := len(chain.Tokens) - 1
 	if k < 1 || k > len(d.sampled) {
-		return nil, fmt.Errorf("llama: a chain of %d tokens; the draft sampled %d", k, len(d.sampled))
+		return 0, fmt.Errorf("llama: a chain of %d tokens; the draft sampled %d", k, len(d.sampled))
 	}
 	if k >= t.passRows() {
-		return nil, fmt.Errorf("llama: a chain of %d tokens; at most %d can be verified", k, t.passRows()-1)
+		return 0, fmt.Errorf("llama: a chain of %d tokens; at most %d can be verified", k, t.passRows()-1)
 	}
 	for i, token := range chain.Tokens[1:] {
 		if token != d.sampled[i].Token || chain.Parents[i+1] != int32(i) {
-			return nil, errors.New("llama: the chain to verify is not the one that the draft sampled last")
+			return 0, errors.New("llama: the chain to verify is not the one that the draft sampled last")
 		}
 	}
-	return d, nil
+	program, err := t.chainProgram(chainKey{d, k, divergence})
+	if err != nil {
+		return 0, err
+	}
+	return program, t.begin(ctx, chain, s)
 }
 
 // chainProgram returns the program that verifies a chain, compiled at first use. It reads the records of the part's
@@ -112,16 +118,9 @@ func (t *Target) chainProgram(key chainKey) (webgpu.Program, error) {
 // must be on the same device.
 func (t *Target) VerifyChain(ctx context.Context, chain *spec.Tree, draft spec.DraftModel,
 	s spec.Sampling) ([]spec.ChainVerdict, error) {
-	d, err := t.chainOf(chain, draft)
-	if err != nil {
-		return nil, err
-	}
 	n := len(chain.Tokens)
-	verify, err := t.chainProgram(chainKey{d, n - 1, false})
+	verify, err := t.beginChain(ctx, chain, draft, s, false)
 	if err != nil {
-		return nil, err
-	}
-	if err := t.begin(ctx, chain, s); err != nil {
 		return nil, err
 	}
 	t.eachPart(n, func(key part, p *partPrograms) {
@@ -147,7 +146,6 @@ func (t *Target) finite(node int) bool {
 	return f.Finite(t.drawWords[0])
 }
 
-// chainVerdicts decodes the verdicts on n nodes.
 func (t *Target) chainVerdicts(n int) []spec.ChainVerdict {
 	words := t.results.of(t.results.verdicts, n)
 	t.verdicts.chain = resize(t.verdicts.chain, n)
@@ -165,16 +163,9 @@ func (t *Target) chainVerdicts(n int) []spec.ChainVerdict {
 // at every node but the last, in one submit and one readback. The draft must be on the same device.
 func (t *Target) VerifyDivergence(ctx context.Context, chain *spec.Tree, draft spec.DraftModel,
 	s spec.Sampling) ([]spec.NodeOutput, []spec.Divergence, error) {
-	d, err := t.chainOf(chain, draft)
-	if err != nil {
-		return nil, nil, err
-	}
 	n := len(chain.Tokens)
-	compare, err := t.chainProgram(chainKey{d, n - 1, true})
+	compare, err := t.beginChain(ctx, chain, draft, s, true)
 	if err != nil {
-		return nil, nil, err
-	}
-	if err := t.begin(ctx, chain, s); err != nil {
 		return nil, nil, err
 	}
 	t.addComparison(n, s, compare, t.pass)

@@ -2,6 +2,7 @@ package llama
 
 import (
 	"fmt"
+	"maps"
 
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -12,7 +13,6 @@ import (
 // up to passRows nodes is one part.
 type part struct{ from, rows int }
 
-// partPrograms are the programs of a part.
 type partPrograms struct {
 	verify webgpu.Program // blocks and logits of every row
 	sample webgpu.Program // the outputs of Verify for every row
@@ -68,31 +68,20 @@ func (t *Target) Prepare(rows int) error {
 		return nil
 	}
 	b, made := &programBatch{}, map[part]*partPrograms{}
-	add := func(label string, p *webgpu.Program, record func(r *kernels.Recorder)) {
-		r := t.recorder(label)
-		record(r)
-		b.add(r, p)
-	}
 	for n := 1; n <= rows; n++ {
 		key := t.lastPart(n)
 		if t.parts[key] != nil || made[key] != nil {
 			continue
 		}
-		p, logits, w, from := &partPrograms{}, t.partLogits(key), &t.work, key.from
-		batch := t.prefill.batch.rowsFrom(from)
+		p, w, from := &partPrograms{}, &t.work, key.from
 		made[key] = p
-		add(fmt.Sprintf("verify %d from %d", key.rows, from), &p.verify, func(r *kernels.Recorder) {
-			t.forward(r, batch, key.rows)
-			t.head(r, 0, key.rows, w.logits, 0)
-		})
-		add(fmt.Sprintf("sample %d from %d", key.rows, from), &p.sample, func(r *kernels.Recorder) {
-			sample.Record(r, t.tuning.Lanes, logits, t.opts.TopK, sample.RawLogits, w.draw, batch.drawn, w.scratch,
-				t.results.records.from(from))
-		})
+		t.recordVerify(b, key, p)
+		r := t.recorder(fmt.Sprintf("sample %d from %d", key.rows, from))
+		sample.Record(r, t.tuning.Lanes, t.partLogits(key), t.opts.TopK, sample.RawLogits, w.draw,
+			t.prefill.batch.rowsFrom(from).drawn, w.scratch, t.results.records.from(from))
+		b.add(r, &p.sample)
 		if !t.single {
-			add(fmt.Sprintf("filter %d from %d", key.rows, from), &p.filter, func(r *kernels.Recorder) {
-				t.recordFilter(r, key)
-			})
+			t.recordFilter(b, key, p)
 		}
 	}
 	if len(made) > 0 {
@@ -100,10 +89,16 @@ func (t *Target) Prepare(rows int) error {
 		if err := t.buildBatch(b); err != nil {
 			return err
 		}
-		for key, p := range made {
-			t.parts[key] = p
-		}
+		maps.Copy(t.parts, made)
 	}
 	t.prepared = rows
 	return nil
+}
+
+// recordVerify records the blocks and the logits of a part.
+func (t *Target) recordVerify(b *programBatch, key part, p *partPrograms) {
+	r := t.recorder(fmt.Sprintf("verify %d from %d", key.rows, key.from))
+	t.forward(r, t.prefill.batch.rowsFrom(key.from), key.rows)
+	t.head(r, 0, key.rows, t.work.logits, 0)
+	b.add(r, &p.verify)
 }

@@ -92,7 +92,6 @@ func (t *Target) writeMasks(s *spec.Shaping, rows int) error {
 	return t.dev.Write(h.which.Buffer, h.which.Offset, webgpu.U32Bytes(h.words))
 }
 
-// writeBiases uploads the biases.
 func (t *Target) writeBiases(s *spec.Shaping, rows int) error {
 	h := &t.adjuster
 	if len(s.Common) > h.shared {

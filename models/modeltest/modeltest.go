@@ -5,6 +5,7 @@ package modeltest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
@@ -98,10 +99,7 @@ func Source(name string) (src gguf.Source, ok bool) {
 	making.Lock()
 	defer making.Unlock()
 	if made[name] == nil {
-		b := builder{seed: shapeName, shape: s, store: store}
-		if s.weightsOf != "" {
-			b.seed = s.weightsOf
-		}
+		b := builder{seed: cmp.Or(s.weightsOf, shapeName), shape: s, store: store}
 		file, err := gguf.Bytes(b.fields(name), b.tensors())
 		if err != nil {
 			panic(err) // a shape that the type's blocks do not divide

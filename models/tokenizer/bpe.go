@@ -169,7 +169,7 @@ func (b *bpe) encode(text string, ids []int32) []int32 {
 	return ids
 }
 
-// joins implements model.
+// joins reports whether text can become the id by a listed merge.
 func (b *bpe) joins(id int32) bool {
 	for _, m := range b.merges {
 		if m.id == id {

@@ -117,8 +117,10 @@ func MetadataFromJSON(name string, tokenizerJSON, tokenizerConfig []byte) ([]ggu
 		return nil, c.fail("model", "missing: this is no tokenizer.json")
 	}
 	c.m = *c.j.Model
-	if err := c.config.read(tokenizerConfig); err != nil {
-		return nil, c.fail("tokenizer_config.json", "%v", oneLine(err))
+	if len(tokenizerConfig) > 0 {
+		if err := json.Unmarshal(tokenizerConfig, &c.config); err != nil {
+			return nil, c.fail("tokenizer_config.json", "%v", oneLine(err))
+		}
 	}
 	if c.m.Dropout != nil && *c.m.Dropout != 0 {
 		return nil, c.fail("model.dropout", "%v makes ids random: set it to null", *c.m.Dropout)
@@ -342,29 +344,16 @@ func (c *converter) finish(kv []gguf.KV) ([]gguf.KV, error) {
 		special[s.key] = id
 		kv = append(kv, gguf.KV{Key: s.key, Value: uint32(id)})
 	}
-	around := func(key, text string, flag *bool) (bool, error) {
-		if text == "" {
-			return flag != nil && *flag, nil
-		}
-		id, ok := c.ids[text]
-		if want, set := special[key]; !ok || !set || id != want {
-			return false, c.fail("post_processor", "%s is put around a text and is not the token of %s",
-				gguf.Quote(text), key)
-		}
-		return true, nil
-	}
 	for _, s := range []struct {
 		key, of, text string
 		flag          *bool
 	}{{keyAddBOS, keyBOS, c.first, c.config.AddBOS}, {keyAddEOS, keyEOS, c.last, c.config.AddEOS}} {
-		add, err := around(s.of, s.text, s.flag)
-		if err != nil {
-			return nil, err
+		of, set := special[s.of]
+		if id, ok := c.ids[s.text]; s.text != "" && (!ok || !set || id != of) {
+			return nil, c.fail("post_processor", "%s is put around a text and is not the token of %s",
+				gguf.Quote(s.text), s.of)
 		}
-		if _, ok := special[s.of]; !ok {
-			add = false
-		}
-		kv = append(kv, gguf.KV{Key: s.key, Value: add})
+		kv = append(kv, gguf.KV{Key: s.key, Value: set && (s.text != "" || s.flag != nil && *s.flag)})
 	}
 	var left, right []int32
 	for _, a := range c.j.Added {

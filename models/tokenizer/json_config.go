@@ -19,13 +19,6 @@ type tokenizerConfig struct {
 	Template configTemplate `json:"chat_template"`
 }
 
-func (c *tokenizerConfig) read(data []byte) error {
-	if len(data) == 0 {
-		return nil
-	}
-	return json.Unmarshal(data, c)
-}
-
 // configToken is a text, an object with a content, or null.
 type configToken struct{ text string }
 

@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -123,24 +122,22 @@ func (s *jsonScanner) peek() byte {
 	return 0
 }
 
-// text reads the string that begins here.
-func (s *jsonScanner) text() (string, error) {
-	from, plain := s.i, true
+// text reads the string that begins here. What is not UTF-8 becomes U+FFFD, as in encoding/json.
+func (s *jsonScanner) text() (text string, err error) {
+	from, escaped := s.i, false
 	for s.i++; s.i < len(s.b) && s.b[s.i] != '"'; s.i++ {
-		switch c := s.b[s.i]; {
-		case c == '\\':
-			plain = false
+		if s.b[s.i] == '\\' {
+			escaped = true
 			s.i++
-		case c >= 0x80:
-			plain = false // perhaps not UTF-8
 		}
 	}
 	s.i = min(s.i+1, len(s.b))
 	raw := s.b[from:s.i]
-	if plain && len(raw) >= 2 {
-		return string(raw[1 : len(raw)-1]), nil
+	if !escaped && len(raw) >= 2 {
+		return strings.ToValidUTF8(string(raw[1:len(raw)-1]), "\uFFFD"), nil
 	}
-	return unquoteJSON(raw)
+	err = json.Unmarshal(raw, &text)
+	return text, err
 }
 
 func (s *jsonScanner) integer() (int64, bool) {
@@ -154,17 +151,4 @@ func (s *jsonScanner) integer() (int64, bool) {
 		return 0, false
 	}
 	return n, true
-}
-
-// unquoteJSON reads a string with escapes or characters beyond ASCII. What is not
-// UTF-8 becomes U+FFFD, as in encoding/json.
-func unquoteJSON(raw []byte) (string, error) {
-	if bytes.IndexByte(raw, '\\') < 0 && len(raw) >= 2 {
-		return strings.ToValidUTF8(string(raw[1:len(raw)-1]), "\uFFFD"), nil
-	}
-	var text string
-	if err := json.Unmarshal(raw, &text); err != nil {
-		return "", err
-	}
-	return text, nil
 }

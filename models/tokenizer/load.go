@@ -168,10 +168,11 @@ func (t *Tokenizer) readSpecial(f *gguf.File) (err error) {
 		}
 		t.eog[id] = true
 	}
+	list, merges := t.model.(*bpe) // in the other kinds a token's type alone says whether it is text
 	for _, s := range endTexts {
 		// Converters sometimes leave these as plain or user-defined tokens. One
 		// that text is merged into, such as HTML's </s>, is a plain one.
-		if id, ok := t.ids[s]; ok && !(t.kinds[id] == normal && t.model.joins(id)) {
+		if id, ok := t.ids[s]; ok && !(merges && t.kinds[id] == normal && list.joins(id)) {
 			t.eog[id] = true
 			t.kinds[id] = control
 		}

@@ -46,6 +46,27 @@ func (t *Tokenizer) readScores(f *gguf.File) ([]float32, error) {
 	return scores, nil
 }
 
+// byteTokens returns the token of each byte, which find gives by its usual text, or the unknown token.
+func (t *Tokenizer) byteTokens(f *gguf.File,
+	find func(text string, b byte) (int32, bool)) (bytes [256]int32, unk int32, err error) {
+	if unk, err = t.readID(f, keyUNK); err != nil {
+		return bytes, unk, err
+	}
+	for b := range bytes {
+		text := fmt.Sprintf("<0x%02X>", b)
+		id, ok := find(text, byte(b))
+		if !ok {
+			id = unk
+		}
+		if id == none {
+			return bytes, unk, t.bad(keyTokens,
+				"neither the byte token %s nor %s is there, so not every text can be written", text, keyUNK)
+		}
+		bytes[b] = id
+	}
+	return bytes, unk, nil
+}
+
 func (t *Tokenizer) loadSPM(f *gguf.File) error {
 	t.spm, t.prefix, t.addBOS = true, true, true
 	s := &spm{ids: t.ids, kinds: t.kinds}
@@ -56,23 +77,15 @@ func (t *Tokenizer) loadSPM(f *gguf.File) error {
 	for _, text := range t.texts {
 		s.longest = max(s.longest, len(text))
 	}
-	if s.unk, err = t.readID(f, keyUNK); err != nil {
-		return err
-	}
-	for b := range s.bytes {
-		text := fmt.Sprintf("<0x%02X>", b)
+	s.bytes, s.unk, err = t.byteTokens(f, func(text string, b byte) (int32, bool) {
 		id, ok := t.ids[text]
 		if !ok {
-			id, ok = t.ids[string([]byte{byte(b)})]
+			id, ok = t.ids[string([]byte{b})]
 		}
-		if !ok || t.kinds[id] == control {
-			id = s.unk
-		}
-		if id == none {
-			return t.bad(keyTokens,
-				"neither the byte token %s nor %s is there, so not every text can be written", text, keyUNK)
-		}
-		s.bytes[b] = id
+		return id, ok && t.kinds[id] != control
+	})
+	if err != nil {
+		return err
 	}
 	for id, k := range t.kinds {
 		if _, ok := parseByte(t.texts[id]); k == byteToken && !ok {
@@ -136,6 +149,3 @@ func (s *spm) encode(text string, ids []int32) []int32 {
 	}
 	return ids
 }
-
-// joins implements model. SentencePiece has no list of merges: a token's type alone says whether it is text.
-func (s *spm) joins(int32) bool { return false }

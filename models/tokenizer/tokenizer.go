@@ -30,7 +30,6 @@ const none int32 = -1
 // model splits text without special tokens.
 type model interface {
 	encode(text string, ids []int32) []int32 // appends the ids
-	joins(id int32) bool                     // text can become the id by a listed merge
 }
 
 // Tokenizer holds one vocabulary.

@@ -1,7 +1,6 @@
 package tokenizer
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"unicode/utf8"
@@ -47,29 +46,18 @@ func (t *Tokenizer) loadUnigram(f *gguf.File) error {
 	if u.scores, err = t.readScores(f); err != nil {
 		return err
 	}
-	if u.unk, err = t.readID(f, keyUNK); err != nil {
-		return err
-	}
 	for id, x := range u.scores {
 		if t.kinds[id] == normal || t.kinds[id] == userDefined {
 			u.penalty = min(u.penalty, float64(x)-unknownPenalty)
 			u.longest = max(u.longest, len(t.texts[id]))
 		}
 	}
-	for b := range u.bytes {
-		text := fmt.Sprintf("<0x%02X>", b)
-		id, ok := t.ids[text]
-		if !ok || t.kinds[id] != byteToken {
-			id = u.unk
-		}
-		if id == none {
-			return t.bad(keyTokens,
-				"neither the byte token %s nor %s is there, so not every text can be written", text, keyUNK)
-		}
-		u.bytes[b] = id
-	}
 	t.model = u
-	return nil
+	u.bytes, u.unk, err = t.byteTokens(f, func(text string, _ byte) (int32, bool) {
+		id, ok := t.ids[text]
+		return id, ok && t.kinds[id] == byteToken
+	})
+	return err
 }
 
 // encode implements model, in time proportional to the text and the longest token.
@@ -122,6 +110,3 @@ func (u *unigram) encode(text string, ids []int32) []int32 {
 	slices.Reverse(ids[from:])
 	return ids
 }
-
-// joins implements model: a token's type alone says whether it is text.
-func (u *unigram) joins(int32) bool { return false }

@@ -7,10 +7,6 @@ func (m *machine) attr(v Value, name string) Value {
 	switch x := v.(type) {
 	case undefined:
 		return m.fail("%s is not defined, so it has no %s", x.what, quote(name))
-	case string:
-		if f := stringMethods[name]; f != nil {
-			return &function{func(m *machine, a arguments) Value { return f(m, x, a) }}
-		}
 	case *List:
 		if x.group && name == "grouper" {
 			return x.Items[0]
@@ -18,14 +14,8 @@ func (m *machine) attr(v Value, name string) Value {
 		if x.group && name == "list" {
 			return x.Items[1]
 		}
-		if f := listMethods[name]; f != nil {
-			return &function{func(m *machine, a arguments) Value { return f(m, x, a) }}
-		}
 	case *Dict:
-		if f := dictMethods[name]; f != nil {
-			return &function{func(m *machine, a arguments) Value { return f(m, x, a) }}
-		}
-		if v, ok := x.get(name); ok {
+		if v, ok := x.get(name); ok && methods["dict"][name] == nil {
 			return v
 		}
 	case *namespace:
@@ -40,6 +30,9 @@ func (m *machine) attr(v Value, name string) Value {
 		if get := x.attrs[name]; get != nil {
 			return get()
 		}
+	}
+	if f := methods[typeName(v)][name]; f != nil {
+		return &function{func(m *machine, a arguments) Value { return f(m, v, a) }}
 	}
 	return undefined{name}
 }
@@ -97,8 +90,10 @@ func (m *machine) item(v, key Value) Value {
 	return undefined{"an element"}
 }
 
-// slice is Python's v[from:to:step].
-func (m *machine) slice(x sliceExpr, s *scope) Value {
+// sliceExpr is Python's x[from:to:step]; each of the last three may be nil.
+type sliceExpr struct{ x, from, to, step expr }
+
+func (x sliceExpr) eval(m *machine, s *scope) Value {
 	v := m.eval(x.x, s)
 	bound := func(e expr, missing int64) (int64, bool) {
 		if e == nil {

@@ -1,60 +1,46 @@
 package jinja
 
-// Statements and expressions of a parsed template.
-
-type stmt interface{}
-
+// The parser makes of every statement and expression a function that carries it out.
 type (
-	dataStmt   struct{ text string }
-	outputStmt struct {
-		line int
-		x    expr
+	stmt func(m *machine, s *scope) flow
+	// target assigns a value to names, or to an attribute of a namespace.
+	target func(m *machine, v Value, s *scope)
+	// expr is evaluated by machine.eval, which counts the work.
+	expr interface {
+		eval(m *machine, s *scope) Value
 	}
-	ifStmt struct {
-		line  int
-		test  expr
-		then  []stmt
-		other []stmt
-	}
-	forStmt struct {
-		line      int
-		target    expr
-		over      expr
-		test      expr // nil without a filter
-		body      []stmt
-		other     []stmt
-		recursive bool
-	}
-	setStmt struct {
-		line    int
-		target  expr
-		value   expr     // nil for a block
-		body    []stmt   // of a block
-		filters []filter // of a block
-	}
-	macroStmt struct {
-		name string
-		def  *macroDef
-	}
-	callStmt struct { // {% call macro() %}
-		line int
-		call *callExpr
-		def  *macroDef
-	}
-	filterStmt struct { // {% filter upper %}
-		line    int
-		filters []filter
-		body    []stmt
-	}
-	withStmt struct {
-		line    int
-		targets []expr
-		values  []expr
-		body    []stmt
-	}
-	breakStmt    struct{}
-	continueStmt struct{}
+	exprFunc func(m *machine, s *scope) Value
 )
+
+func (f exprFunc) eval(m *machine, s *scope) Value { return f(m, s) }
+
+// do is a statement of a line that does not leave a loop.
+func do(line int, f func(m *machine, s *scope)) stmt {
+	return func(m *machine, s *scope) flow {
+		m.line = line
+		f(m, s)
+		return goOn
+	}
+}
+
+func constant(v Value) expr { return exprFunc(func(*machine, *scope) Value { return v }) }
+
+func variable(name string) expr {
+	return exprFunc(func(m *machine, s *scope) Value { return m.lookup(s, name) })
+}
+
+func sequence(items []expr, tuple bool) expr {
+	return exprFunc(func(m *machine, s *scope) Value { return &List{Items: m.evalAll(items, s), tuple: tuple} })
+}
+
+// forStmt holds the parts of a loop, which a recursive one runs again.
+type forStmt struct {
+	target    target
+	test      expr // nil without a filter
+	body      []stmt
+	other     []stmt
+	recursive bool
+}
 
 // macroDef is the part that macros and call blocks share.
 type macroDef struct {
@@ -67,56 +53,15 @@ type macroDef struct {
 	caller   bool
 }
 
-type expr interface{}
+type callExpr struct {
+	fn   expr
+	args callArgs
+}
 
-type (
-	constExpr struct{ v Value }
-	nameExpr  struct{ name string }
-	listExpr  struct {
-		items []expr
-		tuple bool
-	}
-	dictExpr  struct{ keys, values []expr }
-	unaryExpr struct {
-		op byte // '-', '+' or '!' for not
-		x  expr
-	}
-	binaryExpr struct {
-		op   string
-		l, r expr
-	}
-	logicExpr struct {
-		and  bool
-		l, r expr
-	}
-	compareExpr struct {
-		first expr
-		ops   []string
-		rest  []expr
-	}
-	condExpr struct {
-		test, then, other expr // other may be nil
-	}
-	attrExpr struct {
-		x    expr
-		name string
-	}
-	itemExpr  struct{ x, key expr }
-	sliceExpr struct{ x, from, to, step expr } // each of the last three may be nil
-	callExpr  struct {
-		fn   expr
-		args callArgs
-	}
-	filterExpr struct {
-		x expr // nil stands for the body of a block
-		filter
-	}
-	testExpr struct {
-		x    expr
-		test testFunc
-		args callArgs
-	}
-)
+func (x *callExpr) eval(m *machine, s *scope) Value {
+	fn := m.eval(x.fn, s)
+	return m.call(fn, m.args(x.args, s))
+}
 
 type filter struct {
 	fn   filterFunc

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -27,13 +28,8 @@ type machine struct {
 }
 
 func newMachine(o Options) *machine {
-	or := func(n, missing int) int {
-		if n > 0 {
-			return n
-		}
-		return missing
-	}
-	l := Limits{or(o.Limits.Work, 20_000_000), or(o.Limits.Output, 16<<20), or(o.Limits.Depth, 1000)}
+	l := Limits{Work: cmp.Or(max(o.Limits.Work, 0), 20_000_000), Output: cmp.Or(max(o.Limits.Output, 0), 16<<20),
+		Depth: cmp.Or(max(o.Limits.Depth, 0), 1000)}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -137,70 +133,7 @@ func (m *machine) eval(x expr, s *scope) Value {
 	if !m.enter() || !m.spend(1) {
 		return undefined{"the result of an error"}
 	}
-	switch x := x.(type) {
-	case constExpr:
-		return x.v
-	case nameExpr:
-		return m.lookup(s, x.name)
-	case listExpr:
-		return &List{Items: m.evalAll(x.items, s), tuple: x.tuple}
-	case dictExpr:
-		d := NewDict()
-		for i, k := range x.keys {
-			key := m.eval(k, s)
-			if m.spend(perKey) && !d.set(key, m.eval(x.values[i], s)) {
-				return m.fail("%s cannot be a key", m.describe(key))
-			}
-		}
-		return d
-	case unaryExpr:
-		return m.unary(x.op, m.eval(x.x, s))
-	case binaryExpr:
-		l := m.eval(x.l, s)
-		return m.binary(x.op, l, m.eval(x.r, s))
-	case logicExpr:
-		l := m.eval(x.l, s)
-		if truth(l) != x.and {
-			return l
-		}
-		return m.eval(x.r, s)
-	case compareExpr:
-		l := m.eval(x.first, s)
-		for i, op := range x.ops {
-			r := m.eval(x.rest[i], s)
-			if !m.compare(op, l, r) || m.err != nil {
-				return false
-			}
-			l = r
-		}
-		return true
-	case condExpr:
-		if truth(m.eval(x.test, s)) {
-			return m.eval(x.then, s)
-		}
-		if x.other == nil {
-			return undefined{"an if without else"}
-		}
-		return m.eval(x.other, s)
-	case attrExpr:
-		return m.attr(m.eval(x.x, s), x.name)
-	case itemExpr:
-		v := m.eval(x.x, s)
-		return m.item(v, m.eval(x.key, s))
-	case sliceExpr:
-		return m.slice(x, s)
-	case *callExpr:
-		fn := m.eval(x.fn, s)
-		return m.call(fn, m.args(x.args, s))
-	case filterExpr:
-		v := m.eval(x.x, s)
-		return m.apply(x.filter, v, s)
-	case testExpr:
-		v := m.eval(x.x, s)
-		a := m.args(x.args, s)
-		return m.err == nil && x.test(m, v, a)
-	}
-	return m.fail("an expression of an unknown kind")
+	return x.eval(m, s)
 }
 
 func (m *machine) apply(f filter, v Value, s *scope) Value {
@@ -227,12 +160,9 @@ func (m *machine) call(fn Value, a arguments) Value {
 	return m.fail("a value of type %s cannot be called", typeName(fn))
 }
 
-func (m *machine) unary(op byte, v Value) Value {
-	if op == '!' {
-		return !truth(v)
-	}
+func (m *machine) unary(op string, v Value) Value {
 	if x, ok := v.(float64); ok {
-		if op == '-' {
+		if op == "-" {
 			return -x
 		}
 		return x
@@ -241,9 +171,9 @@ func (m *machine) unary(op byte, v Value) Value {
 	switch {
 	case !ok:
 		return m.fail("%s has no sign", m.describe(v))
-	case op == '-' && n == math.MinInt64:
+	case op == "-" && n == math.MinInt64:
 		return m.fail("a number becomes too large")
-	case op == '-':
+	case op == "-":
 		return -n
 	}
 	return n
@@ -491,10 +421,7 @@ func (m *machine) items(v Value) []Value {
 	case undefined:
 		return nil
 	case *rangeValue:
-		n := x.len()
-		if n > int64(m.work) {
-			n = int64(m.work) + 1
-		}
+		n := min(x.len(), int64(m.work)+1)
 		if !m.spend(perItem * int(n)) {
 			return nil
 		}

@@ -23,57 +23,8 @@ func (m *machine) exec(body []stmt, s *scope) flow {
 		if !m.spend(1) {
 			return goOn
 		}
-		switch st := st.(type) {
-		case dataStmt:
-			m.write(st.text)
-		case outputStmt:
-			m.line = st.line
-			if v := m.eval(st.x, s); m.err == nil {
-				m.write(m.str(v))
-			}
-		case ifStmt:
-			m.line = st.line
-			branch := st.other
-			if truth(m.eval(st.test, s)) {
-				branch = st.then
-			}
-			if f := m.exec(branch, s); f != goOn {
-				return f
-			}
-		case forStmt:
-			m.line = st.line
-			m.forLoop(&st, m.eval(st.over, s), s, 0)
-		case setStmt:
-			m.line = st.line
-			if st.value != nil {
-				m.assign(st.target, m.eval(st.value, s), s)
-			} else {
-				m.assign(st.target, m.block(st.body, st.filters, s), s)
-			}
-		case macroStmt:
-			s.set(st.name, m.macro(st.def, s))
-		case callStmt:
-			m.line = st.line
-			m.write(m.str(m.callBlock(&st, s)))
-		case filterStmt:
-			m.line = st.line
-			m.write(m.str(m.block(st.body, st.filters, s)))
-		case withStmt:
-			m.line = st.line
-			inner := s.child()
-			for i, x := range st.values {
-				m.assign(st.targets[i], m.eval(x, s), inner)
-			}
-			if f := m.exec(st.body, inner); f != goOn {
-				return f
-			}
-		case breakStmt:
-			return broken
-		case continueStmt:
-			return continued
-		}
-		if m.err != nil {
-			return goOn
+		if f := st(m, s); f != goOn || m.err != nil {
+			return f
 		}
 	}
 	return goOn
@@ -98,28 +49,9 @@ func (m *machine) block(body []stmt, filters []filter, s *scope) Value {
 	return v
 }
 
-func (m *machine) assign(target expr, v Value, s *scope) {
-	if m.err != nil {
-		return
-	}
-	switch t := target.(type) {
-	case nameExpr:
-		s.set(t.name, v)
-	case attrExpr:
-		ns, ok := m.eval(t.x, s).(*namespace)
-		if !ok {
-			m.fail("an attribute can only be set on a namespace")
-			return
-		}
-		ns.attrs.set(t.name, v)
-	case listExpr:
-		items := m.items(v)
-		if m.err == nil && len(items) != len(t.items) {
-			m.fail("%d values for %d names", len(items), len(t.items))
-		}
-		for i := 0; m.err == nil && i < len(items); i++ {
-			m.assign(t.items[i], items[i], s)
-		}
+func (m *machine) assign(t target, v Value, s *scope) {
+	if m.err == nil {
+		t(m, v, s)
 	}
 }
 
@@ -180,7 +112,6 @@ func (l *loop) again(m *machine, a arguments) Value {
 	return m.capture(func() { m.forLoop(l.st, a.pos[0], l.s, l.depth+1) })
 }
 
-// loopAttrs are the attributes of the name loop.
 var loopAttrs = map[string]func(l *loop) Value{
 	"index":     func(l *loop) Value { return int64(l.i + 1) },
 	"index0":    func(l *loop) Value { return int64(l.i) },
@@ -286,12 +217,12 @@ func (m *machine) macro(d *macroDef, around *scope) *function {
 	}}
 }
 
-func (m *machine) callBlock(st *callStmt, s *scope) Value {
-	fn := m.eval(st.call.fn, s)
-	a := m.args(st.call.args, s)
+func (m *machine) callBlock(call *callExpr, d *macroDef, s *scope) Value {
+	fn := m.eval(call.fn, s)
+	a := m.args(call.args, s)
 	if a.named == nil {
 		a.named = NewDict()
 	}
-	a.named.set("caller", m.macro(st.def, s))
+	a.named.set("caller", m.macro(d, s))
 	return m.call(fn, a)
 }

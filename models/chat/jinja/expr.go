@@ -15,11 +15,11 @@ func (p *parser) tuple(cond bool) expr {
 	for p.err == nil && p.skip(tokOp, ",") {
 		switch t := p.peek(); {
 		case t.kind == tokVarEnd, t.kind == tokBlockEnd, t.kind == tokOp && t.text == ")":
-			return listExpr{items, true}
+			return sequence(items, true)
 		}
 		items = append(items, p.expr(cond))
 	}
-	return listExpr{items, true}
+	return sequence(items, true)
 }
 
 // expr reads an expression; cond says whether "x if y" may be one, which the filter of a for loop would clash with.
@@ -30,13 +30,23 @@ func (p *parser) expr(cond bool) expr {
 	}
 	x := p.or()
 	for cond && p.skip(tokName, "if") {
-		c := condExpr{test: p.or(), then: x}
-		if p.skip(tokName, "else") {
-			c.other = p.expr(true)
-		}
-		x = c
+		x = p.conditional(x)
 	}
 	return x
+}
+
+// conditional reads the rest of "then if test else other".
+func (p *parser) conditional(then expr) expr {
+	test, other := p.or(), constant(undefined{"an if without else"})
+	if p.skip(tokName, "else") {
+		other = p.expr(true)
+	}
+	return exprFunc(func(m *machine, s *scope) Value {
+		if truth(m.eval(test, s)) {
+			return m.eval(then, s)
+		}
+		return m.eval(other, s)
+	})
 }
 
 // chain reads operators of one rank that associate to the left. A long chain is
@@ -66,7 +76,14 @@ func (p *parser) logic(word string, operand func() expr) expr {
 		if !p.skip(tokName, word) {
 			return nil, false
 		}
-		return logicExpr{word == "and", l, operand()}, true
+		r := operand()
+		return exprFunc(func(m *machine, s *scope) Value {
+			v := m.eval(l, s)
+			if truth(v) != (word == "and") {
+				return v
+			}
+			return m.eval(r, s)
+		}), true
 	})
 }
 
@@ -77,14 +94,19 @@ func (p *parser) not() expr {
 			return nil
 		}
 		p.next()
-		return unaryExpr{'!', p.not()}
+		return negation(p.not())
 	}
 	return p.compare()
 }
 
+func negation(x expr) expr {
+	return exprFunc(func(m *machine, s *scope) Value { return !truth(m.eval(x, s)) })
+}
+
 func (p *parser) compare() expr {
 	x := p.sum()
-	var c compareExpr
+	var ops []string
+	var rest []expr
 	for p.err == nil {
 		op := ""
 		switch t := p.peek(); {
@@ -100,21 +122,34 @@ func (p *parser) compare() expr {
 			break
 		}
 		p.next()
-		c.ops = append(c.ops, op)
-		c.rest = append(c.rest, p.sum())
+		ops = append(ops, op)
+		rest = append(rest, p.sum())
 	}
-	if c.ops == nil {
+	if ops == nil {
 		return x
 	}
-	c.first = x
-	return c
+	return exprFunc(func(m *machine, s *scope) Value {
+		l := m.eval(x, s)
+		for i, op := range ops {
+			r := m.eval(rest[i], s)
+			if !m.compare(op, l, r) || m.err != nil {
+				return false
+			}
+			l = r
+		}
+		return true
+	})
 }
 
 func (p *parser) operators(operand func() expr, ops ...string) expr {
 	return p.chain(operand, func(l expr) (expr, bool) {
 		for _, op := range ops {
 			if p.skip(tokOp, op) {
-				return binaryExpr{op, l, operand()}, true
+				r := operand()
+				return exprFunc(func(m *machine, s *scope) Value {
+					a := m.eval(l, s)
+					return m.binary(op, a, m.eval(r, s))
+				}), true
 			}
 		}
 		return nil, false
@@ -135,10 +170,10 @@ func (p *parser) unary(filters bool) expr {
 	}
 	var x expr
 	switch {
-	case p.skip(tokOp, "-"):
-		x = unaryExpr{'-', p.unary(false)}
-	case p.skip(tokOp, "+"):
-		x = unaryExpr{'+', p.unary(false)}
+	case p.is(tokOp, "-"), p.is(tokOp, "+"):
+		op := p.next().text
+		operand := p.unary(false)
+		x = exprFunc(func(m *machine, s *scope) Value { return m.unary(op, m.eval(operand, s)) })
 	default:
 		x = p.primary()
 	}
@@ -156,11 +191,11 @@ func (p *parser) primary() expr {
 		p.next()
 		switch t.text {
 		case "true", "True":
-			return constExpr{true}
+			return constant(true)
 		case "false", "False":
-			return constExpr{false}
+			return constant(false)
 		case "none", "None":
-			return constExpr{nil}
+			return constant(nil)
 		case "varargs", "kwargs", "caller":
 			for _, d := range p.macros {
 				d.varargs = d.varargs || t.text == "varargs"
@@ -168,13 +203,13 @@ func (p *parser) primary() expr {
 				d.caller = d.caller || t.text == "caller"
 			}
 		}
-		return nameExpr{t.text}
+		return variable(t.text)
 	case tokString:
 		var b strings.Builder
 		for p.peek().kind == tokString {
 			b.WriteString(p.next().text)
 		}
-		return constExpr{b.String()}
+		return constant(b.String())
 	case tokInt:
 		p.next()
 		text := strings.ReplaceAll(t.text, "_", "")
@@ -188,39 +223,53 @@ func (p *parser) primary() expr {
 		if err != nil {
 			p.fail("the number %s is too large", quote(t.text))
 		}
-		return constExpr{n}
+		return constant(n)
 	case tokFloat:
 		p.next()
 		x, _ := strconv.ParseFloat(strings.ReplaceAll(t.text, "_", ""), 64)
-		return constExpr{x}
+		return constant(x)
 	case tokOp:
 		switch t.text {
 		case "(":
 			p.next()
 			if p.skip(tokOp, ")") {
-				return listExpr{nil, true}
+				return sequence(nil, true)
 			}
 			x := p.tuple(true)
 			p.want(tokOp, ")")
 			return x
 		case "[":
 			p.next()
-			l := listExpr{}
-			p.separated("]", func() { l.items = append(l.items, p.expr(true)) })
-			return l
+			var items []expr
+			p.separated("]", func() { items = append(items, p.expr(true)) })
+			return sequence(items, false)
 		case "{":
 			p.next()
-			d := dictExpr{}
-			p.separated("}", func() {
-				d.keys = append(d.keys, p.expr(true))
-				p.want(tokOp, ":")
-				d.values = append(d.values, p.expr(true))
-			})
-			return d
+			return p.dict()
 		}
 	}
 	p.fail("expected an expression, found %s", quote(t.text))
 	return nil
+}
+
+// dict reads the rest of a dictionary.
+func (p *parser) dict() expr {
+	var keys, values []expr
+	p.separated("}", func() {
+		keys = append(keys, p.expr(true))
+		p.want(tokOp, ":")
+		values = append(values, p.expr(true))
+	})
+	return exprFunc(func(m *machine, s *scope) Value {
+		d := NewDict()
+		for i, k := range keys {
+			key := m.eval(k, s)
+			if m.spend(perKey) && !d.set(key, m.eval(values[i], s)) {
+				return m.fail("%s cannot be a key", m.describe(key))
+			}
+		}
+		return d
+	})
 }
 
 // separated reads items with commas between them, and perhaps one after the last, and then the end.
@@ -242,15 +291,26 @@ func (p *parser) postfix(x expr) expr {
 		switch {
 		case p.skip(tokOp, "."):
 			if t := p.peek(); t.kind == tokInt {
-				return itemExpr{x, p.primary()}, true
+				return element(x, p.primary()), true
 			}
-			return attrExpr{x, p.name()}, true
+			return attribute(x, p.name()), true
 		case p.skip(tokOp, "["):
 			return p.subscript(x), true
 		case p.is(tokOp, "("):
 			return &callExpr{x, p.arguments()}, true
 		}
 		return nil, false
+	})
+}
+
+func attribute(x expr, name string) expr {
+	return exprFunc(func(m *machine, s *scope) Value { return m.attr(m.eval(x, s), name) })
+}
+
+func element(x, key expr) expr {
+	return exprFunc(func(m *machine, s *scope) Value {
+		v := m.eval(x, s)
+		return m.item(v, m.eval(key, s))
 	})
 }
 
@@ -278,10 +338,10 @@ func (p *parser) subscript(x expr) expr {
 		for p.err == nil && p.skip(tokOp, ",") {
 			items = append(items, p.expr(true))
 		}
-		from = listExpr{items, true}
+		from = sequence(items, true)
 	}
 	p.want(tokOp, "]")
-	return itemExpr{x, from}
+	return element(x, from)
 }
 
 func (p *parser) arguments() (a callArgs) {
@@ -335,7 +395,11 @@ func (p *parser) filtered(x expr) expr {
 	return p.chain(func() expr { return x }, func(x expr) (expr, bool) {
 		switch {
 		case p.skip(tokOp, "|"):
-			return filterExpr{x, p.filterCall(p.name())}, true
+			f := p.filterCall(p.name())
+			return exprFunc(func(m *machine, s *scope) Value {
+				v := m.eval(x, s)
+				return m.apply(f, v, s)
+			}), true
 		case p.skip(tokName, "is"):
 			return p.test(x), true
 		case p.is(tokOp, "("):
@@ -348,23 +412,28 @@ func (p *parser) filtered(x expr) expr {
 func (p *parser) test(x expr) expr {
 	negated := p.skip(tokName, "not")
 	name := p.name()
-	t := testExpr{x: x, test: tests[name]}
-	if t.test == nil && p.err == nil {
+	test, args := tests[name], callArgs{}
+	if test == nil && p.err == nil {
 		p.fail("there is no test %s", quote(name))
 	}
 	switch n := p.peek(); {
 	case n.kind == tokOp && n.text == "(":
-		t.args = p.arguments()
+		args = p.arguments()
 	case n.kind == tokName && (n.text == "else" || n.text == "or" || n.text == "and" || n.text == "if" ||
 		n.text == "recursive" || n.text == "in" || n.text == "not"):
 	case n.kind == tokName && n.text == "is":
 		p.fail("tests cannot follow each other: write it with and")
 	case n.kind == tokName, n.kind == tokString, n.kind == tokInt, n.kind == tokFloat,
 		n.kind == tokOp && (n.text == "[" || n.text == "{"):
-		t.args.pos = []expr{p.postfix(p.primary())}
+		args.pos = []expr{p.postfix(p.primary())}
 	}
+	t := exprFunc(func(m *machine, s *scope) Value {
+		v := m.eval(x, s)
+		a := m.args(args, s)
+		return m.err == nil && test(m, v, a)
+	})
 	if negated {
-		return unaryExpr{'!', t}
+		return negation(t)
 	}
 	return t
 }

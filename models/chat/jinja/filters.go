@@ -40,11 +40,11 @@ func init() {
 			if n, ok := integer(v); ok && n >= 0 {
 				return n
 			}
-			return m.unary('-', v)
+			return m.unary("-", v)
 		},
 		"attr": func(m *machine, v Value, a arguments) Value {
 			name, _ := a.get(0, "name")
-			if d, ok := v.(*Dict); ok && dictMethods[m.str(name)] == nil { // keys are no attributes
+			if d, ok := v.(*Dict); ok && methods["dict"][m.str(name)] == nil { // keys are no attributes
 				return undefined{"a key of " + typeName(d)}
 			}
 			return m.attr(v, m.str(name))
@@ -62,10 +62,7 @@ func init() {
 			if !missing {
 				return v
 			}
-			if other, ok := a.get(0, "default_value"); ok {
-				return other
-			}
-			return ""
+			return a.or(0, "default_value", "")
 		},
 		"dictsort": dictSort,
 		"escape": onText(func(s string) string {
@@ -96,10 +93,7 @@ func init() {
 					return x
 				}
 			}
-			if other, ok := a.get(0, "default"); ok {
-				return other
-			}
-			return 0.0
+			return a.or(0, "default", 0.0)
 		},
 		"format": func(m *machine, v Value, a arguments) Value {
 			if a.named != nil {
@@ -110,10 +104,6 @@ func init() {
 		"groupby": groupBy,
 		"indent":  indent,
 		"int": func(m *machine, v Value, a arguments) Value {
-			other, ok := a.get(0, "default")
-			if !ok {
-				other = int64(0)
-			}
 			switch x := v.(type) {
 			case undefined:
 				return m.fail("%s is no number", m.describe(v))
@@ -139,7 +129,7 @@ func init() {
 					return int64(y)
 				}
 			}
-			return other
+			return a.or(0, "default", int64(0))
 		},
 		"items": func(m *machine, v Value, _ arguments) Value {
 			switch d := v.(type) {
@@ -216,10 +206,7 @@ func init() {
 		"sort":   sortFilter,
 		"string": func(m *machine, v Value, _ arguments) Value { return m.str(v) },
 		"sum": func(m *machine, v Value, a arguments) Value {
-			var total Value = int64(0)
-			if start, ok := a.get(1, "start"); ok {
-				total = start
-			}
+			total := a.or(1, "start", int64(0))
 			name, given := a.get(0, "attribute")
 			for _, item := range m.items(v) {
 				if given && name != nil {
@@ -407,10 +394,7 @@ func batch(m *machine, v Value, a arguments) Value {
 // indent puts white space before the lines of a text, not the first and not empty ones unless asked to.
 func indent(m *machine, v Value, a arguments) Value {
 	s := m.str(v)
-	width, ok := a.get(0, "width")
-	if !ok {
-		width = int64(4)
-	}
+	width := a.or(0, "width", int64(4))
 	pad, ok := width.(string)
 	if n, is := integer(width); is {
 		pad, ok = strings.Repeat(" ", int(min(max(n, 0), 1000))), n <= 1000

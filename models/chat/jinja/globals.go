@@ -38,10 +38,7 @@ var globals = map[string]*function{
 	"dict":      {func(m *machine, a arguments) Value { return m.merged("dict", a) }},
 	"namespace": {func(m *machine, a arguments) Value { return &namespace{m.merged("namespace", a)} }},
 	"joiner": {func(m *machine, a arguments) Value {
-		sep, used := ", ", false
-		if v, ok := a.get(0, "sep"); ok {
-			sep = m.str(v)
-		}
+		sep, used := m.str(a.or(0, "sep", ", ")), false
 		return &function{func(*machine, arguments) Value {
 			if !used {
 				used = true

@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -185,15 +186,7 @@ func (m *machine) dumpAll(d *dumper, open, end byte, n, level int, one func(i in
 
 func jsonFloat(x float64) string {
 	s := formatFloat(x)
-	switch s {
-	case "nan":
-		return "NaN"
-	case "inf":
-		return "Infinity"
-	case "-inf":
-		return "-Infinity"
-	}
-	return s
+	return cmp.Or(map[string]string{"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[s], s)
 }
 
 func dumpString(b *strings.Builder, s string, ascii bool) {
@@ -224,10 +217,9 @@ func dumpString(b *strings.Builder, s string, ascii bool) {
 // toJSON is Transformers' filter: json.dumps without ASCII escapes, and not
 // Jinja's own, which escapes for HTML and sorts keys.
 func toJSON(m *machine, v Value, a arguments) Value {
-	d := &dumper{item: ", ", key: ": "}
-	if x, ok := a.get(0, "ensure_ascii"); ok {
-		d.ascii = truth(x)
-	}
+	ascii, _ := a.get(0, "ensure_ascii")
+	sorted, _ := a.get(3, "sort_keys")
+	d := &dumper{item: ", ", key: ": ", ascii: truth(ascii), sorted: truth(sorted)}
 	if x, ok := a.get(1, "indent"); ok && x != nil {
 		d.pretty, d.item = true, ","
 		if s, ok := x.(string); ok {
@@ -244,9 +236,6 @@ func toJSON(m *machine, v Value, a arguments) Value {
 			return m.fail("tojson: separators are %s, want two texts", m.describe(x))
 		}
 		d.item, d.key = m.str(l.Items[0]), m.str(l.Items[1])
-	}
-	if x, ok := a.get(3, "sort_keys"); ok {
-		d.sorted = truth(x)
 	}
 	// Separators may be long, so each element counts their bytes.
 	m.dump(d, v, 0)

@@ -236,13 +236,11 @@ func (l *lexer) inside(kind tokenKind, end string) error {
 		case r >= '0' && r <= '9':
 			l.number(rest)
 		case r == '_' || unicode.IsLetter(r):
-			i := strings.IndexFunc(rest,
-				func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
-			if i < 0 {
-				i = len(rest)
-			}
-			l.add(tokName, rest[:i], l.pos)
-			l.pos += i
+			after := strings.TrimLeftFunc(rest,
+				func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) })
+			name := rest[:len(rest)-len(after)]
+			l.add(tokName, name, l.pos)
+			l.pos += len(name)
 		case r == '"' || r == '\'':
 			if err := l.str(rest); err != nil {
 				return err

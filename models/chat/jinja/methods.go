@@ -7,13 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Methods of Python's types that templates may call. Those that change a value
-// are refused, as Transformers' sandbox does.
-var (
-	stringMethods map[string]func(m *machine, s string, a arguments) Value
-	listMethods   map[string]func(m *machine, l *List, a arguments) Value
-	dictMethods   map[string]func(m *machine, d *Dict, a arguments) Value
-)
+// methods of Python's types that templates may call, by the name of the type. Those that change a value are refused, as
+// Transformers' sandbox does.
+var methods map[string]map[string]filterFunc
 
 // text reads a string argument; missing is given back without one or with None.
 func (m *machine) text(a arguments, i int, name, missing string) string {
@@ -225,9 +221,7 @@ func padded(m *machine, s string, width int64, fill string, left, right bool) Va
 	if utf8.RuneCountInString(fill) != 1 {
 		return m.fail("the fill %s is not one character", quote(fill))
 	}
-	if missing > int64(m.work) {
-		missing = int64(m.work) + 1
-	}
+	missing = min(missing, int64(m.work)+1)
 	if !m.spend(int(missing) * len(fill)) {
 		return ""
 	}
@@ -300,7 +294,7 @@ func init() {
 			return padded(m, s, m.number(a, 0, "width", 0), m.text(a, 1, "fillchar", " "), left, right)
 		}
 	}
-	stringMethods = map[string]text{
+	texts := map[string]text{
 		"strip":  func(m *machine, s string, a arguments) Value { return stripText(m, s, a, true, true) },
 		"lstrip": func(m *machine, s string, a arguments) Value { return stripText(m, s, a, true, false) },
 		"rstrip": func(m *machine, s string, a arguments) Value { return stripText(m, s, a, false, true) },
@@ -395,55 +389,58 @@ func init() {
 		"isupper":   func(m *machine, s string, _ arguments) Value { return m.spend(len(s)) && isCase(s, true) },
 		"format":    formatText,
 	}
-	refuse := func(m *machine, what, name string) Value {
-		return m.fail("%s.%s is refused: a template cannot change a %s; set a new one, or use a namespace",
-			what, name, what)
-	}
-	listMethods = map[string]func(m *machine, l *List, a arguments) Value{
-		"index": func(m *machine, l *List, a arguments) Value {
-			v, _ := a.get(0, "")
-			for i, item := range l.Items {
-				if m.equal(item, v) {
-					return int64(i)
-				}
+	count := func(m *machine, v Value, a arguments) Value {
+		wanted, _ := a.get(0, "")
+		n := int64(0)
+		for _, item := range m.items(v) {
+			if m.equal(item, wanted) {
+				n++
 			}
-			return m.fail("the element that index looks for is not there")
-		},
-		"count": func(m *machine, l *List, a arguments) Value {
-			v, _ := a.get(0, "")
-			n := int64(0)
-			for _, item := range l.Items {
-				if m.equal(item, v) {
-					n++
-				}
+		}
+		return n
+	}
+	lists := map[string]filterFunc{
+		"index": func(m *machine, v Value, a arguments) Value {
+			wanted, _ := a.get(0, "")
+			i := slices.IndexFunc(m.items(v), func(item Value) bool { return m.equal(item, wanted) })
+			if i < 0 {
+				return m.fail("the element that index looks for is not there")
 			}
-			return n
+			return int64(i)
 		},
-		"copy": func(_ *machine, l *List, _ arguments) Value { return l },
+		"count": count,
+		"copy":  func(_ *machine, v Value, _ arguments) Value { return v },
 	}
-	for _, name := range []string{"append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse"} {
-		listMethods[name] = func(m *machine, _ *List, _ arguments) Value { return refuse(m, "list", name) }
-	}
-	dictMethods = map[string]func(m *machine, d *Dict, a arguments) Value{
-		"keys":   func(_ *machine, d *Dict, _ arguments) Value { return &List{Items: d.keys} },
-		"values": func(_ *machine, d *Dict, _ arguments) Value { return &List{Items: d.values} },
-		"items":  func(m *machine, d *Dict, _ arguments) Value { return dictItems(m, d) },
-		"get": func(m *machine, d *Dict, a arguments) Value {
+	dicts := map[string]filterFunc{
+		"keys":   func(_ *machine, v Value, _ arguments) Value { return &List{Items: v.(*Dict).keys} },
+		"values": func(_ *machine, v Value, _ arguments) Value { return &List{Items: v.(*Dict).values} },
+		"items":  func(m *machine, v Value, _ arguments) Value { return dictItems(m, v.(*Dict)) },
+		"get": func(m *machine, v Value, a arguments) Value {
 			key, _ := a.get(0, "")
-			if v, ok := d.get(key); ok {
+			if v, ok := v.(*Dict).get(key); ok {
 				return v
 			}
-			missing, _ := a.get(1, "")
-			return missing
+			return a.or(1, "", nil)
 		},
-		"copy": func(m *machine, d *Dict, _ arguments) Value {
+		"copy": func(m *machine, v Value, _ arguments) Value {
 			c := NewDict()
-			m.copyInto(c, d)
+			m.copyInto(c, v.(*Dict))
 			return c
 		},
 	}
-	for _, name := range []string{"update", "pop", "popitem", "clear", "setdefault"} {
-		dictMethods[name] = func(m *machine, _ *Dict, _ arguments) Value { return refuse(m, "dict", name) }
+	refuse := func(to map[string]filterFunc, what string, names ...string) {
+		for _, name := range names {
+			to[name] = func(m *machine, _ Value, _ arguments) Value {
+				return m.fail("%s.%s is refused: a template cannot change a %s; set a new one, or use a namespace",
+					what, name, what)
+			}
+		}
+	}
+	refuse(lists, "list", "append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse")
+	refuse(dicts, "dict", "update", "pop", "popitem", "clear", "setdefault")
+	methods = map[string]map[string]filterFunc{"str": {}, "list": lists, "tuple": lists, "dict": dicts}
+	for name, f := range texts {
+		methods["str"][name] = func(m *machine, v Value, a arguments) Value { return f(m, v.(string), a) }
 	}
 }
 

@@ -87,12 +87,19 @@ func (p *parser) statements(until ...string) (body []stmt) {
 			return body
 		case tokData:
 			p.next()
-			body = append(body, dataStmt{t.text})
+			body = append(body, func(m *machine, _ *scope) flow {
+				m.write(t.text)
+				return goOn
+			})
 		case tokVarBegin:
 			p.next()
 			x := p.tuple(true)
 			p.want(tokVarEnd, "}}")
-			body = append(body, outputStmt{t.line, x})
+			body = append(body, do(t.line, func(m *machine, s *scope) {
+				if v := m.eval(x, s); m.err == nil {
+					m.write(m.str(v))
+				}
+			}))
 		default:
 			p.want(tokBlockBegin, "{%")
 			if tag := p.peek(); tag.kind == tokName && slices.Contains(until, tag.text) {
@@ -133,27 +140,33 @@ func (p *parser) statement() stmt {
 		return p.setTag(t.line)
 	case "macro":
 		name := p.name()
-		return macroStmt{name, p.macro(name, "endmacro")}
+		d := p.macro(name, "endmacro")
+		return func(m *machine, s *scope) flow {
+			s.set(name, m.macro(d, s))
+			return goOn
+		}
 	case "call":
 		return p.callTag(t.line)
 	case "filter":
 		f := p.filters(p.filterCall(p.name()))
 		p.end()
-		return filterStmt{t.line, f, p.body("endfilter")}
+		body := p.body("endfilter")
+		return do(t.line, func(m *machine, s *scope) { m.write(m.str(m.block(body, f, s))) })
 	case "with":
 		return p.withTag(t.line)
 	case "generation": // marks the assistant's text, for training
 		p.end()
-		return withStmt{line: t.line, body: p.body("endgeneration")}
+		return within(t.line, nil, nil, p.body("endgeneration"))
 	case "break", "continue":
 		p.end()
 		if p.loops == 0 {
 			p.fail("%s outside of a loop", t.text)
 		}
+		f := continued
 		if t.text == "break" {
-			return breakStmt{}
+			f = broken
 		}
-		return continueStmt{}
+		return func(*machine, *scope) flow { return f }
 	case "include", "import", "from", "extends", "block":
 		p.fail("the tag %s is refused: a chat template stands by itself and reads no other", t.text)
 		return nil
@@ -164,60 +177,58 @@ func (p *parser) statement() stmt {
 }
 
 func (p *parser) ifTag(line int) stmt {
-	s := ifStmt{line: line, test: p.tuple(false)}
+	test := p.tuple(false)
 	p.end()
-	s.then = p.statements("elif", "else", "endif")
+	then, other := p.statements("elif", "else", "endif"), []stmt(nil)
 	switch tag := p.name(); tag {
 	case "elif":
 		defer p.leave()
 		if p.enter() {
-			s.other = []stmt{p.ifTag(p.peek().line)}
+			other = []stmt{p.ifTag(p.peek().line)}
 		}
 	case "else":
 		p.end()
-		s.other = p.body("endif")
+		other = p.body("endif")
 	default:
 		p.end()
 	}
-	return s
+	return func(m *machine, s *scope) flow {
+		m.line = line
+		if truth(m.eval(test, s)) {
+			return m.exec(then, s)
+		}
+		return m.exec(other, s)
+	}
 }
 
 func (p *parser) forTag(line int) stmt {
-	s := forStmt{line: line, target: p.target()}
+	st := &forStmt{target: p.target()}
 	p.want(tokName, "in")
-	s.over = p.tuple(false)
+	over := p.tuple(false)
 	if p.skip(tokName, "if") {
-		s.test = p.expr(true)
+		st.test = p.expr(true)
 	}
-	s.recursive = p.skip(tokName, "recursive")
+	st.recursive = p.skip(tokName, "recursive")
 	p.end()
 	p.loops++
-	s.body = p.statements("else", "endfor")
+	st.body = p.statements("else", "endfor")
 	p.loops--
 	if p.skip(tokName, "else") {
 		p.end()
-		s.other = p.body("endfor")
-		return s
+		st.other = p.body("endfor")
+	} else {
+		p.want(tokName, "endfor")
+		p.end()
 	}
-	p.want(tokName, "endfor")
-	p.end()
-	return s
+	return do(line, func(m *machine, s *scope) { m.forLoop(st, m.eval(over, s), s, 0) })
 }
 
 // target reads what is assigned to: names, or for set an attribute of a namespace.
-func (p *parser) target() expr {
+func (p *parser) target() target {
 	paren := p.skip(tokOp, "(")
-	var items []expr
+	var items []target
 	for tuple := false; p.err == nil; {
-		name := p.name()
-		if slices.Contains([]string{"true", "false", "none", "True", "False", "None"}, name) {
-			p.fail("cannot assign to %s", name)
-		}
-		var x expr = nameExpr{name}
-		if p.skip(tokOp, ".") {
-			x = attrExpr{x, p.name()}
-		}
-		items = append(items, x)
+		items = append(items, p.single())
 		if p.skip(tokOp, ",") {
 			tuple = true
 			if p.peek().kind == tokName && !p.is(tokName, "in") {
@@ -227,42 +238,82 @@ func (p *parser) target() expr {
 		if paren {
 			p.want(tokOp, ")")
 		}
-		if tuple {
-			return listExpr{items, true}
+		if !tuple {
+			return items[0]
 		}
-		return x
+		return func(m *machine, v Value, s *scope) {
+			values := m.items(v)
+			if m.err == nil && len(values) != len(items) {
+				m.fail("%d values for %d names", len(values), len(items))
+			}
+			for i := 0; m.err == nil && i < len(values); i++ {
+				m.assign(items[i], values[i], s)
+			}
+		}
 	}
 	return nil
 }
 
-func (p *parser) setTag(line int) stmt {
-	s := setStmt{line: line, target: p.target()}
-	if p.skip(tokOp, "=") {
-		s.value = p.tuple(true)
-		p.end()
-		return s
+// single reads one name that is assigned to, or an attribute.
+func (p *parser) single() target {
+	name := p.name()
+	if slices.Contains([]string{"true", "false", "none", "True", "False", "None"}, name) {
+		p.fail("cannot assign to %s", name)
 	}
+	if !p.skip(tokOp, ".") {
+		return func(_ *machine, v Value, s *scope) { s.set(name, v) }
+	}
+	of, attr := variable(name), p.name()
+	return func(m *machine, v Value, s *scope) {
+		if ns, ok := m.eval(of, s).(*namespace); ok {
+			ns.attrs.set(attr, v)
+		} else {
+			m.fail("an attribute can only be set on a namespace")
+		}
+	}
+}
+
+func (p *parser) setTag(line int) stmt {
+	t := p.target()
+	if p.skip(tokOp, "=") {
+		value := p.tuple(true)
+		p.end()
+		return do(line, func(m *machine, s *scope) { m.assign(t, m.eval(value, s), s) })
+	}
+	var filters []filter
 	if p.skip(tokOp, "|") {
-		s.filters = p.filters(p.filterCall(p.name()))
+		filters = p.filters(p.filterCall(p.name()))
 	}
 	p.end()
-	s.body = p.body("endset")
-	return s
+	body := p.body("endset")
+	return do(line, func(m *machine, s *scope) { m.assign(t, m.block(body, filters, s), s) })
 }
 
 func (p *parser) withTag(line int) stmt {
-	s := withStmt{line: line}
+	var targets []target
+	var values []expr
 	for p.err == nil && p.peek().kind != tokBlockEnd {
-		s.targets = append(s.targets, p.target())
+		targets = append(targets, p.target())
 		p.want(tokOp, "=")
-		s.values = append(s.values, p.expr(true))
+		values = append(values, p.expr(true))
 		if !p.skip(tokOp, ",") {
 			break
 		}
 	}
 	p.end()
-	s.body = p.body("endwith")
-	return s
+	return within(line, targets, values, p.body("endwith"))
+}
+
+// within runs the body in a scope of its own.
+func within(line int, targets []target, values []expr, body []stmt) stmt {
+	return func(m *machine, s *scope) flow {
+		m.line = line
+		inner := s.child()
+		for i, x := range values {
+			m.assign(targets[i], m.eval(x, s), inner)
+		}
+		return m.exec(body, inner)
+	}
 }
 
 // macro reads parameters, the rest of the tag and the body.
@@ -307,5 +358,5 @@ func (p *parser) callTag(line int) stmt {
 		return nil
 	}
 	p.macroBody(d, "endcall")
-	return callStmt{line, call, d}
+	return do(line, func(m *machine, s *scope) { m.write(m.str(m.callBlock(call, d, s))) })
 }

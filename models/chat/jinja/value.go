@@ -136,6 +136,14 @@ func (a arguments) get(i int, name string) (Value, bool) {
 	return nil, false
 }
 
+// or is get with a value for an argument that is not given.
+func (a arguments) or(i int, name string, missing Value) Value {
+	if v, ok := a.get(i, name); ok {
+		return v
+	}
+	return missing
+}
+
 func toInt(b bool) int64 {
 	if b {
 		return 1
@@ -174,14 +182,9 @@ func truth(v Value) bool {
 		return x != 0
 	case string:
 		return x != ""
-	case *List:
-		return len(x.Items) > 0
-	case *Dict:
-		return len(x.keys) > 0
-	case *rangeValue:
-		return x.len() > 0
 	}
-	return true
+	n, ok := length(v)
+	return !ok || n > 0
 }
 
 // typeName is Python's name of the type, for messages.

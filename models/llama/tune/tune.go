@@ -101,7 +101,6 @@ func (t *Tuning) preparing(step string) {
 	}
 }
 
-// weights lists every weight once.
 func (t *Tuning) weights() []*kernels.Weight {
 	var all []*kernels.Weight
 	for _, m := range t.config.Matrices {
