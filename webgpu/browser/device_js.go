@@ -15,7 +15,6 @@ import (
 
 var (
 	_ webgpu.Device             = (*Device)(nil)
-	_ webgpu.BatchCompiler      = (*Device)(nil)
 	_ webgpu.BackgroundCompiler = (*Device)(nil)
 	_ webgpu.Profiler           = (*Device)(nil)
 )

@@ -18,9 +18,8 @@ import (
 )
 
 var (
-	_ webgpu.Device        = (*Device)(nil)
-	_ webgpu.BatchCompiler = (*Device)(nil)
-	_ webgpu.Profiler      = (*Device)(nil)
+	_ webgpu.Device   = (*Device)(nil)
+	_ webgpu.Profiler = (*Device)(nil)
 )
 
 // Options say which adapter to open and how patient to be.

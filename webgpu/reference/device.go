@@ -11,9 +11,8 @@ import (
 )
 
 var (
-	_ webgpu.Device        = (*Device)(nil)
-	_ webgpu.BatchCompiler = (*Device)(nil)
-	_ webgpu.Profiler      = (*Device)(nil)
+	_ webgpu.Device   = (*Device)(nil)
+	_ webgpu.Profiler = (*Device)(nil)
 )
 
 type (

@@ -14,9 +14,8 @@ import (
 )
 
 var (
-	_ webgpu.Device        = (*Device)(nil)
-	_ webgpu.BatchCompiler = (*Device)(nil)
-	_ webgpu.Profiler      = (*Device)(nil)
+	_ webgpu.Device   = (*Device)(nil)
+	_ webgpu.Profiler = (*Device)(nil)
 )
 
 // module is an instance of the module and its memory. Addresses and sizes are in bytes.
