@@ -277,7 +277,7 @@ func (d *backend) Time(p *program, i, times int) (time.Duration, error) {
 func (d *Device) Destroy() {
 	d.bridge.lose(fmt.Errorf("%w: destroyed", webgpu.ErrDeviceLost))
 	// A call in progress sees the loss and returns.
-	d.Release(func(*buffer) {})
+	d.Release()
 	if d.released.Swap(true) {
 		return
 	}

@@ -138,6 +138,6 @@ func (d *backend) Time(p *program, i, times int) (time.Duration, error) {
 // Destroy loses the device and lets its memory go.
 func (d *Device) Destroy() {
 	if d.life.End() {
-		d.Release(func(b *buffer) { b.Data = nil })
+		d.Release()
 	}
 }

@@ -362,7 +362,7 @@ func (d *Device) Destroy() {
 	if !d.life.End() {
 		return
 	}
-	d.Release(func(*buffer) {})
+	d.Release()
 	d.life.After(func() {
 		(*backend)(d).setWord(poolEnded, 1)
 		d.module.close()
