@@ -1,6 +1,7 @@
 package simd
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -131,11 +132,8 @@ func (d *Device) begin() error {
 		}
 		name := make([]byte, longestName)
 		d.module.get(at, name)
-		end := 0
-		for end < len(name) && name[end] != 0 {
-			end++
-		}
-		d.kernels[string(name[:end])] = i
+		name, _, _ = bytes.Cut(name, []byte{0})
+		d.kernels[string(name)] = i
 	}
 	base, err := d.module.call("heap_base")
 	d.heap.begin(int(base))
