@@ -72,9 +72,7 @@ func (a *AdaSD) Start() {
 func (a *AdaSD) Lossy() bool { return true }
 
 // Plan drafts up to Most tokens.
-func (a *AdaSD) Plan(spec.Budget) spec.Budget {
-	return spec.Budget{Levels: a.Most, Width: 1, Nodes: a.Most + 1}
-}
+func (a *AdaSD) Plan(spec.Budget) spec.Budget { return spec.ChainBudget(a.Most) }
 
 // Stop ends the chain after a token whose draft entropy exceeds T_g.
 func (a *AdaSD) Stop(drawn []spec.Drawn) bool {
