@@ -179,14 +179,7 @@ func (a *acceptance) learn(e *evidence, hit bool) {
 }
 
 func (a *acceptance) validate() error {
-	all := []*Calibrator{&a.C2T, &a.Head}
-	for i := range a.Draft {
-		all = append(all, &a.Draft[i])
-	}
-	for i := range a.Lookup {
-		all = append(all, &a.Lookup[i])
-	}
-	for _, c := range all {
+	for _, c := range slices.Concat(a.Draft[:], a.Lookup[:], []Calibrator{a.C2T, a.Head}) {
 		if err := c.validate(); err != nil {
 			return err
 		}
