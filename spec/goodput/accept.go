@@ -99,7 +99,7 @@ const (
 
 // factor returns the correction of an estimate, at most 1: it only cuts estimates that the outcomes fall short of.
 func (r *calibrationRatio) factor() float64 {
-	return min(max((ratioPrior+r.Hits)/(ratioPrior+r.Expected), 0.05), 1)
+	return min((ratioPrior+r.Hits)/(ratioPrior+r.Expected), 1)
 }
 
 func (r *calibrationRatio) learn(expected float64, hit bool) {

@@ -113,7 +113,7 @@ func (c *Curve) At(n int) float64 {
 // Held by TestCostsFollowWhatPassesTake.
 func (c *Curve) smooth() {
 	c.fit = isotonic(c.fit, len(c.Cells), func(i int) (weight, sum float64) {
-		weight = min(c.Cells[i].Count, 12) + 0.05
+		weight = c.Cells[i].Count + 0.05
 		return weight, weight * c.Cells[i].Seconds
 	})
 }

@@ -130,8 +130,8 @@ func (c *candidates) score(h *history, a *acceptance, depth, most int) {
 	const leastReach = 0.01 // of nodes whose successors are looked up: bounds the time of a round
 	for i := 0; i < len(c.nodes); i++ {
 		n := &c.nodes[i]
-		if int(n.depth) < depth && n.reach >= leastReach && (n.fed || len(c.nodes) < most) {
-			c.lookUp(int32(i), h, len(c.nodes) < most)
+		if int(n.depth) < depth && n.reach >= leastReach && len(c.nodes) < most {
+			c.lookUp(int32(i), h)
 		}
 		n = &c.nodes[i]
 		sum := 0.0
@@ -155,8 +155,8 @@ func (c *candidates) score(h *history, a *acceptance, depth, most int) {
 	slices.SortStableFunc(c.order, func(a, b int32) int { return cmp.Compare(c.nodes[b].reach, c.nodes[a].reach) })
 }
 
-// lookUp scores the children of node n by the history, and with grow adds the history's guesses to them.
-func (c *candidates) lookUp(n int32, h *history, grow bool) {
+// lookUp adds the history's guesses to the children of node n and scores them by it.
+func (c *candidates) lookUp(n int32, h *history) {
 	c.path = c.path[:0]
 	for i := n; i > 0; i = c.nodes[i].parent {
 		c.path = append(c.path, c.nodes[i].token)
@@ -169,9 +169,6 @@ func (c *candidates) lookUp(n int32, h *history, grow bool) {
 	for rank, g := range guesses {
 		k := c.find(n, g.token)
 		if k < 0 {
-			if !grow {
-				continue
-			}
 			k = c.add(n, g.token)
 		}
 		c.nodes[k].evidence.add(fromLookup, min(g.score, 1), choiceClass(rank))
