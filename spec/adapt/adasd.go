@@ -114,10 +114,8 @@ func (a *AdaSD) Verification() float64 {
 	return mix(1, 1)
 }
 
-// Pass implements Verifier.
 func (a *AdaSD) Pass(spec.Sampling) spec.PassKind { return spec.PassDivergence }
 
-// Accept implements Verifier.
 func (a *AdaSD) Accept(tree *spec.Tree, p *spec.Pass, v *spec.Verdict) error {
 	out, gaps := p.Outputs, p.Divergences
 	if len(gaps) != tree.Len()-1 {
