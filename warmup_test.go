@@ -7,7 +7,6 @@ import (
 
 	"foretoken/models/demo"
 	"foretoken/spec/method"
-	"foretoken/webgpu"
 	"foretoken/webgpu/kernels/kerneltest"
 )
 
@@ -96,7 +95,7 @@ func TestLeanDryRunListsEveryKernel(t *testing.T) {
 	if len(sources) < 10 {
 		t.Fatalf("%d kernels were listed", len(sources))
 	}
-	if _, err := webgpu.CompileAll(s.dev, sources); err != nil {
+	if _, err := s.dev.NewKernels(sources); err != nil {
 		t.Fatal(err)
 	}
 	compiled := s.dev.Counters().Kernels

@@ -31,11 +31,7 @@ type C2TClassifier struct {
 
 // ParseC2T reads a classifier file; file names it in errors.
 func ParseC2T(file string, data []byte) (*C2TClassifier, error) {
-	var c C2TClassifier
-	if err := ParseCalibration(file, data, KindC2T, &c); err != nil {
-		return nil, err
-	}
-	return &c, nil
+	return ParseCalibration(file, data, KindC2T, &C2TClassifier{})
 }
 
 // Encode gives the file that ParseC2T reads.
@@ -55,7 +51,6 @@ func (c *C2TClassifier) Matches(have Fingerprint) error {
 // maxHidden bounds the classifier: it runs for every candidate of every level.
 const maxHidden = 1024
 
-// Validate implements Calibration.
 func (c *C2TClassifier) Validate() error {
 	if err := c.Fingerprint.Validate(); err != nil {
 		return err

@@ -39,10 +39,7 @@ func (m ModelID) same(o ModelID) bool {
 }
 
 func (m ModelID) String() string {
-	hash := m.Hash
-	if len(hash) > 8 {
-		hash = hash[:8]
-	}
+	hash := m.Hash[:min(len(m.Hash), 8)]
 	return fmt.Sprintf("%s (%s, %d bytes, hash %s)", oneName(m.Name), oneName(m.Quantisation), m.Bytes, oneName(hash))
 }
 
@@ -139,7 +136,6 @@ type CalibrationHeader struct {
 	Made        Made        `json:"made"`
 }
 
-// SetKind implements Calibration.
 func (h *CalibrationHeader) SetKind(kind string) { h.Kind, h.Version = kind, calibrationVersion }
 
 // CalibrationKind reads a file's kind. file names it in errors.
@@ -160,31 +156,30 @@ func CalibrationKind(file string, data []byte) (string, error) {
 	return h.Kind, nil
 }
 
-// ParseCalibration reads a file of one kind, refusing fields that it should not have.
-func ParseCalibration(file string, data []byte, kind string, into Calibration) error {
+// ParseCalibration reads a file of one kind into an empty value and returns it. It refuses fields that the file should
+// not have.
+func ParseCalibration[C Calibration](file string, data []byte, kind string, into C) (none C, err error) {
 	have, err := CalibrationKind(file, data)
 	if err != nil {
-		return err
+		return none, err
 	}
 	if have != kind {
-		return fmt.Errorf("spec: %s: field kind is %.80q, want %q", file, have, kind)
+		return none, fmt.Errorf("spec: %s: field kind is %.80q, want %q", file, have, kind)
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return fmt.Errorf("spec: %s: %s", file, jsonReason(err))
+		return none, fmt.Errorf("spec: %s: %s", file, jsonReason(err))
 	}
 	if err := into.Validate(); err != nil {
-		return fmt.Errorf("spec: %s: %w", file, err)
+		return none, fmt.Errorf("spec: %s: %w", file, err)
 	}
-	return nil
+	return into, nil
 }
 
 // jsonReason describes the error of a text in one short line, because the error may quote names and numbers of any
 // length.
-func jsonReason(err error) string {
-	return fmt.Sprintf("%.300s", jsonProblem(err))
-}
+func jsonReason(err error) string { return fmt.Sprintf("%.300s", jsonProblem(err)) }
 
 func jsonProblem(err error) string {
 	var kind *json.UnmarshalTypeError

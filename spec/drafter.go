@@ -20,6 +20,9 @@ type Budget struct {
 	Nodes  int // N: nodes the target verifies, the root included
 }
 
+// ChainBudget returns the budget of a chain of some tokens.
+func ChainBudget(tokens int) Budget { return Budget{Levels: tokens, Width: 1, Nodes: tokens + 1} }
+
 // drafts reports whether the budget allows any draft.
 func (b Budget) drafts() bool { return b.Levels > 0 && b.Nodes > 1 }
 

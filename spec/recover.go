@@ -42,21 +42,7 @@ func (r *request) reattempt(ctx context.Context) error {
 // they were.
 func (r *request) refill(ctx context.Context) error {
 	r.target.Reset()
-	if body := r.seq[:len(r.seq)-1]; len(body) > 0 {
-		if err := r.target.Prefill(ctx, body, nil); err != nil {
-			return err
-		}
-		if err := r.target.Sync(); err != nil {
-			return err
-		}
-	}
-	if err := r.check(); err != nil {
-		return err
-	}
-	if r.warming = r.opts.Ready != nil; r.warming {
-		return nil
-	}
-	return r.begin(ctx, nil)
+	return r.fill(ctx, r.seq[:len(r.seq)-1], 0, nil, nil)
 }
 
 // endSession ends the session that drafted until now. What was learnt of the request is the drafter's, not its.

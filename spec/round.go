@@ -113,10 +113,19 @@ func (r *request) prefill(ctx context.Context) error {
 	}
 	held := r.target.ReusePrefix(body)
 	r.stats.Reused = held
+	err := r.fill(ctx, body, held, report(0), report(len(body)))
+	r.stats.Prefilled = r.target.Len() - held
+	if err == nil && r.opts.Progress != nil {
+		r.opts.Progress(2*len(body), 2*len(body))
+	}
+	return err
+}
+
+// fill has the target consume body, of which it holds the first tokens, and the drafter begin if drafting is ready.
+// The progress functions may be nil.
+func (r *request) fill(ctx context.Context, body []int32, held int, target, draft func(done int)) error {
 	if held < len(body) {
-		err := r.target.Prefill(ctx, body[held:], ProgressFrom(held, report(0)))
-		r.stats.Prefilled = r.target.Len() - held
-		if err != nil {
+		if err := r.target.Prefill(ctx, body[held:], ProgressFrom(held, target)); err != nil {
 			return err
 		}
 		if err := r.target.Sync(); err != nil {
@@ -126,15 +135,10 @@ func (r *request) prefill(ctx context.Context) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	if r.warming = r.opts.Ready != nil; !r.warming {
-		if err := r.begin(ctx, report(len(body))); err != nil {
-			return err
-		}
+	if r.warming = r.opts.Ready != nil; r.warming {
+		return nil
 	}
-	if r.opts.Progress != nil {
-		r.opts.Progress(2*len(body), 2*len(body))
-	}
-	return nil
+	return r.begin(ctx, draft)
 }
 
 // begin has the drafter begin after what was committed.

@@ -92,10 +92,8 @@ type Match struct{}
 
 var _ Verifier = Match{}
 
-// Pass implements Verifier.
 func (Match) Pass(Sampling) PassKind { return PassOutputs }
 
-// Accept implements Verifier.
 func (Match) Accept(tree *Tree, p *Pass, v *Verdict) error {
 	out := p.Outputs
 	v.Reset(out)
@@ -117,7 +115,6 @@ type Rejection struct{}
 
 var _ Verifier = Rejection{}
 
-// Pass implements Verifier.
 func (Rejection) Pass(s Sampling) PassKind {
 	if s.Temperature == 0 {
 		return PassOutputs
@@ -151,7 +148,6 @@ type WithoutReplacement struct{}
 
 var _ Verifier = WithoutReplacement{}
 
-// Pass implements Verifier.
 func (WithoutReplacement) Pass(s Sampling) PassKind {
 	if s.Temperature == 0 {
 		return PassOutputs

@@ -9,6 +9,7 @@ package webgpu
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -102,6 +103,8 @@ type Device interface {
 	// NewKernel compiles a kernel, or returns the handle made before for the same key.
 	// A shader error shows the line of WGSL at fault.
 	NewKernel(*KernelSource) (Kernel, error)
+	// NewKernels is NewKernel for each source, in order: together where that is faster. The first error ends it.
+	NewKernels([]*KernelSource) ([]Kernel, error)
 	// NewProgram records dispatches with their bind groups.
 	NewProgram(label string, dispatches []Dispatch) (Program, error)
 	// FreeProgram gives a program's bind groups back.
@@ -143,14 +146,7 @@ func (i Info) Identity() string {
 func (i Info) Host() bool { return i.Backend == "cpu" || i.Backend == "reference" }
 
 // Has reports whether a WebGPU feature is enabled.
-func (i Info) Has(feature string) bool {
-	for _, f := range i.Features {
-		if f == feature {
-			return true
-		}
-	}
-	return false
-}
+func (i Info) Has(feature string) bool { return slices.Contains(i.Features, feature) }
 
 // Limits are those a caller must respect, in bytes or counts.
 type Limits struct {
@@ -194,9 +190,6 @@ func (s *KernelSource) Shader() string {
 	}
 	return s.WGSL()
 }
-
-// Text returns a function that returns s, for KernelSource.WGSL.
-func Text(s string) func() string { return func() string { return s } }
 
 // ShaderError is a WGSL error with the line of source it names.
 type ShaderError struct {

@@ -12,10 +12,7 @@ type DryRun struct {
 	listed  map[string]bool
 }
 
-var (
-	_ webgpu.Device        = (*DryRun)(nil)
-	_ webgpu.BatchCompiler = (*DryRun)(nil)
-)
+var _ webgpu.Device = (*DryRun)(nil)
 
 // NewDryRun returns a dry run that imitates a device.
 func NewDryRun(dev webgpu.Info) *DryRun {

@@ -109,7 +109,6 @@ var (
 	_ spec.Observer = (*AcceptanceDrafter)(nil)
 )
 
-// Begin implements Drafter.
 func (a *AcceptanceDrafter) Begin(
 	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
 ) (spec.DraftSession, error) {
@@ -119,7 +118,6 @@ func (a *AcceptanceDrafter) Begin(
 	return session, session.Prefill(ctx, prompt, progress)
 }
 
-// Observe implements Observer.
 func (a *AcceptanceDrafter) Observe(e *spec.Event) { a.Stop.Observe(e) }
 
 type acceptanceSession struct {
@@ -170,7 +168,6 @@ func (a *acceptanceSession) Propose(ctx context.Context, seq []int32, b spec.Bud
 	return a.ProposeTree(seq, b.Nodes, spec.Draft{Levels: levels[:depth+1], Drafted: len(levels)})
 }
 
-// Observe implements Observer.
 func (a *acceptanceSession) Observe(e *spec.Event) { a.run.Observe(e) }
 
 // gather computes the acceptance probabilities of the beams that proposed level d from those of their parents.
@@ -208,7 +205,6 @@ type AcceptanceRule struct {
 
 var _ draft.ChainRule = (*AcceptanceRule)(nil)
 
-// Plan implements Policy.
 func (a *AcceptanceRule) Plan(spec.Budget) spec.Budget { return a.Budget }
 
 // Stop implements ChainRule. The last token has no estimate yet because the draft has not consumed it.

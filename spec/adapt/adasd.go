@@ -72,9 +72,7 @@ func (a *AdaSD) Start() {
 func (a *AdaSD) Lossy() bool { return true }
 
 // Plan drafts up to Most tokens.
-func (a *AdaSD) Plan(spec.Budget) spec.Budget {
-	return spec.Budget{Levels: a.Most, Width: 1, Nodes: a.Most + 1}
-}
+func (a *AdaSD) Plan(spec.Budget) spec.Budget { return spec.ChainBudget(a.Most) }
 
 // Stop ends the chain after a token whose draft entropy exceeds T_g.
 func (a *AdaSD) Stop(drawn []spec.Drawn) bool {
@@ -116,10 +114,8 @@ func (a *AdaSD) Verification() float64 {
 	return mix(1, 1)
 }
 
-// Pass implements Verifier.
 func (a *AdaSD) Pass(spec.Sampling) spec.PassKind { return spec.PassDivergence }
 
-// Accept implements Verifier.
 func (a *AdaSD) Accept(tree *spec.Tree, p *spec.Pass, v *spec.Verdict) error {
 	out, gaps := p.Outputs, p.Divergences
 	if len(gaps) != tree.Len()-1 {

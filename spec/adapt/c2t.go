@@ -30,17 +30,17 @@ func C2TSamples(dst []spec.C2TSample, levels []spec.Level, continuation []int32)
 	accepted := []bool{true} // per proposing beam: its path is a prefix of the continuation
 	for d := range levels {
 		l := &levels[d]
-		nodes := s.level(l)
-		for _, n := range nodes {
-			c := l.Candidates[n.candidate]
-			isNext := accepted[c.Beam] && c.Token == continuation[d]
-			dst = append(dst, spec.C2TSample{C2TFeatures: n.features, Accepted: isNext})
+		isNext := func(candidate int32) bool {
+			c := l.Candidates[candidate]
+			return accepted[c.Beam] && c.Token == continuation[d]
+		}
+		for _, n := range s.level(l) {
+			dst = append(dst, spec.C2TSample{C2TFeatures: n.features, Accepted: isNext(n.candidate)})
 		}
 		s.expand(l, l.Beams)
-		next := make([]bool, len(l.Beams))
-		for i, b := range l.Beams {
-			c := l.Candidates[b]
-			next[i] = accepted[c.Beam] && c.Token == continuation[d]
+		var next []bool
+		for _, b := range l.Beams {
+			next = append(next, isNext(b))
 		}
 		accepted = next
 	}
@@ -106,11 +106,8 @@ type C2TDrafter struct {
 	Uncoupled  bool    // see draft.TreeDrafter
 }
 
-var (
-	_ spec.Drafter = (*C2TDrafter)(nil)
-)
+var _ spec.Drafter = (*C2TDrafter)(nil)
 
-// Begin implements Drafter.
 func (c *C2TDrafter) Begin(
 	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
 ) (spec.DraftSession, error) {
@@ -267,7 +264,6 @@ type C2TRule struct {
 
 var _ draft.ChainCutter = (*C2TRule)(nil)
 
-// Keep implements ChainCutter.
 func (c *C2TRule) Keep(drawn []spec.Drawn) bool {
 	f := spec.C2TFeatures{Probability: 1, Depth: len(drawn)}
 	for _, d := range drawn {

@@ -36,9 +36,7 @@ var (
 func (a *Assisted) Start() { a.tokens = a.First }
 
 // Plan allows the schedule's current length.
-func (a *Assisted) Plan(spec.Budget) spec.Budget {
-	return spec.Budget{Levels: a.tokens, Width: 1, Nodes: a.tokens + 1}
-}
+func (a *Assisted) Plan(spec.Budget) spec.Budget { return spec.ChainBudget(a.tokens) }
 
 // Stop ends the chain after a token of low confidence.
 func (a *Assisted) Stop(drawn []spec.Drawn) bool {
@@ -89,9 +87,7 @@ const (
 func (a *AdaEDL) Start() { a.threshold, a.rate = a.Threshold, adaEDLRate }
 
 // Plan drafts up to Most tokens.
-func (a *AdaEDL) Plan(spec.Budget) spec.Budget {
-	return spec.Budget{Levels: a.Most, Width: 1, Nodes: a.Most + 1}
-}
+func (a *AdaEDL) Plan(spec.Budget) spec.Budget { return spec.ChainBudget(a.Most) }
 
 // Stop ends the chain after a token that is likely to be rejected.
 func (a *AdaEDL) Stop(drawn []spec.Drawn) bool {

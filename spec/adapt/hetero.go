@@ -30,11 +30,7 @@ type HeteroFit struct {
 
 // ParseHetero reads a calibration file; file names it in errors.
 func ParseHetero(file string, data []byte) (*HeteroCalibration, error) {
-	var h HeteroCalibration
-	if err := spec.ParseCalibration(file, data, spec.KindHetero, &h); err != nil {
-		return nil, err
-	}
-	return &h, nil
+	return spec.ParseCalibration(file, data, spec.KindHetero, &HeteroCalibration{})
 }
 
 // Encode returns the file that ParseHetero reads.
@@ -65,7 +61,6 @@ func (s HeteroSettings) refit(err error) error {
 		"--top-k %d --depth %d --nodes %d", err, s.TopK, s.Depth, s.Nodes)
 }
 
-// Validate implements Calibration.
 func (h *HeteroCalibration) Validate() error {
 	if err := h.Fingerprint.Validate(); err != nil {
 		return err

@@ -18,9 +18,7 @@ type HeteroDrafter struct {
 	Uncoupled bool // see draft.TreeDrafter
 }
 
-var (
-	_ spec.Drafter = (*HeteroDrafter)(nil)
-)
+var _ spec.Drafter = (*HeteroDrafter)(nil)
 
 // Begin implements Drafter. It fails if there are no bins for the way the session ranks its trees.
 func (h *HeteroDrafter) Begin(

@@ -30,10 +30,8 @@ var _ spec.Verifier = MARS{}
 // Lossy reports that accepted tokens may differ from the target's.
 func (MARS) Lossy() bool { return true }
 
-// Pass implements Verifier.
 func (MARS) Pass(spec.Sampling) spec.PassKind { return spec.PassOutputs }
 
-// Accept implements Verifier.
 func (m MARS) Accept(tree *spec.Tree, p *spec.Pass, v *spec.Verdict) error {
 	out := p.Outputs
 	v.Reset(out)

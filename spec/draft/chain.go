@@ -110,11 +110,8 @@ type RankedChain struct {
 	Uncoupled bool
 }
 
-var (
-	_ spec.Drafter = (*RankedChain)(nil)
-)
+var _ spec.Drafter = (*RankedChain)(nil)
 
-// Begin implements Drafter.
 func (r *RankedChain) Begin(
 	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
 ) (spec.DraftSession, error) {
@@ -157,7 +154,6 @@ func (r *rankedSession) Propose(ctx context.Context, seq []int32, b spec.Budget)
 	return r.ProposeTree(seq, len(kept)+1, spec.Draft{Levels: levels, Drawn: kept, Drafted: len(levels)})
 }
 
-// Observe implements Observer.
 func (r *rankedSession) Observe(e *spec.Event) { r.run.Observe(e) }
 
 // show gives what is known of the tokens of a chain of levels, down to the first level that proposes nothing.

@@ -17,7 +17,6 @@ type PromptLookup struct {
 
 var _ spec.Drafter = PromptLookup{}
 
-// Begin implements Drafter.
 func (p PromptLookup) Begin(context.Context, []int32, spec.Sampling, func(int)) (spec.DraftSession, error) {
 	return &lookupSession{find: p.find}, nil
 }
@@ -44,7 +43,6 @@ type RecentLookup struct {
 
 var _ spec.Drafter = RecentLookup{}
 
-// Begin implements Drafter.
 func (r RecentLookup) Begin(context.Context, []int32, spec.Sampling, func(int)) (spec.DraftSession, error) {
 	return &lookupSession{find: r.find}, nil
 }
@@ -72,7 +70,6 @@ type MapLookup struct {
 
 var _ spec.Drafter = MapLookup{}
 
-// Begin implements Drafter.
 func (m MapLookup) Begin(context.Context, []int32, spec.Sampling, func(int)) (spec.DraftSession, error) {
 	session := &mapSession{size: m.Size, keys: map[string]*mapKey{}}
 	session.find = session.look

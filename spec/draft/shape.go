@@ -43,7 +43,6 @@ func ShapeBudget(shape [][]int) spec.Budget {
 	return b
 }
 
-// Begin implements Drafter.
 func (t *ShapedTree) Begin(
 	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
 ) (spec.DraftSession, error) {
@@ -93,10 +92,8 @@ func (s *shapedSession) cut(seq []int32, b spec.Budget) {
 	}
 	nodes, places := b.Nodes-1, 1
 	for d := 0; d < min(len(s.shape), b.Levels) && nodes > 0; d++ {
-		var ranks []int
-		if d < cap(s.plan) {
-			ranks = s.plan[:d+1][d][:0]
-		}
+		s.plan = slices.Grow(s.plan, 1)
+		ranks := s.plan[:d+1][d][:0]
 		beams, children := 0, 0
 		for r := 0; r < min(len(s.shape[d]), places); r++ {
 			n := min(s.shape[d][r], width, nodes)
@@ -228,11 +225,9 @@ func (s *shapedSession) planRequest() {
 		if d > 0 {
 			first = int32(s.k + (d-1)*s.k*s.k)
 		}
-		var own []int32
 		if d+1 < len(s.plan) {
-			if d < cap(beams) {
-				own = beams[:d+1][d][:0]
-			}
+			beams = slices.Grow(beams, 1)[:d+1]
+			beams[d] = beams[d][:0]
 		}
 		for r, n := range ranks {
 			above := s.level[r]
@@ -244,13 +239,10 @@ func (s *shapedSession) planRequest() {
 				p := place{node: int32(len(rows)), candidate: c, beam: -1}
 				chosen, rows, children = append(chosen, first+c), append(rows, -1), append(children, 0)
 				if rank := len(next); d+1 < len(s.plan) && rank < len(s.plan[d+1]) && s.plan[d+1][rank] > 0 {
-					p.beam, fed, own = fed, fed+1, append(own, c)
+					p.beam, fed, beams[d] = fed, fed+1, append(beams[d], c)
 				}
 				next = append(next, p)
 			}
-		}
-		if d+1 < len(s.plan) {
-			beams = append(beams, own)
 		}
 		row, proposing = row+proposing, fed
 		s.level, s.next = next, s.level

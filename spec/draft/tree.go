@@ -27,28 +27,35 @@ func (s *Sequence) Prefill(ctx context.Context, prompt []int32, progress func(do
 	if len(prompt) > s.Model.Limits().Context {
 		body = nil
 	}
-	if s.Consumed = s.Model.ReusePrefix(body); s.Consumed < len(body) {
-		if err := s.Model.Prefill(ctx, body[s.Consumed:], spec.ProgressFrom(s.Consumed, progress)); err != nil {
-			return err
-		}
-		if err := s.Model.Sync(); err != nil {
-			return err
-		}
-		s.Consumed = len(body)
+	s.Consumed = s.Model.ReusePrefix(body)
+	fed, err := s.Follow(ctx, body, 0, progress)
+	if err == nil && fed > 0 {
+		err = s.Model.Sync()
+	}
+	if err != nil {
+		return err
 	}
 	return s.Check()
 }
 
 // Pending brings the lag down to what one request takes and returns it.
 func (s *Sequence) Pending(ctx context.Context, seq []int32) ([]int32, error) {
-	if most := max(min(spec.MaxPending, s.Model.Limits().MaxRows), 1); len(seq)-s.Consumed > most {
-		surplus := seq[s.Consumed : len(seq)-most]
-		if err := s.Model.Prefill(ctx, surplus, nil); err != nil {
-			return nil, err
-		}
-		s.Consumed += len(surplus)
+	most := max(min(spec.MaxPending, s.Model.Limits().MaxRows), 1)
+	_, err := s.Follow(ctx, seq, most, nil)
+	return seq[s.Consumed:], err
+}
+
+// Follow prefills the draft with seq without its last pending tokens, and returns how many tokens that took.
+func (s *Sequence) Follow(ctx context.Context, seq []int32, pending int, progress func(done int)) (int, error) {
+	surplus := seq[s.Consumed:max(len(seq)-pending, s.Consumed)]
+	if len(surplus) == 0 {
+		return 0, nil
 	}
-	return seq[s.Consumed:], nil
+	if err := s.Model.Prefill(ctx, surplus, spec.ProgressFrom(s.Consumed, progress)); err != nil {
+		return 0, err
+	}
+	s.Consumed += len(surplus)
+	return len(surplus), s.Check()
 }
 
 // Levels is how many levels of the given width the draft's cache has room for
@@ -127,7 +134,6 @@ var (
 	_ spec.JointSession = (*chainSession)(nil)
 )
 
-// Begin implements Drafter.
 func (t *TreeDrafter) Begin(
 	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
 ) (spec.DraftSession, error) {
@@ -208,7 +214,6 @@ func (l *LevelSession) ProposeTree(seq []int32, nodes int, d spec.Draft) (*spec.
 	return &l.Draft, nil
 }
 
-// Commit implements DraftSession.
 func (l *LevelSession) Commit(path []int32) error {
 	if !l.Drafted {
 		return nil
@@ -245,7 +250,6 @@ func (t *treeSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (
 	return t.ProposeTree(seq, b.Nodes, spec.Draft{Levels: levels})
 }
 
-// ProposeVerify implements JointSession.
 func (t *treeSession) ProposeVerify(
 	ctx context.Context, seq []int32, b spec.Budget, target spec.JointTarget, kind spec.PassKind,
 ) (*spec.Draft, *spec.Pass, error) {
@@ -280,11 +284,8 @@ type SampledChain struct {
 	Matched bool
 }
 
-var (
-	_ spec.Drafter = (*SampledChain)(nil)
-)
+var _ spec.Drafter = (*SampledChain)(nil)
 
-// Begin implements Drafter.
 func (c *SampledChain) Begin(
 	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
 ) (spec.DraftSession, error) {
@@ -378,7 +379,6 @@ func (c *chainSession) propose(seq []int32, tokens []spec.Drawn, drawn, most int
 	return d, nil
 }
 
-// Observe implements Observer.
 func (c *chainSession) Observe(e *spec.Event) { c.run.Observe(e) }
 
 func (c *chainSession) Commit(path []int32) error {

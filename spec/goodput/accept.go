@@ -99,7 +99,7 @@ const (
 
 // factor returns the correction of an estimate, at most 1: it only cuts estimates that the outcomes fall short of.
 func (r *calibrationRatio) factor() float64 {
-	return min(max((ratioPrior+r.Hits)/(ratioPrior+r.Expected), 0.05), 1)
+	return min((ratioPrior+r.Hits)/(ratioPrior+r.Expected), 1)
 }
 
 func (r *calibrationRatio) learn(expected float64, hit bool) {
@@ -179,14 +179,7 @@ func (a *acceptance) learn(e *evidence, hit bool) {
 }
 
 func (a *acceptance) validate() error {
-	all := []*Calibrator{&a.C2T, &a.Head}
-	for i := range a.Draft {
-		all = append(all, &a.Draft[i])
-	}
-	for i := range a.Lookup {
-		all = append(all, &a.Lookup[i])
-	}
-	for _, c := range all {
+	for _, c := range slices.Concat(a.Draft[:], a.Lookup[:], []Calibrator{a.C2T, a.Head}) {
 		if err := c.validate(); err != nil {
 			return err
 		}

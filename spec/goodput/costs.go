@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 )
 
 // Costs holds the times of the passes of a pair of models on a device, in seconds. Measure times them once; every
@@ -88,7 +87,8 @@ func curve(sizes []int, guess func(int) float64) Curve {
 
 // stair returns the index of the smallest size that holds n, or of the largest size.
 func (c *Curve) stair(n int) int {
-	return min(sort.SearchInts(c.Sizes, n), len(c.Sizes)-1)
+	i, _ := slices.BinarySearch(c.Sizes, n)
+	return min(i, len(c.Sizes)-1)
 }
 
 func (c *Curve) cell(n int) *Cell { return &c.Cells[c.stair(n)] }
@@ -113,7 +113,7 @@ func (c *Curve) At(n int) float64 {
 // Held by TestCostsFollowWhatPassesTake.
 func (c *Curve) smooth() {
 	c.fit = isotonic(c.fit, len(c.Cells), func(i int) (weight, sum float64) {
-		weight = min(c.Cells[i].Count, 12) + 0.05
+		weight = c.Cells[i].Count + 0.05
 		return weight, weight * c.Cells[i].Seconds
 	})
 }
@@ -268,11 +268,10 @@ func (c *Costs) observeHost(host float64) {
 // UnmarshalJSON implements json.Unmarshaler. It returns an error for values that no measurement can produce.
 func (c *Costs) UnmarshalJSON(b []byte) error {
 	type fields Costs // drops this method
-	var f fields
-	if err := json.Unmarshal(b, &f); err != nil {
+	var n Costs
+	if err := json.Unmarshal(b, (*fields)(&n)); err != nil {
 		return fmt.Errorf("spec: costs: %w", err)
 	}
-	n := Costs(f)
 	if err := n.validate(); err != nil {
 		return fmt.Errorf("spec: costs: %w; remove the stored costs to measure again", err)
 	}
@@ -332,14 +331,18 @@ func (c *Costs) Measure(p Probe, rows int, widths []int, budget float64) error {
 	if p.Verify != nil {
 		// The ratios of these times decide more than the times themselves. They run in turn, so that a busy stretch of
 		// the machine meets all of them. Held by TestBusyMachinesAreSeenThrough.
-		var cells []*Cell
 		var sizes []int
-		for _, n := range []int{1, 2, rows, 1, 4} {
-			if n < rows || n == rows && !slices.Contains(sizes, n) {
-				cells, sizes = append(cells, c.Verify.cell(n)), append(sizes, n)
+		var passes []func() error
+		for _, n := range []int{1, 2, 4, rows} {
+			if n <= rows && !slices.Contains(sizes, n) {
+				sizes, passes = append(sizes, n), append(passes, func() error { return p.Verify(n) })
 			}
 		}
-		m.inTurn(cells, 2, func(i int) error { return p.Verify(sizes[i]) })
+		for i, seconds := range m.shortest(2, passes...) {
+			if seconds > 0 {
+				*c.Verify.cell(sizes[i]) = Cell{Seconds: seconds, Count: 1}
+			}
+		}
 	}
 	if p.Draft != nil {
 		m.time(&c.Root, 3, 0, 1, func() error { return p.Draft(1, widths[0]) })
@@ -411,51 +414,37 @@ type meter struct {
 
 func (m *meter) left() bool { return m.err == nil && m.Clock() < m.until }
 
-// time sets cell to a part of the shortest of runs runs: their time less the known seconds, divided by parts.
-func (m *meter) time(cell *Cell, runs int, less float64, parts int, run func() error) {
-	var took []float64
-	for i := 0; i <= runs && m.err == nil; i++ {
-		if m.before != nil {
-			if m.err = m.before(); m.err != nil {
-				return
+// shortest runs passes in turn, once untimed and then so many times, and returns the shortest time of each in seconds,
+// or nothing once a pass has failed.
+func (m *meter) shortest(times int, passes ...func() error) []float64 {
+	least := make([]float64, len(passes))
+	for round := range times + 1 {
+		for i, pass := range passes {
+			if m.before != nil && m.err == nil {
+				m.err = m.before()
 			}
-		}
-		begin := m.Clock()
-		if m.err = run(); i > 0 {
-			took = append(took, m.Clock()-begin)
+			if m.err != nil {
+				return nil
+			}
+			begin := m.Clock()
+			m.err = pass()
+			if took := m.Clock() - begin; round == 1 || round > 1 && took < least[i] {
+				least[i] = took
+			}
 		}
 	}
 	if m.err != nil {
-		return
+		return nil
 	}
-	shortest := slices.Min(took)
-	// The difference of two noisy times may be 0 or negative; no part takes less than a twentieth of the run.
-	if one := max((shortest-less)/float64(parts), shortest/20/float64(parts)); one > 0 {
-		*cell = Cell{Seconds: one, Count: 1} // rounds soon outweigh it
-	}
+	return least
 }
 
-// inTurn sets each cell to the shortest of its runs. It runs all cells one after the other, runs times over. A cell may
-// occur more than once.
-func (m *meter) inTurn(cells []*Cell, runs int, run func(i int) error) {
-	least := map[*Cell]float64{}
-	for r := 0; r <= runs; r++ {
-		for i, cell := range cells {
-			if m.err != nil {
-				return
-			}
-			begin := m.Clock()
-			if m.err = run(i); r > 0 {
-				took := m.Clock() - begin
-				if known, ok := least[cell]; !ok || took < known {
-					least[cell] = took
-				}
-			}
-		}
-	}
-	for cell, seconds := range least {
-		if m.err == nil && seconds > 0 {
-			*cell = Cell{Seconds: seconds, Count: 1}
+// time sets cell to a part of the shortest of several runs: their time less the known seconds, divided by parts.
+func (m *meter) time(cell *Cell, times int, less float64, parts int, run func() error) {
+	for _, shortest := range m.shortest(times, run) {
+		// The difference of two noisy times may be 0 or negative; no part takes less than a twentieth of the run.
+		if one := max((shortest-less)/float64(parts), shortest/20/float64(parts)); one > 0 {
+			*cell = Cell{Seconds: one, Count: 1} // rounds soon outweigh it
 		}
 	}
 }

@@ -78,19 +78,15 @@ var (
 	_ spec.Policy       = (*Goodput)(nil)
 )
 
-func (g *Goodput) now() time.Time {
-	if g.Clock != nil {
-		return g.Clock()
-	}
-	return time.Now()
-}
-
 // Begin implements Drafter. It prefills the draft model only if the estimates expect it to pay.
 func (g *Goodput) Begin(
 	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
 ) (spec.DraftSession, error) {
 	if g.Costs == nil {
 		g.Costs = NewCosts()
+	}
+	if g.Clock == nil {
+		g.Clock = time.Now
 	}
 	g.sampling, g.coupled = s, s.Temperature > 0 && !g.Uncoupled
 	g.learnt = g.Costs.acceptance(g.way())
@@ -116,15 +112,15 @@ func (g *Goodput) Begin(
 	if !g.learnt.withinLoss() || best.value-g.plain() <= g.price()*lag/horizon {
 		return g, nil
 	}
-	begin := g.now()
-	fed, err := g.follow(ctx, prompt, 1, progress)
+	begin := g.Clock()
+	fed, err := g.sequence.Follow(ctx, prompt, 1, progress)
 	if err == nil {
 		err = g.Model.Sync()
 	}
 	if err != nil {
 		return nil, err
 	}
-	g.Costs.observeFeed(fed, g.now().Sub(begin).Seconds())
+	g.Costs.observeFeed(fed, g.Clock().Sub(begin).Seconds())
 	return g, nil
 }
 
@@ -221,7 +217,6 @@ func (g *Goodput) room(length, width int) int {
 	return 1 + (g.Model.Limits().Context-length)/width
 }
 
-// Propose implements DraftSession.
 func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
 	g.round++
 	g.proposed, g.drafted, g.exploring = true, false, false
@@ -282,23 +277,10 @@ func (g *Goodput) choose(length int, value float64, b spec.Budget) (shape, bool)
 	return s, g.exploring
 }
 
-// follow prefills the draft with seq without its last pending tokens, and returns how many tokens that took.
-func (g *Goodput) follow(ctx context.Context, seq []int32, pending int, progress func(int)) (int, error) {
-	surplus := seq[g.sequence.Consumed:max(len(seq)-pending, g.sequence.Consumed)]
-	if len(surplus) == 0 {
-		return 0, nil
-	}
-	if err := g.Model.Prefill(ctx, surplus, spec.ProgressFrom(g.sequence.Consumed, progress)); err != nil {
-		return 0, err
-	}
-	g.sequence.Consumed += len(surplus)
-	return len(surplus), g.sequence.Check()
-}
-
 // grow drafts: one DraftTree call, then level by level while the next level promises more than it costs.
 func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b spec.Budget) error {
-	begin := g.now()
-	fed, err := g.follow(ctx, seq, 2, nil)
+	begin := g.Clock()
+	fed, err := g.sequence.Follow(ctx, seq, 2, nil)
 	if err != nil {
 		return err
 	}
@@ -309,7 +291,7 @@ func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b spec.Budget)
 		return err
 	}
 	g.drafted, g.width, g.levels, g.grows = true, s.width, s.levels, 0
-	g.Costs.observeDraft(fed, s.levels, s.width, g.now().Sub(begin).Seconds())
+	g.Costs.observeDraft(fed, s.levels, s.width, g.Clock().Sub(begin).Seconds())
 	if err := g.sequence.Advance(seq); err != nil {
 		return err
 	}
@@ -321,12 +303,12 @@ func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b spec.Budget)
 	}
 	most := min(g.Levels, b.Levels, g.room(len(seq), s.width))
 	for g.grower != nil && len(levels) < most && g.promising(len(levels), s) {
-		begin := g.now()
+		begin := g.Clock()
 		if levels, err = g.grower.Grow(ctx, 1); err != nil {
 			return err
 		}
 		g.grows++
-		g.Costs.observeGrow(1, s.width, g.now().Sub(begin).Seconds())
+		g.Costs.observeGrow(1, s.width, g.Clock().Sub(begin).Seconds())
 		if err := g.weigh(seq, levels, b); err != nil {
 			return err
 		}
@@ -355,7 +337,6 @@ func (g *Goodput) promising(levels int, s shape) bool {
 	return gain > g.price()*(g.Costs.GrowTime(1, s.width)+more)
 }
 
-// Commit implements DraftSession.
 func (g *Goodput) Commit(path []int32) error {
 	if !g.drafted {
 		return nil

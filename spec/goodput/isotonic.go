@@ -1,10 +1,8 @@
 package goodput
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
 )
 
 const (
@@ -213,14 +211,4 @@ func (m *mixer) validate() error {
 		}
 	}
 	return nil
-}
-
-// ordered returns the indices of values from the largest down, ties in order of the index. It reuses dst.
-func ordered(dst []int32, values []float64) []int32 {
-	dst = dst[:0]
-	for i := range values {
-		dst = append(dst, int32(i))
-	}
-	slices.SortStableFunc(dst, func(a, b int32) int { return cmp.Compare(values[b], values[a]) })
-	return dst
 }

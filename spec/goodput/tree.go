@@ -1,6 +1,7 @@
 package goodput
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -15,14 +16,10 @@ type candidates struct {
 	first [][]int32 // (level of the draft, candidate): its node, or -1
 	path  []int32   // scratch of lookUp
 	order []int32   // nodes without the root by reach, likeliest first
-	reach []float64 // scratch of score
 	index []int32   // of each node, its node in tree, or -1
 	beams []int32
+	open  []int32   // scratch of frontier
 	tree  spec.Tree // of the last call of build
-
-	// Scratch of frontier: the nodes of a level and their joint probabilities.
-	joints []float64
-	open   []int32
 }
 
 // candidate is a proposed token.
@@ -33,8 +30,7 @@ type candidate struct {
 	chance float64 // a: probability of acceptance if the parent is accepted
 	reach  float64 // probability that the path down to the node is accepted
 	joint  float64 // Π q along a path of the draft
-	level  int32   // of the draft, -1: a lookup's token
-	beam   int32   // index among the beams of its level, -1: none
+	beam   int32   // index among the beams of the draft's level, -1: none
 	fed    bool    // the draft consumed it and proposed its children
 	// width and levels are those of the smallest draft that has the node.
 	width, levels int32
@@ -43,7 +39,7 @@ type candidate struct {
 // reset makes c a lone root.
 func (c *candidates) reset(root int32) {
 	c.nodes = append(c.nodes[:0], candidate{
-		token: root, parent: -1, child: -1, next: -1, chance: 1, reach: 1, joint: 1, level: -1, beam: -1, width: 1,
+		token: root, parent: -1, child: -1, next: -1, chance: 1, reach: 1, joint: 1, beam: -1, width: 1,
 	})
 	c.first = c.first[:0]
 	c.order = c.order[:0]
@@ -53,7 +49,7 @@ func (c *candidates) add(parent, token int32) int32 {
 	p := &c.nodes[parent]
 	n := int32(len(c.nodes))
 	c.nodes = append(c.nodes, candidate{
-		token: token, parent: parent, depth: p.depth + 1, child: -1, next: p.child, level: -1, beam: -1,
+		token: token, parent: parent, depth: p.depth + 1, child: -1, next: p.child, beam: -1,
 		width: p.width, levels: p.levels,
 	})
 	c.nodes[parent].child = n
@@ -69,24 +65,12 @@ func (c *candidates) find(parent, token int32) int32 {
 	return -1
 }
 
-// resized returns s with n elements of any value.
-func resized(s []int32, n int) []int32 {
-	if cap(s) < n {
-		return make([]int32, n)
-	}
-	return s[:n]
-}
-
 // levels adds the draft's candidates with the scores of the draft, of c2t unless it is nil, and of an acceptance head.
 func (c *candidates) levels(levels []spec.Level, c2t *spec.C2TClassifier) error {
 	for d := range levels {
 		l := &levels[d]
-		if len(c.first) < cap(c.first) {
-			c.first = c.first[:len(c.first)+1]
-		} else {
-			c.first = append(c.first, nil)
-		}
-		nodes := resized(c.first[d], len(l.Candidates))
+		c.first = slices.Grow(c.first, 1)[:d+1]
+		nodes := slices.Grow(c.first[d][:0], len(l.Candidates))[:len(l.Candidates)]
 		c.first[d] = nodes
 		rank, last := 0, int32(-1)
 		for i, k := range l.Candidates {
@@ -118,7 +102,7 @@ func (c *candidates) levels(levels []spec.Level, c2t *spec.C2TClassifier) error 
 			}
 			n := c.add(parent, k.Token)
 			x := &c.nodes[n]
-			x.level, x.levels, x.joint = int32(d), int32(d+1), c.nodes[parent].joint*math.Exp(q)
+			x.levels, x.joint = int32(d+1), c.nodes[parent].joint*math.Exp(q)
 			x.width = max(x.width, int32(rank+1))
 			x.add(fromDraft, math.Exp(q), choiceClass(rank))
 			if c2t != nil && int(k.Beam) < len(l.Entropies) {
@@ -146,8 +130,8 @@ func (c *candidates) score(h *history, a *acceptance, depth, most int) {
 	const leastReach = 0.01 // of nodes whose successors are looked up: bounds the time of a round
 	for i := 0; i < len(c.nodes); i++ {
 		n := &c.nodes[i]
-		if int(n.depth) < depth && n.reach >= leastReach && (n.fed || len(c.nodes) < most) {
-			c.lookUp(int32(i), h, len(c.nodes) < most)
+		if int(n.depth) < depth && n.reach >= leastReach && len(c.nodes) < most {
+			c.lookUp(int32(i), h)
 		}
 		n = &c.nodes[i]
 		sum := 0.0
@@ -164,18 +148,15 @@ func (c *candidates) score(h *history, a *acceptance, depth, most int) {
 			x.reach = n.reach * x.chance
 		}
 	}
-	c.reach = c.reach[:0]
+	c.order = c.order[:0]
 	for i := range c.nodes[1:] {
-		c.reach = append(c.reach, c.nodes[i+1].reach)
+		c.order = append(c.order, int32(i+1))
 	}
-	c.order = ordered(c.order, c.reach)
-	for i := range c.order {
-		c.order[i]++
-	}
+	slices.SortStableFunc(c.order, func(a, b int32) int { return cmp.Compare(c.nodes[b].reach, c.nodes[a].reach) })
 }
 
-// lookUp scores the children of node n by the history, and with grow adds the history's guesses to them.
-func (c *candidates) lookUp(n int32, h *history, grow bool) {
+// lookUp adds the history's guesses to the children of node n and scores them by it.
+func (c *candidates) lookUp(n int32, h *history) {
 	c.path = c.path[:0]
 	for i := n; i > 0; i = c.nodes[i].parent {
 		c.path = append(c.path, c.nodes[i].token)
@@ -188,9 +169,6 @@ func (c *candidates) lookUp(n int32, h *history, grow bool) {
 	for rank, g := range guesses {
 		k := c.find(n, g.token)
 		if k < 0 {
-			if !grow {
-				continue
-			}
 			k = c.add(n, g.token)
 		}
 		c.nodes[k].evidence.add(fromLookup, min(g.score, 1), choiceClass(rank))
@@ -247,7 +225,7 @@ func (c *candidates) accepted(path []int32) []int32 {
 	c.beams = c.beams[:0]
 	at := int32(0)
 	for _, node := range path[1:] {
-		if at = c.find(at, c.tree.Tokens[node]); at < 0 || c.nodes[at].beam < 0 || c.nodes[at].level < 0 {
+		if at = c.find(at, c.tree.Tokens[node]); at < 0 || c.nodes[at].beam < 0 {
 			break
 		}
 		c.beams = append(c.beams, c.nodes[at].beam)
@@ -330,16 +308,16 @@ func (c *candidates) survey(p *profile, width, levels int, weight float64) {
 // frontier returns the reach of the beams that the next level of the draft would follow: the best k of a level by the
 // draft's own ranking.
 func (c *candidates) frontier(level, k int) float64 {
-	c.joints, c.open = c.joints[:0], c.open[:0]
-	for i := range c.nodes[1:] {
-		if n := &c.nodes[i+1]; int(n.level) == level {
-			c.joints, c.open = append(c.joints, n.joint), append(c.open, int32(i+1))
+	c.open = c.open[:0]
+	for _, n := range c.first[level] {
+		if n >= 0 {
+			c.open = append(c.open, n)
 		}
 	}
-	c.beams = ordered(c.beams, c.joints)
+	slices.SortStableFunc(c.open, func(a, b int32) int { return cmp.Compare(c.nodes[b].joint, c.nodes[a].joint) })
 	sum := 0.0
-	for _, i := range c.beams[:min(k, len(c.beams))] {
-		sum += c.nodes[c.open[i]].reach
+	for _, n := range c.open[:min(k, len(c.open))] {
+		sum += c.nodes[n].reach
 	}
 	return sum
 }

@@ -312,7 +312,7 @@ func chainBudget(c *Config) spec.Budget {
 	case AdaptAdaSD:
 		tokens = min(tokens, adapt.AdaSDMost)
 	}
-	return spec.Budget{Levels: tokens, Width: 1, Nodes: tokens + 1}
+	return spec.ChainBudget(tokens)
 }
 
 func treeBudget(c *Config) spec.Budget {

@@ -3,6 +3,7 @@ package spectest
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"foretoken/spec"
@@ -50,12 +51,8 @@ func (m *brisk) Prefill(_ context.Context, tokens []int32, _ func(int)) error {
 	return nil
 }
 
-func resize[T any](s []T, n int) []T {
-	for cap(s) < n {
-		s = append(s[:cap(s)], *new(T))
-	}
-	return s[:n]
-}
+// resize returns s with n elements, which keep their memory.
+func resize[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
 
 func (m *brisk) Verify(_ context.Context, tree *spec.Tree, _ spec.Sampling) ([]spec.NodeOutput, error) {
 	m.out = resize(m.out, tree.Len())

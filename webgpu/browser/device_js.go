@@ -15,7 +15,6 @@ import (
 
 var (
 	_ webgpu.Device             = (*Device)(nil)
-	_ webgpu.BatchCompiler      = (*Device)(nil)
 	_ webgpu.BackgroundCompiler = (*Device)(nil)
 	_ webgpu.Profiler           = (*Device)(nil)
 )
@@ -278,7 +277,7 @@ func (d *backend) Time(p *program, i, times int) (time.Duration, error) {
 func (d *Device) Destroy() {
 	d.bridge.lose(fmt.Errorf("%w: destroyed", webgpu.ErrDeviceLost))
 	// A call in progress sees the loss and returns.
-	d.Release(func(*buffer) {})
+	d.Release()
 	if d.released.Swap(true) {
 		return
 	}

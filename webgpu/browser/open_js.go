@@ -135,27 +135,28 @@ type reader struct {
 	err error
 }
 
-func (r *reader) get(name string) safejs.Value {
-	v, err := r.v.Get(name)
-	if err != nil && r.err == nil {
+// keep keeps the first error.
+func (r *reader) keep(err error) {
+	if r.err == nil {
 		r.err = err
 	}
+}
+
+func (r *reader) get(name string) safejs.Value {
+	v, err := r.v.Get(name)
+	r.keep(err)
 	return v
 }
 
 func (r *reader) text(name string) string {
 	s, err := r.get(name).String()
-	if err != nil && r.err == nil {
-		r.err = err
-	}
+	r.keep(err)
 	return s
 }
 
 func (r *reader) truth(name string) bool {
 	t, err := r.get(name).Truthy()
-	if err != nil && r.err == nil {
-		r.err = err
-	}
+	r.keep(err)
 	return t
 }
 

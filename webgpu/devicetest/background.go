@@ -73,7 +73,7 @@ func testCompileInBackground(t *testing.T, dev webgpu.Device) {
 	within(t, "Compile of nothing", webgpu.Compile(dev, nil))
 	within(t, "Compile of what there is", webgpu.Compile(dev, []*webgpu.KernelSource{affine(), long(n - 1)}))
 	t.Logf("%d kernels after %v", n, time.Since(start))
-	kernels, err := webgpu.CompileAll(dev, sources)
+	kernels, err := dev.NewKernels(sources)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func testCompileRefused(t *testing.T, dev webgpu.Device) {
 	needCompiler(t, dev)
 	h := h{t, dev}
 	bad := long(100)
-	bad.Name, bad.WGSL = "bad", webgpu.Text(bad.WGSL()+"fn oops( {\n")
+	bad.Name, bad.WGSL = "bad", Text(bad.WGSL()+"fn oops( {\n")
 	within(t, "Compile", webgpu.Compile(dev, []*webgpu.KernelSource{bad, affine()}))
 	for range 2 {
 		_, err := dev.NewKernel(bad)
@@ -119,7 +119,7 @@ func testDestroyedInMidCompile(t *testing.T, dev webgpu.Device) {
 	done := webgpu.Compile(dev, sources)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := webgpu.CompileAll(dev, sources)
+		_, err := dev.NewKernels(sources)
 		for err == nil { // until Destroy wins
 			time.Sleep(time.Millisecond) // Destroy needs a turn on a single thread
 			_, err = dev.NewBuffer("late", 4, webgpu.Storage)
@@ -131,9 +131,9 @@ func testDestroyedInMidCompile(t *testing.T, dev webgpu.Device) {
 	within(t, "Compile on a destroyed device", done)
 	select {
 	case err := <-ended:
-		lost(t, "CompileAll in which the device was destroyed", err)
+		lost(t, "NewKernels in which the device was destroyed", err)
 	case <-time.After(30 * time.Second):
-		t.Fatal("CompileAll hangs on a destroyed device")
+		t.Fatal("NewKernels hangs on a destroyed device")
 	}
 	within(t, "Compile after it", webgpu.Compile(dev, sources))
 	_, err := dev.NewKernel(sources[0])

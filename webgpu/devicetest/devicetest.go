@@ -31,7 +31,7 @@ func Run(t *testing.T, open func(t *testing.T) webgpu.Device) {
 		{"WorkgroupCounts", testWorkgroupCounts},
 		{"KernelEqualsReference", testSaxpy},
 		{"KernelCache", testKernelCache},
-		{"CompileAll", testCompileAll},
+		{"NewKernels", testNewKernels},
 		{"CompileInBackground", testCompileInBackground},
 		{"CompileRefused", testCompileRefused},
 		{"ShaderErrors", testShaderErrors},

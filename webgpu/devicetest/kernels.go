@@ -7,12 +7,15 @@ import (
 	"foretoken/webgpu"
 )
 
+// Text returns a function that returns s, for KernelSource.WGSL.
+func Text(s string) func() string { return func() string { return s } }
+
 // elementwise has a thread for each element: as many as the first word of Constants says, or as the last binding has.
 // declarations are those of the bindings, and body uses them in WGSL as element does on the host.
 func elementwise(name string, bindings []webgpu.Access, declarations, body string,
 	element func(b []webgpu.Memory, i int)) *webgpu.KernelSource {
 	return &webgpu.KernelSource{Name: name, Key: "devicetest/" + name, Bindings: bindings,
-		WGSL: webgpu.Text(declarations + `@compute @workgroup_size(64)
+		WGSL: Text(declarations + `@compute @workgroup_size(64)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
 ` + body + `}
 `),
@@ -89,7 +92,7 @@ func places() *webgpu.KernelSource {
 	return &webgpu.KernelSource{
 		Name: "places", Key: "devicetest/places",
 		Bindings: []webgpu.Access{webgpu.ReadWrite},
-		WGSL: webgpu.Text(`@group(0) @binding(0) var<storage, read_write> y: array<u32>;
+		WGSL: Text(`@group(0) @binding(0) var<storage, read_write> y: array<u32>;
 @compute @workgroup_size(1)
 fn main(@builtin(workgroup_id) g: vec3<u32>, @builtin(num_workgroups) n: vec3<u32>) {
   y[(g.z * n.y + g.y) * n.x + g.x] = g.x | (g.y << 8u) | (g.z << 16u) | 0x1000000u;
@@ -112,7 +115,7 @@ func spin() *webgpu.KernelSource {
 	return &webgpu.KernelSource{
 		Name: "spin", Key: "devicetest/spin",
 		Bindings: []webgpu.Access{webgpu.Constants, webgpu.ReadWrite},
-		WGSL: webgpu.Text(`struct Params { rounds: u32, pad0: u32, pad1: u32, pad2: u32 }
+		WGSL: Text(`struct Params { rounds: u32, pad0: u32, pad1: u32, pad2: u32 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read_write> y: array<u32>;
 @compute @workgroup_size(1)
@@ -148,7 +151,7 @@ func wide(n int) *webgpu.KernelSource {
 		src.Bindings = append(src.Bindings, webgpu.ReadOnly)
 	}
 	src.Bindings = append(src.Bindings, webgpu.ReadWrite)
-	src.WGSL = webgpu.Text(fmt.Sprintf("%s@group(0) @binding(%d) var<storage, read_write> y: array<u32>;\n"+
+	src.WGSL = Text(fmt.Sprintf("%s@group(0) @binding(%d) var<storage, read_write> y: array<u32>;\n"+
 		"@compute @workgroup_size(1)\nfn main() { y[0] = 0u%s; }\n",
 		decl.String(), n-1, add.String()))
 	src.Reference = func(_ [3]int, b []webgpu.Memory) {

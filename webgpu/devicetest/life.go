@@ -58,8 +58,8 @@ func afterDestroy(t *testing.T, dev webgpu.Device, b webgpu.Buffer, k webgpu.Ker
 	lost(t, "NewBuffer", err)
 	_, err = dev.NewKernel(affine())
 	lost(t, "NewKernel", err)
-	_, err = webgpu.CompileAll(dev, []*webgpu.KernelSource{sum(), saxpy()})
-	lost(t, "CompileAll", err)
+	_, err = dev.NewKernels([]*webgpu.KernelSource{sum(), saxpy()})
+	lost(t, "NewKernels", err)
 	_, err = dev.NewProgram("late", []webgpu.Dispatch{{Kernel: k}})
 	lost(t, "NewProgram", err)
 	lost(t, "Write", dev.Write(b, 0, make([]byte, 4)))
@@ -138,12 +138,7 @@ func (h h) pace(long time.Duration) (rounds uint32, n int) {
 
 // spins returns n dispatches of spin, each dependent on the one before.
 func spins(k webgpu.Kernel, params, y webgpu.Buffer, n int) []webgpu.Dispatch {
-	dispatches := make([]webgpu.Dispatch, n)
-	for i := range dispatches {
-		dispatches[i] = webgpu.Dispatch{Kernel: k, Groups: [3]int{1, 1, 1},
-			Bindings: []webgpu.Binding{{Buffer: params}, {Buffer: y}}}
-	}
-	return dispatches
+	return slices.Repeat([]webgpu.Dispatch{dispatch(k, 1, params, y)}, n)
 }
 
 // Timeout tests a device whose open takes the time limit of a call: a longer run must fail in time with ErrTimeout, and

@@ -28,11 +28,11 @@ func testKernelCache(t *testing.T, dev webgpu.Device) {
 	fails(t, "a key used for two shaders", err, "accumulate", "affine")
 }
 
-func testCompileAll(t *testing.T, dev webgpu.Device) {
+func testNewKernels(t *testing.T, dev webgpu.Device) {
 	h := h{t, dev}
 	one := h.kernel(sum())
 	sources := []*webgpu.KernelSource{affine(), sum(), accumulate(), sum(), swapHalves(), saxpy(), affine(), places()}
-	kernels, err := webgpu.CompileAll(dev, sources)
+	kernels, err := dev.NewKernels(sources)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,9 +56,9 @@ func testCompileAll(t *testing.T, dev webgpu.Device) {
 		return // the cpu device compiles nothing
 	}
 	bad := affine()
-	bad.Name, bad.Key, bad.WGSL = "bad", "devicetest/bad", webgpu.Text(bad.WGSL()+"fn oops( {\n")
+	bad.Name, bad.Key, bad.WGSL = "bad", "devicetest/bad", Text(bad.WGSL()+"fn oops( {\n")
 	good := wide(2)
-	_, err = webgpu.CompileAll(dev, []*webgpu.KernelSource{good, bad})
+	_, err = dev.NewKernels([]*webgpu.KernelSource{good, bad})
 	fails(t, "one of several kernels is wrong", err, "bad", "fn oops")
 	h.kernel(good)
 }
@@ -76,7 +76,7 @@ func testShaderErrors(t *testing.T, dev webgpu.Device) {
 		{"store to read-only", "@group(0) @binding(0) var<storage, read> x: array<u32>;\n" +
 			"@compute @workgroup_size(1)\nfn main() {\n  x[0] = 1u;\n}\n", 4, "x[0] = 1u;"},
 	} {
-		src := &webgpu.KernelSource{Name: "wrong " + c.name, Key: "devicetest/wrong/" + c.name, WGSL: webgpu.Text(c.wgsl),
+		src := &webgpu.KernelSource{Name: "wrong " + c.name, Key: "devicetest/wrong/" + c.name, WGSL: Text(c.wgsl),
 			Bindings: []webgpu.Access{webgpu.ReadOnly}}
 		_, err := dev.NewKernel(src)
 		fails(t, c.name, err, src.Name, c.source)
@@ -92,7 +92,7 @@ func testShaderErrors(t *testing.T, dev webgpu.Device) {
 	}
 	entry := affine()
 	entry.Name, entry.Key = "no entry point", "devicetest/noentry"
-	entry.WGSL = webgpu.Text(strings.Replace(entry.WGSL(), "fn main", "fn other", 1))
+	entry.WGSL = Text(strings.Replace(entry.WGSL(), "fn main", "fn other", 1))
 	_, err := dev.NewKernel(entry)
 	fails(t, "no function main", err, entry.Name)
 
@@ -104,7 +104,7 @@ func testShaderErrors(t *testing.T, dev webgpu.Device) {
 
 	large := places()
 	large.Name, large.Key = "large workgroup", "devicetest/largegroup"
-	large.WGSL = webgpu.Text(strings.Replace(large.WGSL(), "workgroup_size(1)",
+	large.WGSL = Text(strings.Replace(large.WGSL(), "workgroup_size(1)",
 		fmt.Sprintf("workgroup_size(%d)", 2*dev.Info().Limits.MaxWorkgroupInvocations), 1))
 	_, err = dev.NewKernel(large)
 	fails(t, "more invocations than the limit", err, large.Name)
@@ -115,7 +115,7 @@ func testShaderErrors(t *testing.T, dev webgpu.Device) {
 	}
 	memory := places()
 	memory.Name, memory.Key = "workgroup memory", "devicetest/groupmemory"
-	memory.WGSL = webgpu.Text(fmt.Sprintf("var<workgroup> w: array<u32, %d>;\n", dev.Info().Limits.MaxWorkgroupStorage/4+4) +
+	memory.WGSL = Text(fmt.Sprintf("var<workgroup> w: array<u32, %d>;\n", dev.Info().Limits.MaxWorkgroupStorage/4+4) +
 		strings.Replace(memory.WGSL(), "  y[", "  w[g.x] = 1u;\n  y[w[g.y] + ", 1))
 	_, err = dev.NewKernel(memory)
 	fails(t, "more workgroup memory than the limit", err, memory.Name)
@@ -304,7 +304,7 @@ func testWorksAfterErrors(t *testing.T, dev webgpu.Device) {
 	for range 3 {
 		_, _ = dev.NewBuffer("bad", -1, webgpu.Storage)
 		bad := accumulate()
-		bad.Key, bad.WGSL, bad.Reference = "devicetest/unfit", webgpu.Text("fn ("), nil
+		bad.Key, bad.WGSL, bad.Reference = "devicetest/unfit", Text("fn ("), nil
 		if _, err := dev.NewKernel(bad); err == nil {
 			t.Error("nonsense compiled")
 		}

@@ -103,7 +103,6 @@ type Device struct {
 
 var (
 	_ webgpu.Device             = (*Device)(nil)
-	_ webgpu.BatchCompiler      = (*Device)(nil)
 	_ webgpu.BackgroundCompiler = (*Device)(nil)
 	_ webgpu.Profiler           = (*Device)(nil)
 )
@@ -168,7 +167,7 @@ func (d *Device) NewKernels(sources []*webgpu.KernelSource) ([]webgpu.Kernel, er
 	if err := d.enter(NewKernels, fmt.Sprintf("(%d)", len(sources))); err != nil {
 		return nil, err
 	}
-	return webgpu.CompileAll(d.Device, sources)
+	return d.Device.NewKernels(sources)
 }
 
 // Compile is the other device's: what goes wrong with it shows at NewKernels.

@@ -1,6 +1,9 @@
 package kernels
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // KVFormat is the storage format of keys and values.
 type KVFormat int
@@ -17,10 +20,8 @@ func (f KVFormat) String() string { return kvNames[f] }
 
 // ParseKVFormat returns the format named f32, f16 or q8.
 func ParseKVFormat(name string) (KVFormat, error) {
-	for i, n := range kvNames {
-		if n == name {
-			return KVFormat(i), nil
-		}
+	if i := slices.Index(kvNames, name); i >= 0 {
+		return KVFormat(i), nil
 	}
 	return 0, fmt.Errorf("kernels: KV format %.80q; want f32, f16 or q8", name)
 }

@@ -2,6 +2,14 @@ package kernels
 
 import "foretoken/webgpu"
 
+// SlotOf returns the KV slot of a position that row i sees, given the buffers and the stride of Slots.
+func SlotOf(rows, table, ancestors webgpu.Memory, stride, i, position int) int {
+	if shared := int(rows[i*RowWords+2]); position >= shared {
+		return int(ancestors[i*stride+position-shared])
+	}
+	return int(table[position])
+}
+
 // Rotate rotates the queries and keys in v, a row of queries, keys and values, by the position in row, and stores
 // keys and values at its slot.
 func Rotate(h Heads, l CacheLayout, row webgpu.Memory, table, v []float32, keys, values webgpu.Memory) {

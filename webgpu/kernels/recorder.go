@@ -88,8 +88,9 @@ func (b *Built) Free() {
 func Build(dev webgpu.Device, recorders ...*Recorder) (*Built, error) {
 	blocks := map[string]int{} // parameter words → block: equal blocks are shared
 	var words []uint32
-	at := make([][]int, len(recorders))
-	for i, r := range recorders {
+	var at []int // the blocks of the steps of all recorders
+	var sources []*webgpu.KernelSource
+	for _, r := range recorders {
 		for _, s := range r.steps {
 			key := fmt.Sprint(s.params)
 			n, ok := blocks[key]
@@ -104,10 +105,10 @@ func Build(dev webgpu.Device, recorders ...*Recorder) (*Built, error) {
 					words = append(words, 0)
 				}
 			}
-			at[i] = append(at[i], n)
+			at, sources = append(at, n), append(sources, s.source)
 		}
 	}
-	handles, err := compile(dev, recorders)
+	kernels, err := dev.NewKernels(sources)
 	if err != nil {
 		return nil, err
 	}
@@ -119,13 +120,14 @@ func Build(dev webgpu.Device, recorders ...*Recorder) (*Built, error) {
 		b.Free()
 		return nil, err
 	}
-	for i, r := range recorders {
+	for _, r := range recorders {
 		var dispatches []webgpu.Dispatch
-		for j, s := range r.steps {
-			params := webgpu.Binding{Buffer: b.params, Offset: at[i][j] * paramBlock, Size: paramBlock}
-			dispatches = append(dispatches, webgpu.Dispatch{Kernel: handles[s.source.Key],
+		for i, s := range r.steps {
+			params := webgpu.Binding{Buffer: b.params, Offset: at[i] * paramBlock, Size: paramBlock}
+			dispatches = append(dispatches, webgpu.Dispatch{Kernel: kernels[i],
 				Bindings: append([]webgpu.Binding{params}, s.views...), Groups: s.groups})
 		}
+		at, kernels = at[len(r.steps):], kernels[len(r.steps):]
 		p, err := dev.NewProgram(r.label, dispatches)
 		if err != nil {
 			b.Free()
@@ -134,28 +136,6 @@ func Build(dev webgpu.Device, recorders ...*Recorder) (*Built, error) {
 		b.Programs = append(b.Programs, p)
 	}
 	return b, nil
-}
-
-func compile(dev webgpu.Device, recorders []*Recorder) (map[string]webgpu.Kernel, error) {
-	var sources []*webgpu.KernelSource
-	seen := map[string]bool{}
-	for _, r := range recorders {
-		for _, s := range r.steps {
-			if !seen[s.source.Key] {
-				seen[s.source.Key] = true
-				sources = append(sources, s.source)
-			}
-		}
-	}
-	kernels, err := webgpu.CompileAll(dev, sources)
-	if err != nil {
-		return nil, err
-	}
-	handles := make(map[string]webgpu.Kernel, len(sources))
-	for i, s := range sources {
-		handles[s.Key] = kernels[i]
-	}
-	return handles, nil
 }
 
 // GroupsFor returns how many workgroups of size threads cover n threads, folded into two dimensions if one would

@@ -95,10 +95,7 @@ func adapterLimits(a *wgpu.Adapter) webgpu.Limits {
 	raise := func(limit *int, offered uint64) {
 		// Sizes stay below 2 GiB, the most that 32-bit shader indices and the
 		// drivers' own arithmetic are safe with.
-		if offered > 1<<31-4 {
-			offered = 1<<31 - 4
-		}
-		*limit = max(*limit, int(offered))
+		*limit = max(*limit, int(min(offered, 1<<31-4)))
 	}
 	raise(&out.MaxBindingSize, l.MaxStorageBufferBindingSize&^3)
 	raise(&out.MaxBufferSize, l.MaxBufferSize&^3)

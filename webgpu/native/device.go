@@ -18,9 +18,8 @@ import (
 )
 
 var (
-	_ webgpu.Device        = (*Device)(nil)
-	_ webgpu.BatchCompiler = (*Device)(nil)
-	_ webgpu.Profiler      = (*Device)(nil)
+	_ webgpu.Device   = (*Device)(nil)
+	_ webgpu.Profiler = (*Device)(nil)
 )
 
 // Options say which adapter to open and how patient to be.
@@ -211,12 +210,17 @@ func (d *backend) Lost() error {
 
 func (d *backend) Late() error { return nil }
 
-func (d *backend) MakeBuffer(label string, size int, usage webgpu.Usage) (made *wgpu.Buffer, err error) {
+// makeBy is do for work with a result.
+func makeBy[T any](d *backend, work func(*driver) (T, error)) (made T, err error) {
 	err = d.do(func(drv *driver) (err error) {
-		made, err = drv.newBuffer(label, size, usage)
+		made, err = work(drv)
 		return err
 	})
 	return made, err
+}
+
+func (d *backend) MakeBuffer(label string, size int, usage webgpu.Usage) (*wgpu.Buffer, error) {
+	return makeBy(d, func(drv *driver) (*wgpu.Buffer, error) { return drv.newBuffer(label, size, usage) })
 }
 
 func (d *backend) DropBuffer(b *buffer) {
@@ -228,26 +232,19 @@ func (d *backend) DropBuffer(b *buffer) {
 func (d *backend) MakeKernels(sources []*webgpu.KernelSource) ([]*pipeline, []error) {
 	made, failed := make([]*pipeline, len(sources)), make([]error, len(sources))
 	for i, src := range sources {
-		err := d.do(func(drv *driver) (err error) {
-			made[i], err = drv.newPipeline(src)
-			return err
-		})
+		p, err := makeBy(d, func(drv *driver) (*pipeline, error) { return drv.newPipeline(src) })
 		if shader := (*webgpu.ShaderError)(nil); err != nil && !errors.As(err, &shader) { // that one names the kernel
 			err = fmt.Errorf("kernel %s: %w", src.Name, err)
 		}
-		failed[i] = err
+		made[i], failed[i] = p, err
 	}
 	return made, failed
 }
 
 // MakeProgram encodes the dispatches once without submitting, so that the driver refuses a bad one here and not in
 // Replay.
-func (d *backend) MakeProgram(_ string, steps []step) (made []recorded, err error) {
-	err = d.do(func(drv *driver) (err error) {
-		made, err = drv.record(steps)
-		return err
-	})
-	return made, err
+func (d *backend) MakeProgram(_ string, steps []step) ([]recorded, error) {
+	return makeBy(d, func(drv *driver) ([]recorded, error) { return drv.record(steps) })
 }
 
 func (d *backend) DropProgram(made []recorded) {

@@ -70,7 +70,7 @@ func TestLongRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	kernel, err := d.NewKernel(&webgpu.KernelSource{Name: "count slowly", Key: "count slowly",
-		Bindings: []webgpu.Access{webgpu.ReadWrite}, WGSL: webgpu.Text(`
+		Bindings: []webgpu.Access{webgpu.ReadWrite}, WGSL: devicetest.Text(`
 @group(0) @binding(0) var<storage, read_write> y: array<u32>;
 
 @compute @workgroup_size(1)

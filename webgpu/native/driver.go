@@ -83,10 +83,7 @@ func (drv *driver) release() (left Handles) {
 		b.Destroy()
 		b.Release()
 	}
-	if drv.staging != nil {
-		drv.staging.Destroy()
-		drv.staging.Release()
-	}
+	drv.freeStaging()
 	if drv.queue != nil {
 		drv.queue.Release()
 	}
@@ -124,7 +121,7 @@ func (drv *driver) freeBuffer(b *wgpu.Buffer) {
 	b.Release()
 }
 
-func (drv *driver) newPipeline(src *webgpu.KernelSource) (*pipeline, error) {
+func (drv *driver) newPipeline(src *webgpu.KernelSource) (made *pipeline, err error) {
 	entries := make([]wgpu.BindGroupLayoutEntry, len(src.Bindings))
 	for i, a := range src.Bindings {
 		kind := wgpu.BufferBindingType_Storage
@@ -141,7 +138,11 @@ func (drv *driver) newPipeline(src *webgpu.KernelSource) (*pipeline, error) {
 		}
 	}
 	p := &pipeline{}
-	var err error
+	defer func() {
+		if err != nil {
+			p.release()
+		}
+	}()
 	p.module, err = drv.device.CreateShaderModule(&wgpu.ShaderModuleDescriptor{
 		Label: src.Name, WGSLDescriptor: &wgpu.ShaderModuleWGSLDescriptor{Code: src.Shader()}})
 	if err != nil {
@@ -149,24 +150,20 @@ func (drv *driver) newPipeline(src *webgpu.KernelSource) (*pipeline, error) {
 	}
 	p.layout, err = drv.device.CreateBindGroupLayout(&wgpu.BindGroupLayoutDescriptor{Label: src.Name, Entries: entries})
 	if err != nil {
-		p.release()
 		return nil, plain(err)
 	}
 	p.outer, err = drv.device.CreatePipelineLayout(&wgpu.PipelineLayoutDescriptor{
 		Label: src.Name, BindGroupLayouts: []*wgpu.BindGroupLayout{p.layout}})
 	if err != nil {
-		p.release()
 		return nil, plain(err)
 	}
 	p.compute, err = drv.device.CreateComputePipeline(&wgpu.ComputePipelineDescriptor{
 		Label: src.Name, Layout: p.outer,
 		Compute: wgpu.ProgrammableStageDescriptor{Module: p.module, EntryPoint: "main"}})
-	if err != nil {
-		p.release()
-		return nil, shaderError(src, err)
+	if err == nil {
+		err = drv.mail.take()
 	}
-	if err := drv.mail.take(); err != nil {
-		p.release()
+	if err != nil {
 		return nil, shaderError(src, err)
 	}
 	drv.pipelines = append(drv.pipelines, p)
@@ -379,13 +376,17 @@ func (drv *driver) reserve(size int, result *readback) error {
 	if err != nil {
 		return fmt.Errorf("staging buffer of %d bytes: %w", grown, plain(err))
 	}
+	drv.freeStaging()
+	drv.staging, drv.stagingSize = b, grown
+	result.Buffers = 1
+	return nil
+}
+
+func (drv *driver) freeStaging() {
 	if drv.staging != nil {
 		drv.staging.Destroy()
 		drv.staging.Release()
 	}
-	drv.staging, drv.stagingSize = b, grown
-	result.Buffers = 1
-	return nil
 }
 
 // await maps the staging buffer and polls until it is mapped or the device is lost; see poll.

@@ -18,8 +18,8 @@ func (d *Device) Handles() (Handles, error) {
 		return nil, err
 	}
 	defer d.Leave()
-	var held Handles
-	if err := (*backend)(d).do(func(drv *driver) error { held = handles(drv.instance); return nil }); err != nil {
+	held, err := makeBy((*backend)(d), func(drv *driver) (Handles, error) { return handles(drv.instance), nil })
+	if err != nil {
 		return nil, fmt.Errorf("native: handles: %w", err)
 	}
 	return held, nil

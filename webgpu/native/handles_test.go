@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"foretoken/webgpu"
+	"foretoken/webgpu/devicetest"
 )
 
 // TestHandles makes and frees objects and checks the library's own count: a freed object is gone after the next
@@ -29,7 +30,7 @@ func TestHandles(t *testing.T) {
 			t.Fatal(err)
 		}
 		k, err := d.NewKernel(&webgpu.KernelSource{Name: "add one", Key: "add one",
-			Bindings: []webgpu.Access{webgpu.ReadWrite}, WGSL: webgpu.Text(`
+			Bindings: []webgpu.Access{webgpu.ReadWrite}, WGSL: devicetest.Text(`
 @group(0) @binding(0) var<storage, read_write> x: array<u32>;
 
 @compute @workgroup_size(16)

@@ -14,9 +14,5 @@ const Accelerator = "browser"
 const alias = "webgpu"
 
 func accelerator(ctx context.Context, patience time.Duration) (webgpu.Device, error) {
-	d, err := browser.Open(ctx, browser.Options{ReadTimeout: patience})
-	if err != nil {
-		return nil, err // not d: a nil *Device in the interface is not nil
-	}
-	return d, nil
+	return orNil(browser.Open(ctx, browser.Options{ReadTimeout: patience}))
 }

@@ -71,9 +71,13 @@ func (o Options) cpu() (webgpu.Device, error) {
 	if threads == 0 {
 		threads = simd.Most()
 	}
-	d, err := simd.Open(simd.Options{Threads: threads, Fixed: o.Threads > 0, Patience: o.Patience})
+	return orNil(simd.Open(simd.Options{Threads: threads, Fixed: o.Threads > 0, Patience: o.Patience}))
+}
+
+// orNil returns the results of opening a device. A nil pointer in the interface would not be nil.
+func orNil[D webgpu.Device](d D, err error) (webgpu.Device, error) {
 	if err != nil {
-		return nil, err // not d: a nil *Device in the interface is not nil
+		return nil, err
 	}
 	return d, nil
 }

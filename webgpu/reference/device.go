@@ -11,9 +11,8 @@ import (
 )
 
 var (
-	_ webgpu.Device        = (*Device)(nil)
-	_ webgpu.BatchCompiler = (*Device)(nil)
-	_ webgpu.Profiler      = (*Device)(nil)
+	_ webgpu.Device   = (*Device)(nil)
+	_ webgpu.Profiler = (*Device)(nil)
 )
 
 type (
@@ -139,6 +138,6 @@ func (d *backend) Time(p *program, i, times int) (time.Duration, error) {
 // Destroy loses the device and lets its memory go.
 func (d *Device) Destroy() {
 	if d.life.End() {
-		d.Release(func(b *buffer) { b.Data = nil })
+		d.Release()
 	}
 }

@@ -1,6 +1,7 @@
 package simd
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -14,9 +15,8 @@ import (
 )
 
 var (
-	_ webgpu.Device        = (*Device)(nil)
-	_ webgpu.BatchCompiler = (*Device)(nil)
-	_ webgpu.Profiler      = (*Device)(nil)
+	_ webgpu.Device   = (*Device)(nil)
+	_ webgpu.Profiler = (*Device)(nil)
 )
 
 // module is an instance of the module and its memory. Addresses and sizes are in bytes.
@@ -132,11 +132,8 @@ func (d *Device) begin() error {
 		}
 		name := make([]byte, longestName)
 		d.module.get(at, name)
-		end := 0
-		for end < len(name) && name[end] != 0 {
-			end++
-		}
-		d.kernels[string(name[:end])] = i
+		name, _, _ = bytes.Cut(name, []byte{0})
+		d.kernels[string(name)] = i
 	}
 	base, err := d.module.call("heap_base")
 	d.heap.begin(int(base))
@@ -363,7 +360,7 @@ func (d *Device) Destroy() {
 	if !d.life.End() {
 		return
 	}
-	d.Release(func(*buffer) {})
+	d.Release()
 	d.life.After(func() {
 		(*backend)(d).setWord(poolEnded, 1)
 		d.module.close()

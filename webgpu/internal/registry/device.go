@@ -43,20 +43,35 @@ type Replayed struct {
 	Fallbacks int
 }
 
-// Device is the part that all devices share: the lock, the checks, the counters and the watcher. It has the methods
-// of webgpu.Device that can fail by a caller's mistake.
+// Device is the part that all devices share: the lock, the handles, the checks, the counters and the watcher. It has
+// the methods of webgpu.Device that can fail by a caller's mistake. Handles are never used twice.
 type Device[B, K, P any] struct {
-	*Registry[B, K, P]
 	backend Backend[B, K, P]
 	name    string     // prefix of errors
 	mu      sync.Mutex // held by every call but Destroy's first step, Lost and Info
 	count   webgpu.Counters
 	watch   func([]webgpu.Program) // receives the programs of every run; may be nil
+
+	limits   webgpu.Limits
+	buffers  map[webgpu.Buffer]*Buffer[B]
+	kernels  map[webgpu.Kernel]*Kernel[K]
+	byKey    map[string]*Kernel[K]
+	programs map[webgpu.Program]*Program[B, K, P]
+	buffer   webgpu.Buffer  // last handle given
+	program  webgpu.Program // last handle given
+	frees    uint64
+
+	run  []*Program[B, K, P] // what checkRun resolved
+	from []*Buffer[B]
 }
 
 // NewDevice makes the shared part of a device, whose errors begin with name.
 func NewDevice[B, K, P any](name string, limits webgpu.Limits, backend Backend[B, K, P]) *Device[B, K, P] {
-	return &Device[B, K, P]{Registry: New[B, K, P](limits), backend: backend, name: name}
+	return &Device[B, K, P]{
+		backend: backend, name: name, limits: limits,
+		buffers: map[webgpu.Buffer]*Buffer[B]{}, programs: map[webgpu.Program]*Program[B, K, P]{},
+		kernels: map[webgpu.Kernel]*Kernel[K]{}, byKey: map[string]*Kernel[K]{},
+	}
 }
 
 // Lost reports why the device is lost, or nil.
@@ -196,7 +211,8 @@ func (d *Device[B, K, P]) FreeProgram(h webgpu.Program) {
 	if d.backend.Lost() != nil {
 		return
 	}
-	if p := d.freeProgram(h); p != nil {
+	if p := d.programs[h]; p != nil {
+		delete(d.programs, h)
 		d.backend.DropProgram(p.Data)
 	}
 }
@@ -233,7 +249,7 @@ func (d *Device[B, K, P]) Run(programs []webgpu.Program, reads ...webgpu.Region)
 	}
 	done, err := d.backend.Replay(run, from, reads, total)
 	if err != nil {
-		return fmt.Errorf("%s: run %s: %w", d.name, Labels(run), err)
+		return fmt.Errorf("%s: run %s: %w", d.name, labels(run), err)
 	}
 	d.count.Submits++
 	d.count.Buffers += done.Buffers
@@ -299,14 +315,11 @@ func (d *Device[B, K, P]) Profile(h webgpu.Program) (webgpu.Profile, error) {
 	return out, nil
 }
 
-// Release empties the registry of a device that was destroyed, and hands every buffer over.
-func (d *Device[B, K, P]) Release(buffer func(*Buffer[B])) {
+// Release forgets the objects of a device that was destroyed.
+func (d *Device[B, K, P]) Release() {
 	d.mu.Lock()
 	defer d.Leave()
-	for _, b := range d.buffers {
-		b.freed = true
-		buffer(b)
-	}
+	d.run, d.from = nil, nil
 	clear(d.programs)
 	clear(d.kernels)
 	clear(d.byKey)

@@ -1,7 +1,7 @@
-// Package registry is the part that all devices share. Device has the methods of webgpu.Device; its Registry keeps
-// the handles: which are alive, their labels, and whether WebGPU would accept a request. So a mistake gives the same
-// error with the same label on every device, and drivers that abort the process on bad input never see any. A
-// Backend does what remains.
+// Package registry is the part that all devices share. Device has the methods of webgpu.Device and keeps the handles:
+// which are alive, their labels, and whether WebGPU would accept a request. So a mistake gives the same error with the
+// same label on every device, and drivers that abort the process on bad input never see any. A Backend does what
+// remains.
 //
 // B, K and P are a backend's own data for a buffer, a kernel and a program.
 package registry
@@ -52,11 +52,11 @@ type Program[B, K, P any] struct {
 	Steps   []Step[B, K]
 	Data    P
 	buffers []*Buffer[B] // each buffer bound, once
-	checked uint64       // the registry's frees when buffers were last seen alive
+	checked uint64       // the device's frees when buffers were last seen alive
 }
 
-// Labels names programs in an error.
-func Labels[B, K, P any](run []*Program[B, K, P]) string {
+// labels names programs in an error.
+func labels[B, K, P any](run []*Program[B, K, P]) string {
 	if len(run) == 0 {
 		return "of no program"
 	}
@@ -67,76 +67,50 @@ func Labels[B, K, P any](run []*Program[B, K, P]) string {
 	return strings.Join(names, "+")
 }
 
-// Registry holds the live handles of one device. Handles are never used twice. It is not safe for concurrent use.
-type Registry[B, K, P any] struct {
-	limits   webgpu.Limits
-	buffers  map[webgpu.Buffer]*Buffer[B]
-	kernels  map[webgpu.Kernel]*Kernel[K]
-	byKey    map[string]*Kernel[K]
-	programs map[webgpu.Program]*Program[B, K, P]
-	buffer   webgpu.Buffer  // last handle given
-	program  webgpu.Program // last handle given
-	frees    uint64
-
-	run  []*Program[B, K, P] // what checkRun resolved
-	from []*Buffer[B]
-}
-
-// New makes an empty registry that checks against limits.
-func New[B, K, P any](limits webgpu.Limits) *Registry[B, K, P] {
-	return &Registry[B, K, P]{
-		limits:   limits,
-		buffers:  map[webgpu.Buffer]*Buffer[B]{},
-		kernels:  map[webgpu.Kernel]*Kernel[K]{},
-		byKey:    map[string]*Kernel[K]{},
-		programs: map[webgpu.Program]*Program[B, K, P]{},
-	}
-}
-
 // checkBuffer returns the size to allocate for a buffer of size bytes.
-func (r *Registry[B, K, P]) checkBuffer(label string, size int, usage webgpu.Usage) (int, error) {
+func (d *Device[B, K, P]) checkBuffer(label string, size int, usage webgpu.Usage) (int, error) {
 	if usage != webgpu.Storage && usage != webgpu.Uniform {
 		return 0, fmt.Errorf("webgpu: buffer %s: unknown usage %d", label, usage)
 	}
 	if size <= 0 {
 		return 0, fmt.Errorf("webgpu: buffer %s: size %d is not positive", label, size)
 	}
-	if size > r.limits.MaxBufferSize {
+	if size > d.limits.MaxBufferSize {
 		return 0, fmt.Errorf("webgpu: buffer %s: size %d exceeds the device's limit of %d bytes", label, size,
-			r.limits.MaxBufferSize)
+			d.limits.MaxBufferSize)
 	}
 	return (size + 3) &^ 3, nil
 }
 
 // addBuffer registers a buffer made with a size from checkBuffer.
-func (r *Registry[B, K, P]) addBuffer(label string, size int, usage webgpu.Usage, data B) *Buffer[B] {
-	r.buffer++
-	b := &Buffer[B]{Handle: r.buffer, Label: label, Size: size, Usage: usage, Data: data}
-	r.buffers[b.Handle] = b
+func (d *Device[B, K, P]) addBuffer(label string, size int, usage webgpu.Usage, data B) *Buffer[B] {
+	d.buffer++
+	b := &Buffer[B]{Handle: d.buffer, Label: label, Size: size, Usage: usage, Data: data}
+	d.buffers[b.Handle] = b
 	return b
 }
 
 // freeBuffer forgets a buffer and returns it, or nil if it was not alive.
-func (r *Registry[B, K, P]) freeBuffer(h webgpu.Buffer) *Buffer[B] {
-	b := r.buffers[h]
+func (d *Device[B, K, P]) freeBuffer(h webgpu.Buffer) *Buffer[B] {
+	b := d.buffers[h]
 	if b == nil {
 		return nil
 	}
 	b.freed = true
-	r.frees++
-	delete(r.buffers, h)
+	d.frees++
+	delete(d.buffers, h)
 	return b
 }
 
 // CheckKernel returns the kernel made before for the source's key, or nil when it must be compiled.
-func (r *Registry[B, K, P]) CheckKernel(src *webgpu.KernelSource) (*Kernel[K], error) {
+func (d *Device[B, K, P]) CheckKernel(src *webgpu.KernelSource) (*Kernel[K], error) {
 	if src == nil {
 		return nil, fmt.Errorf("webgpu: kernel: no source")
 	}
 	if src.Key == "" {
 		return nil, fmt.Errorf("webgpu: kernel %s: empty key", src.Name)
 	}
-	if k := r.byKey[src.Key]; k != nil {
+	if k := d.byKey[src.Key]; k != nil {
 		// A key that names two shaders would silently run the wrong one.
 		if k.Source != src && (k.Source.Shader() != src.Shader() || !slices.Equal(k.Source.Bindings, src.Bindings)) {
 			return nil, fmt.Errorf("webgpu: kernel %s: key %q was used before for another source (kernel %s)", src.Name,
@@ -155,9 +129,9 @@ func (r *Registry[B, K, P]) CheckKernel(src *webgpu.KernelSource) (*Kernel[K], e
 			return nil, fmt.Errorf("webgpu: kernel %s: binding %d: unknown access %d", src.Name, i, a)
 		}
 	}
-	if storage > r.limits.MaxStorageBuffers {
+	if storage > d.limits.MaxStorageBuffers {
 		return nil, fmt.Errorf("webgpu: kernel %s: %d storage bindings exceed the device's limit of %d", src.Name,
-			storage, r.limits.MaxStorageBuffers)
+			storage, d.limits.MaxStorageBuffers)
 	}
 	if uniform > webgpu.MaxUniformBindings {
 		return nil, fmt.Errorf("webgpu: kernel %s: %d uniform bindings exceed the limit of %d", src.Name, uniform,
@@ -167,44 +141,44 @@ func (r *Registry[B, K, P]) CheckKernel(src *webgpu.KernelSource) (*Kernel[K], e
 }
 
 // addKernel registers a compiled kernel.
-func (r *Registry[B, K, P]) addKernel(src *webgpu.KernelSource, data K) *Kernel[K] {
-	k := &Kernel[K]{Handle: webgpu.Kernel(len(r.kernels) + 1), Source: src, Data: data}
-	r.kernels[k.Handle] = k
-	r.byKey[src.Key] = k
+func (d *Device[B, K, P]) addKernel(src *webgpu.KernelSource, data K) *Kernel[K] {
+	k := &Kernel[K]{Handle: webgpu.Kernel(len(d.kernels) + 1), Source: src, Data: data}
+	d.kernels[k.Handle] = k
+	d.byKey[src.Key] = k
 	return k
 }
 
 // checkProgram resolves and checks dispatches.
-func (r *Registry[B, K, P]) checkProgram(label string, dispatches []webgpu.Dispatch) ([]Step[B, K], error) {
+func (d *Device[B, K, P]) checkProgram(label string, dispatches []webgpu.Dispatch) ([]Step[B, K], error) {
 	steps := make([]Step[B, K], len(dispatches))
-	for i, d := range dispatches {
-		k := r.kernels[d.Kernel]
+	for i, s := range dispatches {
+		k := d.kernels[s.Kernel]
 		if k == nil {
-			return nil, fmt.Errorf("webgpu: program %s, dispatch %d: no kernel has handle %d", label, i, d.Kernel)
+			return nil, fmt.Errorf("webgpu: program %s, dispatch %d: no kernel has handle %d", label, i, s.Kernel)
 		}
-		bound, err := r.checkBindings(k.Source, d.Bindings)
+		bound, err := d.checkBindings(k.Source, s.Bindings)
 		if err != nil {
 			return nil, fmt.Errorf("webgpu: program %s, dispatch %d, kernel %s: %w", label, i, k.Source.Name, err)
 		}
-		for axis, n := range d.Groups {
-			if n < 0 || n > r.limits.MaxWorkgroupsPerDim {
+		for axis, n := range s.Groups {
+			if n < 0 || n > d.limits.MaxWorkgroupsPerDim {
 				return nil, fmt.Errorf("webgpu: program %s, dispatch %d, kernel %s: %d workgroups in dimension %d, "+
 					"the device allows 0 to %d",
-					label, i, k.Source.Name, n, axis, r.limits.MaxWorkgroupsPerDim)
+					label, i, k.Source.Name, n, axis, d.limits.MaxWorkgroupsPerDim)
 			}
 		}
-		steps[i] = Step[B, K]{Kernel: k, Bindings: bound, Groups: d.Groups}
+		steps[i] = Step[B, K]{Kernel: k, Bindings: bound, Groups: s.Groups}
 	}
 	return steps, nil
 }
 
-func (r *Registry[B, K, P]) checkBindings(src *webgpu.KernelSource, bindings []webgpu.Binding) ([]Bound[B], error) {
+func (d *Device[B, K, P]) checkBindings(src *webgpu.KernelSource, bindings []webgpu.Binding) ([]Bound[B], error) {
 	if len(bindings) != len(src.Bindings) {
 		return nil, fmt.Errorf("%d bindings given, the kernel has %d", len(bindings), len(src.Bindings))
 	}
 	bound := make([]Bound[B], len(bindings))
 	for i, g := range bindings {
-		b := r.buffers[g.Buffer]
+		b := d.buffers[g.Buffer]
 		if b == nil {
 			return nil, fmt.Errorf("binding %d: no buffer has handle %d (freed?)", i, g.Buffer)
 		}
@@ -220,13 +194,13 @@ func (r *Registry[B, K, P]) checkBindings(src *webgpu.KernelSource, bindings []w
 			return nil, fmt.Errorf("binding %d, buffer %s: bytes %d+%d of %d (sizes are positive multiples of 4)", i,
 				b.Label, g.Offset, size, b.Size)
 		}
-		limit, usage := r.limits.MaxBindingSize, webgpu.Storage
+		limit, usage := d.limits.MaxBindingSize, webgpu.Storage
 		if src.Bindings[i] == webgpu.Constants {
 			limit, usage = webgpu.MaxUniformSize, webgpu.Uniform
 		}
 		if b.Usage != usage {
 			return nil, fmt.Errorf("binding %d, buffer %s: %s, but the kernel declares %s", i, b.Label,
-				usageName(b.Usage), accessName(src.Bindings[i]))
+				usages[b.Usage], accesses[src.Bindings[i]])
 		}
 		if size > limit {
 			return nil, fmt.Errorf("binding %d, buffer %s: %d bytes bound, the limit is %d", i, b.Label, size, limit)
@@ -260,9 +234,9 @@ func checkAliases[B any](src *webgpu.KernelSource, bound []Bound[B]) error {
 }
 
 // addProgram registers a program of checked steps.
-func (r *Registry[B, K, P]) addProgram(label string, steps []Step[B, K], data P) *Program[B, K, P] {
-	r.program++
-	p := &Program[B, K, P]{Handle: r.program, Label: label, Steps: steps, Data: data, checked: r.frees}
+func (d *Device[B, K, P]) addProgram(label string, steps []Step[B, K], data P) *Program[B, K, P] {
+	d.program++
+	p := &Program[B, K, P]{Handle: d.program, Label: label, Steps: steps, Data: data, checked: d.frees}
 	seen := map[*Buffer[B]]bool{}
 	for _, s := range steps {
 		for _, b := range s.Bindings {
@@ -272,20 +246,13 @@ func (r *Registry[B, K, P]) addProgram(label string, steps []Step[B, K], data P)
 			}
 		}
 	}
-	r.programs[p.Handle] = p
-	return p
-}
-
-// freeProgram forgets a program and returns it, or nil if it was not alive.
-func (r *Registry[B, K, P]) freeProgram(h webgpu.Program) *Program[B, K, P] {
-	p := r.programs[h]
-	delete(r.programs, h)
+	d.programs[p.Handle] = p
 	return p
 }
 
 // checkWrite returns the buffer that n bytes at offset are to be written to.
-func (r *Registry[B, K, P]) checkWrite(h webgpu.Buffer, offset, n int) (*Buffer[B], error) {
-	b := r.buffers[h]
+func (d *Device[B, K, P]) checkWrite(h webgpu.Buffer, offset, n int) (*Buffer[B], error) {
+	b := d.buffers[h]
 	if b == nil {
 		return nil, fmt.Errorf("webgpu: write: no buffer has handle %d (freed?)", h)
 	}
@@ -296,58 +263,58 @@ func (r *Registry[B, K, P]) checkWrite(h webgpu.Buffer, offset, n int) (*Buffer[
 }
 
 // checkProgramRun returns a program that may run now.
-func (r *Registry[B, K, P]) checkProgramRun(h webgpu.Program) (*Program[B, K, P], error) {
-	p := r.programs[h]
+func (d *Device[B, K, P]) checkProgramRun(h webgpu.Program) (*Program[B, K, P], error) {
+	p := d.programs[h]
 	if p == nil {
 		return nil, fmt.Errorf("webgpu: run: no program has handle %d (freed?)", h)
 	}
-	if p.checked != r.frees {
+	if p.checked != d.frees {
 		for _, b := range p.buffers {
 			if b.freed {
 				return nil, fmt.Errorf("webgpu: run: program %s binds buffer %s, which was freed", p.Label, b.Label)
 			}
 		}
-		p.checked = r.frees
+		p.checked = d.frees
 	}
 	return p, nil
 }
 
 // checkRun resolves the programs to run and the regions to read, and counts the bytes read. The slices belong to
-// the registry and are valid until the next call, so that a round allocates nothing.
-func (r *Registry[B, K, P]) checkRun(
+// the device and are valid until the next call, so that a round allocates nothing.
+func (d *Device[B, K, P]) checkRun(
 	programs []webgpu.Program, reads []webgpu.Region,
 ) (run []*Program[B, K, P], from []*Buffer[B], total int, err error) {
-	r.run, r.from = r.run[:0], r.from[:0]
+	d.run, d.from = d.run[:0], d.from[:0]
 	for _, h := range programs {
-		p, err := r.checkProgramRun(h)
+		p, err := d.checkProgramRun(h)
 		if err != nil {
 			return nil, nil, 0, err
 		}
-		r.run = append(r.run, p)
+		d.run = append(d.run, p)
 	}
 	for _, g := range reads {
-		b, err := r.checkRead(g)
+		b, err := d.checkRead(g)
 		if err != nil {
 			return nil, nil, 0, err
 		}
-		r.from = append(r.from, b)
+		d.from = append(d.from, b)
 		total += len(g.Dst)
 	}
-	if total > r.limits.MaxBufferSize {
+	if total > d.limits.MaxBufferSize {
 		return nil, nil, 0, fmt.Errorf("webgpu: run: reads of %d bytes exceed the device's limit of %d", total,
-			r.limits.MaxBufferSize)
+			d.limits.MaxBufferSize)
 	}
-	return r.run, r.from, total, nil
+	return d.run, d.from, total, nil
 }
 
 // checkRead returns the buffer that a region reads.
-func (r *Registry[B, K, P]) checkRead(g webgpu.Region) (*Buffer[B], error) {
-	b := r.buffers[g.Buffer]
+func (d *Device[B, K, P]) checkRead(g webgpu.Region) (*Buffer[B], error) {
+	b := d.buffers[g.Buffer]
 	if b == nil {
 		return nil, fmt.Errorf("webgpu: read: no buffer has handle %d (freed?)", g.Buffer)
 	}
 	if b.Usage != webgpu.Storage {
-		return nil, fmt.Errorf("webgpu: read of buffer %s: %s cannot be read", b.Label, usageName(b.Usage))
+		return nil, fmt.Errorf("webgpu: read of buffer %s: %s cannot be read", b.Label, usages[b.Usage])
 	}
 	if err := checkRange(b.Size, g.Offset, len(g.Dst)); err != nil {
 		return nil, fmt.Errorf("webgpu: read of buffer %s: %w", b.Label, err)
@@ -365,19 +332,8 @@ func checkRange(size, offset, n int) error {
 	return nil
 }
 
-func usageName(u webgpu.Usage) string {
-	if u == webgpu.Uniform {
-		return "a uniform buffer"
-	}
-	return "a storage buffer"
-}
-
-func accessName(a webgpu.Access) string {
-	switch a {
-	case webgpu.ReadOnly:
-		return "read-only storage"
-	case webgpu.ReadWrite:
-		return "read-write storage"
-	}
-	return "a uniform"
-}
+// Names in errors.
+var (
+	usages   = [...]string{webgpu.Storage: "a storage buffer", webgpu.Uniform: "a uniform buffer"}
+	accesses = [...]string{"read-only storage", "read-write storage", webgpu.Constants: "a uniform"}
+)

@@ -19,29 +19,17 @@ func headsOf(p webgpu.Memory) headParams {
 		scale: kernels.Float(p[5]), window: int(p[6])}
 }
 
-// slotOf returns the KV slot of position j for row i.
-func (p headParams) slotOf(rows, table, ancestors webgpu.Memory, i, j int) int {
-	if shared := int(rows[i*kernels.RowWords+2]); j >= shared {
-		return int(ancestors[i*p.stride+j-shared])
-	}
-	return int(table[j])
-}
-
-// sees returns the first and the last position that row i attends to.
-func (p headParams) sees(rows webgpu.Memory, i int) (first, last int) {
-	last = int(rows[i*kernels.RowWords])
-	return max(last+1-p.window, 0), last
-}
-
 // attend computes attention of row i and writes it to out.
 func (p headParams) attend(l kernels.CacheLayout, dim int, b []webgpu.Memory, i int, out []float32) {
 	rows, table, ancestors, qkv, keys, values := b[1], b[2], b[3], b[4].F32(), b[5], b[6]
-	first, last := p.sees(rows, i)
+	last := int(rows[i*kernels.RowWords])
+	first := max(last+1-p.window, 0)
 	n, kv := last+1-first, p.heads/p.group*dim
+	slot := func(j int) int { return kernels.SlotOf(rows, table, ancestors, p.stride, i, first+j) }
 	key, v, weights := make([]float64, dim), make([]float64, dim), make([]float64, p.group*n)
 	for shared := range p.heads / p.group {
 		for j := range n {
-			l.Load(keys, p.slotOf(rows, table, ancestors, i, first+j)*kv+shared*dim, key)
+			l.Load(keys, slot(j)*kv+shared*dim, key)
 			for g := range p.group {
 				sum := 0.0
 				for d, q := range qkv[i*p.width+(shared*p.group+g)*dim:][:dim] {
@@ -63,7 +51,7 @@ func (p headParams) attend(l kernels.CacheLayout, dim int, b []webgpu.Memory, i 
 			}
 		}
 		for j := range n {
-			l.Load(values, p.slotOf(rows, table, ancestors, i, first+j)*kv+shared*dim, v)
+			l.Load(values, slot(j)*kv+shared*dim, v)
 			for g := range p.group {
 				to := all[g*dim:][:dim]
 				for d, x := range v {

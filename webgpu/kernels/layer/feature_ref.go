@@ -23,13 +23,10 @@ func parentFeaturesRef(_ [3]int, b []webgpu.Memory) {
 	dim, m, stride, rows, table, ancestors, x := 4*int(b[0][0]), int(b[0][1]), int(b[0][2]), b[1], b[2], b[3], b[4]
 	out := b[5]
 	for i := range m {
-		position, slot := int(rows[i*kernels.RowWords]), rows[i*kernels.RowWords+1]
-		shared := int(rows[i*kernels.RowWords+2])
-		if position > 0 && position-1 < shared {
-			slot = table[position-1]
-		} else if position > 0 {
-			slot = ancestors[i*stride+position-1-shared]
+		position, slot := int(rows[i*kernels.RowWords]), int(rows[i*kernels.RowWords+1])
+		if position > 0 {
+			slot = kernels.SlotOf(rows, table, ancestors, stride, i, position-1)
 		}
-		copy(out[i*dim:][:dim], x[int(slot)*dim:])
+		copy(out[i*dim:][:dim], x[slot*dim:])
 	}
 }

@@ -1,8 +1,6 @@
 package layer
 
 import (
-	"math"
-
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
 )
@@ -12,17 +10,11 @@ func normHeadsRef(_ [3]int, b []webgpu.Memory) {
 	rows, heads, kv, dim, eps := int(p[0]), int(p[1]), int(p[2]), int(p[3]), kernels.Float(p[4])
 	for row := range rows {
 		for head := range heads + kv {
-			x, w, sum := qkv[(row*(heads+2*kv)+head)*dim:][:dim], weight[:dim], 0.0
+			x, w := qkv[(row*(heads+2*kv)+head)*dim:][:dim], weight[:dim]
 			if head >= heads {
 				w = weight[dim:][:dim]
 			}
-			for _, v := range x {
-				sum += float64(v) * float64(v)
-			}
-			scale := 1 / math.Sqrt(sum/float64(dim)+eps)
-			for i, v := range x {
-				x[i] = float32(float64(v) * scale * float64(w[i]))
-			}
+			normalise(x, x, w, eps)
 		}
 	}
 }

@@ -60,11 +60,8 @@ func Decode(out webgpu.Memory, row, k int) Sampled {
 		Entropy: math.Float32frombits(w[3]), IDs: w[4 : 4+k], Values: w[4+k:].F32()}
 }
 
-var (
-	scanAccess = kernels.Inputs(3)
-	pick       = kernels.RowKernel{Shaders: shaders, Serial: "noise pick", Grouped: "noise stats pick_group",
-		Access: append(kernels.Inputs(3), webgpu.ReadWrite), Host: kernels.Host{Ref: pickRef, Entry: "pick"}}
-)
+var pick = kernels.RowKernel{Shaders: shaders, Serial: "noise pick", Grouped: "noise stats pick_group",
+	Access: append(kernels.Inputs(3), webgpu.ReadWrite), Host: kernels.Host{Ref: pickRef, Entry: "pick"}}
 
 // Record reduces each row of logits to a record, in two dispatches. draw holds DrawParams (filters are ignored),
 // positions is (rows) u32, scratch has Scratch bytes. out is (rows, SampleWords(k)) u32, a record a row:
@@ -94,7 +91,7 @@ func Record(r *kernels.Recorder, lanes kernels.Lanes, logits kernels.Logits, k i
 	if lanes == kernels.Serial {
 		scan, size = "noise scan", 64
 	}
-	r.Add(shaders.Source(scan, scanAccess, kernels.Host{Ref: scanRef, Entry: "scan"}), r.GroupsFor(parts, size),
+	r.Add(shaders.Source(scan, kernels.Inputs(3), kernels.Host{Ref: scanRef, Entry: "scan"}), r.GroupsFor(parts, size),
 		params, logits.View, draw, positions, scratch)
 	pick.Record(r, lanes, 2*segs+k*(segs+seg+1), logits.Rows, params, logits.View, draw, positions, scratch, out)
 }
