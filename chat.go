@@ -33,7 +33,7 @@ type ChatOptions struct {
 	// write.
 	Tools []json.RawMessage
 	Vars  map[string]any
-	// Reserve is how many positions of the context a reply is given at least: older turns
+	// Reserve is the least number of positions of the context that a reply gets: older turns
 	// are dropped for it. 0: Request.MaxTokens, at most a quarter of the context.
 	Reserve int
 }

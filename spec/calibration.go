@@ -115,7 +115,7 @@ func (f Fingerprint) Validate() error {
 	return nil
 }
 
-// Made is how a calibration came about. It has no dates: the same run gives the same file.
+// Made records how a calibration was made. It has no dates: the same run gives the same file.
 type Made struct {
 	Prompts  string `json:"prompts"`  // which
 	Requests int    `json:"requests"` // prompts run

@@ -2,7 +2,7 @@ package spec
 
 import "context"
 
-// MaxPending is how many pending tokens a DraftModel takes in one DraftRequest or
+// MaxPending limits the pending tokens that a DraftModel takes in one DraftRequest or
 // DraftSampled. A draft that lags further behind is prefilled first.
 const MaxPending = 8
 

@@ -2,7 +2,7 @@ package spec
 
 import "time"
 
-// Origin is where a committed token comes from.
+// Origin names the source of a committed token.
 type Origin uint8
 
 const (
@@ -25,7 +25,7 @@ func (o Origin) String() string {
 // MarshalText gives the name, so that JSON shows words and not numbers.
 func (o Origin) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// Finish is why a generation ended; "" while it goes on.
+// Finish names the reason that a generation ended; "" while it goes on.
 type Finish string
 
 const (
@@ -42,7 +42,7 @@ type Event struct {
 	Round   int      // from 1; a closing event without a round repeats the last number
 	Tokens  []int32  // committed by this round, in order; empty only in a closing event
 	Origins []Origin // of each token
-	// LogProbs are of each token: ln of its probability in the target's softmax at temperature 1, of the logits
+	// LogProbs holds, for each token, ln of its probability in the target's softmax at temperature 1, of the logits
 	// as a guide changed them. Nil unless Options.LogProbs asked for them.
 	LogProbs []float32
 	// Tree is the tree that the target verified; for plain decoding a root alone. It is nil in a closing event, as

@@ -45,7 +45,7 @@ func (r *request) refill(ctx context.Context) error {
 	return r.fill(ctx, r.seq[:len(r.seq)-1], 0, nil, nil)
 }
 
-// endSession ends the session that drafted until now. What was learnt of the request is the drafter's, not its.
+// endSession ends the current draft session. The drafter, not the session, keeps what was learnt of the request.
 func (r *request) endSession() {
 	if r.session != nil && !same(r.session, r.parts.Drafter) {
 		r.learners = slices.DeleteFunc(r.learners, func(o Observer) bool { return same(r.session, o) })

@@ -141,7 +141,7 @@ func (r *request) fill(ctx context.Context, body []int32, held int, target, draf
 	return r.begin(ctx, draft)
 }
 
-// begin has the drafter begin after what was committed.
+// begin starts a draft session after the committed tokens.
 func (r *request) begin(ctx context.Context, progress func(int)) error {
 	r.endSession()
 	var err error
@@ -176,7 +176,7 @@ func (r *request) check() error {
 	return nil
 }
 
-// left is how many tokens may still be committed.
+// left returns the number of tokens that may still be committed.
 func (r *request) left() int {
 	left := r.limits.Context - len(r.seq)
 	if r.opts.MaxTokens > 0 {
@@ -251,7 +251,7 @@ func (r *request) decide(ctx context.Context) (d *Draft, asked bool, err error) 
 	return d, asked, nil
 }
 
-// checkDraft refuses a draft that is none, or more than was asked for.
+// checkDraft rejects an invalid draft, or one over the budget.
 func (r *request) checkDraft(d *Draft, b Budget) error {
 	if err := d.Tree.Validate(r.limits.Vocab); err != nil {
 		return err

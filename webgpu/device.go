@@ -41,7 +41,7 @@ const (
 	Uniform              // constants of dispatches; can be written by the host
 )
 
-// Access is how a kernel's binding is declared in its WGSL.
+// Access is the access mode of a kernel's binding in its WGSL.
 type Access int
 
 const (

@@ -80,7 +80,7 @@ func serve(ctx context.Context, out io.Writer, addr, dir, models string) error {
 	return nil
 }
 
-// maxConnections is how many clients may be connected; more wait until one leaves. A page has a few.
+// maxConnections limits connected clients; more wait until one leaves. A page has a few.
 const maxConnections = 256
 
 // newServer bounds a client's share of the server: it has seconds to send a request, which has no body worth
@@ -96,7 +96,7 @@ func newServer(handler http.Handler) *http.Server {
 	}
 }
 
-// requestTime is how long a client may take to send a request.
+// requestTime limits how long a client takes to send a request.
 const requestTime = 10 * time.Second
 
 // listenLoopback listens on addr and refuses whatever another machine could

@@ -107,7 +107,7 @@ type Template struct {
 	work  int                        // steps of a rendering, not counting those per message
 }
 
-// maxWork is how many steps a rendering of a few short messages may take.
+// maxWork limits the steps of rendering a few short messages.
 const maxWork = 20_000_000
 
 // New reads a template.

@@ -34,7 +34,7 @@ type shape struct {
 	pad     []int
 }
 
-// rope is how positions are rotated.
+// rope holds the rotation of positions.
 type rope struct {
 	base     float64
 	kind     string // "", linear, llama3, yarn

@@ -54,7 +54,7 @@ func (c *fields) neutral(key string) bool {
 	switch c.text(key) {
 	case "false", "0", "0.0", `""`, "[]", "{}":
 		return true
-	case "1", "1.0": // of what multiplies
+	case "1", "1.0": // neutral as a factor
 		return strings.HasSuffix(key, "_multiplier") || strings.HasPrefix(key, "logit")
 	}
 	return false

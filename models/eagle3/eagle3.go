@@ -42,7 +42,7 @@ type Config struct {
 	Taps []int
 }
 
-// Taps is how many of the target's layers a head reads.
+// Taps is the number of the target's layers that a head reads.
 const Taps = 3
 
 // TapsOf returns the target layers that the head reads, for a target with the given number of layers: those of its

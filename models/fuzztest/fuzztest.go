@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// Overhead is how many bytes reading an input may allocate in all, beside the input's own size.
+	// Overhead limits the bytes that reading an input allocates, beyond the input's size.
 	Overhead = 64 << 20
-	// Limit is how much of the processor an input may take. Targets are compiled with counters, several times
+	// Limit bounds the processor time of an input. Targets are compiled with counters, several times
 	// slower than programs are.
 	Limit = 3 * time.Second
 )
 
-// Allocated is how many bytes the program has allocated on Go's heap since it began.
+// Allocated returns the bytes allocated on Go's heap since the program began.
 func Allocated() uint64 {
 	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(s)

@@ -59,7 +59,7 @@ func (v *value) String() string {
 	return v.kind.String()
 }
 
-// partBytes is how much of a string array is held together.
+// partBytes is the size of the parts in which a string array is held.
 const partBytes = 1 << 20
 
 func (c *cursor) value() value {

@@ -103,5 +103,5 @@ func (m *Matcher) refuse(bound string) {
 		"the same text, or make repetitions shorter", place(where), bound))
 }
 
-// Err is why the matcher allows nothing any more: its bound is reached, or its context has ended. Nil otherwise.
+// Err returns the reason that the matcher allows nothing any more: its bound is reached, or its context has ended. Nil otherwise.
 func (m *Matcher) Err() error { return m.err }

@@ -99,8 +99,8 @@ func newBuilder(ctx context.Context) *builder {
 	return &builder{byName: map[string]int{}, budget: budget{ctx: ctx, left: compileUnits}}
 }
 
-// presentable is an error on one line, without the middle of its text where that is long: it quotes names, paths and
-// patterns, which whoever wrote them may make as long and as strange as they like.
+// presentable puts an error on one line and cuts the middle of a long text: it quotes names and patterns of strangers,
+// of any length.
 func presentable(err error) error {
 	const most, head, tail = 1000, 600, 300
 	if err == nil {
@@ -248,7 +248,7 @@ func (g *Grammar) classify() {
 }
 
 // leftRecursive finds a rule that can call itself before any byte, with something left
-// to do after it: reading it would pile up returns without an end. Where nothing
+// to do after it: reading it would grow the stack without bound. Where nothing
 // is left to do, as in a repetition of what may be empty, the call replaces its caller.
 func (b *builder) leftRecursive(order []int) (string, bool) {
 	nullable := b.fixpoint(order, false)

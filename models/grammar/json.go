@@ -131,7 +131,7 @@ func (b *builder) listed(open, end string, item sequence, least, most int) seque
 	return b.join(b.text(open), b.blank(), inside, b.text(end))
 }
 
-// oneLess is a bound with one taken off; without a bound (-1) there is none after it.
+// oneLess is a bound less one; -1, unbounded, stays.
 func oneLess(n int) int {
 	if n < 0 {
 		return n

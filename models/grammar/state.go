@@ -94,7 +94,7 @@ func (m *Matcher) forget() {
 	m.start = m.state()
 }
 
-// push is the stack of a place above others, which it puts in order.
+// push returns the stack with a place above others, which it sorts.
 func (m *Matcher) push(at int32, under []*stack) *stack {
 	if len(under) > 1 {
 		slices.SortFunc(under, func(a, b *stack) int { return cmp.Compare(a.id, b.id) })

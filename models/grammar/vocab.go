@@ -76,7 +76,7 @@ func (v *Vocab) piece(token int32) []byte {
 	return v.pieces[token]
 }
 
-// Words is how many words a mask has: a bit a token, the lowest first.
+// Words returns the number of words of a mask: a bit a token, the lowest first.
 func (v *Vocab) Words() int { return v.words }
 
 // Mask returns the tokens that may come next, one bit each, end tokens included where the text is complete. Callers

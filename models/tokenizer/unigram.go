@@ -22,7 +22,7 @@ type unigram struct {
 	penalty float64 // score of an unknown character
 }
 
-// unknownPenalty is how much less than the lowest score an unknown character has, in SentencePiece and after it.
+// unknownPenalty is the distance of an unknown character below the lowest score, as in SentencePiece.
 const unknownPenalty = 10
 
 const (

@@ -103,7 +103,7 @@ func (m *MeanTime) Mean() time.Duration { return time.Duration(m.mean) }
 type RankedChain struct {
 	Model spec.Grower
 	Rule  ChainRule
-	// Ahead is how many tokens are drafted in one go before the rule is asked about them; 0: all of them
+	// Ahead is the number of tokens drafted in one go before the rule sees them; 0: all of them
 	// where that costs little, or as many as the rule mostly leaves. What is proposed does not depend on it.
 	Ahead int
 	// Uncoupled ranks by ln q alone; see TreeDrafter.
@@ -156,7 +156,7 @@ func (r *rankedSession) Propose(ctx context.Context, seq []int32, b spec.Budget)
 
 func (r *rankedSession) Observe(e *spec.Event) { r.run.Observe(e) }
 
-// show gives what is known of the tokens of a chain of levels, down to the first level that proposes nothing.
+// show returns the drafted tokens and their scores of levels, down to the first level that proposes nothing.
 func (r *rankedSession) show(levels []spec.Level) []spec.Drawn {
 	r.shown = r.shown[:0]
 	for i := range levels {

@@ -16,7 +16,7 @@ import (
 // everything was accepted, nor anything from rounds it took no part in.
 type Sequence struct {
 	Model spec.DraftModel
-	// Consumed is how many committed tokens the draft has consumed; those of the sequence after them are pending.
+	// Consumed is the number of committed tokens that the draft has consumed; those of the sequence after them are pending.
 	Consumed int
 }
 
@@ -58,7 +58,7 @@ func (s *Sequence) Follow(ctx context.Context, seq []int32, pending int, progres
 	return len(surplus), s.Check()
 }
 
-// Levels is how many levels of the given width the draft's cache has room for
+// Levels returns the number of levels of the given width that fit the draft's cache
 // once it has consumed seq; 0 when not even that fits. Every beam of every pass
 // but the root's is counted as a position, so a cache of exactly
 // Limits.Context slots is enough.
@@ -274,7 +274,7 @@ type SampledChain struct {
 	// Rule ends the chain early; nil: nothing does. A ChainCutter's Keep is not asked: a
 	// sampled token stays in the chain whatever it is.
 	Rule ChainRule
-	// Ahead is as RankedChain's; without a rule all tokens are drawn in one go.
+	// Ahead: see RankedChain. Without a rule all tokens are drawn in one go.
 	Ahead int
 	// Coupled draws with the noise that the target will draw with, where the rule of
 	// verification does not need draws independent of the target's.
@@ -362,7 +362,7 @@ func (c *chainSession) ProposeVerify(
 	return d, &result.Pass, err
 }
 
-// propose proposes what the rule leaves of a chain of drawn tokens. It returns nil if the chain goes on.
+// propose applies the rule to a chain of drawn tokens. It returns nil if the chain goes on.
 func (c *chainSession) propose(seq []int32, tokens []spec.Drawn, drawn, most int, first bool) (*spec.Draft, error) {
 	if len(tokens) != drawn {
 		return nil, fmt.Errorf("spec: the draft model drew %d of %d tokens", len(tokens), drawn)

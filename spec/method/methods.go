@@ -24,7 +24,7 @@ type Method struct {
 // methodRow is a row of the table of methods.
 type methodRow struct {
 	name, title string
-	config      Config // what it leaves out is its drafter's
+	config      Config // fields that it leaves out take the drafter's defaults
 }
 
 // The table of methods: what each drafts, adapts and verifies with.
@@ -337,7 +337,7 @@ func drafterNamed(name string) drafter {
 // adapter is a row of the table of what adapts a draft.
 type adapter struct {
 	name     string
-	drafters []string             // that it adapts; nil: any, for it changes nothing
+	drafters []string             // it works with these; nil: with all
 	lacks    func(f *Fitted) bool // what was fitted for it is missing; nil: it needs nothing
 	need     string               // what it needs, and the command that makes it
 	// programs are those of the draft model, given the drafter's; nil: the drafter's.

@@ -9,7 +9,7 @@ import (
 	"foretoken/webgpu"
 )
 
-// compileWindow is how many kernels are with the browser's compilers at once in the background:
+// compileWindow limits the kernels that the browser compiles at once in the background:
 // enough to keep them busy, and few enough that runs get their turn between them.
 const compileWindow = 4
 

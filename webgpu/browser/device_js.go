@@ -24,7 +24,7 @@ var (
 // reports. A model has a hundred of them, and each wait is a way to the GPU process and back.
 const smallBuffer = 8 << 20
 
-// drainAt is how many bytes are flushed before the device must have caught up.
+// drainAt is the number of bytes flushed before the device must have caught up.
 const drainAt = 32 << 20
 
 // id numbers an object on the JavaScript side.

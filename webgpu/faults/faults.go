@@ -42,7 +42,7 @@ type Plan struct {
 	// At is asked before each call; n counts calls of all kinds, from 0, and label names the new object or the
 	// programs that run. Nil: no call fails.
 	At func(n int, c Call, label string) Fault
-	// Patience is how long a call waits for a device that hangs.
+	// Patience limits how long a call waits for a device that hangs.
 	Patience time.Duration
 
 	mu    sync.Mutex
@@ -50,14 +50,14 @@ type Plan struct {
 	live  map[*Device]int // buffers and programs that were not given back, of devices that are not destroyed
 }
 
-// Calls is how many calls there were.
+// Calls returns the number of calls so far.
 func (p *Plan) Calls() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.calls
 }
 
-// Live is how many buffers and programs exist.
+// Live returns the number of buffers and programs that exist.
 func (p *Plan) Live() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +112,7 @@ func New(inside webgpu.Device, p *Plan) *Device {
 	return &Device{Device: inside, plan: p, labels: map[webgpu.Program]string{}}
 }
 
-// enter asks what goes wrong with a call, and does that.
+// enter injects the planned fault of a call.
 func (d *Device) enter(c Call, label string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

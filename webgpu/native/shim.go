@@ -117,7 +117,7 @@ import (
 	"foretoken/webgpu"
 )
 
-// mailbox is where wgpu-native's callbacks leave word. It lives in C memory for
+// mailbox receives the results of wgpu-native's callbacks. It lives in C memory for
 // the life of the process: a callback may come as late as the library's exit.
 type mailbox struct{ c *C.ft_mailbox }
 

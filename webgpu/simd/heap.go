@@ -10,7 +10,7 @@ import (
 // align is the alignment of every range of the heap: that of a binding's offset.
 const align = webgpu.BindingAlign
 
-// most is where the heap ends: what 32-bit addresses reach, less a page, so that no range ends at 2³².
+// most is the end of the heap: the reach of 32-bit addresses less a page, so that no range ends at 2³².
 const most = 1<<32 - 1<<16
 
 // span is the range [at, end) of the memory.

@@ -26,7 +26,7 @@ type place struct {
 	waits   time.Time // since when it waits for its client; zero: it does not
 }
 
-// patience is how long a client may keep a place waiting that others need.
+// patience limits how long a client may keep a place waiting that others need.
 const patience = time.Second
 
 func newShares(limit int) *shares {

@@ -79,7 +79,7 @@ func (m *machine) write(s string) {
 	m.out.WriteString(s)
 }
 
-// scope holds names; what is not in it is looked for around it.
+// scope holds names; lookup falls back to the enclosing scope.
 type scope struct {
 	vars   map[string]Value
 	parent *scope

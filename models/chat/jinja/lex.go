@@ -101,7 +101,7 @@ func (l *lexer) skipSpace() {
 	l.pos = len(l.src) - len(strings.TrimLeftFunc(l.src[l.pos:], unicode.IsSpace))
 }
 
-// closed goes on behind the end of a tag, which may drop white space.
+// closed continues after a tag, which may drop white space.
 func (l *lexer) closed(end int, minus, block bool) {
 	l.pos = end
 	switch {

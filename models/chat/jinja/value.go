@@ -111,7 +111,7 @@ func (r *rangeValue) len() int64 {
 
 func (r *rangeValue) at(i int64) int64 { return r.from + i*r.step }
 
-// namespace is the one value that {% set ns.x = … %} can change.
+// namespace holds values that {% set ns.x = … %} can change.
 type namespace struct{ attrs *Dict }
 
 // function is a global, a method bound to its value, or a macro.
@@ -367,7 +367,7 @@ func reprString(b *strings.Builder, s string) {
 	b.WriteByte(mark)
 }
 
-// space is how Python and JSON alike escape white space in a string.
+// space escapes white space in a string, as Python and JSON do.
 var space = map[rune]string{'\n': `\n`, '\r': `\r`, '\t': `\t`}
 
 func hex(r rune, width int) string {

@@ -8,7 +8,7 @@ import (
 	"foretoken/models/gguf"
 )
 
-// qwenPattern is how Qwen's tokenizers part text, as their tokenizer.json has it.
+// qwenPattern splits text as Qwen's tokenizers do; their tokenizer.json has it.
 const qwenPattern = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|` +
 	` ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 

@@ -59,7 +59,7 @@ func (l *Life[P]) run(run []P) {
 	l.done <- l.work(run)
 }
 
-// End has the device be lost, and returns whether it was not.
+// End marks the device lost and reports whether this call did.
 func (l *Life[P]) End() bool {
 	if l.ended.Swap(true) {
 		return false

@@ -35,7 +35,7 @@ type Backend[B, K, P any] interface {
 	Time(p *Program[B, K, P], i, times int) (time.Duration, error)
 }
 
-// Replayed is what a Replay counts.
+// Replayed holds the counters of a Replay.
 type Replayed struct {
 	Wait    time.Duration // for the reads
 	Buffers int           // made for them
