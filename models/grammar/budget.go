@@ -103,5 +103,6 @@ func (m *Matcher) refuse(bound string) {
 		"the same text, or make repetitions shorter", place(where), bound))
 }
 
-// Err returns the reason that the matcher allows nothing any more: its bound is reached, or its context has ended. Nil otherwise.
+// Err returns the reason that the matcher allows nothing any more: its bound is reached, or its context has ended. Else
+// nil.
 func (m *Matcher) Err() error { return m.err }

@@ -37,7 +37,6 @@ func (bytewise) encode(text string, ids []int32) []int32 {
 	}
 	return ids
 }
-func (bytewise) joins(int32) bool { return true }
 
 // checkGuard: between a template's tokens, a content is its bytes and its user-defined tokens, whatever it spells.
 func checkGuard(t *testing.T, tok *Tokenizer, content string) {
