@@ -58,8 +58,8 @@ check: web/node_modules/.package-lock.json
 native: testmodels
 	@FORETOKEN_REQUIRE_GPU=1 $(GOTEST) native -vet=off -timeout 60m ./...
 
-# What computes on a device, as WebAssembly in Chromium, on WebGPU. Packages that are the same Go in every build are left to
-# native and to test-full.
+# What computes on a device, as WebAssembly in Chromium, on WebGPU. native and test-full test the packages that are the
+# same Go in every build.
 BROWSER = ./webgpu/... ./models/llama/... ./web/test/gowasm/...
 browser: testmodels web/node_modules/.package-lock.json
 	@FORETOKEN_REQUIRE_GPU=1 GOOS=js GOARCH=wasm $(GOTEST) browser -vet=off -short -p 1 -timeout 60m \
@@ -101,17 +101,18 @@ fuzz:
 	@$(MAKE) --no-print-directory -j2 $(FUZZPROGRAMS)
 	@$(MAKE) --no-print-directory -j$(FUZZJOBS) $(addprefix fuzz/,$(FUZZ))
 
-# With the fuzzer's counters compiled in where they say what an input reaches. Go knows better than make whether anything
-# has changed.
+# Compiles in the fuzzer's counters where they say what an input reaches. Go knows better than make whether anything has
+# changed.
 .PHONY: $(FUZZPROGRAMS)
 $(FUZZPROGRAMS):
-	@$(GO) test -c -vet=off -fuzz=. -toolexec="sh $(CURDIR)/scripts/fuzztool.sh" -o $@ ./$(subst _,/,$(basename $(notdir $@)))
+	@$(GO) test -c -vet=off -fuzz=. -toolexec="sh $(CURDIR)/scripts/fuzztool.sh" -o $@ \
+		./$(subst _,/,$(basename $(notdir $@)))
 
 fuzz/%:
 	@sh scripts/fuzz.sh $* $(FUZZTIME)
 
-# Native and browser tests each keep little more than one core busy: they run side by side, as do those of the site and of
-# the documents. check has vetted both.
+# Native and browser tests each keep little more than one core busy, so they run side by side, and so do those of the
+# site and of the documents. check has vetted both.
 test: deps
 	@$(MAKE) --no-print-directory -j2 --output-sync=target check testmodels
 	@$(MAKE) --no-print-directory -j2 --output-sync=target native browser
@@ -131,11 +132,15 @@ soak: testmodels site
 	$(GO) test -count=1 -timeout 60m -v . -run '^Test(LostAt|LostWhile|HungAt|NoMemoryAt)'
 	cd web && npm run --silent test:unit
 
-# Every package under the race detector: three quarters of an hour.
+# Every package under the race detector: three quarters of an hour. The detector allocates beside the program, so tests
+# of memory are left out.
 race: deps testmodels
-	$(GO) test -race -short -timeout 60m ./cmd/devserver ./cmd/foretoken/openai ./webgpu/reference ./webgpu/simd ./webgpu/open ./webgpu/internal/... ./spec/... ./models/demo ./models/quant ./models/chat/... ./models/grammar ./models/safetensors ./models/eagle3 ./models/tokenizer ./wasm
-	$(GO) test -race -short -timeout 60m ./models/gguf ./models/convert -skip Memory # the detector allocates beside the program
-	FORETOKEN_REQUIRE_GPU=1 $(GO) test -race -short -timeout 90m ./webgpu/native ./webgpu/kernels/... ./models/llama/... ./cmd/foretoken ./bench ./fit .
+	$(GO) test -race -short -timeout 60m ./cmd/devserver ./cmd/foretoken/openai ./wasm ./spec/... \
+		./webgpu/reference ./webgpu/simd ./webgpu/open ./webgpu/internal/... ./models/demo ./models/quant ./models/chat/... \
+		./models/grammar ./models/safetensors ./models/eagle3 ./models/tokenizer
+	$(GO) test -race -short -timeout 60m ./models/gguf ./models/convert -skip Memory
+	FORETOKEN_REQUIRE_GPU=1 $(GO) test -race -short -timeout 90m ./webgpu/native ./webgpu/kernels/... \
+		./models/llama/... ./cmd/foretoken ./bench ./fit .
 
 # Advisories published for what this is built from; UNREACHED=allow lets it pass where their databases cannot be read.
 audit:
@@ -146,10 +151,11 @@ CYCLONEDX_GOMOD = github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10
 sbom:
 	@gomod=$$(GO="$(GO)" sh scripts/tool.sh $(CYCLONEDX_GOMOD)) && node scripts/sbom.mjs $$gomod
 
-# Everything test leaves out for time: all prompts at all temperatures, every combination of kernels, in the browser too.
+# What test leaves out for time: all prompts at all temperatures, every combination of kernels, in the browser too.
 test-full: test
 	FORETOKEN_FULL=1 FORETOKEN_REQUIRE_GPU=1 $(GO) test -vet=off -timeout 60m -count=1 -run SpeculationEqualsPlain .
-	FORETOKEN_FULL=1 FORETOKEN_REQUIRE_GPU=1 $(GO) test -vet=off -timeout 60m -count=1 ./webgpu/kernels/... ./models/llama/...
+	FORETOKEN_FULL=1 FORETOKEN_REQUIRE_GPU=1 $(GO) test -vet=off -timeout 60m -count=1 \
+		./webgpu/kernels/... ./models/llama/...
 	FORETOKEN_FULL=1 FORETOKEN_REQUIRE_GPU=1 GOOS=js GOARCH=wasm \
 		$(GO) test -vet=off -short -p 1 -timeout 60m -count=1 -exec "$(GOWASM)" ./webgpu/kernels/... ./models/llama/...
 	GOOS=js GOARCH=wasm $(GO) test -vet=off -timeout 60m -count=1 -exec "$(GOWASM)" ./spec/...

@@ -6,7 +6,8 @@ set -eu
 list() { go list -f '{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}{{"\n"}}{{end}}{{range .TestImports}}{{$p}}:test {{.}}{{"\n"}}{{end}}' ./...; }
 { list; GOOS=js GOARCH=wasm list; } | sort -u | awk '
 function ours(p) { return p ~ /^foretoken($|\/)/ }
-function layer(p) { return p == "foretoken/spec" ? 1 : p == "foretoken/spec/draft" ? 2 : p == "foretoken/spec/adapt" ? 3 : \
+function layer(p) {
+  return p == "foretoken/spec" ? 1 : p == "foretoken/spec/draft" ? 2 : p == "foretoken/spec/adapt" ? 3 : \
   p == "foretoken/spec/goodput" ? 4 : p == "foretoken/spec/method" ? 5 : 0 }
 function bad(why) { printf "%s imports %s: %s\n", $1, $2, why; failed = 1 }
 {
@@ -15,20 +16,39 @@ function bad(why) { printf "%s imports %s: %s\n", $1, $2, why; failed = 1 }
   if ($2 ~ /^github.com\/gomlx\// && pkg != "foretoken/fit") bad("only fit trains with GoMLX")
   if (!ours($2)) next
   if ($2 == "foretoken/spec/spectest") { if (!test) bad("scripted models are for tests") }
-  else if (pkg == "foretoken/spec/spectest") { if (!test && $2 != "foretoken/spec") bad("spectest uses spec alone, so that every test can use it") }
+  else if (pkg == "foretoken/spec/spectest") {
+    if (!test && $2 != "foretoken/spec") bad("spectest uses spec alone, so that every test can use it")
+  }
   else if (pkg ~ /^foretoken\/spec($|\/)/) {
     if (!layer($2) || !layer(pkg)) bad("spec imports no package of ours")
     else if (layer($2) >= layer(pkg)) bad("within spec imports run method, goodput, adapt, draft, spec")
   }
-  else if (pkg == "foretoken/webgpu") { if (!test || $2 !~ /^foretoken\/webgpu/) bad("webgpu imports no package of ours") }
-  else if (pkg ~ /^foretoken\/webgpu\/kernels($|\/)/ && test && $2 ~ /^foretoken\/(spec|webgpu\/.*)$/) next # spec: the reference of noise and verdicts
-  else if (pkg ~ /^foretoken\/webgpu\/kernels$/) { if ($2 != "foretoken/webgpu") bad("what kernels share imports webgpu only") }
-  else if (pkg ~ /^foretoken\/webgpu\/kernels\// && pkg !~ /\/kerneltest$/) { if ($2 !~ /^foretoken\/webgpu(\/kernels)?$/) bad("a package of kernels imports kernels and webgpu only") }
-  else if (pkg ~ /^foretoken\/webgpu\//) { if ($2 !~ /^foretoken\/webgpu($|\/)/) bad("webgpu knows nothing of language models") }
-  else if (pkg == "foretoken/models/llama/tune") { if ($2 !~ /^foretoken\/webgpu($|\/)/) bad("tune takes a device, matrices and scratch, and knows no model") }
-  else if (pkg ~ /^foretoken\/models\//) { if ($2 !~ /^foretoken\/(models|spec|webgpu)($|\/)/) bad("models may use models, spec and webgpu") }
-  else if (pkg == "foretoken") { if ($2 !~ /^foretoken\/(models|spec|webgpu)($|\/)/) bad("foretoken may use models, spec and webgpu") }
-  else if (pkg == "foretoken/bench" || pkg == "foretoken/fit") { if ($2 !~ /^foretoken(\/(models|spec|webgpu)(\/|$)|$)/) bad("bench and fit work on the public session") }
+  else if (pkg == "foretoken/webgpu") {
+    if (!test || $2 !~ /^foretoken\/webgpu/) bad("webgpu imports no package of ours")
+  }
+  # spec: the reference of noise and verdicts
+  else if (pkg ~ /^foretoken\/webgpu\/kernels($|\/)/ && test && $2 ~ /^foretoken\/(spec|webgpu\/.*)$/) next
+  else if (pkg ~ /^foretoken\/webgpu\/kernels$/) {
+    if ($2 != "foretoken/webgpu") bad("what kernels share imports webgpu only")
+  }
+  else if (pkg ~ /^foretoken\/webgpu\/kernels\// && pkg !~ /\/kerneltest$/) {
+    if ($2 !~ /^foretoken\/webgpu(\/kernels)?$/) bad("a package of kernels imports kernels and webgpu only")
+  }
+  else if (pkg ~ /^foretoken\/webgpu\//) {
+    if ($2 !~ /^foretoken\/webgpu($|\/)/) bad("webgpu knows nothing of language models")
+  }
+  else if (pkg == "foretoken/models/llama/tune") {
+    if ($2 !~ /^foretoken\/webgpu($|\/)/) bad("tune takes a device, matrices and scratch, and knows no model")
+  }
+  else if (pkg ~ /^foretoken\/models\//) {
+    if ($2 !~ /^foretoken\/(models|spec|webgpu)($|\/)/) bad("models may use models, spec and webgpu")
+  }
+  else if (pkg == "foretoken") {
+    if ($2 !~ /^foretoken\/(models|spec|webgpu)($|\/)/) bad("foretoken may use models, spec and webgpu")
+  }
+  else if (pkg == "foretoken/bench" || pkg == "foretoken/fit") {
+    if ($2 !~ /^foretoken(\/(models|spec|webgpu)(\/|$)|$)/) bad("bench and fit work on the public session")
+  }
   else if (pkg ~ /^foretoken\/wasm/ && $2 == "foretoken/fit") bad("training stays out of the browser")
   else if ($2 ~ /^foretoken\/(wasm|cmd)($|\/)/ && $2 !~ "^" pkg) bad("programs are not imported")
 }
