@@ -1,7 +1,6 @@
 package llama
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -17,9 +16,6 @@ import (
 type Draft struct {
 	*Model
 	net network
-
-	// rootTokens turns the pending tokens of a draft into those that its passes consume; nil: all of them.
-	rootTokens func(ctx context.Context, pending []int32) ([]int32, error)
 
 	rootPass      pass              // one or two pending tokens
 	rootForward   [2]webgpu.Program // runs their blocks and the logits of the last
@@ -82,7 +78,11 @@ func newDraft(m *Model, net network) *Draft {
 }
 
 // completeDraft sets the defaults of a draft's options.
-func (o *Options) completeDraft() { o.TopK = cmp.Or(o.TopK, 16) }
+func (o *Options) completeDraft() {
+	if o.TopK == 0 {
+		o.TopK = 16
+	}
+}
 
 // allocateInputs makes the buffers that a draft needs in addition to its model's.
 func (d *Draft) allocateInputs() error {
@@ -183,12 +183,6 @@ func (d *Draft) stage(ctx context.Context, tokens []int32, progress func(done in
 func (d *Draft) begin(ctx context.Context, pending []int32, passes int) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
-	}
-	if d.rootTokens != nil {
-		var err error
-		if pending, err = d.rootTokens(ctx, pending); err != nil {
-			return 0, err
-		}
 	}
 	d.release()
 	if err := d.checkPending(pending); err != nil {

@@ -31,6 +31,13 @@ type gatherKey struct {
 	k     int
 }
 
+// treeStarter is a draft that can prepare a run without submitting it: a Draft or an EAGLE3.
+type treeStarter interface {
+	deviceDraft
+	startTree(ctx context.Context, r spec.DraftRequest, rule candidateRule, beams [][]int32) error
+	startSampled(ctx context.Context, r spec.SampleRequest) error
+}
+
 // PrepareJoint compiles the program that gathers trees of k candidates a beam of a draft for DraftVerify.
 // Draft.Prepare and Prepare compile the other programs.
 func (t *Target) PrepareJoint(draft spec.DraftModel, k int) error {
@@ -79,11 +86,11 @@ func requestNodes(r *spec.JointRequest) int {
 // the tree has to fit one part of a pass, and the Prepare functions have to have compiled all programs.
 func (t *Target) DraftVerify(ctx context.Context, draft spec.DraftModel,
 	r *spec.JointRequest) (*spec.JointResult, error) {
-	h, ok := draft.(deviceDraft)
-	if !ok || h.draft() == nil {
+	starter, ok := draft.(treeStarter)
+	if !ok || starter.draft() == nil {
 		return nil, nil
 	}
-	d, result, ready, run := h.draft(), &t.draftVerify.result, t.treeReady, t.draftVerifyTree
+	d, result, ready, run := starter.draft(), &t.draftVerify.result, t.treeReady, t.draftVerifyTree
 	switch r.Pass {
 	case spec.PassChain, spec.PassDivergence:
 		ready, run = t.chainReady, t.draftVerifyChain
@@ -94,7 +101,7 @@ func (t *Target) DraftVerify(ctx context.Context, draft spec.DraftModel,
 		return nil, nil
 	}
 	*result = spec.JointResult{}
-	if err := run(ctx, d, r, result); err != nil {
+	if err := run(ctx, starter, r, result); err != nil {
 		return nil, err
 	}
 	return result, nil
@@ -114,10 +121,10 @@ func (t *Target) treeReady(d *Draft, r *spec.JointRequest) bool {
 
 // draftVerifyTree drafts the levels, chooses the nodes, which tree.RecordGather writes to the input of the target's
 // pass, and verifies them.
-func (t *Target) draftVerifyTree(ctx context.Context, d *Draft, r *spec.JointRequest,
+func (t *Target) draftVerifyTree(ctx context.Context, starter treeStarter, r *spec.JointRequest,
 	result *spec.JointResult) error {
 	rule := ruleOf(r)
-	n, err := t.startDraftVerify(ctx, d, r, rule)
+	d, n, err := t.startDraftVerify(ctx, starter, r, rule)
 	if err != nil {
 		return err
 	}
@@ -137,24 +144,24 @@ func (t *Target) draftVerifyTree(ctx context.Context, d *Draft, r *spec.JointReq
 
 // startDraftVerify starts a run that drafts and gathers the rows of the target's pass, and adds the readback of the
 // chosen nodes to that of the draft's levels. It returns the number of nodes of the pass.
-func (t *Target) startDraftVerify(ctx context.Context, d *Draft, r *spec.JointRequest,
-	rule candidateRule) (int, error) {
-	n := requestNodes(r)
-	if err := d.startTree(ctx, r.DraftRequest, rule, r.Beams); err != nil {
-		return 0, err
+func (t *Target) startDraftVerify(ctx context.Context, starter treeStarter, r *spec.JointRequest,
+	rule candidateRule) (*Draft, int, error) {
+	d, n := starter.draft(), requestNodes(r)
+	if err := starter.startTree(ctx, r.DraftRequest, rule, r.Beams); err != nil {
+		return nil, 0, err
 	}
 	root := r.Pending[len(r.Pending)-1]
 	if err := t.writeGatherHead(root, n, r); err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	if err := t.writeDraw(r.Sampling, spec.StreamTarget, false); err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	t.adjuster.now = adjustments{}
 	t.programs = append(append(t.programs[:0], d.programs...), t.draftVerify.gathers[gatherKey{d, r.K}])
 	t.regions = append(t.regions[:0], d.regions...)
 	t.read(t.results.gathered, n)
-	return n, nil
+	return d, n, nil
 }
 
 // endDraftVerify submits the run and reports whether the device gathered the tree that the host builds from the
@@ -281,9 +288,10 @@ func (t *Target) chainReady(d *Draft, r *spec.JointRequest) bool {
 }
 
 // draftVerifyChain samples a chain and verifies it by the rejection rule, or compares the distributions.
-func (t *Target) draftVerifyChain(ctx context.Context, d *Draft, r *spec.JointRequest,
+func (t *Target) draftVerifyChain(ctx context.Context, starter treeStarter, r *spec.JointRequest,
 	result *spec.JointResult) error {
-	if err := t.startDraftVerifyChain(ctx, d, r); err != nil {
+	d, err := t.startDraftVerifyChain(ctx, starter, r)
+	if err != nil {
 		return err
 	}
 	n, pass, compare := r.Count+1, &result.Pass, r.Pass == spec.PassDivergence
@@ -296,7 +304,6 @@ func (t *Target) draftVerifyChain(ctx context.Context, d *Draft, r *spec.JointRe
 		t.eachPart(n, func(_ part, p *partPrograms) { t.programs = append(t.programs, p.verify, p.filter, program) })
 		t.readVerdicts(n)
 	}
-	var err error
 	if result.Drawn, err = t.endDraftVerifyChain(d, r.Count); err != nil {
 		return err
 	}
@@ -309,26 +316,28 @@ func (t *Target) draftVerifyChain(ctx context.Context, d *Draft, r *spec.JointRe
 }
 
 // startDraftVerifyChain starts a run that samples a chain and copies its tokens to the target's pass.
-func (t *Target) startDraftVerifyChain(ctx context.Context, d *Draft, r *spec.JointRequest) error {
+func (t *Target) startDraftVerifyChain(ctx context.Context, starter treeStarter,
+	r *spec.JointRequest) (*Draft, error) {
 	j := &t.draftVerify
 	chain := spec.SampleRequest{Pending: r.Pending, Count: r.Count, Coupled: r.Coupled, Sampling: r.Sampling}
-	if err := d.startSampled(ctx, chain); err != nil {
-		return err
+	d := starter.draft()
+	if err := starter.startSampled(ctx, chain); err != nil {
+		return nil, err
 	}
 	j.chain.Reset(r.Pending[len(r.Pending)-1])
 	for i := range r.Count {
 		j.chain.Add(int32(i), 0, 0)
 	}
 	if err := t.begin(ctx, &j.chain, r.Sampling); err != nil {
-		return err
+		return nil, err
 	}
 	j.placeWords = [sample.KeepWords]uint32{1, uint32(r.Count)}
 	if err := t.dev.Write(j.place.Buffer, j.place.Offset, webgpu.U32Bytes(j.placeWords[:])); err != nil {
-		return err
+		return nil, err
 	}
 	t.programs = append(append(t.programs[:0], d.programs...), j.copyTokens[d])
 	t.regions = append(t.regions[:0], d.regions...)
-	return nil
+	return d, nil
 }
 
 // endDraftVerifyChain submits the run and returns the tokens drawn.
