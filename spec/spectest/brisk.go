@@ -52,7 +52,7 @@ func (m *brisk) Prefill(_ context.Context, tokens []int32, _ func(int)) error {
 }
 
 // resize returns s with n elements, which keep their memory.
-func resize[T any](s []T, n int) []T { return slices.Grow(s[:0], n)[:n] }
+func resize[T any](s []T, n int) []T { return slices.Grow(s[:cap(s)], max(n-cap(s), 0))[:n] }
 
 func (m *brisk) Verify(_ context.Context, tree *spec.Tree, _ spec.Sampling) ([]spec.NodeOutput, error) {
 	m.out = resize(m.out, tree.Len())
