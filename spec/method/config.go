@@ -143,8 +143,7 @@ func (c Config) UsesDraftModel() bool { return drafterNamed(c.Drafter).model }
 // Joins tells whether the target may verify in the run that drafts, where it can: the draft does not depend on
 // anything that is known only once it is there.
 func (c Config) Joins() bool {
-	return c.UsesDraftModel() && cmp.Or(c.Adapt, AdaptFixed) == AdaptFixed &&
-		(cmp.Or(c.Verifier, VerifierMatch) == VerifierMatch || c.Verifier == VerifierMARS)
+	return c.UsesDraftModel() && cmp.Or(c.Adapt, AdaptFixed) == AdaptFixed && verifierNamed(c.Verifier).sampled == ""
 }
 
 // At is the config as it works at a temperature. At 0 there is nothing to sample: sampled trees and chains that nothing
@@ -243,11 +242,13 @@ func (c Config) validateAdapt() error {
 		return fmt.Errorf("spec: threshold is %v, want 0 (the method's default) or more", c.Threshold)
 	}
 	a := adapterNamed(c.Adapt)
-	switch {
-	case a.drafters != nil && !slices.Contains(a.drafters, c.Drafter):
-		return fmt.Errorf("spec: the %s policy adapts %s, not %s", c.Adapt, oneOf(a.drafters...), c.Drafter)
+	switch drafters := a.drafters(); {
+	case drafters != nil && !slices.Contains(drafters, c.Drafter):
+		return fmt.Errorf("spec: the %s policy adapts %s, not %s", c.Adapt, oneOf(drafters...), c.Drafter)
 	case a.lacks != nil && a.lacks(&c.Fitted):
 		return fmt.Errorf("spec: the %s policy needs %s", a.name, a.need)
+	case a.check != nil:
+		return a.check(&c)
 	}
 	return nil
 }
@@ -281,4 +282,10 @@ func oneOf(names ...string) string {
 }
 
 // Budget is the most that the settings may use in a round; models are prepared for it.
-func (c Config) Budget() spec.Budget { return drafterNamed(c.Drafter).budget(&c) }
+func (c Config) Budget() spec.Budget {
+	b := drafterNamed(c.Drafter).budget(&c)
+	if a := adapterNamed(c.Adapt); a.budget != nil {
+		return a.budget(&c, b)
+	}
+	return b
+}

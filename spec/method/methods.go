@@ -100,6 +100,8 @@ type Verifier struct {
 	Name      string    `json:"name"`
 	Exactness Exactness `json:"exactness"`
 
+	build func(c Config) spec.Verifier
+
 	// the one drafter it verifies, from whose own distribution tokens are sampled; "": any
 	sampled string
 	greedy  string                 // the drafter for which it is Match at temperature 0, if nothing adapts the draft
@@ -109,34 +111,38 @@ type Verifier struct {
 
 // The table of verifiers.
 var verifierRows = []Verifier{
-	{Name: VerifierMatch, Exactness: ExactTokens},
-	{VerifierRejection, ExactDistribution, DrafterChain, DrafterChain, refusedByRejection, func(c *Config) string {
-		if c.Adapt != AdaptC2T {
-			return ""
-		}
-		return "c2t drops a sampled token for its identity, which rejection sampling does not allow: the output's " +
-			"distribution would change; use the match verifier, or a policy that only stops after a token"
-	}},
-	{VerifierWithoutReplacement, ExactDistribution, DrafterSampled, DrafterStatic, func(d drafter) string {
-		return "the without-replacement verifier needs children drawn from the draft without replacement, which the " +
-			d.name + " drafter does not do; use the sampled drafter, or the match verifier"
-	}, nil},
-	{Name: VerifierMARS, Exactness: Lossy, check: func(c *Config) string {
+	{Name: VerifierMatch, Exactness: ExactTokens, build: func(Config) spec.Verifier { return spec.Match{} }},
+	{VerifierRejection, ExactDistribution, func(Config) spec.Verifier { return spec.Rejection{} },
+		DrafterChain, DrafterChain, refusedByRejection, func(c *Config) string {
+			if !adapterNamed(c.Adapt).cuts {
+				return ""
+			}
+			return c.Adapt + " drops a sampled token for its identity, which rejection sampling does not allow: the " +
+				"output's distribution would change; use the match verifier, or a policy that only stops after a token"
+		}},
+	{VerifierWithoutReplacement, ExactDistribution, func(Config) spec.Verifier { return spec.WithoutReplacement{} },
+		DrafterSampled, DrafterStatic, func(d drafter) string {
+			return "the without-replacement verifier needs children drawn from the draft without replacement, which " +
+				"the " + d.name + " drafter does not do; use the sampled drafter, or the match verifier"
+		}, nil},
+	{Name: VerifierMARS, Exactness: Lossy, build: func(c Config) spec.Verifier {
+		return adapt.MARS{Theta: cmp.Or(c.Theta, adapt.MARSTheta), Gap: c.Gap, Sampled: c.Mode == MARSSampled}
+	}, check: func(c *Config) string {
 		if c.Theta >= 0 && c.Theta <= 1 && c.Gap >= 0 {
 			return ""
 		}
 		return fmt.Sprintf("mars with theta %v and gap %v, want theta in 0 (the default, 0.9) to 1 "+
 			"and a gap of 0 (none) or more nats", c.Theta, c.Gap)
 	}},
-	{VerifierAdaSD, Lossy, DrafterChain, "", func(d drafter) string {
+	{VerifierAdaSD, Lossy, func(c Config) spec.Verifier { return c.adasd() }, DrafterChain, "", func(d drafter) string {
 		return "the adasd verifier compares the draft's distribution with the target's along a chain, and " + d.name +
 			" has none; use the chain drafter"
 	}, func(c *Config) string {
-		if c.Adapt != AdaptC2T {
+		if !adapterNamed(c.Adapt).cuts {
 			return ""
 		}
-		return "the adasd verifier takes sampled chains and c2t cuts ranked ones; use another policy, or the match " +
-			"or mars verifier"
+		return "the adasd verifier takes sampled chains and " + c.Adapt + " cuts ranked ones; use another policy, or " +
+			"the match or mars verifier"
 	}},
 }
 
@@ -196,14 +202,8 @@ func (c Config) Programs(temperature float64) Programs {
 	p := Programs{Budget: c.Budget(), Joint: c.Joins()}
 	p.Depth = p.Budget.Levels - 1
 	d, v := drafterNamed(c.Drafter), verifierNamed(c.Verifier)
-	switch {
-	case v.sampled != c.Drafter:
-	case c.Drafter == DrafterSampled:
-		p.Pass, p.Joint = spec.PassSampled, true
-	case v.Exactness == Lossy:
-		p.Pass, p.Joint = spec.PassDivergence, true
-	default:
-		p.Pass, p.Joint = spec.PassChain, true
+	if v.sampled == c.Drafter {
+		p.Pass, p.Joint = v.build(c).Pass(spec.Sampling{Temperature: 1}), true // its pass of sampled tokens
 	}
 	if p.Draft = d.programs; p.Depth < 0 {
 		p.Draft = DraftNothing
@@ -304,21 +304,9 @@ func checkAuto(c *Config) error {
 	return nil
 }
 
-func chainBudget(c *Config) spec.Budget {
-	tokens := c.Depth
-	switch c.Adapt {
-	case AdaptAssisted:
-		tokens = c.assisted().Most
-	case AdaptAdaSD:
-		tokens = min(tokens, adapt.AdaSDMost)
-	}
-	return spec.ChainBudget(tokens)
-}
+func chainBudget(c *Config) spec.Budget { return spec.ChainBudget(c.Depth) }
 
 func treeBudget(c *Config) spec.Budget {
-	if c.Adapt == AdaptHetero && c.Fitted.Hetero != nil {
-		return c.heteroSettings().Budget(c.Fitted.Hetero)
-	}
 	return spec.Budget{Levels: c.Depth + 1, Width: c.TopK, Nodes: c.Nodes}
 }
 
@@ -336,28 +324,41 @@ func drafterNamed(name string) drafter {
 
 // adapter is a row of the table of what adapts a draft.
 type adapter struct {
-	name     string
-	drafters []string             // it works with these; nil: with all
-	lacks    func(f *Fitted) bool // what was fitted for it is missing; nil: it needs nothing
-	need     string               // what it needs, and the command that makes it
-	// programs are those of the draft model, given the drafter's; nil: the drafter's.
-	programs func(c *Config, drafters DraftPrograms) DraftPrograms
+	name string
+	// tree drafts EAGLE-2's tree and chain ends chains; nil: it does not work with that drafter. It works with all
+	// where both are nil.
+	tree  func(c Config, model spec.Grower) (spec.Drafter, error)
+	chain func(c Config, verifier spec.Verifier) draft.ChainRule
+	cuts  bool                  // it drops drafted tokens for what they are
+	check func(c *Config) error // refuses its settings
+	lacks func(f *Fitted) bool  // what was fitted for it is missing; nil: it needs nothing
+	need  string                // what it needs, and the command that makes it
+	// budget and programs change the drafter's; nil: they stay.
+	budget   func(c *Config, of spec.Budget) spec.Budget
+	programs func(c *Config, of DraftPrograms) DraftPrograms
 }
 
 // The table of what adapts a draft.
 var adapterRows = []adapter{
 	{name: AdaptFixed},
-	{AdaptHetero, []string{DrafterEAGLE2}, func(f *Fitted) bool { return f.Hetero == nil },
-		"entropy bins fitted to this pair; make them with foretoken calibrate hetero",
-		func(c *Config, d DraftPrograms) DraftPrograms {
+	{name: AdaptHetero, tree: heteroTree, lacks: func(f *Fitted) bool { return f.Hetero == nil },
+		need: "entropy bins fitted to this pair; make them with foretoken calibrate hetero",
+		budget: func(c *Config, b spec.Budget) spec.Budget {
+			if c.Fitted.Hetero == nil {
+				return b
+			}
+			return c.heteroSettings().Budget(c.Fitted.Hetero)
+		},
+		programs: func(c *Config, d DraftPrograms) DraftPrograms {
 			if c.NoAdaptation {
 				return DraftTree
 			}
 			return d
 		}},
-	{AdaptC2T, []string{DrafterEAGLE2, DrafterChain}, func(f *Fitted) bool { return f.C2T == nil },
-		"a classifier trained for this pair; make one with foretoken train c2t",
-		func(c *Config, d DraftPrograms) DraftPrograms {
+	{name: AdaptC2T, tree: c2tTree, chain: c2tRule, cuts: true, check: checkC2T,
+		lacks: func(f *Fitted) bool { return f.C2T == nil },
+		need:  "a classifier trained for this pair; make one with foretoken train c2t",
+		programs: func(c *Config, d DraftPrograms) DraftPrograms {
 			switch {
 			case c.Drafter == DrafterChain:
 				return d
@@ -366,11 +367,31 @@ var adapterRows = []adapter{
 			}
 			return DraftPruned
 		}},
-	{AdaptAcceptance, []string{DrafterEAGLE2, DrafterChain}, func(f *Fitted) bool { return !f.Head },
-		"an acceptance head for this draft; make one with foretoken train acceptance-head", nil},
-	{AdaptAdaEDL, []string{DrafterChain}, nil, "", nil},
-	{AdaptAssisted, []string{DrafterChain}, nil, "", nil},
-	{AdaptAdaSD, []string{DrafterChain}, nil, "", nil},
+	{name: AdaptAcceptance, tree: acceptanceTree, chain: acceptanceRule, lacks: func(f *Fitted) bool { return !f.Head },
+		need: "an acceptance head for this draft; make one with foretoken train acceptance-head"},
+	{name: AdaptAdaEDL, chain: func(c Config, _ spec.Verifier) draft.ChainRule { return c.adaEDL() }},
+	{name: AdaptAssisted, chain: func(c Config, _ spec.Verifier) draft.ChainRule { return c.assisted() },
+		budget: func(c *Config, _ spec.Budget) spec.Budget { return spec.ChainBudget(c.assisted().Most) }},
+	{name: AdaptAdaSD, chain: adasdRule,
+		budget: func(c *Config, _ spec.Budget) spec.Budget { return spec.ChainBudget(c.adasd().Most) }},
+}
+
+func checkC2T(c *Config) error {
+	if c.Threshold >= 1 {
+		return fmt.Errorf("spec: c2t's threshold is %v, want less than 1: no confidence exceeds it", c.Threshold)
+	}
+	return nil
+}
+
+// drafters are the names of the drafters that it works with; nil: all.
+func (a adapter) drafters() (names []string) {
+	if a.tree != nil {
+		names = append(names, DrafterEAGLE2)
+	}
+	if a.chain != nil {
+		names = append(names, DrafterChain)
+	}
+	return names
 }
 
 // adapterNamed is the row of what adapts a draft, empty if there is none of that name; "" is AdaptFixed.

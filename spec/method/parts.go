@@ -40,26 +40,11 @@ func (c Config) Parts(target spec.Target, model spec.DraftModel) (spec.Parts, er
 				min(lim.TopK, lim.MaxRows))
 		}
 	}
-	p := spec.Parts{Policy: spec.Fixed(b), Model: model, Verifier: c.verifier()}
+	p := spec.Parts{Policy: spec.Fixed(b), Model: model, Verifier: verifierNamed(c.Verifier).build(c)}
 	if err := drafterNamed(c.Drafter).parts(c, &p, target, model); err != nil {
 		return spec.Parts{}, err
 	}
 	return p, nil
-}
-
-// verifier returns the verifier that the config names.
-func (c Config) verifier() spec.Verifier {
-	switch c.Verifier {
-	case VerifierRejection:
-		return spec.Rejection{}
-	case VerifierWithoutReplacement:
-		return spec.WithoutReplacement{}
-	case VerifierMARS:
-		return adapt.MARS{Theta: cmp.Or(c.Theta, adapt.MARSTheta), Gap: c.Gap, Sampled: c.Mode == MARSSampled}
-	case VerifierAdaSD:
-		return c.adasd()
-	}
-	return spec.Match{}
 }
 
 // noModel builds the parts of a drafter that needs no model.
@@ -76,7 +61,7 @@ func shapeParts(c Config, p *spec.Parts, _ spec.Target, model spec.DraftModel) e
 		return err
 	}
 	d := &draft.ShapedTree{Model: grower, Shape: c.Shape, Uncoupled: c.uncoupled()}
-	if c.Drafter == DrafterSampled {
+	if c.Samples() {
 		d.Sampler = grower
 	}
 	p.Drafter = d
@@ -98,9 +83,10 @@ func autoParts(c Config, p *spec.Parts, target spec.Target, model spec.DraftMode
 	return nil
 }
 
-// treeParts sets the drafter of EAGLE-2's tree and what adapts it.
+// treeParts sets the drafter of EAGLE-2's tree, the adapter's where it has one.
 func treeParts(c Config, p *spec.Parts, _ spec.Target, model spec.DraftModel) error {
-	if cmp.Or(c.Adapt, AdaptFixed) == AdaptFixed {
+	tree := adapterNamed(c.Adapt).tree
+	if tree == nil {
 		p.Drafter = &draft.TreeDrafter{Model: model, Uncoupled: c.uncoupled()}
 		return nil
 	}
@@ -108,34 +94,46 @@ func treeParts(c Config, p *spec.Parts, _ spec.Target, model spec.DraftModel) er
 	if err != nil {
 		return err
 	}
-	switch c.Adapt {
-	case AdaptHetero:
-		if err := c.Fitted.Hetero.FitsTree(c.heteroSettings()); err != nil {
-			return err
-		}
-		p.Drafter = &adapt.HeteroDrafter{
-			Model:          grower,
-			HeteroSettings: c.heteroSettings(),
-			Bins:           c.Fitted.Hetero,
-			Uncoupled:      c.uncoupled(),
-		}
-	case AdaptC2T:
-		beta, err := c.beta()
-		if err != nil {
-			return err
-		}
-		p.Drafter = &adapt.C2TDrafter{
-			Model: grower, Classifier: c.Fitted.C2T, TopK: c.TopK, Depth: c.Depth + 1,
-			Beta: beta, OnePruning: c.OnePruning, Uncoupled: c.uncoupled(),
-		}
-	case AdaptAcceptance:
-		p.Drafter = &adapt.AcceptanceDrafter{
-			Model:     grower,
-			Stop:      &adapt.AcceptanceStop{H: c.Threshold, Any: c.Any},
-			Uncoupled: c.uncoupled(),
-		}
+	p.Drafter, err = tree(c, grower)
+	return err
+}
+
+func heteroTree(c Config, model spec.Grower) (spec.Drafter, error) {
+	return &adapt.HeteroDrafter{
+		Model:          model,
+		HeteroSettings: c.heteroSettings(),
+		Bins:           c.Fitted.Hetero,
+		Uncoupled:      c.uncoupled(),
+	}, c.Fitted.Hetero.FitsTree(c.heteroSettings())
+}
+
+func c2tTree(c Config, model spec.Grower) (spec.Drafter, error) {
+	return &adapt.C2TDrafter{
+		Model: model, Classifier: c.Fitted.C2T, TopK: c.TopK, Depth: c.Depth + 1,
+		Beta: cmp.Or(c.Threshold, adapt.DefaultBeta), OnePruning: c.OnePruning, Uncoupled: c.uncoupled(),
+	}, nil
+}
+
+func acceptanceTree(c Config, model spec.Grower) (spec.Drafter, error) {
+	stop := &adapt.AcceptanceStop{H: c.Threshold, Any: c.Any}
+	return &adapt.AcceptanceDrafter{Model: model, Stop: stop, Uncoupled: c.uncoupled()}, nil
+}
+
+func c2tRule(c Config, _ spec.Verifier) draft.ChainRule {
+	return &adapt.C2TRule{Fixed: spec.Fixed(chainBudget(&c)), Classifier: c.Fitted.C2T,
+		Beta: cmp.Or(c.Threshold, adapt.DefaultChainBeta)}
+}
+
+func acceptanceRule(c Config, _ spec.Verifier) draft.ChainRule {
+	return &adapt.AcceptanceRule{AcceptanceStop: adapt.AcceptanceStop{H: c.Threshold, Any: c.Any},
+		Budget: chainBudget(&c)}
+}
+
+func adasdRule(c Config, verifier spec.Verifier) draft.ChainRule {
+	if both, ok := verifier.(*adapt.AdaSD); ok {
+		return both // one state for both thresholds
 	}
-	return nil
+	return c.adasd()
 }
 
 func (c Config) heteroSettings() adapt.HeteroSettings {
@@ -143,19 +141,6 @@ func (c Config) heteroSettings() adapt.HeteroSettings {
 		Depth: c.Depth, TopK: c.TopK, Nodes: c.Nodes,
 		NoExtension: c.NoExtension, NoPruning: c.NoPruning, Alpha: c.Alpha,
 	}
-}
-
-// beta is C2T's β.
-func (c Config) beta() (float64, error) {
-	switch {
-	case c.Threshold == 0 && c.Drafter == DrafterChain:
-		return adapt.DefaultChainBeta, nil
-	case c.Threshold == 0:
-		return adapt.DefaultBeta, nil
-	case c.Threshold >= 1:
-		return 0, fmt.Errorf("spec: c2t's threshold is %v, want less than 1: no confidence exceeds it", c.Threshold)
-	}
-	return c.Threshold, nil
 }
 
 // adasd is AdaSD as a verifier, as a rule, or as both.
@@ -201,26 +186,15 @@ func (c Config) uncoupled() bool {
 
 // chainParts sets the drafter of a chain and the rule that ends it.
 func chainParts(c Config, p *spec.Parts, _ spec.Target, model spec.DraftModel) error {
-	rule, err := c.chainRule(p)
-	if err != nil {
-		return err
-	}
-	if rule != nil {
+	var rule draft.ChainRule
+	if a := adapterNamed(c.Adapt); a.chain != nil {
+		rule = a.chain(c, p.Verifier)
 		p.Policy = rule
 	}
 	if c.Samples() {
-		if _, cuts := rule.(draft.ChainCutter); cuts {
-			return fmt.Errorf(
-				"spec: the %s policy drops drafted tokens for what they are, which the %s verifier does not allow",
-				c.Adapt, c.Verifier)
-		}
 		// Rejection sampling needs draws that the target's do not depend on.
-		p.Drafter = &draft.SampledChain{
-			Model:   model,
-			Rule:    rule,
-			Coupled: c.Verifier != VerifierRejection && !c.Uncoupled,
-			Matched: c.Verifier == VerifierRejection,
-		}
+		rejection := verifierNamed(c.Verifier).Exactness == ExactDistribution
+		p.Drafter = &draft.SampledChain{Model: model, Rule: rule, Coupled: !rejection && !c.Uncoupled, Matched: rejection}
 		return nil
 	}
 	if rule == nil {
@@ -233,33 +207,6 @@ func chainParts(c Config, p *spec.Parts, _ spec.Target, model spec.DraftModel) e
 	}
 	p.Drafter = &draft.RankedChain{Model: grower, Rule: rule, Uncoupled: c.uncoupled()}
 	return nil
-}
-
-// chainRule returns the rule that ends a chain early, or nil for a fixed chain.
-func (c Config) chainRule(p *spec.Parts) (draft.ChainRule, error) {
-	switch c.Adapt {
-	case AdaptAssisted:
-		return c.assisted(), nil
-	case AdaptAdaEDL:
-		return c.adaEDL(), nil
-	case AdaptAdaSD:
-		if both, ok := p.Verifier.(*adapt.AdaSD); ok {
-			return both, nil // one state for both thresholds
-		}
-		return c.adasd(), nil
-	case AdaptC2T:
-		beta, err := c.beta()
-		if err != nil {
-			return nil, err
-		}
-		return &adapt.C2TRule{Fixed: spec.Fixed(c.Budget()), Classifier: c.Fitted.C2T, Beta: beta}, nil
-	case AdaptAcceptance:
-		return &adapt.AcceptanceRule{
-			AcceptanceStop: adapt.AcceptanceStop{H: c.Threshold, Any: c.Any},
-			Budget:         c.Budget(),
-		}, nil
-	}
-	return nil, nil
 }
 
 // grower is the draft model as one whose tree can be grown level by level.
