@@ -21,7 +21,7 @@ const measureFor = 0.2
 // measurements.
 func (s *Session) ensureCosts(ctx context.Context, r *Request) error {
 	c := r.Config()
-	if c.Drafter != method.DrafterAuto || r.Fitted.Costs != nil || c.Validate() != nil {
+	if !c.WeighsCosts() || r.Fitted.Costs != nil || c.Validate() != nil {
 		return nil // compileRequest reports an invalid config
 	}
 	known, stored := s.knownCosts()

@@ -42,12 +42,12 @@ func (s *Session) compileRequest(r *Request) (*spec.Generator, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.draft != nil && (c.UsesDraftModel() || c.Drafter == method.DrafterAuto) {
+	programs := c.Programs(r.Temperature)
+	if s.draft != nil && programs.Draft != method.DraftNothing {
 		if err := s.draft.Warm(); err != nil {
 			return nil, err
 		}
 	}
-	programs := c.Programs(r.Temperature)
 	if c.Budget().Nodes <= s.target.Limits().MaxRows { // method.New refuses more
 		if err := s.recordTarget(d, programs); err != nil {
 			return nil, err

@@ -18,8 +18,7 @@ type Request struct {
 	TopP        float64 `json:"top_p"`          // 0 or 1: off
 	MinP        float64 `json:"min_p"`          // 0: off
 
-	// Policy names a method of method.All or a drafter (none, chain, eagle2, static, sampled, ngram, ngram-simple,
-	// ngram-map, auto). The following fields override the method's settings.
+	// Policy names a method of method.All, drafters among them. The following fields override the method's settings.
 	Policy   string `json:"policy"`
 	Adapt    string `json:"adapt,omitempty"`  // adapts the draft, see method.Config; "" is the method's
 	Source   string `json:"source,omitempty"` // model or eagle3; "" is the method's
@@ -103,9 +102,7 @@ func (r *Request) NeedsHead() bool {
 // TellsLogProbs reports whether the verifier of a valid request knows log-probabilities. Rejection sampling and
 // sampling without replacement keep their distributions on the device above temperature 0.
 func (r *Request) TellsLogProbs() bool {
-	c := r.Config()
-	return r.Temperature == 0 || c.Verifier != method.VerifierRejection &&
-		c.Verifier != method.VerifierWithoutReplacement
+	return r.Temperature == 0 || r.Config().Exactness() != method.ExactDistribution
 }
 
 // Token is one committed token of an event.

@@ -179,6 +179,5 @@ func (s *Session) Warm(ctx context.Context) error {
 // defers reports whether a request decodes plainly until drafting is ready. Only methods whose text does not depend on
 // when drafting begins may.
 func (s *Session) defers(c method.Config) bool {
-	matches := c.Verifier == "" || c.Verifier == method.VerifierMatch
-	return s.lean && c.Drafter == method.DrafterAuto && matches && s.head == nil
+	return s.lean && c.WeighsCosts() && c.Exactness() == method.ExactTokens && s.head == nil
 }

@@ -56,8 +56,7 @@ type Method struct {
 
 // Lossy reports whether the method may commit tokens that the target would not have chosen.
 func (m *Method) Lossy() bool {
-	c := m.Request.Config()
-	return !method.Lossless(c.Verifier)
+	return m.Request.Config().Exactness() == method.Lossy
 }
 
 // plain reports whether the method is plain decoding, which every benchmark measures anyway.

@@ -205,7 +205,7 @@ func TestCombinationsNeedCapableModels(t *testing.T) {
 // policy, and at temperature 0 of every lossless verifier.
 func TestCombinationsEqualPlainDecoding(t *testing.T) {
 	prompt := []int32{1, 0, 1}
-	for _, c := range combinations(func(c Config) bool { return Lossless(c.Verifier) }) {
+	for _, c := range combinations(func(c Config) bool { return c.Exactness() != Lossy }) {
 		for i, v := range variants(c) {
 			set := named(v)
 			sums := map[bool]spec.Stats{}
@@ -262,7 +262,7 @@ func TestCombinationsKeepTheirBooks(t *testing.T) {
 						target := spectest.NewTarget(s, context, 32)
 						out, stats := spectest.Generate(t, set, target, spectest.NewDraft(target, draftContext, differ),
 							prompt, o)
-						if stats.Lossy == Lossless(c.Verifier) {
+						if stats.Lossy != (c.Exactness() == Lossy) {
 							t.Fatalf("%s: lossy is %v", set.Name, stats.Lossy)
 						}
 						return out
@@ -297,7 +297,7 @@ func TestJointDistributionOfEveryDrawnDraft(t *testing.T) {
 		target, draft := spectest.DrawnPair()
 		want := spectest.Joint(target.Script, sampling)
 		for _, c := range combinations(func(c Config) bool {
-			return c.Drafter != DrafterNone && Lossless(c.Verifier) && c.Verifier != VerifierMatch
+			return c.Drafter != DrafterNone && c.Exactness() != Lossy && c.Verifier != VerifierMatch
 		}) {
 			name := fmt.Sprintf("%s %s %s, sampling %d", c.Drafter, c.Adapt, c.Verifier, i)
 			p, err := c.Parts(target, draft)

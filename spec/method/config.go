@@ -140,6 +140,9 @@ func DefaultShape() [][]int { return [][]int{{4}, {3, 2, 1, 1}, {2, 1, 1}, {1, 1
 // UsesDraftModel tells whether the drafter needs a draft model or a head.
 func (c Config) UsesDraftModel() bool { return drafterNamed(c.Drafter).model }
 
+// WeighsCosts tells whether the drafter decides by measured costs of passes.
+func (c Config) WeighsCosts() bool { return drafterNamed(c.Drafter).costs }
+
 // Joins tells whether the target may verify in the run that drafts, where it can: the draft does not depend on
 // anything that is known only once it is there.
 func (c Config) Joins() bool {

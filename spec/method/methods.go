@@ -67,7 +67,7 @@ func All() []Method {
 		if r.config.TopK > 0 {
 			c.TopK = r.config.TopK
 		}
-		all = append(all, Method{Name: r.name, Title: r.title, Lossy: !Lossless(c.Verifier), Config: c})
+		all = append(all, Method{Name: r.name, Title: r.title, Lossy: c.Exactness() == Lossy, Config: c})
 	}
 	return all
 }
@@ -169,8 +169,8 @@ func verifierNamed(name string) Verifier {
 	return row(verifierRows, func(v Verifier) bool { return v.Name == name }, Verifier{Name: name})
 }
 
-// Lossless tells whether a verifier keeps the target's distribution.
-func Lossless(verifier string) bool { return verifierNamed(verifier).Exactness != Lossy }
+// Exactness says how the text relates to plain decoding's.
+func (c Config) Exactness() Exactness { return verifierNamed(c.Verifier).Exactness }
 
 // DraftPrograms names the way in which a draft model runs, and so the programs to prepare.
 type DraftPrograms int
@@ -253,6 +253,7 @@ type drafter struct {
 	bounds   []bound
 	check    func(c *Config) error       // refuses settings beyond their bounds
 	budget   func(c *Config) spec.Budget // the most of a round
+	costs    bool                        // it decides by measured costs of passes
 	programs DraftPrograms               // that the draft model runs, if it runs
 	sampled  DraftPrograms               // the same where tokens are sampled
 	parts    partsFunc
@@ -269,21 +270,22 @@ func init() { // not in the declaration: parts reads the table
 	drafterRows = []drafter{
 		{name: DrafterNone, budget: func(*Config) spec.Budget { return spec.Budget{} },
 			parts: noModel(func(Config) spec.Drafter { return spec.None{} })},
-		{DrafterChain, true, Config{Depth: 5}, tokens[:1], nil, chainBudget, DraftGrown, DraftChain, chainParts},
-		{DrafterEAGLE2, true, Config{Depth: 5, TopK: 10, Nodes: 60}, tree, nil, treeBudget, DraftGrown, 0, treeParts},
-		{DrafterStatic, true, Config{Shape: DefaultShape()}, nil, checkShape, shapeBudget, DraftExpanded, 0,
+		{DrafterChain, true, Config{Depth: 5}, tokens[:1], nil, chainBudget, false, DraftGrown, DraftChain, chainParts},
+		{DrafterEAGLE2, true, Config{Depth: 5, TopK: 10, Nodes: 60}, tree, nil, treeBudget, false, DraftGrown, 0,
+			treeParts},
+		{DrafterStatic, true, Config{Shape: DefaultShape()}, nil, checkShape, shapeBudget, false, DraftExpanded, 0,
 			shapeParts},
-		{DrafterSampled, true, Config{Shape: DefaultShape()}, nil, checkShape, shapeBudget, DraftSampled, DraftSampled,
-			shapeParts},
-		{DrafterNgram, false, Config{Depth: 10, NgramMax: 2, NgramMin: 1}, tokens, checkNgram, chainBudget,
-			DraftNothing, 0,
-			noModel(func(c Config) spec.Drafter { return draft.PromptLookup{Max: c.NgramMax, Min: c.NgramMin} })},
-		{DrafterNgramSimple, false, Config{Depth: 48, NgramMax: 12}, tokens, nil, chainBudget, DraftNothing, 0,
-			noModel(func(c Config) spec.Drafter { return draft.RecentLookup{Size: c.NgramMax} })},
-		{DrafterNgramMap, false, Config{Depth: 48, NgramMax: 12}, tokens, nil, chainBudget, DraftNothing, 0,
-			noModel(func(c Config) spec.Drafter { return draft.MapLookup{Size: c.NgramMax} })},
-		{DrafterAuto, false, Config{Depth: 5, TopK: 4, Nodes: 16, NgramMax: 2, NgramMin: 1}, tree, checkAuto,
-			autoBudget, DraftWidths, 0, autoParts},
+		{DrafterSampled, true, Config{Shape: DefaultShape()}, nil, checkShape, shapeBudget, false, DraftSampled,
+			DraftSampled, shapeParts},
+		{name: DrafterNgram, settings: Config{Depth: 10, NgramMax: 2, NgramMin: 1}, bounds: tokens, check: checkNgram,
+			budget: chainBudget,
+			parts:  noModel(func(c Config) spec.Drafter { return draft.PromptLookup{Max: c.NgramMax, Min: c.NgramMin} })},
+		{name: DrafterNgramSimple, settings: Config{Depth: 48, NgramMax: 12}, bounds: tokens, budget: chainBudget,
+			parts: noModel(func(c Config) spec.Drafter { return draft.RecentLookup{Size: c.NgramMax} })},
+		{name: DrafterNgramMap, settings: Config{Depth: 48, NgramMax: 12}, bounds: tokens, budget: chainBudget,
+			parts: noModel(func(c Config) spec.Drafter { return draft.MapLookup{Size: c.NgramMax} })},
+		{DrafterAuto, false, Config{Depth: 5, TopK: 4, Nodes: 16}, tree, checkAuto, autoBudget, true, DraftWidths, 0,
+			autoParts},
 	}
 }
 
