@@ -8,7 +8,6 @@ import (
 
 	"foretoken/bench"
 	"foretoken/models/convert"
-	"foretoken/spec/adapt"
 	"foretoken/spec/method"
 )
 
@@ -19,9 +18,9 @@ func completions() map[string][]string {
 		"adapt":       adapts,
 		"source":      sources,
 		"verifier":    verifiers,
-		"schedule":    {method.ScheduleHeuristic, method.ScheduleConstant},
-		"mode":        {method.MARSAlg1, method.MARSSampled},
-		"variant":     {adapt.AdaSDMidpoint, adapt.AdaSDA, adapt.AdaSDB, adapt.AdaSDC},
+		"schedule":    method.Schedules(),
+		"mode":        method.Modes(),
+		"variant":     method.Variants(),
 		"device":      devices,
 		"kv":          kvFormats,
 		"quantise":    convert.Types(),
