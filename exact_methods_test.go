@@ -22,7 +22,7 @@ func matched(t testing.TB, s *Session) map[string]Request {
 			continue
 		}
 		for _, source := range method.Sources() {
-			for _, adapt := range method.Adapters() {
+			for _, adapt := range method.AdapterNames() {
 				r := Request{Policy: drafter, Source: source, Adapt: adapt, Verifier: method.VerifierMatch}
 				if drafter == method.DrafterEAGLE2 { // the page's shape, which has calibrations
 					r.Depth, r.TopK, r.Nodes = 4, 4, 16

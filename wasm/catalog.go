@@ -16,23 +16,19 @@ import (
 // loaded anything.
 type catalog struct {
 	Default   foretoken.Request `json:"default"` // of a request that names no policy
-	Methods   []offered         `json:"methods"`
+	Methods   []method.Method   `json:"methods"`
 	Verifiers []method.Verifier `json:"verifiers"`
-	Adapts    []string          `json:"adapts"`
+	Adapts    []method.Adapter  `json:"adapts"`
 	Sources   []string          `json:"sources"`
 	Schedules []string          `json:"schedules"`
 	Modes     []string          `json:"modes"`
 	Variants  []string          `json:"variants"`
 }
 
-type offered struct {
-	method.Method
-	UsesDraft bool `json:"uses_draft"` // drafts with a model, or with a head
-}
-
 func newCatalog() catalog {
-	c := catalog{
+	return catalog{
 		Default:   foretoken.DefaultRequest(),
+		Methods:   method.All(),
 		Verifiers: method.Verifiers(),
 		Adapts:    method.Adapters(),
 		Sources:   method.Sources(),
@@ -40,10 +36,6 @@ func newCatalog() catalog {
 		Modes:     method.Modes(),
 		Variants:  method.Variants(),
 	}
-	for _, m := range method.All() {
-		c.Methods = append(c.Methods, offered{m, m.Config.UsesDraftModel()})
-	}
-	return c
 }
 
 // request is foretoken.Request with its prompt.

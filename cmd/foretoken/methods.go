@@ -17,33 +17,37 @@ import (
 )
 
 var (
-	adapts    = method.Adapters()
+	adapts    = method.AdapterNames()
 	sources   = method.Sources()
 	verifiers = method.VerifierNames()
 )
 
 func methodFlags(f *pflag.FlagSet, r *foretoken.Request) {
-	f.StringVar(&r.Policy, "policy", r.Policy, "drafting method; foretoken methods lists the names")
-	f.StringVar(&r.Adapt, "adapt", "", "how the draft adapts: "+orList(adapts)+" (default the policy's own)")
-	f.StringVar(&r.Source, "source", "", "where drafted tokens come from, model or eagle3 (default the policy's own)")
-	f.StringVar(&r.Verifier, "verifier", "", "match (exactly the tokens of plain decoding), "+
-		"rejection or without-replacement (the same distribution), mars or adasd (LOSSY) (default the policy's own)")
-	// The defaults of these three depend on the policy; completeRequest fills them in.
 	own := " (default the policy's own)"
+	choice := func(names []string) string { return orList(names) + " (default " + names[0] + ")" }
+	of := map[method.Exactness]string{}
+	for _, v := range method.Verifiers() {
+		of[v.Exactness] = strings.TrimPrefix(of[v.Exactness]+" or "+v.Name, " or ")
+	}
+	f.StringVar(&r.Policy, "policy", r.Policy, "drafting method; foretoken methods lists the names")
+	f.StringVar(&r.Adapt, "adapt", "", "how the draft adapts: "+orList(adapts)+own)
+	f.StringVar(&r.Source, "source", "", "where drafted tokens come from, "+orList(sources)+own)
+	f.StringVar(&r.Verifier, "verifier", "", of[method.ExactTokens]+" (exactly the tokens of plain decoding), "+
+		of[method.ExactDistribution]+" (the same distribution), "+of[method.Lossy]+" (LOSSY)"+own)
 	f.IntVar(&r.Depth, method.Depth.Name, 0, method.Depth.Help+own)
 	f.IntVar(&r.TopK, method.TopK.Name, 0, method.TopK.Help+own)
 	f.IntVar(&r.Nodes, method.Nodes.Name, 0, method.Nodes.Help+own)
 	f.Float64Var(&r.Threshold, "threshold", 0, "assisted: confidence; adaedl: bound; c2t: β; acceptance: "+
 		"h (default the method's; acceptance works it out of measured costs)")
 	f.Float64Var(&r.Lambda, "lambda", 0, "adaedl: λ (default the method's)")
-	f.StringVar(&r.Schedule, "schedule", "", "assisted: heuristic or constant (default heuristic)")
+	f.StringVar(&r.Schedule, "schedule", "", "assisted: "+choice(method.Schedules()))
 	f.BoolVar(&r.Any, "any", false, "acceptance: stop as soon as one branch is hopeless, not when all are")
 	f.BoolVar(&r.OnePruning, "one-pruning", false, "c2t: leave out the second pruning")
 	f.Float64Var(&r.Theta, "theta", 0,
 		"mars: accept the second token when its logit is over this part of the first's (default 0.9)")
 	f.Float64Var(&r.Gap, "gap", 0, "mars: and at most this many nats below it; 0: no cap")
-	f.StringVar(&r.Mode, "mode", "", "mars: alg1 or sampled (default alg1)")
-	f.StringVar(&r.Variant, "variant", "", "adasd: midpoint, A, B or C (default midpoint)")
+	f.StringVar(&r.Mode, "mode", "", "mars: "+choice(method.Modes()))
+	f.StringVar(&r.Variant, "variant", "", "adasd: "+choice(method.Variants()))
 	f.BoolVar(&r.Carry, "carry", false, "adasd: keep the thresholds from prompt to prompt")
 }
 
@@ -88,6 +92,6 @@ func methodsCommand(c *console) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false,
-		"print one JSON object: methods, each with name, title, lossy and config")
+		"print one JSON object: methods, each with name, title, lossy, config, uses_draft and settings")
 	return cmd
 }

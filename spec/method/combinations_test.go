@@ -69,7 +69,7 @@ func combination(drafter, policy, verifier string) Config {
 func combinations(want func(Config) bool) []Config {
 	var all []Config
 	for _, drafter := range Drafters() {
-		for _, policy := range Adapters() {
+		for _, policy := range AdapterNames() {
 			for _, verifier := range VerifierNames() {
 				c := combination(drafter, policy, verifier)
 				if slices.Contains(legal[drafter+" "+policy], verifier) && (want == nil || want(c)) {
@@ -138,7 +138,7 @@ func TestEveryCombinationIsLegalOrRefused(t *testing.T) {
 	draft := spectest.NewDraft(target, 128, 0.2)
 	seen := 0
 	for _, drafter := range Drafters() {
-		for _, policy := range Adapters() {
+		for _, policy := range AdapterNames() {
 			for _, verifier := range VerifierNames() {
 				name := drafter + " " + policy + " " + verifier
 				want := slices.Contains(legal[drafter+" "+policy], verifier)

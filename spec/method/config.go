@@ -188,7 +188,7 @@ func (c Config) validateNames() error {
 	}{
 		{"drafter", c.Drafter, Drafters()},
 		{"source", cmp.Or(c.Source, SourceModel), Sources()},
-		{"policy", cmp.Or(c.Adapt, AdaptFixed), Adapters()},
+		{"policy", cmp.Or(c.Adapt, AdaptFixed), AdapterNames()},
 		{"verifier", cmp.Or(c.Verifier, VerifierMatch), VerifierNames()},
 		{"schedule", cmp.Or(c.Schedule, ScheduleHeuristic), Schedules()},
 		{"mode", cmp.Or(c.Mode, MARSAlg1), Modes()},
@@ -249,7 +249,7 @@ func (c Config) validateAdapt() error {
 	case drafters != nil && !slices.Contains(drafters, c.Drafter):
 		return fmt.Errorf("spec: the %s policy adapts %s, not %s", c.Adapt, oneOf(drafters...), c.Drafter)
 	case a.lacks != nil && a.lacks(&c.Fitted):
-		return fmt.Errorf("spec: the %s policy needs %s", a.name, a.need)
+		return fmt.Errorf("spec: the %s policy needs %s", a.Name, a.Need)
 	case a.check != nil:
 		return a.check(&c)
 	}
@@ -260,6 +260,8 @@ func (c Config) validateVerifier() error {
 	v, wrong := verifierNamed(c.Verifier), ""
 	if v.sampled != "" && c.Drafter != v.sampled && c.Drafter != DrafterNone {
 		wrong = v.refuses(drafterNamed(c.Drafter))
+	} else if v.uncut != "" && adapterNamed(c.Adapt).cuts {
+		wrong = fmt.Sprintf(v.uncut, c.Adapt)
 	} else if v.check != nil {
 		wrong = v.check(&c)
 	}

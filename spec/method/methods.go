@@ -15,10 +15,12 @@ import (
 
 // Method is a way to decode by name: a drafter with what adapts and verifies it, in the settings of its source.
 type Method struct {
-	Name   string `json:"name"`
-	Title  string `json:"title"` // a few words for people
-	Lossy  bool   `json:"lossy"` // commits tokens that the target would not have chosen
-	Config Config `json:"config"`
+	Name      string   `json:"name"`
+	Title     string   `json:"title"` // a few words for people
+	Lossy     bool     `json:"lossy"` // commits tokens that the target would not have chosen
+	Config    Config   `json:"config"`
+	UsesDraft bool     `json:"uses_draft"` // drafts with a model, or with a head
+	Settings  []string `json:"settings"`   // of its drafter; an Adapter and a Verifier have their own
 }
 
 // methodRow is a row of the table of methods.
@@ -67,7 +69,7 @@ func All() []Method {
 		if r.config.TopK > 0 {
 			c.TopK = r.config.TopK
 		}
-		all = append(all, Method{Name: r.name, Title: r.title, Lossy: c.Exactness() == Lossy, Config: c})
+		all = append(all, Method{r.name, r.title, c.Exactness() == Lossy, c, c.UsesDraftModel(), settingsOf(c.Drafter)})
 	}
 	return all
 }
@@ -99,6 +101,7 @@ const (
 type Verifier struct {
 	Name      string    `json:"name"`
 	Exactness Exactness `json:"exactness"`
+	Settings  []string  `json:"settings,omitempty"` // names as in method lists
 
 	build func(c Config) spec.Verifier
 
@@ -106,45 +109,43 @@ type Verifier struct {
 	sampled string
 	greedy  string                 // the drafter for which it is Match at temperature 0, if nothing adapts the draft
 	refuses func(drafter) string   // why it does not verify another drafter
-	check   func(c *Config) string // what is wrong with its settings, or with what adapts the draft
+	uncut   string                 // why it does not verify drafts that %s, an adapter, cuts; "": it does
+	check   func(c *Config) string // what is wrong with its settings
 }
 
 // The table of verifiers.
 var verifierRows = []Verifier{
 	{Name: VerifierMatch, Exactness: ExactTokens, build: func(Config) spec.Verifier { return spec.Match{} }},
-	{VerifierRejection, ExactDistribution, func(Config) spec.Verifier { return spec.Rejection{} },
-		DrafterChain, DrafterChain, refusedByRejection, func(c *Config) string {
-			if !adapterNamed(c.Adapt).cuts {
-				return ""
-			}
-			return c.Adapt + " drops a sampled token for its identity, which rejection sampling does not allow: the " +
-				"output's distribution would change; use the match verifier, or a policy that only stops after a token"
-		}},
-	{VerifierWithoutReplacement, ExactDistribution, func(Config) spec.Verifier { return spec.WithoutReplacement{} },
+	{VerifierRejection, ExactDistribution, nil, func(Config) spec.Verifier { return spec.Rejection{} },
+		DrafterChain, DrafterChain, refusedByRejection,
+		"%s drops a sampled token for its identity, which rejection sampling does not allow: the output's " +
+			"distribution would change; use the match verifier, or a policy that only stops after a token", nil},
+	{VerifierWithoutReplacement, ExactDistribution, nil,
+		func(Config) spec.Verifier { return spec.WithoutReplacement{} },
 		DrafterSampled, DrafterStatic, func(d drafter) string {
 			return "the without-replacement verifier needs children drawn from the draft without replacement, which " +
 				"the " + d.name + " drafter does not do; use the sampled drafter, or the match verifier"
-		}, nil},
-	{Name: VerifierMARS, Exactness: Lossy, build: func(c Config) spec.Verifier {
-		return adapt.MARS{Theta: cmp.Or(c.Theta, adapt.MARSTheta), Gap: c.Gap, Sampled: c.Mode == MARSSampled}
-	}, check: func(c *Config) string {
-		if c.Theta >= 0 && c.Theta <= 1 && c.Gap >= 0 {
-			return ""
-		}
-		return fmt.Sprintf("mars with theta %v and gap %v, want theta in 0 (the default, 0.9) to 1 "+
-			"and a gap of 0 (none) or more nats", c.Theta, c.Gap)
-	}},
-	{VerifierAdaSD, Lossy, func(c Config) spec.Verifier { return c.adasd() }, DrafterChain, "", func(d drafter) string {
-		return "the adasd verifier compares the draft's distribution with the target's along a chain, and " + d.name +
-			" has none; use the chain drafter"
-	}, func(c *Config) string {
-		if !adapterNamed(c.Adapt).cuts {
-			return ""
-		}
-		return "the adasd verifier takes sampled chains and " + c.Adapt + " cuts ranked ones; use another policy, or " +
-			"the match or mars verifier"
-	}},
+		}, "", nil},
+	{Name: VerifierMARS, Exactness: Lossy, Settings: []string{"theta", "gap", "mode"},
+		build: func(c Config) spec.Verifier {
+			return adapt.MARS{Theta: cmp.Or(c.Theta, adapt.MARSTheta), Gap: c.Gap, Sampled: c.Mode == MARSSampled}
+		},
+		check: func(c *Config) string {
+			if c.Theta >= 0 && c.Theta <= 1 && c.Gap >= 0 {
+				return ""
+			}
+			return fmt.Sprintf("mars with theta %v and gap %v, want theta in 0 (the default, 0.9) to 1 "+
+				"and a gap of 0 (none) or more nats", c.Theta, c.Gap)
+		}},
+	{VerifierAdaSD, Lossy, adasdSettings, func(c Config) spec.Verifier { return c.adasd() },
+		DrafterChain, "", func(d drafter) string {
+			return "the adasd verifier compares the draft's distribution with the target's along a chain, and " + d.name +
+				" has none; use the chain drafter"
+		}, "the adasd verifier takes sampled chains and %s cuts ranked ones; use another policy, or the match " +
+			"or mars verifier", nil},
 }
+
+var adasdSettings = []string{"variant", "carry"}
 
 func refusedByRejection(d drafter) string {
 	switch {
@@ -239,6 +240,20 @@ var (
 		func(c *Config) int { return c.NgramMin }}
 )
 
+// settingsOf lists the settings of a drafter: those that it has defaults of.
+func settingsOf(drafter string) []string {
+	c, all := drafterNamed(drafter).settings, []string{}
+	for _, s := range []Setting{Depth, TopK, Nodes, NgramMax, NgramMin} {
+		if s.of(&c) > 0 {
+			all = append(all, s.Name)
+		}
+	}
+	if c.Shape != nil {
+		all = append(all, "shape")
+	}
+	return all
+}
+
 // bound is the range of a setting.
 type bound struct {
 	Setting
@@ -324,27 +339,30 @@ func drafterNamed(name string) drafter {
 	return row(drafterRows, func(d drafter) bool { return d.name == name }, none)
 }
 
-// adapter is a row of the table of what adapts a draft.
-type adapter struct {
-	name string
+// Adapter is a row of the table of what adapts a draft.
+type Adapter struct {
+	Name     string   `json:"name"`
+	Settings []string `json:"settings,omitempty"` // names as in method lists
+	Need     string   `json:"need,omitempty"`     // what was fitted for it, and the command that makes it
+
 	// tree drafts EAGLE-2's tree and chain ends chains; nil: it does not work with that drafter. It works with all
 	// where both are nil.
 	tree  func(c Config, model spec.Grower) (spec.Drafter, error)
 	chain func(c Config, verifier spec.Verifier) draft.ChainRule
 	cuts  bool                  // it drops drafted tokens for what they are
 	check func(c *Config) error // refuses its settings
-	lacks func(f *Fitted) bool  // what was fitted for it is missing; nil: it needs nothing
-	need  string                // what it needs, and the command that makes it
+	lacks func(f *Fitted) bool  // what it needs is missing; nil: it needs nothing
 	// budget and programs change the drafter's; nil: they stay.
 	budget   func(c *Config, of spec.Budget) spec.Budget
 	programs func(c *Config, of DraftPrograms) DraftPrograms
 }
 
 // The table of what adapts a draft.
-var adapterRows = []adapter{
-	{name: AdaptFixed},
-	{name: AdaptHetero, tree: heteroTree, lacks: func(f *Fitted) bool { return f.Hetero == nil },
-		need: "entropy bins fitted to this pair; make them with foretoken calibrate hetero",
+var adapterRows = []Adapter{
+	{Name: AdaptFixed},
+	{Name: AdaptHetero, Settings: []string{"alpha", "no-extension", "no-pruning", "no-adaptation"},
+		tree: heteroTree, lacks: func(f *Fitted) bool { return f.Hetero == nil },
+		Need: "entropy bins fitted to this pair; make them with foretoken calibrate hetero",
 		budget: func(c *Config, b spec.Budget) spec.Budget {
 			if c.Fitted.Hetero == nil {
 				return b
@@ -357,9 +375,10 @@ var adapterRows = []adapter{
 			}
 			return d
 		}},
-	{name: AdaptC2T, tree: c2tTree, chain: c2tRule, cuts: true, check: checkC2T,
+	{Name: AdaptC2T, Settings: []string{"threshold", "one-pruning"},
+		tree: c2tTree, chain: c2tRule, cuts: true, check: checkC2T,
 		lacks: func(f *Fitted) bool { return f.C2T == nil },
-		need:  "a classifier trained for this pair; make one with foretoken train c2t",
+		Need:  "a classifier trained for this pair; make one with foretoken train c2t",
 		programs: func(c *Config, d DraftPrograms) DraftPrograms {
 			switch {
 			case c.Drafter == DrafterChain:
@@ -369,12 +388,15 @@ var adapterRows = []adapter{
 			}
 			return DraftPruned
 		}},
-	{name: AdaptAcceptance, tree: acceptanceTree, chain: acceptanceRule, lacks: func(f *Fitted) bool { return !f.Head },
-		need: "an acceptance head for this draft; make one with foretoken train acceptance-head"},
-	{name: AdaptAdaEDL, chain: func(c Config, _ spec.Verifier) draft.ChainRule { return c.adaEDL() }},
-	{name: AdaptAssisted, chain: func(c Config, _ spec.Verifier) draft.ChainRule { return c.assisted() },
+	{Name: AdaptAcceptance, Settings: []string{"threshold", "any"},
+		tree: acceptanceTree, chain: acceptanceRule, lacks: func(f *Fitted) bool { return !f.Head },
+		Need: "an acceptance head for this draft; make one with foretoken train acceptance-head"},
+	{Name: AdaptAdaEDL, Settings: []string{"threshold", "lambda"},
+		chain: func(c Config, _ spec.Verifier) draft.ChainRule { return c.adaEDL() }},
+	{Name: AdaptAssisted, Settings: []string{"threshold", "schedule"},
+		chain:  func(c Config, _ spec.Verifier) draft.ChainRule { return c.assisted() },
 		budget: func(c *Config, _ spec.Budget) spec.Budget { return spec.ChainBudget(c.assisted().Most) }},
-	{name: AdaptAdaSD, chain: adasdRule,
+	{Name: AdaptAdaSD, Settings: adasdSettings, chain: adasdRule,
 		budget: func(c *Config, _ spec.Budget) spec.Budget { return spec.ChainBudget(c.adasd().Most) }},
 }
 
@@ -386,7 +408,7 @@ func checkC2T(c *Config) error {
 }
 
 // drafters are the names of the drafters that it works with; nil: all.
-func (a adapter) drafters() (names []string) {
+func (a Adapter) drafters() (names []string) {
 	if a.tree != nil {
 		names = append(names, DrafterEAGLE2)
 	}
@@ -397,9 +419,9 @@ func (a adapter) drafters() (names []string) {
 }
 
 // adapterNamed is the row of what adapts a draft, empty if there is none of that name; "" is AdaptFixed.
-func adapterNamed(name string) adapter {
+func adapterNamed(name string) Adapter {
 	name = cmp.Or(name, AdaptFixed)
-	return row(adapterRows, func(a adapter) bool { return a.name == name }, adapter{name: name})
+	return row(adapterRows, func(a Adapter) bool { return a.Name == name }, Adapter{Name: name})
 }
 
 // Drafters are the names that Config.Drafter takes.
@@ -407,9 +429,12 @@ func Drafters() []string {
 	return names(drafterRows, func(d drafter) string { return d.name })
 }
 
-// Adapters are the names that Config.Adapt takes.
-func Adapters() []string {
-	return names(adapterRows, func(a adapter) string { return a.name })
+// Adapters are all of them.
+func Adapters() []Adapter { return adapterRows }
+
+// AdapterNames are the names that Config.Adapt takes.
+func AdapterNames() []string {
+	return names(adapterRows, func(a Adapter) string { return a.Name })
 }
 
 // VerifierNames are the names that Config.Verifier takes.

@@ -18,6 +18,8 @@ export const DEFAULT_METHOD: string = catalog.default.policy;
 export interface Config extends MethodConfig {
   mode: string;
   uses_draft: boolean;
+  /** Of the drafter. */
+  settings: string[];
 }
 
 /** Returns the settings of a request. An unknown policy counts as a drafter of that name. */
@@ -40,6 +42,7 @@ export function configOf(request: Omit<GenerateRequest, "prompt">): Config {
     ngram_min: request.ngram_min || base?.ngram_min || of?.ngram_min || 0,
     mode: request.mode || "alg1",
     uses_draft: method?.uses_draft ?? true,
+    settings: method?.settings ?? [],
   };
 }
 
@@ -78,19 +81,20 @@ export function problemOf(request: Omit<GenerateRequest, "prompt">, loaded: Load
   const eagle3 = config.source === "eagle3";
   if (config.uses_draft && eagle3 && !loaded.eagle3) return "needs an EAGLE-3 head of the target, which is not loaded";
   if (config.uses_draft && !eagle3 && !loaded.draft) return "needs a draft model, which is not loaded";
-  switch (config.adapt) {
-    case "hetero":
-      return loaded.fitted.hetero.length > 0
-        ? undefined
-        : "needs entropy bins for this pair: foretoken calibrate hetero makes them";
-    case "c2t":
-      return loaded.fitted.c2t ? undefined : "needs a classifier for this pair: foretoken train c2t makes one";
-    case "acceptance":
-      return loaded.fitted.acceptance
-        ? undefined
-        : "needs an acceptance head for this draft: foretoken train acceptance-head makes one";
-  }
-  return undefined;
+  const fitted: Record<string, boolean> = { ...loaded.fitted, hetero: loaded.fitted.hetero.length > 0 };
+  const need = catalog.adapts.find((a) => a.name === config.adapt)?.need;
+  return need && !fitted[config.adapt] ? `needs ${need}` : undefined;
+}
+
+/** Returns whether the drafter, adapter or verifier of a request takes a setting. */
+export function takes(config: Config, setting: string): boolean {
+  if (config.drafter === "none") return false; // there is nothing to adapt or to verify
+  const rows = [
+    config,
+    catalog.adapts.find((a) => a.name === config.adapt),
+    catalog.verifiers.find((v) => v.name === config.verifier),
+  ];
+  return rows.some((row) => row?.settings?.includes(setting));
 }
 
 /** Returns the method's title, capitalised. */

@@ -93,14 +93,17 @@ export interface Method {
   config: MethodConfig;
   /** The method drafts with a model or an EAGLE-3 head. */
   uses_draft: boolean;
+  /** Names of its drafter's settings in method lists: with dashes. */
+  settings: string[];
 }
 
 /** All methods and names of settings, and the request that Go uses as default. */
 export interface Catalog {
   default: Omit<Required<GenerateRequest>, "prompt" | "no_reuse">;
   methods: Method[];
-  verifiers: { name: string; exactness: Exactness }[];
-  adapts: string[];
+  verifiers: { name: string; exactness: Exactness; settings?: string[] }[];
+  /** `need` says what has to be fitted to the models, and which command does it. */
+  adapts: { name: string; settings?: string[]; need?: string }[];
   sources: string[];
   schedules: string[];
   modes: string[];

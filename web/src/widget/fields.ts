@@ -1,6 +1,6 @@
 /** The settings of a request: their form fields, their attributes, and the methods that have them. */
 import catalog from "foretoken:catalog";
-import type { Config } from "../engine/methods.ts";
+import { type Config, takes } from "../engine/methods.ts";
 import type { GenerateRequest } from "../protocol/protocol.ts";
 
 type Key = Exclude<keyof GenerateRequest, "prompt" | "policy" | "stop" | "no_reuse">;
@@ -12,8 +12,8 @@ interface Common {
   hint: string;
   /** The section of the form: the method, the sampling, or "combine", which changes the method's parts. */
   group: "method" | "sampling" | "combine";
-  /** Whether a method has the setting. */
-  of: (config: Config) => boolean;
+  /** Whether a method has the setting; undefined if its drafter, adapter or verifier says so. */
+  of?: ((config: Config) => boolean) | undefined;
 }
 
 export interface NumberField extends Common {
@@ -41,23 +41,15 @@ export interface ShapeField extends Common {
 export type Field = NumberField | ChoiceField | FlagField | ShapeField;
 
 const always = (): boolean => true;
-const trees = (c: Config): boolean => c.drafter === "static" || c.drafter === "sampled";
-const grown = (c: Config): boolean => c.drafter === "eagle2" || c.drafter === "auto";
-const lookup = (c: Config): boolean => c.drafter.startsWith("ngram");
-const mars = (c: Config): boolean => c.verifier === "mars" && c.drafter !== "none";
-const adasd = (c: Config): boolean => c.verifier === "adasd" || c.adapt === "adasd";
-const adapts =
-  (...names: string[]) =>
-  (c: Config): boolean =>
-    names.includes(c.adapt);
+const speculates = (c: Config): boolean => c.drafter !== "none";
 
 function number(
   key: Key,
   label: string,
   hint: string,
   limits: [min: number, max: number, step: number],
-  of: Common["of"],
   empty: NumberField["empty"],
+  of?: Common["of"],
   group: Common["group"] = "method",
 ): NumberField {
   return { kind: "number", key, label, hint, min: limits[0], max: limits[1], step: limits[2], of, empty, group };
@@ -77,24 +69,22 @@ export const FIELDS: readonly Field[] = [
     "Depth",
     "Chains and n-grams: tokens drafted a round. Trees: draft passes after the first level",
     [0, 64, 1],
-    (c) => c.drafter === "chain" || grown(c) || lookup(c),
     own("depth"),
   ),
-  number("top_k", "Top-k", "Beams per level, and candidates of each beam", [1, 64, 1], grown, own("top_k")),
+  number("top_k", "Top-k", "Beams per level, and candidates of each beam", [1, 64, 1], own("top_k")),
   number(
     "nodes",
     "Nodes N",
     "Nodes verified in one target pass, including the root",
     [2, 1024, 1],
-    (c) => grown(c) && c.adapt !== "c2t",
     own("nodes"),
+    (c) => takes(c, "nodes") && c.adapt !== "c2t",
   ),
   {
     kind: "shape",
     key: "shape",
     label: "Shape",
     hint: "The number of children of the node of each rank, level by level, as JSON",
-    of: trees,
     group: "method",
   },
   number(
@@ -102,26 +92,17 @@ export const FIELDS: readonly Field[] = [
     "N-gram",
     "Tokens that must match; prompt lookup tries the longest first",
     [1, 64, 1],
-    lookup,
     own("ngram_max"),
   ),
-  number(
-    "ngram_min",
-    "N-gram, minimum",
-    "The shortest n-gram that prompt lookup tries",
-    [1, 64, 1],
-    (c) => c.drafter === "ngram",
-    own("ngram_min"),
-  ),
+  number("ngram_min", "N-gram, minimum", "The shortest n-gram that prompt lookup tries", [1, 64, 1], own("ngram_min")),
   number(
     "threshold",
     "Threshold",
     "Assisted: confidence. AdaEDL: bound. C2T: β. Acceptance head: h; empty derives it from measured costs",
     [0, 1, 0.01],
-    adapts("assisted", "adaedl", "c2t", "acceptance"),
     (c) => (c.adapt === "acceptance" ? "measured" : "default"),
   ),
-  number("lambda", "λ", "AdaEDL's λ", [0, 10, 0.01], adapts("adaedl"), byMethod),
+  number("lambda", "λ", "AdaEDL's λ", [0, 10, 0.01], byMethod),
   {
     kind: "choice",
     key: "schedule",
@@ -129,7 +110,6 @@ export const FIELDS: readonly Field[] = [
     hint: "heuristic: two tokens more after full acceptance, else one less",
     choices: catalog.schedules,
     empty: "default",
-    of: adapts("assisted"),
     group: "method",
   },
   {
@@ -138,7 +118,6 @@ export const FIELDS: readonly Field[] = [
     label: "Stop at any branch",
     hint: "Stop as soon as one branch is unlikely to be accepted, instead of all",
     on: false,
-    of: adapts("acceptance"),
     group: "method",
   },
   {
@@ -147,17 +126,15 @@ export const FIELDS: readonly Field[] = [
     label: "One pruning",
     hint: "Leave out C2T's second pruning",
     on: false,
-    of: adapts("c2t"),
     group: "method",
   },
-  number("alpha", "α ±", "Added to HeteroSpec's α", [-8, 8, 1], adapts("hetero"), () => "0"),
+  number("alpha", "α ±", "Added to HeteroSpec's α", [-8, 8, 1], () => "0"),
   {
     kind: "flag",
     key: "no_extension",
     label: "No extension",
     hint: "HeteroSpec without dynamic extended drafting",
     on: false,
-    of: adapts("hetero"),
     group: "method",
   },
   {
@@ -166,7 +143,6 @@ export const FIELDS: readonly Field[] = [
     label: "No pruning",
     hint: "HeteroSpec without top-N pruning",
     on: false,
-    of: adapts("hetero"),
     group: "method",
   },
   {
@@ -175,7 +151,6 @@ export const FIELDS: readonly Field[] = [
     label: "No adaptation",
     hint: "HeteroSpec without programs prepared per bin",
     on: false,
-    of: adapts("hetero"),
     group: "method",
   },
   number(
@@ -183,10 +158,9 @@ export const FIELDS: readonly Field[] = [
     "θ",
     "MARS accepts the second token if its logit exceeds this fraction of the first's",
     [0, 1, 0.01],
-    mars,
     byMethod,
   ),
-  number("gap", "Gap", "MARS: the largest difference to the first's logit, in nats", [0, 100, 0.1], mars, off),
+  number("gap", "Gap", "MARS: the largest difference to the first's logit, in nats", [0, 100, 0.1], off),
   {
     kind: "choice",
     key: "mode",
@@ -194,7 +168,6 @@ export const FIELDS: readonly Field[] = [
     hint: "MARS: emit the best token (alg1) or sample (sampled)",
     choices: catalog.modes,
     empty: "default",
-    of: mars,
     group: "method",
   },
   {
@@ -204,7 +177,6 @@ export const FIELDS: readonly Field[] = [
     hint: "How AdaSD computes its threshold",
     choices: catalog.variants,
     empty: "default",
-    of: adasd,
     group: "method",
   },
   {
@@ -213,18 +185,17 @@ export const FIELDS: readonly Field[] = [
     label: "Carry on",
     hint: "AdaSD keeps its thresholds for the next prompt",
     on: false,
-    of: adasd,
     group: "method",
   },
 
-  number("temperature", "Temperature", "0 is greedy", [0, 2, 0.1], always, undefined, "sampling"),
+  number("temperature", "Temperature", "0 is greedy", [0, 2, 0.1], undefined, always, "sampling"),
   number(
     "seed",
     "Seed",
     "With an exact method, the same seed gives the same text with and without speculation",
     [0, 2 ** 31 - 1, 1],
-    always,
     undefined,
+    always,
     "sampling",
   ),
   number(
@@ -232,8 +203,8 @@ export const FIELDS: readonly Field[] = [
     "Max tokens",
     "The largest number of generated tokens",
     [1, 4096, 1],
-    always,
     undefined,
+    always,
     "sampling",
   ),
 
@@ -242,9 +213,9 @@ export const FIELDS: readonly Field[] = [
     key: "adapt",
     label: "Adapted by",
     hint: "The rule that adapts the draft from round to round",
-    choices: catalog.adapts,
+    choices: catalog.adapts.map((a) => a.name),
     empty: "the method's own",
-    of: (c) => c.drafter !== "none",
+    of: speculates,
     group: "combine",
   },
   {
@@ -264,7 +235,7 @@ export const FIELDS: readonly Field[] = [
     hint: "match is exact; rejection and without-replacement in distribution; mars and adasd are lossy",
     choices: catalog.verifiers.map((v) => v.name),
     empty: "the method's own",
-    of: (c) => c.drafter !== "none",
+    of: speculates,
     group: "combine",
   },
   {
@@ -273,7 +244,7 @@ export const FIELDS: readonly Field[] = [
     label: "Coupled",
     hint: "Above temperature 0, draft with the noise that the target samples with",
     on: true,
-    of: (c) => c.drafter !== "none",
+    of: speculates,
     group: "combine",
   },
   number(
@@ -281,8 +252,8 @@ export const FIELDS: readonly Field[] = [
     "Sample top-k",
     "Sample from this many of the best tokens",
     [0, 1024, 1],
-    always,
     off,
+    always,
     "combine",
   ),
   number(
@@ -290,8 +261,8 @@ export const FIELDS: readonly Field[] = [
     "Top-p",
     "Sample from the likeliest tokens that sum to this probability",
     [0, 1, 0.01],
-    always,
     off,
+    always,
     "combine",
   ),
   number(
@@ -299,11 +270,16 @@ export const FIELDS: readonly Field[] = [
     "Min-p",
     "Sample from tokens with at least this fraction of the best token's probability",
     [0, 1, 0.01],
-    always,
     off,
+    always,
     "combine",
   ),
 ];
+
+/** Returns whether a method has a setting. */
+export function has(config: Config, field: Field): boolean {
+  return field.of ? field.of(config) : takes(config, attributeOf(field));
+}
 
 /** Returns the attribute of a field: max_tokens becomes max-tokens. */
 export function attributeOf(field: Pick<Field, "key">): string {

@@ -14,7 +14,7 @@ import {
 } from "../engine/methods.ts";
 import type { DeviceChoice, Exactness, GenerateRequest } from "../protocol/protocol.ts";
 import { el, setText } from "./dom.ts";
-import { attributeOf, clampNumber, type Field, FIELDS, parseShape } from "./fields.ts";
+import { attributeOf, clampNumber, type Field, FIELDS, has, parseShape } from "./fields.ts";
 import { lineOf, PRESETS } from "./presets.ts";
 
 /** The devices of the menu; a page's address or attribute may also name "reference". */
@@ -128,7 +128,7 @@ export class SettingsForm {
     // An empty field means the method's own setting.
     const bare = { ...configOf({ policy: this.policy.value }), adapt: config.adapt };
     for (const [field, { input, box }] of this.fields) {
-      box.hidden = !field.of(config);
+      box.hidden = !has(config, field);
       if (field.kind === "number" && field.empty) input.setAttribute("placeholder", field.empty(bare));
       if (field.kind === "shape") input.setAttribute("placeholder", JSON.stringify(bare.shape ?? []));
     }
@@ -165,7 +165,7 @@ export class SettingsForm {
     const request: GenerateRequest = { prompt, policy: on ? this.policy.value : "none" };
     // Read names first, because they determine the other settings.
     for (const field of [...FIELDS].sort((a, b) => Number(b.group === "combine") - Number(a.group === "combine"))) {
-      if (!field.of(configOf(request))) continue;
+      if (!has(configOf(request), field)) continue;
       const value = this.#value(field);
       if (value !== undefined) Object.assign(request, { [field.key]: value });
     }

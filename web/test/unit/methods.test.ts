@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { bars, lostNotes, methodRow, METRICS, parsePrompts, rowsOf, spread, toCSV } from "../../src/benchmark/table.ts";
 import { configOf, DEFAULT_METHOD, exactnessOf, METHODS, problemOf } from "../../src/engine/methods.ts";
 import type { BenchReport, BenchRow, Measure } from "../../src/protocol/protocol.ts";
-import { FIELDS } from "../../src/widget/fields.ts";
+import { FIELDS, has } from "../../src/widget/fields.ts";
 
 test("a request has its method's settings unless it overrides them", () => {
   const mars = METHODS.find((m) => m.name === "mars")!;
@@ -39,22 +39,30 @@ test("the verifier determines exactness", () => {
 });
 
 test("a method has only its own settings", () => {
-  const has = (policy: string, more = {}): string[] =>
-    FIELDS.filter((f) => f.group === "method" && f.of(configOf({ policy, ...more }))).map((f) => f.key);
-  assert.deepEqual(has("none"), []);
-  assert.deepEqual(has("chain"), ["depth"]);
-  assert.deepEqual(has("eagle2"), ["depth", "top_k", "nodes"]);
-  assert.deepEqual(has("mars"), ["depth", "top_k", "nodes", "theta", "gap", "mode"]);
-  assert.deepEqual(has("chain", { verifier: "mars" }), ["depth", "theta", "gap", "mode"]);
-  assert.deepEqual(has("adasd"), ["depth", "variant", "carry"]);
-  assert.deepEqual(has("c2t"), ["depth", "top_k", "threshold", "one_pruning"]);
-  assert.deepEqual(has("adaedl"), ["depth", "threshold", "lambda"]);
-  assert.deepEqual(has("assisted"), ["depth", "threshold", "schedule"]);
-  assert.deepEqual(has("acceptance-chain"), ["depth", "threshold", "any"]);
-  assert.deepEqual(has("hetero"), ["depth", "top_k", "nodes", "alpha", "no_extension", "no_pruning", "no_adaptation"]);
-  assert.deepEqual(has("sampled"), ["shape"]);
-  assert.deepEqual(has("ngram"), ["depth", "ngram_max", "ngram_min"]);
-  assert.deepEqual(has("ngram-map"), ["depth", "ngram_max"]);
+  const settings = (policy: string, more = {}): string[] =>
+    FIELDS.filter((f) => f.group === "method" && has(configOf({ policy, ...more }), f)).map((f) => f.key);
+  assert.deepEqual(settings("none"), []);
+  assert.deepEqual(settings("chain"), ["depth"]);
+  assert.deepEqual(settings("eagle2"), ["depth", "top_k", "nodes"]);
+  assert.deepEqual(settings("mars"), ["depth", "top_k", "nodes", "theta", "gap", "mode"]);
+  assert.deepEqual(settings("chain", { verifier: "mars" }), ["depth", "theta", "gap", "mode"]);
+  assert.deepEqual(settings("adasd"), ["depth", "variant", "carry"]);
+  assert.deepEqual(settings("c2t"), ["depth", "top_k", "threshold", "one_pruning"]);
+  assert.deepEqual(settings("adaedl"), ["depth", "threshold", "lambda"]);
+  assert.deepEqual(settings("assisted"), ["depth", "threshold", "schedule"]);
+  assert.deepEqual(settings("acceptance-chain"), ["depth", "threshold", "any"]);
+  assert.deepEqual(settings("hetero"), [
+    "depth",
+    "top_k",
+    "nodes",
+    "alpha",
+    "no_extension",
+    "no_pruning",
+    "no_adaptation",
+  ]);
+  assert.deepEqual(settings("sampled"), ["shape"]);
+  assert.deepEqual(settings("ngram"), ["depth", "ngram_max", "ngram_min"]);
+  assert.deepEqual(settings("ngram-map"), ["depth", "ngram_max"]);
 });
 
 test("methods that need an unloaded part are reported", () => {
