@@ -100,7 +100,7 @@ type Session struct {
 	files     *modelFiles
 	options   Options
 	owned     bool         // Options.Reopen opened dev
-	losses    int          // of the device since the last token
+	losses    int          // of the device since the last committed token
 	allLosses atomic.Int64 // see Losses
 }
 

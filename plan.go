@@ -14,7 +14,7 @@ import (
 // Memory is the number of bytes that Open allocates on a device for a pair. The first request of some policies
 // allocates a little more.
 type Memory struct {
-	Target llama.Memory  `json:"target"` // with the features kept for a head
+	Target llama.Memory  `json:"target"` // includes the features kept for an EAGLE-3 head
 	Draft  *llama.Memory `json:"draft,omitempty"`
 	EAGLE3 *llama.Memory `json:"eagle3,omitempty"`
 	Total  int64         `json:"total"`

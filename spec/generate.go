@@ -32,18 +32,18 @@ type Options struct {
 	LogProbs bool
 	// Ready, when not nil, is asked before every round but the first until it returns true. Until then rounds decode
 	// plainly, whatever the policy, and the draft is asked for nothing, so that the first token need not wait for
-	// what drafting needs. When drafting begins depends on time: the text does not, with verifiers that
-	// emit what plain decoding would.
+	// what drafting needs. Timing decides when drafting begins, but not the text, if the verifier is exact.
 	Ready func(ctx context.Context) (bool, error)
 	// Recover, unless nil, is called after an error of the prefill or of a round that committed nothing. If it
 	// returns no error, both models are back with empty caches: the engine prefills the committed tokens again and
-	// repeats the step with the same noise; ready replaces Ready. Otherwise it returns the error to end with.
+	// repeats the step with the same noise; the returned function replaces Ready. Otherwise it returns the error to
+	// end with.
 	Recover func(ctx context.Context, cause error) (ready func(ctx context.Context) (bool, error), err error)
 	// Progress, when not nil, is called during prefill; total counts the tokens of both models.
 	Progress func(done, total int)
 }
 
-// ProgressFrom adds before to every count that progress reports. It returns nil for a nil progress.
+// ProgressFrom adds its argument before to every count that progress reports. It returns nil for a nil progress.
 func ProgressFrom(before int, progress func(done int)) func(done int) {
 	if progress == nil {
 		return nil

@@ -13,7 +13,7 @@ type Verdict struct {
 	// another. Empty when there are none.
 	Relaxed []bool
 	Next    int32 // the token after the last node of Path
-	// Outputs are the target's of every node, where the verifier has them.
+	// Outputs are the target's output at every node, where the verifier has them.
 	Outputs []NodeOutput
 }
 

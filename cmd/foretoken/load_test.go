@@ -152,9 +152,9 @@ func (l *loaded) ask(w wish, policy, user string, stream bool, most int) (reply,
 	return got, lines.Err()
 }
 
-// TestLoad puts 64 clients on the server, for seconds or, with FORETOKEN_SOAK=1, for five minutes: everybody's turn comes round, every
-// answer is what the same request gets alone, what is too much is refused with a time to come back, clients that
-// leave leave nothing behind, and SIGTERM ends or finishes every stream.
+// TestLoad puts 64 clients on the server, for seconds or, with FORETOKEN_SOAK=1, for five minutes: everyone gets a turn,
+// every answer is the same as alone, excess requests get Retry-After, clients that disconnect leave no work behind, and
+// SIGTERM ends or finishes every stream.
 func TestLoad(t *testing.T) {
 	length := 4 * time.Second
 	if s := os.Getenv("FORETOKEN_SOAK"); s != "" {
@@ -269,7 +269,7 @@ func (l *loaded) rotate(clients int, length time.Duration, wishes []wish, polici
 	return counts, took
 }
 
-// flood sends more requests than may wait while another is answered: refused ones get a time to come back, the
+// flood sends more requests than may wait while another is answered: refused ones get Retry-After, the
 // others are answered.
 func (l *loaded) flood(n, waiting int, wishes []wish, alone map[wish]string) {
 	release := l.hold()
@@ -305,7 +305,7 @@ func (l *loaded) flood(n, waiting int, wishes []wish, alone map[wish]string) {
 	l.t.Logf("of %d requests at once %d were answered and %d told to come back", n, answered, refused)
 	l.t.Attr("flood-answered", strconv.Itoa(answered))
 	l.t.Attr("flood-refused", strconv.Itoa(refused))
-	if answered < waiting || refused == 0 || answered+refused != n { // turns pass on between the texts of the held one
+	if answered < waiting || refused == 0 || answered+refused != n { // requests run between the held one's texts
 		l.t.Errorf("of %d requests at once %d were answered and %d refused, and %d may wait", n, answered,
 			refused, waiting)
 	}

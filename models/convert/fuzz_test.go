@@ -69,7 +69,7 @@ func FuzzConfig(f *testing.F) {
 		if s.slides != nil && (len(s.slides) != s.layers || s.window < 1) {
 			t.Errorf("%d layers slide over %d", len(s.slides), s.window)
 		}
-		last := float32(1) // slower turns are divided by as much or more, up to the factor
+		last := float32(1) // divisors never decrease and never exceed the factor
 		for i, d := range s.rope.divisors(s.headDim) {
 			if !(d >= last*(1-1e-5)) || d > float32(s.rope.factor)*(1+1e-5) {
 				t.Errorf("divisor %d is %g after %g, of a factor of %g", i, d, last, s.rope.factor)

@@ -111,7 +111,7 @@ func marsByForce(m MARS, tree *spec.Tree, out []spec.NodeOutput) (path []int32, 
 		if m.Sampled {
 			strict = o.Token
 		}
-		elder, hasStrict := false, false // an earlier sibling has the token; a sibling has the strict one
+		elder, hasStrict := false, false // of the token among earlier siblings; of the strict one
 		for i := 1; i < tree.Len(); i++ {
 			if tree.Parents[i] == tree.Parents[n] {
 				elder = elder || i < n && tree.Tokens[i] == token

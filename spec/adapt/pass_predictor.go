@@ -19,8 +19,8 @@ func (r *passPredictor) add(passes int) {
 	r.n++
 }
 
-// next returns the ⅔ quantile of the latest counts, at most most. It returns min(draft.MinRun, most) before the
-// first count, and most if that is at most draft.MinRun.
+// next returns the ⅔ quantile of the latest counts, or most if that is less. Before the first count it returns
+// min(draft.MinRun, most), and it returns most if that is at most draft.MinRun.
 func (r *passPredictor) next(most int) int {
 	if r.n == 0 || most <= draft.MinRun {
 		return min(draft.MinRun, most)

@@ -53,7 +53,7 @@ func testNewKernels(t *testing.T, dev webgpu.Device) {
 	equal(t, "accumulate", h.read(y, 0, 1, prog), []uint32{25})
 
 	if dev.Info().Host() {
-		return // the cpu device compiles nothing
+		return // such devices compile nothing
 	}
 	bad := affine()
 	bad.Name, bad.Key, bad.WGSL = "bad", "devicetest/bad", Text(bad.WGSL()+"fn oops( {\n")
@@ -197,7 +197,7 @@ func testBindingErrors(t *testing.T, dev webgpu.Device) {
 	limit := dev.Info().Limits.MaxWorkgroupsPerDim
 	try("too many workgroups", [3]int{1, limit + 1, 1}, good, fmt.Sprint(limit))
 	try("negative workgroups", [3]int{-1, 1, 1}, good, "-1")
-	if !dev.Info().Host() { // a reference has no layout to check against
+	if !dev.Info().Host() { // such a device has no layout to check against
 		try("fewer bytes than the uniform's struct", one, []webgpu.Binding{{Buffer: params, Size: 8}, {Buffer: y}})
 	}
 

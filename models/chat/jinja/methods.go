@@ -11,7 +11,7 @@ import (
 // Transformers' sandbox does.
 var methods map[string]map[string]filterFunc
 
-// text reads a string argument; missing is given back without one or with None.
+// text reads a string argument; it returns missing if the argument is absent or None.
 func (m *machine) text(a arguments, i int, name, missing string) string {
 	v, ok := a.get(i, name)
 	if !ok || v == nil {

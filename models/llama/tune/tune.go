@@ -32,7 +32,7 @@ type Config struct {
 	Rows      int                                    // most rows of a pass; a proof uses as many
 	Known     map[string]string                      // choices made before on the same adapter, see Tuning.Choices
 	Timed     bool                                   // time on software adapters too
-	Refuse    error                                  // error of attempts to time; nil where the device can
+	Refuse    error                                  // returned instead of timing; nil if the device can time
 	Preparing func(step string)                      // called with each step; may be nil
 }
 

@@ -64,7 +64,7 @@ export interface BenchReport {
   draft: string;
   note?: string;
   rows: BenchRow[];
-  /** Methods that failed, on a prompt or before any, and prompts that do not fit the context, without a method. */
+  /** Failed methods (no prompt if before the first one), and prompts too long for the context (no method). */
   missing?: { method?: string; prompt?: string; reason: string }[] | null;
   stopped: boolean;
 }
