@@ -1,16 +1,17 @@
 #!/bin/sh
-# Installs what the tests need and Go, Node and make do not bring: three browsers (WebKitGTK
-# needs an X server, xvfb), Vulkan drivers (Mesa's lavapipe, for the native device), numpy
-# (for references that tests compute) and clang (to build the modules of the cpu device again). As root on Debian or
-# Ubuntu it uses apt; elsewhere it names what is missing.
+# Installs what the tests need besides Go, Node and make: three browsers (WebKitGTK needs an X server, xvfb), Vulkan
+# drivers (Mesa's lavapipe, for the native device), numpy (for references that tests compute) and clang 14 (to rebuild
+# the modules of the cpu device, which it built). As root on Debian or Ubuntu it uses apt; elsewhere it names what is
+# missing.
 set -eu
 missing=""
 command -v "${CHROMIUM:-/usr/bin/chromium}" >/dev/null 2>&1 || missing="$missing chromium"
 command -v firefox-esr >/dev/null 2>&1 || command -v firefox >/dev/null 2>&1 || missing="$missing firefox-esr"
 command -v WebKitWebDriver >/dev/null 2>&1 || missing="$missing webkit2gtk-driver"
 command -v Xvfb >/dev/null 2>&1 || missing="$missing xvfb"
-{ command -v clang && command -v wasm-ld; } >/dev/null 2>&1 || missing="$missing clang lld"
-find /usr/share/vulkan/icd.d /etc/vulkan/icd.d -name '*.json' 2>/dev/null | grep -q . || missing="$missing mesa-vulkan-drivers"
+{ command -v clang-14 && command -v wasm-ld-14; } >/dev/null 2>&1 || missing="$missing clang-14 lld-14"
+find /usr/share/vulkan/icd.d /etc/vulkan/icd.d -name '*.json' 2>/dev/null | grep -q . ||
+  missing="$missing mesa-vulkan-drivers"
 ldconfig -p 2>/dev/null | grep -q libvulkan.so.1 || missing="$missing libvulkan1"
 { [ -x /usr/bin/python3 ] && /usr/bin/python3 -c 'import numpy' >/dev/null 2>&1; } || missing="$missing python3-numpy"
 [ -n "$missing" ] || exit 0
