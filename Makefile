@@ -43,7 +43,8 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # Rules that hold at every commit.
 check: web/node_modules/.package-lock.json
-	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt-ed:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || \
+		{ echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
 	@sh scripts/imports.sh
 	$(GO) vet ./...
 	GOOS=js GOARCH=wasm $(GO) vet ./...
@@ -93,7 +94,8 @@ report: testmodels site web/peers/node_modules/.package-lock.json web/quality/no
 # make fuzz FUZZTIME=10000000x
 FUZZTIME ?= 10000x
 FUZZJOBS ?= $(shell nproc 2>/dev/null || echo 2)
-FUZZ := $(shell grep -ro --include='*_test.go' --exclude-dir=node_modules --exclude-dir=build '^func Fuzz[A-Za-z0-9]*' . | \
+FUZZ := $(shell grep -ro --include='*_test.go' --exclude-dir=node_modules --exclude-dir=build \
+	'^func Fuzz[A-Za-z0-9]*' . | \
 	sed 's|^\./\([^/]*_test\.go\)|././\1|; s|^\./||; s|/[^/]*_test\.go:func |:|')
 FUZZPROGRAMS := $(sort $(foreach t,$(FUZZ),build/fuzz/$(subst /,_,$(firstword $(subst :, ,$t))).test))
 fuzz:
@@ -136,8 +138,8 @@ soak: testmodels site
 # of memory are left out.
 race: deps testmodels
 	$(GO) test -race -short -timeout 60m ./cmd/devserver ./cmd/foretoken/openai ./wasm ./spec/... \
-		./webgpu/reference ./webgpu/simd ./webgpu/open ./webgpu/internal/... ./models/demo ./models/quant ./models/chat/... \
-		./models/grammar ./models/safetensors ./models/eagle3 ./models/tokenizer
+		./webgpu/reference ./webgpu/simd ./webgpu/open ./webgpu/internal/... ./models/demo ./models/quant \
+		./models/chat/... ./models/grammar ./models/safetensors ./models/eagle3 ./models/tokenizer
 	$(GO) test -race -short -timeout 60m ./models/gguf ./models/convert -skip Memory
 	FORETOKEN_REQUIRE_GPU=1 $(GO) test -race -short -timeout 90m ./webgpu/native ./webgpu/kernels/... \
 		./models/llama/... ./cmd/foretoken ./bench ./fit .

@@ -68,9 +68,9 @@ func (s *Session) reopen(ctx context.Context, why error) error {
 		s.allLosses.Add(1)
 		s.dev.Destroy() // frees the models' memory
 		if s.losses >= mostLosses {
-			return fmt.Errorf("foretoken: the device was lost %d times in a row without a token in between; close other "+
-				"programs and pages that use it, take smaller models or the cpu device, and try again: %w", s.losses,
-				why)
+			return fmt.Errorf("foretoken: the device was lost %d times in a row without a token in between; close "+
+				"other programs and pages that use it, take smaller models or the cpu device, and try again: %w",
+				s.losses, why)
 		}
 		s.reportLoss(Loss{Reason: why.Error(), Times: s.losses})
 		failed := s.reload(ctx)

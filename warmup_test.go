@@ -13,7 +13,8 @@ import (
 // leanSession opens the built-in pair from the repository's files, in the browser too.
 func leanSession(t testing.TB) *Session {
 	t.Helper()
-	return openPair(t, kerneltest.OwnAccelerator(t), demoFile(t, demo.TargetName), demoFile(t, demo.DraftName), Options{Lean: true})
+	target, draft := demoFile(t, demo.TargetName), demoFile(t, demo.DraftName)
+	return openPair(t, kerneltest.OwnAccelerator(t), target, draft, Options{Lean: true})
 }
 
 // TestLeanDecodesTheSameText opens the built-in pair lean: the first request begins before drafting is ready, later

@@ -236,7 +236,8 @@ func c2tTransfer(b *groupBuilder) {
 		file := "c2t-without-" + c + ".json"
 		b.c2t("c2t without "+c, file, trained(file, "on prompts of the other categories"), false)
 	}
-	b.c2t("c2t moved from another pair", "c2t-moved.json", trained("c2t-moved.json", "--target OTHER --draft OTHER"), true)
+	moved := trained("c2t-moved.json", "--target OTHER --draft OTHER")
+	b.c2t("c2t moved from another pair", "c2t-moved.json", moved, true)
 	b.c2t("c2t moved and fine-tuned", "c2t-tuned.json", trained("c2t-tuned.json", "--from DIR/c2t-moved.json"), false)
 	b.group.Note = "a row of the cross-validation counts in the column of the category that its classifier never saw"
 }

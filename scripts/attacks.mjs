@@ -28,7 +28,8 @@ export function stated(root, read = grep) {
       test = /^func ((?:Test|Fuzz)\w+)\(/.exec(text)?.[1];
       continue;
     }
-    if (!test) throw new Error(`${file}: ${text.trim()}: state an attack in the test itself, not in a function it calls`);
+    if (!test)
+      throw new Error(`${file}: ${text.trim()}: state an attack in the test itself, not in a function it calls`);
     const folder = path.posix.dirname(file);
     if (!tests.has(folder)) tests.set(folder, new Set());
     tests.get(folder).add(test);

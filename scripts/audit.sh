@@ -10,6 +10,7 @@ here=$(dirname "$0")
 mkdir -p build/tools
 log=build/tools/audit.log
 failed=0 unreached=""
+unreachable='https?://[^ ":/]+/(index/|-/npm/v1/security/)|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT'
 # check NAME COMMAND…: runs a check and reports its result. govulncheck ends with 3 if it finds something, and npm
 # prints a heading.
 check() {
@@ -19,8 +20,8 @@ check() {
 	status=$?
 	if [ $status -eq 0 ]; then
 		echo "audit: $name: no advisory applies"
-	elif [ $status -ne 3 ] && ! grep -q '^# npm audit report' "$log" && database=$(grep -Eom1 \
-		'https?://[^ ":/]+/(index/|-/npm/v1/security/)|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT' "$log"); then
+	elif [ $status -ne 3 ] && ! grep -q '^# npm audit report' "$log" && database=$(grep -Eom1 "$unreachable" "$log")
+	then
 		unreached="$unreached
 audit: NOT CHECKED: $name: the advisory database could not be read ($database)"
 	else

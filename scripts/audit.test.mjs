@@ -36,7 +36,8 @@ function audit({ go = ["", 0], npm = ["", 0], built = 0, env = {} }) {
   program("npm", `[ "$*" = "audit --package-lock-only --audit-level=low" ] || exit 9\n${say(npm)}`);
   program(
     "go",
-    `case $1 in env) echo go1 ;; install) [ ${built} = 0 ] || exit 1; cp "${root}/bin/check" "$GOBIN/govulncheck" ;; esac`,
+    `case $1 in env) echo go1 ;; install) [ ${built} = 0 ] || exit 1; ` +
+    `cp "${root}/bin/check" "$GOBIN/govulncheck" ;; esac`,
   );
   const { status, stdout } = spawnSync("sh", [script], {
     cwd: root,
@@ -49,7 +50,8 @@ function audit({ go = ["", 0], npm = ["", 0], built = 0, env = {} }) {
 test("no advisory: every lockfile is named", () => {
   const { status, lines } = audit({});
   assert.equal(status, 0);
-  for (const name of ["Go modules against go.sum", "Go, native", "Go, in the browser", ...LOCKS.map((l) => `npm, ${l}`)])
+  const npm = LOCKS.map((lock) => `npm, ${lock}`);
+  for (const name of ["Go modules against go.sum", "Go, native", "Go, in the browser", ...npm])
     assert.ok(lines.includes(`audit: ${name}: no advisory applies`), lines.join("\n"));
   assert.equal(lines.length, 3 + LOCKS.length);
 });
@@ -69,4 +71,6 @@ for (const [what, out] of [
   ["a broken lockfile", { npm: ["npm error code EJSONPARSE", 1] }],
   ["a tool that cannot be built", { built: 1 }],
 ])
-  test(`${what} fails, whatever is allowed`, () => assert.equal(audit({ ...out, env: { UNREACHED: "allow" } }).status, 1));
+  test(`${what} fails, whatever is allowed`, () => {
+    assert.equal(audit({ ...out, env: { UNREACHED: "allow" } }).status, 1);
+  });

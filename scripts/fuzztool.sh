@@ -1,8 +1,7 @@
 #!/bin/sh
-# What go builds fuzz programs through (-toolexec): only packages of the project that see inputs, and those of the library
-# that take them apart, get the fuzzer's counters. It looks at every counter after every input: with those of all of net/http and
-# crypto that took the command line's targets 0.37 ms an input, most of their time; without those of net/http and the
-# devices they came to half as many inputs again.
+# go builds fuzz programs through this (-toolexec): only the project's packages that see inputs, and the library's that
+# parse them, get the fuzzer's counters. The fuzzer looks at every counter after every input, and those of net/http,
+# crypto and the devices would take most of its time.
 tool=$1
 shift
 # uncounted is the command line of the compiler without the flags that make counters.

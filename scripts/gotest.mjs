@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-// Runs `go test` and prints what it prints without -json: gotest.mjs NAME ARGUMENTS... Tests that were not run because
-// data is missing go to build/notrun/NAME, one a line, which `make test` shows at its end. go test itself is silent about
-// the tests of a package that passes.
+// Runs `go test` and prints its output as without -json: gotest.mjs NAME ARGUMENTS... Lists tests that miss their data
+// in build/notrun/NAME, one a line, which `make test` prints at its end; go test names no test of a package that
+// passes.
 import { spawn } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";

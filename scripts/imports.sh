@@ -3,7 +3,10 @@
 # within spec method → goodput → adapt → draft → spec. Only fit imports GoMLX. Prints every import that breaks a
 # rule and fails.
 set -eu
-list() { go list -f '{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}{{"\n"}}{{end}}{{range .TestImports}}{{$p}}:test {{.}}{{"\n"}}{{end}}' ./...; }
+list() {
+  go list -f '{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}{{"\n"}}{{end}}' ./...
+  go list -f '{{$p := .ImportPath}}{{range .TestImports}}{{$p}}:test {{.}}{{"\n"}}{{end}}' ./...
+}
 { list; GOOS=js GOARCH=wasm list; } | sort -u | awk '
 function ours(p) { return p ~ /^foretoken($|\/)/ }
 function layer(p) {

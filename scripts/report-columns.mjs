@@ -220,7 +220,8 @@ function attacks(data) {
   const rows = new Map();
   for (const [name, { attack, ...cells }] of Object.entries(data)) {
     const [, folder, test] = /^(\S+) (.+)$/.exec(name);
-    if (!attack || !cells.bound) throw new Error(`${name} states an attack without a bound, or a bound without an attack`);
+    if (!attack || !cells.bound)
+      throw new Error(`${name} states an attack without a bound, or a bound without an attack`);
     if (rows.has(attack)) throw new Error(`${name} states "${attack}", and so does ${rows.get(attack).test}`);
     const shown = test.includes(" ") ? test : `\`${test}\``; // a title, or the name of a function
     rows.set(String(attack), { ...cells, test: folder === "." ? shown : `\`${folder}\` ${shown}` });

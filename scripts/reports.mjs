@@ -322,7 +322,8 @@ function make(root, name, command) {
     // Of a benchmark's histograms the pages need the acceptance head's estimates only.
     const figures = ({ estimates }) => (estimates?.n ? { estimates } : undefined);
     // A path of this machine is written as the command has it.
-    const short = (value) => (env.MODELS && typeof value === "string" ? value.replaceAll(env.MODELS, "$MODELS") : value);
+    const short = (value) =>
+      env.MODELS && typeof value === "string" ? value.replaceAll(env.MODELS, "$MODELS") : value;
     const text = JSON.stringify(report, (key, value) => (key === "figures" ? figures(value) : short(value)));
     writeFileSync(file, layout(JSON.parse(text)) + "\n");
   } finally {

@@ -59,7 +59,10 @@ test("tables and figures are those of the report", () => {
   assert.match(text, /^\| tree of 4 \| 0\.50× \| 1,200 \|$/m);
   assert.match(
     text.replaceAll("\n", " "),
-    /2 × processor; native, adapter; big with small; 20 prompts; 2 interleaved repetitions\. 23 November 2026, commit a/,
+    new RegExp(
+      "2 × processor; native, adapter; big with small; 20 prompts; 2 interleaved repetitions\\. " +
+        "23 November 2026, commit a",
+    ),
   );
   assert.match(text, /decodes <!-- figure: methods auto\.speedup -->1\.65×<!-- end -->/);
   assert.match(text, /-->−97\.5 %<!-- end --> and\nat least <!--.*-->0\.50×<!-- end -->/);

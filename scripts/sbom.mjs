@@ -37,7 +37,8 @@ export function add(bill, other, prefix) {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [gomod] = process.argv.slice(2);
   const version = "1.5"; // npm's
-  const bill = JSON.parse(run(".", gomod, "mod", "-json", "-std", "-test", "-licenses", "-output-version", version, "."));
+  const written = run(".", gomod, "mod", "-json", "-std", "-test", "-licenses", "-output-version", version, ".");
+  const bill = JSON.parse(written);
   const locks = run(".", "git", "ls-files", "*package-lock.json").trim().split("\n");
   for (const folder of locks.map((lock) => path.posix.dirname(lock)))
     add(bill, JSON.parse(run(folder, "npm", "sbom", "--sbom-format=cyclonedx", "--package-lock-only")), folder);

@@ -1,9 +1,10 @@
 #!/bin/sh
 # Makes the test models that are derived from stories260K, a third party's model: testmodels.sh SHARED_DIR OUT_DIR. With
-# ALL=1 it makes those of the benchmarks too, half a gigabyte. Models of random weights need no files: see models/modeltest.
+# ALL=1 it makes those of the benchmarks too, half a gigabyte. Models of random weights need no files: see
+# models/modeltest.
 #
-# The weights of the x3m models come out of a QR decomposition, which machines round differently: their references are run
-# again on the files made here.
+# The weights of the x3m models come out of a QR decomposition, which machines round differently: their references are
+# run again on the files made here.
 set -eu
 shared=${1:?usage: testmodels.sh SHARED_DIR OUT_DIR}/testmodels
 out=${2:?usage: testmodels.sh SHARED_DIR OUT_DIR}

@@ -9,8 +9,8 @@ func (r *request) logProbs(v *Verdict) error {
 	}
 	n, e := len(r.tokens), &r.event
 	if len(v.Outputs) == 0 {
-		return errors.New("spec: log-probabilities need the target's output for each node, which this verifier has not; " +
-			"use the match verifier")
+		return errors.New("spec: log-probabilities need the target's output for each node, which this verifier has " +
+			"not; use the match verifier")
 	}
 	for len(r.logits) < n {
 		r.logits = append(r.logits, 0)

@@ -277,8 +277,8 @@ func (e *engine) info() (string, error) {
 		Fitted: fitted{Hetero: []heteroTree{}, C2T: e.fit.C2T != nil, Acceptance: e.fit.Head != nil}, LoadMS: i.LoadMS,
 		GPUBytes: i.GPUByte, Kernels: map[string]string{},
 		Device: deviceInfo{Backend: i.Device.Backend, Adapter: i.Device.Adapter, Vendor: i.Device.Vendor,
-			Architecture: i.Device.Architecture, Driver: i.Device.Driver, Software: i.Device.Software, Threads: i.Device.Threads,
-			Features: append([]string{}, i.Device.Features...), Note: e.note}}
+			Architecture: i.Device.Architecture, Driver: i.Device.Driver, Software: i.Device.Software,
+			Threads: i.Device.Threads, Features: append([]string{}, i.Device.Features...), Note: e.note}}
 	out.Chat.OK = true
 	if err := e.session.CanChat(); err != nil {
 		out.Chat = chatInfo{Problem: err.Error()}

@@ -199,7 +199,8 @@ async function report() {
   for (const name of (await fs.readdir(dist)).filter((n) => /\.(js|wasm)$/.test(n)).sort()) {
     const file = path.join(dist, name);
     console.log(
-      `  ${name.padEnd(22)} ${kb(await size(file)).padStart(11)}  gzip ${kb(await size(`${file}.gz`)).padStart(10)}  br ${kb(await size(`${file}.br`)).padStart(10)}`,
+      `  ${name.padEnd(22)} ${kb(await size(file)).padStart(11)}  ` +
+      `gzip ${kb(await size(`${file}.gz`)).padStart(10)}  br ${kb(await size(`${file}.br`)).padStart(10)}`,
     );
   }
 }

@@ -1,6 +1,7 @@
 /**
- * Builds lib/, the contents of the npm package, from src/ and the site's foretoken.wasm. Run `npm run build` first, then
- * `npm pack`, which runs this script. Files resolve each other relative to themselves, so any server can serve them.
+ * Builds lib/, the contents of the npm package, from src/ and the site's foretoken.wasm. Run `npm run build` first,
+ * then `npm pack`, which runs this script. Files resolve each other relative to themselves, so any server can serve
+ * them.
  */
 import { execFile } from "node:child_process";
 import { promises as fs } from "node:fs";

@@ -136,7 +136,8 @@ func copySource(ctx context.Context, w io.Writer, src gguf.Source, bar *bar) err
 	reading.Go(func() {
 		n, err := io.CopyBuffer(read, io.NewSectionReader(src, 0, src.Size()), make([]byte, copyChunk))
 		if err == nil && n < src.Size() {
-			err = fmt.Errorf("convert: %s ends at byte %d of %d: it became shorter meanwhile", src.Name(), n, src.Size())
+			err = fmt.Errorf("convert: %s ends at byte %d of %d: it became shorter meanwhile",
+				src.Name(), n, src.Size())
 		}
 		read.CloseWithError(err)
 	})

@@ -65,7 +65,8 @@ func TestHelpTellsAll(t *testing.T) {
 		}
 	})
 	o, last := call(t, ""), 0
-	for _, want := range []string{"foretoken generate --prompt", "COMMANDS", "\n  generate ", "\n  serve ", "\n  calibrate "} {
+	order := []string{"foretoken generate --prompt", "COMMANDS", "\n  generate ", "\n  serve ", "\n  calibrate "}
+	for _, want := range order {
 		at := strings.Index(o.out, want)
 		if o.code != exitOK || at < last {
 			t.Errorf("without a command: no %q behind the last in %+v", want, o)

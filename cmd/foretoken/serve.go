@@ -55,7 +55,7 @@ func serveCommand(c *console) *cobra.Command {
 			"decodes at a time; the others wait their turn. The KV cache of a conversation is kept: an answer costs\n" +
 			"only the prefill of the new tokens.\n\n" +
 			"Requests from web pages are refused unless --cors-origin names their origin. The first\n" +
-			"Ctrl-C, SIGTERM or SIGHUP (the terminal closed) lets running answers finish for as long as --grace says;\n" +
+			"Ctrl-C, SIGTERM or SIGHUP (the terminal closed) gives running answers the time of --grace to finish;\n" +
 			"the second Ctrl-C or SIGTERM kills.",
 		Example: "  foretoken serve\n" +
 			"  foretoken serve --target qwen2.5-1.5b.gguf --draft qwen2.5-0.5b.gguf --addr 127.0.0.1:9000\n" +

@@ -27,7 +27,11 @@ const EXAMPLES = {
 export const NAMES = Object.keys(EXAMPLES);
 
 const run = (folder, command, ...args) =>
-  promisify(execFile)(command, args, { cwd: folder, maxBuffer: 1 << 26, env: { ...process.env, DISABLE_VERSION_CHECK: "1", DOCUSAURUS_NO_DUPLICATE_TITLE_WARNING: "1" } });
+  promisify(execFile)(command, args, {
+    cwd: folder,
+    maxBuffer: 1 << 26,
+    env: { ...process.env, DISABLE_VERSION_CHECK: "1", DOCUSAURUS_NO_DUPLICATE_TITLE_WARNING: "1" },
+  });
 
 /** Builds one; false where its tool is missing. */
 export async function build(name) {
@@ -37,10 +41,15 @@ export async function build(name) {
   await fs.mkdir(folder, { recursive: true });
   // node_modules stays while the lock file is the same.
   const lock = npm ? await fs.readFile(path.join(here, name, "package-lock.json"), "utf8") : "";
-  const installed = npm && (await fs.readFile(path.join(folder, "node_modules", ".built-from"), "utf8").catch(() => "")) === lock;
-  for (const entry of await fs.readdir(folder)) if (!(installed && entry === "node_modules")) await fs.rm(path.join(folder, entry), { recursive: true });
+  const builtFrom = path.join(folder, "node_modules", ".built-from");
+  const installed = npm && (await fs.readFile(builtFrom, "utf8").catch(() => "")) === lock;
+  for (const entry of await fs.readdir(folder))
+    if (!(installed && entry === "node_modules")) await fs.rm(path.join(folder, entry), { recursive: true });
   await fs.cp(path.join(here, name), folder, { recursive: true });
-  await fs.cp(path.join(root, "web", "dist"), path.join(folder, files), { recursive: true, filter: (file) => !/\.(br|gz)$/.test(file) && !file.includes(`${path.sep}docs${path.sep}`) });
+  await fs.cp(path.join(root, "web", "dist"), path.join(folder, files), {
+    recursive: true,
+    filter: (file) => !/\.(br|gz)$/.test(file) && !file.includes(`${path.sep}docs${path.sep}`),
+  });
   if (npm) {
     if (!installed) {
       await run(folder, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error");
@@ -61,6 +70,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     const built = await build(name).catch((cause) => {
       throw new Error(`examples: ${name}: ${String(cause.stderr || cause.stdout || cause.message).trim()}`);
     });
-    console.log(`examples: ${name}: ${built ? `built in ${((Date.now() - start) / 1000).toFixed(1)} s` : "left out: its tool is not installed"}`);
+    const seconds = ((Date.now() - start) / 1000).toFixed(1);
+    console.log(`examples: ${name}: ${built ? `built in ${seconds} s` : "left out: its tool is not installed"}`);
   }
 }

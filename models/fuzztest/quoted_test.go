@@ -73,7 +73,8 @@ func unquoted(set *token.FileSet, file *ast.File, path string) (all []string) {
 				if kind := v[len(v)-1]; (kind == 's' || kind == 'v') && at < len(call.Args) {
 					e := call.Args[at]
 					shown, name := source(e), lastName(e) // a call has no such name: what it returns is checked there
-					if (slices.Contains(foreign, name) || tensors && shown == "name") && !slices.Contains(known[path], shown) {
+					found := slices.Contains(foreign, name) || tensors && shown == "name"
+					if found && !slices.Contains(known[path], shown) {
 						all = append(all, fmt.Sprintf("%s: %s", set.Position(e.Pos()), shown))
 					}
 				}
@@ -139,7 +140,8 @@ func TestForeignTextIsQuoted(t *testing.T) {
 	set := token.NewFileSet()
 	bad := `package p
 func f() { fmt.Errorf("gguf: %s: %s is of type %s, want %s", f.Name(), key, &v, want) }
-func g() { c.fail(key, "the tensor %" + "v", t.Name); fmt.Errorf("%d%% %s", n, names[i]); fmt.Errorf("%s", Quote(key)) }`
+func g() { c.fail(key, "the tensor %" + "v", t.Name); fmt.Errorf("%d%% %s", n, names[i]) }
+func h() { fmt.Errorf("%s", Quote(key)) }`
 	file, err := parser.ParseFile(set, "bad.go", bad, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 // FuzzQuote shows any text in its three forms. None is long or has a character that a terminal does not print, and a
 // short, printable text keeps its form.
 func FuzzQuote(f *testing.F) {
-	for _, s := range []string{"", "blk.0.attn_q.weight", "\x1b]0;x\x07", "a\u202eb\u2028", "\xff\xc0", "<|im_start|>", `"\`,
-		strings.Repeat("\u202e", 200), strings.Repeat("k", 60006), "é\u009b"} {
+	for _, s := range []string{"", "blk.0.attn_q.weight", "\x1b]0;x\x07", "a\u202eb\u2028", "\xff\xc0", "<|im_start|>",
+		`"\`, strings.Repeat("\u202e", 200), strings.Repeat("k", 60006), "é\u009b"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -64,7 +64,8 @@ func TestSameBitsEverywhere(t *testing.T) {
 					}
 					for k, id := range out[0].TopIDs {
 						_ = binary.Write(h, binary.LittleEndian, id)
-						_ = binary.Write(h, binary.LittleEndian, math.Float32bits(float32(out[0].TopLogits[k]-out[0].LogSumExp)))
+						logprob := float32(out[0].TopLogits[k] - out[0].LogSumExp)
+						_ = binary.Write(h, binary.LittleEndian, math.Float32bits(logprob))
 					}
 					if err := m.Commit([]int32{0}); err != nil {
 						t.Fatal(err)

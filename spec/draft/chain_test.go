@@ -152,7 +152,8 @@ func TestStuckDraftsAreErrors(t *testing.T) {
 	}
 }
 
-// TestRunLength: how much of a chain is drafted before its rule is asked follows from what the last rounds cost and kept.
+// TestRunLength: costs and accepted tokens of the last rounds decide how many tokens are drafted before the rule of a
+// chain is asked.
 func TestRunLength(t *testing.T) {
 	const ms = time.Millisecond
 	kept := func(n, drafted int, draft, verify time.Duration) *spec.Event {

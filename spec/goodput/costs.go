@@ -62,8 +62,8 @@ const (
 	familiar = 3
 	// leeway bounds the ln of one measurement's ratio to the expected time. Held by TestCostsFollowWhatPassesTake.
 	leeway = 0.4
-	// sharedNew and sharedKnown are the shares of a pass's news that move all other passes: of one that is little known,
-	// and of one that is well known. Held by TestBusyMachinesDoNotMislead.
+	// sharedNew and sharedKnown are the shares of a pass's news that move all other passes: of one that is little
+	// known, and of one that is well known. Held by TestBusyMachinesDoNotMislead.
 	sharedNew   = 0.25
 	sharedKnown = 0.18
 )

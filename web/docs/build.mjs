@@ -19,6 +19,10 @@ import { withoutMarks } from "../../scripts/reports.mjs";
 const here = path.dirname(fileURLToPath(import.meta.url));
 const root = path.dirname(path.dirname(here));
 
+/** The pages of the JavaScript API that its menu lists. */
+const MENU =
+  /^js\/(classes|functions|interfaces\/(Foretoken|Engine|Generation|Conversation|LoadOptions|GenerateOptions)\.)/;
+
 /** Builds the site into `out` and returns the number of pages. */
 export async function build(out = path.join(root, "web", "dist", "docs")) {
   const sources = await read();
@@ -124,11 +128,7 @@ function frames(pages) {
           links.push({ page: other.page, title: other.title.replace("package ", "") });
     if (page.page.startsWith("js/"))
       for (const other of pages)
-        if (
-          /^js\/(classes|functions|interfaces\/(Foretoken|Engine|Generation|Conversation|LoadOptions|GenerateOptions)\.)/.test(
-            other.page,
-          )
-        )
+        if (MENU.test(other.page))
           links.push({ page: other.page, title: other.title.replace(/^\w+: /, "") });
     html.set(
       page.page,

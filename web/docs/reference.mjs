@@ -80,7 +80,10 @@ async function packages(root) {
       });
       const pages = JSON.parse(stdout);
       const rows = pages.map((p) => `| [${p.path}](${p.file}.md) | ${p.synopsis.replaceAll("|", "\\|")} |`);
-      const index = `# Go packages\n\nGenerated from the comments of the sources. Start with [foretoken](foretoken.md): Open returns a Session, and Session.Generate decodes.\n\n| package | |\n|---|---|\n${rows.join("\n")}\n`;
+      const index =
+        "# Go packages\n\nGenerated from the comments of the sources. Start with [foretoken](foretoken.md): " +
+        "Open returns a Session, and Session.Generate decodes.\n\n" +
+        `| package | |\n|---|---|\n${rows.join("\n")}\n`;
       return [
         { file: "go/index.md", page: "go/index.html", text: index },
         ...pages.map((p) => ({ file: `go/${p.file}.md`, page: `go/${p.file}.html`, text: p.markdown })),

@@ -21,6 +21,10 @@ export function frame(page, sections, { before, after }) {
   const toc = contents
     .map(({ level, id, text }) => `<li class="level-${level}"><a href="#${escape(id)}">${escape(text)}</a></li>`)
     .join("\n");
+  const onThisPage =
+    contents.length > 1
+      ? `<nav class="contents" aria-label="On this page"><h2>On this page</h2>\n<ul>\n${toc}\n</ul></nav>`
+      : "";
   const turn = (other, rel, word) =>
     other
       ? `<a rel="${rel}" href="${to(other.page)}"><small>${word}</small> ${escape(other.title)}</a>`
@@ -30,7 +34,11 @@ export function frame(page, sections, { before, after }) {
   <head>
     <meta charset="utf-8" />
     <meta name="viewport" content="width=device-width, initial-scale=1" />
-    <meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'" />
+    <meta
+      http-equiv="Content-Security-Policy"
+      content="default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self';
+        manifest-src 'self'; base-uri 'none'; form-action 'none'"
+    />
     <meta name="description" content="${escape(page.lead.slice(0, 200))}" />
     <meta name="color-scheme" content="light dark" />
     <title>${escape(page.title)} · Foretoken</title>
@@ -44,7 +52,14 @@ export function frame(page, sections, { before, after }) {
       <a class="home" href="${to("../index.html")}">Foretoken<i></i><i></i><i></i></a>
       <a class="here" href="${to("index.html")}">Documentation</a>
       <search hidden>
-        <input type="search" placeholder="Search" aria-label="Search the documentation" aria-controls="found" autocomplete="off" spellcheck="false" />
+        <input
+          type="search"
+          placeholder="Search"
+          aria-label="Search the documentation"
+          aria-controls="found"
+          autocomplete="off"
+          spellcheck="false"
+        />
         <div id="found" aria-live="polite" hidden></div>
       </search>
     </header>
@@ -57,9 +72,11 @@ export function frame(page, sections, { before, after }) {
       </nav>
       <main id="text" tabindex="-1">
 ${page.html}
-        <nav class="turn" aria-label="Previous and next">${turn(before, "prev", "Previous:")}${turn(after, "next", "Next:")}</nav>
+        <nav class="turn" aria-label="Previous and next">
+          ${turn(before, "prev", "Previous:")}${turn(after, "next", "Next:")}
+        </nav>
       </main>
-      ${contents.length > 1 ? `<nav class="contents" aria-label="On this page"><h2>On this page</h2>\n<ul>\n${toc}\n</ul></nav>` : ""}
+      ${onThisPage}
     </div>
   </body>
 </html>

@@ -90,7 +90,8 @@ async function circumstances(browser, server) {
   const adapter = await page.evaluate(async () => {
     const { info, features } = (await navigator.gpu?.requestAdapter()) ?? {};
     if (!info) return "none";
-    return `${[info.vendor, info.architecture, info.description].filter(Boolean).join(" ")}, ${["shader-f16", "subgroups"].map((f) => `${features.has(f) ? "with" : "without"} ${f}`).join(", ")}`;
+    const name = [info.vendor, info.architecture, info.description].filter(Boolean).join(" ");
+    return [name, ...["shader-f16", "subgroups"].map((f) => `${features.has(f) ? "with" : "without"} ${f}`)].join(", ");
   });
   await page.close();
   const version = async (folder) => JSON.parse(await fs.readFile(path.join(folder, "package.json"), "utf8")).version;

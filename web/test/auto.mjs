@@ -171,7 +171,8 @@ async function measure(browser, server, name, kept) {
     for (const arm of Object.values(cell)) delete arm.ids;
     await kept.add({ kind: "cell", pair: name, id: p.id, category: p.category, rep, tokens, same, ...cell });
     process.stderr.write(
-      `${name} ${p.id} ${rep + 1}/${repeat}: plain ${none.tok_s.toFixed(1)}, auto ${auto.tok_s.toFixed(1)} tok/s, ${(auto.tok_s / none.tok_s).toFixed(2)}x${same ? "" : " BUT OTHER TOKENS"}\n`,
+      `${name} ${p.id} ${rep + 1}/${repeat}: plain ${none.tok_s.toFixed(1)}, auto ${auto.tok_s.toFixed(1)} tok/s, ` +
+      `${(auto.tok_s / none.tok_s).toFixed(2)}x${same ? "" : " BUT OTHER TOKENS"}\n`,
     );
   }
   for (const p of unknown) {
@@ -245,7 +246,8 @@ function report(kept, name, prompts) {
   out.push(
     `### ${PAIRS[name].title}`,
     "",
-    `${rows.length} prompts, ${tokens} tokens each, median of up to ${repeat} interleaved repetitions (${Math.min(...rows.map((r) => r.cells.length))} at least), greedy.`,
+    `${rows.length} prompts, ${tokens} tokens each, median of up to ${repeat} interleaved repetitions ` +
+    `(${Math.min(...rows.map((r) => r.cells.length))} at least), greedy.`,
     "",
   );
   line("", "plain tok/s", "auto tok/s", "speedup", "ceiling", "tokens a pass", "worst prompt");
@@ -285,14 +287,19 @@ function report(kept, name, prompts) {
   const other = rows.filter((r) => r.cells.some((c) => !c.same));
   out.push(
     "",
-    `Prompts below 0.95×: ${slow.length === 0 ? "none" : slow.map((r) => `${r.p.id} ${r.ratio.toFixed(2)}`).join(", ")}. ${other.length === 0 ? "Every output has plain decoding's tokens." : `OTHER TOKENS than plain decoding: ${other.map((r) => r.p.id).join(", ")}`}`,
+    "Prompts below 0.95×: " +
+    `${slow.length === 0 ? "none" : slow.map((r) => `${r.p.id} ${r.ratio.toFixed(2)}`).join(", ")}. ` +
+    (other.length === 0
+      ? "Every output has plain decoding's tokens."
+      : `OTHER TOKENS than plain decoding: ${other.map((r) => r.p.id).join(", ")}`),
     "",
   );
   const twice = rows.filter((r) => r.again).sort((a, b) => a.again - b.again);
   if (twice.length > 0) {
     const [first, last] = [twice[0], twice.at(-1)];
     out.push(
-      `Plain decoding against itself, by the same rule: ${first.again.toFixed(2)}× (${first.p.id}) to ${last.again.toFixed(2)}× (${last.p.id}), ${twice.filter((r) => r.again < 0.95).length} prompts below 0.95×.`,
+      `Plain decoding against itself, by the same rule: ${first.again.toFixed(2)}× (${first.p.id}) to ` +
+      `${last.again.toFixed(2)}× (${last.p.id}), ${twice.filter((r) => r.again < 0.95).length} prompts below 0.95×.`,
       "",
     );
   }
@@ -320,7 +327,8 @@ function report(kept, name, prompts) {
 // Stamps messages of the worker with the clock that it shares with the page.
 const STAMP = `{
   const post = self.postMessage.bind(self);
-  self.postMessage = (message, ...rest) => post(message?.type === "update" ? { ...message, at: performance.timeOrigin + performance.now() } : message, ...rest);
+  const stamped = (message) => ({ ...message, at: performance.timeOrigin + performance.now() });
+  self.postMessage = (message, ...rest) => post(message?.type === "update" ? stamped(message) : message, ...rest);
 }
 `;
 
@@ -390,7 +398,9 @@ async function screen(browser, server, kept) {
   const [s] = kept.find({ kind: "screen", tokens });
   return s
     ? [
-        `From the start of a round to its text on the screen: ${s.median.toFixed(1)} ms (median of ${s.rounds} rounds of the built-in pair, \`auto\`; slowest ${s.slowest.toFixed(1)}), of which the round takes ${s.round.toFixed(1)} ms; the rest is the message to the page and the next frame.`,
+        `From the start of a round to its text on the screen: ${s.median.toFixed(1)} ms (median of ${s.rounds} ` +
+        `rounds of the built-in pair, \`auto\`; slowest ${s.slowest.toFixed(1)}), of which the round takes ` +
+        `${s.round.toFixed(1)} ms; the rest is the message to the page and the next frame.`,
         "",
       ]
     : [];
@@ -405,7 +415,8 @@ async function long(browser, server, kept) {
     if (late() || kept.find({ kind: "long", target, kv }).length > 0) continue;
     const { page } = await openPage(await browser.newContext());
     await page.goto(
-      `${server.url}bench.html?target=models/${target}.gguf&kv=${kv}&context=${LENGTHS.at(-1) + 64}&beyond-training&device-timeout=600&device=${flags.device}`,
+      `${server.url}bench.html?target=models/${target}.gguf&kv=${kv}` +
+      `&context=${LENGTHS.at(-1) + 64}&beyond-training&device-timeout=600&device=${flags.device}`,
     );
     const info = await page.evaluate(() => window.engine.load());
     const costs = await page.evaluate((of) => window.engine.costs(of), {
@@ -417,9 +428,10 @@ async function long(browser, server, kept) {
     const took = [...costs.after, { length: costs.length, verify: costs.verify }];
     await kept.add({ kind: "long", target, kv, adapter: info.device.adapter, took });
     await page.context().close();
-    process.stderr.write(
-      `${target}, ${kv}: ${took.map(({ length, verify }) => `after ${length} ${verify.map(({ n, ms }) => `T(${n}) ${ms.toFixed(1)} ms`).join(", ")}`).join("; ")}\n`,
+    const after = took.map(
+      ({ length, verify }) => `after ${length} ${verify.map(({ n, ms }) => `T(${n}) ${ms.toFixed(1)} ms`).join(", ")}`,
     );
+    process.stderr.write(`${target}, ${kv}: ${after.join("; ")}\n`);
   }
   const all = kept.find({ kind: "long" });
   if (all.length === 0) return [];
@@ -458,7 +470,8 @@ try {
   console.log(
     [
       "",
-      `Chromium ${version}, ${costs?.adapter ?? "unknown adapter"}; ${os.cpus().length} × ${os.cpus()[0].model}; ${new Date().toISOString().slice(0, 10)}.`,
+      `Chromium ${version}, ${costs?.adapter ?? "unknown adapter"}; ${os.cpus().length} × ${os.cpus()[0].model}; ` +
+      `${new Date().toISOString().slice(0, 10)}.`,
       "",
       ...out,
     ].join("\n"),

@@ -42,7 +42,10 @@ export async function runsBenchmarks(page, t) {
   assert.match(csv, /^device,target,draft,method,lossy,/);
   assert.match(csv, /,mars,true,/);
   t.diagnostic(
-    `benchmark tab: ${all.map((row) => `${row.method} ${row.speedup.mean.toFixed(2)}× τ ${row.acceptance_length.mean.toFixed(2)}`).join(", ")}`,
+    "benchmark tab: " +
+    all
+      .map((row) => `${row.method} ${row.speedup.mean.toFixed(2)}× τ ${row.acceptance_length.mean.toFixed(2)}`)
+      .join(", "),
   );
 
   await host.locator("#bench-profile").click();

@@ -76,7 +76,8 @@ const sizeOf = (page, name) =>
       for (const key of await caches.keys()) {
         const cache = await caches.open(key);
         for (const request of await cache.keys())
-          if (request.url.startsWith(`${url}${name}?`)) return (await (await cache.match(request)).arrayBuffer()).byteLength;
+          if (request.url.startsWith(`${url}${name}?`))
+            return (await (await cache.match(request)).arrayBuffer()).byteLength;
       }
       return -1;
     },
@@ -136,9 +137,10 @@ test("a program damaged in the HTTP cache, or once on the way, is fetched again"
   const { page } = await openPage(context);
   const whole = await fs.readFile(path.join(folder, "foretoken.wasm"));
   let asked = 0;
-  await page.route("**/foretoken.wasm", (route) =>
-    route.fulfill({ contentType: "application/wasm", body: asked++ === 0 ? whole.subarray(0, whole.length / 2) : whole }),
-  );
+  await page.route("**/foretoken.wasm", (route) => {
+    const body = asked++ === 0 ? whole.subarray(0, whole.length / 2) : whole;
+    return route.fulfill({ contentType: "application/wasm", body });
+  });
   await visit(page);
   assert.ok(asked >= 2, `asked ${asked} times`);
   await context.close();
@@ -148,7 +150,8 @@ test("a program damaged in the HTTP cache, or once on the way, is fetched again"
  * Attack: a page whose script does not start
  * Bound: a link to reset.html, which needs no other file of the page and deletes nothing without the server
  */
-test("a page whose script does not start shows the way to reset.html, which removes what is stored", limit, async () => {
+test("a page whose script does not start shows the way to reset.html, which removes what is stored",
+  limit, async () => {
   const { context, page } = await stored();
   // The server's own file is broken, and the stored one: nothing helps until the server is mended.
   const script = path.join(folder, "page.js");

@@ -1,6 +1,6 @@
 /**
- * Browsers driven by WebDriver's commands: Firefox by its Marionette protocol, WebKitGTK by WebKitWebDriver, Chromium by
- * Playwright. None needs a package besides Playwright's.
+ * Browsers driven by WebDriver's commands: Firefox by its Marionette protocol, WebKitGTK by WebKitWebDriver, Chromium
+ * by Playwright. None needs a package besides Playwright's.
  */
 import { spawn } from "node:child_process";
 import { existsSync, promises as fs } from "node:fs";

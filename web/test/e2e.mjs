@@ -153,7 +153,8 @@ test("the page loads, streams, counts, compares and stops", limit, async (t) => 
   assert.match(await text(page, ".comparison .tokens"), /^Identical: all 64 tokens/);
   assert.match(await text(page, ".comparison .speed"), /×/);
   t.diagnostic(
-    `Compare: plain ${plain.stats.decode_tok_s.toFixed(1)} tok/s, speculative ${speculative.stats.decode_tok_s.toFixed(1)} tok/s, ratio ${ratio.toFixed(2)}`,
+    `Compare: plain ${plain.stats.decode_tok_s.toFixed(1)} tok/s, speculative ` +
+    `${speculative.stats.decode_tok_s.toFixed(1)} tok/s, ratio ${ratio.toFixed(2)}`,
   );
   await picture(page, "finished");
 
@@ -552,7 +553,8 @@ test("no requests to other origins and no errors in a console", async (t) => {
   let javascript = 0;
   for (const name of scripts) javascript += await gzipped(name);
   t.diagnostic(
-    `sizes, gzipped: foretoken.wasm ${(wasm / 1e6).toFixed(2)} MB, the page's JavaScript ${(javascript / 1e3).toFixed(1)} kB in ${scripts.size} files`,
+    `sizes, gzipped: foretoken.wasm ${(wasm / 1e6).toFixed(2)} MB, the page's JavaScript ` +
+    `${(javascript / 1e3).toFixed(1)} kB in ${scripts.size} files`,
   );
   assert.ok(wasm <= 3.2e6, "foretoken.wasm, with the modules of the cpu device, is over 3.2 MB gzipped");
   assert.ok(javascript <= 65e3, "the page's JavaScript is over 65 kB gzipped");

@@ -18,8 +18,9 @@ const typeOf = (name) => TYPES[path.extname(name)];
 
 /**
  * Serves `pages` (path → text) and `folders` (prefix → folder) on `port`, by default a free one; tests may change both
- * later. `cors` allows other origins to read everything, `isolated` sends the headers that give pages shared memory, and
- * `compressed` sends .gz siblings. `asked` lists the requested paths. After `down(true)`, connections end without an answer, as without a network.
+ * later. `cors` allows other origins to read everything, `isolated` sends the headers that give pages shared memory,
+ * and `compressed` sends .gz siblings. `asked` lists the requested paths. After `down(true)`, connections end without
+ * an answer, as without a network.
  */
 export async function startHost({
   pages = {},

@@ -16,7 +16,9 @@ let browser, host, faults, target, draft;
 before(async () => {
   host = await startHost({ folders: { "/app/": dist } });
   faults = await startFaults();
-  [target, draft] = await Promise.all(["target", "draft"].map((name) => fs.readFile(path.join(demo, `${name}-q8_0.gguf`))));
+  [target, draft] = await Promise.all(
+    ["target", "draft"].map((name) => fs.readFile(path.join(demo, `${name}-q8_0.gguf`))),
+  );
   browser = await startBrowser(false);
 });
 
@@ -101,7 +103,9 @@ test("no parameter of a link reaches another host without a click", limit, async
     "another port of this machine": { target: "http://localhost:9/m.gguf" },
     https: { target: "https://host.invalid/m.gguf" },
     "no host": { target: "data:application/octet-stream,GGUF" },
-    "the host as a user": { target: `${host.url.replace("//", "//127.0.0.1@").replace(/127\.0\.0\.1:\d+\/$/, "localhost:9/")}m.gguf` },
+    "the host as a user": {
+      target: `${host.url.replace("//", "//127.0.0.1@").replace(/127\.0\.0\.1:\d+\/$/, "localhost:9/")}m.gguf`,
+    },
     "without a scheme": { target: `//${new URL(faults.url).host}/m.gguf` },
     "a backslash": { target: `\\\\${new URL(faults.url).host}\\m.gguf` },
   }))
@@ -145,7 +149,9 @@ test("the worker refuses hosts that the load did not confirm", limit, async () =
     const sources = { target: source, draft: null, eagle3: null, eagle3_config: null, calibrations: [] };
     const ask = (message) =>
       new Promise((resolve) => {
-        worker.addEventListener("message", ({ data }) => data.id === message.id && data.type !== "update" && resolve(data));
+        worker.addEventListener("message", ({ data }) => {
+          if (data.id === message.id && data.type !== "update") resolve(data);
+        });
         worker.postMessage(message);
       });
     const own = location.origin;

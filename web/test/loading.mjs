@@ -145,7 +145,10 @@ test("faults of the network and the server, and the messages that the user sees"
     "line-down",
     down,
     failed(
-      /line-down\.gguf: download: the connection dropped at byte \d+ and 4 retries failed: .*; loading again continues after the [\d.]+ MB of [\d.]+ MB already stored/,
+      new RegExp(
+        String.raw`line-down\.gguf: download: the connection dropped at byte \d+ and 4 retries failed: .*; ` +
+          String.raw`loading again continues after the [\d.]+ MB of [\d.]+ MB already stored`,
+      ),
     ),
   );
   await step("ignores-range", { ranges: false }, ({ state, error, notice }) => {
@@ -251,14 +254,20 @@ test("on a full disk a model loads without being kept, or the page lists files t
   assert.equal(anyway.state, "ready", anyway.error);
   assert.match(
     anyway.notice,
-    /^second\.gguf: not kept for the next visit: no space to store it: it has [\d.]+ MB; delete one of the kept models \(first\.gguf, [\d.]+ MB\) under Kept models$/,
+    new RegExp(
+      String.raw`^second\.gguf: not kept for the next visit: no space to store it: it has [\d.]+ MB; ` +
+        String.raw`delete one of the kept models \(first\.gguf, [\d.]+ MB\) under Kept models$`,
+    ),
   );
   assert.deepEqual((await idle(page)).map(({ name }) => name), ["first.gguf"]);
   const refused = await load(page, address("second.gguf"), { cache: "first" });
   assert.equal(refused.state, "failed");
   assert.match(
     refused.error,
-    /^second\.gguf: storage: no space to store it: it has [\d.]+ MB; delete one of the kept models \(first\.gguf, [\d.]+ MB\) under Kept models, or load without keeping it$/,
+    new RegExp(
+      String.raw`^second\.gguf: storage: no space to store it: it has [\d.]+ MB; delete one of the kept models ` +
+        String.raw`\(first\.gguf, [\d.]+ MB\) under Kept models, or load without keeping it$`,
+    ),
   );
   t.diagnostic(refused.error);
   await page.locator("#kept-list li", { hasText: "first.gguf" }).waitFor(); // the page opens the list
@@ -556,11 +565,13 @@ test(
     await profile.close();
     const mb = (n) => `${(n / 1e6).toFixed(0)} MB`;
     t.diagnostic(
-      `${mb(bytes)}: load | time | requests | peak of JavaScript and WebAssembly | peak of the tab's process over its start, of that its own memory`,
+      `${mb(bytes)}: load | time | requests | peak of JavaScript and WebAssembly | peak of the tab's process over ` +
+      "its start, of that its own memory",
     );
     for (const row of rows)
       t.diagnostic(
-        `${row.name} | ${(row.ms / 1000).toFixed(1)} s | ${row.requests} | ${mb(row.heaps)} | ${mb(row.rss)}, ${mb(row.own)}`,
+        `${row.name} | ${(row.ms / 1000).toFixed(1)} s | ${row.requests} | ${mb(row.heaps)} | ${mb(row.rss)}, ` +
+        `${mb(row.own)}`,
       );
     const half = rows.find((row) => row.name === "continued from half");
     assert.ok(half.requests <= Math.ceil(bytes / CHUNK / 2) + 1, `${half.requests} requests after a kill half-way`);

@@ -50,7 +50,8 @@ GPUQueue.prototype.submit = function (...args) {
 };
 const post = globalThis.postMessage;
 globalThis.postMessage = function (message, ...rest) {
-  if (recorded.hold > 0 && message.type === "update" && message.id === recorded.request && --recorded.hold === 0) recorded.holds = true;
+  const ours = message.type === "update" && message.id === recorded.request;
+  if (recorded.hold > 0 && ours && --recorded.hold === 0) recorded.holds = true;
   return post.call(this, message, ...rest);
 };
 const map = GPUBuffer.prototype.mapAsync;

@@ -22,18 +22,29 @@ const program = (from, tell, options = "") => `
 import { Foretoken, ForetokenError } from "${from}";
 (async () => {
   const engine = await Foretoken.load({ device: "cpu", context: 128${options} });
-  const refused = await engine.generate("x", { policy: "magic" }).result.catch((error) => [error instanceof ForetokenError, error.code]);
+  const refused = await engine
+    .generate("x", { policy: "magic" })
+    .result.catch((error) => [error instanceof ForetokenError, error.code]);
   const run = engine.generate("func main() {", { max_tokens: 8, policy: "chain", depth: 2 });
   let text = "";
   for await (const round of run) text += round.text;
   const whole = (await run.result).text;
   const plain = (await engine.generate("func main() {", { max_tokens: 8, policy: "none" }).result).text;
-  const said = await engine.chat.completions.create({ messages: [{ role: "user", content: "x" }], chat_template: "{{ messages[0].content }}", max_tokens: 2, temperature: 0 });
+  const said = await engine.chat.completions.create({
+    messages: [{ role: "user", content: "x" }],
+    chat_template: "{{ messages[0].content }}",
+    max_tokens: 2,
+    temperature: 0,
+  });
   const { tokens, requests, device } = engine.stats();
   await engine.dispose();
   const late = await engine.generate("x").result.catch((error) => error.code);
-  return { text, whole, plain, said: said.usage.completion_tokens, tokens, requests, backend: device.backend, refused, late };
-})().then((got) => (${tell})(got), (error) => (${tell})({ error: String(error), code: error.code, stack: error.stack }));
+  const backend = device.backend;
+  return { text, whole, plain, said: said.usage.completion_tokens, tokens, requests, backend, refused, late };
+})().then(
+  (got) => (${tell})(got),
+  (error) => (${tell})({ error: String(error), code: error.code, stack: error.stack }),
+);
 `;
 
 function check(got, device = "cpu") {
@@ -105,16 +116,30 @@ test("the package contains the necessary files and no others", (t) => {
 
 test("its types pass strict checks, and its source maps resolve", async () => {
   const source = `
-import { Foretoken, ForetokenError, type ChatCompletion, type Engine, type EngineStats, type ForetokenErrorCode, type RoundEvent } from "foretoken";
+import { Foretoken, ForetokenError, type ChatCompletion, type Engine, type EngineStats } from "foretoken";
+import type { ForetokenErrorCode, RoundEvent } from "foretoken";
 import { Foretoken as InPlace } from "foretoken/in-place";
-const engine: Engine = await Foretoken.load({ target: "a/b/c.gguf", draft: new File([], "d.gguf"), device: "webgpu", signal: new AbortController().signal, onProgress: ({ stage, done, total }) => console.log(stage, done / total) });
+const engine: Engine = await Foretoken.load({
+  target: "a/b/c.gguf",
+  draft: new File([], "d.gguf"),
+  device: "webgpu",
+  signal: new AbortController().signal,
+  onProgress: ({ stage, done, total }) => console.log(stage, done / total),
+});
 const run = engine.generate("x", { max_tokens: 3, stop: ["y"], signal: AbortSignal.timeout(1000) });
-for await (const round of run) { const one: RoundEvent = round; const kind: "plain" | "accepted" | "relaxed" | "corrected" | "bonus" = one.tokens[0]!.kind; console.log(kind); }
-const whole: ChatCompletion = await engine.chat.completions.create({ messages: [{ role: "user", content: "x" }], logprobs: true });
-for await (const chunk of await engine.chat.completions.create({ messages: [{ role: "user", content: "x" }], stream: true })) console.log(chunk.choices[0]?.delta.content?.length, whole.usage.total_tokens);
+for await (const round of run) {
+  const one: RoundEvent = round;
+  const kind: "plain" | "accepted" | "relaxed" | "corrected" | "bonus" = one.tokens[0]!.kind;
+  console.log(kind);
+}
+const messages = [{ role: "user" as const, content: "x" }];
+const whole: ChatCompletion = await engine.chat.completions.create({ messages, logprobs: true });
+for await (const chunk of await engine.chat.completions.create({ messages, stream: true }))
+  console.log(chunk.choices[0]?.delta.content?.length, whole.usage.total_tokens);
 const stats: EngineStats = engine.stats();
 const code: ForetokenErrorCode = new ForetokenError("busy", "x").code;
-console.log(stats.acceptance_length + (await InPlace.load()).stats().tok_s, code, document.querySelector("foretoken-widget")?.localName);
+const widget = document.querySelector("foretoken-widget");
+console.log(stats.acceptance_length + (await InPlace.load()).stats().tok_s, code, widget?.localName);
 // @ts-expect-error: a prompt is a text
 engine.generate({ prompt: "x" });
 // @ts-expect-error: no such option
@@ -158,7 +183,9 @@ test("unbundled, below a path of a plain server, and from another origin", async
   await fs.cp(path.join(installed, "lib"), path.join(folder, "plain", "foretoken"), { recursive: true });
   await fs.writeFile(
     path.join(folder, "plain", "index.html"),
-    `<!doctype html><script type="module">${program("./foretoken/foretoken.js", "(got) => (globalThis.got = got)")}</script>`,
+    `<!doctype html><script type="module">` +
+      program("./foretoken/foretoken.js", "(got) => (globalThis.got = got)") +
+      "</script>",
   );
   const base = await serve(path.join(folder, "plain"));
   const near = await outcome(`${base}index.html`);

@@ -190,7 +190,9 @@ test(
     });
     const sorted = [...frames].sort((a, b) => a - b);
     t.diagnostic(
-      `scrolling 4,000 tokens: ${(1000 / (frames.reduce((a, b) => a + b) / frames.length)).toFixed(0)} frames a second, median ${sorted[45].toFixed(1)} ms, slowest ${sorted.at(-1).toFixed(1)} ms, longest task ${long.toFixed(0)} ms; ${skipped} of ${blocks} blocks skipped`,
+      `scrolling 4,000 tokens: ${(1000 / (frames.reduce((a, b) => a + b) / frames.length)).toFixed(0)} frames a ` +
+      `second, median ${sorted[45].toFixed(1)} ms, slowest ${sorted.at(-1).toFixed(1)} ms, longest task ` +
+      `${long.toFixed(0)} ms; ${skipped} of ${blocks} blocks skipped`,
     );
     await page.context().close();
   },

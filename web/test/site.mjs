@@ -16,7 +16,7 @@ import { chromium } from "playwright-core";
  */
 export const PATIENCE = 300_000;
 
-/** Skips a test for which something is missing, or with FORETOKEN_REQUIRE_DATA=1 fails it; make test lists what it skips. */
+/** Skips a test that misses something, which make test then lists; with FORETOKEN_REQUIRE_DATA=1 the test fails. */
 export async function notRun(t, missing) {
   if (process.env.FORETOKEN_REQUIRE_DATA === "1")
     throw new Error(`${missing} is missing, and FORETOKEN_REQUIRE_DATA=1 asks for it`);
@@ -185,7 +185,8 @@ export async function brokenModels() {
     "talking.gguf",
     withTemplate(
       target,
-      "{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}// assistant: {% endif %}",
+      "{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}" +
+      "{% if add_generation_prompt %}// assistant: {% endif %}",
     ),
   );
   return folder;

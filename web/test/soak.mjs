@@ -102,7 +102,8 @@ async function workerHeap(cdp) {
 /** Runs a conversation in the page, and compares every eleventh answer with plain decoding. */
 async function converse({ number, each, long }) {
   const template =
-    "{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}// assistant: {% endif %}";
+    "{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}" +
+    "{% if add_generation_prompt %}// assistant: {% endif %}";
   const ways = [
     { policy: "auto" },
     { policy: "eagle2", depth: 3, top_k: 4, nodes: 12 },
@@ -137,7 +138,8 @@ async function converse({ number, each, long }) {
     // A turn is a question and its answer; the context drops complete turns.
     if (chat.unseen !== unseen + 2 * reply.dropped || shown.length !== 2 * i + 3)
       out.wrong.push(
-        `turn ${i}: ${chat.unseen} messages unseen after ${unseen}, ${reply.dropped} turns dropped, ${shown.length} messages`,
+        `turn ${i}: ${chat.unseen} messages unseen after ${unseen}, ${reply.dropped} turns dropped, ` +
+        `${shown.length} messages`,
       );
     if (result.stats.prompt_tokens + result.token_ids.length > context)
       out.wrong.push(
@@ -158,7 +160,8 @@ async function converse({ number, each, long }) {
       });
       if (plain.choices[0].message.content !== text)
         out.wrong.push(
-          `turn ${i}, ${policy}: ${JSON.stringify(text)}, plain decoding gives ${JSON.stringify(plain.choices[0].message.content)}`,
+          `turn ${i}, ${policy}: ${JSON.stringify(text)}, plain decoding gives ` +
+          `${JSON.stringify(plain.choices[0].message.content)}`,
         );
       out.compared++;
     }
@@ -193,7 +196,8 @@ test(
     }
     say(lives.at(-1));
     t.diagnostic(
-      `${all.turns} turns, ${all.tokens} tokens; the context overflowed ${all.drops} times, ${all.compared} answers were compared with plain decoding`,
+      `${all.turns} turns, ${all.tokens} tokens; the context overflowed ${all.drops} times, ${all.compared} ` +
+      "answers were compared with plain decoding",
     );
     assert.ok(all.drops > 0 && all.compared > 0, JSON.stringify(all));
     const quarter = Math.max(Math.floor(lives.length / 4), 1);
@@ -227,7 +231,12 @@ test(
 
 function describe(life) {
   const size = (n) => `${(n / MiB).toFixed(2)} MiB`;
-  return `WASM ${size(life.wasm)}, heap ${size(life.heap)} and ${size(life.workerHeap)} in the worker, ${life.values} values held by Go, ${life.buffers} buffers of ${size(life.bytes)}, ${life.made} other objects made, ${life.nodes} nodes, ${life.listeners} listeners, RSS ${size(life.rss)}, ${life.files} files`;
+  return (
+    `WASM ${size(life.wasm)}, heap ${size(life.heap)} and ${size(life.workerHeap)} in the worker, ` +
+    `${life.values} values held by Go, ${life.buffers} buffers of ${size(life.bytes)}, ` +
+    `${life.made} other objects made, ${life.nodes} nodes, ${life.listeners} listeners, ` +
+    `RSS ${size(life.rss)}, ${life.files} files`
+  );
 }
 
 /** Runs generations in the page, and stops each at a random moment in one of several ways. */
@@ -329,7 +338,8 @@ test(
     }
     const { stops, late } = await heard();
     t.diagnostic(
-      `${times} generations, ${all.aborted} aborted with ${all.tokens} tokens, ${all.finished} at their end before; ${stops} stops reached the worker in the middle of one`,
+      `${times} generations, ${all.aborted} aborted with ${all.tokens} tokens, ${all.finished} at their end ` +
+      `before; ${stops} stops reached the worker in the middle of one`,
     );
     assert.ok(enough({ stops }), JSON.stringify({ all, stops }));
     assert.ok(Math.max(...late) <= 1, `rounds after a stop: ${late.filter((n) => n > 1)}`);

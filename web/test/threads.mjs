@@ -98,7 +98,7 @@ for (const [how, pause, reason, setAct] of [
         thread.dispatchEvent(new MessageEvent("message", { data: "RuntimeError: unreachable" }))),
   ],
 ])
-  test(`a thread that ${how} in mid-reply: the device is opened again and the tokens are the same`, limit, async (t) => {
+  test(`a thread that ${how} in mid-reply: the device reopens and the tokens are the same`, limit, async (t) => {
     const { page, worker, errors } = await open();
     const want = await generate(page);
     assert.deepEqual([want.tokens?.length, want.recoveries], [REQUEST.max_tokens, 0], JSON.stringify(want));

@@ -16,9 +16,11 @@ const axe = await fs.readFile(createRequire(import.meta.url).resolve("axe-core/a
 const pictures = process.env.FORETOKEN_SCREENSHOTS;
 
 const page = (body, { dir = "ltr", script = "widget.js" } = {}) =>
-  `<!doctype html><html lang="en" dir="${dir}"><head><meta charset="utf-8"><title>Docs</title></head><body><main><h1>Docs</h1>${body}</main><script type="module" src="/site/foretoken/${script}"></script></body></html>`;
+  `<!doctype html><html lang="en" dir="${dir}"><head><meta charset="utf-8"><title>Docs</title></head><body>` +
+  `<main><h1>Docs</h1>${body}</main><script type="module" src="/site/foretoken/${script}"></script></body></html>`;
 const widget = (id, attributes = "") =>
-  `<foretoken-widget id="${id}" device="reference" policy="eagle2" depth="2" top-k="2" nodes="4" prompt="func main() {&#10;" max-tokens="12" ${attributes}></foretoken-widget>`;
+  `<foretoken-widget id="${id}" device="reference" policy="eagle2" depth="2" top-k="2" nodes="4" ` +
+  `prompt="func main() {&#10;" max-tokens="12" ${attributes}></foretoken-widget>`;
 // worker-pause.js keeps the generation running until it is stopped, from the program's next look at its messages on,
 // which is every 50 ms: the reference device is slow enough not to have ended the text by then.
 const LONG = { depth: 2, "top-k": 2, nodes: 4, temperature: 1.3, seed: 4, "max-tokens": 480 };
@@ -56,7 +58,8 @@ before(async () => {
     ["a", "b"]
       .map(
         (id) =>
-          `<foretoken-widget id="${id}" device="cpu" target="/models/talking.gguf" policy="none" max-tokens="6" prompt="${id} opens the file."></foretoken-widget>`,
+          `<foretoken-widget id="${id}" device="cpu" target="/models/talking.gguf" policy="none" max-tokens="6" ` +
+          `prompt="${id} opens the file."></foretoken-widget>`,
       )
       .join(""),
   );
@@ -150,7 +153,10 @@ test("a widget is a few kilobytes until it is used", limit, async (t) => {
   );
   const wasm = zlib.gzipSync(await fs.readFile(path.join(dist, "foretoken.wasm")), { level: 6 }).byteLength;
   t.diagnostic(
-    `before the click: ${(before.bytes / 1e3).toFixed(1)} kB of JavaScript gzipped (foretoken.js, with the API: ${(whole.bytes / 1e3).toFixed(1)}); after it: ${(click.bytes / 1e3).toFixed(1)} kB of JavaScript, ${(wasm / 1e6).toFixed(2)} MB of WebAssembly, models of ${(models.reduce((a, b) => a + b) / 1e6).toFixed(2)} MB`,
+    `before the click: ${(before.bytes / 1e3).toFixed(1)} kB of JavaScript gzipped (foretoken.js, with the API: ` +
+    `${(whole.bytes / 1e3).toFixed(1)}); after it: ${(click.bytes / 1e3).toFixed(1)} kB of JavaScript, ` +
+    `${(wasm / 1e6).toFixed(2)} MB of WebAssembly, ` +
+    `models of ${(models.reduce((a, b) => a + b) / 1e6).toFixed(2)} MB`,
   );
 });
 
@@ -270,10 +276,14 @@ test("two conversations on one engine take turns and do not mix", limit, async (
 
 test("frames of one origin take turns, on any page", limit, async () => {
   const frame = (id, more) =>
-    `<iframe id="${id}" title="${id}" src="${host.url}site/foretoken/embed.html?${new URLSearchParams({ device: "reference", policy: "eagle2", ...more })}" style="width: 100%; height: 400px"></iframe>`;
+    `<iframe id="${id}" title="${id}" src="${host.url}site/foretoken/embed.html?` +
+    `${new URLSearchParams({ device: "reference", policy: "eagle2", ...more })}" ` +
+    `style="width: 100%; height: 400px"></iframe>`;
   const docs = await startHost({
     pages: {
-      "/": `<!doctype html><html lang="en"><title>Docs</title><body>${frame("one", LONG)}${frame("two", { "max-tokens": 6 })}</body></html>`,
+      "/":
+        `<!doctype html><html lang="en"><title>Docs</title><body>${frame("one", LONG)}` +
+        `${frame("two", { "max-tokens": 6 })}</body></html>`,
     },
   });
   const opened = await openPage(context);
@@ -465,9 +475,12 @@ test("a framed widget exchanges messages only with the origin of its address", l
       const pages = {};
       const docs = await startHost({ pages });
       hosts.push(docs);
-      const source = `${site.url}site/foretoken/embed.html?origin=${allowed ?? docs.origin}&device=reference&policy=eagle2&${new URLSearchParams(LONG)}`;
+      const source =
+        `${site.url}site/foretoken/embed.html?origin=${allowed ?? docs.origin}&device=reference&policy=eagle2&` +
+        `${new URLSearchParams(LONG)}`;
       pages["/"] =
-        `<!doctype html><html lang="en"><title>Docs</title><body><h1>Docs</h1><iframe title="A model" src="${source}" style="width: 100%; height: 100px; border: 0"></iframe></body></html>`;
+        `<!doctype html><html lang="en"><title>Docs</title><body><h1>Docs</h1><iframe title="A model" ` +
+        `src="${source}" style="width: 100%; height: 100px; border: 0"></iframe></body></html>`;
       const opened = await openPage(context);
       await opened.page.addInitScript(() => {
         window.heard = [];
@@ -538,7 +551,10 @@ test("a framed widget exchanges messages only with the origin of its address", l
     assert.equal(refusals.length, 3);
     assert.match(
       refusals.join("\n"),
-      /^1 message: embed: message: foretoken: version 2.*\n2 message: .*type: want one of.*\n3 message: .*"onclick" is not an attribute/,
+      new RegExp(
+        String.raw`^1 message: embed: message: foretoken: version 2.*\n2 message: .*type: want one of.*\n` +
+          '3 message: .*"onclick" is not an attribute',
+      ),
     );
     assert.ok((await page.evaluate(() => window.heard)).every((message) => message.origin === site.origin));
     await page.close();

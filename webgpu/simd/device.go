@@ -92,8 +92,8 @@ type Options struct {
 	Fixed bool
 	// Patience is the time after which a thread that does not answer counts as dead; 0: 30 seconds.
 	Patience time.Duration
-	// Parts, for tests, has one thread compute each dispatch twice: at once, and in so many parts, the last one first. A
-	// run in which they write other bytes fails.
+	// Parts, for tests, has one thread compute each dispatch twice: at once, and in so many parts, the last one first.
+	// A run in which they write other bytes fails.
 	Parts int
 }
 
@@ -207,7 +207,8 @@ func (d *backend) MakeKernels(sources []*webgpu.KernelSource) ([]code, []error) 
 				d.module.put(made[i].words, webgpu.U32Bytes(src.Words))
 			}
 		case src.Entry != "":
-			failed[i] = fmt.Errorf("kernel %s: the module has no kernel %s; build it by src/build.sh", src.Name, src.Entry)
+			failed[i] = fmt.Errorf("kernel %s: the module has no kernel %s; build it by src/build.sh",
+				src.Name, src.Entry)
 		case src.Reference == nil:
 			failed[i] = fmt.Errorf("kernel %s has no reference to run on the host", src.Name)
 		default:

@@ -16,7 +16,8 @@ HERE = pathlib.Path(__file__).parent
 NOW = datetime.datetime(2026, 3, 7)
 TOKENS = {  # BOS and EOS of each family's instruct model
     "smollm2": ("<|im_start|>", "<|im_end|>"), "qwen2.5": ("", "<|im_end|>"), "qwen3": ("", "<|im_end|>"),
-    "llama-3.2": ("<|begin_of_text|>", "<|eot_id|>"), "tinyllama": ("<s>", "</s>"), "mistral-7b": ("<s>", "</s>"), "mistral-nemo": ("<s>", "</s>"),
+    "llama-3.2": ("<|begin_of_text|>", "<|eot_id|>"), "tinyllama": ("<s>", "</s>"),
+    "mistral-7b": ("<s>", "</s>"), "mistral-nemo": ("<s>", "</s>"),
 }
 
 
@@ -41,7 +42,8 @@ for family, (bos, eos) in TOKENS.items():
     for name, c in conversations.items():
         try:
             rows[name] = template.render(
-                messages=c["messages"], tools=c.get("tools"), documents=None, add_generation_prompt=c.get("add_generation_prompt", False),
+                messages=c["messages"], tools=c.get("tools"), documents=None,
+                add_generation_prompt=c.get("add_generation_prompt", False),
                 bos_token=bos, eos_token=eos, **c.get("vars", {}))
         except Exception as e:
             print(family, name, type(e).__name__, e, file=sys.stderr)

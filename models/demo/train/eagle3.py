@@ -356,7 +356,8 @@ def main() -> None:
         facts.update(tokens=step * a.batch * T.CONTEXT, steps=step, unrolled=a.steps,
                      agreement=[round(h, 4) for h in hits], run=round(length, 4))
         print(f"valid: agreement by step {[f'{h:.3f}' for h in hits]}, run {length:.3f}", flush=True)
-        kept = {"head": head.state_dict(), "optimiser": optimiser.state_dict(), "step": step, "spent": time.process_time() - begun}
+        kept = {"head": head.state_dict(), "optimiser": optimiser.state_dict(), "step": step,
+                "spent": time.process_time() - begun}
         torch.save(kept, a.out + ".pt")
         export(head, used, meta, a.layers, facts, a.out)
 

@@ -65,8 +65,8 @@ func (t *Tuning) Choices() map[string]string {
 	return out
 }
 
-// New chooses the lanes, and a family for each class of matrix: the known one or the fastest. On software adapters, which
-// serve tests, it takes the first and times nothing.
+// New chooses the lanes, and a family for each class of matrix: the known one or the fastest. On software adapters,
+// which serve tests, it takes the first and times nothing.
 func New(c Config) (*Tuning, error) {
 	info := c.Device.Info()
 	if info.Host() {

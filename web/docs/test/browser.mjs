@@ -33,7 +33,8 @@ export async function openSite(root) {
 export async function tryPage(site, text) {
   const name = `snippet-${Object.keys(site.pages).length}.html`;
   site.pages[BELOW + name] =
-    `<!doctype html>\n<html lang="en"><head><title>A page</title><link rel="icon" href="data:," /></head><body>\n${text}\n</body></html>`;
+    `<!doctype html>\n<html lang="en"><head><title>A page</title>` +
+    `<link rel="icon" href="data:," /></head><body>\n${text}\n</body></html>`;
   const page = await (await site.browser.newContext()).newPage();
   const errors = [];
   page.on("pageerror", (error) => errors.push(error.message));

@@ -47,7 +47,8 @@ describe("documentation", { concurrency: 3 }, () => {
         .filter(({ language }) => !known.has(language))
         .map(
           ({ line, language }) =>
-            `${name}:${line}: ${language ? `unknown kind of block: ${language}` : "a block without a language, or indented"}`,
+            `${name}:${line}: ` +
+              (language ? `unknown kind of block: ${language}` : "a block without a language, or indented"),
         ),
     );
     assert.deepEqual(wrong, []);

@@ -44,7 +44,13 @@ function stand(root, binary, bin) {
         .join("*")}*) exec "${binary}" "$@" ${flags} ;;`,
   ).join("\n");
   return {
-    foretoken: `#!/bin/bash\ncase " $* " in *" --help "*) exec "${binary}" "$@" ;; esac\ncase "$*" in\n${cases}\n  *) exec "${binary}" "$@" ;;\nesac\n`,
+    foretoken: `#!/bin/bash
+case " $* " in *" --help "*) exec "${binary}" "$@" ;; esac
+case "$*" in
+${cases}
+  *) exec "${binary}" "$@" ;;
+esac
+`,
     // Programs of this repository are already built. Other targets run the Go tests, so here they only have to compile.
     go: `#!/bin/bash
 real=$(PATH="\${PATH#*:}" command -v go)
@@ -60,7 +66,10 @@ if [ "$1" = test ]; then
 fi
 exec "$real" "$@"
 `,
-    make: `#!/bin/bash\nreal=$(PATH="\${PATH#*:}" command -v make)\nexec "$real" -n --no-print-directory -C "${root}" "$@"\n`,
+    make: `#!/bin/bash
+real=$(PATH="\${PATH#*:}" command -v make)
+exec "$real" -n --no-print-directory -C "${root}" "$@"
+`,
     curl: `#!/bin/bash
 real=$(PATH="\${PATH#*:}" command -v curl)
 arguments=()

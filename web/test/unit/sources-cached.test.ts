@@ -327,7 +327,11 @@ test("a full disk prevents the download, and the error names files to delete", a
     assert.equal(error.code, "quota");
     assert.match(
       error.message,
-      /tiny\.gguf: storage: no space to store it: it has 95 kB, and this site uses 140 kB of the 150 kB that the browser allows; delete one of the kept models \(other\.gguf, 50 kB\) under Kept models, or load without keeping it/,
+      new RegExp(
+        String.raw`tiny\.gguf: storage: no space to store it: it has 95 kB, and this site uses 140 kB of the 150 kB ` +
+          String.raw`that the browser allows; delete one of the kept models \(other\.gguf, 50 kB\) ` +
+          "under Kept models, or load without keeping it",
+      ),
     );
     return true;
   });
@@ -362,7 +366,8 @@ test("with the policy auto a store that fails does not fail the load, whenever i
       hosts.FileSystemFileHandle = class {
         createSyncAccessHandle(): void {}
       };
-      Object.assign(navigator.storage, { getDirectory: async () => ({ getDirectoryHandle: async () => folder.handle }) });
+      const getDirectory = async () => ({ getDirectoryHandle: async () => folder.handle });
+      Object.assign(navigator.storage, { getDirectory });
       const notices: string[] = [];
       try {
         const spec = { kind: "url", url: URL_, cache: "auto" } as const;

@@ -131,7 +131,8 @@ func TestCacheOfHosts(t *testing.T) {
 		}
 		b, h := kerneltest.New(t, dev), kernels.Heads{Query: 1, KV: 1, Dim: 8, Format: kernels.KVF16, Window: 1}
 		inf, nan := float32(math.Inf(1)), float32(math.NaN())
-		values := []float32{0, 1, -2.5, 1.0 / 3, 65504, 65519.996, 65520, 1e30, inf, -inf, nan, 0x1p-14, 0x1.ffcp-15, 0x1p-24, 0x1p-25, 0x1.000002p-25, 0x1.8p-24, -0x1.8p-23, 1e-30,
+		values := []float32{0, 1, -2.5, 1.0 / 3, 65504, 65519.996, 65520, 1e30, inf, -inf, nan,
+			0x1p-14, 0x1.ffcp-15, 0x1p-24, 0x1p-25, 0x1.000002p-25, 0x1.8p-24, -0x1.8p-23, 1e-30,
 			1 + 0x1p-11, 1 + 0x1p-11 + 0x1p-20, 1 + 0x3p-11, -1 - 0x1p-11}
 		m := len(values)
 		var qkv []float32

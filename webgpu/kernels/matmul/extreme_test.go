@@ -78,7 +78,8 @@ func TestMatMulExtremes(t *testing.T) {
 					at := from*w.Rows + i
 					g, want, bad := float64(got[i]), p.want[at], at/w.Rows%8 == 5 || at/w.Rows%8 == 6
 					if bad && finite(g) || !bad && !(math.Abs(g-want) <= 2e-6*p.size[at]+off[at]+1e-43) {
-						t.Fatalf("%s M=%d: row %d, product %d is %g, reference says %g", f, m, at/w.Rows, at%w.Rows, g, want)
+						t.Fatalf("%s M=%d: row %d, product %d is %g, reference says %g",
+							f, m, at/w.Rows, at%w.Rows, g, want)
 					}
 				}
 			}

@@ -148,7 +148,8 @@ func testProduct(b kerneltest.Bench, family Family, w *kerneltest.Weight, up *ke
 			for n := range w.Rows {
 				want, size := p.want[i*w.Rows+n]*float64(pass+1), p.size[i*w.Rows+n]
 				v := got.F32()[2+i*stride+n]
-				if math.IsNaN(float64(v)) || math.Abs(float64(v)-want) > 2e-6*size+float64(pass+1)*off[i*w.Rows+n]+1e-30 {
+				leeway := 2e-6*size + float64(pass+1)*off[i*w.Rows+n] + 1e-30
+				if math.IsNaN(float64(v)) || math.Abs(float64(v)-want) > leeway {
 					b.T.Fatalf("%s %s (%d, %d) M=%d pass %d: out[%d, %d] = %g, reference says %g", family, w.Format,
 						w.Rows, w.Cols, m, pass, i, n, v, want)
 				}

@@ -75,8 +75,8 @@ var pick = kernels.RowKernel{Shaders: shaders, Serial: "noise pick", Grouped: "n
 //
 // The ranking is by raw logit, or, with DrawParams.Coupled and a temperature, by logit/temperature + noise, so that a
 // draft with the target's seed and stream proposes the tokens that the target will draw; ln q is then of the softmax of
-// these scores. Ties go to the lower id. -inf counts as LowLogit, NaN as -LowLogit. Candidates beyond the vocabulary have id 0
-// and value LowLogit.
+// these scores. Ties go to the lower id. -inf counts as LowLogit, NaN as -LowLogit. Candidates beyond the vocabulary
+// have id 0 and value LowLogit.
 //
 // logits, draw and positions must be in other buffers than scratch and out.
 func Record(r *kernels.Recorder, lanes kernels.Lanes, logits kernels.Logits, k int, values Values,

@@ -51,7 +51,9 @@ static const u8 lanes_of[16][16] = {
     {0},       {LANE(0)},          {LANE(1)},          {LANE(0), LANE(1)},          {LANE(2)},
     {LANE(0), LANE(2)},            {LANE(1), LANE(2)}, {LANE(0), LANE(1), LANE(2)}, {LANE(3)},
     {LANE(0), LANE(3)},            {LANE(1), LANE(3)}, {LANE(0), LANE(1), LANE(3)}, {LANE(2), LANE(3)},
-    {LANE(0), LANE(2), LANE(3)},   {LANE(1), LANE(2), LANE(3)},                     {LANE(0), LANE(1), LANE(2), LANE(3)}};
+    {LANE(0), LANE(2), LANE(3)},   {LANE(1), LANE(2), LANE(3)},
+    {LANE(0), LANE(1), LANE(2), LANE(3)},
+};
 
 // Adds the lanes whose bits are set to the list, and writes up to three more words after them.
 static void append(weighed *w, v128_t keys, v128_t weights, u32 bits) {

@@ -16,7 +16,7 @@ static inline v128_t from_f16x4(v128_t h) {
   return wasm_v128_or(finite_f16x4(h), wasm_v128_and(above, wasm_i32x4_splat(0x7f800000)));
 }
 
-// The same without subnormal operands, with which x86 processors take a hundred times as long: those of scales are many.
+// The same without subnormal operands, which slow down x86 processors a hundred times and which many scales are.
 static inline v128_t scales_f16x4(v128_t h) {
   v128_t x = wasm_v128_and(wasm_i32x4_shl(h, 13), wasm_i32x4_splat(0x0fffe000)), sign = wasm_i32x4_splat(INT32_MIN);
   v128_t low = wasm_f32x4_sub(wasm_i32x4_add(x, wasm_i32x4_splat(113 << 23)), wasm_f32x4_splat(0x1p-14f));

@@ -119,7 +119,8 @@ def main(out_dir: str, prompts_path: str, *modules: str) -> None:
     out.mkdir(parents=True, exist_ok=True)
     report = {
         "sources": origin,
-        "dropped": dict(dropped) | {"prompt line": len(quoted), "prompt verbatim": len(verbatim), "near duplicate of validation": len(near)},
+        "dropped": dict(dropped) | {
+            "prompt line": len(quoted), "prompt verbatim": len(verbatim), "near duplicate of validation": len(near)},
         "prompt lines searched": len(lines),
         "prompt lines found in most files": sorted(((len(v), k) for k, v in hits.items() if v), reverse=True)[:12],
         "files dropped for a prompt line": sorted(quoted | verbatim),
@@ -135,13 +136,15 @@ def main(out_dir: str, prompts_path: str, *modules: str) -> None:
         random.Random(0).shuffle(texts)
         data = "\0".join(texts) + "\0"
         (out / f"{label}.txt").write_text(data, encoding="utf-8")
-        report[label] = {"files": len(texts), "bytes": len(data.encode()), "sha256": hashlib.sha256(data.encode()).hexdigest()}
+        report[label] = {
+            "files": len(texts), "bytes": len(data.encode()), "sha256": hashlib.sha256(data.encode()).hexdigest()}
     report["validation files"] = sorted(valid)
     text = (out / "train.txt").read_text(encoding="utf-8")
     leaked = [line for line in lines if line in text]
     assert not leaked, leaked
     (out / "manifest.json").write_text(json.dumps(report, indent=1))
-    print(json.dumps({k: v for k, v in report.items() if k not in ("validation files", "files dropped as near duplicates")}, indent=1))
+    lists = ("validation files", "files dropped as near duplicates")
+    print(json.dumps({k: v for k, v in report.items() if k not in lists}, indent=1))
 
 
 if __name__ == "__main__":

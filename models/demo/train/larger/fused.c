@@ -42,7 +42,8 @@ static inline float fexp(float x) {
 }
 
 // x += delta (skipped when NULL); out = x / rms(x). inv keeps 1 / rms of each row.
-void add_norm(float *restrict x, const bf *restrict delta, bf *restrict out, float *restrict inv, n_t rows, n_t dim, float eps) {
+void add_norm(float *restrict x, const bf *restrict delta, bf *restrict out, float *restrict inv, n_t rows, n_t dim,
+              float eps) {
   for (n_t r = 0; r < rows; r++) {
     float *row = x + r * dim, sum = 0;
     if (delta)
@@ -55,7 +56,8 @@ void add_norm(float *restrict x, const bf *restrict delta, bf *restrict out, flo
 }
 
 // Backward of add_norm: dx += gradient through the norm; dx16 = dx, rounded. normed is the forward output.
-void norm_back(const bf *restrict dout, const bf *restrict normed, const float *restrict inv, float *restrict dx, bf *restrict dx16, n_t rows, n_t dim) {
+void norm_back(const bf *restrict dout, const bf *restrict normed, const float *restrict inv, float *restrict dx,
+               bf *restrict dx16, n_t rows, n_t dim) {
   for (n_t r = 0; r < rows; r++) {
     const bf *g = dout + r * dim, *y = normed + r * dim;
     float *d = dx + r * dim, dot = 0, s = inv[r];
@@ -93,7 +95,8 @@ void swiglu_back(bf *restrict gu, const bf *restrict dh, n_t rows, n_t ffn) {
 }
 
 // One head row of the half-split rotation; sign -1 rotates back.
-static inline void rotate(const bf *restrict in, bf *restrict out, const float *restrict cosine, const float *restrict sine, n_t half, float scale, float sign) {
+static inline void rotate(const bf *restrict in, bf *restrict out, const float *restrict cosine,
+                          const float *restrict sine, n_t half, float scale, float sign) {
   for (n_t i = 0; i < half; i++) {
     float a = up(in[i]), b = up(in[i + half]), c = cosine[i] * scale, s = sine[i] * scale * sign;
     out[i] = down(a * c - b * s);
@@ -108,7 +111,8 @@ static inline n_t query_row(n_t b, n_t t, n_t h, n_t length, n_t heads, n_t grou
 // Splits qkv (batch, length, heads + 2 kv, hd) into q, scaled, and k, v (batch, kv, length, hd).
 // Queries are grouped by blocks of positions: q (batch, kv, length / block, group, block, hd).
 // back != 0 goes the other way, for gradients.
-void split_heads(bf *qkv, bf *q, bf *k, bf *v, const float *cosine, const float *sine, n_t batch, n_t length, n_t heads, n_t kv, n_t hd, n_t block, float scale, int back) {
+void split_heads(bf *qkv, bf *q, bf *k, bf *v, const float *cosine, const float *sine, n_t batch,
+                 n_t length, n_t heads, n_t kv, n_t hd, n_t block, float scale, int back) {
   n_t group = heads / kv, half = hd / 2, width = (heads + 2 * kv) * hd;
   for (n_t b = 0; b < batch; b++)
     for (n_t t = 0; t < length; t++) {
@@ -138,7 +142,8 @@ void merge_heads(bf *a, bf *b, n_t batch, n_t length, n_t heads, n_t kv, n_t hd,
   for (n_t i = 0; i < batch; i++)
     for (n_t t = 0; t < length; t++)
       for (n_t h = 0; h < heads; h++) {
-        bf *x = a + query_row(i, t, h, length, heads, heads / kv, block) * hd, *y = b + ((i * length + t) * heads + h) * hd;
+        bf *x = a + query_row(i, t, h, length, heads, heads / kv, block) * hd;
+        bf *y = b + ((i * length + t) * heads + h) * hd;
         if (back) memcpy(x, y, hd * 2);
         else memcpy(y, x, hd * 2);
       }
@@ -172,7 +177,8 @@ void softmax_back(const bf *restrict p, bf *restrict dp, n_t rows, n_t keys, n_t
   }
 }
 
-// Cross-entropy: writes each row's loss in nats and overwrites logits with scale * (softmax - onehot). A target below 0 is skipped.
+// Cross-entropy: writes each row's loss in nats and overwrites logits with scale * (softmax - onehot). A target below 0
+// is skipped.
 void cross_entropy(bf *logits, const n_t *target, float *loss, n_t rows, n_t vocab, float scale) {
   for (n_t r = 0; r < rows; r++) {
     bf *row = logits + r * vocab;
@@ -195,7 +201,8 @@ void cross_entropy(bf *logits, const n_t *target, float *loss, n_t rows, n_t voc
 
 // Distillation: loss[r] = KL(teacher || student) * part + cross-entropy * (1 - part), without the teacher's entropy.
 // Overwrites logits with scale * (softmax - part * teacher - (1 - part) * onehot). A target below 0 is skipped.
-void distill(bf *restrict logits, const bf *restrict teacher, const n_t *target, float *loss, n_t rows, n_t vocab, float scale, float part) {
+void distill(bf *restrict logits, const bf *restrict teacher, const n_t *target, float *loss, n_t rows,
+             n_t vocab, float scale, float part) {
   for (n_t r = 0; r < rows; r++) {
     bf *row = logits + r * vocab;
     const bf *want = teacher + r * vocab;

@@ -100,7 +100,8 @@ class Pass:
     def new_heads(self):
         s, pairs = self.s, self.batch * self.s.kv_heads
         rows = s.heads // s.kv_heads * self.block
-        return bf(pairs, self.length // self.block, rows, s.head_dim), bf(pairs, self.length, s.head_dim), bf(pairs, self.length, s.head_dim)
+        return (bf(pairs, self.length // self.block, rows, s.head_dim),
+                bf(pairs, self.length, s.head_dim), bf(pairs, self.length, s.head_dim))
 
     def forward(self):
         """Returns the normalised output (tokens, dim), without the last norm's gain."""
@@ -214,4 +215,5 @@ def loss_and_gradients(s: Shape, p: dict, x, y, grads: dict, micro: int, teacher
 def losses(s: Shape, p: dict, x, y, micro: int) -> torch.Tensor:
     """Each token's loss in nats."""
     w, rows = Weights(p), max(1, micro // x.shape[1])
-    return torch.cat([head(w, Pass(s, p, w, a).forward(), b.flatten(), 0.0)[0] for a, b in zip(x.split(rows), y.split(rows))])
+    return torch.cat([head(w, Pass(s, p, w, a).forward(), b.flatten(), 0.0)[0]
+                      for a, b in zip(x.split(rows), y.split(rows))])

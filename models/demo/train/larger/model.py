@@ -66,7 +66,8 @@ def to_state(s: Shape, p: dict) -> dict:
 
 def from_state(s: Shape, state: dict) -> dict:
     def stack(*names):
-        return torch.stack([torch.cat([state[f"blocks.{i}.{n}.weight"].float() for n in names]) for i in range(s.layers)])
+        return torch.stack([
+            torch.cat([state[f"blocks.{i}.{n}.weight"].float() for n in names]) for i in range(s.layers)])
 
     p = {"embed": state["embed.weight"].float(), "norm": state["norm.weight"].float()}
     p |= {n: stack(n) for n in ("attn_norm", "ffn_norm", "o", "down")}
@@ -114,7 +115,7 @@ def logits(s: Shape, p: dict, ids):
 
 
 def loss_and_gradients(s: Shape, p: dict, x, y, grads: dict, micro: int) -> torch.Tensor:
-    """Adds the gradient of the mean loss to grads; returns each token's loss in nats. A target below 0 does not count."""
+    """Adds the gradient of the mean loss to grads; returns each token's loss in nats. Skips targets below 0."""
     count, losses = (y >= 0).sum(), []
     rows = max(1, micro // x.shape[1])
     for xs, ys in zip(x.split(rows), y.split(rows)):

@@ -64,11 +64,13 @@ def pairs(symbol: dict) -> list:
 
 def main(data: str, vocab: str, prompts: str) -> None:
     here, folder = pathlib.Path(__file__).resolve().parent, pathlib.Path(data)
-    lines = subprocess.run(["go", "run", str(here / "qa.go")], check=True, capture_output=True, text=True, cwd="/").stdout
+    command = ["go", "run", str(here / "qa.go")]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True, cwd="/").stdout
     symbols = [json.loads(line) for line in lines.splitlines()]
     manifest = json.loads((folder / "manifest.json").read_text())
     apart = set(manifest["validation files"]) | set(manifest["files dropped for a prompt line"])
-    banned = {l for row in open(prompts, encoding="utf-8") for l in json.loads(row)["prompt"].split("\n") if len(l) >= 40}
+    banned = {
+        l for row in open(prompts, encoding="utf-8") for l in json.loads(row)["prompt"].split("\n") if len(l) >= 40}
     train, held, skipped = [], [], 0
     for s in symbols:
         if s["package"].startswith("simd/"):  # hundreds of near-identical methods
@@ -86,7 +88,8 @@ def main(data: str, vocab: str, prompts: str) -> None:
     (folder / "qa-held.jsonl").write_text("".join(json.dumps(h) + "\n" for h in held))
     ids = bpe.Encoder(json.load(open(vocab))).encode(text)
     np.save(folder / "qa.npy", np.array(ids, np.uint16))
-    print(f"{len(symbols)} symbols: {len(train)} training pairs ({len(ids)} tokens), {len(held)} held-out symbols, {skipped} skipped")
+    print(f"{len(symbols)} symbols: {len(train)} training pairs ({len(ids)} tokens), "
+          f"{len(held)} held-out symbols, {skipped} skipped")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ def compare(length, rows):
     s = model.Shape(vocab=512, dim=128, layers=3, heads=4, kv_heads=2, head_dim=32, ffn=192)
     p = model.init(s, 0)
     g = torch.Generator().manual_seed(1)
-    p = {k: v + 0.1 * torch.randn(v.shape, generator=g) * (1 if v.dim() < 3 and k != "embed" else 0.3) for k, v in p.items()}
+    p = {k: v + 0.1 * torch.randn(v.shape, generator=g) * (1 if v.dim() < 3 and k != "embed" else 0.3)
+         for k, v in p.items()}
     ids = torch.randint(0, s.vocab, (rows, length + 1), generator=g)
     x, y = ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
     y[0, 3] = -1
@@ -60,4 +61,5 @@ if len(sys.argv) > 1:
         while time.process_time() - begin < float(sys.argv[1]):
             fused.loss_and_gradients(s, p, ids, ids, grads, micro)
             steps += 1
-        print(f"length {length} micro-batch {micro}: {8192 * steps / (time.process_time() - begin):.0f} tokens a second of CPU time")
+        speed = 8192 * steps / (time.process_time() - begin)
+        print(f"length {length} micro-batch {micro}: {speed:.0f} tokens a second of CPU time")

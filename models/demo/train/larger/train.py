@@ -243,7 +243,8 @@ class Run:
         c, stop = self.c, []
         for s in (signal.SIGTERM, signal.SIGINT):
             signal.signal(s, lambda *_: stop.append(1))
-        self.note(event="start", tokens=self.tokens, parameters=sum(p.numel() for p in self.params.values()), pid=os.getpid())
+        parameters = sum(p.numel() for p in self.params.values())
+        self.note(event="start", tokens=self.tokens, parameters=parameters, pid=os.getpid())
         saved = last = time.time()
         total = count = 0
         while self.tokens < c.tokens and not stop:
@@ -252,7 +253,8 @@ class Run:
             x, y = batch_at(c, self.tokens, self.train, self.second)
             for g in self.grads.values():
                 g.zero_()
-            losses = self.loss_and_gradients(self.shape, self.params, x.to(c.device), y.to(c.device), self.grads, c.micro)
+            x, y = x.to(c.device), y.to(c.device)
+            losses = self.loss_and_gradients(self.shape, self.params, x, y, self.grads, c.micro)
             lr = rate(c, self.tokens)
             self.optimizer.step(self.grads, lr, c.weight_decay)
             self.tokens += x.numel()
@@ -263,8 +265,8 @@ class Run:
                 saved = now
                 self.save()
                 token, byte = self.held_out(x.shape[1], c.held_out)
-                self.note(tokens=self.tokens, seconds=round(self.seconds), cpu_seconds=round(time.process_time()), length=x.shape[1],
-                          loss=total / count, held_out_token=token, held_out_byte=byte, lr=lr)
+                self.note(tokens=self.tokens, seconds=round(self.seconds), cpu_seconds=round(time.process_time()),
+                          length=x.shape[1], loss=total / count, held_out_token=token, held_out_byte=byte, lr=lr)
                 total = count = 0
         self.save()
         self.note(event="stop", tokens=self.tokens, seconds=round(self.seconds))
