@@ -7,7 +7,7 @@
  *
  * in the function Test… or Fuzz… itself or in its subtests, one attack each. A test that needs a browser states its own
  * in the comment over it, with lines that begin with "Attack:" and then "Bound:". `make report REPORT=attacks` runs the
- * first kind of tests, reads the comments of the other, and makes the table of docs/reliability.md.
+ * first kind of tests, reads the comments of the other, and makes the table of docs/attacks.md.
  *
  *   node scripts/attacks.mjs   runs the tests and prints the events of `go test -json`
  */
