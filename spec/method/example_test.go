@@ -9,7 +9,7 @@ import (
 	"foretoken/spec/spectest"
 )
 
-// The worked example of docs/contributing.md, which quotes it: a drafter that needs no model, and its rows. A real one
+// The worked example of docs/extending.md, which quotes it: a drafter that needs no model, and its rows. A real one
 // is in spec/draft, beside its test.
 
 // Repeat drafts the last token again, as often as the budget allows: for runs of spaces, dashes and zeros.

@@ -5,7 +5,7 @@ export const SECTIONS = [
   { title: "Begin", pages: ["index", "getting-started", "embed"] },
   { title: "Use", pages: ["api", "cli", "methods", "models", "troubleshooting"] },
   { title: "Measure", pages: ["performance", "benchmarks"] },
-  { title: "Inside", pages: ["architecture", "decisions", "reliability", "attacks", "contributing"] },
+  { title: "Inside", pages: ["architecture", "decisions", "reliability", "attacks", "contributing", "extending"] },
 ];
 
 /** Pages from other folders of the repository, by their names on the site. */

@@ -9,7 +9,7 @@ import (
 	"foretoken/webgpu/kernels/kerneltest"
 )
 
-// The worked example of docs/contributing.md, which quotes it: a kernel that scales rows. In a package of kernels,
+// The worked example of docs/extending.md, which quotes it: a kernel that scales rows. In a package of kernels,
 // shaders is there already, and RecordScale, scaleRef and the test are in scale.go, scale_ref.go and scale_test.go.
 
 //go:embed scale.wgsl
