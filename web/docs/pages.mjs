@@ -3,7 +3,7 @@
 /** The sections of the navigation; a name stands for docs/NAME.md. */
 export const SECTIONS = [
   { title: "Begin", pages: ["index", "getting-started", "embed"] },
-  { title: "Use", pages: ["api", "cli", "methods", "models", "troubleshooting"] },
+  { title: "Use", pages: ["api", "cli", "serve", "methods", "models", "troubleshooting"] },
   { title: "Measure", pages: ["performance", "benchmarks"] },
   { title: "Inside", pages: ["architecture", "decisions", "reliability", "attacks", "contributing", "extending"] },
 ];
