@@ -44,6 +44,8 @@ const COLUMNS = {
   bound: ["bound", String],
   measured: ["measured", String],
   raw: ["size", bytes],
+  parameters: ["parameters", (x) => `${(x / 1e6).toPrecision(2)} million`],
+  head: ["elements a head", String],
   gzip: ["gzipped", bytes],
   now: ["JavaScript at first, gzipped", bytes],
   later: ["later, at most", bytes],

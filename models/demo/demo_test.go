@@ -3,6 +3,7 @@
 package demo
 
 import (
+	"strconv"
 	"testing"
 
 	"foretoken/models/eagle3"
@@ -28,6 +29,12 @@ func parameters(f *gguf.File) (n uint64) {
 	return n
 }
 
+// describe states the size of a model for docs/reports/pair.json.
+func describe(t *testing.T, name string, parameters uint64, bytes int64) {
+	t.Attr(name+"/parameters", strconv.FormatUint(parameters, 10))
+	t.Attr(name+"/raw", strconv.FormatInt(bytes, 10))
+}
+
 func TestPairFitsTheRepository(t *testing.T) {
 	target, draft := open(t, Target()), open(t, Draft())
 	if n := target.Size() + draft.Size(); n >= 4_000_000 {
@@ -39,7 +46,18 @@ func TestPairFitsTheRepository(t *testing.T) {
 	if n := parameters(draft); n >= 500_000 {
 		t.Errorf("the draft has %d parameters, want less than 0.5 million", n)
 	}
-	for _, f := range []*gguf.File{target, draft} {
+	for i, f := range []*gguf.File{target, draft} {
+		name := []string{"target", "draft"}[i]
+		describe(t, name, parameters(f), f.Size())
+		for _, column := range [][2]string{{"width", "embedding_length"}, {"layers", "block_count"},
+			{"heads", "attention.head_count"}, {"KV-heads", "attention.head_count_kv"},
+			{"head", "attention.key_length"}, {"feed-forward", "feed_forward_length"}} {
+			n, err := f.Uint32("llama." + column[1])
+			if err != nil {
+				t.Error(err)
+			}
+			t.Attr(name+"/"+column[0], strconv.Itoa(int(n)))
+		}
 		if arch, err := f.String("general.architecture"); err != nil || arch != "llama" {
 			t.Errorf("%s: architecture %q, %v", f.Name(), arch, err)
 		}
@@ -117,4 +135,11 @@ func TestHeadBelongsToTheTarget(t *testing.T) {
 	if c := w.Config; c.Hidden != int(dim) || c.TargetHidden != int(dim) || c.Vocab != 2048 {
 		t.Errorf("the head is for features of %d and %d tokens: %+v", dim, 2048, c)
 	}
+	var n uint64
+	for _, tensor := range w.File.Tensors {
+		if tensor.Name != eagle3.DraftToTarget && tensor.Name != eagle3.TargetToDraft { // tables of ids
+			n += tensor.Elements()
+		}
+	}
+	describe(t, "EAGLE-3-head", n, weights.Size())
 }
