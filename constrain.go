@@ -44,7 +44,7 @@ const ruledOut = -1e30
 func (c *Constraints) Call(schema json.RawMessage) error {
 	if masks, _ := c.shapes(); masks {
 		return errors.New("foretoken: tool_choice asks for a call, and the text is held to another form already; " +
-			"leave one of them out")
+			"remove one of the two")
 	}
 	c.JSONSchema = schema
 	return c.Validate()

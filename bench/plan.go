@@ -193,7 +193,7 @@ func (m *Method) set(setting string) error {
 	key, value, ok := strings.Cut(setting, "=")
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	if !ok || key == "" || value == "" {
-		return fmt.Errorf("foretoken: method %.200s: %q is no setting, want key=value", m.Name, setting)
+		return fmt.Errorf("foretoken: method %.200s: %q is not a setting, want key=value", m.Name, setting)
 	}
 	if key == "name" {
 		m.Name = value

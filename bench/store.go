@@ -104,7 +104,7 @@ func ParseReport(path string, b []byte) (*Report, error) {
 	var r Report
 	if err := json.Unmarshal(b, &r); err != nil {
 		// the error quotes numbers of any length
-		return nil, fmt.Errorf("%s: is no report of a benchmark: %.300s", path, err)
+		return nil, fmt.Errorf("%s: not a benchmark report: %.300s", path, err)
 	}
 	if len(r.Rows) == 0 {
 		return nil, fmt.Errorf("%s: a report without rows; --compare takes a file that --json wrote", path)

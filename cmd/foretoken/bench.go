@@ -51,10 +51,10 @@ func benchCommand(c *console) *cobra.Command {
 		Use:   "bench",
 		Short: "Measure methods against plain decoding",
 		Long: "Measure methods against plain decoding, on every prompt of a file.\n\n" +
-			"Prompt by prompt each method runs once, and plain decoding before and after every eight of them;\n" +
-			"the speedup is taken per prompt in the same run, then averaged. Above temperature 0\n" +
+			"Each method runs once on each prompt, and plain decoding before and after every eight of them;\n" +
+			"the speedup is computed per prompt in the same run, then averaged. Above temperature 0\n" +
 			"each repetition has a seed of its own.\n\n" +
-			"A method is a name of foretoken methods, with settings after a colon:\n" +
+			"A method is a name that foretoken methods lists, with settings after a colon:\n" +
 			"  --methods none,ngram,eagle2:depth=4,top-k=4,nodes=16,mars:temperature=1,name=hot\n" +
 			"A setting is any field of a request (--methods x:help=1 lists them); name names the row.\n\n" +
 			"Methods marked LOSSY may commit tokens that the target would not have chosen. Three columns show\n" +

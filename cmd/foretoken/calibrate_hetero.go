@@ -44,9 +44,9 @@ func calibrateHeteroCommand(c *console) *cobra.Command {
 		Short: "Fit HeteroSpec's entropy bins",
 		Long: `Fit HeteroSpec's entropy bins to a pair of models and a draft tree.
 
-The target continues the prompts once; trees are drafted against its text, and nothing is verified.
-At temperature 0 the bins are those of trees ranked by the draft alone, above it those of trees ranked with
-the target's noise; --add keeps the file's fits of the other kind and of other trees. An interrupted run
+The target continues the prompts once, and the draft grows trees along its text; nothing is verified.
+At temperature 0 the bins belong to trees ranked by the draft alone, above it to trees ranked with the
+target's noise; --add keeps the file's fits of the other kind and of other trees. An interrupted run
 continues where it stopped.`,
 		Example: "  foretoken calibrate hetero --prompts prompts.jsonl --depth 5 --top-k 10 --nodes 60 --tree 4,4,16 " +
 			"--out calibration.json\n" +

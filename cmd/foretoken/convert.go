@@ -40,8 +40,8 @@ func convertCommand(c *console) *cobra.Command {
 		Short: "Make a GGUF file from safetensors, from the parts of a split file, or with weights of another type",
 		Long: "Write a model as one GGUF file.\n\n" +
 			"MODEL is a folder with safetensors, config.json and tokenizer.json, a safetensors file in\n" +
-			"such a folder, a GGUF file, or any part of a split one. Several are the files of one model.\n" +
-			"Matrices are stored as --type says, or as they are; vectors as f32. With q4_0 the output matrix\n" +
+			"such a folder, a GGUF file, or any part of a split one; several must belong to one model.\n" +
+			"Matrices keep their type or get that of --type; vectors become f32. With q4_0 the output matrix\n" +
 			"is q8_0. The file appears under its name when it is complete.",
 		Example: "  foretoken convert SmolLM2-135M-Instruct -o smollm2-135m-q8_0.gguf --type q8_0\n" +
 			"  foretoken convert big-00001-of-00003.gguf -o big.gguf\n" +
@@ -117,9 +117,9 @@ func (o *convertOptions) checkOutput() error {
 	case err != nil:
 		return fmt.Errorf("convert: %w", err)
 	case !st.Mode().IsRegular():
-		return fmt.Errorf("convert: %s is no file: name the file to write", o.out)
+		return fmt.Errorf("convert: %s is not a file: name the file to write", o.out)
 	case !o.force:
-		return fmt.Errorf("convert: %s is there already: name another file, or give --force to replace it", o.out)
+		return fmt.Errorf("convert: %s already exists: name another file, or give --force to replace it", o.out)
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func copySource(ctx context.Context, w io.Writer, src gguf.Source, bar *bar) err
 	reading.Go(func() {
 		n, err := io.CopyBuffer(read, io.NewSectionReader(src, 0, src.Size()), make([]byte, copyChunk))
 		if err == nil && n < src.Size() {
-			err = fmt.Errorf("convert: %s ends at byte %d of %d: it became shorter meanwhile",
+			err = fmt.Errorf("convert: %s ends at byte %d of %d: the file became shorter",
 				src.Name(), n, src.Size())
 		}
 		read.CloseWithError(err)
@@ -187,7 +187,7 @@ func writeComplete(ctx context.Context, path string, replace bool, write func(io
 	}
 	if !replace {
 		if _, err := os.Lstat(path); err == nil {
-			return fmt.Errorf("convert: %s appeared meanwhile: name another file, or give --force to replace it", path)
+			return fmt.Errorf("convert: %s now exists: name another file, or give --force to replace it", path)
 		}
 	}
 	if err := os.Rename(f.Name(), path); err != nil {
@@ -230,6 +230,6 @@ func writeProblem(path string, err error) error {
 	if !ok || !slices.Contains([]string{"write", "sync", "close"}, failed.Op) {
 		return err
 	}
-	return fmt.Errorf("convert: writing %s: %w: nothing of it is left behind; make room, or name a file on "+
+	return fmt.Errorf("convert: writing %s: %w: the partial file was removed; make room, or name a file on "+
 		"another disk", path, failed.Err)
 }

@@ -61,7 +61,7 @@ func promptsAreRead(t *testing.T, data []byte) {
 		want = append(want, p)
 	}
 	if refused == "" && len(want) == 0 {
-		refused = "p.jsonl: no prompts in it, want one JSON object a line"
+		refused = "p.jsonl: has no prompts, want one JSON object a line"
 	}
 	got, err := parsePrompts("p.jsonl", bytes.NewReader(data))
 	if err != nil {

@@ -68,7 +68,7 @@ func (o *generateOptions) flags(f *pflag.FlagSet) {
 	f.StringArrayVar(&r.Stop, "stop", nil, "end the text before this string; may be given several times")
 	o.constraint.flags(f, &r.Constraints)
 	f.BoolVar(&r.NoReuse, "no-reuse", false,
-		"prefill every prompt from its beginning, without the cached prefix of the one before; the text is the same")
+		"prefill every prompt from its beginning, without reusing the cache of the one before; the text is the same")
 }
 
 // complete checks the flags and fills in defaults before anything large is opened.

@@ -68,10 +68,10 @@ func inspectCommand(c *console) *cobra.Command {
 	var planned foretoken.Options
 	cmd := &cobra.Command{
 		Use:   "inspect MODEL",
-		Short: "Show what is in a model file, and whether it can be run",
-		Long: "Show what is in a model file, whether it can be run, and how much memory it takes.\n\n" +
+		Short: "Show the contents of a model file, and whether it can run",
+		Long: "Show the contents of a model file, whether it can run, and how much memory it takes.\n\n" +
 			"MODEL is a GGUF file, one part of a split one, or a folder with safetensors, config.json\n" +
-			"and tokenizer.json, which is shown as the GGUF file that it is converted to.",
+			"and tokenizer.json, shown as the GGUF file that convert would write.",
 		Args: modelArguments(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := oneOfFlag("kv", planned.KV, kvFormats); err != nil {

@@ -240,7 +240,7 @@ func versionCommand(c *console) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print what this program was built from",
+		Short: "Print the versions that this program was built from",
 		Args:  flagsOnly,
 		RunE: func(*cobra.Command, []string) error {
 			v := struct {

@@ -38,10 +38,10 @@ func methodFlags(f *pflag.FlagSet, r *foretoken.Request) {
 	f.IntVar(&r.TopK, method.TopK.Name, 0, method.TopK.Help+own)
 	f.IntVar(&r.Nodes, method.Nodes.Name, 0, method.Nodes.Help+own)
 	f.Float64Var(&r.Threshold, "threshold", 0, "assisted: confidence; adaedl: bound; c2t: β; acceptance: "+
-		"h (default the method's; acceptance works it out of measured costs)")
+		"h (default the method's; acceptance derives it from measured costs)")
 	f.Float64Var(&r.Lambda, "lambda", 0, "adaedl: λ (default the method's)")
 	f.StringVar(&r.Schedule, "schedule", "", "assisted: "+choice(method.Schedules()))
-	f.BoolVar(&r.Any, "any", false, "acceptance: stop as soon as one branch is hopeless, not when all are")
+	f.BoolVar(&r.Any, "any", false, "acceptance: stop as soon as one branch is likely lost, not when all are")
 	f.BoolVar(&r.OnePruning, "one-pruning", false, "c2t: leave out the second pruning")
 	f.Float64Var(&r.Theta, "theta", 0,
 		"mars: accept the second token when its logit is over this part of the first's (default 0.9)")

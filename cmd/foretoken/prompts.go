@@ -130,7 +130,7 @@ func parsePrompts(path string, in io.Reader) ([]prompt, error) {
 		prompts = append(prompts, p)
 	}
 	if len(prompts) == 0 {
-		return nil, fmt.Errorf("%s: no prompts in it, want one JSON object a line", path)
+		return nil, fmt.Errorf("%s: has no prompts, want one JSON object a line", path)
 	}
 	return prompts, nil
 }

@@ -42,12 +42,11 @@ func samplePromptsCommand(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sample-prompts",
 		Short: "Have the target write prompts to calibrate with",
-		Long: "Have the target write prompts to calibrate with, so that none has to be collected and none is part of " +
-			"an evaluation." + `
+		Long: `Have the target write prompts to calibrate with. None is part of an evaluation.
 
-Texts of a drawn length are sampled after nothing and after short beginnings of Go declarations in turn, and cut
-at the end of a line: a comment, a line about errors, the head of a function, the beginning of a struct or of a
-table, or another statement, in turn, where there is one. Each line of the file records its origin.`,
+It samples texts of random length, with no beginning and with short beginnings of Go declarations in turn, and cuts
+each at the end of a line: in turn a comment, a line about errors, the head of a function, the beginning of a struct
+or of a table, or another statement, if the text has one. Each line of the file records its origin.`,
 		Example: "  foretoken sample-prompts --count 200 --temperature 1 --seed 1 --out prompts.jsonl",
 		Args:    flagsOnly,
 		RunE:    checkedRun(o.check, func(ctx context.Context) error { return o.run(ctx, c) }),

@@ -47,13 +47,13 @@ func serveCommand(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Answer programs written for OpenAI's API, on this machine",
-		Long: "Serve a model over HTTP in the shape of OpenAI's API, for trying programs on this machine:\n" +
+		Long: "Serve a model over HTTP with OpenAI's API, for programs on this machine:\n" +
 			"POST /v1/chat/completions and /v1/completions (streamed or not), GET /v1/models and GET /health.\n\n" +
 			"Sampling and method flags are the defaults of requests. A request may choose its own method with\n" +
 			"\"foretoken\": {\"policy\": …}. With the same seed the text equals that of foretoken generate. " +
 			"One request\n" +
-			"decodes at a time; the others wait their turn. The KV cache of a conversation is kept: an answer costs\n" +
-			"only the prefill of the new tokens.\n\n" +
+			"decodes at a time; the others wait their turn. The server keeps the KV cache of a conversation: an\n" +
+			"answer prefills only the new tokens.\n\n" +
 			"Requests from web pages are refused unless --cors-origin names their origin. The first\n" +
 			"Ctrl-C, SIGTERM or SIGHUP (the terminal closed) gives running answers the time of --grace to finish;\n" +
 			"the second Ctrl-C or SIGTERM kills.",

@@ -53,8 +53,8 @@ func (o *modelOptions) flags(f *pflag.FlagSet) {
 	f.IntVar(&o.threads, "threads", 0,
 		"threads of the cpu device (default one for each core, up to eight, as far as they help)")
 	f.DurationVar(&o.patience, "device-timeout", 30*time.Second, "reopen a device that does not answer for this long")
-	f.StringVar(&o.kv, "kv", "f32", "KV cache: f32, f16 (half the memory; moves log-probabilities by up to 0.05 nats) "+
-		"or q8 (a bit over a quarter; by tenths of a nat)")
+	f.StringVar(&o.kv, "kv", "f32", "KV cache: f32, f16 (half the memory; moves log-probabilities a little) "+
+		"or q8 (a bit over a quarter; moves them more)")
 	f.StringVar(&o.memory, "max-memory", "",
 		"refuse models that need more device memory, such as 3GiB or 800MiB (default no limit)")
 	f.IntVar(&o.context, "context", 0, "positions of the KV cache (default the models' own, at most 4096)")

@@ -171,7 +171,7 @@ func TestOnlyRegularFiles(t *testing.T) {
 			}
 			want := "is not a regular file but " + kind
 			if kind == "a named pipe" && strings.HasPrefix(last, "--prompt") { // as a shell's <(command) is
-				want = "no prompts in it"
+				want = "has no prompts"
 			}
 			done := make(chan outcome, 1)
 			go func() { done <- call(t, "", append(args, path)...) }()

@@ -45,13 +45,13 @@ func trainHeadCommand(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "acceptance-head",
 		Short: "Train a head that predicts acceptance from the draft's hidden states",
-		Long: "Train an acceptance head for a draft model: one or two residual layers on its final hidden state, " +
-			"after it consumed a token, and a sigmoid." + `
+		Long: "Train an acceptance head for a draft model: one or two residual layers and a sigmoid on the draft's " +
+			"final hidden state after a token." + `
 
 The draft draws a token at every position of the target's continuations; its label is the chance that the verifier
 in use accepts it: argmax (matching at temperature 0), draw (matching above it, with drafts that share the target's
-noise), probability (the same without the noise) or ratio (rejection sampling). The draft reads texts in which each
-token is the target's with probability --mix. A tenth of the prompts is held out. An interrupted run continues
+noise), probability (the same without the noise) or ratio (rejection sampling). In the texts that the draft reads,
+each token is the target's with probability --mix. A tenth of the prompts is held out. An interrupted run continues
 where it stopped.`,
 		Example: `  foretoken train acceptance-head --prompts prompts.jsonl --out acceptance-head.json
   foretoken train acceptance-head --prompts prompts.jsonl --temperature 1 --label ratio --out rejection-head.json`,

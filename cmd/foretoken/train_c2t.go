@@ -52,9 +52,9 @@ func trainC2TCommand(c *console) *cobra.Command {
 		Long: "Train C2T's classifier, which predicts from the joint probability, the entropy and the depth of a " +
 			"drafted node whether it is accepted." + `
 
-Unpruned trees are drafted against the target's continuations of the prompts; accepted nodes are the positives,
-and --ratio times as many others the negatives. A twentieth of the prompts is held out; the epoch of the best
-recall is kept, and among equals the one that keeps fewer nodes. An interrupted run continues where it stopped.`,
+The draft grows unpruned trees along the target's continuations of the prompts. Accepted nodes are the positives,
+and --ratio times as many others the negatives. A twentieth of the prompts is held out. The epoch with the best
+recall wins, and among equals the one that keeps fewer nodes. An interrupted run continues where it stopped.`,
 		Example: "  foretoken train c2t --prompts prompts.jsonl --out c2t.json\n" +
 			"  foretoken train c2t --target other.gguf --draft small.gguf --prompts prompts.jsonl --from c2t.json " +
 			"--out other-c2t.json\n" +

@@ -99,7 +99,7 @@ func callSchema(tools []json.RawMessage, only string) (json.RawMessage, error) {
 	}
 	switch {
 	case len(tools) == 0:
-		return nil, fmt.Errorf("chat: tool_choice asks for a call, and there are no tools")
+		return nil, fmt.Errorf("chat: tool_choice requires a call, but there are no tools")
 	case len(root.AnyOf) == 0:
 		return nil, fmt.Errorf("chat: tool_choice names %s, which is none of the tools", gguf.Quote(only))
 	}

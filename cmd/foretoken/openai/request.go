@@ -153,8 +153,8 @@ func (a *parsedRequest) constraints(f *fields) {
 		c.Grammar, c.JSONSchema, c.JSONObject = "", nil, false
 	}
 	if c.Grammar != "" || len(c.JSONSchema) > 0 || c.JSONObject {
-		f.fail(invalid("tool_choice", "tool_choice asks for a call, and the text is held to another form already; "+
-			"leave one of them out"))
+		f.fail(invalid("tool_choice", "tool_choice requires a call, but the request already constrains the text; "+
+			"remove one of the two"))
 	}
 	c.JSONSchema, a.form = a.call, "tool_choice"
 }
