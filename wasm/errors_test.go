@@ -95,7 +95,7 @@ func TestRefusalsHaveCodes(t *testing.T) {
 		r      foretoken.Request
 		want   string
 	}{
-		"a policy nobody knows":      {"x", foretoken.Request{Policy: "magic"}, "bad_option"},
+		"an unknown policy":          {"x", foretoken.Request{Policy: "magic"}, "bad_option"},
 		"a draft that is not loaded": {"x", foretoken.Request{Policy: "chain"}, "bad_option"},
 		"an empty stop string":       {"x", foretoken.Request{Policy: "none", Stop: []string{""}}, "bad_option"},
 		"a grammar that is none": {"x",

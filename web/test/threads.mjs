@@ -87,7 +87,7 @@ const generate = (page) =>
   }, REQUEST);
 
 for (const [how, pause, reason, setAct] of [
-  // Chromium ends a busy thread two seconds later; nobody tells its parent.
+  // Chromium ends a busy thread two seconds later without a message to its parent.
   ["is terminated", 5000, /dispatch \d+, kernel/, () => void (recorded.act = (thread) => thread.terminate())],
   [
     "fails",

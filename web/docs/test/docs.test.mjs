@@ -48,7 +48,7 @@ describe("documentation", { concurrency: 3 }, () => {
         .map(
           ({ line, language }) =>
             `${name}:${line}: ` +
-              (language ? `unknown kind of block: ${language}` : "a block without a language, or indented"),
+            (language ? `unknown kind of block: ${language}` : "a block without a language, or indented"),
         ),
     );
     assert.deepEqual(wrong, []);
