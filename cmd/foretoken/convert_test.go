@@ -211,7 +211,7 @@ func TestConvertRefusesWhatItCannotDo(t *testing.T) {
 		"no output":     {[]string{draft}, exitUsage, []string{"-o"}},
 		"no such type":  {[]string{draft, "-o", out, "--type", "q9"}, exitUsage, []string{"--type", "q9", "q8_0"}},
 		"there already": {[]string{draft, "-o", out}, exitError, []string{out, "--force"}},
-		"a folder":      {[]string{draft, "-o", dir, "--force"}, exitError, []string{dir, "no file"}},
+		"a folder":      {[]string{draft, "-o", dir, "--force"}, exitError, []string{dir, "not a file"}},
 		"no folder": {[]string{draft, "-o", filepath.Join(dir, "no", "out.gguf")}, exitError,
 			[]string{filepath.Join(dir, "no")}},
 		"nothing there": {[]string{filepath.Join(dir, "none.gguf"), "-o", out, "--force"}, exitError,
