@@ -152,7 +152,7 @@ func (l *loaded) ask(w wish, policy, user string, stream bool, most int) (reply,
 	return got, lines.Err()
 }
 
-// TestLoad puts 64 clients on the server, for seconds or, with FORETOKEN_SOAK=1, for five minutes: everyone gets a turn,
+// TestLoad puts 64 clients on the server, for seconds or, with FORETOKEN_SOAK=1, for five minutes: all get a turn,
 // every answer is the same as alone, excess requests get Retry-After, clients that disconnect leave no work behind, and
 // SIGTERM ends or finishes every stream.
 func TestLoad(t *testing.T) {

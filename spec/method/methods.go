@@ -139,8 +139,8 @@ var verifierRows = []Verifier{
 		}},
 	{VerifierAdaSD, Lossy, adasdSettings, func(c Config) spec.Verifier { return c.adasd() },
 		DrafterChain, "", func(d drafter) string {
-			return "the adasd verifier compares the draft's distribution with the target's along a chain, and " + d.name +
-				" has none; use the chain drafter"
+			return "the adasd verifier compares the draft's distribution with the target's along a chain, and " +
+				d.name + " has none; use the chain drafter"
 		}, "the adasd verifier takes sampled chains and %s cuts ranked ones; use another policy, or the match " +
 			"or mars verifier", nil},
 }
@@ -294,7 +294,9 @@ func init() { // not in the declaration: parts reads the table
 			DraftSampled, shapeParts},
 		{name: DrafterNgram, settings: Config{Depth: 10, NgramMax: 2, NgramMin: 1}, bounds: tokens, check: checkNgram,
 			budget: chainBudget,
-			parts:  noModel(func(c Config) spec.Drafter { return draft.PromptLookup{Max: c.NgramMax, Min: c.NgramMin} })},
+			parts: noModel(func(c Config) spec.Drafter {
+				return draft.PromptLookup{Max: c.NgramMax, Min: c.NgramMin}
+			})},
 		{name: DrafterNgramSimple, settings: Config{Depth: 48, NgramMax: 12}, bounds: tokens, budget: chainBudget,
 			parts: noModel(func(c Config) spec.Drafter { return draft.RecentLookup{Size: c.NgramMax} })},
 		{name: DrafterNgramMap, settings: Config{Depth: 48, NgramMax: 12}, bounds: tokens, budget: chainBudget,

@@ -194,7 +194,9 @@ func chainParts(c Config, p *spec.Parts, _ spec.Target, model spec.DraftModel) e
 	if c.Samples() {
 		// Rejection sampling needs draws that the target's do not depend on.
 		rejection := c.Exactness() == ExactDistribution
-		p.Drafter = &draft.SampledChain{Model: model, Rule: rule, Coupled: !rejection && !c.Uncoupled, Matched: rejection}
+		p.Drafter = &draft.SampledChain{
+			Model: model, Rule: rule, Coupled: !rejection && !c.Uncoupled, Matched: rejection,
+		}
 		return nil
 	}
 	if rule == nil {
