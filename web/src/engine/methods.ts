@@ -49,7 +49,6 @@ export function configOf(request: Omit<GenerateRequest, "prompt">): Config {
 /** Returns how exact the output of a request is. */
 export function exactnessOf(request: Omit<GenerateRequest, "prompt">): Exactness {
   const config = configOf(request);
-  if (config.drafter === "none") return "exact"; // plain decoding has nothing to verify
   return catalog.verifiers.find((v) => v.name === config.verifier)?.exactness ?? "lossy";
 }
 
