@@ -1,35 +1,12 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-
-	"github.com/andybalholm/brotli"
-	"github.com/klauspost/compress/gzip"
 )
-
-// encodeLimit is the largest file that is compressed while serving.
-const encodeLimit = 64 << 20
-
-// codec holds encoded bodies: the .br and .gz files that the build wrote, and the encodings made here where it did not.
-type codec struct {
-	mu     sync.Mutex
-	bodies map[string]*body // by root, name and encoding
-}
-
-type body struct {
-	once  sync.Once
-	etag  string // of the file it was made from
-	bytes []byte
-	err   error
-}
 
 // compressible reports whether compressing files of this kind is worth it.
 // Models are not: quantised weights do not shrink, and they are read by ranges.
@@ -70,47 +47,17 @@ func negotiate(accept string) string {
 	return best
 }
 
-// encoded returns the file's bytes in an encoding. A second request for the
-// same body waits for the first instead of compressing again.
-func (c *codec) encoded(root *os.Root, name string, info fs.FileInfo, etag, encoding string) (*body, error) {
-	key := root.Name() + "\x00" + name + "\x00" + encoding
-	c.mu.Lock()
-	b := c.bodies[key]
-	if b == nil || b.etag != etag {
-		b = &body{etag: etag}
-		c.bodies[key] = b
+// encoded opens the file that the build compressed in an encoding, or returns nil where there is none. One older than
+// its original is left over from an earlier build.
+func encoded(root *os.Root, name string, original fs.FileInfo, encoding string) (*os.File, fs.FileInfo) {
+	name += map[string]string{"br": ".br", "gzip": ".gz"}[encoding]
+	info, err := root.Stat(name)
+	if err != nil || !info.Mode().IsRegular() || info.ModTime().Before(original.ModTime()) {
+		return nil, nil
 	}
-	c.mu.Unlock()
-	b.once.Do(func() { b.bytes, b.err = encode(root, name, info, encoding) })
-	return b, b.err
-}
-
-func encode(root *os.Root, name string, info fs.FileInfo, encoding string) ([]byte, error) {
-	suffix := map[string]string{"br": ".br", "gzip": ".gz"}[encoding]
-	// A sibling older than its file is left over from an earlier build.
-	if sibling, err := root.Stat(name + suffix); err == nil && sibling.Mode().IsRegular() &&
-		!sibling.ModTime().Before(info.ModTime()) {
-		return root.ReadFile(name + suffix)
-	}
-	if info.Size() > encodeLimit {
-		return nil, fmt.Errorf("devserver: %s is too large to compress while serving", name)
-	}
-	data, err := root.ReadFile(name)
+	file, err := root.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, nil
 	}
-	var out bytes.Buffer
-	var w io.WriteCloser
-	if encoding == "br" {
-		w = brotli.NewWriterLevel(&out, 5)
-	} else if w, err = gzip.NewWriterLevel(&out, 6); err != nil {
-		return nil, err
-	}
-	if _, err := w.Write(data); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
+	return file, info
 }

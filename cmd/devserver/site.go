@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -47,7 +46,6 @@ var hashedName = regexp.MustCompile(`-[A-Z0-9]{8}\.(js|css)$`)
 type site struct {
 	root   *os.Root
 	models *os.Root // nil without --models
-	codec  *codec
 
 	mu   sync.Mutex
 	tags map[string]tag // by root and name
@@ -70,7 +68,7 @@ func newSite(dir, models string) (*site, error) {
 		root.Close()
 		return nil, fmt.Errorf("--dir %s: index.html is missing, the site is not built; build it with `make demo`", dir)
 	}
-	s := &site{root: root, codec: &codec{bodies: map[string]*body{}}, tags: map[string]tag{}}
+	s := &site{root: root, tags: map[string]tag{}}
 	if models != "" {
 		if s.models, err = os.OpenRoot(models); err != nil {
 			root.Close()
@@ -206,12 +204,12 @@ func (s *site) serveFile(w http.ResponseWriter, r *http.Request, root *os.Root, 
 		h.Set("Vary", "Accept-Encoding")
 		// A range counts bytes of the file as it is, so it is never encoded.
 		if encoding := negotiate(r.Header.Get("Accept-Encoding")); encoding != "" && r.Header.Get("Range") == "" {
-			body, err := s.codec.encoded(root, name, info, etag, encoding)
-			if err == nil {
+			if file, made := encoded(root, name, info, encoding); file != nil {
+				defer file.Close()
 				h.Set("Content-Encoding", encoding)
-				h.Set("Content-Length", fmt.Sprint(len(body.bytes)))
+				h.Set("Content-Length", fmt.Sprint(made.Size()))
 				h.Set("ETag", `"`+etag+"-"+encoding+`"`)
-				http.ServeContent(w, r, name, info.ModTime(), bytes.NewReader(body.bytes))
+				http.ServeContent(w, r, name, info.ModTime(), file)
 				return true
 			}
 		}
