@@ -9,41 +9,16 @@ import (
 // it. Which types a model can be run from is not decided here.
 type Type uint32
 
-// The storage types found in published files. Numbers that are missing were
-// withdrawn from ggml and are refused like unknown ones.
+// The storage types found in published files, by family. Numbers that are missing were withdrawn from ggml and are
+// refused like unknown ones.
 const (
-	F32    Type = 0
-	F16    Type = 1
-	Q4_0   Type = 2
-	Q4_1   Type = 3
-	Q5_0   Type = 6
-	Q5_1   Type = 7
-	Q8_0   Type = 8
-	Q8_1   Type = 9
-	Q2_K   Type = 10
-	Q3_K   Type = 11
-	Q4_K   Type = 12
-	Q5_K   Type = 13
-	Q6_K   Type = 14
-	Q8_K   Type = 15
-	IQ2XXS Type = 16
-	IQ2XS  Type = 17
-	IQ3XXS Type = 18
-	IQ1S   Type = 19
-	IQ4NL  Type = 20
-	IQ3S   Type = 21
-	IQ2S   Type = 22
-	IQ4XS  Type = 23
-	I8     Type = 24
-	I16    Type = 25
-	I32    Type = 26
-	I64    Type = 27
-	F64    Type = 28
-	IQ1M   Type = 29
-	BF16   Type = 30
-	TQ1_0  Type = 34
-	TQ2_0  Type = 35
-	MXFP4  Type = 39
+	F32, F16, BF16, F64                Type = 0, 1, 30, 28
+	I8, I16, I32, I64                  Type = 24, 25, 26, 27
+	Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q8_1 Type = 2, 3, 6, 7, 8, 9
+	Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, Q8_K Type = 10, 11, 12, 13, 14, 15
+	IQ1S, IQ1M, IQ2XXS, IQ2XS, IQ2S    Type = 19, 29, 16, 17, 22
+	IQ3XXS, IQ3S, IQ4NL, IQ4XS         Type = 18, 21, 20, 23
+	TQ1_0, TQ2_0, MXFP4                Type = 34, 35, 39
 )
 
 type layout struct {
