@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,15 +129,10 @@ func listSuites(c *console) error {
 
 // complete checks the flags before anything large is opened.
 func (o *benchOptions) complete(given *pflag.FlagSet) error {
-	if err := o.models.check(); err != nil {
-		return err
-	}
-	if err := checkMinimums(given, []minimum{{"per-category", o.perCategory, 1}, {"limit", o.limit, 1},
+	if err := cmp.Or(o.models.check(), checkMinimums(given, []minimum{{"per-category", o.perCategory, 1}, {"limit", o.limit, 1},
 		{"max-tokens", o.common.MaxTokens, 0}, {"repeat", o.repeat, 1}, {"max-nodes", o.models.nodes, 2},
-		{"rows", o.rows, 1}, {"beams", o.beams, 1}, {"context", o.models.context, 1}}); err != nil {
-		return err
-	}
-	if err := checkFileNames(given, "prompts", "json", "csv", "resume", "compare", "artefacts"); err != nil {
+		{"rows", o.rows, 1}, {"beams", o.beams, 1}, {"context", o.models.context, 1}}),
+		checkFileNames(given, "prompts", "json", "csv", "resume", "compare", "artefacts")); err != nil {
 		return err
 	}
 	if o.prompts == "" && !o.profiled {

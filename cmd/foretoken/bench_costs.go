@@ -65,11 +65,8 @@ func verifyCostCommand(c *console) *cobra.Command {
 }
 
 func (o *costsOptions) complete(given *pflag.FlagSet) error {
-	if err := o.models.check(); err != nil {
-		return err
-	}
-	if err := checkMinimums(given, []minimum{{"tokens", o.tokens, 1}, {"repeat", o.repeat, 1}, {"limit", o.limit, 1},
-		{"max-tokens", o.maxTokens, 1}, {"context", o.models.context, 1}}); err != nil {
+	if err := cmp.Or(o.models.check(), checkMinimums(given, []minimum{{"tokens", o.tokens, 1}, {"repeat", o.repeat, 1},
+		{"limit", o.limit, 1}, {"max-tokens", o.maxTokens, 1}, {"context", o.models.context, 1}})); err != nil {
 		return err
 	}
 	if given.Changed("length") {
@@ -92,10 +89,7 @@ func (o *costsOptions) complete(given *pflag.FlagSet) error {
 	if most := o.parsedRows[len(o.parsedRows)-1]; most > 64 {
 		o.models.nodes = most
 	}
-	if err := checkFileNames(given, "json", "prompts"); err != nil {
-		return err
-	}
-	return checkFolders(o.json)
+	return cmp.Or(checkFileNames(given, "json", "prompts"), checkFolders(o.json))
 }
 
 // parseRows reads row counts and ranges of them. A range yields its ends and the compiled sizes between them.

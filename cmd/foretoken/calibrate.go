@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,10 +35,7 @@ func trainCommand(c *console) *cobra.Command {
 
 // check refuses unknown values of the model flags.
 func (o *modelOptions) check() error {
-	if err := oneOfFlag("device", o.device, devices); err != nil {
-		return err
-	}
-	return oneOfFlag("kv", o.kv, kvFormats)
+	return cmp.Or(oneOfFlag("device", o.device, devices), oneOfFlag("kv", o.kv, kvFormats))
 }
 
 // gatherOptions are the flags of the commands that run the draft along texts of the target.

@@ -84,8 +84,8 @@ func (o *heteroOptions) complete(*pflag.FlagSet) error {
 		}
 		o.shapes = append(o.shapes, shape{numbers[0], numbers[1], numbers[2]})
 	}
-	if o.leaf < 0 {
-		return usagef("--leaf is %d, want 0 or more", o.leaf)
+	if err := want("leaf", o.leaf, o.leaf >= 0, "0 or more"); err != nil {
+		return err
 	}
 	for i, s := range o.shapes {
 		c := method.DefaultConfig(method.DrafterEAGLE2)

@@ -60,6 +60,14 @@ func checkFolders(paths ...string) error {
 	return nil
 }
 
+// want refuses a flag's value unless it is ok.
+func want(flag string, value any, ok bool, what string) error {
+	if ok {
+		return nil
+	}
+	return usagef("--%s is %v, want %s", flag, value, what)
+}
+
 func oneOfFlag(flag, value string, of []string) error {
 	if slices.Contains(of, value) {
 		return nil

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,6 +92,7 @@ func (o *convertOptions) run(ctx context.Context, c *console) error {
 			progressbar.OptionSetDescription(filepath.Base(o.out)), progressbar.OptionShowBytes(true))...)
 	}
 	err = writeComplete(ctx, o.out, o.force, func(w io.Writer) error { return copySource(ctx, w, src, bar) })
+	err = writeProblem(o.out, err)
 	bar.clear()
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func copySource(ctx context.Context, w io.Writer, src gguf.Source, bar *bar) err
 func writeComplete(ctx context.Context, path string, replace bool, write func(io.Writer) error) (err error) {
 	f, err := temporary(path)
 	if err != nil {
-		return fmt.Errorf("convert: %w", err)
+		return err
 	}
 	defer func() {
 		if err != nil {
@@ -177,10 +177,10 @@ func writeComplete(ctx context.Context, path string, replace bool, write func(io
 		}
 	}()
 	if err := write(f); err != nil {
-		return writeProblem(path, err)
+		return err
 	}
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return writeProblem(path, err)
+		return err
 	}
 	if ctx.Err() != nil {
 		return errInterrupted
@@ -190,26 +190,15 @@ func writeComplete(ctx context.Context, path string, replace bool, write func(io
 			return fmt.Errorf("convert: %s now exists: name another file, or give --force to replace it", path)
 		}
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return fmt.Errorf("convert: %w", err)
-	}
-	return nil
+	return os.Rename(f.Name(), path)
 }
 
 // replaceFile replaces a file in one step: a reader sees the old content or the new one.
 func replaceFile(path string, b []byte) error {
-	f, err := temporary(path)
-	if err != nil {
+	return writeComplete(context.Background(), path, true, func(w io.Writer) error {
+		_, err := w.Write(b)
 		return err
-	}
-	_, err = f.Write(b)
-	if err = cmp.Or(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	})
 }
 
 // temporary creates a file in the folder of path, with the permissions of any new file.

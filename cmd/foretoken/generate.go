@@ -73,22 +73,13 @@ func (o *generateOptions) flags(f *pflag.FlagSet) {
 
 // complete checks the flags and fills in defaults before anything large is opened.
 func (o *generateOptions) complete(c *console, given *pflag.FlagSet) error {
-	if err := o.completeRequest(c, given); err != nil {
-		return err
-	}
-	return o.prompts.check(c, given)
+	return cmp.Or(o.completeRequest(c, given), o.prompts.check(c, given))
 }
 
 // completeRequest is complete without the prompts.
 func (o *generateOptions) completeRequest(c *console, given *pflag.FlagSet) error {
 	r := &o.request
-	if err := o.models.check(); err != nil {
-		return err
-	}
-	if err := checkNames(r); err != nil {
-		return err
-	}
-	if err := o.constraint.complete(&r.Constraints); err != nil {
+	if err := cmp.Or(o.models.check(), checkNames(r), o.constraint.complete(&r.Constraints)); err != nil {
 		return err
 	}
 	if d := foretoken.DefaultRequest(); !given.Changed("policy") { // the default policy has its own shape
@@ -114,18 +105,13 @@ func (o *generateOptions) completeRequest(c *console, given *pflag.FlagSet) erro
 				"auto or an n-gram policy", r.Policy)
 		}
 	}
-	if err := checkMinimums(given, []minimum{{"depth", r.Depth, 1}, {"top-k", r.TopK, 1}, {"nodes", r.Nodes, 2},
-		{"max-tokens", r.MaxTokens, 0}, {"context", o.models.context, 1}}); err != nil {
+	sampling := spec.Sampling{Temperature: r.Temperature, TopK: r.SampleTopK, TopP: r.TopP, MinP: r.MinP, Seed: r.Seed}
+	if err := cmp.Or(checkMinimums(given, []minimum{{"depth", r.Depth, 1}, {"top-k", r.TopK, 1}, {"nodes", r.Nodes, 2},
+		{"max-tokens", r.MaxTokens, 0}, {"context", o.models.context, 1}}),
+		asUsage(r.Validate()), asUsage(sampling.Validate())); err != nil {
 		return err
 	}
-	if err := r.Validate(); err != nil {
-		return asUsage(err)
-	}
 	o.models.useHead = r.NeedsHead()
-	sampling := spec.Sampling{Temperature: r.Temperature, TopK: r.SampleTopK, TopP: r.TopP, MinP: r.MinP, Seed: r.Seed}
-	if err := sampling.Validate(); err != nil {
-		return asUsage(err)
-	}
 	if slices.Contains(r.Stop, "") {
 		return usagef("--stop is empty: every text would end at once")
 	}

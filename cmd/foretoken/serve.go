@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -95,18 +96,12 @@ func serveCommand(c *console) *cobra.Command {
 }
 
 func (o *serveOptions) complete(c *console, given *pflag.FlagSet) error {
-	if err := o.completeRequest(c, given); err != nil {
+	if err := cmp.Or(o.completeRequest(c, given),
+		want("max-queue", o.queue, o.queue >= 0, "0 or more"),
+		want("timeout", o.timeout, o.timeout >= 0, "0 (no limit) or more"),
+		want("grace", o.grace, o.grace >= 0, "0 or more"),
+		want("top-logprobs", o.top, o.top >= 0 && o.top <= 20, "0 to 20")); err != nil {
 		return err
-	}
-	switch {
-	case o.queue < 0:
-		return usagef("--max-queue is %d, want 0 or more", o.queue)
-	case o.timeout < 0:
-		return usagef("--timeout is %v, want 0 (no limit) or more", o.timeout)
-	case o.grace < 0:
-		return usagef("--grace is %v, want 0 or more", o.grace)
-	case o.top < 0 || o.top > 20:
-		return usagef("--top-logprobs is %d, want 0 to 20", o.top)
 	}
 	for _, origin := range o.origins {
 		if scheme, host, ok := strings.Cut(origin, "://"); origin != "*" &&

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -89,22 +90,18 @@ func (o *headOptions) check(*pflag.FlagSet) error {
 	if err := oneOfFlag("label", o.label, headLabels); err != nil {
 		return err
 	}
-	switch {
-	case (o.label == fit.LabelArgmax) != (o.temperature == 0):
+	if (o.label == fit.LabelArgmax) != (o.temperature == 0) {
 		return usagef("--label %s with --temperature %g: argmax is for temperature 0, and the others for above",
 			o.label, o.temperature)
-	case o.layers < 1 || o.layers > 2:
-		return usagef("--layers is %d, want 1 or 2", o.layers)
-	case !(o.mix >= 0 && o.mix < 1):
-		return usagef("--mix is %v, want 0 or more and less than 1: the loss is over the draft's own tokens", o.mix)
-	case o.mixtures < 1:
-		return usagef("--mixtures is %d, want 1 or more", o.mixtures)
-	case !(o.rejected > 0) || math.IsInf(o.rejected, 0):
-		return usagef("--reject-weight is %v, want more than 0", o.rejected)
-	case o.epochs < 1:
-		return usagef("--epochs is %d, want 1 or more", o.epochs)
-	case !(o.rate > 0 && o.rate <= 1):
-		return usagef("--rate is %v, want more than 0 and at most 1", o.rate)
+	}
+	if err := cmp.Or(want("layers", o.layers, o.layers == 1 || o.layers == 2, "1 or 2"),
+		want("mix", o.mix, o.mix >= 0 && o.mix < 1,
+			"0 or more and less than 1: the loss is over the draft's own tokens"),
+		want("mixtures", o.mixtures, o.mixtures >= 1, "1 or more"),
+		want("reject-weight", o.rejected, o.rejected > 0 && !math.IsInf(o.rejected, 0), "more than 0"),
+		want("epochs", o.epochs, o.epochs >= 1, "1 or more"),
+		want("rate", o.rate, o.rate > 0 && o.rate <= 1, "more than 0 and at most 1")); err != nil {
+		return err
 	}
 	if o.label == fit.LabelProbability || o.label == fit.LabelRatio {
 		o.models.candidates = 64 // for the probabilities of tokens that the target did not choose

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,21 +93,13 @@ func (o *c2tOptions) check(given *pflag.FlagSet) error {
 				c2tFeatures[2])
 		}
 	}
-	switch {
-	case len(o.features) == 0:
+	if len(o.features) == 0 {
 		return usagef("--features is empty")
-	case o.hidden < 1 || o.hidden > 1024:
-		return usagef("--hidden is %d, want 1 to 1024", o.hidden)
-	case !(o.ratio > 0):
-		return usagef("--ratio is %v, want more than 0", o.ratio)
-	case o.others < 1:
-		return usagef("--others is %d, want 1 or more", o.others)
-	case o.epochs < 1 || o.batch < 1:
-		return usagef("--epochs is %d and --batch %d, want 1 or more", o.epochs, o.batch)
-	case !(o.part > 0 && o.part <= 1):
-		return usagef("--part is %v, want more than 0 and at most 1", o.part)
 	}
-	return nil
+	return cmp.Or(want("hidden", o.hidden, o.hidden >= 1 && o.hidden <= 1024, "1 to 1024"),
+		want("ratio", o.ratio, o.ratio > 0, "more than 0"), want("others", o.others, o.others >= 1, "1 or more"),
+		want("epochs", o.epochs, o.epochs >= 1, "1 or more"), want("batch", o.batch, o.batch >= 1, "1 or more"),
+		want("part", o.part, o.part > 0 && o.part <= 1, "more than 0 and at most 1"))
 }
 
 func (o *c2tOptions) run(ctx context.Context, c *console) error {
