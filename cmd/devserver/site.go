@@ -1,11 +1,7 @@
 package main
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -13,12 +9,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
-	"sync"
 )
-
-// hashLimit is the size up to which an ETag is the hash of the bytes. Larger
-// files (models of gigabytes) are identified by size and modification time.
-const hashLimit = 64 << 20
 
 // mimeTypes is fixed here because the system's table differs between machines,
 // and a browser refuses to stream WebAssembly under any other type.
@@ -46,16 +37,6 @@ var hashedName = regexp.MustCompile(`-[A-Z0-9]{8}\.(js|css)$`)
 type site struct {
 	root   *os.Root
 	models *os.Root // nil without --models
-
-	mu   sync.Mutex
-	tags map[string]tag // by root and name
-}
-
-// tag is a computed ETag and the state of the file it was computed from.
-type tag struct {
-	size    int64
-	modTime int64
-	etag    string
 }
 
 // newSite opens the folders. os.Root keeps every later lookup inside them, symbolic links included.
@@ -68,7 +49,7 @@ func newSite(dir, models string) (*site, error) {
 		root.Close()
 		return nil, fmt.Errorf("--dir %s: index.html is missing, the site is not built; build it with `make demo`", dir)
 	}
-	s := &site{root: root, tags: map[string]tag{}}
+	s := &site{root: root}
 	if models != "" {
 		if s.models, err = os.OpenRoot(models); err != nil {
 			root.Close()
@@ -182,11 +163,7 @@ func (s *site) serveFile(w http.ResponseWriter, r *http.Request, root *os.Root, 
 	if info, err = file.Stat(); err != nil {
 		return false
 	}
-	etag, err := s.etag(root, name, file, info)
-	if err != nil {
-		http.Error(w, "cannot read "+path.Base(name), http.StatusInternalServerError)
-		return true
-	}
+	etag := fmt.Sprintf("%x-%x", info.Size(), info.ModTime().UnixNano())
 	ext := strings.ToLower(path.Ext(name))
 	contentType := mimeTypes[ext]
 	if contentType == "" {
@@ -217,31 +194,4 @@ func (s *site) serveFile(w http.ResponseWriter, r *http.Request, root *os.Root, 
 	h.Set("ETag", `"`+etag+`"`)
 	http.ServeContent(w, r, name, info.ModTime(), file)
 	return true
-}
-
-// etag identifies the bytes of a file; it is computed once per state of the file.
-func (s *site) etag(root *os.Root, name string, file *os.File, info fs.FileInfo) (string, error) {
-	key := root.Name() + "\x00" + name
-	s.mu.Lock()
-	known, ok := s.tags[key]
-	s.mu.Unlock()
-	if ok && known.size == info.Size() && known.modTime == info.ModTime().UnixNano() {
-		return known.etag, nil
-	}
-	sum := sha256.New()
-	if info.Size() <= hashLimit {
-		if _, err := io.Copy(sum, file); err != nil {
-			return "", errors.Join(errors.New("devserver: reading for the ETag"), err)
-		}
-		if _, err := file.Seek(0, io.SeekStart); err != nil {
-			return "", err
-		}
-	} else {
-		fmt.Fprintf(sum, "%d %d", info.Size(), info.ModTime().UnixNano())
-	}
-	etag := hex.EncodeToString(sum.Sum(nil)[:12])
-	s.mu.Lock()
-	s.tags[key] = tag{info.Size(), info.ModTime().UnixNano(), etag}
-	s.mu.Unlock()
-	return etag, nil
 }
