@@ -14,8 +14,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
-	"unicode"
 
 	"foretoken"
 	"foretoken/models/gguf"
@@ -30,14 +28,6 @@ type Journal struct {
 	path string
 	file *os.File
 	done map[string]json.RawMessage
-}
-
-// visible replaces control characters, which may steer a terminal.
-func visible(r rune) rune {
-	if unicode.IsControl(r) {
-		return unicode.ReplacementChar
-	}
-	return r
 }
 
 type journalHead struct {
@@ -99,9 +89,8 @@ func (j *Journal) read(text, settings []byte) (whole int, err error) {
 				return 0, fmt.Errorf("line 1: %w", err)
 			}
 			if !bytes.Equal(head.Settings, settings) {
-				return 0, fmt.Errorf("holds work of other settings (%.500s; these are %.500s); repeat those settings, "+
-					"or remove the file to start over",
-					strings.Map(visible, string(head.Settings)), settings)
+				return 0, fmt.Errorf("holds work of other settings (%s; these are %.500s); repeat those settings, "+
+					"or remove the file to start over", gguf.Escape(string(head.Settings), 500), settings)
 			}
 			continue
 		}

@@ -228,7 +228,7 @@ func (c *checkpoint) specialIDs(m *model, s *shape, o *Options) error {
 	if raw != nil {
 		f := &fields{name: c.find("generation_config.json").Name()}
 		if err := json.Unmarshal(raw, &f.values); err != nil {
-			return fmt.Errorf("convert: %s: not a JSON object: %w", f.name, jsonProblem(err))
+			return fmt.Errorf("convert: %s: not a JSON object: %w", f.name, gguf.OneLine(err))
 		}
 		if more := f.ids("eos_token_id"); more != nil {
 			eos = more // what generation is meant to end at

@@ -102,7 +102,7 @@ var changing = map[string]string{
 func readConfig(name string, raw []byte) (*shape, error) {
 	c := &fields{name: name}
 	if err := json.Unmarshal(raw, &c.values); err != nil {
-		return nil, fmt.Errorf("convert: %s: not a JSON object: %s", name, jsonProblem(err))
+		return nil, fmt.Errorf("convert: %s: not a JSON object: %s", name, gguf.OneLine(err))
 	}
 	s := &shape{}
 	c.family(s)

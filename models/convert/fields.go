@@ -3,18 +3,12 @@ package convert
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
 
 	"foretoken/models/gguf"
 )
-
-// jsonProblem keeps an error of the JSON decoder, which quotes numbers of any length, on one short line.
-func jsonProblem(err error) error {
-	return errors.New(gguf.Escape(strings.Join(strings.Fields(err.Error()), " "), 300))
-}
 
 // fields are the values of a JSON object. The first that is wrong is kept in err; after
 // it every read gives a harmless value.

@@ -112,8 +112,7 @@ func readConfig(src safetensors.Source) (*Config, error) {
 		} `json:"eagle_config"`
 	}
 	if err := json.Unmarshal(raw, &j); err != nil {
-		return nil, fmt.Errorf("eagle3: %s: not a configuration in JSON: %s", c.Name,
-			strings.Join(strings.Fields(err.Error()), " "))
+		return nil, fmt.Errorf("eagle3: %s: not a configuration in JSON: %w", c.Name, gguf.OneLine(err))
 	}
 	if !slices.Equal(j.Architectures, []string{"LlamaForCausalLMEagle3"}) &&
 		!(slices.Equal(j.Architectures, []string{"LlamaForCausalLM"}) && j.DraftVocab != nil) {
@@ -199,7 +198,7 @@ func (c *Config) scale(raw json.RawMessage) error {
 		Before float64 `json:"original_max_position_embeddings"`
 	}
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return fmt.Errorf("eagle3: %s: rope_scaling: %s", c.Name, strings.Join(strings.Fields(err.Error()), " "))
+		return fmt.Errorf("eagle3: %s: rope_scaling: %w", c.Name, gguf.OneLine(err))
 	}
 	s.Type = cmp.Or(s.Type, s.Old)
 	switch {

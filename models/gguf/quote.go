@@ -1,6 +1,7 @@
 package gguf
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -27,6 +28,11 @@ func Show(s string) string {
 		return q
 	}
 	return s
+}
+
+// OneLine keeps an error of a decoder, which quotes numbers of any length, to one line of 300 bytes.
+func OneLine(err error) error {
+	return errors.New(Escape(strings.Join(strings.Fields(err.Error()), " "), 300))
 }
 
 // Escape returns a text in which all that Quote escapes, but for quotation marks and backslashes, is escaped the

@@ -293,5 +293,5 @@ func oneLine(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the JSON ends too early")
 	}
-	return fmt.Errorf("%.300s", strings.Join(strings.Fields(err.Error()), " ")) // it quotes numbers of any length
+	return gguf.OneLine(err)
 }

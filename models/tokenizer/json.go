@@ -111,7 +111,7 @@ func MetadataFromJSON(name string, tokenizerJSON, tokenizerConfig []byte) ([]ggu
 		return nil, c.fail("size", "more than %d MiB", maxJSON>>20)
 	}
 	if err := json.Unmarshal(tokenizerJSON, &c.j); err != nil {
-		return nil, c.fail("JSON", "%v: download the file again", oneLine(err))
+		return nil, c.fail("JSON", "%v: download the file again", gguf.OneLine(err))
 	}
 	if c.j.Model == nil {
 		return nil, c.fail("model", "missing: this is no tokenizer.json")
@@ -119,7 +119,7 @@ func MetadataFromJSON(name string, tokenizerJSON, tokenizerConfig []byte) ([]ggu
 	c.m = *c.j.Model
 	if len(tokenizerConfig) > 0 {
 		if err := json.Unmarshal(tokenizerConfig, &c.config); err != nil {
-			return nil, c.fail("tokenizer_config.json", "%v", oneLine(err))
+			return nil, c.fail("tokenizer_config.json", "%v", gguf.OneLine(err))
 		}
 	}
 	if c.m.Dropout != nil && *c.m.Dropout != 0 {
@@ -150,11 +150,6 @@ func MetadataFromJSON(name string, tokenizerJSON, tokenizerConfig []byte) ([]ggu
 		return nil, err
 	}
 	return c.finish(kv)
-}
-
-// oneLine keeps an error that quotes numbers of any length to one line within reason.
-func oneLine(err error) string {
-	return fmt.Sprintf("%.300s", strings.Join(strings.Fields(err.Error()), " "))
 }
 
 // byteLevel reports whether a component turns text into the byte alphabet.

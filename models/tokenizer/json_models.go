@@ -222,14 +222,14 @@ func (c *converter) unigram() ([]gguf.KV, error) {
 		return nil, c.fail(field, "want a list of texts with scores")
 	}
 	if err := json.Unmarshal(c.m.Vocab.list, &list); err != nil {
-		return nil, c.fail(field, "%v: want a list of texts with scores", oneLine(err))
+		return nil, c.fail(field, "%v: want a list of texts with scores", gguf.OneLine(err))
 	}
 	vocab := make(map[string]int64, len(list))
 	scores := make([]float32, len(list))
 	for id, e := range list {
 		var text string
 		if err := json.Unmarshal(e[0], &text); err != nil {
-			return nil, c.fail(field, "the text of token %d: %v", id, oneLine(err))
+			return nil, c.fail(field, "the text of token %d: %v", id, gguf.OneLine(err))
 		}
 		var score float64
 		if err := json.Unmarshal(e[1], &score); err != nil || math.Abs(score) > math.MaxFloat32 {

@@ -11,9 +11,9 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
+
+	"foretoken/models/gguf"
 )
 
 // fields are the members of a request's body that were not read yet. The first thing found wrong with
@@ -173,28 +173,13 @@ func (f *fields) end() *Error {
 }
 
 // brief shortens a value for a message, as text that neither breaks a line nor steers a terminal.
-func brief(raw []byte) string {
-	const most = 40
-	var b strings.Builder
-	for i, r := range []rune(strings.Join(strings.Fields(string(raw)), " ")) {
-		if i == most {
-			b.WriteRune('…')
-			break
-		}
-		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-	}
-	return b.String()
-}
+func brief(raw []byte) string { return gguf.Escape(strings.Join(strings.Fields(string(raw)), " "), 40) }
 
 // reason describes a JSON error in words; encoding/json quotes names and numbers of any length, and types of Go.
 func reason(err error) string {
 	value, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok {
-		return shorten(strings.TrimPrefix(err.Error(), "json: "))
+		return gguf.Escape(strings.TrimPrefix(err.Error(), "json: "), 200)
 	}
 	name, want := value.Field, "a value of another type"
 	if name == "" {
@@ -214,14 +199,5 @@ func reason(err error) string {
 	case kind == reflect.Float64:
 		want = "a number"
 	}
-	return fmt.Sprintf("%s is a JSON %s; want %s", name, shorten(value.Value), want)
-}
-
-// shorten cuts what is quoted from a body.
-func shorten(text string) string {
-	const most = 200
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
+	return fmt.Sprintf("%s is a JSON %s; want %s", name, gguf.Escape(value.Value, 200), want)
 }

@@ -1,12 +1,16 @@
 package jinja
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
+
+	"foretoken/models/gguf"
+)
 
 // attr is Jinja's v.name: an attribute first, then a key.
 func (m *machine) attr(v Value, name string) Value {
 	switch x := v.(type) {
 	case undefined:
-		return m.fail("%s is not defined, so it has no %s", x.what, quote(name))
+		return m.fail("%s is not defined, so it has no %s", x.what, gguf.Quote(name))
 	case *List:
 		if x.group && name == "grouper" {
 			return x.Items[0]
@@ -78,7 +82,7 @@ func (m *machine) item(v, key Value) Value {
 	}
 	switch x := v.(type) {
 	case undefined:
-		return m.fail("%s is not defined, so it has no element %s", x.what, quote(m.str(key)))
+		return m.fail("%s is not defined, so it has no element %s", x.what, gguf.Quote(m.str(key)))
 	case *Dict:
 		if e, ok := x.get(key); ok {
 			return e

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"foretoken/models/gguf"
 )
 
 // What making elements of lists and keys of dictionaries takes, in bytes.
@@ -38,7 +40,7 @@ func newMachine(o Options) *machine {
 
 func (m *machine) fail(format string, args ...any) Value {
 	if m.err == nil {
-		m.err = fmt.Errorf("jinja: line %d: %s", m.line, oneLine(fmt.Sprintf(format, args...)))
+		m.err = fmt.Errorf("jinja: line %d: %s", m.line, gguf.Escape(fmt.Sprintf(format, args...), mostShown))
 	}
 	return undefined{"the result of an error"}
 }

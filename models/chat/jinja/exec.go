@@ -3,6 +3,8 @@ package jinja
 import (
 	"slices"
 	"strings"
+
+	"foretoken/models/gguf"
 )
 
 // flow says how a list of statements ended.
@@ -167,7 +169,7 @@ func (m *machine) macro(d *macroDef, around *scope) *function {
 			switch {
 			case i < len(a.pos):
 				if ok {
-					return m.fail("the macro %s is given %s twice", quote(d.name), quote(param))
+					return m.fail("the macro %s is given %s twice", gguf.Quote(d.name), gguf.Quote(param))
 				}
 				s.set(param, a.pos[i])
 			case ok:
@@ -175,7 +177,7 @@ func (m *machine) macro(d *macroDef, around *scope) *function {
 			case i >= plain:
 				s.set(param, m.eval(d.defaults[i-plain], s))
 			default:
-				s.set(param, undefined{"the parameter " + quote(param)})
+				s.set(param, undefined{"the parameter " + gguf.Quote(param)})
 			}
 		}
 		var extra []Value
@@ -190,13 +192,13 @@ func (m *machine) macro(d *macroDef, around *scope) *function {
 			case name == "caller" && d.caller:
 				s.set("caller", rest.values[i])
 			case !d.kwargs:
-				return m.fail("the macro %s has no parameter %s", quote(d.name), quote(name))
+				return m.fail("the macro %s has no parameter %s", gguf.Quote(d.name), gguf.Quote(name))
 			default:
 				unknown.set(key, rest.values[i])
 			}
 		}
 		if len(extra) > 0 && !d.varargs {
-			return m.fail("the macro %s has %d parameters and is given %d arguments", quote(d.name),
+			return m.fail("the macro %s has %d parameters and is given %d arguments", gguf.Quote(d.name),
 				len(d.params), len(a.pos))
 		}
 		if d.varargs {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"foretoken/models/gguf"
 )
 
 type filterFunc func(m *machine, v Value, a arguments) Value
@@ -322,7 +324,7 @@ func mapFilter(m *machine, v Value, a arguments) Value {
 	}
 	f := filters[m.str(a.pos[0])]
 	if f == nil {
-		return m.fail("there is no filter %s", quote(m.str(a.pos[0])))
+		return m.fail("there is no filter %s", gguf.Quote(m.str(a.pos[0])))
 	}
 	rest := arguments{a.pos[1:], a.named}
 	return m.each(v, func(item Value) Value {
@@ -354,7 +356,7 @@ func pick(byAttr, keep bool) filterFunc {
 		if len(rest.pos) > 0 {
 			name := m.str(rest.pos[0])
 			if passes = tests[name]; passes == nil {
-				return m.fail("there is no test %s", quote(name))
+				return m.fail("there is no test %s", gguf.Quote(name))
 			}
 			rest.pos = rest.pos[1:]
 		}
@@ -441,7 +443,7 @@ func round(m *machine, v Value, a arguments) Value {
 	case "floor":
 		return math.Floor(x*scale) / scale
 	default:
-		return m.fail("the way %s of rounding is not known", quote(how))
+		return m.fail("the way %s of rounding is not known", gguf.Quote(how))
 	}
 }
 
@@ -458,7 +460,7 @@ func truncate(m *machine, v Value, a arguments) Value {
 	runes := []rune(s)
 	n := most - int64(utf8.RuneCountInString(end))
 	if n < 0 || leeway < 0 {
-		return m.fail("truncate to %d characters leaves no room for %s", most, quote(end))
+		return m.fail("truncate to %d characters leaves no room for %s", most, gguf.Quote(end))
 	}
 	if int64(len(runes)) <= most+leeway {
 		return s

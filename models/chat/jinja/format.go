@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"foretoken/models/gguf"
 )
 
 // percent is Python's text % values, for the directives s r d i u f F e g x X o c.
@@ -30,11 +32,11 @@ func (m *machine) percent(s string, v Value) Value {
 		if i < len(s) && s[i] == '(' {
 			end := strings.IndexByte(s[i:], ')')
 			if end < 0 || names == nil {
-				return m.fail("the format %s names a value that is not given", quote(s))
+				return m.fail("the format %s names a value that is not given", gguf.Quote(s))
 			}
 			arg, named = names.get(s[i+1 : i+end])
 			if !named {
-				return m.fail("the format %s needs a value %s", quote(s), quote(s[i+1:i+end]))
+				return m.fail("the format %s needs a value %s", gguf.Quote(s), gguf.Quote(s[i+1:i+end]))
 			}
 			i += end + 1
 		}
@@ -43,18 +45,18 @@ func (m *machine) percent(s string, v Value) Value {
 			i++
 		}
 		if i == len(s) || i-from > 8 {
-			return m.fail("the format %s is cut off or has a width that is too large", quote(s))
+			return m.fail("the format %s is cut off or has a width that is too large", gguf.Quote(s))
 		}
 		if !named {
 			if used == len(values) {
-				return m.fail("the format %s needs more values than the %d given", quote(s), len(values))
+				return m.fail("the format %s needs more values than the %d given", gguf.Quote(s), len(values))
 			}
 			arg = values[used]
 			used++
 		}
 		text, ok := m.directive(s[from:i], s[i], arg)
 		if !ok {
-			return m.fail("the format %s cannot write %s with %%%c", quote(s), m.describe(arg), s[i])
+			return m.fail("the format %s cannot write %s with %%%c", gguf.Quote(s), m.describe(arg), s[i])
 		}
 		if !m.spend(len(text)) {
 			return ""
@@ -62,7 +64,7 @@ func (m *machine) percent(s string, v Value) Value {
 		b.WriteString(text)
 	}
 	if _, list := v.(*List); names == nil && used < len(values) && (!list || v.(*List).tuple) {
-		return m.fail("the format %s takes %d values and is given %d", quote(s), used, len(values))
+		return m.fail("the format %s takes %d values and is given %d", gguf.Quote(s), used, len(values))
 	}
 	if !m.spend(b.Len()) {
 		return ""
@@ -115,7 +117,7 @@ func formatText(m *machine, s string, a arguments) Value {
 		case s[i] == '}':
 			i++
 			if i == len(s) || s[i] != '}' {
-				return m.fail("the format %s has a } by itself", quote(s))
+				return m.fail("the format %s has a } by itself", gguf.Quote(s))
 			}
 			b.WriteByte('}')
 		case s[i] != '{':
@@ -126,7 +128,7 @@ func formatText(m *machine, s string, a arguments) Value {
 		default:
 			end := strings.IndexByte(s[i:], '}')
 			if end < 0 {
-				return m.fail("the format %s has a { by itself", quote(s))
+				return m.fail("the format %s has a { by itself", gguf.Quote(s))
 			}
 			field := s[i+1 : i+end]
 			i += end
@@ -141,8 +143,8 @@ func formatText(m *machine, s string, a arguments) Value {
 				v, ok = a.get(len(a.pos), field)
 			}
 			if !ok {
-				return m.fail("the format %s needs a value for %s, or is of a kind that is not supported", quote(s),
-					quote("{"+field+"}"))
+				return m.fail("the format %s needs a value for %s, or is of a kind that is not supported", gguf.Quote(s),
+					gguf.Quote("{"+field+"}"))
 			}
 			text := m.str(v)
 			if !m.spend(len(text)) {

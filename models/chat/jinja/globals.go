@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"foretoken/models/gguf"
 )
 
 // object has attributes that are worked out when asked for.
@@ -26,7 +28,7 @@ var globals = map[string]*function{
 		for i, v := range a.pos {
 			n, ok := integer(v)
 			if !ok || n > math.MaxInt32 || n < math.MinInt32 {
-				return m.fail("range needs integers of 32 bits, not %s", quote(m.str(v)))
+				return m.fail("range needs integers of 32 bits, not %s", gguf.Quote(m.str(v)))
 			}
 			*into[i] = n
 		}

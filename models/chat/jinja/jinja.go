@@ -11,14 +11,16 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
+
+	"foretoken/models/gguf"
 )
 
 // Bounds for parsing. The longest published chat template has 20 kB.
 const (
 	maxSource  = 1 << 20 // bytes
 	maxNesting = 200     // of expressions and blocks within each other
+	mostShown  = 700     // bytes of a message, which may quote any text of the template
 )
 
 // Limits bound one rendering. Zero stands for the default.
@@ -52,7 +54,7 @@ func Parse(source string) (*Template, error) {
 	p := &parser{tokens: tokens}
 	body := p.statements()
 	if p.err == nil && p.peek().kind != tokEOF {
-		p.fail("unknown or misplaced tag %s", quote(p.peek().text))
+		p.fail("unknown or misplaced tag %s", gguf.Quote(p.peek().text))
 	}
 	if p.err != nil {
 		return nil, p.err
@@ -79,27 +81,4 @@ func (t *Template) Render(vars *Dict, o Options) (string, error) {
 		return "", m.err
 	}
 	return m.out.String(), nil
-}
-
-// oneLine shortens a message to one line, because it may quote any text of the template.
-func oneLine(message string) string {
-	const most = 700
-	if len(message) > most {
-		message = strings.ToValidUTF8(message[:most], "") + "…"
-	}
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, message)
-}
-
-// quote shows text from a template on one line and within reason.
-func quote(s string) string {
-	const most = 60
-	if len(s) > most {
-		return fmt.Sprintf("%q…", strings.ToValidUTF8(s[:most], ""))
-	}
-	return fmt.Sprintf("%q", s)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"foretoken/models/gguf"
 )
 
 // methods of Python's types that templates may call, by the name of the type. Those that change a value are refused, as
@@ -219,7 +221,7 @@ func padded(m *machine, s string, width int64, fill string, left, right bool) Va
 		return s
 	}
 	if utf8.RuneCountInString(fill) != 1 {
-		return m.fail("the fill %s is not one character", quote(fill))
+		return m.fail("the fill %s is not one character", gguf.Quote(fill))
 	}
 	missing = min(missing, int64(m.work)+1)
 	if !m.spend(int(missing) * len(fill)) {

@@ -3,6 +3,8 @@ package jinja
 import (
 	"sort"
 	"strings"
+
+	"foretoken/models/gguf"
 )
 
 // sort orders indices by their keys; equal ones keep their places.
@@ -67,7 +69,7 @@ func dictSort(m *machine, v Value, a arguments) Value {
 	case "value":
 		by = 1
 	default:
-		return m.fail("dictsort goes by key or value, not %s", quote(what))
+		return m.fail("dictsort goes by key or value, not %s", gguf.Quote(what))
 	}
 	reverse, _ := a.get(2, "reverse")
 	pairs, ok := dictItems(m, d).(*List)
