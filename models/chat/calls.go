@@ -31,10 +31,9 @@ type call struct {
 	More     bool     `json:"additionalProperties"`
 }
 
-// ToolChoice reads the tool_choice of OpenAI's API. "auto" or nothing leaves the choice to the model; "none" hides
-// the tools from it; "required" or {"type": "function", "function": {"name": …}} makes its answer one call. schema
-// then is the JSON Schema of that call: an object with the function's name and its arguments, under the key
-// parameters.
+// ToolChoice reads the tool_choice of OpenAI's API. "auto" or nothing leaves the choice to the model; "none" hides the
+// tools from it; "required" or {"type": "function", "function": {"name": …}} makes its answer one call. schema then is
+// the JSON Schema of that call: an object with the function's name and its arguments, under the key parameters.
 func ToolChoice(choice json.RawMessage, tools []json.RawMessage) (schema json.RawMessage, told bool, err error) {
 	var one tool
 	switch string(choice) {

@@ -175,9 +175,8 @@ func ForFile(f *gguf.File) (*Template, error) {
 	return t, nil
 }
 
-// Render writes the conversation. The text spells special tokens, BOS among
-// them where the template writes it, so it is read with EncodeSpecial. It is an
-// error if the template refuses the messages, for their order or their roles.
+// Render writes the conversation. The text spells special tokens, BOS among them where the template writes it, so it is
+// read with EncodeSpecial. It is an error if the template refuses the messages, for their order or their roles.
 func (t *Template) Render(messages []Message, o RenderOptions) (string, error) {
 	vars := jinja.NewDict()
 	escape := o.Escape

@@ -1,9 +1,8 @@
-// Package demo is the built-in pair of models: a target and its draft, small enough to live in the repository and
-// to be decoded on a software adapter. README.md says what they are and how they were made.
+// Package demo is the built-in pair of models: a target and its draft, small enough to live in the repository and to be
+// decoded on a software adapter. README.md says what they are and how they were made.
 //
-// Native programs carry both files. In the browser the page serves them beside
-// itself, so that the WebAssembly module stays small and the files are cached
-// apart from it. What was fitted to the pair is small, and part of every build.
+// Native programs carry both files. In the browser the page serves them beside itself, so that the WebAssembly module
+// stays small and the files are cached apart from it. What was fitted to the pair is small, and part of every build.
 package demo
 
 import "embed"

@@ -233,8 +233,7 @@ type Weights struct {
 	File *safetensors.File
 	// Targets is the target's id of each of the head's: (DraftVocab).
 	Targets []int32
-	// Embedding reports whether the head has an embedding of its own, (Vocab, Hidden); otherwise it uses the
-	// target's.
+	// Embedding reports whether the head has an embedding of its own, (Vocab, Hidden); otherwise it uses the target's.
 	Embedding bool
 }
 

@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// The first reads are small and later ones larger: a header without a
-// tokenizer is a few kilobytes, one with a large vocabulary many megabytes, and
-// every read may be a request over a network.
+// The first reads are small and later ones larger: a header without a tokenizer is a few kilobytes, one with a large
+// vocabulary many megabytes, and every read may be a request over a network.
 const (
 	firstRead = 64 << 10
 	largeRead = 1 << 20

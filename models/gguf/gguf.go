@@ -246,8 +246,7 @@ func (f *File) readTensorInfo(c *cursor, i, align uint64) {
 	}
 }
 
-// place turns relative offsets into absolute ones and refuses tensors that
-// reach past the end or lie over each other.
+// place turns relative offsets into absolute ones and refuses tensors that reach past the end or lie over each other.
 func (f *File) place(c *cursor, align uint64) {
 	start := (c.pos + align - 1) &^ (align - 1)
 	if start > math.MaxInt64 {

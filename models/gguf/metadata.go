@@ -156,8 +156,7 @@ func (f *File) Float32s(key string) ([]float32, error) {
 // store one number per layer where others store one for all.
 func (f *File) IsArray(key string) bool { return f.values[key].array }
 
-// Uint32Or is Uint32 with a value for a key that is not there. A key that is
-// there with another type is still an error.
+// Uint32Or is Uint32 with a value for a key that is not there. A key that is there with another type is still an error.
 func (f *File) Uint32Or(key string, missing uint32) (uint32, error) {
 	return or(f, key, missing, f.Uint32)
 }

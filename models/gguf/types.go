@@ -93,8 +93,7 @@ func tensorBytes(t Type, dims []uint64) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// Bytes and elements must both stay in range: a quarter-byte type could
-	// overflow the count of its elements alone.
+	// Bytes and elements must both stay in range: a quarter-byte type could overflow the count of its elements alone.
 	if rows > math.MaxInt64/row || rows > math.MaxInt64/dims[0] {
 		return 0, fmt.Errorf("dimensions %v overflow", dims)
 	}

@@ -7,10 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// ParseGBNF reads a grammar in llama.cpp's notation: rules `name ::= alternatives`, of
-// which "root" is the text; literals "…", classes […] and [^…], any character .,
-// groups (…), repetitions * + ? {m} {m,} {m,n}, comments after #. Compiling ends with ctx, and is refused where it
-// takes more work than any text should.
+// ParseGBNF reads a grammar in llama.cpp's notation: rules `name ::= alternatives`, of which "root" is the text;
+// literals "…", classes […] and [^…], any character ., groups (…), repetitions * + ? {m} {m,} {m,n}, comments after #.
+// Compiling ends with ctx, and is refused where it takes more work than any text should.
 func ParseGBNF(ctx context.Context, source string) (*Grammar, error) {
 	return newBuilder(ctx).gbnf(source)
 }

@@ -1,10 +1,9 @@
-// Package grammar computes which tokens may come next so that a text stays within a grammar. Grammars are written
-// in GBNF, llama.cpp's notation, or derived from a JSON Schema. They compile to a pushdown automaton over bytes.
-// The automaton's states are built while a text is read and cached, so the set of tokens of each state is computed
-// once.
+// Package grammar computes which tokens may come next so that a text stays within a grammar. Grammars are written in
+// GBNF, llama.cpp's notation, or derived from a JSON Schema. They compile to a pushdown automaton over bytes. The
+// automaton's states are built while a text is read and cached, so the set of tokens of each state is computed once.
 //
-// A grammar restricts the target's draws. Drafts do not change the distribution, so speculation works with a
-// grammar as without one.
+// A grammar restricts the target's draws. Drafts do not change the distribution, so speculation works with a grammar as
+// without one.
 package grammar
 
 import (
@@ -70,8 +69,7 @@ func (g *Grammar) home(at int32) string {
 	return g.homes[after-1]
 }
 
-// maxOps bounds a grammar: an alternative of a few bytes can ask for a repetition of
-// thousands, and repetitions nest.
+// maxOps bounds a grammar: an alternative of a few bytes can ask for a repetition of thousands, and repetitions nest.
 const maxOps = 1 << 18
 
 type term struct {

@@ -8,12 +8,11 @@ import (
 	"strings"
 )
 
-// FromSchema is the grammar of the JSON values that a JSON Schema (2020-12) allows, each
-// written in one way: properties in the schema's order, numbers without needless
-// digits, strings free. Properties that the schema does not name are allowed where
-// additionalProperties says so; left out, it means false for objects that
-// name properties, as in llama.cpp. oneOf is read as anyOf. What cannot be held to is
-// refused with its name. Compiling ends with ctx, and is refused where it takes more work than any schema should.
+// FromSchema is the grammar of the JSON values that a JSON Schema (2020-12) allows, each written in one way: properties
+// in the schema's order, numbers without needless digits, strings free. Properties that the schema does not name are
+// allowed where additionalProperties says so; left out, it means false for objects that name properties, as in
+// llama.cpp. oneOf is read as anyOf. What cannot be held to is refused with its name. Compiling ends with ctx, and is
+// refused where it takes more work than any schema should.
 func FromSchema(ctx context.Context, schema []byte) (*Grammar, error) {
 	return newBuilder(ctx).schema(schema)
 }

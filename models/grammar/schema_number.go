@@ -13,8 +13,7 @@ type limit struct {
 	open            bool // the bound itself is not allowed
 }
 
-// number gives integers or numbers between the bounds of a schema. Numbers with bounds
-// are written without an exponent.
+// number gives integers or numbers between the bounds of a schema. Numbers with bounds are written without an exponent.
 func (s *schemaReader) number(n *node, path string, integer bool) sequence {
 	if v, ok := n.get("multipleOf"); ok && !(integer && v == json.Number("1")) {
 		return s.fail(path+"/multipleOf", "only 1 is supported, for integers; leave it out")

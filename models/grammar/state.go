@@ -29,8 +29,7 @@ type item struct {
 	under *stack
 }
 
-// State is the set of continuations of a text. It is immutable; one goroutine at a time uses the states of a
-// matcher.
+// State is the set of continuations of a text. It is immutable; one goroutine at a time uses the states of a matcher.
 type State struct {
 	tops []*stack // each before a byte, in order of their places
 	end  bool     // the text may end here

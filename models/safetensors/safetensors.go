@@ -38,8 +38,7 @@ const (
 // Dtype is a storage type, as the header names it.
 type Dtype string
 
-// The storage types whose elements this package decodes. Others are listed
-// and can be read as bytes.
+// The storage types whose elements this package decodes. Others are listed and can be read as bytes.
 const (
 	F32  Dtype = "F32"
 	F16  Dtype = "F16"

@@ -102,8 +102,7 @@ func (t *Tokenizer) loadBPE(f *gguf.File) error {
 	for i, r := range alphabet {
 		id, ok := t.ids[string(r)]
 		if !ok || t.kinds[id] == control {
-			// Vocabularies learned without every byte leave out some that
-			// UTF-8 never or hardly ever has.
+			// Vocabularies learned without every byte leave out some that UTF-8 never or hardly ever has.
 			id = unk
 		}
 		b.bytes[i] = id

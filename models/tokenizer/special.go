@@ -11,9 +11,8 @@ type fragment struct {
 	text string
 }
 
-// partition finds special tokens in text: user-defined ones always, control
-// and unknown ones when asked to. Longer tokens are found first, as llama.cpp
-// and Hugging Face's tokenizers do.
+// partition finds special tokens in text: user-defined ones always, control and unknown ones when asked to. Longer
+// tokens are found first, as llama.cpp and Hugging Face's tokenizers do.
 type partition struct {
 	lengths []specialLength // longest first
 }

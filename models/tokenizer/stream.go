@@ -13,9 +13,8 @@ type Stream struct {
 	stripSpace bool   // the next piece begins with a space that encoding put there
 }
 
-// NewStream begins a text that continues after the ids of a prompt. They decide
-// whether a SentencePiece vocabulary's first space belongs to the text: Encode
-// puts one before text that follows nothing or a special token.
+// NewStream begins a text that continues after the ids of a prompt. They decide whether a SentencePiece vocabulary's
+// first space belongs to the text: Encode puts one before text that follows nothing or a special token.
 func (t *Tokenizer) NewStream(prompt []int32) *Stream {
 	s := &Stream{t: t}
 	s.stripSpace = t.spm && t.prefix && (len(prompt) == 0 || t.standsAlone(prompt[len(prompt)-1]))

@@ -1,10 +1,9 @@
-// Package tokenizer turns text into token ids and back, as a GGUF file's tokenizer specifies: byte-level BPE
-// ("gpt2"), SentencePiece's BPE ("llama") and its unigram model ("t5"). Ids equal llama.cpp's, because published
-// files are tested against it; two models can only speculate together if they agree on ids. MetadataFromJSON
-// converts a tokenizer.json to such metadata.
+// Package tokenizer turns text into token ids and back, as a GGUF file's tokenizer specifies: byte-level BPE ("gpt2"),
+// SentencePiece's BPE ("llama") and its unigram model ("t5"). Ids equal llama.cpp's, because published files are tested
+// against it; two models can only speculate together if they agree on ids. MetadataFromJSON converts a tokenizer.json
+// to such metadata.
 //
-// A Tokenizer is safe for concurrent use. Errors are one line, start with "tokenizer:" and name the file and the
-// field.
+// A Tokenizer is safe for concurrent use. Errors are one line, start with "tokenizer:" and name the file and the field.
 package tokenizer
 
 import (

@@ -9,9 +9,8 @@ import (
 )
 
 // unigram is SentencePiece's unigram model (Kudo 2018, section 3.2): of all ways to cut a text into tokens, the one
-// whose scores, log probabilities, have the largest sum. A character that is no token costs more than any token,
-// and is written as byte tokens where there are some, as the unknown token where not; neighbouring unknown ones
-// become one.
+// whose scores, log probabilities, have the largest sum. A character that is no token costs more than any token, and is
+// written as byte tokens where there are some, as the unknown token where not; neighbouring unknown ones become one.
 type unigram struct {
 	ids     map[string]int32
 	scores  []float32

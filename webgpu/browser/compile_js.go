@@ -21,8 +21,7 @@ type compilation struct {
 	err    error
 }
 
-// MakeKernels compiles kernels side by side: the browser has several compiler threads, and one round trip does for
-// all.
+// MakeKernels compiles kernels side by side: the browser has several compiler threads, and one round trip does for all.
 func (d *backend) MakeKernels(sources []*webgpu.KernelSource) ([]id, []error) {
 	ids, failed := make([]id, len(sources)), make([]error, len(sources))
 	var missing []*webgpu.KernelSource
@@ -83,8 +82,7 @@ func (d *Device) Compile(sources []*webgpu.KernelSource) <-chan struct{} {
 	return all
 }
 
-// compileInBackground takes no lock: the bridge is safe for several goroutines, and NewKernels waits for its
-// answers.
+// compileInBackground takes no lock: the bridge is safe for several goroutines, and NewKernels waits for its answers.
 func (d *Device) compileInBackground(begun []*compilation) {
 	ended := make(chan struct{}, len(begun))
 	under := 0

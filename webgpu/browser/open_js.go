@@ -160,8 +160,7 @@ func (r *reader) truth(name string) bool {
 	return t
 }
 
-// size reads a limit. Sizes stay below 2 GiB, the most that 32-bit shader
-// indices are safe with, and a multiple of 4.
+// size reads a limit. Sizes stay below 2 GiB, the most that 32-bit shader indices are safe with, and a multiple of 4.
 func (r *reader) size(name string) int {
 	f, err := r.get(name).Float()
 	if err != nil && r.err == nil {

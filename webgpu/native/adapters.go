@@ -25,8 +25,7 @@ var quiet = sync.OnceFunc(func() {
 	}
 })
 
-// Adapters lists what Open could open, best first. Features are empty: they
-// are those of an open device.
+// Adapters lists what Open could open, best first. Features are empty: they are those of an open device.
 func Adapters() ([]webgpu.Info, error) {
 	quiet()
 	instance := newInstance()
@@ -93,8 +92,7 @@ func adapterLimits(a *wgpu.Adapter) webgpu.Limits {
 	l := a.GetLimits().Limits
 	out := webgpu.DefaultLimits()
 	raise := func(limit *int, offered uint64) {
-		// Sizes stay below 2 GiB, the most that 32-bit shader indices and the
-		// drivers' own arithmetic are safe with.
+		// Sizes stay below 2 GiB, the most that 32-bit shader indices and the drivers' own arithmetic are safe with.
 		*limit = max(*limit, int(min(offered, 1<<31-4)))
 	}
 	raise(&out.MaxBindingSize, l.MaxStorageBufferBindingSize&^3)

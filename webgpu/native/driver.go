@@ -307,9 +307,8 @@ func (drv *driver) flush(w *writeQueue) error {
 	return nil
 }
 
-// poll goes on until nothing is in flight or over says so. The library is never left to wait by
-// itself: its wait gives up after five seconds, takes what was submitted for done and frees
-// it, and a driver that still runs it crashes.
+// poll goes on until nothing is in flight or over says so. The library is never left to wait by itself: its wait gives
+// up after five seconds, takes what was submitted for done and frees it, and a driver that still runs it crashes.
 func (drv *driver) poll(over func() bool) {
 	for start := time.Now(); !drv.device.Poll(false, nil) && !over(); {
 		nap(time.Since(start))

@@ -16,8 +16,7 @@ const (
 	perKey  = 100
 )
 
-// machine renders one template once. The first error stops it: every step
-// looks whether there is one.
+// machine renders one template once. The first error stops it: every step looks whether there is one.
 type machine struct {
 	out    *strings.Builder
 	line   int

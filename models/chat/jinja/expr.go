@@ -51,8 +51,7 @@ func (p *parser) conditional(then expr) expr {
 	})
 }
 
-// chain reads operators of one rank that associate to the left. A long chain is
-// a deep tree, so it counts as nesting.
+// chain reads operators of one rank that associate to the left. A long chain is a deep tree, so it counts as nesting.
 func (p *parser) chain(operand func() expr, join func(l expr) (expr, bool)) expr {
 	depth := p.depth
 	x := operand()

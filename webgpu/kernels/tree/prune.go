@@ -34,8 +34,7 @@ const (
 )
 
 // PruneHead returns the head of Net at the start of a draft: the tree consists of the root, which proposes, and may
-// grow to the given number of nodes; candidates remain if their confidence is above beta, in the open interval (0,
-// 1).
+// grow to the given number of nodes; candidates remain if their confidence is above beta, in the open interval (0, 1).
 func PruneHead(nodes int, beta float64) [PruneHeadWords]uint32 {
 	return [PruneHeadWords]uint32{1, 1, uint32(nodes), kernels.Word(math.Log(beta) - math.Log1p(-beta))}
 }
