@@ -21,6 +21,7 @@ import (
 
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
+	"foretoken/models/llama"
 )
 
 type convertOptions struct {
@@ -105,7 +106,7 @@ func (o *convertOptions) run(ctx context.Context, c *console) error {
 			Seconds float64 `json:"seconds"`
 		}{o.out, src.Size(), seconds})
 	}
-	fmt.Fprintf(c.err, "%s: %s in %.1f s\n", printable(o.out), bytesText(src.Size()), seconds)
+	fmt.Fprintf(c.err, "%s: %s in %.1f s\n", printable(o.out), llama.Size(src.Size()), seconds)
 	return nil
 }
 

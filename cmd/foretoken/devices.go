@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"foretoken/models/llama"
 	"foretoken/webgpu"
 	"foretoken/webgpu/native"
 	"foretoken/webgpu/open"
@@ -124,20 +125,7 @@ func (d *deviceInfo) print(c *console) error {
 	_, err := fmt.Fprintf(c.out, "%s: %s (%s%s)\n%s%s  limits   %s a binding, %s a buffer, %d storage buffers, "+
 		"%s and %d invocations a workgroup, %d workgroups a dimension\n",
 		d.Backend, printable(d.Name), d.Type, mark, driver, features,
-		bytesText(int64(l.BindingBytes)), bytesText(int64(l.BufferBytes)), l.StorageBuffers,
-		bytesText(int64(l.WorkgroupBytes)), l.WorkgroupInvocations, l.Workgroups)
+		llama.Size(int64(l.BindingBytes)), llama.Size(int64(l.BufferBytes)), l.StorageBuffers,
+		llama.Size(int64(l.WorkgroupBytes)), l.WorkgroupInvocations, l.Workgroups)
 	return err
-}
-
-// bytesText formats a size in binary units, without a fraction if it is exact.
-func bytesText(n int64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	x, i := float64(n), 0
-	for x >= 1024 && i < len(units)-1 {
-		x, i = x/1024, i+1
-	}
-	if x == float64(int64(x)) {
-		return fmt.Sprintf("%d %s", int64(x), units[i])
-	}
-	return fmt.Sprintf("%.1f %s", x, units[i])
 }

@@ -192,18 +192,18 @@ func appendAny[T any](out []any, v []T) []any {
 // print writes the listing; keys are in the file's order.
 func (i *inspection) print(c *console, keys []string) error {
 	w := tabwriter.NewWriter(c.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s: GGUF version %d, %s\n", printable(i.File), i.Version, bytesText(i.Bytes))
+	fmt.Fprintf(w, "%s: GGUF version %d, %s\n", printable(i.File), i.Version, llama.Size(i.Bytes))
 	fmt.Fprintf(w, "\nmetadata: %d entries\n", len(keys))
 	for _, key := range keys {
 		fmt.Fprintf(w, "  %s\t%s\n", printable(key), valueText(i.Metadata[key]))
 	}
-	fmt.Fprintf(w, "\ntensors: %d, %d parameters, %s\n", len(i.Tensors), i.Parameters, bytesText(i.DataBytes))
+	fmt.Fprintf(w, "\ntensors: %d, %d parameters, %s\n", len(i.Tensors), i.Parameters, llama.Size(i.DataBytes))
 	for _, t := range i.Tensors {
 		shape := make([]string, len(t.Shape))
 		for d, n := range t.Shape {
 			shape[d] = fmt.Sprint(n)
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", printable(t.Name), t.Type, strings.Join(shape, " × "), bytesText(t.Bytes))
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", printable(t.Name), t.Type, strings.Join(shape, " × "), llama.Size(t.Bytes))
 	}
 	fmt.Fprintf(w, "\nstored as: %s\n", typesText(i.Types, i.Parameters))
 	fmt.Fprintf(w, "tokenizer: %s\n", i.Tokenizer.text())

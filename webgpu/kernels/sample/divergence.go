@@ -28,10 +28,11 @@ var divergence = kernels.RowKernel{Shaders: shaders, Serial: "noise divergence_p
 	Access:  append(kernels.Inputs(2), webgpu.ReadWrite, webgpu.ReadOnly, webgpu.ReadWrite),
 	Host:    kernels.Host{Ref: divergenceRef, Entry: "divergence"}}
 
-// RecordDivergence compares the processed distributions p and q of target and draft, in one dispatch. A row's record is
+// RecordDivergence compares the processed distributions p and q of target and draft, in one
+// dispatch. A row's record is
 //
-// 	0 √JSD in [0, 1] (f32), base 2: JSD = KL(p‖m)/2 + KL(q‖m)/2 with m = (p+q)/2
-// 	1 1 if the target can emit the drafted token: no filter or mask excludes it
+//	0 √JSD in [0, 1] (f32), base 2: JSD = KL(p‖m)/2 + KL(q‖m)/2 with m = (p+q)/2
+//	1 1 if the target can emit the drafted token: no filter or mask excludes it
 //
 // At temperature 0 p and q are the softmaxes at temperature 1 without filters. The distance of equal rows is exactly 0.
 // A row with a NaN or an infinite logit, or with -inf alone, has no distribution; its distance is an arbitrary number
