@@ -44,15 +44,24 @@ type Draft struct {
 	Drafted int
 	Bin     int     // the entropy bin that the round fell in, from 1; 0 where there are no bins
 	Phi     float64 // Φ of the round's meta-path in nats, where there is a bin
+	Pass    *Pass   // the target's answer, if the run that drafted the tree also verified it
 }
 
 // Drafter proposes continuations for the target to verify. It belongs to a
 // pair of models; what belongs to a request lives in a DraftSession.
 type Drafter interface {
-	// Begin starts a request, prefilling the draft model with all of prompt but its
-	// last token. progress, when not nil, is called with how many tokens
-	// are done.
-	Begin(ctx context.Context, prompt []int32, s Sampling, progress func(done int)) (DraftSession, error)
+	// Begin starts a request, prefilling the draft model with all of the prompt but its last token.
+	Begin(ctx context.Context, o SessionOptions) (DraftSession, error)
+}
+
+// SessionOptions are a draft session's.
+type SessionOptions struct {
+	Prompt   []int32
+	Sampling Sampling
+	Progress func(done int) // called with the number of tokens prefilled; may be nil
+	Pass     PassKind       // the pass that verifies the drafts
+	// Joint can run the pass together with the draft; nil: the target cannot, or a guide has to see the tree before.
+	Joint JointTarget
 }
 
 // DraftSession drafts for one request.
@@ -87,9 +96,7 @@ var (
 )
 
 // Begin does nothing.
-func (None) Begin(context.Context, []int32, Sampling, func(int)) (DraftSession, error) {
-	return None{}, nil
-}
+func (None) Begin(context.Context, SessionOptions) (DraftSession, error) { return None{}, nil }
 
 // Propose proposes the root alone.
 func (None) Propose(_ context.Context, seq []int32, _ Budget) (*Draft, error) {

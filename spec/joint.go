@@ -15,15 +15,6 @@ type JointTarget interface {
 	DraftVerify(ctx context.Context, draft DraftModel, r *JointRequest) (*JointResult, error)
 }
 
-// JointSession is a DraftSession that can draft in the run of the target's pass.
-type JointSession interface {
-	DraftSession
-	// ProposeVerify is Propose and a target's pass in one run. It returns no draft if session and target cannot do
-	// that; Propose follows then. It returns a draft without a pass if the tree is not the one that the device
-	// verified.
-	ProposeVerify(ctx context.Context, seq []int32, b Budget, target JointTarget, kind PassKind) (*Draft, *Pass, error)
-}
-
 // JointRequest asks for a draft and its verification. PassChain and PassDivergence take a chain as DraftSampled samples
 // it, all others a tree as DraftTree grows it.
 type JointRequest struct {

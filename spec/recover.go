@@ -50,5 +50,5 @@ func (r *request) endSession() {
 	if r.session != nil && !same(r.session, r.parts.Drafter) {
 		r.learners = slices.DeleteFunc(r.learners, func(o Observer) bool { return same(r.session, o) })
 	}
-	r.session, r.joint = nil, nil
+	r.session = nil
 }

@@ -12,27 +12,25 @@ import (
 // request is a generation under way.
 type request struct {
 	*Generator
-	opts        Options
-	emit        func(*Event) error
-	limits      Limits
-	prompt      int     // tokens of the prompt
-	seq         []int32 // all committed tokens; the target's cache lacks the last
-	session     DraftSession
-	stats       Stats
-	event       Event
-	rootOnly    Tree         // for rounds without a proposal
-	joint       JointSession // session, if it and the target may draft and verify in one run
-	jointTarget JointTarget
-	pass        Pass // the target's answer to the round's draft
-	shaping     Shaping
-	logits      []float32
-	verdict     Verdict
-	drafted     bool  // the session proposed the draft of the verdict
-	draft       Draft // for rounds without a proposal
-	tokens      []int32
-	origins     []Origin
-	start       time.Time
-	mark        time.Time // since when nothing was charged to any phase
+	opts     Options
+	emit     func(*Event) error
+	limits   Limits
+	prompt   int     // tokens of the prompt
+	seq      []int32 // all committed tokens; the target's cache lacks the last
+	session  DraftSession
+	stats    Stats
+	event    Event
+	rootOnly Tree // for rounds without a proposal
+	pass     Pass // the target's answer to the round's draft
+	shaping  Shaping
+	logits   []float32
+	verdict  Verdict
+	drafted  bool  // the session proposed the draft of the verdict
+	draft    Draft // for rounds without a proposal
+	tokens   []int32
+	origins  []Origin
+	start    time.Time
+	mark     time.Time // since when nothing was charged to any phase
 
 	learners []Observer // the parts that learn from rounds
 	warming  bool       // Options.Ready has not returned true
@@ -144,15 +142,16 @@ func (r *request) fill(ctx context.Context, body []int32, held int, target, draf
 // begin starts a draft session after the committed tokens.
 func (r *request) begin(ctx context.Context, progress func(int)) error {
 	r.endSession()
+	o := SessionOptions{Prompt: r.seq, Sampling: r.opts.Sampling, Progress: progress,
+		Pass: r.parts.Verifier.Pass(r.opts.Sampling)}
+	if r.opts.Guide == nil {
+		o.Joint, _ = r.target.(JointTarget)
+	}
 	var err error
-	if r.session, err = r.parts.Drafter.Begin(ctx, r.seq, r.opts.Sampling, progress); err != nil {
+	if r.session, err = r.parts.Drafter.Begin(ctx, o); err != nil {
 		return err
 	}
 	r.addLearner(r.session)
-	// A guide has to see the tree before the target does.
-	if r.jointTarget, _ = r.target.(JointTarget); r.opts.Guide == nil && r.jointTarget != nil {
-		r.joint, _ = r.session.(JointSession)
-	}
 	return nil
 }
 
@@ -208,21 +207,14 @@ func (r *request) decide(ctx context.Context) (d *Draft, asked bool, err error) 
 	}
 	b = Budget{Levels: min(b.Levels, free.Levels), Width: min(b.Width, free.Width), Nodes: min(b.Nodes, free.Nodes)}
 	verifier, sampling := r.parts.Verifier, r.opts.Sampling
-	kind, pass := verifier.Pass(sampling), (*Pass)(nil)
 	begun := r.parts.Clock()
 	if asked = b.drafts(); asked {
-		if r.joint != nil {
-			if d, pass, err = r.joint.ProposeVerify(ctx, r.seq, b, r.jointTarget, kind); err != nil {
-				return nil, true, err
-			}
+		if d, err = r.session.Propose(ctx, r.seq, b); err != nil {
+			return nil, true, err
 		}
-		if e.Joint = d != nil; !e.Joint {
-			d, err = r.session.Propose(ctx, r.seq, b)
+		if e.Joint = d.Pass != nil; !e.Joint {
 			now := r.parts.Clock()
 			e.Draft, begun = now.Sub(begun), now
-			if err != nil {
-				return nil, true, err
-			}
 		}
 		if err := r.checkDraft(d, b); err != nil {
 			return nil, true, err
@@ -232,12 +224,13 @@ func (r *request) decide(ctx context.Context) (d *Draft, asked bool, err error) 
 		r.draft = Draft{Tree: &r.rootOnly}
 		d = &r.draft
 	}
+	pass := d.Pass
 	if pass == nil {
 		if err := r.shape(d.Tree); err != nil {
 			return nil, asked, err
 		}
 		pass = &r.pass
-		if err := pass.run(ctx, r.target, kind, d, sampling); err != nil {
+		if err := pass.run(ctx, r.target, verifier.Pass(sampling), d, sampling); err != nil {
 			return nil, asked, err
 		}
 	}

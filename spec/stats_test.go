@@ -54,7 +54,7 @@ func (p *play) Prefill(_ context.Context, t []int32, _ func(int)) error {
 	return nil
 }
 
-func (p *play) Begin(context.Context, []int32, Sampling, func(int)) (DraftSession, error) {
+func (p *play) Begin(context.Context, SessionOptions) (DraftSession, error) {
 	p.pass(4)
 	return playSession{p}, nil
 }

@@ -55,7 +55,7 @@ func TestDraftPruned(t *testing.T) {
 					model.Reset()
 					d := &adapt.C2TDrafter{Model: model, Classifier: c, TopK: k, Depth: depth}
 					drafters = append(drafters, d)
-					session, err := d.Begin(background, text[:3], s, nil)
+					session, err := d.Begin(background, spec.SessionOptions{Prompt: text[:3], Sampling: s})
 					if err != nil {
 						t.Fatal(err)
 					}

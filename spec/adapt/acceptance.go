@@ -109,13 +109,11 @@ var (
 	_ spec.Observer = (*AcceptanceDrafter)(nil)
 )
 
-func (a *AcceptanceDrafter) Begin(
-	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
-) (spec.DraftSession, error) {
+func (a *AcceptanceDrafter) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftSession, error) {
 	session := &acceptanceSession{
-		LevelSession: draft.NewLevelSession(a.Model, s, a.Uncoupled), stop: a.Stop,
+		LevelSession: draft.NewLevelSession(a.Model, o, a.Uncoupled), stop: a.Stop,
 	}
-	return session, session.Prefill(ctx, prompt, progress)
+	return session, session.Prefill(ctx, o)
 }
 
 func (a *AcceptanceDrafter) Observe(e *spec.Event) { a.Stop.Observe(e) }

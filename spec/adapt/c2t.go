@@ -108,11 +108,9 @@ type C2TDrafter struct {
 
 var _ spec.Drafter = (*C2TDrafter)(nil)
 
-func (c *C2TDrafter) Begin(
-	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
-) (spec.DraftSession, error) {
-	session := &c2tSession{LevelSession: draft.NewLevelSession(c.Model, s, c.Uncoupled), drafter: c}
-	return session, session.Prefill(ctx, prompt, progress)
+func (c *C2TDrafter) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftSession, error) {
+	session := &c2tSession{LevelSession: draft.NewLevelSession(c.Model, o, c.Uncoupled), drafter: c}
+	return session, session.Prefill(ctx, o)
 }
 
 type c2tSession struct {

@@ -21,10 +21,8 @@ type HeteroDrafter struct {
 var _ spec.Drafter = (*HeteroDrafter)(nil)
 
 // Begin implements Drafter. It fails if there are no bins for the way the session ranks its trees.
-func (h *HeteroDrafter) Begin(
-	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
-) (spec.DraftSession, error) {
-	coupled := s.Temperature > 0 && !h.Uncoupled
+func (h *HeteroDrafter) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftSession, error) {
+	coupled := o.Sampling.Temperature > 0 && !h.Uncoupled
 	fit := h.Bins.Greedy
 	if coupled {
 		fit = h.Bins.Coupled
@@ -38,9 +36,9 @@ func (h *HeteroDrafter) Begin(
 			"(temperature 0 or uncoupled); fit them with foretoken calibrate hetero")
 	}
 	session := &heteroSession{
-		LevelSession: draft.NewLevelSession(h.Model, s, h.Uncoupled), settings: h.HeteroSettings, fit: fit,
+		LevelSession: draft.NewLevelSession(h.Model, o, h.Uncoupled), settings: h.HeteroSettings, fit: fit,
 	}
-	return session, session.Prefill(ctx, prompt, progress)
+	return session, session.Prefill(ctx, o)
 }
 
 type heteroSession struct {

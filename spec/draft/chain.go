@@ -112,14 +112,12 @@ type RankedChain struct {
 
 var _ spec.Drafter = (*RankedChain)(nil)
 
-func (r *RankedChain) Begin(
-	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
-) (spec.DraftSession, error) {
+func (r *RankedChain) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftSession, error) {
 	session := &rankedSession{
-		LevelSession: NewLevelSession(r.Model, s, r.Uncoupled),
+		LevelSession: NewLevelSession(r.Model, o, r.Uncoupled),
 		rule:         ruled{rule: r.Rule}, run: RunLength{Fixed: r.Ahead},
 	}
-	return session, session.Prefill(ctx, prompt, progress)
+	return session, session.Prefill(ctx, o)
 }
 
 type rankedSession struct {

@@ -222,9 +222,8 @@ func (dropper) Keep(drawn []spec.Drawn) bool { return drawn[len(drawn)-1].Token 
 // dropping is a SampledChain that asks a cutter.
 type dropping struct{ SampledChain }
 
-func (d *dropping) Begin(ctx context.Context, prompt []int32, s spec.Sampling, progress func(int)) (spec.DraftSession,
-	error) {
-	session, err := d.SampledChain.Begin(ctx, prompt, s, progress)
+func (d *dropping) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftSession, error) {
+	session, err := d.SampledChain.Begin(ctx, o)
 	session.(*chainSession).rule.keepAll = false
 	return session, err
 }

@@ -17,7 +17,7 @@ type PromptLookup struct {
 
 var _ spec.Drafter = PromptLookup{}
 
-func (p PromptLookup) Begin(context.Context, []int32, spec.Sampling, func(int)) (spec.DraftSession, error) {
+func (p PromptLookup) Begin(context.Context, spec.SessionOptions) (spec.DraftSession, error) {
 	return &lookupSession{find: p.find}, nil
 }
 
@@ -43,7 +43,7 @@ type RecentLookup struct {
 
 var _ spec.Drafter = RecentLookup{}
 
-func (r RecentLookup) Begin(context.Context, []int32, spec.Sampling, func(int)) (spec.DraftSession, error) {
+func (r RecentLookup) Begin(context.Context, spec.SessionOptions) (spec.DraftSession, error) {
 	return &lookupSession{find: r.find}, nil
 }
 
@@ -70,7 +70,7 @@ type MapLookup struct {
 
 var _ spec.Drafter = MapLookup{}
 
-func (m MapLookup) Begin(context.Context, []int32, spec.Sampling, func(int)) (spec.DraftSession, error) {
+func (m MapLookup) Begin(context.Context, spec.SessionOptions) (spec.DraftSession, error) {
 	session := &mapSession{size: m.Size, keys: map[string]*mapKey{}}
 	session.find = session.look
 	return session, nil

@@ -9,7 +9,7 @@ import (
 )
 
 func TestMapLookupKeysAndCounts(t *testing.T) {
-	session, err := MapLookup{Size: 2}.Begin(context.Background(), nil, spec.Sampling{}, nil)
+	session, err := MapLookup{Size: 2}.Begin(context.Background(), spec.SessionOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestMapLookupKeysAndCounts(t *testing.T) {
 		t.Errorf("%v (%v)", d.Tree.Tokens, err)
 	}
 	for _, m := range []MapLookup{{0}, {3}} {
-		session, err := m.Begin(context.Background(), nil, spec.Sampling{}, nil)
+		session, err := m.Begin(context.Background(), spec.SessionOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,10 +25,7 @@ type ShapedTree struct {
 	Uncoupled bool
 }
 
-var (
-	_ spec.Drafter      = (*ShapedTree)(nil)
-	_ spec.JointSession = (*shapedSession)(nil)
-)
+var _ spec.Drafter = (*ShapedTree)(nil)
 
 // ShapeBudget is the most that a tree of a shape may use.
 func ShapeBudget(shape [][]int) spec.Budget {
@@ -43,18 +40,16 @@ func ShapeBudget(shape [][]int) spec.Budget {
 	return b
 }
 
-func (t *ShapedTree) Begin(
-	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
-) (spec.DraftSession, error) {
+func (t *ShapedTree) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftSession, error) {
 	uncoupled := t.Uncoupled || t.Sampler != nil
-	session := &shapedSession{LevelSession: NewLevelSession(t.Model, s, uncoupled), shape: t.Shape}
+	session := &shapedSession{LevelSession: NewLevelSession(t.Model, o, uncoupled), shape: t.Shape}
 	lim := t.Model.Limits()
 	session.k = min(ShapeBudget(t.Shape).Width, lim.TopK, lim.MaxRows)
-	if s.Temperature > 0 {
+	if o.Sampling.Temperature > 0 {
 		session.sampler = t.Sampler
 	}
 	session.request.Build = session.build
-	return session, session.Prefill(ctx, prompt, progress)
+	return session, session.Prefill(ctx, o)
 }
 
 type shapedSession struct {
@@ -122,6 +117,20 @@ func (s *shapedSession) Propose(ctx context.Context, seq []int32, b spec.Budget)
 	if !s.asks(seq, b) {
 		return &s.Draft, nil
 	}
+	// The shape says beforehand which candidates are beams and nodes.
+	if s.pass == spec.PassOutputs || s.pass == spec.PassSampled && s.sampler != nil {
+		result, err := s.draftVerify(ctx, seq, &s.request)
+		if err != nil {
+			return nil, err
+		}
+		if result != nil {
+			d := s.propose(result.Tree, result.Levels)
+			if s.pass == spec.PassOutputs || result.Pass.Children != nil {
+				d.Pass = &result.Pass
+			}
+			return d, nil
+		}
+	}
 	var levels []spec.Level
 	foreseen := false // the draft ran through all levels
 	err := s.Feed(ctx, seq, func(pending []int32) (err error) {
@@ -169,26 +178,6 @@ func (s *shapedSession) Propose(ctx context.Context, seq []int32, b spec.Budget)
 func (s *shapedSession) beginTree() {
 	s.rows, s.level = append(s.rows[:0], -1), append(s.level[:0], place{})
 	s.row, s.fed = 0, 1
-}
-
-// ProposeVerify implements JointSession: the shape says beforehand which candidates are beams and nodes.
-func (s *shapedSession) ProposeVerify(
-	ctx context.Context, seq []int32, b spec.Budget, target spec.JointTarget, kind spec.PassKind,
-) (*spec.Draft, *spec.Pass, error) {
-	sampled := kind == spec.PassSampled && s.sampler != nil
-	if kind != spec.PassOutputs && !sampled || !s.asks(seq, b) {
-		return nil, nil, nil
-	}
-	s.request.Pass = kind
-	result, err := s.DraftVerify(ctx, seq, target, &s.request)
-	if result == nil || err != nil {
-		return nil, nil, err
-	}
-	d := s.propose(result.Tree, result.Levels)
-	if sampled && result.Pass.Children == nil {
-		return d, nil, nil
-	}
-	return d, &result.Pass, nil
 }
 
 // asks sets the request to a tree within the budget, without its pending tokens, and reports whether the tree has

@@ -67,7 +67,7 @@ func TestShapedTreesAreTheirShape(t *testing.T) {
 					}
 					name := fmt.Sprintf("vocabulary %d, shape %v, T=%v, drawn %v", vocab, shape, s.Temperature, drawn)
 					draft.Target = nil
-					session, err := shaped.Begin(context.Background(), prompt, s, nil)
+					session, err := shaped.Begin(context.Background(), spec.SessionOptions{Prompt: prompt, Sampling: s})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -115,8 +115,8 @@ func TestShapedTreesKeepWithinBudgets(t *testing.T) {
 		target := spectest.NewTarget(&spectest.Script{Vocab: 30, Steps: 1e6}, 96, 64)
 		draft := spectest.NewDraft(target, context1, 0.3)
 		draft.Target = nil
-		session, err := (&ShapedTree{Model: draft, Shape: shape}).Begin(context.Background(), prompt, spec.Sampling{},
-			nil)
+		o := spec.SessionOptions{Prompt: prompt}
+		session, err := (&ShapedTree{Model: draft, Shape: shape}).Begin(context.Background(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +155,8 @@ func TestShapedTreesKeepWithinBudgets(t *testing.T) {
 	target := spectest.NewTarget(&spectest.Script{Vocab: 30, Steps: 1e6}, 96, 64)
 	draft := spectest.NewDraft(target, 96, 0.3)
 	draft.Target = nil
-	session, err := (&ShapedTree{Model: draft, Shape: shape}).Begin(context.Background(), prompt, spec.Sampling{}, nil)
+	o := spec.SessionOptions{Prompt: prompt}
+	session, err := (&ShapedTree{Model: draft, Shape: shape}).Begin(context.Background(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 // Package draft proposes continuations with a draft model or by looking the text up: trees as EAGLE-2 grows them,
 // trees of a fixed shape, sampled chains and n-grams. Sequence and LevelSession keep a draft model in step with the
-// target, here and in the packages above. Where the target can verify in the run that drafts, a session implements
-// spec.JointSession.
+// target, here and in the packages above.
 package draft
 
 import (
@@ -22,13 +21,13 @@ type Sequence struct {
 
 // Prefill begins a request: the draft consumes the prompt but for its last token, of which it may hold
 // a part from the request before.
-func (s *Sequence) Prefill(ctx context.Context, prompt []int32, progress func(done int)) error {
-	body := prompt[:len(prompt)-1]
-	if len(prompt) > s.Model.Limits().Context {
+func (s *Sequence) Prefill(ctx context.Context, o spec.SessionOptions) error {
+	body := o.Prompt[:len(o.Prompt)-1]
+	if len(o.Prompt) > s.Model.Limits().Context {
 		body = nil
 	}
 	s.Consumed = s.Model.ReusePrefix(body)
-	fed, err := s.Follow(ctx, body, 0, progress)
+	fed, err := s.Follow(ctx, body, 0, o.Progress)
 	if err == nil && fed > 0 {
 		err = s.Model.Sync()
 	}
@@ -88,19 +87,6 @@ func (s *Sequence) Feed(ctx context.Context, seq []int32, draft func(pending []i
 	return s.Advance(seq)
 }
 
-// DraftVerify has the target draft and verify after seq in one run. It returns nil if the target cannot.
-func (s *Sequence) DraftVerify(
-	ctx context.Context, seq []int32, target spec.JointTarget, r *spec.JointRequest,
-) (result *spec.JointResult, err error) {
-	if r.Pending, err = s.Pending(ctx, seq); err != nil {
-		return nil, err
-	}
-	if result, err = target.DraftVerify(ctx, s.Model, r); result == nil || err != nil {
-		return nil, err
-	}
-	return result, s.Advance(seq)
-}
-
 // CommitBeams makes accepted beams part of the draft's sequence.
 func (s *Sequence) CommitBeams(beams []int32) error {
 	if err := s.Model.Commit(beams); err != nil {
@@ -128,21 +114,15 @@ type TreeDrafter struct {
 	Uncoupled bool
 }
 
-var (
-	_ spec.Drafter      = (*TreeDrafter)(nil)
-	_ spec.JointSession = (*treeSession)(nil)
-	_ spec.JointSession = (*chainSession)(nil)
-)
+var _ spec.Drafter = (*TreeDrafter)(nil)
 
-func (t *TreeDrafter) Begin(
-	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
-) (spec.DraftSession, error) {
-	session := newTreeSession(t.Model, s, t.Uncoupled)
-	return session, session.Prefill(ctx, prompt, progress)
+func (t *TreeDrafter) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftSession, error) {
+	session := newTreeSession(t.Model, o, t.Uncoupled)
+	return session, session.Prefill(ctx, o)
 }
 
-func newTreeSession(model spec.DraftModel, s spec.Sampling, uncoupled bool) *treeSession {
-	t := &treeSession{LevelSession: NewLevelSession(model, s, uncoupled)}
+func newTreeSession(model spec.DraftModel, o spec.SessionOptions, uncoupled bool) *treeSession {
+	t := &treeSession{LevelSession: NewLevelSession(model, o, uncoupled)}
 	t.request.Build = func(levels []spec.Level) (*spec.Tree, error) {
 		return t.builder.Build(t.last, levels, t.request.Nodes)
 	}
@@ -164,13 +144,33 @@ type LevelSession struct {
 	builder spec.Builder
 	built   bool // the proposal is of builder, not of Tree
 	beams   []int32
+	joint   spec.JointTarget // as in SessionOptions
+	pass    spec.PassKind
 }
 
 // NewLevelSession is a session's part for a model. At temperature 0 there is no noise to be coupled by.
-func NewLevelSession(model spec.DraftModel, s spec.Sampling, uncoupled bool) LevelSession {
+func NewLevelSession(model spec.DraftModel, o spec.SessionOptions, uncoupled bool) LevelSession {
 	grower, _ := model.(spec.Grower)
-	coupled := s.Temperature > 0 && !uncoupled
-	return LevelSession{Sequence: Sequence{Model: model}, Grower: grower, Coupled: coupled, Sampling: s}
+	coupled := o.Sampling.Temperature > 0 && !uncoupled
+	return LevelSession{Sequence: Sequence{Model: model}, Grower: grower, Coupled: coupled, Sampling: o.Sampling,
+		joint: o.Joint, pass: o.Pass}
+}
+
+// draftVerify has the target draft and verify after seq in one run. It returns nil if the target cannot.
+func (l *LevelSession) draftVerify(
+	ctx context.Context, seq []int32, r *spec.JointRequest,
+) (result *spec.JointResult, err error) {
+	if l.joint == nil {
+		return nil, nil
+	}
+	if r.Pending, err = l.Pending(ctx, seq); err != nil {
+		return nil, err
+	}
+	r.Pass = l.pass
+	if result, err = l.joint.DraftVerify(ctx, l.Model, r); result == nil || err != nil {
+		return nil, err
+	}
+	return result, l.Advance(seq)
 }
 
 // ProposeRoot proposes the last committed token alone, in Tree: the round decodes plainly unless nodes are added.
@@ -243,28 +243,24 @@ func (t *treeSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (
 	if depth < 0 {
 		return t.ProposeRoot(seq), nil
 	}
+	if t.pass == spec.PassOutputs {
+		t.last, t.request.Nodes = seq[len(seq)-1], b.Nodes
+		t.request.DraftRequest = spec.DraftRequest{Depth: depth, K: width, Coupled: t.Coupled, Sampling: t.Sampling}
+		result, err := t.draftVerify(ctx, seq, &t.request)
+		if err != nil {
+			return nil, err
+		}
+		if result != nil {
+			t.Draft = spec.Draft{Tree: result.Tree, Levels: result.Levels, Pass: &result.Pass}
+			t.Drafted, t.built = true, true
+			return &t.Draft, nil
+		}
+	}
 	levels, err := t.DraftTree(ctx, seq, depth, width)
 	if err != nil {
 		return nil, err
 	}
 	return t.ProposeTree(seq, b.Nodes, spec.Draft{Levels: levels})
-}
-
-func (t *treeSession) ProposeVerify(
-	ctx context.Context, seq []int32, b spec.Budget, target spec.JointTarget, kind spec.PassKind,
-) (*spec.Draft, *spec.Pass, error) {
-	width, depth := t.Room(seq, b)
-	if kind != spec.PassOutputs || depth < 0 {
-		return nil, nil, nil
-	}
-	t.last, t.request.Nodes = seq[len(seq)-1], b.Nodes
-	t.request.DraftRequest = spec.DraftRequest{Depth: depth, K: width, Coupled: t.Coupled, Sampling: t.Sampling}
-	result, err := t.DraftVerify(ctx, seq, target, &t.request)
-	if result == nil || err != nil {
-		return nil, nil, err
-	}
-	t.Draft, t.Drafted, t.built = spec.Draft{Tree: result.Tree, Levels: result.Levels}, true, true
-	return &t.Draft, &result.Pass, nil
 }
 
 // SampledChain draws a chain token by token from the draft's processed distribution,
@@ -286,43 +282,49 @@ type SampledChain struct {
 
 var _ spec.Drafter = (*SampledChain)(nil)
 
-func (c *SampledChain) Begin(
-	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
-) (spec.DraftSession, error) {
-	if c.Matched && c.Rule == nil && s.Temperature == 0 {
-		session := newTreeSession(c.Model, s, true)
-		return session, session.Prefill(ctx, prompt, progress)
+func (c *SampledChain) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftSession, error) {
+	if c.Matched && c.Rule == nil && o.Sampling.Temperature == 0 {
+		session := newTreeSession(c.Model, o, true)
+		return session, session.Prefill(ctx, o)
 	}
 	session := &chainSession{
-		LevelSession: NewLevelSession(c.Model, s, !c.Coupled),
+		LevelSession: NewLevelSession(c.Model, o, !c.Coupled),
 		rule:         ruled{rule: c.Rule, keepAll: true}, run: RunLength{Fixed: c.Ahead},
 	}
-	return session, session.Prefill(ctx, prompt, progress)
+	return session, session.Prefill(ctx, o)
 }
 
 type chainSession struct {
 	LevelSession
-	rule  ruled
-	run   RunLength
-	joint spec.JointRequest
-	drawn int     // tokens drawn for the last proposal, those beyond its end included
-	zeros []int32 // a chain has one beam a level
-}
-
-// most returns how many tokens a chain within a budget may have.
-func (c *chainSession) most(seq []int32, b spec.Budget) int {
-	c.drawn = 0
-	return min(b.Levels, b.Nodes-1, c.Levels(seq, 1))
+	rule    ruled
+	run     RunLength
+	request spec.JointRequest
+	drawn   int     // tokens drawn for the last proposal, those beyond its end included
+	zeros   []int32 // a chain has one beam a level
 }
 
 func (c *chainSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
-	most := c.most(seq, b)
+	c.drawn = 0
+	most := min(b.Levels, b.Nodes-1, c.Levels(seq, 1))
 	if most < 1 {
 		return c.ProposeRoot(seq), nil
 	}
 	drawn := most
 	if c.rule.rule != nil {
 		drawn = c.run.Next(most, 0)
+	} else if c.pass == spec.PassChain || c.pass == spec.PassDivergence {
+		c.request.Count, c.request.Coupled, c.request.Sampling = most, c.Coupled, c.Sampling
+		result, err := c.draftVerify(ctx, seq, &c.request)
+		if err != nil {
+			return nil, err
+		}
+		if result != nil {
+			d, err := c.propose(seq, result.Drawn, most, most, true)
+			if err == nil {
+				d.Pass = &result.Pass
+			}
+			return d, err
+		}
 	}
 	var tokens []spec.Drawn
 	err := c.Feed(ctx, seq, func(pending []int32) (err error) {
@@ -343,23 +345,6 @@ func (c *chainSession) Propose(ctx context.Context, seq []int32, b spec.Budget) 
 		}
 		drawn += more
 	}
-}
-
-// ProposeVerify implements JointSession for chains that no rule may end.
-func (c *chainSession) ProposeVerify(
-	ctx context.Context, seq []int32, b spec.Budget, target spec.JointTarget, kind spec.PassKind,
-) (*spec.Draft, *spec.Pass, error) {
-	most := c.most(seq, b)
-	if c.rule.rule != nil || most < 1 || kind != spec.PassChain && kind != spec.PassDivergence {
-		return nil, nil, nil
-	}
-	c.joint.Pass, c.joint.Count, c.joint.Coupled, c.joint.Sampling = kind, most, c.Coupled, c.Sampling
-	result, err := c.DraftVerify(ctx, seq, target, &c.joint)
-	if result == nil || err != nil {
-		return nil, nil, err
-	}
-	d, err := c.propose(seq, result.Drawn, most, most, true)
-	return d, &result.Pass, err
 }
 
 // propose applies the rule to a chain of drawn tokens. It returns nil if the chain goes on.

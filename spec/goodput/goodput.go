@@ -79,16 +79,15 @@ var (
 )
 
 // Begin implements Drafter. It prefills the draft model only if the estimates expect it to pay.
-func (g *Goodput) Begin(
-	ctx context.Context, prompt []int32, s spec.Sampling, progress func(int),
-) (spec.DraftSession, error) {
+func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftSession, error) {
 	if g.Costs == nil {
 		g.Costs = NewCosts()
 	}
 	if g.Clock == nil {
 		g.Clock = time.Now
 	}
-	g.sampling, g.coupled = s, s.Temperature > 0 && !g.Uncoupled
+	prompt := o.Prompt
+	g.sampling, g.coupled = o.Sampling, o.Sampling.Temperature > 0 && !g.Uncoupled
 	g.learnt = g.Costs.acceptance(g.way())
 	g.history.reset()
 	g.history.extend(prompt)
@@ -113,7 +112,7 @@ func (g *Goodput) Begin(
 		return g, nil
 	}
 	begin := g.Clock()
-	fed, err := g.sequence.Follow(ctx, prompt, 1, progress)
+	fed, err := g.sequence.Follow(ctx, prompt, 1, o.Progress)
 	if err == nil {
 		err = g.Model.Sync()
 	}

@@ -16,7 +16,7 @@ import (
 type Repeat struct{}
 
 // Begin implements spec.Drafter.
-func (Repeat) Begin(context.Context, []int32, spec.Sampling, func(int)) (spec.DraftSession, error) {
+func (Repeat) Begin(context.Context, spec.SessionOptions) (spec.DraftSession, error) {
 	return &repeatSession{}, nil
 }
 
