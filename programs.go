@@ -9,7 +9,7 @@ import (
 
 // drafter is a draft model on a device: it drafts in every way and records its programs before the first round.
 type drafter interface {
-	spec.Grower
+	spec.DraftModel
 	// Prepare records programs for trees of fixed size, PrepareGrowth for trees grown level by level (expand: from
 	// beams that the host chose), PreparePruned for trees pruned by C2T's classifier, PrepareChain for sampled chains
 	// and PrepareSampled for trees drawn without replacement.

@@ -129,13 +129,9 @@ type DraftModel interface {
 	// Commit appends drafted tokens that were accepted and that the draft has consumed: beams[d] is the index of the
 	// accepted beam among the Beams of level d. It drops those of later levels and all others.
 	Commit(beams []int32) error
-}
-
-// Grower is a DraftModel that can grow its last tree further, so that a policy may look at a level before it pays for
-// the next one. Its methods return all levels of the tree so far, and Commit then speaks of the grown tree.
-type Grower interface {
-	DraftModel
-	// Grow runs more passes as DraftTree would have: each over the best k of the last level's candidates by V.
+	// Grow runs more passes over the last tree as DraftTree would have: each over the best k of the last level's
+	// candidates by V. A policy may so look at a level before it pays for the next one. Like all methods below it
+	// returns all levels of the tree so far, and Commit then speaks of the grown tree.
 	Grow(ctx context.Context, passes int) ([]Level, error)
 	// Expand runs one pass over the last level's candidates that beams names (indices into its Candidates, distinct,
 	// at least one and at most Limits.TopK), which become its Beams in that order. Ranking, K and sampling stay those
@@ -231,7 +227,7 @@ type SampleRequest struct {
 	Sampling Sampling
 }
 
-// PruneRequest asks a Grower for a tree pruned by C2T's classifier.
+// PruneRequest asks a DraftModel for a tree pruned by C2T's classifier.
 type PruneRequest struct {
 	DraftRequest
 	Classifier *C2TClassifier

@@ -1,6 +1,6 @@
 // Package llama runs models of the Llama family on a webgpu.Device: it reads their configuration from GGUF, repacks
 // the weights for the device, records the forward passes and manages the KV cache through a slot table. Target
-// implements spec.Target, Draft implements spec.Grower, and EAGLE3 drafts with an EAGLE-3 head.
+// implements spec.Target, Draft implements spec.DraftModel, and EAGLE3 drafts with an EAGLE-3 head.
 package llama
 
 import (

@@ -52,8 +52,8 @@ type network interface {
 }
 
 var (
-	_ network     = (*Model)(nil)
-	_ spec.Grower = (*Draft)(nil)
+	_ network         = (*Model)(nil)
+	_ spec.DraftModel = (*Draft)(nil)
 )
 
 // LoadDraft loads a draft model.

@@ -51,7 +51,7 @@ func TestDraftPruned(t *testing.T) {
 			for i := range 3 {
 				var drafters []*adapt.C2TDrafter
 				s := spec.Sampling{Temperature: float64(i % 2), Seed: 5}
-				begin := func(model spec.Grower) spec.DraftSession {
+				begin := func(model spec.DraftModel) spec.DraftSession {
 					model.Reset()
 					d := &adapt.C2TDrafter{Model: model, Classifier: c, TopK: k, Depth: depth}
 					drafters = append(drafters, d)

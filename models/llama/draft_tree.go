@@ -372,7 +372,7 @@ func (d *Draft) shapedReady(r *spec.JointRequest) bool {
 	return !r.Drawn || d.drawnReady(p, r.Depth) && fed <= d.distributions.logits.Rows
 }
 
-// DraftShaped implements spec.Grower, in one submit and one readback.
+// DraftShaped implements spec.DraftModel, in one submit and one readback.
 func (d *Draft) DraftShaped(ctx context.Context, r *spec.JointRequest) ([]spec.Level, error) {
 	return d.runTree(ctx, d, r.DraftRequest, ruleOf(r), r.Beams)
 }

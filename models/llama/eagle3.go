@@ -28,7 +28,7 @@ type EAGLE3 struct {
 	singleToken bool
 }
 
-var _ spec.Grower = (*EAGLE3)(nil)
+var _ spec.DraftModel = (*EAGLE3)(nil)
 
 // LoadEAGLE3 loads a head onto its target's device and makes the target store the features that the head reads;
 // this empties the target's sequence. The head shares the target's embedding unless its file has one. Close it

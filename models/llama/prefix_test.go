@@ -73,7 +73,7 @@ func TestKeptPrefix(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(head.Close)
-		models := map[string]spec.Grower{"": draft, method.SourceEAGLE3: head}
+		models := map[string]spec.DraftModel{"": draft, method.SourceEAGLE3: head}
 		sampled := spec.Sampling{Temperature: 0.8, Seed: 7}
 		for _, way := range []struct {
 			method.Config
@@ -115,7 +115,7 @@ func TestKeptPrefix(t *testing.T) {
 	})
 }
 
-func converse(t *testing.T, target *Target, draft spec.Grower, c method.Config, s spec.Sampling,
+func converse(t *testing.T, target *Target, draft spec.DraftModel, c method.Config, s spec.Sampling,
 	keeps bool) (records []record, reused int) {
 	t.Helper()
 	target.Reset()

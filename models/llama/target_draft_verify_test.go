@@ -26,7 +26,7 @@ type separateTarget struct{ spec.Target }
 type levelByLevel struct{ byLevel }
 
 type byLevel interface {
-	spec.Grower
+	spec.DraftModel
 	deviceDraft
 }
 
@@ -107,9 +107,9 @@ func TestJointRounds(t *testing.T) {
 			joins := target.PrepareJoint(draft, b.Width)
 			switch {
 			case c.c.Drafter == method.DrafterSampled && joins == nil:
-				joins = target.PrepareJointSampled(draft.(spec.Grower), b.Width, b.Levels, b.Nodes)
+				joins = target.PrepareJointSampled(draft, b.Width, b.Levels, b.Nodes)
 			case c.c.Samples():
-				joins = target.PrepareJointChain(draft.(spec.DraftModel), b.Levels)
+				joins = target.PrepareJointChain(draft, b.Levels)
 			}
 			for _, err := range []error{joins, target.Prepare(b.Nodes), draft.Prepare(b.Levels-1, b.Width)} {
 				if err != nil {

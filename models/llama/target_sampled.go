@@ -30,7 +30,7 @@ type verifierKey struct {
 
 // PrepareSampled compiles the programs of VerifySampled for trees of up to rows nodes with up to k children drawn
 // by draft, so that the first round does not wait for them.
-func (t *Target) PrepareSampled(draft spec.Grower, k, rows int) error {
+func (t *Target) PrepareSampled(draft spec.DraftModel, k, rows int) error {
 	d, err := t.draftOf(draft)
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (t *Target) treeVerdicts(n int, child func(node int, place uint32) int32) [
 
 // PrepareJointSampled compiles the programs of DraftVerify for trees of up to so many levels and rows nodes,
 // with up to k children a node.
-func (t *Target) PrepareJointSampled(draft spec.Grower, k, levels, rows int) error {
+func (t *Target) PrepareJointSampled(draft spec.DraftModel, k, levels, rows int) error {
 	if err := t.PrepareSampled(draft, k, rows); err != nil || treekernel.Gathered(levels, k) > treekernel.MostGathered {
 		return err // a larger tree is drafted and verified in separate runs
 	}

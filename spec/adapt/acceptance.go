@@ -99,7 +99,7 @@ func (t *passTimes) observe(e *spec.Event) {
 // AcceptanceDrafter grows EAGLE-2's tree level by level until AcceptanceStop ends it, and reranks the drafted
 // nodes.
 type AcceptanceDrafter struct {
-	Model     spec.Grower // with an acceptance head: its levels carry Accepts
+	Model     spec.DraftModel // with an acceptance head: its levels carry Accepts
 	Stop      *AcceptanceStop
 	Uncoupled bool // see draft.TreeDrafter
 }
@@ -157,7 +157,7 @@ func (a *acceptanceSession) Propose(ctx context.Context, seq []int32, b spec.Bud
 			continue
 		}
 		more := a.run.Next(most+1, len(levels))
-		if levels, err = a.Grower.Grow(ctx, more); err != nil {
+		if levels, err = a.Model.Grow(ctx, more); err != nil {
 			return nil, err
 		}
 		fed += more

@@ -97,7 +97,7 @@ func (s *c2tScan) expand(l *spec.Level, beams []int32) {
 // verified without reranking (Huo et al., "C2T", §3.2). If no node of the first level survives, the round is a step
 // of plain decoding.
 type C2TDrafter struct {
-	Model      spec.Grower
+	Model      spec.DraftModel
 	Classifier *spec.C2TClassifier
 	TopK       int
 	Depth      int     // levels of tokens, at most
@@ -142,14 +142,14 @@ func (c *c2tSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*
 			request := spec.PruneRequest{DraftRequest: r, Classifier: c.drafter.Classifier, Beta: c.drafter.Beta,
 				Nodes: b.Nodes, Ahead: c.passes.next(most - 1)}
 			request.Depth = most - 1
-			if levels, err = c.Grower.DraftPruned(ctx, request); err != nil {
+			if levels, err = c.Model.DraftPruned(ctx, request); err != nil {
 				return err
 			}
 		}
 		if pruned = levels != nil; !pruned {
-			levels, err = c.Grower.DraftTree(ctx, r)
+			levels, err = c.Model.DraftTree(ctx, r)
 		} else if len(levels[len(levels)-1].Beams) > 0 {
-			levels, err = c.Grower.GrowPruned(ctx)
+			levels, err = c.Model.GrowPruned(ctx)
 		}
 		return err
 	})
@@ -175,7 +175,7 @@ func (c *c2tSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*
 		}
 		c.expand(last)
 		before := len(levels)
-		if levels, err = c.Grower.Expand(ctx, c.survivors); err != nil {
+		if levels, err = c.Model.Expand(ctx, c.survivors); err != nil {
 			return nil, err
 		}
 		if len(levels) != before+1 {

@@ -12,7 +12,7 @@ import (
 // meta-path says that the continuation is predictable. It decides once per round, after the base depth, from the
 // draft alone.
 type HeteroDrafter struct {
-	Model spec.Grower
+	Model spec.DraftModel
 	HeteroSettings
 	Bins      *HeteroCalibration
 	Uncoupled bool // see draft.TreeDrafter
@@ -67,7 +67,7 @@ func (h *heteroSession) Propose(ctx context.Context, seq []int32, b spec.Budget)
 		if bin < h.fit.Low() {
 			shape := h.settings.Bin(bin)
 			if more := min(shape.Levels-1, most) - depth; more > 0 {
-				if levels, err = h.Grower.Grow(ctx, more); err != nil {
+				if levels, err = h.Model.Grow(ctx, more); err != nil {
 					return nil, err
 				}
 			}

@@ -101,7 +101,7 @@ func (m *MeanTime) Mean() time.Duration { return time.Duration(m.mean) }
 
 // RankedChain drafts the draft's best token again and again, until the rule or the budget ends it.
 type RankedChain struct {
-	Model spec.Grower
+	Model spec.DraftModel
 	Rule  ChainRule
 	// Ahead is the number of tokens drafted in one go before the rule sees them; 0: all of them
 	// where that costs little, or as many as the rule mostly leaves. What is proposed does not depend on it.
@@ -141,7 +141,7 @@ func (r *rankedSession) Propose(ctx context.Context, seq []int32, b spec.Budget)
 		if r.rule.ask(r.show(levels), most, first) {
 			break
 		}
-		if levels, err = r.Grower.Grow(ctx, r.run.Next(most, before)); err != nil {
+		if levels, err = r.Model.Grow(ctx, r.run.Next(most, before)); err != nil {
 			return nil, err
 		}
 		if len(levels) <= before {

@@ -11,16 +11,15 @@ import (
 
 // ShapedTree grows a tree of one shape every round. Shape[d][r] is how many children the node of rank r at depth d
 // has; ranks number the places of a level from 0, those of the first parent's children before those of the
-// second's. Without a Sampler the children are the draft's best, and with one they are drawn without replacement,
-// in that order, so that WithoutReplacement may verify the tree. At temperature 0 there is nothing to draw, and
-// both are the same.
+// second's. The children are the draft's best or, if Drawn, drawn without replacement, in that order, so that
+// WithoutReplacement may verify the tree. At temperature 0 there is nothing to draw, and both are the same.
 //
 // A place that the draft has no token for, for want of tokens with a chance above 0,
 // stays empty with all below it; the others keep their ranks.
 type ShapedTree struct {
-	Model   spec.Grower
-	Sampler spec.Grower // Model itself, where children are drawn
-	Shape   [][]int
+	Model spec.DraftModel
+	Shape [][]int
+	Drawn bool
 	// Uncoupled ranks by ln q alone; see TreeDrafter. Draws are never coupled.
 	Uncoupled bool
 }
@@ -41,22 +40,20 @@ func ShapeBudget(shape [][]int) spec.Budget {
 }
 
 func (t *ShapedTree) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftSession, error) {
-	uncoupled := t.Uncoupled || t.Sampler != nil
+	uncoupled := t.Uncoupled || t.Drawn
 	session := &shapedSession{LevelSession: NewLevelSession(t.Model, o, uncoupled), shape: t.Shape}
 	lim := t.Model.Limits()
 	session.k = min(ShapeBudget(t.Shape).Width, lim.TopK, lim.MaxRows)
-	if o.Sampling.Temperature > 0 {
-		session.sampler = t.Sampler
-	}
+	session.drawn = t.Drawn && o.Sampling.Temperature > 0
 	session.request.Build = session.build
 	return session, session.Prefill(ctx, o)
 }
 
 type shapedSession struct {
 	LevelSession
-	sampler spec.Grower // nil: ranked
-	shape   [][]int
-	k       int // candidates per beam, the same every round: the width that models are prepared for
+	drawn bool // children are drawn, not ranked
+	shape [][]int
+	k     int // candidates per beam, the same every round: the width that models are prepared for
 
 	plan    [][]int // the shape, cut to this round's budget
 	rows    []int32
@@ -118,7 +115,7 @@ func (s *shapedSession) Propose(ctx context.Context, seq []int32, b spec.Budget)
 		return &s.Draft, nil
 	}
 	// The shape says beforehand which candidates are beams and nodes.
-	if s.pass == spec.PassOutputs || s.pass == spec.PassSampled && s.sampler != nil {
+	if s.pass == spec.PassOutputs || s.pass == spec.PassSampled && s.drawn {
 		result, err := s.draftVerify(ctx, seq, &s.request)
 		if err != nil {
 			return nil, err
@@ -135,13 +132,13 @@ func (s *shapedSession) Propose(ctx context.Context, seq []int32, b spec.Budget)
 	foreseen := false // the draft ran through all levels
 	err := s.Feed(ctx, seq, func(pending []int32) (err error) {
 		s.request.Pending = pending
-		levels, err = s.Grower.DraftShaped(ctx, &s.request)
+		levels, err = s.Model.DraftShaped(ctx, &s.request)
 		if foreseen = levels != nil; foreseen || err != nil {
 			return err
 		}
 		r := s.request.DraftRequest
-		if s.sampler != nil {
-			levels, err = s.sampler.SampleTree(ctx, r)
+		if s.drawn {
+			levels, err = s.Model.SampleTree(ctx, r)
 			return err
 		}
 		r.Depth = 0
@@ -167,7 +164,7 @@ func (s *shapedSession) Propose(ctx context.Context, seq []int32, b spec.Budget)
 		if d+1 == len(s.plan) || !s.choose(s.plan[d+1]) {
 			break
 		}
-		if levels, err = s.Grower.Expand(ctx, s.beams); err != nil {
+		if levels, err = s.Model.Expand(ctx, s.beams); err != nil {
 			return nil, err
 		}
 	}
@@ -189,15 +186,15 @@ func (s *shapedSession) asks(seq []int32, b spec.Budget) bool {
 	}
 	s.planRequest()
 	s.request.DraftRequest = spec.DraftRequest{Depth: len(s.plan) - 1, K: s.k, Coupled: s.Coupled, Sampling: s.Sampling}
-	s.request.Nodes, s.request.Drawn = 1+len(s.request.Chosen), s.sampler != nil
+	s.request.Nodes, s.request.Drawn = 1+len(s.request.Chosen), s.drawn
 	return true
 }
 
 // propose proposes the tree of the levels.
 func (s *shapedSession) propose(tree *spec.Tree, levels []spec.Level) *spec.Draft {
 	s.Draft, s.Drafted = spec.Draft{Tree: tree, Levels: levels}, true
-	if s.sampler != nil {
-		s.Draft.Sampler, s.Draft.Rows = s.sampler, s.rows
+	if s.drawn {
+		s.Draft.Sampler, s.Draft.Rows = s.Model, s.rows
 	}
 	return &s.Draft
 }

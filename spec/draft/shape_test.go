@@ -61,10 +61,7 @@ func TestShapedTreesAreTheirShape(t *testing.T) {
 				for _, drawn := range []bool{false, true} {
 					target := spectest.NewTarget(&spectest.Script{Vocab: vocab, Steps: 1e6}, 96, 64)
 					draft := spectest.NewDraft(target, 96, 0.3)
-					shaped := &ShapedTree{Model: draft, Shape: shape}
-					if drawn {
-						shaped.Sampler = draft
-					}
+					shaped := &ShapedTree{Model: draft, Shape: shape, Drawn: drawn}
 					name := fmt.Sprintf("vocabulary %d, shape %v, T=%v, drawn %v", vocab, shape, s.Temperature, drawn)
 					draft.Target = nil
 					session, err := shaped.Begin(context.Background(), spec.SessionOptions{Prompt: prompt, Sampling: s})
@@ -203,7 +200,7 @@ func TestWithoutReplacementRefusesOtherDrafts(t *testing.T) {
 	draft := spectest.NewDraft(target, 64, 0)
 	shape := [][]int{{2}, {1, 1}}
 	sampled := func() spec.Parts {
-		return spec.Parts{Drafter: &ShapedTree{Model: draft, Sampler: draft, Shape: shape},
+		return spec.Parts{Drafter: &ShapedTree{Model: draft, Drawn: true, Shape: shape},
 			Verifier: spec.WithoutReplacement{}, Policy: spec.Fixed{Levels: 2, Width: 2, Nodes: 5}}
 	}
 	ranked, chain, less := sampled(), sampled(), sampled()

@@ -132,8 +132,7 @@ func newTreeSession(model spec.DraftModel, o spec.SessionOptions, uncoupled bool
 // LevelSession is the part of a session that draft trees by levels have in common. Sessions embed it.
 type LevelSession struct {
 	Sequence
-	Grower   spec.Grower // Model, if it is one
-	Coupled  bool        // candidates are ranked with the target's noise
+	Coupled  bool // candidates are ranked with the target's noise
 	Sampling spec.Sampling
 	Draft    spec.Draft // the last proposal
 	Drafted  bool       // the last proposal used the model
@@ -150,9 +149,8 @@ type LevelSession struct {
 
 // NewLevelSession is a session's part for a model. At temperature 0 there is no noise to be coupled by.
 func NewLevelSession(model spec.DraftModel, o spec.SessionOptions, uncoupled bool) LevelSession {
-	grower, _ := model.(spec.Grower)
 	coupled := o.Sampling.Temperature > 0 && !uncoupled
-	return LevelSession{Sequence: Sequence{Model: model}, Grower: grower, Coupled: coupled, Sampling: o.Sampling,
+	return LevelSession{Sequence: Sequence{Model: model}, Coupled: coupled, Sampling: o.Sampling,
 		joint: o.Joint, pass: o.Pass}
 }
 

@@ -35,7 +35,6 @@ type Goodput struct {
 	Clock                func() time.Time // nil: time.Now
 
 	sequence   draft.Sequence
-	grower     spec.Grower // Model, if it is one
 	coupled    bool
 	sampling   spec.Sampling
 	learnt     *acceptance
@@ -95,7 +94,6 @@ func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftS
 	if g.Model == nil {
 		return g, nil
 	}
-	g.grower, _ = g.Model.(spec.Grower)
 	lim := g.Model.Limits()
 	g.widths = DraftWidths(g.Width, lim)
 	g.ladder = g.Costs.Verify.Ladder(g.ladder, g.Nodes)
@@ -301,9 +299,9 @@ func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b spec.Budget)
 		return err
 	}
 	most := min(g.Levels, b.Levels, g.room(len(seq), s.width))
-	for g.grower != nil && len(levels) < most && g.promising(len(levels), s) {
+	for len(levels) < most && g.promising(len(levels), s) {
 		begin := g.Clock()
-		if levels, err = g.grower.Grow(ctx, 1); err != nil {
+		if levels, err = g.Model.Grow(ctx, 1); err != nil {
 			return err
 		}
 		g.grows++

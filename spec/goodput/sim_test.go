@@ -190,7 +190,7 @@ type worldDraft struct {
 	scores []float32
 }
 
-var _ spec.Grower = (*worldDraft)(nil)
+var _ spec.DraftModel = (*worldDraft)(nil)
 
 func (d *worldDraft) Limits() spec.Limits {
 	return spec.Limits{Context: 1 << 20, MaxRows: 64, Vocab: d.vocab, TopK: 16}

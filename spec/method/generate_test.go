@@ -217,8 +217,6 @@ func TestPartsAreCheckedAgainstTheModels(t *testing.T) {
 		{target, draft, Config{Drafter: DrafterEAGLE2, Depth: 2, TopK: 17, Nodes: 9},
 			"top-k is 17, but the draft model keeps at most 16"},
 		{target, nil, Config{Drafter: DrafterChain, Depth: 2}, "the chain drafter needs a draft model"},
-		{target, spectest.PlainDraft{DraftModel: draft}, Config{Drafter: DrafterStatic, Shape: [][]int{{2}}},
-			"the static drafter needs a draft model whose tree can be grown level by level"},
 		{target, nil, Config{Drafter: "x"}, "unknown drafter"},
 	} {
 		if _, err := New(c.target, c.draft, c.c); err == nil || !strings.HasPrefix(err.Error(), "spec: "+c.want) {

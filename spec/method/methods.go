@@ -349,7 +349,7 @@ type Adapter struct {
 
 	// tree drafts EAGLE-2's tree and chain ends chains; nil: it does not work with that drafter. It works with all
 	// where both are nil.
-	tree  func(c Config, model spec.Grower) (spec.Drafter, error)
+	tree  func(c Config, model spec.DraftModel) (spec.Drafter, error)
 	chain func(c Config, verifier spec.Verifier) draft.ChainRule
 	cuts  bool                  // it drops drafted tokens for what they are
 	check func(c *Config) error // refuses its settings

@@ -56,15 +56,8 @@ func noModel(drafter func(c Config) spec.Drafter) partsFunc {
 }
 
 func shapeParts(c Config, p *spec.Parts, _ spec.Target, model spec.DraftModel) error {
-	grower, err := c.grower(model)
-	if err != nil {
-		return err
-	}
-	d := &draft.ShapedTree{Model: grower, Shape: c.Shape, Uncoupled: c.uncoupled()}
-	if c.Samples() {
-		d.Sampler = grower
-	}
-	p.Drafter = d
+	p.Drafter = &draft.ShapedTree{Model: model, Shape: c.Shape, Drawn: c.Samples(),
+		Uncoupled: c.uncoupled()}
 	return nil
 }
 
@@ -90,15 +83,12 @@ func treeParts(c Config, p *spec.Parts, _ spec.Target, model spec.DraftModel) er
 		p.Drafter = &draft.TreeDrafter{Model: model, Uncoupled: c.uncoupled()}
 		return nil
 	}
-	grower, err := c.grower(model)
-	if err != nil {
-		return err
-	}
-	p.Drafter, err = tree(c, grower)
+	var err error
+	p.Drafter, err = tree(c, model)
 	return err
 }
 
-func heteroTree(c Config, model spec.Grower) (spec.Drafter, error) {
+func heteroTree(c Config, model spec.DraftModel) (spec.Drafter, error) {
 	return &adapt.HeteroDrafter{
 		Model:          model,
 		HeteroSettings: c.heteroSettings(),
@@ -107,14 +97,14 @@ func heteroTree(c Config, model spec.Grower) (spec.Drafter, error) {
 	}, c.Fitted.Hetero.FitsTree(c.heteroSettings())
 }
 
-func c2tTree(c Config, model spec.Grower) (spec.Drafter, error) {
+func c2tTree(c Config, model spec.DraftModel) (spec.Drafter, error) {
 	return &adapt.C2TDrafter{
 		Model: model, Classifier: c.Fitted.C2T, TopK: c.TopK, Depth: c.Depth + 1,
 		Beta: cmp.Or(c.Threshold, adapt.DefaultBeta), OnePruning: c.OnePruning, Uncoupled: c.uncoupled(),
 	}, nil
 }
 
-func acceptanceTree(c Config, model spec.Grower) (spec.Drafter, error) {
+func acceptanceTree(c Config, model spec.DraftModel) (spec.Drafter, error) {
 	stop := &adapt.AcceptanceStop{H: c.Threshold, Any: c.Any}
 	return &adapt.AcceptanceDrafter{Model: model, Stop: stop, Uncoupled: c.uncoupled()}, nil
 }
@@ -203,23 +193,6 @@ func chainParts(c Config, p *spec.Parts, _ spec.Target, model spec.DraftModel) e
 		p.Drafter = &draft.TreeDrafter{Model: model, Uncoupled: c.uncoupled()}
 		return nil
 	}
-	grower, err := c.grower(model)
-	if err != nil {
-		return err
-	}
-	p.Drafter = &draft.RankedChain{Model: grower, Rule: rule, Uncoupled: c.uncoupled()}
+	p.Drafter = &draft.RankedChain{Model: model, Rule: rule, Uncoupled: c.uncoupled()}
 	return nil
-}
-
-// grower is the draft model as one whose tree can be grown level by level.
-func (c Config) grower(model spec.DraftModel) (spec.Grower, error) {
-	if g, ok := model.(spec.Grower); ok {
-		return g, nil
-	}
-	what := c.Drafter + " drafter"
-	if c.Adapt != "" && c.Adapt != AdaptFixed {
-		what = c.Adapt + " policy"
-	}
-	return nil, fmt.Errorf(
-		"spec: the %s needs a draft model whose tree can be grown level by level, and this one's cannot", what)
 }

@@ -38,7 +38,7 @@ type scriptedBeam struct {
 	v  float32
 }
 
-var _ spec.Grower = (*Draft)(nil)
+var _ spec.DraftModel = (*Draft)(nil)
 
 func NewDraft(t *Target, context int, differ float64) *Draft {
 	return &Draft{

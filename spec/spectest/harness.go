@@ -130,13 +130,10 @@ func CutAfter(n int) func([]int32) (int, bool) {
 	}
 }
 
-// PlainDraft is a model whose trees cannot be grown level by level.
-type PlainDraft struct{ spec.DraftModel }
-
 // PartialTarget and PartialDraft complete scripted models that embed them. Their other methods are nil.
 type (
 	PartialTarget struct{ spec.Target }
-	PartialDraft  struct{ spec.Grower }
+	PartialDraft  struct{ spec.DraftModel }
 )
 
 func (PartialTarget) Sync() error                 { return nil }
