@@ -252,24 +252,21 @@ func (c *c2tSession) add(l *spec.Level) error {
 	return nil
 }
 
-// C2TRule applies C2T to a chain, where it is an early exit: the chain ends before the first token whose confidence
-// does not exceed β.
+// C2TRule applies C2T to a chain, where it is an early exit: it stops at the first token whose confidence does not
+// exceed β. The paper drops that token; see draft.RankedChain.Cut.
 type C2TRule struct {
 	spec.Fixed
 	Classifier *spec.C2TClassifier
 	Beta       float64
 }
 
-var _ draft.ChainCutter = (*C2TRule)(nil)
+var _ draft.ChainRule = (*C2TRule)(nil)
 
-func (c *C2TRule) Keep(drawn []spec.Drawn) bool {
+func (c *C2TRule) Stop(drawn []spec.Drawn) bool {
 	f := spec.C2TFeatures{Probability: 1, Depth: len(drawn)}
 	for _, d := range drawn {
 		f.Probability *= min(float64(d.Prob), 1)
 	}
 	f.Entropy = float64(drawn[len(drawn)-1].Entropy)
-	return c.Classifier.Confidence(f) > c.Beta
+	return !(c.Classifier.Confidence(f) > c.Beta) // NaN stops
 }
-
-// Stop implements ChainRule. A token that Keep accepts never ends the chain.
-func (c *C2TRule) Stop([]spec.Drawn) bool { return false }

@@ -13,23 +13,14 @@ import (
 // may draft, as Budget.Levels with a Width of 1, and Observe receives the outcome. A rule with state per request
 // implements Starter.
 //
-// A rule stops after a token and never takes one back. Its decision depends only on tokens already drafted and on
-// past rounds, so every verifier of chains stays exact.
+// A rule's decision depends only on tokens already drafted and on past rounds. As long as the chain ends after the
+// last of them, every verifier of chains stays exact; see RankedChain.Cut.
 type ChainRule interface {
 	spec.Policy
 	// Stop reports whether drafting ends after the last of drawn, the tokens of the chain so far. It is called once
 	// per token, in order. Accept of the last token is not known yet and NaN, as it always is without an acceptance
 	// head. The slice is valid during the call.
 	Stop(drawn []spec.Drawn) bool
-}
-
-// ChainCutter is a ChainRule that also refuses tokens: the chain ends before the first token that Keep refuses.
-// Dropping a token for its identity changes the output of verifiers that rely on x ~ q, so only ranked chains take
-// such a rule.
-type ChainCutter interface {
-	ChainRule
-	// Keep reports whether the last of drawn stays in the chain. It is called before Stop.
-	Keep(drawn []spec.Drawn) bool
 }
 
 // MinRun is the length up to which a chain is always drafted in one run, before its rule is asked: a round trip to
@@ -103,6 +94,9 @@ func (m *MeanTime) Mean() time.Duration { return time.Duration(m.mean) }
 type RankedChain struct {
 	Model spec.DraftModel
 	Rule  ChainRule
+	// Cut ends the chain before the token at which the rule stops. Dropping a token for its identity changes the
+	// output of verifiers that rely on x ~ q, so sampled chains have no such option.
+	Cut bool
 	// Ahead is the number of tokens drafted in one go before the rule sees them; 0: all of them
 	// where that costs little, or as many as the rule mostly leaves. What is proposed does not depend on it.
 	Ahead int
@@ -115,7 +109,7 @@ var _ spec.Drafter = (*RankedChain)(nil)
 func (r *RankedChain) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftSession, error) {
 	session := &rankedSession{
 		LevelSession: NewLevelSession(r.Model, o, r.Uncoupled),
-		rule:         ruled{rule: r.Rule}, run: RunLength{Fixed: r.Ahead},
+		rule:         ruled{rule: r.Rule, cut: r.Cut}, run: RunLength{Fixed: r.Ahead},
 	}
 	return session, session.Prefill(ctx, o)
 }
@@ -180,9 +174,9 @@ func (r *rankedSession) show(levels []spec.Level) []spec.Drawn {
 
 // ruled applies a rule to the tokens of a chain, each once, however many are drafted at a time.
 type ruled struct {
-	rule    ChainRule    // nil: nothing ends the chain
-	keepAll bool         // no token is refused
-	kept    []spec.Drawn // tokens that the rule has left in the chain so far
+	rule ChainRule    // nil: nothing ends the chain
+	cut  bool         // as in RankedChain
+	kept []spec.Drawn // tokens that the rule has left in the chain so far
 }
 
 // ask shows the rule the tokens it has not seen and reports whether the chain is complete: the rule ended it, it
@@ -200,12 +194,11 @@ func (r *ruled) ask(drawn []spec.Drawn, most int, first bool) (complete bool) {
 		d.Accept = float32(math.NaN()) // as if no other token had been drafted yet
 		r.kept = append(r.kept, d)
 		last := len(r.kept) - 1
-		if cutter, ok := r.rule.(ChainCutter); ok && !r.keepAll && !cutter.Keep(r.kept) {
-			r.kept = r.kept[:last]
-			return true
-		}
 		stop := r.rule != nil && r.rule.Stop(r.kept)
 		r.kept[last].Accept = known
+		if stop && r.cut {
+			r.kept = r.kept[:last]
+		}
 		if stop || len(r.kept) >= most {
 			return true
 		}

@@ -86,9 +86,7 @@ type refuser struct {
 	token int32
 }
 
-func (r refuser) Stop([]spec.Drawn) bool { return false }
-
-func (r refuser) Keep(drawn []spec.Drawn) bool { return drawn[len(drawn)-1].Token != r.token }
+func (r refuser) Stop(drawn []spec.Drawn) bool { return drawn[len(drawn)-1].Token == r.token }
 
 // TestCutChainsEndBeforeTheToken compares chains with and without a cut, which never holds the
 // token refused; the output stays that of plain decoding.
@@ -99,8 +97,8 @@ func TestCutChainsEndBeforeTheToken(t *testing.T) {
 		for _, s := range []spec.Sampling{{}, {Temperature: 1, Seed: 4}} {
 			rule := refuser{spec.Fixed{Levels: 5, Width: 1, Nodes: 6}, 2}
 			set := spectest.Setting{Name: "cut", Parts: func(*spectest.Target, *spectest.Draft) spec.Parts {
-				return spec.Parts{Drafter: &RankedChain{Model: draft, Rule: rule, Ahead: ahead}, Verifier: spec.Match{},
-					Policy: rule}
+				return spec.Parts{Drafter: &RankedChain{Model: draft, Rule: rule, Cut: true, Ahead: ahead},
+					Verifier: spec.Match{}, Policy: rule}
 			}}
 			o := spec.Options{Sampling: s, MaxTokens: 60}
 			want, finish := spectest.Plain(target.Script, []int32{1}, 96, o)
@@ -207,7 +205,7 @@ func TestDroppedTokensSpoilTheDistribution(t *testing.T) {
 	if p := spectest.PValue(counts, spectest.Joint(target.Script, sampling)); p > 1e-9 {
 		t.Errorf("dropping tokens goes unnoticed: p = %v", p)
 	}
-	// A sampled chain does not ask such a rule.
+	// A sampled chain keeps the token at which such a rule stops.
 	counts, _ = spectest.Outcomes(t, target, spec.Parts{Drafter: &SampledChain{Model: draft, Rule: rule},
 		Verifier: spec.Rejection{}, Policy: rule}, sampling)
 	spectest.Fits(t, "a sampled chain with a rule that cuts", counts, spectest.Joint(target.Script, sampling))
@@ -216,14 +214,13 @@ func TestDroppedTokensSpoilTheDistribution(t *testing.T) {
 // dropper refuses token 0.
 type dropper struct{ spec.Fixed }
 
-func (dropper) Stop([]spec.Drawn) bool       { return false }
-func (dropper) Keep(drawn []spec.Drawn) bool { return drawn[len(drawn)-1].Token != 0 }
+func (dropper) Stop(drawn []spec.Drawn) bool { return drawn[len(drawn)-1].Token == 0 }
 
-// dropping is a SampledChain that asks a cutter.
+// dropping is a SampledChain that drops the token at which its rule stops.
 type dropping struct{ SampledChain }
 
 func (d *dropping) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftSession, error) {
 	session, err := d.SampledChain.Begin(ctx, o)
-	session.(*chainSession).rule.keepAll = false
+	session.(*chainSession).rule.cut = true
 	return session, err
 }

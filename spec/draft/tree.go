@@ -265,8 +265,7 @@ func (t *treeSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (
 // as rejection sampling needs it. Matching may verify it too.
 type SampledChain struct {
 	Model spec.DraftModel
-	// Rule ends the chain early; nil: nothing does. A ChainCutter's Keep is not asked: a
-	// sampled token stays in the chain whatever it is.
+	// Rule ends the chain early, after the token at which it stops; nil: nothing does.
 	Rule ChainRule
 	// Ahead: see RankedChain. Without a rule all tokens are drawn in one go.
 	Ahead int
@@ -287,7 +286,7 @@ func (c *SampledChain) Begin(ctx context.Context, o spec.SessionOptions) (spec.D
 	}
 	session := &chainSession{
 		LevelSession: NewLevelSession(c.Model, o, !c.Coupled),
-		rule:         ruled{rule: c.Rule, keepAll: true}, run: RunLength{Fixed: c.Ahead},
+		rule:         ruled{rule: c.Rule}, run: RunLength{Fixed: c.Ahead},
 	}
 	return session, session.Prefill(ctx, o)
 }
