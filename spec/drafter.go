@@ -73,17 +73,15 @@ type DraftSession interface {
 	// Commit says which nodes of the last proposal joined the target's sequence. path, root first, holds all of
 	// them but the last committed token, as in Target.Commit. It follows every Propose whose round was committed.
 	Commit(path []int32) error
+	// Observe shows every round since Begin after it was counted. The event is valid during the call.
+	Observe(e *Event)
 }
 
-// Starter is implemented by drafters, verifiers and policies that need to know when a request begins. Start may be
-// called more than once for one request, by each role that a part plays.
-type Starter interface {
+// Learner is implemented by verifiers and policies that learn from rounds. A part that is both learns once.
+type Learner interface {
+	// Start begins a request.
 	Start()
-}
-
-// Observer is implemented by drafters, their sessions and verifiers that, as a Policy
-// does, learn from every round after it was counted. The event is valid during the call.
-type Observer interface {
+	// Observe shows every round that could draft, as DraftSession.Observe does.
 	Observe(e *Event)
 }
 
@@ -107,3 +105,6 @@ func (None) Propose(_ context.Context, seq []int32, _ Budget) (*Draft, error) {
 
 // Commit does nothing.
 func (None) Commit([]int32) error { return nil }
+
+// Observe does nothing.
+func (None) Observe(*Event) {}

@@ -12,6 +12,7 @@ type Parts struct {
 	Drafter  Drafter
 	Verifier Verifier
 	Policy   Policy
+	Lossy    bool             // the verifier may commit tokens that the target would not have chosen
 	Model    DraftModel       // of the drafter, whose ReadbackTime events count; nil: none
 	Clock    func() time.Time // nil: time.Now
 }

@@ -6,8 +6,6 @@ type Policy interface {
 	// Plan is asked before each round. Free is the greatest budget that could
 	// still be used; a plan above it is cut down.
 	Plan(free Budget) Budget
-	// Observe receives every round after it was counted. The event is valid during the call.
-	Observe(e *Event)
 }
 
 // Fixed spends the same budget every round.
@@ -17,6 +15,3 @@ var _ Policy = Fixed{}
 
 // Plan returns the budget itself.
 func (f Fixed) Plan(Budget) Budget { return Budget(f) }
-
-// Observe does nothing.
-func (Fixed) Observe(*Event) {}

@@ -1,9 +1,6 @@
 package spec
 
-import (
-	"context"
-	"slices"
-)
+import "context"
 
 // retry does a step. Where it fails and Options.Recover replaces the models, it goes on with again, until that is
 // done or nothing is recovered any more.
@@ -43,12 +40,4 @@ func (r *request) reattempt(ctx context.Context) error {
 func (r *request) refill(ctx context.Context) error {
 	r.target.Reset()
 	return r.fill(ctx, r.seq[:len(r.seq)-1], 0, nil, nil)
-}
-
-// endSession ends the current draft session. The drafter, not the session, keeps what was learnt of the request.
-func (r *request) endSession() {
-	if r.session != nil && !same(r.session, r.parts.Drafter) {
-		r.learners = slices.DeleteFunc(r.learners, func(o Observer) bool { return same(r.session, o) })
-	}
-	r.session = nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 )
@@ -32,46 +31,29 @@ type request struct {
 	start    time.Time
 	mark     time.Time // since when nothing was charged to any phase
 
-	learners []Observer // the parts that learn from rounds
-	warming  bool       // Options.Ready has not returned true
+	learners []Learner
+	warming  bool // Options.Ready has not returned true
 }
 
 func newRequest(g *Generator, prompt []int32, o Options, emit func(*Event) error) *request {
 	r := &request{
 		Generator: g, opts: o, emit: emit, limits: g.target.Limits(),
 		prompt: len(prompt),
-		stats:  Stats{Requests: 1, PromptTokens: len(prompt)},
+		stats:  Stats{Requests: 1, PromptTokens: len(prompt), Lossy: g.parts.Lossy},
 	}
 	room := r.limits.Context
 	if o.MaxTokens > 0 {
 		room = min(room, len(prompt)+o.MaxTokens)
 	}
 	r.seq = append(make([]int32, 0, max(room, len(prompt))), prompt...)
-	if l, ok := g.parts.Verifier.(interface{ Lossy() bool }); ok {
-		r.stats.Lossy = l.Lossy()
-	}
-	for _, part := range []any{g.parts.Drafter, g.parts.Verifier, g.parts.Policy} {
-		if s, ok := part.(Starter); ok {
-			s.Start()
+	for _, part := range []any{g.parts.Verifier, g.parts.Policy} {
+		if l, ok := part.(Learner); ok && !slices.Contains(r.learners, l) {
+			l.Start()
+			r.learners = append(r.learners, l)
 		}
-		r.addLearner(part)
 	}
 	return r
 }
-
-// addLearner adds a part that learns from rounds; a part that plays several roles learns once.
-func (r *request) addLearner(part any) {
-	l, ok := part.(Observer)
-	if !ok {
-		return
-	}
-	if !slices.ContainsFunc(r.learners, func(known Observer) bool { return same(l, known) }) {
-		r.learners = append(r.learners, l)
-	}
-}
-
-// same reports whether two parts are one.
-func same(a, b any) bool { return reflect.TypeOf(a).Comparable() && a == b }
 
 func (r *request) run(ctx context.Context) error {
 	r.start = r.parts.Clock()
@@ -141,18 +123,14 @@ func (r *request) fill(ctx context.Context, body []int32, held int, target, draf
 
 // begin starts a draft session after the committed tokens.
 func (r *request) begin(ctx context.Context, progress func(int)) error {
-	r.endSession()
 	o := SessionOptions{Prompt: r.seq, Sampling: r.opts.Sampling, Progress: progress,
 		Pass: r.parts.Verifier.Pass(r.opts.Sampling)}
 	if r.opts.Guide == nil {
 		o.Joint, _ = r.target.(JointTarget)
 	}
 	var err error
-	if r.session, err = r.parts.Drafter.Begin(ctx, o); err != nil {
-		return err
-	}
-	r.addLearner(r.session)
-	return nil
+	r.session, err = r.parts.Drafter.Begin(ctx, o)
+	return err
 }
 
 // warm begins to draft once that is ready.
@@ -412,6 +390,7 @@ func (r *request) publish() error {
 	for _, part := range r.learners {
 		part.Observe(e)
 	}
+	r.session.Observe(e)
 	return r.send(now)
 }
 

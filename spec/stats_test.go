@@ -66,9 +66,12 @@ func (p *play) Plan(free Budget) Budget {
 	return free
 }
 
+func (p *play) Start()           {}
 func (p *play) Observe(e *Event) { p.at++; p.shown = append(p.shown, e.Finish) }
 
 type playSession struct{ play *play }
+
+func (playSession) Observe(*Event) {}
 
 func (s playSession) Propose(_ context.Context, seq []int32, _ Budget) (*Draft, error) {
 	p := s.play

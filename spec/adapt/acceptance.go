@@ -104,10 +104,7 @@ type AcceptanceDrafter struct {
 	Uncoupled bool // see draft.TreeDrafter
 }
 
-var (
-	_ spec.Drafter  = (*AcceptanceDrafter)(nil)
-	_ spec.Observer = (*AcceptanceDrafter)(nil)
-)
+var _ spec.Drafter = (*AcceptanceDrafter)(nil)
 
 func (a *AcceptanceDrafter) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftSession, error) {
 	session := &acceptanceSession{
@@ -115,8 +112,6 @@ func (a *AcceptanceDrafter) Begin(ctx context.Context, o spec.SessionOptions) (s
 	}
 	return session, session.Prefill(ctx, o)
 }
-
-func (a *AcceptanceDrafter) Observe(e *spec.Event) { a.Stop.Observe(e) }
 
 type acceptanceSession struct {
 	draft.LevelSession
@@ -166,7 +161,10 @@ func (a *acceptanceSession) Propose(ctx context.Context, seq []int32, b spec.Bud
 	return a.ProposeTree(seq, b.Nodes, spec.Draft{Levels: levels[:depth+1], Drafted: len(levels)})
 }
 
-func (a *acceptanceSession) Observe(e *spec.Event) { a.run.Observe(e) }
+func (a *acceptanceSession) Observe(e *spec.Event) {
+	a.stop.Observe(e)
+	a.run.Observe(e)
+}
 
 // gather computes the acceptance probabilities of the beams that proposed level d from those of their parents.
 func (a *acceptanceSession) gather(levels []spec.Level, d int) error {
@@ -201,7 +199,13 @@ type AcceptanceRule struct {
 	Budget spec.Budget
 }
 
-var _ draft.ChainRule = (*AcceptanceRule)(nil)
+var (
+	_ draft.ChainRule = (*AcceptanceRule)(nil)
+	_ spec.Learner    = (*AcceptanceRule)(nil)
+)
+
+// Start keeps the times, which outlive a request.
+func (a *AcceptanceRule) Start() {}
 
 func (a *AcceptanceRule) Plan(spec.Budget) spec.Budget { return a.Budget }
 

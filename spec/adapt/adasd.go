@@ -56,8 +56,7 @@ func (r AdaSDRecord) mean() float64 { return r.Distance / float64(r.Tokens) }
 var (
 	_ spec.Verifier   = (*AdaSD)(nil)
 	_ draft.ChainRule = (*AdaSD)(nil)
-	_ spec.Starter    = (*AdaSD)(nil)
-	_ spec.Observer   = (*AdaSD)(nil)
+	_ spec.Learner    = (*AdaSD)(nil)
 )
 
 // Start clears the records of the last request unless Carry is set.
@@ -67,9 +66,6 @@ func (a *AdaSD) Start() {
 		*a.Records = AdaSDRecords{}
 	}
 }
-
-// Lossy reports that accepted tokens may differ from the target's.
-func (a *AdaSD) Lossy() bool { return true }
 
 // Plan drafts up to Most tokens.
 func (a *AdaSD) Plan(spec.Budget) spec.Budget { return spec.ChainBudget(a.Most) }

@@ -29,7 +29,7 @@ type Assisted struct {
 
 var (
 	_ draft.ChainRule = (*Assisted)(nil)
-	_ spec.Starter    = (*Assisted)(nil)
+	_ spec.Learner    = (*Assisted)(nil)
 )
 
 // Start resets the schedule.
@@ -71,7 +71,7 @@ type AdaEDL struct {
 
 var (
 	_ draft.ChainRule = (*AdaEDL)(nil)
-	_ spec.Starter    = (*AdaEDL)(nil)
+	_ spec.Learner    = (*AdaEDL)(nil)
 )
 
 // The paper's constants: the target acceptance rate, the step of the threshold, and the weights of the old rate and

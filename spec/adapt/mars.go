@@ -27,9 +27,6 @@ type MARS struct {
 
 var _ spec.Verifier = MARS{}
 
-// Lossy reports that accepted tokens may differ from the target's.
-func (MARS) Lossy() bool { return true }
-
 func (MARS) Pass(spec.Sampling) spec.PassKind { return spec.PassOutputs }
 
 func (m MARS) Accept(tree *spec.Tree, p *spec.Pass, v *spec.Verdict) error {

@@ -10,8 +10,7 @@ import (
 )
 
 // ChainRule ends a chain while it is drafted. It is also the round's policy: Plan says how many tokens the round
-// may draft, as Budget.Levels with a Width of 1, and Observe receives the outcome. A rule with state per request
-// implements Starter.
+// may draft, as Budget.Levels with a Width of 1. A rule with state is a spec.Learner too.
 //
 // A rule's decision depends only on tokens already drafted and on past rounds. As long as the chain ends after the
 // last of them, every verifier of chains stays exact; see RankedChain.Cut.

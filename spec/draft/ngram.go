@@ -156,3 +156,5 @@ func (l *lookupSession) Propose(_ context.Context, seq []int32, b spec.Budget) (
 }
 
 func (l *lookupSession) Commit([]int32) error { return nil }
+
+func (l *lookupSession) Observe(*spec.Event) {}

@@ -212,6 +212,9 @@ func (l *LevelSession) ProposeTree(seq []int32, nodes int, d spec.Draft) (*spec.
 	return &l.Draft, nil
 }
 
+// Observe does nothing.
+func (l *LevelSession) Observe(*spec.Event) {}
+
 func (l *LevelSession) Commit(path []int32) error {
 	if !l.Drafted {
 		return nil

@@ -27,6 +27,8 @@ type shown struct {
 	see func(g *Goodput, e *spec.Event)
 }
 
+func (s shown) Start() {}
+
 // Observe calls see before the controller resets the state of the round.
 func (s shown) Observe(e *spec.Event) {
 	s.see(s.Goodput, e)

@@ -351,7 +351,7 @@ func (g *Goodput) expectedTime(rows int) float64 {
 	return t
 }
 
-// Observe implements Observer: it updates the costs and the acceptance estimates.
+// Observe implements DraftSession: it updates the costs and the acceptance estimates.
 func (g *Goodput) Observe(e *spec.Event) {
 	if e.Tree == nil || g.learnt == nil {
 		return

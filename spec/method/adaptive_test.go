@@ -123,7 +123,7 @@ func TestAdaptiveDraftsUnderALossyVerifier(t *testing.T) {
 		relaxed := 0
 		for _, set := range adaptive() {
 			p := set.Parts(target, spectest.NewDraft(target, 300, 0.1))
-			p.Verifier = lossyParts.Verifier
+			p.Verifier, p.Lossy = lossyParts.Verifier, lossyParts.Lossy
 			g, err := spec.New(target, p)
 			if err != nil {
 				t.Fatal(err)

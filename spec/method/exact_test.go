@@ -35,8 +35,6 @@ func (e *everyNth) Plan(spec.Budget) spec.Budget {
 	return spec.Budget{}
 }
 
-func (e *everyNth) Observe(*spec.Event) {}
-
 // changing asks for another shape every round, up to absurd ones.
 type changing struct{ round int }
 
@@ -46,8 +44,6 @@ func (c *changing) Plan(spec.Budget) spec.Budget {
 		{Levels: 1, Width: 1, Nodes: 2}, {Levels: 2, Width: 9, Nodes: 1 << 20},
 		{Levels: 1 << 20, Width: 1, Nodes: 1 << 20}, {Levels: 5, Width: 0, Nodes: 9}}[c.round%6]
 }
-
-func (c *changing) Observe(*spec.Event) {}
 
 func settings() []spectest.Setting {
 	all := []spectest.Setting{

@@ -38,6 +38,8 @@ func (s *repeatSession) Propose(_ context.Context, seq []int32, b spec.Budget) (
 
 func (*repeatSession) Commit([]int32) error { return nil } // all it drafts from is in seq
 
+func (*repeatSession) Observe(*spec.Event) {}
+
 // Its rows in the tables of drafters and of methods.
 var (
 	repeatDrafter = drafter{

@@ -40,7 +40,8 @@ func (c Config) Parts(target spec.Target, model spec.DraftModel) (spec.Parts, er
 				min(lim.TopK, lim.MaxRows))
 		}
 	}
-	p := spec.Parts{Policy: spec.Fixed(b), Model: model, Verifier: verifierNamed(c.Verifier).build(c)}
+	p := spec.Parts{Policy: spec.Fixed(b), Model: model, Verifier: verifierNamed(c.Verifier).build(c),
+		Lossy: c.Exactness() == Lossy}
 	if err := drafterNamed(c.Drafter).parts(c, &p, target, model); err != nil {
 		return spec.Parts{}, err
 	}
