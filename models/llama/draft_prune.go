@@ -108,7 +108,7 @@ func (e *EAGLE3) DraftPruned(ctx context.Context, r spec.PruneRequest) ([]spec.L
 	return e.Draft.draftPruned(ctx, e, r)
 }
 
-func (d *Draft) draftPruned(ctx context.Context, starter treeStarter, r spec.PruneRequest) ([]spec.Level, error) {
+func (d *Draft) draftPruned(ctx context.Context, starter deviceDraft, r spec.PruneRequest) ([]spec.Level, error) {
 	if !d.prunedReady(&r) {
 		return nil, nil
 	}

@@ -164,7 +164,7 @@ func (d *Draft) DraftTree(ctx context.Context, r spec.DraftRequest) ([]spec.Leve
 }
 
 // runTree runs a tree that starter starts.
-func (d *Draft) runTree(ctx context.Context, starter treeStarter, r spec.DraftRequest, rule candidateRule,
+func (d *Draft) runTree(ctx context.Context, starter deviceDraft, r spec.DraftRequest, rule candidateRule,
 	beams [][]int32) ([]spec.Level, error) {
 	if err := starter.startTree(ctx, r, rule, beams); err != nil {
 		return nil, err

@@ -31,13 +31,6 @@ type gatherKey struct {
 	k     int
 }
 
-// treeStarter is a draft that can prepare a run without submitting it: a Draft or an EAGLE3.
-type treeStarter interface {
-	deviceDraft
-	startTree(ctx context.Context, r spec.DraftRequest, rule candidateRule, beams [][]int32) error
-	startSampled(ctx context.Context, r spec.SampleRequest) error
-}
-
 // PrepareJoint compiles the program that gathers trees of k candidates a beam of a draft for DraftVerify.
 // Draft.Prepare and Prepare compile the other programs.
 func (t *Target) PrepareJoint(draft spec.DraftModel, k int) error {
@@ -86,7 +79,7 @@ func requestNodes(r *spec.JointRequest) int {
 // the tree has to fit one part of a pass, and the Prepare functions have to have compiled all programs.
 func (t *Target) DraftVerify(ctx context.Context, draft spec.DraftModel,
 	r *spec.JointRequest) (*spec.JointResult, error) {
-	starter, ok := draft.(treeStarter)
+	starter, ok := draft.(deviceDraft)
 	if !ok || starter.draft() == nil {
 		return nil, nil
 	}
@@ -121,7 +114,7 @@ func (t *Target) treeReady(d *Draft, r *spec.JointRequest) bool {
 
 // draftVerifyTree drafts the levels, chooses the nodes, which tree.RecordGather writes to the input of the target's
 // pass, and verifies them.
-func (t *Target) draftVerifyTree(ctx context.Context, starter treeStarter, r *spec.JointRequest,
+func (t *Target) draftVerifyTree(ctx context.Context, starter deviceDraft, r *spec.JointRequest,
 	result *spec.JointResult) error {
 	rule := ruleOf(r)
 	d, n, err := t.startDraftVerify(ctx, starter, r, rule)
@@ -144,7 +137,7 @@ func (t *Target) draftVerifyTree(ctx context.Context, starter treeStarter, r *sp
 
 // startDraftVerify starts a run that drafts and gathers the rows of the target's pass, and adds the readback of the
 // chosen nodes to that of the draft's levels. It returns the number of nodes of the pass.
-func (t *Target) startDraftVerify(ctx context.Context, starter treeStarter, r *spec.JointRequest,
+func (t *Target) startDraftVerify(ctx context.Context, starter deviceDraft, r *spec.JointRequest,
 	rule candidateRule) (*Draft, int, error) {
 	d, n := starter.draft(), requestNodes(r)
 	if err := starter.startTree(ctx, r.DraftRequest, rule, r.Beams); err != nil {
@@ -288,7 +281,7 @@ func (t *Target) chainReady(d *Draft, r *spec.JointRequest) bool {
 }
 
 // draftVerifyChain samples a chain and verifies it by the rejection rule, or compares the distributions.
-func (t *Target) draftVerifyChain(ctx context.Context, starter treeStarter, r *spec.JointRequest,
+func (t *Target) draftVerifyChain(ctx context.Context, starter deviceDraft, r *spec.JointRequest,
 	result *spec.JointResult) error {
 	d, err := t.startDraftVerifyChain(ctx, starter, r)
 	if err != nil {
@@ -316,7 +309,7 @@ func (t *Target) draftVerifyChain(ctx context.Context, starter treeStarter, r *s
 }
 
 // startDraftVerifyChain starts a run that samples a chain and copies its tokens to the target's pass.
-func (t *Target) startDraftVerifyChain(ctx context.Context, starter treeStarter,
+func (t *Target) startDraftVerifyChain(ctx context.Context, starter deviceDraft,
 	r *spec.JointRequest) (*Draft, error) {
 	j := &t.draftVerify
 	chain := spec.SampleRequest{Pending: r.Pending, Count: r.Count, Coupled: r.Coupled, Sampling: r.Sampling}
