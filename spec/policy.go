@@ -3,9 +3,8 @@ package spec
 // Policy decides round by round what drafting may cost. The engine then caps
 // the budget by the remaining context, tokens and rows.
 type Policy interface {
-	// Plan is asked before each round. Free is the greatest budget that could
-	// still be used; a plan above it is cut down.
-	Plan(free Budget) Budget
+	// NextBudget is asked before each round. free is the most that could still be used; a larger budget is cut down.
+	NextBudget(free Budget) Budget
 }
 
 // Fixed spends the same budget every round.
@@ -13,5 +12,5 @@ type Fixed Budget
 
 var _ Policy = Fixed{}
 
-// Plan returns the budget itself.
-func (f Fixed) Plan(Budget) Budget { return Budget(f) }
+// NextBudget returns the budget itself.
+func (f Fixed) NextBudget(Budget) Budget { return Budget(f) }

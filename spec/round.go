@@ -24,7 +24,7 @@ type request struct {
 	shaping  Shaping
 	logits   []float32
 	verdict  Verdict
-	drafted  bool  // the session proposed the draft of the verdict
+	proposed bool  // the session made the draft of the verdict
 	draft    Draft // for rounds without a proposal
 	tokens   []int32
 	origins  []Origin
@@ -32,7 +32,7 @@ type request struct {
 	mark     time.Time // since when nothing was charged to any phase
 
 	learners []Learner
-	warming  bool // Options.Ready has not returned true
+	notReady bool // Options.Ready has not returned true
 }
 
 func newRequest(g *Generator, prompt []int32, o Options, emit func(*Event) error) *request {
@@ -115,7 +115,7 @@ func (r *request) fill(ctx context.Context, body []int32, held int, target, draf
 	if err := r.check(); err != nil {
 		return err
 	}
-	if r.warming = r.opts.Ready != nil; r.warming {
+	if r.notReady = r.opts.Ready != nil; r.notReady {
 		return nil
 	}
 	return r.begin(ctx, draft)
@@ -133,16 +133,16 @@ func (r *request) begin(ctx context.Context, progress func(int)) error {
 	return err
 }
 
-// warm begins to draft once that is ready.
-func (r *request) warm(ctx context.Context) error {
-	if !r.warming || r.stats.Rounds == 0 {
+// beginIfReady begins to draft once that is ready.
+func (r *request) beginIfReady(ctx context.Context) error {
+	if !r.notReady || r.stats.Rounds == 0 {
 		return nil
 	}
 	ready, err := r.opts.Ready(ctx)
 	if err != nil || !ready {
 		return err
 	}
-	r.warming = false
+	r.notReady = false
 	return r.begin(ctx, nil)
 }
 
@@ -180,8 +180,8 @@ func (r *request) free() Budget {
 func (r *request) decide(ctx context.Context) (d *Draft, asked bool, err error) {
 	free, e := r.free(), &r.event
 	var b Budget
-	if !r.warming {
-		b = r.parts.Policy.Plan(free)
+	if !r.notReady {
+		b = r.parts.Policy.NextBudget(free)
 	}
 	b = Budget{Levels: min(b.Levels, free.Levels), Width: min(b.Width, free.Width), Nodes: min(b.Nodes, free.Nodes)}
 	verifier, sampling := r.parts.Verifier, r.opts.Sampling
@@ -249,7 +249,7 @@ func (r *request) round(ctx context.Context) error {
 func (r *request) attempt(ctx context.Context) error {
 	e := &r.event
 	*e = Event{Round: r.stats.Rounds + 1, Stats: &r.stats}
-	if err := r.warm(ctx); err != nil {
+	if err := r.beginIfReady(ctx); err != nil {
 		return err
 	}
 	waited := r.readback()
@@ -260,7 +260,7 @@ func (r *request) attempt(ctx context.Context) error {
 	v := &r.verdict
 	e.Readback = r.readback() - waited
 	e.Proposal, e.Tree, e.Levels, e.Outputs = d, d.Tree, d.Levels, v.Outputs
-	r.drafted = asked
+	r.proposed = asked
 	if err := r.accept(d.Tree, v); err != nil {
 		return err
 	}
@@ -291,7 +291,7 @@ func (r *request) commit() error {
 			return err
 		}
 	}
-	if r.drafted {
+	if r.proposed {
 		if err := r.session.Commit(v.Path[:n]); err != nil {
 			return err
 		}
@@ -383,7 +383,7 @@ func (r *request) publish() error {
 		r.stats.Started = 1
 		r.stats.First = now.Sub(r.start)
 	}
-	if e.Warming = r.warming; r.warming {
+	if e.Warming = r.notReady; r.notReady {
 		r.stats.Warming++
 		return r.send(now)
 	}

@@ -59,7 +59,7 @@ func (p *play) Begin(context.Context, SessionOptions) (DraftSession, error) {
 	return playSession{p}, nil
 }
 
-func (p *play) Plan(free Budget) Budget {
+func (p *play) NextBudget(free Budget) Budget {
 	if p.acts[p.at].tokens == nil {
 		return Budget{}
 	}

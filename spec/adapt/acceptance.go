@@ -44,9 +44,9 @@ func (a *AcceptanceStop) Threshold() float64 {
 // Observe records the times of a round.
 func (a *AcceptanceStop) Observe(e *spec.Event) { a.times.observe(e) }
 
-// hopeless reports whether drafting stops at threshold h. Element i of pathProbs is the probability that all tokens of
+// stops reports whether drafting stops at threshold h. Element i of pathProbs is the probability that all tokens of
 // live branch i are accepted.
-func (a *AcceptanceStop) hopeless(h float64, pathProbs []float64) bool {
+func (a *AcceptanceStop) stops(h float64, pathProbs []float64) bool {
 	least, most := math.Inf(1), math.Inf(-1)
 	for _, p := range pathProbs {
 		least, most = min(least, 1-p), max(most, 1-p)
@@ -145,7 +145,7 @@ func (a *acceptanceSession) Propose(ctx context.Context, seq []int32, b spec.Bud
 				return nil, err
 			}
 		}
-		if depth >= most || a.stop.hopeless(h, a.pathProbs) {
+		if depth >= most || a.stop.stops(h, a.pathProbs) {
 			break
 		}
 		if depth < fed {
@@ -207,7 +207,7 @@ var (
 // Start keeps the times, which outlive a request.
 func (a *AcceptanceRule) Start() {}
 
-func (a *AcceptanceRule) Plan(spec.Budget) spec.Budget { return a.Budget }
+func (a *AcceptanceRule) NextBudget(spec.Budget) spec.Budget { return a.Budget }
 
 // Stop implements ChainRule. The last token has no estimate yet because the draft has not consumed it.
 func (a *AcceptanceRule) Stop(drawn []spec.Drawn) bool {
@@ -215,5 +215,5 @@ func (a *AcceptanceRule) Stop(drawn []spec.Drawn) bool {
 	for _, d := range drawn[:len(drawn)-1] {
 		pathProb *= chance(d.Accept)
 	}
-	return a.hopeless(a.Threshold(), []float64{pathProb})
+	return a.stops(a.Threshold(), []float64{pathProb})
 }

@@ -30,7 +30,7 @@ func TestStopThresholdByHand(t *testing.T) {
 	}
 }
 
-func TestHopelessByHand(t *testing.T) {
+func TestStopsByHand(t *testing.T) {
 	for _, c := range []struct {
 		h         float64
 		any       bool
@@ -48,7 +48,7 @@ func TestHopelessByHand(t *testing.T) {
 		{0, false, []float64{1}, true},
 		{-2, false, []float64{1}, true},
 	} {
-		if got := (&AcceptanceStop{Any: c.any}).hopeless(c.h, c.pathProbs); got != c.want {
+		if got := (&AcceptanceStop{Any: c.any}).stops(c.h, c.pathProbs); got != c.want {
 			t.Errorf("h %v, any %v, %v: %v", c.h, c.any, c.pathProbs, got)
 		}
 	}

@@ -67,8 +67,8 @@ func (a *AdaSD) Start() {
 	}
 }
 
-// Plan drafts up to Most tokens.
-func (a *AdaSD) Plan(spec.Budget) spec.Budget { return spec.ChainBudget(a.Most) }
+// NextBudget drafts up to Most tokens.
+func (a *AdaSD) NextBudget(spec.Budget) spec.Budget { return spec.ChainBudget(a.Most) }
 
 // Stop ends the chain after a token whose draft entropy exceeds T_g.
 func (a *AdaSD) Stop(drawn []spec.Drawn) bool {

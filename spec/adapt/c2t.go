@@ -156,7 +156,7 @@ func (c *c2tSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*
 	if err != nil {
 		return nil, err
 	}
-	c.Drafted = true
+	c.UsedModel = true
 	c.scan.begin()
 	c.nodes = append(c.nodes[:0], 0)
 	if pruned {

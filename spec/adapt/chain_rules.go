@@ -35,8 +35,8 @@ var (
 // Start resets the schedule.
 func (a *Assisted) Start() { a.tokens = a.First }
 
-// Plan allows the schedule's current length.
-func (a *Assisted) Plan(spec.Budget) spec.Budget { return spec.ChainBudget(a.tokens) }
+// NextBudget allows the schedule's current length.
+func (a *Assisted) NextBudget(spec.Budget) spec.Budget { return spec.ChainBudget(a.tokens) }
 
 // Stop ends the chain after a token of low confidence.
 func (a *Assisted) Stop(drawn []spec.Drawn) bool {
@@ -86,8 +86,8 @@ const (
 // Start resets the threshold and the rate. The rate starts at its target; the paper does not say.
 func (a *AdaEDL) Start() { a.threshold, a.rate = a.Threshold, adaEDLRate }
 
-// Plan drafts up to Most tokens.
-func (a *AdaEDL) Plan(spec.Budget) spec.Budget { return spec.ChainBudget(a.Most) }
+// NextBudget drafts up to Most tokens.
+func (a *AdaEDL) NextBudget(spec.Budget) spec.Budget { return spec.ChainBudget(a.Most) }
 
 // Stop ends the chain after a token that is likely to be rejected.
 func (a *AdaEDL) Stop(drawn []spec.Drawn) bool {

@@ -9,7 +9,7 @@ import (
 	"foretoken/spec"
 )
 
-// ChainRule ends a chain while it is drafted. It is also the round's policy: Plan says how many tokens the round
+// ChainRule ends a chain while it is drafted. It is also the round's policy: NextBudget says how many tokens the round
 // may draft, as Budget.Levels with a Width of 1. A rule with state is a spec.Learner too.
 //
 // A rule's decision depends only on tokens already drafted and on past rounds. As long as the chain ends after the

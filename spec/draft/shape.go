@@ -55,7 +55,7 @@ type shapedSession struct {
 	shape [][]int
 	k     int // candidates per beam, the same every round: the width that models are prepared for
 
-	plan    [][]int // the shape, cut to this round's budget
+	fitted  [][]int // the shape, cut to this round's budget
 	rows    []int32
 	beams   []int32 // candidates of the last level placed
 	request spec.JointRequest
@@ -72,10 +72,10 @@ type place struct {
 	beam      int32 // index into the beams of its level, -1: not fed
 }
 
-// cut makes s.plan of the shape: no more levels, children, beams and nodes than the budget
+// cut makes s.fitted of the shape: no more levels, children, beams and nodes than the budget
 // and the draft's cache have room for, nodes counted in order of levels and ranks.
 func (s *shapedSession) cut(seq []int32, b spec.Budget) {
-	s.plan = s.plan[:0]
+	s.fitted = s.fitted[:0]
 	lim := s.Model.Limits()
 	width := min(b.Width, lim.TopK, lim.MaxRows)
 	room := lim.Context - len(seq) // for beams fed after the root
@@ -84,8 +84,8 @@ func (s *shapedSession) cut(seq []int32, b spec.Budget) {
 	}
 	nodes, places := b.Nodes-1, 1
 	for d := 0; d < min(len(s.shape), b.Levels) && nodes > 0; d++ {
-		s.plan = slices.Grow(s.plan, 1)
-		ranks := s.plan[:d+1][d][:0]
+		s.fitted = slices.Grow(s.fitted, 1)
+		ranks := s.fitted[:d+1][d][:0]
 		beams, children := 0, 0
 		for r := 0; r < min(len(s.shape[d]), places); r++ {
 			n := min(s.shape[d][r], width, nodes)
@@ -105,7 +105,7 @@ func (s *shapedSession) cut(seq []int32, b spec.Budget) {
 		if children == 0 {
 			return
 		}
-		s.plan = append(s.plan, ranks)
+		s.fitted = append(s.fitted, ranks)
 		places = children
 	}
 }
@@ -156,12 +156,12 @@ func (s *shapedSession) Propose(ctx context.Context, seq []int32, b spec.Budget)
 		return s.propose(tree, levels), nil
 	}
 	s.beginTree()
-	for d, ranks := range s.plan {
+	for d, ranks := range s.fitted {
 		if len(levels) != d+1 {
 			return nil, fmt.Errorf("spec: the draft model gave %d levels, want %d", len(levels), d+1)
 		}
 		s.place(&levels[d], ranks)
-		if d+1 == len(s.plan) || !s.choose(s.plan[d+1]) {
+		if d+1 == len(s.fitted) || !s.choose(s.fitted[d+1]) {
 			break
 		}
 		if levels, err = s.Model.Expand(ctx, s.beams); err != nil {
@@ -181,37 +181,38 @@ func (s *shapedSession) beginTree() {
 // any drafted node.
 func (s *shapedSession) asks(seq []int32, b spec.Budget) bool {
 	s.ProposeRoot(seq)
-	if s.cut(seq, b); len(s.plan) == 0 {
+	if s.cut(seq, b); len(s.fitted) == 0 {
 		return false
 	}
-	s.planRequest()
-	s.request.DraftRequest = spec.DraftRequest{Depth: len(s.plan) - 1, K: s.k, Coupled: s.Coupled, Sampling: s.Sampling}
+	s.fillRequest()
+	s.request.DraftRequest = spec.DraftRequest{Depth: len(s.fitted) - 1, K: s.k, Coupled: s.Coupled,
+		Sampling: s.Sampling}
 	s.request.Nodes, s.request.Drawn = 1+len(s.request.Chosen), s.drawn
 	return true
 }
 
 // propose proposes the tree of the levels.
 func (s *shapedSession) propose(tree *spec.Tree, levels []spec.Level) *spec.Draft {
-	s.Draft, s.Drafted = spec.Draft{Tree: tree, Levels: levels}, true
+	s.Draft, s.UsedModel = spec.Draft{Tree: tree, Levels: levels}, true
 	if s.drawn {
 		s.Draft.Sampler, s.Draft.Rows = s.Model, s.rows
 	}
 	return &s.Draft
 }
 
-// planRequest finds the beams and the nodes of the plan where the draft has a token for every place.
-func (s *shapedSession) planRequest() {
+// fillRequest finds the beams and the nodes of the fitted shape where the draft has a token for every place.
+func (s *shapedSession) fillRequest() {
 	beams, chosen := s.request.Beams[:0], s.request.Chosen[:0]
 	rows, children := append(s.request.Rows[:0], -1), append(s.request.Children[:0], 0)
 	// row numbers the first distribution that a level is proposed from; proposing counts them.
 	row, proposing := int32(0), int32(1)
 	s.level = append(s.level[:0], place{})
-	for d, ranks := range s.plan {
+	for d, ranks := range s.fitted {
 		next, first, fed := s.next[:0], int32(0), int32(0)
 		if d > 0 {
 			first = int32(s.k + (d-1)*s.k*s.k)
 		}
-		if d+1 < len(s.plan) {
+		if d+1 < len(s.fitted) {
 			beams = slices.Grow(beams, 1)[:d+1]
 			beams[d] = beams[d][:0]
 		}
@@ -224,7 +225,7 @@ func (s *shapedSession) planRequest() {
 				c := above.beam*int32(s.k) + int32(i)
 				p := place{node: int32(len(rows)), candidate: c, beam: -1}
 				chosen, rows, children = append(chosen, first+c), append(rows, -1), append(children, 0)
-				if rank := len(next); d+1 < len(s.plan) && rank < len(s.plan[d+1]) && s.plan[d+1][rank] > 0 {
+				if rank := len(next); d+1 < len(s.fitted) && rank < len(s.fitted[d+1]) && s.fitted[d+1][rank] > 0 {
 					p.beam, fed, beams[d] = fed, fed+1, append(beams[d], c)
 				}
 				next = append(next, p)
@@ -239,13 +240,13 @@ func (s *shapedSession) planRequest() {
 
 // build makes the tree of levels whose beams were foreseen.
 func (s *shapedSession) build(levels []spec.Level) (*spec.Tree, error) {
-	if len(levels) != len(s.plan) {
-		return nil, fmt.Errorf("spec: the draft model gave %d levels, want %d", len(levels), len(s.plan))
+	if len(levels) != len(s.fitted) {
+		return nil, fmt.Errorf("spec: the draft model gave %d levels, want %d", len(levels), len(s.fitted))
 	}
 	s.beginTree()
-	for d, ranks := range s.plan {
+	for d, ranks := range s.fitted {
 		s.place(&levels[d], ranks)
-		if d+1 == len(s.plan) || !s.choose(s.plan[d+1]) {
+		if d+1 == len(s.fitted) || !s.choose(s.fitted[d+1]) {
 			break
 		}
 		if !slices.Equal(s.beams, levels[d].Beams) { // the draft had no token for a place

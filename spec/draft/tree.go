@@ -132,10 +132,10 @@ func newTreeSession(model spec.DraftModel, o spec.SessionOptions, uncoupled bool
 // LevelSession is the part of a session that draft trees by levels have in common. Sessions embed it.
 type LevelSession struct {
 	Sequence
-	Coupled  bool // candidates are ranked with the target's noise
-	Sampling spec.Sampling
-	Draft    spec.Draft // the last proposal
-	Drafted  bool       // the last proposal used the model
+	Coupled   bool // candidates are ranked with the target's noise
+	Sampling  spec.Sampling
+	Draft     spec.Draft // the last proposal
+	UsedModel bool       // the last proposal used the model
 	// Tree is for proposals that ProposeTree does not build. Beam holds the place of each of its nodes among the beams
 	// of its level, -1 for a node that the draft has not consumed.
 	Tree    spec.Tree
@@ -176,7 +176,7 @@ func (l *LevelSession) ProposeRoot(seq []int32) *spec.Draft {
 	l.Tree.Reset(seq[len(seq)-1])
 	l.Beam = append(l.Beam[:0], -1)
 	l.Draft = spec.Draft{Tree: &l.Tree}
-	l.Drafted, l.built = false, false
+	l.UsedModel, l.built = false, false
 	return &l.Draft
 }
 
@@ -208,7 +208,7 @@ func (l *LevelSession) ProposeTree(seq []int32, nodes int, d spec.Draft) (*spec.
 		return nil, err
 	}
 	d.Tree = tree
-	l.Draft, l.Drafted, l.built = d, true, true
+	l.Draft, l.UsedModel, l.built = d, true, true
 	return &l.Draft, nil
 }
 
@@ -216,10 +216,10 @@ func (l *LevelSession) ProposeTree(seq []int32, nodes int, d spec.Draft) (*spec.
 func (l *LevelSession) Observe(*spec.Event) {}
 
 func (l *LevelSession) Commit(path []int32) error {
-	if !l.Drafted {
+	if !l.UsedModel {
 		return nil
 	}
-	l.Drafted = false
+	l.UsedModel = false
 	if l.built {
 		return l.CommitBeams(l.builder.Beams(path))
 	}
@@ -253,7 +253,7 @@ func (t *treeSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (
 		}
 		if result != nil {
 			t.Draft = spec.Draft{Tree: result.Tree, Levels: result.Levels, Pass: &result.Pass}
-			t.Drafted, t.built = true, true
+			t.UsedModel, t.built = true, true
 			return &t.Draft, nil
 		}
 	}

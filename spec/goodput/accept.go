@@ -72,10 +72,10 @@ func (a *acceptance) ready() {
 func (a *acceptance) speed() float64 { return max(1, a.Tokens/a.Time) }
 
 // ran adds a round: its tokens and its time in passes over one row.
-func (a *acceptance) ran(tokens, time float64, drafted bool) {
+func (a *acceptance) ran(tokens, time float64, usedModel bool) {
 	const keep = 1 - 1.0/32
 	a.Tokens, a.Time = a.Tokens*keep+tokens, a.Time*keep+time
-	if drafted {
+	if usedModel {
 		a.Loss = max(a.Loss+time-tokens, -mostGain)
 	}
 }

@@ -48,7 +48,7 @@ type Goodput struct {
 
 	// State of the current round.
 	proposed  bool
-	drafted   bool // the draft model took part
+	usedModel bool // the draft model took part
 	exploring bool // it took part against the estimates
 	width     int  // beams of the draft's tree
 	levels    int  // levels of the DraftTree call
@@ -156,8 +156,8 @@ func (c *Costs) acceptance(way string) *acceptance {
 	return c.Learnt[way]
 }
 
-// Plan implements Policy. It asks for the largest draft, because Propose decides.
-func (g *Goodput) Plan(spec.Budget) spec.Budget {
+// NextBudget implements Policy. It asks for the largest draft, because Propose decides.
+func (g *Goodput) NextBudget(spec.Budget) spec.Budget {
 	return spec.Budget{Levels: max(g.Levels, g.Nodes-1), Width: g.Width, Nodes: g.Nodes}
 }
 
@@ -216,7 +216,7 @@ func (g *Goodput) room(length, width int) int {
 
 func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
 	g.round++
-	g.proposed, g.drafted, g.exploring = true, false, false
+	g.proposed, g.usedModel, g.exploring = true, false, false
 	g.history.extend(seq)
 	g.draft = spec.Draft{}
 	c := &g.candidates
@@ -239,7 +239,7 @@ func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spe
 // best returns how many rows of the candidates to verify, and the value of that.
 func (g *Goodput) best() (rows int, value float64) {
 	ladder := g.ladder
-	if !g.drafted {
+	if !g.usedModel {
 		ladder = g.affordable(ladder)
 	}
 	return g.candidates.best(ladder, g.price(), g.verifyTime)
@@ -287,7 +287,7 @@ func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b spec.Budget)
 	if err != nil {
 		return err
 	}
-	g.drafted, g.width, g.levels, g.grows = true, s.width, s.levels, 0
+	g.usedModel, g.width, g.levels, g.grows = true, s.width, s.levels, 0
 	g.Costs.observeDraft(fed, s.levels, s.width, g.Clock().Sub(begin).Seconds())
 	if err := g.sequence.Advance(seq); err != nil {
 		return err
@@ -335,7 +335,7 @@ func (g *Goodput) promising(levels int, s shape) bool {
 }
 
 func (g *Goodput) Commit(path []int32) error {
-	if !g.drafted {
+	if !g.usedModel {
 		return nil
 	}
 	return g.sequence.CommitBeams(g.candidates.accepted(path))
@@ -345,7 +345,7 @@ func (g *Goodput) Commit(path []int32) error {
 // charged this time, not the measured one. Held by TestBusyMachinesDoNotMislead.
 func (g *Goodput) expectedTime(rows int) float64 {
 	t := g.verifyTime(rows)
-	if g.drafted {
+	if g.usedModel {
 		t += g.Costs.DraftTime(g.levels, g.width) + float64(g.grows)*g.Costs.GrowTime(1, g.width)
 	}
 	return t
@@ -366,7 +366,7 @@ func (g *Goodput) Observe(e *spec.Event) {
 	g.candidates.learn(g.learnt, e.Tokens)
 	plain, tokens := g.Costs.plainTime(), float64(len(e.Tokens))
 	passes := g.expectedTime(e.Tree.Len()) / plain
-	if !g.drafted {
+	if !g.usedModel {
 		g.lookupBudget = min(g.lookupBudget+lookupRefill+tokens-passes, lookupLoss)
 	}
 	took := e.Draft.Seconds() + verify + host
@@ -376,5 +376,5 @@ func (g *Goodput) Observe(e *spec.Event) {
 		g.Costs.explored += max(0, took-plain*tokens)
 		return
 	}
-	g.learnt.ran(tokens, passes, g.drafted)
+	g.learnt.ran(tokens, passes, g.usedModel)
 }

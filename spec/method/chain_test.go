@@ -112,25 +112,25 @@ func TestAssistedSchedule(t *testing.T) {
 		{6, 5, 5}, {5, 0, 4}, {4, 0, 3}, {3, 0, 2}, {2, 0, 1}, {1, 0, 1}, {1, 1, 3},
 	} {
 		a.Observe(spectest.Outcome(step.drafted, step.accepted))
-		if got := a.Plan(spec.Budget{}); got != (spec.Budget{Levels: step.want, Width: 1, Nodes: step.want + 1}) {
+		if got := a.NextBudget(spec.Budget{}); got != (spec.Budget{Levels: step.want, Width: 1, Nodes: step.want + 1}) {
 			t.Errorf("step %d: %+v, want %d tokens", i, got, step.want)
 		}
 	}
 	for range 20 {
 		a.Observe(spectest.Outcome(1, 1))
 	}
-	if most := a.Plan(spec.Budget{}); most.Levels != 20 || most != c.Budget() {
+	if most := a.NextBudget(spec.Budget{}); most.Levels != 20 || most != c.Budget() {
 		t.Errorf("the schedule grew to %+v, the models were prepared for %+v", most, c.Budget())
 	}
 	a.Start()
-	if a.Plan(spec.Budget{}).Levels != 3 {
+	if a.NextBudget(spec.Budget{}).Levels != 3 {
 		t.Error("a new request goes on with the old one's schedule")
 	}
 	c.Schedule = ScheduleConstant
 	a = c.assisted()
 	a.Observe(spectest.Outcome(3, 3))
 	a.Observe(spectest.Outcome(3, 0))
-	if got := a.Plan(spec.Budget{}); got.Levels != 3 || got != c.Budget() {
+	if got := a.NextBudget(spec.Budget{}); got.Levels != 3 || got != c.Budget() {
 		t.Errorf("a constant schedule gives %+v of %+v", got, c.Budget())
 	}
 	c.Depth, c.Schedule = 40, ""
@@ -151,8 +151,9 @@ func TestAssistedStopsAfterDoubt(t *testing.T) {
 // TestAdaEDLIsWiredAsNamed: the settings of a config reach the rule, which plans what the models were prepared for.
 func TestAdaEDLIsWiredAsNamed(t *testing.T) {
 	c := Config{Drafter: DrafterChain, Adapt: AdaptAdaEDL, Depth: 4}
-	if a := c.adaEDL(); a.Lambda != 0.2 || a.Threshold != 0.5 || a.Most != 4 || c.Budget() != a.Plan(spec.Budget{}) {
-		t.Errorf("planned %+v by %+v, prepared for %+v", a.Plan(spec.Budget{}), a, c.Budget())
+	if a := c.adaEDL(); a.Lambda != 0.2 || a.Threshold != 0.5 || a.Most != 4 || c.Budget() !=
+		a.NextBudget(spec.Budget{}) {
+		t.Errorf("planned %+v by %+v, prepared for %+v", a.NextBudget(spec.Budget{}), a, c.Budget())
 	}
 	c.Lambda, c.Threshold = 1, 0.25
 	if a := c.adaEDL(); a.Lambda != 1 || a.Threshold != 0.25 {

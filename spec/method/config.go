@@ -94,8 +94,7 @@ type Settings struct {
 	Threshold float64 `json:"threshold,omitempty"`
 	Lambda    float64 `json:"lambda,omitempty"`   // AdaEDL's λ; 0: its default
 	Schedule  string  `json:"schedule,omitempty"` // of assisted generation; "" is ScheduleHeuristic
-	// Any has the acceptance head stop as soon as one branch is hopeless, in the paper's
-	// words, and not when the best one is.
+	// Any has the acceptance head stop as soon as one branch exceeds the threshold, not when all do.
 	Any bool `json:"any,omitempty"`
 	// NoExtension, NoPruning and NoAdaptation switch off parts of HeteroSpec for its ablation;
 	// Alpha, when not 0, is added to its α.

@@ -28,7 +28,7 @@ type everyNth struct {
 	budget   spec.Budget
 }
 
-func (e *everyNth) Plan(spec.Budget) spec.Budget {
+func (e *everyNth) NextBudget(spec.Budget) spec.Budget {
 	if e.round++; e.round%e.n == 0 {
 		return e.budget
 	}
@@ -38,7 +38,7 @@ func (e *everyNth) Plan(spec.Budget) spec.Budget {
 // changing asks for another shape every round, up to absurd ones.
 type changing struct{ round int }
 
-func (c *changing) Plan(spec.Budget) spec.Budget {
+func (c *changing) NextBudget(spec.Budget) spec.Budget {
 	c.round++
 	return [...]spec.Budget{{Levels: 3, Width: 2, Nodes: 7}, {Levels: -1, Width: -1, Nodes: -1},
 		{Levels: 1, Width: 1, Nodes: 2}, {Levels: 2, Width: 9, Nodes: 1 << 20},
