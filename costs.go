@@ -117,7 +117,7 @@ func (s *Session) measureCosts(ctx context.Context, costs *goodput.Costs, c meth
 			_, err := d.DraftTree(ctx, spec.DraftRequest{Pending: text[:1], Depth: levels - 1, K: beams})
 			return err
 		}
-		p.Feed = func(n int) error {
+		p.Prefill = func(n int) error {
 			d.Reset()
 			if err := d.Prefill(ctx, text[:n], nil); err != nil {
 				return err

@@ -169,7 +169,8 @@ func BenchmarkAutoByCounts(b *testing.B) {
 									m.spend(m.sync + float64(levels)*m.level(k))
 									return nil
 								},
-								Feed: func(n int) error { m.spend(m.prefill(n)); return nil }}, 16, []int{1, 2, 4}, 10)
+								Prefill: func(n int) error { m.spend(m.prefill(n)); return nil },
+							}, 16, []int{1, 2, 4}, 10)
 							if err != nil {
 								b.Fatal(err)
 							}

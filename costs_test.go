@@ -189,9 +189,9 @@ func BenchmarkAuto(b *testing.B) {
 		}
 		costs, _ := json.Marshal(s.measured.Verify)
 		fmt.Fprintf(&report, "\nverify %s", costs)
-		fmt.Fprintf(&report, "\nroot %.2f ms, level by 1 %.2f, by 4 %.2f, sync %.2f, feeding 64 %.2f",
+		fmt.Fprintf(&report, "\nroot %.2f ms, level by 1 %.2f, by 4 %.2f, sync %.2f, prefilling 64 %.2f",
 			1e3*s.measured.Root.Seconds, 1e3*s.measured.Level.At(1), 1e3*s.measured.Level.At(4),
-			1e3*s.measured.Sync.Seconds, 1e3*s.measured.Feed.At(64))
+			1e3*s.measured.Sync.Seconds, 1e3*s.measured.Prefill.At(64))
 		fmt.Println(report.String()) // the testing package cuts a benchmark's log after ten lines
 	}
 }

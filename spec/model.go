@@ -116,15 +116,15 @@ type Target interface {
 // target's, this cache holds every consumed token, the root included.
 type DraftModel interface {
 	Model
-	// DraftTree feeds the pending tokens and grows the levels. Ties go to the lower index. The result is valid until
+	// DraftTree consumes the pending tokens and grows the levels. Ties go to the lower index. The result is valid until
 	// the next call.
 	DraftTree(ctx context.Context, r DraftRequest) ([]Level, error)
-	// DraftSampled feeds the pending tokens, then samples Count tokens one after the other from the processed
+	// DraftSampled consumes the pending tokens, then samples Count tokens one after the other from the processed
 	// distribution and keeps the distributions on the device for VerifyChain. It samples token i+1 after consuming
 	// token i; it does not consume the last one. Commit then takes beams of all zeros. The result is valid until the
 	// next call.
 	DraftSampled(ctx context.Context, r SampleRequest) ([]Drawn, error)
-	// DrawMore feeds the last sampled token and samples count more. It returns all tokens of the chain so far.
+	// DrawMore consumes the last sampled token and samples count more. It returns all tokens of the chain so far.
 	DrawMore(ctx context.Context, count int) ([]Drawn, error)
 	// Commit appends drafted tokens that were accepted and that the draft has consumed: beams[d] is the index of the
 	// accepted beam among the Beams of level d. It drops those of later levels and all others.
@@ -137,16 +137,16 @@ type DraftModel interface {
 	// at least one and at most Limits.TopK), which become its Beams in that order. Ranking, K and sampling stay those
 	// of the DraftTree that began the tree.
 	Expand(ctx context.Context, beams []int32) ([]Level, error)
-	// SampleTree feeds the pending tokens and samples K children of the root without replacement from
+	// SampleTree consumes the pending tokens and samples K children of the root without replacement from
 	// softmax(logits/temperature), in the order of sampling (Gumbel top-k with the draft's own noise). Expand goes on
 	// in the same way, and the distributions stay on the device for VerifySampled, numbered in the order in which rows
-	// were fed: 0 for the root's, then one for each beam of each Expand. LogQ is ln q of the distribution; candidates
-	// of probability zero have -Inf. Depth is the number of Expands to be ready for.
+	// were consumed: 0 for the root's, then one for each beam of each Expand. LogQ is ln q of the distribution;
+	// candidates of probability zero have -Inf. Depth is the number of Expands to be ready for.
 	SampleTree(ctx context.Context, r DraftRequest) ([]Level, error)
 	// DraftShaped is DraftTree, or SampleTree where r.Drawn is set, and Expand of r.Beams level by level, in one run.
 	// It returns no levels and changes nothing if it would have to compile programs first.
 	DraftShaped(ctx context.Context, r *JointRequest) ([]Level, error)
-	// DraftPruned runs C2T's classifier between the levels of a tree. It feeds the pending tokens and grows up to
+	// DraftPruned runs C2T's classifier between the levels of a tree. It consumes the pending tokens and grows up to
 	// Ahead+1 levels; the candidates that stay become the Beams of a level, in their own order. It ends early where
 	// none stays. The tree is complete if the last level has no Beams, as level Depth never does; otherwise GrowPruned
 	// has to follow before a commit. Like DraftShaped it returns no levels if it would have to compile.

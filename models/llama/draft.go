@@ -144,7 +144,7 @@ func (d *Draft) Reset() {
 func (d *Draft) ReusePrefix(tokens []int32) int {
 	d.release()
 	d.staged = 0
-	return d.seq.keepPrefix(tokens)
+	return d.seq.reusePrefix(tokens)
 }
 
 // clear discards the last draft, whose slots are already free.

@@ -288,7 +288,7 @@ func TestIdentityPrefix(t *testing.T) {
 				s.commit(slots[at], 0)
 				s.markWritten()
 			case rng.IntN(2) == 0:
-				s.keepPrefix(make([]int32, rng.IntN(len(s.table))))
+				s.reusePrefix(make([]int32, rng.IntN(len(s.table))))
 			}
 			check := func() {
 				want := 0

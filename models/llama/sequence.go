@@ -84,10 +84,10 @@ func (s *sequence) identityPrefix() int {
 // markWritten records that the passes of all committed tokens have run.
 func (s *sequence) markWritten() { s.written = len(s.table) }
 
-// keepPrefix truncates the sequence to its longest common prefix with tokens and returns the length. Keys and
+// reusePrefix truncates the sequence to its longest common prefix with tokens and returns the length. Keys and
 // values depend only on the tokens up to their position, so the kept entries have the bits that another prefill
 // would write.
-func (s *sequence) keepPrefix(tokens []int32) int {
+func (s *sequence) reusePrefix(tokens []int32) int {
 	n := 0
 	for n < min(s.written, len(tokens)) && s.tokens[n] == tokens[n] {
 		n++

@@ -186,7 +186,7 @@ func (t *Target) Reset() {
 // ReusePrefix truncates the sequence to its longest common prefix with tokens and returns the length.
 func (t *Target) ReusePrefix(tokens []int32) int {
 	t.release()
-	return t.seq.keepPrefix(tokens)
+	return t.seq.reusePrefix(tokens)
 }
 
 // Within calls f while the sequence consists of its first n tokens only. f may verify and must not commit. It

@@ -136,7 +136,7 @@ func (c *c2tSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*
 	}
 	var levels []spec.Level
 	pruned := false // by the device
-	err := c.Feed(ctx, seq, func(pending []int32) (err error) {
+	err := c.Consume(ctx, seq, func(pending []int32) (err error) {
 		r := spec.DraftRequest{Pending: pending, K: k, Coupled: c.Coupled, Sampling: c.Sampling}
 		if !c.drafter.OnePruning {
 			request := spec.PruneRequest{DraftRequest: r, Classifier: c.drafter.Classifier, Beta: c.drafter.Beta,

@@ -130,7 +130,7 @@ func (s *shapedSession) Propose(ctx context.Context, seq []int32, b spec.Budget)
 	}
 	var levels []spec.Level
 	foreseen := false // the draft ran through all levels
-	err := s.Feed(ctx, seq, func(pending []int32) (err error) {
+	err := s.Consume(ctx, seq, func(pending []int32) (err error) {
 		s.request.Pending = pending
 		levels, err = s.Model.DraftShaped(ctx, &s.request)
 		if foreseen = levels != nil; foreseen || err != nil {

@@ -75,8 +75,8 @@ func (s *Sequence) Advance(seq []int32) error {
 	return s.Check()
 }
 
-// Feed calls draft, which feeds the pending tokens of seq to the model.
-func (s *Sequence) Feed(ctx context.Context, seq []int32, draft func(pending []int32) error) error {
+// Consume calls draft, which has the model consume the pending tokens of seq.
+func (s *Sequence) Consume(ctx context.Context, seq []int32, draft func(pending []int32) error) error {
 	pending, err := s.Pending(ctx, seq)
 	if err != nil {
 		return err
@@ -193,7 +193,7 @@ func (l *LevelSession) Room(seq []int32, b spec.Budget) (width, passes int) {
 
 // DraftTree drafts the first levels of a tree after seq.
 func (l *LevelSession) DraftTree(ctx context.Context, seq []int32, depth, k int) (levels []spec.Level, err error) {
-	err = l.Feed(ctx, seq, func(pending []int32) error {
+	err = l.Consume(ctx, seq, func(pending []int32) error {
 		levels, err = l.Model.DraftTree(ctx, spec.DraftRequest{Pending: pending, Depth: depth, K: k, Coupled: l.Coupled,
 			Sampling: l.Sampling})
 		return err
@@ -327,7 +327,7 @@ func (c *chainSession) Propose(ctx context.Context, seq []int32, b spec.Budget) 
 		}
 	}
 	var tokens []spec.Drawn
-	err := c.Feed(ctx, seq, func(pending []int32) (err error) {
+	err := c.Consume(ctx, seq, func(pending []int32) (err error) {
 		tokens, err = c.Model.DraftSampled(ctx, spec.SampleRequest{Pending: pending, Count: drawn, Coupled: c.Coupled,
 			Sampling: c.Sampling})
 		return err

@@ -21,8 +21,8 @@ type Costs struct {
 	Level Curve `json:"level"`
 	// Sync is the time of Grow without its passes: another submit and readback.
 	Sync Cell `json:"sync"`
-	// Feed is the prefill of the draft by tokens.
-	Feed Curve `json:"feed"`
+	// Prefill is the time of a prefill of the draft by tokens.
+	Prefill Curve `json:"feed"`
 	// Host is the rest of a round.
 	Host Cell `json:"host"`
 	// Learnt holds the acceptance estimates by the name of Goodput.way.
@@ -73,7 +73,7 @@ func NewCosts() *Costs {
 	c := &Costs{Root: Cell{Seconds: guessedDraft}, Sync: Cell{Seconds: guessedDraft / 3}, Host: Cell{Seconds: 0.001}}
 	c.Verify = curve(RowBuckets(), func(n int) float64 { return 1 + guessedRow*float64(n-1) })
 	c.Level = curve(RowBuckets(), func(n int) float64 { return guessedDraft * (1 + guessedRow*float64(n-1)) })
-	c.Feed = curve([]int{1, 4, 16, 64}, func(n int) float64 { return guessedDraft * (1 + guessedRow*float64(n-1)) })
+	c.Prefill = curve([]int{1, 4, 16, 64}, func(n int) float64 { return guessedDraft * (1 + guessedRow*float64(n-1)) })
 	return c
 }
 
@@ -144,7 +144,7 @@ func (c *Costs) GrowTime(levels, beams int) float64 {
 
 // LagTime returns the seconds that a draft with pending unconsumed tokens takes beyond one with at most two.
 func (c *Costs) LagTime(pending int) float64 {
-	return c.Feed.At(pending - 2)
+	return c.Prefill.At(pending - 2)
 }
 
 // plainTime returns the seconds of a round of plain decoding.
@@ -208,7 +208,7 @@ func (c *Costs) Measured(rows int, draft bool) bool {
 
 // each calls f for every cell of the device's passes, and marks the curves for smoothing. Host is not among them.
 func (c *Costs) each(f func(*Cell)) {
-	for _, curve := range []*Curve{&c.Verify, &c.Level, &c.Feed} {
+	for _, curve := range []*Curve{&c.Verify, &c.Level, &c.Prefill} {
 		curve.fit = curve.fit[:0]
 		for i := range curve.Cells {
 			f(&curve.Cells[i])
@@ -228,7 +228,7 @@ func (c *Costs) observeVerify(rows int, seconds float64) {
 // observeDraft updates the costs with a DraftTree call that waited for a prefill of fed tokens.
 func (c *Costs) observeDraft(fed, levels, beams int, seconds float64) {
 	var room [4]share
-	parts := append(c.feeding(room[:0], fed), share{&c.Root, 1})
+	parts := append(c.prefilling(room[:0], fed), share{&c.Root, 1})
 	if levels > 1 {
 		parts = append(parts, share{c.Level.cell(beams), float64(levels - 1)})
 	}
@@ -240,9 +240,9 @@ func (c *Costs) observeGrow(levels, beams int, seconds float64) {
 	c.observe(seconds, share{&c.Sync, 1}, share{c.Level.cell(beams), float64(levels)})
 }
 
-// feeding appends the parts of a prefill of the draft to parts.
-func (c *Costs) feeding(parts []share, tokens int) []share {
-	f := &c.Feed
+// prefilling appends the parts of a prefill of the draft to parts.
+func (c *Costs) prefilling(parts []share, tokens int) []share {
+	f := &c.Prefill
 	if most := f.Sizes[len(f.Sizes)-1]; tokens > most {
 		parts = append(parts, share{f.cell(most), float64(tokens / most)})
 		tokens %= most
@@ -253,10 +253,10 @@ func (c *Costs) feeding(parts []share, tokens int) []share {
 	return parts
 }
 
-// observeFeed updates the costs with a prefill of the draft.
-func (c *Costs) observeFeed(tokens int, seconds float64) {
+// observePrefill updates the costs with a prefill of the draft.
+func (c *Costs) observePrefill(tokens int, seconds float64) {
 	var room [2]share
-	c.observe(seconds, c.feeding(room[:0], tokens)...)
+	c.observe(seconds, c.prefilling(room[:0], tokens)...)
 }
 
 // observeHost updates the time of the rest of a round.
@@ -283,7 +283,7 @@ func (c *Costs) validate() error {
 	for _, v := range []struct {
 		field string
 		curve *Curve
-	}{{"verify", &c.Verify}, {"level", &c.Level}, {"feed", &c.Feed}} {
+	}{{"verify", &c.Verify}, {"level", &c.Level}, {"feed", &c.Prefill}} {
 		if len(v.curve.Sizes) == 0 || len(v.curve.Sizes) != len(v.curve.Cells) || v.curve.Sizes[0] != 1 {
 			return fmt.Errorf("field %s has %d sizes and %d cells, want as many of both, from size 1",
 				v.field, len(v.curve.Sizes), len(v.curve.Cells))
@@ -315,11 +315,11 @@ func (c *Costs) validate() error {
 
 // Probe runs the passes that Measure times. A nil function leaves its passes out.
 type Probe struct {
-	Verify func(rows int) error          // a pass of the target
-	Draft  func(levels, beams int) error // DraftTree of so many levels after one pending token
-	Grow   func(levels, beams int) error // Grow of the tree of the last call of Draft
-	Feed   func(tokens int) error        // a prefill of the draft
-	Clock  func() float64                // seconds since an arbitrary moment; not nil
+	Verify  func(rows int) error          // a pass of the target
+	Draft   func(levels, beams int) error // DraftTree of so many levels after one pending token
+	Grow    func(levels, beams int) error // Grow of the tree of the last call of Draft
+	Prefill func(tokens int) error        // a prefill of the draft
+	Clock   func() float64                // seconds since an arbitrary moment; not nil
 }
 
 // Measure times the passes of a pair on a device: the target's up to rows rows, trees of the draft by each of widths,
@@ -358,11 +358,11 @@ func (c *Costs) Measure(p Probe, rows int, widths []int, budget float64) error {
 		m.time(&c.Sync, 1, c.Level.At(w), 1, func() error { return p.Grow(1, w) })
 		m.before = nil
 	}
-	if p.Feed != nil {
+	if p.Prefill != nil {
 		for _, n := range []int{16, 64} {
-			m.time(c.Feed.cell(n), 1, 0, 1, func() error { return p.Feed(n) })
+			m.time(c.Prefill.cell(n), 1, 0, 1, func() error { return p.Prefill(n) })
 		}
-		extend(&c.Feed)
+		extend(&c.Prefill)
 	}
 	if p.Verify != nil {
 		for _, n := range []int{8, 3, 6, 12, 32, 16, 24, 48} {

@@ -24,9 +24,9 @@ func (d *timer) probe() Probe {
 		Draft: func(levels, beams int) error {
 			return d.pass(0.003 + 0.002*float64(levels-1) + 0.0001*float64((levels-1)*(beams-1)))
 		},
-		Grow:  func(levels, beams int) error { return d.pass(0.0005 + 0.002*float64(levels)) },
-		Feed:  func(tokens int) error { return d.pass(0.002 + 0.0001*float64(tokens)) },
-		Clock: func() float64 { return d.now },
+		Grow:    func(levels, beams int) error { return d.pass(0.0005 + 0.002*float64(levels)) },
+		Prefill: func(tokens int) error { return d.pass(0.002 + 0.0001*float64(tokens)) },
+		Clock:   func() float64 { return d.now },
 	}
 }
 
@@ -135,7 +135,7 @@ func TestMeasuringFailsWithThePass(t *testing.T) {
 		func(p *Probe) { p.Verify = func(int) error { return lost } },
 		func(p *Probe) { p.Draft = func(int, int) error { return lost } },
 		func(p *Probe) { p.Grow = func(int, int) error { return lost } },
-		func(p *Probe) { p.Feed = func(int) error { return lost } },
+		func(p *Probe) { p.Prefill = func(int) error { return lost } },
 	} {
 		p := (&timer{}).probe()
 		change(&p)

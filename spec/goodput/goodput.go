@@ -117,7 +117,7 @@ func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftS
 	if err != nil {
 		return nil, err
 	}
-	g.Costs.observeFeed(fed, g.Clock().Sub(begin).Seconds())
+	g.Costs.observePrefill(fed, g.Clock().Sub(begin).Seconds())
 	return g, nil
 }
 

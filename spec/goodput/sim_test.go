@@ -277,11 +277,11 @@ func (w *world) measure(costs *Costs) {
 	t := quiet.times
 	pass := func(beams int) float64 { return t.level + float64(beams-1)*t.beam }
 	err := costs.Measure(Probe{
-		Verify: func(rows int) error { return elapsed(t.verify(rows)) },
-		Draft:  func(levels, beams int) error { return elapsed(t.root + float64(levels-1)*pass(beams)) },
-		Grow:   func(levels, beams int) error { return elapsed(t.sync + float64(levels)*pass(beams)) },
-		Feed:   func(tokens int) error { return elapsed(t.root + t.feed*float64(tokens)) },
-		Clock:  func() float64 { return quiet.now.Seconds() },
+		Verify:  func(rows int) error { return elapsed(t.verify(rows)) },
+		Draft:   func(levels, beams int) error { return elapsed(t.root + float64(levels-1)*pass(beams)) },
+		Grow:    func(levels, beams int) error { return elapsed(t.sync + float64(levels)*pass(beams)) },
+		Prefill: func(tokens int) error { return elapsed(t.root + t.feed*float64(tokens)) },
+		Clock:   func() float64 { return quiet.now.Seconds() },
 	}, 16, []int{1, 2, 4}, 1e9)
 	if err != nil {
 		panic(err)
