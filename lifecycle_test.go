@@ -30,7 +30,7 @@ type faultyPair struct {
 func newFaultyPair(t testing.TB, at func(n int, c faults.Call, label string) faults.Fault) *faultyPair {
 	t.Helper()
 	return &faultyPair{target: edited(t, "tiny-q8_0", nil), draft: edited(t, "tiny-q4_0", nil),
-		plan: &faults.Plan{At: at, Patience: time.Millisecond}}
+		plan: &faults.Plan{At: at, Timeout: time.Millisecond}}
 }
 
 func (k *faultyPair) device(context.Context) (webgpu.Device, error) {

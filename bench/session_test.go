@@ -27,7 +27,7 @@ type faulty struct {
 func newFaulty(t testing.TB, at func(n int, c faults.Call, label string) faults.Fault) *faulty {
 	t.Helper()
 	return &faulty{target: testModel(t, "tiny-q8_0"), draft: testModel(t, "tiny-q4_0"),
-		plan: &faults.Plan{At: at, Patience: time.Millisecond}}
+		plan: &faults.Plan{At: at, Timeout: time.Millisecond}}
 }
 
 // testModel is a model of random weights.

@@ -29,7 +29,7 @@ type modelOptions struct {
 	quantise       string // storage type of both models' weights; empty: the files' own
 	device, kv     string
 	threads        int           // of the cpu device; 0: as many as help
-	patience       time.Duration // time that a call waits for the device before it counts as hung
+	timeout        time.Duration // time that a call waits for the device before it counts as hung
 	memory         string        // limit of device memory; empty: none
 	context        int
 	beyondTraining bool // allow a context beyond the models' training length
@@ -52,7 +52,7 @@ func (o *modelOptions) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.device, "device", "auto", strings.Join(open.Kinds, ", "))
 	f.IntVar(&o.threads, "threads", 0,
 		"threads of the cpu device (default one for each core, up to eight, as far as they help)")
-	f.DurationVar(&o.patience, "device-timeout", 30*time.Second, "reopen a device that does not answer for this long")
+	f.DurationVar(&o.timeout, "device-timeout", 30*time.Second, "reopen a device that does not answer for this long")
 	f.StringVar(&o.kv, "kv", "f32", "KV cache: f32, f16 (half the memory; moves log-probabilities a little) "+
 		"or q8 (a bit over a quarter; moves them more)")
 	f.StringVar(&o.memory, "max-memory", "",
@@ -221,7 +221,7 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 	if err != nil {
 		return nil, err
 	}
-	dev, why, err := open.Options{Patience: o.patience, Threads: o.threads}.Device(ctx, o.device)
+	dev, why, err := open.Options{Timeout: o.timeout, Threads: o.threads}.Device(ctx, o.device)
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +242,7 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 			}
 		},
 		Reopen: func(ctx context.Context) (webgpu.Device, error) {
-			dev, _, err := open.Options{Patience: o.patience, Threads: o.threads}.Device(ctx, dev.Info().Backend)
+			dev, _, err := open.Options{Timeout: o.timeout, Threads: o.threads}.Device(ctx, dev.Info().Backend)
 			return dev, err
 		},
 		Lost: func(l foretoken.Loss) { c.note("%s", l) }})

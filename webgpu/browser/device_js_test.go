@@ -31,8 +31,8 @@ func TestConformance(t *testing.T) {
 }
 
 func TestReadTimeout(t *testing.T) {
-	devicetest.Timeout(t, func(t *testing.T, patience time.Duration) webgpu.Device {
-		return open(t, Options{ReadTimeout: patience})
+	devicetest.Timeout(t, func(t *testing.T, timeout time.Duration) webgpu.Device {
+		return open(t, Options{ReadTimeout: timeout})
 	})
 }
 

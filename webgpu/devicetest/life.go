@@ -143,13 +143,13 @@ func spins(k webgpu.Kernel, params, y webgpu.Buffer, n int) []webgpu.Dispatch {
 
 // Timeout tests a device whose open takes the time limit of a call: a longer run must fail in time with ErrTimeout, and
 // the device must work again after the run has ended.
-func Timeout(t *testing.T, open func(t *testing.T, patience time.Duration) webgpu.Device) {
-	const patience = time.Second
+func Timeout(t *testing.T, open func(t *testing.T, timeout time.Duration) webgpu.Device) {
+	const timeout = time.Second
 	patient := open(t, time.Minute)
-	rounds, n := h{t, patient}.pace(4 * patience)
+	rounds, n := h{t, patient}.pace(4 * timeout)
 	patient.Destroy()
 
-	dev := open(t, patience)
+	dev := open(t, timeout)
 	h := h{t, dev}
 	params, y := h.buffer("params", 16, webgpu.Uniform), h.words("y", 1)
 	h.write(params, 0, rounds)

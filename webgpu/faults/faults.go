@@ -42,8 +42,8 @@ type Plan struct {
 	// At is asked before each call; n counts calls of all kinds, from 0, and label names the new object or the
 	// programs that run. Nil: no call fails.
 	At func(n int, c Call, label string) Fault
-	// Patience limits how long a call waits for a device that hangs.
-	Patience time.Duration
+	// Timeout limits how long a call waits for a device that hangs.
+	Timeout time.Duration
 
 	mu    sync.Mutex
 	calls int
@@ -130,8 +130,8 @@ func (d *Device) enter(c Call, label string) error {
 		d.hung = true
 	}
 	if d.hung {
-		time.Sleep(d.plan.Patience)
-		return fmt.Errorf("faults: %s %s: %w: waited %v", c, label, webgpu.ErrTimeout, d.plan.Patience)
+		time.Sleep(d.plan.Timeout)
+		return fmt.Errorf("faults: %s %s: %w: waited %v", c, label, webgpu.ErrTimeout, d.plan.Timeout)
 	}
 	return nil
 }

@@ -53,8 +53,8 @@ func TestAdapters(t *testing.T) {
 // TestReadTimeout gives a run less time than it takes: it must fail in time,
 // and the device must work again when it has caught up.
 func TestReadTimeout(t *testing.T) {
-	devicetest.Timeout(t, func(t *testing.T, patience time.Duration) webgpu.Device {
-		return open(t, Options{ReadTimeout: patience})
+	devicetest.Timeout(t, func(t *testing.T, timeout time.Duration) webgpu.Device {
+		return open(t, Options{ReadTimeout: timeout})
 	})
 }
 

@@ -13,6 +13,6 @@ const Accelerator = "browser"
 
 const alias = "webgpu"
 
-func accelerator(ctx context.Context, patience time.Duration) (webgpu.Device, error) {
-	return orNil(browser.Open(ctx, browser.Options{ReadTimeout: patience}))
+func accelerator(ctx context.Context, timeout time.Duration) (webgpu.Device, error) {
+	return orNil(browser.Open(ctx, browser.Options{ReadTimeout: timeout}))
 }

@@ -15,6 +15,6 @@ const Accelerator = "native"
 
 const alias = Accelerator
 
-func accelerator(_ context.Context, patience time.Duration) (webgpu.Device, error) {
-	return orNil(native.Open(native.Options{ReadTimeout: patience}))
+func accelerator(_ context.Context, timeout time.Duration) (webgpu.Device, error) {
+	return orNil(native.Open(native.Options{ReadTimeout: timeout}))
 }

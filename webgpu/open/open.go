@@ -17,8 +17,8 @@ var Kinds = []string{"auto", Accelerator, "cpu", "reference"}
 
 // Options are those of the devices. The zero value is good.
 type Options struct {
-	Patience time.Duration // the timeout of each call to a GPU; 0: 30 seconds
-	Threads  int           // of the cpu device; 0: one for each core, up to eight, as far as they help
+	Timeout time.Duration // the timeout of each call to a GPU; 0: 30 seconds
+	Threads int           // of the cpu device; 0: one for each core, up to eight, as far as they help
 }
 
 // Device opens a device of a kind: "cpu", "reference" (the kernels' references in Go, slow: an oracle for tests),
@@ -41,7 +41,7 @@ func (o Options) Device(ctx context.Context, kind string) (dev webgpu.Device, no
 		dev, err := o.cpu()
 		return dev, "", err
 	case "auto", "":
-		dev, err := accelerator(ctx, o.Patience)
+		dev, err := accelerator(ctx, o.Timeout)
 		switch {
 		case err == nil && !dev.Info().Software:
 			return dev, "", nil
@@ -57,7 +57,7 @@ func (o Options) Device(ctx context.Context, kind string) (dev webgpu.Device, no
 		return dev, note, err
 	}
 	if kind == Accelerator || kind == alias {
-		dev, err := accelerator(ctx, o.Patience)
+		dev, err := accelerator(ctx, o.Timeout)
 		return dev, "", err
 	}
 	return nil, "", fmt.Errorf("open: unknown device %q: want auto, %s, cpu or reference", kind, Accelerator)
@@ -71,7 +71,7 @@ func (o Options) cpu() (webgpu.Device, error) {
 	if threads == 0 {
 		threads = simd.Most()
 	}
-	return orNil(simd.Open(simd.Options{Threads: threads, Fixed: o.Threads > 0, Patience: o.Patience}))
+	return orNil(simd.Open(simd.Options{Threads: threads, Fixed: o.Threads > 0, Timeout: o.Timeout}))
 }
 
 // orNil returns the results of opening a device. A nil pointer in the interface would not be nil.

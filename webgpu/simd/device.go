@@ -69,15 +69,15 @@ type Device struct {
 	scratched int // bytes of scratch of a thread
 	fallbacks int // of the present run
 
-	pool     uint32 // its address
-	threads  int
-	parts    int // of each dispatch
-	patience time.Duration
-	fixed    bool
-	checks   bool                  // dispatches run twice: see Options.Parts
-	job      [7]uint32             // the present one's words
-	args     [1]uint32             // of the functions that run it: the pool's address
-	failure  atomic.Pointer[error] // why no more can run
+	pool    uint32 // its address
+	threads int
+	parts   int // of each dispatch
+	timeout time.Duration
+	fixed   bool
+	checks  bool                  // dispatches run twice: see Options.Parts
+	job     [7]uint32             // the present one's words
+	args    [1]uint32             // of the functions that run it: the pool's address
+	failure atomic.Pointer[error] // why no more can run
 }
 
 // backend implements registry.Backend on a Device.
@@ -90,8 +90,8 @@ type Options struct {
 	Threads int
 	// Fixed has every dispatch use all threads. Without it each program uses as many as it is fastest with.
 	Fixed bool
-	// Patience is the time after which a thread that does not answer counts as dead; 0: 30 seconds.
-	Patience time.Duration
+	// Timeout is the time after which a thread that does not answer counts as dead; 0: 30 seconds.
+	Timeout time.Duration
 	// Parts, for tests, has one thread compute each dispatch twice: at once, and in so many parts, the last one first.
 	// A run in which they write other bytes fails.
 	Parts int
@@ -115,7 +115,7 @@ func Open(o Options) (*Device, error) {
 		return nil, fmt.Errorf("simd: %w", err)
 	}
 	d.fixed = o.Fixed || o.Parts > 0
-	d.patience = cmp.Or(max(o.Patience, 0), 30*time.Second)
+	d.timeout = cmp.Or(max(o.Timeout, 0), 30*time.Second)
 	d.parts, d.checks = max(d.threads, o.Parts), o.Parts > 0
 	return d, nil
 }

@@ -78,7 +78,7 @@ func (d *backend) enter(p *program, from, to int) error {
 // launch calls a function of the module that runs dispatches in a number of parts.
 func (d *backend) launch(function string, p *program, from, to, parts int) error {
 	d.job = [...]uint32{p.Data.at, uint32(from), uint32(to), uint32(parts), d.scratch, uint32(d.scratched),
-		uint32(d.patience / slice)}
+		uint32(d.timeout / slice)}
 	d.module.put(d.pool, webgpu.U32Bytes(d.job[:]))
 	whole, err := d.module.call(function, d.args[:]...)
 	if err == nil && whole == 1 {

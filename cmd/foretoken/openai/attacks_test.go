@@ -225,7 +225,7 @@ func TestConnectionsAreShared(t *testing.T) {
 			continue // these hold their share
 		}
 		w.api.conns.mu.Lock()
-		w.api.conns.patience = 0
+		w.api.conns.timeout = 0
 		w.api.conns.mu.Unlock()
 		if got := w.from("127.0.0.2", "GET", "/health", ""); got != 200 {
 			t.Errorf("%s: the same address gets %d", name, got)
@@ -247,7 +247,7 @@ func TestLargeBodiesAreShared(t *testing.T) {
 		func(*foretoken.Event) error) (*foretoken.Result, error) {
 		return &foretoken.Result{Text: "x", Finish: spec.FinishLength}, nil
 	}
-	w.api.bodies.limit, w.api.bodies.patience = 4, time.Hour
+	w.api.bodies.limit, w.api.bodies.timeout = 4, time.Hour
 	large := post(textPath, `{"model": "demo", "prompt": "`+strings.Repeat(" ", 1<<20))
 	for range 12 {
 		c := w.dial("127.0.0.2")

@@ -117,7 +117,7 @@ func FuzzShares(f *testing.F) {
 	f.Fuzz(func(t *testing.T, steps []byte) {
 		const limit = 4
 		s := newShares(limit)
-		s.patience = time.Hour
+		s.timeout = time.Hour
 		alive := map[*place]bool{}
 		count := map[string]int{}
 		for _, step := range steps {

@@ -9,10 +9,10 @@ import (
 
 // shares divides a bounded number of places among addresses. While some are free, an address takes as many as it asks
 // for. When all are taken, a newcomer gets a place of the address that holds the most: one that waits for its client,
-// else the latest. Addresses that hold equally many lose only places that have waited for patience.
+// else the latest. Addresses that hold equally many lose only places that have waited for the timeout.
 type shares struct {
-	limit    int
-	patience time.Duration
+	limit   int
+	timeout time.Duration
 
 	mu     sync.Mutex
 	held   map[string][]*place // by address, the oldest first
@@ -26,11 +26,11 @@ type place struct {
 	waits   time.Time // since when it waits for its client; zero: it does not
 }
 
-// patience limits how long a client may keep a place waiting that others need.
-const patience = time.Second
+// timeout limits how long a client may keep a place waiting that others need.
+const timeout = time.Second
 
 func newShares(limit int) *shares {
-	return &shares{limit: limit, patience: patience, held: map[string][]*place{}}
+	return &shares{limit: limit, timeout: timeout, held: map[string][]*place{}}
 }
 
 // take gives an address a place that waits for its client, or nil if it holds its share already.
@@ -74,7 +74,7 @@ func (s *shares) victim(address string) *place {
 	}
 	unfair := most > len(s.held[address])+1
 	switch {
-	case waits != nil && (unfair || time.Since(waits.waits) >= s.patience):
+	case waits != nil && (unfair || time.Since(waits.waits) >= s.timeout):
 		return waits
 	case unfair:
 		return latest
