@@ -194,6 +194,6 @@ func chainParts(c Config, p *spec.Parts, _ spec.Target, model spec.DraftModel) e
 		p.Drafter = &draft.TreeDrafter{Model: model, Uncoupled: c.uncoupled()}
 		return nil
 	}
-	p.Drafter = &draft.RankedChain{Model: model, Rule: rule, Cut: c.Adapt == AdaptC2T, Uncoupled: c.uncoupled()}
+	p.Drafter = &draft.RankedChain{Model: model, Rule: rule, Cut: adapterNamed(c.Adapt).cuts, Uncoupled: c.uncoupled()}
 	return nil
 }
