@@ -41,15 +41,12 @@ type acceptance struct {
 	Tokens float64 `json:"tokens"`
 	Time   float64 `json:"time"`
 	// Loss is the time that rounds with the draft took beyond plain decoding, in passes over one row. It bounds the
-	// cost of wrong estimates; gains are saved up to mostGain. Held by the lowest figure of
-	// TestNeverSlowerThanPlainAndCloseToTheBest, mostGain by TestBusyMachinesDoNotMislead.
+	// cost of wrong estimates; gains are saved up to mostLoss. Held by the lowest figure of
+	// TestNeverSlowerThanPlainAndCloseToTheBest.
 	Loss float64 `json:"loss"`
 }
 
-const (
-	mostLoss = 2.5
-	mostGain = 1.5
-)
+const mostLoss = 2.5
 
 // withinLoss reports whether the draft's loss budget allows another draft.
 func (a *acceptance) withinLoss() bool { return a.Loss < mostLoss }
@@ -69,21 +66,21 @@ func (a *acceptance) ready() {
 }
 
 // speed returns tokens per pass over one row. Plain decoding has 1.
-func (a *acceptance) speed() float64 { return max(1, a.Tokens/a.Time) }
+func (a *acceptance) speed() float64 { return a.Tokens / a.Time }
 
 // ran adds a round: its tokens and its time in passes over one row.
 func (a *acceptance) ran(tokens, time float64, usedModel bool) {
 	const keep = 1 - 1.0/32
 	a.Tokens, a.Time = a.Tokens*keep+tokens, a.Time*keep+time
 	if usedModel {
-		a.Loss = max(a.Loss+time-tokens, -mostGain)
+		a.Loss = max(a.Loss+time-tokens, -mostLoss)
 	}
 }
 
 // explored adds a round of exploration. Its costs have a budget of their own; its gains reduce the loss, or
 // else no draft would follow a loss. Held by the mean figures of TestNeverSlowerThanPlainAndCloseToTheBest.
 func (a *acceptance) explored(tokens, time float64) {
-	a.Loss = max(a.Loss+min(0, time-tokens), -mostGain)
+	a.Loss = max(a.Loss+min(0, time-tokens), -mostLoss)
 }
 
 // calibrationRatio compares the latest outcomes with their estimates.

@@ -188,10 +188,8 @@ func (c *Costs) observe(seconds float64, parts ...share) {
 		}
 	})
 	for _, p := range parts {
-		part := p.times * p.cell.Seconds / expected
-		p.cell.Count = min(p.cell.Count+part, 1e6)
-		// The longest part answers for most of the news. Held by TestBusyMachinesDoNotMislead.
-		p.cell.Seconds *= math.Exp(rate * news * min(1, 0.3+part))
+		p.cell.Count = min(p.cell.Count+p.times*p.cell.Seconds/expected, 1e6)
+		p.cell.Seconds *= math.Exp(rate * news)
 	}
 }
 

@@ -165,11 +165,8 @@ func (m *mixer) set(sources uint, n int) *mixing {
 		m.Sets = map[uint]*mixing{}
 	}
 	s := &mixing{Weights: make([]float64, n+1), Rate: firstRate}
-	for i := range n { // sources that agree are worth a little more than each alone
-		s.Weights[i] = 1
-		if n > 1 {
-			s.Weights[i] = 1.2 / float64(n)
-		}
+	for i := range n {
+		s.Weights[i] = 1 / float64(n)
 	}
 	m.Sets[sources] = s
 	return s

@@ -27,7 +27,6 @@ type candidate struct {
 	token, parent, depth int32
 	child, next          int32 // first child and next sibling, -1: none
 	evidence
-	chance float64 // a: probability of acceptance if the parent is accepted
 	reach  float64 // probability that the path down to the node is accepted
 	joint  float64 // Π q along a path of the draft
 	beam   int32   // index among the beams of the draft's level, -1: none
@@ -39,7 +38,7 @@ type candidate struct {
 // reset makes c a lone root.
 func (c *candidates) reset(root int32) {
 	c.nodes = append(c.nodes[:0], candidate{
-		token: root, parent: -1, child: -1, next: -1, chance: 1, reach: 1, joint: 1, beam: -1, width: 1,
+		token: root, parent: -1, child: -1, next: -1, reach: 1, joint: 1, beam: -1, width: 1,
 	})
 	c.first = c.first[:0]
 	c.order = c.order[:0]
@@ -134,18 +133,9 @@ func (c *candidates) score(h *history, a *acceptance, depth, most int) {
 			c.lookUp(int32(i), h)
 		}
 		n = &c.nodes[i]
-		sum := 0.0
 		for k := n.child; k >= 0; k = c.nodes[k].next {
 			x := &c.nodes[k]
-			x.chance = a.corrected(&x.evidence)
-			sum += x.chance
-		}
-		for k := n.child; k >= 0; k = c.nodes[k].next {
-			x := &c.nodes[k]
-			if sum > surest { // at most one of them is accepted
-				x.chance *= surest / sum
-			}
-			x.reach = n.reach * x.chance
+			x.reach = n.reach * a.corrected(&x.evidence)
 		}
 	}
 	c.order = c.order[:0]
@@ -291,8 +281,7 @@ func (c *candidates) survey(p *profile, width, levels int, weight float64) {
 		}
 	}
 	// Deeper and wider drafts move with the largest one within this draft. Held by TestBusyMachinesDoNotMislead.
-	const share = 0.6
-	scale := 1 + weight*share*(min(max((latest+0.02)/(known+0.02), 0.2), 3)-1)
+	scale := 1 + weight*(min(max((latest+0.02)/(known+0.02), 0.2), 3)-1)
 	for w, beams := range p.Widths {
 		for d := 1; d <= p.Depth; d++ {
 			for size := range p.Sizes {
