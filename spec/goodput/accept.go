@@ -8,30 +8,20 @@ import (
 
 // The sources of estimates of a candidate's acceptance.
 const (
-	fromDraft  = iota // the draft's probability of the token
-	fromLookup        // the context model's
-	fromC2T           // C2T's classifier
-	fromHead          // an acceptance head
+	fromDraft   = iota // the draft's probability of the token
+	fromLookup         // the context model's
+	notLookedUp        // that the lookup proposes other tokens. Held by TestImprovedDraftIsUsedAgain
+	fromC2T            // C2T's classifier
+	fromHead           // an acceptance head
 	sourceCount
-)
-
-// Classes of a source's score, each with a calibrator of its own.
-const (
-	firstChoice = iota // the source's first choice after a prefix
-	otherChoice        // another choice
-	notChosen          // a token that the lookup does not propose
-	classCount
 )
 
 // acceptance estimates how often candidates are accepted under one way of sampling and verifying.
 type acceptance struct {
-	// Draft and Lookup calibrate a proposer's scores by class, C2T and Head the scores of all candidates.
-	Draft  [otherChoice + 1]Calibrator `json:"draft"`
-	Lookup [classCount]Calibrator      `json:"lookup"`
-	C2T    Calibrator                  `json:"c2t"`
-	Head   Calibrator                  `json:"head"`
-	Mixer  mixer                       `json:"mixer"`
-	Yield  profile                     `json:"yield"`
+	// Sources calibrates the scores of each source.
+	Sources [sourceCount]Calibrator `json:"sources"`
+	Mixer   mixer                   `json:"mixer"`
+	Yield   profile                 `json:"yield"`
 	// Ratio corrects all estimates by the latest outcomes. Held by the lowest figure of
 	// TestNeverSlowerThanPlainAndCloseToTheBest.
 	Ratio calibrationRatio `json:"ratio"`
@@ -60,9 +50,7 @@ func newAcceptance() *acceptance {
 // ready sets the values that are not stored. Lookups cost nothing, so their prior is low: they are observed before
 // they are verified. Held by TestNeverSlowerThanPlainAndCloseToTheBest.
 func (a *acceptance) ready() {
-	for i := range a.Lookup {
-		a.Lookup[i].doubt = 0.6
-	}
+	a.Sources[fromLookup].doubt, a.Sources[notLookedUp].doubt = 0.6, 0.6
 }
 
 // speed returns tokens per pass over one row. Plain decoding has 1.
@@ -111,29 +99,13 @@ func (r *calibrationRatio) learn(expected float64, hit bool) {
 type evidence struct {
 	sources uint                 // a bit for each source with a score
 	scores  [sourceCount]float64 // in (0, 1]
-	class   [sourceCount]uint8
 }
-
-// choiceClass returns the class of a proposer's choice of the given rank.
-func choiceClass(rank int) uint8 { return uint8(min(rank, otherChoice)) }
 
 func (e *evidence) has(source int) bool { return e.sources>>source&1 == 1 }
 
-func (e *evidence) add(source int, score float64, class uint8) {
+func (e *evidence) add(source int, score float64) {
 	e.sources |= 1 << source
-	e.scores[source], e.class[source] = score, class
-}
-
-func (a *acceptance) calibrator(source int, class uint8) *Calibrator {
-	switch source {
-	case fromDraft:
-		return &a.Draft[class]
-	case fromLookup:
-		return &a.Lookup[class]
-	case fromC2T:
-		return &a.C2T
-	}
-	return &a.Head
+	e.scores[source] = score
 }
 
 // chances returns the calibrated probabilities of the sources with a score. It reuses dst.
@@ -141,7 +113,7 @@ func (a *acceptance) chances(dst []float64, e *evidence) []float64 {
 	dst = dst[:0]
 	for s := range sourceCount {
 		if e.has(s) {
-			dst = append(dst, a.calibrator(s, e.class[s]).Chance(e.scores[s]))
+			dst = append(dst, a.Sources[s].Chance(e.scores[s]))
 		}
 	}
 	return dst
@@ -170,14 +142,14 @@ func (a *acceptance) learn(e *evidence, hit bool) {
 	a.Mixer.learn(e.sources, a.chances(room[:], e), hit)
 	for s := range sourceCount {
 		if e.has(s) {
-			a.calibrator(s, e.class[s]).Learn(e.scores[s], hit)
+			a.Sources[s].Learn(e.scores[s], hit)
 		}
 	}
 }
 
 func (a *acceptance) validate() error {
-	for _, c := range slices.Concat(a.Draft[:], a.Lookup[:], []Calibrator{a.C2T, a.Head}) {
-		if err := c.validate(); err != nil {
+	for i := range a.Sources {
+		if err := a.Sources[i].validate(); err != nil {
 			return err
 		}
 	}

@@ -206,13 +206,13 @@ func TestClassifierAndHeadSharpenEstimates(t *testing.T) {
 	for i := range 4000 {
 		var e evidence
 		hit := spectest.Mix(uint64(i))%2 == 0
-		e.add(fromDraft, 0.5, 0)
+		e.add(fromDraft, 0.5)
 		know := 0.1
 		if hit {
 			know = 0.9
 		}
-		e.add(fromC2T, know, 0)
-		e.add(fromHead, know, 0)
+		e.add(fromC2T, know)
+		e.add(fromHead, know)
 		a.learn(&e, hit)
 	}
 	var likely, not evidence
@@ -220,9 +220,9 @@ func TestClassifierAndHeadSharpenEstimates(t *testing.T) {
 		e    *evidence
 		know float64
 	}{{&likely, 0.9}, {&not, 0.1}} {
-		x.e.add(fromDraft, 0.5, 0)
-		x.e.add(fromC2T, x.know, 0)
-		x.e.add(fromHead, x.know, 0)
+		x.e.add(fromDraft, 0.5)
+		x.e.add(fromC2T, x.know)
+		x.e.add(fromHead, x.know)
 	}
 	if a.estimate(&likely) < 0.9 || a.estimate(&not) > 0.1 {
 		t.Errorf("estimates of %.2f and %.2f for certain outcomes", a.estimate(&likely), a.estimate(&not))
@@ -242,7 +242,7 @@ func TestHeadsEstimatesReachTheTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := 0.0
-	for _, n := range g.learnt.Head.Seen {
+	for _, n := range g.learnt.Sources[fromHead].Seen {
 		seen += n
 	}
 	if seen < 20 {

@@ -62,9 +62,8 @@ const (
 	familiar = 3
 	// leeway bounds the ln of one measurement's ratio to the expected time. Held by TestCostsFollowWhatPassesTake.
 	leeway = 0.4
-	// sharedNew and sharedKnown are the shares of a pass's news that move all other passes: of one that is little
-	// known, and of one that is well known. Held by TestBusyMachinesDoNotMislead.
-	sharedNew   = 0.25
+	// sharedKnown is the share of a well known pass's news that moves all other passes. Held by
+	// TestImprovedDraftIsUsedAgain.
 	sharedKnown = 0.18
 )
 
@@ -174,7 +173,7 @@ func (c *Costs) observe(seconds float64, parts ...share) {
 	}
 	// A well known pass changes because the machine does. All passes then change, and their ratios stay.
 	rate, certainty := max(1/(2+known), slowest), known/(known+familiar)
-	shared := sharedNew*rate*(1-certainty) + sharedKnown*certainty
+	shared := sharedKnown * certainty
 	rate = shared*certainty + (1-shared*certainty)*rate
 	if known == 0 {
 		rate = 1

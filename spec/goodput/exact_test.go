@@ -178,7 +178,7 @@ func TestCostsSurviveStoring(t *testing.T) {
 		t.Error("times differ after storing")
 	}
 	a, c := back.acceptance("greedy "), costs.acceptance("greedy ")
-	if a.Draft[0].Chance(0.9) != c.Draft[0].Chance(0.9) || !reflect.DeepEqual(a.Yield, c.Yield) ||
+	if a.Sources[fromDraft].Chance(0.9) != c.Sources[fromDraft].Chance(0.9) || !reflect.DeepEqual(a.Yield, c.Yield) ||
 		a.speed() != c.speed() {
 		t.Error("acceptance estimates differ after storing")
 	}
@@ -200,7 +200,7 @@ func TestStoredCostsThatCannotBeAreRefused(t *testing.T) {
 		"null way":      func(m map[string]any) { m["acceptance"] = map[string]any{"greedy": nil} },
 		"too many hits": func(m map[string]any) {
 			counts := map[string]any{"seen": make([]int, isotonicBins), "hits": slices.Repeat([]int{1}, isotonicBins)}
-			m["acceptance"] = map[string]any{"greedy": map[string]any{"time": 1, "c2t": counts}}
+			m["acceptance"] = map[string]any{"greedy": map[string]any{"time": 1, "sources": []any{counts}}}
 		},
 		"short profile": func(m map[string]any) {
 			yield := map[string]any{"widths": []int{1}, "depth": 2, "sizes": []int{2}}

@@ -221,7 +221,7 @@ func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spe
 	g.draft = spec.Draft{}
 	c := &g.candidates
 	c.reset(seq[len(seq)-1])
-	c.score(&g.history, g.learnt, b.Levels, 3*b.Nodes)
+	c.score(&g.history, g.learnt, b.Levels)
 	g.ladder = g.Costs.Verify.Ladder(g.ladder, b.Nodes)
 	rows, value := g.best()
 	if g.Model != nil {
@@ -321,7 +321,7 @@ func (g *Goodput) weigh(seq []int32, levels []spec.Level, b spec.Budget) error {
 	if err := g.candidates.levels(levels, g.C2T); err != nil {
 		return err
 	}
-	g.candidates.score(&g.history, g.learnt, b.Levels, 3*b.Nodes)
+	g.candidates.score(&g.history, g.learnt, b.Levels)
 	return nil
 }
 

@@ -81,7 +81,7 @@ func BenchmarkPolicies(b *testing.B) {
 		if err := c.levels(levels, nil); err != nil {
 			return err
 		}
-		c.score(&h, a, 6, 48)
+		c.score(&h, a, 6)
 		rows, _ := c.best(ladder, 1/costs.plainTime(), costs.Verify.At)
 		tree = c.build(max(rows, 8))
 		return nil

@@ -27,10 +27,10 @@ type candidate struct {
 	token, parent, depth int32
 	child, next          int32 // first child and next sibling, -1: none
 	evidence
-	reach  float64 // probability that the path down to the node is accepted
-	joint  float64 // Π q along a path of the draft
-	beam   int32   // index among the beams of the draft's level, -1: none
-	fed    bool    // the draft consumed it and proposed its children
+	reach float64 // probability that the path down to the node is accepted
+	joint float64 // Π q along a path of the draft
+	beam  int32   // index among the beams of the draft's level, -1: none
+	fed   bool    // the draft consumed it and proposed its children
 	// width and levels are those of the smallest draft that has the node.
 	width, levels int32
 }
@@ -103,11 +103,11 @@ func (c *candidates) levels(levels []spec.Level, c2t *spec.C2TClassifier) error 
 			x := &c.nodes[n]
 			x.levels, x.joint = int32(d+1), c.nodes[parent].joint*math.Exp(q)
 			x.width = max(x.width, int32(rank+1))
-			x.add(fromDraft, math.Exp(q), choiceClass(rank))
+			x.add(fromDraft, math.Exp(q))
 			if c2t != nil && int(k.Beam) < len(l.Entropies) {
 				x.add(fromC2T, c2t.Confidence(spec.C2TFeatures{
 					Probability: x.joint, Entropy: float64(l.Entropies[k.Beam]), Depth: d + 1,
-				}), firstChoice)
+				}))
 			}
 			nodes[i] = n
 			rank++
@@ -117,19 +117,19 @@ func (c *candidates) levels(levels []spec.Level, c2t *spec.C2TClassifier) error 
 		}
 		for b, from := range levels[d-1].Beams { // an acceptance head scores the beams
 			if n := c.first[d-1][from]; n >= 0 && b < len(l.Accepts) && l.Accepts[b] == l.Accepts[b] {
-				c.nodes[n].add(fromHead, float64(l.Accepts[b]), firstChoice)
+				c.nodes[n].add(fromHead, float64(l.Accepts[b]))
 			}
 		}
 	}
 	return nil
 }
 
-// score adds the lookups down to a depth and up to most nodes, and computes all probabilities.
-func (c *candidates) score(h *history, a *acceptance, depth, most int) {
+// score adds the lookups down to a depth and computes all probabilities.
+func (c *candidates) score(h *history, a *acceptance, depth int) {
 	const leastReach = 0.01 // of nodes whose successors are looked up: bounds the time of a round
 	for i := 0; i < len(c.nodes); i++ {
 		n := &c.nodes[i]
-		if int(n.depth) < depth && n.reach >= leastReach && len(c.nodes) < most {
+		if int(n.depth) < depth && n.reach >= leastReach {
 			c.lookUp(int32(i), h)
 		}
 		n = &c.nodes[i]
@@ -156,16 +156,16 @@ func (c *candidates) lookUp(n int32, h *history) {
 	if len(guesses) == 0 {
 		return
 	}
-	for rank, g := range guesses {
+	for _, g := range guesses {
 		k := c.find(n, g.token)
 		if k < 0 {
 			k = c.add(n, g.token)
 		}
-		c.nodes[k].evidence.add(fromLookup, min(g.score, 1), choiceClass(rank))
+		c.nodes[k].add(fromLookup, g.score)
 	}
 	for k := c.nodes[n].child; k >= 0; k = c.nodes[k].next {
 		if x := &c.nodes[k]; !x.has(fromLookup) {
-			x.evidence.add(fromLookup, leastChance, notChosen)
+			x.add(notLookedUp, leastChance)
 		}
 	}
 }
