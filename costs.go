@@ -124,8 +124,8 @@ func (s *Session) measureCosts(ctx context.Context, costs *goodput.Costs, c meth
 			}
 			return d.Sync()
 		}
-		p.Grow = func(levels, _ int) error {
-			_, err := d.Grow(ctx, levels)
+		p.Grow = func() error {
+			_, err := d.Grow(ctx, 1)
 			return err
 		}
 	}

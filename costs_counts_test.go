@@ -164,13 +164,8 @@ func BenchmarkAutoByCounts(b *testing.B) {
 									m.spend(m.root + float64(levels-1)*m.level(k))
 									return nil
 								},
-								Grow: func(levels,
-									k int) error {
-									m.spend(m.sync + float64(levels)*m.level(k))
-									return nil
-								},
-								Prefill: func(n int) error { m.spend(m.prefill(n)); return nil },
-							}, 16, []int{1, 2, 4}, 10)
+								Grow:    func() error { m.spend(m.sync + m.level(1)); return nil },
+								Prefill: func(n int) error { m.spend(m.prefill(n)); return nil }}, 16, []int{1, 2, 4}, 10)
 							if err != nil {
 								b.Fatal(err)
 							}

@@ -136,10 +136,8 @@ func (c *Costs) DraftTime(levels, beams int) float64 {
 	return c.Root.Seconds + float64(levels-1)*c.Level.At(beams)
 }
 
-// GrowTime returns the seconds of one Grow call that adds levels levels of beams beams.
-func (c *Costs) GrowTime(levels, beams int) float64 {
-	return c.Sync.Seconds + float64(levels)*c.Level.At(beams)
-}
+// GrowTime returns the seconds of one Grow call that adds a level of beams beams.
+func (c *Costs) GrowTime(beams int) float64 { return c.Sync.Seconds + c.Level.At(beams) }
 
 // LagTime returns the seconds that a draft with pending unconsumed tokens takes beyond one with at most two.
 func (c *Costs) LagTime(pending int) float64 {
@@ -232,9 +230,9 @@ func (c *Costs) observeDraft(fed, levels, beams int, seconds float64) {
 	c.observe(seconds, parts...)
 }
 
-// observeGrow updates the costs with a Grow call.
-func (c *Costs) observeGrow(levels, beams int, seconds float64) {
-	c.observe(seconds, share{&c.Sync, 1}, share{c.Level.cell(beams), float64(levels)})
+// observeGrow updates the costs with a Grow call of one level.
+func (c *Costs) observeGrow(beams int, seconds float64) {
+	c.observe(seconds, share{&c.Sync, 1}, share{c.Level.cell(beams), 1})
 }
 
 // prefilling appends the parts of a prefill of the draft to parts.
@@ -314,7 +312,7 @@ func (c *Costs) validate() error {
 type Probe struct {
 	Verify  func(rows int) error          // a pass of the target
 	Draft   func(levels, beams int) error // DraftTree of so many levels after one pending token
-	Grow    func(levels, beams int) error // Grow of the tree of the last call of Draft
+	Grow    func() error                  // Grow, by one level, of the tree of the last call of Draft
 	Prefill func(tokens int) error        // a prefill of the draft
 	Clock   func() float64                // seconds since an arbitrary moment; not nil
 }
@@ -350,10 +348,12 @@ func (c *Costs) Measure(p Probe, rows int, widths []int, budget float64) error {
 		extend(&c.Level)
 	}
 	if p.Draft != nil && p.Grow != nil {
-		w := widths[0]
-		m.before = func() error { return p.Draft(1, w) }
-		m.time(&c.Sync, 1, c.Level.At(w), 1, func() error { return p.Grow(1, w) })
-		m.before = nil
+		m.time(&c.Sync, 2, c.Root.Seconds+c.Level.At(widths[0]), 1, func() error {
+			if err := p.Draft(1, widths[0]); err != nil {
+				return err
+			}
+			return p.Grow()
+		})
 	}
 	if p.Prefill != nil {
 		for _, n := range []int{16, 64} {
@@ -362,9 +362,9 @@ func (c *Costs) Measure(p Probe, rows int, widths []int, budget float64) error {
 		extend(&c.Prefill)
 	}
 	if p.Verify != nil {
-		for _, n := range []int{8, 3, 6, 12, 32, 16, 24, 48} {
-			if n < rows && m.left() {
-				m.time(c.Verify.cell(n), 2, 0, 1, func() error { return p.Verify(n) })
+		for i, n := range slices.Backward(c.Verify.Sizes) {
+			if cell := &c.Verify.Cells[i]; n < rows && cell.Count == 0 && m.err == nil && m.Clock() < m.until {
+				m.time(cell, 2, 0, 1, func() error { return p.Verify(n) })
 			}
 		}
 		extend(&c.Verify)
@@ -404,34 +404,27 @@ func (c *Costs) Forget() {
 // meter times passes until one fails.
 type meter struct {
 	Probe
-	until  float64      // end of the time budget on Clock
-	before func() error // runs untimed before each pass; may be nil
-	err    error        // of the first pass that failed
+	until float64 // end of the time budget on Clock
+	err   error   // of the first pass that failed
 }
-
-func (m *meter) left() bool { return m.err == nil && m.Clock() < m.until }
 
 // shortest runs passes in turn, once untimed and then so many times, and returns the shortest time of each in seconds,
 // or nothing once a pass has failed.
 func (m *meter) shortest(times int, passes ...func() error) []float64 {
+	if m.err != nil {
+		return nil
+	}
 	least := make([]float64, len(passes))
 	for round := range times + 1 {
 		for i, pass := range passes {
-			if m.before != nil && m.err == nil {
-				m.err = m.before()
-			}
-			if m.err != nil {
+			begin := m.Clock()
+			if m.err = pass(); m.err != nil {
 				return nil
 			}
-			begin := m.Clock()
-			m.err = pass()
 			if took := m.Clock() - begin; round == 1 || round > 1 && took < least[i] {
 				least[i] = took
 			}
 		}
-	}
-	if m.err != nil {
-		return nil
 	}
 	return least
 }
@@ -439,8 +432,8 @@ func (m *meter) shortest(times int, passes ...func() error) []float64 {
 // time sets cell to a part of the shortest of several runs: their time less the known seconds, divided by parts.
 func (m *meter) time(cell *Cell, times int, less float64, parts int, run func() error) {
 	for _, shortest := range m.shortest(times, run) {
-		// The difference of two noisy times may be 0 or negative; no part takes less than a twentieth of the run.
-		if one := max((shortest-less)/float64(parts), shortest/20/float64(parts)); one > 0 {
+		// The difference of two noisy times may be 0 or negative, and costs have to be positive.
+		if one := max(shortest-less, shortest/20) / float64(parts); one > 0 {
 			*cell = Cell{Seconds: one, Count: 1} // rounds soon outweigh it
 		}
 	}
@@ -467,10 +460,7 @@ func extend(c *Curve) {
 	if last < 0 {
 		return
 	}
-	per := c.Cells[last].Seconds * guessedRow / (1 + guessedRow*float64(c.Sizes[last]-1))
-	if last > 0 {
-		per = max(0, c.Cells[last].Seconds-c.Cells[0].Seconds) / float64(c.Sizes[last]-1)
-	}
+	per := max(0, c.Cells[last].Seconds-c.Cells[0].Seconds) / float64(max(c.Sizes[last]-1, 1))
 	for j := last + 1; j < len(c.Cells); j++ {
 		c.Cells[j].Seconds = c.Cells[last].Seconds + per*float64(c.Sizes[j]-c.Sizes[last])
 	}

@@ -24,7 +24,7 @@ func (d *timer) probe() Probe {
 		Draft: func(levels, beams int) error {
 			return d.pass(0.003 + 0.002*float64(levels-1) + 0.0001*float64((levels-1)*(beams-1)))
 		},
-		Grow:    func(levels, beams int) error { return d.pass(0.0005 + 0.002*float64(levels)) },
+		Grow:    func() error { return d.pass(0.0005 + 0.002) },
 		Prefill: func(tokens int) error { return d.pass(0.002 + 0.0001*float64(tokens)) },
 		Clock:   func() float64 { return d.now },
 	}
@@ -45,7 +45,7 @@ func TestMeasuringFindsWhatPassesTake(t *testing.T) {
 		{"1 row", c.Verify.At(1), 0.011}, {"3 rows", c.Verify.At(3), 0.013},
 		{"5 rows, on the stair of 6", c.Verify.At(5), 0.016}, {"16 rows", c.Verify.At(16), 0.026},
 		{"a draft of one level", c.DraftTime(1, 4), 0.003}, {"of four by 4", c.DraftTime(4, 4), 0.003 + 3*0.0023},
-		{"growing by two", c.GrowTime(2, 1), 0.0045}, {"catching up", c.LagTime(66), 0.0084},
+		{"growing", c.GrowTime(1), 0.0025}, {"catching up", c.LagTime(66), 0.0084},
 		{"no lag", c.LagTime(2), 0},
 	} {
 		if math.Abs(x.got-x.want) > 1e-6 {
@@ -134,7 +134,7 @@ func TestMeasuringFailsWithThePass(t *testing.T) {
 	for i, change := range []func(*Probe){
 		func(p *Probe) { p.Verify = func(int) error { return lost } },
 		func(p *Probe) { p.Draft = func(int, int) error { return lost } },
-		func(p *Probe) { p.Grow = func(int, int) error { return lost } },
+		func(p *Probe) { p.Grow = func() error { return lost } },
 		func(p *Probe) { p.Prefill = func(int) error { return lost } },
 	} {
 		p := (&timer{}).probe()

@@ -106,7 +106,7 @@ func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftS
 	g.sequence.Consumed = g.Model.ReusePrefix(prompt[:len(prompt)-1])
 	best := g.shape(len(prompt), g.Nodes)
 	lag := g.Costs.LagTime(len(prompt) - g.sequence.Consumed)
-	if !g.learnt.withinLoss() || best.value-g.plain() <= g.price()*lag/horizon {
+	if !g.learnt.withinLoss() || best.value-(1-g.learnt.speed()) <= g.price()*lag/horizon {
 		return g, nil
 	}
 	begin := g.Clock()
@@ -165,16 +165,12 @@ func (g *Goodput) NextBudget(spec.Budget) spec.Budget {
 // decoding alone loses there.
 func (g *Goodput) price() float64 { return g.learnt.speed() / g.Costs.plainTime() }
 
-// plain returns the value E - r·T of plain decoding.
-func (g *Goodput) plain() float64 { return 1 - g.price()*g.Costs.plainTime() }
-
 // verifyTime returns the seconds of a round after its draft.
 func (g *Goodput) verifyTime(rows int) float64 { return g.Costs.Verify.At(rows) + g.Costs.Host.Seconds }
 
 // shape is a draft of one DraftTree call.
 type shape struct {
 	width, levels int
-	index         int     // of width in Goodput.widths
 	value         float64 // expected E - r·T
 }
 
@@ -184,7 +180,7 @@ func (g *Goodput) shape(length, nodes int) shape {
 	for i := range g.widths {
 		for d := 1; d <= g.Levels; d++ {
 			if v := g.worth(i, d, length, nodes); v > best.value {
-				best = shape{width: g.widths[i], levels: d, index: i, value: v}
+				best = shape{width: g.widths[i], levels: d, value: v}
 			}
 		}
 	}
@@ -305,7 +301,7 @@ func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b spec.Budget)
 			return err
 		}
 		g.grows++
-		g.Costs.observeGrow(1, s.width, g.Clock().Sub(begin).Seconds())
+		g.Costs.observeGrow(s.width, g.Clock().Sub(begin).Seconds())
 		if err := g.weigh(seq, levels, b); err != nil {
 			return err
 		}
@@ -331,7 +327,7 @@ func (g *Goodput) promising(levels int, s shape) bool {
 	gain := c.frontier(levels-1, s.width) * levelReach(s.width)
 	rows, _ := c.best(g.ladder, g.price(), g.verifyTime)
 	more := g.verifyTime(min(rows+1, g.Nodes)) - g.verifyTime(rows)
-	return gain > g.price()*(g.Costs.GrowTime(1, s.width)+more)
+	return gain > g.price()*(g.Costs.GrowTime(s.width)+more)
 }
 
 func (g *Goodput) Commit(path []int32) error {
@@ -346,7 +342,7 @@ func (g *Goodput) Commit(path []int32) error {
 func (g *Goodput) expectedTime(rows int) float64 {
 	t := g.verifyTime(rows)
 	if g.usedModel {
-		t += g.Costs.DraftTime(g.levels, g.width) + float64(g.grows)*g.Costs.GrowTime(1, g.width)
+		t += g.Costs.DraftTime(g.levels, g.width) + float64(g.grows)*g.Costs.GrowTime(g.width)
 	}
 	return t
 }

@@ -279,7 +279,7 @@ func (w *world) measure(costs *Costs) {
 	err := costs.Measure(Probe{
 		Verify:  func(rows int) error { return elapsed(t.verify(rows)) },
 		Draft:   func(levels, beams int) error { return elapsed(t.root + float64(levels-1)*pass(beams)) },
-		Grow:    func(levels, beams int) error { return elapsed(t.sync + float64(levels)*pass(beams)) },
+		Grow:    func() error { return elapsed(t.sync + pass(1)) },
 		Prefill: func(tokens int) error { return elapsed(t.root + t.feed*float64(tokens)) },
 		Clock:   func() float64 { return quiet.now.Seconds() },
 	}, 16, []int{1, 2, 4}, 1e9)
