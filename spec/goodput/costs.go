@@ -45,7 +45,8 @@ type Curve struct {
 	Sizes []int  `json:"sizes"` // ascending, from 1
 	Cells []Cell `json:"cells"` // one for each of Sizes
 
-	fit []float64 // non-decreasing times for each of Sizes; empty: smooth has to run
+	fit []float64 // non-decreasing times for each of Sizes; empty: At has to fit. Held by
+	// TestCostsFollowWhatPassesTake.
 }
 
 // RowBuckets returns the sizes of passes that costs are kept for. They also approximate models that run other sizes.
@@ -101,20 +102,13 @@ func (c *Curve) At(n int) float64 {
 	if most := c.Sizes[last]; n > most {
 		return float64(n/most)*c.At(most) + c.At(n%most)
 	}
-	if len(c.fit) == 0 {
-		c.smooth()
+	if len(c.fit) == 0 { // weighted, so that a rarely measured size does not distort its neighbours
+		c.fit = isotonic(c.fit, len(c.Cells), func(i int) (weight, sum float64) {
+			weight = c.Cells[i].Count + 0.05
+			return weight, weight * c.Cells[i].Seconds
+		})
 	}
 	return c.fit[c.stair(n)]
-}
-
-// smooth fits times that do not fall as the size grows. It pools the cells that contradict this, weighted by their
-// measurements, so that a rarely measured size does not distort its neighbours.
-// Held by TestCostsFollowWhatPassesTake.
-func (c *Curve) smooth() {
-	c.fit = isotonic(c.fit, len(c.Cells), func(i int) (weight, sum float64) {
-		weight = c.Cells[i].Count + 0.05
-		return weight, weight * c.Cells[i].Seconds
-	})
 }
 
 // Ladder returns the sizes below most, and most: the ends of the stairs. It reuses dst.

@@ -24,8 +24,7 @@ type Calibrator struct {
 	Hits []float64 `json:"hits,omitempty"`
 
 	doubt  float64   // in [0, 1): discount of the score in the prior
-	fitted []float64 // (isotonicBins) probabilities at the bins' centres
-	dirty  bool      // fitted lacks the latest outcomes
+	fitted []float64 // (isotonicBins) probabilities at the bins' centres; empty: Chance has to fit
 }
 
 // binOf returns the bin below a score in (0, 1] and how far the score is on the way from that bin's centre to the
@@ -62,29 +61,23 @@ func (c *Calibrator) Learn(score float64, hit bool) {
 	if hit {
 		c.Hits[bin]++
 	}
-	c.dirty = true
+	c.fitted = c.fitted[:0]
 }
 
 // Chance returns the calibrated probability of a score, linear between the bins' centres. It does not fall as the
 // score rises.
 func (c *Calibrator) Chance(score float64) float64 {
-	if c.fitted == nil || c.dirty {
-		c.fit()
+	if len(c.fitted) == 0 { // pool adjacent bins until the probabilities do not fall
+		c.fitted = isotonic(c.fitted, isotonicBins, func(i int) (weight, sum float64) {
+			weight, sum = priorOutcomes, priorOutcomes*centre(i)*(1-c.doubt)
+			if len(c.Seen) == isotonicBins {
+				weight, sum = weight+c.Seen[i], sum+c.Hits[i]
+			}
+			return weight, sum
+		})
 	}
 	bin, share := binOf(score)
 	return c.fitted[bin]*(1-share) + c.fitted[bin+1]*share
-}
-
-// fit pools adjacent bins until the probabilities do not fall.
-func (c *Calibrator) fit() {
-	c.fitted = isotonic(c.fitted, isotonicBins, func(i int) (weight, sum float64) {
-		weight, sum = priorOutcomes, priorOutcomes*centre(i)*(1-c.doubt)
-		if len(c.Seen) == isotonicBins {
-			weight, sum = weight+c.Seen[i], sum+c.Hits[i]
-		}
-		return weight, sum
-	})
-	c.dirty = false
 }
 
 // isotonic returns n means that do not fall: those of the values, and of neighbours together where a mean is above the
