@@ -39,18 +39,21 @@ type Cell struct {
 	Count   float64 `json:"n"` // measurements behind it; 0: a guess
 }
 
-// Curve is the time of a pass by its size. It is a staircase: a pass takes as long as the smallest of Sizes that
+// Curve is the time of a pass by its size. It is a staircase: a pass takes as long as the smallest of RowBuckets that
 // holds it.
 type Curve struct {
-	Sizes []int  `json:"sizes"` // ascending, from 1
-	Cells []Cell `json:"cells"` // one for each of Sizes
+	Cells []Cell `json:"cells"` // one for each of RowBuckets
 
-	fit []float64 // non-decreasing times for each of Sizes; empty: At has to fit. Held by
-	// TestCostsFollowWhatPassesTake.
+	// fit holds non-decreasing times; empty: At has to fit. Held by TestCostsFollowWhatPassesTake.
+	fit []float64
 }
 
 // RowBuckets returns the sizes of passes that costs are kept for. They also approximate models that run other sizes.
-func RowBuckets() []int { return []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64} }
+func RowBuckets() []int { return slices.Clone(buckets) }
+
+var buckets = []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}
+
+const mostRows = 64 // the last of buckets
 
 const (
 	// Guesses until a pass is measured, as fractions of the target's pass over one row: each further row, and a pass of
@@ -71,36 +74,30 @@ const (
 // NewCosts returns unmeasured costs: guesses in proportion to each other, which the first passes replace.
 func NewCosts() *Costs {
 	c := &Costs{Root: Cell{Seconds: guessedDraft}, Sync: Cell{Seconds: guessedDraft / 3}, Host: Cell{Seconds: 0.001}}
-	c.Verify = curve(RowBuckets(), func(n int) float64 { return 1 + guessedRow*float64(n-1) })
-	c.Level = curve(RowBuckets(), func(n int) float64 { return guessedDraft * (1 + guessedRow*float64(n-1)) })
-	c.Prefill = curve([]int{1, 4, 16, 64}, func(n int) float64 { return guessedDraft * (1 + guessedRow*float64(n-1)) })
-	return c
-}
-
-func curve(sizes []int, guess func(int) float64) Curve {
-	c := Curve{Sizes: sizes}
-	for _, n := range sizes {
-		c.Cells = append(c.Cells, Cell{Seconds: guess(n)})
+	for _, n := range buckets {
+		guess := 1 + guessedRow*float64(n-1)
+		c.Verify.Cells = append(c.Verify.Cells, Cell{Seconds: guess})
+		c.Level.Cells = append(c.Level.Cells, Cell{Seconds: guessedDraft * guess})
 	}
+	c.Prefill.Cells = slices.Clone(c.Level.Cells)
 	return c
 }
 
-// stair returns the index of the smallest size that holds n, or of the largest size.
-func (c *Curve) stair(n int) int {
-	i, _ := slices.BinarySearch(c.Sizes, n)
-	return min(i, len(c.Sizes)-1)
+// stair returns the index of the smallest of RowBuckets that holds n, or of the largest.
+func stair(n int) int {
+	i, _ := slices.BinarySearch(buckets, min(n, mostRows))
+	return i
 }
 
-func (c *Curve) cell(n int) *Cell { return &c.Cells[c.stair(n)] }
+func (c *Curve) cell(n int) *Cell { return &c.Cells[stair(n)] }
 
 // At returns the seconds of a pass of size n. A pass larger than all sizes runs in pieces.
 func (c *Curve) At(n int) float64 {
 	if n < 1 {
 		return 0
 	}
-	last := len(c.Sizes) - 1
-	if most := c.Sizes[last]; n > most {
-		return float64(n/most)*c.At(most) + c.At(n%most)
+	if n > mostRows {
+		return float64(n/mostRows)*c.At(mostRows) + c.At(n%mostRows)
 	}
 	if len(c.fit) == 0 { // weighted, so that a rarely measured size does not distort its neighbours
 		c.fit = isotonic(c.fit, len(c.Cells), func(i int) (weight, sum float64) {
@@ -108,18 +105,13 @@ func (c *Curve) At(n int) float64 {
 			return weight, weight * c.Cells[i].Seconds
 		})
 	}
-	return c.fit[c.stair(n)]
+	return c.fit[stair(n)]
 }
 
-// Ladder returns the sizes below most, and most: the ends of the stairs. It reuses dst.
-func (c *Curve) Ladder(dst []int, most int) []int {
-	dst = dst[:0]
-	for _, n := range c.Sizes {
-		if n < most {
-			dst = append(dst, n)
-		}
-	}
-	return append(dst, most)
+// ladder returns the sizes below most, and most: the ends of the stairs. It reuses dst.
+func ladder(dst []int, most int) []int {
+	n, _ := slices.BinarySearch(buckets, most)
+	return append(append(dst[:0], buckets[:n]...), most)
 }
 
 // DraftTime returns the seconds of one DraftTree call that grows levels levels of beams beams.
@@ -209,7 +201,7 @@ func (c *Costs) each(f func(*Cell)) {
 
 // observeVerify updates the costs with a pass of the target.
 func (c *Costs) observeVerify(rows int, seconds float64) {
-	if rows >= 1 && rows <= c.Verify.Sizes[len(c.Verify.Sizes)-1] {
+	if rows >= 1 && rows <= mostRows {
 		c.observe(seconds, share{c.Verify.cell(rows), 1})
 	}
 }
@@ -231,13 +223,12 @@ func (c *Costs) observeGrow(beams int, seconds float64) {
 
 // prefilling appends the parts of a prefill of the draft to parts.
 func (c *Costs) prefilling(parts []share, tokens int) []share {
-	f := &c.Prefill
-	if most := f.Sizes[len(f.Sizes)-1]; tokens > most {
-		parts = append(parts, share{f.cell(most), float64(tokens / most)})
-		tokens %= most
+	if tokens > mostRows {
+		parts = append(parts, share{c.Prefill.cell(mostRows), float64(tokens / mostRows)})
+		tokens %= mostRows
 	}
 	if tokens > 0 {
-		parts = append(parts, share{f.cell(tokens), 1})
+		parts = append(parts, share{c.Prefill.cell(tokens), 1})
 	}
 	return parts
 }
@@ -269,18 +260,9 @@ func (c *Costs) UnmarshalJSON(b []byte) error {
 }
 
 func (c *Costs) validate() error {
-	for _, v := range []struct {
-		field string
-		curve *Curve
-	}{{"verify", &c.Verify}, {"level", &c.Level}, {"feed", &c.Prefill}} {
-		if len(v.curve.Sizes) == 0 || len(v.curve.Sizes) != len(v.curve.Cells) || v.curve.Sizes[0] != 1 {
-			return fmt.Errorf("field %s has %d sizes and %d cells, want as many of both, from size 1",
-				v.field, len(v.curve.Sizes), len(v.curve.Cells))
-		}
-		for i, n := range v.curve.Sizes[1:] {
-			if n <= v.curve.Sizes[i] {
-				return fmt.Errorf("field %s: size %d after %d", v.field, n, v.curve.Sizes[i])
-			}
+	for _, v := range []*Curve{&c.Verify, &c.Level, &c.Prefill} {
+		if len(v.Cells) != len(buckets) {
+			return fmt.Errorf("%d times of a pass by its size, want %d", len(v.Cells), len(buckets))
 		}
 	}
 	var err error
@@ -356,7 +338,7 @@ func (c *Costs) Measure(p Probe, rows int, widths []int, budget float64) error {
 		extend(&c.Prefill)
 	}
 	if p.Verify != nil {
-		for i, n := range slices.Backward(c.Verify.Sizes) {
+		for i, n := range slices.Backward(buckets) {
 			if cell := &c.Verify.Cells[i]; n < rows && cell.Count == 0 && m.err == nil && m.Clock() < m.until {
 				m.time(cell, 2, 0, 1, func() error { return p.Verify(n) })
 			}
@@ -446,7 +428,7 @@ func extend(c *Curve) {
 				c.Cells[j].Seconds = c.Cells[i].Seconds
 				continue
 			}
-			at := float64(c.Sizes[j]-c.Sizes[last]) / float64(c.Sizes[i]-c.Sizes[last])
+			at := float64(buckets[j]-buckets[last]) / float64(buckets[i]-buckets[last])
 			c.Cells[j].Seconds = c.Cells[last].Seconds + at*(c.Cells[i].Seconds-c.Cells[last].Seconds)
 		}
 		last = i
@@ -454,8 +436,8 @@ func extend(c *Curve) {
 	if last < 0 {
 		return
 	}
-	per := max(0, c.Cells[last].Seconds-c.Cells[0].Seconds) / float64(max(c.Sizes[last]-1, 1))
+	per := max(0, c.Cells[last].Seconds-c.Cells[0].Seconds) / float64(max(buckets[last]-1, 1))
 	for j := last + 1; j < len(c.Cells); j++ {
-		c.Cells[j].Seconds = c.Cells[last].Seconds + per*float64(c.Sizes[j]-c.Sizes[last])
+		c.Cells[j].Seconds = c.Cells[last].Seconds + per*float64(buckets[j]-buckets[last])
 	}
 }

@@ -111,7 +111,7 @@ func TestKeptCostsAreCheckedBeforeUse(t *testing.T) {
 			}
 			bad := *c
 			bad.Verify.Cells = append([]Cell{}, c.Verify.Cells...)
-			bad.Verify.Cells[bad.Verify.stair(n)].Seconds *= wrong
+			bad.Verify.Cells[stair(n)].Seconds *= wrong
 			bad.Verify.fit = nil
 			if ok, _ := bad.Holds(d.probe(), 16); ok {
 				t.Errorf("%v times the time of %d rows is believed", wrong, n)
@@ -158,7 +158,7 @@ func TestGuessesTakeTheirScaleFromTheFirstPass(t *testing.T) {
 
 func TestStairsAreClimbedAtTheirEnds(t *testing.T) {
 	c := NewCosts()
-	if got := c.Verify.Ladder(nil, 10); len(got) != 7 || got[5] != 8 || got[6] != 10 {
+	if got := ladder(nil, 10); len(got) != 7 || got[5] != 8 || got[6] != 10 {
 		t.Errorf("passes of up to 10 rows may end at %v", got)
 	}
 	if c.Verify.At(9) != c.Verify.At(12) || c.Verify.At(9) <= c.Verify.At(8) {

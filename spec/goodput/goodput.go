@@ -66,7 +66,8 @@ const (
 	// TestPromptIsNotDraftedWhereItDoesNotPay.
 	horizon = 24
 	// lookupLoss and lookupRefill bound the losses of lookups in one request, in passes over one row: at first and at
-	// most, and per round. Held by TestLookupLossIsBoundedPerRequest.
+	// most, and per round. Held by TestLookupLossIsBoundedPerRequest, the second by the figure of text that repeats under
+	// a steep verify in TestNeverSlowerThanPlainAndCloseToTheBest.
 	lookupLoss   = 3.0
 	lookupRefill = 0.1
 )
@@ -96,7 +97,7 @@ func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftS
 	}
 	lim := g.Model.Limits()
 	g.widths = DraftWidths(g.Width, lim)
-	g.ladder = g.Costs.Verify.Ladder(g.ladder, g.Nodes)
+	g.ladder = ladder(g.ladder, g.Nodes)
 	g.learnt.Yield.ready(g.widths, g.Levels, g.ladder[1:])
 	g.sequence = draft.Sequence{Model: g.Model}
 	if len(prompt) > lim.Context {
@@ -210,7 +211,7 @@ func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spe
 	c := &g.candidates
 	c.reset(seq[len(seq)-1])
 	c.score(&g.history, g.learnt, b.Levels)
-	g.ladder = g.Costs.Verify.Ladder(g.ladder, b.Nodes)
+	g.ladder = ladder(g.ladder, b.Nodes)
 	rows, value := g.best()
 	if g.Model != nil {
 		if s, ok := g.choose(len(seq), value, b); ok {

@@ -160,6 +160,9 @@ func TestNeverSlowerThanPlainAndCloseToTheBest(t *testing.T) {
 				t.Errorf("%s: %.3f of plain decoding's speed over %d×%d tokens",
 					r.name, auto/plain, load.requests, load.tokens)
 			}
+			if r.name == "text repeats, steep verify" && load.tokens > 64 && auto < 1.3*plain { // held by lookupRefill
+				t.Errorf("%s: %.3f of plain decoding's speed", r.name, auto/plain)
+			}
 			mean += math.Log(auto / best)
 			n++
 		}

@@ -75,14 +75,14 @@ func BenchmarkPolicies(b *testing.B) {
 	a.Yield.ready([]int{1, 2, 4}, 5, RowBuckets())
 	var c candidates
 	var tree *spec.Tree
-	ladder := costs.Verify.Ladder(nil, 16)
+	ends := ladder(nil, 16)
 	each("goodput tree", func() error {
 		c.reset(root)
 		if err := c.levels(levels, nil); err != nil {
 			return err
 		}
 		c.score(&h, a, 6)
-		rows, _ := c.best(ladder, 1/costs.plainTime(), costs.Verify.At)
+		rows, _ := c.best(ends, 1/costs.plainTime(), costs.Verify.At)
 		tree = c.build(max(rows, 8))
 		return nil
 	})

@@ -168,8 +168,7 @@ func (t *worldTarget) Verify(_ context.Context, tree *spec.Tree, _ spec.Sampling
 		}
 		out[i].Token = t.next(places[i])
 	}
-	curve := NewCosts().Verify
-	t.spend(t.times.verify(curve.Sizes[curve.stair(tree.Len())]), t.n)
+	t.spend(t.times.verify(buckets[stair(tree.Len())]), t.n)
 	return out, nil
 }
 
