@@ -107,25 +107,14 @@ func (a *acceptance) chances(dst []float64, e *evidence) []float64 {
 	return dst
 }
 
-// corrected returns estimate times the calibration ratio.
-func (a *acceptance) corrected(e *evidence) float64 {
-	return min(a.estimate(e)*a.Ratio.factor(), surest)
-}
-
 // estimate returns a(n): the probability that the node is accepted if its parent is.
 func (a *acceptance) estimate(e *evidence) float64 {
-	if e.sources == 0 {
-		return 1e-4
-	}
 	var room [sourceCount]float64
 	return a.Mixer.chance(e.sources, a.chances(room[:], e))
 }
 
 // learn updates the estimates with whether a node was accepted whose parent was accepted.
 func (a *acceptance) learn(e *evidence, hit bool) {
-	if e.sources == 0 {
-		return
-	}
 	var room [sourceCount]float64
 	a.Mixer.learn(e.sources, a.chances(room[:], e), hit)
 	for s := range sourceCount {

@@ -9,7 +9,7 @@ const (
 	isotonicBins    = 18   // bins of the score in a Calibrator
 	lowestScore     = -9.0 // ln of the score in the centre of the first bin
 	priorOutcomes   = 2.0  // outcomes that the prior of a bin weighs
-	outcomesHalving = 400  // outcomes of a bin after which an old one weighs half
+	outcomesHalving = 400  // outcomes of a bin after which an old one weighs half: bounds stored counts
 )
 
 // Calibrator maps scores to probabilities learnt from outcomes. It is an isotonic regression by pooling adjacent

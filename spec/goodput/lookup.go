@@ -22,9 +22,9 @@ type guess struct {
 }
 
 const (
-	maxOrder    = 10   // tokens of the longest context
+	maxOrder    = 10   // tokens of the longest context: bounds the time of a round
 	maxPlaces   = 48   // latest occurrences of the last token that after reads: bounds the time of a round
-	maxGuesses  = 3    // tokens proposed after one context
+	maxGuesses  = 3    // tokens proposed after one context. Held by TestLookupLongestContextSpeaksFirst
 	leastChance = 0.02 // score of tokens that the lookup does not propose
 )
 

@@ -29,8 +29,7 @@ type candidate struct {
 	evidence
 	reach float64 // probability that the path down to the node is accepted
 	joint float64 // Π q along a path of the draft
-	beam  int32   // index among the beams of the draft's level, -1: none
-	fed   bool    // the draft consumed it and proposed its children
+	beam  int32   // index among the beams of the draft's level; -1: the draft did not consume it
 	// width and levels are those of the smallest draft that has the node.
 	width, levels int32
 }
@@ -89,8 +88,8 @@ func (c *candidates) levels(levels []spec.Level, c2t *spec.C2TClassifier) error 
 			} else if k.Beam != 0 {
 				return fmt.Errorf("spec: candidate %d of the draft's first level names beam %d", i, k.Beam)
 			}
-			if p := &c.nodes[parent]; !p.fed {
-				p.fed, p.beam = true, k.Beam
+			if p := &c.nodes[parent]; p.beam < 0 {
+				p.beam = k.Beam
 				if d > 0 {
 					p.width = max(p.width, k.Beam+1)
 				}
@@ -135,7 +134,7 @@ func (c *candidates) score(h *history, a *acceptance, depth int) {
 		n = &c.nodes[i]
 		for k := n.child; k >= 0; k = c.nodes[k].next {
 			x := &c.nodes[k]
-			x.reach = n.reach * a.corrected(&x.evidence)
+			x.reach = n.reach * min(a.estimate(&x.evidence)*a.Ratio.factor(), surest)
 		}
 	}
 	c.order = c.order[:0]
