@@ -262,9 +262,12 @@ func (c *Costs) UnmarshalJSON(b []byte) error {
 }
 
 func (c *Costs) validate() error {
-	for _, v := range []*Curve{&c.Verify, &c.Level, &c.Prefill} {
-		if len(v.Cells) != len(buckets) {
-			return fmt.Errorf("%d times of a pass by its size, want %d", len(v.Cells), len(buckets))
+	for _, v := range []struct {
+		field string
+		cells []Cell
+	}{{"verify", c.Verify.Cells}, {"level", c.Level.Cells}, {"feed", c.Prefill.Cells}} {
+		if len(v.cells) != len(buckets) {
+			return fmt.Errorf("field %s has %d cells, want %d", v.field, len(v.cells), len(buckets))
 		}
 	}
 	var err error
