@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"cmp"
 	"unicode/utf8"
 
 	"foretoken/models/gguf"
@@ -11,13 +12,6 @@ func (m *machine) attr(v Value, name string) Value {
 	switch x := v.(type) {
 	case undefined:
 		return m.fail("%s is not defined, so it has no %s", x.what, gguf.Quote(name))
-	case *List:
-		if x.group && name == "grouper" {
-			return x.Items[0]
-		}
-		if x.group && name == "list" {
-			return x.Items[1]
-		}
 	case *Dict:
 		if v, ok := x.get(name); ok && methods["dict"][name] == nil {
 			return v
@@ -29,10 +23,6 @@ func (m *machine) attr(v Value, name string) Value {
 	case *loop:
 		if get := loopAttrs[name]; get != nil {
 			return get(x)
-		}
-	case *object:
-		if get := x.attrs[name]; get != nil {
-			return get()
 		}
 	}
 	if f := methods[typeName(v)][name]; f != nil {
@@ -70,14 +60,6 @@ func (m *machine) item(v, key Value) Value {
 				i--
 			}
 			return undefined{"a character beyond the end"}
-		case *rangeValue:
-			if i < 0 {
-				i += x.len()
-			}
-			if i >= 0 && i < x.len() {
-				return x.at(i)
-			}
-			return undefined{"an element beyond the end"}
 		}
 	}
 	switch x := v.(type) {
@@ -92,6 +74,11 @@ func (m *machine) item(v, key Value) Value {
 		return m.attr(v, name)
 	}
 	return undefined{"an element"}
+}
+
+// steps counts the numbers of a range; its bounds and its step have at most 34 bits.
+func steps(from, to, step int64) int64 {
+	return max(0, (to-from+step-int64(cmp.Compare(step, 0)))/step)
 }
 
 // sliceExpr is Python's x[from:to:step]; each of the last three may be nil.
@@ -153,8 +140,7 @@ func (x sliceExpr) eval(m *machine, s *scope) Value {
 	if m.err != nil {
 		return nil
 	}
-	picked := &rangeValue{from, to, step}
-	count := picked.len() // at most n
+	count := steps(from, to, step) // at most n
 	if !m.spend(perItem * int(count)) {
 		return nil
 	}
@@ -165,17 +151,15 @@ func (x sliceExpr) eval(m *machine, s *scope) Value {
 		}
 		out := make([]rune, count)
 		for i := range out {
-			out[i] = runes[picked.at(int64(i))]
+			out[i] = runes[from+int64(i)*step]
 		}
 		return string(out)
 	case *List:
 		out := make([]Value, count)
 		for i := range out {
-			out[i] = t.Items[picked.at(int64(i))]
+			out[i] = t.Items[from+int64(i)*step]
 		}
 		return &List{Items: out, tuple: t.tuple}
-	case *rangeValue:
-		return &rangeValue{t.at(from), t.at(to), t.step * step}
 	}
 	return nil
 }

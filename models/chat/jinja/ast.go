@@ -33,13 +33,12 @@ func sequence(items []expr, tuple bool) expr {
 	return exprFunc(func(m *machine, s *scope) Value { return &List{Items: m.evalAll(items, s), tuple: tuple} })
 }
 
-// forStmt holds the parts of a loop, which a recursive one runs again.
+// forStmt holds the parts of a loop.
 type forStmt struct {
-	target    target
-	test      expr // nil without a filter
-	body      []stmt
-	other     []stmt
-	recursive bool
+	target target
+	test   expr // nil without a filter
+	body   []stmt
+	other  []stmt
 }
 
 // macroDef is the part that macros and call blocks share.

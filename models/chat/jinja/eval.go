@@ -153,8 +153,6 @@ func (m *machine) call(fn Value, a arguments) Value {
 	switch f := fn.(type) {
 	case *function:
 		return f.call(m, a)
-	case *loop:
-		return f.again(m, a)
 	case undefined:
 		return m.fail("%s is not defined and cannot be called", f.what)
 	}
@@ -186,11 +184,6 @@ func (m *machine) binary(op string, a, b Value) Value {
 	}
 	if op == "~" {
 		return m.join(m.str(a), m.str(b))
-	}
-	if op == "%" {
-		if s, ok := a.(string); ok {
-			return m.percent(s, b)
-		}
 	}
 	i, first := integer(a)
 	j, second := integer(b)
@@ -396,15 +389,6 @@ func (m *machine) contains(set, v Value) bool {
 	case *namespace:
 		_, ok := x.attrs.get(v)
 		return ok
-	case *rangeValue:
-		n, ok := integer(v)
-		if !ok || x.len() == 0 {
-			return false
-		}
-		if x.step > 0 {
-			return n >= x.from && n < x.to && (uint64(n)-uint64(x.from))%uint64(x.step) == 0
-		}
-		return n <= x.from && n > x.to && (uint64(x.from)-uint64(n))%-uint64(x.step) == 0
 	case undefined:
 		return false
 	}
@@ -421,16 +405,6 @@ func (m *machine) items(v Value) []Value {
 		return x.keys
 	case undefined:
 		return nil
-	case *rangeValue:
-		n := min(x.len(), int64(m.work)+1)
-		if !m.spend(perItem * int(n)) {
-			return nil
-		}
-		out := make([]Value, n)
-		for i := range out {
-			out[i] = x.at(int64(i))
-		}
-		return out
 	case string:
 		if !m.spend(perItem * len(x)) {
 			return nil

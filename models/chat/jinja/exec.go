@@ -59,16 +59,11 @@ func (m *machine) assign(t target, v Value, s *scope) {
 
 // loop is the value of the name loop inside a for block.
 type loop struct {
-	items   []Value
-	i       int
-	depth   int
-	st      *forStmt
-	s       *scope
-	changed []Value // arguments of the last changed()
-	asked   bool
+	items []Value
+	i     int
 }
 
-func (m *machine) forLoop(st *forStmt, over Value, s *scope, depth int) {
+func (m *machine) forLoop(st *forStmt, over Value, s *scope) {
 	defer m.leave()
 	if !m.enter() {
 		return
@@ -88,7 +83,7 @@ func (m *machine) forLoop(st *forStmt, over Value, s *scope, depth int) {
 		}
 		items = kept
 	}
-	l := &loop{items: items, depth: depth, st: st, s: s}
+	l := &loop{items: items}
 	for i, item := range items {
 		if !m.spend(perKey) { // for its scope
 			return
@@ -106,14 +101,6 @@ func (m *machine) forLoop(st *forStmt, over Value, s *scope, depth int) {
 	}
 }
 
-// again is loop(…) of a recursive loop.
-func (l *loop) again(m *machine, a arguments) Value {
-	if !l.st.recursive || len(a.pos) != 1 {
-		return m.fail("loop can only be called with one list, and in a loop that is recursive")
-	}
-	return m.capture(func() { m.forLoop(l.st, a.pos[0], l.s, l.depth+1) })
-}
-
 var loopAttrs = map[string]func(l *loop) Value{
 	"index":     func(l *loop) Value { return int64(l.i + 1) },
 	"index0":    func(l *loop) Value { return int64(l.i) },
@@ -122,8 +109,6 @@ var loopAttrs = map[string]func(l *loop) Value{
 	"first":     func(l *loop) Value { return l.i == 0 },
 	"last":      func(l *loop) Value { return l.i == len(l.items)-1 },
 	"length":    func(l *loop) Value { return int64(len(l.items)) },
-	"depth":     func(l *loop) Value { return int64(l.depth + 1) },
-	"depth0":    func(l *loop) Value { return int64(l.depth) },
 	"previtem": func(l *loop) Value {
 		if l.i == 0 {
 			return undefined{"the element before the first"}
@@ -135,21 +120,6 @@ var loopAttrs = map[string]func(l *loop) Value{
 			return undefined{"the element after the last"}
 		}
 		return l.items[l.i+1]
-	},
-	"cycle": func(l *loop) Value {
-		return &function{func(m *machine, a arguments) Value {
-			if len(a.pos) == 0 {
-				return m.fail("cycle needs values")
-			}
-			return a.pos[l.i%len(a.pos)]
-		}}
-	},
-	"changed": func(l *loop) Value {
-		return &function{func(m *machine, a arguments) Value {
-			same := l.asked && m.equal(&List{Items: l.changed}, &List{Items: a.pos})
-			l.asked, l.changed = true, a.pos
-			return !same
-		}}
 	},
 }
 

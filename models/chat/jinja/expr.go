@@ -421,7 +421,7 @@ func (p *parser) test(x expr) expr {
 	case n.kind == tokOp && n.text == "(":
 		args = p.arguments()
 	case n.kind == tokName && (n.text == "else" || n.text == "or" || n.text == "and" || n.text == "if" ||
-		n.text == "recursive" || n.text == "in" || n.text == "not"):
+		n.text == "in" || n.text == "not"):
 	case n.kind == tokName && n.text == "is":
 		p.fail("tests cannot follow each other: write it with and")
 	case n.kind == tokName, n.kind == tokString, n.kind == tokInt, n.kind == tokFloat,

@@ -12,7 +12,7 @@ import (
 
 type filterFunc func(m *machine, v Value, a arguments) Value
 
-// filters by name, for "|". They are Jinja's own but for tojson; those for HTML pages and random ones are left out.
+// filters by name, for "|": those of Jinja that chat templates use, and Transformers' tojson.
 var filters map[string]filterFunc
 
 func init() {
@@ -51,11 +51,7 @@ func init() {
 			}
 			return m.attr(v, m.str(name))
 		},
-		"batch":      batch,
 		"capitalize": onText(capitalized),
-		"center": func(m *machine, v Value, a arguments) Value {
-			return padded(m, m.str(v), m.number(a, 0, "width", 80), " ", true, true)
-		},
 		"default": func(m *machine, v Value, a arguments) Value {
 			_, missing := v.(undefined)
 			if all, ok := a.get(1, "boolean"); ok && truth(all) {
@@ -97,14 +93,7 @@ func init() {
 			}
 			return a.or(0, "default", 0.0)
 		},
-		"format": func(m *machine, v Value, a arguments) Value {
-			if a.named != nil {
-				return m.percent(m.str(v), a.named)
-			}
-			return m.percent(m.str(v), &List{Items: a.pos, tuple: true})
-		},
-		"groupby": groupBy,
-		"indent":  indent,
+		"indent": indent,
 		"int": func(m *machine, v Value, a arguments) Value {
 			switch x := v.(type) {
 			case undefined:
@@ -203,7 +192,6 @@ func init() {
 			}
 			return &List{Items: out}
 		},
-		"round":  round,
 		"safe":   func(m *machine, v Value, _ arguments) Value { return v },
 		"sort":   sortFilter,
 		"string": func(m *machine, v Value, _ arguments) Value { return m.str(v) },
@@ -229,18 +217,12 @@ func init() {
 				return unicode.ToUpper(r)
 			}, s)
 		}),
-		"tojson":   toJSON,
-		"trim":     func(m *machine, v Value, a arguments) Value { return stripText(m, m.str(v), a, true, true) },
-		"truncate": truncate,
-		"unique":   unique,
-		"upper":    onText(strings.ToUpper),
-		"wordcount": func(m *machine, v Value, _ arguments) Value {
-			return int64(len(strings.FieldsFunc(m.str(v),
-				func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsNumber(r) })))
-		},
+		"tojson": toJSON,
+		"trim":   func(m *machine, v Value, a arguments) Value { return stripText(m, m.str(v), a, true, true) },
+		"unique": unique,
+		"upper":  onText(strings.ToUpper),
 	}
-	for alias, name := range map[string]string{"d": "default", "e": "escape", "count": "length",
-		"forceescape": "escape"} {
+	for alias, name := range map[string]string{"d": "default", "e": "escape", "count": "length"} {
 		filters[alias] = filters[name]
 	}
 }
@@ -373,26 +355,6 @@ func pick(byAttr, keep bool) filterFunc {
 	}
 }
 
-func batch(m *machine, v Value, a arguments) Value {
-	n := m.number(a, 0, "linecount", 0)
-	if n < 1 {
-		return m.fail("batch needs a size of at least one")
-	}
-	fill, filled := a.get(1, "fill_with")
-	out := NewList()
-	items := m.items(v)
-	for len(items) > 0 && m.spend(perKey) {
-		k := min(n, int64(len(items)))
-		row := append([]Value(nil), items[:k]...)
-		for filled && fill != nil && int64(len(row)) < n && m.spend(perItem) {
-			row = append(row, fill)
-		}
-		out.Items = append(out.Items, &List{Items: row})
-		items = items[k:]
-	}
-	return out
-}
-
 // indent puts white space before the lines of a text, not the first and not empty ones unless asked to.
 func indent(m *machine, v Value, a arguments) Value {
 	s := m.str(v)
@@ -418,58 +380,4 @@ func indent(m *machine, v Value, a arguments) Value {
 		lines[i] = pad + line
 	}
 	return strings.Join(lines, "\n")
-}
-
-func round(m *machine, v Value, a arguments) Value {
-	x, ok := number(v)
-	places := m.number(a, 0, "precision", 0)
-	if !ok || places < -300 || places > 300 {
-		return m.fail("%s cannot be rounded to %d places", m.describe(v), places)
-	}
-	scale := math.Pow(10, float64(places))
-	switch how := m.text(a, 1, "method", "common"); how {
-	case "common":
-		if n, ok := integer(v); ok && places >= 0 {
-			return n
-		}
-		if places >= 0 {
-			// Python rounds the decimal value, halves to even.
-			y, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'f', int(places), 64), 64)
-			return y
-		}
-		return math.RoundToEven(x*scale) / scale
-	case "ceil":
-		return math.Ceil(x*scale) / scale
-	case "floor":
-		return math.Floor(x*scale) / scale
-	default:
-		return m.fail("the way %s of rounding is not known", gguf.Quote(how))
-	}
-}
-
-func truncate(m *machine, v Value, a arguments) Value {
-	s, ok := v.(string)
-	if !ok {
-		return m.fail("truncate needs a text, not %s", m.describe(v))
-	}
-	if !m.spend(4 * len(s)) {
-		return ""
-	}
-	most, leeway := m.number(a, 0, "length", 255), m.number(a, 3, "leeway", 5)
-	end := m.text(a, 2, "end", "...")
-	runes := []rune(s)
-	n := most - int64(utf8.RuneCountInString(end))
-	if n < 0 || leeway < 0 {
-		return m.fail("truncate to %d characters leaves no room for %s", most, gguf.Quote(end))
-	}
-	if int64(len(runes)) <= most+leeway {
-		return s
-	}
-	s = string(runes[:n])
-	if whole, _ := a.get(1, "killwords"); !truth(whole) {
-		if i := strings.LastIndexByte(s, ' '); i >= 0 {
-			s = s[:i]
-		}
-	}
-	return s + end
 }

@@ -10,17 +10,12 @@ import (
 	"foretoken/models/gguf"
 )
 
-// object has attributes that are worked out when asked for.
-type object struct {
-	attrs map[string]func() Value
-}
-
 var globals = map[string]*function{
 	"range": {func(m *machine, a arguments) Value {
-		r := &rangeValue{0, 0, 1}
-		into := []*int64{&r.to}
+		from, to, step := int64(0), int64(0), int64(1)
+		into := []*int64{&to}
 		if len(a.pos) > 1 {
-			into = []*int64{&r.from, &r.to, &r.step}
+			into = []*int64{&from, &to, &step}
 		}
 		if len(a.pos) == 0 || len(a.pos) > 3 {
 			return m.fail("range needs one to three integers")
@@ -32,10 +27,18 @@ var globals = map[string]*function{
 			}
 			*into[i] = n
 		}
-		if r.step == 0 {
+		if step == 0 {
 			return m.fail("the step of a range is zero")
 		}
-		return r
+		n := steps(from, to, step)
+		if !m.spend(perItem * int(n)) {
+			return nil
+		}
+		list := NewList()
+		for i := range n {
+			list.Items = append(list.Items, from+i*step)
+		}
+		return list
 	}},
 	"dict":      {func(m *machine, a arguments) Value { return m.merged("dict", a) }},
 	"namespace": {func(m *machine, a arguments) Value { return &namespace{m.merged("namespace", a)} }},
@@ -47,23 +50,6 @@ var globals = map[string]*function{
 				return ""
 			}
 			return sep
-		}}
-	}},
-	"cycler": {func(m *machine, a arguments) Value {
-		if len(a.pos) == 0 {
-			return m.fail("cycler needs values")
-		}
-		i := 0
-		next := &function{func(*machine, arguments) Value {
-			v := a.pos[i]
-			i = (i + 1) % len(a.pos)
-			return v
-		}}
-		reset := &function{func(*machine, arguments) Value { i = 0; return nil }}
-		return &object{map[string]func() Value{
-			"current": func() Value { return a.pos[i] },
-			"next":    func() Value { return next },
-			"reset":   func() Value { return reset },
 		}}
 	}},
 	"raise_exception": {func(m *machine, a arguments) Value {

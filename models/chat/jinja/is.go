@@ -47,8 +47,8 @@ func init() {
 		"number":    oneOf("int", "float", "bool"),
 		"string":    oneOf("str"),
 		"mapping":   oneOf("dict"),
-		"sequence":  oneOf("str", "list", "tuple", "dict", "range", "undefined"), // Jinja: has a length and items
-		"iterable":  oneOf("str", "list", "tuple", "dict", "range", "undefined"),
+		"sequence":  oneOf("str", "list", "tuple", "dict", "undefined"), // Jinja: has a length and items
+		"iterable":  oneOf("str", "list", "tuple", "dict", "undefined"),
 		"callable":  oneOf("function"),
 		"odd":       func(m *machine, v Value, _ arguments) bool { return leaves(m, v, int64(2), 1) },
 		"even":      func(m *machine, v Value, _ arguments) bool { return leaves(m, v, int64(2), 0) },

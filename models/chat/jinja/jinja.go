@@ -1,6 +1,8 @@
 // Package jinja renders chat templates: the subset of Jinja 2.x that templates of language models are written in,
 // with the settings that Transformers gives it (trim_blocks, lstrip_blocks, loop controls, a tojson of its own, and
 // no way to change a list or a dictionary). Results are those of Python's jinja2, which the tests were made with.
+// What Transformers.js renders the same templates without is refused by name: recursive loops, groupby, batch, cycler,
+// printf formats, padding, rounding. range makes a list at once.
 //
 // A template comes with a model file, from anywhere. It can neither read a file nor reach a network (include,
 // import and extends are refused), and what it may spend is bounded: steps and bytes made, bytes written, and how

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"foretoken/models/gguf"
 )
 
 // methods of Python's types that templates may call, by the name of the type. Those that change a value are refused, as
@@ -214,33 +212,6 @@ func capitalized(s string) string {
 	return string(unicode.ToTitle(r)) + strings.ToLower(s[n:])
 }
 
-// padded puts a text into a width: left of it, right of it, or around.
-func padded(m *machine, s string, width int64, fill string, left, right bool) Value {
-	missing := width - int64(utf8.RuneCountInString(s))
-	if missing <= 0 {
-		return s
-	}
-	if utf8.RuneCountInString(fill) != 1 {
-		return m.fail("the fill %s is not one character", gguf.Quote(fill))
-	}
-	missing = min(missing, int64(m.work)+1)
-	if !m.spend(int(missing) * len(fill)) {
-		return ""
-	}
-	before, after := missing, int64(0)
-	switch {
-	case left && right:
-		before = missing / 2
-		if missing%2 == 1 && width%2 == 1 { // as Python centres
-			before++
-		}
-		after = missing - before
-	case right:
-		before, after = 0, missing
-	}
-	return strings.Repeat(fill, int(before)) + s + strings.Repeat(fill, int(after))
-}
-
 // changed applies f, whose result may be twice as long.
 func (m *machine) changed(s string, f func(string) string) Value {
 	if !m.spend(2 * len(s)) {
@@ -291,11 +262,6 @@ func init() {
 			return &List{Items: []Value{s, "", ""}, tuple: true}
 		}
 	}
-	pad := func(left, right bool) text {
-		return func(m *machine, s string, a arguments) Value {
-			return padded(m, s, m.number(a, 0, "width", 0), m.text(a, 1, "fillchar", " "), left, right)
-		}
-	}
 	texts := map[string]text{
 		"strip":  func(m *machine, s string, a arguments) Value { return stripText(m, s, a, true, true) },
 		"lstrip": func(m *machine, s string, a arguments) Value { return stripText(m, s, a, true, false) },
@@ -339,17 +305,8 @@ func init() {
 		},
 		"upper":      changed(strings.ToUpper),
 		"lower":      changed(strings.ToLower),
-		"casefold":   changed(strings.ToLower),
 		"title":      changed(titled),
 		"capitalize": changed(capitalized),
-		"swapcase": changed(func(s string) string {
-			return strings.Map(func(r rune) rune {
-				if unicode.IsUpper(r) {
-					return unicode.ToLower(r)
-				}
-				return unicode.ToUpper(r)
-			}, s)
-		}),
 		"replace": func(m *machine, s string, a arguments) Value {
 			return replaceText(m, s, m.text(a, 0, "old", ""), m.text(a, 1, "new", ""), m.number(a, 2, "count", -1))
 		},
@@ -369,17 +326,6 @@ func init() {
 		"join": func(m *machine, s string, a arguments) Value {
 			v, _ := a.get(0, "")
 			return joinText(m, v, s)
-		},
-		"center": pad(true, true),
-		"ljust":  pad(false, true),
-		"rjust":  pad(true, false),
-		"zfill": func(m *machine, s string, a arguments) Value {
-			sign := ""
-			if s != "" && (s[0] == '-' || s[0] == '+') {
-				sign, s = s[:1], s[1:]
-			}
-			v, _ := padded(m, s, m.number(a, 0, "width", 0)-int64(len(sign)), "0", true, false).(string)
-			return sign + v
 		},
 		"isalpha":   all(unicode.IsLetter),
 		"isdigit":   all(unicode.IsDigit),

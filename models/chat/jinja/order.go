@@ -81,40 +81,6 @@ func dictSort(m *machine, v Value, a arguments) Value {
 	}, truth(reverse))}
 }
 
-func groupBy(m *machine, v Value, a arguments) Value {
-	name, ok := a.get(0, "attribute")
-	if !ok {
-		return m.fail("groupby needs an attribute")
-	}
-	missing, given := a.get(1, "default")
-	key := func(item Value) Value {
-		k := m.path(item, name)
-		if _, u := k.(undefined); u && given {
-			k = missing
-		}
-		return k
-	}
-	var fold arguments // only whether case matters
-	if v, ok := a.get(2, "case_sensitive"); ok {
-		fold.pos = []Value{v}
-	}
-	lower := func(k Value) Value { return m.sortKey(k, fold, 0, 1) }
-	groups := NewList()
-	var last Value
-	for i, item := range m.sorted(m.items(v), func(item Value) Value { return lower(key(item)) }, false) {
-		k := key(item)
-		if i == 0 || !m.equal(lower(k), lower(last)) {
-			groups.Items = append(groups.Items, &List{[]Value{k, NewList()}, true, true})
-			last = k
-		}
-		members := groups.Items[len(groups.Items)-1].(*List).Items[1].(*List)
-		if members.Items = append(members.Items, item); !m.spend(perKey) {
-			return nil
-		}
-	}
-	return groups
-}
-
 func unique(m *machine, v Value, a arguments) Value {
 	seen := map[any]bool{}
 	out := NewList()

@@ -210,7 +210,6 @@ func (p *parser) forTag(line int) stmt {
 	if p.skip(tokName, "if") {
 		st.test = p.expr(true)
 	}
-	st.recursive = p.skip(tokName, "recursive")
 	p.end()
 	p.loops++
 	st.body = p.statements("else", "endfor")
@@ -222,7 +221,7 @@ func (p *parser) forTag(line int) stmt {
 		p.want(tokName, "endfor")
 		p.end()
 	}
-	return do(line, func(m *machine, s *scope) { m.forLoop(st, m.eval(over, s), s, 0) })
+	return do(line, func(m *machine, s *scope) { m.forLoop(st, m.eval(over, s), s) })
 }
 
 // target reads what is assigned to: names, or for set an attribute of a namespace.

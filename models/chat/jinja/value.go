@@ -9,14 +9,13 @@ import (
 )
 
 // Value is a value of the template language, after Python's types: nil (None), bool, int64, float64, string, *List,
-// *Dict, and this package's types for ranges, namespaces, functions and undefined names.
+// *Dict, and this package's types for namespaces, functions and undefined names.
 type Value any
 
 // List is a list or a tuple. Templates cannot change one.
 type List struct {
 	Items []Value
 	tuple bool
-	group bool // a tuple that groupby made: its items are also .grouper and .list
 }
 
 // NewList makes a list of the items.
@@ -96,20 +95,6 @@ func hashable(v Value) (any, bool) {
 
 // undefined is a name or a key without a value. It is false, empty, and an error in most operations.
 type undefined struct{ what string }
-
-type rangeValue struct{ from, to, step int64 }
-
-func (r *rangeValue) len() int64 {
-	switch {
-	case r.step > 0 && r.from < r.to:
-		return int64((uint64(r.to)-uint64(r.from)-1)/uint64(r.step) + 1)
-	case r.step < 0 && r.from > r.to:
-		return int64((uint64(r.from)-uint64(r.to)-1)/-uint64(r.step) + 1)
-	}
-	return 0
-}
-
-func (r *rangeValue) at(i int64) int64 { return r.from + i*r.step }
 
 // namespace holds values that {% set ns.x = … %} can change.
 type namespace struct{ attrs *Dict }
@@ -209,8 +194,6 @@ func typeName(v Value) string {
 		return "list"
 	case *Dict:
 		return "dict"
-	case *rangeValue:
-		return "range"
 	case *namespace:
 		return "namespace"
 	case *loop:
@@ -228,8 +211,6 @@ func length(v Value) (int64, bool) {
 		return int64(len(x.Items)), true
 	case *Dict:
 		return int64(len(x.keys)), true
-	case *rangeValue:
-		return x.len(), true
 	case undefined:
 		return 0, true
 	}
@@ -326,12 +307,6 @@ func (m *machine) repr(b *strings.Builder, v Value) {
 			}
 		}
 		b.WriteByte('}')
-	case *rangeValue:
-		b.WriteString("range(" + strconv.FormatInt(x.from, 10) + ", " + strconv.FormatInt(x.to, 10))
-		if x.step != 1 {
-			b.WriteString(", " + strconv.FormatInt(x.step, 10))
-		}
-		b.WriteByte(')')
 	case *namespace:
 		b.WriteString("<Namespace ")
 		m.repr(b, x.attrs)
@@ -421,13 +396,6 @@ func (m *machine) equal(a, b Value) bool {
 			}
 		}
 		return true
-	case *rangeValue:
-		y, ok := b.(*rangeValue)
-		if !ok || x.len() != y.len() {
-			return false
-		}
-		n := x.len()
-		return n == 0 || x.from == y.from && (n == 1 || x.step == y.step)
 	}
 	return a == b
 }

@@ -47,93 +47,74 @@ VARS = {
     {"r": "user", "c": "yo", "f": {"n": 2}},
     ],
     "nums": [3, 1, 2], "words": ["b", "A", "c", "a"], "lines": "one\n two\n\nthree", "quote": "it's \"q\" \\ \n\t\x01é",
-    "tree": [{"v": 1, "sub": [{"v": 2, "sub": [{"v": 3, "sub": []}]}]}, {"v": 4, "sub": []}],
 }
 
 EXPRESSIONS = r"""
 s[1:] ¦ s[:2] ¦ s[:-1] ¦ s[1:-1] ¦ s[-2:] ¦ s[:] ¦ s[4:2] ¦ s[10:] ¦ s[::-1] ¦ s[::2] ¦ s[4:1:-1] ¦ s[-1] ¦ s[0]
-u[1] ¦ u[::-1] ¦ u[1:4] ¦ s[-100:2]
-items[::-1] ¦ items[1:] ¦ items[:-1] ¦ items[-1] ¦ items[5] is defined ¦ items[-1:] ¦ items[0:2][1] ¦ range(10)[2:5]
-(1,2,3)[1:] ¦ items[::-2]
-nope is defined ¦ nope is not defined ¦ nope ¦ nope or 'fb' ¦ s or 'fb' ¦ zero or 'fb' ¦ s and 'last' ¦ '' and 'never'
-not nope ¦ not s ¦ nope is none ¦ none_ is none ¦ none_ is not none
-nope == nope ¦ nope | length ¦ nope | default('x') ¦ empty | default('x', true) ¦ none_ | d('x')
-none_ | default('x', boolean=True) ¦ d.nope is defined ¦ d['nope'] is undefined
-d.items is callable ¦ d['items'] ¦ d.a ¦ d['a'] ¦ d.get('a') ¦ d.get('zz', 5) ¦ d.get('zz') is none ¦ d.keys() | list
-d.values() | list ¦ d.items() | list ¦ 'a' in d ¦ 'zz' not in d ¦ d ¦ d|length
-7 % 3 ¦ -7 % 3 ¦ 7 // 2 ¦ -7 // 2 ¦ 2 - 5 ¦ 3 * 4 ¦ -1 ¦ 10 - -2 ¦ 2 ** 10 ¦ 2 ** -1 ¦ 7 / 2 ¦ 6 / 2 ¦ 7.5 // 2
--7.5 % 2 ¦ 1e3 ¦ 1e16 ¦ 1e15 ¦ 1.5e-7 ¦ 0.1 + 0.2 ¦ 100000000000000000000.0 ¦ 1_000 ¦ 0x1F ¦ 2 ** 3 ** 2 ¦ -2 ** 2
-1 + true ¦ 'a' + 'b' ¦ 'a' ~ 1 ~ none_ ~ 2.0 ¦ 'ab' * 3 ¦ 3 * 'ab' ¦ [1] * 3 ¦ [1] + [2] ¦ (1,) + (2,) ¦ (1,) ¦ ()
-[] ¦ {} ¦ {'a': 1, 'b': [1, 'x', none]} ¦ 1, 2
+u[1] ¦ u[::-1] ¦ u[1:4] ¦ s[-100:2] ¦ items[::-1] ¦ items[1:] ¦ items[:-1] ¦ items[-1] ¦ items[5] is defined
+items[-1:] ¦ items[0:2][1] ¦ range(10)[2:5] | list ¦ range(10)[::-3] | list ¦ range(9, 0, -2)[1]
+3 in range(0, 10, 3) ¦ (1,2,3)[1:] ¦ items[::-2] ¦ nope is defined ¦ nope is not defined ¦ nope ¦ nope or 'fb'
+s or 'fb' ¦ zero or 'fb' ¦ s and 'last' ¦ '' and 'never' ¦ not nope ¦ not s ¦ nope is none ¦ none_ is none
+none_ is not none ¦ nope == nope ¦ nope | length ¦ nope | default('x') ¦ empty | default('x', true) ¦ none_ | d('x')
+none_ | default('x', boolean=True) ¦ d.nope is defined ¦ d['nope'] is undefined ¦ d.items is callable ¦ d['items']
+d.a ¦ d['a'] ¦ d.get('a') ¦ d.get('zz', 5) ¦ d.get('zz') is none ¦ d.keys() | list ¦ d.values() | list
+d.items() | list ¦ 'a' in d ¦ 'zz' not in d ¦ d ¦ d|length ¦ 7 % 3 ¦ -7 % 3 ¦ 7 // 2 ¦ -7 // 2 ¦ 2 - 5 ¦ 3 * 4 ¦ -1
+10 - -2 ¦ 2 ** 10 ¦ 2 ** -1 ¦ 7 / 2 ¦ 6 / 2 ¦ 7.5 // 2 ¦ -7.5 % 2 ¦ 1e3 ¦ 1e16 ¦ 1e15 ¦ 1.5e-7 ¦ 0.1 + 0.2
+100000000000000000000.0 ¦ 1_000 ¦ 0x1F ¦ 2 ** 3 ** 2 ¦ -2 ** 2 ¦ 1 + true ¦ 'a' + 'b' ¦ 'a' ~ 1 ~ none_ ~ 2.0
+'ab' * 3 ¦ 3 * 'ab' ¦ [1] * 3 ¦ [1] + [2] ¦ (1,) + (2,) ¦ (1,) ¦ () ¦ [] ¦ {} ¦ {'a': 1, 'b': [1, 'x', none]} ¦ 1, 2
 1 < 2 < 3 ¦ 1 < 3 < 2 ¦ 'a' < 'b' ¦ [1,2] < [1,3] ¦ 1 == 1.0 ¦ 1 == true ¦ '1' == 1 ¦ [1] == [1] ¦ [1] == (1,)
-{'a':1} == {'a':1} ¦ none == false ¦ 1 != 2 ¦ 2 >= 2 ¦ 2 <= 1
-'b' in s ¦ 'zz' in s ¦ 'x' in items ¦ 3 in nums ¦ 3 not in nums ¦ not 3 in nums ¦ 5 in range(10)
-'c' if n > 5 else 'e' ¦ 'c' if n < 5 ¦ ('c' if n < 5) is defined
+{'a':1} == {'a':1} ¦ none == false ¦ 1 != 2 ¦ 2 >= 2 ¦ 2 <= 1 ¦ 'b' in s ¦ 'zz' in s ¦ 'x' in items ¦ 3 in nums
+3 not in nums ¦ not 3 in nums ¦ 5 in range(10) ¦ 'c' if n > 5 else 'e' ¦ 'c' if n < 5 ¦ ('c' if n < 5) is defined
 n is number ¦ s is string ¦ d is mapping ¦ items is iterable ¦ items is sequence ¦ s is iterable ¦ n is integer
 f is float ¦ t is boolean ¦ t is true ¦ none_ is false ¦ zero is false ¦ n is odd ¦ n is even ¦ n is divisibleby 7
 n is divisibleby(2) ¦ n is eq 7 ¦ n is gt(3) ¦ 'x' is in items ¦ s is lower ¦ s is upper ¦ range is callable
 n is sameas 7 ¦ t is number ¦ s is sequence ¦ d is iterable ¦ d is sequence ¦ n is iterable
 s is string and n is number ¦ s is defined and s ¦ n is not string and not n is string ¦ s.upper() ¦ 'Ab cD'.lower()
-'ab cd'.title() ¦ 'they\'re x1y'.title() ¦ 'aBc'.capitalize() ¦ 'aBc'.swapcase()
-' a b '.strip() ¦ ' a b '.lstrip() ~ '|' ¦ ' a b '.rstrip() ~ '|' ¦ 'xxaxx'.strip('x') ¦ '\n\na\n'.strip('\n')
-'abcabc'.rstrip('cb') ¦ 'a,b,c'.split(',') ¦ 'a,b,c'.split(',', 1) ¦ ' a  b c '.split() ¦ ' a  b c '.split(none, 1)
-'a,b,c'.rsplit(',', 1) ¦ ' a  b c '.rsplit(none, 1) ¦ 'a<t>b<t>c'.split('<t>')[-1] ¦ ''.split(',') ¦ ''.split()
-'abc'.split('abc') ¦ 'a\nb\r\nc'.splitlines()
-s.startswith('ab') ¦ s.startswith('bc', 1) ¦ s.endswith('ef') ¦ s.startswith(('x','ab')) ¦ s.endswith('f', 0, 3)
-s.replace('c', 'ZZ') ¦ 'aaa'.replace('a', 'b', 2) ¦ s.find('d') ¦ s.find('zz') ¦ u.find('w') ¦ s.rfind('a')
-s.index('c') ¦ 'aXbXc'.count('X') ¦ 'a.b.c'.partition('.') ¦ 'a.b.c'.rpartition('.') ¦ 'abc'.partition('x')
-'-'.join(items) ¦ 'ab'.center(7, '*') ¦ 'abc'.center(6, '*') ¦ 'ab'.ljust(5) ~ '|' ¦ 'ab'.rjust(5) ¦ '-7'.zfill(4)
-'12'.isdigit() ¦ 'ab1'.isalnum() ¦ 'ab'.isalpha() ¦ ' '.isspace() ¦ 'abc'.removeprefix('a') ¦ 'abc'.removesuffix('bc')
-'AB'.isupper() ¦ 'ab'.islower()
-'%s is %d and %.2f' % ('a', 3, 2.5) ¦ '%5s|%-5s|%05d' % ('a', 'b', 42) ¦ '%s' % items ¦ '%(a)s' % {'a': 5}
-'%x %%' % 255 ¦ '{} and {}'.format('a', 1) ¦ '{0}{1}{0}'.format('a', 'b') ¦ '{x}'.format(x=3) ¦ '{{}}'.format()
-'%r' % 'a'
-s | upper ¦ s | length ¦ items | length ¦ u | length ¦ items | join ¦ items | join(', ') ¦ nums | sort | join(',')
-nums | sort(reverse=true) ¦ words | sort ¦ words | sort(case_sensitive=true)
-nested | sort(attribute='f.n') | map(attribute='c') | list ¦ nested | map(attribute='f.n') | list
-nested | map(attribute='zz', default='q') | list ¦ items | map('upper') | list
-items | map('replace', 'x', 'w') | join
-nested | selectattr('r', 'equalto', 'user') | list | length
+'ab cd'.title() ¦ 'they\'re x1y'.title() ¦ 'aBc'.capitalize() ¦ ' a b '.strip() ¦ ' a b '.lstrip() ~ '|'
+' a b '.rstrip() ~ '|' ¦ 'xxaxx'.strip('x') ¦ '\n\na\n'.strip('\n') ¦ 'abcabc'.rstrip('cb') ¦ 'a,b,c'.split(',')
+'a,b,c'.split(',', 1) ¦ ' a  b c '.split() ¦ ' a  b c '.split(none, 1) ¦ 'a,b,c'.rsplit(',', 1)
+' a  b c '.rsplit(none, 1) ¦ 'a<t>b<t>c'.split('<t>')[-1] ¦ ''.split(',') ¦ ''.split() ¦ 'abc'.split('abc')
+'a\nb\r\nc'.splitlines() ¦ s.startswith('ab') ¦ s.startswith('bc', 1) ¦ s.endswith('ef') ¦ s.startswith(('x','ab'))
+s.endswith('f', 0, 3) ¦ s.replace('c', 'ZZ') ¦ 'aaa'.replace('a', 'b', 2) ¦ s.find('d') ¦ s.find('zz') ¦ u.find('w')
+s.rfind('a') ¦ s.index('c') ¦ 'aXbXc'.count('X') ¦ 'a.b.c'.partition('.') ¦ 'a.b.c'.rpartition('.')
+'abc'.partition('x') ¦ '-'.join(items) ¦ '12'.isdigit() ¦ 'ab1'.isalnum() ¦ 'ab'.isalpha() ¦ ' '.isspace()
+'abc'.removeprefix('a') ¦ 'abc'.removesuffix('bc') ¦ 'AB'.isupper() ¦ 'ab'.islower() ¦ '{} and {}'.format('a', 1)
+'{0}{1}{0}'.format('a', 'b') ¦ '{x}'.format(x=3) ¦ '{{}}'.format() ¦ s | upper ¦ s | length ¦ items | length
+u | length ¦ items | join ¦ items | join(', ') ¦ nums | sort | join(',') ¦ nums | sort(reverse=true) ¦ words | sort
+words | sort(case_sensitive=true) ¦ nested | sort(attribute='f.n') | map(attribute='c') | list
+nested | map(attribute='f.n') | list ¦ nested | map(attribute='zz', default='q') | list ¦ items | map('upper') | list
+items | map('replace', 'x', 'w') | join ¦ nested | selectattr('r', 'equalto', 'user') | list | length
 nested | rejectattr('r', 'equalto', 'user') | map(attribute='r') | list ¦ nested | selectattr('c') | list | length
 nums | select('odd') | list ¦ nums | reject('gt', 1) | list ¦ ['', 'a', none] | select | list ¦ items | first
 items | last ¦ [] | first is defined ¦ s | first ¦ s | last ¦ items | reverse | list ¦ s | reverse ¦ nums | sum
 nested | sum(attribute='f.n') ¦ nums | max ¦ nums | min ¦ words | min ¦ words | max ¦ [1, 1, 2] | unique | list
-['a','A'] | unique | list
-lines | indent ¦ lines | indent(2, true) ¦ lines | indent(2, blank=true) ¦ lines | indent('--') ¦ '  x ' | trim
-'xxaxx' | trim('x') ¦ 'a b' | replace('a', 'c') ¦ '3' | int + 1 ¦ 'x' | int ¦ 'x' | int(9) ¦ '1.5' | float
-'2.7' | int ¦ 2.567 | round(2) ¦ 2.5 | round ¦ 3.5 | round ¦ 7 | round ¦ 2.1 | round(method='ceil') ¦ -3 | abs
-'ab cd' | title ¦ 'aBC' | capitalize ¦ 5 | string ~ '!' ¦ 'x' | list ¦ 'ff' | int(base=16)
-d | dictsort ¦ d | items | list ¦ d | length ¦ nested | groupby('r') | length ¦ (nested | groupby('r'))[0][0]
-(nested | groupby('r'))[1].list ¦ [1,2,3,4,5] | batch(2) | list ¦ [1,2,3] | batch(2, 0) | list ¦ 'a b c' | wordcount
-'<a&b>' | e ¦ 'abcdefghij klm' | truncate(8) ¦ 'abcdefghij klm' | truncate(8, true) ¦ 'abc' | center(9) ~ '|'
-'%s-%s' | format(1, 2) ¦ d | attr('a')
+['a','A'] | unique | list ¦ lines | indent ¦ lines | indent(2, true) ¦ lines | indent(2, blank=true)
+lines | indent('--') ¦ '  x ' | trim ¦ 'xxaxx' | trim('x') ¦ 'a b' | replace('a', 'c') ¦ '3' | int + 1 ¦ 'x' | int
+'x' | int(9) ¦ '1.5' | float ¦ '2.7' | int ¦ -3 | abs ¦ 'ab cd' | title ¦ 'aBC' | capitalize ¦ 5 | string ~ '!'
+'x' | list ¦ 'ff' | int(base=16) ¦ d | dictsort ¦ d | items | list ¦ d | length ¦ '<a&b>' | e ¦ d | attr('a')
 d | tojson ¦ quote | tojson ¦ {'b': [1, 2.5, true, none, {}], 'a': []} | tojson
 {'b': [1, {'x': []}], 'a': {}} | tojson(indent=2) ¦ {'b': 1, 'a': 'é🚀'} | tojson(ensure_ascii=true)
 {'b': 1, 'a': 2} | tojson(sort_keys=true) ¦ {'b': 1, 'a': [1,2]} | tojson(separators=(',', ':')) ¦ (1, 2) | tojson
 'a\x7f\u2028' | tojson ¦ {1: 2, none: 3, true: 4, 1.5: 5} | tojson ¦ [1e16, 1.0, 1e-7] | tojson ¦ d | tojson(indent=0)
-nested | tojson(indent=4) ¦ '<>&\'' | tojson
-quote ¦ [quote] ¦ ['a\'b', 'a"b', '\x00\x7f', 'é\u200b🚀', '\'"'] ¦ [1.0, true, none, 1e100] ¦ {'a': 'b'} ¦ range(3)
-range(0, 10, 3) | list ¦ range(5, 0, -2) | list ¦ range(0) | list ¦ range(2, 5) | length ¦ 'a' 'b' ¦ "dq\"x" ¦ '\d'
-'\u00e9\x41\101' ¦ dict(a=1, b=2) ¦ namespace(a=1).a ¦ strftime_now('%d %b %Y')
-strftime_now('%Y-%m-%d %H:%M:%S %A %B %j %y %I %p') ¦ nested[0].f.n + nested[0]['f']['n'] ¦ nested.0.c
-nested[0]['c'] ¦ (nested|first).c
-1 if nope else 2 if none_ else 3 ¦ [x for x in items] ¦ s.nope ¦ s.nope.x ¦ nope.x ¦ nope['x'] ¦ nope + 1 ¦ 1 + 'a'
-'a' + 1 ¦ none + 'a' ¦ s | nosuch ¦ s is nosuch ¦ nope() ¦ s() ¦ 1 / 0 ¦ 1 // 0 ¦ 1 % 0 ¦ items.append(1)
-d.update({}) ¦ items.pop() ¦ -'a' ¦ 'a' < 1 ¦ none < 1 ¦ 1 in 5 ¦ raise_exception('no') ¦ s[1:2:0] ¦ s['a':]
-nope | tojson ¦ {[]: 1} ¦ '%d' % 'x' ¦ '%s %s' % 'x' ¦ namespace() | tojson ¦ strftime_now() ¦ d.nope.deeper
-5 | length ¦ none_ | length ¦ nums.0.x.y ¦ 'x'.join([1]) ¦ 'a'.split('') ¦ items | join(attribute='x') ¦ s.zz()
-2.5 is even ¦ 3.0 is odd ¦ 'a-b c_d 1.5' | wordcount ¦ none_ | map('upper') | list ¦ zero | select | list ¦ n[1:]
-d[::-1] ¦ '' % [1] ¦ '' % 1 ¦ nope | int ¦ nope | float ¦ nope[1:] ¦ 5 | truncate ¦ -s | length ¦ not ¦ 1 + ¦ (1 ¦ [1,
-{'a' ¦ {'a': ¦ 'abc ¦ 1 2 ¦ s. ¦ s[ ¦ f( ¦ f(a=1, 2) ¦ is ¦ a b ¦ a is ¦ 1 ++ ¦ {{ ¦ }} ¦ % ¦ @ ¦ a := 1 ¦ lambda: 1
-a; b ¦ a ! b
+nested | tojson(indent=4) ¦ '<>&\'' | tojson ¦ quote ¦ [quote] ¦ ['a\'b', 'a"b', '\x00\x7f', 'é\u200b🚀', '\'"']
+[1.0, true, none, 1e100] ¦ {'a': 'b'} ¦ range(0, 10, 3) | list ¦ range(5, 0, -2) | list ¦ range(0) | list
+range(2, 5) | length ¦ 'a' 'b' ¦ "dq\"x" ¦ '\d' ¦ '\u00e9\x41\101' ¦ dict(a=1, b=2) ¦ namespace(a=1).a
+strftime_now('%d %b %Y') ¦ strftime_now('%Y-%m-%d %H:%M:%S %A %B %j %y %I %p') ¦ nested[0].f.n + nested[0]['f']['n']
+nested.0.c ¦ nested[0]['c'] ¦ (nested|first).c ¦ 1 if nope else 2 if none_ else 3 ¦ [x for x in items] ¦ s.nope
+s.nope.x ¦ nope.x ¦ nope['x'] ¦ nope + 1 ¦ 1 + 'a' ¦ 'a' + 1 ¦ none + 'a' ¦ s | nosuch ¦ s is nosuch ¦ nope() ¦ s()
+1 / 0 ¦ 1 // 0 ¦ 1 % 0 ¦ items.append(1) ¦ d.update({}) ¦ items.pop() ¦ -'a' ¦ 'a' < 1 ¦ none < 1 ¦ 1 in 5
+raise_exception('no') ¦ s[1:2:0] ¦ s['a':] ¦ nope | tojson ¦ {[]: 1} ¦ '%d' % 'x' ¦ '%s %s' % 'x'
+namespace() | tojson ¦ strftime_now() ¦ d.nope.deeper ¦ 5 | length ¦ none_ | length ¦ nums.0.x.y ¦ 'x'.join([1])
+'a'.split('') ¦ items | join(attribute='x') ¦ s.zz() ¦ 2.5 is even ¦ 3.0 is odd ¦ none_ | map('upper') | list
+zero | select | list ¦ n[1:] ¦ d[::-1] ¦ '' % 1 ¦ nope | int ¦ nope | float ¦ nope[1:] ¦ 5 | truncate ¦ -s | length
+not ¦ 1 + ¦ (1 ¦ [1, ¦ {'a' ¦ {'a': ¦ 'abc ¦ 1 2 ¦ s. ¦ s[ ¦ f( ¦ f(a=1, 2) ¦ is ¦ a b ¦ a is ¦ 1 ++ ¦ {{ ¦ }} ¦ % ¦ @
+a := 1 ¦ lambda: 1 ¦ a; b ¦ a ! b
 """.strip().split("\n")
 
 BLOCKS = [
     "{% for i in items %}{{ loop.index }}{{ loop.index0 }}{{ loop.first }}{{ loop.last }}{{ loop.revindex }}"
       "{{ loop.revindex0 }}{{ loop.length }}{{ i }};{% endfor %}",
-    "{% for i in items %}{{ loop.previtem }}-{{ loop.nextitem }}-{{ loop.cycle('a','b') }}{{ loop.depth }}"
-      "{{ loop.depth0 }};{% endfor %}",
-    "{% for i in [1,1,2,2,3] %}{% if loop.changed(i) %}{{ i }}{% endif %}{% endfor %}",
+    "{% for i in items %}{{ loop.previtem }}-{{ loop.nextitem }}-;{% endfor %}",
     "{% for i in [] %}x{% else %}none{% endfor %}", "{% for i in nope %}x{% else %}none{% endfor %}",
     "{% for i in none_ %}x{% endfor %}", "{% for i in 5 %}{% endfor %}",
     "{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}", "{% for k in d %}{{ k }}{% endfor %}",
@@ -143,7 +124,6 @@ BLOCKS = [
     "{% for i in nums if i > 5 %}x{% else %}e{% endfor %}",
     "{% for i in range(9) %}{% if i == 2 %}{% continue %}{% endif %}{% if i == 5 %}{% break %}{% endif %}{{ i }}"
       "{% endfor %}",
-    "{% for m in tree recursive %}[{{ m.v }}{{ loop(m.sub) if m.sub }}{{ loop.depth }}]{% endfor %}",
     "{% for i in items %}{{ loop(i) }}{% endfor %}",
     "{% for i in items %}{% for j in nums %}{{ loop.index }}{% endfor %}{{ loop.index }}{% endfor %}",
     "{{ loop is defined }}",
@@ -186,8 +166,6 @@ BLOCKS = [
     "{% for i in items %}{% macro m() %}{% break %}{% endmacro %}{% endfor %}",
     "{% include 'x' %}", "{% import 'x' as y %}", "{% from 'x' import y %}", "{% extends 'x' %}",
     "{% set j = joiner(',') %}{% for i in items %}{{ j() }}{{ i }}{% endfor %}",
-    "{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.next() }}{{ c.next() }}{{ c.current }}{{ c.reset() }}"
-      "{{ c.current }}",
     "{% for i in items %}{% set _ = i %}{% endfor %}{{ _ is defined }}",
     "{% for x in items %}{{ x }}{% endfor %}{{ x is defined }}", "{{ items | map('nosuch') | list }}",
     "{% set items = items[1:] %}{{ items }}",
