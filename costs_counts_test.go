@@ -165,7 +165,8 @@ func BenchmarkAutoByCounts(b *testing.B) {
 									return nil
 								},
 								Grow:    func() error { m.spend(m.sync + m.level(1)); return nil },
-								Prefill: func(n int) error { m.spend(m.prefill(n)); return nil }}, 16, []int{1, 2, 4}, 10)
+								Prefill: func(n int) error { m.spend(m.prefill(n)); return nil },
+							}, 16, []int{1, 2, 4}, 10)
 							if err != nil {
 								b.Fatal(err)
 							}

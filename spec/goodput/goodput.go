@@ -66,8 +66,8 @@ const (
 	// TestPromptIsNotDraftedWhereItDoesNotPay.
 	horizon = 24
 	// lookupLoss and lookupRefill bound the losses of lookups in one request, in passes over one row: at first and at
-	// most, and per round. Held by TestLookupLossIsBoundedPerRequest, the second by the figure of text that repeats under
-	// a steep verify in TestNeverSlowerThanPlainAndCloseToTheBest.
+	// most, and per round. Held by TestLookupLossIsBoundedPerRequest, the second by the figure of text that repeats
+	// under a steep verify in TestNeverSlowerThanPlainAndCloseToTheBest.
 	lookupLoss   = 3.0
 	lookupRefill = 0.1
 )
