@@ -8,7 +8,7 @@ import os from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { startHost } from "./host.mjs";
-import { dist, limit, openPage, PATIENCE, startBrowser, waitForState } from "./site.mjs";
+import { dist, limit, openPage, TIMEOUT, startBrowser, waitForState } from "./site.mjs";
 
 let browser, host, folder, url;
 
@@ -86,7 +86,7 @@ const sizeOf = (page, name) =>
 
 /** Waits until an async condition in Node holds. */
 async function until(what, condition) {
-  for (const end = Date.now() + PATIENCE; !(await condition()); await new Promise((go) => setTimeout(go, 50)))
+  for (const end = Date.now() + TIMEOUT; !(await condition()); await new Promise((go) => setTimeout(go, 50)))
     assert.ok(Date.now() < end, what);
 }
 

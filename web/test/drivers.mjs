@@ -8,7 +8,7 @@ import net from "node:net";
 import os from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { PATIENCE, startBrowser } from "./site.mjs";
+import { TIMEOUT, startBrowser } from "./site.mjs";
 
 /** Milliseconds for a browser to start. */
 const START = 120_000;
@@ -122,7 +122,7 @@ async function firefox(binary) {
     );
     const send = marionette(socket);
     const { capabilities } = await send("NewSession");
-    await send("SetTimeouts", { script: PATIENCE, pageLoad: PATIENCE });
+    await send("SetTimeouts", { script: TIMEOUT, pageLoad: TIMEOUT });
     return {
       version: capabilities.browserVersion,
       go: async (url) => {
@@ -194,7 +194,7 @@ async function webkit(binary, more = {}) {
       capabilities: { alwaysMatch: { "webkitgtk:browserOptions": { binary, args: ["--automation"] } } },
     });
     session = `/session/${opened.sessionId}`;
-    await ask("POST", `${session}/timeouts`, { script: PATIENCE, pageLoad: PATIENCE });
+    await ask("POST", `${session}/timeouts`, { script: TIMEOUT, pageLoad: TIMEOUT });
     return {
       version: opened.capabilities.browserVersion,
       go: (url) => ask("POST", `${session}/url`, { url }),

@@ -10,7 +10,7 @@ import { after, before, test } from "node:test";
 import { BROWSERS } from "./drivers.mjs";
 import { startFaults } from "./faults.mjs";
 import { startHost } from "./host.mjs";
-import { brokenModels, dist, limit, notRun, PATIENCE, root, startServer } from "./site.mjs";
+import { brokenModels, dist, limit, notRun, TIMEOUT, root, startServer } from "./site.mjs";
 
 const CORES = Math.min(os.availableParallelism(), 8);
 const WIDGET = 'policy="eagle2" depth="3" top-k="3" nodes="8" temperature="0.8" seed="7" max-tokens="8"';
@@ -57,7 +57,7 @@ const STATE = `
   const text = (id) => widget.shadowRoot.getElementById(id)?.textContent ?? "";
   return { state: widget.dataset.state, device: text("device-line"), notice: text("notice"), error: text("error") };`;
 
-const state = (browser, ...states) => browser.run(STATE, { states, patience: PATIENCE });
+const state = (browser, ...states) => browser.run(STATE, { states, patience: TIMEOUT });
 
 /** Opens the page and waits until its models are loaded. */
 async function ready(browser, address) {
@@ -145,7 +145,7 @@ async function lives(t, browser, threads) {
   for (const again of [false, true]) {
     faults.requests.length = 0;
     await browser.go(server.url + address);
-    texts.push(await browser.run(BENCH, { patience: PATIENCE }));
+    texts.push(await browser.run(BENCH, { patience: TIMEOUT }));
     const asked = faults.requests.filter(({ range }) => range !== "bytes=0-0"); // whether the file has changed
     assert.equal(asked.length === 0, again && kept, `requests: ${JSON.stringify(faults.requests)}`);
   }

@@ -10,7 +10,7 @@ import { after, before, test } from "node:test";
 import { startFaults } from "./faults.mjs";
 import { spread } from "./gguf.mjs";
 import { startHost } from "./host.mjs";
-import { dist, limit, openPage, PATIENCE, root, startBrowser, startProfile } from "./site.mjs";
+import { dist, limit, openPage, TIMEOUT, root, startBrowser, startProfile } from "./site.mjs";
 
 const CHUNK = 8 << 20;
 const demo = path.join(root, "models", "demo", "target-q8_0.gguf");
@@ -69,7 +69,7 @@ const write = (page) =>
 const files = (page) => page.evaluate(async () => (await import("./foretoken/foretoken.js")).keptModels());
 
 async function stored(page, bytes) {
-  for (const end = Date.now() + PATIENCE; ; await page.waitForTimeout(50)) {
+  for (const end = Date.now() + TIMEOUT; ; await page.waitForTimeout(50)) {
     const have = (await files(page))[0]?.have ?? 0;
     if (have >= bytes) return;
     assert.ok(Date.now() < end, `${have} of ${bytes} bytes are stored`);
@@ -176,7 +176,7 @@ test("the tab or its worker ends while storing, loading and generating; the next
     await t.test(`the ${kind}: nothing stays locked`, async () => {
       const page = await open();
       const locked = async () => (await files(page)).some(({ busy }) => busy);
-      for (const end = Date.now() + PATIENCE; await locked(); await page.waitForTimeout(50))
+      for (const end = Date.now() + TIMEOUT; await locked(); await page.waitForTimeout(50))
         assert.ok(Date.now() < end, "a file stays locked");
       await page.evaluate(async () => {
         const { keptModels, deleteKept } = await import("./foretoken/foretoken.js");

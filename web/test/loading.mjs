@@ -9,7 +9,7 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 import { startFaults } from "./faults.mjs";
 import { spread, zeros } from "./gguf.mjs";
-import { limit, openPage, PATIENCE, root, startProfile, startServer, waitForState } from "./site.mjs";
+import { limit, openPage, TIMEOUT, root, startProfile, startServer, waitForState } from "./site.mjs";
 import { begin, damage, forget, gate, idle, outcome, queued, saw, storedFiles, waitForStored } from "./stored.mjs";
 
 const full = process.env.FORETOKEN_FULL === "1";
@@ -189,7 +189,7 @@ test("faults of the network and the server, and the messages that the user sees"
     const bad = await load(page, "owner/repo/wire.gguf", { hub: faults.url });
     failed(/wire\.gguf: sha256: the download does not have its published checksum/)(bad);
     // A read may fail before the file is deleted.
-    for (const end = Date.now() + PATIENCE; (await storedFiles(page)).length > 0; await page.waitForTimeout(50))
+    for (const end = Date.now() + TIMEOUT; (await storedFiles(page)).length > 0; await page.waitForTimeout(50))
       assert.ok(Date.now() < end, `kept of it: ${JSON.stringify(await storedFiles(page))}`);
     faults.publish("owner/repo", "wire.gguf", { data });
     ready(await load(page, "owner/repo/wire.gguf", { hub: faults.url }));
@@ -336,7 +336,7 @@ test(
       (await Promise.all([page, other].map((tab) => tab.evaluate(() => window.told))))
         .flat()
         .some((line) => /another tab is downloading it/.test(line));
-    for (const end = Date.now() + PATIENCE; !(await waits()); await page.waitForTimeout(50))
+    for (const end = Date.now() + TIMEOUT; !(await waits()); await page.waitForTimeout(50))
       assert.ok(Date.now() < end, "no tab showed that it waits for the other");
     delete file.rate;
     for (const tab of [page, other]) assert.equal((await outcome(tab)).state, "ready");

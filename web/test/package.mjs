@@ -11,7 +11,7 @@ import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { build } from "esbuild";
 import { startHost } from "./host.mjs";
-import { limit, openPage, PATIENCE, startBrowser, startProfile, web } from "./site.mjs";
+import { limit, openPage, TIMEOUT, startBrowser, startProfile, web } from "./site.mjs";
 
 const run = promisify(execFile);
 const hosts = [];
@@ -257,7 +257,7 @@ test("in an extension's service worker, on WebGPU", limit, async () => {
     assert.match(worker.url(), /^chrome-extension:/);
     let got;
     for (
-      const end = Date.now() + PATIENCE;
+      const end = Date.now() + TIMEOUT;
       !got && Date.now() < end;
       await new Promise((resolve) => setTimeout(resolve, 200))
     )

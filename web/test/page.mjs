@@ -10,7 +10,7 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { startHost } from "./host.mjs";
-import { dist, generated, limit, openPage, PATIENCE, root, startBrowser, waitForState, web } from "./site.mjs";
+import { dist, generated, limit, openPage, TIMEOUT, root, startBrowser, waitForState, web } from "./site.mjs";
 
 const pictures =
   process.env.FORETOKEN_SCREENSHOTS === "1" ? path.join(root, "docs") : process.env.FORETOKEN_SCREENSHOTS;
@@ -45,7 +45,7 @@ async function open(address, options = {}) {
 
 /** Waits until an async condition in the page holds; waitForFunction would treat the promise itself as true. */
 async function until(page, condition, arg) {
-  for (const end = Date.now() + PATIENCE; !(await page.evaluate(condition, arg)); await page.waitForTimeout(500))
+  for (const end = Date.now() + TIMEOUT; !(await page.evaluate(condition, arg)); await page.waitForTimeout(500))
     assert.ok(Date.now() < end, `condition never held: ${condition}`);
 }
 
@@ -511,7 +511,7 @@ async function rebuild(folder, title) {
     index,
     page.replace(/<title>[^<]*/, `<title>${title}`).replace(/(foretoken-build" content=")[^"]*/, "$1"),
   );
-  await offline(web, folder, PATIENCE);
+  await offline(web, folder, TIMEOUT);
 }
 
 test(

@@ -14,7 +14,7 @@ import { chromium } from "playwright-core";
  * The limit of a wait in milliseconds. It only has to exceed the time that a busy machine takes; a condition that never
  * holds fails after any limit.
  */
-export const PATIENCE = 300_000;
+export const TIMEOUT = 300_000;
 
 /** Skips a test that misses something, which make test then lists; with FORETOKEN_REQUIRE_DATA=1 the test fails. */
 export async function notRun(t, missing) {
@@ -68,7 +68,7 @@ export async function startServer(models) {
 
 /**
  * Starts Chromium; with `webgpu` on its software adapter, so that every machine runs the same. Contexts wait up to
- * PATIENCE, and block service workers by default, so that pages come from the server. `more` are further flags.
+ * TIMEOUT, and block service workers by default, so that pages come from the server. `more` are further flags.
  */
 export async function startBrowser(webgpu, more = []) {
   const options = browserOptions(webgpu);
@@ -92,7 +92,7 @@ export async function startProfile(webgpu, folder, options = {}) {
 }
 
 function patient(context) {
-  context.setDefaultTimeout(PATIENCE);
+  context.setDefaultTimeout(TIMEOUT);
   return context;
 }
 
@@ -150,7 +150,7 @@ export async function generated(page, act) {
 /**
  * Waits until the widget is in one of these states and returns it. It can miss a short state; see {@link generated}.
  */
-export async function waitForState(page, states, timeout = PATIENCE) {
+export async function waitForState(page, states, timeout = TIMEOUT) {
   const handle = await page.waitForFunction(
     (wanted) => {
       const state = document.querySelector("foretoken-widget")?.dataset.state;

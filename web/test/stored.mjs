@@ -1,6 +1,6 @@
 /** The helpers of the tests that load models into a page's widget and look at what the browser keeps of them. */
 import assert from "node:assert/strict";
-import { PATIENCE, waitForState } from "./site.mjs";
+import { TIMEOUT, waitForState } from "./site.mjs";
 
 /** Starts to load an address or a name. */
 export const begin = (page, target, attributes = {}) =>
@@ -42,7 +42,7 @@ export async function saw(page, line) {
 }
 
 /** Waits until this many bytes of a file are stored. */
-export async function waitForStored(page, name, bytes, timeout = PATIENCE) {
+export async function waitForStored(page, name, bytes, timeout = TIMEOUT) {
   for (const end = Date.now() + timeout; ; await page.waitForTimeout(50)) {
     const have = (await storedFiles(page)).find((file) => file.name === name)?.have ?? 0;
     if (have >= bytes) return;
@@ -55,7 +55,7 @@ export const storedFiles = (page) => page.evaluate(async () => (await import("./
 
 /** Lists the stored files once none is in use: the browser notices shortly after a worker closes its files. */
 export async function idle(page) {
-  for (const end = Date.now() + PATIENCE; ; await page.waitForTimeout(50)) {
+  for (const end = Date.now() + TIMEOUT; ; await page.waitForTimeout(50)) {
     const files = await storedFiles(page);
     if (!files.some((file) => file.busy)) return files;
     assert.ok(Date.now() < end, `still in use: ${JSON.stringify(files)}`);
@@ -65,7 +65,7 @@ export async function idle(page) {
 /** Waits until a tab queues for a file that another tab has open. */
 export async function queued(page) {
   for (
-    const end = Date.now() + PATIENCE;
+    const end = Date.now() + TIMEOUT;
     !(await page.evaluate(async () => (await navigator.locks.query()).pending.length));
     await page.waitForTimeout(50)
   )

@@ -10,7 +10,7 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 import zlib from "node:zlib";
 import { startHost } from "./host.mjs";
-import { brokenModels, dist, generated, limit, openPage, PATIENCE, startBrowser, web } from "./site.mjs";
+import { brokenModels, dist, generated, limit, openPage, TIMEOUT, startBrowser, web } from "./site.mjs";
 
 const axe = await fs.readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const pictures = process.env.FORETOKEN_SCREENSHOTS;
@@ -231,7 +231,7 @@ test("widgets of a page share an engine, take turns, and can be removed independ
   await page.evaluate(() => document.querySelector("main").prepend(document.getElementById("b")));
   assert.equal((await page.evaluate(() => document.getElementById("b").generate())).token_ids.length, 12);
   await page.evaluate(() => ["b", "c"].forEach((id) => document.getElementById(id).remove()));
-  for (const end = Date.now() + PATIENCE; page.workers().length > 0; await page.waitForTimeout(10))
+  for (const end = Date.now() + TIMEOUT; page.workers().length > 0; await page.waitForTimeout(10))
     assert.ok(Date.now() < end, "the worker outlives the last widget");
   record.errors = record.errors.filter((text) => !text.includes("missing.gguf")); // requested on purpose
   await page.close();
@@ -516,7 +516,7 @@ test("a framed widget exchanges messages only with the origin of its address", l
     assert.equal(whole.busy, "busy");
     // The frame gets the height of the widget and needs no scroll bar.
     const inner = page.frames().find((frame) => frame.url().includes("embed.html"));
-    for (const end = Date.now() + PATIENCE; ; await page.waitForTimeout(50)) {
+    for (const end = Date.now() + TIMEOUT; ; await page.waitForTimeout(50)) {
       const height = await page.locator("iframe").evaluate((box) => box.clientHeight);
       const [body, scroll] = await inner.evaluate(() => [
         document.body.getBoundingClientRect().height,

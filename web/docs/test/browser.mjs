@@ -2,7 +2,7 @@
 import { promises as fs } from "node:fs";
 import path from "node:path";
 import { startHost } from "../../test/host.mjs";
-import { PATIENCE, startBrowser } from "../../test/site.mjs";
+import { TIMEOUT, startBrowser } from "../../test/site.mjs";
 
 const BELOW = "/below/a/path/";
 
@@ -54,7 +54,7 @@ export async function tryPage(site, text) {
   const elements = [];
   for (const tag of tags) {
     await page
-      .waitForFunction((wanted) => customElements.get(wanted), tag, { timeout: PATIENCE })
+      .waitForFunction((wanted) => customElements.get(wanted), tag, { timeout: TIMEOUT })
       .catch(() => errors.push(`<${tag}> is not defined`));
     elements.push([
       tag,

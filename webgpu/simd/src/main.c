@@ -39,13 +39,13 @@ void EXPORT(zero)(u32 *at, u32 size) {
 // behind the last one the host may already write the next.
 static u32 run_part(pool *p, u32 part) {
   const dispatch *const *program = p->program;
-  u32 from = p->from, to = p->to, parts = p->parts, patience = p->patience;
+  u32 from = p->from, to = p->to, parts = p->parts, max_waits = p->max_waits;
   thread t = {part, parts, p->scratch + (u64)part * p->stride};
   for (u32 i = from; i < to; i++) {
     if (part == 0) p->running = i;
     const dispatch *d = program[i];
     kernels[d->kernel].run(d, &t);
-    if (!barrier(p, parts, patience)) return 0;
+    if (!barrier(p, parts, max_waits)) return 0;
   }
   return 1;
 }

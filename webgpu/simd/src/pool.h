@@ -5,13 +5,13 @@
 
 // What the host and the threads share. The host writes the job before it calls run.
 typedef struct {
-  // The job: dispatches [from, to) of a program, in `parts` parts. stride is the bytes of a thread's scratch, patience
+  // The job: dispatches [from, to) of a program, in `parts` parts. stride is the bytes of a thread's scratch, max_waits
   // the waits of a tenth of a second before a thread counts as dead.
   const dispatch *const *program;
   u32 from, to, parts;
   u8 *scratch;
   u32 stride;
-  u32 patience;
+  u32 max_waits;
   u32 running;     // the dispatch that part 0 is in, for messages
   u32 generation;  // counts jobs
   u32 arrived;     // threads at the barrier
@@ -59,10 +59,10 @@ static inline u32 next(pool *p, u32 *seen) {
   return !GET(p->ended);
 }
 
-static inline u32 barrier(pool *p, u32 parts, u32 patience) {
+static inline u32 barrier(pool *p, u32 parts, u32 max_waits) {
   if (parts < 2) return 1;
   u32 phase = GET(p->phase);
-  if (ADD(p->arrived, 1) < parts) return await(p, &p->phase, phase, patience);
+  if (ADD(p->arrived, 1) < parts) return await(p, &p->phase, phase, max_waits);
   SET(p->arrived, 0);
   ADD(p->phase, 1);
   wake(p, &p->phase);
@@ -74,8 +74,8 @@ static inline u32 next(pool *p, u32 *seen) {
   (void)p, (void)seen;
   return 0;
 }
-static inline u32 barrier(pool *p, u32 parts, u32 patience) {
-  (void)p, (void)parts, (void)patience;
+static inline u32 barrier(pool *p, u32 parts, u32 max_waits) {
+  (void)p, (void)parts, (void)max_waits;
   return 1;
 }
 #endif
