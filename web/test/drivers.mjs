@@ -123,20 +123,44 @@ async function firefox(binary) {
     const send = marionette(socket);
     const { capabilities } = await send("NewSession");
     await send("SetTimeouts", { script: TIMEOUT, pageLoad: TIMEOUT });
-    return {
-      version: capabilities.browserVersion,
-      go: async (url) => {
-        // From an address with a fragment to another, Firefox does not wait for the load.
-        await send("Navigate", { url: "about:blank" });
-        await send("Navigate", { url });
-      },
-      run: async (body, given = null) =>
-        unwrapped((await send("ExecuteAsyncScript", { script: wrapped(body), args: [given], sandbox: null })).value),
-      stop,
+    const go = async (url) => {
+      // From an address with a fragment to another, Firefox does not wait for the load.
+      await send("Navigate", { url: "about:blank" });
+      await send("Navigate", { url });
     };
+    const run = async (body, given = null) =>
+      unwrapped((await send("ExecuteAsyncScript", { script: wrapped(body), args: [given], sandbox: null })).value);
+    const open = async (url) => {
+      const [first] = await send("GetWindowHandles");
+      await send("SwitchToWindow", { handle: first }); // the last one may be closed
+      const { handle } = await send("NewWindow", { type: "tab" });
+      const here = () => send("SwitchToWindow", { handle });
+      await here();
+      await go(url);
+      return {
+        evaluate: async (f, given) => {
+          await here();
+          return run(`return (${f})(given);`, given);
+        },
+        close: async () => {
+          await here();
+          await send("CloseWindow");
+        },
+        crash: () => killTabs(child.pid),
+      };
+    };
+    return { version: capabilities.browserVersion, go, run, open, stop };
   } catch (error) {
     await stop();
     throw error;
+  }
+}
+
+/** Kills the processes of Firefox's tabs, as the system does when memory runs out. */
+async function killTabs(parent) {
+  for (const pid of await fs.readdir("/proc")) {
+    const words = /^\d+$/.test(pid) ? await fs.readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "") : "";
+    if (words.includes("\0-isForBrowser\0") && words.includes(`\0-parentPid\0${parent}\0`)) process.kill(pid, "SIGKILL");
   }
 }
 
@@ -231,7 +255,8 @@ const inPath = (name) => first((process.env.PATH ?? "").split(":").map((folder) 
 /**
  * The browsers by name. `missing` is what has to be installed, or undefined. `start` opens a browser with an empty
  * profile: `go` opens an address, `run` runs the body of an async function in the page, with the argument `given`.
- * WebKit's takes variables of its environment.
+ * Firefox's `open` opens an address in another tab, which evaluates functions and whose process can end. WebKit's
+ * `start` takes variables of its environment.
  */
 export const BROWSERS = {
   chromium: { missing: () => undefined, start: chromium },

@@ -1,16 +1,19 @@
 /**
- * Sudden ends in Chromium: the tab's process and the worker end while a model is downloaded, loaded and used; the
- * program gets no more memory; the GPU process that two pages share crashes. What is left loads, with the same text.
+ * Sudden ends in Chromium, and in Firefox where none is Chromium's own: the tab's process and the worker end while a
+ * model is downloaded, loaded and used; the program gets no more memory; the GPU process that two pages share crashes.
+ * What is left loads, with the same text.
  */
 import assert from "node:assert/strict";
 import { promises as fs } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { BROWSERS } from "./drivers.mjs";
 import { startFaults } from "./faults.mjs";
 import { spread } from "./gguf.mjs";
 import { startHost } from "./host.mjs";
-import { dist, limit, openPage, TIMEOUT, root, startBrowser, startProfile } from "./site.mjs";
+import { dist, limit, notRun, openPage, TIMEOUT, root, startBrowser, startProfile } from "./site.mjs";
 
 const CHUNK = 8 << 20;
 const demo = path.join(root, "models", "demo", "target-q8_0.gguf");
@@ -69,20 +72,11 @@ const write = (page) =>
 const files = (page) => page.evaluate(async () => (await import("./foretoken/foretoken.js")).keptModels());
 
 async function stored(page, bytes) {
-  for (const end = Date.now() + TIMEOUT; ; await page.waitForTimeout(50)) {
+  for (const end = Date.now() + TIMEOUT; ; await sleep(50)) {
     const have = (await files(page))[0]?.have ?? 0;
     if (have >= bytes) return;
     assert.ok(Date.now() < end, `${have} of ${bytes} bytes are stored`);
   }
-}
-
-/** Ends the process of a tab, as the system does when memory runs out. */
-async function crash(page) {
-  const session = await page.context().newCDPSession(page);
-  const crashed = page.waitForEvent("crash");
-  session.send("Page.crash").catch(() => undefined);
-  await crashed;
-  await page.close();
 }
 
 /**
@@ -90,8 +84,39 @@ async function crash(page) {
  * Bound: the next load works with the same text, no lock stays, stored chunks are reused
  */
 test("the tab or its worker ends while storing, loading and generating; the next load works", limit, async (t) => {
-  await (await open()).evaluate(() => (document.title = "keeps the browser open"));
+  await open(); // keeps the browser open
+  const tab = async () => {
+    const page = await open();
+    const crash = async () => {
+      const session = await context.newCDPSession(page);
+      const crashed = page.waitForEvent("crash");
+      session.send("Page.crash").catch(() => undefined);
+      await crashed;
+    };
+    return { evaluate: (f, given) => page.evaluate(f, given), close: () => page.close(), crash };
+  };
+  await ends(t, tab);
+});
+
+/**
+ * Attack: Firefox's tabs or their worker killed while storing, loading or generating
+ * Bound: the next load works with the same text, no lock stays, stored chunks are reused
+ */
+test("in Firefox the tab or its worker ends; the next load works", limit, async (t) => {
+  const missing = BROWSERS.firefox.missing();
+  if (missing) return notRun(t, missing);
+  const browser = await BROWSERS.firefox.start();
+  try {
+    await ends(t, () => browser.open(`${host.url}app/`));
+  } finally {
+    await browser.stop();
+  }
+});
+
+/** Ends tabs, which `open` opens, and their workers in each phase. */
+async function ends(t, open) {
   const first = await open();
+  faults.files.clear();
   await begin(first, `${faults.url}/want.gguf`); // no such file
   assert.match(await outcome(first), /^network: /);
   faults.files.set("/want.gguf", { data });
@@ -106,7 +131,7 @@ test("the tab or its worker ends while storing, loading and generating; the next
   });
   await first.close();
   const kinds = {
-    tab: crash,
+    tab: (page) => page.crash(),
     worker: async (page) => {
       await page.evaluate(() => window.worker.terminate());
       assert.match(await outcome(page), /^(ready|crash: )/);
@@ -134,7 +159,7 @@ test("the tab or its worker ends while storing, loading and generating; the next
       );
       assert.equal(await write(next), want);
       await next.close();
-      if (!page.isClosed()) await page.close();
+      await page.close();
     });
     for (const stage of ["target", "kernels"])
       await t.test(`the ${kind}, loading: ${stage}`, async () => {
@@ -147,7 +172,7 @@ test("the tab or its worker ends while storing, loading and generating; the next
         assert.equal(await outcome(next), "ready");
         assert.equal(await write(next), want);
         await next.close();
-        if (!page.isClosed()) await page.close();
+        await page.close();
       });
     await t.test(`the ${kind}, generating`, async () => {
       const page = await open();
@@ -171,12 +196,12 @@ test("the tab or its worker ends while storing, loading and generating; the next
       assert.equal(await outcome(next), "ready");
       assert.equal(await write(next), want);
       await next.close();
-      if (!page.isClosed()) await page.close();
+      await page.close();
     });
     await t.test(`the ${kind}: nothing stays locked`, async () => {
       const page = await open();
       const locked = async () => (await files(page)).some(({ busy }) => busy);
-      for (const end = Date.now() + TIMEOUT; await locked(); await page.waitForTimeout(50))
+      for (const end = Date.now() + TIMEOUT; await locked(); await sleep(50))
         assert.ok(Date.now() < end, "a file stays locked");
       await page.evaluate(async () => {
         const { keptModels, deleteKept } = await import("./foretoken/foretoken.js");
@@ -185,7 +210,7 @@ test("the tab or its worker ends while storing, loading and generating; the next
       await page.close();
     });
   }
-});
+}
 
 /** Returns a WebAssembly module whose memory has at most `pages` pages. */
 function limited(module, pages) {
@@ -247,6 +272,49 @@ test("a program that gets no more memory ends with the reason, and the page load
     assert.equal(await outcome(page), "ready");
     await page.evaluate(() => window.engine.dispose());
     await page.unroute("**/foretoken.wasm");
+  }
+  await page.close();
+});
+
+/**
+ * Attack: memory of the cpu device that the browser refuses, in full or from some size on
+ * Bound: a smaller one is taken; without enough the load ends with the reason, and the next load works
+ */
+test("the cpu device takes the memory that the browser gives, or ends with the reason", limit, async (t) => {
+  const script = await fs.readFile(path.join(dist, "worker.js"), "utf8");
+  const page = await open();
+  /** Loads with a memory of at most `reach` MiB, asked for at once or grown. */
+  const load = async (reach, asked) => {
+    const refusing = `
+      const { Memory } = WebAssembly;
+      WebAssembly.Memory = function (wanted) {
+        if (${asked} && wanted.maximum > ${reach * 16}) throw new RangeError("could not allocate memory");
+        const memory = new Memory(wanted);
+        const grow = memory.grow.bind(memory);
+        memory.grow = (pages) => {
+          if (memory.buffer.byteLength / 65536 + pages > ${reach * 16}) throw new RangeError("failed to grow memory");
+          return grow(pages);
+        };
+        return memory;
+      };\n`;
+    await page.route("**/worker.js", (route) =>
+      route.fulfill({ contentType: "text/javascript", body: reach === undefined ? script : refusing + script }),
+    );
+    await begin(page, `${host.url}app/foretoken/models/demo/target-q8_0.gguf`);
+    const end = await outcome(page);
+    const text = end === "ready" ? await write(page) : undefined;
+    if (end === "ready") await page.evaluate(() => window.engine.dispose());
+    await page.unroute("**/worker.js");
+    return { end, text };
+  };
+  const want = await load();
+  assert.equal(want.end, "ready");
+  for (const reach of [2048, 1024, 512]) assert.deepEqual(await load(reach, true), want, `${reach} MiB`);
+  for (const [reach, asked] of [[256, true], [1, false], [3, false], [5, false]]) {
+    const { end } = await load(reach, asked);
+    t.diagnostic(`${reach} MiB: ${end}`);
+    assert.match(end, /^out_of_memory: /);
+    assert.deepEqual(await load(), want);
   }
   await page.close();
 });

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"syscall/js"
+
+	"foretoken/webgpu"
 )
 
 var (
@@ -71,16 +73,18 @@ func instantiate() (m module, err error) {
 
 func newMemory(shared bool) (memory js.Value, err error) {
 	for _, pages := range sizes {
+		err = nil
 		func() {
 			defer caught(&err)
 			memory = js.Global().Get("WebAssembly").Get("Memory").New(
 				map[string]any{"initial": 2, "maximum": pages, "shared": shared})
 		}()
 		if err == nil {
-			break
+			return memory, nil
 		}
 	}
-	return memory, err
+	return memory, fmt.Errorf("%w: the browser gives the module's memory no %d MB of addresses: %w", webgpu.ErrNoMemory,
+		sizes[len(sizes)-1]*page>>20, err)
 }
 
 func byteArray(b []byte) js.Value {
