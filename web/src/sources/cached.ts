@@ -543,12 +543,12 @@ class CachedFile implements CachedSource {
         );
     }
     if (!(cause instanceof Error) || cause.name !== "QuotaExceededError") return cause;
+    // Now, not when the load ends: from a full disk Chromium deletes a site's files, and it never returns from closing
+    // a file that it has deleted.
+    this.#closeFiles();
     const full = await noRoom(this.store, this.key, this.name, needed);
     // Delete a file without data: it only takes up the reserved space.
-    if (this.#received === 0) {
-      this.#closeFiles();
-      await this.store.remove(this.key).catch(() => false);
-    }
+    if (this.#received === 0) await this.store.remove(this.key).catch(() => false);
     return full;
   }
 

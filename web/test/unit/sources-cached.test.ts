@@ -375,8 +375,10 @@ test("with the policy auto a store that fails does not fail the load, whenever i
         const source = await openSource(spec, { notice: (text) => notices.push(text) }, options);
         for (const at of [0, 50_000, 90_000]) assert.deepEqual(await source.read(at, 5000), DATA.slice(at, at + 5000));
         await source.finished?.();
+        const open = [...folder.locked];
         source.close?.();
         await settle();
+        assert.deepEqual(open, [], "files of a store that failed");
         assert.equal(notices.length, 1, notices.join("\n"));
         assert.match(notices[0]!, /^tiny\.gguf: not kept for the next visit: (no space to store it|UnknownError)/);
         // Whoever asks for the file to be kept is told.
