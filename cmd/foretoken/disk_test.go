@@ -84,7 +84,8 @@ func TestFullDisk(t *testing.T) {
 			{"generate", "--device=cpu", "--prompt=x", "--max-tokens=4"}, {"inspect", model}, {"methods"}, {"devices"},
 			{"generate", "--device=cpu", "--prompt=x", "--max-tokens=4", "--json"},
 		} {
-			if o := fullDisk(t, full, args...); o.code != exitError || !strings.Contains(o.err, syscall.ENOSPC.Error()) {
+			o := fullDisk(t, full, args...)
+			if o.code != exitError || !strings.Contains(o.err, syscall.ENOSPC.Error()) {
 				t.Errorf("%v: code %d: %s", args, o.code, o.err)
 			}
 			runs++

@@ -160,7 +160,8 @@ async function firefox(binary) {
 async function killTabs(parent) {
   for (const pid of await fs.readdir("/proc")) {
     const words = /^\d+$/.test(pid) ? await fs.readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "") : "";
-    if (words.includes("\0-isForBrowser\0") && words.includes(`\0-parentPid\0${parent}\0`)) process.kill(pid, "SIGKILL");
+    const tab = words.includes("\0-isForBrowser\0") && words.includes(`\0-parentPid\0${parent}\0`);
+    if (tab) process.kill(pid, "SIGKILL");
   }
 }
 
