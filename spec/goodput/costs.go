@@ -57,7 +57,7 @@ const mostRows = 64 // the last of buckets
 
 const (
 	// Guesses until a pass is measured, as fractions of the target's pass over one row: each further row, and a pass of
-	// the draft.
+	// the draft. Held by TestStairsAreClimbedAtTheirEnds and TestGuessesTakeTheirScaleFromTheFirstPass.
 	guessedRow   = 0.12
 	guessedDraft = 0.15
 

@@ -252,6 +252,22 @@ func TestCalibrationLearnsAndNeverFalls(t *testing.T) {
 	}
 }
 
+// TestOldOutcomesAreForgotten changes what a score is worth: a draft that no longer fits its target is noticed however
+// long it fitted.
+func TestOldOutcomesAreForgotten(t *testing.T) {
+	var c Calibrator
+	score := centre(isotonicBins - 3)
+	for i := range 20000 {
+		c.Learn(score, i%10 > 0)
+	}
+	for i := range 1000 {
+		c.Learn(score, i%10 == 0)
+	}
+	if got := c.Chance(score); got > 0.4 {
+		t.Errorf("a score that was right 9 times in 10 and is so once in 10 now has the chance %v", got)
+	}
+}
+
 func TestCostsFollowWhatPassesTake(t *testing.T) {
 	w := regimes()[0].make(1)
 	c := NewCosts()
