@@ -280,7 +280,7 @@ func (c *candidates) survey(p *profile, width, levels int, weight float64) {
 		}
 	}
 	// Deeper and wider drafts move with the largest one within this draft. Held by TestBusyMachinesDoNotMislead.
-	scale := 1 + weight*(min(max((latest+0.02)/(known+0.02), 0.2), 3)-1)
+	scale := 1 + weight*((latest+0.02)/(known+0.02)-1)
 	for w, beams := range p.Widths {
 		for d := 1; d <= p.Depth; d++ {
 			for size := range p.Sizes {
