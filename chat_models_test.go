@@ -155,10 +155,14 @@ func opened(t testing.TB, kind string, target, draft gguf.Source, o Options) *Se
 // deviceOf returns a device of a kind, or skips the test.
 func deviceOf(t testing.TB, kind string) webgpu.Device {
 	t.Helper()
-	if kind != open.Accelerator {
+	switch kind {
+	case "cpu":
 		return kerneltest.CPU(t)
+	case open.Accelerator:
+		return kerneltest.Accelerator(t)
 	}
-	return kerneltest.Accelerator(t)
+	t.Fatalf("no device for tests is named %q", kind)
+	return nil
 }
 
 // deviceKinds are the devices that tests of this file's models run on.

@@ -52,7 +52,8 @@ type Request struct {
 	NoReuse bool `json:"no_reuse,omitempty"`
 }
 
-// DefaultRequest is the page's and the command line's: whatever pays, greedy.
+// DefaultRequest is the page's and the command line's: whatever pays, greedy. Settings of its method would be those of
+// any method that a request of the page names.
 func DefaultRequest() Request {
 	return Request{MaxTokens: 64, Seed: 1, Policy: method.DrafterAuto}
 }

@@ -307,7 +307,7 @@ type Plan struct {
 func (p *Plan) key(m *Method, prompt *Prompt, rep int) string {
 	h := sha256.New()
 	enc := json.NewEncoder(h)
-	_ = enc.Encode([]any{p.Fingerprint, &m.Request, prompt, rep, !p.NoScore, p.Parse != nil,
-		m.Request.Fitted.Hetero, m.Request.Fitted.C2T, m.Request.Fitted.Head})
+	_ = enc.Encode(append([]any{p.Fingerprint, &m.Request, prompt, rep, !p.NoScore, p.Parse != nil},
+		m.Request.Fitted.Files()...))
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }

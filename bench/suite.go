@@ -114,8 +114,7 @@ func MethodsOf(groups []Group) ([]Method, error) {
 }
 
 func describeMethod(m *Method) string {
-	b, _ := json.Marshal([]any{m.Request.Config(), m.sampling(), m.Missing, m.Request.Fitted.Hetero,
-		m.Request.Fitted.C2T})
+	b, _ := json.Marshal([]any{m.Request.Config(), m.sampling(), m.Missing, m.Request.Fitted.Files()})
 	return string(b)
 }
 

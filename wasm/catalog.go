@@ -44,18 +44,9 @@ type request struct {
 	foretoken.Request
 }
 
-// readRequest reads a request. Missing fields come from DefaultRequest, except settings of the default's method
-// where the request names another.
+// readRequest reads a request. Missing fields come from DefaultRequest, which has no settings of its method.
 func readRequest(body []byte) (request, error) {
 	r := request{Request: foretoken.DefaultRequest()}
-	var named struct {
-		Policy *string `json:"policy"`
-	}
-	if err := json.Unmarshal(body, &named); err == nil && named.Policy != nil && *named.Policy != r.Policy {
-		d := r.Request
-		r.Request = foretoken.Request{MaxTokens: d.MaxTokens, Temperature: d.Temperature, Seed: d.Seed,
-			SampleTopK: d.SampleTopK, TopP: d.TopP, MinP: d.MinP, Stop: d.Stop}
-	}
 	if err := decode(body, &r); err != nil {
 		return r, withCode("bad_option", fmt.Errorf("foretoken: request: %w", err))
 	}

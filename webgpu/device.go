@@ -58,11 +58,11 @@ type KernelSource struct {
 	// host never ask, and kernels for them alone have none.
 	WGSL     func() string
 	Bindings []Access
-	// Reference computes the same dispatch on the host; the cpu device runs it.
+	// Reference computes the same dispatch on the host; the reference device runs it.
 	// It sees each binding as the words bound, and the workgroup counts.
 	Reference func(groups [3]int, bindings []Memory)
-	// Entry names the function of the simd device's module that computes the same dispatch, and Words specialise it;
-	// without one the simd device runs Reference.
+	// Entry names the function of the cpu device's module that computes the same dispatch, and Words specialise it;
+	// without one the cpu device runs Reference.
 	Entry string
 	Words []uint32
 }

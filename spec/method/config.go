@@ -123,6 +123,9 @@ type Fitted struct {
 	AdaSD *adapt.AdaSDRecords
 }
 
+// Files are the calibrations from files, for comparisons of what two requests work with.
+func (f *Fitted) Files() []any { return []any{f.Hetero, f.C2T, f.Head} }
+
 // DefaultConfig gives a drafter with the settings that its source uses, verified by matching.
 func DefaultConfig(drafter string) Config {
 	c := drafterNamed(drafter).settings

@@ -1,7 +1,7 @@
-// Package kernels holds what the compute shaders of its subpackages share. A kernel has four files: x.wgsl (the
-// shader), x.go (its parameters and dispatch), x_ref.go (the same computation on the host, accumulated in float64; the
-// cpu device runs it) and x_test.go. The Record functions of the subpackages add dispatches to a Recorder; Build
-// compiles the kernels and makes the programs.
+// Package kernels holds what the compute shaders of its subpackages share. A kernel has five files: x.wgsl (the
+// shader), x.go (its parameters and dispatch), x_ref.go (the same computation on the host, accumulated in float64,
+// which the reference device runs), x_test.go, and its function for the cpu device in webgpu/simd/src. The Record
+// functions of the subpackages add dispatches to a Recorder; Build compiles the kernels and makes the programs.
 //
 // All kernels are batch invariant: the bits of an output row depend neither on
 // the number of rows nor on the row's place among them.
