@@ -25,31 +25,31 @@ func TestFullDisk(t *testing.T) {
 	if args := os.Getenv(fullDiskArgs); args != "" {
 		os.Exit(onFullDisk(strings.Split(args, "\n")))
 	}
-	t.Attr("attack", "a disk that is full when a command writes a model, a manual, prompts, cells of a benchmark, "+
-		"its output or its caches")
-	t.Attr("bound", "the error names the file, which is as it was before or goes on after its last whole line; "+
-		"a cache that cannot be written ends nothing")
+	t.Attr("attack", "a disk that is full when a command writes a model, a manual, prompts, a report or cells of a "+
+		"benchmark, its output or the tuning cache")
+	t.Attr("bound", "the error names the file, which is as it was before or goes on after its last whole line")
 	folder := t.TempDir()
 	model := filepath.Join("..", "..", "models", "demo", "draft-q8_0.gguf")
 	prompts := write(t, "prompts.jsonl", []byte(`{"id":"a","prompt":"x"}`+"\n"+`{"id":"b","prompt":"y"}`))
-	out, before := filepath.Join(folder, "out"), []byte("what was there before")
+	out, before := filepath.Join(folder, "foretoken.1"), "what was there before" // named as man's first page
 	runs := 0
 	for name, args := range map[string][]string{
 		"convert": {"convert", model, "--force", "-o", out},
 		"prompts": {"sample-prompts", "--device=cpu", "--count=1", "--out", out},
 		"json":    {"bench", "--device=cpu", "--prompts", prompts, "--methods=none", "--max-tokens=4", "--json", out},
+		"manual":  {"man", "--out", folder},
 		"tuning":  {"tuning", out},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := os.WriteFile(out, before, 0o600); err != nil {
+			if err := os.WriteFile(out, []byte(before), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			o := fullDisk(t, nil, args...)
 			if o.code != exitError || !strings.Contains(o.err, syscall.EFBIG.Error()) ||
-				!strings.Contains(o.err, "out") {
+				!strings.Contains(o.err, folder) {
 				t.Errorf("code %d: %s", o.code, o.err)
 			}
-			if b, err := os.ReadFile(out); err != nil || string(b) != string(before) {
+			if b, err := os.ReadFile(out); err != nil || string(b) != before {
 				t.Errorf("the file has %.40q now (%v)", b, err)
 			}
 			files, err := filepath.Glob(filepath.Join(folder, ".*"))

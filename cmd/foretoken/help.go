@@ -203,7 +203,7 @@ func writePages(dir string, cmd *cobra.Command) ([]string, error) {
 		return nil, err
 	}
 	path := filepath.Join(dir, strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".1")
-	if err := os.WriteFile(path, page, 0o666); err != nil {
+	if err := replaceFile(path, page); err != nil {
 		return nil, err
 	}
 	files := []string{path}
