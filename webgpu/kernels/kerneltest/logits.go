@@ -164,39 +164,6 @@ func SpreadRuns(lanes kernels.Lanes) int {
 	return 32
 }
 
-// ChiSquare fails the test if counts are not drawn from p. Ids with an expected count below five share a cell.
-func ChiSquare(t testing.TB, what string, counts []int, p []float64) {
-	t.Helper()
-	n := 0
-	for i, c := range counts {
-		n += c
-		if c > 0 && p[i] == 0 {
-			t.Fatalf("%s: id %d drawn %d times, it has no probability", what, i, c)
-		}
-	}
-	cells, stat, restN, restP := 0, 0.0, 0, 0.0
-	cell := func(count int, want float64) {
-		cells++
-		stat += (float64(count) - want) * (float64(count) - want) / want
-	}
-	for i, c := range counts {
-		if want := p[i] * float64(n); want >= 5 {
-			cell(c, want)
-		} else {
-			restN, restP = restN+c, restP+p[i]
-		}
-	}
-	if restP*float64(n) >= 1 {
-		cell(restN, restP*float64(n))
-	}
-	// Wilson and Hilferty: the cube root of chi-square over its mean is nearly normal.
-	df := float64(max(cells-1, 1))
-	z := (math.Cbrt(stat/df) - (1 - 2/(9*df))) / math.Sqrt(2/(9*df))
-	if z > 4 {
-		t.Fatalf("%s: %d draws in %d cells have chi-square %.1f, %.1f deviations out", what, n, cells, stat, z)
-	}
-}
-
 // Distribution returns softmax(z·scale) over the kept ids.
 func (e *Exact) Distribution(kept func(int) bool) []float64 {
 	x := e.Scaled()

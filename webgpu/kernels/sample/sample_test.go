@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"foretoken/spec/spectest"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
 	"foretoken/webgpu/kernels/kerneltest"
@@ -203,7 +204,7 @@ func TestSampleDrawsFromSoftmax(t *testing.T) {
 							counts[Decode(m, i, k).Token]++
 						}
 					})
-				kerneltest.ChiSquare(t, fmt.Sprintf("lanes %d temperature %g", lanes, temperature), counts,
+				spectest.Fits(t, fmt.Sprintf("lanes %d temperature %g", lanes, temperature), counts,
 					kerneltest.Exactly(row, kerneltest.Words(p), 0).Distribution(kerneltest.Everything))
 				b.Free(in, draw, positions, scratch, out)
 			}
@@ -241,7 +242,7 @@ func TestSampleWithoutReplacement(t *testing.T) {
 					}
 				}
 			}
-			kerneltest.ChiSquare(t, fmt.Sprintf("lanes %d", lanes), counts, pairs)
+			spectest.Fits(t, fmt.Sprintf("lanes %d", lanes), counts, pairs)
 			b.Free(in, draw, positions, scratch, out)
 		}
 	})

@@ -345,7 +345,7 @@ func TestVerifyEmitsTarget(t *testing.T) {
 					}
 				}
 				e := kerneltest.Exactly(p, kerneltest.Words(params), 0)
-				kerneltest.ChiSquare(t, fmt.Sprintf("lanes %d draw %+v", lanes, params), counts,
+				spectest.Fits(t, fmt.Sprintf("lanes %d draw %+v", lanes, params), counts,
 					e.Distribution(func(id int) bool { return e.Z[id] >= tau }))
 				if slices.Min(accepted) == 0 { // every outcome occurred
 					t.Errorf("lanes %d draw %+v: accepted by place, none last: %v", lanes, params, accepted)
@@ -448,7 +448,7 @@ func TestVerifyJoint(t *testing.T) {
 					want[first*vocab+then] = chance * after
 				}
 			}
-			kerneltest.ChiSquare(t, fmt.Sprintf("lanes %d", lanes), counts, want)
+			spectest.Fits(t, fmt.Sprintf("lanes %d", lanes), counts, want)
 			if second == 0 {
 				t.Errorf("lanes %d: no child was accepted", lanes)
 			}
