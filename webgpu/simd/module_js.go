@@ -71,20 +71,24 @@ func instantiate() (m module, err error) {
 	return i, nil
 }
 
-func newMemory(shared bool) (memory js.Value, err error) {
+// newMemory makes the largest memory that the browser gives.
+func newMemory(shared bool) (js.Value, error) {
+	var refusal error
 	for _, pages := range sizes {
-		err = nil
-		func() {
-			defer caught(&err)
-			memory = js.Global().Get("WebAssembly").Get("Memory").New(
-				map[string]any{"initial": 2, "maximum": pages, "shared": shared})
-		}()
+		memory, err := memoryOf(pages, shared)
 		if err == nil {
 			return memory, nil
 		}
+		refusal = err
 	}
-	return memory, fmt.Errorf("%w: the browser gives the module's memory no %d MB of addresses: %w", webgpu.ErrNoMemory,
-		sizes[len(sizes)-1]*page>>20, err)
+	return js.Value{}, fmt.Errorf("%w: the browser gives the module's memory no %d MB of addresses: %w",
+		webgpu.ErrNoMemory, sizes[len(sizes)-1]*page>>20, refusal)
+}
+
+func memoryOf(pages int, shared bool) (memory js.Value, err error) {
+	defer caught(&err)
+	return js.Global().Get("WebAssembly").Get("Memory").New(
+		map[string]any{"initial": 2, "maximum": pages, "shared": shared}), nil
 }
 
 func byteArray(b []byte) js.Value {
