@@ -52,8 +52,8 @@ type Request struct {
 	NoReuse bool `json:"no_reuse,omitempty"`
 }
 
-// DefaultRequest is the page's and the command line's: whatever pays, greedy. Settings of its method would be those of
-// any method that a request of the page names.
+// DefaultRequest is the page's and the command line's: whatever pays, greedy. It sets nothing of its method, because
+// a request of the page that names another method keeps what it does not name.
 func DefaultRequest() Request {
 	return Request{MaxTokens: 64, Seed: 1, Policy: method.DrafterAuto}
 }

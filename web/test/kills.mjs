@@ -1,7 +1,7 @@
 /**
- * Sudden ends in Chromium, and in Firefox where none is Chromium's own: the tab's process and the worker end while a
- * model is downloaded, loaded and used; the program gets no more memory; the GPU process that two pages share crashes.
- * What is left loads, with the same text.
+ * Sudden ends. In Chromium and Firefox, the tab's process and the worker end while a model is downloaded, loaded and
+ * used. In Chromium, the program and the cpu device get no more memory, and the GPU process that two pages share
+ * crashes. What is left loads, with the same text.
  */
 import assert from "node:assert/strict";
 import { promises as fs } from "node:fs";
@@ -116,7 +116,7 @@ test("in Firefox the tab or its worker ends; the next load works", limit, async 
 /** Ends tabs, which `open` opens, and their workers in each phase. */
 async function ends(t, open) {
   const first = await open();
-  faults.files.clear();
+  faults.files.clear(); // of the other browser
   await begin(first, `${faults.url}/want.gguf`); // no such file
   assert.match(await outcome(first), /^network: /);
   faults.files.set("/want.gguf", { data });
