@@ -39,8 +39,7 @@ func (s *Session) GenerateIDs(ctx context.Context, ids []int32, r Request, emit 
 		s.models().Reset()
 	}
 	text := &writer{stream: s.tok.NewStream(ids), stops: r.Stop, guide: j.guide}
-	sampling := spec.Sampling{Temperature: r.Temperature, TopK: r.SampleTopK, TopP: r.TopP, MinP: r.MinP, Seed: r.Seed}
-	options := spec.Options{Sampling: sampling, MaxTokens: r.MaxTokens, EOS: s.endIDs(), Cut: text.cut,
+	options := spec.Options{Sampling: r.Sampling(), MaxTokens: r.MaxTokens, EOS: s.endIDs(), Cut: text.cut,
 		LogProbs: r.LogProbs, Ready: j.readyFunc(), Recover: j.recover}
 	if j.guide != nil {
 		options.Guide = j.guide

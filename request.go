@@ -88,6 +88,11 @@ func (r *Request) Validate() error {
 // anyFitted passes checks that run before the models are loaded.
 var anyFitted = method.Fitted{Hetero: &adapt.HeteroCalibration{}, C2T: &spec.C2TClassifier{}, Head: true}
 
+// Sampling returns the settings that tokens are drawn with.
+func (r *Request) Sampling() spec.Sampling {
+	return spec.Sampling{Temperature: r.Temperature, TopK: r.SampleTopK, TopP: r.TopP, MinP: r.MinP, Seed: r.Seed}
+}
+
 // NeedsDraft reports whether a session without a draft refuses the request.
 func (r *Request) NeedsDraft() bool {
 	c := r.Config()

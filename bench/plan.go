@@ -14,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"foretoken"
-	"foretoken/spec"
 	"foretoken/spec/method"
 )
 
@@ -269,7 +268,7 @@ func kindName(t reflect.Type) string {
 
 func (m *Method) check() error {
 	r := &m.Request
-	s := spec.Sampling{Temperature: r.Temperature, TopK: r.SampleTopK, TopP: r.TopP, MinP: r.MinP, Seed: r.Seed}
+	s := r.Sampling()
 	if err := cmp.Or(r.Validate(), s.Validate()); err != nil {
 		return fmt.Errorf("foretoken: method %.200s: %w", m.Name, err)
 	}

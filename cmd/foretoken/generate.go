@@ -105,7 +105,7 @@ func (o *generateOptions) completeRequest(c *console, given *pflag.FlagSet) erro
 				"auto or an n-gram policy", r.Policy)
 		}
 	}
-	sampling := spec.Sampling{Temperature: r.Temperature, TopK: r.SampleTopK, TopP: r.TopP, MinP: r.MinP, Seed: r.Seed}
+	sampling := r.Sampling()
 	if err := cmp.Or(checkMinimums(given, []minimum{{"depth", r.Depth, 1}, {"top-k", r.TopK, 1}, {"nodes", r.Nodes, 2},
 		{"max-tokens", r.MaxTokens, 0}, {"context", o.models.context, 1}}),
 		asUsage(r.Validate()), asUsage(sampling.Validate())); err != nil {

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"foretoken"
-	"foretoken/spec"
 	methods "foretoken/spec/method"
 )
 
@@ -100,7 +99,7 @@ func (a *parsedRequest) sampling(f *fields) {
 	if stops := f.stops("stop"); stops != nil {
 		s.Stop = stops
 	}
-	sampling := spec.Sampling{Temperature: s.Temperature, TopK: s.SampleTopK, TopP: s.TopP, MinP: s.MinP}
+	sampling := s.Sampling()
 	if err := sampling.Validate(); err != nil {
 		f.fail(invalid("temperature", "%s", strings.TrimPrefix(err.Error(), "spec: ")))
 	}
