@@ -6,8 +6,7 @@ if [ -f ../run/pid ] && kill -0 "$(cat ../run/pid)" 2>/dev/null; then
   echo "already running: $(cat ../run/pid)"
   exit 1
 fi
-OMP_NUM_THREADS=1 setsid nohup nice -n 19 /usr/bin/python3 train.py --config target.json "$@" \
-  >>../run/out.txt 2>&1 </dev/null &
-echo $! >../run/pid
 # Where Linux groups processes by session, a session's priority counts and not the process's.
-echo 19 >"/proc/$!/autogroup" 2>/dev/null || true
+OMP_NUM_THREADS=1 setsid nohup sh -c 'echo 19 2>/dev/null >/proc/self/autogroup; exec "$@"' trainer \
+  nice -n 19 /usr/bin/python3 train.py --config target.json "$@" >>../run/out.txt 2>&1 </dev/null &
+echo $! >../run/pid
