@@ -25,7 +25,7 @@ func (s *Session) ensureCosts(ctx context.Context, r *Request) error {
 		return nil // compileRequest reports an invalid config
 	}
 	known, stored := s.knownCosts()
-	if stored || !known.Measured(s.costRows(c), s.draft != nil) {
+	if stored || !s.measuredFor(known, c) {
 		if err := s.measureCosts(ctx, known, c, stored, false); err != nil {
 			return err
 		}
@@ -46,13 +46,26 @@ func (s *Session) knownCosts() (known *goodput.Costs, stored bool) {
 	return goodput.NewCosts(), false
 }
 
+// measuredFor reports whether the passes that a config decides by were measured.
+func (s *Session) measuredFor(costs *goodput.Costs, c method.Config) bool {
+	drafts, err := s.drafts(c)
+	var models []int
+	for i, d := range drafts {
+		if d != nil {
+			models = append(models, i)
+		}
+	}
+	return err == nil && costs.Measured(s.costRows(c), models...)
+}
+
 // costRows returns the rows of the largest tree whose cost is measured.
 func (s *Session) costRows(c method.Config) int {
 	return min(c.Budget().Nodes, s.target.Limits().MaxRows)
 }
 
-// measureCosts times passes of both models over filler text. It leaves stored costs that still hold unchanged. During a
-// request (running) the target's passes follow its sequence and do not change it; the draft's sequence is emptied.
+// measureCosts times passes of the target and its drafts over filler text. It leaves stored costs that still hold
+// unchanged. During a request (running) the target's passes follow its sequence and do not change it; the sequences of
+// the drafts are emptied.
 func (s *Session) measureCosts(ctx context.Context, costs *goodput.Costs, c method.Config, stored, running bool) error {
 	const length = 24 // tokens in the cache before a pass
 	rows := s.costRows(c)
@@ -63,9 +76,15 @@ func (s *Session) measureCosts(ctx context.Context, costs *goodput.Costs, c meth
 	for i := range text {
 		text[i] = int32(i % s.target.Limits().Vocab)
 	}
+	drafts, err := s.drafts(c)
+	if err != nil {
+		return err
+	}
 	positions := s.target.Limits().Context
-	if s.draft != nil {
-		positions = min(positions, s.draft.Limits().Context)
+	for _, d := range drafts {
+		if d != nil {
+			positions = min(positions, d.Limits().Context)
+		}
 	}
 	at := length
 	if running {
@@ -94,49 +113,70 @@ func (s *Session) measureCosts(ctx context.Context, costs *goodput.Costs, c meth
 	}
 	if stored {
 		holds, err := costs.Holds(p, rows)
-		if err != nil || holds && costs.Measured(rows, s.draft != nil) {
+		if err != nil || holds && s.measuredFor(costs, c) {
 			return err
 		}
 		if !holds {
 			costs.Forget()
 		}
 	}
-	widths := []int{1}
-	if s.draft != nil {
-		d := s.draft
-		widths = goodput.DraftWidths(c.TopK, d.Limits())
+	p.Drafts = make([]goodput.DraftProbe, len(drafts))
+	for i, d := range drafts {
+		known := len(text)
+		if i == goodput.EAGLE3 { // a head has the features of what the target holds
+			known = min(known, s.target.Len())
+		}
+		if d == nil || known < 1 {
+			continue
+		}
 		if err := recordDraft(d, c, c.Programs(0)); err != nil {
 			return err
 		}
 		defer d.Reset()
+		p.Drafts[i] = probeDraft(ctx, d, text[:known], min(length, known))
+		p.Drafts[i].Widths = goodput.DraftWidths(c.TopK, d.Limits())
+	}
+	return costs.Measure(p, rows, measureFor)
+}
+
+// probeDraft returns the passes of a draft after the first tokens of a text, and prefills of up to all of it.
+func probeDraft(ctx context.Context, d drafter, text []int32, length int) goodput.DraftProbe {
+	prefill := func(n int) error {
 		d.Reset()
-		if err := d.Prefill(ctx, text[:length], nil); err != nil {
-			return err
-		}
-		p.Draft = func(levels, beams int) error {
+		return d.Prefill(ctx, text[:n], nil)
+	}
+	return goodput.DraftProbe{
+		Draft: func(levels, beams int) error {
+			if d.ReusePrefix(text[:length]) < length {
+				if err := prefill(length); err != nil {
+					return err
+				}
+			}
 			_, err := d.DraftTree(ctx, spec.DraftRequest{Pending: text[:1], Depth: levels - 1, K: beams})
 			return err
-		}
-		p.Prefill = func(n int) error {
-			d.Reset()
-			if err := d.Prefill(ctx, text[:n], nil); err != nil {
+		},
+		Grow: func() error {
+			_, err := d.Grow(ctx, 1)
+			return err
+		},
+		Prefill: func(n int) error {
+			if err := prefill(n); err != nil {
 				return err
 			}
 			return d.Sync()
-		}
-		p.Grow = func() error {
-			_, err := d.Grow(ctx, 1)
-			return err
-		}
+		},
+		Most: len(text),
 	}
-	return costs.Measure(p, rows, widths, measureFor)
 }
 
-// costsKey identifies the pair among others on the same adapter.
+// costsKey identifies the models among others on the same adapter.
 func (s *Session) costsKey() string {
 	key := fmt.Sprintf("%s %d %s", s.pair.Target.Name, s.pair.Target.Bytes, s.pair.Target.Hash)
 	if s.draft != nil {
 		key += fmt.Sprintf(" + %s %d %s", s.pair.Draft.Name, s.pair.Draft.Bytes, s.pair.Draft.Hash)
+	}
+	if s.head != nil {
+		key += fmt.Sprintf(" + %s %d %s", s.headPair.Draft.Name, s.headPair.Draft.Bytes, s.headPair.Draft.Hash)
 	}
 	return key
 }

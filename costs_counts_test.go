@@ -156,17 +156,19 @@ func BenchmarkAutoByCounts(b *testing.B) {
 					p.Clock = m.clock
 					if g, ok := p.Drafter.(*goodput.Goodput); ok {
 						g.Clock = m.clock
-						if !costs.Measured(16, true) {
+						if !costs.Measured(16, goodput.SmallDraft) {
 							err := costs.Measure(goodput.Probe{Clock: func() float64 { return m.now.Seconds() },
 								Verify: func(rows int) error { m.spend(m.verify(rows)); return nil },
-								Draft: func(levels,
-									k int) error {
-									m.spend(m.root + float64(levels-1)*m.level(k))
-									return nil
-								},
-								Grow:    func() error { m.spend(m.sync + m.level(1)); return nil },
-								Prefill: func(n int) error { m.spend(m.prefill(n)); return nil },
-							}, 16, []int{1, 2, 4}, 10)
+								Drafts: []goodput.DraftProbe{{
+									Widths: []int{1, 2, 4},
+									Draft: func(n, k int) error {
+										m.spend(m.root + float64(n-1)*m.level(k))
+										return nil
+									},
+									Grow:    func() error { m.spend(m.sync + m.level(1)); return nil },
+									Prefill: func(n int) error { m.spend(m.prefill(n)); return nil },
+								}},
+							}, 16, 10)
 							if err != nil {
 								b.Fatal(err)
 							}

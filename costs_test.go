@@ -17,14 +17,29 @@ import (
 	"foretoken/webgpu/open"
 )
 
-// TestAutoEqualsPlain checks that the goodput tree gives the tokens of plain decoding.
+// TestAutoEqualsPlain checks that the goodput tree gives the tokens of plain decoding by each draft, and by whichever
+// costs less where there are two.
 func TestAutoEqualsPlain(t *testing.T) {
-	s := demoSession(t, open.Accelerator)
-	prompts := goPrompts(t)
-	drafted := 0
+	s := pairSession(t)
+	costs := func(cheap int) *goodput.Costs { // at which only this draft pays
+		c := goodput.NewCosts()
+		for i := range c.Drafts {
+			c.Drafts[i].Root = goodput.Cell{Seconds: 100, Count: 1e6}
+		}
+		c.Drafts[cheap].Root.Seconds = 1e-6
+		return c
+	}
+	ways := map[string]struct {
+		source string
+		cheap  int // -1: the costs are measured
+	}{
+		"measured": {"", -1}, "the draft": {"", goodput.SmallDraft}, "the head": {"", goodput.EAGLE3},
+		"source": {methods.SourceEAGLE3, goodput.EAGLE3},
+	}
+	drafted := map[string]int{}
 	for how, sampling := range map[string]Request{"greedy": {}, "T=0.8": {Temperature: 0.8, Seed: 7},
 		"filtered": {Temperature: 0.9, Seed: 3, SampleTopK: 40, TopP: 0.95}} {
-		for i, p := range prompts {
+		for i, p := range goPrompts(t) {
 			if i%16 != 0 || testing.Short() && i%40 != 0 {
 				continue
 			}
@@ -34,20 +49,34 @@ func TestAutoEqualsPlain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			auto := plain
-			auto.Policy = methods.DrafterAuto
-			got, err := s.Generate(context.Background(), p.Prompt, auto, nil)
-			if err != nil {
-				t.Fatal(err)
+			for way, r := range ways {
+				auto := plain
+				if auto.Policy, auto.Source = methods.DrafterAuto, r.source; r.cheap >= 0 {
+					auto.Fitted.Costs = costs(r.cheap)
+				}
+				s.models().Reset()
+				got, err := s.Generate(context.Background(), p.Prompt, auto, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !slices.Equal(got.TokenIDs, want.TokenIDs) {
+					t.Errorf("%s by %s, %s: %v, plain decoding gives %v", how, way, p.ID, got.TokenIDs, want.TokenIDs)
+				}
+				drafted[way] += got.Stats.Drafted
+				draft, head := s.draft.Len() > 0, s.head.Len() > 0
+				if r.cheap >= 0 && (draft != (r.cheap == goodput.SmallDraft) || head == draft) {
+					t.Errorf("%s by %s, %s: the draft took part: %v, the head: %v", how, way, p.ID, draft, head)
+				}
 			}
-			if !slices.Equal(got.TokenIDs, want.TokenIDs) {
-				t.Errorf("%s, %s: %v, plain decoding gives %v", how, p.ID, got.TokenIDs, want.TokenIDs)
-			}
-			drafted += got.Stats.Drafted
 		}
 	}
-	if drafted == 0 {
-		t.Error("nothing was ever drafted")
+	for way := range ways {
+		if drafted[way] == 0 {
+			t.Errorf("by %s nothing was ever drafted", way)
+		}
+	}
+	if !s.measured.Measured(16, goodput.SmallDraft, goodput.EAGLE3) {
+		t.Error("not all passes were measured")
 	}
 }
 
@@ -66,7 +95,8 @@ func TestCostsAreMeasuredOnceAndKept(t *testing.T) {
 		return r.Fitted.Costs
 	}
 	first := costs(s)
-	if !first.Measured(6, true) || first.Verify.At(6) <= 0 || first.DraftTime(2, 1) <= first.DraftTime(1, 1) {
+	draft := &first.Drafts[goodput.SmallDraft]
+	if !first.Measured(6, goodput.SmallDraft) || first.Verify.At(6) <= 0 || draft.Time(2, 1) <= draft.Time(1, 1) {
 		t.Errorf("measured %+v", first)
 	}
 	if s.target.Len() != 0 || s.draft.Len() != 0 {
@@ -89,7 +119,7 @@ func TestCostsAreMeasuredOnceAndKept(t *testing.T) {
 	}
 	defer other.Close()
 	back := other.storedCosts()
-	if back == nil || back.Verify.At(1) != first.Verify.At(1) || back.DraftTime(3, 2) != first.DraftTime(3, 2) {
+	if back == nil || back.Verify.At(1) != first.Verify.At(1) || back.Drafts[0].Time(3, 2) != draft.Time(3, 2) {
 		t.Errorf("stored costs came back as %+v", back)
 	}
 	// Costs that no longer describe the device are measured again.
@@ -99,7 +129,7 @@ func TestCostsAreMeasuredOnceAndKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	other.stored = map[string]string{s.costsKey(): string(wrong)}
-	if again := costs(other); !again.Measured(6, true) || again.Verify.At(1) > 10*first.Verify.At(1) {
+	if again := costs(other); !again.Measured(6, goodput.SmallDraft) || again.Verify.At(1) > 10*first.Verify.At(1) {
 		t.Errorf("costs a hundred times too high became %+v", again)
 	}
 	tuning[tuningCosts] = map[string]string{s.costsKey(): `{"root":{"s":-1}}`}
@@ -189,9 +219,9 @@ func BenchmarkAuto(b *testing.B) {
 		}
 		costs, _ := json.Marshal(s.measured.Verify)
 		fmt.Fprintf(&report, "\nverify %s", costs)
+		d := &s.measured.Drafts[goodput.SmallDraft]
 		fmt.Fprintf(&report, "\nroot %.2f ms, level by 1 %.2f, by 4 %.2f, sync %.2f, prefilling 64 %.2f",
-			1e3*s.measured.Root.Seconds, 1e3*s.measured.Level.At(1), 1e3*s.measured.Level.At(4),
-			1e3*s.measured.Sync.Seconds, 1e3*s.measured.Prefill.At(64))
+			1e3*d.Root.Seconds, 1e3*d.Level.At(1), 1e3*d.Level.At(4), 1e3*d.Sync.Seconds, 1e3*d.Prefill.At(64))
 		fmt.Println(report.String()) // the testing package cuts a benchmark's log after ten lines
 	}
 }

@@ -27,8 +27,7 @@ func matched(t testing.TB, s *Session) map[string]Request {
 				if drafter == method.DrafterEAGLE2 { // the page's shape, which has calibrations
 					r.Depth, r.TopK, r.Nodes = 4, 4, 16
 				}
-				uses := method.Config{Drafter: drafter}.UsesDraftModel()
-				if r.Validate() != nil || source == method.SourceEAGLE3 && (!uses || s.head == nil) {
+				if r.Validate() != nil || source == method.SourceEAGLE3 && s.head == nil {
 					continue
 				}
 				all[drafter+"/"+source+"/"+adapt] = r

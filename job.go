@@ -105,7 +105,7 @@ func (j *job) deferDrafting(c method.Config) error {
 	d := &deferral{config: c, costs: r.Fitted.Costs}
 	if d.costs == nil {
 		d.costs, d.stored = s.knownCosts()
-		d.measure = d.stored || !d.costs.Measured(s.costRows(c), s.draft != nil)
+		d.measure = d.stored || !s.measuredFor(d.costs, c)
 	}
 	r.Fitted.Costs, j.deferral = d.costs, d
 	var err error
@@ -115,11 +115,11 @@ func (j *job) deferDrafting(c method.Config) error {
 		return err
 	}
 	c.Fitted = r.Fitted
-	var model spec.DraftModel
-	if s.draft != nil {
-		model = s.draft
+	drafts, err := s.drafts(c)
+	if err != nil {
+		return err
 	}
-	j.generator, err = method.New(s.target, model, c)
+	j.generator, err = drafts.generator(s.target, c)
 	return err
 }
 

@@ -36,7 +36,7 @@ func TestPaddedVocabulary(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer bare.Close()
-	g, err := method.New(bare, nil, method.Config{Drafter: method.DrafterNone})
+	g, err := method.New(bare, method.Config{Drafter: method.DrafterNone})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,8 @@
 package foretoken
 
 import (
+	"cmp"
+
 	"foretoken/models/llama"
 	"foretoken/spec"
 	"foretoken/spec/goodput"
@@ -38,7 +40,7 @@ func (s *Session) compileRequest(r *Request) (*spec.Generator, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	d, err := s.draftSource(c)
+	drafts, err := s.drafts(c)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +51,7 @@ func (s *Session) compileRequest(r *Request) (*spec.Generator, error) {
 		}
 	}
 	if c.Budget().Nodes <= s.target.Limits().MaxRows { // method.New refuses more
-		if err := s.recordTarget(d, programs); err != nil {
+		if err := s.recordTarget(drafts.one(), programs); err != nil {
 			return nil, err
 		}
 		if masks, biases := r.Constraints.shapes(); masks || biases {
@@ -58,14 +60,34 @@ func (s *Session) compileRequest(r *Request) (*spec.Generator, error) {
 			}
 		}
 	}
-	if d == nil {
-		return method.New(s.target, nil, c)
+	for _, d := range drafts {
+		if d == nil {
+			continue
+		}
+		d.UseHead(c.Adapt == method.AdaptAcceptance)
+		if err := recordDraft(d, c, programs); err != nil {
+			return nil, err
+		}
 	}
-	d.UseHead(c.Adapt == method.AdaptAcceptance)
-	if err := recordDraft(d, c, programs); err != nil {
-		return nil, err
+	return drafts.generator(s.target, c)
+}
+
+// drafts are the models that a config drafts with: the draft model and the EAGLE-3 head, in this order, with nil for
+// one that is not there or not used. Auto uses both unless its source names one.
+type drafts [goodput.MostModels]drafter
+
+// one returns the draft that is used, where one is.
+func (d *drafts) one() drafter { return cmp.Or(d[goodput.SmallDraft], d[goodput.EAGLE3]) }
+
+// generator returns the round loop of a config.
+func (d *drafts) generator(target *llama.Target, c method.Config) (*spec.Generator, error) {
+	var models [len(d)]spec.DraftModel
+	for i, m := range d {
+		if m != nil {
+			models[i] = m
+		}
 	}
-	return method.New(s.target, d, c)
+	return method.New(target, c, models[:]...)
 }
 
 // recordTarget records the target's programs for a config's largest tree and its verifier.
@@ -83,19 +105,22 @@ func (s *Session) recordTarget(d drafter, p method.Programs) error {
 	return s.target.PrepareJoint(d, b.Width)
 }
 
-// draftSource returns the model that a config drafts with, or nil if the session has none and the config needs none.
-func (s *Session) draftSource(c method.Config) (drafter, error) {
-	switch {
-	case c.Source == method.SourceEAGLE3 && s.head != nil:
-		return s.head, nil
-	case c.Source == method.SourceEAGLE3:
-		return nil, errNoHead
-	case s.draft != nil:
-		return s.draft, nil
-	case c.UsesDraftModel():
-		return nil, errNoDraft
+// drafts returns the models that a config drafts with: none if the session has none and the config needs none.
+func (s *Session) drafts(c method.Config) (d drafts, err error) {
+	both := c.WeighsCosts() && c.Source == ""
+	if s.draft != nil && c.Source != method.SourceEAGLE3 {
+		d[goodput.SmallDraft] = s.draft
 	}
-	return nil, nil
+	if s.head != nil && (both || c.Source == method.SourceEAGLE3) {
+		d[goodput.EAGLE3] = s.head
+	}
+	switch {
+	case c.Source == method.SourceEAGLE3 && s.head == nil:
+		err = errNoHead
+	case c.UsesDraftModel() && d.one() == nil:
+		err = errNoDraft
+	}
+	return d, err
 }
 
 // addCalibrations adds the session's calibrations to a config that needs them, unless the request brings its own.

@@ -13,7 +13,7 @@ type Parts struct {
 	Verifier Verifier
 	Policy   Policy
 	Lossy    bool             // the verifier may commit tokens that the target would not have chosen
-	Model    DraftModel       // of the drafter, whose ReadbackTime events count; nil: none
+	Models   []DraftModel     // of the drafter, whose ReadbackTime events count
 	Clock    func() time.Time // nil: time.Now
 }
 

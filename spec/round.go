@@ -414,11 +414,11 @@ func (r *request) close(f Finish) error {
 	return r.send(r.parts.Clock())
 }
 
-// readback is the time both models have waited for their devices.
+// readback is the time all models have waited for their devices.
 func (r *request) readback() time.Duration {
 	t := r.target.ReadbackTime()
-	if r.parts.Model != nil {
-		t += r.parts.Model.ReadbackTime()
+	for _, m := range r.parts.Models {
+		t += m.ReadbackTime()
 	}
 	return t
 }

@@ -547,7 +547,7 @@ func TestEAGLE3Exact(t *testing.T) {
 		}
 		generate := func(prompt []int32, s spec.Sampling, c method.Config) ([]int32, spec.Stats) {
 			t.Helper()
-			g, err := method.New(target, head, c)
+			g, err := method.New(target, c, nil, head)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -308,7 +308,7 @@ func TestSpeculationOnFamilies(t *testing.T) {
 				t.Helper()
 				target.Reset()
 				draft.Reset()
-				g, err := method.New(target, draft, c)
+				g, err := method.New(target, c, draft)
 				if err != nil {
 					t.Fatal(err)
 				}

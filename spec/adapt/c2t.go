@@ -130,7 +130,7 @@ func (c *c2tSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*
 	if c.drafter.OnePruning {
 		widest = min(lim.TopK, lim.MaxRows)
 	}
-	most := min(c.drafter.Depth, b.Levels, c.Levels(seq, widest))
+	most := min(c.drafter.Depth, b.Levels, c.Levels(len(seq), widest))
 	if most < 1 || b.Nodes < 2 {
 		return d, nil
 	}

@@ -121,7 +121,7 @@ type rankedSession struct {
 }
 
 func (r *rankedSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
-	most := min(b.Levels, b.Nodes-1, r.Levels(seq, 1))
+	most := min(b.Levels, b.Nodes-1, r.Levels(len(seq), 1))
 	if most < 1 || b.Width < 1 {
 		return r.ProposeRoot(seq), nil
 	}

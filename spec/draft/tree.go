@@ -57,12 +57,11 @@ func (s *Sequence) Follow(ctx context.Context, seq []int32, pending int, progres
 	return len(surplus), s.Check()
 }
 
-// Levels returns the number of levels of the given width that fit the draft's cache
-// once it has consumed seq; 0 when not even that fits. Every beam of every pass
-// but the root's is counted as a position, so a cache of exactly
-// Limits.Context slots is enough.
-func (s *Sequence) Levels(seq []int32, width int) int {
-	room := s.Model.Limits().Context - len(seq)
+// Levels returns the number of levels of the given width that fit the draft's cache once it has consumed so many
+// tokens; 0 when not even those fit. Every beam of every pass but the root's is counted as a position, so a cache of
+// exactly Limits.Context slots is enough.
+func (s *Sequence) Levels(tokens, width int) int {
+	room := s.Model.Limits().Context - tokens
 	if room < 0 || width < 1 {
 		return 0
 	}
@@ -188,7 +187,7 @@ func (l *LevelSession) Room(seq []int32, b spec.Budget) (width, passes int) {
 	if b.Nodes < 2 {
 		return width, -1
 	}
-	return width, min(b.Levels, l.Levels(seq, width)) - 1
+	return width, min(b.Levels, l.Levels(len(seq), width)) - 1
 }
 
 // DraftTree drafts the first levels of a tree after seq.
@@ -305,7 +304,7 @@ type chainSession struct {
 
 func (c *chainSession) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
 	c.drawn = 0
-	most := min(b.Levels, b.Nodes-1, c.Levels(seq, 1))
+	most := min(b.Levels, b.Nodes-1, c.Levels(len(seq), 1))
 	if most < 1 {
 		return c.ProposeRoot(seq), nil
 	}

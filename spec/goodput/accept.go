@@ -4,24 +4,37 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"foretoken/spec"
 )
 
-// The sources of estimates of a candidate's acceptance.
+// The sources of estimates of a candidate's acceptance. Each draft model has its own fromDraft, fromC2T and fromHead.
 const (
-	fromDraft   = iota // the draft's probability of the token
-	fromLookup         // the context model's
+	fromLookup  = iota // the context model's probability of the token
 	notLookedUp        // that the lookup proposes other tokens. Held by TestImprovedDraftIsUsedAgain
+	fromDraft          // the draft's probability of the token
 	fromC2T            // C2T's classifier
 	fromHead           // an acceptance head
-	sourceCount
+	ofEachModel = iota - fromDraft
+	sourceCount = fromDraft + MostModels*ofEachModel
+)
+
+// Models are the draft models that a Goodput weighs; nil: there is none.
+type Models [MostModels]spec.DraftModel
+
+// The indices of Models and of Costs.Drafts.
+const (
+	SmallDraft = iota
+	EAGLE3     // a head
+	MostModels
 )
 
 // acceptance estimates how often candidates are accepted under one way of sampling and verifying.
 type acceptance struct {
 	// Sources calibrates the scores of each source.
-	Sources [sourceCount]Calibrator `json:"sources"`
-	Mixer   mixer                   `json:"mixer"`
-	Yield   profile                 `json:"yield"`
+	Sources [sourceCount]Calibrator   `json:"sources"`
+	Mixer   mixer                     `json:"mixer"`
+	Models  [MostModels]modelEstimate `json:"models"`
 	// Ratio corrects all estimates by the latest outcomes. Held by the lowest figure of
 	// TestNeverSlowerThanPlainAndCloseToTheBest.
 	Ratio calibrationRatio `json:"ratio"`
@@ -30,7 +43,12 @@ type acceptance struct {
 	// has to keep up with.
 	Tokens float64 `json:"tokens"`
 	Time   float64 `json:"time"`
-	// Loss is the time that rounds with the draft took beyond plain decoding, in passes over one row. It bounds the
+}
+
+// modelEstimate is what a draft model brings.
+type modelEstimate struct {
+	Yield profile `json:"yield"`
+	// Loss is the time that rounds with the model took beyond plain decoding, in passes over one row. It bounds the
 	// cost of wrong estimates; gains are saved up to mostLoss. Held by the lowest figure of
 	// TestNeverSlowerThanPlainAndCloseToTheBest.
 	Loss float64 `json:"loss"`
@@ -44,21 +62,21 @@ func newAcceptance() *acceptance { return &acceptance{Tokens: 1, Time: 1} }
 // speed returns tokens per pass over one row. Plain decoding has 1.
 func (a *acceptance) speed() float64 { return a.Tokens / a.Time }
 
-// ran adds a round: its tokens and its time in passes over one row.
-func (a *acceptance) ran(tokens, time float64, usedModel bool) {
+// ran adds a round: its tokens and its time in passes over one row. model is the draft model that took part, or nil.
+func (a *acceptance) ran(tokens, time float64, model *modelEstimate) {
 	// Rounds of long ago count less: else the figure for eight requests of TestNeverSlowerThanPlainAndCloseToTheBest
 	// falls by 0.3 %.
 	const keep = 1 - 1.0/32
 	a.Tokens, a.Time = a.Tokens*keep+tokens, a.Time*keep+time
-	if usedModel {
-		a.Loss = max(a.Loss+time-tokens, -mostLoss)
+	if model != nil {
+		model.Loss = max(model.Loss+time-tokens, -mostLoss)
 	}
 }
 
 // explored adds a round of exploration. Its costs have a budget of their own; its gains reduce the loss, or
 // else no draft would follow a loss. Held by the mean figures of TestNeverSlowerThanPlainAndCloseToTheBest.
-func (a *acceptance) explored(tokens, time float64) {
-	a.Loss = max(a.Loss+min(0, time-tokens), -mostLoss)
+func (m *modelEstimate) explored(tokens, time float64) {
+	m.Loss = max(m.Loss+min(0, time-tokens), -mostLoss)
 }
 
 // calibrationRatio compares the latest outcomes with their estimates.
@@ -141,16 +159,19 @@ func (a *acceptance) validate() error {
 			return fmt.Errorf("a count of %v", x)
 		}
 	}
-	if math.IsNaN(a.Loss) || math.IsInf(a.Loss, 0) {
-		return fmt.Errorf("a loss of %v", a.Loss)
+	for i := range a.Models {
+		m := &a.Models[i]
+		if math.IsNaN(m.Loss) || math.IsInf(m.Loss, 0) {
+			return fmt.Errorf("a loss of %v", m.Loss)
+		}
+		if err := m.Yield.validate(); err != nil {
+			return err
+		}
 	}
 	if a.Time == 0 {
 		return fmt.Errorf("no time for %v tokens", a.Tokens)
 	}
-	if err := a.Mixer.validate(); err != nil {
-		return err
-	}
-	return a.Yield.validate()
+	return a.Mixer.validate()
 }
 
 // profile estimates the yield of drafts of each shape: tokens beyond the one that every pass commits.

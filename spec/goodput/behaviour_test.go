@@ -14,7 +14,7 @@ func watched(w *world, change func(*Goodput), see func(g *Goodput, e *spec.Event
 	return w.run(func(d *worldDraft) spec.Parts {
 		costs := NewCosts()
 		w.measure(costs)
-		g := &Goodput{Model: d, Costs: costs, Levels: 6, Width: 4, Nodes: 16, Clock: d.clock}
+		g := &Goodput{Models: w.models(), Costs: costs, Levels: 6, Width: 4, Nodes: 16, Clock: d.clock}
 		if change != nil {
 			change(g)
 		}
@@ -175,7 +175,7 @@ func TestPromptIsNotDraftedWhereItDoesNotPay(t *testing.T) {
 		"a slow prefill of a good draft":       gpu(0.8, func(t *times) { t.feed = 1 }),
 	} {
 		most := 0
-		watched(w, nil, func(g *Goodput, e *spec.Event) { most = max(most, g.Model.Len()) }, 1, 64)
+		watched(w, nil, func(g *Goodput, e *spec.Event) { most = max(most, g.Models[0].Len()) }, 1, 64)
 		if most > 0 {
 			t.Errorf("%s: the draft was prefilled with %d tokens", name, most)
 		}
@@ -233,7 +233,7 @@ func TestHeadsEstimatesReachTheTree(t *testing.T) {
 	target := spectest.NewTarget(&spectest.Script{Vocab: 20, Steps: 1e6}, 400, 64)
 	draft := spectest.NewDraft(target, 400, 0.2)
 	draft.Accept = true
-	g := &Goodput{Model: draft, Costs: cheap(), Levels: 4, Width: 3, Nodes: 12, Clock: ticking()}
+	g := &Goodput{Models: Models{draft}, Costs: cheap(), Levels: 4, Width: 3, Nodes: 12, Clock: ticking()}
 	gen, err := spec.New(target, spec.Parts{Drafter: g, Policy: g, Verifier: spec.Match{}, Clock: ticking()})
 	if err != nil {
 		t.Fatal(err)

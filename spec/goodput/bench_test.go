@@ -42,7 +42,7 @@ func BenchmarkGoodputRounds(b *testing.B) {
 
 // runGoodput makes tokens with models that take no time.
 func runGoodput(t testing.TB, tokens int, each func(round int) (done bool)) {
-	tree := &Goodput{Model: spectest.NewBrisk(tokens + 64), Levels: 5, Width: 4, Nodes: 16, Mode: "match"}
+	tree := &Goodput{Models: Models{spectest.NewBrisk(tokens + 64)}, Levels: 5, Width: 4, Nodes: 16, Mode: "match"}
 	g, err := spec.New(spectest.NewBrisk(tokens+64), spec.Parts{Drafter: tree, Policy: tree, Verifier: spec.Match{}})
 	if err != nil {
 		t.Fatal(err)

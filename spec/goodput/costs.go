@@ -1,28 +1,23 @@
 package goodput
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
 )
 
-// Costs holds the times of the passes of a pair of models on a device, in seconds. Measure times them once; every
-// round updates them, because they grow with the sequence and follow the load of the machine. Costs also keeps the
-// acceptance estimates of the pair. One Costs belongs to one pair on one device and serves one request at a time;
+// Costs holds the times of the passes of a target and its draft models on a device, in seconds. Measure times them
+// once; every round updates them, because they grow with the sequence and follow the load of the machine. Costs also
+// keeps the acceptance estimates. One Costs belongs to these models on one device and serves one request at a time;
 // encoding/json stores it.
 type Costs struct {
 	// Verify is the target's pass by rows, readback included. It is a staircase: programs exist for some numbers of
 	// rows only.
 	Verify Curve `json:"verify"`
-	// Root is the draft's pass over one or two pending tokens, submit and readback included. Level, by beams, is one
-	// more pass of the same submit.
-	Root  Cell  `json:"root"`
-	Level Curve `json:"level"`
-	// Sync is the time of Grow without its passes: another submit and readback.
-	Sync Cell `json:"sync"`
-	// Prefill is the time of a prefill of the draft by tokens.
-	Prefill Curve `json:"feed"`
+	// Drafts are the times of each draft model, in the order of Goodput.Models.
+	Drafts [MostModels]DraftCosts `json:"drafts"`
 	// Host is the rest of a round.
 	Host Cell `json:"host"`
 	// Learnt holds the acceptance estimates by the name of Goodput.way.
@@ -31,6 +26,18 @@ type Costs struct {
 	spent float64 // seconds of all rounds
 	// explored is the seconds that exploration took beyond plain decoding.
 	explored float64
+}
+
+// DraftCosts holds the times of the passes of a draft model, in seconds.
+type DraftCosts struct {
+	// Root is the pass over one or two pending tokens, submit and readback included. Level, by beams, is one more pass
+	// of the same submit.
+	Root  Cell  `json:"root"`
+	Level Curve `json:"level"`
+	// Sync is the time of Grow without its passes: another submit and readback.
+	Sync Cell `json:"sync"`
+	// Prefill is the time of a prefill by tokens.
+	Prefill Curve `json:"feed"`
 }
 
 // Cell is one measured time.
@@ -75,14 +82,22 @@ const (
 
 // NewCosts returns unmeasured costs: guesses in proportion to each other, which the first passes replace.
 func NewCosts() *Costs {
-	c := &Costs{Root: Cell{Seconds: guessedDraft}, Sync: Cell{Seconds: guessedDraft / 3}, Host: Cell{Seconds: 0.001}}
-	for _, n := range buckets {
-		guess := 1 + guessedRow*float64(n-1)
-		c.Verify.Cells = append(c.Verify.Cells, Cell{Seconds: guess})
-		c.Level.Cells = append(c.Level.Cells, Cell{Seconds: guessedDraft * guess})
+	c := &Costs{Host: Cell{Seconds: 0.001}}
+	c.Verify.guess(1)
+	for i := range c.Drafts {
+		d := &c.Drafts[i]
+		d.Root.Seconds, d.Sync.Seconds = guessedDraft, guessedDraft/3
+		d.Level.guess(guessedDraft)
+		d.Prefill.guess(guessedDraft)
 	}
-	c.Prefill.Cells = slices.Clone(c.Level.Cells)
 	return c
+}
+
+// guess fills an unmeasured curve in proportion to the time of one row.
+func (c *Curve) guess(one float64) {
+	for _, n := range buckets {
+		c.Cells = append(c.Cells, Cell{Seconds: one * (1 + guessedRow*float64(n-1))})
+	}
 }
 
 // stair returns the index of the smallest of RowBuckets that holds n, or of the largest.
@@ -116,8 +131,8 @@ func ladder(dst []int, most int) []int {
 	return append(append(dst[:0], buckets[:n]...), most)
 }
 
-// DraftTime returns the seconds of one DraftTree call that grows levels levels of beams beams.
-func (c *Costs) DraftTime(levels, beams int) float64 {
+// Time returns the seconds of one DraftTree call that grows levels levels of beams beams.
+func (c *DraftCosts) Time(levels, beams int) float64 {
 	if levels < 1 {
 		return 0
 	}
@@ -125,10 +140,10 @@ func (c *Costs) DraftTime(levels, beams int) float64 {
 }
 
 // GrowTime returns the seconds of one Grow call that adds a level of beams beams.
-func (c *Costs) GrowTime(beams int) float64 { return c.Sync.Seconds + c.Level.At(beams) }
+func (c *DraftCosts) GrowTime(beams int) float64 { return c.Sync.Seconds + c.Level.At(beams) }
 
 // LagTime returns the seconds that a draft with pending unconsumed tokens takes beyond one with at most two.
-func (c *Costs) LagTime(pending int) float64 {
+func (c *DraftCosts) LagTime(pending int) float64 {
 	return c.Prefill.At(pending - 2)
 }
 
@@ -183,22 +198,29 @@ func (c *Costs) measured() bool {
 	return slices.ContainsFunc(c.Verify.Cells, func(cell Cell) bool { return cell.Count > 0 })
 }
 
-// Measured reports whether the target's passes up to rows and, if draft is set, the draft's were measured.
-func (c *Costs) Measured(rows int, draft bool) bool {
+// Measured reports whether the target's passes up to rows and those of the draft models were measured.
+func (c *Costs) Measured(rows int, models ...int) bool {
 	return c != nil && c.Verify.cell(1).Count > 0 && c.Verify.cell(rows).Count > 0 &&
-		(!draft || c.Root.Count > 0)
+		!slices.ContainsFunc(models, func(m int) bool { return c.Drafts[m].Root.Count == 0 })
 }
 
 // each calls f for every cell of the device's passes, and marks the curves for smoothing. Host is not among them.
 func (c *Costs) each(f func(*Cell)) {
-	for _, curve := range []*Curve{&c.Verify, &c.Level, &c.Prefill} {
-		curve.fit = curve.fit[:0]
-		for i := range curve.Cells {
-			f(&curve.Cells[i])
-		}
+	c.Verify.each(f)
+	for i := range c.Drafts {
+		d := &c.Drafts[i]
+		d.Level.each(f)
+		d.Prefill.each(f)
+		f(&d.Root)
+		f(&d.Sync)
 	}
-	f(&c.Root)
-	f(&c.Sync)
+}
+
+func (c *Curve) each(f func(*Cell)) {
+	c.fit = c.fit[:0]
+	for i := range c.Cells {
+		f(&c.Cells[i])
+	}
 }
 
 // observeVerify updates the costs with a pass of the target.
@@ -208,23 +230,25 @@ func (c *Costs) observeVerify(rows int, seconds float64) {
 	}
 }
 
-// observeDraft updates the costs with a DraftTree call that waited for a prefill of fed tokens.
-func (c *Costs) observeDraft(fed, levels, beams int, seconds float64) {
+// observeDraft updates the costs with a DraftTree call of a model that waited for a prefill of fed tokens.
+func (c *Costs) observeDraft(model, fed, levels, beams int, seconds float64) {
 	var room [4]share
-	parts := append(c.prefilling(room[:0], fed), share{&c.Root, 1})
+	d := &c.Drafts[model]
+	parts := append(d.prefilling(room[:0], fed), share{&d.Root, 1})
 	if levels > 1 {
-		parts = append(parts, share{c.Level.cell(beams), float64(levels - 1)})
+		parts = append(parts, share{d.Level.cell(beams), float64(levels - 1)})
 	}
 	c.observe(seconds, parts...)
 }
 
 // observeGrow updates the costs with a Grow call of one level.
-func (c *Costs) observeGrow(beams int, seconds float64) {
-	c.observe(seconds, share{&c.Sync, 1}, share{c.Level.cell(beams), 1})
+func (c *Costs) observeGrow(model, beams int, seconds float64) {
+	d := &c.Drafts[model]
+	c.observe(seconds, share{&d.Sync, 1}, share{d.Level.cell(beams), 1})
 }
 
-// prefilling appends the parts of a prefill of the draft to parts.
-func (c *Costs) prefilling(parts []share, tokens int) []share {
+// prefilling appends the parts of a prefill to parts.
+func (c *DraftCosts) prefilling(parts []share, tokens int) []share {
 	if tokens > mostRows {
 		parts = append(parts, share{c.Prefill.cell(mostRows), float64(tokens / mostRows)})
 		tokens %= mostRows
@@ -235,10 +259,10 @@ func (c *Costs) prefilling(parts []share, tokens int) []share {
 	return parts
 }
 
-// observePrefill updates the costs with a prefill of the draft.
-func (c *Costs) observePrefill(tokens int, seconds float64) {
+// observePrefill updates the costs with a prefill of a model.
+func (c *Costs) observePrefill(model, tokens int, seconds float64) {
 	var room [2]share
-	c.observe(seconds, c.prefilling(room[:0], tokens)...)
+	c.observe(seconds, c.Drafts[model].prefilling(room[:0], tokens)...)
 }
 
 // observeHost updates the time of the rest of a round.
@@ -262,15 +286,13 @@ func (c *Costs) UnmarshalJSON(b []byte) error {
 }
 
 func (c *Costs) validate() error {
-	for _, v := range []struct {
-		field string
-		cells []Cell
-	}{{"verify", c.Verify.Cells}, {"level", c.Level.Cells}, {"feed", c.Prefill.Cells}} {
-		if len(v.cells) != len(buckets) {
-			return fmt.Errorf("field %s has %d cells, want %d", v.field, len(v.cells), len(buckets))
-		}
+	err := c.Verify.validate("verify")
+	for i := range c.Drafts {
+		err = cmp.Or(err, c.Drafts[i].Level.validate("level"), c.Drafts[i].Prefill.validate("feed"))
 	}
-	var err error
+	if err != nil {
+		return err
+	}
 	check := func(cell *Cell) {
 		if !(cell.Seconds > 0) || cell.Seconds > 3600 || !(cell.Count >= 0) || math.IsInf(cell.Count, 0) {
 			err = fmt.Errorf("a time of %v s measured %v times", cell.Seconds, cell.Count)
@@ -289,20 +311,34 @@ func (c *Costs) validate() error {
 	return err
 }
 
-// Probe runs the passes that Measure times. A nil function leaves its passes out.
-type Probe struct {
-	Verify  func(rows int) error          // a pass of the target
-	Draft   func(levels, beams int) error // DraftTree of so many levels after one pending token
-	Grow    func() error                  // Grow, by one level, of the tree of the last call of Draft
-	Prefill func(tokens int) error        // a prefill of the draft
-	Clock   func() float64                // seconds since an arbitrary moment; not nil
+func (c *Curve) validate(field string) error {
+	if len(c.Cells) != len(buckets) {
+		return fmt.Errorf("field %s has %d cells, want %d", field, len(c.Cells), len(buckets))
+	}
+	return nil
 }
 
-// Measure times the passes of a pair on a device: the target's up to rows rows, trees of the draft by each of widths,
-// one grown further, and prefills. Each pass runs once untimed, and the shortest of several runs counts, because
-// other load only adds to it. The times that decide most come first. After budget seconds Measure interpolates the
-// others. It returns the first error of a pass.
-func (c *Costs) Measure(p Probe, rows int, widths []int, budget float64) error {
+// Probe runs the passes that Measure times.
+type Probe struct {
+	Verify func(rows int) error // a pass of the target; nil: not measured
+	Drafts []DraftProbe         // of the draft models, in the order of Goodput.Models
+	Clock  func() float64       // seconds since an arbitrary moment; not nil
+}
+
+// DraftProbe runs the passes of a draft model. Without Draft they are not measured.
+type DraftProbe struct {
+	Widths  []int                         // of trees, ascending
+	Draft   func(levels, beams int) error // DraftTree of so many levels after one pending token
+	Grow    func() error                  // Grow, by one level, of the tree of the last call of Draft
+	Prefill func(tokens int) error        // of an emptied sequence
+	Most    int                           // tokens of a prefill; 0: any number
+}
+
+// Measure times the passes of a target and its draft models on a device: the target's up to rows rows, trees by each
+// model's widths, one grown further, and prefills. Each pass runs once untimed, and the shortest of several runs
+// counts, because other load only adds to it. The times that decide most come first. After budget seconds Measure
+// interpolates the others. It returns the first error of a pass.
+func (c *Costs) Measure(p Probe, rows int, budget float64) error {
 	m := meter{Probe: p, until: p.Clock() + budget}
 	if p.Verify != nil {
 		// The ratios of these times decide more than the times themselves. They run in turn, so that a busy stretch of
@@ -320,27 +356,10 @@ func (c *Costs) Measure(p Probe, rows int, widths []int, budget float64) error {
 			}
 		}
 	}
-	if p.Draft != nil {
-		m.time(&c.Root, 3, 0, 1, func() error { return p.Draft(1, widths[0]) })
-		for _, w := range widths {
-			const levels = 3
-			m.time(c.Level.cell(w), 2, c.Root.Seconds, levels-1, func() error { return p.Draft(levels, w) })
+	for i, d := range p.Drafts {
+		if d.Draft != nil {
+			m.draft(&c.Drafts[i], d)
 		}
-		extend(&c.Level)
-	}
-	if p.Draft != nil && p.Grow != nil {
-		m.time(&c.Sync, 2, c.Root.Seconds+c.Level.At(widths[0]), 1, func() error {
-			if err := p.Draft(1, widths[0]); err != nil {
-				return err
-			}
-			return p.Grow()
-		})
-	}
-	if p.Prefill != nil {
-		for _, n := range []int{16, 64} {
-			m.time(c.Prefill.cell(n), 1, 0, 1, func() error { return p.Prefill(n) })
-		}
-		extend(&c.Prefill)
 	}
 	if p.Verify != nil {
 		for i, n := range slices.Backward(buckets) {
@@ -351,6 +370,29 @@ func (c *Costs) Measure(p Probe, rows int, widths []int, budget float64) error {
 		extend(&c.Verify)
 	}
 	return m.err
+}
+
+// draft times the passes of a draft model.
+func (m *meter) draft(c *DraftCosts, p DraftProbe) {
+	first := p.Widths[0]
+	m.time(&c.Root, 3, 0, 1, func() error { return p.Draft(1, first) })
+	for _, w := range p.Widths {
+		const levels = 3
+		m.time(c.Level.cell(w), 2, c.Root.Seconds, levels-1, func() error { return p.Draft(levels, w) })
+	}
+	extend(&c.Level)
+	m.time(&c.Sync, 2, c.Root.Seconds+c.Level.At(first), 1, func() error {
+		if err := p.Draft(1, first); err != nil {
+			return err
+		}
+		return p.Grow()
+	})
+	for _, n := range []int{16, 64} {
+		if p.Most == 0 || n <= p.Most {
+			m.time(c.Prefill.cell(n), 1, 0, 1, func() error { return p.Prefill(n) })
+		}
+	}
+	extend(&c.Prefill)
 }
 
 // staleRatio is the ratio of a new time to a stored one from which on Holds rejects the stored costs.

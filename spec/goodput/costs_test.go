@@ -18,41 +18,45 @@ func (d *timer) pass(seconds float64) error {
 	return nil
 }
 
-func (d *timer) probe() Probe {
+func (d *timer) probe(widths ...int) Probe {
 	return Probe{
 		Verify: func(rows int) error { return d.pass(0.010 + 0.001*float64(rows)) },
-		Draft: func(levels, beams int) error {
-			return d.pass(0.003 + 0.002*float64(levels-1) + 0.0001*float64((levels-1)*(beams-1)))
-		},
-		Grow:    func() error { return d.pass(0.0005 + 0.002) },
-		Prefill: func(tokens int) error { return d.pass(0.002 + 0.0001*float64(tokens)) },
-		Clock:   func() float64 { return d.now },
+		Drafts: []DraftProbe{{
+			Widths: widths,
+			Draft: func(levels, beams int) error {
+				return d.pass(0.003 + 0.002*float64(levels-1) + 0.0001*float64((levels-1)*(beams-1)))
+			},
+			Grow:    func() error { return d.pass(0.0005 + 0.002) },
+			Prefill: func(tokens int) error { return d.pass(0.002 + 0.0001*float64(tokens)) },
+		}},
+		Clock: func() float64 { return d.now },
 	}
 }
 
 func TestMeasuringFindsWhatPassesTake(t *testing.T) {
 	d, c := &timer{}, NewCosts()
-	if c.Measured(16, true) {
+	if c.Measured(16, 0) {
 		t.Error("guesses pass for measurements")
 	}
-	if err := c.Measure(d.probe(), 16, []int{1, 2, 4}, 10); err != nil {
+	if err := c.Measure(d.probe(1, 2, 4), 16, 10); err != nil {
 		t.Fatal(err)
 	}
+	draft := &c.Drafts[SmallDraft]
 	for _, x := range []struct {
 		what      string
 		got, want float64
 	}{
 		{"1 row", c.Verify.At(1), 0.011}, {"3 rows", c.Verify.At(3), 0.013},
 		{"5 rows, on the stair of 6", c.Verify.At(5), 0.016}, {"16 rows", c.Verify.At(16), 0.026},
-		{"a draft of one level", c.DraftTime(1, 4), 0.003}, {"of four by 4", c.DraftTime(4, 4), 0.003 + 3*0.0023},
-		{"growing", c.GrowTime(1), 0.0025}, {"catching up", c.LagTime(66), 0.0084},
-		{"no lag", c.LagTime(2), 0},
+		{"a draft of one level", draft.Time(1, 4), 0.003}, {"of four by 4", draft.Time(4, 4), 0.003 + 3*0.0023},
+		{"growing", draft.GrowTime(1), 0.0025}, {"catching up", draft.LagTime(66), 0.0084},
+		{"no lag", draft.LagTime(2), 0},
 	} {
 		if math.Abs(x.got-x.want) > 1e-6 {
 			t.Errorf("%s takes %v s, want %v", x.what, x.got, x.want)
 		}
 	}
-	if !c.Measured(16, true) || c.Measured(64, true) {
+	if !c.Measured(16, 0) || c.Measured(64, 0) {
 		t.Error("costs measured up to 16 rows deny it, or claim 64")
 	}
 }
@@ -60,10 +64,10 @@ func TestMeasuringFindsWhatPassesTake(t *testing.T) {
 func TestMeasuringEndsWithItsBudget(t *testing.T) {
 	long, short := &timer{}, &timer{}
 	full, brief := NewCosts(), NewCosts()
-	if err := full.Measure(long.probe(), 16, []int{1, 4}, 10); err != nil {
+	if err := full.Measure(long.probe(1, 4), 16, 10); err != nil {
 		t.Fatal(err)
 	}
-	if err := brief.Measure(short.probe(), 16, []int{1, 4}, 0.02); err != nil {
+	if err := brief.Measure(short.probe(1, 4), 16, 0.02); err != nil {
 		t.Fatal(err)
 	}
 	if short.runs >= long.runs {
@@ -77,7 +81,7 @@ func TestMeasuringEndsWithItsBudget(t *testing.T) {
 // TestBusyMachinesAreSeenThrough interrupts every third pass: the shortest run counts.
 func TestBusyMachinesAreSeenThrough(t *testing.T) {
 	d, c := &timer{}, NewCosts()
-	p := d.probe()
+	p := d.probe(1)
 	quiet := p.Verify
 	p.Verify = func(rows int) error {
 		if d.runs%3 == 1 {
@@ -85,7 +89,7 @@ func TestBusyMachinesAreSeenThrough(t *testing.T) {
 		}
 		return quiet(rows)
 	}
-	if err := c.Measure(p, 16, []int{1}, 10); err != nil {
+	if err := c.Measure(p, 16, 10); err != nil {
 		t.Fatal(err)
 	}
 	for rows, want := range map[int]float64{1: 0.011, 2: 0.012, 4: 0.014, 16: 0.026} {
@@ -97,7 +101,7 @@ func TestBusyMachinesAreSeenThrough(t *testing.T) {
 
 func TestKeptCostsAreCheckedBeforeUse(t *testing.T) {
 	d, c := &timer{}, NewCosts()
-	if err := c.Measure(d.probe(), 16, []int{1}, 10); err != nil {
+	if err := c.Measure(d.probe(1), 16, 10); err != nil {
 		t.Fatal(err)
 	}
 	c.Learnt = map[string]*acceptance{"x": nil}
@@ -124,7 +128,7 @@ func TestKeptCostsAreCheckedBeforeUse(t *testing.T) {
 	if _, err := c.Holds(p, 16); !errors.Is(err, lost) {
 		t.Errorf("a failing pass gave %v", err)
 	}
-	if c.Forget(); c.Measured(1, false) || len(c.Learnt) != 1 {
+	if c.Forget(); c.Measured(1) || len(c.Learnt) != 1 {
 		t.Error("Forget keeps times, or drops acceptance estimates")
 	}
 }
@@ -133,13 +137,13 @@ func TestMeasuringFailsWithThePass(t *testing.T) {
 	lost := errors.New("lost")
 	for i, change := range []func(*Probe){
 		func(p *Probe) { p.Verify = func(int) error { return lost } },
-		func(p *Probe) { p.Draft = func(int, int) error { return lost } },
-		func(p *Probe) { p.Grow = func() error { return lost } },
-		func(p *Probe) { p.Prefill = func(int) error { return lost } },
+		func(p *Probe) { p.Drafts[0].Draft = func(int, int) error { return lost } },
+		func(p *Probe) { p.Drafts[0].Grow = func() error { return lost } },
+		func(p *Probe) { p.Drafts[0].Prefill = func(int) error { return lost } },
 	} {
-		p := (&timer{}).probe()
+		p := (&timer{}).probe(1)
 		change(&p)
-		if err := NewCosts().Measure(p, 8, []int{1}, 1); !errors.Is(err, lost) {
+		if err := NewCosts().Measure(p, 8, 1); !errors.Is(err, lost) {
 			t.Errorf("failing pass %d gave %v", i, err)
 		}
 	}
@@ -151,7 +155,7 @@ func TestGuessesTakeTheirScaleFromTheFirstPass(t *testing.T) {
 	if got := c.Verify.At(1); math.Abs(got-0.004) > 1e-9 {
 		t.Errorf("one row takes %v s, 4 ms were seen", got)
 	}
-	if got := c.DraftTime(1, 1); got > 0.004 || got < 0.0002 {
+	if got := c.Drafts[0].Time(1, 1); got > 0.004 || got < 0.0002 {
 		t.Errorf("the draft is guessed at %v s beside a target of 4 ms", got)
 	}
 }

@@ -38,26 +38,32 @@ func cheap() *Costs {
 	return c
 }
 
-// goodputs returns controllers whose choices range from plain decoding to the largest tree.
+// goodputs returns controllers whose choices range from plain decoding to the largest tree, with no draft, one or two.
 func goodputs() []spectest.Setting {
 	build := func(
-		g Goodput, costs func() *Costs, model func(*spectest.Draft) spec.DraftModel,
+		g Goodput, costs func() *Costs, models func(*spectest.Draft) Models,
 	) func(*spectest.Target, *spectest.Draft) spec.Parts {
 		return func(_ *spectest.Target, d *spectest.Draft) spec.Parts {
 			g := g
-			g.Model, g.Clock = model(d), ticking()
+			g.Models, g.Clock = models(d), ticking()
 			if costs != nil {
 				g.Costs = costs()
 			}
 			return spec.Parts{Drafter: &g, Policy: &g, Verifier: spec.Match{}}
 		}
 	}
-	whole := func(d *spectest.Draft) spec.DraftModel { return d }
-	still := func(d *spectest.Draft) spec.DraftModel { return struct{ spec.DraftModel }{d} } // cannot grow
-	none := func(*spectest.Draft) spec.DraftModel { return nil }
+	whole := func(d *spectest.Draft) Models { return Models{d} }
+	still := func(d *spectest.Draft) Models { // cannot grow
+		return Models{struct{ spec.DraftModel }{d}}
+	}
+	none := func(*spectest.Draft) (_ Models) { return }
+	head := func(d *spectest.Draft) Models { return Models{EAGLE3: d} }
+	two := func(d *spectest.Draft) Models {
+		return Models{d, spectest.NewDraft(d.Target, 100, 0.3)}
+	}
 	return []spectest.Setting{
 		{Name: "as by default", Parts: func(_ *spectest.Target, d *spectest.Draft) spec.Parts {
-			g := &Goodput{Model: d, Levels: 6, Width: 4, Nodes: 16, Mode: "match"}
+			g := &Goodput{Models: whole(d), Levels: 6, Width: 4, Nodes: 16, Mode: "match"}
 			return spec.Parts{Drafter: g, Policy: g, Verifier: spec.Match{}}
 		}},
 		{Name: "unmeasured", Parts: build(Goodput{Levels: 4, Width: 3, Nodes: 12}, nil, whole)},
@@ -67,7 +73,17 @@ func goodputs() []spectest.Setting {
 		{Name: "cheap chain", Parts: build(Goodput{Levels: 6, Width: 1, Nodes: 7}, cheap, whole)},
 		{Name: "cheap, not growing", Parts: build(Goodput{Levels: 3, Width: 2, Nodes: 9}, cheap, still)},
 		{Name: "no draft", Parts: build(Goodput{Levels: 5, Width: 4, Nodes: 12}, cheap, none)},
+		{Name: "a head", Parts: build(Goodput{Levels: 4, Width: 3, Nodes: 12}, cheap, head)},
+		{Name: "two drafts", Parts: build(Goodput{Levels: 4, Width: 3, Nodes: 12}, cheap, two)},
+		{Name: "two drafts in turn", Parts: build(Goodput{Levels: 4, Width: 3, Nodes: 12}, explored, two)},
 	}
+}
+
+// explored returns cheap costs with a large budget for exploration: the drafts take turns.
+func explored() *Costs {
+	c := cheap()
+	c.spent = 1e9
+	return c
 }
 
 func TestGoodputEqualsPlainDecoding(t *testing.T) {
@@ -137,7 +153,7 @@ func TestGoodputUnderALossyVerifier(t *testing.T) {
 		relaxed := 0
 		for _, sampling := range []spec.Sampling{{}, {Temperature: 1, Seed: 4}} {
 			clock := ticking()
-			tree := &Goodput{Model: draft, Costs: cheap(), Levels: 6, Width: 4, Nodes: 16, Uncoupled: !sampled,
+			tree := &Goodput{Models: Models{draft}, Costs: cheap(), Levels: 6, Width: 4, Nodes: 16, Uncoupled: !sampled,
 				Mode: "mars", Clock: clock}
 			g, err := spec.New(target, spec.Parts{Drafter: tree, Policy: tree,
 				Verifier: adapt.MARS{Theta: 0.5, Sampled: sampled}, Clock: clock})
@@ -162,7 +178,7 @@ func TestCostsSurviveStoring(t *testing.T) {
 	costs := NewCosts()
 	w.measure(costs)
 	w.run(func(d *worldDraft) spec.Parts {
-		g := &Goodput{Model: d, Costs: costs, Levels: 4, Width: 4, Nodes: 16, Clock: w.clock}
+		g := &Goodput{Models: Models{d}, Costs: costs, Levels: 4, Width: 4, Nodes: 16, Clock: w.clock}
 		return spec.Parts{Drafter: g, Policy: g}
 	}, 2, 50)
 	b, err := json.Marshal(costs)
@@ -173,12 +189,12 @@ func TestCostsSurviveStoring(t *testing.T) {
 	if err := json.Unmarshal(b, &back); err != nil {
 		t.Fatal(err)
 	}
-	if back.Verify.At(5) != costs.Verify.At(5) || back.DraftTime(3, 4) != costs.DraftTime(3, 4) ||
-		back.LagTime(70) != costs.LagTime(70) {
+	if back.Verify.At(5) != costs.Verify.At(5) || back.Drafts[0].Time(3, 4) != costs.Drafts[0].Time(3, 4) ||
+		back.Drafts[0].LagTime(70) != costs.Drafts[0].LagTime(70) {
 		t.Error("times differ after storing")
 	}
 	a, c := back.acceptance("greedy "), costs.acceptance("greedy ")
-	if a.Sources[fromDraft].Chance(0.9) != c.Sources[fromDraft].Chance(0.9) || !reflect.DeepEqual(a.Yield, c.Yield) ||
+	if a.Sources[fromDraft].Chance(0.9) != c.Sources[fromDraft].Chance(0.9) || !reflect.DeepEqual(a.Models, c.Models) ||
 		a.speed() != c.speed() {
 		t.Error("acceptance estimates differ after storing")
 	}
@@ -189,22 +205,25 @@ func TestStoredCostsThatCannotBeAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	draftOf := func(m map[string]any) map[string]any { return m["drafts"].([]any)[0].(map[string]any) }
 	var into Costs
 	if err := json.Unmarshal(good, &into); err != nil {
 		t.Fatal(err)
 	}
 	for name, change := range map[string]func(m map[string]any){
 		"no sizes":      func(m map[string]any) { m["verify"] = map[string]any{} },
-		"negative time": func(m map[string]any) { m["root"] = map[string]any{"s": -1, "n": 1} },
-		"no time":       func(m map[string]any) { m["sync"] = map[string]any{"s": 0, "n": 1} },
+		"negative time": func(m map[string]any) { draftOf(m)["root"] = map[string]any{"s": -1, "n": 1} },
+		"no time":       func(m map[string]any) { draftOf(m)["sync"] = map[string]any{"s": 0, "n": 1} },
+		"no levels":     func(m map[string]any) { draftOf(m)["level"] = map[string]any{} },
+		"one draft":     func(m map[string]any) { m["drafts"] = m["drafts"].([]any)[:1] },
 		"null way":      func(m map[string]any) { m["acceptance"] = map[string]any{"greedy": nil} },
 		"too many hits": func(m map[string]any) {
 			counts := map[string]any{"seen": make([]int, isotonicBins), "hits": slices.Repeat([]int{1}, isotonicBins)}
 			m["acceptance"] = map[string]any{"greedy": map[string]any{"time": 1, "sources": []any{counts}}}
 		},
 		"short profile": func(m map[string]any) {
-			yield := map[string]any{"widths": []int{1}, "depth": 2, "sizes": []int{2}}
-			m["acceptance"] = map[string]any{"greedy": map[string]any{"time": 1, "yield": yield}}
+			model := map[string]any{"yield": map[string]any{"widths": []int{1}, "depth": 2, "sizes": []int{2}}}
+			m["acceptance"] = map[string]any{"greedy": map[string]any{"time": 1, "models": []any{model}}}
 		},
 	} {
 		var m map[string]any
@@ -276,7 +295,7 @@ func TestCostsFollowWhatPassesTake(t *testing.T) {
 	for range 60 { // the target becomes twice as slow, the draft slightly faster
 		c.observeVerify(1, 0.020)
 		c.observeVerify(8, 0.020*before)
-		c.observeDraft(0, 3, 2, c.DraftTime(3, 2)*0.97)
+		c.observeDraft(0, 0, 3, 2, c.Drafts[0].Time(3, 2)*0.97)
 	}
 	if got := c.Verify.At(1); math.Abs(got-0.020) > 0.002 {
 		t.Errorf("a pass takes %v s, 20 ms were seen", got)

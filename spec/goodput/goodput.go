@@ -1,5 +1,5 @@
 // Package goodput drafts whatever makes the most tokens a second: each round it chooses between plain decoding, looking
-// up the text so far, and the draft model's tree of some width and depth, from measured costs and calibrated chances of
+// up the text so far, and a draft model's tree of some width and depth, from measured costs and calibrated chances of
 // acceptance.
 package goodput
 
@@ -14,7 +14,7 @@ import (
 )
 
 // Goodput maximises committed tokens per second. Each round it chooses between plain decoding, a lookup in the text so
-// far, and the draft model's tree of some width and depth; candidates of both kinds share one tree. Calibrated
+// far, and one draft model's tree of some width and depth; candidates of both kinds share one tree. Calibrated
 // probabilities a(n) give its expected tokens E = 1 + Σ Π a, measured costs its T seconds. Rounds of many
 // kinds commit the most tokens per second when each maximises E - r·T, with r the rate that they reach together
 // (Dinkelbach, "On Nonlinear Fractional Programming", 1967); r is at least the rate of plain decoding. The target's
@@ -25,40 +25,45 @@ import (
 // Candidates are fixed before the target's draw, so under Match the output is that of plain decoding. A Goodput is
 // drafter, session and policy in one and serves one request at a time.
 type Goodput struct {
-	Model spec.DraftModel     // nil: lookups only
-	Costs *Costs              // of this pair on this device; nil: start from guesses
-	C2T   *spec.C2TClassifier // nil: no classifier
-	// Levels and Width bound the draft's tree, Nodes the rows of the target's pass, root included.
+	Models Models              // without any: lookups only
+	Costs  *Costs              // of these models on this device; nil: start from guesses
+	C2T    *spec.C2TClassifier // of the small draft; nil: no classifier
+	// Levels and Width bound a draft's tree, Nodes the rows of the target's pass, root included.
 	Levels, Width, Nodes int
 	Uncoupled            bool             // as in TreeDrafter
 	Mode                 string           // of verification; each has its own acceptance estimates
 	Clock                func() time.Time // nil: time.Now
 
-	sequence   draft.Sequence
+	drafts     [MostModels]drafting
+	modelCount float64
 	coupled    bool
 	sampling   spec.Sampling
 	learnt     *acceptance
 	history    history
 	candidates candidates
 	draft      spec.Draft
-	widths     []int
 	ladder     []int
 	// lookupBudget is the loss that rounds without the draft may still cause in this request, in passes over one row.
 	lookupBudget float64
 
 	// State of the current round.
 	proposed  bool
-	usedModel bool // the draft model took part
-	exploring bool // it took part against the estimates
-	width     int  // beams of the draft's tree
-	levels    int  // levels of the DraftTree call
-	grows     int  // calls of Grow, one level each
-	round     int  // of the request, from 1
+	used      shape // the draft that a model made; width 0: none took part
+	exploring bool  // it took part against the estimates
+	grows     int   // calls of Grow, one level each
+	round     int   // of the request, from 1
+}
+
+// drafting is a draft model in a request.
+type drafting struct {
+	draft.Sequence
+	widths []int
+	last   int // round in which it drafted last
 }
 
 const (
-	// explorationShare and firstExploration bound what exploration may cost beyond plain decoding: a share of all time,
-	// and passes over one row to start with. Held by TestExplorationIsRareAndBounded and, the second,
+	// explorationShare and firstExploration bound what exploration may cost beyond what the estimates advise: a share
+	// of all time, and passes over one row to start with. Held by TestExplorationIsRareAndBounded and, the second,
 	// by TestImprovedDraftIsUsedAgain.
 	explorationShare = 0.0075
 	firstExploration = 1.2
@@ -78,7 +83,7 @@ var (
 	_ spec.Policy       = (*Goodput)(nil)
 )
 
-// Begin implements Drafter. It prefills the draft model only if the estimates expect it to pay.
+// Begin implements Drafter. It prefills the best draft model, if the estimates expect it to pay.
 func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftSession, error) {
 	if g.Costs == nil {
 		g.Costs = NewCosts()
@@ -92,33 +97,35 @@ func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftS
 	g.history.reset()
 	g.history.extend(prompt)
 	g.proposed, g.round, g.lookupBudget = false, 0, lookupLoss
-	if g.Model == nil {
-		return g, nil
-	}
-	lim := g.Model.Limits()
-	g.widths = DraftWidths(g.Width, lim)
 	g.ladder = ladder(g.ladder, g.Nodes)
-	g.learnt.Yield.ready(g.widths, g.Levels, g.ladder[1:])
-	g.sequence = draft.Sequence{Model: g.Model}
-	if len(prompt) > lim.Context {
-		g.Model.Reset()
+	g.modelCount = 0
+	for i, m := range g.Models {
+		if m == nil {
+			continue
+		}
+		g.modelCount++
+		d := drafting{Sequence: draft.Sequence{Model: m}, widths: DraftWidths(g.Width, m.Limits())}
+		g.learnt.Models[i].Yield.ready(d.widths, g.Levels, g.ladder[1:])
+		if len(prompt) > m.Limits().Context {
+			m.Reset()
+		} else {
+			d.Consumed = m.ReusePrefix(prompt[:len(prompt)-1])
+		}
+		g.drafts[i] = d
+	}
+	best, ok := g.choose(len(prompt), 1-g.learnt.speed(), spec.Budget{Levels: g.Levels, Nodes: g.Nodes})
+	if !ok || g.exploring {
 		return g, nil
 	}
-	g.sequence.Consumed = g.Model.ReusePrefix(prompt[:len(prompt)-1])
-	best := g.shape(len(prompt), g.Nodes)
-	lag := g.Costs.LagTime(len(prompt) - g.sequence.Consumed)
-	if g.learnt.Loss >= mostLoss || best.value-(1-g.learnt.speed()) <= g.price()*lag/horizon {
-		return g, nil
-	}
-	begin := g.Clock()
-	fed, err := g.sequence.Follow(ctx, prompt, 1, o.Progress)
+	d, begin := &g.drafts[best.model], g.Clock()
+	fed, err := d.Follow(ctx, prompt, 1, o.Progress)
 	if err == nil {
-		err = g.Model.Sync()
+		err = d.Model.Sync()
 	}
 	if err != nil {
 		return nil, err
 	}
-	g.Costs.observePrefill(fed, g.Clock().Sub(begin).Seconds())
+	g.Costs.observePrefill(best.model, fed, g.Clock().Sub(begin).Seconds())
 	return g, nil
 }
 
@@ -175,20 +182,23 @@ func (g *Goodput) verifyTime(rows int) float64 { return g.Costs.Verify.At(rows) 
 
 // shape is a draft of one DraftTree call.
 type shape struct {
+	model         int // index in Models
 	width, levels int
-	value         float64 // expected E - r·T
+	value         float64 // expected E - r·T, without the time that the model lags behind
+	lag           float64 // seconds for that
 }
 
-// shape returns the best draft after length tokens. Its value is -Inf if none fits.
-func (g *Goodput) shape(length, nodes int) shape {
-	best := shape{value: math.Inf(-1)}
-	for i, w := range g.widths {
-		for d := 1; d <= min(g.Levels, g.room(length, w)); d++ {
-			for size, rows := range g.learnt.Yield.Sizes {
-				seconds := g.Costs.DraftTime(d, w) + g.verifyTime(rows)
-				v := 1 + *g.learnt.Yield.gain(i, d, size) - g.price()*seconds
+// shape returns the best draft of a model after length tokens. Its value is -Inf if none fits.
+func (g *Goodput) shape(model, length, nodes int) shape {
+	d, costs, yield := &g.drafts[model], &g.Costs.Drafts[model], &g.learnt.Models[model].Yield
+	best := shape{model: model, value: math.Inf(-1), lag: costs.LagTime(length - d.Consumed)}
+	for i, w := range d.widths {
+		for levels := 1; levels <= min(g.Levels, d.Levels(length, w)); levels++ {
+			for size, rows := range yield.Sizes {
+				seconds := costs.Time(levels, w) + g.verifyTime(rows)
+				v := 1 + *yield.gain(i, levels, size) - g.price()*seconds
 				if rows <= nodes && v > best.value {
-					best = shape{width: w, levels: d, value: v}
+					best.width, best.levels, best.value = w, levels, v
 				}
 			}
 		}
@@ -196,17 +206,9 @@ func (g *Goodput) shape(length, nodes int) shape {
 	return best
 }
 
-// room returns how many levels fit the draft's cache after length tokens. The last level takes no slots.
-func (g *Goodput) room(length, width int) int {
-	if length > g.Model.Limits().Context {
-		return 0
-	}
-	return 1 + (g.Model.Limits().Context-length)/width
-}
-
 func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
 	g.round++
-	g.proposed, g.usedModel, g.exploring = true, false, false
+	g.proposed, g.used, g.exploring = true, shape{}, false
 	g.history.extend(seq)
 	g.draft = spec.Draft{}
 	c := &g.candidates
@@ -214,13 +216,11 @@ func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spe
 	c.score(&g.history, g.learnt, b.Levels)
 	g.ladder = ladder(g.ladder, b.Nodes)
 	rows, value := g.best()
-	if g.Model != nil {
-		if s, ok := g.choose(len(seq), value, b); ok {
-			if err := g.grow(ctx, seq, s, b); err != nil {
-				return nil, err
-			}
-			rows, _ = g.best()
+	if s, ok := g.choose(len(seq), value, b); ok {
+		if err := g.grow(ctx, seq, s, b); err != nil {
+			return nil, err
 		}
+		rows, _ = g.best()
 	}
 	g.draft.Tree = c.build(rows)
 	return &g.draft, nil
@@ -229,49 +229,70 @@ func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spe
 // best returns how many rows of the candidates to verify, and the value of that.
 func (g *Goodput) best() (rows int, value float64) {
 	n := 1 // without a draft, the sizes whose complete loss the budget of lookups covers
-	for n < len(g.ladder) && (g.usedModel ||
+	for n < len(g.ladder) && (g.used.width > 0 ||
 		g.verifyTime(g.ladder[n])-g.verifyTime(1) <= g.lookupBudget*g.Costs.plainTime()) {
 		n++
 	}
 	return g.candidates.best(g.ladder[:n], g.price(), g.verifyTime)
 }
 
-// choose decides whether to draft, and in which shape. value is that of the round without the draft model.
-func (g *Goodput) choose(length int, value float64, b spec.Budget) (shape, bool) {
+// choose decides whether to draft, by which model and in which shape. value is that of the round without a model.
+func (g *Goodput) choose(length int, value float64, b spec.Budget) (best shape, drafts bool) {
 	if b.Levels < 1 {
-		return shape{}, false
+		return best, false
 	}
-	s := g.shape(length, b.Nodes)
-	if math.IsInf(s.value, -1) {
-		return s, false
+	var room [MostModels]shape
+	shapes := room[:0]
+	for i, m := range g.Models {
+		if m == nil {
+			continue
+		}
+		s := g.shape(i, length, b.Nodes)
+		if math.IsInf(s.value, -1) {
+			continue
+		}
+		s.levels = min(s.levels, b.Levels)
+		shapes = append(shapes, s)
+		if v := s.value - g.price()*s.lag/horizon; g.learnt.Models[i].Loss < mostLoss/g.modelCount && v > value {
+			best, value, drafts = s, v, true
+		}
 	}
-	s.levels = min(s.levels, b.Levels)
-	lag := g.Costs.LagTime(length - g.sequence.Consumed)
-	if g.learnt.Loss < mostLoss && s.value-g.price()*lag/horizon > value {
-		return s, true
+	// The estimates advise against the other models. They age, so the one that drafted last longest ago is tried within
+	// the exploration budget.
+	oldest := -1
+	for i, s := range shapes {
+		if (!drafts || s.model != best.model) &&
+			(oldest < 0 || g.drafts[s.model].last < g.drafts[shapes[oldest].model].last) {
+			oldest = i
+		}
 	}
-	// The estimates advise against the draft. They age, so it is tried within the exploration budget.
-	loss := max(0, value-s.value)/g.price() + lag
-	g.exploring = g.Costs.explored+loss <= explorationShare*g.Costs.spent+firstExploration*g.Costs.plainTime()
-	return s, g.exploring
+	if oldest >= 0 {
+		s := shapes[oldest]
+		loss := max(0, value-s.value)/g.price() + s.lag
+		if g.Costs.explored+loss <= explorationShare*g.Costs.spent+firstExploration*g.Costs.plainTime() {
+			g.exploring = true
+			return s, true
+		}
+	}
+	return best, drafts
 }
 
 // grow drafts: one DraftTree call, then level by level while the next level promises more than it costs.
 func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b spec.Budget) error {
-	begin := g.Clock()
-	fed, err := g.sequence.Follow(ctx, seq, 2, nil)
+	d, begin := &g.drafts[s.model], g.Clock()
+	fed, err := d.Follow(ctx, seq, 2, nil)
 	if err != nil {
 		return err
 	}
-	levels, err := g.Model.DraftTree(ctx, spec.DraftRequest{
-		Pending: seq[g.sequence.Consumed:], Depth: s.levels - 1, K: s.width, Coupled: g.coupled, Sampling: g.sampling,
+	levels, err := d.Model.DraftTree(ctx, spec.DraftRequest{
+		Pending: seq[d.Consumed:], Depth: s.levels - 1, K: s.width, Coupled: g.coupled, Sampling: g.sampling,
 	})
 	if err != nil {
 		return err
 	}
-	g.usedModel, g.width, g.levels, g.grows = true, s.width, s.levels, 0
-	g.Costs.observeDraft(fed, s.levels, s.width, g.Clock().Sub(begin).Seconds())
-	if err := g.sequence.Advance(seq); err != nil {
+	g.used, g.grows, d.last = s, 0, g.round
+	g.Costs.observeDraft(s.model, fed, s.levels, s.width, g.Clock().Sub(begin).Seconds())
+	if err := d.Advance(seq); err != nil {
 		return err
 	}
 	if len(levels) != s.levels {
@@ -280,14 +301,14 @@ func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b spec.Budget)
 	if err := g.weigh(seq, levels, b); err != nil {
 		return err
 	}
-	most := min(g.Levels, b.Levels, g.room(len(seq), s.width))
+	most := min(g.Levels, b.Levels, d.Levels(len(seq), s.width))
 	for len(levels) < most && g.promising(len(levels), s) {
 		begin := g.Clock()
-		if levels, err = g.Model.Grow(ctx, 1); err != nil {
+		if levels, err = d.Model.Grow(ctx, 1); err != nil {
 			return err
 		}
 		g.grows++
-		g.Costs.observeGrow(s.width, g.Clock().Sub(begin).Seconds())
+		g.Costs.observeGrow(s.model, s.width, g.Clock().Sub(begin).Seconds())
 		if err := g.weigh(seq, levels, b); err != nil {
 			return err
 		}
@@ -295,14 +316,19 @@ func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b spec.Budget)
 	g.draft.Levels = levels
 	// The floor lets the profile follow the text. Without it, TestNeverSlowerThanPlainAndCloseToTheBest's worlds whose
 	// draft comes and goes fall by 2 to 3 %. The first weight is held by TestImprovedDraftIsUsedAgain.
-	g.candidates.survey(&g.learnt.Yield, s.width, len(levels), max(1/(1.6+g.learnt.Yield.Seen), 0.1))
+	yield := &g.learnt.Models[s.model].Yield
+	g.candidates.survey(yield, s.width, len(levels), max(1/(1.6+yield.Seen), 0.1))
 	return nil
 }
 
 // weigh makes candidates of the levels and of the lookups after them.
 func (g *Goodput) weigh(seq []int32, levels []spec.Level, b spec.Budget) error {
 	g.candidates.reset(seq[len(seq)-1])
-	if err := g.candidates.levels(levels, g.C2T); err != nil {
+	c2t := g.C2T
+	if g.used.model != SmallDraft {
+		c2t = nil
+	}
+	if err := g.candidates.levels(g.used.model, levels, c2t); err != nil {
 		return err
 	}
 	g.candidates.score(&g.history, g.learnt, b.Levels)
@@ -316,14 +342,14 @@ func (g *Goodput) promising(levels int, s shape) bool {
 	gain := c.frontier(levels-1, s.width) * levelReach(s.width)
 	rows, _ := c.best(g.ladder, g.price(), g.verifyTime)
 	more := g.verifyTime(min(rows+1, g.Nodes)) - g.verifyTime(rows)
-	return gain > g.price()*(g.Costs.GrowTime(s.width)+more)
+	return gain > g.price()*(g.Costs.Drafts[s.model].GrowTime(s.width)+more)
 }
 
 func (g *Goodput) Commit(path []int32) error {
-	if !g.usedModel {
+	if g.used.width == 0 {
 		return nil
 	}
-	return g.sequence.CommitBeams(g.candidates.accepted(path))
+	return g.drafts[g.used.model].CommitBeams(g.candidates.accepted(path))
 }
 
 // Observe implements Observer: it updates the costs and the acceptance estimates.
@@ -342,19 +368,22 @@ func (g *Goodput) Observe(e *spec.Event) {
 	plain, tokens := g.Costs.plainTime(), float64(len(e.Tokens))
 	// A round is charged its expected time, without noise from other processes. Held by TestBusyMachinesDoNotMislead.
 	expected := g.verifyTime(e.Tree.Len())
-	if g.usedModel {
-		expected += g.Costs.DraftTime(g.levels, g.width) + float64(g.grows)*g.Costs.GrowTime(g.width)
+	var model *modelEstimate
+	if s := g.used; s.width > 0 {
+		costs := &g.Costs.Drafts[s.model]
+		expected += costs.Time(s.levels, s.width) + float64(g.grows)*costs.GrowTime(s.width)
+		model = &g.learnt.Models[s.model]
 	}
 	passes := expected / plain
-	if !g.usedModel {
+	if model == nil {
 		g.lookupBudget = min(g.lookupBudget+lookupRefill+tokens-passes, lookupLoss)
 	}
 	took := e.Draft.Seconds() + verify + host
 	g.Costs.spent += took
 	if g.exploring {
-		g.learnt.explored(tokens, passes)
-		g.Costs.explored += max(0, took-plain*tokens)
+		model.explored(tokens, passes)
+		g.Costs.explored += max(0, took-plain*tokens/max(g.learnt.speed(), 1))
 		return
 	}
-	g.learnt.ran(tokens, passes, g.usedModel)
+	g.learnt.ran(tokens, passes, model)
 }

@@ -42,6 +42,15 @@ func regimes() []regime {
 			}
 		}}
 	}
+	// beside adds a second draft of another skill, whose passes cost as head says.
+	beside := func(r regime, head times, skill func(int) float64) regime {
+		return regime{r.name, func(seed uint64) *world {
+			w := r.make(seed)
+			w.head = &world{seed: seed, vocab: w.vocab, skill: skill, period: w.period, times: head}
+			return w
+		}}
+	}
+	light := with(gpu, func(t *times) { t.root, t.level = 0.12, 0.06 })
 	steep := with(gpu, func(t *times) { t.verify = line(0.3) })
 	return []regime{
 		simple("good draft", gpu, steady(0.8), 0, 0),
@@ -79,6 +88,18 @@ func regimes() []regime {
 			}
 			return 0.05
 		}, 0.2, 0),
+		beside(simple("better head", gpu, steady(0.5), 0, 0), gpu, steady(0.8)),
+		beside(simple("cheaper head", gpu, steady(0.6), 0, 0), light, steady(0.6)),
+		beside(simple("cheap, bad head", gpu, steady(0.8), 0, 0), light, steady(0.1)),
+		beside(simple("hopeless draft, good head", gpu, steady(0.02), 0.5, 0), gpu, steady(0.7)),
+		beside(simple("hopeless draft and head", gpu, steady(0.02), 0.5, 0), gpu, steady(0.02)),
+		beside(simple("draft and head, steep verify", steep, steady(0.5), 0.2, 0), light, steady(0.6)),
+		beside(simple("head turns good", gpu, steady(0.5), 0, 0), gpu, func(n int) float64 {
+			if n < 200 {
+				return 0.05
+			}
+			return 0.85
+		}),
 	}
 }
 
@@ -118,7 +139,7 @@ func autoParts(w *world) func(*worldDraft) spec.Parts {
 	costs := NewCosts()
 	w.measure(costs)
 	return func(d *worldDraft) spec.Parts {
-		g := &Goodput{Model: d, Costs: costs, Levels: 6, Width: 4, Nodes: 16, Clock: d.clock}
+		g := &Goodput{Models: w.models(), Costs: costs, Levels: 6, Width: 4, Nodes: 16, Clock: d.clock}
 		return spec.Parts{Drafter: g, Policy: g}
 	}
 }
@@ -135,13 +156,20 @@ func (r regime) compare(seeds []uint64, requests, tokens int) (auto, plain, best
 		return float64(len(seeds)) / time
 	}
 	auto = mean(autoParts)
-	for _, c := range fixed() {
-		speed := mean(func(*world) func(*worldDraft) spec.Parts { return fixedParts(c) })
-		if c.name == "none" {
-			plain = speed
-		}
-		if speed > best {
-			best, name = speed, c.name
+	for i := range r.make(0).drafts() {
+		for _, c := range fixed() {
+			speed := mean(func(w *world) func(*worldDraft) spec.Parts {
+				return func(d *worldDraft) spec.Parts {
+					d.as = w.drafts()[i]
+					return fixedParts(c)(d)
+				}
+			})
+			if c.name == "none" {
+				plain = speed
+			}
+			if speed > best {
+				best, name = speed, c.name
+			}
 		}
 	}
 	return auto, plain, best, name

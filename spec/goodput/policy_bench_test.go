@@ -7,6 +7,7 @@ import (
 
 	"foretoken/spec"
 	"foretoken/spec/adapt"
+	"foretoken/spec/draft"
 	"foretoken/spec/spectest"
 )
 
@@ -72,13 +73,14 @@ func BenchmarkPolicies(b *testing.B) {
 	costs := NewCosts()
 	costs.observeVerify(1, 0.02)
 	a := costs.acceptance("greedy match")
-	a.Yield.ready([]int{1, 2, 4}, 5, RowBuckets())
+	yield := &a.Models[0].Yield
+	yield.ready([]int{1, 2, 4}, 5, RowBuckets())
 	var c candidates
 	var tree *spec.Tree
 	ends := ladder(nil, 16)
 	each("goodput tree", func() error {
 		c.reset(root)
-		if err := c.levels(levels, nil); err != nil {
+		if err := c.levels(0, levels, nil); err != nil {
 			return err
 		}
 		c.score(&h, a, 6)
@@ -87,9 +89,10 @@ func BenchmarkPolicies(b *testing.B) {
 		return nil
 	})
 	each("goodput shape", func() error {
-		g := Goodput{Model: spectest.NewDraft(target, 1024, 0.4), Costs: costs, Levels: 5, learnt: a,
-			widths: []int{1, 2, 4}}
-		if s := g.shape(len(seq), 16); s.levels == 0 {
+		g := Goodput{Costs: costs, Levels: 5, learnt: a, drafts: [MostModels]drafting{{
+			Sequence: draft.Sequence{Model: spectest.NewDraft(target, 1024, 0.4)}, widths: []int{1, 2, 4},
+		}}}
+		if s := g.shape(0, len(seq), 16); s.levels == 0 {
 			b.Fatal("no draft was chosen")
 		}
 		return nil
@@ -105,9 +108,9 @@ func BenchmarkPolicies(b *testing.B) {
 	tokens := []int32{out[0].Token}
 	each("learn", func() error {
 		c.learn(a, tokens)
-		c.survey(&a.Yield, 4, 5, 0.1)
+		c.survey(yield, 4, 5, 0.1)
 		costs.observeVerify(8, 0.03)
-		costs.observeDraft(0, 5, 4, 0.01)
+		costs.observeDraft(0, 0, 5, 4, 0.01)
 		costs.observeHost(time.Millisecond.Seconds())
 		return nil
 	})

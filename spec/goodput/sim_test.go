@@ -23,6 +23,8 @@ type world struct {
 	boast float64
 	times times
 	noise float64 // standard deviation of the ln of each time
+	// head, unless nil, says how good and how fast a second draft is, by the fields that speak of drafts.
+	head *world
 	// busy is the factor that other processes put on all times at a moment; nil: 1.
 	busy func(now time.Duration) float64
 
@@ -41,6 +43,9 @@ type times struct {
 	feed     float64                // prefill of a token; each 64 take a root more
 	drifting float64                // growth of all times over 1000 tokens, as a share
 }
+
+// pass is the time of a level of so many beams.
+func (t *times) pass(beams int) float64 { return t.level + float64(beams-1)*t.beam }
 
 func (w *world) clock() time.Time { return time.Unix(0, 0).Add(w.now) }
 
@@ -182,6 +187,7 @@ func (t *worldTarget) Commit(path []int32) error {
 type worldDraft struct {
 	spectest.PartialDraft
 	*world
+	as *world // how good and how fast it is
 	text
 	k      int
 	levels []spec.Level
@@ -196,7 +202,7 @@ func (d *worldDraft) Limits() spec.Limits {
 }
 func (d *worldDraft) Prefill(_ context.Context, tokens []int32, _ func(int)) error {
 	d.add(tokens...)
-	d.spend(d.times.root*math.Ceil(float64(len(tokens))/64)+d.times.feed*float64(len(tokens)), d.n)
+	d.spend(d.as.times.root*math.Ceil(float64(len(tokens))/64)+d.as.times.feed*float64(len(tokens)), d.n)
 	return nil
 }
 
@@ -208,7 +214,7 @@ func (d *worldDraft) DraftTree(_ context.Context, r spec.DraftRequest) ([]spec.L
 	for range r.Depth {
 		d.expand(d.best())
 	}
-	d.spend(d.times.root+float64(r.Depth)*(d.times.level+float64(r.K-1)*d.times.beam), d.n)
+	d.spend(d.as.times.root+float64(r.Depth)*d.as.times.pass(r.K), d.n)
 	return d.levels, nil
 }
 
@@ -216,13 +222,13 @@ func (d *worldDraft) Grow(_ context.Context, passes int) ([]spec.Level, error) {
 	for range passes {
 		d.expand(d.best())
 	}
-	d.spend(d.times.sync+float64(passes)*(d.times.level+float64(d.k-1)*d.times.beam), d.n)
+	d.spend(d.as.times.sync+float64(passes)*d.as.times.pass(d.k), d.n)
 	return d.levels, nil
 }
 
 func (d *worldDraft) Expand(_ context.Context, beams []int32) ([]spec.Level, error) {
 	d.expand(beams)
-	d.spend(d.times.sync+d.times.level+float64(len(beams)-1)*d.times.beam, d.n)
+	d.spend(d.as.times.sync+d.as.times.pass(len(beams)), d.n)
 	return d.levels, nil
 }
 
@@ -250,7 +256,7 @@ func (d *worldDraft) expand(beams []int32) {
 func (d *worldDraft) propose() {
 	var l spec.Level
 	for b, p := range d.beams {
-		tokens, logQ := d.guesses(p, d.k)
+		tokens, logQ := d.as.guesses(p, d.k)
 		for i := range tokens {
 			l.Candidates = append(l.Candidates, spec.Candidate{Token: tokens[i], LogQ: logQ[i], Beam: int32(b)})
 		}
@@ -265,6 +271,22 @@ func (d *worldDraft) Commit(beams []int32) error {
 	return nil
 }
 
+// drafts says what each draft is like.
+func (w *world) drafts() []*world {
+	if w.head == nil {
+		return []*world{w}
+	}
+	return []*world{w, w.head}
+}
+
+// models returns the drafts.
+func (w *world) models() (all Models) {
+	for i, as := range w.drafts() {
+		all[i] = &worldDraft{world: w, as: as}
+	}
+	return all
+}
+
 // measure runs Costs.Measure in the world without noise.
 func (w *world) measure(costs *Costs) {
 	quiet := *w
@@ -273,16 +295,20 @@ func (w *world) measure(costs *Costs) {
 		quiet.spend(x, 0)
 		return nil
 	}
-	t := quiet.times
-	pass := func(beams int) float64 { return t.level + float64(beams-1)*t.beam }
-	err := costs.Measure(Probe{
-		Verify:  func(rows int) error { return elapsed(t.verify(rows)) },
-		Draft:   func(levels, beams int) error { return elapsed(t.root + float64(levels-1)*pass(beams)) },
-		Grow:    func() error { return elapsed(t.sync + pass(1)) },
-		Prefill: func(tokens int) error { return elapsed(t.root + t.feed*float64(tokens)) },
-		Clock:   func() float64 { return quiet.now.Seconds() },
-	}, 16, []int{1, 2, 4}, 1e9)
-	if err != nil {
+	probe := Probe{
+		Verify: func(rows int) error { return elapsed(quiet.times.verify(rows)) },
+		Clock:  func() float64 { return quiet.now.Seconds() },
+	}
+	for _, as := range w.drafts() {
+		t := as.times
+		probe.Drafts = append(probe.Drafts, DraftProbe{
+			Widths:  []int{1, 2, 4},
+			Draft:   func(levels, beams int) error { return elapsed(t.root + float64(levels-1)*t.pass(beams)) },
+			Grow:    func() error { return elapsed(t.sync + t.pass(1)) },
+			Prefill: func(tokens int) error { return elapsed(t.root + t.feed*float64(tokens)) },
+		})
+	}
+	if err := costs.Measure(probe, 16, 1e9); err != nil {
 		panic(err)
 	}
 	if costs.Verify.At(4) <= 0 {
@@ -293,7 +319,7 @@ func (w *world) measure(costs *Costs) {
 // run decodes requests and returns the tokens per second of decoding, the draft's prefill included.
 func (w *world) run(parts func(*worldDraft) spec.Parts, requests, tokens int) float64 {
 	var all time.Duration
-	target, draft := &worldTarget{world: w}, &worldDraft{world: w}
+	target, draft := &worldTarget{world: w}, &worldDraft{world: w, as: w}
 	p := parts(draft)
 	p.Verifier, p.Clock = spec.Match{}, w.clock
 	g, err := spec.New(target, p)

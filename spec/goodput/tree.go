@@ -63,8 +63,10 @@ func (c *candidates) find(parent, token int32) int32 {
 	return -1
 }
 
-// levels adds the draft's candidates with the scores of the draft, of c2t unless it is nil, and of an acceptance head.
-func (c *candidates) levels(levels []spec.Level, c2t *spec.C2TClassifier) error {
+// levels adds the candidates of a draft model with the scores of the model, of c2t unless it is nil, and of an
+// acceptance head.
+func (c *candidates) levels(model int, levels []spec.Level, c2t *spec.C2TClassifier) error {
+	offset := ofEachModel * model // of the model's sources
 	for d := range levels {
 		l := &levels[d]
 		c.first = slices.Grow(c.first, 1)[:d+1]
@@ -102,9 +104,9 @@ func (c *candidates) levels(levels []spec.Level, c2t *spec.C2TClassifier) error 
 			x := &c.nodes[n]
 			x.levels, x.joint = int32(d+1), c.nodes[parent].joint*math.Exp(q)
 			x.width = max(x.width, int32(rank+1))
-			x.add(fromDraft, math.Exp(q))
+			x.add(offset+fromDraft, math.Exp(q))
 			if c2t != nil && int(k.Beam) < len(l.Entropies) {
-				x.add(fromC2T, c2t.Confidence(spec.C2TFeatures{
+				x.add(offset+fromC2T, c2t.Confidence(spec.C2TFeatures{
 					Probability: x.joint, Entropy: float64(l.Entropies[k.Beam]), Depth: d + 1,
 				}))
 			}
@@ -116,7 +118,7 @@ func (c *candidates) levels(levels []spec.Level, c2t *spec.C2TClassifier) error 
 		}
 		for b, from := range levels[d-1].Beams { // an acceptance head scores the beams
 			if n := c.first[d-1][from]; n >= 0 && b < len(l.Accepts) && l.Accepts[b] == l.Accepts[b] {
-				c.nodes[n].add(fromHead, float64(l.Accepts[b]))
+				c.nodes[n].add(offset+fromHead, float64(l.Accepts[b]))
 			}
 		}
 	}

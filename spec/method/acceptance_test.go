@@ -63,7 +63,7 @@ func TestAcceptanceTreeStopsWhereDefined(t *testing.T) {
 					c.Threshold, c.Any = h, anyBranch
 					draft := spectest.NewDraft(target, 600, 0.1)
 					draft.Accept = true
-					g, err := New(target, draft, c)
+					g, err := New(target, c, draft)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -114,7 +114,7 @@ func TestAcceptanceChainUnderEveryVerifier(t *testing.T) {
 		c := Config{Drafter: DrafterChain, Verifier: verifier, Adapt: AdaptAcceptance, Depth: 6,
 			Fitted: Fitted{Head: true}}
 		c.Threshold = 0.9
-		g, err := New(target, draft, c)
+		g, err := New(target, c, draft)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,7 +274,7 @@ func TestAcceptanceWithoutAHeadIsAnError(t *testing.T) {
 	target := spectest.NewTarget(&spectest.Script{Vocab: 12, Steps: 1e6}, 100, 64)
 	c := Config{Drafter: DrafterEAGLE2, Verifier: VerifierMatch, Adapt: AdaptAcceptance, Depth: 2, TopK: 2, Nodes: 8,
 		Fitted: Fitted{Head: true}}
-	g, err := New(target, spectest.NewDraft(target, 100, 0), c)
+	g, err := New(target, c, spectest.NewDraft(target, 100, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

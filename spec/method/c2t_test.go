@@ -19,7 +19,7 @@ func TestC2TChainIsTheTreeOfWidthOne(t *testing.T) {
 	tree := Config{Drafter: DrafterEAGLE2, Verifier: VerifierMatch, Adapt: AdaptC2T, Depth: 4, TopK: 1, Nodes: 6,
 		Fitted: Fitted{C2T: spectest.RandomClassifier(4)}}
 	trees := func(c Config) (out []*spec.Tree) {
-		g, err := New(target, spectest.NewDraft(target, 400, 0.1), c)
+		g, err := New(target, c, spectest.NewDraft(target, 400, 0.1))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -142,7 +142,7 @@ func TestEveryCombinationIsLegalOrRefused(t *testing.T) {
 			for _, verifier := range VerifierNames() {
 				name := drafter + " " + policy + " " + verifier
 				want := slices.Contains(legal[drafter+" "+policy], verifier)
-				_, err := New(target, draft, combination(drafter, policy, verifier))
+				_, err := New(target, combination(drafter, policy, verifier), draft)
 				if (err == nil) != want {
 					t.Errorf("%s: %v, want legal: %v", name, err, want)
 				}
@@ -187,7 +187,7 @@ func TestMissingFitsAreRefused(t *testing.T) {
 func TestCombinationsNeedDraftModels(t *testing.T) {
 	target := spectest.NewTarget(&spectest.Script{Vocab: 6, Steps: 1e6}, 96, 64)
 	for _, c := range combinations(nil) {
-		if _, err := New(target, nil, c); (err != nil) != c.UsesDraftModel() {
+		if _, err := New(target, c); (err != nil) != c.UsesDraftModel() {
 			t.Errorf("%s %s %s without a draft: %v", c.Drafter, c.Adapt, c.Verifier, err)
 		}
 	}

@@ -56,7 +56,7 @@ func TestAbortTakesEffectWithinOneRound(t *testing.T) {
 			if in == "emit" {
 				config = Config{Drafter: DrafterNone} // no model but the flaky one
 			}
-			g, err := New(f, spectest.NewDraft(target, 96, 0.2), config)
+			g, err := New(f, config, spectest.NewDraft(target, 96, 0.2))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,7 +104,7 @@ func TestErrorsComeBackAsTheyAre(t *testing.T) {
 		}
 		return nil
 	}}
-	g, err := New(f, nil, Config{Drafter: DrafterNone})
+	g, err := New(f, Config{Drafter: DrafterNone})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestErrorsComeBackAsTheyAre(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	target := spectest.NewTarget(&spectest.Script{Vocab: 6, Steps: 1e6}, 8, 16)
-	g, err := New(target, nil, Config{Drafter: DrafterNone})
+	g, err := New(target, Config{Drafter: DrafterNone})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestPartsAreCheckedAgainstTheModels(t *testing.T) {
 		{target, nil, Config{Drafter: DrafterChain, Depth: 2}, "the chain drafter needs a draft model"},
 		{target, nil, Config{Drafter: "x"}, "unknown drafter"},
 	} {
-		if _, err := New(c.target, c.draft, c.c); err == nil || !strings.HasPrefix(err.Error(), "spec: "+c.want) {
+		if _, err := New(c.target, c.c, c.draft); err == nil || !strings.HasPrefix(err.Error(), "spec: "+c.want) {
 			t.Errorf("%+v: %v, want %q", c.c, err, c.want)
 		}
 	}
@@ -269,7 +269,7 @@ func TestBrokenModelsAreErrors(t *testing.T) {
 	} {
 		target := spectest.NewTarget(&spectest.Script{Vocab: 6, Steps: 1e6}, 96, 16)
 		l.Draft = spectest.NewDraft(target, 96, 0)
-		g, err := New(target, l, c)
+		g, err := New(target, c, l)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -284,7 +284,7 @@ func TestBrokenSampledDraftIsAnError(t *testing.T) {
 	target := spectest.NewTarget(&spectest.Script{Vocab: 6, Steps: 1e6}, 96, 16)
 	for want, l := range map[string]liar{"the draft model drew 2 of 3": {}, "the draft model holds": {extra: 1}} {
 		l.Draft = spectest.NewDraft(target, 96, 0)
-		g, err := New(target, l, Config{Drafter: DrafterChain, Verifier: VerifierRejection, Depth: 3})
+		g, err := New(target, Config{Drafter: DrafterChain, Verifier: VerifierRejection, Depth: 3}, l)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -328,7 +328,7 @@ func TestBrokenTargetsAreErrors(t *testing.T) {
 			"the target answered for 2 of 3"},
 		{hoarder{target}, Config{Drafter: DrafterNone}, "the target holds 2 tokens, want 1"},
 	} {
-		g, err := New(c.target, spectest.NewDraft(target, 96, 0), c.c)
+		g, err := New(c.target, c.c, spectest.NewDraft(target, 96, 0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -349,7 +349,7 @@ func deepen([]spec.Level) []spec.Level {
 func TestProgressCountsBothModels(t *testing.T) {
 	target := spectest.NewTarget(&spectest.Script{Vocab: 6, Steps: 1e6}, 96, 16)
 	var seen []int
-	g, err := New(target, spectest.NewDraft(target, 96, 0), Config{Drafter: DrafterChain, Depth: 2})
+	g, err := New(target, Config{Drafter: DrafterChain, Depth: 2}, spectest.NewDraft(target, 96, 0))
 	if err != nil {
 		t.Fatal(err)
 	}

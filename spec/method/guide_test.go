@@ -174,7 +174,7 @@ func TestGuideErrorsEndGeneration(t *testing.T) {
 	target := spectest.NewTarget(&spectest.Script{Vocab: 5, Steps: 1e6}, 96, 64)
 	for _, guide := range []spec.Guide{failing{shape: wrong}, failing{take: wrong}} {
 		target.Reset()
-		g, err := New(target, nil, Config{Drafter: DrafterNone})
+		g, err := New(target, Config{Drafter: DrafterNone})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,8 +24,8 @@ func TestSampleIsWhatVerifyingGives(t *testing.T) {
 		alone := spectest.NewDraft(target, 400, 0.1)
 		alone.Target = nil
 		rounds, full, at := 0, 0, 0
-		g, err := New(target, draft, Config{Drafter: DrafterEAGLE2, Verifier: VerifierMatch, Depth: 2, TopK: 3,
-			Nodes: 12})
+		g, err := New(target, Config{Drafter: DrafterEAGLE2, Verifier: VerifierMatch, Depth: 2, TopK: 3,
+			Nodes: 12}, draft)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func TestHeteroRounds(t *testing.T) {
 		c := heteroConfig(spread, spreadCoupled)
 		edit(&c)
 		draft := spectest.NewDraft(target, 1000, 0.1)
-		g, err := New(target, draft, c)
+		g, err := New(target, c, draft)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +247,7 @@ func TestHeteroIsRefused(t *testing.T) {
 	c = heteroConfig(spread, spread)
 	c.Fitted.Hetero.Coupled = nil
 	generate := func(s spec.Sampling) error {
-		g, err := New(target, draft, c)
+		g, err := New(target, c, draft)
 		if err != nil {
 			t.Fatal(err)
 		}

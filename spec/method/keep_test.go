@@ -144,7 +144,7 @@ func TestKeptPrefixOfEachModel(t *testing.T) {
 	target.Keeps, draft.Keeps = true, true
 	prompt := []int32{1, 2, 3, 4, 5, 0, 1, 2}
 	run := func(c Config, prompt []int32) spec.Stats {
-		g, err := New(target, draft, c)
+		g, err := New(target, c, draft)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +167,7 @@ func TestKeptPrefixOfEachModel(t *testing.T) {
 	// A prompt longer than the draft's context empties it.
 	short := spectest.NewDraft(target, 6, 0.2)
 	short.Keeps = true
-	g, err := New(target, short, chain)
+	g, err := New(target, chain, short)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,13 +4,13 @@ package method
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 
 	"foretoken/spec"
 	"foretoken/spec/adapt"
 	"foretoken/spec/draft"
+	"foretoken/spec/goodput"
 )
 
 // Method is a way to decode by name: a drafter with what adapts and verifies it, in the settings of its source.
@@ -275,7 +275,7 @@ type drafter struct {
 }
 
 // partsFunc sets the Drafter of parts that have a Verifier and, if something adapts the draft, the Policy.
-type partsFunc func(c Config, p *spec.Parts, target spec.Target, model spec.DraftModel) error
+type partsFunc func(c Config, p *spec.Parts, target spec.Target, m goodput.Models) error
 
 // The table of drafters. EAGLE-2's defaults are d=5, k=10, N=60; prompt lookup drafts 10 tokens after n-grams of 2
 // to 1; llama.cpp's n-grams have 12 tokens and draft 48.
@@ -301,7 +301,7 @@ func init() { // not in the declaration: parts reads the table
 			parts: noModel(func(c Config) spec.Drafter { return draft.RecentLookup{Size: c.NgramMax} })},
 		{name: DrafterNgramMap, settings: Config{Depth: 48, NgramMax: 12}, bounds: tokens, budget: chainBudget,
 			parts: noModel(func(c Config) spec.Drafter { return draft.MapLookup{Size: c.NgramMax} })},
-		{DrafterAuto, false, Config{Depth: 5, TopK: 4, Nodes: 16}, tree, checkAuto, autoBudget, true, DraftWidths, 0,
+		{DrafterAuto, false, Config{Depth: 5, TopK: 4, Nodes: 16}, tree, nil, autoBudget, true, DraftWidths, 0,
 			autoParts},
 	}
 }
@@ -314,14 +314,6 @@ var (
 func checkShape(c *Config) error { return validateShape(c.Shape) }
 
 func checkNgram(c *Config) error { return inRange(NgramMin.Name, c.NgramMin, 1, c.NgramMax) }
-
-func checkAuto(c *Config) error {
-	if c.Source == SourceEAGLE3 {
-		return errors.New("spec: the auto drafter weighs the draft model's costs, not an EAGLE-3 head's; " +
-			"use source model, or another drafter")
-	}
-	return nil
-}
 
 func chainBudget(c *Config) spec.Budget { return spec.ChainBudget(c.Depth) }
 

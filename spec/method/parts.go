@@ -10,28 +10,39 @@ import (
 	"foretoken/spec/goodput"
 )
 
-// New builds a generator as the config says. model is the draft model and may be nil where the drafter needs none.
-func New(target spec.Target, model spec.DraftModel, c Config) (*spec.Generator, error) {
-	p, err := c.Parts(target, model)
+// New builds a generator as the config says; see Config.Parts.
+func New(target spec.Target, c Config, drafts ...spec.DraftModel) (*spec.Generator, error) {
+	p, err := c.Parts(target, drafts...)
 	if err != nil {
 		return nil, err
 	}
 	return spec.New(target, p)
 }
 
-// Parts builds what the config names for a pair of models and refuses settings beyond their limits. model is the
-// draft model or head that Source names; it may be nil where UsesDraftModel is false. A chain to be verified by what
-// it was drawn from is sampled, and ranked otherwise.
-func (c Config) Parts(target spec.Target, model spec.DraftModel) (spec.Parts, error) {
+// modelOf is the model that a config's drafter uses, where it uses one; nil: there is none.
+func modelOf(c *Config, m goodput.Models) spec.DraftModel {
+	if c.Source == SourceEAGLE3 {
+		return m[goodput.EAGLE3]
+	}
+	return m[goodput.SmallDraft]
+}
+
+// Parts builds what the config names for a target and its drafts and refuses settings beyond their limits. drafts are
+// the draft model and the EAGLE-3 head; either may be nil or missing. Auto weighs both unless Source names one; other
+// drafters use what Source names. A chain to be verified by what it was drawn from is sampled, and ranked otherwise.
+func (c Config) Parts(target spec.Target, drafts ...spec.DraftModel) (spec.Parts, error) {
 	if err := c.Validate(); err != nil {
 		return spec.Parts{}, err
 	}
+	var m goodput.Models
+	copy(m[:], drafts)
 	b := c.Budget()
 	if rows := target.Limits().MaxRows; b.Nodes > rows {
 		return spec.Parts{}, fmt.Errorf("spec: %d nodes a round, but the target verifies at most %d in one pass",
 			b.Nodes, rows)
 	}
 	if c.UsesDraftModel() {
+		model := modelOf(&c, m)
 		if model == nil {
 			return spec.Parts{}, fmt.Errorf("spec: the %s drafter needs a draft model", c.Drafter)
 		}
@@ -40,9 +51,13 @@ func (c Config) Parts(target spec.Target, model spec.DraftModel) (spec.Parts, er
 				min(lim.TopK, lim.MaxRows))
 		}
 	}
-	p := spec.Parts{Policy: spec.Fixed(b), Model: model, Verifier: verifierNamed(c.Verifier).build(c),
-		Lossy: c.Exactness() == Lossy}
-	if err := drafterNamed(c.Drafter).parts(c, &p, target, model); err != nil {
+	p := spec.Parts{Policy: spec.Fixed(b), Verifier: verifierNamed(c.Verifier).build(c), Lossy: c.Exactness() == Lossy}
+	for _, model := range m {
+		if model != nil {
+			p.Models = append(p.Models, model)
+		}
+	}
+	if err := drafterNamed(c.Drafter).parts(c, &p, target, m); err != nil {
 		return spec.Parts{}, err
 	}
 	return p, nil
@@ -50,21 +65,26 @@ func (c Config) Parts(target spec.Target, model spec.DraftModel) (spec.Parts, er
 
 // noModel builds the parts of a drafter that needs no model.
 func noModel(drafter func(c Config) spec.Drafter) partsFunc {
-	return func(c Config, p *spec.Parts, _ spec.Target, _ spec.DraftModel) error {
+	return func(c Config, p *spec.Parts, _ spec.Target, _ goodput.Models) error {
 		p.Drafter = drafter(c)
 		return nil
 	}
 }
 
-func shapeParts(c Config, p *spec.Parts, _ spec.Target, model spec.DraftModel) error {
-	p.Drafter = &draft.ShapedTree{Model: model, Shape: c.Shape, Drawn: c.Samples(),
+func shapeParts(c Config, p *spec.Parts, _ spec.Target, m goodput.Models) error {
+	p.Drafter = &draft.ShapedTree{Model: modelOf(&c, m), Shape: c.Shape, Drawn: c.Samples(),
 		Uncoupled: c.uncoupled()}
 	return nil
 }
 
-func autoParts(c Config, p *spec.Parts, target spec.Target, model spec.DraftModel) error {
+func autoParts(c Config, p *spec.Parts, target spec.Target, m goodput.Models) error {
+	for i := range m {
+		if c.Source != "" && Sources()[i] != c.Source {
+			m[i] = nil
+		}
+	}
 	g := &goodput.Goodput{
-		Model:     model,
+		Models:    m,
 		Costs:     c.Fitted.Costs,
 		C2T:       c.Fitted.C2T,
 		Levels:    c.Depth + 1,
@@ -78,8 +98,8 @@ func autoParts(c Config, p *spec.Parts, target spec.Target, model spec.DraftMode
 }
 
 // treeParts sets the drafter of EAGLE-2's tree, the adapter's where it has one.
-func treeParts(c Config, p *spec.Parts, _ spec.Target, model spec.DraftModel) error {
-	tree := adapterNamed(c.Adapt).tree
+func treeParts(c Config, p *spec.Parts, _ spec.Target, m goodput.Models) error {
+	tree, model := adapterNamed(c.Adapt).tree, modelOf(&c, m)
 	if tree == nil {
 		p.Drafter = &draft.TreeDrafter{Model: model, Uncoupled: c.uncoupled()}
 		return nil
@@ -176,7 +196,8 @@ func (c Config) uncoupled() bool {
 }
 
 // chainParts sets the drafter of a chain and the rule that ends it.
-func chainParts(c Config, p *spec.Parts, _ spec.Target, model spec.DraftModel) error {
+func chainParts(c Config, p *spec.Parts, _ spec.Target, m goodput.Models) error {
+	model := modelOf(&c, m)
 	var rule draft.ChainRule
 	if a := adapterNamed(c.Adapt); a.chain != nil {
 		rule = a.chain(c, p.Verifier)

@@ -36,7 +36,7 @@ func TestJointDistributionOfThreeTokens(t *testing.T) {
 			{Drafter: DrafterChain, Verifier: VerifierRejection, Depth: 4},
 			{Drafter: DrafterEAGLE2, Depth: 1, TopK: 2, Nodes: 5},
 		} {
-			g, err := New(target, draft, c)
+			g, err := New(target, c, draft)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -26,7 +26,7 @@ var roundConfigs = map[string]Config{
 
 // generateBrisk makes tokens with a config until each, called after every round, says that it is enough.
 func generateBrisk(t testing.TB, c Config, tokens int, each func(round int) (done bool)) {
-	g, err := New(spectest.NewBrisk(tokens+64), spectest.NewBrisk(tokens+64), c)
+	g, err := New(spectest.NewBrisk(tokens+64), c, spectest.NewBrisk(tokens+64))
 	if err != nil {
 		t.Fatal(err)
 	}
