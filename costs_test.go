@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"foretoken/models/demo"
 	"foretoken/spec/goodput"
@@ -77,6 +78,40 @@ func TestAutoEqualsPlain(t *testing.T) {
 	}
 	if !s.measured.Measured(16, goodput.SmallDraft, goodput.EAGLE3) {
 		t.Error("not all passes were measured")
+	}
+}
+
+// TestCostsAreMeasuredWhileIdle leaves a lean session on the CPU alone until the passes are timed. Where a request came
+// first, a conversation may go on from its text, and measuring is left to the first request of auto.
+func TestCostsAreMeasuredWhileIdle(t *testing.T) {
+	measured := func(s *Session) *goodput.Costs {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.measured
+	}
+	s := demoSessionWith(t, "cpu", Options{Lean: true})
+	for deadline := time.Now().Add(time.Minute); measured(s) == nil; time.Sleep(idle / 10) {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing was measured")
+		}
+	}
+	costs := measured(s)
+	if r := DefaultRequest(); !s.measuredFor(costs, r.Config()) {
+		t.Errorf("measured %+v", costs)
+	}
+	if _, err := s.Generate(context.Background(), "func", Request{Policy: "auto", MaxTokens: 4}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if measured(s) != costs {
+		t.Error("the first request measured again")
+	}
+	used := demoSession(t, "cpu")
+	if _, err := used.Generate(context.Background(), "func", Request{Policy: "none", MaxTokens: 4}, nil); err != nil {
+		t.Fatal(err)
+	}
+	used.warmUpIdle()
+	if measured(used) != nil || used.target.Len() == 0 {
+		t.Error("measuring took away the text of a request")
 	}
 }
 

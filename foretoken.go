@@ -46,8 +46,9 @@ type Options struct {
 	// EAGLE3 is an EAGLE-3 head's safetensors file and EAGLE3Config its config.json, to
 	// draft from the target's features; nil: none.
 	EAGLE3, EAGLE3Config gguf.Source
-	// Lean has Open return when plain decoding can begin. What drafting needs is compiled in the background;
-	// until it is there auto decodes plainly and other methods wait. Ignored with an EAGLE-3 head.
+	// Lean has Open return when plain decoding can begin. What drafting needs is compiled and measured in the
+	// background, while no request runs; until it is compiled auto decodes plainly and other methods wait. With an
+	// EAGLE-3 head, and on the CPU, only the measuring is left for the background.
 	Lean bool
 	// Progress receives the steps of loading, and of reloading after a loss.
 	Progress func(Progress)

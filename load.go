@@ -66,6 +66,9 @@ func (s *Session) load(ctx context.Context, tuning map[string]map[string]string)
 	if err == nil {
 		s.state = ready
 	}
+	if err == nil && s.options.Lean {
+		go s.warmUpIdle()
+	}
 	return err
 }
 

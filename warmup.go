@@ -132,12 +132,16 @@ func (s *Session) advance() (bool, error) {
 	return true, nil
 }
 
-// warmUpIdle warms the session up while it serves no request.
+// warmUpIdle warms the session up while it serves no request, and times the passes that auto decides by.
 func (s *Session) warmUpIdle() {
 	time.Sleep(idle)
 	for {
 		s.mu.Lock()
 		done, err := s.advance()
+		if done && s.measured == nil && s.target.Len() == 0 { // measuring empties the caches
+			r := DefaultRequest()
+			err = s.ensureCosts(context.Background(), &r)
+		}
 		wait := s.state == plain && s.warmup.phase == compiling
 		compiled := s.warmup.compiling
 		s.mu.Unlock()
