@@ -56,7 +56,7 @@ func (c *Calibrations) Parse(file string, data []byte) error {
 	case KindSet:
 		var set setFile
 		if err := json.Unmarshal(data, &set); err != nil {
-			return fmt.Errorf("foretoken: %s: field calibrations is not a list: %.300v", file, err)
+			return fmt.Errorf("foretoken: %s: %w", file, spec.JSONError(err, &set))
 		}
 		for i, one := range set.Calibrations {
 			name := fmt.Sprintf("%s, calibration %d", file, i+1)

@@ -1,11 +1,13 @@
 package foretoken
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"foretoken/models/grammar"
 	"foretoken/spec"
@@ -81,31 +83,23 @@ func (c *Constraints) check() error {
 	if grammars > 1 {
 		return fmt.Errorf("foretoken: of grammar, json_schema and json_object only one can be asked for")
 	}
-	for _, p := range []struct {
-		name  string
-		value float64
-	}{{"frequency_penalty", c.FrequencyPenalty}, {"presence_penalty", c.PresencePenalty}} {
-		if !(p.value >= -2 && p.value <= 2) {
-			return fmt.Errorf("foretoken: %s is %v, want -2 to 2", p.name, p.value)
-		}
-	}
 	for id, b := range c.LogitBias {
-		if !(b >= -100 && b <= 100) {
-			return fmt.Errorf("foretoken: logit_bias of token %d is %v, want -100 to 100", id, b)
+		if !spec.LimitBias.Holds(float64(b)) {
+			return spec.Refuse("logit_bias", "of token %d is %v, want %s", id, b, spec.LimitBias.Want())
 		}
 	}
 	if len(c.LogitBias) > mostBiases {
-		return fmt.Errorf("foretoken: logit_bias names %d tokens, at most %d", len(c.LogitBias), mostBiases)
+		return spec.Refuse("logit_bias", "names %d tokens, want at most %d", len(c.LogitBias), mostBiases)
 	}
-	return nil
+	return cmp.Or(spec.LimitFrequency.Check(c.FrequencyPenalty), spec.LimitPresence.Check(c.PresencePenalty))
 }
 
 // mostBiases is the most tokens with a bias, as in OpenAI's API, rounded up.
 const mostBiases = 1024
 
 // errNoContinuation reports a grammar that the vocabulary cannot follow.
-var errNoContinuation = errors.New("foretoken: no token of the model's vocabulary continues the text as the grammar " +
-	"wants it")
+var errNoContinuation = ofKind(ErrRequest, errors.New("foretoken: no token of the model's vocabulary continues the "+
+	"text as the grammar wants it"))
 
 // grammar returns the grammar, nil without one. It is compiled unless Compile did so.
 func (c *Constraints) grammar(ctx context.Context) (*grammar.Grammar, error) {
@@ -115,13 +109,24 @@ func (c *Constraints) grammar(ctx context.Context) (*grammar.Grammar, error) {
 	}
 	switch {
 	case c.Grammar != "":
-		return grammar.ParseGBNF(ctx, c.Grammar)
+		g, err := grammar.ParseGBNF(ctx, c.Grammar)
+		return g, ofField("grammar", err)
 	case len(c.JSONSchema) > 0:
-		return grammar.FromSchema(ctx, c.JSONSchema)
+		g, err := grammar.FromSchema(ctx, c.JSONSchema)
+		return g, ofField("json_schema", err)
 	case c.JSONObject:
 		return grammar.JSON(true), nil
 	}
 	return nil, nil
+}
+
+// ofField names the field of an error of package grammar; nil stays nil.
+func ofField(field string, err error) error {
+	if err == nil {
+		return nil
+	}
+	reason := "cannot be used: " + strings.TrimPrefix(err.Error(), "grammar: ")
+	return fmt.Errorf("foretoken: %w", &spec.FieldError{Field: field, Reason: reason, Err: err})
 }
 
 // vocabulary is the tokens' bytes for grammars, made once.

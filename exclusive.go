@@ -67,6 +67,9 @@ func (s *Session) Device() webgpu.Device { return s.dev }
 // Check refuses a request that the session cannot run, with the reason, and records the programs of one that it
 // can.
 func (s *Session) Check(r Request) error {
+	if err := r.validateNumbers(); err != nil {
+		return ofKind(ErrRequest, err)
+	}
 	return s.Exclusive(context.Background(), func(Models) error {
 		_, err := s.compileRequest(&r)
 		return err

@@ -20,6 +20,9 @@ type job struct {
 
 // newJob prepares a request, or refuses it. If the device is lost meanwhile, it reopens the device and prepares again.
 func (s *Session) newJob(ctx context.Context, r *Request) (*job, error) {
+	if err := r.validateNumbers(); err != nil {
+		return nil, ofKind(ErrRequest, err)
+	}
 	if err := s.ensureDevice(ctx); err != nil {
 		return nil, err
 	}
@@ -69,20 +72,12 @@ func (j *job) prepare(ctx context.Context) error {
 
 // check refuses settings beyond the session's models.
 func (s *Session) check(r *Request) error {
-	if r.MaxTokens < 0 {
-		return fmt.Errorf("foretoken: max_tokens is %d, want 0 (no limit) or more", r.MaxTokens)
-	}
-	for i, stop := range r.Stop {
-		if stop == "" {
-			return fmt.Errorf("foretoken: stop string %d is empty", i)
-		}
-	}
 	if r.LogProbs && !r.TellsLogProbs() {
 		return fmt.Errorf("foretoken: the verifier of policy %s leaves its distributions on the device; for "+
 			"log-probabilities use a method that verifies by match, or temperature 0", r.Policy)
 	}
 	if most := s.target.Limits().TopK; r.TopLogProbs > most {
-		return fmt.Errorf("foretoken: top_logprobs is %d, and the session was opened with %d candidates a position",
+		return spec.Refuse("top_logprobs", "is %d, and the session was opened with %d candidates a position",
 			r.TopLogProbs, most)
 	}
 	return nil

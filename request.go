@@ -2,7 +2,6 @@ package foretoken
 
 import (
 	"cmp"
-	"fmt"
 
 	"foretoken/spec"
 	"foretoken/spec/adapt"
@@ -72,18 +71,47 @@ func (r *Request) Config() method.Config {
 	return c
 }
 
-// Validate refuses settings that do not go together, as far as it can without the models and their calibrations.
+// Validate refuses settings beyond their limits and settings that do not go together, as far as it can without the
+// models and their calibrations. It is what JavaScript, the command line and the endpoint refuse by.
 func (r *Request) Validate() error {
-	c := r.Config()
-	c.Fitted = anyFitted
-	if err := c.Validate(); err != nil {
+	if err := r.validateNumbers(); err != nil {
 		return err
-	}
-	if r.TopLogProbs < 0 || r.TopLogProbs > 0 && !r.LogProbs {
-		return fmt.Errorf("foretoken: top_logprobs is %d; it needs logprobs and cannot be negative", r.TopLogProbs)
 	}
 	return r.Constraints.Validate()
 }
+
+// validateNumbers is Validate without the constraints, whose grammar may take long to read.
+func (r *Request) validateNumbers() error {
+	c := r.Config()
+	c.Fitted = anyFitted
+	s := r.Sampling()
+	if err := cmp.Or(method.CheckName("policy", r.Policy, method.Names()), c.Validate(),
+		spec.LimitMaxTokens.Check(float64(r.MaxTokens)), s.Validate(),
+		spec.LimitTopLogProbs.Check(float64(r.TopLogProbs))); err != nil {
+		return err
+	}
+	if r.TopLogProbs > 0 && !r.LogProbs {
+		return spec.Refuse("top_logprobs", "is given without logprobs; set logprobs to true")
+	}
+	if len(r.Stop) > mostStops {
+		return spec.Refuse("stop", "has %d strings, want at most %d", len(r.Stop), mostStops)
+	}
+	for i, stop := range r.Stop {
+		if stop == "" {
+			return spec.Refuse("stop", "has an empty string at %d: every text would end at once", i)
+		}
+		if len(stop) > mostStopBytes {
+			return spec.Refuse("stop", "has a string of %d bytes at %d, want at most %d", len(stop), i, mostStopBytes)
+		}
+	}
+	return nil
+}
+
+// Bounds of stop strings: every token is searched for them.
+const (
+	mostStops     = 16
+	mostStopBytes = 1024
+)
 
 // anyFitted passes checks that run before the models are loaded.
 var anyFitted = method.Fitted{Hetero: &adapt.HeteroCalibration{}, C2T: &spec.C2TClassifier{}, Head: true}

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"foretoken"
+	"foretoken/spec"
 	"foretoken/spec/method"
 )
 
@@ -130,9 +130,9 @@ func ParseMethods(list string, common foretoken.Request) ([]Method, error) {
 			m := Method{Name: name, Request: common}
 			m.Request.Policy, m.Request.Verifier = name, ""
 			m.Request.Depth, m.Request.TopK, m.Request.Nodes = 0, 0, 0
-			if !slices.Contains(MethodNames(), name) {
-				return nil, fmt.Errorf("foretoken: unknown method %q, want one of %s", name,
-					strings.Join(MethodNames(), ", "))
+			if known := method.Names(); !slices.Contains(known, name) {
+				return nil, fmt.Errorf("foretoken: unknown method %q, want one of %s%s", name,
+					strings.Join(known, ", "), spec.DidYouMean(name, known))
 			}
 			methods = append(methods, m)
 			if !colon {
@@ -178,15 +178,6 @@ func splitOutside(s string, sep byte) []string {
 	return append(parts, s[from:])
 }
 
-// MethodNames lists the names of foretoken.Methods.
-func MethodNames() []string {
-	var names []string
-	for _, m := range method.All() {
-		names = append(names, m.Name)
-	}
-	return names
-}
-
 // set applies one setting, key=value, and appends it to the method's name unless it sets the name.
 func (m *Method) set(setting string) error {
 	key, value, ok := strings.Cut(setting, "=")
@@ -207,8 +198,8 @@ func (m *Method) set(setting string) error {
 		for _, f := range fields {
 			names = append(names, settingName(f))
 		}
-		return fmt.Errorf("foretoken: method %.200s has no setting %q, want one of %s", m.Name, key,
-			strings.Join(names, ", "))
+		return fmt.Errorf("foretoken: method %.200s has no setting %q, want one of %s%s", m.Name, key,
+			strings.Join(names, ", "), spec.DidYouMean(key, names))
 	}
 	field := reflect.ValueOf(&m.Request).Elem().FieldByIndex(fields[i].Index)
 	if field.Kind() == reflect.String {
@@ -267,13 +258,8 @@ func kindName(t reflect.Type) string {
 }
 
 func (m *Method) check() error {
-	r := &m.Request
-	s := r.Sampling()
-	if err := cmp.Or(r.Validate(), s.Validate()); err != nil {
+	if err := m.Request.Validate(); err != nil {
 		return fmt.Errorf("foretoken: method %.200s: %w", m.Name, err)
-	}
-	if r.MaxTokens < 0 {
-		return fmt.Errorf("foretoken: method %.200s: max-tokens is %d, want 0 or more", m.Name, r.MaxTokens)
 	}
 	return nil
 }

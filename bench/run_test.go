@@ -371,7 +371,7 @@ func TestBenchMethodsAreParsed(t *testing.T) {
 		{"chain:colour=red", "no setting \"colour\", want one of name, max-tokens"},
 		{"chain:depth=0,depth=100", "depth is 100"},
 		{"chain:temperature=-1", "temperature is -1"},
-		{"chain:max-tokens=-1", "max-tokens is -1"},
+		{"chain:max-tokens=-1", "max_tokens is -1"},
 		{"eagle2:verifier=rejection", "top-k"},
 		{"chain,chain", "two methods are called"},
 	} {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"foretoken/models/gguf"
+	"foretoken/spec"
 )
 
 // CellStore is a file of finished cells, one per line. It truncates a partial line of a killed run.
@@ -103,8 +104,7 @@ func (s *CellStore) Close() error { return s.file.Close() }
 func ParseReport(path string, b []byte) (*Report, error) {
 	var r Report
 	if err := json.Unmarshal(b, &r); err != nil {
-		// the error quotes numbers of any length
-		return nil, fmt.Errorf("%s: not a benchmark report: %.300s", path, err)
+		return nil, fmt.Errorf("%s: not a benchmark report: %w", path, spec.JSONError(err, &r))
 	}
 	if len(r.Rows) == 0 {
 		return nil, fmt.Errorf("%s: a report without rows; --compare takes a file that --json wrote", path)

@@ -3,10 +3,8 @@ package spec
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 )
 
 // The kinds of calibration file, and the version of their format.
@@ -145,7 +143,7 @@ func CalibrationKind(file string, data []byte) (string, error) {
 		Version int    `json:"version"`
 	}
 	if err := json.Unmarshal(data, &h); err != nil {
-		return "", fmt.Errorf("spec: %s: %s", file, jsonReason(err))
+		return "", fmt.Errorf("spec: %s: %w", file, JSONError(err, &h))
 	}
 	if h.Kind == "" {
 		return "", fmt.Errorf("spec: %s: field kind is missing: this is not a calibration", file)
@@ -166,34 +164,13 @@ func ParseCalibration[C Calibration](file string, data []byte, kind string, into
 	if have != kind {
 		return none, fmt.Errorf("spec: %s: field kind is %.80q, want %q", file, have, kind)
 	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return none, fmt.Errorf("spec: %s: %s", file, jsonReason(err))
+	if err := Decode(data, into); err != nil {
+		return none, fmt.Errorf("spec: %s: %w", file, err)
 	}
 	if err := into.Validate(); err != nil {
 		return none, fmt.Errorf("spec: %s: %w", file, err)
 	}
 	return into, nil
-}
-
-// jsonReason describes the error of a text in one short line, because the error may quote names and numbers of any
-// length.
-func jsonReason(err error) string { return fmt.Sprintf("%.300s", jsonProblem(err)) }
-
-func jsonProblem(err error) string {
-	var kind *json.UnmarshalTypeError
-	var syntax *json.SyntaxError
-	switch {
-	case errors.As(err, &kind) && kind.Field == "":
-		return fmt.Sprintf("the file holds a JSON %s, not an object", kind.Value)
-	case errors.As(err, &kind):
-		return fmt.Sprintf("field %s is a JSON %s, want %s", strings.TrimPrefix(kind.Field, "CalibrationHeader."),
-			kind.Value, kind.Type)
-	case errors.As(err, &syntax):
-		return fmt.Sprintf("not JSON at byte %d: %s", syntax.Offset, syntax)
-	}
-	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
 // numbers matches arrays of plain values as MarshalIndent writes them.

@@ -1,32 +1,12 @@
 package spec
 
-import (
-	"fmt"
-	"math"
-)
+import "cmp"
 
-// The temperatures above 0 that make sense to single-precision kernels.
-const (
-	MinTemperature = 0.001
-	MaxTemperature = 1000
-)
-
-// Validate refuses settings that define no distribution.
+// Validate refuses settings that define no distribution, or one that single-precision kernels cannot tell from greedy
+// decoding or from noise.
 func (s Sampling) Validate() error {
-	if t := s.Temperature; !(t == 0 || t >= MinTemperature && t <= MaxTemperature) {
-		return fmt.Errorf("spec: temperature is %v, want 0 (greedy) or %v to %v", t, MinTemperature,
-			float64(MaxTemperature))
-	}
-	if s.TopK < 0 || s.TopK > math.MaxInt32 {
-		return fmt.Errorf("spec: top-k sampling is %d, want 0 (off) to %d", s.TopK, math.MaxInt32)
-	}
-	if !(s.TopP >= 0 && s.TopP <= 1) {
-		return fmt.Errorf("spec: top-p is %v, want 0 (off) to 1", s.TopP)
-	}
-	if !(s.MinP >= 0 && s.MinP <= 1) {
-		return fmt.Errorf("spec: min-p is %v, want 0 (off) to 1", s.MinP)
-	}
-	return nil
+	return cmp.Or(LimitTemperature.Check(s.Temperature), LimitTopK.Check(float64(s.TopK)), LimitTopP.Check(s.TopP),
+		LimitMinP.Check(s.MinP))
 }
 
 // Streams of the counter-based noise. Positions are below 2^28, so the stream

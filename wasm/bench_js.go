@@ -9,6 +9,7 @@ import (
 	"foretoken"
 	"foretoken/bench"
 	"foretoken/models/gguf"
+	"foretoken/spec"
 	"foretoken/webgpu"
 
 	"github.com/hack-pad/safejs"
@@ -108,7 +109,7 @@ type measurement struct {
 // measure times passes: (measurement JSON, onUpdate) → report JSON.
 func (e *engine) measure(ctx context.Context, body []byte, args []safejs.Value) (any, error) {
 	var m measurement
-	if err := decode(body, &m); err != nil {
+	if err := spec.Decode(body, &m); err != nil {
 		return nil, withCode("bad_option", fmt.Errorf("foretoken: measurement: %w", err))
 	}
 	send := callback(args, 1)

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 
 	"foretoken"
 	"foretoken/bench"
+	"foretoken/spec"
 	"foretoken/spec/method"
 )
 
@@ -23,6 +20,7 @@ type catalog struct {
 	Schedules []string          `json:"schedules"`
 	Modes     []string          `json:"modes"`
 	Variants  []string          `json:"variants"`
+	Limits    []spec.Limit      `json:"limits"`
 }
 
 func newCatalog() catalog {
@@ -35,6 +33,7 @@ func newCatalog() catalog {
 		Schedules: method.Schedules(),
 		Modes:     method.Modes(),
 		Variants:  method.Variants(),
+		Limits:    spec.RequestLimits(),
 	}
 }
 
@@ -47,27 +46,10 @@ type request struct {
 // readRequest reads a request. Missing fields come from DefaultRequest, which has no settings of its method.
 func readRequest(body []byte) (request, error) {
 	r := request{Request: foretoken.DefaultRequest()}
-	if err := decode(body, &r); err != nil {
+	if err := spec.Decode(body, &r); err != nil {
 		return r, withCode("bad_option", fmt.Errorf("foretoken: request: %w", err))
 	}
 	return r, nil
-}
-
-// decode reads JSON and refuses fields that nothing knows: a misspelt setting would
-// otherwise be measured as if it were set. So would what follows the value.
-func decode(body []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	err := d.Decode(into)
-	if err == nil {
-		if _, end := d.Token(); end != io.EOF {
-			err = errors.New("there is more after the JSON value, want one")
-		}
-	}
-	if err != nil && len(err.Error()) > 500 { // it names the field, whatever its length
-		return fmt.Errorf("%.300s…", err)
-	}
-	return err
 }
 
 // plan is a benchmark as a page asks for it.
@@ -83,7 +65,7 @@ type plan struct {
 func readPlan(body []byte) (bench.Plan, error) {
 	d := foretoken.DefaultRequest()
 	p := plan{Request: foretoken.Request{MaxTokens: d.MaxTokens, Seed: d.Seed}}
-	if err := decode(body, &p); err != nil {
+	if err := spec.Decode(body, &p); err != nil {
 		return bench.Plan{}, withCode("bad_option", fmt.Errorf("foretoken: benchmark: %w", err))
 	}
 	methods, err := bench.ParseMethods(p.Methods, p.Request)

@@ -73,7 +73,7 @@ func TestPlan(t *testing.T) {
 		`{"methods": "none", "prompts": ` +
 			`[{"id": "a"}]}`: "neither of them empty",
 		`{"methods": "nine", "prompts": []}`: "unknown method",
-		`{"method": "none"}`:                 "unknown field",
+		`{"method": "none"}`:                 "method is unknown; did you mean methods?",
 	} {
 		if _, err := readPlan([]byte(body)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", body, err, want)

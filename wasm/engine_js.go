@@ -11,6 +11,7 @@ import (
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
 	"foretoken/models/llama"
+	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/open"
 
@@ -192,7 +193,7 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 		return "", err
 	}
 	var o openOptions
-	if err := decode([]byte(options), &o); err != nil {
+	if err := spec.Decode([]byte(options), &o); err != nil {
 		return "", withCode("bad_option", fmt.Errorf("foretoken: open options: %w", err))
 	}
 	if len(args) < 2 {

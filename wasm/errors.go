@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"foretoken"
 	"foretoken/webgpu"
@@ -23,6 +24,17 @@ func withCode(code string, err error) error {
 		return err
 	}
 	return &codedError{code, err}
+}
+
+// messageOf is an error's message. The packages below the session are none of a page's business.
+func messageOf(err error) string {
+	message := err.Error()
+	for _, prefix := range []string{"spec: ", "grammar: "} {
+		if rest, ok := strings.CutPrefix(message, prefix); ok {
+			return "foretoken: " + rest
+		}
+	}
+	return message
 }
 
 // codeInternal: unexpected errors.

@@ -14,6 +14,7 @@ import (
 	"foretoken"
 	"foretoken/models/demo"
 	"foretoken/models/gguf"
+	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/reference"
 )
@@ -65,6 +66,25 @@ func TestCodesAreThePages(t *testing.T) {
 	}
 }
 
+// refusals are requests of pages with the beginning of what is said of them, the name of the field first.
+var refusals = map[string]string{
+	`{"temperature": 99}`:                            "temperature is 99, want 0 (greedy) or 0.001 to 2",
+	`{"temperature": "hot"}`:                         "temperature is a string, want a number",
+	`{"top_p": 1.5}`:                                 "top_p is 1.5, want 0 (off) to 1",
+	`{"max_tokens": -1}`:                             "max_tokens is -1, want 0 (until the context is full) or 1 to",
+	`{"max_tokens": 1.5}`:                            "max_tokens is 1.5, want a whole number",
+	`{"promt": "x"}`:                                 "promt is unknown; did you mean prompt?",
+	`{"policy": "egale2"}`:                           `policy is "egale2", want none, auto, `,
+	`{"policy": "eagle2", "top_k": 99}`:              "top_k is 99, want 1 to 64",
+	`{"policy": "none", "grammar": "root ::="}`:      "grammar cannot be used: ",
+	`{"policy": "none", "json_schema": {"not": {}}}`: "json_schema cannot be used: ",
+	`{"presence_penalty": 3}`:                        "presence_penalty is 3, want -2 to 2",
+	`{"logit_bias": {"3": 101}}`:                     "logit_bias of token 3 is 101, want -100 to 100",
+	`{"stop": [""]}`:                                 "stop has an empty string at 0",
+	`{"top_logprobs": 2}`:                            "top_logprobs is given without logprobs",
+	`{"logprobs": true, "top_logprobs": 21}`:         "top_logprobs is 21, want 0 to 20",
+}
+
 // TestRefusalsHaveCodes opens the built-in target and makes requests that it refuses.
 func TestRefusalsHaveCodes(t *testing.T) {
 	ctx := context.Background()
@@ -100,11 +120,31 @@ func TestRefusalsHaveCodes(t *testing.T) {
 		"an empty stop string":       {"x", foretoken.Request{Policy: "none", Stop: []string{""}}, "bad_option"},
 		"a grammar that is none": {"x",
 			foretoken.Request{Policy: "none", Constraints: foretoken.Constraints{Grammar: "root ::= ("}}, "bad_option"},
+		"a grammar of the empty text": {"x",
+			foretoken.Request{Policy: "none", Constraints: foretoken.Constraints{Grammar: `root ::= ""`}},
+			"bad_option"},
 		"a prompt that is too long": {strings.Repeat("func main() {\n", 64), foretoken.Request{Policy: "none"},
 			"context_full"},
 	} {
 		if _, err := s.Generate(ctx, c.prompt, c.r, nil); err == nil || codeOf(err) != c.want {
 			t.Errorf("%s: %v has the code %s, want %s", name, err, codeOf(err), c.want)
+		}
+	}
+	for body, want := range refusals {
+		r, err := readRequest([]byte(body))
+		if err == nil {
+			_, err = s.Generate(ctx, "x", r.Request, nil)
+		}
+		field, ok := errors.AsType[*spec.FieldError](err)
+		if err == nil || codeOf(err) != "bad_option" || !strings.Contains(messageOf(err), want) || !ok {
+			t.Errorf("%s: %v has the code %s, want %q", body, err, codeOf(err), want)
+		} else if name, _, _ := strings.Cut(want, " "); field.Field != name {
+			t.Errorf("%s: the field is %q, want %q", body, field.Field, name)
+		}
+		for _, word := range []string{"json:", "unmarshal", "Go struct", "spec:", "strconv"} {
+			if err != nil && strings.Contains(messageOf(err), word) {
+				t.Errorf("%s: %v says %q", body, err, word)
+			}
 		}
 	}
 	if _, err := s.NewChat(foretoken.ChatOptions{}); codeOf(err) != "no_chat" {

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"foretoken/spec"
 )
 
 // pairs is models/catalog.json: pairs of models that are known to work together.
@@ -41,7 +43,7 @@ func TestPairs(t *testing.T) {
 		t.Fatal(err)
 	}
 	var c pairs
-	if err := decode(body, &c); err != nil {
+	if err := spec.Decode(body, &c); err != nil {
 		t.Fatal(err)
 	}
 	if c.Version != 1 || len(c.Pairs) == 0 {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"foretoken/spec"
+
 	"github.com/hack-pad/safejs"
 )
 
@@ -97,8 +99,11 @@ func promised(work apiMethod) (safejs.Func, error) {
 					_, _ = settle[0].Invoke(result) // a failure here has no receiver
 					return
 				}
-				if e, madeErr := failure.New(err.Error()); madeErr == nil {
+				if e, madeErr := failure.New(messageOf(err)); madeErr == nil {
 					_ = e.Set("code", codeOf(err)) // without a code the page calls it internal
+					if field, ok := errors.AsType[*spec.FieldError](err); ok {
+						_ = e.Set("param", field.Field)
+					}
 					_, _ = settle[1].Invoke(e)
 				}
 			}()

@@ -19,6 +19,7 @@ import (
 
 	"foretoken"
 	"foretoken/bench"
+	"foretoken/spec"
 )
 
 type benchOptions struct {
@@ -130,9 +131,11 @@ func listSuites(c *console) error {
 // complete checks the flags before anything large is opened.
 func (o *benchOptions) complete(given *pflag.FlagSet) error {
 	if err := cmp.Or(o.models.check(), checkMinimums(given, []minimum{{"per-category", o.perCategory, 1},
-		{"limit", o.limit, 1}, {"max-tokens", o.common.MaxTokens, 0}, {"repeat", o.repeat, 1}, {"rows", o.rows, 1},
+		{"limit", o.limit, 1}, {"repeat", o.repeat, 1}, {"rows", o.rows, 1},
 		{"max-nodes", o.models.nodes, 2}, {"beams", o.beams, 1}, {"context", o.models.context, 1}}),
-		checkFileNames(given, "prompts", "json", "csv", "resume", "compare", "artefacts")); err != nil {
+		checkFileNames(given, "prompts", "json", "csv", "resume", "compare", "artefacts"),
+		asUsage(spec.LimitMaxTokens.Check(float64(o.common.MaxTokens))),
+		asUsage(spec.LimitTemperature.Check(o.common.Temperature))); err != nil {
 		return err
 	}
 	if o.prompts == "" && !o.profiled {

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"foretoken/bench"
 	"foretoken/models/convert"
 	"foretoken/spec/method"
 )
@@ -14,7 +13,7 @@ import (
 // completions lists the values of flags by flag name, for all commands.
 func completions() map[string][]string {
 	return map[string][]string{
-		"policy":      bench.MethodNames(),
+		"policy":      method.Names(),
 		"adapt":       adapts,
 		"source":      sources,
 		"verifier":    verifiers,

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -105,16 +104,11 @@ func (o *generateOptions) completeRequest(c *console, given *pflag.FlagSet) erro
 				"auto or an n-gram policy", r.Policy)
 		}
 	}
-	sampling := r.Sampling()
 	if err := cmp.Or(checkMinimums(given, []minimum{{"depth", r.Depth, 1}, {"top-k", r.TopK, 1}, {"nodes", r.Nodes, 2},
-		{"max-tokens", r.MaxTokens, 0}, {"context", o.models.context, 1}}),
-		asUsage(r.Validate()), asUsage(sampling.Validate())); err != nil {
+		{"context", o.models.context, 1}}), asUsage(r.Validate())); err != nil {
 		return err
 	}
 	o.models.useHead = r.NeedsHead()
-	if slices.Contains(r.Stop, "") {
-		return usagef("--stop is empty: every text would end at once")
-	}
 	if o.noCoupling {
 		r.Coupled = new(false)
 	}
@@ -236,10 +230,7 @@ func (o *constraintOptions) complete(c *foretoken.Constraints) error {
 		}
 		c.LogitBias[int32(token)] = float32(bias)
 	}
-	if err := c.Compile(context.Background()); err != nil {
-		return usagef("%s", strings.TrimPrefix(err.Error(), "foretoken: "))
-	}
-	return nil
+	return asUsage(c.Compile(context.Background()))
 }
 
 // readFlag reads the text of a flag from the file of its second form, --NAME-file, if that was given.

@@ -25,6 +25,7 @@ import (
 	"golang.org/x/term"
 
 	"foretoken/models/gguf"
+	"foretoken/spec"
 )
 
 func main() {
@@ -88,12 +89,23 @@ func (e usageError) Error() string { return e.message }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
-// asUsage turns an error of validation into a usage error.
+// asUsage turns an error of validation into a usage error, which names fields as flags.
 func asUsage(err error) error {
 	if err == nil {
 		return nil
 	}
+	if field, ok := errors.AsType[*spec.FieldError](err); ok {
+		return usagef("--%s %s", flagOf(field.Field), field.Reason)
+	}
 	return usageError{err.Error()}
+}
+
+// flagOf is the flag of a field.
+func flagOf(field string) string {
+	if field == spec.LimitTopK.Field { // --top-k is that of trees
+		return "sample-top-k"
+	}
+	return strings.ReplaceAll(field, "_", "-")
 }
 
 func flagsOnly(cmd *cobra.Command, args []string) error {
@@ -130,7 +142,7 @@ func run(ctx context.Context, c *console, args []string) int {
 	if err == nil {
 		return exitOK
 	}
-	err = suggested(root, args, err)
+	err = inWords(root, args, err)
 	fmt.Fprintln(c.err, "foretoken:", oneLine(err.Error()))
 	if _, usage := errors.AsType[usageError](err); usage || !began {
 		return exitUsage
@@ -160,7 +172,7 @@ func rootCommand(c *console, began *bool) *cobra.Command {
 Without --target, generate, serve and bench run the built-in pair of models, which write Go.`,
 		SilenceUsage:       true,
 		SilenceErrors:      true,
-		DisableSuggestions: true, // cobra's take several lines: see suggested
+		DisableSuggestions: true, // cobra's take several lines: see inWords
 		PersistentPreRun:   func(*cobra.Command, []string) { *began = true },
 	}
 	root.AddCommand(generateCommand(c), chatCommand(c), serveCommand(c), benchCommand(c), methodsCommand(c),
@@ -188,23 +200,46 @@ func unknownCommand(root *cobra.Command, args []string) error {
 	return usagef("unknown command %s for %q", gguf.Quote(rest[0]), cmd.CommandPath())
 }
 
-// suggested adds the name that was probably meant to an error about an unknown command or flag.
-func suggested(root *cobra.Command, args []string, err error) error {
-	wrong, mark, names := "", "", &cobra.Command{SuggestionsMinimumDistance: 2}
+// inWords says what cobra and pflag found wrong without words of Go, and which command or flag was probably meant.
+func inWords(root *cobra.Command, args []string, err error) error {
+	if value, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		flag := value.GetFlag()
+		return usagef("--%s is %s, want %s", flag.Name, gguf.Quote(value.GetValue()), kindOf(flag.Value.Type()))
+	}
+	cmd, rest, _ := root.Find(args)
+	var names []string
 	if flag, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		wrong, mark = flag.GetSpecifiedName(), "--"
-		cmd, _, _ := root.Find(args)
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			names.AddCommand(&cobra.Command{Use: f.Name, Run: func(*cobra.Command, []string) {}})
-		})
-	} else if cmd, rest, _ := root.Find(args); len(rest) > 0 && cmd.HasSubCommands() {
-		wrong, names = rest[0], cmd
-		names.SuggestionsMinimumDistance = 2
+		wrong := flag.GetSpecifiedName()
+		if short := flag.GetSpecifiedShortnames(); short != "" { // -prompt
+			wrong = short
+		}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+		return fmt.Errorf("%w%s", err, spec.DidYouMean(wrong, names))
 	}
-	if near := names.SuggestionsFor(wrong); len(wrong) > 2 && len(near) > 0 {
-		return fmt.Errorf("%w; did you mean %s%s?", err, mark, near[0])
+	if len(rest) == 0 || !cmd.HasSubCommands() {
+		return err
 	}
-	return err
+	for _, sub := range cmd.Commands() {
+		names = append(names, sub.Name())
+	}
+	return fmt.Errorf("%w%s", err, spec.DidYouMean(rest[0], names))
+}
+
+// kindOf describes the values of a flag by its type in pflag.
+func kindOf(flag string) string {
+	switch flag {
+	case "float64":
+		return "a number"
+	case "int":
+		return "a whole number"
+	case "uint64":
+		return "a whole number of 0 or more"
+	case "bool":
+		return "true or false"
+	case "duration":
+		return "a time such as 30s or 2m"
+	}
+	return "a " + flag
 }
 
 // printObject prints a command's result as one line of JSON.

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"foretoken"
-	"foretoken/bench"
 	"foretoken/spec/method"
 )
 
@@ -53,7 +52,7 @@ func methodFlags(f *pflag.FlagSet, r *foretoken.Request) {
 
 // checkNames refuses unknown names of the flags above.
 func checkNames(r *foretoken.Request) error {
-	return cmp.Or(oneOfFlag("policy", r.Policy, bench.MethodNames()), oneOfFlagOrNone("adapt", r.Adapt, adapts),
+	return cmp.Or(oneOfFlag("policy", r.Policy, method.Names()), oneOfFlagOrNone("adapt", r.Adapt, adapts),
 		oneOfFlagOrNone("source", r.Source, sources), oneOfFlagOrNone("verifier", r.Verifier, verifiers))
 }
 

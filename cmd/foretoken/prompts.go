@@ -17,6 +17,7 @@ import (
 
 	"foretoken/bench"
 	"foretoken/models/gguf"
+	"foretoken/spec"
 )
 
 // promptOptions is the source of prompts.
@@ -143,13 +144,7 @@ func parsePrompt(line []byte) (prompt, error) {
 		Category string `json:"category"`
 	}
 	if err := json.Unmarshal(line, &fields); err != nil {
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			if wrong.Field == "" {
-				return prompt{}, fmt.Errorf("is a JSON %s, want an object with id and prompt", wrong.Value)
-			}
-			return prompt{}, fmt.Errorf("%s is a %s, want a string", wrong.Field, wrong.Value)
-		}
-		return prompt{}, fmt.Errorf("is no JSON object: %w", err)
+		return prompt{}, spec.JSONError(err, &fields)
 	}
 	switch {
 	case fields.ID == nil:

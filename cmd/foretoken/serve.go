@@ -22,6 +22,7 @@ import (
 
 	"foretoken"
 	"foretoken/cmd/foretoken/openai"
+	"foretoken/spec"
 )
 
 // keyVariable is the environment variable with the key of serve, for which --api-key takes precedence.
@@ -100,7 +101,7 @@ func (o *serveOptions) complete(c *console, given *pflag.FlagSet) error {
 		want("max-queue", o.queue, o.queue >= 0, "0 or more"),
 		want("timeout", o.timeout, o.timeout >= 0, "0 (no limit) or more"),
 		want("grace", o.grace, o.grace >= 0, "0 or more"),
-		want("top-logprobs", o.top, o.top >= 0 && o.top <= 20, "0 to 20")); err != nil {
+		asUsage(spec.LimitTopLogProbs.Check(float64(o.top)))); err != nil {
 		return err
 	}
 	for _, origin := range o.origins {

@@ -118,7 +118,11 @@ func (p *gbnf) rule() {
 		return
 	}
 	p.space(true)
+	begin := p.at
 	alternatives := p.alternatives(false)
+	if p.err == nil && len(alternatives) == 1 && p.at == begin {
+		p.fail("rule %q is empty: write what it allows after ::=, \"\" for the empty text", name)
+	}
 	if p.err == nil {
 		p.b.define(r, alternatives...)
 		p.err = p.b.err

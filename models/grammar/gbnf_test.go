@@ -101,6 +101,7 @@ other ::= "b" root`: "allows no text",
 		"root ::= \"\xff\"":              "not UTF-8",
 		`root ::= "a" )`:                 `cannot read ")"`,
 		`root "a"`:                       "want ::=",
+		`root ::=`:                       `rule "root" is empty`,
 		"root ::= \"a\"\nroot ::= \"b\"": "defined twice",
 		`root ::= ` + strings.Repeat("(", 500) + `"a"` + strings.Repeat(")", 500): "deeper than",
 	} {

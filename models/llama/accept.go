@@ -1,13 +1,11 @@
 package llama
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
-	"strings"
 
 	"foretoken/spec"
 )
@@ -132,10 +130,8 @@ func ParseHead(file string, data []byte) (*Head, error) {
 		return nil, fmt.Errorf("llama: %s: field kind is %.80q, want %q", file, kind, KindAcceptance)
 	}
 	var f headFile
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&f); err != nil {
-		return nil, fmt.Errorf("llama: %s: %.300s", file, strings.TrimPrefix(err.Error(), "json: "))
+	if err := spec.Decode(data, &f); err != nil {
+		return nil, fmt.Errorf("llama: %s: %w", file, err)
 	}
 	h := &f.Head
 	h.Fingerprint, h.Made = f.CalibrationHeader.Fingerprint, f.CalibrationHeader.Made

@@ -94,9 +94,9 @@ func TestBadCalibrationsAreRefused(t *testing.T) {
 		{"no kind", false, func(o object) { delete(o, "kind") }, "field kind is missing"},
 		{"other kind", false, func(o object) { o["kind"] = "c2t" }, `field kind is "c2t", want "hetero"`},
 		{"later version", false, func(o object) { o["version"] = 2 }, "field version is 2, want 1"},
-		{"unknown field", false, func(o object) { o["blue"] = 1 }, `unknown field "blue"`},
+		{"unknown field", false, func(o object) { o["blue"] = 1 }, "blue is unknown"},
 		{"text for a number", false, func(o object) { in(o, "fingerprint")["depth"] = "5" },
-			"field fingerprint.depth is a JSON string"},
+			"fingerprint.depth is a string, want a whole number"},
 		{"no target", false, func(o object) { delete(in(o, "fingerprint"), "target") },
 			"field fingerprint.target.name is missing"},
 		{"no hash", false, func(o object) { in(in(o, "fingerprint"), "draft")["hash"] = "" },
@@ -155,10 +155,10 @@ func TestBadCalibrationsAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                       "not JSON at byte 0",
 		"{":                      "not JSON at byte 1",
-		"[]":                     "the file holds a JSON array, not an object",
+		"[]":                     "the JSON value is a list, want an object",
 		string(hetero) + "{}":    "not JSON at byte",
 		`{"kind":"hetero"}`:      "field version is 0",
-		`{"kind":7,"version":1}`: "field kind is a JSON number",
+		`{"kind":7,"version":1}`: "kind is a number, want a string",
 	} {
 		if _, err := ParseHetero("my.json", []byte(text)); err == nil ||
 			!strings.Contains(err.Error(), "my.json: "+want) {

@@ -55,7 +55,7 @@ func TestC2TKeepsNothingAboveOne(t *testing.T) {
 			Fitted: Fitted{C2T: spectest.RandomClassifier(4)}}
 		c.Threshold = 1
 		if _, err := c.Parts(target, spectest.NewDraft(target, 100, 0)); err == nil ||
-			!strings.Contains(err.Error(), "c2t's threshold is 1") {
+			!strings.Contains(err.Error(), "threshold is 1, want less than 1") {
 			t.Errorf("%s: a threshold of 1: %v", drafter, err)
 		}
 	}

@@ -185,28 +185,36 @@ func (c Config) Validate() error {
 
 func (c Config) validateNames() error {
 	for _, n := range []struct {
-		what, name string
-		known      []string
+		field, name string
+		known       []string
 	}{
-		{"drafter", c.Drafter, Drafters()},
+		{"policy", c.Drafter, Drafters()},
 		{"source", cmp.Or(c.Source, SourceModel), Sources()},
-		{"policy", cmp.Or(c.Adapt, AdaptFixed), AdapterNames()},
+		{"adapt", cmp.Or(c.Adapt, AdaptFixed), AdapterNames()},
 		{"verifier", cmp.Or(c.Verifier, VerifierMatch), VerifierNames()},
 		{"schedule", cmp.Or(c.Schedule, ScheduleHeuristic), Schedules()},
 		{"mode", cmp.Or(c.Mode, MARSAlg1), Modes()},
 		{"variant", cmp.Or(c.Variant, adapt.AdaSDMidpoint), Variants()},
 	} {
-		if !slices.Contains(n.known, n.name) {
-			return fmt.Errorf("spec: unknown %s %.80q, want %s", n.what, n.name, oneOf(n.known...))
+		if err := CheckName(n.field, n.name, n.known); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
+// CheckName refuses the value of a field that takes known names.
+func CheckName(field, name string, known []string) error {
+	if slices.Contains(known, name) {
+		return nil
+	}
+	return spec.Refuse(field, "is %.80q, want %s%s", name, oneOf(known...), spec.DidYouMean(name, known))
+}
+
 func (c Config) validateDrafter() error {
 	row := drafterNamed(c.Drafter)
 	for _, b := range row.bounds {
-		if err := inRange(b.Name, b.of(&c), b.least, b.most); err != nil {
+		if err := inRange(b.Field(), b.of(&c), b.least, b.most); err != nil {
 			return err
 		}
 	}
@@ -218,33 +226,42 @@ func (c Config) validateDrafter() error {
 
 // validateShape checks that every level has the nodes its ranks speak of.
 func validateShape(shape [][]int) error {
-	if err := inRange("levels of the shape", len(shape), 1, spec.MaxDepth); err != nil {
-		return err
+	if n := len(shape); n < 1 || n > spec.MaxDepth {
+		return spec.Refuse("shape", "has %d levels, want 1 to %d", n, spec.MaxDepth)
 	}
 	above, all := 1, 1
 	for d, ranks := range shape {
 		if len(ranks) > above || len(ranks) > spec.MaxTopK {
-			return fmt.Errorf("spec: the shape's level %d gives children to %d nodes, but the level above has %d "+
-				"(at most %d can have children)", d+1, len(ranks), above, spec.MaxTopK)
+			return spec.Refuse("shape", "gives children to %d nodes for its level %d, but the level above has %d "+
+				"(at most %d can have children)", len(ranks), d+1, above, spec.MaxTopK)
 		}
 		level := 0
 		for _, n := range ranks {
-			if err := inRange("children of a node of the shape", n, 0, spec.MaxTopK); err != nil {
-				return err
+			if n < 0 || n > spec.MaxTopK {
+				return spec.Refuse("shape", "gives a node %d children, want 0 to %d", n, spec.MaxTopK)
 			}
 			level += n
 		}
 		if level == 0 {
-			return fmt.Errorf("spec: the shape's level %d has no nodes", d+1)
+			return spec.Refuse("shape", "has no nodes at level %d", d+1)
 		}
 		above, all = level, all+level
 	}
-	return inRange("nodes of the shape", all, 2, spec.MaxNodes)
+	if all > spec.MaxNodes {
+		return spec.Refuse("shape", "has %d nodes, want 2 to %d", all, spec.MaxNodes)
+	}
+	return nil
 }
 
 func (c Config) validateAdapt() error {
 	if !(c.Threshold >= 0) || math.IsInf(c.Threshold, 1) {
-		return fmt.Errorf("spec: threshold is %v, want 0 (the method's default) or more", c.Threshold)
+		return spec.Refuse("threshold", "is %v, want 0 (the method's default) or more", c.Threshold)
+	}
+	if !(c.Lambda >= 0) || math.IsInf(c.Lambda, 1) {
+		return spec.Refuse("lambda", "is %v, want 0 (the method's default) or more", c.Lambda)
+	}
+	if err := inRange("alpha", c.Alpha, -spec.MaxDepth, spec.MaxDepth); err != nil {
+		return err
 	}
 	a := adapterNamed(c.Adapt)
 	switch drafters := a.drafters(); {
@@ -265,7 +282,7 @@ func (c Config) validateVerifier() error {
 	} else if v.uncut != "" && adapterNamed(c.Adapt).cuts {
 		wrong = fmt.Sprintf(v.uncut, c.Adapt)
 	} else if v.check != nil {
-		wrong = v.check(&c)
+		return v.check(&c)
 	}
 	if wrong != "" {
 		return errors.New("spec: " + wrong)
@@ -273,9 +290,9 @@ func (c Config) validateVerifier() error {
 	return nil
 }
 
-func inRange(name string, v, lo, hi int) error {
+func inRange(field string, v, lo, hi int) error {
 	if v < lo || v > hi {
-		return fmt.Errorf("spec: %s is %d, want %d to %d", name, v, lo, hi)
+		return spec.Refuse(field, "is %d, want %d to %d", v, lo, hi)
 	}
 	return nil
 }

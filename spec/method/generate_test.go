@@ -146,11 +146,11 @@ func TestOptionsAreChecked(t *testing.T) {
 		{[]int32{0}, spec.Options{Sampling: spec.Sampling{Temperature: -1}}, "temperature is -1"},
 		{[]int32{0}, spec.Options{Sampling: spec.Sampling{Temperature: 1e-9}}, "temperature is 1e-09"},
 		{[]int32{0}, spec.Options{Sampling: spec.Sampling{Temperature: math.Inf(1)}}, "temperature is +Inf"},
-		{[]int32{0}, spec.Options{Sampling: spec.Sampling{TopK: -1}}, "top-k sampling is -1"},
-		{[]int32{0}, spec.Options{Sampling: spec.Sampling{TopP: nan}}, "top-p is NaN"},
-		{[]int32{0}, spec.Options{Sampling: spec.Sampling{TopP: 1.1}}, "top-p is 1.1"},
-		{[]int32{0}, spec.Options{Sampling: spec.Sampling{MinP: -0.1}}, "min-p is -0.1"},
-		{[]int32{0}, spec.Options{Sampling: spec.Sampling{MinP: nan}}, "min-p is NaN"},
+		{[]int32{0}, spec.Options{Sampling: spec.Sampling{TopK: -1}}, "top_k_sampling is -1"},
+		{[]int32{0}, spec.Options{Sampling: spec.Sampling{TopP: nan}}, "top_p is NaN"},
+		{[]int32{0}, spec.Options{Sampling: spec.Sampling{TopP: 1.1}}, "top_p is 1.1"},
+		{[]int32{0}, spec.Options{Sampling: spec.Sampling{MinP: -0.1}}, "min_p is -0.1"},
+		{[]int32{0}, spec.Options{Sampling: spec.Sampling{MinP: nan}}, "min_p is NaN"},
 		{[]int32{0}, spec.Options{Cut: func([]int32) (int, bool) { return 0, true }}, "Options.Cut kept 0 of 1"},
 		{[]int32{0}, spec.Options{Cut: func([]int32) (int, bool) { return 2, false }}, "Options.Cut kept 2 of 1"},
 	} {
@@ -166,23 +166,23 @@ func TestConfigsAreChecked(t *testing.T) {
 		c    Config
 		want string
 	}{
-		{Config{}, `unknown drafter ""`},
+		{Config{}, `policy is ""`},
 		{Config{Drafter: "eagle4"},
-			`unknown drafter "eagle4", want none, chain, eagle2, static, sampled, ngram, ngram-simple, ` +
+			`policy is "eagle4", want none, chain, eagle2, static, sampled, ngram, ngram-simple, ` +
 				`ngram-map or auto`},
 		{Config{Drafter: DrafterNone, Verifier: "venus"},
-			`unknown verifier "venus", want match, rejection, without-replacement, mars or adasd`},
+			`verifier is "venus", want match, rejection, without-replacement, mars or adasd`},
 		{Config{Drafter: DrafterChain}, "depth is 0, want 1 to 64"},
 		{Config{Drafter: DrafterChain, Depth: 1 << 40}, "depth is 1099511627776"},
 		{Config{Drafter: DrafterEAGLE2, Depth: -1, TopK: 1, Nodes: 2}, "depth is -1"},
-		{Config{Drafter: DrafterEAGLE2, Depth: 3, TopK: 0, Nodes: 2}, "top-k is 0"},
-		{Config{Drafter: DrafterEAGLE2, Depth: 3, TopK: 65, Nodes: 2}, "top-k is 65"},
+		{Config{Drafter: DrafterEAGLE2, Depth: 3, TopK: 0, Nodes: 2}, "top_k is 0"},
+		{Config{Drafter: DrafterEAGLE2, Depth: 3, TopK: 65, Nodes: 2}, "top_k is 65"},
 		{Config{Drafter: DrafterEAGLE2, Depth: 3, TopK: 4, Nodes: 1}, "nodes is 1"},
 		{Config{Drafter: DrafterEAGLE2, Depth: 3, TopK: 4, Nodes: 5000}, "nodes is 5000"},
 		{Config{Drafter: DrafterNgram, Depth: 0, NgramMax: 2, NgramMin: 1}, "depth is 0"},
-		{Config{Drafter: DrafterNgram, Depth: 3, NgramMax: 2, NgramMin: 3}, "ngram-min is 3, want 1 to 2"},
-		{Config{Drafter: DrafterNgram, Depth: 3, NgramMax: 2}, "ngram-min is 0"},
-		{Config{Drafter: DrafterNgramSimple, Depth: 3}, "ngram-max is 0"},
+		{Config{Drafter: DrafterNgram, Depth: 3, NgramMax: 2, NgramMin: 3}, "ngram_min is 3, want 1 to 2"},
+		{Config{Drafter: DrafterNgram, Depth: 3, NgramMax: 2}, "ngram_min is 0"},
+		{Config{Drafter: DrafterNgramSimple, Depth: 3}, "ngram_max is 0"},
 		{Config{Drafter: DrafterEAGLE2, Verifier: VerifierRejection, Depth: 3, TopK: 4, Nodes: 9},
 			"the rejection verifier needs tokens sampled from the draft"},
 		{Config{Drafter: DrafterNgram, Verifier: VerifierRejection, Depth: 3, NgramMax: 2, NgramMin: 1},
@@ -215,9 +215,9 @@ func TestPartsAreCheckedAgainstTheModels(t *testing.T) {
 			"17 nodes a round, but the target verifies at most 16"},
 		{target, draft, Config{Drafter: DrafterChain, Depth: 16}, "17 nodes a round"},
 		{target, draft, Config{Drafter: DrafterEAGLE2, Depth: 2, TopK: 17, Nodes: 9},
-			"top-k is 17, but the draft model keeps at most 16"},
+			"top_k is 17, but the draft model keeps at most 16"},
 		{target, nil, Config{Drafter: DrafterChain, Depth: 2}, "the chain drafter needs a draft model"},
-		{target, nil, Config{Drafter: "x"}, "unknown drafter"},
+		{target, nil, Config{Drafter: "x"}, "policy is"},
 	} {
 		if _, err := New(c.target, c.c, c.draft); err == nil || !strings.HasPrefix(err.Error(), "spec: "+c.want) {
 			t.Errorf("%+v: %v, want %q", c.c, err, c.want)
@@ -378,14 +378,14 @@ func TestSteadyBuilderDoesNotAllocate(t *testing.T) {
 
 func TestShapesAreChecked(t *testing.T) {
 	for want, shape := range map[string][][]int{
-		"levels of the shape is 0":                   nil,
-		"the shape's level 1 gives children to 2":    {{1, 1}},
-		"the shape's level 2 gives children to 3":    {{2}, {1, 1, 1}},
-		"children of a node of the shape is -1":      {{-1}},
-		"children of a node of the shape is 65":      {{65}},
-		"the shape's level 2 has no nodes":           {{2}, {0, 0}, {1}},
-		"nodes of the shape is 4161, want 2 to 4096": {{64}, slices.Repeat([]int{64}, 64)},
-		"the shape's level 3 gives children to 65 nod": {{64}, slices.Repeat([]int{2}, 64),
+		"shape has 0 levels":                              nil,
+		"shape gives children to 2 nodes for its level 1": {{1, 1}},
+		"shape gives children to 3 nodes for its level 2": {{2}, {1, 1, 1}},
+		"shape gives a node -1 children":                  {{-1}},
+		"shape gives a node 65 children":                  {{65}},
+		"shape has no nodes at level 2":                   {{2}, {0, 0}, {1}},
+		"shape has 4161 nodes, want 2 to 4096":            {{64}, slices.Repeat([]int{64}, 64)},
+		"shape gives children to 65 nodes for its level 3": {{64}, slices.Repeat([]int{2}, 64),
 			slices.Repeat([]int{1}, 65)},
 	} {
 		for _, drafter := range []string{DrafterStatic, DrafterSampled} {

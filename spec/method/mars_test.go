@@ -70,13 +70,13 @@ func TestMARSSettingsAreChecked(t *testing.T) {
 	for _, k := range []Settings{{Theta: -0.1}, {Theta: 1.1}, {Theta: nan}, {Gap: -1}, {Gap: nan}} {
 		c := combination(DrafterChain, AdaptFixed, VerifierMARS)
 		c.Settings = k
-		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), "spec: mars with theta") {
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), ", want 0 (") {
 			t.Errorf("%+v: %v", k, err)
 		}
 	}
 	c := combination(DrafterChain, AdaptFixed, VerifierMARS)
 	c.Mode = "alg2"
-	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), `unknown mode "alg2"`) {
+	if err := c.Validate(); err == nil || !strings.Contains(err.Error(), `mode is "alg2", want alg1 or sampled`) {
 		t.Errorf("mode alg2: %v", err)
 	}
 	target := spectest.NewTarget(&spectest.Script{Vocab: 6, Steps: 4}, 96, 64)

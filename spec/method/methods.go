@@ -4,8 +4,8 @@ package method
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
+	"strings"
 
 	"foretoken/spec"
 	"foretoken/spec/adapt"
@@ -107,10 +107,10 @@ type Verifier struct {
 
 	// the one drafter it verifies, from whose own distribution tokens are sampled; "": any
 	sampled string
-	greedy  string                 // the drafter for which it is Match at temperature 0, if nothing adapts the draft
-	refuses func(drafter) string   // why it does not verify another drafter
-	uncut   string                 // why it does not verify drafts that %s, an adapter, cuts; "": it does
-	check   func(c *Config) string // what is wrong with its settings
+	greedy  string                // the drafter for which it is Match at temperature 0, if nothing adapts the draft
+	refuses func(drafter) string  // why it does not verify another drafter
+	uncut   string                // why it does not verify drafts that %s, an adapter, cuts; "": it does
+	check   func(c *Config) error // refuses its settings
 }
 
 // The table of verifiers.
@@ -130,12 +130,14 @@ var verifierRows = []Verifier{
 		build: func(c Config) spec.Verifier {
 			return adapt.MARS{Theta: cmp.Or(c.Theta, adapt.MARSTheta), Gap: c.Gap, Sampled: c.Mode == MARSSampled}
 		},
-		check: func(c *Config) string {
-			if c.Theta >= 0 && c.Theta <= 1 && c.Gap >= 0 {
-				return ""
+		check: func(c *Config) error {
+			if !(c.Theta >= 0 && c.Theta <= 1) {
+				return spec.Refuse("theta", "is %v, want 0 (the default, %v) to 1", c.Theta, adapt.MARSTheta)
 			}
-			return fmt.Sprintf("mars with theta %v and gap %v, want theta in 0 (the default, 0.9) to 1 "+
-				"and a gap of 0 (none) or more nats", c.Theta, c.Gap)
+			if !(c.Gap >= 0) {
+				return spec.Refuse("gap", "is %v, want 0 (no cap) or more nats", c.Gap)
+			}
+			return nil
 		}},
 	{VerifierAdaSD, Lossy, adasdSettings, func(c Config) spec.Verifier { return c.adasd() },
 		DrafterChain, "", func(d drafter) string {
@@ -226,6 +228,9 @@ type Setting struct {
 	of   func(c *Config) int
 }
 
+// Field is the setting's name in JSON.
+func (s Setting) Field() string { return strings.ReplaceAll(s.Name, "-", "_") }
+
 // The settings that are numbers. A drafter's row holds their defaults and bounds.
 var (
 	Depth = Setting{"depth", "tokens drafted a round, or for trees levels after the first",
@@ -313,7 +318,7 @@ var (
 
 func checkShape(c *Config) error { return validateShape(c.Shape) }
 
-func checkNgram(c *Config) error { return inRange(NgramMin.Name, c.NgramMin, 1, c.NgramMax) }
+func checkNgram(c *Config) error { return inRange(NgramMin.Field(), c.NgramMin, 1, c.NgramMax) }
 
 func chainBudget(c *Config) spec.Budget { return spec.ChainBudget(c.Depth) }
 
@@ -396,7 +401,7 @@ var adapterRows = []Adapter{
 
 func checkC2T(c *Config) error {
 	if c.Threshold >= 1 {
-		return fmt.Errorf("spec: c2t's threshold is %v, want less than 1: no confidence exceeds it", c.Threshold)
+		return spec.Refuse("threshold", "is %v, want less than 1 for c2t: no confidence exceeds it", c.Threshold)
 	}
 	return nil
 }
@@ -416,6 +421,11 @@ func (a Adapter) drafters() (names []string) {
 func adapterNamed(name string) Adapter {
 	name = cmp.Or(name, AdaptFixed)
 	return row(adapterRows, func(a Adapter) bool { return a.Name == name }, Adapter{Name: name})
+}
+
+// Names are those of all methods.
+func Names() []string {
+	return names(rows, func(r methodRow) string { return r.name })
 }
 
 // Drafters are the names that Config.Drafter takes.

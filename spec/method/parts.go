@@ -47,7 +47,7 @@ func (c Config) Parts(target spec.Target, drafts ...spec.DraftModel) (spec.Parts
 			return spec.Parts{}, fmt.Errorf("spec: the %s drafter needs a draft model", c.Drafter)
 		}
 		if lim := model.Limits(); b.Width > lim.TopK || b.Width > lim.MaxRows {
-			return spec.Parts{}, fmt.Errorf("spec: top-k is %d, but the draft model keeps at most %d", b.Width,
+			return spec.Parts{}, spec.Refuse("top_k", "is %d, but the draft model keeps at most %d", b.Width,
 				min(lim.TopK, lim.MaxRows))
 		}
 	}

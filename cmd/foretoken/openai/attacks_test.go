@@ -363,12 +363,12 @@ func TestBeyondTheModel(t *testing.T) {
 		{`"foretoken": {"policy": "chain", "depth": 64}`, "foretoken", "64"},
 		{`"foretoken": {"policy": "eagle2", "nodes": 4096}`, "foretoken", "64"},
 		{`"foretoken": {"policy": "eagle2", "top_k": 64, "nodes": 64}`, "foretoken", "1"},
-		{`"foretoken": {"policy": "hetero", "alpha": 1000000}`, "foretoken", "foretoken calibrate hetero"},
+		{`"foretoken": {"policy": "hetero", "alpha": 1000000}`, "foretoken", "alpha is 1000000, want -64 to 64"},
 		{`"foretoken": {"policy": "eagle3"}`, "foretoken", "--eagle3"},
 		{`"foretoken": []`, "foretoken", "want an object"},
-		{`"foretoken": {"depth": "x"}`, "foretoken", "depth is a JSON string; want a whole number"},
-		{`"foretoken": {"` + long + `": 1}`, "foretoken", "unknown field"},
-		{`"foretoken": {"policy": "` + long + `"}`, "foretoken", "unknown"},
+		{`"foretoken": {"depth": "x"}`, "foretoken", "depth is a string, want a whole number"},
+		{`"foretoken": {"` + long + `": 1}`, "foretoken", "is unknown"},
+		{`"foretoken": {"policy": "` + long + `"}`, "foretoken", "policy is"},
 		{`"` + long + `": 1`, brief([]byte(long)), "there is no parameter"},
 	} {
 		a := w.do("POST", textPath, `{"model": "demo", "prompt": "a", "max_tokens": 4, `+c.more+`}`)
@@ -425,7 +425,7 @@ func TestFormsAreCompiledInTheTurn(t *testing.T) {
 // TestFormsAreCompiledOnce asks for several texts of one form: all get the grammar that the request compiled.
 func TestFormsAreCompiledOnce(t *testing.T) {
 	t.Attr("attack", "many texts of one schema or grammar")
-	t.Attr("bound", fmt.Sprintf("%d texts a request, and the form is compiled once", maxChoices))
+	t.Attr("bound", fmt.Sprintf("%v texts a request, and the form is compiled once", spec.LimitN.Most))
 	const large = `root ::= ([a-z]?){50000}`
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -17,6 +17,7 @@ import (
 
 	"foretoken"
 	"foretoken/models/demo"
+	"foretoken/spec"
 	"foretoken/webgpu/simd"
 )
 
@@ -27,7 +28,7 @@ var pair = sync.OnceValues(func() (*foretoken.Session, error) {
 		return nil, err
 	}
 	return foretoken.Open(context.Background(), dev, demo.Target(), demo.Draft(),
-		foretoken.Options{Candidates: maxTop})
+		foretoken.Options{Candidates: int(spec.LimitTopLogProbs.Most)})
 })
 
 const talkTemplate = "{% if tools %}tools {{ tools | length }}\n{% endif %}{% for m in messages %}// {{ m.role }}: " +
@@ -72,7 +73,7 @@ func serveWithin(t *testing.T, l limits, change func(*Config)) *site {
 	}
 	w := &site{t: t, engine: &engine{Session: s}, logged: make(chan Entry, 100)}
 	c := Config{Model: "demo", Template: talkTemplate, Defaults: foretoken.DefaultRequest(), Seeded: true,
-		Candidates: maxTop, Queue: 4, Log: func(e Entry) { w.logged <- e }}
+		Candidates: int(spec.LimitTopLogProbs.Most), Queue: 4, Log: func(e Entry) { w.logged <- e }}
 	c.Defaults.MaxTokens = 0
 	if change != nil {
 		change(&c)

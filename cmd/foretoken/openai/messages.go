@@ -6,6 +6,7 @@ import (
 
 	"foretoken"
 	"foretoken/models/chat"
+	"foretoken/spec"
 )
 
 // conversation reads what only /v1/chat/completions takes.
@@ -52,7 +53,7 @@ func message(raw json.RawMessage, param string) (m foretoken.Message, _ *Error) 
 		ToolCallID string          `json:"tool_call_id"`
 	}
 	if err := json.Unmarshal(raw, &v); err != nil {
-		return m, wrongType(param, "%s is wrong: %s", param, reason(err))
+		return m, wrongType(param, "%s is wrong: %s", param, spec.JSONError(err, &v))
 	}
 	if v.Role == nil {
 		return m, missing(param+".role", "%s has no role", param)

@@ -1,28 +1,25 @@
 package openai
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
-	"strings"
+	"slices"
 
 	"foretoken"
+	"foretoken/spec"
 	methods "foretoken/spec/method"
 )
 
-// Bounds of what one request may ask for. The bytes of a body are bounded by Config.MaxBody.
+// Bounds of what one request may ask for, besides those of package spec. Config.MaxBody bounds the bytes of a body.
 const (
-	maxStops     = 16
-	maxStopBytes = 1024
-	maxChoices   = 16 // texts of one request: prompts times n
-	maxMessages  = 4096
-	maxTools     = 128
-	maxTop       = 20 // top_logprobs
-	maxTopText   = 5  // logprobs of /v1/completions
+	maxMessages = 4096
+	maxTools    = 128
 )
+
+// limitLogprobs is the API's, of /v1/completions.
+var limitLogprobs = spec.Limit{Field: "logprobs", Most: 5}
 
 // parsedRequest is a request parsed from its body.
 type parsedRequest struct {
@@ -69,24 +66,25 @@ func parse(body []byte, chat bool, defaults *foretoken.Request) (*parsedRequest,
 	a.sampling(f)
 	a.likelihoods(f)
 	a.method(f)
-	f.count("n", &a.n, 1, maxChoices)
-	if n := max(len(a.prompts), 1) * a.n; n > maxChoices {
-		f.fail(invalid("n", "%d texts are asked for; want at most %d in one request", n, maxChoices))
+	within(f, "n", &a.n, spec.LimitN)
+	if n := max(len(a.prompts), 1) * a.n; !spec.LimitN.Holds(float64(n)) {
+		f.fail(invalid("n", "%d texts are asked for; want at most %v in one request", n, spec.LimitN.Most))
 	}
 	a.stream = f.flag("stream")
 	a.streamOptions(f)
 	f.into("user", &a.user, "a string")
 	a.constraints(f)
+	a.validate(f)
 	return a, f.end()
 }
 
 // sampling reads what both endpoints take.
 func (a *parsedRequest) sampling(f *fields) {
 	s := &a.settings
-	f.number("temperature", &s.Temperature, 0, 2)
-	f.number("top_p", &s.TopP, 0, 1)
-	f.number("min_p", &s.MinP, 0, 1)
-	f.count("top_k", &s.SampleTopK, 0, math.MaxInt32)
+	within(f, "temperature", &s.Temperature, spec.LimitTemperature)
+	within(f, "top_p", &s.TopP, spec.LimitTopP)
+	within(f, "min_p", &s.MinP, spec.LimitMinP)
+	within(f, "top_k", &s.SampleTopK, spec.LimitTopK)
 	var seed json.Number
 	if f.into("seed", &seed, "a whole number of 64 bits") {
 		a.seeded = true
@@ -99,10 +97,6 @@ func (a *parsedRequest) sampling(f *fields) {
 	if stops := f.stops("stop"); stops != nil {
 		s.Stop = stops
 	}
-	sampling := s.Sampling()
-	if err := sampling.Validate(); err != nil {
-		f.fail(invalid("temperature", "%s", strings.TrimPrefix(err.Error(), "spec: ")))
-	}
 }
 
 func scan(n json.Number, to any) bool { return json.Unmarshal([]byte(n), to) == nil }
@@ -110,11 +104,11 @@ func scan(n json.Number, to any) bool { return json.Unmarshal([]byte(n), to) == 
 // likelihoods reads logprobs, which is a flag in conversations and a number elsewhere.
 func (a *parsedRequest) likelihoods(f *fields) {
 	if !a.chat {
-		f.count("logprobs", &a.top, 0, maxTopText)
+		within(f, "logprobs", &a.top, limitLogprobs)
 		return
 	}
 	wanted, top := f.flag("logprobs"), 0
-	given := f.count("top_logprobs", &top, 0, maxTop)
+	given := within(f, "top_logprobs", &top, spec.LimitTopLogProbs)
 	switch {
 	case given && !wanted:
 		f.fail(invalid("top_logprobs", "top_logprobs is given without logprobs; set logprobs to true"))
@@ -126,14 +120,11 @@ func (a *parsedRequest) likelihoods(f *fields) {
 // constraints reads what restricts a text.
 func (a *parsedRequest) constraints(f *fields) {
 	c := &a.settings.Constraints
-	f.number("frequency_penalty", &c.FrequencyPenalty, -2, 2)
-	f.number("presence_penalty", &c.PresencePenalty, -2, 2)
+	within(f, "frequency_penalty", &c.FrequencyPenalty, spec.LimitFrequency)
+	within(f, "presence_penalty", &c.PresencePenalty, spec.LimitPresence)
 	bias := map[int32]float32{} // a new map: the default's is shared by all requests
 	if f.into("logit_bias", &bias, "an object of token ids and numbers from -100 to 100") {
 		c.LogitBias = bias
-		if err := (&foretoken.Constraints{LogitBias: bias}).Validate(); err != nil {
-			f.fail(invalid("logit_bias", "%s", oneLine(err)))
-		}
 	}
 	// The last two are llama.cpp's.
 	for _, name := range []string{"response_format", "grammar", "json_schema"} {
@@ -167,16 +158,14 @@ func (a *parsedRequest) compile(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err != nil {
-		return invalid(a.form, "%s", oneLine(err))
-	}
-	return nil
+	return a.blame(err)
 }
 
-// blame names the field of an error of the form while a text is decoded.
+// blame names the field of an error of the form.
 func (a *parsedRequest) blame(err error) error {
-	if a.form != "" && errors.Is(err, foretoken.ErrRequest) && strings.HasPrefix(err.Error(), "grammar: ") {
-		return invalid(a.form, "%s", oneLine(err))
+	field, ok := errors.AsType[*spec.FieldError](err)
+	if ok && a.form != "" && slices.Contains([]string{"grammar", "json_schema", "json_object"}, field.Field) {
+		return invalid(a.form, "%s %s", a.form, field.Reason)
 	}
 	return err
 }
@@ -247,20 +236,30 @@ func (a *parsedRequest) method(f *fields) {
 		NoReuse  *bool   `json:"no_reuse"`
 		*methods.Settings
 	}{&s.Policy, &s.Adapt, &s.Source, &s.Verifier, &s.Depth, &s.TopK, &s.Nodes, nil, &s.NoReuse, &s.Settings}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&m); err != nil {
-		f.fail(invalid("foretoken", "foretoken is wrong: %s", reason(err)))
+	if err := spec.Decode(raw, &m); err != nil {
+		f.fail(invalid("foretoken", "foretoken is wrong: %s", err))
 		return
 	}
 	if m.Coupled != nil { // a new value: the default's is shared by all requests
 		s.Coupled = m.Coupled
 	}
-	method := *s
-	method.Constraints = foretoken.Constraints{} // they are compiled in the client's turn
-	if err := method.Validate(); err != nil {
-		f.fail(invalid("foretoken", "%s", strings.TrimPrefix(err.Error(), "spec: ")))
+}
+
+// validate refuses what no single field is wrong by, and the settings of methods. The form is compiled in the client's
+// turn.
+func (a *parsedRequest) validate(f *fields) {
+	s := a.settings
+	s.Grammar, s.JSONSchema, s.JSONObject = "", nil, false
+	err := s.Validate()
+	if err == nil {
+		return
 	}
+	param := "foretoken"
+	field, ok := errors.AsType[*spec.FieldError](err)
+	if ok && slices.Contains([]string{"stop", "logit_bias"}, field.Field) {
+		param = field.Field
+	}
+	f.fail(invalid(param, "%s", oneLine(err)))
 }
 
 func (a *parsedRequest) streamOptions(f *fields) {
@@ -279,11 +278,12 @@ func (a *parsedRequest) streamOptions(f *fields) {
 
 // length reads how many tokens may be produced: the members' names mean the same.
 func (a *parsedRequest) length(f *fields, names ...string) {
-	first := ""
+	first, limit := "", spec.LimitMaxTokens
+	limit.Zero = "" // in this API it is no tokens
 	for _, name := range names {
 		n := 0
 		switch {
-		case !f.count(name, &n, 1, math.MaxInt32):
+		case !within(f, name, &n, limit):
 		case first != "" && n != a.settings.MaxTokens:
 			f.fail(invalid(name, "%s is %d and %s is %d; give one of them", name, n, first, a.settings.MaxTokens))
 		default:

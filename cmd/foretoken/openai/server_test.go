@@ -101,6 +101,8 @@ func TestRefusals(t *testing.T) {
 		{"POST", chatPath, talk(`, "response_format": {"type": "json_schema", "json_schema": {"schema": {"not": {}}}}`),
 			400, "invalid_value", "response_format", nil},
 		{"POST", chatPath, talk(`, "grammar": "root ::= ["`), 400, "invalid_value", "grammar", nil},
+		{"POST", chatPath, talk(`, "grammar": "root ::="`), 400, "invalid_value", "grammar", nil},
+		{"POST", chatPath, talk(`, "temperature": 99`), 400, "invalid_value", "temperature", nil},
 		{"POST", chatPath, talk(`, "grammar": "root ::= [a]", "response_format": {"type": "json_object"}`), 400,
 			"invalid_value", "grammar", nil},
 		{"POST", chatPath, talk(`, "top_logprobs": 2`), 400, "invalid_value", "top_logprobs", nil},

@@ -9,6 +9,7 @@ import { failed, type GenerateOptions, type Generation, parseRound, RoundQueue }
 import { addressesOf, hostOf } from "../sources/hosts.ts";
 import { HUB, resolve } from "../sources/hub.ts";
 import { configOf, DEFAULT_METHOD } from "./methods.ts";
+import { checkNames, namesOf, typeName, wrong } from "./options.ts";
 import type { Answerer, ChatCompletionRequest, ChatCompletions, CompletionOptions } from "./openai.ts";
 import type {
   BenchPlan,
@@ -118,6 +119,12 @@ export interface LoadOptions {
   worker?: string | URL | (() => Worker) | undefined;
 }
 
+const LOAD_OPTIONS = namesOf<LoadOptions>({
+  target: true, draft: true, eagle3: true, eagle3Config: true, calibrations: true, hub: true, hosts: true, cache: true,
+  quantise: true, maxNodes: true, device: true, threads: true, context: true, beyondTraining: true, kv: true,
+  maxMemory: true, candidates: true, deviceTimeout: true, onProgress: true, signal: true, worker: true,
+});
+
 /** Options of benchmarks and measurements. */
 export interface MeasureOptions {
   /** Receives progress. */
@@ -172,6 +179,7 @@ export class Engine {
 
   /** Starts a worker and loads the models into it. @internal */
   static async load(given: LoadOptions = {}): Promise<Engine> {
+    checkNames(given, LOAD_OPTIONS);
     if (!given.target && given.draft)
       throw new ForetokenError("bad_option", "target: missing; a draft needs a target", "target");
     const options = given.target
@@ -231,6 +239,7 @@ export class Engine {
    */
   generate(prompt: string, options: GenerateOptions = {}): Generation {
     const { signal, ...request } = options;
+    if (typeof prompt !== "string") return failed(wrong("prompt", `is ${typeName(prompt)}, want a string`));
     return this.#rounds<Result>(
       (id) => ({ op: "generate", id, request: this.#withPossibleMethod({ ...request, prompt }) }),
       request,

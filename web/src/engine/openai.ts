@@ -10,8 +10,9 @@
  * for await (const chunk of stream) show(chunk.choices[0]?.delta.content ?? "");
  * ```
  */
-import { abortable, aborted, ForetokenError } from "../protocol/errors.ts";
+import { abortable, aborted } from "../protocol/errors.ts";
 import type { Generation } from "./generation.ts";
+import { checkLimit, checkNames, wrong } from "./options.ts";
 import type {
   AnswerOptions,
   ChatReply,
@@ -169,14 +170,12 @@ export interface Answerer {
   answer(chat: AnswerOptions, request: Omit<GenerateRequest, "prompt">): Generation<ChatReply>;
 }
 
-const KNOWN = new Set(
-  (
-    "messages model stream stream_options max_tokens max_completion_tokens temperature top_p seed stop n " +
-    "frequency_penalty presence_penalty logit_bias logprobs top_logprobs response_format tools " +
-    "tool_choice user metadata store service_tier safety_identifier prompt_cache_key parallel_tool_calls " +
-    "chat_template chat_template_kwargs foretoken"
-  ).split(" "),
-);
+const KNOWN = (
+  "messages model stream stream_options max_tokens max_completion_tokens temperature top_p seed stop n " +
+  "frequency_penalty presence_penalty logit_bias logprobs top_logprobs response_format tools " +
+  "tool_choice user metadata store service_tier safety_identifier prompt_cache_key parallel_tool_calls " +
+  "chat_template chat_template_kwargs foretoken"
+).split(" ");
 
 /** The type of `engine.chat.completions`. Requests queue, because an engine decodes one text at a time. */
 export class ChatCompletions {
@@ -384,29 +383,17 @@ interface CheckedRequest {
   tools: readonly Tool[];
 }
 
-function wrong(param: string, message: string): ForetokenError {
-  return new ForetokenError("bad_option", `${param} ${message}`, param);
-}
-
 function read(from: ChatCompletionRequest): CheckedRequest {
-  for (const [name, value] of Object.entries(from)) {
-    if (value !== null && value !== undefined && !KNOWN.has(name))
-      throw wrong(name, "is unknown; put settings of this engine into foretoken");
-  }
+  checkNames(from, KNOWN, "; put settings of this engine into foretoken");
   if (!Array.isArray(from.messages) || from.messages.length === 0)
     throw wrong("messages", "must be a list of at least one message");
   const request: Omit<GenerateRequest, "prompt"> = { ...from.foretoken };
-  const number = (name: keyof ChatCompletionRequest & keyof GenerateRequest, low: number, high: number): void => {
+  for (const name of ["temperature", "top_p", "frequency_penalty", "presence_penalty"] as const) {
     const value = from[name];
-    if (value === null || value === undefined) return;
-    if (typeof value !== "number" || !(value >= low && value <= high))
-      throw wrong(name, `is ${String(value)}; want a number from ${low} to ${high}`);
-    (request as Record<string, unknown>)[name] = value;
-  };
-  number("temperature", 0, 2);
-  number("top_p", 0, 1);
-  number("frequency_penalty", -2, 2);
-  number("presence_penalty", -2, 2);
+    if (value === null || value === undefined) continue;
+    checkLimit(name, value);
+    request[name] = value;
+  }
   const length = from.max_completion_tokens ?? from.max_tokens;
   if (length !== null && length !== undefined) request.max_tokens = integer("max_tokens", length, 1);
   if (from.stop !== null && from.stop !== undefined)
@@ -429,6 +416,8 @@ function read(from: ChatCompletionRequest): CheckedRequest {
     if (tool?.type !== "function" || typeof tool.function?.name !== "string" || tool.function.name === "")
       throw wrong(`tools[${i}]`, "must be a function with a name");
   });
+  const n = integer("n", from.n ?? 1, 1);
+  checkLimit("n", n);
   const seed = from.seed ?? from.foretoken?.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]!;
   return {
     chat: {
@@ -439,7 +428,7 @@ function read(from: ChatCompletionRequest): CheckedRequest {
       ...(from.chat_template_kwargs ? { vars: { ...from.chat_template_kwargs } } : {}),
     },
     request,
-    n: integer("n", from.n ?? 1, 1),
+    n,
     seed: integer("seed", seed, 0),
     logprobs,
     usage: Boolean(from.stream && from.stream_options?.include_usage),

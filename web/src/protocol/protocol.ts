@@ -108,6 +108,8 @@ export interface Catalog {
   schedules: string[];
   modes: string[];
   variants: string[];
+  /** The bounds of numbers in requests. `zero` says what 0 stands for; without it 0 is a value like others. */
+  limits: { field: string; least: number; most: number; zero?: string }[];
 }
 
 export interface OpenOptions {

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { kernelName } from "../../src/benchmark/profile.ts";
 import { Engine, ForetokenError, type LoadOptions, type WorkerLike } from "../../src/engine/engine.ts";
 import { configOf, METHODS } from "../../src/engine/methods.ts";
+import { nearest } from "../../src/engine/options.ts";
 import type { BenchUpdate, FromWorker, GoEngine, Progress, ToWorker } from "../../src/protocol/protocol.ts";
 import { serve, wireError } from "../../src/worker/serve.ts";
 import { mockEngine } from "../mock/engine.ts";
@@ -243,6 +244,40 @@ test("invalid options are rejected before a worker starts", async () => {
   const worker = (): never => assert.fail("a worker was started");
   for (const options of [{ draft: GGUF }, { target: "http://" }])
     await assert.rejects(Engine.load({ ...options, worker }), { name: "ForetokenError", code: "bad_option" });
+  for (const [given, param, message] of [
+    [{ targt: GGUF }, "targt", "targt is unknown; did you mean target?"],
+    [{ max_nodes: 64 }, "max_nodes", "max_nodes is unknown; did you mean maxNodes?"],
+    [{ colour: "red" }, "colour", "colour is unknown"],
+  ] as const)
+    await assert.rejects(Engine.load({ ...given, worker } as LoadOptions), { code: "bad_option", param, message });
+});
+
+test("a prompt that is no text is refused", async () => {
+  const { engine } = await load(mock);
+  for (const [prompt, kind] of [
+    [undefined, "undefined"],
+    [7, "a number"],
+    [["x"], "a list"],
+    [{ prompt: "x" }, "an object"],
+  ] as const)
+    await assert.rejects(engine.generate(prompt as unknown as string).result, {
+      code: "bad_option",
+      param: "prompt",
+      message: `prompt is ${kind}, want a string`,
+    });
+});
+
+test("the nearest known name is found", () => {
+  const known = ["target", "draft", "max_tokens", "temperature", "maxNodes"];
+  for (const [name, want] of [
+    ["targt", "target"],
+    ["tagret", "target"],
+    ["maxTokens", "max_tokens"],
+    ["temp", "temperature"],
+    ["x", undefined],
+    ["colour", undefined],
+  ] as const)
+    assert.equal(nearest(name, known), want, name);
 });
 
 test("a second generation is rejected while one runs", async () => {

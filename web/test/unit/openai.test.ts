@@ -329,6 +329,8 @@ test("an invalid request is an error that names the field, before any generation
     ["messages[0]", { messages: [{ role: "user", content: [{ type: "image_url" }] }] }],
     ["temprature", { temprature: 1 }],
     ["temperature", { temperature: 3 }],
+    ["temperature", { temperature: "hot" }],
+    ["n", { n: 17 }],
     ["temperature", { temperature: Number.NaN }],
     ["top_p", { top_p: -1 }],
     ["frequency_penalty", { frequency_penalty: 2.5 }],
