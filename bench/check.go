@@ -40,7 +40,7 @@ func (c *Cell) Validate() error {
 	for _, f := range []struct {
 		field string
 		v     float64
-	}{{"tok_s", c.TokS}, {"plain_tok_s", c.PlainTokS}} {
+	}{{"decode_tok_s", c.TokS}, {"plain_decode_tok_s", c.PlainTokS}} {
 		if f.v != 0 && !(f.v >= minSpeed && f.v <= maxCount) {
 			return fail(f.field, "is %g, want 0 or %g to %g", f.v, minSpeed, float64(maxCount))
 		}

@@ -288,11 +288,14 @@ type Plan struct {
 	Progress func(done, total int)
 }
 
+// cellFormat counts the forms of a cell in JSON: cells of another form are measured again.
+const cellFormat = 2
+
 // key identifies a cell by everything that its result depends on.
 func (p *Plan) key(m *Method, prompt *Prompt, rep int) string {
 	h := sha256.New()
 	enc := json.NewEncoder(h)
-	_ = enc.Encode(append([]any{p.Fingerprint, &m.Request, prompt, rep, !p.NoScore, p.Parse != nil},
+	_ = enc.Encode(append([]any{cellFormat, p.Fingerprint, &m.Request, prompt, rep, !p.NoScore, p.Parse != nil},
 		m.Request.Fitted.Files()...))
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }

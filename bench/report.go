@@ -49,7 +49,7 @@ type Row struct {
 	// SpeedRatio is the mean speed over plain's mean speed, as in Spec-Bench.
 	Speedup    Measure `json:"speedup"`
 	SpeedRatio Measure `json:"speed_ratio"`
-	TokS       Measure `json:"tok_s"` // mean over prompts
+	TokS       Measure `json:"decode_tok_s"` // mean over prompts
 	// AcceptanceLength is committed tokens per target pass, bonus included, over all passes.
 	AcceptanceLength Measure `json:"acceptance_length"`
 	// Sums over the prompts of one repetition: target passes, rows verified by them (roots included), tokens

@@ -32,8 +32,8 @@ type Cell struct {
 	Stats       spec.Stats `json:"stats"`
 	// TokS is output tokens per second of decoding, without prefill and without the time of the benchmark itself.
 	// PlainTokS is that of plain decoding of the same prompt in the same block and repetition.
-	TokS      float64 `json:"tok_s"`
-	PlainTokS float64 `json:"plain_tok_s"`
+	TokS      float64 `json:"decode_tok_s"`
+	PlainTokS float64 `json:"plain_decode_tok_s"`
 	// Agreement with plain decoding: Prefix tokens up to the first difference, Equal tokens at the same position,
 	// of Length, the longer output's.
 	Prefix int `json:"prefix"`

@@ -174,9 +174,9 @@ func (s Stats) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(struct {
 		counters
-		AcceptedLength  float64   `json:"accepted_length"`
+		AcceptedLength  float64   `json:"acceptance_length"`
 		DraftAcceptance float64   `json:"draft_acceptance"`
-		DepthAcceptance []float64 `json:"depth_acceptance"`
+		DepthAcceptance []float64 `json:"acceptance_per_depth"`
 		DraftMS         float64   `json:"draft_ms"`
 		VerifyMS        float64   `json:"verify_ms"`
 		ReadbackMS      float64   `json:"readback_ms"`
@@ -184,10 +184,13 @@ func (s Stats) MarshalJSON() ([]byte, error) {
 		FirstMS         float64   `json:"ttft_ms"`
 		PrefillSpeed    float64   `json:"prefill_tok_s"`
 		DecodeSpeed     float64   `json:"decode_tok_s"`
+		TotalMS         float64   `json:"total_ms"` // prefill and decoding
+		RecoveryMS      float64   `json:"recovery_ms,omitempty"`
 	}{
 		counters(s), s.AcceptedLength(), s.DraftAcceptance(), s.DepthAcceptance(),
 		s.PerRound(s.Draft), s.PerRound(s.Verify), s.PerRound(s.Readback), s.PerRound(s.Host),
-		milliseconds(s.FirstToken()), s.PrefillSpeed(), s.DecodeSpeed(),
+		milliseconds(s.FirstToken()), s.PrefillSpeed(), s.DecodeSpeed(), milliseconds(s.Prefill + s.Decode),
+		milliseconds(s.Recovery),
 	})
 }
 

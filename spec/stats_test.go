@@ -245,14 +245,14 @@ func TestStatsAsJSON(t *testing.T) {
 	if err := json.Unmarshal(text, &fields); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"accepted_length", "draft_acceptance", "calls", "tokens_verified", "draft_ms",
+	for _, key := range []string{"acceptance_length", "draft_acceptance", "calls", "tokens_verified", "draft_ms",
 		"verify_ms", "readback_ms",
-		"host_ms", "ttft_ms", "prefill_tok_s", "decode_tok_s", "rounds", "output_tokens"} {
+		"host_ms", "ttft_ms", "prefill_tok_s", "decode_tok_s", "total_ms", "rounds", "output_tokens"} {
 		if v, ok := fields[key].(float64); !ok || v != 0 {
 			t.Errorf("%s is %v, want 0", key, fields[key])
 		}
 	}
-	for _, key := range []string{"depth_acceptance", "depth_drafted", "depth_accepted"} {
+	for _, key := range []string{"acceptance_per_depth", "depth_drafted", "depth_accepted"} {
 		if v, ok := fields[key].([]any); !ok || len(v) != 0 {
 			t.Errorf("%s is %v, want an empty list", key, fields[key])
 		}
@@ -266,7 +266,7 @@ func TestStatsAsJSON(t *testing.T) {
 	if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, s) {
 		t.Errorf("%s reads back as %+v (%v)", text, back, err)
 	}
-	if err := json.Unmarshal(text, &fields); err != nil || fields["accepted_length"] != 2.5 ||
+	if err := json.Unmarshal(text, &fields); err != nil || fields["acceptance_length"] != 2.5 ||
 		fields["draft_ms"] != 1.5 {
 		t.Errorf("derived numbers of %s (%v)", text, err)
 	}

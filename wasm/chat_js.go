@@ -48,8 +48,8 @@ type chatState struct {
 
 type chatReply struct {
 	chatState
-	Result  result `json:"result"`
-	Dropped int    `json:"dropped"` // turns that this answer was the first not to see
+	Result  *foretoken.Result `json:"result"`
+	Dropped int               `json:"dropped"` // turns that this answer was the first not to see
 }
 
 func stateOf(c *foretoken.Chat) chatState {
@@ -122,5 +122,5 @@ func (e *engine) converse(ctx context.Context, body []byte, args []safejs.Value)
 		return nil, err
 	}
 	e.keepCosts()
-	return chatReply{stateOf(conversation), resultOf(reply.Result), reply.Dropped}, nil
+	return chatReply{stateOf(conversation), reply.Result, reply.Dropped}, nil
 }

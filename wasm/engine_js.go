@@ -334,7 +334,7 @@ func (e *engine) generate(ctx context.Context, body []byte, args []safejs.Value)
 		return nil, err
 	}
 	e.keepCosts()
-	return resultOf(got), nil
+	return got, nil
 }
 
 // eventsTo sends rounds to a method's second argument, if there is one.

@@ -70,8 +70,8 @@ func FuzzBenchFiles(f *testing.F) {
 	for _, text := range []string{`{"key":"k","rep":-1}`, `{"key":"k","rep":2000000000}`,
 		`{"key":"k","figures":{"entropy":{"width":1,"most":4,"n":[1]}}}`,
 		`{"key":"k","figures":{"entropy":{"most":-1}}}`, `{"key":"k","stats":{"depth_drafted":[1]}}`,
-		`{"key":"k","tok_s":1e308,"plain_tok_s":1e-300}`,
-		`{"key":"a","tok_s":-1,"plain_tok_s":1}`,
+		`{"key":"k","decode_tok_s":1e308,"plain_decode_tok_s":1e-300}`,
+		`{"key":"a","decode_tok_s":-1,"plain_decode_tok_s":1}`,
 		`{"key":"a","stats":{"calls":1,"rounds":1,"draft_ns":9000000000000000000}}` + "\n" +
 			`{"key":"b","stats":{"calls":1,"rounds":1,"draft_ns":9000000000000000000}}`} {
 		f.Add([]byte(text + "\n"))

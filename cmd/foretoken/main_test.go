@@ -75,7 +75,8 @@ func TestTextEqualsJSON(t *testing.T) {
 		got.Finish != "length" {
 		t.Errorf("%+v", got)
 	}
-	for _, name := range []string{"output_tokens", "calls", "accepted_length", "decode_tok_s", "depth_acceptance"} {
+	for _, name := range []string{"output_tokens", "calls", "acceptance_length", "decode_tok_s",
+		"acceptance_per_depth"} {
 		if _, ok := got.Stats[name]; !ok {
 			t.Errorf("the stats have no %s", name)
 		}

@@ -162,7 +162,12 @@ async function measure(browser, server, name, kept) {
         ms,
         length: stats.acceptance_length,
         rounds: stats.rounds,
-        per_round: stats.ms_per_round,
+        per_round: {
+          draft: stats.draft_ms,
+          verify: stats.verify_ms,
+          readback: stats.readback_ms,
+          host: stats.host_ms,
+        },
         ids,
       };
     }

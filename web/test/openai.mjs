@@ -149,7 +149,7 @@ test("a seeded text equals that of foretoken generate, streamed or not", async (
   assert.equal(whole.choices[0].finish_reason, "length");
   assert.equal(whole.usage.prompt_tokens, reference.prompt_ids.length);
   assert.equal(whole.usage.completion_tokens, 12);
-  assert.ok(whole.usage.foretoken.stats.accepted_length >= 1);
+  assert.ok(whole.usage.foretoken.stats.acceptance_length >= 1);
   const streamed = await read(
     await server.api.completions.create({ ...request, stream: true, stream_options: { include_usage: true } }),
   );

@@ -139,7 +139,7 @@ for await (const chunk of await engine.chat.completions.create({ messages, strea
 const stats: EngineStats = engine.stats();
 const code: ForetokenErrorCode = new ForetokenError("busy", "x").code;
 const widget = document.querySelector("foretoken-widget");
-console.log(stats.acceptance_length + (await InPlace.load()).stats().tok_s, code, widget?.localName);
+console.log(stats.acceptance_length + (await InPlace.load()).stats().decode_tok_s, code, widget?.localName);
 // @ts-expect-error: a prompt is a text
 engine.generate({ prompt: "x" });
 // @ts-expect-error: no such option

@@ -203,7 +203,7 @@ type text struct {
 			Policy string
 			Seed   uint64
 			Stats  struct {
-				Accepted float64 `json:"accepted_length"`
+				Accepted float64 `json:"acceptance_length"`
 			}
 		}
 	}

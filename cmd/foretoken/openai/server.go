@@ -68,7 +68,7 @@ type Entry struct {
 	Code    string  `json:"code,omitempty"` // of the error
 	Prompt  int     `json:"prompt_tokens,omitempty"`
 	Output  int     `json:"completion_tokens,omitempty"`
-	Accept  float64 `json:"accepted_length,omitempty"`
+	Accept  float64 `json:"acceptance_length,omitempty"`
 	Finish  string  `json:"finish,omitempty"` // of the last text
 	QueueMS float64 `json:"queue_ms"`
 	MS      float64 `json:"ms"`

@@ -111,7 +111,7 @@ export const COLUMNS: readonly { title: string; hint: string; of: (row: BenchRow
       "speedup",
       (x) => `${fine(x)}×`,
     ),
-    column("tok/s", "Output tokens per second of decoding", "tok_s", ms),
+    column("tok/s", "Output tokens per second of decoding", "decode_tok_s", ms),
     column("τ", "Acceptance length: tokens per target pass, including the bonus token", "acceptance_length", fine),
     column("Calls", "Target passes", "calls", count),
     column("Tokens", "Verified nodes, including roots", "tokens", count),
@@ -150,7 +150,7 @@ export function categoriesOf(rows: readonly BenchRow[]): string[] {
 const MEASURES = [
   "speedup",
   "speed_ratio",
-  "tok_s",
+  "decode_tok_s",
   "acceptance_length",
   "calls",
   "tokens",

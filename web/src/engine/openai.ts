@@ -318,7 +318,7 @@ export class ChatCompletions {
             usage.prompt_tokens = stats.prompt_tokens;
             usage.prompt_tokens_details.cached_tokens = stats.reused;
           }
-          usage.completion_tokens += stats.committed;
+          usage.completion_tokens += stats.output_tokens;
           usage.foretoken = stats;
         } finally {
           signal?.removeEventListener("abort", stop);

@@ -22,7 +22,7 @@ export interface EngineStats {
   /** Ratio of accepted to drafted tokens, 0 to 1. */
   draft_acceptance: number;
   /** Tokens per second of decoding. */
-  tok_s: number;
+  decode_tok_s: number;
   /** Milliseconds of loading, of generation, and of the phases of rounds; `draft` and `verify` include `readback`. */
   ms: { load: number; total: number; draft: number; verify: number; readback: number; host: number };
   /** Bytes of the models on the device. */
@@ -39,17 +39,18 @@ export interface EngineStats {
 export class Totals {
   #requests = 0;
   #last: Stats | undefined;
-  /** Sums by field of {@link Stats}; `ms_per_round` is multiplied by the rounds, and `decode` is in seconds. */
+  /** Sums by field of {@link Stats}; the means of rounds are multiplied by the rounds, and `decode` is in seconds. */
   readonly #sum: Record<string, number> = {};
 
   add(of: Stats): void {
-    const { ms_per_round, decode_tok_s, ...rest } = of;
+    const { draft_ms, verify_ms, readback_ms, host_ms, decode_tok_s, ...rest } = of;
     const add = (name: string, value: unknown): void => {
       if (typeof value === "number") this.#sum[name] = (this.#sum[name] ?? 0) + value;
     };
     for (const name in rest) add(name, rest[name as keyof typeof rest]);
-    for (const name in ms_per_round) add(name, ms_per_round[name as keyof typeof ms_per_round] * of.rounds);
-    if (decode_tok_s > 0) add("decode", of.committed / decode_tok_s);
+    const means = { draft: draft_ms, verify: verify_ms, readback: readback_ms, host: host_ms };
+    for (const name in means) add(name, means[name as keyof typeof means] * of.rounds);
+    if (decode_tok_s > 0) add("decode", of.output_tokens / decode_tok_s);
     this.#requests++;
     this.#last = of;
   }
@@ -62,14 +63,14 @@ export class Totals {
       prompt_tokens: sum("prompt_tokens"),
       reused: sum("reused"),
       recoveries: sum("recoveries"),
-      tokens: sum("committed"),
+      tokens: sum("output_tokens"),
       rounds: sum("rounds"),
       calls: sum("calls"),
       drafted: sum("drafted"),
       accepted: sum("accepted"),
-      acceptance_length: ratio("committed", "calls"),
+      acceptance_length: ratio("output_tokens", "calls"),
       draft_acceptance: ratio("accepted", "drafted"),
-      tok_s: ratio("committed", "decode"),
+      decode_tok_s: ratio("output_tokens", "decode"),
       ms: {
         load: info.load_ms,
         total: sum("total_ms"),

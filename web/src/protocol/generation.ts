@@ -137,7 +137,8 @@ export interface Stats {
   calls: number;
   rounds: number;
   tokens_verified: number;
-  committed: number;
+  /** Tokens of the text, an end-of-text token included. */
+  output_tokens: number;
   drafted: number;
   accepted: number;
   /** Tokens accepted although the target chose another. */
@@ -156,7 +157,11 @@ export interface Stats {
   acceptance_length: number;
   acceptance_per_depth: number[];
   draft_acceptance: number;
-  ms_per_round: RoundTimes;
+  /** Mean milliseconds of a round; `readback_ms` is included in `draft_ms` and `verify_ms`. */
+  draft_ms: number;
+  verify_ms: number;
+  readback_ms: number;
+  host_ms: number;
   ttft_ms: number;
   /** Tokens of the prompt; of these, the tokens reused from the KV cache and the tokens prefilled. */
   prompt_tokens: number;

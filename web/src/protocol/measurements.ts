@@ -37,7 +37,7 @@ export interface BenchRow {
   prompts: number;
   speedup: Measure;
   speed_ratio: Measure;
-  tok_s: Measure;
+  decode_tok_s: Measure;
   acceptance_length: Measure;
   calls: Measure;
   tokens: Measure;

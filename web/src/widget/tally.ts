@@ -124,7 +124,10 @@ export class Tally {
   }
 
   get msPerRound(): RoundTimes {
-    if (this.#final) return this.#final.ms_per_round;
+    if (this.#final) {
+      const { draft_ms, verify_ms, readback_ms, host_ms } = this.#final;
+      return { draft: draft_ms, verify: verify_ms, readback: readback_ms, host: host_ms };
+    }
     const { draft, verify, readback, host } = this.#sum;
     const n = Math.max(this.rounds, 1);
     return { draft: draft / n, verify: verify / n, readback: readback / n, host: host / n };

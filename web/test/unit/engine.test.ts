@@ -369,7 +369,7 @@ test("null lists from Go arrive empty", async () => {
     ...mockEngine(),
     generate: async (_json, onEvent) => {
       onEvent('{"round":0,"text":"","tokens":null,"tree":{"tokens":null},"ms":{},"elapsed_ms":1,"finish":"aborted"}');
-      return '{"text":"","token_ids":[],"finish":"aborted","stats":{"ms_per_round":{}}}';
+      return '{"text":"","token_ids":[],"finish":"aborted","stats":{}}';
     },
   }));
   for await (const round of engine.generate("x")) {

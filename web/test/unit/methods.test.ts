@@ -126,7 +126,7 @@ function row(method: string, speedup: Measure, more: Partial<BenchRow> = {}): Be
     judged: 0,
     speedup,
     speed_ratio: none,
-    tok_s: measured(80),
+    decode_tok_s: measured(80),
     acceptance_length: measured(2.5),
     calls: measured(20),
     tokens: measured(320),

@@ -255,7 +255,7 @@ test("an answer with a function call has tool_calls, streamed or not", async () 
     answer() {
       const rounds = said.map((text, round) => ({ round, text, tokens: [] }) as unknown as RoundEvent);
       const result = Promise.resolve({
-        result: { finish: "eos", stats: { prompt_tokens: 1, reused: 0, committed: 3 } },
+        result: { finish: "eos", stats: { prompt_tokens: 1, reused: 0, output_tokens: 3 } },
       } as unknown as ChatReply);
       return {
         result,
@@ -318,7 +318,7 @@ test("a signal, leaving the loop and abort end an answer", async () => {
   assert.ok(seen >= 3);
   assert.equal(stops(), 3);
   const after = await create({ ...hello, stream: false });
-  assert.equal((after.usage.foretoken as Result["stats"]).committed, 12);
+  assert.equal((after.usage.foretoken as Result["stats"]).output_tokens, 12);
 });
 
 test("an invalid request is an error that names the field, before any generation", async () => {
