@@ -65,6 +65,7 @@ export function serve(
             await go.close();
             throw cause;
           });
+          loading.ready();
           return info;
         } finally {
           loading.close();
@@ -114,6 +115,9 @@ export function serve(
 
 /** The open files of one load. */
 class Loading {
+  /** Go's last step, held until the files are complete: nothing is reported after it, until the device is lost. */
+  #ready: string | undefined;
+  #reports = true;
   readonly #opened: OpenSource[] = [];
   readonly #control = new AbortController();
   readonly #downloads: Downloads;
@@ -126,7 +130,9 @@ class Loading {
     hosts: readonly string[],
   ) {
     this.#fetch = fetchFrom(hosts);
-    const report = (progress: Progress): void => update(JSON.stringify(progress));
+    const report = (progress: Progress): void => {
+      if (this.#reports) update(JSON.stringify(progress));
+    };
     this.#downloads = new Downloads(report);
     this.#events = {
       download: this.#downloads.report,
@@ -159,11 +165,18 @@ class Loading {
   /** Forwards Go's progress, except bytes read during a download: the user sees the progress of the download. */
   readonly progress = (json: string): void => {
     if (this.#downloads.active && /"stage":"(target|draft|eagle3)"/.test(json)) return;
-    this.update(json);
+    if (this.#reports && /"stage":"ready"/.test(json)) this.#ready = json;
+    else this.update(json);
   };
 
   async finished(): Promise<void> {
     await Promise.all(this.#opened.map((source) => source.finished?.()));
+  }
+
+  /** Reports that the models are ready, after all else. */
+  ready(): void {
+    this.#reports = false;
+    if (this.#ready !== undefined) this.update(this.#ready);
   }
 
   close(): void {

@@ -73,6 +73,25 @@ test("loads with progress, generates rounds that add up to the result", async ()
   assert.equal(ids.length, 40);
 });
 
+test("ready is the last step of loading, after what the files still need", async () => {
+  const stages: string[] = [];
+  const go = async (): Promise<GoEngine> => {
+    const engine = mockEngine();
+    return {
+      ...engine,
+      open: async (...args) => {
+        const info = await engine.open(...args);
+        await new Promise((resolve) => setTimeout(resolve, 5)); // what Go reported has arrived
+        stages.push("files");
+        return info;
+      },
+    };
+  };
+  await load(go, { onProgress: ({ stage }) => stages.push(stage) });
+  assert.deepEqual(stages.slice(-2), ["files", "ready"]);
+  assert.equal(stages.filter((stage) => stage === "ready").length, 1);
+});
+
 test("a conversation streams answers, supports edits and regeneration, and ends when the next one starts", async () => {
   const { engine } = await load(mock);
   const chat = await engine.chat({ system: "Be brief." });
