@@ -203,6 +203,8 @@ func (o *constraintOptions) flags(f *pflag.FlagSet, c *foretoken.Constraints) {
 	f.StringVar(&o.schema, "json-schema", "", "constrain the text to a JSON Schema")
 	f.StringVar(&o.schemaFile, "json-schema-file", "", "file with such a schema")
 	f.BoolVar(&c.JSONObject, "json-object", false, "constrain the text to a JSON object")
+	f.BoolVar(&c.JSONCompact, "json-compact", false,
+		"with a JSON Schema or object: no white space but one space after a colon or a comma")
 	f.Float64Var(&c.FrequencyPenalty, "frequency-penalty", 0,
 		"subtract this from a token's logit each time the token occurs in the text, -2 to 2")
 	f.Float64Var(&c.PresencePenalty, "presence-penalty", 0,

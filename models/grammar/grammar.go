@@ -88,6 +88,7 @@ type builder struct {
 	rules  []rule
 	byName map[string]int
 	ops    int
+	layout Layout // of JSON
 	budget budget
 	where  string // the part of the grammar being read, for messages
 	err    error

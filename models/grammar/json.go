@@ -14,9 +14,18 @@ const (
 	mostBlanks     = 20
 )
 
+// Layout says which white space may stand between the parts of JSON. Inside of strings all may.
+type Layout int
+
+const (
+	Free    Layout = iota // lines and indents, of bounded length
+	Compact               // at most one space after a colon or a comma
+)
+
 // JSON is the grammar of one JSON value, an object if onlyObject.
-func JSON(onlyObject bool) *Grammar {
+func JSON(onlyObject bool, layout Layout) *Grammar {
 	b := newBuilder(context.Background())
+	b.layout = layout
 	root := b.value()
 	if onlyObject {
 		root = b.object()
@@ -53,10 +62,22 @@ func (b *builder) digit() sequence { return b.class(runeRange{'0', '9'}) }
 
 // blank matches the white space between the parts of a value.
 func (b *builder) blank() sequence {
+	if b.layout == Compact {
+		return sequence{}
+	}
 	return b.once("blank", func() []sequence {
 		line := b.join(b.repeat(b.text("\n"), 1, 2), b.repeat(b.oneOf(" \t"), 0, mostBlanks))
 		return []sequence{{}, b.text(" "), line}
 	})
+}
+
+// sign matches a colon or a comma with the white space around it.
+func (b *builder) sign(text string) sequence {
+	after := b.blank()
+	if b.layout == Compact {
+		after = b.optional(b.text(" "))
+	}
+	return b.join(b.blank(), b.text(text), after)
 }
 
 // character is one character inside a string.
@@ -112,13 +133,13 @@ func (b *builder) array() sequence {
 }
 
 func (b *builder) member(key, value sequence) sequence {
-	return b.join(key, b.blank(), b.text(":"), b.blank(), value)
+	return b.join(key, b.sign(":"), value)
 }
 
 // listed matches `least` to `most` items between two brackets, separated by commas.
 func (b *builder) listed(open, end string, item sequence, least, most int) sequence {
 	item = b.short("item", item)
-	further := b.join(b.blank(), b.text(","), b.blank(), item)
+	further := b.join(b.sign(","), item)
 	var inside sequence
 	switch {
 	case most == 0:

@@ -13,8 +13,10 @@ import (
 // allowed where additionalProperties says so; left out, it means false for objects that name properties, as in
 // llama.cpp. oneOf is read as anyOf. What cannot be held to is refused with its name. Compiling ends with ctx, and is
 // refused where it takes more work than any schema should.
-func FromSchema(ctx context.Context, schema []byte) (*Grammar, error) {
-	return newBuilder(ctx).schema(schema)
+func FromSchema(ctx context.Context, schema []byte, layout Layout) (*Grammar, error) {
+	b := newBuilder(ctx)
+	b.layout = layout
+	return b.schema(schema)
 }
 
 func (b *builder) schema(schema []byte) (g *Grammar, err error) {
@@ -384,7 +386,7 @@ func (s *schemaReader) array(n *node, path string) sequence {
 		return s.b.listed("[", "]", s.convert(items, path+"/items"), least, most)
 	}
 	// The items of the prefix one by one, from the last: each may be left out with all after it.
-	comma := s.b.join(s.b.blank(), s.b.text(","), s.b.blank())
+	comma := s.b.sign(",")
 	var tail sequence
 	if most < 0 || most > len(first) {
 		more := most

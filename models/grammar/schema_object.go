@@ -35,7 +35,7 @@ func (s *schemaReader) object(n *node, path string) sequence {
 			props.set(key, additional)
 		}
 	}
-	comma := b.join(b.blank(), b.text(","), b.blank())
+	comma := b.sign(",")
 	// What may follow, from the last property on: as the first that is written, or after another.
 	var first, after sequence
 	if additional != false {

@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,7 +17,7 @@ import (
 
 func schemaGrammar(t *testing.T, schema string) *Grammar {
 	t.Helper()
-	g, err := FromSchema(context.Background(), []byte(schema))
+	g, err := FromSchema(context.Background(), []byte(schema), Free)
 	if err != nil {
 		t.Fatalf("%s: %v", schema, err)
 	}
@@ -112,6 +113,36 @@ func TestSchema(t *testing.T) {
 	}
 }
 
+// TestCompactLayout takes every text of the table without white space and with one space after colons and commas, and
+// none with lines and indents.
+func TestCompactLayout(t *testing.T) {
+	for _, c := range schemas {
+		g, err := FromSchema(context.Background(), []byte(c.schema), Compact)
+		if err != nil {
+			t.Fatalf("%s: %v", c.schema, err)
+		}
+		for _, text := range c.yes {
+			var compact, lines bytes.Buffer
+			if json.Compact(&compact, []byte(text)) != nil || json.Indent(&lines, []byte(text), "", "\t") != nil {
+				t.Fatalf("%s is no JSON", text)
+			}
+			if !allows(g, compact.String()) {
+				t.Errorf("%s: %s is refused", c.schema, compact.String())
+			}
+			if bytes.ContainsRune(lines.Bytes(), '\n') && allows(g, lines.String()) {
+				t.Errorf("%s: %q is allowed", c.schema, lines.String())
+			}
+		}
+	}
+	for text, want := range map[string]bool{`{"a": 1, "b": [true, null]}`: true, `{"a":1,"b":[]}`: true, `{}`: true,
+		`{ "a":1}`: false, `{"a" :1}`: false, `{"a":  1}`: false, "{\n}": false, `{"a":1 }`: false, `{"a":[1 ,2]}`: false,
+		`{"a":"x \u0009  y"}`: true} {
+		if got := allows(JSON(true, Compact), text); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
 func TestSchemaMistakes(t *testing.T) {
 	for schema, want := range map[string]string{
 		``:                                    "not JSON",
@@ -153,7 +184,7 @@ func TestSchemaMistakes(t *testing.T) {
 		`{"type":"array","minItems":9999,"maxItems":99999,"items":{"type":"array","minItems":999,"maxItems":99999,` +
 			`"items":{"type":"array","maxItems":90000}}}`: "too large",
 	} {
-		_, err := FromSchema(context.Background(), []byte(schema))
+		_, err := FromSchema(context.Background(), []byte(schema), Free)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "grammar: ") {
 			t.Errorf("%.80s: %v, want %q", schema, err, want)
 		}
@@ -281,7 +312,7 @@ func TestNumberBounds(t *testing.T) {
 				}
 			}
 		}
-		g, err := FromSchema(context.Background(), []byte(schema))
+		g, err := FromSchema(context.Background(), []byte(schema), Free)
 		for _, text := range texts {
 			if text == "-0.0" || text == "-0.00" {
 				continue // which of two spellings of zero is left open
@@ -305,7 +336,7 @@ func FuzzSchema(f *testing.F) {
 	f.Fuzz(func(t *testing.T, schema []byte, text string) {
 		var g *Grammar
 		var err error
-		fuzztest.Bound(t, len(schema), func() { g, err = FromSchema(context.Background(), schema) })
+		fuzztest.Bound(t, len(schema), func() { g, err = FromSchema(context.Background(), schema, Free) })
 		if err != nil {
 			fuzztest.Refusal(t, err, "grammar: ")
 			return

@@ -37,6 +37,7 @@ type parsedRequest struct {
 	tools    []json.RawMessage
 	call     json.RawMessage // the schema of the call that the answer has to be; nil for any answer
 	form     string          // the field that holds the text to a form; "" for the server's own
+	compact  *bool           // the request's own json_compact
 	vars     map[string]any  // of the chat template
 
 	prompts []prompt // of /v1/completions
@@ -136,6 +137,9 @@ func (a *parsedRequest) constraints(f *fields) {
 			a.form = name
 		}
 	}
+	if a.compact != nil {
+		c.JSONCompact = *a.compact
+	}
 	if a.call == nil {
 		return
 	}
@@ -184,6 +188,7 @@ func (a *parsedRequest) format(f *fields, name string, c *foretoken.Constraints)
 			return false
 		}
 	default:
+		only.JSONCompact = true // programs read it
 		var v struct {
 			Type   string `json:"type"`
 			Schema struct {
@@ -207,6 +212,7 @@ func (a *parsedRequest) format(f *fields, name string, c *foretoken.Constraints)
 		}
 	}
 	c.Grammar, c.JSONSchema, c.JSONObject = only.Grammar, only.JSONSchema, only.JSONObject
+	c.JSONCompact = c.JSONCompact || only.JSONCompact
 	return true
 }
 
@@ -234,8 +240,9 @@ func (a *parsedRequest) method(f *fields) {
 		Nodes    *int    `json:"nodes"`
 		Coupled  *bool   `json:"coupled"`
 		NoReuse  *bool   `json:"no_reuse"`
+		Compact  *bool   `json:"json_compact"`
 		*methods.Settings
-	}{&s.Policy, &s.Adapt, &s.Source, &s.Verifier, &s.Depth, &s.TopK, &s.Nodes, nil, &s.NoReuse, &s.Settings}
+	}{&s.Policy, &s.Adapt, &s.Source, &s.Verifier, &s.Depth, &s.TopK, &s.Nodes, nil, &s.NoReuse, nil, &s.Settings}
 	if err := spec.Decode(raw, &m); err != nil {
 		f.fail(invalid("foretoken", "foretoken is wrong: %s", err))
 		return
@@ -243,6 +250,7 @@ func (a *parsedRequest) method(f *fields) {
 	if m.Coupled != nil { // a new value: the default's is shared by all requests
 		s.Coupled = m.Coupled
 	}
+	a.compact = m.Compact
 }
 
 // validate refuses what no single field is wrong by, and the settings of methods. The form is compiled in the client's

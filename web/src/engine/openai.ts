@@ -83,7 +83,10 @@ export interface ChatMessage {
   tool_call_id?: string;
 }
 
-/** A constraint on the text. Speculation gives the text that plain decoding gives under the same constraint. */
+/**
+ * A constraint on the text. JSON is compact unless `foretoken: { json_compact: false }` says otherwise. Speculation
+ * gives the text that plain decoding gives under the same constraint.
+ */
 export type ResponseFormat =
   | { type: "text" }
   | { type: "json_object" }
@@ -450,10 +453,12 @@ function format(from: ResponseFormat | null | undefined, to: Omit<GenerateReques
     case "text":
       return;
     case "json_object":
+      to.json_compact ??= true;
       to.json_object = true;
       return;
     case "json_schema":
       if (!from.json_schema?.schema) throw wrong("response_format", "has no json_schema.schema");
+      to.json_compact ??= true;
       to.json_schema = from.json_schema.schema;
       return;
     default:

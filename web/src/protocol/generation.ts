@@ -63,6 +63,8 @@ export interface GenerateRequest {
   grammar?: string;
   json_schema?: object;
   json_object?: boolean;
+  /** JSON without white space, but for one space after a colon or a comma. */
+  json_compact?: boolean;
   /** Subtracted from a token's logit for each occurrence in the text, and once if it occurs; -2 to 2. */
   frequency_penalty?: number;
   presence_penalty?: number;

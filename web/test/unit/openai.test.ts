@@ -192,6 +192,9 @@ test("formats, log-probabilities and several answers", async () => {
     tools: [{ type: "function", function: { name: "f" } }],
   });
   assert.equal(calls.at(-1)!.request.json_object, true);
+  assert.equal(calls.at(-1)!.request.json_compact, true);
+  await create({ ...hello, response_format: { type: "json_object" }, foretoken: { json_compact: false } });
+  assert.equal(calls.at(-1)!.request.json_compact, false);
   assert.equal(calls.at(-1)!.chat.tools, undefined);
   await create({
     ...hello,
