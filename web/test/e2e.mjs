@@ -99,7 +99,7 @@ test("the page loads, streams, counts, compares and stops", limit, async (t) => 
   await listen(page);
   assert.match(await text(page, "#device-line"), DEVICE_LINE);
   assert.match(await text(page, "#model-line"), /^Target .*; draft /);
-  assert.match(await text(page, "#notice"), /^Only a software GPU found: running on \d+ CPU threads?$/);
+  assert.match(await text(page, "#runs-on"), /^Only a software GPU found: running on \d+ CPU threads?$/);
 
   await page.click("#generate");
   await page.waitForFunction(() => window.seen.rounds.length > 0, undefined, { polling: 10 });
@@ -151,7 +151,10 @@ test("the page loads, streams, counts, compares and stops", limit, async (t) => 
   await page.waitForFunction(() => window.seen.compared.length > 0);
   const { ratio, plain, speculative } = await page.evaluate(() => window.seen.compared[0]);
   assert.match(await text(page, ".comparison .tokens"), /^Identical: all 64 tokens/);
-  assert.match(await text(page, ".comparison .speed"), /×/);
+  const line = await text(page, ".comparison .speed");
+  assert.match(line, /the same 64 tokens/);
+  assert.deepEqual([await text(page, "#status"), await text(page, "#gain")], [line, line]);
+  assert.equal(await text(page, "#faster"), `${line}.`);
   t.diagnostic(
     `Compare: plain ${plain.stats.decode_tok_s.toFixed(1)} tok/s, speculative ` +
     `${speculative.stats.decode_tok_s.toFixed(1)} tok/s, ratio ${ratio.toFixed(2)}`,
@@ -377,7 +380,7 @@ test("without a GPU the page says so and decodes on the CPU", limit, async () =>
     const page = await open(await newContext(without), "?max-tokens=24");
     assert.equal(await waitForState(page, ["ready", "failed"]), "ready", await text(page, "#error"));
     await listen(page);
-    assert.match(await text(page, "#notice"), /^No GPU found: running on \d+ CPU threads?$/);
+    assert.match(await text(page, "#runs-on"), /^No GPU found: running on \d+ CPU threads?$/);
     assert.match(await text(page, "#device-line"), DEVICE_LINE);
     await page.click("#generate");
     await page.waitForFunction(() => window.seen.results.length === 1);

@@ -14,6 +14,7 @@ const here = path.dirname(fileURLToPath(import.meta.url));
 const ALL = [
   "e2e",
   "page",
+  "visit",
   "damaged",
   "links",
   "loading",

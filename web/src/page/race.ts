@@ -192,8 +192,8 @@ export class ForetokenRace extends HTMLElement {
         setText(this.#verdict, "Stopped before both runs finished.");
         return undefined;
       }
-      const { speed, tokens, good } = verdict(outcome);
-      setText(this.#verdict, speed);
+      const { line, tokens, good } = verdict(outcome);
+      setText(this.#verdict, line);
       setText(this.#equal, outcome.exact ? (good ? `Both texts are equal. ${tokens}` : tokens) : tokens);
       this.#equal.className = `race-equal ${outcome.exact ? (good ? "good" : "bad") : outcome.exactness}`;
       return outcome;

@@ -25,7 +25,7 @@ import { FILES } from "./attributes.ts";
 import type { ChatRequest, ChatView } from "./chat.ts";
 import { ModelChoice } from "./choice.ts";
 import { Confirm } from "./confirm.ts";
-import { compare, type CompareHooks, type Comparison } from "./compare.ts";
+import { compare, type CompareHooks, type Comparison, verdict } from "./compare.ts";
 import { el, setText, sheet } from "./dom.ts";
 import { modelsOf } from "./host-models.ts";
 import { initialPrompt, EXAMPLES } from "./examples.ts";
@@ -114,9 +114,6 @@ export class WidgetApp {
   connected(): void {
     this.#connected = new AbortController();
     this.#view.panel.connect(this.#connected.signal);
-    // On a small screen, open settings would push the text out of view.
-    const { clientWidth } = this.#host;
-    if (clientWidth > 0 && clientWidth < 560) this.#view.root.querySelector("details")!.open = false;
   }
 
   /** Called when the host leaves its document. */
@@ -293,10 +290,10 @@ export class WidgetApp {
           onRun: (run) => (this.#run = run),
         });
       });
-      if (outcome) this.#finish(outcome.speculative);
+      if (outcome) this.#finish(outcome.speculative, verdict(outcome).line);
       else this.#flush();
       panel.showComparison(outcome ?? "Stopped before both runs finished.");
-      this.#rest(engine, outcome ? "Compared" : "Stopped");
+      this.#rest(engine, outcome ? verdict(outcome).line : "Stopped");
       if (outcome) this.#dispatch("foretoken-compared", outcome);
       return outcome;
     } catch (cause) {
@@ -413,20 +410,7 @@ export class WidgetApp {
     const { info } = engine;
     const view = this.#view;
     view.settings.allow(info);
-    setText(view.deviceLine, format.device(info.device));
-    setText(
-      view.modelLine,
-      `Target ${format.model(info.target)}${info.draft ? `; draft ${format.model(info.draft)}` : "; no draft"}`,
-    );
-    setText(
-      view.features,
-      info.device.features.length > 0
-        ? `Features in use: ${info.device.features.join(", ")}`
-        : "No optional GPU features in use",
-    );
-    for (const line of [view.deviceLine, view.modelLine, view.features]) line.title = line.textContent;
-    const fallback = format.fallback(info.device);
-    if (fallback) this.#notify(fallback, info.device.note);
+    view.showFacts(info);
     this.#choice.loaded();
     const line = this.#lease?.joined
       ? "Ready, sharing the model of another widget"
@@ -480,6 +464,7 @@ export class WidgetApp {
     this.#stream = stream;
     if (stream === this.#text) stream.start(request.prompt);
     this.#view.lossy.hidden = exactnessOf(request) !== "lossy";
+    setText(this.#view.gain, "\u00a0");
     this.#dispatch("foretoken-start", request);
     this.#refresh();
   }
@@ -500,8 +485,9 @@ export class WidgetApp {
     setTimeout(() => requestAnimationFrame(() => this.#refreshPending && this.#refresh()), wait);
   }
 
-  #finish(result: Result): void {
+  #finish(result: Result, gain = format.steps(result)): void {
     this.#tally.finish(result.stats);
+    setText(this.#view.gain, gain);
     this.#flush();
   }
 

@@ -98,28 +98,46 @@ export function firstDifference(a: readonly number[], b: readonly number[]): num
   return -1;
 }
 
-/** Describes a comparison in a sentence about speed and one about tokens. */
-export function verdict(c: Comparison): { speed: string; tokens: string; good: boolean } {
-  const times = `${c.ratio.toFixed(2)}×`;
-  const speed = !Number.isFinite(c.ratio)
-    ? "Too few tokens to compare the speeds."
-    : c.ratio >= 1.005
-      ? `Speculation is ${times} as fast as plain decoding here.`
-      : c.ratio > 0.995
-        ? `Speculation and plain decoding are equally fast here (${times}).`
-        : `Speculation is slower here: ${times} the speed of plain decoding.`;
+/** How much the tokens a pass may fall short of a ratio of speeds before the ratio counts as the machine's noise. */
+const SLACK = 1.1;
+
+/**
+ * Says whether a ratio of speeds comes from the machine and not from the method: a pass of the target takes at least as
+ * long with a draft as without one, so the ratio of the speeds cannot exceed the tokens a pass.
+ */
+export function isNoise(ratio: number, tokensPerPass: number): boolean {
+  return ratio > 1.005 && ratio > SLACK * tokensPerPass;
+}
+
+/** Describes a comparison in one line, and its tokens in detail. */
+export function verdict(c: Comparison): { line: string; tokens: string; good: boolean } {
+  const times = `${c.ratio.toFixed(c.ratio < 1.95 ? 2 : 1)}×`;
+  const same = c.identical ? c.length : c.difference;
+  const text = c.identical
+    ? `the same ${c.length} tokens`
+    : c.exact
+      ? `but the text differs from token ${c.difference + 1} on`
+      : `${c.equal} of ${c.length} tokens the same`;
+  const line = !Number.isFinite(c.ratio)
+    ? `Too few tokens to compare the speeds, ${text}`
+    : isNoise(c.ratio, c.speculative.stats.acceptance_length)
+      ? `No clear result, ${text}: other work slowed plain decoding`
+      : c.ratio >= 1.005
+        ? `${times} faster, ${text}`
+        : c.ratio > 0.995
+          ? `As fast as plain decoding here, ${text}`
+          : `Slower here: ${times} the speed, ${text}`;
   if (c.exact) {
-    if (c.identical) return { speed, tokens: `Identical: all ${c.length} tokens are the same.`, good: true };
+    if (c.identical) return { line, tokens: `Identical: all ${c.length} tokens are the same.`, good: true };
     return {
-      speed,
+      line,
       tokens: `Not identical: the outputs differ from token ${c.difference + 1} on. This is a bug.`,
       good: false,
     };
   }
-  const same = c.identical ? c.length : c.difference;
   const agreement = `Agreement: ${c.equal} of ${c.length} tokens equal plain decoding's, including the first ${same}.`;
   if (c.exactness === "distribution")
-    return { speed, tokens: `${agreement} The method preserves the distribution, not the tokens.`, good: true };
+    return { line, tokens: `${agreement} The method preserves the distribution, not the tokens.`, good: true };
   const relaxed = c.speculative.stats.relaxed ?? 0;
-  return { speed, tokens: `${agreement} The lossy method relaxed ${relaxed}.`, good: true };
+  return { line, tokens: `${agreement} The lossy method relaxed ${relaxed}.`, good: true };
 }

@@ -49,11 +49,12 @@ export function device(info: DeviceInfo): string {
 
 const threads = (n: number): string => (n === 1 ? "1 thread" : `${n} threads`);
 
-/** Says why "auto" took the CPU and on how many threads it runs; empty for a GPU or a chosen device. */
-export function fallback(info: DeviceInfo): string {
-  if (!info.note) return "";
+/** Says where the models run, and why "auto" took the CPU. */
+export function runsOn(info: DeviceInfo): string {
+  if (!BACKENDS[info.backend]) return `Running on this machine's GPU${info.software ? ", a software one" : ""}`;
+  const cpu = info.threads > 0 ? threads(info.threads).replace(" ", " CPU ") : "the CPU";
   const why = info.note.split(":", 1)[0]!;
-  return `${why.charAt(0).toUpperCase()}${why.slice(1)}: running on ${threads(info.threads).replace(" ", " CPU ")}`;
+  return why ? `${why.charAt(0).toUpperCase()}${why.slice(1)}: running on ${cpu}` : `Running on ${cpu}`;
 }
 
 const STAGES: Record<Progress["stage"], string> = {
@@ -106,6 +107,14 @@ export class Rate {
     const first = this.#samples[0]!;
     return at > first.at ? ((done - first.done) / (at - first.at)) * 1000 : 0;
   }
+}
+
+/** Says in a sentence how many steps of the large model a result took. */
+export function steps({ token_ids, stats }: Result): string {
+  const n = token_ids.length;
+  const took = `${n} token${n === 1 ? "" : "s"} in ${stats.calls} step${stats.calls === 1 ? "" : "s"}`;
+  if (stats.calls < n) return `${took} of the large model instead of ${n}`;
+  return stats.warming ? `${took}: guessing was still being prepared` : `${took}: no guess was used`;
 }
 
 /** Summarises a result for the status line. */

@@ -51,6 +51,7 @@ export class Panel {
   #tally: Tally | undefined;
   #connected: AbortSignal | undefined;
   readonly #compare = el("div", { class: "comparison" });
+  readonly #features = el("p", { class: "empty", id: "features" }, "\u00a0");
 
   constructor() {
     this.#tiles = {
@@ -69,6 +70,7 @@ export class Panel {
     this.element = el(
       "section",
       { class: "panel", "aria-label": "Statistics" },
+      card("Is it faster here?", "Compare writes this prompt both ways", this.#compare),
       el("div", { class: "tiles" }, ...Object.values(this.#tiles).map((t) => t.element)),
       el(
         "article",
@@ -90,7 +92,7 @@ export class Panel {
         ),
         el("details", { class: "tree-text" }, el("summary", {}, "As text"), this.#treeText),
       ),
-      el("article", { class: "card", "aria-label": "Over the rounds" }, this.#charts),
+      el("article", { class: "card", "aria-label": "Over the rounds" }, this.#charts, this.#features),
       el(
         "div",
         { class: "pair" },
@@ -119,7 +121,6 @@ export class Panel {
           ),
         ),
       ),
-      card("Plain against speculative", "Compare runs both on this prompt, in this session", this.#compare),
     );
     this.#drawDepths([]);
     this.showComparison(undefined);
@@ -171,6 +172,12 @@ export class Panel {
     else if (this.#tally && !signal.aborted) charts.update(this.#tally);
   }
 
+  /** Shows the optional features of the device that the kernels use. */
+  showFeatures(names: readonly string[]): void {
+    const text = names.length > 0 ? `Features in use: ${names.join(", ")}` : "No optional GPU features in use";
+    setText(this.#features, text);
+  }
+
   /** Shows a round's tree; `bin` and `phi` are HeteroSpec's entropy bin and Φ. */
   drawTree(tree: EventTree | undefined, bin?: number, phi?: number): void {
     this.#lastTree = tree;
@@ -207,7 +214,7 @@ export class Panel {
       el(
         "p",
         { class: known ? "speed known" : "speed" },
-        text?.speed ?? (typeof state === "string" ? state : "Not measured yet."),
+        text?.line ?? (typeof state === "string" ? state : "Not measured yet."),
       ),
       el(
         "p",

@@ -1,8 +1,9 @@
 /** The widget's elements and their layout, without behaviour. */
-import type { TokenKind } from "../protocol/protocol.ts";
-import { el } from "./dom.ts";
+import type { EngineInfo, TokenKind } from "../protocol/protocol.ts";
+import { el, setText } from "./dom.ts";
 import { EXAMPLES } from "./examples.ts";
 import type { Field } from "./fields.ts";
+import * as format from "./format.ts";
 import { Panel } from "./panel.ts";
 import { SettingsForm } from "./settings.ts";
 
@@ -19,12 +20,12 @@ export class View {
   readonly panel = new Panel();
   readonly prompt = el("textarea", {
     id: "prompt",
-    rows: 5,
+    rows: 3,
     spellcheck: "false",
     autocomplete: "off",
     autocapitalize: "off",
   });
-  readonly generate = button("generate", "Generate", "primary");
+  readonly generate = button("generate", "Generate", "primary big");
   readonly stop = button("stop", "Stop");
   readonly compare = button("compare", "Compare");
   readonly output = el("div", {
@@ -35,9 +36,10 @@ export class View {
     tabindex: 0,
   });
   readonly status = el("span", { id: "status", role: "status" }, "Nothing is loaded yet.");
+  /** Where the models run, in a few words; the line below it has the details. */
+  readonly runsOn = el("span", { id: "runs-on" }, "\u00a0");
   readonly deviceLine = el("span", { id: "device-line" }, "\u00a0");
   readonly modelLine = el("span", { id: "model-line" }, "\u00a0");
-  readonly features = el("span", { id: "features" }, "\u00a0");
   readonly progress = el("progress", { id: "progress", max: 1, value: 0, "aria-label": "Loading" });
   readonly notice = el("div", { class: "notice", id: "notice", role: "status", hidden: true });
   readonly error = el("div", { class: "error", id: "error", role: "alert", hidden: true });
@@ -48,6 +50,8 @@ export class View {
     "This text may differ from plain decoding's: the method accepts tokens that the target did not choose " +
       "(marked as relaxed).",
   );
+  /** What the last run gained, in a sentence. */
+  readonly gain = el("p", { class: "gain", id: "gain" }, "\u00a0");
   readonly counts = new Map(KINDS.map(({ kind }) => [kind, el("b", { id: `count-${kind}` }, "0")]));
   /** The section of the settings for models; the picker fills it when it opens. */
   readonly models = el("details", { class: "more", id: "own-models" }, el("summary", {}, "Models"));
@@ -64,13 +68,26 @@ export class View {
         "header",
         { class: "bar" },
         el("div", { class: "state" }, el("i", { class: "lamp", "aria-hidden": "true" }), this.status),
-        el("div", { class: "facts" }, this.deviceLine, this.modelLine, this.features),
+        el("div", { class: "facts" }, this.runsOn, this.deviceLine, this.modelLine),
         this.progress,
       ),
       this.notice,
       this.error,
-      el("div", { class: "columns" }, this.#work(), this.panel.element),
+      el("div", { class: "columns" }, this.#work(), this.panel.element, this.#settings()),
     );
+  }
+
+  /** Shows where the loaded models run and which they are. */
+  showFacts({ device, target, draft }: EngineInfo): void {
+    setText(this.runsOn, format.runsOn(device));
+    setText(this.deviceLine, format.device(device));
+    setText(
+      this.modelLine,
+      `Target ${format.model(target)}${draft ? `; draft ${format.model(draft)}` : "; no draft"}`,
+    );
+    for (const line of [this.runsOn, this.deviceLine, this.modelLine]) line.title = line.textContent;
+    if (device.note) this.runsOn.title = device.note;
+    this.panel.showFeatures(device.features);
   }
 
   #work(): HTMLElement {
@@ -92,6 +109,7 @@ export class View {
         "div",
         { class: "card text" },
         this.output,
+        this.gain,
         this.lossy,
         el(
           "p",
@@ -106,7 +124,6 @@ export class View {
           ),
         ),
       ),
-      this.#settings(),
     );
   }
 
@@ -116,7 +133,7 @@ export class View {
       [...settings.fields].filter(([field]) => field.group === name).map(([, { box }]) => box);
     return el(
       "details",
-      { class: "card settings", open: true },
+      { class: "card settings" },
       el("summary", {}, "Settings"),
       settings.presets,
       el(
@@ -152,6 +169,7 @@ export const partsOf = (view: View): Record<string, Iterable<Element>> => ({
   widget: [view.root],
   bar: [view.root.querySelector(".bar")!],
   status: [view.status],
+  gain: [view.gain],
   prompt: [view.prompt],
   button: [view.generate, view.stop, view.compare],
   generate: [view.generate],

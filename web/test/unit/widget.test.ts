@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { EventToken, GenerateRequest, Result, RoundEvent, Stats, TokenKind } from "../../src/protocol/protocol.ts";
 import { SETTINGS } from "../../src/widget/attributes.ts";
-import { compare, firstDifference, plainOf, verdict } from "../../src/widget/compare.ts";
-import { bytes, device, fallback, milliseconds, parameters, progress, Rate, short } from "../../src/widget/format.ts";
+import { compare, firstDifference, isNoise, plainOf, verdict } from "../../src/widget/compare.ts";
+import { bytes, device, milliseconds, parameters, progress } from "../../src/widget/format.ts";
+import { Rate, runsOn, short, steps } from "../../src/widget/format.ts";
 import { attributeOf, clampNumber, FIELDS, type NumberField, parseShape } from "../../src/widget/fields.ts";
 import { pieces, TokenStream } from "../../src/widget/stream.ts";
 import { Tally } from "../../src/widget/tally.ts";
@@ -187,7 +188,7 @@ test("compare warms up both once, then measures plain and speculative", async ()
   assert.ok(first.identical);
   await compare(engine, request);
   assert.deepEqual(log.slice(4), ["none 64", "eagle2 64"]);
-  assert.match(verdict(first).speed, /slower here: 0\.75×/);
+  assert.equal(verdict(first).line, "Slower here: 0.75× the speed, the same 3 tokens");
   assert.match(verdict(first).tokens, /Identical: all 3 tokens/);
 });
 
@@ -196,7 +197,7 @@ test("compare names the first difference, and calls it a bug only if the method 
   const engine = scripted(ids, { none: 10, eagle2: 25, mars: 30 });
   const differs = (await compare(engine, request))!;
   assert.deepEqual([differs.identical, differs.difference, verdict(differs).good], [false, 1, false]);
-  assert.match(verdict(differs).speed, /2\.50× as fast/);
+  assert.equal(verdict(differs).line, "2.5× faster, but the text differs from token 2 on");
   assert.match(verdict(differs).tokens, /from token 2 on/);
   const rejection = { ...request, verifier: "rejection" };
   assert.match(
@@ -221,6 +222,18 @@ test("compare names the first difference, and calls it a bug only if the method 
     temperature: 1,
     seed: 3,
   });
+});
+
+test("a ratio above the tokens a pass is the machine's noise and no gain", async () => {
+  const engine = scripted({ none: [1, 2], eagle2: [1, 2] }, { none: 100, eagle2: 140 });
+  const compared = (await compare(engine, request))!;
+  const at = (tau: number): string => {
+    compared.speculative.stats.acceptance_length = tau;
+    return verdict(compared).line;
+  };
+  assert.equal(at(1.3), "1.40× faster, the same 2 tokens");
+  assert.match(at(1.1), /^No clear result, the same 2 tokens: other work slowed plain decoding/);
+  assert.deepEqual([isNoise(0.9, 0.5), isNoise(1.05, 1)], [false, false]);
 });
 
 test("relaxed tokens are counted separately", () => {
@@ -339,15 +352,22 @@ test("numbers are formatted for display", () => {
   const cpu = { ...info, backend: "cpu", adapter: "SIMD", threads: 2 };
   assert.equal(device(cpu), "CPU · 2 threads · SIMD");
   assert.equal(device({ ...info, backend: "reference", adapter: "Go" }), "CPU, reference kernels · Go");
-  assert.equal(fallback(cpu), "");
+  assert.equal(runsOn(info), "Running on this machine's GPU, a software one");
+  assert.equal(runsOn({ ...info, software: false }), "Running on this machine's GPU");
+  assert.equal(runsOn(cpu), "Running on 2 CPU threads");
   assert.equal(
-    fallback({ ...cpu, note: "no GPU found: navigator.gpu: missing" }),
+    runsOn({ ...cpu, note: "no GPU found: navigator.gpu: missing" }),
     "No GPU found: running on 2 CPU threads",
   );
   assert.equal(
-    fallback({ ...cpu, threads: 1, note: "only a software GPU found: SwiftShader" }),
+    runsOn({ ...cpu, threads: 1, note: "only a software GPU found: SwiftShader" }),
     "Only a software GPU found: running on 1 CPU thread",
   );
+  const took = (calls: number, warming = 0): string =>
+    steps({ token_ids: [1, 2, 3], stats: { calls, warming } as Stats } as unknown as Result);
+  assert.equal(took(2), "3 tokens in 2 steps of the large model instead of 3");
+  assert.equal(took(3), "3 tokens in 3 steps: no guess was used");
+  assert.equal(took(3, 3), "3 tokens in 3 steps: guessing was still being prepared");
   assert.equal(
     progress({ stage: "target", done: 1e6, total: 2e6 }, 5e6),
     "Loading the target · 1.00 MB of 2.00 MB · 5.00 MB/s · 1 s left",
