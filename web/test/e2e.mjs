@@ -15,6 +15,7 @@ import {
   generated,
   limit,
   openPage,
+  openSettings,
   root,
   startBrowser,
   startServer,
@@ -177,6 +178,7 @@ test("methods: settings of their own, exact tokens or a mark, and the benchmark"
   const page = await open(context, "?policy=mars&depth=2&top-k=4&nodes=8&theta=0.4&max-tokens=32");
   assert.equal(await waitForState(page, ["ready", "failed"]), "ready", await text(page, "#error"));
   await listen(page);
+  await openSettings(page);
   const shown = (id) => page.locator(`#${id}`).isVisible();
 
   // The page offers the methods of the program.
@@ -272,6 +274,7 @@ async function stopsWithinARound(of, address) {
   });
   await page.goto(server.url + address);
   assert.equal(await waitForState(page, ["ready", "failed"]), "ready", await text(page, "#error"));
+  await openSettings(page);
   await page.fill("#max_tokens", "200");
   const finish = await page.evaluate(async () => {
     const widget = document.querySelector("foretoken-widget");
@@ -322,6 +325,7 @@ test("a load error names the model in one line, and the page continues", limit, 
     t.diagnostic(message);
   }
   // Local files behave the same way.
+  await openSettings(page);
   await page.click("#own-models > summary");
   await page.click("#models-files");
   await page.setInputFiles("#target-file", path.join(models, "magic.gguf"));

@@ -9,7 +9,7 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 import { startFaults } from "./faults.mjs";
 import { spread, zeros } from "./gguf.mjs";
-import { limit, openPage, TIMEOUT, root, startProfile, startServer, waitForState } from "./site.mjs";
+import { limit, openPage, openSettings, TIMEOUT, root, startProfile, startServer, waitForState } from "./site.mjs";
 import { begin, damage, forget, gate, idle, outcome, queued, saw, storedFiles, waitForStored } from "./stored.mjs";
 
 const full = process.env.FORETOKEN_FULL === "1";
@@ -105,6 +105,7 @@ test("a download is stored: progress, the list, loading without a network, delet
     "a file that the server no longer has loads from the store",
   );
 
+  await openSettings(page);
   await page.click("#own-models > summary");
   await page.locator("#kept-list li").waitFor();
   assert.match(await text(page, "#kept-list"), /kept\.gguf\s*[\d.]+ MB · last used /);
@@ -364,6 +365,7 @@ test("local files load without a copy: picked, dropped, split", limit, async () 
   const both = await outcome(page); // the widget stays idle until the code that sorts the files has loaded
   assert.equal(both.state, "ready", both.error);
   assert.match(await text(page, "#model-line"), /^Target .* 2\.4 M .*; draft .* 394 k /);
+  await openSettings(page);
   await page.click("#own-models > summary");
   await page.click("#models-files");
   await page.click("#load");
@@ -384,6 +386,7 @@ test("models load from the catalog, by name and by address, and errors appear at
     await page.click("#load");
     return outcome(page);
   };
+  await openSettings(page);
   await page.click("#own-models > summary");
   // The catalog: sizes, memory and licences; the built-in pair without a download.
   const known = (id) => page.locator(`#pairs [data-pair="${id}"]`);

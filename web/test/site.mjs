@@ -162,6 +162,9 @@ export async function waitForState(page, states, timeout = TIMEOUT) {
   return handle.jsonValue();
 }
 
+/** Unfolds the settings, which are closed at first. */
+export const openSettings = (page) => page.click("details.settings > summary");
+
 /** Writes the broken models and returns their folder. */
 export async function brokenModels() {
   const folder = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-models-"));
