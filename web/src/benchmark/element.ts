@@ -46,7 +46,7 @@ export class ForetokenBenchmark extends HTMLElement {
     placeholder: '{"id": "mine-1", "prompt": "func main() {"}',
   });
   readonly #file = el("input", { type: "file", id: "bench-file", accept: ".jsonl,.json,.txt" });
-  readonly #repeat = numberInput("bench-repeat", 1, 20, 1);
+  readonly #repeat = numberInput("bench-repeat", 1, 20, 3);
   readonly #tokens = numberInput("bench-tokens", 1, 4096, Math.min(32, DEFAULTS.max_tokens));
   readonly #temperature = numberInput("bench-temperature", 0, 2, DEFAULTS.temperature, 0.1);
   readonly #seed = numberInput("bench-seed", 0, 2 ** 31 - 1, DEFAULTS.seed);
@@ -56,7 +56,7 @@ export class ForetokenBenchmark extends HTMLElement {
   readonly #status = el(
     "span",
     { id: "bench-status", role: "status" },
-    "Every prompt also runs with plain decoding; speedups are relative to it.",
+    "Every prompt also runs with plain decoding; the order alternates, and a gain counts if repetitions agree on it.",
   );
   readonly #progress = el("progress", { id: "bench-progress", max: 1, value: 0, "aria-label": "Cells measured" });
   readonly #error = el("div", { class: "error", id: "bench-error", role: "alert", hidden: true });
@@ -94,7 +94,7 @@ export class ForetokenBenchmark extends HTMLElement {
       el(
         "div",
         { class: "card" },
-        el("h2", {}, "By method", el("small", {}, "means over prompts; sums for Calls and Tokens"), this.#category),
+        el("h2", {}, "By method", el("small", {}, "means over prompts, ± over repetitions"), this.#category),
         this.#charts,
       ),
       el(
@@ -331,7 +331,7 @@ export class ForetokenBenchmark extends HTMLElement {
             "ul",
             { class: "bars" },
             ...bars(rows, metric).map((bar) => {
-              const fill = el("i", { class: bar.plain ? "plain" : bar.lossy ? "lossy" : "exact" });
+              const fill = el("i", { class: bar.plain || bar.unclear ? "plain" : bar.lossy ? "lossy" : "exact" });
               fill.style.width = `${(100 * bar.length).toFixed(1)}%`;
               return el(
                 "li",
@@ -351,12 +351,13 @@ export class ForetokenBenchmark extends HTMLElement {
       el("th", { scope: "col" }, "Method"),
       ...COLUMNS.map((c) => el("th", { scope: "col", title: c.hint }, c.title)),
     );
+    const plain = rows.find((row) => row.plain);
     const body = rows.map((row) =>
       el(
         "tr",
         {},
         el("th", { scope: "row" }, row.method, ...(row.lossy ? [" ", badge()] : [])),
-        ...COLUMNS.map((c) => el("td", {}, c.of(row))),
+        ...COLUMNS.map((c) => el("td", {}, c.of(row, plain))),
       ),
     );
     this.#table.replaceChildren(el("thead", {}, head), el("tbody", {}, ...body));

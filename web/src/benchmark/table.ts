@@ -1,4 +1,5 @@
 /** Parses the prompts of a benchmark, and formats its report as bars, tables and CSV. */
+import { isNoise } from "../widget/compare.ts";
 import { FIELDS } from "../widget/fields.ts";
 import type { BenchPrompt, BenchReport, BenchRow, GenerateRequest, Measure } from "../protocol/protocol.ts";
 
@@ -50,7 +51,7 @@ export const METRICS: readonly Metric[] = [
   {
     key: "speedup",
     title: "Speedup",
-    hint: "over plain decoding of the same prompt in the same run; more is better",
+    hint: "over plain decoding, which alternates with the methods; a gain is one whose 95 % interval is above 1",
     show: (x) => `${x.toFixed(2)}×`,
   },
   {
@@ -71,21 +72,59 @@ export interface Bar {
   length: number;
   /** The label of the bar; "–" if it was not measured. */
   text: string;
+  /** Whether the speedup is neither a gain nor a loss. */
+  unclear: boolean;
 }
 
 /** Returns the bars of a metric for the rows of one category. */
 export function bars(rows: readonly BenchRow[], metric: Metric): Bar[] {
   const most = Math.max(...rows.map((row) => row[metric.key].mean), 1e-9);
+  const plain = rows.find((row) => row.plain);
   return rows.map((row) => {
     const m = row[metric.key];
+    const gain = metric.key === "speedup" && !row.plain ? gainOf(row, plain) : undefined;
     return {
       method: row.method,
       lossy: row.lossy,
       plain: row.plain,
       length: m.n > 0 ? Math.max(0, m.mean / most) : 0,
-      text: spread(m, metric.show),
+      text: gain?.text ?? spread(m, metric.show),
+      unclear: gain?.kind === "unclear",
     };
   });
+}
+
+/** The 0.975 quantiles of Student's t distribution, by degrees of freedom from 1 on. */
+const QUANTILES = [12.71, 4.3, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.2, 2.18, 2.16, 2.14, 2.13, 2.12];
+
+/** Returns the 95 % confidence interval of a mean over repetitions; undefined for a single one. */
+export function intervalOf({ mean, sd, n }: Measure): [low: number, high: number] | undefined {
+  if (n < 2) return undefined;
+  const half = ((QUANTILES[n - 2] ?? 2.11) * sd) / Math.sqrt(n);
+  return [mean - half, mean + half];
+}
+
+export interface Gain {
+  kind: "gain" | "loss" | "unclear";
+  text: string;
+}
+
+/**
+ * Says whether a method is faster than plain decoding: it is if the interval of its speedup is above 1, unless the
+ * speedup exceeds the tokens a pass, so that the passes of plain decoding took longer for another reason.
+ */
+export function gainOf(row: BenchRow, plain: BenchRow | undefined): Gain {
+  const { speedup, acceptance_length, verify_ms } = row;
+  if (speedup.n === 0) return { kind: "unclear", text: "–" };
+  const passes = plain ? `: ${verify_ms.mean.toFixed(1)} ms a pass, plain ${plain.verify_ms.mean.toFixed(1)}` : "";
+  if (isNoise(speedup.mean, acceptance_length.mean)) return { kind: "unclear", text: `not clear${passes}` };
+  const interval = intervalOf(speedup);
+  if (!interval) return { kind: "unclear", text: "not clear: one repetition" };
+  const [low, high] = interval.map((x) => Math.max(0, x)) as [number, number];
+  const range = `${low.toFixed(2)} to ${high.toFixed(2)}`;
+  if (low > 1) return { kind: "gain", text: `${speedup.mean.toFixed(2)}× (${range})` };
+  if (high < 1) return { kind: "loss", text: `${speedup.mean.toFixed(2)}× (${range})` };
+  return { kind: "unclear", text: `not clear (${range})` };
 }
 
 /** Formats a mean, with the standard deviation if repetitions differ. */
@@ -95,7 +134,11 @@ export function spread(m: Measure, show: (x: number) => string): string {
 }
 
 /** The columns of the table. */
-export const COLUMNS: readonly { title: string; hint: string; of: (row: BenchRow) => string }[] = (() => {
+export const COLUMNS: readonly {
+  title: string;
+  hint: string;
+  of: (row: BenchRow, plain: BenchRow | undefined) => string;
+}[] = (() => {
   const column = (title: string, hint: string, key: keyof BenchRow, show: (x: number) => string) => ({
     title,
     hint,
@@ -105,12 +148,11 @@ export const COLUMNS: readonly { title: string; hint: string; of: (row: BenchRow
   const fine = (x: number): string => x.toFixed(2);
   const ms = (x: number): string => x.toFixed(1);
   return [
-    column(
-      "Speedup",
-      "Over plain decoding of the same prompt in the same run, mean over prompts",
-      "speedup",
-      (x) => `${fine(x)}×`,
-    ),
+    {
+      title: "Speedup",
+      hint: "Over plain decoding of the same prompt in the same run, mean over prompts, and its 95 % interval",
+      of: (row, plain) => (row.plain ? spread(row.speedup, (x) => `${fine(x)}×`) : gainOf(row, plain).text),
+    },
     column("tok/s", "Output tokens per second of decoding", "decode_tok_s", ms),
     column("τ", "Acceptance length: tokens per target pass, including the bonus token", "acceptance_length", fine),
     column("Calls", "Target passes", "calls", count),

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { bars, lostNotes, methodRow, METRICS, parsePrompts, rowsOf, spread, toCSV } from "../../src/benchmark/table.ts";
+import { bars, gainOf, intervalOf, lostNotes, methodRow, METRICS } from "../../src/benchmark/table.ts";
+import { parsePrompts, rowsOf, spread, toCSV } from "../../src/benchmark/table.ts";
 import { configOf, DEFAULT_METHOD, exactnessOf, METHODS, problemOf } from "../../src/engine/methods.ts";
 import type { BenchReport, BenchRow, Measure } from "../../src/protocol/protocol.ts";
 import { FIELDS, has } from "../../src/widget/fields.ts";
@@ -154,12 +155,30 @@ test("bars are relative to the longest, and mark missing measurements", () => {
     row("mars", measured(3), { category: "go" }),
   ];
   assert.deepEqual(bars(rowsOf(rows, ""), METRICS[0]!), [
-    { method: "plain", lossy: false, plain: true, length: 0.5, text: "1.00×" },
-    { method: "mars", lossy: true, plain: false, length: 1, text: "2.00× ± 0.10×" },
-    { method: "none yet", lossy: false, plain: false, length: 0, text: "–" },
+    { method: "plain", lossy: false, plain: true, length: 0.5, text: "1.00×", unclear: false },
+    { method: "mars", lossy: true, plain: false, length: 1, text: "2.00× (1.75 to 2.25)", unclear: false },
+    { method: "none yet", lossy: false, plain: false, length: 0, text: "–", unclear: true },
   ]);
+  assert.equal(spread(measured(2, 0.1, 3), (x) => x.toFixed(1)), "2.0 ± 0.1");
   assert.deepEqual(bars([], METRICS[1]!), []);
   assert.equal(spread(measured(3), String), "3");
+});
+
+test("the interval of the repetitions decides whether a speedup is a gain, and passes whether it is noise", () => {
+  const plain = row("plain", measured(1), { plain: true, verify_ms: measured(10.2) });
+  const gain = (speedup: Measure, more: Partial<BenchRow> = {}): string => {
+    const { kind, text } = gainOf(row("auto", speedup, more), plain);
+    return `${kind}: ${text}`;
+  };
+  assert.equal(gain(measured(1.4, 0.02, 3)), "gain: 1.40× (1.35 to 1.45)");
+  assert.equal(gain(measured(1.4, 0.2, 3)), "unclear: not clear (0.90 to 1.90)");
+  assert.equal(gain(measured(0.8, 0.02, 3)), "loss: 0.80× (0.75 to 0.85)");
+  assert.equal(gain(measured(1.4)), "unclear: not clear: one repetition");
+  const noise = { acceptance_length: measured(1.1), verify_ms: measured(6.3) };
+  assert.equal(gain(measured(1.4, 0.02, 3), noise), "unclear: not clear: 6.3 ms a pass, plain 10.2");
+  assert.equal(intervalOf(measured(1)), undefined);
+  const [low, high] = intervalOf(measured(1, 1, 4))!;
+  assert.ok(Math.abs(low + 0.59) < 0.01 && Math.abs(high - 2.59) < 0.01, "t of 3 degrees of freedom is 3.18");
 });
 
 test("notes say how many measurements a row excludes", () => {
