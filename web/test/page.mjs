@@ -10,7 +10,8 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { startHost } from "./host.mjs";
-import { dist, generated, limit, openPage, TIMEOUT, root, startBrowser, waitForState, web } from "./site.mjs";
+import { dist, generated, limit, openPage, openSettings, TIMEOUT, root } from "./site.mjs";
+import { startBrowser, waitForState, web } from "./site.mjs";
 
 const pictures =
   process.env.FORETOKEN_SCREENSHOTS === "1" ? path.join(root, "docs") : process.env.FORETOKEN_SCREENSHOTS;
@@ -218,6 +219,7 @@ test("a generation that starts before the draft's kernels are compiled shows it"
 test("a link contains only prompt and settings, and a hostile link changes nothing", limit, async () => {
   const page = await open("?policy=mars&theta=0.5&depth=3#completion");
   await page.fill("#prompt", "func a() {\n\t“ü”&=#%\n");
+  await openSettings(page);
   await page.fill("#max_tokens", "12");
   await page.click("#share");
   const link = await page.inputValue("#link");
@@ -287,7 +289,6 @@ test("tabs, the run as JSON, and the race", limit, async (t) => {
     "true",
     "a model with a template starts in chat",
   );
-  assert.equal(await page.locator("#tab-chat").getAttribute("aria-disabled"), "false");
   await page.locator("#tab-chat").focus();
   await page.keyboard.press("ArrowRight");
   await page.locator("#prompt").waitFor();
@@ -344,6 +345,7 @@ test("tabs, the run as JSON, and the race", limit, async (t) => {
 
 test("settings have hints, presets set a method, and both can be reset", limit, async () => {
   const page = await open("?policy=chain&depth=7#completion");
+  await openSettings(page);
   const value = (id) => page.inputValue(`#${id}`);
   for (const hint of await page.locator(".settings .field .hint").allTextContents())
     assert.match(hint, /\S.*\. .*unless set$/);
@@ -398,9 +400,6 @@ test(
             .then((result) => result.text),
         );
       await go("?policy=chain&max-tokens=8&device=cpu");
-      assert.equal(await page.locator("#tab-chat").getAttribute("aria-disabled"), "true");
-      await page.click("#tab-chat", { force: true });
-      assert.match(await text(page, "#said"), /chat: .*template/i);
       const first = await write();
       const prompt = await page.inputValue("#prompt");
       await page.waitForSelector("html[data-offline=ready]");
@@ -488,6 +487,8 @@ test(
       await page.click("#update");
       await page.waitForFunction(() => document.title === "Foretoken, newest");
       assert.equal(await waitForState(page, ["ready", "failed"]), "ready");
+      assert.equal(await page.inputValue("#prompt"), "kept", "the reload keeps the prompt");
+      await page.fill("#prompt", prompt);
       assert.equal(await write(), first);
       assert.equal(await page.locator("#update").count(), 0);
       host.down(true);
@@ -528,11 +529,6 @@ test(
           ).newPage();
           await page.goto(`${own.url}?policy=hetero&depth=4&top-k=4&nodes=16#completion`);
           assert.equal(await waitForState(page, ["ready", "failed"]), "ready", await text(page, "#error"));
-          if (width < 1600)
-            await page.evaluate(
-              () =>
-                (document.querySelector("foretoken-widget").shadowRoot.querySelector("details.settings").open = false),
-            );
           await page.evaluate(() => document.querySelector("foretoken-widget").generate());
           await page.waitForSelector("#charts canvas");
           await page.evaluate(
@@ -547,6 +543,7 @@ test(
           const { size } = await fs.stat(file);
           t.diagnostic(`${path.basename(file)}: ${(size / 1000).toFixed(0)} kB`);
           if (width === 1600 && colorScheme === "light") {
+            await openSettings(page);
             await page.click("#own-models > summary");
             await page.waitForSelector("#kept-list li");
             await page.locator("#own-models").screenshot({ path: path.join(pictures, "page-models.png") });

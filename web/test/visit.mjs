@@ -8,7 +8,7 @@ import os from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { startHost } from "./host.mjs";
-import { dist, generated, limit, openPage, startProfile, waitForState } from "./site.mjs";
+import { brokenModels, dist, generated, limit, openPage, startProfile, waitForState } from "./site.mjs";
 
 const DESKTOP = { width: 1280, height: 800 };
 const PHONE = { width: 390, height: 844 };
@@ -17,7 +17,8 @@ let host;
 const folders = [];
 
 before(async () => {
-  host = await startHost({ folders: { "/": dist }, isolated: true });
+  folders.push(await brokenModels());
+  host = await startHost({ folders: { "/own/": folders[0], "/": dist }, isolated: true });
 });
 
 after(async () => {
@@ -25,8 +26,11 @@ after(async () => {
   for (const folder of folders) await fs.rm(folder, { recursive: true, force: true, maxRetries: 10 });
 });
 
-/** Opens an address of the site in a new profile, runs `work` on the page, and checks its console. */
-async function visit(viewport, work, { webgpu = false, address = "" } = {}) {
+/**
+ * Opens an address of the site in a new profile, runs `work` on the page, and checks its console and its requests;
+ * `others` are the hosts that `work` makes it ask, which do not answer.
+ */
+async function visit(viewport, work, { webgpu = false, address = "", others = [] } = {}) {
   const folder = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-visit-"));
   folders.push(folder);
   const context = await startProfile(webgpu, folder, { viewport });
@@ -40,10 +44,11 @@ async function visit(viewport, work, { webgpu = false, address = "" } = {}) {
     });
     await page.goto(host.url + address);
     assert.equal(await waitForState(page, ["ready", "failed"]), "ready", await text(page, "#error"));
-    await work(page);
-    assert.deepEqual(record.errors, []);
+    await work(page, record);
+    const foreign = record.requests.filter((url) => !url.startsWith(host.url) && !/^(blob|data):/.test(url));
+    assert.deepEqual([...new Set(foreign.map((url) => new URL(url).host))], others);
     assert.deepEqual(
-      record.requests.filter((url) => !url.startsWith(host.url) && !/^(blob|data):/.test(url)),
+      record.errors.filter((error) => !others.some((other) => error.includes(other))),
       [],
     );
   } finally {
@@ -107,3 +112,88 @@ for (const [name, viewport, webgpu] of [
     };
     await visit(viewport, first, { webgpu });
   });
+
+test("without a chat model the chat tab offers one, in one click that shows size and licence", limit, async () => {
+  const hub = "huggingface.co";
+  const offer = async (page, record) => {
+    await page.context().route(`https://${hub}/**`, (route) => route.abort());
+    await page.click("#tab-chat");
+    await page.waitForSelector("#invite");
+    assert.equal(await page.locator("#tab-chat").getAttribute("aria-selected"), "true");
+    for (const selector of ["#prompt", "#generate", "#output", ".panel"])
+      assert.ok(await page.locator(selector).first().isHidden(), `${selector} is shown, and does nothing here`);
+    const rows = await page.locator("#invite li").allInnerTexts();
+    assert.ok(rows.length > 3);
+    for (const row of rows) assert.match(row, new RegExp(`\\S+ · from ${hub} · .* of memory[^]*Load .*[MG]B`));
+    await inView(page, "#invite button");
+    assert.ok(!record.requests.some((url) => url.includes(hub)), "asked before the click");
+    // Back in Completion everything is there.
+    await page.click("#tab-completion");
+    await page.waitForSelector("#generate");
+    assert.ok(await page.locator("#invite").isHidden());
+    await page.click("#tab-chat");
+    const asked = page.waitForEvent("request", (request) => request.url().includes(hub));
+    await page.locator("#invite button").first().click();
+    await asked;
+    await waitForState(page, "failed"); // the host does not answer
+    assert.match(await text(page, "#error"), /gguf: download: /);
+    assert.ok(await page.locator("#invite button").first().isVisible(), "another try is possible");
+  };
+  await visit(DESKTOP, offer, { others: [hub] });
+  await visit(
+    PHONE,
+    async (page) => {
+      await page.waitForSelector("#invite li");
+      await page.locator("#invite button").first().click();
+      assert.ok((await page.evaluate(() => window.shift)) <= 0.02, "the layout shifted");
+      // Another hub than the default one is asked about.
+      await page.waitForSelector("#consent-load");
+      assert.match(await text(page, "#consent-load"), /^(Ask|Load) .*elsewhere\.invalid/);
+    },
+    { address: "?hub=https://elsewhere.invalid#chat" },
+  );
+});
+
+test("a reload keeps the tab, the model, the prompt, the settings and the conversation", limit, async () => {
+  const reloads = async (page) => {
+    const settings = () => page.locator("details.settings > summary").click();
+    const reload = async () => {
+      await page.reload();
+      assert.equal(await waitForState(page, ["ready", "failed"]), "ready", await text(page, "#error"));
+    };
+    await page.fill("#prompt", "func mine() {\n");
+    await settings();
+    await page.fill("#max_tokens", "6");
+    await page.click("#own-models > summary");
+    await page.click("#models-name");
+    await page.fill("#target-name", `${host.url}own/talking.gguf`);
+    await page.click("#load");
+    await page.waitForSelector("#tab-chat[aria-selected=true]"); // the tab that works with this model
+    await page.fill("#message", "Close closes the file.");
+    await generated(page, () => page.keyboard.press("Enter"));
+    await page.waitForSelector("#transcript .message.assistant .again:enabled");
+    const shown = () => page.locator("#transcript .message-text").allTextContents();
+    const before = { messages: await shown(), model: await text(page, "#model-line") };
+    assert.equal(before.messages.length, 2);
+
+    await reload();
+    assert.equal(await page.locator("#tab-chat").getAttribute("aria-selected"), "true");
+    assert.deepEqual({ messages: await shown(), model: await text(page, "#model-line") }, before);
+    assert.equal(await page.inputValue("#prompt"), "func mine() {\n");
+    assert.equal(await page.inputValue("#max_tokens"), "6");
+    // The model sees the restored conversation.
+    await page.fill("#message", "Open opens it.");
+    const second = await generated(page, () => page.keyboard.press("Enter"));
+    assert.ok(second.stats.prompt_tokens > 20, `${second.stats.prompt_tokens} tokens in the prompt`);
+
+    await page.click("#tab-completion");
+    await reload();
+    assert.equal(await page.locator("#tab-completion").getAttribute("aria-selected"), "true");
+    assert.equal(await page.inputValue("#prompt"), "func mine() {\n");
+    // Another visit in the same tab starts afresh.
+    await page.goto(`${host.url}?`);
+    await waitForState(page, "ready");
+    assert.notEqual(await page.inputValue("#prompt"), "func mine() {\n");
+  };
+  await visit(DESKTOP, reloads);
+});

@@ -1,4 +1,5 @@
 /** The page: configures the widget from the address and adds the tabs and the toolbar. */
+import { restored } from "./restore.ts";
 import { tabs } from "./tabs.ts";
 import { byId, showMessage, toolbar } from "./toolbar.ts";
 import type { ForetokenError } from "../engine/engine.ts";
@@ -22,7 +23,10 @@ if (widget instanceof ForetokenWidget) {
     const link = Object.assign(document.createElement("a"), { href: "reset.html", textContent: "Reset this page" });
     showMessage("The page's program does not run. If loading it again does not help:", "error", link);
   });
-  const loaded = widget.load().catch(() => undefined); // the widget shows the error
+  // The widget shows the error.
+  const loaded = restored(widget)
+    .then(() => widget.load())
+    .catch(() => undefined);
   tabs(widget);
   toolbar(widget);
   void loaded

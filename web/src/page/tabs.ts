@@ -9,14 +9,11 @@ const NAMES: readonly Name[] = ["chat", "completion", "race", "benchmark"];
 export function tabs(widget: ForetokenWidget): void {
   const tab = (name: Name): HTMLElement => byId(`tab-${name}`);
   const requested = (): Name | undefined => NAMES.find((name) => location.hash === `#${name}`);
-  /** Why chat is unavailable; undefined if available. */
-  let noChat: string | undefined = "chat: no model is loaded yet";
   let mode: Name = widget.getAttribute("mode") === "chat" ? "chat" : "completion";
   let automatic = requested() === undefined && !widget.hasAttribute("mode"); // until the user selects a tab
 
   const show = async (): Promise<void> => {
-    let name = requested() ?? mode;
-    if (name === "chat" && noChat !== undefined) name = "completion";
+    const name = requested() ?? mode;
     if (name === "chat" || name === "completion") {
       mode = name;
       byId("panel-widget").setAttribute("aria-labelledby", `tab-${name}`);
@@ -35,27 +32,21 @@ export function tabs(widget: ForetokenWidget): void {
 
   widget.addEventListener("foretoken-ready", (event) => {
     const { chat } = (event as CustomEvent<EngineInfo>).detail;
-    noChat = chat.ok ? undefined : `chat: ${chat.problem || "the model has no chat template"}`;
-    tab("chat").setAttribute("aria-disabled", String(!chat.ok));
-    byId("chat-reason").textContent = noChat ?? "The model has a chat template.";
-    tab("chat").title = noChat ?? "";
-    // Prefer chat if the model has a chat template.
-    if (automatic && chat.ok) mode = "chat";
+    // Open the tab that works: chat only with a model that has a chat template.
+    if (automatic) mode = chat.ok ? "chat" : "completion";
     void show();
   });
   for (const name of NAMES) {
-    tab(name).addEventListener("click", (event) => {
+    tab(name).addEventListener("click", () => {
       automatic = false;
-      if (name !== "chat" || noChat === undefined) return showMessage("");
-      event.preventDefault();
-      showMessage(`${noChat}. Load a chat model, under Models.`);
+      showMessage("");
     });
     tab(name).addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (!step) return;
       const next = tab(NAMES[(NAMES.indexOf(name) + step + NAMES.length) % NAMES.length]!);
       next.focus();
-      if (next.getAttribute("aria-disabled") !== "true") next.click();
+      next.click();
     });
   }
   addEventListener("hashchange", () => void show());

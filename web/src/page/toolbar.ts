@@ -49,8 +49,12 @@ export function toolbar(widget: ForetokenWidget): void {
   install();
   const open = (): void => void restore(widget, location.hash);
   addEventListener("hashchange", open);
-  open();
+  if (!isReload()) open(); // a reload keeps what the visitor made of the link
 }
+
+/** Whether this page is a reload of an earlier one. */
+export const isReload = (): boolean =>
+  (performance.getEntriesByType("navigation")[0] as PerformanceNavigationTiming | undefined)?.type === "reload";
 
 /** Returns the hash of this page's build, or "" in development. */
 export function buildOf(): string {

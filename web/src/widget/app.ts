@@ -12,6 +12,7 @@ import type {
   CostReport,
   EngineInfo,
   GenerateRequest,
+  Message,
   ProfileReport,
   Progress,
   Result,
@@ -33,6 +34,7 @@ import { attributeOf, FIELDS } from "./fields.ts";
 import * as format from "./format.ts";
 import type { Models } from "./picker.ts";
 import { Lease } from "./lease.ts";
+import { ProgressLine } from "./progress.ts";
 import { TokenStream } from "./stream.ts";
 import { Tally } from "./tally.ts";
 import { partsOf, View } from "./view.ts";
@@ -50,8 +52,9 @@ export class WidgetApp {
   readonly #view = new View();
   readonly #text = new TokenStream(this.#view.output);
   #chat: ChatView | undefined; // set once a model with a chat template is loaded
+  #conversation: readonly Message[] = []; // for the chat view, until it is there
   #stream = this.#text; // receives rounds
-  readonly #rate = new format.Rate();
+  readonly #progress = new ProgressLine(this.#view);
   readonly #choice = new ModelChoice(
     this.#view,
     () => {
@@ -63,8 +66,6 @@ export class WidgetApp {
   readonly #confirm: Confirm;
   /** The notes of loading, with their titles. */
   readonly #notices = new Map<string, string>();
-  /** The status line before the device was lost, while the models reload. */
-  #beforeLoss: string | undefined;
   #state: WidgetState = "idle";
   #engine: Engine | undefined;
   #lease: Lease | undefined;
@@ -125,12 +126,47 @@ export class WidgetApp {
   attribute(name: string, value: string | null): void {
     if (name === "prompt") this.#view.prompt.value = initialPrompt(this.#host);
     else if (name === "theme") this.#view.panel.recolour();
-    else if (name === "mode" && (!value || value === "chat" || value === "complete")) this.#chat?.setMode(value);
+    else if (name === "mode" && (!value || value === "chat" || value === "complete")) this.#setMode(value);
     else if (FILES.includes(name)) this.#files = this.#loading = undefined;
     else this.#view.settings.set(name, value);
   }
 
-  /** Sets the text of the prompt field. */
+  #setMode(mode: string | null): void {
+    this.#chat?.setMode(mode);
+    // In the page's chat tab, offer models that can chat unless the loaded one can.
+    const host = this.#host;
+    void this.#choice.invite(
+      () => host.hasAttribute("tabs") && host.getAttribute("mode") === "chat" && !this.#engine?.info.chat.ok,
+    );
+  }
+
+  /** The messages of the conversation. */
+  get conversation(): readonly Message[] {
+    return this.#chat?.messages ?? this.#conversation;
+  }
+
+  set conversation(messages: readonly Message[]) {
+    if (this.#chat) this.#chat.messages = messages;
+    else this.#conversation = messages;
+  }
+
+  /** The models chosen in place of the attributes' ones, and the addresses of the loaded ones, which were confirmed. */
+  get models(): { chosen: Models | undefined; confirmed: string[] } {
+    const all = this.#files ?? modelsOf(this.#host);
+    const hub = this.#host.getAttribute("hub") || undefined;
+    return { chosen: this.#files, confirmed: this.#engine ? addressesIn({ ...all, hub }) : [] };
+  }
+
+  set models({ chosen, confirmed }: { chosen: Models | undefined; confirmed: readonly string[] }) {
+    this.#files = chosen;
+    if (confirmed.length > 0) this.#confirm.confirm(confirmed);
+  }
+
+  /** The text of the prompt field. */
+  get prompt(): string {
+    return this.#view.prompt.value;
+  }
+
   set prompt(text: string) {
     this.#view.prompt.value = text;
   }
@@ -402,6 +438,7 @@ export class WidgetApp {
   #loaded(engine: Engine): void {
     this.#engine = engine;
     this.#chat?.attach(engine);
+    this.#setMode(this.#host.getAttribute("mode"));
     engine.onCrash((error) => {
       if (this.#engine !== engine) return;
       this.#lease = this.#engine = this.#loading = undefined;
@@ -428,27 +465,14 @@ export class WidgetApp {
     this.#host.shadowRoot!.adoptedStyleSheets.push(sheet(chatStyle));
     this.#chat = new ChatView(this.#view.root, { answer: (stream, start) => this.#answer(stream, start) });
     this.#chat.setMode(this.#host.getAttribute("mode"));
+    this.#chat.messages = this.#conversation;
     this.#chat.block(true); // until the engine is ready
   }
 
-  /** Shows progress. After a lost device the models reload during other work. */
-  #showLoss(progress: Progress): void {
-    if (progress.stage === "lost") this.#beforeLoss ??= this.#view.status.textContent ?? "";
-    if (this.#beforeLoss === undefined || progress.stage === "notice") return;
-    setText(this.#view.status, progress.stage === "ready" ? this.#beforeLoss : format.progress(progress, 0));
-    if (progress.stage === "ready") this.#beforeLoss = undefined;
-  }
-
   #showProgress(progress: Progress): void {
-    if (this.#state !== "loading") return this.#showLoss(progress);
+    if (this.#state !== "loading") return this.#progress.reload(progress);
     if (progress.stage === "notice") return this.#notify(progress.note ?? "");
-    const rate = this.#rate.add(progress.stage, progress.done, performance.now());
-    const line = format.progress(progress, rate);
-    setText(this.#view.status, line);
-    this.#choice.showStatus(line);
-    const bar = this.#view.progress;
-    if (progress.total > 0) bar.value = progress.done / progress.total;
-    else bar.removeAttribute("value");
+    this.#choice.showStatus(this.#progress.show(progress));
   }
 
   /** Adds a note about the load to those shown, with details in its title. */
@@ -506,7 +530,7 @@ export class WidgetApp {
 
   #enter(state: WidgetState, status?: string): void {
     this.#state = state;
-    this.#beforeLoss = undefined;
+    this.#progress.reset();
     this.#host.dataset["state"] = state;
     const view = this.#view;
     view.root.dataset["state"] = state;

@@ -107,7 +107,10 @@ export class ChatView {
       this.#choose();
     });
     this.send.addEventListener("click", () => void this.#send());
-    this.fresh.addEventListener("click", () => this.reset());
+    this.fresh.addEventListener("click", () => {
+      this.reset();
+      this.message.focus();
+    });
     this.message.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
       event.preventDefault();
@@ -146,6 +149,13 @@ export class ChatView {
     return this.#messages;
   }
 
+  /** Shows another conversation, which the next message continues. */
+  set messages(messages: readonly Message[]) {
+    this.reset();
+    this.#messages = [...messages];
+    this.#draw();
+  }
+
   /** Uses another engine; the next message continues the transcript on it. */
   attach(engine: Engine): void {
     this.#engine = engine;
@@ -168,7 +178,6 @@ export class ChatView {
     setText(this.note, "");
     this.note.hidden = true;
     this.#draw();
-    this.message.focus();
   }
 
   /** Returns the engine's conversation, and starts one with the transcript if necessary. */

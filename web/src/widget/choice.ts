@@ -1,12 +1,15 @@
 /** Selects the models to load: in the picker, whose code loads when it opens, or by dropping files on the widget. */
+import { sheet } from "./dom.ts";
 import type { Picker, PickerOptions } from "./picker.ts";
 import type { View } from "./view.ts";
 
 export class ModelChoice {
   readonly #view: View;
   readonly #options: () => PickerOptions;
+
   #picker: Picker | undefined;
   #opening: Promise<Picker> | undefined;
+  #inviting: Promise<void> | undefined;
   #blocked = false;
 
   /** Calls `options` when the picker opens, and `refuse` with the reason if dropped files cannot be loaded. */
@@ -38,6 +41,20 @@ export class ModelChoice {
         })
         .catch((cause: unknown) => refuse((cause as Error).message));
     });
+  }
+
+  /** Offers models that can chat, in place of text and figures, while `wanted`. */
+  async invite(wanted: () => boolean): Promise<void> {
+    const { root } = this.#view;
+    this.#inviting ??= wanted()
+      ? import("./invitation.ts").then(({ invitation, invitationStyle }) => {
+          (root.getRootNode() as ShadowRoot).adoptedStyleSheets.push(sheet(invitationStyle));
+          root.querySelector(".work")!.prepend(invitation(this.#options()));
+        })
+      : undefined;
+    root.toggleAttribute("data-invite", wanted());
+    // The next visit to the tab tries again.
+    await this.#inviting?.catch(() => (this.#inviting = undefined));
   }
 
   /** Disables or enables loading. */

@@ -333,7 +333,7 @@ export class Picker {
       const about = `${oneOf("Target", pair.target)}. ${oneOf("Draft", pair.draft)}.`;
       if (pair.id !== BUILTIN) {
         this.#pairs.append(
-          card(pair.id, pair.title, download(pair), [memory, licence, from, kept], about),
+          card(pair.id, pair.title, format.download(pair), [memory, licence, from, kept], about),
         );
         continue;
       }
@@ -412,10 +412,4 @@ export class Picker {
 
 function oneOf(role: string, { title, quant, bytes }: KnownPair["target"]): string {
   return `${role}: ${title}, ${quant}${bytes ? `, ${format.bytes(bytes)}` : ""}`;
-}
-
-/** Formats the size of a pair's download, as far as known. */
-function download({ target, draft }: KnownPair): string {
-  const sizes = [target.bytes, draft.bytes].filter((size) => size !== undefined);
-  return `${sizes.length < 2 ? "over " : ""}${format.bytes(sizes.reduce((a, b) => a + b, 0))}`;
 }
