@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"foretoken/models/chat"
+	"foretoken/spec"
 	"foretoken/models/gguf"
 	"foretoken/models/tokenizer"
 )
@@ -158,6 +159,9 @@ func (c *Chat) answer(
 	ids, unseen, err := c.fit(messages, dropped, &r)
 	if err != nil {
 		return nil, err
+	}
+	if r.Echo {
+		return nil, ofKind(ErrRequest, spec.Refuse("echo", "is true, and an answer does not repeat its conversation"))
 	}
 	got, err := c.s.GenerateIDs(ctx, ids, r, emit)
 	if err != nil {

@@ -39,16 +39,22 @@ func (s *Session) GenerateIDs(ctx context.Context, ids []int32, r Request, emit 
 		s.models().Reset()
 	}
 	text := &writer{stream: s.tok.NewStream(ids), stops: r.Stop, guide: j.guide}
-	options := spec.Options{Sampling: r.Sampling(), MaxTokens: r.MaxTokens, EOS: s.endIDs(), Cut: text.cut,
-		LogProbs: r.LogProbs, Ready: j.readyFunc(), Recover: j.recover}
+	options := spec.Options{Sampling: r.Sampling(), MaxTokens: r.MaxTokens,
+		EOS: append(s.endIDs(), r.StopTokenIDs...), Cut: text.cut, LogProbs: r.LogProbs,
+		Ready: j.readyFunc(), Recover: j.recover}
 	if j.guide != nil {
 		options.Guide = j.guide
 	}
 	out := &Result{PromptIDs: ids, TokenIDs: []int32{}}
 	var all strings.Builder
 	var event Event
+	before := ""
+	if r.Echo {
+		before = s.tok.Decode(ids)
+	}
 	out.Stats, err = j.generator.Generate(ctx, ids, options, func(e *spec.Event) error {
 		s.describe(&event, e, text, &r)
+		event.Text, before = before+event.Text, ""
 		if len(e.Tokens) > 0 {
 			s.losses = 0
 		}

@@ -72,6 +72,11 @@ func (j *job) prepare(ctx context.Context) error {
 
 // check refuses settings beyond the session's models.
 func (s *Session) check(r *Request) error {
+	for _, id := range r.StopTokenIDs {
+		if vocab := s.target.Limits().Vocab; id < 0 || int(id) >= vocab {
+			return spec.Refuse("stop_token_ids", "names token %d, want 0 to %d", id, vocab-1)
+		}
+	}
 	if r.LogProbs && !r.TellsLogProbs() {
 		return fmt.Errorf("foretoken: the verifier of policy %s leaves its distributions on the device; for "+
 			"log-probabilities use a method that verifies by match, or temperature 0", r.Policy)

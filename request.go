@@ -37,6 +37,9 @@ type Request struct {
 	Fitted method.Fitted `json:"-"`
 
 	Stop []string `json:"stop"` // the text ends before the first of these
+	// StopTokenIDs end the text like the model's own end-of-text tokens: the one that was drawn is part of the text.
+	StopTokenIDs []int32 `json:"stop_token_ids,omitempty"`
+	Echo         bool    `json:"echo,omitempty"` // the text begins with the prompt's
 
 	// LogProbs adds the log-probability of each token to events, TopLogProbs those of the likeliest tokens at its
 	// position, at most Options.Candidates. They come from the target's softmax at temperature 1, after the
@@ -96,6 +99,9 @@ func (r *Request) validateNumbers() error {
 	if len(r.Stop) > mostStops {
 		return spec.Refuse("stop", "has %d strings, want at most %d", len(r.Stop), mostStops)
 	}
+	if n := len(r.StopTokenIDs); n > mostStopIDs {
+		return spec.Refuse("stop_token_ids", "has %d tokens, want at most %d", n, mostStopIDs)
+	}
 	for i, stop := range r.Stop {
 		if stop == "" {
 			return spec.Refuse("stop", "has an empty string at %d: every text would end at once", i)
@@ -107,10 +113,11 @@ func (r *Request) validateNumbers() error {
 	return nil
 }
 
-// Bounds of stop strings: every token is searched for them.
+// Bounds of what every token is searched for.
 const (
 	mostStops     = 16
 	mostStopBytes = 1024
+	mostStopIDs   = 1024
 )
 
 // anyFitted passes checks that run before the models are loaded.

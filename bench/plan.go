@@ -72,7 +72,8 @@ func (m *Method) sampling() string {
 // plainRequest returns plain decoding with the sampling and the constraints of a request.
 func plainRequest(r foretoken.Request) foretoken.Request {
 	return foretoken.Request{Policy: method.DrafterNone, MaxTokens: r.MaxTokens, Temperature: r.Temperature,
-		Seed: r.Seed, SampleTopK: r.SampleTopK, TopP: r.TopP, MinP: r.MinP, Stop: r.Stop, Constraints: r.Constraints}
+		Seed: r.Seed, SampleTopK: r.SampleTopK, TopP: r.TopP, MinP: r.MinP, Stop: r.Stop,
+		StopTokenIDs: r.StopTokenIDs, Constraints: r.Constraints}
 }
 
 // Prompt is a text to continue.
@@ -226,7 +227,7 @@ func (m *Method) set(setting string) error {
 func settable() []reflect.StructField {
 	all := reflect.VisibleFields(reflect.TypeFor[foretoken.Request]())
 	return slices.DeleteFunc(all, func(f reflect.StructField) bool {
-		return slices.Contains([]string{"", "-", "policy", "stop"}, settingName(f))
+		return slices.Contains([]string{"", "-", "policy", "stop", "stop-token-ids", "echo"}, settingName(f))
 	})
 }
 

@@ -80,6 +80,8 @@ var refusals = map[string]string{
 	`{"policy": "none", "json_schema": {"not": {}}}`: "json_schema cannot be used: ",
 	`{"presence_penalty": 3}`:                        "presence_penalty is 3, want -2 to 2",
 	`{"logit_bias": {"3": 101}}`:                     "logit_bias of token 3 is 101, want -100 to 100",
+	`{"stop_token_ids": [-1]}`:                       "stop_token_ids names token -1, want 0 to",
+	`{"stop_token_ids": "x"}`:                        "stop_token_ids is a string, want a list",
 	`{"stop": [""]}`:                                 "stop has an empty string at 0",
 	`{"top_logprobs": 2}`:                            "top_logprobs is given without logprobs",
 	`{"logprobs": true, "top_logprobs": 21}`:         "top_logprobs is 21, want 0 to 20",

@@ -316,6 +316,7 @@ func TestWrongUseIsToldApart(t *testing.T) {
 		{"generate --nodes 1", "--nodes is 1"},
 		{"generate --max-tokens -5", "--max-tokens is -5"},
 		{"generate --context -5", "--context is -5"},
+		{"generate --stop-token-ids a", "--stop-token-ids is \"a\", want whole numbers"},
 		{"generate --seed -1", "--seed is \"-1\", want a whole number of 0 or more"},
 		{"generate --policy magic", "--policy is \"magic\", want none, auto, chain"},
 		{"generate --verifier hope", "--verifier is \"hope\""},

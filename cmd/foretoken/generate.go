@@ -47,6 +47,7 @@ func generateCommand(c *console) *cobra.Command {
 	o.flags(f)
 	f.StringVar(&o.prompts.text, "prompt", "", "text to continue")
 	f.StringVar(&o.prompts.file, "prompt-file", "", "file with one JSON object per line: {\"id\": …, \"prompt\": …}")
+	f.BoolVar(&o.request.Echo, "echo", false, "begin the text with the prompt")
 	f.BoolVar(&o.json, "json", false, "print one JSON object a prompt: id, prompt_ids, token_ids, text, finish, stats")
 	return cmd
 }
@@ -65,6 +66,7 @@ func (o *generateOptions) flags(f *pflag.FlagSet) {
 	f.Float64Var(&r.MinP, "min-p", r.MinP,
 		"sample from tokens with at least this share of the likeliest token's probability; 0: off")
 	f.StringArrayVar(&r.Stop, "stop", nil, "end the text before this string; may be given several times")
+	f.Int32SliceVar(&r.StopTokenIDs, "stop-token-ids", nil, "end the text after these tokens, such as 13,198")
 	o.constraint.flags(f, &r.Constraints)
 	f.BoolVar(&r.NoReuse, "no-reuse", false,
 		"prefill every prompt from its beginning, without reusing the cache of the one before; the text is the same")

@@ -236,6 +236,8 @@ func kindOf(flag string) string {
 		return "a whole number of 0 or more"
 	case "bool":
 		return "true or false"
+	case "int32Slice":
+		return "whole numbers with commas between them"
 	case "duration":
 		return "a time such as 30s or 2m"
 	}

@@ -135,7 +135,8 @@ func TestCompactLayout(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]bool{`{"a": 1, "b": [true, null]}`: true, `{"a":1,"b":[]}`: true, `{}`: true,
-		`{ "a":1}`: false, `{"a" :1}`: false, `{"a":  1}`: false, "{\n}": false, `{"a":1 }`: false, `{"a":[1 ,2]}`: false,
+		`{ "a":1}`: false, `{"a" :1}`: false, `{"a":  1}`: false, "{\n}": false,
+		`{"a":1 }`: false, `{"a":[1 ,2]}`: false,
 		`{"a":"x \u0009  y"}`: true} {
 		if got := allows(JSON(true, Compact), text); got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)

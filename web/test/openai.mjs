@@ -292,6 +292,33 @@ test("errors have the client's types, with code and param", async () => {
   }
 });
 
+test("refusals name the field, its bounds and the nearest known name, without words of Go", async () => {
+  const text = (more) =>
+    refusal(server.api.completions.create({ model: server.model, prompt, max_tokens: 2, ...more }));
+  for (const [more, param, says] of [
+    [{ temperature: 99 }, "temperature", "temperature is 99; want a number, 0 (greedy) or 0.001 to 2"],
+    [{ temperature: "hot" }, "temperature", 'temperature is "hot"; want a number'],
+    [{ top_p: 1.5 }, "top_p", "top_p is 1.5; want a number, 0 (off) to 1"],
+    [{ max_tokens: 1.5 }, "max_tokens", "max_tokens is 1.5; want a whole number"],
+    [{ n: 17 }, "n", "n is 17; want a whole number, 1 to 16"],
+    [{ temprature: 1 }, "temprature", "there is no parameter temprature; did you mean temperature?"],
+    [{ presence_penalty: 3 }, "presence_penalty", "presence_penalty is 3; want a number, -2 to 2"],
+    [{ logit_bias: { 3: 101 } }, "logit_bias", "logit_bias of token 3 is 101, want -100 to 100"],
+    [{ stop: [""] }, "stop", "stop has an empty string at 0"],
+    [{ grammar: "root ::=" }, "grammar", 'grammar cannot be used: line 1: rule "root" is empty'],
+    [{ foretoken: { policy: "egale2" } }, "foretoken", 'policy is "egale2", want none, auto'],
+    [{ foretoken: { detph: 3 } }, "foretoken", "detph is unknown; did you mean depth?"],
+    [{ foretoken: { policy: "eagle2", top_k: 99 } }, "foretoken", "top_k is 99, want 1 to 64"],
+    [{ stop_token_ids: [-1] }, "stop_token_ids", "stop_token_ids names token -1; want 0 to"],
+  ]) {
+    const error = await text(more);
+    assert.ok(error instanceof OpenAI.BadRequestError, `${error.constructor.name}: ${error.message}`);
+    assert.deepEqual([error.type, error.param], ["invalid_request_error", param], error.message);
+    assert.ok(error.message.includes(says), `${error.message} does not say ${says}`);
+    assert.doesNotMatch(error.message, /json:|unmarshal|Go struct|strconv|spec:/);
+  }
+});
+
 test("an aborted stream passes its turn to the next request, and a full queue rejects requests", limit, async () => {
   const stream = await server.api.completions.create({ ...endless, model: server.model });
   const reader = stream[Symbol.asyncIterator]();

@@ -66,6 +66,9 @@ func parse(body []byte, chat bool, defaults *foretoken.Request) (*parsedRequest,
 	}
 	a.sampling(f)
 	a.likelihoods(f)
+	if a.settings.Echo && a.top >= 0 {
+		f.fail(unsupported("echo", "echo is given with logprobs, and the server tells none of the prompt's tokens"))
+	}
 	a.method(f)
 	within(f, "n", &a.n, spec.LimitN)
 	if n := max(len(a.prompts), 1) * a.n; !spec.LimitN.Holds(float64(n)) {
@@ -97,6 +100,10 @@ func (a *parsedRequest) sampling(f *fields) {
 	}
 	if stops := f.stops("stop"); stops != nil {
 		s.Stop = stops
+	}
+	ids := []int32{} // a new list: the default's is shared by all requests
+	if f.into("stop_token_ids", &ids, "a list of token ids") {
+		s.StopTokenIDs = ids
 	}
 }
 
@@ -264,7 +271,7 @@ func (a *parsedRequest) validate(f *fields) {
 	}
 	param := "foretoken"
 	field, ok := errors.AsType[*spec.FieldError](err)
-	if ok && slices.Contains([]string{"stop", "logit_bias"}, field.Field) {
+	if ok && slices.Contains([]string{"stop", "stop_token_ids", "logit_bias"}, field.Field) {
 		param = field.Field
 	}
 	f.fail(invalid(param, "%s", oneLine(err)))
@@ -315,9 +322,9 @@ func (a *parsedRequest) texts(f *fields) {
 			f.fail(invalid("prompt", "prompt %d is empty", i))
 		}
 	}
-	f.neutral("the text is what follows the prompt, each decoded once", map[string][]string{
+	f.into("echo", &a.settings.Echo, "true or false")
+	f.neutral("each text is decoded once, from its beginning", map[string][]string{
 		"best_of": {"1"},
-		"echo":    {"false"},
 		"suffix":  {`""`},
 	})
 }
@@ -359,6 +366,11 @@ func (a *parsedRequest) fits(info foretoken.Info, served string, candidates int)
 	for id := range s.LogitBias {
 		if id < 0 || int(id) >= info.Target.Vocab {
 			return invalid("logit_bias", "logit_bias names token %d; want 0 to %d", id, info.Target.Vocab-1)
+		}
+	}
+	for _, id := range s.StopTokenIDs {
+		if id < 0 || int(id) >= info.Target.Vocab {
+			return invalid("stop_token_ids", "stop_token_ids names token %d; want 0 to %d", id, info.Target.Vocab-1)
 		}
 	}
 	switch {

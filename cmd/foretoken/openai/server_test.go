@@ -131,7 +131,10 @@ func TestRefusals(t *testing.T) {
 		{"POST", textPath, `{"model": "demo", "prompt": [[5], [-1]]}`, 400, "invalid_value", "prompt", nil},
 		{"POST", textPath, `{"model": "demo", "prompt": ["a", "b", "c", "d", "e"], "n": 4}`, 400,
 			"invalid_value", "n", nil},
-		{"POST", textPath, write(`, "echo": true`), 400, "unsupported_parameter", "echo", nil},
+		{"POST", textPath, write(`, "echo": true, "logprobs": 1`), 400, "unsupported_parameter", "echo", nil},
+		{"POST", textPath, write(`, "echo": "yes"`), 400, "invalid_type", "echo", nil},
+		{"POST", textPath, write(`, "stop_token_ids": [99999]`), 400, "invalid_value", "stop_token_ids", nil},
+		{"POST", textPath, write(`, "stop_token_ids": 3`), 400, "invalid_type", "stop_token_ids", nil},
 		{"POST", textPath, write(`, "best_of": 3`), 400, "unsupported_parameter", "best_of", nil},
 		{"POST", textPath, write(`, "suffix": "}"`), 400, "unsupported_parameter", "suffix", nil},
 		{"POST", textPath, write(`, "logprobs": 6`), 400, "invalid_value", "logprobs", nil},
@@ -372,6 +375,35 @@ func TestConstrained(t *testing.T) {
 		if text := *got.Choices[0].Text; text != want.Text || len(c.JSONSchema) > 0 && !json.Valid([]byte(text)) ||
 			c.Grammar != "" && len(text) != 4 || c.JSONCompact && strings.ContainsAny(text, "\t\n") {
 			t.Errorf("%s: %q, the session decodes %q", field, text, want.Text)
+		}
+	}
+}
+
+// TestEchoAndStopTokens compares texts with those of the same request without the two fields.
+func TestEchoAndStopTokens(t *testing.T) {
+	w := serve(t, nil)
+	const prompt = "func main() {"
+	for _, policy := range []string{"none", "eagle2", "auto"} {
+		request := `{"model": "demo", "prompt": "` + prompt + `", "max_tokens": 12, "temperature": 0, "foretoken": ` +
+			`{"policy": "` + policy + `"}`
+		plain := *w.complete(textPath, request+`}`).Choices[0].Text
+		ids := w.engine.Tokenizer().Encode(plain, false)
+		if got := *w.complete(textPath, request+`, "echo": true}`).Choices[0].Text; got != prompt+plain {
+			t.Errorf("%s: echo: %q, want %q", policy, got, prompt+plain)
+		}
+		stop := ids[3]
+		want := w.engine.Tokenizer().Decode(ids[:slices.Index(ids, stop)+1])
+		c := w.complete(textPath, fmt.Sprintf(`%s, "stop_token_ids": [%d]}`, request, stop)).Choices[0]
+		if *c.Text != want || *c.Finish != "stop" {
+			t.Errorf("%s: until token %d: %q, %s, want %q, stop", policy, stop, *c.Text, *c.Finish, want)
+		}
+		var streamed strings.Builder
+		pieces, done := events(t, w.do("POST", textPath, request+`, "echo": true, "stream": true}`).body)
+		for _, p := range pieces {
+			streamed.WriteString(*p.Choices[0].Text)
+		}
+		if streamed.String() != prompt+plain || !done {
+			t.Errorf("%s: streamed: %q, want %q", policy, streamed.String(), prompt+plain)
 		}
 	}
 }

@@ -41,6 +41,8 @@ export interface ChatCompletionRequest {
   /** Default: random. The answer contains it. */
   seed?: number | null;
   stop?: string | readonly string[] | null;
+  /** Tokens that end the text like the model's own end-of-text tokens, as in vLLM. */
+  stop_token_ids?: readonly number[] | null;
   /** Number of answers; each uses a seed one higher than the previous. */
   n?: number | null;
   frequency_penalty?: number | null;
@@ -174,8 +176,8 @@ export interface Answerer {
 }
 
 const KNOWN = (
-  "messages model stream stream_options max_tokens max_completion_tokens temperature top_p seed stop n " +
-  "frequency_penalty presence_penalty logit_bias logprobs top_logprobs response_format tools " +
+  "messages model stream stream_options max_tokens max_completion_tokens temperature top_p seed stop stop_token_ids " +
+  "n frequency_penalty presence_penalty logit_bias logprobs top_logprobs response_format tools " +
   "tool_choice user metadata store service_tier safety_identifier prompt_cache_key parallel_tool_calls " +
   "chat_template chat_template_kwargs foretoken"
 ).split(" ");
@@ -401,6 +403,7 @@ function read(from: ChatCompletionRequest): CheckedRequest {
   if (length !== null && length !== undefined) request.max_tokens = integer("max_tokens", length, 1);
   if (from.stop !== null && from.stop !== undefined)
     request.stop = typeof from.stop === "string" ? [from.stop] : [...from.stop];
+  if (from.stop_token_ids) request.stop_token_ids = [...from.stop_token_ids];
   if (from.logit_bias) request.logit_bias = { ...from.logit_bias };
   const logprobs = from.logprobs === true;
   if (from.top_logprobs && !logprobs) throw wrong("top_logprobs", "needs logprobs: true");

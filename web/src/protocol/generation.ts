@@ -56,6 +56,10 @@ export interface GenerateRequest {
   variant?: string;
   carry?: boolean;
   stop?: string[] | null;
+  /** Tokens that end the text like the model's own end-of-text tokens; the one that was drawn is part of the text. */
+  stop_token_ids?: number[] | null;
+  /** Begin the text with the prompt. */
+  echo?: boolean;
   /** Return the log-probability of each token, and of the likeliest alternatives at its position. */
   logprobs?: boolean;
   top_logprobs?: number;

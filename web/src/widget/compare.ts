@@ -37,7 +37,8 @@ const warmed = new WeakMap<object, Set<string>>();
 /** Returns the request for plain decoding, with the sampling and the length of `request`. */
 export function plainOf(request: GenerateRequest): GenerateRequest {
   const plain: GenerateRequest = { prompt: request.prompt, policy: "none" };
-  for (const key of ["max_tokens", "temperature", "seed", "top_k_sampling", "top_p", "min_p", "stop"] as const) {
+  const sampling = ["max_tokens", "temperature", "seed", "top_k_sampling", "top_p", "min_p"] as const;
+  for (const key of [...sampling, "stop", "stop_token_ids"] as const) {
     if (request[key] !== undefined) Object.assign(plain, { [key]: request[key] });
   }
   return plain;

@@ -193,6 +193,8 @@ test("formats, log-probabilities and several answers", async () => {
   });
   assert.equal(calls.at(-1)!.request.json_object, true);
   assert.equal(calls.at(-1)!.request.json_compact, true);
+  await create({ ...hello, stop_token_ids: [13] });
+  assert.deepEqual(calls.at(-1)!.request.stop_token_ids, [13]);
   await create({ ...hello, response_format: { type: "json_object" }, foretoken: { json_compact: false } });
   assert.equal(calls.at(-1)!.request.json_compact, false);
   assert.equal(calls.at(-1)!.chat.tools, undefined);
