@@ -1,10 +1,13 @@
-"""A training step of model.py on one CPU thread: oneDNN bfloat16 products and the fused element-wise code of fused.c.
+"""A training step of model.py on the CPU: oneDNN bfloat16 products and the fused element-wise code of fused.c.
 
 loss_and_gradients and losses agree with model.py's to bfloat16 accuracy (test.py compares them).
 Norm gains are folded into the next matrix once a step, so a norm only divides by the row's
-root mean square, and a gain's gradient follows from its matrix's gradient.
+root mean square, and a gain's gradient follows from its matrix's gradient. Each thread takes whole
+micro-batches: products on one thread are faster than shared ones.
 """
+import concurrent.futures
 import ctypes
+import functools
 import math
 import os
 import pathlib
@@ -190,24 +193,39 @@ def head(w, out, y, scale, total=None, teacher=None):
     return losses, dout
 
 
+@functools.lru_cache
+def pool(threads: int):
+    return concurrent.futures.ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+
+
 @torch.no_grad()
-def loss_and_gradients(s: Shape, p: dict, x, y, grads: dict, micro: int, teacher=None) -> torch.Tensor:
+def micro_batch(s: Shape, p: dict, w: Weights, x, y, scale, teacher) -> tuple:
+    """Each token's loss in nats, and the gradients; those of "embed", "qkv" and "gate_up" with norm gains folded in."""
+    grads = {k: torch.zeros_like(p[k]) for k in ("embed", "o", "down")}
+    folded = {k: torch.zeros_like(p[k]) for k in ("embed", "qkv", "gate_up")}
+    one = Pass(s, p, w, x)
+    goal = (teacher[2], Pass(*teacher, x).forward()) if teacher else None
+    loss, dout = head(w, one.forward(), y.flatten(), scale, folded["embed"], goal)
+    one.backward(dout, grads, folded)
+    return loss, grads, folded
+
+
+@torch.no_grad()
+def loss_and_gradients(s: Shape, p: dict, x, y, grads: dict, micro: int, teacher=None, threads=1) -> torch.Tensor:
     """Adds the gradient of the mean loss to grads; returns each token's loss in nats. A target below 0 does not count.
 
     teacher: (shape, parameters, Weights) of a model to distill from.
     """
     w, scale, losses = Weights(p), 1 / int((y >= 0).sum()), []
-    folded = {k: torch.zeros_like(p[k]) for k in ("embed", "qkv", "gate_up")}
     rows = max(1, micro // x.shape[1])
-    for xs, ys in zip(x.split(rows), y.split(rows)):
-        one = Pass(s, p, w, xs)
-        goal = (teacher[2], Pass(*teacher, xs).forward()) if teacher else None
-        loss, dout = head(w, one.forward(), ys.flatten(), scale, folded["embed"], goal)
-        one.backward(dout, grads, folded)
+    parts = zip(x.split(rows), y.split(rows))
+    for loss, plain, folded in pool(threads).map(lambda part: micro_batch(s, p, w, *part, scale, teacher), parts):
         losses.append(loss)
-    for matrix, gain in (("embed", "norm"), ("qkv", "attn_norm"), ("gate_up", "ffn_norm")):
-        grads[matrix] += folded[matrix] * p[gain].unsqueeze(-2)
-        grads[gain] += (folded[matrix] * p[matrix]).sum(-2)
+        for k, g in plain.items():
+            grads[k] += g
+        for matrix, gain in (("embed", "norm"), ("qkv", "attn_norm"), ("gate_up", "ffn_norm")):
+            grads[matrix] += folded[matrix] * p[gain].unsqueeze(-2)
+            grads[gain] += (folded[matrix] * p[matrix]).sum(-2)
     return torch.cat(losses)
 
 

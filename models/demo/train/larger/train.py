@@ -195,13 +195,14 @@ class Run:
         if c.device == "cpu":
             import fused
 
-            self.loss_and_gradients, self.losses = fused.loss_and_gradients, fused.losses
+            self.loss_and_gradients = functools.partial(fused.loss_and_gradients, threads=c.threads)
+            self.losses = fused.losses
             if c.teacher:
                 kept = torch.load(c.teacher, map_location="cpu")
                 shape = model.Shape(**kept["shape"])
                 weights = model.from_state(shape, kept["state"])
                 teacher = (shape, weights, fused.Weights(weights))
-                self.loss_and_gradients = functools.partial(fused.loss_and_gradients, teacher=teacher)
+                self.loss_and_gradients = functools.partial(self.loss_and_gradients, teacher=teacher)
         elif c.teacher:
             raise SystemExit("a teacher needs --device cpu")
         else:
