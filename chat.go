@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"foretoken/models/chat"
-	"foretoken/spec"
 	"foretoken/models/gguf"
 	"foretoken/models/tokenizer"
+	"foretoken/spec"
 )
 
 // Roles of a Message.

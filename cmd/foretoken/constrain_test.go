@@ -34,16 +34,16 @@ func TestConstraintFlags(t *testing.T) {
 		t.Errorf("with a bias %v, without %v", biased.TokenIDs, free.TokenIDs)
 	}
 	for want, args := range map[string][]string{
-		"give one of them":       {"--grammar", grammar, "--grammar-file", "x"},
-		"only one can be asked":  {"--grammar", grammar, "--json-object"},
-		"no such file":           {"--json-schema-file", "missing.json"},
-		"line 1":                 {"--grammar", "root ::= ["},
-		`the keyword "not"`:      {"--json-schema", `{"not":{}}`},
-		"such as 15=-100":        {"--logit-bias", "77"},
-		"want -100 to 100":       {"--logit-bias", "77=200"},
-		"frequency_penalty is 3": {"--frequency-penalty", "3"},
-		"names token 99999":      {"--logit-bias", "99999=1"},
-		"is empty":               {"--grammar-file", write(t, "empty.gbnf", nil)},
+		"give one of them":                       {"--grammar", grammar, "--grammar-file", "x"},
+		"only one can be asked":                  {"--grammar", grammar, "--json-object"},
+		"no such file":                           {"--json-schema-file", "missing.json"},
+		"line 1":                                 {"--grammar", "root ::= ["},
+		`the keyword "not"`:                      {"--json-schema", `{"not":{}}`},
+		"such as 15=-100":                        {"--logit-bias", "77"},
+		"want -100 to 100":                       {"--logit-bias", "77=200"},
+		"--frequency-penalty is 3, want -2 to 2": {"--frequency-penalty", "3"},
+		"names token 99999":                      {"--logit-bias", "99999=1"},
+		"is empty":                               {"--grammar-file", write(t, "empty.gbnf", nil)},
 	} {
 		if o := generate(t, "", append([]string{"--prompt", testPrompt}, args...)...); o.code == exitOK ||
 			!strings.Contains(o.err, want) {
