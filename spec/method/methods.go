@@ -32,7 +32,7 @@ type methodRow struct {
 // The table of methods: what each drafts, adapts and verifies with.
 var rows = []methodRow{
 	{DrafterNone, "plain decoding", Config{Drafter: DrafterNone}},
-	{DrafterAuto, "goodput tree, sized by measured costs", Config{Drafter: DrafterAuto}},
+	{DrafterAuto, "automatic: as many guesses as pay off", Config{Drafter: DrafterAuto}},
 	{DrafterChain, "chain of fixed length", Config{Drafter: DrafterChain}},
 	{DrafterEAGLE2, "EAGLE-2 tree", Config{Drafter: DrafterEAGLE2}},
 	{DrafterStatic, "tree of a fixed shape", Config{Drafter: DrafterStatic}},

@@ -14,6 +14,7 @@ import {
   dist,
   generated,
   limit,
+  openLab,
   openPage,
   openSettings,
   root,
@@ -97,6 +98,7 @@ test("the page loads, streams, counts, compares and stops", limit, async (t) => 
   assert.equal(await waitForState(page, ["ready", "failed"]), "ready", await text(page, "#error"));
   const ready = Date.now() - cold;
   initial = [...records[0].requests];
+  await openLab(page);
   await listen(page);
   assert.match(await text(page, "#device-line"), DEVICE_LINE);
   assert.match(await text(page, "#model-line"), /^Target .*; draft /);

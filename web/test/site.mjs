@@ -165,6 +165,9 @@ export async function waitForState(page, states, timeout = TIMEOUT) {
 /** Unfolds the settings, which are closed at first. */
 export const openSettings = (page) => page.click("details.settings > summary");
 
+/** Unfolds the lab, the figures that are closed at first. */
+export const openLab = (page) => page.click("details.lab > summary");
+
 /** Writes the broken models and returns their folder. */
 export async function brokenModels() {
   const folder = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-models-"));

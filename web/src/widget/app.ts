@@ -11,6 +11,7 @@ import type {
   BenchUpdate,
   CostReport,
   EngineInfo,
+  EventTree,
   GenerateRequest,
   Message,
   ProfileReport,
@@ -77,7 +78,7 @@ export class WidgetApp {
   #tally = new Tally();
   /** Whether the latest round decoded plainly because the draft's kernels were still compiling. */
   #warming: boolean | undefined;
-  #lastTree: Pick<RoundEvent, "tree" | "bin" | "phi"> | undefined;
+  #lastTree: EventTree | undefined;
   #refreshAt = 0;
   #refreshPending = false;
 
@@ -500,7 +501,7 @@ export class WidgetApp {
       setText(this.#view.status, round.warming ? "Generating without a draft while its kernels compile" : "Generating");
     }
     this.#tally.add(round);
-    if (round.tree.depths.some((depth) => depth > 0)) this.#lastTree = round;
+    if (round.tree.depths.some((depth) => depth > 0)) this.#lastTree = round.tree;
     this.#stream.push(round);
     this.#dispatch("foretoken-round", round);
     if (this.#refreshPending) return;
@@ -525,7 +526,7 @@ export class WidgetApp {
     this.#refreshAt = performance.now();
     this.#view.panel.update(this.#tally);
     for (const [kind, element] of this.#view.counts) setText(element, String(this.#tally.kinds[kind]));
-    this.#view.panel.drawTree(this.#lastTree?.tree, this.#lastTree?.bin, this.#lastTree?.phi);
+    this.#view.panel.drawTree(this.#lastTree);
   }
 
   #enter(state: WidgetState, status?: string): void {

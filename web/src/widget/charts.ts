@@ -90,8 +90,8 @@ const CHARTS: readonly Chart[] = [
     series: [
       { label: "target", colour: "accepted", how: "line" },
       { label: "draft", colour: "draft", how: "line" },
-      { label: "Φ", colour: "fg", how: "line" },
-      { label: "bin (right)", colour: "corrected", how: "steps", right: true },
+      { label: "Φ, HeteroSpec's sum", colour: "fg", how: "line" },
+      { label: "entropy bin, right axis", colour: "corrected", how: "steps", right: true },
     ],
     of: (t) => [t.targetEntropy, t.draftEntropy, t.phi, t.bin],
     describe: (t) => `target ${short(mean(t.targetEntropy))} nats on average; ${bins(t)}`,

@@ -59,7 +59,7 @@ const own =
   (key: "depth" | "top_k" | "nodes" | "ngram_max" | "ngram_min") =>
   (c: Config): string =>
     String(c[key]);
-const byMethod = (): string => "default";
+const byMethod = (): string => "the method's own";
 const off = (): string => "off";
 
 /** All fields in the order of the form. */
@@ -74,7 +74,7 @@ export const FIELDS: readonly Field[] = [
   number("top_k", "Top-k", "Beams per level, and candidates of each beam", [1, 64, 1], own("top_k")),
   number(
     "nodes",
-    "Nodes N",
+    "Nodes",
     "Nodes verified in one target pass, including the root",
     [2, 1024, 1],
     own("nodes"),
@@ -100,7 +100,7 @@ export const FIELDS: readonly Field[] = [
     "Threshold",
     "Assisted: confidence. AdaEDL: bound. C2T: β. Acceptance head: h; empty derives it from measured costs",
     [0, 1, 0.01],
-    (c) => (c.adapt === "acceptance" ? "measured" : "default"),
+    (c) => (c.adapt === "acceptance" ? "measured" : "the method's own"),
   ),
   number("lambda", "λ", "AdaEDL's λ", [0, 10, 0.01], byMethod),
   {

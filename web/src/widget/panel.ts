@@ -1,4 +1,7 @@
-/** The statistics next to the text: tiles, tree, charts, acceptance per depth, time per round, comparison. */
+/**
+ * The statistics next to the text, in three levels: what happened (the gain and the speed), how (the tree, and which
+ * guesses were kept), and the lab with every figure.
+ */
 import type { EventTree, RoundTimes } from "../protocol/protocol.ts";
 import type { Charts } from "./charts.ts";
 import { verdict, type Comparison } from "./compare.ts";
@@ -15,8 +18,17 @@ const PARTS: readonly { key: keyof RoundTimes; label: string; within?: boolean }
   { key: "readback", label: "including readback", within: true },
 ];
 
-/** The least number of depths shown, so that the panel keeps its height; deeper ones scroll in a second row. */
-const MIN_DEPTHS = 5;
+/** The states of the tree's nodes, in a visitor's words. */
+const TREE_KEY = [
+  ["accepted", "kept"],
+  ["relaxed", "kept, lossy"],
+  ["rejected", "rejected"],
+  ["pruned", "dropped before the check"],
+  ["unsure", "how unsure the large model is"],
+] as const;
+
+/** The least number of depths shown, in two columns, so that the panel keeps its height. */
+const MIN_DEPTHS = 10;
 
 type TileName = "speed" | "length" | "ttft" | "calls" | "verified" | "draft";
 
@@ -32,11 +44,12 @@ export class Panel {
   readonly #times = new Map(
     PARTS.map((part) => [part.key, { bar: el("i", { class: part.key }), value: el("b", {}, "–") }]),
   );
-  readonly #treeHint = el("small", {}, "\u00a0");
+  readonly #how = el("details", { class: "level how", open: true });
+  readonly #lab = el("details", { class: "level lab" });
   readonly #treeBox = el(
     "div",
     { class: "treebox" },
-    el("p", { class: "empty" }, "The tree of the current round appears here: drafted, accepted and pruned tokens."),
+    el("p", { class: "empty" }, "The guesses of each step appear here, and which of them were kept."),
   );
   readonly #treeDetails = el("p", { class: "tree-details", id: "tree-details" }, "\u00a0");
   readonly #treeText = el("pre", { id: "tree-text", tabindex: 0 });
@@ -55,72 +68,75 @@ export class Panel {
 
   constructor() {
     this.#tiles = {
-      speed: tile("tok/s", "Decode speed", "speed"),
+      speed: tile("tokens a second", "Speed", "speed"),
       length: tile(
-        "tokens a pass",
-        "Acceptance length τ",
+        "1 without guesses",
+        "Tokens a step",
         "length",
-        "Committed tokens per target pass, including the bonus token",
+        "Acceptance length τ: committed tokens per pass of the target, including the bonus token",
       ),
-      ttft: tile("prompt included", "Time to first token", "ttft"),
-      calls: tile("target passes", "Calls", "calls"),
-      verified: tile("in those passes", "Tokens verified", "verified"),
-      draft: tile("of drafted tokens", "Draft acceptance", "draft-acceptance"),
+      calls: tile("of the large model", "Steps", "calls", "Calls: passes of the target"),
+      draft: tile("of all guesses", "Guesses kept", "draft-acceptance", "Draft acceptance: of the drafted tokens"),
+      ttft: tile("prompt included", "First token after", "ttft", "Time to first token"),
+      verified: tile("in all steps", "Tokens checked", "verified", "Tokens verified: rows of all target passes"),
     };
-    this.element = el(
-      "section",
-      { class: "panel", "aria-label": "Statistics" },
-      card("Is it faster here?", "Compare writes this prompt both ways", this.#compare),
-      el("div", { class: "tiles" }, ...Object.values(this.#tiles).map((t) => t.element)),
+    const tiles = (...names: TileName[]): HTMLElement =>
+      el("div", { class: "tiles" }, ...names.map((name) => this.#tiles[name].element));
+    this.#how.append(
+      el("summary", {}, "How it went", el("small", {}, "guesses, and what became of them")),
+      tiles("calls", "draft"),
       el(
         "article",
-        { class: "card tree-card", "aria-label": "The tree of the last round" },
-        el("h2", {}, "Token tree", this.#treeHint),
+        { class: "card tree-card", "aria-label": "The tree of the last step" },
+        el("h2", {}, "Guesses of the last step", el("small", {}, "a tree; the path that was kept is on top")),
         this.#treeBox,
         this.#treeDetails,
         el(
           "p",
           { class: "key", "aria-hidden": "true" },
-          ...(["accepted", "relaxed", "rejected", "pruned", "unsure"] as const).map((name) =>
-            el(
-              "span",
-              {},
-              el("i", { class: `swatch node-${name}` }),
-              name === "unsure" ? "entropy of the target" : name,
-            ),
-          ),
+          ...TREE_KEY.map(([name, label]) => el("span", {}, el("i", { class: `swatch node-${name}` }), label)),
         ),
         el("details", { class: "tree-text" }, el("summary", {}, "As text"), this.#treeText),
       ),
-      el("article", { class: "card", "aria-label": "Over the rounds" }, this.#charts, this.#features),
-      el(
-        "div",
-        { class: "pair" },
-        card("Acceptance per depth", "accepted / rounds that drafted it", this.#depths),
-        card(
-          "Time per round",
-          "mean, ms",
-          el(
-            "div",
-            { class: "stack", "aria-hidden": "true" },
-            ...PARTS.filter((part) => !part.within).map((part) => this.#times.get(part.key)!.bar),
-          ),
-          el(
-            "dl",
-            { class: "times" },
-            ...PARTS.map((part) =>
-              el(
-                "div",
-                part.within
-                  ? { class: "within", title: "Waiting for results of the device, included in draft and verify" }
-                  : {},
-                el("dt", {}, swatch(part.key), part.label),
-                el("dd", { id: `ms-${part.key}` }, this.#times.get(part.key)!.value),
-              ),
+      card("Guesses kept, by depth", "of the steps that guessed so far ahead; 1 is the first guess", this.#depths),
+    );
+    this.#lab.append(
+      el("summary", {}, "Lab", el("small", {}, "every figure, over all rounds")),
+      tiles("ttft", "verified"),
+      card(
+        "Time per round",
+        "mean, ms",
+        el(
+          "div",
+          { class: "stack", "aria-hidden": "true" },
+          ...PARTS.filter((part) => !part.within).map((part) => this.#times.get(part.key)!.bar),
+        ),
+        el(
+          "dl",
+          { class: "times" },
+          ...PARTS.map((part) =>
+            el(
+              "div",
+              part.within
+                ? { class: "within", title: "Waiting for results of the device, included in draft and verify" }
+                : {},
+              el("dt", {}, swatch(part.key), part.label),
+              el("dd", { id: `ms-${part.key}` }, this.#times.get(part.key)!.value),
             ),
           ),
         ),
       ),
+      el("article", { class: "card", "aria-label": "Over the rounds" }, this.#features, this.#charts),
+    );
+    this.#how.addEventListener("toggle", () => this.drawTree(this.#lastTree));
+    this.#lab.addEventListener("toggle", () => void this.#chart());
+    this.element = el(
+      "section",
+      { class: "panel", "aria-label": "Statistics" },
+      card("Is it faster here?", "Compare writes this prompt both ways", this.#compare),
+      tiles("speed", "length"),
+      this.#how,
+      this.#lab,
     );
     this.#drawDepths([]);
     this.showComparison(undefined);
@@ -145,7 +161,7 @@ export class Panel {
       setText(value, any ? short(ms[part.key]) : "–");
     }
     this.#tally = tally;
-    if (any || this.#drawing) void this.#chart();
+    void this.#chart();
   }
 
   /** Follows the width and the colour scheme until `signal` aborts. */
@@ -161,10 +177,10 @@ export class Panel {
     void this.#drawing?.then((charts) => charts.recolour());
   }
 
-  /** Adds the charts with the first round, and loads the code that draws them. */
+  /** Draws the charts while the lab is open, from the first round on, and loads the code that draws them. */
   async #chart(): Promise<void> {
     const signal = this.#connected;
-    if (!signal || signal.aborted) return;
+    if (!signal || signal.aborted || !this.#lab.open || !(this.#tally?.rounds || this.#drawing)) return;
     this.#drawing ??= import("./charts.ts").then(({ Charts }) => new Charts(this.#charts, signal));
     const charts = await this.#drawing.catch(() => undefined);
     if (!charts)
@@ -178,11 +194,10 @@ export class Panel {
     setText(this.#features, text);
   }
 
-  /** Shows a round's tree; `bin` and `phi` are HeteroSpec's entropy bin and Φ. */
-  drawTree(tree: EventTree | undefined, bin?: number, phi?: number): void {
+  /** Shows a round's tree, while it can be seen. */
+  drawTree(tree: EventTree | undefined): void {
     this.#lastTree = tree;
-    setText(this.#treeHint, tree && bin ? `entropy bin ${bin}, Φ ${short(phi ?? 0)} nats` : "of the last round");
-    if (!tree) return;
+    if (!tree || !this.#how.open) return;
     this.#tree ??= import("./tree.ts").then(
       ({ TreeView }) => new TreeView(this.#treeBox, this.#treeDetails, this.#treeText),
     );
@@ -227,6 +242,7 @@ export class Panel {
 
   #drawDepths(perDepth: readonly number[]): void {
     const count = Math.max(MIN_DEPTHS, perDepth.length);
+    this.#depths.style.setProperty("--rows", String(Math.ceil(count / 2)));
     while (this.#depths.children.length < count) {
       const depth = this.#depths.children.length + 1;
       this.#depths.append(

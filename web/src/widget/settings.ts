@@ -287,13 +287,13 @@ const UNITS: Partial<Record<Field["key"], string>> = {
 function limitsOf(field: Field, config: Config): string {
   switch (field.kind) {
     case "number":
-      return `${field.min} to ${field.max}; ${field.empty?.(config) ?? String(DEFAULTS[field.key])} unless set`;
+      return `From ${field.min} to ${field.max}; ${field.empty?.(config) ?? String(DEFAULTS[field.key])} by default`;
     case "choice":
-      return `${field.empty} unless set`;
+      return `${field.empty} by default`;
     case "flag":
-      return `${field.on ? "On" : "Off"} unless set`;
+      return `${field.on ? "On" : "Off"} by default`;
     case "shape":
-      return "The method's own unless set";
+      return "The method's own by default";
   }
 }
 

@@ -29,12 +29,13 @@ export function pieces(event: Pick<RoundEvent, "text" | "tokens">): Piece[] {
   return out.filter((piece) => piece.text !== "");
 }
 
-const DESCRIPTION: Record<EventToken["kind"], string> = {
+/** The origin of a token, in the field's words. */
+export const DESCRIPTION: Record<EventToken["kind"], string> = {
   plain: "decoded plainly",
   accepted: "drafted and accepted",
   relaxed: "drafted, and accepted although the target chose another (lossy)",
   corrected: "corrected by the target",
-  bonus: "bonus token of the target",
+  bonus: "bonus token: the target's own, after guesses that were all accepted",
 };
 
 /** Returns the node of a token. */

@@ -6,13 +6,14 @@ import type { Field } from "./fields.ts";
 import * as format from "./format.ts";
 import { Panel } from "./panel.ts";
 import { SettingsForm } from "./settings.ts";
+import { DESCRIPTION } from "./stream.ts";
 
 const KINDS: readonly { kind: TokenKind; label: string }[] = [
-  { kind: "accepted", label: "accepted" },
-  { kind: "relaxed", label: "relaxed" },
-  { kind: "corrected", label: "corrected" },
-  { kind: "bonus", label: "bonus" },
-  { kind: "plain", label: "plain" },
+  { kind: "accepted", label: "guessed right" },
+  { kind: "relaxed", label: "guess kept, lossy" },
+  { kind: "corrected", label: "guess corrected" },
+  { kind: "bonus", label: "extra token" },
+  { kind: "plain", label: "no guess" },
 ];
 
 export class View {
@@ -48,7 +49,7 @@ export class View {
     { class: "lossy-note", id: "lossy", role: "note", hidden: true },
     el("span", { class: "badge lossy" }, "lossy"),
     "This text may differ from plain decoding's: the method accepts tokens that the target did not choose " +
-      "(marked as relaxed).",
+      "(marked as kept, lossy).",
   );
   /** What the last run gained, in a sentence. */
   readonly gain = el("p", { class: "gain", id: "gain" }, "\u00a0");
@@ -118,7 +119,7 @@ export class View {
             el(
               "span",
               { class: `kind-${kind}` },
-              el("span", { class: `token ${kind}` }, label),
+              el("span", { class: `token ${kind}`, title: DESCRIPTION[kind] }, label),
               this.counts.get(kind)!,
             ),
           ),
