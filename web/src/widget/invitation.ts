@@ -17,7 +17,7 @@ export function invitation({ load, hub = HUB }: PickerOptions): HTMLElement {
     const size = format.download(pair);
     const button = el(
       "button",
-      { type: "button", class: "primary", "data-pair": pair.id, "aria-label": `Load ${pair.title}, ${size}` },
+      { type: "button", class: "primary", "data-pair": pair.id, "aria-label": `Load ${size}: ${pair.title}` },
       `Load ${size}`,
     );
     button.addEventListener("click", () =>
