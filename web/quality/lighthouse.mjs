@@ -13,7 +13,7 @@ const article = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="description" content="A page with the widget."><title>Docs</title>
 <link rel="icon" href="foretoken/icon.svg"><script type="module" src="foretoken/widget.js"></script></head>
-<body><main><h1>Docs</h1><p>Text before the widget.</p><foretoken-widget compact></foretoken-widget>
+<body><main><h1>Docs</h1><p>Text before the widget.</p><foretoken-widget></foretoken-widget>
 <p>Text after it.</p></main></body></html>`;
 const host = await startHost({
   pages: { "/article.html": article },

@@ -486,7 +486,6 @@ test("the widget loads nothing until it is used", limit, async () => {
     await import("./foretoken.js");
     const widget = document.createElement("foretoken-widget");
     for (const [name, value] of Object.entries({
-      compact: "",
       device: "cpu",
       "max-tokens": "8",
       prompt: "func main() {\n",

@@ -18,7 +18,11 @@ const folders = [];
 
 before(async () => {
   folders.push(await brokenModels());
-  host = await startHost({ folders: { "/own/": folders[0], "/": dist }, isolated: true });
+  const doc =
+    `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">` +
+    `<title>Docs</title><h1>Docs</h1><foretoken-widget max-tokens="12"></foretoken-widget><p id="below">Below</p>` +
+    `<link rel="icon" href="icon.svg"><script type="module" src="widget.js"></script></html>`;
+  host = await startHost({ pages: { "/doc.html": doc }, folders: { "/own/": folders[0], "/": dist }, isolated: true });
 });
 
 after(async () => {
@@ -43,7 +47,7 @@ async function visit(viewport, work, { webgpu = false, address = "", others = []
       }).observe({ type: "layout-shift", buffered: true });
     });
     await page.goto(host.url + address);
-    assert.equal(await waitForState(page, ["ready", "failed"]), "ready", await text(page, "#error"));
+    assert.match(await waitForState(page, ["idle", "ready", "failed"]), address === "doc.html" ? /idle/ : /ready/);
     await work(page, record);
     const foreign = record.requests.filter((url) => !url.startsWith(host.url) && !/^(blob|data):/.test(url));
     assert.deepEqual([...new Set(foreign.map((url) => new URL(url).host))], others);
@@ -197,3 +201,30 @@ test("a reload keeps the tab, the model, the prompt, the settings and the conver
   };
   await visit(DESKTOP, reloads);
 });
+
+for (const [name, viewport] of [
+  ["a desktop", DESKTOP],
+  ["a phone", PHONE],
+])
+  test(`the default widget on ${name}: prompt, text and gain, in the height that it reserved`, limit, async (t) => {
+    const embed = async (page) => {
+      const below = () => page.evaluate(() => document.getElementById("below").getBoundingClientRect().top + scrollY);
+      const before = await below();
+      await page.evaluate(() => (window.shift = 0)); // without what the page did until it had the element
+      await generated(page, () => page.locator("#generate").click());
+      const steps = await text(page, "#gain");
+      assert.match(steps, /^12 tokens in \d+ steps/);
+      assert.ok(Math.abs((await below()) - before) <= 1, `the page moved from ${before} to ${await below()}`);
+      for (const selector of ["#prompt", "#output", "#gain", "#generate", "#stop", "#compare", "#status"])
+        assert.ok(await page.locator(selector).isVisible(), selector);
+      for (const selector of [".panel", ".settings", ".legend", "#speculation"])
+        assert.ok(await page.locator(selector).isHidden(), selector);
+      assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= viewport.width);
+      assert.ok((await page.evaluate(() => window.shift)) <= 0.02);
+      t.diagnostic(`the text below stays at ${before}; ${steps}`);
+      await page.evaluate(() => document.querySelector("foretoken-widget").setAttribute("full", ""));
+      for (const selector of [".panel", ".settings", ".legend", "#stat-speed"])
+        assert.ok(await page.locator(selector).first().isVisible(), `${selector} with full`);
+    };
+    await visit(viewport, embed, { address: "doc.html" });
+  });

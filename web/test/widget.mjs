@@ -46,12 +46,12 @@ before(async () => {
     ),
     "/rtl": page(widget("a"), { dir: "rtl" }),
     "/themes": page(
-      widget("light", 'theme="light"') +
+      widget("light", 'theme="light" full') +
         widget("dark", 'theme="dark"') +
         `<div style="color-scheme: dark">${widget("page", 'theme="page"')}</div>` +
         widget("system"),
     ),
-    "/long": page(long("a")),
+    "/long": page(long("a").replace(" id=", " full id=")),
   };
   models = await brokenModels();
   pages["/talk"] = page(

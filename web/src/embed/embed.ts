@@ -55,14 +55,16 @@ class Frame {
       message,
       ...this.#of,
     }));
-    new ResizeObserver(([entry]) =>
-      this.#send({ type: "resize", height: Math.ceil(entry!.borderBoxSize[0]!.blockSize) }),
-    ).observe(document.body);
+    new ResizeObserver(() => this.#resize()).observe(document.body);
     this.#send({ type: "hello" });
   }
 
   get #of(): { id?: MessageId } {
     return this.#id === undefined ? {} : { id: this.#id };
+  }
+
+  #resize(): void {
+    this.#send({ type: "resize", height: Math.ceil(document.body.getBoundingClientRect().height) });
   }
 
   #send(message: Reply): void {
@@ -99,7 +101,8 @@ class Frame {
     const widget = this.#widget;
     switch (message.type) {
       case "hello":
-        return this.#send({ type: "hello", ...(message.id === undefined ? {} : { id: message.id }) });
+        this.#send({ type: "hello", ...(message.id === undefined ? {} : { id: message.id }) });
+        return this.#resize(); // the parent may not have listened yet when the height was sent
       case "abort":
         return widget.stop();
       case "set-attributes":
@@ -142,8 +145,7 @@ if (widget instanceof ForetokenWidget) {
     console.error((cause as Error).message);
   }
   for (const [name, value] of query) {
-    if (name === "compact" && value === "false") widget.removeAttribute(name);
-    else if (SETTABLE.includes(name)) widget.setAttribute(name, value);
+    if (SETTABLE.includes(name)) widget.setAttribute(name, value);
   }
   if (query.has("autoload")) void widget.load().catch(() => undefined); // the widget shows the error
 }

@@ -46,7 +46,7 @@ export type FromFrame =
   | (Message<"resize"> & { height: number });
 
 /** Attributes that a page may set on the framed widget. */
-export const SETTABLE: readonly string[] = [...ATTRIBUTES, "compact"];
+export const SETTABLE: readonly string[] = [...ATTRIBUTES, "full"];
 
 const MAX_LENGTH = 1 << 20; // characters of a string
 

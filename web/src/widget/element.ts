@@ -25,9 +25,10 @@
  * Sampling: `temperature`, `seed`, `max-tokens`, `top-k-sampling`, `top-p`, `min-p`.
  *
  * Others: `prompt`, `theme` (light, dark, or page for the page's color-scheme; default the system's), `mode` (complete
- * or chat; default chat if the target has a chat template), `autoload`, `compact`. Without `autoload`, nothing loads
- * until the first click, {@link ForetokenWidget.load} or {@link ForetokenWidget.generate}; until then the element is a
- * prompt and a button of a few kilobytes.
+ * or chat; default chat if the target has a chat template), `autoload`, `full`. Without `autoload`, nothing loads until
+ * the first click, {@link ForetokenWidget.load} or {@link ForetokenWidget.generate}; until then the element is a prompt
+ * and a button of a few kilobytes. It shows the prompt, the text and the gain in a space that it reserves from the
+ * start; with `full` also the settings and all statistics.
  *
  * Events, bubbling: `foretoken-ready` ({@link EngineInfo}), `foretoken-start` (the request), `foretoken-round`
  * ({@link RoundEvent}), `foretoken-done` ({@link Result}), `foretoken-compared` ({@link Comparison}), `foretoken-error`
@@ -104,6 +105,7 @@ export class ForetokenWidget extends Base {
           ),
         ),
         this.#error,
+        el("div", { class: "awaits", "aria-hidden": "true" }, "The text appears here."),
       ),
     );
     // The widget shows errors.

@@ -12,7 +12,7 @@ test("messages to the frame are validated against the protocol", () => {
     {
       foretoken: 1,
       type: "set-attributes",
-      attributes: { policy: "none", theme: null, "max-tokens": "4", compact: "" },
+      attributes: { policy: "none", theme: null, "max-tokens": "4", full: "" },
     },
   ];
   for (const message of good) assert.equal(readMessage(message), message);
