@@ -30,7 +30,7 @@ func Adapters() ([]webgpu.Info, error) {
 	quiet()
 	instance := newInstance()
 	defer instance.Release()
-	found := enumerate(instance)
+	found := enumerate(instance, false)
 	infos := make([]webgpu.Info, len(found))
 	for i, a := range found {
 		infos[i] = describe(a.GetProperties(), adapterLimits(a))
@@ -43,9 +43,17 @@ func newInstance() *wgpu.Instance {
 	return wgpu.CreateInstance(&wgpu.InstanceDescriptor{Backends: wgpu.InstanceBackend_Primary})
 }
 
-// enumerate returns the adapters that compute, the fastest kind first.
-func enumerate(instance *wgpu.Instance) []*wgpu.Adapter {
+// enumerate returns the adapters that compute, the fastest kind first, or those that only compile. Mesa's RADV calls
+// the latter null hardware.
+func enumerate(instance *wgpu.Instance, null bool) []*wgpu.Adapter {
 	found := instance.EnumerateAdapters(&wgpu.InstanceEnumerateAdapterOptons{Backends: wgpu.InstanceBackend_Primary})
+	found = slices.DeleteFunc(found, func(a *wgpu.Adapter) bool {
+		other := strings.Contains(a.GetProperties().Name, "Null hardware") != null
+		if other {
+			a.Release()
+		}
+		return other
+	})
 	slices.SortStableFunc(found, func(a, b *wgpu.Adapter) int {
 		return cmp.Compare(rank(a.GetProperties().AdapterType), rank(b.GetProperties().AdapterType))
 	})

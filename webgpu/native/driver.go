@@ -52,7 +52,7 @@ func openDriver(o Options) (*driver, error) {
 		binds:    map[*wgpu.BindGroup]struct{}{},
 	}
 	var err error
-	if drv.adapter, err = pick(enumerate(drv.instance), o.Adapter); err != nil {
+	if drv.adapter, err = pick(enumerate(drv.instance, o.Null), o.Adapter); err != nil {
 		drv.release()
 		return nil, err
 	}
