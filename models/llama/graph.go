@@ -17,10 +17,10 @@ import (
 // buckets are the row counts for which programs are recorded.
 var buckets = []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024}
 
-// maxPrefill is the largest prefill chunk: the widest matrix tile.
+// maxPrefill is the largest prefill chunk: two of the widest matrix tiles.
 const maxPrefill = 32
 
-// prefillRows returns the prefill chunk. On software adapters half the widest tile is as fast and compiles sooner.
+// prefillRows returns the prefill chunk. On software adapters one of the widest tiles is as fast and compiles sooner.
 func (m *Model) prefillRows() int {
 	if m.dev.Info().Software {
 		return maxPrefill / 2

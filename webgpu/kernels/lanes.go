@@ -33,3 +33,12 @@ func (k *RowKernel) Record(r *Recorder, lanes Lanes, steps, rows int, params []u
 	}
 	r.Add(k.Shaders.Source(files, k.Access, k.Host, k.Constants...), groups, params, views...)
 }
+
+// Ways returns the lanes that reductions on a device may have, the candidates of tuning. With a thread a row a GPU
+// would leave most lanes of a workgroup idle.
+func Ways(info webgpu.Info) []Lanes {
+	if info.Software || info.Host() {
+		return []Lanes{Serial, Grouped}
+	}
+	return []Lanes{Grouped}
+}

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -102,12 +103,12 @@ func (t *timer) fastest(records ...func(*kernels.Recorder)) (int, error) {
 }
 
 func (t *timer) chooseLanes() error {
+	lanes := kernels.Ways(t.config.Device.Info())
 	known, err := strconv.Atoi(t.config.Known["rows"])
-	if err == nil && (known == int(kernels.Serial) || known == int(kernels.Grouped)) {
+	if err == nil && slices.Contains(lanes, kernels.Lanes(known)) {
 		t.Lanes = kernels.Lanes(known)
 		return nil
 	}
-	lanes := []kernels.Lanes{kernels.Serial, kernels.Grouped}
 	var records []func(*kernels.Recorder)
 	for _, l := range lanes {
 		records = append(records, func(r *kernels.Recorder) {
@@ -135,10 +136,10 @@ func (t *timer) chooseFamily(w *kernels.Weight) (matmul.Family, error) {
 	return families[i], err
 }
 
-// choose returns the index of the fastest of several programs, or 0 if nothing is timed.
+// choose returns the index of the fastest of several programs, or 0 if there is one or nothing is timed.
 func (t *timer) choose(what string, records []func(*kernels.Recorder)) (int, error) {
 	switch {
-	case t.untimed:
+	case t.untimed || len(records) == 1:
 		return 0, nil
 	case t.config.Refuse != nil:
 		return 0, t.config.Refuse

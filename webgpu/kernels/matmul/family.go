@@ -46,23 +46,26 @@ func (f Family) String() string {
 // every lists the families; if timings are close, tuning takes the first. Software adapters use the first untimed.
 var every = []Family{
 	{Kind: ByRow, Rows: 8, Width: 8, Most: 16},
-	{Kind: ByGroup, Rows: 1, Width: 64, Most: 32},
-	{Kind: ByGroup, Rows: 2, Width: 64, Most: 32},
-	{Kind: ByGroup, Rows: 4, Width: 64, Most: 32},
-	{Kind: BySubgroup, Rows: 4, Width: 64, Most: 32},
-	{Kind: BySubgroup, Rows: 1, Width: 64, Most: 32},
+	{Kind: ByGroup, Rows: 1, Width: 64, Most: 16},
+	{Kind: ByGroup, Rows: 2, Width: 64, Most: 16},
+	{Kind: ByGroup, Rows: 4, Width: 64, Most: 16},
+	{Kind: BySubgroup, Rows: 4, Width: 64, Most: 16},
+	{Kind: BySubgroup, Rows: 1, Width: 64, Most: 16},
 }
 
 // grouped reports whether Rows are the weight rows of a workgroup, not of a thread.
 func (f Family) grouped() bool { return f.Kind == ByGroup || f.Kind == BySubgroup }
 
-// Families returns the families that the features of a device allow, the candidates of tuning.
+// Families returns the families that a device can use, the candidates of tuning. On a GPU the lanes of ByRow would read
+// words that lie a row apart, from memory that gives neighbouring lanes neighbouring words.
 func Families(info webgpu.Info) []Family {
 	var can []Family
 	for _, f := range every {
-		if feature := kinds[f.Kind].feature; feature == "" || info.Has(feature) {
-			can = append(can, f)
+		feature := kinds[f.Kind].feature
+		if feature != "" && !info.Has(feature) || f.Kind == ByRow && !info.Software && !info.Host() {
+			continue
 		}
+		can = append(can, f)
 	}
 	return can
 }
@@ -85,7 +88,7 @@ const laneSteps = 2
 
 // tiles are the row counts that the matrix kernels are specialised for: powers of two, because every pipeline delays
 // the first token.
-var tiles = []int{1, 2, 4, 8, 16, 32}
+var tiles = []int{1, 2, 4, 8, 16}
 
 // Tile returns the rows of x in a tile of a product of m rows: the smallest size that covers m rows with the minimum
 // number of tiles.

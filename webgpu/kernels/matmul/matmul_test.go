@@ -195,6 +195,24 @@ func TestMatMulBatchInvariance(t *testing.T) {
 	})
 }
 
+// TestFamiliesOfGPUs expects GPUs to get no family with a thread a row, not by an earlier choice either, and software
+// adapters to begin with it.
+func TestFamiliesOfGPUs(t *testing.T) {
+	gpu := webgpu.Info{Backend: "browser", Features: []string{"subgroups"}}
+	software := gpu
+	software.Software = true
+	all := Families(software)
+	if len(all) != len(every) || all[0].Kind != ByRow {
+		t.Errorf("a software adapter gets %v", all)
+	}
+	if got := Families(gpu); !slices.Equal(got, all[1:]) {
+		t.Errorf("a GPU gets %v of %v", got, all)
+	}
+	if f, ok := ParseFamily(gpu, all[0].String()); ok {
+		t.Errorf("a GPU gets %v of an earlier choice", f)
+	}
+}
+
 // proved returns the families whose bits are compared at every number of rows. Each compiles every tile.
 func proved(dev webgpu.Device, f kernels.Format) []Family {
 	all := Families(dev.Info())

@@ -71,7 +71,7 @@ func RecordGather(r *kernels.Recorder, g Gathering) {
 		panic("tree: RecordGather: K must be 1 to 64")
 	}
 	kernel := shaders.Source("gather", gatherAccess, kernels.Host{Ref: gatherRef, Entry: "gather"},
-		kernels.Const("MOST", MostGathered), kernels.Const("LEVELS", GatherLevels))
+		kernels.Const("MOST", MostGathered))
 	r.Add(kernel, [3]int{1, 1, 1}, kernels.Params(g.K, g.Picks, g.First, g.Level, g.Stride),
 		g.Drafted, g.Head, g.Tokens, g.Drawn, g.Rows, g.Ancestors, g.Chosen)
 }

@@ -47,23 +47,21 @@ fn above(at: vec3<u32>) -> u32 {
     return P.k + (at.x - 2u) * P.k * P.k + index;
 }
 
+// value returns the cost of a candidate, whose parent's is known.
 fn value(c: u32) -> u32 {
-    var q: array<f32, LEVELS>;
-    var at = place(c);
-    let level = at.x;
-    for (var l = level; ; l = l - 1u) {
-        let words = record(at);
-        let w = drafted[words + P.k + at.z];
-        if ((w & 0x7fffffffu) >= 0x7f800000u && w != 0x7f800000u) { return NONE; } // NaN or probability zero
-        for (var i = 0u; i < at.z; i = i + 1u) {
-            if (drafted[words + i] == drafted[words + at.z]) { return NONE; }
-        }
-        q[l] = select(bitcast<f32>(w), 0.0, (w & 0x80000000u) == 0u);
-        if (l == 0u) { break; }
-        at = place(above(at));
+    let at = place(c);
+    let words = record(at);
+    let w = drafted[words + P.k + at.z];
+    if ((w & 0x7fffffffu) >= 0x7f800000u && w != 0x7f800000u) { return NONE; } // NaN or probability zero
+    for (var i = 0u; i < at.z; i = i + 1u) {
+        if (drafted[words + i] == drafted[words + at.z]) { return NONE; }
     }
-    var v = 0.0;
-    for (var l = 0u; l <= level; l = l + 1u) { v = v + q[l]; }
+    var v = select(bitcast<f32>(w), 0.0, (w & 0x80000000u) == 0u);
+    if (at.x > 0u) {
+        let parent = cost[above(at)];
+        if (parent == NONE) { return NONE; }
+        v = v - bitcast<f32>(parent);
+    }
     let bits = bitcast<u32>(v) & 0x7fffffffu;
     return select(bits, NONE, bits >= 0x7f800000u);
 }
@@ -87,11 +85,14 @@ fn main(@builtin(local_invocation_id) lid: vec3<u32>) {
     let trash = head[4];
     let given = head[6] != 0u;
     let all = min(P.k + (levels - 1u) * P.k * P.k, MOST);
-    for (var c = lane; c < all; c = c + 64u) {
-        if (!given) { cost[c] = value(c); }
-        node[c] = 0u;
-    }
+    for (var c = lane; c < all; c = c + 64u) { node[c] = 0u; }
     for (var i = lane; i < nodes; i = i + 64u) { chosen[i] = NONE; }
+    for (var l = 0u; l < levels && !given; l = l + 1u) { // parents first
+        let begin = select(P.k + (l - 1u) * P.k * P.k, 0u, l == 0u);
+        let end = min(P.k + l * P.k * P.k, all);
+        for (var c = begin + lane; c < end; c = c + 64u) { cost[c] = value(c); }
+        workgroupBarrier();
+    }
     workgroupBarrier();
     for (var c = lane; c < all && !given; c = c + 64u) {
         let mine = cost[c];
