@@ -10,7 +10,7 @@ GOTEST = GO="$(GO)" node scripts/gotest.mjs
 export FORETOKEN_SHARED := $(realpath $(SHARED))
 
 .PHONY: report docs-reports demo site package wasm test test-full check unit native browser e2e docs-test fuzz \
-	soak race audit sbom testmodels deps web screenshots bench-auto bench-peers examples lighthouse clean
+	soak race audit sbom testmodels deps web screenshots bench-auto bench-peers examples lighthouse gpu-audit clean
 
 demo: site
 	$(GO) run ./cmd/devserver --addr $(ADDR)
@@ -86,6 +86,12 @@ report: export ALL = 1
 report: testmodels site web/peers/node_modules/.package-lock.json web/quality/node_modules/.package-lock.json
 	$(GO) build -o build/foretoken ./cmd/foretoken
 	node scripts/reports.mjs make $(REPORT) $(if $(COMMAND),-- '$(COMMAND)')
+	@$(MAKE) --no-print-directory docs-reports
+
+# Compiles every kernel that a GPU can be given by the compilers of GPUs that need not be there: docs/reports/gpu-audit.
+# make test compiles a part of them.
+gpu-audit:
+	node scripts/reports.mjs make gpu-audit
 	@$(MAKE) --no-print-directory docs-reports
 
 # Searches for inputs that break a bound, FUZZTIME runs a target, as many targets side by side as there are processors.

@@ -56,6 +56,21 @@ const COLUMNS = {
   "best-practices": ["best practices", fixed(0)],
   "largest-contentful-paint": ["largest paint", String],
   "total-blocking-time": ["blocking", String],
+  registers: ["registers", fixed(0)],
+  spills: ["spilled", fixed(0)],
+  scratch: ["scratch, bytes", fixed(0)],
+  lds: ["LDS, bytes", fixed(0)],
+  waves: ["waves", fixed(0)],
+  row_cycles: ["cycles a weight row", fixed(0)],
+  byte_cycles: ["cycles a byte", fixed(2)],
+  row_bytes: ["bytes a weight row", fixed(0)],
+  kernels: ["kernels", fixed(0)],
+  spilling: ["that spill", fixed(0)],
+  with_scratch: ["with scratch", fixed(0)],
+  below_8_waves: ["below 8 waves", fixed(0)],
+  least_waves: ["fewest waves", fixed(0)],
+  most_registers: ["most registers", fixed(0)],
+  arithmetic: ["arithmetic over reading, 1 row", fixed(2)],
 };
 
 /** Columns whose names have a part that varies: pattern, title and how a value is written. */
@@ -94,6 +109,7 @@ export function rowsOf(report) {
   if (data.rows) return bench(data);
   if (data.pairs) return pairs(data);
   if (data.models) return peers(data);
+  if (data.roofline) return gpus(data);
   const [first] = Object.values(data);
   if (data.verify || first?.verify) return costs(data.verify ? { [data.target]: data } : data);
   if (first?.scores) return scores(data);
@@ -112,7 +128,8 @@ export function setting(data) {
   const versions = Object.entries(data.versions ?? {}).filter(([name]) => name !== "Foretoken");
   const chromium = data.chromium && `Chromium ${data.chromium}, ${data.adapter}`;
   const others = versions.map(([name, version]) => `${name} ${version}`).join(", ");
-  return [first?.device, pair, chromium, others, data.note, passes, bench, peers].filter(Boolean).join("; ");
+  const all = [first?.device, data.driver, pair, chromium, others, data.note, passes, bench, peers];
+  return all.filter(Boolean).join("; ");
 }
 
 /** `foretoken bench --json`: a row a method, and METHOD/CATEGORY for each category. */
@@ -190,6 +207,16 @@ function peers({ models }) {
       if (e.name !== "ours-plain") row[`${name}:ratio`] = e.decode_tok_s.median / plain;
     }
   }
+  return rows;
+}
+
+/** `make gpu-audit`: a row a family of GPUs, and of each the kernels and their roofline. */
+function gpus({ families, kernels, columns, roofline }) {
+  const rows = new Map(Object.entries(families));
+  for (const [name, cells] of Object.entries(roofline)) rows.set(`roofline ${name}`, cells);
+  for (const [kernel, of] of Object.entries(kernels))
+    for (const [family, values] of Object.entries(of))
+      rows.set(`${family} ${kernel}`, Object.fromEntries(values.map((value, i) => [columns[i], value])));
   return rows;
 }
 
