@@ -1,8 +1,8 @@
 // A Vulkan driver in front of Mesa's RADV, for compiling pipelines of GPUs that are not there. RADV_FORCE_FAMILY makes
 // RADV a device of "null hardware", with the real compiler and no memory. This driver passes every call on to it, gives
 // its heaps a size, memory for what is mapped, and turns commands and submits into nothing, so that wgpu opens it as a
-// discrete GPU. Nothing is computed. It knows structures by the offsets of the Vulkan specification, because the headers
-// are not installed where the driver is. REAL is the path of RADV.
+// discrete GPU. Nothing is computed. It knows structures by the offsets of the Vulkan specification, because the
+// headers are not installed where the driver is. REAL is the path of RADV.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
