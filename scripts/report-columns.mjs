@@ -212,7 +212,7 @@ function peers({ models }) {
 
 /** `make gpu-audit`: a row a family of GPUs, and of each the kernels and their roofline. */
 function gpus({ families, kernels, columns, roofline }) {
-  const rows = new Map(Object.entries(families));
+  const rows = new Map(Object.entries(families).map(([name, cells]) => [`GPU ${name}`, cells]));
   for (const [name, cells] of Object.entries(roofline)) rows.set(`roofline ${name}`, cells);
   for (const [kernel, of] of Object.entries(kernels))
     for (const [family, values] of Object.entries(of))

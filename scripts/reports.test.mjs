@@ -111,6 +111,29 @@ test("rows are chosen by name and by pattern, categories by theirs", () => {
   assert.deepEqual(categories, ["| table | 10 |"]);
 });
 
+test("an audit of GPUs has rows of families, of kernels on each, and of their roofline", () => {
+  const data = {
+    driver: "Vulkan, Mesa",
+    columns: ["registers", "row_cycles"],
+    families: { navi31: { kernels: 1234 } },
+    roofline: { "navi31 q8_0 group1x64": { arithmetic: 0.5, r8: 1.25 } },
+    kernels: { "matmul M=8": { navi31: [24, 100.4] }, gather: { navi31: [16] } },
+  };
+  writeFileSync(path.join(root, "docs", "reports", "gpus.json"), JSON.stringify({ ...REPORT, data }));
+  const tables = ["kernels; GPU *", "registers row_cycles; navi31 *", "arithmetic r8; roofline *"];
+  writeFileSync(page("gpus"), tables.map((mark) => `<!-- table: gpus ${mark} -->\n<!-- end -->\n`).join("\n"));
+  assert.deepEqual(pages(root, false), []);
+  assert.deepEqual(
+    readFileSync(page("gpus"), "utf8").match(/^\| [a-zA-Z].*$/gm),
+    [
+      "| GPU navi31 | 1,234 |",
+      "| navi31 matmul M=8 | 24 | 100 |",
+      "| navi31 gather | 16 |  |",
+      "| roofline navi31 q8_0 group1x64 | 0.50 | 1.25 |",
+    ],
+  );
+});
+
 test("marks within code are text", () => {
   const code = "```text\n<!-- table: none x -->\n<!-- end -->\nx <!-- figure: none a.b -->1<!-- end -->\n```\n";
   writeFileSync(page("code"), code);

@@ -4,7 +4,7 @@
 export const SECTIONS = [
   { title: "Begin", pages: ["index", "getting-started", "embed"] },
   { title: "Use", pages: ["api", "cli", "serve", "methods", "models", "troubleshooting"] },
-  { title: "Measure", pages: ["performance", "benchmarks"] },
+  { title: "Measure", pages: ["performance", "benchmarks", "gpus"] },
   { title: "Inside", pages: ["architecture", "decisions", "reliability", "attacks", "contributing", "extending"] },
 ];
 
