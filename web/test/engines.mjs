@@ -55,7 +55,7 @@ const STATE = `
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   const text = (id) => widget.shadowRoot.getElementById(id)?.textContent ?? "";
-  return { state: widget.dataset.state, device: text("device-line"), notice: text("notice"), error: text("error") };`;
+  return { state: widget.dataset.state, device: text("device-line"), runsOn: text("runs-on"), error: text("error") };`;
 
 const state = (browser, ...states) => browser.run(STATE, { states, patience: TIMEOUT });
 
@@ -122,7 +122,7 @@ async function lives(t, browser, threads) {
 
   const page = await ready(browser, `?${query}#completion`);
   assert.match(page.device, line(threads));
-  assert.equal(page.notice, `No GPU found: running on ${counted(threads).replace(" ", " CPU ")}`);
+  assert.equal(page.runsOn, `No GPU found: running on ${counted(threads).replace(" ", " CPU ")}`);
   const whole = await generate(browser);
   assert.deepEqual([whole.finish, whole.tokens.length], ["length", 8]);
   assert.ok(whole.output.endsWith(whole.text), whole.output);
