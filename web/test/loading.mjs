@@ -44,6 +44,7 @@ async function open(of = context) {
   await page.evaluate(async () => {
     await import("./foretoken.js");
     const widget = document.createElement("foretoken-widget");
+    widget.toggleAttribute("full", true);
     widget.setAttribute("device", "cpu");
     widget.setAttribute("max-tokens", "4");
     document.body.append(widget);
