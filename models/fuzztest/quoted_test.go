@@ -35,8 +35,9 @@ var known = map[string][]string{
 	"models/llama/tune/prove.go":   {"key"},
 	"bench/run.go":                 {"m.Name"},
 	"cmd/foretoken/bench.go":       {"g.Name"},
+	"cmd/foretoken/main.go":        {"flag.Name"},
 	"cmd/foretoken/tuning.go":      {"dev.Adapter"}, // a key of a file, not shown
-	"costs.go":                     {"s.pair.Target.Name", "s.pair.Draft.Name"},
+	"costs.go":                     {"s.pair.Target.Name", "s.pair.Draft.Name", "s.headPair.Draft.Name"},
 	"models/chat/jinja/expr.go":    {"p.peek().text"}, // * or **
 	"models/chat/jinja/parse.go":   {"t.text"},        // one of the tags of the switch around it
 	"models/convert/checkpoint.go": {"key"},           // of the constants beside it
