@@ -308,7 +308,7 @@ func TestSpeculationOnFamilies(t *testing.T) {
 				t.Helper()
 				target.Reset()
 				draft.Reset()
-				g, err := method.New(target, c, draft)
+				g, err := method.New(target, c, draft, draft) // as either source
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -127,7 +127,7 @@ func converse(t *testing.T, target *Target, draft spec.DraftModel, c method.Conf
 			draft.Reset()
 		}
 		prompt := r.prompt(seq)
-		g, err := method.New(target, c, draft)
+		g, err := method.New(target, c, draft, draft) // as either source
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,7 +48,7 @@ type roundRecord struct {
 func rounds(t *testing.T, target spec.Target, draft spec.DraftModel, c method.Config, s spec.Sampling,
 	dev webgpu.Device) []roundRecord {
 	t.Helper()
-	g, err := method.New(target, c, draft)
+	g, err := method.New(target, c, draft, draft) // as either source
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestRoundsAllocateNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		g, err := method.New(target, c, draft)
+		g, err := method.New(target, c, draft, draft) // as either source
 		if err != nil {
 			t.Fatal(err)
 		}
