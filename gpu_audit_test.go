@@ -52,7 +52,7 @@ var gpuFamilies = []gpuFamily{
 	{name: "renoir", mesa: []string{"renoir"}, simds: 4 * 8, clock: 1.75, memory: 50},
 }
 
-// gpuStats is what the compiler says of a kernel.
+// gpuStats holds the compiler's statistics of a kernel.
 type gpuStats struct {
 	Registers int `json:"registers"` // vector registers of a lane
 	Spills    int `json:"spills"`    // vector and scalar registers

@@ -75,7 +75,7 @@ func (r *Request) Config() method.Config {
 }
 
 // Validate refuses settings beyond their limits and settings that do not go together, as far as it can without the
-// models and their calibrations. It is what JavaScript, the command line and the endpoint refuse by.
+// models and their calibrations. JavaScript, the command line and the endpoint call it.
 func (r *Request) Validate() error {
 	if err := r.validateNumbers(); err != nil {
 		return err

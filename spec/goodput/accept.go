@@ -22,6 +22,16 @@ const (
 // Models are the draft models that a Goodput weighs; nil: there is none.
 type Models [MostModels]spec.DraftModel
 
+// count returns the number of models.
+func (m *Models) count() (n int) {
+	for _, model := range m {
+		if model != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // The indices of Models and of Costs.Drafts.
 const (
 	SmallDraft = iota
@@ -45,7 +55,7 @@ type acceptance struct {
 	Time   float64 `json:"time"`
 }
 
-// modelEstimate is what a draft model brings.
+// modelEstimate holds the yield and the loss of a draft model.
 type modelEstimate struct {
 	Yield profile `json:"yield"`
 	// Loss is the time that rounds with the model took beyond plain decoding, in passes over one row. It bounds the

@@ -35,7 +35,6 @@ type Goodput struct {
 	Clock                func() time.Time // nil: time.Now
 
 	drafts     [MostModels]drafting
-	modelCount float64
 	coupled    bool
 	sampling   spec.Sampling
 	learnt     *acceptance
@@ -98,12 +97,10 @@ func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftS
 	g.history.extend(prompt)
 	g.proposed, g.round, g.lookupBudget = false, 0, lookupLoss
 	g.ladder = ladder(g.ladder, g.Nodes)
-	g.modelCount = 0
 	for i, m := range g.Models {
 		if m == nil {
 			continue
 		}
-		g.modelCount++
 		d := drafting{Sequence: draft.Sequence{Model: m}, widths: DraftWidths(g.Width, m.Limits())}
 		g.learnt.Models[i].Yield.ready(d.widths, g.Levels, g.ladder[1:])
 		if len(prompt) > m.Limits().Context {
@@ -243,6 +240,7 @@ func (g *Goodput) choose(length int, value float64, b spec.Budget) (best shape, 
 	}
 	var room [MostModels]shape
 	shapes := room[:0]
+	mostLoss := mostLoss / float64(g.Models.count())
 	for i, m := range g.Models {
 		if m == nil {
 			continue
@@ -253,7 +251,7 @@ func (g *Goodput) choose(length int, value float64, b spec.Budget) (best shape, 
 		}
 		s.levels = min(s.levels, b.Levels)
 		shapes = append(shapes, s)
-		if v := s.value - g.price()*s.lag/horizon; g.learnt.Models[i].Loss < mostLoss/g.modelCount && v > value {
+		if v := s.value - g.price()*s.lag/horizon; g.learnt.Models[i].Loss < mostLoss && v > value {
 			best, value, drafts = s, v, true
 		}
 	}
