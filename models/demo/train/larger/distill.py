@@ -1,11 +1,11 @@
 """Prepare and judge a draft distilled from the target.
 
-usage: distill.py sample TARGET.pt DATA_DIR TOKENS     writes DATA_DIR/samples.npy
-       distill.py agree TARGET.pt DRAFT.pt DATA_DIR    prints how often the draft is right
+usage: distill.py sample TARGET DATA_DIR TOKENS     writes DATA_DIR/samples.npy
+       distill.py agree TARGET DRAFT DATA_DIR       prints how often the draft is right
 
-Between the two: train.py --config draft.json. Its batches are corpus windows and windows of
-the samples, on which the draft sees the target's own style; its loss is nine tenths the
-divergence from the target's distribution.
+A sample begins with text of the corpus or, one in eight, of the questions and answers. Between the
+two: train.py --config draft.json. Its batches are corpus windows and windows of the samples, on which
+the draft sees the target's own style; its loss is nine tenths the divergence from the target's distribution.
 """
 import math
 import sys
@@ -17,12 +17,6 @@ import torch.nn.functional as F
 import model
 
 PROMPT, LENGTH, ROWS = 32, 256, 64  # tokens of a prompt, tokens of a sample with it, samples at a time
-
-
-def load(path: str):
-    saved = torch.load(path, map_location="cpu")
-    s = model.Shape(**saved["shape"])
-    return s, model.from_state(s, saved["state"])
 
 
 class Decoder:
@@ -58,19 +52,25 @@ class Decoder:
 
 @torch.no_grad()
 def sample(target: str, data: str, tokens: str) -> None:
-    s, p = load(target)
-    train, rng, done = np.load(f"{data}/train.npy", mmap_mode="r"), np.random.default_rng(3), []
+    s, p = model.load(target)
+    texts = [np.load(f"{data}/{name}.npy", mmap_mode="r") for name in ("train", "qa")]
+    rng, done = np.random.default_rng(3), []
     g = torch.Generator().manual_seed(3)
     while sum(map(len, done)) < float(tokens):
-        prompts = np.stack([train[i : i + PROMPT] for i in rng.integers(0, len(train) - PROMPT, ROWS)]).astype(np.int64)
+        prompts = []
+        for row in range(ROWS):
+            text = texts[row % 16 in (6, 7)]  # greedily and not
+            at = rng.integers(0, len(text) - PROMPT)
+            prompts.append(text[at : at + PROMPT].astype(np.int64))
+        prompts = np.stack(prompts)
         decoder, ids, rows = Decoder(s, p, ROWS, LENGTH), torch.zeros(ROWS, dtype=torch.long), []
         for t in range(LENGTH - 1):  # token 0 comes first, as in training
             out = decoder.step(ids)
             if t < PROMPT:
                 ids = torch.from_numpy(prompts[:, t])
-            else:  # half of the rows greedily, half at temperature 1
+            else:  # every second row greedily, the others at temperature 1
                 ids = out.argmax(-1)
-                ids[ROWS // 2 :] = torch.multinomial(out[ROWS // 2 :].softmax(-1), 1, generator=g)[:, 0]
+                ids[1::2] = torch.multinomial(out[1::2].softmax(-1), 1, generator=g)[:, 0]
             rows.append(ids)
         block = torch.stack(rows, 1).numpy().astype(np.uint16)
         done.append(np.concatenate([block, np.zeros_like(block[:, :1])], 1).flatten())
@@ -80,7 +80,7 @@ def sample(target: str, data: str, tokens: str) -> None:
 
 @torch.no_grad()
 def agree(target: str, draft: str, data: str, length: int = 256, windows: int = 64) -> None:
-    pair, valid = [load(target), load(draft)], np.load(f"{data}/valid.npy")
+    pair, valid = [model.load(target), model.load(draft)], np.load(f"{data}/valid.npy")
     same = overlap = count = 0
     for k in np.linspace(0, len(valid) // length - 1, windows).astype(int):
         y = torch.from_numpy(valid[k * length : (k + 1) * length].astype(np.int64))[None]

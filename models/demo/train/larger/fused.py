@@ -106,11 +106,16 @@ class Pass:
         return (bf(pairs, self.length // self.block, rows, s.head_dim),
                 bf(pairs, self.length, s.head_dim), bf(pairs, self.length, s.head_dim))
 
-    def forward(self):
-        """Returns the normalised output (tokens, dim), without the last norm's gain."""
-        s, w, delta, self.saved = self.s, self.w, None, []
+    def forward(self, taps=()):
+        """Returns the normalised output (tokens, dim), without the last norm's gain.
+
+        taps: layers whose output, the residual stream (tokens, dim), goes to self.tapped.
+        """
+        s, w, delta, self.saved, self.tapped = self.s, self.w, None, [], []
         for i in range(s.layers):
             a, a_inv = self.norm(delta)
+            if i - 1 in taps:
+                self.tapped.append(self.x.clone())
             qkv = a @ w.qkv[i].t()
             q, k, v = self.new_heads()
             self.split(qkv, q, k, v, False)
@@ -129,6 +134,8 @@ class Pass:
             delta = h @ w.down[i].t()
             self.saved.append((a, a_inv, q, k, v, probs, mixed, f, f_inv, gu, h))
         self.out, self.out_inv = self.norm(delta)
+        if s.layers - 1 in taps:
+            self.tapped.append(self.x)
         return self.out
 
     def backward(self, dout, grads, folded):

@@ -17,6 +17,7 @@ import math
 import torch
 import torch.nn.functional as F
 
+import gguflib
 
 @dataclasses.dataclass
 class Shape:
@@ -34,6 +35,10 @@ class Shape:
     def rows(self) -> list:
         """Rows of q, k and v in qkv."""
         return [self.heads * self.head_dim, self.kv_heads * self.head_dim, self.kv_heads * self.head_dim]
+
+    def parts(self) -> dict:
+        """Rows of each matrix of a parameter that holds matrices of layers."""
+        return {"qkv": self.rows(), "o": [self.dim], "gate_up": 2 * [self.ffn], "down": [self.dim]}
 
 
 def init(s: Shape, seed: int) -> dict:
@@ -72,6 +77,35 @@ def from_state(s: Shape, state: dict) -> dict:
     p = {"embed": state["embed.weight"].float(), "norm": state["norm.weight"].float()}
     p |= {n: stack(n) for n in ("attn_norm", "ffn_norm", "o", "down")}
     return p | {"qkv": stack("q", "k", "v"), "gate_up": stack("gate", "up")}
+
+
+def half_split(weight, heads: int):
+    """Rows of a query or key projection in half-split order; GGUF's llama interleaves them."""
+    rows, dim = weight.shape
+    return weight.reshape(heads, rows // heads // 2, 2, dim).transpose(1, 2).reshape(rows, dim)
+
+
+def load(path: str) -> tuple:
+    """Shape and parameters of a checkpoint of train.py, or of a GGUF file of convert.py, dequantised."""
+    if not str(path).endswith(".gguf"):
+        saved = torch.load(path, map_location="cpu")
+        s = Shape(**saved["shape"])
+        return s, from_state(s, saved["state"])
+    meta, w = gguflib.read(path)
+    a = {k.split(".", 1)[1]: v for k, v in meta.items() if k.startswith("llama.")}
+    s = Shape(a["vocab_size"], a["embedding_length"], a["block_count"], a["attention.head_count"],
+              a["attention.head_count_kv"], a["attention.key_length"], a["feed_forward_length"], a["context_length"],
+              a["rope.freq_base"], a["attention.layer_norm_rms_epsilon"])
+    w = {k: torch.from_numpy(v.copy()) for k, v in w.items()}
+    names = {"attn_norm": "attn_norm", "ffn_norm": "ffn_norm", "q": "attn_q", "k": "attn_k", "v": "attn_v",
+             "o": "attn_output", "gate": "ffn_gate", "up": "ffn_up", "down": "ffn_down"}
+    state = {"embed.weight": w["token_embd.weight"], "norm.weight": w["output_norm.weight"]}
+    for i in range(s.layers):
+        state |= {f"blocks.{i}.{ours}.weight": w[f"blk.{i}.{theirs}.weight"] for ours, theirs in names.items()}
+        for ours, heads in (("q", s.heads), ("k", s.kv_heads)):
+            name = f"blocks.{i}.{ours}.weight"
+            state[name] = half_split(state[name], heads)
+    return s, from_state(s, state)
 
 
 def rotary(s: Shape, length: int, device="cpu"):

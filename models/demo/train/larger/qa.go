@@ -1,7 +1,7 @@
 //go:build ignore
 
 // Command qa prints one JSON line for each documented exported symbol of the standard library:
-// its package, name, kind, declaration, doc comment and source file.
+// its package, name, kind, declaration, doc comment, source file and, for a function, its test.
 //
 // usage: go run qa.go >symbols.jsonl
 package main
@@ -24,12 +24,14 @@ import (
 
 // Symbol is one line of the output.
 type Symbol struct {
-	Package string `json:"package"` // import path
-	Name    string `json:"name"`    // Cut, Buffer.Len, or empty for the package
-	Kind    string `json:"kind"`    // package, func, method, type, value
-	Decl    string `json:"decl"`    // signature, without a body
-	Doc     string `json:"doc"`     // paragraphs separated by an empty line
-	File    string `json:"file"`    // relative to GOROOT/src
+	Package  string `json:"package"`   // import path
+	Name     string `json:"name"`      // Cut, Buffer.Len, or empty for the package
+	Kind     string `json:"kind"`      // package, func, method, type, value
+	Decl     string `json:"decl"`      // signature, without a body
+	Doc      string `json:"doc"`       // paragraphs separated by an empty line
+	File     string `json:"file"`      // relative to GOROOT/src
+	Test     string `json:"test"`      // source of the function's test: TestCut for Cut
+	TestFile string `json:"test_file"` // relative to GOROOT/src
 }
 
 func main() {
@@ -65,9 +67,18 @@ func read(src, dir string) (symbols []Symbol) {
 	fset := token.NewFileSet()
 	paths, _ := filepath.Glob(filepath.Join(dir, "*.go"))
 	var files []*ast.File
+	tests := map[string]*ast.FuncDecl{}
 	for _, path := range paths {
 		file, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
-		if err == nil && !strings.HasSuffix(path, "_test.go") && file.Name.Name != "main" {
+		switch {
+		case err != nil || file.Name.Name == "main":
+		case strings.HasSuffix(path, "_test.go"):
+			for _, decl := range file.Decls {
+				if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil {
+					tests[f.Name.Name] = f
+				}
+			}
+		default:
 			files = append(files, file)
 		}
 	}
@@ -84,8 +95,16 @@ func read(src, dir string) (symbols []Symbol) {
 		if text == "" {
 			return
 		}
-		file, _ := filepath.Rel(src, fset.Position(node.Pos()).Filename)
-		symbols = append(symbols, Symbol{importPath, name, kind, signature(fset, decl), text, file})
+		file := func(node ast.Node) string {
+			path, _ := filepath.Rel(src, fset.Position(node.Pos()).Filename)
+			return path
+		}
+		s := Symbol{Package: importPath, Name: name, Kind: kind, Doc: text, File: file(node)}
+		s.Decl = signature(fset, decl)
+		if test := tests["Test"+name]; kind == "func" && test != nil {
+			s.Test, s.TestFile = source(fset, test), file(test)
+		}
+		symbols = append(symbols, s)
 	}
 	for _, file := range files {
 		if file.Doc != nil && strings.TrimSpace(file.Doc.Text()) == strings.TrimSpace(pkg.Doc) {
@@ -128,8 +147,13 @@ func signature(fset *token.FileSet, decl ast.Decl) string {
 	}
 	bare := *f
 	bare.Doc, bare.Body = nil, nil
+	return source(fset, &bare)
+}
+
+// source formats a declaration.
+func source(fset *token.FileSet, f *ast.FuncDecl) string {
 	var b bytes.Buffer
-	if format.Node(&b, fset, &bare) != nil {
+	if format.Node(&b, fset, f) != nil {
 		return ""
 	}
 	return b.String()

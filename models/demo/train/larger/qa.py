@@ -9,11 +9,15 @@ evaluation prompt with 40 or more characters. A pair reads, as in convert.py's c
 
     Q: What does strings.Cut do?
     A: Cut slices s around the first instance of sep, ...<end of text>
+
+Other questions ask for a signature, for the symbol that a doc comment's first sentence is about, and for a
+function's test, which is the standard library's own.
 """
 import hashlib
 import json
 import pathlib
 import random
+import re
 import subprocess
 import sys
 
@@ -29,6 +33,7 @@ ASK = {
     "package": ["What is package {n} for?", "What does the package {n} do?", "Explain package {n}.", "What is in {n}?"],
 }
 ASK["method"] = ASK["func"]
+TEST = ["Write a test for {n}.", "Write a table test for {n}.", "How can I test {n}?"]
 SIGNATURE = ["What is the signature of {n}?", "How is {n} declared?", "Which parameters does {n} take?"]
 
 
@@ -50,16 +55,28 @@ def answer(doc: str) -> str:
     return "\n\n".join(kept)
 
 
+def which(symbol: dict, name: str) -> list:
+    """The question that the first sentence answers: "Package zip reads archives." or "Cut slices s around sep."."""
+    own = "Package " + symbol["package"].split("/")[-1] if symbol["kind"] == "package" else symbol["name"]
+    first = re.match(re.escape(own) + r" ([a-z]+s [^\n]{15,150}?)\.(\s|$)", " ".join(symbol["doc"].split()))
+    if not first or symbol["kind"] not in ("package", "func"):
+        return []
+    asked = "package" if symbol["kind"] == "package" else f"function of {symbol['package']}"
+    return [(f"Which {asked} {first[1]}?", f"{name}.")]
+
+
 def pairs(symbol: dict) -> list:
     """(question, answer) in every wording."""
     name = symbol["package"] + ("." + symbol["name"] if symbol["name"] else "")
     short = symbol["package"].split("/")[-1] + ("." + symbol["name"] if symbol["name"] else "")
     text, found = answer(symbol["doc"]), []
     if len(text) >= 20:
-        found += [(q.format(n=n), text) for q in ASK[symbol["kind"]] for n in {name, short}]
+        found += [(q.format(n=n), text) for q in ASK[symbol["kind"]] for n in dict.fromkeys([name, short])]
     if symbol["decl"] and "\n" not in symbol["decl"]:
         found += [(q.format(n=short), symbol["decl"]) for q in SIGNATURE]
-    return found
+    if symbol["test"] and len(symbol["test"]) <= MAX_ANSWER:
+        found += [(q.format(n=short), symbol["test"]) for q in TEST]
+    return found + which(symbol, name)
 
 
 def main(data: str, vocab: str, prompts: str) -> None:
@@ -77,7 +94,9 @@ def main(data: str, vocab: str, prompts: str) -> None:
             skipped += 1
         elif hashed(s["package"] + "." + s["name"]) % 20 == 0:
             held += [{"symbol": s["package"] + "." + s["name"], "question": q, "answer": a} for q, a in pairs(s)[:1]]
-        elif "std/" + s["file"] in apart or any(b in s["doc"] or b in answer(s["doc"]) for b in banned):
+        elif apart & {"std/" + s["file"], "std/" + s["test_file"]} or any(
+            b in text for b in banned for text in (s["doc"], answer(s["doc"]), s["test"])
+        ):
             skipped += 1
         else:
             train += [f"Q: {q}\nA: {a}" for q, a in pairs(s)]

@@ -2,7 +2,7 @@
 
 usage: train.py --config target.json [--any-setting VALUE] [--evaluate]
 
-With `teacher` the model is a draft, distilled from that checkpoint: see distill.py.
+With `teacher` the model is a draft, distilled from that one: see distill.py.
 
 The run lives in the configuration's folder: checkpoint.pt (weights and optimizer), stable.pt
 (a copy made when the decay starts) and log.jsonl. A checkpoint is written every five minutes,
@@ -38,19 +38,19 @@ class Config:
     folder: str = "../run"
     data: str = "../data"  # train.npy and valid.npy
     vocab: str = "vocab-4096.json"
-    teacher: str = ""  # a checkpoint to distill from
-    init: str = ""  # weights to start from when there is no checkpoint
+    teacher: str = ""  # a checkpoint or GGUF file to distill from
+    init: str = ""  # a checkpoint or GGUF file to start from when the folder has no checkpoint
     seed: int = 1
     device: str = "cpu"
     threads: int = 1
-    tokens: float = 96e6  # end of the run
+    tokens: float = 80e6  # end of the run
     warmup: float = 1e6  # tokens
-    decay_from: float = 76.8e6  # tokens
+    decay_from: float = 60e6  # tokens
     batch: int = 8192  # tokens a step
     micro: int = 4096  # tokens of one forward and backward pass
     length: int = 256  # window, until long_from
     long_length: int = 1024
-    long_from: float = 68e6  # tokens
+    long_from: float = 70e6  # tokens
     lr: float = 2.5e-3
     weight_decay: float = 0.1
     second: str = ""  # a second token file, mixed in from second_from on
@@ -123,14 +123,15 @@ def batch_at(c: Config, tokens: int, train: np.ndarray, second) -> tuple:
 
 
 class Optimizer:
-    """Muon (Jordan et al. 2024; step size as in Liu et al. 2025) for matrices, AdamW for the rest."""
+    """Muon (Jordan et al. 2024; step size as in Liu et al. 2025) for matrices, AdamW for the rest.
 
-    PARTS = {"qkv": None, "o": 1, "gate_up": 2, "down": 1}
+    parts: rows of each matrix of a parameter (layers, rows, columns) that Muon trains.
+    """
 
-    def __init__(self, s: model.Shape, params: dict):
-        self.s, self.params, self.steps = s, params, 0
+    def __init__(self, params: dict, parts: dict):
+        self.params, self.parts, self.steps = params, parts, 0
         self.first = {k: torch.zeros_like(v) for k, v in params.items()}
-        self.second = {k: torch.zeros_like(v) for k, v in params.items() if k not in self.PARTS}
+        self.second = {k: torch.zeros_like(v) for k, v in params.items() if k not in parts}
 
     @staticmethod
     def orthogonal(m):
@@ -150,11 +151,10 @@ class Optimizer:
             g, m = grads[k], self.first[k]
             if p.dim() > 2 or k == "embed":
                 p.mul_(1 - lr * weight_decay)
-            if k in self.PARTS:
+            if k in self.parts:
                 m.mul_(0.95).add_(g)
                 g = g.add(m, alpha=0.95)
-                parts = g.split(self.s.rows(), 1) if k == "qkv" else g.chunk(self.PARTS[k], 1)
-                p.add_(torch.cat([self.orthogonal(t) for t in parts], 1), alpha=-lr)
+                p.add_(torch.cat([self.orthogonal(t) for t in g.split(self.parts[k], 1)], 1), alpha=-lr)
             else:
                 v = self.second[k]
                 m.lerp_(g, 0.1)
@@ -184,11 +184,11 @@ class Run:
             saved = torch.load(checkpoint, map_location="cpu")
             params = model.from_state(self.shape, saved["state"])
         elif c.init:
-            params = model.from_state(self.shape, torch.load(c.init, map_location="cpu")["state"])
+            self.shape, params = model.load(c.init)
         else:
             params = model.init(self.shape, c.seed)
         self.params = {k: v.to(c.device).contiguous() for k, v in params.items()}
-        self.optimizer = Optimizer(self.shape, self.params)
+        self.optimizer = Optimizer(self.params, self.shape.parts())
         if saved:
             self.optimizer.restore(saved["optimizer"])
             self.tokens, self.seconds = saved["tokens"], saved["seconds"]
@@ -198,9 +198,7 @@ class Run:
             self.loss_and_gradients = functools.partial(fused.loss_and_gradients, threads=c.threads)
             self.losses = fused.losses
             if c.teacher:
-                kept = torch.load(c.teacher, map_location="cpu")
-                shape = model.Shape(**kept["shape"])
-                weights = model.from_state(shape, kept["state"])
+                shape, weights = model.load(c.teacher)
                 teacher = (shape, weights, fused.Weights(weights))
                 self.loss_and_gradients = functools.partial(self.loss_and_gradients, teacher=teacher)
         elif c.teacher:
