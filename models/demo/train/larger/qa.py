@@ -93,7 +93,8 @@ def main(data: str, vocab: str, prompts: str) -> None:
         if s["package"].startswith("simd/"):  # hundreds of near-identical methods
             skipped += 1
         elif hashed(s["package"] + "." + s["name"]) % 20 == 0:
-            held += [{"symbol": s["package"] + "." + s["name"], "question": q, "answer": a} for q, a in pairs(s)[:1]]
+            named = s["package"] + "." + s["name"]
+            held += [{"id": named, "prompt": f"Q: {q}\nA:", "answer": a} for q, a in pairs(s)[:1]]
         elif apart & {"std/" + s["file"], "std/" + s["test_file"]} or any(
             b in text for b in banned for text in (s["doc"], answer(s["doc"]), s["test"])
         ):
