@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"foretoken/models/grammar"
+	"foretoken/models/llama"
 	"foretoken/spec"
 )
 
@@ -31,8 +32,16 @@ type Constraints struct {
 	// LogitBias is added to the logits of tokens, from -100, which rules a token out, to 100.
 	LogitBias map[int32]float32 `json:"logit_bias,omitempty"`
 
+	LogitsProcessor LogitsProcessor `json:"-"`
+
 	compiled *compiled // by Compile; nil before
 }
+
+// LogitsProcessor changes the logits by the text so far. It is asked once a pass, with the tokens after the prompt at
+// each node of the tree, which hold until it returns; its answer has, for each node, what is added to the logits of at
+// most 1024 tokens, from -100, which rules a token out, to 100. A text's answer must depend on its tokens alone: then
+// every method gives the text of plain decoding.
+type LogitsProcessor func(texts [][]int32) ([][]spec.Bias, error)
 
 // compiled is a grammar and what it was compiled from: fields of Constraints, which may have changed since.
 type compiled struct {
@@ -47,7 +56,7 @@ const ruledOut = -1e30
 // Call constrains the text to a function call by the schema from [chat.ToolChoice]. It fails if another constraint
 // is set.
 func (c *Constraints) Call(schema json.RawMessage) error {
-	if masks, _ := c.shapes(); masks {
+	if c.needs().Masks {
 		return errors.New("foretoken: tool_choice asks for a call, and the text is held to another form already; " +
 			"remove one of the two")
 	}
@@ -97,7 +106,7 @@ func (c *Constraints) check() error {
 	return cmp.Or(spec.LimitFrequency.Check(c.FrequencyPenalty), spec.LimitPresence.Check(c.PresencePenalty))
 }
 
-// mostBiases is the most tokens with a bias, as in OpenAI's API, rounded up.
+// mostBiases is the most tokens with a bias, as in OpenAI's API, rounded up, and of a node's by a LogitsProcessor.
 const mostBiases = 1024
 
 // errNoContinuation reports a grammar that the vocabulary cannot follow.
@@ -154,6 +163,7 @@ func (s *Session) vocabulary() *grammar.Vocab {
 // guide is a request's constraints while it runs. It implements spec.Guide.
 type guide struct {
 	c       Constraints
+	vocab   int32
 	matcher *grammar.Matcher // nil without a grammar
 	state   *grammar.State
 	states  []*grammar.State // of a tree's nodes; nil after a token that is not allowed
@@ -161,18 +171,20 @@ type guide struct {
 	place   map[int32]int    // of tokens in base
 	counts  map[int32]int    // of tokens in the text
 	own     [][]spec.Bias    // scratch
+	text    []int32          // after the prompt, for a LogitsProcessor
+	texts   [][]int32        // scratch: those of a tree's nodes
 }
 
 // newGuide is nil for a request without constraints. The guide ends with ctx.
 func (s *Session) newGuide(ctx context.Context, c Constraints) (*guide, error) {
-	if masks, biases := c.shapes(); !masks && !biases {
+	if c.needs() == (llama.Shapes{}) {
 		return nil, nil
 	}
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	vocab := s.target.Limits().Vocab
-	g := &guide{c: c, place: map[int32]int{}, counts: map[int32]int{}}
+	vocab := int32(s.target.Limits().Vocab)
+	g := &guide{c: c, vocab: vocab, place: map[int32]int{}, counts: map[int32]int{}}
 	rules, err := c.grammar(ctx)
 	if err != nil {
 		return nil, err
@@ -182,7 +194,7 @@ func (s *Session) newGuide(ctx context.Context, c Constraints) (*guide, error) {
 		g.state = g.matcher.Start()
 	}
 	for id := range c.LogitBias {
-		if id < 0 || int(id) >= vocab {
+		if id < 0 || id >= vocab {
 			return nil, fmt.Errorf("foretoken: logit_bias names token %d, and the vocabulary has %d", id, vocab)
 		}
 		g.note(id, 0)
@@ -190,16 +202,16 @@ func (s *Session) newGuide(ctx context.Context, c Constraints) (*guide, error) {
 	return g, nil
 }
 
-// bias returns the bias of a token that the text holds n times.
-func (g *guide) bias(id int32, n int) spec.Bias {
+// bias returns the bias of a token that the text holds n times, and to which more is added.
+func (g *guide) bias(id int32, n int, more float32) spec.Bias {
 	b := float64(g.c.LogitBias[id])
-	if b <= -100 {
+	if b <= -100 || more <= -100 {
 		return spec.Bias{Token: id, Add: ruledOut}
 	}
 	if n > 0 {
 		b -= g.c.FrequencyPenalty*float64(n) + g.c.PresencePenalty
 	}
-	return spec.Bias{Token: id, Add: float32(b)}
+	return spec.Bias{Token: id, Add: float32(b + float64(more))}
 }
 
 // note sets what is added to a token that the text holds n times.
@@ -209,12 +221,17 @@ func (g *guide) note(id int32, n int) {
 		at = len(g.base)
 		g.place[id], g.base = at, append(g.base, spec.Bias{})
 	}
-	g.base[at] = g.bias(id, n)
+	g.base[at] = g.bias(id, n, 0)
 }
 
-// shapes reports how the constraints change a pass: grammars need masks, penalties and biases need biases.
-func (c *Constraints) shapes() (masks, biases bool) {
-	return c.Grammar != "" || len(c.JSONSchema) > 0 || c.JSONObject, c.penalises() || len(c.LogitBias) > 0
+// needs returns how the constraints change a pass: grammars need masks, what is added to logits biases.
+func (c *Constraints) needs() llama.Shapes {
+	n := llama.Shapes{Masks: c.Grammar != "" || len(c.JSONSchema) > 0 || c.JSONObject,
+		Biases: c.penalises() || len(c.LogitBias) > 0 || c.LogitsProcessor != nil}
+	if c.LogitsProcessor != nil {
+		n.Own = mostBiases
+	}
+	return n
 }
 
 func (c *Constraints) penalises() bool { return c.FrequencyPenalty != 0 || c.PresencePenalty != 0 }
@@ -224,6 +241,11 @@ func (g *guide) Shape(tree *spec.Tree, s *spec.Shaping) error {
 	s.Common = append(s.Common, g.base...)
 	if g.c.penalises() && tree.Len() > 1 {
 		g.shapePaths(tree, s)
+	}
+	if g.c.LogitsProcessor != nil {
+		if err := g.process(tree, s); err != nil {
+			return err
+		}
 	}
 	if g.matcher == nil {
 		return nil
@@ -269,24 +291,79 @@ func (g *guide) shapePaths(tree *spec.Tree, s *spec.Shaping) {
 	for i := 1; i < tree.Len(); i++ {
 		own := g.own[i][:0]
 		for n := int32(i); n > 0; n = tree.Parents[n] {
-			id, times := tree.Tokens[n], 0
+			id := tree.Tokens[n]
 			if slices.ContainsFunc(own, func(b spec.Bias) bool { return b.Token == id }) {
 				continue
 			}
-			for m := n; m > 0; m = tree.Parents[m] {
-				if tree.Tokens[m] == id {
-					times++
-				}
-			}
-			own = append(own, g.bias(id, g.counts[id]+times))
+			own = append(own, g.bias(id, g.times(tree, i, id), 0))
 		}
 		g.own[i] = own
 	}
 	s.Own = append(s.Own, g.own[:tree.Len()]...)
 }
 
+// process adds the answers of the request's LogitsProcessor to the lists of the nodes.
+func (g *guide) process(tree *spec.Tree, s *spec.Shaping) error {
+	for len(g.texts) < tree.Len() {
+		g.texts = append(g.texts, nil)
+	}
+	g.texts[0] = append(g.texts[0][:0], g.text...)
+	for i := 1; i < tree.Len(); i++ {
+		g.texts[i] = append(append(g.texts[i][:0], g.texts[tree.Parents[i]]...), tree.Tokens[i])
+	}
+	answers, err := g.c.LogitsProcessor(g.texts[:tree.Len()])
+	if err != nil {
+		return err
+	}
+	if len(answers) != tree.Len() {
+		return refused("foretoken: logits_processor: %d answers to %d texts, want one for each", len(answers),
+			tree.Len())
+	}
+	if len(s.Own) == 0 {
+		for range tree.Len() {
+			s.Own = append(s.Own, nil)
+		}
+	}
+	for i, answer := range answers {
+		own := slices.Clone(s.Own[i])
+		for _, b := range answer {
+			if !spec.LimitBias.Holds(float64(b.Add)) {
+				return refused("foretoken: logits_processor: %v for token %d, want %s", b.Add, b.Token,
+					spec.LimitBias.Want())
+			}
+			if b.Token < 0 || b.Token >= g.vocab {
+				return refused("foretoken: logits_processor: token %d, want 0 to %d", b.Token, g.vocab-1)
+			}
+			at := slices.IndexFunc(own, func(o spec.Bias) bool { return o.Token == b.Token })
+			if at < 0 {
+				own, at = append(own, spec.Bias{}), len(own)
+			}
+			own[at] = g.bias(b.Token, g.times(tree, i, b.Token), b.Add)
+		}
+		if s.Own[i] = own; len(own) > mostBiases {
+			return refused("foretoken: logits_processor: %d tokens after one text, want at most %d", len(own),
+				mostBiases)
+		}
+	}
+	return nil
+}
+
+// times returns how often the text up to a node holds a token.
+func (g *guide) times(tree *spec.Tree, node int, id int32) int {
+	n := g.counts[id]
+	for i := int32(node); i > 0; i = tree.Parents[i] {
+		if tree.Tokens[i] == id {
+			n++
+		}
+	}
+	return n
+}
+
 // Take implements spec.Guide.
 func (g *guide) Take(tokens []int32) error {
+	if g.c.LogitsProcessor != nil {
+		g.text = append(g.text, tokens...)
+	}
 	for _, id := range tokens {
 		if g.c.penalises() {
 			g.counts[id]++

@@ -79,6 +79,14 @@ func TestConstrainedSpeculationEqualsPlain(t *testing.T) {
 			}
 			return nil
 		}},
+		"processor": {Constraints{FrequencyPenalty: 0.3, LogitsProcessor: unlikeTwoBefore}, func(r *Result) error {
+			for i := 2; i < len(r.TokenIDs); i++ {
+				if r.TokenIDs[i] == r.TokenIDs[i-2] {
+					return fmt.Errorf("token %d is that of two places before", i)
+				}
+			}
+			return nil
+		}},
 		"all": {Constraints{JSONObject: true, FrequencyPenalty: 0.7, LogitBias: map[int32]float32{60: 2}},
 			func(r *Result) error {
 				if r.Finish == spec.FinishStop && !json.Valid([]byte(r.Text)) {
@@ -144,6 +152,59 @@ func TestConstraintsRefuse(t *testing.T) {
 		if err := r.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", c, err, want)
 		}
+	}
+}
+
+// unlikeTwoBefore is a LogitsProcessor that rules out the token of two places before and favours others by the length
+// of the text.
+func unlikeTwoBefore(texts [][]int32) ([][]spec.Bias, error) {
+	answers := make([][]spec.Bias, len(texts))
+	for i, text := range texts {
+		n := len(text)
+		answers[i] = append(answers[i], spec.Bias{Token: 1000 + int32(n%7), Add: 4})
+		if n > 1 {
+			answers[i] = append(answers[i], spec.Bias{Token: text[n-2], Add: -100})
+		}
+	}
+	return answers, nil
+}
+
+// TestLogitsProcessorIsChecked refuses answers that cannot be added, and the session goes on.
+func TestLogitsProcessorIsChecked(t *testing.T) {
+	s := demoSession(t, "cpu")
+	own := errors.New("the program's own")
+	for want, answer := range map[string]func(texts [][]int32) ([][]spec.Bias, error){
+		"the program's own": func([][]int32) ([][]spec.Bias, error) { return nil, own },
+		"0 answers to 1":    func([][]int32) ([][]spec.Bias, error) { return nil, nil },
+		"101 for token 3, want -100 to 100": func([][]int32) ([][]spec.Bias, error) {
+			return [][]spec.Bias{{{Token: 3, Add: 101}}}, nil
+		},
+		"token -1, want 0 to": func([][]int32) ([][]spec.Bias, error) { return [][]spec.Bias{{{Token: -1}}}, nil },
+		"1025 tokens after one text, want at most 1024": func([][]int32) ([][]spec.Bias, error) {
+			all := make([]spec.Bias, 1025)
+			for i := range all {
+				all[i].Token = int32(i)
+			}
+			return [][]spec.Bias{all}, nil
+		},
+	} {
+		r := Request{MaxTokens: 4, Policy: method.DrafterNone, Constraints: Constraints{LogitsProcessor: answer}}
+		_, err := s.Generate(context.Background(), "func", r, nil)
+		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, own) == errors.Is(err, ErrRequest) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	many := func(texts [][]int32) ([][]spec.Bias, error) { // a list of full length, and what it rules out is not drawn
+		all := make([]spec.Bias, 1024)
+		for i := range all {
+			all[i] = spec.Bias{Token: int32(i), Add: -100}
+		}
+		return slices.Repeat([][]spec.Bias{all}, len(texts)), nil
+	}
+	r := Request{MaxTokens: 8, Policy: method.DrafterNone, Constraints: Constraints{LogitsProcessor: many}}
+	out, err := s.Generate(context.Background(), "func", r, nil)
+	if err != nil || slices.ContainsFunc(out.TokenIDs, func(id int32) bool { return id < 1024 }) {
+		t.Errorf("%v: %v", out, err)
 	}
 }
 

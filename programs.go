@@ -54,10 +54,8 @@ func (s *Session) compileRequest(r *Request) (*spec.Generator, error) {
 		if err := s.recordTarget(drafts.one(), programs); err != nil {
 			return nil, err
 		}
-		if masks, biases := r.Constraints.shapes(); masks || biases {
-			if err := s.target.PrepareShapes(max(c.Budget().Nodes, 1), masks, biases); err != nil {
-				return nil, err
-			}
+		if err := s.target.PrepareShapes(max(c.Budget().Nodes, 1), r.Constraints.needs()); err != nil {
+			return nil, err
 		}
 	}
 	for _, d := range drafts {

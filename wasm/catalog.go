@@ -41,6 +41,7 @@ func newCatalog() catalog {
 type request struct {
 	Prompt string `json:"prompt"`
 	foretoken.Request
+	Asks bool `json:"asks"` // the page has a logits processor
 }
 
 // readRequest reads a request. Missing fields come from DefaultRequest, which has no settings of its method.
@@ -50,6 +51,21 @@ func readRequest(body []byte) (request, error) {
 		return r, withCode("bad_option", fmt.Errorf("foretoken: request: %w", err))
 	}
 	return r, nil
+}
+
+// readBiases reads the answer of a page's logits processor.
+func readBiases(answer []byte) ([][]spec.Bias, error) {
+	var given []map[int32]float32
+	if err := spec.Decode(answer, &given); err != nil {
+		return nil, withCode("bad_option", fmt.Errorf("foretoken: logits_processor: %w", err))
+	}
+	all := make([][]spec.Bias, len(given))
+	for i, biases := range given {
+		for id, add := range biases {
+			all[i] = append(all[i], spec.Bias{Token: id, Add: add})
+		}
+	}
+	return all, nil
 }
 
 // plan is a benchmark as a page asks for it.

@@ -52,6 +52,15 @@ func TestRequestTakesTheSettingsOfItsMethod(t *testing.T) {
 	if err != nil || r.Verifier != method.VerifierMatch || r.Coupled == nil || *r.Coupled || len(r.Shape) != 2 {
 		t.Errorf("%+v, %v", r.Request, err)
 	}
+	biases, err := readBiases([]byte(`[{}, {"7": -100, "8": 1.5}]`))
+	if err != nil || len(biases) != 2 || len(biases[0]) != 0 || len(biases[1]) != 2 {
+		t.Errorf("%v, %v", biases, err)
+	}
+	for _, answer := range []string{`null`, `{}`, `[1]`, `[{"a": 1}]`, `[{"7": "x"}]`, `[{"7": 1e99}]`} {
+		if biases, err := readBiases([]byte(answer)); err == nil && len(biases) > 0 {
+			t.Errorf("%s: %v", answer, biases)
+		}
+	}
 	if _, err := readRequest([]byte(`{"treshold": 1}`)); err == nil || !strings.Contains(err.Error(), "treshold") {
 		t.Errorf("a misspelt setting: %v", err)
 	}

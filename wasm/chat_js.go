@@ -106,6 +106,7 @@ func (e *engine) converse(ctx context.Context, body []byte, args []safejs.Value)
 			return nil, withCode("bad_option", err)
 		}
 	}
+	r.process(args)
 	var reply *foretoken.Reply
 	switch emit := e.eventsTo(args); a.Do {
 	case "send", "complete":

@@ -43,7 +43,7 @@ func install() error {
 	for name, work := range map[string]apiMethod{
 		"open": e.open, "methods": e.methods, "inspect": e.inspect, "close": e.close,
 		"generate": e.inSession(e.generate), "chat": e.inSession(e.converse),
-		"bench": e.inSession(e.bench), "measure": e.inSession(e.measure),
+		"embed": e.inSession(e.embed), "bench": e.inSession(e.bench), "measure": e.inSession(e.measure),
 	} {
 		f, err := promised(work)
 		if err != nil {
@@ -329,6 +329,7 @@ func (e *engine) generate(ctx context.Context, body []byte, args []safejs.Value)
 	if err != nil {
 		return nil, err
 	}
+	r.process(args)
 	got, err := e.session.Generate(ctx, r.Prompt, r.Request, e.eventsTo(args))
 	if err != nil {
 		return nil, err

@@ -241,6 +241,7 @@ type Info struct {
 	Architecture string            `json:"architecture"`
 	Parameters   int64             `json:"parameters"`
 	Quant        string            `json:"quant"`
+	Width        int               `json:"width"` // of the residual stream and of embeddings
 	Context      int               `json:"context"`
 	Vocab        int               `json:"vocab"`
 	GPUBytes     int64             `json:"gpu_bytes"`
@@ -250,7 +251,7 @@ type Info struct {
 // Info describes the model as loaded.
 func (m *Model) Info() Info {
 	return Info{Name: m.cfg.Name, File: m.file, Architecture: m.cfg.Architecture, Parameters: m.params, Quant: m.quant,
-		Context: m.opts.Context, Vocab: m.opts.Vocab, GPUBytes: m.bytes, Kernels: m.Tuning()}
+		Width: m.cfg.Dim, Context: m.opts.Context, Vocab: m.opts.Vocab, GPUBytes: m.bytes, Kernels: m.Tuning()}
 }
 
 // Config returns the model's shape.

@@ -15,7 +15,7 @@ import (
 
 // Target is a target model. It verifies token trees by drawing at every node (this file) or against a draft's
 // distributions (target_chain.go, target_sampled.go), drafts and verifies in one submit (target_draft_verify.go),
-// and scores texts (target_score.go). target_parts.go has the passes they share.
+// scores texts (target_score.go) and embeds them (target_embed.go). target_parts.go has the passes they share.
 type Target struct {
 	*Model
 	parts       map[part]*partPrograms
@@ -27,6 +27,7 @@ type Target struct {
 	adjuster    adjuster
 	logitBack   webgpu.Memory          // readback of Logits
 	scores      map[int]webgpu.Program // by bucket
+	norms       map[int]webgpu.Program // by bucket, of Hidden
 
 	results results
 	scratch kernels.View // of sample.RecordFilter
@@ -85,7 +86,7 @@ func LoadTarget(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options)
 
 func newTarget(m *Model) *Target {
 	return &Target{Model: m, parts: map[part]*partPrograms{}, chains: map[chainKey]webgpu.Program{},
-		scores: map[int]webgpu.Program{}}
+		scores: map[int]webgpu.Program{}, norms: map[int]webgpu.Program{}}
 }
 
 // allocateResults makes the buffers that a target needs in addition to its model's: the results and the filters'
@@ -243,7 +244,7 @@ func (t *Target) release() {
 
 // begin starts a run over a tree: it places the tree and uploads the sampling parameters.
 func (t *Target) begin(ctx context.Context, tree *spec.Tree, s spec.Sampling) error {
-	t.adjuster.now, t.adjuster.next = t.adjuster.next, adjustments{}
+	t.adjuster.now, t.adjuster.next = t.adjuster.next, Shapes{}
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -150,7 +150,7 @@ func (t *Target) startDraftVerify(ctx context.Context, starter deviceDraft, r *s
 	if err := t.writeDraw(r.Sampling, spec.StreamTarget, false); err != nil {
 		return nil, 0, err
 	}
-	t.adjuster.now = adjustments{}
+	t.adjuster.now = Shapes{}
 	t.programs = append(append(t.programs[:0], d.programs...), t.draftVerify.gathers[gatherKey{d, r.K}])
 	t.regions = append(t.regions[:0], d.regions...)
 	t.read(t.results.gathered, n)

@@ -12,11 +12,8 @@ import (
 // Score empties the sequence, runs tokens and returns ln p of each token but the first, given those before it,
 // under the unfiltered softmax at temperature 1. The tokens stay in the sequence.
 func (t *Target) Score(ctx context.Context, tokens []int32) ([]float32, error) {
-	if err := t.checkTokens(tokens); err != nil {
+	if err := t.checkText(tokens); err != nil {
 		return nil, err
-	}
-	if len(tokens) > t.opts.Context {
-		return nil, fmt.Errorf("llama: a text of %d tokens does not fit a context of %d", len(tokens), t.opts.Context)
 	}
 	t.Reset()
 	scores := make([]float32, 0, len(tokens))

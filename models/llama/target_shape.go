@@ -18,13 +18,16 @@ type adjuster struct {
 	common, lists    kernels.View // sample.AdjustWords; (rows, own, 2)
 	shared, own      int          // capacity of common and of a row's list, in entries
 	programs         map[part]*adjustPrograms
-	next, now        adjustments // requested for the next pass; used by the current one
+	next, now        Shapes // requested for the next pass; used by the current one
 	words, listWords []uint32
 	parts            []part // scratch
 }
 
-// adjustments says which kinds of adjustment a pass needs.
-type adjustments struct{ masks, biases bool }
+// Shapes says which kinds of adjustment a pass needs.
+type Shapes struct {
+	Masks, Biases bool
+	Own           int // biases of one node's own, at most; 0: one for each token of its path
+}
 
 type adjustPrograms struct{ mask, adjust webgpu.Program }
 
@@ -34,9 +37,9 @@ const maxCommonBiases = 1024
 // Shape implements spec.Target. It compiles programs that PrepareShapes has not compiled.
 func (t *Target) Shape(s *spec.Shaping) error {
 	h, n := &t.adjuster, s.Nodes
-	h.next = adjustments{}
-	want := adjustments{masks: len(s.Masks) > 0, biases: len(s.Common) > 0 || len(s.Own) > 0}
-	if !want.masks && !want.biases {
+	h.next = Shapes{}
+	want := Shapes{Masks: len(s.Masks) > 0, Biases: len(s.Common) > 0 || len(s.Own) > 0}
+	if !want.Masks && !want.Biases {
 		return nil
 	}
 	if n < 1 || n > t.opts.MaxRows || len(s.Which) > n || len(s.Own) > n {
@@ -51,12 +54,12 @@ func (t *Target) Shape(s *spec.Shaping) error {
 		return err
 	}
 	rows := t.paddedRows(n)
-	if want.masks {
+	if want.Masks {
 		if err := t.writeMasks(s, rows); err != nil {
 			return err
 		}
 	}
-	if want.biases {
+	if want.Biases {
 		if err := t.writeBiases(s, rows); err != nil {
 			return err
 		}
@@ -123,10 +126,13 @@ func (t *Target) writeBiases(s *spec.Shaping, rows int) error {
 	return t.dev.Write(h.lists.Buffer, h.lists.Offset, webgpu.U32Bytes(h.listWords))
 }
 
-// PrepareShapes compiles the programs of Shape, and those of the trees, for trees of up to rows nodes with masks or
-// biases. No round then waits for them: the first tree of a size may come in the middle of a request, and so may
-// the first bias, because penalties have none before the first token.
-func (t *Target) PrepareShapes(rows int, masks, biases bool) error {
+// PrepareShapes compiles the programs of Shape, and those of the trees, for trees of up to rows nodes; where neither
+// masks nor biases are wanted it does nothing. No round then waits for them: the first tree of a size may come in the
+// middle of a request, and so may the first bias, because penalties have none before the first token.
+func (t *Target) PrepareShapes(rows int, want Shapes) error {
+	if !want.Masks && !want.Biases {
+		return nil
+	}
 	if err := t.Prepare(rows); err != nil {
 		return err
 	}
@@ -136,16 +142,22 @@ func (t *Target) PrepareShapes(rows int, masks, biases bool) error {
 			parts = append(parts, key)
 		}
 	}
-	return t.makeAdjustments(parts, adjustments{masks, biases})
+	return t.makeAdjustments(parts, want)
 }
 
 // makeAdjustments makes the buffers and compiles the programs that adjust the logits of parts.
-func (t *Target) makeAdjustments(parts []part, want adjustments) error {
+func (t *Target) makeAdjustments(parts []part, want Shapes) error {
 	h, rows := &t.adjuster, t.opts.MaxRows
 	if h.programs == nil {
 		h.programs = map[part]*adjustPrograms{}
 		// A row's own list holds the tokens of its path
 		h.own, h.shared = t.ancestorStride(), min(t.opts.Vocab, t.opts.Context+maxCommonBiases)
+	}
+	if want.Own > h.own { // longer lists: the shorter ones stay allocated until Close
+		h.own, h.lists = want.Own, kernels.View{}
+		for _, p := range h.programs {
+			p.adjust = 0
+		}
 	}
 	var err error
 	view := func(v *kernels.View, label string, words int) {
@@ -153,11 +165,11 @@ func (t *Target) makeAdjustments(parts []part, want adjustments) error {
 			*v, err = t.newBinding(label, 4*words)
 		}
 	}
-	if want.masks {
+	if want.Masks {
 		view(&h.which, "masks of rows", alignWords(rows))
 		view(&h.masks, "masks", rows*sample.MaskWords(t.opts.Vocab))
 	}
-	if want.biases {
+	if want.Biases {
 		view(&h.common, "biases", sample.AdjustWords(h.shared))
 		view(&h.lists, "biases of rows", 2*rows*h.own)
 	}
@@ -171,12 +183,12 @@ func (t *Target) makeAdjustments(parts []part, want adjustments) error {
 			p = &adjustPrograms{}
 			h.programs[key] = p
 		}
-		if want.masks && p.mask == 0 {
+		if want.Masks && p.mask == 0 {
 			r := t.recorder(fmt.Sprintf("mask %d from %d", key.rows, from))
 			sample.RecordMask(r, t.partLogits(key), viewFrom(h.which, from), h.masks, rows)
 			b.add(r, &p.mask)
 		}
-		if want.biases && p.adjust == 0 {
+		if want.Biases && p.adjust == 0 {
 			r := t.recorder(fmt.Sprintf("adjust %d from %d", key.rows, from))
 			sample.RecordAdjust(r, t.partLogits(key), h.common, h.shared, viewFrom(h.lists, 2*h.own*from), h.own)
 			b.add(r, &p.adjust)
@@ -188,10 +200,10 @@ func (t *Target) makeAdjustments(parts []part, want adjustments) error {
 // pass adds a part's blocks and the adjustments of its logits.
 func (t *Target) pass(key part, p *partPrograms) {
 	t.programs = append(t.programs, p.verify)
-	if h := &t.adjuster; h.now.biases {
+	if h := &t.adjuster; h.now.Biases {
 		t.programs = append(t.programs, h.programs[key].adjust)
 	}
-	if h := &t.adjuster; h.now.masks {
+	if h := &t.adjuster; h.now.Masks {
 		t.programs = append(t.programs, h.programs[key].mask)
 	}
 }

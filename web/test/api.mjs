@@ -18,8 +18,19 @@ const run = engine.generate("func main() {", { max_tokens: 8, policy: "chain", d
 let text = "";
 for await (const round of run) text += round.text;
 const result = await run.result;
+const unlike = (texts) => texts.map((text) => (text.length ? { [text.at(-1)]: -100 } : {}));
+const processed = [];
+for (const policy of ["none", "chain"]) {
+  const options = { max_tokens: 12, policy, logits_processor: unlike };
+  processed.push((await engine.generate("func main() {", options).result).token_ids);
+}
+const [a, b, other] = await engine.embed(["func Len() int", "func Cap() int", "// Copyright 2009"]);
+const like = (u, v) => u.vector.reduce((sum, x, i) => sum + x * v.vector[i], 0);
+const likeness = [like(a, a), like(a, b), like(a, other)];
+const width = engine.info.target.width;
+const refused = await engine.embed("a", { pooling: "max" }).catch(({ code, message }) => code + " " + message);
 await engine.dispose();
-postMessage({ text, whole: result.text });
+postMessage({ text, whole: result.text, processed, likeness, width: [width, a.vector.length], refused });
 `;
 
 before(async () => {
@@ -139,5 +150,11 @@ test("the module works in a page's own worker", async () => {
   );
   assert.ok(got.text.length > 0);
   assert.equal(got.text, got.whole);
+  const [plain, drafted] = got.processed;
+  assert.deepEqual(drafted, plain);
+  assert.ok(plain.length === 12 && plain.every((id, i) => id !== plain[i - 1]), String(plain));
+  assert.ok(Math.abs(got.likeness[0] - 1) < 1e-5 && got.likeness[1] > got.likeness[2], String(got.likeness));
+  assert.equal(got.width[0], got.width[1]);
+  assert.match(got.refused, /^bad_option .*pooling is "max", want mean or last/);
   await context.close();
 });

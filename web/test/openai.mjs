@@ -126,6 +126,20 @@ test("the client lists the model", async () => {
   assert.equal((await server.api.models.retrieve(server.model)).id, server.model);
 });
 
+test("the client reads embeddings, which it asks for as bytes", async () => {
+  const input = ["func Len() int", "func Cap() int"];
+  const [asBytes, asNumbers] = await Promise.all(
+    [{}, { encoding_format: "float" }].map((more) =>
+      server.api.embeddings.create({ model: server.model, input, ...more }),
+    ),
+  );
+  assert.deepEqual(asBytes.data, asNumbers.data);
+  assert.equal(asBytes.data.length, 2);
+  for (const { embedding } of asBytes.data)
+    assert.ok(Math.abs(embedding.reduce((sum, x) => sum + x * x, 0) - 1) < 1e-5);
+  assert.equal(asBytes.usage.total_tokens, asNumbers.usage.prompt_tokens);
+});
+
 test("a seeded text equals that of foretoken generate, streamed or not", async () => {
   const { stdout } = await run(binary, [
     "generate",

@@ -408,7 +408,7 @@ func TestFormsAreCompiledInTheTurn(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, form := range map[string]string{"grammar": `"root ::= ["`, "json_schema": `{"not": {}}`} {
-		q, err := parse([]byte(`{"model": "demo", "prompt": "a", "`+name+`": `+form+`}`), false, &defaults)
+		q, err := parse([]byte(`{"model": "demo", "prompt": "a", "`+name+`": `+form+`}`), forText, &defaults)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

@@ -20,11 +20,11 @@ const statusGone = 499
 // errGone says that an answer cannot be written any more.
 var errGone = errors.New("the client went away")
 
-// complete answers /v1/chat/completions and /v1/completions.
-func (s *Server) complete(a *answer, r *http.Request, chat bool) {
+// complete answers what needs a model.
+func (s *Server) complete(a *answer, r *http.Request, wanted purpose) {
 	ctx, end := s.limit(r.Context())
 	defer end(nil)
-	err := s.completed(ctx, a, r, chat, end)
+	err := s.completed(ctx, a, r, wanted, end)
 	if err == nil {
 		return
 	}
@@ -39,10 +39,10 @@ func (s *Server) complete(a *answer, r *http.Request, chat bool) {
 	}
 }
 
-func (s *Server) completed(ctx context.Context, a *answer, r *http.Request, chat bool,
+func (s *Server) completed(ctx context.Context, a *answer, r *http.Request, wanted purpose,
 	end context.CancelCauseFunc) (err error) {
 	address := addressOf(r.RemoteAddr)
-	q, ids, err := s.prepared(ctx, a, r, chat, end)
+	q, ids, err := s.prepared(ctx, a, r, wanted, end)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,11 @@ func (s *Server) completed(ctx context.Context, a *answer, r *http.Request, chat
 		waited: time.Since(waiting)}
 	defer func() { err = g.finish(err) }()
 	defer turn.leave()
-	err = g.decode(ids)
+	if wanted == forEmbedding {
+		err = g.embed(ids)
+	} else {
+		err = g.decode(ids)
+	}
 	turn.leave()
 	a.entry.QueueMS = milliseconds(g.waited)
 	return g.deliver(err)
@@ -63,7 +67,7 @@ func (s *Server) completed(ctx context.Context, a *answer, r *http.Request, chat
 
 // prepared reads a request and tokenises its prompts. Clients take turns at that, so that large requests keep no others
 // waiting.
-func (s *Server) prepared(ctx context.Context, a *answer, r *http.Request, chat bool,
+func (s *Server) prepared(ctx context.Context, a *answer, r *http.Request, wanted purpose,
 	end context.CancelCauseFunc) (*parsedRequest, [][]int32, error) {
 	body, leave, refusal := s.body(a, r, end)
 	defer func() { leave() }()
@@ -79,10 +83,10 @@ func (s *Server) prepared(ctx context.Context, a *answer, r *http.Request, chat 
 	}
 	defer turn.leave()
 	defaults := s.config.Defaults
-	if !chat && defaults.MaxTokens == 0 {
+	if wanted == forText && defaults.MaxTokens == 0 {
 		defaults.MaxTokens = 16 // the API's own
 	}
-	q, refusal := parse(body, chat, &defaults)
+	q, refusal := parse(body, wanted, &defaults)
 	if refusal == nil {
 		refusal = s.ready()
 	}
@@ -135,6 +139,8 @@ type generation struct {
 	prompt int // tokens of the prompts, each counted once however many texts follow it
 	cached int // prompt tokens reused from an earlier request
 	all    []choice
+
+	embedded json.RawMessage // the answer of /v1/embeddings
 }
 
 // decode decodes the texts one after the other. Others may have their turns between them.
@@ -146,7 +152,7 @@ func (g *generation) decode(ids [][]int32) error {
 	g.pause = g.server.limits.answer
 	g.head = completion{ID: newID("cmpl-"), Object: "text_completion", Created: time.Now().Unix(),
 		Model: g.server.config.Model, Fingerprint: g.engine.fingerprint}
-	if q.chat {
+	if q.purpose == forChat {
 		g.head.ID, g.head.Object = newID("chatcmpl-"), "chat.completion"
 		if q.stream {
 			g.head.Object += ".chunk"
@@ -156,11 +162,9 @@ func (g *generation) decode(ids [][]int32) error {
 		for j := range q.n {
 			index := i*q.n + j
 			if index > 0 {
-				passed := time.Now()
-				if err := g.turn.yield(g.ctx); err != nil {
+				if err := g.yield(); err != nil {
 					return err
 				}
-				g.waited += time.Since(passed)
 			}
 			settings := q.settings
 			settings.Seed += uint64(j)
@@ -174,6 +178,14 @@ func (g *generation) decode(ids [][]int32) error {
 	return nil
 }
 
+// yield gives other clients their turns between two texts.
+func (g *generation) yield() error {
+	passed := time.Now()
+	err := g.turn.yield(g.ctx)
+	g.waited += time.Since(passed)
+	return err
+}
+
 // deliver sends what is left of the answer once the turn is over: a slow reader does not delay others.
 func (g *generation) deliver(err error) error {
 	q := g.asked
@@ -184,6 +196,9 @@ func (g *generation) deliver(err error) error {
 			}{g.server.problem(err)})
 		}
 		return err
+	}
+	if g.embedded != nil {
+		return writeJSON(g.answer, http.StatusOK, g.embedded)
 	}
 	usage, err := g.usage()
 	if err != nil {
@@ -214,9 +229,9 @@ func (g *generation) finish(err error) error {
 // generateOne decodes one text and, if the request streams, sends it as it grows. first marks a prompt's first text.
 func (g *generation) generateOne(prompt []int32, settings foretoken.Request, index int, first bool) error {
 	q := g.asked
-	told := &likelihoods{tok: g.engine.Tokenizer(), top: q.top, chat: q.chat}
+	told := &likelihoods{tok: g.engine.Tokenizer(), top: q.top, chat: q.purpose == forChat}
 	settings.LogProbs, settings.TopLogProbs = q.top >= 0, max(q.top, 0)
-	if !q.chat && q.top >= 0 {
+	if q.purpose == forText && q.top >= 0 {
 		told.offset = utf8.RuneCountInString(told.tok.Decode(prompt))
 	}
 	begun := false
@@ -228,7 +243,7 @@ func (g *generation) generateOne(prompt []int32, settings foretoken.Request, ind
 		if !q.stream {
 			return nil
 		}
-		if !begun && q.chat {
+		if !begun && q.purpose == forChat {
 			begun = true
 			start := &delta{Role: foretoken.RoleAssistant}
 			if q.call == nil {
@@ -243,7 +258,7 @@ func (g *generation) generateOne(prompt []int32, settings foretoken.Request, ind
 			return nil
 		}
 		c := choice{Index: index, Logprobs: more, Text: &e.Text}
-		if q.chat {
+		if q.purpose == forChat {
 			c.Text, c.Delta = nil, &delta{Content: &e.Text}
 		}
 		if q.call != nil { // a call is sent once it is complete
@@ -274,7 +289,7 @@ func (g *generation) generateOne(prompt []int32, settings foretoken.Request, ind
 		}
 	}
 	switch {
-	case q.stream && q.chat:
+	case q.stream && q.purpose == forChat:
 		if c.Delta = new(delta); calls != nil {
 			calls[0].Index = new(int)
 			c.Delta.Calls = calls
@@ -283,7 +298,7 @@ func (g *generation) generateOne(prompt []int32, settings foretoken.Request, ind
 		}
 	case q.stream:
 		c.Text = new(string)
-	case q.chat:
+	case q.purpose == forChat:
 		c.Message, c.Logprobs = &reply{Role: foretoken.RoleAssistant, Calls: calls}, told.take()
 		if calls == nil {
 			c.Message.Content = &result.Text
@@ -338,17 +353,19 @@ func (g *generation) line(b []byte) error {
 // refused before it is tokenised.
 func (o *opened) tokens(q *parsedRequest, template string) ([][]int32, error) {
 	var all [][]int32
-	name, room := "prompt", o.info.Target.Context
+	name, room, with := q.field(), o.info.Target.Context, " with the answer"
+	if q.purpose == forEmbedding {
+		room, with = room+1, ""
+	}
 	fits := func(bytes int) error {
 		if bytes/max(o.longest, 1) < room {
 			return nil
 		}
-		return wrong("context_length_exceeded", name, "%s has %d bytes, and the context holds %d tokens with the "+
-			"answer, of at most %d bytes; shorten it, or start the server with a longer --context", name, bytes, room,
-			o.longest)
+		return wrong("context_length_exceeded", name, "%s has %d bytes, and the context holds %d tokens%s, of at "+
+			"most %d bytes; shorten it, or start the server with a longer --context", name, bytes,
+			o.info.Target.Context, with, o.longest)
 	}
-	if q.chat {
-		name = "messages"
+	if q.purpose == forChat {
 		bytes := 0
 		for _, m := range q.messages {
 			bytes += len(m.Content)
@@ -376,7 +393,7 @@ func (o *opened) tokens(q *parsedRequest, template string) ([][]int32, error) {
 		}
 		for _, id := range ids {
 			if id < 0 || int(id) >= o.info.Target.Vocab {
-				return nil, invalid("prompt", "prompt %d has the token %d; want 0 to %d", i, id, o.info.Target.Vocab-1)
+				return nil, invalid(name, "%s %d has the token %d; want 0 to %d", name, i, id, o.info.Target.Vocab-1)
 			}
 		}
 		all = append(all, ids)
@@ -386,8 +403,8 @@ func (o *opened) tokens(q *parsedRequest, template string) ([][]int32, error) {
 			return nil, invalid(name, "%s is empty, and the model has no token to begin with", name)
 		}
 		if len(ids) >= room {
-			return nil, wrong("context_length_exceeded", name, "%s has %d tokens, and the context holds %d with the "+
-				"answer; shorten it, or start the server with a longer --context", name, len(ids), room)
+			return nil, wrong("context_length_exceeded", name, "%s has %d tokens, and the context holds %d%s; "+
+				"shorten it, or start the server with a longer --context", name, len(ids), o.info.Target.Context, with)
 		}
 	}
 	return all, nil

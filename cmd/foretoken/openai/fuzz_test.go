@@ -78,16 +78,23 @@ func FuzzParse(f *testing.F) {
 	f.Attr("attack", "bodies of anything, with names and numbers of any length")
 	f.Attr("bound", "taken, or refused with 400 and the field, in one printable line")
 	for _, seed := range bodies {
-		f.Add([]byte(seed), true)
-		f.Add([]byte(seed), false)
+		for wanted := range 3 {
+			f.Add([]byte(seed), wanted)
+		}
 	}
 	for _, seed := range odd() {
-		f.Add([]byte(seed), strings.Contains(seed, "messages"))
+		wanted := forText
+		if strings.Contains(seed, "messages") {
+			wanted = forChat
+		}
+		f.Add([]byte(seed), int(wanted))
 	}
+	f.Add([]byte(`{"model": "demo", "input": ["a", "b"], "encoding_format": "base64", "foretoken": {"pooling": `+
+		`"last"}}`), int(forEmbedding))
 	defaults := foretoken.DefaultRequest()
-	f.Fuzz(func(t *testing.T, body []byte, chat bool) {
+	f.Fuzz(func(t *testing.T, body []byte, wanted int) {
 		fuzztest.Bound(t, 16*len(body), func() {
-			a, err := parse(body, chat, &defaults)
+			a, err := parse(body, purpose(uint(wanted)%3), &defaults)
 			if err != nil {
 				if err.Status != 400 || err.Code == "" {
 					t.Fatalf("%+v", err)
@@ -102,7 +109,8 @@ func FuzzParse(f *testing.F) {
 				told(t, err.Error())
 				return
 			}
-			if problem := a.settings.Validate(); problem != nil || a.n < 1 || chat == (len(a.messages) == 0) {
+			talks := len(a.messages) > 0
+			if problem := a.settings.Validate(); problem != nil || a.n < 1 || (a.purpose == forChat) != talks {
 				t.Fatalf("%v: %+v", problem, a)
 			}
 		})

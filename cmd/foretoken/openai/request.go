@@ -32,7 +32,7 @@ type parsedRequest struct {
 	top      int    // likeliest tokens to report per position; -1: no log-probabilities
 	user     string // whose turn it counts as
 
-	chat     bool
+	purpose
 	messages []foretoken.Message
 	tools    []json.RawMessage
 	call     json.RawMessage // the schema of the call that the answer has to be; nil for any answer
@@ -40,8 +40,24 @@ type parsedRequest struct {
 	compact  *bool           // the request's own json_compact
 	vars     map[string]any  // of the chat template
 
-	prompts []prompt // of /v1/completions
+	prompts []prompt // of /v1/completions and /v1/embeddings
+
+	pooling foretoken.EmbedOptions
+	width   int  // that embeddings are to have; 0: the model's
+	base64  bool // embeddings as bytes
 }
+
+// purpose is what a request is for.
+type purpose int
+
+const (
+	forText purpose = iota
+	forChat
+	forEmbedding
+)
+
+// field names the member with a request's texts.
+func (p purpose) field() string { return [...]string{"prompt", "messages", "input"}[p] }
 
 // prompt is a text, or tokens.
 type prompt struct {
@@ -49,19 +65,24 @@ type prompt struct {
 	ids  []int32
 }
 
-// parse reads the body of /v1/chat/completions or /v1/completions. Missing fields come from defaults.
-func parse(body []byte, chat bool, defaults *foretoken.Request) (*parsedRequest, *Error) {
+// parse reads the body of a request. Missing fields come from defaults.
+func parse(body []byte, wanted purpose, defaults *foretoken.Request) (*parsedRequest, *Error) {
 	f, err := parseFields(body)
 	if err != nil {
 		return nil, err
 	}
-	a := &parsedRequest{chat: chat, settings: *defaults, n: 1, top: -1}
+	a := &parsedRequest{purpose: wanted, settings: *defaults, n: 1, top: -1}
 	if !f.into("model", &a.model, "the name of a model, as /v1/models lists it") {
 		f.fail(missing("model", "model is missing; /v1/models lists the name"))
 	}
-	if chat {
+	f.into("user", &a.user, "a string")
+	switch wanted {
+	case forEmbedding:
+		a.embedding(f)
+		return a, f.end()
+	case forChat:
 		a.conversation(f)
-	} else {
+	default:
 		a.texts(f)
 	}
 	a.sampling(f)
@@ -76,7 +97,6 @@ func parse(body []byte, chat bool, defaults *foretoken.Request) (*parsedRequest,
 	}
 	a.stream = f.flag("stream")
 	a.streamOptions(f)
-	f.into("user", &a.user, "a string")
 	a.constraints(f)
 	a.validate(f)
 	return a, f.end()
@@ -111,7 +131,7 @@ func scan(n json.Number, to any) bool { return json.Unmarshal([]byte(n), to) == 
 
 // likelihoods reads logprobs, which is a flag in conversations and a number elsewhere.
 func (a *parsedRequest) likelihoods(f *fields) {
-	if !a.chat {
+	if a.purpose != forChat {
 		within(f, "logprobs", &a.top, limitLogprobs)
 		return
 	}
@@ -310,18 +330,7 @@ func (a *parsedRequest) length(f *fields, names ...string) {
 // texts reads what only /v1/completions takes.
 func (a *parsedRequest) texts(f *fields) {
 	a.length(f, "max_tokens")
-	raw, ok := f.take("prompt")
-	if !ok {
-		f.fail(missing("prompt", "prompt is missing; give the text to continue"))
-	} else if a.prompts = prompts(raw); a.prompts == nil {
-		f.fail(wrongType("prompt",
-			"prompt is %s; want a string, a list of strings, a list of tokens or a list of such lists", brief(raw)))
-	}
-	for i, p := range a.prompts {
-		if p.text == "" && len(p.ids) == 0 && len(a.prompts) > 1 {
-			f.fail(invalid("prompt", "prompt %d is empty", i))
-		}
-	}
+	a.textList(f, "prompt", "the text to continue")
 	f.into("echo", &a.settings.Echo, "true or false")
 	f.neutral("each text is decoded once, from its beginning", map[string][]string{
 		"best_of": {"1"},
@@ -359,10 +368,14 @@ func (a *parsedRequest) fits(info foretoken.Info, served string, candidates int)
 		return noModel(a.model, served)
 	}
 	name := "logprobs"
-	if a.chat && a.top > 0 {
+	if a.purpose == forChat && a.top > 0 {
 		name = "top_logprobs"
 	}
 	s := &a.settings
+	if width := info.Target.Width; a.width != 0 && a.width != width {
+		return unsupported("dimensions", "dimensions is %d, and the model's embeddings have %d; leave it out", a.width,
+			width)
+	}
 	for id := range s.LogitBias {
 		if id < 0 || int(id) >= info.Target.Vocab {
 			return invalid("logit_bias", "logit_bias names token %d; want 0 to %d", id, info.Target.Vocab-1)

@@ -1,6 +1,6 @@
 // Package openai serves an open pair of models over HTTP in the shape of OpenAI's API, so that programs
 // written for that one can be tried on this machine: /v1/chat/completions and /v1/completions, streamed or
-// not, /v1/models and /health. The texts are those of foretoken generate with the same seed.
+// not, /v1/embeddings, /v1/models and /health. The texts are those of foretoken generate with the same seed.
 //
 // It is made for one person's machine. One request decodes at a time, the others wait in a bounded queue. A page that a
 // browser shows cannot use it unless its origin was named, nor reach it under a name that it was not started for.
@@ -27,7 +27,7 @@ import (
 	"foretoken/webgpu"
 )
 
-// Engine decodes for a server: a foretoken.Session. The server makes one GenerateIDs call at a time.
+// Engine decodes for a server: a foretoken.Session. The server makes one call of GenerateIDs or EmbedIDs at a time.
 // The other methods are called while it decodes, too.
 type Engine interface {
 	Info() foretoken.Info
@@ -36,6 +36,7 @@ type Engine interface {
 	ChatIDs(foretoken.ChatOptions) ([]int32, error)
 	GenerateIDs(ctx context.Context, ids []int32, r foretoken.Request,
 		emit func(*foretoken.Event) error) (*foretoken.Result, error)
+	EmbedIDs(ctx context.Context, ids []int32, o foretoken.EmbedOptions) (*foretoken.Embedding, error)
 }
 
 var _ Engine = (*foretoken.Session)(nil)
@@ -234,13 +235,15 @@ func (s *Server) route(a *answer, r *http.Request) {
 		"/health":              {read, func() { s.health(a) }},
 		"/v1/models":           {read, func() { s.models(a) }},
 		"/v1/models/{model}":   {read, func() { s.model(a, model) }},
-		"/v1/chat/completions": {write, func() { s.complete(a, r, true) }},
-		"/v1/completions":      {write, func() { s.complete(a, r, false) }},
+		"/v1/chat/completions": {write, func() { s.complete(a, r, forChat) }},
+		"/v1/completions":      {write, func() { s.complete(a, r, forText) }},
+		"/v1/embeddings":       {write, func() { s.complete(a, r, forEmbedding) }},
 	}[path]
 	switch {
 	case !ok:
 		a.refuse(refused(http.StatusNotFound, "unknown_url",
-			"there is nothing at %s %s; there are /v1/chat/completions, /v1/completions, /v1/models and /health",
+			"there is nothing at %s %s; there are /v1/chat/completions, /v1/completions, "+
+				"/v1/embeddings, /v1/models and /health",
 			brief([]byte(r.Method)), brief([]byte(r.URL.Path))))
 	case !slices.Contains(does.methods, r.Method):
 		e := refused(http.StatusMethodNotAllowed, "method_not_supported", "%s takes %s, not %s",

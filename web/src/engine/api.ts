@@ -25,7 +25,7 @@ export const Foretoken: Foretoken = { load: async (options) => (await import("./
 export { BUILTIN_HEAD, BUILTIN_PAIR } from "./builtin.ts";
 export { PAIRS, type KnownModel, type KnownPair } from "./pairs.ts";
 export type { Conversation } from "./conversation.ts";
-export type { BenchRun, Engine, FileSource, LoadOptions, MeasureOptions, ModelSource } from "./engine.ts";
+export type { BenchRun, EmbedOptions, Engine, FileSource, LoadOptions, MeasureOptions, ModelSource } from "./engine.ts";
 export { ForetokenError, type ForetokenErrorCode } from "../protocol/errors.ts";
 export type { GenerateOptions, Generation } from "./generation.ts";
 export { HUB } from "../sources/hub.ts";
@@ -62,6 +62,7 @@ export type {
   CostReport,
   DeviceChoice,
   DeviceInfo,
+  Embedding,
   EngineInfo,
   EventToken,
   EventTree,
@@ -70,6 +71,7 @@ export type {
   GenerateRequest,
   Inspection,
   Keep,
+  LogitsProcessor,
   Measure,
   Measurement,
   Message,
@@ -78,6 +80,7 @@ export type {
   ModelInfo,
   PassCost,
   PassProfile,
+  Pooling,
   ProfileReport,
   Progress,
   Quantise,

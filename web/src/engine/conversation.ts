@@ -8,7 +8,7 @@ export type Answerable = Exclude<ChatAction, { do: "open" | "complete" }>;
 /** Starts an answer; `keep` receives the new state of the conversation, even after an abort. */
 type Ask = (
   action: Answerable,
-  signal: AbortSignal | undefined,
+  own: Pick<GenerateOptions, "signal" | "logits_processor">,
   keep: (state: ChatState) => void,
 ) => Generation<ChatReply>;
 
@@ -73,9 +73,13 @@ export class Conversation {
   }
 
   #answer(
-    action: (request: Omit<GenerateOptions, "signal">) => Answerable,
-    { signal, ...request }: GenerateOptions,
+    action: (request: Answerable["request"]) => Answerable,
+    { signal, logits_processor, ...request }: GenerateOptions,
   ): Generation<ChatReply> {
-    return this.#ask(action(request), signal, (state) => (this.#state = state));
+    return this.#ask(
+      action({ ...request, ...(logits_processor && { asks: true as const }) }),
+      { signal, logits_processor },
+      (state) => (this.#state = state),
+    );
   }
 }

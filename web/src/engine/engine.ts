@@ -7,34 +7,40 @@ import type { Answerable, Conversation } from "./conversation.ts";
 import { abortable, aborted, ForetokenError, type ForetokenErrorCode } from "../protocol/errors.ts";
 import { failed, type GenerateOptions, type Generation, parseRound, RoundQueue } from "./generation.ts";
 import { addressesOf, hostOf } from "../sources/hosts.ts";
-import { HUB, resolve } from "../sources/hub.ts";
+import {
+  defined,
+  type FileSource,
+  LOAD_OPTIONS,
+  type LoadOptions,
+  sourcesOf,
+  specOf,
+  start,
+  type WorkerLike,
+} from "./loading.ts";
 import { configOf, DEFAULT_METHOD } from "./methods.ts";
 import { checkNames, namesOf, typeName, wrong } from "./options.ts";
 import type { Answerer, ChatCompletionRequest, ChatCompletions, CompletionOptions } from "./openai.ts";
 import type {
+  Ask,
   BenchPlan,
   BenchReport,
   BenchUpdate,
   Catalog,
-  Channel,
   ChatAction,
   ChatOptions,
   ChatReply,
   ChatState,
   CostReport,
-  DeviceChoice,
+  Embedding,
   EngineInfo,
   FromWorker,
   GenerateRequest,
   Inspection,
-  Keep,
   Measurement,
+  Pooling,
   ProfileReport,
   Progress,
-  Quantise,
   Result,
-  Sources,
-  SourceSpec,
   Stats,
   ToWorker,
   WireError,
@@ -47,83 +53,8 @@ export type { Conversation } from "./conversation.ts";
 export { ForetokenError, type ForetokenErrorCode } from "../protocol/errors.ts";
 export type { GenerateOptions, Generation } from "./generation.ts";
 export type { EngineStats } from "./stats.ts";
-
-/**
- * A file to load: an address relative to the page, a name on a hub (`owner/repo/file.gguf`,
- * `owner/repo@revision/file.gguf`), or a local file. `#sha256=…` after an address gives the checksum that the file
- * must have.
- *
- * For a model, the address of one part stands for all parts of a split GGUF file, the address of `model.safetensors`
- * or its index for all files of the checkpoint, and `owner/repo` for the only model of a repository.
- */
-export type FileSource = string | URL | File | Blob;
-
-/** A model to load: one file, or a list of all its files. */
-export type ModelSource = FileSource | readonly FileSource[];
-
-/** A worker or a stand-in for one. */
-export interface WorkerLike extends Channel<FromWorker, ToWorker> {
-  addEventListener(type: "message", listener: (event: { data: FromWorker }) => void): void;
-  addEventListener(type: "error" | "messageerror", listener: (event: { message?: string }) => void): void;
-  terminate(): void;
-}
-
-/** Options of {@link Foretoken.load}: the models, the device and the limits. */
-export interface LoadOptions {
-  /** The model that generates the text. Default: the built-in pair with its calibrations. */
-  target?: ModelSource | undefined;
-  /** The small model that drafts. Without it, only methods that need no draft are available. */
-  draft?: ModelSource | null | undefined;
-  /** An EAGLE-3 head for the target: its safetensors file, and its config.json in `eagle3Config`. */
-  eagle3?: FileSource | null | undefined;
-  eagle3Config?: FileSource | null | undefined;
-  /** JSON files of `foretoken calibrate` and `foretoken train` for the pair; "builtin" selects the built-in pair's. */
-  calibrations?: "builtin" | readonly FileSource[] | undefined;
-  /** The hub that resolves names; default https://huggingface.co. */
-  hub?: string | undefined;
-  /** The origins that the worker may ask for the models; default those of the given addresses. */
-  hosts?: readonly string[] | undefined;
-  /** Whether the browser stores downloads and checks them for changes on the server; default "auto". */
-  cache?: Keep | undefined;
-  /** Converts the matrices to this type. Default: the type of the file. */
-  quantise?: Quantise | undefined;
-  /** Nodes of the largest tree that can be verified, including the root; default 64. */
-  maxNodes?: number | undefined;
-  /** "auto", the default, uses a hardware GPU and falls back to the CPU; `info.device.note` says why. */
-  device?: DeviceChoice | undefined;
-  /**
-   * Threads of the cpu device, 1 to 64. Default: one per core, at most eight, of which each program uses as many as
-   * it is fastest with; one if the page is not isolated.
-   */
-  threads?: number | undefined;
-  /** Positions of the KV cache. Default: the model's limit, at most 4096. */
-  context?: number | undefined;
-  /** Allows a `context` longer than the models were trained for, to time long contexts; its text is meaningless. */
-  beyondTraining?: boolean | undefined;
-  /** The type of stored keys and values; q8 takes a quarter of the memory of f32. */
-  kv?: "f32" | "f16" | "q8" | undefined;
-  /** Limit of the models' memory on the device, in bytes. Default: no limit. */
-  maxMemory?: number | undefined;
-  /** The most `top_logprobs` that a request can ask for; default 2, at most 64. */
-  candidates?: number | undefined;
-  /** Seconds that a call waits before it treats the device as hung and reopens it; default 30. */
-  deviceTimeout?: number | undefined;
-  /** Receives each step of loading. After a lost device it receives the loss and each step of reloading. */
-  onProgress?: ((progress: Progress) => void) | undefined;
-  /** Aborting terminates the worker; `load` rejects with code "aborted". */
-  signal?: AbortSignal | undefined;
-  /**
-   * The address of the package's worker.js if it is not in the folder of this module, or a function that starts the
-   * worker. The worker loads foretoken.wasm from its own folder.
-   */
-  worker?: string | URL | (() => Worker) | undefined;
-}
-
-const LOAD_OPTIONS = namesOf<LoadOptions>({
-  target: true, draft: true, eagle3: true, eagle3Config: true, calibrations: true, hub: true, hosts: true, cache: true,
-  quantise: true, maxNodes: true, device: true, threads: true, context: true, beyondTraining: true, kv: true,
-  maxMemory: true, candidates: true, deviceTimeout: true, onProgress: true, signal: true, worker: true,
-});
+export { addressesIn } from "./loading.ts";
+export type { FileSource, LoadOptions, ModelSource, WorkerLike } from "./loading.ts";
 
 /** Options of benchmarks and measurements. */
 export interface MeasureOptions {
@@ -133,6 +64,14 @@ export interface MeasureOptions {
   signal?: AbortSignal | undefined;
 }
 
+/** Options of {@link Engine.embed}. */
+export interface EmbedOptions extends Pooling {
+  /** Aborting ends it within a pass; it rejects with code "aborted". */
+  signal?: AbortSignal | undefined;
+}
+
+const EMBED_OPTIONS = namesOf<EmbedOptions>({ pooling: true, raw: true, signal: true });
+
 /** A running benchmark. */
 export interface BenchRun {
   /** The report; partial if the benchmark was stopped. */
@@ -141,8 +80,12 @@ export interface BenchRun {
   stop(): void;
 }
 
+/** What stays in the page of a generation's options. */
+export type PageSide = Pick<GenerateOptions, "signal" | "logits_processor">;
+
 interface Pending {
   update(json: string): void;
+  ask: Ask;
   done(json: string): void;
   fail(error: ForetokenError): void;
 }
@@ -238,12 +181,16 @@ export class Engine {
    * ```
    */
   generate(prompt: string, options: GenerateOptions = {}): Generation {
-    const { signal, ...request } = options;
+    const { signal, logits_processor, ...request } = options;
     if (typeof prompt !== "string") return failed(wrong("prompt", `is ${typeName(prompt)}, want a string`));
     return this.#rounds<Result>(
-      (id) => ({ op: "generate", id, request: this.#withPossibleMethod({ ...request, prompt }) }),
+      (id) => ({
+        op: "generate",
+        id,
+        request: this.#withPossibleMethod({ ...request, prompt, ...(logits_processor && { asks: true as const }) }),
+      }),
       request,
-      signal,
+      { signal, logits_processor },
       (result) => result.stats,
     );
   }
@@ -291,10 +238,10 @@ export class Engine {
   #answers(
     message: (id: number) => ToWorker,
     request: Omit<GenerateRequest, "prompt">,
-    signal?: AbortSignal,
+    own: PageSide = {},
     keep?: (state: ChatState) => void,
   ): Generation<ChatReply> {
-    return this.#rounds<ChatReply>(message, request, signal, (reply) => {
+    return this.#rounds<ChatReply>(message, request, own, (reply) => {
       keep?.(reply);
       return reply.result.stats;
     });
@@ -307,13 +254,13 @@ export class Engine {
       act<ChatState>({ do: "open", ...options }),
       import("./conversation.ts"),
     ]);
-    const conversation: Conversation = new Conversation(state, (action: Answerable, signal, keep) => {
+    const conversation: Conversation = new Conversation(state, (action: Answerable, own, keep) => {
       if (this.#conversation !== conversation)
         return failed(new ForetokenError("disposed", "the conversation has ended: a new one was started"));
       return this.#answers(
         (id) => ({ op: "chat", id, action: { ...action, request: this.#withPossibleMethod(action.request) } }),
         action.request,
-        signal,
+        own,
         keep,
       );
     });
@@ -330,23 +277,42 @@ export class Engine {
   #rounds<R>(
     message: (id: number) => ToWorker,
     request: Omit<GenerateRequest, "prompt">,
-    signal: AbortSignal | undefined,
+    { signal, logits_processor: processor }: PageSide,
     statsOf: (result: R) => Stats,
   ): Generation<R> {
+    if (processor !== undefined && typeof processor !== "function")
+      return failed(wrong("logits_processor", `is ${typeName(processor)}, want a function`));
     if (signal?.aborted) return failed(aborted(signal));
     const work = {};
     const stop = (): void => this.#stop(work);
     const queue = new RoundQueue(stop);
+    let thrown: { cause: unknown } | undefined;
+    const ask = async (json: string): Promise<string> => {
+      try {
+        return JSON.stringify(await processor!(JSON.parse(json) as number[][])) ?? "null";
+      } catch (cause) {
+        thrown = { cause };
+        throw cause;
+      }
+    };
     const result = this.#exclusive(
-      () => this.#call<R>(message, (json) => queue.push(parseRound(json))),
+      () => this.#call<R>(message, (json) => queue.push(parseRound(json)), ask),
       work,
       signal,
-    ).then((all) => {
-      this.#method = this.#withPossibleMethod(request).policy ?? DEFAULT_METHOD;
-      this.#totals.add(statsOf(all));
-      if (signal?.aborted) throw aborted(signal);
-      return all;
-    });
+    ).then(
+      (all) => {
+        this.#method = this.#withPossibleMethod(request).policy ?? DEFAULT_METHOD;
+        this.#totals.add(statsOf(all));
+        if (signal?.aborted) throw aborted(signal);
+        return all;
+      },
+      (cause: unknown) => {
+        if (signal?.aborted) throw aborted(signal);
+        if (!thrown) throw cause;
+        const text = `logits_processor: it failed: ${String((thrown.cause as Error | null)?.message ?? thrown.cause)}`;
+        throw new ForetokenError("bad_option", text, "logits_processor", thrown);
+      },
+    );
     result.then(
       () => queue.end(),
       (cause: unknown) => queue.end(cause),
@@ -363,6 +329,25 @@ export class Engine {
   bench(plan: BenchPlan, options: MeasureOptions = {}): BenchRun {
     const work = {};
     return { result: this.#measure((id) => ({ op: "bench", id, plan }), options, work), stop: () => this.#stop(work) };
+  }
+
+  /**
+   * Embeds texts: pools the target's final hidden states over each. Texts with like meanings get like vectors, as far
+   * as the model was trained for that. The engine must be idle.
+   *
+   * ```ts
+   * const [a, b] = await engine.embed(["read a file", "open a file"]);
+   * const likeness = a!.vector.reduce((sum, x, i) => sum + x * b!.vector[i]!, 0);
+   * ```
+   */
+  async embed(texts: string | readonly string[], options: EmbedOptions = {}): Promise<Embedding[]> {
+    checkNames(options, EMBED_OPTIONS);
+    const { signal, ...pooling } = options;
+    const all = typeof texts === "string" ? [texts] : texts;
+    if (!Array.isArray(all)) throw wrong("texts", `is ${typeName(texts)}, want a string or a list of strings`);
+    const odd = all.findIndex((text) => typeof text !== "string");
+    if (odd >= 0) throw wrong(`texts[${odd}]`, `is ${typeName(all[odd])}, want a string`);
+    return this.#measure((id) => ({ op: "embed", id, request: { texts: all, ...pooling } }), { signal });
   }
 
   /** Times passes of both models. The engine must be idle. */
@@ -445,7 +430,11 @@ export class Engine {
     this.#end(new ForetokenError("disposed", "the engine was disposed"));
   }
 
-  #call<T>(message: (id: number) => ToWorker, update: (json: string) => void = () => undefined): Promise<T> {
+  #call<T>(
+    message: (id: number) => ToWorker,
+    update: (json: string) => void = () => undefined,
+    ask: Ask = async () => "null",
+  ): Promise<T> {
     if (this.#ended) return Promise.reject(this.#ended);
     const id = this.#next++;
     return new Promise<T>((resolve, reject) => {
@@ -463,7 +452,7 @@ export class Engine {
         );
         return;
       }
-      this.#pending.set(id, { update, done: (json) => resolve(JSON.parse(json) as T), fail: reject });
+      this.#pending.set(id, { update, ask, done: (json) => resolve(JSON.parse(json) as T), fail: reject });
     });
   }
 
@@ -485,6 +474,14 @@ export class Engine {
     if (!pending) return;
     if (data.type === "update") {
       pending.update(data.json);
+      return;
+    }
+    if (data.type === "ask") {
+      const { id } = data;
+      pending.ask(data.json).then(
+        (json) => this.#worker.postMessage({ op: "answer", id, json }),
+        (cause: unknown) => this.#worker.postMessage({ op: "answer", id, error: String(cause) }),
+      );
       return;
     }
     this.#pending.delete(data.id);
@@ -513,74 +510,4 @@ if (Symbol.asyncDispose) {
 /** Converts an error from the worker; Go and the sources use the codes of ForetokenError. */
 function failure({ code, message, param }: WireError): ForetokenError {
   return new ForetokenError((code as ForetokenErrorCode | undefined) ?? "internal", message, param);
-}
-
-/** Returns the fields whose values are not undefined. */
-function defined<T extends object>(of: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(of).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]: Exclude<T[K], undefined>;
-  };
-}
-
-function sourcesOf(options: LoadOptions & { target: ModelSource }): Sources<SourceSpec> {
-  const one = (source: ModelSource | null | undefined): SourceSpec | null => (source ? specOf(source, options) : null);
-  return {
-    target: specOf(options.target, options),
-    draft: one(options.draft),
-    eagle3: one(options.eagle3),
-    eagle3_config: one(options.eagle3Config),
-    calibrations:
-      options.calibrations === "builtin"
-        ? []
-        : (options.calibrations ?? []).map((file) => specOf(file, { ...options, cache: "off" })),
-  };
-}
-
-/** Returns the addresses that loading these models asks for. */
-export function addressesIn({ target, ...options }: LoadOptions): string[] {
-  return target ? addressesOf(sourcesOf({ ...options, target })) : [];
-}
-
-/** The base of relative addresses. */
-const here = (): string | undefined => globalThis.document?.baseURI ?? globalThis.location?.href;
-
-/** Resolves URLs on the page: relative ones refer to the page, not to the worker's script. */
-function specOf(source: ModelSource, { hub = HUB, cache }: Pick<LoadOptions, "hub" | "cache">): SourceSpec {
-  if (Array.isArray(source))
-    return { kind: "files", files: (source as readonly FileSource[]).map((file) => specOf(file, { hub, cache })) };
-  const file = source as FileSource;
-  if (file instanceof Blob) return { kind: "file", file, name: file instanceof File ? file.name : "file" };
-  const { url, sha256 } = resolve(String(file), here(), hub);
-  return { kind: "url", url, ...(defined({ sha256, cache }) as { sha256: string; cache: Keep }) };
-}
-
-function start(given: LoadOptions["worker"]): WorkerLike {
-  if (typeof given === "function") return given() as unknown as WorkerLike;
-  if (given) return from(new URL(given, here()).href);
-  const ahead = globalThis as { foretokenWorker?: Worker | undefined }; // set by start-worker.ts
-  const started = ahead.foretokenWorker;
-  ahead.foretokenWorker = undefined;
-  if (started) return started as unknown as WorkerLike;
-  // Bundlers find the worker by this expression, so it must stay in this form.
-  if (new URL(import.meta.url).origin === location.origin)
-    return new Worker(new URL("./worker.js", import.meta.url), {
-      type: "module",
-      name: "foretoken",
-    }) as unknown as WorkerLike;
-  return from(import.meta.url.replace(/[^/]*$/, "worker.js"));
-}
-
-function from(url: string): WorkerLike {
-  if (!globalThis.Worker)
-    throw new ForetokenError(
-      "bad_option",
-      "worker: this scope (such as a service worker) cannot start workers; import foretoken/in-place, which needs none",
-      "worker",
-    );
-  const options = { type: "module", name: "foretoken" } as const;
-  if (new URL(url).origin === location.origin) return new Worker(url, options) as unknown as WorkerLike;
-  // A page may import this module from another origin but not start a worker from there. A worker of its own
-  // origin may import the script.
-  const shim = URL.createObjectURL(new Blob([`import ${JSON.stringify(url)};`], { type: "text/javascript" }));
-  return new Worker(shim, options) as unknown as WorkerLike;
 }

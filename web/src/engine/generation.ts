@@ -1,9 +1,11 @@
 /** Running generations: an async iterable of rounds, and a promise of the result. */
 import type { ForetokenError } from "../protocol/errors.ts";
-import type { GenerateRequest, Result, RoundEvent } from "../protocol/protocol.ts";
+import type { GenerateRequest, LogitsProcessor, Result, RoundEvent } from "../protocol/protocol.ts";
 
 /** Options of a generation. Missing ones come from the method that `policy` names, then from {@link DEFAULTS}. */
 export interface GenerateOptions extends Omit<GenerateRequest, "prompt"> {
+  /** Is asked once a pass what to add to the logits of tokens. */
+  logits_processor?: LogitsProcessor | undefined;
   /** Aborting ends the generation within a round: its loop and its result reject with code "aborted". */
   signal?: AbortSignal | undefined;
 }

@@ -6,6 +6,16 @@ export type TokenKind = "plain" | "accepted" | "relaxed" | "corrected" | "bonus"
 /** Whether the output has the tokens of plain decoding, only their distribution, or neither. */
 export type Exactness = "exact" | "distribution" | "lossy";
 
+/**
+ * Changes the logits by the text so far. It is asked once a pass with texts of token ids, those after the prompt at
+ * each node of the draft's tree, and answers with one object for each: what is added to the logits of tokens, by id,
+ * from -100, which rules a token out, to 100. A text's answer must depend on its tokens alone: then every method gives
+ * the text of plain decoding. A pass waits for the answer.
+ */
+export type LogitsProcessor = (
+  texts: number[][],
+) => readonly Readonly<Record<number, number>>[] | Promise<readonly Readonly<Record<number, number>>[]>;
+
 /** A request. Missing fields come from the method that `policy` names, then from the default request. */
 export interface GenerateRequest {
   prompt: string;

@@ -51,9 +51,11 @@ export type OpenSources = Sources<Source, Source | Source[]> & {
 /** The object that Go installs as `foretokenEngine`. Every promise rejects with an Error of one line. */
 export interface GoEngine {
   open(optionsJSON: string, sources: OpenSources, onProgress: (json: string) => void): Promise<string>;
-  generate(requestJSON: string, onEvent: (json: string) => void): Promise<string>;
+  generate(requestJSON: string, onEvent: (json: string) => void, ask?: Ask): Promise<string>;
   /** Runs a {@link ChatAction}; resolves with a {@link ChatReply} for an answer, else with a {@link ChatState}. */
-  chat(actionJSON: string, onEvent: (json: string) => void): Promise<string>;
+  chat(actionJSON: string, onEvent: (json: string) => void, ask?: Ask): Promise<string>;
+  /** Embeds texts; resolves with a list of {@link Embedding}. */
+  embed(requestJSON: string): Promise<string>;
   /** Runs a {@link BenchPlan}; resolves with a {@link BenchReport}, which is partial if the run was stopped. */
   bench(planJSON: string, onUpdate: (json: string) => void): Promise<string>;
   /** Runs a {@link Measurement}; resolves with a {@link CostReport} or a {@link ProfileReport}. */
@@ -65,6 +67,9 @@ export interface GoEngine {
   inspect(source: Source): Promise<string>;
   close(): Promise<void>;
 }
+
+/** Asks the page's {@link LogitsProcessor}: texts as JSON, resolves with the answer as JSON. */
+export type Ask = (textsJSON: string) => Promise<string>;
 
 /**
  * "auto" is a hardware GPU if there is one, else "cpu". "cpu" computes in WebAssembly with SIMD, on several threads if
@@ -169,6 +174,8 @@ export interface ModelInfo {
   architecture: string;
   parameters: number;
   quant: string;
+  /** Of the hidden states and of embeddings. */
+  width: number;
   context: number;
   vocab: number;
 }
@@ -223,9 +230,12 @@ export type ChatAction =
   | ({ do: "open" } & ChatOptions)
   /** Answers the last message, independently of the engine's conversation. */
   | ({ do: "complete"; request: Omit<GenerateRequest, "prompt"> } & AnswerOptions)
-  | { do: "send"; message: Message; request: Omit<GenerateRequest, "prompt"> }
-  | { do: "regenerate"; request: Omit<GenerateRequest, "prompt"> }
-  | { do: "edit"; index: number; content: string; request: Omit<GenerateRequest, "prompt"> };
+  | { do: "send"; message: Message; request: AnswerRequest }
+  | { do: "regenerate"; request: AnswerRequest }
+  | { do: "edit"; index: number; content: string; request: AnswerRequest };
+
+/** `asks` as in "generate". */
+type AnswerRequest = Omit<GenerateRequest, "prompt"> & { asks?: true };
 
 export interface ChatState {
   messages: Message[];
@@ -240,6 +250,26 @@ export interface ChatReply extends ChatState {
   result: Result;
   /** How many turns were dropped from the context for this answer. */
   dropped: number;
+}
+
+/** How {@link Engine.embed} makes one vector of a text's hidden states. */
+export interface Pooling {
+  /** The mean over all positions, or the last one; default "mean". */
+  pooling?: "mean" | "last" | undefined;
+  /** Leaves the vector's length as it is; otherwise it is 1. */
+  raw?: boolean | undefined;
+}
+
+export interface EmbedRequest extends Pooling {
+  texts: readonly string[];
+}
+
+/** A text as a vector. */
+export interface Embedding {
+  /** As many numbers as `info.target.width` says. */
+  vector: number[];
+  /** Tokens of the text. */
+  tokens: number;
 }
 
 /** The header of a model file, from {@link Engine.inspect}. */
@@ -273,13 +303,17 @@ export type ToWorker =
       hosts: readonly string[];
       lock?: string | undefined;
     }
-  | { op: "generate"; id: number; request: GenerateRequest }
+  /** `asks` in the request says that the page answers "ask" with its {@link LogitsProcessor}. */
+  | { op: "generate"; id: number; request: GenerateRequest & { asks?: true } }
   | { op: "chat"; id: number; action: ChatAction }
+  | { op: "embed"; id: number; request: EmbedRequest }
   | { op: "bench"; id: number; plan: BenchPlan }
   | { op: "measure"; id: number; measurement: Measurement }
   | { op: "methods"; id: number }
   | { op: "inspect"; id: number; source: SourceSpec; hosts: readonly string[] }
   | { op: "close"; id: number }
+  | { op: "answer"; id: number; json: string }
+  | { op: "answer"; id: number; error: string }
   | { op: "stop" };
 
 /**
@@ -288,6 +322,7 @@ export type ToWorker =
  */
 export type FromWorker =
   | { type: "update"; id: number; json: string }
+  | { type: "ask"; id: number; json: string }
   | { type: "done"; id: number; json: string }
   | { type: "error"; id: number; error: WireError }
   | { type: "crash"; error: WireError }

@@ -4,6 +4,7 @@
  */
 import type { ForetokenErrorCode } from "../protocol/errors.ts";
 import type {
+  Ask,
   Channel,
   FromWorker,
   GoEngine,
@@ -39,7 +40,17 @@ export function serve(
     return starting;
   };
 
-  const answer = async (message: Exclude<ToWorker, { op: "start" | "stop" }>): Promise<string> => {
+  /** What the program waits for: the page's answer to its question. */
+  let asked: { resolve(json: string): void; reject(cause: Error): void } | undefined;
+  const asking =
+    (id: number): Ask =>
+    (json) =>
+      new Promise((resolve, reject) => {
+        asked = { resolve, reject };
+        channel.postMessage({ type: "ask", id, json });
+      });
+
+  const answer = async (message: Exclude<ToWorker, { op: "start" | "stop" | "answer" }>): Promise<string> => {
     const update = (json: string): void => channel.postMessage({ type: "update", id: message.id, json });
     switch (message.op) {
       case "open": {
@@ -72,9 +83,11 @@ export function serve(
         }
       }
       case "generate":
-        return (await engine()).generate(JSON.stringify(message.request), update);
+        return (await engine()).generate(JSON.stringify(message.request), update, asking(message.id));
       case "chat":
-        return (await engine()).chat(JSON.stringify(message.action), update);
+        return (await engine()).chat(JSON.stringify(message.action), update, asking(message.id));
+      case "embed":
+        return (await engine()).embed(JSON.stringify(message.request));
       case "bench":
         return (await engine()).bench(JSON.stringify(message.plan), update);
       case "measure":
@@ -98,6 +111,12 @@ export function serve(
     if (typeof data !== "object" || data === null) return; // not a message, so there is no id to answer
     if (data.op === "stop") {
       running?.stop();
+      asked?.reject(new Error("foretoken: logits_processor: the request ended before it answered"));
+      return;
+    }
+    if (data.op === "answer") {
+      if ("error" in data) asked?.reject(new Error(String(data.error)));
+      else asked?.resolve(String(data.json));
       return;
     }
     if (data.op === "start") {

@@ -14,6 +14,7 @@ import type {
   ChatReply,
   ChatState,
   CostReport,
+  EmbedRequest,
   EngineInfo,
   EventToken,
   GenerateRequest,
@@ -95,6 +96,7 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
           architecture: "llama",
           parameters: 2_400_000,
           quant: "Q8_0",
+          width: 4,
           context: 512,
           vocab: 1024,
         },
@@ -104,6 +106,7 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
               architecture: "llama",
               parameters: 420_000,
               quant: "Q8_0",
+              width: 2,
               context: 512,
               vocab: 1024,
             }
@@ -268,6 +271,11 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
       ) as Result;
       messages = [...asked, { role: "assistant", content: result.text }];
       return JSON.stringify({ ...state(), result, dropped: Math.max(0, state().unseen - before) } satisfies ChatReply);
+    },
+
+    async embed(requestJSON) {
+      const { texts } = JSON.parse(requestJSON) as EmbedRequest;
+      return JSON.stringify(texts.map((text) => ({ vector: [text.length, 0, 0, 1], tokens: text.length + 1 })));
     },
 
     async bench(planJSON, onUpdate) {

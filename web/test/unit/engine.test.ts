@@ -79,9 +79,13 @@ test("ready is the last step of loading, after what the files still need", async
     const engine = mockEngine();
     return {
       ...engine,
-      open: async (...args) => {
-        const info = await engine.open(...args);
-        await new Promise((resolve) => setTimeout(resolve, 5)); // what Go reported has arrived
+      open: async (options, sources, onProgress) => {
+        let reported = 0;
+        const info = await engine.open(options, sources, (json) => {
+          reported++;
+          onProgress(json);
+        });
+        while (stages.length < reported - 1) await new Promise((resolve) => setTimeout(resolve, 1)); // "ready" waits
         stages.push("files");
         return info;
       },
@@ -204,6 +208,7 @@ test("a signal ends generations, measurements and reads, which reject as aborted
     engine.generate("x", { signal }).result,
     engine.bench({ methods: "none", prompts: [], repeat: 1 }, { signal }).result,
     engine.costs({}, { signal }),
+    engine.embed("x", { signal }),
     engine.inspect(GGUF, { signal }),
   ])
     await assert.rejects(late, gone);
@@ -459,6 +464,73 @@ test("costs and profiles run one at a time and report progress", async () => {
   );
   assert.deepEqual(updates, [{ done: 1, total: 1 }]);
   assert.equal((await engine.profile()).passes[0]!.kernels[0]!.calls, 5);
+});
+
+test("a logits processor answers the program's questions, and its failure ends the generation", async () => {
+  const mock = mockEngine({ roundMs: 5 });
+  const answers: string[] = [];
+  const go: typeof mock = {
+    ...mock,
+    generate: async (json, onEvent, ask) => {
+      assert.equal((JSON.parse(json) as { asks?: boolean }).asks, true);
+      answers.push(await ask!("[[],[7,8]]"));
+      return mock.generate(json, onEvent);
+    },
+  };
+  const { engine } = await load(async () => go);
+  const seen: number[][][] = [];
+  const run = engine.generate("x", {
+    max_tokens: 4,
+    logits_processor: async (texts) => {
+      seen.push(texts);
+      return texts.map((text) => ({ [text.at(-1) ?? 0]: -100 }));
+    },
+  });
+  assert.equal((await run.result).token_ids.length, 4);
+  assert.deepEqual([seen, answers], [[[[], [7, 8]]], ['[{"0":-100},{"8":-100}]']]);
+  const cause = new Error("a bug of the page");
+  const failing = engine.generate("x", {
+    logits_processor: () => {
+      throw cause;
+    },
+  });
+  await assert.rejects(
+    failing.result,
+    (e: ForetokenError) =>
+      e.code === "bad_option" &&
+      e.param === "logits_processor" &&
+      e.cause === cause &&
+      e.message.includes("a bug of the page"),
+  );
+  const hanging = engine.generate("x", { logits_processor: () => new Promise<never>(() => undefined) });
+  setTimeout(() => hanging.stop(), 20);
+  await assert.rejects(hanging.result, /ended before it answered/);
+  await assert.rejects(
+    engine.generate("x", { logits_processor: 3 as never }).result,
+    (e: ForetokenError) => e.code === "bad_option" && e.param === "logits_processor",
+  );
+});
+
+test("embed takes a text or a list of texts, and nothing else", async () => {
+  const { engine } = await load(async () => mockEngine());
+  const [one, two] = await engine.embed(["a", "bc"], { pooling: "last" });
+  assert.deepEqual(
+    [one, two],
+    [
+      { vector: [1, 0, 0, 1], tokens: 2 },
+      { vector: [2, 0, 0, 1], tokens: 3 },
+    ],
+  );
+  assert.deepEqual(await engine.embed("a"), [one]);
+  for (const [texts, options, param] of [
+    [undefined, {}, "texts"],
+    [["a", 3], {}, "texts[1]"],
+    ["a", { poolling: "mean" }, "poolling"],
+  ])
+    await assert.rejects(
+      engine.embed(texts as string, options as object),
+      (e: ForetokenError) => e.code === "bad_option" && e.param === param,
+    );
 });
 
 test("kernel names are shortened to their distinguishing parts", () => {

@@ -67,7 +67,7 @@ test("a method has only its own settings", () => {
 });
 
 test("methods that need an unloaded part are reported", () => {
-  const model = { name: "", architecture: "", parameters: 0, quant: "", context: 0, vocab: 0 };
+  const model = { name: "", architecture: "", parameters: 0, quant: "", width: 0, context: 0, vocab: 0 };
   const nothing = { draft: null, eagle3: null, fitted: { hetero: [], c2t: false, acceptance: false } };
   assert.equal(problemOf({ policy: "ngram" }, nothing), undefined);
   assert.match(problemOf({ policy: "chain" }, nothing)!, /draft model/);

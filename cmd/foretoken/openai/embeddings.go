@@ -1,0 +1,90 @@
+package openai
+
+import (
+	"encoding/base64"
+
+	"foretoken/spec"
+	"foretoken/webgpu"
+)
+
+// limitInputs is the API's bound of texts in a request.
+var limitInputs = spec.Limit{Field: "input", Least: 1, Most: 2048}
+
+// embeddings is the answer of /v1/embeddings.
+type embeddings struct {
+	Object string      `json:"object"`
+	Data   []embedding `json:"data"`
+	Model  string      `json:"model"`
+	Usage  struct {
+		Prompt int `json:"prompt_tokens"`
+		Total  int `json:"total_tokens"`
+	} `json:"usage"`
+}
+
+type embedding struct {
+	Object string `json:"object"`
+	Index  int    `json:"index"`
+	Vector any    `json:"embedding"` // numbers, or the bytes of f32 values in base64, little-endian
+}
+
+// embedding reads what only /v1/embeddings takes.
+func (a *parsedRequest) embedding(f *fields) {
+	a.textList(f, "input", "the text to embed")
+	if n := len(a.prompts); n > 0 && !limitInputs.Holds(float64(n)) {
+		f.fail(invalid("input", "input has %d texts; want %s", n, limitInputs.Want()))
+	}
+	format := "float"
+	f.into("encoding_format", &format, "float or base64")
+	if a.base64 = format == "base64"; !a.base64 && format != "float" {
+		f.fail(invalid("encoding_format", "encoding_format is %s; want float or base64", brief([]byte(format))))
+	}
+	f.into("dimensions", &a.width, "a whole number")
+	if raw, ok := f.take("foretoken"); ok {
+		if err := spec.Decode(raw, &a.pooling); err != nil {
+			f.fail(invalid("foretoken", "foretoken is wrong: %s", err))
+		}
+	}
+}
+
+// textList reads the texts of a request: a string, a list of strings, a list of tokens or a list of such lists.
+func (a *parsedRequest) textList(f *fields, name, what string) {
+	raw, ok := f.take(name)
+	if !ok {
+		f.fail(missing(name, "%s is missing; give %s", name, what))
+	} else if a.prompts = prompts(raw); a.prompts == nil {
+		f.fail(wrongType(name, "%s is %s; want a string, a list of strings, a list of tokens or a list of such lists",
+			name, brief(raw)))
+	}
+	for i, p := range a.prompts {
+		if p.text == "" && len(p.ids) == 0 && len(a.prompts) > 1 {
+			f.fail(invalid(name, "%s %d is empty", name, i))
+		}
+	}
+}
+
+// embed embeds the texts one after the other. Others may have their turns between them.
+func (g *generation) embed(ids [][]int32) error {
+	out := embeddings{Object: "list", Model: g.server.config.Model}
+	for i, text := range ids {
+		if i > 0 {
+			if err := g.yield(); err != nil {
+				return err
+			}
+		}
+		e, err := g.engine.EmbedIDs(g.ctx, text, g.asked.pooling)
+		if err != nil {
+			return err
+		}
+		g.server.lost.Store(false)
+		v := embedding{Object: "embedding", Index: i, Vector: e.Vector}
+		if g.asked.base64 {
+			v.Vector = base64.StdEncoding.EncodeToString(webgpu.F32Bytes(e.Vector))
+		}
+		out.Data = append(out.Data, v)
+		out.Usage.Prompt += e.Tokens
+	}
+	out.Usage.Total, g.entry.Prompt = out.Usage.Prompt, out.Usage.Prompt
+	raw, err := encode(&out)
+	g.embedded = raw
+	return err
+}
