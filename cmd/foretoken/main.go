@@ -26,6 +26,7 @@ import (
 
 	"foretoken/models/gguf"
 	"foretoken/spec"
+	"foretoken/webgpu"
 )
 
 func main() {
@@ -207,6 +208,9 @@ func inWords(root *cobra.Command, args []string, err error) error {
 		return usagef("--%s is %s, want %s", flag.Name, gguf.Quote(value.GetValue()), kindOf(flag.Value.Type()))
 	}
 	cmd, rest, _ := root.Find(args)
+	if errors.Is(err, webgpu.ErrTimeout) && cmd.Flags().Lookup("device-timeout") != nil {
+		return fmt.Errorf("%w; give a slow device a longer --device-timeout", err)
+	}
 	var names []string
 	if flag, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		wrong := flag.GetSpecifiedName()

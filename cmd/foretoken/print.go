@@ -162,15 +162,24 @@ func barStyle(c *console) []progressbar.Option {
 }
 
 // loading draws the progress of Open: a bar for the weights of each model, then a spinner with the current kernel.
+// Where standard error is no terminal it prints a line now and then.
 type loading struct {
 	c        *console
 	stage    string
 	bar      bar
 	finished bool
+	told     time.Time // when the last line was printed, or loading began
 }
 
+// quietly is how long loading goes on without a line where there is no bar.
+const quietly = 5 * time.Second
+
 func (l *loading) report(p foretoken.Progress) {
-	if l.finished || !l.c.errTerminal {
+	if l.finished {
+		return
+	}
+	if !l.c.errTerminal {
+		l.tell(p)
 		return
 	}
 	if p.Stage == "ready" {
@@ -200,6 +209,26 @@ func (l *loading) report(p foretoken.Progress) {
 		return
 	}
 	_ = l.bar.p.Set64(p.Done)
+}
+
+// tell prints a line if the last one is long ago.
+func (l *loading) tell(p foretoken.Progress) {
+	now := time.Now()
+	if l.told.IsZero() {
+		l.told = now
+	}
+	if now.Sub(l.told) < quietly {
+		return
+	}
+	l.told = now
+	switch {
+	case p.Note != "":
+		l.c.note("loading %s: %s", p.Stage, p.Note)
+	case p.Total > 0:
+		l.c.note("loading %s: %d of %d MB", p.Stage, p.Done/1e6, p.Total/1e6)
+	default:
+		l.c.note("loading %s", p.Stage)
+	}
 }
 
 // end removes the bar. Later reports, while tokens flow, are not drawn.

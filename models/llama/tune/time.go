@@ -14,13 +14,19 @@ import (
 // verification.
 const TimedRows = 4
 
-// repeats makes a program long enough that its run dominates the wait for it.
-const repeats = 16
+const (
+	// maxRepeats and longEnough make a submit so long that its runs of a program dominate the wait for it.
+	maxRepeats = 16
+	longEnough = 10 * time.Millisecond
+	// budget bounds the time that all runs of a load take. Choices after it are the first ones.
+	budget = 2 * time.Second
+)
 
 // timer times programs in buffers that hold no data yet.
 type timer struct {
 	*Tuning
 	untimed bool // take the first choice
+	spent   time.Duration
 	built   []*kernels.Built
 }
 
@@ -46,58 +52,58 @@ func (t *timer) programs(records ...func(*kernels.Recorder)) ([]webgpu.Program, 
 	return b.Programs, nil
 }
 
-// cost returns the shortest of several runs, after a run that warms up the driver.
-func (t *timer) cost(p webgpu.Program, runs int) (time.Duration, error) {
+// cost returns the shortest of several submits that run a program repeat times, after one that warms up the driver.
+func (t *timer) cost(p webgpu.Program, repeat, submits int) (time.Duration, error) {
 	var word [4]byte
-	best := time.Duration(1 << 62)
-	for i := range runs + 1 {
+	best, programs := time.Duration(1<<62), slices.Repeat([]webgpu.Program{p}, repeat)
+	read := webgpu.Region{Buffer: t.config.Scratch.Buffer, Dst: word[:]}
+	for i := range submits + 1 {
+		if t.spent > budget {
+			break
+		}
 		begin := time.Now()
-		if err := t.config.Device.Run([]webgpu.Program{p}, webgpu.Region{Buffer: t.config.Scratch.Buffer,
-			Dst: word[:]}); err != nil {
+		if err := t.config.Device.Run(programs, read); err != nil {
 			return 0, err
 		}
-		if i > 0 {
-			best = min(best, time.Since(begin))
+		took := time.Since(begin)
+		if t.spent += took; i > 0 {
+			best = min(best, took)
 		}
 	}
 	return best, nil
 }
 
-// fastest returns the index of the program that takes least time. It times each once and, unless that is far
-// behind, repeated. A later program must be clearly faster than an earlier one; otherwise noise would change the
-// choice from load to load.
+// fastest returns the index of the program that takes least time, or 0 when the budget runs out. It times each once
+// and, unless that is far behind, repeated. A later program must be clearly faster than an earlier one; otherwise noise
+// would change the choice from load to load.
 func (t *timer) fastest(records ...func(*kernels.Recorder)) (int, error) {
-	var all []func(*kernels.Recorder)
-	for _, record := range records {
-		all = append(all, record, func(r *kernels.Recorder) {
-			for range repeats {
-				record(r)
-			}
-		})
-	}
-	programs, err := t.programs(all...)
+	programs, err := t.programs(records...)
 	if err != nil {
 		return 0, err
 	}
-	once, limit := make([]time.Duration, len(records)), time.Duration(1<<62)
-	for i := range records {
-		if once[i], err = t.cost(programs[2*i], 1); err != nil {
+	once := make([]time.Duration, len(records))
+	for i, p := range programs {
+		if once[i], err = t.cost(p, 1, 1); err != nil {
 			return 0, err
 		}
-		limit = min(limit, 3*once[i]+time.Millisecond) // a single timing may be off by a factor of two
 	}
-	chosen, best := -1, time.Duration(0)
-	for i := range records {
-		if once[i] > limit {
+	least := slices.Min(once)
+	repeat := max(1, min(maxRepeats, int(longEnough/max(least, 1))))
+	chosen, best := 0, time.Duration(1<<62)
+	for i, p := range programs {
+		if once[i] > 3*least+time.Millisecond { // a single timing may be off by a factor of two
 			continue
 		}
-		took, err := t.cost(programs[2*i+1], 3)
+		took, err := t.cost(p, repeat, 3)
 		if err != nil {
 			return 0, err
 		}
-		if chosen < 0 || float64(took) < 0.93*float64(best) {
+		if float64(took) < 0.93*float64(best) {
 			chosen, best = i, took
 		}
+	}
+	if t.spent > budget {
+		return 0, nil
 	}
 	return chosen, nil
 }
@@ -139,7 +145,7 @@ func (t *timer) chooseFamily(w *kernels.Weight) (matmul.Family, error) {
 // choose returns the index of the fastest of several programs, or 0 if there is one or nothing is timed.
 func (t *timer) choose(what string, records []func(*kernels.Recorder)) (int, error) {
 	switch {
-	case t.untimed || len(records) == 1:
+	case t.untimed || len(records) == 1 || t.spent > budget:
 		return 0, nil
 	case t.config.Refuse != nil:
 		return 0, t.config.Refuse

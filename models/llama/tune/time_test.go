@@ -1,0 +1,90 @@
+package tune
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"foretoken/webgpu"
+	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/reference"
+)
+
+// paced is a device on which each program takes the next of some times, by a clock that the test owns.
+type paced struct {
+	webgpu.Device
+	takes []time.Duration // by program, in the order in which they were made
+	order []webgpu.Program
+	runs  int
+}
+
+func (d *paced) NewProgram(label string, dispatches []webgpu.Dispatch) (webgpu.Program, error) {
+	p, err := d.Device.NewProgram(label, dispatches)
+	d.order = append(d.order, p)
+	return p, err
+}
+
+func (d *paced) Run(programs []webgpu.Program, _ ...webgpu.Region) error {
+	for _, p := range programs {
+		for i, known := range d.order {
+			if p == known {
+				time.Sleep(d.takes[i%len(d.takes)])
+			}
+		}
+	}
+	d.runs++
+	return nil
+}
+
+// TestTimingEnds times devices of every speed: the second of two programs is chosen if it is clearly faster, and the
+// first one where runs take so long that the budget ends.
+func TestTimingEnds(t *testing.T) {
+	for _, c := range []struct {
+		first, second time.Duration
+		want, most    int // most submits of one choice
+		choices       int // timed, of 10
+	}{
+		{100 * time.Microsecond, 80 * time.Microsecond, 1, 12, 10},
+		{100 * time.Microsecond, 98 * time.Microsecond, 0, 12, 10},
+		{40 * time.Millisecond, 20 * time.Millisecond, 1, 12, 6},
+		{20 * time.Millisecond, 90 * time.Millisecond, 0, 8, 7},
+		{400 * time.Millisecond, 100 * time.Millisecond, 1, 8, 2},
+		{400 * time.Millisecond, 300 * time.Millisecond, 0, 8, 1},
+		{30 * time.Second, 10 * time.Second, 0, 1, 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			dev := &paced{Device: reference.Open(), takes: []time.Duration{c.first, c.second}}
+			scratch, err := dev.NewBuffer("scratch", 256, webgpu.Storage)
+			if err != nil {
+				t.Fatal(err)
+			}
+			config := Config{Device: dev, Scratch: kernels.View{Buffer: scratch, Size: 256}}
+			timer := &timer{Tuning: &Tuning{config: config}}
+			empty := func(*kernels.Recorder) {}
+			begin, timed := time.Now(), 0
+			for range 10 {
+				before := dev.runs
+				got, err := timer.choose("a class", []func(*kernels.Recorder){empty, empty})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if dev.runs == before {
+					if got != 0 {
+						t.Errorf("%v and %v: chose %d without timing", c.first, c.second, got)
+					}
+					continue
+				}
+				if timed++; timed == 1 && got != c.want || dev.runs-before > c.most {
+					t.Errorf("%v and %v: chose %d in %d submits, want %d in at most %d", c.first, c.second, got,
+						dev.runs-before, c.want, c.most)
+				}
+			}
+			if took := time.Since(begin); took > budget+max(c.first, c.second)*maxRepeats/2 {
+				t.Errorf("%v and %v: timing took %v", c.first, c.second, took)
+			}
+			if timed != c.choices {
+				t.Errorf("%v and %v: timed %d of 10 choices, want %d", c.first, c.second, timed, c.choices)
+			}
+		})
+	}
+}
