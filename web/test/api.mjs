@@ -150,6 +150,7 @@ test("the module works in a page's own worker", async () => {
   );
   assert.ok(got.text.length > 0);
   assert.equal(got.text, got.whole);
+  assert.ok(host.asked.includes("/docs/assets/foretoken/foretoken.wasm.gz"), "the compressed copy was not used");
   const [plain, drafted] = got.processed;
   assert.deepEqual(drafted, plain);
   assert.ok(plain.length === 12 && plain.every((id, i) => id !== plain[i - 1]), String(plain));

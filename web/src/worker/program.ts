@@ -25,13 +25,15 @@ export const prepare = (): void => scope.foretokenReplay.prepare();
 /** The program's address, a function that loads wasm_exec.js, and a callback for when the program ends unexpectedly. */
 export interface Program {
   wasm: string;
+  /** Compressed copies lie beside the program. */
+  packed?: boolean;
   support: () => Promise<unknown>;
   crashed: (error: WireError) => void;
 }
 
 /** Starts the program. Calls must not overlap. */
-export async function startProgram({ wasm, support, crashed }: Program): Promise<GoEngine> {
-  const compiling = compile(wasm);
+export async function startProgram({ wasm, packed, support, crashed }: Program): Promise<GoEngine> {
+  const compiling = compile(wasm, packed);
   compiling.catch(() => undefined);
   await support();
   const output = watchOutput();
@@ -68,9 +70,10 @@ function reasonOf(output: string[]): string {
 }
 
 /** Compiles the program while it downloads. If a stored copy is damaged, compiles the server's, which replaces it. */
-async function compile(url: string): Promise<WebAssembly.Module> {
+async function compile(url: string, packed = false): Promise<WebAssembly.Module> {
   try {
-    return await compileFrom(await download(url));
+    const response = await download(url);
+    return await compileFrom((packed && (await unpacked(url, response))) || response);
   } catch (cause) {
     if (cause instanceof ForetokenError) throw cause;
     return compileFrom(await download(url, "reload")).catch((again: unknown) => {
@@ -88,6 +91,35 @@ async function download(url: string, cache: RequestCache = "default"): Promise<R
     "network",
     `foretoken.wasm: download: the server answered ${response.status} ${response.statusText}`.trimEnd(),
   );
+}
+
+/** What DecompressionStream may know, the smallest first. */
+const PACKED = [
+  ["brotli", ".br"],
+  ["gzip", ".gz"],
+] as const;
+
+/**
+ * Where the server sends the program uncompressed, returns a compressed copy, unpacked here: a quarter of the bytes. A
+ * server that compresses is better, because browsers keep the machine code of what they fetch as it is.
+ */
+async function unpacked(url: string, response: Response): Promise<Response | undefined> {
+  // Of other origins a page cannot see whether they compress, and what a service worker stored is here already.
+  if (response.type !== "basic" || response.headers.get("Content-Encoding")) return undefined;
+  for (const [format, ending] of PACKED) {
+    let unpack: DecompressionStream;
+    try {
+      unpack = new DecompressionStream(format as CompressionFormat);
+    } catch {
+      continue; // unknown to this browser
+    }
+    const copy = await fetch(url + ending).catch(() => undefined);
+    if (!copy?.ok || !copy.body) continue;
+    response.body?.cancel().catch(() => undefined);
+    const bytes = copy.headers.get("Content-Encoding") ? copy.body : copy.body.pipeThrough(unpack);
+    return new Response(bytes, { headers: { "Content-Type": "application/wasm" } });
+  }
+  return undefined;
 }
 
 async function compileFrom(response: Response): Promise<WebAssembly.Module> {

@@ -16,6 +16,7 @@ serve(
   () =>
     startProgram({
       wasm: siblingURL("./foretoken.wasm"),
+      packed: true,
       support: () => import(siblingURL("./wasm_exec.js")),
       crashed: (error) => scope.postMessage({ type: "crash", error }),
     }),

@@ -1,6 +1,7 @@
-/** A Go program that ends at its start or later is reported with its reason. */
+/** The download of the Go program; one that ends at its start or later is reported with its reason. */
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
+import { gzipSync } from "node:zlib";
 import type { WireError } from "../../src/protocol/protocol.ts";
 import { startProgram } from "../../src/worker/program.ts";
 
@@ -40,3 +41,48 @@ for (const [what, output, reason] of [
     assert.equal((error as { code?: string }).code, "crash");
     assert.match(crash?.message ?? "", reason);
   });
+
+test("a compressed copy is taken where the server compresses nothing", async () => {
+  const empty = Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0);
+  const zipped = gzipSync(empty);
+  const wasm = { "Content-Type": "application/wasm" };
+  for (const [what, answers, asked] of [
+    ["plain", { "x.wasm": [empty, wasm], "x.wasm.gz": [zipped, {}] }, ["x.wasm", "x.wasm.gz"]],
+    ["encoded", { "x.wasm": [empty, { ...wasm, "Content-Encoding": "br" }], "x.wasm.gz": [zipped, {}] }, ["x.wasm"]],
+    ["without copies", { "x.wasm": [empty, wasm] }, ["x.wasm", "x.wasm.gz"]],
+    [
+      "a server that names the copy's encoding",
+      { "x.wasm": [empty, wasm], "x.wasm.gz": [empty, { "Content-Encoding": "gzip" }] },
+      ["x.wasm", "x.wasm.gz"],
+    ],
+    [
+      "a damaged copy",
+      { "x.wasm": [empty, wasm], "x.wasm.gz": [Uint8Array.of(1, 2, 3), {}] },
+      ["x.wasm", "x.wasm.gz", "x.wasm"],
+    ],
+  ] as unknown as [string, Record<string, [Uint8Array, Record<string, string>]>, string[]][]) {
+    const seen: string[] = [];
+    scope.fs = { writeSync: () => 0 };
+    scope.fetch = async (url: string) => {
+      const found = answers[url];
+      if (!url.endsWith(".br")) seen.push(url);
+      const response = found
+        ? new Response(found[0] as BodyInit, { headers: found[1] })
+        : new Response(null, { status: 404 });
+      return Object.defineProperty(response, "type", { value: "basic" });
+    };
+    let ran = 0;
+    scope.Go = class {
+      importObject = {};
+      run = async (): Promise<void> => void ran++;
+    };
+    const started = startProgram({
+      wasm: "x.wasm",
+      packed: true,
+      support: async () => undefined,
+      crashed: () => undefined,
+    });
+    await assert.rejects(started, /the engine stopped/); // the program is empty
+    assert.deepEqual([ran, seen], [1, asked], what);
+  }
+});
