@@ -9,7 +9,7 @@ GOTEST = GO="$(GO)" node scripts/gotest.mjs
 # Empty if ../shared is missing; the results that go test caches depend on the value.
 export FORETOKEN_SHARED := $(realpath $(SHARED))
 
-.PHONY: report docs-reports demo site package wasm test test-full check unit native browser e2e docs-test fuzz \
+.PHONY: report docs-reports demo site package release wasm test test-full check unit native browser e2e docs-test fuzz \
 	soak race audit sbom testmodels deps web screenshots bench-auto bench-peers examples lighthouse gpu-audit clean
 
 demo: site
@@ -24,6 +24,10 @@ site: web/node_modules/.package-lock.json web/docs/node_modules/.package-lock.js
 package: site
 	@mkdir -p build
 	cd web && npm pack --silent --pack-destination ../build
+
+# What a release publishes, in build/release: make release REPOSITORY=https://HOST/OWNER/NAME
+release: package
+	node scripts/release.mjs $(REPOSITORY)
 
 web/node_modules/.package-lock.json: web/package.json web/package-lock.json
 	cd web && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error

@@ -5,7 +5,7 @@ go 1.26.8
 require (
 	github.com/dlclark/regexp2 v1.12.0
 	github.com/gomlx/gomlx v0.26.0
-	github.com/hack-pad/safejs v0.1.0
+	github.com/hack-pad/safejs v0.1.1
 	github.com/jedib0t/go-pretty/v6 v6.8.3
 	github.com/rajveermalviya/go-webgpu/wgpu v0.17.1
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
@@ -36,6 +36,3 @@ require (
 	golang.org/x/text v0.43.0 // indirect
 	k8s.io/klog/v2 v2.130.1 // indirect
 )
-
-// gomlx asks for a later safejs through a module that nothing here builds.
-exclude github.com/hack-pad/safejs v0.1.1

@@ -11,7 +11,6 @@ import (
 
 	"foretoken/models/llama"
 	"foretoken/webgpu"
-	"foretoken/webgpu/native"
 	"foretoken/webgpu/open"
 )
 
@@ -70,7 +69,7 @@ func devicesCommand(c *console) *cobra.Command {
 // listDevices lists the adapters and the cpu device, and opens the one that auto takes: a listed adapter may still
 // refuse to open.
 func listDevices(ctx context.Context) (devices []deviceInfo, why string, err error) {
-	adapters, err := native.Adapters()
+	adapters, err := open.Adapters()
 	if err != nil {
 		return nil, "", err
 	}

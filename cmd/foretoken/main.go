@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -277,6 +278,10 @@ func oneLine(message string) string {
 	return gguf.Escape(strings.Join(lines, ": "), mostShown)
 }
 
+// version is that of a release, set by the linker: -ldflags "-X main.version=0.1.0". A program that go install built
+// has the version of its module.
+var version string
+
 func versionCommand(c *console) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -292,7 +297,7 @@ func versionCommand(c *console) *cobra.Command {
 				Arch     string `json:"arch"`
 			}{"unknown", "", runtime.Version(), runtime.GOOS, runtime.GOARCH}
 			if info, ok := debug.ReadBuildInfo(); ok {
-				v.Version = info.Main.Version
+				v.Version = cmp.Or(version, info.Main.Version)
 				for _, s := range info.Settings {
 					if s.Key == "vcs.revision" {
 						v.Revision = s.Value[:min(12, len(s.Value))]

@@ -5,7 +5,10 @@ export const SECTIONS = [
   { title: "Begin", pages: ["index", "is-it-for-me", "getting-started", "embed"] },
   { title: "Use", pages: ["api", "cli", "serve", "methods", "models", "troubleshooting"] },
   { title: "Measure", pages: ["performance", "benchmarks", "gpus"] },
-  { title: "Inside", pages: ["architecture", "decisions", "reliability", "attacks", "contributing", "extending"] },
+  {
+    title: "Inside",
+    pages: ["architecture", "decisions", "reliability", "attacks", "contributing", "extending", "publishing"],
+  },
 ];
 
 /** Pages from other folders of the repository, by their names on the site. */

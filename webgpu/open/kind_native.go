@@ -1,4 +1,4 @@
-//go:build !js
+//go:build !js && cgo
 
 package open
 
@@ -10,11 +10,9 @@ import (
 	"foretoken/webgpu/native"
 )
 
-// Accelerator is the backend of this build besides the cpu device.
-const Accelerator = "native"
-
-const alias = Accelerator
-
 func accelerator(_ context.Context, timeout time.Duration) (webgpu.Device, error) {
 	return orNil(native.Open(native.Options{ReadTimeout: timeout}))
 }
+
+// Adapters lists the GPUs, and the software that stands for one, that Accelerator could open, best first.
+func Adapters() ([]webgpu.Info, error) { return native.Adapters() }

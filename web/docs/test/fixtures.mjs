@@ -42,4 +42,4 @@ export const FLAGS = [
 ];
 
 /** Flags in the text that belong to other programs. */
-export const OTHERS_FLAGS = ["--engines", "--help", "--reference", "--enable-unsafe-webgpu"];
+export const OTHERS_FLAGS = ["--engines", "--help", "--reference", "--enable-unsafe-webgpu", "--provenance"];
