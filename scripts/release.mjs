@@ -207,6 +207,7 @@ function install(source, module, version) {
   const versions = path.join(work, "proxy", escaped, "@v");
   mkdirSync(versions, { recursive: true });
   cpSync(path.join(copy, "go.mod"), path.join(versions, `v${version}.mod`));
+  writeFileSync(path.join(versions, "list"), `v${version}\n`);
   writeFileSync(path.join(versions, `v${version}.info`), JSON.stringify({ Version: `v${version}` }));
   pack(copy, path.join(versions, `v${version}.zip`), `${module}@v${version}/`);
   const [cache, proxies] = ["GOMODCACHE", "GOPROXY"].map((name) => run(source, "go", ["env", name]).trim());
