@@ -12,8 +12,9 @@ export FORETOKEN_SHARED := $(realpath $(SHARED))
 .PHONY: report docs-reports demo site package release wasm test test-full check unit native browser e2e docs-test fuzz \
 	soak race audit sbom testmodels deps web screenshots bench-auto bench-peers examples lighthouse gpu-audit clean
 
+# CORS=1 lets pages of other ports of this machine embed it.
 demo: site
-	$(GO) run ./cmd/devserver --addr $(ADDR)
+	$(GO) run ./cmd/devserver --addr $(ADDR) $(if $(CORS),--cors)
 
 # The built site is web/dist: static files that any server can serve.
 site: web/node_modules/.package-lock.json web/docs/node_modules/.package-lock.json

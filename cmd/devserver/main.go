@@ -32,6 +32,7 @@ func main() {
 // command builds the command line; the address served is printed on out.
 func command(out io.Writer) *cobra.Command {
 	var addr, dir, models string
+	var cors bool
 	cmd := &cobra.Command{
 		Use:           "devserver",
 		Short:         "Serve the built Foretoken site on loopback",
@@ -39,22 +40,24 @@ func command(out io.Writer) *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serve(cmd.Context(), out, addr, dir, models)
+			return serve(cmd.Context(), out, addr, dir, models, cors)
 		},
 	}
 	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8080", "loopback address to listen on; port 0 picks a free one")
 	cmd.Flags().StringVar(&dir, "dir", "web/dist", "folder of the built site")
 	cmd.Flags().StringVar(&models, "models", "", "folder of .gguf files to serve at /models/")
+	cmd.Flags().BoolVar(&cors, "cors", false, "let pages of other ports of this machine load the module and the models")
 	return cmd
 }
 
 // serve runs until ctx ends, then lets running requests finish for a moment.
-func serve(ctx context.Context, out io.Writer, addr, dir, models string) error {
+func serve(ctx context.Context, out io.Writer, addr, dir, models string, cors bool) error {
 	site, err := newSite(dir, models)
 	if err != nil {
 		return err
 	}
 	defer site.close()
+	site.cors = cors
 	listener, err := listenLoopback(addr)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path"
 	"regexp"
@@ -37,6 +38,7 @@ var hashedName = regexp.MustCompile(`-[A-Z0-9]{8}\.(js|css)$`)
 type site struct {
 	root   *os.Root
 	models *os.Root // nil without --models
+	cors   bool     // pages of other ports of this machine may read everything
 }
 
 // newSite opens the folders. os.Root keeps every later lookup inside them, symbolic links included.
@@ -72,6 +74,9 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if s.cors {
+		share(h, r.Header.Get("Origin"))
+	}
 	h.Set("Content-Security-Policy", nothing) // until it is known what is served
 	// A cross-origin isolated page has shared memory, which threads need, and timers of 5 µs instead of 100 µs, which
 	// the milliseconds per round are read from.
@@ -114,6 +119,17 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if !s.serveFile(w, r, s.root, name) {
 		http.NotFound(w, r)
+	}
+}
+
+// share lets a page of another port of this machine read an answer, also one that is cross-origin isolated. Pages of
+// other hosts may not: local models are no business of theirs.
+func share(h http.Header, origin string) {
+	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	h.Add("Vary", "Origin")
+	if u, err := url.Parse(origin); err == nil && u.Host != "" && loopbackHost(u.Host) {
+		h.Set("Access-Control-Allow-Origin", origin)
+		h.Set("Access-Control-Expose-Headers", "Content-Encoding, Content-Range, ETag")
 	}
 }
 
@@ -178,7 +194,7 @@ func (s *site) serveFile(w http.ResponseWriter, r *http.Request, root *os.Root, 
 		h.Set("Cache-Control", "no-cache") // keep it, but ask each time
 	}
 	if compressible(ext) {
-		h.Set("Vary", "Accept-Encoding")
+		h.Add("Vary", "Accept-Encoding")
 		// A range counts bytes of the file as it is, so it is never encoded.
 		if encoding := negotiate(r.Header.Get("Accept-Encoding")); encoding != "" && r.Header.Get("Range") == "" {
 			if file, made := encoded(root, name, info, encoding); file != nil {

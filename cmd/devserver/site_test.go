@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -345,6 +346,38 @@ func TestHostHeader(t *testing.T) {
 		if w := ask(s, "GET", "/", "Host", host); w.Code != http.StatusMisdirectedRequest {
 			t.Errorf("%q: %d, want 421", host, w.Code)
 		}
+	}
+}
+
+// TestCORS lets pages of other ports read the module and the models, and no page of another host.
+func TestCORS(t *testing.T) {
+	dir, models := build(t)
+	s := open(t, dir, models)
+	s.cors = true
+	for _, path := range []string{"/page.js", "/foretoken.wasm", "/models/big.gguf", "/missing"} {
+		for origin, want := range map[string]string{
+			"http://127.0.0.1:3000": "http://127.0.0.1:3000", "http://localhost:5173": "http://localhost:5173",
+			"https://[::1]:8443": "https://[::1]:8443", "": "", "null": "", "https://evil.example": "",
+			"http://localhost.evil.example": "", "http://evil.example#localhost": "",
+			"http://127.0.0.1@evil.example": "",
+		} {
+			h := ask(s, "GET", path, "Origin", origin, "Range", "bytes=0-3").Header()
+			if got := h.Get("Access-Control-Allow-Origin"); got != want {
+				t.Errorf("%s for %q: allowed origin %q, want %q", path, origin, got, want)
+			}
+			if !slices.Contains(h.Values("Vary"), "Origin") {
+				t.Errorf("%s: Vary is %q", path, h.Values("Vary"))
+			}
+			if h.Get("Cross-Origin-Resource-Policy") != "cross-origin" {
+				t.Errorf("%s: resource policy %q", path, h.Get("Cross-Origin-Resource-Policy"))
+			}
+			if exposed := h.Get("Access-Control-Expose-Headers"); (exposed != "") != (want != "") {
+				t.Errorf("%s for %q: exposed headers %q", path, origin, exposed)
+			}
+		}
+	}
+	if w := ask(s, "GET", "/", "Host", "evil.example", "Origin", "http://localhost"); w.Code != 421 {
+		t.Errorf("another host: %d, want 421", w.Code)
 	}
 }
 

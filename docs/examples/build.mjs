@@ -16,21 +16,35 @@ const root = path.dirname(path.dirname(here));
 const work = path.join(root, "build", "_examples");
 export const out = path.join(work, "out");
 
-/** Where each tool wants files that it copies as they are, how it is run, and what it leaves. */
+/**
+ * Where each tool wants files that it copies as they are, how it is run, and what it leaves: one page in its folder, or
+ * those of `pages`.
+ */
 const EXAMPLES = {
   plain: { files: "foretoken", result: "." },
   mkdocs: { files: "docs/foretoken", command: ["mkdocs", "build", "--quiet", "--strict"], result: "site" },
   vitepress: { files: "public/foretoken", npm: true, result: ".vitepress/dist" },
   docusaurus: { files: "static/foretoken", npm: true, result: "build" },
+  frameworks: { files: "public/foretoken", npm: true, result: "dist", pages: ["react/", "vue/", "svelte/"] },
+  nextjs: { files: "public/foretoken", npm: true, result: "out" },
+  extension: { files: "foretoken", result: "." },
 };
 
 export const NAMES = Object.keys(EXAMPLES);
+
+/** The folders of the pages of an example, relative to its result. */
+export const pagesOf = (name) => EXAMPLES[name].pages ?? [""];
 
 const run = (folder, command, ...args) =>
   promisify(execFile)(command, args, {
     cwd: folder,
     maxBuffer: 1 << 26,
-    env: { ...process.env, DISABLE_VERSION_CHECK: "1", DOCUSAURUS_NO_DUPLICATE_TITLE_WARNING: "1" },
+    env: {
+      ...process.env,
+      DISABLE_VERSION_CHECK: "1",
+      DOCUSAURUS_NO_DUPLICATE_TITLE_WARNING: "1",
+      NEXT_TELEMETRY_DISABLED: "1",
+    },
   });
 
 /** Builds one; false where its tool is missing. */

@@ -34,8 +34,8 @@ export const dist = path.join(web, "dist");
 /** The list of the tests that {@link notRun} skipped. */
 export const NOT_RUN = path.join(root, "build", "notrun", "e2e");
 
-/** Builds and starts the dev server on a free port. */
-export async function startServer(models) {
+/** Builds and starts the dev server on a free port; `more` are further flags. */
+export async function startServer(models, more = []) {
   for (const file of ["index.html", "foretoken.wasm", "worker.js"]) {
     await fs.access(path.join(dist, file)).catch(() => {
       throw new Error(`web/dist/${file} is missing: build the site first (npm run build)`);
@@ -44,7 +44,7 @@ export async function startServer(models) {
   const folder = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-e2e-"));
   const binary = path.join(folder, "devserver");
   await promisify(execFile)("go", ["build", "-o", binary, "./cmd/devserver"], { cwd: root });
-  const child = spawn(binary, ["--addr", "127.0.0.1:0", "--dir", dist, "--models", models], {
+  const child = spawn(binary, ["--addr", "127.0.0.1:0", "--dir", dist, "--models", models, ...more], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   const url = await new Promise((resolve, reject) => {

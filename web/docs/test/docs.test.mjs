@@ -41,7 +41,7 @@ describe("documentation", { concurrency: 3 }, () => {
   after(() => shop?.stop());
 
   test("every block has a known language", () => {
-    const known = new Set(["sh", "ts", "js", "go", "wgsl", "html", "json", "text"]);
+    const known = new Set(["sh", "ts", "js", "go", "wgsl", "jsx", "vue", "svelte", "html", "json", "text"]);
     const wrong = pages.flatMap(({ name, blocks }) =>
       blocks
         .filter(({ language }) => !known.has(language))
@@ -106,7 +106,8 @@ describe("documentation", { concurrency: 3 }, () => {
   });
 
   test("quoted code is in its file", async () => {
-    const quotes = all("go", "js", "wgsl").filter((block) => quoted(block) || block.language === "wgsl");
+    const always = ["wgsl", "jsx", "vue", "svelte"];
+    const quotes = all("go", "js", ...always).filter((block) => quoted(block) || always.includes(block.language));
     assert.ok(quotes.length > 0);
     for (const block of quotes) {
       assert.ok(quoted(block), `${block.name}: the block names no file: ${block.language} of=FILE`);

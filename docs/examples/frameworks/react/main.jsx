@@ -1,0 +1,4 @@
+import { createRoot } from "react-dom/client";
+import { Stack } from "./stack.jsx";
+
+createRoot(document.getElementById("app")).render(<Stack />);

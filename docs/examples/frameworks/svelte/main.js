@@ -1,0 +1,4 @@
+import { mount } from "svelte";
+import Stack from "./stack.svelte";
+
+mount(Stack, { target: document.getElementById("app") });

@@ -1,0 +1,4 @@
+import { createApp } from "vue";
+import Stack from "./stack.vue";
+
+createApp(Stack).mount("#app");
