@@ -305,7 +305,7 @@ func (g *guide) shapePaths(tree *spec.Tree, s *spec.Shaping) {
 // process adds the answers of the request's LogitsProcessor to the lists of the nodes.
 func (g *guide) process(tree *spec.Tree, s *spec.Shaping) error {
 	for len(g.texts) < tree.Len() {
-		g.texts = append(g.texts, nil)
+		g.texts = append(g.texts, []int32{}) // in JSON a list, too
 	}
 	g.texts[0] = append(g.texts[0][:0], g.text...)
 	for i := 1; i < tree.Len(); i++ {

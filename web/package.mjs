@@ -58,7 +58,7 @@ const options = {
 await Promise.all([
   build({
     ...options,
-    entryPoints: { foretoken: "src/foretoken.ts", widget: "src/widget/element.ts" },
+    entryPoints: { foretoken: "src/foretoken.ts", api: "src/api.ts", widget: "src/widget/element.ts" },
     splitting: true,
     chunkNames: "chunk-[hash]",
   }),
@@ -82,7 +82,7 @@ async function types() {
     throw new Error(`web: declarations: ${cause.stdout || cause.message}`);
   });
   const from = path.join(out, "web", "src");
-  const wanted = new Set(["foretoken.d.ts", "in-place.d.ts", "widget/element.d.ts"]);
+  const wanted = new Set(["foretoken.d.ts", "api.d.ts", "in-place.d.ts", "widget/element.d.ts"]);
   for (const name of wanted) {
     const declarations = (await fs.readFile(path.join(from, name), "utf8")).replace(/^import "foretoken:.*\n/gm, "\n");
     const text = declarations.replace(/((?:from|import)\s*\(?\s*")(\.{1,2}\/[^"]+)\.ts"/g, (_, before, file) => {

@@ -12,6 +12,15 @@
  *
  * @packageDocumentation
  */
+import type { Foretoken as Entry } from "./engine/api.ts";
+import { withBuiltin } from "./engine/builtin.ts";
+import { loadInWorker } from "./engine/in-worker.ts";
+
 export * from "./engine/api.ts";
+export { BUILTIN_HEAD, BUILTIN_PAIR } from "./engine/builtin.ts";
+
+/** The entry point of the API: {@link Entry.load | `Foretoken.load`}. */
+export const Foretoken: Entry = { load: (options) => loadInWorker(withBuiltin(options)) };
+
 export { ForetokenWidget, type WidgetState } from "./widget/element.ts";
 export type { Comparison } from "./widget/compare.ts";

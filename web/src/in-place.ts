@@ -14,16 +14,19 @@
  */
 import "foretoken:wasm_exec";
 import type { Foretoken as Entry } from "./engine/api.ts";
+import { withBuiltin } from "./engine/builtin.ts";
 import { Engine } from "./engine/engine.ts";
 import type { FromWorker, GoEngine, ToWorker, WireError } from "./protocol/protocol.ts";
 import { prepare, startProgram } from "./worker/program.ts";
 import { serve } from "./worker/serve.ts";
 
 export * from "./engine/api.ts";
+export { BUILTIN_HEAD, BUILTIN_PAIR } from "./engine/builtin.ts";
 
 /** Loads engines as `foretoken` does, but runs them in this scope. */
 export const Foretoken: Entry = {
-  load: async (options = {}) => Engine.load({ worker: () => new InPlace() as unknown as Worker, ...options }),
+  load: async (options) =>
+    Engine.load({ worker: () => new InPlace() as unknown as Worker, ...withBuiltin(options) }),
 };
 
 /** A running Go program and the engine to notify if it crashes. */

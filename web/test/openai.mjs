@@ -133,6 +133,7 @@ test("the client reads embeddings, which it asks for as bytes", async () => {
       server.api.embeddings.create({ model: server.model, input, ...more }),
     ),
   );
+  for (const one of asNumbers.data) one.embedding = one.embedding.map(Math.fround);
   assert.deepEqual(asBytes.data, asNumbers.data);
   assert.equal(asBytes.data.length, 2);
   for (const { embedding } of asBytes.data)
@@ -293,7 +294,14 @@ test("errors have the client's types, with code and param", async () => {
     [await chat({ tool_choice: "required" }), OpenAI.BadRequestError, 400, "invalid_value", "tool_choice"],
     [await chat({}, server.client({ apiKey: "wrong" })), OpenAI.AuthenticationError, 401, "invalid_api_key", null],
     [
-      await refusal(server.api.embeddings.create({ model: server.model, input: "x" })),
+      await refusal(server.api.embeddings.create({ model: server.model, input: "x", dimensions: 7 })),
+      OpenAI.BadRequestError,
+      400,
+      "unsupported_parameter",
+      "dimensions",
+    ],
+    [
+      await refusal(server.api.moderations.create({ input: "x" })),
       OpenAI.NotFoundError,
       404,
       "unknown_url",

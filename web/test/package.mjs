@@ -119,6 +119,7 @@ test("its types pass strict checks, and its source maps resolve", async () => {
 import { Foretoken, ForetokenError, type ChatCompletion, type Engine, type EngineStats } from "foretoken";
 import type { ForetokenErrorCode, RoundEvent } from "foretoken";
 import { Foretoken as InPlace } from "foretoken/in-place";
+import { Foretoken as Alone } from "foretoken/api";
 const engine: Engine = await Foretoken.load({
   target: "a/b/c.gguf",
   draft: new File([], "d.gguf"),
@@ -144,6 +145,7 @@ console.log(stats.acceptance_length + (await InPlace.load()).stats().decode_tok_
 engine.generate({ prompt: "x" });
 // @ts-expect-error: no such option
 await Foretoken.load({ tarjet: "x" });
+await (await Alone.load({ target: "a/b/c.gguf" })).dispose();
 await engine.dispose();
 `;
   await fs.writeFile(path.join(folder, "consumer.ts"), source);
@@ -177,6 +179,27 @@ await engine.dispose();
     await fs.access(path.resolve(path.dirname(map), to));
   const bundle = JSON.parse(await fs.readFile(path.join(installed, "lib", "worker.js.map"), "utf8"));
   assert.equal(bundle.sources.length, bundle.sourcesContent.length);
+});
+
+test("the API alone leads neither to the widget nor to the built-in pair", async () => {
+  /** The texts of an entry and of all that it imports. */
+  const reached = async (entry) => {
+    const texts = new Map([[entry, ""]]);
+    for (const name of texts.keys()) {
+      const text = await fs.readFile(path.join(installed, "lib", name), "utf8");
+      texts.set(name, text);
+      for (const [, file] of text.matchAll(/["'`]\.\/((?:chunk-\w+|worker)\.js)["'`]/g))
+        if (!texts.has(file)) texts.set(file, "");
+    }
+    return texts;
+  };
+  const [alone, all] = [await reached("api.js"), await reached("foretoken.js")];
+  assert.ok(alone.has("worker.js") && all.has("worker.js"));
+  for (const part of ["./models/demo/target", "./models/demo/eagle3", "foretoken-widget", "u-over"]) {
+    const having = (texts) => [...texts].filter(([, text]) => text.includes(part)).map(([name]) => name);
+    assert.deepEqual(having(alone), [], part);
+    assert.notDeepEqual(having(all), [], part);
+  }
 });
 
 test("unbundled, below a path of a plain server, and from another origin", async () => {

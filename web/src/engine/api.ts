@@ -1,11 +1,11 @@
-/** The JavaScript API without the widget: the common exports of `foretoken` and `foretoken/in-place`. */
+/** The JavaScript API without the widget and the built-in pair: the common exports of all entries. */
 import type { Engine, LoadOptions } from "./engine.ts";
 
 /** The entry point of the API. */
 export interface Foretoken {
   /**
-   * Loads a target and its draft in a new worker, on WebGPU if available, and returns the engine. Without options it
-   * loads the built-in pair. Every rejection is a {@link ForetokenError}.
+   * Loads a target and its draft in a new worker, on WebGPU if available, and returns the engine. Without a target
+   * `foretoken` and `foretoken/in-place` load the built-in pair. Every rejection is a {@link ForetokenError}.
    *
    * ```ts
    * const engine = await Foretoken.load({
@@ -19,10 +19,6 @@ export interface Foretoken {
   load(options?: LoadOptions): Promise<Engine>;
 }
 
-/** The entry point of the API: {@link Foretoken.load | `Foretoken.load`}. */
-export const Foretoken: Foretoken = { load: async (options) => (await import("./engine.ts")).Engine.load(options) };
-
-export { BUILTIN_HEAD, BUILTIN_PAIR } from "./builtin.ts";
 export { PAIRS, type KnownModel, type KnownPair } from "./pairs.ts";
 export type { Conversation } from "./conversation.ts";
 export type { BenchRun, EmbedOptions, Engine, FileSource, LoadOptions, MeasureOptions, ModelSource } from "./engine.ts";

@@ -1,3 +1,5 @@
+import { defined, type LoadOptions } from "./loading.ts";
+
 /** The built-in pair with its calibrations, served from the same folder as this module. */
 export const BUILTIN_PAIR = {
   target: new URL("./models/demo/target-q8_0.gguf", import.meta.url).href,
@@ -12,3 +14,7 @@ export const BUILTIN_HEAD = {
   eagle3: new URL("./models/demo/eagle3.safetensors", import.meta.url).href,
   eagle3Config: new URL("./models/demo/eagle3.json", import.meta.url).href,
 };
+
+/** Adds the built-in pair where no model is named. */
+export const withBuiltin = (given: LoadOptions = {}): LoadOptions =>
+  given.target || given.draft ? given : { ...BUILTIN_PAIR, ...defined(given), target: BUILTIN_PAIR.target };

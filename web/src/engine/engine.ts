@@ -2,7 +2,6 @@
 /**
  * The engine: a target and its draft, running in a worker.
  */
-import { BUILTIN_PAIR } from "./builtin.ts";
 import type { Answerable, Conversation } from "./conversation.ts";
 import { abortable, aborted, ForetokenError, type ForetokenErrorCode } from "../protocol/errors.ts";
 import { failed, type GenerateOptions, type Generation, parseRound, RoundQueue } from "./generation.ts";
@@ -123,11 +122,13 @@ export class Engine {
   /** Starts a worker and loads the models into it. @internal */
   static async load(given: LoadOptions = {}): Promise<Engine> {
     checkNames(given, LOAD_OPTIONS);
-    if (!given.target && given.draft)
-      throw new ForetokenError("bad_option", "target: missing; a draft needs a target", "target");
-    const options = given.target
-      ? { ...given, target: given.target }
-      : { ...BUILTIN_PAIR, ...defined(given), target: BUILTIN_PAIR.target };
+    if (!given.target)
+      throw new ForetokenError(
+        "bad_option",
+        `target: missing; ${given.draft ? "a draft needs a target" : "name a model"}`,
+        "target",
+      );
+    const options = { ...given, target: given.target };
     const { signal } = options;
     if (signal?.aborted) throw aborted(signal);
     const sources = sourcesOf(options); // rejects invalid names before starting a worker

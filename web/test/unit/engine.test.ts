@@ -266,7 +266,7 @@ test("await using disposes of an engine", async () => {
 
 test("invalid options are rejected before a worker starts", async () => {
   const worker = (): never => assert.fail("a worker was started");
-  for (const options of [{ draft: GGUF }, { target: "http://" }])
+  for (const options of [{}, { draft: GGUF }, { target: "http://" }])
     await assert.rejects(Engine.load({ ...options, worker }), { name: "ForetokenError", code: "bad_option" });
   for (const [given, param, message] of [
     [{ targt: GGUF }, "targt", "targt is unknown; did you mean target?"],
