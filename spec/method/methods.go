@@ -20,7 +20,7 @@ type Method struct {
 	Lossy     bool     `json:"lossy"` // commits tokens that the target would not have chosen
 	Config    Config   `json:"config"`
 	UsesDraft bool     `json:"uses_draft"` // drafts with a model, or with a head
-	Settings  []string `json:"settings"`   // of its drafter; an Adapter and a Verifier have their own
+	Settings  []string `json:"settings"`   // fields of its drafter; an Adapter and a Verifier have their own
 }
 
 // methodRow is a row of the table of methods.
@@ -101,7 +101,7 @@ const (
 type Verifier struct {
 	Name      string    `json:"name"`
 	Exactness Exactness `json:"exactness"`
-	Settings  []string  `json:"settings,omitempty"` // names as in method lists
+	Settings  []string  `json:"settings,omitempty"` // fields of Config in JSON
 
 	build func(c Config) spec.Verifier
 
@@ -245,12 +245,12 @@ var (
 		func(c *Config) int { return c.NgramMin }}
 )
 
-// settingsOf lists the settings of a drafter: those that it has defaults of.
+// settingsOf lists the settings of a drafter, by their fields in JSON: those that it has defaults of.
 func settingsOf(drafter string) []string {
 	c, all := drafterNamed(drafter).settings, []string{}
 	for _, s := range []Setting{Depth, TopK, Nodes, NgramMax, NgramMin} {
 		if s.of(&c) > 0 {
-			all = append(all, s.Name)
+			all = append(all, s.Field())
 		}
 	}
 	if c.Shape != nil {
@@ -341,7 +341,7 @@ func drafterNamed(name string) drafter {
 // Adapter is a row of the table of what adapts a draft.
 type Adapter struct {
 	Name     string   `json:"name"`
-	Settings []string `json:"settings,omitempty"` // names as in method lists
+	Settings []string `json:"settings,omitempty"` // fields of Config in JSON
 	Need     string   `json:"need,omitempty"`     // what was fitted for it, and the command that makes it
 
 	// tree drafts EAGLE-2's tree and chain ends chains; nil: it does not work with that drafter. It works with all
@@ -359,7 +359,7 @@ type Adapter struct {
 // The table of what adapts a draft.
 var adapterRows = []Adapter{
 	{Name: AdaptFixed},
-	{Name: AdaptHetero, Settings: []string{"alpha", "no-extension", "no-pruning", "no-adaptation"},
+	{Name: AdaptHetero, Settings: []string{"alpha", "no_extension", "no_pruning", "no_adaptation"},
 		tree: heteroTree, lacks: func(f *Fitted) bool { return f.Hetero == nil },
 		Need: "entropy bins fitted to this pair; make them with foretoken calibrate hetero",
 		budget: func(c *Config, b spec.Budget) spec.Budget {
@@ -374,7 +374,7 @@ var adapterRows = []Adapter{
 			}
 			return d
 		}},
-	{Name: AdaptC2T, Settings: []string{"threshold", "one-pruning"},
+	{Name: AdaptC2T, Settings: []string{"threshold", "one_pruning"},
 		tree: c2tTree, chain: c2tRule, cuts: true, check: checkC2T,
 		lacks: func(f *Fitted) bool { return f.C2T == nil },
 		Need:  "a classifier trained for this pair; make one with foretoken train c2t",

@@ -85,7 +85,7 @@ export function problemOf(request: Omit<GenerateRequest, "prompt">, loaded: Load
   return need && !fitted[config.adapt] ? `needs ${need}` : undefined;
 }
 
-/** Returns whether the drafter, adapter or verifier of a request takes a setting. */
+/** Returns whether the drafter, adapter or verifier of a request takes a setting, a field of the request. */
 export function takes(config: Config, setting: string): boolean {
   if (config.drafter === "none") return false; // there is nothing to adapt or to verify
   const rows = [

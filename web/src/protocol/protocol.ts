@@ -98,7 +98,7 @@ export interface Method {
   config: MethodConfig;
   /** The method drafts with a model or an EAGLE-3 head. */
   uses_draft: boolean;
-  /** Names of its drafter's settings in method lists: with dashes. */
+  /** The fields of its drafter's settings. */
   settings: string[];
 }
 

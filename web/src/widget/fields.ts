@@ -278,7 +278,7 @@ export const FIELDS: readonly Field[] = [
 
 /** Returns whether a method has a setting. */
 export function has(config: Config, field: Field): boolean {
-  return field.of ? field.of(config) : takes(config, attributeOf(field));
+  return field.of ? field.of(config) : takes(config, field.key);
 }
 
 /** Returns the attribute of a field: max_tokens becomes max-tokens. */
