@@ -2,7 +2,7 @@
 
 /** The sections of the navigation; a name stands for docs/NAME.md. */
 export const SECTIONS = [
-  { title: "Begin", pages: ["index", "is-it-for-me", "getting-started", "embed", "frameworks"] },
+  { title: "Begin", pages: ["index", "is-it-for-me", "getting-started", "embed", "frameworks", "frames"] },
   { title: "Use", pages: ["api", "cli", "serve", "methods", "models", "troubleshooting"] },
   { title: "Measure", pages: ["performance", "benchmarks", "gpus"] },
   {
