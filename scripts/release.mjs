@@ -102,13 +102,18 @@ EXPOSE 8080
 ENTRYPOINT ["/foretoken-${version}/foretoken", "serve", "--addr", "0.0.0.0:8080"]
 `;
 
-/** Addresses in the pages of a folder that name no file of it, or that begin at the root of the host. */
+/** How files of each kind write addresses. */
+const ADDRESSES = {
+  ".html": /\s(?:href|src)="([^"]*)"/g,
+  ".css": /\burl\(["']?([^"')]*)/g,
+  ".webmanifest": /"(?:src|start_url|scope)":\s*"([^"]*)"/g,
+};
+
+/** Addresses in the files of a folder that name no file of it, or that begin at the root of the host. */
 export function strayLinks(folder) {
   const stray = [];
-  const names = readdirSync(folder, { recursive: true });
-  for (const name of names.filter((file) => /\.(html|css|webmanifest)$/.test(file))) {
-    const addresses = /(?:\s(?:href|src)=|"(?:src|start_url)":\s*|url\()["']?([^"'\s)>]*)/g;
-    for (const [, address] of read(folder, name).matchAll(addresses)) {
+  for (const name of readdirSync(folder, { recursive: true }).filter((file) => ADDRESSES[path.extname(file)])) {
+    for (const [, address] of read(folder, name).matchAll(ADDRESSES[path.extname(name)])) {
       const [file] = address.replaceAll("&amp;", "&").split(/[?#]/);
       if (/^[a-z][a-z0-9+.-]*:/i.test(address) || file === "") continue;
       const place = path.join(folder, path.dirname(name), decodeURI(file));

@@ -61,9 +61,20 @@ test("a site that works at the root of a host only, or lacks a file, is refused"
     "index.html": '<link href="page.css"><a href="docs/index.html#x">x</a><a href="https://example.org/">y</a>',
     "page.css": "a { background: url(icon.svg) }",
     "icon.svg": "",
-    "docs/index.html": '<img src="../icon.svg"><a href="#x">x</a>',
+    "docs/index.html": '<img src="../icon.svg"><a href="#x">x</a><code>&lt;a href=&quot;/x&quot;&gt;</code>',
   };
   assert.deepEqual(within(files, strayLinks), []);
-  const wrong = { ...files, "docs/index.html": '<a href="/index.html">x</a><img src="icon.svg">' };
-  assert.deepEqual(within(wrong, strayLinks), ["docs/index.html: /index.html", "docs/index.html: icon.svg"]);
+  const wrong = {
+    ...files,
+    "docs/index.html": '<a href="/index.html">x</a><img src="icon.svg">',
+    "page.css": 'a { background: url("/icon.svg") }',
+    "manifest.webmanifest": '{ "start_url": "/", "icons": [{ "src": "icon.png" }] }',
+  };
+  assert.deepEqual(within(wrong, strayLinks).sort(), [
+    "docs/index.html: /index.html",
+    "docs/index.html: icon.svg",
+    "manifest.webmanifest: /",
+    "manifest.webmanifest: icon.png",
+    "page.css: /icon.svg",
+  ]);
 });
