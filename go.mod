@@ -5,7 +5,7 @@ go 1.26.8
 require (
 	github.com/dlclark/regexp2 v1.12.0
 	github.com/gomlx/gomlx v0.26.0
-	github.com/hack-pad/safejs v0.1.1
+	github.com/hack-pad/safejs v0.1.0
 	github.com/jedib0t/go-pretty/v6 v6.8.3
 	github.com/rajveermalviya/go-webgpu/wgpu v0.17.1
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
