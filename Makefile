@@ -56,6 +56,7 @@ check: web/node_modules/.package-lock.json
 	GOOS=js GOARCH=wasm $(GO) build -o /dev/null ./wasm
 	@staticcheck=$$(GO="$(GO)" sh scripts/tool.sh $(STATICCHECK)) && $$staticcheck ./... && \
 		GOOS=js GOARCH=wasm $$staticcheck ./...
+	$(GO) test -vet=off -run '^TestShader(Text|Rules)$$' .
 	cd web && npm run --silent typecheck
 	@node --test --test-reporter=dot scripts/*.test.mjs web/test/structure.test.mjs
 	@node scripts/reports.mjs check

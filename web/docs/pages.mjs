@@ -4,7 +4,7 @@
 export const SECTIONS = [
   { title: "Begin", pages: ["index", "is-it-for-me", "getting-started", "embed", "frameworks", "frames"] },
   { title: "Use", pages: ["api", "cli", "serve", "methods", "models", "troubleshooting"] },
-  { title: "Measure", pages: ["performance", "benchmarks", "gpus"] },
+  { title: "Measure", pages: ["performance", "benchmarks", "gpus", "gpus-d3d12-metal"] },
   {
     title: "Inside",
     pages: ["architecture", "decisions", "reliability", "attacks", "contributing", "extending", "publishing"],

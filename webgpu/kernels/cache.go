@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 )
 
@@ -67,12 +68,13 @@ func (l CacheLayout) Head() int {
 func (l CacheLayout) Slot() int { return l.Scales() + l.Width/l.dim*l.Head() }
 
 // Constants returns the constants of shaders that use a cache with scales: SLOT and LEAD are the lengths of a slot and
-// of its scales, KVQ that of a block without its scale, in words.
+// of its scales, KVQ that of a block without its scale, in words, and KVQ_BITS the logarithm of KVQ.
 func (l CacheLayout) Constants() []Constant {
 	if l.Block == 0 {
 		return nil
 	}
-	return []Constant{Const("SLOT", l.Slot()), Const("LEAD", l.Scales()), Const("KVQ", l.Block/4)}
+	return []Constant{Const("SLOT", l.Slot()), Const("LEAD", l.Scales()), Const("KVQ", l.Block/4),
+		Const("KVQ_BITS", bits.TrailingZeros(uint(l.Block/4)))}
 }
 
 // CacheWords returns the number of 32-bit words that the keys of some slots take; the values take as many.

@@ -5,7 +5,7 @@
 
 alias Scale = f32;
 fn fetch(row: u32, step: u32) -> vec4<u32> { return vec4<u32>(weights[row * P.steps + step], 0u, 0u, 0u); }
-fn scale(row: u32, step: u32) -> f32 { return scales[row * (P.steps / 4u) + step / 4u]; }
+fn scale(row: u32, step: u32) -> f32 { return scales[row * (P.steps >> 2u) + (step >> 2u)]; }
 
 // nibbles returns the lower half of each byte.
 fn nibbles(w: u32) -> vec4<u32> {
@@ -25,4 +25,4 @@ fn level(q: vec4<u32>) -> vec4<f32> {
     return vec4<f32>(bitcast<vec4<i32>>(word << up) >> vec4<u32>(24u, 24u, 24u, 24u));
 }
 fn unpack(raw: vec4<u32>, part: u32, scale: f32) -> vec4<f32> { return scale * level(nibbles(raw.x >> (part * 4u))); }
-fn place(step: u32, part: u32) -> u32 { return (step / 4u) * 8u + part * 4u + step % 4u; }
+fn place(step: u32, part: u32) -> u32 { return (step >> 2u) * 8u + part * 4u + (step & 3u); }

@@ -10,13 +10,13 @@
 
 alias Scale = vec4<f32>; // scale and minimum of each part
 fn fetch(row: u32, step: u32) -> vec4<u32> {
-    let word = (row * P.steps + step / 16u * 16u) / 2u + ((step / 8u) % 2u) * 4u + step % 4u;
-    return vec4<u32>(weights[word] >> (4u * ((step / 4u) % 2u)), 0u, 0u, 0u);
+    let word = ((row * P.steps + (step >> 4u) * 16u) >> 1u) + ((step >> 3u) & 1u) * 4u + (step & 3u);
+    return vec4<u32>(weights[word] >> (4u * ((step >> 2u) & 1u)), 0u, 0u, 0u);
 }
 fn scale(row: u32, step: u32) -> vec4<f32> {
-    let block = (row * (P.steps / 32u) + step / 32u) * 5u;
+    let block = (row * (P.steps >> 5u) + (step >> 5u)) * 5u;
     let d = halves(scales[block + 4u]);
-    let w = scales[block + ((step / 16u) % 2u) * 2u + (step / 4u) % 2u] >> (8u * ((step / 8u) % 2u));
+    let w = scales[block + ((step >> 4u) & 1u) * 2u + ((step >> 2u) & 1u)] >> (8u * ((step >> 3u) & 1u));
     return vec4<f32>(vec4<u32>(w & 15u, (w >> 4u) & 15u, (w >> 16u) & 15u, (w >> 20u) & 15u)) * vec4<f32>(d, d);
 }
 fn unpack(raw: vec4<u32>, part: u32, scale: vec4<f32>) -> vec4<f32> {
@@ -24,5 +24,5 @@ fn unpack(raw: vec4<u32>, part: u32, scale: vec4<f32>) -> vec4<f32> {
     return s.x * bytes((raw.x >> (part * 2u)) & 0x03030303u) - vec4<f32>(s.y, s.y, s.y, s.y);
 }
 fn place(step: u32, part: u32) -> u32 {
-    return (step / 16u) * 32u + ((step / 4u) % 2u) * 16u + part * 8u + ((step / 8u) % 2u) * 4u + step % 4u;
+    return (step >> 4u) * 32u + ((step >> 2u) & 1u) * 16u + part * 8u + ((step >> 3u) & 1u) * 4u + (step & 3u);
 }

@@ -8,17 +8,17 @@
 
 alias Scale = vec2<f32>; // of each part
 fn fetch(row: u32, step: u32) -> vec4<u32> {
-    let block = (row * (P.steps / 32u) + step / 32u) * 24u;
-    let side = (step / 16u) % 2u;
-    let pair = (step / 4u) % 2u;
-    let word = ((step / 8u) % 2u) * 4u + step % 4u;
+    let block = (row * (P.steps >> 5u) + (step >> 5u)) * 24u;
+    let side = (step >> 4u) & 1u;
+    let pair = (step >> 2u) & 1u;
+    let word = ((step >> 3u) & 1u) * 4u + (step & 3u);
     return vec4<u32>(weights[block + 8u + side * 8u + word] >> (4u * pair),
         weights[block + word] >> (4u * side + 2u * pair), 0u, 0u);
 }
 fn scale(row: u32, step: u32) -> vec2<f32> {
-    let block = (row * (P.steps / 32u) + step / 32u) * 4u;
-    let pair = (step / 4u) % 2u;
-    let up = 8u * ((step / 8u) % 2u) + 4u * ((step / 16u) % 2u);
+    let block = (row * (P.steps >> 5u) + (step >> 5u)) * 4u;
+    let pair = (step >> 2u) & 1u;
+    let up = 8u * ((step >> 3u) & 1u) + 4u * ((step >> 4u) & 1u);
     let low = scales[block + 1u + pair] >> up;
     let high = scales[block + 3u] >> (up + 2u * pair);
     let s = vec2<u32>((low & 15u) | ((high & 3u) << 4u), ((low >> 16u) & 15u) | (((high >> 16u) & 3u) << 4u));
@@ -29,5 +29,5 @@ fn unpack(raw: vec4<u32>, part: u32, scale: vec2<f32>) -> vec4<f32> {
     return select(scale.x, scale.y, part == 1u) * (bytes(q) - vec4<f32>(4.0, 4.0, 4.0, 4.0));
 }
 fn place(step: u32, part: u32) -> u32 {
-    return (step / 16u) * 32u + ((step / 4u) % 2u) * 16u + part * 8u + ((step / 8u) % 2u) * 4u + step % 4u;
+    return (step >> 4u) * 32u + ((step >> 2u) & 1u) * 16u + part * 8u + ((step >> 3u) & 1u) * 4u + (step & 3u);
 }

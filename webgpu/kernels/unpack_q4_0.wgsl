@@ -10,7 +10,7 @@ alias Scale = mat2x4<f32>; // of each part
 fn fetch(row: u32, step: u32) -> vec4<u32> {
     return vec4<u32>(weights[row * P.steps + step] ^ 0x80000000u, 0u, 0u, 0u);
 }
-fn blockScale(row: u32, step: u32) -> f32 { return scales[row * (P.steps / 4u) + step / 4u]; }
+fn blockScale(row: u32, step: u32) -> f32 { return scales[row * (P.steps >> 2u) + (step >> 2u)]; }
 // numbers returns the masked weights; unit returns the factors that make them integers.
 fn numbers(raw: vec4<u32>, part: u32) -> vec4<f32> {
     let w = bitcast<i32>(raw.x);
@@ -32,4 +32,4 @@ fn unpack(raw: vec4<u32>, part: u32, scale: mat2x4<f32>) -> vec4<f32> {
     if (part == 1u) { return scale[1] * numbers(raw, 1u); }
     return scale[0] * numbers(raw, 0u);
 }
-fn place(step: u32, part: u32) -> u32 { return (step / 4u) * 8u + part * 4u + step % 4u; }
+fn place(step: u32, part: u32) -> u32 { return (step >> 2u) * 8u + part * 4u + (step & 3u); }

@@ -6,8 +6,8 @@
 
 alias Scale = vec2<f32>;
 fn fetch(row: u32, step: u32) -> vec4<u32> { return vec4<u32>(weights[row * P.steps + step], 0u, 0u, 0u); }
-fn scale(row: u32, step: u32) -> vec2<f32> { return halves(scales[row * (P.steps / 4u) + step / 4u]); }
+fn scale(row: u32, step: u32) -> vec2<f32> { return halves(scales[row * (P.steps >> 2u) + (step >> 2u)]); }
 fn unpack(raw: vec4<u32>, part: u32, scale: vec2<f32>) -> vec4<f32> {
     return scale.x * bytes((raw.x >> (part * 4u)) & 0x0f0f0f0fu) + vec4<f32>(scale.y, scale.y, scale.y, scale.y);
 }
-fn place(step: u32, part: u32) -> u32 { return (step / 4u) * 8u + part * 4u + step % 4u; }
+fn place(step: u32, part: u32) -> u32 { return (step >> 2u) * 8u + part * 4u + (step & 3u); }

@@ -8,4 +8,4 @@ fn unpack(raw: vec4<u32>, part: u32, scale: vec4<f32>) -> vec4<f32> {
     let s = select(scale.xy, scale.zw, vec2<bool>(part == 1u, part == 1u));
     return s.x * bytes((raw.x >> (part * 4u)) & 0x0f0f0f0fu) - vec4<f32>(s.y, s.y, s.y, s.y);
 }
-fn place(step: u32, part: u32) -> u32 { return (step / 8u) * 16u + part * 8u + step % 8u; }
+fn place(step: u32, part: u32) -> u32 { return (step >> 3u) * 16u + part * 8u + (step & 7u); }

@@ -10,14 +10,14 @@
 
 alias Scale = vec2<f32>; // of each part
 fn fetch(row: u32, step: u32) -> vec4<u32> {
-    let block = (row * (P.steps / 32u) + step / 32u) * 48u;
-    let upper = weights[block + 32u + ((step / 16u) % 2u) * 8u + step % 8u];
-    return vec4<u32>(weights[block + step % 32u], upper >> (2u * ((step / 8u) % 2u)), 0u, 0u);
+    let block = (row * (P.steps >> 5u) + (step >> 5u)) * 48u;
+    let upper = weights[block + 32u + ((step >> 4u) & 1u) * 8u + (step & 7u)];
+    return vec4<u32>(weights[block + (step & 31u)], upper >> (2u * ((step >> 3u) & 1u)), 0u, 0u);
 }
 fn scale(row: u32, step: u32) -> vec2<f32> {
-    let block = (row * (P.steps / 32u) + step / 32u) * 5u;
-    let side = ((step / 16u) % 2u) * 2u;
-    let at = (step / 4u) % 4u;
+    let block = (row * (P.steps >> 5u) + (step >> 5u)) * 5u;
+    let side = ((step >> 4u) & 1u) * 2u;
+    let at = (step >> 2u) & 3u;
     return bitcast<f32>(scales[block + 4u])
         * vec2<f32>(signed_byte(scales[block + side], at), signed_byte(scales[block + side + 1u], at));
 }
@@ -25,4 +25,4 @@ fn unpack(raw: vec4<u32>, part: u32, scale: vec2<f32>) -> vec4<f32> {
     let q = ((raw.x >> (part * 4u)) & 0x0f0f0f0fu) | (((raw.y >> (part * 4u)) & 0x03030303u) * 16u);
     return select(scale.x, scale.y, part == 1u) * (bytes(q) - vec4<f32>(32.0, 32.0, 32.0, 32.0));
 }
-fn place(step: u32, part: u32) -> u32 { return (step / 16u) * 32u + part * 16u + step % 16u; }
+fn place(step: u32, part: u32) -> u32 { return (step >> 4u) * 32u + part * 16u + (step & 15u); }

@@ -10,7 +10,7 @@ alias Scale = vec4<f32>;
 fn fetch(row: u32, step: u32) -> vec4<u32> {
     return vec4<u32>(weights[row * P.steps + step] ^ 0x00808080u, 0u, 0u, 0u);
 }
-fn blockScale(row: u32, step: u32) -> f32 { return scales[row * (P.steps / 8u) + step / 8u]; }
+fn blockScale(row: u32, step: u32) -> f32 { return scales[row * (P.steps >> 3u) + (step >> 3u)]; }
 // numbers returns the masked weights; unit returns the factors that make them integers.
 fn numbers(raw: vec4<u32>, part: u32) -> vec4<f32> {
     let w = bitcast<i32>(raw.x);

@@ -7,9 +7,9 @@
 
 alias Scale = vec4<f32>; // scale and minimum of each part
 fn scale(row: u32, step: u32) -> vec4<f32> {
-    let s = scales[row * (P.steps / 32u) + step / 32u];
-    let pair = (step / 8u) % 4u; // blocks 2·pair and 2·pair + 1
-    let at = vec3<u32>(16u, 16u, 16u) * (pair % 2u);
+    let s = scales[row * (P.steps >> 5u) + (step >> 5u)];
+    let pair = (step >> 3u) & 3u; // blocks 2·pair and 2·pair + 1
+    let at = vec3<u32>(16u, 16u, 16u) * (pair & 1u);
     let b = s.yzw >> at;
     let first = vec4<u32>(b.x, b.y, b.x >> 8u, b.y >> 8u);
     let last = (vec4<u32>(b.z, b.z, b.z, b.z) >> vec4<u32>(0u, 4u, 8u, 12u)) & vec4<u32>(15u, 15u, 15u, 15u);

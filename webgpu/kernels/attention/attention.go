@@ -83,7 +83,7 @@ func Record(r *kernels.Recorder, h kernels.Heads, s kernels.Slots,
 		if !only {
 			join := shaders.Source("params join", kernels.Inputs(2), kernels.Host{},
 				kernels.Const("N", block), kernels.Const("DQ", a.quads))
-			r.Add(join, r.GroupsFor(n*h.Query*a.quads, lanes), params(n, from), s.Rows, scratch, out)
+			r.Add(join, [3]int{(h.Query*a.quads + lanes - 1) / lanes, n, 1}, params(n, from), s.Rows, scratch, out)
 		}
 	}
 }

@@ -1,7 +1,8 @@
 // Attention: a workgroup processes a tile of TM rows, a chunk of H heads that share a
 // key and an aligned block of N positions. Its lanes are first distributed over positions, then over elements of the
 // values. A position that all rows of the tile find in the table is read once for all of them. If there are several
-// blocks, join.wgsl joins them.
+// blocks, join.wgsl joins them. start locates the fours of a slot from `own` on, of `width`, and key and value return
+// the i-th. Loops over positions count to a bound that nothing changes, see matmul/group.wgsl.
 
 // (rows, heads·DQ) if there is one block, else (m, heads, blocks, 1 + DQ): highest score and sum, then weighted values
 @group(0) @binding(7) var<storage, read_write> out: array<vec4<f32>>;
@@ -45,25 +46,29 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         slots[i] = slotOf(m, clamp(lo + i % N, firstOf(row.x), row.x), row.z);
     }
     workgroupBarrier();
-    for (var n = lane; n < N; n = n + 64u) {
+    let width = P.heads / P.group * DQ;
+    let own = kv * DQ; // of the width
+    let all = (N + 63u - lane) / 64u;
+    for (var turn = 0u; turn < all; turn = turn + 1u) {
+        let n = turn * 64u + lane;
         let j = lo + n;
         var s: array<f32, R>;
         for (var r = 0u; r < R; r = r + 1u) { // unroll
             s[r] = 0.0;
         }
         if (j >= begin && j < shared_end) {
-            let at = (table[j] * (P.heads / P.group) + kv) * DQ;
+            let at = start(table[j], width, own);
             for (var i = 0u; i < DQ; i = i + 1u) {
-                let x = key(at + i);
+                let x = key(at, i);
                 for (var r = 0u; r < R; r = r + 1u) { // unroll
                     s[r] = s[r] + dot(query[r * DQ + i], x);
                 }
             }
         } else if (j >= shared_end && j <= end) {
             for (var t = 0u; t < TM; t = t + 1u) { // unroll
-                let at = (slots[t * N + n] * (P.heads / P.group) + kv) * DQ;
+                let at = start(slots[t * N + n], width, own);
                 for (var i = 0u; i < DQ; i = i + 1u) {
-                    let x = key(at + i);
+                    let x = key(at, i);
                     for (var h = 0u; h < H; h = h + 1u) { // unroll
                         s[t * H + h] = s[t * H + h] + dot(query[(t * H + h) * DQ + i], x);
                     }
@@ -111,16 +116,18 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         acc[r] = vec4<f32>(0.0, 0.0, 0.0, 0.0);
     }
     if (team < TEAMS) {
-        for (var n = team; n < N && lo + n <= end; n = n + TEAMS) {
+        let turns = (min(N, end + 1u - lo) + TEAMS - 1u - team) / TEAMS;
+        for (var turn = 0u; turn < turns; turn = turn + 1u) {
+            let n = turn * TEAMS + team;
             let j = lo + n;
             if (j >= begin && j < shared_end) {
-                let x = value((table[j] * (P.heads / P.group) + kv) * DQ + i);
+                let x = value(start(table[j], width, own), i);
                 for (var r = 0u; r < R; r = r + 1u) { // unroll
                     acc[r] = acc[r] + weight[r * N + n] * x;
                 }
             } else if (j >= shared_end) {
                 for (var t = 0u; t < TM; t = t + 1u) { // unroll
-                    let x = value((slots[t * N + n] * (P.heads / P.group) + kv) * DQ + i);
+                    let x = value(start(slots[t * N + n], width, own), i);
                     for (var h = 0u; h < H; h = h + 1u) { // unroll
                         acc[t * H + h] = acc[t * H + h] + weight[(t * H + h) * N + n] * x;
                     }

@@ -4,12 +4,11 @@
 @group(0) @binding(3) var<storage, read_write> out: array<vec4<f32>>; // (rows, heads·DQ)
 
 @compute @workgroup_size(64)
-fn main(@builtin(global_invocation_id) gid: vec3<u32>, @builtin(num_workgroups) count: vec3<u32>) {
-    let thread = gid.x + gid.y * count.x * 64u;
-    let i = thread % DQ;
-    let head = thread / DQ;
-    let m = head / P.heads;
-    if (m >= P.m) { return; }
+fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
+    if (gid.x >= P.heads * DQ) { return; }
+    let i = gid.x % DQ;
+    let m = gid.y;
+    let head = m * P.heads + gid.x / DQ;
     let position = rows[P.row0 + m].x;
     let first = firstOf(position) / N;
     let last = position / N;

@@ -2,8 +2,13 @@
 @group(0) @binding(5) var<storage, read> keys: array<u32>;
 @group(0) @binding(6) var<storage, read> values: array<u32>; // as keys
 
-// scaleAt returns the word of the scale of four elements, wordAt the word of the elements.
-fn scaleAt(at: u32) -> u32 { return at / (SLOT - LEAD) * SLOT + at % (SLOT - LEAD) / KVQ; }
-fn wordAt(at: u32) -> u32 { return at / (SLOT - LEAD) * SLOT + LEAD + at % (SLOT - LEAD); }
-fn key(at: u32) -> vec4<f32> { return bitcast<f32>(keys[scaleAt(at)]) * bytes(keys[wordAt(at)]); }
-fn value(at: u32) -> vec4<f32> { return bitcast<f32>(values[scaleAt(at)]) * bytes(values[wordAt(at)]); }
+// start returns the words of a head's first scale and of its first element.
+fn start(slot: u32, width: u32, own: u32) -> vec2<u32> {
+    return vec2<u32>(slot * SLOT + (own >> KVQ_BITS), slot * SLOT + LEAD + own);
+}
+fn key(at: vec2<u32>, i: u32) -> vec4<f32> {
+    return bitcast<f32>(keys[at.x + (i >> KVQ_BITS)]) * bytes(keys[at.y + i]);
+}
+fn value(at: vec2<u32>, i: u32) -> vec4<f32> {
+    return bitcast<f32>(values[at.x + (i >> KVQ_BITS)]) * bytes(values[at.y + i]);
+}

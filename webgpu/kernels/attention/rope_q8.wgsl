@@ -61,7 +61,7 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
     let at = (P.heads + head) * P.dim;
     var v: array<vec4<f32>, KVQ>;
     var most = 0.0;
-    for (var q = 0u; q < KVQ; q = q + 1u) {
+    for (var q = 0u; q < KVQ; q = q + 1u) { // unroll
         let e = (block * KVQ + q) * 4u;
         if (head < P.kv) {
             v[q] = vec4<f32>(neighbours(base, at, e, rows[m].x), neighbours(base, at, e + 2u, rows[m].x));
@@ -77,7 +77,7 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
     let scale = rows[m].y * SLOT + own;
     let o = rows[m].y * SLOT + LEAD + own * KVQ;
     if (head < P.kv) { keys[scale] = bitcast<u32>(most / 127.0); } else { values[scale] = bitcast<u32>(most / 127.0); }
-    for (var q = 0u; q < KVQ; q = q + 1u) {
+    for (var q = 0u; q < KVQ; q = q + 1u) { // unroll
         let s = v[q] * inverse;
         let word = signedByte(s.x) | (signedByte(s.y) << 8u) | (signedByte(s.z) << 16u) | (signedByte(s.w) << 24u);
         if (head < P.kv) { keys[o + q] = word; } else { values[o + q] = word; }

@@ -8,8 +8,8 @@ import "foretoken/webgpu/kernels"
 // computes one output.
 func RecordAcceptLayer(r *kernels.Recorder, weight, bias, x, out kernels.View, m, dim int) {
 	host := kernels.Host{Ref: acceptLayerRef, Entry: "accept_layer"}
-	r.Add(shaders.Source("accept_layer", kernels.Inputs(3), host), r.GroupsFor(m*dim, 64), kernels.Params(m, dim),
-		x, weight, bias, out)
+	r.Add(shaders.Source("accept_layer", kernels.Inputs(3), host), [3]int{(dim + 63) / 64, m, 1},
+		kernels.Params(m, dim), x, weight, bias, out)
 }
 
 var acceptScore = kernels.RowKernel{Shaders: shaders, Serial: "accept_score", Grouped: "accept_score_group",

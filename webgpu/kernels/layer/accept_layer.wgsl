@@ -7,16 +7,15 @@ struct Params { rows: u32, dim: u32, }
 @group(0) @binding(4) var<storage, read_write> out: array<f32>; // (rows, dim)
 
 @compute @workgroup_size(64)
-fn main(@builtin(global_invocation_id) gid: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-    let t = gid.x + gid.y * groups.x * 64u;
-    if (t >= P.rows * P.dim) { return; }
-    let n = t % P.dim;
-    let base = t - n;
+fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
+    let n = gid.x;
+    if (n >= P.dim) { return; }
+    let base = gid.y * P.dim;
     var sum = 0.0;
     for (var k = 0u; k < P.dim; k = k + 1u) {
         sum = sum + weight[k * P.dim + n] * x[base + k];
     }
     sum = sum + bias[n];
     // min prevents an overflow of exp, which drivers need not turn into infinity.
-    out[t] = x[t] + sum / (1.0 + exp(min(-sum, 80.0)));
+    out[base + n] = x[base + n] + sum / (1.0 + exp(min(-sum, 80.0)));
 }

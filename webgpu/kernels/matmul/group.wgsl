@@ -1,6 +1,7 @@
 // Matrix product out[m, n] = Σ_k weights[n, k] · x[m, k], families "group" and "subgroup": a workgroup computes R
 // weight rows. Its 64 lanes stride along k, so that neighbours read neighbouring words, and joined adds their sums in
-// a fixed order.
+// a fixed order. The loop counts to a bound that nothing changes: browsers add a counter to other loops, see
+// docs/gpus-d3d12-metal.md.
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
     let tile = wid.x + wid.z * 65535u;
@@ -17,7 +18,9 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             acc[m * R + r] = 0.0;
         }
     }
-    for (var first = lane * SHARED; first < P.steps; first = first + 64u * SHARED) {
+    let turns = (P.steps + 64u * SHARED - 1u - lane * SHARED) / (64u * SHARED);
+    for (var turn = 0u; turn < turns; turn = turn + 1u) {
+        let first = (turn * 64u + lane) * SHARED;
         var sc: array<Scale, R>;
         for (var r = 0u; r < R; r = r + 1u) { // unroll
             sc[r] = scale(row[r], first);

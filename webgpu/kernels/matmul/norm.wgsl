@@ -7,7 +7,8 @@ fn squaresOf(at: u32, first: u32, by: u32) -> f32 {
     var sum = vec4<f32>(0.0, 0.0, 0.0, 0.0);
     let base = at + P.steps * PARTS;
     let count = min(P.squares / 4u, arrayLength(&weights)); // see rows.wgsl
-    for (var i = first; i < count; i = i + by) { sum = sum + x[base + i]; }
+    let turns = (count + by - 1u - first) / by;
+    for (var turn = 0u; turn < turns; turn = turn + 1u) { sum = sum + x[base + first + turn * by]; }
     return (sum.x + sum.y) + (sum.z + sum.w);
 }
 

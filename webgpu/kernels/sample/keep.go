@@ -13,6 +13,6 @@ func RecordKeep(r *kernels.Recorder, logits kernels.Logits, place kernels.View, 
 		panic("sample: RecordKeep: the matrices have different vocabularies")
 	}
 	kernel := shaders.Source("keep", kernels.Inputs(2), kernels.Host{Ref: keepRef, Entry: "keep"})
-	r.Add(kernel, r.GroupsFor(logits.Rows*logits.Vocab, 64),
+	r.Add(kernel, [3]int{(logits.Vocab + 63) / 64, logits.Rows, 1},
 		logits.Params(kept.Rows, kept.RowStride()), logits.View, place, kept.View)
 }

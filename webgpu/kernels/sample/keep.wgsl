@@ -6,11 +6,9 @@ struct Params { rows: u32, vocab: u32, stride: u32, kept_rows: u32, kept_stride:
 @group(0) @binding(3) var<storage, read_write> kept: array<u32>; // (kept_rows, kept_stride)
 
 @compute @workgroup_size(64)
-fn main(@builtin(global_invocation_id) gid: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-    let t = gid.x + gid.y * groups.x * 64u;
-    let row = t / P.vocab;
+fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
+    let row = gid.y;
     let to = place[0] + row;
-    if (row >= min(P.rows, place[1]) || to >= P.kept_rows) { return; }
-    let i = t % P.vocab;
-    kept[to * P.kept_stride + i] = logits[row * P.stride + i];
+    if (gid.x >= P.vocab || row >= min(P.rows, place[1]) || to >= P.kept_rows) { return; }
+    kept[to * P.kept_stride + gid.x] = logits[row * P.stride + gid.x];
 }

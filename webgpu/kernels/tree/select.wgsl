@@ -19,9 +19,11 @@ fn number(w: u32) -> f32 {
     return bitcast<f32>(select(w, LOWEST, (w & 0x7fffffffu) > 0x7f800000u));
 }
 
+// The rank of each beam's best remaining candidate. The thread could not keep an array that it indexes so in registers.
+var<workgroup> rank: array<u32, 64>;
+
 @compute @workgroup_size(1)
 fn main() {
-    var rank: array<u32, 64>;
     for (var b = 0u; b < P.beams; b = b + 1u) {
         rank[b] = 0u;
         var v = 0.0;
