@@ -74,7 +74,7 @@ export const formula = ({ repository, version, sha256 }) => `class Foretoken < F
   def install
     # wgpu-native has no library for Linux on ARM: models run on the cpu device there.
     ENV["CGO_ENABLED"] = "0" if OS.linux? && Hardware::CPU.arm?
-    system "go", "build", *std_go_args(ldflags: "-s -w -X main.version=#{version}"), "./cmd/foretoken"
+    system "go", "build", *std_go_args(ldflags: "-s -w -X foretoken/bench.version=#{version}"), "./cmd/foretoken"
     man1.mkpath
     system bin/"foretoken", "man", "--out", man1
     generate_completions_from_executable(bin/"foretoken", "completion")
@@ -167,7 +167,7 @@ function program(source, version, { os, arch, cgo }) {
   const stage = path.join(work, name);
   mkdirSync(stage);
   const binary = os === "windows" ? "foretoken.exe" : "foretoken";
-  const flags = ["-trimpath", "-buildvcs=false", "-ldflags", `-s -w -X main.version=${version}`];
+  const flags = ["-trimpath", "-buildvcs=false", "-ldflags", `-s -w -X foretoken/bench.version=${version}`];
   run(source, "go", ["build", ...flags, "-o", path.join(stage, binary), "./cmd/foretoken"], env);
   for (const file of ["LICENSE", "NOTICE"]) cpSync(path.join(source, file), path.join(stage, file));
   writeFileSync(path.join(stage, "licenses.txt"), licences(source, env));

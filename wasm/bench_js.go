@@ -93,7 +93,7 @@ func (e *engine) bench(ctx context.Context, body []byte, args []safejs.Value) (a
 
 // measurement is a page's request to measure passes: their costs, or the time of each kernel.
 type measurement struct {
-	What      string         `json:"what"` // costs or profile
+	What      string         `json:"what"` // costs, profile or doctor
 	Rows      []int          `json:"rows"` // profile: one number at most
 	Beams     int            `json:"beams"`
 	Methods   string         `json:"methods"` // of profile, as of a benchmark
@@ -104,6 +104,7 @@ type measurement struct {
 	Shorter   []int          `json:"shorter"` // costs
 	Prompts   []bench.Prompt `json:"prompts"`
 	MaxTokens int            `json:"max_tokens"`
+	Browser   string         `json:"browser"` // of doctor
 }
 
 // measure times passes: (measurement JSON, onUpdate) → report JSON.
@@ -134,9 +135,12 @@ func (e *engine) measure(ctx context.Context, body []byte, args []safejs.Value) 
 			}
 		}
 		report, err = bench.Profile(ctx, e.session, o)
+	case "doctor":
+		report, err = bench.Diagnose(ctx, e.session,
+			bench.DoctorOptions{Browser: m.Browser, Repeat: m.Repeat, Progress: progress})
 	default:
 		err = withCode("bad_option",
-			fmt.Errorf("foretoken: measurement: field what is %.80q, want costs or profile", m.What))
+			fmt.Errorf("foretoken: measurement: field what is %.80q, want costs, profile or doctor", m.What))
 	}
 	return report, err
 }

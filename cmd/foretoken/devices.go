@@ -9,29 +9,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"foretoken/bench"
 	"foretoken/models/llama"
-	"foretoken/webgpu"
 	"foretoken/webgpu/open"
 )
 
+// deviceInfo is a device in the list.
 type deviceInfo struct {
-	Backend  string       `json:"backend"`
-	Name     string       `json:"name"`
-	Vendor   string       `json:"vendor,omitempty"`
-	Driver   string       `json:"driver,omitempty"`
-	Type     string       `json:"type"` // "gpu", or "software" for a device that runs on the CPU
-	Auto     bool         `json:"auto"` // --device auto takes it
-	Features []string     `json:"features"`
-	Limits   deviceLimits `json:"limits"`
-}
-
-type deviceLimits struct {
-	BindingBytes         int `json:"binding_bytes"`
-	BufferBytes          int `json:"buffer_bytes"`
-	StorageBuffers       int `json:"storage_buffers"`
-	WorkgroupBytes       int `json:"workgroup_bytes"`
-	WorkgroupInvocations int `json:"workgroup_invocations"`
-	Workgroups           int `json:"workgroups_per_dimension"`
+	bench.Adapter
+	Auto bool `json:"auto"` // --device auto takes it
 }
 
 func devicesCommand(c *console) *cobra.Command {
@@ -87,26 +73,14 @@ func listDevices(ctx context.Context) (devices []deviceInfo, why string, err err
 	host.Destroy()
 	found := false
 	for _, a := range adapters {
-		d := describe(a)
+		d := deviceInfo{Adapter: bench.DescribeAdapter(a)}
 		if !found && a.Backend == taken.Backend && a.Adapter == taken.Adapter && a.Driver == taken.Driver {
 			found, d.Auto = true, true
-			d.Features = append(d.Features, taken.Features...)
+			d.Features = taken.Features
 		}
 		devices = append(devices, d)
 	}
 	return devices, why, nil
-}
-
-func describe(i webgpu.Info) deviceInfo {
-	kind := "gpu"
-	if i.Software {
-		kind = "software"
-	}
-	l := i.Limits
-	return deviceInfo{Backend: i.Backend, Name: i.Adapter, Vendor: i.Vendor, Driver: i.Driver, Type: kind,
-		Features: []string{},
-		Limits: deviceLimits{l.MaxBindingSize, l.MaxBufferSize, l.MaxStorageBuffers, l.MaxWorkgroupStorage,
-			l.MaxWorkgroupInvocations, l.MaxWorkgroupsPerDim}}
 }
 
 func (d *deviceInfo) print(c *console) error {

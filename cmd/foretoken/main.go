@@ -7,7 +7,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,8 +15,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -25,6 +22,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"foretoken/bench"
 	"foretoken/models/gguf"
 	"foretoken/spec"
 	"foretoken/webgpu"
@@ -178,8 +176,8 @@ Without --target, generate, serve and bench run the built-in pair of models, whi
 		PersistentPreRun:   func(*cobra.Command, []string) { *began = true },
 	}
 	root.AddCommand(generateCommand(c), chatCommand(c), serveCommand(c), benchCommand(c), methodsCommand(c),
-		devicesCommand(c), inspectCommand(c), convertCommand(c), samplePromptsCommand(c), calibrateCommand(c),
-		trainCommand(c), manCommand(c), versionCommand(c))
+		devicesCommand(c), doctorCommand(c), inspectCommand(c), convertCommand(c), samplePromptsCommand(c),
+		calibrateCommand(c), trainCommand(c), manCommand(c), versionCommand(c))
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		if err := showManual(c.out, cmd); err != nil {
 			c.note("help was cut off: %v", err)
@@ -278,9 +276,6 @@ func oneLine(message string) string {
 	return gguf.Escape(strings.Join(lines, ": "), mostShown)
 }
 
-// version is that of a release, set by the linker: -ldflags "-X main.version=0.1.0". A program that go install built
-// has the version of its module.
-var version string
 
 func versionCommand(c *console) *cobra.Command {
 	var asJSON bool
@@ -289,21 +284,7 @@ func versionCommand(c *console) *cobra.Command {
 		Short: "Print the versions that this program was built from",
 		Args:  flagsOnly,
 		RunE: func(*cobra.Command, []string) error {
-			v := struct {
-				Version  string `json:"version"`
-				Revision string `json:"revision,omitempty"`
-				Go       string `json:"go"`
-				OS       string `json:"os"`
-				Arch     string `json:"arch"`
-			}{"unknown", "", runtime.Version(), runtime.GOOS, runtime.GOARCH}
-			if info, ok := debug.ReadBuildInfo(); ok {
-				v.Version = cmp.Or(version, info.Main.Version)
-				for _, s := range info.Settings {
-					if s.Key == "vcs.revision" {
-						v.Revision = s.Value[:min(12, len(s.Value))]
-					}
-				}
-			}
+			v := bench.ThisProgram()
 			if asJSON {
 				return printObject(c, v)
 			}

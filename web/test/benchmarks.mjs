@@ -61,6 +61,21 @@ export async function runsBenchmarks(page, t) {
   assert.ok((await passes.first().locator("tbody tr").count()) > 5, "the kernels of a step are listed");
   t.diagnostic(`profile: ${(await passes.locator("summary").allInnerTexts()).join("; ")}`);
 
+  // The device's report is a file, and its kernels agree with their references.
+  await host.locator("#bench-doctor").click();
+  const summary = await host.locator("#bench-device").innerText();
+  const [saved] = await Promise.all([page.waitForEvent("download"), host.locator("#bench-device-json").click()]);
+  const device = JSON.parse(await fs.readFile(await saved.path(), "utf8"));
+  assert.equal(device.format, "foretoken-doctor-1");
+  assert.equal(device.browser, await page.evaluate(() => navigator.userAgent));
+  assert.ok(device.adapter.name && device.adapter.limits.binding_bytes > 0, "the adapter is described");
+  assert.deepEqual(device.checks.filter(({ ok }) => !ok), [], "kernels agree with their references");
+  assert.ok(device.checks.length > 30 && device.products.every(({ rows }) => rows.length === 5 && rows[0].gb_s > 0));
+  assert.deepEqual(Object.keys(device.choices), ["draft", "target"]);
+  assert.equal(device.costs.verify[0].n, 1);
+  assert.equal(summary, device.summary.join("\n"));
+  t.diagnostic(summary);
+
   // Stop ends it with partial results.
   await host.locator("#bench-repeat").fill("20");
   await page.evaluate(() => {

@@ -52,6 +52,7 @@ export class ForetokenBenchmark extends HTMLElement {
   readonly #seed = numberInput("bench-seed", 0, 2 ** 31 - 1, DEFAULTS.seed);
   readonly #run = button("bench-run", "Run", "primary");
   readonly #profile = button("bench-profile", "Profile");
+  readonly #doctor = button("bench-doctor", "Check the device");
   readonly #stop = button("bench-stop", "Stop");
   readonly #status = el(
     "span",
@@ -81,13 +82,14 @@ export class ForetokenBenchmark extends HTMLElement {
     this.#stop.disabled = this.#json.disabled = this.#csv.disabled = true;
     this.#run.addEventListener("click", () => void this.run().catch(() => undefined));
     this.#profile.addEventListener("click", () => void this.profile().catch(() => undefined));
+    this.#doctor.addEventListener("click", () => void this.doctor().catch(() => undefined));
     this.#stop.addEventListener("click", () => this.widget?.stop());
     this.#fromWidget.addEventListener("click", () => this.#addFromWidget());
     this.#category.addEventListener("change", () => this.#draw());
     this.#json.addEventListener("click", () =>
-      this.#download("json", "application/json", JSON.stringify(this.report, null, 2) + "\n"),
+      this.#download("bench.json", "application/json", JSON.stringify(this.report, null, 2) + "\n"),
     );
-    this.#csv.addEventListener("click", () => this.#download("csv", "text/csv", toCSV(this.report!)));
+    this.#csv.addEventListener("click", () => this.#download("bench.csv", "text/csv", toCSV(this.report!)));
     this.#results = el(
       "section",
       { class: "results", "aria-label": "Results" },
@@ -149,7 +151,7 @@ export class ForetokenBenchmark extends HTMLElement {
           field("bench-temperature", "Temperature", this.#temperature),
           field("bench-seed", "Seed", this.#seed),
         ),
-        el("div", { class: "actions" }, this.#run, this.#profile, this.#stop, this.#status),
+        el("div", { class: "actions" }, this.#run, this.#profile, this.#doctor, this.#stop, this.#status),
         this.#progress,
       ),
       el(
@@ -240,7 +242,39 @@ export class ForetokenBenchmark extends HTMLElement {
   }
 
   /** Profiles passes and rounds with the prompt of Generate. */
-  async profile(): Promise<void> {
+  profile(): Promise<void> {
+    return this.#measure(async (widget, onUpdate) => {
+      const { profile, costs } = await widget.profile(onUpdate);
+      this.#showProfile(profileCards(profile, costs), "profile", { ...profile, costs });
+      return `Done: a profile on ${profile.device}`;
+    });
+  }
+
+  /** Checks the device and measures it, for comparison with others. */
+  doctor(): Promise<void> {
+    return this.#measure(async (widget, onUpdate) => {
+      const report = await widget.doctor(onUpdate);
+      const lines = el("pre", { class: "card", id: "bench-device", tabindex: 0 }, report.summary.join("\n"));
+      this.#showProfile([lines], "device", report);
+      const wrong = report.checks.filter(({ ok }) => !ok).length;
+      return wrong > 0
+        ? `${wrong} of ${report.checks.length} kernels are wrong on this device`
+        : "Done: the kernels agree with their references";
+    });
+  }
+
+  #showProfile(cards: HTMLElement[], name: string, report: object): void {
+    const json = button(`bench-${name}-json`, `${name[0]!.toUpperCase()}${name.slice(1)} as JSON`, "chip");
+    json.addEventListener("click", () =>
+      this.#download(`${name}.json`, "application/json", JSON.stringify(report, null, 2) + "\n"),
+    );
+    this.#profiled.replaceChildren(...cards, json);
+    this.#profiled.hidden = false;
+  }
+
+  async #measure(
+    work: (widget: ForetokenWidget, onUpdate: (update: BenchUpdate) => void) => Promise<string>,
+  ): Promise<void> {
     const widget = this.widget;
     if (!widget) throw new Error("the benchmark has no widget to take models from");
     this.#showError(undefined);
@@ -248,17 +282,11 @@ export class ForetokenBenchmark extends HTMLElement {
     try {
       setText(this.#status, "Loading the models");
       if (!widget.engine) await widget.load();
-      const { profile, costs } = await widget.profile((update) => {
+      const done = await work(widget, (update) => {
         this.#progress.value = update.total > 0 ? update.done / update.total : 0;
         setText(this.#status, `${update.done} of ${update.total} measured`);
       });
-      const json = button("bench-profile-json", "Profile as JSON", "chip");
-      json.addEventListener("click", () =>
-        this.#download("json", "application/json", JSON.stringify({ ...profile, costs }, null, 2) + "\n"),
-      );
-      this.#profiled.replaceChildren(...profileCards(profile, costs), json);
-      this.#profiled.hidden = false;
-      setText(this.#status, `Done: a profile on ${profile.device}`);
+      setText(this.#status, done);
     } catch (cause) {
       this.#showError(cause instanceof Error ? cause.message : String(cause));
       setText(this.#status, "Not measured");
@@ -365,7 +393,7 @@ export class ForetokenBenchmark extends HTMLElement {
   }
 
   #busy(busy: boolean): void {
-    this.#run.disabled = this.#profile.disabled = busy;
+    this.#run.disabled = this.#profile.disabled = this.#doctor.disabled = busy;
     this.#stop.disabled = !busy;
     this.#progress.value = 0;
     this.#progress.style.visibility = busy ? "visible" : "hidden";
@@ -377,10 +405,10 @@ export class ForetokenBenchmark extends HTMLElement {
     setText(this.#error, message ?? "");
   }
 
-  #download(extension: string, type: string, content: string): void {
+  #download(file: string, type: string, content: string): void {
     const link = el("a", {
       href: URL.createObjectURL(new Blob([content], { type })),
-      download: `foretoken-bench.${extension}`,
+      download: `foretoken-${file}`,
     });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10_000);

@@ -58,6 +58,7 @@ export type {
   CostReport,
   DeviceChoice,
   DeviceInfo,
+  DoctorReport,
   Embedding,
   EngineInfo,
   EventToken,

@@ -30,6 +30,7 @@ import type {
   ChatReply,
   ChatState,
   CostReport,
+  DoctorReport,
   Embedding,
   EngineInfo,
   FromWorker,
@@ -359,6 +360,15 @@ export class Engine {
   /** Profiles kernels and phases of rounds. The engine must be idle. */
   profile(measurement: Omit<Measurement, "what"> = {}, options: MeasureOptions = {}): Promise<ProfileReport> {
     return this.#measure((id) => ({ op: "measure", id, measurement: { what: "profile", ...measurement } }), options);
+  }
+
+  /** Checks the device's kernels against references, and measures it. The engine must be idle. */
+  doctor(measurement: Omit<Measurement, "what"> = {}, options: MeasureOptions = {}): Promise<DoctorReport> {
+    const browser = globalThis.navigator?.userAgent ?? "";
+    return this.#measure(
+      (id) => ({ op: "measure", id, measurement: { what: "doctor", browser, ...measurement } }),
+      options,
+    );
   }
 
   async #measure<R>(

@@ -79,11 +79,11 @@ export interface BenchUpdate {
 }
 
 /**
- * A measurement of what passes cost ({@link CostReport}) or of where their time goes ({@link ProfileReport}).
- * Go supplies defaults for missing fields.
+ * A measurement of what passes cost ({@link CostReport}), of where their time goes ({@link ProfileReport}) or of the
+ * device ({@link DoctorReport}). Go supplies defaults for missing fields.
  */
 export interface Measurement {
-  what: "costs" | "profile";
+  what: "costs" | "profile" | "doctor";
   /** Rows of the target's passes, ascending. A profile takes one number: the rows of its verification. */
   rows?: number[];
   /** Costs: length of the draft's longest chain. */
@@ -101,6 +101,8 @@ export interface Measurement {
   /** Prompts to continue greedily, to count the tokens that the draft predicts. */
   prompts?: BenchPrompt[];
   max_tokens?: number;
+  /** Doctor: the browser's name for itself. */
+  browser?: string;
 }
 
 /** A target pass of `n` rows or a draft chain of `n` tokens; `ratio` is relative to a target pass of one row. */
@@ -185,4 +187,37 @@ export interface ProfileReport {
   clock: string;
   passes: PassProfile[];
   rounds: RoundProfile[];
+}
+
+/** A device, what was chosen for it and what it reaches; the report of `foretoken doctor` too. */
+export interface DoctorReport {
+  format: string;
+  program: { version: string; revision?: string; go: string; os: string; arch: string };
+  browser?: string;
+  adapter: {
+    backend: string;
+    name: string;
+    vendor?: string;
+    architecture?: string;
+    driver?: string;
+    type: "gpu" | "software";
+    threads?: number;
+    features: string[];
+    limits: Record<string, number>;
+  };
+  /** The report in lines for people. */
+  summary: string[];
+  /** Kernels against references in float64: the largest difference as a part of the largest result. */
+  checks: { kernel: string; worst: number; allowed: number; ok: boolean; error?: string }[];
+  /** Products of a large matrix with `m` rows, by family of kernels. */
+  products: {
+    format: string;
+    family: string;
+    bytes: number;
+    rows: { m: number; ms: number; ratio: number; gb_s: number; gflop_s: number }[];
+    error?: string;
+  }[];
+  /** The kernels chosen for the matrices of each model, by class. */
+  choices: Record<string, Record<string, string>>;
+  costs: CostReport;
 }

@@ -58,7 +58,7 @@ export interface GoEngine {
   embed(requestJSON: string): Promise<string>;
   /** Runs a {@link BenchPlan}; resolves with a {@link BenchReport}, which is partial if the run was stopped. */
   bench(planJSON: string, onUpdate: (json: string) => void): Promise<string>;
-  /** Runs a {@link Measurement}; resolves with a {@link CostReport} or a {@link ProfileReport}. */
+  /** Runs a {@link Measurement}; resolves with a {@link CostReport}, {@link ProfileReport} or {@link DoctorReport}. */
   measure(measurementJSON: string, onUpdate: (json: string) => void): Promise<string>;
   /** Resolves with the {@link Catalog}. */
   methods(): Promise<string>;

@@ -9,12 +9,10 @@ import type {
   BenchPlan,
   BenchReport,
   BenchUpdate,
-  CostReport,
   EngineInfo,
   EventTree,
   GenerateRequest,
   Message,
-  ProfileReport,
   Progress,
   Result,
   RoundEvent,
@@ -356,16 +354,14 @@ export class WidgetApp {
     );
   }
 
-  /** Loads the models if necessary, then profiles passes and rounds and measures the costs of passes. */
-  async profile(onUpdate?: (update: BenchUpdate) => void): Promise<{ profile: ProfileReport; costs: CostReport }> {
+  /** Loads the models if necessary, then measures with them and the prompt of the field. */
+  measured<R>(work: (engine: Engine, prompt: string) => Promise<R>, done: string): Promise<R> {
     return this.#measure(
-      async (engine) => {
+      (engine) => {
         this.#run = { stop: () => engine.stop() };
-        const prompt = this.#view.prompt.value;
-        const costs = await engine.costs({ prompts: [{ id: "prompt", prompt }] }, { onUpdate });
-        return { profile: await engine.profile({ prompt }, { onUpdate }), costs };
+        return work(engine, this.#view.prompt.value);
       },
-      () => "Profile done",
+      () => done,
     );
   }
 

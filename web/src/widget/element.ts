@@ -41,6 +41,7 @@ import type {
   BenchReport,
   BenchUpdate,
   CostReport,
+  DoctorReport,
   GenerateRequest,
   ProfileReport,
   Result,
@@ -222,7 +223,17 @@ export class ForetokenWidget extends Base {
 
   /** Loads the models if necessary, then profiles passes and rounds and measures the costs of passes. */
   profile(onUpdate?: (update: BenchUpdate) => void): Promise<{ profile: ProfileReport; costs: CostReport }> {
-    return this.#use((app) => app.profile(onUpdate));
+    return this.#use((app) =>
+      app.measured(async (engine, prompt) => {
+        const costs = await engine.costs({ prompts: [{ id: "prompt", prompt }] }, { onUpdate });
+        return { profile: await engine.profile({ prompt }, { onUpdate }), costs };
+      }, "Profile done"),
+    );
+  }
+
+  /** Loads the models if necessary, then checks and measures the device. */
+  doctor(onUpdate?: (update: BenchUpdate) => void): Promise<DoctorReport> {
+    return this.#use((app) => app.measured((engine) => engine.doctor({}, { onUpdate }), "Device checked"));
   }
 
   /** Ends a running benchmark, generation or comparison within a round, or a load at once. */
