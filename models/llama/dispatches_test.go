@@ -1,0 +1,79 @@
+package llama
+
+import (
+	"math"
+	"testing"
+
+	"foretoken/spec"
+	"foretoken/webgpu"
+	"foretoken/webgpu/kernels"
+)
+
+// counting is a GPU without memory that counts submits and dispatches.
+type counting struct {
+	*DryRun
+	programs            []int // dispatches of each
+	submits, dispatches int
+}
+
+func (c *counting) NewProgram(_ string, dispatches []webgpu.Dispatch) (webgpu.Program, error) {
+	c.programs = append(c.programs, len(dispatches))
+	return webgpu.Program(len(c.programs)), nil
+}
+
+func (c *counting) Run(programs []webgpu.Program, _ ...webgpu.Region) error {
+	c.submits++
+	for _, p := range programs {
+		c.dispatches += c.programs[p-1]
+	}
+	return nil
+}
+
+// TestDispatchesOfAStep counts what a step of plain decoding asks of a GPU: one submit, five dispatches a layer, one
+// more where attention splits the positions, and at most six besides. Biases, norms of heads and a cache of bytes keep
+// the rotary embedding from being the end of a product, which takes a dispatch more, and the norms take another.
+func TestDispatchesOfAStep(t *testing.T) {
+	besides := 0
+	for _, c := range []struct {
+		model string
+		kv    kernels.KVFormat
+		layer int // dispatches
+	}{
+		{"tiny-q8_0", kernels.KVF32, 5}, {"llama-q8_0", kernels.KVF32, 5}, {"llama-q8_0", kernels.KVF16, 5},
+		{"llama-q4_0", kernels.KVF16, 5}, {"mistral3-q8_0", kernels.KVF32, 5}, {"llama-q8_0", kernels.KVQ8, 6},
+		{"qwen2-q8_0", kernels.KVF16, 6}, {"qwen3-q8_0", kernels.KVF16, 7}, {"qwen3-q8_0", kernels.KVQ8, 7},
+	} {
+		for _, context := range []int{128, 256} {
+			info := webgpu.Info{Backend: "native", Limits: webgpu.DefaultLimits()}
+			info.Limits.MaxBindingSize, info.Limits.MaxBufferSize = math.MaxInt32, math.MaxInt32
+			dev := &counting{DryRun: NewDryRun(info)}
+			m := loadTarget(t, dev, c.model, Options{Context: context, KV: c.kv, MaxRows: 8, TopK: 4})
+			if err := m.Prefill(background, []int32{1, 2, 3}, nil); err != nil {
+				t.Fatal(err)
+			}
+			tree := &spec.Tree{}
+			tree.Reset(4)
+			step := func() {
+				dev.submits, dev.dispatches = 0, 0
+				if _, err := m.Verify(background, tree, spec.Sampling{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			step() // records the program
+			step()
+			layer := c.layer
+			if context > 128 {
+				layer++
+			}
+			rest := dev.dispatches - layer*len(m.layers)
+			if besides == 0 {
+				besides = rest
+			}
+			if dev.submits != 1 || rest != besides || rest < 1 || rest > 6 {
+				t.Errorf("%s, cache %v, context %d: %d submits, %d dispatches for %d layers; want 1 and %d·%d + %d",
+					c.model, c.kv, context, dev.submits, dev.dispatches, len(m.layers), layer, len(m.layers), besides)
+			}
+		}
+	}
+	t.Log("besides the layers:", besides)
+}
