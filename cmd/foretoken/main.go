@@ -276,7 +276,6 @@ func oneLine(message string) string {
 	return gguf.Escape(strings.Join(lines, ": "), mostShown)
 }
 
-
 func versionCommand(c *console) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
