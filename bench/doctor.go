@@ -187,7 +187,7 @@ func (r *DoctorReport) Wrong() (n int) {
 // summary describes the report in lines for people.
 func (r *DoctorReport) summary() []string {
 	a := r.Adapter
-	lines := []string{fmt.Sprintf("%s: %s (%s)%s", a.Backend, a.Name, a.Type, driverOf(a))}
+	lines := []string{fmt.Sprintf("%s: %s (%s)%s", a.Backend, gguf.Escape(a.Name, 80), a.Type, driverOf(a))}
 	if len(a.Features) > 0 {
 		lines = append(lines, "features: "+strings.Join(a.Features, ", "))
 	}
@@ -227,7 +227,7 @@ func driverOf(a Adapter) string {
 	if a.Driver == "" {
 		return ""
 	}
-	return ", " + a.Driver
+	return ", " + gguf.Escape(a.Driver, 80)
 }
 
 func because(reason string) string {

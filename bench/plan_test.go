@@ -3,6 +3,7 @@ package bench
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"foretoken/spec/method"
@@ -20,7 +21,8 @@ func TestMethodListsTakeTheSettingsOfEveryRow(t *testing.T) {
 		names = append(names, v.Settings...)
 	}
 	for _, name := range names {
-		if !slices.ContainsFunc(settable(), func(f reflect.StructField) bool { return settingName(f) == name }) {
+		flag := strings.ReplaceAll(name, "_", "-")
+		if !slices.ContainsFunc(settable(), func(f reflect.StructField) bool { return settingName(f) == flag }) {
 			t.Errorf("a request has no field for the setting %s", name)
 		}
 	}

@@ -156,20 +156,20 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 	w := serveWithin(t, l, func(c *Config) { c.MaxBody = 1 << 20 })
 	const json, body = "Content-Type: application/json\r\n", "Content-Length: 1000\r\n"
 	for _, head := range []string{
-		"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\n" + json + body,
+		"POST /v1/edits HTTP/1.1\r\nHost: localhost\r\n" + json + body,
 		"POST " + textPath + " HTTP/1.1\r\nHost: evil.example\r\n" + json + body,
 		"POST " + textPath + " HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n" + json + body,
 		"POST " + textPath + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n" + body,
 		"POST " + textPath + " HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n" + json + body,
 		"POST " + textPath + " HTTP/1.1\r\nHost: localhost\r\n" + json + "Content-Length: 1048577\r\n",
-		"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\n" + json + "Content-Length: 300000\r\n",
-		"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\n" + json + "Transfer-Encoding: chunked\r\n",
+		"POST /v1/edits HTTP/1.1\r\nHost: localhost\r\n" + json + "Content-Length: 300000\r\n",
+		"POST /v1/edits HTTP/1.1\r\nHost: localhost\r\n" + json + "Transfer-Encoding: chunked\r\n",
 		"GET /health HTTP/1.1\r\nHost: localhost\r\n" + body,
 		"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n",
 		"DELETE /v1/models HTTP/1.1\r\nHost: localhost\r\n" + body,
 		"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n" + body,
 		"OPTIONS * HTTP/1.1\r\nHost: evil.example\r\n" + body,
-		"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n" + json + body,
+		"POST /v1/edits HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n" + json + body,
 	} {
 		refused++
 		c := w.dial("127.0.0.1")
@@ -186,7 +186,7 @@ func TestRefusedBeforeTheBody(t *testing.T) {
 	}
 	if c := w.dial("127.0.0.1"); true { // what comes before the answer may be much, and the answer arrives
 		_ = c.SetDeadline(time.Now().Add(soon))
-		fmt.Fprint(c, "POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000\r\n\r\n"+
+		fmt.Fprint(c, "POST /v1/edits HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200000\r\n\r\n"+
 			strings.Repeat(" ", 100000))
 		if line, err := bufio.NewReader(c).ReadString('\n'); !strings.Contains(line, "404") {
 			t.Errorf("%q, %v", line, err)

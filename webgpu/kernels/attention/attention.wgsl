@@ -1,7 +1,7 @@
 // Attention: a workgroup processes a tile of TM rows, a chunk of H heads that share a
 // key and an aligned block of N positions. Its lanes are first distributed over positions, then over elements of the
 // values. A position that all rows of the tile find in the table is read once for all of them. If there are several
-// blocks, join.wgsl joins them. start locates the fours of a slot from `own` on, of `width`, and key and value return
+// blocks, join.wgsl joins them. locate finds the fours of a slot from `own` on, of `width`, and key and value return
 // the i-th. Loops over positions count to a bound that nothing changes, see matmul/group.wgsl.
 
 // (rows, heads·DQ) if there is one block, else (m, heads, blocks, 1 + DQ): highest score and sum, then weighted values
@@ -57,7 +57,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             s[r] = 0.0;
         }
         if (j >= begin && j < shared_end) {
-            let at = start(table[j], width, own);
+            let at = locate(table[j], width, own);
             for (var i = 0u; i < DQ; i = i + 1u) {
                 let x = key(at, i);
                 for (var r = 0u; r < R; r = r + 1u) { // unroll
@@ -66,7 +66,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             }
         } else if (j >= shared_end && j <= end) {
             for (var t = 0u; t < TM; t = t + 1u) { // unroll
-                let at = start(slots[t * N + n], width, own);
+                let at = locate(slots[t * N + n], width, own);
                 for (var i = 0u; i < DQ; i = i + 1u) {
                     let x = key(at, i);
                     for (var h = 0u; h < H; h = h + 1u) { // unroll
@@ -121,13 +121,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             let n = turn * TEAMS + team;
             let j = lo + n;
             if (j >= begin && j < shared_end) {
-                let x = value(start(table[j], width, own), i);
+                let x = value(locate(table[j], width, own), i);
                 for (var r = 0u; r < R; r = r + 1u) { // unroll
                     acc[r] = acc[r] + weight[r * N + n] * x;
                 }
             } else if (j >= shared_end) {
                 for (var t = 0u; t < TM; t = t + 1u) { // unroll
-                    let x = value(start(slots[t * N + n], width, own), i);
+                    let x = value(locate(slots[t * N + n], width, own), i);
                     for (var h = 0u; h < H; h = h + 1u) { // unroll
                         acc[t * H + h] = acc[t * H + h] + weight[(t * H + h) * N + n] * x;
                     }
