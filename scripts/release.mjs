@@ -53,8 +53,9 @@ export function versionOf(folder) {
   const { version } = JSON.parse(read(folder, "web", "package.json"));
   must(/^\d+\.\d+\.\d+(-[\w.]+)?$/.test(version), `web/package.json: version ${JSON.stringify(version)} is none`);
   const lock = JSON.parse(read(folder, "web", "package-lock.json"));
+  const again = "run npm install --ignore-scripts";
   for (const other of [lock.version, lock.packages[""].version])
-    must(other === version, `web/package-lock.json has version ${other}, package.json ${version}: run npm install`);
+    must(other === version, `web/package-lock.json has version ${other}, package.json ${version}: ${again}`);
   return version;
 }
 
