@@ -9,7 +9,7 @@ import (
 	"foretoken/models/gguf"
 )
 
-// EmbedOptions are those of Embed. The zero value is what most models for embeddings want.
+// EmbedOptions say how Embed pools. The zero value takes the mean and scales it to length 1.
 type EmbedOptions struct {
 	Pooling string `json:"pooling"` // "mean" of all positions (also ""), or the "last" one
 	Raw     bool   `json:"raw"`     // leave the vector's length as it is, instead of 1

@@ -47,7 +47,7 @@ type parsedRequest struct {
 	base64  bool // embeddings as bytes
 }
 
-// purpose is what a request is for.
+// purpose tells requests for a text, for a conversation's answer and for embeddings apart.
 type purpose int
 
 const (
