@@ -54,7 +54,7 @@ func TestConstrainedSpeculationEqualsPlain(t *testing.T) {
 		Constraints
 		check func(r *Result) error
 	}{
-		"schema": {Constraints{JSONSchema: json.RawMessage(schema)}, func(r *Result) error {
+		"schema": {Constraints{JSONSchema: json.RawMessage(schema), JSONCompact: true}, func(r *Result) error {
 			v, err := jsonschema.UnmarshalJSON(strings.NewReader(r.Text))
 			if err == nil {
 				err = valid.Validate(v)

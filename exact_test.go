@@ -29,6 +29,9 @@ func demoSession(t testing.TB, kind string) *Session {
 
 func demoSessionWith(t testing.TB, kind string, o Options) *Session {
 	t.Helper()
+	if o.Context == 0 {
+		o.Context = 256 // what tests read and write fits
+	}
 	return openPair(t, deviceOf(t, kind), demo.Target(), demo.Draft(), o)
 }
 

@@ -199,12 +199,14 @@ func (l *kernelList) models(full bool) {
 	if !full {
 		families = families[len(families)-1:]
 	}
+	// A small vocabulary's rows are verified by one invocation each.
+	sampled := []Request{{Policy: method.DrafterSampled, Verifier: method.VerifierWithoutReplacement, Temperature: 0.8}}
 	for i, typ := range modeltest.Types() {
 		for j, arch := range []string{"llama", "qwen2", "qwen3", "mistral3"} {
 			name, cache := arch+"-"+typ, []string{"f32", "f16", "q8"}[(i+j)%3]
 			for _, lanes := range ways {
 				if full || typ == "q8_0" {
-					l.session(name, file(name), file(name), families[0], lanes, Options{KV: cache}, nil)
+					l.session(name, file(name), file(name), families[0], lanes, Options{KV: cache}, sampled)
 				}
 			}
 		}

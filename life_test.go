@@ -105,7 +105,7 @@ func TestLongLife(t *testing.T) {
 			continue
 		}
 		t.Run(kind, func(t *testing.T) {
-			s := openPair(t, kerneltest.OwnAccelerator(t), demo.Target(), demo.Draft(), Options{})
+			s := openPair(t, kerneltest.OwnAccelerator(t), demo.Target(), demo.Draft(), Options{Context: 256})
 			samples := (&conversations{t: t, s: s, each: each, long: soak}).run(turns, tokens)
 			samples = samples[1:] // the first conversation creates the resources of the session
 			quarter := max(len(samples)/4, 1)

@@ -71,7 +71,7 @@ func TestPairOfTooMuchMemory(t *testing.T) {
 		t.Fatalf("%v, %d buffers", err, dev.Counters().Buffers)
 	}
 	for _, part := range []string{fmt.Sprint(all.Total), llama.Size(all.Target.Weights), llama.Size(all.Draft.KV),
-		"with KV in q8 a context of 256 positions fits", fmt.Sprint(all.Total - 1)} {
+		"a context of at most 1023 positions fits", fmt.Sprint(all.Total - 1)} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q does not say %q", err, part)
 		}

@@ -125,7 +125,7 @@ func TestRefusalsHaveCodes(t *testing.T) {
 		"a grammar of the empty text": {"x",
 			foretoken.Request{Policy: "none", Constraints: foretoken.Constraints{Grammar: `root ::= ""`}},
 			"bad_option"},
-		"a prompt that is too long": {strings.Repeat("func main() {\n", 64), foretoken.Request{Policy: "none"},
+		"a prompt that is too long": {strings.Repeat("func main() {\n", 512), foretoken.Request{Policy: "none"},
 			"context_full"},
 	} {
 		if _, err := s.Generate(ctx, c.prompt, c.r, nil); err == nil || codeOf(err) != c.want {
@@ -149,7 +149,12 @@ func TestRefusalsHaveCodes(t *testing.T) {
 			}
 		}
 	}
-	if _, err := s.NewChat(foretoken.ChatOptions{}); codeOf(err) != "no_chat" {
+	bare, err := foretoken.Open(ctx, dev, demo.Draft(), nil, foretoken.Options{Context: 64}) // has no template
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bare.Close()
+	if _, err := bare.NewChat(foretoken.ChatOptions{}); codeOf(err) != "no_chat" {
 		t.Errorf("a conversation without a template: %v has the code %s", err, codeOf(err))
 	}
 }

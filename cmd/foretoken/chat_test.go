@@ -85,8 +85,10 @@ func TestChatRefusals(t *testing.T) {
 			t.Errorf("%q: code %d, %q", lines, o.code, o.err)
 		}
 	}
-	if o := call(t, "hello\n", "chat", "--device", "cpu"); o.code != exitError || !strings.Contains(o.err,
-		"--chat-template") || !strings.Contains(o.err, "foretoken generate") || strings.Count(o.err, "\n") != 1 {
+	bare := write(t, "bare.gguf", demoBytes(t, "draft")) // has no template
+	o := call(t, "hello\n", "chat", "--device", "cpu", "--target", bare, "--draft", "none")
+	if o.code != exitError || !strings.Contains(o.err, "--chat-template") ||
+		!strings.Contains(o.err, "foretoken generate") || strings.Count(o.err, "\n") != 1 {
 		t.Errorf("a model without a template: code %d, %q", o.code, o.err)
 	}
 	if o := call(t, "hello\n", "chat", "--device", "cpu", "--chat-template", "/nowhere"); o.code != exitError ||

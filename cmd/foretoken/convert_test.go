@@ -113,7 +113,7 @@ func TestConvertFolder(t *testing.T) {
 	}
 
 	o = call(t, "", "inspect", dir)
-	for _, want := range []string{"tiny-go: GGUF version 3", `"tiny-go"`, "llama.block_count", "2048 tokens",
+	for _, want := range []string{"tiny-go: GGUF version 3", `"tiny-go"`, "llama.block_count", "4096 tokens",
 		"F32 100.0 %", "can be run: yes"} {
 		if !strings.Contains(o.out, want) {
 			t.Errorf("inspect says nothing of %q:\n%s%s", want, o.out, o.err)

@@ -272,9 +272,9 @@ func TestInspect(t *testing.T) {
 	if o.code != exitOK {
 		t.Fatal(o.err)
 	}
-	for _, want := range []string{"GGUF version 3", "llama.block_count", "2048 × string", "token_embd.weight",
-		"96 × 2048", "393696 parameters", "gpt2, pre-tokenizer gpt-2, 2048 tokens", "can be run: yes",
-		"for 256 positions in f32"} {
+	for _, want := range []string{"GGUF version 3", "llama.block_count", "4096 × string", "token_embd.weight",
+		"96 × 4096", "590304 parameters", "gpt2, pre-tokenizer gpt-2, 4096 tokens", "can be run: yes",
+		"for 1024 positions in f32"} {
 		if !strings.Contains(o.out, want) {
 			t.Errorf("no %q in\n%s", want, o.out)
 		}
@@ -292,9 +292,9 @@ func TestInspect(t *testing.T) {
 	if err := json.Unmarshal([]byte(o.out), &i); err != nil {
 		t.Fatal(err)
 	}
-	if i.Version != 3 || i.Parameters != 393696 || i.Metadata["llama.block_count"] != 2.0 || len(i.Tensors) != 20 ||
-		i.Tokenizer.Tokens != 2048 || !i.Runnable ||
-		i.Memory.Context != 100 || i.Memory.Format != "q8" || i.Memory.Weights < 393696 || i.Memory.KV <= 0 {
+	if i.Version != 3 || i.Parameters != 590304 || i.Metadata["llama.block_count"] != 2.0 || len(i.Tensors) != 20 ||
+		i.Tokenizer.Tokens != 4096 || !i.Runnable ||
+		i.Memory.Context != 100 || i.Memory.Format != "q8" || i.Memory.Weights < 590304 || i.Memory.KV <= 0 {
 		t.Errorf("%+v", i)
 	}
 }

@@ -20,14 +20,14 @@ var head []byte
 //go:embed eagle3.json
 var headConfig []byte
 
-// Target is the model whose text is produced: 2.4 million parameters, Q8_0.
+// Target is the model whose text is produced: 7.3 million parameters, Q8_0.
 func Target() gguf.Source { return gguf.FromBytes(TargetName, target) }
 
-// Draft is the model that proposes: 0.4 million parameters, Q8_0, with the target's vocabulary.
+// Draft is the model that proposes: 0.6 million parameters, Q8_0, with the target's vocabulary.
 func Draft() gguf.Source { return gguf.FromBytes(DraftName, draft) }
 
 // Head is the target's EAGLE-3 head, which proposes from the target's own features, and its
-// configuration: 1 million parameters, F16.
+// configuration: 1.7 million parameters, F16.
 func Head() (weights, config gguf.Source) {
 	return gguf.FromBytes(HeadName, head), gguf.FromBytes(ConfigName, headConfig)
 }

@@ -85,9 +85,23 @@ function header(metadata, tensors, align) {
   return { head, begin, size: begin + offset };
 }
 
+/** Returns a file with another name and other texts in its metadata; null removes one. */
+export function named(file, name, texts) {
+  const { metadata, tensors } = parse(file);
+  for (const [key, text] of Object.entries({ "general.name": name, ...texts }))
+    if (text === null) metadata.delete(key);
+    else metadata.set(key, Buffer.concat([string(key), u32(8), string(text)]));
+  return packed(metadata, tensors, 32);
+}
+
 /** Spreads the built-in target over many chunks: tensors are `align` bytes apart, and `more` bytes follow them. */
 export async function spread(source, align = MiB, more = 0) {
   const { metadata, tensors } = parse(await fs.readFile(source));
+  return packed(metadata, tensors, align, more);
+}
+
+/** Returns a file with these tensors `align` bytes apart, and `more` bytes after them. */
+function packed(metadata, tensors, align, more = 0) {
   for (const t of tensors) t.bytes = t.data.length;
   const { head, begin, size } = header(metadata, tensors, align);
   const out = Buffer.alloc(size + more);
@@ -104,7 +118,7 @@ export async function zeros(source, to, target) {
   const { metadata } = parse(await fs.readFile(source));
   const dim = 1024;
   const ffn = 4096;
-  const vocab = 2048;
+  const vocab = 4096;
   const heads = 16;
   const layer = 2 * (4 * dim * dim + 3 * dim * ffn) + 8 * dim;
   const layers = Math.round((target - 2 * vocab * dim * 2) / layer);

@@ -365,7 +365,7 @@ test("local files load without a copy: picked, dropped, split", limit, async () 
   await drop(["draft-q8_0.gguf", "target-q8_0.gguf"]);
   const both = await outcome(page); // the widget stays idle until the code that sorts the files has loaded
   assert.equal(both.state, "ready", both.error);
-  assert.match(await text(page, "#model-line"), /^Target .* 2\.4 M .*; draft .* 394 k /);
+  assert.match(await text(page, "#model-line"), /^Target .* 7\.3 M .*; draft .* 590 k /);
   await openSettings(page);
   await page.click("#own-models > summary");
   await page.click("#models-files");
@@ -454,7 +454,7 @@ test("models load from the catalog, by name and by address, and errors appear at
   await page.fill("#draft-name", address("draft.gguf"));
   const named = await load();
   assert.equal(named.state, "ready", named.error);
-  assert.match(await text(page, "#model-line"), /^Target .* 2\.4 M .*; draft .* 394 k /);
+  assert.match(await text(page, "#model-line"), /^Target .* 7\.3 M .*; draft .* 590 k /);
   const names = (await storedFiles(page)).map((file) => file.name);
   assert.ok(
     names.includes("draft.gguf") && names.includes("own.gguf") && !names.includes("unknown file"),

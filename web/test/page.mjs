@@ -526,53 +526,58 @@ async function rebuild(folder, title) {
 }
 
 test(
-  "pictures at three widths, light and dark",
+  "pictures of the documentation",
   { skip: pictures ? false : "FORETOKEN_SCREENSHOTS is not set", ...limit },
-  async (t) => {
-    const own = await startHost({ folders: { "/": dist } });
-    const real = await startBrowser(true);
-    try {
-      for (const width of [390, 1024, 1600]) {
-        for (const colorScheme of ["light", "dark"]) {
-          const page = await (
-            await real.newContext({ viewport: { width, height: width < 600 ? 1500 : 1000 }, colorScheme })
-          ).newPage();
-          await page.goto(`${own.url}?policy=hetero&depth=4&top-k=4&nodes=16#completion`);
-          assert.equal(await waitForState(page, ["ready", "failed"]), "ready", await text(page, "#error"));
-          await page.evaluate(() => document.querySelector("foretoken-widget").generate());
-          await page.waitForSelector(".tree .node");
-          await page.evaluate(
-            () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))),
-          );
-          assert.ok(
-            (await page.evaluate(() => document.documentElement.scrollWidth)) <= width,
-            `nothing is cut off at ${width}`,
-          );
-          const file = path.join(pictures, `page-${width}-${colorScheme}.png`);
-          await page.screenshot({ path: file });
-          const { size } = await fs.stat(file);
-          t.diagnostic(`${path.basename(file)}: ${(size / 1000).toFixed(0)} kB`);
-          if (width === 1600 && colorScheme === "light") {
-            await openSettings(page);
-            await page.click("#own-models > summary");
-            await page.waitForSelector("#kept-list li");
-            await page.locator("#own-models").screenshot({ path: path.join(pictures, "page-models.png") });
-          }
-          if (width === 1600) {
-            await page.click("#tab-race");
-            await page.locator("foretoken-race #race-start").click();
-            await page.waitForFunction(() =>
-              [...(document.querySelector("foretoken-race")?.shadowRoot.querySelectorAll(".lane") ?? [])].every(
-                (lane) => "done" in lane.dataset,
-              ),
-            );
-            await page.screenshot({ path: path.join(pictures, `page-race-${colorScheme}.png`) });
-          }
-          await page.context().close();
-        }
+  async () => {
+    const own = await startHost({ folders: { "/": dist }, isolated: true });
+    const take = async (webgpu, work) => {
+      const real = await startBrowser(webgpu);
+      const page = await (await real.newContext({ viewport: { width: 1280, height: 800 } })).newPage();
+      const shot = (name, of = page) => of.screenshot({ path: path.join(pictures, `page-${name}.png`) });
+      try {
+        await page.goto(`${own.url}${webgpu ? "?device=webgpu" : ""}#completion`);
+        await work(page, shot);
+      } finally {
+        await real.close();
       }
+    };
+    const ready = async (page) =>
+      assert.equal(await waitForState(page, ["ready", "failed"]), "ready", await text(page, "#error"));
+    try {
+      await take(true, async (page, shot) => {
+        await page.waitForFunction(() => document.querySelector("foretoken-widget").state === "loading");
+        await shot("loading");
+        await ready(page);
+        await generated(page, () => page.click("#generate")); // the draft's kernels compile
+        await page.waitForTimeout(20_000);
+        await page.evaluate(() => {
+          let rounds = 0;
+          window.midway = new Promise((resolve) =>
+            document.querySelector("foretoken-widget").addEventListener("foretoken-round", () => {
+              if (++rounds === 6) resolve();
+            }),
+          );
+        });
+        const whole = generated(page, () => page.click("#generate"));
+        await page.evaluate(() => window.midway);
+        await shot("streaming");
+        await whole;
+        await shot("text");
+        await page.click("#compare");
+        await page.waitForSelector(".comparison .speed");
+        await waitForState(page, ["ready"]);
+        await shot("finished");
+        await openSettings(page);
+        await page.click("#own-models > summary");
+        await page.waitForSelector("#kept-list li");
+        await shot("models", page.locator("#own-models"));
+      });
+      await take(false, async (page, shot) => {
+        await ready(page);
+        await generated(page, () => page.click("#generate"));
+        await shot("no-webgpu");
+      });
     } finally {
-      await real.close();
       await own.stop();
     }
   },

@@ -9,6 +9,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { chromium } from "playwright-core";
+import { named } from "./gguf.mjs";
 
 /**
  * The limit of a wait in milliseconds. It only has to exceed the time that a busy machine takes; a condition that never
@@ -187,30 +188,15 @@ export async function brokenModels() {
   swapped.write("type", place("func"));
   swapped.write("func", place("type"));
   await write("mismatched.gguf", swapped);
+  const template = "tokenizer.chat_template";
+  await write("silent.gguf", named(target, "silent", { [template]: null }));
   await write(
     "talking.gguf",
-    withTemplate(
-      target,
-      "{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}" +
-      "{% if add_generation_prompt %}// assistant: {% endif %}",
-    ),
+    named(target, "talking", {
+      [template]:
+        "{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}" +
+        "{% if add_generation_prompt %}// assistant: {% endif %}",
+    }),
   );
   return folder;
-}
-
-/** Adds a chat template to the metadata of a GGUF file; the data after it moves by a multiple of the alignment. */
-function withTemplate(file, template) {
-  const string = (text) => {
-    const bytes = Buffer.from(text);
-    const length = Buffer.alloc(8);
-    length.writeBigUInt64LE(BigInt(bytes.length));
-    return Buffer.concat([length, bytes]);
-  };
-  const key = string("tokenizer.chat_template");
-  const type = Buffer.from([8, 0, 0, 0]); // a string
-  const room = 32 - ((key.length + type.length + 8 + Buffer.byteLength(template)) % 32);
-  const entry = Buffer.concat([key, type, string(template + "{#" + " ".repeat(room + 28) + "#}")]);
-  const head = Buffer.from(file.subarray(0, 24));
-  head.writeBigUInt64LE(head.readBigUInt64LE(16) + 1n, 16);
-  return Buffer.concat([head, entry, file.subarray(24)]);
 }

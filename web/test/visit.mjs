@@ -143,19 +143,34 @@ test("without a chat model the chat tab offers one, in one click that shows size
     assert.match(await text(page, "#error"), /gguf: download: /);
     assert.ok(await page.locator("#invite button").first().isVisible(), "another try is possible");
   };
-  await visit(DESKTOP, offer, { others: [hub] });
+  await visit(DESKTOP, offer, { others: [hub], address: "?target=own/silent.gguf" });
   await visit(
     PHONE,
     async (page) => {
       await page.waitForSelector("#invite li");
+      await page.evaluate(() => (window.shift = 0)); // without the notice about the model
       await page.locator("#invite button").first().click();
-      assert.ok((await page.evaluate(() => window.shift)) <= 0.02, "the layout shifted");
+      const shift = await page.evaluate(() => window.shift);
+      assert.ok(shift <= 0.02, `the layout shifted by ${shift}`);
       // Another hub than the default one is asked about.
       await page.waitForSelector("#consent-load");
       assert.match(await text(page, "#consent-load"), /^(Ask|Load) .*elsewhere\.invalid/);
     },
-    { address: "?hub=https://elsewhere.invalid#chat" },
+    { address: "?target=own/silent.gguf&hub=https://elsewhere.invalid#chat" },
   );
+});
+
+test("the built-in pair answers a question in the chat tab", limit, async () => {
+  await visit(DESKTOP, async (page) => {
+    await page.click("#tab-chat");
+    await page.waitForSelector("#transcript .chip");
+    assert.match(await text(page, "#transcript"), /a toy that knows Go's library a little/);
+    await generated(page, () => page.locator("#transcript .chip").first().click());
+    await page.waitForSelector("#transcript .message.assistant .again:enabled");
+    const [question, answer] = await page.locator("#transcript .message-text").allTextContents();
+    assert.equal(question, "What does strings.Fields do?");
+    assert.match(answer, /^\s*Fields /);
+  });
 });
 
 test("a reload keeps the tab, the model, the prompt, the settings and the conversation", limit, async () => {

@@ -17,19 +17,22 @@ import (
 
 	"foretoken"
 	"foretoken/models/demo"
+	"foretoken/models/gguf"
 	"foretoken/spec"
 	"foretoken/webgpu/simd"
 )
 
 // pair is the built-in pair on the cpu device, opened once.
-var pair = sync.OnceValues(func() (*foretoken.Session, error) {
+var pair = sync.OnceValues(func() (*foretoken.Session, error) { return open(demo.Target(), demo.Draft()) })
+
+func open(target, draft gguf.Source) (*foretoken.Session, error) {
 	dev, err := simd.Open(simd.Options{})
 	if err != nil {
 		return nil, err
 	}
-	return foretoken.Open(context.Background(), dev, demo.Target(), demo.Draft(),
+	return foretoken.Open(context.Background(), dev, target, draft,
 		foretoken.Options{Candidates: int(spec.LimitTopLogProbs.Most)})
-})
+}
 
 const talkTemplate = "{% if tools %}tools {{ tools | length }}\n{% endif %}{% for m in messages %}// {{ m.role }}: " +
 	"{{ m.content }}\n{% endfor %}"

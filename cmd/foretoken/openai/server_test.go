@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"foretoken"
+	"foretoken/models/demo"
 	"foretoken/spec/method"
 )
 
@@ -41,7 +42,7 @@ func TestRefusals(t *testing.T) {
 		{"POST", embedPath, `{"model": "demo", "input": []}`, 400, "invalid_type", "input", nil},
 		{"POST", embedPath, `{"model": "demo", "input": ["a", ""]}`, 400, "invalid_value", "input", nil},
 		{"POST", embedPath, `{"model": "demo", "input": [99999]}`, 400, "invalid_value", "input", nil},
-		{"POST", embedPath, `{"model": "demo", "input": "` + strings.Repeat("a b ", 300) + `"}`, 400,
+		{"POST", embedPath, `{"model": "demo", "input": "` + strings.Repeat("~^", 900) + `"}`, 400,
 			"context_length_exceeded", "input", nil},
 		{"POST", embedPath, `{"model": "demo", "input": "a", "dimensions": 64}`, 400, "unsupported_parameter",
 			"dimensions", nil},
@@ -137,7 +138,7 @@ func TestRefusals(t *testing.T) {
 		{"POST", chatPath, talk(`, "foretoken": {"policy": "magic"}`), 400, "invalid_value", "foretoken", nil},
 		{"POST", chatPath, talk(`, "foretoken": {"speed": 9}`), 400, "invalid_value", "foretoken", nil},
 		{"POST", chatPath, talk(`, "foretoken": {"policy": "eagle3"}`), 400, "invalid_value", "foretoken", nil},
-		{"POST", chatPath, say(`{"role": "user", "content": "` + strings.Repeat("a b ", 300) + `"}`), 400,
+		{"POST", chatPath, say(`{"role": "user", "content": "` + strings.Repeat("~^", 900) + `"}`), 400,
 			"context_length_exceeded", "messages", nil},
 		{"POST", textPath, `{"model": "demo"}`, 400, "missing_required_parameter", "prompt", nil},
 		{"POST", textPath, `{"model": "demo", "prompt": {"a": 1}}`, 400, "invalid_type", "prompt", nil},
@@ -488,6 +489,12 @@ func TestModelsAndHealth(t *testing.T) {
 
 func TestNoChatTemplate(t *testing.T) {
 	w := serve(t, func(c *Config) { c.Template = "" })
+	bare, err := open(demo.Draft(), nil) // whose file has no template
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bare.Close()
+	w.api.Open(&engine{Session: bare})
 	a := w.do("POST", chatPath, `{"model": "demo", "messages": [{"role": "user", "content": "hi"}]}`)
 	if code, param, message := a.refusal(t); a.status != 400 || code != "no_chat_template" || param != "messages" ||
 		!strings.Contains(message, "--chat-template") {

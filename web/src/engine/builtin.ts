@@ -1,3 +1,4 @@
+import type { EngineInfo } from "../protocol/protocol.ts";
 import { defined, type LoadOptions } from "./loading.ts";
 
 /** The built-in pair with its calibrations, served from the same folder as this module. */
@@ -9,7 +10,10 @@ export const BUILTIN_PAIR = {
   cache: "off" as const,
 };
 
-/** The EAGLE-3 head of the built-in target; 2 MB, loaded only on request. */
+/** Whether the target is the built-in one, which can answer but was made to continue Go code. */
+export const isBuiltin = ({ target }: EngineInfo): boolean => target.name === "Go code 7.3M";
+
+/** The EAGLE-3 head of the built-in target; 4 MB, loaded only on request. */
 export const BUILTIN_HEAD = {
   eagle3: new URL("./models/demo/eagle3.safetensors", import.meta.url).href,
   eagle3Config: new URL("./models/demo/eagle3.json", import.meta.url).href,

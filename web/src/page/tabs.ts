@@ -1,4 +1,5 @@
 /** The tabs: the fragment of the address selects one, and arrow keys move between them. */
+import { isBuiltin } from "../engine/builtin.ts";
 import type { EngineInfo } from "../protocol/protocol.ts";
 import type { ForetokenWidget } from "../widget/element.ts";
 import { byId, showMessage } from "./toolbar.ts";
@@ -31,9 +32,8 @@ export function tabs(widget: ForetokenWidget): void {
   };
 
   widget.addEventListener("foretoken-ready", (event) => {
-    const { chat } = (event as CustomEvent<EngineInfo>).detail;
-    // Open the tab that works: chat only with a model that has a chat template.
-    if (automatic) mode = chat.ok ? "chat" : "completion";
+    const info = (event as CustomEvent<EngineInfo>).detail;
+    if (automatic) mode = info.chat.ok && !isBuiltin(info) ? "chat" : "completion";
     void show();
   });
   for (const name of NAMES) {

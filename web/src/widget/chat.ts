@@ -3,7 +3,9 @@
  * last answer.
  */
 import type { ChatReply, Conversation, Engine, Generation, Message } from "../engine/engine.ts";
+import { isBuiltin } from "../engine/builtin.ts";
 import { el, setText } from "./dom.ts";
+import { QUESTIONS } from "./examples.ts";
 import { pieces, TokenStream, tokenNode } from "./stream.ts";
 import type { RoundEvent } from "../protocol/protocol.ts";
 
@@ -126,7 +128,7 @@ export class ChatView {
     this.#draw();
   }
 
-  /** Sets the mode that the host requests; null selects chat if the model has a chat template. */
+  /** Sets the mode that the host requests; null leaves it to the model. */
   setMode(mode: string | null): void {
     this.#chosen = mode === "chat" || mode === "complete" ? mode : undefined;
     this.#choose();
@@ -134,12 +136,15 @@ export class ChatView {
 
   /** The current mode: completion if the model has no chat template. */
   get mode(): Mode {
-    return this.#engine?.info.chat.ok ? (this.#chosen ?? "chat") : "complete";
+    const info = this.#engine?.info;
+    if (!info?.chat.ok) return "complete";
+    return this.#chosen ?? (isBuiltin(info) ? "complete" : "chat");
   }
 
   #choose(): void {
     const { mode } = this;
-    this.modes.hidden = !this.#engine?.info.chat.ok;
+    const info = this.#engine?.info;
+    this.modes.hidden = !info?.chat.ok || (isBuiltin(info) && !this.#chosen);
     this.modes.querySelector<HTMLInputElement>(`#mode-${mode}`)!.checked = true;
     this.#root.dataset["mode"] = mode;
   }
@@ -161,6 +166,7 @@ export class ChatView {
     this.#engine = engine;
     this.#conversation = undefined;
     this.#choose();
+    if (this.#messages.length === 0) this.#draw(); // models have their own questions
   }
 
   /** Disables the buttons while the widget is working. */
@@ -315,10 +321,25 @@ export class ChatView {
           { class: "invitation" },
           "The conversation appears here; marks show the origin of each token of an answer.",
         ),
+        ...(this.#engine && isBuiltin(this.#engine.info) ? this.#questions() : []),
       );
     this.log.replaceChildren(...nodes);
     this.log.scrollTop = this.log.scrollHeight;
     this.#refresh();
+  }
+
+  /** Says what the built-in model is, and offers questions. */
+  #questions(): HTMLElement[] {
+    const about = "The built-in model is a toy that knows Go's library a little, and is often wrong. Ask it:";
+    const chips = QUESTIONS.map((question) => {
+      const chip = el("button", { type: "button", class: "chip" }, question);
+      chip.addEventListener("click", () => void this.ask(question));
+      return chip;
+    });
+    return [
+      el("p", { class: "invitation" }, about),
+      el("div", { class: "chips", role: "group", "aria-label": "Example questions" }, ...chips),
+    ];
   }
 
   #node(message: Message, index: number, unseen: boolean, last: boolean): HTMLElement {

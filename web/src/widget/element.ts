@@ -25,10 +25,10 @@
  * Sampling: `temperature`, `seed`, `max-tokens`, `top-k-sampling`, `top-p`, `min-p`.
  *
  * Others: `prompt`, `theme` (light, dark, or page for the page's color-scheme; default the system's), `mode` (complete
- * or chat; default chat if the target has a chat template), `autoload`, `full`. Without `autoload`, nothing loads until
- * the first click, {@link ForetokenWidget.load} or {@link ForetokenWidget.generate}; until then the element is a prompt
- * and a button of a few kilobytes. It shows the prompt, the text and the gain in a space that it reserves from the
- * start; with `full` also the settings and all statistics.
+ * or chat; default chat if a target other than the built-in one has a chat template), `autoload`, `full`. Without
+ * `autoload`, nothing loads until the first click, {@link ForetokenWidget.load} or {@link ForetokenWidget.generate};
+ * until then the element is a prompt and a button of a few kilobytes. It shows the prompt, the text and the gain in a
+ * space that it reserves from the start; with `full` also the settings and all statistics.
  *
  * Events, bubbling: `foretoken-ready` ({@link EngineInfo}), `foretoken-start` (the request), `foretoken-round`
  * ({@link RoundEvent}), `foretoken-done` ({@link Result}), `foretoken-compared` ({@link Comparison}), `foretoken-error`

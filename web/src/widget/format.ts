@@ -21,7 +21,7 @@ export function percent(part: number): string {
   return `${Math.round(part * 100)}%`;
 }
 
-/** Formats a number of parameters: 2.4 M. */
+/** Formats a number of parameters: 7.3 M. */
 export function parameters(n: number): string {
   if (n >= 1e9) return `${(n / 1e9).toFixed(1)} B`;
   if (n >= 1e6) return `${(n / 1e6).toFixed(1)} M`;

@@ -1,16 +1,17 @@
 //go:build ignore
 
-// Command judge measures what models of Go source write.
+// Command judge measures what models of Go source write; judge.sh runs it.
 //
 //	go run judge.go functions >functions.jsonl
-//	foretoken generate --json --max-tokens 256 --prompt-file functions.jsonl … >NAME.jsonl
-//	go run judge.go score functions.jsonl NAME.jsonl …
+//	go run judge.go score PROMPTS.jsonl OUTPUT.jsonl [PROMPTS.jsonl OUTPUT.jsonl …]
+//	go run judge.go samples PROMPTS.jsonl OUTPUT.jsonl N
 //
 // The first prints heads of functions from the validation files of corpus.py, each with its comment and the imports
 // that it uses, as one JSON line {"id", "prompt", "answer"}: functions of 3 to 25 lines that type-check by themselves.
-// The last prints one JSON object: for each file the share of functions that were completed, that parse and that
-// type-check, and distinct 4-grams of tokens over all of them; for prompts that are questions ("Q: …") the F1 of words
-// against the answer, and that of another question's answer for comparison.
+// An OUTPUT is what foretoken generate --json printed for PROMPTS. score prints one JSON object: for each output the
+// share of functions that were completed, that parse and that type-check, and distinct 4-grams of tokens; for prompts
+// that are questions ("Q: …") the F1 of words against the answer, and that of another question's answer for
+// comparison. samples prints N prompts, evenly spaced, with what was written, as Markdown.
 package main
 
 import (
@@ -57,9 +58,20 @@ func main() {
 	case len(os.Args) == 2 && os.Args[1] == "functions":
 		functions()
 	case len(os.Args) > 3 && os.Args[1] == "score":
-		score(os.Args[2], os.Args[3:])
+		result := map[string]map[string]float64{}
+		for pair := range slices.Chunk(os.Args[2:], 2) {
+			name := strings.TrimSuffix(filepath.Base(pair[1]), ".jsonl")
+			result[name] = score(answered(pair[0], pair[1]))
+		}
+		print(result)
+	case len(os.Args) == 5 && os.Args[1] == "samples":
+		n, err := strconv.Atoi(os.Args[4])
+		if err != nil {
+			log.Fatal(err)
+		}
+		samples(answered(os.Args[2], os.Args[3]), n)
 	default:
-		log.Fatal("usage: judge functions, or judge score PROMPTS.jsonl OUTPUT.jsonl…")
+		log.Fatal("usage: see the comment at the beginning of judge.go")
 	}
 }
 
@@ -153,42 +165,89 @@ func judge(text string) (parses, checks bool) {
 	return true, checks
 }
 
-func score(prompts string, outputs []string) {
-	asked := read(prompts)
-	result := map[string]map[string]float64{}
-	for _, path := range outputs {
-		name := strings.TrimSuffix(filepath.Base(path), ".jsonl")
-		sums, given := map[string]float64{}, read(path)
-		if len(given) != len(asked) {
-			log.Fatalf("%s has %d lines for %d prompts", path, len(given), len(asked))
+// answered returns prompts with their answers, and what was written for each as its Text and TokenIDs.
+func answered(prompts, output string) []line {
+	asked, given := read(prompts), read(output)
+	if len(given) != len(asked) {
+		log.Fatalf("%s has %d lines for %d prompts", output, len(given), len(asked))
+	}
+	for i := range asked {
+		if given[i].ID != asked[i].ID {
+			log.Fatalf("%s: line %d is not that of %s", output, i+1, asked[i].ID)
 		}
-		for i, got := range given {
-			want := asked[i]
-			if got.ID != want.ID {
-				log.Fatalf("%s: line %d is not that of %s", path, i+1, want.ID)
-			}
-			sums["distinct_4grams"] += distinct(got.TokenIDs, 4)
-			if strings.HasPrefix(want.Prompt, "Q:") {
-				sums["f1"] += f1(got.Text, want.Answer)
-				sums["f1_of_another"] += f1(asked[(i+len(asked)/2)%len(asked)].Answer, want.Answer)
-				continue
-			}
-			body, _, complete := strings.Cut(got.Text, "\n}\n")
-			if !complete {
-				continue
-			}
-			sums["complete"]++
-			parses, checks := judge(want.Prompt + body + "\n}\n")
+		asked[i].Text, asked[i].TokenIDs = given[i].Text, given[i].TokenIDs
+	}
+	return asked
+}
+
+func score(lines []line) map[string]float64 {
+	sums := map[string]float64{}
+	for i, l := range lines {
+		sums["distinct_4grams"] += distinct(l.TokenIDs, 4)
+		if strings.HasPrefix(l.Prompt, "Q:") {
+			sums["f1"] += f1(l.Text, l.Answer)
+			sums["f1_of_another"] += f1(lines[(i+len(lines)/2)%len(lines)].Answer, l.Answer)
+			continue
+		}
+		body, complete := cut(l.Text)
+		sums["complete"] += number(complete)
+		if complete {
+			parses, checks := judge(l.Prompt + body)
 			sums["parses"] += number(parses)
 			sums["type_checks"] += number(checks)
 		}
-		for k := range sums {
-			sums[k] = math.Round(1e4*sums[k]/float64(len(asked))) / 1e4
-		}
-		sums["prompts"] = float64(len(asked))
-		result[name] = sums
 	}
-	print(result)
+	for k := range sums {
+		sums[k] = math.Round(1e4*sums[k]/float64(len(lines))) / 1e4
+	}
+	sums["prompts"] = float64(len(lines))
+	return sums
+}
+
+// cut returns a text to the end of its first function.
+func cut(text string) (string, bool) {
+	body, _, complete := strings.Cut(text, "\n}\n")
+	if complete {
+		body += "\n}\n"
+	}
+	return body, complete
+}
+
+func samples(lines []line, n int) {
+	for i := range n {
+		l := lines[i*len(lines)/n]
+		if strings.HasPrefix(l.Prompt, "Q:") {
+			question := strings.TrimSuffix(strings.TrimPrefix(l.Prompt, "Q: "), "\nA:")
+			fmt.Printf("**%s**\n%s\n\n", question, fold(strings.TrimSpace(l.Text), " "))
+			continue
+		}
+		body, _ := cut(l.Text)
+		_, head, _ := strings.Cut(l.Prompt, "\n\n") // without the package clause
+		fmt.Printf("```go\n%s// model:\n%s\n```\n\n", head, fold(strings.TrimRight(body, "\n"), " ↩ "))
+	}
+}
+
+// fold breaks lines of more than 118 columns at spaces; end stands where a line goes on.
+func fold(text, end string) string {
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		var b strings.Builder
+		column := 0
+		for j, word := range strings.Split(l, " ") {
+			width := len([]rune(strings.ReplaceAll(word, "\t", "    "))) + 1
+			switch {
+			case j > 0 && column+width > 118-len(end):
+				b.WriteString(strings.TrimRight(end, " ") + "\n")
+				column = 0
+			case j > 0:
+				b.WriteByte(' ')
+			}
+			b.WriteString(word)
+			column += width
+		}
+		lines[i] = b.String()
+	}
+	return strings.Join(lines, "\n")
 }
 
 func number(b bool) float64 {
