@@ -118,6 +118,9 @@ func ofFile(name, text string) {
 		}
 		head = preamble(file, f) + head
 		answer := strings.TrimPrefix(body, "\n") + "\n"
+		if len(head) > 300 { // the former target's context has 256 tokens
+			continue
+		}
 		if parsed, checked := judge(head + answer); parsed && checked {
 			print(line{ID: name + ":" + f.Name.Name, Prompt: head, Answer: answer})
 		}

@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")"
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
-write() { foretoken generate --json --device cpu --max-tokens 256 "$@"; }
+write() { foretoken generate --json --device cpu --max-tokens 140 "$@"; }
 git show 57b8cd7:models/demo/target-q8_0.gguf >"$folder/former.gguf"
 write --prompt-file functions.jsonl >"$folder/target.jsonl"
 write --prompt-file functions.jsonl --target "$folder/former.gguf" --draft none --policy none >"$folder/former.jsonl"
