@@ -13,6 +13,7 @@ import { dist, limit, openPage, startBrowser, web } from "./site.mjs";
 const soak = Number(process.env.FORETOKEN_SOAK ?? 0);
 const much = (short, long) => (soak > 0 ? Math.ceil(soak * long) : short);
 const device = "webgpu";
+const context = 256; // short enough to overflow, in time, on a GPU in software
 const MiB = 2 ** 20;
 
 let host, base, browser;
@@ -35,15 +36,16 @@ after(async () => {
 
 /** Opens a page with the built-in pair in a worker with worker-probe.js; `engine` is a global of the page. */
 async function openEngine() {
-  const context = await browser.newContext();
-  const { page, record } = await openPage(context);
+  const profile = await browser.newContext();
+  const { page, record } = await openPage(profile);
   await page.goto(base);
-  await page.evaluate(async (device) => {
+  const load = async (options) => {
     const { Foretoken } = await import("./foretoken/foretoken.js");
-    window.engine = await Foretoken.load({ device, worker: "worker.js" });
-  }, device);
+    window.engine = await Foretoken.load({ ...options, worker: "worker.js" });
+  };
+  await page.evaluate(load, { device, context });
   const worker = page.workers().find((one) => one.url().endsWith("worker.js"));
-  return { context, page, worker, errors: record.errors };
+  return { profile, page, worker, errors: record.errors };
 }
 
 /** Returns resident bytes and open descriptors of Chromium's renderers and GPU process; undefined without /proc. */
@@ -100,7 +102,7 @@ async function workerHeap(cdp) {
 }
 
 /** Runs a conversation in the page, and compares every eleventh answer with plain decoding. */
-async function converse({ number, each, long }) {
+async function converse({ number, each, long, context }) {
   const template =
     "{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}" +
     "{% if add_generation_prompt %}// assistant: {% endif %}";
@@ -118,7 +120,6 @@ async function converse({ number, each, long }) {
   ];
   const chat = await window.engine.chat({ template, system: "a Go program" });
   const out = { turns: 0, tokens: 0, drops: 0, compared: 0, wrong: [] };
-  const context = window.engine.info.target.context;
   let unseen = 0;
   for (let i = 0; i < each; i++) {
     const r = { ...ways[i % ways.length], seed: number * each + i + 1, max_tokens: [12, 16, 40, 24, 8, 30][i % 6] };
@@ -188,7 +189,7 @@ test(
         `${((Date.now() - begun) / 1000).toFixed(0)} s: ${all.turns} turns, ${all.tokens} tokens: ${describe(life)}`,
       );
     for (let number = 0; all.turns < turns || all.tokens < tokens; number++) {
-      const { wrong, ...done } = await engine.page.evaluate(converse, { number, each, long: soak });
+      const { wrong, ...done } = await engine.page.evaluate(converse, { number, each, long: soak, context });
       assert.deepEqual(wrong, [], `conversation ${number}`);
       for (const key in all) all[key] += done[key];
       lives.push(await look(engine, cdp));
@@ -225,7 +226,7 @@ test(
     }
     await engine.page.evaluate(() => window.engine.dispose());
     assert.deepEqual(engine.errors, []);
-    await engine.context.close();
+    await engine.profile.close();
   },
 );
 
@@ -345,6 +346,6 @@ test(
     assert.ok(Math.max(...late) <= 1, `rounds after a stop: ${late.filter((n) => n > 1)}`);
     await engine.page.evaluate(() => window.engine.dispose());
     assert.deepEqual(engine.errors, []);
-    await engine.context.close();
+    await engine.profile.close();
   },
 );
