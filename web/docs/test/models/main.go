@@ -15,10 +15,6 @@ import (
 	"foretoken/models/safetensors"
 )
 
-// template is a minimal template whose end of a turn package chat recognises.
-const template = "{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}" +
-	"{% if add_generation_prompt %}// assistant: {% endif %}"
-
 func main() {
 	if len(os.Args) != 2 {
 		fmt.Fprintln(os.Stderr, "usage: models FOLDER")
@@ -43,16 +39,13 @@ func write(folder string) error {
 	if err != nil {
 		return err
 	}
-	if files["big.gguf"], err = withFields(target); err != nil {
+	if files["big.gguf"], err = stored(target); err != nil {
 		return err
 	}
-	if files["small.gguf"], err = withFields(draft); err != nil {
+	if files["small.gguf"], err = stored(draft); err != nil {
 		return err
 	}
-	if files["chat.gguf"], err = withFields(target,
-		gguf.KV{Key: "tokenizer.chat_template", Value: template}); err != nil {
-		return err
-	}
+	files["chat.gguf"] = files["big.gguf"] // has a chat template
 	checkpoint, err := converttest.Checkpoint(draft, safetensors.F16)
 	if err != nil {
 		return err
@@ -66,7 +59,7 @@ func write(folder string) error {
 	return files.Write(folder)
 }
 
-// withFields returns the file with additional metadata fields.
-func withFields(f *gguf.File, fields ...gguf.KV) ([]byte, error) {
-	return gguf.Bytes(append(f.Metadata(), fields...), converttest.Stored(f, 0, len(f.Tensors)))
+// stored returns the bytes of a file.
+func stored(f *gguf.File) ([]byte, error) {
+	return gguf.Bytes(f.Metadata(), converttest.Stored(f, 0, len(f.Tensors)))
 }
