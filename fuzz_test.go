@@ -23,7 +23,7 @@ func FuzzCalibrationFiles(f *testing.F) {
 		}
 		f.Add(data)
 		for _, name := range []string{strings.Repeat("n", 3000), strings.Repeat(`\n\u001b`, 300)} {
-			f.Add([]byte(strings.ReplaceAll(strings.ReplaceAll(string(data), "foretoken-go target 7.3M", name), "Q8_0",
+			f.Add([]byte(strings.ReplaceAll(strings.ReplaceAll(string(data), "Go code 7.3M", name), "Q8_0",
 				name)))
 		}
 	}
