@@ -8,10 +8,10 @@
 //
 // The first prints heads of functions from the validation files of corpus.py, each with its comment and the imports
 // that it uses, as one JSON line {"id", "prompt", "answer"}: functions of 3 to 25 lines that type-check by themselves.
-// An OUTPUT is what foretoken generate --json printed for PROMPTS. score prints one JSON object: for each output the
-// share of functions that were completed, that parse and that type-check, and distinct 4-grams of tokens; for prompts
-// that are questions ("Q: …") the F1 of words against the answer, and that of another question's answer for
-// comparison. samples prints N prompts, evenly spaced, with what was written, as Markdown.
+// foretoken generate --json printed OUTPUT for PROMPTS. score prints one JSON object with an entry for each OUTPUT. For
+// functions it says which share was completed, parses and type-checks; for questions ("Q: …") it gives the F1 of words
+// against the answer, and for comparison against another question's answer; for both, the share of distinct 4-grams of
+// tokens. samples prints N prompts, evenly spaced, with what was written, as Markdown.
 package main
 
 import (
