@@ -20,21 +20,23 @@ import model
 import train
 
 
-def held_out(path: str, valid: str, length: int) -> float:
-    """Nats a byte over all windows of the validation text; a window's first token does not count."""
-    shape, params = model.load(path)
+def held_out(path: str, shape: model.Shape, params: dict, valid: str) -> dict:
+    """Nats a byte over all windows of the validation text, by their length; a window's first token does not count."""
     meta, _ = gguflib.read(path)
     tokens = meta["tokenizer.ggml.tokens"]
     ids = np.array(bpe.Encoder({"tokens": tokens, "merges": meta["tokenizer.ggml.merges"]}).encode(valid))
     size = torch.tensor([1] + [len(t) for t in tokens[1:]])  # one character a byte
-    nats = bytes_read = 0.0
-    each = len(ids) // length
-    for i in range(0, each, 16):
-        x, y = train.examples([ids[k * length : (k + 1) * length] for k in range(i, min(i + 16, each))])
-        y[:, 0] = -1
-        nats += fused.losses(shape, params, x, y, 4096).sum().item()
-        bytes_read += size[y[y >= 0]].sum().item()
-    return nats / bytes_read
+    found = {}
+    for length in (n for n in (256, 1024) if n <= shape.context):
+        nats = bytes_read = 0.0
+        each = len(ids) // length
+        for i in range(0, each, 16):
+            x, y = train.examples([ids[k * length : (k + 1) * length] for k in range(i, min(i + 16, each))])
+            y[:, 0] = -1
+            nats += fused.losses(shape, params, x, y, 4096).sum().item()
+            bytes_read += size[y[y >= 0]].sum().item()
+        found[f"held_out_{length}"] = nats / bytes_read
+    return found
 
 
 def trained(folder: pathlib.Path, corpus: int) -> dict:
@@ -55,11 +57,8 @@ def main(folder: str, out: str, *files: str) -> None:
         run = folder / ("run" if name == "target" else name)
         if (run / "log.jsonl").exists():
             row |= trained(run, corpus)
-        for length in (256, 1024):
-            if length <= shape.context:
-                row[f"held_out_{length}"] = held_out(path, valid, length)
-        facts[name] = row
-        print(name, row, flush=True)
+        facts[name] = row | held_out(path, shape, params, valid)
+        print(name, facts[name], flush=True)
     pathlib.Path(out).write_text(json.dumps(facts))
 
 
