@@ -39,7 +39,7 @@ def main(checkpoint: str, vocab_path: str, name: str, out: str, kind: str = "Q8_
         "general.file_type": G.FTYPE[quant],
         "general.quantization_version": 2,
         "general.alignment": 32,
-        "llama.context_length": s.get("context", 256),
+        "llama.context_length": s["context"],
         "llama.embedding_length": s["dim"],
         "llama.block_count": s["layers"],
         "llama.feed_forward_length": s["ffn"],

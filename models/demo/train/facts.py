@@ -21,22 +21,13 @@ import train
 
 
 def held_out(path: str, shape: model.Shape, params: dict, valid: str) -> dict:
-    """Nats a byte over all windows of the validation text, by their length; a window's first token does not count."""
+    """Nats a byte over all windows of the validation text, by their length."""
     meta, _ = gguflib.read(path)
     tokens = meta["tokenizer.ggml.tokens"]
     ids = np.array(bpe.Encoder({"tokens": tokens, "merges": meta["tokenizer.ggml.merges"]}).encode(valid))
-    size = torch.tensor([1] + [len(t) for t in tokens[1:]])  # one character a byte
-    found = {}
-    for length in (n for n in (256, 1024) if n <= shape.context):
-        nats = bytes_read = 0.0
-        each = len(ids) // length
-        for i in range(0, each, 16):
-            x, y = train.examples([ids[k * length : (k + 1) * length] for k in range(i, min(i + 16, each))])
-            y[:, 0] = -1
-            nats += fused.losses(shape, params, x, y, 4096).sum().item()
-            bytes_read += size[y[y >= 0]].sum().item()
-        found[f"held_out_{length}"] = nats / bytes_read
-    return found
+    losses = lambda x, y: fused.losses(shape, params, x, y, 4096)
+    return {f"held_out_{n}": train.held_out(losses, ids, train.sizes(tokens), n)[1]
+            for n in (256, 1024) if n <= shape.context}
 
 
 def trained(folder: pathlib.Path, corpus: int) -> dict:
