@@ -1,10 +1,11 @@
 """Train an EAGLE-3 head for a target and write it in the published layout.
 
-usage: eagle3.py TARGET.gguf DATA_DIR OUT_PREFIX [--tokens N] [--threads N]
+usage: eagle3.py TARGET.gguf DATA_DIR OUT_PREFIX [--tokens N] [--threads N] [--init RUN.pt]
 
 DATA_DIR holds train.npy, valid.npy and samples.npy, which distill.py makes. OUT_PREFIX.pt keeps the run
 every five minutes, and the same command goes on from it. At the end OUT_PREFIX.safetensors and
-OUT_PREFIX.json (the head's config.json) are written.
+OUT_PREFIX.json (the head's config.json) are written. --init begins with the head and the count of tokens of
+another run, whose vocabulary may be smaller.
 
 The head is that of Li et al., "EAGLE-3: Scaling up Inference Acceleration of Large Language Models via
 Training-Time Test" (2025): the residual stream after three of the target's layers goes through one linear
@@ -243,7 +244,8 @@ def main() -> None:
     a.add_argument("--tokens", type=float, default=12e6)
     a.add_argument("--threads", type=int, default=1)
     a.add_argument("--layers", type=int, nargs=3, default=[1, 4, 7])
-    a.add_argument("--draft-vocab", type=int, default=2048)
+    a.add_argument("--init", type=pathlib.Path)
+    a.add_argument("--draft-vocab", type=int, default=3584)
     a.add_argument("--heads", type=int, default=4)
     a.add_argument("--steps", type=int, default=4)
     a.add_argument("--batch", type=int, default=4096, help="tokens a step, in windows of 256")
@@ -260,11 +262,14 @@ def main() -> None:
     p = head.begin(target.p, target.s.layers, used, a.seed)
     optimizer, tokens, seconds = train.Optimizer(p, head.parts()), 0, 0.0
     kept = pathlib.Path(a.out + ".pt")
-    if kept.exists():
-        saved = torch.load(kept)
+    if kept.exists() or a.init:
+        saved = torch.load(kept if kept.exists() else a.init)
         tokens, seconds = saved["tokens"], saved["seconds"]
-        p = {k: v.copy_(saved["head"][k]) for k, v in p.items()}
-        optimizer.restore(saved["optimizer"])
+        former, _ = vocabulary(corpus, target.s.vocab, len(saved["head"]["head"]))
+        p["head"][np.searchsorted(ids, former)] = saved["head"].pop("head")
+        p |= {k: p[k].copy_(v) for k, v in saved["head"].items()}
+        if kept.exists():
+            optimizer.restore(saved["optimizer"])
     known = torch.zeros(target.s.vocab, dtype=torch.bool)
     known[used] = True
     schedule = train.Config(tokens=a.tokens, warmup=0.02 * a.tokens, decay_from=0.6 * a.tokens, lr=a.lr, batch=a.batch,
