@@ -27,6 +27,8 @@ type Options struct {
 	// Every drafts at every position. Otherwise the positions are those of decoding: each tree begins after the
 	// tokens accepted from the tree before.
 	Every bool
+	// Head drafts trees with the EAGLE-3 head, not with the draft model.
+	Head bool
 }
 
 func (o *Options) sampling() spec.Sampling {
@@ -71,9 +73,13 @@ func Continue(ctx context.Context, s *foretoken.Session, prompt string, tokens i
 // returns how many of them decoding would accept from the tree. The arguments are valid during the call only.
 type visit func(root int32, levels []spec.Level, future []int32) (accepted int, err error)
 
-// errNothingToDraft is the error for a session without a draft.
-var errNothingToDraft = errors.New(
-	"foretoken: a calibration belongs to a pair of models, and the session was opened without a draft")
+var (
+	// errNothingToDraft is the error for a session without a draft.
+	errNothingToDraft = errors.New(
+		"foretoken: a calibration belongs to a pair of models, and the session was opened without a draft")
+	// errNoHead is the error for a session without an EAGLE-3 head.
+	errNoHead = errors.New("foretoken: a calibration of a head was asked for, and the session was opened without one")
+)
 
 // withDraft runs work on the models of a session with a draft.
 func withDraft[T any](ctx context.Context, s *foretoken.Session, work func(foretoken.Models) (T, error)) (out T,
@@ -88,15 +94,63 @@ func withDraft[T any](ctx context.Context, s *foretoken.Session, work func(foret
 	return out, err
 }
 
+// grower drafts trees.
+type grower struct {
+	spec.DraftModel
+	target spec.Model // a head reads the features of what its target holds; nil: a draft model
+}
+
+// withGrower runs work on the model that o drafts with, once it is ready for trees of depth passes after the root's
+// and k beams.
+func withGrower[T any](ctx context.Context, s *foretoken.Session, depth, k int, o Options,
+	work func(grower) (T, error)) (out T, err error) {
+	if o.Head && s.Info().EAGLE3 == nil {
+		return out, errNoHead
+	}
+	if !o.Head {
+		return withDraft(ctx, s, func(m foretoken.Models) (T, error) {
+			if err := m.Draft.Prepare(depth, k); err != nil {
+				return out, err
+			}
+			return work(grower{DraftModel: m.Draft})
+		})
+	}
+	err = s.Exclusive(ctx, func(m foretoken.Models) error {
+		if err = m.Head.Prepare(depth, k); err == nil {
+			out, err = work(grower{m.Head, m.Target})
+		}
+		return err
+	})
+	return out, err
+}
+
+// reset empties the sequences.
+func (g grower) reset() {
+	g.Reset()
+	if g.target != nil {
+		g.target.Reset()
+	}
+}
+
+// follow has a head's target consume text.
+func (g grower) follow(ctx context.Context, text []int32) error {
+	if g.target == nil || g.target.Len() >= len(text) {
+		return nil
+	}
+	return g.target.Prefill(ctx, text[g.target.Len():], nil)
+}
+
 // teacherForce lets the draft grow trees along a text, at one position after the other: depth passes after the
 // root's, k beams each. It ends where the text has fewer tokens left than the tree has levels.
-func teacherForce(ctx context.Context, model spec.DraftModel, c *Continuation, depth, k int, o Options,
-	visit visit) error {
+func teacherForce(ctx context.Context, model grower, c *Continuation, depth, k int, o Options, visit visit) error {
 	text := c.ids()
-	model.Reset()
+	model.reset()
 	fed := 0 // tokens of the text that the draft has consumed
 	most := max(min(spec.MaxPending, model.Limits().MaxRows), 1)
 	for root := len(c.Prompt) - 1; root+depth+1 < len(text) && root+1+depth <= model.Limits().Context; {
+		if err := model.follow(ctx, text[:root]); err != nil {
+			return err
+		}
 		if surplus := root + 1 - most; surplus > fed {
 			if err := model.Prefill(ctx, text[fed:surplus], nil); err != nil {
 				return err

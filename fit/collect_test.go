@@ -15,7 +15,8 @@ import (
 )
 
 var collecting = map[string]Options{"greedy": {Seed: 3}, "T=0.8, coupled": {Temperature: 0.8, Seed: 3},
-	"T=0.8, uncoupled": {Temperature: 0.8, Seed: 3, Uncoupled: true}}
+	"T=0.8, uncoupled": {Temperature: 0.8, Seed: 3, Uncoupled: true}, "greedy, a head": {Seed: 3, Head: true},
+	"T=0.8, coupled, a head": {Temperature: 0.8, Seed: 3, Head: true}}
 
 const collected = "package main\n\nimport (\n\t\"fmt\"\n)\n\nfunc main() {\n"
 
@@ -27,6 +28,9 @@ func TestTeacherForcingMeetsDecoding(t *testing.T) {
 		// the token limit may cut the last round
 		r := foretoken.Request{Policy: method.DrafterEAGLE2, Depth: 2, TopK: 3, Nodes: 7, MaxTokens: 32,
 			Temperature: o.Temperature, Seed: o.Seed}
+		if o.Head {
+			r.Source = method.SourceEAGLE3
+		}
 		if o.Uncoupled {
 			coupled := false
 			r.Coupled = &coupled
@@ -51,16 +55,19 @@ func TestTeacherForcingMeetsDecoding(t *testing.T) {
 			t.Fatalf("%s: the continuation is %v, decoding gives %v", name, c.Tokens, decoded.TokenIDs)
 		}
 		var b spec.Builder
-		err = s.Exclusive(context.Background(), func(m foretoken.Models) error {
-			return teacherForce(context.Background(), m.Draft, c, r.Depth, r.TopK, o,
-				func(root int32, levels []spec.Level, future []int32) (int, error) {
-					tree, err := b.Build(root, levels, r.Nodes)
-					if err != nil {
-						return 0, err
-					}
-					got = append(got, round{root, followed(tree, future)})
-					return got[len(got)-1].accepted, nil
-				})
+		force := func(visit visit) error {
+			_, err := withGrower(context.Background(), s, r.Depth, r.TopK, o, func(model grower) (any, error) {
+				return nil, teacherForce(context.Background(), model, c, r.Depth, r.TopK, o, visit)
+			})
+			return err
+		}
+		err = force(func(root int32, levels []spec.Level, future []int32) (int, error) {
+			tree, err := b.Build(root, levels, r.Nodes)
+			if err != nil {
+				return 0, err
+			}
+			got = append(got, round{root, followed(tree, future)})
+			return got[len(got)-1].accepted, nil
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -70,15 +77,12 @@ func TestTeacherForcingMeetsDecoding(t *testing.T) {
 		}
 		o.Every = true
 		roots := 0
-		err = s.Exclusive(context.Background(), func(m foretoken.Models) error {
-			return teacherForce(context.Background(), m.Draft, c, r.Depth, r.TopK, o,
-				func(root int32, _ []spec.Level, _ []int32) (int, error) {
-					if want := c.ids()[len(c.Prompt)-1+roots]; root != want {
-						t.Fatalf("%s: root %d is token %d, want %d", name, roots, root, want)
-					}
-					roots++
-					return 0, nil
-				})
+		err = force(func(root int32, _ []spec.Level, _ []int32) (int, error) {
+			if want := c.ids()[len(c.Prompt)-1+roots]; root != want {
+				t.Fatalf("%s: root %d is token %d, want %d", name, roots, root, want)
+			}
+			roots++
+			return 0, nil
 		})
 		if want := len(c.Tokens) - r.Depth - 1 + 1; err != nil || roots != want {
 			t.Errorf("%s: %d roots (%v), want one at every position that has a whole tree after it, %d", name,
@@ -205,7 +209,7 @@ func TestCollectingNeedsADraft(t *testing.T) {
 	s := &foretoken.Session{}
 	for _, err := range []error{
 		func() error {
-			_, err := HeteroPoints(context.Background(), s, nil, 1, 2, nil, Options{})
+			_, err := HeteroPoints(context.Background(), s, nil, 1, 2, []int{1}, Options{})
 			return err
 		}(),
 		func() error {
@@ -220,6 +224,9 @@ func TestCollectingNeedsADraft(t *testing.T) {
 		if err != errNothingToDraft {
 			t.Errorf("%v", err)
 		}
+	}
+	if _, err := C2TTrees(context.Background(), s, nil, 1, 2, 1, Options{Head: true}); err != errNoHead {
+		t.Errorf("%v", err)
 	}
 }
 

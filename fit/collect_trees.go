@@ -15,16 +15,13 @@ import (
 // one depth, and across depths at one root.
 func HeteroPoints(ctx context.Context, s *foretoken.Session, c *Continuation, topK, nodes int, depths []int,
 	o Options) ([][]adapt.HeteroPoint, error) {
-	return withDraft(ctx, s, func(m foretoken.Models) ([][]adapt.HeteroPoint, error) {
-		deepest := slices.Max(depths)
-		if err := m.Draft.Prepare(deepest, topK); err != nil {
-			return nil, err
-		}
-		return collectHetero(ctx, m.Draft, c, topK, nodes, depths, deepest, o)
+	deepest := slices.Max(depths)
+	return withGrower(ctx, s, deepest, topK, o, func(model grower) ([][]adapt.HeteroPoint, error) {
+		return collectHetero(ctx, model, c, topK, nodes, depths, deepest, o)
 	})
 }
 
-func collectHetero(ctx context.Context, model spec.DraftModel, c *Continuation, topK, nodes int, depths []int,
+func collectHetero(ctx context.Context, model grower, c *Continuation, topK, nodes int, depths []int,
 	deepest int, o Options) ([][]adapt.HeteroPoint, error) {
 	var all [][]adapt.HeteroPoint
 	var builder spec.Builder
@@ -84,15 +81,12 @@ type C2TTree struct {
 // per tree, drawn by o.Seed.
 func C2TTrees(ctx context.Context, s *foretoken.Session, c *Continuation, depth, k, others int,
 	o Options) ([]C2TTree, error) {
-	return withDraft(ctx, s, func(m foretoken.Models) ([]C2TTree, error) {
-		if err := m.Draft.Prepare(depth, k); err != nil {
-			return nil, err
-		}
-		return collectC2T(ctx, m.Draft, c, depth, k, others, o)
+	return withGrower(ctx, s, depth, k, o, func(model grower) ([]C2TTree, error) {
+		return collectC2T(ctx, model, c, depth, k, others, o)
 	})
 }
 
-func collectC2T(ctx context.Context, model spec.DraftModel, c *Continuation, depth, k, others int,
+func collectC2T(ctx context.Context, model grower, c *Continuation, depth, k, others int,
 	o Options) ([]C2TTree, error) {
 	var all []C2TTree
 	rng := rand.New(rand.NewPCG(o.Seed, uint64(len(c.Prompt))))

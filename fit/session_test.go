@@ -11,7 +11,7 @@ import (
 	"foretoken/webgpu/kernels/kerneltest"
 )
 
-// openDemo opens the built-in pair with its calibrations on the cpu device.
+// openDemo opens the built-in pair with its head and its calibrations on the cpu device.
 func openDemo(t testing.TB) *foretoken.Session {
 	t.Helper()
 	dev := kerneltest.CPU(t)
@@ -21,8 +21,9 @@ func openDemo(t testing.TB) *foretoken.Session {
 			t.Fatal(err)
 		}
 	}
+	head, config := demo.Head()
 	s, err := foretoken.Open(context.Background(), dev, demo.Target(), demo.Draft(),
-		foretoken.Options{Calibrations: &fitted})
+		foretoken.Options{Calibrations: &fitted, EAGLE3: head, EAGLE3Config: config})
 	if err != nil {
 		t.Fatal(err)
 	}

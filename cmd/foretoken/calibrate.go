@@ -19,6 +19,7 @@ import (
 
 	"foretoken/fit"
 	"foretoken/spec"
+	"foretoken/spec/method"
 )
 
 func calibrateCommand(c *console) *cobra.Command {
@@ -51,6 +52,21 @@ type gatherOptions struct {
 	continuations string
 	out           string
 	json          bool
+	source        string // of drafted tokens, where a command has the choice; "" is the draft model
+}
+
+// sourceFlag adds the choice between the draft model and an EAGLE-3 head.
+func (o *gatherOptions) sourceFlag(f *pflag.FlagSet) {
+	f.StringVar(&o.source, "source", method.SourceModel,
+		"what drafts: model, the draft model, or eagle3, the EAGLE-3 head")
+}
+
+// fingerprint names the models that a calibration is fitted to.
+func (o *gatherOptions) fingerprint(s *session) spec.Fingerprint {
+	if o.models.useHead {
+		return s.HeadFingerprint()
+	}
+	return s.Fingerprint()
 }
 
 func (o *gatherOptions) flags(f *pflag.FlagSet, out string) {
@@ -79,9 +95,11 @@ func (o *gatherOptions) report(c *console) io.Writer {
 }
 
 func (o *gatherOptions) check() error {
-	if err := o.models.check(); err != nil {
+	source := oneOfFlag("source", cmp.Or(o.source, method.SourceModel), method.Sources())
+	if err := cmp.Or(o.models.check(), source); err != nil {
 		return err
 	}
+	o.models.useHead = o.source == method.SourceEAGLE3
 	switch {
 	case o.prompts == "":
 		return usagef("--prompts is missing; foretoken sample-prompts has the target write some")
@@ -89,7 +107,7 @@ func (o *gatherOptions) check() error {
 		return usagef("--tokens is %d, want 2 or more", o.tokens)
 	case o.out == "":
 		return usagef("--out is empty, want a file name")
-	case !o.models.hasDraft():
+	case !o.models.useHead && !o.models.hasDraft():
 		return usagef("a calibration belongs to a pair of models: give the draft with --draft")
 	}
 	if o.continuations == "" {
@@ -100,7 +118,8 @@ func (o *gatherOptions) check() error {
 }
 
 func (o *gatherOptions) collect() fit.Options {
-	return fit.Options{Temperature: o.temperature, Seed: o.seed, Uncoupled: o.noCoupling, Every: o.every}
+	return fit.Options{Temperature: o.temperature, Seed: o.seed, Uncoupled: o.noCoupling, Every: o.every,
+		Head: o.models.useHead}
 }
 
 // made returns the record of the settings that a file is made with.
@@ -161,7 +180,8 @@ func (o *gatherOptions) open(ctx context.Context, c *console) (_ *session, texts
 // gather runs work on every text and keeps finished results in a journal next to the output. done removes the journal.
 func gather[T any](ctx context.Context, c *console, o *gatherOptions, s *session, what string, settings map[string]any,
 	texts []fit.Text, work func(t *fit.Text) (T, error)) (all []T, done func() error, err error) {
-	settings["pair"] = []string{s.Fingerprint().Target.Hash, s.Fingerprint().Draft.Hash}
+	pair := o.fingerprint(s)
+	settings["pair"] = []string{pair.Target.Hash, pair.Draft.Hash}
 	settings["temperature"], settings["seed"], settings["tokens"] = o.temperature, o.seed, o.tokens
 	settings["coupled"], settings["every"] = !o.noCoupling, o.every
 	j, err := fit.OpenJournal(o.out+"."+strings.ReplaceAll(what, " ", "-")+".partial", settings)

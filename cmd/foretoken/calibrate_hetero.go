@@ -42,12 +42,12 @@ func calibrateHeteroCommand(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hetero",
 		Short: "Fit HeteroSpec's entropy bins",
-		Long: `Fit HeteroSpec's entropy bins to a pair of models and a draft tree.
+		Long: `Fit HeteroSpec's entropy bins to a pair of models, or a target and its EAGLE-3 head, and a draft tree.
 
 The target continues the prompts once, and the draft grows trees along its text; nothing is verified.
 At temperature 0 the bins belong to trees ranked by the draft alone, above it to trees ranked with the
-target's noise; --add keeps the file's fits of the other kind and of other trees. An interrupted run
-continues where it stopped.`,
+target's noise; --add keeps the file's fits of the other kind, of other trees and of the target's other
+drafter. An interrupted run continues where it stopped.`,
 		Example: "  foretoken calibrate hetero --prompts prompts.jsonl --depth 5 --top-k 10 --nodes 60 --tree 4,4,16 " +
 			"--out calibration.json\n" +
 			"  foretoken calibrate hetero --prompts prompts.jsonl --temperature 1 --out calibration.json --add",
@@ -57,13 +57,14 @@ continues where it stopped.`,
 	d := method.DefaultConfig(method.DrafterEAGLE2)
 	f := cmd.Flags()
 	o.flags(f, "calibration.json")
+	o.sourceFlag(f)
 	f.IntVar(&o.tree.d, "depth", d.Depth, "levels of the tree after the first")
 	f.IntVar(&o.tree.k, "top-k", d.TopK, "candidates of a node and nodes of a level")
 	f.IntVar(&o.tree.n, "nodes", d.Nodes, "nodes verified a round, the root included")
 	f.StringArrayVar(&o.also, "tree", nil,
 		"another tree to fit as well, as top-k,depth,nodes; may be given several times")
 	f.IntVar(&o.leaf, "leaf", 0, "fewest paths of a bin (default a fiftieth of them)")
-	f.BoolVar(&o.add, "add", false, "keep the fits that --out has of other trees and temperatures")
+	f.BoolVar(&o.add, "add", false, "keep the fits that --out has of other trees, temperatures and drafters")
 	return cmd
 }
 
@@ -143,7 +144,7 @@ func (o *heteroOptions) run(ctx context.Context, c *console) error {
 			return err
 		}
 		fmt.Fprintln(o.report(c))
-		kept = o.mergeFit(kept, s.Fingerprint(), sh, bins, texts, len(columns[0]))
+		kept = o.mergeFit(kept, o.fingerprint(s), sh, bins, texts, len(columns[0]))
 	}
 	if len(short) > 0 {
 		return errors.New(oneLine(errors.Join(short...).Error()))
@@ -164,7 +165,7 @@ func (o *heteroOptions) ranking() string {
 	return fmt.Sprintf("temperature %g", o.temperature)
 }
 
-// readFits reads the fits in the output file, which must be of the same pair.
+// readFits reads the fits in the output file, which must be of the same target.
 func (o *heteroOptions) readFits(pair spec.Fingerprint) ([]*adapt.HeteroCalibration, error) {
 	b, err := readFile(o.out)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -179,7 +180,7 @@ func (o *heteroOptions) readFits(pair spec.Fingerprint) ([]*adapt.HeteroCalibrat
 	}
 	for _, h := range old.Hetero {
 		f := h.Fingerprint
-		f.Target, f.Draft = pair.Target, pair.Draft
+		f.Target = pair.Target
 		if err := h.Matches(f); err != nil {
 			return nil, fmt.Errorf("%s cannot be added to: %w", o.out, err)
 		}
@@ -194,7 +195,7 @@ func (o *heteroOptions) mergeFit(all []*adapt.HeteroCalibration, pair spec.Finge
 	made.Samples = samples
 	at := slices.IndexFunc(all, func(h *adapt.HeteroCalibration) bool {
 		f := h.Fingerprint
-		return f.TopK == sh.k && f.Depth == sh.d && f.Nodes == sh.n
+		return f.Draft == pair.Draft && f.TopK == sh.k && f.Depth == sh.d && f.Nodes == sh.n
 	})
 	if at < 0 {
 		all = append(all,

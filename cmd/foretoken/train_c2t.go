@@ -65,6 +65,7 @@ recall wins, and among equals the one that keeps fewer nodes. An interrupted run
 	}
 	f := cmd.Flags()
 	o.flags(f, "c2t.json")
+	o.sourceFlag(f)
 	f.IntVar(&o.hidden, "hidden", c2tHidden, "units of the hidden layer")
 	f.StringSliceVar(&o.features, "features", c2tFeatures, "inputs of the classifier")
 	f.Float64Var(&o.ratio, "ratio", 5, "negatives for each positive")
@@ -155,7 +156,7 @@ func (o *c2tOptions) run(ctx context.Context, c *console) error {
 			return interruptedOr(ctx, err)
 		}
 	}
-	best.Fingerprint = s.Fingerprint()
+	best.Fingerprint = o.fingerprint(s)
 	best.Fingerprint.TopK, best.Fingerprint.Depth, best.Fingerprint.Nodes = c2tTopK, c2tDepth,
 		1+c2tTopK+c2tDepth*c2tTopK*c2tTopK
 	settings := best.Made.Settings
