@@ -199,7 +199,7 @@ web/quality/node_modules/.package-lock.json: web/quality/package.json web/qualit
 	cd web/quality && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
-# Beside other engines in one Chromium; PEERS='--engines ours-plain,wllama-1 --tokens 64' chooses, PEERS=--help lists.
+# Beside other engines in one Chromium; PEERS='--engines ours-1,wllama-1 --tokens 64' chooses, PEERS=--help lists.
 bench-peers: export ALL = 1
 bench-peers: deps site testmodels web/peers/node_modules/.package-lock.json
 	node web/peers/bench.mjs $(PEERS)

@@ -1,11 +1,52 @@
 /**
  * The engines: the page of each, its load options, and the package whose version the report names. `model` selects the
  * files: the GGUF file ("gguf"), the GGUF files of target and draft ("pair"), or the exported weights ("onnx", or
- * "onnx-f32" with all weights as float32, because onnxruntime's CPU multiplies 8-bit weights more slowly).
+ * "onnx-f32" with all weights as float32, because onnxruntime's CPU multiplies 8-bit weights more slowly). The first
+ * is what the others are compared with.
  */
 export const ENGINES = [
-  { name: "ours-plain", title: "Foretoken, plain", page: "ours.html", model: "gguf", load: { policy: "none" } },
-  { name: "ours-auto", title: "Foretoken, auto", page: "ours.html", model: "pair", load: { policy: "auto" } },
+  {
+    name: "ours-1",
+    title: "Foretoken, CPU, 1 thread",
+    page: "ours.html",
+    model: "gguf",
+    load: { device: "cpu", threads: 1, policy: "none" },
+  },
+  {
+    name: "ours-n",
+    title: "Foretoken, CPU, all threads",
+    page: "ours.html",
+    model: "gguf",
+    load: { device: "cpu", policy: "none" },
+  },
+  {
+    name: "ours-auto-1",
+    title: "Foretoken, CPU, 1 thread, auto",
+    page: "ours.html",
+    model: "pair",
+    load: { device: "cpu", threads: 1, policy: "auto" },
+  },
+  {
+    name: "ours-auto-n",
+    title: "Foretoken, CPU, all threads, auto",
+    page: "ours.html",
+    model: "pair",
+    load: { device: "cpu", policy: "auto" },
+  },
+  {
+    name: "ours-webgpu",
+    title: "Foretoken, WebGPU",
+    page: "ours.html",
+    model: "gguf",
+    load: { device: "webgpu", policy: "none" },
+  },
+  {
+    name: "ours-webgpu-auto",
+    title: "Foretoken, WebGPU, auto",
+    page: "ours.html",
+    model: "pair",
+    load: { device: "webgpu", policy: "auto" },
+  },
   {
     name: "wllama-1",
     title: "wllama, CPU, 1 thread",

@@ -18,6 +18,20 @@ export const MODELS = [
     prompt: "Once upon a time",
   },
   {
+    name: "x26m-q4_0",
+    folder: "testmodels",
+    target: "x26m-q4_0.gguf",
+    draft: "s260k-q8_0.gguf",
+    prompt: "Once upon a time",
+  },
+  {
+    name: "x135m-q8_0",
+    folder: "testmodels",
+    target: "x135m-q8_0.gguf",
+    draft: "s260k-q8_0.gguf",
+    prompt: "Once upon a time",
+  },
+  {
     name: "built-in",
     folder: "demo",
     target: "target-q8_0.gguf",

@@ -15,7 +15,7 @@ export function sameness(agreement) {
   return `differs from token ${agreement.at + 1}`;
 }
 
-/** Returns one table per model; the ratio to our plain decoding compares medians. */
+/** Returns one table per model; the ratio to our plain decoding on one thread compares medians. */
 export function markdown(report) {
   const out = [
     `${report.machine}; Chromium ${report.chromium}; WebGPU adapter ${report.adapter}.`,
@@ -33,7 +33,7 @@ export function markdown(report) {
       "| engine | decode tok/s | against plain | first token, ms | with it, tok/s | output |",
       "|---|---|---|---|---|---|",
     );
-    const plain = model.engines.find((e) => e.name === "ours-plain")?.decode_tok_s?.median;
+    const plain = model.engines.find((e) => e.name === "ours-1")?.decode_tok_s?.median;
     for (const e of model.engines) {
       if (e.problem) out.push(`| ${e.title} | – | | | | ${e.problem} |`);
       else {

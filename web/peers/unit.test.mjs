@@ -47,14 +47,14 @@ test("texts are compared by the reference's tokens", () => {
 
 test("options select engines and models, and reject unknown names", () => {
   const defaults = parseOptions([]);
-  assert.equal(defaults.engines.length, 9);
+  assert.equal(defaults.engines.length, 13);
   assert.deepEqual(
     defaults.models.map((m) => m.name),
-    ["x3m-f32", "x26m-q8_0", "built-in"],
+    ["x3m-f32", "x26m-q8_0", "x26m-q4_0", "x135m-q8_0", "built-in"],
   );
   const some = parseOptions([
     "--engines",
-    "ort-webgpu, ours-plain,ort-webgpu",
+    "ort-webgpu, ours-1,ort-webgpu",
     "--models=built-in",
     "--repeat",
     "5",
@@ -63,11 +63,11 @@ test("options select engines and models, and reject unknown names", () => {
   ]);
   assert.deepEqual(
     some.engines.map((e) => e.name),
-    ["ort-webgpu", "ours-plain"],
+    ["ort-webgpu", "ours-1"],
   );
   assert.deepEqual([some.repeat, some.tokens, some.models.length], [5, 64, 1]);
   for (const [args, complaint] of [
-    [["--engines", "llama"], /--engines: llama is unknown; want one of ours-plain, /],
+    [["--engines", "llama"], /--engines: llama is unknown; want one of ours-1, /],
     [["--models", ""], /--models: empty/],
     [["--repeat", "0"], /--repeat: 0 is not an integer of at least 1/],
     [["--tokens", "1.5"], /--tokens: 1.5/],
@@ -103,12 +103,12 @@ test("the table has ranges, ratios to plain decoding, differences and problems",
       {
         name: "m",
         prompt_tokens: 3,
-        engines: [row("ours-plain", 20), row("fast", 50), { title: "broken", problem: "no device" }, row("slow", null)],
+        engines: [row("ours-1", 20), row("fast", 50), { title: "broken", problem: "no device" }, row("slow", null)],
       },
     ],
   });
   assert.match(text, /Foretoken 1, other 2/);
-  assert.match(text, /\| ours-plain \| 20\.0 \| 1\.00× \| 5\.00 \| 7\.00 \| same, 8 tokens \|/);
+  assert.match(text, /\| ours-1 \| 20\.0 \| 1\.00× \| 5\.00 \| 7\.00 \| same, 8 tokens \|/);
   assert.match(text, /\| fast \| 50\.0 \| 2\.50× /);
   assert.match(text, /\| broken \| – \| \| \| \| no device \|/);
   assert.match(text, /\| slow \| – \| – \|/);
