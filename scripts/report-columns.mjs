@@ -46,6 +46,10 @@ const COLUMNS = {
   plain_tok_s: ["plain, tok/s", fixed(0)],
   auto_tok_s: ["auto, tok/s", fixed(0)],
   ceiling: ["fixed chains at best", times],
+  visits: ["profiles", fixed(0)],
+  cold: ["address to first token, ms", fixed(0)],
+  slowest: ["slowest first reply", times],
+  drafted: ["drafted in the first", fixed(0)],
   "submits/round": ["submits", fixed(1)],
   "reads/round": ["readbacks", fixed(1)],
   "B-in/round": ["bytes written", fixed(0)],
@@ -88,9 +92,10 @@ const FAMILIES = [
   [/^t1$/, () => "T(1), ms", fixed(1)],
   [/^r(\d+)$/, (n) => `T(${n})/T(1)`, fixed(2)],
   [/^after(\d+)$/, (n) => `T(1) after ${Number(n).toLocaleString("en-US")}, ms`, fixed(1)],
+  [/^reply(\d+)$/, (n) => `reply ${n}`, times],
   [/^kept$/, () => "rate kept", fixed(2)],
   [/^(.+):rate$/, (model) => `${model}, tok/s`, (x) => (x < 10 ? fixed(2)(x) : fixed(0)(x))],
-  [/^(.+):ratio$/, (model) => `${model}, of plain`, times],
+  [/^(.+):ratio$/, (model) => `${model}, of plain on one thread`, times],
   [/^(.+):first$/, (model) => `${model}, first token, ms`, fixed(0)],
   [/^(cpu|native|browser):(f32|f16|q8)$/, (device, kv) => `${device}, ${kv}`, small],
 ];
@@ -194,7 +199,7 @@ function costs(data) {
   );
 }
 
-/** `make bench-auto`: a row a pair, and PAIR/CATEGORY. */
+/** `make bench-auto` and test/first.mjs: a row a pair, and PAIR/CATEGORY. */
 function pairs({ pairs: all }) {
   return new Map(
     all.flatMap(({ title, rows }) =>
@@ -207,14 +212,14 @@ function pairs({ pairs: all }) {
 function peers({ models }) {
   const rows = new Map();
   for (const { name, engines } of models) {
-    const plain = engines.find((e) => e.name === "ours-plain")?.decode_tok_s?.median;
+    const plain = engines.find((e) => e.name === "ours-1")?.decode_tok_s?.median;
     for (const e of engines) {
       const row = rows.get(e.title) ?? {};
       rows.set(e.title, row);
       row[`${name}:rate`] = e.problem ? "does not run" : e.decode_tok_s?.median;
       if (e.problem || !e.decode_tok_s) continue;
       row[`${name}:first`] = e.ttft_ms?.median;
-      if (e.name !== "ours-plain") row[`${name}:ratio`] = e.decode_tok_s.median / plain;
+      if (e.name !== "ours-1") row[`${name}:ratio`] = e.decode_tok_s.median / plain;
     }
   }
   return rows;

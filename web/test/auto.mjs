@@ -15,6 +15,7 @@ import { promises as fs } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
+import { byCategory, mean, median, PAIRS } from "./pairs.mjs";
 import { openPage, root, startBrowser, startServer, waitForState } from "./site.mjs";
 
 const { values: flags } = parseArgs({
@@ -36,40 +37,6 @@ const ARMS = { none: "none", auto: "auto", ...(flags.twice ? { again: "none" } :
 const repeat = Number(flags.repeat);
 const tokens = Number(flags.tokens);
 const until = flags.seconds ? Date.now() + 1000 * Number(flags.seconds) : Infinity;
-
-const STORIES = [
-  "Once upon a time",
-  "Tom had a big red ball. He",
-  "The little dog was sad because",
-  "One day, Lily and her mom went to the park.",
-  "There was a small house near the forest. In the house",
-  '"Can I have a cookie?" asked Ben.',
-].map((prompt, i) => ({ id: `story-${i}`, category: "story", prompt }));
-
-const stories = (draft, target = "x26m-q8_0") => ({
-  title: `${target} with ${draft}`,
-  query: `target=models/${target}.gguf&draft=models/${draft}.gguf`,
-  prompts: () => STORIES,
-});
-const PAIRS = {
-  q8: stories("s260k-q8_0"),
-  q4: stories("s260k-q8_0", "x26m-q4_0"),
-  noisy: stories("s260k-noisy-q8_0"),
-  builtin: { title: "the built-in pair", query: "", prompts: goPrompts },
-};
-
-async function goPrompts() {
-  const text = await fs.readFile(path.join(root, "testdata", "prompts-go.jsonl"), "utf8");
-  const all = text
-    .split("\n")
-    .filter(Boolean)
-    .map((line) => JSON.parse(line));
-  // Takes prompts evenly from the categories, so that the first ones represent all.
-  const by = byCategory(all);
-  const order = [];
-  for (let i = 0; order.length < all.length; i++) for (const list of by.values()) if (list[i]) order.push(list[i]);
-  return order;
-}
 
 /** The results: one JSON object per line. */
 class Kept {
@@ -94,18 +61,6 @@ class Kept {
   }
 }
 
-const median = (list) => {
-  const s = [...list].sort((a, b) => a - b);
-  const half = Math.floor(s.length / 2);
-  return s.length % 2 === 1 ? s[half] : (s[half - 1] + s[half]) / 2;
-};
-const mean = (list) => list.reduce((a, b) => a + b, 0) / list.length;
-/** The prompts, or rows of prompts, of each category. */
-function byCategory(list, of = (x) => x) {
-  const by = new Map();
-  for (const x of list) by.set(of(x).category, [...(by.get(of(x).category) ?? []), x]);
-  return by;
-}
 /**
  * Rotates and alternately reverses the list, so that each item comes first, and after each other item, equally often.
  */

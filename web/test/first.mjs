@@ -1,0 +1,120 @@
+/**
+ * Measures what a new visitor has: in fresh browser profiles, in turn, a page loads a pair, waits as long as it takes
+ * to read a sentence, and decodes prompts one after the other, plainly in one profile and by `auto` in the next. Prints
+ * Markdown: `auto` over plain decoding at the first, the second and the last reply.
+ *
+ *   node test/first.mjs [--pairs builtin,q8,noisy] [--devices cpu,cpu-1,webgpu] [--profiles 10] [--replies 10]
+ *                       [--tokens 64] [--pause SECONDS] [--json FILE]
+ *
+ * cpu-1 is the cpu device with one thread; webgpu is Chromium's software adapter. A reply's time is that from the call
+ * to the result, its prompt included; loading does not count. `cold` is the time from the address to the first token,
+ * without the pause.
+ */
+import { promises as fs } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { parseArgs } from "node:util";
+import { median, PAIRS } from "./pairs.mjs";
+import { openPage, root, startProfile, startServer } from "./site.mjs";
+
+const { values: flags } = parseArgs({
+  options: {
+    pairs: { type: "string", default: "builtin,q8,noisy" },
+    devices: { type: "string", default: "cpu,cpu-1,webgpu" },
+    profiles: { type: "string", default: "10" },
+    replies: { type: "string", default: "10" },
+    tokens: { type: "string", default: "64" },
+    pause: { type: "string", default: "3" },
+    json: { type: "string" },
+  },
+});
+const [profiles, replies, tokens] = [flags.profiles, flags.replies, flags.tokens].map(Number);
+const DEVICES = {
+  cpu: { title: "CPU", query: "device=cpu" },
+  "cpu-1": { title: "CPU, one thread", query: "device=cpu&threads=1" },
+  webgpu: { title: "SwiftShader", query: "device=webgpu" },
+};
+
+/** The replies of one visit with their milliseconds, tokens and statistics; `loaded` is the time of loading. */
+async function visit(server, pair, device, policy, prompts) {
+  const folder = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-first-"));
+  const context = await startProfile(device === "webgpu", folder);
+  try {
+    const { page } = await openPage(context);
+    const began = performance.now();
+    await page.goto(`${server.url}bench.html?${pair.query}&${DEVICES[device].query}`);
+    await page.evaluate(() => window.engine.load());
+    const loaded = performance.now() - began;
+    await page.waitForTimeout(1000 * Number(flags.pause));
+    const all = [];
+    for (const { prompt } of prompts)
+      all.push(
+        await page.evaluate(({ prompt, ...request }) => window.engine.generate(prompt, request), {
+          prompt,
+          policy,
+          max_tokens: tokens,
+        }),
+      );
+    return { all, loaded, chromium: context.browser()?.version() };
+  } finally {
+    await context.close();
+    await fs.rm(folder, { recursive: true, force: true, maxRetries: 10 });
+  }
+}
+
+const pairs = [];
+let chromium;
+
+async function measure(server, name, device) {
+  const pair = PAIRS[name];
+  const list = await pair.prompts();
+  const visits = { none: [], auto: [] };
+  const cold = [];
+  for (let i = 0; i < profiles; i++) {
+    const prompts = Array.from({ length: replies }, (_, k) => list[(i + k) % list.length]);
+    for (const policy of i % 2 ? ["auto", "none"] : ["none", "auto"]) {
+      const one = await visit(server, pair, device, policy, prompts);
+      visits[policy].push(one.all);
+      cold.push(one.loaded + one.all[0].stats.ttft_ms);
+      chromium ??= one.chromium;
+    }
+    for (const [k, plain] of visits.none[i].entries())
+      if (plain.tokens.join() !== visits.auto[i][k].tokens.join())
+        throw new Error(`${pair.title}, ${device}: auto decoded other tokens after ${prompts[k].id}`);
+    const ratio = visits.none[i].map((plain, k) => (plain.ms / visits.auto[i][k].ms).toFixed(2));
+    process.stderr.write(`${name} ${device} ${i + 1}/${profiles}: ${ratio.join(" ")}\n`);
+  }
+  const ratioAt = (k) => median(visits.none.map((all, i) => all[k].ms / visits.auto[i][k].ms));
+  const first = visits.auto.map(([reply]) => reply.stats);
+  // Rates, as prompts differ: the slowest first reply of each.
+  const slowest = (all) => Math.min(...all.map(([reply]) => reply.tokens.length / reply.ms));
+  pairs.push({
+    title: `${pair.title}, ${DEVICES[device].title}`,
+    rows: [
+      {
+        visits: profiles,
+        cold: median(cold),
+        ...Object.fromEntries([...new Set([1, 2, replies])].map((n) => [`reply${n}`, ratioAt(n - 1)])),
+        slowest: slowest(visits.auto) / slowest(visits.none),
+        drafted: median(first.map((stats) => stats.drafted)),
+        tau: median(first.map((stats) => stats.acceptance_length)),
+      },
+    ],
+  });
+}
+
+const server = await startServer(path.join(root, "build", "testmodels"));
+try {
+  for (const name of flags.pairs.split(","))
+    for (const device of flags.devices.split(",")) await measure(server, name, device);
+} finally {
+  await server.stop();
+}
+const cells = (row) => Object.values(row).map((value) => Number(value.toFixed(2)));
+const head = ["", ...Object.keys(pairs[0].rows[0])];
+const table = [head, head.map(() => "---"), ...pairs.map(({ title, rows }) => [title, ...cells(rows[0])])];
+console.log(table.map((line) => `| ${line.join(" | ")} |`).join("\n"));
+const note =
+  `fresh profiles, ${flags.pause} s after loading, ${replies} prompts of ${tokens} tokens one after the other, greedy, ` +
+  "medians over the profiles";
+if (flags.json) await fs.writeFile(flags.json, JSON.stringify({ chromium, note, pairs }));
