@@ -198,17 +198,6 @@ func (f *Figures) observeBin(e *spec.Event, depth int) {
 	whole := len(e.Path)-1 >= depth+1
 	b.Phi.Add(phi, whole)
 	if len(e.Path) > 1 {
-		b.TCR.Add(float64(rankByScore(e.Tree, e.Path[len(e.Path)-1])-1), whole)
+		b.TCR.Add(float64(e.Tree.Rank(e.Path[len(e.Path)-1])-2), whole) // counted from 0, without the root
 	}
-}
-
-// rankByScore returns the rank of a node by V among the drafted ones, from 1; ties go to the lower index.
-func rankByScore(t *spec.Tree, node int32) int {
-	rank := 1
-	for i := 1; i < t.Len(); i++ {
-		if t.Scores[i] > t.Scores[node] || t.Scores[i] == t.Scores[node] && int32(i) < node {
-			rank++
-		}
-	}
-	return rank
 }
