@@ -38,15 +38,8 @@ func (m ModelID) same(o ModelID) bool {
 
 func (m ModelID) String() string {
 	hash := m.Hash[:min(len(m.Hash), 8)]
-	return fmt.Sprintf("%s (%s, %d bytes, hash %s)", oneName(m.Name), oneName(m.Quantisation), m.Bytes, oneName(hash))
-}
-
-// oneName is a name from a file, quoted where it would not be clear on a line, and within reason.
-func oneName(s string) string {
-	if q := fmt.Sprintf("%.80q", s); q != `"`+s+`"` {
-		return q
-	}
-	return s
+	return fmt.Sprintf("%s (%s, %d bytes, hash %s)", shortName(m.Name), shortName(m.Quantisation), m.Bytes,
+		shortName(hash))
 }
 
 // Fingerprint identifies the pair of models that a calibration was made for.

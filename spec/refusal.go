@@ -189,8 +189,8 @@ func JSONError(err error, into any) error {
 // shortName makes a name of any bytes and length fit to be printed.
 func shortName(name string) string {
 	quoted := strconv.Quote(name)
-	if len(name) > 60 {
-		quoted = strconv.Quote(strings.ToValidUTF8(name[:60], "")) + "…"
+	if len(name) > 80 {
+		quoted = strconv.Quote(strings.ToValidUTF8(name[:80], "")) + "…"
 	} else if quoted[1:len(quoted)-1] == name {
 		return name
 	}
