@@ -14,10 +14,7 @@ func Bench(b *testing.B, open func(b *testing.B) webgpu.Device) {
 		b.Run(fmt.Sprintf("Dispatches%d", n), func(b *testing.B) {
 			dev := open(b)
 			defer dev.Destroy()
-			prog, params, y, err := small(dev, n)
-			if err != nil {
-				b.Fatal(err)
-			}
+			prog, params, y := h{b, dev}.small(n)
 			dst := make([]uint32, 64)
 			input := webgpu.U32Bytes([]uint32{1, 3, 1, 0})
 			b.ResetTimer()
@@ -42,10 +39,7 @@ func Bench(b *testing.B, open func(b *testing.B) webgpu.Device) {
 		dev := open(b)
 		defer dev.Destroy()
 		const size = 64 << 20
-		buf, err := dev.NewBuffer("upload", size, webgpu.Storage)
-		if err != nil {
-			b.Fatal(err)
-		}
+		buf := h{b, dev}.buffer("upload", size, webgpu.Storage)
 		data := make([]byte, size)
 		b.SetBytes(size)
 		b.ResetTimer()
@@ -61,22 +55,13 @@ func Bench(b *testing.B, open func(b *testing.B) webgpu.Device) {
 }
 
 // small records n dispatches of one workgroup, each dependent on the one before.
-func small(dev webgpu.Device, n int) (prog webgpu.Program, params, y webgpu.Buffer, err error) {
-	if params, err = dev.NewBuffer("params", 1024, webgpu.Uniform); err != nil {
-		return
-	}
-	if y, err = dev.NewBuffer("y", 256, webgpu.Storage); err != nil {
-		return
-	}
-	k, err := dev.NewKernel(affine())
-	if err != nil {
-		return
-	}
+func (h h) small(n int) (prog webgpu.Program, params, y webgpu.Buffer) {
+	params, y = h.buffer("params", 1024, webgpu.Uniform), h.buffer("y", 256, webgpu.Storage)
+	k := h.kernel(affine())
 	dispatches := make([]webgpu.Dispatch, n)
 	for i := range dispatches {
 		dispatches[i] = webgpu.Dispatch{Kernel: k, Groups: [3]int{1, 1, 1},
 			Bindings: []webgpu.Binding{{Buffer: params, Offset: 256 * (i % 3), Size: 16}, {Buffer: y}}}
 	}
-	prog, err = dev.NewProgram("small", dispatches)
-	return
+	return h.program("small", dispatches...), params, y
 }

@@ -67,7 +67,7 @@ func needCompiler(t *testing.T, dev webgpu.Device) {
 
 // h makes calls that must succeed.
 type h struct {
-	t   *testing.T
+	t   testing.TB
 	dev webgpu.Device
 }
 
