@@ -81,9 +81,7 @@ func (d *drafts) one() drafter { return cmp.Or(d[goodput.SmallDraft], d[goodput.
 func (d *drafts) generator(target *llama.Target, c method.Config) (*spec.Generator, error) {
 	var models [len(d)]spec.DraftModel
 	for i, m := range d {
-		if m != nil {
-			models[i] = m
-		}
+		models[i] = m
 	}
 	return method.New(target, c, models[:]...)
 }
