@@ -8,11 +8,12 @@ import (
 	"foretoken/spec"
 )
 
-// The sources of estimates of a candidate's acceptance. Each draft model has its own fromDraft, fromC2T and fromHead.
+// The sources of estimates of a candidate's acceptance. Each draft model has its own from fromDraft on.
 const (
 	fromLookup  = iota // the context model's probability of the token
 	notLookedUp        // that the lookup proposes other tokens. Held by TestImprovedDraftIsUsedAgain
-	fromDraft          // the draft's probability of the token
+	fromDraft          // the draft's probability of its first choice
+	fromLater          // of its other choices: the target takes them less often at the same probability
 	fromC2T            // C2T's classifier
 	fromHead           // an acceptance head
 	ofEachModel = iota - fromDraft

@@ -104,7 +104,7 @@ func (c *candidates) levels(model int, levels []spec.Level, c2t *spec.C2TClassif
 			x := &c.nodes[n]
 			x.levels, x.joint = int32(d+1), c.nodes[parent].joint*math.Exp(q)
 			x.width = max(x.width, int32(rank+1))
-			x.add(offset+fromDraft, math.Exp(q))
+			x.add(offset+fromDraft+min(rank, 1), math.Exp(q))
 			if c2t != nil && int(k.Beam) < len(l.Entropies) {
 				x.add(offset+fromC2T, c2t.Confidence(spec.C2TFeatures{
 					Probability: x.joint, Entropy: float64(l.Entropies[k.Beam]), Depth: d + 1,
