@@ -27,9 +27,15 @@ type world struct {
 	head *world
 	// busy is the factor that other processes put on all times at a moment; nil: 1.
 	busy func(now time.Duration) float64
+	// text, unless nil, is recorded: the target's tokens and the draft's guesses, in place of seed, skill and boast.
+	text *recording
 
 	now   time.Duration
 	calls uint64
+	// work is the time of all passes without noise and without other processes, in milliseconds.
+	work float64
+	// before is the number of tokens of earlier texts, which drifts continue from.
+	before int
 }
 
 // times are the times of passes: row in milliseconds, the others in multiples of row.
@@ -42,6 +48,7 @@ type times struct {
 	sync     float64                // another submit
 	feed     float64                // prefill of a token; each 64 take a root more
 	drifting float64                // growth of all times over 1000 tokens, as a share
+	slowing  float64                // further growth of the draft's times over 1000 tokens, as a share
 }
 
 // pass is the time of a level of so many beams.
@@ -52,7 +59,8 @@ func (w *world) clock() time.Time { return time.Unix(0, 0).Add(w.now) }
 // spend moves the clock by x passes over a row, with noise.
 func (w *world) spend(x float64, length int) {
 	w.calls++
-	x *= w.times.row * (1 + w.times.drifting*float64(length)/1000)
+	x *= w.times.row * (1 + w.times.drifting*float64(w.before+length)/1000)
+	w.work += x
 	u, v := spectest.Unit(spectest.Mix(w.seed^w.calls*2)), spectest.Unit(spectest.Mix(w.seed^(w.calls*2+1)))
 	x *= math.Exp(w.noise * math.Sqrt(-2*math.Log(1-u)) * math.Cos(2*math.Pi*v))
 	if w.busy != nil {
@@ -79,8 +87,12 @@ func (p spot) then(token int32) spot {
 	return spot{p.Prefix.Then(token), [2]int32{p.last[1], token}}
 }
 
-// next returns the target's token: a hash of the prefix, or of the last two tokens in a text that repeats.
+// next returns the target's token: the recorded one, a hash of the prefix, or of the last two tokens in a text that
+// repeats.
 func (w *world) next(p spot) int32 {
+	if w.text != nil && w.text.follows(p) {
+		return w.text.Tokens[p.Len-len(w.text.Prompt)]
+	}
 	h := p.Hash
 	if w.period > 0 && p.Len%w.period != 0 {
 		h = uint64(p.last[0])<<32 ^ uint64(uint32(p.last[1]))
@@ -92,6 +104,9 @@ func (w *world) next(p spot) int32 {
 // that the right token comes first, and lower ones for each later rank.
 func (w *world) guesses(p spot, k int) (tokens []int32, logQ []float32) {
 	right := w.next(p)
+	if w.text != nil {
+		return w.text.guesses(p, k)
+	}
 	skill := w.skill(p.Len)
 	u := spectest.Unit(spectest.Mix(p.Hash ^ w.seed*3))
 	// Probabilities spread between 0 and 1 around the mean, as in a beta distribution.
@@ -197,12 +212,17 @@ type worldDraft struct {
 
 var _ spec.DraftModel = (*worldDraft)(nil)
 
+// pay moves the clock by x passes of the target over a row, in which the draft works.
+func (d *worldDraft) pay(x float64) {
+	d.spend(x*(1+d.as.times.slowing*float64(d.before+d.n)/1000), d.n)
+}
+
 func (d *worldDraft) Limits() spec.Limits {
 	return spec.Limits{Context: 1 << 20, MaxRows: 64, Vocab: d.vocab, TopK: 16}
 }
 func (d *worldDraft) Prefill(_ context.Context, tokens []int32, _ func(int)) error {
 	d.add(tokens...)
-	d.spend(d.as.times.root*math.Ceil(float64(len(tokens))/64)+d.as.times.feed*float64(len(tokens)), d.n)
+	d.pay(d.as.times.root*math.Ceil(float64(len(tokens))/64) + d.as.times.feed*float64(len(tokens)))
 	return nil
 }
 
@@ -214,7 +234,7 @@ func (d *worldDraft) DraftTree(_ context.Context, r spec.DraftRequest) ([]spec.L
 	for range r.Depth {
 		d.expand(d.best())
 	}
-	d.spend(d.as.times.root+float64(r.Depth)*d.as.times.pass(r.K), d.n)
+	d.pay(d.as.times.root + float64(r.Depth)*d.as.times.pass(r.K))
 	return d.levels, nil
 }
 
@@ -222,13 +242,13 @@ func (d *worldDraft) Grow(_ context.Context, passes int) ([]spec.Level, error) {
 	for range passes {
 		d.expand(d.best())
 	}
-	d.spend(d.as.times.sync+float64(passes)*d.as.times.pass(d.k), d.n)
+	d.pay(d.as.times.sync + float64(passes)*d.as.times.pass(d.k))
 	return d.levels, nil
 }
 
 func (d *worldDraft) Expand(_ context.Context, beams []int32) ([]spec.Level, error) {
 	d.expand(beams)
-	d.spend(d.as.times.sync+d.as.times.pass(len(beams)), d.n)
+	d.pay(d.as.times.sync + d.as.times.pass(len(beams)))
 	return d.levels, nil
 }
 
