@@ -93,7 +93,8 @@ func TestRecordTraces(t *testing.T) {
 			continue
 		}
 		target, draft := pair.models()
-		s, err := foretoken.Open(context.Background(), kerneltest.CPU(t), target, draft, foretoken.Options{Context: 512})
+		s, err := foretoken.Open(context.Background(), kerneltest.CPU(t), target, draft,
+			foretoken.Options{Context: 512})
 		if err != nil {
 			t.Fatal(err)
 		}
