@@ -226,7 +226,7 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 		return nil, err
 	}
 	if why != "" {
-		c.note("decoding on the CPU, slowly: %s", why)
+		c.note("decoding on the CPU: %s", why)
 	}
 	if o.beyondTraining {
 		c.note("--beyond-training: beyond the models' training length only speed counts; the text there is meaningless")
