@@ -7,6 +7,7 @@ import "context"
 func (r *request) retry(ctx context.Context, step, again func(context.Context) error) error {
 	err := step(ctx)
 	for err != nil && r.opts.Recover != nil && ctx.Err() == nil {
+		r.rest()
 		ready, failed := r.opts.Recover(ctx, err)
 		if failed != nil {
 			return failed

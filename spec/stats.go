@@ -28,6 +28,11 @@ type Stats struct {
 	Bonus     int `json:"bonus"`
 	Plain     int `json:"plain"`
 
+	// AheadHits counts the drafts that were made while the target verified the round before, AheadMisses those that its
+	// outcome made useless; both are 0 unless the draft is on a device of its own.
+	AheadHits   int `json:"ahead_hits,omitempty"`
+	AheadMisses int `json:"ahead_misses,omitempty"`
+
 	Warming int `json:"warming"` // rounds that decoded plainly because drafting was not ready, see Options.Ready
 
 	Recoveries int `json:"recoveries,omitempty"` // how often lost models were replaced, see Options.Recover
@@ -120,6 +125,8 @@ func (s *Stats) count(e *Event) {
 		}
 	}
 	s.countBin(e)
+	s.AheadHits += e.AheadHits
+	s.AheadMisses += e.AheadMisses
 	s.Draft += e.Draft
 	s.Verify += e.Verify
 	s.Readback += e.Readback

@@ -39,9 +39,13 @@ func (s *Sequence) Prefill(ctx context.Context, o spec.SessionOptions) error {
 
 // Pending brings the lag down to what one request takes and returns it.
 func (s *Sequence) Pending(ctx context.Context, seq []int32) ([]int32, error) {
-	most := max(min(spec.MaxPending, s.Model.Limits().MaxRows), 1)
-	_, err := s.Follow(ctx, seq, most, nil)
+	_, err := s.Follow(ctx, seq, mostPending(s.Model), nil)
 	return seq[s.Consumed:], err
+}
+
+// mostPending returns the number of pending tokens that one request takes.
+func mostPending(model spec.DraftModel) int {
+	return max(min(spec.MaxPending, model.Limits().MaxRows), 1)
 }
 
 // Follow prefills the draft with seq without its last pending tokens, and returns how many tokens that took.
