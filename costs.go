@@ -169,11 +169,14 @@ func probeDraft(ctx context.Context, d drafter, text []int32, length int) goodpu
 	}
 }
 
-// costsKey identifies the models among others on the same adapter.
+// costsKey identifies the models, and the draft's own device, among others on the same adapter.
 func (s *Session) costsKey() string {
 	key := fmt.Sprintf("%s %d %s", s.pair.Target.Name, s.pair.Target.Bytes, s.pair.Target.Hash)
 	if s.draft != nil {
 		key += fmt.Sprintf(" + %s %d %s", s.pair.Draft.Name, s.pair.Draft.Bytes, s.pair.Draft.Hash)
+	}
+	if s.second != nil {
+		key += " on " + s.second.Info().Identity()
 	}
 	if s.head != nil {
 		key += fmt.Sprintf(" + %s %d %s", s.headPair.Draft.Name, s.headPair.Draft.Bytes, s.headPair.Draft.Hash)

@@ -32,7 +32,11 @@ type Options struct {
 	// Beyond lets Context exceed what the models were trained for. It is for timing: the text there is noise.
 	Beyond bool
 	KV     string // "f32" (also ""), "f16" or "q8"
-	Memory int64  // bytes that the models may take on the device, see Plan; 0: as many as the device gives
+	Memory int64  // bytes that the models may take on the target's device, see Plan; 0: as many as it gives
+	// DraftDevice, unless nil, is a second device, for the draft model alone. There the draft goes on from its best
+	// guess while the target verifies; see draft.Ahead. It stays the caller's. Verifiers that compare the
+	// distributions of both models need the draft on the target's device.
+	DraftDevice webgpu.Device
 	// Candidates is the number of likeliest tokens that the target reports per position; 0: as many as decoding
 	// needs.
 	Candidates int
@@ -54,8 +58,9 @@ type Options struct {
 	Progress func(Progress)
 	// Reopen opens the device again after it was lost, or did not answer in time; nil: the request fails. With it the
 	// session reloads the models, so the sources must stay readable until Close, and a running request goes on with
-	// the same text. Close destroys what Reopen opened.
-	Reopen func(ctx context.Context) (webgpu.Device, error)
+	// the same text. Close destroys what Reopen opened. With a DraftDevice, the loss of either has both opened again,
+	// which needs ReopenDraft too.
+	Reopen, ReopenDraft func(ctx context.Context) (webgpu.Device, error)
 	// Lost is called when the device was lost and when the session goes on.
 	Lost func(Loss)
 }
@@ -75,6 +80,7 @@ type Session struct {
 	mu     sync.Mutex // held by a request, by Exclusive, and by each step of warmup
 	state  state
 	dev    webgpu.Device
+	second webgpu.Device // the draft's; nil: it is on the target's
 	tok    *tokenizer.Tokenizer
 	target *llama.Target
 	draft  *llama.Draft  // nil without a draft
@@ -100,25 +106,29 @@ type Session struct {
 
 	files     *modelFiles
 	options   Options
-	owned     bool         // Options.Reopen opened dev
+	owned     bool         // Options.Reopen opened dev, and ReopenDraft second
 	losses    int          // of the device since the last committed token
 	allLosses atomic.Int64 // see Losses
 }
 
 // Info describes a session.
 type Info struct {
-	Device  webgpu.Info `json:"device"`
-	Target  llama.Info  `json:"target"`
-	Draft   *llama.Info `json:"draft"`
-	EAGLE3  *llama.Info `json:"eagle3,omitempty"`
-	LoadMS  float64     `json:"load_ms"`
-	GPUByte int64       `json:"gpu_bytes"`
+	Device      webgpu.Info  `json:"device"`
+	DraftDevice *webgpu.Info `json:"draft_device,omitempty"` // nil: the draft is on Device
+	Target      llama.Info   `json:"target"`
+	Draft       *llama.Info  `json:"draft"`
+	EAGLE3      *llama.Info  `json:"eagle3,omitempty"`
+	LoadMS      float64      `json:"load_ms"`
+	GPUByte     int64        `json:"gpu_bytes"` // on Device
 }
 
 // Open loads a target and, unless draft is nil, its draft. The two must agree on every token. The device stays the
 // caller's; Close frees the session's objects on it.
 func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o Options) (*Session, error) {
 	begin := time.Now()
+	if o.DraftDevice == dev {
+		o.DraftDevice = nil
+	}
 	p, err := readHeaders(target, draft, o)
 	if err != nil {
 		return nil, ofKind(ErrModel, err)
@@ -135,6 +145,10 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 		s.fitted = *o.Calibrations
 	}
 	s.info.Device = dev.Info()
+	if draft != nil && o.DraftDevice != nil {
+		s.second = o.DraftDevice
+		s.info.DraftDevice = new(s.second.Info())
+	}
 	if err = s.load(ctx, o.Tuning); s.lostBy(err) {
 		err = s.reopen(ctx, err)
 	}
@@ -235,7 +249,7 @@ func (s *Session) Close() {
 		s.target.Close()
 	}
 	if s.owned {
-		s.dev.Destroy()
+		s.destroy()
 	}
 }
 

@@ -119,7 +119,7 @@ func (j *job) deferDrafting(c method.Config) error {
 	if err != nil {
 		return err
 	}
-	j.generator, err = drafts.generator(s.target, c)
+	j.generator, err = s.generator(drafts, c, r.Temperature)
 	return err
 }
 

@@ -50,10 +50,34 @@ func (l Loss) String() string {
 // lostBy reports whether an error came from the loss of a device that the session can reopen. A device that did not
 // answer in time counts as lost.
 func (s *Session) lostBy(err error) bool {
-	if err == nil || s.options.Reopen == nil {
+	if err == nil || s.options.Reopen == nil || s.second != nil && s.options.ReopenDraft == nil {
 		return false
 	}
-	return errors.Is(err, webgpu.ErrDeviceLost) || errors.Is(err, webgpu.ErrTimeout) || s.dev.Lost() != nil
+	return errors.Is(err, webgpu.ErrDeviceLost) || errors.Is(err, webgpu.ErrTimeout) || s.whyLost() != nil
+}
+
+// whyLost says why one of the devices is lost, or returns nil.
+func (s *Session) whyLost() error {
+	if why := s.dev.Lost(); why != nil || s.second == nil {
+		return why
+	}
+	return s.second.Lost()
+}
+
+// destroy destroys the devices.
+func (s *Session) destroy() {
+	s.dev.Destroy()
+	if s.second != nil {
+		s.second.Destroy()
+	}
+}
+
+// draftDevice returns the device of the draft model.
+func (s *Session) draftDevice() webgpu.Device {
+	if s.second != nil {
+		return s.second
+	}
+	return s.dev
 }
 
 // Losses counts the losses of the session's device. Discard times measured while the number changed.
@@ -66,7 +90,7 @@ func (s *Session) reopen(ctx context.Context, why error) error {
 		s.state = lost
 		s.losses++
 		s.allLosses.Add(1)
-		s.dev.Destroy() // frees the models' memory
+		s.destroy() // frees the models' memory
 		if s.losses >= mostLosses {
 			return fmt.Errorf("foretoken: the device was lost %d times in a row without a token in between; close "+
 				"other programs and pages that use it, take smaller models or the cpu device, and try again: %w",
@@ -80,7 +104,7 @@ func (s *Session) reopen(ctx context.Context, why error) error {
 			return nil
 		}
 		if !errors.Is(failed, webgpu.ErrDeviceLost) && !errors.Is(failed, webgpu.ErrTimeout) || ctx.Err() != nil {
-			s.dev.Destroy() // the next request tries again
+			s.destroy() // the next request tries again
 			switch {
 			case ctx.Err() != nil:
 				return failed
@@ -99,25 +123,26 @@ func (s *Session) reportLoss(l Loss) {
 	}
 }
 
-// reload opens the device again and loads the models with the same kernel choices: other kernels may compute other
+// reload opens the devices again and loads the models with the same kernel choices: other kernels may compute other
 // bits.
 func (s *Session) reload(ctx context.Context) error {
 	tuning := s.options.Tuning
 	if s.target != nil {
 		tuning = s.choices()
 	}
-	dev, err := s.openDevice(ctx)
+	dev, err := openAgain(ctx, s.options.Reopen, &s.info.Device)
 	if err != nil {
-		return fmt.Errorf("foretoken: the device was lost and cannot be opened again: %w", err)
+		return err
 	}
 	s.dev, s.owned, s.state = dev, true, opening
-	if got, want := dev.Info(), s.info.Device; got.Identity() != want.Identity() {
-		dev.Destroy()
-		return fmt.Errorf("foretoken: the device %s was lost and %s opened in its place, which may decode another "+
-			"text; open the models again", gguf.Show(want.Adapter), gguf.Show(got.Adapter))
+	if s.second != nil {
+		if dev, err = openAgain(ctx, s.options.ReopenDraft, s.info.DraftDevice); err != nil {
+			return err
+		}
+		s.second = dev
 	}
 	err = s.load(ctx, tuning)
-	if why := dev.Lost(); err != nil && why != nil {
+	if why := s.whyLost(); err != nil && why != nil {
 		err = ofKind(why, err) // err may name only a consequence of the loss
 	}
 	return err
@@ -127,9 +152,24 @@ func (s *Session) reload(ctx context.Context) error {
 // has started another.
 var reopenPauses = []time.Duration{200 * time.Millisecond, time.Second, 2 * time.Second}
 
-func (s *Session) openDevice(ctx context.Context) (webgpu.Device, error) {
+// openAgain opens a device in the place of a lost one, which has to be the same adapter.
+func openAgain(ctx context.Context, reopen func(context.Context) (webgpu.Device, error),
+	lost *webgpu.Info) (webgpu.Device, error) {
+	dev, err := openDevice(ctx, reopen)
+	if err != nil {
+		return nil, fmt.Errorf("foretoken: the device was lost and cannot be opened again: %w", err)
+	}
+	if got := dev.Info(); got.Identity() != lost.Identity() {
+		dev.Destroy()
+		return nil, fmt.Errorf("foretoken: the device %s was lost and %s opened in its place, which may decode "+
+			"another text; open the models again", gguf.Show(lost.Adapter), gguf.Show(got.Adapter))
+	}
+	return dev, nil
+}
+
+func openDevice(ctx context.Context, reopen func(context.Context) (webgpu.Device, error)) (webgpu.Device, error) {
 	for _, pause := range reopenPauses {
-		dev, err := s.options.Reopen(ctx)
+		dev, err := reopen(ctx)
 		if !errors.Is(err, webgpu.ErrUnavailable) {
 			return dev, err
 		}
@@ -139,7 +179,7 @@ func (s *Session) openDevice(ctx context.Context) (webgpu.Device, error) {
 		case <-time.After(pause):
 		}
 	}
-	return s.options.Reopen(ctx)
+	return reopen(ctx)
 }
 
 // ensureDevice reopens a device that was lost since the last request, and reloads the models.
@@ -148,7 +188,7 @@ func (s *Session) ensureDevice(ctx context.Context) error {
 		return errClosed
 	}
 	s.losses = 0
-	if why := s.dev.Lost(); s.lostBy(why) {
+	if why := s.whyLost(); s.lostBy(why) {
 		return s.reopen(ctx, why)
 	}
 	return nil

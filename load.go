@@ -12,7 +12,7 @@ import (
 	"foretoken/webgpu"
 )
 
-// load loads the session's models onto its device. After a loss it overwrites the old models in place, so that
+// load loads the session's models onto its devices. After a loss it overwrites the old models in place, so that
 // pointers to them stay valid.
 func (s *Session) load(ctx context.Context, tuning map[string]map[string]string) error {
 	p, o := s.files, &s.options
@@ -39,16 +39,18 @@ func (s *Session) load(ctx context.Context, tuning map[string]map[string]string)
 		return err
 	}
 	drafting := options("draft")
-	drafting.Lean = s.lean
+	drafting.Lean = s.lean && s.second == nil // warmup lists kernels for one device
 	if p.draft != nil {
-		draft, err := llama.LoadDraft(ctx, s.dev, p.draft, drafting)
+		draft, err := llama.LoadDraft(ctx, s.draftDevice(), p.draft, drafting)
 		if err != nil {
 			return err
 		}
 		replace(&s.draft, draft)
 		info := s.draft.Info()
 		s.info.Draft = &info
-		s.info.GPUByte += info.GPUBytes
+		if s.second == nil {
+			s.info.GPUByte += info.GPUBytes
+		}
 		if err := identify(&s.pair.Draft, p.sources.draft, &info); err != nil {
 			return err
 		}

@@ -2,9 +2,11 @@ package foretoken
 
 import (
 	"cmp"
+	"fmt"
 
 	"foretoken/models/llama"
 	"foretoken/spec"
+	"foretoken/spec/draft"
 	"foretoken/spec/goodput"
 	"foretoken/spec/method"
 )
@@ -45,6 +47,10 @@ func (s *Session) compileRequest(r *Request) (*spec.Generator, error) {
 		return nil, err
 	}
 	programs := c.Programs(r.Temperature)
+	if s.second != nil && drafts[goodput.SmallDraft] != nil && programs.Pass != spec.PassOutputs {
+		return nil, fmt.Errorf("foretoken: verifier %s compares the distributions of both models and needs the draft "+
+			"on the target's device; open the models without a draft device, or use verifier match", c.Verifier)
+	}
 	if s.draft != nil && programs.Draft != method.DraftNothing {
 		if err := s.draft.Warm(); err != nil {
 			return nil, err
@@ -67,7 +73,7 @@ func (s *Session) compileRequest(r *Request) (*spec.Generator, error) {
 			return nil, err
 		}
 	}
-	return drafts.generator(s.target, c)
+	return s.generator(drafts, c, r.Temperature)
 }
 
 // drafts are the models that a config drafts with: the draft model and the EAGLE-3 head, in this order, with nil for
@@ -77,13 +83,19 @@ type drafts [goodput.MostModels]drafter
 // one returns the draft that is used, where one is.
 func (d *drafts) one() drafter { return cmp.Or(d[goodput.SmallDraft], d[goodput.EAGLE3]) }
 
-// generator returns the round loop of a config.
-func (d *drafts) generator(target *llama.Target, c method.Config) (*spec.Generator, error) {
+// generator returns the round loop of a config. A draft on its own device runs ahead if it grows trees.
+func (s *Session) generator(d drafts, c method.Config, temperature float64) (*spec.Generator, error) {
 	var models [len(d)]spec.DraftModel
 	for i, m := range d {
 		models[i] = m
 	}
-	return method.New(target, c, models[:]...)
+	if s.second != nil && models[goodput.SmallDraft] != nil {
+		switch c.Programs(temperature).Draft {
+		case method.DraftTree, method.DraftGrown, method.DraftWidths:
+			models[goodput.SmallDraft] = &draft.Ahead{DraftModel: models[goodput.SmallDraft]}
+		}
+	}
+	return method.New(s.target, c, models[:]...)
 }
 
 // recordTarget records the target's programs for a config's largest tree and its verifier.
@@ -95,7 +107,8 @@ func (s *Session) recordTarget(d drafter, p method.Programs) error {
 	case spec.PassChain, spec.PassDivergence:
 		return s.target.PrepareJointChain(d, b.Levels)
 	}
-	if err := s.target.Prepare(max(b.Nodes, 1)); err != nil || d == nil || !p.Joint {
+	_, small := d.(*llama.Draft)
+	if err := s.target.Prepare(max(b.Nodes, 1)); err != nil || d == nil || !p.Joint || small && s.second != nil {
 		return err
 	}
 	return s.target.PrepareJoint(d, b.Width)

@@ -38,18 +38,19 @@ const (
 // startWarmup plans the warmup of a session with the loading options of its models.
 func (s *Session) startWarmup(target, draft llama.Options) {
 	dry := llama.NewDryRun(s.dev.Info())
+	drafts := s.draft != nil && s.second == nil // a draft on its own device is loaded completely
 	shadow := &Session{dev: dry, tok: s.tok, fitted: s.fitted, pair: s.pair}
 	load := func() (err error) {
 		ctx := context.Background() // a dry run reads no weights
 		target.Tuning, target.Progress, target.Preparing = s.target.Tuning(), nil, nil
-		if shadow.target, err = llama.LoadTarget(ctx, dry, s.files.target, target); err != nil || s.draft == nil {
+		if shadow.target, err = llama.LoadTarget(ctx, dry, s.files.target, target); err != nil || !drafts {
 			return err
 		}
 		draft.Tuning, draft.Progress, draft.Preparing = s.draft.Tuning(), nil, nil
 		shadow.draft, err = llama.LoadDraft(ctx, dry, s.files.draft, draft)
 		return err
 	}
-	s.warmup = warmup{dryRun: dry, steps: append([]func() error{load}, shadow.warmupSteps(s.draft != nil)...)}
+	s.warmup = warmup{dryRun: dry, steps: append([]func() error{load}, shadow.warmupSteps(drafts)...)}
 	s.state = plain
 	go s.warmUpIdle()
 }

@@ -21,11 +21,14 @@ func (d *Draft) draft() *Draft { return d }
 // target's device and has its vocabulary.
 func (t *Target) draftOf(draft any) (*Draft, error) {
 	if h, ok := draft.(deviceDraft); ok {
-		if d := h.draft(); d != nil && d.dev == t.dev && d.opts.Vocab == t.opts.Vocab {
+		switch d := h.draft(); {
+		case d != nil && d.dev != t.dev:
+			return nil, errors.New("llama: comparing distributions needs the draft on the target's device")
+		case d != nil && d.opts.Vocab == t.opts.Vocab:
 			return d, nil
 		}
 	}
-	return nil, errors.New("llama: comparing distributions needs draft and target on one device with one vocabulary")
+	return nil, errors.New("llama: comparing distributions needs draft and target with one vocabulary")
 }
 
 // verdictMemory is the memory of the verdicts on drafts, valid until the next call.
