@@ -377,5 +377,9 @@ func Describe(s *foretoken.Session) (device, target, draft string) {
 	if i.Draft != nil {
 		draft = i.Draft.File + " " + i.Draft.Quant
 	}
-	return i.Device.Backend + ", " + i.Device.Adapter, i.Target.File + " " + i.Target.Quant, draft
+	device = i.Device.Backend + ", " + i.Device.Adapter
+	if d := i.DraftDevice; d != nil {
+		device += "; draft on " + d.Backend + ", " + d.Adapter
+	}
+	return device, i.Target.File + " " + i.Target.Quant, draft
 }

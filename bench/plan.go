@@ -36,6 +36,9 @@ func Fingerprint(s *foretoken.Session) string {
 	info := s.Info()
 	d := info.Device
 	h := sha256.New()
+	if info.DraftDevice != nil {
+		h.Write([]byte(info.DraftDevice.Identity()))
+	}
 	if err := json.NewEncoder(h).Encode([]any{d.Backend, d.Adapter, d.Driver, s.Fingerprint(), s.HeadFingerprint(),
 		s.Calibrations(), info.Target.Context, info.GPUByte}); err != nil {
 		panic("foretoken: a session that JSON cannot name: " + err.Error()) // parsed calibrations hold finite numbers

@@ -36,7 +36,11 @@ func trainCommand(c *console) *cobra.Command {
 
 // check refuses unknown values of the model flags.
 func (o *modelOptions) check() error {
-	return cmp.Or(oneOfFlag("device", o.device, devices), oneOfFlag("kv", o.kv, kvFormats))
+	if o.draftDevice != "" && !o.hasDraft() {
+		return usagef("--draft-device is %q without a draft model; give one with --draft", o.draftDevice)
+	}
+	return cmp.Or(oneOfFlag("device", o.device, devices), oneOfFlagOrNone("draft-device", o.draftDevice, devices),
+		oneOfFlag("kv", o.kv, kvFormats))
 }
 
 // gatherOptions are the flags of the commands that run the draft along texts of the target.

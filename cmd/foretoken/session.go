@@ -28,6 +28,7 @@ type modelOptions struct {
 	target, draft  string
 	quantise       string // storage type of both models' weights; empty: the files' own
 	device, kv     string
+	draftDevice    string        // of the draft; empty: the target's
 	threads        int           // of the cpu device; 0: as many as help
 	timeout        time.Duration // time that a call waits for the device before it counts as hung
 	memory         string        // limit of device memory; empty: none
@@ -66,6 +67,12 @@ func (o *modelOptions) flags(f *pflag.FlagSet) {
 		"(default the built-in target's, if a method drafts from one)")
 	f.BoolVar(&o.noTuning, "no-tuning-cache", false,
 		"do not read or write the cache of kernel choices for this adapter")
+}
+
+// draftDeviceFlag adds --draft-device, for commands that decode.
+func (o *modelOptions) draftDeviceFlag(f *pflag.FlagSet) {
+	f.StringVar(&o.draftDevice, "draft-device", "", "second device, on which the draft goes on from its best guess "+
+		"while the target verifies: "+strings.Join(open.Kinds, ", ")+" (default the target's)")
 }
 
 func (o *modelOptions) hasDraft() bool {
@@ -183,10 +190,10 @@ func parseMemory(s string) (int64, error) {
 // session is an open pair with its device.
 type session struct {
 	*foretoken.Session
-	dev    webgpu.Device // as first opened
-	files  func()        // closes the models' files
-	tuning *tuning
-	note   func(format string, args ...any)
+	destroy func() // destroys the devices that were opened first
+	files   func() // closes the models' files
+	tuning  *tuning
+	note    func(format string, args ...any)
 }
 
 func (s *session) close() {
@@ -194,7 +201,7 @@ func (s *session) close() {
 		s.note("costs are not kept: %v", err)
 	}
 	s.Session.Close()
-	s.dev.Destroy()
+	s.destroy()
 	s.files()
 }
 
@@ -221,41 +228,60 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 	if err != nil {
 		return nil, err
 	}
-	dev, why, err := open.Options{Timeout: o.timeout, Threads: o.threads}.Device(ctx, o.device)
+	opening := open.Options{Timeout: o.timeout, Threads: o.threads}
+	dev, why, err := opening.Device(ctx, o.device)
 	if err != nil {
 		return nil, err
 	}
 	if why != "" {
 		c.note("decoding on the CPU: %s", why)
 	}
+	var second webgpu.Device
+	destroy := dev.Destroy
+	if o.draftDevice != "" {
+		if second, _, err = opening.Device(ctx, o.draftDevice); err != nil {
+			dev.Destroy()
+			return nil, err
+		}
+		destroy = func() {
+			second.Destroy()
+			dev.Destroy()
+		}
+	}
+	reopen := func(lost webgpu.Device) func(context.Context) (webgpu.Device, error) {
+		return func(ctx context.Context) (webgpu.Device, error) {
+			dev, _, err := opening.Device(ctx, lost.Info().Backend)
+			return dev, err
+		}
+	}
 	if o.beyondTraining {
 		c.note("--beyond-training: beyond the models' training length only speed counts; the text there is meaningless")
 	}
 	tuned := openTuning(c, dev.Info(), target, draft, o.noTuning)
+	if second != nil && tuned != nil {
+		tuned.models["draft"] += " on " + second.Info().Identity()
+		tuned.models["costs"] = tuned.models["target"] + " + " + tuned.models["draft"]
+	}
 	bar, loaded := loading{c: c}, false
 	s, err := foretoken.Open(ctx, dev, target, draft, foretoken.Options{
-		Context: o.context, Beyond: o.beyondTraining, KV: o.kv, Memory: memory, Nodes: o.nodes,
+		Context: o.context, Beyond: o.beyondTraining, DraftDevice: second, KV: o.kv, Memory: memory, Nodes: o.nodes,
 		Candidates: o.candidates, Calibrations: fitted, EAGLE3: head, EAGLE3Config: headConfig, Tuning: tuned.choices(),
 		Progress: func(p foretoken.Progress) {
 			if !loaded { // later it would be drawn into the text
 				bar.report(p)
 			}
 		},
-		Reopen: func(ctx context.Context) (webgpu.Device, error) {
-			dev, _, err := open.Options{Timeout: o.timeout, Threads: o.threads}.Device(ctx, dev.Info().Backend)
-			return dev, err
-		},
-		Lost: func(l foretoken.Loss) { c.note("%s", l) }})
+		Reopen: reopen(dev), ReopenDraft: reopen(second), Lost: func(l foretoken.Loss) { c.note("%s", l) }})
 	loaded = true
 	bar.end()
 	if err != nil {
-		dev.Destroy()
+		destroy()
 		return nil, err
 	}
 	if err := tuned.save(s.Tuning()); err != nil {
 		c.note("kernel timings are not kept: %v", err)
 	}
-	return &session{s, dev, closeFiles, tuned, c.note}, nil
+	return &session{s, destroy, closeFiles, tuned, c.note}, nil
 }
 
 // modelKey identifies a file in the tuning cache: the shapes of its tensors determine the kernel choices.
