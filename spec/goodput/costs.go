@@ -350,7 +350,7 @@ func (c *Costs) Measure(p Probe, rows int, budget float64) error {
 				sizes, passes = append(sizes, n), append(passes, func() error { return p.Verify(n) })
 			}
 		}
-		for i, seconds := range m.shortest(4, passes...) {
+		for i, seconds := range m.shortest(2, passes...) {
 			if seconds > 0 {
 				*c.Verify.cell(sizes[i]) = Cell{Seconds: seconds, Count: 1}
 			}
