@@ -122,11 +122,16 @@ async function circumstances(browser, server) {
 async function measure(model, browser, server, folders, out) {
   const target = path.join(folders[`/${model.folder}/`], model.target);
   const files = { target: `/${model.folder}/${model.target}` };
+  const unwritten = {}; // why weights cannot be exported
   for (const kind of new Set(options.engines.map((e) => e.model).filter((kind) => kind.startsWith("onnx")))) {
     files[kind] = `/onnx/${model.name}.${kind}`;
-    files.config = await exportONNX(target, path.join(out, `${model.name}.${kind}`), {
-      dequantise: kind === "onnx-f32",
-    });
+    try {
+      files.config = await exportONNX(target, path.join(out, `${model.name}.${kind}`), {
+        dequantise: kind === "onnx-f32",
+      });
+    } catch (cause) {
+      unwritten[kind] = cause;
+    }
   }
   const seats = [];
   // Plain decoding gives the reference output and the ids of the prompt.
@@ -137,6 +142,7 @@ async function measure(model, browser, server, folders, out) {
     const { name, title } = engine;
     const seat = { engine, runs: [], result: { name, title } };
     try {
+      if (unwritten[engine.model]) throw unwritten[engine.model];
       const started = performance.now();
       await open(seat, context, server);
       const draft = engine.model === "pair" ? `/${model.folder}/${model.draft}` : null;
