@@ -10,7 +10,8 @@ GOTEST = GO="$(GO)" node scripts/gotest.mjs
 export FORETOKEN_SHARED := $(realpath $(SHARED))
 
 .PHONY: report docs-reports demo site package release wasm test test-full check unit native browser e2e docs-test fuzz \
-	soak race audit sbom testmodels deps web screenshots bench-auto bench-peers examples lighthouse gpu-audit clean
+	soak race audit sbom testmodels deps web screenshots recording bench-auto bench-first bench-peers examples \
+	lighthouse gpu-audit clean
 
 # CORS=1 lets pages of other ports of this machine embed it.
 demo: site
@@ -183,8 +184,17 @@ bench-auto: export ALL = 1
 bench-auto: testmodels site
 	cd web && node test/auto.mjs $(AUTO)
 
+# What a visitor has: the first replies in fresh profiles; FIRST='--profiles 3 --devices cpu' chooses.
+bench-first: export ALL = 1
+bench-first: testmodels site
+	cd web && node test/first.mjs $(FIRST)
+
 screenshots: deps site
 	cd web && FORETOKEN_SCREENSHOTS=1 npm run --silent e2e
+
+# The race of the built-in pair at its measured speed; needs img2webp, of Debian's package webp.
+recording: deps site
+	cd web && node test/recording.mjs ../docs/race.webp
 
 # docs/examples built by their own tools, and their pages used in Chromium; EXAMPLES='plain vitepress' chooses.
 examples: export EXAMPLES ?= all

@@ -27,7 +27,7 @@ func Target() gguf.Source { return gguf.FromBytes(TargetName, target) }
 func Draft() gguf.Source { return gguf.FromBytes(DraftName, draft) }
 
 // Head is the target's EAGLE-3 head, which proposes from the target's own features, and its
-// configuration: 1.7 million parameters, F16.
+// configuration: 2.2 million parameters, F16.
 func Head() (weights, config gguf.Source) {
 	return gguf.FromBytes(HeadName, head), gguf.FromBytes(ConfigName, headConfig)
 }

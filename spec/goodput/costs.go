@@ -362,8 +362,8 @@ func (c *Costs) Measure(p Probe, rows int, budget float64) error {
 		}
 	}
 	if p.Verify != nil {
-		// One row once more: if a burst of other load met its first passes, plain decoding would look slow, and no round
-		// would correct that where auto then always drafts. Held by TestWorlds.
+		// One row once more: if a burst of other load met its first passes, plain decoding would look slow, and no
+		// round would correct that where auto then always drafts. Held by TestWorlds.
 		one := c.Verify.cell(1)
 		for _, seconds := range m.shortest(2, func() error { return p.Verify(1) }) {
 			if seconds > 0 {

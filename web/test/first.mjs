@@ -115,6 +115,6 @@ const head = ["", ...Object.keys(pairs[0].rows[0])];
 const table = [head, head.map(() => "---"), ...pairs.map(({ title, rows }) => [title, ...cells(rows[0])])];
 console.log(table.map((line) => `| ${line.join(" | ")} |`).join("\n"));
 const note =
-  `fresh profiles, ${flags.pause} s after loading, ${replies} prompts of ${tokens} tokens one after the other, greedy, ` +
-  "medians over the profiles";
+  `fresh profiles, ${flags.pause} s after loading, ${replies} prompts of ${tokens} tokens one after the other, ` +
+  "greedy, medians over the profiles";
 if (flags.json) await fs.writeFile(flags.json, JSON.stringify({ chromium, note, pairs }));
