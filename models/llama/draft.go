@@ -34,10 +34,6 @@ type Draft struct {
 	pruner        pruner            // C2T's classifier
 	distributions distributionRows  // of a tree drawn without replacement
 
-	// takePending replaces the pending tokens of a draft by those that the root's pass consumes; nil for a model of
-	// its own, which consumes them as they are.
-	takePending func(ctx context.Context, pending []int32) ([]int32, error)
-
 	// For chains: the distributions that a target verifies against stay in work.logits, row by row.
 	drawnRecords kernels.View // output of sample.RecordFilter, one binding alignment per row
 	chain        chain
@@ -191,12 +187,6 @@ func (d *Draft) begin(ctx context.Context, pending []int32, passes int) (int, er
 	d.release()
 	if err := d.checkPending(pending); err != nil {
 		return 0, err
-	}
-	if d.takePending != nil {
-		var err error
-		if pending, err = d.takePending(ctx, pending); err != nil {
-			return 0, err
-		}
 	}
 	if err := d.checkContext(d.Len()+len(pending), passes); err != nil {
 		return 0, err

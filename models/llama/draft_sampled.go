@@ -170,12 +170,23 @@ func (d *Draft) SampleTree(ctx context.Context, r spec.DraftRequest) ([]spec.Lev
 		return nil, err
 	}
 	p := d.plans[r.K]
-	if err := d.startRoot(ctx, p, r, drawn); err != nil {
+	rows, err := d.begin(ctx, r.Pending, r.Depth)
+	if err != nil {
 		return nil, err
 	}
+	if err := d.writeDraw(r.Sampling, spec.StreamDraft, true); err != nil {
+		return nil, err
+	}
+	d.distributions.used = 0
+	if err := d.placeDistributions(d.distributions.place, 1); err != nil {
+		return nil, err
+	}
+	d.programs = append(d.programs, d.rootForward[rows-1], d.distributions.root, p.root.draw)
 	d.readLevels(&p.root.result, nil)
 	if err := d.run(d.programs, d.regions...); err != nil {
 		return nil, err
 	}
-	return d.endTree(spec.DraftRequest{K: r.K}, drawn, nil)
+	d.tree.begin(p, d.Len(), true)
+	d.tree.decode(&p.root, 1, d.estimator != nil)
+	return d.drafted()
 }

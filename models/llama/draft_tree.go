@@ -160,12 +160,13 @@ func (g *hostTree) slotOf(path []int32) (int, error) {
 
 // DraftTree consumes the pending tokens and grows the levels, in one submit and one readback.
 func (d *Draft) DraftTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
-	return d.runTree(ctx, r, ranked, nil)
+	return d.runTree(ctx, d, r, ranked, nil)
 }
 
-func (d *Draft) runTree(ctx context.Context, r spec.DraftRequest, rule candidateRule,
+// runTree runs a tree that starter starts.
+func (d *Draft) runTree(ctx context.Context, starter deviceDraft, r spec.DraftRequest, rule candidateRule,
 	beams [][]int32) ([]spec.Level, error) {
-	if err := d.startTree(ctx, r, rule, beams); err != nil {
+	if err := starter.startTree(ctx, r, rule, beams); err != nil {
 		return nil, err
 	}
 	if err := d.run(d.programs, d.regions...); err != nil {
@@ -186,8 +187,24 @@ func (d *Draft) startTree(ctx context.Context, r spec.DraftRequest, rule candida
 			return err
 		}
 	}
-	if err := d.startRoot(ctx, p, r, rule); err != nil {
+	rows, err := d.begin(ctx, r.Pending, r.Depth)
+	if err != nil {
 		return err
+	}
+	if rule == drawn {
+		if err := d.writeDraw(r.Sampling, spec.StreamDraft, true); err != nil {
+			return err
+		}
+		d.distributions.used = 0
+		if err := d.placeDistributions(d.distributions.place, 1); err != nil {
+			return err
+		}
+		d.programs = append(d.programs, d.rootForward[rows-1], d.distributions.root, p.root.draw)
+	} else {
+		if err := d.writeDraw(r.Sampling, spec.StreamTarget, r.Coupled && r.Sampling.Temperature > 0); err != nil {
+			return err
+		}
+		d.programs = append(d.programs, d.rootForward[rows-1], p.root.rank)
 	}
 	for level := range r.Depth {
 		var given []int32
@@ -208,24 +225,6 @@ func (d *Draft) startTree(ctx context.Context, r spec.DraftRequest, rule candida
 	}
 	d.readLevels(&p.root.result, p.levels[:r.Depth])
 	return nil
-}
-
-// startRoot starts a run that consumes the pending tokens and proposes the root's candidates.
-func (d *Draft) startRoot(ctx context.Context, p *plan, r spec.DraftRequest, rule candidateRule) error {
-	rows, err := d.begin(ctx, r.Pending, r.Depth)
-	if err != nil {
-		return err
-	}
-	if rule != drawn {
-		d.programs = append(d.programs, d.rootForward[rows-1], p.root.rank)
-		return d.writeDraw(r.Sampling, spec.StreamTarget, r.Coupled && r.Sampling.Temperature > 0)
-	}
-	d.programs = append(d.programs, d.rootForward[rows-1], d.distributions.root, p.root.draw)
-	if err := d.writeDraw(r.Sampling, spec.StreamDraft, true); err != nil {
-		return err
-	}
-	d.distributions.used = 0
-	return d.placeDistributions(d.distributions.place, 1)
 }
 
 // endTree decodes the readback of a run that startTree started.
@@ -375,7 +374,12 @@ func (d *Draft) shapedReady(r *spec.JointRequest) bool {
 
 // DraftShaped implements spec.DraftModel, in one submit and one readback.
 func (d *Draft) DraftShaped(ctx context.Context, r *spec.JointRequest) ([]spec.Level, error) {
-	return d.runTree(ctx, r.DraftRequest, ruleOf(r), r.Beams)
+	return d.runTree(ctx, d, r.DraftRequest, ruleOf(r), r.Beams)
+}
+
+// DraftShaped is Draft.DraftShaped on the target's features.
+func (e *EAGLE3) DraftShaped(ctx context.Context, r *spec.JointRequest) ([]spec.Level, error) {
+	return e.runTree(ctx, e, r.DraftRequest, ruleOf(r), r.Beams)
 }
 
 var errNoTree = errors.New("llama: no tree to grow; DraftTree or SampleTree begins one, and Commit ends it")
