@@ -35,7 +35,7 @@ test("our page of the benchmark against other engines decodes the same text plai
       const { device } = await peer.load({
         target: "/demo/target-q8_0.gguf",
         draft: "/demo/draft-q8_0.gguf",
-        load: { policy },
+        load: { policy, device: "webgpu" },
       });
       return { device, ...(await peer.decode({ prompt: "func main() {", tokens: 24, seconds: 3600 })) };
     }, policy);
