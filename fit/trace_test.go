@@ -24,7 +24,8 @@ import (
 var record = flag.String("record", "", "TestRecordTraces: write spec/goodput/testdata from the built-in pair and from "+
 	"the pairs of this folder, which make testmodels ALL=1 fills")
 
-// trace is what a draft proposes along greedy texts of its target. The simulator of spec/goodput replays it.
+// trace holds texts that a target wrote at temperature 0, and the draft's best tokens for each of theirs. The simulator
+// of spec/goodput replays it.
 type trace struct {
 	Made   spec.Made        `json:"made"`
 	Pair   spec.Fingerprint `json:"pair"`

@@ -78,7 +78,7 @@ func newStrict(t *testing.T, target *spectest.Target, differ float64) *strictMod
 	return &strictModel{Draft: d, t: t}
 }
 
-// round is what a round drafted and committed.
+// round holds the tree and the tokens of a round.
 type round struct {
 	tree   *spec.Tree
 	levels []spec.Level

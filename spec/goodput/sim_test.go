@@ -336,16 +336,21 @@ func (w *world) measure(costs *Costs) {
 	}
 }
 
-// run decodes requests and returns the tokens per second of decoding, the draft's prefill included.
-func (w *world) run(parts func(*worldDraft) spec.Parts, requests, tokens int) float64 {
-	var all time.Duration
-	target, draft := &worldTarget{world: w}, &worldDraft{world: w, as: w}
-	p := parts(draft)
+// generator decodes in the world with the parts that a method makes of its draft.
+func (w *world) generator(parts func(*worldDraft) spec.Parts) *spec.Generator {
+	p := parts(&worldDraft{world: w, as: w})
 	p.Verifier, p.Clock = spec.Match{}, w.clock
-	g, err := spec.New(target, p)
+	g, err := spec.New(&worldTarget{world: w}, p)
 	if err != nil {
 		panic(err)
 	}
+	return g
+}
+
+// run decodes requests and returns the tokens per second of decoding, the draft's prefill included.
+func (w *world) run(parts func(*worldDraft) spec.Parts, requests, tokens int) float64 {
+	var all time.Duration
+	g := w.generator(parts)
 	for r := range requests {
 		prompt := make([]int32, 60)
 		for i := range prompt {

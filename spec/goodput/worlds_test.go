@@ -114,13 +114,7 @@ func (m machine) times(cost float64) times {
 
 // play decodes texts one after the other and returns, for each text and each of its tokens, the work until then.
 func (w *world) play(parts func(*worldDraft) spec.Parts, texts []*recording) (work [][]float64) {
-	target, draft := &worldTarget{world: w}, &worldDraft{world: w, as: w}
-	p := parts(draft)
-	p.Verifier, p.Clock = spec.Match{}, w.clock
-	g, err := spec.New(target, p)
-	if err != nil {
-		panic(err)
-	}
+	g := w.generator(parts)
 	for _, text := range texts {
 		w.text = text
 		var at []float64
