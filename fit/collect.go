@@ -11,6 +11,7 @@ import (
 
 	"foretoken"
 	"foretoken/spec"
+	"foretoken/spec/draft"
 	"foretoken/spec/method"
 )
 
@@ -146,7 +147,7 @@ func teacherForce(ctx context.Context, model grower, c *Continuation, depth, k i
 	text := c.ids()
 	model.reset()
 	fed := 0 // tokens of the text that the draft has consumed
-	most := max(min(spec.MaxPending, model.Limits().MaxRows), 1)
+	most := draft.MostPending(model)
 	for root := len(c.Prompt) - 1; root+depth+1 < len(text) && root+1+depth <= model.Limits().Context; {
 		if err := model.follow(ctx, text[:root]); err != nil {
 			return err

@@ -78,7 +78,7 @@ func (w *aheadRun) draft(ctx context.Context) ([]spec.Level, error) {
 
 // draftAfter drafts a tree after tokens that the model lacks, however many.
 func draftAfter(ctx context.Context, model spec.DraftModel, tokens []int32, r spec.DraftRequest) ([]spec.Level, error) {
-	if n := len(tokens) - mostPending(model); n > 0 {
+	if n := len(tokens) - MostPending(model); n > 0 {
 		if err := model.Prefill(ctx, tokens[:n], nil); err != nil {
 			return nil, err
 		}

@@ -39,12 +39,12 @@ func (s *Sequence) Prefill(ctx context.Context, o spec.SessionOptions) error {
 
 // Pending brings the lag down to what one request takes and returns it.
 func (s *Sequence) Pending(ctx context.Context, seq []int32) ([]int32, error) {
-	_, err := s.Follow(ctx, seq, mostPending(s.Model), nil)
+	_, err := s.Follow(ctx, seq, MostPending(s.Model), nil)
 	return seq[s.Consumed:], err
 }
 
-// mostPending returns the number of pending tokens that one request takes.
-func mostPending(model spec.DraftModel) int {
+// MostPending returns the number of pending tokens that one request takes.
+func MostPending(model spec.DraftModel) int {
 	return max(min(spec.MaxPending, model.Limits().MaxRows), 1)
 }
 
