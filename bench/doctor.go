@@ -383,7 +383,7 @@ var timed = []kernels.Format{kernels.Q8_0, kernels.Q4_K}
 func timeProducts(dev webgpu.Device, format kernels.Format, repeat int) (all []ProductSpeed) {
 	const cols = 4096
 	info := dev.Info()
-	room := min(96<<20, info.Limits.MaxBindingSize, info.Limits.MaxBufferSize)
+	room := min(256<<20, info.Limits.MaxBindingSize, info.Limits.MaxBufferSize)
 	if info.Software || info.Host() {
 		room = 4 << 20
 	}
@@ -439,7 +439,7 @@ func (p *workplace) time(record recordFunc, repeat int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	n := int(min(max(20/max(once, 1e-3), 1), 16))
+	n := int(min(max(20/max(once, 1e-3), 1), 256))
 	var took []float64
 	for range repeat {
 		ms, err := run(n)
