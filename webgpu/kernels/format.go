@@ -1,6 +1,10 @@
 package kernels
 
-import "foretoken/webgpu"
+import (
+	"strings"
+
+	"foretoken/webgpu"
+)
 
 // Format is the storage format of a weight matrix on the device.
 type Format int
@@ -41,15 +45,15 @@ var layouts = [Formats]layout{
 	F32:    {"f32", 4, 4, 0, 4, 1, "unpack_f32"},
 	F16:    {"f16", 4, 2, 0, 4, 1, "unpack_f16"},
 	BF16:   {"bf16", 4, 2, 0, 4, 1, "unpack_bf16"},
-	Q8_0:   {"q8_0", 32, 8, 1, 4, 8, "unpack_q8_0"},
-	Q4_0:   {"q4_0", 32, 4, 1, 8, 4, "unpack_q4_0"},
-	Q4_1:   {"q4_1", 32, 4, 1, 8, 4, "unpack_bits unpack_q4_1"},
+	Q8_0:   {"q8_0", 32, 8, 1, 4, 8, "words unpack_bits unpack_q8_0"},
+	Q4_0:   {"q4_0", 32, 4, 1, 8, 4, "words unpack_bits unpack_q4_0"},
+	Q4_1:   {"q4_1", 32, 4, 1, 8, 4, "words unpack_bits unpack_q4_1"},
 	Q5_0:   {"q5_0", 32, 5, 1, 8, 4, "unpack_bits unpack_q5_0"},
 	Q5_1:   {"q5_1", 32, 5, 1, 8, 4, "unpack_bits unpack_q5_1"},
-	IQ4_NL: {"iq4_nl", 32, 4, 1, 8, 4, "unpack_bits unpack_iq4_nl"},
+	IQ4_NL: {"iq4_nl", 32, 4, 1, 8, 4, "words unpack_bits unpack_iq4_nl"},
 	Q2_K:   {"q2_k", 256, 16, 5, 8, 4, "unpack_bits unpack_q2_k"},
 	Q3_K:   {"q3_k", 256, 24, 4, 8, 4, "unpack_bits unpack_q3_k"},
-	Q4_K:   {"q4_k", 256, 32, 4, 8, 8, "unpack_bits unpack_six_bits unpack_q4_k"},
+	Q4_K:   {"q4_k", 256, 32, 4, 8, 8, "words unpack_bits unpack_six_bits unpack_q4_k"},
 	Q5_K:   {"q5_k", 256, 40, 4, 8, 8, "unpack_bits unpack_six_bits unpack_q5_k"},
 	Q6_K:   {"q6_k", 256, 48, 5, 8, 4, "unpack_bits unpack_q6_k"},
 }
@@ -73,6 +77,14 @@ func (f Format) ScalesPerRow(cols int) int { return cols / layouts[f].block * la
 
 // Files returns the shaders that unpack the format.
 func (f Format) Files() string { return layouts[f].files }
+
+// Fetched returns how many steps a lane of a workgroup fetches at once, and the shaders that fetch and unpack them.
+func (f Format) Fetched() (steps int, files string) {
+	if words, rest, _ := strings.Cut(layouts[f].files, " "); words == "words" {
+		return 4, "quads " + rest
+	}
+	return 1, layouts[f].files + " each"
+}
 
 // Shared returns how many consecutive steps, aligned to their number, have the same scales.
 func (f Format) Shared() int { return layouts[f].shared }

@@ -1,11 +1,13 @@
 // Bit fields that the packed formats share.
 
-// bytes returns the four bytes of a word, each below 128, the lowest first. It masks them in place and divides:
-// software adapters shift one lane at a time.
-fn bytes(w: u32) -> vec4<f32> {
-    let b = bitcast<i32>(w);
-    return vec4<f32>(f32(b & 0xff), f32(b & 0xff00), f32(b & 0xff0000), f32(b & 0x7f000000))
-        * vec4<f32>(1.0, 0.00390625, 0.0000152587890625, 5.9604644775390625e-8);
+// bytes returns the four bytes of a word under a mask, the lowest first, less a number below 256. Each becomes a part
+// of the mantissa of a float from 32768 to 33024: some GPUs convert integers more slowly than they mask and subtract.
+fn bytes(w: u32, mask: u32, less: f32) -> vec4<f32> {
+    let low = mask << 8u;
+    let placed = vec4<u32>(w << 8u, w, w >> 8u, w >> 16u) & vec4<u32>(low, low, low, low);
+    let base = 32768.0 + less;
+    return bitcast<vec4<f32>>(placed | vec4<u32>(0x47000000u, 0x47000000u, 0x47000000u, 0x47000000u))
+        - vec4<f32>(base, base, base, base);
 }
 
 // halves returns the two F16 of a word, the lower first. The scales of small weights are subnormal, and unpack2x16float

@@ -1,10 +1,8 @@
 // Weights in IQ4_NL, repacked: words as in Q4_0, whose nibbles select one of 16 levels;
 // one f32 scale a block. A step is one word, a block four steps.
-@group(0) @binding(1) var<storage, read> weights: array<u32>;
 @group(0) @binding(4) var<storage, read> scales: array<f32>;
 
 alias Scale = f32;
-fn fetch(row: u32, step: u32) -> vec4<u32> { return vec4<u32>(weights[row * P.steps + step], 0u, 0u, 0u); }
 fn scale(row: u32, step: u32) -> f32 { return scales[row * (P.steps >> 2u) + (step >> 2u)]; }
 
 // nibbles returns the lower half of each byte.

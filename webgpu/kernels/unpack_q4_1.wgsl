@@ -1,13 +1,11 @@
 // Weights in Q4_1, repacked: a block of 32 is four words in the file's order, whose
 // low nibbles are the first 16 weights and high nibbles the last 16; a word of two halves,
 // scale and minimum. A step is one word, a block four steps.
-@group(0) @binding(1) var<storage, read> weights: array<u32>;
 @group(0) @binding(4) var<storage, read> scales: array<u32>;
 
 alias Scale = vec2<f32>;
-fn fetch(row: u32, step: u32) -> vec4<u32> { return vec4<u32>(weights[row * P.steps + step], 0u, 0u, 0u); }
 fn scale(row: u32, step: u32) -> vec2<f32> { return halves(scales[row * (P.steps >> 2u) + (step >> 2u)]); }
 fn unpack(raw: vec4<u32>, part: u32, scale: vec2<f32>) -> vec4<f32> {
-    return scale.x * bytes((raw.x >> (part * 4u)) & 0x0f0f0f0fu) + vec4<f32>(scale.y, scale.y, scale.y, scale.y);
+    return scale.x * bytes(raw.x >> (part * 4u), 15u, 0.0) + vec4<f32>(scale.y, scale.y, scale.y, scale.y);
 }
 fn place(step: u32, part: u32) -> u32 { return (step >> 2u) * 8u + part * 4u + (step & 3u); }

@@ -3,21 +3,19 @@
 //
 // Bytes are masked in place, because software adapters shift one lane at a time. They become floats 1, 256, 65536 and
 // 2^24 times too large; the scale corrects that exactly. The lower three bytes are offset by 128 for their sign.
-@group(0) @binding(1) var<storage, read> weights: array<u32>;
 @group(0) @binding(4) var<storage, read> scales: array<f32>;
 
-alias Scale = vec4<f32>;
-fn fetch(row: u32, step: u32) -> vec4<u32> {
-    return vec4<u32>(weights[row * P.steps + step] ^ 0x00808080u, 0u, 0u, 0u);
-}
+alias Scale = f32;
 fn blockScale(row: u32, step: u32) -> f32 { return scales[row * (P.steps >> 3u) + (step >> 3u)]; }
 // numbers returns the masked weights; unit returns the factors that make them integers.
 fn numbers(raw: vec4<u32>, part: u32) -> vec4<f32> {
-    let w = bitcast<i32>(raw.x);
+    let w = bitcast<i32>(raw.x ^ 0x00808080u);
     return vec4<f32>(f32(w & 0xff), f32(w & 0xff00), f32(w & 0xff0000), f32(w & -0x1000000))
         - vec4<f32>(128.0, 32768.0, 8388608.0, 0.0);
 }
 fn unit(part: u32) -> vec4<f32> { return vec4<f32>(1.0, 0.00390625, 0.0000152587890625, 5.9604644775390625e-8); }
-fn scale(row: u32, step: u32) -> vec4<f32> { return blockScale(row, step) * unit(0u); }
-fn unpack(raw: vec4<u32>, part: u32, scale: vec4<f32>) -> vec4<f32> { return scale * numbers(raw, part); }
+fn scale(row: u32, step: u32) -> f32 { return blockScale(row, step); }
+fn unpack(raw: vec4<u32>, part: u32, scale: f32) -> vec4<f32> {
+    return scale * bytes(raw.x ^ 0x80808080u, 255u, 128.0);
+}
 fn place(step: u32, part: u32) -> u32 { return step; }

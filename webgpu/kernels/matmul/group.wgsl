@@ -1,7 +1,13 @@
 // Matrix product out[m, n] = Σ_k weights[n, k] · x[m, k], families "group" and "subgroup": a workgroup computes R
 // weight rows. Its 64 lanes stride along k, so that neighbours read neighbouring words, and joined adds their sums in
-// a fixed order. The loop counts to a bound that nothing changes: browsers add a counter to other loops, see
-// docs/gpus-d3d12-metal.md.
+// a fixed order. A turn of a lane is SHARED steps with the same scales, in fetches of FETCHED steps. The loop counts to
+// a bound that nothing changes: browsers add a counter to other loops, see docs/gpus-d3d12-metal.md.
+
+// plus adds a dot product to a sum. A GPU's dot would multiply and add once more each.
+fn plus(sum: f32, w: vec4<f32>, v: vec4<f32>) -> f32 {
+    return (((sum + w.x * v.x) + w.y * v.y) + w.z * v.z) + w.w * v.w;
+}
+
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
     let tile = wid.x + wid.z * 65535u;
@@ -25,23 +31,28 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
         for (var r = 0u; r < R; r = r + 1u) { // unroll
             sc[r] = scale(row[r], first);
         }
-        for (var next = 0u; next < SHARED; next = next + 1u) { // unroll one
-            let step = first + next;
+        for (var f = 0u; f < FETCHES; f = f + 1u) { // unroll one
+            let next = first + f * FETCHED;
             var raw: array<vec4<u32>, R>;
             for (var r = 0u; r < R; r = r + 1u) { // unroll
-                raw[r] = fetch(row[r], step);
+                raw[r] = fetched(row[r], next);
             }
-            for (var part = 0u; part < PARTS; part = part + 1u) { // unroll
-                var w: array<vec4<f32>, R>;
-                for (var r = 0u; r < R; r = r + 1u) { // unroll
-                    w[r] = unpack(raw[r], part, sc[r]);
-                }
-                let k = place(step, part);
-                for (var m = 0u; m < TM; m = m + 1u) { // unroll
-                    let v = x[at[m] + k];
+            for (var i = 0u; i < FETCHED; i = i + 1u) { // unroll one
+                for (var part = 0u; part < PARTS; part = part + 1u) { // unroll
+                    var w: array<vec4<f32>, R>;
                     for (var r = 0u; r < R; r = r + 1u) { // unroll
-                        acc[m * R + r] = acc[m * R + r] + dot(w[r], v);
+                        w[r] = unpack(one(raw[r]), part, sc[r]);
                     }
+                    let k = place(next + i, part);
+                    for (var m = 0u; m < TM; m = m + 1u) { // unroll
+                        let v = x[at[m] + k];
+                        for (var r = 0u; r < R; r = r + 1u) { // unroll
+                            acc[m * R + r] = plus(acc[m * R + r], w[r], v);
+                        }
+                    }
+                }
+                for (var r = 0u; r < R; r = r + 1u) { // unroll
+                    raw[r] = raw[r].yzwx;
                 }
             }
         }

@@ -19,15 +19,17 @@ func product(r *kernels.Recorder, f Family, w *kernels.Weight, x, out kernels.Ro
 			w.Cols, x.Offset, x.Stride, x.Squares))
 	}
 	tile, rows := f.Tile(m), f.Rows
-	shared := w.Format.Shared()
+	shared, fetched, unpack := w.Format.Shared(), 1, w.Format.Files()
 	if f.grouped() {
 		shared = min(shared, laneSteps)
+		fetched, unpack = w.Format.Fetched()
 	}
 	consts := append(w.Format.Constants(), kernels.Const("R", rows), kernels.Const("HALF", rows/2),
 		kernels.Const("TM", tile), kernels.Const("TILE", rows*tile), kernels.Const("SHARED", shared))
 	if f.grouped() {
 		consts = append(consts, kernels.Const("LANES_BY_TM", 64*tile), kernels.Const("SIXTEEN_BY_TM", 16*tile),
-			kernels.Const("PLACES", 16*(rows+1)*tile), kernels.Const("SUMS_OF_ROW", rows+1))
+			kernels.Const("PLACES", 16*(rows+1)*tile), kernels.Const("SUMS_OF_ROW", rows+1),
+			kernels.Const("FETCHED", fetched), kernels.Const("FETCHES", shared/fetched))
 	} else {
 		consts = append(consts, kernels.Const("WG", f.Width))
 	}
@@ -39,7 +41,7 @@ func product(r *kernels.Recorder, f Family, w *kernels.Weight, x, out kernels.Ro
 	default:
 		files += " k_loop"
 	}
-	kernel := shaders.Source("params "+w.Format.Files()+" norm "+end.files+" "+files,
+	kernel := shaders.Source("params "+unpack+" norm "+end.files+" "+files,
 		kernels.ProductAccess(end.access...), kernels.Host{Ref: matmulRef(w.Format, rows, end.ref), Entry: "matmul",
 			Words: []uint32{uint32(w.Format), uint32(end.entry), end.word}}, append(consts, end.consts...)...)
 	for _, p := range w.Parts {
