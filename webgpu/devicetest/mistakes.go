@@ -132,7 +132,8 @@ func testKernelErrors(t *testing.T, dev webgpu.Device) {
 	_, err = dev.NewKernel(wide(most + 1))
 	fails(t, "one storage binding too many", err, "wide", fmt.Sprint(most))
 
-	// The limit itself must work.
+	// The limit itself must work, up to what a compiler can be asked for: some drivers allow a million.
+	most = min(most, 64)
 	h := h{t, dev}
 	y := h.buffer("y", 4, webgpu.Storage)
 	var bindings []webgpu.Binding

@@ -16,7 +16,7 @@ const TimedRows = 4
 
 const (
 	// maxRepeats and longEnough make a submit so long that its runs of a program dominate the wait for it.
-	maxRepeats = 16
+	maxRepeats = 64
 	longEnough = 10 * time.Millisecond
 	// budget bounds the time that all runs of a load take. Choices after it are the first ones.
 	budget = 2 * time.Second
@@ -26,6 +26,7 @@ const (
 type timer struct {
 	*Tuning
 	untimed bool // take the first choice
+	warm    bool
 	spent   time.Duration
 	built   []*kernels.Built
 }
@@ -52,11 +53,16 @@ func (t *timer) programs(records ...func(*kernels.Recorder)) ([]webgpu.Program, 
 	return b.Programs, nil
 }
 
+// read is a region to wait for.
+func (t *timer) read(word *[4]byte) webgpu.Region {
+	return webgpu.Region{Buffer: t.config.Scratch.Buffer, Dst: word[:]}
+}
+
 // cost returns the shortest of several submits that run a program repeat times, after one that warms up the driver.
 func (t *timer) cost(p webgpu.Program, repeat, submits int) (time.Duration, error) {
 	var word [4]byte
 	best, programs := time.Duration(1<<62), slices.Repeat([]webgpu.Program{p}, repeat)
-	read := webgpu.Region{Buffer: t.config.Scratch.Buffer, Dst: word[:]}
+	read := t.read(&word)
 	for i := range submits + 1 {
 		if t.spent > budget {
 			break
@@ -80,6 +86,13 @@ func (t *timer) fastest(records ...func(*kernels.Recorder)) (int, error) {
 	programs, err := t.programs(records...)
 	if err != nil {
 		return 0, err
+	}
+	if !t.warm {
+		begin, word := time.Now(), [4]byte{}
+		if err := WarmUp(t.config.Device, programs[0], t.read(&word)); err != nil {
+			return 0, err
+		}
+		t.warm, t.spent = true, t.spent+time.Since(begin)
 	}
 	once := make([]time.Duration, len(records))
 	for i, p := range programs {

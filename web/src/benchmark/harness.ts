@@ -14,6 +14,7 @@ import {
   type BenchUpdate,
   type CostReport,
   type DeviceChoice,
+  type DoctorReport,
   type EngineInfo,
   type GenerateOptions,
   type LoadOptions,
@@ -106,6 +107,11 @@ async function profile(measurement: Omit<Measurement, "what"> = {}): Promise<Pro
   return (await loading!).profile(measurement, { onUpdate });
 }
 
+async function doctor(measurement: Omit<Measurement, "what"> = {}): Promise<DoctorReport> {
+  await load();
+  return (await loading!).doctor(measurement, { onUpdate });
+}
+
 declare global {
   interface Window {
     engine: {
@@ -114,10 +120,11 @@ declare global {
       bench: typeof bench;
       costs: typeof costs;
       profile: typeof profile;
+      doctor: typeof doctor;
       methods: readonly Method[];
     };
   }
 }
 
-window.engine = { load, generate, bench, costs, profile, methods: METHODS };
+window.engine = { load, generate, bench, costs, profile, doctor, methods: METHODS };
 status.textContent = "window.engine is ready; nothing is loaded yet";
