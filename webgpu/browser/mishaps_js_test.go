@@ -80,6 +80,41 @@ func words(t *testing.T) (*Device, webgpu.Buffer) {
 	return d, b
 }
 
+// TestHurry counts how often the browser is asked for an answer: on a GPU while a run is awaited, on a software adapter
+// never.
+func TestHurry(t *testing.T) {
+	d, b := words(t)
+	device := must(t)(d.bridge.replay.Get("device"))
+	pop := must(t)(must(t)(device.Get("popErrorScope")).Call("bind", device))
+	asked := 0
+	count, err := safejs.FuncOf(func(safejs.Value, []safejs.Value) any {
+		asked++
+		v, _ := pop.Invoke()
+		return safejs.Unsafe(v)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer count.Release()
+	if err := device.Set("popErrorScope", count); err != nil {
+		t.Fatal(err)
+	}
+	for _, hurries := range []bool{true, false} {
+		if err := d.bridge.replay.Set("hurries", hurries); err != nil {
+			t.Fatal(err)
+		}
+		asked = 0
+		for range 10 {
+			if err := d.Run(nil, webgpu.Region{Buffer: b, Dst: make([]byte, 4)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if (asked >= 10) != hurries {
+			t.Errorf("hurrying %v: ten runs asked %d times", hurries, asked)
+		}
+	}
+}
+
 // TestLostByTheBrowser loses the device as a driver's crash would.
 func TestLostByTheBrowser(t *testing.T) {
 	d, b := words(t)

@@ -15,6 +15,11 @@
     "maxComputeWorkgroupSizeY",
     "maxComputeWorkgroupsPerDimension",
   ];
+  // Milliseconds of a wait in which hurry asks; later, Chromium's two are a small part of it.
+  const HURRIED = 40;
+  // Milliseconds after which an adapter is asked for again: a browser whose GPU process is just starting has none.
+  const AGAIN = 300;
+
   // What Go's done callback is told.
   const OK = 0, FAILED = 1;
 
@@ -23,6 +28,10 @@
 
   /** An error that means: there is no WebGPU here, and why. */
   class Unavailable extends Error {}
+
+  const adapterOf = async (gpu) =>
+    (await gpu.requestAdapter({ powerPreference: "high-performance" })) ??
+    (await gpu.requestAdapter({ forceFallbackAdapter: true }));
 
   /** Finds an adapter and opens a device on it with all the limits it offers. */
   async function openDevice() {
@@ -34,9 +43,11 @@
           : "this browser has no WebGPU, or it is switched off here (navigator.gpu is missing)",
       );
     }
-    const adapter =
-      (await gpu.requestAdapter({ powerPreference: "high-performance" })) ??
-      (await gpu.requestAdapter({ forceFallbackAdapter: true }));
+    let adapter = await adapterOf(gpu);
+    if (!adapter) {
+      await new Promise((resolve) => setTimeout(resolve, AGAIN));
+      adapter = await adapterOf(gpu);
+    }
     if (!adapter) {
       throw new Unavailable("the browser has WebGPU but found no graphics adapter that it may use");
     }
@@ -100,6 +111,8 @@
       this.staging = null;
       this.stagingMade = 0; // how often, for Go's counters
       this.mapping = false;
+      this.awaited = 0; // the run that is mapping
+      this.hurries = !this.info().fallback; // which would compute more slowly meanwhile
       this.fault = ""; // why submit failed
 
       // Bound once: Go keeps them and invokes them without looking them up.
@@ -392,9 +405,23 @@
       if (this.outbox.length < size) this.outbox = new Uint8Array(size);
     }
 
+    /**
+     * Asks the browser for answers while a buffer is being mapped. Chromium looks every two milliseconds whether a map
+     * is done, longer than a pass over a small model takes, and whenever it is asked something; Firefox looks every
+     * hundred, and at each submit.
+     */
+    hurry(run, until) {
+      if (run !== this.awaited || !this.mapping || performance.now() > until) return;
+      this.queue.submit([]);
+      this.device.pushErrorScope("validation");
+      this.device.popErrorScope().then(() => this.hurry(run, until), () => {});
+    }
+
     map(size, run) {
       const staging = this.staging;
       this.mapping = true;
+      this.awaited = run;
+      if (this.hurries) this.hurry(run, performance.now() + HURRIED);
       staging.mapAsync(GPUMapMode.READ, 0, size).then(
         () => {
           if (staging !== this.staging) return; // given up meanwhile
