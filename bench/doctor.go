@@ -396,7 +396,7 @@ func timeProducts(dev webgpu.Device, format kernels.Format, repeat int) (all []P
 		defer p.free()
 	}
 	families := doctorFamilies(info)
-	if failed == nil {
+	if failed == nil && !info.Software && !info.Host() {
 		failed = p.warmUp(record(families[0], 1))
 	}
 	for _, f := range families {
@@ -431,11 +431,11 @@ func (p *workplace) warmUp(record recordFunc) error {
 	}
 	defer b.Free()
 	var word [4]byte
-	return tune.WarmUp(p.dev, b.Programs[0], webgpu.Region{Buffer: p.out[0].Buffer, Dst: word[:]})
+	return tune.WarmUp(p.dev, b.Programs[0], webgpu.Region{Buffer: p.out[0].Buffer, Dst: word[:]}, time.Second)
 }
 
-// time returns the median time of a program in milliseconds. A submit runs it several times, so that the time of the
-// submit counts less.
+// time returns the median time of a program in milliseconds. A submit runs it so often that the wait for the submit,
+// which is subtracted, matters little.
 func (p *workplace) time(record recordFunc, repeat int) (float64, error) {
 	b, err := p.build(record)
 	if err != nil {
@@ -446,24 +446,37 @@ func (p *workplace) time(record recordFunc, repeat int) (float64, error) {
 	run := func(n int) (float64, error) {
 		begin := time.Now()
 		err := p.dev.Run(slices.Repeat(b.Programs, n), webgpu.Region{Buffer: p.out[0].Buffer, Dst: word[:]})
-		return float64(time.Since(begin).Nanoseconds()) / 1e6 / float64(n), err
+		return float64(time.Since(begin).Nanoseconds()) / 1e6, err
+	}
+	median := func(n int) (float64, error) {
+		var took []float64
+		for range repeat {
+			ms, err := run(n)
+			if err != nil {
+				return 0, err
+			}
+			took = append(took, ms)
+		}
+		slices.Sort(took)
+		return took[len(took)/2], nil
 	}
 	if _, err := run(1); err != nil { // fills caches
 		return 0, err
 	}
-	once, err := run(1)
+	wait, err := median(0)
 	if err != nil {
 		return 0, err
 	}
-	n := int(min(max(20/max(once, 1e-3), 1), 256))
-	var took []float64
-	for range repeat {
-		ms, err := run(n)
-		if err != nil {
+	const least, most = 20, 256 // milliseconds and runs of a submit
+	n := 1
+	for ms := 0.0; ; n *= 2 {
+		if ms, err = run(n); err != nil {
 			return 0, err
 		}
-		took = append(took, ms)
+		if ms-wait >= least || n == most {
+			break
+		}
 	}
-	slices.Sort(took)
-	return max(took[len(took)/2], 1e-6), nil
+	ms, err := median(n)
+	return max((ms-wait)/float64(n), 1e-6), err
 }

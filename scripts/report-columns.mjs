@@ -96,7 +96,8 @@ const COLUMNS = {
 
 /** Columns whose names have a part that varies: pattern, title and how a value is written. */
 const FAMILIES = [
-  [/^t1$/, () => "T(1), ms", fixed(1)],
+  [/^t1$/, () => "T(1), ms", (x) => fixed(x < 10 ? 2 : 1)(x)],
+  [/^gb1$/, () => "GB/s at one row", fixed(0)],
   [/^r(\d+)$/, (n) => `T(${n})/T(1)`, fixed(2)],
   [/^after(\d+)$/, (n) => `T(1) after ${Number(n).toLocaleString("en-US")}, ms`, fixed(1)],
   [/^reply(\d+)$/, (n) => `reply ${n}`, times],
@@ -132,8 +133,10 @@ export function rowsOf(report) {
   if (data.pairs) return pairs(data);
   if (data.models) return peers(data);
   if (data.roofline) return gpus(data);
+  if (data.products) return products(data);
   const [first] = Object.values(data);
   if (data.verify || first?.verify) return costs(data.verify ? { [data.target]: data } : data);
+  if (first?.rows) return benches(data);
   if (first?.scores) return scores(data);
   if (Object.values(data).some(({ attack }) => attack)) return attacks(data);
   return tests(data);
@@ -141,7 +144,7 @@ export function rowsOf(report) {
 
 /** What held for all rows, for the line below a table. */
 export function setting(data) {
-  const [first] = data.rows || data.models || data.pairs ? [data] : Object.values(data);
+  const [first] = data.rows || data.models || data.pairs || data.products ? [data] : Object.values(data);
   const repeated = (n, what) => (n === 1 ? `one ${what}` : `${n} interleaved ${what}s`);
   const pair = data.rows && `${data.target} with ${data.draft}`;
   const bench = data.rows && repeated(Math.max(...data.rows.map((r) => r.calls.n)), "repetition");
@@ -149,8 +152,9 @@ export function setting(data) {
   const peers = data.models && `greedy, ${data.tokens} tokens, medians of ${repeated(data.repeat, "repetition")}`;
   const versions = Object.entries(data.versions ?? {}).filter(([name]) => name !== "Foretoken");
   const chromium = data.chromium && `Chromium ${data.chromium}, ${data.adapter}`;
+  const adapter = data.adapter?.backend && `${data.adapter.name}, ${data.adapter.driver}`;
   const others = versions.map(([name, version]) => `${name} ${version}`).join(", ");
-  const all = [first?.device, data.driver, pair, chromium, others, data.note, passes, bench, peers];
+  const all = [first?.device, adapter, data.driver, pair, chromium, others, data.note, passes, bench, peers];
   return all.filter(Boolean).join("; ");
 }
 
@@ -177,6 +181,27 @@ function bench({ rows }) {
         auc: areaUnder(r.figures?.estimates),
       },
     ]),
+  );
+}
+
+/** Several of them: a row each, of auto beside plain decoding. */
+function benches(data) {
+  return new Map(
+    Object.entries(data).map(([name, { rows }]) => {
+      const rate = (method) => rows.find((r) => r.method === method && !r.category)?.decode_tok_s.mean;
+      return [name, { ...bench({ rows }).get("auto"), plain_tok_s: rate("none"), auto_tok_s: rate("auto") }];
+    }),
+  );
+}
+
+/** `foretoken doctor --json`: a row a format and family, with the speed for each number of rows of activations. */
+function products({ products: all }) {
+  return new Map(
+    all.map(({ format: of, family, rows }) => {
+      const cells = { gb1: rows[0]?.gb_s };
+      for (const { m, ratio } of rows) cells[`r${m}`] = ratio;
+      return [`${of} ${family}`, cells];
+    }),
   );
 }
 

@@ -81,7 +81,7 @@ func (f Format) Files() string { return layouts[f].files }
 // Fetched returns how many steps a lane of a workgroup fetches at once, and the shaders that fetch and unpack them.
 func (f Format) Fetched() (steps int, files string) {
 	if words, rest, _ := strings.Cut(layouts[f].files, " "); words == "words" {
-		return 4, "quads " + rest
+		return 2, "two_words " + rest
 	}
 	return 1, layouts[f].files + " each"
 }

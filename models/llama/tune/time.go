@@ -15,9 +15,12 @@ import (
 const TimedRows = 4
 
 const (
-	// maxRepeats and longEnough make a submit so long that its runs of a program dominate the wait for it.
-	maxRepeats = 64
+	// maxRepeats and longEnough make a submit so long that the wait for it, which varies, matters little. In a browser it
+	// takes milliseconds, and a product microseconds.
+	maxRepeats = 256
 	longEnough = 10 * time.Millisecond
+	// settled is how long a device is run before the first timing without getting faster.
+	settled = 400 * time.Millisecond
 	// budget bounds the time that all runs of a load take. Choices after it are the first ones.
 	budget = 2 * time.Second
 )
@@ -27,6 +30,7 @@ type timer struct {
 	*Tuning
 	untimed bool // take the first choice
 	warm    bool
+	wait    time.Duration // of a submit without programs
 	spent   time.Duration
 	built   []*kernels.Built
 }
@@ -58,12 +62,12 @@ func (t *timer) read(word *[4]byte) webgpu.Region {
 	return webgpu.Region{Buffer: t.config.Scratch.Buffer, Dst: word[:]}
 }
 
-// cost returns the shortest of several submits that run a program repeat times, after one that warms up the driver.
+// cost returns the shortest of several submits that run a program repeat times, without the wait for a submit.
 func (t *timer) cost(p webgpu.Program, repeat, submits int) (time.Duration, error) {
 	var word [4]byte
 	best, programs := time.Duration(1<<62), slices.Repeat([]webgpu.Program{p}, repeat)
 	read := t.read(&word)
-	for i := range submits + 1 {
+	for range submits {
 		if t.spent > budget {
 			break
 		}
@@ -72,11 +76,32 @@ func (t *timer) cost(p webgpu.Program, repeat, submits int) (time.Duration, erro
 			return 0, err
 		}
 		took := time.Since(begin)
-		if t.spent += took; i > 0 {
-			best = min(best, took)
-		}
+		t.spent += took
+		best = min(best, took)
 	}
-	return best, nil
+	return max(best-t.wait, 1), nil
+}
+
+// warmUp warms the device up and measures the wait for a submit, once.
+func (t *timer) warmUp(p webgpu.Program) error {
+	if t.warm {
+		return nil
+	}
+	begin, word := time.Now(), [4]byte{}
+	read := t.read(&word)
+	defer func() { t.spent += time.Since(begin) }()
+	if err := WarmUp(t.config.Device, p, read, settled); err != nil {
+		return err
+	}
+	t.warm, t.wait = true, 1<<62
+	for range 5 {
+		from := time.Now()
+		if err := t.config.Device.Run(nil, read); err != nil {
+			return err
+		}
+		t.wait = min(t.wait, time.Since(from))
+	}
+	return nil
 }
 
 // fastest returns the index of the program that takes least time, or 0 when the budget runs out. It times each once
@@ -87,36 +112,44 @@ func (t *timer) fastest(records ...func(*kernels.Recorder)) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if !t.warm {
-		begin, word := time.Now(), [4]byte{}
-		if err := WarmUp(t.config.Device, programs[0], t.read(&word)); err != nil {
-			return 0, err
-		}
-		t.warm, t.spent = true, t.spent+time.Since(begin)
+	if err := t.warmUp(programs[0]); err != nil {
+		return 0, err
 	}
 	once := make([]time.Duration, len(records))
 	for i, p := range programs {
-		if once[i], err = t.cost(p, 1, 1); err != nil {
+		if once[i], err = t.cost(p, 1, 2); err != nil { // the first one may wait for the driver
 			return 0, err
 		}
 	}
 	least := slices.Min(once)
-	repeat := max(1, min(maxRepeats, int(longEnough/max(least, 1))))
-	chosen, best := 0, time.Duration(1<<62)
-	for i, p := range programs {
-		if once[i] > 3*least+time.Millisecond { // a single timing may be off by a factor of two
-			continue
-		}
-		took, err := t.cost(p, repeat, 3)
-		if err != nil {
+	repeat := 1
+	for took := least; took < longEnough && repeat < maxRepeats && t.spent < budget; {
+		repeat *= 2
+		if took, err = t.cost(programs[slices.Index(once, least)], repeat, 1); err != nil {
 			return 0, err
 		}
-		if float64(took) < 0.93*float64(best) {
-			chosen, best = i, took
+	}
+	shortest := slices.Repeat([]time.Duration{1 << 62}, len(programs))
+	for range 3 { // in turn, because the device may still get faster
+		for i, p := range programs {
+			if once[i] > 3*least+time.Millisecond { // a single timing may be off by a factor of two
+				continue
+			}
+			took, err := t.cost(p, repeat, 1)
+			if err != nil {
+				return 0, err
+			}
+			shortest[i] = min(shortest[i], took)
 		}
 	}
 	if t.spent > budget {
 		return 0, nil
+	}
+	chosen := 0
+	for i, took := range shortest {
+		if float64(took) < 0.93*float64(shortest[chosen]) {
+			chosen = i
+		}
 	}
 	return chosen, nil
 }

@@ -14,6 +14,7 @@ import (
 type paced struct {
 	webgpu.Device
 	takes []time.Duration // by program, in the order in which they were made
+	wait  time.Duration   // for a submit, more by a fifth of it at every other one
 	order []webgpu.Program
 	runs  int
 }
@@ -25,6 +26,7 @@ func (d *paced) NewProgram(label string, dispatches []webgpu.Dispatch) (webgpu.P
 }
 
 func (d *paced) Run(programs []webgpu.Program, _ ...webgpu.Region) error {
+	time.Sleep(d.wait + d.wait/5*time.Duration(d.runs%2))
 	for _, p := range programs {
 		for i, known := range d.order {
 			if p == known {
@@ -58,12 +60,12 @@ func (d *raised) Run(programs []webgpu.Program, _ ...webgpu.Region) error {
 func TestWarmUp(t *testing.T) {
 	for _, c := range []struct{ rises, least, most, last time.Duration }{
 		{0, settled, settled + 10*time.Millisecond, 100 * time.Microsecond},
-		{300 * time.Millisecond, 300 * time.Millisecond, warming, 100 * time.Microsecond},
-		{time.Second, warming, warming + 100*time.Millisecond, 400 * time.Microsecond},
+		{300 * time.Millisecond, 300 * time.Millisecond, 2 * settled, 100 * time.Microsecond},
+		{2 * time.Second, 2 * settled, 2*settled + 100*time.Millisecond, 400 * time.Microsecond},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			dev, begin := &raised{rises: c.rises}, time.Now()
-			if err := WarmUp(dev, 1, webgpu.Region{}); err != nil {
+			if err := WarmUp(dev, 1, webgpu.Region{}, settled); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(begin); took < c.least || took > c.most || dev.last > c.last {
@@ -78,20 +80,22 @@ func TestWarmUp(t *testing.T) {
 // first one where runs take so long that the budget ends.
 func TestTimingEnds(t *testing.T) {
 	for _, c := range []struct {
-		first, second time.Duration
-		want, most    int // most submits of one choice
-		choices       int // timed, of 10
+		wait, first, second time.Duration
+		want, most          int // most submits of one choice
+		choices             int // timed, of 10
 	}{
-		{100 * time.Microsecond, 80 * time.Microsecond, 1, 12, 10},
-		{100 * time.Microsecond, 98 * time.Microsecond, 0, 12, 10},
-		{40 * time.Millisecond, 20 * time.Millisecond, 1, 12, 6},
-		{20 * time.Millisecond, 90 * time.Millisecond, 0, 8, 7},
-		{400 * time.Millisecond, 100 * time.Millisecond, 1, 8, 2},
-		{400 * time.Millisecond, 300 * time.Millisecond, 0, 8, 1},
-		{30 * time.Second, 10 * time.Second, 0, 1, 1},
+		{0, 100 * time.Microsecond, 80 * time.Microsecond, 1, 18, 10},
+		{0, 100 * time.Microsecond, 98 * time.Microsecond, 0, 18, 10},
+		{3 * time.Millisecond, 40 * time.Microsecond, 25 * time.Microsecond, 1, 18, 10}, // a GPU in a browser
+		{3 * time.Millisecond, 25 * time.Microsecond, 40 * time.Microsecond, 0, 18, 10},
+		{0, 40 * time.Millisecond, 20 * time.Millisecond, 1, 12, 6},
+		{0, 20 * time.Millisecond, 90 * time.Millisecond, 0, 8, 6},
+		{0, 400 * time.Millisecond, 100 * time.Millisecond, 1, 8, 2},
+		{0, 400 * time.Millisecond, 300 * time.Millisecond, 0, 8, 1},
+		{0, 30 * time.Second, 10 * time.Second, 0, 1, 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			dev := &paced{Device: reference.Open(), takes: []time.Duration{c.first, c.second}}
+			dev := &paced{Device: reference.Open(), takes: []time.Duration{c.first, c.second}, wait: c.wait}
 			scratch, err := dev.NewBuffer("scratch", 256, webgpu.Storage)
 			if err != nil {
 				t.Fatal(err)

@@ -84,7 +84,7 @@ func ParseFamily(info webgpu.Info, s string) (Family, bool) {
 
 // laneSteps is the maximum number of consecutive steps with the same scales for a lane of a workgroup: more would
 // unpack fewer scales, but leave lanes idle on short rows.
-const laneSteps = 4
+const laneSteps = 2
 
 // tiles are the row counts that the matrix kernels are specialised for: powers of two, because every pipeline delays
 // the first token.
