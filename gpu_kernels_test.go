@@ -110,7 +110,7 @@ func (l *kernelList) products(full bool) {
 					for end, record := range l.ends(full, format, f, cols, m) {
 						l.record(gpuKernel{label: fmt.Sprintf("matmul %v %v M=%d %s", format, f, tile, end),
 							product: f.Kind != matmul.ByRow, format: format, family: f, end: end, tile: tile,
-							rows: f.Rows, lane: min(format.Shared(), 4)}, record)
+							rows: f.Rows, lane: matmul.LaneSteps(format)}, record)
 					}
 				}
 			}

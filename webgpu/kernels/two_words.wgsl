@@ -1,5 +1,5 @@
-// Weights as in words.wgsl, for threads that fetch two steps at once: fetched returns their words, and one the raw words
-// of the first step of them.
+// Weights as in words.wgsl, for threads that fetch two steps at once: fetched returns their words, and one the raw
+// words of the first step of them.
 @group(0) @binding(1) var<storage, read> weights: array<vec2<u32>>;
 
 fn fetched(row: u32, step: u32) -> vec4<u32> {

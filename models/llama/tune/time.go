@@ -15,8 +15,8 @@ import (
 const TimedRows = 4
 
 const (
-	// maxRepeats and longEnough make a submit so long that the wait for it, which varies, matters little. In a browser it
-	// takes milliseconds, and a product microseconds.
+	// maxRepeats and longEnough make a submit so long that the wait for it, which varies, matters little: in a browser
+	// it takes milliseconds, and a product microseconds.
 	maxRepeats = 256
 	longEnough = 10 * time.Millisecond
 	// settled is how long a device is run before the first timing without getting faster.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"foretoken/webgpu"
+	"foretoken/webgpu/kernels"
 )
 
 // Kind is a way to distribute a matrix product over threads.
@@ -82,9 +83,9 @@ func ParseFamily(info webgpu.Info, s string) (Family, bool) {
 	return Family{}, false
 }
 
-// laneSteps is the maximum number of consecutive steps with the same scales for a lane of a workgroup: more would
-// unpack fewer scales, but leave lanes idle on short rows.
-const laneSteps = 2
+// LaneSteps returns how many consecutive steps with the same scales a lane of a workgroup takes in a turn: more would
+// unpack fewer scales, but leave lanes idle on short rows, and spread the lanes' loads of activations.
+func LaneSteps(f kernels.Format) int { return min(f.Shared(), 2) }
 
 // tiles are the row counts that the matrix kernels are specialised for: powers of two, because every pipeline delays
 // the first token.

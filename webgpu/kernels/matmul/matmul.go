@@ -21,7 +21,7 @@ func product(r *kernels.Recorder, f Family, w *kernels.Weight, x, out kernels.Ro
 	tile, rows := f.Tile(m), f.Rows
 	shared, fetched, unpack := w.Format.Shared(), 1, w.Format.Files()
 	if f.grouped() {
-		shared = min(shared, laneSteps)
+		shared = LaneSteps(w.Format)
 		fetched, unpack = w.Format.Fetched()
 	}
 	consts := append(w.Format.Constants(), kernels.Const("R", rows), kernels.Const("HALF", rows/2),
