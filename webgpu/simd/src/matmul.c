@@ -14,14 +14,14 @@ typedef struct {
   const f32 *x;
   u32 ldx;
   u8 *tiles;     // x, quantised
-  v128_t *wide;  // sums of the wide tiles, (m/4, 4, R)
+  v128_t *wide;  // sums of the wide tiles, (m/8, 4, R, 2)
   f32 *factors;  // of the sums of each row of x
   f32 *sums;     // (m, PANEL)
 } product;
 
-// The rows of x in the next wide tile, of `left`: its last rows may repeat the last one of x, where this is faster than
-// smaller tiles. 0: the rest has the narrow tiles, of one and two rows.
-static u32 wide_rows(u32 left) { return left >= 6 ? 8 : left >= 3 ? 4 : 0; }
+// The rows of x in the next wide tile, of `left`: its last row may repeat the last one of x, where this is faster than
+// smaller tiles. 0: the rest has the narrow tiles, of one to four rows.
+static u32 wide_rows(u32 left) { return left >= 7 ? WIDE_ROWS : 0; }
 
 // Room for the rows of all tiles.
 static u32 padded(u32 m) { return m + 7; }
@@ -42,19 +42,25 @@ u32 matmul_scratch(const dispatch *d) {
       }                                                                                                 \
   }                                                                                                     \
   static void single_##name(const rows *w, const tile *x, u32 blocks, f32 *out) {                       \
-    for (u32 r = 0; r < R; r++) direct(name, 1, w->q[r], w->s[r], x, blocks, out + r, PANEL);           \
+    for (u32 r = 0; r < R; r++) out[r] = direct_one(name, w->q[r], w->s[r], x, blocks);                  \
   }                                                                                                     \
   static void pair_##name(const rows *w, const tile *x, u32 blocks, f32 *out) {                         \
     for (u32 r = 0; r < R; r++) direct(name, 2, w->q[r], w->s[r], x, blocks, out + r, PANEL);           \
+  }                                                                                                     \
+  static void three_##name(const rows *w, const tile *x, u32 blocks, f32 *out) {                        \
+    for (u32 r = 0; r < R; r++) direct(name, 3, w->q[r], w->s[r], x, blocks, out + r, PANEL);           \
+  }                                                                                                     \
+  static void four_##name(const rows *w, const tile *x, u32 blocks, f32 *out) {                         \
+    for (u32 r = 0; r < R; r++) direct(name, 4, w->q[r], w->s[r], x, blocks, out + r, PANEL);           \
   }
 QUANTISED(FORMAT)
 
 // The functions of a format with blocks.
 static const struct {
   void (*unpack)(const rows *w, u32 from, u32 blocks, chunk *c);
-  void (*direct[2])(const rows *w, const tile *x, u32 blocks, f32 *out);  // of one and two rows of x
+  void (*direct[NARROW])(const rows *w, const tile *x, u32 blocks, f32 *out);  // by rows of x, from one
 } blocked[FORMATS] = {
-#define ENTRY(name) [name] = {unpack_##name, {single_##name, pair_##name}},
+#define ENTRY(name) [name] = {unpack_##name, {single_##name, pair_##name, three_##name, four_##name}},
     QUANTISED(ENTRY)};
 
 #define PLAIN(name)                                                                                                  \
@@ -67,53 +73,40 @@ static const struct {
   }
 PLAIN(F32) PLAIN(F16) PLAIN(BF16)
 
-#define WIDE(name, offsets, halves)                                                                     \
-  static void name(const chunk *c, const tile *x, u32 from, u32 blocks, u32 m, v128_t *sums) {          \
-    if (m == 8)                                                                                         \
-      wide(c, x, from, blocks, 8, offsets, halves, sums);                                               \
-    else                                                                                                \
-      wide(c, x, from, blocks, 4, offsets, halves, sums);                                               \
-  }
-WIDE(wide_plain, 0, 0) WIDE(wide_offset, 1, 0) WIDE(wide_offsets, 2, 0) WIDE(wide_halves, 0, 1)
-
-// Adds a chunk for a tile of m rows of x.
-static void add_chunk(u32 format, const chunk *c, const tile *x, u32 from, u32 blocks, u32 m, v128_t *sums) {
+// Adds a chunk for a wide tile.
+static void add_chunk(u32 format, const chunk *c, const tile *x, u32 from, u32 blocks, v128_t *sums) {
   if (by_halves(format))
-    wide_halves(c, x, from, blocks, m, sums);
+    wide(c, x, from, blocks, 0, 1, sums);
   else if (offsets_of(format) == 2)
-    wide_offsets(c, x, from, blocks, m, sums);
+    wide(c, x, from, blocks, 2, 0, sums);
   else if (offsets_of(format) == 1)
-    wide_offset(c, x, from, blocks, m, sums);
+    wide(c, x, from, blocks, 1, 0, sums);
   else
-    wide_plain(c, x, from, blocks, m, sums);
+    wide(c, x, from, blocks, 0, 0, sums);
 }
 
 // Writes the sums of the wide tiles.
 static void wide_tiles(const product *p, const rows *w, f32 *out) {
   u32 end = 0;  // of the rows of x in wide tiles
-  for (u32 m; (m = wide_rows(p->m - min_u32(end, p->m))); end += m) {
-    v128_t *sums = p->wide + end * R;
-    for (u32 i = 0; i < m * R; i++) sums[i] = wasm_f32x4_splat(0);
-  }
+  while (wide_rows(p->m - min_u32(end, p->m))) end += WIDE_ROWS;
   if (end == 0) return;
+  for (u32 i = 0; i < end * R; i++) p->wide[i] = wasm_f32x4_splat(0);
   for (u32 from = 0; from < p->cols / 32; from += CHUNK / 32) {
     u32 blocks = min_u32(p->cols / 32 - from, CHUNK / 32);
     chunk c;
     blocked[p->format].unpack(w, from, blocks, &c);
-    for (u32 i = 0, m; i < end; i += m) {
-      m = wide_rows(p->m - i);
-      tile x = tile_at(p->tiles + i * tile_bytes(p->cols), m, p->cols);
-      add_chunk(p->format, &c, &x, from, blocks, m, p->wide + i * R);
+    for (u32 i = 0; i < end; i += WIDE_ROWS) {
+      tile x = tile_at(p->tiles + i * tile_bytes(p->cols), WIDE_ROWS, p->cols);
+      add_chunk(p->format, &c, &x, from, blocks, p->wide + i * R);
     }
   }
-  for (u32 i = 0, m; i < end; i += m) {
-    m = wide_rows(p->m - i);
+  for (u32 i = 0; i < end; i += WIDE_ROWS) {
     const v128_t *sums = p->wide + i * R;
-    u32 each = R * (m / 4);
+    u32 each = R * QUADS;
     for (u32 k = 0; k < each; k++) {
       v128_t v = wasm_f32x4_add(wasm_f32x4_add(sums[k], sums[each + k]),
                                 wasm_f32x4_add(sums[2 * each + k], sums[3 * each + k]));
-      f32 *to = out + (i + k % (m / 4) * 4) * PANEL + k / (m / 4);
+      f32 *to = out + (i + k % QUADS * 4) * PANEL + k / QUADS;
       wasm_v128_store32_lane(to, v, 0);
       wasm_v128_store32_lane(to + PANEL, v, 1);
       wasm_v128_store32_lane(to + 2 * PANEL, v, 2);
@@ -131,9 +124,9 @@ static u32 narrow_from(u32 m) {
 
 static void narrow_tiles(const product *p, const rows *w, f32 *out) {
   for (u32 i = narrow_from(p->m), m; i < p->m; i += m) {
-    m = min_u32(p->m - i, 2);
-    tile x[2];
-    for (u32 k = 0; k < 2; k++) x[k] = tile_at(p->tiles + (i + k) * tile_bytes(p->cols), 1, p->cols);
+    m = min_u32(p->m - i, NARROW);
+    tile x[NARROW];
+    for (u32 k = 0; k < m; k++) x[k] = tile_at(p->tiles + (i + k) * tile_bytes(p->cols), 1, p->cols);
     blocked[p->format].direct[m - 1](w, x, p->cols / 32, out + i * PANEL);
   }
 }

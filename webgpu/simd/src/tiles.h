@@ -1,4 +1,5 @@
-// Dot products of rows of x and rows of weights: tiles of up to eight rows of x by four rows of weights.
+// Dot products of rows of x and rows of weights: tiles of up to eight rows of x by four rows of weights, or of up to four
+// by one.
 //
 // Rows of x are quantised to 16-bit numbers in blocks of 32 (quantise.h), so the sum of a block is a whole number, and
 // its order does not matter. It becomes an f32; block b adds to the b%4-th of four sums. All tiles keep to this order,
@@ -7,7 +8,8 @@
 #include "format.h"
 #include "quantise.h"
 
-enum { R = 4, CHUNK = 256 };  // weight rows of a tile, columns that are unpacked at once
+enum { R = 4, CHUNK = 256 };               // weight rows of a tile, columns that are unpacked at once
+enum { WIDE_ROWS = 8, QUADS = WIDE_ROWS / 4 };  // rows of x of a wide tile, and vectors of them
 
 // The rows of a tile: those past the end repeat the last one.
 typedef struct {
@@ -45,17 +47,25 @@ INLINE block_sum dot_block(u32 format, v128_t a, v128_t b, v128_t c, v128_t d, c
   return sum;
 }
 
-// The sums of a block for one or two rows of x.
+enum { NARROW = 4 };  // most rows of x that share a weight row's registers
+
+// The sums of a block for up to four rows of x.
 typedef struct {
-  block_sum a, b;
+  block_sum of[NARROW];
 } block_sums;
 
-INLINE block_sums dots(u32 format, u32 m, const u8 *q, const i16 *x0, const i16 *x1, u32 g, u32 j) {
+INLINE block_sums dots(u32 format, u32 m, const u8 *q, const i16 *const *x, u32 g, u32 j) {
   v128_t v[4];
   unpack_block(format, q, g, j, v);
-  block_sums r = {dot_block(format, v[0], v[1], v[2], v[3], x0 + 32 * j), {}};
-  if (m > 1) r.b = dot_block(format, v[0], v[1], v[2], v[3], x1 + 32 * j);
+  block_sums r;
+  for (u32 i = 0; i < m; i++) r.of[i] = dot_block(format, v[0], v[1], v[2], v[3], x[i] + 32 * j);
   return r;
+}
+
+INLINE block_sum dot_one(u32 format, const u8 *q, const i16 *x, u32 g, u32 j) {
+  v128_t v[4];
+  unpack_block(format, q, g, j, v);
+  return dot_block(format, v[0], v[1], v[2], v[3], x + 32 * j);
 }
 
 // What group g, with the sums of four blocks, adds to the sums of a row of x.
@@ -76,30 +86,58 @@ INLINE v128_t of_group(u32 format, const tile *x, u32 g, const scales *s, const 
   return f;
 }
 
-// The sums of m = 1 or 2 rows of x, each a tile of its own, and a weight row: to out and out[stride].
-INLINE void direct(u32 format, u32 m, const u8 *q, const u32 *s, const tile *x, u32 blocks, f32 *out, u32 stride) {
-  v128_t acc0 = wasm_f32x4_splat(0), acc1 = acc0;
-  tile t0 = x[0], t1 = x[m - 1];
+// The sum of a row of x and a weight row, as `direct` computes it.
+INLINE f32 direct_one(u32 format, const u8 *q, const u32 *s, const tile *x, u32 blocks) {
+  v128_t acc = wasm_f32x4_splat(0);
+  tile t = *x;
   for (u32 g = 0; 4 * g < blocks; g++) {
     u32 n = min_u32(blocks - 4 * g, 4);
-    const i16 *x0 = t0.x + 128 * g, *x1 = t1.x + 128 * g;
-    block_sums none = {}, a = dots(format, m, q, x0, x1, g, 0), b, c, d;
+    const i16 *at = t.x + 128 * g;
+    block_sum none = {}, a = dot_one(format, q, at, g, 0), b, c, d;
     if (in_superblocks(format) || n == 4) {
-      b = dots(format, m, q, x0, x1, g, 1);
-      c = dots(format, m, q, x0, x1, g, 2);
-      d = dots(format, m, q, x0, x1, g, 3);
+      b = dot_one(format, q, at, g, 1);
+      c = dot_one(format, q, at, g, 2);
+      d = dot_one(format, q, at, g, 3);
     } else {
-      b = n > 1 ? dots(format, m, q, x0, x1, g, 1) : none;
-      c = n > 2 ? dots(format, m, q, x0, x1, g, 2) : none;
+      b = n > 1 ? dot_one(format, q, at, g, 1) : none;
+      c = n > 2 ? dot_one(format, q, at, g, 2) : none;
       d = none;
     }
     scales of = unpack_scales(format, s, g, n);
     wholes w = has_wholes(format) ? unpack_wholes(format, s, g) : (wholes){};
-    acc0 = wasm_f32x4_add(acc0, of_group(format, &t0, g, &of, &w, a.a, b.a, c.a, d.a));
-    if (m > 1) acc1 = wasm_f32x4_add(acc1, of_group(format, &t1, g, &of, &w, a.b, b.b, c.b, d.b));
+    acc = wasm_f32x4_add(acc, of_group(format, &t, g, &of, &w, a, b, c, d));
   }
-  out[0] = sum_lanes(acc0);
-  if (m > 1) out[stride] = sum_lanes(acc1);
+  return sum_lanes(acc);
+}
+
+// The sums of m rows of x, each a tile of its own, and a weight row: to out, out[stride] and so on.
+INLINE void direct(u32 format, u32 m, const u8 *q, const u32 *s, const tile *x, u32 blocks, f32 *out, u32 stride) {
+  v128_t acc[NARROW];
+  tile t[NARROW];
+  for (u32 i = 0; i < m; i++) {
+    acc[i] = wasm_f32x4_splat(0);
+    t[i] = x[i];
+  }
+  for (u32 g = 0; 4 * g < blocks; g++) {
+    u32 n = min_u32(blocks - 4 * g, 4);
+    const i16 *at[NARROW];
+    for (u32 i = 0; i < m; i++) at[i] = t[i].x + 128 * g;
+    block_sums none = {}, a = dots(format, m, q, at, g, 0), b, c, d;
+    if (in_superblocks(format) || n == 4) {
+      b = dots(format, m, q, at, g, 1);
+      c = dots(format, m, q, at, g, 2);
+      d = dots(format, m, q, at, g, 3);
+    } else {
+      b = n > 1 ? dots(format, m, q, at, g, 1) : none;
+      c = n > 2 ? dots(format, m, q, at, g, 2) : none;
+      d = none;
+    }
+    scales of = unpack_scales(format, s, g, n);
+    wholes w = has_wholes(format) ? unpack_wholes(format, s, g) : (wholes){};
+    for (u32 i = 0; i < m; i++)
+      acc[i] = wasm_f32x4_add(acc[i], of_group(format, &t[i], g, &of, &w, a.of[i], b.of[i], c.of[i], d.of[i]));
+  }
+  for (u32 i = 0; i < m; i++) out[i * stride] = sum_lanes(acc[i]);
 }
 
 // Up to eight blocks of the rows of a tile, unpacked.
@@ -108,44 +146,44 @@ typedef struct {
   f32 scale[R][CHUNK / 32], offset[2][R][CHUNK / 32];
 } chunk;
 
-// Adds the blocks of a chunk, block `from` of the row being its first, for a tile of m = 4 or 8 rows of x. The lanes
-// are rows of x; sums are (4, R, m/4) vectors.
-INLINE void wide(const chunk *c, const tile *x, u32 from, u32 blocks, u32 m, u32 offsets, u32 halves, v128_t *sums) {
-  u32 quads = m / 4;
+// Adds the blocks of a chunk, block `from` of the row being its first, for a wide tile. The lanes are rows of
+// x; sums are (4, R, QUADS) vectors.
+INLINE void wide(const chunk *c, const tile *x, u32 from, u32 blocks, u32 offsets, u32 halves, v128_t *sums) {
+  const u32 m = WIDE_ROWS;
   for (u32 b = 0; b < blocks; b++) {
     const i16 *at = x->x + (from + b) * 32 * m;
     const f32 *x_scale = x->scale + (from + b) * m;
-    v128_t f[R][2];
+    v128_t f[R][QUADS];
     for (u32 part = 0; part <= halves; part++) {
-      v128_t d[R][2];
+      v128_t d[R][QUADS];
       u32 pairs = halves ? 8 : 16;
       for (u32 r = 0; r < R; r++)
-        for (u32 p = 0; p < quads; p++) d[r][p] = wasm_i32x4_splat(0);
+        for (u32 p = 0; p < QUADS; p++) d[r][p] = wasm_i32x4_splat(0);
       const i16 *numbers = at + part * 16 * m, *weights = c->w[0] + b * 32 + part * 16;
 #pragma clang loop unroll(disable) // else clang loads all of x first, and engines run out of registers
       for (u32 k = 0; k < pairs; k++, numbers += 2 * m, weights += 2) {
-        v128_t v[2];
-        for (u32 p = 0; p < quads; p++) v[p] = wasm_v128_load(numbers + 8 * p);
+        v128_t v[QUADS];
+        for (u32 p = 0; p < QUADS; p++) v[p] = wasm_v128_load(numbers + 8 * p);
         for (u32 r = 0; r < R; r++) {
           v128_t two = wasm_v128_load32_splat(weights + r * CHUNK);
-          for (u32 p = 0; p < quads; p++) d[r][p] = wasm_i32x4_add(d[r][p], wasm_i32x4_dot_i16x8(two, v[p]));
+          for (u32 p = 0; p < QUADS; p++) d[r][p] = wasm_i32x4_add(d[r][p], wasm_i32x4_dot_i16x8(two, v[p]));
         }
       }
       for (u32 r = 0; r < R; r++)
-        for (u32 p = 0; p < quads; p++) {
+        for (u32 p = 0; p < QUADS; p++) {
           v128_t sum = wasm_f32x4_convert_i32x4(d[r][p]);
           f[r][p] = part == 0 ? sum : wasm_f32x4_add(f[r][p], sum);
         }
     }
-    v128_t *to = sums + b % 4 * R * quads;
+    v128_t *to = sums + b % 4 * R * QUADS;
     for (u32 r = 0; r < R; r++) {
       v128_t scale = wasm_v128_load32_splat(&c->scale[r][b]);
-      for (u32 p = 0; p < quads; p++) {
+      for (u32 p = 0; p < QUADS; p++) {
         v128_t v = scaled(f[r][p], wasm_v128_load(x_scale + 4 * p), scale);
         for (u32 o = 0; o < offsets; o++)
           v = wasm_f32x4_add(v, wasm_f32x4_mul(wasm_v128_load32_splat(&c->offset[o][r][b]),
                                                wasm_v128_load(x->sum[o] + (from + b) * m + 4 * p)));
-        to[r * quads + p] = wasm_f32x4_add(to[r * quads + p], v);
+        to[r * QUADS + p] = wasm_f32x4_add(to[r * QUADS + p], v);
       }
     }
   }
