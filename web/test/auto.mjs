@@ -4,7 +4,7 @@
  * the same page: the maximum over K of E/(T_v + T_d), see Session.MeasureCosts. `long` runs only if named: it times
  * passes of x26m after short and long texts, by the type of keys and values. Prints Markdown.
  *
- *   node test/auto.mjs [--pairs q8,q4,noisy,builtin,screen,long] [--prompts N] [--only ID,...] [--repeat 5]
+ *   node test/auto.mjs [--pairs q8,q4,noisy,large,builtin,screen,long] [--prompts N] [--only ID,...] [--repeat 5]
  *                      [--tokens 64] [--twice] [--seconds S] [--keep FILE] [--json FILE] [--device cpu|webgpu]
  *
  * The device is cpu, which pages take where there is no GPU; webgpu is Chromium's software adapter.
