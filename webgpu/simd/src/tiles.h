@@ -1,5 +1,5 @@
-// Dot products of rows of x and rows of weights: tiles of up to eight rows of x by four rows of weights, or of up to four
-// by one.
+// Dot products of rows of x and rows of weights: tiles of eight rows of x by four rows of weights, or of up to four by
+// one.
 //
 // Rows of x are quantised to 16-bit numbers in blocks of 32 (quantise.h), so the sum of a block is a whole number, and
 // its order does not matter. It becomes an f32; block b adds to the b%4-th of four sums. All tiles keep to this order,
@@ -8,7 +8,7 @@
 #include "format.h"
 #include "quantise.h"
 
-enum { R = 4, CHUNK = 256 };               // weight rows of a tile, columns that are unpacked at once
+enum { R = 4, CHUNK = 256 };                    // weight rows of a tile, columns that are unpacked at once
 enum { WIDE_ROWS = 8, QUADS = WIDE_ROWS / 4 };  // rows of x of a wide tile, and vectors of them
 
 // The rows of a tile: those past the end repeat the last one.
