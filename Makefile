@@ -86,7 +86,7 @@ docs-reports:
 	@node scripts/reports.mjs write
 
 # Measures a report of docs/reports again, by the command that it holds: make report REPORT=methods; without REPORT all
-# of them, which takes an hour. A new one: make report REPORT=small COMMAND='foretoken bench --json {} …'
+# that need no GPU, which takes an hour. A new one: make report REPORT=small COMMAND='foretoken bench --json {} …'
 report: export PROMPTS = $(CURDIR)/testdata/prompts-go.jsonl
 report: export MODELS = $(TESTMODELS)
 report: export ALL = 1

@@ -3,7 +3,7 @@
  * figures that pages quote from them.
  *
  *   node scripts/reports.mjs make [NAME [-- COMMAND]] run COMMAND, or the command that the report holds, again; without
- *                                                     NAME those of all reports
+ *                                                     NAME those of all reports that need no GPU
  *   node scripts/reports.mjs write                    rewrite the tables and figures of all pages
  *   node scripts/reports.mjs check                    fail where a page differs, or a report is quoted nowhere
  *
@@ -73,6 +73,11 @@ export class Reports {
       .filter((name) => name.endsWith(".json"))
       .map((name) => name.slice(0, -5))
       .sort();
+  }
+
+  /** Those that need no machine with a GPU, which a report says of itself. */
+  ofHere() {
+    return this.names().filter((name) => !this.read(name).elsewhere);
   }
 
   read(name) {
@@ -288,7 +293,8 @@ function failures(output) {
 /** Runs a report's command and keeps what it measured. */
 function make(root, name, command) {
   const file = path.join(root, "docs", "reports", `${name}.json`);
-  command ||= JSON.parse(readFileSync(file, "utf8")).command;
+  const old = existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : {};
+  command ||= old.command;
   const folder = mkdtempSync(path.join(os.tmpdir(), "foretoken-report-"));
   try {
     const labels = [...command.matchAll(/\{([\w.-]*)\}/g)].map(([, label]) => label);
@@ -312,6 +318,7 @@ function make(root, name, command) {
     const machine = `${cpus.length} × ${cpus[0].model.trim()}`;
     const report = {
       command,
+      elsewhere: old.elsewhere,
       machine,
       cores: cpus.length,
       load: os.loadavg()[1],
@@ -336,7 +343,7 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [action, name, , ...command] = process.argv.slice(2);
   let wrong = [];
   if (action === "make")
-    for (const one of name ? [name] : new Reports(root).names()) make(root, one, command.join(" "));
+    for (const one of name ? [name] : new Reports(root).ofHere()) make(root, one, command.join(" "));
   else if (action === "write" || action === "check") wrong = pages(root, action === "check");
   else wrong = ["usage: reports.mjs make [NAME [-- COMMAND]] | write | check"];
   if (action === "check") wrong.push(...differences(root, new Reports(root).read("attacks")));

@@ -6,8 +6,10 @@
  *
  *   node test/auto.mjs [--pairs q8,q4,noisy,large,builtin,screen,long] [--prompts N] [--only ID,...] [--repeat 5]
  *                      [--tokens 64] [--twice] [--seconds S] [--keep FILE] [--json FILE] [--device cpu|webgpu]
+ *                      [--adapter gpu]
  *
- * The device is cpu, which pages take where there is no GPU; webgpu is Chromium's software adapter.
+ * The device is cpu, which pages take where there is no GPU; webgpu is Chromium's software adapter, or with --adapter
+ * gpu the machine's own.
  * With --twice each repetition decodes plainly a second time; the difference shows the noise of single prompts. Results
  * go to FILE (build/bench-auto.jsonl), and the same command continues from there; --seconds limits a run.
  */
@@ -30,6 +32,7 @@ const { values: flags } = parseArgs({
     keep: { type: "string", default: path.join(root, "build", "bench-auto.jsonl") },
     json: { type: "string" },
     device: { type: "string", default: "cpu" },
+    adapter: { type: "string", default: "swiftshader" },
   },
 });
 /** The policies to run in turn, by the names of their columns. */
@@ -416,7 +419,7 @@ for (const name of wanted)
     throw new Error(`--pairs: ${name} is not one of ${Object.keys({ ...PAIRS, ...OTHERS }).join(", ")}`);
 const kept = await Kept.open(flags.keep);
 const server = await startServer(path.join(root, "build", "testmodels"));
-const browser = await startBrowser(flags.device === "webgpu");
+const browser = await startBrowser(flags.device === "webgpu", [], flags.adapter);
 const out = [];
 try {
   for (const name of wanted)

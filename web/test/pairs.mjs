@@ -18,19 +18,19 @@ export function byCategory(list, of = (x) => x) {
   return by;
 }
 
-const STORIES = [
-  "Once upon a time",
-  "Tom had a big red ball. He",
-  "The little dog was sad because",
-  "One day, Lily and her mom went to the park.",
-  "There was a small house near the forest. In the house",
-  '"Can I have a cookie?" asked Ben.',
-].map((prompt, i) => ({ id: `story-${i}`, category: "story", prompt }));
+/** The prompts of a file of testdata. */
+async function promptsOf(name) {
+  const text = await fs.readFile(path.join(root, "testdata", name), "utf8");
+  return text
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
+}
 
 const stories = (draft, target = "x26m-q8_0") => ({
   title: `${target} with ${draft}`,
   query: `target=models/${target}.gguf&draft=models/${draft}.gguf`,
-  prompts: () => STORIES,
+  prompts: () => promptsOf("prompts-stories.jsonl"),
 });
 
 /** Pairs of models that scripts measure: title, query of bench.html, prompts. */
@@ -43,11 +43,7 @@ export const PAIRS = {
 };
 
 async function goPrompts() {
-  const text = await fs.readFile(path.join(root, "testdata", "prompts-go.jsonl"), "utf8");
-  const all = text
-    .split("\n")
-    .filter(Boolean)
-    .map((line) => JSON.parse(line));
+  const all = await promptsOf("prompts-go.jsonl");
   // Takes prompts evenly from the categories, so that the first ones represent all.
   const by = byCategory(all);
   const order = [];

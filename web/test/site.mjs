@@ -68,11 +68,12 @@ export async function startServer(models, more = []) {
 }
 
 /**
- * Starts Chromium; with `webgpu` on its software adapter, so that every machine runs the same. Contexts wait up to
- * TIMEOUT, and block service workers by default, so that pages come from the server. `more` are further flags.
+ * Starts Chromium; with `webgpu` on its software adapter, so that every machine runs the same, or on an `adapter`, where
+ * "gpu" is the machine's own. Contexts wait up to TIMEOUT, and block service workers by default, so that pages come from
+ * the server. `more` are further flags.
  */
-export async function startBrowser(webgpu, more = []) {
-  const options = browserOptions(webgpu);
+export async function startBrowser(webgpu, more = [], adapter = "swiftshader") {
+  const options = browserOptions(webgpu, adapter);
   const browser = await chromium.launch({ ...options, args: [...options.args, ...more] });
   const make = browser.newContext.bind(browser);
   browser.newContext = async (options) => patient(await make({ serviceWorkers: "block", ...options }));
@@ -106,8 +107,18 @@ const WITHOUT =
   "LensOverlay,MediaRouter,PaintHolding,ThirdPartyStoragePartitioning,AvoidCorsURLLoaderRestartOnRedirect," +
   "OptimizationHints,NetworkTimeServiceQuerying,AimEnabled,PreconnectToSearch,WebUIOmniboxPopup,WebUIOmniboxAimPopup";
 
-function browserOptions(webgpu) {
-  const gpu = webgpu ? ["--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"] : ["--disable-gpu"];
+/** What Chromium on Linux needs to use a GPU without a screen. */
+const HEADLESS_GPU = [
+  "--use-angle=vulkan",
+  "--enable-features=Vulkan,WebGPUService",
+  "--disable-vulkan-surface",
+  "--ignore-gpu-blocklist",
+  "--disable-gpu-sandbox",
+];
+
+function browserOptions(webgpu, adapter = "swiftshader") {
+  const own = adapter === "gpu" ? HEADLESS_GPU : [`--use-webgpu-adapter=${adapter}`];
+  const gpu = webgpu ? ["--enable-unsafe-webgpu", ...own] : ["--disable-gpu"];
   return {
     executablePath: process.env.CHROMIUM || "/usr/bin/chromium",
     args: [
