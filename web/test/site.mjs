@@ -68,9 +68,9 @@ export async function startServer(models, more = []) {
 }
 
 /**
- * Starts Chromium; with `webgpu` on its software adapter, so that every machine runs the same, or on an `adapter`, where
- * "gpu" is the machine's own. Contexts wait up to TIMEOUT, and block service workers by default, so that pages come from
- * the server. `more` are further flags.
+ * Starts Chromium; with `webgpu` on its software adapter, so that every machine runs the same, or on an `adapter`,
+ * where "gpu" is the machine's own. Contexts wait up to TIMEOUT, and block service workers by default, so that pages
+ * come from the server. `more` are further flags.
  */
 export async function startBrowser(webgpu, more = [], adapter = "swiftshader") {
   const options = browserOptions(webgpu, adapter);
