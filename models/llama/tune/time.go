@@ -18,10 +18,10 @@ const (
 	// maxRepeats and longEnough make a submit so long that the wait for it, which varies, matters little: in a browser
 	// it takes milliseconds, and a product microseconds.
 	maxRepeats = 256
-	longEnough = 10 * time.Millisecond
+	longEnough = 4 * time.Millisecond
 	// settled is how long a device is run before the first timing without getting faster.
 	settled = 400 * time.Millisecond
-	// budget bounds the time that all runs of a load take. Choices after it are the first ones.
+	// budget bounds the time that all timings of a load take. Choices after it are the first ones.
 	budget = 2 * time.Second
 )
 
@@ -29,6 +29,7 @@ const (
 type timer struct {
 	*Tuning
 	untimed bool // take the first choice
+	budget  time.Duration
 	warm    bool
 	wait    time.Duration // of a submit without programs
 	spent   time.Duration
@@ -68,7 +69,7 @@ func (t *timer) cost(p webgpu.Program, repeat, submits int) (time.Duration, erro
 	best, programs := time.Duration(1<<62), slices.Repeat([]webgpu.Program{p}, repeat)
 	read := t.read(&word)
 	for range submits {
-		if t.spent > budget {
+		if t.spent > t.budget {
 			break
 		}
 		begin := time.Now()
@@ -87,9 +88,8 @@ func (t *timer) warmUp(p webgpu.Program) error {
 	if t.warm {
 		return nil
 	}
-	begin, word := time.Now(), [4]byte{}
+	var word [4]byte
 	read := t.read(&word)
-	defer func() { t.spent += time.Since(begin) }()
 	if err := WarmUp(t.config.Device, p, read, settled); err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (t *timer) fastest(records ...func(*kernels.Recorder)) (int, error) {
 	}
 	least := slices.Min(once)
 	repeat := 1
-	for took := least; took < longEnough && repeat < maxRepeats && t.spent < budget; {
+	for took := least; took < longEnough && repeat < maxRepeats && t.spent < t.budget; {
 		repeat *= 2
 		if took, err = t.cost(programs[slices.Index(once, least)], repeat, 1); err != nil {
 			return 0, err
@@ -142,7 +142,7 @@ func (t *timer) fastest(records ...func(*kernels.Recorder)) (int, error) {
 			shortest[i] = min(shortest[i], took)
 		}
 	}
-	if t.spent > budget {
+	if t.spent > t.budget {
 		return 0, nil
 	}
 	chosen := 0
@@ -191,7 +191,7 @@ func (t *timer) chooseFamily(w *kernels.Weight) (matmul.Family, error) {
 // choose returns the index of the fastest of several programs, or 0 if there is one or nothing is timed.
 func (t *timer) choose(what string, records []func(*kernels.Recorder)) (int, error) {
 	switch {
-	case t.untimed || len(records) == 1 || t.spent > budget:
+	case t.untimed || len(records) == 1 || t.spent > t.budget:
 		return 0, nil
 	case t.config.Refuse != nil:
 		return 0, t.config.Refuse

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -73,7 +74,10 @@ func New(c Config) (*Tuning, error) {
 		c.Known = nil // its kernels have no families
 	}
 	tuning := &Tuning{config: c, families: map[string]matmul.Family{}, proofs: map[string]*proof{}}
-	t := &timer{Tuning: tuning, untimed: info.Software && !c.Timed}
+	t := &timer{Tuning: tuning, untimed: info.Software && !c.Timed, budget: budget}
+	if info.Software {
+		t.budget = time.Minute // of a test, which expects every choice to be timed
+	}
 	defer t.free()
 	if err := t.chooseLanes(); err != nil {
 		return nil, err
