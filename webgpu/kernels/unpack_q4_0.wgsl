@@ -2,11 +2,11 @@
 // low nibbles are the first 16 weights and high nibbles the last 16, each
 // offset by 8; one f32 scale a block. A step is one word.
 //
-// Nibbles are masked in place, as in unpack_q8_0; the highest one is signed.
+// numbers masks nibbles in place, as in unpack_q8_0; the highest one is signed.
 @group(0) @binding(4) var<storage, read> scales: array<f32>;
 
 alias Scale = f32;
-fn blockScale(row: u32, step: u32) -> f32 { return scales[row * (P.steps >> 2u) + (step >> 2u)]; }
+fn scale(row: u32, step: u32) -> f32 { return scales[row * (P.steps >> 2u) + (step >> 2u)]; }
 // numbers returns the masked weights; unit returns the factors that make them integers.
 fn numbers(raw: vec4<u32>, part: u32) -> vec4<f32> {
     let w = bitcast<i32>(raw.x ^ 0x80000000u);
@@ -20,6 +20,5 @@ fn numbers(raw: vec4<u32>, part: u32) -> vec4<f32> {
 fn unit(part: u32) -> vec4<f32> {
     return select(1.0, 0.0625, part == 1u) * vec4<f32>(1.0, 0.00390625, 0.0000152587890625, 5.9604644775390625e-8);
 }
-fn scale(row: u32, step: u32) -> f32 { return blockScale(row, step); }
 fn unpack(raw: vec4<u32>, part: u32, scale: f32) -> vec4<f32> { return scale * bytes(raw.x >> (part * 4u), 15u, 8.0); }
 fn place(step: u32, part: u32) -> u32 { return (step >> 2u) * 8u + part * 4u + (step & 3u); }

@@ -1,12 +1,12 @@
 // Weights in Q8_0, repacked: signed bytes (rows, cols), four to a word and to a
 // step; one f32 scale for each 32 of a row.
 //
-// Bytes are masked in place, because software adapters shift one lane at a time. They become floats 1, 256, 65536 and
-// 2^24 times too large; the scale corrects that exactly. The lower three bytes are offset by 128 for their sign.
+// numbers, which software adapters use, masks bytes in place, because these shift one lane at a time. They become floats
+// 1, 256, 65536 and 2^24 times too large; unit corrects that exactly. The lower three are offset by 128 for their sign.
 @group(0) @binding(4) var<storage, read> scales: array<f32>;
 
 alias Scale = f32;
-fn blockScale(row: u32, step: u32) -> f32 { return scales[row * (P.steps >> 3u) + (step >> 3u)]; }
+fn scale(row: u32, step: u32) -> f32 { return scales[row * (P.steps >> 3u) + (step >> 3u)]; }
 // numbers returns the masked weights; unit returns the factors that make them integers.
 fn numbers(raw: vec4<u32>, part: u32) -> vec4<f32> {
     let w = bitcast<i32>(raw.x ^ 0x00808080u);
@@ -14,7 +14,6 @@ fn numbers(raw: vec4<u32>, part: u32) -> vec4<f32> {
         - vec4<f32>(128.0, 32768.0, 8388608.0, 0.0);
 }
 fn unit(part: u32) -> vec4<f32> { return vec4<f32>(1.0, 0.00390625, 0.0000152587890625, 5.9604644775390625e-8); }
-fn scale(row: u32, step: u32) -> f32 { return blockScale(row, step); }
 fn unpack(raw: vec4<u32>, part: u32, scale: f32) -> vec4<f32> {
     return scale * bytes(raw.x ^ 0x80808080u, 255u, 128.0);
 }

@@ -32,7 +32,7 @@ fn kLoop(acc: ptr<function, array<f32, TILE>>, row: ptr<function, array<u32, R>>
             }
         }
         for (var r = 0u; r < R; r = r + 1u) { // unroll
-            let s = blockScale((*row)[r], first);
+            let s = scale((*row)[r], first);
             for (var m = 0u; m < TM; m = m + 1u) { // unroll
                 (*acc)[m * R + r] = (*acc)[m * R + r] + s * sums[m * R + r];
             }
