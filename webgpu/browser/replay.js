@@ -110,8 +110,7 @@
       this.outbox = new Uint8Array(0);
       this.staging = null;
       this.stagingMade = 0; // how often, for Go's counters
-      this.mapping = false;
-      this.awaited = 0; // the run that is mapping
+      this.mapping = 0; // the run whose results are awaited
       this.hurries = !this.info().fallback; // which would compute more slowly meanwhile
       this.fault = ""; // why submit failed
 
@@ -393,7 +392,7 @@
       if (this.staging && this.staging.size >= size && !this.mapping) return;
       this.staging?.destroy();
       this.staging = null;
-      this.mapping = false;
+      this.mapping = 0;
       const rounded = Math.max(1 << 16, 2 ** Math.ceil(Math.log2(size)));
       size = Math.max(size, Math.min(rounded, this.device.limits.maxBufferSize));
       this.staging = this.device.createBuffer({
@@ -411,7 +410,7 @@
      * hundred, and at each submit.
      */
     hurry(run, until) {
-      if (run !== this.awaited || !this.mapping || performance.now() > until) return;
+      if (run !== this.mapping || performance.now() > until) return;
       this.queue.submit([]);
       this.device.pushErrorScope("validation");
       this.device.popErrorScope().then(() => this.hurry(run, until), () => {});
@@ -419,20 +418,19 @@
 
     map(size, run) {
       const staging = this.staging;
-      this.mapping = true;
-      this.awaited = run;
+      this.mapping = run;
       if (this.hurries) this.hurry(run, performance.now() + HURRIED);
       staging.mapAsync(GPUMapMode.READ, 0, size).then(
         () => {
           if (staging !== this.staging) return; // given up meanwhile
-          this.mapping = false;
+          this.mapping = 0;
           this.outbox.set(new Uint8Array(staging.getMappedRange(0, size)));
           staging.unmap();
           this.callbacks.done(run, OK, this.stagingMade);
         },
         (e) => {
           if (staging !== this.staging) return;
-          this.mapping = false;
+          this.mapping = 0;
           this.fault = String(e?.message ?? e);
           this.callbacks.done(run, FAILED, this.stagingMade);
         },
