@@ -1,8 +1,9 @@
 // Weights in Q8_0, repacked: signed bytes (rows, cols), four to a word and to a
 // step; one f32 scale for each 32 of a row.
 //
-// numbers, which software adapters use, masks bytes in place, because these shift one lane at a time. They become floats
-// 1, 256, 65536 and 2^24 times too large; unit corrects that exactly. The lower three are offset by 128 for their sign.
+// numbers, which software adapters use, masks bytes in place, because these shift one lane at a time. They become
+// floats 1, 256, 65536 and 2^24 times too large; unit corrects that exactly. The lower three are offset by 128 for
+// their sign.
 @group(0) @binding(4) var<storage, read> scales: array<f32>;
 
 alias Scale = f32;
