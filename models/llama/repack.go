@@ -17,31 +17,57 @@ import (
 // byteRange is bytes [from, to) of a block.
 type byteRange struct{ from, to int }
 
-// blockLayout says where the parts of a file's block of weights go on the device: to aligned arrays of quants and
-// of scales, bits unchanged (see unpack_*.wgsl).
+// blockLayout says where the parts of a file's block of weights go on the device: to aligned arrays of quants, bits
+// unchanged, and of scales (see unpack_*.wgsl).
 type blockLayout struct {
 	format kernels.Format
 	quants byteRange
-	half   int         // offset of an f16 that becomes the f32 scale word given by float; -1: none
-	float  int         // index of that word among the scales: first or last
-	scales []byteRange // the other scale words, in order
+	scales func(block []byte, out []uint32)
 }
 
 var blockLayouts = map[gguf.Type]blockLayout{
-	gguf.F32:   {kernels.F32, byteRange{0, 4}, -1, 0, nil},
-	gguf.F16:   {kernels.F16, byteRange{0, 2}, -1, 0, nil},
-	gguf.BF16:  {kernels.BF16, byteRange{0, 2}, -1, 0, nil},
-	gguf.Q8_0:  {kernels.Q8_0, byteRange{2, 34}, 0, 0, nil},
-	gguf.Q4_0:  {kernels.Q4_0, byteRange{2, 18}, 0, 0, nil},
-	gguf.Q4_1:  {kernels.Q4_1, byteRange{4, 20}, -1, 0, []byteRange{{0, 4}}},
-	gguf.Q5_0:  {kernels.Q5_0, byteRange{2, 22}, 0, 0, nil},
-	gguf.Q5_1:  {kernels.Q5_1, byteRange{4, 24}, -1, 0, []byteRange{{0, 4}}},
-	gguf.IQ4NL: {kernels.IQ4_NL, byteRange{2, 18}, 0, 0, nil},
-	gguf.Q2_K:  {kernels.Q2_K, byteRange{16, 80}, -1, 0, []byteRange{{0, 16}, {80, 84}}},
-	gguf.Q3_K:  {kernels.Q3_K, byteRange{0, 96}, 108, 0, []byteRange{{96, 108}}},
-	gguf.Q4_K:  {kernels.Q4_K, byteRange{16, 144}, -1, 0, []byteRange{{0, 16}}},
-	gguf.Q5_K:  {kernels.Q5_K, byteRange{16, 176}, -1, 0, []byteRange{{0, 16}}},
-	gguf.Q6_K:  {kernels.Q6_K, byteRange{0, 192}, 208, 4, []byteRange{{192, 208}}},
+	gguf.F32:   {kernels.F32, byteRange{0, 4}, nil},
+	gguf.F16:   {kernels.F16, byteRange{0, 2}, nil},
+	gguf.BF16:  {kernels.BF16, byteRange{0, 2}, nil},
+	gguf.Q8_0:  {kernels.Q8_0, byteRange{2, 34}, oneFloat},
+	gguf.Q4_0:  {kernels.Q4_0, byteRange{2, 18}, oneFloat},
+	gguf.Q4_1:  {kernels.Q4_1, byteRange{4, 20}, twoHalves},
+	gguf.Q5_0:  {kernels.Q5_0, byteRange{2, 22}, oneFloat},
+	gguf.Q5_1:  {kernels.Q5_1, byteRange{4, 24}, twoHalves},
+	gguf.IQ4NL: {kernels.IQ4_NL, byteRange{2, 18}, oneFloat},
+	gguf.Q2_K: {kernels.Q2_K, byteRange{16, 80}, func(b []byte, out []uint32) {
+		copy(webgpu.U32Bytes(out), b[:16])
+		twoHalves(b[80:], out[4:])
+	}},
+	gguf.Q3_K: {kernels.Q3_K, byteRange{0, 96}, func(b []byte, out []uint32) {
+		oneFloat(b[108:], out)
+		copy(webgpu.U32Bytes(out[1:]), b[96:108])
+	}},
+	gguf.Q4_K: {kernels.Q4_K, byteRange{16, 144}, pairsOfBytes},
+	gguf.Q5_K: {kernels.Q5_K, byteRange{16, 176}, pairsOfBytes},
+	gguf.Q6_K: {kernels.Q6_K, byteRange{0, 192}, func(b []byte, out []uint32) {
+		copy(webgpu.U32Bytes(out), b[192:208])
+		oneFloat(b[208:], out[4:])
+	}},
+}
+
+// oneFloat writes a half as a float.
+func oneFloat(block []byte, out []uint32) {
+	out[0] = math.Float32bits(float16.Frombits(binary.LittleEndian.Uint16(block)).Float32())
+}
+
+// twoHalves keeps two halves as a word.
+func twoHalves(block []byte, out []uint32) { out[0] = binary.LittleEndian.Uint32(block) }
+
+// pairsOfBytes writes the two halves of Q4_K and Q5_K as floats, and the scale and the minimum of each block of 32 as
+// bytes.
+func pairsOfBytes(block []byte, out []uint32) {
+	oneFloat(block, out)
+	oneFloat(block[2:], out[1:])
+	bytes := webgpu.U32Bytes(out[2:])
+	for i := range 8 {
+		bytes[2*i], bytes[2*i+1] = quant.SixBits(block[4:16], i)
+	}
 }
 
 // formatOf returns the device format of a tensor's storage type.
@@ -69,17 +95,9 @@ func repack(t gguf.Type, raw []byte, quants, scales []uint32) ([]uint32, []uint3
 	multipliers, scales := extend(scales, blocks*words)
 	bytes, at := webgpu.U32Bytes(to), 0
 	for i := range blocks {
-		block, out := raw[i*size:][:size], multipliers[i*words:][:words]
+		block := raw[i*size:][:size]
 		at += copy(bytes[at:], block[s.quants.from:s.quants.to])
-		if s.half >= 0 {
-			out[s.float] = math.Float32bits(float16.Frombits(binary.LittleEndian.Uint16(block[s.half:])).Float32())
-			if s.float == 0 {
-				out = out[1:]
-			}
-		}
-		for _, p := range s.scales {
-			out = out[copy(webgpu.U32Bytes(out), block[p.from:p.to])/4:]
-		}
+		s.scales(block, multipliers[i*words:][:words])
 	}
 	return quants, scales
 }

@@ -41,23 +41,23 @@ func decodeQ3_K(b []byte, dst []float32) {
 	}
 }
 
-// sixBits unpacks the 12 bytes that hold 8 scales and 8 least values of six bits in Q4_K and Q5_K: the first four
+// SixBits unpacks the 12 bytes that hold 8 scales and 8 least values of six bits in Q4_K and Q5_K: the first four
 // of each are the lower six bits of bytes i and 4+i; of the last four, byte 8+i%4 holds the lower four bits of the
 // scale (low half) and of the least value (high half), and the upper two bits are those left in bytes i-4 and i.
-func sixBits(b []byte, i int) (scale, least byte) {
+func SixBits(b []byte, i int) (scale, least byte) {
 	if i < 4 {
 		return b[i] & 63, b[4+i] & 63
 	}
 	return b[4+i]&15 | b[i-4]>>6<<4, b[4+i]>>4 | b[i]>>6<<4
 }
 
-// Q4_K is d, dmin, 12 bytes of scales and least values (see sixBits) of 8 sub-blocks of 32,
+// Q4_K is d, dmin, 12 bytes of scales and least values (see SixBits) of 8 sub-blocks of 32,
 // and 128 bytes of numbers q of four bits: d·scale·q - dmin·least. The 32 bytes of each
 // pair of sub-blocks hold the first in their low halves and the second in their high halves.
 func decodeQ4_K(b []byte, dst []float32) {
 	d, dmin, packed, qs := half(b), half(b[2:]), b[4:16], b[16:144]
 	for s := range 8 {
-		sc, le := sixBits(packed, s)
+		sc, le := SixBits(packed, s)
 		scale, least := d*float32(sc), dmin*float32(le)
 		for i, q := range qs[32*(s/2):][:32] {
 			dst[32*s+i] = float32(scale*float32(q>>(4*(s%2))&15)) - least
@@ -69,7 +69,7 @@ func decodeQ4_K(b []byte, dst []float32) {
 func decodeQ5_K(b []byte, dst []float32) {
 	d, dmin, packed, fifth, qs := half(b), half(b[2:]), b[4:16], b[16:48], b[48:176]
 	for s := range 8 {
-		sc, le := sixBits(packed, s)
+		sc, le := SixBits(packed, s)
 		scale, least := d*float32(sc), dmin*float32(le)
 		for i, q := range qs[32*(s/2):][:32] {
 			q = q>>(4*(s%2))&15 | fifth[i]>>s&1<<4

@@ -39,8 +39,8 @@ type layout struct {
 	files  string // shaders that unpack the format
 }
 
-// Formats with one half a block of 32 weights store it as a float, which saves unpacking it for each block and row.
-// Pairs of halves, which fill a word, and the scales of superblocks stay packed.
+// Formats with one half a block of 32 weights store it as a float, which saves unpacking it for each block and row, and
+// so do Q4_K and Q5_K with their two, and with six bits as bytes. Other pairs of halves and scales stay packed.
 var layouts = [Formats]layout{
 	F32:    {"f32", 4, 4, 0, 4, 1, "unpack_f32"},
 	F16:    {"f16", 4, 2, 0, 4, 1, "unpack_f16"},
@@ -53,8 +53,8 @@ var layouts = [Formats]layout{
 	IQ4_NL: {"iq4_nl", 32, 4, 1, 8, 4, "words unpack_bits unpack_iq4_nl"},
 	Q2_K:   {"q2_k", 256, 16, 5, 8, 4, "unpack_bits unpack_q2_k"},
 	Q3_K:   {"q3_k", 256, 24, 4, 8, 4, "unpack_bits unpack_q3_k"},
-	Q4_K:   {"q4_k", 256, 32, 4, 8, 8, "words unpack_bits unpack_six_bits unpack_q4_k"},
-	Q5_K:   {"q5_k", 256, 40, 4, 8, 8, "unpack_bits unpack_six_bits unpack_q5_k"},
+	Q4_K:   {"q4_k", 256, 32, 6, 8, 8, "words unpack_bits unpack_pairs unpack_q4_k"},
+	Q5_K:   {"q5_k", 256, 40, 6, 8, 8, "unpack_bits unpack_pairs unpack_q5_k"},
 	Q6_K:   {"q6_k", 256, 48, 5, 8, 4, "unpack_bits unpack_q6_k"},
 }
 

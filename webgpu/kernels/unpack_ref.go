@@ -82,10 +82,9 @@ func unpackBlock(f Format, q, s []uint32, dst []float64) {
 			dst[i] = d * float64(scale) * float64(pairOf(q[8:], i)+bitOf(q, i)<<2-4)
 		}
 	case Q4_K, Q5_K:
-		d, dmin := halves(s[0])
 		for sub := range 8 {
-			scale, least := sixBits(s[1:], sub)
-			scale, least = d*scale, dmin*least
+			scale := Float(s[0]) * float64(byteOf(s[2:], 2*sub))
+			least := Float(s[1]) * float64(byteOf(s[2:], 2*sub+1))
 			for i := 32 * sub; i < 32*sub+32; i++ {
 				at := i/64*32 + i%32 // the byte with the lower bits of the number
 				if f == Q4_K {
@@ -119,15 +118,6 @@ func pairOf(w []uint32, i int) int { return int(byteOf(w, i/128*32+i%32) >> (i /
 
 // bitOf returns the bit of weight i of a superblock, which has eight words of them.
 func bitOf(w []uint32, i int) int { return int(byteOf(w, i%32) >> (i / 32) & 1) }
-
-// sixBits returns the scale and the minimum of block i of a superblock of Q4_K or Q5_K.
-func sixBits(w []uint32, i int) (scale, least float64) {
-	if i < 4 {
-		return float64(byteOf(w, i) & 63), float64(byteOf(w, 4+i) & 63)
-	}
-	last := byteOf(w, 4+i)
-	return float64(last&15 | byteOf(w, i-4)>>6<<4), float64(last>>4 | byteOf(w, i)>>6<<4)
-}
 
 // ScalesOf returns the scales among a dispatch's bindings, nil for formats without scales.
 func ScalesOf(f Format, bindings []webgpu.Memory) webgpu.Memory {

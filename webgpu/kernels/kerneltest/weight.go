@@ -67,8 +67,15 @@ func testScales(rng *rand.Rand, f kernels.Format) []uint32 {
 		s[0] = float
 	case kernels.Q6_K:
 		s[4] = float
-	case kernels.Q4_1, kernels.Q5_1, kernels.Q4_K, kernels.Q5_K:
+	case kernels.Q4_1, kernels.Q5_1:
 		s[0] = halves
+	case kernels.Q4_K, kernels.Q5_K:
+		// Both are halves in a file, and the bytes six bits.
+		s[0] = math.Float32bits(float16.Frombits(uint16(halves)).Float32())
+		s[1] = math.Float32bits(float16.Frombits(uint16(halves >> 16)).Float32())
+		for i := range s[2:] {
+			s[2+i] &= 0x3f3f3f3f
+		}
 	case kernels.Q2_K:
 		s[4] = halves
 	default:

@@ -32,7 +32,7 @@ static inline u32 row_bytes(u32 format, u32 cols) {
   return cols / 4 * words[format] / 2;
 }
 static inline u32 scale_bytes(u32 format, u32 cols) {
-  static const u8 words[FORMATS] = {0, 0, 0, 1, 1, 1, 1, 1, 1, 5, 4, 4, 4, 5};
+  static const u8 words[FORMATS] = {0, 0, 0, 1, 1, 1, 1, 1, 1, 5, 4, 6, 6, 5};
   return cols / (in_superblocks(format) ? 256 : 32) * 4 * words[format];
 }
 
@@ -88,15 +88,12 @@ INLINE scales unpack_scales(u32 format, const u32 *s, u32 g, u32 n) {
       break;
     case Q4_K:
     case Q5_K: {
-      s += g / 2 * 4;
-      two = wasm_i32x4_splat((i32)s[0]);
-      u32 scale = s[1] & 0x3f3f3f3f, least = s[2] & 0x3f3f3f3f;
-      if (upper) {
-        scale = (s[3] & 0x0f0f0f0f) | (s[1] >> 2 & 0x30303030);
-        least = (s[3] >> 4 & 0x0f0f0f0f) | (s[2] >> 2 & 0x30303030);
-      }
-      r.scale = wasm_f32x4_mul(low_halves(two), floats(scale));
-      r.offset[0] = wasm_f32x4_mul(wasm_f32x4_neg(high_halves(two)), floats(least));
+      s += g / 2 * 6;
+      v128_t pairs = wasm_u16x8_load8x8(s + 2 + 2 * upper);  // of a scale and a minimum
+      v128_t scale = wasm_f32x4_convert_i32x4(wasm_v128_and(pairs, wasm_i32x4_splat(0xffff)));
+      v128_t least = wasm_f32x4_convert_i32x4(wasm_u32x4_shr(pairs, 16));
+      r.scale = wasm_f32x4_mul(wasm_v128_load32_splat(s), scale);
+      r.offset[0] = wasm_f32x4_mul(wasm_f32x4_neg(wasm_v128_load32_splat(s + 1)), least);
       break;
     }
     case Q6_K:
