@@ -95,10 +95,11 @@ report: testmodels site web/peers/node_modules/.package-lock.json web/quality/no
 	node scripts/reports.mjs make $(REPORT) $(if $(COMMAND),-- '$(COMMAND)')
 	@$(MAKE) --no-print-directory docs-reports
 
-# Compiles every kernel that a GPU can be given by the compilers of GPUs that need not be there: docs/reports/gpu-audit.
-# make test compiles a part of them.
+# Compiles every kernel that a GPU can be given by the compilers of GPUs that need not be there, of Debian's Mesa and of
+# its backports': docs/reports/gpu-audit*. make test compiles a part of them.
 gpu-audit:
 	node scripts/reports.mjs make gpu-audit
+	node scripts/reports.mjs make gpu-audit-mesa25
 	@$(MAKE) --no-print-directory docs-reports
 
 # Searches for inputs that break a bound, FUZZTIME runs a target, as many targets side by side as there are processors.
