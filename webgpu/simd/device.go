@@ -185,7 +185,11 @@ func (d *backend) alloc(size int) (uint32, error) {
 		d.heap.give(at)
 		return 0, fmt.Errorf("%w: %w", webgpu.ErrNoMemory, err)
 	}
-	_, err = d.module.call("zero", at, uint32(size))
+	// Memory that was never taken is zero, and pages that nothing writes cost nothing.
+	if used := min(size, d.heap.used-int(at)); used > 0 {
+		_, err = d.module.call("zero", at, uint32(used))
+	}
+	d.heap.used = max(d.heap.used, end)
 	return at, err
 }
 

@@ -19,6 +19,7 @@ type span struct{ at, end int }
 // heap says which ranges of the module's memory are taken. It takes the first gap that is large enough.
 type heap struct {
 	base  int
+	used  int    // the end of what was ever taken
 	taken []span // in order
 }
 
