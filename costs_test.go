@@ -5,6 +5,7 @@ package foretoken
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -98,6 +99,9 @@ func TestCostsAreMeasuredWhileIdle(t *testing.T) {
 	costs := measured(s)
 	if r := DefaultRequest(); !s.measuredFor(costs, r.Config()) {
 		t.Errorf("measured %+v", costs)
+	}
+	if s.target.Len() > 0 || len(costs.Learnt) > 0 {
+		t.Error("the rehearsal left its text or what it learnt")
 	}
 	if _, err := s.Generate(context.Background(), "func", Request{Policy: "auto", MaxTokens: 4}, nil); err != nil {
 		t.Fatal(err)
@@ -267,4 +271,21 @@ func medianOf(xs []float64) float64 {
 		return (s[n/2-1] + s[n/2]) / 2
 	}
 	return s[len(s)/2]
+}
+
+// TestRequestsEndRehearsals rehearses while a request waits: only the round that runs ends first, and the request has
+// no costs of the rehearsal.
+func TestRequestsEndRehearsals(t *testing.T) {
+	s := demoSession(t, "cpu")
+	if err := s.rehearse(); err != nil || s.measured != nil || s.target.Len() > 0 {
+		t.Fatalf("a rehearsal returned %v and left %d tokens, costs %v", err, s.target.Len(), s.measured)
+	}
+	s.asked.Add(1)
+	if err := s.rehearse(); !errors.Is(err, errAsked) || s.measured != nil {
+		t.Errorf("a rehearsal returned %v while a request waited, and left costs %v", err, s.measured)
+	}
+	s.asked.Add(-1)
+	if most := 9 + 24/2; s.target.Len() > most {
+		t.Errorf("a rehearsal went on to %d tokens while a request waited", s.target.Len())
+	}
 }

@@ -46,7 +46,7 @@ func (s *Session) models() Models {
 // has to refill the caches, and may go on where it stopped. Models keep their addresses through that, the device
 // does not. Work must not call methods of the session.
 func (s *Session) Exclusive(ctx context.Context, work func(Models) error) error {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	if err := s.ensureDevice(ctx); err != nil {
 		return err

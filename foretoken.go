@@ -77,7 +77,8 @@ type Progress struct {
 
 // Session is a pair of models on a device. It serves one request at a time.
 type Session struct {
-	mu     sync.Mutex // held by a request, by Exclusive, and by each step of warmup
+	mu     sync.Mutex   // held by a request, by Exclusive, and by each step of warmup
+	asked  atomic.Int32 // calls that wait for mu
 	state  state
 	dev    webgpu.Device
 	second webgpu.Device // the draft's; nil: it is on the target's
@@ -215,7 +216,7 @@ func (s *Session) Info() Info { return s.info }
 // Tuning is the kernel choices made and, once the goodput tree was used, what passes cost,
 // for Options.Tuning of a later session on the same adapter.
 func (s *Session) Tuning() map[string]map[string]string {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	out := s.choices()
 	s.tuneCosts(out)
@@ -236,7 +237,7 @@ func (s *Session) Tokenizer() *tokenizer.Tokenizer { return s.tok }
 
 // Close frees the session's objects on the device.
 func (s *Session) Close() {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	s.state = closed
 	if s.head != nil {

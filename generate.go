@@ -26,7 +26,7 @@ func (s *Session) GenerateIDs(ctx context.Context, ids []int32, r Request, emit 
 		return nil, ofKind(ErrContextFull, fmt.Errorf("foretoken: the prompt has %d tokens, but the context holds %d; "+
 			"shorten it, or open the models with a longer context", len(ids), most))
 	}
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	j, err := s.newJob(ctx, &r)
 	switch {

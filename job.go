@@ -102,15 +102,17 @@ type deferral struct {
 // deferDrafting sets a generator that decodes plainly until drafting is ready.
 func (j *job) deferDrafting(c method.Config) error {
 	s, r := j.session, j.request
-	d := &deferral{config: c, costs: r.Fitted.Costs}
-	if d.costs == nil {
+	d, given := &deferral{config: c, costs: r.Fitted.Costs}, r.Fitted.Costs != nil
+	if !given {
 		d.costs, d.stored = s.knownCosts()
 		d.measure = d.stored || !s.measuredFor(d.costs, c)
 	}
 	r.Fitted.Costs, j.deferral = d.costs, d
 	var err error
 	if !d.measure && s.state == ready {
-		s.measured, d.done = d.costs, true
+		if d.done = true; !given {
+			s.measured = d.costs
+		}
 		j.generator, err = s.compileRequest(r)
 		return err
 	}

@@ -2,6 +2,7 @@ package foretoken
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"foretoken/models/llama"
@@ -133,27 +134,72 @@ func (s *Session) advance() (bool, error) {
 	return true, nil
 }
 
-// warmUpIdle warms the session up while it serves no request, and times the passes that auto decides by.
+// lock takes s.mu, and ends a rehearsal that holds it.
+func (s *Session) lock() {
+	s.asked.Add(1)
+	s.mu.Lock()
+	s.asked.Add(-1)
+}
+
+// warmUpIdle warms the session up while it serves no request, rehearses, and times the passes that auto decides by.
 func (s *Session) warmUpIdle() {
 	time.Sleep(idle)
-	for {
+	for rehearsed := false; ; {
 		s.mu.Lock()
 		done, err := s.advance()
-		if done && s.measured == nil && s.target.Len() == 0 { // measuring empties the caches
+		fresh := done && s.measured == nil && s.target.Len() == 0 // measuring empties the caches
+		if fresh && rehearsed {
 			r := DefaultRequest()
 			err = s.ensureCosts(context.Background(), &r)
 		}
 		wait := s.state == plain && s.warmup.phase == compiling
 		compiled := s.warmup.compiling
 		s.mu.Unlock()
-		if done || err != nil { // a request meets the same error and reports it
+		switch {
+		case err != nil, done && !fresh, rehearsed: // a request meets the same error and reports it
 			return
-		}
-		if wait {
+		case fresh:
+			rehearsed = true
+			if s.rehearse() != nil {
+				return
+			}
+			time.Sleep(optimising)
+		case wait:
 			<-compiled
 		}
 		time.Sleep(time.Millisecond) // lets a request take the lock
 	}
+}
+
+// optimising is the time that an engine of WebAssembly takes to compile in the background what a rehearsal ran often.
+const optimising = 150 * time.Millisecond
+
+// errAsked ends a rehearsal.
+var errAsked = errors.New("foretoken: a request waits")
+
+// rehearse runs what a first request runs and forgets what came of it: engines of WebAssembly compile a function when
+// it first runs, and again when it ran often. Costs of that time would mislead.
+func (s *Session) rehearse() error {
+	ctx, r := context.Background(), DefaultRequest()
+	r.MaxTokens, r.NoReuse = 24, true
+	r.Fitted.Costs = goodput.NewCosts() // guesses by which drafting pays
+	_, err := s.Generate(ctx, "The first reply is not the slowest.", r, func(*Event) error {
+		time.Sleep(time.Millisecond) // a browser delivers requests meanwhile
+		if s.asked.Load() > 0 {
+			return errAsked
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asked.Load() > 0 {
+		return errAsked
+	}
+	s.models().Reset()
+	return s.measureCosts(ctx, goodput.NewCosts(), r.Config(), false, false)
 }
 
 // warmUp completes warmup. The caller holds s.mu.
