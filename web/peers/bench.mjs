@@ -105,7 +105,7 @@ async function circumstances(browser, server) {
   for (const engine of options.engines)
     if (engine.package) versions[engine.package] = await version(path.join(here, "node_modules", engine.package));
   const [cpu] = os.cpus();
-  const { repeat, tokens, seconds } = options;
+  const { repeat, tokens, seconds, warm } = options;
   return {
     date: new Date().toISOString(),
     machine: `${os.cpus().length} × ${cpu.model.trim()}`,
@@ -115,6 +115,7 @@ async function circumstances(browser, server) {
     repeat,
     tokens,
     seconds,
+    warm,
   };
 }
 
@@ -152,8 +153,12 @@ async function measure(model, browser, server, folders, out) {
       );
       seat.result.load_ms = performance.now() - started;
       seat.result.note = loaded.note;
-      const { output } = await decode(seat, model, reference);
-      reference ??= { ids: output.ids, texts: output.texts, prompt_ids: output.prompt_ids };
+      // Browsers compile what runs often while it runs: a large program is warm later than a small one.
+      const warm = performance.now() + 1000 * options.warm;
+      do {
+        const { output } = await decode(seat, model, reference);
+        reference ??= { ids: output.ids, texts: output.texts, prompt_ids: output.prompt_ids };
+      } while (performance.now() < warm);
       console.log(`peers: ${model.name}: ${title}: loaded in ${(seat.result.load_ms / 1000).toFixed(1)} s`);
     } catch (cause) {
       if (engine === REFERENCE) throw cause;

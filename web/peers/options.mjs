@@ -9,6 +9,7 @@ export const USAGE = `usage: bench.mjs [options]
   --repeat N       timed repetitions, the engines in turn (3)
   --tokens N       tokens a repetition (64)
   --seconds N      end a repetition after so long and count what came (6)
+  --warm N         seconds for which an engine decodes before anything is timed (3)
   --adapter NAME   swiftshader, or default: whatever Chromium finds (swiftshader)
   --site DIR       our built site (web/dist)
   --testmodels DIR where the test models are (build/testmodels)
@@ -25,6 +26,7 @@ export function parseOptions(args) {
       repeat: { type: "string", default: "3" },
       tokens: { type: "string", default: "64" },
       seconds: { type: "string", default: "6" },
+      warm: { type: "string", default: "3" },
       adapter: { type: "string", default: "swiftshader" },
       site: { type: "string", default: "web/dist" },
       testmodels: { type: "string", default: "build/testmodels" },
@@ -42,6 +44,7 @@ export function parseOptions(args) {
     repeat: count("--repeat", values.repeat, 1),
     tokens: count("--tokens", values.tokens, 2),
     seconds: count("--seconds", values.seconds, 1),
+    warm: count("--warm", values.warm, 1),
     adapter: values.adapter,
     site: values.site,
     testmodels: values.testmodels,

@@ -22,8 +22,8 @@ export function markdown(report) {
     `${Object.entries(report.versions)
       .map(([name, version]) => `${name} ${version}`)
       .join(", ")}.`,
-    `Greedy, ${report.tokens} tokens, ${report.repeat} interleaved repetitions after one that warms up, each at ` +
-    `most ${report.seconds} s; medians (least–most), timed by the driver.`,
+    `Greedy, ${report.tokens} tokens, ${report.repeat} interleaved repetitions after ${report.warm} s of warming up, ` +
+    `each at most ${report.seconds} s; medians (least–most), timed by the driver.`,
   ];
   for (const model of report.models) {
     out.push(

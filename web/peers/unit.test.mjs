@@ -99,6 +99,7 @@ test("the table has ranges, ratios to plain decoding, differences and problems",
     tokens: 8,
     repeat: 1,
     seconds: 2,
+    warm: 3,
     models: [
       {
         name: "m",
