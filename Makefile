@@ -10,8 +10,8 @@ GOTEST = GO="$(GO)" node scripts/gotest.mjs
 export FORETOKEN_SHARED := $(realpath $(SHARED))
 
 .PHONY: report docs-reports demo site package release wasm test test-full check unit native browser e2e docs-test fuzz \
-	soak race audit sbom testmodels deps web screenshots recording bench-auto bench-first bench-peers examples \
-	lighthouse gpu-audit clean
+	soak race audit sbom testmodels deps web screenshots recording bench-auto bench-first bench-visits bench-peers \
+	examples lighthouse gpu-audit clean
 
 # CORS=1 lets pages of other ports of this machine embed it.
 demo: site
@@ -189,6 +189,10 @@ bench-auto: testmodels site
 bench-first: export ALL = 1
 bench-first: testmodels site
 	cd web && node test/first.mjs $(FIRST)
+
+# What a visitor sees first: the page's first Generate and Compare in fresh profiles; VISITS='--profiles 3' chooses.
+bench-visits: deps site
+	cd web && node test/visits.mjs $(VISITS)
 
 screenshots: deps site
 	cd web && FORETOKEN_SCREENSHOTS=1 npm run --silent e2e
