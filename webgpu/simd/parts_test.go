@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The number of parts is the best of those that halving reaches before a time grows, and is found again when the
-// times have changed.
+// The number of parts is the best of those that halving reaches before a time grows, pauses of the machine or not, and
+// is found again when the times have changed.
 func TestChoice(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -23,11 +23,15 @@ func TestChoice(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var found choice
 			run := func(times int, ms map[int]int) {
-				for range times {
-					found.took(time.Duration(ms[found.next(c.all)]) * time.Millisecond)
+				for i := range times {
+					t := time.Duration(ms[found.next(c.all)]) * time.Millisecond
+					if i%5 == 0 { // a pause of the machine
+						t += 30 * time.Millisecond
+					}
+					found.took(t)
 				}
 			}
-			run(40, c.ms)
+			run(60, c.ms)
 			if got := found.next(c.all); got != c.want {
 				t.Errorf("%d parts, want %d", got, c.want)
 			}
@@ -35,7 +39,7 @@ func TestChoice(t *testing.T) {
 			for parts := range c.ms {
 				reversed[parts] = 1 + 10*parts
 			}
-			run(lasts+40, reversed)
+			run(lasts+60, reversed)
 			if got := found.next(c.all); got != 1 {
 				t.Errorf("%d parts after more parts became slower, want 1", got)
 			}
