@@ -150,7 +150,7 @@ func (s *Session) warmUpIdle() {
 		fresh := done && s.measured == nil && s.target.Len() == 0 // measuring empties the caches
 		if fresh && rehearsed {
 			r := DefaultRequest()
-			err = s.ensureCosts(context.Background(), &r)
+			err = s.ensureCosts(whileIdle{context.Background(), s}, &r)
 		}
 		wait := s.state == plain && s.warmup.phase == compiling
 		compiled := s.warmup.compiling
@@ -174,20 +174,33 @@ func (s *Session) warmUpIdle() {
 // optimising is the time that an engine of WebAssembly takes to compile in the background what a rehearsal ran often.
 const optimising = 150 * time.Millisecond
 
-// errAsked ends a rehearsal.
+// whileIdle is a context that ends when a request waits.
+type whileIdle struct {
+	context.Context
+	session *Session
+}
+
 var errAsked = errors.New("foretoken: a request waits")
 
+func (c whileIdle) Err() error {
+	if c.session.asked.Load() > 0 {
+		return errAsked
+	}
+	return nil
+}
+
+// quick is the time of a rehearsal after which no passes are timed for practice: large models spend it in few kernels.
+const quick = time.Second
+
 // rehearse runs what a first request runs and forgets what came of it: engines of WebAssembly compile a function when
-// it first runs, and again when it ran often. Costs of that time would mislead.
+// it first runs, and again when it ran often. Costs of that time would mislead. It ends early, with an error, when a
+// request waits.
 func (s *Session) rehearse() error {
-	ctx, r := context.Background(), DefaultRequest()
+	ctx, r, begin := whileIdle{context.Background(), s}, DefaultRequest(), time.Now()
 	r.MaxTokens, r.NoReuse = 24, true
 	r.Fitted.Costs = goodput.NewCosts() // guesses by which drafting pays
 	_, err := s.Generate(ctx, "The first reply is not the slowest.", r, func(*Event) error {
 		time.Sleep(time.Millisecond) // a browser delivers requests meanwhile
-		if s.asked.Load() > 0 {
-			return errAsked
-		}
 		return nil
 	})
 	if err != nil {
@@ -195,10 +208,13 @@ func (s *Session) rehearse() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.asked.Load() > 0 {
-		return errAsked
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	s.models().Reset()
+	if time.Since(begin) > quick {
+		return nil
+	}
 	return s.measureCosts(ctx, goodput.NewCosts(), r.Config(), false, false)
 }
 

@@ -1,6 +1,6 @@
 /**
- * Measures what a new visitor of the demo page sees: in fresh browser profiles, in turn, a page loads the built-in pair,
- * is read for some seconds, and its buttons Generate and then Compare are pressed. Prints Markdown.
+ * Measures what a new visitor of the demo page sees: in fresh browser profiles, in turn, a page loads the built-in
+ * pair, is read for some seconds, and its buttons Generate and then Compare are pressed. Prints Markdown.
  *
  *   node test/visits.mjs [--devices cpu,webgpu] [--profiles 10] [--pause SECONDS] [--screenshots FOLDER] [--json FILE]
  *
