@@ -155,7 +155,7 @@ export function setting(data) {
   const passes = first?.verify && `${first.length} tokens in the cache, medians of ${first.repeat} passes in turn`;
   const peers = data.models && `greedy, ${data.tokens} tokens, medians of ${repeated(data.repeat, "repetition")}`;
   const versions = Object.entries(data.versions ?? {}).filter(([name]) => name !== "Foretoken");
-  const chromium = data.chromium && `Chromium ${data.chromium}, ${data.adapter}`;
+  const chromium = data.chromium && [`Chromium ${data.chromium}`, data.adapter].filter(Boolean).join(", ");
   const adapter = data.adapter?.backend && `${data.adapter.name}, ${data.adapter.driver}`;
   const others = versions.map(([name, version]) => `${name} ${version}`).join(", ");
   const all = [first?.device, adapter, data.driver, pair, chromium, others, data.note, passes, bench, peers];
