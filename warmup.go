@@ -134,7 +134,7 @@ func (s *Session) advance() (bool, error) {
 	return true, nil
 }
 
-// lock takes s.mu, and ends a rehearsal that holds it.
+// lock takes s.mu; where a rehearsal or idle timing holds it, that ends.
 func (s *Session) lock() {
 	s.asked.Add(1)
 	s.mu.Lock()
