@@ -4,11 +4,11 @@
  * Markdown: `auto` over plain decoding at the first, the second and the last reply.
  *
  *   node test/first.mjs [--pairs builtin,q8,noisy] [--devices cpu,cpu-1,webgpu] [--profiles 10] [--replies 10]
- *                       [--tokens 64] [--pause SECONDS] [--json FILE]
+ *                       [--tokens 64] [--pause SECONDS] [--adapter gpu] [--json FILE]
  *
- * cpu-1 is the cpu device with one thread; webgpu is Chromium's software adapter. A reply's time is that from the call
- * to the result, its prompt included; loading does not count. `cold` is the time from the address to the first token,
- * without the pause.
+ * cpu-1 is the cpu device with one thread; webgpu is Chromium's software adapter, or with --adapter gpu the machine's
+ * own. A reply's time is that from the call to the result, its prompt included; loading does not count. `cold` is the
+ * time from the address to the first token, without the pause.
  */
 import { promises as fs } from "node:fs";
 import os from "node:os";
@@ -25,6 +25,7 @@ const { values: flags } = parseArgs({
     replies: { type: "string", default: "10" },
     tokens: { type: "string", default: "64" },
     pause: { type: "string", default: "3" },
+    adapter: { type: "string" },
     json: { type: "string" },
   },
 });
@@ -32,13 +33,13 @@ const [profiles, replies, tokens] = [flags.profiles, flags.replies, flags.tokens
 const DEVICES = {
   cpu: { title: "CPU", query: "device=cpu" },
   "cpu-1": { title: "CPU, one thread", query: "device=cpu&threads=1" },
-  webgpu: { title: "SwiftShader", query: "device=webgpu" },
+  webgpu: { title: flags.adapter === "gpu" ? "GPU" : "SwiftShader", query: "device=webgpu" },
 };
 
 /** The replies of one visit with their milliseconds, tokens and statistics; `loaded` is the time of loading. */
 async function visit(server, pair, device, policy, prompts) {
   const folder = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-first-"));
-  const context = await startProfile(device === "webgpu", folder);
+  const context = await startProfile(device === "webgpu", folder, { adapter: flags.adapter });
   try {
     const { page } = await openPage(context);
     const began = performance.now();

@@ -80,9 +80,9 @@ export async function startBrowser(webgpu, more = [], adapter = "swiftshader") {
   return browser;
 }
 
-/** Starts Chromium with a profile on disk, as users do: sites store files on disk, and quotas apply. */
-export async function startProfile(webgpu, folder, options = {}) {
-  const { args, ...rest } = browserOptions(webgpu);
+/** Starts Chromium as startBrowser does, with a profile on disk, as users do: sites store files, and quotas apply. */
+export async function startProfile(webgpu, folder, { adapter, ...options } = {}) {
+  const { args, ...rest } = browserOptions(webgpu, adapter);
   return patient(
     await chromium.launchPersistentContext(folder, {
       serviceWorkers: "block",
