@@ -146,15 +146,18 @@ export async function openPage(context) {
   return { page, record };
 }
 
-/** Runs `act`, which starts a generation, and waits for its end. Listens first, because a short one may end at once. */
-export async function generated(page, act) {
-  await page.evaluate(() => {
+/**
+ * Runs `act`, which starts a generation, and waits for its end, or for another event of the widget. Listens first,
+ * because a short one may end at once.
+ */
+export async function generated(page, act, event = "foretoken-done") {
+  await page.evaluate((event) => {
     const widget = document.querySelector("foretoken-widget");
     window.ended = new Promise((resolve, reject) => {
-      widget.addEventListener("foretoken-done", ({ detail }) => resolve(detail), { once: true });
+      widget.addEventListener(event, ({ detail }) => resolve(detail), { once: true });
       widget.addEventListener("foretoken-error", ({ detail }) => reject(detail), { once: true });
     });
-  });
+  }, event);
   await act();
   return page.evaluate(() => window.ended);
 }

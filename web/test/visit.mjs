@@ -96,12 +96,7 @@ for (const [name, viewport, webgpu] of [
 
       await generated(page, () => page.click("#generate"));
       assert.match(await text(page, "#gain"), /^64 tokens in \d+ steps/);
-      await page.evaluate(() => {
-        const widget = document.querySelector("foretoken-widget");
-        window.compared = new Promise((resolve) => widget.addEventListener("foretoken-compared", () => resolve()));
-      });
-      await page.click("#compare");
-      await page.evaluate(() => window.compared);
+      await generated(page, () => page.click("#compare"), "foretoken-compared");
       const line = await text(page, "#status");
       assert.match(line, /the same 64 tokens/);
       for (const selector of ["#status", "#faster"]) await inView(page, selector);

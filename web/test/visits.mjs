@@ -50,14 +50,7 @@ async function visit(server, device, viewport, i) {
     await page.waitForTimeout(1000 * Number(flags.pause));
     const { stats } = await generated(page, () => page.click("#generate"));
     await keep("generated");
-    await page.evaluate(() => {
-      const widget = document.querySelector("foretoken-widget");
-      window.compared = new Promise((resolve) =>
-        widget.addEventListener("foretoken-compared", ({ detail }) => resolve(detail), { once: true }),
-      );
-    });
-    await page.click("#compare");
-    const { ratio, identical } = await page.evaluate(() => window.compared);
+    const { ratio, identical } = await generated(page, () => page.click("#compare"), "foretoken-compared");
     if (!identical) throw new Error(`${device}: Compare decoded other tokens`);
     await keep("compared");
     const chromium = context.browser()?.version();
