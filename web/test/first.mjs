@@ -14,7 +14,7 @@ import { promises as fs } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
-import { median, PAIRS } from "./pairs.mjs";
+import { markdown, median, PAIRS } from "./pairs.mjs";
 import { openPage, root, startProfile, startServer } from "./site.mjs";
 
 const { values: flags } = parseArgs({
@@ -111,10 +111,7 @@ try {
 } finally {
   await server.stop();
 }
-const cells = (row) => Object.values(row).map((value) => Number(value.toFixed(2)));
-const head = ["", ...Object.keys(pairs[0].rows[0])];
-const table = [head, head.map(() => "---"), ...pairs.map(({ title, rows }) => [title, ...cells(rows[0])])];
-console.log(table.map((line) => `| ${line.join(" | ")} |`).join("\n"));
+console.log(markdown(pairs));
 const note =
   `fresh profiles, ${flags.pause} s after loading, ${replies} prompts of ${tokens} tokens one after the other, ` +
   "greedy, medians over the profiles";

@@ -50,3 +50,11 @@ async function goPrompts() {
   for (let i = 0; order.length < all.length; i++) for (const list of by.values()) if (list[i]) order.push(list[i]);
   return order;
 }
+
+/** A table of pairs, each with its title and a row of figures by name. */
+export function markdown(pairs) {
+  const cells = (row) => Object.values(row).map((value) => Number(value.toFixed(2)));
+  const head = ["", ...Object.keys(pairs[0].rows[0])];
+  const table = [head, head.map(() => "---"), ...pairs.map(({ title, rows }) => [title, ...cells(rows[0])])];
+  return table.map((line) => `| ${line.join(" | ")} |`).join("\n");
+}

@@ -11,7 +11,7 @@ import { promises as fs } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
-import { median } from "./pairs.mjs";
+import { markdown, median } from "./pairs.mjs";
 import { generated, openPage, startProfile, startServer, waitForState } from "./site.mjs";
 
 const { values: flags } = parseArgs({
@@ -83,8 +83,6 @@ try {
 } finally {
   await server.stop();
 }
-const head = ["", ...Object.keys(pairs[0].rows[0])];
-const lines = pairs.map(({ title, rows }) => [title, ...Object.values(rows[0]).map((x) => Number(x.toFixed(2)))]);
-console.log([head, head.map(() => "---"), ...lines].map((line) => `| ${line.join(" | ")} |`).join("\n"));
+console.log(markdown(pairs));
 const note = `fresh profiles, the demo page, read for ${flags.pause} s, windows of 1280 by 800 and 390 by 844 in turn`;
 if (flags.json) await fs.writeFile(flags.json, JSON.stringify({ chromium, note, pairs }));
