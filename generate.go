@@ -28,6 +28,11 @@ func (s *Session) GenerateIDs(ctx context.Context, ids []int32, r Request, emit 
 	}
 	s.lock()
 	defer s.mu.Unlock()
+	return s.generate(ctx, ids, r, emit)
+}
+
+// generate is GenerateIDs for a prompt that the context holds. The caller holds s.mu.
+func (s *Session) generate(ctx context.Context, ids []int32, r Request, emit func(*Event) error) (*Result, error) {
 	j, err := s.newJob(ctx, &r)
 	switch {
 	case err != nil && spec.Cancelled(ctx, err):

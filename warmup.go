@@ -196,24 +196,24 @@ const quick = time.Second
 // it first runs, and again when it ran often. Costs of that time would mislead. It ends early, with an error, when a
 // request waits.
 func (s *Session) rehearse() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	ctx, r, begin := whileIdle{context.Background(), s}, DefaultRequest(), time.Now()
 	r.MaxTokens, r.NoReuse = 24, true
 	r.Fitted.Costs = goodput.NewCosts() // guesses by which drafting pays
-	_, err := s.Generate(ctx, "The first reply is not the slowest.", r, func(*Event) error {
+	ids := s.tok.Encode("The first reply is not the slowest.", true)
+	_, err := s.generate(ctx, ids, r, func(*Event) error {
 		time.Sleep(time.Millisecond) // a browser delivers requests meanwhile
 		return nil
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = ctx.Err()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return err
+	if s.target != nil {
+		s.models().Reset()
 	}
-	s.models().Reset()
-	if time.Since(begin) > quick {
-		return nil
+	if err != nil || time.Since(begin) > quick {
+		return err
 	}
 	return s.measureCosts(ctx, goodput.NewCosts(), r.Config(), false, false)
 }
