@@ -126,3 +126,14 @@ test("files of the repository that people write have at most 120 columns", async
   assert.deepEqual(tooWide("a.go", `\t${"x".repeat(117)}\n${"é".repeat(120)}`), ["a.go:1 has 121 columns"]);
   assert.deepEqual(tooWide("a.md", `| ${"x".repeat(120)} |`), []);
 });
+
+test("files that run are scripts: what the build makes is not kept", async () => {
+  const root = path.dirname(path.dirname(source));
+  const files = execFileSync("git", ["ls-files", "-s"], { cwd: root, encoding: "utf8" }).matchAll(/^100755 .*\t(.+)$/gm);
+  const names = [...files].map(([, name]) => name);
+  assert.ok(names.includes(".ci/run"));
+  for (const name of names) {
+    const text = await fs.readFile(path.join(root, name), "latin1");
+    assert.ok(text.startsWith("#!"), `${name} is a program, not a script`);
+  }
+});
