@@ -38,6 +38,7 @@ type instances struct {
 	bytes     js.Value // a Uint8Array of the memory; made again when it grows
 	size      int
 	shared    bool
+	script    js.Value // the URL of the threads' script; undefined before the first starts
 	workers   []js.Value
 	callbacks []js.Func
 	// parts are views of ranges of the memory. A round reads and writes the same few ranges again and again, so that
@@ -152,16 +153,17 @@ func (m *instances) call(name string, args ...uint32) (result uint32, err error)
 	return result, nil
 }
 
-// start starts a worker, and waits until it works: while the run of a program occupies this thread none would start.
-func (m *instances) start(pool, part, stack uint32, failed func(error)) (err error) {
+// start starts a worker.
+func (m *instances) start(pool, part, stack uint32, failed func(error)) (working func() error, err error) {
 	if !m.shared {
-		return errors.New("threads need a page that is cross-origin isolated")
+		return nil, errors.New("threads need a page that is cross-origin isolated")
 	}
 	defer caught(&err)
-	url := js.Global().Get("URL").Call("createObjectURL",
-		js.Global().Get("Blob").New([]any{threadScript}, map[string]any{"type": "text/javascript"}))
-	defer js.Global().Get("URL").Call("revokeObjectURL", url)
-	worker := js.Global().Get("Worker").New(url, map[string]any{"name": fmt.Sprint("foretoken-", part)})
+	if m.script.IsUndefined() {
+		m.script = js.Global().Get("URL").Call("createObjectURL",
+			js.Global().Get("Blob").New([]any{threadScript}, map[string]any{"type": "text/javascript"}))
+	}
+	worker := js.Global().Get("Worker").New(m.script, map[string]any{"name": fmt.Sprint("foretoken-", part)})
 	first, answered := make(chan error, 1), false
 	answer := func(err error) {
 		if !answered {
@@ -192,7 +194,7 @@ func (m *instances) start(pool, part, stack uint32, failed func(error)) (err err
 	m.workers, m.callbacks = append(m.workers, worker), append(m.callbacks, onMessage, onError)
 	worker.Call("postMessage", map[string]any{"module": m.module, "memory": m.memory, "pool": int(pool),
 		"part": int(part), "stack": int(stack), "failed": int(pool) + 4*poolFailed})
-	return <-first
+	return func() error { return <-first }, nil
 }
 
 func (m *instances) grow(size int) (err error) {
@@ -246,6 +248,9 @@ func (m *instances) close() {
 	}
 	for _, f := range m.callbacks {
 		f.Release()
+	}
+	if !m.script.IsUndefined() {
+		js.Global().Get("URL").Call("revokeObjectURL", m.script)
 	}
 	*m = instances{}
 }

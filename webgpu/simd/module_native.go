@@ -83,10 +83,10 @@ func (m *instances) call(name string, args ...uint32) (uint32, error) {
 	return uint32(m.stack[0]), err
 }
 
-func (m *instances) start(pool, part, stack uint32, failed func(error)) error {
+func (m *instances) start(pool, part, stack uint32, failed func(error)) (working func() error, err error) {
 	i, err := m.another()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	i.ExportedGlobal("__stack_pointer").(api.MutableGlobal).Set(uint64(stack))
 	m.threads.Go(func() {
@@ -94,7 +94,7 @@ func (m *instances) start(pool, part, stack uint32, failed func(error)) error {
 			failed(err)
 		}
 	})
-	return nil
+	return func() error { return nil }, nil
 }
 
 func (m *instances) grow(size int) error {

@@ -24,7 +24,7 @@ const slice = 100 * time.Millisecond
 // stackSize is the stack of a thread in bytes, as src/build.sh gives it to the first.
 const stackSize = 64 << 10
 
-// startThreads makes the pool and starts threads besides the one that calls, as far as they start.
+// startThreads makes the pool and starts threads besides the one that calls, as far as the host lets it.
 func (d *backend) startThreads(threads int) error {
 	var err error
 	if d.pool, err = d.alloc(4 * poolWords); err != nil {
@@ -36,7 +36,7 @@ func (d *backend) startThreads(threads int) error {
 		if err != nil {
 			return err
 		}
-		err = d.module.start(d.pool, uint32(d.threads), stack+stackSize, func(err error) {
+		working, err := d.module.start(d.pool, uint32(d.threads), stack+stackSize, func(err error) {
 			d.setWord(poolFailed, 1)
 			d.failure.CompareAndSwap(nil, &err)
 		})
@@ -44,8 +44,21 @@ func (d *backend) startThreads(threads int) error {
 			d.heap.give(stack)
 			return nil
 		}
+		d.starts = append(d.starts, working)
 	}
 	return nil
+}
+
+// join waits until the threads work. A browser starts them while a model loads; it starts none while a program runs.
+func (d *backend) join() {
+	for i, working := range d.starts {
+		if working() != nil { // not a failure either
+			d.threads = i + 1
+			d.parts = d.threads
+			break
+		}
+	}
+	d.starts = nil
 }
 
 func (d *backend) setWord(i int, v uint32) {
@@ -60,6 +73,7 @@ func (d *backend) word(i int) uint32 {
 
 // enter runs dispatches [from, to) of a program, which the module has.
 func (d *backend) enter(p *program, from, to int) error {
+	d.join()
 	if err := d.Lost(); err != nil || from >= to {
 		return err
 	}
