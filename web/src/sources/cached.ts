@@ -82,6 +82,8 @@ class CachedFile implements CachedSource {
   #log: JournalWriter | undefined;
   /** Chunks verified on disk in this session. */
   readonly #verified = new Map<number, Promise<void>>();
+  /** Of chunks that this session downloads, the byte of the file up to which they have arrived. */
+  readonly #arrived = new Map<number, number>();
   readonly #waiting = new Map<number, Deferred>();
   readonly #running = new Set<number>();
   #urgent: number[] = [];
@@ -239,7 +241,7 @@ class CachedFile implements CachedSource {
     if (length === 0) return new Uint8Array(0);
     const { chunk } = this.#journal;
     const last = Math.floor((offset + length - 1) / chunk);
-    for (let i = Math.floor(offset / chunk); i <= last; i++) await this.#ensure(i, true);
+    for (let i = Math.floor(offset / chunk); i <= last; i++) await this.#ensure(i, true, Math.min(offset + length, (i + 1) * chunk));
     // Verify the next chunk while Go works on this one.
     if (this.#journal.hashes[last + 1]) void this.#ensure(last + 1, false).catch(() => undefined);
     const bytes = await this.#openFile();
@@ -327,8 +329,11 @@ class CachedFile implements CachedSource {
     this.#release = undefined;
   }
 
-  /** Resolves when chunk `i` is on disk and verified; `urgent` fetches it before other chunks. */
-  async #ensure(i: number, urgent: boolean): Promise<void> {
+  /**
+   * Resolves when chunk `i` is on disk and verified, or has arrived up to byte `end` of the file: a model loads while it
+   * downloads. `urgent` fetches the chunk before others.
+   */
+  async #ensure(i: number, urgent: boolean, end = Infinity): Promise<void> {
     for (;;) {
       if (this.#failure) throw this.#failure;
       if (this.#journal.hashes[i]) {
@@ -338,6 +343,7 @@ class CachedFile implements CachedSource {
         if (this.#journal.hashes[i]) return;
         continue; // it was damaged and must be downloaded again
       }
+      if ((this.#arrived.get(i) ?? 0) >= end) return;
       const { promise } = this.#waitFor(i);
       if (urgent && !this.#running.has(i) && !this.#urgent.includes(i)) {
         this.#urgent.push(i);
@@ -365,6 +371,7 @@ class CachedFile implements CachedSource {
     this.#notice(`${size(end - start)} of the copy in this browser are damaged; downloading them again`);
     await (this.#reopening ??= this.#becomeWriter());
     this.#verified.delete(i);
+    this.#arrived.delete(i);
     this.#journal.hashes[i] = undefined;
     this.#journal.done = false;
     this.#received -= end - start;
@@ -444,7 +451,16 @@ class CachedFile implements CachedSource {
     const wrote = this.#data!.write(bytes, { at });
     if (wrote < bytes.byteLength) throw new DOMException("the disk is full", "QuotaExceededError");
     this.#received += bytes.byteLength;
+    const chunk = Math.floor(at / this.#journal.chunk);
+    this.#arrived.set(chunk, Math.max(at + wrote, this.#arrived.get(chunk) ?? 0));
+    this.#wake(chunk);
     this.#report();
+  }
+
+  /** Has the readers that wait for a chunk look again. */
+  #wake(chunk: number): void {
+    this.#waiting.get(chunk)?.resolve();
+    this.#waiting.delete(chunk);
   }
 
   async #complete(i: number): Promise<void> {
@@ -453,8 +469,7 @@ class CachedFile implements CachedSource {
     this.#log!.chunk(i, hash);
     this.#journal.hashes[i] = hash;
     this.#verified.set(i, Promise.resolve());
-    this.#waiting.get(i)?.resolve();
-    this.#waiting.delete(i);
+    this.#wake(i);
   }
 
   async #downloadInOrder(response: Response): Promise<void> {

@@ -98,6 +98,13 @@ async function journalOf(folder: FakeFolder) {
   return parseJournal(new TextDecoder().decode(folder.files.get(name)));
 }
 
+/** Waits until so many chunks are stored: a read does not, it takes what has arrived. */
+async function stored(folder: FakeFolder, chunks: number): Promise<void> {
+  const count = async () => (await journalOf(folder))!.hashes.filter(Boolean).length;
+  for (const end = Date.now() + 60_000; (await count()) < chunks; await pause(2))
+    assert.ok(Date.now() < end, `${await count()} chunks are stored`);
+}
+
 test("a file downloads in parallel chunks, and opens without a request afterwards", async () => {
   let open = 0;
   let most = 0;
@@ -151,6 +158,21 @@ test("a chunk that a reader waits for goes first", async () => {
   source.close();
 });
 
+test("a read takes what has arrived of a chunk, and the end waits for its hash", async () => {
+  const never = new Promise<void>(() => undefined);
+  // The first response breaks off, and the rest is never sent.
+  const broken = machine({ breaks: [4000], gate: (range) => (/=[1-9]/.test(range) ? never : undefined) });
+  const source = await broken.open();
+  assert.deepEqual(await source.read(1000, 3000), DATA.slice(1000, 4000));
+  assert.equal((await journalOf(broken.folder))!.hashes.length, 0);
+  const beyond = source.read(3000, 1001);
+  assert.equal(await Promise.race([beyond, source.finished(), pause(50).then(() => "waits")]), "waits");
+  beyond.catch(() => undefined);
+  source.close();
+  await settle();
+  assert.equal((await broken.store.list())[0]?.have ?? 0, 0);
+});
+
 test("chunks of a closed tab are reused after verification", async () => {
   const folder = new FakeFolder();
   const m = machine(
@@ -159,6 +181,7 @@ test("chunks of a closed tab are reused after verification", async () => {
   );
   const killed = await m.open();
   await killed.read(0, 50_000);
+  await stored(folder, 5);
   killed.close();
   await settle();
   const have = (await journalOf(folder))!.hashes.filter(Boolean).length;
@@ -220,6 +243,7 @@ test("a changed file on the server is not mixed with the stored chunks", async (
     );
     const killed = await m.open();
     await killed.read(0, 40_000);
+    await stored(folder, 4);
     killed.close();
     await settle();
     const next = machine({ data: pattern(95_000, 3), ...change }, folder);
@@ -422,6 +446,7 @@ test("dropped connections resume; stored chunks survive a network failure", asyn
   const down = machine({ gate: (range) => (/=[01]?\d{1,4}-/.test(range) ? undefined : broken) });
   const dying = await down.open();
   await dying.read(0, 20_000);
+  await stored(down.folder, 2);
   down.script.breaks = Array(1000).fill(0);
   release();
   await assert.rejects(dying.finished(), /the connection dropped at byte \d+ and 4 retries failed/);
@@ -466,6 +491,7 @@ test("one of two tabs downloads; the other waits, and takes over when the first 
   );
   const first = await m.open();
   await first.read(0, 60_000);
+  await stored(folder, 6);
   const waiting = m.open();
   await pause(20);
   assert.equal(await Promise.race([waiting, Promise.resolve("waits")]), "waits");
