@@ -124,31 +124,32 @@ const (
 )
 
 // modelID names a model file by its size and a SHA-256 over its size, its first MiB and its last 64 KiB.
-func modelID(src gguf.Source, name, quantisation string) (spec.ModelID, error) {
+func modelID(src gguf.Source, name, quantisation string, hash func([]byte) [sha256.Size]byte) (spec.ModelID, error) {
 	size := src.Size()
-	sum := sha256.New()
-	fmt.Fprintf(sum, "%d\n", size)
 	head := min(size, hashedHead)
-	for _, part := range []struct{ at, n int64 }{{0, head},
-		{max(head, size-hashedTail), size - max(head, size-hashedTail)}} {
-		if part.n <= 0 {
-			continue
-		}
-		b := make([]byte, part.n)
-		if n, err := src.ReadAt(b, part.at); int64(n) < part.n {
+	tail := max(head, size-hashedTail)
+	text := fmt.Appendln(nil, size)
+	at := int64(len(text))
+	text = append(text, make([]byte, head+size-tail)...)
+	for _, part := range []struct{ from, to int64 }{{0, head}, {tail, size}} {
+		b := text[at : at+part.to-part.from]
+		at += int64(len(b))
+		if n, err := src.ReadAt(b, part.from); n < len(b) {
 			if err == nil || err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}
 			return spec.ModelID{}, fmt.Errorf("foretoken: %s: bytes %d to %d, to tell the file by: %w", src.Name(),
-				part.at, part.at+part.n, err)
+				part.from, part.to, err)
 		}
-		sum.Write(b)
 	}
 	if name == "" {
 		name = src.Name()
 	}
-	return spec.ModelID{Name: name, Bytes: size, Hash: hex.EncodeToString(sum.Sum(nil)[:16]),
-		Quantisation: quantisation}, nil
+	if hash == nil {
+		hash = sha256.Sum256
+	}
+	sum := hash(text)
+	return spec.ModelID{Name: name, Bytes: size, Hash: hex.EncodeToString(sum[:16]), Quantisation: quantisation}, nil
 }
 
 // Fingerprint names the pair of models, for calibrations; its tree is empty.

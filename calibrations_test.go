@@ -17,7 +17,7 @@ func TestModelIDTellsFilesApart(t *testing.T) {
 	big := bytes.Repeat([]byte("0123456789abcdef"), 1<<17) // 2 MiB
 	id := func(b []byte, name string) spec.ModelID {
 		t.Helper()
-		m, err := modelID(gguf.FromBytes("file.gguf", b), name, "q8_0")
+		m, err := modelID(gguf.FromBytes("file.gguf", b), name, "q8_0", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,7 @@ func (s *Session) load(ctx context.Context, tuning map[string]map[string]string)
 	replace(&s.target, target)
 	s.info.Target = s.target.Info()
 	s.info.GPUByte = s.info.Target.GPUBytes
-	if err := identify(&s.pair.Target, p.sources.target, &s.info.Target); err != nil {
+	if err := s.identify(&s.pair.Target, p.sources.target, &s.info.Target); err != nil {
 		return err
 	}
 	drafting := options("draft")
@@ -51,7 +51,7 @@ func (s *Session) load(ctx context.Context, tuning map[string]map[string]string)
 		if s.second == nil {
 			s.info.GPUByte += info.GPUBytes
 		}
-		if err := identify(&s.pair.Draft, p.sources.draft, &info); err != nil {
+		if err := s.identify(&s.pair.Draft, p.sources.draft, &info); err != nil {
 			return err
 		}
 	}
@@ -90,8 +90,8 @@ func replace[M any](old **M, by *M) {
 }
 
 // identify records the identity of a model's file, or refuses a file that changed since it was first loaded.
-func identify(known *spec.ModelID, src gguf.Source, info *llama.Info) error {
-	id, err := modelID(src, info.Name, info.Quant)
+func (s *Session) identify(known *spec.ModelID, src gguf.Source, info *llama.Info) error {
+	id, err := modelID(src, info.Name, info.Quant, s.options.SHA256)
 	if err != nil {
 		return err
 	}
@@ -137,5 +137,5 @@ func (s *Session) loadHeads(ctx context.Context, w *eagle3.Weights, loading llam
 	s.info.Target.GPUBytes = s.target.Info().GPUBytes // with the features it keeps for the head
 	s.info.GPUByte += info.GPUBytes + s.info.Target.GPUBytes - before
 	s.headPair.Target = s.pair.Target
-	return identify(&s.headPair.Draft, s.options.EAGLE3, &info)
+	return s.identify(&s.headPair.Draft, s.options.EAGLE3, &info)
 }

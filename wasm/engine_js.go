@@ -222,7 +222,7 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 	e.session, err = foretoken.Open(ctx, e.dev, from.target, from.draft, foretoken.Options{Context: o.Context,
 		Beyond: o.Beyond, KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates,
 		Calibrations: fit, Lean: true, EAGLE3: from.eagle3, EAGLE3Config: from.eagle3Config, Tuning: loadTuning(key),
-		Progress: progress, Reopen: e.reopening(from, o.device()), Lost: func(l foretoken.Loss) {
+		SHA256: sha256Of, Progress: progress, Reopen: e.reopening(from, o.device()), Lost: func(l foretoken.Loss) {
 			if l.Recovered {
 				from.close()
 			} else if progress != nil {
@@ -234,7 +234,7 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 		e.release()
 		return "", err
 	}
-	saveTuning(key, e.session.Tuning())
+	go saveTuning(key, e.session.Tuning())
 	return e.info()
 }
 

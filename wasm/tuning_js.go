@@ -2,9 +2,10 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"maps"
 	"net/url"
+	"sync"
 
 	"foretoken/webgpu"
 
@@ -15,20 +16,23 @@ import (
 // again nor chooses others. The goodput tree's measured costs are kept with them. All of it is best effort: without
 // storage the engine measures again.
 
-const tuningCache = "foretoken-tuning-1"
-
 // tuningKey is the absolute URL under which an adapter's choices are kept. A relative one has no base that the
 // store accepts in a worker importing another origin's script, or in an extension.
 func tuningKey(i webgpu.Info) string {
 	return "https://foretoken.invalid/tuning/" + url.PathEscape(i.Identity())
 }
 
+// tuningStore is the cache that the worker opened while the program compiled.
 func tuningStore() (safejs.Value, error) {
-	caches, err := safejs.Global().Get("caches")
-	if err != nil || caches.IsUndefined() {
-		return safejs.Value{}, fmt.Errorf("no cache storage: %v", err)
+	opening, err := safejs.Global().Get("foretokenKept")
+	if err != nil || opening.IsUndefined() {
+		return safejs.Value{}, errors.New("the program was started without a store")
 	}
-	return awaitCall(caches, "open", tuningCache)
+	store, err := await(opening)
+	if err == nil && store.IsUndefined() {
+		err = errors.New("this browser stores nothing")
+	}
+	return store, err
 }
 
 func loadTuning(key string) map[string]map[string]string {
@@ -55,8 +59,12 @@ func loadTuning(key string) map[string]map[string]string {
 	return tuning
 }
 
+var saving sync.Mutex
+
 // saveTuning adds choices to those kept: other models' stay.
 func saveTuning(key string, tuning map[string]map[string]string) {
+	saving.Lock()
+	defer saving.Unlock()
 	all := loadTuning(key)
 	if all == nil {
 		all = map[string]map[string]string{}
@@ -86,14 +94,14 @@ func saveTuning(key string, tuning map[string]map[string]string) {
 	_, _ = awaitCall(store, "put", key, response) // a full disk costs the next visit a second, no more
 }
 
-// keepCosts stores what passes cost after the first request that asked for it and now and
-// then afterwards: storing takes about as long as a token.
+// keepCosts stores what passes cost after the first request that asked for it and now and then afterwards, while the
+// request's result is on its way.
 func (e *engine) keepCosts() {
 	tuning := e.session.Tuning()
 	if len(tuning["costs"]) == 0 {
 		return
 	}
 	if e.requests++; e.requests&(e.requests-1) == 0 { // the 1st, 2nd, 4th, 8th …
-		saveTuning(tuningKey(e.dev.Info()), map[string]map[string]string{"costs": tuning["costs"]})
+		go saveTuning(tuningKey(e.dev.Info()), map[string]map[string]string{"costs": tuning["costs"]})
 	}
 }

@@ -15,6 +15,8 @@ interface GoScope {
   fs: { writeSync(fd: number, bytes: Uint8Array): number };
   foretokenEngine?: GoEngine;
   foretokenReplay: { prepare(): void };
+  /** What the program keeps between visits; undefined where the browser keeps nothing. */
+  foretokenKept?: Promise<Cache | undefined>;
 }
 
 const scope = globalThis as unknown as GoScope;
@@ -35,6 +37,8 @@ export interface Program {
 export async function startProgram({ wasm, packed, support, crashed }: Program): Promise<GoEngine> {
   const compiling = compile(wasm, packed);
   compiling.catch(() => undefined);
+  // A browser takes as long to open its first cache as to compile the program.
+  scope.foretokenKept ??= (async () => globalThis.caches?.open("foretoken-tuning-1"))().catch(() => undefined);
   await support();
   const output = watchOutput();
   const go = new scope.Go();
