@@ -82,40 +82,51 @@ func TestAutoEqualsPlain(t *testing.T) {
 	}
 }
 
-// TestCostsAreMeasuredWhileIdle leaves a lean session on the CPU alone until the passes are timed. Where a request came
-// first, a conversation may go on from its text, and measuring is left to the first request of auto.
+// TestCostsAreMeasuredWhileIdle leaves a lean session on the CPU alone until the passes are timed, before or after a
+// request. A conversation may go on from the request's text.
 func TestCostsAreMeasuredWhileIdle(t *testing.T) {
 	measured := func(s *Session) *goodput.Costs {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.measured
-	}
-	s := demoSessionWith(t, "cpu", Options{Lean: true})
-	for deadline := time.Now().Add(time.Minute); measured(s) == nil; time.Sleep(idle / 10) {
-		if time.Now().After(deadline) {
-			t.Fatal("nothing was measured")
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(idle / 10) {
+			s.mu.Lock()
+			costs := s.measured
+			s.mu.Unlock()
+			if costs != nil {
+				if r := DefaultRequest(); !s.measuredFor(costs, r.Config()) {
+					t.Errorf("measured %+v", costs)
+				}
+				return costs
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("nothing was measured")
+			}
 		}
 	}
-	costs := measured(s)
-	if r := DefaultRequest(); !s.measuredFor(costs, r.Config()) {
-		t.Errorf("measured %+v", costs)
+	generate := func(s *Session, policy string) {
+		t.Helper()
+		if _, err := s.Generate(context.Background(), "func", Request{Policy: policy, MaxTokens: 4}, nil); err != nil {
+			t.Fatal(err)
+		}
 	}
+	s := demoSessionWith(t, "cpu", Options{Lean: true})
+	costs := measured(s)
 	if s.target.Len() > 0 || len(costs.Learnt) > 0 {
 		t.Error("the rehearsal left its text or what it learnt")
 	}
-	if _, err := s.Generate(context.Background(), "func", Request{Policy: "auto", MaxTokens: 4}, nil); err != nil {
-		t.Fatal(err)
-	}
+	generate(s, methods.DrafterAuto)
 	if measured(s) != costs {
 		t.Error("the first request measured again")
 	}
-	used := demoSession(t, "cpu")
-	if _, err := used.Generate(context.Background(), "func", Request{Policy: "none", MaxTokens: 4}, nil); err != nil {
-		t.Fatal(err)
-	}
-	used.warmUpIdle()
-	if measured(used) != nil || used.target.Len() == 0 {
-		t.Error("measuring took away the text of a request")
+	for _, policy := range []string{methods.DrafterNone, methods.DrafterAuto} {
+		early := demoSessionWith(t, "cpu", Options{Lean: true})
+		generate(early, policy)
+		early.mu.Lock()
+		held := early.target.Len()
+		early.mu.Unlock()
+		if measured(early); early.target.Len() != held || held == 0 {
+			t.Errorf("measuring took away the text of a request of %s: of %d tokens it left %d", policy, held,
+				early.target.Len())
+		}
 	}
 }
 

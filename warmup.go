@@ -141,34 +141,49 @@ func (s *Session) lock() {
 	s.asked.Add(-1)
 }
 
-// warmUpIdle warms the session up while it serves no request, rehearses, and times the passes that auto decides by.
+// warmUpIdle warms the session up while it serves no request, rehearses, and times the passes that auto decides by. A
+// request ends what it finds under way, which begins again when the session is idle again.
 func (s *Session) warmUpIdle() {
-	time.Sleep(idle)
-	for rehearsed := false; ; {
+	for pause, rehearsed := idle, false; ; {
+		time.Sleep(pause)
+		pause = time.Millisecond // lets a request take the lock
 		s.mu.Lock()
 		done, err := s.advance()
-		fresh := done && s.measured == nil && s.target.Len() == 0 // measuring empties the caches
-		if fresh && rehearsed {
-			r := DefaultRequest()
-			err = s.ensureCosts(whileIdle{context.Background(), s}, &r)
+		var compiled <-chan struct{}
+		switch {
+		case s.state == plain && s.warmup.phase == compiling:
+			compiled = s.warmup.compiling
+		case !done || err != nil:
+		case s.measured != nil:
+			s.mu.Unlock()
+			return
+		case rehearsed || s.target.Len() > 0: // a request is a rehearsal too
+			err = s.measureIdle()
+		default:
+			rehearsed, pause = true, optimising
+			err = s.rehearse()
 		}
-		wait := s.state == plain && s.warmup.phase == compiling
-		compiled := s.warmup.compiling
 		s.mu.Unlock()
 		switch {
-		case err != nil, done && !fresh, rehearsed: // a request meets the same error and reports it
+		case errors.Is(err, errAsked):
+			pause = idle
+		case err != nil: // a request meets the same error and reports it
 			return
-		case fresh:
-			rehearsed = true
-			if s.rehearse() != nil {
-				return
-			}
-			time.Sleep(optimising)
-		case wait:
+		case compiled != nil:
 			<-compiled
 		}
-		time.Sleep(time.Millisecond) // lets a request take the lock
 	}
+}
+
+// measureIdle measures the costs of passes, or checks stored ones. The caller holds s.mu.
+func (s *Session) measureIdle() error {
+	ctx, r := whileIdle{context.Background(), s}, DefaultRequest()
+	known, stored := s.knownCosts()
+	if err := s.measureCosts(ctx, known, r.Config(), stored, s.target.Len() > 0); err != nil {
+		return err
+	}
+	s.measured = known
+	return nil
 }
 
 // optimising is the time that an engine of WebAssembly takes to compile in the background what a rehearsal ran often.
@@ -194,10 +209,8 @@ const quick = time.Second
 
 // rehearse runs what a first request runs and forgets what came of it: engines of WebAssembly compile a function when
 // it first runs, and again when it ran often. Costs of that time would mislead. It ends early, with an error, when a
-// request waits.
+// request waits. The caller holds s.mu.
 func (s *Session) rehearse() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	ctx, r, begin := whileIdle{context.Background(), s}, DefaultRequest(), time.Now()
 	r.MaxTokens, r.NoReuse = 24, true
 	r.Fitted.Costs = goodput.NewCosts() // guesses by which drafting pays
@@ -246,5 +259,5 @@ func (s *Session) Warm(ctx context.Context) error {
 // defers reports whether a request decodes plainly until drafting is ready. Only methods whose text does not depend on
 // when drafting begins may.
 func (s *Session) defers(c method.Config) bool {
-	return s.lean && c.WeighsCosts() && c.Exactness() == method.ExactTokens && s.head == nil
+	return s.options.Lean && c.WeighsCosts() && c.Exactness() == method.ExactTokens && s.head == nil
 }
