@@ -296,6 +296,7 @@ func TestRequestsEndRehearsals(t *testing.T) {
 	err := s.rehearse()
 	s.asked.Add(-1)
 	if !errors.Is(err, errAsked) || !forgotten() {
-		t.Errorf("a rehearsal returned %v while a request waited, left %d tokens, costs %v", err, s.target.Len(), s.measured)
+		t.Errorf("while a request waited a rehearsal returned %v and left %d tokens, costs %v", err, s.target.Len(),
+			s.measured)
 	}
 }

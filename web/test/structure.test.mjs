@@ -129,8 +129,8 @@ test("files of the repository that people write have at most 120 columns", async
 
 test("files that run are scripts: what the build makes is not kept", async () => {
   const root = path.dirname(path.dirname(source));
-  const files = execFileSync("git", ["ls-files", "-s"], { cwd: root, encoding: "utf8" }).matchAll(/^100755 .*\t(.+)$/gm);
-  const names = [...files].map(([, name]) => name);
+  const files = execFileSync("git", ["ls-files", "-s"], { cwd: root, encoding: "utf8" });
+  const names = [...files.matchAll(/^100755 .*\t(.+)$/gm)].map(([, name]) => name);
   assert.ok(names.includes(".ci/run"));
   for (const name of names) {
     const text = await fs.readFile(path.join(root, name), "latin1");

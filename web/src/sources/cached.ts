@@ -241,7 +241,8 @@ class CachedFile implements CachedSource {
     if (length === 0) return new Uint8Array(0);
     const { chunk } = this.#journal;
     const last = Math.floor((offset + length - 1) / chunk);
-    for (let i = Math.floor(offset / chunk); i <= last; i++) await this.#ensure(i, true, Math.min(offset + length, (i + 1) * chunk));
+    for (let i = Math.floor(offset / chunk); i <= last; i++)
+      await this.#ensure(i, true, Math.min(offset + length, (i + 1) * chunk));
     // Verify the next chunk while Go works on this one.
     if (this.#journal.hashes[last + 1]) void this.#ensure(last + 1, false).catch(() => undefined);
     const bytes = await this.#openFile();
@@ -330,8 +331,8 @@ class CachedFile implements CachedSource {
   }
 
   /**
-   * Resolves when chunk `i` is on disk and verified, or has arrived up to byte `end` of the file: a model loads while it
-   * downloads. `urgent` fetches the chunk before others.
+   * Resolves when chunk `i` is on disk and verified, or has arrived up to byte `end` of the file: a model loads while
+   * it downloads. `urgent` fetches the chunk before others.
    */
   async #ensure(i: number, urgent: boolean, end = Infinity): Promise<void> {
     for (;;) {
