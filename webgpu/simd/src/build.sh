@@ -18,3 +18,4 @@ build() {
 build kernels.wasm &
 build threads.wasm -matomics -mmutable-globals -Wl,--shared-memory -Wl,--export=__stack_pointer
 wait $!
+chmod 644 "$to/kernels.wasm" "$to/threads.wasm" # no programs

@@ -146,18 +146,49 @@ INLINE v128_t fifth_bits(v128_t two) {
   return wasm_v128_and(wasm_i8x16_eq(wasm_v128_and(two, bit), bit), bytes_of(16));
 }
 
-// The numbers of block j of group g of a row, without whole scales.
-INLINE void unpack_block(u32 format, const u8 *q, u32 g, u32 j, v128_t *w) {
-  u32 upper = g % 2, super = g / 2;
+// The bytes of numbers of a group, or of the superblock that holds it.
+INLINE u32 group_bytes(u32 format) {
   switch (format) {
     case Q8_0:
-      q += g * 128;
+      return 128;
+    case Q5_0:
+    case Q5_1:
+      return 80;
+    case Q2_K:
+      return 32;
+    case Q3_K:
+      return 96;
+    case Q5_K:
+      return 160;
+    case Q6_K:
+      return 192;
+  }
+  return 64;  // Q4_0, Q4_1, IQ4_NL, Q4_K
+}
+
+INLINE u32 by_superblocks(u32 format) { return format == Q3_K || format == Q5_K || format == Q6_K; }
+
+// The numbers of group g of a row, of which `whole` has all its blocks. Its loads have constant offsets from one
+// pointer, and wazero compares each with the size of the memory unless it has compared a later one: so the last byte is
+// read first.
+INLINE const u8 *group_of(u32 format, const u8 *q, u32 g, u32 whole) {
+  q += (by_superblocks(format) ? g / 2 : g) * group_bytes(format);
+  __asm__("" : "+r"(q));
+  if (whole) (void)*((const volatile u8 *)q + group_bytes(format) - 1);
+  return q;
+}
+
+// The numbers of block j of a group, the g-th of its row, without whole scales.
+INLINE void unpack_block(u32 format, const u8 *q, u32 g, u32 j, v128_t *w) {
+  u32 upper = g % 2;
+  switch (format) {
+    case Q8_0:
       for (u32 i = 0; i < 4; i++) w[i] = wasm_i16x8_load8x8(q + 32 * j + 8 * i);
       break;
     case Q4_0:
     case Q4_1:
     case IQ4_NL: {
-      v128_t v = wasm_v128_load(q + g * 64 + j * 16), low = field(v, 0, 15), high = field(v, 4, 15);
+      v128_t v = wasm_v128_load(q + j * 16), low = field(v, 0, 15), high = field(v, 4, 15);
       if (format == Q4_0) low = wasm_i8x16_sub(low, bytes_of(8)), high = wasm_i8x16_sub(high, bytes_of(8));
       if (format == IQ4_NL) {
         v128_t levels = wasm_i8x16_make(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
@@ -169,7 +200,7 @@ INLINE void unpack_block(u32 format, const u8 *q, u32 g, u32 j, v128_t *w) {
     }
     case Q5_0:
     case Q5_1: {
-      q += g * 80 + j * 20;
+      q += j * 20;
       v128_t v = wasm_v128_load(q + 4), bits = wasm_v128_load32_splat(q);
       v128_t low = wasm_i8x16_shuffle(bits, bits, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
       v128_t high = wasm_i8x16_shuffle(bits, bits, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3);
@@ -181,11 +212,9 @@ INLINE void unpack_block(u32 format, const u8 *q, u32 g, u32 j, v128_t *w) {
       break;
     }
     case Q2_K:
-      q += g * 32;
       for (u32 i = 0; i < 2; i++) widen(field(wasm_v128_load(q + 16 * i), 2 * j, 3), w + 2 * i);
       break;
     case Q3_K:
-      q += super * 96;
       for (u32 i = 0; i < 2; i++) {
         v128_t third = wasm_u16x8_shr(wasm_v128_load(q + 16 * i), 4 * upper);
         third = field(j == 3 ? wasm_u16x8_shr(third, 1) : wasm_i16x8_shl(third, 2 - j), 0, 4);
@@ -194,11 +223,10 @@ INLINE void unpack_block(u32 format, const u8 *q, u32 g, u32 j, v128_t *w) {
       }
       break;
     case Q4_K:
-      q += g * 64 + j / 2 * 32;
+      q += j / 2 * 32;
       for (u32 i = 0; i < 2; i++) widen(field(wasm_v128_load(q + 16 * i), j % 2 * 4, 15), w + 2 * i);
       break;
     case Q5_K:
-      q += super * 160;
       for (u32 i = 0; i < 2; i++) {
         v128_t fifth = wasm_u16x8_shr(wasm_v128_load(q + 16 * i), 4 * upper);
         fifth = field(wasm_i16x8_shl(fifth, 4 - j), 0, 16);
@@ -207,7 +235,6 @@ INLINE void unpack_block(u32 format, const u8 *q, u32 g, u32 j, v128_t *w) {
       }
       break;
     case Q6_K:
-      q += super * 192;
       for (u32 i = 0; i < 2; i++) {
         v128_t high = wasm_v128_load(q + 128 + 32 * upper + 16 * i);
         high = field(j < 2 ? wasm_i16x8_shl(high, 4 - 2 * j) : j == 3 ? wasm_u16x8_shr(high, 2) : high, 0, 48);
@@ -240,6 +267,7 @@ INLINE void unpack_group(u32 format, const u8 *q, const u32 *s, u32 g, u32 n, i1
     wasm_v128_store(whole[0], v.first);
     wasm_v128_store(whole[1], v.second);
   }
+  q = group_of(format, q, g, in_superblocks(format));
   if (in_superblocks(format)) {
     unpack_to(format, q, g, 0, whole, w);
     unpack_to(format, q, g, 1, whole, w);

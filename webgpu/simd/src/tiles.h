@@ -37,11 +37,12 @@ typedef struct {
   v128_t first, second;
 } block_sum;
 
-INLINE block_sum dot_block(u32 format, v128_t a, v128_t b, v128_t c, v128_t d, const i16 *x) {
-  a = wasm_i32x4_dot_i16x8(a, wasm_v128_load(x));
-  b = wasm_i32x4_dot_i16x8(b, wasm_v128_load(x + 8));
-  c = wasm_i32x4_dot_i16x8(c, wasm_v128_load(x + 16));
-  d = wasm_i32x4_dot_i16x8(d, wasm_v128_load(x + 24));
+// x is that of a group, of which this is block j.
+INLINE block_sum dot_block(u32 format, v128_t a, v128_t b, v128_t c, v128_t d, const i16 *x, u32 j) {
+  a = wasm_i32x4_dot_i16x8(a, wasm_v128_load(x + 32 * j));
+  b = wasm_i32x4_dot_i16x8(b, wasm_v128_load(x + 32 * j + 8));
+  c = wasm_i32x4_dot_i16x8(c, wasm_v128_load(x + 32 * j + 16));
+  d = wasm_i32x4_dot_i16x8(d, wasm_v128_load(x + 32 * j + 24));
   block_sum sum = {wasm_i32x4_add(a, b), wasm_i32x4_add(c, d)};
   if (!has_wholes(format)) sum.first = wasm_i32x4_add(sum.first, sum.second);
   return sum;
@@ -58,14 +59,27 @@ INLINE block_sums dots(u32 format, u32 m, const u8 *q, const i16 *const *x, u32 
   v128_t v[4];
   unpack_block(format, q, g, j, v);
   block_sums r;
-  for (u32 i = 0; i < m; i++) r.of[i] = dot_block(format, v[0], v[1], v[2], v[3], x[i] + 32 * j);
+  for (u32 i = 0; i < m; i++) {
+    r.of[i] = dot_block(format, v[0], v[1], v[2], v[3], x[i], j);
+    // Here, while the weights are in registers: clang moves sums to where they are needed.
+    __asm__ volatile("" : "+r"(r.of[i].first));
+    if (has_wholes(format)) __asm__ volatile("" : "+r"(r.of[i].second));
+  }
   return r;
 }
 
 INLINE block_sum dot_one(u32 format, const u8 *q, const i16 *x, u32 g, u32 j) {
   v128_t v[4];
   unpack_block(format, q, g, j, v);
-  return dot_block(format, v[0], v[1], v[2], v[3], x + 32 * j);
+  return dot_block(format, v[0], v[1], v[2], v[3], x, j);
+}
+
+// The numbers of group g of a row of x, which has n blocks there: see group_of.
+INLINE const i16 *numbers_of(const i16 *x, u32 g, u32 n) {
+  x += 128 * g;
+  __asm__("" : "+r"(x));
+  if (n == 4) (void)*((const volatile i16 *)x + 127);
+  return x;
 }
 
 // What group g, with the sums of four blocks, adds to the sums of a row of x.
@@ -86,28 +100,43 @@ INLINE v128_t of_group(u32 format, const tile *x, u32 g, const scales *s, const 
   return f;
 }
 
+// What group g of a row of x and of a weight row, with n blocks, adds to the sums.
+INLINE v128_t group_one(u32 format, const u8 *q, const u32 *s, const tile *x, u32 g, u32 n) {
+  const u8 *w = group_of(format, q, g, n == 4);
+  const i16 *at = numbers_of(x->x, g, n);
+  block_sum none = {}, a = dot_one(format, w, at, g, 0);
+  block_sum b = n > 1 ? dot_one(format, w, at, g, 1) : none;
+  block_sum c = n > 2 ? dot_one(format, w, at, g, 2) : none;
+  block_sum d = n > 3 ? dot_one(format, w, at, g, 3) : none;
+  scales of = unpack_scales(format, s, g, n);
+  wholes by = has_wholes(format) ? unpack_wholes(format, s, g) : (wholes){};
+  return of_group(format, x, g, &of, &by, a, b, c, d);
+}
+
 // The sum of a row of x and a weight row, as `direct` computes it. With arrays of one, `direct` took much longer.
 INLINE f32 direct_one(u32 format, const u8 *q, const u32 *s, const tile *x, u32 blocks) {
   v128_t acc = wasm_f32x4_splat(0);
   tile t = *x;
-  for (u32 g = 0; 4 * g < blocks; g++) {
-    u32 n = min_u32(blocks - 4 * g, 4);
-    const i16 *at = t.x + 128 * g;
-    block_sum none = {}, a = dot_one(format, q, at, g, 0), b, c, d;
-    if (in_superblocks(format) || n == 4) {
-      b = dot_one(format, q, at, g, 1);
-      c = dot_one(format, q, at, g, 2);
-      d = dot_one(format, q, at, g, 3);
-    } else {
-      b = n > 1 ? dot_one(format, q, at, g, 1) : none;
-      c = n > 2 ? dot_one(format, q, at, g, 2) : none;
-      d = none;
-    }
-    scales of = unpack_scales(format, s, g, n);
-    wholes w = has_wholes(format) ? unpack_wholes(format, s, g) : (wholes){};
-    acc = wasm_f32x4_add(acc, of_group(format, &t, g, &of, &w, a, b, c, d));
-  }
+  u32 g = 0;
+  for (; 4 * g + 4 <= blocks; g++) acc = wasm_f32x4_add(acc, group_one(format, q, s, &t, g, 4));
+  if (!in_superblocks(format) && blocks % 4 > 0)
+    acc = wasm_f32x4_add(acc, group_one(format, q, s, &t, g, blocks % 4));
   return sum_lanes(acc);
+}
+
+// Adds group g of m rows of x and a weight row, with n blocks.
+INLINE void add_group(u32 format, u32 m, const u8 *q, const u32 *s, const tile *x, u32 g, u32 n, v128_t *acc) {
+  const u8 *w = group_of(format, q, g, n == 4);
+  const i16 *at[NARROW];
+  for (u32 i = 0; i < m; i++) at[i] = numbers_of(x[i].x, g, n);
+  block_sums none = {}, a = dots(format, m, w, at, g, 0);
+  block_sums b = n > 1 ? dots(format, m, w, at, g, 1) : none;
+  block_sums c = n > 2 ? dots(format, m, w, at, g, 2) : none;
+  block_sums d = n > 3 ? dots(format, m, w, at, g, 3) : none;
+  scales of = unpack_scales(format, s, g, n);
+  wholes by = has_wholes(format) ? unpack_wholes(format, s, g) : (wholes){};
+  for (u32 i = 0; i < m; i++)
+    acc[i] = wasm_f32x4_add(acc[i], of_group(format, &x[i], g, &of, &by, a.of[i], b.of[i], c.of[i], d.of[i]));
 }
 
 // The sums of m rows of x, each a tile of its own, and a weight row: to out, out[stride] and so on.
@@ -118,25 +147,9 @@ INLINE void direct(u32 format, u32 m, const u8 *q, const u32 *s, const tile *x, 
     acc[i] = wasm_f32x4_splat(0);
     t[i] = x[i];
   }
-  for (u32 g = 0; 4 * g < blocks; g++) {
-    u32 n = min_u32(blocks - 4 * g, 4);
-    const i16 *at[NARROW];
-    for (u32 i = 0; i < m; i++) at[i] = t[i].x + 128 * g;
-    block_sums none = {}, a = dots(format, m, q, at, g, 0), b, c, d;
-    if (in_superblocks(format) || n == 4) {
-      b = dots(format, m, q, at, g, 1);
-      c = dots(format, m, q, at, g, 2);
-      d = dots(format, m, q, at, g, 3);
-    } else {
-      b = n > 1 ? dots(format, m, q, at, g, 1) : none;
-      c = n > 2 ? dots(format, m, q, at, g, 2) : none;
-      d = none;
-    }
-    scales of = unpack_scales(format, s, g, n);
-    wholes w = has_wholes(format) ? unpack_wholes(format, s, g) : (wholes){};
-    for (u32 i = 0; i < m; i++)
-      acc[i] = wasm_f32x4_add(acc[i], of_group(format, &t[i], g, &of, &w, a.of[i], b.of[i], c.of[i], d.of[i]));
-  }
+  u32 g = 0;
+  for (; 4 * g + 4 <= blocks; g++) add_group(format, m, q, s, t, g, 4, acc);
+  if (!in_superblocks(format) && blocks % 4 > 0) add_group(format, m, q, s, t, g, blocks % 4, acc);
   for (u32 i = 0; i < m; i++) out[i * stride] = sum_lanes(acc[i]);
 }
 
