@@ -11,7 +11,7 @@ export FORETOKEN_SHARED := $(realpath $(SHARED))
 
 .PHONY: report docs-reports demo site package release wasm test test-full check unit native browser e2e docs-test fuzz \
 	soak race audit sbom testmodels deps web screenshots recording bench-auto bench-first bench-visits bench-peers \
-	examples lighthouse gpu-audit clean
+	bench-native examples lighthouse gpu-audit clean
 
 # CORS=1 lets pages of other ports of this machine embed it.
 demo: site
@@ -218,6 +218,15 @@ web/quality/node_modules/.package-lock.json: web/quality/package.json web/qualit
 bench-peers: export ALL = 1
 bench-peers: deps site testmodels web/peers/node_modules/.package-lock.json
 	node web/peers/bench.mjs $(PEERS)
+
+# Natively beside llama.cpp, on Linux: its package brings binaries of each system.
+LLAMA = node-llama-cpp@3.14.2 @node-llama-cpp/linux-x64@3.14.2
+bench-native: testmodels build/llama
+	$(GO) build -o build/foretoken ./cmd/foretoken
+	node web/peers/native.mjs $(NATIVE)
+
+build/llama:
+	npm install --prefix $@ --no-save --omit=optional --ignore-scripts --no-audit --no-fund --loglevel=error $(LLAMA)
 
 web/peers/node_modules/.package-lock.json: web/peers/package.json web/peers/package-lock.json
 	cd web/peers && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error

@@ -2,6 +2,8 @@
 import { promises as fs } from "node:fs";
 import http from "node:http";
 import path from "node:path";
+import { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 
 const TYPES = {
   ".html": "text/html; charset=utf-8",
@@ -19,8 +21,8 @@ const typeOf = (name) => TYPES[path.extname(name)];
 /**
  * Serves `pages` (path → text) and `folders` (prefix → folder) on `port`, by default a free one; tests may change both
  * later. `cors` allows other origins to read everything, `isolated` sends the headers that give pages shared memory,
- * and `compressed` sends .gz siblings. `asked` lists the requested paths. After `down(true)`, connections end without
- * an answer, as without a network.
+ * `compressed` sends .gz siblings, and `rate` is the most bytes of a file a second. `asked` lists the requested paths.
+ * After `down(true)`, connections end without an answer, as without a network.
  */
 export async function startHost({
   pages = {},
@@ -28,9 +30,27 @@ export async function startHost({
   cors = false,
   isolated = false,
   compressed = false,
+  rate = Infinity,
   port = 0,
 } = {}) {
   const asked = [];
+  const sent = [];
+  /** Sends a file in pieces: a browser may not want all of it. */
+  async function send(name, data, response) {
+    const count = { name, bytes: 0 };
+    sent.push(count);
+    async function* pieces() {
+      const begun = performance.now();
+      for (let at = 0; at < data.length; at += 1 << 16) {
+        const early = (1000 * at) / rate - (performance.now() - begun);
+        if (early > 1) await new Promise((resolve) => setTimeout(resolve, early));
+        const piece = data.subarray(at, at + (1 << 16));
+        count.bytes += piece.length;
+        yield piece;
+      }
+    }
+    await pipeline(Readable.from(pieces(), { highWaterMark: 1 }), response).catch(() => undefined);
+  }
   let isDown = false;
   const server = http.createServer((request, response) => {
     answer(request, response).catch((cause) => {
@@ -67,7 +87,9 @@ export async function startHost({
           "Content-Length": data.length,
           ...(zipped ? { "Content-Encoding": "gzip" } : {}),
         };
-        return response.writeHead(200, { ...headers, ...about }).end(request.method === "HEAD" ? undefined : data);
+        response.writeHead(200, { ...headers, ...about });
+        if (request.method === "HEAD") return response.end();
+        return send(file, data, response);
       }
     }
     if (pathname === "/favicon.ico") return response.writeHead(204).end();
@@ -84,6 +106,8 @@ export async function startHost({
     pages,
     folders,
     asked,
+    /** The bytes of files sent, without headers, of those whose names pass `wanted`. */
+    sent: (wanted = () => true) => sent.reduce((sum, { name, bytes }) => sum + (wanted(name) ? bytes : 0), 0),
     down(now) {
       isDown = now;
       if (now) server.closeAllConnections();

@@ -77,13 +77,23 @@ function reasonOf(output: string[]): string {
 async function compile(url: string, packed = false): Promise<WebAssembly.Module> {
   try {
     const response = await download(url);
-    return await compileFrom((packed && (await unpacked(url, response))) || response);
+    if (!packed || !isWhole(response)) return await compileFrom(response);
+    response.body?.cancel().catch(() => undefined); // before more of it arrives
+    return await compileFrom((await unpacked(url)) ?? (await download(url)));
   } catch (cause) {
     if (cause instanceof ForetokenError) throw cause;
     return compileFrom(await download(url, "reload")).catch((again: unknown) => {
       throw new ForetokenError("crash", `foretoken.wasm: compile: ${again instanceof Error ? again.message : again}`);
     });
   }
+}
+
+/**
+ * Whether the server sends the program uncompressed. Of other origins a page cannot see that, and what a service worker
+ * stored is here already.
+ */
+function isWhole(response: Response): boolean {
+  return response.type === "basic" && !response.headers.get("Content-Encoding");
 }
 
 async function download(url: string, cache: RequestCache = "default"): Promise<Response> {
@@ -104,12 +114,10 @@ const PACKED = [
 ] as const;
 
 /**
- * Where the server sends the program uncompressed, returns a compressed copy, unpacked here: a quarter of the bytes. A
- * server that compresses is better, because browsers keep the machine code of what they fetch as it is.
+ * Returns a compressed copy, unpacked here: a quarter of the bytes. A server that compresses is better, because browsers
+ * keep the machine code of what they fetch as it is.
  */
-async function unpacked(url: string, response: Response): Promise<Response | undefined> {
-  // Of other origins a page cannot see whether they compress, and what a service worker stored is here already.
-  if (response.type !== "basic" || response.headers.get("Content-Encoding")) return undefined;
+async function unpacked(url: string): Promise<Response | undefined> {
   for (const [format, ending] of PACKED) {
     let unpack: DecompressionStream;
     try {
@@ -119,7 +127,6 @@ async function unpacked(url: string, response: Response): Promise<Response | und
     }
     const copy = await fetch(url + ending).catch(() => undefined);
     if (!copy?.ok || !copy.body) continue;
-    response.body?.cancel().catch(() => undefined);
     const bytes = copy.headers.get("Content-Encoding") ? copy.body : copy.body.pipeThrough(unpack);
     return new Response(bytes, { headers: { "Content-Type": "application/wasm" } });
   }

@@ -3,6 +3,11 @@ import { useState } from "react";
 
 export default function Page() {
   const [tokens, setTokens] = useState(0);
+  const listen = (widget) => {
+    const done = (event) => setTokens(event.detail.token_ids.length);
+    widget.addEventListener("foretoken-done", done);
+    return () => widget.removeEventListener("foretoken-done", done);
+  };
   return (
     <main>
       <h1>Stack</h1>
@@ -10,7 +15,7 @@ export default function Page() {
         suppressHydrationWarning
         max-tokens="48"
         prompt={"func TestPush(t *testing.T) {\n"}
-        onforetoken-done={(event) => setTokens(event.detail.token_ids.length)}
+        ref={listen}
       />
       <p id="said">{tokens} tokens</p>
     </main>
