@@ -30,6 +30,9 @@ u32 EXPORT(scratch_size)(const dispatch *d) {
   return scratch ? scratch(d) : 0;
 }
 
+void narrow_only(void);
+void EXPORT(prefer_narrow)(void) { narrow_only(); }
+
 // Has `size` bytes at an address be zero; size is a multiple of 4.
 void EXPORT(zero)(u32 *at, u32 size) {
   for (u32 i = 0; i < size / 4; i++) at[i] = 0;

@@ -21,7 +21,11 @@ typedef struct {
 
 // The rows of x in the next wide tile, of `left`: its last row may repeat the last one of x, where this is faster than
 // smaller tiles. 0: the rest has the narrow tiles, of one to four rows.
-static u32 wide_rows(u32 left) { return left >= 7 ? WIDE_ROWS : 0; }
+static u32 wide_from = 7;
+static u32 wide_rows(u32 left) { return left >= wide_from ? WIDE_ROWS : 0; }
+
+// Has all rows go by narrow tiles, which some engines compute faster; the bits are the same.
+void narrow_only(void) { wide_from = ~0u; }
 
 // Room for the rows of all tiles.
 static u32 padded(u32 m) { return m + 7; }
