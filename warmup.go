@@ -204,8 +204,13 @@ func (c whileIdle) Err() error {
 	return nil
 }
 
-// rehearsal is the time that a session rehearses for, at least one reply.
-const rehearsal = time.Second
+const (
+	// rehearsal is the time that a session rehearses for, at least one reply.
+	rehearsal = time.Second
+	// rest is the time between a rehearsal's pauses. With one a round, threads would sleep in each, and programs choose
+	// to run on one.
+	rest = 25 * time.Millisecond
+)
 
 // rehearse runs what a first request runs and forgets what came of it: engines of WebAssembly compile a function when
 // it first runs, and again when it ran often. Costs of that time would mislead. It ends early, with an error, when a
@@ -219,11 +224,14 @@ func (s *Session) rehearse() error {
 			s.models().Reset()
 		}
 	}()
-	replies := 0
+	replies, rested := 0, begin
 	for ; time.Since(begin) < rehearsal; replies++ {
 		r.Fitted.Costs = goodput.NewCosts() // guesses by which drafting pays
 		_, err := s.generate(ctx, ids, r, func(*Event) error {
-			time.Sleep(time.Millisecond) // a browser delivers requests meanwhile
+			if time.Since(rested) > rest {
+				time.Sleep(time.Millisecond) // a browser delivers requests meanwhile
+				rested = time.Now()
+			}
 			return nil
 		})
 		if err == nil {

@@ -4,8 +4,8 @@
  *
  *   node web/peers/native.mjs [--models LIST] [--repeat 5] [--tokens 200] [--llama build/llama] [--json FILE]
  *
- * --llama is a folder that node-llama-cpp is installed in, and build/foretoken is our program: `make bench-native` makes
- * both. Rates leave out the first token.
+ * --llama is a folder that node-llama-cpp is installed in, and build/foretoken is our program: `make bench-native`
+ * makes both. Rates leave out the first token.
  */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -114,8 +114,8 @@ const PACKED = [
 ] as const;
 
 /**
- * Returns a compressed copy, unpacked here: a quarter of the bytes. A server that compresses is better, because browsers
- * keep the machine code of what they fetch as it is.
+ * Returns a compressed copy, unpacked here: a quarter of the bytes. A server that compresses is better, because
+ * browsers keep the machine code of what they fetch as it is.
  */
 async function unpacked(url: string): Promise<Response | undefined> {
   for (const [format, ending] of PACKED) {
