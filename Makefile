@@ -221,12 +221,12 @@ bench-peers: deps site testmodels web/peers/node_modules/.package-lock.json
 
 # Natively beside llama.cpp, on Linux: its package brings binaries of each system.
 LLAMA = node-llama-cpp@3.14.2 @node-llama-cpp/linux-x64@3.14.2
-bench-native: testmodels build/llama
+bench-native: testmodels build/llama/node_modules/node-llama-cpp/package.json
 	$(GO) build -o build/foretoken ./cmd/foretoken
 	node web/peers/native.mjs $(NATIVE)
 
-build/llama:
-	npm install --prefix $@ --no-save --omit=optional --ignore-scripts --no-audit --no-fund --loglevel=error $(LLAMA)
+build/llama/node_modules/node-llama-cpp/package.json:
+	npm install --prefix build/llama --no-save --omit=optional --ignore-scripts --no-audit --no-fund --loglevel=error $(LLAMA)
 
 web/peers/node_modules/.package-lock.json: web/peers/package.json web/peers/package-lock.json
 	cd web/peers && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error

@@ -52,8 +52,9 @@ type Options struct {
 	// draft from the target's features; nil: none.
 	EAGLE3, EAGLE3Config gguf.Source
 	// Lean has Open return when plain decoding can begin. What drafting needs is compiled and measured in the
-	// background, while no request runs; until it is compiled auto decodes plainly and other methods wait. With an
-	// EAGLE-3 head, and on the CPU, only the measuring is left for the background.
+	// background, while no request runs, or else between the rounds of one; until then auto decodes plainly and other
+	// methods wait. On the CPU only the measuring is left for the background, and with an EAGLE-3 head requests wait
+	// for it.
 	Lean bool
 	// Progress receives the steps of loading, and of reloading after a loss.
 	Progress func(Progress)
@@ -155,6 +156,10 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 	}
 	if err = s.load(ctx, o.Tuning); s.lostBy(err) {
 		err = s.reopen(ctx, err)
+	}
+	if err == nil && s.dev.Info().Host() {
+		err = s.dev.Run(nil) // its threads have started, or not
+		s.info.Device = s.dev.Info()
 	}
 	if err != nil {
 		s.Close()

@@ -89,7 +89,7 @@ func (s *Session) check(r *Request) error {
 }
 
 // deferral postpones drafting in a request of auto to a lean session, so that the first token does not wait for
-// kernels. Between the request's rounds it advances the warmup, then records the request's own programs, then measures
+// kernels, nor for the timing of passes. Between the request's rounds it advances the warmup, then records the request's own programs, then measures
 // the costs of passes.
 type deferral struct {
 	config            method.Config

@@ -147,7 +147,10 @@ func (s *Session) warmUpIdle() {
 	for pause, rehearsed := idle, false; ; {
 		time.Sleep(pause)
 		pause = time.Millisecond // lets a request take the lock
-		s.mu.Lock()
+		if !s.mu.TryLock() {     // a request runs
+			pause = idle
+			continue
+		}
 		done, err := s.advance()
 		var compiled <-chan struct{}
 		switch {
@@ -160,8 +163,8 @@ func (s *Session) warmUpIdle() {
 		case rehearsed || s.target.Len() > 0: // a request is a rehearsal too
 			err = s.measureIdle()
 		default:
-			rehearsed, pause = true, optimising
 			err = s.rehearse()
+			rehearsed, pause = err == nil, optimising
 		}
 		s.mu.Unlock()
 		switch {

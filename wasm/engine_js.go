@@ -315,6 +315,8 @@ func (e *engine) close([]safejs.Value) (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.release()
+	saving.Lock() // the worker may end now
+	defer saving.Unlock()
 	return "", nil
 }
 

@@ -222,7 +222,7 @@ test("a generation that starts before the draft's kernels are compiled shows it"
   const lines = await page.evaluate(() => window.lines);
   assert.ok(lines.some(([drafted]) => drafted) && lines.some(([drafted]) => !drafted), JSON.stringify(lines));
   for (const [drafted, line] of lines)
-    assert.equal(line, drafted ? "Generating" : "Generating without a draft while its kernels compile");
+    assert.equal(line, drafted ? "Generating" : "Generating without a draft while it is prepared");
   await page.context().close();
 });
 

@@ -309,6 +309,7 @@ func (d *backend) Replay(
 }
 
 func (d *backend) replay(run []*program) error {
+	d.join()
 	for _, p := range run {
 		if err := d.span(p, 0, len(p.Steps)); err != nil {
 			return err
@@ -358,6 +359,7 @@ func (d *backend) reference(p *program, i int) error {
 func (d *backend) Clock() (string, time.Duration) { return host.Clock() }
 
 func (d *backend) Time(p *program, i, times int) (time.Duration, error) {
+	d.join()
 	return host.Time(times, func() error { return d.span(p, i, i+1) })
 }
 

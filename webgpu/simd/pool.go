@@ -51,10 +51,9 @@ func (d *backend) startThreads(threads int) error {
 
 // join waits until the threads work. A browser starts them while a model loads; it starts none while a program runs.
 func (d *backend) join() {
-	for i, working := range d.starts {
-		if working() != nil { // not a failure either
-			d.threads = i + 1
-			d.parts = d.threads
+	for _, working := range d.starts {
+		if working() != nil { // not a failure either, but the pool is marked as failed: one thread never looks
+			d.threads, d.parts = 1, 1
 			break
 		}
 	}
@@ -73,7 +72,6 @@ func (d *backend) word(i int) uint32 {
 
 // enter runs dispatches [from, to) of a program, which the module has.
 func (d *backend) enter(p *program, from, to int) error {
-	d.join()
 	if err := d.Lost(); err != nil || from >= to {
 		return err
 	}

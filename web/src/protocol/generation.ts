@@ -142,7 +142,7 @@ export interface RoundEvent {
   /** HeteroSpec: the round's entropy bin, from 1, and Φ of its meta-path in nats. */
   bin?: number;
   phi?: number;
-  /** The round decoded without a draft because the draft's kernels were still compiling. */
+  /** The round decoded without a draft because its kernels were still compiling, or its costs unknown. */
   warming?: boolean;
   ms: RoundTimes;
   elapsed_ms: number;
@@ -159,7 +159,7 @@ export interface Stats {
   accepted: number;
   /** Tokens accepted although the target chose another. */
   relaxed: number;
-  /** Rounds without a draft because the draft's kernels were still compiling. */
+  /** Rounds without a draft because its kernels were still compiling, or its costs unknown. */
   warming?: number;
   /** How often the device was lost and reopened during the request. */
   recoveries?: number;

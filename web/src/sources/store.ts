@@ -2,7 +2,8 @@
  * Stores downloaded models in the origin's private file system (OPFS). The file `<key>` holds the bytes, and
  * `<key>.journal` holds lines of JSON: the first line describes the file, and each later line records an event. A tab
  * may be killed at any moment. Therefore a chunk counts only once its SHA-256 is in the journal, readers ignore a torn
- * last line, and the first use of a chunk in a session verifies its hash.
+ * last line, and the first use of a stored chunk in a session verifies
+ * its hash.
  */
 
 /** FileSystemSyncAccessHandle, which TypeScript declares only for workers. */

@@ -494,7 +494,7 @@ export class WidgetApp {
     if (this.#state === "generating" && round.warming !== this.#warming) {
       // Generation may start before the draft's kernels are compiled.
       this.#warming = round.warming;
-      setText(this.#view.status, round.warming ? "Generating without a draft while its kernels compile" : "Generating");
+      setText(this.#view.status, round.warming ? "Generating without a draft while it is prepared" : "Generating");
     }
     this.#tally.add(round);
     if (round.tree.depths.some((depth) => depth > 0)) this.#lastTree = round.tree;

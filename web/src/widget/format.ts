@@ -136,7 +136,7 @@ export function summary(result: Result): string {
   }[result.finish];
   const { reused, prompt_tokens, warming, rounds } = result.stats;
   const cached = reused > 0 ? ` · ${reused} of ${prompt_tokens} prompt tokens reused` : "";
-  const plain = warming ? ` · ${warming} of ${rounds} rounds without a draft while its kernels compiled` : "";
+  const plain = warming ? ` · ${warming} of ${rounds} rounds without a draft while it was prepared` : "";
   const tokens = `${n} token${n === 1 ? "" : "s"} in ${milliseconds(result.stats.total_ms)}`;
   return `${tokens} · ended by: ${why}${cached}${plain}`;
 }
