@@ -74,7 +74,7 @@ export class WidgetApp {
   #files: Models | undefined;
   #connected: AbortController | undefined;
   #tally = new Tally();
-  /** Whether the latest round decoded plainly because the draft's kernels were still compiling. */
+  /** Whether the latest round decoded plainly because drafting was not ready. */
   #warming: boolean | undefined;
   #lastTree: EventTree | undefined;
   #refreshAt = 0;
@@ -492,7 +492,7 @@ export class WidgetApp {
 
   #round(round: RoundEvent): void {
     if (this.#state === "generating" && round.warming !== this.#warming) {
-      // Generation may start before the draft's kernels are compiled.
+      // Generation may start before drafting is ready.
       this.#warming = round.warming;
       setText(this.#view.status, round.warming ? "Generating without a draft while it is prepared" : "Generating");
     }
