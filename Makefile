@@ -226,7 +226,8 @@ bench-native: testmodels build/llama/node_modules/node-llama-cpp/package.json
 	node web/peers/native.mjs $(NATIVE)
 
 build/llama/node_modules/node-llama-cpp/package.json:
-	npm install --prefix build/llama --no-save --omit=optional --ignore-scripts --no-audit --no-fund --loglevel=error $(LLAMA)
+	npm install --prefix build/llama --no-save --omit=optional --ignore-scripts --no-audit --no-fund \
+		--loglevel=error $(LLAMA)
 
 web/peers/node_modules/.package-lock.json: web/peers/package.json web/peers/package-lock.json
 	cd web/peers && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error

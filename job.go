@@ -88,9 +88,9 @@ func (s *Session) check(r *Request) error {
 	return nil
 }
 
-// deferral postpones drafting in a request of auto to a lean session, so that the first token does not wait for
-// kernels, nor for the timing of passes. Between the request's rounds it advances the warmup, then records the request's own programs, then measures
-// the costs of passes.
+// deferral postpones drafting in a request of auto to a lean session, so that the first token waits neither for kernels
+// nor for the timing of passes. Between the request's rounds it advances the warmup, then records the request's own
+// programs, then measures the costs of passes.
 type deferral struct {
 	config            method.Config
 	costs             *goodput.Costs
