@@ -157,10 +157,6 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 	if err = s.load(ctx, o.Tuning); s.lostBy(err) {
 		err = s.reopen(ctx, err)
 	}
-	if err == nil && s.dev.Info().Host() {
-		err = s.dev.Run(nil) // its threads have started, or not
-		s.info.Device = s.dev.Info()
-	}
 	if err != nil {
 		s.Close()
 		return nil, loadingError(err)

@@ -65,6 +65,10 @@ func (s *Session) load(ctx context.Context, tuning map[string]map[string]string)
 	if r := DefaultRequest(); s.draft != nil { // records the programs of a default request
 		_, err = s.compileRequest(&r)
 	}
+	if err == nil && s.dev.Info().Host() {
+		err = s.dev.Run(nil) // its threads have started, or not
+		s.info.Device = s.dev.Info()
+	}
 	if err == nil {
 		s.state = ready
 	}
