@@ -58,7 +58,7 @@ type Options struct {
 	Lean bool
 	// Progress receives the steps of loading, and of reloading after a loss.
 	Progress func(Progress)
-	// SHA256 replaces crypto/sha256, which tells model files apart; nil: it does not.
+	// SHA256 computes the hashes that tell model files apart; nil: crypto/sha256.
 	SHA256 func([]byte) [sha256.Size]byte
 	// Reopen opens the device again after it was lost, or did not answer in time; nil: the request fails. With it the
 	// session reloads the models, so the sources must stay readable until Close, and a running request goes on with

@@ -14,7 +14,7 @@ import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 import { MODELS } from "./models.mjs";
-import { summary } from "./stats.mjs";
+import { agreement, rates, summary } from "./stats.mjs";
 
 const root = path.dirname(path.dirname(path.dirname(fileURLToPath(import.meta.url))));
 const { values } = parseArgs({
@@ -33,12 +33,6 @@ if (models.length < names.length) throw new Error(`native: --models: want some o
 const installed = path.join(values.llama, "node_modules", "node-llama-cpp");
 if (!existsSync(installed)) throw new Error(`native: --llama: no node-llama-cpp in ${values.llama}; make bench-native`);
 
-const rates = (tokens, ttft_ms, total_ms) => ({
-  ttft_ms,
-  decode_tok_s: ((tokens - 1) * 1000) / (total_ms - ttft_ms),
-  whole_tok_s: (tokens * 1000) / total_ms,
-});
-
 /** Our program decodes in a process of its own, which loads the model and reads the prompt once untimed. */
 function ours(file, prompt) {
   const folder = mkdtempSync(path.join(os.tmpdir(), "foretoken-native-"));
@@ -50,7 +44,8 @@ function ours(file, prompt) {
     const stdio = ["ignore", "pipe", "ignore"];
     const lines = execFileSync(path.join(root, "build", "foretoken"), flags, { encoding: "utf8", stdio }).trim();
     const { token_ids, stats } = JSON.parse(lines.split("\n")[1]);
-    return { ids: token_ids, ...rates(token_ids.length, stats.ttft_ms, stats.total_ms) };
+    const times = { asked: 0, first: stats.ttft_ms, end: stats.total_ms, sinceFirst: 0 };
+    return { ids: token_ids, ...rates({ ...times, tokens: token_ids.length, firstTokens: 1 }) };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -66,7 +61,7 @@ async function llamaCpp(file) {
     const sequence = context.getSequence();
     const ids = model.tokenize(prompt, true);
     if (model.tokens.bos !== null && ids[0] !== model.tokens.bos) ids.unshift(model.tokens.bos);
-    const begun = performance.now();
+    const asked = performance.now();
     let first;
     const out = [];
     for await (const id of sequence.evaluate(ids, { temperature: 0 })) {
@@ -75,7 +70,8 @@ async function llamaCpp(file) {
     }
     const end = performance.now();
     sequence.dispose();
-    return { ids: out, prompt_tokens: ids.length, ...rates(out.length, first - begun, end - begun) };
+    const times = { asked, first, end, sinceFirst: 0 };
+    return { ids: out, prompt_tokens: ids.length, ...rates({ ...times, tokens: out.length, firstTokens: 1 }) };
   };
 }
 
@@ -89,10 +85,10 @@ for (const { name, folder, target, prompt } of models) {
     runs.ours.push(ours(file, prompt));
     runs.theirs.push(await theirs(prompt));
   }
-  const same = runs.ours[0].ids.findIndex((id, i) => id !== runs.theirs[0].ids[i]);
+  const agreed = agreement(runs.ours[0], runs.theirs[0]);
   const engines = [
     { name: "ours-1", title: "Foretoken, wazero, 1 thread", ...summary(runs.ours) },
-    { name: "llama-1", title: "llama.cpp, 1 thread", agreement: { at: same, tokens }, ...summary(runs.theirs) },
+    { name: "llama-1", title: "llama.cpp, 1 thread", agreement: agreed, ...summary(runs.theirs) },
   ];
   measured.push({ name, prompt_tokens, engines });
   const [our, their] = engines.map((e) => e.decode_tok_s.median);
