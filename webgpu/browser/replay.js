@@ -68,7 +68,9 @@
   async function open(callbacks) {
     const prepared = ahead;
     ahead = null;
-    let opened = await prepared?.catch(() => null); // a second attempt says why
+    let opened = await prepared?.catch((e) => {
+      if (e instanceof Unavailable) throw e; // it was asked for twice
+    });
     if (!opened || opened.lost) opened = await openDevice();
     return new Replay(opened.adapter, opened.device, callbacks);
   }
