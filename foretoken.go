@@ -53,8 +53,7 @@ type Options struct {
 	EAGLE3, EAGLE3Config gguf.Source
 	// Lean has Open return when plain decoding can begin. What drafting needs is compiled and measured in the
 	// background, while no request runs, or else between the rounds of one; until then auto decodes plainly and other
-	// methods wait. On the CPU only the measuring is left for the background, and with an EAGLE-3 head requests wait
-	// for it.
+	// methods wait. With an EAGLE-3 head only the measuring is left for the background, and requests wait for it.
 	Lean bool
 	// Progress receives the steps of loading, and of reloading after a loss.
 	Progress func(Progress)
@@ -143,7 +142,7 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 		return nil, ofKind(ErrMemory, err)
 	}
 	s := &Session{dev: dev, tok: p.tok, stored: o.Tuning[tuningCosts], files: p, options: o,
-		lean: o.Lean && p.head == nil && !dev.Info().Host()}
+		lean: o.Lean && p.head == nil}
 	s.progress(Progress{Stage: "memory", Total: memory.Total, Note: memory.String()})
 	s.template, s.templateErr = chat.ForFile(p.target)
 	if o.Calibrations != nil {

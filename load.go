@@ -25,7 +25,7 @@ func (s *Session) load(ctx context.Context, tuning map[string]map[string]string)
 	}
 	loading := options("target")
 	loading.MaxRows, loading.TopK, loading.Lean = o.Nodes, o.Candidates, s.lean
-	if s.lean {
+	if s.lean && !s.dev.Info().Host() {
 		compileAhead(ctx, s.dev, p.target, loading)
 	}
 	target, err := llama.LoadTarget(ctx, s.dev, p.target, loading)
@@ -58,24 +58,26 @@ func (s *Session) load(ctx context.Context, tuning map[string]map[string]string)
 	if err := s.loadHeads(ctx, p.head, options("eagle3")); err != nil {
 		return err
 	}
+	if s.dev.Info().Host() {
+		if err := s.dev.Run(nil); err != nil { // its threads have started, or not
+			return err
+		}
+		s.info.Device = s.dev.Info()
+	}
 	if s.lean {
 		s.startWarmup(loading, drafting)
 		return nil
 	}
 	if r := DefaultRequest(); s.draft != nil { // records the programs of a default request
-		_, err = s.compileRequest(&r)
+		if _, err := s.compileRequest(&r); err != nil {
+			return err
+		}
 	}
-	if err == nil && s.dev.Info().Host() {
-		err = s.dev.Run(nil) // its threads have started, or not
-		s.info.Device = s.dev.Info()
-	}
-	if err == nil {
-		s.state = ready
-	}
-	if err == nil && s.options.Lean {
+	s.state = ready
+	if s.options.Lean {
 		go s.warmUpIdle()
 	}
-	return err
+	return nil
 }
 
 func (s *Session) progress(p Progress) {

@@ -14,7 +14,8 @@ import (
 // A lean session decodes plainly as soon as it is open. Warmup prepares drafting afterwards, which takes a software
 // adapter seconds: it runs the code that records the programs on a device that only lists kernels (the dry run),
 // compiles the listed kernels in the background, and then records the programs, a step at a time between the rounds of
-// a request or while the session is idle. Until then auto decodes plainly; other methods wait.
+// a request or while the session is idle. Until then auto decodes plainly; other methods wait. The cpu device only
+// records.
 
 // idle is the time that a session waits for its first request before warmup starts.
 const idle = 300 * time.Millisecond
@@ -38,6 +39,12 @@ const (
 
 // startWarmup plans the warmup of a session with the loading options of its models.
 func (s *Session) startWarmup(target, draft llama.Options) {
+	s.state = plain
+	defer func() { go s.warmUpIdle() }()
+	if s.dev.Info().Host() { // has nothing to compile
+		s.warmup = warmup{phase: recording, steps: s.warmupSteps(s.draft != nil)}
+		return
+	}
 	dry := llama.NewDryRun(s.dev.Info())
 	drafts := s.draft != nil && s.second == nil // a draft on its own device is loaded completely
 	shadow := &Session{dev: dry, tok: s.tok, fitted: s.fitted, pair: s.pair}
@@ -52,8 +59,6 @@ func (s *Session) startWarmup(target, draft llama.Options) {
 		return err
 	}
 	s.warmup = warmup{dryRun: dry, steps: append([]func() error{load}, shadow.warmupSteps(drafts)...)}
-	s.state = plain
-	go s.warmUpIdle()
 }
 
 // warmupSteps prepares the programs that a lean load left out and that a default request needs. Each step is short once

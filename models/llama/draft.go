@@ -111,6 +111,7 @@ func (d *Draft) Warm() error {
 	if !d.opts.Lean {
 		return nil
 	}
+	d.opts.Lean = false
 	err := d.makePrefill()
 	d.opts.Lean = err != nil
 	return err

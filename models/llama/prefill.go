@@ -25,7 +25,7 @@ func (m *Model) batchRows() int { return max(m.opts.MaxRows, maxPrefill) }
 func (m *Model) recordPrefill(b *programBatch, forward func(r *kernels.Recorder, p *pass, n int)) {
 	f := &m.prefill
 	f.batch = newPass(&m.seq, m.work.inputs.Buffer, 0, m.batchRows(), m.ancestorStride())
-	made, lean := make([]webgpu.Program, bucket(m.prefillRows())+1), m.single
+	made, lean := make([]webgpu.Program, bucket(m.prefillRows())+1), m.opts.Lean
 	for i, n := range buckets[:len(made)] {
 		if lean && !slices.Contains(leanChunks, n) {
 			continue

@@ -125,9 +125,8 @@ func (t *Target) record() error {
 		t.outputs[i] = spec.NodeOutput{TopIDs: make([]int32, t.opts.TopK), TopLogits: make([]float32, t.opts.TopK)}
 	}
 	t.path = make([]uint32, t.ancestorStride())
-	if t.single = t.opts.Lean; t.single {
-		defer func() { t.single = false }()
-	}
+	t.single = t.opts.Lean && !t.dev.Info().Host()
+	defer func() { t.single = false }()
 	if err := t.makePrefill(); err != nil {
 		return err
 	}
@@ -148,10 +147,11 @@ func (t *Target) makePrefill() error {
 // exist, so a caller can warm larger and larger trees in steps.
 func (t *Target) Warm(rows int) error {
 	if t.opts.Lean {
+		t.opts.Lean = false
 		if err := t.makePrefill(); err != nil {
+			t.opts.Lean = true
 			return err
 		}
-		t.opts.Lean = false
 	}
 	if err := t.makeFilter(part{0, 1}); err != nil {
 		return err
