@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -32,7 +33,7 @@ func Const(name string, value any) Constant {
 var sources sync.Map // string → *webgpu.KernelSource
 
 // enables matches the `enable` directives of a shader, for features that only some devices have.
-var enables = regexp.MustCompile(`(?m)^enable \w+;\n`)
+var enables = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^enable \w+;\n`) })
 
 // Shaders holds the .wgsl files of one package of kernels. Source joins them with the files of this package, which
 // all kernels share: noise, unpacking, reductions.
@@ -60,11 +61,21 @@ func (s *Shaders) read(file string) (name, text string) {
 // Source makes a kernel from .wgsl files, joined in order, and the constants of this specialisation. Equal files and
 // constants must come with equal access and host: kernels are cached by the former.
 func (s *Shaders) Source(files string, access []webgpu.Access, host Host, consts ...Constant) *webgpu.KernelSource {
-	var values strings.Builder
+	var values []byte // without fmt: a page makes some thousand kernels before its first token
 	for _, c := range consts {
-		fmt.Fprintf(&values, " %s=%v", c.name, c.value)
+		values = append(append(append(values, ' '), c.name...), '=')
+		switch v := c.value.(type) {
+		case uint32:
+			values = strconv.AppendUint(values, uint64(v), 10)
+		case float32:
+			values = strconv.AppendFloat(values, float64(v), 'g', -1, 32)
+		case bool:
+			values = strconv.AppendBool(values, v)
+		default:
+			panic(fmt.Sprintf("kernels: %s: constant %s has type %T", files, c.name, c.value))
+		}
 	}
-	key := s.name + ": " + files + values.String()
+	key := s.name + ": " + files + string(values)
 	if made, ok := sources.Load(key); ok {
 		return made.(*webgpu.KernelSource)
 	}
@@ -73,7 +84,7 @@ func (s *Shaders) Source(files string, access []webgpu.Access, host Host, consts
 		name, _ := s.read(file)
 		names = append(names, name)
 	}
-	made := &webgpu.KernelSource{Name: strings.Join(names, " ") + values.String(), Key: key,
+	made := &webgpu.KernelSource{Name: strings.Join(names, " ") + string(values), Key: key,
 		WGSL:     sync.OnceValue(func() string { return s.text(files, consts) }),
 		Bindings: access, Reference: host.Ref, Entry: host.Entry, Words: host.Words}
 	sources.Store(made.Key, made)
@@ -94,8 +105,6 @@ func (s *Shaders) text(files string, consts []Constant) string {
 			fmt.Fprintf(&prelude, "const %s: f32 = %v;\n", c.name, v)
 		case bool:
 			fmt.Fprintf(&prelude, "const %s: bool = %t;\n", c.name, v)
-		default:
-			panic(fmt.Sprintf("kernels: %s: constant %s has type %T", files, c.name, c.value))
 		}
 	}
 	for _, file := range strings.Fields(files) {
@@ -104,10 +113,10 @@ func (s *Shaders) text(files string, consts []Constant) string {
 		if wg, ok := bounds["WG"]; ok { // wgpu-native 0.17 takes a literal here only
 			text = strings.ReplaceAll(text, "@workgroup_size(WG)", fmt.Sprintf("@workgroup_size(%d)", wg))
 		}
-		for _, enable := range enables.FindAllString(text, -1) { // directives come first
+		for _, enable := range enables().FindAllString(text, -1) { // directives come first
 			extensions += enable
 		}
-		prelude.WriteString(enables.ReplaceAllString(text, ""))
+		prelude.WriteString(enables().ReplaceAllString(text, ""))
 	}
 	return extensions + prelude.String()
 }

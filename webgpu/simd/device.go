@@ -155,7 +155,7 @@ func limits() webgpu.Limits {
 func (d *Device) Info() webgpu.Info {
 	return webgpu.Info{
 		Backend:      "cpu",
-		Adapter:      fmt.Sprintf("WebAssembly SIMD (%s)", engine()),
+		Adapter:      "WebAssembly SIMD (" + engine() + ")",
 		Threads:      d.threads,
 		Architecture: runtime.GOARCH,
 		Driver:       runtime.Version(),
