@@ -2,7 +2,6 @@ package convert
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,8 +16,6 @@ const (
 	keyTensors = "split.tensors.count" // in all parts together
 )
 
-var partName = regexp.MustCompile(`^(.+)-([0-9]{5})-of-([0-9]{5})\.gguf$`)
-
 // part holds the fields of a part's file name.
 type part struct {
 	src           gguf.Source
@@ -26,15 +23,16 @@ type part struct {
 	number, count int // from 1
 }
 
+// parsePart reads a name of the form STEM-00001-of-00002.gguf.
 func parsePart(name string) (p part, ok bool) {
-	m := partName.FindStringSubmatch(baseName(name))
-	if m == nil {
-		return p, false
+	name, ok = strings.CutSuffix(baseName(name), ".gguf")
+	at := len(name) - len("-00001-of-00002")
+	if !ok || at < 1 || name[at] != '-' || name[at+6:at+10] != "-of-" {
+		return part{}, false
 	}
-	p.stem = m[1]
-	p.number, _ = strconv.Atoi(m[2])
-	p.count, _ = strconv.Atoi(m[3])
-	return p, true
+	number, err := strconv.ParseUint(name[at+1:at+6], 10, 32)
+	count, err2 := strconv.ParseUint(name[at+10:], 10, 32)
+	return part{stem: name[:at], number: int(number), count: int(count)}, err == nil && err2 == nil
 }
 
 // isPart reports whether the file is named as one of several.
