@@ -24,26 +24,23 @@ func (s *Session) ensureCosts(ctx context.Context, r *Request) error {
 	if !c.WeighsCosts() || r.Fitted.Costs != nil || c.Validate() != nil {
 		return nil // compileRequest reports an invalid config
 	}
-	known, stored := s.knownCosts()
-	if stored || !s.measuredFor(known, c) {
-		if err := s.measureCosts(ctx, known, c, stored, false); err != nil {
-			return err
-		}
+	if r.Fitted.Costs = s.knownCosts(); !s.timed || !s.measuredFor(s.costs, c) {
+		return s.measureCosts(ctx, c, false)
 	}
-	s.measured, r.Fitted.Costs = known, known
 	return nil
 }
 
-// knownCosts returns the session's costs, those stored by an earlier session, or new ones. Every request that uses
-// them updates them.
-func (s *Session) knownCosts() (known *goodput.Costs, stored bool) {
-	if s.measured != nil {
-		return s.measured, false
+// knownCosts returns the session's costs: those stored by an earlier session, or guesses, until they are timed. Every
+// request that uses them updates them.
+func (s *Session) knownCosts() *goodput.Costs {
+	if s.costs == nil {
+		s.costs = s.storedCosts()
+		s.stale = s.costs != nil
 	}
-	if known = s.storedCosts(); known != nil {
-		return known, true
+	if s.costs == nil {
+		s.costs = goodput.NewCosts()
 	}
-	return goodput.NewCosts(), false
+	return s.costs
 }
 
 // measuredFor reports whether the passes that a config decides by were measured.
@@ -63,10 +60,18 @@ func (s *Session) costRows(c method.Config) int {
 	return min(c.Budget().Nodes, s.target.Limits().MaxRows)
 }
 
-// measureCosts times passes of the target and its drafts over filler text. It leaves stored costs that still hold
-// unchanged. During a request (running) the target's passes follow its sequence and do not change it; the sequences of
-// the drafts are emptied.
-func (s *Session) measureCosts(ctx context.Context, costs *goodput.Costs, c method.Config, stored, running bool) error {
+// measureCosts times the session's costs, or checks stored ones, which it leaves unchanged if they still hold. With
+// after, the target's passes follow its sequence and do not change it; the sequences of the drafts are emptied.
+func (s *Session) measureCosts(ctx context.Context, c method.Config, after bool) error {
+	err := s.timePasses(ctx, s.knownCosts(), c, s.stale, after)
+	if err == nil {
+		s.timed, s.stale = true, false
+	}
+	return err
+}
+
+// timePasses times passes of the target and its drafts over filler text; see measureCosts.
+func (s *Session) timePasses(ctx context.Context, costs *goodput.Costs, c method.Config, stored, after bool) error {
 	const length = 24 // tokens in the cache before a pass
 	rows := s.costRows(c)
 	if err := s.target.Prepare(rows); err != nil {
@@ -87,7 +92,7 @@ func (s *Session) measureCosts(ctx context.Context, costs *goodput.Costs, c meth
 		}
 	}
 	at := length
-	if running {
+	if after {
 		at = s.target.Len()
 	}
 	if positions < 2*len(text) || positions < at+rows {
@@ -104,7 +109,7 @@ func (s *Session) measureCosts(ctx context.Context, costs *goodput.Costs, c meth
 		_, err := s.target.Verify(ctx, tree, spec.Sampling{})
 		return err
 	}
-	if !running {
+	if !after {
 		defer s.target.Reset()
 		s.target.Reset()
 		if err := s.target.Prefill(ctx, text[:length], nil); err != nil {
@@ -199,13 +204,13 @@ func (s *Session) storedCosts() *goodput.Costs {
 
 // tuneCosts adds the costs to the result of Tuning.
 func (s *Session) tuneCosts(out map[string]map[string]string) {
-	if s.measured == nil {
+	if !s.timed {
 		if len(s.stored) > 0 {
 			out[tuningCosts] = s.stored
 		}
 		return
 	}
-	if b, err := json.Marshal(s.measured); err == nil {
+	if b, err := json.Marshal(s.costs); err == nil {
 		out[tuningCosts] = map[string]string{s.costsKey(): string(b)}
 	}
 }

@@ -77,7 +77,7 @@ func TestAutoEqualsPlain(t *testing.T) {
 			t.Errorf("by %s nothing was ever drafted", way)
 		}
 	}
-	if !s.measured.Measured(16, goodput.SmallDraft, goodput.EAGLE3) {
+	if !s.costs.Measured(16, goodput.SmallDraft, goodput.EAGLE3) {
 		t.Error("not all passes were measured")
 	}
 }
@@ -89,9 +89,9 @@ func TestCostsAreMeasuredWhileIdle(t *testing.T) {
 		t.Helper()
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(idle / 10) {
 			s.mu.Lock()
-			costs := s.measured
+			costs, timed := s.costs, s.timed
 			s.mu.Unlock()
-			if costs != nil {
+			if timed {
 				if r := DefaultRequest(); !s.measuredFor(costs, r.Config()) {
 					t.Errorf("measured %+v", costs)
 				}
@@ -267,9 +267,9 @@ func BenchmarkAuto(b *testing.B) {
 					slices.Min(mean[m]))
 			}
 		}
-		costs, _ := json.Marshal(s.measured.Verify)
+		costs, _ := json.Marshal(s.costs.Verify)
 		fmt.Fprintf(&report, "\nverify %s", costs)
-		d := &s.measured.Drafts[goodput.SmallDraft]
+		d := &s.costs.Drafts[goodput.SmallDraft]
 		fmt.Fprintf(&report, "\nroot %.2f ms, level by 1 %.2f, by 4 %.2f, sync %.2f, prefilling 64 %.2f",
 			1e3*d.Root.Seconds, 1e3*d.Level.At(1), 1e3*d.Level.At(4), 1e3*d.Sync.Seconds, 1e3*d.Prefill.At(64))
 		fmt.Println(report.String()) // the testing package cuts a benchmark's log after ten lines
@@ -288,15 +288,15 @@ func medianOf(xs []float64) float64 {
 // finds neither costs nor tokens of the rehearsal.
 func TestRequestsEndRehearsals(t *testing.T) {
 	s := demoSession(t, "cpu")
-	forgotten := func() bool { return s.measured == nil && s.target.Len() == 0 && s.draft.Len() == 0 }
+	forgotten := func() bool { return s.costs == nil && s.target.Len() == 0 && s.draft.Len() == 0 }
 	if err := s.rehearse(); err != nil || !forgotten() {
-		t.Fatalf("a rehearsal returned %v and left %d tokens, costs %v", err, s.target.Len(), s.measured)
+		t.Fatalf("a rehearsal returned %v and left %d tokens, costs %v", err, s.target.Len(), s.costs)
 	}
 	s.asked.Add(1)
 	err := s.rehearse()
 	s.asked.Add(-1)
 	if !errors.Is(err, errAsked) || !forgotten() {
 		t.Errorf("while a request waited a rehearsal returned %v and left %d tokens, costs %v", err, s.target.Len(),
-			s.measured)
+			s.costs)
 	}
 }

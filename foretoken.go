@@ -51,9 +51,9 @@ type Options struct {
 	// EAGLE3 is an EAGLE-3 head's safetensors file and EAGLE3Config its config.json, to
 	// draft from the target's features; nil: none.
 	EAGLE3, EAGLE3Config gguf.Source
-	// Lean has Open return when plain decoding can begin. What drafting needs is compiled and measured in the
-	// background, while no request runs, or else between the rounds of one; until then auto decodes plainly and other
-	// methods wait. With an EAGLE-3 head only the measuring is left for the background, and requests wait for it.
+	// Lean has Open return when plain decoding can begin. What drafting needs is compiled in the background and
+	// recorded while no request runs, or else between the rounds of one; until then auto decodes plainly and other
+	// methods wait. Passes are timed while no request runs. With an EAGLE-3 head only that is left for the background.
 	Lean bool
 	// Progress receives the steps of loading, and of reloading after a loss.
 	Progress func(Progress)
@@ -98,8 +98,10 @@ type Session struct {
 	lean   bool
 	warmup warmup
 
-	measured *goodput.Costs    // of passes, once the goodput tree needed them
-	stored   map[string]string // costs from an earlier session, by pair
+	costs  *goodput.Costs    // of passes, once the goodput tree needed them
+	timed  bool              // costs were measured
+	stale  bool              // costs are those of an earlier session
+	stored map[string]string // costs from an earlier session, by pair
 
 	adasd adapt.AdaSDRecords // of the requests that carry AdaSD's thresholds on
 

@@ -3,9 +3,9 @@ package foretoken
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"foretoken/spec"
-	"foretoken/spec/goodput"
 	"foretoken/spec/method"
 )
 
@@ -88,34 +88,36 @@ func (s *Session) check(r *Request) error {
 	return nil
 }
 
-// deferral postpones drafting in a request of auto to a lean session, so that the first token waits neither for kernels
-// nor for the timing of passes. Between the request's rounds it advances the warmup, then records the request's own
-// programs, then measures the costs of passes.
+// deferral postpones drafting in a request of auto to a lean session, so that the first token does not wait for
+// kernels. Between the request's rounds it advances the warmup, then records the request's own programs. Passes are
+// timed while the session is idle, because that takes as long as a short reply; until then auto goes by guesses, which
+// rounds correct.
 type deferral struct {
-	config            method.Config
-	costs             *goodput.Costs
-	stored            bool // costs come from an earlier session
-	measure, recorded bool // costs are to be measured; the programs are recorded
-	done              bool
+	recorded, done bool
+	begin          time.Time
+	spent          time.Duration // on steps
 }
+
+const (
+	// deferredShare bounds what steps take of a reply: a tenth. A short one leaves them to the time after it.
+	deferredShare = 10
+	// firstStep is what the first step is taken to last.
+	firstStep = 10 * time.Millisecond
+)
 
 // deferDrafting sets a generator that decodes plainly until drafting is ready.
 func (j *job) deferDrafting(c method.Config) error {
 	s, r := j.session, j.request
-	d, given := &deferral{config: c, costs: r.Fitted.Costs}, r.Fitted.Costs != nil
-	if !given {
-		d.costs, d.stored = s.knownCosts()
-		d.measure = d.stored || !s.measuredFor(d.costs, c)
+	if r.Fitted.Costs == nil {
+		r.Fitted.Costs = s.knownCosts()
 	}
-	r.Fitted.Costs, j.deferral = d.costs, d
 	var err error
-	if !d.measure && s.state == ready {
-		if d.done = true; !given {
-			s.measured = d.costs
-		}
+	if s.state == ready {
+		j.deferral = &deferral{done: true, begin: time.Now()} // a lost device has it begin again
 		j.generator, err = s.compileRequest(r)
 		return err
 	}
+	j.deferral = &deferral{begin: time.Now(), spent: firstStep}
 	c.Fitted = r.Fitted
 	drafts, err := s.drafts(c)
 	if err != nil {
@@ -136,6 +138,11 @@ func (j *job) readyFunc() func(context.Context) (bool, error) {
 // ready does one step of what drafting still needs and reports whether nothing is left.
 func (j *job) ready(ctx context.Context) (bool, error) {
 	s, d := j.session, j.deferral
+	now := time.Now()
+	if d.spent*deferredShare > now.Sub(d.begin) {
+		return false, nil
+	}
+	defer func() { d.spent += time.Since(now) }()
 	if done, err := s.advance(); err != nil || !done {
 		return false, err
 	}
@@ -143,12 +150,6 @@ func (j *job) ready(ctx context.Context) (bool, error) {
 		d.recorded = true
 		_, err := s.compileRequest(j.request)
 		return false, err
-	}
-	if d.measure {
-		if err := s.measureCosts(ctx, d.costs, d.config, d.stored, true); err != nil {
-			return false, err
-		}
-		s.measured, d.measure = d.costs, false
 	}
 	d.done = true
 	return true, nil

@@ -162,11 +162,12 @@ func (s *Session) warmUpIdle() {
 		case s.state == plain && s.warmup.phase == compiling:
 			compiled = s.warmup.compiling
 		case !done || err != nil:
-		case s.measured != nil:
+		case s.timed:
 			s.mu.Unlock()
 			return
 		case rehearsed || s.target.Len() > 0: // a request is a rehearsal too
-			err = s.measureIdle()
+			r := DefaultRequest()
+			err = s.measureCosts(whileIdle{context.Background(), s}, r.Config(), s.target.Len() > 0)
 		default:
 			err = s.rehearse()
 			rehearsed, pause = err == nil, optimising
@@ -181,17 +182,6 @@ func (s *Session) warmUpIdle() {
 			<-compiled
 		}
 	}
-}
-
-// measureIdle measures the costs of passes, or checks stored ones. The caller holds s.mu.
-func (s *Session) measureIdle() error {
-	ctx, r := whileIdle{context.Background(), s}, DefaultRequest()
-	known, stored := s.knownCosts()
-	if err := s.measureCosts(ctx, known, r.Config(), stored, s.target.Len() > 0); err != nil {
-		return err
-	}
-	s.measured = known
-	return nil
 }
 
 // optimising is the time that an engine of WebAssembly takes to compile in the background what a rehearsal ran often.
@@ -252,7 +242,7 @@ func (s *Session) rehearse() error {
 	if replies == 1 { // large models spend their time in few kernels
 		return nil
 	}
-	return s.measureCosts(ctx, goodput.NewCosts(), r.Config(), false, false)
+	return s.timePasses(ctx, goodput.NewCosts(), r.Config(), false, false)
 }
 
 // warmUp completes warmup. The caller holds s.mu.
