@@ -22,6 +22,7 @@ import (
 type engine struct {
 	mu       sync.Mutex // held by the method at work
 	dev      webgpu.Device
+	second   webgpu.Device // the draft's own; nil: it is on dev
 	session  *foretoken.Session
 	chat     *foretoken.Chat         // the session's conversation; nil before one is begun
 	fit      *foretoken.Calibrations // of the session
@@ -122,6 +123,7 @@ func (e *engine) cancellable() (context.Context, func()) {
 
 type openOptions struct {
 	Device  string `json:"device"`
+	Second  string `json:"draft_device"` // see foretoken.Options; empty: the target's
 	Context int    `json:"context"`
 	Beyond  bool   `json:"beyond_training"` // see foretoken.Options
 	KV      string `json:"kv"`
@@ -155,8 +157,15 @@ type deviceInfo struct {
 	Note         string   `json:"note"`
 }
 
+func newDeviceInfo(i webgpu.Info, note string) deviceInfo {
+	return deviceInfo{Backend: i.Backend, Adapter: i.Adapter, Vendor: i.Vendor, Architecture: i.Architecture,
+		Driver: i.Driver, Software: i.Software, Threads: i.Threads, Features: append([]string{}, i.Features...),
+		Note: note}
+}
+
 type engineInfo struct {
 	Device   deviceInfo        `json:"device"`
+	Second   *deviceInfo       `json:"draft_device"`
 	Target   llama.Info        `json:"target"`
 	Draft    *llama.Info       `json:"draft"`
 	EAGLE3   *llama.Info       `json:"eagle3"`
@@ -219,10 +228,22 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 		return "", withCode("bad_option", err)
 	}
 	key := tuningKey(e.dev.Info())
+	if o.Second != "" {
+		if e.second, _, err = o.device().Device(ctx, o.Second); err != nil {
+			e.release()
+			return "", withCode("bad_option", fmt.Errorf("draft_device: %w", err))
+		}
+		key += " with " + tuningKey(e.second.Info())
+	}
 	e.session, err = foretoken.Open(ctx, e.dev, from.target, from.draft, foretoken.Options{Context: o.Context,
 		Beyond: o.Beyond, KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates,
 		Calibrations: fit, Lean: true, EAGLE3: from.eagle3, EAGLE3Config: from.eagle3Config, Tuning: loadTuning(key),
-		SHA256: sha256Of, Progress: progress, Reopen: e.reopening(from, o.device()), Lost: func(l foretoken.Loss) {
+		DraftDevice: e.second, SHA256: sha256Of, Progress: progress, Reopen: e.reopening(from, o.device()),
+		ReopenDraft: func(ctx context.Context) (webgpu.Device, error) {
+			dev, _, err := o.device().Device(ctx, o.Second)
+			return dev, err
+		},
+		Lost: func(l foretoken.Loss) {
 			if l.Recovered {
 				from.close()
 			} else if progress != nil {
@@ -276,10 +297,10 @@ func (e *engine) info() (string, error) {
 	i := e.session.Info()
 	out := engineInfo{Target: i.Target, Draft: i.Draft, EAGLE3: i.EAGLE3,
 		Fitted: fitted{Hetero: []heteroTree{}, C2T: e.fit.C2T != nil, Acceptance: e.fit.Head != nil}, LoadMS: i.LoadMS,
-		GPUBytes: i.GPUByte, Kernels: map[string]string{},
-		Device: deviceInfo{Backend: i.Device.Backend, Adapter: i.Device.Adapter, Vendor: i.Device.Vendor,
-			Architecture: i.Device.Architecture, Driver: i.Device.Driver, Software: i.Device.Software,
-			Threads: i.Device.Threads, Features: append([]string{}, i.Device.Features...), Note: e.note}}
+		GPUBytes: i.GPUByte, Kernels: map[string]string{}, Device: newDeviceInfo(i.Device, e.note)}
+	if i.DraftDevice != nil {
+		out.Second = new(newDeviceInfo(*i.DraftDevice, ""))
+	}
 	out.Chat.OK = true
 	if err := e.session.CanChat(); err != nil {
 		out.Chat = chatInfo{Problem: err.Error()}
@@ -304,9 +325,11 @@ func (e *engine) release() {
 		e.session.Close()
 		e.session, e.chat = nil, nil
 	}
-	if e.dev != nil {
-		e.dev.Destroy()
-		e.dev = nil
+	for _, dev := range []*webgpu.Device{&e.dev, &e.second} {
+		if *dev != nil {
+			(*dev).Destroy()
+			*dev = nil
+		}
 	}
 }
 

@@ -136,6 +136,34 @@ test("completions under a sub-path, on WebGPU, equal plain decoding's", async ()
   await context.close();
 });
 
+test("a draft on the CPU runs ahead of a target on WebGPU, and leaves the text alone", async () => {
+  const context = await browser.newContext();
+  const { page } = await openPage(context);
+  await page.goto(base);
+  const got = await page.evaluate(async () => {
+    const { BUILTIN_PAIR, Foretoken } = await import("/docs/assets/foretoken/foretoken.js");
+    const engine = await Foretoken.load({ ...BUILTIN_PAIR, device: "webgpu", draftDevice: "cpu" });
+    const { device, draft_device } = engine.info;
+    const texts = [];
+    let ahead = 0;
+    for (const policy of ["none", "chain", "eagle2", "auto"]) {
+      const { token_ids, stats } = await engine.generate("func main() {", { policy, max_tokens: 24 }).result;
+      texts.push(token_ids);
+      ahead += (stats.ahead_hits ?? 0) + (stats.ahead_misses ?? 0);
+    }
+    await engine.dispose();
+    const refused = await Foretoken.load({ ...BUILTIN_PAIR, device: "cpu", draftDevice: "quantum" }).catch(
+      ({ code, message }) => `${code} ${message}`,
+    );
+    return { devices: [device.backend, draft_device.backend], texts, ahead, refused };
+  });
+  assert.deepEqual(got.devices, ["browser", "cpu"]);
+  for (const text of got.texts) assert.deepEqual(text, got.texts[0]);
+  assert.ok(got.ahead > 0, "nothing was drafted ahead");
+  assert.match(got.refused, /^bad_option .*draft_device/);
+  await context.close();
+});
+
 test("the module works in a page's own worker", async () => {
   const context = await browser.newContext();
   const { page } = await openPage(context);

@@ -3,7 +3,8 @@
  * the models and options; without models it loads the built-in pair:
  *
  *     ?target=URL&draft=URL&calibrations=URLs&eagle3=URL&eagle3-config=URL&max-nodes=N
- *     &device=auto|webgpu|cpu|reference&threads=N&device-timeout=SECONDS&context=N&kv=f32|f16|q8&beyond-training
+ *     &device=auto|webgpu|cpu|reference&draft-device=cpu&threads=N&device-timeout=SECONDS
+ *     &context=N&kv=f32|f16|q8&beyond-training
  */
 import { BUILTIN_HEAD, BUILTIN_PAIR } from "../engine/builtin.ts";
 import { METHODS } from "../engine/methods.ts";
@@ -63,6 +64,7 @@ async function load(): Promise<EngineInfo> {
     beyondTraining: query.has("beyond-training") || undefined,
     kv: (query.get("kv") as LoadOptions["kv"]) ?? undefined,
     device: (query.get("device") ?? "auto") as DeviceChoice,
+    draftDevice: (query.get("draft-device") as DeviceChoice | null) ?? undefined,
     onProgress: (progress) => (status.textContent = `${progress.stage} ${progress.done}/${progress.total}`),
   });
   try {

@@ -144,6 +144,7 @@ export class Engine {
           id: (engine.#opening = { id, update: progress }).id,
           options: defined({
             device: options.device ?? "auto",
+            draft_device: options.draftDevice,
             context: options.context,
             beyond_training: options.beyondTraining,
             kv: options.kv,

@@ -59,6 +59,11 @@ export interface LoadOptions {
   /** "auto", the default, uses a hardware GPU and falls back to the CPU; `info.device.note` says why. */
   device?: DeviceChoice | undefined;
   /**
+   * A second device, for the draft alone: it drafts on from its best guess while the target verifies. Default: the
+   * target's.
+   */
+  draftDevice?: DeviceChoice | undefined;
+  /**
    * Threads of the cpu device, 1 to 64. Default: one per core, at most eight, of which each program uses as many as
    * it is fastest with; one if the page is not isolated.
    */
@@ -89,8 +94,8 @@ export interface LoadOptions {
 /** The names of {@link LoadOptions}. */
 export const LOAD_OPTIONS = namesOf<LoadOptions>({
   target: true, draft: true, eagle3: true, eagle3Config: true, calibrations: true, hub: true, hosts: true, cache: true,
-  quantise: true, maxNodes: true, device: true, threads: true, context: true, beyondTraining: true, kv: true,
-  maxMemory: true, candidates: true, deviceTimeout: true, onProgress: true, signal: true, worker: true,
+  quantise: true, maxNodes: true, device: true, draftDevice: true, threads: true, context: true, beyondTraining: true,
+  kv: true, maxMemory: true, candidates: true, deviceTimeout: true, onProgress: true, signal: true, worker: true,
 });
 
 /** Returns the fields whose values are not undefined. */

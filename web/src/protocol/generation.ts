@@ -159,7 +159,10 @@ export interface Stats {
   accepted: number;
   /** Tokens accepted although the target chose another. */
   relaxed: number;
-  /** Rounds without a draft because its kernels were still compiling, or its costs unknown. */
+  /** Drafts made while the target verified the round before, and those that its outcome made useless; `draftDevice`. */
+  ahead_hits?: number;
+  ahead_misses?: number;
+  /** Rounds without a draft because its kernels were still compiling. */
   warming?: number;
   /** How often the device was lost and reopened during the request. */
   recoveries?: number;

@@ -119,6 +119,8 @@ export interface Catalog {
 
 export interface OpenOptions {
   device: DeviceChoice;
+  /** A second device, for the draft alone; absent: the target's. */
+  draft_device?: DeviceChoice;
   context?: number;
   /** Allows a context longer than the models were trained for. */
   beyond_training?: boolean;
@@ -182,6 +184,8 @@ export interface ModelInfo {
 
 export interface EngineInfo {
   device: DeviceInfo;
+  /** The draft's own device; null where it is on the target's. */
+  draft_device: DeviceInfo | null;
   target: ModelInfo;
   draft: ModelInfo | null;
   eagle3: ModelInfo | null;

@@ -91,6 +91,7 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
           features: cpu ? [] : ["shader-f16", "subgroups"],
           note: options.cpuNote ?? "",
         },
+        draft_device: null,
         target: {
           name: "go-code-2.4m",
           architecture: "llama",
