@@ -33,10 +33,14 @@ type engine struct {
 
 	stopMu sync.Mutex
 	stop   context.CancelFunc // of the request under way
+
+	// slack is memory without use, which browsers provide when it is first touched: never. Go collects garbage when the
+	// heap has doubled, and a small one does so several times while a model loads.
+	slack []byte
 }
 
 func install() error {
-	e := &engine{}
+	e := &engine{slack: make([]byte, 16<<20)}
 	api, err := safejs.ValueOf(map[string]any{})
 	if err != nil {
 		return err

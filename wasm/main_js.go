@@ -7,12 +7,7 @@ import (
 	"os"
 )
 
-// slack is memory without use, which browsers provide when it is first touched: never. Go collects garbage when the heap
-// has doubled, and a small one does so several times while a model loads.
-var slack []byte
-
 func main() {
-	slack = make([]byte, 16<<20)
 	if err := install(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
