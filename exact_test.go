@@ -36,9 +36,15 @@ func demoSessionWith(t testing.TB, kind string, o Options) *Session {
 }
 
 // TestSpeculationEqualsPlain checks that every policy gives the tokens of plain decoding. Each sampling runs two
-// prompts of each category, others for each, or all prompts with FORETOKEN_FULL=1.
+// prompts of each category, others for each, a fifth of them on the cpu device, or all prompts with FORETOKEN_FULL=1.
 func TestSpeculationEqualsPlain(t *testing.T) {
-	s := demoSession(t, open.Accelerator)
+	for kind, every := range map[string]int{open.Accelerator: 8, "cpu": 40} { // a category has sixteen prompts
+		t.Run(kind, func(t *testing.T) { speculationEqualsPlain(t, demoSession(t, kind), every) })
+	}
+}
+
+func speculationEqualsPlain(t *testing.T, s *Session, every int) {
+	t.Helper()
 	prompts, all := goPrompts(t), os.Getenv("FORETOKEN_FULL") != ""
 	policies := map[string]Request{
 		"chain":  {Policy: method.DrafterChain, Depth: 4},
@@ -51,7 +57,7 @@ func TestSpeculationEqualsPlain(t *testing.T) {
 	for how, sampling := range samplings {
 		stats := map[string]map[string]*spec.Stats{}
 		for i, p := range prompts {
-			if !all && i%8 != first[how] { // a category has sixteen prompts
+			if !all && i%every != first[how] {
 				continue
 			}
 			plain := sampling

@@ -76,6 +76,16 @@ func TestPairOfTooMuchMemory(t *testing.T) {
 			t.Errorf("%q does not say %q", err, part)
 		}
 	}
+	small := dev.Info().Limits
+	small.MaxMemory = int(all.Total) - 1
+	p, err := readHeaders(demo.Target(), demo.Draft(), Options{Memory: all.Total})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.memory(Options{Memory: all.Total}, small); err == nil ||
+		!strings.Contains(err.Error(), fmt.Sprint(all.Total-1)+" bytes that the device can have") {
+		t.Error(err)
+	}
 	if _, err := Open(context.Background(), dev, demo.Target(), nil, Options{KV: "q4"}); err == nil ||
 		!strings.Contains(err.Error(), `KV format "q4"; want f32, f16 or q8`) {
 		t.Error(err)

@@ -109,17 +109,21 @@ func (p *modelFiles) options(nodes int) llama.Options {
 
 func (p *modelFiles) memory(o Options, limits webgpu.Limits) (*Memory, error) {
 	m, err := p.plan(o, limits)
-	if err != nil || o.Memory <= 0 || m.Total <= o.Memory {
+	most, why := o.Memory, "allowed"
+	if d := int64(limits.MaxMemory); d > 0 && (most <= 0 || d < most) {
+		most, why = d, "that the device can have"
+	}
+	if err != nil || most <= 0 || m.Total <= most {
 		return m, err
 	}
 	fit := func(positions int, kv kernels.KVFormat) bool {
 		q := *p
 		q.positions, q.kv = positions, kv
 		m, err := q.plan(o, limits)
-		return err == nil && m.Total <= o.Memory
+		return err == nil && m.Total <= most
 	}
-	takes, allowed := llama.Sizes(m.Total, o.Memory)
-	return nil, fmt.Errorf("foretoken: loading takes %s (%s), more than the %s allowed; %s", takes, m.parts(), allowed,
+	takes, has := llama.Sizes(m.Total, most)
+	return nil, fmt.Errorf("foretoken: loading takes %s (%s), more than the %s %s; %s", takes, m.parts(), has, why,
 		llama.Advice(p.positions, p.kv, fit))
 }
 

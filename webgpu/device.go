@@ -151,6 +151,7 @@ func (i Info) Has(feature string) bool { return slices.Contains(i.Features, feat
 type Limits struct {
 	MaxBindingSize          int // bytes of one storage binding
 	MaxBufferSize           int
+	MaxMemory               int // bytes of all buffers together; 0: unknown
 	MaxStorageBuffers       int // storage bindings of one kernel
 	MaxWorkgroupStorage     int
 	MaxWorkgroupInvocations int

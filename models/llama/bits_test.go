@@ -36,7 +36,7 @@ func TestSameBitsEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for kv, want := range bits {
-		for _, threads := range []int{1, 3} {
+		for _, threads := range []int{1, 2, 3, 8} {
 			t.Run(fmt.Sprintf("%s/%d", kv, threads), func(t *testing.T) {
 				dev, _, err := open.Options{Threads: threads}.Device(ctx, "cpu")
 				if err != nil {

@@ -15,6 +15,7 @@ import (
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/kernels/kerneltest"
 	"foretoken/webgpu/kernels/layer"
 	"foretoken/webgpu/reference"
 
@@ -139,13 +140,13 @@ func TestRandomBlocks(t *testing.T) {
 	})
 }
 
-// FuzzBlocks decodes a block of arbitrary bytes with the kernels' reference and on the host.
+// FuzzBlocks decodes a block of arbitrary bytes on the cpu device and on the host.
 func FuzzBlocks(f *testing.F) {
 	for _, typ := range storedTypes() {
 		f.Add(uint32(typ), []byte(strings.Repeat("\x01\x38\x9a\xf7\x3c", 60)))
 	}
 	types := storedTypes()
-	dev := reference.Open()
+	dev := kerneltest.CPU(f)
 	f.Fuzz(func(t *testing.T, n uint32, data []byte) {
 		typ := types[int(n)%len(types)]
 		raw := make([]byte, int(typ.BlockBytes())*max(1, 4/int(typ.BlockSize())))

@@ -144,10 +144,10 @@ func (d *Device) begin() error {
 // longestName is above the length of every kernel's name.
 const longestName = 64
 
-// limits let a buffer have a gigabyte: the memory of the module, four gigabytes, bounds them all together.
+// limits let a buffer have a gigabyte.
 func limits() webgpu.Limits {
 	l := webgpu.DefaultLimits()
-	l.MaxBindingSize, l.MaxBufferSize, l.MaxStorageBuffers = 1<<30, 1<<30, 16
+	l.MaxBindingSize, l.MaxBufferSize, l.MaxMemory, l.MaxStorageBuffers = 1<<30, 1<<30, most, 16
 	return l
 }
 
