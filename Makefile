@@ -195,7 +195,7 @@ bench-visits: deps site
 	cd web && node test/visits.mjs $(VISITS)
 
 screenshots: deps site
-	cd web && FORETOKEN_SCREENSHOTS=1 npm run --silent e2e
+	cd web && FORETOKEN_SCREENSHOTS=1 npm run --silent e2e -- page
 
 # The race of the built-in pair at its measured speed; needs img2webp, of Debian's package webp.
 recording: deps site

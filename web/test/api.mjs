@@ -28,9 +28,20 @@ const [a, b, other] = await engine.embed(["func Len() int", "func Cap() int", "/
 const like = (u, v) => u.vector.reduce((sum, x, i) => sum + x * v.vector[i], 0);
 const likeness = [like(a, a), like(a, b), like(a, other)];
 const width = engine.info.target.width;
-const refused = await engine.embed("a", { pooling: "max" }).catch(({ code, message }) => code + " " + message);
+const why = ({ code, message }) => code + " " + message;
+const refused = await engine.embed("a", { pooling: "max" }).catch(why);
+const requests = [];
+for (const request of [{ temperature: 99 }, { grammar: "root ::=" }, { max_token: 8 }])
+  try {
+    requests.push((await engine.generate("a", request).result).text);
+  } catch (cause) {
+    requests.push(why(cause));
+  }
+const echoed = (await engine.generate("func main() {", { max_tokens: 2, echo: true }).result).text;
 await engine.dispose();
-postMessage({ text, whole: result.text, processed, likeness, width: [width, a.vector.length], refused });
+postMessage({
+  text, whole: result.text, processed, likeness, width: [width, a.vector.length], refused, requests, echoed,
+});
 `;
 
 before(async () => {
@@ -185,5 +196,8 @@ test("the module works in a page's own worker", async () => {
   assert.ok(Math.abs(got.likeness[0] - 1) < 1e-5 && got.likeness[1] > got.likeness[2], String(got.likeness));
   assert.equal(got.width[0], got.width[1]);
   assert.match(got.refused, /^bad_option .*pooling is "max", want mean or last/);
+  const wanted = [/^bad_option .*temperature is 99, want 0/, /^(bad_option|invalid_request) .*grammar/, /max_tokens/];
+  for (const [i, pattern] of wanted.entries()) assert.match(got.requests[i], pattern);
+  assert.ok(got.echoed.startsWith("func main() {"), got.echoed);
   await context.close();
 });

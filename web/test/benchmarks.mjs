@@ -13,6 +13,7 @@ export async function runsBenchmarks(page, t) {
   await host.locator("#bench-chain").check();
   await host.locator("#bench-extra").fill("mars:depth=2,top-k=4,nodes=8,name=mars");
   await host.locator("#bench-tokens").fill("16");
+  assert.equal(await host.locator("#bench-repeat").inputValue(), "3", "repetitions show chance");
   await host.locator("#bench-repeat").fill("1");
   await host.locator("#bench-run").click();
   await page.waitForFunction(() => document.querySelector("foretoken-benchmark").report);

@@ -25,8 +25,6 @@ import {
 } from "./site.mjs";
 
 const full = process.env.FORETOKEN_FULL === "1";
-const pictures =
-  process.env.FORETOKEN_SCREENSHOTS === "1" ? path.join(root, "docs") : process.env.FORETOKEN_SCREENSHOTS;
 
 let models, server, browser, context;
 const records = [];
@@ -54,11 +52,6 @@ async function open(of, address) {
   records.push(opened.record);
   await opened.page.goto(server.url + address);
   return opened.page;
-}
-
-/** Takes a picture for the documentation, if requested. */
-async function picture(page, name) {
-  if (pictures) await page.screenshot({ path: path.join(pictures, `page-${name}.png`) });
 }
 
 /** What the page says of the CPU: as many threads as there are cores, up to eight. */
@@ -90,11 +83,6 @@ test("the page loads, streams, counts, compares and stops", limit, async (t) => 
   const cold = Date.now();
   // A method that drafts on every device: the default may not draft on a slow one.
   const page = await open(context, "?policy=eagle2&depth=4&top-k=4&nodes=16");
-  if (pictures)
-    await page.waitForFunction(() =>
-      /of/.test(document.querySelector("foretoken-widget")?.shadowRoot.querySelector("#status")?.textContent ?? ""),
-    );
-  await picture(page, "loading");
   assert.equal(await waitForState(page, ["ready", "failed"]), "ready", await text(page, "#error"));
   const ready = Date.now() - cold;
   initial = [...records[0].requests];
@@ -109,8 +97,6 @@ test("the page loads, streams, counts, compares and stops", limit, async (t) => 
   t.diagnostic(
     `cold page: ready after ${ready} ms, first tokens after ${Date.now() - cold} ms`,
   );
-  if (pictures) await page.waitForFunction(() => window.seen.rounds.length > 5, undefined, { polling: 10 });
-  await picture(page, "streaming");
   await page.waitForFunction(() => window.seen.results.length === 1);
   assert.equal(await waitForState(page, "ready"), "ready");
 
@@ -162,7 +148,6 @@ test("the page loads, streams, counts, compares and stops", limit, async (t) => 
     `Compare: plain ${plain.stats.decode_tok_s.toFixed(1)} tok/s, speculative ` +
     `${speculative.stats.decode_tok_s.toFixed(1)} tok/s, ratio ${ratio.toFixed(2)}`,
   );
-  await picture(page, "finished");
 
   // Without speculation: no marks, one token per pass, the same text.
   await page.locator("#speculation").uncheck();
@@ -391,7 +376,6 @@ test("without a GPU the page says so and decodes on the CPU", limit, async () =>
     await page.click("#generate");
     await page.waitForFunction(() => window.seen.results.length === 1);
     assert.equal(await page.evaluate(() => window.seen.results[0].token_ids.length), 24);
-    await picture(page, "no-webgpu");
     await stopsWithinARound(page.context(), "");
   } finally {
     await without.close();
@@ -457,7 +441,6 @@ test("a conversation: answers, regeneration, edits, and a completion next to it"
   await page.setViewportSize({ width: 390, height: 844 });
   assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 390);
   await page.setViewportSize({ width: 1280, height: 1040 });
-  await picture(page, "chat");
 
   await page.locator("#transcript .edit").first().click();
   await page.locator("#transcript .message-editor textarea").fill("Open opens the file.");

@@ -548,8 +548,7 @@ test(
         await page.waitForFunction(() => document.querySelector("foretoken-widget").state === "loading");
         await shot("loading");
         await ready(page);
-        await generated(page, () => page.click("#generate")); // the draft's kernels compile
-        await page.waitForTimeout(20_000);
+        await page.waitForTimeout(20_000); // is read, while the draft's kernels compile
         await page.evaluate(() => {
           let rounds = 0;
           window.midway = new Promise((resolve) =>
@@ -576,6 +575,10 @@ test(
         await ready(page);
         await generated(page, () => page.click("#generate"));
         await shot("no-webgpu");
+        await page.click("#tab-chat");
+        await page.fill("#message", "What does strings.Fields do?");
+        await generated(page, () => page.click("#send"));
+        await shot("chat");
       });
     } finally {
       await own.stop();

@@ -94,8 +94,11 @@ for (const [name, viewport, webgpu] of [
       assert.ok(big[1] >= 44 && rest.every(([, height]) => height < big[1]), JSON.stringify(heights));
       assert.equal(await page.locator("details.settings").getAttribute("open"), null, "the settings are open");
 
-      await generated(page, () => page.click("#generate"));
+      const { stats } = await generated(page, () => page.click("#generate"));
       assert.match(await text(page, "#gain"), /^64 tokens in \d+ steps/);
+      if (stats.accepted > 0) await page.locator("#output .token.accepted").first().waitFor();
+      for (const selector of [".answers", ".work", ".panel"])
+        assert.doesNotMatch(await text(page, selector), /bonus|Φ|goodput/i);
       await generated(page, () => page.click("#compare"), "foretoken-compared");
       const line = await text(page, "#status");
       assert.match(line, /the same 64 tokens/);

@@ -57,7 +57,7 @@ export const METRICS: readonly Metric[] = [
   {
     key: "acceptance_length",
     title: "Acceptance length τ",
-    hint: "tokens per target pass, including the bonus token; more is better",
+    hint: "tokens per target pass, including its own extra one; more is better",
     show: (x) => x.toFixed(2),
   },
   { key: "calls", title: "Calls", hint: "target passes; fewer is better", show: count },
@@ -154,7 +154,7 @@ export const COLUMNS: readonly {
       of: (row, plain) => (row.plain ? spread(row.speedup, (x) => `${fine(x)}×`) : gainOf(row, plain).text),
     },
     column("tok/s", "Output tokens per second of decoding", "decode_tok_s", ms),
-    column("τ", "Acceptance length: tokens per target pass, including the bonus token", "acceptance_length", fine),
+    column("τ", "Acceptance length: tokens per target pass, including its own extra one", "acceptance_length", fine),
     column("Calls", "Target passes", "calls", count),
     column("Tokens", "Verified nodes, including roots", "tokens", count),
     column("Drafted", "Drafted tokens that were verified", "drafted", count),

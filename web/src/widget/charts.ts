@@ -60,7 +60,7 @@ const CHARTS: readonly Chart[] = [
     hint: "tokens per round",
     least: 4,
     series: [
-      { label: "bonus or corrected", colour: "bonus", how: "bars" },
+      { label: "extra or corrected", colour: "bonus", how: "bars" },
       { label: "relaxed", colour: "relaxed", how: "bars" },
       { label: "accepted", colour: "accepted", how: "bars" },
       { label: "mean so far (τ)", colour: "fg", how: "line" },

@@ -73,7 +73,7 @@ export class Panel {
         "1 without guesses",
         "Tokens a step",
         "length",
-        "Acceptance length τ: committed tokens per pass of the target, including the bonus token",
+        "Acceptance length τ: committed tokens per pass of the target, including its own extra one",
       ),
       calls: tile("of the large model", "Steps", "calls", "Calls: passes of the target"),
       draft: tile("of all guesses", "Guesses kept", "draft-acceptance", "Draft acceptance: of the drafted tokens"),

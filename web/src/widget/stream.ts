@@ -35,7 +35,7 @@ export const DESCRIPTION: Record<EventToken["kind"], string> = {
   accepted: "drafted and accepted",
   relaxed: "drafted, and accepted although the target chose another (lossy)",
   corrected: "corrected by the target",
-  bonus: "bonus token: the target's own, after guesses that were all accepted",
+  bonus: "an extra token: the target's own, after guesses that were all accepted",
 };
 
 /** Returns the node of a token. */
