@@ -573,11 +573,16 @@ test(
       });
       await take(false, async (page, shot) => {
         await ready(page);
+        await shot("opened");
+        await page.setViewportSize({ width: 390, height: 844 });
+        await shot("phone");
+        await page.setViewportSize({ width: 1280, height: 800 });
         await generated(page, () => page.click("#generate"));
         await shot("no-webgpu");
         await page.click("#tab-chat");
         await page.fill("#message", "What does strings.Fields do?");
         await generated(page, () => page.click("#send"));
+        await page.evaluate(() => scrollTo(0, 0));
         await shot("chat");
       });
     } finally {
