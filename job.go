@@ -3,7 +3,6 @@ package foretoken
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"foretoken/spec"
 	"foretoken/spec/method"
@@ -89,35 +88,26 @@ func (s *Session) check(r *Request) error {
 }
 
 // deferral postpones drafting in a request of auto to a lean session, so that the first token does not wait for
-// kernels. Between the request's rounds it advances the warmup, then records the request's own programs. Passes are
-// timed while the session is idle, because that takes as long as a short reply; until then auto goes by guesses, which
-// rounds correct.
-type deferral struct {
-	recorded, done bool
-	begin          time.Time
-	spent          time.Duration // on steps
-}
-
-const (
-	// deferredShare bounds what steps take of a reply: a tenth. A short one leaves them to the time after it.
-	deferredShare = 10
-	// firstStep is what the first step is taken to last.
-	firstStep = 10 * time.Millisecond
-)
+// kernels. Between the request's rounds it advances the warmup, then records the request's own programs. Passes of the
+// cpu device, which are short, are timed then; others while the session is idle, because that takes as long as a short
+// reply, and until then auto goes by guesses, which rounds correct.
+type deferral struct{ measure, recorded, done bool }
 
 // deferDrafting sets a generator that decodes plainly until drafting is ready.
 func (j *job) deferDrafting(c method.Config) error {
 	s, r := j.session, j.request
+	d := &deferral{}
+	j.deferral = d
 	if r.Fitted.Costs == nil {
 		r.Fitted.Costs = s.knownCosts()
+		d.measure = !s.timed && s.dev.Info().Host()
 	}
 	var err error
-	if s.state == ready {
-		j.deferral = &deferral{done: true, begin: time.Now()} // a lost device has it begin again
+	if s.state == ready && !d.measure {
+		d.done = true // until a device is lost
 		j.generator, err = s.compileRequest(r)
 		return err
 	}
-	j.deferral = &deferral{begin: time.Now(), spent: firstStep}
 	c.Fitted = r.Fitted
 	drafts, err := s.drafts(c)
 	if err != nil {
@@ -138,11 +128,6 @@ func (j *job) readyFunc() func(context.Context) (bool, error) {
 // ready does one step of what drafting still needs and reports whether nothing is left.
 func (j *job) ready(ctx context.Context) (bool, error) {
 	s, d := j.session, j.deferral
-	now := time.Now()
-	if d.spent*deferredShare > now.Sub(d.begin) {
-		return false, nil
-	}
-	defer func() { d.spent += time.Since(now) }()
 	if done, err := s.advance(); err != nil || !done {
 		return false, err
 	}
@@ -150,6 +135,12 @@ func (j *job) ready(ctx context.Context) (bool, error) {
 		d.recorded = true
 		_, err := s.compileRequest(j.request)
 		return false, err
+	}
+	if d.measure {
+		d.measure = false
+		if err := s.measureCosts(ctx, j.request.Config(), true); err != nil {
+			return false, err
+		}
 	}
 	d.done = true
 	return true, nil

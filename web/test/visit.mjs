@@ -96,6 +96,7 @@ for (const [name, viewport, webgpu] of [
 
       const { stats } = await generated(page, () => page.click("#generate"));
       assert.match(await text(page, "#gain"), /^64 tokens in \d+ steps/);
+      assert.ok(stats.drafted > 0, `nothing was drafted, ${stats.warming} rounds of warmup`);
       if (stats.accepted > 0) await page.locator("#output .token.accepted").first().waitFor();
       for (const selector of [".answers", ".work", ".panel"])
         assert.doesNotMatch(await text(page, selector), /bonus|Φ|goodput/i);
