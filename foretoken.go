@@ -53,7 +53,8 @@ type Options struct {
 	EAGLE3, EAGLE3Config gguf.Source
 	// Lean has Open return when plain decoding can begin. What drafting needs is compiled in the background and
 	// recorded while no request runs, or else between the rounds of one; until then auto decodes plainly and other
-	// methods wait. Passes are timed while no request runs. With an EAGLE-3 head only that is left for the background.
+	// methods wait. Passes are timed while no request runs, on the cpu device also in the first one. With an EAGLE-3
+	// head only that is left for the background.
 	Lean bool
 	// Progress receives the steps of loading, and of reloading after a loss.
 	Progress func(Progress)

@@ -137,10 +137,10 @@ func (j *job) ready(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if d.measure {
-		d.measure = false
 		if err := s.measureCosts(ctx, j.request.Config(), true); err != nil {
 			return false, err
 		}
+		d.measure = false
 	}
 	d.done = true
 	return true, nil

@@ -162,7 +162,7 @@ export interface Stats {
   /** Drafts made while the target verified the round before, and those that its outcome made useless; `draftDevice`. */
   ahead_hits?: number;
   ahead_misses?: number;
-  /** Rounds without a draft because its kernels were still compiling. */
+  /** Rounds without a draft because drafting was not ready. */
   warming?: number;
   /** How often the device was lost and reopened during the request. */
   recoveries?: number;
