@@ -232,11 +232,13 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 		return "", withCode("bad_option", err)
 	}
 	key := tuningKey(e.dev.Info())
+	second := "" // as opened, not as asked: "auto" may choose another the next time
 	if o.Second != "" {
 		if e.second, _, err = o.device().Device(ctx, o.Second); err != nil {
 			e.release()
 			return "", withCode("bad_option", fmt.Errorf("draft_device: %w", err))
 		}
+		second = e.second.Info().Backend
 		key += " with " + tuningKey(e.second.Info())
 	}
 	e.session, err = foretoken.Open(ctx, e.dev, from.target, from.draft, foretoken.Options{Context: o.Context,
@@ -244,7 +246,7 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 		Calibrations: fit, Lean: true, EAGLE3: from.eagle3, EAGLE3Config: from.eagle3Config, Tuning: loadTuning(key),
 		DraftDevice: e.second, SHA256: sha256Of, Progress: progress, Reopen: e.reopening(from, o.device()),
 		ReopenDraft: func(ctx context.Context) (webgpu.Device, error) {
-			dev, _, err := o.device().Device(ctx, o.Second)
+			dev, _, err := o.device().Device(ctx, second)
 			return dev, err
 		},
 		Lost: func(l foretoken.Loss) {
