@@ -97,7 +97,8 @@ for (const [name, viewport, webgpu] of [
       const { stats } = await generated(page, () => page.click("#generate"));
       assert.match(await text(page, "#gain"), /^64 tokens in \d+ steps/);
       assert.ok(stats.drafted > 0, `nothing was drafted, ${stats.warming} rounds of warmup`);
-      if (stats.accepted > 0) await page.locator("#output .token.accepted").first().waitFor();
+      // A line break has no box: an accepted token is looked for, not a visible one.
+      if (stats.accepted > 0) await page.locator("#output .token.accepted").first().waitFor({ state: "attached" });
       for (const selector of [".answers", ".work", ".panel"])
         assert.doesNotMatch(await text(page, selector), /bonus|Φ|goodput/i);
       await generated(page, () => page.click("#compare"), "foretoken-compared");
