@@ -312,7 +312,8 @@ async function screen(browser, server, kept) {
         constructor(...args) {
           super(...args);
           this.addEventListener("message", ({ data }) => {
-            if (data?.at && data.json.startsWith('{"round"')) window.stamps.push(data.at);
+            const rounds = data?.at ? data.json.filter((one) => one.startsWith('{"round"')) : [];
+            window.stamps.push(...rounds.map(() => data.at)); // those of one frame share a message
           });
         }
       };

@@ -51,7 +51,7 @@ GPUQueue.prototype.submit = function (...args) {
 const post = globalThis.postMessage;
 globalThis.postMessage = function (message, ...rest) {
   const ours = message.type === "update" && message.id === recorded.request;
-  if (recorded.hold > 0 && ours && --recorded.hold === 0) recorded.holds = true;
+  if (recorded.hold > 0 && ours && (recorded.hold -= message.json.length) <= 0) recorded.holds = true;
   return post.call(this, message, ...rest);
 };
 const map = GPUBuffer.prototype.mapAsync;

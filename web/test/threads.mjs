@@ -31,7 +31,7 @@ const SCRIPT = `{
   const post = globalThis.postMessage;
   globalThis.postMessage = (message, ...rest) => {
     post(message, ...rest);
-    if (message.type === "update" && message.json.includes('"round"')) recorded.rounds++;
+    if (message.type === "update") recorded.rounds += message.json.filter((one) => one.includes('"round"')).length;
   };
 }`;
 

@@ -32,7 +32,8 @@ addEventListener("message", ({ data }) => {
 const post = globalThis.postMessage.bind(globalThis);
 globalThis.postMessage = (message, ...rest) => {
   if (message.id === running && running !== undefined) {
-    if (message.type === "update") paused = (tokens += JSON.parse(message.json).tokens?.length ?? 0) >= 10;
+    for (const json of message.type === "update" ? message.json : []) tokens += JSON.parse(json).tokens?.length ?? 0;
+    if (message.type === "update") paused = tokens >= 10;
     else release();
   }
   post(message, ...rest);

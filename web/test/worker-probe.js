@@ -82,12 +82,14 @@ seen.sample = () => {
 
 // Counts the rounds that the worker posts after it receives a stop and before it answers the request.
 let running; // the request's id
-let heard; // rounds with tokens since the worker received the stop; undefined before
+let heard; // rounds with tokens that ended since the worker received the stop; undefined before
+let stopped; // when it received the stop
+let began; // when the request began by the clock of its rounds, the first of which is posted at once
 addEventListener("message", ({ data }) => {
-  if (data.op === "generate" || data.op === "chat") running = data.id;
+  if (data.op === "generate" || data.op === "chat") [running, began] = [data.id, undefined];
   if (data.op === "stop" && running !== undefined && heard === undefined) {
     seen.stops++;
-    heard = 0;
+    [heard, stopped] = [0, performance.now()];
   }
 });
 const post = globalThis.postMessage.bind(globalThis);
@@ -96,7 +98,11 @@ globalThis.postMessage = (message, ...rest) => {
     if (message.type !== "update") {
       if (heard !== undefined) seen.late.push(heard);
       running = heard = undefined;
-    } else if (heard !== undefined && JSON.parse(message.json).tokens?.length > 0) heard++;
+    } else
+      for (const round of message.json.map(JSON.parse)) {
+        began ??= performance.now() - round.elapsed_ms;
+        if (heard !== undefined && round.tokens?.length > 0 && began + round.elapsed_ms > stopped) heard++;
+      }
   }
   post(message, ...rest);
 };

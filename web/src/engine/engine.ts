@@ -482,10 +482,10 @@ export class Engine {
     }
     const pending = this.#pending.get(data.id);
     // Progress of reloading after a lost device.
-    if (!pending && data.type === "update" && data.id === this.#opening?.id) this.#opening.update(data.json);
+    if (!pending && data.type === "update" && data.id === this.#opening?.id) data.json.forEach(this.#opening.update);
     if (!pending) return;
     if (data.type === "update") {
-      pending.update(data.json);
+      data.json.forEach(pending.update);
       return;
     }
     if (data.type === "ask") {

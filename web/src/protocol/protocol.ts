@@ -321,11 +321,11 @@ export type ToWorker =
   | { op: "stop" };
 
 /**
- * Messages from worker to page. "update" carries a progress or a round as JSON; "crash" ends the engine; "alive"
+ * Messages from worker to page. "update" carries progress or rounds, each as JSON; "crash" ends the engine; "alive"
  * says that the worker holds its lock. When the page gets that lock, the worker has ended.
  */
 export type FromWorker =
-  | { type: "update"; id: number; json: string }
+  | { type: "update"; id: number; json: string[] }
   | { type: "ask"; id: number; json: string }
   | { type: "done"; id: number; json: string }
   | { type: "error"; id: number; error: WireError }

@@ -43,15 +43,18 @@ export function serve(
   /** What the program waits for: the page's answer to its question. */
   let asked: { resolve(json: string): void; reject(cause: Error): void } | undefined;
   const asking =
-    (id: number): Ask =>
+    (id: number, rounds: Rounds): Ask =>
     (json) =>
       new Promise((resolve, reject) => {
         asked = { resolve, reject };
+        rounds.send();
         channel.postMessage({ type: "ask", id, json });
       });
 
   const answer = async (message: Exclude<ToWorker, { op: "start" | "stop" | "answer" }>): Promise<string> => {
-    const update = (json: string): void => channel.postMessage({ type: "update", id: message.id, json });
+    const { id } = message;
+    const update = (...json: string[]): void => channel.postMessage({ type: "update", id, json });
+    const rounds = new Rounds(update);
     switch (message.op) {
       case "open": {
         if (!["cpu", "reference"].includes(message.options.device)) prepare();
@@ -83,9 +86,13 @@ export function serve(
         }
       }
       case "generate":
-        return (await engine()).generate(JSON.stringify(message.request), update, asking(message.id));
+        return (await engine())
+          .generate(JSON.stringify(message.request), rounds.add, asking(id, rounds))
+          .finally(rounds.send);
       case "chat":
-        return (await engine()).chat(JSON.stringify(message.action), update, asking(message.id));
+        return (await engine())
+          .chat(JSON.stringify(message.action), rounds.add, asking(id, rounds))
+          .finally(rounds.send);
       case "embed":
         return (await engine()).embed(JSON.stringify(message.request));
       case "bench":
@@ -130,6 +137,29 @@ export function serve(
       (cause: unknown) => channel.postMessage({ type: "error", id, error: wireError(cause) }),
     );
   });
+}
+
+/** The milliseconds of a frame. */
+const FRAME = 16;
+
+/** Sends the rounds of a request. Those of one frame share a message, so that fast ones leave the page time to draw. */
+class Rounds {
+  #held: string[] = [];
+  #sent = -Infinity;
+
+  constructor(readonly update: (...json: string[]) => void) {}
+
+  readonly add = (json: string): void => {
+    if (this.#held.push(json) === 1) setTimeout(this.send, FRAME); // where the next round takes longer
+    if (performance.now() - this.#sent >= FRAME) this.send();
+  };
+
+  readonly send = (): void => {
+    if (this.#held.length === 0) return;
+    this.update(...this.#held);
+    this.#held = [];
+    this.#sent = performance.now();
+  };
 }
 
 /** The open files of one load. */
