@@ -58,6 +58,7 @@ func (s *Session) generate(ctx context.Context, ids []int32, r Request, emit fun
 		before = s.tok.Decode(ids)
 	}
 	out.Stats, err = j.generator.Generate(ctx, ids, options, func(e *spec.Event) error {
+		e.Stats.Guessed = j.guesses
 		s.describe(&event, e, text, &r)
 		event.Text, before = before+event.Text, ""
 		if len(e.Tokens) > 0 {

@@ -15,6 +15,7 @@ type job struct {
 	generator *spec.Generator
 	guide     *guide    // nil without constraints
 	deferral  *deferral // nil: the request drafts from its first round on
+	guesses   bool      // it decides by costs that were not measured
 }
 
 // newJob prepares a request, or refuses it. If the device is lost meanwhile, it reopens the device and prepares again.
@@ -44,7 +45,7 @@ func (s *Session) newJob(ctx context.Context, r *Request) (*job, error) {
 // prepare sets the job's generator, deferral and guide.
 func (j *job) prepare(ctx context.Context) error {
 	s, r, c := j.session, j.request, j.request.Config()
-	j.deferral = nil
+	j.deferral, j.guesses = nil, false
 	var err error
 	if s.defers(c) && c.Validate() == nil { // compileRequest reports an invalid config
 		err = j.deferDrafting(c)
@@ -101,6 +102,7 @@ func (j *job) deferDrafting(c method.Config) error {
 	if r.Fitted.Costs == nil {
 		r.Fitted.Costs = s.knownCosts()
 		d.measure = !s.timed && s.dev.Info().Host()
+		j.guesses = !d.measure && !s.measuredFor(s.costs, c)
 	}
 	var err error
 	if s.state == ready && !d.measure {

@@ -65,6 +65,9 @@ func TestLeanDecodesTheSameText(t *testing.T) {
 		if temperature == 0 && first.Stats.Warming == 0 {
 			t.Error("the first request of a lean session waited for drafting")
 		}
+		if temperature == 0 && first.Stats.Guessed == s.dev.Info().Host() || drafted.Stats.Guessed {
+			t.Errorf("by guessed costs: auto's first request %t, eagle2 %t", first.Stats.Guessed, drafted.Stats.Guessed)
+		}
 		if drafted.Stats.Drafted == 0 || drafted.Stats.Warming != 0 {
 			t.Errorf("eagle2 drafted %d tokens, %d rounds warming", drafted.Stats.Drafted, drafted.Stats.Warming)
 		}

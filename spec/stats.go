@@ -35,6 +35,9 @@ type Stats struct {
 
 	Warming int `json:"warming"` // rounds that decoded plainly because drafting was not ready, see Options.Ready
 
+	// Guessed says that a goodput tree went by guessed costs: passes of this device were never timed.
+	Guessed bool `json:"guessed,omitempty"`
+
 	Recoveries int `json:"recoveries,omitempty"` // how often lost models were replaced, see Options.Recover
 
 	// Element i is about depth i+1: rounds that drafted to that depth (verified
@@ -65,7 +68,7 @@ type Stats struct {
 // Add merges another request's counts.
 func (s *Stats) Add(o *Stats) {
 	addCounters(reflect.ValueOf(s).Elem(), reflect.ValueOf(o).Elem())
-	s.Finish, s.Lossy = o.Finish, s.Lossy || o.Lossy
+	s.Finish, s.Lossy, s.Guessed = o.Finish, s.Lossy || o.Lossy, s.Guessed || o.Guessed
 }
 
 // addCounters adds the numbers in src to those in dst, a value of the same type: fields one by one, and slices, which

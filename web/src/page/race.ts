@@ -166,6 +166,7 @@ export class ForetokenRace extends HTMLElement {
     let lane: Lane | undefined;
     try {
       const outcome = await widget.compare({
+        turns: 1,
         onPart: (part, request) => {
           if (part === "warm-up") return;
           lane = part === "plain" ? this.#plain : this.#fast;

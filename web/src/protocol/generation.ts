@@ -164,6 +164,8 @@ export interface Stats {
   ahead_misses?: number;
   /** Rounds without a draft because drafting was not ready. */
   warming?: number;
+  /** `auto` sized its drafts by guesses, because the times of passes on this device were not measured yet. */
+  guessed?: boolean;
   /** How often the device was lost and reopened during the request. */
   recoveries?: number;
   /** Time of reopening, including failed attempts; the other times exclude it. */

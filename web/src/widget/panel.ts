@@ -210,7 +210,7 @@ export class Panel {
   /** Shows the result of a comparison, its progress, or a hint. */
   showComparison(state: Comparison | string | undefined): void {
     const known = typeof state === "object" ? state : undefined;
-    const fastest = known ? Math.max(known.plain.stats.decode_tok_s, known.speculative.stats.decode_tok_s, 1e-9) : 1;
+    const fastest = known ? Math.max(known.plain_tok_s, known.speculative_tok_s, 1e-9) : 1;
     const bar = (label: string, name: string, speed: number | undefined): HTMLElement => {
       const fill = el("i", { class: name });
       fill.style.width = speed === undefined ? "0" : `${(100 * speed) / fastest}%`;
@@ -224,8 +224,8 @@ export class Panel {
     };
     const text = known ? verdict(known) : undefined;
     this.#compare.replaceChildren(
-      bar("Plain", "plain", known?.plain.stats.decode_tok_s),
-      bar(known?.exactness === "lossy" ? "Lossy" : "Speculative", "speculative", known?.speculative.stats.decode_tok_s),
+      bar("Plain", "plain", known?.plain_tok_s),
+      bar(known?.exactness === "lossy" ? "Lossy" : "Speculative", "speculative", known?.speculative_tok_s),
       el(
         "p",
         { class: known ? "speed known" : "speed" },

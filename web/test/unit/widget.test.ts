@@ -179,17 +179,39 @@ const request: GenerateRequest = {
   verifier: "match",
 };
 
-test("compare warms up both once, then measures plain and speculative", async () => {
+test("compare warms up both once, then measures plain and speculative in turn", async () => {
   const log: string[] = [];
   const engine = scripted({ none: [1, 2, 3], eagle2: [1, 2, 3] }, { none: 80, eagle2: 60 }, log);
   const first = (await compare(engine, request))!;
-  assert.deepEqual(log, ["none 8", "eagle2 8", "none 64", "eagle2 64"]);
+  const turn = ["none 64", "eagle2 64"];
+  assert.deepEqual(log, ["none 8", "eagle2 8", ...turn, ...turn]);
   assert.equal(first.ratio, 0.75);
   assert.ok(first.identical);
-  await compare(engine, request);
-  assert.deepEqual(log.slice(4), ["none 64", "eagle2 64"]);
+  await compare(engine, request, { turns: 1 });
+  assert.deepEqual(log.slice(6), turn);
   assert.equal(verdict(first).line, "Slower here: 0.75× the speed, the same 3 tokens");
   assert.match(verdict(first).tokens, /Identical: all 3 tokens/);
+  first.speculative.stats.guessed = true;
+  assert.match(verdict(first).line, /, the same 3 tokens \(the times of steps here were not measured yet\)$/);
+});
+
+test("compare takes the medians of speeds, and shows the turn whose tokens differ", async () => {
+  const speeds = [80, 60, 100, 120]; // of plain, speculative, plain, speculative
+  const counted = scripted({ none: [1, 2], eagle2: [1, 2] }, {});
+  const engine = {
+    generate(prompt: string, request: Partial<GenerateRequest> = {}) {
+      const run = counted.generate(prompt, request);
+      if (request.max_tokens === 8) return run;
+      const [speed, turn] = [speeds.shift()!, speeds.length];
+      const result = run.result.then((result) => {
+        const token_ids = turn === 2 ? [1, 9] : result.token_ids; // the first speculative run
+        return { ...result, token_ids, stats: { ...result.stats, decode_tok_s: speed } };
+      });
+      return { ...run, result };
+    },
+  };
+  const { plain_tok_s, speculative_tok_s, ratio, difference } = (await compare(engine, request))!;
+  assert.deepEqual([plain_tok_s, speculative_tok_s, ratio, difference], [90, 90, 1, 1]);
 });
 
 test("compare names the first difference, and calls it a bug only if the method guarantees equal tokens", async () => {
