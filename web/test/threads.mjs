@@ -22,11 +22,15 @@ const SCRIPT = `{
     }
   };
   const later = globalThis.setTimeout;
+  let until = 0; // timers wait till then
   globalThis.setTimeout = (callback, ms, ...given) => later(() => {
-    if (recorded.rounds < recorded.at) return callback(...given);
-    recorded.at = Infinity;
-    recorded.act(recorded.threads.at(-1));
-    later(callback, recorded.pause, ...given);
+    if (recorded.rounds >= recorded.at) {
+      recorded.at = Infinity;
+      recorded.act(recorded.threads.at(-1));
+      until = performance.now() + recorded.pause;
+    }
+    if (performance.now() >= until) callback(...given);
+    else later(callback, until - performance.now(), ...given);
   }, ms);
   const post = globalThis.postMessage;
   globalThis.postMessage = (message, ...rest) => {
