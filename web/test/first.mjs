@@ -1,20 +1,25 @@
 /**
  * Measures what a new visitor has: in fresh browser profiles, in turn, a page loads a pair, waits as long as it takes
  * to read a sentence, and decodes prompts one after the other, plainly in one profile and by `auto` in the next. Prints
- * Markdown: `auto` over plain decoding at the first, the second and the last reply.
+ * Markdown: `auto` over plain decoding at the first, the second and the last reply. Natively the server does the same
+ * with fresh folders of caches.
  *
  *   node test/first.mjs [--pairs builtin,q8,noisy] [--devices cpu,cpu-1,webgpu] [--profiles 10] [--replies 10]
  *                       [--tokens 64] [--pause SECONDS] [--adapter gpu] [--json FILE]
  *
  * cpu-1 is the cpu device with one thread; webgpu is Chromium's software adapter, or with --adapter gpu the machine's
- * own. A reply's time is that from the call to the result, its prompt included; loading does not count. `cold` is the
- * time from the address to the first token, without the pause.
+ * own; native is the adapter of Vulkan, lavapipe where there is no GPU. A reply's time is that from the call to the
+ * result, its prompt included; loading does not count. `cold` is the time from the address, or the command, to the
+ * first token, without the pause.
  */
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { promises as fs } from "node:fs";
 import os from "node:os";
 import path from "node:path";
-import { parseArgs } from "node:util";
-import { markdown, median, PAIRS } from "./pairs.mjs";
+import { createInterface } from "node:readline";
+import { parseArgs, promisify } from "node:util";
+import { markdown, median, MODELS, PAIRS } from "./pairs.mjs";
 import { openPage, root, startProfile, startServer } from "./site.mjs";
 
 const { values: flags } = parseArgs({
@@ -34,7 +39,9 @@ const DEVICES = {
   cpu: { title: "CPU", query: "device=cpu" },
   "cpu-1": { title: "CPU, one thread", query: "device=cpu&threads=1" },
   webgpu: { title: flags.adapter === "gpu" ? "GPU" : "SwiftShader", query: "device=webgpu" },
+  native: { title: flags.adapter === "gpu" ? "GPU, natively" : "lavapipe, natively" },
 };
+const binary = path.join(os.tmpdir(), `foretoken-first-${process.pid}`);
 
 /** The replies of one visit with their milliseconds, tokens and statistics; `loaded` is the time of loading. */
 async function visit(server, pair, device, policy, prompts) {
@@ -63,6 +70,43 @@ async function visit(server, pair, device, policy, prompts) {
   }
 }
 
+/** The same of a visit to a server on this machine's Vulkan device. */
+async function request(_server, pair, _device, policy, prompts) {
+  const folder = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-first-"));
+  const began = performance.now();
+  const child = spawn(binary, ["serve", "--device", "native", "--addr", "127.0.0.1:0", "--json", ...pair.flags], {
+    stdio: ["ignore", "pipe", "ignore"],
+    env: { ...process.env, XDG_CACHE_HOME: folder },
+  });
+  const ended = once(child, "exit");
+  try {
+    let ready;
+    for await (const line of createInterface({ input: child.stdout })) {
+      ready = JSON.parse(line);
+      if (ready.event === "ready") break;
+    }
+    if (ready?.event !== "ready") throw new Error(`${pair.title}: the server ended while it loaded`);
+    child.stdout.resume();
+    const loaded = performance.now() - began;
+    await new Promise((resolve) => setTimeout(resolve, 1000 * Number(flags.pause)));
+    const all = [];
+    for (const { prompt } of prompts) {
+      const asked = { model: ready.model, prompt, max_tokens: tokens, temperature: 0, foretoken: { policy } };
+      const headers = { "Content-Type": "application/json" };
+      const begin = performance.now();
+      const answer = await fetch(`${ready.url}/completions`, { method: "POST", headers, body: JSON.stringify(asked) });
+      const { choices, usage, error } = await answer.json();
+      if (error) throw new Error(`${pair.title}: ${error.message}`);
+      all.push({ ms: performance.now() - begin, tokens: [choices[0].text], stats: usage.foretoken.stats });
+    }
+    return { all, loaded };
+  } finally {
+    child.kill();
+    await ended;
+    await fs.rm(folder, { recursive: true, force: true, maxRetries: 10 });
+  }
+}
+
 const pairs = [];
 let chromium;
 
@@ -74,7 +118,7 @@ async function measure(server, name, device) {
   for (let i = 0; i < profiles; i++) {
     const prompts = Array.from({ length: replies }, (_, k) => list[(i + k) % list.length]);
     for (const policy of i % 2 ? ["auto", "none"] : ["none", "auto"]) {
-      const one = await visit(server, pair, device, policy, prompts);
+      const one = await (device === "native" ? request : visit)(server, pair, device, policy, prompts);
       visits[policy].push(one.all);
       cold.push(one.loaded + one.all[0].stats.ttft_ms);
       chromium ??= one.chromium;
@@ -88,7 +132,7 @@ async function measure(server, name, device) {
   const ratioAt = (k) => median(visits.none.map((all, i) => all[k].ms / visits.auto[i][k].ms));
   const first = visits.auto.map(([reply]) => reply.stats);
   // Rates, as prompts differ: the slowest first reply of each.
-  const slowest = (all) => Math.min(...all.map(([reply]) => reply.tokens.length / reply.ms));
+  const slowest = (all) => Math.min(...all.map(([reply]) => reply.stats.output_tokens / reply.ms));
   pairs.push({
     title: `${pair.title}, ${DEVICES[device].title}`,
     rows: [
@@ -104,12 +148,15 @@ async function measure(server, name, device) {
   });
 }
 
-const server = await startServer(path.join(root, "build", "testmodels"));
+const server = await startServer(MODELS);
 try {
+  if (flags.devices.split(",").includes("native"))
+    await promisify(execFile)("go", ["build", "-o", binary, "./cmd/foretoken"], { cwd: root });
   for (const name of flags.pairs.split(","))
     for (const device of flags.devices.split(",")) await measure(server, name, device);
 } finally {
   await server.stop();
+  await fs.rm(binary, { force: true });
 }
 console.log(markdown(pairs));
 const note =

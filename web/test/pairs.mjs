@@ -27,19 +27,23 @@ async function promptsOf(name) {
     .map((line) => JSON.parse(line));
 }
 
+/** Where the models of the stories are. */
+export const MODELS = path.join(root, "build", "testmodels");
+
 const stories = (draft, target = "x26m-q8_0") => ({
   title: `${target} with ${draft}`,
   query: `target=models/${target}.gguf&draft=models/${draft}.gguf`,
+  flags: ["target", target, "draft", draft].map((s, i) => (i % 2 ? path.join(MODELS, `${s}.gguf`) : `--${s}`)),
   prompts: () => promptsOf("prompts-stories.jsonl"),
 });
 
-/** Pairs of models that scripts measure: title, query of bench.html, prompts. */
+/** Pairs of models that scripts measure: title, query of bench.html, flags of the CLI, prompts. */
 export const PAIRS = {
   q8: stories("s260k-q8_0"),
   q4: stories("s260k-q8_0", "x26m-q4_0"),
   noisy: stories("s260k-noisy-q8_0"),
   large: stories("s260k-q8_0", "x135m-q8_0"),
-  builtin: { title: "the built-in pair", query: "", prompts: goPrompts },
+  builtin: { title: "the built-in pair", query: "", flags: [], prompts: goPrompts },
 };
 
 async function goPrompts() {
