@@ -153,7 +153,7 @@ test("a draft on the CPU runs ahead of a target on WebGPU, and leaves the text a
   await page.goto(base);
   const got = await page.evaluate(async () => {
     const { BUILTIN_PAIR, Foretoken } = await import("/docs/assets/foretoken/foretoken.js");
-    const engine = await Foretoken.load({ ...BUILTIN_PAIR, device: "webgpu", draftDevice: "cpu" });
+    const engine = await Foretoken.load({ ...BUILTIN_PAIR, device: "webgpu", draft_device: "cpu" });
     const { device, draft_device } = engine.info;
     const texts = [];
     let ahead = 0;
@@ -163,7 +163,7 @@ test("a draft on the CPU runs ahead of a target on WebGPU, and leaves the text a
       ahead += (stats.ahead_hits ?? 0) + (stats.ahead_misses ?? 0);
     }
     await engine.dispose();
-    const refused = await Foretoken.load({ ...BUILTIN_PAIR, device: "cpu", draftDevice: "quantum" }).catch(
+    const refused = await Foretoken.load({ ...BUILTIN_PAIR, device: "cpu", draft_device: "quantum" }).catch(
       ({ code, message }) => `${code} ${message}`,
     );
     return { devices: [device.backend, draft_device.backend], texts, ahead, refused };

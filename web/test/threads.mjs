@@ -69,7 +69,7 @@ async function open(started = 2, policy = "") {
     const { Foretoken } = await import("./foretoken/foretoken.js");
     window.told = [];
     const onProgress = ({ stage, note }) => stage === "lost" && window.told.push(note);
-    window.engine = await Foretoken.load({ device: "cpu", threads: 2, deviceTimeout: 5, onProgress });
+    window.engine = await Foretoken.load({ device: "cpu", threads: 2, device_timeout: 5, onProgress });
     return window.engine.info;
   });
   assert.deepEqual([info.device.backend, info.device.threads, info.device.note], ["cpu", started, ""]);

@@ -56,15 +56,15 @@ async function load(): Promise<EngineInfo> {
     ...(target ? { target, draft, calibrations: list(query.get("calibrations")) } : BUILTIN_PAIR),
     ...(query.get("eagle3") === "builtin"
       ? BUILTIN_HEAD
-      : { eagle3: query.get("eagle3"), eagle3Config: query.get("eagle3-config") }),
-    maxNodes: query.has("max-nodes") ? Number(query.get("max-nodes")) : undefined,
-    deviceTimeout: query.has("device-timeout") ? Number(query.get("device-timeout")) : undefined,
+      : { eagle3: query.get("eagle3"), eagle3_config: query.get("eagle3-config") }),
+    max_nodes: query.has("max-nodes") ? Number(query.get("max-nodes")) : undefined,
+    device_timeout: query.has("device-timeout") ? Number(query.get("device-timeout")) : undefined,
     threads: query.has("threads") ? Number(query.get("threads")) : undefined,
     context: query.has("context") ? Number(query.get("context")) : undefined,
-    beyondTraining: query.has("beyond-training") || undefined,
+    beyond_training: query.has("beyond-training") || undefined,
     kv: (query.get("kv") as LoadOptions["kv"]) ?? undefined,
     device: (query.get("device") ?? "auto") as DeviceChoice,
-    draftDevice: (query.get("draft-device") as DeviceChoice | null) ?? undefined,
+    draft_device: (query.get("draft-device") as DeviceChoice | null) ?? undefined,
     onProgress: (progress) => (status.textContent = `${progress.stage} ${progress.done}/${progress.total}`),
   });
   try {

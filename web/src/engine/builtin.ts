@@ -16,7 +16,7 @@ export const isBuiltin = ({ target }: EngineInfo): boolean => target.name === "G
 /** The EAGLE-3 head of the built-in target; 4 MB, loaded only on request. */
 export const BUILTIN_HEAD = {
   eagle3: new URL("./models/demo/eagle3.safetensors", import.meta.url).href,
-  eagle3Config: new URL("./models/demo/eagle3.json", import.meta.url).href,
+  eagle3_config: new URL("./models/demo/eagle3.json", import.meta.url).href,
 };
 
 /** Adds the built-in pair where no model is named. */

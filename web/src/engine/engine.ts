@@ -7,9 +7,9 @@ import { abortable, aborted, ForetokenError, type ForetokenErrorCode } from "../
 import { failed, type GenerateOptions, type Generation, parseRound, RoundQueue } from "./generation.ts";
 import { addressesOf, hostOf } from "../sources/hosts.ts";
 import {
-  defined,
   type FileSource,
   LOAD_OPTIONS,
+  optionsOf,
   type LoadOptions,
   sourcesOf,
   specOf,
@@ -142,20 +142,7 @@ export class Engine {
         (id) => ({
           op: "open",
           id: (engine.#opening = { id, update: progress }).id,
-          options: defined({
-            device: options.device ?? "auto",
-            draft_device: options.draftDevice,
-            context: options.context,
-            beyond_training: options.beyondTraining,
-            kv: options.kv,
-            max_memory: options.maxMemory,
-            candidates: options.candidates,
-            device_timeout: options.deviceTimeout,
-            threads: options.threads,
-            max_nodes: options.maxNodes,
-            builtin_calibrations: options.calibrations === "builtin" || undefined,
-            quantise: options.quantise,
-          }),
+          options: optionsOf(options),
           sources,
           hosts: options.hosts ?? addressesOf(sources).map(hostOf),
           lock: globalThis.navigator?.locks && globalThis.crypto?.randomUUID?.(), // pages of plain http have neither

@@ -5,10 +5,11 @@ import type {
   DeviceChoice,
   FromWorker,
   Keep,
+  OpenOptions,
   Progress,
   Quantise,
-  Sources,
   SourceSpec,
+  Sources,
   ToWorker,
 } from "../protocol/protocol.ts";
 import { addressesOf } from "../sources/hosts.ts";
@@ -41,9 +42,9 @@ export interface LoadOptions {
   target?: ModelSource | undefined;
   /** The small model that drafts. Without it, only methods that need no draft are available. */
   draft?: ModelSource | null | undefined;
-  /** An EAGLE-3 head for the target: its safetensors file, and its config.json in `eagle3Config`. */
+  /** An EAGLE-3 head for the target: its safetensors file, and its config.json in `eagle3_config`. */
   eagle3?: FileSource | null | undefined;
-  eagle3Config?: FileSource | null | undefined;
+  eagle3_config?: FileSource | null | undefined;
   /** JSON files of `foretoken calibrate` and `foretoken train` for the pair; "builtin" selects the built-in pair's. */
   calibrations?: "builtin" | readonly FileSource[] | undefined;
   /** The hub that resolves names; default https://huggingface.co. */
@@ -55,14 +56,14 @@ export interface LoadOptions {
   /** Converts the matrices to this type. Default: the type of the file. */
   quantise?: Quantise | undefined;
   /** Nodes of the largest tree that can be verified, including the root; default 64. */
-  maxNodes?: number | undefined;
+  max_nodes?: number | undefined;
   /** "auto", the default, uses a hardware GPU and falls back to the CPU; `info.device.note` says why. */
   device?: DeviceChoice | undefined;
   /**
    * A second device, for the draft alone: it drafts on from its best guess while the target verifies. Default: the
    * target's.
    */
-  draftDevice?: DeviceChoice | undefined;
+  draft_device?: DeviceChoice | undefined;
   /**
    * Threads of the cpu device, 1 to 64. Default: one per core, at most eight, of which each program uses as many as
    * it is fastest with; one if the page is not isolated.
@@ -71,15 +72,15 @@ export interface LoadOptions {
   /** Positions of the KV cache. Default: the model's limit, at most 4096. */
   context?: number | undefined;
   /** Allows a `context` longer than the models were trained for, to time long contexts; its text is meaningless. */
-  beyondTraining?: boolean | undefined;
+  beyond_training?: boolean | undefined;
   /** The type of stored keys and values; q8 takes a quarter of the memory of f32. */
   kv?: "f32" | "f16" | "q8" | undefined;
   /** Limit of the models' memory on the device, in bytes. Default: no limit. */
-  maxMemory?: number | undefined;
+  max_memory?: number | undefined;
   /** The most `top_logprobs` that a request can ask for; default 2, at most 64. */
   candidates?: number | undefined;
   /** Seconds that a call waits before it treats the device as hung and reopens it; default 30. */
-  deviceTimeout?: number | undefined;
+  device_timeout?: number | undefined;
   /** Receives each step of loading. After a lost device it receives the loss and each step of reloading. */
   onProgress?: ((progress: Progress) => void) | undefined;
   /** Aborting terminates the worker; `load` rejects with code "aborted". */
@@ -93,9 +94,10 @@ export interface LoadOptions {
 
 /** The names of {@link LoadOptions}. */
 export const LOAD_OPTIONS = namesOf<LoadOptions>({
-  target: true, draft: true, eagle3: true, eagle3Config: true, calibrations: true, hub: true, hosts: true, cache: true,
-  quantise: true, maxNodes: true, device: true, draftDevice: true, threads: true, context: true, beyondTraining: true,
-  kv: true, maxMemory: true, candidates: true, deviceTimeout: true, onProgress: true, signal: true, worker: true,
+  target: true, draft: true, eagle3: true, eagle3_config: true, calibrations: true, hub: true, hosts: true, cache: true,
+  quantise: true, max_nodes: true, device: true, draft_device: true, threads: true, context: true, kv: true,
+  beyond_training: true, max_memory: true, candidates: true, device_timeout: true, onProgress: true, signal: true,
+  worker: true,
 });
 
 /** Returns the fields whose values are not undefined. */
@@ -105,6 +107,19 @@ export function defined<T extends object>(of: T): { [K in keyof T]: Exclude<T[K]
   };
 }
 
+/** The options that the program reads, in the same words. */
+const PROGRAM_OPTIONS = [
+  ...(["device", "draft_device", "threads", "device_timeout", "max_memory", "context", "beyond_training"] as const),
+  ...(["kv", "candidates", "max_nodes", "quantise"] as const),
+];
+
+/** Returns the options that the program reads. */
+export function optionsOf(options: LoadOptions): OpenOptions {
+  const given = Object.fromEntries(PROGRAM_OPTIONS.map((name) => [name, options[name]]));
+  const builtin_calibrations = options.calibrations === "builtin" || undefined;
+  return { device: "auto", ...defined({ ...given, builtin_calibrations }) };
+}
+
 /** Returns the files of the models to load. */
 export function sourcesOf(options: LoadOptions & { target: ModelSource }): Sources<SourceSpec> {
   const one = (source: ModelSource | null | undefined): SourceSpec | null => (source ? specOf(source, options) : null);
@@ -112,7 +127,7 @@ export function sourcesOf(options: LoadOptions & { target: ModelSource }): Sourc
     target: specOf(options.target, options),
     draft: one(options.draft),
     eagle3: one(options.eagle3),
-    eagle3_config: one(options.eagle3Config),
+    eagle3_config: one(options.eagle3_config),
     calibrations:
       options.calibrations === "builtin"
         ? []

@@ -13,7 +13,7 @@
  * | `no_webgpu` | WebGPU was requested and is not available |
  * | `device_lost` | the GPU was lost several times in a row, or cannot be reopened; a later request tries again |
  * | `timeout` | the GPU did not answer in time |
- * | `out_of_memory` | the models need more than the device, or `maxMemory`, gives |
+ * | `out_of_memory` | the models need more than the device, or `max_memory`, gives |
  * | `network` | a download failed after all retries |
  * | `changed` | the file changed on the server while it was read; load again |
  * | `checksum` | the file does not have the expected checksum |

@@ -159,7 +159,7 @@ export interface Stats {
   accepted: number;
   /** Tokens accepted although the target chose another. */
   relaxed: number;
-  /** Drafts made while the target verified the round before, and those that its outcome made useless; `draftDevice`. */
+  /** With `draft_device`: drafts made while the target verified, and those that its outcome made useless. */
   ahead_hits?: number;
   ahead_misses?: number;
   /** Rounds without a draft because drafting was not ready. */

@@ -8,11 +8,11 @@ const KEEPS: readonly Keep[] = ["auto", "first", "check", "off"];
 
 /** Returns the models of the attributes; without any, the built-in pair. */
 export function modelsOf(host: HTMLElement): Models {
-  const [target, draft, calibrations, eagle3, eagle3Config, cache] = FILES.map((name) => host.getAttribute(name));
+  const [target, draft, calibrations, eagle3, eagle3_config, cache] = FILES.map((name) => host.getAttribute(name));
   const calibrationFiles = calibrations?.split(/\s+/).filter(Boolean);
   const keep = KEEPS.find((one) => one === cache);
   const rest = {
-    ...(eagle3 === "builtin" ? BUILTIN_HEAD : { eagle3, eagle3Config }),
+    ...(eagle3 === "builtin" ? BUILTIN_HEAD : { eagle3, eagle3_config }),
     ...(keep ? { cache: keep } : {}),
   };
   if (!target && !draft) {

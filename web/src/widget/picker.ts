@@ -68,7 +68,7 @@ const picked = (id: string, label: string, hint: string, accept = MODEL_FILES): 
   new Field(id, label, hint, { type: "file", accept, multiple: true });
 
 /** The models to load, with their calibrations and head. */
-export type Models = Pick<LoadOptions, "target" | "draft" | "calibrations" | "eagle3" | "eagle3Config" | "cache">;
+export type Models = Pick<LoadOptions, "target" | "draft" | "calibrations" | "eagle3" | "eagle3_config" | "cache">;
 
 export interface PickerOptions {
   /** Loads the selected models. `shown`: the form shows their host and size. */
@@ -405,7 +405,7 @@ export class Picker {
     return {
       calibrations: this.#calibrations.files,
       eagle3: head.find((file) => file.name.endsWith(".safetensors")) ?? null,
-      eagle3Config: head.find((file) => file.name.endsWith(".json")) ?? null,
+      eagle3_config: head.find((file) => file.name.endsWith(".json")) ?? null,
     };
   }
 }

@@ -270,7 +270,7 @@ test("invalid options are rejected before a worker starts", async () => {
     await assert.rejects(Engine.load({ ...options, worker }), { name: "ForetokenError", code: "bad_option" });
   for (const [given, param, message] of [
     [{ targt: GGUF }, "targt", "targt is unknown; did you mean target?"],
-    [{ max_nodes: 64 }, "max_nodes", "max_nodes is unknown; did you mean maxNodes?"],
+    [{ maxNodes: 64 }, "maxNodes", "maxNodes is unknown; did you mean max_nodes?"],
     [{ colour: "red" }, "colour", "colour is unknown"],
   ] as const)
     await assert.rejects(Engine.load({ ...given, worker } as LoadOptions), { code: "bad_option", param, message });
@@ -292,7 +292,7 @@ test("a prompt that is no text is refused", async () => {
 });
 
 test("the nearest known name is found", () => {
-  const known = ["target", "draft", "max_tokens", "temperature", "maxNodes"];
+  const known = ["target", "draft", "max_tokens", "temperature", "max_nodes"];
   for (const [name, want] of [
     ["targt", "target"],
     ["tagret", "target"],
@@ -431,9 +431,9 @@ test("heads and calibrations reach the engine as sources", async () => {
   const file = (name: string): File => new File(["{}"], name);
   await load(go, {
     eagle3: file("head.safetensors"),
-    eagle3Config: file("config.json"),
+    eagle3_config: file("config.json"),
     calibrations: [file("a.json"), file("b.json")],
-    maxNodes: 128,
+    max_nodes: 128,
     threads: 3,
   });
   assert.deepEqual(seen.splice(0), [
@@ -443,7 +443,7 @@ test("heads and calibrations reach the engine as sources", async () => {
     "a.json 2",
     "b.json 2",
   ]);
-  await load(go, { context: 4400, beyondTraining: true, kv: "q8" });
+  await load(go, { context: 4400, beyond_training: true, kv: "q8" });
   assert.equal(seen.splice(0)[0], '{"device":"auto","context":4400,"beyond_training":true,"kv":"q8"}');
   await load(go, { calibrations: "builtin" });
   assert.deepEqual(seen, [
