@@ -135,10 +135,7 @@ func (r *Request) NeedsDraft() bool {
 }
 
 // NeedsHead reports whether a session without an EAGLE-3 head refuses the request.
-func (r *Request) NeedsHead() bool {
-	c := r.Config()
-	return c.UsesDraftModel() && c.Source == method.SourceEAGLE3
-}
+func (r *Request) NeedsHead() bool { return r.Config().Source == method.SourceEAGLE3 }
 
 // TellsLogProbs reports whether the verifier of a valid request knows log-probabilities. Rejection sampling and
 // sampling without replacement keep their distributions on the device above temperature 0.
