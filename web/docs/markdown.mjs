@@ -43,11 +43,16 @@ export function renderer({ pageOf, assetOf }) {
         symbol: "#",
         placement: "after",
         class: "anchor",
-        ariaHidden: true,
+        renderAttrs: () => ({ "aria-label": "Link to this section" }),
       }),
     });
     md.renderer.rules.table_open = () => '<div class="table" tabindex="0"><table>\n';
     md.renderer.rules.table_close = () => "</table></div>\n";
+    // A header cell without text is an ordinary one for screen readers.
+    md.core.ruler.push("headers", ({ tokens }) => {
+      for (const [i, token] of tokens.entries())
+        if (token.type === "th_open" && tokens[i + 1].content === "") token.tag = tokens[i + 2].tag = "td";
+    });
     md.core.ruler.push("links", (state) => {
       for (const block of state.tokens) for (const token of block.children ?? []) relate(token, state.env);
     });

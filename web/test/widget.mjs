@@ -444,7 +444,7 @@ test("axe finds no problem in any state of a widget, light or dark", limit, asyn
   await page.close();
 });
 
-test("axe finds no problem in the page", limit, async () => {
+test("axe finds no problem in the page and its documentation", limit, async () => {
   const opened = await openPage(context);
   records.push(opened.record);
   const { page } = opened;
@@ -461,6 +461,10 @@ test("axe finds no problem in the page", limit, async () => {
         (panel) => panel.firstElementChild?.shadowRoot?.childElementCount,
       ),
     );
+    assert.deepEqual(await violations(page), [], name);
+  }
+  for (const name of ["index", "getting-started", "methods", "benchmarks"]) {
+    await page.goto(`${host.url}site/foretoken/docs/${name}.html`);
     assert.deepEqual(await violations(page), [], name);
   }
   await page.close();
