@@ -315,6 +315,10 @@ test("tabs, the run as JSON, and the race", limit, async (t) => {
 
   await page.click("#tab-race");
   const race = page.locator("foretoken-race");
+  await page.evaluate(() => {
+    window.runs = 0;
+    document.querySelector("foretoken-widget").addEventListener("foretoken-start", () => window.runs++);
+  });
   await race.locator("#race-start").click();
   await page.waitForFunction(
     () =>
@@ -337,6 +341,7 @@ test("tabs, the run as JSON, and the race", limit, async (t) => {
       ]),
     );
   assert.equal(lanes[0][0], lanes[1][0], "both lanes show the same text");
+  assert.equal(await page.evaluate(() => window.runs), 2, "each lane runs once, so the verdict is of what it shows");
   const { plain, speculative } = await page.evaluate(() => document.querySelector("foretoken-race").comparison);
   assert.ok(lanes.every(([, seconds]) => seconds > 0) && plain.token_ids.length === speculative.token_ids.length);
   const begun = await race.locator("#race-again").evaluate((again) => {

@@ -312,6 +312,7 @@ export class WidgetApp {
       const outcome = await this.#turn(() => {
         this.#enter("comparing", "Comparing");
         return compare(engine, request, {
+          turns: hooks.turns,
           onPart: (part, of) => {
             if (part !== "warm-up") this.#begin(of);
             setText(this.#view.status, `Comparing: ${parts[part]}`);

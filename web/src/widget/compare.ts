@@ -28,7 +28,7 @@ export interface Comparison {
 
 export interface CompareHooks {
   /** How often both run, in turn; 2 unless set. */
-  turns?: number;
+  turns?: number | undefined;
   /** Called before each part. */
   onPart?: (part: "warm-up" | "plain" | "speculative", request: GenerateRequest) => void;
   onRound?: (event: RoundEvent) => void;
