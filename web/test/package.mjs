@@ -36,7 +36,7 @@ import { Foretoken, ForetokenError } from "${from}";
     max_tokens: 2,
     temperature: 0,
   });
-  const { tokens, requests, device } = engine.stats();
+  const { output_tokens: tokens, requests, device } = engine.stats();
   await engine.dispose();
   const late = await engine.generate("x").result.catch((error) => error.code);
   const backend = device.backend;

@@ -11,7 +11,7 @@ export interface EngineStats {
   /** How often the device was lost during a request and reopened. */
   recoveries: number;
   /** Generated tokens, rounds of drafting and verifying, and passes of the target. */
-  tokens: number;
+  output_tokens: number;
   rounds: number;
   calls: number;
   /** Drafted tokens, and how many of them the target accepted. */
@@ -63,7 +63,7 @@ export class Totals {
       prompt_tokens: sum("prompt_tokens"),
       reused: sum("reused"),
       recoveries: sum("recoveries"),
-      tokens: sum("output_tokens"),
+      output_tokens: sum("output_tokens"),
       rounds: sum("rounds"),
       calls: sum("calls"),
       drafted: sum("drafted"),

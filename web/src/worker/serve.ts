@@ -146,15 +146,20 @@ const FRAME = 16;
 class Rounds {
   #held: string[] = [];
   #sent = -Infinity;
+  #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(readonly update: (...json: string[]) => void) {}
 
   readonly add = (json: string): void => {
-    if (this.#held.push(json) === 1) setTimeout(this.send, FRAME); // where the next round takes longer
-    if (performance.now() - this.#sent >= FRAME) this.send();
+    this.#held.push(json);
+    const rest = this.#sent + FRAME - performance.now();
+    if (rest <= 0) this.send();
+    else this.#timer ??= setTimeout(this.send, rest); // where the next round takes longer
   };
 
   readonly send = (): void => {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
     if (this.#held.length === 0) return;
     this.update(...this.#held);
     this.#held = [];

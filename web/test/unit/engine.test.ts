@@ -249,7 +249,7 @@ test("statistics add up requests", async () => {
   const b = (await engine.generate("y", { max_tokens: 20, policy: "chain" }).result).stats;
   const all = engine.stats();
   assert.deepEqual(
-    [all.requests, all.tokens, all.rounds, all.drafted, all.accepted, all.method],
+    [all.requests, all.output_tokens, all.rounds, all.drafted, all.accepted, all.method],
     [2, 32, a.rounds + b.rounds, a.drafted + b.drafted, a.accepted + b.accepted, "chain"],
   );
   assert.equal(all.acceptance_length, 32 / (a.calls + b.calls));
@@ -354,6 +354,23 @@ test("after a failed start the next message tries again", async () => {
     ["error", "done", "done"],
   );
 });
+
+for (const ms of [1, 6, 10])
+  test(`rounds of ${ms} ms share the messages of a frame, and all arrive before the result`, async () => {
+    const worker = new FakeWorker(async () => mockEngine({ roundMs: ms }));
+    const replies: FromWorker[] = [];
+    worker.addEventListener("message", ({ data }: { data: FromWorker }) => void replies.push(data));
+    const began = performance.now();
+    worker.postMessage({ op: "generate", id: 1, request: { prompt: "func", policy: "none", max_tokens: 32 } });
+    while (replies.at(-1)?.type !== "done") await new Promise((resolve) => setTimeout(resolve, 1));
+    const updates = replies.slice(0, -1).map((reply) => (reply.type === "update" ? reply.json : []));
+    const frames = (performance.now() - began) / 16;
+    const rounds = updates.flat().map((json) => (JSON.parse(json) as { round: number }).round);
+    assert.deepEqual(rounds, [...rounds].sort((a, b) => a - b));
+    assert.equal(new Set(rounds).size, 32);
+    assert.equal(updates[0]!.length, 1, "the first round waits for no other");
+    assert.ok(updates.length <= frames + 2, `${rounds.length} rounds in ${updates.length} messages, ${frames} frames`);
+  });
 
 test("a crash rejects all pending calls and is reported once", async () => {
   const { engine, worker } = await load(async () => mockEngine({ roundMs: 5 }));
