@@ -35,7 +35,7 @@ type Stats struct {
 
 	Warming int `json:"warming"` // rounds that decoded plainly because drafting was not ready, see Options.Ready
 
-	// Guessed says that a goodput tree went by guessed costs: passes of this device were never timed.
+	// Guessed says that a goodput tree went by guesses of its costs, because passes were not timed before the request.
 	Guessed bool `json:"guessed,omitempty"`
 
 	Recoveries int `json:"recoveries,omitempty"` // how often lost models were replaced, see Options.Recover

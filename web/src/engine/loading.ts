@@ -107,9 +107,9 @@ export function defined<T extends object>(of: T): { [K in keyof T]: Exclude<T[K]
   };
 }
 
-/** The options that the program reads, in the same words. */
+/** The options that the program reads in the same words, besides the device. */
 const PROGRAM_OPTIONS = [
-  ...(["device", "draft_device", "threads", "device_timeout", "max_memory", "context", "beyond_training"] as const),
+  ...(["draft_device", "threads", "device_timeout", "max_memory", "context", "beyond_training"] as const),
   ...(["kv", "candidates", "max_nodes", "quantise"] as const),
 ];
 
@@ -117,7 +117,7 @@ const PROGRAM_OPTIONS = [
 export function optionsOf(options: LoadOptions): OpenOptions {
   const given = Object.fromEntries(PROGRAM_OPTIONS.map((name) => [name, options[name]]));
   const builtin_calibrations = options.calibrations === "builtin" || undefined;
-  return { device: "auto", ...defined({ ...given, builtin_calibrations }) };
+  return { device: options.device ?? "auto", ...defined({ ...given, builtin_calibrations }) };
 }
 
 /** Returns the files of the models to load. */

@@ -164,7 +164,7 @@ export interface Stats {
   ahead_misses?: number;
   /** Rounds without a draft because drafting was not ready. */
   warming?: number;
-  /** `auto` sized its drafts by guesses, because the times of passes on this device were not measured yet. */
+  /** `auto` went by guesses of how long passes take, because they were not timed before the request. */
   guessed?: boolean;
   /** How often the device was lost and reopened during the request. */
   recoveries?: number;

@@ -328,7 +328,7 @@ export class WidgetApp {
       });
       if (outcome) this.#finish(outcome.speculative, verdict(outcome).line);
       else this.#flush();
-      panel.showComparison(outcome ?? "Stopped before both runs finished.");
+      panel.showComparison(outcome ?? "Stopped before all runs finished.");
       this.#rest(engine, outcome ? verdict(outcome).line : "Stopped");
       if (outcome) this.#dispatch("foretoken-compared", outcome);
       return outcome;

@@ -7,11 +7,15 @@ import { configOf, exactnessOf } from "../engine/methods.ts";
 import type { Exactness, GenerateRequest, Result, RoundEvent } from "../protocol/protocol.ts";
 
 export interface Comparison {
-  /** A run of each: the last, or the first whose tokens differ. The speeds are medians of all runs. */
+  /** A run of each: the last; where an exact method's tokens differ, the first that do. */
   plain: Result;
   speculative: Result;
+  /** Medians of all runs: the speeds, and the tokens of a step of speculation. */
   plain_tok_s: number;
   speculative_tok_s: number;
+  acceptance_length: number;
+  /** A run went by guesses of how long steps take. */
+  guessed: boolean;
   /** Speed of speculative over plain decoding; below 1, speculation is slower. */
   ratio: number;
   identical: boolean;
@@ -79,18 +83,19 @@ export async function compare(
     done.add(key);
   }
   const runs: { plain: Result; speculative: Result }[] = [];
-  while (runs.length < (hooks.turns ?? 2)) {
+  do {
     const plain = await run("plain", asPlain);
     const speculative = plain && (await run("speculative", request));
     if (!speculative) return undefined;
     runs.push({ plain, speculative });
-  }
+  } while (runs.length < (hooks.turns ?? 2));
   const speed = (way: "plain" | "speculative"): number => median(runs.map((one) => one[way].stats.decode_tok_s));
   const [plain_tok_s, speculative_tok_s] = [speed("plain"), speed("speculative")];
-  const differs = (one: (typeof runs)[0]): number => firstDifference(one.plain.token_ids, one.speculative.token_ids);
-  const { plain, speculative } = runs.find((one) => differs(one) >= 0) ?? runs.at(-1)!;
-  const difference = firstDifference(plain.token_ids, speculative.token_ids);
   const exactness = exactnessOf(request);
+  const exact = exactness === "exact" || (exactness === "distribution" && !request.temperature);
+  const differs = (one: (typeof runs)[0]): number => firstDifference(one.plain.token_ids, one.speculative.token_ids);
+  const { plain, speculative } = runs.find((one) => exact && differs(one) >= 0) ?? runs.at(-1)!;
+  const difference = differs({ plain, speculative });
   return {
     plain,
     speculative,
@@ -102,7 +107,9 @@ export async function compare(
     equal: plain.token_ids.filter((id, i) => id === speculative.token_ids[i]).length,
     length: Math.max(plain.token_ids.length, speculative.token_ids.length),
     exactness,
-    exact: exactness === "exact" || (exactness === "distribution" && !request.temperature),
+    exact,
+    acceptance_length: median(runs.map((one) => one.speculative.stats.acceptance_length)),
+    guessed: runs.some((one) => one.speculative.stats.guessed === true),
   };
 }
 
@@ -130,6 +137,11 @@ export function isNoise(ratio: number, tokensPerPass: number): boolean {
   return ratio > 1.005 && ratio > SLACK * tokensPerPass;
 }
 
+/** Says why speculation lost: its steps write more tokens, but take longer by more than that. */
+function why({ ratio, acceptance_length: written }: Comparison): string {
+  return `. A step wrote ${written.toFixed(1)} tokens and took ${(written / ratio).toFixed(1)} times as long`;
+}
+
 /** Describes a comparison in one line, and its tokens in detail. */
 export function verdict(c: Comparison): { line: string; tokens: string; good: boolean } {
   const times = `${c.ratio.toFixed(c.ratio < 1.95 ? 2 : 1)}×`;
@@ -141,14 +153,14 @@ export function verdict(c: Comparison): { line: string; tokens: string; good: bo
       : `${c.equal} of ${c.length} tokens the same`;
   const result = !Number.isFinite(c.ratio)
     ? `Too few tokens to compare the speeds, ${text}`
-    : isNoise(c.ratio, c.speculative.stats.acceptance_length)
+    : isNoise(c.ratio, c.acceptance_length)
       ? `No clear result, ${text}: other work slowed plain decoding`
       : c.ratio >= 1.005
         ? `${times} faster, ${text}`
         : c.ratio > 0.995
           ? `As fast as plain decoding here, ${text}`
-          : `Slower here: ${times} the speed, ${text}`;
-  const line = c.speculative.stats.guessed ? `${result} (the times of steps here were not measured yet)` : result;
+          : `Slower here: ${times} the speed, ${text}${why(c)}`;
+  const line = c.guessed ? `${result} (steps were not timed yet)` : result;
   if (c.exact) {
     if (c.identical) return { line, tokens: `Identical: all ${c.length} tokens are the same.`, good: true };
     return {
