@@ -30,6 +30,14 @@ func (s *Session) ensureCosts(ctx context.Context, r *Request) error {
 	return nil
 }
 
+// TimePasses times the passes that auto decides by, or checks stored times, so that the first request does not.
+func (s *Session) TimePasses(ctx context.Context) error {
+	return s.Exclusive(ctx, func(Models) error {
+		r := DefaultRequest()
+		return s.ensureCosts(ctx, &r)
+	})
+}
+
 // knownCosts returns the session's costs: those stored by an earlier session, or guesses, until they are timed. Every
 // request that uses them updates them.
 func (s *Session) knownCosts() *goodput.Costs {

@@ -39,7 +39,7 @@ type modelOptions struct {
 	eagle3         string // safetensors file of a head; empty: none
 	useHead        bool   // the method drafts from a head: use the built-in one unless eagle3 names one
 	nodes          int    // largest tree to verify; 0: the default
-	lean           bool   // drafting is prepared while the session waits for requests
+	timed          bool   // times passes before the first request
 	candidates     int    // likeliest tokens of the target available per position; 0: the default
 }
 
@@ -267,13 +267,18 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 	s, err := foretoken.Open(ctx, dev, target, draft, foretoken.Options{
 		Context: o.context, Beyond: o.beyondTraining, DraftDevice: second, KV: o.kv, Memory: memory, Nodes: o.nodes,
 		Candidates: o.candidates, Calibrations: fitted, EAGLE3: head, EAGLE3Config: headConfig, Tuning: tuned.choices(),
-		Lean: o.lean,
 		Progress: func(p foretoken.Progress) {
 			if !loaded { // later it would be drawn into the text
 				bar.report(p)
 			}
 		},
 		Reopen: reopen(dev), ReopenDraft: reopen(second), Lost: func(l foretoken.Loss) { c.note("%s", l) }})
+	if err == nil && o.timed {
+		bar.report(foretoken.Progress{Stage: "kernels", Note: "timing passes"})
+		if err = s.TimePasses(ctx); err != nil {
+			s.Close()
+		}
+	}
 	loaded = true
 	bar.end()
 	if err != nil {
