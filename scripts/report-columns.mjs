@@ -11,6 +11,8 @@ const bytes = (x) => (x < 1e6 ? `${fixed(1)(x / 1e3)} kB` : `${fixed(2)(x / 1e6)
 /** Columns by name: title and how a value is written. Others are written as they are. */
 const COLUMNS = {
   speedup: ["speedup", times],
+  low: ["95 %: from", times],
+  high: ["to", times],
   median: ["median prompt", times],
   worst: ["worst prompt", times],
   slow: ["prompts below 0.95×", percent(0)],

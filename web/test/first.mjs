@@ -74,8 +74,9 @@ async function visit(server, pair, device, policy, prompts) {
 async function request(_server, pair, _device, policy, prompts) {
   const folder = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-first-"));
   const began = performance.now();
-  const child = spawn(binary, ["serve", "--device", "native", "--addr", "127.0.0.1:0", "--json", ...pair.flags], {
-    stdio: ["ignore", "pipe", "ignore"],
+  const options = ["--device", "native", "--addr", "127.0.0.1:0", "--json", "--quiet"];
+  const child = spawn(binary, ["serve", ...options, ...pair.flags], {
+    stdio: ["ignore", "pipe", "inherit"],
     env: { ...process.env, XDG_CACHE_HOME: folder },
   });
   const ended = once(child, "exit");
@@ -160,6 +161,6 @@ try {
 }
 console.log(markdown(pairs));
 const note =
-  `fresh profiles, ${flags.pause} s after loading, ${replies} prompts of ${tokens} tokens one after the other, ` +
-  "greedy, medians over the profiles";
+  `fresh profiles, natively fresh servers, ${flags.pause} s after loading, ${replies} prompts of ${tokens} tokens ` +
+  "one after the other, greedy, medians over the profiles";
 if (flags.json) await fs.writeFile(flags.json, JSON.stringify({ chromium, note, pairs }));

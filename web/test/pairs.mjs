@@ -11,6 +11,20 @@ export const median = (list) => {
 };
 export const mean = (list) => list.reduce((a, b) => a + b, 0) / list.length;
 
+/**
+ * The 95 % interval of a statistic `of` a list, by the bootstrap of Efron: of 2,000 lists of as many elements drawn
+ * with replacement, always the same ones.
+ */
+export function interval(list, of) {
+  let state = 1;
+  const below = (n) => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((n * state) / 2 ** 32);
+  };
+  const drawn = Array.from({ length: 2000 }, () => of(list.map(() => list[below(list.length)]))).sort((a, b) => a - b);
+  return [drawn[50], drawn[1949]];
+}
+
 /** The prompts, or rows of prompts, of each category. */
 export function byCategory(list, of = (x) => x) {
   const by = new Map();
