@@ -20,7 +20,7 @@ for await (const round of run) text += round.text;
 const result = await run.result;
 const unlike = (texts) => texts.map((text) => (text.length ? { [text.at(-1)]: -100 } : {}));
 const processed = [];
-for (const policy of ["none", "chain"]) {
+for (const policy of ["none", "chain", "eagle2", "auto"]) {
   const options = { max_tokens: 12, policy, logits_processor: unlike };
   processed.push((await engine.generate("func main() {", options).result).token_ids);
 }
@@ -37,10 +37,18 @@ for (const request of [{ temperature: 99 }, { grammar: "root ::=" }, { max_token
   } catch (cause) {
     requests.push(why(cause));
   }
+const stop_token_ids = [result.token_ids[3]];
+const stopped = await engine.generate("func main() {", { max_tokens: 8, stop_token_ids }).result;
+const messages = [{ role: "user", content: "a field of the struct" }];
+const asked = { messages, chat_template: ${JSON.stringify(template)}, max_tokens: 6, n: 2, temperature: 1, seed: 5 };
+const both = await engine.chat.completions
+  .create(asked)
+  .then(({ choices }) => choices.map(({ message }) => message.content), why);
 const echoed = (await engine.generate("func main() {", { max_tokens: 2, echo: true }).result).text;
 await engine.dispose();
 postMessage({
-  text, whole: result.text, processed, likeness, width: [width, a.vector.length], refused, requests, echoed,
+  text, whole: result.text, processed, likeness, width: [width, a.vector.length], refused, requests, echoed, both,
+  ids: result.token_ids, stopped: [stopped.finish, stopped.token_ids],
 });
 `;
 
@@ -190,14 +198,17 @@ test("the module works in a page's own worker", async () => {
   assert.ok(got.text.length > 0);
   assert.equal(got.text, got.whole);
   assert.ok(host.asked.includes("/docs/assets/foretoken/foretoken.wasm.gz"), "the compressed copy was not used");
-  const [plain, drafted] = got.processed;
-  assert.deepEqual(drafted, plain);
+  const [plain, ...drafted] = got.processed;
+  for (const tokens of drafted) assert.deepEqual(tokens, plain);
   assert.ok(plain.length === 12 && plain.every((id, i) => id !== plain[i - 1]), String(plain));
   assert.ok(Math.abs(got.likeness[0] - 1) < 1e-5 && got.likeness[1] > got.likeness[2], String(got.likeness));
   assert.equal(got.width[0], got.width[1]);
   assert.match(got.refused, /^bad_option .*pooling is "max", want mean or last/);
   const wanted = [/^bad_option .*temperature is 99, want 0/, /^(bad_option|invalid_request) .*grammar/, /max_tokens/];
   for (const [i, pattern] of wanted.entries()) assert.match(got.requests[i], pattern);
+  const ends = got.ids.indexOf(got.ids[3]) + 1;
+  assert.deepEqual(got.stopped, ["eos", got.ids.slice(0, ends)]);
+  assert.ok(got.both.length === 2 && got.both[0] !== got.both[1], String(got.both));
   assert.ok(got.echoed.startsWith("func main() {"), got.echoed);
   await context.close();
 });
