@@ -191,6 +191,9 @@ func TestCostsAreMeasuredOnceAndKept(t *testing.T) {
 		if third.storedCosts() != nil {
 			t.Error("impossible costs were taken")
 		}
+		if err := third.TimePasses(context.Background()); err != nil || third.Tuning()[tuningCosts] == nil {
+			t.Errorf("passes that were timed before any request are not kept; %v", err)
+		}
 	}
 }
 
