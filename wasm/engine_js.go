@@ -146,7 +146,7 @@ type openOptions struct {
 }
 
 func (o *openOptions) device() open.Options {
-	return open.Options{Timeout: time.Duration(min(max(o.Timeout, 0), 1e6) * float64(time.Second)), Threads: o.Threads}
+	return open.Options{Timeout: time.Duration(min(max(o.Timeout, -1), 1e6) * float64(time.Second)), Threads: o.Threads}
 }
 
 type deviceInfo struct {

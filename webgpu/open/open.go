@@ -31,6 +31,9 @@ func Device(ctx context.Context, kind string) (dev webgpu.Device, note string, e
 
 // Device is the function Device with options.
 func (o Options) Device(ctx context.Context, kind string) (dev webgpu.Device, note string, err error) {
+	if o.Timeout < 0 {
+		return nil, "", fmt.Errorf("open: device timeout: %v, want a time above 0, or 0 for 30 seconds", o.Timeout)
+	}
 	if o.Threads < 0 || o.Threads > MaxThreads {
 		return nil, "", fmt.Errorf("open: threads: %d, want 1 to %d, or 0 for one per core", o.Threads, MaxThreads)
 	}

@@ -30,6 +30,11 @@ func TestDevice(t *testing.T) {
 		}
 	}
 
+	_, _, err = Options{Timeout: -1}.Device(ctx, "cpu")
+	if err == nil || !strings.Contains(err.Error(), "timeout: -1ns, want") {
+		t.Errorf("a timeout below 0: %v", err)
+	}
+
 	want, _, missing := Device(ctx, Accelerator)
 	if missing != nil {
 		if want != nil || !errors.Is(missing, webgpu.ErrUnavailable) {
