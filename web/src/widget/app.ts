@@ -330,6 +330,7 @@ export class WidgetApp {
       else this.#flush();
       panel.showComparison(outcome ?? "Stopped before all runs finished.");
       this.#rest(engine, outcome ? verdict(outcome).line : "Stopped");
+      this.#refresh();
       if (outcome) this.#dispatch("foretoken-compared", outcome);
       return outcome;
     } catch (cause) {
@@ -523,7 +524,8 @@ export class WidgetApp {
     this.#refreshAt = performance.now();
     this.#view.panel.update(this.#tally);
     for (const [kind, element] of this.#view.counts) setText(element, String(this.#tally.kinds[kind]));
-    this.#view.panel.drawTree(this.#lastTree);
+    // While both ways are timed, drawing trees would slow down one of them.
+    if (this.#state !== "comparing") this.#view.panel.drawTree(this.#lastTree);
   }
 
   #enter(state: WidgetState, status?: string): void {
