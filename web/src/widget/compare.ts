@@ -137,13 +137,8 @@ export function isNoise(ratio: number, tokensPerPass: number): boolean {
   return ratio > 1.005 && ratio > SLACK * tokensPerPass;
 }
 
-/** Says why speculation lost: its steps write more tokens, but take longer by more than that. */
-function why({ ratio, acceptance_length: written }: Comparison): string {
-  return `. A step wrote ${written.toFixed(1)} tokens and took ${(written / ratio).toFixed(1)} times as long`;
-}
-
-/** Describes a comparison in one line, and its tokens in detail. */
-export function verdict(c: Comparison): { line: string; tokens: string; good: boolean } {
+/** Describes a comparison in one line, says why it came out so, and describes its tokens in detail. */
+export function verdict(c: Comparison): { line: string; why: string; tokens: string; good: boolean } {
   const times = `${c.ratio.toFixed(c.ratio < 1.95 ? 2 : 1)}×`;
   const same = c.identical ? c.length : c.difference;
   const text = c.identical
@@ -151,7 +146,7 @@ export function verdict(c: Comparison): { line: string; tokens: string; good: bo
     : c.exact
       ? `but the text differs from token ${c.difference + 1} on`
       : `${c.equal} of ${c.length} tokens the same`;
-  const result = !Number.isFinite(c.ratio)
+  const line = !Number.isFinite(c.ratio)
     ? `Too few tokens to compare the speeds, ${text}`
     : isNoise(c.ratio, c.acceptance_length)
       ? `No clear result, ${text}: other work slowed plain decoding`
@@ -159,19 +154,23 @@ export function verdict(c: Comparison): { line: string; tokens: string; good: bo
         ? `${times} faster, ${text}`
         : c.ratio > 0.995
           ? `As fast as plain decoding here, ${text}`
-          : `Slower here: ${times} the speed, ${text}${why(c)}`;
-  const line = c.guessed ? `${result} (steps were not timed yet)` : result;
+          : `Slower here: ${times} the speed, ${text}`;
+  const written = c.acceptance_length;
+  const took = `A step wrote ${written.toFixed(1)} tokens and took ${(written / c.ratio).toFixed(1)} times as long.`;
+  const lost = c.ratio <= 0.995 ? took : "";
+  const why = `${lost} ${c.guessed ? "Steps were not timed yet." : ""}`.trim();
   if (c.exact) {
-    if (c.identical) return { line, tokens: `Identical: all ${c.length} tokens are the same.`, good: true };
+    if (c.identical) return { line, why, tokens: `Identical: all ${c.length} tokens are the same.`, good: true };
     return {
       line,
+      why,
       tokens: `Not identical: the outputs differ from token ${c.difference + 1} on. This is a bug.`,
       good: false,
     };
   }
   const agreement = `Agreement: ${c.equal} of ${c.length} tokens equal plain decoding's, including the first ${same}.`;
   if (c.exactness === "distribution")
-    return { line, tokens: `${agreement} The method preserves the distribution, not the tokens.`, good: true };
+    return { line, why, tokens: `${agreement} The method preserves the distribution, not the tokens.`, good: true };
   const relaxed = c.speculative.stats.relaxed ?? 0;
-  return { line, tokens: `${agreement} The lossy method relaxed ${relaxed}.`, good: true };
+  return { line, why, tokens: `${agreement} The lossy method relaxed ${relaxed}.`, good: true };
 }

@@ -229,7 +229,11 @@ export class Panel {
       el(
         "p",
         { class: known ? "speed known" : "speed" },
-        text?.line ?? (typeof state === "string" ? state : "Not measured yet."),
+        text
+          ? [text.line, text.why].filter(Boolean).join(". ")
+          : typeof state === "string"
+            ? state
+            : "Not measured yet.",
       ),
       el(
         "p",
