@@ -364,7 +364,7 @@ for (const ms of [1, 6, 10])
     worker.postMessage({ op: "generate", id: 1, request: { prompt: "func", policy: "none", max_tokens: 32 } });
     while (replies.at(-1)?.type !== "done") await new Promise((resolve) => setTimeout(resolve, 1));
     const updates = replies.slice(0, -1).map((reply) => (reply.type === "update" ? reply.json : []));
-    const frames = (performance.now() - began) / 16;
+    const frames = (performance.now() - began) / 15; // timers may be a fraction of a millisecond early
     const rounds = updates.flat().map((json) => (JSON.parse(json) as { round: number }).round);
     assert.deepEqual(rounds, [...rounds].sort((a, b) => a - b));
     assert.equal(new Set(rounds).size, 32);
