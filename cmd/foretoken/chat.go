@@ -66,7 +66,7 @@ func (o *chatOptions) run(ctx context.Context, c *console) error {
 		}
 		options.Template = string(text)
 	}
-	o.models.useHead, o.models.timed = o.request.NeedsHead(), true
+	o.models.useHead, o.models.timed = o.request.NeedsHead(), o.request.Config().WeighsCosts()
 	s, err := openSession(ctx, c, &o.models)
 	if err != nil {
 		return err

@@ -151,7 +151,7 @@ func (o *serveOptions) run(ctx context.Context, c *console, seeded bool) error {
 	say("listening", map[string]any{"url": url, "model": o.name}, false, "")
 	ended := make(chan error, 1)
 	go func() { ended <- web.Serve(server.Listen(listener)) }()
-	o.models.timed = true
+	o.models.timed = o.request.Config().WeighsCosts()
 	s, err := openSession(ctx, c, &o.models)
 	if err != nil {
 		web.Close()

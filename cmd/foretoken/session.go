@@ -37,9 +37,9 @@ type modelOptions struct {
 	noTuning       bool
 	calibrations   []string
 	eagle3         string // safetensors file of a head; empty: none
+	timed          bool   // times the passes that auto decides by before the first request
 	useHead        bool   // the method drafts from a head: use the built-in one unless eagle3 names one
 	nodes          int    // largest tree to verify; 0: the default
-	timed          bool   // times passes before the first request
 	candidates     int    // likeliest tokens of the target available per position; 0: the default
 }
 
