@@ -17,7 +17,7 @@ import { promises as fs } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
-import { byCategory, interval, mean, median, PAIRS } from "./pairs.mjs";
+import { byCategory, interval, mean, median, MODELS, PAIRS } from "./pairs.mjs";
 import { openPage, root, startBrowser, startServer, waitForState } from "./site.mjs";
 
 const { values: flags } = parseArgs({
@@ -425,7 +425,7 @@ for (const name of wanted)
   if (!OTHERS[name] && !PAIRS[name])
     throw new Error(`--pairs: ${name} is not one of ${Object.keys({ ...PAIRS, ...OTHERS }).join(", ")}`);
 const kept = await Kept.open(flags.keep);
-const server = await startServer(path.join(root, "build", "testmodels"));
+const server = await startServer(MODELS);
 const browser = await startBrowser(flags.device === "webgpu", [], flags.adapter);
 const out = [];
 try {

@@ -47,7 +47,7 @@ export const MODELS = path.join(root, "build", "testmodels");
 const stories = (draft, target = "x26m-q8_0") => ({
   title: `${target} with ${draft}`,
   query: `target=models/${target}.gguf&draft=models/${draft}.gguf`,
-  flags: ["target", target, "draft", draft].map((s, i) => (i % 2 ? path.join(MODELS, `${s}.gguf`) : `--${s}`)),
+  flags: ["--target", path.join(MODELS, `${target}.gguf`), "--draft", path.join(MODELS, `${draft}.gguf`)],
   prompts: () => promptsOf("prompts-stories.jsonl"),
 });
 

@@ -9,7 +9,8 @@ import { promises as fs } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
-import { openPage, root, startProfile, startServer, waitForState } from "./site.mjs";
+import { MODELS } from "./pairs.mjs";
+import { openPage, startProfile, startServer, waitForState } from "./site.mjs";
 
 const { values: flags, positionals } = parseArgs({
   allowPositionals: true,
@@ -27,7 +28,7 @@ const SHARE = `#share?${new URLSearchParams({ v: "1", prompt: PROMPT, "max-token
 const FRAME = 66;
 
 const folder = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-recording-"));
-const server = await startServer(path.join(root, "build", "testmodels"));
+const server = await startServer(MODELS);
 const context = await startProfile(flags.device === "webgpu", path.join(folder, "profile"), {
   viewport: { width: 960, height: 600 },
   colorScheme: "light",

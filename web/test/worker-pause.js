@@ -32,9 +32,10 @@ addEventListener("message", ({ data }) => {
 const post = globalThis.postMessage.bind(globalThis);
 globalThis.postMessage = (message, ...rest) => {
   if (message.id === running && running !== undefined) {
-    for (const json of message.type === "update" ? message.json : []) tokens += JSON.parse(json).tokens?.length ?? 0;
-    if (message.type === "update") paused = tokens >= 10;
-    else release();
+    if (message.type === "update") {
+      for (const json of message.json) tokens += JSON.parse(json).tokens?.length ?? 0;
+      paused = tokens >= 10;
+    } else release();
   }
   post(message, ...rest);
 };

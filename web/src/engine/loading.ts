@@ -109,9 +109,9 @@ export function defined<T extends object>(of: T): { [K in keyof T]: Exclude<T[K]
 
 /** The options that the program reads in the same words, besides the device. */
 const PROGRAM_OPTIONS = [
-  ...(["draft_device", "threads", "device_timeout", "max_memory", "context", "beyond_training"] as const),
-  ...(["kv", "candidates", "max_nodes", "quantise"] as const),
-];
+  "draft_device", "threads", "device_timeout", "max_memory", "context", "beyond_training", "kv", "candidates",
+  "max_nodes", "quantise",
+] as const;
 
 /** Returns the options that the program reads. */
 export function optionsOf(options: LoadOptions): OpenOptions {
