@@ -24,8 +24,8 @@ type module interface {
 	// call calls an exported function and returns its result, 0 for none. A trap is an error.
 	call(name string, args ...uint32) (uint32, error)
 	// start has a thread of its own call work(pool, part), with a stack that ends at an address, until the pool ends.
-	// failed receives what ended it early; working waits until it works.
-	start(pool, part, stack uint32, failed func(error)) (working func() error, err error)
+	// failed receives what ended it early, working an error or, when it works, nil.
+	start(pool, part, stack uint32, failed func(error)) (working <-chan error, err error)
 	// grow makes the memory at least size bytes large.
 	grow(size int) error
 	// put and get copy to and from the memory.
@@ -71,7 +71,7 @@ type Device struct {
 
 	pool    uint32 // its address
 	threads int
-	starts  []func() error // wait for the threads that are starting
+	starts  []<-chan error // of the threads that are starting
 	parts   int            // of each dispatch
 	timeout time.Duration
 	fixed   bool

@@ -154,7 +154,7 @@ func (m *instances) call(name string, args ...uint32) (result uint32, err error)
 }
 
 // start starts a worker.
-func (m *instances) start(pool, part, stack uint32, failed func(error)) (working func() error, err error) {
+func (m *instances) start(pool, part, stack uint32, failed func(error)) (working <-chan error, err error) {
 	if !m.shared {
 		return nil, errors.New("threads need a page that is cross-origin isolated")
 	}
@@ -194,7 +194,7 @@ func (m *instances) start(pool, part, stack uint32, failed func(error)) (working
 	m.workers, m.callbacks = append(m.workers, worker), append(m.callbacks, onMessage, onError)
 	worker.Call("postMessage", map[string]any{"module": m.module, "memory": m.memory, "pool": int(pool),
 		"part": int(part), "stack": int(stack), "failed": int(pool) + 4*poolFailed})
-	return func() error { return <-first }, nil
+	return first, nil
 }
 
 func (m *instances) grow(size int) (err error) {

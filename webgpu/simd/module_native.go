@@ -85,7 +85,7 @@ func (m *instances) call(name string, args ...uint32) (uint32, error) {
 	return uint32(m.stack[0]), err
 }
 
-func (m *instances) start(pool, part, stack uint32, failed func(error)) (working func() error, err error) {
+func (m *instances) start(pool, part, stack uint32, failed func(error)) (working <-chan error, err error) {
 	i, err := m.another()
 	if err != nil {
 		return nil, err
@@ -96,7 +96,9 @@ func (m *instances) start(pool, part, stack uint32, failed func(error)) (working
 			failed(err)
 		}
 	})
-	return func() error { return nil }, nil
+	started := make(chan error)
+	close(started)
+	return started, nil
 }
 
 func (m *instances) grow(size int) error {

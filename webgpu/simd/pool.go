@@ -13,6 +13,8 @@ const page = 1 << 16
 // The words of the pool that the host reads and writes: see pool.h.
 const (
 	poolRunning = 7
+	poolArrived = 9
+	poolPhase   = 10
 	poolFailed  = 12
 	poolEnded   = 13
 	poolWords   = 14
@@ -51,8 +53,18 @@ func (d *backend) startThreads(threads int) error {
 
 // join waits until the threads work. A browser starts them while a model loads; it starts none while a program runs.
 func (d *backend) join() {
+	if len(d.starts) == 0 {
+		return
+	}
+	late := time.After(d.timeout)
 	for _, working := range d.starts {
-		if working() != nil { // not a failure either, but the pool is marked as failed: one thread never looks
+		var err error
+		select {
+		case err = <-working:
+		case <-late:
+			err = webgpu.ErrTimeout
+		}
+		if err != nil { // not a failure either, but the pool is marked as failed: one thread never looks
 			d.threads, d.parts = 1, 1
 			break
 		}

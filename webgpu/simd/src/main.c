@@ -76,7 +76,7 @@ u32 EXPORT(run_in_turn)(pool *p) {
 
 // A thread's life: part `part` of every job, until the pool ends.
 void EXPORT(work)(pool *p, u32 part) {
-  for (u32 seen = 0; next(p, &seen);) {
-    if (part < p->parts) run_part(p, part);
+  for (u32 job = 0; next(p, &job);) {
+    if (part < job % JOB) run_part(p, part);
   }
 }

@@ -13,13 +13,17 @@ typedef struct {
   u32 stride;
   u32 max_waits;
   u32 running;     // the dispatch that part 0 is in, for messages
-  u32 generation;  // counts jobs
+  u32 generation;  // counts jobs, in steps of JOB; the rest is the parts of the last
   u32 arrived;     // threads at the barrier
   u32 phase;       // counts barriers
   u32 sleepers;    // threads that wait rather than spin
   u32 failed;      // a thread trapped: the others leave
   u32 ended;       // there are no more jobs
 } pool;
+
+// A thread that had no part in a job may look for the next while the host writes its words. So it reads the parts from
+// `generation`, and other words only of a job that waits for it.
+enum { JOB = 256 };
 
 #ifdef __wasm_atomics__
 #define GET(x) __atomic_load_n(&(x), __ATOMIC_SEQ_CST)
@@ -49,10 +53,11 @@ static inline void wake(pool *p, u32 *word) {
 
 static inline void begin(pool *p) {
   if (p->parts < 2) return;
-  ADD(p->generation, 1);
+  SET(p->generation, p->generation / JOB * JOB + JOB + p->parts);
   wake(p, &p->generation);
 }
 
+// Waits for a job after the one with generation *seen, and writes its own there. 0: there are no more.
 static inline u32 next(pool *p, u32 *seen) {
   if (!await(p, &p->generation, *seen, 0)) return 0;
   *seen = GET(p->generation);
