@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/url"
 	"sync"
+	"time"
 
 	"foretoken/webgpu"
 
@@ -35,7 +36,23 @@ func tuningStore() (safejs.Value, error) {
 	return store, err
 }
 
+// patience is the time that a load waits for the store, which answers within milliseconds or, in Chromium after a tab
+// that ended while it wrote, never.
+const patience = 2 * time.Second
+
+// loadTuning returns the choices that are kept, or nil.
 func loadTuning(key string) map[string]map[string]string {
+	kept := make(chan map[string]map[string]string, 1)
+	go func() { kept <- readTuning(key) }()
+	select {
+	case tuning := <-kept:
+		return tuning
+	case <-time.After(patience):
+		return nil
+	}
+}
+
+func readTuning(key string) map[string]map[string]string {
 	store, err := tuningStore()
 	if err != nil {
 		return nil
@@ -65,7 +82,7 @@ var saving sync.Mutex
 func saveTuning(key string, tuning map[string]map[string]string) {
 	saving.Lock()
 	defer saving.Unlock()
-	all := loadTuning(key)
+	all := readTuning(key)
 	if all == nil {
 		all = map[string]map[string]string{}
 	}

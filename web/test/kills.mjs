@@ -278,6 +278,21 @@ test("a program that gets no more memory ends with the reason, and the page load
 });
 
 /**
+ * Attack: a Cache Storage that never answers, as Chromium's after a tab that ended while it wrote
+ * Bound: the load works, with choices made anew
+ */
+test("a store of choices that never answers holds up no load", limit, async () => {
+  const script = await fs.readFile(path.join(dist, "worker.js"), "utf8");
+  const page = await open();
+  const silent = "CacheStorage.prototype.open = () => new Promise(() => {});\n";
+  await page.route("**/worker.js", (route) => route.fulfill({ contentType: "text/javascript", body: silent + script }));
+  await begin(page, `${host.url}app/foretoken/models/demo/target-q8_0.gguf`);
+  assert.equal(await outcome(page), "ready");
+  assert.ok((await write(page)).length > 10);
+  await page.close();
+});
+
+/**
  * Attack: memory of the cpu device that the browser refuses, in full or from some size on
  * Bound: a smaller one is taken; without enough the load ends with the reason, and the next load works
  */

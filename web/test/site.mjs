@@ -27,7 +27,8 @@ export async function notRun(t, missing) {
 }
 
 /** The limit of a test: it ends a test that hangs, and exceeds the time that the slowest machine takes. */
-export const limit = { timeout: 60 * 60_000 };
+const { FORETOKEN_FULL, FORETOKEN_SOAK } = process.env;
+export const limit = { timeout: (FORETOKEN_FULL || FORETOKEN_SOAK ? 60 : 10) * 60_000 };
 
 export const web = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 export const root = path.dirname(web);
