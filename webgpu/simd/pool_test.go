@@ -30,7 +30,8 @@ func TestLateThread(t *testing.T) {
 		return at
 	}
 	nothing := alloc(make([]uint32, 8)...) // parameters of a kernel for no rows
-	adjust := alloc(uint32(d.kernels["adjust"]), 1, 1, 1, nothing, 0, nothing, 32, nothing, 32, nothing, 32, nothing, 32)
+	adjust := alloc(uint32(d.kernels["adjust"]), 1, 1, 1, nothing, 0,
+		nothing, 32, nothing, 32, nothing, 32, nothing, 32)
 	steps := alloc(slices.Repeat([]uint32{adjust}, 3)...)
 	job := func(dispatches, parts uint32) {
 		d.module.put(d.pool, webgpu.U32Bytes([]uint32{steps, 0, dispatches, parts, 0, 0, 300}))

@@ -23,11 +23,12 @@ import (
 // compiling, so by default they skip combinations whose parts are tested in other combinations of the same test.
 func Full() bool { return os.Getenv("FORETOKEN_FULL") != "" }
 
-// OnDevices runs a test on the reference device, on the cpu device, where dispatches must write the same bytes in
-// several parts as in one, and on the build's own device, whose absence is a failure under FORETOKEN_REQUIRE_GPU=1.
+// OnDevices runs a test on the reference device, on the cpu device, where dispatches must write the same bytes in as
+// many parts as a page has threads at most as in one, and on the build's own device, whose absence is a failure under
+// FORETOKEN_REQUIRE_GPU=1.
 // References are the same Go on every platform, so short runs, which include those in a browser, skip them.
 func OnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
-	onDevices(t, simd.Options{Parts: 3}, !testing.Short(), test)
+	onDevices(t, simd.Options{Parts: 8}, !testing.Short(), test)
 }
 
 // ModelOnDevices is OnDevices for tests of models, whose many dispatches run once, on two threads. They run on the
