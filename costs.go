@@ -9,6 +9,7 @@ import (
 	"foretoken/spec"
 	"foretoken/spec/goodput"
 	"foretoken/spec/method"
+	"foretoken/webgpu"
 )
 
 // tuningCosts is the key under which Session.Tuning stores the costs of passes.
@@ -46,9 +47,38 @@ func (s *Session) knownCosts() *goodput.Costs {
 		s.stale = s.costs != nil
 	}
 	if s.costs == nil {
-		s.costs = goodput.NewCosts()
+		s.costs = s.predictedCosts()
 	}
 	return s.costs
+}
+
+// rates returns the rates of a device's class, round numbers by which passes had the proportions of the reports costs
+// and gpu-costs.
+func rates(i webgpu.Info) goodput.Rates {
+	switch {
+	case i.Host():
+		return goodput.Rates{Bytes: 128 << 10, Row: 0.6}
+	case i.Software:
+		return goodput.Rates{Bytes: 512 << 10, Row: 0.7}
+	}
+	return goodput.Rates{Bytes: 4 << 20, Row: 0.15}
+}
+
+// predictedCosts returns what passes may cost before one was timed. Those of a draft on a device of its own are not in
+// proportion to the target's.
+func (s *Session) predictedCosts() *goodput.Costs {
+	work := func(m interface{ Work() (int, int64) }) goodput.Work {
+		dispatches, bytes := m.Work()
+		return goodput.Work{Dispatches: dispatches, Bytes: bytes}
+	}
+	var drafts [goodput.MostModels]goodput.Work
+	if s.draft != nil && s.second == nil {
+		drafts[goodput.SmallDraft] = work(s.draft)
+	}
+	if s.head != nil {
+		drafts[goodput.EAGLE3] = work(s.head)
+	}
+	return goodput.Predict(rates(s.dev.Info()), work(s.target), drafts)
 }
 
 // measuredFor reports whether the passes that a config decides by were measured.

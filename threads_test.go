@@ -11,8 +11,8 @@ import (
 	"foretoken/webgpu/simd"
 )
 
-// TestThreads decodes on as many threads as a page has at most. While programs look for their number of parts and after,
-// tokens and log-probabilities are those of one thread, bit for bit.
+// TestThreads decodes on as many threads as a page has at most. While programs look for their number of parts and
+// after, tokens and log-probabilities are those of one thread, bit for bit.
 func TestThreads(t *testing.T) {
 	target, draft := demoFile(t, demo.TargetName), demoFile(t, demo.DraftName)
 	var want []string

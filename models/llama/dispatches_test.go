@@ -69,6 +69,11 @@ func TestDispatchesOfAStep(t *testing.T) {
 			if besides == 0 {
 				besides = rest
 			}
+			guess, read := m.Work()
+			if guess < dev.dispatches/2 || guess > 2*dev.dispatches || read <= 0 || read >= m.bytes {
+				t.Errorf("%s: Work returns %d dispatches and %d bytes; it has %d of %d", c.model, guess, read,
+					dev.dispatches, m.bytes)
+			}
 			if dev.submits != 1 || rest != besides || rest < 1 || rest > 6 {
 				t.Errorf("%s, cache %v, context %d: %d submits, %d dispatches for %d layers; want 1 and %d·%d + %d",
 					c.model, c.kv, context, dev.submits, dev.dispatches, len(m.layers), layer, len(m.layers), besides)

@@ -51,6 +51,19 @@ func (m *Model) familyFor(w *kernels.Weight, rows int) matmul.Family {
 	return m.tuning.Proved(w, rows)
 }
 
+// Work returns the dispatches of a pass over one row, about as TestDispatchesOfAStep counts them, and the bytes of the
+// weights that it reads.
+func (m *Model) Work() (dispatches int, bytes int64) {
+	for _, of := range m.matrices() {
+		for _, w := range of.Weights {
+			for _, p := range w.Parts {
+				bytes += int64(p.Quants.Size + p.Scales.Size)
+			}
+		}
+	}
+	return 5*len(m.layers) + 6, bytes
+}
+
 // matrices lists every matrix with the workspace buffers of its input and output rows.
 func (m *Model) matrices() []tune.Matrix {
 	w, all := &m.work, slices.Clone(m.extra)

@@ -63,8 +63,8 @@ var buckets = []int{1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}
 const mostRows = 64 // the last of buckets
 
 const (
-	// Guesses until a pass is measured, as fractions of the target's pass over one row: each further row, and a pass of
-	// the draft. Held by TestStairsAreClimbedAtTheirEnds and TestGuessesTakeTheirScaleFromTheFirstPass.
+	// Guesses of passes of unknown work, as fractions of the target's pass over one row: each further row, and a pass
+	// of the draft. Held by TestStairsAreClimbedAtTheirEnds and TestGuessesTakeTheirScaleFromTheFirstPass.
 	guessedRow   = 0.12
 	guessedDraft = 0.15
 
@@ -83,20 +83,61 @@ const (
 // NewCosts returns unmeasured costs: guesses in proportion to each other, which the first passes replace.
 func NewCosts() *Costs {
 	c := &Costs{Host: Cell{Seconds: 0.001}}
-	c.Verify.guess(1)
+	c.Verify.guess(1, guessedRow)
 	for i := range c.Drafts {
-		d := &c.Drafts[i]
-		d.Root.Seconds, d.Sync.Seconds = guessedDraft, guessedDraft/3
-		d.Level.guess(guessedDraft)
-		d.Prefill.guess(guessedDraft)
+		c.Drafts[i].guess(guessedDraft, guessedRow)
 	}
 	return c
 }
 
-// guess fills an unmeasured curve in proportion to the time of one row.
-func (c *Curve) guess(one float64) {
+// Work is what a pass of a model over one row asks of a device: 0 dispatches of a model that is not there.
+type Work struct {
+	Dispatches int
+	Bytes      int64 // of weights, each of which is read once
+}
+
+// Rates are a class of devices, as far as the proportions of passes depend on it.
+type Rates struct {
+	// Bytes are the bytes of weights that a device reads in the time that a dispatch takes besides its reading.
+	Bytes float64
+	// Row is the time of another row in the products, as a fraction of the time of reading the weights.
+	Row float64
+}
+
+// time returns the time of a pass over one row, in dispatches, and that of another row as a fraction of it.
+func (r Rates) time(w Work) (one, row float64) {
+	reading := float64(w.Bytes) / r.Bytes
+	one = float64(w.Dispatches) + reading
+	return one, r.Row * reading / one
+}
+
+// Predict returns unmeasured costs, like NewCosts, in the proportions that the work of the models has on a class of
+// devices.
+func Predict(r Rates, target Work, drafts [MostModels]Work) *Costs {
+	c := NewCosts()
+	one, row := r.time(target)
+	c.Verify.guess(1, row)
+	for i, w := range drafts {
+		if w.Dispatches > 0 {
+			pass, row := r.time(w)
+			c.Drafts[i].guess(pass/one, row)
+		}
+	}
+	return c
+}
+
+// guess sets the times of an unmeasured draft from that of a pass over one row, and each further row's fraction.
+func (d *DraftCosts) guess(one, row float64) {
+	d.Root.Seconds, d.Sync.Seconds = one, one/3
+	d.Level.guess(one, row)
+	d.Prefill.guess(one, row)
+}
+
+// guess fills an unmeasured curve from the time of one row, and each further row's fraction of it.
+func (c *Curve) guess(one, row float64) {
+	*c = Curve{}
 	for _, n := range buckets {
-		c.Cells = append(c.Cells, Cell{Seconds: one * (1 + guessedRow*float64(n-1))})
+		c.Cells = append(c.Cells, Cell{Seconds: one * (1 + row*float64(n-1))})
 	}
 }
 

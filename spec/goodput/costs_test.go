@@ -172,3 +172,25 @@ func TestStairsAreClimbedAtTheirEnds(t *testing.T) {
 		t.Error("130 rows are run as 64, 64 and 2")
 	}
 }
+
+// TestPredict predicts passes of models that dispatches bound, and that their bytes bound.
+func TestPredict(t *testing.T) {
+	r := Rates{Bytes: 1 << 20, Row: 0.25}
+	small := Predict(r, Work{50, 1 << 10}, [MostModels]Work{{20, 1 << 10}})
+	large := Predict(r, Work{50, 1 << 40}, [MostModels]Work{{20, 1 << 38}})
+	for _, c := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"rows of a small model", small.Verify.At(8) / small.Verify.At(1), 1},
+		{"its draft", small.Drafts[0].Time(1, 1) / small.Verify.At(1), 20.0 / 50},
+		{"rows of a large model", large.Verify.At(8) / large.Verify.At(1), 1 + 7*0.25},
+		{"its draft", large.Drafts[0].Time(1, 1) / large.Verify.At(1), 0.25},
+		{"rows of its draft", large.Drafts[0].Level.At(4) / large.Drafts[0].Level.At(1), 1 + 3*0.25},
+		{"an unknown draft", large.Drafts[1].Time(1, 1) / large.Verify.At(1), guessedDraft},
+	} {
+		if math.Abs(c.got-c.want) > 0.001*c.want {
+			t.Errorf("%s: %.4f, want %.4f", c.name, c.got, c.want)
+		}
+	}
+}
