@@ -11,18 +11,17 @@ import (
 	"foretoken/webgpu/simd"
 )
 
-// TestThreads decodes on as many threads as a page has at most. While programs look for their number of parts and
-// after, tokens and log-probabilities are those of one thread, bit for bit.
+// TestThreads decodes on eight threads, the most of a page. Tokens and log-probabilities equal those of one thread, bit
+// for bit, before and after the programs have chosen their numbers of parts.
 func TestThreads(t *testing.T) {
 	target, draft := demoFile(t, demo.TargetName), demoFile(t, demo.DraftName)
 	var want []string
 	for _, threads := range []int{1, 8} {
-		for again := range threads { // programs look anew in each session
+		for session := range threads { // each session chooses its numbers of parts again
 			dev, err := simd.Open(simd.Options{Threads: threads})
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer dev.Destroy()
 			s := openPair(t, dev, target, draft, Options{})
 			var got []string
 			for _, policy := range []string{method.DrafterNone, method.DrafterEAGLE2, method.DrafterAuto} {
@@ -46,9 +45,10 @@ func TestThreads(t *testing.T) {
 				want = got
 			}
 			if !slices.Equal(got, want) {
-				t.Fatalf("%d threads, session %d:\n%q\nwant\n%q", threads, again, got, want)
+				t.Fatalf("%d threads, session %d:\n%q\nwant\n%q", threads, session, got, want)
 			}
 			s.Close()
+			dev.Destroy()
 		}
 	}
 }

@@ -90,9 +90,9 @@ func NewCosts() *Costs {
 	return c
 }
 
-// Work is what a pass of a model over one row asks of a device: 0 dispatches of a model that is not there.
+// Work counts the dispatches and the bytes of a pass over one row.
 type Work struct {
-	Dispatches int
+	Dispatches int   // 0: there is no such model
 	Bytes      int64 // of weights, each of which is read once
 }
 

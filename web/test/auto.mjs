@@ -18,7 +18,7 @@ import os from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
 import { byCategory, interval, mean, median, MODELS, PAIRS } from "./pairs.mjs";
-import { openPage, root, startBrowser, startServer, waitForState } from "./site.mjs";
+import { beforeWorker, openPage, root, startBrowser, startServer, waitForState } from "./site.mjs";
 
 const { values: flags } = parseArgs({
   options: {
@@ -306,10 +306,7 @@ async function screen(browser, server, kept) {
     const { page } = await openPage(
       await browser.newContext({ viewport: { width: 1280, height: 1040 }, serviceWorkers: "block" }),
     );
-    await page.route(/worker[^/]*\.js$/, async (route) => {
-      const response = await route.fetch();
-      await route.fulfill({ response, body: STAMP + (await response.text()) });
-    });
+    await beforeWorker(page, STAMP);
     await page.addInitScript(() => {
       window.stamps = [];
       const Plain = window.Worker;

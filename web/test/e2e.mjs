@@ -10,6 +10,7 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 import { runsBenchmarks } from "./benchmarks.mjs";
 import {
+  beforeWorker,
   brokenModels,
   dist,
   generated,
@@ -253,13 +254,7 @@ async function stopsWithinARound(of, address) {
   const scripts = await Promise.all(
     ["worker-pause.js", "worker-probe.js"].map((name) => fs.readFile(path.join(web, "test", name), "utf8")),
   );
-  await page.route("**/worker.js", async (route) => {
-    const response = await route.fetch();
-    await route.fulfill({
-      response,
-      body: [...scripts.map((script) => `{${script}}`), await response.text()].join("\n"),
-    });
-  });
+  await beforeWorker(page, scripts.map((script) => `{${script}}\n`).join(""));
   await page.goto(server.url + address);
   assert.equal(await waitForState(page, ["ready", "failed"]), "ready", await text(page, "#error"));
   await openSettings(page);

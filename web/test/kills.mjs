@@ -13,7 +13,7 @@ import { BROWSERS } from "./drivers.mjs";
 import { startFaults } from "./faults.mjs";
 import { spread } from "./gguf.mjs";
 import { startHost } from "./host.mjs";
-import { dist, limit, notRun, openPage, TIMEOUT, root, startBrowser, startProfile } from "./site.mjs";
+import { beforeWorker, dist, limit, notRun, openPage, TIMEOUT, root, startBrowser, startProfile } from "./site.mjs";
 
 const CHUNK = 8 << 20;
 const demo = path.join(root, "models", "demo", "target-q8_0.gguf");
@@ -278,14 +278,12 @@ test("a program that gets no more memory ends with the reason, and the page load
 });
 
 /**
- * Attack: a Cache Storage that never answers, as Chromium's after a tab that ended while it wrote
- * Bound: the load works, with choices made anew
+ * Attack: Cache Storage does not answer, which a tab that ends while it writes can cause in Chromium
+ * Bound: the load stops waiting after two seconds and chooses kernels again
  */
 test("a store of choices that never answers holds up no load", limit, async () => {
-  const script = await fs.readFile(path.join(dist, "worker.js"), "utf8");
   const page = await open();
-  const silent = "CacheStorage.prototype.open = () => new Promise(() => {});\n";
-  await page.route("**/worker.js", (route) => route.fulfill({ contentType: "text/javascript", body: silent + script }));
+  await beforeWorker(page, "CacheStorage.prototype.open = () => new Promise(() => {});\n");
   await begin(page, `${host.url}app/foretoken/models/demo/target-q8_0.gguf`);
   assert.equal(await outcome(page), "ready");
   assert.ok((await write(page)).length > 10);
@@ -297,7 +295,6 @@ test("a store of choices that never answers holds up no load", limit, async () =
  * Bound: a smaller one is taken; without enough the load ends with the reason, and the next load works
  */
 test("the cpu device takes the memory that the browser gives, or ends with the reason", limit, async (t) => {
-  const script = await fs.readFile(path.join(dist, "worker.js"), "utf8");
   const page = await open();
   /** Loads with a memory of at most `reach` MiB, asked for at once or grown. */
   const load = async (reach, asked) => {
@@ -313,9 +310,7 @@ test("the cpu device takes the memory that the browser gives, or ends with the r
         };
         return memory;
       };\n`;
-    await page.route("**/worker.js", (route) =>
-      route.fulfill({ contentType: "text/javascript", body: reach === undefined ? script : refusing + script }),
-    );
+    await beforeWorker(page, reach === undefined ? "" : refusing);
     await begin(page, `${host.url}app/foretoken/models/demo/target-q8_0.gguf`);
     const end = await outcome(page);
     const text = end === "ready" ? await write(page) : undefined;

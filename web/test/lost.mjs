@@ -6,7 +6,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import path from "node:path";
-import { limit, openPage, root, startBrowser, startServer, waitForState } from "./site.mjs";
+import { beforeWorker, limit, openPage, root, startBrowser, startServer, waitForState } from "./site.mjs";
 
 let browser, server;
 
@@ -68,10 +68,7 @@ GPUBuffer.prototype.mapAsync = async function (...args) {
 /** Opens the page with loaded models; returns its worker and a function that generates and records the status lines. */
 async function openWidget(browser, lostAt) {
   const { page, record } = await openPage(await browser.newContext());
-  await page.route("**/worker.js", async (route) => {
-    const response = await route.fetch();
-    await route.fulfill({ response, body: script(lostAt) + (await response.text()) });
-  });
+  await beforeWorker(page, script(lostAt));
   await page.goto(server.url + "?device=webgpu&temperature=0.8&seed=7&max-tokens=32#completion");
   assert.equal(await waitForState(page, ["ready", "failed"]), "ready", "the models are loaded");
   await page.evaluate(() => {

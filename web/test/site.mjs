@@ -147,6 +147,14 @@ export async function openPage(context) {
   return { page, record };
 }
 
+/** Runs `code` in the page's workers before their script. */
+export async function beforeWorker(page, code) {
+  await page.route("**/worker.js", async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, body: code + (await response.text()) });
+  });
+}
+
 /**
  * Runs `act`, which starts a generation, and waits for its end, or for another event of the widget. Listens first,
  * because a short one may end at once.

@@ -13,8 +13,6 @@ const page = 1 << 16
 // The words of the pool that the host reads and writes: see pool.h.
 const (
 	poolRunning = 7
-	poolArrived = 9
-	poolPhase   = 10
 	poolFailed  = 12
 	poolEnded   = 13
 	poolWords   = 14

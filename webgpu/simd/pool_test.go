@@ -8,6 +8,12 @@ import (
 	"foretoken/webgpu"
 )
 
+// The words of the pool that the test reads: see pool.h.
+const (
+	poolArrived = 9
+	poolPhase   = 10
+)
+
 // TestLateThread has a thread that had no part in a job notice it only when the next job, in which it has a part, is
 // written but not begun. It runs that job once, and when it begins.
 func TestLateThread(t *testing.T) {
