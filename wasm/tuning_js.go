@@ -36,8 +36,8 @@ func tuningStore() (safejs.Value, error) {
 	return store, err
 }
 
-// patience limits the time that a load waits for the store. The store answers within milliseconds, but in Chromium a tab
-// that ends while it writes can block it for good.
+// patience limits the time that a load waits for the store. The store answers within milliseconds, but in Chromium a
+// tab that ends while it writes can block it for good.
 const patience = 2 * time.Second
 
 // loadTuning returns the choices that are kept, or nil.
