@@ -51,10 +51,10 @@ type Options struct {
 	// EAGLE3 is an EAGLE-3 head's safetensors file and EAGLE3Config its config.json, to
 	// draft from the target's features; nil: none.
 	EAGLE3, EAGLE3Config gguf.Source
-	// Lean has Open return when plain decoding can begin. What drafting needs is compiled in the background and
-	// recorded while no request runs, or else between the rounds of one; until then auto decodes plainly and other
-	// methods wait. Passes are timed while no request runs, on the cpu device also in the first one. With an EAGLE-3
-	// head only that is left for the background.
+	// Lean has Open return when plain decoding and drafts of small trees can begin. What larger trees need is compiled
+	// and recorded while no request runs; until then auto drafts small ones and other methods wait. Passes are timed
+	// while no request runs, and auto goes by predicted costs before. With an EAGLE-3 head only the timing is left for
+	// the background.
 	Lean bool
 	// Progress receives the steps of loading, and of reloading after a loss.
 	Progress func(Progress)
@@ -166,15 +166,6 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 	s.info.LoadMS = float64(time.Since(begin)) / float64(time.Millisecond)
 	s.progress(Progress{Stage: "ready", Done: 1, Total: 1})
 	return s, nil
-}
-
-// compileAhead starts compiling the target's kernels before its weights are loaded.
-func compileAhead(ctx context.Context, dev webgpu.Device, f *gguf.File, o llama.Options) {
-	dry := llama.NewDryRun(dev.Info())
-	o.Progress, o.Preparing = nil, nil
-	if _, err := llama.LoadTarget(ctx, dry, f, o); err == nil { // loading reports the error
-		webgpu.Compile(dev, dry.Sources())
-	}
 }
 
 // openModel reads a file's header and its tokenizer.

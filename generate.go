@@ -46,7 +46,7 @@ func (s *Session) generate(ctx context.Context, ids []int32, r Request, emit fun
 	text := &writer{stream: s.tok.NewStream(ids), stops: r.Stop, guide: j.guide}
 	options := spec.Options{Sampling: r.Sampling(), MaxTokens: r.MaxTokens,
 		EOS: append(s.endIDs(), r.StopTokenIDs...), Cut: text.cut, LogProbs: r.LogProbs,
-		Ready: j.readyFunc(), Recover: j.recover}
+		Recover: j.recover}
 	if j.guide != nil {
 		options.Guide = j.guide
 	}

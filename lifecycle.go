@@ -12,15 +12,15 @@ import (
 
 // state is a session's stage of life. Session.mu guards it.
 //
-//	opening ──▶ plain ──▶ ready        load; the last kernel is compiled (advance)
+//	opening ──▶ first ──▶ ready        load; the last kernel is compiled (advance)
 //	opening ────────────▶ ready        load, of a session that is not lean
-//	plain, ready ──▶ lost ──▶ opening  the device is lost; reopen loads the models on a new one
+//	first, ready ──▶ lost ──▶ opening  the device is lost; reopen loads the models on a new one
 //	any ──▶ closed                     Close
 type state int
 
 const (
 	opening state = iota // the models are loading
-	plain                // plain decoding works; kernels for drafting compile in the background
+	first                // small trees work; kernels for larger ones compile in the background
 	ready                // all kernels are compiled
 	lost                 // the device is lost; the next request reopens it
 	closed

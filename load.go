@@ -25,8 +25,10 @@ func (s *Session) load(ctx context.Context, tuning map[string]map[string]string)
 	}
 	loading := options("target")
 	loading.MaxRows, loading.TopK, loading.Lean = o.Nodes, o.Candidates, s.lean
+	drafting := options("draft")
+	drafting.Lean = s.lean && s.second == nil // warmup lists kernels for one device
 	if s.lean && !s.dev.Info().Host() {
-		compileAhead(ctx, s.dev, p.target, loading)
+		s.compileAhead(loading, drafting)
 	}
 	target, err := llama.LoadTarget(ctx, s.dev, p.target, loading)
 	if err != nil {
@@ -38,8 +40,6 @@ func (s *Session) load(ctx context.Context, tuning map[string]map[string]string)
 	if err := s.identify(&s.pair.Target, p.sources.target, &s.info.Target); err != nil {
 		return err
 	}
-	drafting := options("draft")
-	drafting.Lean = s.lean && s.second == nil // warmup lists kernels for one device
 	if p.draft != nil {
 		draft, err := llama.LoadDraft(ctx, s.draftDevice(), p.draft, drafting)
 		if err != nil {
@@ -64,14 +64,18 @@ func (s *Session) load(ctx context.Context, tuning map[string]map[string]string)
 		}
 		s.info.Device = s.dev.Info()
 	}
+	r := DefaultRequest()
 	if s.lean {
-		s.startWarmup(loading, drafting)
-		return nil
+		r = firstRequest()
 	}
-	if r := DefaultRequest(); s.draft != nil { // records the programs of a default request
+	if s.draft != nil { // records the programs of the request
 		if _, err := s.compileRequest(&r); err != nil {
 			return err
 		}
+	}
+	if s.lean {
+		s.startWarmup(loading, drafting)
+		return nil
 	}
 	s.state = ready
 	if s.options.Lean {

@@ -51,11 +51,6 @@ func (s *Session) compileRequest(r *Request) (*spec.Generator, error) {
 		return nil, fmt.Errorf("foretoken: verifier %s compares the distributions of both models and needs the draft "+
 			"on the target's device; open the models without a draft device, or use verifier match", c.Verifier)
 	}
-	if s.draft != nil && programs.Draft != method.DraftNothing {
-		if err := s.draft.Warm(); err != nil {
-			return nil, err
-		}
-	}
 	if c.Budget().Nodes <= s.target.Limits().MaxRows { // method.New refuses more
 		if err := s.recordTarget(drafts.one(), programs); err != nil {
 			return nil, err

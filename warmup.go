@@ -11,21 +11,29 @@ import (
 	"foretoken/webgpu"
 )
 
-// A lean session decodes plainly as soon as it is open. Warmup prepares drafting afterwards, which takes a software
-// adapter seconds: it runs the code that records the programs on a device that only lists kernels (the dry run),
-// compiles the listed kernels in the background, and then records the programs, a step at a time between the rounds of
-// a request or while the session is idle. Until then auto decodes plainly; other methods wait. The cpu device only
-// records.
+// A lean session is open once it can decode plainly and draft small trees, of firstNodes nodes. Warmup prepares larger
+// ones afterwards, which takes a software adapter seconds: it runs the code that records the programs on a device that
+// only lists kernels (the dry run), compiles the listed kernels in the background, a few at a time and none while a
+// request runs, and then records the programs. Until then auto drafts small trees; other methods wait. The cpu device
+// only records.
 
-// idle is the time that a session waits for its first request before warmup starts.
-const idle = 300 * time.Millisecond
+const (
+	// firstNodes is the largest tree, in nodes, that a lean session verifies as soon as it is open: larger ones need
+	// the kernels that take the longest to compile.
+	firstNodes = 8
+	// idle is the time that a session waits for its first request before warmup starts.
+	idle = 300 * time.Millisecond
+	// atOnce is the number of kernels that warmup compiles at once. A request that comes meanwhile runs beside them.
+	atOnce = 2
+)
 
-// warmup is the progress of a session from plain to ready.
+// warmup is the progress of a session from its first trees to ready.
 type warmup struct {
 	phase     phase
 	dryRun    *llama.DryRun
-	steps     []func() error  // the remaining steps of the phase, in order
-	compiling <-chan struct{} // closed when the listed kernels are compiled; nil before
+	steps     []func() error         // the remaining steps of the phase, in order
+	sources   []*webgpu.KernelSource // the kernels that remain to be compiled
+	compiling <-chan struct{}        // closed when those begun are compiled; nil before
 }
 
 // phase is a part of warmup.
@@ -37,28 +45,60 @@ const (
 	recording              // the programs are recorded
 )
 
+// firstRequest is what a lean session is open for.
+func firstRequest() Request {
+	r := DefaultRequest()
+	r.Nodes = firstNodes
+	return r
+}
+
+// shadow returns a session on a dry run and the function that loads its models, with the loading options of the
+// session's.
+func (s *Session) shadow(target, draft llama.Options) (*Session, *llama.DryRun, func() error) {
+	dry := llama.NewDryRun(s.dev.Info())
+	shadow := &Session{dev: dry, tok: s.tok, fitted: s.fitted, pair: s.pair}
+	return shadow, dry, func() (err error) {
+		ctx := context.Background() // a dry run reads no weights
+		target.Progress, target.Preparing = nil, nil
+		if shadow.target, err = llama.LoadTarget(ctx, dry, s.files.target, target); err != nil || !s.sharesDevice() {
+			return err
+		}
+		draft.Progress, draft.Preparing = nil, nil
+		shadow.draft, err = llama.LoadDraft(ctx, dry, s.files.draft, draft)
+		return err
+	}
+}
+
+// sharesDevice reports whether the session has a draft on the target's device. One on its own device is loaded
+// completely.
+func (s *Session) sharesDevice() bool { return s.files.draft != nil && s.second == nil }
+
+// compileAhead starts compiling the kernels of the first request before weights are loaded.
+func (s *Session) compileAhead(target, draft llama.Options) {
+	shadow, dry, load := s.shadow(target, draft)
+	if load() != nil { // loading reports the error
+		return
+	}
+	r := firstRequest()
+	if _, err := shadow.compileRequest(&r); err == nil || shadow.draft == nil {
+		webgpu.Compile(s.dev, dry.Sources())
+	}
+}
+
 // startWarmup plans the warmup of a session with the loading options of its models.
 func (s *Session) startWarmup(target, draft llama.Options) {
-	s.state = plain
+	s.state = first
 	defer func() { go s.warmUpIdle() }()
 	if s.dev.Info().Host() { // has nothing to compile
 		s.warmup = warmup{phase: recording, steps: s.warmupSteps(s.draft != nil)}
 		return
 	}
-	dry := llama.NewDryRun(s.dev.Info())
-	drafts := s.draft != nil && s.second == nil // a draft on its own device is loaded completely
-	shadow := &Session{dev: dry, tok: s.tok, fitted: s.fitted, pair: s.pair}
-	load := func() (err error) {
-		ctx := context.Background() // a dry run reads no weights
-		target.Tuning, target.Progress, target.Preparing = s.target.Tuning(), nil, nil
-		if shadow.target, err = llama.LoadTarget(ctx, dry, s.files.target, target); err != nil || !drafts {
-			return err
-		}
-		draft.Tuning, draft.Progress, draft.Preparing = s.draft.Tuning(), nil, nil
-		shadow.draft, err = llama.LoadDraft(ctx, dry, s.files.draft, draft)
-		return err
+	target.Tuning = s.target.Tuning()
+	if s.sharesDevice() {
+		draft.Tuning = s.draft.Tuning()
 	}
-	s.warmup = warmup{dryRun: dry, steps: append([]func() error{load}, shadow.warmupSteps(drafts)...)}
+	shadow, dry, load := s.shadow(target, draft)
+	s.warmup = warmup{dryRun: dry, steps: append([]func() error{load}, shadow.warmupSteps(s.sharesDevice())...)}
 }
 
 // warmupSteps prepares the programs that a lean load left out and that a default request needs. Each step is short once
@@ -77,22 +117,7 @@ func (s *Session) warmupSteps(drafts bool) []func() error {
 	if !drafts {
 		return steps
 	}
-	steps = append(steps, func() error {
-		s.draft.UseHead(false) // auto drafts without it
-		return s.draft.Warm()
-	})
-	for _, levels := range []int{1, c.Budget().Levels} {
-		for i := range 3 { // goodput.DraftWidths returns at most three
-			steps = append(steps, func() error {
-				widths := goodput.DraftWidths(c.Budget().Width, s.draft.Limits())
-				if i >= len(widths) {
-					return nil
-				}
-				return s.draft.PrepareGrowth(levels-1, widths[i], false)
-			})
-		}
-	}
-	return append(steps, func() error {
+	return append(steps, func() error { return s.draft.Warm() }, func() error {
 		_, err := s.compileRequest(&r)
 		return err
 	})
@@ -112,10 +137,14 @@ func (s *Session) advance() (bool, error) {
 	if w.phase == compiling {
 		select {
 		case <-w.compiling:
-			w.phase, w.steps = recording, s.warmupSteps(s.draft != nil)
 		default:
 			return false, nil
 		}
+		if n := min(atOnce, len(w.sources)); n > 0 {
+			w.compiling, w.sources = webgpu.Compile(s.dev, w.sources[:n]), w.sources[n:]
+			return false, nil
+		}
+		w.phase, w.steps = recording, s.warmupSteps(s.draft != nil)
 	}
 	if len(w.steps) > 0 {
 		step := w.steps[0]
@@ -131,7 +160,7 @@ func (s *Session) advance() (bool, error) {
 		return false, nil
 	}
 	if w.phase == listing {
-		w.compiling, w.phase = webgpu.Compile(s.dev, w.dryRun.Sources()), compiling
+		w.phase, w.sources, w.compiling = compiling, w.dryRun.Sources(), webgpu.Compile(s.dev, nil)
 		w.dryRun = nil
 		return false, nil
 	}
@@ -159,7 +188,7 @@ func (s *Session) warmUpIdle() {
 		done, err := s.advance()
 		var compiled <-chan struct{}
 		switch {
-		case s.state == plain && s.warmup.phase == compiling:
+		case s.state == first && s.warmup.phase == compiling:
 			compiled = s.warmup.compiling
 		case !done || err != nil:
 		case s.timed:
@@ -270,8 +299,8 @@ func (s *Session) Warm(ctx context.Context) error {
 	return s.Exclusive(ctx, func(Models) error { return nil })
 }
 
-// defers reports whether a request decodes plainly until drafting is ready. Only methods whose text does not depend on
-// when drafting begins may.
-func (s *Session) defers(c method.Config) bool {
-	return s.options.Lean && c.WeighsCosts() && c.Exactness() == method.ExactTokens && s.head == nil
+// startsLean reports whether a request begins before warmup has ended and before passes are timed. Only methods whose
+// text does not depend on the trees may.
+func (s *Session) startsLean(c method.Config) bool {
+	return s.options.Lean && c.WeighsCosts() && c.Exactness() == method.ExactTokens
 }

@@ -72,7 +72,6 @@ type Event struct {
 	// see AheadDraft.
 	AheadHits, AheadMisses int
 
-	Warming bool // the round decoded plainly because drafting was not ready, see Options.Ready
-	Finish  Finish
-	Stats   *Stats // of the request so far, this round included
+	Finish Finish
+	Stats  *Stats // of the request so far, this round included
 }

@@ -31,15 +31,10 @@ type Options struct {
 	Guide Guide
 	// LogProbs adds the log-probability of each token to the events.
 	LogProbs bool
-	// Ready, when not nil, is asked before every round but the first until it returns true. Until then rounds decode
-	// plainly, whatever the policy, and the draft is asked for nothing, so that the first token need not wait for
-	// what drafting needs. Timing decides when drafting begins, but not the text, if the verifier is exact.
-	Ready func(ctx context.Context) (bool, error)
 	// Recover, unless nil, is called after an error of the prefill or of a round that committed nothing. If it
 	// returns no error, both models are back with empty caches: the engine prefills the committed tokens again and
-	// repeats the step with the same noise; the returned function replaces Ready. Otherwise it returns the error to
-	// end with.
-	Recover func(ctx context.Context, cause error) (ready func(ctx context.Context) (bool, error), err error)
+	// repeats the step with the same noise. Otherwise it returns the error to end with.
+	Recover func(ctx context.Context, cause error) error
 	// Progress, when not nil, is called during prefill; total counts the tokens of both models.
 	Progress func(done, total int)
 }

@@ -8,11 +8,9 @@ func (r *request) retry(ctx context.Context, step, again func(context.Context) e
 	err := step(ctx)
 	for err != nil && r.opts.Recover != nil && ctx.Err() == nil {
 		r.rest()
-		ready, failed := r.opts.Recover(ctx, err)
-		if failed != nil {
+		if failed := r.opts.Recover(ctx, err); failed != nil {
 			return failed
 		}
-		r.opts.Ready = ready
 		r.stats.Recoveries++
 		r.charge()
 		err = again(ctx)

@@ -32,7 +32,6 @@ type request struct {
 	mark     time.Time // since when nothing was charged to any phase
 
 	learners []Learner
-	notReady bool // Options.Ready has not returned true
 }
 
 func newRequest(g *Generator, prompt []int32, o Options, emit func(*Event) error) *request {
@@ -102,7 +101,7 @@ func (r *request) prefill(ctx context.Context) error {
 	return err
 }
 
-// fill has the target consume body, of which it holds the first tokens, and the drafter begin if drafting is ready.
+// fill has the target consume body, of which it holds the first tokens, and the drafter begin.
 // The progress functions may be nil.
 func (r *request) fill(ctx context.Context, body []int32, held int, target, draft func(done int)) error {
 	if held < len(body) {
@@ -115,9 +114,6 @@ func (r *request) fill(ctx context.Context, body []int32, held int, target, draf
 	}
 	if err := r.check(); err != nil {
 		return err
-	}
-	if r.notReady = r.opts.Ready != nil; r.notReady {
-		return nil
 	}
 	return r.begin(ctx, draft)
 }
@@ -132,19 +128,6 @@ func (r *request) begin(ctx context.Context, progress func(int)) error {
 	var err error
 	r.session, err = r.parts.Drafter.Begin(ctx, o)
 	return err
-}
-
-// beginIfReady begins to draft once that is ready.
-func (r *request) beginIfReady(ctx context.Context) error {
-	if !r.notReady || r.stats.Rounds == 0 {
-		return nil
-	}
-	ready, err := r.opts.Ready(ctx)
-	if err != nil || !ready {
-		return err
-	}
-	r.notReady = false
-	return r.begin(ctx, nil)
 }
 
 func (r *request) check() error {
@@ -180,10 +163,7 @@ func (r *request) free() Budget {
 // decide asks the policy for a budget, the session for a draft and the verifier for a verdict.
 func (r *request) decide(ctx context.Context) (d *Draft, asked bool, err error) {
 	free, e := r.free(), &r.event
-	var b Budget
-	if !r.notReady {
-		b = r.parts.Policy.NextBudget(free)
-	}
+	b := r.parts.Policy.NextBudget(free)
 	b = Budget{Levels: min(b.Levels, free.Levels), Width: min(b.Width, free.Width), Nodes: min(b.Nodes, free.Nodes)}
 	verifier, sampling := r.parts.Verifier, r.opts.Sampling
 	begun := r.parts.Clock()
@@ -253,9 +233,6 @@ func (r *request) round(ctx context.Context) error {
 func (r *request) attempt(ctx context.Context) error {
 	e := &r.event
 	*e = Event{Round: r.stats.Rounds + 1, Stats: &r.stats}
-	if err := r.beginIfReady(ctx); err != nil {
-		return err
-	}
 	waited := r.readback()
 	hits, misses := r.guesses()
 	d, asked, err := r.decide(ctx)
@@ -389,10 +366,6 @@ func (r *request) publish() error {
 	if r.stats.Started == 0 {
 		r.stats.Started = 1
 		r.stats.First = now.Sub(r.start)
-	}
-	if e.Warming = r.notReady; r.notReady {
-		r.stats.Warming++
-		return r.send(now)
 	}
 	for _, part := range r.learners {
 		part.Observe(e)

@@ -33,8 +33,6 @@ type Stats struct {
 	AheadHits   int `json:"ahead_hits,omitempty"`
 	AheadMisses int `json:"ahead_misses,omitempty"`
 
-	Warming int `json:"warming"` // rounds that decoded plainly because drafting was not ready, see Options.Ready
-
 	// Guessed says that a goodput tree went by guesses of its costs, because passes were not timed before the request.
 	Guessed bool `json:"guessed,omitempty"`
 

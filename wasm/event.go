@@ -39,7 +39,6 @@ type event struct {
 	Tree    tree              `json:"tree"`
 	Bin     int               `json:"bin,omitempty"` // HeteroSpec's entropy bin, from 1
 	Phi     float64           `json:"phi,omitempty"` // of the meta-path in nats, where there is a bin
-	Warming bool              `json:"warming,omitempty"`
 	MS      phases            `json:"ms"`
 	Elapsed float64           `json:"elapsed_ms"`
 	Finish  spec.Finish       `json:"finish,omitempty"`
@@ -58,9 +57,6 @@ func (e *event) append(b []byte) []byte {
 	}
 	if e.Phi != 0 {
 		b = appendNumber(append(b, `,"phi":`...), e.Phi, 64)
-	}
-	if e.Warming {
-		b = append(b, `,"warming":true`...)
 	}
 	b = appendNumber(append(b, `,"ms":{"draft":`...), e.MS.Draft, 64)
 	b = appendNumber(append(b, `,"verify":`...), e.MS.Verify, 64)

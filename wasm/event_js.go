@@ -22,7 +22,7 @@ func (e *engine) fill(out *event, in *foretoken.Event, elapsed time.Duration) {
 	for _, id := range t.Pruned.Tokens {
 		t.Pruned.Texts = append(t.Pruned.Texts, string(e.session.Tokenizer().Piece(id)))
 	}
-	out.Bin, out.Phi, out.Warming = 0, 0, r.Warming
+	out.Bin, out.Phi = 0, 0
 	if r.Proposal != nil {
 		out.Bin, out.Phi = r.Proposal.Bin, r.Proposal.Phi
 	}

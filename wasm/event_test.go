@@ -13,7 +13,7 @@ import (
 // TestEventJSON compares the writer with encoding/json, for events with all fields set and with all fields empty.
 func TestEventJSON(t *testing.T) {
 	logProb := float32(-0.25)
-	full := event{Round: 3, Text: "a\"\\\n\x00\x1f\u2028é\xff🙂<", Bin: 2, Phi: 1e-9, Warming: true,
+	full := event{Round: 3, Text: "a\"\\\n\x00\x1f\u2028é\xff🙂<", Bin: 2, Phi: 1e-9,
 		MS: phases{1.5, 2e-7, 1e21, 3}, Elapsed: 12.125, Finish: spec.FinishStop,
 		Tokens: []foretoken.Token{{ID: 7, Text: "x", Kind: spec.Accepted, Depth: 2, Piece: "\xc3", LogProb: &logProb,
 			Top: []foretoken.TokenProb{{ID: 1, Text: "y", LogProb: -3e-8}, {}}}, {Kind: spec.Bonus}},

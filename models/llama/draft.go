@@ -100,13 +100,12 @@ func (d *Draft) record() error {
 	if err := d.allocateInputs(); err != nil {
 		return err
 	}
-	if d.opts.Lean {
-		return nil
-	}
+	d.single = d.opts.Lean && !d.dev.Info().Host()
+	defer func() { d.single = false }()
 	return d.makePrefill()
 }
 
-// Warm compiles the programs that a lean load left out. Call it before any other method.
+// Warm compiles the programs that a lean load left out.
 func (d *Draft) Warm() error {
 	if !d.opts.Lean {
 		return nil

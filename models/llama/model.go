@@ -33,8 +33,7 @@ type Options struct {
 	// Preparing is called with each step of compiling and timing kernels; may be nil.
 	Preparing func(step string)
 
-	// Lean makes loading compile only what plain decoding needs: the programs of single rows for a target, none for
-	// a draft. Warm compiles the rest.
+	// Lean makes loading compile only the kernels of single rows. Warm compiles the rest.
 	Lean bool
 
 	trees    bool // MaxRows may exceed onePassRows

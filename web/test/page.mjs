@@ -209,23 +209,6 @@ test(
   },
 );
 
-test("a generation that starts before the draft's kernels are compiled shows it", limit, async () => {
-  const page = await open("?policy=auto&max-tokens=24#completion");
-  await page.evaluate(() => {
-    const widget = document.querySelector("foretoken-widget");
-    window.lines = [];
-    widget.addEventListener("foretoken-round", ({ detail }) =>
-      window.lines.push([detail.tree.tokens.length > 1, widget.shadowRoot.querySelector("#status").textContent]),
-    );
-  });
-  await generated(page, () => page.click("#generate"));
-  const lines = await page.evaluate(() => window.lines);
-  assert.ok(lines.some(([drafted]) => drafted) && lines.some(([drafted]) => !drafted), JSON.stringify(lines));
-  for (const [drafted, line] of lines)
-    assert.equal(line, drafted ? "Generating" : "Generating without a draft while it is prepared");
-  await page.context().close();
-});
-
 test("a link contains only prompt and settings, and a hostile link changes nothing", limit, async () => {
   const page = await open("?policy=mars&theta=0.5&depth=3#completion");
   await page.fill("#prompt", "func a() {\n\t“ü”&=#%\n");

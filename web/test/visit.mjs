@@ -96,7 +96,7 @@ for (const [name, viewport, webgpu] of [
 
       const { stats } = await generated(page, () => page.click("#generate"));
       assert.match(await text(page, "#gain"), /^64 tokens in \d+ steps/);
-      assert.ok(stats.drafted > 0, `nothing was drafted, ${stats.warming} rounds of warmup`);
+      assert.ok(stats.drafted > 0, "nothing was drafted");
       await page.locator(".tree .node").first().waitFor({ state: "attached" });
       // A line break has no box: an accepted token is looked for, not a visible one.
       if (stats.accepted > 0) await page.locator("#output .token.accepted").first().waitFor({ state: "attached" });

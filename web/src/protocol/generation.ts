@@ -142,8 +142,6 @@ export interface RoundEvent {
   /** HeteroSpec: the round's entropy bin, from 1, and Φ of its meta-path in nats. */
   bin?: number;
   phi?: number;
-  /** The round decoded without a draft because its kernels were still compiling, or its costs unknown. */
-  warming?: boolean;
   ms: RoundTimes;
   elapsed_ms: number;
   finish?: Finish;
@@ -162,8 +160,6 @@ export interface Stats {
   /** With `draft_device`: drafts made while the target verified, and those that its outcome made useless. */
   ahead_hits?: number;
   ahead_misses?: number;
-  /** Rounds without a draft because drafting was not ready. */
-  warming?: number;
   /** `auto` went by guesses of how long passes take, because they were not timed before the request. */
   guessed?: boolean;
   /** How often the device was lost and reopened during the request. */

@@ -75,7 +75,6 @@ export class WidgetApp {
   #connected: AbortController | undefined;
   #tally = new Tally();
   /** Whether the latest round decoded plainly because drafting was not ready. */
-  #warming: boolean | undefined;
   #lastTree: EventTree | undefined;
   #refreshAt = 0;
   #refreshPending = false;
@@ -483,7 +482,7 @@ export class WidgetApp {
 
   #begin(request: GenerateRequest, stream = this.#text): void {
     this.#tally = new Tally();
-    this.#lastTree = this.#warming = undefined;
+    this.#lastTree = undefined;
     this.#stream = stream;
     if (stream === this.#text) stream.start(request.prompt);
     this.#view.lossy.hidden = exactnessOf(request) !== "lossy";
@@ -493,11 +492,6 @@ export class WidgetApp {
   }
 
   #round(round: RoundEvent): void {
-    if (this.#state === "generating" && round.warming !== this.#warming) {
-      // Generation may start before drafting is ready.
-      this.#warming = round.warming;
-      setText(this.#view.status, round.warming ? "Generating without a draft while it is prepared" : "Generating");
-    }
     this.#tally.add(round);
     if (round.tree.depths.some((depth) => depth > 0)) this.#lastTree = round.tree;
     this.#stream.push(round);

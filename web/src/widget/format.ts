@@ -120,8 +120,7 @@ export class Rate {
 export function steps({ token_ids, stats }: Result): string {
   const n = token_ids.length;
   const took = `${n} token${n === 1 ? "" : "s"} in ${stats.calls} step${stats.calls === 1 ? "" : "s"}`;
-  if (stats.calls < n) return `${took} of the large model instead of ${n}`;
-  return stats.warming ? `${took}: guessing was still being prepared` : `${took}: no guess was used`;
+  return stats.calls < n ? `${took} of the large model instead of ${n}` : `${took}: no guess was used`;
 }
 
 /** Summarises a result for the status line. */
@@ -134,9 +133,8 @@ export function summary(result: Result): string {
     stop: "a stop string",
     aborted: "stopped",
   }[result.finish];
-  const { reused, prompt_tokens, warming, rounds } = result.stats;
+  const { reused, prompt_tokens } = result.stats;
   const cached = reused > 0 ? ` · ${reused} of ${prompt_tokens} prompt tokens reused` : "";
-  const plain = warming ? ` · ${warming} of ${rounds} rounds without a draft while it was prepared` : "";
   const tokens = `${n} token${n === 1 ? "" : "s"} in ${milliseconds(result.stats.total_ms)}`;
-  return `${tokens} · ended by: ${why}${cached}${plain}`;
+  return `${tokens} · ended by: ${why}${cached}`;
 }

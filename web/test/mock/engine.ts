@@ -60,7 +60,6 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
   let stopped = false;
   let draft = false;
   let generating = false;
-  let warm = false; // false during the first rounds of auto, which decode without a draft
   const roundMs = options.roundMs ?? 0;
   let messages: Message[] | undefined;
   const state = (): ChatState => ({
@@ -147,8 +146,7 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
         // Long texts arrive without delays.
         if (request.max_tokens <= 1000) await pause(roundMs);
         else if (round % 8 === 0) await pause(0);
-        const warming = !warm && request.policy === "auto" && round < 3;
-        const levels = request.policy === "none" || warming ? 0 : request.depth;
+        const levels = request.policy === "none" ? 0 : request.depth;
         let run = 0;
         while (run < levels && next() < 0.78 - 0.06 * run) run++;
         run = Math.min(run, request.max_tokens - ids.length - 1);
@@ -197,11 +195,9 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
         text += delta;
         const event: RoundEvent = { round: round++, text: delta, tokens, tree, ms, elapsed_ms: elapsed };
         if (given.policy === "hetero") Object.assign(event, { bin: 1 + (event.round % 4), phi: 0.4 + next() });
-        if (warming) event.warming = true;
         if (ids.length >= request.max_tokens) event.finish = "length";
         onEvent(JSON.stringify(event));
       }
-      warm = true;
       const stats: Stats = {
         calls: round,
         rounds: round,

@@ -387,11 +387,10 @@ test("numbers are formatted for display", () => {
     runsOn({ ...cpu, threads: 1, note: "only a software GPU found: SwiftShader" }),
     "Only a software GPU found: running on 1 CPU thread",
   );
-  const took = (calls: number, warming = 0): string =>
-    steps({ token_ids: [1, 2, 3], stats: { calls, warming } as Stats } as unknown as Result);
+  const took = (calls: number): string =>
+    steps({ token_ids: [1, 2, 3], stats: { calls } as Stats } as unknown as Result);
   assert.equal(took(2), "3 tokens in 2 steps of the large model instead of 3");
   assert.equal(took(3), "3 tokens in 3 steps: no guess was used");
-  assert.equal(took(3, 3), "3 tokens in 3 steps: guessing was still being prepared");
   assert.equal(
     progress({ stage: "target", done: 1e6, total: 2e6 }, 5e6),
     "Loading the target · 1.00 MB of 2.00 MB · 5.00 MB/s · 1 s left",
