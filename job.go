@@ -44,9 +44,12 @@ func (s *Session) newJob(ctx context.Context, r *Request) (*job, error) {
 func (j *job) prepare(ctx context.Context) error {
 	s, r, c := j.session, j.request, j.request.Config()
 	j.guesses = false
+	if r.Nodes == 0 {
+		s.fit(r, s.target.Limits().MaxRows)
+	}
 	if s.startsLean(c) {
-		if s.state == first && c.Nodes > firstNodes {
-			r.Nodes = firstNodes
+		if s.state == first && c.Nodes <= s.target.Limits().MaxRows {
+			s.fit(r, firstNodes)
 		}
 		if r.Fitted.Costs == nil {
 			r.Fitted.Costs = s.knownCosts()

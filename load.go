@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"foretoken/models/eagle3"
 	"foretoken/models/gguf"
@@ -64,11 +65,11 @@ func (s *Session) load(ctx context.Context, tuning map[string]map[string]string)
 		}
 		s.info.Device = s.dev.Info()
 	}
-	r := DefaultRequest()
+	r := s.defaultRequest(math.MaxInt)
 	if s.lean {
-		r = firstRequest()
+		r = s.defaultRequest(firstNodes)
 	}
-	if s.draft != nil { // records the programs of the request
+	if s.draft != nil || s.lean { // records the programs of the request
 		if _, err := s.compileRequest(&r); err != nil {
 			return err
 		}

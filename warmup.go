@@ -3,6 +3,7 @@ package foretoken
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"foretoken/models/llama"
@@ -23,8 +24,9 @@ const (
 	firstNodes = 8
 	// idle is the time that a session waits for its first request before warmup starts.
 	idle = 300 * time.Millisecond
-	// atOnce is the number of kernels that warmup compiles at once. A request that comes meanwhile runs beside them.
-	atOnce = 2
+	// idleKernels is the number of kernels that an idle session compiles at once. A request that comes meanwhile runs
+	// beside them.
+	idleKernels = 2
 )
 
 // warmup is the progress of a session from its first trees to ready.
@@ -45,10 +47,17 @@ const (
 	recording              // the programs are recorded
 )
 
-// firstRequest is what a lean session is open for.
-func firstRequest() Request {
+// fit limits the trees of a request of auto.
+func (s *Session) fit(r *Request, nodes int) {
+	if c := r.Config(); c.WeighsCosts() && c.Nodes > nodes {
+		r.Nodes, r.Depth = nodes, min(c.Depth, nodes-1)
+	}
+}
+
+// defaultRequest is a default request with trees of up to so many nodes that the session can verify.
+func (s *Session) defaultRequest(nodes int) Request {
 	r := DefaultRequest()
-	r.Nodes = firstNodes
+	s.fit(&r, min(nodes, s.target.Limits().MaxRows))
 	return r
 }
 
@@ -79,8 +88,8 @@ func (s *Session) compileAhead(target, draft llama.Options) {
 	if load() != nil { // loading reports the error
 		return
 	}
-	r := firstRequest()
-	if _, err := shadow.compileRequest(&r); err == nil || shadow.draft == nil {
+	r := shadow.defaultRequest(firstNodes)
+	if _, err := shadow.compileRequest(&r); err == nil {
 		webgpu.Compile(s.dev, dry.Sources())
 	}
 }
@@ -105,26 +114,24 @@ func (s *Session) startWarmup(target, draft llama.Options) {
 // its kernels are compiled.
 func (s *Session) warmupSteps(drafts bool) []func() error {
 	r := DefaultRequest()
-	c := r.Config()
+	nodes := r.Config().Nodes
 	var steps []func() error
-	for _, rows := range []int{1, 2, 4, 8, 16, 32, 64} {
-		if rows < 2*c.Budget().Nodes {
-			steps = append(steps, func() error {
-				return s.target.Warm(min(rows, c.Budget().Nodes, s.target.Limits().MaxRows))
-			})
-		}
+	for rows := 1; rows < 2*nodes; rows *= 2 {
+		steps = append(steps, func() error { return s.target.Warm(min(rows, nodes, s.target.Limits().MaxRows)) })
 	}
-	if !drafts {
-		return steps
+	if drafts {
+		steps = append(steps, func() error { return s.draft.Warm() })
 	}
-	return append(steps, func() error { return s.draft.Warm() }, func() error {
+	return append(steps, func() error {
+		r := s.defaultRequest(nodes)
 		_, err := s.compileRequest(&r)
 		return err
 	})
 }
 
-// advance takes one step of warmup if it can without waiting, and reports whether the session is ready.
-func (s *Session) advance() (bool, error) {
+// advance takes one step of warmup if it can without waiting, and reports whether the session is ready. It begins to
+// compile up to atOnce kernels.
+func (s *Session) advance(atOnce int) (bool, error) {
 	switch s.state {
 	case ready:
 		return true, nil
@@ -185,7 +192,7 @@ func (s *Session) warmUpIdle() {
 			pause = idle
 			continue
 		}
-		done, err := s.advance()
+		done, err := s.advance(idleKernels)
 		var compiled <-chan struct{}
 		switch {
 		case s.state == first && s.warmup.phase == compiling:
@@ -277,7 +284,7 @@ func (s *Session) rehearse() error {
 // warmUp completes warmup. The caller holds s.mu.
 func (s *Session) warmUp(ctx context.Context) error {
 	for {
-		done, err := s.advance()
+		done, err := s.advance(math.MaxInt)
 		if done || err != nil {
 			return err
 		}

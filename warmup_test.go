@@ -2,10 +2,12 @@ package foretoken
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
 	"foretoken/models/demo"
+	"foretoken/models/gguf"
 	"foretoken/spec/method"
 	"foretoken/webgpu/kernels/kerneltest"
 )
@@ -87,7 +89,7 @@ func TestLeanDryRunListsEveryKernel(t *testing.T) {
 	defer s.mu.Unlock()
 	dry := s.warmup.dryRun
 	for s.warmup.phase == listing {
-		if _, err := s.advance(); err != nil {
+		if _, err := s.advance(math.MaxInt); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -113,5 +115,29 @@ func TestLeanSessionClosedDuringWarmup(t *testing.T) {
 	go func() { time.Sleep(time.Millisecond); s.Close() }()
 	if err := s.Warm(context.Background()); err != nil && err != errClosed {
 		t.Fatal(err)
+	}
+}
+
+// TestSmallTrees opens sessions that verify smaller trees than a default request's, which then takes theirs.
+func TestSmallTrees(t *testing.T) {
+	for _, nodes := range []int{2, 4, 12} {
+		for _, lean := range []bool{false, true} {
+			for _, draft := range []gguf.Source{nil, demoFile(t, demo.DraftName)} {
+				s := openPair(t, kerneltest.CPU(t), demoFile(t, demo.TargetName), draft,
+					Options{Lean: lean, Nodes: nodes})
+				r := DefaultRequest()
+				r.MaxTokens = 16
+				if _, err := s.Generate(context.Background(), "func main() {", r, nil); err != nil {
+					t.Errorf("%d nodes, lean %t, a draft %t: %v", nodes, lean, draft != nil, err)
+				}
+				if err := s.Warm(context.Background()); err != nil {
+					t.Errorf("%d nodes, lean %t, a draft %t: %v", nodes, lean, draft != nil, err)
+				}
+				r.Nodes = nodes + 1
+				if _, err := s.Generate(context.Background(), "func main() {", r, nil); err == nil {
+					t.Errorf("%d nodes, lean %t: a request of %d nodes was not refused", nodes, lean, r.Nodes)
+				}
+			}
+		}
 	}
 }
