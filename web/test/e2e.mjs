@@ -187,6 +187,20 @@ test("methods: settings of their own, exact tokens or a mark, and the benchmark"
     "the built-in pair has its calibrations",
   );
 
+  // The engine refuses a number beyond its bounds, of its table's and of a method's, and the text stays.
+  for (const [field, value, said] of [
+    ["temperature", "99", "temperature is 99, want 0 (greedy) or 0.001 to 2"],
+    ["depth", "99", "depth is 99, want 0 to 63"],
+  ]) {
+    const before = await page.locator(`#${field}`).inputValue();
+    await page.fill(`#${field}`, value);
+    await page.click("#generate");
+    await page.locator("#error:visible").waitFor();
+    assert.ok((await text(page, "#error")).includes(said), await text(page, "#error"));
+    assert.equal(await page.locator(`#${field}`).inputValue(), value);
+    await page.fill(`#${field}`, before);
+  }
+
   // The page marks a lossy method before the run, at its text, and in its comparison.
   assert.match(await text(page, "#exactness"), /^lossy$/i);
   assert.deepEqual([await shown("theta"), await shown("variant"), await shown("threshold")], [true, false, false]);

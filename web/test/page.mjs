@@ -245,7 +245,8 @@ test("a link contains only prompt and settings, and a hostile link changes nothi
     assert.equal(to[id], from[id], id);
 
   for (const [fragment, reason] of [
-    ["v=1&prompt=x&depth=99999", /depth.*not a number from 0 to 64/],
+    ["v=1&prompt=x&temperature=99", /temperature.*not 0 \(greedy\) or 0\.001 to 2/],
+    ["v=1&prompt=x&depth=x", /depth.*not a number/],
     ["v=1&prompt=x&depth=1e999", /depth/],
     ["v=1&prompt=x&policy=evil", /policy.*not a method/],
     ["v=1&prompt=x&policy=chain&policy=mars", /twice/],
@@ -349,7 +350,11 @@ test("settings have hints, presets set a method, and both can be reset", limit, 
     assert.match(hint, /\S.*\. .*by default$/);
   assert.equal(
     await page.locator("#hint-depth").innerText(),
-    "Chains and n-grams: tokens drafted a round. Trees: draft passes after the first level. From 0 to 64; 5 by default",
+    "Chains and n-grams: tokens drafted a round. Trees: draft passes after the first level. 5 by default",
+  );
+  assert.equal(
+    await page.locator("#hint-temperature").innerText(),
+    "0 is greedy. Takes 0 (greedy) or 0.001 to 2; 0 by default",
   );
   assert.equal(await value("depth"), "7");
   await page.click("[aria-label='Reset Depth']");

@@ -1,6 +1,7 @@
 /** Checks what callers pass before it reaches the engine: names, with the nearest known one, and numbers. */
 import catalog from "foretoken:catalog";
 import { ForetokenError } from "../protocol/errors.ts";
+import type { Limit } from "../protocol/protocol.ts";
 
 /** Returns the error of an option or a field; `message` is the predicate. */
 export function wrong(param: string, message: string): ForetokenError {
@@ -19,12 +20,26 @@ export function checkNames(given: object, known: readonly string[], note = ""): 
   }
 }
 
+/** Returns the bounds of a field in Go's table, or undefined where they depend on the method. */
+export function limitOf(field: string): Limit | undefined {
+  return catalog.limits.find((limit) => limit.field === field);
+}
+
+/** Describes bounds as Go does. */
+export function rangeOf({ least, most, zero }: Limit): string {
+  return zero === undefined ? `${least} to ${most}` : `0 (${zero})${least ? ` or ${least}` : ""} to ${most}`;
+}
+
+/** Reports whether a number is within bounds. */
+export function holds({ least, most, zero }: Limit, value: number): boolean {
+  return (value >= least && value <= most) || (value === 0 && zero !== undefined);
+}
+
 /** Refuses a number beyond the limits of Go's table. */
 export function checkLimit(field: string, value: unknown): asserts value is number {
-  const { least, most, zero } = catalog.limits.find((limit) => limit.field === field)!;
-  if (typeof value === "number" && ((value >= least && value <= most) || (value === 0 && zero))) return;
-  const range = zero === undefined ? `${least} to ${most}` : `0 (${zero})${least ? ` or ${least}` : ""} to ${most}`;
-  throw wrong(field, `is ${typeof value === "number" ? value : typeName(value)}, want ${range}`);
+  const limit = limitOf(field)!;
+  if (typeof value === "number" && holds(limit, value)) return;
+  throw wrong(field, `is ${typeof value === "number" ? value : typeName(value)}, want ${rangeOf(limit)}`);
 }
 
 /** Describes a value by its type, for messages. */

@@ -3,6 +3,7 @@
  * servers. A link contains no generated text and no names of files or models.
  */
 import { METHODS } from "../engine/methods.ts";
+import { holds, limitOf, rangeOf } from "../engine/options.ts";
 import type { GenerateRequest } from "../protocol/protocol.ts";
 import { attributeOf, type Field, FIELDS, parseShape } from "../widget/fields.ts";
 
@@ -89,7 +90,9 @@ function problemOf(field: Field, value: string): string | undefined {
   switch (field.kind) {
     case "number": {
       const number = /^-?\d{1,15}(\.\d{1,15})?(e-?\d{1,2})?$/.test(value) ? Number(value) : NaN;
-      if (!(number >= field.min && number <= field.max)) return `is not a number from ${field.min} to ${field.max}`;
+      if (Number.isNaN(number)) return "is not a number";
+      const limit = limitOf(field.key);
+      if (limit && !holds(limit, number)) return `is not ${rangeOf(limit)}`;
       return field.step >= 1 && !Number.isInteger(number) ? "is not an integer" : undefined;
     }
     case "choice":

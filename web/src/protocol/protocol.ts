@@ -102,6 +102,14 @@ export interface Method {
   settings: string[];
 }
 
+/** The bounds of a number in requests. `zero` says what 0 stands for; without it 0 is a value like others. */
+export interface Limit {
+  field: string;
+  least: number;
+  most: number;
+  zero?: string;
+}
+
 /** All methods and names of settings, and the request that Go uses as default. */
 export interface Catalog {
   default: Omit<Required<GenerateRequest>, "prompt" | "no_reuse">;
@@ -113,8 +121,8 @@ export interface Catalog {
   schedules: string[];
   modes: string[];
   variants: string[];
-  /** The bounds of numbers in requests. `zero` says what 0 stands for; without it 0 is a value like others. */
-  limits: { field: string; least: number; most: number; zero?: string }[];
+  /** Of the fields that have the same bounds for all methods. */
+  limits: Limit[];
 }
 
 export interface OpenOptions {

@@ -16,10 +16,9 @@ interface Common {
   of?: ((config: Config) => boolean) | undefined;
 }
 
-export interface NumberField extends Common {
+interface NumberField extends Common {
   kind: "number";
-  min: number;
-  max: number;
+  /** Of the arrows of the field; 1 for integers. */
   step: number;
   /** Describes the meaning of an empty field; undefined if the field starts with the value of the default request. */
   empty: ((config: Config) => string) | undefined;
@@ -47,12 +46,12 @@ function number(
   key: Key,
   label: string,
   hint: string,
-  limits: [min: number, max: number, step: number],
+  step: number,
   empty: NumberField["empty"],
   of?: Common["of"],
   group: Common["group"] = "method",
 ): NumberField {
-  return { kind: "number", key, label, hint, min: limits[0], max: limits[1], step: limits[2], of, empty, group };
+  return { kind: "number", key, label, hint, step, of, empty, group };
 }
 
 const own =
@@ -68,15 +67,15 @@ export const FIELDS: readonly Field[] = [
     "depth",
     "Depth",
     "Chains and n-grams: tokens drafted a round. Trees: draft passes after the first level",
-    [0, 64, 1],
+    1,
     own("depth"),
   ),
-  number("top_k", "Top-k", "Beams per level, and candidates of each beam", [1, 64, 1], own("top_k")),
+  number("top_k", "Top-k", "Beams per level, and candidates of each beam", 1, own("top_k")),
   number(
     "nodes",
     "Nodes",
     "Nodes verified in one target pass, including the root",
-    [2, 1024, 1],
+    1,
     own("nodes"),
     (c) => takes(c, "nodes") && c.adapt !== "c2t",
   ),
@@ -91,18 +90,18 @@ export const FIELDS: readonly Field[] = [
     "ngram_max",
     "N-gram",
     "Tokens that must match; prompt lookup tries the longest first",
-    [1, 64, 1],
+    1,
     own("ngram_max"),
   ),
-  number("ngram_min", "N-gram, minimum", "The shortest n-gram that prompt lookup tries", [1, 64, 1], own("ngram_min")),
+  number("ngram_min", "N-gram, minimum", "The shortest n-gram that prompt lookup tries", 1, own("ngram_min")),
   number(
     "threshold",
     "Threshold",
     "Assisted: confidence. AdaEDL: bound. C2T: β. Acceptance head: h; empty derives it from measured costs",
-    [0, 1, 0.01],
+    0.01,
     (c) => (c.adapt === "acceptance" ? "measured" : "the method's own"),
   ),
-  number("lambda", "λ", "AdaEDL's λ", [0, 10, 0.01], byMethod),
+  number("lambda", "λ", "AdaEDL's λ", 0.01, byMethod),
   {
     kind: "choice",
     key: "schedule",
@@ -128,7 +127,7 @@ export const FIELDS: readonly Field[] = [
     on: false,
     group: "method",
   },
-  number("alpha", "α ±", "Added to HeteroSpec's α", [-8, 8, 1], () => "0"),
+  number("alpha", "α ±", "Added to HeteroSpec's α", 1, () => "0"),
   {
     kind: "flag",
     key: "no_extension",
@@ -157,10 +156,10 @@ export const FIELDS: readonly Field[] = [
     "theta",
     "θ",
     "MARS accepts the second token if its logit exceeds this fraction of the first's",
-    [0, 1, 0.01],
+    0.01,
     byMethod,
   ),
-  number("gap", "Gap", "MARS: the largest difference to the first's logit, in nats", [0, 100, 0.1], off),
+  number("gap", "Gap", "MARS: the largest difference to the first's logit, in nats", 0.1, off),
   {
     kind: "choice",
     key: "mode",
@@ -188,12 +187,12 @@ export const FIELDS: readonly Field[] = [
     group: "method",
   },
 
-  number("temperature", "Temperature", "0 is greedy", [0, 2, 0.1], undefined, always, "sampling"),
+  number("temperature", "Temperature", "0 is greedy", 0.1, undefined, always, "sampling"),
   number(
     "seed",
     "Seed",
     "With an exact method, the same seed gives the same text with and without speculation",
-    [0, 2 ** 31 - 1, 1],
+    1,
     undefined,
     always,
     "sampling",
@@ -202,7 +201,7 @@ export const FIELDS: readonly Field[] = [
     "max_tokens",
     "Max tokens",
     "The largest number of generated tokens",
-    [1, 4096, 1],
+    1,
     undefined,
     always,
     "sampling",
@@ -251,7 +250,7 @@ export const FIELDS: readonly Field[] = [
     "top_k_sampling",
     "Sample top-k",
     "Sample from this many of the best tokens",
-    [0, 1024, 1],
+    1,
     off,
     always,
     "combine",
@@ -260,7 +259,7 @@ export const FIELDS: readonly Field[] = [
     "top_p",
     "Top-p",
     "Sample from the likeliest tokens that sum to this probability",
-    [0, 1, 0.01],
+    0.01,
     off,
     always,
     "combine",
@@ -269,7 +268,7 @@ export const FIELDS: readonly Field[] = [
     "min_p",
     "Min-p",
     "Sample from tokens with at least this fraction of the best token's probability",
-    [0, 1, 0.01],
+    0.01,
     off,
     always,
     "combine",
@@ -286,12 +285,10 @@ export function attributeOf(field: Pick<Field, "key">): string {
   return field.key.replaceAll("_", "-");
 }
 
-/** Parses a number and clamps it to the field's limits; undefined if the text is not a number. */
-export function clampNumber(field: NumberField, text: string): number | undefined {
+/** Parses a number, whose bounds are left to the engine; undefined if the text is not a number. */
+export function parseNumber(text: string): number | undefined {
   const value = text.trim() === "" ? NaN : Number(text);
-  if (!Number.isFinite(value)) return undefined;
-  const bounded = Math.min(field.max, Math.max(field.min, value));
-  return field.step >= 1 ? Math.round(bounded) : bounded;
+  return Number.isFinite(value) ? value : undefined;
 }
 
 /** Parses the JSON of a tree's shape; undefined if empty. Throws an error of one line if invalid. */

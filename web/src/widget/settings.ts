@@ -12,9 +12,10 @@ import {
   titleOf,
   type Loaded,
 } from "../engine/methods.ts";
+import { limitOf, rangeOf } from "../engine/options.ts";
 import type { DeviceChoice, Exactness, GenerateRequest } from "../protocol/protocol.ts";
 import { el, setText } from "./dom.ts";
-import { attributeOf, clampNumber, type Field, FIELDS, has, parseShape } from "./fields.ts";
+import { attributeOf, type Field, FIELDS, has, parseNumber, parseShape } from "./fields.ts";
 import { lineOf, PRESETS } from "./presets.ts";
 
 /** The devices of the menu; a page's address or attribute may also name "reference". */
@@ -63,12 +64,7 @@ export class SettingsForm {
         input.focus();
         this.refresh();
       });
-      input.addEventListener("change", () => {
-        // Show the value in use: leaving the field clamps a value out of bounds.
-        if (field.kind === "number")
-          input.value = String(clampNumber(field, input.value) ?? (field.empty ? "" : DEFAULTS[field.key]));
-        this.refresh();
-      });
+      input.addEventListener("change", () => this.refresh());
     }
     this.refresh();
   }
@@ -93,7 +89,7 @@ export class SettingsForm {
     if (field.kind === "flag") (input as HTMLInputElement).checked = value === null ? field.on : value !== "false";
     else if (field.kind === "choice") choose(input as HTMLSelectElement, value ?? "");
     else if (field.kind === "shape") input.value = value ?? "";
-    else input.value = String(clampNumber(field, value ?? "") ?? (field.empty ? "" : DEFAULTS[field.key]));
+    else input.value = String(parseNumber(value ?? "") ?? (field.empty ? "" : DEFAULTS[field.key]));
   }
 
   /** Disables the methods that the loaded models cannot run. */
@@ -176,7 +172,7 @@ export class SettingsForm {
     const { input } = this.fields.get(field)!;
     switch (field.kind) {
       case "number":
-        return clampNumber(field, input.value) ?? (field.empty ? undefined : DEFAULTS[field.key]);
+        return parseNumber(input.value) ?? (field.empty ? undefined : DEFAULTS[field.key]);
       case "choice":
         return input.value || undefined;
       case "flag":
@@ -224,9 +220,8 @@ function fieldOf(field: Field): { input: Input; box: HTMLElement } {
         ...common,
         type: "number",
         inputmode: field.step < 1 ? "decimal" : "numeric",
-        min: field.min,
-        max: field.max,
         step: field.step,
+        ...boundsOf(field),
         ...(field.empty ? {} : { value: String(DEFAULTS[field.key]) }),
       });
       break;
@@ -283,11 +278,21 @@ const UNITS: Partial<Record<Field["key"], string>> = {
   top_k_sampling: "tokens",
 };
 
+/** The bounds of a number's arrows, where all methods have the same. */
+function boundsOf(field: Field): { min?: number; max?: number } {
+  const limit = limitOf(field.key);
+  return limit ? { min: limit.zero === undefined ? limit.least : 0, max: limit.most } : {};
+}
+
 /** Describes the limits and the default of a field. */
 function limitsOf(field: Field, config: Config): string {
+  const limit = limitOf(field.key);
   switch (field.kind) {
     case "number":
-      return `From ${field.min} to ${field.max}; ${field.empty?.(config) ?? String(DEFAULTS[field.key])} by default`;
+      return (
+        (limit ? `Takes ${rangeOf(limit)}; ` : "") +
+        `${field.empty?.(config) ?? String(DEFAULTS[field.key])} by default`
+      );
     case "choice":
       return `${field.empty} by default`;
     case "flag":
