@@ -42,11 +42,12 @@ func (s *Session) newJob(ctx context.Context, r *Request) (*job, error) {
 
 // prepare sets the job's generator and guide.
 func (j *job) prepare(ctx context.Context) error {
-	s, r, c := j.session, j.request, j.request.Config()
+	s, r := j.session, j.request
 	j.guesses = false
 	if r.Nodes == 0 {
 		s.fit(r, s.target.Limits().MaxRows)
 	}
+	c := r.Config()
 	if s.startsLean(c) {
 		if s.state == first && c.Nodes <= s.target.Limits().MaxRows {
 			s.fit(r, firstNodes)
@@ -56,10 +57,8 @@ func (j *job) prepare(ctx context.Context) error {
 			j.guesses = !s.measuredFor(s.costs, c)
 		}
 	} else {
-		if c.UsesDraftModel() && s.lean {
-			if err := s.warmUp(ctx); err != nil {
-				return err
-			}
+		if err := s.warmUpFor(ctx, c); err != nil {
+			return err
 		}
 		if err := s.ensureCosts(ctx, r); err != nil {
 			return err
@@ -98,10 +97,8 @@ func (s *Session) check(r *Request) error {
 func (j *job) recover(ctx context.Context, cause error) error {
 	s := j.session
 	return s.retry(ctx, cause, func() error {
-		if c := j.request.Config(); c.UsesDraftModel() && s.lean && !s.startsLean(c) {
-			if err := s.warmUp(ctx); err != nil {
-				return err
-			}
+		if err := s.warmUpFor(ctx, j.request.Config()); err != nil {
+			return err
 		}
 		_, err := s.compileRequest(j.request)
 		return err

@@ -301,6 +301,14 @@ func (s *Session) warmUp(ctx context.Context) error {
 	}
 }
 
+// warmUpFor completes warmup for a request that waits for it. The caller holds s.mu.
+func (s *Session) warmUpFor(ctx context.Context, c method.Config) error {
+	if !s.lean || !c.UsesDraftModel() || s.startsLean(c) {
+		return nil
+	}
+	return s.warmUp(ctx)
+}
+
 // Warm waits until all kernels of a lean session are compiled. Call it before measuring.
 func (s *Session) Warm(ctx context.Context) error {
 	return s.Exclusive(ctx, func(Models) error { return nil })
