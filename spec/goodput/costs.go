@@ -23,7 +23,8 @@ type Costs struct {
 	// Learnt holds the acceptance estimates by the name of Goodput.way.
 	Learnt map[string]*acceptance `json:"acceptance,omitempty"`
 
-	spent float64 // seconds of all rounds
+	filter *filter // of the cells; nil: they were set, so that it has to be made anew
+	spent  float64 // seconds of all rounds
 	// explored is the seconds that exploration took beyond plain decoding.
 	explored float64
 }
@@ -68,16 +69,8 @@ const (
 	guessedRow   = 0.12
 	guessedDraft = 0.15
 
-	// slowest is the least weight of a new measurement. Held by TestNeverSlowerThanPlainAndCloseToTheBest.
-	slowest = 0.07
-	// familiar is the measurements after which outliers are cut, and half of a pass's news counts as the machine's. The
-	// cut is held by TestCostsFollowWhatPassesTake.
-	familiar = 3
-	// leeway bounds the ln of one measurement's ratio to the expected time. Held by TestCostsFollowWhatPassesTake.
-	leeway = 0.4
-	// sharedKnown is the share of a well known pass's news that moves all other passes. Without it
-	// the figure of TestBusyMachinesDoNotMislead falls by 0.7 %.
-	sharedKnown = 0.18
+	// latestHost is the least weight of the latest time of Costs.Host.
+	latestHost = 0.07
 )
 
 // NewCosts returns unmeasured costs: guesses in proportion to each other, which the first passes replace.
@@ -191,49 +184,6 @@ func (c *DraftCosts) LagTime(pending int) float64 {
 // plainTime returns the seconds of a round of plain decoding.
 func (c *Costs) plainTime() float64 { return c.Verify.At(1) + c.Host.Seconds }
 
-// share is one part of a measured time.
-type share struct {
-	cell  *Cell
-	times float64 // how often the measured time contains the cell
-}
-
-// observe updates the costs with the measured seconds of a pass of several parts.
-func (c *Costs) observe(seconds float64, parts ...share) {
-	expected := 0.0
-	for _, p := range parts {
-		expected += p.times * p.cell.Seconds
-	}
-	if !(seconds > 0) || math.IsInf(seconds, 0) || !(expected > 0) {
-		return
-	}
-	news, known := math.Log(seconds/expected), math.Inf(1)
-	for _, p := range parts {
-		known = min(known, p.cell.Count)
-	}
-	if known >= familiar { // an outlier is a pause of the machine
-		news = min(max(news, -leeway), leeway)
-	}
-	// A well known pass changes because the machine does. All passes then change, and their ratios stay.
-	rate, certainty := max(1/(2+known), slowest), known/(known+familiar)
-	shared := sharedKnown * certainty
-	rate = shared*certainty + (1-shared*certainty)*rate
-	if known == 0 {
-		rate = 1
-	}
-	if !c.measured() {
-		shared = 1 // the first measurement sets the scale of all guesses
-	}
-	c.each(func(cell *Cell) {
-		if !slices.ContainsFunc(parts, func(p share) bool { return p.cell == cell }) {
-			cell.Seconds *= math.Exp(shared * news)
-		}
-	})
-	for _, p := range parts {
-		p.cell.Count = min(p.cell.Count+p.times*p.cell.Seconds/expected, 1e6)
-		p.cell.Seconds *= math.Exp(rate * news)
-	}
-}
-
 // measured reports whether any pass of the target was measured.
 func (c *Costs) measured() bool {
 	return slices.ContainsFunc(c.Verify.Cells, func(cell Cell) bool { return cell.Count > 0 })
@@ -245,29 +195,32 @@ func (c *Costs) Measured(rows int, models ...int) bool {
 		!slices.ContainsFunc(models, func(m int) bool { return c.Drafts[m].Root.Count == 0 })
 }
 
-// each calls f for every cell of the device's passes, and marks the curves for smoothing. Host is not among them.
-func (c *Costs) each(f func(*Cell)) {
-	c.Verify.each(f)
+// cells returns the cells of the device's passes, those of the target before those of each draft model. Host is not
+// among them.
+func (c *Costs) cells() []*Cell {
+	all := c.Verify.cells(nil)
 	for i := range c.Drafts {
-		d := &c.Drafts[i]
-		d.Level.each(f)
-		d.Prefill.each(f)
-		f(&d.Root)
-		f(&d.Sync)
+		all = append(all, c.Drafts[i].cells()...)
 	}
+	return all
 }
 
-func (c *Curve) each(f func(*Cell)) {
-	c.fit = c.fit[:0]
+func (d *DraftCosts) cells() []*Cell {
+	return append(d.Prefill.cells(d.Level.cells(nil)), &d.Root, &d.Sync)
+}
+
+// cells appends the cells of a curve.
+func (c *Curve) cells(all []*Cell) []*Cell {
 	for i := range c.Cells {
-		f(&c.Cells[i])
+		all = append(all, &c.Cells[i])
 	}
+	return all
 }
 
 // observeVerify updates the costs with a pass of the target.
 func (c *Costs) observeVerify(rows int, seconds float64) {
 	if rows >= 1 && rows <= mostRows {
-		c.observe(seconds, share{c.Verify.cell(rows), 1})
+		c.observe(seconds, 0, share{c.Verify.cell(rows), 1})
 	}
 }
 
@@ -279,13 +232,13 @@ func (c *Costs) observeDraft(model, fed, levels, beams int, seconds float64) {
 	if levels > 1 {
 		parts = append(parts, share{d.Level.cell(beams), float64(levels - 1)})
 	}
-	c.observe(seconds, parts...)
+	c.observe(seconds, model+1, parts...)
 }
 
 // observeGrow updates the costs with a Grow call of one level.
 func (c *Costs) observeGrow(model, beams int, seconds float64) {
 	d := &c.Drafts[model]
-	c.observe(seconds, share{&d.Sync, 1}, share{d.Level.cell(beams), 1})
+	c.observe(seconds, model+1, share{&d.Sync, 1}, share{d.Level.cell(beams), 1})
 }
 
 // prefilling appends the parts of a prefill to parts.
@@ -303,13 +256,13 @@ func (c *DraftCosts) prefilling(parts []share, tokens int) []share {
 // observePrefill updates the costs with a prefill of a model.
 func (c *Costs) observePrefill(model, tokens int, seconds float64) {
 	var room [2]share
-	c.observe(seconds, c.Drafts[model].prefilling(room[:0], tokens)...)
+	c.observe(seconds, model+1, c.Drafts[model].prefilling(room[:0], tokens)...)
 }
 
 // observeHost updates the time of the rest of a round.
 func (c *Costs) observeHost(host float64) {
 	c.Host.Count++
-	c.Host.Seconds += (max(host, 0) - c.Host.Seconds) * max(1/c.Host.Count, slowest)
+	c.Host.Seconds += (max(host, 0) - c.Host.Seconds) * max(1/c.Host.Count, latestHost)
 }
 
 // UnmarshalJSON implements json.Unmarshaler. It returns an error for values that no measurement can produce.
@@ -334,13 +287,12 @@ func (c *Costs) validate() error {
 	if err != nil {
 		return err
 	}
-	check := func(cell *Cell) {
+	host := &Cell{Seconds: c.Host.Seconds + 1e-9, Count: c.Host.Count} // may be 0
+	for _, cell := range append(c.cells(), host) {
 		if !(cell.Seconds > 0) || cell.Seconds > 3600 || !(cell.Count >= 0) || math.IsInf(cell.Count, 0) {
 			err = fmt.Errorf("a time of %v s measured %v times", cell.Seconds, cell.Count)
 		}
 	}
-	c.each(check)
-	check(&Cell{Seconds: c.Host.Seconds + 1e-9, Count: c.Host.Count}) // Host may be 0
 	for name, a := range c.Learnt {
 		if a == nil {
 			return fmt.Errorf("field acceptance: %s is null", name)
@@ -381,17 +333,18 @@ type DraftProbe struct {
 // interpolates the others. It returns the first error of a pass.
 func (c *Costs) Measure(p Probe, rows int, budget float64) error {
 	m := meter{Probe: p, until: p.Clock() + budget}
+	c.filter = nil
+	var sizes []int
+	var passes []func() error
 	if p.Verify != nil {
 		// The ratios of these times decide more than the times themselves. They run in turn, so that a busy stretch of
 		// the machine meets all of them. Held by TestBusyMachinesAreSeenThrough.
-		var sizes []int
-		var passes []func() error
 		for _, n := range []int{1, 2, 4, rows} {
 			if n <= rows && !slices.Contains(sizes, n) {
 				sizes, passes = append(sizes, n), append(passes, func() error { return p.Verify(n) })
 			}
 		}
-		for i, seconds := range m.shortest(2, passes...) {
+		for i, seconds := range m.shortest(1, 2, passes...) {
 			if seconds > 0 {
 				*c.Verify.cell(sizes[i]) = Cell{Seconds: seconds, Count: 1}
 			}
@@ -403,12 +356,11 @@ func (c *Costs) Measure(p Probe, rows int, budget float64) error {
 		}
 	}
 	if p.Verify != nil {
-		// One row once more: if a burst of other load met its first passes, plain decoding would look slow, and no
-		// round would correct that where auto then always drafts. Held by TestWorlds.
-		one := c.Verify.cell(1)
-		for _, seconds := range m.shortest(2, func() error { return p.Verify(1) }) {
-			if seconds > 0 {
-				one.Seconds = min(one.Seconds, seconds)
+		// Once more later: if a burst of other load met a pass twice, it would look slow, and no round corrects a pass
+		// that auto avoids. Held by TestWorlds.
+		for i, seconds := range m.shortest(0, 1, passes...) {
+			if cell := c.Verify.cell(sizes[i]); seconds > 0 {
+				cell.Seconds = min(cell.Seconds, seconds)
 			}
 		}
 		for i, n := range slices.Backward(buckets) {
@@ -481,20 +433,20 @@ type meter struct {
 	err   error   // of the first pass that failed
 }
 
-// shortest runs passes in turn, once untimed and then so many times, and returns the shortest time of each in seconds,
-// or nothing once a pass has failed.
-func (m *meter) shortest(times int, passes ...func() error) []float64 {
+// shortest runs passes in turn, some times untimed and then so many times, and returns the shortest time of each in
+// seconds, or nothing once a pass has failed.
+func (m *meter) shortest(untimed, times int, passes ...func() error) []float64 {
 	if m.err != nil {
 		return nil
 	}
 	least := make([]float64, len(passes))
-	for round := range times + 1 {
+	for round := range untimed + times {
 		for i, pass := range passes {
 			begin := m.Clock()
 			if m.err = pass(); m.err != nil {
 				return nil
 			}
-			if took := m.Clock() - begin; round == 1 || round > 1 && took < least[i] {
+			if took := m.Clock() - begin; round == untimed || round > untimed && took < least[i] {
 				least[i] = took
 			}
 		}
@@ -504,7 +456,7 @@ func (m *meter) shortest(times int, passes ...func() error) []float64 {
 
 // time sets cell to a part of the shortest of several runs: their time less the known seconds, divided by parts.
 func (m *meter) time(cell *Cell, times int, less float64, parts int, run func() error) {
-	for _, shortest := range m.shortest(times, run) {
+	for _, shortest := range m.shortest(1, times, run) {
 		// The difference of two noisy times may be 0 or negative, and costs have to be positive.
 		if one := max(shortest-less, shortest/20) / float64(parts); one > 0 {
 			*cell = Cell{Seconds: one, Count: 1} // rounds soon outweigh it

@@ -152,7 +152,7 @@ func TestMeasuringFailsWithThePass(t *testing.T) {
 func TestGuessesTakeTheirScaleFromTheFirstPass(t *testing.T) {
 	c := NewCosts()
 	c.observeVerify(1, 0.004)
-	if got := c.Verify.At(1); math.Abs(got-0.004) > 1e-9 {
+	if got := c.Verify.At(1); math.Abs(got-0.004) > 1e-7 {
 		t.Errorf("one row takes %v s, 4 ms were seen", got)
 	}
 	if got := c.Drafts[0].Time(1, 1); got > 0.004 || got < 0.0002 {
@@ -191,6 +191,35 @@ func TestPredict(t *testing.T) {
 	} {
 		if math.Abs(c.got-c.want) > 0.001*c.want {
 			t.Errorf("%s: %.4f, want %.4f", c.name, c.got, c.want)
+		}
+	}
+}
+
+// TestTimesOfADraftStayWithIt has a draft become slower: what passes of the target take, those that run and those that
+// do not, keeps its ratio.
+func TestTimesOfADraftStayWithIt(t *testing.T) {
+	d, c := &timer{}, NewCosts()
+	if err := c.Measure(d.probe(1, 4), 16, 10); err != nil {
+		t.Fatal(err)
+	}
+	slower := 1.0
+	took := func(levels, beams int) float64 {
+		return slower * (0.003 + 0.002*float64(levels-1) + 0.0001*float64((levels-1)*(beams-1)))
+	}
+	before := c.Verify.At(4) / c.Verify.At(1)
+	for range 100 {
+		for _, beams := range []int{1, 1, 1, 1, 4} {
+			slower *= 1.001
+			c.observeDraft(SmallDraft, 0, 3, beams, took(3, beams))
+			c.observeVerify(4, 0.014)
+		}
+	}
+	if got := c.Verify.At(4) / c.Verify.At(1); math.Abs(got/before-1) > 0.1 {
+		t.Errorf("four rows take %.3f of one, %.3f before", got, before)
+	}
+	for _, beams := range []int{1, 4} {
+		if got, want := c.Drafts[SmallDraft].Time(3, beams), took(3, beams); math.Abs(got/want-1) > 0.05 {
+			t.Errorf("a draft of %d beams takes %.4f s, want %.4f", beams, got, want)
 		}
 	}
 }

@@ -30,11 +30,11 @@ func cheap() *Costs {
 	for i := range c.Verify.Cells {
 		c.Verify.Cells[i] = Cell{Seconds: 1, Count: 1}
 	}
-	c.each(func(cell *Cell) {
+	for _, cell := range c.cells() {
 		if cell.Seconds != 1 {
 			*cell = Cell{Seconds: 1e-4, Count: 1}
 		}
-	})
+	}
 	return c
 }
 
@@ -303,10 +303,13 @@ func TestCostsFollowWhatPassesTake(t *testing.T) {
 	if got := c.Verify.At(8) / c.Verify.At(1); math.Abs(got/before-1) > 0.1 {
 		t.Errorf("eight rows take %v of one, want %v", got, before)
 	}
-	at := c.Verify.At(1)
+	at, ratio := c.Verify.At(1), c.Verify.At(8)/c.Verify.At(1)
 	c.observeVerify(1, 5) // a pause of the machine
-	if got := c.Verify.At(1); got > 1.1*at {
+	if got := c.Verify.At(1); got > 1.25*at {
 		t.Errorf("one pause moved a pass from %v to %v s", at, got)
+	}
+	if got := c.Verify.At(8) / c.Verify.At(1); math.Abs(got/ratio-1) > 0.05 {
+		t.Errorf("one pause moved eight rows from %v to %v of one", ratio, got)
 	}
 	for i := 1; i < 64; i++ {
 		if c.Verify.At(i+1) < c.Verify.At(i) {

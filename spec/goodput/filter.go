@@ -1,0 +1,135 @@
+package goodput
+
+import (
+	"math"
+	"slices"
+)
+
+// share is one part of a measured time.
+type share struct {
+	cell  *Cell
+	times float64 // how often the measured time contains the cell
+}
+
+// filter is a Kalman filter over the ln of the seconds of all passes (Kalman, "A New Approach to Linear Filtering and
+// Prediction Problems", 1960). A time tells what its passes take and, as the machine may have become slower, what all
+// others take; it tells most about the parts that were least certain.
+type filter struct {
+	cells  []*Cell
+	target int // number of the target's cells, which come before those of the draft models
+	// cov holds the covariances of the ln of the cells' seconds, relative to the times that the next pass will take.
+	cov    []float64 // (cells, cells)
+	part   []float64 // (cells): scratch, the shares of a pass
+	moving []float64 // (cells): scratch, the covariances of a pass with the cells
+}
+
+// Standard deviations of ln seconds. Within a factor of two they move the figures of TestWorlds by at most a hundredth.
+const (
+	timerNoise   = 0.12  // of a measurement
+	machineDrift = 0.06  // of all cells together, from pass to pass
+	modelDrift   = 0.01  // of all cells of a model, from pass to pass
+	cellDrift    = 0.001 // of each cell, from pass to pass
+	cellGuess    = 0.3   // of a guess, of each cell
+	modelGuess   = 0.3   // of a guess, of all cells of a model
+	machineGuess = 0.2   // of all cells together, at first
+	scaleGuess   = 100   // of all cells together, before the target was measured
+	// furthest bounds one measurement's news, in standard deviations: beyond it is a pause of the machine. Held by
+	// TestCostsFollowWhatPassesTake.
+	furthest = 2.5
+)
+
+// newFilter starts a filter of the target and of the first models by how often each cell was measured.
+func newFilter(c *Costs, models int) *filter {
+	machine := machineGuess
+	if !c.measured() {
+		machine, models = scaleGuess, MostModels
+	}
+	f := &filter{target: len(c.Verify.Cells)}
+	f.cells = c.cells()[:f.target+models*ofEachDraft]
+	n := len(f.cells)
+	f.cov, f.part, f.moving = make([]float64, n*n), make([]float64, n), make([]float64, n)
+	for i, x := range f.cells {
+		from, to := f.model(i)
+		for k, y := range f.cells {
+			v := machine * machine
+			if x.Count == 0 && y.Count == 0 && k >= from && k < to {
+				v += modelGuess * modelGuess
+			}
+			if i == k {
+				v += 1 / (1/(cellGuess*cellGuess) + x.Count/(timerNoise*timerNoise))
+			}
+			f.cov[i*n+k] = v
+		}
+	}
+	return f
+}
+
+// ofEachDraft is the number of cells of a draft model.
+var ofEachDraft = 2*len(buckets) + 2
+
+// model returns the range of the cells of a cell's model.
+func (f *filter) model(i int) (from, to int) {
+	if i < f.target {
+		return 0, f.target
+	}
+	from = i - (i-f.target)%ofEachDraft
+	return from, from + ofEachDraft
+}
+
+// observe updates the costs with the measured seconds of a pass of several parts, of the target and the first models.
+func (c *Costs) observe(seconds float64, models int, parts ...share) {
+	expected := 0.0
+	for _, p := range parts {
+		expected += p.times * p.cell.Seconds
+	}
+	if !(seconds > 0) || math.IsInf(seconds, 0) || !(expected > 0) {
+		return
+	}
+	if c.filter == nil || slices.Index(c.filter.cells, parts[0].cell) < 0 {
+		c.filter = newFilter(c, models)
+	}
+	f := c.filter
+	clear(f.part)
+	for _, p := range parts {
+		x := p.times * p.cell.Seconds / expected
+		f.part[slices.Index(f.cells, p.cell)] += x
+		p.cell.Count = min(p.cell.Count+x, 1e6)
+	}
+	f.learn(math.Log(seconds / expected))
+	c.Verify.fit = c.Verify.fit[:0]
+	for i := range c.Drafts {
+		d := &c.Drafts[i]
+		d.Level.fit, d.Prefill.fit = d.Level.fit[:0], d.Prefill.fit[:0]
+	}
+}
+
+// learn moves the cells by the news of the pass whose shares are in f.part: ln of its time over the expected one.
+func (f *filter) learn(news float64) {
+	n := len(f.cells)
+	clear(f.moving)
+	for k, x := range f.part {
+		if x != 0 {
+			for i, v := range f.cov[k*n : (k+1)*n] {
+				f.moving[i] += x * v
+			}
+		}
+	}
+	variance := timerNoise * timerNoise
+	for i, x := range f.part {
+		variance += x * f.moving[i]
+	}
+	most := furthest * math.Sqrt(variance)
+	news = min(max(news, -most), most)
+	for i, cell := range f.cells {
+		cell.Seconds *= math.Exp(f.moving[i] / variance * news)
+		row := f.cov[i*n : (i+1)*n]
+		for k := range row {
+			row[k] += machineDrift*machineDrift - f.moving[i]*f.moving[k]/variance
+		}
+		from, to := f.model(i)
+		for k := from; k < to; k++ {
+			row[k] += modelDrift * modelDrift
+		}
+		row[i] += cellDrift * cellDrift
+	}
+}
