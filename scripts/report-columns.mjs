@@ -193,12 +193,17 @@ function bench({ rows }) {
   );
 }
 
-/** Several of them: a row each, of auto beside plain decoding. */
+/** Several of them: a row each, of auto beside plain decoding; of other methods, LABEL, METHOD. */
 function benches(data) {
   return new Map(
-    Object.entries(data).map(([name, { rows }]) => {
+    Object.entries(data).flatMap(([name, { rows }]) => {
       const rate = (method) => rows.find((r) => r.method === method && !r.category)?.decode_tok_s.mean;
-      return [name, { ...bench({ rows }).get("auto"), plain_tok_s: rate("none"), auto_tok_s: rate("auto") }];
+      const of = bench({ rows });
+      const methods = [...of.keys()].filter((method) => method !== "none" && !method.includes("/"));
+      return methods.map((method) => [
+        method === "auto" ? name : `${name}, ${method}`,
+        { ...of.get(method), plain_tok_s: rate("none"), auto_tok_s: rate(method) },
+      ]);
     }),
   );
 }
