@@ -344,7 +344,7 @@ export class Picker {
           "Built-in, with its EAGLE-3 head",
           "no download",
           ["Drafts from the target's own features: method eagle3"],
-          "Includes the built-in draft. Automatic weighs both; where both were measured, the draft alone was faster.",
+          "Includes the built-in draft. Automatic weighs both; where they were measured, it gains as much by either.",
         ),
       );
     }
