@@ -23,7 +23,7 @@ type filter struct {
 	moving []float64 // (cells): scratch, the covariances of a pass with the cells
 }
 
-// Standard deviations of ln seconds. Within a factor of two they move the figures of TestWorlds by at most a hundredth.
+// Standard deviations of ln seconds. Within a factor of two they move the means of TestWorlds by at most a hundredth.
 const (
 	timerNoise   = 0.12  // of a measurement
 	machineDrift = 0.06  // of all cells together, from pass to pass
