@@ -23,7 +23,7 @@ type Costs struct {
 	// Learnt holds the acceptance estimates by the name of Goodput.way.
 	Learnt map[string]*acceptance `json:"acceptance,omitempty"`
 
-	filter *filter // of the cells; nil: they were set, so that it has to be made anew
+	filter *filter // of the cells; nil: the next measured pass starts one
 	spent  float64 // seconds of all rounds
 	// explored is the seconds that exploration took beyond plain decoding.
 	explored float64

@@ -152,7 +152,7 @@ func TestMeasuringFailsWithThePass(t *testing.T) {
 func TestGuessesTakeTheirScaleFromTheFirstPass(t *testing.T) {
 	c := NewCosts()
 	c.observeVerify(1, 0.004)
-	if got := c.Verify.At(1); math.Abs(got-0.004) > 1e-7 {
+	if got := c.Verify.At(1); math.Abs(got-0.004) > 1e-9 {
 		t.Errorf("one row takes %v s, 4 ms were seen", got)
 	}
 	if got := c.Drafts[0].Time(1, 1); got > 0.004 || got < 0.0002 {

@@ -32,7 +32,7 @@ const (
 	cellGuess    = 0.3   // of a guess, of each cell
 	modelGuess   = 0.3   // of a guess, of all cells of a model
 	machineGuess = 0.2   // of all cells together, at first
-	scaleGuess   = 100   // of all cells together, before the target was measured
+	scaleGuess   = 1e4   // of all cells together, before the target was measured
 	// furthest bounds one measurement's news, in standard deviations: beyond it is a pause of the machine. Held by
 	// TestCostsFollowWhatPassesTake.
 	furthest = 2.5
