@@ -53,7 +53,7 @@ func (o *modelOptions) flags(f *pflag.FlagSet) {
 		"convert the weights to "+strings.Join(convert.Types(), ", ")+" while loading (default as stored)")
 	f.StringVar(&o.device, "device", "auto", strings.Join(open.Kinds, ", "))
 	f.IntVar(&o.threads, "threads", 0,
-		"threads of the cpu device (default one for each core, up to eight, as far as they help)")
+		"threads of the cpu device (default one for each core, up to eight)")
 	f.DurationVar(&o.timeout, "device-timeout", 30*time.Second, "reopen a device that does not answer for this long")
 	f.StringVar(&o.kv, "kv", "f32", "KV cache: f32, f16 (half the memory; moves log-probabilities a little) "+
 		"or q8 (a bit over a quarter; moves them more)")

@@ -18,7 +18,7 @@ var Kinds = []string{"auto", Accelerator, "cpu", "reference"}
 // Options are those of the devices. The zero value is good.
 type Options struct {
 	Timeout time.Duration // the timeout of each call to a GPU; 0: 30 seconds
-	Threads int           // of the cpu device; 0: one for each core, up to eight, as far as they help
+	Threads int           // of the cpu device; 0: one for each core, up to eight
 }
 
 // Device opens a device of a kind: "cpu", "reference" (the kernels' references in Go, slow: an oracle for tests),
@@ -74,7 +74,7 @@ func (o Options) cpu() (webgpu.Device, error) {
 	if threads == 0 {
 		threads = simd.Most()
 	}
-	return orNil(simd.Open(simd.Options{Threads: threads, Fixed: o.Threads > 0, Timeout: o.Timeout}))
+	return orNil(simd.Open(simd.Options{Threads: threads, Timeout: o.Timeout}))
 }
 
 // orNil returns the results of opening a device. A nil pointer in the interface would not be nil.

@@ -30,10 +30,10 @@ func (d *backend) check(p *program, from, to int) error {
 	return nil
 }
 
-// runParts runs a dispatch in parts, each with a scratch of its own in which nothing is zero.
+// runParts runs a dispatch in parts, with a scratch in which nothing is zero.
 func (d *backend) runParts(p *program, i, parts int) error {
-	d.module.put(d.scratch, bytes.Repeat([]byte{0xa5}, d.scratched*parts))
-	return d.launch("run_in_turn", p, i, i+1, parts)
+	d.module.put(d.scratch, bytes.Repeat([]byte{0xa5}, d.scratched))
+	return d.launch("run_alone", p, i, i+1, parts)
 }
 
 // writable copies the writable bindings of a dispatch; those of others are nil.

@@ -54,8 +54,6 @@ type recorded struct {
 	at uint32
 	// fallbacks are the dispatches that run their reference.
 	fallbacks []int
-	// choice is the number of parts of its dispatches.
-	choice *choice
 }
 
 // Device runs kernels in a module. webgpu.Device documents its methods.
@@ -72,10 +70,8 @@ type Device struct {
 	pool    uint32 // its address
 	threads int
 	starts  []<-chan error // of the threads that are starting
-	parts   int            // of each dispatch
 	timeout time.Duration
-	fixed   bool
-	checks  bool                  // dispatches run twice: see Options.Parts
+	parts   int                   // above 0: see Options
 	job     [7]uint32             // the present one's words
 	args    [1]uint32             // of the functions that run it: the pool's address
 	failure atomic.Pointer[error] // why no more can run
@@ -89,8 +85,6 @@ type Options struct {
 	// Threads compute each dispatch together; 0: one. There are fewer where the page does not let more start: shared
 	// memory is for pages that are cross-origin isolated.
 	Threads int
-	// Fixed has every dispatch use all threads. Without it each program uses as many as it is fastest with.
-	Fixed bool
 	// Timeout is the time after which a thread that does not answer counts as dead; 0: 30 seconds.
 	Timeout time.Duration
 	// Parts, for tests, has one thread compute each dispatch twice: at once, and in so many parts, the last one first.
@@ -115,9 +109,8 @@ func Open(o Options) (*Device, error) {
 		d.Destroy()
 		return nil, fmt.Errorf("simd: %w", err)
 	}
-	d.fixed = o.Fixed || o.Parts > 0
 	d.timeout = cmp.Or(max(o.Timeout, 0), 30*time.Second)
-	d.parts, d.checks = max(d.threads, o.Parts), o.Parts > 0
+	d.parts = o.Parts
 	return d, nil
 }
 
@@ -233,7 +226,7 @@ func (d *backend) MakeProgram(_ string, steps []step) (recorded, error) {
 	if err != nil {
 		return recorded{}, err
 	}
-	r := recorded{at: at, choice: &choice{}}
+	r := recorded{at: at}
 	var list, words []byte
 	for i, s := range steps {
 		list = appendWords(list, int(at)+4*len(steps)+len(words))
@@ -276,7 +269,7 @@ func (d *backend) reserve(steps []step, list []byte) error {
 	}
 	var err error
 	most = roundUp(most)
-	if d.scratch, err = d.alloc(most * d.parts); err == nil {
+	if d.scratch, err = d.alloc(most * d.threads); err == nil {
 		d.scratched = most
 	}
 	return err

@@ -13,9 +13,9 @@ const page = 1 << 16
 // The words of the pool that the host reads and writes: see pool.h.
 const (
 	poolRunning = 7
-	poolFailed  = 12
-	poolEnded   = 13
-	poolWords   = 14
+	poolFailed  = 11
+	poolEnded   = 12
+	poolWords   = 13
 )
 
 // slice is the time of one of a barrier's waits: see pool.h.
@@ -23,6 +23,9 @@ const slice = 100 * time.Millisecond
 
 // stackSize is the stack of a thread in bytes, as src/build.sh gives it to the first.
 const stackSize = 64 << 10
+
+// partsEach is the number of parts of a dispatch for each thread, so that threads of unequal speed end together.
+const partsEach = 8
 
 // startThreads makes the pool and starts threads besides the one that calls, as far as the host lets it.
 func (d *backend) startThreads(threads int) error {
@@ -63,7 +66,7 @@ func (d *backend) join() {
 			err = webgpu.ErrTimeout
 		}
 		if err != nil { // not a failure either, but the pool is marked as failed: one thread never looks
-			d.threads, d.parts = 1, 1
+			d.threads = 1
 			break
 		}
 	}
@@ -85,16 +88,13 @@ func (d *backend) enter(p *program, from, to int) error {
 	if err := d.Lost(); err != nil || from >= to {
 		return err
 	}
-	if d.checks {
+	if d.parts > 0 {
 		return d.check(p, from, to)
 	}
-	if d.fixed || to-from < len(p.Steps) {
-		return d.launch("run", p, from, to, d.parts)
+	if d.threads == 1 {
+		return d.launch("run_alone", p, from, to, 1)
 	}
-	begin := time.Now()
-	err := d.launch("run", p, from, to, p.Data.choice.next(d.parts))
-	p.Data.choice.took(time.Since(begin))
-	return err
+	return d.launch("run", p, from, to, d.threads*partsEach)
 }
 
 // launch calls a function of the module that runs dispatches in a number of parts.

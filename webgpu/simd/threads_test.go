@@ -19,7 +19,7 @@ import (
 func TestThreads(t *testing.T) {
 	const rows, dim, steps, runs = 13, 256, 40, 50
 	var want []uint32
-	for _, o := range []simd.Options{{}, {Parts: 3}, {Threads: 2}, {Threads: 3, Fixed: true}, {Threads: 8}} {
+	for _, o := range []simd.Options{{}, {Parts: 3}, {Threads: 2}, {Threads: 3}, {Threads: 8}} {
 		t.Run(fmt.Sprintf("%+v", o), func(t *testing.T) {
 			dev, err := simd.Open(o)
 			if err != nil {
@@ -68,7 +68,7 @@ func TestThreadsBetweenPrograms(t *testing.T) {
 	var want webgpu.Memory
 	for _, threads := range []int{1, 2, 3} {
 		t.Run(fmt.Sprint(threads, " threads"), func(t *testing.T) {
-			dev, err := simd.Open(simd.Options{Threads: threads, Fixed: true})
+			dev, err := simd.Open(simd.Options{Threads: threads})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -34,7 +34,7 @@ func OnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
 // ModelOnDevices is OnDevices for tests of models, whose many dispatches run once, on two threads. They run on the
 // reference device under FORETOKEN_FULL=1: tests of kernels compare each of its references.
 func ModelOnDevices(t *testing.T, test func(t *testing.T, dev webgpu.Device)) {
-	onDevices(t, simd.Options{Threads: 2, Fixed: true}, Full(), test)
+	onDevices(t, simd.Options{Threads: 2}, Full(), test)
 }
 
 func onDevices(t *testing.T, cpu simd.Options, references bool, test func(t *testing.T, dev webgpu.Device)) {

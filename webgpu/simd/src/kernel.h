@@ -33,10 +33,11 @@ typedef struct {
   binding b[];
 } dispatch;
 
-// The thread that runs: part `part` of `parts` of every dispatch. scratch belongs to it alone, until the kernel
-// returns; it has the bytes that the kernel's `scratch` asks for, aligned to 16.
+// The thread that runs part `part` of `parts` of a dispatch. scratch belongs to it alone; it has the bytes that the
+// kernel's `scratch` asks for, aligned to 16. Unless this is the thread's first part of the dispatch, they hold what
+// the one before left there.
 typedef struct {
-  u32 part, parts;
+  u32 part, parts, first;
   u8 *scratch;
 } thread;
 

@@ -38,45 +38,51 @@ void EXPORT(zero)(u32 *at, u32 size) {
   for (u32 i = 0; i < size / 4; i++) at[i] = 0;
 }
 
-// Runs part `part` of the job, and returns whether all parts reached its end. The job is read before the first barrier:
-// behind the last one the host may already write the next.
-static u32 run_part(pool *p, u32 part) {
-  const dispatch *const *program = p->program;
-  u32 from = p->from, to = p->to, parts = p->parts, max_waits = p->max_waits;
-  thread t = {part, parts, p->scratch + (u64)part * p->stride};
-  for (u32 i = from; i < to; i++) {
-    if (part == 0) p->running = i;
-    const dispatch *d = program[i];
-    kernels[d->kernel].run(d, &t);
-    if (!barrier(p, parts, max_waits)) return 0;
-  }
-  return 1;
-}
-
-// Runs the job that Go wrote into the pool, this thread as part 0, and returns 1; or 0 where a thread failed or did not
-// answer.
-u32 EXPORT(run)(pool *p) {
-  begin(p);
-  return run_part(p, 0);
-}
-
-// Runs the job with its parts one after the other in this thread: a check that parts do not read what others write.
-// Returns 1.
-u32 EXPORT(run_in_turn)(pool *p) {
+// Runs the job that Go wrote into the pool in this thread, the last part of a dispatch first. Returns 1.
+u32 EXPORT(run_alone)(pool *p) {
   for (u32 i = p->from; i < p->to; i++) {
     p->running = i;
     const dispatch *d = p->program[i];
     for (u32 part = p->parts; part-- > 0;) {
-      thread t = {part, p->parts, p->scratch + (u64)part * p->stride};
+      thread t = {part, p->parts, part + 1 == p->parts, p->scratch};
       kernels[d->kernel].run(d, &t);
     }
   }
   return 1;
 }
 
-// A thread's life: part `part` of every job, until the pool ends.
-void EXPORT(work)(pool *p, u32 part) {
-  for (u32 job = 0; next(p, &job);) {
-    if (part < job % JOB) run_part(p, part);
+#ifdef __wasm_atomics__
+// Computes parts of the job as thread `self`, until the dispatch of *end is open; 0: until the pool ends. Returns 0
+// where a thread failed or did not answer.
+static u32 compute(pool *p, u32 self, const u32 *end, u32 max_waits) {
+  u32 open = GET(p->open), last = open, first = 1;
+  for (;; open = GET(p->open)) {
+    while (open % OPEN == 0) {
+      if (end && same(open, *end)) return 1;
+      if (!await(p, open, max_waits)) return 0;
+      open = GET(p->open);
+    }
+    if (!same(open, last)) last = open, first = 1;
+    if (!SWAP(p->open, &open, open - 1)) continue;
+    // The host may write the next job once this part is computed, and not before.
+    u32 i = p->running, parts = p->parts;
+    thread t = {open % OPEN - 1, parts, first, p->scratch + (u64)self * p->stride};
+    kernels[p->program[i]->kernel].run(p->program[i], &t);
+    first = 0;
+    if (ADD(p->computed, 1) < parts) continue;
+    p->running = i + 1;
+    open_next(p, i + 1 < p->to ? parts : 0);
   }
 }
+
+// Runs the job together with the other threads, and returns 1; or 0 where a thread failed or did not answer.
+u32 EXPORT(run)(pool *p) {
+  u32 end = GET(p->open) + OPEN * (p->to - p->from + 1);
+  p->running = p->from;
+  open_next(p, p->parts);
+  return compute(p, 0, &end, p->max_waits);
+}
+
+// A thread's life: parts of every job, until the pool ends.
+void EXPORT(work)(pool *p, u32 self) { compute(p, self, 0, 0); }
+#endif

@@ -325,8 +325,10 @@ void matmul(const dispatch *d, const thread *t) {
   p.tiles = (u8 *)(p.wide + padded(m) * R);
   p.sums = (f32 *)(p.tiles + (quantised(format) ? padded(m) * tile_bytes(cols) : 0));
   p.factors = p.sums + padded(m) * PANEL;
-  for (u32 i = 0; i < m; i++) p.factors[i] = factor_of(p.x + i * p.ldx, cols, squares, PARAM_F32(9));
-  if (quantised(format)) quantise_rows(&p);
+  if (t->first) {
+    for (u32 i = 0; i < m; i++) p.factors[i] = factor_of(p.x + i * p.ldx, cols, squares, PARAM_F32(9));
+    if (quantised(format)) quantise_rows(&p);
+  }
   static void (*const finish[])(const dispatch *, const thread *, const product *) = {
       [STORE] = finish_store, [NEXT] = finish_next, [GATE] = finish_gate, [ROTATE] = finish_rotate};
   finish[d->words[1]](d, t, &p);

@@ -1,86 +1,63 @@
 // The threads that share a run. Each is an instance of the module over one shared memory, with a stack of its own.
-// The module for unshared memory has one thread, and the same code without the waiting.
+//
+// A dispatch has more parts than there are threads, and whoever is free takes the next one. So nobody waits for a
+// thread that sleeps or whose core does other work, but for parts that were begun.
 #pragma once
 #include "kernel.h"
 
 // What the host and the threads share. The host writes the job before it calls run.
 typedef struct {
-  // The job: dispatches [from, to) of a program, in `parts` parts. stride is the bytes of a thread's scratch, max_waits
-  // the waits of a tenth of a second before a thread counts as dead.
+  // The job: dispatches [from, to) of a program, in `parts` parts each. stride is the bytes of a thread's scratch,
+  // max_waits the waits of a tenth of a second before a thread counts as dead.
   const dispatch *const *program;
   u32 from, to, parts;
   u8 *scratch;
   u32 stride;
   u32 max_waits;
-  u32 running;     // the dispatch that part 0 is in, for messages
-  u32 generation;  // counts jobs, in steps of JOB; the rest is the parts of the last
-  u32 arrived;     // threads at the barrier
-  u32 phase;       // counts barriers
-  u32 sleepers;    // threads that wait rather than spin
-  u32 failed;      // a thread trapped: the others leave
-  u32 ended;       // there are no more jobs
+  u32 running;   // the dispatch that is open
+  u32 open;      // counts dispatches in steps of OPEN; the rest is the parts of the last that nobody took
+  u32 computed;  // parts of the open dispatch
+  u32 sleepers;  // threads that wait rather than spin
+  u32 failed;    // a thread trapped: the others leave
+  u32 ended;     // there are no more jobs
 } pool;
 
-// A thread that had no part in a job may look for the next while the host writes its words. So it reads the parts from
-// `generation`, and other words only of a job that waits for it.
-enum { JOB = 256 };
-
 #ifdef __wasm_atomics__
+enum { OPEN = 1024 };  // more than the parts of a dispatch
+
+// Whether two values of `open` are of one dispatch.
+static inline int same(u32 a, u32 b) { return a / OPEN == b / OPEN; }
+
 #define GET(x) __atomic_load_n(&(x), __ATOMIC_SEQ_CST)
 #define SET(x, v) __atomic_store_n(&(x), v, __ATOMIC_SEQ_CST)
 #define ADD(x, v) __atomic_add_fetch(&(x), v, __ATOMIC_SEQ_CST)
+#define SWAP(x, old, v) __atomic_compare_exchange_n(&(x), old, v, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 
-enum { spins = 20000 };  // some tens of microseconds: a dispatch of a small model, or the host's time between two runs
+enum { spins = 50000 };  // some tens of microseconds: a part of a small model, or the host's time between two runs
 static const i64 slice = 100000000;  // nanoseconds
 
-// Waits until *word is not `old`: spins, then sleeps. 0: a thread failed, or does not answer. A thread without a job
-// waits without limit.
-static inline u32 await(pool *p, u32 *word, u32 old, u32 limit) {
+// Waits until another dispatch is open than in `seen`: spins, then sleeps. 0: a thread failed, or does not answer. A
+// thread without a job waits without limit.
+static inline u32 await(pool *p, u32 seen, u32 limit) {
   for (u32 i = 0; i < spins; i++)
-    if (GET(*word) != old) return 1;
-  for (u32 waits = 0; GET(*word) == old; waits++) {
+    if (!same(GET(p->open), seen)) return 1;
+  for (u32 waits = 0; same(GET(p->open), seen); waits++) {
     if (GET(p->failed) || GET(p->ended) || (limit && waits >= limit)) return 0;
     ADD(p->sleepers, 1);
-    __builtin_wasm_memory_atomic_wait32((int *)word, (int)old, slice);
+    __builtin_wasm_memory_atomic_wait32((int *)&p->open, (int)seen, slice);
     ADD(p->sleepers, -1);
   }
   return 1;
 }
 
-static inline void wake(pool *p, u32 *word) {
-  if (GET(p->sleepers)) __builtin_wasm_memory_atomic_notify((int *)word, ~0u);
+static inline void wake(pool *p) {
+  if (GET(p->sleepers)) __builtin_wasm_memory_atomic_notify((int *)&p->open, ~0u);
 }
 
-static inline void begin(pool *p) {
-  if (p->parts < 2) return;
-  SET(p->generation, p->generation / JOB * JOB + JOB + p->parts);
-  wake(p, &p->generation);
-}
-
-// Waits for a job after the one with generation *seen, and writes its own there. 0: there are no more.
-static inline u32 next(pool *p, u32 *seen) {
-  if (!await(p, &p->generation, *seen, 0)) return 0;
-  *seen = GET(p->generation);
-  return !GET(p->ended);
-}
-
-static inline u32 barrier(pool *p, u32 parts, u32 max_waits) {
-  if (parts < 2) return 1;
-  u32 phase = GET(p->phase);
-  if (ADD(p->arrived, 1) < parts) return await(p, &p->phase, phase, max_waits);
-  SET(p->arrived, 0);
-  ADD(p->phase, 1);
-  wake(p, &p->phase);
-  return 1;
-}
-#else
-static inline void begin(pool *p) { (void)p; }
-static inline u32 next(pool *p, u32 *seen) {
-  (void)p, (void)seen;
-  return 0;
-}
-static inline u32 barrier(pool *p, u32 parts, u32 max_waits) {
-  (void)p, (void)parts, (void)max_waits;
-  return 1;
+// Opens the next dispatch, of so many parts; 0: there is none, the job has ended.
+static inline void open_next(pool *p, u32 parts) {
+  SET(p->computed, 0);
+  SET(p->open, (GET(p->open) / OPEN + 1) * OPEN + parts);
+  wake(p);
 }
 #endif
