@@ -275,7 +275,7 @@ func TestCalibrationLearnsAndNeverFalls(t *testing.T) {
 // long it fitted.
 func TestOldOutcomesAreForgotten(t *testing.T) {
 	var c Calibrator
-	score := centre(isotonicBins - 3)
+	score := centres[isotonicBins-3]
 	for i := range 20000 {
 		c.Learn(score, i%10 > 0)
 	}

@@ -189,11 +189,17 @@ type shape struct {
 func (g *Goodput) shape(model, length, nodes int) shape {
 	d, costs, yield := &g.drafts[model], &g.Costs.Drafts[model], &g.learnt.Models[model].Yield
 	best := shape{model: model, value: math.Inf(-1), lag: costs.LagTime(length - d.Consumed)}
+	price := g.price()
+	var room [16]float64
+	verify := room[:0]
+	for _, rows := range yield.Sizes {
+		verify = append(verify, g.verifyTime(rows))
+	}
 	for i, w := range d.widths {
 		for levels := 1; levels <= min(g.Levels, d.Levels(length, w)); levels++ {
+			draft := costs.Time(levels, w)
 			for size, rows := range yield.Sizes {
-				seconds := costs.Time(levels, w) + g.verifyTime(rows)
-				v := 1 + *yield.gain(i, levels, size) - g.price()*seconds
+				v := 1 + *yield.gain(i, levels, size) - price*(draft+verify[size])
 				if rows <= nodes && v > best.value {
 					best.width, best.levels, best.value = w, levels, v
 				}

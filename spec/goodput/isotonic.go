@@ -45,11 +45,14 @@ func binOf(score float64) (bin int, share float64) {
 	return bin, at - float64(bin)
 }
 
-// centre returns the score at the centre of a bin.
-func centre(bin int) float64 {
-	r := 1 - float64(bin)/(isotonicBins-1)
-	return math.Exp(lowestScore * r * r)
-}
+// centres are the scores at the centres of the bins.
+var centres = func() (all [isotonicBins]float64) {
+	for bin := range all {
+		r := 1 - float64(bin)/(isotonicBins-1)
+		all[bin] = math.Exp(lowestScore * r * r)
+	}
+	return all
+}()
 
 // Learn counts an outcome of a candidate with the given score.
 func (c *Calibrator) Learn(score float64, hit bool) {
@@ -74,7 +77,7 @@ func (c *Calibrator) Learn(score float64, hit bool) {
 func (c *Calibrator) Chance(score float64) float64 {
 	if len(c.fitted) == 0 { // pool adjacent bins until the probabilities do not fall
 		c.fitted = isotonic(c.fitted, isotonicBins, func(i int) (weight, sum float64) {
-			weight, sum = priorOutcomes, priorOutcomes*centre(i)*(1-c.doubt)
+			weight, sum = priorOutcomes, priorOutcomes*centres[i]*(1-c.doubt)
 			if len(c.Seen) == isotonicBins {
 				weight, sum = weight+c.Seen[i], sum+c.Hits[i]
 			}

@@ -12,6 +12,8 @@ type history struct {
 	seq  []int32
 	at   map[int32][]int32 // positions of each token in seq, ascending
 	room []guess           // result of the last call of after
+
+	latest [maxOrder]int32 // result of the last call of context
 }
 
 // guess is a predicted token.
@@ -43,43 +45,55 @@ func (h *history) extend(seq []int32) {
 	}
 }
 
+// context returns the latest tokens of the history and path, at most maxOrder, the last one first. The result is valid
+// until the next call.
+func (h *history) context(path []int32) []int32 {
+	c := h.latest[:0]
+	for i := len(path) - 1; i >= 0 && len(c) < maxOrder; i-- {
+		c = append(c, path[i])
+	}
+	for i := len(h.seq) - 1; i >= 0 && len(c) < maxOrder; i-- {
+		c = append(c, h.seq[i])
+	}
+	return c
+}
+
 // after predicts the token after the history followed by path: at most maxGuesses, likeliest first, and of equal
 // scores the latest occurrence first. The result is valid until the next call.
 func (h *history) after(path []int32) []guess {
 	h.room = h.room[:0]
-	// last returns token i from the end of the history and path, or -1 before their beginning.
-	last := func(i int) int32 {
-		if i < len(path) {
-			return path[len(path)-1-i]
-		}
-		if i -= len(path); i < len(h.seq) {
-			return h.seq[len(h.seq)-1-i]
-		}
-		return -1
+	context := h.context(path)
+	if len(context) == 0 {
+		return nil
 	}
-	places := h.at[last(0)]
+	places := h.at[context[0]]
 	if len(places) > maxPlaces {
 		places = places[len(places)-maxPlaces:]
 	}
-	var all [maxOrder + 1]int32 // places that match in at least so many tokens
+	var all [maxOrder + 1]int32 // places that match in so many tokens, then in at least so many
 	for p := len(places) - 1; p >= 0; p-- {
 		place := int(places[p])
 		if place+1 >= len(h.seq) {
 			continue
 		}
 		order := 1
-		for order < maxOrder && place-order >= 0 && h.seq[place-order] == last(order) {
+		for order < len(context) && place-order >= 0 && h.seq[place-order] == context[order] {
 			order++
 		}
-		next := h.seq[place+1]
-		g := slices.IndexFunc(h.room, func(g guess) bool { return g.token == next })
-		if g < 0 {
-			g = len(h.room)
+		next, g := h.seq[place+1], 0
+		for g < len(h.room) && h.room[g].token != next {
+			g++
+		}
+		if g == len(h.room) {
 			h.room = append(h.room, guess{token: next})
 		}
-		for o := 1; o <= order; o++ {
-			all[o]++
-			h.room[g].count[o]++
+		all[order]++
+		h.room[g].count[order]++
+	}
+	for o := maxOrder; o > 1; o-- {
+		all[o-1] += all[o]
+		for g := range h.room {
+			h.room[g].count[o-1] += h.room[g].count[o]
 		}
 	}
 	escape := 1.0
