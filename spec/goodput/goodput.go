@@ -190,7 +190,7 @@ func (g *Goodput) shape(model, length, nodes int) shape {
 	d, costs, yield := &g.drafts[model], &g.Costs.Drafts[model], &g.learnt.Models[model].Yield
 	best := shape{model: model, value: math.Inf(-1), lag: costs.LagTime(length - d.Consumed)}
 	price := g.price()
-	var room [16]float64
+	var room [16]float64 // for the sizes of any ladder
 	verify := room[:0]
 	for _, rows := range yield.Sizes {
 		verify = append(verify, g.verifyTime(rows))

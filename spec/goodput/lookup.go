@@ -12,8 +12,6 @@ type history struct {
 	seq  []int32
 	at   map[int32][]int32 // positions of each token in seq, ascending
 	room []guess           // result of the last call of after
-
-	latest [maxOrder]int32 // result of the last call of context
 }
 
 // guess is a predicted token.
@@ -45,24 +43,23 @@ func (h *history) extend(seq []int32) {
 	}
 }
 
-// context returns the latest tokens of the history and path, at most maxOrder, the last one first. The result is valid
-// until the next call.
-func (h *history) context(path []int32) []int32 {
-	c := h.latest[:0]
-	for i := len(path) - 1; i >= 0 && len(c) < maxOrder; i-- {
-		c = append(c, path[i])
+// context appends the latest tokens of the history and path to dst, at most maxOrder, the last one first.
+func (h *history) context(dst, path []int32) []int32 {
+	for i := len(path) - 1; i >= 0 && len(dst) < maxOrder; i-- {
+		dst = append(dst, path[i])
 	}
-	for i := len(h.seq) - 1; i >= 0 && len(c) < maxOrder; i-- {
-		c = append(c, h.seq[i])
+	for i := len(h.seq) - 1; i >= 0 && len(dst) < maxOrder; i-- {
+		dst = append(dst, h.seq[i])
 	}
-	return c
+	return dst
 }
 
 // after predicts the token after the history followed by path: at most maxGuesses, likeliest first, and of equal
 // scores the latest occurrence first. The result is valid until the next call.
 func (h *history) after(path []int32) []guess {
 	h.room = h.room[:0]
-	context := h.context(path)
+	var recent [maxOrder]int32
+	context := h.context(recent[:0], path)
 	if len(context) == 0 {
 		return nil
 	}

@@ -4,6 +4,7 @@ package simd
 
 import (
 	"errors"
+	"regexp"
 	"runtime"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"unsafe"
 
 	"foretoken/webgpu"
+	"foretoken/webgpu/internal/registry"
 )
 
 // TestThreadThatDies takes a part of a dispatch, as a thread does, and never computes it. The job ends after the
@@ -26,12 +28,13 @@ func TestThreadThatDies(t *testing.T) {
 	defer dev.Destroy()
 	d := (*backend)(dev)
 	d.join()
-	steps := slices.Repeat([]uint32{nothing(t, d)}, dispatches)
-	p := &program{}
-	if p.Data.at, err = d.alloc(4 * len(steps)); err != nil {
-		t.Fatal(err)
-	}
-	d.module.put(p.Data.at, webgpu.U32Bytes(steps))
+	nothing := place(t, d, make([]uint32, 8)...) // parameters of a kernel for no rows
+	adjust := place(t, d, uint32(d.kernels["adjust"]), 1, 1, 1, nothing, 0,
+		nothing, 32, nothing, 32, nothing, 32, nothing, 32)
+	p := &program{Label: "steps"}
+	kernel := &registry.Kernel[code]{Source: &webgpu.KernelSource{Name: "adjust"}}
+	p.Steps = slices.Repeat([]step{{Kernel: kernel}}, dispatches)
+	p.Data.at = place(t, d, slices.Repeat([]uint32{adjust}, dispatches)...)
 	open := (*uint32)(unsafe.Pointer(&d.module.(*instances).view(d.pool+4*poolOpen, 4)[0]))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4)) // a processor for each thread and for this
 	var over atomic.Bool
@@ -50,6 +53,8 @@ func TestThreadThatDies(t *testing.T) {
 	thief.Wait()
 	if !errors.Is(err, webgpu.ErrTimeout) {
 		t.Errorf("a part that nobody computed: %v", err)
+	} else if !regexp.MustCompile(`^program steps, dispatch \d+, kernel adjust: `).MatchString(err.Error()) {
+		t.Errorf("%v does not say where", err)
 	}
 	if err := d.Lost(); !errors.Is(err, webgpu.ErrDeviceLost) {
 		t.Errorf("afterwards: %v", err)
@@ -61,17 +66,3 @@ const (
 	poolOpen  = 8
 	mostParts = 1024
 )
-
-// nothing returns the address of a dispatch for no rows.
-func nothing(t *testing.T, d *backend) uint32 {
-	alloc := func(words ...uint32) uint32 {
-		at, err := d.alloc(4 * len(words))
-		if err != nil {
-			t.Fatal(err)
-		}
-		d.module.put(at, webgpu.U32Bytes(words))
-		return at
-	}
-	params := alloc(make([]uint32, 8)...)
-	return alloc(uint32(d.kernels["adjust"]), 1, 1, 1, params, 0, params, 32, params, 32, params, 32, params, 32)
-}

@@ -18,7 +18,7 @@ const (
 	poolWords   = 13
 )
 
-// slice is the time of one of a barrier's waits: see pool.h.
+// slice is the time of one wait for a dispatch to open: see pool.h.
 const slice = 100 * time.Millisecond
 
 // stackSize is the stack of a thread in bytes, as src/build.sh gives it to the first.

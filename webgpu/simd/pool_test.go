@@ -9,8 +9,8 @@ import (
 )
 
 // TestPartsRunOnce runs jobs of several lengths on more threads than most machines have processors, with and without
-// time to fall asleep between them, the first before some of the threads have started. Each dispatch adds one to each
-// row, once.
+// time to fall asleep between them. One more thread starts when a job is written and not begun. Each dispatch adds one
+// to each row, once.
 func TestPartsRunOnce(t *testing.T) {
 	const rows, longest, jobs = 50, 7, 3000
 	for _, threads := range []int{2, 8} {
@@ -24,22 +24,14 @@ func TestPartsRunOnce(t *testing.T) {
 		if d.threads < threads {
 			t.Skip("this host starts no threads")
 		}
-		alloc := func(words ...uint32) uint32 {
-			at, err := d.alloc(4 * len(words))
-			if err != nil {
-				t.Fatal(err)
-			}
-			d.module.put(at, webgpu.U32Bytes(words))
-			return at
-		}
-		params := alloc(rows, 1, 1, 1, 0, 0, 0, 0) // logits of one token; see RecordAdjust
-		common := alloc(1, 0, 0, 0x3f800000)       // token 0: 1.0
-		sums := alloc(make([]uint32, rows)...)
-		adjust := alloc(uint32(d.kernels["adjust"]), 1, 1, 1, 0, 0,
+		params := place(t, d, rows, 1, 1, 1, 0, 0, 0, 0) // logits of one token; see RecordAdjust
+		common := place(t, d, 1, 0, 0, 0x3f800000)       // token 0: 1.0
+		sums := place(t, d, make([]uint32, rows)...)
+		adjust := place(t, d, uint32(d.kernels["adjust"]), 1, 1, 1, 0, 0,
 			params, 32, common, 16, common, 16, sums, 4*rows)
-		steps := alloc(slices.Repeat([]uint32{adjust}, longest)...)
+		steps := place(t, d, slices.Repeat([]uint32{adjust}, longest)...)
 		write := func(dispatches int) {
-			job := []uint32{steps, 0, uint32(dispatches), uint32(8 * threads), 0, 0, 300}
+			job := []uint32{steps, 0, uint32(dispatches), uint32(partsEach * threads), 0, 0, 300}
 			d.module.put(d.pool, webgpu.U32Bytes(job))
 		}
 		added := 0
@@ -60,6 +52,22 @@ func TestPartsRunOnce(t *testing.T) {
 				time.Sleep(time.Millisecond)
 				check()
 			}
+			if i == jobs/2 {
+				stack, err := d.alloc(stackSize)
+				if err != nil {
+					t.Fatal(err)
+				}
+				failed := func(err error) { t.Error(err) }
+				working, err := d.module.start(d.pool, uint32(threads), stack+stackSize, failed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := <-working; err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(50 * time.Millisecond)
+				check()
+			}
 			if whole, err := d.module.call("run", d.pool); err != nil || whole != 1 {
 				t.Fatalf("a job ended with %d, %v", whole, err)
 			}
@@ -67,4 +75,15 @@ func TestPartsRunOnce(t *testing.T) {
 			check()
 		}
 	}
+}
+
+// place puts words into a new buffer and returns its address.
+func place(t *testing.T, d *backend, words ...uint32) uint32 {
+	t.Helper()
+	at, err := d.alloc(4 * len(words))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.module.put(at, webgpu.U32Bytes(words))
+	return at
 }

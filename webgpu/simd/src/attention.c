@@ -110,6 +110,11 @@ HEADS(1) HEADS(2) HEADS(3) HEADS(4)
 static void (*const score_heads[])(const team *, const tile *) = {score_1, score_2, score_3, score_4};
 static void (*const mix_heads[])(const team *, const tile *) = {mix_1, mix_2, mix_3, mix_4};
 
+// A row: it attends to `count` positions, with n scores a head.
+typedef struct {
+  u32 i, count, n;
+} attending;
+
 // A dispatch, and what a thread has in its scratch.
 typedef struct {
   const dispatch *d;
@@ -120,12 +125,8 @@ typedef struct {
   f32 *scores;                     // (fit, MOST_HEADS, positions)
   f32 *decoded;                    // (TILE, dim)
   u32 *in_order;                   // the offsets in decoded
+  attending *row;                  // whose slots are found
 } job;
-
-// A row: it attends to `count` positions, with n scores a head.
-typedef struct {
-  u32 i, count, n;
-} attending;
 
 // Team u of a row, the k-th of those that have scores.
 static team team_of(const job *g, const attending *row, u32 u, u32 k) {
@@ -187,16 +188,17 @@ static job job_of(const dispatch *d, u8 *scratch) {
   u32 chunks = (group + MOST_HEADS - 1) / MOST_HEADS;
   u32 fit = min_u32(kv * chunks, max_u32(MOST_SCORES / (MOST_HEADS * n), 1));
   job g = {d, {d->words[0], kv, dim, d->words[2]}, PARAM(1), group, chunks, (group + chunks - 1) / chunks, fit,
-           (u32 *)scratch, 0, 0, 0};
+           (u32 *)scratch, 0, 0, 0, 0};
   g.scores = (f32 *)(g.slots + n);
   g.decoded = g.scores + fit * MOST_HEADS * n;
   g.in_order = (u32 *)(g.decoded + TILE * dim);
+  g.row = (attending *)(g.in_order + TILE);
   return g;
 }
 
 u32 attention_scratch(const dispatch *d) {
   job g = job_of(d, 0);
-  return (u32)(g.in_order + TILE);
+  return (u32)(g.row + 1);
 }
 
 // Writes the bytes from slot 0 to the slot of each position that row i attends to. Returns their number.
@@ -218,16 +220,21 @@ static u32 find_slots(const dispatch *d, u32 i, u32 slot_bytes, u32 *slots) {
 // head, block.
 void attention(const dispatch *d, const thread *t) {
   job g = job_of(d, t->scratch);
-  for (u32 j = 0; j < TILE; j++) g.in_order[j] = 4 * j * g.c.dim;
+  if (t->first) {
+    for (u32 j = 0; j < TILE; j++) g.in_order[j] = 4 * j * g.c.dim;
+    g.row->i = ~0u;
+  }
   u32 teams = g.c.heads * g.chunks;
   range r = share(t, PARAM(0) * teams, 1);
   while (r.from < r.to) {
-    attending row = {r.from / teams, 0, 0};
-    row.count = find_slots(d, row.i, cache_slot(&g.c), g.slots);
-    row.n = (row.count + PLACES - 1) / PLACES * PLACES;
-    for (u32 end = min_u32((row.i + 1) * teams, r.to); r.from < end;) {
+    u32 i = r.from / teams;
+    if (g.row->i != i) {
+      u32 count = find_slots(d, i, cache_slot(&g.c), g.slots);
+      *g.row = (attending){i, count, (count + PLACES - 1) / PLACES * PLACES};
+    }
+    for (u32 end = min_u32((i + 1) * teams, r.to); r.from < end;) {
       u32 first = r.from % teams, together = min_u32(end - r.from, g.fit);
-      attend(&g, &row, (range){first, first + together});
+      attend(&g, g.row, (range){first, first + together});
       r.from += together;
     }
   }

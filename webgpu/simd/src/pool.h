@@ -50,14 +50,10 @@ static inline u32 await(pool *p, u32 seen, u32 limit) {
   return 1;
 }
 
-static inline void wake(pool *p) {
-  if (GET(p->sleepers)) __builtin_wasm_memory_atomic_notify((int *)&p->open, ~0u);
-}
-
 // Opens the next dispatch, of so many parts; 0: there is none, the job has ended.
 static inline void open_next(pool *p, u32 parts) {
   SET(p->computed, 0);
   SET(p->open, (GET(p->open) / OPEN + 1) * OPEN + parts);
-  wake(p);
+  if (GET(p->sleepers)) __builtin_wasm_memory_atomic_notify((int *)&p->open, ~0u);
 }
 #endif
