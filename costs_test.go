@@ -288,12 +288,19 @@ func medianOf(xs []float64) float64 {
 }
 
 // TestRequestsEndRehearsals rehearses while a request waits: only the round that runs ends first, and the request
-// finds neither costs nor tokens of the rehearsal.
+// finds neither costs nor tokens of the rehearsal. Its rounds go to Options.Rehearsal.
 func TestRequestsEndRehearsals(t *testing.T) {
-	s := demoSession(t, "cpu")
+	drafted := 0
+	s := demoSessionWith(t, "cpu", Options{Rehearsal: func(e *Event) error {
+		drafted += len(e.Round.Levels)
+		return nil
+	}})
 	forgotten := func() bool { return s.costs == nil && s.target.Len() == 0 && s.draft.Len() == 0 }
 	if err := s.rehearse(); err != nil || !forgotten() {
 		t.Fatalf("a rehearsal returned %v and left %d tokens, costs %v", err, s.target.Len(), s.costs)
+	}
+	if drafted == 0 {
+		t.Error("a rehearsal drafted nothing")
 	}
 	s.asked.Add(1)
 	err := s.rehearse()

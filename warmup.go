@@ -240,9 +240,8 @@ func (c whileIdle) Err() error {
 
 const (
 	// rehearsal is the time that a session rehearses for, at least one reply.
-	rehearsal = time.Second
-	// rest is the time between a rehearsal's pauses. With one a round, threads would sleep in each, and programs choose
-	// to run on one.
+	rehearsal = 1500 * time.Millisecond
+	// rest is the time between a rehearsal's pauses: one a round would take much of its time.
 	rest = 25 * time.Millisecond
 )
 
@@ -261,12 +260,15 @@ func (s *Session) rehearse() error {
 	replies, rested := 0, begin
 	for ; time.Since(begin) < rehearsal; replies++ {
 		r.Fitted.Costs = goodput.NewCosts() // guesses by which drafting pays
-		_, err := s.generate(ctx, ids, r, func(*Event) error {
+		_, err := s.generate(ctx, ids, r, func(e *Event) error {
 			if time.Since(rested) > rest {
 				time.Sleep(time.Millisecond) // a browser delivers requests meanwhile
 				rested = time.Now()
 			}
-			return nil
+			if s.options.Rehearsal == nil {
+				return nil
+			}
+			return s.options.Rehearsal(e)
 		})
 		if err == nil {
 			err = ctx.Err()

@@ -245,6 +245,10 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 		Beyond: o.Beyond, KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates,
 		Calibrations: fit, Lean: true, EAGLE3: from.eagle3, EAGLE3Config: from.eagle3Config, Tuning: loadTuning(key),
 		DraftDevice: e.second, SHA256: sha256Of, Progress: progress, Reopen: e.reopening(from, o.device()),
+		Rehearsal: e.encoded(func(text string) error {
+			_, err := safejs.ValueOf(text)
+			return err
+		}),
 		ReopenDraft: func(ctx context.Context) (webgpu.Device, error) {
 			dev, _, err := o.device().Device(ctx, second)
 			return dev, err
@@ -374,14 +378,21 @@ func (e *engine) eventsTo(args []safejs.Value) func(*foretoken.Event) error {
 	if len(args) < 2 || args[1].Type() != safejs.TypeFunction {
 		return nil
 	}
+	return e.encoded(func(text string) error {
+		_, err := args[1].Invoke(text)
+		return err
+	})
+}
+
+// encoded passes rounds on as JSON.
+func (e *engine) encoded(send func(string) error) func(*foretoken.Event) error {
 	begin := time.Now()
 	var out event
 	var b []byte
 	return func(ev *foretoken.Event) error {
 		e.fill(&out, ev, time.Since(begin))
 		b = out.append(b[:0])
-		_, err := args[1].Invoke(string(b))
-		return err
+		return send(string(b))
 	}
 }
 
