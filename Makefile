@@ -6,6 +6,9 @@ ADDR ?= 127.0.0.1:8080
 TESTMODELS := $(CURDIR)/build/testmodels
 GOWASM = node $(CURDIR)/web/test/gowasm.mjs
 GOTEST = GO="$(GO)" node scripts/gotest.mjs
+# llama.cpp on the CPU and on Vulkan. The last of the packages stands for all.
+LLAMA = node-llama-cpp@3.14.2 @node-llama-cpp/linux-x64@3.14.2 @node-llama-cpp/linux-x64-vulkan@3.14.2
+LLAMA_INSTALLED = build/llama/node_modules/@node-llama-cpp/linux-x64-vulkan/package.json
 # Empty if ../shared is missing; the results that go test caches depend on the value.
 export FORETOKEN_SHARED := $(realpath $(SHARED))
 
@@ -90,16 +93,18 @@ docs-reports:
 report: export PROMPTS = $(CURDIR)/testdata/prompts-go.jsonl
 report: export MODELS = $(TESTMODELS)
 report: export ALL = 1
-report: testmodels site web/peers/node_modules/.package-lock.json web/quality/node_modules/.package-lock.json
+report: testmodels site web/peers/node_modules/.package-lock.json web/quality/node_modules/.package-lock.json \
+		$(LLAMA_INSTALLED)
 	$(GO) build -o build/foretoken ./cmd/foretoken
 	node scripts/reports.mjs make $(REPORT) $(if $(COMMAND),-- '$(COMMAND)')
 	@$(MAKE) --no-print-directory docs-reports
 
 # Compiles every kernel that a GPU can be given by the compilers of GPUs that need not be there, of Debian's Mesa and of
-# its backports': docs/reports/gpu-audit*. make test compiles a part of them.
-gpu-audit:
+# its backports': docs/reports/gpu-audit*. make test compiles a part of them. Then llama.cpp's shaders.
+gpu-audit: testmodels $(LLAMA_INSTALLED)
 	node scripts/reports.mjs make gpu-audit
 	node scripts/reports.mjs make gpu-audit-mesa25
+	node scripts/reports.mjs make gpu-llama
 	@$(MAKE) --no-print-directory docs-reports
 
 # Searches for inputs that break a bound, FUZZTIME runs a target, as many targets side by side as there are processors.
@@ -219,13 +224,12 @@ bench-peers: export ALL = 1
 bench-peers: deps site testmodels web/peers/node_modules/.package-lock.json
 	node web/peers/bench.mjs $(PEERS)
 
-# Natively beside llama.cpp, on Linux: its package brings binaries of each system.
-LLAMA = node-llama-cpp@3.14.2 @node-llama-cpp/linux-x64@3.14.2
-bench-native: testmodels build/llama/node_modules/node-llama-cpp/package.json
+# Natively beside llama.cpp, on Linux: its packages bring binaries of each system.
+bench-native: testmodels $(LLAMA_INSTALLED)
 	$(GO) build -o build/foretoken ./cmd/foretoken
 	node web/peers/native.mjs $(NATIVE)
 
-build/llama/node_modules/node-llama-cpp/package.json:
+$(LLAMA_INSTALLED):
 	npm install --prefix build/llama --no-save --omit=optional --ignore-scripts --no-audit --no-fund \
 		--loglevel=error $(LLAMA)
 

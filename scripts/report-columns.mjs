@@ -91,6 +91,7 @@ const COLUMNS = {
   scratch: ["scratch, bytes", fixed(0)],
   lds: ["LDS, bytes", fixed(0)],
   waves: ["waves", fixed(0)],
+  cycles: ["cycles of a wave", fixed(0)],
   row_cycles: ["cycles a weight row", fixed(0)],
   byte_cycles: ["cycles a byte", fixed(2)],
   row_bytes: ["bytes a weight row", fixed(0)],
@@ -141,7 +142,7 @@ export function rowsOf(report) {
   if (data.rows) return bench(data);
   if (data.pairs) return pairs(data);
   if (data.models) return peers(data);
-  if (data.roofline) return gpus(data);
+  if (data.families) return gpus(data);
   if (data.products) return products(data);
   const [first] = Object.values(data);
   if (data.verify || first?.verify) return costs(data.verify ? { [data.target]: data } : data);
@@ -271,8 +272,8 @@ function peers({ models }) {
   return rows;
 }
 
-/** `make gpu-audit`: a row a family of GPUs, and of each the kernels and their roofline. */
-function gpus({ families, kernels, columns, roofline }) {
+/** `make gpu-audit`: a row a family of GPUs, and of each the kernels and, of ours, their roofline. */
+function gpus({ families, kernels, columns, roofline = {} }) {
   const rows = new Map(Object.entries(families).map(([name, cells]) => [`GPU ${name}`, cells]));
   for (const [name, cells] of Object.entries(roofline)) rows.set(`roofline ${name}`, cells);
   for (const [kernel, of] of Object.entries(kernels))

@@ -1,14 +1,16 @@
 // A Vulkan driver in front of Mesa's RADV, for compiling pipelines of GPUs that are not there. RADV_FORCE_FAMILY makes
 // RADV a device of "null hardware", with the real compiler and no memory. This driver passes every call on to it, gives
-// its heaps a size, memory for what is mapped, and turns commands and submits into nothing, so that wgpu opens it as a
-// discrete GPU. Nothing is computed. It knows structures by the offsets of the Vulkan specification, because the
+// its heaps a size, memory for what is mapped, and turns commands and submits into nothing, so that wgpu and llama.cpp
+// open it as a GPU. Nothing is computed. It knows structures by the offsets of the Vulkan specification, because the
 // headers are not installed where the driver is. REAL is the path of RADV.
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 typedef void (*call)(void);
 typedef int (*handler)(void *, void *, void *, void *);
@@ -51,15 +53,17 @@ static void on_memory_properties(void *device, void *out) {
 }
 
 static void on_memory_properties2(void *device, void *out) {
+	char *budget = *(char **)((char *)out + 8);
+	while (budget && *(uint32_t *)budget != BUDGET) budget = *(char **)(budget + 8);
+	if (budget) *(uint32_t *)budget = ~0u; // hidden, because RADV asks an integrated GPU's kernel driver and crashes
 	memory_properties2(device, out);
 	enlarge((char *)out + 16);
-	for (char *next = *(char **)((char *)out + 8); next; next = *(char **)(next + 8)) {
-		if (*(uint32_t *)next != BUDGET) continue;
-		uint64_t *budget = (uint64_t *)(next + 16); // 16 budgets, 16 usages
-		for (int i = 0; i < 16; i++) {
-			budget[i] = heap_size;
-			budget[16 + i] = 0;
-		}
+	if (!budget) return;
+	*(uint32_t *)budget = BUDGET;
+	uint64_t *values = (uint64_t *)(budget + 16); // 16 budgets, 16 usages
+	for (int i = 0; i < 16; i++) {
+		values[i] = heap_size;
+		values[16 + i] = 0;
 	}
 }
 
@@ -93,7 +97,11 @@ static int on_allocate(void *device, void *info, void *allocator, void *out) {
 static int on_map(void *device, uint64_t memory, uint64_t offset, uint64_t size, uint32_t flags, void **out) {
 	for (int i = memory_count - 1; i >= 0; i--) {
 		if (memories[i].handle != memory) continue;
-		if (!memories[i].bytes && !(memories[i].bytes = calloc(1, memories[i].size))) break;
+		if (!memories[i].bytes) {
+			void *pages = mmap(NULL, memories[i].size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			if (pages == MAP_FAILED) break;
+			memories[i].bytes = pages;
+		}
 		*out = memories[i].bytes + offset;
 		return 0;
 	}
@@ -116,6 +124,29 @@ static int on_value(void *device, void *semaphore, uint64_t *value) {
 }
 static int nothing(void) { return 0; }
 
+// After a pipeline's statistics, standard error gets its handle, and later the name that the application gives it. One
+// pipeline is compiled at a time, so that statistics do not mix.
+static int (*create_pipelines)(void *, uint64_t, uint32_t, void *, void *, uint64_t *);
+static handler name_object;
+static pthread_mutex_t compiling = PTHREAD_MUTEX_INITIALIZER;
+
+static int on_pipelines(void *device, uint64_t cache, uint32_t n, void *infos, void *allocator, uint64_t *out) {
+	pthread_mutex_lock(&compiling);
+	int failed = create_pipelines(device, cache, n, infos, allocator, out);
+	for (uint32_t i = 0; i < n; i++) fprintf(stderr, "PIPELINE %llx\n", failed ? 0 : (unsigned long long)out[i]);
+	pthread_mutex_unlock(&compiling);
+	return failed;
+}
+
+static int on_name(void *device, void *info, void *unused, void *unused2) {
+	struct { uint32_t type, pad; void *next; uint64_t kind, handle; const char *name; } *named = info;
+	pthread_mutex_lock(&compiling);
+	if ((uint32_t)named->kind == 19) // a pipeline
+		fprintf(stderr, "NAMED %llx %s\n", (unsigned long long)named->handle, named->name ? named->name : "");
+	pthread_mutex_unlock(&compiling);
+	return name_object(device, info, unused, unused2);
+}
+
 static call wrap(const char *name, call real);
 static call (*device_call)(void *, const char *);
 static call on_device_call(void *device, const char *name) { return wrap(name, device_call(device, name)); }
@@ -136,6 +167,8 @@ static const struct { const char *name; void *real; void *by; } wrapped[] = {
 	{"vkAllocateMemory", &allocate, on_allocate},
 	{"vkMapMemory", NULL, on_map},
 	{"vkCreateSemaphore", &create_semaphore, on_semaphore},
+	{"vkCreateComputePipelines", &create_pipelines, on_pipelines},
+	{"vkSetDebugUtilsObjectNameEXT", &name_object, on_name},
 	{"vkGetSemaphoreCounterValue", NULL, on_value},
 	{"vkGetSemaphoreCounterValueKHR", NULL, on_value},
 	{"vkCreateFence", NULL, on_fence},
