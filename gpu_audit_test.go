@@ -62,6 +62,7 @@ type gpuStats struct {
 	LDS       int `json:"lds"`       // bytes of a workgroup
 	Waves     int `json:"waves"`     // of a SIMD
 	Cycles    int `json:"cycles"`    // that a wave takes of a SIMD, each loop counted as eight turns
+	Code      int `json:"code"`      // bytes
 }
 
 // auditLine precedes the compiler's statistics of a kernel in the output of the process that compiles.
@@ -116,21 +117,28 @@ type sentKernel struct {
 	Bindings   []webgpu.Access
 }
 
-// nullDriver builds the driver and returns the file that a Vulkan loader finds it by. The test is not run where RADV or
-// a compiler of C is missing.
-func nullDriver(t testing.TB) string {
+// radvFile returns RADV's library. The test is not run where it is missing.
+func radvFile(t testing.TB) string {
 	t.Helper()
 	wanted := cmp.Or(os.Getenv(auditDriver), radv)
 	found, err := filepath.Glob(wanted)
 	if err != nil || len(found) == 0 {
 		modeltest.NotRun(t, wanted+" (mesa-vulkan-drivers)")
 	}
+	return found[0]
+}
+
+// nullDriver builds the driver and returns the file that a Vulkan loader finds it by. The test is not run where RADV or
+// a compiler of C is missing.
+func nullDriver(t testing.TB) string {
+	t.Helper()
+	library := radvFile(t)
 	if _, err := exec.LookPath("cc"); err != nil {
 		modeltest.NotRun(t, "a compiler of C")
 	}
 	dir := t.TempDir()
 	driver, manifest := filepath.Join(dir, "libnullgpu.so"), filepath.Join(dir, "icd.json")
-	build := exec.Command("cc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-DREAL="+strconv.Quote(found[0]), "-o",
+	build := exec.Command("cc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-DREAL="+strconv.Quote(library), "-o",
 		driver, filepath.Join("testdata", "nullgpu", "shim.c"), "-ldl")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("cc: %v: %s", err, out)
@@ -156,21 +164,13 @@ func compileFor(t testing.TB, manifest string, f gpuFamily, list []gpuKernel) (a
 	if err != nil {
 		t.Fatal(err)
 	}
-	cache, stats := t.TempDir(), ""
-	for _, name := range f.mesa {
+	version, stats, err := onFamily(t, f, func() *exec.Cmd {
 		cmd := exec.Command("nice", "-n", "10", self)
 		cmd.Stdin = bytes.NewReader(in.Bytes())
-		cmd.Env = append(os.Environ(), auditFamily+"="+f.name, "RADV_FORCE_FAMILY="+name,
-			"VK_ICD_FILENAMES="+manifest, "VK_DRIVER_FILES="+manifest, "RADV_DEBUG=shaderstats,nocache",
-			"XDG_CACHE_HOME="+cache, "XDG_RUNTIME_DIR="+cache)
-		var out, messages bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &messages
-		err = cmd.Run()
-		if stats, version = messages.String(), strings.TrimSpace(out.String()); err == nil ||
-			!strings.Contains(stats, "Unknown family") {
-			break
-		}
-	}
+		cmd.Env = append(os.Environ(), auditFamily+"="+f.name, "VK_ICD_FILENAMES="+manifest,
+			"VK_DRIVER_FILES="+manifest)
+		return cmd
+	})
 	if err == nil {
 		all, err = parseStats(stats, len(list))
 	}
@@ -178,6 +178,26 @@ func compileFor(t testing.TB, manifest string, f gpuFamily, list []gpuKernel) (a
 		t.Fatalf("%s: %v: %s", f.name, err, stats[max(0, len(stats)-2000):])
 	}
 	return all, version
+}
+
+// onFamily runs a command for which RADV is a GPU of a family, and returns what the command prints and what the
+// compiler says.
+func onFamily(t testing.TB, f gpuFamily, command func() *exec.Cmd) (printed, stats string, err error) {
+	t.Helper()
+	cache := t.TempDir()
+	for _, name := range f.mesa {
+		cmd := command()
+		cmd.Env = append(cmd.Environ(), "RADV_FORCE_FAMILY="+name, "RADV_DEBUG=shaderstats,nocache",
+			"XDG_CACHE_HOME="+cache, "XDG_RUNTIME_DIR="+cache)
+		var out, messages bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &messages
+		err = cmd.Run()
+		if printed, stats = strings.TrimSpace(out.String()), messages.String(); err == nil ||
+			!strings.Contains(stats, "Unknown family") {
+			break
+		}
+	}
+	return printed, stats, err
 }
 
 var statLine = regexp.MustCompile(`(?m)^([A-Za-z ]+): (\d+)$`)
@@ -195,13 +215,14 @@ func parseStats(text string, n int) ([]gpuStats, error) {
 			values[line[1]], _ = strconv.Atoi(line[2])
 		}
 		for _, name := range []string{"VGPRs", "Spilled VGPRs", "Spilled SGPRs", "Scratch size", "LDS size",
-			"Subgroups per SIMD", "Inverse Throughput"} {
+			"Subgroups per SIMD", "Inverse Throughput", "Code size"} {
 			if _, ok := values[name]; !ok {
 				return nil, fmt.Errorf("kernel %d: the compiler does not say %q", i, name)
 			}
 		}
 		all[i] = gpuStats{values["VGPRs"], values["Spilled VGPRs"] + values["Spilled SGPRs"], values["Scratch size"],
-			values["LDS size"], values["Subgroups per SIMD"], values["Inverse Throughput"]}
+			values["LDS size"], values["Subgroups per SIMD"], values["Inverse Throughput"],
+			values["Code size"]}
 	}
 	return all, nil
 }
@@ -241,7 +262,7 @@ func TestParseStats(t *testing.T) {
 		"Spilled VGPRs: 2\nCode size: 284\nLDS size: 512\nScratch size: 1024\nSubgroups per SIMD: 16\n" +
 		"Latency: 4457\nInverse Throughput: 2228\n"
 	got, err := parseStats("warning\n"+one+strings.Replace(one, "KERNEL 0", "KERNEL 1", 1), 2)
-	if want := (gpuStats{24, 3, 1024, 512, 16, 2228}); err != nil || !slices.Equal(got, []gpuStats{want, want}) {
+	if want := (gpuStats{24, 3, 1024, 512, 16, 2228, 284}); err != nil || !slices.Equal(got, []gpuStats{want, want}) {
 		t.Errorf("read %v, %v; want %v twice", got, err, want)
 	}
 	for _, bad := range []string{"", one, one + "KERNEL 1\n"} {

@@ -19,11 +19,12 @@ const rowWeights = 4096
 // countedTurns is the number of turns of a loop in the compiler's cycles.
 const countedTurns = 8
 
-// gpuReport is docs/reports/gpu-audit.json.
+// gpuReport is docs/reports/gpu-audit.json, and what docs/reports/gpu-tint.json has of it.
 type gpuReport struct {
 	list []gpuKernel
 
 	Driver   string                          `json:"driver"`
+	Chromium string                          `json:"chromium,omitempty"`
 	Columns  []string                        `json:"columns"` // of a kernel on a family
 	Families map[string]gpuFamilyRow         `json:"families"`
 	Roofline map[string]map[string]float64   `json:"roofline"`

@@ -104,6 +104,9 @@ const COLUMNS = {
   arithmetic: ["arithmetic over reading, 1 row", fixed(2)],
 };
 
+/** What is compared in gpu-tint. */
+const TINT = { naga: "naga", tint: "Tint", clamped: "all clamps", plain: "no safeguards" };
+
 /** Columns whose names have a part that varies: pattern, title and how a value is written. */
 const FAMILIES = [
   [/^t1$/, () => "T(1), ms", (x) => fixed(x < 10 ? 2 : 1)(x)],
@@ -115,6 +118,9 @@ const FAMILIES = [
   [/^(.+):rate$/, (model) => `${model}, tok/s`, (x) => (x < 10 ? fixed(2)(x) : fixed(0)(x))],
   [/^(.+):ratio$/, (model) => `${model}, of plain on one thread`, times],
   [/^(.+):first$/, (model) => `${model}, first token, ms`, fixed(0)],
+  [/^(naga|tint|clamped|plain):(registers|waves|cycles)$/, (of, what) => `${TINT[of]}, ${what}`, fixed(0)],
+  [/^(naga|tint|clamped|plain):code$/, (of) => `${TINT[of]}, bytes of code`, fixed(0)],
+  [/^(naga|tint|clamped|plain):of_naga$/, (of) => `${TINT[of]}, cycles of naga's`, times],
   [/^(cpu|native|browser):(f32|f16|q8)$/, (device, kv) => `${device}, ${kv}`, small],
 ];
 
@@ -272,7 +278,7 @@ function peers({ models }) {
   return rows;
 }
 
-/** `make gpu-audit`: a row a family of GPUs, and of each the kernels and, of ours, their roofline. */
+/** `make gpu-audit`: a row a family of GPUs, and of each the kernels and, in its own report, their roofline. */
 function gpus({ families, kernels, columns, roofline = {} }) {
   const rows = new Map(Object.entries(families).map(([name, cells]) => [`GPU ${name}`, cells]));
   for (const [name, cells] of Object.entries(roofline)) rows.set(`roofline ${name}`, cells);
