@@ -128,6 +128,14 @@ func radvFile(t testing.TB) string {
 	return found[0]
 }
 
+// run runs a program that is to succeed.
+func run(t testing.TB, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", name, err, out)
+	}
+}
+
 // nullDriver builds the driver and returns the file that a Vulkan loader finds it by. The test is not run where RADV or
 // a compiler of C is missing.
 func nullDriver(t testing.TB) string {
@@ -138,11 +146,8 @@ func nullDriver(t testing.TB) string {
 	}
 	dir := t.TempDir()
 	driver, manifest := filepath.Join(dir, "libnullgpu.so"), filepath.Join(dir, "icd.json")
-	build := exec.Command("cc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-DREAL="+strconv.Quote(library), "-o",
-		driver, filepath.Join("testdata", "nullgpu", "shim.c"), "-ldl")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("cc: %v: %s", err, out)
-	}
+	run(t, "cc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-DREAL="+strconv.Quote(library), "-o", driver,
+		filepath.Join("testdata", "nullgpu", "shim.c"), "-ldl")
 	text := fmt.Appendf(nil, `{"file_format_version": "1.0.0", "ICD": {"library_path": %q, "api_version": "1.3.230"}}`,
 		driver)
 	if err := os.WriteFile(manifest, text, 0o600); err != nil {
@@ -151,40 +156,41 @@ func nullDriver(t testing.TB) string {
 	return manifest
 }
 
-// compileFor compiles kernels for a family and returns what the compiler says of each, and its version.
-func compileFor(t testing.TB, manifest string, f gpuFamily, list []gpuKernel) (all []gpuStats, version string) {
+// sent returns kernels as JSON lines for a program that compiles them.
+func sent(t testing.TB, list []gpuKernel) []byte {
 	t.Helper()
-	var in bytes.Buffer
+	var lines bytes.Buffer
 	for i, k := range list {
-		if err := json.NewEncoder(&in).Encode(sentKernel{i, k.Name, k.Shader(), k.Bindings}); err != nil {
+		if err := json.NewEncoder(&lines).Encode(sentKernel{i, k.Name, k.Shader(), k.Bindings}); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return lines.Bytes()
+}
+
+// compileFor compiles kernels for a family and returns what the compiler says of each, and its version.
+func compileFor(t testing.TB, manifest string, f gpuFamily, list []gpuKernel) (all []gpuStats, version string) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	version, stats, err := onFamily(t, f, func() *exec.Cmd {
+	in := sent(t, list)
+	return onFamily(t, f, len(list), func() *exec.Cmd {
 		cmd := exec.Command("nice", "-n", "10", self)
-		cmd.Stdin = bytes.NewReader(in.Bytes())
+		cmd.Stdin = bytes.NewReader(in)
 		cmd.Env = append(os.Environ(), auditFamily+"="+f.name, "VK_ICD_FILENAMES="+manifest,
 			"VK_DRIVER_FILES="+manifest)
 		return cmd
 	})
-	if err == nil {
-		all, err = parseStats(stats, len(list))
-	}
-	if err != nil {
-		t.Fatalf("%s: %v: %s", f.name, err, stats[max(0, len(stats)-2000):])
-	}
-	return all, version
 }
 
-// onFamily runs a command for which RADV is a GPU of a family, and returns what the command prints and what the
-// compiler says.
-func onFamily(t testing.TB, f gpuFamily, command func() *exec.Cmd) (printed, stats string, err error) {
+// onFamily runs a command that compiles n kernels, with RADV as a GPU of a family, and returns what the compiler says
+// of each, and what the command prints.
+func onFamily(t testing.TB, f gpuFamily, n int, command func() *exec.Cmd) (all []gpuStats, printed string) {
 	t.Helper()
-	cache := t.TempDir()
+	cache, stats := t.TempDir(), ""
+	var err error
 	for _, name := range f.mesa {
 		cmd := command()
 		cmd.Env = append(cmd.Environ(), "RADV_FORCE_FAMILY="+name, "RADV_DEBUG=shaderstats,nocache",
@@ -197,7 +203,13 @@ func onFamily(t testing.TB, f gpuFamily, command func() *exec.Cmd) (printed, sta
 			break
 		}
 	}
-	return printed, stats, err
+	if err == nil {
+		all, err = parseStats(stats, n)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v: %s", f.name, err, stats[max(0, len(stats)-2000):])
+	}
+	return all, printed
 }
 
 var statLine = regexp.MustCompile(`(?m)^([A-Za-z ]+): (\d+)$`)
