@@ -290,18 +290,34 @@ func medianOf(xs []float64) float64 {
 // TestRequestsEndRehearsals rehearses while a request waits: only the round that runs ends first, and the request
 // finds neither costs nor tokens of the rehearsal. Its rounds go to Options.Rehearsal.
 func TestRequestsEndRehearsals(t *testing.T) {
-	drafted := 0
+	drafted, rounds := 0, 0
 	s := demoSessionWith(t, "cpu", Options{Rehearsal: func(e *Event) error {
 		drafted += len(e.Round.Levels)
+		rounds++
 		return nil
 	}})
+	before := s.dev.Counters().Submits
 	forgotten := func() bool { return s.costs == nil && s.target.Len() == 0 && s.draft.Len() == 0 }
 	if err := s.rehearse(); err != nil || !forgotten() {
 		t.Fatalf("a rehearsal returned %v and left %d tokens, costs %v", err, s.target.Len(), s.costs)
 	}
-	if drafted == 0 {
-		t.Error("a rehearsal drafted nothing")
+	if submits := s.dev.Counters().Submits - before; drafted == 0 || rounds < submits {
+		t.Errorf("a rehearsal drafted %d levels in %d rounds with %d submits: most take none", drafted, rounds, submits)
 	}
+	var texts [2][]int32 // a rehearsal without the device leaves nothing behind
+	for i, policy := range []string{methods.DrafterAuto, methods.DrafterNone} {
+		got, err := s.Generate(context.Background(), "func", Request{Policy: policy, MaxTokens: 32}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[i] = got.TokenIDs
+	}
+	if !slices.Equal(texts[0], texts[1]) {
+		t.Errorf("after a rehearsal auto decodes %v, plain decoding %v", texts[0], texts[1])
+	}
+	s.target.Reset()
+	s.draft.Reset()
+	s.costs, s.timed = nil, false
 	s.asked.Add(1)
 	err := s.rehearse()
 	s.asked.Add(-1)

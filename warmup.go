@@ -1,6 +1,7 @@
 package foretoken
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -239,48 +240,68 @@ func (c whileIdle) Err() error {
 }
 
 const (
-	// rehearsal is the time that a session rehearses for, at least one reply.
-	rehearsal = 1500 * time.Millisecond
+	// rehearsal is the time of the replies of a rehearsal, at least one, and pretended that of those without a device.
+	rehearsal = 500 * time.Millisecond
+	pretended = time.Second
 	// rest is the time between a rehearsal's pauses: one a round would take much of its time.
 	rest = 25 * time.Millisecond
 )
 
 // rehearse runs what a first request runs and forgets what came of it: engines of WebAssembly compile a function when
-// it first runs, and again when it ran often. Costs of that time would mislead. It ends early, with an error, when a
-// request waits. The caller holds s.mu.
+// it first runs, and again when it ran often, which takes a function of the host hundreds of rounds. Most of them
+// leave the device out and find the results of earlier ones. Costs of that time would mislead. It ends early, with an
+// error, when a request waits. The caller holds s.mu.
 func (s *Session) rehearse() error {
-	ctx, r, begin := whileIdle{context.Background(), s}, DefaultRequest(), time.Now()
-	r.MaxTokens, r.NoReuse = 24, true
-	ids := s.tok.Encode("The first reply is not the slowest.", true)
 	defer func() {
 		if s.target != nil {
 			s.models().Reset()
 		}
 	}()
-	replies, rested := 0, begin
-	for ; time.Since(begin) < rehearsal; replies++ {
-		r.Fitted.Costs = goodput.NewCosts() // guesses by which drafting pays
-		_, err := s.generate(ctx, ids, r, func(e *Event) error {
-			if time.Since(rested) > rest {
-				time.Sleep(time.Millisecond) // a browser delivers requests meanwhile
-				rested = time.Now()
-			}
-			if s.options.Rehearsal == nil {
-				return nil
-			}
-			return s.options.Rehearsal(e)
-		})
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
-			return err
-		}
+	replies, err := s.rehearseFor(rehearsal)
+	if err != nil || replies == 1 { // large models spend their time in few kernels
+		return err
 	}
-	if replies == 1 { // large models spend their time in few kernels
-		return nil
+	if d, ok := s.dev.(webgpu.Pretender); ok {
+		d.Pretend(true)
+		_, err = s.rehearseFor(pretended)
+		d.Pretend(false)
+		if errors.Is(err, errAsked) {
+			return err // another error may come of results that are not of this round
+		}
+		s.models().Reset()
 	}
+	ctx, r := whileIdle{context.Background(), s}, DefaultRequest()
 	return s.timePasses(ctx, goodput.NewCosts(), r.Config(), false, false)
+}
+
+// rehearseFor decodes short replies for a time, and returns their number. Each has a goroutine of its own, whose stack
+// grows as that of a request does.
+func (s *Session) rehearseFor(span time.Duration) (replies int, err error) {
+	ctx, r, begin := whileIdle{context.Background(), s}, DefaultRequest(), time.Now()
+	r.MaxTokens, r.NoReuse = 24, true
+	ids := s.tok.Encode("The first reply is not the slowest.", true)
+	rested := begin
+	round := func(e *Event) error {
+		if time.Since(rested) > rest {
+			time.Sleep(time.Millisecond) // a browser delivers requests meanwhile
+			rested = time.Now()
+		}
+		if s.options.Rehearsal == nil {
+			return nil
+		}
+		return s.options.Rehearsal(e)
+	}
+	for ended := make(chan error, 1); replies == 0 || time.Since(begin) < span; replies++ {
+		r.Fitted.Costs = goodput.NewCosts() // guesses by which drafting pays
+		go func() {
+			_, err := s.generate(ctx, ids, r, round)
+			ended <- cmp.Or(err, ctx.Err())
+		}()
+		if err := <-ended; err != nil {
+			return replies, err
+		}
+	}
+	return replies, nil
 }
 
 // warmUp completes warmup. The caller holds s.mu.

@@ -51,6 +51,7 @@ type Device[B, K, P any] struct {
 	mu      sync.Mutex // held by every call but Destroy's first step, Lost and Info
 	count   webgpu.Counters
 	watch   func([]webgpu.Program) // receives the programs of every run; may be nil
+	pretend bool                   // runs do nothing
 
 	limits   webgpu.Limits
 	buffers  map[webgpu.Buffer]*Buffer[B]
@@ -244,7 +245,7 @@ func (d *Device[B, K, P]) Run(programs []webgpu.Program, reads ...webgpu.Region)
 		d.watch(programs)
 	}
 	run, from, total, err := d.checkRun(programs, reads)
-	if err != nil {
+	if err != nil || d.pretend {
 		return err
 	}
 	done, err := d.backend.Replay(run, from, reads, total)
@@ -274,6 +275,13 @@ func (d *Device[B, K, P]) Watch(f func(programs []webgpu.Program)) {
 	d.mu.Lock()
 	defer d.Leave()
 	d.watch = f
+}
+
+// Pretend has later runs do nothing, see webgpu.Pretender, or run again.
+func (d *Device[B, K, P]) Pretend(on bool) {
+	d.mu.Lock()
+	defer d.Leave()
+	d.pretend = on
 }
 
 // Profile times each dispatch of a program that may run now. Under ClockReplays the constant part is subtracted: the
