@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -268,31 +267,4 @@ func measureC2T(c *spec.C2TClassifier, prompts []PromptTrees, threshold float64)
 		}
 	})
 	return C2TQuality{caught / max(accepted, 1), kept / max(nodes, 1), AUC(all)}
-}
-
-// CategoriesOf lists the categories of prompts by name.
-func CategoriesOf(prompts []PromptTrees) []string {
-	names := map[string]bool{}
-	for _, g := range prompts {
-		names[g.Category] = true
-	}
-	return slices.Sorted(maps.Keys(names))
-}
-
-// Without trains without the prompts of a category and measures the classifier on them; n is their number.
-func (o *C2TTraining) Without(ctx context.Context, prompts []PromptTrees, category string) (
-	q C2TQuality, n int, err error) {
-	var learn, held []PromptTrees
-	for _, g := range prompts {
-		if g.Category == category {
-			held = append(held, g)
-		} else {
-			learn = append(learn, g)
-		}
-	}
-	c, err := o.Run(ctx, learn, held, func(int, float64, C2TQuality) {})
-	if err != nil {
-		return q, 0, err
-	}
-	return measureC2T(c, held, 0.5), len(held), nil
 }

@@ -91,30 +91,20 @@ func TestTeacherForcingMeetsDecoding(t *testing.T) {
 	}
 }
 
-func TestCollectHeteroSeesEachDepth(t *testing.T) {
+func TestCollectHeteroSeesEachRoot(t *testing.T) {
 	s := openDemo(t)
 	c, err := Continue(context.Background(), s, collected, 20, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	points, err := HeteroPoints(context.Background(), s, c, 3, 8, []int{2, 1, 3}, Options{})
-	if err != nil || len(points) < 3 {
-		t.Fatalf("%d roots, %v", len(points), err)
-	}
-	alone, err := HeteroPoints(context.Background(), s, c, 3, 8, []int{2}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, p := range points {
-		if len(p) != 3 || p[0] != alone[i][0] {
-			t.Fatalf("root %d: depth 2 beside others gives %v, alone %v", i, p, alone[i])
+	for depth := 1; depth <= 3; depth++ {
+		points, err := HeteroPoints(context.Background(), s, c, 3, 8, depth, Options{})
+		if err != nil || len(points) < 3 {
+			t.Fatalf("%d roots, %v", len(points), err)
 		}
-		if p[1].Phi > p[2].Phi+math.Log(3) && p[1].Full && p[2].Full {
-			t.Errorf("root %d: a path of two steps has Φ %v, one of four %v", i, p[1].Phi, p[2].Phi)
-		}
-		for _, q := range p {
-			if q.TCR < 1 || q.TCR > 8 || q.Phi < 0 || q.Phi > 4*math.Log(3)+1e-6 {
-				t.Errorf("root %d: %+v", i, q)
+		for i, p := range points {
+			if most := float64(depth+1) * math.Log(3); p.TCR < 1 || p.TCR > 8 || p.Phi < 0 || p.Phi > most+1e-6 {
+				t.Errorf("depth %d, root %d: %+v", depth, i, p)
 			}
 		}
 	}
@@ -209,7 +199,7 @@ func TestCollectingNeedsADraft(t *testing.T) {
 	s := &foretoken.Session{}
 	for _, err := range []error{
 		func() error {
-			_, err := HeteroPoints(context.Background(), s, nil, 1, 2, []int{1}, Options{})
+			_, err := HeteroPoints(context.Background(), s, nil, 1, 2, 1, Options{})
 			return err
 		}(),
 		func() error {

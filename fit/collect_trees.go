@@ -3,58 +3,39 @@ package fit
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 
 	"foretoken"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
 )
 
-// HeteroPoints drafts trees along a text and compares each with it. Every root yields one point per depth; the
-// first depth is that of the tree in use, with top-k topK reranked to nodes. Points are comparable across roots at
-// one depth, and across depths at one root.
-func HeteroPoints(ctx context.Context, s *foretoken.Session, c *Continuation, topK, nodes int, depths []int,
-	o Options) ([][]adapt.HeteroPoint, error) {
-	deepest := slices.Max(depths)
-	return withGrower(ctx, s, deepest, topK, o, func(model grower) ([][]adapt.HeteroPoint, error) {
-		return collectHetero(ctx, model, c, topK, nodes, depths, deepest, o)
+// HeteroPoints drafts trees along a text, of a depth and with top-k topK reranked to nodes, and compares each with it:
+// every root yields one point.
+func HeteroPoints(ctx context.Context, s *foretoken.Session, c *Continuation, topK, nodes, depth int,
+	o Options) ([]adapt.HeteroPoint, error) {
+	return withGrower(ctx, s, depth, topK, o, func(model grower) ([]adapt.HeteroPoint, error) {
+		return collectHetero(ctx, model, c, topK, nodes, depth, o)
 	})
 }
 
-func collectHetero(ctx context.Context, model grower, c *Continuation, topK, nodes int, depths []int,
-	deepest int, o Options) ([][]adapt.HeteroPoint, error) {
-	var all [][]adapt.HeteroPoint
+func collectHetero(ctx context.Context, model grower, c *Continuation, topK, nodes, depth int,
+	o Options) ([]adapt.HeteroPoint, error) {
+	var all []adapt.HeteroPoint
 	var builder spec.Builder
-	err := teacherForce(ctx, model, c, deepest, topK, o,
+	err := teacherForce(ctx, model, c, depth, topK, o,
 		func(root int32, levels []spec.Level, future []int32) (int, error) {
-			points := make([]adapt.HeteroPoint, len(depths))
-			for i, d := range depths {
-				var err error
-				if points[i], err = adapt.HeteroSample(levels[:d+1], nodes, future[:d+1]); err != nil {
-					return 0, err
-				}
+			point, err := adapt.HeteroSample(levels, nodes, future[:depth+1])
+			if err != nil {
+				return 0, err
 			}
-			all = append(all, points)
-			tree, err := builder.Build(root, levels[:depths[0]+1], nodes)
+			all = append(all, point)
+			tree, err := builder.Build(root, levels, nodes)
 			if err != nil {
 				return 0, err
 			}
 			return followed(tree, future), nil
 		})
 	return all, err
-}
-
-// HeteroColumns rearranges the points of all texts into one column per depth.
-func HeteroColumns(all [][][]adapt.HeteroPoint, n int) [][]adapt.HeteroPoint {
-	columns := make([][]adapt.HeteroPoint, n)
-	for _, text := range all {
-		for _, round := range text {
-			for i, p := range round {
-				columns[i] = append(columns[i], p)
-			}
-		}
-	}
-	return columns
 }
 
 // followed counts the tokens after the root that form a path of the tree.

@@ -101,10 +101,6 @@ func (o *heteroOptions) complete(*pflag.FlagSet) error {
 	return nil
 }
 
-// depths are the depths whose low-entropy sets are compared (Liu et al., "HeteroSpec", table on the granularity of
-// the base tree).
-var depths = []int{3, 4, 5, 6}
-
 func (o *heteroOptions) run(ctx context.Context, c *console) error {
 	s, texts, err := o.open(ctx, c)
 	if err != nil {
@@ -120,31 +116,26 @@ func (o *heteroOptions) run(ctx context.Context, c *console) error {
 	var ends []func() error
 	var short []error
 	for _, sh := range o.shapes {
-		// The tree that decoding uses comes first, the depths to compare after it.
-		ds := append([]int{sh.d}, depths...)
 		all, end, err := gather(ctx, c, &o.gatherOptions, s, sh.String(),
-			map[string]any{"k": sh.k, "depths": ds, "n": sh.n}, texts,
-			func(t *fit.Text) ([][]adapt.HeteroPoint, error) {
-				return fit.HeteroPoints(ctx, s.Session, &t.Continuation, sh.k, sh.n, ds, o.collect())
+			map[string]any{"k": sh.k, "depth": sh.d, "n": sh.n}, texts,
+			func(t *fit.Text) ([]adapt.HeteroPoint, error) {
+				return fit.HeteroPoints(ctx, s.Session, &t.Continuation, sh.k, sh.n, sh.d, o.collect())
 			})
 		if err != nil {
 			return err
 		}
-		columns := fit.HeteroColumns(all, len(ds))
-		fmt.Fprintf(o.report(c), "tree %s, %s, %d prompts, %d rounds\n", sh, o.ranking(), len(texts), len(columns[0]))
-		bins, err := adapt.FitHetero(columns[0], o.leaf)
+		points := slices.Concat(all...)
+		fmt.Fprintf(o.report(c), "tree %s, %s, %d prompts, %d rounds\n", sh, o.ranking(), len(texts), len(points))
+		bins, err := adapt.FitHetero(points, o.leaf)
 		if err != nil { // the other trees may have enough
 			fmt.Fprintf(o.report(c), "%s\n\n", oneLine(err.Error()))
 			short = append(short, fmt.Errorf("tree %s: %w", sh, err))
 			continue
 		}
 		ends = append(ends, end)
-		reportBins(o.report(c), bins, columns[0])
-		if err := o.reportOverlap(o.report(c), columns[1:]); err != nil {
-			return err
-		}
+		reportBins(o.report(c), bins, points)
 		fmt.Fprintln(o.report(c))
-		kept = o.mergeFit(kept, o.fingerprint(s), sh, bins, texts, len(columns[0]))
+		kept = o.mergeFit(kept, o.fingerprint(s), sh, bins, texts, len(points))
 	}
 	if len(short) > 0 {
 		return errors.New(oneLine(errors.Join(short...).Error()))
@@ -272,56 +263,4 @@ func reportHistogram(w io.Writer, points []adapt.HeteroPoint, value func(adapt.H
 		bar := strings.Repeat("█", (40*all[i]+tallest-1)/tallest)
 		fmt.Fprintf(w, "%9s %-40s %d (%d)\n", fmt.Sprintf(format, least+float64(i)*width), bar, all[i], full[i])
 	}
-}
-
-// reportOverlap prints how well the depths agree on the low-entropy rounds.
-func (o *heteroOptions) reportOverlap(w io.Writer, columns [][]adapt.HeteroPoint) error {
-	var enough [][]adapt.HeteroPoint
-	var names []int
-	for i, points := range columns {
-		full := 0
-		for _, p := range points {
-			if p.Full {
-				full++
-			}
-		}
-		if missing := adapt.MinHeteroPaths - full; missing > 0 {
-			fmt.Fprintf(w, "overlap: depth %d has %d full paths, %d too few to compare\n", depths[i], full, missing)
-			continue
-		}
-		enough, names = append(enough, points), append(names, depths[i])
-	}
-	if len(enough) < 2 {
-		return nil
-	}
-	overlap, err := adapt.LowEntropyOverlap(enough, o.leaf)
-	if err != nil {
-		return err
-	}
-	for i, points := range enough {
-		bins, err := adapt.FitHetero(points, o.leaf)
-		if err != nil {
-			return err
-		}
-		low := 0
-		for _, p := range points {
-			if bins.Bin(p.Phi) < bins.Low() {
-				low++
-			}
-		}
-		fmt.Fprintf(w, "depth %d: %d bins, the lowest %d hold %.1f%% of the rounds\n", names[i], len(bins.Means),
-			bins.Low(), 100*float64(low)/float64(len(points)))
-	}
-	fmt.Fprint(w, "Jaccard overlap of the low-entropy rounds, by depth:\n     ")
-	for _, d := range names {
-		fmt.Fprintf(w, "%7d", d)
-	}
-	for i, row := range overlap {
-		fmt.Fprintf(w, "\n%5d", names[i])
-		for _, v := range row {
-			fmt.Fprintf(w, "%7.3f", v)
-		}
-	}
-	fmt.Fprintln(w)
-	return nil
 }

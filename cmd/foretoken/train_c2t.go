@@ -5,12 +5,10 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -42,7 +40,6 @@ type c2tOptions struct {
 	part     float64
 	epochs   int
 	batch    int
-	cross    bool
 }
 
 func trainC2TCommand(c *console) *cobra.Command {
@@ -74,7 +71,6 @@ recall wins, and among equals the one that keeps fewer nodes. An interrupted run
 	f.Float64Var(&o.part, "part", 1, "part of the trees to train on (default 1, or 0.1 with --from)")
 	f.IntVar(&o.epochs, "epochs", c2tEpochs, "passes over the examples; few trees need more")
 	f.IntVar(&o.batch, "batch", c2tBatch, "examples per step")
-	f.BoolVar(&o.cross, "cross-validate", false, "also train without each category in turn and test on it")
 	return cmd
 }
 
@@ -151,11 +147,6 @@ func (o *c2tOptions) run(ctx context.Context, c *console) error {
 	if len(held) > 0 {
 		reportThresholds(o.report(c), best, held)
 	}
-	if o.cross {
-		if err := crossValidate(ctx, o.report(c), &training, prompts); err != nil {
-			return interruptedOr(ctx, err)
-		}
-	}
 	best.Fingerprint = o.fingerprint(s)
 	best.Fingerprint.TopK, best.Fingerprint.Depth, best.Fingerprint.Nodes = c2tTopK, c2tDepth,
 		1+c2tTopK+c2tDepth*c2tTopK*c2tTopK
@@ -179,22 +170,4 @@ func reportThresholds(w io.Writer, c *spec.C2TClassifier, held []fit.PromptTrees
 		fmt.Fprintf(w, "%9.2f %8.3f %8.4f %28.3f\n", t.Threshold, t.Recall, t.Kept, t.RecallByProbability)
 	}
 	fmt.Fprintf(w, "AUC of the joint probability: %.4f\n", area)
-}
-
-// crossValidate trains without each category and prints the quality on that category.
-func crossValidate(ctx context.Context, w io.Writer, training *fit.C2TTraining, prompts []fit.PromptTrees) error {
-	names := fit.CategoriesOf(prompts)
-	if len(names) < 2 {
-		return errors.New("cross-validation takes prompts of two categories or more")
-	}
-	fmt.Fprintf(w, "without a category, tested on it (threshold 0.5):\n")
-	for _, name := range names {
-		q, n, err := training.Without(ctx, prompts, name)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(w, "%12s: %d prompts, recall %.3f, kept %.4f of the nodes, AUC %.4f\n",
-			printable(strings.TrimSpace(name)), n, q.Recall, q.Kept, q.AUC)
-	}
-	return nil
 }

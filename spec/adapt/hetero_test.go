@@ -202,29 +202,3 @@ func TestFitHetero(t *testing.T) {
 		t.Errorf("samples without structure give %+v (%v)", flat, err)
 	}
 }
-
-func TestLowEntropyOverlapByHand(t *testing.T) {
-	a := points(600)
-	shift := slices.Clone(a) // the lowest bin becomes the highest
-	for i := range shift {
-		if shift[i].Phi < 0.99 {
-			shift[i].Phi += 5
-		}
-	}
-	got, err := LowEntropyOverlap([][]HeteroPoint{a, shift, a}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The low bins of all 1200 rounds have Φ below 3: 900 rounds. After the shift TCR rises, then falls to 2: the
-	// bins end at 1.98, 2.98 and 4. Again 900 rounds are low, 600 of which were low before: 600/1200.
-	want := [][]float64{{1, 0.5, 1}, {0.5, 1, 0.5}, {1, 0.5, 1}}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("overlap %v, want %v", got, want)
-	}
-	if _, err := LowEntropyOverlap([][]HeteroPoint{a, a[:1100]}, 0); err == nil {
-		t.Error("different rounds were compared")
-	}
-	if _, err := LowEntropyOverlap([][]HeteroPoint{a[:100]}, 0); err == nil {
-		t.Error("too few rounds were compared")
-	}
-}
