@@ -146,25 +146,6 @@ func TestReportSurvivesJSON(t *testing.T) {
 	}
 }
 
-func TestComparisonFlagsWhatDeviationsDoNotExplain(t *testing.T) {
-	row := func(method string, speedup, sd, calls float64) Row {
-		return Row{Method: method, Speedup: Measure{speedup, sd, 3}, Calls: Measure{calls, 0, 3}}
-	}
-	old := &Report{Rows: []Row{row("a", 1, 0.3, 100), row("b", 2, 0.1, 100), row("gone", 1, 0, 1)}}
-	now := &Report{Rows: []Row{row("a", 1.49, 0.4, 100), row("b", 1.5, 0.1, 101), row("new", 1, 0, 1)}}
-	got := Compare(old, now)
-	want := []Change{
-		// within √(0.3²+0.4²) = 0.5
-		{Method: "a", What: "speedup", Old: Measure{1, 0.3, 3}, New: Measure{1.49, 0.4, 3}, Ratio: 1.49},
-		{Method: "a", What: "calls", Old: Measure{100, 0, 3}, New: Measure{100, 0, 3}, Ratio: 1},
-		{Method: "b", What: "speedup", Old: Measure{2, 0.1, 3}, New: Measure{1.5, 0.1, 3}, Ratio: 0.75, Beyond: true},
-		{Method: "b", What: "calls", Old: Measure{100, 0, 3}, New: Measure{101, 0, 3}, Ratio: 1.01, Beyond: true},
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v\nwant\n%+v", got, want)
-	}
-}
-
 func TestHistogramByHand(t *testing.T) {
 	h := Histogram{Width: 0.5, Most: 4}
 	for _, v := range []struct {

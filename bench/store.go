@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"foretoken/models/gguf"
-	"foretoken/spec"
 )
 
 // CellStore is a file of finished cells, one per line. It truncates a partial line of a killed run.
@@ -99,15 +98,3 @@ func (s *CellStore) Keep(c *Cell) error {
 
 // Close closes the file.
 func (s *CellStore) Close() error { return s.file.Close() }
-
-// ParseReport reads a report in JSON; path names it in errors.
-func ParseReport(path string, b []byte) (*Report, error) {
-	var r Report
-	if err := json.Unmarshal(b, &r); err != nil {
-		return nil, fmt.Errorf("%s: not a benchmark report: %w", path, spec.JSONError(err, &r))
-	}
-	if len(r.Rows) == 0 {
-		return nil, fmt.Errorf("%s: a report without rows; --compare takes a file that --json wrote", path)
-	}
-	return &r, nil
-}

@@ -35,13 +35,11 @@ type benchOptions struct {
 	noScore     bool
 	json, csv   string
 	resume      string
-	compare     string
 	artefacts   string
 	profiled    bool
 	rows, beams int            // of --profile
 	perMethod   []bench.Method // of --methods
 	repeatGiven bool
-	old         *bench.Report // of --compare
 }
 
 // benchMethods are compared by default.
@@ -66,8 +64,7 @@ func benchCommand(c *console) *cobra.Command {
 			"their prompt, without an error before the last line. A prompt cut out of a file gets the fewest\n" +
 			"block openings before it that make it parse; a prompt that never parses does not count.",
 		Example: "  foretoken bench --prompts prompts.jsonl --per-category 4\n" +
-			"  foretoken bench --prompts prompts.jsonl --suite papers/mars --resume cells.jsonl --json mars.json\n" +
-			"  foretoken bench --prompts prompts.jsonl --compare before.json",
+			"  foretoken bench --prompts prompts.jsonl --suite papers/mars --resume cells.jsonl --json mars.json",
 		Args: flagsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.list {
@@ -103,8 +100,6 @@ func benchCommand(c *console) *cobra.Command {
 	f.StringVar(&o.json, "json", "", "write the report to this file")
 	f.StringVar(&o.csv, "csv", "", "write one line per method and category to this file")
 	f.StringVar(&o.resume, "resume", "", "keep finished cells in this file and skip those already in it")
-	f.StringVar(&o.compare, "compare", "",
-		"compare with a report that --json wrote; differences beyond both standard deviations are flagged")
 	f.IntVar(&o.models.nodes, "max-nodes", 64, "largest tree that can be verified; MARS's tables use up to 711")
 	f.BoolVar(&o.profiled, "profile", false, "print where time goes instead: by kernel for a plain step, "+
 		"a verification and the draft's passes, and by phase for rounds of the methods on the first prompt, "+
@@ -134,7 +129,7 @@ func (o *benchOptions) complete(given *pflag.FlagSet) error {
 	if err := cmp.Or(o.models.check(), checkMinimums(given, []minimum{{"per-category", o.perCategory, 1},
 		{"limit", o.limit, 1}, {"repeat", o.repeat, 1}, {"rows", o.rows, 1},
 		{"max-nodes", o.models.nodes, 2}, {"beams", o.beams, 1}, {"context", o.models.context, 1}}),
-		checkFileNames(given, "prompts", "json", "csv", "resume", "compare", "artefacts"),
+		checkFileNames(given, "prompts", "json", "csv", "resume", "artefacts"),
 		asUsage(spec.LimitMaxTokens.Check(float64(o.common.MaxTokens))),
 		asUsage(spec.LimitTemperature.Check(o.common.Temperature))); err != nil {
 		return err
@@ -177,12 +172,6 @@ func (o *benchOptions) complete(given *pflag.FlagSet) error {
 	if o.artefacts != "" {
 		if dir, err := os.Stat(o.artefacts); err != nil || !dir.IsDir() {
 			return fmt.Errorf("--artefacts: %s is no folder", o.artefacts)
-		}
-	}
-	if o.compare != "" {
-		var err error
-		if o.old, err = readReport(o.compare); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -363,14 +352,6 @@ func (r *benchRun) write(report *bench.Report) error {
 		return replaceFile(r.csv, b.Bytes())
 	}
 	return nil
-}
-
-func readReport(path string) (*bench.Report, error) {
-	b, err := readFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return bench.ParseReport(path, b)
 }
 
 // artefacts returns a function that reads files of a folder; the folder "" is empty.

@@ -47,9 +47,6 @@ func (r *benchRun) print(report *bench.Report) error {
 	if len(report.Missing) > 0 && len(r.groups) == 0 {
 		p.missing(func(string) bool { return true })
 	}
-	if r.old != nil {
-		p.changes(r.old)
-	}
 	return p.err
 }
 
@@ -324,33 +321,6 @@ func (p *benchPrinter) missing(of func(method string) bool) {
 	for _, reason := range reasons {
 		p.line("MISSING %s: %s", strings.Join(methods[reason], ", "), reason)
 	}
-}
-
-// changes prints a comparison with an older report.
-func (p *benchPrinter) changes(old *bench.Report) {
-	p.line("")
-	if old.Device != p.report.Device || old.Target != p.report.Target || old.Draft != p.report.Draft ||
-		old.Note != p.report.Note {
-		p.line("the older report has other settings: %s · target %s · draft %s · %s", printable(old.Device),
-			printable(old.Target), printable(cmp.Or(old.Draft, "-")), printable(old.Note))
-	}
-	var lines [][]string
-	for _, c := range bench.Compare(old, p.report) {
-		if c.Category != "" {
-			continue
-		}
-		flag := ""
-		if c.Beyond {
-			flag = "beyond sd"
-		}
-		lines = append(lines, []string{printable(c.Method), c.What, fmt.Sprintf("%.4g ±%.2g", c.Old.Mean, c.Old.SD),
-			fmt.Sprintf("%.4g ±%.2g", c.New.Mean, c.New.SD), fmt.Sprintf("%.3f", c.Ratio), flag})
-	}
-	if len(lines) == 0 {
-		p.line("the older report has none of these methods")
-		return
-	}
-	p.grid([]string{"compared", "figure", "then", "now", "ratio", "flag"}, lines)
 }
 
 // csvMeasures lists the fields of a row that are a mean and a standard deviation. Columns have their JSON names.

@@ -161,7 +161,7 @@ func TestOnlyRegularFiles(t *testing.T) {
 		one("--json-schema-file"), {"generate", "--prompt-file"}, {"chat", "--chat-template"},
 		{"serve", "--addr", "127.0.0.1:0", "--chat-template"}, {"inspect"},
 		{"convert", "-o", filepath.Join(folder, "x.gguf")}, {"bench", "--prompts"},
-		{"bench", "--prompts", prompts, "--compare"}, {"bench", "--prompts", prompts, "--resume"},
+		{"bench", "--prompts", prompts, "--resume"},
 	} {
 		for kind, path := range map[string]string{"a named pipe": pipe, "a device": "/dev/zero", "a folder": folder} {
 			last := args[len(args)-1]
