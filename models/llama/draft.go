@@ -16,6 +16,8 @@ import (
 type Draft struct {
 	*Model
 	net network
+	// feed, if not nil, takes the pending tokens of a new draft, and returns the tokens of the root's pass.
+	feed func(ctx context.Context, pending []int32) ([]int32, error)
 
 	rootPass      pass              // one or two pending tokens
 	rootForward   [2]webgpu.Program // runs their blocks and the logits of the last
@@ -187,6 +189,12 @@ func (d *Draft) begin(ctx context.Context, pending []int32, passes int) (int, er
 	d.release()
 	if err := d.checkPending(pending); err != nil {
 		return 0, err
+	}
+	if d.feed != nil {
+		var err error
+		if pending, err = d.feed(ctx, pending); err != nil {
+			return 0, err
+		}
 	}
 	if err := d.checkContext(d.Len()+len(pending), passes); err != nil {
 		return 0, err

@@ -100,22 +100,13 @@ func (d *Draft) prunedReady(r *spec.PruneRequest) bool {
 
 // DraftPruned begins a tree whose beams a classifier chooses, in one submit and one readback.
 func (d *Draft) DraftPruned(ctx context.Context, r spec.PruneRequest) ([]spec.Level, error) {
-	return d.draftPruned(ctx, d, r)
-}
-
-// DraftPruned is Draft.DraftPruned on the target's features.
-func (e *EAGLE3) DraftPruned(ctx context.Context, r spec.PruneRequest) ([]spec.Level, error) {
-	return e.Draft.draftPruned(ctx, e, r)
-}
-
-func (d *Draft) draftPruned(ctx context.Context, starter deviceDraft, r spec.PruneRequest) ([]spec.Level, error) {
 	if !d.prunedReady(&r) {
 		return nil, nil
 	}
 	ahead, p := min(max(r.Ahead, 0), r.Depth), d.plans[r.K]
 	request := r.DraftRequest
 	r.DraftRequest.Depth, d.pruner.depth = ahead, request.Depth
-	if err := starter.startTree(ctx, r.DraftRequest, pruned, nil); err != nil {
+	if err := d.startTree(ctx, r.DraftRequest, pruned, nil); err != nil {
 		return nil, err
 	}
 	if ahead < request.Depth {

@@ -55,6 +55,7 @@ func LoadEAGLE3(ctx context.Context, dev webgpu.Device, target *Target, w *eagle
 		return nil, err
 	}
 	e := &EAGLE3{Draft: d, target: target}
+	d.feed = e.feed
 	e.Reset()
 	return e, nil
 }
@@ -170,19 +171,12 @@ func (e *EAGLE3) prefillPairs(ctx context.Context, n int, progress func(done int
 	return nil
 }
 
-// begin appends pending tokens and returns those that the root's pass consumes.
-func (e *EAGLE3) begin(ctx context.Context, pending []int32) ([]int32, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if err := e.checkPending(pending); err != nil {
-		return nil, err
-	}
+// feed is Draft.feed: it appends pending tokens and returns those that the root's pass consumes.
+func (e *EAGLE3) feed(ctx context.Context, pending []int32) ([]int32, error) {
 	if have, want := e.target.Len(), e.length+len(pending)-1; have < want {
 		return nil, fmt.Errorf("llama: %s: the target has consumed %d tokens; a head drafts from its features of %d",
 			e.file, have, want)
 	}
-	e.release()
 	e.addTokens(pending)
 	if len(e.uncached) == 0 { // a sequence of one token
 		e.singleToken = true
@@ -203,55 +197,6 @@ func (e *EAGLE3) placeEmpty() error {
 		return t.seq.flush(t.dev, t.work.table)
 	}
 	return t.dev.Write(t.work.table.Buffer, t.work.table.Offset, webgpu.U32Bytes([]uint32{t.work.trash}))
-}
-
-// DraftTree is Draft.DraftTree on the target's features.
-func (e *EAGLE3) DraftTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
-	return e.runTree(ctx, e, r, ranked, nil)
-}
-
-// startTree is Draft.startTree on the target's features.
-func (e *EAGLE3) startTree(ctx context.Context, r spec.DraftRequest, rule candidateRule, beams [][]int32) error {
-	if _, err := e.plan(r.Depth, r.K); err != nil {
-		return err
-	}
-	var err error
-	if r.Pending, err = e.begin(ctx, r.Pending); err != nil {
-		return err
-	}
-	return e.Draft.startTree(ctx, r, rule, beams)
-}
-
-// DraftSampled is Draft.DraftSampled on the target's features.
-func (e *EAGLE3) DraftSampled(ctx context.Context, r spec.SampleRequest) ([]spec.Drawn, error) {
-	if err := e.startSampled(ctx, r); err != nil {
-		return nil, err
-	}
-	return e.drawTokens(0, r.Count)
-}
-
-// startSampled is Draft.startSampled on the target's features.
-func (e *EAGLE3) startSampled(ctx context.Context, r spec.SampleRequest) error {
-	if err := e.PrepareChain(r.Count); err != nil {
-		return err
-	}
-	var err error
-	if r.Pending, err = e.begin(ctx, r.Pending); err != nil {
-		return err
-	}
-	return e.Draft.startSampled(ctx, r)
-}
-
-// SampleTree is Draft.SampleTree on the target's features.
-func (e *EAGLE3) SampleTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {
-	if err := e.PrepareSampled(0, r.K); err != nil {
-		return nil, err
-	}
-	var err error
-	if r.Pending, err = e.begin(ctx, r.Pending); err != nil {
-		return nil, err
-	}
-	return e.Draft.SampleTree(ctx, r)
 }
 
 // Commit appends accepted tokens, as Draft.Commit does. Their pairs run with the next draft, when the target has

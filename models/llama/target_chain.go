@@ -12,12 +12,8 @@ import (
 	"foretoken/webgpu/kernels/sample"
 )
 
-// deviceDraft is a draft on a device, a Draft or an EAGLE3, which can prepare a run without submitting it.
-type deviceDraft interface {
-	draft() *Draft
-	startTree(ctx context.Context, r spec.DraftRequest, rule candidateRule, beams [][]int32) error
-	startSampled(ctx context.Context, r spec.SampleRequest) error
-}
+// deviceDraft is a draft on a device, a Draft or an EAGLE3.
+type deviceDraft interface{ draft() *Draft }
 
 func (d *Draft) draft() *Draft { return d }
 

@@ -79,11 +79,11 @@ func requestNodes(r *spec.JointRequest) int {
 // the tree has to fit one part of a pass, and the Prepare functions have to have compiled all programs.
 func (t *Target) DraftVerify(ctx context.Context, draft spec.DraftModel,
 	r *spec.JointRequest) (*spec.JointResult, error) {
-	starter, ok := draft.(deviceDraft)
-	if !ok || starter.draft() == nil {
+	h, ok := draft.(deviceDraft)
+	if !ok || h.draft() == nil {
 		return nil, nil
 	}
-	d, result, ready, run := starter.draft(), &t.draftVerify.result, t.treeReady, t.draftVerifyTree
+	d, result, ready, run := h.draft(), &t.draftVerify.result, t.treeReady, t.draftVerifyTree
 	switch r.Pass {
 	case spec.PassChain, spec.PassDivergence:
 		ready, run = t.chainReady, t.draftVerifyChain
@@ -94,7 +94,7 @@ func (t *Target) DraftVerify(ctx context.Context, draft spec.DraftModel,
 		return nil, nil
 	}
 	*result = spec.JointResult{}
-	if err := run(ctx, starter, r, result); err != nil {
+	if err := run(ctx, d, r, result); err != nil {
 		return nil, err
 	}
 	return result, nil
@@ -114,10 +114,9 @@ func (t *Target) treeReady(d *Draft, r *spec.JointRequest) bool {
 
 // draftVerifyTree drafts the levels, chooses the nodes, which tree.RecordGather writes to the input of the target's
 // pass, and verifies them.
-func (t *Target) draftVerifyTree(ctx context.Context, starter deviceDraft, r *spec.JointRequest,
-	result *spec.JointResult) error {
+func (t *Target) draftVerifyTree(ctx context.Context, d *Draft, r *spec.JointRequest, result *spec.JointResult) error {
 	rule := ruleOf(r)
-	d, n, err := t.startDraftVerify(ctx, starter, r, rule)
+	n, err := t.startDraftVerify(ctx, d, r, rule)
 	if err != nil {
 		return err
 	}
@@ -137,24 +136,24 @@ func (t *Target) draftVerifyTree(ctx context.Context, starter deviceDraft, r *sp
 
 // startDraftVerify starts a run that drafts and gathers the rows of the target's pass, and adds the readback of the
 // chosen nodes to that of the draft's levels. It returns the number of nodes of the pass.
-func (t *Target) startDraftVerify(ctx context.Context, starter deviceDraft, r *spec.JointRequest,
-	rule candidateRule) (*Draft, int, error) {
-	d, n := starter.draft(), requestNodes(r)
-	if err := starter.startTree(ctx, r.DraftRequest, rule, r.Beams); err != nil {
-		return nil, 0, err
+func (t *Target) startDraftVerify(ctx context.Context, d *Draft, r *spec.JointRequest,
+	rule candidateRule) (int, error) {
+	n := requestNodes(r)
+	if err := d.startTree(ctx, r.DraftRequest, rule, r.Beams); err != nil {
+		return 0, err
 	}
 	root := r.Pending[len(r.Pending)-1]
 	if err := t.writeGatherHead(root, n, r); err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	if err := t.writeDraw(r.Sampling, spec.StreamTarget, false); err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	t.adjuster.now = Shapes{}
 	t.programs = append(append(t.programs[:0], d.programs...), t.draftVerify.gathers[gatherKey{d, r.K}])
 	t.regions = append(t.regions[:0], d.regions...)
 	t.read(t.results.gathered, n)
-	return d, n, nil
+	return n, nil
 }
 
 // endDraftVerify submits the run and reports whether the device gathered the tree that the host builds from the
@@ -281,9 +280,8 @@ func (t *Target) chainReady(d *Draft, r *spec.JointRequest) bool {
 }
 
 // draftVerifyChain samples a chain and verifies it by the rejection rule, or compares the distributions.
-func (t *Target) draftVerifyChain(ctx context.Context, starter deviceDraft, r *spec.JointRequest,
-	result *spec.JointResult) error {
-	d, err := t.startDraftVerifyChain(ctx, starter, r)
+func (t *Target) draftVerifyChain(ctx context.Context, d *Draft, r *spec.JointRequest, result *spec.JointResult) error {
+	err := t.startDraftVerifyChain(ctx, d, r)
 	if err != nil {
 		return err
 	}
@@ -309,28 +307,26 @@ func (t *Target) draftVerifyChain(ctx context.Context, starter deviceDraft, r *s
 }
 
 // startDraftVerifyChain starts a run that samples a chain and copies its tokens to the target's pass.
-func (t *Target) startDraftVerifyChain(ctx context.Context, starter deviceDraft,
-	r *spec.JointRequest) (*Draft, error) {
+func (t *Target) startDraftVerifyChain(ctx context.Context, d *Draft, r *spec.JointRequest) error {
 	j := &t.draftVerify
 	chain := spec.SampleRequest{Pending: r.Pending, Count: r.Count, Coupled: r.Coupled, Sampling: r.Sampling}
-	d := starter.draft()
-	if err := starter.startSampled(ctx, chain); err != nil {
-		return nil, err
+	if err := d.startSampled(ctx, chain); err != nil {
+		return err
 	}
 	j.chain.Reset(r.Pending[len(r.Pending)-1])
 	for i := range r.Count {
 		j.chain.Add(int32(i), 0, 0)
 	}
 	if err := t.begin(ctx, &j.chain, r.Sampling); err != nil {
-		return nil, err
+		return err
 	}
 	j.placeWords = [sample.KeepWords]uint32{1, uint32(r.Count)}
 	if err := t.dev.Write(j.place.Buffer, j.place.Offset, webgpu.U32Bytes(j.placeWords[:])); err != nil {
-		return nil, err
+		return err
 	}
 	t.programs = append(append(t.programs[:0], d.programs...), j.copyTokens[d])
 	t.regions = append(t.regions[:0], d.regions...)
-	return d, nil
+	return nil
 }
 
 // endDraftVerifyChain submits the run and returns the tokens drawn.

@@ -221,9 +221,9 @@ func (t *Target) sampledReady(d *Draft, r *spec.JointRequest) bool {
 
 // draftVerifySampled samples a tree without replacement and verifies it. If the draft ran out of candidates for a node,
 // there are no verdicts and the caller must verify the tree.
-func (t *Target) draftVerifySampled(ctx context.Context, starter deviceDraft, r *spec.JointRequest,
+func (t *Target) draftVerifySampled(ctx context.Context, d *Draft, r *spec.JointRequest,
 	result *spec.JointResult) error {
-	d, n, err := t.startDraftVerify(ctx, starter, r, drawn)
+	n, err := t.startDraftVerify(ctx, d, r, drawn)
 	if err != nil {
 		return err
 	}
