@@ -166,27 +166,6 @@ func (d *Draft) SampleTree(ctx context.Context, r spec.DraftRequest) ([]spec.Lev
 	if drawParams(r.Sampling, 0, true).Words()[0] == 0 {
 		return nil, errors.New("llama: children cannot be drawn without replacement at temperature 0; use DraftTree")
 	}
-	if err := d.PrepareSampled(0, r.K); err != nil {
-		return nil, err
-	}
-	p := d.plans[r.K]
-	rows, err := d.begin(ctx, r.Pending, r.Depth)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.writeDraw(r.Sampling, spec.StreamDraft, true); err != nil {
-		return nil, err
-	}
-	d.distributions.used = 0
-	if err := d.placeDistributions(d.distributions.place, 1); err != nil {
-		return nil, err
-	}
-	d.programs = append(d.programs, d.rootForward[rows-1], d.distributions.root, p.root.draw)
-	d.readLevels(&p.root.result, nil)
-	if err := d.run(d.programs, d.regions...); err != nil {
-		return nil, err
-	}
-	d.tree.begin(p, d.Len(), true)
-	d.tree.decode(&p.root, 1, d.estimator != nil)
-	return d.drafted()
+	r.Depth = 0
+	return d.runTree(ctx, r, drawn, nil)
 }
