@@ -167,7 +167,7 @@ func ParseCalibration[C Calibration](file string, data []byte, kind string, into
 }
 
 // numbers matches arrays of plain values as MarshalIndent writes them.
-var numbers = regexp.MustCompile(`\[[^\[\]{}"]*\]`)
+var numbers = regexp.MustCompile(`\[\n[^\[\]{}"]*\]`)
 
 // breaks are MarshalIndent's; strings hold none, for JSON escapes them.
 var breaks = regexp.MustCompile(`\n *`)

@@ -3,7 +3,6 @@ package llama
 import (
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"math"
 
@@ -12,9 +11,6 @@ import (
 
 // KindAcceptance is the kind field of an acceptance head's calibration file.
 const KindAcceptance = "acceptance-head"
-
-// headVersion is the version of the file format.
-const headVersion = 1
 
 // Labels: what a head was trained to estimate.
 const (
@@ -33,13 +29,13 @@ const maxHeadLayers = 2
 // It has one or two residual layers, each with its own weights. Source: Huang et al., "SpecDec++: Boosting
 // Speculative Decoding via Adaptive Candidate Lengths".
 type Head struct {
-	Fingerprint spec.Fingerprint `json:"-"` // of the pair; the tree fields are unset
-	Made        spec.Made        `json:"-"`
-	Dim         int              `json:"dim"`   // width of the draft's hidden states
-	Label       string           `json:"label"` // LabelArgmax or LabelSampled
-	Layers      []HeadLayer      `json:"layers"`
-	Weight      Floats           `json:"weight"` // w (dim)
-	Bias        float32          `json:"bias"`   // c
+	spec.CalibrationHeader // the fingerprint's tree fields are unset
+
+	Dim    int         `json:"dim"`   // width of the draft's hidden states
+	Label  string      `json:"label"` // LabelArgmax or LabelSampled
+	Layers []HeadLayer `json:"layers"`
+	Weight Floats      `json:"weight"` // w (dim)
+	Bias   float32     `json:"bias"`   // c
 }
 
 // HeadLayer is a residual layer: h + SiLU(W h + b).
@@ -74,22 +70,11 @@ func (h *Head) Apply(hidden []float32) float64 {
 
 // Matches returns an error if the head was trained for another pair of models.
 func (h *Head) Matches(have spec.Fingerprint) error {
-	for _, m := range []struct {
-		role        string
-		want, found spec.ModelID
-	}{{"target", h.Fingerprint.Target, have.Target}, {"draft", h.Fingerprint.Draft, have.Draft}} {
-		if m.want.Bytes != m.found.Bytes || m.want.Hash != m.found.Hash || m.want.Quantisation != m.found.Quantisation {
-			return fmt.Errorf("llama: the acceptance head was trained for %s %s, but the %s in use is %s; "+
-				"train one for this pair with foretoken train acceptance-head", m.role, m.want, m.role, m.found)
-		}
+	if err := h.Fingerprint.MatchesModels(have); err != nil {
+		return fmt.Errorf("llama: the acceptance head was trained for %w; "+
+			"train one with foretoken train acceptance-head", err)
 	}
 	return nil
-}
-
-// headFile is the JSON form of a Head.
-type headFile struct {
-	spec.CalibrationHeader
-	Head
 }
 
 // Floats encodes as base64 of little-endian f32.
@@ -122,41 +107,16 @@ func (f *Floats) UnmarshalText(text []byte) error {
 
 // ParseHead parses a head's file. Errors quote file.
 func ParseHead(file string, data []byte) (*Head, error) {
-	kind, err := spec.CalibrationKind(file, data)
-	if err != nil {
-		return nil, err
-	}
-	if kind != KindAcceptance {
-		return nil, fmt.Errorf("llama: %s: field kind is %.80q, want %q", file, kind, KindAcceptance)
-	}
-	var f headFile
-	if err := spec.Decode(data, &f); err != nil {
-		return nil, fmt.Errorf("llama: %s: %w", file, err)
-	}
-	h := &f.Head
-	h.Fingerprint, h.Made = f.CalibrationHeader.Fingerprint, f.CalibrationHeader.Made
-	if err := h.validate(); err != nil {
-		return nil, fmt.Errorf("llama: %s: %w", file, err)
-	}
-	return h, nil
+	return spec.ParseCalibration(file, data, KindAcceptance, &Head{})
 }
 
 // Encode returns the head's file.
 func (h *Head) Encode() ([]byte, error) {
-	if err := h.validate(); err != nil {
-		return nil, fmt.Errorf("llama: writing the acceptance head: %w", err)
-	}
-	f := headFile{spec.CalibrationHeader{Kind: KindAcceptance, Version: headVersion,
-		Fingerprint: h.Fingerprint, Made: h.Made}, *h}
-	text, err := json.MarshalIndent(f, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("llama: writing the acceptance head: %w", err)
-	}
-	return append(text, '\n'), nil
+	return spec.EncodeCalibration(KindAcceptance, h)
 }
 
-// validate returns an error if the head cannot run.
-func (h *Head) validate() error {
+// Validate returns an error if the head cannot run.
+func (h *Head) Validate() error {
 	if h.Dim < 1 {
 		return fmt.Errorf("field dim is %d, want the width of the draft's hidden states", h.Dim)
 	}

@@ -42,7 +42,7 @@ func (d *Draft) SetHead(h *Head) error {
 	if h == nil {
 		return nil
 	}
-	if err := h.validate(); err != nil {
+	if err := h.Validate(); err != nil {
 		return fmt.Errorf("llama: acceptance head: %w", err)
 	}
 	if h.Dim != d.cfg.Dim {
