@@ -1,7 +1,6 @@
 package llama
 
 import (
-	"context"
 	"fmt"
 
 	"foretoken/webgpu"
@@ -98,7 +97,7 @@ func (d *Draft) UseHead(on bool) bool {
 
 // record records the head over rows of a pass; the estimates go to out from word at on.
 func (e *estimator) record(d *Draft, r *kernels.Recorder, rows int, out kernels.View, at int) {
-	d.net.normalise(r, rows)
+	d.normalise(r, rows)
 	x := d.work.norm
 	for i, l := range e.layers {
 		layer.RecordAcceptLayer(r, l.weight, l.bias, x, e.scratch[i], rows, e.dim)
@@ -144,61 +143,4 @@ func (d *Draft) prepareChainEstimates() error {
 		}
 	}
 	return d.buildBatch(b)
-}
-
-// Hidden empties the sequence, runs tokens and returns the final hidden states, after the output norm, of every
-// position: (len(tokens), dim). An acceptance head reads the same bits. The tokens stay in the sequence, as after
-// Prefill.
-func (d *Draft) Hidden(ctx context.Context, tokens []int32) ([]float32, error) {
-	if err := d.checkTokens(tokens); err != nil {
-		return nil, err
-	}
-	d.Reset()
-	if err := d.checkContext(len(tokens), 0); err != nil {
-		return nil, err
-	}
-	if d.hidden == nil {
-		if err := d.recordHidden(); err != nil {
-			return nil, err
-		}
-	}
-	dim, b := d.cfg.Dim, &d.prefill.batch
-	out := make([]float32, len(tokens)*dim)
-	for done := 0; done < len(tokens); {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		n := min(d.prefillRows(), len(tokens)-done)
-		if err := d.appendTokens(b, tokens[done:done+n]); err != nil {
-			return nil, err
-		}
-		at := bucket(n)
-		b.pad(n, buckets[at], d.work.trash)
-		if err := b.write(d.dev, d.work.inputs.Buffer); err != nil {
-			return nil, err
-		}
-		to := webgpu.F32Bytes(out[done*dim : (done+n)*dim])
-		if err := d.run(d.hidden[at:at+1], webgpu.Region{Buffer: d.work.norm.Buffer, Offset: d.work.norm.Offset,
-			Dst: to}); err != nil {
-			return nil, err
-		}
-		done += n
-	}
-	return out, nil
-}
-
-// recordHidden compiles the programs of Hidden, one for each bucket.
-func (d *Draft) recordHidden() error {
-	b, made := &programBatch{}, make([]webgpu.Program, bucket(d.prefillRows())+1)
-	for i, n := range buckets[:len(made)] {
-		r := d.recorder(fmt.Sprintf("hidden states of %d", n))
-		d.net.forward(r, &d.prefill.batch, n)
-		d.net.normalise(r, n)
-		b.add(r, &made[i])
-	}
-	if err := d.buildBatch(b); err != nil {
-		return err
-	}
-	d.hidden = made
-	return nil
 }

@@ -34,6 +34,12 @@ func testHead(dim, layers int) *Head {
 	return h
 }
 
+// hiddenStates returns the final hidden states of every position: (len(tokens), dim).
+func hiddenStates(d *Draft, tokens []int32) (all []float32, err error) {
+	err = d.Hidden(background, tokens, func(x []float32) { all = append(all, x...) })
+	return all, err
+}
+
 // TestHidden compares the bits of the final hidden states with those that the passes of a tree leave, for texts
 // around the size of a prefill chunk.
 func TestHidden(t *testing.T) {
@@ -41,12 +47,12 @@ func TestHidden(t *testing.T) {
 		d := loadDraft(t, dev, "tiny-f32", Options{})
 		dim := d.cfg.Dim
 		long := slices.Concat(text, text, text, text)
-		all, err := d.Hidden(background, long)
+		all, err := hiddenStates(d, long)
 		if err != nil || len(all) != len(long)*dim {
 			t.Fatal(err, len(all))
 		}
 		for _, n := range []int{1, 2, 17, len(long) - 1} {
-			got, err := d.Hidden(background, long[:n])
+			got, err := hiddenStates(d, long[:n])
 			if err != nil || !slices.Equal(got, all[:n*dim]) {
 				t.Fatalf("the hidden states of %d tokens depend on what follows them (%v)", n, err)
 			}
@@ -56,7 +62,7 @@ func TestHidden(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := d.recorder("the root's hidden state")
-		d.net.normalise(r, 2)
+		d.normalise(r, 2)
 		last, err := d.build(r)
 		if err != nil {
 			t.Fatal(err)
@@ -68,10 +74,10 @@ func TestHidden(t *testing.T) {
 		if !slices.Equal(m.F32(), all[20*dim:22*dim]) {
 			t.Fatal("a tree's root has another hidden state than its text")
 		}
-		if got, err := d.Hidden(background, nil); err != nil || len(got) != 0 {
+		if got, err := hiddenStates(d, nil); err != nil || len(got) != 0 {
 			t.Fatal(got, err)
 		}
-		if _, err := d.Hidden(background, make([]int32, d.opts.Context+1)); err == nil {
+		if _, err := hiddenStates(d, make([]int32, d.opts.Context+1)); err == nil {
 			t.Fatal("a text longer than the context was not refused")
 		}
 	})
@@ -89,7 +95,7 @@ func TestEstimates(t *testing.T) {
 		lowest, highest := 1.0, 0.0
 		check := func(what string, h *Head, tokens []int32, got float32) {
 			t.Helper()
-			hidden, err := d.Hidden(background, tokens)
+			hidden, err := hiddenStates(d, tokens)
 			if err != nil {
 				t.Fatal(err)
 			}

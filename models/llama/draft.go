@@ -32,7 +32,6 @@ type Draft struct {
 	regions       []webgpu.Region   // readbacks of the run under construction
 	head          *estimator        // acceptance head; nil without one
 	estimator     *estimator        // head while it is in use, otherwise nil
-	hidden        []webgpu.Program  // programs of Hidden, by bucket; nil until the first use
 	pruner        pruner            // C2T's classifier
 	distributions distributionRows  // of a tree drawn without replacement
 
@@ -47,8 +46,6 @@ type Draft struct {
 type network interface {
 	// forward records the blocks of a pass of n rows.
 	forward(r *kernels.Recorder, p *pass, n int)
-	// normalise records the output norm: the final hidden states of all rows in work.norm.
-	normalise(r *kernels.Recorder, n int)
 	// head records the output norm and the logits of rows [from, n) into rows [to, …) of a logits view.
 	head(r *kernels.Recorder, from, n int, logits kernels.View, to int)
 }

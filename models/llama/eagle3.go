@@ -90,7 +90,7 @@ func newEagleNet(dev webgpu.Device, target *Target, w *eagle3.Weights, o Options
 		return nil, nil, err
 	}
 	o.TopK = min(o.TopK, w.DraftVocab)
-	m := &Model{dev: dev, cfg: c, opts: o, file: file, heads: c.heads(o.KV)}
+	m := &Model{dev: dev, cfg: c, opts: o, file: file, heads: c.heads(o.KV), norms: map[int]webgpu.Program{}}
 	return &eagleNet{Model: m, target: target, weights: w}, taps, nil
 }
 

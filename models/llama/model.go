@@ -78,6 +78,7 @@ type Model struct {
 	single    bool // record products with the pipelines of single rows, which give the same bits
 	work      workspace
 	prefill   prefillPrograms
+	norms     map[int]webgpu.Program // by bucket, of Hidden
 	seq       sequence
 	drawWords [kernels.DrawWords]uint32 // content of work.draw; zeros before the first draw
 
@@ -123,7 +124,7 @@ func newModel(dev webgpu.Device, cfg *Config, f *gguf.File, o Options) (*Model, 
 		return nil, err
 	}
 	return &Model{dev: dev, cfg: cfg, tuning: &tune.Tuning{Lanes: kernels.Serial}, opts: o, file: f.Name(),
-		heads: cfg.heads(o.KV)}, nil
+		heads: cfg.heads(o.KV), norms: map[int]webgpu.Program{}}, nil
 }
 
 func (o *Options) complete(c *Config, file string) error {

@@ -15,7 +15,7 @@ import (
 
 // Target is a target model. It verifies token trees by drawing at every node (this file) or against a draft's
 // distributions (target_chain.go, target_sampled.go), drafts and verifies in one submit (target_draft_verify.go),
-// scores texts (target_score.go) and embeds them (target_embed.go). target_parts.go has the passes they share.
+// scores texts (target_score.go) and embeds them (hidden.go). target_parts.go has the passes they share.
 type Target struct {
 	*Model
 	parts       map[part]*partPrograms
@@ -27,7 +27,6 @@ type Target struct {
 	adjuster    adjuster
 	logitBack   webgpu.Memory          // readback of Logits
 	scores      map[int]webgpu.Program // by bucket
-	norms       map[int]webgpu.Program // by bucket, of Hidden
 
 	results results
 	scratch kernels.View // of sample.RecordFilter
@@ -86,7 +85,7 @@ func LoadTarget(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options)
 
 func newTarget(m *Model) *Target {
 	return &Target{Model: m, parts: map[part]*partPrograms{}, chains: map[chainKey]webgpu.Program{},
-		scores: map[int]webgpu.Program{}, norms: map[int]webgpu.Program{}}
+		scores: map[int]webgpu.Program{}}
 }
 
 // allocateResults makes the buffers that a target needs in addition to its model's: the results and the filters'
