@@ -255,16 +255,17 @@ func (s *Session) chatTemplate(o *ChatOptions) (*template, error) {
 	if o.Template == "" {
 		return t, s.templateErr
 	}
-	spelled := func(which func() (int32, bool)) string {
-		if id, ok := which(); ok {
-			return s.tok.TokenText(id)
-		}
-		return ""
-	}
 	var err error
-	t.Template, err = chat.New(o.Template, chat.Options{BOS: spelled(s.tok.BOS), EOS: spelled(s.tok.EOS)})
+	t.Template, err = chat.New(o.Template, s.templateOptions())
 	t.note = "conversations are rendered by the template that was given, not by the file's own"
 	return t, err
+}
+
+// templateOptions returns the texts of BOS and EOS for a template.
+func (s *Session) templateOptions() chat.Options {
+	bos, _ := s.tok.BOS() // of a missing token the text is empty
+	eos, _ := s.tok.EOS()
+	return chat.Options{BOS: s.tok.TokenText(bos), EOS: s.tok.TokenText(eos)}
 }
 
 // encode returns the ids of a conversation up to the start of the reply. Only the template's control tokens act as

@@ -150,7 +150,7 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 	s := &Session{dev: dev, tok: p.tok, stored: o.Tuning[tuningCosts], files: p, options: o,
 		lean: o.Lean && p.head == nil}
 	s.progress(Progress{Stage: "memory", Total: memory.Total, Note: memory.String()})
-	s.template, s.templateErr = chat.ForFile(p.target)
+	s.template, s.templateErr = chat.ForFile(p.target, s.templateOptions())
 	if o.Calibrations != nil {
 		s.fitted = *o.Calibrations
 	}

@@ -16,13 +16,7 @@ import (
 	"foretoken/models/gguf"
 )
 
-// Keys of GGUF files.
-const (
-	keyTemplate = "tokenizer.chat_template"
-	keyTokens   = "tokenizer.ggml.tokens"
-	keyBOS      = "tokenizer.ggml.bos_token_id"
-	keyEOS      = "tokenizer.ggml.eos_token_id"
-)
+const keyTemplate = "tokenizer.chat_template" // of GGUF files
 
 // ErrNoTemplate is wrapped by ForFile's error where the file has no template: the model was not trained on
 // conversations.
@@ -132,9 +126,9 @@ func New(template string, o Options) (*Template, error) {
 	return t, nil
 }
 
-// ForFile reads the templates of a model file, tokenizer.chat_template and
-// those named tokenizer.chat_template.<name>, with the texts of BOS and EOS.
-func ForFile(f *gguf.File) (*Template, error) {
+// ForFile reads the templates of a model file, tokenizer.chat_template and those named
+// tokenizer.chat_template.<name>, which become o.Named.
+func ForFile(f *gguf.File, o Options) (*Template, error) {
 	if !f.Has(keyTemplate) {
 		return nil, fmt.Errorf("chat: %s: %s is missing: %w", f.Name(), keyTemplate, ErrNoTemplate)
 	}
@@ -142,29 +136,11 @@ func ForFile(f *gguf.File) (*Template, error) {
 	if err != nil {
 		return nil, fmt.Errorf("chat: %w", err)
 	}
-	o := Options{Named: map[string]string{}}
+	o.Named = map[string]string{}
 	for _, key := range f.Keys() {
 		if name, ok := strings.CutPrefix(key, keyTemplate+"."); ok {
 			if o.Named[name], err = f.String(key); err != nil {
 				return nil, fmt.Errorf("chat: %w", err)
-			}
-		}
-	}
-	if f.Has(keyBOS) || f.Has(keyEOS) {
-		tokens, err := f.Strings(keyTokens)
-		if err != nil {
-			return nil, fmt.Errorf("chat: %w", err)
-		}
-		for _, s := range []struct {
-			key  string
-			text *string
-		}{{keyBOS, &o.BOS}, {keyEOS, &o.EOS}} {
-			id, err := f.Uint32Or(s.key, ^uint32(0))
-			if err != nil {
-				return nil, fmt.Errorf("chat: %w", err)
-			}
-			if uint64(id) < uint64(len(tokens)) {
-				*s.text = tokens[id]
 			}
 		}
 	}

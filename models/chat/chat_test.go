@@ -127,10 +127,9 @@ func TestForFile(t *testing.T) {
 		{Key: keyTemplate, Value: "{{ bos_token }}{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"},
 		{Key: keyTemplate + ".tool_use", Value: "{{ bos_token }}tools: {{ tools | length }}"},
 		{Key: keyTemplate + ".broken", Value: "{% include 'x' %}"},
-		{Key: keyTokens, Value: []string{"<a>", "<s>", "</s>"}},
-		{Key: keyBOS, Value: uint32(1)}, {Key: keyEOS, Value: uint32(2)},
 	}
-	tpl, err := ForFile(file(t, kv...))
+	o := Options{BOS: "<s>", EOS: "</s>"}
+	tpl, err := ForFile(file(t, kv...), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,12 +144,12 @@ func TestForFile(t *testing.T) {
 	if len(tpl.texts) != 2 || tpl.texts["tool_use"] == nil {
 		t.Error(tpl.texts)
 	}
-	if _, err := ForFile(file(t, kv[3])); !errors.Is(err, ErrNoTemplate) ||
+	if _, err := ForFile(file(t, kv[1]), o); !errors.Is(err, ErrNoTemplate) ||
 		!strings.Contains(err.Error(), "small.gguf") {
 		t.Error(err)
 	}
 	for _, bad := range []gguf.KV{{Key: keyTemplate, Value: uint32(1)}, {Key: keyTemplate, Value: "{% nosuch %}"}} {
-		_, err := ForFile(file(t, bad))
+		_, err := ForFile(file(t, bad), o)
 		if err == nil || !strings.Contains(err.Error(), "small.gguf") {
 			t.Error(err)
 			continue
