@@ -3,10 +3,8 @@
 package foretoken
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
-	"io"
 	"math"
 	"slices"
 	"testing"
@@ -44,7 +42,7 @@ func edited(t testing.TB, name string, change func(m *modelEditor)) gguf.Source 
 	}
 	change(m)
 	for i := range m.tensors {
-		m.tensors[i].Data = io.Reader(bytes.NewReader(m.data[m.tensors[i].Name]))
+		m.tensors[i].Data = m.data[m.tensors[i].Name]
 	}
 	out, err := gguf.Bytes(m.kv, m.tensors)
 	if err != nil {

@@ -90,7 +90,7 @@ func takeApart(t *testing.T) *content {
 			t.Fatal(err)
 		}
 		c.tensors = append(c.tensors,
-			gguf.WriteTensor{Name: info.Name, Dims: info.Dims, Type: info.Type, Data: bytes.NewReader(b)})
+			gguf.WriteTensor{Name: info.Name, Dims: info.Dims, Type: info.Type, Data: b})
 	}
 	return c
 }
@@ -199,7 +199,7 @@ func TestBadModelsAreRefusedInOneLine(t *testing.T) {
 			[]string{"blk.0.attn_q.weight", "unknown tensor type 77"}, true},
 		{"type without kernels", wrong(t, func(c *content) {
 			q := c.tensor("blk.0.attn_q.weight")
-			q.Type, q.Data = gguf.Q8_1, bytes.NewReader(make([]byte, 36*3*96))
+			q.Type, q.Data = gguf.Q8_1, make([]byte, 36*3*96)
 		}), []string{"blk.0.attn_q.weight", "Q8_1"}, false},
 		{"missing tensor", wrong(t, func(c *content) { c.drop("blk.1.ffn_up.weight") }),
 			[]string{"blk.1.ffn_up.weight", "missing"}, false},
@@ -208,7 +208,7 @@ func TestBadModelsAreRefusedInOneLine(t *testing.T) {
 		}), []string{"blk.1.ffn_up.weight", "[192 128]"}, false},
 		{"tensor without a place", wrong(t, func(c *content) {
 			c.tensors = append(c.tensors, gguf.WriteTensor{Name: "blk.0.ffn_norm.bias", Dims: []uint64{96},
-				Type: gguf.F32, Data: bytes.NewReader(make([]byte, 4*96))})
+				Type: gguf.F32, Data: make([]byte, 4*96)})
 		}), []string{"blk.0.ffn_norm.bias"}, false},
 		{"missing field", wrong(t, func(c *content) { c.drop("llama.attention.head_count") }),
 			[]string{"llama.attention.head_count", "missing"}, false},
@@ -250,7 +250,7 @@ func TestInspectSaysWhyAFileCannotBeRun(t *testing.T) {
 		"architecture": {wrong(t, func(c *content) { c.set("general.architecture", "mamba") }), "general.architecture"},
 		"type": {wrong(t, func(c *content) {
 			q := c.tensor("blk.0.attn_q.weight")
-			q.Type, q.Data = gguf.Q8_1, bytes.NewReader(make([]byte, 36*3*96))
+			q.Type, q.Data = gguf.Q8_1, make([]byte, 36*3*96)
 		}), "Q8_1"},
 		"tokenizer": {wrong(t, func(c *content) { c.set("tokenizer.ggml.model", "bert") }), "tokenizer.ggml.model"},
 	} {

@@ -93,7 +93,7 @@ func TestForeignTextDoesNotSteer(t *testing.T) {
 func (c *content) add(key string, value any) { c.kv = append(c.kv, gguf.KV{Key: key, Value: value}) }
 
 func vector(name string) gguf.WriteTensor {
-	return gguf.WriteTensor{Name: name, Dims: []uint64{8}, Type: gguf.F32, Data: bytes.NewReader(make([]byte, 32))}
+	return gguf.WriteTensor{Name: name, Dims: []uint64{8}, Type: gguf.F32, Data: make([]byte, 32)}
 }
 
 // TestForeignCheckpointDoesNotSteer does the same with the names of safetensors and the values of config.json.

@@ -308,7 +308,7 @@ func TestRequantise(t *testing.T) {
 
 func fileBytes(t testing.TB, f *gguf.File) []byte {
 	t.Helper()
-	b, err := gguf.Bytes(f.Metadata(), converttest.Stored(f, 0, len(f.Tensors)))
+	b, err := converttest.Rewrite(f, f.Metadata(), 0, len(f.Tensors))
 	if err != nil {
 		t.Fatal(err)
 	}

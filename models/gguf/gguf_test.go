@@ -26,9 +26,9 @@ func sample(t testing.TB) []byte {
 		{"s.i32", []int32{1, -2, 3}}, {"s.u32", []uint32{7}}, {"s.i64", []int64{1 << 40}}, {"s.u64", []uint64{9}},
 		{"s.f32", []float32{1, 2.5}}, {"s.f64", []float64{-1}}, {"s.bool", []bool{true, false}},
 	}, []WriteTensor{
-		{"first", []uint64{4, 3}, F32, bytes.NewReader(bytes.Repeat([]byte{1}, 48))},
-		{"second", []uint64{32, 2}, Q8_0, bytes.NewReader(bytes.Repeat([]byte{2}, 68))},
-		{"third", []uint64{5}, F16, bytes.NewReader(bytes.Repeat([]byte{3}, 10))},
+		{"first", []uint64{4, 3}, F32, bytes.Repeat([]byte{1}, 48)},
+		{"second", []uint64{32, 2}, Q8_0, bytes.Repeat([]byte{2}, 68)},
+		{"third", []uint64{5}, F16, bytes.Repeat([]byte{3}, 10)},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -216,8 +216,8 @@ func TestVersion2(t *testing.T) {
 func TestAlignment(t *testing.T) {
 	for _, align := range []uint32{1, 8, 64, 4096} {
 		b, err := Bytes([]KV{{"general.alignment", align}}, []WriteTensor{
-			{"a", []uint64{3}, I8, strings.NewReader("abc")},
-			{"b", []uint64{2}, I8, strings.NewReader("de")},
+			{"a", []uint64{3}, I8, []byte("abc")},
+			{"b", []uint64{2}, I8, []byte("de")},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -271,7 +271,7 @@ func TestOpenReadsTheHeaderOnly(t *testing.T) {
 	}
 	tokens[77] = strings.Repeat("long", 1<<19) // longer than a part
 	b, err := Bytes([]KV{{"tokens", tokens}, {"scores", make([]float32, 500_000)}, {"after", "end"}},
-		[]WriteTensor{{"big", []uint64{8 << 20}, I8, bytes.NewReader(make([]byte, 8<<20))}})
+		[]WriteTensor{{"big", []uint64{8 << 20}, I8, make([]byte, 8<<20)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func TestFailingSources(t *testing.T) {
 }
 
 func TestWriteRefuses(t *testing.T) {
-	data := func() *strings.Reader { return strings.NewReader("abcd") }
+	data := []byte("abcd")
 	for name, c := range map[string]struct {
 		kv      []KV
 		tensors []WriteTensor
@@ -333,13 +333,13 @@ func TestWriteRefuses(t *testing.T) {
 		"an empty key":       {[]KV{{"", true}}, nil},
 		"an unknown value":   {[]KV{{"a", struct{}{}}}, nil},
 		"an odd alignment":   {[]KV{{"general.alignment", uint32(24)}}, nil},
-		"two equal names":    {nil, []WriteTensor{{"a", []uint64{4}, I8, data()}, {"a", []uint64{4}, I8, data()}}},
-		"too little data":    {nil, []WriteTensor{{"a", []uint64{5}, I8, data()}}},
-		"too much data":      {nil, []WriteTensor{{"a", []uint64{3}, I8, data()}}},
-		"half a block":       {nil, []WriteTensor{{"a", []uint64{16}, Q8_0, data()}}},
-		"an unknown type":    {nil, []WriteTensor{{"a", []uint64{4}, Type(4), data()}}},
-		"no dimensions":      {nil, []WriteTensor{{"a", nil, I8, data()}}},
-		"sizes out of range": {nil, []WriteTensor{{"a", []uint64{1 << 40, 1 << 40}, I8, data()}}},
+		"two equal names":    {nil, []WriteTensor{{"a", []uint64{4}, I8, data}, {"a", []uint64{4}, I8, data}}},
+		"too little data":    {nil, []WriteTensor{{"a", []uint64{5}, I8, data}}},
+		"too much data":      {nil, []WriteTensor{{"a", []uint64{3}, I8, data}}},
+		"half a block":       {nil, []WriteTensor{{"a", []uint64{16}, Q8_0, data}}},
+		"an unknown type":    {nil, []WriteTensor{{"a", []uint64{4}, Type(4), data}}},
+		"no dimensions":      {nil, []WriteTensor{{"a", nil, I8, data}}},
+		"sizes out of range": {nil, []WriteTensor{{"a", []uint64{1 << 40, 1 << 40}, I8, data}}},
 	} {
 		if _, err := Bytes(c.kv, c.tensors); err == nil || !strings.HasPrefix(err.Error(), "gguf: write: ") {
 			t.Errorf("%s: error %v", name, err)

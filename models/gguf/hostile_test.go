@@ -194,7 +194,7 @@ func FuzzOpen(f *testing.F) {
 		f.Add(c.file)
 	}
 	small, err := Bytes([]KV{{"tokens", []string{"a", "b"}}},
-		[]WriteTensor{{"w", []uint64{2, 2}, I8, strings.NewReader("abcd")}})
+		[]WriteTensor{{"w", []uint64{2, 2}, I8, []byte("abcd")}})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func TestLayoutIsThatOfWrite(t *testing.T) {
 			{Name: "z", Dims: []uint64{8, 4}, Type: F16}}
 		written := append([]WriteTensor{}, layout...)
 		for i := range written {
-			written[i].Data = bytes.NewReader(data[i])
+			written[i].Data = data[i]
 		}
 		b, err := Bytes(kv, written)
 		if err != nil {

@@ -1,7 +1,6 @@
 package llama
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"math"
@@ -141,8 +140,7 @@ func (t *toy) bytes(test *testing.T, without ...string) []byte {
 			data = s
 		}
 		if !slices.Contains(without, name) {
-			tensors = append(tensors, gguf.WriteTensor{Name: name, Dims: dims, Type: data.t,
-				Data: bytes.NewReader(data.raw)})
+			tensors = append(tensors, gguf.WriteTensor{Name: name, Dims: dims, Type: data.t, Data: data.raw})
 		}
 	}
 	b, err := gguf.Bytes(kv, tensors)

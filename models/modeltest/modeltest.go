@@ -4,7 +4,6 @@
 package modeltest
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -234,7 +233,7 @@ func (b *builder) add(name string, typ gguf.Type, dims []uint64, x []float32) {
 	if err := quant.Quantize(typ, x, raw); err != nil {
 		panic(err)
 	}
-	b.all = append(b.all, gguf.WriteTensor{Name: name, Dims: dims, Type: typ, Data: bytes.NewReader(raw)})
+	b.all = append(b.all, gguf.WriteTensor{Name: name, Dims: dims, Type: typ, Data: raw})
 }
 
 // addBlocks fills blocks with random bits, whose scales lie between three and five quarters of what spread asks for.
@@ -254,7 +253,7 @@ func (b *builder) addBlocks(name string, dims []uint64, n int, spread float64) {
 			binary.LittleEndian.PutUint16(raw[block+at:], float16.Fromfloat32(float32(scale)).Bits())
 		}
 	}
-	b.all = append(b.all, gguf.WriteTensor{Name: name, Dims: dims, Type: typ, Data: bytes.NewReader(raw)})
+	b.all = append(b.all, gguf.WriteTensor{Name: name, Dims: dims, Type: typ, Data: raw})
 }
 
 func size(typ gguf.Type, n int) int {

@@ -8,7 +8,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -225,7 +224,7 @@ func Parts(f *gguf.File, stem string, n int, bare bool) (Files, error) {
 		}
 		kv = append(kv, gguf.KV{Key: "split.no", Value: uint16(i)}, gguf.KV{Key: "split.count", Value: uint16(n)},
 			gguf.KV{Key: "split.tensors.count", Value: int32(total)})
-		b, err := gguf.Bytes(kv, Stored(f, from, to))
+		b, err := Rewrite(f, kv, from, to)
 		if err != nil {
 			return nil, err
 		}
@@ -234,29 +233,16 @@ func Parts(f *gguf.File, stem string, n int, bare bool) (Files, error) {
 	return files, nil
 }
 
-// Stored gives tensors from to to of a file, to be written again.
-func Stored(f *gguf.File, from, to int) []gguf.WriteTensor {
+// Rewrite returns a file with the given metadata and tensors from to to of another one.
+func Rewrite(f *gguf.File, kv []gguf.KV, from, to int) ([]byte, error) {
 	var all []gguf.WriteTensor
 	for i := range f.Tensors[from:to] {
 		t := &f.Tensors[from+i]
-		all = append(all, gguf.WriteTensor{Name: t.Name, Dims: t.Dims, Type: t.Type,
-			Data: io.NewSectionReader(reader{f, t}, 0, t.Size)})
+		data := make([]byte, t.Size)
+		if err := f.ReadTensor(t, data, 0); err != nil {
+			return nil, err
+		}
+		all = append(all, gguf.WriteTensor{Name: t.Name, Dims: t.Dims, Type: t.Type, Data: data})
 	}
-	return all
-}
-
-type reader struct {
-	file *gguf.File
-	info *gguf.TensorInfo
-}
-
-func (r reader) ReadAt(p []byte, off int64) (int, error) {
-	n := min(int64(len(p)), r.info.Size-off)
-	if err := r.file.ReadTensor(r.info, p[:n], off); err != nil {
-		return 0, err
-	}
-	if n < int64(len(p)) {
-		return int(n), io.EOF
-	}
-	return int(n), nil
+	return gguf.Bytes(kv, all)
 }

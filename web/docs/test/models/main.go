@@ -61,5 +61,5 @@ func write(folder string) error {
 
 // stored returns the bytes of a file.
 func stored(f *gguf.File) ([]byte, error) {
-	return gguf.Bytes(f.Metadata(), converttest.Stored(f, 0, len(f.Tensors)))
+	return converttest.Rewrite(f, f.Metadata(), 0, len(f.Tensors))
 }
