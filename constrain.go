@@ -132,7 +132,7 @@ func (c *Constraints) grammar(ctx context.Context) (*grammar.Grammar, error) {
 		g, err := grammar.FromSchema(ctx, c.JSONSchema, layout)
 		return g, ofField("json_schema", err)
 	case c.JSONObject:
-		return grammar.JSON(true, layout), nil
+		return grammar.FromSchema(ctx, []byte(`{"type":"object"}`), layout)
 	}
 	return nil, nil
 }

@@ -173,8 +173,9 @@ func TestMask(t *testing.T) {
 	}
 	v := NewVocab(len(pieces), func(id int32) []byte { return []byte(pieces[id]) },
 		func(id int32) bool { return id == 1 })
-	for name, g := range map[string]*Grammar{"json": JSON(false, Free), "object": JSON(true, Free),
-		"lists": parse(t, `root ::= "[" (root ("," root)*)? "]" | [a-b]+ "\xe4" | "true" root`)} {
+	for name, g := range map[string]*Grammar{"json": schemaGrammar(t, `true`, Free),
+		"object": schemaGrammar(t, `{"type":"object"}`, Free),
+		"lists":  parse(t, `root ::= "[" (root ("," root)*)? "]" | [a-b]+ "\xe4" | "true" root`)} {
 		for _, room := range []int{keptBytes, 1} {
 			m := NewMatcher(context.Background(), g, v)
 			m.most = room
@@ -207,7 +208,7 @@ func TestMask(t *testing.T) {
 
 // TestMatcherMemory keeps a matcher's memory within its bound while a text nests ever deeper.
 func TestMatcherMemory(t *testing.T) {
-	m := NewMatcher(context.Background(), JSON(false, Free), bytesVocab())
+	m := NewMatcher(context.Background(), schemaGrammar(t, `true`, Free), bytesVocab())
 	m.most = 1 << 20
 	s := m.Start()
 	for i := range 3000 {
@@ -294,7 +295,7 @@ func BenchmarkMatcher(b *testing.B) {
 		}
 		return []byte(pieces[id])
 	}, func(id int32) bool { return int(id) == len(pieces) })
-	g := JSON(false, Free)
+	g := schemaGrammar(b, `true`, Free)
 	b.ReportAllocs()
 	for b.Loop() {
 		m := NewMatcher(context.Background(), g, vocab)

@@ -1,9 +1,6 @@
 package grammar
 
-import (
-	"context"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // The rules of JSON that a schema's rules are made of. Numbers and blanks are bounded, as
 // in llama.cpp: a model that has nothing to say would go on with them for ever.
@@ -21,23 +18,6 @@ const (
 	Free    Layout = iota // lines and indents, of bounded length
 	Compact               // at most one space after a colon or a comma
 )
-
-// JSON is the grammar of one JSON value, an object if onlyObject.
-func JSON(onlyObject bool, layout Layout) *Grammar {
-	b := newBuilder(context.Background())
-	b.layout = layout
-	root := b.value()
-	if onlyObject {
-		root = b.object()
-	}
-	r := b.anonymous("root")
-	b.define(r, root)
-	g, err := b.grammar(r)
-	if err != nil {
-		panic(err) // nothing in it depends on input
-	}
-	return g
-}
 
 // once defines a named rule when it is first used.
 func (b *builder) once(name string, make func() []sequence) sequence {
