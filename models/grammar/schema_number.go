@@ -3,14 +3,16 @@ package grammar
 import (
 	"cmp"
 	"encoding/json"
+	"strconv"
 	"strings"
 )
 
-// limit is a bound of a number, as decimal digits.
+// limit is a bound of a number.
 type limit struct {
-	whole, fraction string // digits; the integer part has no leading zeros except "0"
-	negative        bool
-	open            bool // the bound itself is not allowed
+	whole    uint64 // the integer part, at most one more than that of largest
+	fraction string // decimal digits
+	negative bool
+	open     bool // the bound itself is not allowed
 }
 
 // number gives integers or numbers between the bounds of a schema. Numbers with bounds are written without an exponent.
@@ -54,9 +56,10 @@ func (s *schemaReader) bound(n *node, path, closed, open string, sign int) *limi
 			return nil
 		}
 		l := &limit{open: key == open}
-		l.whole, l.fraction, _ = strings.Cut(strings.TrimPrefix(string(num), "-"), ".")
-		l.fraction = strings.TrimRight(l.fraction, "0")
-		l.negative = num[0] == '-' && (l.whole != "0" || l.fraction != "")
+		whole, fraction, _ := strings.Cut(strings.TrimPrefix(string(num), "-"), ".")
+		l.whole, _ = strconv.ParseUint(whole, 10, 64) // out of range: the largest uint64
+		l.whole, l.fraction = min(l.whole, largest.whole+1), strings.TrimRight(fraction, "0")
+		l.negative = num[0] == '-' && (l.whole != 0 || l.fraction != "")
 		if out == nil || l.against(out)*sign >= 0 { // the exclusive one comes last and wins where they are equal
 			out = l
 		}
@@ -72,7 +75,7 @@ func (l *limit) against(m *limit) int {
 	case !l.negative && m.negative:
 		return 1
 	}
-	c := cmp.Or(compare(l.whole, m.whole), strings.Compare(l.fraction, m.fraction))
+	c := cmp.Or(cmp.Compare(l.whole, m.whole), strings.Compare(l.fraction, m.fraction))
 	if l.negative {
 		return -c
 	}
@@ -80,21 +83,17 @@ func (l *limit) against(m *limit) int {
 }
 
 // largest has as many digits as an integer may have.
-var largest = &limit{whole: strings.Repeat("9", integerDigits), fraction: strings.Repeat("9", fractionDigits)}
-
-func compare(a, b string) int { // of digits without leading zeros
-	return cmp.Or(len(a)-len(b), strings.Compare(a, b))
-}
+var largest = &limit{whole: 1e16 - 1, fraction: strings.Repeat("9", fractionDigits)}
 
 // split gives the ranges of sizes on both sides of zero.
 func split(lo, hi *limit, side func(negative bool, lo, hi *limit)) {
-	zero := &limit{whole: "0"}
+	zero := &limit{}
 	if lo == nil || lo.negative {
 		from, to := zero, largest
 		if lo != nil {
 			to = lo
 		}
-		if hi != nil && (hi.negative || *hi == limit{whole: "0", open: true}) {
+		if hi != nil && (hi.negative || *hi == limit{open: true}) {
 			from = hi
 		}
 		side(true, from, to)
@@ -117,24 +116,20 @@ func (s *schemaReader) integers(lo, hi *limit) []sequence {
 	split(lo, hi, func(negative bool, lo, hi *limit) {
 		from, to := lo.whole, hi.whole
 		if lo.fraction != "" || lo.open {
-			from = above(from)
+			from++
 		}
 		if hi.fraction == "" && hi.open {
-			if to == "0" {
+			if to == 0 {
 				return
 			}
-			to = below(to)
+			to--
 		}
-		if negative && from == "0" { // zero has no sign
-			from = "1"
+		if negative { // zero has no sign
+			from = max(from, 1)
 		}
-		if compare(to, largest.whole) > 0 {
-			to = largest.whole
+		if to = min(to, largest.whole); from <= to {
+			each = append(each, s.signed(negative, s.wholes(from, to)))
 		}
-		if compare(from, to) > 0 {
-			return
-		}
-		each = append(each, s.signed(negative, s.wholes(from, to)))
 	})
 	return each
 }
@@ -146,37 +141,12 @@ func (s *schemaReader) signed(negative bool, q sequence) sequence {
 	return q
 }
 
-// above returns the integer plus one.
-func above(digits string) string {
-	out := []byte(digits)
-	for i := len(out) - 1; i >= 0; i-- {
-		if out[i]++; out[i] <= '9' {
-			return string(out)
-		}
-		out[i] = '0'
-	}
-	return "1" + string(out)
-}
-
-// below returns a positive integer minus one.
-func below(digits string) string {
-	out := []byte(digits)
-	for i := len(out) - 1; i >= 0; i-- {
-		if out[i] > '0' {
-			out[i]--
-			break
-		}
-		out[i] = '9'
-	}
-	if len(out) > 1 && out[0] == '0' {
-		out = out[1:]
-	}
-	return string(out)
-}
+func decimal(n uint64) string { return strconv.FormatUint(n, 10) }
 
 // wholes matches the integers from one bound to the other.
-func (s *schemaReader) wholes(from, to string) sequence {
+func (s *schemaReader) wholes(least, most uint64) sequence {
 	var each []sequence
+	from, to := decimal(least), decimal(most)
 	for n := len(from); n <= len(to); n++ {
 		lo, hi := from, to
 		if n > len(from) {
@@ -219,10 +189,10 @@ func (s *schemaReader) digits(lo, hi string) sequence {
 func (s *schemaReader) decimals(lo, hi *limit) []sequence {
 	var each []sequence
 	split(lo, hi, func(negative bool, lo, hi *limit) {
-		if compare(hi.whole, largest.whole) > 0 {
+		if hi.whole > largest.whole {
 			hi = largest
 		}
-		if compare(lo.whole, hi.whole) > 0 {
+		if lo.whole > hi.whole {
 			return
 		}
 		add := func(whole sequence, from, to *limit) {
@@ -231,14 +201,14 @@ func (s *schemaReader) decimals(lo, hi *limit) []sequence {
 			}
 		}
 		if lo.whole == hi.whole {
-			add(s.b.text(lo.whole), lo, hi)
+			add(s.b.text(decimal(lo.whole)), lo, hi)
 			return
 		}
-		add(s.b.text(lo.whole), lo, nil)
-		if from, to := above(lo.whole), below(hi.whole); compare(from, to) <= 0 {
+		add(s.b.text(decimal(lo.whole)), lo, nil)
+		if from, to := lo.whole+1, hi.whole-1; from <= to {
 			add(s.wholes(from, to), nil, nil)
 		}
-		add(s.b.text(hi.whole), nil, hi)
+		add(s.b.text(decimal(hi.whole)), nil, hi)
 	})
 	return each
 }
