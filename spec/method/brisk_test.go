@@ -1,18 +1,17 @@
-package spectest
+package method
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"testing"
 
 	"foretoken/spec"
+	"foretoken/spec/spectest"
 )
 
 // brisk is a target and a draft in one that allocate nothing after warmup. The next token depends on the last token
 // and its position alone, and the draft is mostly right.
 type brisk struct {
-	PartialDraft
+	spectest.PartialDraft
 	partialTarget
 	limits      spec.Limits
 	len         int
@@ -30,7 +29,7 @@ type brisk struct {
 func (m *brisk) Limits() spec.Limits { return m.limits }
 
 // partialTarget is a level deeper than PartialDraft, whose methods win.
-type partialTarget struct{ PartialTarget }
+type partialTarget struct{ spectest.PartialTarget }
 
 func (m *brisk) ReusePrefix([]int32) int { m.len = 0; return 0 }
 
@@ -41,10 +40,12 @@ func (m *brisk) Len() int { return m.len }
 func (m *brisk) Commit(path []int32) error { m.len += len(path); return nil }
 
 func (m *brisk) nextToken(token int32, at int) int32 {
-	return int32(Mix(uint64(token)<<8+uint64(at%5)) % uint64(m.limits.Vocab))
+	return int32(spectest.Mix(uint64(token)<<8+uint64(at%5)) % uint64(m.limits.Vocab))
 }
 
-func (m *brisk) agrees(token int32, at int) bool { return Mix(uint64(token)<<16+uint64(at))%10 < 7 }
+func (m *brisk) agrees(token int32, at int) bool {
+	return spectest.Mix(uint64(token)<<16+uint64(at))%10 < 7
+}
 
 func (m *brisk) Prefill(_ context.Context, tokens []int32, _ func(int)) error {
 	m.len += len(tokens)
@@ -173,24 +174,7 @@ func (m *brisk) DrawMore(_ context.Context, count int) ([]spec.Drawn, error) {
 	return m.drawn, nil
 }
 
-// errEnough ends a generation.
-var errEnough = errors.New("enough rounds")
-
-// NewBrisk returns a model with room for context tokens.
-func NewBrisk(context int) *brisk {
+// newBrisk returns a model with room for context tokens.
+func newBrisk(context int) *brisk {
 	return &brisk{limits: spec.Limits{Context: context, MaxRows: 64, Vocab: 16, TopK: 8, Spare: 64}}
-}
-
-// RunBrisk generates tokens with a generator of brisk models until each, which is called after every round, returns
-// true.
-func RunBrisk(t testing.TB, g *spec.Generator, tokens int, each func(round int) (done bool)) {
-	o := spec.Options{Sampling: spec.Sampling{Temperature: 0.8, Seed: 1}, MaxTokens: tokens, EOS: []int32{-1}}
-	if _, err := g.Generate(context.Background(), []int32{1, 2, 3}, o, func(e *spec.Event) error {
-		if each(e.Round) {
-			return errEnough
-		}
-		return nil
-	}); err != errEnough {
-		t.Fatal(err)
-	}
 }
