@@ -44,7 +44,3 @@ func TestOpenCancelled(t *testing.T) {
 	}
 	open(t, Options{}) // and another one opens
 }
-
-func BenchmarkDevice(b *testing.B) {
-	devicetest.Bench(b, func(b *testing.B) webgpu.Device { return open(b, Options{}) })
-}

@@ -143,7 +143,3 @@ func TestCollectionsWhileMapping(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkDevice(b *testing.B) {
-	devicetest.Bench(b, func(b *testing.B) webgpu.Device { return open(b, Options{}) })
-}

@@ -49,7 +49,3 @@ func TestKernelWithoutReference(t *testing.T) {
 		t.Fatalf("NewKernel: %v", err)
 	}
 }
-
-func BenchmarkDevice(b *testing.B) {
-	devicetest.Bench(b, func(*testing.B) webgpu.Device { return Open() })
-}

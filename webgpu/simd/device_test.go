@@ -29,7 +29,3 @@ func TestUnknownEntry(t *testing.T) {
 		t.Fatalf("NewKernel: %v", err)
 	}
 }
-
-func BenchmarkDevice(b *testing.B) {
-	devicetest.Bench(b, func(b *testing.B) webgpu.Device { return open(b) })
-}
