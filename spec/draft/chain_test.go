@@ -193,34 +193,3 @@ func TestRunLength(t *testing.T) {
 		t.Errorf("a fixed length of 3 is %d and then %d", p.Next(7, 0), p.Next(7, 6))
 	}
 }
-
-// TestDroppedTokensSpoilTheDistribution shows why such rules are refused: one that drops sampled tokens by their
-// values, hidden from the checks, fails the test above.
-func TestDroppedTokensSpoilTheDistribution(t *testing.T) {
-	target, draft := spectest.DrawnPair()
-	sampling := spec.Sampling{Temperature: 1}
-	rule := dropper{spec.Fixed{Levels: 3, Width: 1, Nodes: 4}}
-	counts, _ := spectest.Outcomes(t, target, spec.Parts{Drafter: &dropping{SampledChain{Model: draft, Rule: rule}},
-		Verifier: spec.Rejection{}, Policy: rule}, sampling)
-	if p := spectest.PValue(counts, spectest.Joint(target.Script, sampling)); p > 1e-9 {
-		t.Errorf("dropping tokens goes unnoticed: p = %v", p)
-	}
-	// A sampled chain keeps the token at which such a rule stops.
-	counts, _ = spectest.Outcomes(t, target, spec.Parts{Drafter: &SampledChain{Model: draft, Rule: rule},
-		Verifier: spec.Rejection{}, Policy: rule}, sampling)
-	spectest.Fits(t, "a sampled chain with a rule that cuts", counts, spectest.Joint(target.Script, sampling))
-}
-
-// dropper refuses token 0.
-type dropper struct{ spec.Fixed }
-
-func (dropper) Stop(drawn []spec.Drawn) bool { return drawn[len(drawn)-1].Token == 0 }
-
-// dropping is a SampledChain that drops the token at which its rule stops.
-type dropping struct{ SampledChain }
-
-func (d *dropping) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftSession, error) {
-	session, err := d.SampledChain.Begin(ctx, o)
-	session.(*chainSession).rule.cut = true
-	return session, err
-}

@@ -286,8 +286,8 @@ func TestCombinationsKeepTheirBooks(t *testing.T) {
 func TestJointDistributionOfEveryDrawnDraft(t *testing.T) {
 	spectest.Long(t)
 	for i, sampling := range []spec.Sampling{{Temperature: 1}, {Temperature: 0.8, TopK: 2}} {
-		target, draft := spectest.DrawnPair()
-		want := spectest.Joint(target.Script, sampling)
+		target, draft := drawnPair()
+		want := joint(target.Script, sampling)
 		for _, c := range combinations(func(c Config) bool {
 			return c.Drafter != DrafterNone && c.Exactness() != Lossy && c.Verifier != VerifierMatch
 		}) {
@@ -296,7 +296,7 @@ func TestJointDistributionOfEveryDrawnDraft(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			counts, sum := spectest.Outcomes(t, target, p, sampling)
+			counts, sum := outcomes(t, target, p, sampling)
 			spectest.Fits(t, name, counts, want)
 			if sum.Accepted == 0 || sum.Corrected == 0 || sum.Bonus == 0 {
 				t.Errorf("%s: the test did not reach every case: %+v", name, sum)
