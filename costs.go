@@ -150,7 +150,7 @@ func (s *Session) timePasses(ctx context.Context, costs *goodput.Costs, c method
 	if !after {
 		defer s.target.Reset()
 		s.target.Reset()
-		if err := s.target.Prefill(ctx, text[:length], nil); err != nil {
+		if err := s.target.Prefill(ctx, text[:length]); err != nil {
 			return err
 		}
 	}
@@ -186,7 +186,7 @@ func (s *Session) timePasses(ctx context.Context, costs *goodput.Costs, c method
 func probeDraft(ctx context.Context, d drafter, text []int32, length int) goodput.DraftProbe {
 	prefill := func(n int) error {
 		d.Reset()
-		return d.Prefill(ctx, text[:n], nil)
+		return d.Prefill(ctx, text[:n])
 	}
 	return goodput.DraftProbe{
 		Draft: func(levels, beams int) error {

@@ -49,9 +49,9 @@ type timedDraft struct {
 	k int
 }
 
-func (d *timedDraft) Prefill(ctx context.Context, tokens []int32, progress func(int)) error {
+func (d *timedDraft) Prefill(ctx context.Context, tokens []int32) error {
 	d.m.spend(d.m.prefill(len(tokens)))
-	return d.Draft.Prefill(ctx, tokens, progress)
+	return d.Draft.Prefill(ctx, tokens)
 }
 
 func (d *timedDraft) DraftTree(ctx context.Context, r spec.DraftRequest) ([]spec.Level, error) {

@@ -355,10 +355,10 @@ func fillerTokens(m *foretoken.Models, n int) []int32 {
 func fillCaches(ctx context.Context, m *foretoken.Models, n int) error {
 	m.Reset()
 	text := fillerTokens(m, n)
-	if err := m.Target.Prefill(ctx, text, nil); err != nil || m.Draft == nil {
+	if err := m.Target.Prefill(ctx, text); err != nil || m.Draft == nil {
 		return err
 	}
-	return m.Draft.Prefill(ctx, text, nil)
+	return m.Draft.Prefill(ctx, text)
 }
 
 // fillerTree returns a binary tree of n nodes to time a verification with.

@@ -138,7 +138,7 @@ func (g grower) follow(ctx context.Context, text []int32) error {
 	if g.target == nil || g.target.Len() >= len(text) {
 		return nil
 	}
-	return g.target.Prefill(ctx, text[g.target.Len():], nil)
+	return g.target.Prefill(ctx, text[g.target.Len():])
 }
 
 // teacherForce lets the draft grow trees along a text, at one position after the other: depth passes after the
@@ -153,7 +153,7 @@ func teacherForce(ctx context.Context, model grower, c *Continuation, depth, k i
 			return err
 		}
 		if surplus := root + 1 - most; surplus > fed {
-			if err := model.Prefill(ctx, text[fed:surplus], nil); err != nil {
+			if err := model.Prefill(ctx, text[fed:surplus]); err != nil {
 				return err
 			}
 			fed = surplus

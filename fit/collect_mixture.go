@@ -104,7 +104,7 @@ func drawAlong(ctx context.Context, model spec.DraftModel, c *Continuation, coup
 	}
 	model.Reset()
 	if n > 1 {
-		if err := model.Prefill(ctx, text[:n-1], nil); err != nil {
+		if err := model.Prefill(ctx, text[:n-1]); err != nil {
 			return nil, err
 		}
 	}
@@ -134,7 +134,7 @@ func probabilities(ctx context.Context, target spec.Target, c *Continuation, tok
 	text, n := c.ids(), len(c.Prompt)
 	target.Reset()
 	if n > 1 {
-		if err := target.Prefill(ctx, text[:n-1], nil); err != nil {
+		if err := target.Prefill(ctx, text[:n-1]); err != nil {
 			return nil, err
 		}
 	}

@@ -58,8 +58,7 @@ type Drafter interface {
 type SessionOptions struct {
 	Prompt   []int32
 	Sampling Sampling
-	Progress func(done int) // called with the number of tokens prefilled; may be nil
-	Pass     PassKind       // the pass that verifies the drafts
+	Pass     PassKind // the pass that verifies the drafts
 	// Joint can run the pass together with the draft; nil: the target cannot, or a guide has to see the tree before.
 	Joint JointTarget
 }

@@ -35,16 +35,6 @@ type Options struct {
 	// returns no error, both models are back with empty caches: the engine prefills the committed tokens again and
 	// repeats the step with the same noise. Otherwise it returns the error to end with.
 	Recover func(ctx context.Context, cause error) error
-	// Progress, when not nil, is called during prefill; total counts the tokens of both models.
-	Progress func(done, total int)
-}
-
-// ProgressFrom adds its argument before to every count that progress reports. It returns nil for a nil progress.
-func ProgressFrom(before int, progress func(done int)) func(done int) {
-	if progress == nil {
-		return nil
-	}
-	return func(done int) { progress(before + done) }
 }
 
 // Generator runs the rounds of speculative decoding over one pair of models.

@@ -68,9 +68,8 @@ type Model interface {
 	ReusePrefix(tokens []int32) int
 	// Len is the number of committed tokens in the KV cache.
 	Len() int
-	// Prefill appends tokens to the sequence in chunks and may return before the device has finished. It calls
-	// progress, unless nil, with the count of tokens done.
-	Prefill(ctx context.Context, tokens []int32, progress func(done int)) error
+	// Prefill appends tokens to the sequence in chunks and may return before the device has finished.
+	Prefill(ctx context.Context, tokens []int32) error
 	// Sync waits until the device has finished all work submitted by this model and by models before it.
 	Sync() error
 	// ReadbackTime is the total time this model has waited for results from the device.

@@ -38,5 +38,5 @@ func (r *request) reattempt(ctx context.Context) error {
 // they were.
 func (r *request) refill(ctx context.Context) error {
 	r.target.Reset()
-	return r.fill(ctx, r.seq[:len(r.seq)-1], 0, nil, nil)
+	return r.fill(ctx, r.seq[:len(r.seq)-1], 0)
 }

@@ -85,27 +85,17 @@ func Cancelled(ctx context.Context, err error) bool {
 // prefill has both models consume the prompt but for its last token, the first root.
 func (r *request) prefill(ctx context.Context) error {
 	body := r.seq[:r.prompt-1]
-	report := func(before int) func(int) {
-		if r.opts.Progress == nil {
-			return nil
-		}
-		return func(done int) { r.opts.Progress(before+done, 2*len(body)) }
-	}
 	held := r.target.ReusePrefix(body)
 	r.stats.Reused = held
-	err := r.fill(ctx, body, held, report(0), report(len(body)))
+	err := r.fill(ctx, body, held)
 	r.stats.Prefilled = r.target.Len() - held
-	if err == nil && r.opts.Progress != nil {
-		r.opts.Progress(2*len(body), 2*len(body))
-	}
 	return err
 }
 
 // fill has the target consume body, of which it holds the first tokens, and the drafter begin.
-// The progress functions may be nil.
-func (r *request) fill(ctx context.Context, body []int32, held int, target, draft func(done int)) error {
+func (r *request) fill(ctx context.Context, body []int32, held int) error {
 	if held < len(body) {
-		if err := r.target.Prefill(ctx, body[held:], ProgressFrom(held, target)); err != nil {
+		if err := r.target.Prefill(ctx, body[held:]); err != nil {
 			return err
 		}
 		if err := r.target.Sync(); err != nil {
@@ -115,13 +105,12 @@ func (r *request) fill(ctx context.Context, body []int32, held int, target, draf
 	if err := r.check(); err != nil {
 		return err
 	}
-	return r.begin(ctx, draft)
+	return r.begin(ctx)
 }
 
 // begin starts a draft session after the committed tokens.
-func (r *request) begin(ctx context.Context, progress func(int)) error {
-	o := SessionOptions{Prompt: r.seq, Sampling: r.opts.Sampling, Progress: progress,
-		Pass: r.parts.Verifier.Pass(r.opts.Sampling)}
+func (r *request) begin(ctx context.Context) error {
+	o := SessionOptions{Prompt: r.seq, Sampling: r.opts.Sampling, Pass: r.parts.Verifier.Pass(r.opts.Sampling)}
 	if r.opts.Guide == nil {
 		o.Joint, _ = r.target.(JointTarget)
 	}

@@ -48,7 +48,7 @@ func (p *play) Sync() error    { return nil }
 func (p *play) ReusePrefix([]int32) int     { p.held = 0; return 0 }
 func (p *play) ReadbackTime() time.Duration { return 0 }
 
-func (p *play) Prefill(_ context.Context, t []int32, _ func(int)) error {
+func (p *play) Prefill(_ context.Context, t []int32) error {
 	p.held += len(t)
 	p.pass(10)
 	return nil

@@ -52,7 +52,7 @@ func TestConvertedModelsGiveTheReferencesTokens(t *testing.T) {
 				}
 				c.prompts--
 				m.Reset()
-				if err := m.Prefill(t.Context(), r.IDs[:len(r.IDs)-1], nil); err != nil {
+				if err := m.Prefill(t.Context(), r.IDs[:len(r.IDs)-1]); err != nil {
 					t.Fatal(err)
 				}
 				last := r.IDs[len(r.IDs)-1]

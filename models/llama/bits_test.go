@@ -52,7 +52,7 @@ func TestSameBitsEverywhere(t *testing.T) {
 				for i := range text {
 					text[i] = int32(i*i*31+7*i) % int32(m.Limits().Vocab)
 				}
-				if err := m.Prefill(ctx, text[:len(text)-1], nil); err != nil {
+				if err := m.Prefill(ctx, text[:len(text)-1]); err != nil {
 					t.Fatal(err)
 				}
 				h := fnv.New64a()

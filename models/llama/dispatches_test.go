@@ -48,7 +48,7 @@ func TestDispatchesOfAStep(t *testing.T) {
 			info.Limits.MaxBindingSize, info.Limits.MaxBufferSize = math.MaxInt32, math.MaxInt32
 			dev := &counting{DryRun: NewDryRun(info)}
 			m := loadTarget(t, dev, c.model, Options{Context: context, KV: c.kv, MaxRows: 8, TopK: 4})
-			if err := m.Prefill(background, []int32{1, 2, 3}, nil); err != nil {
+			if err := m.Prefill(background, []int32{1, 2, 3}); err != nil {
 				t.Fatal(err)
 			}
 			tree := &spec.Tree{}

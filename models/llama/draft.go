@@ -158,7 +158,7 @@ func (d *Draft) release() {
 }
 
 // stage commits tokens and has the next run consume them first. More tokens than fit in one pass run immediately.
-func (d *Draft) stage(ctx context.Context, tokens []int32, progress func(done int)) error {
+func (d *Draft) stage(ctx context.Context, tokens []int32) error {
 	if len(tokens) == 0 {
 		return nil
 	}
@@ -169,7 +169,7 @@ func (d *Draft) stage(ctx context.Context, tokens []int32, progress func(done in
 		d.staged = 0
 	}
 	if len(tokens) > d.prefillRows() {
-		return d.Prefill(ctx, tokens, progress)
+		return d.Prefill(ctx, tokens)
 	}
 	var err error
 	d.staged, err = d.placeChunk(tokens)
@@ -197,7 +197,7 @@ func (d *Draft) begin(ctx context.Context, pending []int32, passes int) (int, er
 		return 0, err
 	}
 	if n := len(pending) - 2; n > 0 {
-		if err := d.stage(ctx, pending[:n], nil); err != nil {
+		if err := d.stage(ctx, pending[:n]); err != nil {
 			return 0, err
 		}
 		pending = pending[n:]

@@ -35,7 +35,7 @@ func loadDraft(t *testing.T, dev webgpu.Device, name string, o Options) *Draft {
 func prefilled(t *testing.T, d *Draft, tokens []int32) {
 	t.Helper()
 	d.Reset()
-	if err := d.Prefill(background, tokens, nil); err != nil {
+	if err := d.Prefill(background, tokens); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -205,7 +205,7 @@ func TestGrowthMatchesReference(t *testing.T) {
 					tokens = append(tokens, path...)
 				}
 				target.Reset()
-				if err := target.Prefill(background, tokens[:len(tokens)-1], nil); err != nil {
+				if err := target.Prefill(background, tokens[:len(tokens)-1]); err != nil {
 					t.Fatal(err)
 				}
 				single := &spec.Tree{}

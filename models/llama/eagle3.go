@@ -116,30 +116,16 @@ func (e *EAGLE3) ReusePrefix(tokens []int32) int {
 func (e *EAGLE3) Len() int { return e.length }
 
 // Prefill appends tokens. Pairs whose feature the target has computed run at once, the others with the next draft.
-func (e *EAGLE3) Prefill(ctx context.Context, tokens []int32, progress func(done int)) error {
+func (e *EAGLE3) Prefill(ctx context.Context, tokens []int32) error {
 	if err := e.checkTokens(tokens); err != nil {
 		return err
 	}
 	if err := e.checkContext(e.length+len(tokens), 0); err != nil {
 		return err
 	}
-	skipped, older := 0, len(e.uncached)
-	if e.length == 0 {
-		skipped = min(1, len(tokens)) // the first token belongs to no pair
-	}
 	e.addTokens(tokens)
 	if n := min(len(e.uncached), e.target.Len()-e.Draft.Len()); n > 0 {
-		report := func(done int) {
-			if fed := done - older + skipped; progress != nil && fed > 0 && fed < len(tokens) {
-				progress(fed)
-			}
-		}
-		if err := e.prefillPairs(ctx, n, report, e.Draft.Prefill); err != nil {
-			return err
-		}
-	}
-	if progress != nil && len(tokens) > 0 {
-		progress(len(tokens))
+		return e.prefillPairs(ctx, n, e.Draft.Prefill)
 	}
 	return nil
 }
@@ -159,12 +145,11 @@ func (e *EAGLE3) addTokens(tokens []int32) {
 }
 
 // prefillPairs consumes the first n uncached tokens with forward, which runs or stages them.
-func (e *EAGLE3) prefillPairs(ctx context.Context, n int, progress func(done int),
-	forward func(context.Context, []int32, func(int)) error) error {
+func (e *EAGLE3) prefillPairs(ctx context.Context, n int, forward func(context.Context, []int32) error) error {
 	if err := e.target.seq.flush(e.target.dev, e.target.work.table); err != nil {
 		return err
 	}
-	if err := forward(ctx, e.uncached[:n], progress); err != nil {
+	if err := forward(ctx, e.uncached[:n]); err != nil {
 		return err
 	}
 	e.uncached = append(e.uncached[:0], e.uncached[n:]...)
@@ -182,7 +167,7 @@ func (e *EAGLE3) feed(ctx context.Context, pending []int32) ([]int32, error) {
 		e.singleToken = true
 		return pending, e.placeEmpty()
 	}
-	if err := e.prefillPairs(ctx, max(len(e.uncached)-2, 0), nil, e.stage); err != nil {
+	if err := e.prefillPairs(ctx, max(len(e.uncached)-2, 0), e.stage); err != nil {
 		return nil, err
 	}
 	e.root = append(e.root[:0], e.uncached...)

@@ -81,7 +81,7 @@ func (m *Model) checkTokens(tokens []int32) error {
 }
 
 // Prefill appends tokens to the sequence in chunks.
-func (m *Model) Prefill(ctx context.Context, tokens []int32, progress func(done int)) error {
+func (m *Model) Prefill(ctx context.Context, tokens []int32) error {
 	if err := m.checkTokens(tokens); err != nil {
 		return err
 	}
@@ -111,9 +111,6 @@ func (m *Model) Prefill(ctx context.Context, tokens []int32, progress func(done 
 		if passes == wait {
 			p.end(m.Len(), n == full)
 			passes, wait = 0, p.begin(m.Len(), full)
-		}
-		if progress != nil {
-			progress(done)
 		}
 	}
 	return nil

@@ -87,7 +87,7 @@ func TestPrefillIsAwaited(t *testing.T) {
 			target, dev := slowTarget(t, c.pass)
 			rows := target.prefillRows()
 			tokens := someTokens(2*maxQueued*rows - 1)
-			if err := target.Prefill(background, tokens, nil); err != nil {
+			if err := target.Prefill(background, tokens); err != nil {
 				t.Fatal(err)
 			}
 			if dev.done != 2*maxQueued || dev.most > c.most || dev.longest > c.longest || dev.longest >= lost {
@@ -111,7 +111,7 @@ func TestPrefillAfterAnother(t *testing.T) {
 	prefill := func(n, waits int, what string) {
 		t.Helper()
 		dev.waits = 0
-		if err := target.Prefill(background, someTokens(n), nil); err != nil || dev.waits != waits {
+		if err := target.Prefill(background, someTokens(n)); err != nil || dev.waits != waits {
 			t.Fatalf("%s: %d waits, want %d; %v", what, dev.waits, waits, err)
 		}
 	}
@@ -140,15 +140,15 @@ func TestPrefillAfterAnother(t *testing.T) {
 
 // TestPrefillEndsSoon aborts a prefill on a slow device: it queues no further pass.
 func TestPrefillEndsSoon(t *testing.T) {
-	target, dev := slowTarget(t, func(int) time.Duration { return 2 * time.Second })
 	ctx, cancel := context.WithCancel(background)
 	defer cancel()
-	rows := target.prefillRows()
-	err := target.Prefill(ctx, someTokens(12*rows), func(done int) {
-		if done == 2*rows {
+	target, dev := slowTarget(t, func(done int) time.Duration {
+		if done == 1 {
 			cancel()
 		}
+		return 2 * time.Second
 	})
+	err := target.Prefill(ctx, someTokens(12*target.prefillRows()))
 	if !errors.Is(err, context.Canceled) || dev.done != 2 || dev.under != 0 {
 		t.Errorf("%v after %d passes, %d under way", err, dev.done, dev.under)
 	}
@@ -159,7 +159,7 @@ func TestSettle(t *testing.T) {
 	target, dev := slowTarget(t, func(int) time.Duration { return 10 * time.Millisecond })
 	rows := target.prefillRows()
 	for _, passes := range []int{1, 3, maxQueued, 1} { // the prefill waits for the first and for none of 2 more, ...
-		if err := target.Prefill(background, someTokens(passes*rows), nil); err != nil {
+		if err := target.Prefill(background, someTokens(passes*rows)); err != nil {
 			t.Fatal(err)
 		}
 		behind := dev.under

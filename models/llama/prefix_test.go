@@ -190,11 +190,11 @@ func TestKeepAfterFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(target.Close)
-	if err := target.Prefill(background, text[:6], nil); err != nil {
+	if err := target.Prefill(background, text[:6]); err != nil {
 		t.Fatal(err)
 	}
 	failing.fails = true
-	if err := target.Prefill(background, text[6:], nil); err == nil {
+	if err := target.Prefill(background, text[6:]); err == nil {
 		t.Fatal("a failed pass went unnoticed")
 	}
 	failing.fails = false
@@ -245,7 +245,7 @@ func TestWithin(t *testing.T) {
 	after := func(n int) spec.NodeOutput {
 		t.Helper()
 		target.Reset()
-		if err := target.Prefill(background, text[:n], nil); err != nil {
+		if err := target.Prefill(background, text[:n]); err != nil {
 			t.Fatal(err)
 		}
 		return verify()

@@ -146,7 +146,7 @@ func otherTree(t *testing.T, target *Target, draft *Draft) {
 	t.Helper()
 	target.Reset()
 	prefilled(t, draft, text[:len(text)-1])
-	if err := target.Prefill(background, text[:len(text)-1], nil); err != nil {
+	if err := target.Prefill(background, text[:len(text)-1]); err != nil {
 		t.Fatal(err)
 	}
 	var b spec.Builder

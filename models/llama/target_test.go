@@ -38,7 +38,7 @@ func restartBy(t *testing.T, m *Target, tokens []int32, most int) {
 	t.Helper()
 	m.Reset()
 	for piece := range slices.Chunk(tokens, max(most, 1)) {
-		if err := m.Prefill(background, piece, nil); err != nil {
+		if err := m.Prefill(background, piece); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -165,7 +165,7 @@ func TestLargeTrees(t *testing.T) {
 				}
 				restart(t, plain, body)
 				for _, i := range path {
-					if err := plain.Prefill(background, []int32{tree.Tokens[i]}, nil); err != nil {
+					if err := plain.Prefill(background, []int32{tree.Tokens[i]}); err != nil {
 						t.Fatal(err)
 					}
 				}

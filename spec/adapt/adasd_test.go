@@ -41,7 +41,7 @@ func (h *scriptedDraft) ReusePrefix([]int32) int { h.length = 0; return 0 }
 
 func (h *scriptedDraft) Len() int { return h.length }
 
-func (h *scriptedDraft) Prefill(_ context.Context, t []int32, _ func(int)) error {
+func (h *scriptedDraft) Prefill(_ context.Context, t []int32) error {
 	h.length += len(t)
 	return nil
 }
@@ -84,7 +84,7 @@ func (h *scriptedTarget) ReusePrefix([]int32) int { h.length = 0; return 0 }
 
 func (h *scriptedTarget) Len() int { return h.length }
 
-func (h *scriptedTarget) Prefill(_ context.Context, t []int32, _ func(int)) error {
+func (h *scriptedTarget) Prefill(_ context.Context, t []int32) error {
 	h.length += len(t)
 	return nil
 }

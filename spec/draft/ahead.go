@@ -79,7 +79,7 @@ func (w *aheadRun) draft(ctx context.Context) ([]spec.Level, error) {
 // draftAfter drafts a tree after tokens that the model lacks, however many.
 func draftAfter(ctx context.Context, model spec.DraftModel, tokens []int32, r spec.DraftRequest) ([]spec.Level, error) {
 	if n := len(tokens) - MostPending(model); n > 0 {
-		if err := model.Prefill(ctx, tokens[:n], nil); err != nil {
+		if err := model.Prefill(ctx, tokens[:n]); err != nil {
 			return nil, err
 		}
 		tokens = tokens[n:]
@@ -297,9 +297,9 @@ func (a *Ahead) ReusePrefix(tokens []int32) int {
 }
 
 // Prefill implements spec.Model. While the model runs ahead, the next draft prefills what the guess lacks.
-func (a *Ahead) Prefill(ctx context.Context, tokens []int32, progress func(done int)) error {
+func (a *Ahead) Prefill(ctx context.Context, tokens []int32) error {
 	if a.run == nil {
-		if err := a.DraftModel.Prefill(ctx, tokens, progress); err != nil {
+		if err := a.DraftModel.Prefill(ctx, tokens); err != nil {
 			return err
 		}
 	}

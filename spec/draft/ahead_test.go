@@ -66,9 +66,9 @@ func (m *strictModel) Grow(ctx context.Context, passes int) ([]spec.Level, error
 func (m *strictModel) Commit(beams []int32) error { defer m.enter()(); return m.Draft.Commit(beams) }
 func (m *strictModel) ReusePrefix(t []int32) int  { defer m.enter()(); return m.Draft.ReusePrefix(t) }
 func (m *strictModel) Reset()                     { defer m.enter()(); m.Draft.Reset() }
-func (m *strictModel) Prefill(ctx context.Context, tokens []int32, progress func(int)) error {
+func (m *strictModel) Prefill(ctx context.Context, tokens []int32) error {
 	defer m.enter()()
-	return m.Draft.Prefill(ctx, tokens, progress)
+	return m.Draft.Prefill(ctx, tokens)
 }
 
 // newStrict returns a draft that its Ahead may run ahead of the target.

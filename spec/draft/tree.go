@@ -27,7 +27,7 @@ func (s *Sequence) Prefill(ctx context.Context, o spec.SessionOptions) error {
 		body = nil
 	}
 	s.Consumed = s.Model.ReusePrefix(body)
-	fed, err := s.Follow(ctx, body, 0, o.Progress)
+	fed, err := s.Follow(ctx, body, 0)
 	if err == nil && fed > 0 {
 		err = s.Model.Sync()
 	}
@@ -39,7 +39,7 @@ func (s *Sequence) Prefill(ctx context.Context, o spec.SessionOptions) error {
 
 // Pending brings the lag down to what one request takes and returns it.
 func (s *Sequence) Pending(ctx context.Context, seq []int32) ([]int32, error) {
-	_, err := s.Follow(ctx, seq, MostPending(s.Model), nil)
+	_, err := s.Follow(ctx, seq, MostPending(s.Model))
 	return seq[s.Consumed:], err
 }
 
@@ -49,12 +49,12 @@ func MostPending(model spec.DraftModel) int {
 }
 
 // Follow prefills the draft with seq without its last pending tokens, and returns how many tokens that took.
-func (s *Sequence) Follow(ctx context.Context, seq []int32, pending int, progress func(done int)) (int, error) {
+func (s *Sequence) Follow(ctx context.Context, seq []int32, pending int) (int, error) {
 	surplus := seq[s.Consumed:max(len(seq)-pending, s.Consumed)]
 	if len(surplus) == 0 {
 		return 0, nil
 	}
-	if err := s.Model.Prefill(ctx, surplus, spec.ProgressFrom(s.Consumed, progress)); err != nil {
+	if err := s.Model.Prefill(ctx, surplus); err != nil {
 		return 0, err
 	}
 	s.Consumed += len(surplus)

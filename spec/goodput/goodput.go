@@ -115,7 +115,7 @@ func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftS
 		return g, nil
 	}
 	d, begin := &g.drafts[best.model], g.Clock()
-	fed, err := d.Follow(ctx, prompt, 1, o.Progress)
+	fed, err := d.Follow(ctx, prompt, 1)
 	if err == nil {
 		err = d.Model.Sync()
 	}
@@ -284,7 +284,7 @@ func (g *Goodput) choose(length int, value float64, b spec.Budget) (best shape, 
 // grow drafts: one DraftTree call, then level by level while the next level promises more than it costs.
 func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b spec.Budget) error {
 	d, begin := &g.drafts[s.model], g.Clock()
-	fed, err := d.Follow(ctx, seq, 2, nil)
+	fed, err := d.Follow(ctx, seq, 2)
 	if err != nil {
 		return err
 	}

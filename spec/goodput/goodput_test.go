@@ -208,9 +208,9 @@ type behind struct {
 	owed float64
 }
 
-func (b *behind) Prefill(ctx context.Context, tokens []int32, progress func(int)) error {
+func (b *behind) Prefill(ctx context.Context, tokens []int32) error {
 	b.owed += 0.5 * float64(len(tokens))
-	return b.worldTarget.Prefill(ctx, tokens, progress)
+	return b.worldTarget.Prefill(ctx, tokens)
 }
 
 func (b *behind) Sync() error {

@@ -23,10 +23,10 @@ func grownTree(b *testing.B, depth, k int) ([]int32, *spectest.Target, []spec.Le
 		seq[i] = int32(spectest.Mix(uint64(i%90)) % 512)
 	}
 	ctx := context.Background()
-	if err := target.Prefill(ctx, seq[:len(seq)-1], nil); err != nil {
+	if err := target.Prefill(ctx, seq[:len(seq)-1]); err != nil {
 		b.Fatal(err)
 	}
-	if err := draft.Prefill(ctx, seq[:len(seq)-1], nil); err != nil {
+	if err := draft.Prefill(ctx, seq[:len(seq)-1]); err != nil {
 		b.Fatal(err)
 	}
 	levels, err := draft.DraftTree(ctx, spec.DraftRequest{Pending: seq[len(seq)-1:], Depth: depth - 1, K: k})

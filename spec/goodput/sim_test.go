@@ -172,7 +172,7 @@ type worldTarget struct {
 func (t *worldTarget) Limits() spec.Limits {
 	return spec.Limits{Context: 1 << 20, MaxRows: 64, Vocab: t.vocab, TopK: 8}
 }
-func (t *worldTarget) Prefill(_ context.Context, tokens []int32, _ func(int)) error {
+func (t *worldTarget) Prefill(_ context.Context, tokens []int32) error {
 	t.add(tokens...)
 	return nil
 }
@@ -220,7 +220,7 @@ func (d *worldDraft) pay(x float64) {
 func (d *worldDraft) Limits() spec.Limits {
 	return spec.Limits{Context: 1 << 20, MaxRows: 64, Vocab: d.vocab, TopK: 16}
 }
-func (d *worldDraft) Prefill(_ context.Context, tokens []int32, _ func(int)) error {
+func (d *worldDraft) Prefill(_ context.Context, tokens []int32) error {
 	d.add(tokens...)
 	d.pay(d.as.times.root*math.Ceil(float64(len(tokens))/64) + d.as.times.feed*float64(len(tokens)))
 	return nil

@@ -47,7 +47,7 @@ func (m *brisk) agrees(token int32, at int) bool {
 	return spectest.Mix(uint64(token)<<16+uint64(at))%10 < 7
 }
 
-func (m *brisk) Prefill(_ context.Context, tokens []int32, _ func(int)) error {
+func (m *brisk) Prefill(_ context.Context, tokens []int32) error {
 	m.len += len(tokens)
 	return nil
 }

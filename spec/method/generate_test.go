@@ -14,7 +14,8 @@ import (
 	"foretoken/spec/spectest"
 )
 
-// flaky is a target that does something before a pass and never looks at ctx itself.
+// flaky is a target that does something after a prefill, as before pass 0, and before a pass. Its passes never look at
+// ctx.
 type flaky struct {
 	*spectest.Target
 	before func(pass int) error
@@ -31,6 +32,13 @@ func (f *flaky) Verify(ctx context.Context, t *spec.Tree, s spec.Sampling) ([]sp
 	return f.Target.Verify(context.WithoutCancel(ctx), t, s)
 }
 
+func (f *flaky) Prefill(ctx context.Context, tokens []int32) error {
+	if err := f.Target.Prefill(ctx, tokens); err != nil {
+		return err
+	}
+	return f.before(0)
+}
+
 func (f *flaky) ReadbackTime() time.Duration { return f.waited }
 
 func TestAbortTakesEffectWithinOneRound(t *testing.T) {
@@ -44,9 +52,9 @@ func TestAbortTakesEffectWithinOneRound(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(context.Background())
 			target := spectest.NewTarget(&spectest.Script{Vocab: 6, Steps: 1e6}, 96, 16)
 			f := &flaky{Target: target, before: func(pass int) error {
-				if pass == 3 && strings.HasPrefix(in, "pass") {
+				if pass == 3 && strings.HasPrefix(in, "pass") || pass == 0 && in == "prefill" {
 					c.cancel(cancel)
-					if in != "pass" {
+					if in == "pass, with the cause" {
 						return fmt.Errorf("verify: %w", context.Cause(ctx))
 					}
 				}
@@ -60,14 +68,9 @@ func TestAbortTakesEffectWithinOneRound(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := spec.Options{Progress: func(done, _ int) {
-				if in == "prefill" && done > 0 {
-					c.cancel(cancel)
-				}
-			}}
 			var out []int32
 			var last spec.Event
-			stats, err := g.Generate(ctx, []int32{1, 2, 3}, o, func(e *spec.Event) error {
+			stats, err := g.Generate(ctx, []int32{1, 2, 3}, spec.Options{}, func(e *spec.Event) error {
 				out, last = append(out, e.Tokens...), *e
 				if in == "emit" && e.Round == 2 {
 					c.cancel(cancel)
@@ -344,22 +347,6 @@ func TestBrokenTargetsAreErrors(t *testing.T) {
 func deepen([]spec.Level) []spec.Level {
 	sure := spec.Level{Candidates: []spec.Candidate{{}}, Beams: []int32{0}}
 	return []spec.Level{sure, sure, sure, {Candidates: sure.Candidates}}
-}
-
-func TestProgressCountsBothModels(t *testing.T) {
-	target := spectest.NewTarget(&spectest.Script{Vocab: 6, Steps: 1e6}, 96, 16)
-	var seen []int
-	g, err := New(target, Config{Drafter: DrafterChain, Depth: 2}, spectest.NewDraft(target, 96, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = g.Generate(context.Background(), []int32{1, 2, 3, 4},
-		spec.Options{MaxTokens: 1, Progress: func(done, total int) {
-			seen = append(seen, done, total)
-		}}, nil)
-	if want := []int{3, 6, 6, 6, 6, 6}; err != nil || !slices.Equal(seen, want) {
-		t.Errorf("%v (%v), want %v", seen, err, want)
-	}
 }
 
 func TestSteadyBuilderDoesNotAllocate(t *testing.T) {

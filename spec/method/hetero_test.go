@@ -37,7 +37,7 @@ func TestSampleIsWhatVerifyingGives(t *testing.T) {
 			seq := append(slices.Clone(prompt), continuation[:at]...)
 			alone.Reset()
 			if len(seq) > 1 {
-				if err := alone.Prefill(context.Background(), seq[:len(seq)-1], nil); err != nil {
+				if err := alone.Prefill(context.Background(), seq[:len(seq)-1]); err != nil {
 					return err
 				}
 			}

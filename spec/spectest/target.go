@@ -81,7 +81,7 @@ func (m *Model) Sync() error         { return nil }
 
 func (m *Model) ReadbackTime() time.Duration { return 0 }
 
-func (m *Model) Prefill(ctx context.Context, tokens []int32, progress func(int)) error {
+func (m *Model) Prefill(ctx context.Context, tokens []int32) error {
 	if len(tokens) == 0 {
 		panic("Prefill of nothing")
 	}
@@ -89,9 +89,6 @@ func (m *Model) Prefill(ctx context.Context, tokens []int32, progress func(int))
 		return err
 	}
 	m.append(tokens...)
-	if progress != nil {
-		progress(len(tokens))
-	}
 	return nil
 }
 
