@@ -3,8 +3,6 @@
 package native
 
 import (
-	"cmp"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -43,6 +41,10 @@ func newInstance() *wgpu.Instance {
 	return wgpu.CreateInstance(&wgpu.InstanceDescriptor{Backends: wgpu.InstanceBackend_Primary})
 }
 
+// kinds lists all kinds of adapters, the fastest first.
+var kinds = []wgpu.AdapterType{wgpu.AdapterType_DiscreteGPU, wgpu.AdapterType_IntegratedGPU, wgpu.AdapterType_Unknown,
+	wgpu.AdapterType_CPU}
+
 // enumerate returns the adapters that compute, the fastest kind first, or those that only compile. Mesa's RADV calls
 // the latter null hardware.
 func enumerate(instance *wgpu.Instance, null bool) []*wgpu.Adapter {
@@ -54,45 +56,9 @@ func enumerate(instance *wgpu.Instance, null bool) []*wgpu.Adapter {
 		}
 		return other
 	})
-	slices.SortStableFunc(found, func(a, b *wgpu.Adapter) int {
-		return cmp.Compare(rank(a.GetProperties().AdapterType), rank(b.GetProperties().AdapterType))
-	})
+	rank := func(a *wgpu.Adapter) int { return slices.Index(kinds, a.GetProperties().AdapterType) }
+	slices.SortStableFunc(found, func(a, b *wgpu.Adapter) int { return rank(a) - rank(b) })
 	return found
-}
-
-func rank(t wgpu.AdapterType) int {
-	switch t {
-	case wgpu.AdapterType_DiscreteGPU:
-		return 0
-	case wgpu.AdapterType_IntegratedGPU:
-		return 1
-	case wgpu.AdapterType_CPU:
-		return 3
-	}
-	return 2
-}
-
-// pick takes the first adapter whose name contains want, and releases the rest.
-func pick(found []*wgpu.Adapter, want string) (*wgpu.Adapter, error) {
-	var picked *wgpu.Adapter
-	var names []string
-	for _, a := range found {
-		name := a.GetProperties().Name
-		if picked == nil && strings.Contains(strings.ToLower(name), strings.ToLower(want)) {
-			picked = a
-			continue
-		}
-		names = append(names, name)
-		a.Release()
-	}
-	switch {
-	case picked != nil:
-		return picked, nil
-	case len(names) == 0:
-		return nil, fmt.Errorf("native: %w: no Vulkan, Metal or Direct3D 12 driver was found", webgpu.ErrUnavailable)
-	}
-	return nil, fmt.Errorf("native: %w: no adapter is named like %q; there are: %s", webgpu.ErrUnavailable, want,
-		strings.Join(names, "; "))
 }
 
 // adapterLimits are the most that a device on the adapter can be opened with, of the limits the contract knows.

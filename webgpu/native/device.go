@@ -22,9 +22,8 @@ var (
 	_ webgpu.Profiler = (*Device)(nil)
 )
 
-// Options say which adapter to open and how patient to be.
+// Options of a device; the zero value opens the best adapter.
 type Options struct {
-	Adapter     string        // part of the adapter's name, in any case; empty takes the best
 	ReadTimeout time.Duration // how long a call waits for the device; 0 is 30 s, and 5 minutes for a software adapter
 	Null        bool          // open an adapter that only compiles, for `make gpu-audit`; others are then not opened
 }

@@ -45,9 +45,6 @@ func TestAdapters(t *testing.T) {
 	if len(infos) == 0 || infos[0].Adapter != d.Info().Adapter {
 		t.Errorf("Open takes %q, the first of the list is %v", d.Info().Adapter, infos)
 	}
-	if _, err := Open(Options{Adapter: "no adapter has this name"}); !errors.Is(err, webgpu.ErrUnavailable) {
-		t.Errorf("an adapter that is not there: %v", err)
-	}
 }
 
 // TestReadTimeout gives a run less time than it takes: it must fail in time,

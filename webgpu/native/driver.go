@@ -51,14 +51,19 @@ func openDriver(o Options) (*driver, error) {
 		buffers:  map[*wgpu.Buffer]struct{}{},
 		binds:    map[*wgpu.BindGroup]struct{}{},
 	}
-	var err error
-	if drv.adapter, err = pick(enumerate(drv.instance, o.Null), o.Adapter); err != nil {
+	found := enumerate(drv.instance, o.Null)
+	if len(found) == 0 {
 		drv.release()
-		return nil, err
+		return nil, fmt.Errorf("native: %w: no Vulkan, Metal or Direct3D 12 driver was found", webgpu.ErrUnavailable)
+	}
+	drv.adapter = found[0]
+	for _, a := range found[1:] {
+		a.Release()
 	}
 	limits := adapterLimits(drv.adapter)
 	properties := drv.adapter.GetProperties()
 	drv.info = describe(properties, limits)
+	var err error
 	if drv.device, err = drv.mail.requestDevice(drv.adapter, limits); err != nil {
 		drv.release()
 		return nil, fmt.Errorf("native: %w: %s: %v", webgpu.ErrUnavailable, properties.Name, err)
