@@ -15,7 +15,7 @@ import (
 // Speculative Decoding with Adaptive Draft Length", 2024). It guesses the likeliest outcome of the round, commits it to
 // the draft's sequence and drafts the next tree after it. If the target decides so, that tree is there when the next
 // round asks for it; otherwise the sequence is cut back. The levels are those of the model in both cases. It serves the
-// drafters of trees that grow by DraftTree and Grow.
+// drafters of trees that grow by DraftTree and Grow; no other draft may be asked of it.
 type Ahead struct {
 	spec.DraftModel
 	tokens  []int32           // committed, as the caller counts them
@@ -321,26 +321,4 @@ func (a *Ahead) ReadbackTime() time.Duration {
 		return a.waited
 	}
 	return a.DraftModel.ReadbackTime() - a.hidden
-}
-
-// DraftShaped and DraftPruned leave trees to be grown level by level.
-func (a *Ahead) DraftShaped(context.Context, *spec.JointRequest) ([]spec.Level, error) {
-	return nil, nil
-}
-
-func (a *Ahead) DraftPruned(context.Context, spec.PruneRequest) ([]spec.Level, error) {
-	return nil, nil
-}
-
-// errNotAhead refuses drafts that cannot be made ahead.
-var errNotAhead = errors.New("spec: a draft that runs ahead grows trees by DraftTree and Grow alone")
-
-func (a *Ahead) Expand(context.Context, []int32) ([]spec.Level, error) { return nil, errNotAhead }
-func (a *Ahead) GrowPruned(context.Context) ([]spec.Level, error)      { return nil, errNotAhead }
-func (a *Ahead) DrawMore(context.Context, int) ([]spec.Drawn, error)   { return nil, errNotAhead }
-func (a *Ahead) SampleTree(context.Context, spec.DraftRequest) ([]spec.Level, error) {
-	return nil, errNotAhead
-}
-func (a *Ahead) DraftSampled(context.Context, spec.SampleRequest) ([]spec.Drawn, error) {
-	return nil, errNotAhead
 }
