@@ -10,9 +10,12 @@ import (
 
 // PromptLookup drafts what followed the last tokens when they occurred before: n-grams of Max tokens down to Min
 // are looked for from the start, and the first one found is continued. This is prompt lookup decoding as in Hugging
-// Face's transformers (Saxena, "Prompt Lookup Decoding", 2023).
+// Face's transformers (Saxena, "Prompt Lookup Decoding", 2023). With Recent they are looked for from the end, as
+// llama.cpp's ngram-simple looks for those of one size. Unlike llama.cpp, it also drafts from a short history or a
+// short continuation; verification rejects bad drafts.
 type PromptLookup struct {
 	Max, Min int
+	Recent   bool
 }
 
 var _ spec.Drafter = PromptLookup{}
@@ -25,36 +28,13 @@ func (p PromptLookup) Begin(context.Context, spec.SessionOptions) (spec.DraftSes
 func (p PromptLookup) find(seq []int32, n int) []int32 {
 	for size := min(p.Max, len(seq)-1); size >= max(p.Min, 1); size-- {
 		last := seq[len(seq)-size:]
-		for i := 0; i+size < len(seq); i++ {
+		for i := range len(seq) - size {
+			if p.Recent {
+				i = len(seq) - size - 1 - i
+			}
 			if slices.Equal(seq[i:i+size], last) {
 				return seq[i+size : min(i+size+n, len(seq))]
 			}
-		}
-	}
-	return nil
-}
-
-// RecentLookup drafts the continuation of the most recent earlier occurrence of the last Size tokens, as
-// llama.cpp's ngram-simple does. Unlike llama.cpp it also drafts from a short history or a short continuation,
-// because verification decides anyway.
-type RecentLookup struct {
-	Size int
-}
-
-var _ spec.Drafter = RecentLookup{}
-
-func (r RecentLookup) Begin(context.Context, spec.SessionOptions) (spec.DraftSession, error) {
-	return &lookupSession{find: r.find}, nil
-}
-
-func (r RecentLookup) find(seq []int32, n int) []int32 {
-	if r.Size < 1 || len(seq) <= r.Size {
-		return nil
-	}
-	last := seq[len(seq)-r.Size:]
-	for i := len(seq) - r.Size - 1; i >= 0; i-- {
-		if slices.Equal(seq[i:i+r.Size], last) {
-			return seq[i+r.Size : min(i+r.Size+n, len(seq))]
 		}
 	}
 	return nil

@@ -70,20 +70,20 @@ func TestLookupDrafts(t *testing.T) {
 		n    int
 		want []int32
 	}{
-		{"the longest n-gram first", PromptLookup{2, 1}.find, []int32{2, 9, 1, 2, 3, 4, 1, 2}, 2, []int32{3, 4}},
-		{"a shorter one after", PromptLookup{3, 1}.find, []int32{2, 9, 7, 8, 5, 2}, 2, []int32{9, 7}},
-		{"not below the least", PromptLookup{3, 2}.find, []int32{2, 9, 7, 8, 5, 2}, 2, nil},
-		{"the first occurrence", PromptLookup{1, 1}.find, []int32{1, 2, 1, 3, 1}, 1, []int32{2}},
-		{"as far as there is text", PromptLookup{1, 1}.find, []int32{1, 2, 1}, 9, []int32{2, 1}},
-		{"overlapping itself", PromptLookup{2, 1}.find, []int32{5, 5, 5}, 9, []int32{5}},
-		{"nothing", PromptLookup{2, 1}.find, []int32{1, 2, 3}, 9, nil},
-		{"too short", PromptLookup{2, 1}.find, []int32{1}, 9, nil},
-		{"the last occurrence", RecentLookup{1}.find, []int32{1, 2, 1, 3, 1}, 1, []int32{3}},
-		{"of exactly the size", RecentLookup{2}.find, []int32{1, 2, 7, 3, 2, 8, 1, 2}, 2, []int32{7, 3}},
-		{"no shorter one", RecentLookup{2}.find, []int32{2, 7, 3, 2}, 2, nil},
-		{"a history as in llama.cpp's test", RecentLookup{2}.find, []int32{99, 1, 2, 7, 8, 3, 4, 1, 2}, 2,
+		{"the longest n-gram first", PromptLookup{2, 1, false}.find, []int32{2, 9, 1, 2, 3, 4, 1, 2}, 2, []int32{3, 4}},
+		{"a shorter one after", PromptLookup{3, 1, false}.find, []int32{2, 9, 7, 8, 5, 2}, 2, []int32{9, 7}},
+		{"not below the least", PromptLookup{3, 2, false}.find, []int32{2, 9, 7, 8, 5, 2}, 2, nil},
+		{"the first occurrence", PromptLookup{1, 1, false}.find, []int32{1, 2, 1, 3, 1}, 1, []int32{2}},
+		{"as far as there is text", PromptLookup{1, 1, false}.find, []int32{1, 2, 1}, 9, []int32{2, 1}},
+		{"overlapping itself", PromptLookup{2, 1, false}.find, []int32{5, 5, 5}, 9, []int32{5}},
+		{"nothing", PromptLookup{2, 1, false}.find, []int32{1, 2, 3}, 9, nil},
+		{"too short", PromptLookup{2, 1, false}.find, []int32{1}, 9, nil},
+		{"the last occurrence", PromptLookup{1, 1, true}.find, []int32{1, 2, 1, 3, 1}, 1, []int32{3}},
+		{"of exactly the size", PromptLookup{2, 2, true}.find, []int32{1, 2, 7, 3, 2, 8, 1, 2}, 2, []int32{7, 3}},
+		{"no shorter one", PromptLookup{2, 2, true}.find, []int32{2, 7, 3, 2}, 2, nil},
+		{"a history as in llama.cpp's test", PromptLookup{2, 2, true}.find, []int32{99, 1, 2, 7, 8, 3, 4, 1, 2}, 2,
 			[]int32{7, 8}},
-		{"too short for the size", RecentLookup{2}.find, []int32{2, 2}, 2, nil},
+		{"too short for the size", PromptLookup{2, 2, true}.find, []int32{2, 2}, 2, nil},
 	} {
 		if got := c.find(c.seq, c.n); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)

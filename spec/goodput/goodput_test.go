@@ -127,7 +127,7 @@ func fixed() []fixedSetting {
 			spec.Budget{Levels: d, Width: 1, Nodes: d + 1}})
 	}
 	return append(all, fixedSetting{"ngram-simple d7",
-		func(*worldDraft) spec.Drafter { return draft.RecentLookup{Size: 3} },
+		func(*worldDraft) spec.Drafter { return draft.PromptLookup{Max: 3, Min: 3, Recent: true} },
 		spec.Budget{Levels: 7, Width: 1, Nodes: 8}})
 }
 

@@ -303,7 +303,9 @@ func init() { // not in the declaration: parts reads the table
 				return draft.PromptLookup{Max: c.NgramMax, Min: c.NgramMin}
 			})},
 		{name: DrafterNgramSimple, settings: Config{Depth: 48, NgramMax: 12}, bounds: tokens, budget: chainBudget,
-			parts: noModel(func(c Config) spec.Drafter { return draft.RecentLookup{Size: c.NgramMax} })},
+			parts: noModel(func(c Config) spec.Drafter {
+				return draft.PromptLookup{Max: c.NgramMax, Min: c.NgramMax, Recent: true}
+			})},
 		{name: DrafterNgramMap, settings: Config{Depth: 48, NgramMax: 12}, bounds: tokens, budget: chainBudget,
 			parts: noModel(func(c Config) spec.Drafter { return draft.MapLookup{Size: c.NgramMax} })},
 		{DrafterAuto, false, Config{Depth: 5, TopK: 4, Nodes: 16}, tree, nil, autoBudget, true, DraftWidths, 0,
