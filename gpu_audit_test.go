@@ -103,8 +103,8 @@ func compileKernels() error {
 			return err
 		}
 		fmt.Fprintf(os.Stderr, "%s%d\n", auditLine, k.Number)
-		if _, err := dev.NewKernel(&webgpu.KernelSource{Name: k.Name, Key: strconv.Itoa(k.Number), Bindings: k.Bindings,
-			WGSL: func() string { return k.WGSL }}); err != nil {
+		if _, err := dev.NewKernels([]*webgpu.KernelSource{{Name: k.Name, Key: strconv.Itoa(k.Number),
+			Bindings: k.Bindings, WGSL: func() string { return k.WGSL }}}); err != nil {
 			return err
 		}
 	}

@@ -13,20 +13,12 @@ import (
 // moves the clock, times are exact, whatever else the machine does.
 type paced struct{ *reference.Device }
 
-func (d paced) NewKernel(s *webgpu.KernelSource) (webgpu.Kernel, error) {
-	return d.Device.NewKernel(slowed(s))
-}
-
 func (d paced) NewKernels(all []*webgpu.KernelSource) ([]webgpu.Kernel, error) {
-	var kernels []webgpu.Kernel
-	for _, s := range all {
-		k, err := d.NewKernel(s)
-		if err != nil {
-			return nil, err
-		}
-		kernels = append(kernels, k)
+	slow := make([]*webgpu.KernelSource, len(all))
+	for i, s := range all {
+		slow[i] = slowed(s)
 	}
-	return kernels, nil
+	return d.Device.NewKernels(slow)
 }
 
 func slowed(s *webgpu.KernelSource) *webgpu.KernelSource {

@@ -3,8 +3,8 @@ package webgpu
 // BackgroundCompiler is implemented by devices that compile kernels while they run programs.
 type BackgroundCompiler interface {
 	// Compile starts compiling new sources and returns at once. The channel is closed when every source is compiled
-	// or refused, or the device is lost. NewKernel and NewKernels wait for a source that is still compiling and
-	// report its error; other calls do not wait. Kernels that no call asks for are freed with the device.
+	// or refused, or the device is lost. NewKernels waits for a source that is still compiling and reports its
+	// error; other calls do not wait. Kernels that no call asks for are freed with the device.
 	Compile([]*KernelSource) <-chan struct{}
 }
 

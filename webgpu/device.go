@@ -99,10 +99,8 @@ type Device interface {
 	NewBuffer(label string, size int, usage Usage) (Buffer, error)
 	// FreeBuffer gives a buffer back. Programs that bind it must not run again.
 	FreeBuffer(Buffer)
-	// NewKernel compiles a kernel, or returns the handle made before for the same key.
-	// A shader error shows the line of WGSL at fault.
-	NewKernel(*KernelSource) (Kernel, error)
-	// NewKernels is NewKernel for each source, in order: together where that is faster. The first error ends it.
+	// NewKernels compiles kernels, together where that is faster, or returns the handles made before for the same keys.
+	// The first error ends it. A shader error shows the line of WGSL at fault.
 	NewKernels([]*KernelSource) ([]Kernel, error)
 	// NewProgram records dispatches with their bind groups.
 	NewProgram(label string, dispatches []Dispatch) (Program, error)

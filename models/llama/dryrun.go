@@ -25,20 +25,15 @@ func (r *DryRun) Info() webgpu.Info { return r.info }
 // Sources returns the kernels requested so far, each once, in the order of the first request.
 func (r *DryRun) Sources() []*webgpu.KernelSource { return r.sources }
 
-// NewKernel records a kernel.
-func (r *DryRun) NewKernel(s *webgpu.KernelSource) (webgpu.Kernel, error) {
-	if !r.listed[s.Key] {
-		r.listed[s.Key] = true
-		r.sources = append(r.sources, s)
-	}
-	return 1, nil
-}
-
 // NewKernels records kernels.
 func (r *DryRun) NewKernels(sources []*webgpu.KernelSource) ([]webgpu.Kernel, error) {
 	handles := make([]webgpu.Kernel, len(sources))
 	for i, s := range sources {
-		handles[i], _ = r.NewKernel(s)
+		handles[i] = 1
+		if !r.listed[s.Key] {
+			r.listed[s.Key] = true
+			r.sources = append(r.sources, s)
+		}
 	}
 	return handles, nil
 }

@@ -62,7 +62,7 @@ func (d *Device) Compile(sources []*webgpu.KernelSource) <-chan struct{} {
 	var begin, wait []*compilation
 	for _, src := range sources {
 		if k, err := d.CheckKernel(src); k != nil || err != nil {
-			continue // NewKernel says what is wrong with it
+			continue // NewKernels says what is wrong with it
 		}
 		c := d.compiling[src.Key]
 		if c == nil {

@@ -100,7 +100,7 @@ func testCompileRefused(t *testing.T, dev webgpu.Device) {
 	bad.Name, bad.WGSL = "bad", Text(bad.WGSL()+"fn oops( {\n")
 	within(t, "Compile", webgpu.Compile(dev, []*webgpu.KernelSource{bad, affine()}))
 	for range 2 {
-		_, err := dev.NewKernel(bad)
+		_, err := NewKernel(dev, bad)
 		fails(t, "a shader that was compiled in the background is wrong", err, "bad", "fn oops")
 	}
 	h.kernel(affine())
@@ -136,6 +136,6 @@ func testDestroyedInMidCompile(t *testing.T, dev webgpu.Device) {
 		t.Fatal("NewKernels hangs on a destroyed device")
 	}
 	within(t, "Compile after it", webgpu.Compile(dev, sources))
-	_, err := dev.NewKernel(sources[0])
-	lost(t, "NewKernel after it", err)
+	_, err := dev.NewKernels(sources)
+	lost(t, "NewKernels after it", err)
 }

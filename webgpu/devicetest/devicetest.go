@@ -92,9 +92,18 @@ func (h h) words(label string, x ...uint32) webgpu.Buffer {
 	return b
 }
 
+// NewKernel makes one kernel.
+func NewKernel(dev webgpu.Device, src *webgpu.KernelSource) (webgpu.Kernel, error) {
+	kernels, err := dev.NewKernels([]*webgpu.KernelSource{src})
+	if err != nil {
+		return 0, err
+	}
+	return kernels[0], nil
+}
+
 func (h h) kernel(src *webgpu.KernelSource) webgpu.Kernel {
 	h.t.Helper()
-	k, err := h.dev.NewKernel(src)
+	k, err := NewKernel(h.dev, src)
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -56,8 +56,6 @@ func afterDestroy(t *testing.T, dev webgpu.Device, b webgpu.Buffer, k webgpu.Ker
 	lost(t, "Lost", dev.Lost())
 	_, err := dev.NewBuffer("late", 4, webgpu.Storage)
 	lost(t, "NewBuffer", err)
-	_, err = dev.NewKernel(affine())
-	lost(t, "NewKernel", err)
 	_, err = dev.NewKernels([]*webgpu.KernelSource{sum(), saxpy()})
 	lost(t, "NewKernels", err)
 	_, err = dev.NewProgram("late", []webgpu.Dispatch{{Kernel: k}})

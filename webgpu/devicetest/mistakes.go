@@ -24,7 +24,7 @@ func testKernelCache(t *testing.T, dev webgpu.Device) {
 	}
 	other := accumulate()
 	other.Key = affine().Key
-	_, err := dev.NewKernel(other)
+	_, err := NewKernel(dev, other)
 	fails(t, "a key used for two shaders", err, "accumulate", "affine")
 }
 
@@ -78,7 +78,7 @@ func testShaderErrors(t *testing.T, dev webgpu.Device) {
 	} {
 		src := &webgpu.KernelSource{Name: "wrong " + c.name, Key: "devicetest/wrong/" + c.name, WGSL: Text(c.wgsl),
 			Bindings: []webgpu.Access{webgpu.ReadOnly}}
-		_, err := dev.NewKernel(src)
+		_, err := NewKernel(dev, src)
 		fails(t, c.name, err, src.Name, c.source)
 		var shader *webgpu.ShaderError
 		if !errors.As(err, &shader) {
@@ -93,20 +93,20 @@ func testShaderErrors(t *testing.T, dev webgpu.Device) {
 	entry := affine()
 	entry.Name, entry.Key = "no entry point", "devicetest/noentry"
 	entry.WGSL = Text(strings.Replace(entry.WGSL(), "fn main", "fn other", 1))
-	_, err := dev.NewKernel(entry)
+	_, err := NewKernel(dev, entry)
 	fails(t, "no function main", err, entry.Name)
 
 	layout := affine()
 	layout.Name, layout.Key = "other layout", "devicetest/layout"
 	layout.Bindings = []webgpu.Access{webgpu.Constants, webgpu.ReadOnly}
-	_, err = dev.NewKernel(layout)
+	_, err = NewKernel(dev, layout)
 	fails(t, "bindings declared otherwise than in the WGSL", err, layout.Name)
 
 	large := places()
 	large.Name, large.Key = "large workgroup", "devicetest/largegroup"
 	large.WGSL = Text(strings.Replace(large.WGSL(), "workgroup_size(1)",
 		fmt.Sprintf("workgroup_size(%d)", 2*dev.Info().Limits.MaxWorkgroupInvocations), 1))
-	_, err = dev.NewKernel(large)
+	_, err = NewKernel(dev, large)
 	fails(t, "more invocations than the limit", err, large.Name)
 
 	if dev.Info().Backend == "native" {
@@ -117,19 +117,19 @@ func testShaderErrors(t *testing.T, dev webgpu.Device) {
 	memory.Name, memory.Key = "workgroup memory", "devicetest/groupmemory"
 	memory.WGSL = Text(fmt.Sprintf("var<workgroup> w: array<u32, %d>;\n", dev.Info().Limits.MaxWorkgroupStorage/4+4) +
 		strings.Replace(memory.WGSL(), "  y[", "  w[g.x] = 1u;\n  y[w[g.y] + ", 1))
-	_, err = dev.NewKernel(memory)
+	_, err = NewKernel(dev, memory)
 	fails(t, "more workgroup memory than the limit", err, memory.Name)
 }
 
 func testKernelErrors(t *testing.T, dev webgpu.Device) {
-	_, err := dev.NewKernel(nil)
+	_, err := NewKernel(dev, nil)
 	fails(t, "no source", err)
 	keyless := affine()
 	keyless.Key = ""
-	_, err = dev.NewKernel(keyless)
+	_, err = NewKernel(dev, keyless)
 	fails(t, "no key", err, "affine")
 	most := dev.Info().Limits.MaxStorageBuffers
-	_, err = dev.NewKernel(wide(most + 1))
+	_, err = NewKernel(dev, wide(most+1))
 	fails(t, "one storage binding too many", err, "wide", fmt.Sprint(most))
 
 	// The limit itself must work, up to what a compiler can be asked for: some drivers allow a million.
@@ -306,7 +306,7 @@ func testWorksAfterErrors(t *testing.T, dev webgpu.Device) {
 		_, _ = dev.NewBuffer("bad", -1, webgpu.Storage)
 		bad := accumulate()
 		bad.Key, bad.WGSL, bad.Reference = "devicetest/unfit", Text("fn ("), nil
-		if _, err := dev.NewKernel(bad); err == nil {
+		if _, err := NewKernel(dev, bad); err == nil {
 			t.Error("nonsense compiled")
 		}
 		_, _ = dev.NewProgram("bad", []webgpu.Dispatch{{Kernel: 77}})

@@ -154,14 +154,6 @@ func (d *Device) FreeBuffer(b webgpu.Buffer) {
 	d.Device.FreeBuffer(b)
 }
 
-// NewKernel compiles a kernel.
-func (d *Device) NewKernel(src *webgpu.KernelSource) (webgpu.Kernel, error) {
-	if err := d.enter(NewKernels, src.Name); err != nil {
-		return 0, err
-	}
-	return d.Device.NewKernel(src)
-}
-
 // NewKernels compiles kernels.
 func (d *Device) NewKernels(sources []*webgpu.KernelSource) ([]webgpu.Kernel, error) {
 	if err := d.enter(NewKernels, fmt.Sprintf("(%d)", len(sources))); err != nil {

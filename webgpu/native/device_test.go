@@ -66,7 +66,7 @@ func TestLongRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kernel, err := d.NewKernel(&webgpu.KernelSource{Name: "count slowly", Key: "count slowly",
+	kernel, err := devicetest.NewKernel(d, &webgpu.KernelSource{Name: "count slowly", Key: "count slowly",
 		Bindings: []webgpu.Access{webgpu.ReadWrite}, WGSL: devicetest.Text(`
 @group(0) @binding(0) var<storage, read_write> y: array<u32>;
 

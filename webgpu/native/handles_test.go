@@ -29,7 +29,7 @@ func TestHandles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k, err := d.NewKernel(&webgpu.KernelSource{Name: "add one", Key: "add one",
+		k, err := devicetest.NewKernel(d, &webgpu.KernelSource{Name: "add one", Key: "add one",
 			Bindings: []webgpu.Access{webgpu.ReadWrite}, WGSL: devicetest.Text(`
 @group(0) @binding(0) var<storage, read_write> x: array<u32>;
 

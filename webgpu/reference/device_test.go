@@ -17,7 +17,7 @@ func TestConformance(t *testing.T) {
 func TestReferencePanicIsAnError(t *testing.T) {
 	d := Open()
 	defer d.Destroy()
-	k, err := d.NewKernel(&webgpu.KernelSource{Name: "greedy", Key: "greedy",
+	k, err := devicetest.NewKernel(d, &webgpu.KernelSource{Name: "greedy", Key: "greedy",
 		Bindings:  []webgpu.Access{webgpu.ReadWrite},
 		Reference: func(_ [3]int, b []webgpu.Memory) { b[0][64] = 1 }})
 	if err != nil {
@@ -44,7 +44,7 @@ func TestReferencePanicIsAnError(t *testing.T) {
 func TestKernelWithoutReference(t *testing.T) {
 	d := Open()
 	defer d.Destroy()
-	if _, err := d.NewKernel(&webgpu.KernelSource{Name: "gpu only", Key: "k"}); err == nil ||
+	if _, err := devicetest.NewKernel(d, &webgpu.KernelSource{Name: "gpu only", Key: "k"}); err == nil ||
 		!strings.Contains(err.Error(), "gpu only") {
 		t.Fatalf("NewKernel: %v", err)
 	}

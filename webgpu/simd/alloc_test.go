@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"foretoken/webgpu"
+	"foretoken/webgpu/devicetest"
 )
 
 // TestRunAllocatesNothing writes, runs and reads as a round does: only the start of the goroutine may allocate.
 func TestRunAllocatesNothing(t *testing.T) {
 	dev := open(t)
-	k, err := dev.NewKernel(&webgpu.KernelSource{Name: "norm", Key: "norm", Entry: "norm", Bindings: []webgpu.Access{
-		webgpu.Constants, webgpu.ReadOnly, webgpu.ReadOnly, webgpu.ReadWrite}})
+	k, err := devicetest.NewKernel(dev, &webgpu.KernelSource{Name: "norm", Key: "norm", Entry: "norm",
+		Bindings: []webgpu.Access{webgpu.Constants, webgpu.ReadOnly, webgpu.ReadOnly, webgpu.ReadWrite}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestConformance(t *testing.T) {
 
 // TestUnknownEntry shows that a kernel that the module lacks is refused by name.
 func TestUnknownEntry(t *testing.T) {
-	_, err := open(t).NewKernel(&webgpu.KernelSource{Name: "new", Key: "new", Entry: "no_such_kernel"})
+	_, err := devicetest.NewKernel(open(t), &webgpu.KernelSource{Name: "new", Key: "new", Entry: "no_such_kernel"})
 	if err == nil || !strings.Contains(err.Error(), "no_such_kernel") {
 		t.Fatalf("NewKernel: %v", err)
 	}

@@ -132,15 +132,6 @@ func (d *Device[B, K, P]) FreeBuffer(h webgpu.Buffer) {
 	}
 }
 
-// NewKernel compiles a kernel once per key.
-func (d *Device[B, K, P]) NewKernel(src *webgpu.KernelSource) (webgpu.Kernel, error) {
-	kernels, err := d.NewKernels([]*webgpu.KernelSource{src})
-	if err != nil {
-		return 0, err
-	}
-	return kernels[0], nil
-}
-
 // NewKernels compiles kernels once per key.
 func (d *Device[B, K, P]) NewKernels(sources []*webgpu.KernelSource) ([]webgpu.Kernel, error) {
 	what := ""
