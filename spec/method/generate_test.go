@@ -14,8 +14,8 @@ import (
 	"foretoken/spec/spectest"
 )
 
-// flaky is a target that does something after a prefill, as before pass 0, and before a pass. Its passes never look at
-// ctx.
+// flaky is a target that calls before with the number of a pass before it, and with 0 after a prefill. Its passes never
+// look at ctx.
 type flaky struct {
 	*spectest.Target
 	before func(pass int) error
