@@ -16,7 +16,10 @@ import (
 // A position of the head's cache is a pair of a token and the feature of the token before it. The cache is
 // therefore one shorter than the sequence, and the target must have consumed all tokens but the root. Call the
 // methods from the target's goroutine.
-type EAGLE3 struct {
+type EAGLE3 struct{ *headSequence }
+
+// headSequence is the state of an EAGLE3. Draft.feed is bound to it, so that an EAGLE3 can be copied.
+type headSequence struct {
 	*Draft
 	target   *Target
 	length   int     // tokens of the sequence
@@ -54,7 +57,7 @@ func LoadEAGLE3(ctx context.Context, dev webgpu.Device, target *Target, w *eagle
 		m.Close()
 		return nil, err
 	}
-	e := &EAGLE3{Draft: d, target: target}
+	e := &EAGLE3{&headSequence{Draft: d, target: target}}
 	d.feed = e.feed
 	e.Reset()
 	return e, nil
@@ -131,7 +134,7 @@ func (e *EAGLE3) Prefill(ctx context.Context, tokens []int32) error {
 }
 
 // addTokens appends tokens to the sequence. Its first token belongs to no pair.
-func (e *EAGLE3) addTokens(tokens []int32) {
+func (e *headSequence) addTokens(tokens []int32) {
 	if e.singleToken {
 		e.Draft.Reset()
 		e.singleToken = false
@@ -145,7 +148,7 @@ func (e *EAGLE3) addTokens(tokens []int32) {
 }
 
 // prefillPairs consumes the first n uncached tokens with forward, which runs or stages them.
-func (e *EAGLE3) prefillPairs(ctx context.Context, n int, forward func(context.Context, []int32) error) error {
+func (e *headSequence) prefillPairs(ctx context.Context, n int, forward func(context.Context, []int32) error) error {
 	if err := e.target.seq.flush(e.target.dev, e.target.work.table); err != nil {
 		return err
 	}
@@ -157,7 +160,7 @@ func (e *EAGLE3) prefillPairs(ctx context.Context, n int, forward func(context.C
 }
 
 // feed is Draft.feed: it appends pending tokens and returns those that the root's pass consumes.
-func (e *EAGLE3) feed(ctx context.Context, pending []int32) ([]int32, error) {
+func (e *headSequence) feed(ctx context.Context, pending []int32) ([]int32, error) {
 	if have, want := e.target.Len(), e.length+len(pending)-1; have < want {
 		return nil, fmt.Errorf("llama: %s: the target has consumed %d tokens; a head drafts from its features of %d",
 			e.file, have, want)
@@ -176,7 +179,7 @@ func (e *EAGLE3) feed(ctx context.Context, pending []int32) ([]int32, error) {
 }
 
 // placeEmpty makes the first position read the features of a padding row.
-func (e *EAGLE3) placeEmpty() error {
+func (e *headSequence) placeEmpty() error {
 	t := e.target
 	if t.Len() > 0 {
 		return t.seq.flush(t.dev, t.work.table)
