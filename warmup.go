@@ -257,27 +257,27 @@ func (s *Session) rehearse() error {
 			s.models().Reset()
 		}
 	}()
-	replies, err := s.rehearseFor(rehearsal)
+	ctx, r := whileIdle{context.Background(), s}, DefaultRequest()
+	replies, err := s.rehearseFor(ctx, rehearsal)
 	if err != nil || replies == 1 { // large models spend their time in few kernels
 		return err
 	}
 	if d, ok := s.dev.(webgpu.Pretender); ok {
 		d.Pretend(true)
-		_, err = s.rehearseFor(pretended)
+		_, err = s.rehearseFor(ctx, pretended)
 		d.Pretend(false)
 		if errors.Is(err, errAsked) {
 			return err // another error may come of results that are not of this round
 		}
 		s.models().Reset()
 	}
-	ctx, r := whileIdle{context.Background(), s}, DefaultRequest()
 	return s.timePasses(ctx, goodput.NewCosts(), r.Config(), false, false)
 }
 
 // rehearseFor decodes short replies for a time, and returns their number. Each has a goroutine of its own, whose stack
 // grows as that of a request does.
-func (s *Session) rehearseFor(span time.Duration) (replies int, err error) {
-	ctx, r, begin := whileIdle{context.Background(), s}, DefaultRequest(), time.Now()
+func (s *Session) rehearseFor(ctx context.Context, span time.Duration) (replies int, err error) {
+	r, begin := DefaultRequest(), time.Now()
 	r.MaxTokens, r.NoReuse = 24, true
 	ids := s.tok.Encode("The first reply is not the slowest.", true)
 	rested := begin

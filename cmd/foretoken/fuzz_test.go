@@ -47,8 +47,8 @@ func added(t *testing.T, cells []bench.Cell, r *bench.Report) {
 	}
 }
 
-// FuzzBenchFiles reads the files of bench: the cells of --resume. Accepted cells can be
-// summarised and written in every form.
+// FuzzBenchFiles reads the file of bench: the cells of --resume. Accepted cells can be summarised and written in every
+// form.
 func FuzzBenchFiles(f *testing.F) {
 	cell := bench.Cell{Key: "k", Method: "eagle2", Prompt: "a-1", Category: "a", TokS: 3, PlainTokS: 2, Length: 4,
 		Figures: &bench.Figures{

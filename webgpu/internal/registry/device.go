@@ -66,6 +66,8 @@ type Device[B, K, P any] struct {
 	from []*Buffer[B]
 }
 
+var _ webgpu.Pretender = (*Device[int, int, int])(nil)
+
 // NewDevice makes the shared part of a device, whose errors begin with name.
 func NewDevice[B, K, P any](name string, limits webgpu.Limits, backend Backend[B, K, P]) *Device[B, K, P] {
 	return &Device[B, K, P]{
