@@ -37,11 +37,12 @@ func TestThreadThatDies(t *testing.T) {
 	p.Data.at = place(t, d, slices.Repeat([]uint32{adjust}, dispatches)...)
 	open := (*uint32)(unsafe.Pointer(&d.module.(*instances).view(d.pool+4*poolOpen, 4)[0]))
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4)) // a processor for each thread and for this
-	var over atomic.Bool
+	var ended atomic.Bool
 	var thief sync.WaitGroup
 	thief.Go(func() {
-		for !over.Load() {
-			if v := atomic.LoadUint32(open); v%mostParts != 0 && atomic.CompareAndSwapUint32(open, v, v-1) {
+		for !ended.Load() {
+			v := atomic.LoadUint32(open)
+			if left := v % opening; left != 0 && left != over && atomic.CompareAndSwapUint32(open, v, v-1) {
 				return
 			}
 		}
@@ -49,7 +50,7 @@ func TestThreadThatDies(t *testing.T) {
 	for begin := time.Now(); err == nil && time.Since(begin) < 10*time.Second; { // until it meets an open dispatch
 		err = d.launch("run", p, 0, dispatches, 2*partsEach)
 	}
-	over.Store(true)
+	ended.Store(true)
 	thief.Wait()
 	if !errors.Is(err, webgpu.ErrTimeout) {
 		t.Errorf("a part that nobody computed: %v", err)
@@ -61,8 +62,9 @@ func TestThreadThatDies(t *testing.T) {
 	}
 }
 
-// The words of the pool that the test reads: see pool.h.
+// What the test knows of pool.h.
 const (
-	poolOpen  = 8
-	mostParts = 1024
+	poolOpen = 16
+	opening  = 1024
+	over     = opening - 1
 )

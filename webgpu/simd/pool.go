@@ -13,9 +13,9 @@ const page = 1 << 16
 // The words of the pool that the host reads and writes: see pool.h.
 const (
 	poolRunning = 7
-	poolFailed  = 11
-	poolEnded   = 12
-	poolWords   = 13
+	poolFailed  = 8
+	poolEnded   = 9
+	poolWords   = 48
 )
 
 // slice is the time of one wait for a dispatch to open: see pool.h.
@@ -24,7 +24,7 @@ const slice = 100 * time.Millisecond
 // stackSize is the stack of a thread in bytes, as src/build.sh gives it to the first.
 const stackSize = 64 << 10
 
-// partsEach is the number of parts of a dispatch for each thread, so that threads of unequal speed end together.
+// partsEach is the most parts of a dispatch for each thread, so that threads of unequal speed end together.
 const partsEach = 8
 
 // startThreads makes the pool and starts threads besides the one that calls, as far as the host lets it.

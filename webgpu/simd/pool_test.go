@@ -10,7 +10,7 @@ import (
 
 // TestPartsRunOnce runs jobs of several lengths on more threads than most machines have processors, with and without
 // time to fall asleep between them. One more thread starts when a job is written and not begun. Each dispatch adds one
-// to each row, once.
+// to each row, once. A third of them is shared; the others are too small.
 func TestPartsRunOnce(t *testing.T) {
 	const rows, longest, jobs = 50, 7, 3000
 	for _, threads := range []int{2, 8} {
@@ -29,25 +29,39 @@ func TestPartsRunOnce(t *testing.T) {
 		sums := place(t, d, make([]uint32, rows)...)
 		adjust := place(t, d, uint32(d.kernels["adjust"]), 1, 1, 1, 0, 0,
 			params, 32, common, 16, common, 16, sums, 4*rows)
-		steps := place(t, d, slices.Repeat([]uint32{adjust}, longest)...)
-		write := func(dispatches int) {
-			job := []uint32{steps, 0, uint32(dispatches), uint32(partsEach * threads), 0, 0, 300}
+		// A product of four columns and four rows of f32 that adds to its output; see matmul.Record.
+		halves := place(t, d, slices.Repeat([]uint32{0x3f000000}, 16)...) // 0.5
+		small := place(t, d, make([]uint32, 4)...)
+		scratch := place(t, d, make([]uint32, (threads+1)*1024)...)
+		product := place(t, d, uint32(d.kernels["matmul"]), 1, 1, 1, place(t, d, 0, 0), 5,
+			place(t, d, 4, 1, 1, 1, 0, 4, 0, 1, 0, 0), 40, halves, 64, halves, 16, small, 16, halves, 0)
+		pattern := []uint32{adjust, product, product}
+		steps := place(t, d, slices.Repeat(pattern, longest)...)
+		write := func(from, to int) {
+			job := []uint32{steps, uint32(from), uint32(to), uint32(partsEach * threads), scratch, 4096, 300}
 			d.module.put(d.pool, webgpu.U32Bytes(job))
 		}
-		added := 0
+		added := make([]int, len(pattern))
 		check := func() {
 			t.Helper()
 			got := webgpu.NewMemory(4 * rows)
 			d.module.get(sums, got.Bytes())
 			for row, sum := range got.F32() {
-				if sum != float32(added) {
-					t.Fatalf("%d threads: row %d has %v after %d dispatches", threads, row, sum, added)
+				if sum != float32(added[0]) {
+					t.Fatalf("%d threads: row %d has %v after %d dispatches", threads, row, sum, added[0])
+				}
+			}
+			d.module.get(small, got[:4].Bytes())
+			for row, sum := range got[:4].F32() {
+				if sum != float32(added[1]+added[2]) {
+					t.Fatalf("%d threads: row %d has %v after %d products", threads, row, sum, added[1]+added[2])
 				}
 			}
 		}
 		for i := range jobs {
-			dispatches := 1 + i%longest
-			write(dispatches)
+			from := i % len(pattern)
+			to := from + 1 + i%longest
+			write(from, to)
 			if i%100 == 0 { // a job that is written and not begun
 				time.Sleep(time.Millisecond)
 				check()
@@ -71,7 +85,9 @@ func TestPartsRunOnce(t *testing.T) {
 			if whole, err := d.module.call("run", d.pool); err != nil || whole != 1 {
 				t.Fatalf("a job ended with %d, %v", whole, err)
 			}
-			added += dispatches
+			for at := from; at < to; at++ {
+				added[at%len(pattern)]++
+			}
 			check()
 		}
 	}

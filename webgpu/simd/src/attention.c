@@ -196,9 +196,9 @@ static job job_of(const dispatch *d, u8 *scratch) {
   return g;
 }
 
-u32 attention_scratch(const dispatch *d) {
+need attention_needs(const dispatch *d) {
   job g = job_of(d, 0);
-  return (u32)(g.row + 1);
+  return (need){(u32)(g.row + 1), (u64)PARAM(0) * g.c.heads * g.chunks};
 }
 
 // Writes the bytes from slot 0 to the slot of each position that row i attends to. Returns their number.

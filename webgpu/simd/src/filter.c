@@ -114,7 +114,9 @@ static u32 argmax(const f32 *z, u32 n, const f32 *tops, f32 most) {
 // The words of a list of n logits and of the three that append writes after them.
 static u32 room(u32 n) { return (n + 3) / 4 * 4 + 4; }
 
-u32 filter_scratch(const dispatch *d) { return 4 * (2 * room(PARAM(1)) + segments(PARAM(1))); }
+need filter_needs(const dispatch *d) {
+  return (need){4 * (2 * room(PARAM(1)) + segments(PARAM(1))), PARAM(0)};
+}
 
 // Filters each row and draws a token; sample.RecordFilter.
 void filter(const dispatch *d, const thread *t) {

@@ -33,28 +33,34 @@ typedef struct {
   binding b[];
 } dispatch;
 
-// The thread that runs part `part` of `parts` of a dispatch. scratch belongs to it alone; it has the bytes that the
-// kernel's `scratch` asks for, aligned to 16. Unless this is the thread's first part of the dispatch, they hold what
-// the one before left there.
+// The thread that runs parts [part, end) of `parts` of a dispatch. scratch belongs to it alone; it has the bytes that
+// the kernel needs, aligned to 16. Unless these are the thread's first parts of the dispatch, they hold what those
+// before left there.
 typedef struct {
-  u32 part, parts, first;
+  u32 part, end, parts, first;
   u8 *scratch;
 } thread;
+
+// What a kernel needs for a dispatch: bytes of scratch for each thread, and the most parts that are worth handing out.
+typedef struct {
+  u32 scratch;
+  u64 parts;
+} need;
 
 typedef struct {
   const char *name;
   void (*run)(const dispatch *, const thread *);
-  u32 (*scratch)(const dispatch *);  // 0: none
+  need (*needs)(const dispatch *);  // 0: no scratch, and any number of parts
 } kernel;
 
 typedef struct {
   u32 from, to;
 } range;
 
-// The part of n items that belongs to a thread, in whole steps.
+// The items of n that belong to a thread, in whole steps.
 static inline range share(const thread *t, u32 n, u32 step) {
   u64 steps = (n + step - 1) / step;
-  u32 from = (u32)(steps * t->part / t->parts) * step, to = (u32)(steps * (t->part + 1) / t->parts) * step;
+  u32 from = (u32)(steps * t->part / t->parts) * step, to = (u32)(steps * t->end / t->parts) * step;
   return (range){from < n ? from : n, to < n ? to : n};
 }
 

@@ -9,14 +9,14 @@ KERNEL(feature_gather)  // layer.RecordGatherFeatures
 KERNEL(feature_parent)  // layer.RecordParentFeatures
 
 KERNEL(rope)                 // attention.RecordRope
-KERNEL_SCRATCH(attention)    // attention.Record
+KERNEL_NEEDS(attention)      // attention.Record
 
-KERNEL_SCRATCH(matmul)  // matmul.Record, RecordNext, RecordSiLU, RecordRope
+KERNEL_NEEDS(matmul)    // matmul.Record, RecordNext, RecordSiLU, RecordRope
 KERNEL(embed)           // layer.RecordEmbed, RecordEmbedNext
 
 KERNEL(adjust)          // sample.RecordAdjust
 KERNEL(divergence)      // sample.RecordDivergence
-KERNEL_SCRATCH(filter)  // sample.RecordFilter
+KERNEL_NEEDS(filter)  // sample.RecordFilter
 KERNEL(keep)            // sample.RecordKeep
 KERNEL(mask)            // sample.RecordMask
 KERNEL(pick)            // sample.Record
@@ -29,4 +29,4 @@ KERNEL(gather)          // tree.RecordGather
 KERNEL(prune)           // tree.RecordPrune
 KERNEL(select)          // tree.RecordSelect
 KERNEL(siblings)        // tree.RecordSiblings
-KERNEL_SCRATCH(verify)  // tree.RecordVerify
+KERNEL_NEEDS(verify)  // tree.RecordVerify

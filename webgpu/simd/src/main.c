@@ -3,13 +3,13 @@
 #include "pool.h"
 
 #define KERNEL(name) void name(const dispatch *, const thread *);
-#define KERNEL_SCRATCH(name) KERNEL(name) u32 name##_scratch(const dispatch *);
+#define KERNEL_NEEDS(name) KERNEL(name) need name##_needs(const dispatch *);
 #include "kernels.h"
 #undef KERNEL
-#undef KERNEL_SCRATCH
+#undef KERNEL_NEEDS
 
 #define KERNEL(name) {#name, name, 0},
-#define KERNEL_SCRATCH(name) {#name, name, name##_scratch},
+#define KERNEL_NEEDS(name) {#name, name, name##_needs},
 static const kernel kernels[] = {
 #include "kernels.h"
 };
@@ -24,11 +24,13 @@ const char *EXPORT(kernel_name)(u32 i) { return i < count ? kernels[i].name : 0;
 extern u8 __heap_base;
 u8 *EXPORT(heap_base)(void) { return &__heap_base; }
 
-// The bytes of scratch that each thread needs for a dispatch.
-u32 EXPORT(scratch_size)(const dispatch *d) {
-  u32 (*scratch)(const dispatch *) = kernels[d->kernel].scratch;
-  return scratch ? scratch(d) : 0;
+static need needs(const dispatch *d) {
+  need (*of)(const dispatch *) = kernels[d->kernel].needs;
+  return of ? of(d) : (need){0, ~0ull};
 }
+
+// The bytes of scratch that each thread needs for a dispatch.
+u32 EXPORT(scratch_size)(const dispatch *d) { return needs(d).scratch; }
 
 void narrow_only(void);
 void EXPORT(prefer_narrow)(void) { narrow_only(); }
@@ -38,51 +40,61 @@ void EXPORT(zero)(u32 *at, u32 size) {
   for (u32 i = 0; i < size / 4; i++) at[i] = 0;
 }
 
+// Computes parts [part, end) of `parts` of dispatch i as thread `self`.
+static void run_parts(const pool *p, u32 i, u32 self, u32 part, u32 end, u32 parts, u32 first) {
+  thread t = {part, end, parts, first, p->scratch + (u64)self * p->stride};
+  kernels[p->program[i]->kernel].run(p->program[i], &t);
+}
+
 // Runs the job that Go wrote into the pool in this thread, the last part of a dispatch first. Returns 1.
 u32 EXPORT(run_alone)(pool *p) {
-  for (u32 i = p->from; i < p->to; i++) {
-    p->running = i;
-    const dispatch *d = p->program[i];
-    for (u32 part = p->parts; part-- > 0;) {
-      thread t = {part, p->parts, part + 1 == p->parts, p->scratch};
-      kernels[d->kernel].run(d, &t);
-    }
-  }
+  for (u32 i = p->running = p->from; i < p->to; p->running = ++i)
+    for (u32 part = p->most; part-- > 0;) run_parts(p, i, 0, part, part + 1, p->most, part + 1 == p->most);
   return 1;
 }
 
 #ifdef __wasm_atomics__
-// Computes parts of the job as thread `self`, until the dispatch of *end is open; 0: until the pool ends. Returns 0
-// where a thread failed or did not answer.
-static u32 compute(pool *p, u32 self, const u32 *end, u32 max_waits) {
-  u32 open = GET(p->open), last = open, first = 1;
-  for (;; open = GET(p->open)) {
-    while (open % OPEN == 0) {
-      if (end && same(open, *end)) return 1;
-      if (!await(p, open, max_waits)) return 0;
-      open = GET(p->open);
+// Computes dispatches from i on as thread `self` while they are too small to share, then opens one, or ends the job.
+static void proceed(pool *p, u32 i, u32 self) {
+  for (; i < p->to; i++) {
+    u64 parts = needs(p->program[i]).parts;
+    p->running = i;
+    if (parts > 1) return open_parts(p, parts < p->most ? (u32)parts : p->most);
+    run_parts(p, i, self, 0, 1, 1, 1);
+  }
+  p->running = i;
+  open_parts(p, OVER);
+}
+
+// Computes parts of the job as thread `self`: until it has ended, or, where another thread began it, until the pool
+// ends. Returns 0 where a thread failed or did not answer.
+static u32 compute(pool *p, u32 self, u32 began) {
+  for (;;) {
+    u32 open = GET(p->open), done = 0, parts = 0;
+    for (u32 left; (left = left_of(open)) > 0; open = GET(p->open)) {
+      u32 share = max_u32(left * SHARE / p->most, 1);
+      if (!SWAP(p->open, &open, open - share)) continue;
+      // The host may write the next job once these parts are computed, and not before.
+      parts = p->parts;
+      run_parts(p, p->running, self, left - share, left, parts, done == 0);
+      done += share;
     }
-    if (!same(open, last)) last = open, first = 1;
-    if (!SWAP(p->open, &open, open - 1)) continue;
-    // The host may write the next job once this part is computed, and not before.
-    u32 i = p->running, parts = p->parts;
-    thread t = {open % OPEN - 1, parts, first, p->scratch + (u64)self * p->stride};
-    kernels[p->program[i]->kernel].run(p->program[i], &t);
-    first = 0;
-    if (ADD(p->computed, 1) < parts) continue;
-    p->running = i + 1;
-    open_next(p, i + 1 < p->to ? parts : 0);
+    if (done > 0) {
+      if (ADD(p->computed, done) == parts) proceed(p, p->running + 1, self);
+    } else if (began && open % OPEN == OVER) {
+      return 1;
+    } else if (!await(p, open, began ? p->max_waits : 0)) {
+      return 0;
+    }
   }
 }
 
 // Runs the job together with the other threads, and returns 1; or 0 where a thread failed or did not answer.
 u32 EXPORT(run)(pool *p) {
-  u32 end = GET(p->open) + OPEN * (p->to - p->from + 1);
-  p->running = p->from;
-  open_next(p, p->parts);
-  return compute(p, 0, &end, p->max_waits);
+  proceed(p, p->from, 0);
+  return compute(p, 0, 1);
 }
 
 // A thread's life: parts of every job, until the pool ends.
-void EXPORT(work)(pool *p, u32 self) { compute(p, self, 0, 0); }
+void EXPORT(work)(pool *p, u32 self) { compute(p, self, 0); }
 #endif

@@ -30,10 +30,12 @@ void narrow_only(void) { wide_from = ~0u; }
 // Room for the rows of all tiles.
 static u32 padded(u32 m) { return m + 7; }
 
-u32 matmul_scratch(const dispatch *d) {
+enum { GRAIN = 8192 };  // multiplications of a part that is worth handing out
+
+need matmul_needs(const dispatch *d) {
   u32 format = d->words[0], m = PARAM(2), cols = PARAM(1) * step_of(format);
   u32 each = 4 * PANEL + 4 * 4 * R + 4 + (quantised(format) ? tile_bytes(cols) : 0);
-  return padded(m) * each + 16;
+  return (need){padded(m) * each + 16, (u64)PARAM(0) * cols * m / GRAIN};
 }
 
 #define FORMAT(name)                                                                                    \
@@ -68,7 +70,7 @@ static const struct {
     QUANTISED(ENTRY)};
 
 #define PLAIN(name)                                                                                                  \
-  static void plain_##name(const product *p, const rows *w, f32 *out) {                                              \
+  APART void plain_##name(const product *p, const rows *w, f32 *out) {                                              \
     u32 i = 0;                                                                                                       \
     for (; i + 8 <= p->m; i += 8) plain(name, 8, 1, w, p->x + i * p->ldx, p->ldx, p->cols, out + i * PANEL, PANEL);  \
     for (; i + 4 <= p->m; i += 4) plain(name, 4, 2, w, p->x + i * p->ldx, p->ldx, p->cols, out + i * PANEL, PANEL);  \
@@ -77,16 +79,17 @@ static const struct {
   }
 PLAIN(F32) PLAIN(F16) PLAIN(BF16)
 
+#define WIDE(name, offsets, halves)                                                                \
+  APART void name(const chunk *c, const tile *x, u32 from, u32 blocks, v128_t *sums) {              \
+    wide(c, x, from, blocks, offsets, halves, sums);                                                \
+  }
+WIDE(by_scale, 0, 0) WIDE(by_offset, 1, 0) WIDE(by_offsets, 2, 0) WIDE(by_half, 0, 1)
+
 // Adds a chunk for a wide tile.
 static void add_chunk(u32 format, const chunk *c, const tile *x, u32 from, u32 blocks, v128_t *sums) {
-  if (by_halves(format))
-    wide(c, x, from, blocks, 0, 1, sums);
-  else if (offsets_of(format) == 2)
-    wide(c, x, from, blocks, 2, 0, sums);
-  else if (offsets_of(format) == 1)
-    wide(c, x, from, blocks, 1, 0, sums);
-  else
-    wide(c, x, from, blocks, 0, 0, sums);
+  static void (*const by_offsets_of[])(const chunk *, const tile *, u32, u32, v128_t *) = {by_scale, by_offset,
+                                                                                          by_offsets};
+  (by_halves(format) ? by_half : by_offsets_of[offsets_of(format)])(c, x, from, blocks, sums);
 }
 
 // Writes the sums of the wide tiles.

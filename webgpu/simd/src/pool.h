@@ -1,31 +1,40 @@
 // The threads that share a run. Each is an instance of the module over one shared memory, with a stack of its own.
 //
-// A dispatch has more parts than there are threads, and whoever is free takes the next one. So nobody waits for a
-// thread that sleeps or whose core does other work, but for parts that were begun.
+// A dispatch has more parts than there are threads. Whoever is free takes a share of what is left, so shares grow
+// smaller. So nobody waits for a thread that sleeps or whose core does other work, but for parts that were begun. A
+// dispatch too small to share is computed by the thread that ended the one before.
 #pragma once
 #include "kernel.h"
 
 // What the host and the threads share. The host writes the job before it calls run.
 typedef struct {
-  // The job: dispatches [from, to) of a program, in `parts` parts each. stride is the bytes of a thread's scratch,
-  // max_waits the waits of a tenth of a second before a thread counts as dead.
+  // The job: dispatches [from, to) of a program, in at most `most` parts each. stride is the bytes of a thread's
+  // scratch, max_waits the waits of a tenth of a second before a thread counts as dead.
   const dispatch *const *program;
-  u32 from, to, parts;
+  u32 from, to, most;
   u8 *scratch;
   u32 stride;
   u32 max_waits;
-  u32 running;   // the dispatch that is open
-  u32 open;      // counts dispatches in steps of OPEN; the rest is the parts of the last that nobody took
-  u32 computed;  // parts of the open dispatch
-  u32 sleepers;  // threads that wait rather than spin
+  u32 running;   // the dispatch that is open, or `to`
   u32 failed;    // a thread trapped: the others leave
   u32 ended;     // there are no more jobs
+  u32 parts;     // of the open dispatch
+  u32 sleepers;  // threads that wait rather than spin
+  // What all threads write has cache lines of its own.
+  _Alignas(64) u32 open;      // counts openings in steps of OPEN; the rest is the parts of the last that nobody took
+  _Alignas(64) u32 computed;  // parts of the open dispatch
 } pool;
 
 #ifdef __wasm_atomics__
-enum { OPEN = 1024 };  // more than the parts of a dispatch
+// OPEN is more than the parts of a dispatch. OVER in place of the parts left: the job has ended.
+enum { OPEN = 1024, OVER = OPEN - 1 };
 
-// Whether two values of `open` are of one dispatch.
+static inline u32 left_of(u32 open) { return open % OPEN == OVER ? 0 : open % OPEN; }
+
+// A thread takes SHARE/most of the parts that are left: with eight parts a thread, half of its equal share.
+enum { SHARE = 4 };
+
+// Whether two values of `open` are of one opening.
 static inline int same(u32 a, u32 b) { return a / OPEN == b / OPEN; }
 
 #define GET(x) __atomic_load_n(&(x), __ATOMIC_SEQ_CST)
@@ -33,10 +42,10 @@ static inline int same(u32 a, u32 b) { return a / OPEN == b / OPEN; }
 #define ADD(x, v) __atomic_add_fetch(&(x), v, __ATOMIC_SEQ_CST)
 #define SWAP(x, old, v) __atomic_compare_exchange_n(&(x), old, v, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 
-enum { spins = 50000 };  // some tens of microseconds: a part of a small model, or the host's time between two runs
+enum { spins = 500000 };  // some tenths of a millisecond: the host's time between two runs
 static const i64 slice = 100000000;  // nanoseconds
 
-// Waits until another dispatch is open than in `seen`: spins, then sleeps. 0: a thread failed, or does not answer. A
+// Waits until there is another opening than in `seen`: spins, then sleeps. 0: a thread failed, or does not answer. A
 // thread without a job waits without limit.
 static inline u32 await(pool *p, u32 seen, u32 limit) {
   for (u32 i = 0; i < spins; i++)
@@ -50,10 +59,12 @@ static inline u32 await(pool *p, u32 seen, u32 limit) {
   return 1;
 }
 
-// Opens the next dispatch, of so many parts; 0: there is none, the job has ended.
-static inline void open_next(pool *p, u32 parts) {
+// Opens a dispatch of so many parts; or ends the job, with OVER.
+static inline void open_parts(pool *p, u32 parts) {
+  p->parts = parts;
   SET(p->computed, 0);
   SET(p->open, (GET(p->open) / OPEN + 1) * OPEN + parts);
   if (GET(p->sleepers)) __builtin_wasm_memory_atomic_notify((int *)&p->open, ~0u);
 }
+
 #endif

@@ -106,7 +106,7 @@ static void verify_children(sides *s, const u32 *draw, u32 position, u32 fallbac
 
 static u32 room(u32 vocab) { return (vocab + 3) / 4 * 4; }
 
-u32 verify_scratch(const dispatch *d) { return 2 * 4 * room(PARAM(1)); }
+need verify_needs(const dispatch *d) { return (need){2 * 4 * room(PARAM(1)), PARAM(0)}; }
 
 // Verifies the children of each row; tree.RecordVerify.
 void verify(const dispatch *d, const thread *t) {
