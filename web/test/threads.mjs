@@ -21,17 +21,18 @@ const SCRIPT = `{
       recorded.threads.push(this);
     }
   };
-  const later = globalThis.setTimeout;
-  let until = 0; // timers wait till then
-  globalThis.setTimeout = (callback, ms, ...given) => later(() => {
-    if (recorded.rounds >= recorded.at) {
-      recorded.at = Infinity;
-      recorded.act(recorded.threads.at(-1));
-      until = performance.now() + recorded.pause;
+  globalThis.MessageChannel = class extends globalThis.MessageChannel {
+    constructor() {
+      super();
+      const turn = this.port2.postMessage.bind(this.port2);
+      this.port2.postMessage = (message) => {
+        if (recorded.rounds < recorded.at) return turn(message);
+        recorded.at = Infinity;
+        recorded.act(recorded.threads.at(-1));
+        setTimeout(turn, recorded.pause, message);
+      };
     }
-    if (performance.now() >= until) callback(...given);
-    else later(callback, until - performance.now(), ...given);
-  }, ms);
+  };
   const post = globalThis.postMessage;
   globalThis.postMessage = (message, ...rest) => {
     post(message, ...rest);
