@@ -9,6 +9,7 @@ import (
 	"foretoken/spec/draft"
 	"foretoken/spec/goodput"
 	"foretoken/spec/method"
+	"foretoken/webgpu"
 )
 
 // drafter is a draft model on a device: it drafts in every way and records its programs before the first round.
@@ -87,7 +88,7 @@ func (s *Session) generator(d drafts, c method.Config, temperature float64) (*sp
 	if s.second != nil && models[goodput.SmallDraft] != nil {
 		switch c.Programs(temperature).Draft {
 		case method.DraftTree, method.DraftGrown, method.DraftWidths:
-			models[goodput.SmallDraft] = &draft.Ahead{DraftModel: models[goodput.SmallDraft]}
+			models[goodput.SmallDraft] = &draft.Ahead{DraftModel: models[goodput.SmallDraft], Turn: webgpu.Turn}
 		}
 	}
 	return method.New(s.target, c, models[:]...)

@@ -283,7 +283,7 @@ func (s *Session) rehearseFor(ctx context.Context, span time.Duration) (replies 
 	rested := begin
 	round := func(e *Event) error {
 		if time.Since(rested) > rest {
-			time.Sleep(time.Millisecond) // a browser delivers requests meanwhile
+			webgpu.Turn() // for requests
 			rested = time.Now()
 		}
 		if s.options.Rehearsal == nil {

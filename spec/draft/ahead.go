@@ -18,6 +18,8 @@ import (
 // drafters of trees that grow by DraftTree and Grow; no other draft may be asked of it.
 type Ahead struct {
 	spec.DraftModel
+	Turn func() // lets the target's answer in, where the host has one thread
+
 	tokens  []int32           // committed, as the caller counts them
 	request spec.DraftRequest // of the last tree
 	levels  []spec.Level      // of the last tree in the model's memory, at least those that the caller has
@@ -34,6 +36,7 @@ var _ spec.AheadDraft = (*Ahead)(nil)
 // aheadRun is a guess and the tree after it, drafted in a goroutine.
 type aheadRun struct {
 	model   spec.DraftModel
+	turn    func()
 	request spec.DraftRequest
 	base    int          // committed tokens before the guess
 	path    []int32      // drafted tokens that the target is expected to accept
@@ -67,7 +70,7 @@ func (w *aheadRun) draft(ctx context.Context) ([]spec.Level, error) {
 		if err := w.model.Commit(nil); err != nil {
 			return nil, err
 		}
-		time.Sleep(time.Microsecond) // WebAssembly takes the target's answer only while every goroutine waits
+		w.turn()
 		if next := w.next.Load(); next != spec.NoToken && next != w.guess {
 			return nil, errGuess
 		}
@@ -93,7 +96,8 @@ func (a *Ahead) RunAhead(ctx context.Context, tree *spec.Tree) {
 	if a.run != nil || !a.open {
 		return
 	}
-	w := &aheadRun{model: a.DraftModel, request: a.request, base: len(a.tokens), done: make(chan struct{})}
+	w := &aheadRun{model: a.DraftModel, turn: a.Turn, request: a.request, base: len(a.tokens),
+		done: make(chan struct{})}
 	if !w.foresee(tree, a.levels) {
 		return
 	}

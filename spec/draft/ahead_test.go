@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -141,7 +142,7 @@ func TestAheadChangesNothing(t *testing.T) {
 				target.Reset()
 				want, _ := rounds(t, target, with(newStrict(t, target, differ)), o)
 				target.Reset()
-				ahead := &Ahead{DraftModel: newStrict(t, target, differ)}
+				ahead := &Ahead{DraftModel: newStrict(t, target, differ), Turn: runtime.Gosched}
 				got, stats := rounds(t, target, with(ahead), o)
 				if !reflect.DeepEqual(got, want) {
 					t.Fatalf("%s, differ %v, %+v: the rounds differ", name, differ, s)
@@ -190,7 +191,7 @@ func TestAheadFails(t *testing.T) {
 	ended, went := 0, 0
 	for call := 1; call < 12; call++ {
 		model := newStrict(t, target, 0.15)
-		ahead := &Ahead{DraftModel: model}
+		ahead := &Ahead{DraftModel: model, Turn: runtime.Gosched}
 		g, err := spec.New(target, spec.Parts{Drafter: &TreeDrafter{Model: ahead}, Verifier: spec.Match{},
 			Policy: spec.Fixed(spec.ChainBudget(3)), Models: []spec.DraftModel{ahead}})
 		if err != nil {
@@ -246,7 +247,7 @@ func TestAheadEndsWithTheRequest(t *testing.T) {
 	} {
 		target := spectest.NewTarget(&spectest.Script{Vocab: 12, Steps: 1e6}, 96, 64)
 		model := newStrict(t, target, 0.15)
-		ahead := &Ahead{DraftModel: model}
+		ahead := &Ahead{DraftModel: model, Turn: runtime.Gosched}
 		began := make(chan struct{})
 		model.before = func(ctx context.Context, n int) error {
 			if n == 1 {
@@ -284,7 +285,7 @@ func TestAheadEndsWithTheRequest(t *testing.T) {
 // TestAheadRefusesToGrowNothing asks for more levels where there is no tree.
 func TestAheadRefusesToGrowNothing(t *testing.T) {
 	target := spectest.NewTarget(&spectest.Script{Vocab: 12, Steps: 1e6}, 96, 64)
-	a := &Ahead{DraftModel: newStrict(t, target, 0)}
+	a := &Ahead{DraftModel: newStrict(t, target, 0), Turn: runtime.Gosched}
 	if _, err := a.Grow(context.Background(), 1); err == nil {
 		t.Error("it was not refused")
 	}

@@ -59,6 +59,16 @@ func (l *Life[P]) run(run []P) {
 	l.done <- l.work(run)
 }
 
+// yield lets a browser deliver events if its last chance was long ago: without this a page that decodes on the
+// processor would not receive a stop.
+func yield(last time.Time) time.Time {
+	if time.Since(last) < 50*time.Millisecond {
+		return last
+	}
+	webgpu.Turn()
+	return time.Now()
+}
+
 // End marks the device lost and reports whether this call did.
 func (l *Life[P]) End() bool {
 	if l.ended.Swap(true) {
