@@ -5,16 +5,16 @@ import (
 	"syscall/js"
 )
 
-// Turn returns when the events that wait have been delivered. WebAssembly has one thread: while a program computes, no
-// answer of a GPU arrives, and no message of the page.
+// Turn lets the browser deliver events that wait. WebAssembly has one thread: while a program computes, no answer of a
+// GPU arrives, and no message of the page.
 func Turn() {
 	l := loop()
 	l.port.Call("postMessage", nil)
 	<-l.came
 }
 
-// messages go from this thread to itself. One comes at once, behind the events that wait; a timer comes milliseconds
-// later, where timers set timers.
+// messages go from this thread to itself. One comes at once, mostly behind the events that wait; a timer that another
+// timer set comes milliseconds later.
 type messages struct {
 	port js.Value
 	came chan struct{}

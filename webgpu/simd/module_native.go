@@ -24,7 +24,7 @@ var memoryModule = []byte("\x00asm\x01\x00\x00\x00\x05\x06\x01\x03\x02\xff\xff\x
 
 func engine() string { return "wazero" }
 
-func cores() int { return runtime.NumCPU() }
+func cores() int { return runtime.GOMAXPROCS(0) } // less than there are, where a container has a limit
 
 // compilations holds the machine code of the modules for all devices of the process.
 var compilations = sync.OnceValue(wazero.NewCompilationCache)

@@ -112,11 +112,10 @@ func (d *backend) launch(function string, p *program, from, to, parts int) error
 // fail ends the device after a job that ended early, because this thread returned err or because of another one.
 // Threads may be in any dispatch, so nothing more can run.
 func (d *backend) fail(p *program, err error) error {
-	if err != nil {
-		d.setWord(poolFailed, 1)
-	} else if failed := d.failure.Load(); failed != nil {
+	d.setWord(poolFailed, 1)
+	if failed := d.failure.Load(); err == nil && failed != nil {
 		err = *failed
-	} else {
+	} else if err == nil {
 		err = webgpu.ErrTimeout
 	}
 	if i := int(d.word(poolRunning)); i < len(p.Steps) {

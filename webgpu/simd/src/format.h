@@ -13,8 +13,6 @@ enum { F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, Q2_K, Q3_K, Q4_K, Q
 #define QUANTISED(X) X(Q8_0) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(IQ4_NL) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K)
 
 #define INLINE static inline __attribute__((always_inline))
-// A function by itself: engines compile what a model needs of it soon, and nothing else.
-#define APART static __attribute__((noinline))
 
 // What distinguishes the formats. Words of scales are those of a block, or of a superblock of 256 from Q2_K on.
 // Arguments called `format` and `j` are constants where these functions are inlined.

@@ -50,7 +50,7 @@ typedef struct {
 typedef struct {
   const char *name;
   void (*run)(const dispatch *, const thread *);
-  need (*needs)(const dispatch *);  // 0: no scratch, and any number of parts
+  need (*needs)(const dispatch *);
 } kernel;
 
 typedef struct {

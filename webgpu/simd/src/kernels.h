@@ -1,32 +1,32 @@
-// The kernels, each with the Go function that records it.
-KERNEL(norm)            // layer.RecordNorm
-KERNEL(norm_heads)      // layer.RecordNormHeads
-KERNEL(silu)            // layer.RecordSiLU
-KERNEL(accept_layer)    // layer.RecordAcceptLayer
-KERNEL(accept_score)    // layer.RecordAcceptScore
-KERNEL(feature_store)   // layer.RecordStoreFeatures
-KERNEL(feature_gather)  // layer.RecordGatherFeatures
-KERNEL(feature_parent)  // layer.RecordParentFeatures
+// The kernels, each with what it needs and the Go function that records it.
+KERNEL(norm, by_rows)                 // layer.RecordNorm
+KERNEL(norm_heads, any_parts)         // layer.RecordNormHeads
+KERNEL(silu, any_parts)               // layer.RecordSiLU
+KERNEL(accept_layer, any_parts)       // layer.RecordAcceptLayer
+KERNEL(accept_score, by_rows)         // layer.RecordAcceptScore
+KERNEL(feature_store, any_parts)      // layer.RecordStoreFeatures
+KERNEL(feature_gather, any_parts)     // layer.RecordGatherFeatures
+KERNEL(feature_parent, any_parts)     // layer.RecordParentFeatures
 
-KERNEL(rope)                 // attention.RecordRope
-KERNEL_NEEDS(attention)      // attention.Record
+KERNEL(rope, any_parts)               // attention.RecordRope
+KERNEL(attention, attention_needs)    // attention.Record
 
-KERNEL_NEEDS(matmul)    // matmul.Record, RecordNext, RecordSiLU, RecordRope
-KERNEL(embed)           // layer.RecordEmbed, RecordEmbedNext
+KERNEL(matmul, matmul_needs)          // matmul.Record, RecordNext, RecordSiLU, RecordRope
+KERNEL(embed, any_parts)              // layer.RecordEmbed, RecordEmbedNext
 
-KERNEL(adjust)          // sample.RecordAdjust
-KERNEL(divergence)      // sample.RecordDivergence
-KERNEL_NEEDS(filter)  // sample.RecordFilter
-KERNEL(keep)            // sample.RecordKeep
-KERNEL(mask)            // sample.RecordMask
-KERNEL(pick)            // sample.Record
-KERNEL(reject)          // sample.RecordReject
-KERNEL(scan)            // sample.Record
-KERNEL(score)           // sample.RecordScore
-KERNEL(spread)          // sample.RecordSpread
+KERNEL(adjust, any_parts)             // sample.RecordAdjust
+KERNEL(divergence, by_rows)           // sample.RecordDivergence
+KERNEL(filter, filter_needs)          // sample.RecordFilter
+KERNEL(keep, any_parts)               // sample.RecordKeep
+KERNEL(mask, any_parts)               // sample.RecordMask
+KERNEL(pick, by_rows)                 // sample.Record
+KERNEL(reject, by_rows)               // sample.RecordReject
+KERNEL(scan, any_parts)               // sample.Record
+KERNEL(score, by_rows)                // sample.RecordScore
+KERNEL(spread, any_parts)             // sample.RecordSpread
 
-KERNEL(gather)          // tree.RecordGather
-KERNEL(prune)           // tree.RecordPrune
-KERNEL(select)          // tree.RecordSelect
-KERNEL(siblings)        // tree.RecordSiblings
-KERNEL_NEEDS(verify)  // tree.RecordVerify
+KERNEL(gather, in_one)                // tree.RecordGather
+KERNEL(prune, in_one)                 // tree.RecordPrune
+KERNEL(select, in_one)                // tree.RecordSelect
+KERNEL(siblings, by_rows)             // tree.RecordSiblings
+KERNEL(verify, verify_needs)          // tree.RecordVerify

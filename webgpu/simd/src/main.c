@@ -2,14 +2,18 @@
 #include "kernel.h"
 #include "pool.h"
 
-#define KERNEL(name) void name(const dispatch *, const thread *);
-#define KERNEL_NEEDS(name) KERNEL(name) need name##_needs(const dispatch *);
+#define KERNEL(name, needs) void name(const dispatch *, const thread *);
 #include "kernels.h"
 #undef KERNEL
-#undef KERNEL_NEEDS
 
-#define KERNEL(name) {#name, name, 0},
-#define KERNEL_NEEDS(name) {#name, name, name##_needs},
+need attention_needs(const dispatch *), filter_needs(const dispatch *), matmul_needs(const dispatch *),
+    verify_needs(const dispatch *);
+
+static need any_parts(__attribute__((unused)) const dispatch *d) { return (need){0, ~0ull}; }
+static need by_rows(const dispatch *d) { return (need){0, PARAM(0)}; }
+static need in_one(__attribute__((unused)) const dispatch *d) { return (need){0, 1}; }
+
+#define KERNEL(name, needs) {#name, name, needs},
 static const kernel kernels[] = {
 #include "kernels.h"
 };
@@ -24,13 +28,8 @@ const char *EXPORT(kernel_name)(u32 i) { return i < count ? kernels[i].name : 0;
 extern u8 __heap_base;
 u8 *EXPORT(heap_base)(void) { return &__heap_base; }
 
-static need needs(const dispatch *d) {
-  need (*of)(const dispatch *) = kernels[d->kernel].needs;
-  return of ? of(d) : (need){0, ~0ull};
-}
-
 // The bytes of scratch that each thread needs for a dispatch.
-u32 EXPORT(scratch_size)(const dispatch *d) { return needs(d).scratch; }
+u32 EXPORT(scratch_size)(const dispatch *d) { return kernels[d->kernel].needs(d).scratch; }
 
 void narrow_only(void);
 void EXPORT(prefer_narrow)(void) { narrow_only(); }
@@ -46,10 +45,14 @@ static void run_parts(const pool *p, u32 i, u32 self, u32 part, u32 end, u32 par
   kernels[p->program[i]->kernel].run(p->program[i], &t);
 }
 
-// Runs the job that Go wrote into the pool in this thread, the last part of a dispatch first. Returns 1.
+// Runs the job that Go wrote into the pool in this thread, the last parts of a dispatch first, in shrinking shares.
+// Returns 1.
 u32 EXPORT(run_alone)(pool *p) {
   for (u32 i = p->running = p->from; i < p->to; p->running = ++i)
-    for (u32 part = p->most; part-- > 0;) run_parts(p, i, 0, part, part + 1, p->most, part + 1 == p->most);
+    for (u32 left = p->most, share; left > 0; left -= share) {
+      share = max_u32(left / 4, 1);
+      run_parts(p, i, 0, left - share, left, p->most, left == p->most);
+    }
   return 1;
 }
 
@@ -57,8 +60,10 @@ u32 EXPORT(run_alone)(pool *p) {
 // Computes dispatches from i on as thread `self` while they are too small to share, then opens one, or ends the job.
 static void proceed(pool *p, u32 i, u32 self) {
   for (; i < p->to; i++) {
-    u64 parts = needs(p->program[i]).parts;
+    if (GET(p->failed)) return;
     p->running = i;
+    const dispatch *d = p->program[i];
+    u64 parts = kernels[d->kernel].needs(d).parts;
     if (parts > 1) return open_parts(p, parts < p->most ? (u32)parts : p->most);
     run_parts(p, i, self, 0, 1, 1, 1);
   }

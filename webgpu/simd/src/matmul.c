@@ -69,8 +69,11 @@ static const struct {
 #define ENTRY(name) [name] = {unpack_##name, {single_##name, pair_##name, three_##name, four_##name}},
     QUANTISED(ENTRY)};
 
+// A function that is not inlined: an engine compiles those that a model calls, sooner than one large function.
+#define APART static __attribute__((noinline))
+
 #define PLAIN(name)                                                                                                  \
-  APART void plain_##name(const product *p, const rows *w, f32 *out) {                                              \
+  APART void plain_##name(const product *p, const rows *w, f32 *out) {                                               \
     u32 i = 0;                                                                                                       \
     for (; i + 8 <= p->m; i += 8) plain(name, 8, 1, w, p->x + i * p->ldx, p->ldx, p->cols, out + i * PANEL, PANEL);  \
     for (; i + 4 <= p->m; i += 4) plain(name, 4, 2, w, p->x + i * p->ldx, p->ldx, p->cols, out + i * PANEL, PANEL);  \
@@ -79,17 +82,17 @@ static const struct {
   }
 PLAIN(F32) PLAIN(F16) PLAIN(BF16)
 
-#define WIDE(name, offsets, halves)                                                                \
-  APART void name(const chunk *c, const tile *x, u32 from, u32 blocks, v128_t *sums) {              \
-    wide(c, x, from, blocks, offsets, halves, sums);                                                \
+#define WIDE(name, offsets, halves)                                                    \
+  APART void name(const chunk *c, const tile *x, u32 from, u32 blocks, v128_t *sums) { \
+    wide(c, x, from, blocks, offsets, halves, sums);                                   \
   }
 WIDE(by_scale, 0, 0) WIDE(by_offset, 1, 0) WIDE(by_offsets, 2, 0) WIDE(by_half, 0, 1)
 
 // Adds a chunk for a wide tile.
 static void add_chunk(u32 format, const chunk *c, const tile *x, u32 from, u32 blocks, v128_t *sums) {
-  static void (*const by_offsets_of[])(const chunk *, const tile *, u32, u32, v128_t *) = {by_scale, by_offset,
+  static void (*const by_count[])(const chunk *, const tile *, u32, u32, v128_t *) = {by_scale, by_offset,
                                                                                           by_offsets};
-  (by_halves(format) ? by_half : by_offsets_of[offsets_of(format)])(c, x, from, blocks, sums);
+  (by_halves(format) ? by_half : by_count[offsets_of(format)])(c, x, from, blocks, sums);
 }
 
 // Writes the sums of the wide tiles.

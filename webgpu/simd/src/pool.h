@@ -1,8 +1,8 @@
 // The threads that share a run. Each is an instance of the module over one shared memory, with a stack of its own.
 //
-// A dispatch has more parts than there are threads. Whoever is free takes a share of what is left, so shares grow
-// smaller. So nobody waits for a thread that sleeps or whose core does other work, but for parts that were begun. A
-// dispatch too small to share is computed by the thread that ended the one before.
+// A large dispatch has more parts than there are threads. Whoever is free takes a share of what is left, and shares
+// shrink. So nobody waits for a thread that sleeps, only for parts that were begun. Dispatches too small to share are
+// computed by the thread that ended the one before; the others wait for it.
 #pragma once
 #include "kernel.h"
 
@@ -15,12 +15,12 @@ typedef struct {
   u8 *scratch;
   u32 stride;
   u32 max_waits;
-  u32 running;   // the dispatch that is open, or `to`
+  u32 running;   // the dispatch that is open or computed by one thread, or `to`
   u32 failed;    // a thread trapped: the others leave
   u32 ended;     // there are no more jobs
   u32 parts;     // of the open dispatch
   u32 sleepers;  // threads that wait rather than spin
-  // What all threads write has cache lines of its own.
+  // What all threads write for each dispatch has cache lines of its own.
   _Alignas(64) u32 open;      // counts openings in steps of OPEN; the rest is the parts of the last that nobody took
   _Alignas(64) u32 computed;  // parts of the open dispatch
 } pool;
@@ -66,5 +66,4 @@ static inline void open_parts(pool *p, u32 parts) {
   SET(p->open, (GET(p->open) / OPEN + 1) * OPEN + parts);
   if (GET(p->sleepers)) __builtin_wasm_memory_atomic_notify((int *)&p->open, ~0u);
 }
-
 #endif
