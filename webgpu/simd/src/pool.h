@@ -42,7 +42,7 @@ static inline int same(u32 a, u32 b) { return a / OPEN == b / OPEN; }
 #define ADD(x, v) __atomic_add_fetch(&(x), v, __ATOMIC_SEQ_CST)
 #define SWAP(x, old, v) __atomic_compare_exchange_n(&(x), old, v, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 
-enum { spins = 500000 };  // some tenths of a millisecond: the host's time between two runs
+enum { spins = 150000 };  // some hundred microseconds: the host's time between two runs
 static const i64 slice = 100000000;  // nanoseconds
 
 // Waits until there is another opening than in `seen`: spins, then sleeps. 0: a thread failed, or does not answer. A
