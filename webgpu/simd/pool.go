@@ -97,7 +97,7 @@ func (d *backend) enter(p *program, from, to int) error {
 	return d.launch("run", p, from, to, d.threads*partsEach)
 }
 
-// launch calls a function of the module that runs dispatches in a number of parts.
+// launch calls a function of the module that runs dispatches, each in at most so many parts.
 func (d *backend) launch(function string, p *program, from, to, parts int) error {
 	d.job = [...]uint32{p.Data.at, uint32(from), uint32(to), uint32(parts), d.scratch, uint32(d.scratched),
 		uint32(d.timeout / slice)}

@@ -49,7 +49,11 @@ func (l *Life[P]) Run(run []P, read func()) (time.Duration, error) {
 	}
 	took := time.Since(begin)
 	read()
-	l.yielded = yield(l.yielded)
+	// A page that decodes on the processor receives a stop in such turns only.
+	if time.Since(l.yielded) >= 50*time.Millisecond {
+		webgpu.Turn()
+		l.yielded = time.Now()
+	}
 	return took, nil
 }
 
@@ -57,16 +61,6 @@ func (l *Life[P]) run(run []P) {
 	l.running.Lock()
 	defer l.running.Unlock()
 	l.done <- l.work(run)
-}
-
-// yield lets a browser deliver events if its last chance was long ago: without this a page that decodes on the
-// processor would not receive a stop.
-func yield(last time.Time) time.Time {
-	if time.Since(last) < 50*time.Millisecond {
-		return last
-	}
-	webgpu.Turn()
-	return time.Now()
 }
 
 // End marks the device lost and reports whether this call did.

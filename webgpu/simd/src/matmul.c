@@ -90,8 +90,7 @@ WIDE(by_scale, 0, 0) WIDE(by_offset, 1, 0) WIDE(by_offsets, 2, 0) WIDE(by_half, 
 
 // Adds a chunk for a wide tile.
 static void add_chunk(u32 format, const chunk *c, const tile *x, u32 from, u32 blocks, v128_t *sums) {
-  static void (*const by_count[])(const chunk *, const tile *, u32, u32, v128_t *) = {by_scale, by_offset,
-                                                                                          by_offsets};
+  static void (*const by_count[])(const chunk *, const tile *, u32, u32, v128_t *) = {by_scale, by_offset, by_offsets};
   (by_halves(format) ? by_half : by_count[offsets_of(format)])(c, x, from, blocks, sums);
 }
 
