@@ -101,7 +101,11 @@ func (s *Session) costRows(c method.Config) int {
 // measureCosts times the session's costs, or checks stored ones, which it leaves unchanged if they still hold. With
 // after, the target's passes follow its sequence and do not change it; the sequences of the drafts are emptied.
 func (s *Session) measureCosts(ctx context.Context, c method.Config, after bool) error {
-	err := s.timePasses(ctx, s.knownCosts(), c, s.stale, after)
+	costs := s.knownCosts()
+	if !s.stale {
+		s.openTwin(ctx)
+	}
+	err := s.timePasses(ctx, costs, c, s.stale, after)
 	if err == nil {
 		s.timed, s.stale = true, false
 	}
@@ -163,6 +167,15 @@ func (s *Session) timePasses(ctx context.Context, costs *goodput.Costs, c method
 			costs.Forget()
 		}
 	}
+	if s.withTwin() {
+		s.twin.faster = false
+		drafts[goodput.SmallDraft] = s.draft
+	}
+	probe := func(d drafter, known int) (goodput.DraftProbe, error) {
+		p := probeDraft(ctx, d, text[:known], min(length, known))
+		p.Widths = goodput.DraftWidths(c.TopK, d.Limits())
+		return p, recordDraft(d, c, c.Programs(0))
+	}
 	p.Drafts = make([]goodput.DraftProbe, len(drafts))
 	for i, d := range drafts {
 		known := len(text)
@@ -172,14 +185,20 @@ func (s *Session) timePasses(ctx context.Context, costs *goodput.Costs, c method
 		if d == nil || known < 1 {
 			continue
 		}
-		if err := recordDraft(d, c, c.Programs(0)); err != nil {
+		defer d.Reset()
+		if p.Drafts[i], err = probe(d, known); err != nil {
 			return err
 		}
-		defer d.Reset()
-		p.Drafts[i] = probeDraft(ctx, d, text[:known], min(length, known))
-		p.Drafts[i].Widths = goodput.DraftWidths(c.TopK, d.Limits())
 	}
-	return costs.Measure(p, rows, measureFor)
+	if err := costs.Measure(p, rows, measureFor); err != nil || s.twin == nil || drafts[goodput.SmallDraft] == nil {
+		return err
+	}
+	defer s.twin.draft.Reset()
+	twin, err := probe(s.twin.draft, len(text))
+	if err != nil {
+		return err
+	}
+	return s.chooseDraft(costs, twin)
 }
 
 // probeDraft returns the passes of a draft after the first tokens of a text, and prefills of up to all of it.
@@ -212,14 +231,21 @@ func probeDraft(ctx context.Context, d drafter, text []int32, length int) goodpu
 	}
 }
 
-// costsKey identifies the models, and the draft's own device, among others on the same adapter.
-func (s *Session) costsKey() string {
+// costsKey identifies the models, the draft's own device, and whether auto drafts with the twin, among others on the
+// same adapter.
+func (s *Session) costsKey(twin bool) string {
 	key := fmt.Sprintf("%s %d %s", s.pair.Target.Name, s.pair.Target.Bytes, s.pair.Target.Hash)
 	if s.draft != nil {
 		key += fmt.Sprintf(" + %s %d %s", s.pair.Draft.Name, s.pair.Draft.Bytes, s.pair.Draft.Hash)
 	}
 	if s.second != nil {
 		key += " on " + s.second.Info().Identity()
+	}
+	switch {
+	case twin:
+		key += " with its twin"
+	case s.options.Twin != nil:
+		key += " rather than its twin"
 	}
 	if s.head != nil {
 		key += fmt.Sprintf(" + %s %d %s", s.headPair.Draft.Name, s.headPair.Draft.Bytes, s.headPair.Draft.Hash)
@@ -229,7 +255,7 @@ func (s *Session) costsKey() string {
 
 // storedCosts returns the costs in Options.Tuning, or nil if they are missing or unreadable.
 func (s *Session) storedCosts() *goodput.Costs {
-	text, ok := s.stored[s.costsKey()]
+	text, ok := s.stored[s.costsKey(s.withTwin())]
 	if !ok {
 		return nil
 	}
@@ -249,6 +275,6 @@ func (s *Session) tuneCosts(out map[string]map[string]string) {
 		return
 	}
 	if b, err := json.Marshal(s.costs); err == nil {
-		out[tuningCosts] = map[string]string{s.costsKey(): string(b)}
+		out[tuningCosts] = map[string]string{s.costsKey(s.withTwin()): string(b)}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"foretoken/models/demo"
+	"foretoken/spec/goodput"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
 	"foretoken/webgpu/faults"
@@ -102,10 +103,11 @@ func TestDraftDevice(t *testing.T) {
 }
 
 // TestLostDraftDevice loses either device at some of its calls while it drafts and verifies. Both are opened again, and
-// the text goes on.
+// the text goes on. A twin's device is no other.
 func TestLostDraftDevice(t *testing.T) {
 	ctx := context.Background()
-	for _, use := range []string{"chain", "tree, sampled", "auto"} {
+	for _, use := range []string{"chain", "tree, sampled", "auto", "auto with a twin"} {
+		use, twin := strings.CutSuffix(use, " with a twin")
 		var want string
 		var calls, loading [2]int
 		run := func(which, at int) (losses int) {
@@ -127,8 +129,13 @@ func TestLostDraftDevice(t *testing.T) {
 					return faults.New(dev, plans[i]), nil
 				}
 			}
+			o := Options{Context: 96, Reopen: open(0), Lost: func(l Loss) { losses++ }}
 			var devices [2]webgpu.Device
 			for i := range devices {
+				if twin && i == 1 {
+					o.Twin = open(1)
+					break
+				}
 				dev, err := open(i)(ctx)
 				if err != nil {
 					t.Fatal(err)
@@ -136,11 +143,16 @@ func TestLostDraftDevice(t *testing.T) {
 				defer dev.Destroy()
 				devices[i] = dev
 			}
-			s, err := Open(ctx, devices[0], edited(t, "tiny-q8_0", nil), edited(t, "tiny-q4_0", nil),
-				Options{Context: 96, DraftDevice: devices[1], Reopen: open(0), ReopenDraft: open(1),
-					Lost: func(l Loss) { losses++ }})
+			if !twin {
+				o.DraftDevice, o.ReopenDraft = devices[1], open(1)
+			}
+			s, err := Open(ctx, devices[0], edited(t, "tiny-q8_0", nil), edited(t, "tiny-q4_0", nil), o)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if twin {
+				s.openTwin(ctx)
+				s.twin.faster, s.timed, s.costs = true, true, goodput.NewCosts()
 			}
 			for i := range plans {
 				loading[i] = plans[i].Calls()

@@ -24,6 +24,9 @@ func (m Models) Reset() {
 	if m.Draft != nil {
 		m.Draft.Reset()
 	}
+	if m.session != nil && m.session.twin != nil {
+		m.session.twin.draft.Reset()
+	}
 	if m.Head != nil {
 		m.Head.Reset()
 	}

@@ -38,6 +38,10 @@ type Options struct {
 	// guess while the target verifies; see draft.Ahead. It stays the caller's. Verifiers that compare the
 	// distributions of both models need the draft on the target's device.
 	DraftDevice webgpu.Device
+	// Twin opens another device for a copy of a small draft model, with which auto drafts while the target verifies if
+	// its passes take less time there; nil: there is none. See open.Options.ForDraft. The session owns that device,
+	// and opens none with a DraftDevice.
+	Twin func(context.Context) (webgpu.Device, error)
 	// Candidates is the number of likeliest tokens that the target reports per position; 0: as many as decoding
 	// needs.
 	Candidates int
@@ -92,6 +96,7 @@ type Session struct {
 	tok    *tokenizer.Tokenizer
 	target *llama.Target
 	draft  *llama.Draft  // nil without a draft
+	twin   *twin         // of the draft; nil without one
 	head   *llama.EAGLE3 // nil without a head
 	info   Info
 	pair   spec.Fingerprint // of target and draft; headPair is of target and head
@@ -106,6 +111,8 @@ type Session struct {
 	timed  bool              // costs were measured
 	stale  bool              // costs are those of an earlier session
 	stored map[string]string // costs from an earlier session, by pair
+
+	twinless bool // the draft has no twin, and gets none
 
 	adasd adapt.AdaSDRecords // of the requests that carry AdaSD's thresholds on
 
@@ -165,6 +172,12 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 	if err != nil {
 		s.Close()
 		return nil, loadingError(err)
+	}
+	if _, ok := s.stored[s.costsKey(true)]; ok {
+		s.openTwin(ctx)
+		if s.twin != nil {
+			s.twin.faster = true
+		}
 	}
 	s.info.LoadMS = float64(time.Since(begin)) / float64(time.Millisecond)
 	s.progress(Progress{Stage: "ready", Done: 1, Total: 1})
@@ -246,11 +259,17 @@ func (s *Session) Close() {
 	if s.draft != nil {
 		s.draft.Close()
 	}
+	if s.twin != nil {
+		s.twin.draft.Close()
+	}
 	if s.target != nil {
 		s.target.Close()
 	}
-	if s.owned {
+	switch {
+	case s.owned:
 		s.destroy()
+	case s.twin != nil:
+		s.twin.dev.Destroy()
 	}
 }
 

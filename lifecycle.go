@@ -58,17 +58,30 @@ func (s *Session) lostBy(err error) bool {
 
 // whyLost says why one of the devices is lost, or returns nil.
 func (s *Session) whyLost() error {
-	if why := s.dev.Lost(); why != nil || s.second == nil {
-		return why
+	for _, dev := range s.devices() {
+		if why := dev.Lost(); why != nil {
+			return why
+		}
 	}
-	return s.second.Lost()
+	return nil
+}
+
+// devices returns the session's devices.
+func (s *Session) devices() []webgpu.Device {
+	all := []webgpu.Device{s.dev}
+	if s.second != nil {
+		all = append(all, s.second)
+	}
+	if s.twin != nil {
+		all = append(all, s.twin.dev)
+	}
+	return all
 }
 
 // destroy destroys the devices.
 func (s *Session) destroy() {
-	s.dev.Destroy()
-	if s.second != nil {
-		s.second.Destroy()
+	for _, dev := range s.devices() {
+		dev.Destroy()
 	}
 }
 
@@ -140,6 +153,11 @@ func (s *Session) reload(ctx context.Context) error {
 			return err
 		}
 		s.second = dev
+	}
+	if s.twin != nil {
+		if err := s.twin.load(ctx, s); err != nil {
+			return err
+		}
 	}
 	err = s.load(ctx, tuning)
 	if why := s.whyLost(); err != nil && why != nil {

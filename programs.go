@@ -85,7 +85,7 @@ func (s *Session) generator(d drafts, c method.Config, temperature float64) (*sp
 	for i, m := range d {
 		models[i] = m
 	}
-	if s.second != nil && models[goodput.SmallDraft] != nil {
+	if s.apart(d[goodput.SmallDraft]) {
 		switch c.Programs(temperature).Draft {
 		case method.DraftTree, method.DraftGrown, method.DraftWidths:
 			models[goodput.SmallDraft] = &draft.Ahead{DraftModel: models[goodput.SmallDraft], Turn: webgpu.Turn}
@@ -103,8 +103,7 @@ func (s *Session) recordTarget(d drafter, p method.Programs) error {
 	case spec.PassChain, spec.PassDivergence:
 		return s.target.PrepareJointChain(d, b.Levels)
 	}
-	_, small := d.(*llama.Draft)
-	if err := s.target.Prepare(max(b.Nodes, 1)); err != nil || d == nil || !p.Joint || small && s.second != nil {
+	if err := s.target.Prepare(max(b.Nodes, 1)); err != nil || d == nil || !p.Joint || s.apart(d) {
 		return err
 	}
 	return s.target.PrepareJoint(d, b.Width)
@@ -114,7 +113,7 @@ func (s *Session) recordTarget(d drafter, p method.Programs) error {
 func (s *Session) drafts(c method.Config) (d drafts, err error) {
 	both := c.WeighsCosts() && c.Source == ""
 	if s.draft != nil && c.Source != method.SourceEAGLE3 {
-		d[goodput.SmallDraft] = s.draft
+		d[goodput.SmallDraft] = s.drafting(c)
 	}
 	if s.head != nil && (both || c.Source == method.SourceEAGLE3) {
 		d[goodput.EAGLE3] = s.head

@@ -233,18 +233,19 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 	}
 	key := tuningKey(e.dev.Info())
 	second := "" // as opened, not as asked: "auto" may choose another the next time
-	if o.Second != "" {
-		if e.second, _, err = o.device().Device(ctx, o.Second); err != nil {
-			e.release()
-			return "", withCode("bad_option", fmt.Errorf("draft_device: %w", err))
-		}
+	var twin func(context.Context) (webgpu.Device, error)
+	if e.second, twin, err = o.device().ForDraft(ctx, e.dev, o.Second); err != nil {
+		e.release()
+		return "", withCode("bad_option", fmt.Errorf("draft_device: %w", err))
+	}
+	if e.second != nil {
 		second = e.second.Info().Backend
 		key += " with " + tuningKey(e.second.Info())
 	}
 	e.session, err = foretoken.Open(ctx, e.dev, from.target, from.draft, foretoken.Options{Context: o.Context,
 		Beyond: o.Beyond, KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates,
 		Calibrations: fit, Lean: true, EAGLE3: from.eagle3, EAGLE3Config: from.eagle3Config, Tuning: loadTuning(key),
-		DraftDevice: e.second, SHA256: sha256Of, Progress: progress, Reopen: e.reopening(from, o.device()),
+		DraftDevice: e.second, Twin: twin, SHA256: sha256Of, Progress: progress, Reopen: e.reopening(from, o.device()),
 		Rehearsal: e.encoded(func(text string) error {
 			_, err := safejs.ValueOf(text)
 			return err

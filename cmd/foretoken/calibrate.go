@@ -20,6 +20,7 @@ import (
 	"foretoken/fit"
 	"foretoken/spec"
 	"foretoken/spec/method"
+	"foretoken/webgpu/open"
 )
 
 func calibrateCommand(c *console) *cobra.Command {
@@ -39,7 +40,8 @@ func (o *modelOptions) check() error {
 	if o.draftDevice != "" && !o.hasDraft() {
 		return usagef("--draft-device is %q without a draft model; give one with --draft", o.draftDevice)
 	}
-	return cmp.Or(oneOfFlag("device", o.device, devices), oneOfFlagOrNone("draft-device", o.draftDevice, devices),
+	return cmp.Or(oneOfFlag("device", o.device, devices),
+		oneOfFlagOrNone("draft-device", o.draftDevice, open.DraftKinds),
 		oneOfFlag("kv", o.kv, kvFormats))
 }
 

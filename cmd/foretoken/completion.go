@@ -8,6 +8,7 @@ import (
 
 	"foretoken/models/convert"
 	"foretoken/spec/method"
+	"foretoken/webgpu/open"
 )
 
 // completions lists the values of flags by flag name, for all commands.
@@ -21,7 +22,7 @@ func completions() map[string][]string {
 		"mode":         method.Modes(),
 		"variant":      method.Variants(),
 		"device":       devices,
-		"draft-device": devices,
+		"draft-device": open.DraftKinds,
 		"kv":           kvFormats,
 		"quantise":     convert.Types(),
 		"type":         convert.Types(),

@@ -73,7 +73,8 @@ func (o *modelOptions) flags(f *pflag.FlagSet) {
 // draftDeviceFlag adds --draft-device, for commands that decode.
 func (o *modelOptions) draftDeviceFlag(f *pflag.FlagSet) {
 	f.StringVar(&o.draftDevice, "draft-device", "", "second device, on which the draft goes on from its best guess "+
-		"while the target verifies: "+strings.Join(open.Kinds, ", ")+" (default the target's)")
+		"while the target verifies: "+strings.Join(open.DraftKinds, ", ")+" (default the target's, but the cpu device "+
+		"for auto where a GPU takes longer to draft)")
 }
 
 func (o *modelOptions) hasDraft() bool {
@@ -237,13 +238,13 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 	if why != "" {
 		c.note("decoding on the CPU: %s", why)
 	}
-	var second webgpu.Device
+	second, twin, err := opening.ForDraft(ctx, dev, o.draftDevice)
+	if err != nil {
+		dev.Destroy()
+		return nil, err
+	}
 	destroy := dev.Destroy
-	if o.draftDevice != "" {
-		if second, _, err = opening.Device(ctx, o.draftDevice); err != nil {
-			dev.Destroy()
-			return nil, err
-		}
+	if second != nil {
 		destroy = func() {
 			second.Destroy()
 			dev.Destroy()
@@ -265,7 +266,8 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 	}
 	bar, loaded := loading{c: c}, false
 	s, err := foretoken.Open(ctx, dev, target, draft, foretoken.Options{
-		Context: o.context, Beyond: o.beyondTraining, DraftDevice: second, KV: o.kv, Memory: memory, Nodes: o.nodes,
+		Context: o.context, Beyond: o.beyondTraining, DraftDevice: second, Twin: twin, KV: o.kv, Memory: memory,
+		Nodes:      o.nodes,
 		Candidates: o.candidates, Calibrations: fitted, EAGLE3: head, EAGLE3Config: headConfig, Tuning: tuned.choices(),
 		Progress: func(p foretoken.Progress) {
 			if !loaded { // later it would be drawn into the text

@@ -15,6 +15,7 @@ import {
   type BenchUpdate,
   type CostReport,
   type DeviceChoice,
+  type DraftDeviceChoice,
   type DoctorReport,
   type EngineInfo,
   type GenerateOptions,
@@ -64,7 +65,7 @@ async function load(): Promise<EngineInfo> {
     beyond_training: query.has("beyond-training") || undefined,
     kv: (query.get("kv") as LoadOptions["kv"]) ?? undefined,
     device: (query.get("device") ?? "auto") as DeviceChoice,
-    draft_device: (query.get("draft-device") as DeviceChoice | null) ?? undefined,
+    draft_device: (query.get("draft-device") as DraftDeviceChoice | null) ?? undefined,
     onProgress: (progress) => (status.textContent = `${progress.stage} ${progress.done}/${progress.total}`),
   });
   try {

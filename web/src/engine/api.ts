@@ -57,6 +57,7 @@ export type {
   ChatState,
   CostReport,
   DeviceChoice,
+  DraftDeviceChoice,
   DeviceInfo,
   DoctorReport,
   Embedding,

@@ -3,6 +3,7 @@ import { ForetokenError } from "../protocol/errors.ts";
 import type {
   Channel,
   DeviceChoice,
+  DraftDeviceChoice,
   FromWorker,
   Keep,
   OpenOptions,
@@ -61,9 +62,10 @@ export interface LoadOptions {
   device?: DeviceChoice | undefined;
   /**
    * A second device, for the draft alone: it drafts on from its best guess while the target verifies. Default: the
-   * target's.
+   * target's, but `auto` drafts with a copy of a small draft on the cpu device if that takes less time. "target": the
+   * target's always.
    */
-  draft_device?: DeviceChoice | undefined;
+  draft_device?: DraftDeviceChoice | undefined;
   /**
    * Threads of the cpu device, 1 to 64. Default: one per core, at most eight, of which each program uses as many as
    * it is fastest with; one if the page is not isolated.

@@ -76,6 +76,8 @@ export type Ask = (textsJSON: string) => Promise<string>;
  * the page is cross-origin isolated. "reference" computes in Go on one thread: slow, an oracle for tests.
  */
 export type DeviceChoice = "auto" | "webgpu" | "cpu" | "reference";
+/** "target" is the target's device. */
+export type DraftDeviceChoice = DeviceChoice | "target";
 /** A method's settings under Go's names; an empty name means "fixed", "model" or "match". */
 export interface MethodConfig {
   drafter: string;
@@ -127,8 +129,8 @@ export interface Catalog {
 
 export interface OpenOptions {
   device: DeviceChoice;
-  /** A second device, for the draft alone; absent: the target's. */
-  draft_device?: DeviceChoice;
+  /** A second device, for the draft alone; absent: the target's, or for `auto` the cpu device if it drafts sooner. */
+  draft_device?: DraftDeviceChoice;
   context?: number;
   /** Allows a context longer than the models were trained for. */
   beyond_training?: boolean;

@@ -1,0 +1,114 @@
+//go:build !js
+
+package foretoken
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"foretoken/models/demo"
+	"foretoken/spec/method"
+	"foretoken/webgpu"
+	"foretoken/webgpu/simd"
+)
+
+// slow is a device on which every run takes longer.
+type slow struct {
+	webgpu.Device
+	by time.Duration
+}
+
+func (d slow) Run(programs []webgpu.Program, regions ...webgpu.Region) error {
+	time.Sleep(d.by)
+	return d.Device.Run(programs, regions...)
+}
+
+// TestTwin has auto choose between the draft beside the target and its twin: whichever drafts sooner, with the text of
+// plain decoding, and with the same choice in a later session. Methods that need the draft beside the target have it.
+func TestTwin(t *testing.T) {
+	ctx := context.Background()
+	cpu := func(by time.Duration) func(context.Context) (webgpu.Device, error) {
+		return func(context.Context) (webgpu.Device, error) {
+			dev, err := simd.Open(simd.Options{})
+			if err != nil {
+				return nil, err
+			}
+			return slow{dev, by}, nil
+		}
+	}
+	open := func(by time.Duration, o Options) *Session {
+		dev, err := cpu(by)(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(dev.Destroy)
+		o.Context = 256
+		s, err := Open(ctx, dev, demo.Target(), demo.Draft(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.Close)
+		return s
+	}
+	const late = 3 * time.Millisecond
+	s := open(late, Options{Twin: cpu(0)})
+	if s.withTwin() {
+		t.Error("auto drafts with a twin that was not timed")
+	}
+	if err := s.TimePasses(ctx); err != nil || !s.withTwin() {
+		t.Fatalf("the twin's passes take milliseconds less and it is not used, %v", err)
+	}
+	const prompt = "package main\n\nimport \"fmt\"\n\nfunc main() {\n\tfor i := 0; i < 10; i++ {\n"
+	hits := 0
+	for _, r := range []Request{{}, {Temperature: 0.8, Seed: 7}} {
+		r.MaxTokens = 48
+		plain := r
+		plain.Policy, r.Policy = method.DrafterNone, method.DrafterAuto
+		want, err := s.Generate(ctx, prompt, plain, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Generate(ctx, prompt, r, nil)
+		if err != nil || !slices.Equal(got.TokenIDs, want.TokenIDs) {
+			t.Errorf("T=%v: %v, with the twin %q, plain decoding gives %q", r.Temperature, err, got.Text, want.Text)
+		}
+		hits += got.Stats.AheadHits
+	}
+	if hits == 0 {
+		t.Error("no draft of the twin was ready when it was asked for")
+	}
+	for _, policy := range []string{"adasd", method.DrafterChain} {
+		got, err := s.Generate(ctx, prompt, Request{Policy: policy, MaxTokens: 8}, nil)
+		if err != nil || got.Stats.AheadHits+got.Stats.AheadMisses > 0 {
+			t.Errorf("%s: %v; want it beside the target", policy, err)
+		}
+	}
+	later := open(late, Options{Twin: cpu(0), Tuning: s.Tuning()})
+	if r := DefaultRequest(); !later.withTwin() || !later.measuredFor(later.knownCosts(), r.Config()) {
+		t.Error("a later session forgot that the twin drafts sooner")
+	}
+
+	s = open(0, Options{Twin: cpu(late)})
+	if err := s.TimePasses(ctx); err != nil || s.twin == nil || s.withTwin() {
+		t.Errorf("a twin %+v whose passes take milliseconds more is used, %v", s.twin, err)
+	}
+	s = open(0, Options{Twin: func(context.Context) (webgpu.Device, error) { return nil, errors.New("no device") }})
+	if err := s.TimePasses(ctx); err != nil || s.twin != nil {
+		t.Errorf("without a device for it there is a twin %+v, %v", s.twin, err)
+	}
+	s = open(0, Options{Twin: cpu(0), DraftDevice: slow{s.dev, 0}})
+	if err := s.TimePasses(ctx); err != nil || s.twin != nil {
+		t.Errorf("a draft with a device of its own has a twin %+v, %v", s.twin, err)
+	}
+	large, err := Open(ctx, s.dev, demo.Target(), demo.Target(), Options{Context: 256, Twin: cpu(0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer large.Close()
+	if err := large.TimePasses(ctx); err != nil || large.twin != nil {
+		t.Errorf("a draft as large as the target has a twin %+v, %v", large.twin, err)
+	}
+}
