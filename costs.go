@@ -81,6 +81,19 @@ func (s *Session) predictedCosts() *goodput.Costs {
 	return goodput.Predict(rates(s.dev.Info()), work(s.target), drafts)
 }
 
+const (
+	// patience is the number of requests that a lean session serves by guesses while it waits for an idle moment.
+	patience = 2
+	// short is the time in seconds of a pass that a request, which waits for all sizes, may time.
+	short = 0.01
+)
+
+// overdue reports whether requests came so densely that the session was never idle, so that the next one has to time
+// the passes.
+func (s *Session) overdue() bool {
+	return s.state == ready && !s.timed && s.guessed >= patience && s.costs.Verify.At(1) < short
+}
+
 // measuredFor reports whether the passes that a config decides by were measured.
 func (s *Session) measuredFor(costs *goodput.Costs, c method.Config) bool {
 	drafts, err := s.drafts(c)
@@ -198,7 +211,7 @@ func (s *Session) timePasses(ctx context.Context, costs *goodput.Costs, c method
 	if err != nil {
 		return err
 	}
-	return s.chooseDraft(costs, twin)
+	return s.chooseDraft(ctx, costs, twin)
 }
 
 // probeDraft returns the passes of a draft after the first tokens of a text, and prefills of up to all of it.

@@ -16,6 +16,7 @@ import (
 	"foretoken/models/demo"
 	"foretoken/spec/goodput"
 	methods "foretoken/spec/method"
+	"foretoken/webgpu/kernels/kerneltest"
 	"foretoken/webgpu/open"
 )
 
@@ -324,5 +325,35 @@ func TestRequestsEndRehearsals(t *testing.T) {
 	if !errors.Is(err, errAsked) || !forgotten() {
 		t.Errorf("while a request waited a rehearsal returned %v and left %d tokens, costs %v", err, s.target.Len(),
 			s.costs)
+	}
+}
+
+// TestRequestsWithoutPause sends a lean session one request after the other: it decides by guesses until the third one
+// times the passes, unless a pass takes long.
+func TestRequestsWithoutPause(t *testing.T) {
+	for _, takes := range []time.Duration{0, 12 * time.Millisecond} {
+		dev := slow{kerneltest.CPU(t), takes}
+		s := openPair(t, dev, demo.Target(), demo.Draft(), Options{Context: 256, Lean: true})
+		if err := s.Warm(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		for ended := false; !ended; time.Sleep(10 * time.Millisecond) { // idle timing, for good
+			if s.mu.TryLock() {
+				ended = s.timed
+				s.mu.Unlock()
+			}
+		}
+		s.mu.Lock()
+		s.timed, s.costs = false, nil
+		s.mu.Unlock()
+		for i := range 4 {
+			r := DefaultRequest()
+			r.MaxTokens = 8
+			got, err := s.Generate(context.Background(), "func main() {", r, nil)
+			if want := i < patience || takes > 0; err != nil || got.Stats.Guessed != want {
+				t.Errorf("passes of %v: request %d decided by guesses: %t, want %t, %v", takes, i+1, got.Stats.Guessed,
+					want, err)
+			}
+		}
 	}
 }

@@ -112,6 +112,7 @@ type Session struct {
 	stale  bool              // costs are those of an earlier session
 	stored map[string]string // costs from an earlier session, by pair
 
+	guessed  int  // requests that decided by costs that were not timed
 	twinless bool // the draft has no twin, and gets none
 
 	adasd adapt.AdaSDRecords // of the requests that carry AdaSD's thresholds on

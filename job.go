@@ -48,13 +48,15 @@ func (j *job) prepare(ctx context.Context) error {
 		s.fit(r, s.target.Limits().MaxRows)
 	}
 	c := r.Config()
-	if s.startsLean(c) {
+	if s.startsLean(c) && !s.overdue() {
 		if s.state == first && c.Nodes <= s.target.Limits().MaxRows {
 			s.fit(r, firstNodes)
 		}
 		if r.Fitted.Costs == nil {
 			r.Fitted.Costs = s.knownCosts()
-			j.guesses = !s.measuredFor(s.costs, c)
+			if j.guesses = !s.measuredFor(s.costs, c); j.guesses {
+				s.guessed++
+			}
 		}
 	} else {
 		if err := s.warmUpFor(ctx, c); err != nil {

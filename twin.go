@@ -1,6 +1,7 @@
 package foretoken
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -74,10 +75,16 @@ func (s *Session) apart(d drafter) bool {
 }
 
 // chooseDraft times the twin's passes like those of the draft, whose costs are measured, and has auto draft with the
-// twin where that takes less time. It then puts the twin's costs in the place of the draft's.
-func (s *Session) chooseDraft(costs *goodput.Costs, probe goodput.DraftProbe) error {
+// twin where that takes less time. It then puts the twin's costs in the place of the draft's. The twin of a lean
+// session first drafts for a moment, because an engine of WebAssembly compiles code when it ran often.
+func (s *Session) chooseDraft(ctx context.Context, costs *goodput.Costs, probe goodput.DraftProbe) error {
 	const levels = 4 // of a tree to compare by
 	begin, own := time.Now(), goodput.NewCosts()
+	for s.options.Lean && time.Since(begin) < optimising {
+		if err := cmp.Or(probe.Draft(levels, 1), ctx.Err()); err != nil {
+			return err
+		}
+	}
 	err := own.Measure(goodput.Probe{Drafts: []goodput.DraftProbe{goodput.SmallDraft: probe},
 		Clock: func() float64 { return time.Since(begin).Seconds() }}, 0, measureFor)
 	if err != nil {

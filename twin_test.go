@@ -54,7 +54,7 @@ func TestTwin(t *testing.T) {
 		return s
 	}
 	const late = 3 * time.Millisecond
-	s := open(late, Options{Twin: cpu(0)})
+	s := open(late, Options{Twin: cpu(0), Lean: true})
 	if s.withTwin() {
 		t.Error("auto drafts with a twin that was not timed")
 	}

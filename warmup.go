@@ -258,15 +258,6 @@ func (s *Session) rehearse() error {
 		}
 	}()
 	ctx, r := whileIdle{context.Background(), s}, DefaultRequest()
-	s.openTwin(ctx)
-	if s.twin != nil && !s.twin.faster {
-		s.twin.faster = true
-		_, err := s.rehearseFor(ctx, rehearsal)
-		s.twin.faster = false
-		if err != nil {
-			return err
-		}
-	}
 	replies, err := s.rehearseFor(ctx, rehearsal)
 	if err != nil || replies == 1 { // large models spend their time in few kernels
 		return err
