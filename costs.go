@@ -289,5 +289,8 @@ func (s *Session) tuneCosts(out map[string]map[string]string) {
 	}
 	if b, err := json.Marshal(s.costs); err == nil {
 		out[tuningCosts] = map[string]string{s.costsKey(s.withTwin()): string(b)}
+		if s.options.Twin != nil { // a store may have costs of the other choice, which are void
+			out[tuningCosts][s.costsKey(!s.withTwin())] = ""
+		}
 	}
 }

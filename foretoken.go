@@ -174,7 +174,7 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 		s.Close()
 		return nil, loadingError(err)
 	}
-	if _, ok := s.stored[s.costsKey(true)]; ok {
+	if s.stored[s.costsKey(true)] != "" {
 		s.openTwin(ctx)
 		if s.twin != nil {
 			s.twin.faster = true

@@ -31,13 +31,15 @@ func (s *Session) openTwin(ctx context.Context) {
 	if s.twin != nil || s.options.Twin == nil || s.twinless || s.draft == nil || s.second != nil {
 		return
 	}
-	s.twinless = true
 	if dispatches, bytes := s.draft.Work(); bytes > int64(dispatches)*bytesADispatch {
+		s.twinless = true
 		return
 	}
 	t := &twin{}
 	if t.load(ctx, s) == nil {
-		s.twin, s.twinless = t, false
+		s.twin = t
+	} else if ctx.Err() == nil { // otherwise a request came meanwhile
+		s.twinless = true
 	}
 }
 

@@ -5,6 +5,7 @@ package foretoken
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -53,7 +54,7 @@ func TestTwin(t *testing.T) {
 		t.Cleanup(s.Close)
 		return s
 	}
-	const late = 3 * time.Millisecond
+	const late = 12 * time.Millisecond
 	s := open(late, Options{Twin: cpu(0), Lean: true})
 	if s.withTwin() {
 		t.Error("auto drafts with a twin that was not timed")
@@ -64,7 +65,7 @@ func TestTwin(t *testing.T) {
 	const prompt = "package main\n\nimport \"fmt\"\n\nfunc main() {\n\tfor i := 0; i < 10; i++ {\n"
 	hits := 0
 	for _, r := range []Request{{}, {Temperature: 0.8, Seed: 7}} {
-		r.MaxTokens = 48
+		r.MaxTokens = 32
 		plain := r
 		plain.Policy, r.Policy = method.DrafterNone, method.DrafterAuto
 		want, err := s.Generate(ctx, prompt, plain, nil)
@@ -94,6 +95,11 @@ func TestTwin(t *testing.T) {
 	s = open(0, Options{Twin: cpu(late)})
 	if err := s.TimePasses(ctx); err != nil || s.twin == nil || s.withTwin() {
 		t.Errorf("a twin %+v whose passes take milliseconds more is used, %v", s.twin, err)
+	}
+	stored := later.Tuning()
+	maps.Copy(stored[tuningCosts], s.Tuning()[tuningCosts])
+	if later = open(late, Options{Twin: cpu(0), Tuning: stored}); later.withTwin() {
+		t.Error("a later session forgot that the twin no longer drafts sooner")
 	}
 	s = open(0, Options{Twin: func(context.Context) (webgpu.Device, error) { return nil, errors.New("no device") }})
 	if err := s.TimePasses(ctx); err != nil || s.twin != nil {
