@@ -90,7 +90,7 @@ func (s *Session) chooseDraft(ctx context.Context, costs *goodput.Costs, probe g
 	err := own.Measure(goodput.Probe{Drafts: []goodput.DraftProbe{goodput.SmallDraft: probe},
 		Clock: func() float64 { return time.Since(begin).Seconds() }}, 0, measureFor)
 	if err != nil {
-		return fmt.Errorf("foretoken: timing the draft on %s: %w", s.twin.dev.Info().Adapter, err)
+		return fmt.Errorf("foretoken: timing the copy of the draft: %w", err)
 	}
 	draft, twin := &costs.Drafts[goodput.SmallDraft], &own.Drafts[goodput.SmallDraft]
 	if twin.Time(levels, 1) < draft.Time(levels, 1) {
