@@ -26,7 +26,7 @@ func (s *Session) ensureCosts(ctx context.Context, r *Request) error {
 		return nil // compileRequest reports an invalid config
 	}
 	if r.Fitted.Costs = s.knownCosts(); !s.timed || !s.measuredFor(s.costs, c) {
-		return s.measureCosts(ctx, c, false)
+		return s.measureCosts(ctx, c, s.options.Lean && s.target.Len() > 0)
 	}
 	return nil
 }
@@ -114,11 +114,7 @@ func (s *Session) costRows(c method.Config) int {
 // measureCosts times the session's costs, or checks stored ones, which it leaves unchanged if they still hold. With
 // after, the target's passes follow its sequence and do not change it; the sequences of the drafts are emptied.
 func (s *Session) measureCosts(ctx context.Context, c method.Config, after bool) error {
-	costs := s.knownCosts()
-	if !s.stale {
-		s.openTwin(ctx)
-	}
-	err := s.timePasses(ctx, costs, c, s.stale, after)
+	err := s.timePasses(ctx, s.knownCosts(), c, s.stale, after)
 	if err == nil {
 		s.timed, s.stale = true, false
 	}
@@ -173,15 +169,16 @@ func (s *Session) timePasses(ctx context.Context, costs *goodput.Costs, c method
 	}
 	if stored {
 		holds, err := costs.Holds(p, rows)
-		if err != nil || holds && s.measuredFor(costs, c) {
+		if err != nil || holds && s.measuredFor(costs, c) && (s.twin == nil || s.chosen) {
 			return err
 		}
 		if !holds {
 			costs.Forget()
+			s.stale, s.chosen = false, false
 		}
 	}
-	if s.withTwin() {
-		s.twin.faster = false
+	compares := s.twin != nil && !s.chosen && costs == s.costs && drafts[goodput.SmallDraft] != nil
+	if compares {
 		drafts[goodput.SmallDraft] = s.draft
 	}
 	probe := func(d drafter, known int) (goodput.DraftProbe, error) {
@@ -203,15 +200,12 @@ func (s *Session) timePasses(ctx context.Context, costs *goodput.Costs, c method
 			return err
 		}
 	}
-	if err := costs.Measure(p, rows, measureFor); err != nil || s.twin == nil || drafts[goodput.SmallDraft] == nil {
+	if err := costs.Measure(p, rows, measureFor); err != nil || !compares {
 		return err
 	}
-	defer s.twin.draft.Reset()
-	twin, err := probe(s.twin.draft, len(text))
-	if err != nil {
-		return err
-	}
-	return s.chooseDraft(ctx, costs, twin)
+	return s.chooseDraft(ctx, &costs.Drafts[goodput.SmallDraft], func(d drafter) (goodput.DraftProbe, error) {
+		return probe(d, len(text))
+	})
 }
 
 // probeDraft returns the passes of a draft after the first tokens of a text, and prefills of up to all of it.
@@ -244,9 +238,8 @@ func probeDraft(ctx context.Context, d drafter, text []int32, length int) goodpu
 	}
 }
 
-// costsKey identifies the models, the draft's own device, and whether auto drafts with the twin, among others on the
-// same adapter.
-func (s *Session) costsKey(twin bool) string {
+// costsKey identifies the models, and the devices that the draft may have, among others on the same adapter.
+func (s *Session) costsKey() string {
 	key := fmt.Sprintf("%s %d %s", s.pair.Target.Name, s.pair.Target.Bytes, s.pair.Target.Hash)
 	if s.draft != nil {
 		key += fmt.Sprintf(" + %s %d %s", s.pair.Draft.Name, s.pair.Draft.Bytes, s.pair.Draft.Hash)
@@ -254,12 +247,7 @@ func (s *Session) costsKey(twin bool) string {
 	if s.second != nil {
 		key += " on " + s.second.Info().Identity()
 	}
-	switch {
-	case twin:
-		key += " with its twin"
-	case s.options.Twin != nil:
-		key += " rather than its twin"
-	}
+	key += s.twinKey
 	if s.head != nil {
 		key += fmt.Sprintf(" + %s %d %s", s.headPair.Draft.Name, s.headPair.Draft.Bytes, s.headPair.Draft.Hash)
 	}
@@ -268,7 +256,7 @@ func (s *Session) costsKey(twin bool) string {
 
 // storedCosts returns the costs in Options.Tuning, or nil if they are missing or unreadable.
 func (s *Session) storedCosts() *goodput.Costs {
-	text, ok := s.stored[s.costsKey(s.withTwin())]
+	text, ok := s.stored[s.costsKey()]
 	if !ok {
 		return nil
 	}
@@ -288,9 +276,16 @@ func (s *Session) tuneCosts(out map[string]map[string]string) {
 		return
 	}
 	if b, err := json.Marshal(s.costs); err == nil {
-		out[tuningCosts] = map[string]string{s.costsKey(s.withTwin()): string(b)}
-		if s.options.Twin != nil { // a store may have costs of the other choice, which are void
-			out[tuningCosts][s.costsKey(!s.withTwin())] = ""
+		out[tuningCosts] = map[string]string{s.costsKey(): string(b)}
+		if s.twinKey != "" {
+			choice := ""
+			if s.chosen {
+				choice = draftSooner
+			}
+			if s.withTwin() {
+				choice = twinSooner
+			}
+			out[tuningCosts][s.sooner()] = choice
 		}
 	}
 }

@@ -179,11 +179,11 @@ func TestCostsAreMeasuredOnceAndKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other.stored = map[string]string{s.costsKey(false): string(wrong)}
+	other.stored = map[string]string{s.costsKey(): string(wrong)}
 	if again := costs(other); !again.Measured(6, goodput.SmallDraft) || again.Verify.At(1) > 10*first.Verify.At(1) {
 		t.Errorf("costs a hundred times too high became %+v", again)
 	}
-	tuning[tuningCosts] = map[string]string{s.costsKey(false): `{"root":{"s":-1}}`}
+	tuning[tuningCosts] = map[string]string{s.costsKey(): `{"root":{"s":-1}}`}
 	if third, err := Open(context.Background(), s.dev, demo.Target(), demo.Draft(),
 		Options{Tuning: tuning}); err != nil {
 		t.Fatal(err)

@@ -151,7 +151,6 @@ func TestLostDraftDevice(t *testing.T) {
 				t.Fatal(err)
 			}
 			if twin {
-				s.openTwin(ctx)
 				s.twin.faster, s.timed, s.costs = true, true, goodput.NewCosts()
 			}
 			for i := range plans {

@@ -112,8 +112,9 @@ type Session struct {
 	stale  bool              // costs are those of an earlier session
 	stored map[string]string // costs from an earlier session, by pair
 
-	guessed  int  // requests that decided by costs that were not timed
-	twinless bool // the draft has no twin, and gets none
+	guessed int    // requests that decided by costs that were not timed
+	twinKey string // in the key of the costs, where there was a twin
+	chosen  bool   // it was decided whether auto drafts with the twin
 
 	adasd adapt.AdaSDRecords // of the requests that carry AdaSD's thresholds on
 
@@ -173,12 +174,6 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 	if err != nil {
 		s.Close()
 		return nil, loadingError(err)
-	}
-	if s.stored[s.costsKey(true)] != "" {
-		s.openTwin(ctx)
-		if s.twin != nil {
-			s.twin.faster = true
-		}
 	}
 	s.info.LoadMS = float64(time.Since(begin)) / float64(time.Millisecond)
 	s.progress(Progress{Stage: "ready", Done: 1, Total: 1})

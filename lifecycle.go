@@ -154,11 +154,6 @@ func (s *Session) reload(ctx context.Context) error {
 		}
 		s.second = dev
 	}
-	if s.twin != nil {
-		if err := s.twin.load(ctx, s); err != nil {
-			return err
-		}
-	}
 	err = s.load(ctx, tuning)
 	if why := s.whyLost(); err != nil && why != nil {
 		err = ofKind(why, err) // err may name only a consequence of the loss

@@ -59,6 +59,9 @@ func (s *Session) load(ctx context.Context, tuning map[string]map[string]string)
 	if err := s.loadHeads(ctx, p.head, options("eagle3")); err != nil {
 		return err
 	}
+	if err := s.loadTwin(ctx); err != nil {
+		return err
+	}
 	if s.dev.Info().Host() {
 		if err := s.dev.Run(nil); err != nil { // its threads have started, or not
 			return err

@@ -13,8 +13,9 @@ import (
 )
 
 // twin is a copy of a small draft model on a device of its own, mostly the cpu device beside a GPU: there a pass waits
-// for no submit, and the draft goes on while the target verifies. Auto drafts with the twin if it grows a tree sooner.
-// Other methods keep to the draft on the target's device, some of whose verifiers compare both models' distributions.
+// for no submit, and the draft goes on while the target verifies. Auto drafts with the twin if it grows a tree sooner,
+// which is decided once. Other methods keep to the draft on the target's device, some of whose verifiers compare both
+// models' distributions.
 type twin struct {
 	dev    webgpu.Device
 	draft  *llama.Draft
@@ -25,22 +26,30 @@ type twin struct {
 // microseconds at ten gigabytes a second. A draft with more of them than this for each of its dispatches has no twin.
 const bytesADispatch = 100_000
 
-// openTwin loads the draft's twin, if the session may have one and does not have it yet. Without one auto drafts on the
-// target's device, so failures only leave it out.
-func (s *Session) openTwin(ctx context.Context) {
-	if s.twin != nil || s.options.Twin == nil || s.twinless || s.draft == nil || s.second != nil {
-		return
+// loadTwin loads the draft's twin, if the session may have one, and takes an earlier session's choice. Without a twin
+// auto drafts on the target's device, so one that cannot be loaded is left out. After a loss it loads the twin again.
+func (s *Session) loadTwin(ctx context.Context) error {
+	if s.twin != nil {
+		return s.twin.load(ctx, s)
+	}
+	if s.twinKey != "" || s.options.Twin == nil || s.draft == nil || s.second != nil {
+		return nil
 	}
 	if dispatches, bytes := s.draft.Work(); bytes > int64(dispatches)*bytesADispatch {
-		s.twinless = true
-		return
+		return nil
 	}
 	t := &twin{}
-	if t.load(ctx, s) == nil {
-		s.twin = t
-	} else if ctx.Err() == nil { // otherwise a request came meanwhile
-		s.twinless = true
+	if t.load(ctx, s) != nil {
+		return ctx.Err()
 	}
+	s.twin, s.twinKey = t, fmt.Sprintf(" and its twin on %d threads", t.dev.Info().Threads)
+	switch s.stored[s.sooner()] {
+	case draftSooner:
+		s.dropTwin()
+	case twinSooner:
+		t.faster, s.chosen = true, true
+	}
+	return nil
 }
 
 // load opens the twin's device and loads the draft there. After a loss it overwrites the model in place.
@@ -59,12 +68,28 @@ func (t *twin) load(ctx context.Context, s *Session) error {
 	return nil
 }
 
+// dropTwin has auto draft on the target's device from now on.
+func (s *Session) dropTwin() {
+	s.twin.draft.Close()
+	s.twin.dev.Destroy()
+	s.twin, s.chosen = nil, true
+}
+
+// What the store says of the twin, under the key that sooner returns.
+const (
+	draftSooner = "draft"
+	twinSooner  = "twin"
+)
+
+// sooner returns the key of the choice between the draft and its twin.
+func (s *Session) sooner() string { return "sooner of " + s.costsKey() }
+
 // withTwin reports whether auto drafts with the twin.
 func (s *Session) withTwin() bool { return s.twin != nil && s.twin.faster }
 
 // drafting returns the small draft that a config drafts with.
 func (s *Session) drafting(c method.Config) *llama.Draft {
-	if s.withTwin() && c.WeighsCosts() && c.Adapt == "" {
+	if s.withTwin() && c.WeighsCosts() {
 		return s.twin.draft
 	}
 	return s.draft
@@ -77,25 +102,28 @@ func (s *Session) apart(d drafter) bool {
 }
 
 // chooseDraft times the twin's passes like those of the draft, whose costs are measured, and has auto draft with the
-// twin where that takes less time. It then puts the twin's costs in the place of the draft's. The twin of a lean
-// session first drafts for a moment, because an engine of WebAssembly compiles code when it ran often.
-func (s *Session) chooseDraft(ctx context.Context, costs *goodput.Costs, probe goodput.DraftProbe) error {
+// twin where that takes less time; otherwise, and where it fails, the twin goes. The twin of a lean session first
+// drafts for a moment, because an engine of WebAssembly compiles code when it ran often.
+func (s *Session) chooseDraft(ctx context.Context, costs *goodput.DraftCosts,
+	probe func(d drafter) (goodput.DraftProbe, error)) error {
 	const levels = 4 // of a tree to compare by
+	p, err := probe(s.twin.draft)
 	begin, own := time.Now(), goodput.NewCosts()
-	for s.options.Lean && time.Since(begin) < optimising {
-		if err := cmp.Or(probe.Draft(levels, 1), ctx.Err()); err != nil {
-			return err
-		}
+	for err == nil && s.options.Lean && time.Since(begin) < optimising {
+		err = cmp.Or(p.Draft(levels, 1), ctx.Err())
 	}
-	err := own.Measure(goodput.Probe{Drafts: []goodput.DraftProbe{goodput.SmallDraft: probe},
-		Clock: func() float64 { return time.Since(begin).Seconds() }}, 0, measureFor)
-	if err != nil {
-		return fmt.Errorf("foretoken: timing the copy of the draft: %w", err)
+	if err == nil {
+		err = own.Measure(goodput.Probe{Drafts: []goodput.DraftProbe{goodput.SmallDraft: p},
+			Clock: func() float64 { return time.Since(begin).Seconds() }}, 0, measureFor)
 	}
-	draft, twin := &costs.Drafts[goodput.SmallDraft], &own.Drafts[goodput.SmallDraft]
-	if twin.Time(levels, 1) < draft.Time(levels, 1) {
-		*draft = *twin
-		s.twin.faster = costs == s.costs // a rehearsal decides nothing
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
+	if by := &own.Drafts[goodput.SmallDraft]; err == nil && by.Time(levels, 1) < costs.Time(levels, 1) {
+		s.twin.draft.Reset()
+		*costs, s.twin.faster, s.chosen = *by, true, true
+		return nil
+	}
+	s.dropTwin()
 	return nil
 }

@@ -87,14 +87,20 @@ func TestTwin(t *testing.T) {
 			t.Errorf("%s: %v; want it beside the target", policy, err)
 		}
 	}
-	later := open(late, Options{Twin: cpu(0), Tuning: s.Tuning()})
+	later := open(late, Options{Twin: cpu(0), Lean: true, Tuning: s.Tuning()})
 	if r := DefaultRequest(); !later.withTwin() || !later.measuredFor(later.knownCosts(), r.Config()) {
 		t.Error("a later session forgot that the twin drafts sooner")
 	}
+	if err := later.TimePasses(ctx); err != nil || !later.withTwin() {
+		t.Errorf("checking its costs, a later session forgot that the twin drafts sooner, %v", err)
+	}
 
 	s = open(0, Options{Twin: cpu(late)})
-	if err := s.TimePasses(ctx); err != nil || s.twin == nil || s.withTwin() {
-		t.Errorf("a twin %+v whose passes take milliseconds more is used, %v", s.twin, err)
+	if s.twin == nil {
+		t.Error("the draft has no twin")
+	}
+	if err := s.TimePasses(ctx); err != nil || s.twin != nil {
+		t.Errorf("a twin %+v whose passes take milliseconds more stays, %v", s.twin, err)
 	}
 	stored := later.Tuning()
 	maps.Copy(stored[tuningCosts], s.Tuning()[tuningCosts])

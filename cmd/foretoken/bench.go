@@ -20,6 +20,7 @@ import (
 	"foretoken"
 	"foretoken/bench"
 	"foretoken/spec"
+	"foretoken/webgpu/open"
 )
 
 type benchOptions struct {
@@ -161,7 +162,10 @@ func (o *benchOptions) complete(given *pflag.FlagSet) error {
 			return usagef("--methods: %s", oneLine(err.Error()))
 		}
 	}
-	if o.profiled && o.models.draftDevice != "" {
+	if o.profiled {
+		o.models.draftDevice = cmp.Or(o.models.draftDevice, open.TargetsDevice)
+	}
+	if o.profiled && o.models.draftDevice != open.TargetsDevice {
 		return usagef("--profile times the passes of one device; leave --draft-device out")
 	}
 	o.models.useHead = slices.ContainsFunc(o.perMethod, func(m bench.Method) bool { return m.Request.NeedsHead() }) ||
