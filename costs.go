@@ -169,15 +169,15 @@ func (s *Session) timePasses(ctx context.Context, costs *goodput.Costs, c method
 	}
 	if stored {
 		holds, err := costs.Holds(p, rows)
-		if err != nil || holds && s.measuredFor(costs, c) && (s.twin == nil || s.chosen) {
+		if err != nil || holds && s.measuredFor(costs, c) && (s.twin == nil || s.sooner != undecided) {
 			return err
 		}
 		if !holds {
 			costs.Forget()
-			s.stale, s.chosen = false, false
+			s.stale, s.sooner = false, undecided
 		}
 	}
-	compares := s.twin != nil && !s.chosen && costs == s.costs && drafts[goodput.SmallDraft] != nil
+	compares := s.twin != nil && s.sooner == undecided && costs == s.costs && drafts[goodput.SmallDraft] != nil
 	if compares {
 		drafts[goodput.SmallDraft] = s.draft
 	}
@@ -278,14 +278,7 @@ func (s *Session) tuneCosts(out map[string]map[string]string) {
 	if b, err := json.Marshal(s.costs); err == nil {
 		out[tuningCosts] = map[string]string{s.costsKey(): string(b)}
 		if s.twinKey != "" {
-			choice := ""
-			if s.chosen {
-				choice = draftSooner
-			}
-			if s.withTwin() {
-				choice = twinSooner
-			}
-			out[tuningCosts][s.sooner()] = choice
+			out[tuningCosts][s.soonerKey()] = s.sooner
 		}
 	}
 }

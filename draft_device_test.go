@@ -151,7 +151,7 @@ func TestLostDraftDevice(t *testing.T) {
 				t.Fatal(err)
 			}
 			if twin {
-				s.twin.faster, s.timed, s.costs = true, true, goodput.NewCosts()
+				s.sooner, s.timed, s.costs = twinSooner, true, goodput.NewCosts()
 			}
 			for i := range plans {
 				loading[i] = plans[i].Calls()

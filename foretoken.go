@@ -114,7 +114,7 @@ type Session struct {
 
 	guessed int    // requests that decided by costs that were not timed
 	twinKey string // in the key of the costs, where there was a twin
-	chosen  bool   // it was decided whether auto drafts with the twin
+	sooner  string // whether auto drafts with the twin, see twin.go
 
 	adasd adapt.AdaSDRecords // of the requests that carry AdaSD's thresholds on
 

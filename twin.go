@@ -17,10 +17,16 @@ import (
 // which is decided once. Other methods keep to the draft on the target's device, some of whose verifiers compare both
 // models' distributions.
 type twin struct {
-	dev    webgpu.Device
-	draft  *llama.Draft
-	faster bool // than the draft on the target's device
+	dev   webgpu.Device
+	draft *llama.Draft
 }
+
+// What Session.sooner and the store say: which of the two grows a tree sooner.
+const (
+	undecided   = ""
+	draftSooner = "draft"
+	twinSooner  = "twin"
+)
 
 // bytesADispatch is the number of bytes of weights that a processor reads while a GPU begins a dispatch: ten
 // microseconds at ten gigabytes a second. A draft with more of them than this for each of its dispatches has no twin.
@@ -43,11 +49,11 @@ func (s *Session) loadTwin(ctx context.Context) error {
 		return ctx.Err()
 	}
 	s.twin, s.twinKey = t, fmt.Sprintf(" and its twin on %d threads", t.dev.Info().Threads)
-	switch s.stored[s.sooner()] {
+	switch s.stored[s.soonerKey()] {
 	case draftSooner:
 		s.dropTwin()
 	case twinSooner:
-		t.faster, s.chosen = true, true
+		s.sooner = twinSooner
 	}
 	return nil
 }
@@ -72,20 +78,14 @@ func (t *twin) load(ctx context.Context, s *Session) error {
 func (s *Session) dropTwin() {
 	s.twin.draft.Close()
 	s.twin.dev.Destroy()
-	s.twin, s.chosen = nil, true
+	s.twin, s.sooner = nil, draftSooner
 }
 
-// What the store says of the twin, under the key that sooner returns.
-const (
-	draftSooner = "draft"
-	twinSooner  = "twin"
-)
-
-// sooner returns the key of the choice between the draft and its twin.
-func (s *Session) sooner() string { return "sooner of " + s.costsKey() }
+// soonerKey returns the key of the choice between the draft and its twin.
+func (s *Session) soonerKey() string { return "sooner of " + s.costsKey() }
 
 // withTwin reports whether auto drafts with the twin.
-func (s *Session) withTwin() bool { return s.twin != nil && s.twin.faster }
+func (s *Session) withTwin() bool { return s.sooner == twinSooner }
 
 // drafting returns the small draft that a config drafts with.
 func (s *Session) drafting(c method.Config) *llama.Draft {
@@ -121,7 +121,7 @@ func (s *Session) chooseDraft(ctx context.Context, costs *goodput.DraftCosts,
 	}
 	if by := &own.Drafts[goodput.SmallDraft]; err == nil && by.Time(levels, 1) < costs.Time(levels, 1) {
 		s.twin.draft.Reset()
-		*costs, s.twin.faster, s.chosen = *by, true, true
+		*costs, s.sooner = *by, twinSooner
 		return nil
 	}
 	s.dropTwin()

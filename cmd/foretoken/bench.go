@@ -163,10 +163,10 @@ func (o *benchOptions) complete(given *pflag.FlagSet) error {
 		}
 	}
 	if o.profiled {
-		o.models.draftDevice = cmp.Or(o.models.draftDevice, open.TargetsDevice)
-	}
-	if o.profiled && o.models.draftDevice != open.TargetsDevice {
-		return usagef("--profile times the passes of one device; leave --draft-device out")
+		if d := cmp.Or(o.models.draftDevice, open.TargetsDevice); d != open.TargetsDevice {
+			return usagef("--profile times the passes of one device; leave --draft-device out")
+		}
+		o.models.draftDevice = open.TargetsDevice // without a copy of the draft
 	}
 	o.models.useHead = slices.ContainsFunc(o.perMethod, func(m bench.Method) bool { return m.Request.NeedsHead() }) ||
 		slices.ContainsFunc(o.suites, func(s string) bool { return s == "papers" || s == "papers/eagle3" })

@@ -267,8 +267,8 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 	bar, loaded := loading{c: c}, false
 	s, err := foretoken.Open(ctx, dev, target, draft, foretoken.Options{
 		Context: o.context, Beyond: o.beyondTraining, DraftDevice: second, Twin: twin, KV: o.kv, Memory: memory,
-		Nodes:      o.nodes,
-		Candidates: o.candidates, Calibrations: fitted, EAGLE3: head, EAGLE3Config: headConfig, Tuning: tuned.choices(),
+		Nodes: o.nodes, Candidates: o.candidates, Calibrations: fitted, EAGLE3: head, EAGLE3Config: headConfig,
+		Tuning: tuned.choices(),
 		Progress: func(p foretoken.Progress) {
 			if !loaded { // later it would be drawn into the text
 				bar.report(p)
