@@ -202,7 +202,7 @@ func (s *Session) warmUpIdle() {
 		case s.timed:
 			s.mu.Unlock()
 			return
-		case rehearsed || s.target.Len() > 0: // a request is a rehearsal too
+		case rehearsed || s.target.Len() > 0 && s.knownCosts().Verify.At(1) > short: // a request is a rehearsal too
 			r := DefaultRequest()
 			err = s.measureCosts(whileIdle{context.Background(), s}, r.Config(), s.target.Len() > 0)
 		default:
@@ -241,8 +241,9 @@ func (c whileIdle) Err() error {
 
 const (
 	// rehearsal is the time of the replies of a rehearsal, at least one, and pretended that of those without a device.
-	rehearsal = 500 * time.Millisecond
-	pretended = time.Second
+	rehearsal       = 500 * time.Millisecond
+	pretended       = time.Second
+	rehearsedTokens = 24 // of a reply of a rehearsal
 	// rest is the time between a rehearsal's pauses: one a round would take much of its time.
 	rest = 25 * time.Millisecond
 )
@@ -252,34 +253,45 @@ const (
 // leave the device out and find the results of earlier ones. Costs of that time would mislead. It ends early, with an
 // error, when a request waits. The caller holds s.mu.
 func (s *Session) rehearse() error {
-	defer func() {
-		if s.target != nil {
+	held := s.target.Tokens()
+	held = held[:max(0, len(held)-1)] // a reply feeds the last one again
+	rewind := func() {
+		if s.target != nil && len(held) > 0 {
+			s.target.ReusePrefix(held)
+			s.models().resetDrafts()
+		} else if s.target != nil {
 			s.models().Reset()
 		}
-	}()
-	ctx, r := whileIdle{context.Background(), s}, DefaultRequest()
-	replies, err := s.rehearseFor(ctx, rehearsal)
+	}
+	defer rewind()
+	const text = "The first reply is not the slowest."
+	ctx, ids := whileIdle{context.Background(), s}, append(held, s.tok.Encode(text, len(held) == 0)...)
+	if len(ids)+rehearsedTokens > s.target.Limits().Context {
+		return nil
+	}
+	replies, err := s.rehearseFor(ctx, ids, rewind, rehearsal)
 	if err != nil || replies == 1 { // large models spend their time in few kernels
 		return err
 	}
 	if d, ok := s.dev.(webgpu.Pretender); ok {
 		d.Pretend(true)
-		_, err = s.rehearseFor(ctx, pretended)
+		_, err = s.rehearseFor(ctx, ids, rewind, pretended)
 		d.Pretend(false)
 		if errors.Is(err, errAsked) {
 			return err // another error may come of results that are not of this round
 		}
-		s.models().Reset()
+		rewind()
 	}
-	return s.timePasses(ctx, goodput.NewCosts(), r.Config(), false, false)
+	r := DefaultRequest()
+	return s.timePasses(ctx, goodput.NewCosts(), r.Config(), false, len(held) > 0)
 }
 
-// rehearseFor decodes short replies for a time, and returns their number. Each has a goroutine of its own, whose stack
-// grows as that of a request does.
-func (s *Session) rehearseFor(ctx context.Context, span time.Duration) (replies int, err error) {
+// rehearseFor decodes short replies to ids for a time, each after a rewind, and returns their number. Each has a
+// goroutine of its own, whose stack grows as that of a request does.
+func (s *Session) rehearseFor(ctx context.Context, ids []int32, rewind func(), span time.Duration) (replies int,
+	err error) {
 	r, begin := DefaultRequest(), time.Now()
-	r.MaxTokens, r.NoReuse = 24, true
-	ids := s.tok.Encode("The first reply is not the slowest.", true)
+	r.MaxTokens = rehearsedTokens
 	rested := begin
 	round := func(e *Event) error {
 		if time.Since(rested) > rest {
@@ -292,6 +304,7 @@ func (s *Session) rehearseFor(ctx context.Context, span time.Duration) (replies 
 		return s.options.Rehearsal(e)
 	}
 	for ended := make(chan error, 1); replies == 0 || time.Since(begin) < span; replies++ {
+		rewind()
 		r.Fitted.Costs = goodput.NewCosts() // guesses by which drafting pays
 		go func() {
 			_, err := s.generate(ctx, ids, r, round)

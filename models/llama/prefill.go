@@ -71,6 +71,9 @@ func (m *Model) Reset() {
 // Len returns the number of committed tokens in the KV cache.
 func (m *Model) Len() int { return len(m.seq.table) }
 
+// Tokens returns a copy of the committed tokens in the KV cache.
+func (m *Model) Tokens() []int32 { return slices.Clone(m.seq.tokens) }
+
 func (m *Model) checkTokens(tokens []int32) error {
 	for _, t := range tokens {
 		if t < 0 || int(t) >= m.opts.Vocab {
