@@ -153,14 +153,19 @@ test("plain decoding has an acceptance length of one", () => {
   assert.equal(new Tally().tokensPerSecond, 0);
 });
 
-function scripted(ids: Record<string, number[]>, speed: Record<string, number>, log: string[] = []) {
+function scripted(
+  ids: Record<string, number[]>,
+  speed: Record<string, number>,
+  log: string[] = [],
+  total_ms = 1000,
+) {
   return {
     generate(_prompt: string, request: Partial<GenerateRequest> = {}) {
       log.push(`${request.policy} ${request.max_tokens}`);
       const result = Promise.resolve({
         token_ids: ids[request.policy!],
         finish: "length",
-        stats: { decode_tok_s: speed[request.policy!] },
+        stats: { decode_tok_s: speed[request.policy!], total_ms },
       } as Result);
       return { result, stop() {}, async *[Symbol.asyncIterator]() {} };
     },
@@ -189,6 +194,12 @@ test("compare warms up both once, then measures plain and speculative in turn", 
   assert.ok(first.identical);
   await compare(engine, request, { turns: 1 });
   assert.deepEqual(log.slice(6), turn);
+  const short: string[] = [];
+  await compare(scripted({ none: [1], eagle2: [1] }, {}, short, 100), request);
+  assert.equal(short.length, 2 + 2 * 5, "short runs repeat for a second");
+  const shortest: string[] = [];
+  await compare(scripted({ none: [1], eagle2: [1] }, {}, shortest, 1), request);
+  assert.equal(shortest.length, 2 + 2 * 8, "and at most eight times");
   first.acceptance_length = 1.5;
   assert.equal(verdict(first).line, "Slower here: 0.75× the speed, the same 3 tokens");
   assert.equal(verdict(first).why, "A step wrote 1.5 tokens and took 2.0 times as long.");
