@@ -4,7 +4,7 @@ import type { EventToken, GenerateRequest, Result, RoundEvent, Stats, TokenKind 
 import { SETTINGS } from "../../src/widget/attributes.ts";
 import { compare, firstDifference, isNoise, plainOf, verdict } from "../../src/widget/compare.ts";
 import { bytes, device, milliseconds, parameters, progress } from "../../src/widget/format.ts";
-import { Rate, runsOn, short, steps } from "../../src/widget/format.ts";
+import { Rate, runsOn, short, steps, summary as summarise } from "../../src/widget/format.ts";
 import { attributeOf, FIELDS, parseNumber, parseShape } from "../../src/widget/fields.ts";
 import { pieces, TokenStream } from "../../src/widget/stream.ts";
 import { Tally } from "../../src/widget/tally.ts";
@@ -359,6 +359,15 @@ test("settings are read as they are written", () => {
   assert.deepEqual(parseShape("[[4],[2,1]]"), [[4], [2, 1]]);
   assert.equal(parseShape(" "), undefined);
   assert.throws(() => parseShape("[4]"), /shape: \[4\] is not a tree/);
+});
+
+test("a summary says why the text ended and where the draft ran", () => {
+  const stats = { total_ms: 120, prompt_tokens: 9, reused: 4, ahead_hits: 3, ahead_misses: 2 };
+  const result = { token_ids: [1, 2], finish: "length", stats } as Result;
+  const start = "2 tokens in 120 ms · ended by: the token limit · 4 of 9 prompt tokens reused";
+  assert.equal(summarise(result), `${start} · draft on a device of its own, 3 of 5 drafts ahead used`);
+  const beside = { ...result, stats: { ...stats, ahead_hits: 0, ahead_misses: 0 } } as Result;
+  assert.equal(summarise(beside), start);
 });
 
 test("numbers are formatted for display", () => {
