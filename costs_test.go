@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,14 +120,21 @@ func TestCostsAreMeasuredWhileIdle(t *testing.T) {
 		t.Error("the first request measured again")
 	}
 	for _, policy := range []string{methods.DrafterNone, methods.DrafterAuto} {
-		early := demoSessionWith(t, "cpu", Options{Lean: true})
+		var rehearsed atomic.Int64
+		early := demoSessionWith(t, "cpu", Options{Lean: true, Rehearsal: func(*Event) error {
+			rehearsed.Add(1)
+			return nil
+		}})
 		generate(early, policy)
 		early.mu.Lock()
 		held := early.target.Len()
 		early.mu.Unlock()
-		if measured(early); early.target.Len() < held-1 || held < 2 { // a rehearsal feeds the last token again
+		if measured(early); early.target.Len() != held || held == 0 {
 			t.Errorf("measuring took away the text of a request of %s: of %d tokens it left %d", policy, held,
 				early.target.Len())
+		}
+		if rehearsed.Load() == 0 && !early.slow() {
+			t.Errorf("nothing was rehearsed after a request of %s", policy)
 		}
 	}
 }
@@ -292,9 +300,16 @@ func medianOf(xs []float64) float64 {
 // finds neither costs nor tokens of the rehearsal. Its rounds go to Options.Rehearsal.
 func TestRequestsEndRehearsals(t *testing.T) {
 	drafted, rounds := 0, 0
-	s := demoSessionWith(t, "cpu", Options{Rehearsal: func(e *Event) error {
+	var s *Session
+	submits, ask := 0, false // ask: a request comes once the rehearsal leaves the device out
+	s = demoSessionWith(t, "cpu", Options{Rehearsal: func(e *Event) error {
 		drafted += len(e.Round.Levels)
 		rounds++
+		if now := s.dev.Counters().Submits; now > submits {
+			submits = now
+		} else if ask {
+			s.asked.Store(1)
+		}
 		return nil
 	}})
 	before := s.dev.Counters().Submits
@@ -314,15 +329,19 @@ func TestRequestsEndRehearsals(t *testing.T) {
 		}
 		return got.TokenIDs
 	}
-	for range 2 { // a rehearsal without the device leaves nothing behind, and leaves what an earlier request left
+	for _, ask = range []bool{false, true, false} { // leaves nothing behind, and leaves what an earlier request left
 		auto := generate(Request{Policy: methods.DrafterAuto, MaxTokens: 32})
 		plain := generate(Request{Policy: methods.DrafterNone, MaxTokens: 32, NoReuse: true})
 		if !slices.Equal(auto, plain) {
 			t.Errorf("after a rehearsal auto decodes %v, plain decoding %v", auto, plain)
 		}
 		ids = s.target.Tokens()
-		if err := s.rehearse(); err != nil || !slices.Equal(s.target.Tokens(), ids[:len(ids)-1]) {
-			t.Errorf("a rehearsal returned %v and left %d of %d tokens", err, s.target.Len(), len(ids))
+		err := s.rehearse()
+		if s.asked.Store(0); errors.Is(err, errAsked) != ask || err != nil && !ask {
+			t.Errorf("a rehearsal returned %v; a request waited: %v", err, ask)
+		}
+		if !slices.Equal(s.target.Tokens(), ids) || s.draft.Len() > 0 {
+			t.Errorf("a rehearsal left %d of %d tokens, %d in the draft", s.target.Len(), len(ids), s.draft.Len())
 		}
 	}
 	s.target.Reset()

@@ -184,9 +184,11 @@ func (s *Session) lock() {
 }
 
 // warmUpIdle warms the session up while it serves no request, rehearses, and times the passes that auto decides by. A
-// request ends what it finds under way, which begins again when the session is idle again.
+// request ends what it finds under way, which begins again when the session is idle again; after an interrupted
+// rehearsal the passes are timed first, because that takes a shorter pause.
 func (s *Session) warmUpIdle() {
-	for pause, rehearsed := idle, false; ; {
+	rehearsed, interrupted := false, false
+	for pause := idle; ; {
 		time.Sleep(pause)
 		pause = time.Millisecond // lets a request take the lock
 		if !s.mu.TryLock() {     // a request runs
@@ -199,15 +201,17 @@ func (s *Session) warmUpIdle() {
 		case s.state == first && s.warmup.phase == compiling:
 			compiled = s.warmup.compiling
 		case !done || err != nil:
-		case s.timed:
-			s.mu.Unlock()
-			return
-		case rehearsed || s.target.Len() > 0 && s.knownCosts().Verify.At(1) > short: // a request is a rehearsal too
+		case !rehearsed && s.target.Len() > 0 && s.slow():
+			rehearsed = true // by a request
+		case !rehearsed && (s.timed || !interrupted):
+			err = s.rehearse()
+			rehearsed, interrupted, pause = err == nil, err != nil, optimising
+		case !s.timed:
 			r := DefaultRequest()
 			err = s.measureCosts(whileIdle{context.Background(), s}, r.Config(), s.target.Len() > 0)
 		default:
-			err = s.rehearse()
-			rehearsed, pause = err == nil, optimising
+			s.mu.Unlock()
+			return
 		}
 		s.mu.Unlock()
 		switch {
@@ -244,6 +248,8 @@ const (
 	rehearsal       = 500 * time.Millisecond
 	pretended       = time.Second
 	rehearsedTokens = 24 // of a reply of a rehearsal
+	// mostHeld is the most tokens that a rehearsal goes on from: the draft consumes them for each of its replies.
+	mostHeld = 256
 	// rest is the time between a rehearsal's pauses: one a round would take much of its time.
 	rest = 25 * time.Millisecond
 )
@@ -254,19 +260,18 @@ const (
 // error, when a request waits. The caller holds s.mu.
 func (s *Session) rehearse() error {
 	held := s.target.Tokens()
-	held = held[:max(0, len(held)-1)] // a reply feeds the last one again
+	held = held[:s.target.ReusePrefix(held)] // those of a request that was stopped may not have been written
 	rewind := func() {
-		if s.target != nil && len(held) > 0 {
+		if s.models().resetDrafts(); len(held) > 0 {
 			s.target.ReusePrefix(held)
-			s.models().resetDrafts()
-		} else if s.target != nil {
-			s.models().Reset()
+		} else {
+			s.target.Reset()
 		}
 	}
 	defer rewind()
 	const text = "The first reply is not the slowest."
 	ctx, ids := whileIdle{context.Background(), s}, append(held, s.tok.Encode(text, len(held) == 0)...)
-	if len(ids)+rehearsedTokens > s.target.Limits().Context {
+	if len(held) > mostHeld || len(ids)+rehearsedTokens > s.target.Limits().Context {
 		return nil
 	}
 	replies, err := s.rehearseFor(ctx, ids, rewind, rehearsal)

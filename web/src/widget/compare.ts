@@ -31,7 +31,7 @@ export interface Comparison {
 }
 
 export interface CompareHooks {
-  /** How often both run, in turn; unless set twice, or until they ran for `ENOUGH`. */
+  /** How often both run, in turn; unless set twice, or until they decoded for `ENOUGH`. */
   turns?: number | undefined;
   /** Called before each part. */
   onPart?: (part: "warm-up" | "plain" | "speculative", request: GenerateRequest) => void;
@@ -43,8 +43,8 @@ export interface CompareHooks {
 /** The methods that each engine has run before; drivers finish compiling during the first run. */
 const warmed = new WeakMap<object, Set<string>>();
 
-/** The milliseconds that both ways run for: of a text that takes less, two turns would be a chance of the machine. */
-const ENOUGH = 1000;
+/** The seconds that both ways decode for: of a text that takes less, two turns would be a chance of the machine. */
+const ENOUGH = 1;
 const MOST_TURNS = 8;
 
 /** Returns the request for plain decoding, with the sampling and the length of `request`. */
@@ -93,7 +93,7 @@ export async function compare(
     const speculative = plain && (await run("speculative", request));
     if (!speculative) return undefined;
     runs.push({ plain, speculative });
-    ran += plain.stats.total_ms + speculative.stats.total_ms;
+    for (const { token_ids, stats } of [plain, speculative]) ran += token_ids.length / stats.decode_tok_s;
   } while (runs.length < (hooks.turns ?? (ran < ENOUGH ? MOST_TURNS : 2)));
   const speed = (way: "plain" | "speculative"): number => median(runs.map((one) => one[way].stats.decode_tok_s));
   const [plain_tok_s, speculative_tok_s] = [speed("plain"), speed("speculative")];

@@ -153,19 +153,14 @@ test("plain decoding has an acceptance length of one", () => {
   assert.equal(new Tally().tokensPerSecond, 0);
 });
 
-function scripted(
-  ids: Record<string, number[]>,
-  speed: Record<string, number>,
-  log: string[] = [],
-  total_ms = 1000,
-) {
+function scripted(ids: Record<string, number[]>, speed: Record<string, number>, log: string[] = []) {
   return {
     generate(_prompt: string, request: Partial<GenerateRequest> = {}) {
       log.push(`${request.policy} ${request.max_tokens}`);
       const result = Promise.resolve({
         token_ids: ids[request.policy!],
         finish: "length",
-        stats: { decode_tok_s: speed[request.policy!], total_ms },
+        stats: { decode_tok_s: speed[request.policy!], acceptance_length: 2.5 },
       } as Result);
       return { result, stop() {}, async *[Symbol.asyncIterator]() {} };
     },
@@ -186,7 +181,7 @@ const request: GenerateRequest = {
 
 test("compare warms up both once, then measures plain and speculative in turn", async () => {
   const log: string[] = [];
-  const engine = scripted({ none: [1, 2, 3], eagle2: [1, 2, 3] }, { none: 80, eagle2: 60 }, log);
+  const engine = scripted({ none: [1, 2, 3], eagle2: [1, 2, 3] }, { none: 4, eagle2: 3 }, log);
   const first = (await compare(engine, request))!;
   const turn = ["none 64", "eagle2 64"];
   assert.deepEqual(log, ["none 8", "eagle2 8", ...turn, ...turn]);
@@ -195,10 +190,10 @@ test("compare warms up both once, then measures plain and speculative in turn", 
   await compare(engine, request, { turns: 1 });
   assert.deepEqual(log.slice(6), turn);
   const short: string[] = [];
-  await compare(scripted({ none: [1], eagle2: [1] }, {}, short, 100), request);
+  await compare(scripted({ none: [1], eagle2: [1] }, { none: 8, eagle2: 10 }, short), request);
   assert.equal(short.length, 2 + 2 * 5, "short runs repeat for a second");
   const shortest: string[] = [];
-  await compare(scripted({ none: [1], eagle2: [1] }, {}, shortest, 1), request);
+  await compare(scripted({ none: [1], eagle2: [1] }, { none: 80, eagle2: 100 }, shortest), request);
   assert.equal(shortest.length, 2 + 2 * 8, "and at most eight times");
   first.acceptance_length = 1.5;
   assert.equal(verdict(first).line, "Slower here: 0.75× the speed, the same 3 tokens");
@@ -223,7 +218,7 @@ test("compare takes the medians of speeds, and shows the turn whose tokens diffe
       return { ...run, result };
     },
   };
-  const { plain_tok_s, speculative_tok_s, ratio, difference } = (await compare(engine, request))!;
+  const { plain_tok_s, speculative_tok_s, ratio, difference } = (await compare(engine, request, { turns: 2 }))!;
   assert.deepEqual([plain_tok_s, speculative_tok_s, ratio, difference], [90, 90, 1, 1]);
 });
 
