@@ -25,22 +25,27 @@ import (
 // costs less where there are two.
 func TestAutoEqualsPlain(t *testing.T) {
 	s := pairSession(t)
-	costs := func(cheap int) *goodput.Costs { // at which only this draft pays
+	// costs are those at which only this draft pays; sync is the time of another submit.
+	costs := func(cheap int, sync float64) *goodput.Costs {
 		c := goodput.NewCosts()
 		for i := range c.Drafts {
 			c.Drafts[i].Root = goodput.Cell{Seconds: 100, Count: 1e6}
 		}
 		c.Drafts[cheap].Root.Seconds = 1e-6
+		c.Drafts[cheap].Sync = goodput.Cell{Seconds: sync, Count: 1e6}
 		return c
 	}
+	const short, long = 1e-9, 0.5
 	ways := map[string]struct {
 		source string
 		cheap  int // -1: the costs are measured
+		sync   float64
 	}{
-		"measured": {"", -1}, "the draft": {"", goodput.SmallDraft}, "the head": {"", goodput.EAGLE3},
-		"source": {methods.SourceEAGLE3, goodput.EAGLE3},
+		"measured": {"", -1, 0}, "the draft": {"", goodput.SmallDraft, short}, "the head": {"", goodput.EAGLE3, short},
+		"source": {methods.SourceEAGLE3, goodput.EAGLE3, short}, "one run": {"", goodput.SmallDraft, long},
+		"one run of the head": {methods.SourceEAGLE3, goodput.EAGLE3, long},
 	}
-	drafted := map[string]int{}
+	drafted, joint := map[string]int{}, map[string]int{}
 	for how, sampling := range map[string]Request{"greedy": {}, "T=0.8": {Temperature: 0.8, Seed: 7},
 		"filtered": {Temperature: 0.9, Seed: 3, SampleTopK: 40, TopP: 0.95}} {
 		for i, p := range goPrompts(t) {
@@ -56,10 +61,15 @@ func TestAutoEqualsPlain(t *testing.T) {
 			for way, r := range ways {
 				auto := plain
 				if auto.Policy, auto.Source = methods.DrafterAuto, r.source; r.cheap >= 0 {
-					auto.Fitted.Costs = costs(r.cheap)
+					auto.Fitted.Costs = costs(r.cheap, r.sync)
 				}
 				s.models().Reset()
-				got, err := s.Generate(context.Background(), p.Prompt, auto, nil)
+				got, err := s.Generate(context.Background(), p.Prompt, auto, func(e *Event) error {
+					if e.Round.Joint {
+						joint[way]++
+					}
+					return nil
+				})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -77,6 +87,9 @@ func TestAutoEqualsPlain(t *testing.T) {
 	for way := range ways {
 		if drafted[way] == 0 {
 			t.Errorf("by %s nothing was ever drafted", way)
+		}
+		if r := ways[way]; r.cheap >= 0 && (joint[way] > 0) != (r.sync == long) {
+			t.Errorf("by %s %d rounds drafted and verified in one run", way, joint[way])
 		}
 	}
 	if !s.costs.Measured(16, goodput.SmallDraft, goodput.EAGLE3) {

@@ -106,7 +106,19 @@ func (s *Session) recordTarget(d drafter, p method.Programs) error {
 	if err := s.target.Prepare(max(b.Nodes, 1)); err != nil || d == nil || !p.Joint || s.apart(d) {
 		return err
 	}
-	return s.target.PrepareJoint(d, b.Width)
+	widths := []int{b.Width}
+	if p.Draft == method.DraftWidths {
+		if b.Nodes <= firstNodes { // a session that opens waits for few kernels
+			return nil
+		}
+		widths = goodput.DraftWidths(b.Width, d.Limits())
+	}
+	for _, k := range widths {
+		if err := s.target.PrepareJoint(d, k); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // drafts returns the models that a config drafts with: none if the session has none and the config needs none.

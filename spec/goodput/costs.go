@@ -235,6 +235,16 @@ func (c *Costs) observeDraft(model, fed, levels, beams int, seconds float64) {
 	c.observe(seconds, model+1, parts...)
 }
 
+// observeJoint adds a run of a draft and of the target's pass over its tree, which saves a submit and a readback.
+func (c *Costs) observeJoint(model, fed, levels, beams, rows int, seconds float64) {
+	d := &c.Drafts[model]
+	parts := []share{{&d.Root, 1}, {c.Verify.cell(rows), 1}, {&d.Sync, -1}}
+	if levels > 1 {
+		parts = append(parts, share{d.Level.cell(beams), float64(levels - 1)})
+	}
+	c.observe(seconds, model+1, d.prefilling(parts, fed)...)
+}
+
 // observeGrow updates the costs with a Grow call of one level.
 func (c *Costs) observeGrow(model, beams int, seconds float64) {
 	d := &c.Drafts[model]

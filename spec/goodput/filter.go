@@ -8,7 +8,7 @@ import (
 // share is one part of a measured time.
 type share struct {
 	cell  *Cell
-	times float64 // how often the measured time contains the cell
+	times float64 // how often the measured time contains the cell; below 0: it was saved
 }
 
 // filter is a Kalman filter over the ln of the seconds of all passes (Kalman, "A New Approach to Linear Filtering and
@@ -93,7 +93,7 @@ func (c *Costs) observe(seconds float64, models int, parts ...share) {
 	for _, p := range parts {
 		x := p.times * p.cell.Seconds / expected
 		f.part[slices.Index(f.cells, p.cell)] += x
-		p.cell.Count = min(p.cell.Count+x, 1e6)
+		p.cell.Count = min(p.cell.Count+math.Abs(x), 1e6)
 	}
 	f.learn(math.Log(seconds / expected))
 	c.Verify.fit = c.Verify.fit[:0]

@@ -42,6 +42,9 @@ type Goodput struct {
 	candidates candidates
 	draft      spec.Draft
 	ladder     []int
+	joint      spec.JointTarget // as in SessionOptions; nil: this request's pass cannot run with the draft
+	request    spec.JointRequest
+	builder    spec.Builder
 	// lookupBudget is the loss that rounds without the draft may still cause in this request, in passes over one row.
 	lookupBudget float64
 
@@ -50,6 +53,7 @@ type Goodput struct {
 	used      shape // the draft that a model made; width 0: none took part
 	exploring bool  // it took part against the estimates
 	grows     int   // calls of Grow, one level each
+	joined    bool  // draft and pass were one run
 	round     int   // of the request, from 1
 }
 
@@ -57,7 +61,8 @@ type Goodput struct {
 type drafting struct {
 	draft.Sequence
 	widths []int
-	last   int // round in which it drafted last
+	last   int  // round in which it drafted last
+	alone  bool // the target cannot verify in the run that drafts
 }
 
 const (
@@ -96,6 +101,9 @@ func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftS
 	g.history.reset()
 	g.history.extend(prompt)
 	g.proposed, g.round, g.lookupBudget = false, 0, lookupLoss
+	if g.joint = o.Joint; o.Pass != spec.PassOutputs {
+		g.joint = nil
+	}
 	g.ladder = ladder(g.ladder, g.Nodes)
 	for i, m := range g.Models {
 		if m == nil {
@@ -181,6 +189,7 @@ func (g *Goodput) verifyTime(rows int) float64 { return g.Costs.Verify.At(rows) 
 type shape struct {
 	model         int // index in Models
 	width, levels int
+	rows          int     // of the target's pass
 	value         float64 // expected E - r·T, without the time that the model lags behind
 	lag           float64 // seconds for that
 }
@@ -195,13 +204,17 @@ func (g *Goodput) shape(model, length, nodes int) shape {
 	for _, rows := range yield.Sizes {
 		verify = append(verify, g.verifyTime(rows))
 	}
+	saved := 0.0
+	if g.joins(model) {
+		saved = costs.Sync.Seconds
+	}
 	for i, w := range d.widths {
 		for levels := 1; levels <= min(g.Levels, d.Levels(length, w)); levels++ {
-			draft := costs.Time(levels, w)
+			draft := costs.Time(levels, w) - saved
 			for size, rows := range yield.Sizes {
 				v := 1 + *yield.gain(i, levels, size) - price*(draft+verify[size])
 				if rows <= nodes && v > best.value {
-					best.width, best.levels, best.value = w, levels, v
+					best.width, best.levels, best.rows, best.value = w, levels, rows, v
 				}
 			}
 		}
@@ -211,7 +224,7 @@ func (g *Goodput) shape(model, length, nodes int) shape {
 
 func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
 	g.round++
-	g.proposed, g.used, g.exploring = true, shape{}, false
+	g.proposed, g.used, g.exploring, g.joined = true, shape{}, false, false
 	g.history.extend(seq)
 	g.draft = spec.Draft{}
 	c := &g.candidates
@@ -220,6 +233,11 @@ func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spe
 	g.ladder = ladder(g.ladder, b.Nodes)
 	rows, value := g.best()
 	if s, ok := g.choose(len(seq), value, b); ok {
+		if g.joins(s.model) && !g.checks(s.model) {
+			if err := g.join(ctx, seq, s, b); err != nil || g.joined {
+				return &g.draft, err
+			}
+		}
 		if err := g.grow(ctx, seq, s, b); err != nil {
 			return nil, err
 		}
@@ -273,12 +291,85 @@ func (g *Goodput) choose(length int, value float64, b spec.Budget) (best shape, 
 	if oldest >= 0 {
 		s := shapes[oldest]
 		loss := max(0, value-s.value)/g.price() + s.lag
-		if g.Costs.explored+loss <= explorationShare*g.Costs.spent+firstExploration*g.Costs.plainTime() {
+		if g.affords(loss) {
 			g.exploring = true
 			return s, true
 		}
 	}
 	return best, drafts
+}
+
+// joins reports whether one run of draft and pass is expected to bring more than two, between which the tree is chosen
+// and grown by what the draft proposed. It needs a measured time of a submit.
+func (g *Goodput) joins(model int) bool {
+	sync := &g.Costs.Drafts[model].Sync
+	return g.joint != nil && !g.drafts[model].alone && sync.Count >= 1 &&
+		g.price()*sync.Seconds > g.learnt.Models[model].Choosing
+}
+
+// checks reports whether this round takes two runs although one is expected to bring more: only then it shows what
+// choosing the tree after the draft brings.
+func (g *Goodput) checks(model int) bool {
+	loss := g.Costs.Drafts[model].Sync.Seconds - g.learnt.Models[model].Choosing/g.price()
+	if !g.affords(loss) {
+		return false
+	}
+	g.Costs.explored += loss
+	return true
+}
+
+// affords reports whether the exploration budget covers a loss in seconds.
+func (g *Goodput) affords(loss float64) bool {
+	return g.Costs.explored+loss <= explorationShare*g.Costs.spent+firstExploration*g.Costs.plainTime()
+}
+
+// join drafts and verifies in one run, if the target can; g.joined tells.
+func (g *Goodput) join(ctx context.Context, seq []int32, s shape, b spec.Budget) error {
+	d, begin := &g.drafts[s.model], g.Clock()
+	fed, err := d.Follow(ctx, seq, 2)
+	if err != nil {
+		return err
+	}
+	g.request = spec.JointRequest{
+		DraftRequest: g.asks(seq[d.Consumed:], s), Nodes: s.rows,
+		Build: func(levels []spec.Level) (*spec.Tree, error) {
+			return g.builder.Build(seq[len(seq)-1], levels, s.rows)
+		},
+	}
+	result, err := g.joint.DraftVerify(ctx, d.Model, &g.request)
+	if err != nil || result == nil {
+		d.alone = err == nil
+		return err
+	}
+	g.used, g.grows, d.last, g.joined = s, 0, g.round, true
+	g.Costs.observeJoint(s.model, fed, s.levels, s.width, result.Tree.Len(), g.Clock().Sub(begin).Seconds())
+	if err := d.Advance(seq); err != nil {
+		return err
+	}
+	g.draft = spec.Draft{Tree: result.Tree, Levels: result.Levels, Pass: &result.Pass}
+	if err := g.weigh(seq, result.Levels, b); err != nil {
+		return err
+	}
+	g.survey(len(result.Levels))
+	return nil
+}
+
+// asks returns the request of a draft of a shape.
+func (g *Goodput) asks(pending []int32, s shape) spec.DraftRequest {
+	return spec.DraftRequest{Pending: pending, Depth: s.levels - 1, K: s.width, Coupled: g.coupled,
+		Sampling: g.sampling}
+}
+
+// fixed returns E - r·T of the tree that a joint run would verify of this round's draft.
+func (g *Goodput) fixed() float64 {
+	e, rows := g.candidates.drafted(g.used.rows)
+	return e - g.price()*g.verifyTime(rows)
+}
+
+// survey updates the yield of this round's draft and of those within it.
+func (g *Goodput) survey(levels int) {
+	m := &g.learnt.Models[g.used.model]
+	g.candidates.survey(&m.Yield, g.used.width, levels, m.weight())
 }
 
 // grow drafts: one DraftTree call, then level by level while the next level promises more than it costs.
@@ -288,9 +379,7 @@ func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b spec.Budget)
 	if err != nil {
 		return err
 	}
-	levels, err := d.Model.DraftTree(ctx, spec.DraftRequest{
-		Pending: seq[d.Consumed:], Depth: s.levels - 1, K: s.width, Coupled: g.coupled, Sampling: g.sampling,
-	})
+	levels, err := d.Model.DraftTree(ctx, g.asks(seq[d.Consumed:], s))
 	if err != nil {
 		return err
 	}
@@ -305,6 +394,10 @@ func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b spec.Budget)
 	if err := g.weigh(seq, levels, b); err != nil {
 		return err
 	}
+	fixed := 0.0
+	if g.joint != nil {
+		fixed = g.fixed()
+	}
 	most := min(g.Levels, b.Levels, d.Levels(len(seq), s.width))
 	for len(levels) < most && g.promising(len(levels), s) {
 		begin := g.Clock()
@@ -318,10 +411,12 @@ func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b spec.Budget)
 		}
 	}
 	g.draft.Levels = levels
-	// The floor lets the profile follow the text. Without it, TestNeverSlowerThanPlainAndCloseToTheBest's worlds whose
-	// draft comes and goes fall by 2 to 3 %. The first weight is held by TestImprovedDraftIsUsedAgain.
-	yield := &g.learnt.Models[s.model].Yield
-	g.candidates.survey(yield, s.width, len(levels), max(1/(1.6+yield.Seen), 0.1))
+	if g.joint != nil {
+		_, value := g.best()
+		growing := float64(g.grows) * g.Costs.Drafts[s.model].GrowTime(s.width)
+		g.learnt.Models[s.model].chose(value - g.price()*growing - fixed)
+	}
+	g.survey(len(levels))
 	return nil
 }
 
@@ -353,7 +448,11 @@ func (g *Goodput) Commit(path []int32) error {
 	if g.used.width == 0 {
 		return nil
 	}
-	return g.drafts[g.used.model].CommitBeams(g.candidates.accepted(path))
+	d := &g.drafts[g.used.model]
+	if g.joined {
+		return d.CommitBeams(g.builder.Beams(path))
+	}
+	return d.CommitBeams(g.candidates.accepted(path))
 }
 
 // Observe implements Observer: it updates the costs and the acceptance estimates.
@@ -362,7 +461,9 @@ func (g *Goodput) Observe(e *spec.Event) {
 		return
 	}
 	verify, host := e.Verify.Seconds(), e.Host.Seconds()
-	g.Costs.observeVerify(e.Tree.Len(), verify)
+	if !e.Joint {
+		g.Costs.observeVerify(e.Tree.Len(), verify)
+	}
 	g.Costs.observeHost(host)
 	if !g.proposed {
 		return
@@ -376,6 +477,9 @@ func (g *Goodput) Observe(e *spec.Event) {
 	if s := g.used; s.width > 0 {
 		costs := &g.Costs.Drafts[s.model]
 		expected += costs.Time(s.levels, s.width) + float64(g.grows)*costs.GrowTime(s.width)
+		if g.joined {
+			expected -= costs.Sync.Seconds
+		}
 		model = &g.learnt.Models[s.model]
 	}
 	passes := expected / plain

@@ -36,6 +36,9 @@ type world struct {
 	work float64
 	// before is the number of tokens of earlier texts, which drifts continue from.
 	before int
+
+	joins bool // the target can verify in the run that drafts
+	joint int  // such runs
 }
 
 // times are the times of passes: row in milliseconds, the others in multiples of row.
@@ -199,6 +202,27 @@ func (t *worldTarget) Commit(path []int32) error {
 	return nil
 }
 
+// jointTarget is a worldTarget that runs with the draft, which saves another submit.
+type jointTarget struct{ *worldTarget }
+
+func (t jointTarget) DraftVerify(ctx context.Context, draft spec.DraftModel,
+	r *spec.JointRequest) (*spec.JointResult, error) {
+	d := draft.(*worldDraft)
+	d.saved = d.as.times.sync
+	levels, err := d.DraftTree(ctx, r.DraftRequest)
+	d.saved = 0
+	if err != nil {
+		return nil, err
+	}
+	tree, err := r.Build(levels)
+	if err != nil {
+		return nil, err
+	}
+	t.joint++
+	out, err := t.Verify(ctx, tree, r.Sampling)
+	return &spec.JointResult{Tree: tree, Levels: levels, Pass: spec.Pass{Outputs: out}}, err
+}
+
 type worldDraft struct {
 	spectest.PartialDraft
 	*world
@@ -208,9 +232,13 @@ type worldDraft struct {
 	levels []spec.Level
 	beams  []spot
 	scores []float32
+	saved  float64 // of the time of the next DraftTree
 }
 
-var _ spec.DraftModel = (*worldDraft)(nil)
+var (
+	_ spec.DraftModel  = (*worldDraft)(nil)
+	_ spec.JointTarget = jointTarget{}
+)
 
 // pay moves the clock by x passes of the target over a row, in which the draft works.
 func (d *worldDraft) pay(x float64) {
@@ -234,7 +262,7 @@ func (d *worldDraft) DraftTree(_ context.Context, r spec.DraftRequest) ([]spec.L
 	for range r.Depth {
 		d.expand(d.best())
 	}
-	d.pay(d.as.times.root + float64(r.Depth)*d.as.times.pass(r.K))
+	d.pay(d.as.times.root + float64(r.Depth)*d.as.times.pass(r.K) - d.saved)
 	return d.levels, nil
 }
 
@@ -340,7 +368,11 @@ func (w *world) measure(costs *Costs) {
 func (w *world) generator(parts func(*worldDraft) spec.Parts) *spec.Generator {
 	p := parts(&worldDraft{world: w, as: w})
 	p.Verifier, p.Clock = spec.Match{}, w.clock
-	g, err := spec.New(&worldTarget{world: w}, p)
+	var target spec.Target = &worldTarget{world: w}
+	if w.joins {
+		target = jointTarget{&worldTarget{world: w}}
+	}
+	g, err := spec.New(target, p)
 	if err != nil {
 		panic(err)
 	}

@@ -18,7 +18,7 @@ type candidates struct {
 	order []int32   // nodes without the root by reach, likeliest first
 	index []int32   // of each node, its node in tree, or -1
 	beams []int32
-	open  []int32   // scratch of frontier
+	open  []int32   // scratch of frontier and drafted
 	tree  spec.Tree // of the last call of build
 }
 
@@ -208,6 +208,23 @@ func (c *candidates) build(rows int) *spec.Tree {
 		}
 	}
 	return &c.tree
+}
+
+// drafted returns E and the rows of the tree of the draft's best candidates by its own ranking, of up to so many rows.
+func (c *candidates) drafted(rows int) (e float64, n int) {
+	c.open = c.open[:0]
+	for i := range c.nodes[1:] {
+		if c.nodes[i+1].joint > 0 {
+			c.open = append(c.open, int32(i+1))
+		}
+	}
+	slices.SortStableFunc(c.open, func(a, b int32) int { return cmp.Compare(c.nodes[b].joint, c.nodes[a].joint) })
+	c.open = c.open[:min(rows-1, len(c.open))]
+	e = 1
+	for _, n := range c.open {
+		e += c.nodes[n].reach
+	}
+	return e, 1 + len(c.open)
 }
 
 // accepted returns the draft's beams along an accepted path of the last built tree, down to the last token that the

@@ -148,7 +148,8 @@ func (c Config) WeighsCosts() bool { return drafterNamed(c.Drafter).costs }
 // Joins tells whether the target may verify in the run that drafts, where it can: the draft does not depend on
 // anything that is known only once it is there.
 func (c Config) Joins() bool {
-	return c.UsesDraftModel() && cmp.Or(c.Adapt, AdaptFixed) == AdaptFixed && verifierNamed(c.Verifier).sampled == ""
+	return (c.UsesDraftModel() || c.WeighsCosts()) && cmp.Or(c.Adapt, AdaptFixed) == AdaptFixed &&
+		verifierNamed(c.Verifier).sampled == ""
 }
 
 // At is the config as it works at a temperature. At 0 there is nothing to sample: sampled trees and chains that nothing
