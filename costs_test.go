@@ -31,7 +31,7 @@ func TestAutoEqualsPlain(t *testing.T) {
 		for i := range c.Drafts {
 			c.Drafts[i].Root = goodput.Cell{Seconds: 100, Count: 1e6}
 		}
-		c.Drafts[cheap].Root.Seconds = 1e-6
+		c.Drafts[cheap].Root.Seconds = 1e-6 + sync
 		c.Drafts[cheap].Sync = goodput.Cell{Seconds: sync, Count: 1e6}
 		return c
 	}

@@ -53,7 +53,7 @@ func (s *Session) compileRequest(r *Request) (*spec.Generator, error) {
 			"on the target's device; open the models without a draft device, or use verifier match", c.Verifier)
 	}
 	if c.Budget().Nodes <= s.target.Limits().MaxRows { // method.New refuses more
-		if err := s.recordTarget(drafts.one(), programs); err != nil {
+		if err := s.recordTarget(drafts, programs); err != nil {
 			return nil, err
 		}
 		if err := s.target.PrepareShapes(max(c.Budget().Nodes, 1), r.Constraints.needs()); err != nil {
@@ -95,27 +95,32 @@ func (s *Session) generator(d drafts, c method.Config, temperature float64) (*sp
 }
 
 // recordTarget records the target's programs for a config's largest tree and its verifier.
-func (s *Session) recordTarget(d drafter, p method.Programs) error {
+func (s *Session) recordTarget(all drafts, p method.Programs) error {
 	b := p.Budget
 	switch p.Pass {
 	case spec.PassSampled:
-		return s.target.PrepareJointSampled(d, b.Width, b.Levels, b.Nodes)
+		return s.target.PrepareJointSampled(all.one(), b.Width, b.Levels, b.Nodes)
 	case spec.PassChain, spec.PassDivergence:
-		return s.target.PrepareJointChain(d, b.Levels)
+		return s.target.PrepareJointChain(all.one(), b.Levels)
 	}
-	if err := s.target.Prepare(max(b.Nodes, 1)); err != nil || d == nil || !p.Joint || s.apart(d) {
+	if err := s.target.Prepare(max(b.Nodes, 1)); err != nil || !p.Joint {
 		return err
 	}
-	widths := []int{b.Width}
-	if p.Draft == method.DraftWidths {
-		if b.Nodes <= firstNodes { // a session that opens waits for few kernels
-			return nil
+	for _, d := range all {
+		if d == nil || s.apart(d) {
+			continue
 		}
-		widths = goodput.DraftWidths(b.Width, d.Limits())
-	}
-	for _, k := range widths {
-		if err := s.target.PrepareJoint(d, k); err != nil {
-			return err
+		widths := []int{b.Width}
+		if p.Draft == method.DraftWidths {
+			if s.lean && s.state == first && b.Nodes <= firstNodes { // waits for few kernels
+				return nil
+			}
+			widths = goodput.DraftWidths(b.Width, d.Limits())
+		}
+		for _, k := range widths {
+			if err := s.target.PrepareJoint(d, k); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -102,9 +102,8 @@ func (s *Session) apart(d drafter) bool {
 }
 
 // chooseDraft times the twin's passes like those of the draft, whose costs are measured, and has auto draft with the
-// twin where that takes less time than drafting in the run that verifies; otherwise, and where it fails, the twin goes.
-// The twin of a lean session first drafts for a moment, because an engine of WebAssembly compiles code when it ran
-// often.
+// twin where that takes less time; otherwise, and where it fails, the twin goes. The twin of a lean session first
+// drafts for a moment, because an engine of WebAssembly compiles code when it ran often.
 func (s *Session) chooseDraft(ctx context.Context, costs *goodput.DraftCosts,
 	probe func(d drafter) (goodput.DraftProbe, error)) error {
 	const levels = 4 // of a tree to compare by
@@ -120,8 +119,7 @@ func (s *Session) chooseDraft(ctx context.Context, costs *goodput.DraftCosts,
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	by := &own.Drafts[goodput.SmallDraft]
-	if err == nil && by.Time(levels, 1) < costs.Time(levels, 1)-costs.Sync.Seconds {
+	if by := &own.Drafts[goodput.SmallDraft]; err == nil && by.Time(levels, 1) < costs.Time(levels, 1) {
 		s.twin.draft.Reset()
 		*costs, s.sooner = *by, twinSooner
 		return nil

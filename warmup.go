@@ -280,12 +280,13 @@ func (s *Session) rehearse() error {
 	}
 	if d, ok := s.dev.(webgpu.Pretender); ok {
 		d.Pretend(true)
-		for end := time.Now().Add(pretended); time.Now().Before(end) && !errors.Is(err, errAsked); {
-			// Another error may come of results that are not of this round.
-			_, err = s.rehearseFor(ctx, ids, rewind, time.Until(end))
+		for end := time.Now().Add(pretended); ctx.Err() == nil && time.Now().Before(end); {
+			if _, err := s.rehearseFor(ctx, ids, rewind, time.Until(end)); err != nil {
+				webgpu.Turn() // for requests; the error may come of results that are not of this round
+			}
 		}
-		if d.Pretend(false); errors.Is(err, errAsked) {
-			return err
+		if d.Pretend(false); ctx.Err() != nil {
+			return ctx.Err()
 		}
 		rewind()
 	}

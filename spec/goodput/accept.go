@@ -63,33 +63,25 @@ type modelEstimate struct {
 	// cost of wrong estimates; gains are saved up to mostLoss. Held by the lowest figure of
 	// TestNeverSlowerThanPlainAndCloseToTheBest.
 	Loss float64 `json:"loss"`
-	// Choosing is what choosing and growing the tree after its draft adds to a round's value over a tree whose shape
-	// is fixed before, in tokens.
-	Choosing float64 `json:"choosing"`
+	// Choosing is what choosing and growing the tree after its draft brings over one of a shape fixed before.
+	Choosing choosing `json:"choosing"`
 }
 
-// weight returns the weight of the latest draft in decaying means. The floor lets them follow the text. Without it,
-// TestNeverSlowerThanPlainAndCloseToTheBest's worlds whose draft comes and goes fall by 2 to 3 %. The first weight is
-// held by TestImprovedDraftIsUsedAgain.
-func (m *modelEstimate) weight() float64 { return max(1/(1.6+m.Yield.Seen), 0.1) }
+const mostLoss = 2.5
 
-// chose adds what choosing the tree after its draft brought to a round.
-func (m *modelEstimate) chose(gain float64) { m.Choosing += m.weight() * (gain - m.Choosing) }
+// choosing is a decaying mean over rounds.
+type choosing struct {
+	Gain float64 `json:"gain"` // tokens, less those that other rounds make in the time that it takes
+	Seen float64 `json:"seen"` // rounds
+}
 
-const (
-	mostLoss = 2.5
-	// firstChoosing is the guess at Choosing.
-	firstChoosing = 0.1
-)
+func (c *choosing) learn(gain float64) {
+	c.Gain += max(1/(4+c.Seen), 0.1) * (gain - c.Gain)
+	c.Seen++
+}
 
 // newAcceptance returns the estimates before the first round: the speed of plain decoding.
-func newAcceptance() *acceptance {
-	a := &acceptance{Tokens: 1, Time: 1}
-	for i := range a.Models {
-		a.Models[i].Choosing = firstChoosing
-	}
-	return a
-}
+func newAcceptance() *acceptance { return &acceptance{Tokens: 1, Time: 1} }
 
 // speed returns tokens per pass over one row. Plain decoding has 1.
 func (a *acceptance) speed() float64 { return a.Tokens / a.Time }
@@ -196,8 +188,8 @@ func (a *acceptance) validate() error {
 		if math.IsNaN(m.Loss) || math.IsInf(m.Loss, 0) {
 			return fmt.Errorf("a loss of %v", m.Loss)
 		}
-		if math.IsNaN(m.Choosing) || math.IsInf(m.Choosing, 0) {
-			return fmt.Errorf("a gain by choice of %v", m.Choosing)
+		if c := m.Choosing; math.IsNaN(c.Gain) || math.IsInf(c.Gain, 0) || !(c.Seen >= 0) || math.IsInf(c.Seen, 0) {
+			return fmt.Errorf("a gain by choice of %v in %v rounds", c.Gain, c.Seen)
 		}
 		if err := m.Yield.validate(); err != nil {
 			return err

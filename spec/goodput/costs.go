@@ -27,6 +27,8 @@ type Costs struct {
 	spent  float64 // seconds of all rounds
 	// explored is the seconds that exploration took beyond plain decoding.
 	explored float64
+	// checked is the seconds that rounds of a draft and a pass took beyond joint ones.
+	checked float64
 }
 
 // DraftCosts holds the times of the passes of a draft model, in seconds.
@@ -176,6 +178,10 @@ func (c *DraftCosts) Time(levels, beams int) float64 {
 // GrowTime returns the seconds of one Grow call that adds a level of beams beams.
 func (c *DraftCosts) GrowTime(beams int) float64 { return c.Sync.Seconds + c.Level.At(beams) }
 
+// submit returns the seconds that a draft saves which runs with the target's pass: Sync, a difference of noisy times,
+// but not more than all of a draft.
+func (c *DraftCosts) submit() float64 { return min(c.Sync.Seconds, c.Root.Seconds) }
+
 // LagTime returns the seconds that a draft with pending unconsumed tokens takes beyond one with at most two.
 func (c *DraftCosts) LagTime(pending int) float64 {
 	return c.Prefill.At(pending - 2)
@@ -237,12 +243,17 @@ func (c *Costs) observeDraft(model, fed, levels, beams int, seconds float64) {
 
 // observeJoint adds a run of a draft and of the target's pass over its tree, which saves a submit and a readback.
 func (c *Costs) observeJoint(model, fed, levels, beams, rows int, seconds float64) {
+	if rows > mostRows {
+		return
+	}
+	var room [6]share
 	d := &c.Drafts[model]
-	parts := []share{{&d.Root, 1}, {c.Verify.cell(rows), 1}, {&d.Sync, -1}}
+	parts := append(d.prefilling(room[:0], fed), share{&d.Root, 1}, share{c.Verify.cell(rows), 1},
+		share{&d.Sync, -d.submit() / d.Sync.Seconds})
 	if levels > 1 {
 		parts = append(parts, share{d.Level.cell(beams), float64(levels - 1)})
 	}
-	c.observe(seconds, model+1, d.prefilling(parts, fed)...)
+	c.observe(seconds, model+1, parts...)
 }
 
 // observeGrow updates the costs with a Grow call of one level.
@@ -392,12 +403,15 @@ func (m *meter) draft(c *DraftCosts, p DraftProbe) {
 		m.time(c.Level.cell(w), 2, c.Root.Seconds, levels-1, func() error { return p.Draft(levels, w) })
 	}
 	extend(&c.Level)
-	m.time(&c.Sync, 2, c.Root.Seconds+c.Level.At(first), 1, func() error {
+	grown := func() error {
 		if err := p.Draft(1, first); err != nil {
 			return err
 		}
 		return p.Grow()
-	})
+	}
+	if both := m.shortest(1, 2, func() error { return p.Draft(2, first) }, grown); both != nil { // with the same passes
+		m.set(&c.Sync, both[1], both[0], 1)
+	}
 	for _, n := range []int{16, 64} {
 		if p.Most == 0 || n <= p.Most {
 			m.time(c.Prefill.cell(n), 1, 0, 1, func() error { return p.Prefill(n) })
@@ -467,10 +481,15 @@ func (m *meter) shortest(untimed, times int, passes ...func() error) []float64 {
 // time sets cell to a part of the shortest of several runs: their time less the known seconds, divided by parts.
 func (m *meter) time(cell *Cell, times int, less float64, parts int, run func() error) {
 	for _, shortest := range m.shortest(1, times, run) {
-		// The difference of two noisy times may be 0 or negative, and costs have to be positive.
-		if one := max(shortest-less, shortest/20) / float64(parts); one > 0 {
-			*cell = Cell{Seconds: one, Count: 1} // rounds soon outweigh it
-		}
+		m.set(cell, shortest, less, parts)
+	}
+}
+
+// set sets cell to a part of the seconds of a run less the known ones, divided by parts.
+func (m *meter) set(cell *Cell, seconds, less float64, parts int) {
+	// The difference of two noisy times may be 0 or negative, and costs have to be positive.
+	if one := max(seconds-less, seconds/20) / float64(parts); one > 0 {
+		*cell = Cell{Seconds: one, Count: 1} // rounds soon outweigh it
 	}
 }
 

@@ -37,8 +37,8 @@ type world struct {
 	// before is the number of tokens of earlier texts, which drifts continue from.
 	before int
 
-	joins bool // the target can verify in the run that drafts
-	joint int  // such runs
+	apart bool // the target cannot verify in the run that drafts, as with a draft on a device of its own
+	joint int  // runs that drafted and verified
 }
 
 // times are the times of passes: row in milliseconds, the others in multiples of row.
@@ -368,9 +368,9 @@ func (w *world) measure(costs *Costs) {
 func (w *world) generator(parts func(*worldDraft) spec.Parts) *spec.Generator {
 	p := parts(&worldDraft{world: w, as: w})
 	p.Verifier, p.Clock = spec.Match{}, w.clock
-	var target spec.Target = &worldTarget{world: w}
-	if w.joins {
-		target = jointTarget{&worldTarget{world: w}}
+	var target spec.Target = jointTarget{&worldTarget{world: w}}
+	if w.apart {
+		target = &worldTarget{world: w}
 	}
 	g, err := spec.New(target, p)
 	if err != nil {

@@ -210,21 +210,32 @@ func (c *candidates) build(rows int) *spec.Tree {
 	return &c.tree
 }
 
-// drafted returns E and the rows of the tree of the draft's best candidates by its own ranking, of up to so many rows.
-func (c *candidates) drafted(rows int) (e float64, n int) {
+// drafted returns the rows of the tree of the draft's best candidates by its own ranking, of so many levels and up to
+// so many rows, and the tokens that it makes of a text: those expected where the text ends within the tree.
+func (c *candidates) drafted(levels, rows int, text []int32) (tokens float64, n int) {
 	c.open = c.open[:0]
 	for i := range c.nodes[1:] {
-		if c.nodes[i+1].joint > 0 {
+		if x := &c.nodes[i+1]; x.joint > 0 && int(x.levels) <= levels {
 			c.open = append(c.open, int32(i+1))
 		}
 	}
 	slices.SortStableFunc(c.open, func(a, b int32) int { return cmp.Compare(c.nodes[b].joint, c.nodes[a].joint) })
 	c.open = c.open[:min(rows-1, len(c.open))]
-	e = 1
-	for _, n := range c.open {
-		e += c.nodes[n].reach
+	at := int32(0)
+	for i, token := range text {
+		if at = c.find(at, token); at < 0 || !slices.Contains(c.open, at) {
+			return float64(i + 1), 1 + len(c.open)
+		}
 	}
-	return e, 1 + len(c.open)
+	below := 0.0
+	for _, n := range c.open {
+		for k := n; k > at; k = c.nodes[k].parent {
+			if c.nodes[k].parent == at {
+				below += c.nodes[n].reach / c.nodes[at].reach
+			}
+		}
+	}
+	return float64(len(text)+1) + below, 1 + len(c.open)
 }
 
 // accepted returns the draft's beams along an accepted path of the last built tree, down to the last token that the

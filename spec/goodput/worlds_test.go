@@ -208,10 +208,11 @@ func compareIn(texts []*recording, t times, seeds int) (o outcome) {
 
 func mean(x []float64) float64 { return sum(x) / float64(len(x)) }
 
-// TestWorlds runs auto along recorded texts on machines of four kinds, with drafts from cheap to dear. All have noise,
-// bursts of other load, and times that drift, the draft's more than the target's. Figures are of undisturbed work, so
-// that nothing is ahead by luck. docs/reports/worlds.json has them. Held by it: fromLater, without which the least of
-// hindsight is below 0.8, and the runs of each pass in Costs.Measure.
+// TestWorlds runs auto along recorded texts on machines of four kinds, with drafts from cheap to dear, and fixed
+// settings along the same, whose pass joins their draft. All have noise, bursts of other load, and times that drift,
+// the draft's more than the target's. Figures are of undisturbed work, so that nothing is ahead by luck.
+// docs/reports/worlds.json has them. Held by it: fromLater, without which the least of hindsight is below 0.8, and the
+// runs of each pass in Costs.Measure.
 func TestWorlds(t *testing.T) {
 	const seeds = 4
 	all := outcome{settled: math.Inf(1)}

@@ -145,8 +145,8 @@ func (c Config) UsesDraftModel() bool { return drafterNamed(c.Drafter).model }
 // WeighsCosts tells whether the drafter decides by measured costs of passes.
 func (c Config) WeighsCosts() bool { return drafterNamed(c.Drafter).costs }
 
-// Joins tells whether the target may verify in the run that drafts, where it can: the draft does not depend on
-// anything that is known only once it is there.
+// Joins tells whether the target may verify in the run that drafts, where it can: the tree does not depend on anything
+// that is known only once the draft is there, or need not.
 func (c Config) Joins() bool {
 	return (c.UsesDraftModel() || c.WeighsCosts()) && cmp.Or(c.Adapt, AdaptFixed) == AdaptFixed &&
 		verifierNamed(c.Verifier).sampled == ""
