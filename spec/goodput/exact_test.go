@@ -221,6 +221,10 @@ func TestStoredCostsThatCannotBeAreRefused(t *testing.T) {
 			counts := map[string]any{"seen": make([]int, isotonicBins), "hits": slices.Repeat([]int{1}, isotonicBins)}
 			m["acceptance"] = map[string]any{"greedy": map[string]any{"time": 1, "sources": []any{counts}}}
 		},
+		"negative rounds": func(m map[string]any) {
+			model := map[string]any{"choosing": map[string]any{"seen": -1}}
+			m["acceptance"] = map[string]any{"greedy": map[string]any{"time": 1, "models": []any{model}}}
+		},
 		"short profile": func(m map[string]any) {
 			model := map[string]any{"yield": map[string]any{"widths": []int{1}, "depth": 2, "sizes": []int{2}}}
 			m["acceptance"] = map[string]any{"greedy": map[string]any{"time": 1, "models": []any{model}}}

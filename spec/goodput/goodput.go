@@ -460,7 +460,7 @@ func (g *Goodput) Observe(e *spec.Event) {
 	var model *modelEstimate
 	if s := g.used; s.width > 0 {
 		costs := &g.Costs.Drafts[s.model]
-		if g.joint != nil && !g.joined {
+		if g.joint != nil && !g.joined && !g.drafts[s.model].alone {
 			g.judge(e)
 		}
 		expected += costs.Time(s.levels, s.width) + float64(g.grows)*costs.GrowTime(s.width)
