@@ -301,12 +301,17 @@ func (g *Goodput) choose(length int, value float64, b spec.Budget) (best shape, 
 // the times. Held by TestDraftsJoinTheirPass.
 const leastSubmit = 0.05
 
+// joinable reports whether the target can verify in the run that drafts, and saves more than noise by that.
+func (g *Goodput) joinable(model int) bool {
+	return g.joint != nil && !g.drafts[model].alone &&
+		g.Costs.Drafts[model].submit() >= leastSubmit*g.Costs.plainTime()
+}
+
 // saves returns the seconds by which one run of draft and pass is expected to beat two, between which the tree is
 // chosen and grown by what the draft proposed. It needs a measured time of a submit.
 func (g *Goodput) saves(model int) float64 {
 	costs := &g.Costs.Drafts[model]
-	if g.joint == nil || g.drafts[model].alone || costs.Sync.Count < 1 ||
-		costs.submit() < leastSubmit*g.Costs.plainTime() {
+	if costs.Sync.Count < 1 || !g.joinable(model) {
 		return 0
 	}
 	return costs.submit() - g.learnt.Models[model].Choosing.Gain/g.price()
@@ -460,7 +465,7 @@ func (g *Goodput) Observe(e *spec.Event) {
 	var model *modelEstimate
 	if s := g.used; s.width > 0 {
 		costs := &g.Costs.Drafts[s.model]
-		if g.joint != nil && !g.joined && !g.drafts[s.model].alone {
+		if !g.joined && g.joinable(s.model) {
 			g.judge(e)
 		}
 		expected += costs.Time(s.levels, s.width) + float64(g.grows)*costs.GrowTime(s.width)
