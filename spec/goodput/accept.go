@@ -63,15 +63,15 @@ type modelEstimate struct {
 	// cost of wrong estimates; gains are saved up to mostLoss. Held by the lowest figure of
 	// TestNeverSlowerThanPlainAndCloseToTheBest.
 	Loss float64 `json:"loss"`
-	// Choosing is what choosing and growing the tree after its draft brings over one of a shape fixed before.
+	// Choosing compares trees that are chosen and grown after their draft with trees whose shape is fixed before it.
 	Choosing choosing `json:"choosing"`
 }
 
 const mostLoss = 2.5
 
-// choosing is a decaying mean over rounds.
+// choosing holds the mean gain of choosing trees. Recent rounds weigh more.
 type choosing struct {
-	Gain float64 `json:"gain"` // tokens, less those that other rounds make in the time that it takes
+	Gain float64 `json:"gain"` // tokens, less the price of the extra time
 	Seen float64 `json:"seen"` // rounds
 }
 

@@ -27,7 +27,7 @@ type Costs struct {
 	spent  float64 // seconds of all rounds
 	// explored is the seconds that exploration took beyond plain decoding.
 	explored float64
-	// checked is the seconds that rounds of a draft and a pass took beyond joint ones.
+	// checked is the seconds that rounds in two runs took beyond joint ones.
 	checked float64
 }
 
@@ -178,8 +178,8 @@ func (c *DraftCosts) Time(levels, beams int) float64 {
 // GrowTime returns the seconds of one Grow call that adds a level of beams beams.
 func (c *DraftCosts) GrowTime(beams int) float64 { return c.Sync.Seconds + c.Level.At(beams) }
 
-// submit returns the seconds that a draft saves which runs with the target's pass: Sync, a difference of noisy times,
-// but not more than all of a draft.
+// submit returns the seconds that a joint run of draft and pass saves. Sync is a difference of noisy times, so it is
+// capped at the time of a draft.
 func (c *DraftCosts) submit() float64 { return min(c.Sync.Seconds, c.Root.Seconds) }
 
 // LagTime returns the seconds that a draft with pending unconsumed tokens takes beyond one with at most two.
@@ -233,27 +233,28 @@ func (c *Costs) observeVerify(rows int, seconds float64) {
 // observeDraft updates the costs with a DraftTree call of a model that waited for a prefill of fed tokens.
 func (c *Costs) observeDraft(model, fed, levels, beams int, seconds float64) {
 	var room [4]share
-	d := &c.Drafts[model]
-	parts := append(d.prefilling(room[:0], fed), share{&d.Root, 1})
-	if levels > 1 {
-		parts = append(parts, share{d.Level.cell(beams), float64(levels - 1)})
-	}
-	c.observe(seconds, model+1, parts...)
+	c.observe(seconds, model+1, c.Drafts[model].drafting(room[:0], fed, levels, beams)...)
 }
 
-// observeJoint adds a run of a draft and of the target's pass over its tree, which saves a submit and a readback.
+// observeJoint updates the costs with a run of such a draft and the target's pass over its tree. The run saves a submit
+// and a readback.
 func (c *Costs) observeJoint(model, fed, levels, beams, rows int, seconds float64) {
 	if rows > mostRows {
 		return
 	}
 	var room [6]share
 	d := &c.Drafts[model]
-	parts := append(d.prefilling(room[:0], fed), share{&d.Root, 1}, share{c.Verify.cell(rows), 1},
-		share{&d.Sync, -d.submit() / d.Sync.Seconds})
+	c.observe(seconds, model+1, append(d.drafting(room[:0], fed, levels, beams), share{c.Verify.cell(rows), 1},
+		share{&d.Sync, -d.submit() / d.Sync.Seconds})...)
+}
+
+// drafting appends the parts of a DraftTree call to parts.
+func (d *DraftCosts) drafting(parts []share, fed, levels, beams int) []share {
+	parts = append(d.prefilling(parts, fed), share{&d.Root, 1})
 	if levels > 1 {
 		parts = append(parts, share{d.Level.cell(beams), float64(levels - 1)})
 	}
-	c.observe(seconds, model+1, parts...)
+	return parts
 }
 
 // observeGrow updates the costs with a Grow call of one level.

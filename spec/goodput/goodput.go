@@ -45,7 +45,6 @@ type Goodput struct {
 	joint      spec.JointTarget // as in SessionOptions; nil: this request's pass cannot run with the draft
 	request    spec.JointRequest
 	builder    spec.Builder
-	last       int32 // token, the root of what is drafted
 	// lookupBudget is the loss that rounds without the draft may still cause in this request, in passes over one row.
 	lookupBudget float64
 
@@ -54,7 +53,6 @@ type Goodput struct {
 	used      shape // the draft that a model made; width 0: none took part
 	exploring bool  // it took part against the estimates
 	grows     int   // calls of Grow, one level each
-	joined    bool  // draft and pass were one run
 	round     int   // of the request, from 1
 }
 
@@ -227,7 +225,7 @@ func (g *Goodput) shape(model, length, nodes int) shape {
 
 func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
 	g.round++
-	g.proposed, g.used, g.exploring, g.joined = true, shape{}, false, false
+	g.proposed, g.used, g.exploring = true, shape{}, false
 	g.history.extend(seq)
 	g.draft = spec.Draft{}
 	c := &g.candidates
@@ -236,7 +234,7 @@ func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spe
 	g.ladder = ladder(g.ladder, b.Nodes)
 	rows, value := g.best()
 	if s, ok := g.choose(len(seq), value, b); ok {
-		if err := g.grow(ctx, seq, s, b); err != nil || g.joined {
+		if err := g.grow(ctx, seq, s, b); err != nil || g.joined() {
 			return &g.draft, err
 		}
 		rows, _ = g.best()
@@ -328,7 +326,10 @@ func (g *Goodput) joins(model int) bool {
 	return loss > 0
 }
 
-// join drafts and verifies in one run, if the target can; g.joined tells.
+// joined reports whether this round's draft and pass were one run.
+func (g *Goodput) joined() bool { return g.draft.Pass != nil }
+
+// join drafts and verifies in one run, if the target can.
 func (g *Goodput) join(ctx context.Context, r spec.DraftRequest, fed int, begin time.Time) error {
 	d, s := &g.drafts[g.used.model], g.used
 	g.request.DraftRequest, g.request.Nodes = r, s.rows
@@ -337,7 +338,6 @@ func (g *Goodput) join(ctx context.Context, r spec.DraftRequest, fed int, begin 
 		d.alone = err == nil
 		return err
 	}
-	g.joined = true
 	g.Costs.observeJoint(s.model, fed, s.levels, s.width, result.Tree.Len(), g.Clock().Sub(begin).Seconds())
 	g.draft = spec.Draft{Tree: result.Tree, Levels: result.Levels, Pass: &result.Pass}
 	return nil
@@ -345,7 +345,7 @@ func (g *Goodput) join(ctx context.Context, r spec.DraftRequest, fed int, begin 
 
 // build is the JointRequest's.
 func (g *Goodput) build(levels []spec.Level) (*spec.Tree, error) {
-	return g.builder.Build(g.last, levels, g.request.Nodes)
+	return g.builder.Build(g.candidates.nodes[0].token, levels, g.request.Nodes)
 }
 
 // judge updates what choosing the tree after the draft brought, by the tokens of this round and those that the tree of
@@ -366,7 +366,7 @@ func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b spec.Budget)
 	if err != nil {
 		return err
 	}
-	g.used, g.grows, d.last, g.last = s, 0, g.round, seq[len(seq)-1]
+	g.used, g.grows, d.last = s, 0, g.round
 	r := spec.DraftRequest{
 		Pending: seq[d.Consumed:], Depth: s.levels - 1, K: s.width, Coupled: g.coupled, Sampling: g.sampling,
 	}
@@ -375,7 +375,7 @@ func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b spec.Budget)
 			return err
 		}
 	}
-	if !g.joined {
+	if !g.joined() {
 		if g.draft.Levels, err = d.Model.DraftTree(ctx, r); err != nil {
 			return err
 		}
@@ -391,7 +391,7 @@ func (g *Goodput) grow(ctx context.Context, seq []int32, s shape, b spec.Budget)
 		return err
 	}
 	most := min(g.Levels, b.Levels, d.Levels(len(seq), s.width))
-	for !g.joined && len(g.draft.Levels) < most && g.promising(len(g.draft.Levels), s) {
+	for !g.joined() && len(g.draft.Levels) < most && g.promising(len(g.draft.Levels), s) {
 		begin := g.Clock()
 		if g.draft.Levels, err = d.Model.Grow(ctx, 1); err != nil {
 			return err
@@ -438,7 +438,7 @@ func (g *Goodput) Commit(path []int32) error {
 		return nil
 	}
 	d := &g.drafts[g.used.model]
-	if g.joined {
+	if g.joined() {
 		return d.CommitBeams(g.builder.Beams(path))
 	}
 	return d.CommitBeams(g.candidates.accepted(path))
@@ -465,11 +465,11 @@ func (g *Goodput) Observe(e *spec.Event) {
 	var model *modelEstimate
 	if s := g.used; s.width > 0 {
 		costs := &g.Costs.Drafts[s.model]
-		if !g.joined && g.joinable(s.model) {
+		if !e.Joint && g.joinable(s.model) {
 			g.judge(e)
 		}
 		expected += costs.Time(s.levels, s.width) + float64(g.grows)*costs.GrowTime(s.width)
-		if g.joined {
+		if e.Joint {
 			expected -= costs.submit()
 		}
 		model = &g.learnt.Models[s.model]

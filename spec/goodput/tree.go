@@ -18,7 +18,7 @@ type candidates struct {
 	order []int32   // nodes without the root by reach, likeliest first
 	index []int32   // of each node, its node in tree, or -1
 	beams []int32
-	open  []int32   // scratch of frontier and drafted
+	open  []int32   // scratch of frontier and drafted, see rank
 	tree  spec.Tree // of the last call of build
 }
 
@@ -210,8 +210,9 @@ func (c *candidates) build(rows int) *spec.Tree {
 	return &c.tree
 }
 
-// drafted returns the rows of the tree of the draft's best candidates by its own ranking, of so many levels and up to
-// so many rows, and the tokens that it makes of a text: those expected where the text ends within the tree.
+// drafted returns how many tokens of a text a joint run would have committed, and the rows of its tree: the draft's
+// best candidates by its own ranking, within levels and rows. Where the text ends within the tree, it adds the expected
+// rest.
 func (c *candidates) drafted(levels, rows int, text []int32) (tokens float64, n int) {
 	c.open = c.open[:0]
 	for i := range c.nodes[1:] {
@@ -219,8 +220,7 @@ func (c *candidates) drafted(levels, rows int, text []int32) (tokens float64, n 
 			c.open = append(c.open, int32(i+1))
 		}
 	}
-	slices.SortStableFunc(c.open, func(a, b int32) int { return cmp.Compare(c.nodes[b].joint, c.nodes[a].joint) })
-	c.open = c.open[:min(rows-1, len(c.open))]
+	c.rank(rows - 1)
 	at := int32(0)
 	for i, token := range text {
 		if at = c.find(at, token); at < 0 || !slices.Contains(c.open, at) {
@@ -323,6 +323,12 @@ func (c *candidates) survey(p *profile, width, levels int, weight float64) {
 	p.Seen++
 }
 
+// rank sorts open by the draft's own ranking and keeps the best k.
+func (c *candidates) rank(k int) {
+	slices.SortStableFunc(c.open, func(a, b int32) int { return cmp.Compare(c.nodes[b].joint, c.nodes[a].joint) })
+	c.open = c.open[:min(k, len(c.open))]
+}
+
 // frontier returns the reach of the beams that the next level of the draft would follow: the best k of a level by the
 // draft's own ranking.
 func (c *candidates) frontier(level, k int) float64 {
@@ -332,9 +338,9 @@ func (c *candidates) frontier(level, k int) float64 {
 			c.open = append(c.open, n)
 		}
 	}
-	slices.SortStableFunc(c.open, func(a, b int32) int { return cmp.Compare(c.nodes[b].joint, c.nodes[a].joint) })
+	c.rank(k)
 	sum := 0.0
-	for _, n := range c.open[:min(k, len(c.open))] {
+	for _, n := range c.open {
 		sum += c.nodes[n].reach
 	}
 	return sum
