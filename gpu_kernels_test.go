@@ -67,12 +67,23 @@ func (l *kernelList) take(of func(*webgpu.KernelSource) gpuKernel) {
 func (l *kernelList) record(k gpuKernel, dispatches func(*kernels.Recorder)) {
 	l.t.Helper()
 	r := kernels.NewRecorder(k.label, l.dry.Info())
+	r.Packed.Size = math.MaxInt32
 	dispatches(r)
 	if _, err := kernels.Build(l.dry, r); err != nil {
 		l.t.Fatal(err)
 	}
-	l.take(func(*webgpu.KernelSource) gpuKernel { return k })
+	l.take(func(s *webgpu.KernelSource) gpuKernel {
+		if s.Name == "matmul/pack" { // before the first packed product
+			return gpuKernel{label: s.Name}
+		}
+		return k
+	})
 }
+
+// packedProducts is an extension of WGSL that browsers have and wgpu-native 0.17 lacks, as it lacks subgroups.
+const packedProducts = "packed_4x8_integer_dot_product"
+
+var gpuFeatures = []string{packedProducts, "subgroups"}
 
 // gpuInfo describes a GPU with room for every model.
 func gpuInfo(features ...string) webgpu.Info {
@@ -102,7 +113,7 @@ func (l *kernelList) products(full bool) {
 			!slices.Contains(short, format) {
 			continue
 		}
-		for _, f := range matmul.Families(info) {
+		for _, f := range matmul.Families(info, format) {
 			tiles := map[int]bool{}
 			for m := 1; m <= 64; m++ {
 				if tile := f.Tile(m); !tiles[tile] {
@@ -110,7 +121,7 @@ func (l *kernelList) products(full bool) {
 					for end, record := range l.ends(full, format, f, cols, m) {
 						l.record(gpuKernel{label: fmt.Sprintf("matmul %v %v M=%d %s", format, f, tile, end),
 							product: f.Kind != matmul.ByRow, format: format, family: f, end: end, tile: tile,
-							rows: f.Rows, lane: matmul.LaneSteps(format)}, record)
+							rows: f.Rows, lane: f.LaneSteps(format)}, record)
 					}
 				}
 			}
@@ -194,7 +205,8 @@ func (l *kernelList) models(full bool) {
 		}
 		return src
 	}
-	families := matmul.Families(l.dry.Info())
+	// These are of every format.
+	families := matmul.Families(l.dry.Info(), kernels.F32)
 	ways := kernels.Ways(l.dry.Info())
 	if !full {
 		families = families[len(families)-1:]
@@ -319,7 +331,7 @@ func (l *kernelList) choices(target, draft gguf.Source, f matmul.Family, lanes k
 
 // TestGPUKernelsAreComplete expects every shader of the repository in the lists of a GPU and of a software adapter.
 func TestGPUKernelsAreComplete(t *testing.T) {
-	info, used := gpuInfo("subgroups"), map[string]bool{}
+	info, used := gpuInfo(gpuFeatures...), map[string]bool{}
 	for _, info.Software = range []bool{false, true} {
 		for _, k := range gpuKernels(t, info, false) {
 			for _, file := range strings.Fields(k.Name) {

@@ -34,8 +34,9 @@ const mostStatements = 640
 var forbiddenWords = setOf("switch ptr private f16 override")
 
 // knownBuiltins are the functions of WGSL that kernels call. Look for reports of a new one before you add it.
-var knownBuiltins = setOf(`abs arrayLength atomicLoad atomicOr atomicStore bitcast clamp countOneBits dot exp floor log
-	max min pack2x16float select sqrt storageBarrier subgroupAdd subgroupMin unpack2x16float workgroupBarrier
+var knownBuiltins = setOf(`abs arrayLength atomicLoad atomicOr atomicStore bitcast clamp countOneBits dot dot4I8Packed
+	exp floor log max min pack2x16float pack4xI8 round select sqrt storageBarrier subgroupAdd subgroupMin
+	unpack2x16float workgroupBarrier
 	array f32 i32 u32 vec2 vec3 vec4 mat2x4 if for while return group binding builtin workgroup_size`)
 
 func setOf(words string) map[string]bool {
@@ -333,7 +334,7 @@ func (s *shaderText) checkLength() (bad []string) {
 
 // TestShaderText checks the text of every kernel that a GPU can be given, with subgroups and without.
 func TestShaderText(t *testing.T) {
-	list, broken := gpuKernels(t, gpuInfo("subgroups"), true), 0
+	list, broken := gpuKernels(t, gpuInfo(gpuFeatures...), true), 0
 	for _, k := range list {
 		s := parseShader(k.Shader())
 		if len(s.funcs) == 0 || len(s.globals) < 2 {

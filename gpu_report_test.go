@@ -91,10 +91,11 @@ func (r *gpuReport) add(f gpuFamily, driver string, all []gpuStats) {
 }
 
 // addRoofline adds, for each format and family of products on a GPU, the time of arithmetic over that of reading the
-// weights once for one row of x, and the times of 8 and 16 rows relative to one, each the larger of both times.
+// weights once for one row of x, and the times of 8 and 16 rows relative to one, each the larger of both times. Tiles
+// of the same weight rows are neighbours: a cache has the weights for all but the first.
 func (r *gpuReport) addRoofline(f gpuFamily, all []gpuStats) {
 	for format := range kernels.Formats {
-		for _, family := range matmul.Families(gpuInfo()) {
+		for _, family := range matmul.Families(gpuInfo(packedProducts), format) {
 			arithmetic := map[int]float64{} // seconds of a weight row, by tile
 			var memory float64
 			for i, c := range all {
@@ -109,7 +110,7 @@ func (r *gpuReport) addRoofline(f gpuFamily, all []gpuStats) {
 			}
 			time := func(m int) float64 {
 				tile := family.Tile(m)
-				return float64((m+tile-1)/tile) * max(arithmetic[tile], memory)
+				return max(float64((m+tile-1)/tile)*arithmetic[tile], memory)
 			}
 			r.Roofline[fmt.Sprintf("%s %v %v", f.name, format, family)] = map[string]float64{
 				"arithmetic": arithmetic[1] / memory, "r8": time(8) / time(1), "r16": time(16) / time(1)}

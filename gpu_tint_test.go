@@ -27,14 +27,18 @@ var tintOutputs = []string{"tint", "clamped", "plain"}
 var comparedKernels = regexp.MustCompile(
 	`^matmul (q8_0|q4_0|q4_k|q6_k) group4x64 M=(1|4|16) store$|^attention f16 group=[14] dim=64 context=4096$`)
 
-// TestTint reports what RADV's compiler makes of kernels by naga and by Tint. It runs only with a file to write to.
+// rooflined are the kernels whose arithmetic by Tint is compared with reading: packed products, which naga lacks, and
+// others with as many weight rows.
+var rooflined = regexp.MustCompile(`^matmul (q8_0|q4_0|q4_k|q6_k) (group|packed)4x64 M=\d+ store$`)
+
+// TestTint reports what RADV's compiler makes of kernels by naga and by Tint, and the roofline of packed products by
+// Tint. It runs only with a file to write to.
 func TestTint(t *testing.T) {
 	file := os.Getenv(tintReport)
 	if file == "" {
 		t.Skip(tintReport + " names no file")
 	}
-	list := slices.DeleteFunc(gpuKernels(t, gpuInfo(), false),
-		func(k gpuKernel) bool { return !comparedKernels.MatchString(k.label) })
+	list := listed(t, comparedKernels)
 	manifest, compiler := nullDriver(t), filepath.Join(t.TempDir(), "spirv")
 	run(t, "cc", "-O1", "-Wall", "-Werror", "-o", compiler, filepath.Join("testdata", "nullgpu", "spirv.c"), "-ldl")
 	folder, chromium := tintSPIRV(t, list)
@@ -66,7 +70,26 @@ func TestTint(t *testing.T) {
 			}
 		}
 	}
+	report.list = listed(t, rooflined, packedProducts)
+	folder, _ = tintSPIRV(t, report.list)
+	for _, f := range gpuFamilies {
+		if strings.HasPrefix(f.name, "navi") { // GCN multiplies byte by byte
+			all := compileSPIRV(t, compiler, f, folder, "tint", len(report.list))
+			report.addRoofline(f, all)
+			for i, c := range all {
+				if c.Scratch > 0 || c.Spills > 0 {
+					t.Errorf("%s %s: %+v", f.name, report.list[i].label, c)
+				}
+			}
+		}
+	}
 	report.write(t, file)
+}
+
+// listed returns the kernels for a GPU with features whose labels match.
+func listed(t *testing.T, labels *regexp.Regexp, features ...string) []gpuKernel {
+	return slices.DeleteFunc(gpuKernels(t, gpuInfo(features...), false),
+		func(k gpuKernel) bool { return !labels.MatchString(k.label) })
 }
 
 // tintSPIRV has Chromium compile kernels and returns a folder of NUMBER.OUTPUT.spv, and Chromium's version.

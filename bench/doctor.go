@@ -337,13 +337,14 @@ func productTrial(format kernels.Format, rows, cols, most int) (t *trial, record
 	}
 	// 0x3c003c00 is two halves, bytes or a float of moderate size, whatever a format's scales are.
 	scales := slices.Repeat([]uint32{0x3c003c00}, 1<<10)
-	t = &trial{outputs: []int{most * rows},
+	t = &trial{outputs: []int{most * rows, most * matmul.PackedWords(cols)},
 		inputs: []input{{quants, rows * format.WordsPerRow(cols)}, {scales, max(rows*format.ScalesPerRow(cols), 64)},
 			full(floats(noise(2, most*cols)))}}
 	return t, func(f matmul.Family, m int) recordFunc {
 		return func(r *kernels.Recorder, in, out []kernels.View) {
 			w := &kernels.Weight{Format: format, Rows: rows, Cols: cols,
 				Parts: []kernels.WeightPart{{Rows: rows, Quants: in[0], Scales: in[1]}}}
+			r.Packed = out[1]
 			matmul.Record(r, f, w, kernels.Rows{View: in[2], Stride: cols},
 				kernels.Rows{View: out[0], Stride: rows}, m, false)
 		}
@@ -368,9 +369,9 @@ func floats(words []uint32) []uint32 {
 	return words
 }
 
-// doctorFamilies returns the families of a device; a host has none.
-func doctorFamilies(info webgpu.Info) []matmul.Family {
-	families := matmul.Families(info)
+// doctorFamilies returns the families of a device for a format; a host has none.
+func doctorFamilies(info webgpu.Info, format kernels.Format) []matmul.Family {
+	families := matmul.Families(info, format)
 	if info.Host() {
 		families = families[:1]
 	}
@@ -395,7 +396,7 @@ func timeProducts(dev webgpu.Device, format kernels.Format, repeat int) (all []P
 	if failed == nil {
 		defer p.free()
 	}
-	families := doctorFamilies(info)
+	families := doctorFamilies(info, format)
 	if failed == nil && !info.Software && !info.Host() {
 		failed = p.warmUp(record(families[0], 1))
 	}

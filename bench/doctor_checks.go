@@ -23,8 +23,8 @@ type doctorCheck struct {
 // doctorChecks returns the checks of a device: a product of every format, attention over every cache, and sampling.
 func doctorChecks(info webgpu.Info) []doctorCheck {
 	var all []doctorCheck
-	families := doctorFamilies(info)
 	for format := range kernels.Formats {
+		families := doctorFamilies(info, format)
 		for i, f := range families {
 			// Formats differ in unpacking alone, so one of them tries every family.
 			if i < len(families)-1 && format != kernels.Q8_0 && f.Kind == families[i+1].Kind {

@@ -134,9 +134,10 @@ type Info struct {
 	Limits       Limits
 }
 
-// Identity identifies an adapter and its driver: kernels chosen for one may compute other bits on another.
+// Identity identifies an adapter, its driver and its features: kernels chosen for one may compute other bits on
+// another, or be missing there.
 func (i Info) Identity() string {
-	return strings.Join([]string{i.Backend, i.Vendor, i.Architecture, i.Adapter, i.Driver}, "|")
+	return strings.Join(append([]string{i.Backend, i.Vendor, i.Architecture, i.Adapter, i.Driver}, i.Features...), "|")
 }
 
 // Host reports whether the device runs kernels on the host, without compiling shaders.

@@ -35,7 +35,7 @@ func TestChoicesInOrder(t *testing.T) {
 	if timings != classes {
 		t.Errorf("%d timings chose %v", timings, timed)
 	}
-	families := matmul.Families(dev.Info())
+	families := matmul.Families(dev.Info(), kernels.Q8_0)
 	known := maps.Clone(timed)
 	for class := range known {
 		known[class] = families[1].String()

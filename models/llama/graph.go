@@ -139,6 +139,7 @@ func viewFrom(v kernels.View, words int) kernels.View {
 // workspace is device memory that the passes share.
 type workspace struct {
 	x, norm, qkv, att, gates, act kernels.View // activations (passRows, …)
+	packed                        kernels.View // the input of a product, see kernels.Recorder
 	scores                        kernels.View // partial attention results, for as many rows as passBytes allows
 	logits                        kernels.View // (passRows, stride)
 	stride                        int          // floats per row of logits, a multiple of the binding alignment
@@ -190,6 +191,9 @@ func (m *Model) allocate() error {
 	w.qkv = view("queries, keys, values", rows*m.heads.Width())
 	w.att = view("attention", rows*c.Heads*c.HeadDim)
 	w.gates, w.act = view("gates", rows*2*c.FFN), view("activations", rows*c.FFN)
+	if widest := max(c.Dim, c.Heads*c.HeadDim, c.FFN); matmul.CanPack(m.dev.Info()) {
+		w.packed = view("packed activations", rows*matmul.PackedWords(widest))
+	}
 	parts := attention.Scratch(m.heads, m.opts.Context, m.span())
 	scored := min(rows, max(min(passBytes, m.dev.Info().Limits.MaxBindingSize)/(4*max(parts, 1)), 1)) // rows at a time
 	w.scores = view("parts of attention", max(scored*parts, tune.TimedRows*kernels.SampleWords(m.opts.TopK)))
@@ -404,5 +408,7 @@ func (m *Model) buildBatch(b *programBatch) error {
 }
 
 func (m *Model) recorder(label string) *kernels.Recorder {
-	return kernels.NewRecorder(label, m.dev.Info())
+	r := kernels.NewRecorder(label, m.dev.Info())
+	r.Packed = m.work.packed
+	return r
 }

@@ -44,8 +44,8 @@ var cached = map[string]bool{"tiny-q8_0": true, "mistral3-f16": true, "qwen3-q8_
 // tokens err most; overall bounds the mean.
 var parity = map[kernels.KVFormat]float64{kernels.KVF32: 5e-3, kernels.KVF16: 5e-2, kernels.KVQ8: 2}
 
-// rounded bounds the root mean square of these errors on the cpu device with f32 caches: it rounds activations to 16
-// bits.
+// rounded bounds the root mean square of these errors with f32 caches on the cpu device and of packed products, which
+// round activations to 16 bits.
 const rounded = 1e-3
 
 // overall bounds it elsewhere.
@@ -85,6 +85,20 @@ func TestOracle(t *testing.T) {
 	})
 }
 
+// TestPackedOracle compares models of each format that has packed products, where the device has them.
+func TestPackedOracle(t *testing.T) {
+	dev := accelerator(t)
+	if !matmul.CanPack(dev.Info()) {
+		t.Skip("the device has no packed products")
+	}
+	for _, name := range []string{"s260k-q8_0", "llama-q4_0", "qwen3-q4_k", "qwen2-q6_k"} {
+		t.Run(name, func(t *testing.T) {
+			worst, mean, steps := testOracle(t, dev, name, kernels.KVF32, dev.Info().Features...)
+			t.Logf("worst %.1e, mean %.0e nats over %d steps", worst, mean, steps)
+		})
+	}
+}
+
 // rowsAtOnce returns how many rows of an oracle's tokens run through a model at once. Native devices compile
 // kernels of many rows slowly, and the bits do not depend on the count: see TestLargeTrees.
 func rowsAtOnce(dev webgpu.Device) int {
@@ -97,9 +111,10 @@ func rowsAtOnce(dev webgpu.Device) int {
 	return 8
 }
 
-// testOracle runs the reference's tokens, with each prompt's continuation as chains, and returns the largest
-// difference of a log-probability. Chains have the bits of plain decoding: see TestLargeTrees.
-func testOracle(t *testing.T, dev webgpu.Device, name string, kv kernels.KVFormat) (worst, mean float64, steps int) {
+// testOracle runs the reference's tokens on kernels of some features, with each prompt's continuation as chains, and
+// returns the largest difference of a log-probability. Chains have the bits of plain decoding: see TestLargeTrees.
+func testOracle(t *testing.T, dev webgpu.Device, name string, kv kernels.KVFormat, features ...string,
+) (worst, mean float64, steps int) {
 	ref, local := modeltest.Oracle(t, name)
 	const gapThatDecides = 0.02 // nats between the reference's best two tokens
 	tolerance, squares, compared := parity[kv], 0.0, 0
@@ -110,7 +125,8 @@ func testOracle(t *testing.T, dev webgpu.Device, name string, kv kernels.KVForma
 	if testing.Short() {
 		most = 16
 	}
-	m, err := LoadTarget(context.Background(), dev, f, Options{KV: kv, TopK: 10, MaxRows: rows, Tuning: untimed(t, f)})
+	m, err := LoadTarget(context.Background(), dev, f, Options{KV: kv, TopK: 10, MaxRows: rows,
+		Tuning: untimed(t, f, features...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,8 +190,11 @@ func testOracle(t *testing.T, dev webgpu.Device, name string, kv kernels.KVForma
 		t.Error(wrong)
 	}
 	mean = math.Sqrt(squares / float64(compared))
-	allowed := overall[kv]
-	if dev.Info().Backend == "cpu" {
+	allowed, rounds := overall[kv], dev.Info().Backend == "cpu"
+	for _, family := range m.Tuning() {
+		rounds = rounds || strings.Contains(family, "packed")
+	}
+	if rounds {
 		allowed = max(allowed, rounded)
 	}
 	if mean > allowed {
@@ -204,8 +223,8 @@ func verifyChain(t *testing.T, m *Target, tokens []int32) []spec.NodeOutput {
 }
 
 // untimed returns a choice of kernels for each of a model's matrices that needs no timing. Other tests cover
-// timing, which is slow on devices that compile slowly.
-func untimed(t *testing.T, f *gguf.File) map[string]string {
+// timing, which is slow on devices that compile slowly. It takes packed products if the features allow it.
+func untimed(t *testing.T, f *gguf.File, features ...string) map[string]string {
 	t.Helper()
 	c, err := ReadConfig(f)
 	if err != nil {
@@ -218,10 +237,17 @@ func untimed(t *testing.T, f *gguf.File) map[string]string {
 	if err := m.loadBuffers(context.Background(), f); err != nil {
 		t.Fatal(err)
 	}
+	info := m.dev.Info()
+	info.Features = features
 	tuning := map[string]string{"rows": fmt.Sprint(int(kernels.Serial))}
 	for _, matrix := range m.matrices() {
 		for _, w := range matrix.Weights {
-			tuning[tune.Class(w)] = matmul.Families(m.dev.Info())[0].String()
+			all := matmul.Families(info, w.Format)
+			family := all[0]
+			if last := all[len(all)-1]; last.Packed() {
+				family = last
+			}
+			tuning[tune.Class(w)] = family.String()
 		}
 	}
 	return tuning

@@ -18,7 +18,7 @@ func (m *Model) Tuning() map[string]string { return m.tuning.Choices() }
 // tune chooses the kernels of the model's passes.
 func (m *Model) tune() error {
 	w := &m.work
-	c := tune.Config{Device: m.dev, Matrices: m.matrices(), Scratch: w.scratch, Rows: m.prefillRows(),
+	c := tune.Config{Device: m.dev, Matrices: m.matrices(), Scratch: w.scratch, Packed: w.packed, Rows: m.prefillRows(),
 		Known: m.opts.Tuning, Timed: m.opts.timed, Preparing: m.opts.Preparing}
 	c.Reduce = func(r *kernels.Recorder, l kernels.Lanes) {
 		layerkernel.RecordNorm(r, l, w.x, m.outNorm, w.norm, tune.TimedRows, m.cfg.Dim, m.cfg.Eps)
@@ -56,12 +56,15 @@ func (m *Model) familyFor(w *kernels.Weight, rows int) matmul.Family {
 func (m *Model) Work() (dispatches int, bytes int64) {
 	for _, of := range m.matrices() {
 		for _, w := range of.Weights {
+			if m.tuning.Family(w).Packed() {
+				dispatches++
+			}
 			for _, p := range w.Parts {
 				bytes += int64(p.Quants.Size + p.Scales.Size)
 			}
 		}
 	}
-	return 5*len(m.layers) + 6, bytes
+	return dispatches + 5*len(m.layers) + 6, bytes
 }
 
 // matrices lists every matrix with the workspace buffers of its input and output rows.

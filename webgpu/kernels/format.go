@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"slices"
 	"strings"
 
 	"foretoken/webgpu"
@@ -55,7 +56,7 @@ var layouts = [Formats]layout{
 	Q3_K:   {"q3_k", 256, 24, 4, 8, 4, "unpack_bits unpack_q3_k"},
 	Q4_K:   {"q4_k", 256, 32, 6, 8, 8, "words unpack_bits unpack_pairs unpack_q4_k"},
 	Q5_K:   {"q5_k", 256, 40, 6, 8, 8, "unpack_bits unpack_pairs unpack_q5_k"},
-	Q6_K:   {"q6_k", 256, 48, 5, 8, 4, "unpack_bits unpack_q6_k"},
+	Q6_K:   {"q6_k", 256, 48, 5, 8, 4, "words_q6_k unpack_bits unpack_q6_k"},
 }
 
 func (f Format) String() string { return layouts[f].name }
@@ -85,6 +86,14 @@ func (f Format) Fetched() (steps int, files string) {
 	}
 	return 1, layouts[f].files + " each"
 }
+
+// Packed returns the shaders that fetch and unpack the format for packed products, and whether there are any.
+func (f Format) Packed() (files string, can bool) {
+	return "four_" + layouts[f].files + " packed_" + f.String(), slices.Contains(packed, f)
+}
+
+// packed are the formats with packed products: those of most files.
+var packed = []Format{Q8_0, Q4_0, Q4_K, Q6_K}
 
 // Shared returns how many consecutive steps, aligned to their number, have the same scales.
 func (f Format) Shared() int { return layouts[f].shared }

@@ -32,8 +32,8 @@ func Const(name string, value any) Constant {
 // one takes milliseconds.
 var sources sync.Map // string → *webgpu.KernelSource
 
-// enables matches the `enable` directives of a shader, for features that only some devices have.
-var enables = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^enable \w+;\n`) })
+// enables matches the directives of a shader that ask for features that only some devices have.
+var enables = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^(?:enable|requires) \w+;\n`) })
 
 // Shaders holds the .wgsl files of one package of kernels. Source joins them with the files of this package, which
 // all kernels share: noise, unpacking, reductions.

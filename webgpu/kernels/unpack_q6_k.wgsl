@@ -5,15 +5,9 @@
 // scales are five words: 16 signed bytes, for 16 weights each, and an f32 that multiplies all.
 //
 // A step is one word of lower bits; four steps in a row share their two scales.
-@group(0) @binding(1) var<storage, read> weights: array<u32>;
 @group(0) @binding(4) var<storage, read> scales: array<u32>;
 
 alias Scale = vec2<f32>; // of each part
-fn fetch(row: u32, step: u32) -> vec4<u32> {
-    let block = (row * (P.steps >> 5u) + (step >> 5u)) * 48u;
-    let upper = weights[block + 32u + ((step >> 4u) & 1u) * 8u + (step & 7u)];
-    return vec4<u32>(weights[block + (step & 31u)], upper >> (2u * ((step >> 3u) & 1u)), 0u, 0u);
-}
 fn scale(row: u32, step: u32) -> vec2<f32> {
     let block = (row * (P.steps >> 5u) + (step >> 5u)) * 5u;
     let side = ((step >> 4u) & 1u) * 2u;

@@ -47,6 +47,7 @@ func (t *timer) programs(records ...func(*kernels.Recorder)) ([]webgpu.Program, 
 	var recorders []*kernels.Recorder
 	for _, record := range records {
 		r := kernels.NewRecorder("tuning", t.config.Device.Info())
+		r.Packed = t.config.Packed
 		record(r)
 		recorders = append(recorders, r)
 	}
@@ -175,7 +176,7 @@ func (t *timer) chooseLanes() error {
 }
 
 func (t *timer) chooseFamily(w *kernels.Weight) (matmul.Family, error) {
-	families := matmul.Families(t.config.Device.Info())
+	families := matmul.Families(t.config.Device.Info(), w.Format)
 	var records []func(*kernels.Recorder)
 	for _, f := range families {
 		records = append(records, func(r *kernels.Recorder) {

@@ -29,6 +29,7 @@ type Config struct {
 	Device    webgpu.Device
 	Matrices  []Matrix
 	Scratch   kernels.View                           // its first word is read back to wait for a run
+	Packed    kernels.View                           // see kernels.Recorder
 	Reduce    func(*kernels.Recorder, kernels.Lanes) // records reductions to time lanes with
 	Rows      int                                    // most rows of a pass; a proof uses as many
 	Known     map[string]string                      // choices made before on the same adapter, see Tuning.Choices
@@ -87,7 +88,7 @@ func New(c Config) (*Tuning, error) {
 		if _, ok := tuning.families[key]; ok {
 			continue
 		}
-		family, ok := matmul.ParseFamily(info, c.Known[key])
+		family, ok := matmul.ParseFamily(info, w.Format, c.Known[key])
 		if !ok {
 			var err error
 			if family, err = t.chooseFamily(w); err != nil {

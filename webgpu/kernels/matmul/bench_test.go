@@ -23,20 +23,20 @@ func BenchmarkMatMul(b *testing.B) {
 		b.Skip(err)
 	}
 	defer dev.Destroy()
-	benchmark(b, dev, Families(dev.Info()))
+	benchmark(b, dev, func(f kernels.Format) []Family { return Families(dev.Info(), f) })
 }
 
 // BenchmarkHost is BenchmarkMatMul on the cpu device, whose families are the same kernel.
 func BenchmarkHost(b *testing.B) {
 	dev := openHost(b)
-	benchmark(b, dev, Families(dev.Info())[:1])
+	benchmark(b, dev, func(f kernels.Format) []Family { return Families(dev.Info(), f)[:1] })
 }
 
-func benchmark(b *testing.B, dev webgpu.Device, families []Family) {
+func benchmark(b *testing.B, dev webgpu.Device, families func(kernels.Format) []Family) {
 	const n, k, repeat = 3072, 512, 8
 	view := kerneltest.New(b, dev).U32
 	x := view(kerneltest.Bits(kerneltest.Normals(1, 32*k)))
-	out := view(make([]uint32, 32*n))
+	out, packed := view(make([]uint32, 32*n)), view(make([]uint32, 32*PackedWords(k)))
 	for f := range kernels.Formats {
 		t := kerneltest.NewWeight(f, n, k)
 		w := &kernels.Weight{Format: f, Rows: n, Cols: k,
@@ -44,10 +44,11 @@ func benchmark(b *testing.B, dev webgpu.Device, families []Family) {
 		if f.Quantised() {
 			w.Parts[0].Scales = view(t.Scales)
 		}
-		for _, family := range families {
+		for _, family := range families(f) {
 			for _, m := range []int{1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32} {
 				b.Run(fmt.Sprintf("format=%s/family=%s/M=%d", f, family, m), func(b *testing.B) {
 					r := kernels.NewRecorder("bench", dev.Info())
+					r.Packed = packed
 					for range repeat {
 						Record(r, family, w, kernels.Rows{View: x, Stride: k}, kernels.Rows{View: out, Stride: n}, m,
 							false)

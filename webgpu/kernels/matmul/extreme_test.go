@@ -30,7 +30,7 @@ func multiply(b kerneltest.Bench, up *kernels.Weight, x []float32, m int) []floa
 	in, out := b.F32(x), b.Poisoned(m*up.Rows)
 	defer b.Free(in, out)
 	got := b.Run(func(r *kernels.Recorder) {
-		Record(r, Families(b.Dev.Info())[0], up, kernels.Rows{View: in, Stride: up.Cols},
+		Record(r, Families(b.Dev.Info(), up.Format)[0], up, kernels.Rows{View: in, Stride: up.Cols},
 			kernels.Rows{View: out, Stride: up.Rows}, m, false)
 	}, out)[0].F32()
 	if n := b.Dev.Counters().Fallbacks; n > 0 {
@@ -70,7 +70,7 @@ func TestMatMulExtremes(t *testing.T) {
 				row[i] = float32(math.NaN())
 			}
 		}
-		p, off := times(w, x), rounded(b.Dev, w, widened(x))
+		p, off := times(w, x), rounded(w, widened(x))
 		for _, m := range []int{1, 2, 4, 64} {
 			for from := 0; from < 64; from += m {
 				got := multiply(b, up, x[from*w.Cols:(from+m)*w.Cols], m)

@@ -2,6 +2,7 @@ package matmul
 
 import (
 	"fmt"
+	"slices"
 
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -11,19 +12,25 @@ import (
 type Kind int
 
 const (
-	ByRow      Kind = iota // a thread computes its own weight rows over all of k
-	ByGroup                // the lanes of a workgroup split k
-	BySubgroup             // ByGroup, and subgroups sum over their lanes
+	ByRow            Kind = iota // a thread computes its own weight rows over all of k
+	ByGroup                      // the lanes of a workgroup split k
+	BySubgroup                   // ByGroup, and subgroups sum over their lanes
+	ByPacked                     // ByGroup, of whole numbers in 8 bits, with activations in 16
+	BySubgroupPacked             // BySubgroup, as ByPacked
 )
 
+const dotProduct = "packed_4x8_integer_dot_product" // of WGSL
+
 var kinds = [...]struct {
-	name    string
-	files   string
-	feature string // required WebGPU feature
+	name     string
+	files    string
+	features []string // that the device must have
 }{
-	ByRow:      {"rows", "rows", ""},
-	ByGroup:    {"group", "join group", ""},
-	BySubgroup: {"subgroup", "join_subgroup group", "subgroups"},
+	ByRow:            {"rows", "rows", nil},
+	ByGroup:          {"group", "join group", nil},
+	BySubgroup:       {"subgroup", "join_subgroup group", []string{"subgroups"}},
+	ByPacked:         {"packed", "join packed", []string{dotProduct}},
+	BySubgroupPacked: {"subgroup-packed", "join_subgroup packed", []string{dotProduct, "subgroups"}},
 }
 
 // Family is a kind with its tile sizes. All families give the same numbers up to rounding; tuning chooses one per
@@ -52,28 +59,30 @@ var every = []Family{
 	{Kind: ByGroup, Rows: 4, Width: 64, Most: 16},
 	{Kind: BySubgroup, Rows: 4, Width: 64, Most: 16},
 	{Kind: BySubgroup, Rows: 1, Width: 64, Most: 16},
+	{Kind: ByPacked, Rows: 4, Width: 64, Most: 8},
+	{Kind: BySubgroupPacked, Rows: 4, Width: 64, Most: 8},
 }
 
 // grouped reports whether Rows are the weight rows of a workgroup, not of a thread.
-func (f Family) grouped() bool { return f.Kind == ByGroup || f.Kind == BySubgroup }
+func (f Family) grouped() bool { return f.Kind != ByRow }
 
-// Families returns the families that a device can use, the candidates of tuning. On a GPU the lanes of ByRow would read
-// words that lie a row apart, from memory that gives neighbouring lanes neighbouring words.
-func Families(info webgpu.Info) []Family {
-	var can []Family
-	for _, f := range every {
-		feature := kinds[f.Kind].feature
-		if feature != "" && !info.Has(feature) || f.Kind == ByRow && !info.Software && !info.Host() {
-			continue
-		}
-		can = append(can, f)
-	}
-	return can
+// Packed reports whether a dispatch rounds the input before the product.
+func (f Family) Packed() bool { return f.Kind == ByPacked || f.Kind == BySubgroupPacked }
+
+// Families returns the families that a device can use for a format, the candidates of tuning. On a GPU the lanes of
+// ByRow would read words that lie a row apart, from memory that gives neighbouring lanes neighbouring words.
+func Families(info webgpu.Info, format kernels.Format) []Family {
+	_, packed := format.Packed()
+	return slices.DeleteFunc(slices.Clone(every), func(f Family) bool {
+		lacks := func(feature string) bool { return !info.Has(feature) }
+		return slices.ContainsFunc(kinds[f.Kind].features, lacks) || f.Packed() && !packed ||
+			f.Kind == ByRow && !info.Software && !info.Host() || f.Kind == ByPacked && info.Has("subgroups")
+	})
 }
 
-// ParseFamily returns the family of the device with the given String.
-func ParseFamily(info webgpu.Info, s string) (Family, bool) {
-	for _, f := range Families(info) {
+// ParseFamily returns the family of the device with the given String for a format.
+func ParseFamily(info webgpu.Info, format kernels.Format, s string) (Family, bool) {
+	for _, f := range Families(info, format) {
 		for _, f.Fixed = range []bool{false, true} {
 			if f.String() == s {
 				return f, true
@@ -85,7 +94,12 @@ func ParseFamily(info webgpu.Info, s string) (Family, bool) {
 
 // LaneSteps returns how many consecutive steps with the same scales a lane of a workgroup takes in a turn: more would
 // unpack fewer scales, but leave lanes idle on short rows, and spread the lanes' loads of activations.
-func LaneSteps(f kernels.Format) int { return min(f.Shared(), 2) }
+func (f Family) LaneSteps(format kernels.Format) int {
+	if f.Packed() {
+		return packedSteps
+	}
+	return min(format.Shared(), 2)
+}
 
 // tiles are the row counts that the matrix kernels are specialised for: powers of two, because every pipeline delays
 // the first token.

@@ -35,13 +35,13 @@ func scaledRows(x, gain []float32, stride, each int, eps float64) (rows []float3
 }
 
 // endings returns the families that each end is tested with on a device.
-func endings(dev webgpu.Device) []Family {
+func endings(dev webgpu.Device, format kernels.Format) []Family {
 	// References have no families, and short runs keep to the one that software adapters use.
 	if dev.Info().Host() || testing.Short() && !kerneltest.Full() {
-		return Families(dev.Info())[:1]
+		return Families(dev.Info(), format)[:1]
 	}
 	var all []Family
-	for _, f := range Families(dev.Info()) {
+	for _, f := range Families(dev.Info(), format) {
 		if f.first() { // the others of a kind differ in the number of rows only
 			all = append(all, f)
 		}
@@ -67,6 +67,7 @@ type endCase struct {
 	on         func(order []int) []uint32
 	want, size []float64
 	off        []float64 // nil: nothing
+	rounds     bool      // activations, see rounds
 }
 
 // sizes returns the numbers of rows that a case is tested with: if not every tile is tested, one in the middle.
@@ -86,7 +87,7 @@ func (c endCase) test(t *testing.T, sizes ...int) {
 			for k := range c.width {
 				g, w := float64(got[at*c.width+k]), c.want[i*c.width+k]
 				most := 4e-6*c.size[i*c.width+k] + 1e-30
-				if c.off != nil {
+				if c.rounds && c.off != nil {
 					most += c.off[i*c.width+k]
 				}
 				if math.IsNaN(g) || math.Abs(g-w) > most {
@@ -116,7 +117,7 @@ func TestMatMulNext(t *testing.T) {
 				sums[i] = residual[i] + float32(p.want[i])
 			}
 			_, norm := scaledRows(sums, gain, stride, 1, eps)
-			first16, off := rounded(dev, first, widened(x)), rounded(dev, second, norm)
+			first16, off := rounded(first, widened(x)), rounded(second, norm)
 			want, size := make([]float64, 64*rows), make([]float64, 64*rows)
 			for i := range 64 {
 				moved, squares := 0.0, 0.0 // of the norm of the first sums, relative to it: moved/squares
@@ -136,7 +137,7 @@ func TestMatMulNext(t *testing.T) {
 				}
 			}
 			up, then, g := first.Upload(b, dim), second.Upload(b, rows), b.F32(gain)
-			for i, family := range endings(dev) {
+			for i, family := range endings(dev, f) {
 				c := endCase{fmt.Sprint(f, " ", family), rows, func(order []int) []uint32 {
 					in := b.F32(kerneltest.Gather(x, first.Cols, order))
 					sum := b.F32(kerneltest.Gather(residual, dim, order))
@@ -148,7 +149,7 @@ func TestMatMulNext(t *testing.T) {
 							kernels.Rows{View: next, Stride: stride}, eps)
 						Record(r, family, then, y, kernels.Rows{View: out, Stride: rows}, len(order), false)
 					}, out)[0]
-				}, want, size, off}
+				}, want, size, off, rounds(dev, family)}
 				c.test(t, c.sizes(f == kernels.Q8_0)...)
 				if f == kernels.Q8_0 && i == 0 {
 					kerneltest.Invariant(t, rows, c.on)
@@ -173,7 +174,7 @@ func TestMatMulSiLU(t *testing.T) {
 			stride := NextStride(w.Cols)
 			x, gain := kerneltest.Normals(7, 64*w.Cols), kerneltest.Normals(8, w.Cols)
 			rows, norm := scaledRows(x, gain, stride, 8, eps)
-			sums, off := rounded(dev, w, norm), make([]float64, 64*half)
+			sums, off := rounded(w, norm), make([]float64, 64*half)
 			want, size := make([]float64, 64*half), make([]float64, 64*half)
 			for i := range 64 {
 				for n := range half {
@@ -190,7 +191,7 @@ func TestMatMulSiLU(t *testing.T) {
 				}
 			}
 			up := w.Upload(b, w.Rows)
-			for i, family := range endings(dev) {
+			for i, family := range endings(dev, f) {
 				c := endCase{fmt.Sprint(f, " ", family), half, func(order []int) []uint32 {
 					in, out := b.F32(kerneltest.Gather(rows, stride, order)), b.Poisoned(len(order)*half)
 					defer b.Free(in, out)
@@ -198,7 +199,7 @@ func TestMatMulSiLU(t *testing.T) {
 						RecordSiLU(r, family, up, kernels.Rows{View: in, Stride: stride, Squares: w.Cols / 8, Eps: eps},
 							kernels.Rows{View: out, Stride: half}, len(order))
 					}, out)[0]
-				}, want, size, off}
+				}, want, size, off, rounds(dev, family)}
 				c.test(t, c.sizes(f == kernels.Q4_0)...)
 				if f == kernels.Q4_0 && i == 0 {
 					kerneltest.Invariant(t, half, c.on)
@@ -230,7 +231,7 @@ func TestMatMulRope(t *testing.T) {
 					if (!kerneltest.Full() || h.Dim != 96) && h.HalfSplit != (h.Format == kernels.KVF16) {
 						continue
 					}
-					for i, family := range endings(dev) {
+					for i, family := range endings(dev, kernels.Q8_0) {
 						if !family.CanRope(up, h) {
 							continue
 						}
@@ -277,7 +278,7 @@ func TestMatMulRope(t *testing.T) {
 							}
 						}
 						c := endCase{fmt.Sprintf("%+v %s", h, family), h.Width(),
-							func(order []int) []uint32 { return run(order, true) }, want, size, nil}
+							func(order []int) []uint32 { return run(order, true) }, want, size, nil, false}
 						c.test(t, c.sizes(h.Dim == 64)...)
 						if h.Dim == 64 && i == 0 {
 							kerneltest.Invariant(t, h.Width(), c.on)
@@ -325,15 +326,15 @@ func TestEmbedNext(t *testing.T) {
 				got := b.Run(func(r *kernels.Recorder) {
 					y := layer.RecordEmbedNext(r, up, tokens, found, len(order), g,
 						kernels.Rows{View: next, Stride: NextStride(e.Cols)}, eps)
-					Record(r, Families(b.Dev.Info())[0], then, y, kernels.Rows{View: out, Stride: rows}, len(order),
-						false)
+					Record(r, Families(b.Dev.Info(), then.Format)[0], then, y, kernels.Rows{View: out, Stride: rows},
+						len(order), false)
 				}, out, found)
 				for at, i := range order {
 					kerneltest.CloseTo(t, "row", got[1].F32()[at*e.Cols:(at+1)*e.Cols], x[i*e.Cols:(i+1)*e.Cols], 1e-6,
 						1e-6)
 				}
 				return got[0]
-			}, want, size, nil}
+			}, want, size, nil, false}
 			c.test(t, 64, 1)
 			if f == kernels.Q4_0 {
 				kerneltest.Invariant(t, rows, c.on)

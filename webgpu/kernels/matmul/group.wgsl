@@ -10,8 +10,8 @@ fn plus(sum: f32, w: vec4<f32>, v: vec4<f32>) -> f32 {
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
-    let tile = wid.x + wid.z * 65535u;
-    let m0 = wid.y * TM;
+    let tile = wid.y + wid.z * 65535u;
+    let m0 = wid.x * TM;
     var acc: array<f32, TILE>;
     var row: array<u32, R>;
     for (var r = 0u; r < R; r = r + 1u) { // unroll

@@ -7,7 +7,8 @@ import (
 )
 
 // Record writes out[m, n] = Σ_k w[n, k]·x[m, k] for m rows of x, all f32, or adds it to
-// out. x.Offset and x.Stride must be multiples of 4; w.Cols of the format's block.
+// out. x.Offset and x.Stride must be multiples of 4; w.Cols of the format's block. A packed family rounds x in blocks
+// of 32, by at most a 65278th of the block's largest magnitude.
 func Record(r *kernels.Recorder, f Family, w *kernels.Weight, x, out kernels.Rows, m int, add bool) {
 	product(r, f, w, x, out, m, finish{files: "order store", add: add, ref: storeRef})
 }
@@ -21,8 +22,14 @@ func product(r *kernels.Recorder, f Family, w *kernels.Weight, x, out kernels.Ro
 	tile, rows := f.Tile(m), f.Rows
 	shared, fetched, unpack := w.Format.Shared(), 1, w.Format.Files()
 	if f.grouped() {
-		shared = LaneSteps(w.Format)
+		shared = f.LaneSteps(w.Format)
 		fetched, unpack = w.Format.Fetched()
+	}
+	if f.Packed() && !r.Host() { // references round nothing
+		x = pack(r, x, w.Cols, m)
+		unpack, _ = w.Format.Packed()
+	} else {
+		unpack += " norm"
 	}
 	consts := append(w.Format.Constants(), kernels.Const("R", rows), kernels.Const("HALF", rows/2),
 		kernels.Const("TM", tile), kernels.Const("TILE", rows*tile), kernels.Const("SHARED", shared))
@@ -41,7 +48,7 @@ func product(r *kernels.Recorder, f Family, w *kernels.Weight, x, out kernels.Ro
 	default:
 		files += " k_loop"
 	}
-	kernel := shaders.Source("params "+unpack+" norm "+end.files+" "+files,
+	kernel := shaders.Source("params "+unpack+" "+end.files+" "+files,
 		kernels.ProductAccess(end.access...), kernels.Host{Ref: matmulRef(w.Format, rows, end.ref), Entry: "matmul",
 			Words: []uint32{uint32(w.Format), uint32(end.entry), end.word}}, append(consts, end.consts...)...)
 	for _, p := range w.Parts {
@@ -51,9 +58,10 @@ func product(r *kernels.Recorder, f Family, w *kernels.Weight, x, out kernels.Ro
 		columns := (m + tile - 1) / tile
 		groups := [3]int{(p.Rows + rows*f.Width - 1) / (rows * f.Width), columns, 1}
 		if f.grouped() {
-			groups = [3]int{(p.Rows + rows - 1) / rows, columns, 1}
-			if groups[0] > 65535 {
-				groups = [3]int{65535, columns, (groups[0] + 65534) / 65535}
+			// Tiles of the same weight rows are neighbours, so that a cache has the weights for all but the first.
+			groups = [3]int{columns, (p.Rows + rows - 1) / rows, 1}
+			if groups[1] > 65535 {
+				groups = [3]int{columns, 65535, (groups[1] + 65534) / 65535}
 			}
 		}
 		views := append([]kernels.View{p.Quants, x.View, out.View, w.Scales(p, x.View)}, end.views...)

@@ -1,6 +1,7 @@
 // A norm is split between two products. The product before it (next.wgsl) writes its outputs times the norm's weights
 // and, behind each row, sums of squares of the outputs. The product after it multiplies its sums by
 // 1/sqrt(mean(out²) + eps), after its loop over the weights.
+@group(0) @binding(2) var<storage, read> x: array<vec4<f32>>;
 
 // squaresOf adds the sums of squares of the row of x at `at`: every by-th vector of four, from the first-th on.
 fn squaresOf(at: u32, first: u32, by: u32) -> f32 {

@@ -17,5 +17,4 @@ struct Params {
     rotary: u32,  // elements of a head that are rotated, from the first
 }
 @group(0) @binding(0) var<uniform> P: Params;
-@group(0) @binding(2) var<storage, read> x: array<vec4<f32>>;
 @group(0) @binding(3) var<storage, read_write> out: array<f32>;
