@@ -67,7 +67,7 @@ func (l *kernelList) take(of func(*webgpu.KernelSource) gpuKernel) {
 func (l *kernelList) record(k gpuKernel, dispatches func(*kernels.Recorder)) {
 	l.t.Helper()
 	r := kernels.NewRecorder(k.label, l.dry.Info())
-	r.Packed.Size = math.MaxInt32
+	r.Rounded.Size = math.MaxInt32
 	dispatches(r)
 	if _, err := kernels.Build(l.dry, r); err != nil {
 		l.t.Fatal(err)
@@ -80,10 +80,8 @@ func (l *kernelList) record(k gpuKernel, dispatches func(*kernels.Recorder)) {
 	})
 }
 
-// packedProducts is an extension of WGSL that browsers have and wgpu-native 0.17 lacks, as it lacks subgroups.
-const packedProducts = "packed_4x8_integer_dot_product"
-
-var gpuFeatures = []string{packedProducts, "subgroups"}
+// gpuFeatures are what kernels use where browsers have it. wgpu-native 0.17 compiles neither.
+var gpuFeatures = []string{matmul.DotProduct, "subgroups"}
 
 // gpuInfo describes a GPU with room for every model.
 func gpuInfo(features ...string) webgpu.Info {

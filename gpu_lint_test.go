@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"foretoken/webgpu"
+	"foretoken/webgpu/kernels/matmul"
 )
 
 // shaderRules are the rules of docs/gpus-d3d12-metal.md, which has a source for each. A check returns what breaks it.
@@ -335,6 +336,7 @@ func (s *shaderText) checkLength() (bad []string) {
 // TestShaderText checks the text of every kernel that a GPU can be given, with subgroups and without.
 func TestShaderText(t *testing.T) {
 	list, broken := gpuKernels(t, gpuInfo(gpuFeatures...), true), 0
+	list = append(list, listed(t, rooflined, matmul.DotProduct)...)
 	for _, k := range list {
 		s := parseShader(k.Shader())
 		if len(s.funcs) == 0 || len(s.globals) < 2 {

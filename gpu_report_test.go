@@ -95,7 +95,7 @@ func (r *gpuReport) add(f gpuFamily, driver string, all []gpuStats) {
 // of the same weight rows are neighbours: a cache has the weights for all but the first.
 func (r *gpuReport) addRoofline(f gpuFamily, all []gpuStats) {
 	for format := range kernels.Formats {
-		for _, family := range matmul.Families(gpuInfo(packedProducts), format) {
+		for _, family := range matmul.Families(gpuInfo(matmul.DotProduct), format) {
 			arithmetic := map[int]float64{} // seconds of a weight row, by tile
 			var memory float64
 			for i, c := range all {

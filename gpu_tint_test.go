@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"foretoken/webgpu/kernels/matmul"
 )
 
 // tintReport is set to the file that the comparison of Tint and naga is written to. It needs Chromium, and Debian's
@@ -70,7 +72,7 @@ func TestTint(t *testing.T) {
 			}
 		}
 	}
-	report.list = listed(t, rooflined, packedProducts)
+	report.list = listed(t, rooflined, matmul.DotProduct)
 	folder, _ = tintSPIRV(t, report.list)
 	for _, f := range gpuFamilies {
 		if strings.HasPrefix(f.name, "navi") { // GCN multiplies byte by byte

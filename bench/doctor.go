@@ -344,7 +344,7 @@ func productTrial(format kernels.Format, rows, cols, most int) (t *trial, record
 		return func(r *kernels.Recorder, in, out []kernels.View) {
 			w := &kernels.Weight{Format: format, Rows: rows, Cols: cols,
 				Parts: []kernels.WeightPart{{Rows: rows, Quants: in[0], Scales: in[1]}}}
-			r.Packed = out[1]
+			r.Rounded = out[1]
 			matmul.Record(r, f, w, kernels.Rows{View: in[2], Stride: cols},
 				kernels.Rows{View: out[0], Stride: rows}, m, false)
 		}

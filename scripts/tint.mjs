@@ -39,10 +39,7 @@ console.log(version);
 async function compile(code) {
   const adapter = await navigator.gpu.requestAdapter();
   const { maxStorageBuffersPerShaderStage } = adapter.limits;
-  const device = await adapter.requestDevice({
-    requiredFeatures: ["subgroups"],
-    requiredLimits: { maxStorageBuffersPerShaderStage },
-  });
+  const device = await adapter.requestDevice({ requiredLimits: { maxStorageBuffersPerShaderStage } });
   const module = device.createShaderModule({ code });
   await device.createComputePipelineAsync({ layout: "auto", compute: { module } });
   device.destroy();

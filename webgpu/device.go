@@ -130,7 +130,7 @@ type Info struct {
 	Driver       string   // graphics API and driver version, may be empty
 	Software     bool     // the adapter runs on the CPU
 	Threads      int      // of the cpu device
-	Features     []string // WebGPU names of the features enabled, sorted
+	Features     []string // the features enabled and extensions of WGSL, by their names there, sorted
 	Limits       Limits
 }
 
@@ -143,7 +143,7 @@ func (i Info) Identity() string {
 // Host reports whether the device runs kernels on the host, without compiling shaders.
 func (i Info) Host() bool { return i.Backend == "cpu" || i.Backend == "reference" }
 
-// Has reports whether a WebGPU feature is enabled.
+// Has reports whether a feature is enabled or an extension there.
 func (i Info) Has(feature string) bool { return slices.Contains(i.Features, feature) }
 
 // Limits are those a caller must respect, in bytes or counts.

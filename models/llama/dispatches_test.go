@@ -7,6 +7,7 @@ import (
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/kernels/matmul"
 )
 
 // counting is a GPU without memory that counts submits and dispatches.
@@ -81,4 +82,36 @@ func TestDispatchesOfAStep(t *testing.T) {
 		}
 	}
 	t.Log("besides the layers:", besides)
+}
+
+// TestDispatchesOfPackedProducts expects a packed product to take a dispatch more, and Work to know it.
+func TestDispatchesOfPackedProducts(t *testing.T) {
+	info := webgpu.Info{Backend: "browser", Limits: webgpu.DefaultLimits(), Features: []string{matmul.DotProduct}}
+	counts, guesses := map[bool]int{}, map[bool]int{}
+	weights := 0
+	for _, packed := range []bool{false, true} {
+		dev := &counting{DryRun: NewDryRun(info)}
+		var features []string
+		if packed {
+			features = info.Features
+		}
+		o := Options{MaxRows: 8, TopK: 4, Tuning: untimed(t, testModel(t, "llama-q8_0"), features...)}
+		m := loadTarget(t, dev, "llama-q8_0", o)
+		tree := &spec.Tree{}
+		tree.Reset(4)
+		for range 2 { // the first records the program
+			dev.dispatches = 0
+			if _, err := m.Verify(background, tree, spec.Sampling{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		counts[packed], weights = dev.dispatches, 0
+		guesses[packed], _ = m.Work()
+		for _, of := range m.matrices() {
+			weights += len(of.Weights)
+		}
+	}
+	if counts[true]-counts[false] != weights || guesses[true]-guesses[false] != weights {
+		t.Errorf("%d products: %v dispatches, Work returns %v", weights, counts, guesses)
+	}
 }

@@ -139,7 +139,7 @@ func viewFrom(v kernels.View, words int) kernels.View {
 // workspace is device memory that the passes share.
 type workspace struct {
 	x, norm, qkv, att, gates, act kernels.View // activations (passRows, …)
-	packed                        kernels.View // the input of a product, see kernels.Recorder
+	rounded                       kernels.View // the input of a packed product
 	scores                        kernels.View // partial attention results, for as many rows as passBytes allows
 	logits                        kernels.View // (passRows, stride)
 	stride                        int          // floats per row of logits, a multiple of the binding alignment
@@ -191,8 +191,8 @@ func (m *Model) allocate() error {
 	w.qkv = view("queries, keys, values", rows*m.heads.Width())
 	w.att = view("attention", rows*c.Heads*c.HeadDim)
 	w.gates, w.act = view("gates", rows*2*c.FFN), view("activations", rows*c.FFN)
-	if widest := max(c.Dim, c.Heads*c.HeadDim, c.FFN); matmul.CanPack(m.dev.Info()) {
-		w.packed = view("packed activations", rows*matmul.PackedWords(widest))
+	if widest := m.widestPacked(); widest > 0 {
+		w.rounded = view("rounded activations", rows*matmul.PackedWords(widest))
 	}
 	parts := attention.Scratch(m.heads, m.opts.Context, m.span())
 	scored := min(rows, max(min(passBytes, m.dev.Info().Limits.MaxBindingSize)/(4*max(parts, 1)), 1)) // rows at a time
@@ -209,6 +209,20 @@ func (m *Model) allocate() error {
 		return err
 	}
 	return m.dev.Write(m.rope.Buffer, 0, webgpu.F32Bytes(attention.RopeTable(m.opts.Context, c.Inverse, c.Magnitude)))
+}
+
+// widestPacked returns the longest row of the weights that have packed products, or 0. It does not ask whether the
+// device has them, which a plan does not know.
+func (m *Model) widestPacked() int {
+	widest := 0
+	for _, of := range m.matrices() {
+		for _, w := range of.Weights {
+			if w.Format.Packed() {
+				widest = max(widest, w.Cols)
+			}
+		}
+	}
+	return widest
 }
 
 // allocateKV makes the KV cache, with one buffer each for the keys and the values of a layer.
@@ -409,6 +423,6 @@ func (m *Model) buildBatch(b *programBatch) error {
 
 func (m *Model) recorder(label string) *kernels.Recorder {
 	r := kernels.NewRecorder(label, m.dev.Info())
-	r.Packed = m.work.packed
+	r.Rounded = m.work.rounded
 	return r
 }

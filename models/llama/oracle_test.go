@@ -88,11 +88,15 @@ func TestOracle(t *testing.T) {
 // TestPackedOracle compares models of each format that has packed products, where the device has them.
 func TestPackedOracle(t *testing.T) {
 	dev := accelerator(t)
-	if !matmul.CanPack(dev.Info()) {
+	if !dev.Info().Has(matmul.DotProduct) {
 		t.Skip("the device has no packed products")
 	}
 	for _, name := range []string{"s260k-q8_0", "llama-q4_0", "qwen3-q4_k", "qwen2-q6_k"} {
 		t.Run(name, func(t *testing.T) {
+			choices := untimed(t, testModel(t, name), dev.Info().Features...)
+			if !strings.Contains(fmt.Sprint(choices), "packed") {
+				t.Fatal("no packed product is tested: ", choices)
+			}
 			worst, mean, steps := testOracle(t, dev, name, kernels.KVF32, dev.Info().Features...)
 			t.Logf("worst %.1e, mean %.0e nats over %d steps", worst, mean, steps)
 		})

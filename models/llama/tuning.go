@@ -18,8 +18,8 @@ func (m *Model) Tuning() map[string]string { return m.tuning.Choices() }
 // tune chooses the kernels of the model's passes.
 func (m *Model) tune() error {
 	w := &m.work
-	c := tune.Config{Device: m.dev, Matrices: m.matrices(), Scratch: w.scratch, Packed: w.packed, Rows: m.prefillRows(),
-		Known: m.opts.Tuning, Timed: m.opts.timed, Preparing: m.opts.Preparing}
+	c := tune.Config{Device: m.dev, Matrices: m.matrices(), Scratch: w.scratch, Rounded: w.rounded,
+		Rows: m.prefillRows(), Known: m.opts.Tuning, Timed: m.opts.timed, Preparing: m.opts.Preparing}
 	c.Reduce = func(r *kernels.Recorder, l kernels.Lanes) {
 		layerkernel.RecordNorm(r, l, w.x, m.outNorm, w.norm, tune.TimedRows, m.cfg.Dim, m.cfg.Eps)
 		sample.Record(r, l, m.logitRows(min(tune.TimedRows, m.opts.MaxRows)), m.opts.TopK, sample.RawLogits, w.draw,

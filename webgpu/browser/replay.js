@@ -5,10 +5,10 @@
 "use strict";
 (() => {
   const FEATURES = ["shader-f16", "subgroups", "timestamp-query"];
-  // Products of packed bytes, an extension of WGSL that a browser has on every adapter, and the GPUs, by their names in
-  // Chrome, which multiply byte by byte: the kernels would take long to compile there, for nothing.
+  // Products of packed bytes, an extension of WGSL that a browser has on every adapter, and Chrome's names of GPUs most
+  // of which multiply byte by byte: the kernels would take long to compile there, for nothing.
   const PACKED = "packed_4x8_integer_dot_product";
-  const BYTE_BY_BYTE = /^(gcn-|rdna-1$|gen-(7|8|9|11)$|(fermi|kepler|maxwell|midgard|bifrost)$|metal-)/;
+  const BYTE_BY_BYTE = /^((gcn|metal|common)-|rdna-1$|gen-(7|8|9|11)$|(fermi|kepler|maxwell|midgard)$)/;
   const LIMITS = [
     "maxStorageBufferBindingSize",
     "maxBufferSize",

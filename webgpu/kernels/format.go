@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"slices"
 	"strings"
 
 	"foretoken/webgpu"
@@ -87,13 +86,11 @@ func (f Format) Fetched() (steps int, files string) {
 	return 1, layouts[f].files + " each"
 }
 
-// Packed returns the shaders that fetch and unpack the format for packed products, and whether there are any.
-func (f Format) Packed() (files string, can bool) {
-	return "four_" + layouts[f].files + " packed_" + f.String(), slices.Contains(packed, f)
-}
+// Packed reports whether the format has packed products, see package matmul: those of most files have.
+func (f Format) Packed() bool { return f == Q8_0 || f == Q4_0 || f == Q4_K || f == Q6_K }
 
-// packed are the formats with packed products: those of most files.
-var packed = []Format{Q8_0, Q4_0, Q4_K, Q6_K}
+// PackedFiles returns the shaders that fetch and unpack the format for packed products.
+func (f Format) PackedFiles() string { return "four_" + layouts[f].files + " packed_" + f.String() }
 
 // Shared returns how many consecutive steps, aligned to their number, have the same scales.
 func (f Format) Shared() int { return layouts[f].shared }

@@ -28,7 +28,7 @@ type step struct {
 // Recorder collects the dispatches of one program. Record functions panic only on a programmer's mistake, never on
 // shapes that a model file can cause.
 type Recorder struct {
-	Packed View // where packed products put their rounded input; only such devices need it
+	Rounded View // where packed products keep their input, see matmul.PackedWords
 
 	label string
 	limit webgpu.Limits

@@ -47,7 +47,7 @@ func (t *timer) programs(records ...func(*kernels.Recorder)) ([]webgpu.Program, 
 	var recorders []*kernels.Recorder
 	for _, record := range records {
 		r := kernels.NewRecorder("tuning", t.config.Device.Info())
-		r.Packed = t.config.Packed
+		r.Rounded = t.config.Rounded
 		record(r)
 		recorders = append(recorders, r)
 	}

@@ -29,7 +29,7 @@ type Config struct {
 	Device    webgpu.Device
 	Matrices  []Matrix
 	Scratch   kernels.View                           // its first word is read back to wait for a run
-	Packed    kernels.View                           // see kernels.Recorder
+	Rounded   kernels.View                           // see kernels.Recorder
 	Reduce    func(*kernels.Recorder, kernels.Lanes) // records reductions to time lanes with
 	Rows      int                                    // most rows of a pass; a proof uses as many
 	Known     map[string]string                      // choices made before on the same adapter, see Tuning.Choices

@@ -48,7 +48,7 @@ func benchmark(b *testing.B, dev webgpu.Device, families func(kernels.Format) []
 			for _, m := range []int{1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32} {
 				b.Run(fmt.Sprintf("format=%s/family=%s/M=%d", f, family, m), func(b *testing.B) {
 					r := kernels.NewRecorder("bench", dev.Info())
-					r.Packed = packed
+					r.Rounded = packed
 					for range repeat {
 						Record(r, family, w, kernels.Rows{View: x, Stride: k}, kernels.Rows{View: out, Stride: n}, m,
 							false)

@@ -19,7 +19,8 @@ const (
 	BySubgroupPacked             // BySubgroup, as ByPacked
 )
 
-const dotProduct = "packed_4x8_integer_dot_product" // of WGSL
+// DotProduct is the extension of WGSL that packed products need.
+const DotProduct = "packed_4x8_integer_dot_product"
 
 var kinds = [...]struct {
 	name     string
@@ -29,8 +30,8 @@ var kinds = [...]struct {
 	ByRow:            {"rows", "rows", nil},
 	ByGroup:          {"group", "join group", nil},
 	BySubgroup:       {"subgroup", "join_subgroup group", []string{"subgroups"}},
-	ByPacked:         {"packed", "join packed", []string{dotProduct}},
-	BySubgroupPacked: {"subgroup-packed", "join_subgroup packed", []string{dotProduct, "subgroups"}},
+	ByPacked:         {"packed", "join packed", []string{DotProduct}},
+	BySubgroupPacked: {"subgroup-packed", "join_subgroup packed", []string{DotProduct, "subgroups"}},
 }
 
 // Family is a kind with its tile sizes. All families give the same numbers up to rounding; tuning chooses one per
@@ -70,12 +71,12 @@ func (f Family) grouped() bool { return f.Kind != ByRow }
 func (f Family) Packed() bool { return f.Kind == ByPacked || f.Kind == BySubgroupPacked }
 
 // Families returns the families that a device can use for a format, the candidates of tuning. On a GPU the lanes of
-// ByRow would read words that lie a row apart, from memory that gives neighbouring lanes neighbouring words.
+// ByRow would read words that lie a row apart, from memory that gives neighbouring lanes neighbouring words. Of packed
+// families it gets one, because each takes time to compile.
 func Families(info webgpu.Info, format kernels.Format) []Family {
-	_, packed := format.Packed()
 	return slices.DeleteFunc(slices.Clone(every), func(f Family) bool {
 		lacks := func(feature string) bool { return !info.Has(feature) }
-		return slices.ContainsFunc(kinds[f.Kind].features, lacks) || f.Packed() && !packed ||
+		return slices.ContainsFunc(kinds[f.Kind].features, lacks) || f.Packed() && !format.Packed() ||
 			f.Kind == ByRow && !info.Software && !info.Host() || f.Kind == ByPacked && info.Has("subgroups")
 	})
 }

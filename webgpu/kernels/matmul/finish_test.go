@@ -3,6 +3,7 @@ package matmul
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"foretoken/webgpu"
@@ -36,17 +37,16 @@ func scaledRows(x, gain []float32, stride, each int, eps float64) (rows []float3
 
 // endings returns the families that each end is tested with on a device.
 func endings(dev webgpu.Device, format kernels.Format) []Family {
-	// References have no families, and short runs keep to the one that software adapters use.
-	if dev.Info().Host() || testing.Short() && !kerneltest.Full() {
-		return Families(dev.Info(), format)[:1]
+	all := tested(dev, format)
+	if dev.Info().Host() {
+		return all[:1] // references have no families
 	}
-	var all []Family
-	for _, f := range Families(dev.Info(), format) {
-		if f.first() { // the others of a kind differ in the number of rows only
-			all = append(all, f)
-		}
-	}
-	return all
+	return slices.DeleteFunc(all, func(f Family) bool {
+		// The others of a kind differ in the number of rows only. Short runs keep to the family that software adapters
+		// use and to one that is packed.
+		brief := testing.Short() && !kerneltest.Full()
+		return !f.first() || brief && f.Kind != all[0].Kind && f.Kind != BySubgroupPacked
+	})
 }
 
 // ordered returns 0…63, the rows of a test in order.
@@ -67,7 +67,6 @@ type endCase struct {
 	on         func(order []int) []uint32
 	want, size []float64
 	off        []float64 // nil: nothing
-	rounds     bool      // activations, see rounds
 }
 
 // sizes returns the numbers of rows that a case is tested with: if not every tile is tested, one in the middle.
@@ -87,7 +86,7 @@ func (c endCase) test(t *testing.T, sizes ...int) {
 			for k := range c.width {
 				g, w := float64(got[at*c.width+k]), c.want[i*c.width+k]
 				most := 4e-6*c.size[i*c.width+k] + 1e-30
-				if c.rounds && c.off != nil {
+				if c.off != nil {
 					most += c.off[i*c.width+k]
 				}
 				if math.IsNaN(g) || math.Abs(g-w) > most {
@@ -149,7 +148,7 @@ func TestMatMulNext(t *testing.T) {
 							kernels.Rows{View: next, Stride: stride}, eps)
 						Record(r, family, then, y, kernels.Rows{View: out, Stride: rows}, len(order), false)
 					}, out)[0]
-				}, want, size, off, rounds(dev, family)}
+				}, want, size, rounding(dev, family, off)}
 				c.test(t, c.sizes(f == kernels.Q8_0)...)
 				if f == kernels.Q8_0 && i == 0 {
 					kerneltest.Invariant(t, rows, c.on)
@@ -199,7 +198,7 @@ func TestMatMulSiLU(t *testing.T) {
 						RecordSiLU(r, family, up, kernels.Rows{View: in, Stride: stride, Squares: w.Cols / 8, Eps: eps},
 							kernels.Rows{View: out, Stride: half}, len(order))
 					}, out)[0]
-				}, want, size, off, rounds(dev, family)}
+				}, want, size, rounding(dev, family, off)}
 				c.test(t, c.sizes(f == kernels.Q4_0)...)
 				if f == kernels.Q4_0 && i == 0 {
 					kerneltest.Invariant(t, half, c.on)
@@ -278,7 +277,7 @@ func TestMatMulRope(t *testing.T) {
 							}
 						}
 						c := endCase{fmt.Sprintf("%+v %s", h, family), h.Width(),
-							func(order []int) []uint32 { return run(order, true) }, want, size, nil, false}
+							func(order []int) []uint32 { return run(order, true) }, want, size, nil}
 						c.test(t, c.sizes(h.Dim == 64)...)
 						if h.Dim == 64 && i == 0 {
 							kerneltest.Invariant(t, h.Width(), c.on)
@@ -334,7 +333,7 @@ func TestEmbedNext(t *testing.T) {
 						1e-6)
 				}
 				return got[0]
-			}, want, size, nil, false}
+			}, want, size, nil}
 			c.test(t, 64, 1)
 			if f == kernels.Q4_0 {
 				kerneltest.Invariant(t, rows, c.on)

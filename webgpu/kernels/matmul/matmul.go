@@ -8,7 +8,7 @@ import (
 
 // Record writes out[m, n] = Σ_k w[n, k]·x[m, k] for m rows of x, all f32, or adds it to
 // out. x.Offset and x.Stride must be multiples of 4; w.Cols of the format's block. A packed family rounds x in blocks
-// of 32, by at most a 65278th of the block's largest magnitude.
+// of 32, by at most a 65278th of the block's largest magnitude; blocks below 2⁻¹⁰⁰ become zero.
 func Record(r *kernels.Recorder, f Family, w *kernels.Weight, x, out kernels.Rows, m int, add bool) {
 	product(r, f, w, x, out, m, finish{files: "order store", add: add, ref: storeRef})
 }
@@ -27,7 +27,7 @@ func product(r *kernels.Recorder, f Family, w *kernels.Weight, x, out kernels.Ro
 	}
 	if f.Packed() && !r.Host() { // references round nothing
 		x = pack(r, x, w.Cols, m)
-		unpack, _ = w.Format.Packed()
+		unpack = w.Format.PackedFiles()
 	} else {
 		unpack += " norm"
 	}

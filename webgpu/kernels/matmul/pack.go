@@ -2,9 +2,7 @@ package matmul
 
 import (
 	"fmt"
-	"slices"
 
-	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
 )
 
@@ -17,16 +15,11 @@ const (
 // PackedWords returns how many words a packed row of so many activations takes.
 func PackedWords(cols int) int { return cols / packedBlock * packedVector * 4 }
 
-// CanPack reports whether some family of a device is packed.
-func CanPack(info webgpu.Info) bool {
-	return slices.ContainsFunc(Families(info, kernels.Q8_0), Family.Packed)
-}
-
-// pack records the rounding of m rows of x, see pack.wgsl, and returns them in r.Packed, in words.
+// pack records the rounding of m rows of x, see pack.wgsl, and returns them in r.Rounded, in words.
 func pack(r *kernels.Recorder, x kernels.Rows, cols, m int) kernels.Rows {
-	packed := kernels.Rows{View: r.Packed, Stride: PackedWords(cols)}
-	if r.Packed.Size < 4*m*packed.Stride {
-		panic(fmt.Sprintf("matmul: %d packed rows of %d columns in %d bytes", m, cols, r.Packed.Size))
+	packed := kernels.Rows{View: r.Rounded, Stride: PackedWords(cols)}
+	if r.Rounded.Size < 4*m*packed.Stride {
+		panic(fmt.Sprintf("matmul: %d packed rows of %d columns in %d bytes", m, cols, r.Rounded.Size))
 	}
 	blocks := cols / packedBlock
 	r.Add(shaders.Source("pack", kernels.Inputs(1), kernels.Host{}), [3]int{(blocks + 63) / 64, m, 1},
