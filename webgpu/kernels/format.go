@@ -55,7 +55,7 @@ var layouts = [Formats]layout{
 	Q3_K:   {"q3_k", 256, 24, 4, 8, 4, "unpack_bits unpack_q3_k"},
 	Q4_K:   {"q4_k", 256, 32, 6, 8, 8, "words unpack_bits unpack_pairs unpack_q4_k"},
 	Q5_K:   {"q5_k", 256, 40, 6, 8, 8, "unpack_bits unpack_pairs unpack_q5_k"},
-	Q6_K:   {"q6_k", 256, 48, 5, 8, 4, "words_q6_k unpack_bits unpack_q6_k"},
+	Q6_K:   {"q6_k", 256, 48, 5, 8, 4, "unpack_bits words_q6_k unpack_q6_k"},
 }
 
 func (f Format) String() string { return layouts[f].name }
@@ -90,7 +90,9 @@ func (f Format) Fetched() (steps int, files string) {
 func (f Format) Packed() bool { return f == Q8_0 || f == Q4_0 || f == Q4_K || f == Q6_K }
 
 // PackedFiles returns the shaders that fetch and unpack the format for packed products.
-func (f Format) PackedFiles() string { return "four_" + layouts[f].files + " packed_" + f.String() }
+func (f Format) PackedFiles() string {
+	return strings.Replace(layouts[f].files, "words", "four_words", 1) + " packed_" + f.String()
+}
 
 // Shared returns how many consecutive steps, aligned to their number, have the same scales.
 func (f Format) Shared() int { return layouts[f].shared }
