@@ -359,66 +359,109 @@ func (c *Costs) Measure(p Probe, rows int, budget float64) error {
 	var sizes []int
 	var passes []func() error
 	if p.Verify != nil {
-		// The ratios of these times decide more than the times themselves. They run in turn, so that a busy stretch of
-		// the machine meets all of them. Held by TestBusyMachinesAreSeenThrough.
 		for _, n := range []int{1, 2, 4, rows} {
 			if n <= rows && !slices.Contains(sizes, n) {
 				sizes, passes = append(sizes, n), append(passes, func() error { return p.Verify(n) })
 			}
 		}
-		for i, seconds := range m.shortest(1, 2, passes...) {
-			if seconds > 0 {
-				*c.Verify.cell(sizes[i]) = Cell{Seconds: seconds, Count: 1}
-			}
+	}
+	for _, d := range p.Drafts {
+		passes = append(passes, d.passes()...)
+	}
+	// The ratios of these times decide more than the times themselves. They run in turn, so that a busy stretch of the
+	// machine meets all of them, and again later: if bursts of other load met all runs of a pass, it would look slow, and
+	// no round corrects a pass that auto avoids. Held by TestBusyMachinesAreSeenThrough and TestWorlds.
+	times := m.shortest(1, 2, passes...)
+	for i, n := range slices.Backward(buckets) {
+		if cell := &c.Verify.Cells[i]; p.Verify != nil && n < rows && !slices.Contains(sizes, n) && m.err == nil &&
+			m.Clock() < m.until {
+			m.time(cell, 2, func() error { return p.Verify(n) })
 		}
 	}
-	for i, d := range p.Drafts {
-		if d.Draft != nil {
-			m.draft(&c.Drafts[i], d)
-		}
-	}
-	if p.Verify != nil {
-		// Once more later: if a burst of other load met a pass twice, it would look slow, and no round corrects a pass
-		// that auto avoids. Held by TestWorlds.
+	for turn := 0; turn < 1 || turn < laterTurns && m.Clock() < m.until; turn++ {
 		for i, seconds := range m.shortest(0, 1, passes...) {
-			if cell := c.Verify.cell(sizes[i]); seconds > 0 {
-				cell.Seconds = min(cell.Seconds, seconds)
-			}
+			times[i] = min(times[i], seconds)
 		}
-		for i, n := range slices.Backward(buckets) {
-			if cell := &c.Verify.Cells[i]; n < rows && cell.Count == 0 && m.err == nil && m.Clock() < m.until {
-				m.time(cell, 2, 0, 1, func() error { return p.Verify(n) })
-			}
-		}
-		extend(&c.Verify)
 	}
-	return m.err
+	if m.err != nil {
+		return m.err
+	}
+	for i, n := range sizes {
+		c.Verify.cell(n).measured(times[i])
+	}
+	times = times[len(sizes):]
+	for i, d := range p.Drafts {
+		times = times[d.set(&c.Drafts[i], times):]
+	}
+	extend(&c.Verify)
+	return nil
 }
 
-// draft times the passes of a draft model.
-func (m *meter) draft(c *DraftCosts, p DraftProbe) {
-	first := p.Widths[0]
-	m.time(&c.Root, 3, 0, 1, func() error { return p.Draft(1, first) })
-	for _, w := range p.Widths {
-		const levels = 3
-		m.time(c.Level.cell(w), 2, c.Root.Seconds, levels-1, func() error { return p.Draft(levels, w) })
+// laterTurns is how often passes are timed again within the budget.
+const laterTurns = 3
+
+// draftLevels are those of the trees whose levels are timed.
+const draftLevels = 3
+
+// passes returns the passes of a draft model that Measure times: a tree of one level, one of two, one grown to two,
+// trees of each width, and prefills.
+func (p DraftProbe) passes() []func() error {
+	if p.Draft == nil {
+		return nil
 	}
-	extend(&c.Level)
+	first := p.Widths[0]
+	tree := func(levels, beams int) func() error { return func() error { return p.Draft(levels, beams) } }
 	grown := func() error {
 		if err := p.Draft(1, first); err != nil {
 			return err
 		}
 		return p.Grow()
 	}
-	if both := m.shortest(1, 2, func() error { return p.Draft(2, first) }, grown); both != nil { // with the same passes
-		m.set(&c.Sync, both[1], both[0], 1)
+	all := []func() error{tree(1, first), tree(2, first), grown}
+	for _, w := range p.Widths {
+		all = append(all, tree(draftLevels, w))
 	}
-	for _, n := range []int{16, 64} {
-		if p.Most == 0 || n <= p.Most {
-			m.time(c.Prefill.cell(n), 1, 0, 1, func() error { return p.Prefill(n) })
-		}
+	for _, n := range p.prefills() {
+		all = append(all, func() error { return p.Prefill(n) })
 	}
+	return all
+}
+
+// prefills returns the tokens of the prefills that Measure times.
+func (p DraftProbe) prefills() []int {
+	return slices.DeleteFunc([]int{16, 64}, func(n int) bool { return p.Most > 0 && n > p.Most })
+}
+
+// set sets costs by the times of passes, and returns how many these are.
+func (p DraftProbe) set(c *DraftCosts, times []float64) int {
+	if p.Draft == nil {
+		return 0
+	}
+	root, two, grown, n := times[0], times[1], times[2], 3
+	c.Root.measured(root)
+	c.Sync.measured(beyond(grown, two)) // with the same passes
+	for _, w := range p.Widths {
+		c.Level.cell(w).measured(beyond(times[n], root) / (draftLevels - 1))
+		n++
+	}
+	for _, tokens := range p.prefills() {
+		c.Prefill.cell(tokens).measured(times[n])
+		n++
+	}
+	extend(&c.Level)
 	extend(&c.Prefill)
+	return n
+}
+
+// beyond returns the time by which a run takes longer than a part of it. The difference of two noisy times may be 0 or
+// negative, and costs have to be positive.
+func beyond(run, part float64) float64 { return max(run-part, run/20) }
+
+// measured sets a cell to a time; rounds soon outweigh it.
+func (c *Cell) measured(seconds float64) {
+	if seconds > 0 {
+		*c = Cell{Seconds: seconds, Count: 1}
+	}
 }
 
 // staleRatio is the ratio of a new time to a stored one from which on Holds rejects the stored costs.
@@ -433,7 +476,7 @@ func (c *Costs) Holds(p Probe, rows int) (bool, error) {
 			continue
 		}
 		m, now := meter{Probe: p}, Cell{}
-		m.time(&now, 2, 0, 1, func() error { return p.Verify(n) })
+		m.time(&now, 2, func() error { return p.Verify(n) })
 		if m.err != nil {
 			return false, m.err
 		}
@@ -479,24 +522,24 @@ func (m *meter) shortest(untimed, times int, passes ...func() error) []float64 {
 	return least
 }
 
-// time sets cell to a part of the shortest of several runs: their time less the known seconds, divided by parts.
-func (m *meter) time(cell *Cell, times int, less float64, parts int, run func() error) {
+// time sets cell to the shortest of several runs.
+func (m *meter) time(cell *Cell, times int, run func() error) {
 	for _, shortest := range m.shortest(1, times, run) {
-		m.set(cell, shortest, less, parts)
+		cell.measured(shortest)
 	}
 }
 
-// set sets cell to a part of the seconds of a run less the known ones, divided by parts.
-func (m *meter) set(cell *Cell, seconds, less float64, parts int) {
-	// The difference of two noisy times may be 0 or negative, and costs have to be positive.
-	if one := max(seconds-less, seconds/20) / float64(parts); one > 0 {
-		*cell = Cell{Seconds: one, Count: 1} // rounds soon outweigh it
-	}
-}
-
-// extend interpolates the sizes between measured ones, and extrapolates beyond the last.
+// extend interpolates the sizes between measured ones, and extrapolates beyond the last. A pass that took longer than a
+// larger one met other load, so it counts as that one.
 func extend(c *Curve) {
 	c.fit = c.fit[:0]
+	least := math.Inf(1)
+	for i := range slices.Backward(c.Cells) {
+		if cell := &c.Cells[i]; cell.Count > 0 {
+			cell.Seconds = min(cell.Seconds, least)
+			least = cell.Seconds
+		}
+	}
 	last := -1
 	for i := range c.Cells {
 		if c.Cells[i].Count == 0 {
