@@ -50,10 +50,11 @@ type Goodput struct {
 
 	// State of the current round.
 	proposed  bool
-	used      shape // the draft that a model made; width 0: none took part
-	exploring bool  // it took part against the estimates
-	grows     int   // calls of Grow, one level each
-	round     int   // of the request, from 1
+	reachable float64 // tokens a second of its best choice
+	used      shape   // the draft that a model made; width 0: none took part
+	exploring bool    // it took part against the estimates
+	grows     int     // calls of Grow, one level each
+	round     int     // of the request, from 1
 }
 
 // drafting is a draft model in a request.
@@ -99,7 +100,7 @@ func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftS
 	g.learnt = g.Costs.acceptance(g.way())
 	g.history.reset()
 	g.history.extend(prompt)
-	g.proposed, g.round, g.lookupBudget = false, 0, lookupLoss
+	g.proposed, g.round, g.lookupBudget, g.reachable = false, 0, lookupLoss, math.Inf(1)
 	if g.joint = o.Joint; o.Pass != spec.PassOutputs {
 		g.joint = nil
 	}
@@ -180,8 +181,25 @@ func (g *Goodput) NextBudget(spec.Budget) spec.Budget {
 }
 
 // price returns r, the tokens that a second has to bring. TestBusyMachinesDoNotMislead is faster with it than with the
-// rate of plain decoding alone.
-func (g *Goodput) price() float64 { return g.learnt.speed() / g.Costs.plainTime() }
+// rate of plain decoding alone. Where this round cannot reach the rate so far, r is halfway to what it can reach: the
+// next rounds are likely to be as this one, and with a price beyond reach the shortest round looks best. Held by
+// TestWorlds.
+func (g *Goodput) price() float64 {
+	r := g.learnt.speed() / g.Costs.plainTime()
+	return min(r, (r+g.reachable)/2)
+}
+
+// reach sets what a round after length tokens can reach.
+func (g *Goodput) reach(length int, b spec.Budget) {
+	g.reachable = g.candidates.rate(g.ladder, g.verifyTime)
+	for i, m := range g.Models {
+		if m != nil && b.Levels > 0 {
+			g.options(i, length, b.Nodes, func(_ shape, tokens, seconds float64) {
+				g.reachable = max(g.reachable, tokens/seconds)
+			})
+		}
+	}
+}
 
 // verifyTime returns the seconds of a round after its draft.
 func (g *Goodput) verifyTime(rows int) float64 { return g.Costs.Verify.At(rows) + g.Costs.Host.Seconds }
@@ -197,12 +215,23 @@ type shape struct {
 
 // shape returns the best draft of a model after length tokens. Its value is -Inf if none fits.
 func (g *Goodput) shape(model, length, nodes int) shape {
-	d, costs, yield := &g.drafts[model], &g.Costs.Drafts[model], &g.learnt.Models[model].Yield
+	d, costs, price := &g.drafts[model], &g.Costs.Drafts[model], g.price()
 	best := shape{model: model, value: math.Inf(-1), lag: costs.LagTime(length - d.Consumed)}
-	price := g.price()
+	g.options(model, length, nodes, func(s shape, tokens, seconds float64) {
+		if v := tokens - price*seconds; v > best.value {
+			best.width, best.levels, best.rows, best.value = s.width, s.levels, s.rows, v
+		}
+	})
+	return best
+}
+
+// options yields the drafts of a model after length tokens, with the tokens and the seconds that their rounds are
+// expected to have, without the time that the model lags behind.
+func (g *Goodput) options(model, length, nodes int, yield func(s shape, tokens, seconds float64)) {
+	d, costs, profile := &g.drafts[model], &g.Costs.Drafts[model], &g.learnt.Models[model].Yield
 	var room [16]float64 // for the sizes of any ladder
 	verify := room[:0]
-	for _, rows := range yield.Sizes {
+	for _, rows := range profile.Sizes {
 		verify = append(verify, g.verifyTime(rows))
 	}
 	saved := 0.0
@@ -212,15 +241,14 @@ func (g *Goodput) shape(model, length, nodes int) shape {
 	for i, w := range d.widths {
 		for levels := 1; levels <= min(g.Levels, d.Levels(length, w)); levels++ {
 			draft := costs.Time(levels, w) - saved
-			for size, rows := range yield.Sizes {
-				v := 1 + *yield.gain(i, levels, size) - price*(draft+verify[size])
-				if rows <= nodes && v > best.value {
-					best.width, best.levels, best.rows, best.value = w, levels, rows, v
+			for size, rows := range profile.Sizes {
+				if rows <= nodes {
+					yield(shape{width: w, levels: levels, rows: rows}, 1+*profile.gain(i, levels, size),
+						draft+verify[size])
 				}
 			}
 		}
 	}
-	return best
 }
 
 func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spec.Draft, error) {
@@ -232,6 +260,7 @@ func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spe
 	c.reset(seq[len(seq)-1])
 	c.score(&g.history, g.learnt, b.Levels)
 	g.ladder = ladder(g.ladder, b.Nodes)
+	g.reach(len(seq), b)
 	rows, value := g.best()
 	if s, ok := g.choose(len(seq), value, b); ok {
 		if err := g.grow(ctx, seq, s, b); err != nil || g.joined() {

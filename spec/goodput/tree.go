@@ -190,6 +190,18 @@ func (c *candidates) best(ladder []int, price float64, verify func(rows int) flo
 	return rows, value
 }
 
+// rate returns the most tokens a second that verifying some of the candidates is expected to bring.
+func (c *candidates) rate(ladder []int, verify func(rows int) float64) (most float64) {
+	e, at := 1.0, 1
+	for _, end := range ladder {
+		for ; at < end && at <= len(c.order); at++ {
+			e += c.nodes[c.order[at-1]].reach
+		}
+		most = max(most, e/verify(min(end, at)))
+	}
+	return most
+}
+
 // build makes a tree of the rows-1 likeliest candidates, in the order of their addition. It contains the parents of
 // its nodes, because parents are likelier than their children.
 func (c *candidates) build(rows int) *spec.Tree {
@@ -309,13 +321,15 @@ func (c *candidates) survey(p *profile, width, levels int, weight float64) {
 			}
 		}
 	}
-	// Deeper and wider drafts move with the largest one within this draft. Held by TestBusyMachinesDoNotMislead.
+	// Deeper and wider drafts move with the largest one within this draft, up to what they can hold. Held by
+	// TestBusyMachinesDoNotMislead.
 	scale := 1 + weight*((latest+0.02)/(known+0.02)-1)
 	for w, beams := range p.Widths {
 		for d := 1; d <= p.Depth; d++ {
-			for size := range p.Sizes {
+			for size, rows := range p.Sizes {
 				if beams > width || d > levels {
-					*p.gain(w, d, size) *= scale
+					g := p.gain(w, d, size)
+					*g = min(*g*scale, float64(min(d, rows-1)))
 				}
 			}
 		}
