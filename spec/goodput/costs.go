@@ -352,7 +352,7 @@ type DraftProbe struct {
 // Measure times the passes of a target and its draft models on a device: the target's up to rows rows, trees by each
 // model's widths, one grown further, and prefills. Each pass runs once untimed, and the shortest of several runs
 // counts, because other load only adds to it. The times that decide most come first. After budget seconds Measure
-// interpolates the others. It returns the first error of a pass.
+// interpolates the other sizes and times no more turns than it has to. It returns the first error of a pass.
 func (c *Costs) Measure(p Probe, rows int, budget float64) error {
 	m := meter{Probe: p, until: p.Clock() + budget}
 	c.filter = nil
@@ -366,46 +366,70 @@ func (c *Costs) Measure(p Probe, rows int, budget float64) error {
 		}
 	}
 	for _, d := range p.Drafts {
-		passes = append(passes, d.passes()...)
+		passes = append(passes, d.trees()...)
 	}
 	// The ratios of these times decide more than the times themselves. They run in turn, so that a busy stretch of the
-	// machine meets all of them, and again later: if bursts of other load met all runs of a pass, it would look slow, and
-	// no round corrects a pass that auto avoids. Held by TestBusyMachinesAreSeenThrough and TestWorlds.
-	times := m.shortest(1, 2, passes...)
+	// machine meets all of them, and again later: if bursts of other load met all runs of a pass, it would look slow,
+	// and no round corrects a pass that auto avoids. Held by TestBusyMachinesAreSeenThrough and TestWorlds.
+	runs := 2
+	times := m.shortest(1, runs, passes...)
+	between := make([]float64, len(buckets))
 	for i, n := range slices.Backward(buckets) {
-		if cell := &c.Verify.Cells[i]; p.Verify != nil && n < rows && !slices.Contains(sizes, n) && m.err == nil &&
-			m.Clock() < m.until {
-			m.time(cell, 2, func() error { return p.Verify(n) })
+		if p.Verify != nil && n < rows && !slices.Contains(sizes, n) && m.err == nil && m.Clock() < m.until {
+			copy(between[i:], m.shortest(1, 2, func() error { return p.Verify(n) }))
 		}
 	}
-	for turn := 0; turn < 1 || turn < laterTurns && m.Clock() < m.until; turn++ {
+	for turn := range laterTurns {
+		if turn > 0 && m.Clock() >= m.until {
+			break
+		}
+		runs++
 		for i, seconds := range m.shortest(0, 1, passes...) {
-			times[i] = min(times[i], seconds)
+			times[i] = least(times[i], seconds)
 		}
 	}
+	// Last, because the trees of a draft begin with the end of a prefill.
+	var prefills []func() error
+	for _, d := range p.Drafts {
+		for _, n := range d.prefills() {
+			prefills = append(prefills, func() error { return d.Prefill(n) })
+		}
+	}
+	times = append(times, m.shortest(1, 1, prefills...)...)
 	if m.err != nil {
 		return m.err
 	}
 	for i, n := range sizes {
-		c.Verify.cell(n).measured(times[i])
+		c.Verify.cell(n).set(times[i], runs)
 	}
-	times = times[len(sizes):]
-	for i, d := range p.Drafts {
-		times = times[d.set(&c.Drafts[i], times):]
+	for i, seconds := range between {
+		c.Verify.Cells[i].set(seconds, 2)
 	}
 	extend(&c.Verify)
+	times = times[len(sizes):]
+	for i, d := range p.Drafts {
+		times = d.set(&c.Drafts[i], times, runs)
+	}
+	for i, d := range p.Drafts {
+		for _, n := range d.prefills() {
+			c.Drafts[i].Prefill.cell(n).set(times[0], 1)
+			times = times[1:]
+		}
+		extend(&c.Drafts[i].Prefill)
+	}
 	return nil
 }
 
-// laterTurns is how often passes are timed again within the budget.
-const laterTurns = 3
+const (
+	// laterTurns is the most turns after the first ones; one runs even beyond the budget.
+	laterTurns = 3
+	// draftLevels is the number of levels of the trees that time DraftCosts.Level.
+	draftLevels = 3
+)
 
-// draftLevels are those of the trees whose levels are timed.
-const draftLevels = 3
-
-// passes returns the passes of a draft model that Measure times: a tree of one level, one of two, one grown to two,
-// trees of each width, and prefills.
-func (p DraftProbe) passes() []func() error {
+// trees returns the passes of a draft model that Measure times in turn: a tree of one level, one of two, one grown to
+// two, and trees of each width.
+func (p DraftProbe) trees() []func() error {
 	if p.Draft == nil {
 		return nil
 	}
@@ -421,46 +445,51 @@ func (p DraftProbe) passes() []func() error {
 	for _, w := range p.Widths {
 		all = append(all, tree(draftLevels, w))
 	}
-	for _, n := range p.prefills() {
-		all = append(all, func() error { return p.Prefill(n) })
-	}
 	return all
 }
 
-// prefills returns the tokens of the prefills that Measure times.
-func (p DraftProbe) prefills() []int {
-	return slices.DeleteFunc([]int{16, 64}, func(n int) bool { return p.Most > 0 && n > p.Most })
-}
-
-// set sets costs by the times of passes, and returns how many these are.
-func (p DraftProbe) set(c *DraftCosts, times []float64) int {
+// set sets costs by the shortest times of trees, and returns the rest of the times.
+func (p DraftProbe) set(c *DraftCosts, times []float64, runs int) []float64 {
 	if p.Draft == nil {
-		return 0
+		return times
 	}
-	root, two, grown, n := times[0], times[1], times[2], 3
-	c.Root.measured(root)
-	c.Sync.measured(beyond(grown, two)) // with the same passes
-	for _, w := range p.Widths {
-		c.Level.cell(w).measured(beyond(times[n], root) / (draftLevels - 1))
-		n++
-	}
-	for _, tokens := range p.prefills() {
-		c.Prefill.cell(tokens).measured(times[n])
-		n++
+	root, two, grown := times[0], times[1], times[2]
+	c.Root.set(root, runs)
+	c.Sync.set(beyond(grown, two), runs) // with the same passes
+	times = times[3:]
+	for i, w := range p.Widths {
+		c.Level.cell(w).set(beyond(times[i], root)/(draftLevels-1), runs)
 	}
 	extend(&c.Level)
-	extend(&c.Prefill)
-	return n
+	return times[len(p.Widths):]
+}
+
+// prefills returns the tokens of the prefills that Measure times.
+func (p DraftProbe) prefills() (all []int) {
+	for _, n := range []int{16, 64} {
+		if p.Draft != nil && (p.Most == 0 || n <= p.Most) {
+			all = append(all, n)
+		}
+	}
+	return all
 }
 
 // beyond returns the time by which a run takes longer than a part of it. The difference of two noisy times may be 0 or
 // negative, and costs have to be positive.
 func beyond(run, part float64) float64 { return max(run-part, run/20) }
 
-// measured sets a cell to a time; rounds soon outweigh it.
-func (c *Cell) measured(seconds float64) {
+// least returns the lower of two times; 0 is none, as of a coarse clock.
+func least(a, b float64) float64 {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// set sets a cell to the shortest time of some runs, unless it is none.
+func (c *Cell) set(seconds float64, runs int) {
 	if seconds > 0 {
-		*c = Cell{Seconds: seconds, Count: 1}
+		*c = Cell{Seconds: seconds, Count: float64(runs)}
 	}
 }
 
@@ -475,13 +504,14 @@ func (c *Costs) Holds(p Probe, rows int) (bool, error) {
 		if n > rows {
 			continue
 		}
-		m, now := meter{Probe: p}, Cell{}
-		m.time(&now, 2, func() error { return p.Verify(n) })
+		m := meter{Probe: p}
+		for _, now := range m.shortest(1, 2, func() error { return p.Verify(n) }) {
+			if kept := c.Verify.At(n); now > staleRatio*kept || kept > staleRatio*now {
+				return false, nil
+			}
+		}
 		if m.err != nil {
 			return false, m.err
-		}
-		if kept := c.Verify.At(n); now.Seconds > staleRatio*kept || kept > staleRatio*now.Seconds {
-			return false, nil
 		}
 	}
 	return true, nil
@@ -507,37 +537,30 @@ func (m *meter) shortest(untimed, times int, passes ...func() error) []float64 {
 	if m.err != nil {
 		return nil
 	}
-	least := make([]float64, len(passes))
+	shortest := make([]float64, len(passes))
 	for round := range untimed + times {
 		for i, pass := range passes {
 			begin := m.Clock()
 			if m.err = pass(); m.err != nil {
 				return nil
 			}
-			if took := m.Clock() - begin; round == untimed || round > untimed && took < least[i] {
-				least[i] = took
+			if round >= untimed {
+				shortest[i] = least(shortest[i], m.Clock()-begin)
 			}
 		}
 	}
-	return least
-}
-
-// time sets cell to the shortest of several runs.
-func (m *meter) time(cell *Cell, times int, run func() error) {
-	for _, shortest := range m.shortest(1, times, run) {
-		cell.measured(shortest)
-	}
+	return shortest
 }
 
 // extend interpolates the sizes between measured ones, and extrapolates beyond the last. A pass that took longer than a
 // larger one met other load, so it counts as that one.
 func extend(c *Curve) {
 	c.fit = c.fit[:0]
-	least := math.Inf(1)
+	larger := math.Inf(1)
 	for i := range slices.Backward(c.Cells) {
 		if cell := &c.Cells[i]; cell.Count > 0 {
-			cell.Seconds = min(cell.Seconds, least)
-			least = cell.Seconds
+			cell.Seconds = min(cell.Seconds, larger)
+			larger = cell.Seconds
 		}
 	}
 	last := -1

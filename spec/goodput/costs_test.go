@@ -78,13 +78,13 @@ func TestMeasuringEndsWithItsBudget(t *testing.T) {
 	}
 }
 
-// TestBusyMachinesAreSeenThrough interrupts every third pass: the shortest run counts.
+// TestBusyMachinesAreSeenThrough interrupts every fifth pass: the shortest run counts.
 func TestBusyMachinesAreSeenThrough(t *testing.T) {
 	d, c := &timer{}, NewCosts()
 	p := d.probe(1)
 	quiet := p.Verify
 	p.Verify = func(rows int) error {
-		if d.runs%3 == 1 {
+		if d.runs%5 == 1 {
 			d.now += 0.5
 		}
 		return quiet(rows)
@@ -96,6 +96,31 @@ func TestBusyMachinesAreSeenThrough(t *testing.T) {
 		if got := c.Verify.At(rows); math.Abs(got-want) > 1e-6 {
 			t.Errorf("%d rows take %v s, want %v", rows, got, want)
 		}
+	}
+}
+
+// TestTreesAreTimedBeforePrefills lets trees after a prefill take longer: a draft begins them with the tokens that a
+// prefill left out.
+func TestTreesAreTimedBeforePrefills(t *testing.T) {
+	d, c, plain := &timer{}, NewCosts(), NewCosts()
+	p := d.probe(1)
+	if err := plain.Measure(p, 16, 10); err != nil {
+		t.Fatal(err)
+	}
+	tree, prefill, late := p.Drafts[0].Draft, p.Drafts[0].Prefill, 0.0
+	p.Drafts[0].Draft = func(levels, beams int) error {
+		d.now += late
+		return tree(levels, beams)
+	}
+	p.Drafts[0].Prefill = func(tokens int) error {
+		late = 0.5
+		return prefill(tokens)
+	}
+	if err := c.Measure(p, 16, 10); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := c.Drafts[0].Root.Seconds, plain.Drafts[0].Root.Seconds; math.Abs(got-want) > 1e-6 {
+		t.Errorf("a tree takes %v s, want %v", got, want)
 	}
 }
 

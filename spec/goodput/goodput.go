@@ -17,10 +17,10 @@ import (
 // far, and one draft model's tree of some width and depth; candidates of both kinds share one tree. Calibrated
 // probabilities a(n) give its expected tokens E = 1 + Σ Π a, measured costs its T seconds. Rounds of many
 // kinds commit the most tokens per second when each maximises E - r·T, with r the rate that they reach together
-// (Dinkelbach, "On Nonlinear Fractional Programming", 1967); r is at least the rate of plain decoding. The target's
-// time is a staircase in rows, so trees end at the ends of its stairs. The decision to draft rests on the yields of the
-// latest drafts, because the yield of a draft is known only after its cost. One more level grows where the candidates
-// of this tree promise more than it costs.
+// (Dinkelbach, "On Nonlinear Fractional Programming", 1967); r is at least the rate of plain decoding, see price. The
+// target's time is a staircase in rows, so trees end at the ends of its stairs. The decision to draft rests on the
+// yields of the latest drafts, because the yield of a draft is known only after its cost. One more level grows where
+// the candidates of this tree promise more than it costs.
 //
 // Candidates are fixed before the target's draw, so under Match the output is that of plain decoding. A Goodput is
 // drafter, session and policy in one and serves one request at a time.
@@ -50,7 +50,7 @@ type Goodput struct {
 
 	// State of the current round.
 	proposed  bool
-	reachable float64 // tokens a second of its best choice
+	bestSpeed float64 // of its choices, as acceptance.speed
 	used      shape   // the draft that a model made; width 0: none took part
 	exploring bool    // it took part against the estimates
 	grows     int     // calls of Grow, one level each
@@ -100,7 +100,7 @@ func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftS
 	g.learnt = g.Costs.acceptance(g.way())
 	g.history.reset()
 	g.history.extend(prompt)
-	g.proposed, g.round, g.lookupBudget, g.reachable = false, 0, lookupLoss, math.Inf(1)
+	g.proposed, g.round, g.lookupBudget, g.bestSpeed = false, 0, lookupLoss, math.Inf(1)
 	if g.joint = o.Joint; o.Pass != spec.PassOutputs {
 		g.joint = nil
 	}
@@ -185,20 +185,19 @@ func (g *Goodput) NextBudget(spec.Budget) spec.Budget {
 // next rounds are likely to be as this one, and with a price beyond reach the shortest round looks best. Held by
 // TestWorlds.
 func (g *Goodput) price() float64 {
-	r := g.learnt.speed() / g.Costs.plainTime()
-	return min(r, (r+g.reachable)/2)
+	speed := g.learnt.speed()
+	return min(speed, (speed+g.bestSpeed)/2) / g.Costs.plainTime()
 }
 
-// reach sets what a round after length tokens can reach.
-func (g *Goodput) reach(length int, b spec.Budget) {
-	g.reachable = g.candidates.rate(g.ladder, g.verifyTime)
+// findBestSpeed sets what the best of a round's choices is expected to reach.
+func (g *Goodput) findBestSpeed(length int, b spec.Budget) {
+	rate := g.candidates.bestRate(g.affordable(), g.verifyTime)
 	for i, m := range g.Models {
-		if m != nil && b.Levels > 0 {
-			g.options(i, length, b.Nodes, func(_ shape, tokens, seconds float64) {
-				g.reachable = max(g.reachable, tokens/seconds)
-			})
+		if m != nil && g.learnt.Models[i].Loss < g.mostLoss() {
+			g.options(i, length, b, func(_ shape, tokens, seconds float64) { rate = max(rate, tokens/seconds) })
 		}
 	}
+	g.bestSpeed = rate * g.Costs.plainTime()
 }
 
 // verifyTime returns the seconds of a round after its draft.
@@ -214,20 +213,21 @@ type shape struct {
 }
 
 // shape returns the best draft of a model after length tokens. Its value is -Inf if none fits.
-func (g *Goodput) shape(model, length, nodes int) shape {
-	d, costs, price := &g.drafts[model], &g.Costs.Drafts[model], g.price()
-	best := shape{model: model, value: math.Inf(-1), lag: costs.LagTime(length - d.Consumed)}
-	g.options(model, length, nodes, func(s shape, tokens, seconds float64) {
-		if v := tokens - price*seconds; v > best.value {
-			best.width, best.levels, best.rows, best.value = s.width, s.levels, s.rows, v
+func (g *Goodput) shape(model, length int, b spec.Budget) shape {
+	price := g.price()
+	best := shape{value: math.Inf(-1)}
+	g.options(model, length, b, func(s shape, tokens, seconds float64) {
+		if s.value = tokens - price*seconds; s.value > best.value {
+			best = s
 		}
 	})
+	best.model, best.lag = model, g.Costs.Drafts[model].LagTime(length-g.drafts[model].Consumed)
 	return best
 }
 
 // options yields the drafts of a model after length tokens, with the tokens and the seconds that their rounds are
 // expected to have, without the time that the model lags behind.
-func (g *Goodput) options(model, length, nodes int, yield func(s shape, tokens, seconds float64)) {
+func (g *Goodput) options(model, length int, b spec.Budget, yield func(s shape, tokens, seconds float64)) {
 	d, costs, profile := &g.drafts[model], &g.Costs.Drafts[model], &g.learnt.Models[model].Yield
 	var room [16]float64 // for the sizes of any ladder
 	verify := room[:0]
@@ -239,10 +239,10 @@ func (g *Goodput) options(model, length, nodes int, yield func(s shape, tokens, 
 		saved = costs.submit()
 	}
 	for i, w := range d.widths {
-		for levels := 1; levels <= min(g.Levels, d.Levels(length, w)); levels++ {
+		for levels := 1; levels <= min(g.Levels, b.Levels, d.Levels(length, w)); levels++ {
 			draft := costs.Time(levels, w) - saved
 			for size, rows := range profile.Sizes {
-				if rows <= nodes {
+				if rows <= b.Nodes {
 					yield(shape{width: w, levels: levels, rows: rows}, 1+*profile.gain(i, levels, size),
 						draft+verify[size])
 				}
@@ -260,7 +260,7 @@ func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spe
 	c.reset(seq[len(seq)-1])
 	c.score(&g.history, g.learnt, b.Levels)
 	g.ladder = ladder(g.ladder, b.Nodes)
-	g.reach(len(seq), b)
+	g.findBestSpeed(len(seq), b)
 	rows, value := g.best()
 	if s, ok := g.choose(len(seq), value, b); ok {
 		if err := g.grow(ctx, seq, s, b); err != nil || g.joined() {
@@ -274,13 +274,22 @@ func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spe
 
 // best returns how many rows of the candidates to verify, and the value of that.
 func (g *Goodput) best() (rows int, value float64) {
-	n := 1 // without a draft, the sizes whose complete loss the budget of lookups covers
+	return g.candidates.best(g.affordable(), g.price(), g.verifyTime)
+}
+
+// affordable returns the sizes of the target's pass: without a draft, those whose complete loss the budget of lookups
+// covers.
+func (g *Goodput) affordable() []int {
+	n := 1
 	for n < len(g.ladder) && (g.used.width > 0 ||
 		g.verifyTime(g.ladder[n])-g.verifyTime(1) <= g.lookupBudget*g.Costs.plainTime()) {
 		n++
 	}
-	return g.candidates.best(g.ladder[:n], g.price(), g.verifyTime)
+	return g.ladder[:n]
 }
+
+// mostLoss returns the loss from which on a model has to wait for exploration.
+func (g *Goodput) mostLoss() float64 { return mostLoss / float64(g.Models.count()) }
 
 // choose decides whether to draft, by which model and in which shape. value is that of the round without a model.
 func (g *Goodput) choose(length int, value float64, b spec.Budget) (best shape, drafts bool) {
@@ -289,18 +298,16 @@ func (g *Goodput) choose(length int, value float64, b spec.Budget) (best shape, 
 	}
 	var room [MostModels]shape
 	shapes := room[:0]
-	mostLoss := mostLoss / float64(g.Models.count())
 	for i, m := range g.Models {
 		if m == nil {
 			continue
 		}
-		s := g.shape(i, length, b.Nodes)
+		s := g.shape(i, length, b)
 		if math.IsInf(s.value, -1) {
 			continue
 		}
-		s.levels = min(s.levels, b.Levels)
 		shapes = append(shapes, s)
-		if v := s.value - g.price()*s.lag/horizon; g.learnt.Models[i].Loss < mostLoss && v > value {
+		if v := s.value - g.price()*s.lag/horizon; g.learnt.Models[i].Loss < g.mostLoss() && v > value {
 			best, value, drafts = s, v, true
 		}
 	}

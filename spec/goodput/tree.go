@@ -190,14 +190,14 @@ func (c *candidates) best(ladder []int, price float64, verify func(rows int) flo
 	return rows, value
 }
 
-// rate returns the most tokens a second that verifying some of the candidates is expected to bring.
-func (c *candidates) rate(ladder []int, verify func(rows int) float64) (most float64) {
+// bestRate returns the most tokens a second that verifying some of the candidates is expected to bring.
+func (c *candidates) bestRate(ladder []int, verify func(rows int) float64) (most float64) {
 	e, at := 1.0, 1
 	for _, end := range ladder {
 		for ; at < end && at <= len(c.order); at++ {
 			e += c.nodes[c.order[at-1]].reach
 		}
-		most = max(most, e/verify(min(end, at)))
+		most = max(most, e/verify(at))
 	}
 	return most
 }
@@ -321,16 +321,23 @@ func (c *candidates) survey(p *profile, width, levels int, weight float64) {
 			}
 		}
 	}
-	// Deeper and wider drafts move with the largest one within this draft, up to what they can hold. Held by
-	// TestBusyMachinesDoNotMislead.
+	// Deeper and wider drafts move with the largest one within this draft, and contain the next smaller ones. Held by
+	// TestBusyMachinesDoNotMislead and TestNeverSlowerThanPlainAndCloseToTheBest.
 	scale := 1 + weight*((latest+0.02)/(known+0.02)-1)
 	for w, beams := range p.Widths {
 		for d := 1; d <= p.Depth; d++ {
-			for size, rows := range p.Sizes {
-				if beams > width || d > levels {
-					g := p.gain(w, d, size)
-					*g = min(*g*scale, float64(min(d, rows-1)))
+			for size := range p.Sizes {
+				if beams <= width && d <= levels {
+					continue
 				}
+				g, within := p.gain(w, d, size), 0.0
+				if d > 1 {
+					within = *p.gain(w, d-1, size)
+				}
+				if w > 0 {
+					within = max(within, *p.gain(w-1, d, size))
+				}
+				*g = max(*g*scale, within)
 			}
 		}
 	}

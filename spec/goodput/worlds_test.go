@@ -212,7 +212,7 @@ func mean(x []float64) float64 { return sum(x) / float64(len(x)) }
 // settings along the same, whose pass joins their draft. All have noise, bursts of other load, and times that drift,
 // the draft's more than the target's. Figures are of undisturbed work, so that nothing is ahead by luck.
 // docs/reports/worlds.json has them. Held by it: fromLater, without which the least of hindsight is below 0.8, the
-// runs of each pass in Costs.Measure, the price's reach and the bounds of a profile.
+// runs of each pass in Costs.Measure and what a cell counts by them.
 func TestWorlds(t *testing.T) {
 	const seeds = 4
 	all := outcome{settled: math.Inf(1)}
@@ -257,7 +257,7 @@ func TestWorlds(t *testing.T) {
 	t.Logf("%.3f of the best fixed settings and %.3f of the best for each text on average, %.3f at least (%s); "+
 		"the worst text %.3f, and %.3f of plain decoding after %d tokens", best, mean(all.hindsight), worst, worstName,
 		slices.Min(all.hindsight), all.settled, settling)
-	if best < 1.05 || mean(all.hindsight) < 1.05 || worst < 0.92 || slices.Min(all.hindsight) < 0.6 {
+	if best < 1.06 || mean(all.hindsight) < 1.05 || worst < 0.90 || slices.Min(all.hindsight) < 0.65 {
 		t.Error("auto is too slow")
 	}
 }
