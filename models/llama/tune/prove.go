@@ -2,6 +2,7 @@ package tune
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -71,12 +72,7 @@ func (t *Tuning) prove(p *proof, f matmul.Family, tile int) (bool, error) {
 	w := p.weight
 	x, out := t.scratch(w)
 	rows := min(t.config.Rows, t.rows(w))
-	rng := rand.New(rand.NewPCG(1, 2))
-	floats := make([]float32, rows*w.Cols)
-	for i := range floats {
-		floats[i] = float32(rng.NormFloat64())
-	}
-	if err := t.config.Device.Write(x.Buffer, x.Offset, webgpu.F32Bytes(floats)); err != nil {
+	if err := t.writeRows(x, rows*w.Cols); err != nil {
 		return false, err
 	}
 	tiles := []int{tile}
@@ -97,9 +93,8 @@ func (t *Tuning) prove(p *proof, f matmul.Family, tile int) (bool, error) {
 		return false, err
 	}
 	for _, program := range programs {
-		got := webgpu.NewMemory(rows * w.Rows * 4)
-		if err := t.config.Device.Run([]webgpu.Program{program},
-			webgpu.Region{Buffer: out.Buffer, Offset: out.Offset, Dst: got.Bytes()}); err != nil {
+		got, err := t.outputs(program, out, rows*w.Rows)
+		if err != nil {
 			return false, err
 		}
 		if p.want == nil {
@@ -109,4 +104,56 @@ func (t *Tuning) prove(p *proof, f matmul.Family, tile int) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// agrees reports whether a packed family gives the products of another, up to rounding. Drivers have had few programs
+// with packed products to be right about.
+func (t *timer) agrees(w *kernels.Weight, packed, other matmul.Family) (bool, error) {
+	const allowed = 1e-3 // of the largest product
+	x, out := t.scratch(w)
+	rows := min(TimedRows, t.rows(w))
+	if err := t.writeRows(x, rows*w.Cols); err != nil {
+		return false, err
+	}
+	var records []func(*kernels.Recorder)
+	for _, f := range []matmul.Family{packed, other} {
+		records = append(records, func(r *kernels.Recorder) {
+			matmul.Record(r, f, w, kernels.Rows{View: x, Stride: w.Cols}, kernels.Rows{View: out, Stride: w.Rows}, rows,
+				false)
+		})
+	}
+	programs, err := t.programs(records...)
+	if err != nil {
+		return false, err
+	}
+	got, err := t.outputs(programs[0], out, rows*w.Rows)
+	if err != nil {
+		return false, err
+	}
+	want, err := t.outputs(programs[1], out, rows*w.Rows)
+	if err != nil {
+		return false, err
+	}
+	largest, off := 0.0, 0.0
+	for i, v := range want.F32() {
+		largest, off = max(largest, math.Abs(float64(v))), max(off, math.Abs(float64(got.F32()[i]-v)))
+	}
+	return off <= allowed*largest, nil // NaN is not
+}
+
+// writeRows fills rows of activations with n random numbers.
+func (t *Tuning) writeRows(x kernels.View, n int) error {
+	rng := rand.New(rand.NewPCG(1, 2))
+	floats := make([]float32, n)
+	for i := range floats {
+		floats[i] = float32(rng.NormFloat64())
+	}
+	return t.config.Device.Write(x.Buffer, x.Offset, webgpu.F32Bytes(floats))
+}
+
+// outputs runs a program and returns the first n words of its output.
+func (t *Tuning) outputs(p webgpu.Program, out kernels.View, n int) (webgpu.Memory, error) {
+	got := webgpu.NewMemory(4 * n)
+	return got, t.config.Device.Run([]webgpu.Program{p},
+		webgpu.Region{Buffer: out.Buffer, Offset: out.Offset, Dst: got.Bytes()})
 }

@@ -177,6 +177,18 @@ func (t *timer) chooseLanes() error {
 
 func (t *timer) chooseFamily(w *kernels.Weight) (matmul.Family, error) {
 	families := matmul.Families(t.config.Device.Info(), w.Format)
+	f, err := t.fastestFamily(w, families)
+	if err != nil || !f.Packed() {
+		return f, err
+	}
+	right, err := t.agrees(w, f, families[0])
+	if err != nil || right {
+		return f, err
+	}
+	return t.fastestFamily(w, slices.DeleteFunc(families, matmul.Family.Packed))
+}
+
+func (t *timer) fastestFamily(w *kernels.Weight, families []matmul.Family) (matmul.Family, error) {
 	var records []func(*kernels.Recorder)
 	for _, f := range families {
 		records = append(records, func(r *kernels.Recorder) {

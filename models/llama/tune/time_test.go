@@ -1,12 +1,16 @@
 package tune
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
+	"foretoken/webgpu/kernels/kerneltest"
+	"foretoken/webgpu/kernels/matmul"
 	"foretoken/webgpu/reference"
 )
 
@@ -129,5 +133,47 @@ func TestTimingEnds(t *testing.T) {
 				t.Errorf("%v and %v: timed %d of 10 choices, want %d", c.first, c.second, timed, c.choices)
 			}
 		})
+	}
+}
+
+// wrongProducts is a device whose compiler gets packed products wrong.
+type wrongProducts struct{ webgpu.Device }
+
+func (d wrongProducts) NewKernels(sources []*webgpu.KernelSource) ([]webgpu.Kernel, error) {
+	wrong := slices.Clone(sources)
+	for i, s := range sources {
+		text := strings.Replace(s.Shader(), "* 256 +", "* 255 +", 1)
+		wrong[i] = &webgpu.KernelSource{Name: s.Name, Key: s.Key + " wrong", WGSL: func() string { return text },
+			Bindings: s.Bindings}
+	}
+	return d.Device.NewKernels(wrong)
+}
+
+// TestPackedProductsAreChecked compares packed products with others on a device that has them, and on one that gets
+// them wrong.
+func TestPackedProductsAreChecked(t *testing.T) {
+	dev := kerneltest.Accelerator(t)
+	if !dev.Info().Has(matmul.DotProduct) {
+		t.Skip("the device has no packed products")
+	}
+	b := kerneltest.New(t, dev)
+	weight := kerneltest.NewWeight(kernels.Q4_0, 64, 256)
+	up := weight.Upload(b, 64)
+	defer weight.Free(b, up)
+	x, out := b.Poisoned(TimedRows*256), b.Poisoned(TimedRows*64)
+	rounded := b.Poisoned(TimedRows * matmul.PackedWords(256))
+	defer b.Free(x, out, rounded)
+	families := matmul.Families(dev.Info(), kernels.Q4_0)
+	for _, wrong := range []bool{false, true} {
+		config := Config{Device: dev, Matrices: []Matrix{{[]*kernels.Weight{up}, x, out}}, Rounded: rounded}
+		if wrong {
+			config.Device = wrongProducts{dev}
+		}
+		timed := &timer{Tuning: &Tuning{config: config}}
+		right, err := timed.agrees(up, families[len(families)-1], families[0])
+		timed.free()
+		if err != nil || right == wrong {
+			t.Errorf("products that are wrong: %v; agrees returns %v, %v", wrong, right, err)
+		}
 	}
 }
