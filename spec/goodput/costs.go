@@ -388,7 +388,7 @@ func (c *Costs) Measure(p Probe, rows int, budget float64) error {
 			times[i] = least(times[i], seconds)
 		}
 	}
-	// Last, because the trees of a draft begin with the end of a prefill.
+	// Last, and once each: after a prefill that is shorter than a tree's sequence, the next tree would prefill first.
 	var prefills []func() error
 	for _, d := range p.Drafts {
 		for _, n := range d.prefills() {
@@ -411,6 +411,9 @@ func (c *Costs) Measure(p Probe, rows int, budget float64) error {
 		times = d.set(&c.Drafts[i], times, runs)
 	}
 	for i, d := range p.Drafts {
+		if d.Draft == nil {
+			continue
+		}
 		for _, n := range d.prefills() {
 			c.Drafts[i].Prefill.cell(n).set(times[0], 1)
 			times = times[1:]
@@ -486,7 +489,7 @@ func least(a, b float64) float64 {
 	return a
 }
 
-// set sets a cell to the shortest time of some runs, unless it is none.
+// set sets a cell to the shortest time of some runs; 0 leaves it.
 func (c *Cell) set(seconds float64, runs int) {
 	if seconds > 0 {
 		*c = Cell{Seconds: seconds, Count: float64(runs)}

@@ -99,8 +99,7 @@ func TestBusyMachinesAreSeenThrough(t *testing.T) {
 	}
 }
 
-// TestTreesAreTimedBeforePrefills lets trees after a prefill take longer: a draft begins them with the tokens that a
-// prefill left out.
+// TestTreesAreTimedBeforePrefills lets trees after a prefill take longer: the first of them would prefill again.
 func TestTreesAreTimedBeforePrefills(t *testing.T) {
 	d, c, plain := &timer{}, NewCosts(), NewCosts()
 	p := d.probe(1)

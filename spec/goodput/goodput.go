@@ -17,7 +17,7 @@ import (
 // far, and one draft model's tree of some width and depth; candidates of both kinds share one tree. Calibrated
 // probabilities a(n) give its expected tokens E = 1 + Σ Π a, measured costs its T seconds. Rounds of many
 // kinds commit the most tokens per second when each maximises E - r·T, with r the rate that they reach together
-// (Dinkelbach, "On Nonlinear Fractional Programming", 1967); r is at least the rate of plain decoding, see price. The
+// (Dinkelbach, "On Nonlinear Fractional Programming", 1967); price lowers r in a round that cannot reach it. The
 // target's time is a staircase in rows, so trees end at the ends of its stairs. The decision to draft rests on the
 // yields of the latest drafts, because the yield of a draft is known only after its cost. One more level grows where
 // the candidates of this tree promise more than it costs.
@@ -100,7 +100,7 @@ func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftS
 	g.learnt = g.Costs.acceptance(g.way())
 	g.history.reset()
 	g.history.extend(prompt)
-	g.proposed, g.round, g.lookupBudget, g.bestSpeed = false, 0, lookupLoss, math.Inf(1)
+	g.proposed, g.exploring, g.round, g.lookupBudget, g.bestSpeed = false, false, 0, lookupLoss, math.Inf(1)
 	if g.joint = o.Joint; o.Pass != spec.PassOutputs {
 		g.joint = nil
 	}
@@ -182,8 +182,7 @@ func (g *Goodput) NextBudget(spec.Budget) spec.Budget {
 
 // price returns r, the tokens that a second has to bring. TestBusyMachinesDoNotMislead is faster with it than with the
 // rate of plain decoding alone. Where this round cannot reach the rate so far, r is halfway to what it can reach: the
-// next rounds are likely to be as this one, and with a price beyond reach the shortest round looks best. Held by
-// TestWorlds.
+// next rounds are likely to be as this one, and with a price beyond reach the shortest round looks best.
 func (g *Goodput) price() float64 {
 	speed := g.learnt.speed()
 	return min(speed, (speed+g.bestSpeed)/2) / g.Costs.plainTime()
@@ -192,6 +191,7 @@ func (g *Goodput) price() float64 {
 // findBestSpeed sets what the best of a round's choices is expected to reach.
 func (g *Goodput) findBestSpeed(length int, b spec.Budget) {
 	rate := g.candidates.bestRate(g.affordable(), g.verifyTime)
+	g.bestSpeed = rate * g.Costs.plainTime() // so far, for options
 	for i, m := range g.Models {
 		if m != nil && g.learnt.Models[i].Loss < g.mostLoss() {
 			g.options(i, length, b, func(_ shape, tokens, seconds float64) { rate = max(rate, tokens/seconds) })
