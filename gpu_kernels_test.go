@@ -80,7 +80,7 @@ func (l *kernelList) record(k gpuKernel, dispatches func(*kernels.Recorder)) {
 	})
 }
 
-// gpuFeatures are what kernels use where browsers have it. wgpu-native 0.17 compiles neither.
+// gpuFeatures are the features that some kernels need. Browsers have them; wgpu-native 0.17 has neither.
 var gpuFeatures = []string{matmul.DotProduct, "subgroups"}
 
 // gpuInfo describes a GPU with room for every model.

@@ -365,8 +365,14 @@ func (c *Costs) Measure(p Probe, rows int, budget float64) error {
 			}
 		}
 	}
+	var prefills []func() error
 	for _, d := range p.Drafts {
-		passes = append(passes, d.trees()...)
+		if d.Draft != nil {
+			passes = append(passes, d.trees()...)
+			for _, n := range d.prefills() {
+				prefills = append(prefills, func() error { return d.Prefill(n) })
+			}
+		}
 	}
 	// The ratios of these times decide more than the times themselves. They run in turn, so that a busy stretch of the
 	// machine meets all of them, and again later: if bursts of other load met all runs of a pass, it would look slow,
@@ -389,13 +395,7 @@ func (c *Costs) Measure(p Probe, rows int, budget float64) error {
 		}
 	}
 	// Last, and once each: after a prefill that is shorter than a tree's sequence, the next tree would prefill first.
-	var prefills []func() error
-	for _, d := range p.Drafts {
-		for _, n := range d.prefills() {
-			prefills = append(prefills, func() error { return d.Prefill(n) })
-		}
-	}
-	times = append(times, m.shortest(1, 1, prefills...)...)
+	filled := m.shortest(1, 1, prefills...)
 	if m.err != nil {
 		return m.err
 	}
@@ -408,17 +408,9 @@ func (c *Costs) Measure(p Probe, rows int, budget float64) error {
 	extend(&c.Verify)
 	times = times[len(sizes):]
 	for i, d := range p.Drafts {
-		times = d.set(&c.Drafts[i], times, runs)
-	}
-	for i, d := range p.Drafts {
-		if d.Draft == nil {
-			continue
+		if d.Draft != nil {
+			times, filled = d.set(&c.Drafts[i], times, filled, runs)
 		}
-		for _, n := range d.prefills() {
-			c.Drafts[i].Prefill.cell(n).set(times[0], 1)
-			times = times[1:]
-		}
-		extend(&c.Drafts[i].Prefill)
 	}
 	return nil
 }
@@ -433,9 +425,6 @@ const (
 // trees returns the passes of a draft model that Measure times in turn: a tree of one level, one of two, one grown to
 // two, and trees of each width.
 func (p DraftProbe) trees() []func() error {
-	if p.Draft == nil {
-		return nil
-	}
 	first := p.Widths[0]
 	tree := func(levels, beams int) func() error { return func() error { return p.Draft(levels, beams) } }
 	grown := func() error {
@@ -451,11 +440,8 @@ func (p DraftProbe) trees() []func() error {
 	return all
 }
 
-// set sets costs by the shortest times of trees, and returns the rest of the times.
-func (p DraftProbe) set(c *DraftCosts, times []float64, runs int) []float64 {
-	if p.Draft == nil {
-		return times
-	}
+// set sets costs by the shortest times of trees and of prefills, and returns those of the other models.
+func (p DraftProbe) set(c *DraftCosts, times, filled []float64, runs int) (restTimes, restFilled []float64) {
 	root, two, grown := times[0], times[1], times[2]
 	c.Root.set(root, runs)
 	c.Sync.set(beyond(grown, two), runs) // with the same passes
@@ -464,13 +450,18 @@ func (p DraftProbe) set(c *DraftCosts, times []float64, runs int) []float64 {
 		c.Level.cell(w).set(beyond(times[i], root)/(draftLevels-1), runs)
 	}
 	extend(&c.Level)
-	return times[len(p.Widths):]
+	sizes := p.prefills()
+	for i, n := range sizes {
+		c.Prefill.cell(n).set(filled[i], 1)
+	}
+	extend(&c.Prefill)
+	return times[len(p.Widths):], filled[len(sizes):]
 }
 
 // prefills returns the tokens of the prefills that Measure times.
 func (p DraftProbe) prefills() (all []int) {
 	for _, n := range []int{16, 64} {
-		if p.Draft != nil && (p.Most == 0 || n <= p.Most) {
+		if p.Most == 0 || n <= p.Most {
 			all = append(all, n)
 		}
 	}

@@ -171,34 +171,36 @@ func (c *candidates) lookUp(n int32, h *history) {
 	}
 }
 
-// best returns the number of rows, at the end of a stair, with the largest E - price·T_v, and that value.
-// Held by TestTreesEndAtTheEndsOfStairs.
-func (c *candidates) best(ladder []int, price float64, verify func(rows int) float64) (rows int, value float64) {
-	value = math.Inf(-1)
+// sizes yields the rows at the ends of the stairs, as far as there are candidates, and the tokens that they are
+// expected to bring.
+func (c *candidates) sizes(ladder []int, yield func(rows int, tokens float64)) {
 	e, at := 1.0, 1
 	for _, end := range ladder {
 		for ; at < end && at <= len(c.order); at++ {
 			e += c.nodes[c.order[at-1]].reach
 		}
-		if v := e - price*verify(min(end, at)); v > value {
-			rows, value = min(end, at), v
-		}
+		yield(at, e)
 		if at > len(c.order) {
 			break
 		}
 	}
+}
+
+// best returns the number of rows, at the end of a stair, with the largest E - price·T_v, and that value.
+// Held by TestTreesEndAtTheEndsOfStairs.
+func (c *candidates) best(ladder []int, price float64, verify func(rows int) float64) (rows int, value float64) {
+	value = math.Inf(-1)
+	c.sizes(ladder, func(n int, tokens float64) {
+		if v := tokens - price*verify(n); v > value {
+			rows, value = n, v
+		}
+	})
 	return rows, value
 }
 
 // bestRate returns the most tokens a second that verifying some of the candidates is expected to bring.
 func (c *candidates) bestRate(ladder []int, verify func(rows int) float64) (most float64) {
-	e, at := 1.0, 1
-	for _, end := range ladder {
-		for ; at < end && at <= len(c.order); at++ {
-			e += c.nodes[c.order[at-1]].reach
-		}
-		most = max(most, e/verify(at))
-	}
+	c.sizes(ladder, func(n int, tokens float64) { most = max(most, tokens/verify(n)) })
 	return most
 }
 

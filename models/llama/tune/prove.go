@@ -82,10 +82,7 @@ func (t *Tuning) prove(p *proof, f matmul.Family, tile int) (bool, error) {
 	var records []func(*kernels.Recorder)
 	for _, tile := range tiles {
 		records = append(records, func(r *kernels.Recorder) {
-			for from := 0; from < rows; from += tile {
-				matmul.Record(r, f, w, kernels.Rows{View: x, Offset: from * w.Cols, Stride: w.Cols},
-					kernels.Rows{View: out, Offset: from * w.Rows, Stride: w.Rows}, min(tile, rows-from), false)
-			}
+			inTiles(r, f, w, x, out, rows, tile)
 		})
 	}
 	programs, err := timed.programs(records...)
@@ -106,6 +103,14 @@ func (t *Tuning) prove(p *proof, f matmul.Family, tile int) (bool, error) {
 	return true, nil
 }
 
+// inTiles records the products of rows, so many at a time.
+func inTiles(r *kernels.Recorder, f matmul.Family, w *kernels.Weight, x, out kernels.View, rows, tile int) {
+	for from := 0; from < rows; from += tile {
+		matmul.Record(r, f, w, kernels.Rows{View: x, Offset: from * w.Cols, Stride: w.Cols},
+			kernels.Rows{View: out, Offset: from * w.Rows, Stride: w.Rows}, min(tile, rows-from), false)
+	}
+}
+
 // agrees reports whether a packed family gives the products of another, up to rounding, for rows alone: proofs compare
 // larger tiles with these. Few programs use packed products, so drivers may get them wrong.
 func (t *timer) agrees(w *kernels.Weight, packed, other matmul.Family) (bool, error) {
@@ -118,10 +123,7 @@ func (t *timer) agrees(w *kernels.Weight, packed, other matmul.Family) (bool, er
 	var records []func(*kernels.Recorder)
 	for _, f := range []matmul.Family{packed, other} {
 		records = append(records, func(r *kernels.Recorder) {
-			for i := range rows {
-				matmul.Record(r, f, w, kernels.Rows{View: x, Offset: i * w.Cols, Stride: w.Cols},
-					kernels.Rows{View: out, Offset: i * w.Rows, Stride: w.Rows}, 1, false)
-			}
+			inTiles(r, f, w, x, out, rows, 1)
 		})
 	}
 	// Timing may have left the products of the other family.

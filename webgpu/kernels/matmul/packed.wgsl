@@ -62,11 +62,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             }
         }
     }
-    var none: array<f32, TM>; // the norm's factor is in the scales
-    for (var m = 0u; m < TM; m = m + 1u) { // unroll
-        none[m] = 0.0;
-    }
-    var sums = joined(acc, none, lane);
+    var sums = joined(acc, array<f32, TM>(), lane); // no squares: the norm's factor is in the scales
     var v: array<f32, R>;
     for (var r = 0u; r < R; r = r + 1u) { // unroll
         v[r] = sums[r];
