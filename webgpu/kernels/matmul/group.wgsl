@@ -8,6 +8,8 @@ fn plus(sum: f32, w: vec4<f32>, v: vec4<f32>) -> f32 {
     return (((sum + w.x * v.x) + w.y * v.y) + w.z * v.z) + w.w * v.w;
 }
 
+var<workgroup> squared: array<f32, SIXTEENTHS>; // (16, TM), sums of squares of a sixteenth of a row of x each
+
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
     let tile = wid.y + wid.z * 65535u;
@@ -57,15 +59,23 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             }
         }
     }
-    var squares: array<f32, TM>;
-    for (var m = 0u; m < TM; m = m + 1u) { // unroll
-        squares[m] = squaresOf(at[m], lane, 64u);
+    if (NORMED == 1u) {
+        for (var turn = 0u; turn < TURNS; turn = turn + 1u) { // unroll
+            let m = turn * TOGETHER + lane / 16u;
+            if (lane < 16u * TOGETHER) {
+                squared[lane % 16u * TM + m] = squaresOf(P.x0 + min(m0 + m, P.m - 1u) * P.ldx, lane % 16u, 16u);
+            }
+        }
     }
-    var sums = joined(acc, squares, lane);
-    let factor = factorOf(sums[R]);
-    var v: array<f32, R>;
-    for (var r = 0u; r < R; r = r + 1u) { // unroll
-        v[r] = sums[r] * factor;
+    var v = joined(acc, lane); // after a barrier
+    if (lane >= TM || m0 + lane >= P.m) { return; }
+    if (NORMED == 1u) {
+        var squares = 0.0;
+        for (var i = 0u; i < 16u; i = i + 1u) { squares = squares + squared[i * TM + lane]; }
+        let factor = factorOf(squares);
+        for (var r = 0u; r < R; r = r + 1u) { // unroll
+            v[r] = v[r] * factor;
+        }
     }
-    if (lane < TM && m0 + lane < P.m) { finish(m0 + lane, tile, v); }
+    finish(m0 + lane, tile, v);
 }

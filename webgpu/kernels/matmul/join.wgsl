@@ -1,39 +1,40 @@
-// Sums over the lanes of a workgroup without subgroups: sixteen lanes add four partial sums each, one lane adds the
-// rest.
-var<workgroup> partial: array<f32, LANES_BY_TM>;
-var<workgroup> quarter: array<f32, SIXTEEN_BY_TM>;
+// Sums over the 64 lanes of a workgroup, for TOGETHER rows of x at a time: a lane adds the sums of four lanes, and the
+// lane of a row the sixteen sums of those. The order of the additions is the same for every tile.
+var<workgroup> partial: array<array<f32, R>, PARTIAL>; // (TOGETHER, 64), at the end (16, TM)
 
-// across adds each row's values over all lanes; lane m returns the sum of row m.
-fn across(values: array<f32, TM>, lane: u32) -> f32 {
-    var v = values; // parameters allow only literal indices
-    for (var m = 0u; m < TM; m = m + 1u) { // unroll
-        partial[lane * TM + m] = v[m];
-    }
-    workgroupBarrier();
-    for (var i = lane; i < SIXTEEN_BY_TM; i = i + 64u) {
-        let begin = i / TM * 4u * TM + i % TM;
-        quarter[i] = (partial[begin] + partial[begin + TM]) + (partial[begin + 2u * TM] + partial[begin + 3u * TM]);
-    }
-    workgroupBarrier();
-    var total = 0.0;
-    if (lane < TM) {
-        for (var i = 0u; i < 16u; i = i + 1u) { total = total + quarter[i * TM + lane]; }
-    }
-    return total;
-}
-
-// joined returns sums over the lanes: lane m returns those of row m, with the sum of its squares last.
-fn joined(acc: array<f32, TILE>, squares: array<f32, TM>, lane: u32) -> array<f32, SUMS_OF_ROW> {
-    var each = acc;
-    var sums: array<f32, SUMS_OF_ROW>;
-    for (var r = 0u; r < R; r = r + 1u) { // unroll
-        var values: array<f32, TM>;
-        for (var m = 0u; m < TM; m = m + 1u) { // unroll
-            values[m] = each[m * R + r];
+// joined returns sums over the lanes: lane m returns those of row m.
+fn joined(acc: array<f32, TILE>, lane: u32) -> array<f32, R> {
+    var each = acc; // parameters allow only literal indices
+    var fours: array<f32, FOURS>;
+    let own = lane / 16u % TOGETHER * 64u + lane % 16u;
+    for (var turn = 0u; turn < TURNS; turn = turn + 1u) { // unroll
+        for (var i = 0u; i < TOGETHER; i = i + 1u) { // unroll
+            for (var r = 0u; r < R; r = r + 1u) { // unroll
+                partial[i * 64u + lane][r] = each[(turn * TOGETHER + i) * R + r];
+            }
         }
-        sums[r] = across(values, lane);
+        workgroupBarrier();
+        for (var r = 0u; r < R; r = r + 1u) { // unroll
+            fours[turn * R + r] = (partial[own][r] + partial[own + 16u][r])
+                + (partial[own + 32u][r] + partial[own + 48u][r]);
+        }
+        workgroupBarrier();
     }
-    sums[R] = 0.0;
-    if (P.squares > 0u) { sums[R] = across(squares, lane); }
+    if (lane < 16u * TOGETHER) {
+        for (var turn = 0u; turn < TURNS; turn = turn + 1u) { // unroll
+            for (var r = 0u; r < R; r = r + 1u) { // unroll
+                partial[lane % 16u * TM + turn * TOGETHER + lane / 16u][r] = fours[turn * R + r];
+            }
+        }
+    }
+    workgroupBarrier();
+    var sums: array<f32, R>;
+    if (lane < TM) {
+        for (var i = 0u; i < 16u; i = i + 1u) {
+            for (var r = 0u; r < R; r = r + 1u) { // unroll
+                sums[r] = sums[r] + partial[i * TM + lane][r];
+            }
+        }
+    }
     return sums;
 }

@@ -2,29 +2,22 @@
 // subgroups are added after one barrier. The first lane of a subgroup determines its place; unused places stay zero.
 enable subgroups;
 
-var<workgroup> partial: array<f32, PLACES>; // (16, TILE + TM)
+var<workgroup> partial: array<f32, PLACES>; // (16, TILE)
 
-// joined returns sums over the lanes: lane m returns those of row m, with the sum of its squares last.
-fn joined(acc: array<f32, TILE>, squares: array<f32, TM>, lane: u32) -> array<f32, SUMS_OF_ROW> {
+// joined returns sums over the lanes: lane m returns those of row m.
+fn joined(acc: array<f32, TILE>, lane: u32) -> array<f32, R> {
     let first = subgroupMin(lane);
-    let place = first / 4u * (TILE + TM);
     for (var i = 0u; i < TILE; i = i + 1u) { // unroll
         let sum = subgroupAdd(acc[i]);
-        if (lane == first) { partial[place + i] = sum; }
-    }
-    for (var m = 0u; m < TM; m = m + 1u) { // unroll
-        let sum = subgroupAdd(squares[m]);
-        if (lane == first) { partial[place + TILE + m] = sum; }
+        if (lane == first) { partial[first / 4u * TILE + i] = sum; }
     }
     workgroupBarrier();
-    var sums: array<f32, SUMS_OF_ROW>;
+    var sums: array<f32, R>;
     if (lane < TM) {
         for (var p = 0u; p < 16u; p = p + 1u) {
-            let at = p * (TILE + TM);
             for (var r = 0u; r < R; r = r + 1u) { // unroll
-                sums[r] = sums[r] + partial[at + lane * R + r];
+                sums[r] = sums[r] + partial[p * TILE + lane * R + r];
             }
-            sums[R] = sums[R] + partial[at + TILE + lane];
         }
     }
     return sums;

@@ -34,8 +34,11 @@ func product(r *kernels.Recorder, f Family, w *kernels.Weight, x, out kernels.Ro
 	consts := append(w.Format.Constants(), kernels.Const("R", rows), kernels.Const("HALF", rows/2),
 		kernels.Const("TM", tile), kernels.Const("TILE", rows*tile), kernels.Const("SHARED", shared))
 	if f.grouped() {
-		consts = append(consts, kernels.Const("LANES_BY_TM", 64*tile), kernels.Const("SIXTEEN_BY_TM", 16*tile),
-			kernels.Const("PLACES", 16*(rows+1)*tile), kernels.Const("SUMS_OF_ROW", rows+1),
+		together := min(tile, 4)
+		consts = append(consts, kernels.Const("TOGETHER", together), kernels.Const("TURNS", tile/together),
+			kernels.Const("PARTIAL", 64*together), kernels.Const("FOURS", tile/together*rows),
+			kernels.Const("PLACES", 16*rows*tile), kernels.Const("SIXTEENTHS", 16*tile),
+			kernels.Const("NORMED", int(kernels.Flag(x.Squares > 0))),
 			kernels.Const("FETCHED", fetched), kernels.Const("FETCHES", shared/fetched))
 	} else {
 		consts = append(consts, kernels.Const("WG", f.Width))

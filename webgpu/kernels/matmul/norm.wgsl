@@ -3,13 +3,20 @@
 // 1/sqrt(mean(out²) + eps), after its loop over the weights.
 @group(0) @binding(2) var<storage, read> x: array<vec4<f32>>;
 
-// squaresOf adds the sums of squares of the row of x at `at`: every by-th vector of four, from the first-th on.
+// squaresOf adds the sums of squares of the row of x at `at`: every by-th vector of four, from the first-th on. It has
+// four loads under way at once.
 fn squaresOf(at: u32, first: u32, by: u32) -> f32 {
-    var sum = vec4<f32>(0.0, 0.0, 0.0, 0.0);
     let base = at + P.steps * PARTS;
     let count = min(P.squares / 4u, arrayLength(&weights)); // see rows.wgsl
-    let turns = (count + by - 1u - first) / by;
-    for (var turn = 0u; turn < turns; turn = turn + 1u) { sum = sum + x[base + first + turn * by]; }
+    let turns = (count + 4u * by - 1u - first) / (4u * by);
+    var sums: array<vec4<f32>, 4>;
+    for (var turn = 0u; turn < turns; turn = turn + 1u) {
+        for (var j = 0u; j < 4u; j = j + 1u) { // unroll
+            let i = first + (turn * 4u + j) * by;
+            sums[j] = sums[j] + x[base + min(i, count - 1u)] * f32(i < count);
+        }
+    }
+    let sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
     return (sum.x + sum.y) + (sum.z + sum.w);
 }
 

@@ -62,10 +62,6 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             }
         }
     }
-    var sums = joined(acc, array<f32, TM>(), lane); // no squares: the norm's factor is in the scales
-    var v: array<f32, R>;
-    for (var r = 0u; r < R; r = r + 1u) { // unroll
-        v[r] = sums[r];
-    }
+    let v = joined(acc, lane); // the factor of a norm is in the scales
     if (lane < TM && m0 + lane < P.m) { finish(m0 + lane, tile, v); }
 }
