@@ -1,13 +1,8 @@
 // Bit fields that the packed formats share.
 
-// bytes returns the four bytes of a word under a mask, the lowest first, less a number below 256. Each becomes a part
-// of the mantissa of a float from 32768 to 33024: some GPUs convert integers more slowly than they mask and subtract.
-fn bytes(w: u32, mask: u32, less: f32) -> vec4<f32> {
-    let low = mask << 8u;
-    let placed = vec4<u32>(w << 8u, w, w >> 8u, w >> 16u) & vec4<u32>(low, low, low, low);
-    let base = 32768.0 + less;
-    return bitcast<vec4<f32>>(placed | vec4<u32>(0x47000000u, 0x47000000u, 0x47000000u, 0x47000000u))
-        - vec4<f32>(base, base, base, base);
+// affine returns fields times a scale, less a number: one operation each.
+fn affine(scale: f32, f: vec4<f32>, less: f32) -> vec4<f32> {
+    return vec4<f32>(scale, scale, scale, scale) * f - vec4<f32>(less, less, less, less);
 }
 
 // halves returns the two F16 of a word, the lower first. The scales of small weights are subnormal, and unpack2x16float

@@ -17,6 +17,6 @@ fn scale(row: u32, step: u32) -> vec2<f32> {
 }
 fn unpack(raw: vec4<u32>, part: u32, scale: vec2<f32>) -> vec4<f32> {
     let q = ((raw.x >> (part * 4u)) & 0x0f0f0f0fu) | (((raw.y >> (part * 4u)) & 0x03030303u) * 16u);
-    return select(scale.x, scale.y, part == 1u) * bytes(q, 63u, 32.0);
+    return select(scale.x, scale.y, part == 1u) * (fields(q, 0u, 6u) - 96.0);
 }
 fn place(step: u32, part: u32) -> u32 { return (step >> 4u) * 32u + part * 16u + (step & 15u); }

@@ -56,7 +56,7 @@ func twoHalves(rng *rand.Rand, size float64) uint32 {
 // testScales returns the words of a block's scales: floats and halves in the range of real weights, some of them
 // subnormal, and arbitrary integers.
 func testScales(rng *rand.Rand, f kernels.Format) []uint32 {
-	float := math.Float32bits(float32(rng.NormFloat64() / 64))
+	half := float16.Fromfloat32(float32(rng.NormFloat64() / 64))
 	halves := twoHalves(rng, []float64{1.0 / 64, 1.0 / 1024, 1e-5, 1e-7}[rng.IntN(4)])
 	s := make([]uint32, f.ScalesPerRow(f.Block()))
 	for i := range s {
@@ -64,9 +64,9 @@ func testScales(rng *rand.Rand, f kernels.Format) []uint32 {
 	}
 	switch f {
 	case kernels.Q8_0, kernels.Q4_0, kernels.Q5_0, kernels.IQ4_NL, kernels.Q3_K:
-		s[0] = float
+		s[0] = math.Float32bits(half.Float32()) // a half in a file
 	case kernels.Q6_K:
-		s[4] = float
+		s[4] = math.Float32bits(half.Float32())
 	case kernels.Q4_1, kernels.Q5_1:
 		s[0] = halves
 	case kernels.Q4_K, kernels.Q5_K:

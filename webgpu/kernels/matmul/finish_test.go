@@ -329,8 +329,8 @@ func TestEmbedNext(t *testing.T) {
 						len(order), false)
 				}, out, found)
 				for at, i := range order {
-					kerneltest.CloseTo(t, "row", got[1].F32()[at*e.Cols:(at+1)*e.Cols], x[i*e.Cols:(i+1)*e.Cols], 1e-6,
-						1e-6)
+					kerneltest.CloseTo(t, "row", got[1].F32()[at*e.Cols:(at+1)*e.Cols], x[i*e.Cols:(i+1)*e.Cols], 5e-7,
+						float64(slices.Max(x)))
 				}
 				return got[0]
 			}, want, size, nil}
