@@ -55,6 +55,8 @@ const COLUMNS = {
   compared: ["the first Compare", times],
   least_compared: ["lowest Compare", times],
   slowest: ["slowest first reply", times],
+  again1: ["plain again, reply 1", times],
+  again_slowest: ["plain again, slowest", times],
   drafted: ["drafted in the first", fixed(0)],
   best_fixed: ["best fixed, of plain", times],
   which: ["which", String],

@@ -1,6 +1,7 @@
 /**
  * Measures what a new visitor has: in fresh browser profiles, in turn, a page loads a pair, waits as long as it takes
- * to read a sentence, and decodes prompts one after the other, plainly in one profile and by `auto` in the next. Prints
+ * to read a sentence, and decodes prompts one after the other, plainly in one profile and by `auto` in the next. A
+ * third decodes the first prompt plainly again: what differs between the two plain ways is the machine's noise. Prints
  * Markdown: `auto` over plain decoding at the first, the second and the last reply. Natively the server does the same
  * with fresh folders of caches.
  *
@@ -114,12 +115,17 @@ let chromium;
 async function measure(server, name, device) {
   const pair = PAIRS[name];
   const list = await pair.prompts();
-  const visits = { none: [], auto: [] };
+  const visits = { none: [], auto: [], again: [] };
+  const policies = Object.keys(visits);
   const cold = [];
   for (let i = 0; i < profiles; i++) {
     const prompts = Array.from({ length: replies }, (_, k) => list[(i + k) % list.length]);
-    for (const policy of i % 2 ? ["auto", "none"] : ["none", "auto"]) {
-      const one = await (device === "native" ? request : visit)(server, pair, device, policy, prompts);
+    for (const [k] of policies.entries()) {
+      const policy = policies[(i + k) % policies.length];
+      const ask = device === "native" ? request : visit;
+      const one = await (policy === "again"
+        ? ask(server, pair, device, "none", prompts.slice(0, 1))
+        : ask(server, pair, device, policy, prompts));
       visits[policy].push(one.all);
       cold.push(one.loaded + one.all[0].stats.ttft_ms);
       chromium ??= one.chromium;
@@ -130,7 +136,7 @@ async function measure(server, name, device) {
     const ratio = visits.none[i].map((plain, k) => (plain.ms / visits.auto[i][k].ms).toFixed(2));
     process.stderr.write(`${name} ${device} ${i + 1}/${profiles}: ${ratio.join(" ")}\n`);
   }
-  const ratioAt = (k) => median(visits.none.map((all, i) => all[k].ms / visits.auto[i][k].ms));
+  const ratioAt = (k, policy = "auto") => median(visits.none.map((all, i) => all[k].ms / visits[policy][i][k].ms));
   const first = visits.auto.map(([reply]) => reply.stats);
   // Rates, as prompts differ: the slowest first reply of each.
   const slowest = (all) => Math.min(...all.map(([reply]) => reply.stats.output_tokens / reply.ms));
@@ -142,6 +148,8 @@ async function measure(server, name, device) {
         cold: median(cold),
         ...Object.fromEntries([...new Set([1, 2, replies])].map((n) => [`reply${n}`, ratioAt(n - 1)])),
         slowest: slowest(visits.auto) / slowest(visits.none),
+        again1: ratioAt(0, "again"),
+        again_slowest: slowest(visits.again) / slowest(visits.none),
         drafted: median(first.map((stats) => stats.drafted)),
         tau: median(first.map((stats) => stats.acceptance_length)),
       },
