@@ -161,7 +161,7 @@ func sent(t testing.TB, list []gpuKernel) []byte {
 	t.Helper()
 	var lines bytes.Buffer
 	for i, k := range list {
-		if err := json.NewEncoder(&lines).Encode(sentKernel{i, k.Name, k.Shader(), k.Bindings}); err != nil {
+		if err := json.NewEncoder(&lines).Encode(sentKernel{i, k.Name, k.text(), k.Bindings}); err != nil {
 			t.Fatal(err)
 		}
 	}

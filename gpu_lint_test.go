@@ -75,8 +75,9 @@ func (s *shaderText) checkIndices() (bad []string) {
 			if s.tokens[i] != "[" || !isName(base) && base != "]" && base != ")" {
 				continue
 			}
-			_, local := f.scope[i-1]
-			if _, global := s.globals[base]; global && !local && s.at(i-2) != "." {
+			of := s.indexed(i)
+			_, local := f.scope[of]
+			if _, global := s.globals[s.tokens[of]]; global && !local && s.at(of-1) != "." {
 				continue
 			}
 			for _, t := range s.tokens[i+1 : s.past(i)-1] {
@@ -88,6 +89,23 @@ func (s *shaderText) checkIndices() (bad []string) {
 		}
 	}
 	return bad
+}
+
+// indexed returns the token before the first of a row of indices whose last begins at i.
+func (s *shaderText) indexed(i int) int {
+	i--
+	for ; s.tokens[i] == "]"; i-- {
+		for depth := 1; depth > 0; {
+			i--
+			switch s.tokens[i] {
+			case "]":
+				depth++
+			case "[":
+				depth--
+			}
+		}
+	}
+	return i
 }
 
 func (s *shaderText) checkStructs() (bad []string) {
@@ -126,7 +144,8 @@ func (s *shaderText) checkHotLoops() (bad []string) {
 		for _, l := range f.loops {
 			reached := s.reachIn(l.body)
 			weights, keys := s.globals["weights"].name != "", s.globals["keys"].name != ""
-			if !(weights && reached["fetch"]) && !(keys && (reached["key"] || reached["value"])) {
+			fetches := reached["fetch"] || reached["fetched"]
+			if !(weights && fetches) && !(keys && (reached["key"] || reached["value"])) {
 				continue
 			}
 			if !s.counts(f, l) {

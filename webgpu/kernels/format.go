@@ -50,7 +50,7 @@ var layouts = [Formats]layout{
 	Q4_1:   {"q4_1", 32, 4, 1, 8, 4, "words unpack_bits fields unpack_q4_1"},
 	Q5_0:   {"q5_0", 32, 5, 1, 8, 4, "unpack_bits fields unpack_q5_0"},
 	Q5_1:   {"q5_1", 32, 5, 1, 8, 4, "unpack_bits fields unpack_q5_1"},
-	IQ4_NL: {"iq4_nl", 32, 4, 1, 8, 4, "words unpack_bits unpack_iq4_nl"},
+	IQ4_NL: {"iq4_nl", 32, 4, 1, 8, 4, "words unpack_iq4_nl"},
 	Q2_K:   {"q2_k", 256, 16, 5, 8, 4, "unpack_bits fields unpack_q2_k"},
 	Q3_K:   {"q3_k", 256, 24, 4, 8, 4, "unpack_bits fields unpack_q3_k"},
 	Q4_K:   {"q4_k", 256, 32, 6, 8, 8, "words unpack_bits fields unpack_pairs unpack_q4_k"},

@@ -1,9 +1,4 @@
-// Bit fields that the packed formats share.
-
-// affine returns fields times a scale, less a number: one operation each.
-fn affine(scale: f32, f: vec4<f32>, less: f32) -> vec4<f32> {
-    return vec4<f32>(scale, scale, scale, scale) * f - vec4<f32>(less, less, less, less);
-}
+// Bits that several formats share.
 
 // halves returns the two F16 of a word, the lower first. The scales of small weights are subnormal, and unpack2x16float
 // may flush them to zero.

@@ -9,5 +9,6 @@ fn scale(row: u32, step: u32) -> vec4<f32> {
     let pair = (step >> 3u) & 3u; // blocks 2·pair and 2·pair + 1
     let two = scales[block + 1u + (pair >> 1u)];
     let d = bitcast<vec2<f32>>(scales[block]);
-    return (fields(select(two.x, two.y, (pair & 1u) == 1u), 0u, 8u) - 256.0) * vec4<f32>(d, d);
+    let less = 256.0 * d;
+    return vec4<f32>(d, d) * fields(select(two.x, two.y, (pair & 1u) == 1u), 0u, 8u) - vec4<f32>(less, less);
 }

@@ -21,7 +21,7 @@ fn scale(row: u32, step: u32) -> vec4<f32> {
 }
 fn unpack(raw: vec4<u32>, part: u32, scale: vec4<f32>) -> vec4<f32> {
     let s = select(scale.xy, scale.zw, vec2<bool>(part == 1u, part == 1u));
-    return affine(s.x, fields(raw.x, part * 2u, 2u), 4.0 * s.x + s.y);
+    return s.x * fields(raw.x, part * 2u, 2u) - (4.0 * s.x + s.y);
 }
 fn place(step: u32, part: u32) -> u32 {
     return (step >> 4u) * 32u + ((step >> 2u) & 1u) * 16u + part * 8u + ((step >> 3u) & 1u) * 4u + (step & 3u);

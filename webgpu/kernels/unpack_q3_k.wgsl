@@ -27,7 +27,7 @@ fn scale(row: u32, step: u32) -> vec2<f32> {
 fn unpack(raw: vec4<u32>, part: u32, scale: vec2<f32>) -> vec4<f32> {
     let q = ((raw.x >> (part * 2u)) & 0x03030303u) | (((raw.y >> part) & 0x01010101u) * 4u);
     let s = select(scale.x, scale.y, part == 1u);
-    return affine(s, fields(q, 0u, 3u), 12.0 * s);
+    return s * fields(q, 0u, 3u) - 12.0 * s;
 }
 fn place(step: u32, part: u32) -> u32 {
     return (step >> 4u) * 32u + ((step >> 2u) & 1u) * 16u + part * 8u + ((step >> 3u) & 1u) * 4u + (step & 3u);

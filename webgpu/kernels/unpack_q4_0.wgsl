@@ -21,6 +21,6 @@ fn unit(part: u32) -> vec4<f32> {
     return select(1.0, 0.0625, part == 1u) * vec4<f32>(1.0, 0.00390625, 0.0000152587890625, 5.9604644775390625e-8);
 }
 fn unpack(raw: vec4<u32>, part: u32, scale: f32) -> vec4<f32> {
-    return affine(scale, fields(raw.x, part * 4u, 4u), 24.0 * scale);
+    return scale * fields(raw.x, part * 4u, 4u) - 24.0 * scale;
 }
 fn place(step: u32, part: u32) -> u32 { return (step >> 2u) * 8u + part * 4u + (step & 3u); }

@@ -4,6 +4,6 @@
 
 fn unpack(raw: vec4<u32>, part: u32, scale: vec4<f32>) -> vec4<f32> {
     let s = select(scale.xy, scale.zw, vec2<bool>(part == 1u, part == 1u));
-    return affine(s.x, fields(raw.x, part * 4u, 4u), 16.0 * s.x + s.y);
+    return s.x * fields(raw.x, part * 4u, 4u) - (16.0 * s.x + s.y);
 }
 fn place(step: u32, part: u32) -> u32 { return (step >> 3u) * 16u + part * 8u + (step & 7u); }

@@ -12,6 +12,6 @@ fn fetch(row: u32, step: u32) -> vec4<u32> {
 fn scale(row: u32, step: u32) -> f32 { return scales[row * (P.steps >> 2u) + (step >> 2u)]; }
 fn unpack(raw: vec4<u32>, part: u32, scale: f32) -> vec4<f32> {
     let fifth = (((raw.y >> (part * 16u)) & 15u) * 0x02040810u) & 0x10101010u; // bit i in byte i
-    return affine(scale, fields(((raw.x >> (part * 4u)) & 0x0f0f0f0fu) | fifth, 0u, 5u), 48.0 * scale);
+    return scale * fields(((raw.x >> (part * 4u)) & 0x0f0f0f0fu) | fifth, 0u, 5u) - 48.0 * scale;
 }
 fn place(step: u32, part: u32) -> u32 { return (step >> 2u) * 8u + part * 4u + (step & 3u); }

@@ -12,6 +12,6 @@ fn scale(row: u32, step: u32) -> vec2<f32> { return halves(scales[row * (P.steps
 fn unpack(raw: vec4<u32>, part: u32, scale: vec2<f32>) -> vec4<f32> {
     let fifth = (((raw.y >> (part * 16u)) & 15u) * 0x02040810u) & 0x10101010u; // bit i in byte i
     let q = ((raw.x >> (part * 4u)) & 0x0f0f0f0fu) | fifth;
-    return affine(scale.x, fields(q, 0u, 5u), 32.0 * scale.x - scale.y);
+    return scale.x * fields(q, 0u, 5u) - (32.0 * scale.x - scale.y);
 }
 fn place(step: u32, part: u32) -> u32 { return (step >> 2u) * 8u + part * 4u + (step & 3u); }

@@ -11,6 +11,6 @@ fn fetch(row: u32, step: u32) -> vec4<u32> {
 fn unpack(raw: vec4<u32>, part: u32, scale: vec4<f32>) -> vec4<f32> {
     let s = select(scale.xy, scale.zw, vec2<bool>(part == 1u, part == 1u));
     let q = ((raw.x >> (part * 4u)) & 0x0f0f0f0fu) | (((raw.y >> part) & 0x01010101u) * 16u);
-    return affine(s.x, fields(q, 0u, 5u), 32.0 * s.x + s.y);
+    return s.x * fields(q, 0u, 5u) - (32.0 * s.x + s.y);
 }
 fn place(step: u32, part: u32) -> u32 { return (step >> 3u) * 16u + part * 8u + (step & 7u); }

@@ -15,6 +15,7 @@ fn scale(row: u32, step: u32) -> vec2<f32> {
     return bitcast<f32>(scales[block + 4u])
         * vec2<f32>(signed_byte(scales[block + side], at), signed_byte(scales[block + side + 1u], at));
 }
+// The offset is taken off first, because a scale of 18 bits times the sum of seven would be rounded.
 fn unpack(raw: vec4<u32>, part: u32, scale: vec2<f32>) -> vec4<f32> {
     let q = ((raw.x >> (part * 4u)) & 0x0f0f0f0fu) | (((raw.y >> (part * 4u)) & 0x03030303u) * 16u);
     return select(scale.x, scale.y, part == 1u) * (fields(q, 0u, 6u) - 96.0);

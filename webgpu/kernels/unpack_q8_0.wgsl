@@ -16,6 +16,6 @@ fn numbers(raw: vec4<u32>, part: u32) -> vec4<f32> {
 }
 fn unit(part: u32) -> vec4<f32> { return vec4<f32>(1.0, 0.00390625, 0.0000152587890625, 5.9604644775390625e-8); }
 fn unpack(raw: vec4<u32>, part: u32, scale: f32) -> vec4<f32> {
-    return affine(scale, fields(raw.x ^ 0x80808080u, 0u, 8u), 384.0 * scale);
+    return scale * fields(raw.x ^ 0x80808080u, 0u, 8u) - 384.0 * scale;
 }
 fn place(step: u32, part: u32) -> u32 { return step; }

@@ -169,10 +169,11 @@ func TestMatMulSiLU(t *testing.T) {
 				continue
 			}
 			const half, eps = 48, 1e-6
-			w := kerneltest.NewWeight(f, 2*half, max(96, f.Block()))
+			// So many sums of squares that a lane takes several turns, the last not whole.
+			w := kerneltest.NewWeight(f, 2*half, (544+f.Block()-1)/f.Block()*f.Block())
 			stride := NextStride(w.Cols)
 			x, gain := kerneltest.Normals(7, 64*w.Cols), kerneltest.Normals(8, w.Cols)
-			rows, norm := scaledRows(x, gain, stride, 8, eps)
+			rows, norm := scaledRows(x, gain, stride, 1, eps)
 			sums, off := rounded(w, norm), make([]float64, 64*half)
 			want, size := make([]float64, 64*half), make([]float64, 64*half)
 			for i := range 64 {
@@ -190,17 +191,17 @@ func TestMatMulSiLU(t *testing.T) {
 				}
 			}
 			up := w.Upload(b, w.Rows)
-			for i, family := range endings(dev, f) {
+			for _, family := range endings(dev, f) {
 				c := endCase{fmt.Sprint(f, " ", family), half, func(order []int) []uint32 {
 					in, out := b.F32(kerneltest.Gather(rows, stride, order)), b.Poisoned(len(order)*half)
 					defer b.Free(in, out)
 					return b.Run(func(r *kernels.Recorder) {
-						RecordSiLU(r, family, up, kernels.Rows{View: in, Stride: stride, Squares: w.Cols / 8, Eps: eps},
+						RecordSiLU(r, family, up, kernels.Rows{View: in, Stride: stride, Squares: w.Cols, Eps: eps},
 							kernels.Rows{View: out, Stride: half}, len(order))
 					}, out)[0]
 				}, want, size, rounding(dev, family, off)}
 				c.test(t, c.sizes(f == kernels.Q4_0)...)
-				if f == kernels.Q4_0 && i == 0 {
+				if f == kernels.Q4_0 && family.first() {
 					kerneltest.Invariant(t, half, c.on)
 				}
 			}
@@ -314,6 +315,10 @@ func TestEmbedNext(t *testing.T) {
 				}
 			}
 			up, then, g := e.Upload(b, 50), w.Upload(b, rows), b.F32(gain) // the lookup in two parts
+			tolerance := 0.0
+			if f == kernels.Q4_K { // a minimum makes sums round
+				tolerance = 5e-7
+			}
 			c := endCase{f.String(), rows, func(order []int) []uint32 {
 				var ids []uint32
 				for _, i := range order {
@@ -329,8 +334,8 @@ func TestEmbedNext(t *testing.T) {
 						len(order), false)
 				}, out, found)
 				for at, i := range order {
-					kerneltest.CloseTo(t, "row", got[1].F32()[at*e.Cols:(at+1)*e.Cols], x[i*e.Cols:(i+1)*e.Cols], 5e-7,
-						float64(slices.Max(x)))
+					kerneltest.CloseTo(t, "row", got[1].F32()[at*e.Cols:(at+1)*e.Cols], x[i*e.Cols:(i+1)*e.Cols],
+						tolerance, 1)
 				}
 				return got[0]
 			}, want, size, nil}

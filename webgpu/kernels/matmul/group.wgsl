@@ -8,7 +8,8 @@ fn plus(sum: f32, w: vec4<f32>, v: vec4<f32>) -> f32 {
     return (((sum + w.x * v.x) + w.y * v.y) + w.z * v.z) + w.w * v.w;
 }
 
-var<workgroup> squared: array<f32, SIXTEENTHS>; // (16, TM), sums of squares of a sixteenth of a row of x each
+// Sums of squares, of a sixteenth of a row of x each, see norm.wgsl.
+var<workgroup> sixteenths: array<array<array<f32, 16>, TOGETHER>, JOINS>;
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
@@ -59,19 +60,19 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
             }
         }
     }
-    if (NORMED == 1u) {
-        for (var turn = 0u; turn < TURNS; turn = turn + 1u) { // unroll
-            let m = turn * TOGETHER + lane / 16u;
-            if (lane < 16u * TOGETHER) {
-                squared[lane % 16u * TM + m] = squaresOf(P.x0 + min(m0 + m, P.m - 1u) * P.ldx, lane % 16u, 16u);
-            }
+    if (P.squares > 0u && lane < 16u * TOGETHER) {
+        for (var join = 0u; join < JOINS; join = join + 1u) { // unroll
+            let m = min(m0 + join * TOGETHER + lane / 16u, P.m - 1u);
+            sixteenths[join][lane / 16u][lane % 16u] = squaresOf(P.x0 + m * P.ldx, lane % 16u, 16u);
         }
     }
     var v = joined(acc, lane); // after a barrier
     if (lane >= TM || m0 + lane >= P.m) { return; }
-    if (NORMED == 1u) {
+    if (P.squares > 0u) {
         var squares = 0.0;
-        for (var i = 0u; i < 16u; i = i + 1u) { squares = squares + squared[i * TM + lane]; }
+        for (var i = 0u; i < 16u; i = i + 1u) { // unroll
+            squares = squares + sixteenths[lane / TOGETHER][lane % TOGETHER][i];
+        }
         let factor = factorOf(squares);
         for (var r = 0u; r < R; r = r + 1u) { // unroll
             v[r] = v[r] * factor;

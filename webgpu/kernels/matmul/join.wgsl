@@ -1,39 +1,52 @@
-// Sums over the 64 lanes of a workgroup, for TOGETHER rows of x at a time: a lane adds the sums of four lanes, and the
-// lane of a row the sixteen sums of those. The order of the additions is the same for every tile.
-var<workgroup> partial: array<array<f32, R>, PARTIAL>; // (TOGETHER, 64), at the end (16, TM)
+// Sums over the 64 lanes of a workgroup: four at a time, three times. The order of the additions is the same for every
+// tile. Lane 16 i + 4 j + k has place (i, j, k), for each of TOGETHER rows of x.
+var<workgroup> partial: array<array<array<array<array<f32, R>, 4>, 4>, 4>, TOGETHER>;
 
 // joined returns sums over the lanes: lane m returns those of row m.
 fn joined(acc: array<f32, TILE>, lane: u32) -> array<f32, R> {
     var each = acc; // parameters allow only literal indices
-    var fours: array<f32, FOURS>;
-    let own = lane / 16u % TOGETHER * 64u + lane % 16u;
-    for (var turn = 0u; turn < TURNS; turn = turn + 1u) { // unroll
-        for (var i = 0u; i < TOGETHER; i = i + 1u) { // unroll
+    let i = lane / 16u;
+    let j = lane / 4u % 4u;
+    let k = lane % 4u;
+    var fours: array<f32, FOURS>; // of row TOGETHER join + i
+    for (var join = 0u; join < JOINS; join = join + 1u) { // unroll
+        for (var t = 0u; t < TOGETHER; t = t + 1u) { // unroll
             for (var r = 0u; r < R; r = r + 1u) { // unroll
-                partial[i * 64u + lane][r] = each[(turn * TOGETHER + i) * R + r];
+                partial[t][i][j][k][r] = each[(join * TOGETHER + t) * R + r];
             }
         }
         workgroupBarrier();
+        let t = i % TOGETHER;
         for (var r = 0u; r < R; r = r + 1u) { // unroll
-            fours[turn * R + r] = (partial[own][r] + partial[own + 16u][r])
-                + (partial[own + 32u][r] + partial[own + 48u][r]);
+            fours[join * R + r] = (partial[t][0u][j][k][r] + partial[t][1u][j][k][r])
+                + (partial[t][2u][j][k][r] + partial[t][3u][j][k][r]);
         }
         workgroupBarrier();
     }
-    if (lane < 16u * TOGETHER) {
-        for (var turn = 0u; turn < TURNS; turn = turn + 1u) { // unroll
+    if (i < TOGETHER) {
+        for (var join = 0u; join < JOINS; join = join + 1u) { // unroll
             for (var r = 0u; r < R; r = r + 1u) { // unroll
-                partial[lane % 16u * TM + turn * TOGETHER + lane / 16u][r] = fours[turn * R + r];
+                partial[join][i][j][k][r] = fours[join * R + r];
             }
+        }
+    }
+    workgroupBarrier();
+    if (lane < 4u * TM) {
+        let join = lane / (4u * TOGETHER);
+        let row = lane / 4u % TOGETHER;
+        for (var r = 0u; r < R; r = r + 1u) { // unroll
+            partial[join][row][0u][k][r] = (partial[join][row][0u][k][r] + partial[join][row][1u][k][r])
+                + (partial[join][row][2u][k][r] + partial[join][row][3u][k][r]);
         }
     }
     workgroupBarrier();
     var sums: array<f32, R>;
     if (lane < TM) {
-        for (var i = 0u; i < 16u; i = i + 1u) {
-            for (var r = 0u; r < R; r = r + 1u) { // unroll
-                sums[r] = sums[r] + partial[i * TM + lane][r];
-            }
+        let join = lane / TOGETHER;
+        let row = lane % TOGETHER;
+        for (var r = 0u; r < R; r = r + 1u) { // unroll
+            sums[r] = (partial[join][row][0u][0u][r] + partial[join][row][0u][1u][r])
+                + (partial[join][row][0u][2u][r] + partial[join][row][0u][3u][r]);
         }
     }
     return sums;

@@ -35,10 +35,8 @@ func product(r *kernels.Recorder, f Family, w *kernels.Weight, x, out kernels.Ro
 		kernels.Const("TM", tile), kernels.Const("TILE", rows*tile), kernels.Const("SHARED", shared))
 	if f.grouped() {
 		together := min(tile, 4)
-		consts = append(consts, kernels.Const("TOGETHER", together), kernels.Const("TURNS", tile/together),
-			kernels.Const("PARTIAL", 64*together), kernels.Const("FOURS", tile/together*rows),
-			kernels.Const("PLACES", 16*rows*tile), kernels.Const("SIXTEENTHS", 16*tile),
-			kernels.Const("NORMED", int(kernels.Flag(x.Squares > 0))),
+		consts = append(consts, kernels.Const("TOGETHER", together), kernels.Const("JOINS", tile/together),
+			kernels.Const("FOURS", tile/together*rows), kernels.Const("PLACES", 16*rows*tile),
 			kernels.Const("FETCHED", fetched), kernels.Const("FETCHES", shared/fetched))
 	} else {
 		consts = append(consts, kernels.Const("WG", f.Width))

@@ -7,13 +7,13 @@
 // four loads under way at once.
 fn squaresOf(at: u32, first: u32, by: u32) -> f32 {
     let base = at + P.steps * PARTS;
-    let count = min(P.squares / 4u, arrayLength(&weights)); // see rows.wgsl
+    let count = min(P.squares / 4u, arrayLength(&x)); // see rows.wgsl
     let turns = (count + 4u * by - 1u - first) / (4u * by);
     var sums: array<vec4<f32>, 4>;
     for (var turn = 0u; turn < turns; turn = turn + 1u) {
         for (var j = 0u; j < 4u; j = j + 1u) { // unroll
             let i = first + (turn * 4u + j) * by;
-            sums[j] = sums[j] + x[base + min(i, count - 1u)] * f32(i < count);
+            sums[j] = sums[j] + select(vec4<f32>(), x[base + min(i, count - 1u)], i < count);
         }
     }
     let sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);

@@ -20,7 +20,7 @@ fn main(@builtin(global_invocation_id) gid: vec3<u32>) {
     }
     // If only a parameter bounds a loop, Mesa's software adapter compiles the value into the code, and recompiles the
     // loop for each dispatch. min with an array length prevents that.
-    let steps = min(P.steps, arrayLength(&weights));
+    let steps = min(P.steps, arrayLength(&x));
     kLoop(&acc, &row, &at, steps);
     // A copy: with a dynamic index, acc would not stay in registers.
     var sums: array<f32, TILE>;
