@@ -1,5 +1,6 @@
-// fields as in fields.wgsl, two at a time as F16, which GPUs convert to F32 where they are used. None is subnormal.
-// Software adapters take longer for it.
+// fields as in fields.wgsl, two at a time as F16, which GPUs convert to F32 where they are used: the upper bits of the
+// mantissa of 2^bits, which the format's offset takes off for no operation more. None is subnormal. Software adapters
+// take longer for it.
 fn fields(w: u32, at: u32, bits: u32) -> vec4<f32> {
     let mask = (0x400u - (0x400u >> bits)) * 0x00010001u;
     let power = ((15u + bits) << 10u) * 0x00010001u;
