@@ -45,17 +45,17 @@ var layouts = [Formats]layout{
 	F32:    {"f32", 4, 4, 0, 4, 1, "unpack_f32"},
 	F16:    {"f16", 4, 2, 0, 4, 1, "unpack_f16"},
 	BF16:   {"bf16", 4, 2, 0, 4, 1, "unpack_bf16"},
-	Q8_0:   {"q8_0", 32, 8, 1, 4, 8, "words unpack_bits fields unpack_q8_0"},
-	Q4_0:   {"q4_0", 32, 4, 1, 8, 4, "words unpack_bits fields unpack_q4_0"},
-	Q4_1:   {"q4_1", 32, 4, 1, 8, 4, "words unpack_bits fields unpack_q4_1"},
-	Q5_0:   {"q5_0", 32, 5, 1, 8, 4, "unpack_bits fields unpack_q5_0"},
-	Q5_1:   {"q5_1", 32, 5, 1, 8, 4, "unpack_bits fields unpack_q5_1"},
+	Q8_0:   {"q8_0", 32, 8, 1, 4, 8, "words fields unpack_q8_0"},
+	Q4_0:   {"q4_0", 32, 4, 1, 8, 4, "words fields unpack_q4_0"},
+	Q4_1:   {"q4_1", 32, 4, 1, 8, 4, "words unpack_halves fields unpack_q4_1"},
+	Q5_0:   {"q5_0", 32, 5, 1, 8, 4, "fields unpack_q5_0"},
+	Q5_1:   {"q5_1", 32, 5, 1, 8, 4, "unpack_halves fields unpack_q5_1"},
 	IQ4_NL: {"iq4_nl", 32, 4, 1, 8, 4, "words unpack_iq4_nl"},
-	Q2_K:   {"q2_k", 256, 16, 5, 8, 4, "unpack_bits fields unpack_q2_k"},
-	Q3_K:   {"q3_k", 256, 24, 4, 8, 4, "unpack_bits fields unpack_q3_k"},
-	Q4_K:   {"q4_k", 256, 32, 6, 8, 8, "words unpack_bits fields unpack_pairs unpack_q4_k"},
-	Q5_K:   {"q5_k", 256, 40, 6, 8, 8, "unpack_bits fields unpack_pairs unpack_q5_k"},
-	Q6_K:   {"q6_k", 256, 48, 5, 8, 4, "unpack_bits fields words_q6_k unpack_q6_k"},
+	Q2_K:   {"q2_k", 256, 16, 5, 8, 4, "unpack_halves fields unpack_q2_k"},
+	Q3_K:   {"q3_k", 256, 24, 4, 8, 4, "fields unpack_q3_k"},
+	Q4_K:   {"q4_k", 256, 32, 6, 8, 8, "words fields unpack_pairs unpack_q4_k"},
+	Q5_K:   {"q5_k", 256, 40, 6, 8, 8, "fields unpack_pairs unpack_q5_k"},
+	Q6_K:   {"q6_k", 256, 48, 5, 8, 4, "fields words_q6_k unpack_q6_k"},
 }
 
 func (f Format) String() string { return layouts[f].name }
@@ -88,7 +88,7 @@ func (f Format) Fetched() (steps int, files string) {
 }
 
 // onGPUs replaces what only software adapters run faster.
-var onGPUs = strings.NewReplacer(" fields ", " fields_f16 ")
+var onGPUs = strings.NewReplacer("fields ", "fields_f16 ")
 
 // Packed reports whether the format has packed products, see package matmul: those of most files have.
 func (f Format) Packed() bool { return f == Q8_0 || f == Q4_0 || f == Q4_K || f == Q6_K }

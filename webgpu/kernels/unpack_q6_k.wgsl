@@ -8,6 +8,10 @@
 @group(0) @binding(4) var<storage, read> scales: array<u32>;
 
 alias Scale = vec2<f32>; // of each part
+
+// signed_byte returns byte i of a word as a signed number.
+fn signed_byte(w: u32, i: u32) -> f32 { return f32(bitcast<i32>(w << (24u - 8u * i)) >> 24u); }
+
 fn scale(row: u32, step: u32) -> vec2<f32> {
     let block = (row * (P.steps >> 5u) + (step >> 5u)) * 5u;
     let side = ((step >> 4u) & 1u) * 2u;

@@ -1,5 +1,3 @@
-// Bits that several formats share.
-
 // halves returns the two F16 of a word, the lower first. The scales of small weights are subnormal, and unpack2x16float
 // may flush them to zero.
 fn halves(w: u32) -> vec2<f32> {
@@ -12,6 +10,3 @@ fn halves(w: u32) -> vec2<f32> {
     let v = bitcast<vec2<u32>>(vec2<f32>(m) * power);
     return bitcast<vec2<f32>>(v | ((h & vec2<u32>(0x8000u, 0x8000u)) << vec2<u32>(16u, 16u)));
 }
-
-// signed_byte returns byte i of a word as a signed number.
-fn signed_byte(w: u32, i: u32) -> f32 { return f32(bitcast<i32>(w << (24u - 8u * i)) >> 24u); }
