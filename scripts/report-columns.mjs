@@ -57,6 +57,7 @@ const COLUMNS = {
   slowest: ["slowest first reply", times],
   again1: ["plain again, reply 1", times],
   again_slowest: ["plain again, slowest", times],
+  settling: ["plain, reply 1 over the last", times],
   drafted: ["drafted in the first", fixed(0)],
   best_fixed: ["best fixed, of plain", times],
   which: ["which", String],

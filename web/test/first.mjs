@@ -1,9 +1,10 @@
 /**
  * Measures what a new visitor has: in fresh browser profiles, in turn, a page loads a pair, waits as long as it takes
  * to read a sentence, and decodes prompts one after the other, plainly in one profile and by `auto` in the next. A
- * third decodes the first prompt plainly again: what differs between the two plain ways is the machine's noise. Prints
- * Markdown: `auto` over plain decoding at the first, the second and the last reply. Natively the server does the same
- * with fresh folders of caches.
+ * third decodes the first prompt plainly as often: what differs between the two plain ways is the machine's noise, and
+ * what its first reply lacks of the last one's speed is what compiling in the background takes. Prints Markdown: `auto`
+ * over plain decoding at the first, the second and the last reply. Natively the server does the same with fresh folders
+ * of caches.
  *
  *   node test/first.mjs [--pairs builtin,q8,noisy] [--devices cpu,cpu-1,webgpu] [--profiles 10] [--replies 10]
  *                       [--tokens 64] [--pause SECONDS] [--adapter gpu] [--json FILE]
@@ -124,7 +125,7 @@ async function measure(server, name, device) {
       const policy = policies[(i + k) % policies.length];
       const ask = device === "native" ? request : visit;
       const one = await (policy === "again"
-        ? ask(server, pair, device, "none", prompts.slice(0, 1))
+        ? ask(server, pair, device, "none", Array(replies).fill(prompts[0]))
         : ask(server, pair, device, policy, prompts));
       visits[policy].push(one.all);
       cold.push(one.loaded + one.all[0].stats.ttft_ms);
@@ -150,6 +151,7 @@ async function measure(server, name, device) {
         slowest: slowest(visits.auto) / slowest(visits.none),
         again1: ratioAt(0, "again"),
         again_slowest: slowest(visits.again) / slowest(visits.none),
+        settling: median(visits.again.map((all) => all[0].stats.decode_tok_s / all.at(-1).stats.decode_tok_s)),
         drafted: median(first.map((stats) => stats.drafted)),
         tau: median(first.map((stats) => stats.acceptance_length)),
       },
