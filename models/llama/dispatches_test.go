@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"foretoken/models/safetensors"
 	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/kernels"
@@ -113,5 +114,40 @@ func TestDispatchesOfPackedProducts(t *testing.T) {
 	}
 	if counts[true]-counts[false] != weights || guesses[true]-guesses[false] != weights {
 		t.Errorf("%d products: %v dispatches, Work returns %v", weights, counts, guesses)
+	}
+}
+
+// TestWorkOfAHead counts the dispatches of a level of a head, and compares its bytes with those that its target expects
+// of any.
+func TestWorkOfAHead(t *testing.T) {
+	info := webgpu.Info{Backend: "native", Limits: webgpu.DefaultLimits()}
+	dev := &counting{DryRun: NewDryRun(info)}
+	target, head, _ := headed(t, dev, safetensors.F16, false, Options{MaxRows: 8, TopK: 4})
+	if err := target.Prefill(background, []int32{1, 2, 3}); err != nil {
+		t.Fatal(err)
+	}
+	counts := map[int]int{} // of a tree by its levels
+	for _, levels := range []int{2, 3} {
+		for range 2 { // the first records the program
+			head.Reset()
+			dev.dispatches = 0
+			if err := head.Prefill(background, []int32{1, 2, 3}); err != nil {
+				t.Fatal(err)
+			}
+			before := dev.dispatches
+			r := spec.DraftRequest{Pending: []int32{4}, Depth: levels - 1, K: 1}
+			if _, err := head.DraftTree(background, r); err != nil {
+				t.Fatal(err)
+			}
+			counts[levels] = dev.dispatches - before
+		}
+	}
+	dispatches, bytes := head.Work()
+	expected, guess := target.HeadWork()
+	if level := counts[3] - counts[2]; dispatches != expected || level < dispatches*3/4 || level > dispatches*5/4 {
+		t.Errorf("a level has %d dispatches of %v; Work says %d and HeadWork %d", level, counts, dispatches, expected)
+	}
+	if bytes < guess/2 || bytes > 2*guess {
+		t.Errorf("a head of %d bytes, and its target expects %d", bytes, guess)
 	}
 }

@@ -33,6 +33,15 @@ type headSequence struct {
 
 var _ spec.DraftModel = (*EAGLE3)(nil)
 
+// headDispatches are about those of a pass over one row of a level; TestWorkOfAHead counts them.
+const headDispatches = 16
+
+// Work is as Model.Work.
+func (e *EAGLE3) Work() (dispatches int, bytes int64) {
+	_, bytes = e.Model.Work()
+	return headDispatches, bytes
+}
+
 // LoadEAGLE3 loads a head onto its target's device and makes the target store the features that the head reads;
 // this empties the target's sequence. The head shares the target's embedding unless its file has one. Close it
 // before the target. Options.Context and Options.Vocab default to the target's.

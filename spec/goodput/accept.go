@@ -212,11 +212,18 @@ type profile struct {
 
 // levelReach is the guess at the probability that a level of width beams holds the next token if the level above holds
 // its own. A middling draft's first choice is right two times in three, its first four more than three in four. Held
-// by TestTreesEndAtTheEndsOfStairs and TestImprovedDraftIsUsedAgain.
-func levelReach(width int) float64 { return 0.65 + 0.15*(1-1/float64(width)) }
+// by TestTreesEndAtTheEndsOfStairs and TestImprovedDraftIsUsedAgain. A head, which reads the target's features, is
+// right more often.
+func levelReach(model, width int) float64 {
+	first := 0.65
+	if model == EAGLE3 {
+		first = 0.75
+	}
+	return first + 0.15*(1-1/float64(width))
+}
 
-// ready resets a profile of other shapes to guesses for these.
-func (p *profile) ready(widths []int, depth int, sizes []int) {
+// ready resets a model's profile of other shapes to guesses for these.
+func (p *profile) ready(model int, widths []int, depth int, sizes []int) {
 	if slices.Equal(p.Widths, widths) && p.Depth == depth && slices.Equal(p.Sizes, sizes) {
 		return
 	}
@@ -224,8 +231,8 @@ func (p *profile) ready(widths []int, depth int, sizes []int) {
 	for _, w := range widths {
 		for d := 1; d <= depth; d++ {
 			for _, rows := range sizes {
-				chain := series(levelReach(1), min(d, rows-1))
-				full := series(levelReach(w), d)
+				chain := series(levelReach(model, 1), min(d, rows-1))
+				full := series(levelReach(model, w), d)
 				p.Gains = append(p.Gains, chain+(full-chain)*min(1, float64(rows-1)/float64(w*d)))
 			}
 		}

@@ -110,20 +110,26 @@ func (r Rates) time(w Work) (one, row float64) {
 // devices.
 func Predict(r Rates, target Work, drafts [MostModels]Work) *Costs {
 	c := NewCosts()
-	one, row := r.time(target)
+	_, row := r.time(target)
 	c.Verify.guess(1, row)
 	for i, w := range drafts {
 		if w.Dispatches > 0 {
-			pass, row := r.time(w)
-			c.Drafts[i].guess(pass/one, row)
+			c.Expect(i, r, target, w)
 		}
 	}
 	return c
 }
 
+// Expect replaces the costs of a draft model by what the target's pass over one row lets expect of its work.
+func (c *Costs) Expect(model int, r Rates, target, draft Work) {
+	one, _ := r.time(target)
+	pass, row := r.time(draft)
+	c.Drafts[model].guess(c.Verify.At(1)*pass/one, row)
+}
+
 // guess sets the times of an unmeasured draft from that of a pass over one row, and each further row's fraction.
 func (d *DraftCosts) guess(one, row float64) {
-	d.Root.Seconds, d.Sync.Seconds = one, one/3
+	d.Root, d.Sync = Cell{Seconds: one}, Cell{Seconds: one / 3}
 	d.Level.guess(one, row)
 	d.Prefill.guess(one, row)
 }

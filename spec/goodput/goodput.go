@@ -112,7 +112,7 @@ func (g *Goodput) Begin(ctx context.Context, o spec.SessionOptions) (spec.DraftS
 		}
 		d := drafting{Sequence: draft.Sequence{Model: m}, widths: DraftWidths(g.Width, m.Limits())}
 		_, d.alone = m.(spec.AheadDraft) // on a device of its own
-		g.learnt.Models[i].Yield.ready(d.widths, g.Levels, g.ladder[1:])
+		g.learnt.Models[i].Yield.ready(i, d.widths, g.Levels, g.ladder[1:])
 		if len(prompt) > m.Limits().Context {
 			m.Reset()
 		} else {
@@ -463,7 +463,7 @@ func (g *Goodput) weigh(seq []int32, levels []spec.Level, b spec.Budget) error {
 // TestBusyMachinesDoNotMislead.
 func (g *Goodput) promising(levels int, s shape) bool {
 	c := &g.candidates
-	gain := c.frontier(levels-1, s.width) * levelReach(s.width)
+	gain := c.frontier(levels-1, s.width) * levelReach(s.model, s.width)
 	rows, _ := c.best(g.ladder, g.price(), g.verifyTime)
 	more := g.verifyTime(min(rows+1, g.Nodes)) - g.verifyTime(rows)
 	return gain > g.price()*(g.Costs.Drafts[s.model].GrowTime(s.width)+more)

@@ -74,7 +74,7 @@ func BenchmarkPolicies(b *testing.B) {
 	costs.observeVerify(1, 0.02)
 	a := costs.acceptance("greedy match")
 	yield := &a.Models[0].Yield
-	yield.ready([]int{1, 2, 4}, 5, RowBuckets())
+	yield.ready(SmallDraft, []int{1, 2, 4}, 5, RowBuckets())
 	var c candidates
 	var tree *spec.Tree
 	ends := ladder(nil, 16)
