@@ -67,18 +67,18 @@ func rates(i webgpu.Info) goodput.Rates {
 // predictedCosts returns what passes may cost before one was timed. Those of a draft on a device of its own are not in
 // proportion to the target's.
 func (s *Session) predictedCosts() *goodput.Costs {
-	work := func(m interface{ Work() (int, int64) }) goodput.Work {
-		dispatches, bytes := m.Work()
-		return goodput.Work{Dispatches: dispatches, Bytes: bytes}
-	}
 	var drafts [goodput.MostModels]goodput.Work
 	if s.draft != nil && s.second == nil {
-		drafts[goodput.SmallDraft] = work(s.draft)
+		drafts[goodput.SmallDraft] = work(s.draft.Work())
 	}
 	if s.head != nil {
-		drafts[goodput.EAGLE3] = work(s.head)
+		drafts[goodput.EAGLE3] = work(s.head.Work())
 	}
-	return goodput.Predict(rates(s.dev.Info()), work(s.target), drafts)
+	return goodput.Predict(rates(s.dev.Info()), work(s.target.Work()), drafts)
+}
+
+func work(dispatches int, bytes int64) goodput.Work {
+	return goodput.Work{Dispatches: dispatches, Bytes: bytes}
 }
 
 const (
@@ -286,6 +286,9 @@ func (s *Session) tuneCosts(out map[string]map[string]string) {
 		out[tuningCosts] = map[string]string{s.costsKey(): string(b)}
 		if s.twinKey != "" {
 			out[tuningCosts][s.soonerKey()] = s.sooner
+		}
+		if choice := s.headChoice(); choice != "" {
+			out[tuningCosts][headKey(s.files)] = choice
 		}
 	}
 }

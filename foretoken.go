@@ -55,6 +55,9 @@ type Options struct {
 	// EAGLE3 is an EAGLE-3 head's safetensors file and EAGLE3Config its config.json, to
 	// draft from the target's features; nil: none.
 	EAGLE3, EAGLE3Config gguf.Source
+	// OfferedHead opens both where the passes that earlier sessions timed (see Tuning) let auto gain by a head; without
+	// it they are always loaded. A head that cannot be read, or that does not fit, is left out.
+	OfferedHead func(context.Context) (head, config gguf.Source, err error)
 	// Lean has Open return when plain decoding and drafts of small trees can begin. What larger trees need is compiled
 	// and recorded while no request runs; until then auto drafts small ones and other methods wait. Passes are timed
 	// while no request runs, and auto goes by predicted costs before. With an EAGLE-3 head only the timing is left for
@@ -152,6 +155,7 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 	if err != nil {
 		return nil, ofKind(ErrModel, err)
 	}
+	p.takeOffered(ctx, &o, dev.Info().Limits)
 	memory, err := p.memory(o, dev.Info().Limits)
 	if err != nil {
 		return nil, ofKind(ErrMemory, err)

@@ -75,7 +75,7 @@ func (s *Session) generate(ctx context.Context, ids []int32, r Request, emit fun
 	if err != nil {
 		return nil, err
 	}
-	out.Text = all.String()
+	out.Text, out.OfferedHead = all.String(), s.headChoice()
 	return out, nil
 }
 

@@ -177,4 +177,7 @@ type Result struct {
 	TokenIDs  []int32     `json:"token_ids"`
 	Finish    spec.Finish `json:"finish"`
 	Stats     spec.Stats  `json:"stats"`
+	// OfferedHead says whether auto gains by the head of Options.OfferedHead: "promises a gain" (the next session loads
+	// it), "promises no gain", "pays" or "does not pay". Empty: none is offered, or nothing is known yet.
+	OfferedHead string `json:"offered_head,omitempty"`
 }

@@ -27,7 +27,8 @@ type engine struct {
 	chat     *foretoken.Chat         // the session's conversation; nil before one is begun
 	fit      *foretoken.Calibrations // of the session
 	note     string
-	requests uint // of which costs could have been kept
+	kept     string // the key of what is kept for its devices; see tuningKey
+	requests uint   // of which costs could have been kept
 
 	drafted draftTrace // memory of one request after another
 
@@ -141,6 +142,8 @@ type openOptions struct {
 	Threads int `json:"threads"`
 	// Builtin selects the built-in pair's calibrations, which are part of the program.
 	Builtin bool `json:"builtin_calibrations"`
+	// OffersHead has the EAGLE-3 head opened where it pays; see foretoken.Options.OfferedHead.
+	OffersHead bool `json:"eagle3_if_it_pays"`
 	// Quantise is the type that matrices are stored in; see convert.Options.
 	Quantise string `json:"quantise"`
 }
@@ -194,8 +197,8 @@ type heteroTree struct {
 	Nodes int `json:"nodes"`
 }
 
-// open loads a pair: (options JSON, {target, draft, eagle3, eagle3_config, calibrations},
-// onProgress) → EngineInfo JSON.
+// open loads a pair: (options JSON, {target, draft, eagle3, eagle3_config, calibrations, offered, again}, onProgress) →
+// EngineInfo JSON.
 func (e *engine) open(args []safejs.Value) (string, error) {
 	if err := e.acquire(); err != nil {
 		return "", err
@@ -242,8 +245,12 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 		second = e.second.Info().Backend
 		key += " with " + tuningKey(e.second.Info())
 	}
+	var offered func(context.Context) (head, config gguf.Source, err error)
+	if o.OffersHead {
+		offered = from.offeredHead
+	}
 	e.session, err = foretoken.Open(ctx, e.dev, from.target, from.draft, foretoken.Options{Context: o.Context,
-		Beyond: o.Beyond, KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates,
+		Beyond: o.Beyond, KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates, OfferedHead: offered,
 		Calibrations: fit, Lean: true, EAGLE3: from.eagle3, EAGLE3Config: from.eagle3Config, Tuning: loadTuning(key),
 		DraftDevice: e.second, Twin: twin, SHA256: sha256Of, Progress: progress, Reopen: e.reopening(from, o.device()),
 		Rehearsal: e.encoded(func(text string) error {
@@ -261,7 +268,7 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 				progress(foretoken.Progress{Stage: "lost", Note: l.Reason})
 			}
 		}})
-	e.fit = fit
+	e.fit, e.kept = fit, key
 	if err != nil {
 		e.release()
 		return "", err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -140,6 +141,7 @@ type modelSources struct {
 	from  safejs.Value
 	read  [][]gguf.Source // of the four roles, as JavaScript gave them
 	again safejs.Value    // what from.again gave last, to be closed
+	took  bool            // the offered head
 }
 
 // readSources reads {target, draft, eagle3, eagle3_config, calibrations}. Target and draft may be
@@ -177,6 +179,30 @@ func readSources(v safejs.Value, as convert.Options) (*modelSources, error) {
 	return o, err
 }
 
+// heads are the roles of the files of an EAGLE-3 head.
+var heads = []string{"eagle3", "eagle3_config"}
+
+// offeredHead has JavaScript open the files of the head that is loaded only if it pays.
+func (o *modelSources) offeredHead(context.Context) (head, config gguf.Source, err error) {
+	files, err := awaitCall(o.from, "offered")
+	if err != nil {
+		return nil, nil, fmt.Errorf("foretoken: opening the EAGLE-3 head: %w", err)
+	}
+	opened := o.read[:2:2]
+	for _, role := range heads {
+		all, err := readFiles(files, role)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(all) != 1 {
+			return nil, nil, fmt.Errorf("foretoken: open's sources: %s is %d files, want one", role, len(all))
+		}
+		opened = append(opened, all)
+	}
+	o.read, o.took = opened, true
+	return opened[2][0], opened[3][0], nil
+}
+
 // reopen has JavaScript open the files again for a session that reloads its models. JavaScript closes them once a
 // session is open.
 func (o *modelSources) reopen() error {
@@ -185,8 +211,18 @@ func (o *modelSources) reopen() error {
 	if o.again, err = awaitCall(o.from, "again"); err != nil {
 		return fmt.Errorf("foretoken: opening the models' files again: %w", err)
 	}
-	for i, role := range []string{"target", "draft", "eagle3", "eagle3_config"} {
-		files, err := readFiles(o.again, role)
+	offered := o.again
+	if o.took {
+		if offered, err = awaitCall(o.again, "offered"); err != nil {
+			return fmt.Errorf("foretoken: opening the EAGLE-3 head again: %w", err)
+		}
+	}
+	for i, role := range append([]string{"target", "draft"}, heads...) {
+		from := o.again
+		if i >= 2 {
+			from = offered
+		}
+		files, err := readFiles(from, role)
 		if err != nil {
 			return err
 		}

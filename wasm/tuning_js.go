@@ -119,6 +119,6 @@ func (e *engine) keepCosts() {
 		return
 	}
 	if e.requests++; e.requests&(e.requests-1) == 0 { // the 1st, 2nd, 4th, 8th …
-		go saveTuning(tuningKey(e.dev.Info()), map[string]map[string]string{"costs": tuning["costs"]})
+		go saveTuning(e.kept, map[string]map[string]string{"costs": tuning["costs"]})
 	}
 }

@@ -183,6 +183,43 @@ test("a draft on the CPU runs ahead of a target on WebGPU, and leaves the text a
   await context.close();
 });
 
+test("the built-in head is fetched once it promises a gain, and the results say so", async () => {
+  const context = await browser.newContext();
+  const { page } = await openPage(context);
+  await page.goto(base);
+  /** Returns the first reply of a new engine that says more of the head than `known`. */
+  const ask = (known) =>
+    page.evaluate(async (known) => {
+      const { Foretoken } = await import("/docs/assets/foretoken/foretoken.js");
+      const engine = await Foretoken.load({ device: "cpu" });
+      for (;;) {
+        const { offered_head, token_ids } = await engine.generate("func main() {", { max_tokens: 24 }).result;
+        if (offered_head !== known) {
+          await engine.dispose();
+          return { offered_head, token_ids, loaded: engine.info.eagle3 !== null };
+        }
+        await new Promise((resolve) => setTimeout(resolve, 500)); // passes are timed while nothing runs
+      }
+    }, known);
+  const asked = host.asked.length;
+  const heads = () => host.asked.slice(asked).filter((path) => path.includes("eagle3")).length;
+  const first = await ask(undefined);
+  assert.match(first.offered_head, /^promises (a|no) gain$/);
+  assert.deepEqual([first.loaded, heads()], [false, 0], "the head was loaded before it promised a gain");
+  await page.evaluate(async () => {
+    const store = await caches.open("foretoken-tuning-1");
+    for (const key of await store.keys()) {
+      const kept = await (await store.match(key)).text();
+      await store.put(key, new Response(kept.replaceAll('"promises no gain"', '"promises a gain"')));
+    }
+  });
+  const second = await ask("promises a gain");
+  assert.deepEqual([second.loaded, heads()], [true, 2]);
+  assert.match(second.offered_head, /^(pays|does not pay)$/);
+  assert.deepEqual(second.token_ids, first.token_ids);
+  await context.close();
+});
+
 test("the module works in a page's own worker", async () => {
   const context = await browser.newContext();
   const { page } = await openPage(context);

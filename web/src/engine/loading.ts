@@ -46,6 +46,11 @@ export interface LoadOptions {
   /** An EAGLE-3 head for the target: its safetensors file, and its config.json in `eagle3_config`. */
   eagle3?: FileSource | null | undefined;
   eagle3_config?: FileSource | null | undefined;
+  /**
+   * Opens the head only where `auto` gains by it, going by the passes that earlier loads timed on this device. Results
+   * say in `offered_head` whether it does. Default: the head is always loaded.
+   */
+  eagle3_if_it_pays?: boolean | undefined;
   /** JSON files of `foretoken calibrate` and `foretoken train` for the pair; "builtin" selects the built-in pair's. */
   calibrations?: "builtin" | readonly FileSource[] | undefined;
   /** The hub that resolves names; default https://huggingface.co. */
@@ -96,10 +101,10 @@ export interface LoadOptions {
 
 /** The names of {@link LoadOptions}. */
 export const LOAD_OPTIONS = namesOf<LoadOptions>({
-  target: true, draft: true, eagle3: true, eagle3_config: true, calibrations: true, hub: true, hosts: true, cache: true,
-  quantise: true, max_nodes: true, device: true, draft_device: true, threads: true, context: true, kv: true,
-  beyond_training: true, max_memory: true, candidates: true, device_timeout: true, onProgress: true, signal: true,
-  worker: true,
+  target: true, draft: true, eagle3: true, eagle3_config: true, eagle3_if_it_pays: true, calibrations: true, hub: true,
+  hosts: true, cache: true, quantise: true, max_nodes: true, device: true, draft_device: true, threads: true,
+  context: true, kv: true, beyond_training: true, max_memory: true, candidates: true, device_timeout: true,
+  onProgress: true, signal: true, worker: true,
 });
 
 /** Returns the fields whose values are not undefined. */
@@ -119,7 +124,8 @@ const PROGRAM_OPTIONS = [
 export function optionsOf(options: LoadOptions): OpenOptions {
   const given = Object.fromEntries(PROGRAM_OPTIONS.map((name) => [name, options[name]]));
   const builtin_calibrations = options.calibrations === "builtin" || undefined;
-  return { device: options.device ?? "auto", ...defined({ ...given, builtin_calibrations }) };
+  const eagle3_if_it_pays = (options.eagle3 && options.eagle3_if_it_pays) || undefined;
+  return { device: options.device ?? "auto", ...defined({ ...given, builtin_calibrations, eagle3_if_it_pays }) };
 }
 
 /** Returns the files of the models to load. */

@@ -195,4 +195,9 @@ export interface Result {
   token_ids: number[];
   finish: Finish;
   stats: Stats;
+  /** Whether `auto` gains by the head of `eagle3_if_it_pays`; absent while nothing is known. */
+  offered_head?: OfferedHead;
 }
+
+/** With "promises a gain" the next load opens the head and times its passes, which decides. */
+export type OfferedHead = "promises a gain" | "promises no gain" | "pays" | "does not pay";

@@ -44,8 +44,11 @@ export interface Sources<S, M = S> {
 }
 
 /** The sources passed to Go. `again` reopens the files, so that Go can reload the models after a lost device. */
-export type OpenSources = Sources<Source, Source | Source[]> & {
-  again?: () => Promise<Sources<Source, Source | Source[]> & { close(): void }>;
+export type OpenSources = OpenedSources & { again?: () => Promise<OpenedSources & { close(): void }> };
+
+/** `offered` opens the EAGLE-3 head that is loaded only if it pays. */
+export type OpenedSources = Sources<Source, Source | Source[]> & {
+  offered?: () => Promise<Pick<Sources<Source>, "eagle3" | "eagle3_config">>;
 };
 
 /** The object that Go installs as `foretokenEngine`. Every promise rejects with an Error of one line. */
@@ -147,6 +150,8 @@ export interface OpenOptions {
   max_nodes?: number;
   /** The models are the built-in pair; the Go program contains its calibrations. */
   builtin_calibrations?: boolean;
+  /** Opens the EAGLE-3 head only if it pays; see LoadOptions. */
+  eagle3_if_it_pays?: boolean;
   /** Converts matrices to this type, instead of storing them in the type of the file. */
   quantise?: Quantise;
 }

@@ -1,7 +1,7 @@
 /** Formats numbers for display. */
 import { bytes } from "../sources/bytes.ts";
 import type { KnownPair } from "../engine/pairs.ts";
-import type { DeviceInfo, ModelInfo, Progress, Result } from "../protocol/protocol.ts";
+import type { DeviceInfo, ModelInfo, OfferedHead, Progress, Result } from "../protocol/protocol.ts";
 
 export { bytes };
 
@@ -30,6 +30,19 @@ export function parameters(n: number): string {
 
 export function model(info: ModelInfo): string {
   return `${info.name || "unnamed"} · ${info.architecture} ${parameters(info.parameters)} · ${info.quant}`;
+}
+
+const OFFERED: Readonly<Record<OfferedHead, readonly [loaded: string, left: string]>> = {
+  "promises a gain": ["", "; the next visit adds the EAGLE-3 head, which promises a gain here"],
+  "promises no gain": ["", "; no EAGLE-3 head, which promises no gain here"],
+  pays: ["; EAGLE-3 head, which pays here", ""],
+  "does not pay": ["; EAGLE-3 head, which the next visit leaves out", "; no EAGLE-3 head, which does not pay here"],
+};
+
+/** Says whether an EAGLE-3 head is loaded, and why if that depends on what it gains. */
+export function head(loaded: boolean, offered?: OfferedHead): string {
+  const [why, other] = offered ? OFFERED[offered] : ["", ""];
+  return loaded ? why || "; EAGLE-3 head" : other;
 }
 
 const BACKENDS: Readonly<Record<string, string>> = { cpu: "CPU", reference: "CPU, reference kernels" };

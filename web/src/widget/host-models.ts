@@ -11,13 +11,10 @@ export function modelsOf(host: HTMLElement): Models {
   const [target, draft, calibrations, eagle3, eagle3_config, cache] = FILES.map((name) => host.getAttribute(name));
   const calibrationFiles = calibrations?.split(/\s+/).filter(Boolean);
   const keep = KEEPS.find((one) => one === cache);
-  const rest = {
-    ...(eagle3 === "builtin" ? BUILTIN_HEAD : { eagle3, eagle3_config }),
-    ...(keep ? { cache: keep } : {}),
-  };
+  const head = eagle3 === "builtin" ? BUILTIN_HEAD : eagle3 ? { eagle3, eagle3_config, eagle3_if_it_pays: false } : {};
   if (!target && !draft) {
-    return { ...rest, ...BUILTIN_PAIR, ...(calibrationFiles ? { calibrations: calibrationFiles } : {}) };
+    return { ...BUILTIN_PAIR, ...head, ...(calibrationFiles ? { calibrations: calibrationFiles } : {}) };
   }
   if (!target) throw new ForetokenError("bad_option", "target: attribute: missing; a draft needs a target");
-  return { target, draft, calibrations: calibrationFiles, ...rest };
+  return { target, draft, calibrations: calibrationFiles, ...head, ...(keep ? { cache: keep } : {}) };
 }

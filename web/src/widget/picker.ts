@@ -68,7 +68,10 @@ const picked = (id: string, label: string, hint: string, accept = MODEL_FILES): 
   new Field(id, label, hint, { type: "file", accept, multiple: true });
 
 /** The models to load, with their calibrations and head. */
-export type Models = Pick<LoadOptions, "target" | "draft" | "calibrations" | "eagle3" | "eagle3_config" | "cache">;
+export type Models = Pick<
+  LoadOptions,
+  "target" | "draft" | "calibrations" | "eagle3" | "eagle3_config" | "eagle3_if_it_pays" | "cache"
+>;
 
 export interface PickerOptions {
   /** Loads the selected models. `shown`: the form shows their host and size. */
@@ -344,7 +347,7 @@ export class Picker {
           "Built-in, with its EAGLE-3 head",
           "no download",
           ["Drafts from the target's own features: method eagle3"],
-          "Includes the built-in draft. Automatic weighs both; where they were measured, it gains as much by either.",
+          "Includes the built-in draft; Automatic weighs both. Without this choice the head is loaded where it pays.",
         ),
       );
     }

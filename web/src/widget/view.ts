@@ -1,5 +1,5 @@
 /** The widget's elements and their layout, without behaviour. */
-import type { EngineInfo, TokenKind } from "../protocol/protocol.ts";
+import type { EngineInfo, OfferedHead, TokenKind } from "../protocol/protocol.ts";
 import { el, setText } from "./dom.ts";
 import { EXAMPLES } from "./examples.ts";
 import type { Field } from "./fields.ts";
@@ -78,13 +78,14 @@ export class View {
     );
   }
 
-  /** Shows where the loaded models run and which they are. */
-  showFacts({ device, target, draft }: EngineInfo): void {
+  /** Shows where the loaded models run and which they are, and what became of a head that is loaded only if it pays. */
+  showFacts({ device, target, draft, eagle3 }: EngineInfo, offered?: OfferedHead): void {
     setText(this.runsOn, format.runsOn(device));
     setText(this.deviceLine, format.device(device));
     setText(
       this.modelLine,
-      `Target ${format.model(target)}${draft ? `; draft ${format.model(draft)}` : "; no draft"}`,
+      `Target ${format.model(target)}${draft ? `; draft ${format.model(draft)}` : "; no draft"}` +
+        format.head(eagle3 !== null, offered),
     );
     for (const line of [this.runsOn, this.deviceLine, this.modelLine]) line.title = line.textContent;
     if (device.note) this.runsOn.title = device.note;

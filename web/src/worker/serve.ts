@@ -8,6 +8,8 @@ import type {
   Channel,
   FromWorker,
   GoEngine,
+  OpenedSources,
+  OpenOptions,
   Progress,
   Source,
   SourceSpec,
@@ -61,13 +63,13 @@ export function serve(
         const loading = new Loading(update, message.hosts);
         try {
           // Fetch the program and the first bytes of the models in parallel.
-          const opened = loading.open(message.sources);
+          const opened = loading.open(message.sources, message.options);
           opened.catch(() => undefined);
           const go = await engine();
           const again = async () => {
             const files = new Loading(update, message.hosts);
             try {
-              return { ...(await files.open(message.sources)), close: () => files.close() };
+              return { ...(await files.open(message.sources, message.options)), close: () => files.close() };
             } catch (cause) {
               files.close();
               throw cause;
@@ -194,7 +196,7 @@ class Loading {
     };
   }
 
-  async open(sources: Sources<SourceSpec>): Promise<Sources<Source, Source | Source[]>> {
+  async open(sources: Sources<SourceSpec>, { eagle3_if_it_pays: offers }: OpenOptions): Promise<OpenedSources> {
     const options = { signal: this.#control.signal, fetch: this.#fetch };
     const model = async (spec: SourceSpec): Promise<Source | Source[]> => {
       const files = await openModel(spec, this.#events, options);
@@ -206,14 +208,17 @@ class Loading {
     const several = async (specs: SourceSpec[]): Promise<Source[]> =>
       Promise.all(requireArray("calibrations", specs).map(one));
     const { target, draft, eagle3, eagle3_config, calibrations } = sources;
-    const [t, d, e, c, all] = await Promise.all([
+    const head = async (): Promise<Pick<OpenedSources, "eagle3" | "eagle3_config">> => {
+      const [weights, config] = await Promise.all([eagle3 && one(eagle3), eagle3_config && one(eagle3_config)]);
+      return { eagle3: weights, eagle3_config: config };
+    };
+    const [t, d, all, h] = await Promise.all([
       model(target),
       draft && model(draft),
-      eagle3 && one(eagle3),
-      eagle3_config && one(eagle3_config),
       several(calibrations),
+      offers ? { eagle3: null, eagle3_config: null, offered: head } : head(),
     ]);
-    return { target: t, draft: d, eagle3: e, eagle3_config: c, calibrations: all };
+    return { target: t, draft: d, calibrations: all, ...h };
   }
 
   /** Forwards Go's progress, except bytes read during a download: the user sees the progress of the download. */
