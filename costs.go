@@ -287,8 +287,8 @@ func (s *Session) tuneCosts(out map[string]map[string]string) {
 		if s.twinKey != "" {
 			out[tuningCosts][s.soonerKey()] = s.sooner
 		}
-		if choice := s.headChoice(); choice != "" {
-			out[tuningCosts][headKey(s.files)] = choice
+		if choice := s.headChoice(); choice != "" && choice != headMissing {
+			out[tuningCosts][headKey(s.files, s.dev.Info())] = choice
 		}
 	}
 }

@@ -55,8 +55,9 @@ type Options struct {
 	// EAGLE3 is an EAGLE-3 head's safetensors file and EAGLE3Config its config.json, to
 	// draft from the target's features; nil: none.
 	EAGLE3, EAGLE3Config gguf.Source
-	// OfferedHead opens both where the passes that earlier sessions timed (see Tuning) let auto gain by a head; without
-	// it they are always loaded. A head that cannot be read, or that does not fit, is left out.
+	// OfferedHead opens an EAGLE-3 head and its config.json, instead of EAGLE3 and EAGLE3Config, to load it only where it
+	// pays. Open calls it, once at most, if the Tuning of an earlier session says so: one that timed passes on this
+	// device. A head that cannot be loaded is left out. Result.OfferedHead says what is known of it.
 	OfferedHead func(context.Context) (head, config gguf.Source, err error)
 	// Lean has Open return when plain decoding and drafts of small trees can begin. What larger trees need is compiled
 	// and recorded while no request runs; until then auto drafts small ones and other methods wait. Passes are timed
@@ -155,7 +156,7 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 	if err != nil {
 		return nil, ofKind(ErrModel, err)
 	}
-	p.takeOffered(ctx, &o, dev.Info().Limits)
+	p.takeOffered(ctx, &o, dev.Info())
 	memory, err := p.memory(o, dev.Info().Limits)
 	if err != nil {
 		return nil, ofKind(ErrMemory, err)
@@ -241,6 +242,9 @@ func (s *Session) choices() map[string]map[string]string {
 	out := map[string]map[string]string{"target": s.target.Tuning()}
 	if s.draft != nil {
 		out["draft"] = s.draft.Tuning()
+	}
+	if s.head != nil {
+		out["eagle3"] = s.head.Tuning()
 	}
 	return out
 }

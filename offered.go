@@ -5,32 +5,43 @@ import (
 	"fmt"
 
 	"foretoken/models/eagle3"
+	"foretoken/models/gguf"
 	"foretoken/spec/goodput"
 	"foretoken/webgpu"
 )
 
-// Whether auto gains by an offered head (Options.OfferedHead), by the costs of passes and by what its drafts yielded.
-// Without the head both are estimates: if they promise a gain, the next session loads the head and times its passes,
-// which decides for good.
+// Whether auto gains by an offered head (Options.OfferedHead), by the costs of passes and by what drafts yielded.
+// Without the head both are estimates: if they promise a gain, the next session loads the head and times its passes.
 const (
 	headPromises = "promises a gain"
 	headDoesNot  = "promises no gain"
 	headPays     = "pays"
 	headCosts    = "does not pay"
+	headMissing  = "could not be loaded"
 )
 
-// leastGain is the gain from which on an offered head is loaded: the choice between more drafts costs about as much.
+// leastGain is the gain from which on an offered head is loaded. A smaller one would be lost in the choice between more
+// drafts: the report drafters has auto with both no faster than with the better one.
 const leastGain = 1.02
 
 // headKey returns the key of that choice among the stored costs.
-func headKey(p *modelFiles) string {
-	return fmt.Sprintf("EAGLE-3 head of %s %d", p.sources.target.Name(), p.sources.target.Size())
+func headKey(p *modelFiles, i webgpu.Info) string {
+	key := "EAGLE-3 head of"
+	for _, of := range []gguf.Source{p.sources.target, p.sources.draft} {
+		if of != nil {
+			key += fmt.Sprintf(" %s %d", of.Name(), of.Size())
+		}
+	}
+	return fmt.Sprintf("%s on %d threads", key, i.Threads)
 }
+
+// loads reports whether a session loads the offered head, by what an earlier one stored.
+func loads(stored string) bool { return stored == headPromises || stored == headPays }
 
 // takeOffered adds the offered head to the files and the options if an earlier session expects it to pay, it can be
 // read, and it fits into the memory.
-func (p *modelFiles) takeOffered(ctx context.Context, o *Options, limits webgpu.Limits) {
-	if known := o.Tuning[tuningCosts][headKey(p)]; o.OfferedHead == nil || known != headPromises && known != headPays {
+func (p *modelFiles) takeOffered(ctx context.Context, o *Options, i webgpu.Info) {
+	if o.OfferedHead == nil || !loads(o.Tuning[tuningCosts][headKey(p, i)]) {
 		return
 	}
 	with, files := *o, *p
@@ -41,18 +52,21 @@ func (p *modelFiles) takeOffered(ctx context.Context, o *Options, limits webgpu.
 	if files.head, err = eagle3.Open(with.EAGLE3, with.EAGLE3Config); err != nil {
 		return
 	}
-	if _, err = files.memory(with, limits); err == nil {
+	if _, err = files.memory(with, i.Limits); err == nil {
 		*o, *p = with, files
 	}
 }
 
-// headChoice returns whether auto gains by the offered head; "" where nothing is known yet.
+// headChoice returns whether auto gains by the offered head; "" where none is offered or nothing is known yet.
 func (s *Session) headChoice() string {
 	if s.options.OfferedHead == nil {
 		return ""
 	}
-	known := s.stored[headKey(s.files)]
-	if !s.timed || s.head == nil && (known == headPays || known == headCosts) {
+	known := s.stored[headKey(s.files, s.dev.Info())]
+	switch r := DefaultRequest(); {
+	case s.head == nil && loads(known):
+		return headMissing
+	case !s.timed || !s.measuredFor(s.costs, r.Config()) || known == headCosts:
 		return known
 	}
 	costs, gains, not := *s.costs, headPays, headCosts

@@ -82,7 +82,8 @@ func TestOfferedHead(t *testing.T) {
 		draft gguf.Source
 		want  string
 	}{{0, demo.Draft(), headCosts}, {8 * time.Millisecond, nil, headPays}} {
-		tuning := promised(tuning)
+		_, _, tuning := visit(0, on.draft, Options{OfferedHead: offer})
+		tuning = promised(tuning)
 		for visits := range 2 {
 			opened = 0
 			choice, loaded, tuning = visit(on.late, on.draft, Options{OfferedHead: offer, Tuning: tuning})
@@ -98,15 +99,31 @@ func TestOfferedHead(t *testing.T) {
 		"missing": {OfferedHead: func(context.Context) (gguf.Source, gguf.Source, error) {
 			return nil, nil, errors.New("not found")
 		}},
+		"broken": {OfferedHead: func(context.Context) (gguf.Source, gguf.Source, error) {
+			return cut{head, head.Size() / 2}, config, nil
+		}},
 		"no head": {OfferedHead: func(context.Context) (gguf.Source, gguf.Source, error) {
 			return config, config, nil
 		}},
 	} {
 		o.Tuning = promised(tuning)
-		if _, loaded, _ := visit(0, demo.Draft(), o); loaded {
-			t.Errorf("a head that is %s was loaded", name)
+		if choice, loaded, _ := visit(0, demo.Draft(), o); loaded || choice != headMissing {
+			t.Errorf("a head that is %s: %q, loaded: %t", name, choice, loaded)
 		}
 	}
+}
+
+// cut is a file that cannot be read from a position on.
+type cut struct {
+	gguf.Source
+	at int64
+}
+
+func (c cut) ReadAt(p []byte, off int64) (int, error) {
+	if off+int64(len(p)) > c.at {
+		return 0, errors.New("cut off")
+	}
+	return c.Source.ReadAt(p, off)
 }
 
 // memoryOfPair returns the bytes that the built-in pair takes without its head.

@@ -178,6 +178,7 @@ type Result struct {
 	Finish    spec.Finish `json:"finish"`
 	Stats     spec.Stats  `json:"stats"`
 	// OfferedHead says whether auto gains by the head of Options.OfferedHead: "promises a gain" (the next session loads
-	// it), "promises no gain", "pays" or "does not pay". Empty: none is offered, or nothing is known yet.
+	// it), "promises no gain", "pays", "does not pay" (the next one does without) or "could not be loaded". Empty: none
+	// is offered, or nothing is known yet.
 	OfferedHead string `json:"offered_head,omitempty"`
 }

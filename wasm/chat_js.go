@@ -122,6 +122,6 @@ func (e *engine) converse(ctx context.Context, body []byte, args []safejs.Value)
 	if err != nil {
 		return nil, err
 	}
-	e.keepCosts()
+	e.keepCosts(reply.Result.OfferedHead)
 	return chatReply{stateOf(conversation), reply.Result, reply.Dropped}, nil
 }

@@ -29,6 +29,8 @@ type engine struct {
 	note     string
 	kept     string // the key of what is kept for its devices; see tuningKey
 	requests uint   // of which costs could have been kept
+	// offeredHead is foretoken.Result's when costs were last kept.
+	offeredHead string
 
 	drafted draftTrace // memory of one request after another
 
@@ -273,6 +275,9 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 		e.release()
 		return "", err
 	}
+	if from.took && e.session.Info().EAGLE3 == nil {
+		from.leaveHead()
+	}
 	go saveTuning(key, e.session.Tuning())
 	return e.info()
 }
@@ -377,7 +382,7 @@ func (e *engine) generate(ctx context.Context, body []byte, args []safejs.Value)
 	if err != nil {
 		return nil, err
 	}
-	e.keepCosts()
+	e.keepCosts(got.OfferedHead)
 	return got, nil
 }
 

@@ -203,6 +203,11 @@ func (o *modelSources) offeredHead(context.Context) (head, config gguf.Source, e
 	return opened[2][0], opened[3][0], nil
 }
 
+// leaveHead forgets the offered head: the session does without.
+func (o *modelSources) leaveHead() {
+	o.took, o.read[2], o.read[3] = false, nil, nil
+}
+
 // reopen has JavaScript open the files again for a session that reloads its models. JavaScript closes them once a
 // session is open.
 func (o *modelSources) reopen() error {

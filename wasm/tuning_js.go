@@ -113,12 +113,14 @@ func saveTuning(key string, tuning map[string]map[string]string) {
 
 // keepCosts stores what passes cost after the first request that asked for it and now and then afterwards, while the
 // request's result is on its way.
-func (e *engine) keepCosts() {
+func (e *engine) keepCosts(offeredHead string) {
 	tuning := e.session.Tuning()
 	if len(tuning["costs"]) == 0 {
 		return
 	}
-	if e.requests++; e.requests&(e.requests-1) == 0 { // the 1st, 2nd, 4th, 8th …
+	e.requests++
+	if news := offeredHead != e.offeredHead; news || e.requests&(e.requests-1) == 0 { // the 1st, 2nd, 4th, 8th …
+		e.offeredHead = offeredHead
 		go saveTuning(e.kept, map[string]map[string]string{"costs": tuning["costs"]})
 	}
 }

@@ -1,7 +1,10 @@
 package goodput
 
+// enoughDrafts is the number of drafts from which on a model's own yield counts.
+const enoughDrafts = 16
+
 // Gain returns how many times as fast rounds are expected to be with a draft model as without it, by the costs and the
-// yields learnt in the way of sampling that drafted most. The yield of a model that never drafted is taken to have the
+// yields learnt in the way of sampling that drafted most. The yield of a model that drafted little is taken to have the
 // same proportion to another's as their first guesses. Lookups count neither way.
 func (c *Costs) Gain(model int) float64 {
 	known, of := c.mostDrafted()
@@ -17,7 +20,7 @@ func (c *Costs) Gain(model int) float64 {
 // mostDrafted returns the estimates of the way that drafted most, and the model that did.
 func (c *Costs) mostDrafted() (way *acceptance, model int) {
 	way, most := newAcceptance(), 0.0
-	way.Models[model].Yield.ready(model, []int{1, 2, 4}, 8, buckets)
+	way.Models[model].Yield.ready(model, []int{1, 2, 4}, 8, buckets[1:])
 	for _, a := range c.Learnt {
 		for i := range a.Models {
 			if seen := a.Models[i].Yield.Seen; seen > most {
@@ -31,7 +34,7 @@ func (c *Costs) mostDrafted() (way *acceptance, model int) {
 // yield returns the yield of a model, or what that of another lets expect of it.
 func (a *acceptance) yield(model, other int) *profile {
 	of := &a.Models[other].Yield
-	if a.Models[model].Yield.Seen > 0 || model == other {
+	if a.Models[model].Yield.Seen >= enoughDrafts || model == other {
 		return &a.Models[model].Yield
 	}
 	var guess, its profile

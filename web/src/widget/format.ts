@@ -32,17 +32,18 @@ export function model(info: ModelInfo): string {
   return `${info.name || "unnamed"} · ${info.architecture} ${parameters(info.parameters)} · ${info.quant}`;
 }
 
-const OFFERED: Readonly<Record<OfferedHead, readonly [loaded: string, left: string]>> = {
-  "promises a gain": ["", "; the next visit adds the EAGLE-3 head, which promises a gain here"],
-  "promises no gain": ["", "; no EAGLE-3 head, which promises no gain here"],
-  pays: ["; EAGLE-3 head, which pays here", ""],
-  "does not pay": ["; EAGLE-3 head, which the next visit leaves out", "; no EAGLE-3 head, which does not pay here"],
+const OFFERED: Readonly<Record<OfferedHead, string>> = {
+  "promises a gain": "promises a gain here: the next visit tries it",
+  "promises no gain": "promises no gain here",
+  pays: "pays here",
+  "does not pay": "does not pay here",
+  "could not be loaded": "could not be loaded",
 };
 
 /** Says whether an EAGLE-3 head is loaded, and why if that depends on what it gains. */
 export function head(loaded: boolean, offered?: OfferedHead): string {
-  const [why, other] = offered ? OFFERED[offered] : ["", ""];
-  return loaded ? why || "; EAGLE-3 head" : other;
+  const why = offered ? `, which ${OFFERED[offered]}` : "";
+  return loaded ? `; EAGLE-3 head${why}` : why && `; no EAGLE-3 head${why}`;
 }
 
 const BACKENDS: Readonly<Record<string, string>> = { cpu: "CPU", reference: "CPU, reference kernels" };

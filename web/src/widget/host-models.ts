@@ -1,5 +1,5 @@
 /** Reads the models to load from the attributes of the element. */
-import { BUILTIN_HEAD, BUILTIN_PAIR } from "../engine/builtin.ts";
+import { BUILTIN_HEAD, BUILTIN_MODELS, BUILTIN_PAIR } from "../engine/builtin.ts";
 import { ForetokenError, type Keep } from "../engine/engine.ts";
 import { FILES } from "./attributes.ts";
 import type { Models } from "./picker.ts";
@@ -11,9 +11,10 @@ export function modelsOf(host: HTMLElement): Models {
   const [target, draft, calibrations, eagle3, eagle3_config, cache] = FILES.map((name) => host.getAttribute(name));
   const calibrationFiles = calibrations?.split(/\s+/).filter(Boolean);
   const keep = KEEPS.find((one) => one === cache);
-  const head = eagle3 === "builtin" ? BUILTIN_HEAD : eagle3 ? { eagle3, eagle3_config, eagle3_if_it_pays: false } : {};
+  const head = eagle3 === "builtin" ? BUILTIN_HEAD : { eagle3, eagle3_config };
   if (!target && !draft) {
-    return { ...BUILTIN_PAIR, ...head, ...(calibrationFiles ? { calibrations: calibrationFiles } : {}) };
+    const models = eagle3 ? { ...BUILTIN_PAIR, ...head } : BUILTIN_MODELS;
+    return { ...models, ...(calibrationFiles ? { calibrations: calibrationFiles } : {}) };
   }
   if (!target) throw new ForetokenError("bad_option", "target: attribute: missing; a draft needs a target");
   return { target, draft, calibrations: calibrationFiles, ...head, ...(keep ? { cache: keep } : {}) };

@@ -2,7 +2,7 @@
  * Selects models: a pair of the catalog, names or addresses, or local files. Also lists the downloaded models. Loaded
  * when its section of the settings opens, because most visits do not need it.
  */
-import { BUILTIN_HEAD, BUILTIN_PAIR } from "../engine/builtin.ts";
+import { BUILTIN_HEAD, BUILTIN_MODELS, BUILTIN_PAIR } from "../engine/builtin.ts";
 import { type KnownPair, PAIRS, sourceOf } from "../engine/pairs.ts";
 import type { LoadOptions } from "../engine/engine.ts";
 import { HUB, parseName, resolve } from "../sources/hub.ts";
@@ -366,7 +366,7 @@ export class Picker {
   }
 
   #known(cache: Keep): Models {
-    if (this.#pair === BUILTIN) return BUILTIN_PAIR;
+    if (this.#pair === BUILTIN) return BUILTIN_MODELS;
     if (this.#pair === HEAD) return { ...BUILTIN_PAIR, ...BUILTIN_HEAD };
     const { target, draft } = PAIRS.find(({ id }) => id === this.#pair)!;
     return { target: sourceOf(target), draft: sourceOf(draft), ...this.#companions(), cache };
