@@ -64,8 +64,8 @@ func rates(i webgpu.Info) goodput.Rates {
 	return goodput.Rates{Bytes: 4 << 20, Row: 0.15}
 }
 
-// predictedCosts returns what passes may cost before one was timed. Those of a draft on a device of its own are not in
-// proportion to the target's.
+// predictedCosts returns what passes may cost before one was timed. Those of a draft that asked for a device of its own
+// are not in proportion to the target's.
 func (s *Session) predictedCosts() *goodput.Costs {
 	var drafts [goodput.MostModels]goodput.Work
 	if s.draft != nil && s.second == nil {
@@ -74,7 +74,14 @@ func (s *Session) predictedCosts() *goodput.Costs {
 	if s.head != nil {
 		drafts[goodput.EAGLE3] = work(s.head.Work())
 	}
-	return goodput.Predict(rates(s.dev.Info()), work(s.target.Work()), drafts)
+	r := rates(s.dev.Info())
+	costs := goodput.Predict(r, work(s.target.Work()), drafts)
+	if s.twin != nil {
+		_, bytes := s.draft.Work()
+		own := goodput.Rates{Bytes: bytesADispatch, Row: rates(s.twin.dev.Info()).Row}
+		costs.Expect(goodput.SmallDraft, own, work(0, bytes), r, work(s.target.Work()))
+	}
+	return costs
 }
 
 func work(dispatches int, bytes int64) goodput.Work {

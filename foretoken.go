@@ -55,8 +55,8 @@ type Options struct {
 	// EAGLE3 is an EAGLE-3 head's safetensors file and EAGLE3Config its config.json, to
 	// draft from the target's features; nil: none.
 	EAGLE3, EAGLE3Config gguf.Source
-	// OfferedHead opens an EAGLE-3 head and its config.json, instead of EAGLE3 and EAGLE3Config, to load it only where it
-	// pays. Open calls it, once at most, if the Tuning of an earlier session says so: one that timed passes on this
+	// OfferedHead opens an EAGLE-3 head and its config.json, instead of EAGLE3 and EAGLE3Config, to load it only where
+	// it pays. Open calls it, once at most, if the Tuning of an earlier session says so: one that timed passes on this
 	// device. A head that cannot be loaded is left out. Result.OfferedHead says what is known of it.
 	OfferedHead func(context.Context) (head, config gguf.Source, err error)
 	// Lean has Open return when plain decoding and drafts of small trees can begin. What larger trees need is compiled

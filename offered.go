@@ -71,7 +71,8 @@ func (s *Session) headChoice() string {
 	}
 	costs, gains, not := *s.costs, headPays, headCosts
 	if s.head == nil {
-		costs.Expect(goodput.EAGLE3, rates(s.dev.Info()), work(s.target.Work()), work(s.target.HeadWork()))
+		r := rates(s.dev.Info())
+		costs.Expect(goodput.EAGLE3, r, work(s.target.HeadWork()), r, work(s.target.Work()))
 		gains, not = headPromises, headDoesNot
 	}
 	if gain := costs.Gain(goodput.EAGLE3); gain >= leastGain || known == headPays && gain >= 1 {

@@ -13,9 +13,9 @@ import (
 )
 
 // twin is a copy of a small draft model on a device of its own, mostly the cpu device beside a GPU: there a pass waits
-// for no submit, and the draft goes on while the target verifies. Auto drafts with the twin if it grows a tree sooner,
-// which is decided once. Other methods keep to the draft on the target's device, some of whose verifiers compare both
-// models' distributions.
+// for no submit, has no kernels to compile, and the draft goes on while the target verifies. Auto drafts with the twin
+// until both are timed, and then with the one that grows a tree sooner. Other methods keep to the draft on the target's
+// device, some of whose verifiers compare both models' distributions.
 type twin struct {
 	dev   webgpu.Device
 	draft *llama.Draft
@@ -84,12 +84,9 @@ func (s *Session) dropTwin() {
 // soonerKey returns the key of the choice between the draft and its twin.
 func (s *Session) soonerKey() string { return "sooner of " + s.costsKey() }
 
-// withTwin reports whether auto drafts with the twin.
-func (s *Session) withTwin() bool { return s.sooner == twinSooner }
-
 // drafting returns the small draft that a config drafts with.
 func (s *Session) drafting(c method.Config) *llama.Draft {
-	if s.withTwin() && c.WeighsCosts() {
+	if s.twin != nil && c.WeighsCosts() {
 		return s.twin.draft
 	}
 	return s.draft

@@ -56,10 +56,11 @@ func TestTwin(t *testing.T) {
 	}
 	const late = 12 * time.Millisecond
 	s := open(late, Options{Twin: cpu(0), Lean: true})
-	if s.withTwin() {
-		t.Error("auto drafts with a twin that was not timed")
+	got, err := s.Generate(ctx, "func main() {", Request{Policy: method.DrafterAuto, MaxTokens: 8}, nil)
+	if err != nil || !got.Stats.Guessed || s.twin.draft.Len() == 0 || s.draft.Len() > 0 {
+		t.Errorf("%v; before passes are timed auto drafts with the draft beside the target: %t", err, s.draft.Len() > 0)
 	}
-	if err := s.TimePasses(ctx); err != nil || !s.withTwin() {
+	if err := s.TimePasses(ctx); err != nil || s.sooner != twinSooner {
 		t.Fatalf("the twin's passes take milliseconds less and it is not used, %v", err)
 	}
 	const prompt = "package main\n\nimport \"fmt\"\n\nfunc main() {\n\tfor i := 0; i < 10; i++ {\n"
@@ -88,10 +89,10 @@ func TestTwin(t *testing.T) {
 		}
 	}
 	later := open(late, Options{Twin: cpu(0), Lean: true, Tuning: s.Tuning()})
-	if r := DefaultRequest(); !later.withTwin() || !later.measuredFor(later.knownCosts(), r.Config()) {
+	if r := DefaultRequest(); later.sooner != twinSooner || !later.measuredFor(later.knownCosts(), r.Config()) {
 		t.Error("a later session forgot that the twin drafts sooner")
 	}
-	if err := later.TimePasses(ctx); err != nil || !later.withTwin() {
+	if err := later.TimePasses(ctx); err != nil || later.sooner != twinSooner {
 		t.Errorf("checking its costs, a later session forgot that the twin drafts sooner, %v", err)
 	}
 
@@ -104,7 +105,7 @@ func TestTwin(t *testing.T) {
 	}
 	stored := later.Tuning()
 	maps.Copy(stored[tuningCosts], s.Tuning()[tuningCosts])
-	if later = open(late, Options{Twin: cpu(0), Tuning: stored}); later.withTwin() {
+	if later = open(late, Options{Twin: cpu(0), Tuning: stored}); later.twin != nil {
 		t.Error("a later session forgot that the twin no longer drafts sooner")
 	}
 	s = open(0, Options{Twin: func(context.Context) (webgpu.Device, error) { return nil, errors.New("no device") }})

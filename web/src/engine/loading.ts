@@ -48,8 +48,8 @@ export interface LoadOptions {
   eagle3_config?: FileSource | null | undefined;
   /**
    * Opens the head only where `auto` gains by it, going by the passes that earlier loads timed on this device, and does
-   * without one that cannot be loaded. Results say in `offered_head` which it is. Default: a head that is named is always
-   * loaded, and the built-in pair's if it pays.
+   * without one that cannot be loaded. Results say in `offered_head` which it is. Default: a head that is named is
+   * always loaded, and the built-in pair's if it pays.
    */
   eagle3_if_it_pays?: boolean | undefined;
   /** JSON files of `foretoken calibrate` and `foretoken train` for the pair; "builtin" selects the built-in pair's. */

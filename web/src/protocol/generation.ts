@@ -199,5 +199,5 @@ export interface Result {
   offered_head?: OfferedHead;
 }
 
-/** With "promises a gain" the next load opens the head and times its passes; with "does not pay" it leaves the head out. */
+/** With "promises a gain" the next load opens the head and times its passes; with "does not pay" it does without. */
 export type OfferedHead = "promises a gain" | "promises no gain" | "pays" | "does not pay" | "could not be loaded";
