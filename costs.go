@@ -188,7 +188,10 @@ func (s *Session) timePasses(ctx context.Context, costs *goodput.Costs, c method
 		}
 		if !holds {
 			costs.Forget()
-			s.stale, s.sooner = false, undecided
+			s.stale = false
+			if s.twin != nil {
+				s.sooner = undecided
+			}
 		}
 	}
 	compares := s.twin != nil && s.sooner == undecided && costs == s.costs && drafts[goodput.SmallDraft] != nil
@@ -214,12 +217,19 @@ func (s *Session) timePasses(ctx context.Context, costs *goodput.Costs, c method
 			return err
 		}
 	}
-	if err := costs.Measure(p, rows, measureFor); err != nil || !compares {
-		return err
+	if !compares {
+		return costs.Measure(p, rows, measureFor)
 	}
-	return s.chooseDraft(ctx, &costs.Drafts[goodput.SmallDraft], func(d drafter) (goodput.DraftProbe, error) {
-		return probe(d, len(text))
-	})
+	small := &costs.Drafts[goodput.SmallDraft]
+	ofTwin := *small
+	*small = goodput.NewCosts().Drafts[goodput.SmallDraft]
+	if err = costs.Measure(p, rows, measureFor); err == nil {
+		err = s.chooseDraft(ctx, small, func(d drafter) (goodput.DraftProbe, error) { return probe(d, len(text)) })
+	}
+	if err != nil && s.twin != nil {
+		*small = ofTwin
+	}
+	return err
 }
 
 // probeDraft returns the passes of a draft after the first tokens of a text, and prefills of up to all of it.
@@ -295,7 +305,7 @@ func (s *Session) tuneCosts(out map[string]map[string]string) {
 			out[tuningCosts][s.soonerKey()] = s.sooner
 		}
 		if choice := s.headChoice(); choice != "" && choice != headMissing {
-			out[tuningCosts][headKey(s.files, s.dev.Info())] = choice
+			out[tuningCosts][headKey(s.files, &s.options)] = choice
 		}
 	}
 }

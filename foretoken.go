@@ -38,9 +38,9 @@ type Options struct {
 	// guess while the target verifies; see draft.Ahead. It stays the caller's. Verifiers that compare the
 	// distributions of both models need the draft on the target's device.
 	DraftDevice webgpu.Device
-	// Twin opens another device for a copy of a small draft model, with which auto drafts while the target verifies if
-	// its passes take less time there; nil: there is none. See open.Options.ForDraft. The session owns that device,
-	// and opens none with a DraftDevice.
+	// Twin opens another device for a copy of a small draft model, with which auto drafts while the target verifies,
+	// unless its passes turn out to take longer there; nil: there is none. See open.Options.ForDraft. The session owns
+	// that device, and opens none with a DraftDevice.
 	Twin func(context.Context) (webgpu.Device, error)
 	// Candidates is the number of likeliest tokens that the target reports per position; 0: as many as decoding
 	// needs.
@@ -118,7 +118,7 @@ type Session struct {
 
 	guessed int    // requests that decided by costs that were not timed
 	twinKey string // in the key of the costs, where there was a twin
-	sooner  string // whether auto drafts with the twin, see twin.go
+	sooner  string // which draft is faster, see twin.go
 
 	adasd adapt.AdaSDRecords // of the requests that carry AdaSD's thresholds on
 
@@ -156,7 +156,7 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 	if err != nil {
 		return nil, ofKind(ErrModel, err)
 	}
-	p.takeOffered(ctx, &o, dev.Info())
+	p.takeOffered(ctx, &o, dev.Info().Limits)
 	memory, err := p.memory(o, dev.Info().Limits)
 	if err != nil {
 		return nil, ofKind(ErrMemory, err)

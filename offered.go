@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"foretoken/models/eagle3"
-	"foretoken/models/gguf"
 	"foretoken/spec/goodput"
 	"foretoken/webgpu"
 )
@@ -25,14 +24,15 @@ const (
 const leastGain = 1.02
 
 // headKey returns the key of that choice among the stored costs.
-func headKey(p *modelFiles, i webgpu.Info) string {
-	key := "EAGLE-3 head of"
-	for _, of := range []gguf.Source{p.sources.target, p.sources.draft} {
-		if of != nil {
-			key += fmt.Sprintf(" %s %d", of.Name(), of.Size())
-		}
+func headKey(p *modelFiles, o *Options) string {
+	key := fmt.Sprintf("EAGLE-3 head of %s %d", p.sources.target.Name(), p.sources.target.Size())
+	if draft := p.sources.draft; draft != nil {
+		key += fmt.Sprintf(" + %s %d", draft.Name(), draft.Size())
 	}
-	return fmt.Sprintf("%s on %d threads", key, i.Threads)
+	if o.Twin != nil || o.DraftDevice != nil {
+		key += " elsewhere"
+	}
+	return key
 }
 
 // loads reports whether a session loads the offered head, by what an earlier one stored.
@@ -40,8 +40,8 @@ func loads(stored string) bool { return stored == headPromises || stored == head
 
 // takeOffered adds the offered head to the files and the options if an earlier session expects it to pay, it can be
 // read, and it fits into the memory.
-func (p *modelFiles) takeOffered(ctx context.Context, o *Options, i webgpu.Info) {
-	if o.OfferedHead == nil || !loads(o.Tuning[tuningCosts][headKey(p, i)]) {
+func (p *modelFiles) takeOffered(ctx context.Context, o *Options, limits webgpu.Limits) {
+	if o.OfferedHead == nil || !loads(o.Tuning[tuningCosts][headKey(p, o)]) {
 		return
 	}
 	with, files := *o, *p
@@ -52,7 +52,7 @@ func (p *modelFiles) takeOffered(ctx context.Context, o *Options, i webgpu.Info)
 	if files.head, err = eagle3.Open(with.EAGLE3, with.EAGLE3Config); err != nil {
 		return
 	}
-	if _, err = files.memory(with, i.Limits); err == nil {
+	if _, err = files.memory(with, limits); err == nil {
 		*o, *p = with, files
 	}
 }
@@ -62,7 +62,7 @@ func (s *Session) headChoice() string {
 	if s.options.OfferedHead == nil {
 		return ""
 	}
-	known := s.stored[headKey(s.files, s.dev.Info())]
+	known := s.stored[headKey(s.files, &s.options)]
 	switch r := DefaultRequest(); {
 	case s.head == nil && loads(known):
 		return headMissing

@@ -61,7 +61,7 @@ func TestOfferedHead(t *testing.T) {
 		tuning = maps.Clone(tuning)
 		tuning[tuningCosts] = maps.Clone(tuning[tuningCosts])
 		for key, known := range tuning[tuningCosts] {
-			if known == headDoesNot {
+			if known == headDoesNot || known == headPromises {
 				tuning[tuningCosts][key] = headPromises
 				return tuning
 			}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"foretoken/models/llama"
@@ -122,5 +123,7 @@ func (s *Session) chooseDraft(ctx context.Context, costs *goodput.DraftCosts,
 		return nil
 	}
 	s.dropTwin()
-	return nil
+	r := s.defaultRequest(math.MaxInt)
+	_, err = s.compileRequest(&r) // records the programs that draft and verify in one run
+	return err
 }

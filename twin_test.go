@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"foretoken/models/demo"
+	"foretoken/spec/goodput"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
 	"foretoken/webgpu/simd"
@@ -56,6 +57,15 @@ func TestTwin(t *testing.T) {
 	}
 	const late = 12 * time.Millisecond
 	s := open(late, Options{Twin: cpu(0), Lean: true})
+	s.lock()
+	twin, with := s.twin, s.predictedCosts().Drafts[goodput.SmallDraft].Root.Seconds
+	s.twin = nil
+	without := s.predictedCosts().Drafts[goodput.SmallDraft].Root.Seconds
+	s.twin = twin
+	s.mu.Unlock()
+	if 2*with > without {
+		t.Errorf("a draft of the twin is predicted to take %.2g of a pass, one beside the target %.2g", with, without)
+	}
 	got, err := s.Generate(ctx, "func main() {", Request{Policy: method.DrafterAuto, MaxTokens: 8}, nil)
 	if err != nil || !got.Stats.Guessed || s.twin.draft.Len() == 0 || s.draft.Len() > 0 {
 		t.Errorf("%v; before passes are timed auto drafts with the draft beside the target: %t", err, s.draft.Len() > 0)

@@ -270,7 +270,7 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 				progress(foretoken.Progress{Stage: "lost", Note: l.Reason})
 			}
 		}})
-	e.fit, e.kept = fit, key
+	e.fit, e.kept, e.requests, e.offeredHead = fit, key, 0, ""
 	if err != nil {
 		e.release()
 		return "", err

@@ -87,7 +87,7 @@ func NewCosts() *Costs {
 
 // Work counts the dispatches and the bytes of a pass over one row.
 type Work struct {
-	Dispatches int   // 0: there is no such model
+	Dispatches int   // in Predict 0: there is no such model
 	Bytes      int64 // of weights, each of which is read once
 }
 

@@ -1,6 +1,9 @@
 package goodput
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 // TestGain compares rounds with a head and without it, by the costs and by what is known of the yields.
 func TestGain(t *testing.T) {
@@ -62,9 +65,9 @@ func TestExpect(t *testing.T) {
 	c := NewCosts()
 	c.Verify.guess(2, 0.1)
 	c.Drafts[EAGLE3].Root = Cell{Seconds: 5, Count: 3}
-	c.Expect(EAGLE3, Rates{Bytes: 10}, Work{Dispatches: 5, Bytes: 50},
-		Rates{Bytes: 100}, Work{Dispatches: 39, Bytes: 100})
-	if d := &c.Drafts[EAGLE3]; d.Root != (Cell{Seconds: 0.5}) || d.Level.At(4) < d.Level.At(1) {
+	c.Expect(EAGLE3, Rates{Bytes: 10, Row: 0.5}, Work{Dispatches: 5, Bytes: 50},
+		Rates{Bytes: 100, Row: 1}, Work{Dispatches: 39, Bytes: 100})
+	if d := &c.Drafts[EAGLE3]; d.Root != (Cell{Seconds: 0.5}) || math.Abs(d.Level.At(3)-0.75) > 1e-9 {
 		t.Errorf("a draft of 10 where the target has 40, of 2 s: %+v", d)
 	}
 }

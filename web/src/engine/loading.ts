@@ -68,7 +68,7 @@ export interface LoadOptions {
   device?: DeviceChoice | undefined;
   /**
    * A second device, for the draft alone: it drafts on from its best guess while the target verifies. Default: the
-   * target's, but `auto` drafts with a copy of a small draft on the cpu device if that takes less time. "target": the
+   * target's, but `auto` drafts with a copy of a small draft on the cpu device unless that takes longer. "target": the
    * target's always.
    */
   draft_device?: DraftDeviceChoice | undefined;

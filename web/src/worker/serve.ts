@@ -6,6 +6,7 @@ import type { ForetokenErrorCode } from "../protocol/errors.ts";
 import type {
   Ask,
   Channel,
+  EngineInfo,
   FromWorker,
   GoEngine,
   OpenedSources,
@@ -77,7 +78,7 @@ export function serve(
           };
           const info = await go.open(JSON.stringify(message.options), { ...(await opened), again }, loading.progress);
           // Wait for the parts of files that Go did not read, and for checksums, before using the models.
-          await loading.finished().catch(async (cause: unknown) => {
+          await loading.finished(JSON.parse(info) as EngineInfo).catch(async (cause: unknown) => {
             await go.close();
             throw cause;
           });
@@ -175,6 +176,8 @@ class Loading {
   #ready: string | undefined;
   #reports = true;
   readonly #opened: OpenSource[] = [];
+  /** Those of the head that is loaded only if it pays. */
+  readonly #offered: OpenSource[] = [];
   readonly #control = new AbortController();
   readonly #downloads: Downloads;
   readonly #events: LoadEvents;
@@ -210,6 +213,7 @@ class Loading {
     const { target, draft, eagle3, eagle3_config, calibrations } = sources;
     const head = async (): Promise<Pick<OpenedSources, "eagle3" | "eagle3_config">> => {
       const [weights, config] = await Promise.all([eagle3 && one(eagle3), eagle3_config && one(eagle3_config)]);
+      if (offers) for (const file of [weights, config]) if (file) this.#offered.push(file);
       return { eagle3: weights, eagle3_config: config };
     };
     const [t, d, all, h] = await Promise.all([
@@ -228,8 +232,10 @@ class Loading {
     else this.update(json);
   };
 
-  async finished(): Promise<void> {
-    await Promise.all(this.#opened.map((source) => source.finished?.()));
+  /** Waits for the files of the loaded models. */
+  async finished({ eagle3 }: Pick<EngineInfo, "eagle3">): Promise<void> {
+    const used = this.#opened.filter((source) => eagle3 || !this.#offered.includes(source));
+    await Promise.all(used.map((source) => source.finished?.()));
   }
 
   /** Reports that the models are ready, after all else. */
