@@ -504,7 +504,7 @@ export class WidgetApp {
 
   #finish(result: Result, gain = format.steps(result)): void {
     this.#tally.finish(result.stats);
-    if (this.#engine && result.offered_head) this.#view.showFacts(this.#engine.info, result.offered_head);
+    if (result.offered_head) this.#view.panel.showHead(result.offered_head);
     setText(this.#view.gain, gain);
     this.#flush();
   }

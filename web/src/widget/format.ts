@@ -33,18 +33,15 @@ export function model(info: ModelInfo): string {
 }
 
 const OFFERED: Readonly<Record<OfferedHead, string>> = {
-  "promises a gain": "promises a gain here: the next visit tries it",
-  "promises no gain": "promises no gain here",
-  pays: "pays here",
-  "does not pay": "does not pay here",
+  "promises a gain": "may help here; the next visit tries it",
+  "promises no gain": "would not help here",
+  pays: "helps here",
+  "does not pay": "does not help here",
   "could not be loaded": "could not be loaded",
 };
 
-/** Says whether an EAGLE-3 head is loaded, and why if that depends on what it gains. */
-export function head(loaded: boolean, offered?: OfferedHead): string {
-  const why = offered ? `, which ${OFFERED[offered]}` : "";
-  return loaded ? `; EAGLE-3 head${why}` : why && `; no EAGLE-3 head${why}`;
-}
+/** Says what is known of the EAGLE-3 head that is loaded only if it pays. */
+export const head = (offered: OfferedHead): string => `The EAGLE-3 head ${OFFERED[offered]}.`;
 
 const BACKENDS: Readonly<Record<string, string>> = { cpu: "CPU", reference: "CPU, reference kernels" };
 

@@ -1,5 +1,5 @@
 /** The widget's elements and their layout, without behaviour. */
-import type { EngineInfo, OfferedHead, TokenKind } from "../protocol/protocol.ts";
+import type { EngineInfo, TokenKind } from "../protocol/protocol.ts";
 import { el, setText } from "./dom.ts";
 import { EXAMPLES } from "./examples.ts";
 import type { Field } from "./fields.ts";
@@ -78,18 +78,19 @@ export class View {
     );
   }
 
-  /** Shows where the loaded models run and which they are, and what became of a head that is loaded only if it pays. */
-  showFacts({ device, target, draft, eagle3 }: EngineInfo, offered?: OfferedHead): void {
+  /** Shows where the loaded models run and which they are. */
+  showFacts({ device, target, draft, eagle3 }: EngineInfo): void {
     setText(this.runsOn, format.runsOn(device));
     setText(this.deviceLine, format.device(device));
     setText(
       this.modelLine,
       `Target ${format.model(target)}${draft ? `; draft ${format.model(draft)}` : "; no draft"}` +
-        format.head(eagle3 !== null, offered),
+        (eagle3 ? "; EAGLE-3 head" : ""),
     );
     for (const line of [this.runsOn, this.deviceLine, this.modelLine]) line.title = line.textContent;
     if (device.note) this.runsOn.title = device.note;
     this.panel.showFeatures(device.features);
+    this.panel.showHead(undefined);
   }
 
   #work(): HTMLElement {
