@@ -220,6 +220,7 @@ func (s *Session) timePasses(ctx context.Context, costs *goodput.Costs, c method
 	if !compares {
 		return costs.Measure(p, rows, measureFor)
 	}
+	// What rounds with the twin have taught is none of the other draft's, and comes back unless the comparison ends.
 	small := &costs.Drafts[goodput.SmallDraft]
 	ofTwin := *small
 	*small = goodput.NewCosts().Drafts[goodput.SmallDraft]

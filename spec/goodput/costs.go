@@ -194,8 +194,11 @@ func (c *DraftCosts) LagTime(pending int) float64 {
 	return c.Prefill.At(pending - 2)
 }
 
+// verifyTime returns the seconds of a round after its draft.
+func (c *Costs) verifyTime(rows int) float64 { return c.Verify.At(rows) + c.Host.Seconds }
+
 // plainTime returns the seconds of a round of plain decoding.
-func (c *Costs) plainTime() float64 { return c.Verify.At(1) + c.Host.Seconds }
+func (c *Costs) plainTime() float64 { return c.verifyTime(1) }
 
 // measured reports whether any pass of the target was measured.
 func (c *Costs) measured() bool {

@@ -51,7 +51,7 @@ func (c *Costs) bestRate(model int, of *profile) (best float64) {
 	for i, width := range of.Widths {
 		for levels := 1; levels <= of.Depth; levels++ {
 			for size, rows := range of.Sizes {
-				seconds := c.Drafts[model].Time(levels, width) + c.Verify.At(rows) + c.Host.Seconds
+				seconds := c.Drafts[model].Time(levels, width) + c.verifyTime(rows)
 				best = max(best, (1+*of.gain(i, levels, size))/seconds)
 			}
 		}

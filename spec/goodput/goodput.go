@@ -190,7 +190,7 @@ func (g *Goodput) price() float64 {
 
 // findBestSpeed sets what the best of a round's choices is expected to reach.
 func (g *Goodput) findBestSpeed(length int, b spec.Budget) {
-	rate := g.candidates.bestRate(g.affordable(), g.verifyTime)
+	rate := g.candidates.bestRate(g.affordable(), g.Costs.verifyTime)
 	g.bestSpeed = rate * g.Costs.plainTime() // so far, for options
 	for i, m := range g.Models {
 		if m != nil && g.learnt.Models[i].Loss < g.mostLoss() {
@@ -199,9 +199,6 @@ func (g *Goodput) findBestSpeed(length int, b spec.Budget) {
 	}
 	g.bestSpeed = rate * g.Costs.plainTime()
 }
-
-// verifyTime returns the seconds of a round after its draft.
-func (g *Goodput) verifyTime(rows int) float64 { return g.Costs.Verify.At(rows) + g.Costs.Host.Seconds }
 
 // shape is a draft of one DraftTree call.
 type shape struct {
@@ -232,7 +229,7 @@ func (g *Goodput) options(model, length int, b spec.Budget, yield func(s shape, 
 	var room [16]float64 // for the sizes of any ladder
 	verify := room[:0]
 	for _, rows := range profile.Sizes {
-		verify = append(verify, g.verifyTime(rows))
+		verify = append(verify, g.Costs.verifyTime(rows))
 	}
 	saved := 0.0
 	if g.saves(model) > 0 {
@@ -274,7 +271,7 @@ func (g *Goodput) Propose(ctx context.Context, seq []int32, b spec.Budget) (*spe
 
 // best returns how many rows of the candidates to verify, and the value of that.
 func (g *Goodput) best() (rows int, value float64) {
-	return g.candidates.best(g.affordable(), g.price(), g.verifyTime)
+	return g.candidates.best(g.affordable(), g.price(), g.Costs.verifyTime)
 }
 
 // affordable returns the sizes of the target's pass: without a draft, those whose complete loss the budget of lookups
@@ -282,7 +279,7 @@ func (g *Goodput) best() (rows int, value float64) {
 func (g *Goodput) affordable() []int {
 	n := 1
 	for n < len(g.ladder) && (g.used.width > 0 ||
-		g.verifyTime(g.ladder[n])-g.verifyTime(1) <= g.lookupBudget*g.Costs.plainTime()) {
+		g.Costs.verifyTime(g.ladder[n])-g.Costs.verifyTime(1) <= g.lookupBudget*g.Costs.plainTime()) {
 		n++
 	}
 	return g.ladder[:n]
@@ -389,7 +386,7 @@ func (g *Goodput) build(levels []spec.Level) (*spec.Tree, error) {
 func (g *Goodput) judge(e *spec.Event) {
 	s := g.used
 	tokens, rows := g.candidates.drafted(s.levels, s.rows, e.Tokens)
-	more := g.verifyTime(e.Tree.Len()) - g.verifyTime(rows) +
+	more := g.Costs.verifyTime(e.Tree.Len()) - g.Costs.verifyTime(rows) +
 		float64(g.grows)*g.Costs.Drafts[s.model].GrowTime(s.width)
 	g.learnt.Models[s.model].Choosing.learn(float64(len(e.Tokens)) - tokens - g.price()*more)
 }
@@ -464,8 +461,8 @@ func (g *Goodput) weigh(seq []int32, levels []spec.Level, b spec.Budget) error {
 func (g *Goodput) promising(levels int, s shape) bool {
 	c := &g.candidates
 	gain := c.frontier(levels-1, s.width) * levelReach(s.model, s.width)
-	rows, _ := c.best(g.ladder, g.price(), g.verifyTime)
-	more := g.verifyTime(min(rows+1, g.Nodes)) - g.verifyTime(rows)
+	rows, _ := c.best(g.ladder, g.price(), g.Costs.verifyTime)
+	more := g.Costs.verifyTime(min(rows+1, g.Nodes)) - g.Costs.verifyTime(rows)
 	return gain > g.price()*(g.Costs.Drafts[s.model].GrowTime(s.width)+more)
 }
 
@@ -497,7 +494,7 @@ func (g *Goodput) Observe(e *spec.Event) {
 	g.candidates.learn(g.learnt, e.Tokens)
 	plain, tokens := g.Costs.plainTime(), float64(len(e.Tokens))
 	// A round is charged its expected time, without noise from other processes. Held by TestBusyMachinesDoNotMislead.
-	expected := g.verifyTime(e.Tree.Len())
+	expected := g.Costs.verifyTime(e.Tree.Len())
 	var model *modelEstimate
 	if s := g.used; s.width > 0 {
 		costs := &g.Costs.Drafts[s.model]
