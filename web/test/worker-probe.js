@@ -80,29 +80,33 @@ seen.sample = () => {
   };
 };
 
-// Counts the rounds that the worker posts after it receives a stop and before it answers the request.
-let running; // the request's id
-let heard; // rounds with tokens that ended since the worker received the stop; undefined before
-let stopped; // when it received the stop
-let began; // when the request began by the clock of its rounds, the first of which is posted at once
+// Counts the rounds that Go ends after the worker receives a stop and before it answers the request. They are counted
+// as Go calls, because the worker sends those of a frame later.
+let heard; // such rounds with tokens; undefined before a stop
+let running = false;
 addEventListener("message", ({ data }) => {
-  if (data.op === "generate" || data.op === "chat") [running, began] = [data.id, undefined];
-  if (data.op === "stop" && running !== undefined && heard === undefined) {
+  if (data.op === "generate" || data.op === "chat") count(globalThis.foretokenEngine, data.op);
+  if (data.op === "stop" && running && heard === undefined) {
     seen.stops++;
-    [heard, stopped] = [0, performance.now()];
+    heard = 0;
   }
 });
-const post = globalThis.postMessage.bind(globalThis);
-globalThis.postMessage = (message, ...rest) => {
-  if (message.id === running && running !== undefined) {
-    if (message.type !== "update") {
+
+/** Has the next call of a method of the engine counted. */
+function count(engine, method) {
+  const call = engine[method];
+  engine[method] = async (request, onRound, ...given) => {
+    engine[method] = call;
+    running = true;
+    const counted = (json) => {
+      if (heard !== undefined && JSON.parse(json).tokens?.length > 0) heard++;
+      return onRound(json);
+    };
+    try {
+      return await call.call(engine, request, counted, ...given);
+    } finally {
       if (heard !== undefined) seen.late.push(heard);
-      running = heard = undefined;
-    } else
-      for (const round of message.json.map(JSON.parse)) {
-        began ??= performance.now() - round.elapsed_ms;
-        if (heard !== undefined && round.tokens?.length > 0 && began + round.elapsed_ms > stopped) heard++;
-      }
-  }
-  post(message, ...rest);
-};
+      [running, heard] = [false, undefined];
+    }
+  };
+}
