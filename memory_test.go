@@ -57,8 +57,8 @@ func TestPlanOfAPair(t *testing.T) {
 	}
 }
 
-// TestPairOfTooMuchMemory checks that a pair that exceeds the limit is refused with the numbers before any
-// allocation.
+// TestPairOfTooMuchMemory checks that a pair that exceeds the limit is refused before any allocation, that the error
+// says what would fit, and that it does.
 func TestPairOfTooMuchMemory(t *testing.T) {
 	dev := reference.Open()
 	defer dev.Destroy()
@@ -74,6 +74,24 @@ func TestPairOfTooMuchMemory(t *testing.T) {
 		"a context of at most 1023 positions fits", fmt.Sprint(all.Total - 1)} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q does not say %q", err, part)
+		}
+	}
+	total := func(o Options) int64 {
+		t.Helper()
+		m, err := Plan(demo.Target(), demo.Draft(), o, dev.Info().Limits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Total
+	}
+	if most := total(Options{Context: 1023}); most >= all.Total || total(Options{Context: 1024}) != all.Total {
+		t.Errorf("1023 positions take %d of %d", most, all.Total)
+	}
+	for most, advice := range map[int64]string{total(Options{Context: 256}) - 1: "with KV in q8 a context of ",
+		all.Target.Weights: "use a smaller file, with fewer bits a weight or fewer layers"} {
+		if _, err = Plan(demo.Target(), demo.Draft(), Options{Memory: most}, dev.Info().Limits); err == nil ||
+			!strings.Contains(err.Error(), advice) {
+			t.Errorf("%d bytes: %v", most, err)
 		}
 	}
 	small := dev.Info().Limits

@@ -58,7 +58,7 @@ var (
 // LoadDraft loads a draft model.
 func LoadDraft(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options) (*Draft, error) {
 	o.completeDraft()
-	m, err := load(ctx, dev, f, o, planDraft)
+	m, err := load(ctx, dev, f, o, PlanDraft)
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func LoadEAGLE3(ctx context.Context, dev webgpu.Device, target *Target, w *eagle
 		return nil, err
 	}
 	m := net.Model
-	// If the head cannot be loaded, the target stays unchanged.
+	// A head whose weights cannot be loaded leaves the target unchanged.
 	if err := net.load(ctx); err != nil {
 		m.Close()
 		return nil, err

@@ -25,7 +25,6 @@ type Options struct {
 	Vocab   int              // ids in use, if the matrix is padded; 0: all rows
 	MaxRows int              // target: nodes of a tree, up to 1024; draft: rows of a pass, up to 64; 0: 64
 	TopK    int              // candidates per row, and so the widest beam; 0: 2 for a target, 16 for a draft
-	Memory  int64            // bytes that loading may allocate on the device, see Plan; 0: unlimited
 	// Tuning holds choices timed before on the same adapter, see Model.Tuning.
 	Tuning map[string]string
 	// Progress is called with the bytes of weights loaded; may be nil.
@@ -91,13 +90,14 @@ type Model struct {
 	weightBytes, kvBytes int64 // parts of bytes
 }
 
-// load reads a GGUF file onto a device, after p has checked that everything its caller makes fits. At most one
-// chunk of a tensor is in host memory at a time.
-func load(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options, p planner) (*Model, error) {
-	if _, ok := dev.(*DryRun); ok {
-		o.Memory = 0 // a dry run allocates nothing
-	} else if _, err := planFitting(f, o, dev.Info().Limits, p); err != nil {
-		return nil, err
+// load reads a GGUF file onto a device, after plan has found that its caller can make all that it makes: a dry run
+// makes nothing. At most one chunk of a tensor is in host memory at a time.
+func load(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options,
+	plan func(*gguf.File, Options, webgpu.Limits) (Memory, error)) (*Model, error) {
+	if _, ok := dev.(*DryRun); !ok {
+		if _, err := plan(f, o, dev.Info().Limits); err != nil {
+			return nil, err
+		}
 	}
 	cfg, err := ReadConfig(f)
 	if err != nil {

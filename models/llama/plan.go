@@ -55,24 +55,22 @@ func Sizes(a, b int64) (string, string) {
 // exact: the total equals the GPUBytes of Model.Info. It reads no weights. It returns an error if the model cannot
 // be loaded: a tensor is missing or unknown, or a buffer exceeds the limits.
 func Plan(f *gguf.File, o Options, limits webgpu.Limits) (Memory, error) {
-	return planFitting(f, o, limits, planTarget)
+	o.trees = true
+	return planOnLedger(f, o, limits, func(m *Model) error { return newTarget(m).allocateResults() })
 }
 
 // PlanDraft is Plan for LoadDraft.
 func PlanDraft(f *gguf.File, o Options, limits webgpu.Limits) (Memory, error) {
-	return planFitting(f, o, limits, planDraft)
+	o.completeDraft()
+	return planOnLedger(f, o, limits, func(m *Model) error { return newDraft(m, m).allocateInputs() })
 }
 
 // PlanEAGLE3 returns what LoadEAGLE3 would allocate for a target loaded from f with the options of: the head's
 // memory, and the features that the target stores for it, which Model.Info counts as the target's.
 func PlanEAGLE3(f *gguf.File, of Options, w *eagle3.Weights, o Options,
 	limits webgpu.Limits) (head Memory, features int64, err error) {
-	c, err := ReadConfig(f)
-	if err != nil {
-		return Memory{}, 0, err
-	}
 	of.trees = true
-	_, err = planOnLedger(c, f, of, limits, func(m *Model) error {
+	_, err = planOnLedger(f, of, limits, func(m *Model) error {
 		target, before := newTarget(m), m.bytes
 		net, layers, err := newEagleNet(m.dev, target, w, o)
 		if err != nil {
@@ -99,33 +97,12 @@ func (m *Model) memory() Memory {
 		Context: m.opts.Context, Format: m.heads.Format.String()}
 }
 
-// planFitting plans, and returns an error if the plan exceeds Options.Memory.
-func planFitting(f *gguf.File, o Options, limits webgpu.Limits, p planner) (Memory, error) {
+// planOnLedger loads a model onto a ledger: the code that loads also plans.
+func planOnLedger(f *gguf.File, o Options, limits webgpu.Limits, rest func(*Model) error) (Memory, error) {
 	c, err := ReadConfig(f)
 	if err != nil {
 		return Memory{}, err
 	}
-	memory, err := p(c, f, o, limits)
-	if err != nil {
-		return Memory{}, err
-	}
-	return memory, memory.fits(c, f, o, limits, p)
-}
-
-type planner func(*Config, *gguf.File, Options, webgpu.Limits) (Memory, error)
-
-func planTarget(c *Config, f *gguf.File, o Options, limits webgpu.Limits) (Memory, error) {
-	o.trees = true
-	return planOnLedger(c, f, o, limits, func(m *Model) error { return newTarget(m).allocateResults() })
-}
-
-func planDraft(c *Config, f *gguf.File, o Options, limits webgpu.Limits) (Memory, error) {
-	o.completeDraft()
-	return planOnLedger(c, f, o, limits, func(m *Model) error { return newDraft(m, m).allocateInputs() })
-}
-
-// planOnLedger loads a model onto a ledger: the code that loads also plans.
-func planOnLedger(c *Config, f *gguf.File, o Options, limits webgpu.Limits, rest func(*Model) error) (Memory, error) {
 	m, err := newModel(&ledger{limits: limits}, c, f, o)
 	if err != nil {
 		return Memory{}, err
@@ -137,21 +114,6 @@ func planOnLedger(c *Config, f *gguf.File, o Options, limits webgpu.Limits, rest
 		return Memory{}, err
 	}
 	return m.memory(), nil
-}
-
-// fits returns an error with advice if the memory exceeds Options.Memory.
-func (memory Memory) fits(c *Config, f *gguf.File, o Options, limits webgpu.Limits, p planner) error {
-	if o.Memory <= 0 || memory.Total() <= o.Memory {
-		return nil
-	}
-	fit := func(positions int, kv kernels.KVFormat) bool {
-		o.Context, o.KV = positions, kv
-		m, err := p(c, f, o, limits)
-		return err == nil && m.Total() <= o.Memory
-	}
-	takes, allowed := Sizes(memory.Total(), o.Memory)
-	return fmt.Errorf("llama: %s: loading takes %s (%s), more than the %s allowed; %s", f.Name(), takes, memory,
-		allowed, Advice(memory.Context, o.KV, fit))
 }
 
 // Advice says what to change so that a model fits that does not fit with positions in a KV format. fit reports

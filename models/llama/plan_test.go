@@ -38,7 +38,6 @@ func TestPlanIsExact(t *testing.T) {
 				want.Total() != want.Weights+want.KV+want.Workspace {
 				t.Errorf("%s: %+v", name, want)
 			}
-			o.Memory = want.Total()
 			m, err := LoadTarget(background, dev, f, o)
 			if err != nil {
 				t.Fatal(err)
@@ -55,7 +54,6 @@ func TestPlanIsExact(t *testing.T) {
 			if o.MaxRows > onePassRows {
 				continue
 			}
-			o.Memory = 0
 			if want, err = PlanDraft(f, o, dev.Info().Limits); err != nil {
 				t.Fatal(err)
 			}
@@ -83,55 +81,6 @@ func TestPlanOnAccelerator(t *testing.T) {
 	}
 	if got := loadTarget(t, dev, "tiny-q8_0", Options{Context: 64, MaxRows: 4}).Info().GPUBytes; got != want.Total() {
 		t.Errorf("loading took %d bytes, planned %d", got, want.Total())
-	}
-}
-
-// TestTooLittleMemory checks that a load beyond Options.Memory fails before it allocates, that the error says what
-// would fit, and that it does.
-func TestTooLittleMemory(t *testing.T) {
-	dev := reference.Open()
-	defer dev.Destroy()
-	f, limits := testModel(t, "qwen2-q8_0"), dev.Info().Limits
-	all, err := Plan(f, Options{}, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	refusal := func(o Options) string {
-		t.Helper()
-		before := dev.Counters().Buffers
-		_, err := LoadTarget(background, dev, f, o)
-		if err == nil || dev.Counters().Buffers != before {
-			t.Fatalf("%v, and %d buffers", err, dev.Counters().Buffers-before)
-		}
-		for _, part := range []string{f.Name(), Size(all.Weights), "positions in f32"} {
-			if !strings.Contains(err.Error(), part) {
-				t.Errorf("%q does not say %q", err, part)
-			}
-		}
-		return err.Error()
-	}
-	number := regexp.MustCompile(`context of at most (\d+) positions fits$`)
-	found := number.FindStringSubmatch(refusal(Options{Memory: all.Total() - 1}))
-	if found == nil {
-		t.Fatal("no context is named")
-	}
-	n, _ := strconv.Atoi(found[1])
-	if m, err := Plan(f, Options{Context: n, Memory: all.Total() - 1}, limits); err != nil {
-		t.Error(err)
-	} else if more, err := Plan(f, Options{Context: n + 1, Memory: all.Total() - 1}, limits); err == nil {
-		t.Errorf("%d positions take %d, and %d take %d of %d", n, m.Total(), n+1, more.Total(), all.Total()-1)
-	}
-	short, err := Plan(f, Options{Context: 256}, limits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := refusal(Options{Memory: short.Total() - 1}); !strings.Contains(got,
-		"with KV in q8 a context of 512 positions fits") {
-		t.Error(got)
-	}
-	if got := refusal(Options{Memory: short.Weights}); !strings.HasSuffix(got,
-		"use a smaller file, with fewer bits a weight or fewer layers") {
-		t.Error(got)
 	}
 }
 

@@ -31,19 +31,9 @@ func (t *Target) Tap(layers []int) error {
 	if slices.Equal(layers, t.taps.layers) {
 		return nil
 	}
-	for i, l := range layers {
-		if l < 0 || l >= t.cfg.Layers || i > 0 && l <= layers[i-1] {
-			return fmt.Errorf("llama: %s: layers %v cannot be tapped; it has 0 to %d", t.file, layers, t.cfg.Layers-1)
-		}
-	}
 	if t.taps.layers != nil {
 		return fmt.Errorf("llama: %s: layers %v are already tapped for another head; a target takes one head", t.file,
 			t.taps.layers)
-	}
-	words := (int(t.work.trash) + 1) * t.cfg.Dim
-	if most := t.dev.Info().Limits.MaxBindingSize; 4*words > most {
-		return fmt.Errorf("llama: %s: the features of %d positions take %d bytes a layer, "+
-			"more than the device binds (%d); load with a shorter context", t.file, t.opts.Context, 4*words, most)
 	}
 	if err := t.allocateTaps(layers); err != nil {
 		return err

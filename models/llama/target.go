@@ -71,7 +71,7 @@ func (r *results) of(kind rowResults, n int) webgpu.Memory {
 // LoadTarget loads a target model.
 func LoadTarget(ctx context.Context, dev webgpu.Device, f *gguf.File, o Options) (*Target, error) {
 	o.trees = true
-	m, err := load(ctx, dev, f, o, planTarget)
+	m, err := load(ctx, dev, f, o, Plan)
 	if err != nil {
 		return nil, err
 	}

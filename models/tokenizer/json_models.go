@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
@@ -66,20 +67,8 @@ func (c *converter) preName() (string, error) {
 		return "", c.fail("model.ignore_merges", "%t is not what the pre-tokenizer %s goes with",
 			c.m.IgnoreMerges, other)
 	}
-	return "", c.fail(field, "no known pre-tokenizer cuts by %s", quoteAll(exprs))
-}
-
-// quoteAll shows expressions, each as long as any known one, so that they can be looked up.
-func quoteAll(exprs []string) string {
-	const most = 600
-	s := strings.Join(exprs, "  and then  ")
-	if s == "" {
-		return "nothing but bytes"
-	}
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return strings.Join(strings.Fields(strings.ToValidUTF8(s, "")), " ")
+	all := gguf.Escape(strings.Join(exprs, " and then "), 600) // as long as any known one, to be looked up
+	return "", c.fail(field, "no known pre-tokenizer cuts by %s", cmp.Or(all, "nothing but bytes"))
 }
 
 // plainRegex writes an expression as this package's are: line ends as escapes,
