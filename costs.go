@@ -187,11 +187,9 @@ func (s *Session) timePasses(ctx context.Context, costs *goodput.Costs, c method
 			return err
 		}
 		if !holds {
-			costs.Forget()
-			s.stale = false
-			if s.twin != nil {
-				s.sooner = undecided
-			}
+			fresh := s.predictedCosts()
+			fresh.Learnt = costs.Learnt
+			*costs, s.stale, s.sooner = *fresh, false, undecided
 		}
 	}
 	compares := s.twin != nil && s.sooner == undecided && costs == s.costs && drafts[goodput.SmallDraft] != nil
@@ -295,9 +293,6 @@ func (s *Session) storedCosts() *goodput.Costs {
 // tuneCosts adds the costs to the result of Tuning.
 func (s *Session) tuneCosts(out map[string]map[string]string) {
 	if !s.timed {
-		if len(s.stored) > 0 {
-			out[tuningCosts] = s.stored
-		}
 		return
 	}
 	if b, err := json.Marshal(s.costs); err == nil {

@@ -55,14 +55,14 @@ type Options struct {
 	// EAGLE3 is an EAGLE-3 head's safetensors file and EAGLE3Config its config.json, to
 	// draft from the target's features; nil: none.
 	EAGLE3, EAGLE3Config gguf.Source
-	// OfferedHead opens an EAGLE-3 head and its config.json, instead of EAGLE3 and EAGLE3Config, to load it only where
-	// it pays. Open calls it, once at most, if the Tuning of an earlier session says so: one that timed passes on this
-	// device. A head that cannot be loaded is left out. Result.OfferedHead says what is known of it.
-	OfferedHead func(context.Context) (head, config gguf.Source, err error)
+	// OfferedHead is an EAGLE-3 head, instead of EAGLE3 and EAGLE3Config, that is loaded only where it pays. Open opens
+	// it, once at most, if the Tuning of an earlier session says so: one that timed passes on this device. A head that
+	// cannot be loaded is left out. Result.OfferedHead says what is known of it.
+	OfferedHead Offer
 	// Lean has Open return when plain decoding and drafts of small trees can begin. What larger trees need is compiled
-	// and recorded while no request runs; until then auto drafts small ones and other methods wait. Passes are timed
-	// while no request runs, and auto goes by predicted costs before. With an EAGLE-3 head only the timing is left for
-	// the background.
+	// and recorded while no request runs; until then auto drafts small ones and other methods with a draft wait. Passes
+	// are timed while no request runs, and auto goes by predicted costs before. With an EAGLE-3 head all is recorded
+	// before Open returns.
 	Lean bool
 	// Rehearsal receives the rounds that a lean session rehearses while it is idle, so that what a caller does with
 	// a round runs too: engines of WebAssembly compile a function when it ran often. It may not keep the event.
@@ -73,16 +73,16 @@ type Options struct {
 	SHA256 func([]byte) [sha256.Size]byte
 	// Reopen opens the device again after it was lost, or did not answer in time; nil: the request fails. With it the
 	// session reloads the models, so the sources must stay readable until Close, and a running request goes on with
-	// the same text. Close destroys what Reopen opened. With a DraftDevice, the loss of either has both opened again,
-	// which needs ReopenDraft too.
+	// the same text. Close destroys what Reopen opened. The loss of any of the session's devices has all opened again:
+	// with a DraftDevice, ReopenDraft opens that.
 	Reopen, ReopenDraft func(ctx context.Context) (webgpu.Device, error)
 	// Lost is called when the device was lost and when the session goes on.
 	Lost func(Loss)
 }
 
 // Progress is a step of loading. Stage is "memory" (Total is the number of bytes to allocate on the device, Note
-// lists them), then "target" or "draft" (Done and Total are bytes of weights), or "kernels" (Note names the kernel
-// being compiled or timed), or "ready".
+// lists them), then "target", "draft" or "eagle3" (Done and Total are bytes of weights), or "kernels" (Note names the
+// kernel being compiled or timed), or "ready".
 type Progress struct {
 	Stage string `json:"stage"`
 	Done  int64  `json:"done"`
@@ -138,6 +138,7 @@ type Session struct {
 type Info struct {
 	Device      webgpu.Info  `json:"device"`
 	DraftDevice *webgpu.Info `json:"draft_device,omitempty"` // nil: the draft is on Device
+	Twin        *webgpu.Info `json:"twin,omitempty"`         // where auto may draft; nil: nowhere else. See Options
 	Target      llama.Info   `json:"target"`
 	Draft       *llama.Info  `json:"draft"`
 	EAGLE3      *llama.Info  `json:"eagle3,omitempty"`
@@ -227,8 +228,8 @@ func contextOf(asked int, beyond bool, files ...*gguf.File) (int, error) {
 // Info describes the session.
 func (s *Session) Info() Info { return s.info }
 
-// Tuning is the kernel choices made and, once the goodput tree was used, what passes cost,
-// for Options.Tuning of a later session on the same adapter.
+// Tuning is the kernel choices made and, once they were timed, what passes cost, for Options.Tuning of a later session
+// on the same adapter. Add the latter to what is stored of other sessions.
 func (s *Session) Tuning() map[string]map[string]string {
 	s.lock()
 	defer s.mu.Unlock()

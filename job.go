@@ -2,9 +2,11 @@ package foretoken
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"foretoken/spec"
+	"foretoken/webgpu"
 )
 
 // job is a request that is ready to run.
@@ -98,7 +100,12 @@ func (s *Session) check(r *Request) error {
 // recover is the callback for spec.Options.Recover: it replaces a lost device and records the request's programs again.
 func (j *job) recover(ctx context.Context, cause error) error {
 	s := j.session
+	twin := s.twin
 	return s.retry(ctx, cause, func() error {
+		if s.twin != twin { // which the generator may draft with
+			return ofKind(webgpu.ErrUnavailable, errors.New("foretoken: the draft's second device was lost and cannot "+
+				"be opened again; repeat the request, which drafts without it"))
+		}
 		if err := s.warmUpFor(ctx, j.request.Config()); err != nil {
 			return err
 		}

@@ -204,6 +204,9 @@ func (s *Session) ensureDevice(ctx context.Context) error {
 	if why := s.whyLost(); s.lostBy(why) {
 		return s.reopen(ctx, why)
 	}
+	if s.twin != nil && s.twin.dev.Lost() != nil { // and nothing opens it again
+		s.loseTwin()
+	}
 	return nil
 }
 

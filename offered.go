@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"foretoken/models/eagle3"
+	"foretoken/models/gguf"
 	"foretoken/spec/goodput"
 	"foretoken/webgpu"
 )
@@ -23,9 +24,18 @@ const (
 // drafts: the report drafters has auto with both no faster than with the better one.
 const leastGain = 1.02
 
+// Offer is an EAGLE-3 head that is loaded only where auto gains by it.
+type Offer struct {
+	// Name tells the head from others of the same target.
+	Name string
+	// Open opens the head and its config.json; nil: none is offered.
+	Open func(context.Context) (head, config gguf.Source, err error)
+}
+
 // headKey returns the key of that choice among the stored costs.
 func headKey(p *modelFiles, o *Options) string {
-	key := fmt.Sprintf("EAGLE-3 head of %s %d", p.sources.target.Name(), p.sources.target.Size())
+	key := fmt.Sprintf("EAGLE-3 head %s of %s %d", o.OfferedHead.Name, p.sources.target.Name(),
+		p.sources.target.Size())
 	if draft := p.sources.draft; draft != nil {
 		key += fmt.Sprintf(" + %s %d", draft.Name(), draft.Size())
 	}
@@ -41,12 +51,12 @@ func loads(stored string) bool { return stored == headPromises || stored == head
 // takeOffered adds the offered head to the files and the options if an earlier session expects it to pay, it can be
 // read, and it fits into the memory.
 func (p *modelFiles) takeOffered(ctx context.Context, o *Options, limits webgpu.Limits) {
-	if o.OfferedHead == nil || !loads(o.Tuning[tuningCosts][headKey(p, o)]) {
+	if o.OfferedHead.Open == nil || !loads(o.Tuning[tuningCosts][headKey(p, o)]) {
 		return
 	}
 	with, files := *o, *p
 	var err error
-	if with.EAGLE3, with.EAGLE3Config, err = o.OfferedHead(ctx); err != nil {
+	if with.EAGLE3, with.EAGLE3Config, err = o.OfferedHead.Open(ctx); err != nil {
 		return
 	}
 	if files.head, err = eagle3.Open(with.EAGLE3, with.EAGLE3Config); err != nil {
@@ -59,13 +69,15 @@ func (p *modelFiles) takeOffered(ctx context.Context, o *Options, limits webgpu.
 
 // headChoice returns whether auto gains by the offered head; "" where none is offered or nothing is known yet.
 func (s *Session) headChoice() string {
-	if s.options.OfferedHead == nil {
+	if s.options.OfferedHead.Open == nil {
 		return ""
 	}
 	known := s.stored[headKey(s.files, &s.options)]
 	switch r := DefaultRequest(); {
 	case s.head == nil && loads(known):
 		return headMissing
+	case s.head != nil && !s.timed && known == headPromises:
+		return "" // until its passes are timed
 	case !s.timed || !s.measuredFor(s.costs, r.Config()) || known == headCosts:
 		return known
 	}

@@ -23,10 +23,10 @@ func TestOfferedHead(t *testing.T) {
 	ctx := context.Background()
 	head, config := demoFile(t, demo.HeadName), demoFile(t, demo.ConfigName)
 	opened := 0
-	offer := func(context.Context) (gguf.Source, gguf.Source, error) {
+	offer := Offer{"eagle3", func(context.Context) (gguf.Source, gguf.Source, error) {
 		opened++
 		return head, config, nil
-	}
+	}}
 	// visit opens a session on a device whose runs take so much longer, and returns what its reply says of the head.
 	visit := func(late time.Duration, draft gguf.Source, o Options) (choice string, loaded bool,
 		tuning map[string]map[string]string) {
@@ -94,17 +94,20 @@ func TestOfferedHead(t *testing.T) {
 			}
 		}
 	}
+	opens := func(head, config gguf.Source, err error) Options {
+		return Options{OfferedHead: Offer{"eagle3", func(context.Context) (gguf.Source, gguf.Source, error) {
+			return head, config, err
+		}}}
+	}
+	other := Options{OfferedHead: Offer{"another", offer.Open}, Tuning: tuning}
+	if choice, _, _ := visit(0, demo.Draft(), other); choice != headPromises && choice != headDoesNot {
+		t.Errorf("a head that was not tried: %q, as the one that was", choice)
+	}
 	for name, o := range map[string]Options{
 		"too large": {OfferedHead: offer, Memory: memoryOfPair(t)},
-		"missing": {OfferedHead: func(context.Context) (gguf.Source, gguf.Source, error) {
-			return nil, nil, errors.New("not found")
-		}},
-		"broken": {OfferedHead: func(context.Context) (gguf.Source, gguf.Source, error) {
-			return cut{head, head.Size() / 2}, config, nil
-		}},
-		"no head": {OfferedHead: func(context.Context) (gguf.Source, gguf.Source, error) {
-			return config, config, nil
-		}},
+		"missing":   opens(nil, nil, errors.New("not found")),
+		"broken":    opens(cut{head, head.Size() / 2}, config, nil),
+		"no head":   opens(config, config, nil),
 	} {
 		o.Tuning = promised(tuning)
 		if choice, loaded, _ := visit(0, demo.Draft(), o); loaded || choice != headMissing {

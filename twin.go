@@ -36,8 +36,15 @@ const bytesADispatch = 100_000
 // loadTwin loads the draft's twin, if the session may have one, and takes an earlier session's choice. Without a twin
 // auto drafts on the target's device, so one that cannot be loaded is left out. After a loss it loads the twin again.
 func (s *Session) loadTwin(ctx context.Context) error {
-	if s.twin != nil {
-		return s.twin.load(ctx, s)
+	if t := s.twin; t != nil {
+		err := t.open(ctx, s)
+		if err == nil {
+			err = t.load(ctx, s)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.loseTwin()
+		}
+		return ctx.Err()
 	}
 	if s.twinKey != "" || s.options.Twin == nil || s.draft == nil || s.second != nil {
 		return nil
@@ -46,33 +53,50 @@ func (s *Session) loadTwin(ctx context.Context) error {
 		return nil
 	}
 	t := &twin{}
-	if t.load(ctx, s) != nil {
+	if t.open(ctx, s) != nil {
 		return ctx.Err()
 	}
-	s.twin, s.twinKey = t, fmt.Sprintf(" and its twin on %d threads", t.dev.Info().Threads)
-	switch s.stored[s.soonerKey()] {
-	case draftSooner:
-		s.dropTwin()
-	case twinSooner:
-		s.sooner = twinSooner
+	info := t.dev.Info()
+	s.info.Twin, s.twinKey = &info, fmt.Sprintf(" and its twin on %d threads", info.Threads)
+	if s.sooner = s.stored[s.soonerKey()]; s.sooner == draftSooner {
+		t.dev.Destroy()
+		return nil
 	}
+	if t.load(ctx, s) != nil {
+		s.loseTwin()
+		return ctx.Err()
+	}
+	s.twin = t
 	return nil
 }
 
-// load opens the twin's device and loads the draft there. After a loss it overwrites the model in place.
-func (t *twin) load(ctx context.Context, s *Session) error {
+// open opens the twin's device.
+func (t *twin) open(ctx context.Context, s *Session) error {
 	dev, err := s.options.Twin(ctx)
+	if err == nil {
+		t.dev = dev
+	}
+	return err
+}
+
+// load loads the draft onto the twin's device. After a loss it overwrites the model in place.
+func (t *twin) load(ctx context.Context, s *Session) error {
+	draft, err := llama.LoadDraft(ctx, t.dev, s.files.draft, s.files.options(0))
 	if err != nil {
+		t.dev.Destroy()
 		return err
 	}
-	draft, err := llama.LoadDraft(ctx, dev, s.files.draft, s.files.options(0))
-	if err != nil {
-		dev.Destroy()
-		return err
-	}
-	t.dev = dev
 	replace(&t.draft, draft)
 	return nil
+}
+
+// loseTwin makes the session one that may have no twin. What it knows of costs goes: it was with the twin.
+func (s *Session) loseTwin() {
+	if s.twin != nil {
+		s.dropTwin()
+	}
+	s.options.Twin, s.info.Twin, s.twinKey, s.sooner = nil, nil, "", undecided
+	s.costs, s.timed, s.stale = nil, false, false
 }
 
 // dropTwin has auto draft on the target's device from now on.

@@ -118,6 +118,12 @@ func TestTwin(t *testing.T) {
 	if later = open(late, Options{Twin: cpu(0), Tuning: stored}); later.twin != nil {
 		t.Error("a later session forgot that the twin no longer drafts sooner")
 	}
+	if err := later.TimePasses(ctx); err != nil || later.twin != nil { // its costs no longer hold
+		t.Errorf("a twin %+v came of timing passes, %v", later.twin, err)
+	}
+	if later = open(late, Options{Twin: cpu(0), Tuning: later.Tuning()}); later.twin == nil {
+		t.Error("where the stored costs did not hold, the next session does not compare again")
+	}
 	s = open(0, Options{Twin: func(context.Context) (webgpu.Device, error) { return nil, errors.New("no device") }})
 	if err := s.TimePasses(ctx); err != nil || s.twin != nil {
 		t.Errorf("without a device for it there is a twin %+v, %v", s.twin, err)
@@ -133,5 +139,58 @@ func TestTwin(t *testing.T) {
 	defer large.Close()
 	if err := large.TimePasses(ctx); err != nil || large.twin != nil {
 		t.Errorf("a draft as large as the target has a twin %+v, %v", large.twin, err)
+	}
+}
+
+// TestLostTwin loses the twin's device, which cannot be opened again: between requests auto goes on with the draft
+// beside the target, and a request that meets the loss fails, but not the next one.
+func TestLostTwin(t *testing.T) {
+	ctx := context.Background()
+	reopen := func(context.Context) (webgpu.Device, error) { return simd.Open(simd.Options{}) }
+	for name, o := range map[string]Options{"lost for good": {}, "reopened": {Reopen: reopen}} {
+		for _, during := range []bool{false, true} {
+			opened := 0
+			o.Context, o.Twin = 256, func(ctx context.Context) (webgpu.Device, error) {
+				if opened++; opened > 1 {
+					return nil, webgpu.ErrUnavailable
+				}
+				return reopen(ctx)
+			}
+			dev, err := reopen(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer dev.Destroy()
+			s, err := Open(ctx, dev, demo.Target(), demo.Draft(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			s.sooner, s.timed, s.costs = twinSooner, true, goodput.NewCosts()
+			lose := func(*Event) error {
+				s.twin.dev.Destroy()
+				return nil
+			}
+			auto := Request{Policy: method.DrafterAuto, MaxTokens: 32}
+			if during {
+				if _, err := s.Generate(ctx, "func main() {", auto, lose); !errors.Is(err, webgpu.ErrDeviceLost) &&
+					!errors.Is(err, webgpu.ErrUnavailable) {
+					t.Errorf("%s, during a request: %v", name, err)
+				}
+			} else if err := lose(nil); err != nil {
+				t.Fatal(err)
+			}
+			want, err := s.Generate(ctx, "func main() {", Request{Policy: method.DrafterNone, MaxTokens: 32}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := s.Generate(ctx, "func main() {", auto, nil)
+			if err != nil || !slices.Equal(got.TokenIDs, want.TokenIDs) || got.Stats.Accepted == 0 {
+				t.Errorf("%s, during a request: %t: the next one: %v", name, during, err)
+			}
+			if s.twin != nil || s.Info().Twin != nil {
+				t.Errorf("%s, during a request: %t: the twin is still there", name, during)
+			}
+		}
 	}
 }

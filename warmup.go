@@ -16,8 +16,8 @@ import (
 // A lean session is open once it can decode plainly and draft small trees, of firstNodes nodes. Warmup prepares larger
 // ones afterwards, which takes a software adapter seconds: it runs the code that records the programs on a device that
 // only lists kernels (the dry run), compiles the listed kernels in the background, a few at a time and none while a
-// request runs, and then records the programs. Until then auto drafts small trees; other methods wait. The cpu device
-// only records.
+// request runs, and then records the programs. Until then auto drafts small trees; other methods with a
+// draft wait. The cpu device only records.
 
 const (
 	// firstNodes is the largest tree, in nodes, that a lean session verifies as soon as it is open: larger ones need
@@ -347,7 +347,7 @@ func (s *Session) warmUp(ctx context.Context) error {
 
 // warmUpFor completes warmup for a request that waits for it. The caller holds s.mu.
 func (s *Session) warmUpFor(ctx context.Context, c method.Config) error {
-	if !s.lean || !c.UsesDraftModel() || s.startsLean(c) {
+	if !s.lean || !c.UsesDraftModel() && !c.WeighsCosts() || s.startsLean(c) {
 		return nil
 	}
 	return s.warmUp(ctx)

@@ -381,5 +381,8 @@ func Describe(s *foretoken.Session) (device, target, draft string) {
 	if d := i.DraftDevice; d != nil {
 		device += "; draft on " + d.Backend + ", " + d.Adapter
 	}
+	if d := i.Twin; d != nil {
+		device += "; for auto also on " + d.Backend
+	}
 	return device, i.Target.File + " " + i.Target.Quant, draft
 }

@@ -15,6 +15,7 @@ import (
 	"foretoken"
 	"foretoken/spec"
 	"foretoken/spec/method"
+	"foretoken/webgpu"
 )
 
 // Session is the part of foretoken.Session that a benchmark runs on.
@@ -31,13 +32,15 @@ type Session interface {
 
 var _ Session = (*foretoken.Session)(nil)
 
-// Fingerprint identifies the device, the models, their calibrations and the cache, for Plan.Fingerprint.
+// Fingerprint identifies the devices, the models, their calibrations and the cache, for Plan.Fingerprint.
 func Fingerprint(s *foretoken.Session) string {
 	info := s.Info()
 	d := info.Device
 	h := sha256.New()
-	if info.DraftDevice != nil {
-		h.Write([]byte(info.DraftDevice.Identity()))
+	for _, draft := range []*webgpu.Info{info.DraftDevice, info.Twin} {
+		if draft != nil {
+			h.Write([]byte(draft.Identity()))
+		}
 	}
 	if err := json.NewEncoder(h).Encode([]any{d.Backend, d.Adapter, d.Driver, s.Fingerprint(), s.HeadFingerprint(),
 		s.Calibrations(), info.Target.Context, info.GPUByte}); err != nil {

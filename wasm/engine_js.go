@@ -144,8 +144,8 @@ type openOptions struct {
 	Threads int `json:"threads"`
 	// Builtin selects the built-in pair's calibrations, which are part of the program.
 	Builtin bool `json:"builtin_calibrations"`
-	// OffersHead has the EAGLE-3 head opened where it pays; see foretoken.Options.OfferedHead.
-	OffersHead bool `json:"eagle3_if_it_pays"`
+	// OfferedHead names a head that is opened only where it pays; see foretoken.Offer.
+	OfferedHead string `json:"offered_head"`
 	// Quantise is the type that matrices are stored in; see convert.Options.
 	Quantise string `json:"quantise"`
 }
@@ -247,9 +247,9 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 		second = e.second.Info().Backend
 		key += " with " + tuningKey(e.second.Info())
 	}
-	var offered func(context.Context) (head, config gguf.Source, err error)
-	if o.OffersHead {
-		offered = from.offeredHead
+	var offered foretoken.Offer
+	if o.OfferedHead != "" {
+		offered = foretoken.Offer{Name: o.OfferedHead, Open: from.offeredHead}
 	}
 	e.session, err = foretoken.Open(ctx, e.dev, from.target, from.draft, foretoken.Options{Context: o.Context,
 		Beyond: o.Beyond, KV: o.KV, Memory: o.Memory, Nodes: o.Nodes, Candidates: o.Candidates, OfferedHead: offered,
@@ -361,8 +361,11 @@ func (e *engine) close([]safejs.Value) (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.release()
-	saving.Lock() // the worker may end now
-	defer saving.Unlock()
+	select { // the worker may end then
+	case saving <- struct{}{}:
+		<-saving
+	case <-time.After(patience):
+	}
 	return "", nil
 }
 

@@ -179,8 +179,8 @@ func readSources(v safejs.Value, as convert.Options) (*modelSources, error) {
 	return o, err
 }
 
-// heads are the roles of the files of an EAGLE-3 head.
-var heads = []string{"eagle3", "eagle3_config"}
+// roles are those of the files of the models; the last two are an EAGLE-3 head's.
+var roles = []string{"target", "draft", "eagle3", "eagle3_config"}
 
 // offeredHead has JavaScript open the files of the head that is loaded only if it pays.
 func (o *modelSources) offeredHead(context.Context) (head, config gguf.Source, err error) {
@@ -189,7 +189,7 @@ func (o *modelSources) offeredHead(context.Context) (head, config gguf.Source, e
 		return nil, nil, fmt.Errorf("foretoken: opening the EAGLE-3 head: %w", err)
 	}
 	opened := o.read[:2:2]
-	for _, role := range heads {
+	for _, role := range roles[2:] {
 		all, err := readFiles(files, role)
 		if err != nil {
 			return nil, nil, err
@@ -222,7 +222,7 @@ func (o *modelSources) reopen() error {
 			return fmt.Errorf("foretoken: opening the EAGLE-3 head again: %w", err)
 		}
 	}
-	for i, role := range append([]string{"target", "draft"}, heads...) {
+	for i, role := range roles {
 		from := o.again
 		if i >= 2 {
 			from = offered

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"net/url"
-	"sync"
 	"time"
 
 	"foretoken/webgpu"
@@ -36,8 +35,8 @@ func tuningStore() (safejs.Value, error) {
 	return store, err
 }
 
-// patience limits the time that a load waits for the store. The store answers within milliseconds, but in Chromium a
-// tab that ends while it writes can block it for good.
+// patience limits the time that a load, or closing, waits for the store. The store answers within milliseconds, but in
+// Chromium a tab that ends while it writes can block it for good.
 const patience = 2 * time.Second
 
 // loadTuning returns the choices that are kept, or nil.
@@ -76,12 +75,12 @@ func readTuning(key string) map[string]map[string]string {
 	return tuning
 }
 
-var saving sync.Mutex
+var saving = make(chan struct{}, 1) // holds a value while choices are saved
 
 // saveTuning adds choices to those kept: other models' stay.
 func saveTuning(key string, tuning map[string]map[string]string) {
-	saving.Lock()
-	defer saving.Unlock()
+	saving <- struct{}{}
+	defer func() { <-saving }()
 	all := readTuning(key)
 	if all == nil {
 		all = map[string]map[string]string{}
@@ -111,8 +110,8 @@ func saveTuning(key string, tuning map[string]map[string]string) {
 	_, _ = awaitCall(store, "put", key, response) // a full disk costs the next visit a second, no more
 }
 
-// keepCosts stores what passes cost after the first request that asked for it and now and then afterwards, while the
-// request's result is on its way.
+// keepCosts stores what passes cost after the first request since they were timed and now and then afterwards, while
+// the request's result is on its way.
 func (e *engine) keepCosts(offeredHead string) {
 	tuning := e.session.Tuning()
 	if len(tuning["costs"]) == 0 {

@@ -73,8 +73,8 @@ func (o *modelOptions) flags(f *pflag.FlagSet) {
 // draftDeviceFlag adds --draft-device, for commands that decode.
 func (o *modelOptions) draftDeviceFlag(f *pflag.FlagSet) {
 	f.StringVar(&o.draftDevice, "draft-device", "", "second device, on which the draft goes on from its best guess "+
-		"while the target verifies: "+strings.Join(open.DraftKinds, ", ")+" (default the target's, but the cpu device "+
-		"for auto where a GPU takes longer to draft)")
+		"while the target verifies: "+strings.Join(open.DraftKinds, ", ")+" (default the target's, and beside a GPU "+
+		"for auto also the cpu device, unless a small draft takes longer there)")
 }
 
 func (o *modelOptions) hasDraft() bool {

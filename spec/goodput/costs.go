@@ -521,13 +521,6 @@ func (c *Costs) Holds(p Probe, rows int) (bool, error) {
 	return true, nil
 }
 
-// Forget replaces all times by guesses and keeps the acceptance estimates.
-func (c *Costs) Forget() {
-	learnt := c.Learnt
-	*c = *NewCosts()
-	c.Learnt = learnt
-}
-
 // meter times passes until one fails.
 type meter struct {
 	Probe

@@ -125,9 +125,13 @@ const PROGRAM_OPTIONS = [
 export function optionsOf(options: LoadOptions): OpenOptions {
   const given = Object.fromEntries(PROGRAM_OPTIONS.map((name) => [name, options[name]]));
   const builtin_calibrations = options.calibrations === "builtin" || undefined;
-  const eagle3_if_it_pays = (options.eagle3 && options.eagle3_if_it_pays) || undefined;
-  return { device: options.device ?? "auto", ...defined({ ...given, builtin_calibrations, eagle3_if_it_pays }) };
+  const offered_head = options.eagle3 && options.eagle3_if_it_pays ? nameOf(options.eagle3) : undefined;
+  return { device: options.device ?? "auto", ...defined({ ...given, builtin_calibrations, offered_head }) };
 }
+
+/** Tells a file from others, between visits. */
+const nameOf = (file: FileSource): string =>
+  file instanceof Blob ? `${file instanceof File ? file.name : "file"} ${file.size}` : String(file);
 
 /** Returns the files of the models to load. */
 export function sourcesOf(options: LoadOptions & { target: ModelSource }): Sources<SourceSpec> {

@@ -157,7 +157,7 @@ export interface Stats {
   accepted: number;
   /** Tokens accepted although the target chose another. */
   relaxed: number;
-  /** With `draft_device`: drafts made while the target verified, and those that its outcome made useless. */
+  /** Drafts made on a second device while the target verified, and those that its outcome made useless. */
   ahead_hits?: number;
   ahead_misses?: number;
   /** `auto` went by guesses of how long passes take, because they were not timed before the request. */

@@ -132,7 +132,7 @@ export interface Catalog {
 
 export interface OpenOptions {
   device: DeviceChoice;
-  /** A second device, for the draft alone; absent: the target's, or for `auto` the cpu device if it drafts sooner. */
+  /** A second device, for the draft alone; absent: the target's. See LoadOptions. */
   draft_device?: DraftDeviceChoice;
   context?: number;
   /** Allows a context longer than the models were trained for. */
@@ -150,8 +150,8 @@ export interface OpenOptions {
   max_nodes?: number;
   /** The models are the built-in pair; the Go program contains its calibrations. */
   builtin_calibrations?: boolean;
-  /** Opens the EAGLE-3 head only if it pays; see LoadOptions. */
-  eagle3_if_it_pays?: boolean;
+  /** The EAGLE-3 head is opened only if it pays; this name tells it from others of the target. See LoadOptions. */
+  offered_head?: string;
   /** Converts matrices to this type, instead of storing them in the type of the file. */
   quantise?: Quantise;
 }

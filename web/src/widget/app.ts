@@ -74,7 +74,7 @@ export class WidgetApp {
   #files: Models | undefined;
   #connected: AbortController | undefined;
   #tally = new Tally();
-  /** Whether the latest round decoded plainly because drafting was not ready. */
+  /** Of the latest round that drafted. */
   #lastTree: EventTree | undefined;
   #refreshAt = 0;
   #refreshPending = false;

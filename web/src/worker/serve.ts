@@ -6,7 +6,6 @@ import type { ForetokenErrorCode } from "../protocol/errors.ts";
 import type {
   Ask,
   Channel,
-  EngineInfo,
   FromWorker,
   GoEngine,
   OpenedSources,
@@ -78,7 +77,7 @@ export function serve(
           };
           const info = await go.open(JSON.stringify(message.options), { ...(await opened), again }, loading.progress);
           // Wait for the parts of files that Go did not read, and for checksums, before using the models.
-          await loading.finished(JSON.parse(info) as EngineInfo).catch(async (cause: unknown) => {
+          await loading.finished().catch(async (cause: unknown) => {
             await go.close();
             throw cause;
           });
@@ -176,8 +175,8 @@ class Loading {
   #ready: string | undefined;
   #reports = true;
   readonly #opened: OpenSource[] = [];
-  /** Those of the head that is loaded only if it pays. */
-  readonly #offered: OpenSource[] = [];
+  /** Those of the head that is loaded only if it pays, and left out if they cannot be opened. */
+  readonly #offered = new Set<OpenSource>();
   readonly #control = new AbortController();
   readonly #downloads: Downloads;
   readonly #events: LoadEvents;
@@ -199,22 +198,28 @@ class Loading {
     };
   }
 
-  async open(sources: Sources<SourceSpec>, { eagle3_if_it_pays: offers }: OpenOptions): Promise<OpenedSources> {
+  async open(sources: Sources<SourceSpec>, { offered_head: offers }: OpenOptions): Promise<OpenedSources> {
     const options = { signal: this.#control.signal, fetch: this.#fetch };
     const model = async (spec: SourceSpec): Promise<Source | Source[]> => {
       const files = await openModel(spec, this.#events, options);
       files.forEach((file) => this.#register(file));
       return files.length === 1 ? files[0]! : files;
     };
-    const one = async (spec: SourceSpec): Promise<Source> =>
+    const one = async (spec: SourceSpec): Promise<OpenSource> =>
       this.#register(await openSource(spec, this.#events, options));
     const several = async (specs: SourceSpec[]): Promise<Source[]> =>
       Promise.all(requireArray("calibrations", specs).map(one));
     const { target, draft, eagle3, eagle3_config, calibrations } = sources;
     const head = async (): Promise<Pick<OpenedSources, "eagle3" | "eagle3_config">> => {
-      const [weights, config] = await Promise.all([eagle3 && one(eagle3), eagle3_config && one(eagle3_config)]);
-      if (offers) for (const file of [weights, config]) if (file) this.#offered.push(file);
+      const open = offers ? offered : one;
+      const [weights, config] = await Promise.all([eagle3 && open(eagle3), eagle3_config && open(eagle3_config)]);
       return { eagle3: weights, eagle3_config: config };
+    };
+    const offered = async (spec: SourceSpec): Promise<Source> => {
+      const file = await one(spec);
+      this.#offered.add(file);
+      await file.finished?.();
+      return file;
     };
     const [t, d, all, h] = await Promise.all([
       model(target),
@@ -232,9 +237,9 @@ class Loading {
     else this.update(json);
   };
 
-  /** Waits for the files of the loaded models. */
-  async finished({ eagle3 }: Pick<EngineInfo, "eagle3">): Promise<void> {
-    const used = this.#opened.filter((source) => eagle3 || !this.#offered.includes(source));
+  /** Waits for the files of the loaded models; an offered head waited for its own. */
+  async finished(): Promise<void> {
+    const used = this.#opened.filter((source) => !this.#offered.has(source));
     await Promise.all(used.map((source) => source.finished?.()));
   }
 
