@@ -10,9 +10,7 @@ package eagle3
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -67,27 +65,16 @@ func (c *Config) TapsOf(layers int) ([]int, error) {
 
 // ReadConfig reads a head's config.json.
 func ReadConfig(src safetensors.Source) (*Config, error) {
-	c, err := readConfig(src)
-	const most = 600 // bytes of a message: it quotes the file, whose values may be of any length
-	if err != nil && len(err.Error()) > most {
-		err = errors.New(strings.ToValidUTF8(err.Error()[:most], "") + "…")
-	}
-	return c, err
-}
-
-func readConfig(src safetensors.Source) (*Config, error) {
 	c := &Config{Name: src.Name()}
 	fail := func(field, format string, args ...any) (*Config, error) {
-		return nil, fmt.Errorf("eagle3: %s: %s %s", c.Name, field, fmt.Sprintf(format, args...))
+		const most = 400 // bytes: it quotes the file, whose values may be of any length
+		return nil, fmt.Errorf("eagle3: %s: %s %s", c.Name, field, gguf.Escape(fmt.Sprintf(format, args...), most))
 	}
 	if src.Size() < 2 || src.Size() > maxConfig {
 		return nil, fmt.Errorf("eagle3: %s: %d bytes; a config.json has 2 to %d", c.Name, src.Size(), maxConfig)
 	}
 	raw := make([]byte, src.Size())
-	if n, err := src.ReadAt(raw, 0); n < len(raw) {
-		if err == nil || errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
+	if err := gguf.ReadFull(src, raw, 0); err != nil {
 		return nil, fmt.Errorf("eagle3: %s: %w", c.Name, err)
 	}
 	var j struct {
@@ -204,8 +191,8 @@ func (c *Config) scale(raw json.RawMessage) error {
 	switch {
 	case s.Type == "default":
 	case s.Type != "linear" && s.Type != "llama3":
-		return fmt.Errorf("eagle3: %s: rope_scaling.rope_type is %q; default, linear and llama3 can be run",
-			c.Name, s.Type)
+		return fmt.Errorf("eagle3: %s: rope_scaling.rope_type is %s; default, linear and llama3 can be run",
+			c.Name, gguf.Quote(s.Type))
 	case !(s.Factor >= 1 && s.Factor < 1e4):
 		return fmt.Errorf("eagle3: %s: rope_scaling.factor is %v; want 1 or more", c.Name, s.Factor)
 	case s.Type == "linear":
@@ -280,11 +267,6 @@ func Open(src, config safetensors.Source) (*Weights, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(c, f)
-}
-
-// New is Open for a file that is open already, as safetensors.OpenSharded gives it.
-func New(c *Config, f *safetensors.File) (*Weights, error) {
 	w := &Weights{Config: c, File: f, Embedding: f.Has(Embedding)}
 	shapes := c.Shapes()
 	for name, shape := range shapes {
