@@ -34,8 +34,8 @@ type Offer struct {
 
 // headKey returns the key of that choice among the stored costs.
 func headKey(p *modelFiles, o *Options) string {
-	key := fmt.Sprintf("EAGLE-3 head %s of %s %d", o.OfferedHead.Name, p.sources.target.Name(),
-		p.sources.target.Size())
+	target := p.sources.target
+	key := "EAGLE-3 head " + o.OfferedHead.Name + fmt.Sprintf(" of %s %d", target.Name(), target.Size())
 	if draft := p.sources.draft; draft != nil {
 		key += fmt.Sprintf(" + %s %d", draft.Name(), draft.Size())
 	}
