@@ -44,7 +44,9 @@ func (s *Session) TimePasses(ctx context.Context) error {
 func (s *Session) knownCosts() *goodput.Costs {
 	if s.costs == nil {
 		s.costs = s.storedCosts()
-		s.stale = s.costs != nil
+		if s.stale = s.costs != nil; s.stale && s.twin != nil && s.sooner == undecided { // those of which draft?
+			s.costs.Drafts[goodput.SmallDraft] = s.predictedCosts().Drafts[goodput.SmallDraft]
+		}
 	}
 	if s.costs == nil {
 		s.costs = s.predictedCosts()
@@ -301,7 +303,7 @@ func (s *Session) tuneCosts(out map[string]map[string]string) {
 			out[tuningCosts][s.soonerKey()] = s.sooner
 		}
 		if choice := s.headChoice(); choice != "" && choice != headMissing {
-			out[tuningCosts][headKey(s.files, &s.options)] = choice
+			out[tuningCosts][s.headKey] = choice
 		}
 	}
 }

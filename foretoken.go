@@ -40,7 +40,8 @@ type Options struct {
 	DraftDevice webgpu.Device
 	// Twin opens another device for a copy of a small draft model, with which auto drafts while the target verifies,
 	// unless its passes turn out to take longer there; nil: there is none. See open.Options.ForDraft. The session owns
-	// that device, and opens none with a DraftDevice.
+	// that device, and opens none with a DraftDevice. Where the device is lost and cannot be opened again, a request
+	// that drafts there fails, and later ones draft on the target's.
 	Twin func(context.Context) (webgpu.Device, error)
 	// Candidates is the number of likeliest tokens that the target reports per position; 0: as many as decoding
 	// needs.
@@ -118,6 +119,7 @@ type Session struct {
 
 	guessed int    // requests that decided by costs that were not timed
 	twinKey string // in the key of the costs, where there was a twin
+	headKey string // of the choice about the offered head, see offered.go
 	sooner  string // which draft is faster, see twin.go
 
 	adasd adapt.AdaSDRecords // of the requests that carry AdaSD's thresholds on
@@ -138,7 +140,7 @@ type Session struct {
 type Info struct {
 	Device      webgpu.Info  `json:"device"`
 	DraftDevice *webgpu.Info `json:"draft_device,omitempty"` // nil: the draft is on Device
-	Twin        *webgpu.Info `json:"twin,omitempty"`         // where auto may draft; nil: nowhere else. See Options
+	Twin        *webgpu.Info `json:"twin,omitempty"`         // where auto drafts unless that takes longer
 	Target      llama.Info   `json:"target"`
 	Draft       *llama.Info  `json:"draft"`
 	EAGLE3      *llama.Info  `json:"eagle3,omitempty"`
@@ -157,12 +159,13 @@ func Open(ctx context.Context, dev webgpu.Device, target, draft gguf.Source, o O
 	if err != nil {
 		return nil, ofKind(ErrModel, err)
 	}
-	p.takeOffered(ctx, &o, dev.Info().Limits)
+	key := headChoiceKey(p, &o)
+	p.takeOffered(ctx, key, &o, dev.Info().Limits)
 	memory, err := p.memory(o, dev.Info().Limits)
 	if err != nil {
 		return nil, ofKind(ErrMemory, err)
 	}
-	s := &Session{dev: dev, tok: p.tok, stored: o.Tuning[tuningCosts], files: p, options: o,
+	s := &Session{dev: dev, tok: p.tok, stored: o.Tuning[tuningCosts], headKey: key, files: p, options: o,
 		lean: o.Lean && p.head == nil}
 	s.progress(Progress{Stage: "memory", Total: memory.Total, Note: memory.String()})
 	s.template, s.templateErr = chat.ForFile(p.target, s.templateOptions())

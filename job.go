@@ -99,17 +99,18 @@ func (s *Session) check(r *Request) error {
 
 // recover is the callback for spec.Options.Recover: it replaces a lost device and records the request's programs again.
 func (j *job) recover(ctx context.Context, cause error) error {
-	s := j.session
-	twin := s.twin
-	return s.retry(ctx, cause, func() error {
-		if s.twin != twin { // which the generator may draft with
-			return ofKind(webgpu.ErrUnavailable, errors.New("foretoken: the draft's second device was lost and cannot "+
-				"be opened again; repeat the request, which drafts without it"))
-		}
-		if err := s.warmUpFor(ctx, j.request.Config()); err != nil {
+	s, c := j.session, j.request.Config()
+	draft := s.drafting(c)
+	err := s.retry(ctx, cause, func() error {
+		if err := s.warmUpFor(ctx, c); err != nil {
 			return err
 		}
 		_, err := s.compileRequest(j.request)
 		return err
 	})
+	if err == nil && s.drafting(c) != draft {
+		return ofKind(webgpu.ErrDeviceLost, errors.New("foretoken: the draft's second device was lost and cannot be "+
+			"opened again; repeat the request, which drafts without it"))
+	}
+	return err
 }

@@ -32,8 +32,8 @@ type Offer struct {
 	Open func(context.Context) (head, config gguf.Source, err error)
 }
 
-// headKey returns the key of that choice among the stored costs.
-func headKey(p *modelFiles, o *Options) string {
+// headChoiceKey returns the key of that choice among the stored costs.
+func headChoiceKey(p *modelFiles, o *Options) string {
 	target := p.sources.target
 	key := "EAGLE-3 head " + o.OfferedHead.Name + fmt.Sprintf(" of %s %d", target.Name(), target.Size())
 	if draft := p.sources.draft; draft != nil {
@@ -50,8 +50,8 @@ func loads(stored string) bool { return stored == headPromises || stored == head
 
 // takeOffered adds the offered head to the files and the options if an earlier session expects it to pay, it can be
 // read, and it fits into the memory.
-func (p *modelFiles) takeOffered(ctx context.Context, o *Options, limits webgpu.Limits) {
-	if o.OfferedHead.Open == nil || !loads(o.Tuning[tuningCosts][headKey(p, o)]) {
+func (p *modelFiles) takeOffered(ctx context.Context, key string, o *Options, limits webgpu.Limits) {
+	if o.OfferedHead.Open == nil || !loads(o.Tuning[tuningCosts][key]) {
 		return
 	}
 	with, files := *o, *p
@@ -72,7 +72,7 @@ func (s *Session) headChoice() string {
 	if s.options.OfferedHead.Open == nil {
 		return ""
 	}
-	known := s.stored[headKey(s.files, &s.options)]
+	known := s.stored[s.headKey]
 	switch r := DefaultRequest(); {
 	case s.head == nil && loads(known):
 		return headMissing

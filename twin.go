@@ -96,7 +96,7 @@ func (s *Session) loseTwin() {
 		s.dropTwin()
 	}
 	s.options.Twin, s.info.Twin, s.twinKey, s.sooner = nil, nil, "", undecided
-	s.costs, s.timed, s.stale = nil, false, false
+	s.costs, s.timed, s.stale, s.guessed = nil, false, false, 0
 }
 
 // dropTwin has auto draft on the target's device from now on.
@@ -146,7 +146,9 @@ func (s *Session) chooseDraft(ctx context.Context, costs *goodput.DraftCosts,
 		*costs, s.sooner = *by, twinSooner
 		return nil
 	}
-	s.dropTwin()
+	if s.dropTwin(); err != nil {
+		s.sooner = undecided
+	}
 	r := s.defaultRequest(math.MaxInt)
 	_, err = s.compileRequest(&r) // records the programs that draft and verify in one run
 	return err

@@ -382,7 +382,7 @@ func Describe(s *foretoken.Session) (device, target, draft string) {
 		device += "; draft on " + d.Backend + ", " + d.Adapter
 	}
 	if d := i.Twin; d != nil {
-		device += "; for auto also on " + d.Backend
+		device += "; auto may draft on " + d.Backend
 	}
 	return device, i.Target.File + " " + i.Target.Quant, draft
 }

@@ -260,6 +260,9 @@ func openSession(ctx context.Context, c *console, o *modelOptions) (opened *sess
 		c.note("--beyond-training: beyond the models' training length only speed counts; the text there is meaningless")
 	}
 	tuned := openTuning(c, dev.Info(), target, draft, o.noTuning)
+	if head != nil && tuned != nil {
+		tuned.models["eagle3"] = modelKey(head)
+	}
 	if second != nil && tuned != nil {
 		tuned.models["draft"] += " on " + second.Info().Identity()
 		tuned.models["costs"] = tuned.models["target"] + " + " + tuned.models["draft"]

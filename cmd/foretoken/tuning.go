@@ -88,8 +88,9 @@ func (t *tuning) save(chosen map[string]map[string]string) error {
 	}
 	news := false
 	for role, choices := range chosen {
-		if !maps.Equal(t.file.Adapters[t.adapter][t.models[role]], choices) {
-			news = true
+		stored := t.file.Adapters[t.adapter][t.models[role]]
+		for key, choice := range choices {
+			news = news || stored[key] != choice
 		}
 	}
 	if !news {
@@ -104,7 +105,13 @@ func (t *tuning) save(chosen map[string]map[string]string) error {
 		file.Adapters[t.adapter] = map[string]map[string]string{}
 	}
 	for role, choices := range chosen {
-		file.Adapters[t.adapter][t.models[role]] = choices
+		all := maps.Clone(choices)
+		for key, choice := range file.Adapters[t.adapter][t.models[role]] { // such as costs with another head
+			if _, ok := all[key]; !ok {
+				all[key] = choice
+			}
+		}
+		file.Adapters[t.adapter][t.models[role]] = all
 	}
 	b, err := json.MarshalIndent(file, "", "\t")
 	if err != nil {
