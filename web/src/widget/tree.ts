@@ -220,7 +220,8 @@ export class TreeView {
       "g",
       { ...common, transform: `translate(${x} ${at.y - BOX.height / 2})` },
       svg("rect", { width: BOX.width, height: BOX.height, rx: 4 }),
-      svg("text", { x: 6, y: 12.5 }, clip(visible((at.node < n ? tree.texts[at.node] : "") ?? ""))),
+      // The box cuts off a long text, which the accessible name has to contain.
+      svg("svg", BOX, svg("text", { x: 6, y: 12.5 }, visible((at.node < n ? tree.texts[at.node] : "") ?? ""))),
       ...(bar > 0.5 ? [svg("path", { class: "unsure", d: `M4 16.5h${bar.toFixed(1)}` })] : []),
     );
   }
@@ -255,8 +256,4 @@ export class TreeView {
     to.element.focus();
     to.element.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
-}
-
-function clip(text: string): string {
-  return text.length > 9 ? `${text.slice(0, 8)}…` : text;
 }
