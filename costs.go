@@ -44,7 +44,8 @@ func (s *Session) TimePasses(ctx context.Context) error {
 func (s *Session) knownCosts() *goodput.Costs {
 	if s.costs == nil {
 		s.costs = s.storedCosts()
-		if s.stale = s.costs != nil; s.stale && s.twin != nil && s.sooner == undecided { // those of which draft?
+		// Where the choice is open again, what is stored of a draft is that of the one beside the target.
+		if s.stale = s.costs != nil; s.stale && s.twin != nil && s.sooner == undecided {
 			s.costs.Drafts[goodput.SmallDraft] = s.predictedCosts().Drafts[goodput.SmallDraft]
 		}
 	}

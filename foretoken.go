@@ -119,8 +119,8 @@ type Session struct {
 
 	guessed int    // requests that decided by costs that were not timed
 	twinKey string // in the key of the costs, where there was a twin
-	headKey string // of the choice about the offered head, see offered.go
 	sooner  string // which draft is faster, see twin.go
+	headKey string // of the choice about the offered head, see offered.go
 
 	adasd adapt.AdaSDRecords // of the requests that carry AdaSD's thresholds on
 

@@ -185,7 +185,7 @@ func TestLostTwin(t *testing.T) {
 			switch {
 			case !during:
 				_ = lose(nil)
-			case o.Reopen != nil && name == "plain decoding":
+			case name == "plain decoding":
 				if _, err := s.Generate(ctx, "func main() {", Request{Policy: method.DrafterNone, MaxTokens: 32},
 					lose); err != nil {
 					t.Errorf("%s: %v", name, err)

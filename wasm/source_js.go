@@ -133,13 +133,18 @@ func hashInBrowser(b []byte) (safejs.Value, error) {
 	return class.New(sum)
 }
 
+// roles are those of the files of the models; those from firstOfHead on are an EAGLE-3 head's, one file each.
+var roles = []string{"target", "draft", "eagle3", "eagle3_config"}
+
+const firstOfHead = 2
+
 // modelSources holds the files that a session is opened with; all but the target may be missing.
 type modelSources struct {
 	target, draft, eagle3, eagle3Config gguf.Source
 	calibrations                        []gguf.Source
 
 	from  safejs.Value
-	read  [][]gguf.Source // of the four roles, as JavaScript gave them
+	read  [][]gguf.Source // of each role, as JavaScript gave them
 	again safejs.Value    // what from.again gave last, to be closed
 	took  bool            // the offered head
 }
@@ -148,27 +153,22 @@ type modelSources struct {
 // lists of files, which are read as one model.
 func readSources(v safejs.Value, as convert.Options) (*modelSources, error) {
 	o := &modelSources{from: v}
-	for _, role := range []struct {
-		name  string
-		to    *gguf.Source
-		model bool
-	}{{"target", &o.target, true}, {"draft", &o.draft, true}, {"eagle3", &o.eagle3, false},
-		{"eagle3_config", &o.eagle3Config, false}} {
-		files, err := readFiles(v, role.name)
+	for i, to := range []*gguf.Source{&o.target, &o.draft, &o.eagle3, &o.eagle3Config} {
+		files, err := readFiles(v, roles[i])
 		if err != nil {
 			return o, err
 		}
 		o.read = append(o.read, files)
 		switch {
 		case len(files) == 0:
-		case role.model:
-			if *role.to, err = convert.Open(files, as); err != nil {
+		case i < firstOfHead:
+			if *to, err = convert.Open(files, as); err != nil {
 				return o, err
 			}
 		case len(files) > 1:
-			return o, fmt.Errorf("foretoken: open's sources: %s is %d files, want one", role.name, len(files))
+			return o, fmt.Errorf("foretoken: open's sources: %s is %d files, want one", roles[i], len(files))
 		default:
-			*role.to = files[0]
+			*to = files[0]
 		}
 	}
 	if o.target == nil {
@@ -179,17 +179,14 @@ func readSources(v safejs.Value, as convert.Options) (*modelSources, error) {
 	return o, err
 }
 
-// roles are those of the files of the models; the last two are an EAGLE-3 head's.
-var roles = []string{"target", "draft", "eagle3", "eagle3_config"}
-
 // offeredHead has JavaScript open the files of the head that is loaded only if it pays.
 func (o *modelSources) offeredHead(context.Context) (head, config gguf.Source, err error) {
 	files, err := awaitCall(o.from, "offered")
 	if err != nil {
 		return nil, nil, fmt.Errorf("foretoken: opening the EAGLE-3 head: %w", err)
 	}
-	opened := o.read[:2:2]
-	for _, role := range roles[2:] {
+	opened := o.read[:firstOfHead:firstOfHead]
+	for _, role := range roles[firstOfHead:] {
 		all, err := readFiles(files, role)
 		if err != nil {
 			return nil, nil, err
@@ -200,12 +197,13 @@ func (o *modelSources) offeredHead(context.Context) (head, config gguf.Source, e
 		opened = append(opened, all)
 	}
 	o.read, o.took = opened, true
-	return opened[2][0], opened[3][0], nil
+	return opened[firstOfHead][0], opened[firstOfHead+1][0], nil
 }
 
 // leaveHead forgets the offered head: the session does without.
 func (o *modelSources) leaveHead() {
-	o.took, o.read[2], o.read[3] = false, nil, nil
+	o.took = false
+	clear(o.read[firstOfHead:])
 }
 
 // reopen has JavaScript open the files again for a session that reloads its models. JavaScript closes them once a
@@ -224,7 +222,7 @@ func (o *modelSources) reopen() error {
 	}
 	for i, role := range roles {
 		from := o.again
-		if i >= 2 {
+		if i >= firstOfHead {
 			from = offered
 		}
 		files, err := readFiles(from, role)

@@ -104,14 +104,13 @@ func (t *tuning) save(chosen map[string]map[string]string) error {
 	if file.Adapters[t.adapter] == nil {
 		file.Adapters[t.adapter] = map[string]map[string]string{}
 	}
-	for role, choices := range chosen {
-		all := maps.Clone(choices)
-		for key, choice := range file.Adapters[t.adapter][t.models[role]] { // such as costs with another head
-			if _, ok := all[key]; !ok {
-				all[key] = choice
-			}
+	models := file.Adapters[t.adapter]
+	for role, choices := range chosen { // what other settings stored, such as costs with another head, stays
+		model := t.models[role]
+		if models[model] == nil {
+			models[model] = map[string]string{}
 		}
-		file.Adapters[t.adapter][t.models[role]] = all
+		maps.Copy(models[model], choices)
 	}
 	b, err := json.MarshalIndent(file, "", "\t")
 	if err != nil {
