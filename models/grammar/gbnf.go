@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -330,9 +331,9 @@ func (p *gbnf) character() (r rune, raw bool) {
 		r = p.hex(2)
 		return r, r > 0x7f
 	case 'u':
-		return p.hex(4), false
+		return p.joined(p.hex(4)), false
 	case 'U':
-		return p.hex(8), false
+		return p.joined(p.hex(8)), false
 	case 't':
 		return '\t', false
 	case 'r':
@@ -344,6 +345,21 @@ func (p *gbnf) character() (r rune, raw bool) {
 	}
 	p.fail(`the escape %q is not known; want \n \r \t \\ \" \[ \] \xHH \uHHHH or \UHHHHHHHH`, `\`+string(rune(c)))
 	return 0, false
+}
+
+// joined returns the character that an escape begins. One beyond U+FFFF may be written as in JSON, by the escapes of
+// its two surrogates. A surrogate by itself is no character: no UTF-8 text has one (Unicode Standard, section 3.9).
+func (p *gbnf) joined(first rune) rune {
+	if !utf16.IsSurrogate(first) || p.err != nil {
+		return first
+	}
+	if p.take(`\u`) {
+		if both := utf16.DecodeRune(first, p.hex(4)); both != utf8.RuneError || p.err != nil {
+			return both
+		}
+	}
+	p.fail(`U+%X is no character but half of one: write both halves in order, as \uD83D\uDE00, or \U0001F600`, first)
+	return 0
 }
 
 func (p *gbnf) hex(digits int) rune {

@@ -1,7 +1,13 @@
 package grammar
 
 import (
+	"fmt"
+	"regexp"
 	"regexp/syntax"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -68,7 +74,7 @@ func (s *schemaReader) pattern(p, path string) sequence {
 	if len(p) > longestPattern {
 		return s.fail(path, "an expression of %d bytes; at most %d", len(p), longestPattern)
 	}
-	re, err := syntax.Parse(p, syntax.Perl)
+	re, err := syntax.Parse(unicodeEscapes(p), syntax.Perl)
 	if err != nil {
 		return s.fail(path, "%s", err)
 	}
@@ -100,6 +106,48 @@ func (s *schemaReader) pattern(p, path string) sequence {
 	return s.b.quoted(s.b.either(each...))
 }
 
+// codePoint is an escape of ECMAScript by code point, which package syntax does not know: \uXXXX or \u{X…}.
+var codePoint = regexp.MustCompile(`^\\u(?:([0-9a-fA-F]{4})|\{([0-9a-fA-F]{1,6})\})`)
+
+// unicodeEscapes writes escapes by code point as \x{X…}. Those of two surrogates in order are one character (ECMA-262,
+// section 22.2.1, with the flag u).
+func unicodeEscapes(p string) string {
+	take := func(at int) (r rune, size int) {
+		m := codePoint.FindStringSubmatch(p[at:])
+		if m == nil {
+			return 0, 0
+		}
+		v, _ := strconv.ParseUint(m[1]+m[2], 16, 32) // at most six digits
+		return rune(v), len(m[0])
+	}
+	var b strings.Builder
+	for at := 0; at < len(p); {
+		if p[at] != '\\' {
+			b.WriteByte(p[at])
+			at++
+			continue
+		}
+		r, size := take(at)
+		if size == 0 {
+			n := min(2, len(p)-at)
+			b.WriteString(p[at : at+n])
+			at += n
+			continue
+		}
+		at += size
+		if low, more := take(at); utf16.DecodeRune(r, low) != utf8.RuneError {
+			r, at = utf16.DecodeRune(r, low), at+more
+		}
+		fmt.Fprintf(&b, `\x{%X}`, r)
+	}
+	return b.String()
+}
+
+// halves reports whether an expression asks for one of two surrogates: no text has one. Ranges may pass over them.
+func halves(re *syntax.Regexp) bool {
+	return (re.Op == syntax.OpLiteral || re.Op == syntax.OpCharClass) && slices.ContainsFunc(re.Rune, utf16.IsSurrogate)
+}
+
 // expression matches the strings of a regular expression as they are written inside a JSON string.
 func (s *schemaReader) expression(re *syntax.Regexp, path string) sequence {
 	if !s.b.spend(8 + len(re.Rune) + len(re.Sub)) {
@@ -112,6 +160,9 @@ func (s *schemaReader) expression(re *syntax.Regexp, path string) sequence {
 			all = append(all, part(i))
 		}
 		return all
+	}
+	if halves(re) {
+		return s.fail(path, `half of a character beyond U+FFFF is no character: write both halves, as \uD83D\uDE00`)
 	}
 	switch re.Op {
 	case syntax.OpEmptyMatch:

@@ -59,6 +59,7 @@ var schemas = []struct {
 	{`{"type":"string","pattern":"^a+[0-9\"]{2}$"}`, []string{`"a12"`, `"aa\"1"`},
 		[]string{`"a1"`, `"a12 "`, `"1"`, `"a""1"`}},
 	{`{"type":"string","pattern":"x|^y"}`, []string{`"axb"`, `"ya"`, `"x"`}, []string{`"ay"`, `""`}},
+	{`{"type":"string","pattern":"^[^\\x{D800}-\\x{DFFF}]\\\\u$"}`, []string{`"é\\u"`}, []string{`"é"`}},
 	{`{"type":"string","pattern":"^[^a-z]\\S.\\w$"}`, []string{`"A1 x"`, `"\\é_0"`, `"\tyyy"`},
 		[]string{`"aAAA"`, `"A   "`, `"A1\nx"`}},
 	{`{"type":"string","format":"date"}`, []string{`"2026-01-31"`, `"2024-02-29"`, `"2000-02-29"`},
@@ -160,6 +161,10 @@ func TestSchemaMistakes(t *testing.T) {
 		`{"type":"integer","multipleOf":3}`:   "multipleOf",
 		`{"properties":{"a":{"type":"string","format":"x"}}}`:          `at #/properties/a/format: "x"`,
 		`{"type":"string","pattern":"(?=a)"}`:                          "invalid or unsupported Perl syntax",
+		`{"type":"string","pattern":"\\uD83D"}`:                        "half of a character",
+		`{"type":"string","pattern":"[\\uDE00\\uD83D]"}`:               "half of a character",
+		`{"type":"string","pattern":"[^\\x{DE00}]"}`:                   "half of a character",
+		`{"type":"string","pattern":"\\u{D83D}\\u12"}`:                 "invalid escape",
 		`{"type":"string","pattern":"a(^b)"}`:                          "ends only",
 		`{"type":"string","pattern":"a","minLength":1}`:                "one kind",
 		`{"type":"string","minLength":3,"maxLength":2}`:                "minLength 3 is more than maxLength 2",
@@ -190,6 +195,17 @@ func TestSchemaMistakes(t *testing.T) {
 		_, err := FromSchema(context.Background(), []byte(schema), Free)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "grammar: ") {
 			t.Errorf("%.80s: %v, want %q", schema, err, want)
+		}
+	}
+}
+
+// TestCodePoints: escapes of ECMAScript that Go's expressions, and so the other implementation, do not have.
+func TestCodePoints(t *testing.T) {
+	g := schemaGrammar(t, `{"type":"string","pattern":"^\\uD83D\\uDE00[\\u00e9\\u{1F601}-\\uD83D\\uDE02]$"}`, Free)
+	for text, want := range map[string]bool{`"😀é"`: true, `"😀😂"`: true, `"😀"`: false, `"😀😃"`: false,
+		"\"\ufffd\ufffdé\"": false} {
+		if allows(g, text) != want {
+			t.Errorf("%s: want %t", text, want)
 		}
 	}
 }
