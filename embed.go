@@ -24,7 +24,7 @@ type Embedding struct {
 // Embed pools the target's final hidden states over a text: texts with like meanings get like vectors, as far as the
 // model was trained for that. It needs no draft, and empties the target's KV cache.
 func (s *Session) Embed(ctx context.Context, text string, o EmbedOptions) (*Embedding, error) {
-	return s.EmbedIDs(ctx, s.tok.Encode(text, true), o)
+	return s.EmbedIDs(ctx, s.tok.EncodeComplete(text), o)
 }
 
 // EmbedIDs is Embed for a tokenised text.

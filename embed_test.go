@@ -88,3 +88,39 @@ func TestEmbed(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
+
+// TestEndTokenAfterPrompts: a file's add_eos_token is about texts that are complete. Embeddings have the token; a text
+// to continue has not, whichever of a pair asks for it, and neither has a conversation.
+func TestEndTokenAfterPrompts(t *testing.T) {
+	ends := func(m *modelEditor) { m.set("tokenizer.ggml.add_eos_token", true) }
+	plain := opened(t, "cpu", edited(t, "tiny-f32", nil), nil, Options{Context: 128})
+	const text = "One day"
+	want, err := plain.Generate(t.Context(), text, Request{Policy: method.DrafterNone, MaxTokens: 4}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := plain.Tokenizer().Encode(text, true)
+	for _, c := range []struct {
+		name          string
+		target, draft func(*modelEditor)
+	}{{"target", ends, nil}, {"draft", nil, ends}, {"both", ends, ends}} {
+		s := opened(t, "cpu", edited(t, "tiny-f32", c.target), edited(t, "tiny-f32", c.draft), Options{Context: 128})
+		got, err := s.Generate(t.Context(), text, Request{Policy: method.DrafterChain, MaxTokens: 4}, nil)
+		if err != nil || got.Text != want.Text || !slices.Equal(got.PromptIDs, whole) {
+			t.Errorf("%s: %+v, %v; want %+v", c.name, got, err, want)
+		}
+		e, err := s.Embed(t.Context(), text, EmbedOptions{})
+		tokens := len(whole)
+		if c.target != nil {
+			tokens++
+		}
+		if err != nil || e.Tokens != tokens {
+			t.Errorf("%s: an embedded text has %+v tokens, want %d; %v", c.name, e, tokens, err)
+		}
+		ids, err := s.ChatIDs(ChatOptions{Template: "{{ messages[0].content }}",
+			Messages: []Message{{Role: RoleUser, Content: text}}})
+		if err != nil || !slices.Equal(ids, whole) {
+			t.Errorf("%s: a conversation is %v, want %v; %v", c.name, ids, whole, err)
+		}
+	}
+}

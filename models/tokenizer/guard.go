@@ -76,13 +76,13 @@ func (g *Guard) Protect(text, mark string) string {
 }
 
 // EncodeGuarded is EncodeSpecial for a text with marks, which it drops.
-func (t *Tokenizer) EncodeGuarded(text, mark string, addSpecial bool) []int32 {
+func (t *Tokenizer) EncodeGuarded(text, mark string, begin bool) []int32 {
 	if mark == "" || !strings.Contains(text, mark) {
-		return t.EncodeSpecial(text, addSpecial)
+		return t.EncodeSpecial(text, begin)
 	}
 	guarded := *t
 	guarded.model = unmarked{t.model, mark}
-	return guarded.EncodeSpecial(text, addSpecial)
+	return guarded.EncodeSpecial(text, begin)
 }
 
 // unmarked drops marks from text that was cut at its special tokens already.

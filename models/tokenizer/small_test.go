@@ -207,9 +207,23 @@ func TestAccessors(t *testing.T) {
 		t.Error("llama-bpe adds BOS unless the file says otherwise")
 	}
 	both := smallSPM().with(keyAddEOS, true).tokenizer(t)
-	if ids := both.Encode("hello", true); fmt.Sprint(both.TokenText(ids[0]), both.TokenText(ids[1]),
-		both.TokenText(ids[2])) != "<s>▁hello</s>" {
-		t.Error(ids)
+	spelled := func(ids []int32) (all string) {
+		for _, id := range ids {
+			all += both.TokenText(id)
+		}
+		return all
+	}
+	for _, c := range []struct{ got, want string }{
+		{spelled(both.Encode("hello", true)), "<s>▁hello"}, // the model is to go on
+		{spelled(both.Encode("hello", false)), "▁hello"},
+		{spelled(both.EncodeSpecial("hello", true)), "<s>▁hello"},
+		{spelled(both.EncodeGuarded("hello", both.NewGuard().Mark(), true)), "<s>▁hello"},
+		{spelled(both.EncodeComplete("hello")), "<s>▁hello</s>"},
+		{spelled(both.EncodeComplete("")), "<s></s>"},
+	} {
+		if c.got != c.want {
+			t.Errorf("with %s: %s, want %s", keyAddEOS, c.got, c.want)
+		}
 	}
 }
 

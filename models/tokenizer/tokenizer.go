@@ -87,24 +87,35 @@ func (t *Tokenizer) Piece(id int32) []byte {
 
 func (t *Tokenizer) has(id int32) bool { return id >= 0 && int(id) < len(t.texts) }
 
-// Encode returns the ids of a text. Control tokens spelled out in the text are read as plain text, so that a user's
-// input cannot steer the model; addSpecial adds the ids that the model expects around a text (BOS, EOS). An invalid
-// UTF-8 byte is read as U+FFFD. Time is O(n log n).
-func (t *Tokenizer) Encode(text string, addSpecial bool) []int32 {
-	return t.encode(text, addSpecial, false)
+// Encode returns the ids of a text that the model is to continue. Control tokens spelled out in the text are read as
+// plain text, so that a user's input cannot steer the model. begin adds the token that begins a text (BOS) if the
+// model expects one. The token that ends a text (EOS) is never added: EncodeComplete does. An invalid UTF-8 byte is
+// read as U+FFFD. Time is O(n log n).
+func (t *Tokenizer) Encode(text string, begin bool) []int32 {
+	return t.encode(text, begin, false)
+}
+
+// EncodeComplete returns the ids of a text that is not continued, for embeddings: Encode's with BOS, and EOS behind
+// them if the file asks for it (tokenizer.ggml.add_eos_token).
+func (t *Tokenizer) EncodeComplete(text string) []int32 {
+	ids := t.Encode(text, true)
+	if t.addEOS {
+		ids = append(ids, t.eos)
+	}
+	return ids
 }
 
 // EncodeSpecial is Encode for text made by a chat template: control tokens spelled out in it become their ids.
-func (t *Tokenizer) EncodeSpecial(text string, addSpecial bool) []int32 {
-	return t.encode(text, addSpecial, true)
+func (t *Tokenizer) EncodeSpecial(text string, begin bool) []int32 {
+	return t.encode(text, begin, true)
 }
 
-func (t *Tokenizer) encode(text string, addSpecial, parse bool) []int32 {
+func (t *Tokenizer) encode(text string, begin, parse bool) []int32 {
 	if !utf8.ValidString(text) {
 		text = string([]rune(text))
 	}
 	ids := make([]int32, 0, len(text)/3+2)
-	if addSpecial && t.addBOS {
+	if begin && t.addBOS {
 		ids = append(ids, t.bos)
 	}
 	afterSpecial := true
@@ -123,9 +134,6 @@ func (t *Tokenizer) encode(text string, addSpecial, parse bool) []int32 {
 		}
 		ids = t.model.encode(s, ids)
 		afterSpecial = false
-	}
-	if addSpecial && t.addEOS {
-		ids = append(ids, t.eos)
 	}
 	return ids
 }

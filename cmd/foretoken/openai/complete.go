@@ -389,7 +389,11 @@ func (o *opened) tokens(q *parsedRequest, template string) ([][]int32, error) {
 			if err := fits(len(p.text)); err != nil {
 				return nil, err
 			}
-			ids = o.Tokenizer().Encode(p.text, true)
+			if q.purpose == forEmbedding {
+				ids = o.Tokenizer().EncodeComplete(p.text)
+			} else {
+				ids = o.Tokenizer().Encode(p.text, true)
+			}
 		}
 		for _, id := range ids {
 			if id < 0 || int(id) >= o.info.Target.Vocab {
