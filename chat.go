@@ -27,7 +27,7 @@ type ChatOptions struct {
 	System string
 	// Messages are a conversation to go on with, after the system message.
 	Messages []Message
-	// Template is a chat template in Jinja; "": the one in the target's file.
+	// Template is a chat template in Jinja; blank: the one in the target's file.
 	Template string
 	// Tools are the functions described to the model, as templates take them: {"type": "function", "function":
 	// {…}}. Vars are further variables of the template, such as enable_thinking: values that encoding/json can
@@ -252,7 +252,7 @@ func (s *Session) ChatIDs(o ChatOptions) ([]int32, error) {
 func (s *Session) chatTemplate(o *ChatOptions) (*template, error) {
 	t := &template{Template: s.template, file: s.files.target.Name(), tok: s.tok, guard: s.tok.NewGuard(),
 		options: chat.RenderOptions{AddGenerationPrompt: true, Tools: o.Tools, Vars: o.Vars}}
-	if o.Template == "" {
+	if gguf.Blank(o.Template) {
 		return t, s.templateErr
 	}
 	var err error

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"foretoken"
+	"foretoken/models/gguf"
 	"foretoken/spec"
 )
 
@@ -57,14 +58,28 @@ func chatCommand(c *console) *cobra.Command {
 	return cmd
 }
 
+// readTemplate reads the file of --chat-template. A blank one is no template: the model's own stays in use.
+func readTemplate(c *console, path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	text, err := readFile(path)
+	if err != nil {
+		return "", err // it names the file
+	}
+	if gguf.Blank(string(text)) {
+		c.note("--chat-template: %s is blank and holds no template: conversations take the model's own, if it has one",
+			printable(path))
+		return "", nil
+	}
+	return string(text), nil
+}
+
 func (o *chatOptions) run(ctx context.Context, c *console) error {
 	options := foretoken.ChatOptions{System: o.system}
-	if o.template != "" {
-		text, err := readFile(o.template)
-		if err != nil {
-			return err // the error names the file
-		}
-		options.Template = string(text)
+	var err error
+	if options.Template, err = readTemplate(c, o.template); err != nil {
+		return err
 	}
 	o.models.useHead, o.models.timed = o.request.NeedsHead(), o.request.Config().WeighsCosts()
 	s, err := openSession(ctx, c, &o.models)

@@ -26,8 +26,8 @@ type answered struct {
 	} `json:"stats"`
 }
 
-// chat talks to the built-in pair with the test's own template.
-func chat(t *testing.T, stdin string, args ...string) outcome {
+// talk talks to the built-in pair with the test's own template.
+func talk(t *testing.T, stdin string, args ...string) outcome {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "template.jinja")
 	if err := os.WriteFile(file, []byte("{% for m in messages %}// {{ m.role }}: {{ m.content }}\n{% endfor %}"),
@@ -41,7 +41,7 @@ func chat(t *testing.T, stdin string, args ...string) outcome {
 func TestChatAnswersEachLine(t *testing.T) {
 	lines := "how to close a file\n\n//go:build\n/regen\n/edit 1 how to open a file\n/reset\nhow to open a file\n" +
 		"/quit\nnever read\n"
-	o := chat(t, lines, "--json")
+	o := talk(t, lines, "--json")
 	if o.code != exitOK {
 		t.Fatalf("code %d: %s", o.code, o.err)
 	}
@@ -71,7 +71,7 @@ func TestChatAnswersEachLine(t *testing.T) {
 		t.Errorf("an edit to the first message gave %+v, asking so at once %+v", all[3], all[4])
 	}
 
-	o = chat(t, "how to close a file\n", "--no-reuse")
+	o = talk(t, "how to close a file\n", "--no-reuse")
 	if o.code != exitOK || strings.TrimRight(o.out, "\n") != strings.TrimRight(all[0].Text, "\n") ||
 		!strings.Contains(o.err, "tokens in") || !strings.Contains(o.err, "not by the file's own") {
 		t.Errorf("code %d, %q, %q; want %q", o.code, o.out, o.err, all[0].Text)
@@ -81,7 +81,7 @@ func TestChatAnswersEachLine(t *testing.T) {
 func TestChatRefusals(t *testing.T) {
 	for lines, want := range map[string]string{"/edit 1 x\n": "/edit takes the number", "/sing\n": "no command /sing",
 		"/regen\n": "no message to answer"} {
-		if o := chat(t, lines); o.code != exitError || !strings.Contains(o.err, want) {
+		if o := talk(t, lines); o.code != exitError || !strings.Contains(o.err, want) {
 			t.Errorf("%q: code %d, %q", lines, o.code, o.err)
 		}
 	}
@@ -94,5 +94,13 @@ func TestChatRefusals(t *testing.T) {
 	if o := call(t, "hello\n", "chat", "--device", "cpu", "--chat-template", "/nowhere"); o.code != exitError ||
 		!strings.Contains(o.err, "/nowhere") {
 		t.Errorf("a template that is not there: code %d, %q", o.code, o.err)
+	}
+	for _, blank := range []string{"", " \r\n"} {
+		o := call(t, "hello\n", "chat", "--device", "cpu", "--target", bare, "--draft", "none", "--chat-template",
+			write(t, "blank.jinja", []byte(blank)))
+		if o.code != exitError || !strings.Contains(o.err, "blank.jinja is blank") ||
+			!strings.Contains(o.err, "continues texts only") {
+			t.Errorf("a blank template: code %d, %q", o.code, o.err)
+		}
 	}
 }

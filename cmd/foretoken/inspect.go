@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"foretoken"
+	"foretoken/models/chat"
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
 	"foretoken/models/llama"
@@ -34,6 +35,7 @@ type inspection struct {
 	DataBytes  int64             `json:"data_bytes"`
 	Types      map[string]uint64 `json:"types"` // elements by storage type
 	Tokenizer  tokenizerEntry    `json:"tokenizer"`
+	Chat       chatEntry         `json:"chat"`
 	Memory     *llama.Memory     `json:"memory,omitempty"` // device memory of decoding with it
 	Runnable   bool              `json:"runnable"`
 	Reason     string            `json:"reason,omitempty"` // why it cannot be run
@@ -52,6 +54,12 @@ type tokenizerEntry struct {
 	Pre    string `json:"pre,omitempty"`  // tokenizer.ggml.pre
 	Tokens int    `json:"tokens"`         // 0 where it cannot be used
 	Reason string `json:"reason,omitempty"`
+}
+
+// chatEntry says whether the file brings a chat template. Without one a model continues texts only.
+type chatEntry struct {
+	Template bool   `json:"template"`
+	Reason   string `json:"reason,omitempty"` // why there is none that can be used
 }
 
 // arraySummary stands for an array of the metadata.
@@ -120,6 +128,10 @@ func inspect(f *gguf.File, src gguf.Source, planned foretoken.Options) *inspecti
 		i.Tokenizer.Tokens = tok.VocabSize()
 	} else {
 		i.Tokenizer.Reason = err.Error()
+	}
+	_, chatErr := chat.ForFile(f, chat.Options{})
+	if i.Chat.Template = chatErr == nil; chatErr != nil {
+		i.Chat.Reason = oneLine(chatErr.Error())
 	}
 	_, configErr := llama.ReadConfig(f)
 	if err = cmp.Or(convert.CheckWhole(f), configErr, err, checkTypes(f)); err == nil {
@@ -207,6 +219,11 @@ func (i *inspection) print(c *console, keys []string) error {
 	}
 	fmt.Fprintf(w, "\nstored as: %s\n", typesText(i.Types, i.Parameters))
 	fmt.Fprintf(w, "tokenizer: %s\n", i.Tokenizer.text())
+	if i.Chat.Template {
+		fmt.Fprintf(w, "conversations: yes, by its chat template\n")
+	} else {
+		fmt.Fprintf(w, "conversations: no: %s\n", i.Chat.Reason)
+	}
 	if i.Runnable {
 		fmt.Fprintf(w, "memory: %s: %s\n", llama.Size(i.Memory.Total()), i.Memory)
 		fmt.Fprintf(w, "can be run: yes, by its configuration, tokenizer, tensors and storage types\n")

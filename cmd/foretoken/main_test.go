@@ -278,6 +278,7 @@ func TestInspect(t *testing.T) {
 	}
 	for _, want := range []string{"GGUF version 3", "llama.block_count", "4096 × string", "token_embd.weight",
 		"96 × 4096", "590304 parameters", "gpt2, pre-tokenizer gpt-2, 4096 tokens", "can be run: yes",
+		"the model continues texts only",
 		"for 1024 positions in f32"} {
 		if !strings.Contains(o.out, want) {
 			t.Errorf("no %q in\n%s", want, o.out)

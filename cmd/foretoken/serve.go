@@ -132,12 +132,9 @@ func (o *serveOptions) complete(c *console, given *pflag.FlagSet) error {
 func (o *serveOptions) run(ctx context.Context, c *console, seeded bool) error {
 	config := openai.Config{Model: o.name, Created: time.Now(), Defaults: o.request, Seeded: seeded, Candidates: o.top,
 		Key: o.key, Hosts: o.hosts, Origins: o.origins, Queue: o.queue, Timeout: o.timeout}
-	if o.template != "" {
-		text, err := readFile(o.template)
-		if err != nil {
-			return err // the error names the file
-		}
-		config.Template = string(text)
+	var err error
+	if config.Template, err = readTemplate(c, o.template); err != nil {
+		return err
 	}
 	listener, err := o.listen(&config, c)
 	if err != nil {
@@ -159,8 +156,8 @@ func (o *serveOptions) run(ctx context.Context, c *console, seeded bool) error {
 		return err
 	}
 	defer s.close()
-	if err := s.CanChat(); err != nil && o.template == "" {
-		c.note("%s: there is /v1/completions; for conversations give a template with --chat-template",
+	if err := s.CanChat(); err != nil && config.Template == "" {
+		c.note("%s: ask /v1/completions, or give a template with --chat-template",
 			oneLine(err.Error()))
 	}
 	server.Open(s)

@@ -20,7 +20,7 @@ const keyTemplate = "tokenizer.chat_template" // of GGUF files
 
 // ErrNoTemplate is wrapped by ForFile's error where the file has no template: the model was not trained on
 // conversations.
-var ErrNoTemplate = errors.New("the file has no chat template")
+var ErrNoTemplate = errors.New("there is no chat template: the model continues texts only")
 
 // Message is one turn.
 type Message struct {
@@ -104,16 +104,27 @@ type Template struct {
 // maxWork limits the steps of rendering a few short messages.
 const maxWork = 20_000_000
 
-// New reads a template.
+// New reads a template. A blank one is ErrNoTemplate, and a blank one among o.Named is left out. At most
+// gguf.MaxTemplates of gguf.MaxTemplateBytes are read.
 func New(template string, o Options) (*Template, error) {
 	t := &Template{o: o, texts: map[string]*jinja.Template{}, work: maxWork}
+	if gguf.Blank(template) {
+		return nil, fmt.Errorf("chat: %w", ErrNoTemplate)
+	}
 	all := map[string]string{"": template}
 	for name, text := range o.Named {
-		if name != "" && name != "default" {
+		if name != "" && name != "default" && !gguf.Blank(text) {
 			all[name] = text
 		}
 	}
+	if len(all) > gguf.MaxTemplates {
+		return nil, fmt.Errorf("chat: there are %d templates; at most %d are read", len(all), gguf.MaxTemplates)
+	}
 	for name, text := range all {
+		if len(text) > gguf.MaxTemplateBytes {
+			return nil, fmt.Errorf("chat: the template %s has %d bytes; at most %d are read", gguf.Quote(name), len(text),
+				gguf.MaxTemplateBytes)
+		}
 		parsed, err := jinja.Parse(text)
 		if err != nil && name == "" {
 			return nil, fmt.Errorf("chat: the template cannot be read: %w", err)
@@ -129,22 +140,24 @@ func New(template string, o Options) (*Template, error) {
 // ForFile reads the templates of a model file, tokenizer.chat_template and those named
 // tokenizer.chat_template.<name>, which become o.Named.
 func ForFile(f *gguf.File, o Options) (*Template, error) {
-	if !f.Has(keyTemplate) {
-		return nil, fmt.Errorf("chat: %s: %s is missing: %w", f.Name(), keyTemplate, ErrNoTemplate)
-	}
-	text, err := f.String(keyTemplate)
+	text, err := f.StringOr(keyTemplate, "")
 	if err != nil {
 		return nil, fmt.Errorf("chat: %w", err)
 	}
 	o.Named = map[string]string{}
 	for _, key := range f.Keys() {
-		if name, ok := strings.CutPrefix(key, keyTemplate+"."); ok {
-			if o.Named[name], err = f.String(key); err != nil {
-				return nil, fmt.Errorf("chat: %w", err)
-			}
+		name, ok := strings.CutPrefix(key, keyTemplate+".")
+		if !ok {
+			continue
+		}
+		if o.Named[name], err = f.String(key); err != nil {
+			return nil, fmt.Errorf("chat: %w", err)
 		}
 	}
 	t, err := New(text, o)
+	if errors.Is(err, ErrNoTemplate) {
+		return nil, fmt.Errorf("chat: %s: %s is missing or blank: %w", f.Name(), keyTemplate, ErrNoTemplate)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("chat: %s: %w", f.Name(), err)
 	}

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -147,6 +148,31 @@ func TestForFile(t *testing.T) {
 	if _, err := ForFile(file(t, kv[1]), o); !errors.Is(err, ErrNoTemplate) ||
 		!strings.Contains(err.Error(), "small.gguf") {
 		t.Error(err)
+	}
+	for _, blank := range []string{"", " \n", "\ufeff\t\u00a0", "\r\n\r\n"} {
+		if _, err := New(blank, o); !errors.Is(err, ErrNoTemplate) {
+			t.Errorf("%q: %v", blank, err)
+		}
+		if _, err := ForFile(file(t, gguf.KV{Key: keyTemplate, Value: blank}, kv[1]), o); !errors.Is(err, ErrNoTemplate) {
+			t.Errorf("%q: %v", blank, err)
+		}
+		tpl, err := ForFile(file(t, kv[0], gguf.KV{Key: keyTemplate + ".tool_use", Value: blank}), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := tpl.Render(messages, RenderOptions{Tools: tools}); err != nil || got != "<s>x</s>" {
+			t.Errorf("a blank template for tools: %q, %v", got, err)
+		}
+	}
+	var many []gguf.KV
+	for i := range gguf.MaxTemplates {
+		many = append(many, gguf.KV{Key: fmt.Sprintf("%s.n%d", keyTemplate, i), Value: "a"})
+	}
+	for want, kv := range map[string][]gguf.KV{"there are 65 templates": append(many, kv[0]),
+		"1048577 bytes": {{Key: keyTemplate, Value: strings.Repeat("a", gguf.MaxTemplateBytes+1)}}} {
+		if _, err := ForFile(file(t, kv...), o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 	for _, bad := range []gguf.KV{{Key: keyTemplate, Value: uint32(1)}, {Key: keyTemplate, Value: "{% nosuch %}"}} {
 		_, err := ForFile(file(t, bad), o)

@@ -21,7 +21,6 @@ const indexName = "model.safetensors.index.json"
 const (
 	maxConfig    = 4 << 20
 	maxTokenizer = 128 << 20
-	maxTemplate  = 1 << 20
 )
 
 // checkpoint is the files of a model as Hugging Face's libraries save it.
@@ -171,14 +170,14 @@ func (c *checkpoint) vocabulary(m *model, s *shape, o *Options) error {
 	if err := m.padVocabulary(name, s.vocab); err != nil {
 		return err
 	}
-	template, err := c.read("chat_template.jinja", maxTemplate)
+	template, err := c.read("chat_template.jinja", gguf.MaxTemplateBytes)
 	if err != nil {
 		return err
 	}
-	if template != nil { // newer than what tokenizer_config.json may still hold
-		if !utf8.Valid(template) {
-			return fmt.Errorf("convert: %s is not UTF-8 text", c.find("chat_template.jinja").Name())
-		}
+	if !utf8.Valid(template) {
+		return fmt.Errorf("convert: %s is not UTF-8 text", c.find("chat_template.jinja").Name())
+	}
+	if !gguf.Blank(string(template)) { // newer than what tokenizer_config.json may still hold
 		m.set("tokenizer.chat_template", string(template))
 	}
 	return c.specialIDs(m, s, o)

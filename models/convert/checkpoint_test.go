@@ -260,6 +260,19 @@ func TestWhatIsBesideTheWeights(t *testing.T) {
 			t.Errorf("token %d ends a text: %v, want %v", id, tok.EOG(id), want)
 		}
 	}
+	const keyTemplate = "tokenizer.chat_template"
+	if got, err := f.String(keyTemplate); err != nil || got != "{{ messages }}" {
+		t.Errorf("the template is %q, %v", got, err)
+	}
+	files["chat_template.jinja"] = []byte(" \r\n") // says nothing, so the older place counts
+	files["tokenizer_config.json"] = []byte(`{"chat_template": "older"}`)
+	if got, err := parse(t, open(t, sourcesOf(files, "m"), Options{})).String(keyTemplate); err != nil || got != "older" {
+		t.Errorf("beside a blank template: %q, %v", got, err)
+	}
+	delete(files, "tokenizer_config.json")
+	if parse(t, open(t, sourcesOf(files, "m"), Options{})).Has(keyTemplate) {
+		t.Error("a blank template is kept")
+	}
 	files["generation_config.json"] = []byte(`{"eos_token_id": [2, -1, 2]}`)
 	if f := parse(t, open(t, sourcesOf(files, "m"), Options{})); f.Has("tokenizer.ggml.eos_token_ids") ||
 		f.Has("tokenizer.ggml.eot_token_id") {

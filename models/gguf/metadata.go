@@ -3,6 +3,8 @@ package gguf
 import (
 	"fmt"
 	"math"
+	"strings"
+	"unicode"
 )
 
 // Has reports whether the metadata has the key.
@@ -34,6 +36,18 @@ func (f *File) Describe(key string) string {
 		return fmt.Sprint(uint64(n))
 	}
 	return fmt.Sprint(n)
+}
+
+// Bounds of the chat templates of one model, far above those of published ones.
+const (
+	MaxTemplates     = 64 // the default one and the named ones together
+	MaxTemplateBytes = 1 << 20
+)
+
+// Blank reports whether a text is empty or white space only, as chat templates of base models often are: such a text
+// counts as a missing one.
+func Blank(text string) bool {
+	return strings.TrimFunc(text, func(r rune) bool { return unicode.IsSpace(r) || r == '\ufeff' }) == ""
 }
 
 // get finds a key, a scalar or an array, and decodes it. decode reports whether the value is of a type that will do.

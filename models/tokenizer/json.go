@@ -367,5 +367,6 @@ func (c *converter) finish(kv []gguf.KV) ([]gguf.KV, error) {
 			kv = append(kv, gguf.KV{Key: s.key, Value: s.ids})
 		}
 	}
-	return append(kv, c.config.templates()...), nil
+	templates, err := c.templates()
+	return append(kv, templates...), err
 }

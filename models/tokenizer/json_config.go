@@ -60,23 +60,33 @@ func (t *configTemplate) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// templates gives the entries for the chat templates: the default one, or the
-// first where none is called so, and the others by their names.
-func (c *tokenizerConfig) templates() []gguf.KV {
-	if len(c.Template) == 0 {
-		return nil
+// maxTemplateName bounds the bytes of a template's name; templates of longer names are left out.
+const maxTemplateName = 200
+
+// templates gives the entries for the chat templates: the default one, or the first where none is called so, and the
+// others by their names. Blank ones are none.
+func (c *converter) templates() ([]gguf.KV, error) {
+	all := slices.DeleteFunc(c.config.Template, func(t namedTemplate) bool { return gguf.Blank(t.Template) })
+	if len(all) == 0 {
+		return nil, nil
 	}
-	first := max(0, slices.IndexFunc(c.Template, func(t namedTemplate) bool { return t.Name == "default" }))
-	kv := []gguf.KV{{Key: keyTemplate, Value: c.Template[first].Template}}
+	if len(all) > gguf.MaxTemplates {
+		return nil, c.fail("chat_template", "%d templates; at most %d are read", len(all), gguf.MaxTemplates)
+	}
+	first := max(0, slices.IndexFunc(all, func(t namedTemplate) bool { return t.Name == "default" }))
+	kv := []gguf.KV{{Key: keyTemplate, Value: all[first].Template}}
 	var names []string
-	for i, t := range c.Template {
-		if i != first && t.Name != "" && t.Name != "default" && len(t.Name) < 200 && !slices.Contains(names, t.Name) {
-			names = append(names, t.Name)
-			kv = append(kv, gguf.KV{Key: keyTemplate + "." + t.Name, Value: t.Template})
+	seen := map[string]bool{"": true, "default": true, all[first].Name: true}
+	for _, t := range all {
+		if seen[t.Name] || len(t.Name) >= maxTemplateName {
+			continue
 		}
+		seen[t.Name] = true
+		names = append(names, t.Name)
+		kv = append(kv, gguf.KV{Key: keyTemplate + "." + t.Name, Value: t.Template})
 	}
 	if names != nil {
 		kv = append(kv, gguf.KV{Key: keyTemplates, Value: names})
 	}
-	return kv
+	return kv, nil
 }

@@ -411,6 +411,14 @@ func TestFieldsFromJSON(t *testing.T) {
 		!slices.Equal(value(kv, keyTemplates).([]string), []string{"tool_use"}) {
 		t.Error("chat templates")
 	}
+	for config, want := range map[string]any{`""`: nil, `"\n \t"`: nil, `null`: nil, `[]`: nil,
+		`[{"name": "default", "template": " "}]`:                                nil,
+		`[{"name": "default", "template": ""}, {"name": "x", "template": "X"}]`: "X"} {
+		_, kv := fromJSON(t, smallJSON(t), []byte(`{"chat_template": `+config+`}`))
+		if got := value(kv, keyTemplate); got != want {
+			t.Errorf("chat_template %s gives %v, want %v", config, got, want)
+		}
+	}
 	if _, kv := fromJSON(t, smallJSON(t), []byte(`{"bos_token": "<|endoftext|>", "add_bos_token": `+
 		`true, "chat_template": "X"}`)); value(kv, keyTemplate) != "X" || value(kv, keyAddBOS) != true {
 		t.Error("one template, BOS by the configuration")
