@@ -53,14 +53,14 @@ type compiled struct {
 // ruledOut is the bias added for -100.
 const ruledOut = -1e30
 
-// Call constrains the text to a function call by the schema from [chat.ToolChoice]. It fails if another constraint
-// is set.
+// Call constrains the text to a function call by the schema from [chat.ToolChoice], in the layout of JSONCompact, which
+// may be set to false afterwards. It fails if another constraint is set.
 func (c *Constraints) Call(schema json.RawMessage) error {
 	if c.needs().Masks {
 		return errors.New("foretoken: tool_choice asks for a call, and the text is held to another form already; " +
 			"remove one of the two")
 	}
-	c.JSONSchema = schema
+	c.JSONSchema, c.JSONCompact = schema, true
 	return c.Validate()
 }
 

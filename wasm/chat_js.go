@@ -28,7 +28,8 @@ type chatAction struct {
 	Messages []foretoken.Message `json:"messages"`
 	Template string              `json:"template"`
 	Tools    []json.RawMessage   `json:"tools"`
-	Choice   json.RawMessage     `json:"tool_choice"` // of complete, see chat.ToolChoice
+	Choice   json.RawMessage     `json:"tool_choice"`         // of complete, see chat.ToolChoice
+	Several  bool                `json:"parallel_tool_calls"` // likewise
 	Vars     map[string]any      `json:"vars"`
 	Reserve  int                 `json:"reserve"`
 
@@ -74,7 +75,7 @@ func (e *engine) converse(ctx context.Context, body []byte, args []safejs.Value)
 		last := len(a.Messages) - 1
 		a.Message, a.Messages = a.Messages[last], a.Messages[:last]
 		var told bool
-		if call, told, err = chat.ToolChoice(a.Choice, a.Tools); err != nil {
+		if call, told, err = chat.ToolChoice(a.Choice, a.Tools, a.Several); err != nil {
 			return nil, withCode("bad_option", err)
 		}
 		if !told {
@@ -104,6 +105,12 @@ func (e *engine) converse(ctx context.Context, body []byte, args []safejs.Value)
 	if call != nil {
 		if err := r.Constraints.Call(call); err != nil {
 			return nil, withCode("bad_option", err)
+		}
+		var layout struct {
+			Compact *bool `json:"json_compact"`
+		}
+		if json.Unmarshal(a.Request, &layout) == nil && layout.Compact != nil {
+			r.JSONCompact = *layout.Compact
 		}
 	}
 	r.process(args)

@@ -32,9 +32,11 @@ type call struct {
 }
 
 // ToolChoice reads the tool_choice of OpenAI's API. "auto" or nothing leaves the choice to the model; "none" hides the
-// tools from it; "required" or {"type": "function", "function": {"name": …}} makes its answer one call. schema then is
-// the JSON Schema of that call: an object with the function's name and its arguments, under the key parameters.
-func ToolChoice(choice json.RawMessage, tools []json.RawMessage) (schema json.RawMessage, told bool, err error) {
+// tools from it; "required" or {"type": "function", "function": {"name": …}} makes its answer a call. schema then is
+// the JSON Schema of that call: an object with the function's name and its arguments. With several, "required" also
+// allows a list of such calls.
+func ToolChoice(choice json.RawMessage, tools []json.RawMessage, several bool) (schema json.RawMessage, told bool,
+	err error) {
 	var one tool
 	switch string(choice) {
 	case "", "null", `"auto"`:
@@ -47,62 +49,68 @@ func ToolChoice(choice json.RawMessage, tools []json.RawMessage) (schema json.Ra
 			return nil, false, fmt.Errorf(`chat: tool_choice is %s; want "auto", "none", "required" or {"type": `+
 				`"function", "function": {"name": …}}`, quoted(choice))
 		}
+		several = false
 	}
-	schema, err = callSchema(tools, one.Function.Name)
+	schema, err = callSchema(tools, one.Function.Name, several)
 	return schema, true, err
 }
 
 // callSchema returns the schema of a call of any of the tools, or of the tool named only.
-func callSchema(tools []json.RawMessage, only string) (json.RawMessage, error) {
-	var root struct {
-		Defs        map[string]json.RawMessage `json:"$defs,omitempty"`
-		Definitions map[string]json.RawMessage `json:"definitions,omitempty"`
-		AnyOf       []call                     `json:"anyOf"`
-	}
+func callSchema(tools []json.RawMessage, only string, several bool) (json.RawMessage, error) {
+	var calls []call
 	for i, raw := range tools {
 		var t tool
-		if err := json.Unmarshal(raw, &t); err != nil {
-			return nil, fmt.Errorf("chat: tools[%d]: %w", i, err)
+		if json.Unmarshal(raw, &t) != nil {
+			return nil, fmt.Errorf(`chat: tools[%d] is %s; want {"type": "function", "function": {"name": …}}`, i,
+				quoted(raw))
 		}
 		if only != "" && t.Function.Name != only {
 			continue
 		}
 		c := call{Type: "object", Required: []string{"name", "arguments"}}
 		c.Properties.Name.Const = t.Function.Name
-		if c.Properties.Arguments = t.Function.Parameters; len(c.Properties.Arguments) == 0 ||
-			string(c.Properties.Arguments) == "null" {
-			c.Properties.Arguments = json.RawMessage(`{"type": "object", "additionalProperties": false}`)
+		var ok bool
+		if c.Properties.Arguments, ok = resource(t.Function.Parameters, i); !ok {
+			return nil, fmt.Errorf("chat: tools[%d].function.parameters is %s; want a JSON Schema, an object", i,
+				quoted(t.Function.Parameters))
 		}
-		// A reference begins at the root, so its target must exist there.
-		var inner struct {
-			Defs        map[string]json.RawMessage `json:"$defs"`
-			Definitions map[string]json.RawMessage `json:"definitions"`
-		}
-		if err := json.Unmarshal(c.Properties.Arguments, &inner); err != nil {
-			return nil, fmt.Errorf("chat: tools[%d].function.parameters: want a JSON Schema: %w", i, err)
-		}
-		for _, from := range []struct{ to, defs *map[string]json.RawMessage }{{&root.Defs, &inner.Defs},
-			{&root.Definitions, &inner.Definitions}} {
-			for name, def := range *from.defs {
-				if other, ok := (*from.to)[name]; ok && !bytes.Equal(other, def) {
-					return nil, fmt.Errorf("chat: tools[%d].function.parameters: two tools define %s in different "+
-						"ways; give one of them another name", i, gguf.Quote(name))
-				}
-				if *from.to == nil {
-					*from.to = map[string]json.RawMessage{}
-				}
-				(*from.to)[name] = def
-			}
-		}
-		root.AnyOf = append(root.AnyOf, c)
+		calls = append(calls, c)
 	}
 	switch {
 	case len(tools) == 0:
 		return nil, fmt.Errorf("chat: tool_choice requires a call, but there are no tools")
-	case len(root.AnyOf) == 0:
+	case len(calls) == 0:
 		return nil, fmt.Errorf("chat: tool_choice names %s, which is none of the tools", gguf.Quote(only))
 	}
-	return json.Marshal(&root)
+	one := map[string]any{"anyOf": calls}
+	if !several {
+		return json.Marshal(one)
+	}
+	call := map[string]string{"$ref": "#/$defs/call"}
+	return json.Marshal(map[string]any{"$defs": map[string]any{"call": one},
+		"anyOf": []any{call, map[string]any{"type": "array", "items": call, "minItems": 1}}})
+}
+
+// resource returns the parameters of a tool as a schema of its own within a larger one: an $id has its references begin
+// there. ok is false where they are no object.
+func resource(parameters json.RawMessage, i int) (_ json.RawMessage, ok bool) {
+	if len(parameters) == 0 || string(parameters) == "null" {
+		return json.RawMessage(`{"type": "object", "additionalProperties": false}`), true
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(parameters, &members) != nil {
+		return nil, false
+	}
+	var id string
+	if json.Unmarshal(members["$id"], &id) == nil && id != "" && id[0] != '#' {
+		return parameters, true
+	}
+	rest := bytes.TrimSuffix(bytes.TrimSpace(parameters), []byte("}"))
+	comma := ""
+	if len(members) > 0 {
+		comma = ","
+	}
+	return fmt.Appendf(rest[:len(rest):len(rest)], `%s"$id":"tool:%d"}`, comma, i), true
 }
 
 // quoted shows a value of a request on one line and within reason.
@@ -113,21 +121,4 @@ func quoted(raw json.RawMessage) string {
 		return gguf.Quote(string(raw))
 	}
 	return b.String()
-}
-
-// ReadCall reads the call from a text that the schema of a call constrained. ok is false where the text ended
-// before the call did.
-func ReadCall(text string) (name, arguments string, ok bool) {
-	var c struct {
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	if json.Unmarshal([]byte(text), &c) != nil || c.Name == "" {
-		return "", "", false
-	}
-	var b bytes.Buffer
-	if json.Compact(&b, c.Arguments) != nil {
-		return "", "", false
-	}
-	return c.Name, b.String(), true
 }

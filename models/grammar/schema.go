@@ -26,7 +26,8 @@ func (b *builder) schema(schema []byte) (g *Grammar, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &schemaReader{b: b, root: v, rules: map[*node]int{}, merged: map[*node]*node{}}
+	rebase(v, v)
+	s := &schemaReader{b: b, rules: map[*node]int{}, merged: map[*node]*node{}}
 	root := b.anonymous("schema")
 	b.define(root, s.convert(v, "#"))
 	return b.grammar(root)
@@ -34,7 +35,6 @@ func (b *builder) schema(schema []byte) (g *Grammar, err error) {
 
 type schemaReader struct {
 	b      *builder
-	root   any
 	rules  map[*node]int   // of the schemas that several places may refer to
 	merged map[*node]*node // of a schema with $ref or allOf, the one without; nil while it is made
 	depth  int
@@ -91,7 +91,7 @@ func (s *schemaReader) convertNode(n *node, path string) sequence {
 		return nil
 	}
 	if ref, ok := n.get("$ref"); ok && s.only(n, "$ref") {
-		return s.reference(ref, path)
+		return s.reference(n, ref, path)
 	}
 	if merged := s.flat(n, path); merged != n {
 		return s.shared(merged, path)
@@ -191,10 +191,10 @@ func (s *schemaReader) oneOf(beside *node, v any, path string) sequence {
 	return s.b.either(each...)
 }
 
-// reference returns the rule of a $ref's target.
-func (s *schemaReader) reference(ref any, path string) sequence {
+// reference returns the rule of the target of n's $ref.
+func (s *schemaReader) reference(n *node, ref any, path string) sequence {
 	name, _ := ref.(string)
-	v, ok := s.find(name)
+	v, ok := s.find(n.base, name)
 	if !ok {
 		return s.fail(path+"/$ref", "%s points at nothing; want #/… within the schema", brief(ref))
 	}
@@ -222,10 +222,9 @@ func (s *schemaReader) shared(n *node, path string) sequence {
 
 var unescaped = strings.NewReplacer("~1", "/", "~0", "~")
 
-// find follows a JSON pointer within the schema.
-func (s *schemaReader) find(ref string) (any, bool) {
+// find follows a JSON pointer from the base of a schema.
+func (s *schemaReader) find(v any, ref string) (any, bool) {
 	rest, ok := strings.CutPrefix(ref, "#")
-	v := s.root
 	if !ok || rest == "" {
 		return v, ok
 	}
@@ -245,12 +244,13 @@ func (s *schemaReader) find(ref string) (any, bool) {
 	return v, true
 }
 
-// resolve is the object that a $ref points at in the end.
-func (s *schemaReader) resolve(ref any, path string) *node {
+// resolve is the object that the $ref of a schema points at in the end.
+func (s *schemaReader) resolve(n *node, ref any, path string) *node {
 	for range deepestSchema {
 		name, _ := ref.(string)
-		v, ok := s.find(name)
-		n, isNode := v.(*node)
+		v, ok := s.find(n.base, name)
+		isNode := false
+		n, isNode = v.(*node)
 		if !ok || !isNode {
 			s.fail(path+"/$ref", "%s points at no object within the schema", brief(ref))
 			return nil

@@ -179,7 +179,7 @@ func (s *schemaReader) flat(n *node, path string) *node {
 	}
 	out = without(n, "$ref", "allOf")
 	if refers {
-		out = s.merge(out, s.resolve(ref, path), path)
+		out = s.merge(out, s.resolve(n, ref, path), path)
 	}
 	if joins {
 		path += "/allOf"

@@ -13,6 +13,26 @@ import (
 type node struct {
 	keys   []string
 	values map[string]any // bool, string, json.Number, nil, []any or *node
+	base   any            // of a schema that was read: where its references begin
+}
+
+// rebase sets the base of a schema and of those within it. A schema with an $id is the base of what it holds (JSON
+// Schema 2020-12, core, 8.2.1); an $id that is only a fragment names a place, as it did before 2019.
+func rebase(v, base any) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			rebase(e, base)
+		}
+	case *node:
+		if id, _ := v.values["$id"].(string); id != "" && id[0] != '#' {
+			base = v
+		}
+		v.base = base
+		for _, e := range v.values {
+			rebase(e, base)
+		}
+	}
 }
 
 func (n *node) get(key string) (any, bool) {

@@ -100,6 +100,14 @@ var schemas = []struct {
 	{`{"type":"array","items":{"$ref":"#"}}`, []string{`[]`, `[[],[[]]]`}, []string{`[1]`}},
 	{`{"$defs":{"a/b":{"type":"null"}},"properties":{"x":{"$ref":"#/$defs/a~1b","title":"t"}},"required":["x"]}`,
 		[]string{`{"x":null}`}, []string{`{"x":1}`}},
+	// References begin at the nearest $id that is no fragment.
+	{`{"$id":"all","$defs":{"x":{"type":"integer"}},"items":{"$ref":"#/$defs/x"},"prefixItems":[` +
+		`{"$defs":{"x":{"const":"a"}},"$ref":"#/$defs/x","$id":"first"},` +
+		`{"$defs":{"x":{"const":"b"},"y":{"$id":"deep","$defs":{"x":{"const":"c"}},"type":"array",` +
+		`"items":{"title":"t","$ref":"#/$defs/x"}}},"$id":"next","anyOf":[{"$ref":"#/$defs/x"},{"$ref":"#/$defs/y"}]},` +
+		`{"$ref":"#/$defs/x"},{"properties":{"$id":{"$ref":"#/$defs/x"}},"required":["$id"]}]}`,
+		[]string{`["a"]`, `["a","b",1]`, `["a",["c"],2,{"$id":3}]`, `["a","b",1,{"$id":1},4]`},
+		[]string{`[1]`, `["b"]`, `["a","a"]`, `["a",["b"]]`, `["a",1]`, `["a","b","a"]`}},
 }
 
 func TestSchema(t *testing.T) {
@@ -175,6 +183,7 @@ func TestSchemaMistakes(t *testing.T) {
 		`{"type":"number","minimum":1.5,"maximum":1.25}`:               "leave no number",
 		`{"type":"integer","minimum":"5"}`:                             "want a number",
 		`{"$ref":"#/$defs/x"}`:                                         "points at nothing",
+		`{"$defs":{"x":{}},"items":{"$id":"a","$ref":"#/$defs/x"}}`:    "points at nothing",
 		`{"$ref":"http://example.org"}`:                                "points at nothing",
 		`{"$ref":"#"}`:                                                 "allows no text",
 		`{"$ref":"#","type":"object"}`:                                 "leads back to itself",

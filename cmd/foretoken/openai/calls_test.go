@@ -3,9 +3,15 @@
 package openai
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"foretoken"
+	"foretoken/spec"
 )
 
 const callTools = `"tools": [
@@ -39,7 +45,7 @@ func TestCalls(t *testing.T) {
 			Mode string
 		}
 		if err := json.Unmarshal([]byte(c.Function.Arguments), &arguments); err != nil || c.Type != "function" ||
-			!strings.HasPrefix(c.ID, "call_") || !strings.Contains(names, c.Function.Name) {
+			len(c.ID) != 9 || !strings.Contains(names, c.Function.Name) {
 			t.Errorf("call %+v: %v", c, err)
 		}
 		if c.Function.Name == "open" && (arguments.Path == nil || len([]rune(*arguments.Path)) > 6 ||
@@ -96,5 +102,106 @@ func TestCalls(t *testing.T) {
 	}
 	if c := cut.Choices[0]; c.Message.Content == nil || c.Message.Calls != nil || *c.Finish != "length" {
 		t.Errorf("cut short: %+v", c.Message)
+	}
+}
+
+// TestCallsByChoice lets the model choose: calls in its answer come as calls, streamed or not, and all else as text.
+func TestCallsByChoice(t *testing.T) {
+	w := serve(t, nil)
+	indexed := func(c toolCall) bool { return c.Index != nil }
+	for _, row := range []struct {
+		more, answer, content string
+		calls                 string // each call's name and arguments
+	}{
+		{``, `<tool_call>|{"name": "open", "arguments": {"path": |9007199254740993, "mode": 1.0}}</tool|_call>`, ``,
+			`open{"path":9007199254740993,"mode":1.0}`},
+		{`, "tool_choice": "auto"`, `{"name": |"open", "parameters": {}}`, ``, `open{}`},
+		{`, "n": 3`, `I look: |<tool_call>{"name": "close"}</tool_call>|<tool_call>{"name": "open"}</tool_call>`,
+			`I look: `, `close{} open{}`},
+		{`, "n": 2, "parallel_tool_calls": true`, `[{"name": "close"}, |{"name": "open"}]`, ``, `close{} open{}`},
+		{`, "parallel_tool_calls": false`, `<tool_call>{"name": "close"}|</tool_call>{"name": "open"} text`, ``, `close{}`},
+		{`, "parallel_tool_calls": null`, `<tool_call>|{"name": "delete"}</tool_call>`,
+			`<tool_call>{"name": "delete"}</tool_call>`, ``},
+		{`, "tool_choice": "none"`, `{"name": "close"}`, `{"name": "close"}`, ``},
+		{`, "logprobs": true`, `{"name"|: "close"}`, ``, `close{}`},
+		{``, `a <|b`, `a <b`, ``},
+		{``, ` `, ` `, ``},
+	} {
+		pieces := strings.Split(row.answer, "|")
+		w.engine.generate = func(_ context.Context, _ []int32, r foretoken.Request, emit func(*foretoken.Event) error) (
+			*foretoken.Result, error) {
+			for i, piece := range pieces {
+				e := &foretoken.Event{Text: piece, Round: &spec.Event{}}
+				if r.LogProbs {
+					e.Tokens = []foretoken.Token{{ID: int32(i + 65), LogProb: new(float32)}}
+				}
+				if err := emit(e); err != nil {
+					return nil, err
+				}
+			}
+			return &foretoken.Result{Text: strings.Join(pieces, ""), Finish: spec.FinishEOS}, nil
+		}
+		body := `{"model": "demo", "messages": [{"role": "user", "content": "x"}], ` + callTools + row.more
+		whole := w.complete(chatPath, body+"}")
+		streamed, _ := events(t, w.do("POST", chatPath, body+`, "stream": true}`).body)
+		n, finish := 1, "stop"
+		if _, err := fmt.Sscanf(row.more, `, "n": %d`, &n); err != nil {
+			n = 1
+		}
+		if row.calls != "" {
+			finish = "tool_calls"
+		}
+		for i := range n {
+			var got said
+			ended, logprobs := "", 0
+			for _, p := range streamed {
+				if c := p.Choices[0]; c.Index == i {
+					got.Content += c.Delta.Content
+					for _, call := range c.Delta.Calls {
+						if call.Index == nil || *call.Index != len(got.Calls) {
+							t.Errorf("%s: call %d has the index %v", row.answer, len(got.Calls), call.Index)
+						}
+						got.Calls = append(got.Calls, call)
+					}
+					if c.Finish != nil {
+						ended += *c.Finish
+					}
+					if c.Logprobs != nil {
+						logprobs += len(c.Logprobs.Content)
+					}
+				}
+			}
+			one := whole.Choices[i]
+			if one.Logprobs != nil && (logprobs != len(pieces) || len(one.Logprobs.Content) != logprobs) {
+				t.Errorf("%s: %d log-probabilities streamed, %d at once", row.answer, logprobs, len(one.Logprobs.Content))
+			}
+			for how, is := range map[string]said{"streamed": got, "at once": *one.Message} {
+				var calls []string
+				for _, c := range is.Calls {
+					calls = append(calls, c.Function.Name+c.Function.Arguments)
+				}
+				if is.Content != row.content || strings.Join(calls, " ") != row.calls || ended != finish ||
+					*one.Finish != finish || how == "at once" && slices.ContainsFunc(is.Calls, indexed) {
+					t.Errorf("%s, text %d %s: %q, calls %q, finish %s and %s", row.answer, i, how, is.Content, calls, ended,
+						*one.Finish)
+				}
+			}
+		}
+	}
+	// A list of calls is allowed where several are asked for, and the layout is compact unless asked otherwise.
+	for more, want := range map[string]string{
+		`"required"`: `true anyOf`,
+		`"required", "parallel_tool_calls": true`:                                         `true $defs`,
+		`{"type": "function", "function": {"name": "open"}}, "parallel_tool_calls": true`: `true anyOf`,
+		`"required", "foretoken": {"json_compact": false}`:                                `false anyOf`,
+	} {
+		w.engine.generate = func(_ context.Context, _ []int32, r foretoken.Request, _ func(*foretoken.Event) error) (
+			*foretoken.Result, error) {
+			return &foretoken.Result{Text: fmt.Sprintf("%v %.5s", r.JSONCompact, r.JSONSchema[2:])}, nil
+		}
+		body := `{"model": "demo", "messages": [{"role": "user", "content": "x"}], "tool_choice": ` + more + ", " + callTools
+		if got := w.complete(chatPath, body+"}").Choices[0].Message.Content; got != want {
+			t.Errorf("%s: layout and schema %s, want %s", more, got, want)
+		}
 	}
 }

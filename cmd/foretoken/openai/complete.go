@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"foretoken"
+	"foretoken/models/chat"
 	"foretoken/spec"
 )
 
@@ -234,6 +235,10 @@ func (g *generation) generateOne(prompt []int32, settings foretoken.Request, ind
 	if q.purpose == forText && q.top >= 0 {
 		told.offset = utf8.RuneCountInString(told.tok.Decode(prompt))
 	}
+	var said utterance
+	if len(q.callable) > 0 {
+		said.calls = chat.NewCallReader(q.callable, q.single)
+	}
 	begun := false
 	result, err := g.engine.GenerateIDs(g.ctx, prompt, settings, func(e *foretoken.Event) error {
 		if e.Round.Finish == spec.FinishAborted {
@@ -253,20 +258,7 @@ func (g *generation) generateOne(prompt []int32, settings foretoken.Request, ind
 				return err
 			}
 		}
-		more := told.take()
-		if e.Text == "" && more == nil {
-			return nil
-		}
-		c := choice{Index: index, Logprobs: more, Text: &e.Text}
-		if q.purpose == forChat {
-			c.Text, c.Delta = nil, &delta{Content: &e.Text}
-		}
-		if q.call != nil { // a call is sent once it is complete
-			if c.Delta = new(delta); more == nil {
-				return nil
-			}
-		}
-		return g.piece(c)
+		return g.grow(&said, e.Text, false, told.take(), index)
 	})
 	if err != nil {
 		return err
@@ -282,35 +274,50 @@ func (g *generation) generateOne(prompt []int32, settings foretoken.Request, ind
 	}
 	finish := finishes[result.Finish]
 	c := choice{Index: index, Finish: &finish}
-	var calls []toolCall
-	if q.call != nil {
-		if calls = callOf(result.Text); calls != nil {
-			finish = "tool_calls"
-		}
-	}
 	switch {
-	case q.stream && q.purpose == forChat:
-		if c.Delta = new(delta); calls != nil {
-			calls[0].Index = new(int)
-			c.Delta.Calls = calls
-		} else if q.call != nil {
-			c.Delta.Content = &result.Text // the text so far
-		}
 	case q.stream:
-		c.Text = new(string)
+		if err := g.grow(&said, "", true, nil, index); err != nil {
+			return err
+		}
+		if c.Delta = new(delta); q.purpose != forChat {
+			c.Delta, c.Text = nil, new(string)
+		}
 	case q.purpose == forChat:
+		content, calls := said.read(result.Text, true)
+		for i := range calls {
+			calls[i].Index = nil
+		}
 		c.Message, c.Logprobs = &reply{Role: foretoken.RoleAssistant, Calls: calls}, told.take()
-		if calls == nil {
-			c.Message.Content = &result.Text
+		if content != "" || calls == nil {
+			c.Message.Content = &content
 		}
 	default:
 		c.Text, c.Logprobs = &result.Text, told.take()
+	}
+	if said.found > 0 {
+		finish = "tool_calls"
 	}
 	if q.stream {
 		return g.piece(c)
 	}
 	g.all = append(g.all, c)
 	return nil
+}
+
+// grow streams what a piece of a text adds to the answer, if anything.
+func (g *generation) grow(said *utterance, text string, end bool, logprobs any, index int) error {
+	text, calls := said.read(text, end)
+	if text == "" && calls == nil && logprobs == nil {
+		return nil
+	}
+	c := choice{Index: index, Logprobs: logprobs, Text: &text}
+	if g.asked.purpose == forChat {
+		c.Text, c.Delta = nil, &delta{Calls: calls}
+		if text != "" || said.calls == nil {
+			c.Delta.Content = &text
+		}
+	}
+	return g.piece(c)
 }
 
 func (g *generation) usage() (json.RawMessage, error) {

@@ -38,7 +38,7 @@ func (a *parsedRequest) conversation(f *fields) {
 	})
 	// Hints for a service with many machines and customers, and for a drafter of another kind.
 	f.ignore("metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
-		"prompt_cache_options", "parallel_tool_calls", "prediction")
+		"prompt_cache_options", "prediction")
 }
 
 // message reads one of a conversation; param names it.
@@ -139,13 +139,18 @@ func (a *parsedRequest) functions(f *fields) {
 			f.fail(invalid(param, `%s is %s; want {"type": "function", "function": {"name": …}}`, param, brief(raw)))
 			return
 		}
+		a.callable = append(a.callable, t.Function.Name)
+	}
+	parallel := false // a model that may make several calls at once makes one unless it was asked for more
+	if f.into("parallel_tool_calls", &parallel, "true or false") {
+		a.single = !parallel
 	}
 	raw, _ := f.take("tool_choice")
-	call, told, err := chat.ToolChoice(raw, a.tools)
+	call, told, err := chat.ToolChoice(raw, a.tools, parallel)
 	if err != nil {
 		f.fail(invalid("tool_choice", "%s", oneLine(err)))
 	}
 	if a.call = call; !told {
-		a.tools = nil
+		a.tools, a.callable = nil, nil
 	}
 }

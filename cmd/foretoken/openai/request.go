@@ -35,6 +35,8 @@ type parsedRequest struct {
 	purpose
 	messages []foretoken.Message
 	tools    []json.RawMessage
+	callable []string        // names of the functions that the answer may call
+	single   bool            // at most one call
 	call     json.RawMessage // the schema of the call that the answer has to be; nil for any answer
 	form     string          // the field that holds the text to a form; "" for the server's own
 	compact  *bool           // the request's own json_compact
@@ -178,6 +180,7 @@ func (a *parsedRequest) constraints(f *fields) {
 			"remove one of the two"))
 	}
 	c.JSONSchema, a.form = a.call, "tool_choice"
+	c.JSONCompact = a.compact == nil || *a.compact // programs read it
 }
 
 // compile compiles the form, once for all texts, or refuses it. That may take long, so it is done in the client's turn.

@@ -37,7 +37,7 @@ type choice struct {
 
 type reply struct {
 	Role    string     `json:"role"`
-	Content *string    `json:"content"` // null with a call
+	Content *string    `json:"content"` // null where there are only calls
 	Refusal *string    `json:"refusal"` // a model here has no channel for one
 	Calls   []toolCall `json:"tool_calls,omitempty"`
 }
@@ -48,7 +48,7 @@ type delta struct {
 	Calls   []toolCall `json:"tool_calls,omitempty"`
 }
 
-// toolCall is the call that a constrained answer makes.
+// toolCall is a call that an answer makes.
 type toolCall struct {
 	Index    *int   `json:"index,omitempty"` // in a piece
 	ID       string `json:"id"`
@@ -59,15 +59,29 @@ type toolCall struct {
 	} `json:"function"`
 }
 
-// callOf is the call that a text is; nil where it ended before the call did.
-func callOf(text string) []toolCall {
-	name, arguments, ok := chat.ReadCall(text)
-	if !ok {
-		return nil
+// utterance reads an answer: its content, and the calls in it.
+type utterance struct {
+	calls *chat.CallReader // nil where there is nothing to call
+	found int              // calls so far
+}
+
+// read reads a piece of the text, the last one with end.
+func (u *utterance) read(text string, end bool) (content string, calls []toolCall) {
+	if u.calls == nil {
+		return text, nil
 	}
-	c := toolCall{ID: newID("call_"), Type: "function"}
-	c.Function.Name, c.Function.Arguments = name, arguments
-	return []toolCall{c}
+	content, found := u.calls.Push(text)
+	if end {
+		rest, more := u.calls.End()
+		content, found = content+rest, append(found, more...)
+	}
+	for _, c := range found {
+		index := u.found
+		call := toolCall{Index: &index, ID: c.ID, Type: "function"}
+		call.Function.Name, call.Function.Arguments = c.Name, string(c.Arguments)
+		calls, u.found = append(calls, call), u.found+1
+	}
+	return content, calls
 }
 
 // finishes are the API's words for why a text ended.

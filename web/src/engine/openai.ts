@@ -55,10 +55,15 @@ export interface ChatCompletionRequest {
   /** Functions that the chat template describes to the model; its calls are in `tool_calls`. */
   tools?: readonly Tool[] | null;
   /**
-   * "none" hides the functions from the model. "required" or the name of a function constrains the answer to one call
-   * whose arguments match the function's parameters.
+   * "none" hides the functions from the model. "required" or the name of a function constrains the answer to a call
+   * whose arguments match the function's parameters. The call is compact, like JSON of `response_format`.
    */
   tool_choice?: "auto" | "none" | "required" | { type: "function"; function: { name: string } } | null;
+  /**
+   * False: at most one call. True: with a tool_choice of "required" the answer may also be a list of calls. Without a
+   * value "required" gives one call, and a model that chooses may make several.
+   */
+  parallel_tool_calls?: boolean | null;
   /** Ignored, like the fields that follow. */
   user?: string | null;
   metadata?: object | null;
@@ -66,7 +71,6 @@ export interface ChatCompletionRequest {
   service_tier?: string | null;
   safety_identifier?: string | null;
   prompt_cache_key?: string | null;
-  parallel_tool_calls?: boolean | null;
   /** A chat template in Jinja that replaces the model's, and its variables, with the names that vLLM uses. */
   chat_template?: string | null;
   chat_template_kwargs?: Readonly<Record<string, unknown>> | null;
@@ -227,7 +231,7 @@ export class ChatCompletions {
       const { done, value } = await chunks.next();
       if (done) {
         const { id, created, model, system_fingerprint } = head!;
-        for (const { message } of choices) if (message.tool_calls && !message.content?.trim()) message.content = null;
+        for (const { message } of choices) if (message.tool_calls && !message.content) message.content = null;
         return {
           id,
           object: "chat.completion",
@@ -285,7 +289,7 @@ export class ChatCompletions {
             ...head,
             choices: [{ index, delta: { role: "assistant", content: "" }, finish_reason: null, logprobs: null }],
           };
-          const tools = checked.tools.length > 0 ? new ToolCalls(checked.tools) : undefined;
+          const tools = checked.tools.length > 0 ? new ToolCalls(checked.tools, checked.single) : undefined;
           let calls = 0;
           const piece = (
             parsed: { content: string; calls: ToolCall[] },
@@ -293,7 +297,7 @@ export class ChatCompletions {
           ): ChatCompletionChunk | undefined => {
             if (!parsed.content && parsed.calls.length === 0 && !logprobs?.content.length) return undefined;
             const delta = {
-              content: parsed.content,
+              ...(parsed.content || parsed.calls.length === 0 ? { content: parsed.content } : {}),
               ...(parsed.calls.length > 0
                 ? { tool_calls: parsed.calls.map((call) => ({ index: calls++, ...call })) }
                 : {}),
@@ -386,6 +390,7 @@ interface CheckedRequest {
   logprobs: boolean;
   usage: boolean;
   tools: readonly Tool[];
+  single: boolean;
 }
 
 function read(from: ChatCompletionRequest): CheckedRequest {
@@ -429,7 +434,7 @@ function read(from: ChatCompletionRequest): CheckedRequest {
     chat: {
       messages: from.messages.map(message),
       ...(tools.length ? { tools: [...tools] } : {}),
-      ...(forced ? { tool_choice: choice } : {}),
+      ...(forced ? { tool_choice: choice, parallel_tool_calls: from.parallel_tool_calls === true } : {}),
       ...(from.chat_template ? { template: from.chat_template } : {}),
       ...(from.chat_template_kwargs ? { vars: { ...from.chat_template_kwargs } } : {}),
     },
@@ -439,6 +444,7 @@ function read(from: ChatCompletionRequest): CheckedRequest {
     logprobs,
     usage: Boolean(from.stream && from.stream_options?.include_usage),
     tools,
+    single: from.parallel_tool_calls === false,
   };
 }
 

@@ -242,6 +242,8 @@ export interface ChatOptions {
 export interface AnswerOptions extends ChatOptions {
   /** Makes the answer a call of any tool, or of the named one. */
   tool_choice?: "required" | { type: "function"; function: { name: string } };
+  /** With "required": the answer may be a list of calls. */
+  parallel_tool_calls?: boolean;
 }
 
 /** The actions of a conversation; an engine has one conversation at a time. */

@@ -4,7 +4,8 @@ import { ForetokenError } from "../../src/protocol/errors.ts";
 import type { Generation } from "../../src/engine/generation.ts";
 import { type Answerer, type ChatCompletionRequest, ChatCompletions } from "../../src/engine/openai.ts";
 import type { ChatReply, AnswerOptions, GenerateRequest, Result, RoundEvent } from "../../src/protocol/protocol.ts";
-import { type ToolCall, ToolCalls } from "../../src/engine/tool-calls.ts";
+import { ToolCalls } from "../../src/engine/tool-calls.ts";
+import answers from "../../../models/chat/testdata/answers.json" with { type: "json" };
 import { mockEngine } from "../mock/engine.ts";
 
 interface Call {
@@ -211,44 +212,31 @@ test("formats, log-probabilities and several answers", async () => {
   assert.notEqual(random.seed, seed);
 });
 
-test("function calls are extracted from the text for any division into pieces", () => {
-  const tools = [{ type: "function" as const, function: { name: "f" } }];
-  const call = (name: string): string =>
-    `<tool_call>\n{"name": "${name}", "arguments": {"a": [1, "</x>"]}}\n</tool_call>`;
-  const cases: [text: string, content: string, calls: number][] = [
-    [`Let me see. ${call("f")}\n${call("f")}`, "Let me see. \n", 2],
-    ["a < b, <tool_cal, {}", "a < b, <tool_cal, {}", 0],
-    [call("unknown"), call("unknown"), 0],
-    ["<tool_call>{broken</tool_call> and on", "<tool_call>{broken</tool_call> and on", 0],
-    ['<tool_call>{"name": "f"', '<tool_call>{"name": "f"', 0],
-    ['\n{"name": "f", "parameters": {"a": [1, "</x>"]}}', "", 1],
-    ['{"name": "Ann", "size": 3}', '{"name": "Ann", "size": 3}', 0],
-    ['So: {"name": "f", "parameters": {}}', 'So: {"name": "f", "parameters": {}}', 0],
-  ];
-  for (const [text, content, count] of cases) {
-    for (const width of [1, 2, 7, 1000]) {
-      const scanner = new ToolCalls(tools);
-      let said = "";
-      const calls: ToolCall[] = [];
-      for (let at = 0; at <= text.length; at += width) {
-        const out =
-          at + width > text.length
-            ? [scanner.push(text.slice(at)), scanner.end()]
-            : [scanner.push(text.slice(at, at + width))];
-        for (const one of out) {
-          said += one.content;
-          calls.push(...one.calls);
-        }
-      }
-      assert.equal(said, content, `${text} by ${width}`);
-      assert.equal(calls.length, count, `${text} by ${width}`);
-      for (const { id, type, function: f } of calls)
-        assert.deepEqual(
-          [id.slice(0, 5), type, f.name, JSON.parse(f.arguments)],
-          ["call_", "function", "f", { a: [1, "</x>"] }],
-        );
-      assert.equal(new Set(calls.map((c) => c.id)).size, count);
+test("calls are read as Go reads them, for any division into pieces", () => {
+  const table: {
+    what: string;
+    text: string;
+    content?: string;
+    single?: boolean;
+    calls?: string[][];
+    pieces?: string[][];
+  }[] = answers;
+  const tools = ["f", "g", "ff", "größe🚀"].map((name) => ({ type: "function" as const, function: { name } }));
+  for (const { what, text, single, calls = [], content = calls.length > 0 ? "" : text, pieces = [] } of table) {
+    const cuts = [[text], [...text], ...Array.from(text, (_, at) => [text.slice(0, at), text.slice(at)])];
+    for (const cut of cuts) {
+      const reader = new ToolCalls(tools, single);
+      const out = [...cut.map((piece) => reader.push(piece)), reader.end()];
+      const found = out.flatMap((o) => o.calls);
+      assert.deepEqual(
+        [out.map((o) => o.content).join(""), found.map(({ function: f }) => [f.name, f.arguments])],
+        [content, calls],
+        `${what}: ${JSON.stringify(cut)}`,
+      );
+      for (const { id, type } of found) assert.match(`${id} ${type}`, /^[A-Za-z0-9]{9} function$/);
     }
+    const reader = new ToolCalls(tools, single);
+    for (const [piece, wanted] of pieces) assert.equal(reader.push(piece!).content, wanted, `${what}: after ${piece}`);
   }
 });
 
