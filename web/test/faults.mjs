@@ -72,10 +72,10 @@ export async function startFaults() {
     let start = 0;
     let end = total;
     let status = 200;
-    const match = /^bytes=(\d+)-(\d+)$/.exec(range ?? "");
+    const match = /^bytes=(\d+)-(\d*)$/.exec(range ?? "");
     if (match && file.ranges !== false) {
       start = Number(match[1]);
-      end = Math.min(Number(match[2]) + 1, total);
+      end = match[2] ? Math.min(Number(match[2]) + 1, total) : total;
       if (start >= total) return void response.writeHead(416, headers).end();
       status = 206;
       headers["Content-Range"] = `bytes ${start}-${end - 1}/${file.total ?? total}`;

@@ -6,11 +6,12 @@
  * tab, which continues from the chunks in the journal. Bytes go to disk as they arrive. For its SHA-256 a chunk is
  * read back from disk, so memory holds one chunk whatever the number of connections.
  */
-import { createSHA256 } from "hash-wasm";
 import { bytes as size } from "./bytes.ts";
+import { createSHA256 } from "./checksum.ts";
 import { type Deferred, deferred } from "./deferred.ts";
-import { downloadInOrder } from "./in-order.ts";
-import { checkRange, differ, discard, type Identity, identityOf, rejectHTML, Remote, SourceError } from "./remote.ts";
+import { downloadInOrder, LengthError } from "./in-order.ts";
+import { checkRange, ChecksumError, rejectHTML, Remote, SourceError } from "./remote.ts";
+import { differ, discard, type Identity, identityOf } from "./responses.ts";
 import {
   acquireLock,
   type Bytes,
@@ -36,6 +37,8 @@ export const CHUNK = 8 << 20;
 export const CONNECTIONS = 4;
 /** Arrays to keep for reuse. */
 const POOL = 4;
+/** Errors after which stored bytes are of no use. */
+const WRONG: ReadonlySet<string> = new Set(["changed", "checksum"]);
 
 /** A source whose download may be in progress. */
 export interface CachedSource extends Source {
@@ -183,8 +186,8 @@ class CachedFile implements CachedSource {
       response = await request();
       identity = identityOf(response);
     }
-    // A cross-origin server may hide Content-Range, but a response to HEAD shows the length.
-    if (response.status === 206) identity.size ??= journal?.size ?? (await this.#remote.sizeByHead());
+    // A cross-origin server may hide Content-Range.
+    if (response.status === 206) identity.size ??= journal?.size ?? (await this.#remote.sizeByLength());
     if (identity.size === undefined) {
       discard(response);
       return false;
@@ -226,6 +229,15 @@ class CachedFile implements CachedSource {
       this.#pump();
     }
     this.#finishLater();
+    // Other sites hide Content-Encoding, so the length of a whole body may be that of an encoded form.
+    if (this.#inOrder && response.type === "cors")
+      return this.#finishing.then(
+        () => true,
+        (cause: unknown) => {
+          if (cause instanceof LengthError) return false;
+          throw cause;
+        },
+      );
     return true;
   }
 
@@ -509,14 +521,7 @@ class CachedFile implements CachedSource {
       }
       if (this.#failure) throw this.#failure;
       const got = hasher?.digest();
-      if (got !== wanted) {
-        throw new SourceError(
-          this.name,
-          "sha256",
-          `the download does not have its published checksum: ${got} instead of ${wanted}; deleted it, load it again`,
-          "checksum",
-        );
-      }
+      if (got !== wanted) throw new ChecksumError(this.name, got, wanted, true);
       if (this.#log) {
         this.#data!.flush();
         this.#log.done(got);
@@ -538,7 +543,8 @@ class CachedFile implements CachedSource {
     this.#control.abort(cause);
     this.#failing = (async () => {
       const error = (this.#failure = await this.#explain(cause, this.size));
-      if (error instanceof SourceError && (error.code === "changed" || error.code === "checksum")) {
+      const wrong = error instanceof LengthError || (error instanceof SourceError && WRONG.has(error.code));
+      if (wrong) {
         this.#log?.handle.truncate(0);
         this.#closeFiles();
         await this.store.remove(this.key).catch(() => false);

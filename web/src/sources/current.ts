@@ -1,5 +1,6 @@
 /** Decides whether a stored file is still current. */
-import { differ, discard, type Identity, identityOf, Remote, SourceError, type SourceOptions } from "./remote.ts";
+import { Remote, SourceError, type SourceOptions } from "./remote.ts";
+import { differ, discard, type Identity, identityOf } from "./responses.ts";
 import type { Journal } from "./store.ts";
 
 /** "first" uses a complete copy without a request. "check" asks the server for changes; if it fails, uses the copy. */
@@ -11,8 +12,6 @@ export interface CachedOptions extends SourceOptions {
   expected?: string | undefined;
   /** Asks the hub for the SHA-256; called only before a download. */
   published?: (() => Promise<string | undefined>) | undefined;
-  /** Receives notes for the user: a stale copy, a damaged chunk. */
-  notice?: (text: string) => void;
   chunk?: number;
 }
 

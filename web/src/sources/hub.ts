@@ -54,12 +54,32 @@ export function addressOf(name: HubName, hub: string): string {
     : `${base}/resolve/${encodeURIComponent(name.revision)}/${encode(name.path)}`;
 }
 
+/** A fragment that means a checksum, however it is written. */
+const CHECKSUM = /sha-?\d|md5|checksum|integrity/i;
+
+/**
+ * Returns the checksum of `#sha256=…`. A checksum that is misspelt is an error: a check that is skipped without a word
+ * is worse than none.
+ */
+function checksumIn(text: string): string | undefined {
+  const at = text.indexOf("#");
+  const parts = at < 0 ? [] : text.slice(at + 1).split("&").filter((part) => CHECKSUM.test(part));
+  if (parts.length === 0) return undefined;
+  const digits = /^sha256=([0-9a-f]{64})$/i.exec(parts[0]!)?.[1];
+  if (digits && parts.length === 1) return digits.toLowerCase();
+  const why = parts.length > 1 ? `has ${parts.length} checksums, want one` : "is no checksum";
+  throw new ForetokenError(
+    "bad_option",
+    `${text.slice(0, at).slice(-100)}: the address's part after # ${why}: want #sha256= and 64 hexadecimal digits`,
+  );
+}
+
 /**
  * Resolves a name on the hub, or a URL relative to `base`. The address of a hub's page about a file resolves to the
  * file. `#sha256=…` gives the checksum that the file must have.
  */
 export function resolve(text: string, base: string | undefined, hub = HUB): RemoteFile {
-  const sha256 = /#(?:.*&)?sha256=([0-9a-f]{64})\b/i.exec(text)?.[1]?.toLowerCase();
+  const sha256 = checksumIn(text.trim());
   const name = parseName(text.trim());
   let url = name ? addressOf(name, hub) : address(text.trim(), base).replace(/#.*$/, "");
   const home = hub.replace(/\/+$/, "");

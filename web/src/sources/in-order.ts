@@ -2,6 +2,9 @@
 import { ChangedError, type Remote, SourceError } from "./remote.ts";
 import { firstMissing, type Journal, sha256 } from "./store.ts";
 
+/** The server sent another number of bytes than it announced. */
+export class LengthError extends SourceError {}
+
 export interface InOrderDownload {
   name: string;
   journal: Journal;
@@ -18,7 +21,7 @@ export async function downloadInOrder(response: Response, to: InOrderDownload): 
   const { name, journal, remote, signal } = to;
   const { chunk, size } = journal;
   const wrongLength = (sent: string): SourceError =>
-    new SourceError(
+    new LengthError(
       name,
       "download",
       `the server's length header is wrong: it announced ${size} bytes and sent ${sent}`,

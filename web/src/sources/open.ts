@@ -7,10 +7,7 @@ import type { CachePolicy } from "./current.ts";
 import {
   ChangedError,
   checkRange,
-  differ,
-  discard,
-  type Identity,
-  identityOf,
+  isLocal,
   message,
   nameOf,
   rejectHTML,
@@ -18,6 +15,7 @@ import {
   SourceError,
   type SourceOptions,
 } from "./remote.ts";
+import { differ, discard, type Identity, identityOf } from "./responses.ts";
 import { OTHERWISE } from "./quota.ts";
 import { isSingleFile, type RemoteFile } from "./hub.ts";
 import type { Progress, Source, SourceSpec } from "../protocol/protocol.ts";
@@ -46,7 +44,7 @@ export async function openModel(
   events: LoadEvents = {},
   options: SourceOptions = {},
 ): Promise<OpenSource[]> {
-  const specs = await expand(spec, options);
+  const specs = await expand(spec, events, options);
   const opening = specs.map((one) => openSource(one, events, options));
   const outcomes = await Promise.allSettled(opening);
   const opened: OpenSource[] = [];
@@ -69,22 +67,25 @@ export function requireArray<T>(name: string, value: readonly T[]): readonly T[]
   return value;
 }
 
-async function expand(spec: SourceSpec, options: SourceOptions): Promise<SourceSpec[]> {
-  if (spec.kind === "files")
-    return (
-      await Promise.all(
-        requireArray("files", spec.files).map((file) => (spec.files.length === 1 ? expand(file, options) : [file])),
-      )
-    ).flat();
+async function expand(spec: SourceSpec, events: LoadEvents, options: SourceOptions): Promise<SourceSpec[]> {
+  if (spec.kind === "files") {
+    const files = requireArray("files", spec.files);
+    return files.length === 1 ? expand(files[0]!, events, options) : [...files];
+  }
   if (spec.kind === "file") return [spec];
   if (isSingleFile(spec.url)) return [spec];
   const { kind, url, sha256, ...rest } = spec;
   const { filesOf } = await import("./repository.ts");
-  return (await filesOf({ url, sha256 }, options)).map((file: RemoteFile) => ({
-    kind,
-    ...rest,
-    ...(file as RemoteFile & { sha256?: string }),
-  }));
+  const files = await filesOf({ url, sha256 }, options);
+  const pinned = files.find((file) => file.sha256);
+  if (sha256 && !pinned)
+    throw new SourceError(nameOf(url), "sha256", "the file is not one of the model's own files", "bad_option");
+  if (pinned && files.length > 1)
+    events.notice?.(
+      `${nameOf(pinned.url)}: the checksum is compared with this file alone, and with none of the model's ` +
+        `${files.length - 1} others; a list of all files can have a checksum for each`,
+    );
+  return files.map((file: RemoteFile) => ({ kind, ...rest, ...(file as RemoteFile & { sha256?: string }) }));
 }
 
 /** Opens one file. */
@@ -95,10 +96,15 @@ export async function openSource(
 ): Promise<OpenSource> {
   if (spec.kind === "files") throw new SourceError("files", "source", "expected one file, not a list", "bad_option");
   if (spec.kind === "file") return openBlob(spec.file, spec.name);
-  const { url } = spec;
+  const { url, sha256 } = spec;
   const name = nameOf(url);
-  const download = (done: number, total: number, note?: string): void => events.download?.(name, done, total, note);
+  const common = {
+    ...options,
+    onDownload: (done: number, total: number, note?: string): void => events.download?.(name, done, total, note),
+    ...(events.notice ? { notice: events.notice } : {}),
+  };
   const keep = spec.cache ?? "auto";
+  let whole = false;
   if (keep !== "off") {
     // Pages that load only the built-in pair do not fetch this code.
     const [{ Store }, { openCached }] = await Promise.all([import("./store.ts"), import("./cached.ts")]);
@@ -108,35 +114,35 @@ export async function openSource(
     const cached =
       store &&
       openCached(store, url, name, {
-        ...options,
+        ...common,
         policy: keep === "auto" ? policyFor(url) : keep,
-        expected: spec.sha256,
+        expected: sha256,
         published: async () => (await import("./repository.ts")).publishedSHA256(url, options),
-        onDownload: download,
-        ...(events.notice ? { notice: events.notice } : {}),
       });
     // With "auto", storing is a convenience: the load does not depend on it.
     const file = await (cached && keep === "auto"
-      ? orUncached(cached, name, (identity, why) => {
-          const unchecked = spec.sha256 ? "; nor compared with its checksum" : "";
-          events.notice?.(`${name}: not kept for the next visit: ${why}${unchecked}`);
-          return openURL(url, { ...options, onDownload: download, ahead: true, identity });
+      ? orUncached(cached, name, sha256, (identity, why) => {
+          events.notice?.(`${name}: not kept for the next visit: ${why}`);
+          return openURL(url, { ...common, ahead: true, identity, sha256 });
         })
       : cached);
     if (file) return file;
     if (!store)
       events.notice?.(`${name}: this browser gives the page no file storage, so the next visit downloads it again`);
+    whole = !!store;
   }
-  return openURL(url, { ...options, onDownload: download, ahead: keep === "off" });
+  return openURL(url, { ...common, ahead: keep === "off", whole, sha256 });
 }
 
 /**
  * Returns a source that reads a cached file, and the server once the store fails, as on a full disk. `uncached` gets
- * the version of the file that the cache had and the reason.
+ * the version of the file that the cache had and the reason. A file that must have a checksum cannot change over once
+ * bytes of it may have been read: those would be compared with nothing.
  */
 async function orUncached(
   opening: Promise<CachedSource | undefined>,
   name: string,
+  sha256: string | undefined,
   uncached: (identity: Identity | undefined, why: string) => Promise<OpenSource>,
 ): Promise<OpenSource | undefined> {
   /** Returns why the store failed; throws other errors. */
@@ -154,7 +160,12 @@ async function orUncached(
   if (!cached) return undefined;
   const file = cached;
   let other: Promise<OpenSource> | undefined;
-  const instead = (cause: unknown): Promise<OpenSource> => (other ??= uncached(file.identity, reasonOf(cause)));
+  const instead = (cause: unknown): Promise<OpenSource> => {
+    const why = reasonOf(cause);
+    if (sha256)
+      throw new SourceError(name, "storage", `${why}, so its checksum cannot be compared${OTHERWISE}`, "quota");
+    return (other ??= uncached(file.identity, why));
+  };
   return {
     name,
     size: file.size,
@@ -180,9 +191,7 @@ async function orUncached(
 /** Files of this machine or of the page's own origin may change at any time, and checking them is cheap. */
 function policyFor(url: string): CachePolicy {
   const { origin, hostname } = new URL(url);
-  return origin === globalThis.location?.origin || /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname)
-    ? "check"
-    : "first";
+  return origin === globalThis.location?.origin || isLocal(hostname) ? "check" : "first";
 }
 
 /** Opens a local file, or a download that the browser holds as a Blob. */
@@ -204,28 +213,35 @@ export function openBlob(blob: Blob, name: string): Source {
   });
 }
 
+interface URLOptions extends SourceOptions {
+  /** Fetches the rest of a small file at once. */
+  ahead?: boolean;
+  /** The version of the file; another one is an error. */
+  identity?: Identity | undefined;
+  /** The checksum that the file must have. */
+  sha256?: string | undefined;
+}
+
 /**
- * Opens a URL without caching it: by HTTP ranges, so that memory holds one chunk of a tensor at a time, or as a Blob
- * if the server has no ranges. The first request asks for the first block, and its response gives the size. With
- * `ahead`, a second request fetches the rest of a small file at once. With `identity`, another version is an error.
+ * Opens a URL without caching it: by HTTP ranges, so that memory holds one chunk of a tensor at a time. The first
+ * request asks for the first block, and its response gives the size. A file is downloaded into a Blob if the server
+ * has no ranges, or if it must have a checksum, which is compared before any byte is read.
  */
-export async function openURL(
-  url: string,
-  options: SourceOptions & { ahead?: boolean; identity?: Identity | undefined } = {},
-): Promise<Source> {
+export async function openURL(url: string, options: URLOptions = {}): Promise<Source> {
+  const { sha256 } = options;
   const name = nameOf(url);
   const remote = new Remote(url, name, options);
   // Extension and blob URLs do not report the size of the file in a response to a range.
-  if (!/^https?:/.test(url)) return openBlob(await remote.download(await remote.request()), name);
-  const first = await remote.request(0, BLOCK);
+  if (!/^https?:/.test(url)) return openBlob(await remote.download(await remote.request(), sha256), name);
+  const first = await remote.request(0, sha256 ? Infinity : BLOCK);
   rejectHTML(name, first);
   if (options.identity && differ(options.identity, identityOf(first))) {
     discard(first);
     throw new ChangedError(name);
   }
-  if (first.status === 206) {
+  if (first.status === 206 && !sha256) {
     const identity = identityOf(first);
-    const size = identity.size ?? (await remote.sizeByHead());
+    const size = identity.size ?? (await remote.sizeByLength());
     if (size !== undefined) {
       remote.identity = { ...identity, size };
       const head = new Uint8Array(await first.arrayBuffer().catch(() => new ArrayBuffer(0)));
@@ -235,9 +251,9 @@ export async function openURL(
     }
     // The cross-origin server hides the file's size: download it at once.
     discard(first);
-    return openBlob(await remote.download(await remote.request()), name);
+    return openBlob(await remote.download(await remote.request(0)), name);
   }
-  return openBlob(await remote.download(first), name);
+  return openBlob(await remote.download(first, sha256), name);
 }
 
 /** Returns a source for a file whose first block has arrived and whose rest is being fetched. */
@@ -265,9 +281,9 @@ export class Downloads {
 
   constructor(readonly update: (progress: Progress) => void) {}
 
-  /** Whether any download is incomplete. */
+  /** Whether any download is incomplete; the total of one is 0 while unknown. */
   get active(): boolean {
-    return [...this.#files.values()].some(({ done, total }) => done < total);
+    return [...this.#files.values()].some(({ done, total }) => done < total || total === 0);
   }
 
   readonly report = (file: string, done: number, total: number, note = ""): void => {
@@ -277,7 +293,7 @@ export class Downloads {
     this.update({
       stage: "download",
       done: all.reduce((sum, one) => sum + one.done, 0),
-      total: all.reduce((sum, one) => sum + one.total, 0),
+      total: all.every((one) => one.total > 0) ? all.reduce((sum, one) => sum + one.total, 0) : 0,
       ...(notes.size > 0 ? { note: [...notes].join("; ") } : {}),
     });
   };

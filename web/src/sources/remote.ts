@@ -1,9 +1,22 @@
 /**
- * Reads a file over HTTP by ranges. A dropped connection resumes at the byte where it broke, a change of the file on
- * the server is an error, and every error is one line that names the file, the step and the reason.
+ * Reads a file over HTTP by ranges, or whole where the server has none. A dropped connection resumes at the byte where
+ * it broke, a change of the file on the server is an error, and every error is one line that names the file, the step
+ * and the reason.
  */
 
 import { ForetokenError, type ForetokenErrorCode } from "../protocol/errors.ts";
+import {
+  codingOf,
+  differ,
+  discard,
+  type Identity,
+  identityOf,
+  keepsRules,
+  lengthOf,
+  otherBytes,
+  reasonPhrase,
+  sizeOf,
+} from "./responses.ts";
 
 /** The error code for each field of a message; other fields mean "unreadable". */
 const CODES: Readonly<Record<string, ForetokenErrorCode>> = {
@@ -43,9 +56,20 @@ export class ChangedError extends SourceError {
   }
 }
 
+/** The file has another SHA-256 than it must have. */
+export class ChecksumError extends SourceError {
+  constructor(name: string, got: string | undefined, wanted: string | undefined, kept = false) {
+    const then = kept ? "deleted it, load it again" : "load it again";
+    const reason = `the download does not have its published checksum: ${got} instead of ${wanted}; ${then}`;
+    super(name, "sha256", reason, "checksum");
+  }
+}
+
 export interface SourceOptions {
-  /** Receives the progress of a download in bytes; `note` says what is unusual about it. */
+  /** Receives the progress of a download in bytes, with the total 0 while it is unknown; `note`: what is unusual. */
   onDownload?: (done: number, total: number, note?: string) => void;
+  /** Receives notes for the user: a stale copy, a server that compresses. */
+  notice?: (text: string) => void;
   /** Retries after a dropped connection; default 4. */
   retries?: number;
   /** Milliseconds before the first retry, doubled for each further one; default 250. */
@@ -55,50 +79,15 @@ export interface SourceOptions {
   fetch?: typeof fetch;
   /** Aborts requests. */
   signal?: AbortSignal;
+  /** Requests no parts: the server was seen to send none whose size is known. */
+  whole?: boolean;
 }
 
-/** Properties that identify a version of a file. */
-export interface Identity {
-  /** A strong ETag; versions that differ may share a weak one. */
-  etag?: string | undefined;
-  modified?: string | undefined;
-  size?: number | undefined;
-  /** SHA-256 of the file, if the server publishes it. */
-  sha256?: string | undefined;
-}
+/** Statuses of an address that was valid before. */
+const EXPIRED = [400, 401, 403, 404, 410];
 
-/** Whether two identities show that the files differ. */
-export function differ(a: Identity, b: Identity): boolean {
-  const differs = (x: unknown, y: unknown): boolean => x !== undefined && y !== undefined && x !== y;
-  if (differs(a.size, b.size) || differs(a.sha256, b.sha256) || differs(a.etag, b.etag)) return true;
-  // Mirrors of a file may report different dates: dates count only without an ETag or a checksum.
-  return (!a.etag || !b.etag) && (!a.sha256 || !b.sha256) && differs(a.modified, b.modified);
-}
-
-/** Reads the identity of a file from a response to GET, with or without a range. */
-export function identityOf(response: Response): Identity {
-  const tag = response.headers.get("ETag");
-  // In the hub's own responses this header is the SHA-256 of the file. The ETag of the storage that the hub redirects
-  // to has as many digits, but is not the SHA-256.
-  const linked = /^"?([0-9a-f]{64})"?$/.exec(response.headers.get("X-Linked-Etag") ?? "")?.[1];
-  return {
-    etag: tag && !tag.startsWith("W/") ? tag : undefined,
-    modified: response.headers.get("Last-Modified") ?? undefined,
-    size: sizeOf(response),
-    sha256: linked,
-  };
-}
-
-/** Returns the size of the file, if the response has it. */
-function sizeOf(response: Response): number | undefined {
-  if (response.status === 206) {
-    const match = /\/(\d+)$/.exec(response.headers.get("Content-Range") ?? "");
-    return match ? Number(match[1]) : undefined;
-  }
-  // The length of a compressed body is not the length of the file.
-  const length = response.headers.get("Content-Length");
-  return length === null || response.headers.get("Content-Encoding") ? undefined : Number(length);
-}
+/** How the owner of a server keeps it from compressing models. */
+const UNCOMPRESSED = "turn its compression off for this file (nginx: gzip off; elsewhere: Cache-Control: no-transform)";
 
 /** A file behind a URL. */
 export class Remote {
@@ -108,8 +97,14 @@ export class Remote {
   readonly #retries: number;
   readonly #delay: number;
   readonly #stall: number;
-  /** Whether the server has responded at least once. */
+  /** Whether the server has responded at least once, and with a part of the file. */
   #reached = false;
+  #parts = false;
+  /** Whether the server sends no parts, so that the file is requested whole; its Content-Encoding, if it shows one. */
+  #whole: boolean;
+  #coding: string | undefined;
+  /** "reload" once a cached redirect may have expired. */
+  #cache: RequestCache = "default";
 
   constructor(
     readonly url: string,
@@ -120,49 +115,102 @@ export class Remote {
     this.#retries = options.retries ?? 4;
     this.#delay = options.retryDelay ?? 250;
     this.#stall = options.stall ?? 30_000;
+    this.#whole = options.whole ?? false;
   }
 
-  /** Sends a GET, for bytes [start, end) if given. Retries while the server is unreachable or overloaded. */
-  async request(start?: number, end?: number, signal = this.options.signal): Promise<Response> {
-    // If-Range would cost a preflight for another origin; comparing responses does the same.
-    const headers: Record<string, string> =
-      start === undefined || end === undefined ? {} : { Range: `bytes=${start}-${end - 1}` };
+  /**
+   * Sends a GET, for bytes [start, end) if given. Retries while the server is unreachable or overloaded. If the server
+   * sends no parts, the response is the whole file.
+   */
+  async request(start?: number, end = Infinity, signal = this.options.signal): Promise<Response> {
+    const last = end === Infinity ? "" : end - 1;
     for (let attempt = 0; ; attempt++) {
+      const range = start === undefined || this.#whole ? undefined : `bytes=${start}-${last}`;
       let reason: string;
-      let last = this.#retries;
+      let retries = this.#retries;
       signal?.throwIfAborted();
       try {
-        const response = await this.#fetch(this.url, { headers, ...(signal ? { signal } : {}) });
+        const response = await this.#send(range, signal);
         this.#reached = true;
-        if (response.ok) return response;
+        const odd = range !== undefined && !this.#parts && !keepsRules(response, start!);
+        const whole = odd ? await this.#sendWhole(signal, true) : undefined;
+        if (whole) {
+          discard(response);
+          return whole;
+        }
+        if (response.ok && !odd) {
+          this.#parts ||= response.status === 206;
+          return range === undefined || response.status === 200 ? this.#measured(response, range) : response;
+        }
         discard(response);
-        // An empty file responds 416 to any range; the reader reports that it has no bytes.
-        if (response.status === 416 && start === 0) return new Response(new Uint8Array(0));
-        reason =
-          `the server answered ${response.status} ${response.statusText || reasonPhrase(response.status)}`.trimEnd();
-        if (response.status === 416)
-          throw new SourceError(
-            this.name,
-            "download",
-            `the server has no bytes from ${start} on, although its length header announced them: ` +
-              "the header is wrong, or the file became shorter; load it again",
-          );
-        if (response.status === 401 || response.status === 403)
-          reason += " (the file may need a sign-in, or consent to a licence: download it and open it from disk)";
+        reason = this.#refusal(response, start);
+        // A signed address that a redirect led to expires, and the browser may have kept the redirect.
+        if (this.#parts && EXPIRED.includes(response.status) && this.#cache === "default") {
+          this.#cache = "reload";
+          continue;
+        }
         if (response.status < 500 && response.status !== 429)
           throw new SourceError(this.name, "download", `${reason} for ${this.url}`);
       } catch (cause) {
         if (cause instanceof ForetokenError) throw cause;
         signal?.throwIfAborted();
+        const whole = range && !this.#parts ? await this.#sendWhole(signal, attempt > 0) : undefined;
+        if (whole) return whole;
         const failed = await this.#unreachable(cause);
         reason = failed.reason;
-        if (failed.final) last = 0;
+        if (failed.final) retries = 0;
         // A server that never responded gets fewer retries: the address is probably wrong.
-        else if (!this.#reached) last = Math.min(last, 2);
+        else if (!this.#reached) retries = Math.min(retries, 2);
       }
-      if (attempt >= last) throw new SourceError(this.name, "download", `${reason} for ${this.url}`);
+      if (attempt >= retries) throw new SourceError(this.name, "download", `${reason} for ${this.url}`);
       await pause(this.#delay * 2 ** attempt, signal);
     }
+  }
+
+  // If-Range would cost a preflight for another origin; comparing responses does the same.
+  #send(range: string | undefined, signal: AbortSignal | undefined): Promise<Response> {
+    const headers = range === undefined ? {} : { Range: range };
+    return this.#fetch(this.url, { headers, cache: this.#cache, ...(signal ? { signal } : {}) });
+  }
+
+  /**
+   * Requests the whole file of a server that sent no part of it, and returns the response if that works. A single
+   * failure may be the network's: unless `sure`, only a compressed response counts.
+   */
+  async #sendWhole(signal: AbortSignal | undefined, sure: boolean): Promise<Response | undefined> {
+    const response = await this.#send(undefined, signal).catch(() => undefined);
+    signal?.throwIfAborted();
+    if (!response) return undefined;
+    this.#reached = true;
+    if (response.status !== 200 || !(sure || codingOf(response))) return void discard(response);
+    this.#whole = true;
+    return this.#measured(response, undefined);
+  }
+
+  /** Drops the length of a whole body if it is that of an encoded form, or may be: without a range, of another site. */
+  #measured(response: Response, range: string | undefined): Response {
+    this.#coding = codingOf(response);
+    this.#whole ||= this.#coding !== undefined;
+    if (!this.#coding && (range !== undefined || response.type !== "cors")) return response;
+    const headers = new Headers(response.headers);
+    for (const name of ["Content-Length", "Content-Encoding"]) headers.delete(name);
+    return new Response(response.body, { status: response.status, headers });
+  }
+
+  /** Returns the reason of an error response. */
+  #refusal({ status, statusText, headers }: Response, start: number | undefined): string {
+    if (status === 206) return otherBytes(headers, start);
+    if (status === 416)
+      return (
+        `the server has no bytes from ${start} on, although its length header announced them: ` +
+        "the header is wrong, or the file became shorter; load it again"
+      );
+    const reason = `the server answered ${status} ${statusText || reasonPhrase(status)}`.trimEnd();
+    if (this.#parts && EXPIRED.includes(status))
+      return `${reason} in the middle of the file (a signed address expires: load it again with a new one)`;
+    return status === 401 || status === 403
+      ? `${reason} (the file may need a sign-in, or consent to a licence: download it and open it from disk)`
+      : reason;
   }
 
   /**
@@ -171,10 +219,17 @@ export class Remote {
    */
   async #unreachable(cause: unknown): Promise<{ reason: string; final: boolean }> {
     const here = globalThis.location;
+    const { origin, protocol, hostname } = new URL(this.url);
     const why = message(cause);
     if (globalThis.navigator?.onLine === false) return { reason: `this machine is offline (${why})`, final: false };
-    if (!here || new URL(this.url).origin === here.origin || this.#reached)
-      return { reason: `the server cannot be reached (${why})`, final: false };
+    if (here?.origin.startsWith("https:") && protocol === "http:" && !isLocal(hostname))
+      return { reason: `a page of https cannot read addresses of plain http (${why})`, final: true };
+    const packed =
+      globalThis.isSecureContext === false
+        ? `, or compresses it by br or zstd, which browsers take over https only; ${UNCOMPRESSED}`
+        : "";
+    if (!here || origin === here.origin || this.#reached)
+      return { reason: `the server cannot be reached (${why})${packed}`, final: false };
     const refusal =
       "does not let other sites read its files (CORS: no Access-Control-Allow-Origin header); " +
       "download the file and open it from disk, or use a server that allows it";
@@ -186,14 +241,15 @@ export class Remote {
     }
   }
 
-  /** Throws if a response has other bytes than requested, or another version of the file. */
-  check(response: Response, start: number): void {
-    const from = /^bytes (\d+)-/.exec(response.headers.get("Content-Range") ?? "")?.[1];
-    const elsewhere = from !== undefined && Number(from) !== start;
-    if (response.status !== 206 || elsewhere || (this.identity && differ(this.identity, identityOf(response)))) {
-      discard(response);
-      throw new ChangedError(this.name);
-    }
+  /** Returns why a response is not the part from `start` on, if it is not; throws if it is of another version. */
+  check(response: Response, start: number): string | undefined {
+    const changed = this.identity && differ(this.identity, identityOf(response));
+    if (!changed && response.status === 206 && keepsRules(response, start)) return undefined;
+    discard(response);
+    if (changed) throw new ChangedError(this.name);
+    return response.status === 206
+      ? otherBytes(response.headers, start)
+      : `the server sent the whole file, where it had sent parts and bytes from ${start} on were requested`;
   }
 
   /**
@@ -211,9 +267,16 @@ export class Remote {
     let response = first;
     for (let attempt = 0; ;) {
       response ??= await this.request(at, end, signal);
-      this.check(response, at);
+      const wrong = this.check(response, at);
+      if (wrong) {
+        // One of several servers behind the address may be at fault.
+        if (++attempt > this.#retries) throw new SourceError(this.name, "download", `${wrong} for ${this.url}`);
+        response = undefined;
+        await pause(this.#delay * 2 ** (attempt - 1), signal);
+        continue;
+      }
       const length = Number(response.headers.get("Content-Length") ?? 0);
-      if (length > end - at && !response.headers.get("Content-Encoding")) {
+      if (length > end - at) {
         discard(response);
         throw new SourceError(
           this.name,
@@ -260,14 +323,14 @@ export class Remote {
     return out;
   }
 
-  async sizeByHead(): Promise<number | undefined> {
-    try {
-      const response = await this.#fetch(this.url, { method: "HEAD" });
-      const length = response.headers.get("Content-Length");
-      return response.ok && length !== null ? Number(length) : undefined;
-    } catch {
-      return undefined;
-    }
+  /**
+   * Returns the size of a file whose server sends parts but shows no Content-Range to other sites: the length of the
+   * part from byte 0 on. HEAD may give the length of an encoded form.
+   */
+  async sizeByLength(): Promise<number | undefined> {
+    const response = await this.request(0);
+    discard(response);
+    return response.status === 206 ? lengthOf(response) : undefined;
   }
 
   /**
@@ -300,13 +363,15 @@ export class Remote {
         void pieces.return(false);
       }
       signal?.throwIfAborted();
-      if (complete && (promised === undefined || at === promised)) return at;
+      // The browser itself compares lengths. Only other sites, which hide Content-Encoding, may announce another one.
+      if (complete && (promised === undefined || at === promised || response.type === "cors")) return at;
       if (attempt >= this.#retries) {
         throw new SourceError(
           this.name,
           "download",
           `the connection dropped at byte ${at}${promised === undefined ? "" : ` of ${promised}`} and ` +
-            `${this.#retries} retries failed: the network is down, or the server's length header is wrong`,
+            `${this.#retries} retries failed: the network is down, or the server's ` +
+            (this.#whole ? `Content-Encoding is wrong; ${UNCOMPRESSED}` : "length header is wrong"),
         );
       }
       await pause(this.#delay * 2 ** attempt, signal);
@@ -318,17 +383,44 @@ export class Remote {
     }
   }
 
-  /** Downloads a complete body into a Blob, which the browser may store on disk. */
-  async download(first: Response): Promise<Blob> {
+  /**
+   * Downloads the file whose first or only response is `first` into a Blob, which the browser may store on disk, and
+   * compares it with its SHA-256, if given.
+   */
+  async download(first: Response, sha256?: string): Promise<Blob> {
+    const hasher = sha256 ? await (await import("./checksum.ts")).createSHA256() : undefined;
     let parts: Blob[] = [];
-    const promised = sizeOf(first) ?? 0;
-    await this.streamAll(first, (bytes, at) => {
-      if (at === 0) parts = [];
+    const size = first.status === 206 ? (sizeOf(first) ?? lengthOf(first)) : undefined;
+    const promised = size ?? sizeOf(first) ?? 0;
+    if (this.#whole) this.options.notice?.(`${this.name}: ${this.#oneBody()}`);
+    const sink = (bytes: Uint8Array, at: number): void => {
+      if (at === 0) {
+        parts = [];
+        hasher?.init();
+      }
+      hasher?.update(bytes);
       parts.push(new Blob([bytes as Uint8Array<ArrayBuffer>]));
       const done = at + bytes.byteLength;
-      this.options.onDownload?.(done, Math.max(promised, done));
-    });
-    return new Blob(parts);
+      this.options.onDownload?.(done, done > promised ? 0 : promised);
+    };
+    if (size === undefined) await this.streamAll(first, sink);
+    else {
+      this.identity = { ...identityOf(first), size };
+      await this.stream(0, size, sink, this.options.signal, first);
+    }
+    const got = hasher?.digest();
+    if (got !== sha256) throw new ChecksumError(this.name, got, sha256);
+    const blob = new Blob(parts);
+    this.options.onDownload?.(blob.size, blob.size);
+    return blob;
+  }
+
+  /** Says why the file arrives in one body, and what the owner of the server can do. */
+  #oneBody(): string {
+    const why = this.#coding
+      ? `the server compresses it (Content-Encoding: ${this.#coding})`
+      : "the server sends no parts of it or does not say how large it is, as one that compresses";
+    return `${why}, so it arrives in one piece and is not kept for the next visit; ${UNCOMPRESSED}`;
   }
 
   /** Yields the pieces of a body; returns whether it reached its end. */
@@ -368,11 +460,6 @@ export class Remote {
   }
 }
 
-/** Cancels an unused response; a response that has failed already needs no cancelling. */
-export function discard(response: Response): void {
-  response.body?.cancel().catch(() => undefined);
-}
-
 /** Throws if the server sent an HTML page instead of a model. */
 export function rejectHTML(name: string, response: Response): void {
   const type = response.headers.get("Content-Type") ?? "";
@@ -384,6 +471,11 @@ export function rejectHTML(name: string, response: Response): void {
       "the server sent an HTML page instead of a model; the address may need a sign-in or a direct download link",
     );
   }
+}
+
+/** Whether a host is this machine. */
+export function isLocal(hostname: string): boolean {
+  return /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
 }
 
 /** Returns the last part of a URL's path, for display. */
@@ -413,20 +505,6 @@ function pause(ms: number, signal?: AbortSignal): Promise<void> {
     }, ms);
     signal?.addEventListener("abort", end, { once: true });
   });
-}
-
-/** Returns the common reason phrases, because HTTP/2 sends none. */
-function reasonPhrase(status: number): string {
-  return (
-    {
-      401: "Unauthorized",
-      403: "Forbidden",
-      404: "Not Found",
-      410: "Gone",
-      416: "Range Not Satisfiable",
-      429: "Too Many Requests",
-    }[status] ?? ""
-  );
 }
 
 function oneLine(text: string): string {

@@ -73,13 +73,21 @@ const COMPANIONS: readonly { name: string; optional: boolean }[] = [
   { name: "chat_template.jinja", optional: true },
 ];
 
-/** Returns all files of the model that a file belongs to, including the file. */
+/**
+ * Returns all files of the model that a file belongs to, including the file, which alone keeps its checksum. A
+ * repository stands for its model file.
+ */
 export async function filesOf(file: RemoteFile, options: SourceOptions): Promise<RemoteFile[]> {
   const at = onHub(file.url);
   if (at?.kind === "tree") {
     const path = await choose(at, options);
     return filesOf({ ...file, url: addressOf({ repo: at.repo, revision: at.revision, path }, at.base) }, options);
   }
+  const others = await filesBeside(file, options);
+  return others.map((other) => (other.url === file.url ? { ...other, ...file } : other));
+}
+
+async function filesBeside(file: RemoteFile, options: SourceOptions): Promise<RemoteFile[]> {
   const [address = "", query = ""] = file.url.split(/(?=\?)/, 2) as [string, string?];
   const name = address.slice(address.lastIndexOf("/") + 1);
   const sibling = (other: string): string => address.slice(0, address.length - name.length) + other + query;

@@ -99,7 +99,7 @@ export function duration(seconds: number): string {
 export function progress(p: Progress, rate: number): string {
   const parts = [STAGES[p.stage]];
   if (p.stage === "download" || p.stage === "target" || p.stage === "draft" || p.stage === "eagle3") {
-    parts.push(`${bytes(p.done)} of ${bytes(p.total)}`);
+    parts.push(p.total > 0 ? `${bytes(p.done)} of ${bytes(p.total)}` : bytes(p.done));
     if (rate > 0) parts.push(`${bytes(rate)}/s`);
     if (rate > 0 && p.done < p.total) parts.push(`${duration((p.total - p.done) / rate)} left`);
   } else if (p.total > 0 && p.stage !== "ready" && p.stage !== "memory") {

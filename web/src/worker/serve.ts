@@ -69,7 +69,9 @@ export function serve(
           const again = async () => {
             const files = new Loading(update, message.hosts);
             try {
-              return { ...(await files.open(message.sources, message.options)), close: () => files.close() };
+              const opened = await files.open(message.sources, message.options);
+              await files.finished(); // Go reads them for a session that is in use
+              return { ...opened, close: () => files.close() };
             } catch (cause) {
               files.close();
               throw cause;

@@ -113,10 +113,10 @@ export function fileServer(script: Script): { fetch: typeof fetch; log: string[]
     });
     let bytes = script.data;
     let status = 200;
-    const match = /bytes=(\d+)-(\d+)/.exec(range ?? "");
+    const match = /bytes=(\d+)-(\d*)/.exec(range ?? "");
     if (match && script.ranges !== false) {
       const from = Number(match[1]);
-      const to = Math.min(Number(match[2]), script.data.length - 1);
+      const to = Math.min(Number(match[2] || Infinity), script.data.length - 1);
       if (from > to) return new Response("", { status: 416 });
       bytes = script.data.slice(from, to + 1);
       status = 206;
