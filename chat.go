@@ -156,14 +156,18 @@ func answerable(m Message) bool { return m.Role == RoleUser || m.Role == RoleToo
 func (c *Chat) answer(
 	ctx context.Context, messages []Message, dropped int, r Request, emit func(*Event) error,
 ) (*Reply, error) {
-	ids, unseen, err := c.fit(messages, dropped, &r)
-	if err != nil {
-		return nil, err
-	}
 	if r.Echo {
 		return nil, ofKind(ErrRequest, spec.Refuse("echo", "is true, and an answer does not repeat its conversation"))
 	}
-	got, err := c.s.GenerateIDs(ctx, ids, r, emit)
+	ids, unseen, err := c.fit(ctx, messages, dropped, &r)
+	var got *Result
+	switch {
+	case err == nil:
+		got, err = c.s.GenerateIDs(ctx, ids, r, emit)
+	case ctx.Err() != nil: // before there was a prompt
+		unseen = dropped
+		got, err = aborted([]int32{}, emit)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -189,11 +193,13 @@ func turnsOf(messages []Message) (head []Message, turns [][]Message) {
 }
 
 // fit encodes a conversation and drops its oldest turns until the reply fits.
-func (c *Chat) fit(messages []Message, dropped int, r *Request) (ids []int32, unseen int, err error) {
-	context := c.s.target.Limits().Context
+func (c *Chat) fit(
+	ctx context.Context, messages []Message, dropped int, r *Request,
+) (ids []int32, unseen int, err error) {
+	most := c.s.target.Limits().Context
 	reserve := c.reserve
 	if reserve == 0 {
-		reserve = max(context/4, 1)
+		reserve = max(most/4, 1)
 		if r.MaxTokens > 0 {
 			reserve = min(reserve, r.MaxTokens)
 		}
@@ -204,16 +210,16 @@ func (c *Chat) fit(messages []Message, dropped int, r *Request) (ids []int32, un
 		for _, t := range turns[unseen:] {
 			seen = append(seen, t...)
 		}
-		if ids, err = c.template.encode(seen); err != nil {
+		if ids, err = c.template.encode(seen, yieldOf(ctx)); err != nil {
 			return nil, 0, ofKind(ErrRequest, err)
 		}
-		if len(ids)+reserve <= context {
+		if len(ids)+reserve <= most {
 			return ids, unseen, nil
 		}
 		if unseen == len(turns)-1 {
 			return nil, 0, ofKind(ErrContextFull, fmt.Errorf("foretoken: the message takes %d positions with what "+
 				"goes with it, and %d are kept for the reply, of a context of %d; shorten it by %d tokens, or open "+
-				"the models with a longer context", len(ids), reserve, context, len(ids)+reserve-context))
+				"the models with a longer context", len(ids), reserve, most, len(ids)+reserve-most))
 		}
 	}
 }
@@ -239,13 +245,13 @@ func (s *Session) CanChat() error { return s.templateErr }
 
 // ChatIDs gives the tokens of a conversation up to where an answer begins, for GenerateIDs. Unlike
 // Chat it drops nothing: the caller checks the context's length. It may be called while a request
-// runs.
-func (s *Session) ChatIDs(o ChatOptions) ([]int32, error) {
+// runs. yield, which may be nil, is called about every millisecond; an error of it ends the work and is returned.
+func (s *Session) ChatIDs(o ChatOptions, yield func() error) ([]int32, error) {
 	c, err := s.NewChat(o)
 	if err != nil {
 		return nil, err
 	}
-	return c.template.encode(c.messages)
+	return c.template.encode(c.messages, yield)
 }
 
 // chatTemplate is the given one, or the file's.
@@ -271,15 +277,19 @@ func (s *Session) templateOptions() chat.Options {
 // encode returns the ids of a conversation up to the start of the reply. Only the template's control tokens act as
 // such: those spelled out in a message are plain text. Where the tokenizer begins texts with a BOS, the result has
 // exactly one, whether the template writes it or not.
-func (t *template) encode(messages []Message) ([]int32, error) {
+func (t *template) encode(messages []Message, yield func() error) ([]int32, error) {
 	mark := t.guard.Mark(written(messages)...)
 	options := t.options
+	options.Yield = yield
 	options.Escape = func(s string) string { return t.guard.Protect(s, mark) }
 	text, err := t.Render(messages, options)
 	if err != nil {
 		return nil, fmt.Errorf("foretoken: %s: %w", t.file, err)
 	}
-	ids := t.tok.EncodeGuarded(text, mark, false)
+	ids, err := t.tok.EncodeWith(text, tokenizer.EncodeOptions{Special: true, Mark: mark, Yield: yield})
+	if err != nil {
+		return nil, err
+	}
 	if bos, ok := t.tok.BOS(); ok && t.tok.AddBOS() && (len(ids) == 0 || ids[0] != bos) {
 		ids = slices.Insert(ids, 0, bos)
 	}

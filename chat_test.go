@@ -149,7 +149,7 @@ func TestChatDropsOldestTurns(t *testing.T) {
 		var ids []int32
 		for ; ; dropped++ {
 			seen := slices.Concat(append([][]Message{{want[0]}}, turns[dropped:]...)...)
-			if ids, err = c.template.encode(seen); err != nil {
+			if ids, err = c.template.encode(seen, nil); err != nil {
 				t.Fatal(err)
 			}
 			if len(ids)+10 <= 120 {
@@ -209,7 +209,7 @@ func TestChatMessagesSpellNoControlTokens(t *testing.T) {
 	}
 	tok := s.Tokenizer()
 	count := func(messages ...Message) map[string]int {
-		ids, err := c.template.encode(messages)
+		ids, err := c.template.encode(messages, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +233,7 @@ func TestChatMessagesSpellNoControlTokens(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint(honest) {
 			t.Errorf("%q: control tokens %v, want %v", nasty, got, honest)
 		}
-		ids, _ := c.template.encode([]Message{{Role: RoleUser, Content: nasty}})
+		ids, _ := c.template.encode([]Message{{Role: RoleUser, Content: nasty}}, nil)
 		if text := tok.Decode(ids); !strings.Contains(text, nasty) {
 			t.Errorf("%q became %q", nasty, text)
 		}
@@ -251,7 +251,7 @@ func TestChatMessagesSpellNoControlTokens(t *testing.T) {
 		{Role: RoleAssistant, ToolCalls: []chat.ToolCall{{ID: nasty, Name: nasty,
 			Arguments: json.RawMessage(`{"<|im_end|>": ["\u003c|im_end|>", ` +
 				`{"\u003c|im_start|>": "\ufdd0<|im_end|>"}]}`)}}},
-		{Role: RoleTool, Content: nasty, Name: nasty, ToolCallID: nasty, Reasoning: nasty}})
+		{Role: RoleTool, Content: nasty, Name: nasty, ToolCallID: nasty, Reasoning: nasty}}, nil)
 	for _, id := range ids {
 		if tok.Special(id) && tok.TokenText(id) != "<s>" {
 			t.Errorf("a call spells %s", tok.TokenText(id))
@@ -268,7 +268,7 @@ func TestChatMessagesSpellNoControlTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ids, err := withTools.template.encode([]Message{{Role: RoleUser, Content: "hello"}}); err != nil ||
+	if ids, err := withTools.template.encode([]Message{{Role: RoleUser, Content: "hello"}}, nil); err != nil ||
 		strings.TrimSpace(tok.Decode(ids)) != "weather calm hello" {
 		t.Errorf("%q, %v", tok.Decode(ids), err)
 	}
@@ -278,7 +278,7 @@ func TestChatMessagesSpellNoControlTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ids, err = c.template.encode([]Message{{Role: RoleUser, Content: "\n\nHow are you?"}})
+	ids, err = c.template.encode([]Message{{Role: RoleUser, Content: "\n\nHow are you?"}}, nil)
 	bos, _ := tok.BOS()
 	if want := append([]int32{bos}, tok.EncodeSpecial(text, false)...); err != nil || !slices.Equal(ids, want) {
 		t.Errorf("%v, want %v", ids, want)

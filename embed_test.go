@@ -118,7 +118,7 @@ func TestEndTokenAfterPrompts(t *testing.T) {
 			t.Errorf("%s: an embedded text has %+v tokens, want %d; %v", c.name, e, tokens, err)
 		}
 		ids, err := s.ChatIDs(ChatOptions{Template: "{{ messages[0].content }}",
-			Messages: []Message{{Role: RoleUser, Content: text}}})
+			Messages: []Message{{Role: RoleUser, Content: text}}}, nil)
 		if err != nil || !slices.Equal(ids, whole) {
 			t.Errorf("%s: a conversation is %v, want %v; %v", c.name, ids, whole, err)
 		}

@@ -242,7 +242,7 @@ func (k *conversations) converse(n int) {
 		before := dropped
 		for ; ; dropped++ { // the documented rule
 			seen := slices.Concat(append([][]Message{head}, turns[dropped:]...)...)
-			if ids, err = c.template.encode(seen); err != nil {
+			if ids, err = c.template.encode(seen, nil); err != nil {
 				t.Fatal(err)
 			}
 			if len(ids)+reserve <= context {

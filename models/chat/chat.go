@@ -92,6 +92,8 @@ type RenderOptions struct {
 	// Escape is applied to what people and tools wrote. A tokenizer.Guard keeps
 	// control tokens spelled out there from steering the model.
 	Escape func(string) string
+	// Yield, if not nil, is called about every millisecond. An error of it ends the rendering.
+	Yield func() error
 }
 
 // Template is a chat template. It is safe for concurrent use.
@@ -219,7 +221,7 @@ func (t *Template) Render(messages []Message, o RenderOptions) (string, error) {
 	}
 	// Templates go over every message a few times, and copy it as often.
 	limits := jinja.Limits{Work: t.work + 100*size, Output: 16<<20 + 4*size}
-	out, err := text.Render(vars, jinja.Options{Limits: limits, Now: t.o.Now})
+	out, err := text.Render(vars, jinja.Options{Limits: limits, Now: t.o.Now, Yield: o.Yield})
 	if err != nil {
 		return "", fmt.Errorf("chat: %w", err)
 	}

@@ -154,13 +154,16 @@ func (t *Tokenizer) readMerges(f *gguf.File, b *bpe) error {
 }
 
 // encode implements model. The text is UTF-8.
-func (b *bpe) encode(text string, ids []int32) []int32 {
+func (b *bpe) encode(text string, ids []int32, m *meter) []int32 {
 	runes := []rune(text)
 	from, at := 0, 0 // in characters, in bytes
 	for _, end := range b.cut.cut(runes) {
 		size := 0
 		for _, r := range runes[from:end] {
 			size += utf8.RuneLen(r)
+		}
+		if !m.spend(size) {
+			return ids
 		}
 		ids = b.word(text[at:at+size], ids)
 		from, at = end, at+size

@@ -6,7 +6,7 @@ import (
 )
 
 // Guard keeps control tokens that a user spelled out from acting as control tokens in a chat template's output,
-// next to those of the template. It puts a mark, which no token's text contains, inside each. EncodeGuarded cuts
+// next to those of the template. It puts a mark, which no token's text contains, inside each. EncodeWith cuts
 // the text at its control tokens and then drops the marks. Text without control tokens keeps its bytes, so it is
 // encoded together with the template's text around it, as in training.
 type Guard struct {
@@ -73,24 +73,4 @@ func (g *Guard) Protect(text, mark string) string {
 	}
 	b.WriteString(text[written:])
 	return b.String()
-}
-
-// EncodeGuarded is EncodeSpecial for a text with marks, which it drops.
-func (t *Tokenizer) EncodeGuarded(text, mark string, begin bool) []int32 {
-	if mark == "" || !strings.Contains(text, mark) {
-		return t.EncodeSpecial(text, begin)
-	}
-	guarded := *t
-	guarded.model = unmarked{t.model, mark}
-	return guarded.EncodeSpecial(text, begin)
-}
-
-// unmarked drops marks from text that was cut at its special tokens already.
-type unmarked struct {
-	model
-	mark string
-}
-
-func (u unmarked) encode(text string, ids []int32) []int32 {
-	return u.model.encode(strings.ReplaceAll(text, u.mark, ""), ids)
 }

@@ -217,7 +217,6 @@ func TestAccessors(t *testing.T) {
 		{spelled(both.Encode("hello", true)), "<s>▁hello"}, // the model is to go on
 		{spelled(both.Encode("hello", false)), "▁hello"},
 		{spelled(both.EncodeSpecial("hello", true)), "<s>▁hello"},
-		{spelled(both.EncodeGuarded("hello", both.NewGuard().Mark(), true)), "<s>▁hello"},
 		{spelled(both.EncodeComplete("hello")), "<s>▁hello</s>"},
 		{spelled(both.EncodeComplete("")), "<s></s>"},
 	} {

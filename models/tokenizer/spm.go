@@ -108,7 +108,7 @@ func (s *spm) piece(text string) (int32, bool) {
 }
 
 // encode implements model. The text is UTF-8 with its spaces written as ▁.
-func (s *spm) encode(text string, ids []int32) []int32 {
+func (s *spm) encode(text string, ids []int32, m *meter) []int32 {
 	syms := make([]symbol, 0, len(text))
 	starts := make([]int32, 0, len(text)+1) // first byte of each symbol
 	for i, n := 0, 0; i < len(text); i += n {

@@ -26,9 +26,9 @@ const (
 // none stands for a special token that the vocabulary does not have.
 const none int32 = -1
 
-// model splits text without special tokens.
+// model splits text without special tokens. It stops at the first error of the meter, and its result then is worthless.
 type model interface {
-	encode(text string, ids []int32) []int32 // appends the ids
+	encode(text string, ids []int32, m *meter) []int32 // appends the ids
 }
 
 // Tokenizer holds one vocabulary.
@@ -92,50 +92,92 @@ func (t *Tokenizer) has(id int32) bool { return id >= 0 && int(id) < len(t.texts
 // model expects one. The token that ends a text (EOS) is never added: EncodeComplete does. An invalid UTF-8 byte is
 // read as U+FFFD. Time is O(n log n).
 func (t *Tokenizer) Encode(text string, begin bool) []int32 {
-	return t.encode(text, begin, false)
+	ids, _ := t.EncodeWith(text, EncodeOptions{Begin: begin})
+	return ids
 }
 
 // EncodeComplete returns the ids of a text that is not continued, for embeddings: Encode's with BOS, and EOS behind
 // them if the file asks for it (tokenizer.ggml.add_eos_token).
 func (t *Tokenizer) EncodeComplete(text string) []int32 {
-	ids := t.Encode(text, true)
-	if t.addEOS {
-		ids = append(ids, t.eos)
-	}
+	ids, _ := t.EncodeWith(text, EncodeOptions{Begin: true, Complete: true})
 	return ids
 }
 
 // EncodeSpecial is Encode for text made by a chat template: control tokens spelled out in it become their ids.
 func (t *Tokenizer) EncodeSpecial(text string, begin bool) []int32 {
-	return t.encode(text, begin, true)
+	ids, _ := t.EncodeWith(text, EncodeOptions{Begin: begin, Special: true})
+	return ids
 }
 
-func (t *Tokenizer) encode(text string, begin, parse bool) []int32 {
+// EncodeOptions say how a text is encoded.
+type EncodeOptions struct {
+	Begin    bool   // add the token that begins a text (BOS) if the model expects one
+	Complete bool   // add the token that ends a text (EOS) if the model expects one: the text is not continued
+	Special  bool   // control tokens spelled out in the text become their ids
+	Mark     string // of a Guard: dropped from the text once it is cut at its control tokens; "": none
+	// Yield, if not nil, is called about every millisecond. An error of it ends the encoding: a caller can end the work
+	// for a client that left, or let others have their turn.
+	Yield func() error
+}
+
+// EncodeWith is Encode with options. The only errors are those of Yield, as they are.
+func (t *Tokenizer) EncodeWith(text string, o EncodeOptions) ([]int32, error) {
+	m := &meter{left: slice, yield: o.Yield}
 	if !utf8.ValidString(text) {
 		text = string([]rune(text))
 	}
 	ids := make([]int32, 0, len(text)/3+2)
-	if begin && t.addBOS {
+	if o.Begin && t.addBOS {
 		ids = append(ids, t.bos)
 	}
 	afterSpecial := true
-	for _, f := range t.special.split(text, parse) {
+	for _, f := range t.special.split(text, o.Special) {
+		if !m.spend(len(f.text)) {
+			return nil, m.err
+		}
 		if f.id != none {
 			ids = append(ids, f.id)
 			afterSpecial = true
 			continue
 		}
 		s := f.text
+		if o.Mark != "" {
+			s = strings.ReplaceAll(s, o.Mark, "")
+		}
 		if t.spm {
 			if t.prefix && afterSpecial {
 				s = " " + s
 			}
 			s = strings.ReplaceAll(s, " ", "▁")
 		}
-		ids = t.model.encode(s, ids)
+		ids = t.model.encode(s, ids, m)
 		afterSpecial = false
 	}
-	return ids
+	if o.Complete && t.addEOS {
+		ids = append(ids, t.eos)
+	}
+	return ids, m.err
+}
+
+// slice is the work between two calls of Yield, in bytes encoded.
+const slice = 4096
+
+// meter calls yield after every slice of work.
+type meter struct {
+	left  int
+	yield func() error // may be nil
+	err   error        // the first of yield
+}
+
+// spend counts n bytes of work. It returns false if the work has to end.
+func (m *meter) spend(n int) bool {
+	if m.left -= n; m.left < 0 {
+		m.left = slice
+		if m.yield != nil && m.err == nil {
+			m.err = m.yield()
+		}
+	}
+	return m.err == nil
 }
 
 // Decode returns the text of a complete sequence. Control tokens show nothing and an invalid UTF-8 byte becomes

@@ -60,7 +60,7 @@ func (t *Tokenizer) loadUnigram(f *gguf.File) error {
 }
 
 // encode implements model, in time proportional to the text and the longest token.
-func (u *unigram) encode(text string, ids []int32) []int32 {
+func (u *unigram) encode(text string, ids []int32, m *meter) []int32 {
 	type step struct {
 		score float64
 		id    int32 // none for an unknown character

@@ -12,6 +12,7 @@ import (
 
 	"foretoken"
 	"foretoken/models/chat"
+	"foretoken/models/tokenizer"
 	"foretoken/spec"
 )
 
@@ -101,7 +102,12 @@ func (s *Server) prepared(ctx context.Context, a *answer, r *http.Request, wante
 	if !q.seeded && !s.config.Seeded {
 		q.settings.Seed = rand.Uint64() >> 11 // exact in a JavaScript number, so that a client can repeat it
 	}
-	ids, err := o.tokens(q, s.config.Template)
+	ids, err := o.tokens(q, s.config.Template, func() error {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		return turn.yield(ctx)
+	})
 	q.messages, q.tools, q.vars, q.prompts = nil, nil, nil, nil // they may be megabytes, and the queue be long
 	return q, ids, err
 }
@@ -357,8 +363,8 @@ func (g *generation) line(b []byte) error {
 }
 
 // tokens returns the tokens of each prompt. A prompt with more bytes than the longest tokens of a full context is
-// refused before it is tokenised.
-func (o *opened) tokens(q *parsedRequest, template string) ([][]int32, error) {
+// refused before it is tokenised. yield is called between slices of the work.
+func (o *opened) tokens(q *parsedRequest, template string, yield func() error) ([][]int32, error) {
 	var all [][]int32
 	name, room, with := q.field(), o.info.Target.Context, " with the answer"
 	if q.purpose == forEmbedding {
@@ -380,8 +386,12 @@ func (o *opened) tokens(q *parsedRequest, template string) ([][]int32, error) {
 		if err := fits(bytes); err != nil {
 			return nil, err
 		}
+		var ended error
 		ids, err := o.ChatIDs(foretoken.ChatOptions{Messages: q.messages, Template: template, Tools: q.tools,
-			Vars: q.vars})
+			Vars: q.vars}, func() error { ended = yield(); return ended })
+		if ended != nil {
+			return nil, ended
+		}
 		if errors.Is(err, foretoken.ErrNoChatTemplate) {
 			return nil, err
 		}
@@ -396,10 +406,11 @@ func (o *opened) tokens(q *parsedRequest, template string) ([][]int32, error) {
 			if err := fits(len(p.text)); err != nil {
 				return nil, err
 			}
-			if q.purpose == forEmbedding {
-				ids = o.Tokenizer().EncodeComplete(p.text)
-			} else {
-				ids = o.Tokenizer().Encode(p.text, true)
+			var err error
+			ids, err = o.Tokenizer().EncodeWith(p.text, tokenizer.EncodeOptions{Begin: true,
+				Complete: q.purpose == forEmbedding, Yield: yield})
+			if err != nil {
+				return nil, err
 			}
 		}
 		for _, id := range ids {

@@ -33,7 +33,7 @@ type Engine interface {
 	Info() foretoken.Info
 	Tokenizer() *tokenizer.Tokenizer
 	CanChat() error
-	ChatIDs(foretoken.ChatOptions) ([]int32, error)
+	ChatIDs(o foretoken.ChatOptions, yield func() error) ([]int32, error)
 	GenerateIDs(ctx context.Context, ids []int32, r foretoken.Request,
 		emit func(*foretoken.Event) error) (*foretoken.Result, error)
 	EmbedIDs(ctx context.Context, ids []int32, o foretoken.EmbedOptions) (*foretoken.Embedding, error)

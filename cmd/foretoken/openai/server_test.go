@@ -215,7 +215,7 @@ func TestTextsAreThoseOfTheSession(t *testing.T) {
 		return got
 	}
 	talkIDs, err := s.ChatIDs(foretoken.ChatOptions{Template: talkTemplate,
-		Messages: []foretoken.Message{{Role: "system", Content: "go"}, {Role: "user", Content: "close a file"}}})
+		Messages: []foretoken.Message{{Role: "system", Content: "go"}, {Role: "user", Content: "close a file"}}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

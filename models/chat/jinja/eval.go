@@ -16,6 +16,9 @@ const (
 	perKey  = 100
 )
 
+// slice is the work between two calls of Options.Yield.
+const slice = 20_000
+
 // machine renders one template once. The first error stops it: every step looks whether there is one.
 type machine struct {
 	out    *strings.Builder
@@ -25,6 +28,8 @@ type machine struct {
 	depth  int // left
 	limits Limits
 	now    func() time.Time
+	yield  func() error
+	slice  int // work before yield is called again
 	err    error
 }
 
@@ -34,7 +39,8 @@ func newMachine(o Options) *machine {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &machine{out: &strings.Builder{}, work: l.Work, output: l.Output, depth: l.Depth, limits: l, now: o.Now}
+	return &machine{out: &strings.Builder{}, work: l.Work, output: l.Output, depth: l.Depth, limits: l, now: o.Now,
+		yield: o.Yield, slice: slice}
 }
 
 func (m *machine) fail(format string, args ...any) Value {
@@ -54,7 +60,10 @@ func (m *machine) spend(n int) bool {
 		return false
 	}
 	m.work -= n
-	return true
+	if m.slice -= n; m.slice < 0 && m.yield != nil {
+		m.slice, m.err = slice, m.yield()
+	}
+	return m.err == nil
 }
 
 func (m *machine) enter() bool {

@@ -36,6 +36,8 @@ type Limits struct {
 type Options struct {
 	Limits Limits
 	Now    func() time.Time // what strftime_now tells; time.Now without it
+	// Yield, if not nil, is called about every millisecond. An error of it ends the rendering and is returned as it is.
+	Yield func() error
 }
 
 // Template is a parsed template. It is safe for concurrent use.
