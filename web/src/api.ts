@@ -15,4 +15,4 @@ import { loadInWorker } from "./engine/in-worker.ts";
 export * from "./engine/api.ts";
 
 /** The entry point of the API: {@link Entry.load | `Foretoken.load`}. */
-export const Foretoken: Entry = { load: loadInWorker };
+export const Foretoken: Entry = { load: (options) => loadInWorker(options) };

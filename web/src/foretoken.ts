@@ -20,7 +20,7 @@ export * from "./engine/api.ts";
 export { BUILTIN_HEAD, BUILTIN_PAIR } from "./engine/builtin.ts";
 
 /** The entry point of the API: {@link Entry.load | `Foretoken.load`}. */
-export const Foretoken: Entry = { load: (options) => loadInWorker(withBuiltin(options)) };
+export const Foretoken: Entry = { load: (options) => loadInWorker(options, withBuiltin) };
 
 export { ForetokenWidget, type WidgetState } from "./widget/element.ts";
 export type { Comparison } from "./widget/compare.ts";

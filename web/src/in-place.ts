@@ -26,7 +26,7 @@ export { BUILTIN_HEAD, BUILTIN_PAIR } from "./engine/builtin.ts";
 /** Loads engines as `foretoken` does, but runs them in this scope. */
 export const Foretoken: Entry = {
   load: async (options) =>
-    Engine.load({ worker: () => new InPlace() as unknown as Worker, ...withBuiltin(options) }),
+    Engine.load(options, (checked) => ({ worker: () => new InPlace() as unknown as Worker, ...withBuiltin(checked) })),
 };
 
 /** A running Go program and the engine to notify if it crashes. */

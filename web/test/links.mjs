@@ -156,9 +156,9 @@ test("the worker refuses hosts that the load did not confirm", limit, async () =
       });
     const own = location.origin;
     return [
-      await ask({ op: "open", id: 1, options: { device: "cpu" }, sources }),
-      await ask({ op: "open", id: 2, options: { device: "cpu" }, sources, hosts: [own, "https://huggingface.co"] }),
-      await ask({ op: "open", id: 3, options: { device: "cpu" }, sources, hosts: url }),
+      await ask({ op: "open", id: 1, options: '{"device":"cpu"}', sources }),
+      await ask({ op: "open", id: 2, options: '{"device":"cpu"}', sources, hosts: [own, "https://huggingface.co"] }),
+      await ask({ op: "open", id: 3, options: '{"device":"cpu"}', sources, hosts: url }),
       await ask({ op: "inspect", id: 4, source }),
       await ask({ op: "inspect", id: 5, source, hosts: [new URL(url).origin] }),
     ];

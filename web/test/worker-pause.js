@@ -26,7 +26,7 @@ const release = () => {
 };
 
 addEventListener("message", ({ data }) => {
-  if (data.op === "generate" && data.request.max_tokens > 100) [running, tokens] = [data.id, 0];
+  if (data.op === "generate" && JSON.parse(data.request).max_tokens > 100) [running, tokens] = [data.id, 0];
   if (data.op === "stop") release();
 });
 const post = globalThis.postMessage.bind(globalThis);

@@ -23,7 +23,7 @@ export const BUILTIN_HEAD = {
 export const BUILTIN_MODELS = { ...BUILTIN_PAIR, ...BUILTIN_HEAD, eagle3_if_it_pays: true };
 
 /** Adds the built-in pair where no model is named. */
-export const withBuiltin = (given: LoadOptions = {}): LoadOptions =>
+export const withBuiltin = (given: LoadOptions): LoadOptions =>
   given.target || given.draft
     ? given
     : {

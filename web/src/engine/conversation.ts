@@ -1,16 +1,14 @@
 /** Multi-turn conversations with the target. */
-import type { GenerateOptions, Generation } from "./generation.ts";
+import { begun, settingsOf } from "./generation.ts";
+import type { GenerateOptions, Generation, PageSide, Settings } from "./generation.ts";
+import { membersOf, typeName, wrong } from "./options.ts";
 import type { ChatAction, ChatReply, ChatState, Message } from "../protocol/protocol.ts";
 
 /** The actions that generate an answer. */
 export type Answerable = Exclude<ChatAction, { do: "open" | "complete" }>;
 
 /** Starts an answer; `keep` receives the new state of the conversation, even after an abort. */
-type Ask = (
-  action: Answerable,
-  own: Pick<GenerateOptions, "signal" | "logits_processor">,
-  keep: (state: ChatState) => void,
-) => Generation<ChatReply>;
+type Ask = (action: Answerable, own: PageSide, keep: (state: ChatState) => void) => Generation<ChatReply>;
 
 /**
  * A conversation with the target, made by {@link Engine.chat}.
@@ -52,14 +50,10 @@ export class Conversation {
 
   /** Adds a message and answers it; a string becomes a message of the user. */
   send(message: string | Message, options: GenerateOptions = {}): Generation<ChatReply> {
-    return this.#answer(
-      (request) => ({
-        do: "send",
-        message: typeof message === "string" ? { role: "user", content: message } : message,
-        request,
-      }),
-      options,
-    );
+    return this.#answer((request) => {
+      const said: Message = typeof message === "string" ? { role: "user", content: message } : message;
+      return { do: "send", message: membersOf(said, undefined, "message"), request };
+    }, options);
   }
 
   /** Regenerates the last answer; above temperature 0 a different seed gives a different answer. */
@@ -69,17 +63,17 @@ export class Conversation {
 
   /** Replaces the text of a user's message, drops the messages after it, and answers. */
   edit(index: number, content: string, options: GenerateOptions = {}): Generation<ChatReply> {
-    return this.#answer((request) => ({ do: "edit", index, content, request }), options);
+    return this.#answer((request) => {
+      if (!Number.isSafeInteger(index)) throw wrong("index", `is ${typeName(index)}, want a whole number`);
+      if (typeof content !== "string") throw wrong("content", `is ${typeName(content)}, want a string`);
+      return { do: "edit", index, content, request };
+    }, options);
   }
 
-  #answer(
-    action: (request: Answerable["request"]) => Answerable,
-    { signal, logits_processor, ...request }: GenerateOptions,
-  ): Generation<ChatReply> {
-    return this.#ask(
-      action({ ...request, ...(logits_processor && { asks: true as const }) }),
-      { signal, logits_processor },
-      (state) => (this.#state = state),
-    );
+  #answer(action: (request: Settings) => Answerable, options: GenerateOptions): Generation<ChatReply> {
+    return begun(() => {
+      const { request, own } = settingsOf(options);
+      return this.#ask(action(request), own, (state) => (this.#state = state));
+    });
   }
 }

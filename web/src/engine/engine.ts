@@ -3,12 +3,21 @@
  * The engine: a target and its draft, running in a worker.
  */
 import type { Answerable, Conversation } from "./conversation.ts";
-import { abortable, aborted, ForetokenError, type ForetokenErrorCode } from "../protocol/errors.ts";
-import { failed, type GenerateOptions, type Generation, parseRound, RoundQueue } from "./generation.ts";
+import { abortable, aborted, errorOf, ForetokenError, type ForetokenErrorCode } from "../protocol/errors.ts";
+import {
+  begun,
+  checkSeed,
+  type GenerateOptions,
+  type Generation,
+  type PageSide,
+  parseRound,
+  Queue,
+  settingsOf,
+} from "./generation.ts";
 import { addressesOf, hostOf } from "../sources/hosts.ts";
 import {
+  checkedOptions,
   type FileSource,
-  LOAD_OPTIONS,
   optionsOf,
   type LoadOptions,
   sourcesOf,
@@ -17,7 +26,7 @@ import {
   type WorkerLike,
 } from "./loading.ts";
 import { configOf, DEFAULT_METHOD } from "./methods.ts";
-import { checkNames, namesOf, typeName, wrong } from "./options.ts";
+import { checkFields, FUNCTION, membersOf, namesOf, SIGNAL, typeName, wrong } from "./options.ts";
 import type { Answerer, ChatCompletionRequest, ChatCompletions, CompletionOptions } from "./openai.ts";
 import type {
   Ask,
@@ -25,7 +34,6 @@ import type {
   BenchReport,
   BenchUpdate,
   Catalog,
-  ChatAction,
   ChatOptions,
   ChatReply,
   ChatState,
@@ -36,15 +44,18 @@ import type {
   FromWorker,
   GenerateRequest,
   Inspection,
+  JSONText,
   Measurement,
   Pooling,
   ProfileReport,
   Progress,
   Result,
+  RoundEvent,
   Stats,
   ToWorker,
   WireError,
 } from "../protocol/protocol.ts";
+import { plain, textOf } from "./plain.ts";
 import { type EngineStats, Totals } from "./stats.ts";
 
 export type * from "../protocol/protocol.ts";
@@ -71,6 +82,15 @@ export interface EmbedOptions extends Pooling {
 }
 
 const EMBED_OPTIONS = namesOf<EmbedOptions>({ pooling: true, raw: true, signal: true });
+const MEASURE_OPTIONS = namesOf<MeasureOptions>({ onUpdate: true, signal: true });
+const CHAT_OPTIONS = namesOf<ChatOptions>({
+  system: true,
+  messages: true,
+  template: true,
+  tools: true,
+  vars: true,
+  reserve: true,
+});
 
 /** A running benchmark. */
 export interface BenchRun {
@@ -79,9 +99,6 @@ export interface BenchRun {
   /** Ends the benchmark within a round. */
   stop(): void;
 }
-
-/** What stays in the page of a generation's options. */
-export type PageSide = Pick<GenerateOptions, "signal" | "logits_processor">;
 
 interface Pending {
   update(json: string): void;
@@ -120,19 +137,24 @@ export class Engine {
     );
   }
 
-  /** Starts a worker and loads the models into it. @internal */
-  static async load(given: LoadOptions = {}): Promise<Engine> {
-    checkNames(given, LOAD_OPTIONS);
-    if (!given.target)
-      throw new ForetokenError(
-        "bad_option",
-        `target: missing; ${given.draft ? "a draft needs a target" : "name a model"}`,
-        "target",
-      );
-    const options = { ...given, target: given.target };
+  /** Starts a worker and loads the models into it. `complete` adds to checked options. @internal */
+  static async load(
+    given: LoadOptions = {},
+    complete = (checked: LoadOptions): LoadOptions => checked,
+  ): Promise<Engine> {
+    try {
+      return await Engine.#load(complete(checkedOptions(given)));
+    } catch (cause) {
+      throw errorOf(cause);
+    }
+  }
+
+  static async #load(options: LoadOptions): Promise<Engine> {
     const { signal } = options;
     if (signal?.aborted) throw aborted(signal);
-    const sources = sourcesOf(options); // rejects invalid names before starting a worker
+    // Refuse what is wrong before a worker starts.
+    const sources = sourcesOf(options);
+    const text = textOf(optionsOf(options));
     const engine = new Engine(start(options.worker));
     const abort = (): void => engine.#end(aborted(signal));
     signal?.addEventListener("abort", abort);
@@ -142,7 +164,7 @@ export class Engine {
         (id) => ({
           op: "open",
           id: (engine.#opening = { id, update: progress }).id,
-          options: optionsOf(options),
+          options: text,
           sources,
           hosts: options.hosts ?? addressesOf(sources).map(hostOf),
           lock: globalThis.navigator?.locks && globalThis.crypto?.randomUUID?.(), // pages of plain http have neither
@@ -171,18 +193,16 @@ export class Engine {
    * ```
    */
   generate(prompt: string, options: GenerateOptions = {}): Generation {
-    const { signal, logits_processor, ...request } = options;
-    if (typeof prompt !== "string") return failed(wrong("prompt", `is ${typeName(prompt)}, want a string`));
-    return this.#rounds<Result>(
-      (id) => ({
-        op: "generate",
-        id,
-        request: this.#withPossibleMethod({ ...request, prompt, ...(logits_processor && { asks: true as const }) }),
-      }),
-      request,
-      { signal, logits_processor },
-      (result) => result.stats,
-    );
+    return begun(() => {
+      if (typeof prompt !== "string") throw wrong("prompt", `is ${typeName(prompt)}, want a string`);
+      const { request, own } = settingsOf(options);
+      return this.#rounds<Result>(
+        (id) => ({ op: "generate", id, request: textOf({ ...this.#withPossibleMethod(request), prompt }) }),
+        request,
+        own,
+        (result) => result.stats,
+      );
+    });
   }
 
   /**
@@ -218,7 +238,7 @@ export class Engine {
           (id) => ({
             op: "chat",
             id,
-            action: { do: "complete", ...chat, request: engine.#withPossibleMethod(request) },
+            action: textOf({ do: "complete", ...chat, request: engine.#withPossibleMethod(request) }),
           }),
           request,
         ),
@@ -238,17 +258,16 @@ export class Engine {
   }
 
   async #converse(options: ChatOptions = {}): Promise<Conversation> {
-    const act = <R>(action: ChatAction): Promise<R> =>
-      this.#exclusive(() => this.#call<R>((id) => ({ op: "chat", id, action })));
+    const action = textOf({ ...membersOf(options, CHAT_OPTIONS), do: "open" });
     const [state, { Conversation }] = await Promise.all([
-      act<ChatState>({ do: "open", ...options }),
+      this.#exclusive(() => this.#call<ChatState>((id) => ({ op: "chat", id, action }))),
       import("./conversation.ts"),
     ]);
     const conversation: Conversation = new Conversation(state, (action: Answerable, own, keep) => {
       if (this.#conversation !== conversation)
-        return failed(new ForetokenError("disposed", "the conversation has ended: a new one was started"));
+        throw new ForetokenError("disposed", "the conversation has ended: a new one was started");
       return this.#answers(
-        (id) => ({ op: "chat", id, action: { ...action, request: this.#withPossibleMethod(action.request) } }),
+        (id) => ({ op: "chat", id, action: textOf({ ...action, request: this.#withPossibleMethod(action.request) }) }),
         action.request,
         own,
         keep,
@@ -270,12 +289,10 @@ export class Engine {
     { signal, logits_processor: processor }: PageSide,
     statsOf: (result: R) => Stats,
   ): Generation<R> {
-    if (processor !== undefined && typeof processor !== "function")
-      return failed(wrong("logits_processor", `is ${typeName(processor)}, want a function`));
-    if (signal?.aborted) return failed(aborted(signal));
+    if (signal?.aborted) throw aborted(signal);
     const work = {};
     const stop = (): void => this.#stop(work);
-    const queue = new RoundQueue(stop);
+    const queue = new Queue<RoundEvent>(stop);
     let thrown: { cause: unknown } | undefined;
     const ask = async (json: string): Promise<string> => {
       try {
@@ -318,7 +335,12 @@ export class Engine {
   /** Benchmarks methods against plain decoding, interleaved prompt by prompt. The engine must be idle. */
   bench(plan: BenchPlan, options: MeasureOptions = {}): BenchRun {
     const work = {};
-    return { result: this.#measure((id) => ({ op: "bench", id, plan }), options, work), stop: () => this.#stop(work) };
+    const message = (id: number): ToWorker => {
+      const of = plain(membersOf(plan));
+      checkSeed(of.request?.seed);
+      return { op: "bench", id, plan: textOf(of) };
+    };
+    return { result: this.#measure(message, options, work), stop: () => this.#stop(work) };
   }
 
   /**
@@ -331,44 +353,48 @@ export class Engine {
    * ```
    */
   async embed(texts: string | readonly string[], options: EmbedOptions = {}): Promise<Embedding[]> {
-    checkNames(options, EMBED_OPTIONS);
-    const { signal, ...pooling } = options;
+    const { signal, ...pooling } = membersOf(options, EMBED_OPTIONS);
     const all = typeof texts === "string" ? [texts] : texts;
     if (!Array.isArray(all)) throw wrong("texts", `is ${typeName(texts)}, want a string or a list of strings`);
     const odd = all.findIndex((text) => typeof text !== "string");
     if (odd >= 0) throw wrong(`texts[${odd}]`, `is ${typeName(all[odd])}, want a string`);
-    return this.#measure((id) => ({ op: "embed", id, request: { texts: all, ...pooling } }), { signal });
+    return this.#measure((id) => ({ op: "embed", id, request: textOf({ texts: all, ...pooling }) }), { signal });
   }
 
   /** Times passes of both models. The engine must be idle. */
   costs(measurement: Omit<Measurement, "what"> = {}, options: MeasureOptions = {}): Promise<CostReport> {
-    return this.#measure((id) => ({ op: "measure", id, measurement: { what: "costs", ...measurement } }), options);
+    return this.#measured("costs", measurement, options);
   }
 
   /** Profiles kernels and phases of rounds. The engine must be idle. */
   profile(measurement: Omit<Measurement, "what"> = {}, options: MeasureOptions = {}): Promise<ProfileReport> {
-    return this.#measure((id) => ({ op: "measure", id, measurement: { what: "profile", ...measurement } }), options);
+    return this.#measured("profile", measurement, options);
   }
 
   /** Checks the device's kernels against references, and measures it. The engine must be idle. */
   doctor(measurement: Omit<Measurement, "what"> = {}, options: MeasureOptions = {}): Promise<DoctorReport> {
     const browser = globalThis.navigator?.userAgent ?? "";
-    return this.#measure(
-      (id) => ({ op: "measure", id, measurement: { what: "doctor", browser, ...measurement } }),
-      options,
-    );
+    return this.#measured("doctor", measurement, options, { browser });
   }
 
-  async #measure<R>(
-    message: (id: number) => ToWorker,
-    { onUpdate, signal }: MeasureOptions,
-    work: object = {},
+  #measured<R>(
+    what: Measurement["what"],
+    measurement: Omit<Measurement, "what">,
+    options: MeasureOptions,
+    missing: Omit<Measurement, "what"> = {},
   ): Promise<R> {
+    const text = (): JSONText => textOf({ ...missing, ...membersOf(measurement), what });
+    return this.#measure((id) => ({ op: "measure", id, measurement: text() }), options);
+  }
+
+  async #measure<R>(message: (id: number) => ToWorker, options: MeasureOptions, work: object = {}): Promise<R> {
+    const { onUpdate, signal } = membersOf(options, MEASURE_OPTIONS);
+    checkFields({ onUpdate, signal }, { onUpdate: FUNCTION, signal: SIGNAL });
     if (signal?.aborted) throw aborted(signal);
     const report = await this.#exclusive(
       () => this.#call<R>(message, (json) => onUpdate?.(JSON.parse(json) as BenchUpdate)),
       work,
-      signal,
+      signal ?? undefined,
     );
     if (signal?.aborted) throw aborted(signal);
     return report;
@@ -405,8 +431,10 @@ export class Engine {
   }
 
   /** Returns metadata and tensors of a model file, without loading it. */
-  async inspect(source: FileSource, { signal }: { signal?: AbortSignal | undefined } = {}): Promise<Inspection> {
-    const spec = specOf(source, { cache: "off" });
+  async inspect(source: FileSource, options: { signal?: AbortSignal | undefined } = {}): Promise<Inspection> {
+    const { signal } = membersOf(options, ["signal"]);
+    checkFields({ signal }, { signal: SIGNAL });
+    const spec = specOf("source", source, { cache: "off" });
     const hosts = spec.kind === "url" ? [hostOf(spec.url)] : [];
     return abortable(
       this.#call<Inspection>((id) => ({ op: "inspect", id, source: spec, hosts })),
@@ -437,19 +465,10 @@ export class Engine {
     if (this.#ended) return Promise.reject(this.#ended);
     const id = this.#next++;
     return new Promise<T>((resolve, reject) => {
-      const wanted = message(id);
       try {
-        this.#worker.postMessage(wanted);
+        this.#worker.postMessage(message(id));
       } catch (cause) {
-        reject(
-          new ForetokenError(
-            "bad_option",
-            `the request cannot be sent to the worker: ${(cause as Error).message}`,
-            undefined,
-            { cause },
-          ),
-        );
-        return;
+        return reject(errorOf(cause));
       }
       this.#pending.set(id, { update, ask, done: (json) => resolve(JSON.parse(json) as T), fail: reject });
     });

@@ -1,13 +1,41 @@
 /** Running generations: an async iterable of rounds, and a promise of the result. */
-import type { ForetokenError } from "../protocol/errors.ts";
+import { errorOf } from "../protocol/errors.ts";
 import type { GenerateRequest, LogitsProcessor, Result, RoundEvent } from "../protocol/protocol.ts";
+import { checkFields, FUNCTION, membersOf, SIGNAL, wrong } from "./options.ts";
+import { plain } from "./plain.ts";
 
 /** Options of a generation. Missing ones come from the method that `policy` names, then from {@link DEFAULTS}. */
-export interface GenerateOptions extends Omit<GenerateRequest, "prompt"> {
+export interface GenerateOptions extends Omit<GenerateRequest, "prompt" | "seed"> {
+  /** Any number of 64 bits: a BigInt beyond 2^53, where numbers lose digits. */
+  seed?: number | bigint | undefined;
   /** Is asked once a pass what to add to the logits of tokens. */
   logits_processor?: LogitsProcessor | undefined;
   /** Aborting ends the generation within a round: its loop and its result reject with code "aborted". */
   signal?: AbortSignal | undefined;
+}
+
+/** What stays in the page of a generation's options. */
+export type PageSide = Pick<GenerateOptions, "signal" | "logits_processor">;
+
+/** The settings of a request without its text; `asks` as in {@link ToWorker}. */
+export type Settings = Omit<GenerateRequest, "prompt"> & { asks?: true };
+
+/** Splits options into what goes to the program, which checks names and bounds, and what stays in the page. */
+export function settingsOf(options: GenerateOptions): { request: Settings; own: PageSide } {
+  const { signal, logits_processor, ...rest } = membersOf(options);
+  checkFields({ signal, logits_processor }, { signal: SIGNAL, logits_processor: FUNCTION });
+  for (const name of ["prompt", "asks"]) if (name in rest) throw wrong(name, "is unknown: it is no setting");
+  const request = plain(rest) as Settings;
+  checkSeed(request.seed);
+  if (logits_processor) request.asks = true;
+  return { request, own: { signal, logits_processor } };
+}
+
+/** Refuses a seed that has lost digits. */
+export function checkSeed(seed: unknown): void {
+  const most = Number.MAX_SAFE_INTEGER;
+  if (typeof seed === "number" && Math.abs(seed) > most)
+    throw wrong("seed", `is ${seed}; beyond ${most} numbers lose digits: give a BigInt`);
 }
 
 /**
@@ -21,42 +49,54 @@ export interface Generation<R = Result> extends AsyncIterable<RoundEvent> {
   stop(): void;
 }
 
-/** Buffers rounds between the worker and the loop that reads them. */
-export class RoundQueue implements AsyncIterableIterator<RoundEvent> {
-  readonly #rounds: RoundEvent[] = [];
+/** Keeps items until a loop reads them, so that their maker waits for no reader. Leaving the loop abandons them. */
+export class Queue<T> implements AsyncIterableIterator<T> {
+  #items: T[] = [];
   #ended = false;
   #error: unknown;
-  #wake: (() => void) | undefined;
-  readonly #abandon: () => void;
+  #waiting: (() => void)[] = [];
+  readonly #abandon: () => unknown;
 
-  constructor(abandon: () => void) {
+  constructor(abandon: () => unknown) {
     this.#abandon = abandon;
   }
 
-  push(round: RoundEvent): void {
-    this.#rounds.push(round);
-    this.#wake?.();
+  push(item: T): void {
+    if (this.#ended) return;
+    this.#items.push(item);
+    this.#wake();
   }
 
+  /** Ends the queue after its items; a reader gets the error, if there is one. */
   end(error?: unknown): void {
+    if (this.#ended) return;
     this.#ended = true;
     this.#error = error;
-    this.#wake?.();
+    this.#wake();
   }
 
-  async next(): Promise<IteratorResult<RoundEvent>> {
+  /** Ends the queue at once. */
+  drop(): void {
+    this.#items = [];
+    this.#error = undefined;
+    this.end();
+  }
+
+  #wake(): void {
+    for (const wake of this.#waiting.splice(0)) wake();
+  }
+
+  async next(): Promise<IteratorResult<T>> {
     for (;;) {
-      const round = this.#rounds.shift();
-      if (round) return { done: false, value: round };
+      if (this.#items.length > 0) return { done: false, value: this.#items.shift()! };
       if (this.#error) throw this.#error;
       if (this.#ended) return { done: true, value: undefined };
-      await new Promise<void>((resolve) => (this.#wake = resolve));
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
     }
   }
 
-  /** Leaving the loop early stops the generation. */
-  async return(): Promise<IteratorResult<RoundEvent>> {
-    if (!this.#ended) this.#abandon();
+  async return(): Promise<IteratorResult<T>> {
+    if (!this.#ended) await this.#abandon();
     return { done: true, value: undefined };
   }
 
@@ -65,13 +105,18 @@ export class RoundQueue implements AsyncIterableIterator<RoundEvent> {
   }
 }
 
-/** Returns a generation that failed before it started. */
-export function failed<R>(error: ForetokenError): Generation<R> {
-  const queue = new RoundQueue(() => undefined);
-  queue.end(error);
-  const result = Promise.reject<R>(error);
-  result.catch(() => undefined);
-  return { result, stop: () => undefined, [Symbol.asyncIterator]: () => queue };
+/** Returns the generation that `start` returns; if it throws, one that failed before it started. */
+export function begun<R>(start: () => Generation<R>): Generation<R> {
+  try {
+    return start();
+  } catch (cause) {
+    const error = errorOf(cause);
+    const queue = new Queue<RoundEvent>(() => undefined);
+    queue.end(error);
+    const result = Promise.reject<R>(error);
+    result.catch(() => undefined);
+    return { result, stop: () => undefined, [Symbol.asyncIterator]: () => queue };
+  }
 }
 
 /** Parses a round; Go writes empty lists as null. */

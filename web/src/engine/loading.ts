@@ -1,5 +1,5 @@
 /** What {@link Foretoken.load} takes, and where it leads: the files as the worker opens them, and the worker. */
-import { ForetokenError } from "../protocol/errors.ts";
+import { errorOf, ForetokenError } from "../protocol/errors.ts";
 import type {
   Channel,
   DeviceChoice,
@@ -14,8 +14,8 @@ import type {
   ToWorker,
 } from "../protocol/protocol.ts";
 import { addressesOf } from "../sources/hosts.ts";
-import { HUB, resolve } from "../sources/hub.ts";
-import { namesOf } from "./options.ts";
+import { address, brief, HUB, resolve } from "../sources/hub.ts";
+import { type Check, checkFields, FLAG, FUNCTION, membersOf, SIGNAL, TEXT, typeName, wrong } from "./options.ts";
 
 /**
  * A file to load: an address relative to the page, a name on a hub (`owner/repo/file.gguf`,
@@ -100,13 +100,50 @@ export interface LoadOptions {
   worker?: string | URL | (() => Worker) | undefined;
 }
 
-/** The names of {@link LoadOptions}. */
-export const LOAD_OPTIONS = namesOf<LoadOptions>({
-  target: true, draft: true, eagle3: true, eagle3_config: true, eagle3_if_it_pays: true, calibrations: true, hub: true,
-  hosts: true, cache: true, quantise: true, max_nodes: true, device: true, draft_device: true, threads: true,
-  context: true, kv: true, beyond_training: true, max_memory: true, candidates: true, device_timeout: true,
-  onProgress: true, signal: true, worker: true,
-});
+const KEEPS: readonly unknown[] = ["auto", "first", "check", "off"] satisfies Keep[];
+const isNumber = (value: unknown): boolean => typeof value === "number" || typeof value === "bigint";
+const NUMBER: Check = ["a number", isNumber];
+const isText = TEXT[1];
+
+/** Checks of {@link LoadOptions}; the program checks numbers and names, {@link specOf} the files. */
+const CHECKS: Record<keyof LoadOptions, Check | undefined> = {
+  target: undefined,
+  draft: undefined,
+  eagle3: undefined,
+  eagle3_config: undefined,
+  eagle3_if_it_pays: FLAG,
+  calibrations: [`"builtin" or a list of files`, (value) => value === "builtin" || Array.isArray(value)],
+  hub: TEXT,
+  hosts: ["a list of origins", (value) => Array.isArray(value) && value.every(isText)],
+  cache: [KEEPS.join(", "), (value) => KEEPS.includes(value)],
+  quantise: TEXT,
+  max_nodes: NUMBER,
+  device: TEXT,
+  draft_device: TEXT,
+  threads: NUMBER,
+  context: NUMBER,
+  beyond_training: FLAG,
+  kv: TEXT,
+  max_memory: NUMBER,
+  candidates: NUMBER,
+  device_timeout: NUMBER,
+  onProgress: FUNCTION,
+  signal: SIGNAL,
+  worker: ["an address or a function", (value) => isText(value) || value instanceof URL || FUNCTION[1](value)],
+};
+
+/** The most calibrations of one load. */
+const MOST_CALIBRATIONS = 16;
+
+/** Returns the options of a load, after checks of their names and types. Null counts as absent. */
+export function checkedOptions(given: LoadOptions): LoadOptions {
+  const options = membersOf(given, Object.keys(CHECKS));
+  checkFields(options, CHECKS);
+  const { calibrations } = options;
+  if (Array.isArray(calibrations) && calibrations.length > MOST_CALIBRATIONS)
+    throw wrong("calibrations", `has ${calibrations.length} files, want at most ${MOST_CALIBRATIONS}`);
+  return options;
+}
 
 /** Returns the fields whose values are not undefined. */
 export function defined<T extends object>(of: T): { [K in keyof T]: Exclude<T[K], undefined> } {
@@ -126,50 +163,74 @@ export function optionsOf(options: LoadOptions): OpenOptions {
   const given = Object.fromEntries(PROGRAM_OPTIONS.map((name) => [name, options[name]]));
   const builtin_calibrations = options.calibrations === "builtin" || undefined;
   const offered_head = options.eagle3 && options.eagle3_if_it_pays ? nameOf(options.eagle3) : undefined;
-  return { device: options.device ?? "auto", ...defined({ ...given, builtin_calibrations, offered_head }) };
+  return { device: options.device ?? "auto", ...(defined({ ...given, builtin_calibrations, offered_head }) as object) };
 }
 
 /** Tells a file from others, between visits. */
 const nameOf = (file: FileSource): string =>
   file instanceof Blob ? `${file instanceof File ? file.name : "file"} ${file.size}` : String(file);
 
-/** Returns the files of the models to load. */
-export function sourcesOf(options: LoadOptions & { target: ModelSource }): Sources<SourceSpec> {
-  const one = (source: ModelSource | null | undefined): SourceSpec | null => (source ? specOf(source, options) : null);
+/** Returns the files of the models to load. Refuses what is no file or address, by the name of its option. */
+export function sourcesOf(options: LoadOptions): Sources<SourceSpec> {
+  const { target, draft, calibrations } = options;
+  if (!target) throw wrong("target", `is missing; ${draft ? "a draft needs a target" : "name a model"}`);
+  const where = { ...options, hub: options.hub && located("hub", () => address(options.hub!, here())) };
+  const one = (name: "draft" | "eagle3" | "eagle3_config"): SourceSpec | null => {
+    const file = options[name];
+    return file === undefined || file === null || file === "" ? null : modelOf(name, file, where);
+  };
+  const files = calibrations && calibrations !== "builtin" ? calibrations : [];
   return {
-    target: specOf(options.target, options),
-    draft: one(options.draft),
-    eagle3: one(options.eagle3),
-    eagle3_config: one(options.eagle3_config),
-    calibrations:
-      options.calibrations === "builtin"
-        ? []
-        : (options.calibrations ?? []).map((file) => specOf(file, { ...options, cache: "off" })),
+    target: modelOf("target", target, where),
+    draft: one("draft"),
+    eagle3: one("eagle3"),
+    eagle3_config: one("eagle3_config"),
+    calibrations: files.map((file, i) => specOf(`calibrations[${i}]`, file, { ...where, cache: "off" })),
   };
 }
 
 /** Returns the addresses that loading these models asks for. */
-export function addressesIn({ target, ...options }: LoadOptions): string[] {
-  return target ? addressesOf(sourcesOf({ ...options, target })) : [];
+export function addressesIn(options: LoadOptions): string[] {
+  return options.target ? addressesOf(sourcesOf(checkedOptions(options))) : [];
 }
 
 /** The base of relative addresses. */
 const here = (): string | undefined => globalThis.document?.baseURI ?? globalThis.location?.href;
 
+/** Adds the name of an option to an error of its address. */
+function located<T>(name: string, resolved: () => T): T {
+  try {
+    return resolved();
+  } catch (cause) {
+    const { code, message } = errorOf(cause);
+    throw new ForetokenError(code, `${name}: ${message}`, name.replace(/\[.*/, ""));
+  }
+}
+
+type Where = Pick<LoadOptions, "hub" | "cache">;
+
+function modelOf(name: string, model: ModelSource, where: Where): SourceSpec {
+  if (!Array.isArray(model) || name.startsWith("eagle3")) return specOf(name, model as FileSource, where);
+  if (model.length === 0) throw wrong(name, "is an empty list; want the files of a model");
+  return { kind: "files", files: model.map((file: FileSource, i) => specOf(`${name}[${i}]`, file, where)) };
+}
+
 /** Resolves URLs on the page: relative ones refer to the page, not to the worker's script. */
-export function specOf(source: ModelSource, { hub = HUB, cache }: Pick<LoadOptions, "hub" | "cache">): SourceSpec {
-  if (Array.isArray(source))
-    return { kind: "files", files: (source as readonly FileSource[]).map((file) => specOf(file, { hub, cache })) };
-  const file = source as FileSource;
-  if (file instanceof Blob) return { kind: "file", file, name: file instanceof File ? file.name : "file" };
-  const { url, sha256 } = resolve(String(file), here(), hub);
-  return { kind: "url", url, ...(defined({ sha256, cache }) as { sha256: string; cache: Keep }) };
+export function specOf(name: string, file: FileSource, { hub, cache }: Where): SourceSpec {
+  const kind = Object.prototype.toString.call(file).slice("[object ".length, -1); // also of another frame's File
+  if (kind === "File" || kind === "Blob")
+    return { kind: "file", file: file as Blob, name: kind === "File" ? brief((file as File).name) : "file" };
+  return located(name, () => {
+    if (typeof file !== "string" && kind !== "URL") throw wrong("", `${typeName(file)} is no address and no file`);
+    const { url, sha256 } = resolve(String(file), here(), hub || HUB);
+    return { kind: "url", url, ...(sha256 ? { sha256 } : {}), ...(cache ? { cache } : {}) };
+  });
 }
 
 /** Starts the worker. */
 export function start(given: LoadOptions["worker"]): WorkerLike {
   if (typeof given === "function") return given() as unknown as WorkerLike;
-  if (given) return from(new URL(given, here()).href);
+  if (given) return from(located("worker", () => address(String(given), here())));
   const ahead = globalThis as { foretokenWorker?: Worker | undefined }; // set by start-worker.ts
   const started = ahead.foretokenWorker;
   ahead.foretokenWorker = undefined;

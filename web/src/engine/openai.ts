@@ -11,166 +11,33 @@
  * ```
  */
 import { abortable, aborted } from "../protocol/errors.ts";
-import type { Generation } from "./generation.ts";
-import { checkLimit, checkNames, wrong } from "./options.ts";
+import { type CheckedRequest, read, seedAt } from "./completion-request.ts";
+import type {
+  AssistantMessage,
+  ChatCompletion,
+  ChatCompletionChunk,
+  ChatCompletionRequest,
+  ChatCompletionStream,
+  ChoiceLogprobs,
+  CompletionOptions,
+  FinishReason,
+  TokenLogprob,
+  Usage,
+} from "./completion-types.ts";
+import { type Generation, Queue } from "./generation.ts";
+import { checkFields, membersOf, SIGNAL } from "./options.ts";
 import type {
   AnswerOptions,
   ChatReply,
   EventToken,
   Finish,
   GenerateRequest,
-  Message,
   RoundEvent,
   Stats,
 } from "../protocol/protocol.ts";
-import { type Tool, type ToolCall, ToolCalls } from "./tool-calls.ts";
+import { type ToolCall, ToolCalls } from "./tool-calls.ts";
 
-export type { Tool, ToolCall } from "./tool-calls.ts";
-
-/** A request. Names, meanings and ranges follow OpenAI's API; missing settings use the engine's defaults. */
-export interface ChatCompletionRequest {
-  messages: readonly ChatMessage[];
-  /** Ignored: the engine has one model. */
-  model?: string;
-  stream?: boolean | null;
-  stream_options?: { include_usage?: boolean } | null;
-  max_tokens?: number | null;
-  max_completion_tokens?: number | null;
-  temperature?: number | null;
-  top_p?: number | null;
-  /** Default: random. The answer contains it. */
-  seed?: number | null;
-  stop?: string | readonly string[] | null;
-  /** Tokens that end the text like the model's own end-of-text tokens, as in vLLM. */
-  stop_token_ids?: readonly number[] | null;
-  /** Number of answers; each uses a seed one higher than the previous. */
-  n?: number | null;
-  frequency_penalty?: number | null;
-  presence_penalty?: number | null;
-  logit_bias?: Readonly<Record<string, number>> | null;
-  logprobs?: boolean | null;
-  /** At most the `candidates` of {@link LoadOptions}. */
-  top_logprobs?: number | null;
-  response_format?: ResponseFormat | null;
-  /** Functions that the chat template describes to the model; its calls are in `tool_calls`. */
-  tools?: readonly Tool[] | null;
-  /**
-   * "none" hides the functions from the model. "required" or the name of a function constrains the answer to a call
-   * whose arguments match the function's parameters. The call is compact, like JSON of `response_format`.
-   */
-  tool_choice?: "auto" | "none" | "required" | { type: "function"; function: { name: string } } | null;
-  /**
-   * False: at most one call. True: with a tool_choice of "required" the answer may also be a list of calls. Without a
-   * value "required" gives one call, and a model that chooses may make several.
-   */
-  parallel_tool_calls?: boolean | null;
-  /** Ignored, like the fields that follow. */
-  user?: string | null;
-  metadata?: object | null;
-  store?: boolean | null;
-  service_tier?: string | null;
-  safety_identifier?: string | null;
-  prompt_cache_key?: string | null;
-  /** A chat template in Jinja that replaces the model's, and its variables, with the names that vLLM uses. */
-  chat_template?: string | null;
-  chat_template_kwargs?: Readonly<Record<string, unknown>> | null;
-  /** Settings outside OpenAI's API, such as `policy`, `depth`, `grammar` (GBNF), `min_p`. */
-  foretoken?: Omit<GenerateRequest, "prompt"> | null;
-}
-
-/** One message of a request. */
-export interface ChatMessage {
-  role: "system" | "developer" | "user" | "assistant" | "tool";
-  content: string | readonly { type: "text"; text: string }[] | null;
-  name?: string;
-  /** Assistant: the functions that it called. */
-  tool_calls?: readonly ToolCall[];
-  /** Tool: the call that this message answers. */
-  tool_call_id?: string;
-}
-
-/**
- * A constraint on the text. JSON is compact unless `foretoken: { json_compact: false }` says otherwise. Speculation
- * gives the text that plain decoding gives under the same constraint.
- */
-export type ResponseFormat =
-  | { type: "text" }
-  | { type: "json_object" }
-  | { type: "json_schema"; json_schema: { name?: string; strict?: boolean | null; schema: object } };
-
-/** A token and ln of its probability. */
-export interface TokenLogprob {
-  token: string;
-  logprob: number;
-  bytes: null;
-}
-
-/** Log-probabilities of an answer's tokens, each with the likeliest alternatives at its position. */
-export interface ChoiceLogprobs {
-  content: (TokenLogprob & { top_logprobs: TokenLogprob[] })[];
-  refusal: null;
-}
-
-/** Why an answer ended: end of text or stop string, limit of tokens or context, or function calls. */
-export type FinishReason = "stop" | "length" | "tool_calls";
-
-/** Token counts of an answer. */
-export interface Usage {
-  prompt_tokens: number;
-  completion_tokens: number;
-  total_tokens: number;
-  prompt_tokens_details: { cached_tokens: number };
-  /** The engine's statistics of the last answer. */
-  foretoken: Stats;
-}
-
-/** A complete answer. */
-export interface ChatCompletion {
-  id: string;
-  object: "chat.completion";
-  /** Seconds since 1970. */
-  created: number;
-  model: string;
-  system_fingerprint: string;
-  seed: number;
-  choices: { index: number; message: AssistantMessage; finish_reason: FinishReason; logprobs: ChoiceLogprobs | null }[];
-  usage: Usage;
-}
-
-/** The model's message; `content` is null if it consists only of calls. */
-export interface AssistantMessage {
-  role: "assistant";
-  content: string | null;
-  refusal: null;
-  tool_calls?: ToolCall[];
-}
-
-/** A piece of a streamed answer. The last piece of each choice has a finish_reason. */
-export interface ChatCompletionChunk {
-  id: string;
-  object: "chat.completion.chunk";
-  created: number;
-  model: string;
-  system_fingerprint: string;
-  choices: {
-    index: number;
-    delta: { role?: "assistant"; content?: string; tool_calls?: (ToolCall & { index: number })[] };
-    finish_reason: FinishReason | null;
-    logprobs: ChoiceLogprobs | null;
-  }[];
-  usage?: Usage | null;
-}
-
-/** The chunks of an answer as they arrive; leaving the loop or calling `abort` ends the answer within a round. */
-export interface ChatCompletionStream extends AsyncIterable<ChatCompletionChunk> {
-  abort(): void;
-}
-
-/** Options outside the request. */
-export interface CompletionOptions {
-  /** Aborting ends the answer within a round; the call rejects with code "aborted". */
-  signal?: AbortSignal | undefined;
-}
+export type * from "./completion-types.ts";
 
 /** The part of the engine that completions use. @internal */
 export interface Answerer {
@@ -178,13 +45,6 @@ export interface Answerer {
   readonly fingerprint: string;
   answer(chat: AnswerOptions, request: Omit<GenerateRequest, "prompt">): Generation<ChatReply>;
 }
-
-const KNOWN = (
-  "messages model stream stream_options max_tokens max_completion_tokens temperature top_p seed stop stop_token_ids " +
-  "n frequency_penalty presence_penalty logit_bias logprobs top_logprobs response_format tools " +
-  "tool_choice user metadata store service_tier safety_identifier prompt_cache_key parallel_tool_calls " +
-  "chat_template chat_template_kwargs foretoken"
-).split(" ");
 
 /** The type of `engine.chat.completions`. Requests queue, because an engine decodes one text at a time. */
 export class ChatCompletions {
@@ -206,14 +66,14 @@ export class ChatCompletions {
     request: ChatCompletionRequest,
     options: CompletionOptions = {},
   ): Promise<ChatCompletion | ChatCompletionStream> {
+    const { signal } = membersOf(options, ["signal"]);
+    checkFields({ signal }, { signal: SIGNAL });
     const checked = read(request);
-    if (options.signal?.aborted) throw aborted(options.signal);
-    const chunks = this.#chunks(checked, options.signal);
-    if (request.stream) {
-      const first = await chunks.next();
-      return stream(first, chunks);
-    }
-    return this.#complete(checked, chunks);
+    if (signal?.aborted) throw aborted(signal);
+    if (!checked.stream) return this.#complete(checked, this.#chunks(checked, signal));
+    const left = new AbortController();
+    const chunks = this.#chunks(checked, signal ? AbortSignal.any([signal, left.signal]) : left.signal);
+    return stream(await chunks.next(), chunks, left);
   }
 
   async #complete(
@@ -278,7 +138,7 @@ export class ChatCompletions {
       };
       for (let index = 0; index < checked.n; index++) {
         if (signal?.aborted) throw aborted(signal);
-        const run = this.#engine.answer(checked.chat, { ...checked.request, seed: checked.seed + index });
+        const run = this.#engine.answer(checked.chat, { ...checked.request, seed: seedAt(index, checked) });
         const stop = (): void => run.stop();
         signal?.addEventListener("abort", stop);
         const rounds = run[Symbol.asyncIterator]();
@@ -351,23 +211,25 @@ const FINISH: Record<Exclude<Finish, "aborted">, FinishReason> = {
   context: "length",
 };
 
+/** Returns the chunks as they are made, and keeps them: nobody waits for a reader that is late or never comes. */
 function stream(
   first: IteratorResult<ChatCompletionChunk, Usage>,
   rest: AsyncGenerator<ChatCompletionChunk, Usage>,
+  left: AbortController,
 ): ChatCompletionStream {
-  async function* all(): AsyncGenerator<ChatCompletionChunk> {
-    try {
-      if (!first.done) yield first.value;
-      yield* rest;
-    } finally {
-      await rest.return({} as Usage);
-    }
-  }
-  const chunks = all();
-  return {
-    abort: () => void chunks.return(undefined).then(() => rest.return({} as Usage)),
-    [Symbol.asyncIterator]: () => chunks,
+  const leave = (): Promise<void> => {
+    chunks.drop();
+    left.abort();
+    return made;
   };
+  const chunks = new Queue<ChatCompletionChunk>(leave);
+  const made = (async () => {
+    for (let next = first; !next.done; next = await rest.next()) chunks.push(next.value);
+  })().then(
+    () => chunks.end(),
+    (cause: unknown) => chunks.end(cause),
+  );
+  return { abort: () => void leave(), [Symbol.asyncIterator]: () => chunks };
 }
 
 function logprobsOf(round: RoundEvent): ChoiceLogprobs {
@@ -379,124 +241,4 @@ function logprobsOf(round: RoundEvent): ChoiceLogprobs {
       top_logprobs: (token.top ?? []).map((t) => one(t.text, t.logprob)),
     }));
   return { content, refusal: null };
-}
-
-/** A validated request. */
-interface CheckedRequest {
-  chat: AnswerOptions;
-  request: Omit<GenerateRequest, "prompt">;
-  n: number;
-  seed: number;
-  logprobs: boolean;
-  usage: boolean;
-  tools: readonly Tool[];
-  single: boolean;
-}
-
-function read(from: ChatCompletionRequest): CheckedRequest {
-  checkNames(from, KNOWN, "; put settings of this engine into foretoken");
-  if (!Array.isArray(from.messages) || from.messages.length === 0)
-    throw wrong("messages", "must be a list of at least one message");
-  const request: Omit<GenerateRequest, "prompt"> = { ...from.foretoken };
-  for (const name of ["temperature", "top_p", "frequency_penalty", "presence_penalty"] as const) {
-    const value = from[name];
-    if (value === null || value === undefined) continue;
-    checkLimit(name, value);
-    request[name] = value;
-  }
-  const length = from.max_completion_tokens ?? from.max_tokens;
-  if (length !== null && length !== undefined) request.max_tokens = integer("max_tokens", length, 1);
-  if (from.stop !== null && from.stop !== undefined)
-    request.stop = typeof from.stop === "string" ? [from.stop] : [...from.stop];
-  if (from.stop_token_ids) request.stop_token_ids = [...from.stop_token_ids];
-  if (from.logit_bias) request.logit_bias = { ...from.logit_bias };
-  const logprobs = from.logprobs === true;
-  if (from.top_logprobs && !logprobs) throw wrong("top_logprobs", "needs logprobs: true");
-  if (logprobs)
-    Object.assign(request, { logprobs: true, top_logprobs: integer("top_logprobs", from.top_logprobs ?? 0, 0) });
-  format(from.response_format, request);
-  const choice = from.tool_choice ?? "auto";
-  const tools = (choice === "none" ? null : from.tools) ?? [];
-  const forced = choice !== "auto" && choice !== "none";
-  if (forced && choice !== "required" && !tools.some((tool) => tool?.function?.name === choice.function?.name))
-    throw wrong("tool_choice", `is ${JSON.stringify(choice)}; want auto, none, required or one of the tools' names`);
-  if (forced && tools.length === 0) throw wrong("tool_choice", "requires a call, but there are no tools");
-  if (forced && (request.json_object || request.json_schema || request.grammar))
-    throw wrong("tool_choice", "requires a call, but the request already constrains the text; remove one of the two");
-  tools.forEach((tool, i) => {
-    if (tool?.type !== "function" || typeof tool.function?.name !== "string" || tool.function.name === "")
-      throw wrong(`tools[${i}]`, "must be a function with a name");
-  });
-  const n = integer("n", from.n ?? 1, 1);
-  checkLimit("n", n);
-  const seed = from.seed ?? from.foretoken?.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]!;
-  return {
-    chat: {
-      messages: from.messages.map(message),
-      ...(tools.length ? { tools: [...tools] } : {}),
-      ...(forced ? { tool_choice: choice, parallel_tool_calls: from.parallel_tool_calls === true } : {}),
-      ...(from.chat_template ? { template: from.chat_template } : {}),
-      ...(from.chat_template_kwargs ? { vars: { ...from.chat_template_kwargs } } : {}),
-    },
-    request,
-    n,
-    seed: integer("seed", seed, 0),
-    logprobs,
-    usage: Boolean(from.stream && from.stream_options?.include_usage),
-    tools,
-    single: from.parallel_tool_calls === false,
-  };
-}
-
-function integer(param: string, value: number, low: number): number {
-  if (!Number.isSafeInteger(value) || value < low)
-    throw wrong(param, `is ${String(value)}; want an integer of ${low} or more`);
-  return value;
-}
-
-function format(from: ResponseFormat | null | undefined, to: Omit<GenerateRequest, "prompt">): void {
-  switch (from?.type) {
-    case undefined:
-      if (from) throw wrong("response_format", "has no type; want text, json_object or json_schema");
-      return;
-    case "text":
-      return;
-    case "json_object":
-      to.json_compact ??= true;
-      to.json_object = true;
-      return;
-    case "json_schema":
-      if (!from.json_schema?.schema) throw wrong("response_format", "has no json_schema.schema");
-      to.json_compact ??= true;
-      to.json_schema = from.json_schema.schema;
-      return;
-    default:
-      throw wrong(
-        "response_format",
-        `has the type ${String((from as { type: unknown }).type)}; want text, json_object or json_schema`,
-      );
-  }
-}
-
-function message(from: ChatMessage, index: number): Message {
-  const at = `messages[${index}]`;
-  if (!["system", "developer", "user", "assistant", "tool"].includes(from?.role))
-    throw wrong(at, "must have the role system, developer, user, assistant or tool");
-  const parts = from.content ?? "";
-  const content =
-    typeof parts === "string"
-      ? parts
-      : parts
-          .map((part) => {
-            if (part.type !== "text" || typeof part.text !== "string") throw wrong(at, "has a part that is not text");
-            return part.text;
-          })
-          .join("");
-  return {
-    role: from.role === "developer" ? "system" : from.role,
-    content,
-    ...(from.name === undefined ? {} : { name: from.name }),
-    ...(from.tool_calls === undefined ? {} : { tool_calls: [...from.tool_calls] }),
-    ...(from.tool_call_id === undefined ? {} : { tool_call_id: from.tool_call_id }),
-  };
 }

@@ -1,22 +1,70 @@
-/** Checks what callers pass before it reaches the engine: names, with the nearest known one, and numbers. */
+/** Checks what callers pass before it reaches the engine: names, with the nearest known one, types and numbers. */
 import catalog from "foretoken:catalog";
 import { ForetokenError } from "../protocol/errors.ts";
 import type { Limit } from "../protocol/protocol.ts";
 
-/** Returns the error of an option or a field; `message` is the predicate. */
-export function wrong(param: string, message: string): ForetokenError {
-  return new ForetokenError("bad_option", `${param} ${message}`, param);
+/** Returns the error of a field, or of a place in it such as `tools[0].type`; `message` is the predicate. */
+export function wrong(place: string, message: string): ForetokenError {
+  return new ForetokenError("bad_option", `${place} ${message}`, /^[^.]+/.exec(place)?.[0]);
 }
 
 /** Returns names of a type; the record has the compiler ask for each. */
 export const namesOf = <T>(all: Record<keyof T, true>): string[] => Object.keys(all);
 
-/** Refuses names that are not known, unless they have no value. */
-export function checkNames(given: object, known: readonly string[], note = ""): void {
-  for (const [name, value] of Object.entries(given)) {
-    if (value === undefined || value === null || known.includes(name)) continue;
-    const near = nearest(name, known);
-    throw wrong(name, `is unknown${near ? `; did you mean ${near}?` : note}`);
+/**
+ * Returns the members of an object that have a value. Refuses all but objects, and names beyond `known`, unless that is
+ * left to the program. `within` names the object in errors; `note` follows an unknown name that is near to no other.
+ */
+export function membersOf<T extends object>(given: T, known?: readonly string[], within = "", note = ""): T {
+  if (typeof given !== "object" || given === null || Array.isArray(given))
+    throw within
+      ? wrong(within, `is ${typeName(given)}, want an object`)
+      : new ForetokenError("bad_option", `the argument is ${typeName(given)}, want an object`);
+  const members: Partial<T> = {};
+  for (const name of Object.keys(given)) {
+    const refuse = (why: string): never => {
+      throw wrong(`${within && `${within}.`}${shown(name)}`, why);
+    };
+    let value: T[keyof T] | undefined;
+    try {
+      value = given[name as keyof T];
+    } catch (cause) {
+      refuse(`cannot be read: ${reasonOf(cause)}`); // it is a getter
+    }
+    if (value === undefined) continue;
+    if (!known || known.includes(name)) members[name as keyof T] = value;
+    else if (value !== null) {
+      const near = nearest(name, known);
+      refuse(`is unknown${near ? `; did you mean ${near}?` : note}`);
+    }
+  }
+  return members as T;
+}
+
+/** Returns what a caller's code threw, for a message. */
+export const reasonOf = (cause: unknown): string => shown(String((cause as Error | null)?.message ?? cause));
+
+/** A check of a value, and a description of the values that pass. */
+export type Check = readonly [want: string, passes: (value: unknown) => boolean];
+
+const isFunction = (value: unknown): boolean => typeof value === "function";
+export const FLAG: Check = ["true or false", (value) => typeof value === "boolean"];
+export const TEXT: Check = ["a string", (value) => typeof value === "string"];
+export const FUNCTION: Check = ["a function", isFunction];
+export const SIGNAL: Check = [
+  "an AbortSignal",
+  (value) => {
+    const { aborted, addEventListener } = Object(value) as Partial<AbortSignal>;
+    return typeof aborted === "boolean" && isFunction(addEventListener);
+  },
+];
+
+/** Refuses fields of an object that do not pass their checks. Undefined and null pass: they count as absent. */
+export function checkFields(given: object, checks: Readonly<Record<string, Check | undefined>>, within = ""): void {
+  for (const [name, check] of Object.entries(checks)) {
+    const value = (given as Record<string, unknown>)[name];
+    if (value === undefined || value === null || !check || check[1](value)) continue;
+    throw wrong(within ? `${within}.${name}` : name, `is ${typeName(value)}, want ${check[0]}`);
   }
 }
 
@@ -39,12 +87,19 @@ export function holds({ least, most, zero }: Limit, value: number): boolean {
 export function checkLimit(field: string, value: unknown): asserts value is number {
   const limit = limitOf(field)!;
   if (typeof value === "number" && holds(limit, value)) return;
-  throw wrong(field, `is ${typeof value === "number" ? value : typeName(value)}, want ${rangeOf(limit)}`);
+  throw wrong(field, `is ${typeName(value)}, want ${rangeOf(limit)}`);
 }
 
-/** Describes a value by its type, for messages. */
+/** Shortens foreign text for messages, and quotes it unless it is a usual name. */
+export function shown(text: string): string {
+  if (/^[\w$-]{1,60}$/.test(text)) return text;
+  return JSON.stringify(text.length > 60 ? `${text.slice(0, 59)}…` : text);
+}
+
+/** Describes a value for messages: numbers and short texts as they are, others by their type. */
 export function typeName(value: unknown): string {
-  if (value === null || value === undefined) return String(value);
+  if (value === null || value === undefined || typeof value === "number") return String(value);
+  if (typeof value === "string") return JSON.stringify(value.length > 40 ? `${value.slice(0, 39)}…` : value);
   return Array.isArray(value) ? "a list" : `${typeof value === "object" ? "an" : "a"} ${typeof value}`;
 }
 

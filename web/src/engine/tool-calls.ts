@@ -13,6 +13,8 @@ export interface Tool {
     description?: string;
     /** JSON Schema of the arguments. The model sees it; decoding enforces it only if `tool_choice` requires a call. */
     parameters?: object;
+    /** Ignored. */
+    strict?: boolean | null;
   };
 }
 

@@ -71,6 +71,12 @@ export class ForetokenError extends Error {
   }
 }
 
+/** Returns what was thrown, as an error with a code. */
+export function errorOf(cause: unknown): ForetokenError {
+  if (cause instanceof ForetokenError) return cause;
+  return new ForetokenError("internal", String((cause as Error | null)?.message ?? cause), undefined, { cause });
+}
+
 /** Returns the error for an aborted `signal`; its cause is the signal's reason. */
 export function aborted(signal?: AbortSignal): ForetokenError {
   return new ForetokenError("aborted", "the request was aborted", undefined, { cause: signal?.reason });

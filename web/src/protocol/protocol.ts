@@ -308,6 +308,11 @@ export interface Inspection {
   problem: string;
 }
 
+declare const written: unique symbol;
+
+/** JSON text of what a caller passed, made and checked by textOf. */
+export type JSONText = string & { readonly [written]: true };
+
 /** Messages from page to worker. The worker answers each message once, with its id, except "start" and "stop". */
 export type ToWorker =
   /** Starts the engine and opens WebGPU before any model is known. */
@@ -319,17 +324,21 @@ export type ToWorker =
   | {
       op: "open";
       id: number;
-      options: OpenOptions;
+      /** {@link OpenOptions}. */
+      options: JSONText;
       sources: Sources<SourceSpec>;
       hosts: readonly string[];
       lock?: string | undefined;
     }
-  /** `asks` in the request says that the page answers "ask" with its {@link LogitsProcessor}. */
-  | { op: "generate"; id: number; request: GenerateRequest & { asks?: true } }
-  | { op: "chat"; id: number; action: ChatAction }
-  | { op: "embed"; id: number; request: EmbedRequest }
-  | { op: "bench"; id: number; plan: BenchPlan }
-  | { op: "measure"; id: number; measurement: Measurement }
+  /**
+   * `request` is a {@link GenerateRequest}, whose `asks` says that the page answers "ask" with its
+   * {@link LogitsProcessor}, `action` a {@link ChatAction}, and so on.
+   */
+  | { op: "generate"; id: number; request: JSONText }
+  | { op: "chat"; id: number; action: JSONText }
+  | { op: "embed"; id: number; request: JSONText }
+  | { op: "bench"; id: number; plan: JSONText }
+  | { op: "measure"; id: number; measurement: JSONText }
   | { op: "methods"; id: number }
   | { op: "inspect"; id: number; source: SourceSpec; hosts: readonly string[] }
   | { op: "close"; id: number }

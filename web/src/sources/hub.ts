@@ -81,23 +81,50 @@ function checksumIn(text: string): string | undefined {
 export function resolve(text: string, base: string | undefined, hub = HUB): RemoteFile {
   const sha256 = checksumIn(text.trim());
   const name = parseName(text.trim());
-  let url = name ? addressOf(name, hub) : address(text.trim(), base).replace(/#.*$/, "");
+  let url = address(name ? addressOf(name, hub) : text.trim(), base).replace(/#.*$/, "");
   const home = hub.replace(/\/+$/, "");
   if (url.startsWith(`${home}/`))
     url = home + url.slice(home.length).replace(/^(\/[^/]+\/[^/]+)\/blob\//, "$1/resolve/");
   return { url, ...(sha256 ? { sha256 } : {}) };
 }
 
-function address(text: string, base: string | undefined): string {
+/** The schemes of addresses that browsers fetch files from. */
+const SCHEMES: readonly string[] = ["http:", "https:", "blob:", "data:"];
+
+/**
+ * Resolves an address relative to `base`. Everything that names a file for this program to read goes through here, and
+ * other schemes than http, https, blob and data are refused, but for the page's own, such as an extension's.
+ */
+export function address(text: string, base: string | undefined): string {
+  let url: URL;
   try {
-    return new URL(text, base).href;
+    url = new URL(text, base);
   } catch {
     throw new ForetokenError(
       "bad_option",
-      `${text || "(empty)"}: address: neither a URL (relative to ${base || "nothing"}) ` +
+      `${brief(text) || "(empty)"}: address: neither a URL (relative to ${brief(base || "nothing")}) ` +
         "nor a name such as owner/repo/file.gguf",
     );
   }
+  const { protocol } = url;
+  const own = base && protocol !== "file:" && protocol === new URL(base).protocol;
+  if (own || SCHEMES.includes(protocol)) return url.href;
+  const file = protocol === "file:" ? "; let the user pick the file" : "";
+  const why = `the scheme ${brief(protocol)} cannot be read; want http, https, blob or data${file}`;
+  throw new ForetokenError("bad_option", `${brief(text)}: address: ${why}`);
+}
+
+/** The most characters of a foreign name that are shown. */
+const MOST_SHOWN = 200;
+
+/**
+ * Returns a name for people to read: an address, the name of a file or of a model. Names come from strangers: of a long
+ * one the middle is left out, and characters that are no text or turn its direction are replaced.
+ */
+export function brief(name: string): string {
+  const tail = 50;
+  const cut = name.length > MOST_SHOWN ? `${name.slice(0, MOST_SHOWN - tail - 1)}…${name.slice(-tail)}` : name;
+  return cut.replace(/[\p{Cc}\p{Cs}\p{Bidi_Control}\p{Zl}\p{Zp}]/gu, "\ufffd");
 }
 
 /** The part numbers in the name of a split file. */

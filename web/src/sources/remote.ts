@@ -5,6 +5,7 @@
  */
 
 import { ForetokenError, type ForetokenErrorCode } from "../protocol/errors.ts";
+import { brief } from "./hub.ts";
 import {
   codingOf,
   differ,
@@ -483,9 +484,9 @@ export function nameOf(url: string): string {
   const path = url.replace(/[?#].*$/, "");
   const last = path.slice(path.lastIndexOf("/") + 1);
   try {
-    return decodeURIComponent(last) || url;
+    return brief(decodeURIComponent(last) || url);
   } catch {
-    return last || url;
+    return brief(last || url);
   }
 }
 

@@ -224,7 +224,7 @@ export class ChatView {
     const question = last?.role === "assistant" ? this.#messages.slice(0, -1) : [...this.#messages];
     await this.#answer(question, async (conversation, request) => {
       // Greedy answers repeat; above temperature 0 another seed gives another answer.
-      const seed = request?.temperature ? { seed: (request.seed ?? 1) + this.#again++ } : {};
+      const seed = request?.temperature ? { seed: Number(request.seed ?? 1) + this.#again++ } : {};
       return conversation.regenerate({ ...request, ...seed });
     });
     this.log.querySelector<HTMLElement>(".again")?.focus();

@@ -59,17 +59,18 @@ export function serve(
     const rounds = new Rounds(update);
     switch (message.op) {
       case "open": {
-        if (!["cpu", "reference"].includes(message.options.device)) prepare();
+        const options = JSON.parse(message.options) as OpenOptions;
+        if (!["cpu", "reference"].includes(options.device)) prepare();
         const loading = new Loading(update, message.hosts);
         try {
           // Fetch the program and the first bytes of the models in parallel.
-          const opened = loading.open(message.sources, message.options);
+          const opened = loading.open(message.sources, options);
           opened.catch(() => undefined);
           const go = await engine();
           const again = async () => {
             const files = new Loading(update, message.hosts);
             try {
-              const opened = await files.open(message.sources, message.options);
+              const opened = await files.open(message.sources, options);
               await files.finished(); // Go reads them for a session that is in use
               return { ...opened, close: () => files.close() };
             } catch (cause) {
@@ -77,7 +78,7 @@ export function serve(
               throw cause;
             }
           };
-          const info = await go.open(JSON.stringify(message.options), { ...(await opened), again }, loading.progress);
+          const info = await go.open(message.options, { ...(await opened), again }, loading.progress);
           // Wait for the parts of files that Go did not read, and for checksums, before using the models.
           await loading.finished().catch(async (cause: unknown) => {
             await go.close();
@@ -91,18 +92,18 @@ export function serve(
       }
       case "generate":
         return (await engine())
-          .generate(JSON.stringify(message.request), rounds.add, asking(id, rounds))
+          .generate(message.request, rounds.add, asking(id, rounds))
           .finally(rounds.send);
       case "chat":
         return (await engine())
-          .chat(JSON.stringify(message.action), rounds.add, asking(id, rounds))
+          .chat(message.action, rounds.add, asking(id, rounds))
           .finally(rounds.send);
       case "embed":
-        return (await engine()).embed(JSON.stringify(message.request));
+        return (await engine()).embed(message.request);
       case "bench":
-        return (await engine()).bench(JSON.stringify(message.plan), update);
+        return (await engine()).bench(message.plan, update);
       case "measure":
-        return (await engine()).measure(JSON.stringify(message.measurement), update);
+        return (await engine()).measure(message.measurement, update);
       case "methods":
         return (await engine()).methods();
       case "inspect": {

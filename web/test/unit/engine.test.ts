@@ -1,46 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { kernelName } from "../../src/benchmark/profile.ts";
-import { Engine, ForetokenError, type LoadOptions, type WorkerLike } from "../../src/engine/engine.ts";
+import { Engine, ForetokenError, type LoadOptions } from "../../src/engine/engine.ts";
 import { configOf, METHODS } from "../../src/engine/methods.ts";
 import { nearest } from "../../src/engine/options.ts";
-import type { BenchUpdate, FromWorker, GoEngine, Progress, ToWorker } from "../../src/protocol/protocol.ts";
-import { serve, wireError } from "../../src/worker/serve.ts";
+import { textOf } from "../../src/engine/plain.ts";
+import type { BenchUpdate, FromWorker, GoEngine, Progress } from "../../src/protocol/protocol.ts";
+import { wireError } from "../../src/worker/serve.ts";
 import { mockEngine } from "../mock/engine.ts";
+import { FakeWorker } from "./fakes.ts";
 
 const GGUF = new Blob(["GGUF", new Uint8Array(1000)]);
-
-/** A worker without a thread: it clones messages and delivers them asynchronously, as between threads. */
-class FakeWorker implements WorkerLike {
-  terminated = false;
-  readonly #page: Record<string, ((event: never) => void)[]> = { message: [], error: [], messageerror: [] };
-  readonly #inside: ((event: { data: ToWorker }) => void)[] = [];
-
-  constructor(start: () => Promise<GoEngine>) {
-    const deliver = (message: FromWorker): void => {
-      const data = structuredClone(message);
-      setImmediate(() => !this.terminated && this.emit("message", { data }));
-    };
-    serve({ postMessage: deliver, addEventListener: (_type, listener) => this.#inside.push(listener) }, start);
-  }
-
-  postMessage(message: ToWorker): void {
-    const data = structuredClone(message);
-    setImmediate(() => !this.terminated && this.#inside.forEach((listener) => listener({ data })));
-  }
-
-  addEventListener(type: string, listener: (event: never) => void): void {
-    this.#page[type]!.push(listener);
-  }
-
-  emit(type: string, event: unknown): void {
-    for (const listener of this.#page[type]!) listener(event as never);
-  }
-
-  terminate(): void {
-    this.terminated = true;
-  }
-}
 
 async function load(
   go: () => Promise<GoEngine>,
@@ -280,7 +250,7 @@ test("a prompt that is no text is refused", async () => {
   const { engine } = await load(mock);
   for (const [prompt, kind] of [
     [undefined, "undefined"],
-    [7, "a number"],
+    [7, "7"],
     [["x"], "a list"],
     [{ prompt: "x" }, "an object"],
   ] as const)
@@ -361,7 +331,7 @@ for (const ms of [1, 6, 10])
     const replies: FromWorker[] = [];
     worker.addEventListener("message", ({ data }: { data: FromWorker }) => void replies.push(data));
     const began = performance.now();
-    worker.postMessage({ op: "generate", id: 1, request: { prompt: "func", policy: "none", max_tokens: 32 } });
+    worker.postMessage({ op: "generate", id: 1, request: textOf({ prompt: "func", policy: "none", max_tokens: 32 }) });
     while (replies.at(-1)?.type !== "done") await new Promise((resolve) => setTimeout(resolve, 1));
     const updates = replies.slice(0, -1).map((reply) => (reply.type === "update" ? reply.json : []));
     const frames = (performance.now() - began) / 15; // timers may be a fraction of a millisecond early

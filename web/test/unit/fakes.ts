@@ -1,5 +1,8 @@
-/** A private file system and a file server in memory; tests can make both fail. */
+/** A private file system and a file server in memory, which tests can make fail, and a worker without a thread. */
+import type { WorkerLike } from "../../src/engine/engine.ts";
+import type { FromWorker, GoEngine, ToWorker } from "../../src/protocol/protocol.ts";
 import type { SyncHandle } from "../../src/sources/store.ts";
+import { serve } from "../../src/worker/serve.ts";
 
 /** A folder of the origin's private file system. */
 export class FakeFolder {
@@ -146,4 +149,36 @@ export function fileServer(script: Script): { fetch: typeof fetch; log: string[]
 /** Returns bytes that differ from position to position. */
 export function pattern(length: number, seed = 7): Uint8Array {
   return Uint8Array.from({ length }, (_, i) => (i * seed + (i >> 8) + (i >> 16)) & 255);
+}
+
+/** A worker without a thread. It clones messages and delivers them asynchronously, as between threads. */
+export class FakeWorker implements WorkerLike {
+  terminated = false;
+  readonly #page: Record<string, ((event: never) => void)[]> = { message: [], error: [], messageerror: [] };
+  readonly #inside: ((event: { data: ToWorker }) => void)[] = [];
+
+  constructor(start: () => Promise<GoEngine>) {
+    const deliver = (message: FromWorker): void => {
+      const data = structuredClone(message);
+      setImmediate(() => !this.terminated && this.emit("message", { data }));
+    };
+    serve({ postMessage: deliver, addEventListener: (_type, listener) => this.#inside.push(listener) }, start);
+  }
+
+  postMessage(message: ToWorker): void {
+    const data = structuredClone(message);
+    setImmediate(() => !this.terminated && this.#inside.forEach((listener) => listener({ data })));
+  }
+
+  addEventListener(type: string, listener: (event: never) => void): void {
+    this.#page[type]!.push(listener);
+  }
+
+  emit(type: string, event: unknown): void {
+    for (const listener of this.#page[type]!) listener(event as never);
+  }
+
+  terminate(): void {
+    this.terminated = true;
+  }
 }

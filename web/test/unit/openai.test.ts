@@ -2,7 +2,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ForetokenError } from "../../src/protocol/errors.ts";
 import type { Generation } from "../../src/engine/generation.ts";
-import { type Answerer, type ChatCompletionRequest, ChatCompletions } from "../../src/engine/openai.ts";
+import {
+  type Answerer,
+  type ChatCompletion,
+  type ChatCompletionRequest,
+  ChatCompletions,
+} from "../../src/engine/openai.ts";
+import { textOf } from "../../src/engine/plain.ts";
 import type { ChatReply, AnswerOptions, GenerateRequest, Result, RoundEvent } from "../../src/protocol/protocol.ts";
 import { ToolCalls } from "../../src/engine/tool-calls.ts";
 import answers from "../../../models/chat/testdata/answers.json" with { type: "json" };
@@ -45,7 +51,7 @@ function completions(
       const result = opened
         .then(() => {
           before({ chat, request });
-          return go.chat(JSON.stringify({ do: "complete", ...chat, request }), (json) => {
+          return go.chat(textOf({ do: "complete", ...chat, request }), (json) => {
             rounds.push(JSON.parse(json) as RoundEvent);
             wake();
             onRound();
@@ -308,10 +314,57 @@ test("a signal, leaving the loop and abort end an answer", async () => {
     seen += chunk.choices.length;
     if (seen === 3) running.abort();
   }
-  assert.ok(seen >= 3);
+  assert.equal(seen, 3);
   assert.equal(stops(), 3);
   const after = await create({ ...hello, stream: false });
   assert.equal((after.usage.foretoken as Result["stats"]).output_tokens, 12);
+});
+
+test("a stream that is read late, in part or never holds up no other request", async () => {
+  const { create, stops } = completions();
+  const all = await create({ ...hello, stream: true, n: 2 }); // read late
+  const part = (await create({ ...hello, stream: true }))[Symbol.asyncIterator]();
+  await part.next(); // and never on
+  await create({ ...hello, stream: true }); // never
+  const whole = await create({ ...hello, n: 2 });
+  const texts = ["", ""];
+  for await (const { choices } of all) texts[choices[0]!.index] += choices[0]!.delta.content ?? "";
+  assert.deepEqual(
+    texts,
+    (whole as ChatCompletion).choices.map(({ message }) => message.content),
+  );
+  // One that nobody reads is aborted like others; its reader gets no more.
+  const control = new AbortController();
+  const signalled = await create({ ...hello, max_tokens: 100000, stream: true }, { signal: control.signal });
+  control.abort();
+  const aborted = await create({ ...hello, max_tokens: 100000, stream: true });
+  aborted.abort();
+  assert.ok((await create(hello)) && stops() === 2);
+  await assert.rejects(
+    async () => {
+      for await (const _ of signalled);
+    },
+    { code: "aborted" },
+  );
+  for await (const _ of aborted) assert.fail();
+});
+
+test("seeds have 64 bits, as over HTTP", async () => {
+  const { create, calls } = completions();
+  for (const [seed, first, second] of [
+    [5n, 5, 6],
+    [2n ** 63n, 2n ** 63n, 2n ** 63n + 1n],
+    [-1, 2n ** 64n - 1n, 0],
+    [Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER, 2n ** 53n],
+  ] as const) {
+    calls.length = 0;
+    const answer = (await create({ ...hello, n: 2, seed, max_tokens: 1 })) as ChatCompletion;
+    assert.deepEqual(
+      calls.map(({ request }) => request.seed as unknown),
+      [first, second],
+    );
+    assert.equal(BigInt(answer.seed), BigInt(seed));
+  }
 });
 
 test("an invalid request is an error that names the field, before any generation", async () => {
@@ -329,7 +382,49 @@ test("an invalid request is an error that names the field, before any generation
     ["frequency_penalty", { frequency_penalty: 2.5 }],
     ["max_tokens", { max_tokens: 0.5 }],
     ["n", { n: 0 }],
-    ["seed", { seed: -1 }],
+    ["seed", { seed: 1.5 }],
+    ["seed", { seed: 2 ** 60 }],
+    ["seed", { seed: 2n ** 64n }],
+    ["seed", { foretoken: { seed: 2 ** 60 } }],
+    ["seed", { seed: "7" }],
+    ["max_tokens", { max_tokens: 5, max_completion_tokens: 6 }],
+    ["max_tokens", { max_tokens: "5" }],
+    ["stream", { stream: "yes" }],
+    ["stream_options", { stream_options: { include_usage: true } }],
+    ["stream_options", { stream: true, stream_options: { include_usages: true } }],
+    ["stream_options", { stream: true, stream_options: { include_usage: 1 } }],
+    ["stop", { stop: 5 }],
+    ["stop", { stop: ["a", undefined] }],
+    ["stop_token_ids", { stop_token_ids: "5" }],
+    ["logit_bias", { logit_bias: [] }],
+    ["logit_bias", { logit_bias: { 3: Number.NaN } }],
+    ["logprobs", { logprobs: "true" }],
+    ["chat_template", { chat_template: 5 }],
+    ["chat_template_kwargs", { chat_template_kwargs: "x" }],
+    ["chat_template_kwargs", { chat_template_kwargs: { f: () => 1 } }],
+    ["foretoken", { foretoken: [] }],
+    ["prompt", { foretoken: { prompt: "x" } }],
+    ["Temperature", { Temperature: 1 }],
+    ["messages", { messages: undefined }],
+    ["messages", { messages: "hello" }],
+    ["messages[0]", { messages: [null] }],
+    ["messages[0]", { messages: [{ Role: "user", CONTENT: "x" }] }],
+    ["messages[0]", { messages: [{ role: "user", content: 5 }] }],
+    ["messages[0]", { messages: [{ role: "assistant", content: "", tool_calls: {} }] }],
+    ["messages[0]", { messages: [{ role: "user", content: "x", name: 5 }] }],
+    ["response_format", { response_format: "json_object" }],
+    ["response_format", { response_format: {} }],
+    ["response_format", { response_format: { type: "text", schemas: {} } }],
+    ["response_format", { response_format: { type: "json_object", schema: {} } }],
+    ["response_format", { response_format: { type: "json_schema", json_schema: { shema: {} } } }],
+    ["response_format", { response_format: { type: "json_schema", json_schema: { schema: "x" } } }],
+    ["tools", { tools: {} }],
+    ["tools[0]", { tools: [{ type: "function", function: { name: "f", parameter: {} } }] }],
+    ["tools[0]", { tools: [{ type: "function", function: { name: "f", parameters: "x" } }] }],
+    ["tools[0]", { tools: [{ type: "function", function: { name: "f" }, functions: [] }] }],
+    ["tools[0]", { tools: [null] }],
+    ["tool_choice", { tool_choice: 1, tools: [{ type: "function", function: { name: "f" } }] }],
+    ["tool_choice", { tool_choice: { type: "function", name: "f" } }],
     ["top_logprobs", { top_logprobs: 2 }],
     ["response_format", { response_format: { type: "yaml" } }],
     ["response_format", { response_format: { type: "json_schema" } }],
