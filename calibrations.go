@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 
+	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
 	"foretoken/models/llama"
 	"foretoken/spec"
@@ -55,8 +56,8 @@ func (c *Calibrations) Parse(file string, data []byte) error {
 		return err
 	case KindSet:
 		var set setFile
-		if err := json.Unmarshal(data, &set); err != nil {
-			return fmt.Errorf("foretoken: %s: %w", file, spec.JSONError(err, &set))
+		if err := strictjson.Decode(data, &set); err != nil {
+			return fmt.Errorf("foretoken: %s: %w", file, err)
 		}
 		for i, one := range set.Calibrations {
 			name := fmt.Sprintf("%s, calibration %d", file, i+1)

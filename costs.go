@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"foretoken/internal/strictjson"
 	"foretoken/spec"
 	"foretoken/spec/goodput"
 	"foretoken/spec/method"
@@ -287,7 +288,7 @@ func (s *Session) storedCosts() *goodput.Costs {
 		return nil
 	}
 	var c goodput.Costs
-	if json.Unmarshal([]byte(text), &c) != nil {
+	if strictjson.DecodeForeign([]byte(text), &c) != nil {
 		return nil
 	}
 	return &c

@@ -13,7 +13,8 @@ import (
 	"unicode/utf8"
 
 	"foretoken"
-	"foretoken/spec"
+	"foretoken/internal/hint"
+	"foretoken/internal/strictjson"
 	"foretoken/spec/method"
 	"foretoken/webgpu"
 )
@@ -139,7 +140,7 @@ func ParseMethods(list string, common foretoken.Request) ([]Method, error) {
 			m.Request.Depth, m.Request.TopK, m.Request.Nodes = 0, 0, 0
 			if known := method.Names(); !slices.Contains(known, name) {
 				return nil, fmt.Errorf("foretoken: unknown method %q, want one of %s%s", name,
-					strings.Join(known, ", "), spec.DidYouMean(name, known))
+					strings.Join(known, ", "), hint.DidYouMean(name, known))
 			}
 			methods = append(methods, m)
 			if !colon {
@@ -206,7 +207,7 @@ func (m *Method) set(setting string) error {
 			names = append(names, settingName(f))
 		}
 		return fmt.Errorf("foretoken: method %.200s has no setting %q, want one of %s%s", m.Name, key,
-			strings.Join(names, ", "), spec.DidYouMean(key, names))
+			strings.Join(names, ", "), hint.DidYouMean(key, names))
 	}
 	field := reflect.ValueOf(&m.Request).Elem().FieldByIndex(fields[i].Index)
 	if field.Kind() == reflect.String {
@@ -215,7 +216,7 @@ func (m *Method) set(setting string) error {
 		// Decode into a new value: methods share the lists and pointers of the common request. JSON accepts null for
 		// any type and then sets nothing.
 		own := reflect.New(field.Type())
-		if value == "null" || json.Unmarshal([]byte(value), own.Interface()) != nil {
+		if value == "null" || strictjson.Decode([]byte(value), own.Interface()) != nil {
 			return fmt.Errorf("foretoken: method %.200s: %s is %q, want %s", m.Name, settingName(fields[i]), value,
 				kindName(field.Type()))
 		}

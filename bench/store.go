@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 
+	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
 )
 
@@ -66,7 +67,7 @@ func ReadCells(path string, f io.Reader) (cells map[string]Cell, whole int64, er
 		}
 		if trimmed := bytes.TrimSpace(line); len(trimmed) > 0 {
 			var c Cell
-			if err := json.Unmarshal(trimmed, &c); err != nil || c.Key == "" {
+			if err := strictjson.DecodeForeign(trimmed, &c); err != nil || c.Key == "" {
 				return cells, 0, fmt.Errorf(
 					"%s: line %d is no cell of a benchmark; give --resume a file of its own", path, n)
 			}

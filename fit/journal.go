@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 
 	"foretoken"
+	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
 )
 
@@ -85,7 +86,7 @@ func (j *Journal) read(text, settings []byte) (whole int, err error) {
 		whole += end + 1
 		if n == 1 {
 			var head journalHead
-			if err := json.Unmarshal(b, &head); err != nil {
+			if err := strictjson.DecodeForeign(b, &head); err != nil {
 				return 0, fmt.Errorf("line 1: %w", err)
 			}
 			if !bytes.Equal(head.Settings, settings) {
@@ -95,7 +96,7 @@ func (j *Journal) read(text, settings []byte) (whole int, err error) {
 			continue
 		}
 		var line journalLine
-		if err := json.Unmarshal(b, &line); err != nil {
+		if err := strictjson.DecodeForeign(b, &line); err != nil {
 			return 0, fmt.Errorf("line %d: %w", n, err)
 		}
 		if line.Data == nil {
@@ -111,7 +112,7 @@ func (j *Journal) Get(id string, into any) (bool, error) {
 	if !ok {
 		return false, nil
 	}
-	if err := json.Unmarshal(data, into); err != nil {
+	if err := strictjson.DecodeForeign(data, into); err != nil {
 		return false, fmt.Errorf("%s: %s: %.300s", j.path, gguf.Show(id), err) // the error quotes numbers of any length
 	}
 	return true, nil

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Checks that dependencies point one way: cmd → bench, fit; wasm → bench; these → foretoken → models, spec, webgpu;
-# within spec method → goodput → adapt → draft → spec. Only fit imports GoMLX. Prints every import that breaks a
+# within spec method → goodput → adapt → draft → spec; all of them → internal. Only fit imports GoMLX. Prints every import that breaks a
 # rule and fails.
 set -eu
 list() {
@@ -15,9 +15,14 @@ function layer(p) {
 function bad(why) { printf "%s imports %s: %s\n", $1, $2, why; failed = 1 }
 {
   pkg = $1; test = sub(/:test$/, "", pkg)
-  if (pkg ~ /^foretoken\/spec($|\/)/ && !test && $2 ~ /\./) bad("spec takes the standard library only")
+  if (pkg ~ /^foretoken\/spec($|\/)/ && !test && $2 ~ /\./) bad("spec takes the standard library and internal only")
   if ($2 ~ /^github.com\/gomlx\// && pkg != "foretoken/fit") bad("only fit trains with GoMLX")
   if (!ours($2)) next
+  if (pkg ~ /^foretoken\/internal\//) {
+    if ($2 !~ /^foretoken\/internal\//) bad("internal packages are for all, so they import none of the others")
+    next
+  }
+  if ($2 ~ /^foretoken\/internal\//) next
   if ($2 == "foretoken/spec/spectest") { if (!test) bad("scripted models are for tests") }
   else if (pkg == "foretoken/spec/spectest") {
     if (!test && $2 != "foretoken/spec") bad("spectest uses spec alone, so that every test can use it")

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+
+	"foretoken/internal/strictjson"
 )
 
 // The kinds of calibration file, and the version of their format.
@@ -38,8 +40,8 @@ func (m ModelID) same(o ModelID) bool {
 
 func (m ModelID) String() string {
 	hash := m.Hash[:min(len(m.Hash), 8)]
-	return fmt.Sprintf("%s (%s, %d bytes, hash %s)", shortName(m.Name), shortName(m.Quantisation), m.Bytes,
-		shortName(hash))
+	return fmt.Sprintf("%s (%s, %d bytes, hash %s)", strictjson.Shorten(m.Name), strictjson.Shorten(m.Quantisation), m.Bytes,
+		strictjson.Shorten(hash))
 }
 
 // Fingerprint identifies the pair of models that a calibration was made for.
@@ -135,8 +137,8 @@ func CalibrationKind(file string, data []byte) (string, error) {
 		Kind    string `json:"kind"`
 		Version int    `json:"version"`
 	}
-	if err := json.Unmarshal(data, &h); err != nil {
-		return "", fmt.Errorf("spec: %s: %w", file, JSONError(err, &h))
+	if err := strictjson.DecodeForeign(data, &h); err != nil {
+		return "", fmt.Errorf("spec: %s: %w", file, err)
 	}
 	if h.Kind == "" {
 		return "", fmt.Errorf("spec: %s: field kind is missing: this is not a calibration", file)
@@ -157,7 +159,7 @@ func ParseCalibration[C Calibration](file string, data []byte, kind string, into
 	if have != kind {
 		return none, fmt.Errorf("spec: %s: field kind is %.80q, want %q", file, have, kind)
 	}
-	if err := Decode(data, into); err != nil {
+	if err := strictjson.Decode(data, into); err != nil {
 		return none, fmt.Errorf("spec: %s: %w", file, err)
 	}
 	if err := into.Validate(); err != nil {

@@ -8,8 +8,8 @@ import (
 
 	"foretoken"
 	"foretoken/bench"
+	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
-	"foretoken/spec"
 	"foretoken/webgpu"
 
 	"github.com/hack-pad/safejs"
@@ -110,7 +110,7 @@ type measurement struct {
 // measure times passes: (measurement JSON, onUpdate) → report JSON.
 func (e *engine) measure(ctx context.Context, body []byte, args []safejs.Value) (any, error) {
 	var m measurement
-	if err := spec.Decode(body, &m); err != nil {
+	if err := strictjson.Decode(body, &m); err != nil {
 		return nil, withCode("bad_option", fmt.Errorf("foretoken: measurement: %w", err))
 	}
 	send := callback(args, 1)

@@ -5,6 +5,7 @@ import (
 
 	"foretoken"
 	"foretoken/bench"
+	"foretoken/internal/strictjson"
 	"foretoken/spec"
 	"foretoken/spec/method"
 )
@@ -47,7 +48,7 @@ type request struct {
 // readRequest reads a request. Missing fields come from DefaultRequest, which has no settings of its method.
 func readRequest(body []byte) (request, error) {
 	r := request{Request: foretoken.DefaultRequest()}
-	if err := spec.Decode(body, &r); err != nil {
+	if err := strictjson.Decode(body, &r); err != nil {
 		return r, withCode("bad_option", fmt.Errorf("foretoken: request: %w", err))
 	}
 	return r, nil
@@ -56,7 +57,7 @@ func readRequest(body []byte) (request, error) {
 // readBiases reads the answer of a page's logits processor.
 func readBiases(answer []byte) ([][]spec.Bias, error) {
 	var given []map[int32]float32
-	if err := spec.Decode(answer, &given); err != nil {
+	if err := strictjson.Decode(answer, &given); err != nil {
 		return nil, withCode("bad_option", fmt.Errorf("foretoken: logits_processor: %w", err))
 	}
 	all := make([][]spec.Bias, len(given))
@@ -81,7 +82,7 @@ type plan struct {
 func readPlan(body []byte) (bench.Plan, error) {
 	d := foretoken.DefaultRequest()
 	p := plan{Request: foretoken.Request{MaxTokens: d.MaxTokens, Seed: d.Seed}}
-	if err := spec.Decode(body, &p); err != nil {
+	if err := strictjson.Decode(body, &p); err != nil {
 		return bench.Plan{}, withCode("bad_option", fmt.Errorf("foretoken: benchmark: %w", err))
 	}
 	methods, err := bench.ParseMethods(p.Methods, p.Request)

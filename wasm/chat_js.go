@@ -7,8 +7,8 @@ import (
 	"fmt"
 
 	"foretoken"
+	"foretoken/internal/strictjson"
 	"foretoken/models/chat"
-	"foretoken/spec"
 
 	"github.com/hack-pad/safejs"
 )
@@ -61,7 +61,7 @@ func stateOf(c *foretoken.Chat) chatState {
 // answered: (action JSON, onEvent) → state or reply JSON.
 func (e *engine) converse(ctx context.Context, body []byte, args []safejs.Value) (any, error) {
 	var a chatAction
-	if err := spec.Decode(body, &a); err != nil {
+	if err := strictjson.Decode(body, &a); err != nil {
 		return nil, withCode("bad_option", fmt.Errorf("foretoken: chat: %w", err))
 	}
 	var err error

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"foretoken"
-	"foretoken/spec"
+	"foretoken/internal/strictjson"
 
 	"github.com/hack-pad/safejs"
 )
@@ -16,7 +16,7 @@ func (e *engine) embed(ctx context.Context, body []byte, _ []safejs.Value) (any,
 		Texts []string `json:"texts"`
 		foretoken.EmbedOptions
 	}
-	if err := spec.Decode(body, &r); err != nil {
+	if err := strictjson.Decode(body, &r); err != nil {
 		return nil, withCode("bad_option", fmt.Errorf("foretoken: embed: %w", err))
 	}
 	all := make([]*foretoken.Embedding, len(r.Texts))

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"foretoken"
+	"foretoken/internal/strictjson"
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
 	"foretoken/models/llama"
-	"foretoken/spec"
 	"foretoken/webgpu"
 	"foretoken/webgpu/open"
 
@@ -211,7 +211,7 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 		return "", err
 	}
 	var o openOptions
-	if err := spec.Decode([]byte(options), &o); err != nil {
+	if err := strictjson.Decode([]byte(options), &o); err != nil {
 		return "", withCode("bad_option", fmt.Errorf("foretoken: open options: %w", err))
 	}
 	if len(args) < 2 {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"foretoken/spec"
+	"foretoken/internal/strictjson"
 )
 
 // pairs is models/catalog.json: pairs of models that are known to work together.
@@ -43,7 +43,7 @@ func TestPairs(t *testing.T) {
 		t.Fatal(err)
 	}
 	var c pairs
-	if err := spec.Decode(body, &c); err != nil {
+	if err := strictjson.Decode(body, &c); err != nil {
 		t.Fatal(err)
 	}
 	if c.Version != 1 || len(c.Pairs) == 0 {

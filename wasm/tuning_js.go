@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"foretoken/internal/strictjson"
 	"foretoken/webgpu"
 
 	"github.com/hack-pad/safejs"
@@ -69,7 +70,7 @@ func readTuning(key string) map[string]map[string]string {
 		return nil
 	}
 	var tuning map[string]map[string]string
-	if json.Unmarshal([]byte(s), &tuning) != nil {
+	if strictjson.DecodeForeign([]byte(s), &tuning) != nil {
 		return nil // from a version that wrote it otherwise
 	}
 	return tuning

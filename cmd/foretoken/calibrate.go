@@ -5,7 +5,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"foretoken/fit"
+	"foretoken/internal/strictjson"
 	"foretoken/spec"
 	"foretoken/spec/method"
 	"foretoken/webgpu/open"
@@ -242,7 +242,7 @@ func (o *gatherOptions) write(c *console, b []byte, done ...func() error) error 
 		calibrationHead
 		Calibrations []calibrationHead `json:"calibrations"`
 	}
-	if err := json.Unmarshal(b, &file); err != nil {
+	if err := strictjson.DecodeForeign(b, &file); err != nil {
 		return err
 	}
 	if len(file.Calibrations) == 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"foretoken/spec"
+	"foretoken/internal/hint"
 )
 
 // checkedRun returns a command's RunE, which checks the flags before it runs.
@@ -74,7 +74,7 @@ func oneOfFlag(flag, value string, of []string) error {
 	if slices.Contains(of, value) {
 		return nil
 	}
-	return usagef("--%s is %q, want %s%s", flag, value, orList(of), spec.DidYouMean(value, of))
+	return usagef("--%s is %q, want %s%s", flag, value, orList(of), hint.DidYouMean(value, of))
 }
 
 // oneOfFlagOrNone also accepts the empty value, the flag's default.

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/term"
 
 	"foretoken/bench"
+	"foretoken/internal/hint"
 	"foretoken/models/gguf"
 	"foretoken/spec"
 	"foretoken/webgpu"
@@ -217,7 +218,7 @@ func inWords(root *cobra.Command, args []string, err error) error {
 			wrong = short
 		}
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-		return fmt.Errorf("%w%s", err, spec.DidYouMean(wrong, names))
+		return fmt.Errorf("%w%s", err, hint.DidYouMean(wrong, names))
 	}
 	if len(rest) == 0 || !cmd.HasSubCommands() {
 		return err
@@ -225,7 +226,7 @@ func inWords(root *cobra.Command, args []string, err error) error {
 	for _, sub := range cmd.Commands() {
 		names = append(names, sub.Name())
 	}
-	return fmt.Errorf("%w%s", err, spec.DidYouMean(rest[0], names))
+	return fmt.Errorf("%w%s", err, hint.DidYouMean(rest[0], names))
 }
 
 // kindOf describes the values of a flag by its type in pflag.

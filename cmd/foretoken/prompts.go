@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,8 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"foretoken/bench"
+	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
-	"foretoken/spec"
 )
 
 // promptOptions is the source of prompts.
@@ -143,8 +142,8 @@ func parsePrompt(line []byte) (prompt, error) {
 
 		Category string `json:"category"`
 	}
-	if err := json.Unmarshal(line, &fields); err != nil {
-		return prompt{}, spec.JSONError(err, &fields)
+	if err := strictjson.DecodeForeign(line, &fields); err != nil {
+		return prompt{}, err
 	}
 	switch {
 	case fields.ID == nil:

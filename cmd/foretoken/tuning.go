@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
 	"foretoken/webgpu"
 )
@@ -61,7 +62,7 @@ func readTuning(path string) (file tuningFile, err error) {
 	if err != nil {
 		return file, err // the error names the file
 	}
-	if err := json.Unmarshal(b, &file); err != nil {
+	if err := strictjson.DecodeForeign(b, &file); err != nil {
 		return tuningFile{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return file, nil

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"foretoken/internal/strictjson"
 	"foretoken/models/chat/jinja"
 	"foretoken/models/gguf"
 )
@@ -52,14 +53,14 @@ func (c *ToolCall) UnmarshalJSON(data []byte) error {
 		plain
 		Function *plain `json:"function"`
 	}
-	if err := json.Unmarshal(data, &v); err != nil {
+	if err := strictjson.DecodeForeign(data, &v); err != nil {
 		return fmt.Errorf("chat: tool call: %w", err)
 	}
 	if v.Function != nil {
 		v.plain = *v.Function
 	}
 	var text string
-	if json.Unmarshal(v.Arguments, &text) == nil {
+	if strictjson.Decode(v.Arguments, &text) == nil {
 		v.Arguments = json.RawMessage(text)
 	}
 	*c = ToolCall{v.ID, v.Name, v.Arguments}
@@ -70,7 +71,7 @@ func (c *ToolCall) UnmarshalJSON(data []byte) error {
 func (c ToolCall) MarshalJSON() ([]byte, error) {
 	args := c.Arguments
 	var text string
-	if !json.Valid(args) || json.Unmarshal(args, &text) == nil {
+	if !json.Valid(args) || strictjson.Decode(args, &text) == nil {
 		args, _ = json.Marshal(string(args))
 	}
 	return json.Marshal(

@@ -1,12 +1,12 @@
 package convert
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 
+	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
 )
 
@@ -101,7 +101,7 @@ var changing = map[string]string{
 
 func readConfig(name string, raw []byte) (*shape, error) {
 	c := &fields{name: name}
-	if err := json.Unmarshal(raw, &c.values); err != nil {
+	if err := strictjson.DecodeForeign(raw, &c.values); err != nil {
 		return nil, fmt.Errorf("convert: %s: not a JSON object: %s", name, gguf.OneLine(err))
 	}
 	s := &shape{}
@@ -149,7 +149,7 @@ func readConfig(name string, raw []byte) (*shape, error) {
 func (c *fields) family(s *shape) {
 	var classes []string
 	if c.has("architectures") {
-		if json.Unmarshal(c.values["architectures"], &classes) != nil || len(classes) != 1 {
+		if strictjson.DecodeForeign(c.values["architectures"], &classes) != nil || len(classes) != 1 {
 			c.fail("architectures", "is %s: want a list of one name", c.text("architectures"))
 			return
 		}
@@ -235,7 +235,7 @@ func (c *fields) rope(s *shape) {
 		return
 	}
 	in := &fields{name: c.name, within: key + "."}
-	if json.Unmarshal(c.values[key], &in.values) != nil {
+	if strictjson.DecodeForeign(c.values[key], &in.values) != nil {
 		c.fail(key, "is %s: want an object", c.text(key))
 		return
 	}
@@ -359,7 +359,7 @@ func (c *fields) layerTypes(s *shape, slides []bool) {
 		return
 	}
 	var kinds []string
-	if json.Unmarshal(c.values[key], &kinds) != nil || len(kinds) != s.layers {
+	if strictjson.DecodeForeign(c.values[key], &kinds) != nil || len(kinds) != s.layers {
 		c.fail(key, "is %s: want %d names, one a layer", c.text(key), s.layers)
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
 )
 
@@ -63,7 +64,7 @@ func (c *fields) number(key string) float64 {
 		return 1
 	}
 	var x float64
-	if json.Unmarshal(c.values[key], &x) != nil {
+	if strictjson.DecodeForeign(c.values[key], &x) != nil {
 		c.fail(key, "is %s: want a number", c.text(key))
 		return 1
 	}
@@ -110,7 +111,7 @@ func (c *fields) atLeastOne(key string) float64 {
 // flag reads a boolean; a missing one is false, the format's default for every flag here.
 func (c *fields) flag(key string) bool {
 	var b bool
-	if c.err == nil && c.has(key) && json.Unmarshal(c.values[key], &b) != nil {
+	if c.err == nil && c.has(key) && strictjson.DecodeForeign(c.values[key], &b) != nil {
 		c.fail(key, "is %s: want true or false", c.text(key))
 	}
 	return b
@@ -122,7 +123,7 @@ func (c *fields) word(key string) string {
 	case c.err != nil:
 	case !c.has(key):
 		c.fail(key, "is missing: the file is incomplete or of another kind of model")
-	case json.Unmarshal(c.values[key], &s) != nil:
+	case strictjson.DecodeForeign(c.values[key], &s) != nil:
 		c.fail(key, "is %s: want a text", c.text(key))
 	}
 	return s
@@ -134,11 +135,11 @@ func (c *fields) ids(key string) []int {
 		return nil
 	}
 	var one int
-	if json.Unmarshal(c.values[key], &one) == nil {
+	if strictjson.DecodeForeign(c.values[key], &one) == nil {
 		return []int{one}
 	}
 	var all []int
-	if json.Unmarshal(c.values[key], &all) != nil {
+	if strictjson.DecodeForeign(c.values[key], &all) != nil {
 		c.fail(key, "is %s: want a token id, or a list of them", c.text(key))
 	}
 	return all

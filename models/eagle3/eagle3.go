@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
 	"foretoken/models/safetensors"
 )
@@ -98,7 +99,7 @@ func ReadConfig(src safetensors.Source) (*Config, error) {
 			Aux  *bool `json:"use_aux_hidden_state"`
 		} `json:"eagle_config"`
 	}
-	if err := json.Unmarshal(raw, &j); err != nil {
+	if err := strictjson.DecodeForeign(raw, &j); err != nil {
 		return nil, fmt.Errorf("eagle3: %s: not a configuration in JSON: %w", c.Name, gguf.OneLine(err))
 	}
 	if !slices.Equal(j.Architectures, []string{"LlamaForCausalLMEagle3"}) &&
@@ -184,7 +185,7 @@ func (c *Config) scale(raw json.RawMessage) error {
 		High   float64 `json:"high_freq_factor"`
 		Before float64 `json:"original_max_position_embeddings"`
 	}
-	if err := json.Unmarshal(raw, &s); err != nil {
+	if err := strictjson.DecodeForeign(raw, &s); err != nil {
 		return fmt.Errorf("eagle3: %s: rope_scaling: %w", c.Name, gguf.OneLine(err))
 	}
 	s.Type = cmp.Or(s.Type, s.Old)

@@ -1,12 +1,11 @@
 package grammar
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
+
+	"foretoken/internal/strictjson"
 )
 
 // A schema's properties are written in the order in which the schema names them, which Go's maps would lose.
@@ -54,20 +53,16 @@ const deepestSchema = 200
 
 // readValue reads the bytes as exactly one JSON value.
 func (b *builder) readValue(text []byte) (any, error) {
-	dec := json.NewDecoder(bytes.NewReader(text))
-	dec.UseNumber()
-	v, err := b.readNext(dec, 0)
+	dec, err := strictjson.Tokens(text)
 	if err != nil {
-		if b.err != nil {
-			return nil, b.err
-		}
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
-		return nil, fmt.Errorf("grammar: the schema is not JSON at byte %d: %w", dec.InputOffset(), err)
+		return nil, fmt.Errorf("grammar: the schema cannot be read: %w", err)
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("grammar: the schema is followed by something at byte %d", dec.InputOffset())
+	v, err := b.readNext(dec, 0)
+	if b.err != nil {
+		return nil, b.err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("grammar: the schema cannot be read: %w", err)
 	}
 	return v, nil
 }

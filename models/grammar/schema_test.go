@@ -159,7 +159,7 @@ func TestSchemaMistakes(t *testing.T) {
 	for schema, want := range map[string]string{
 		``:                                    "not JSON",
 		`{"type":`:                            "not JSON",
-		`{} {}`:                               "followed by something",
+		`{} {}`:                               "there is more after",
 		`1`:                                   "a schema is an object",
 		`false`:                               "allows nothing",
 		`{"type":"text"}`:                     `at #/type: "text" is no type`,

@@ -14,13 +14,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
 )
 
@@ -97,8 +97,8 @@ func OpenSharded(index Source, open func(name string) (Source, error)) (*File, e
 	var list struct {
 		Weights map[string]string `json:"weight_map"`
 	}
-	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, fail("not an index in JSON: %w", oneLine(err))
+	if err := strictjson.DecodeForeign(raw, &list); err != nil {
+		return nil, fail("not an index in JSON: %w", gguf.OneLine(err))
 	}
 	if len(list.Weights) == 0 {
 		return nil, fail("weight_map is missing or empty")
@@ -204,28 +204,30 @@ func (f *File) add(src Source) error {
 
 // parse reads the header's JSON. Offsets are still relative to the data.
 func (f *File) parse(raw []byte) ([]TensorInfo, error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	wrong := func(err error) error { return fmt.Errorf("header: not a JSON object of tensors: %w", oneLine(err)) }
-	if t, err := d.Token(); err != nil {
+	wrong := func(err error) error {
+		return fmt.Errorf("header: not a JSON object of tensors: %w", gguf.OneLine(err))
+	}
+	d, err := strictjson.Tokens(raw)
+	if err != nil {
 		return nil, wrong(err)
-	} else if t != json.Delim('{') {
+	}
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return nil, wrong(errors.New("it does not begin with {"))
 	}
 	var all []TensorInfo
-	seen := map[string]bool{}
 	for d.More() {
 		key, err := d.Token()
 		if err != nil {
 			return nil, wrong(err)
 		}
 		name := key.(string) // the decoder allows nothing else here
-		if seen[name] {
-			return nil, fmt.Errorf("tensor %s: the name occurs twice", gguf.Quote(name))
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, wrong(err)
 		}
-		seen[name] = true
 		if name == "__metadata__" {
-			if err := d.Decode(&f.Metadata); err != nil {
-				return nil, fmt.Errorf("__metadata__: %w", oneLine(err))
+			if err := strictjson.DecodeForeign(value, &f.Metadata); err != nil {
+				return nil, fmt.Errorf("__metadata__: %w", gguf.OneLine(err))
 			}
 			continue
 		}
@@ -241,20 +243,14 @@ func (f *File) parse(raw []byte) ([]TensorInfo, error) {
 			Shape   []uint64 `json:"shape"`
 			Offsets []int64  `json:"data_offsets"`
 		}
-		if err := d.Decode(&e); err != nil {
-			return nil, fmt.Errorf("tensor %s: %w", gguf.Quote(name), oneLine(err))
+		if err := strictjson.DecodeForeign(value, &e); err != nil {
+			return nil, fmt.Errorf("tensor %s: %w", gguf.Quote(name), gguf.OneLine(err))
 		}
 		t := TensorInfo{Name: name, Dtype: e.Dtype, Shape: e.Shape}
 		if err := t.place(e.Offsets); err != nil {
 			return nil, fmt.Errorf("tensor %s: %w", gguf.Quote(name), err)
 		}
 		all = append(all, t)
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, wrong(err)
-	}
-	if rest := bytes.TrimRight(raw[d.InputOffset():], " \n\r\t"); len(rest) > 0 {
-		return nil, wrong(errors.New("something follows the object"))
 	}
 	return all, nil
 }
@@ -285,12 +281,4 @@ func (t *TensorInfo) place(offsets []int64) error {
 	}
 	t.Offset, t.Size = offsets[0], offsets[1]-offsets[0]
 	return nil
-}
-
-// oneLine keeps an error of the JSON decoder on one line.
-func oneLine(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the JSON ends too early")
-	}
-	return gguf.OneLine(err)
 }

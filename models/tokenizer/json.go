@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
 )
 
@@ -110,7 +111,7 @@ func MetadataFromJSON(name string, tokenizerJSON, tokenizerConfig []byte) ([]ggu
 	if len(tokenizerJSON) > maxJSON || len(tokenizerConfig) > maxJSON {
 		return nil, c.fail("size", "more than %d MiB", maxJSON>>20)
 	}
-	if err := json.Unmarshal(tokenizerJSON, &c.j); err != nil {
+	if err := strictjson.DecodeForeign(tokenizerJSON, &c.j); err != nil {
 		return nil, c.fail("JSON", "%v: download the file again", gguf.OneLine(err))
 	}
 	if c.j.Model == nil {
@@ -118,7 +119,7 @@ func MetadataFromJSON(name string, tokenizerJSON, tokenizerConfig []byte) ([]ggu
 	}
 	c.m = *c.j.Model
 	if len(tokenizerConfig) > 0 {
-		if err := json.Unmarshal(tokenizerConfig, &c.config); err != nil {
+		if err := strictjson.DecodeForeign(tokenizerConfig, &c.config); err != nil {
 			return nil, c.fail("tokenizer_config.json", "%v", gguf.OneLine(err))
 		}
 	}

@@ -1,10 +1,10 @@
 package tokenizer
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
+	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
 )
 
@@ -27,11 +27,11 @@ func (t *configToken) UnmarshalJSON(b []byte) error {
 		var v struct {
 			Content string `json:"content"`
 		}
-		err := json.Unmarshal(b, &v)
+		err := strictjson.DecodeForeign(b, &v)
 		t.text = v.Content
 		return err
 	}
-	return json.Unmarshal(b, &t.text)
+	return strictjson.DecodeForeign(b, &t.text)
 }
 
 // configTemplate is one chat template, or a list of named ones.
@@ -45,13 +45,13 @@ type namedTemplate struct {
 func (t *configTemplate) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '[' {
 		type plain configTemplate
-		if err := json.Unmarshal(b, (*plain)(t)); err != nil {
+		if err := strictjson.DecodeForeign(b, (*plain)(t)); err != nil {
 			return fmt.Errorf("chat_template: %w", err)
 		}
 		return nil
 	}
 	var text string
-	if err := json.Unmarshal(b, &text); err != nil {
+	if err := strictjson.DecodeForeign(b, &text); err != nil {
 		return fmt.Errorf("chat_template: %w", err)
 	}
 	if text != "" {

@@ -2,11 +2,11 @@ package tokenizer
 
 import (
 	"cmp"
-	"encoding/json"
 	"math"
 	"slices"
 	"strings"
 
+	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
 )
 
@@ -83,7 +83,7 @@ func (c *converter) spaces() (prefix bool, err error) {
 	replaced := false
 	for _, n := range flat(c.j.Norm, func(p component) []component { return p.Norms }) {
 		var content string
-		_ = json.Unmarshal(n.Content, &content)
+		_ = strictjson.DecodeForeign(n.Content, &content)
 		switch {
 		case n.Type == "Prepend" && n.Prepend == "▁" && !replaced:
 			prefix = true
@@ -206,22 +206,22 @@ func (c *converter) characters() ([]gguf.KV, error) {
 // unigram converts a Unigram vocabulary: texts with log probabilities.
 func (c *converter) unigram() ([]gguf.KV, error) {
 	const field = "model.vocab"
-	var list [][2]json.RawMessage
+	var list [][2]any // text and score
 	if c.m.Vocab.list == nil {
 		return nil, c.fail(field, "want a list of texts with scores")
 	}
-	if err := json.Unmarshal(c.m.Vocab.list, &list); err != nil {
+	if err := strictjson.DecodeForeign(c.m.Vocab.list, &list); err != nil {
 		return nil, c.fail(field, "%v: want a list of texts with scores", gguf.OneLine(err))
 	}
 	vocab := make(map[string]int64, len(list))
 	scores := make([]float32, len(list))
 	for id, e := range list {
-		var text string
-		if err := json.Unmarshal(e[0], &text); err != nil {
-			return nil, c.fail(field, "the text of token %d: %v", id, gguf.OneLine(err))
+		text, ok := e[0].(string)
+		if !ok {
+			return nil, c.fail(field, "the text of token %d is no text", id)
 		}
-		var score float64
-		if err := json.Unmarshal(e[1], &score); err != nil || math.Abs(score) > math.MaxFloat32 {
+		score, ok := e[1].(float64)
+		if !ok || math.Abs(score) > math.MaxFloat32 {
 			return nil, c.fail(field, "the score of token %d %s is no number", id, gguf.Quote(text))
 		}
 		if first, dup := vocab[text]; dup {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
 )
 
@@ -136,7 +137,7 @@ func (s *jsonScanner) text() (text string, err error) {
 	if !escaped && len(raw) >= 2 {
 		return strings.ToValidUTF8(string(raw[1:len(raw)-1]), "\uFFFD"), nil
 	}
-	err = json.Unmarshal(raw, &text)
+	err = strictjson.DecodeForeign(raw, &text)
 	return text, err
 }
 

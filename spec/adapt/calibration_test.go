@@ -158,7 +158,7 @@ func TestBadCalibrationsAreRefused(t *testing.T) {
 		"[]":                     "the JSON value is a list, want an object",
 		string(hetero) + "{}":    "not JSON at byte",
 		`{"kind":"hetero"}`:      "field version is 0",
-		`{"kind":7,"version":1}`: "kind is a number, want a string",
+		`{"kind":7,"version":1}`: "kind is 7, want a string",
 	} {
 		if _, err := ParseHetero("my.json", []byte(text)); err == nil ||
 			!strings.Contains(err.Error(), "my.json: "+want) {

@@ -2,10 +2,11 @@ package goodput
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
+
+	"foretoken/internal/strictjson"
 )
 
 // Costs holds the times of the passes of a target and its draft models on a device, in seconds. Measure times them
@@ -301,7 +302,7 @@ func (c *Costs) observeHost(host float64) {
 func (c *Costs) UnmarshalJSON(b []byte) error {
 	type fields Costs // drops this method
 	var n Costs
-	if err := json.Unmarshal(b, (*fields)(&n)); err != nil {
+	if err := strictjson.DecodeForeign(b, (*fields)(&n)); err != nil {
 		return fmt.Errorf("spec: costs: %w", err)
 	}
 	if err := n.validate(); err != nil {

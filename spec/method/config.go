@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"foretoken/internal/hint"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
 	"foretoken/spec/goodput"
@@ -209,7 +210,7 @@ func CheckName(field, name string, known []string) error {
 	if slices.Contains(known, name) {
 		return nil
 	}
-	return spec.Refuse(field, "is %.80q, want %s%s", name, oneOf(known...), spec.DidYouMean(name, known))
+	return spec.Refuse(field, "is %.80q, want %s%s", name, oneOf(known...), hint.DidYouMean(name, known))
 }
 
 func (c Config) validateDrafter() error {

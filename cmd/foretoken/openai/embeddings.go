@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/base64"
 
+	"foretoken/internal/strictjson"
 	"foretoken/spec"
 	"foretoken/webgpu"
 )
@@ -40,7 +41,7 @@ func (a *parsedRequest) embedding(f *fields) {
 	}
 	f.into("dimensions", &a.width, "a whole number")
 	if raw, ok := f.take("foretoken"); ok {
-		if err := spec.Decode(raw, &a.pooling); err != nil {
+		if err := strictjson.Decode(raw, &a.pooling); err != nil {
 			f.fail(invalid("foretoken", "foretoken is wrong: %s", err))
 		}
 	}

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"maps"
 	"net/http"
 	"reflect"
 	"slices"
 	"strings"
 
+	"foretoken/internal/hint"
+	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
 	"foretoken/spec"
 )
@@ -26,18 +27,12 @@ type fields struct {
 // parseFields reads a body. A member that is null counts as absent, as it does in the API.
 func parseFields(body []byte) (*fields, *Error) {
 	f := &fields{}
-	d := json.NewDecoder(bytes.NewReader(body))
-	if err := d.Decode(&f.raw); err != nil {
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			return nil, badJSON("the body is a JSON %s; want an object", wrong.Value)
+	if err := (strictjson.Rules{Values: maxValues}).Decode(body, &f.raw); err != nil {
+		e := badJSON("the body cannot be read: %s", err)
+		if wrong, ok := errors.AsType[*strictjson.FieldError](err); ok {
+			e.Param = &wrong.Field
 		}
-		if errors.Is(err, io.EOF) {
-			return nil, badJSON("the body is empty; want a JSON object")
-		}
-		return nil, badJSON("the body is not valid JSON: %s", spec.JSONError(err, &f.raw))
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, badJSON("there is something after the JSON object of the body")
+		return nil, e
 	}
 	if f.raw == nil {
 		return nil, badJSON("the body is null; want a JSON object")
@@ -71,11 +66,25 @@ func (f *fields) into(name string, to any, want string) bool {
 	if !ok {
 		return false
 	}
-	if err := json.Unmarshal(raw, to); err != nil {
-		f.fail(wrongType(name, "%s is %s; want %s", name, brief(raw), want))
+	if err := strictjson.Decode(raw, to); err != nil {
+		f.fail(wrongIn(name, err, "%s is %s; want %s", name, brief(raw), want))
 		return false
 	}
 	return true
+}
+
+// wrongIn refuses a member: for what is wrong inside it, or as the message says.
+func wrongIn(name string, err error, format string, args ...any) *Error {
+	inner, ok := errors.AsType[*strictjson.FieldError](err)
+	if !ok {
+		return wrongType(name, format, args...)
+	}
+	param := strictjson.Join(name, inner.Field)
+	code := "invalid_type"
+	if errors.Is(err, strictjson.ErrUnknown) {
+		code = "unknown_parameter"
+	}
+	return wrong(code, param, "%s %s", param, inner.Reason)
 }
 
 // within reads a number within a limit, or leaves to as it is.
@@ -147,7 +156,7 @@ func (f *fields) end() *Error {
 	}
 	for _, unknown := range slices.Sorted(maps.Keys(f.raw)) {
 		name := brief([]byte(unknown))
-		return wrong("unknown_parameter", name, "there is no parameter %s%s", name, spec.DidYouMean(unknown, f.asked))
+		return wrong("unknown_parameter", name, "there is no parameter %s%s", name, hint.DidYouMean(unknown, f.asked))
 	}
 	return nil
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"foretoken"
+	"foretoken/internal/strictjson"
 	"foretoken/models/chat"
-	"foretoken/spec"
 )
 
 // conversation reads what only /v1/chat/completions takes.
@@ -52,8 +52,8 @@ func message(raw json.RawMessage, param string) (m foretoken.Message, _ *Error) 
 		ToolCalls  []chat.ToolCall `json:"tool_calls"`
 		ToolCallID string          `json:"tool_call_id"`
 	}
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return m, wrongType(param, "%s is wrong: %s", param, spec.JSONError(err, &v))
+	if err := strictjson.DecodeForeign(raw, &v); err != nil {
+		return m, wrongIn(param, err, "%s is %s; want an object", param, brief(raw))
 	}
 	if v.Role == nil {
 		return m, missing(param+".role", "%s has no role", param)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"foretoken"
+	"foretoken/internal/strictjson"
 	"foretoken/spec"
 	methods "foretoken/spec/method"
 )
@@ -15,6 +16,7 @@ import (
 // Bounds of what one request may ask for, besides those of package spec. Config.MaxBody bounds the bytes of a body.
 const (
 	maxMessages = 4096
+	maxValues   = 100_000 // lists, objects and what is in them
 	maxTools    = 128
 )
 
@@ -219,32 +221,48 @@ func (a *parsedRequest) format(f *fields, name string, c *foretoken.Constraints)
 		}
 	default:
 		only.JSONCompact = true // programs read it
-		var v struct {
-			Type   string `json:"type"`
-			Schema struct {
-				Schema json.RawMessage `json:"schema"`
-			} `json:"json_schema"`
-		}
+		var v responseFormat
 		if !f.into(name, &v, `an object such as {"type": "json_object"}`) {
 			return false
 		}
-		switch v.Type {
-		case "text":
-		case "json_object":
-			only.JSONObject = true
-		case "json_schema":
-			if only.JSONSchema = v.Schema.Schema; len(only.JSONSchema) == 0 {
-				f.fail(missing(name+".json_schema.schema", "%s has no schema", name))
-			}
-		default:
+		schema := v.Schema
+		if v.Type == "json_schema" {
+			schema = v.JSONSchema.Schema
+		}
+		switch {
+		case v.Type != "text" && v.Type != "json_object" && v.Type != "json_schema":
 			f.fail(invalid(name+".type", "%s has the type %s; want text, json_object or json_schema", name,
 				brief([]byte(v.Type))))
+		case given(v.Schema) && v.Type != "json_object":
+			f.fail(invalid(name+".schema", "%s.schema is for the type json_object; this is %s", name, v.Type))
+		case given(v.JSONSchema.Schema) && v.Type != "json_schema":
+			f.fail(invalid(name+".json_schema", "%s.json_schema is for the type json_schema; this is %s", name, v.Type))
+		case given(schema):
+			only.JSONSchema = schema
+		case v.Type == "json_schema":
+			f.fail(missing(name+".json_schema.schema", "%s has no schema", name))
 		}
+		only.JSONObject = v.Type == "json_object" && !given(schema)
 	}
 	c.Grammar, c.JSONSchema, c.JSONObject = only.Grammar, only.JSONSchema, only.JSONObject
 	c.JSONCompact = c.JSONCompact || only.JSONCompact
 	return true
 }
+
+// responseFormat is the API's. A schema beside the type json_object is llama.cpp's way of a JSON Schema.
+type responseFormat struct {
+	Type       string          `json:"type"`
+	Schema     json.RawMessage `json:"schema"`
+	JSONSchema struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Schema      json.RawMessage `json:"schema"`
+		Strict      bool            `json:"strict"` // ignored: texts are always held to their schema
+	} `json:"json_schema"`
+}
+
+// given reports whether a member is there and not null.
+func given(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 // method reads the extension object that chooses how to draft and verify.
 func (a *parsedRequest) method(f *fields) {
@@ -273,7 +291,7 @@ func (a *parsedRequest) method(f *fields) {
 		Compact  *bool   `json:"json_compact"`
 		*methods.Settings
 	}{&s.Policy, &s.Adapt, &s.Source, &s.Verifier, &s.Depth, &s.TopK, &s.Nodes, nil, &s.NoReuse, nil, &s.Settings}
-	if err := spec.Decode(raw, &m); err != nil {
+	if err := strictjson.Decode(raw, &m); err != nil {
 		f.fail(invalid("foretoken", "foretoken is wrong: %s", err))
 		return
 	}

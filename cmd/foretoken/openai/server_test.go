@@ -109,7 +109,7 @@ func TestRefusals(t *testing.T) {
 		{"POST", chatPath, talk(`, "presence_penalty": -3`), 400, "invalid_value", "presence_penalty", nil},
 		{"POST", chatPath, talk(`, "logit_bias": {"5": 101}`), 400, "invalid_value", "logit_bias", nil},
 		{"POST", chatPath, talk(`, "logit_bias": {"99999": 1}`), 400, "invalid_value", "logit_bias", nil},
-		{"POST", chatPath, talk(`, "logit_bias": {"x": 1}`), 400, "invalid_type", "logit_bias", nil},
+		{"POST", chatPath, talk(`, "logit_bias": {"x": 1}`), 400, "invalid_type", "logit_bias.x", nil},
 		{"POST", chatPath, talk(`, "response_format": {"type": "yaml"}`), 400, "invalid_value",
 			"response_format.type", nil},
 		{"POST", chatPath, talk(`, "response_format": {"type": "json_schema"}`), 400, "missing_required_parameter",

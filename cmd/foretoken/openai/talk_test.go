@@ -32,14 +32,15 @@ func TestTalkUnderLoad(t *testing.T) {
 		for range w.logged {
 		}
 	}()
+	const kinds = 6
 	ask := func(kind, client int, stream bool) string {
 		more := []string{"", `, ` + callTools, `, "tool_choice": "required", ` + callTools,
-			`, "n": 2, "temperature": 0.8, "foretoken": {"policy": "chain"}`,
+			`, "n": 2, "foretoken": {"policy": "chain"}`,
 			`, "response_format": {"type": "json_object"}`, `, "logprobs": true, "top_logprobs": 2`}[kind]
+		heat := [kinds]float64{3: 0.8}[kind]
 		return fmt.Sprintf(`{"model": "demo", "messages": [{"role": "user", "content": "open file %d"}], `+
-			`"temperature": 0, "max_tokens": 6, "seed": 3, "stream": %v, "user": "%d"%s}`, kind, stream, client, more)
+			`"temperature": %v, "max_tokens": 6, "seed": 3, "stream": %v, "user": "%d"%s}`, kind, heat, stream, client, more)
 	}
-	const kinds = 6
 	read := func(stream bool, body []byte) string {
 		var pieces []text
 		if stream {

@@ -1,34 +1,24 @@
 package jinja
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
-)
 
-// maxJSONDepth bounds what FromJSON reads.
-const maxJSONDepth = 500
+	"foretoken/internal/strictjson"
+)
 
 // FromJSON reads a value and keeps the order of keys. Integers beyond 64 bits become floats.
 func FromJSON(data []byte) (Value, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	v, err := readJSON(d, 0)
-	if err == nil {
-		if _, more := d.Token(); more != io.EOF {
-			err = fmt.Errorf("there is more after the value")
-		}
-	}
+	d, err := strictjson.Tokens(data)
 	if err != nil {
 		return nil, fmt.Errorf("jinja: JSON: %w", err)
 	}
-	return v, nil
+	return readJSON(d)
 }
 
 // MapStrings applies f to every string of a value from FromJSON, keys included.
@@ -52,10 +42,7 @@ func MapStrings(v Value, f func(string) string) Value {
 	return v
 }
 
-func readJSON(d *json.Decoder, depth int) (Value, error) {
-	if depth > maxJSONDepth {
-		return nil, fmt.Errorf("values lie more than %d deep in each other", maxJSONDepth)
-	}
+func readJSON(d *json.Decoder) (Value, error) {
 	t, err := d.Token()
 	if err != nil {
 		return nil, err
@@ -65,7 +52,7 @@ func readJSON(d *json.Decoder, depth int) (Value, error) {
 		if t == '[' {
 			l := NewList()
 			for d.More() {
-				v, err := readJSON(d, depth+1)
+				v, err := readJSON(d)
 				if err != nil {
 					return nil, err
 				}
@@ -80,7 +67,7 @@ func readJSON(d *json.Decoder, depth int) (Value, error) {
 			if err != nil {
 				return nil, err
 			}
-			v, err := readJSON(d, depth+1)
+			v, err := readJSON(d)
 			if err != nil {
 				return nil, err
 			}

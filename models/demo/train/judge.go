@@ -35,6 +35,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"foretoken/internal/strictjson"
 )
 
 // line is one of a prompt, or of what foretoken generate printed for it.
@@ -303,7 +305,7 @@ func read(path string) (lines []line) {
 	scanner.Buffer(nil, 1<<24)
 	for scanner.Scan() {
 		var l line
-		if err := json.Unmarshal(scanner.Bytes(), &l); err != nil {
+		if err := strictjson.DecodeForeign(scanner.Bytes(), &l); err != nil {
 			log.Fatalf("%s: %v", path, err)
 		}
 		lines = append(lines, l)

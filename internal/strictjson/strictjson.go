@@ -1,0 +1,600 @@
+// Package strictjson reads JSON that comes from outside: requests, schemas, prompts, settings, and the files of models.
+// It takes what RFC 7493 (I-JSON) calls interoperable and refuses the rest, because parsers disagree on it: names given
+// twice, half a pair of surrogates, bytes that are no UTF-8. Names count as they are written, in the same case, and
+// a name that nothing knows is refused with the one that was probably meant.
+//
+// encoding/json does none of that, and the packages that do add 56 to 350 kB to the page. So one pass over the bytes
+// checks a text against the rules, the bounds and the Go type that it is for, and encoding/json decodes it then.
+// The pass takes 8 bytes for each name of the objects that it is in.
+package strictjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"foretoken/internal/hint"
+)
+
+// MaxDepth bounds how many objects and lists lie in each other.
+const MaxDepth = 256
+
+// Rules say what a text may hold. The zero value is for what people write: every member has to be known.
+type Rules struct {
+	// Values bounds the objects, lists, texts, numbers, booleans and nulls, counted before any is built; 0: no bound.
+	Values int
+	// Foreign skips members that the Go type does not know: a file of another program, or an object that clients
+	// carry along. Names that differ from a known one in their case only are refused all the same.
+	Foreign bool
+}
+
+// FieldError refuses the value of a field. spec.FieldError is its public name.
+type FieldError struct {
+	Field  string // its name in JSON, after those of the objects and lists that hold it: stop, messages[2].role
+	Reason string // the predicate: "is 99, want 0 (greedy) or 0.001 to 2"
+	Err    error  // what Reason comes from; may be nil
+}
+
+func (e *FieldError) Error() string { return e.Field + " " + e.Reason }
+func (e *FieldError) Unwrap() error { return e.Err }
+
+// What a FieldError may wrap.
+var (
+	ErrUnknown = errors.New("a member that nothing knows")
+	ErrTwice   = errors.New("a member that is given twice")
+)
+
+// Join puts the place of a value before the path of a member in it.
+func Join(place, path string) string {
+	if place != "" && path != "" && path[0] != '[' {
+		place += "."
+	}
+	return place + path
+}
+
+// Check reports whether data is one JSON value by the rules. Errors are one line without the name of the text, a
+// FieldError where a member is wrong.
+func (r Rules) Check(data []byte) error { return r.Decode(data, nil) }
+
+// Decode checks data and reads it into what into points to, as encoding/json does otherwise: null leaves a value as it
+// is. A whole number may be written in any way (1e2 is 100).
+func (r Rules) Decode(data []byte, into any) error {
+	if int64(len(data)) > math.MaxUint32 {
+		return fmt.Errorf("the JSON has %d bytes, want at most %d", len(data), uint32(math.MaxUint32))
+	}
+	s := scanner{Rules: r, data: data, left: r.Values, seed: maphash.MakeSeed()}
+	var t reflect.Type
+	if into != nil {
+		t = reflect.TypeOf(into).Elem()
+	}
+	if s.space(); s.i == len(data) {
+		return errors.New("not JSON at byte 0: the text is empty")
+	}
+	f := s.value(target(t))
+	if f == nil {
+		if s.space(); s.i < len(data) {
+			return fmt.Errorf("not JSON at byte %d: there is more after the value", s.i+1)
+		}
+	} else {
+		return f.error()
+	}
+	if into == nil {
+		return nil
+	}
+	err := json.Unmarshal(s.patched(), into)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // of a type that reads itself
+		return &FieldError{Field: wrong.Field, Reason: fmt.Sprintf("is a %.40s, want %s", wrong.Value, kind(wrong.Type))}
+	}
+	return err
+}
+
+// Tokens checks data and returns a decoder of it, for values that are read in order. Its numbers are json.Number.
+func Tokens(data []byte) (*json.Decoder, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	return d, Check(data)
+}
+
+// Check is that of the zero Rules.
+func Check(data []byte) error { return Rules{}.Check(data) }
+
+// Decode is that of the zero Rules: into knows every member.
+func Decode(data []byte, into any) error { return Rules{}.Decode(data, into) }
+
+// DecodeForeign is Decode for the files of other programs, whose further members are skipped.
+func DecodeForeign(data []byte, into any) error { return Rules{Foreign: true}.Decode(data, into) }
+
+// fault is the first thing wrong with a text.
+type fault struct {
+	path   string
+	reason string
+	kind   error // ErrUnknown or ErrTwice
+	syntax bool
+}
+
+func (f *fault) error() error {
+	switch {
+	case f.syntax:
+		return errors.New(f.reason)
+	case f.path == "":
+		return errors.New("the JSON value " + f.reason)
+	}
+	return &FieldError{Field: f.path, Reason: f.reason, Err: f.kind}
+}
+
+// within puts a place before the path of a fault; nil stays nil.
+func (f *fault) within(place string) *fault {
+	if f != nil && len(f.path) < 400 {
+		f.path = Join(place, f.path)
+	}
+	return f
+}
+
+func wrong(format string, args ...any) *fault { return &fault{reason: fmt.Sprintf(format, args...)} }
+
+// scanner goes over a text once.
+type scanner struct {
+	Rules
+	data    []byte
+	i       int
+	left    int                                      // values, if they are bounded
+	depth   int                                      // objects and lists around this place
+	names   []uint64                                 // of the objects around this place: 32 bits of a hash and the offset
+	seed    maphash.Seed                             // so that nobody can choose names that collide
+	known   map[reflect.Type]map[string]reflect.Type // members of structs
+	patches []patch
+}
+
+// patch is a number that encoding/json would not take for a whole one.
+type patch struct {
+	from, to int
+	text     string
+}
+
+func (s *scanner) patched() []byte {
+	if len(s.patches) == 0 {
+		return s.data
+	}
+	var b []byte
+	from := 0
+	for _, p := range s.patches {
+		b = append(append(b, s.data[from:p.from]...), p.text...)
+		from = p.to
+	}
+	return append(b, s.data[from:]...)
+}
+
+func (s *scanner) space() {
+	for s.i < len(s.data) && (s.data[s.i] == ' ' || s.data[s.i] == '\n' || s.data[s.i] == '\t' || s.data[s.i] == '\r') {
+		s.i++
+	}
+}
+
+// syntax refuses the byte at this place, or the end.
+func (s *scanner) syntax(want string) *fault {
+	if s.i >= len(s.data) {
+		return &fault{reason: fmt.Sprintf("not JSON at byte %d: the text ends before the value does", s.i), syntax: true}
+	}
+	what := fmt.Sprintf("byte 0x%02x", s.data[s.i])
+	if r, _ := utf8.DecodeRune(s.data[s.i:]); r != utf8.RuneError && strconv.IsPrint(r) {
+		what = strconv.QuoteRune(r)
+	}
+	return &fault{reason: fmt.Sprintf("not JSON at byte %d: %s, want %s", s.i+1, what, want), syntax: true}
+}
+
+// next skips white space and the byte c.
+func (s *scanner) next(c byte) bool {
+	s.space()
+	if s.i < len(s.data) && s.data[s.i] == c {
+		s.i++
+		return true
+	}
+	return false
+}
+
+// value reads a value for a type; nil: for any.
+func (s *scanner) value(t reflect.Type) *fault {
+	s.space()
+	if s.Values > 0 {
+		if s.left--; s.left < 0 {
+			return &fault{reason: fmt.Sprintf("the JSON has more than %d values: lists, objects and what is in them",
+				s.Values), syntax: true}
+		}
+	}
+	if s.i == len(s.data) {
+		return s.syntax("a value")
+	}
+	is := ""
+	switch c := s.data[s.i]; {
+	case c == '{':
+		if is = "an object"; takes(t, reflect.Struct, reflect.Map) {
+			return s.nested(t, s.object)
+		}
+	case c == '[':
+		if is = "a list"; takes(t, reflect.Slice, reflect.Array) {
+			return s.nested(t, s.list)
+		}
+	case c == '"':
+		if is = "a string"; takes(t, reflect.String) && t != number || bytesOf(t) {
+			_, f := s.text()
+			return f
+		}
+	case c == '-' || c >= '0' && c <= '9':
+		return s.number(t)
+	case c == 'n':
+		return s.word("null")
+	case c == 't' || c == 'f':
+		word := "true"
+		if c == 'f' {
+			word = "false"
+		}
+		if is = word; takes(t, reflect.Bool) {
+			return s.word(word)
+		}
+	default:
+		return s.syntax("a value")
+	}
+	return wrong("is %s, want %s", is, kind(t))
+}
+
+// element reads a value in a list or object, which may not be null where encoding/json would put a zero for it.
+func (s *scanner) element(t reflect.Type, null bool) *fault {
+	if s.space(); !null && s.i < len(s.data) && s.data[s.i] == 'n' {
+		return wrong("is null, want %s", kind(t))
+	}
+	return s.value(t)
+}
+
+func (s *scanner) word(w string) *fault {
+	for i := range len(w) {
+		if s.i == len(s.data) || s.data[s.i] != w[i] {
+			return s.syntax(w)
+		}
+		s.i++
+	}
+	return nil
+}
+
+func (s *scanner) nested(t reflect.Type, read func(reflect.Type) *fault) *fault {
+	if s.depth++; s.depth > MaxDepth {
+		return &fault{syntax: true,
+			reason: fmt.Sprintf("at byte %d objects and lists are nested deeper than %d", s.i+1, MaxDepth)}
+	}
+	s.i++
+	f := read(t)
+	s.depth--
+	return f
+}
+
+func (s *scanner) list(t reflect.Type) *fault {
+	null := true
+	if t != nil && t.Kind() != reflect.Interface {
+		null = takesNull(t.Elem())
+		t = target(t.Elem())
+	}
+	if s.next(']') {
+		return nil
+	}
+	for n := 0; ; n++ {
+		if f := s.element(t, null); f != nil {
+			return f.within(fmt.Sprintf("[%d]", n))
+		}
+		if s.next(']') {
+			return nil
+		}
+		if !s.next(',') {
+			return s.syntax("a comma or the list's end")
+		}
+	}
+}
+
+func (s *scanner) object(t reflect.Type) *fault {
+	var members map[string]reflect.Type
+	isMap := t != nil && t.Kind() == reflect.Map
+	if t != nil && t.Kind() == reflect.Struct {
+		members = s.membersOf(t)
+	}
+	base := len(s.names)
+	if s.next('}') {
+		return nil
+	}
+	for {
+		s.space()
+		if s.i == len(s.data) || s.data[s.i] != '"' {
+			return s.syntax("a name in quotes")
+		}
+		at := s.i
+		raw, f := s.text()
+		if f != nil {
+			if !f.syntax {
+				f.reason = "has a name that " + f.reason
+			}
+			return f
+		}
+		name := unescaped(raw)
+		s.names = append(s.names, maphash.Bytes(s.seed, name)<<32|uint64(at))
+		if !s.next(':') {
+			return s.syntax("a colon")
+		}
+		inner, null := t, true
+		switch {
+		case isMap:
+			null = takesNull(t.Elem())
+			if f := key(t.Key(), name); f != nil {
+				return f.within(Shorten(string(name)))
+			}
+			inner = target(t.Elem())
+		case members != nil:
+			known := false
+			if inner, known = members[string(name)]; !known {
+				if f := s.unknown(string(name), members); f != nil {
+					return f.within(Shorten(string(name)))
+				}
+			}
+		}
+		if f := s.element(inner, null); f != nil {
+			return f.within(Shorten(string(name)))
+		}
+		if s.next('}') {
+			break
+		}
+		if !s.next(',') {
+			return s.syntax("a comma or the object's end")
+		}
+	}
+	f := s.twice(s.names[base:])
+	s.names = s.names[:base]
+	return f
+}
+
+// twice refuses an object two of whose names are the same.
+func (s *scanner) twice(names []uint64) *fault {
+	if len(names) < 2 {
+		return nil
+	}
+	slices.Sort(names)
+	for i, first := range names {
+		for _, second := range names[i+1:] {
+			if first>>32 != second>>32 {
+				break
+			}
+			a, b := s.nameAt(first), s.nameAt(second)
+			if bytes.Equal(a, b) {
+				f := wrong("is given twice, at bytes %d and %d", uint32(first)+1, uint32(second)+1)
+				f.kind = ErrTwice
+				return f.within(Shorten(string(a)))
+			}
+		}
+	}
+	return nil
+}
+
+func (s *scanner) nameAt(packed uint64) []byte {
+	own := scanner{data: s.data, i: int(uint32(packed))}
+	raw, _ := own.text()
+	return unescaped(raw)
+}
+
+// unknown refuses a name that a struct does not have, or, of others' objects, that is one of them in another case.
+func (s *scanner) unknown(name string, members map[string]reflect.Type) *fault {
+	names := make([]string, 0, len(members))
+	folded := false
+	for n := range members {
+		names = append(names, n)
+		folded = folded || bytes.EqualFold([]byte(n), []byte(name))
+	}
+	if s.Foreign && !folded {
+		return nil
+	}
+	slices.Sort(names)
+	f := wrong("is unknown%s", hint.DidYouMean(name, names))
+	f.kind = ErrUnknown
+	return f
+}
+
+// text reads a string and returns what lies between its quotes.
+func (s *scanner) text() ([]byte, *fault) {
+	s.i++
+	from, ascii := s.i, true
+	for s.i < len(s.data) {
+		switch c := s.data[s.i]; {
+		case c == '"':
+			raw := s.data[from:s.i]
+			if !ascii && !utf8.Valid(raw) {
+				n := 0
+				for r, size := utf8.DecodeRune(raw); r != utf8.RuneError || size > 1; r, size = utf8.DecodeRune(raw[n:]) {
+					n += size
+				}
+				return nil, wrong("holds the byte 0x%02x at byte %d, which is not UTF-8", raw[n], from+n+1)
+			}
+			s.i++
+			return raw, nil
+		case c < ' ':
+			return nil, s.syntax("control characters in strings to be escaped")
+		case c == '\\':
+			if f := s.escape(); f != nil {
+				return nil, f
+			}
+		default:
+			ascii = ascii && c < utf8.RuneSelf
+			s.i++
+		}
+	}
+	return nil, s.syntax("")
+}
+
+// escape skips one, and both of a pair of surrogates.
+func (s *scanner) escape() *fault {
+	at := s.i
+	s.i++
+	if s.i == len(s.data) {
+		return s.syntax("")
+	}
+	if s.data[s.i] != 'u' {
+		if !bytes.ContainsRune([]byte(`"\/bfnrt`), rune(s.data[s.i])) {
+			return s.syntax(`one of "\/bfnrtu after a backslash`)
+		}
+		s.i++
+		return nil
+	}
+	s.i++
+	first, f := s.unit()
+	if f != nil || first < 0xd800 || first > 0xdfff {
+		return f
+	}
+	if first < 0xdc00 && bytes.HasPrefix(s.data[s.i:], []byte(`\u`)) {
+		s.i += 2
+		second, f := s.unit()
+		if f != nil || second >= 0xdc00 && second <= 0xdfff {
+			return f
+		}
+	}
+	return wrong(`holds \u%04x at byte %d, half of a pair of surrogates`, first, at+1)
+}
+
+// unit reads the four digits of an escape.
+func (s *scanner) unit() (v int, _ *fault) {
+	for range 4 {
+		if s.i == len(s.data) {
+			return 0, s.syntax("")
+		}
+		digit := bytes.IndexByte([]byte("0123456789abcdef"), s.data[s.i]|0x20)
+		if digit < 0 || s.data[s.i] < '0' {
+			return 0, s.syntax(`four hexadecimal digits after \u`)
+		}
+		v = v<<4 | digit
+		s.i++
+	}
+	return v, nil
+}
+
+// unescaped is the text of a valid string.
+func unescaped(raw []byte) []byte {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw
+	}
+	var text string
+	_ = json.Unmarshal(slices.Concat([]byte{'"'}, raw, []byte{'"'}), &text)
+	return []byte(text)
+}
+
+func (s *scanner) digits() bool {
+	from := s.i
+	for s.i < len(s.data) && s.data[s.i] >= '0' && s.data[s.i] <= '9' {
+		s.i++
+	}
+	return s.i > from
+}
+
+// number reads a number and makes a whole one of it where the type wants that.
+func (s *scanner) number(t reflect.Type) *fault {
+	from := s.i
+	if s.data[s.i] == '-' {
+		s.i++
+	}
+	if s.i < len(s.data) && s.data[s.i] == '0' {
+		s.i++
+	} else if !s.digits() {
+		return s.syntax("a digit")
+	}
+	plain := true
+	if s.i < len(s.data) && s.data[s.i] == '.' {
+		plain = false
+		if s.i++; !s.digits() {
+			return s.syntax("a digit")
+		}
+	}
+	if s.i < len(s.data) && s.data[s.i]|0x20 == 'e' {
+		plain = false
+		if s.i++; s.i < len(s.data) && (s.data[s.i] == '+' || s.data[s.i] == '-') {
+			s.i++
+		}
+		if !s.digits() {
+			return s.syntax("a digit")
+		}
+	}
+	if t == nil || t == number {
+		return nil
+	}
+	text := s.data[from:s.i]
+	refusal := func() *fault { return wrong("is %s, want %s", shorten(string(text), 40), kind(t)) }
+	var err error
+	switch k := t.Kind(); {
+	case k == reflect.Interface || k == reflect.Float32 || k == reflect.Float64:
+		if len(text) < 38 && plain { // every type has it
+			return nil
+		}
+		bits := 64
+		if k == reflect.Float32 {
+			bits = 32
+		}
+		_, err = strconv.ParseFloat(string(text), bits)
+	case k >= reflect.Int && k <= reflect.Uintptr:
+		w, ok := whole(text)
+		if !ok {
+			return refusal()
+		}
+		if w != string(text) {
+			s.patches = append(s.patches, patch{from, s.i, w})
+		}
+		if k <= reflect.Int64 {
+			_, err = strconv.ParseInt(w, 10, t.Bits())
+		} else {
+			_, err = strconv.ParseUint(w, 10, t.Bits())
+		}
+	default:
+		return refusal()
+	}
+	if err != nil {
+		f := refusal()
+		f.reason += fmt.Sprintf(" of %d bits", max(32, bits(t)))
+		return f
+	}
+	return nil
+}
+
+func bits(t reflect.Type) int {
+	if t.Kind() == reflect.Interface {
+		return 64
+	}
+	return t.Bits()
+}
+
+// whole writes a number without point and exponent, if it is a whole one of at most 20 digits.
+func whole(text []byte) (string, bool) {
+	sign := ""
+	if text[0] == '-' {
+		sign, text = "-", text[1:]
+	}
+	exponent := 0
+	if at := bytes.IndexAny(text, "eE"); at >= 0 {
+		e, err := strconv.Atoi(string(text[at+1:]))
+		if exponent = e; err != nil { // 0e99999999999999999999 is whole, and nobody writes it
+			return "", false
+		}
+		text = text[:at]
+	}
+	digits := text
+	if at := bytes.IndexByte(text, '.'); at >= 0 {
+		digits = slices.Concat(text[:at], text[at+1:])
+		exponent -= len(text) - at - 1
+	}
+	digits = bytes.TrimLeft(digits, "0")
+	for short := bytes.TrimRight(digits, "0"); exponent < 0 && len(short) < len(digits); exponent++ {
+		digits = digits[:len(digits)-1]
+	}
+	if len(digits) == 0 {
+		return "0", true
+	}
+	if exponent < 0 || exponent > 20 || len(digits)+exponent > 20 {
+		return "", false
+	}
+	return sign + string(digits) + string(bytes.Repeat([]byte("0"), exponent)), true
+}
