@@ -105,12 +105,18 @@ func resource(parameters json.RawMessage, i int) (_ json.RawMessage, ok bool) {
 	if json.Unmarshal(members["$id"], &id) == nil && id != "" && id[0] != '#' {
 		return parameters, true
 	}
+	own := fmt.Appendf(nil, `"tool:%d"`, i)
+	if members["$id"] != nil { // a name is given once
+		members["$id"] = own
+		replaced, err := json.Marshal(members)
+		return replaced, err == nil
+	}
 	rest := bytes.TrimSuffix(bytes.TrimSpace(parameters), []byte("}"))
 	comma := ""
 	if len(members) > 0 {
 		comma = ","
 	}
-	return fmt.Appendf(rest[:len(rest):len(rest)], `%s"$id":"tool:%d"}`, comma, i), true
+	return fmt.Appendf(rest[:len(rest):len(rest)], `%s"$id":%s}`, comma, own), true
 }
 
 // quoted shows a value of a request on one line and within reason.

@@ -71,7 +71,7 @@ func (c *ToolCall) UnmarshalJSON(data []byte) error {
 func (c ToolCall) MarshalJSON() ([]byte, error) {
 	args := c.Arguments
 	var text string
-	if !json.Valid(args) || strictjson.Decode(args, &text) == nil {
+	if strictjson.Check(args) != nil || strictjson.Decode(args, &text) == nil { // a model may write anything
 		args, _ = json.Marshal(string(args))
 	}
 	return json.Marshal(
