@@ -1,6 +1,7 @@
 package foretoken
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,9 +10,9 @@ import (
 	"foretoken/models/gguf"
 )
 
-// EmbedOptions say how Embed pools. The zero value takes the mean and scales it to length 1.
+// EmbedOptions say how Embed pools. The zero value pools as the file says, by default the mean, and scales to length 1.
 type EmbedOptions struct {
-	Pooling string `json:"pooling"` // "mean" of all positions (also ""), or the "last" one
+	Pooling string `json:"pooling"` // "mean" of all positions, or the "last" one; "": the file's pooling_type, or mean
 	Raw     bool   `json:"raw"`     // leave the vector's length as it is, instead of 1
 }
 
@@ -29,8 +30,7 @@ func (s *Session) Embed(ctx context.Context, text string, o EmbedOptions) (*Embe
 
 // EmbedIDs is Embed for a tokenised text.
 func (s *Session) EmbedIDs(ctx context.Context, ids []int32, o EmbedOptions) (*Embedding, error) {
-	last := o.Pooling == "last"
-	if !last && o.Pooling != "" && o.Pooling != "mean" {
+	if o.Pooling != "" && o.Pooling != "mean" && o.Pooling != "last" {
 		return nil, refused("foretoken: pooling is %.80q, want mean or last", gguf.Show(o.Pooling))
 	}
 	if len(ids) == 0 {
@@ -45,6 +45,7 @@ func (s *Session) EmbedIDs(ctx context.Context, ids []int32, o EmbedOptions) (*E
 		return nil, ofKind(ErrContextFull, fmt.Errorf("foretoken: the text has %d tokens, but the context holds %d; "+
 			"shorten it, or open the models with a longer context", len(ids), most))
 	}
+	last := cmp.Or(o.Pooling, s.target.Config().Pooling) == "last"
 	var sum []float64
 	pool := func() error {
 		sum = make([]float64, s.target.Config().Dim)

@@ -124,3 +124,20 @@ func TestEndTokenAfterPrompts(t *testing.T) {
 		}
 	}
 }
+
+// TestPoolingOfTheFile: a model for embeddings says how it was trained to pool.
+func TestPoolingOfTheFile(t *testing.T) {
+	s := opened(t, "cpu", edited(t, "tiny-f32", func(m *modelEditor) { m.set("llama.pooling_type", uint32(3)) }), nil,
+		Options{Context: 128})
+	vector := map[string][]float32{}
+	for _, pooling := range []string{"", "last", "mean"} {
+		e, err := s.Embed(t.Context(), "One day", EmbedOptions{Pooling: pooling})
+		if err != nil {
+			t.Fatal(err)
+		}
+		vector[pooling] = e.Vector
+	}
+	if !slices.Equal(vector[""], vector["last"]) || slices.Equal(vector[""], vector["mean"]) {
+		t.Error("the file's pooling is not the default")
+	}
+}

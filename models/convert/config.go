@@ -8,6 +8,7 @@ import (
 
 	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
+	"foretoken/models/safetensors"
 )
 
 // shape holds a checkpoint's config.json.
@@ -99,6 +100,13 @@ var changing = map[string]string{
 	"pruned_heads":             "pruned heads cannot be run",
 }
 
+// read lists the fields that readConfig reads, and those whose effect others have.
+var read = map[string]bool{"hidden_size": true, "num_hidden_layers": true, "intermediate_size": true,
+	"num_attention_heads": true, "num_key_value_heads": true, "head_dim": true, "max_position_embeddings": true,
+	"rms_norm_eps": true, "attention_bias": true, "rope_theta": true, "rope_scaling": true, "rope_parameters": true,
+	"partial_rotary_factor": true, "sliding_window": true, "use_sliding_window": true, "max_window_layers": true,
+	"layer_types": true, "hidden_act": true}
+
 func readConfig(name string, raw []byte) (*shape, error) {
 	c := &fields{name: name}
 	if err := strictjson.DecodeForeign(raw, &c.values); err != nil {
@@ -140,6 +148,11 @@ func readConfig(name string, raw []byte) (*shape, error) {
 	c.window(s)
 	if c.err == nil && c.has("_name_or_path") {
 		s.name = c.word("_name_or_path")
+	}
+	known := func(key string) bool { return read[key] || changing[key] != "" }
+	if key := safetensors.UnknownField(c.values, known); key != "" {
+		c.fail(key, "is %s: the field is not known, and ignoring it might change the output; take it out if it does not",
+			c.text(key))
 	}
 	s.bos, s.eos, s.pad = c.ids("bos_token_id"), c.ids("eos_token_id"), c.ids("pad_token_id")
 	return s, c.err
@@ -322,7 +335,6 @@ func (c *fields) window(s *shape) {
 		if c.has(key) && c.count(key, 1<<24) < s.context {
 			c.fail(key, "is %s: the llama family has no sliding window", c.text(key))
 		}
-		return
 	case "mistral":
 		if _, there := c.values[key]; !there {
 			c.fail(key, "is missing: want a number of positions, or null for none")

@@ -276,6 +276,15 @@ var notUnderstood = []struct {
 	{"qwen3", map[string]string{"layer_types": layers("linear_attention")}, `"linear_attention" for layer 0`},
 	{"qwen3", map[string]string{"layer_types": layers("sliding_attention")}, "there is no sliding_window in use"},
 	{"llama", map[string]string{"eos_token_id": `"</s>"`}, "eos_token_id"},
+	{"llama", map[string]string{"layer_types": `["sliding_attention"]`}, "layer_types"},
+	{"llama", map[string]string{"num_key_value_heads": "[3, 3]"}, "num_key_value_heads is [3,3]: want a number"},
+	{"llama", map[string]string{"intermediate_size": "[1536]"}, "intermediate_size is [1536]: want a number"},
+	{"llama", map[string]string{"use_qk_norm": "true"}, "use_qk_norm is true: the field is not known"},
+	{"qwen2", map[string]string{"attn_logit_softcap": "50.0"}, "attn_logit_softcap is 50.0: the field is not known"},
+	{"qwen3", map[string]string{"num_experts_per_layer": "[1, 2]"}, "num_experts_per_layer is [1,2]"},
+	{"mistral", map[string]string{"sliding_window_pattern": "6"}, "sliding_window_pattern is 6"},
+	{"llama", map[string]string{"scale_depth": "1.4"}, "scale_depth is 1.4"},
+	{"llama", map[string]string{"query_pre_attn_scalar": "256"}, "query_pre_attn_scalar is 256"},
 }
 
 // notConfigs are no configurations at all.
@@ -327,7 +336,11 @@ func TestNeutralFieldsAreNoReasonToRefuse(t *testing.T) {
 	}
 	maps.Copy(fields, map[string]string{"num_experts": "0", "auto_map": "{}", "mlp_bias": "false",
 		"embedding_multiplier": "1.0", "logit_scale": "1", "pruned_heads": "{}",
-		"is_causal": "true", "partial_rotary_factor": "1.0"})
+		"is_causal": "true", "partial_rotary_factor": "1.0", "use_qk_norm": "false", "attn_logit_softcap": "null",
+		"attention_dropout": "0.1", "_attn_implementation_autoset": "true", "use_flash_attn": "true", "embd_pdrop": "0.1",
+		"output_router_logits": "true", "router_aux_loss_coef": "0.001", "initializer_range": "0.02", "use_cache": "true",
+		"pretraining_tp": "1", "torch_dtype": `"bfloat16"`, "unsloth_fixed": "true", "is_llama_config": "true",
+		"transformers.js_config": `{"kv_cache_dtype": {"q4f16": "float16"}}`, "temperature": "0.6", "max_length": "4096"})
 	if _, err := readConfig("c", changed(t, "llama", fields)); err != nil {
 		t.Error(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
+	"foretoken/models/safetensors"
 )
 
 // fields are the values of a JSON object. The first that is wrong is kept in err; after
@@ -46,9 +47,11 @@ func (c *fields) neutral(key string) bool {
 	if !c.has(key) {
 		return true
 	}
-	switch c.text(key) {
-	case "false", "0", "0.0", `""`, "[]", "{}":
+	text := c.text(key)
+	if safetensors.Neutral(json.RawMessage(text)) {
 		return true
+	}
+	switch text {
 	case "1", "1.0": // neutral as a factor
 		return strings.HasSuffix(key, "_multiplier") || strings.HasPrefix(key, "logit")
 	}

@@ -64,6 +64,14 @@ func (c *Config) TapsOf(layers int) ([]int, error) {
 	return taps, nil
 }
 
+// known lists the fields of a head's config.json that are read, or that change nothing in one layer without a window.
+var known = map[string]bool{"hidden_size": true, "target_hidden_size": true, "intermediate_size": true,
+	"num_hidden_layers": true, "num_attention_heads": true, "num_key_value_heads": true, "head_dim": true,
+	"hidden_act": true, "rms_norm_eps": true, "rope_theta": true, "rope_scaling": true, "attention_bias": true,
+	"max_position_embeddings": true, "max_window_layers": true}
+
+var fullAttention = []string{"full_attention"} // layer_types of one layer without a window
+
 // ReadConfig reads a head's config.json.
 func ReadConfig(src safetensors.Source) (*Config, error) {
 	c := &Config{Name: src.Name()}
@@ -101,6 +109,17 @@ func ReadConfig(src safetensors.Source) (*Config, error) {
 	}
 	if err := strictjson.DecodeForeign(raw, &j); err != nil {
 		return nil, fmt.Errorf("eagle3: %s: not a configuration in JSON: %w", c.Name, gguf.OneLine(err))
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return nil, fmt.Errorf("eagle3: %s: not a configuration in JSON: %w", c.Name, gguf.OneLine(err))
+	}
+	if full := []string(nil); json.Unmarshal(all["layer_types"], &full) == nil && slices.Equal(full, fullAttention) {
+		delete(all, "layer_types")
+	}
+	if field := safetensors.UnknownField(all, func(name string) bool { return known[name] }); field != "" {
+		return fail(gguf.Show(field), "is %.200s: the field is not known, and ignoring it might change the drafts; "+
+			"take it out if it does not", all[field])
 	}
 	if !slices.Equal(j.Architectures, []string{"LlamaForCausalLMEagle3"}) &&
 		!(slices.Equal(j.Architectures, []string{"LlamaForCausalLM"}) && j.DraftVocab != nil) {

@@ -54,7 +54,7 @@ var knownFields = map[string]bool{
 	"vocab_size":                   true, // the embedding's rows give it
 	"rope.scaling.finetuned":       true, // how the model was trained
 	"tensor_data_layout":           true, // a note of the converter
-	"pooling_type":                 true, // of embeddings, which are not supported
+	"pooling_type":                 true,
 	"expert_used_count":            true, // without experts it has no effect
 }
 
@@ -75,12 +75,23 @@ var neutralFields = map[string][]float64{
 	"rope.scaling.yarn_attn_factor": {1},
 }
 
+// perLayer are the known fields that may be lists of one value a layer. Any other list is refused.
+var perLayer = map[string]bool{"feed_forward_length": true, "attention.head_count": true,
+	"attention.head_count_kv": true, "attention.key_length": true, "attention.value_length": true,
+	"rope.dimension_count": true, "attention.sliding_window_pattern": true}
+
 // checkFields returns an error if a file has an unknown field, or an unsupported one with a value that matters: the
 // output might differ from the model's.
 func checkFields(f *gguf.File, arch string) error {
 	for _, key := range f.Keys() {
 		field, ok := strings.CutPrefix(key, arch+".")
-		if !ok || knownFields[field] {
+		if !ok {
+			continue
+		}
+		if knownFields[field] {
+			if f.IsArray(key) && !perLayer[field] {
+				return fmt.Errorf("llama: %s: %s is %s; want one value", f.Name(), gguf.Show(key), f.Describe(key))
+			}
 			continue
 		}
 		allowed, ok := neutralFields[field]

@@ -224,7 +224,26 @@ func TestRefusedFiles(t *testing.T) {
 				"rope.scaling.low_freq_factor", float32(1),
 				"rope.scaling.high_freq_factor", float32(4), "rope.scaling.original_context_length", uint32(16))
 		}).file(t)},
-		{"llama.attention.head_count_kv is of type", with("llama", "attention.head_count_kv", []int32{2, 2}).file(t)},
+		{"llama.attention.head_count_kv is 1 for layer 1 and 2 for layer 0",
+			with("llama", "attention.head_count_kv", []int32{2, 1}).file(t)},
+		{"llama.attention.head_count_kv is a list of 3 numbers",
+			with("llama", "attention.head_count_kv", []int32{2, 2, 2}).file(t)},
+		{"llama.feed_forward_length is -96 for layer 1", with("llama", "feed_forward_length", []int32{96, -96}).file(t)},
+		{"llama.attention.key_length is of type array of float32",
+			with("llama", "attention.key_length", []float32{16, 16}).file(t)},
+		{"llama.embedding_length is 2 × int32; want one value",
+			with("llama", "embedding_length", []int32{32, 32}).file(t)},
+		{"llama.rope.scaling.yarn_ext_factor is 2 × float32; want one value",
+			with("llama", "rope.scaling.yarn_ext_factor", []float32{1, 1}).file(t)},
+		{"llama.expert_count is 2 × int32, which is not supported",
+			with("llama", "expert_count", []int32{0, 8}).file(t)},
+		{"llama.attn_logit_softcapping is 1 × float32, which is not supported",
+			with("llama", "attn_logit_softcapping", []float32{0}).file(t)},
+		{"llama.attention.sliding_window_pattern has layers with a window, but attention.sliding_window is missing",
+			with("llama", "attention.sliding_window_pattern", []bool{true, false}).file(t)},
+		{"llama.attention.sliding_window_pattern is of type array of int32",
+			with("llama", "attention.sliding_window_pattern", []int32{1, 0}).file(t)},
+		{"llama.pooling_type is 2; supported", with("llama", "pooling_type", uint32(2)).file(t)},
 	} {
 		_, err := Plan(c.f, Options{}, webgpu.DefaultLimits())
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "toy.gguf") ||
@@ -239,11 +258,15 @@ func TestFieldsThatChangeNothing(t *testing.T) {
 	f := newToy(func(t *toy) {
 		t.fields = kvOf("llama", "vocab_size", uint32(96), "rope.scaling.finetuned", false, "attention.causal", true,
 			"expert_count", uint32(0), "logit_scale", float32(1),
-			"rope.scaling.type", "none", "tensor_data_layout", "Meta AI original pth")
+			"rope.scaling.type", "none", "tensor_data_layout", "Meta AI original pth",
+			"attention.head_count_kv", []int32{2, 2}, "pooling_type", uint32(3))
 	}).file(t)
 	c, err := ReadConfig(f)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if c.KV != 2 || c.Pooling != "last" {
+		t.Errorf("%d heads of keys, embeddings of the %q position", c.KV, c.Pooling)
 	}
 	if c.Magnitude != 1 || c.Window != 0 || c.Inverse[0] != 1 {
 		t.Errorf("%+v", c)

@@ -34,6 +34,7 @@ type Config struct {
 	Inverse   []float64
 	Magnitude float64 // factor of rotated queries and keys; 1 except with YaRN
 	Tied      bool    // the output matrix is the embedding
+	Pooling   string  // how the file's embeddings are made of its positions: "mean", "last", or "" where it says nothing
 }
 
 // ReadConfig reads the configuration of a file. It returns an error that names the file and the field if the
@@ -100,6 +101,9 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 	if err := c.readSlides(f); err != nil {
 		return nil, err
 	}
+	if c.Pooling, err = readPooling(f, arch); err != nil {
+		return nil, err
+	}
 	if err := c.readRope(f); err != nil {
 		return nil, err
 	}
@@ -134,6 +138,9 @@ func (c *Config) readSlides(f *gguf.File) error {
 			return fmt.Errorf("llama: %s: %s has %d layers; the model has %d", f.Name(), key, len(slides), c.Layers)
 		}
 		switch {
+		case slices.Contains(slides, true) && !f.Has(c.Architecture+".attention.sliding_window"):
+			return fmt.Errorf("llama: %s: %s has layers with a window, but attention.sliding_window is missing", f.Name(),
+				key)
 		case !slices.Contains(slides, true):
 			c.Window = 0
 		case slices.Contains(slides, false):
@@ -147,6 +154,23 @@ func (c *Config) readSlides(f *gguf.File) error {
 		c.Slides = nil
 	}
 	return nil
+}
+
+// poolings are the values of pooling_type, in llama.cpp's numbering. A decoder has no first position that saw the
+// whole text (cls), and no scores of pairs (rank).
+var poolings = map[uint32]string{0: "", 1: "mean", 3: "last"}
+
+func readPooling(f *gguf.File, arch string) (string, error) {
+	key := arch + ".pooling_type"
+	n, err := f.Uint32Or(key, 0)
+	if err != nil {
+		return "", err
+	}
+	pooling, ok := poolings[n]
+	if !ok {
+		return "", fmt.Errorf("llama: %s: %s is %d; supported: 0 (none), 1 (mean) and 3 (last)", f.Name(), key, n)
+	}
+	return pooling, nil
 }
 
 // Usable returns the longest context that the model can run with.
@@ -177,17 +201,46 @@ func (r *reader) countOr(field string, missing, most int) int {
 	return r.count(field, most)
 }
 
+// count reads a number of 1 to most. A list, which some converters write for one number a layer, must say the same for
+// all layers: layers of different shapes are not supported.
 func (r *reader) count(field string, most int) int {
 	if r.err != nil {
 		return 1
 	}
 	key := r.arch + "." + field
-	v, err := r.f.Uint32(key)
-	if err == nil && (v == 0 || int64(v) > int64(most)) {
-		err = fmt.Errorf("llama: %s: %s is %d; want 1 to %d", r.f.Name(), key, v, most)
+	var v uint32
+	if r.f.IsArray(key) {
+		v, r.err = r.same(key)
+	} else {
+		v, r.err = r.f.Uint32(key)
 	}
-	if r.err = err; err != nil {
+	if r.err == nil && (v == 0 || int64(v) > int64(most)) {
+		r.err = fmt.Errorf("llama: %s: %s is %d; want 1 to %d", r.f.Name(), key, v, most)
+	}
+	if r.err != nil {
 		return 1
 	}
 	return int(v)
+}
+
+func (r *reader) same(key string) (uint32, error) {
+	all, err := r.f.Int32s(key)
+	if err != nil {
+		return 0, err
+	}
+	layers, err := r.f.Uint32(r.arch + ".block_count")
+	if err != nil {
+		return 0, err
+	}
+	if len(all) == 0 || uint32(len(all)) != layers {
+		return 0, fmt.Errorf("llama: %s: %s is a list of %d numbers; want one, or one for each of %d layers",
+			r.f.Name(), key, len(all), layers)
+	}
+	for i, v := range all {
+		if v != all[0] || v < 0 {
+			return 0, fmt.Errorf("llama: %s: %s is %d for layer %d and %d for layer 0; layers of different shapes are "+
+				"not supported", r.f.Name(), key, v, i, all[0])
+		}
+	}
+	return uint32(all[0]), nil
 }

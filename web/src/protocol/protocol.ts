@@ -275,7 +275,7 @@ export interface ChatReply extends ChatState {
 
 /** How {@link Engine.embed} makes one vector of a text's hidden states. */
 export interface Pooling {
-  /** The mean over all positions, or the last one; default "mean". */
+  /** The mean over all positions, or the last one; default what the target's file says (pooling_type), or "mean". */
   pooling?: "mean" | "last" | undefined;
   /** Leaves the vector's length as it is; otherwise it is 1. */
   raw?: boolean | undefined;

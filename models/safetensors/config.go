@@ -1,0 +1,37 @@
+package safetensors
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+)
+
+var (
+	// computing matches the names that published config.json files give to what changes a model's numbers.
+	computing = regexp.MustCompile(`attn|attention|rope|rotary|position|norm|scal|multiplier|softcap|capping|logit|bias|` +
+		`window|sliding|layer|residual|activation|expert|head|hidden|intermediate|clip|alibi`)
+	// training matches names that computing matches too and that are about training, the output of Python's classes or
+	// the code that computes attention.
+	training = regexp.MustCompile(`dropout|_pdrop$|implementation|flash|^output_|_loss|_coef$`)
+)
+
+// UnknownField returns the first field of a config.json, by name, that is none of known, speaks of the computation and
+// has a value that may change it: anything but null, false, 0, and empty texts, lists and objects. "" is none.
+func UnknownField(fields map[string]json.RawMessage, known func(name string) bool) string {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if !known(name) && computing.MatchString(name) && !training.MatchString(name) && !Neutral(fields[name]) {
+			return name
+		}
+	}
+	return ""
+}
+
+// Neutral reports whether a field's value says that nothing is to be done.
+func Neutral(value json.RawMessage) bool {
+	switch string(value) {
+	case "", "null", "false", "0", "0.0", `""`, "[]", "{}":
+		return true
+	}
+	return false
+}
