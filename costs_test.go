@@ -47,7 +47,7 @@ func TestAutoEqualsPlain(t *testing.T) {
 	}
 	drafted, joint := map[string]int{}, map[string]int{}
 	for how, sampling := range map[string]Request{"greedy": {}, "T=0.8": {Temperature: 0.8, Seed: 7},
-		"filtered": {Temperature: 0.9, Seed: 3, SampleTopK: 40, TopP: 0.95}} {
+		"filtered": {Temperature: 0.9, Seed: 3, SampleTopK: 40, TopP: new(0.95)}} {
 		for i, p := range goPrompts(t) {
 			if i%16 != 0 || testing.Short() && i%40 != 0 {
 				continue

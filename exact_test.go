@@ -52,7 +52,7 @@ func speculationEqualsPlain(t *testing.T, s *Session, every int) {
 		"ngram":  {Policy: method.DrafterNgram},
 	}
 	samplings := map[string]Request{"greedy": {}, "T=0.8": {Temperature: 0.8, Seed: 7},
-		"T=0.8 filtered": {Temperature: 0.8, Seed: 7, SampleTopK: 40, TopP: 0.95, MinP: 0.02}}
+		"T=0.8 filtered": {Temperature: 0.8, Seed: 7, SampleTopK: 40, TopP: new(0.95), MinP: 0.02}}
 	first := map[string]int{"greedy": 1, "T=0.8": 3, "T=0.8 filtered": 5}
 	for how, sampling := range samplings {
 		stats := map[string]map[string]*spec.Stats{}
@@ -103,8 +103,8 @@ func speculationEqualsPlain(t *testing.T, s *Session, every int) {
 	}
 }
 
-// TestRejectionSampling checks that rejection sampling is greedy at temperature 0 and repeats its text for a seed
-// above it.
+// TestRejectionSampling checks that rejection sampling is greedy at temperature 0 and where top_p is 0, as plain decoding
+// is there, and repeats its text for a seed elsewhere.
 func TestRejectionSampling(t *testing.T) {
 	s := demoSession(t, open.Accelerator)
 	for i, p := range goPrompts(t) {
@@ -117,15 +117,20 @@ func TestRejectionSampling(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := s.Generate(context.Background(), p.Prompt, r, nil)
-		if err != nil {
-			t.Fatal(err)
+		likeliest, alone := r, plain
+		likeliest.Temperature, likeliest.Seed, likeliest.TopP = 1, 5, new(0.0)
+		alone.Temperature, alone.Seed, alone.TopP = 2, 6, new(0.0)
+		for _, r := range []Request{r, likeliest, alone} {
+			got, err := s.Generate(context.Background(), p.Prompt, r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got.TokenIDs, want.TokenIDs) {
+				t.Fatalf("%s: %s at temperature %v gives\n%v\ngreedy decoding gives\n%v", p.ID, r.Policy, r.Temperature,
+					got.TokenIDs, want.TokenIDs)
+			}
 		}
-		if !slices.Equal(got.TokenIDs, want.TokenIDs) {
-			t.Fatalf("%s: rejection sampling at temperature 0 gives\n%v\nplain decoding gives\n%v", p.ID, got.TokenIDs,
-				want.TokenIDs)
-		}
-		r.Temperature, r.Seed, r.TopP = 0.8, 3, 0.95
+		r.Temperature, r.Seed, r.TopP = 0.8, 3, new(0.95)
 		first, err := s.Generate(context.Background(), p.Prompt, r, nil)
 		if err != nil {
 			t.Fatal(err)

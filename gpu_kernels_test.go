@@ -271,7 +271,7 @@ func requestsOf(full bool) []Request {
 			}
 		}
 	}
-	filtered := Request{Policy: method.DrafterNone, Temperature: 1, SampleTopK: 40, TopP: 0.9, MinP: 0.05}
+	filtered := Request{Policy: method.DrafterNone, Temperature: 1, SampleTopK: 40, TopP: new(0.9), MinP: 0.05}
 	filtered.FrequencyPenalty, filtered.JSONObject = 1, true
 	return append(all, filtered, Request{Policy: method.DrafterEAGLE2, Nodes: 64})
 }

@@ -113,7 +113,7 @@ func TestHostileOptions(t *testing.T) {
 	}
 	for _, x := range numbers {
 		for name, set := range map[string]func(*Request){
-			"temperature": func(r *Request) { r.Temperature = x }, "top-p": func(r *Request) { r.TopP = x },
+			"temperature": func(r *Request) { r.Temperature = x }, "top-p": func(r *Request) { r.TopP = &x },
 			"min-p":             func(r *Request) { r.MinP = x },
 			"frequency_penalty": func(r *Request) { r.FrequencyPenalty = x },
 			"presence_penalty":  func(r *Request) { r.PresencePenalty = x },

@@ -95,7 +95,7 @@ var uses = map[string]use{
 	"plain": generating(Request{Policy: method.DrafterNone, Temperature: 1}),
 	"chain": generating(Request{Policy: method.DrafterChain, Depth: 3}),
 	"tree, sampled": generating(Request{Policy: method.DrafterEAGLE2, Depth: 2, TopK: 3, Nodes: 8, Temperature: 0.9,
-		TopP: 0.95, LogProbs: true}),
+		TopP: new(0.95), LogProbs: true}),
 	"auto":     generating(Request{Policy: method.DrafterAuto, Temperature: 0.9}),
 	"assisted": generating(Request{Policy: "assisted", Temperature: 0.8}),
 	"rejection": generating(Request{Policy: method.DrafterChain, Depth: 3, Verifier: method.VerifierRejection,

@@ -47,7 +47,7 @@ func (s *Session) compileRequest(r *Request) (*spec.Generator, error) {
 	if err != nil {
 		return nil, err
 	}
-	programs := c.Programs(r.Temperature)
+	programs := c.Programs(r.Sampling().Temperature)
 	if s.second != nil && drafts[goodput.SmallDraft] != nil && programs.Pass != spec.PassOutputs {
 		return nil, fmt.Errorf("foretoken: verifier %s compares the distributions of both models and needs the draft "+
 			"on the target's device; open the models without a draft device, or use verifier match", c.Verifier)
@@ -69,7 +69,7 @@ func (s *Session) compileRequest(r *Request) (*spec.Generator, error) {
 			return nil, err
 		}
 	}
-	return s.generator(drafts, c, r.Temperature)
+	return s.generator(drafts, c, r.Sampling().Temperature)
 }
 
 // drafts are the models that a config drafts with: the draft model and the EAGLE-3 head, in this order, with nil for

@@ -10,12 +10,12 @@ import (
 
 // Request holds the settings of one generation.
 type Request struct {
-	MaxTokens   int     `json:"max_tokens"` // 0: until the context is full
-	Temperature float64 `json:"temperature"`
-	Seed        uint64  `json:"seed"`
-	SampleTopK  int     `json:"top_k_sampling"` // sampling's top-k, 0: off
-	TopP        float64 `json:"top_p"`          // 0 or 1: off
-	MinP        float64 `json:"min_p"`          // 0: off
+	MaxTokens   int      `json:"max_tokens"` // 0: until the context is full
+	Temperature float64  `json:"temperature"`
+	Seed        uint64   `json:"seed"`
+	SampleTopK  int      `json:"top_k_sampling"`  // sampling's top-k, 0: off
+	TopP        *float64 `json:"top_p,omitempty"` // nil or 1: off; 0: the likeliest token alone
+	MinP        float64  `json:"min_p"`           // 0: off
 
 	// Policy names a method of method.All, drafters among them. The following fields override the method's settings.
 	Policy   string `json:"policy"`
@@ -88,6 +88,7 @@ func (r *Request) validateNumbers() error {
 	c := r.Config()
 	c.Fitted = anyFitted
 	s := r.Sampling()
+	s.Temperature = r.Temperature // with a top_p of 0, too
 	if err := cmp.Or(method.CheckName("policy", r.Policy, method.Names()), c.Validate(),
 		spec.LimitMaxTokens.Check(float64(r.MaxTokens)), s.Validate(),
 		spec.LimitTopLogProbs.Check(float64(r.TopLogProbs))); err != nil {
@@ -123,9 +124,16 @@ const (
 // anyFitted passes checks that run before the models are loaded.
 var anyFitted = method.Fitted{Hetero: &adapt.HeteroCalibration{}, C2T: &spec.C2TClassifier{}, Head: true}
 
-// Sampling returns the settings that tokens are drawn with.
+// Sampling returns the settings that tokens are drawn with. A top_p of 0 is greedy: the likeliest token is the smallest
+// set that has any probability.
 func (r *Request) Sampling() spec.Sampling {
-	return spec.Sampling{Temperature: r.Temperature, TopK: r.SampleTopK, TopP: r.TopP, MinP: r.MinP, Seed: r.Seed}
+	s := spec.Sampling{Temperature: r.Temperature, TopK: r.SampleTopK, MinP: r.MinP, Seed: r.Seed}
+	if r.TopP != nil {
+		if s.TopP = *r.TopP; s.TopP == 0 {
+			s.Temperature = 0
+		}
+	}
+	return s
 }
 
 // NeedsDraft reports whether a session without a draft refuses the request.
@@ -140,7 +148,7 @@ func (r *Request) NeedsHead() bool { return r.Config().Source == method.SourceEA
 // TellsLogProbs reports whether the verifier of a valid request knows log-probabilities. Rejection sampling and
 // sampling without replacement keep their distributions on the device above temperature 0.
 func (r *Request) TellsLogProbs() bool {
-	return r.Temperature == 0 || r.Config().Exactness() != method.ExactDistribution
+	return r.Sampling().Temperature == 0 || r.Config().Exactness() != method.ExactDistribution
 }
 
 // Token is one committed token of an event.

@@ -188,7 +188,7 @@ func (b *runner) prepare(ctx context.Context) error {
 			delete(open, how)
 			base := &planned{Method: Method{Name: PlainName, Request: plainRequest(m.Request), Repeat: m.Repeat},
 				index: i, depth: -1, baseline: seen[how]}
-			if t := m.Request.Temperature; t != 0 {
+			if t := m.Request.Sampling().Temperature; t != 0 {
 				base.Name = fmt.Sprintf("%s T=%g", PlainName, t)
 			}
 			if names[base.Name] && !base.baseline {
@@ -342,7 +342,7 @@ func harmonic(x, y float64) float64 {
 
 func (b *runner) label(c *Cell, m *planned, prompt *Prompt, rep int) {
 	c.Index, c.Method, c.Prompt, c.Category, c.Rep = m.index, m.Name, prompt.ID, prompt.Category, rep
-	c.Plain, c.Lossy, c.Temperature = m.plain(), m.Lossy(), m.Request.Temperature
+	c.Plain, c.Lossy, c.Temperature = m.plain(), m.Lossy(), m.Request.Sampling().Temperature
 }
 
 // measure runs one cell; the caller adds the comparison with plain decoding. Above temperature 0 each repetition
@@ -356,7 +356,7 @@ func (b *runner) measure(ctx context.Context, m *planned, prompt *Prompt, rep in
 	}
 	request := m.Request
 	request.NoReuse = true // no prefix cached by the method before
-	if request.Temperature > 0 {
+	if request.Sampling().Temperature > 0 {
 		request.Seed += uint64(rep)
 	}
 	// Compilation and other first-use work does not count. A reopened device has to warm up again.

@@ -30,7 +30,7 @@ type Limit struct {
 var (
 	LimitTemperature = Limit{"temperature", 0.001, 2, "greedy"}
 	LimitTopK        = Limit{"top_k_sampling", 1, math.MaxInt32, "off"}
-	LimitTopP        = Limit{"top_p", 0, 1, "off"}
+	LimitTopP        = Limit{Field: "top_p", Most: 1}
 	LimitMinP        = Limit{"min_p", 0, 1, "off"}
 	LimitMaxTokens   = Limit{"max_tokens", 1, math.MaxInt32, "until the context is full"}
 	LimitTopLogProbs = Limit{Field: "top_logprobs", Most: 20}

@@ -70,7 +70,7 @@ func TestCodesAreThePages(t *testing.T) {
 var refusals = map[string]string{
 	`{"temperature": 99}`:                            "temperature is 99, want 0 (greedy) or 0.001 to 2",
 	`{"temperature": "hot"}`:                         "temperature is a string, want a number",
-	`{"top_p": 1.5}`:                                 "top_p is 1.5, want 0 (off) to 1",
+	`{"top_p": 1.5}`:                                 "top_p is 1.5, want 0 to 1",
 	`{"max_tokens": -1}`:                             "max_tokens is -1, want 0 (until the context is full) or 1 to",
 	`{"max_tokens": 1.5}`:                            "max_tokens is 1.5, want a whole number",
 	`{"promt": "x"}`:                                 "promt is unknown; did you mean prompt?",

@@ -62,8 +62,8 @@ func (o *generateOptions) flags(f *pflag.FlagSet) {
 	f.Uint64Var(&r.Seed, "seed", r.Seed, "seed of the draws above temperature 0")
 	f.IntVar(&r.MaxTokens, "max-tokens", r.MaxTokens, "tokens to produce; 0: until the context is full")
 	f.IntVar(&r.SampleTopK, "sample-top-k", r.SampleTopK, "sample from the k likeliest tokens only; 0: off")
-	f.Float64Var(&r.TopP, "top-p", r.TopP,
-		"sample from the likeliest tokens whose probabilities sum to this; 0 or 1: off")
+	f.Var(optionalNumber{&r.TopP}, "top-p",
+		"sample from the likeliest tokens whose probabilities sum to this; 0: from the likeliest alone; 1: off (default)")
 	f.Float64Var(&r.MinP, "min-p", r.MinP,
 		"sample from tokens with at least this share of the likeliest token's probability; 0: off")
 	f.StringArrayVar(&r.Stop, "stop", nil, "end the text before this string; may be given several times")
@@ -71,6 +71,24 @@ func (o *generateOptions) flags(f *pflag.FlagSet) {
 	o.constraint.flags(f, &r.Constraints)
 	f.BoolVar(&r.NoReuse, "no-reuse", false,
 		"prefill every prompt from its beginning, without reusing the cache of the one before; the text is the same")
+}
+
+// optionalNumber is the flag of a number for which 0 is not the same as leaving it out.
+type optionalNumber struct{ to **float64 }
+
+func (optionalNumber) Type() string { return "float64" }
+
+func (o optionalNumber) String() string {
+	if o.to == nil || *o.to == nil {
+		return ""
+	}
+	return strconv.FormatFloat(**o.to, 'g', -1, 64)
+}
+
+func (o optionalNumber) Set(text string) error {
+	v, err := strconv.ParseFloat(text, 64)
+	*o.to = &v
+	return err
 }
 
 // complete checks the flags and fills in defaults before anything large is opened.

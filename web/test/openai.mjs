@@ -320,7 +320,7 @@ test("refusals name the field, its bounds and the nearest known name, without wo
   for (const [more, param, says] of [
     [{ temperature: 99 }, "temperature", "temperature is 99; want a number, 0 (greedy) or 0.001 to 2"],
     [{ temperature: "hot" }, "temperature", 'temperature is "hot"; want a number'],
-    [{ top_p: 1.5 }, "top_p", "top_p is 1.5; want a number, 0 (off) to 1"],
+    [{ top_p: 1.5 }, "top_p", "top_p is 1.5; want a number, 0 to 1"],
     [{ max_tokens: 1.5 }, "max_tokens", "max_tokens is 1.5; want a whole number"],
     [{ n: 17 }, "n", "n is 17; want a whole number, 1 to 16"],
     [{ temprature: 1 }, "temprature", "there is no parameter temprature; did you mean temperature?"],

@@ -110,7 +110,10 @@ func parse(body []byte, wanted purpose, defaults *foretoken.Request) (*parsedReq
 func (a *parsedRequest) sampling(f *fields) {
 	s := &a.settings
 	within(f, "temperature", &s.Temperature, spec.LimitTemperature)
-	within(f, "top_p", &s.TopP, spec.LimitTopP)
+	topP := 0.0
+	if within(f, "top_p", &topP, spec.LimitTopP) {
+		s.TopP = &topP
+	}
 	within(f, "min_p", &s.MinP, spec.LimitMinP)
 	within(f, "top_k", &s.SampleTopK, spec.LimitTopK)
 	var seed json.Number

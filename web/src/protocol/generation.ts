@@ -23,6 +23,7 @@ export interface GenerateRequest {
   temperature?: number;
   seed?: number;
   top_k_sampling?: number;
+  /** 1 or missing: off; 0: the likeliest token alone. */
   top_p?: number;
   min_p?: number;
   /** A name of {@link Catalog.methods}; the fields after it override the method's settings. */
