@@ -122,6 +122,7 @@ type Session struct {
 	sooner  string // which draft is faster, see twin.go
 	headKey string // of the choice about the offered head, see offered.go
 
+	owner string             // of the last request: of what the KV caches and adasd hold
 	adasd adapt.AdaSDRecords // of the requests that carry AdaSD's thresholds on
 
 	pieces *grammar.Vocab // for grammars, once one was asked for

@@ -8,6 +8,7 @@ import (
 	"foretoken/models/llama"
 	"foretoken/models/tokenizer"
 	"foretoken/spec"
+	"foretoken/spec/adapt"
 )
 
 // Generate continues a prompt and calls emit, which may be nil, once per round. Cancelling ctx ends it within one
@@ -40,8 +41,11 @@ func (s *Session) generate(ctx context.Context, ids []int32, r Request, emit fun
 	case err != nil:
 		return nil, err
 	}
-	if r.NoReuse {
+	if r.NoReuse || r.Owner != s.owner {
 		s.models().Reset()
+	}
+	if r.Owner != s.owner {
+		s.owner, s.adasd = r.Owner, adapt.AdaSDRecords{}
 	}
 	text := &writer{stream: s.tok.NewStream(ids), stops: r.Stop, guide: j.guide}
 	options := spec.Options{Sampling: r.Sampling(), MaxTokens: r.MaxTokens,

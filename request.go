@@ -52,6 +52,9 @@ type Request struct {
 	// NoReuse empties the KV caches first. Otherwise the models reuse the common prefix with earlier requests. The
 	// text is the same either way, bit for bit; only the time to the first token differs.
 	NoReuse bool `json:"no_reuse,omitempty"`
+	// Owner names who asks. A request of another owner than the last one's finds nothing of it: neither the KV caches,
+	// by which the time to the first token tells how a prompt of others begins, nor the thresholds of Carry.
+	Owner string `json:"-"`
 }
 
 // DefaultRequest is the page's and the command line's: whatever pays, greedy. It sets nothing of its method, because

@@ -299,7 +299,7 @@ func (s *Session) rehearse() error {
 func (s *Session) rehearseFor(ctx context.Context, ids []int32, rewind func(), span time.Duration) (replies int,
 	err error) {
 	r, begin := DefaultRequest(), time.Now()
-	r.MaxTokens = rehearsedTokens
+	r.MaxTokens, r.Owner = rehearsedTokens, s.owner
 	rested := begin
 	round := func(e *Event) error {
 		if time.Since(rested) > rest {

@@ -36,6 +36,7 @@ type serveOptions struct {
 	key      string
 	hosts    []string
 	origins  []string
+	share    bool
 	queue    int
 	timeout  time.Duration
 	grace    time.Duration
@@ -55,7 +56,8 @@ func serveCommand(c *console) *cobra.Command {
 			"\"foretoken\": {\"policy\": …}. With the same seed the text equals that of foretoken generate. " +
 			"One request\n" +
 			"decodes at a time; the others wait their turn. The server keeps the KV cache of a conversation: an\n" +
-			"answer prefills only the new tokens.\n\n" +
+			"answer prefills only the new tokens. A request of another user, as its field \"user\" names it, does not\n" +
+			"find it, unless with --share-cache.\n\n" +
 			"Requests from web pages are refused unless --cors-origin names their origin. The first\n" +
 			"Ctrl-C, SIGTERM or SIGHUP (the terminal closed) gives running answers the time of --grace to finish;\n" +
 			"the second Ctrl-C or SIGTERM kills.",
@@ -85,6 +87,8 @@ func serveCommand(c *console) *cobra.Command {
 		"host name that requests may use besides localhost; may be given several times")
 	f.StringArrayVar(&o.origins, "cors-origin", nil,
 		"origin of web pages that may send requests, such as http://localhost:3000, or *; may be given several times")
+	f.BoolVar(&o.share, "share-cache", false,
+		"reuse one user's cached prompts for the others, who can then tell how they begin; requests name their user")
 	f.IntVar(&o.queue, "max-queue", 16, "requests that may wait while one is decoded; 0: none")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "longest time of a request, waiting included; 0: no limit")
 	f.DurationVar(&o.grace, "grace", 10*time.Second, "time that running answers have to finish when the server ends")
@@ -131,7 +135,8 @@ func (o *serveOptions) complete(c *console, given *pflag.FlagSet) error {
 
 func (o *serveOptions) run(ctx context.Context, c *console, seeded bool) error {
 	config := openai.Config{Model: o.name, Created: time.Now(), Defaults: o.request, Seeded: seeded, Candidates: o.top,
-		Key: o.key, Hosts: o.hosts, Origins: o.origins, Queue: o.queue, Timeout: o.timeout}
+		Key: o.key, Hosts: o.hosts, Origins: o.origins, Queue: o.queue, Timeout: o.timeout,
+		ShareCache: o.share}
 	var err error
 	if config.Template, err = readTemplate(c, o.template); err != nil {
 		return err

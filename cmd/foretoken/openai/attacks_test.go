@@ -308,7 +308,7 @@ func TestNewcomersHaveTurns(t *testing.T) {
 		})
 	}
 	w.waits(4)
-	for _, c := range []client{{"127.0.0.1", "ben"}, {"127.0.0.1", "ann"}, {"127.0.0.2", "ben"}} {
+	for _, c := range []client{{"127.0.0.1", "ben", 0}, {"127.0.0.1", "ann", 0}, {"127.0.0.2", "ben", 0}} {
 		for i := range 5 {
 			if got := w.from(c.address, "POST", textPath, fmt.Sprintf(shortText, c.user)); got != 200 {
 				t.Errorf("%s of %s gets %d for request %d", c.user, c.address, got, i)

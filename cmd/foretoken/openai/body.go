@@ -10,7 +10,7 @@ import (
 )
 
 // Bodies of more than smallBody bytes take one of maxBodies places until they are tokenised, so that they fit into
-// memory.
+// memory, and turns at the desk, so that they delay no others.
 const (
 	smallBody = 64 << 10
 	maxBodies = 64
@@ -35,8 +35,8 @@ func (s *Server) body(a *answer, r *http.Request, end context.CancelCauseFunc) (
 	control := http.NewResponseController(a)
 	_ = control.SetReadDeadline(time.Now().Add(s.limits.body)) // where there is none, the server's own holds
 	reader := http.MaxBytesReader(a.ResponseWriter, r.Body, s.config.MaxBody)
-	b, err = io.ReadAll(io.LimitReader(reader, smallBody))
-	if err == nil && len(b) == smallBody {
+	b, err = io.ReadAll(io.LimitReader(reader, smallBody+1))
+	if err == nil && len(b) > smallBody {
 		busy := &Error{Status: http.StatusTooManyRequests, Type: typeLimit, Code: "too_many_requests",
 			retry: s.limits.small, Message: "too many large requests are being sent at once; try again later"}
 		p := s.bodies.take(addressOf(r.RemoteAddr), func() {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -172,6 +173,65 @@ func TestClientLeavesWhileDecoding(t *testing.T) {
 	}
 	w.engine.generate = nil
 	w.complete(textPath, fmt.Sprintf(shortText, ""))
+}
+
+// TestHalfClosed sends a request and closes the connection for sending. What needs no wait is answered; a text is not,
+// because a client that left does the same, and its answer says why.
+func TestHalfClosed(t *testing.T) {
+	w := serve(t, nil)
+	w.engine.generate = func(ctx context.Context, _ []int32, _ foretoken.Request,
+		emit func(*foretoken.Event) error) (*foretoken.Result, error) {
+		if err := emit(&foretoken.Event{Text: "x", Round: &spec.Event{}}); err != nil {
+			return nil, err
+		}
+		<-ctx.Done()
+		return &foretoken.Result{Finish: spec.FinishAborted}, nil
+	}
+	w.engine.embed = func(ctx context.Context, _ []int32) (*foretoken.Embedding, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	waits := `{"model": "demo", "prompt": [5, 5]}`
+	turn, err := w.api.queue.enter(t.Context(), client{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct {
+		sent, begins, says string
+		logged             int
+		begun              bool // when its answer has begun
+	}{
+		{post(textPath, waits), "HTTP/1.1 400 ", `"code":"client_gone"`, 499, false}, // for its turn
+		{post(textPath, waits), "HTTP/1.1 400 ", `"code":"client_gone"`, 499, false},
+		{post(embedPath, `{"model": "demo", "input": "a"}`), "HTTP/1.1 400 ", `"code":"client_gone"`, 499,
+			false},
+		{post(textPath, `{"model": "demo", "prompt": [5, 5], "stream": true}`), "HTTP/1.1 200 ",
+			`data: {"error":{"message":"the client closed its side`, 499, true},
+		{"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 200 ", `"status":"ok"`, 200, false},
+		{"GET /v1/models HTTP/1.0\r\nHost: localhost\r\n\r\n", "HTTP/1.0 200 ", `"id":"demo"`, 200, false},
+	} {
+		conn := w.dial("127.0.0.1")
+		fmt.Fprint(conn, c.sent)
+		_ = conn.SetReadDeadline(time.Now().Add(soon))
+		first := make([]byte, len("HTTP/1.1 200 "))
+		if !c.begun {
+			first = nil
+		}
+		_, _ = io.ReadFull(conn, first)
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(first)+string(all), c.begins) ||
+			!strings.Contains(string(all), c.says) {
+			t.Errorf("%.80q: %q, %v", c.sent, all, err)
+		}
+		if e := <-w.logged; e.Status != c.logged {
+			t.Errorf("%.80q: logged as %+v", c.sent, e)
+		}
+		if i == 0 {
+			turn.leave()
+		}
+	}
 }
 
 func TestTimeout(t *testing.T) {

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,9 @@ import (
 // statusGone is the log's status for clients that disconnected; no client receives it.
 const statusGone = 499
 
+// codeGone also answers clients that closed their side of the connection only: a server sees no difference.
+const codeGone = "client_gone"
+
 // errGone says that an answer cannot be written any more.
 var errGone = errors.New("the client went away")
 
@@ -32,24 +36,23 @@ func (s *Server) complete(a *answer, r *http.Request, wanted purpose) {
 	}
 	// The server's own reason to end the request may have cut the connection's reads.
 	_, own := errors.AsType[*Error](err)
-	if e := s.problem(err); errors.Is(err, errGone) || r.Context().Err() != nil && !own {
-		a.entry.Status, a.entry.Code = statusGone, "client_gone"
-	} else if a.entry.Status == 0 {
+	e := s.problem(err)
+	if a.entry.Code = e.Code; a.entry.Status == 0 { // otherwise the stream carried the error
 		a.refuse(e)
-	} else {
-		a.entry.Code = e.Code // the stream carried the error
+	}
+	if errors.Is(err, errGone) || r.Context().Err() != nil && !own {
+		a.entry.Status, a.entry.Code = statusGone, codeGone
 	}
 }
 
 func (s *Server) completed(ctx context.Context, a *answer, r *http.Request, wanted purpose,
 	end context.CancelCauseFunc) (err error) {
-	address := addressOf(r.RemoteAddr)
 	q, ids, err := s.prepared(ctx, a, r, wanted, end)
 	if err != nil {
 		return err
 	}
 	waiting := time.Now()
-	turn, err := s.queue.enter(ctx, client{address, q.user})
+	turn, err := s.queue.enter(ctx, clientOf(r, q.user))
 	if err != nil {
 		return err
 	}
@@ -67,8 +70,7 @@ func (s *Server) completed(ctx context.Context, a *answer, r *http.Request, want
 	return g.deliver(err)
 }
 
-// prepared reads a request and tokenises its prompts. Clients take turns at that, so that large requests keep no others
-// waiting.
+// prepared reads a request and tokenises its prompts. Large requests take turns at that; small ones need none.
 func (s *Server) prepared(ctx context.Context, a *answer, r *http.Request, wanted purpose,
 	end context.CancelCauseFunc) (*parsedRequest, [][]int32, error) {
 	body, leave, refusal := s.body(a, r, end)
@@ -79,11 +81,14 @@ func (s *Server) prepared(ctx context.Context, a *answer, r *http.Request, wante
 		}
 		return nil, nil, refusal
 	}
-	turn, err := s.desk.enter(ctx, client{address: addressOf(r.RemoteAddr)})
-	if err != nil {
-		return nil, nil, err
+	var desk *turn
+	if len(body) > smallBody {
+		var err error
+		if desk, err = s.desk.enter(ctx, clientOf(r, "")); err != nil {
+			return nil, nil, err
+		}
 	}
-	defer turn.leave()
+	defer desk.leave()
 	defaults := s.config.Defaults
 	if wanted == forText && defaults.MaxTokens == 0 {
 		defaults.MaxTokens = 16 // the API's own
@@ -102,12 +107,7 @@ func (s *Server) prepared(ctx context.Context, a *answer, r *http.Request, wante
 	if !q.seeded && !s.config.Seeded {
 		q.settings.Seed = rand.Uint64() >> 11 // exact in a JavaScript number, so that a client can repeat it
 	}
-	ids, err := o.tokens(q, s.config.Template, func() error {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		return turn.yield(ctx)
-	})
+	ids, err := o.tokens(q, s.config.Template, func() error { return desk.yield(ctx) })
 	q.messages, q.tools, q.vars, q.prompts = nil, nil, nil, nil // they may be megabytes, and the queue be long
 	return q, ids, err
 }
@@ -175,6 +175,7 @@ func (g *generation) decode(ids [][]int32) error {
 			}
 			settings := q.settings
 			settings.Seed += uint64(j)
+			settings.Owner = g.server.ownerOf(q.user)
 			if err := g.generateOne(prompt, settings, index, j == 0); err != nil {
 				return q.blame(err)
 			}
@@ -197,7 +198,7 @@ func (g *generation) yield() error {
 func (g *generation) deliver(err error) error {
 	q := g.asked
 	if err != nil {
-		if g.stream != nil && !errors.Is(err, errGone) && !errors.Is(err, context.Canceled) {
+		if g.stream != nil && !errors.Is(err, errGone) {
 			_ = g.send(struct { // the status is out: what is left is an event
 				Error *Error `json:"error"`
 			}{g.server.problem(err)})
@@ -383,7 +384,7 @@ func (o *opened) tokens(q *parsedRequest, template string, yield func() error) (
 		for _, m := range q.messages {
 			bytes += len(m.Content)
 		}
-		if err := fits(bytes); err != nil {
+		if err := cmp.Or(fits(bytes), yield()); err != nil {
 			return nil, err
 		}
 		var ended error
@@ -401,6 +402,9 @@ func (o *opened) tokens(q *parsedRequest, template string, yield func() error) (
 		all = append(all, ids)
 	}
 	for i, p := range q.prompts {
+		if err := yield(); err != nil {
+			return nil, err
+		}
 		ids := p.ids
 		if ids == nil {
 			if err := fits(len(p.text)); err != nil {

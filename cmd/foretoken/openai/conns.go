@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"context"
 	"log"
 	"net"
 	"net/http"
@@ -31,6 +32,9 @@ func (s *Server) HTTP(errors *log.Logger) *http.Server {
 		WriteTimeout:                 t.small,           // answers set their own
 		MaxHeaderBytes:               64 << 10,
 		DisableGeneralOptionsHandler: true, // it answers OPTIONS * under any name
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, connection{}, c.(*conn).number)
+		},
 		ConnState: func(c net.Conn, state http.ConnState) {
 			place := c.(*conn).place
 			switch state {
@@ -45,18 +49,23 @@ func (s *Server) HTTP(errors *log.Logger) *http.Server {
 }
 
 // Listen bounds the connections of a listener and divides them among addresses.
-func (s *Server) Listen(l net.Listener) net.Listener { return &listener{l, s.conns} }
+func (s *Server) Listen(l net.Listener) net.Listener { return &listener{Listener: l, conns: s.conns} }
 
 type listener struct {
 	net.Listener
-	conns *shares
+	conns  *shares
+	number uint64 // of the last connection
 }
 
 // conn is a connection with a place.
 type conn struct {
 	net.Conn
-	place *place
+	place  *place
+	number uint64 // from 1
 }
+
+// connection is the key of a connection's number in the contexts of its requests.
+type connection struct{}
 
 func (l *listener) Accept() (net.Conn, error) {
 	for {
@@ -65,7 +74,8 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		if p := l.conns.take(addressOf(c.RemoteAddr().String()), func() { c.Close() }); p != nil {
-			return &conn{c, p}, nil
+			l.number++ // http.Server accepts one at a time
+			return &conn{c, p, l.number}, nil
 		}
 		c.Close()
 	}

@@ -37,11 +37,19 @@ func open(target, draft gguf.Source) (*foretoken.Session, error) {
 const talkTemplate = "{% if tools %}tools {{ tools | length }}\n{% endif %}{% for m in messages %}// {{ m.role }}: " +
 	"{{ m.content }}\n{% endfor %}"
 
-// engine is the built-in pair, or a test's replacement for decoding.
+// engine is the built-in pair, or a test's replacement for decoding and embedding.
 type engine struct {
 	*foretoken.Session
 	generate func(ctx context.Context, ids []int32, r foretoken.Request,
 		emit func(*foretoken.Event) error) (*foretoken.Result, error)
+	embed func(ctx context.Context, ids []int32) (*foretoken.Embedding, error)
+}
+
+func (e *engine) EmbedIDs(ctx context.Context, ids []int32, o foretoken.EmbedOptions) (*foretoken.Embedding, error) {
+	if e.embed != nil {
+		return e.embed(ctx, ids)
+	}
+	return e.Session.EmbedIDs(ctx, ids, o)
 }
 
 func (e *engine) GenerateIDs(ctx context.Context, ids []int32, r foretoken.Request,

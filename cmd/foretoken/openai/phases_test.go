@@ -172,8 +172,7 @@ func FuzzQueue(f *testing.F) {
 	f.Fuzz(func(t *testing.T, steps []byte) {
 		const limit = 4
 		ctx := context.Background()
-		q := newQueue(limit)
-		q.slice = 0
+		q := newQueue(limit, 0)
 		gone, cancel := context.WithCancel(ctx)
 		cancel()
 		var waits []*ticket
@@ -200,7 +199,7 @@ func FuzzQueue(f *testing.F) {
 			}
 		}
 		for _, step := range steps {
-			c := client{fmt.Sprint(step & 3), fmt.Sprint(step >> 4 & 3)}
+			c := client{fmt.Sprint(step & 3), fmt.Sprint(step >> 4 & 3), 0}
 			switch {
 			case step < 0x40:
 				addresses, users := map[string]int{}, map[client]int{}

@@ -1,59 +1,72 @@
 package openai
 
 import (
+	"container/list"
 	"context"
+	"math"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 )
 
 // queue gives one request at a time its turn. The others wait, at most limit of them. Addresses take turns, and the
 // users of an address take that address's turns: one that asks for a lot at once delays its own requests, not those
-// of others. In a full queue a newcomer gets the place of the latest request of the address, or else of the user,
-// that has most of them.
+// of others. Next is whoever had least of the last seconds, of equals the one that has waited longest; a request that
+// gave up its turn waits behind those that wait already. In a full queue a newcomer gets the place of the latest
+// request of the address, or else of the user, that has most of them.
 type queue struct {
 	limit int
-	slice time.Duration // after which a turn passes on between two texts
+	slice time.Duration // after which a turn passes on
 
 	mu      sync.Mutex
 	busy    bool
 	idle    sync.Cond // of busy
 	closed  bool
 	waiting int
-	turns   []*line // addresses with waiting requests, the next one first
+	lines   map[string]*line // addresses with waiting requests
+	joined  int              // see since
 	mean    time.Duration
+	served  served
 }
 
 // client is whose turn a request takes. A request names its user itself: that only divides its address's turns.
-type client struct{ address, user string }
-
-// line is an address with waiting requests, the next user first.
-type line struct {
-	address string
-	waiting int
-	users   []*user
+// Requests that name none are one user a connection.
+type client struct {
+	address, user string
+	connection    uint64 // 0 where user is named
 }
 
-// user holds the waiting requests of one user, the oldest first.
+// line is an address with waiting requests.
+type line struct {
+	since   int // orders addresses by when they began to wait, or had their last turn
+	waiting int
+	users   map[client]*user
+}
+
+// user holds the waiting requests of one user, the one that has waited longest first.
 type user struct {
-	name    string
-	tickets []*ticket
+	since   int // as a line's
+	tickets list.List
 }
 
 // ticket is a waiting request. granted is closed when it is its turn, or when it lost its place.
 type ticket struct {
 	client
-	resumed bool // it had a turn before
+	place   *list.Element // in its user's tickets; nil once it waits no more
+	resumed bool          // it had a turn before
 	granted chan struct{}
 	err     *Error // set before granted is closed
 }
 
-// turnTime is the length of a turn after which it passes on between two texts of a request.
-const turnTime = time.Second
+// turnTime is the length of a turn after which it passes on between two texts of a request, and deskTime that of one
+// in which a large request is read.
+const (
+	turnTime = time.Second
+	deskTime = 250 * time.Millisecond
+)
 
-func newQueue(limit int) *queue {
-	q := &queue{limit: limit, slice: turnTime}
+func newQueue(limit int, slice time.Duration) *queue {
+	q := &queue{limit: limit, slice: slice, lines: map[string]*line{}}
 	q.idle.L = &q.mu
 	return q
 }
@@ -67,7 +80,7 @@ func (q *queue) wait() {
 	}
 }
 
-// turn is the right to decode, until leave.
+// turn is the right to decode, until leave. A request that needs no turn has nil.
 type turn struct {
 	queue  *queue
 	client client
@@ -142,18 +155,24 @@ func (q *queue) await(ctx context.Context, t *ticket) error {
 
 // leave ends the turn, once.
 func (t *turn) leave() {
+	if t == nil {
+		return
+	}
 	q := t.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if t.held {
 		t.held = false
-		q.ended(time.Since(t.begun))
+		q.ended(t)
 		q.pass()
 	}
 }
 
 // yield passes on a turn that was long enough, if others wait, and waits for the next one.
 func (t *turn) yield(ctx context.Context) error {
+	if err := context.Cause(ctx); t == nil || err != nil {
+		return err
+	}
 	ticket := t.pass()
 	if ticket == nil {
 		return nil
@@ -168,111 +187,138 @@ func (t *turn) pass() *ticket {
 	q := t.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	took := time.Since(t.begun)
-	if q.waiting == 0 || took < q.slice {
+	if q.waiting == 0 || time.Since(t.begun) < q.slice {
 		return nil
 	}
 	ticket := &ticket{client: t.client, resumed: true, granted: make(chan struct{})}
+	q.ended(t)
 	q.add(ticket)
-	q.ended(took)
 	q.pass()
 	t.held = false
 	return ticket
 }
 
-func (q *queue) ended(took time.Duration) {
+// ended accounts for a turn.
+func (q *queue) ended(t *turn) {
+	now := time.Now()
+	took := now.Sub(t.begun)
 	if q.mean == 0 {
 		q.mean = took
 	} else {
 		q.mean += (took - q.mean) / 4
 	}
+	q.served.add(now, client{address: t.client.address}, took)
+	q.served.add(now, t.client, took)
 }
 
 // pass gives the turn to the next one.
 func (q *queue) pass() {
-	if len(q.turns) == 0 {
+	if q.waiting == 0 {
 		q.busy = false
 		q.idle.Broadcast()
 		return
 	}
-	l := q.turns[0]
-	u := l.users[0]
-	t := u.tickets[0]
-	q.turns = append(q.turns[1:], l)
-	l.users = append(l.users[1:], u)
+	now := time.Now()
+	address, l := next(q.lines, func(address string, l *line) (seconds, since int) {
+		return q.served.seconds(now, client{address: address}), l.since
+	})
+	c, u := next(l.users, func(c client, u *user) (seconds, since int) {
+		return q.served.seconds(now, c), u.since
+	})
+	t := u.tickets.Front().Value.(*ticket)
 	q.remove(t)
+	q.joined++
+	if l := q.lines[address]; l != nil {
+		l.since = q.joined
+		if u := l.users[c]; u != nil {
+			u.since = q.joined
+		}
+	}
 	close(t.granted)
 }
 
-// add makes a ticket the last of its user, or the first if it had a turn before.
+// next returns the one that had least of the last seconds, of equals the one that has waited longest.
+func next[K comparable, V any](all map[K]V, rank func(K, V) (seconds, since int)) (key K, value V) {
+	least, longest := math.MaxInt, 0
+	for k, v := range all {
+		seconds, since := rank(k, v)
+		if seconds < least || seconds == least && since < longest {
+			key, value, least, longest = k, v, seconds, since
+		}
+	}
+	return key, value
+}
+
+// add makes a ticket the last of its user.
 func (q *queue) add(t *ticket) {
-	at := slices.IndexFunc(q.turns, func(l *line) bool { return l.address == t.address })
-	if at < 0 {
-		at, q.turns = len(q.turns), append(q.turns, &line{address: t.address})
+	q.joined++
+	l := q.lines[t.address]
+	if l == nil {
+		l = &line{since: q.joined, users: map[client]*user{}}
+		q.lines[t.address] = l
 	}
-	l := q.turns[at]
-	if at = slices.IndexFunc(l.users, func(u *user) bool { return u.name == t.user }); at < 0 {
-		at, l.users = len(l.users), append(l.users, &user{name: t.user})
+	u := l.users[t.client]
+	if u == nil {
+		u = &user{since: q.joined}
+		l.users[t.client] = u
 	}
-	u := l.users[at]
-	if t.resumed {
-		u.tickets = slices.Insert(u.tickets, 0, t)
-	} else {
-		u.tickets = append(u.tickets, t)
-	}
+	t.place = u.tickets.PushBack(t)
 	l.waiting++
 	q.waiting++
 }
 
 // remove takes a ticket back; false if it waits no more.
 func (q *queue) remove(t *ticket) bool {
-	for i, l := range q.turns {
-		for j, u := range l.users {
-			k := slices.Index(u.tickets, t)
-			if k < 0 {
-				continue
-			}
-			if u.tickets = slices.Delete(u.tickets, k, k+1); len(u.tickets) == 0 {
-				l.users = slices.Delete(l.users, j, j+1)
-			}
-			if l.waiting--; l.waiting == 0 {
-				q.turns = slices.Delete(q.turns, i, i+1)
-			}
-			q.waiting--
-			return true
-		}
+	if t.place == nil {
+		return false
 	}
-	return false
+	l := q.lines[t.address]
+	u := l.users[t.client]
+	u.tickets.Remove(t.place)
+	t.place = nil
+	if u.tickets.Len() == 0 {
+		delete(l.users, t.client)
+	}
+	if l.waiting--; l.waiting == 0 {
+		delete(q.lines, t.address)
+	}
+	q.waiting--
+	return true
 }
 
 // victim returns the ticket whose place a newcomer gets, or nil if the newcomer has its share already.
 func (q *queue) victim(c client) *ticket {
-	mine, own := &line{}, &user{}
+	mine := q.lines[c.address]
+	if mine == nil {
+		mine = &line{}
+	}
 	most := mine
-	for _, l := range q.turns {
-		if l.address == c.address {
-			mine = l
-		}
-		if l.waiting > most.waiting {
+	for _, l := range q.lines {
+		if l.waiting > most.waiting || l.waiting == most.waiting && l.since > most.since {
 			most = l
 		}
 	}
 	if most.waiting <= mine.waiting+1 {
 		most = mine
 	}
-	largest := &user{}
+	largest, own := &user{}, 0
+	if u := most.users[c]; u != nil {
+		own = u.tickets.Len()
+	}
 	for _, u := range most.users {
-		if most == mine && u.name == c.user {
-			own = u
-		}
-		if len(u.tickets) >= len(largest.tickets) {
+		if n := u.tickets.Len() - largest.tickets.Len(); n > 0 || n == 0 && u.since > largest.since {
 			largest = u
 		}
 	}
-	if n := len(largest.tickets); n > 0 && (most != mine || n > len(own.tickets)+1) {
-		return largest.tickets[n-1]
+	if n := largest.tickets.Len(); n == 0 || most == mine && n <= own+1 {
+		return nil
 	}
-	return nil
+	for e := largest.tickets.Back(); e != nil; e = e.Prev() {
+		if t := e.Value.(*ticket); !t.resumed { // of which nothing is done yet
+			return t
+		}
+	}
+	return largest.tickets.Back().Value.(*ticket)
 }
 
 // close rejects new requests, and waiting ones that never had a turn.
@@ -280,20 +326,17 @@ func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	var away []*ticket
-	for _, l := range q.turns {
+	for _, l := range q.lines {
 		for _, u := range l.users {
-			for _, t := range u.tickets {
-				if !t.resumed {
-					away = append(away, t)
+			for e := u.tickets.Front(); e != nil; {
+				t := e.Value.(*ticket)
+				if e = e.Next(); !t.resumed {
+					q.remove(t)
+					t.err = errStopping()
+					close(t.granted)
 				}
 			}
 		}
-	}
-	for _, t := range away {
-		q.remove(t)
-		t.err = errStopping()
-		close(t.granted)
 	}
 }
 
@@ -302,4 +345,57 @@ func (q *queue) state() (busy bool, waiting int, closed bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.busy, q.waiting, q.closed
+}
+
+// served sums the time of the turns that ended in the last seconds. The key of an address names no user.
+type served struct {
+	begun time.Time
+	last  int // the latest second since then
+	sum   map[client]time.Duration
+	parts [servedSeconds]map[client]time.Duration // of sum, by the second
+}
+
+// Turns count for servedSeconds. Of more than mostServed clients in that time, the others' do not.
+const (
+	servedSeconds = 10
+	mostServed    = 4096
+)
+
+// add accounts for a turn.
+func (s *served) add(now time.Time, c client, took time.Duration) {
+	s.forget(now)
+	if _, ok := s.sum[c]; !ok && len(s.sum) >= mostServed {
+		return
+	}
+	part := &s.parts[s.last%servedSeconds]
+	if *part == nil {
+		*part = map[client]time.Duration{}
+	}
+	took = min(took, servedSeconds*time.Second)
+	(*part)[c] += took
+	s.sum[c] += took
+}
+
+// seconds returns the whole seconds that a client was served.
+func (s *served) seconds(now time.Time, c client) int {
+	s.forget(now)
+	return int(s.sum[c] / time.Second)
+}
+
+// forget subtracts what is older than servedSeconds.
+func (s *served) forget(now time.Time) {
+	if s.sum == nil {
+		s.begun, s.sum = now, map[client]time.Duration{}
+	}
+	second := int(now.Sub(s.begun) / time.Second)
+	for s.last = max(s.last, second-servedSeconds); s.last < second; {
+		s.last++
+		part := &s.parts[s.last%servedSeconds]
+		for c, took := range *part {
+			if s.sum[c] -= took; s.sum[c] <= 0 {
+				delete(s.sum, c)
+			}
+		}
+		*part = nil
+	}
 }

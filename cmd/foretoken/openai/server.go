@@ -58,6 +58,8 @@ type Config struct {
 	Timeout time.Duration // of a request, waiting included; 0: none
 	MaxBody int64         // bytes of a request; 0: 4 MiB
 	Log     func(Entry)   // receives every answered request; may be nil
+	// requests find in the KV cache what another user's left there, which tells them how that one's prompt begins
+	ShareCache bool
 }
 
 // Entry is a line of the log. It holds no text of a prompt or reply.
@@ -82,7 +84,7 @@ type Server struct {
 	opened atomic.Pointer[opened] // nil while the models are loaded
 	conns  *shares
 	bodies *shares     // of those that are large, until they are tokenised
-	desk   *queue      // for parsing and tokenising
+	desk   *queue      // for parsing and tokenising large requests
 	queue  *queue      // for decoding
 	lost   atomic.Bool // the last request that needed the device lost it
 	// aborted is cancelled when answers have to end at once.
@@ -96,7 +98,7 @@ func New(c Config) *Server {
 		c.MaxBody = 4 << 20
 	}
 	s := &Server{config: c, limits: defaultLimits, conns: newShares(maxConnections), bodies: newShares(maxBodies),
-		desk: newQueue(maxConnections), queue: newQueue(c.Queue)}
+		desk: newQueue(maxConnections, deskTime), queue: newQueue(c.Queue, turnTime)}
 	s.aborted, s.abort = context.WithCancelCause(context.Background())
 	return s
 }
@@ -340,6 +342,9 @@ func (s *Server) problem(err error) *Error {
 	case errors.Is(err, foretoken.ErrNoChatTemplate):
 		return wrong("no_chat_template", "messages",
 			"the model has no chat template; start the server with --chat-template, or use /v1/completions")
+	case errors.Is(err, context.Canceled), errors.Is(err, errGone):
+		return refused(http.StatusBadRequest, codeGone, "the client closed its side of the connection before the "+
+			"answer, which ends the request; keep it open until the answer has come")
 	case errors.Is(err, foretoken.ErrContextFull):
 		return wrong("context_length_exceeded", "prompt", "%s", oneLine(err))
 	case errors.Is(err, foretoken.ErrRequest):
