@@ -276,6 +276,32 @@ test("a link contains only prompt and settings, and a hostile link changes nothi
   await there.context().close();
 });
 
+test("an address with values that are none says which, and its request is refused", limit, async () => {
+  const page = await open("?temperature=NaN&seed=abc&max-tokens=8&top-p=0&policy=none");
+  const notice = page.locator("foretoken-widget #notice");
+  assert.match(await notice.innerText(), /temperature: "NaN" is not a number.*\n+seed: "abc" is not a number/);
+  const ask = () =>
+    page.evaluate(() =>
+      document
+        .querySelector("foretoken-widget")
+        .generate()
+        .then(
+          ({ token_ids }) => token_ids.length,
+          ({ code, param, message }) => [code, param, message],
+        ),
+    );
+  const [code, param, message] = await ask();
+  assert.deepEqual([code, param], ["bad_option", "temperature"]);
+  assert.match(message, /^temperature: "NaN" is not a number; want 0 \(greedy\)/);
+  await page.evaluate(() => {
+    document.querySelector("foretoken-widget").setAttribute("temperature", "0");
+    document.querySelector("foretoken-widget").removeAttribute("seed");
+  });
+  assert.equal(await notice.isVisible(), false);
+  assert.equal(await ask(), 8);
+  await page.context().close();
+});
+
 test("tabs, the run as JSON, and the race", limit, async (t) => {
   const page = await open("?policy=eagle2&max-tokens=24");
   assert.equal(

@@ -15,6 +15,7 @@ import {
   settingsOf,
 } from "./generation.ts";
 import { addressesOf, hostOf } from "../sources/hosts.ts";
+import { brief } from "../sources/hub.ts";
 import {
   checkedOptions,
   type FileSource,
@@ -171,7 +172,10 @@ export class Engine {
         }),
         progress,
       );
-      (engine as { info: EngineInfo }).info = await opened;
+      const info = await opened;
+      // The names in the files are for people.
+      for (const model of [info.target, info.draft, info.eagle3]) if (model) model.name = brief(model.name);
+      (engine as { info: EngineInfo }).info = info;
       return engine;
     } catch (cause) {
       engine.#end(new ForetokenError("disposed", "the engine failed to load"));
@@ -195,7 +199,7 @@ export class Engine {
   generate(prompt: string, options: GenerateOptions = {}): Generation {
     return begun(() => {
       if (typeof prompt !== "string") throw wrong("prompt", `is ${typeName(prompt)}, want a string`);
-      const { request, own } = settingsOf(options);
+      const { request, own } = settingsOf(options, prompt);
       return this.#rounds<Result>(
         (id) => ({ op: "generate", id, request: textOf({ ...this.#withPossibleMethod(request), prompt }) }),
         request,

@@ -20,11 +20,15 @@ export type PageSide = Pick<GenerateOptions, "signal" | "logits_processor">;
 /** The settings of a request without its text; `asks` as in {@link ToWorker}. */
 export type Settings = Omit<GenerateRequest, "prompt"> & { asks?: true };
 
-/** Splits options into what goes to the program, which checks names and bounds, and what stays in the page. */
-export function settingsOf(options: GenerateOptions): { request: Settings; own: PageSide } {
-  const { signal, logits_processor, ...rest } = membersOf(options);
+/**
+ * Splits options into what goes to the program, which checks names and bounds, and what stays in the page. Options may
+ * be a whole {@link GenerateRequest} with the `text` as its prompt.
+ */
+export function settingsOf(options: GenerateOptions, text?: string): { request: Settings; own: PageSide } {
+  const { signal, logits_processor, prompt, ...rest } = membersOf<GenerateOptions & { prompt?: unknown }>(options);
   checkFields({ signal, logits_processor }, { signal: SIGNAL, logits_processor: FUNCTION });
-  for (const name of ["prompt", "asks"]) if (name in rest) throw wrong(name, "is unknown: it is no setting");
+  if (prompt !== undefined && prompt !== text) throw wrong("prompt", "is no setting, and differs from the text");
+  if ("asks" in rest) throw wrong("asks", "is unknown");
   const request = plain(rest) as Settings;
   checkSeed(request.seed);
   if (logits_processor) request.asks = true;

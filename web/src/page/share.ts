@@ -3,9 +3,8 @@
  * servers. A link contains no generated text and no names of files or models.
  */
 import { METHODS } from "../engine/methods.ts";
-import { holds, limitOf, rangeOf } from "../engine/options.ts";
 import type { GenerateRequest } from "../protocol/protocol.ts";
-import { attributeOf, type Field, FIELDS, parseShape } from "../widget/fields.ts";
+import { attributeOf, FIELDS, problemIn, quote } from "../widget/fields.ts";
 
 const MARK = "#share?";
 const VERSION = "1";
@@ -68,51 +67,12 @@ export function parseShared(fragment: string): Shared {
   const settings = new Map<string, string>();
   for (const [name, value] of seen) {
     if (name === "v" || name === "prompt") continue;
-    const problem =
-      name === "policy"
-        ? METHODS.some((m) => m.name === value)
-          ? undefined
-          : "is not a method of this page"
-        : check(name, value);
+    const field = FIELDS.find((f) => attributeOf(f) === name);
+    let problem = field ? problemIn(field, value) : "is not a setting of this page";
+    if (name === "policy")
+      problem = METHODS.some((m) => m.name === value) ? undefined : "is not a method of this page";
     if (problem) throw new Error(`link: ${quote(name)}: ${quote(value)} ${problem}`);
     settings.set(name, value);
   }
   return { prompt, settings };
-}
-
-function check(name: string, value: string): string | undefined {
-  const field = FIELDS.find((f) => attributeOf(f) === name);
-  if (!field) return "is not a setting of this page";
-  return problemOf(field, value);
-}
-
-function problemOf(field: Field, value: string): string | undefined {
-  switch (field.kind) {
-    case "number": {
-      const number = /^-?\d{1,15}(\.\d{1,15})?(e-?\d{1,2})?$/.test(value) ? Number(value) : NaN;
-      if (Number.isNaN(number)) return "is not a number";
-      const limit = limitOf(field.key);
-      if (limit && !holds(limit, number)) return `is not ${rangeOf(limit)}`;
-      return field.step >= 1 && !Number.isInteger(number) ? "is not an integer" : undefined;
-    }
-    case "choice":
-      return field.choices.includes(value) ? undefined : `is not one of ${field.choices.join(", ")}`;
-    case "flag":
-      return value === "true" || value === "false" ? undefined : "is neither true nor false";
-    case "shape":
-      try {
-        const shape = value.length <= 4096 ? parseShape(value) : undefined;
-        if (shape && shape.length <= 64 && shape.flat().length <= 1024 && shape.flat().every((n) => n >= 0 && n <= 64))
-          return undefined;
-      } catch {
-        // reported below
-      }
-      return "is not a tree shape such as [[4],[2,1]]";
-  }
-}
-
-/** Quotes text for a message: short, and on one line. */
-function quote(text: string): string {
-  const line = text.replace(/[\s\0-\x1f\x7f]+/g, " ");
-  return JSON.stringify(line.length > 40 ? `${line.slice(0, 39)}…` : line);
 }

@@ -4,6 +4,7 @@
  */
 import { ForetokenError } from "../protocol/errors.ts";
 import type { Sources, SourceSpec } from "../protocol/protocol.ts";
+import { brief } from "./hub.ts";
 
 /** Returns the origin of an address, or its scheme if it has none (`data:`). */
 export function hostOf(url: string): string {
@@ -25,7 +26,10 @@ export function fetchFrom(hosts: readonly string[] | undefined): typeof fetch {
     const url = String(input instanceof Request ? input.url : input);
     const host = hostOf(url);
     if (host !== globalThis.location?.origin && !allowed.has(host))
-      throw new ForetokenError("unreadable", `${url}: host: neither a click nor an attribute of the page confirmed it`);
+      throw new ForetokenError(
+        "unreadable",
+        `${brief(url)}: host: neither a click nor an attribute of the page confirmed it`,
+      );
     return fetch(input, init);
   };
 }

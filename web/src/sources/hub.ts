@@ -39,8 +39,8 @@ export function parseName(text: string): HubName | undefined {
     return name;
   };
   const [owner = "", repo = "", ...rest] = path.split("/").map(at);
-  const word = /^[\w.-]+$/;
-  if (!word.test(owner) || !word.test(repo) || rest.some((part) => part === "" || part === "..")) return undefined;
+  const word = /^(?!\.+$)[\w.-]+$/;
+  if (!word.test(owner) || !word.test(repo) || rest.some((part) => /^\.{0,2}$/.test(part))) return undefined;
   if (rest.length === 0 && !forced && /\.(gguf|safetensors|json)$/i.test(repo)) return undefined;
   return { repo: `${owner}/${repo}`, revision: revision || "main", path: rest.join("/") };
 }
@@ -125,6 +125,11 @@ export function brief(name: string): string {
   const tail = 50;
   const cut = name.length > MOST_SHOWN ? `${name.slice(0, MOST_SHOWN - tail - 1)}…${name.slice(-tail)}` : name;
   return cut.replace(/[\p{Cc}\p{Cs}\p{Bidi_Control}\p{Zl}\p{Zp}]/gu, "\ufffd");
+}
+
+/** Returns names for people to read, the first 16 of them. */
+export function listed(names: readonly string[]): string {
+  return names.slice(0, 16).map(brief).join(", ") + (names.length > 16 ? " and others" : "");
 }
 
 /** The part numbers in the name of a split file. */

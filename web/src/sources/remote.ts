@@ -34,7 +34,7 @@ export class SourceError extends ForetokenError {
     readonly reason: string,
     code: ForetokenErrorCode = CODES[field] ?? "unreadable",
   ) {
-    super(code, `${file}: ${field}: ${oneLine(reason)}`);
+    super(code, `${brief(file)}: ${field}: ${oneLine(reason)}`);
     this.name = "SourceError";
   }
 }
@@ -151,7 +151,7 @@ export class Remote {
           continue;
         }
         if (response.status < 500 && response.status !== 429)
-          throw new SourceError(this.name, "download", `${reason} for ${this.url}`);
+          throw new SourceError(this.name, "download", `${reason} for ${brief(this.url)}`);
       } catch (cause) {
         if (cause instanceof ForetokenError) throw cause;
         signal?.throwIfAborted();
@@ -163,7 +163,7 @@ export class Remote {
         // A server that never responded gets fewer retries: the address is probably wrong.
         else if (!this.#reached) retries = Math.min(retries, 2);
       }
-      if (attempt >= retries) throw new SourceError(this.name, "download", `${reason} for ${this.url}`);
+      if (attempt >= retries) throw new SourceError(this.name, "download", `${reason} for ${brief(this.url)}`);
       await pause(this.#delay * 2 ** attempt, signal);
     }
   }
@@ -271,7 +271,7 @@ export class Remote {
       const wrong = this.check(response, at);
       if (wrong) {
         // One of several servers behind the address may be at fault.
-        if (++attempt > this.#retries) throw new SourceError(this.name, "download", `${wrong} for ${this.url}`);
+        if (++attempt > this.#retries) throw new SourceError(this.name, "download", `${wrong} for ${brief(this.url)}`);
         response = undefined;
         await pause(this.#delay * 2 ** (attempt - 1), signal);
         continue;

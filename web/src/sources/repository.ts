@@ -3,7 +3,7 @@
  * the checksums that a hub publishes. Loaded only for addresses that stand for several files.
  */
 import { nameOf, Remote, SourceError, type SourceOptions } from "./remote.ts";
-import { addressOf, PART, partsOf, type RemoteFile } from "./hub.ts";
+import { addressOf, listed, PART, partsOf, type RemoteFile } from "./hub.ts";
 
 /** Splits the address of a file on a hub into base, repository, revision and path. */
 function onHub(url: string): { base: string; repo: string; revision: string; path: string; kind: string } | undefined {
@@ -148,7 +148,7 @@ async function choose(
     throw new SourceError(
       at.repo,
       "name",
-      `it has several models; name one: ${ggufs.map((path) => `${at.repo}/${path}`).join(", ")}`,
+      `it has several models; name one: ${listed(ggufs.map((path) => `${at.repo}/${path}`))}`,
     );
   const index =
     files.find((path) => path.endsWith("model.safetensors.index.json")) ??

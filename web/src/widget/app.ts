@@ -26,13 +26,14 @@ import type { ChatRequest, ChatView } from "./chat.ts";
 import { ModelChoice } from "./choice.ts";
 import { Confirm } from "./confirm.ts";
 import { compare, type CompareHooks, type Comparison, verdict } from "./compare.ts";
-import { el, setText, sheet } from "./dom.ts";
+import { setText, sheet } from "./dom.ts";
 import { modelsOf } from "./host-models.ts";
 import { initialPrompt, EXAMPLES } from "./examples.ts";
 import { attributeOf, FIELDS } from "./fields.ts";
 import * as format from "./format.ts";
 import type { Models } from "./picker.ts";
 import { Lease } from "./lease.ts";
+import { Notices } from "./notices.ts";
 import { ProgressLine } from "./progress.ts";
 import { TokenStream } from "./stream.ts";
 import { Tally } from "./tally.ts";
@@ -63,8 +64,7 @@ export class WidgetApp {
     (message) => this.#showError(message),
   );
   readonly #confirm: Confirm;
-  /** The notes of loading, with their titles. */
-  readonly #notices = new Map<string, string>();
+  readonly #notices = new Notices(this.#view);
   #state: WidgetState = "idle";
   #engine: Engine | undefined;
   #lease: Lease | undefined;
@@ -126,7 +126,10 @@ export class WidgetApp {
     else if (name === "theme") this.#view.panel.recolour();
     else if (name === "mode" && (!value || value === "chat" || value === "complete")) this.#setMode(value);
     else if (FILES.includes(name)) this.#files = this.#loading = undefined;
-    else this.#view.settings.set(name, value);
+    else {
+      this.#view.settings.set(name, value);
+      this.#notices.draw();
+    }
   }
 
   #setMode(mode: string | null): void {
@@ -187,7 +190,6 @@ export class WidgetApp {
     const cancel = (this.#cancelLoad = new AbortController());
     this.#lease = this.#engine = undefined;
     this.#showError(undefined);
-    this.#view.notice.hidden = true;
     this.#notices.clear();
     this.#enter("loading", "Starting the engine");
     const loading = (async () => {
@@ -469,15 +471,8 @@ export class WidgetApp {
 
   #showProgress(progress: Progress): void {
     if (this.#state !== "loading") return this.#progress.reload(progress);
-    if (progress.stage === "notice") return this.#notify(progress.note ?? "");
+    if (progress.stage === "notice") return this.#notices.add(progress.note ?? "");
     this.#choice.showStatus(this.#progress.show(progress));
-  }
-
-  /** Adds a note about the load to those shown, with details in its title. */
-  #notify(note: string, title = ""): void {
-    this.#notices.set(note, title);
-    this.#view.notice.hidden = false;
-    this.#view.notice.replaceChildren(...[...this.#notices].map(([text, title]) => el("p", { title }, text)));
   }
 
   #begin(request: GenerateRequest, stream = this.#text): void {

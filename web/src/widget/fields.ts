@@ -1,6 +1,7 @@
 /** The settings of a request: their form fields, their attributes, and the methods that have them. */
 import catalog from "foretoken:catalog";
 import { type Config, takes } from "../engine/methods.ts";
+import { holds, limitOf, rangeOf } from "../engine/options.ts";
 import type { GenerateRequest } from "../protocol/protocol.ts";
 
 type Key = Exclude<keyof GenerateRequest, "prompt" | "policy" | "stop" | "no_reuse">;
@@ -258,7 +259,7 @@ export const FIELDS: readonly Field[] = [
   number(
     "top_p",
     "Top-p",
-    "Sample from the likeliest tokens that sum to this probability",
+    "Sample from the likeliest tokens that sum to this probability; 0 leaves only the likeliest one",
     0.01,
     off,
     always,
@@ -285,24 +286,49 @@ export function attributeOf(field: Pick<Field, "key">): string {
   return field.key.replaceAll("_", "-");
 }
 
-/** Parses a number, whose bounds are left to the engine; undefined if the text is not a number. */
+/** Parses a number; undefined if the text is not one. */
 export function parseNumber(text: string): number | undefined {
   const value = text.trim() === "" ? NaN : Number(text);
   return Number.isFinite(value) ? value : undefined;
 }
 
-/** Parses the JSON of a tree's shape; undefined if empty. Throws an error of one line if invalid. */
+/** The longest text of a setting: that of a shape. */
+const MOST_TEXT = 4096;
+
+/** Parses the JSON of a tree's shape; undefined if empty or not a shape. */
 export function parseShape(text: string): number[][] | undefined {
-  if (text.trim() === "") return undefined;
-  let shape: unknown;
   try {
-    shape = JSON.parse(text);
+    const shape: unknown = JSON.parse(text.length > MOST_TEXT ? "" : text);
+    const isLevel = (level: unknown): boolean =>
+      Array.isArray(level) && level.length <= 1024 && level.every((n) => Number.isInteger(n) && n >= 0 && n <= 64);
+    return Array.isArray(shape) && shape.length <= 64 && shape.every(isLevel) ? (shape as number[][]) : undefined;
   } catch {
-    shape = undefined;
+    return undefined;
   }
-  if (Array.isArray(shape) && shape.every((level) => Array.isArray(level) && level.every((n) => Number.isInteger(n))))
-    return shape as number[][];
-  throw new Error(
-    `shape: ${text.trim()} is not a tree; want the children of each rank, level by level, such as [[4],[2,1,1],[1]]`,
-  );
+}
+
+/** Returns why a text, of an attribute, an address or a link, is no value of a field, or undefined. */
+export function problemIn(field: Field, text: string): string | undefined {
+  switch (field.kind) {
+    case "number": {
+      const value = text.length > 40 ? undefined : parseNumber(text);
+      const limit = limitOf(field.key);
+      const want = limit ? `; want ${rangeOf(limit)}` : "";
+      if (value === undefined) return `is not a number${want}`;
+      if (limit && !holds(limit, value)) return `is not ${rangeOf(limit)}`;
+      return field.step >= 1 && !Number.isSafeInteger(value) ? `is not an integer of at most 2^53${want}` : undefined;
+    }
+    case "choice":
+      return field.choices.includes(text) ? undefined : `is not one of ${field.choices.join(", ")}`;
+    case "flag":
+      return ["true", "false", "", attributeOf(field)].includes(text) ? undefined : "is neither true nor false";
+    case "shape":
+      return parseShape(text) ? undefined : "is not a tree shape such as [[4],[2,1,1],[1]]";
+  }
+}
+
+/** Quotes text for a message: short, and on one line. */
+export function quote(text: string): string {
+  const line = text.slice(0, 80).replace(/[\s\0-\x1f\x7f]+/g, " ");
+  return JSON.stringify(line.length > 40 ? `${line.slice(0, 39)}…` : line);
 }

@@ -1,5 +1,5 @@
 /** Sorts picked or dropped files into models. */
-import { partsOf } from "../sources/hub.ts";
+import { brief, listed, partsOf } from "../sources/hub.ts";
 
 /** The models and calibrations in a list of files. */
 export interface Sorted {
@@ -25,7 +25,7 @@ export function sortFiles(files: readonly File[]): Sorted {
     else if (/\.(json|jinja)$/i.test(name)) json.push(file);
     else
       throw new Error(
-        `${name}: file: not a model file; want .gguf, or .safetensors with config.json and tokenizer.json`,
+        `${brief(name)}: file: not a model file; want .gguf, or .safetensors with config.json and tokenizer.json`,
       );
   }
   if (checkpoint) models.set("checkpoint", [...checkpoint, ...json]);
@@ -34,11 +34,11 @@ export function sortFiles(files: readonly File[]): Sorted {
   const [target = [], draft = [], ...more] = [...models.values()].sort((a, b) => size(b) - size(a));
   if (more.length > 0)
     throw new Error(
-      `${[...models.keys()].join(", ")}: files: ${models.size} models, want a target and at most one draft`,
+      `${listed([...models.keys()])}: files: ${models.size} models, want a target and at most one draft`,
     );
   if (target.length === 0)
     throw new Error(
-      `${files.map((file) => file.name).join(", ") || "files"}: files: contain no model; ` +
+      `${listed(files.map((file) => file.name)) || "files"}: files: contain no model; ` +
         "want .gguf, or .safetensors with config.json and tokenizer.json",
     );
   return { target, draft, calibrations };

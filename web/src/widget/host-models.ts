@@ -4,18 +4,15 @@ import { ForetokenError, type Keep } from "../engine/engine.ts";
 import { FILES } from "./attributes.ts";
 import type { Models } from "./picker.ts";
 
-const KEEPS: readonly Keep[] = ["auto", "first", "check", "off"];
-
 /** Returns the models of the attributes; without any, the built-in pair. */
 export function modelsOf(host: HTMLElement): Models {
   const [target, draft, calibrations, eagle3, eagle3_config, cache] = FILES.map((name) => host.getAttribute(name));
   const calibrationFiles = calibrations?.split(/\s+/).filter(Boolean);
-  const keep = KEEPS.find((one) => one === cache);
   const head = eagle3 === "builtin" ? BUILTIN_HEAD : { eagle3, eagle3_config };
   if (!target && !draft) {
     const models = eagle3 ? { ...BUILTIN_PAIR, ...head } : BUILTIN_MODELS;
     return { ...models, ...(calibrationFiles ? { calibrations: calibrationFiles } : {}) };
   }
-  if (!target) throw new ForetokenError("bad_option", "target: attribute: missing; a draft needs a target");
-  return { target, draft, calibrations: calibrationFiles, ...head, ...(keep ? { cache: keep } : {}) };
+  if (!target) throw new ForetokenError("bad_option", "target: attribute: missing; a draft needs a target", "target");
+  return { target, draft, calibrations: calibrationFiles, ...head, ...(cache ? { cache: cache as Keep } : {}) };
 }

@@ -1,4 +1,5 @@
 /** The list of downloaded models, with buttons to delete them or to protect them from automatic deletion. */
+import { brief, listed } from "../sources/hub.ts";
 import { deleteKept, keptModels, type KeptModel, persist, space } from "../sources/kept-models.ts";
 import { el, setText } from "./dom.ts";
 import * as format from "./format.ts";
@@ -50,7 +51,8 @@ export class KeptList {
   #row(file: KeptModel): HTMLElement {
     const part = file.done ? "" : ` · ${Math.floor((100 * file.have) / Math.max(file.size, 1))}% downloaded`;
     const used = new Date(file.used).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
-    const remove = chip("Delete", { "aria-label": `Delete ${file.name}` });
+    const name = brief(file.name);
+    const remove = chip("Delete", { "aria-label": `Delete ${name}` });
     remove.disabled = file.busy;
     remove.addEventListener("click", () => void this.#delete([file]));
     return el(
@@ -58,8 +60,8 @@ export class KeptList {
       {},
       el(
         "span",
-        { class: "kept-name", title: file.url },
-        el("b", {}, file.name),
+        { class: "kept-name", title: brief(file.url) },
+        el("b", {}, name),
         el("small", {}, `${format.bytes(file.size)}${part} · ${file.busy ? "in use" : `last used ${used}`}`),
       ),
       remove,
@@ -72,8 +74,8 @@ export class KeptList {
     setText(
       this.#said,
       busy.length > 0
-        ? `Still in use, in this or another tab: ${busy.join(", ")}.`
-        : `Deleted ${files.map((file) => file.name).join(", ")}.`,
+        ? `Still in use, in this or another tab: ${listed(busy)}.`
+        : `Deleted ${listed(files.map((file) => file.name))}.`,
     );
     await this.refresh();
   }

@@ -15,7 +15,7 @@ import {
 import { limitOf, rangeOf } from "../engine/options.ts";
 import type { DeviceChoice, Exactness, GenerateRequest } from "../protocol/protocol.ts";
 import { el, setText } from "./dom.ts";
-import { attributeOf, type Field, FIELDS, has, parseNumber, parseShape } from "./fields.ts";
+import { attributeOf, type Field, FIELDS, has, parseNumber, parseShape, problemIn, quote } from "./fields.ts";
 import { lineOf, PRESETS } from "./presets.ts";
 
 /** The devices of the menu; a page's address or attribute may also name "reference". */
@@ -45,6 +45,8 @@ export class SettingsForm {
   readonly reset = el("button", { type: "button", id: "reset", class: "quiet" }, "Reset all settings");
   readonly badge = el("span", { class: "badge", id: "exactness" });
   #loaded: Loaded | undefined;
+  /** Why an attribute's text is no value of its field, which then shows its default. */
+  readonly #refused = new Map<Field, string>();
 
   constructor() {
     for (const input of [this.speculation, this.policy]) input.addEventListener("change", () => this.refresh());
@@ -64,9 +66,17 @@ export class SettingsForm {
         input.focus();
         this.refresh();
       });
-      input.addEventListener("change", () => this.refresh());
+      input.addEventListener("change", () => {
+        this.#refused.delete(field);
+        this.refresh();
+      });
     }
     this.refresh();
+  }
+
+  /** What is wrong with the attributes' texts; a request of such a field is refused. */
+  get problems(): string[] {
+    return [...this.#refused.values()];
   }
 
   /** Sets the field of an attribute; null restores the default. */
@@ -84,8 +94,15 @@ export class SettingsForm {
     this.refresh();
   }
 
-  #put(field: Field, value: string | null): void {
+  #put(field: Field, text: string | null): void {
     const { input } = this.fields.get(field)!;
+    // An empty attribute counts as absent, but for flags.
+    let value = text === "" && field.kind !== "flag" ? null : text;
+    const problem = value === null ? undefined : problemIn(field, value);
+    if (problem) {
+      this.#refused.set(field, `${attributeOf(field)}: ${quote(value!)} ${problem}`);
+      value = null;
+    } else this.#refused.delete(field);
     if (field.kind === "flag") (input as HTMLInputElement).checked = value === null ? field.on : value !== "false";
     else if (field.kind === "choice") choose(input as HTMLSelectElement, value ?? "");
     else if (field.kind === "shape") input.value = value ?? "";
@@ -162,6 +179,8 @@ export class SettingsForm {
     // Read names first, because they determine the other settings.
     for (const field of [...FIELDS].sort((a, b) => Number(b.group === "combine") - Number(a.group === "combine"))) {
       if (!has(configOf(request), field)) continue;
+      const refused = this.#refused.get(field);
+      if (refused) throw new ForetokenError("bad_option", refused, field.key);
       const value = this.#value(field);
       if (value !== undefined) Object.assign(request, { [field.key]: value });
     }
@@ -177,12 +196,11 @@ export class SettingsForm {
         return input.value || undefined;
       case "flag":
         return (input as HTMLInputElement).checked === field.on ? undefined : !field.on;
-      case "shape":
-        try {
-          return parseShape(input.value);
-        } catch (cause) {
-          throw new ForetokenError("bad_option", (cause as Error).message);
-        }
+      case "shape": {
+        const problem = input.value.trim() === "" ? undefined : problemIn(field, input.value);
+        if (problem) throw new ForetokenError("bad_option", `shape: ${quote(input.value)} ${problem}`, "shape");
+        return parseShape(input.value);
+      }
     }
   }
 

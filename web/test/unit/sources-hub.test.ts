@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { addressOf, HUB, isSingleFile, parseName, partsOf, resolve } from "../../src/sources/hub.ts";
+import { addressOf, brief, HUB, isSingleFile, parseName, partsOf, resolve } from "../../src/sources/hub.ts";
+import type { ForetokenError } from "../../src/protocol/errors.ts";
 import { filesOf, publishedSHA256 } from "../../src/sources/repository.ts";
 import { Downloads, openModel } from "../../src/sources/open.ts";
 import { sortFiles } from "../../src/widget/files.ts";
@@ -22,6 +23,40 @@ function texts(files: Record<string, unknown>): { fetch: typeof fetch; log: stri
   };
   return { fetch: answer as typeof fetch, log };
 }
+
+test("addresses have a scheme that files are read from, or the page's own", () => {
+  for (const text of ["data:,x", "blob:https://page.test/1", "http://a.test/b", "HTTPS://a.test/b", "//a.test/b", "b.gguf"])
+    assert.ok(resolve(text, PAGE).url, text);
+  assert.equal(resolve("b.gguf", "chrome-extension://id/page.html").url, "chrome-extension://id/b.gguf");
+  for (const [text, base] of [
+    ["javascript:alert(1)", PAGE],
+    [" java\nscript:alert(1)", PAGE],
+    ["file:///etc/passwd", PAGE],
+    ["b.gguf", "file:///home/page.html"],
+    ["ftp://a.test/b", PAGE],
+    ["ws://a.test/b", PAGE],
+    ["chrome://version", PAGE],
+    ["chrome-extension://id/b.gguf", PAGE],
+    ["about:blank", PAGE],
+    ["view-source:https://a.test/", PAGE],
+    ["hf:../../b", PAGE],
+    [`intent:${"x".repeat(9000)}`, PAGE],
+  ] as const)
+    assert.throws(
+      () => resolve(text, base),
+      ({ code, message }: ForetokenError) =>
+        code === "bad_option" && /the scheme \S+ cannot be read/.test(message) && message.length < 400,
+      text.slice(0, 40),
+    );
+  assert.throws(() => resolve("owner/repo/a.gguf", PAGE, "ftp://hub.test"), /scheme ftp:/);
+});
+
+test("names for people are short, and leave the direction of the text alone", () => {
+  assert.equal(brief("Qwen2.5 1.5B – é😀"), "Qwen2.5 1.5B – é😀");
+  const long = brief(`${"a".repeat(300)}-00001-of-00002.gguf`);
+  assert.ok(long.length === 200 && long.endsWith("aaa-00001-of-00002.gguf") && long.includes("…"));
+  assert.equal(brief("a\u202egnp.exe\n\u2066\0\ud800b"), "a\ufffdgnp.exe\ufffd\ufffd\ufffd\ufffdb");
+});
 
 test("names on a hub are distinguished from addresses and paths", () => {
   for (const [text, want] of Object.entries({

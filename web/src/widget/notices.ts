@@ -1,0 +1,33 @@
+/** Shows notes about a load, and what is wrong with the settings of the element's attributes. */
+import { el } from "./dom.ts";
+import type { View } from "./view.ts";
+
+export class Notices {
+  readonly #view: View;
+  /** The notes of loading, with their titles. */
+  readonly #notes = new Map<string, string>();
+
+  constructor(view: View) {
+    this.#view = view;
+    view.root.addEventListener("change", () => this.draw()); // a setting may be right now
+  }
+
+  /** Adds a note about the load to those shown, with details in its title. */
+  add(note: string, title = ""): void {
+    this.#notes.set(note, title);
+    this.draw();
+  }
+
+  /** Forgets the notes of the load before. */
+  clear(): void {
+    this.#notes.clear();
+    this.draw();
+  }
+
+  draw(): void {
+    const { notice, settings } = this.#view;
+    const all = [...settings.problems.map((problem) => [problem, ""] as const), ...this.#notes];
+    notice.hidden = all.length === 0;
+    notice.replaceChildren(...all.map(([text, title]) => el("p", { title }, text)));
+  }
+}
