@@ -52,3 +52,10 @@ func Refusal(t testing.TB, err error, prefix string) {
 		t.Fatalf("%.3000q is not one line that begins with %q", text, prefix)
 	}
 }
+
+// Time returns what the work takes of the processor.
+func Time(work func()) time.Duration {
+	begun := used()
+	work()
+	return used() - begun
+}

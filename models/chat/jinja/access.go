@@ -9,15 +9,18 @@ import (
 
 // attr is Jinja's v.name: an attribute first, then a key.
 func (m *machine) attr(v Value, name string) Value {
+	if !m.weighs(name) {
+		return nil
+	}
 	switch x := v.(type) {
 	case undefined:
 		return m.fail("%s is not defined, so it has no %s", x.what, gguf.Quote(name))
 	case *Dict:
-		if v, ok := x.get(name); ok && methods["dict"][name] == nil {
+		if v, ok := m.find(x, name); ok && methods["dict"][name] == nil {
 			return v
 		}
 	case *namespace:
-		if v, ok := x.attrs.get(name); ok {
+		if v, ok := m.find(x.attrs, name); ok {
 			return v
 		}
 	case *loop:
@@ -25,7 +28,7 @@ func (m *machine) attr(v Value, name string) Value {
 			return get(x)
 		}
 	}
-	if f := methods[typeName(v)][name]; f != nil {
+	if f := methods[typeName(v)][name]; f != nil && m.makes(perItem) {
 		return &function{func(m *machine, a arguments) Value { return f(m, v, a) }}
 	}
 	return undefined{name}
@@ -47,7 +50,7 @@ func (m *machine) item(v, key Value) Value {
 			}
 			return undefined{"an element beyond the end"}
 		case string:
-			if !m.spend(len(x)) {
+			if !m.reads(len(x)) {
 				return nil
 			}
 			if i < 0 {
@@ -66,7 +69,7 @@ func (m *machine) item(v, key Value) Value {
 	case undefined:
 		return m.fail("%s is not defined, so it has no element %s", x.what, gguf.Quote(m.str(key)))
 	case *Dict:
-		if e, ok := x.get(key); ok {
+		if e, ok := m.find(x, key); ok {
 			return e
 		}
 	}
@@ -74,6 +77,22 @@ func (m *machine) item(v, key Value) Value {
 		return m.attr(v, name)
 	}
 	return undefined{"an element"}
+}
+
+// characters is the part of a text between two of its characters, by number.
+func characters(s string, from, to int64) string {
+	begin, end, at := len(s), len(s), int64(0)
+	for i := range s {
+		if at == from {
+			begin = i
+		}
+		if at == to {
+			end = i
+			break
+		}
+		at++
+	}
+	return s[min(begin, end):end]
 }
 
 // steps counts the numbers of a range; its bounds and its step have at most 34 bits.
@@ -105,14 +124,11 @@ func (x sliceExpr) eval(m *machine, s *scope) Value {
 	if step == 0 {
 		return m.fail("the step of a slice is zero")
 	}
-	var runes []rune
-	n, ok := length(v)
-	if !m.spend(int(min(n, int64(m.work)+1))) {
+	if t, ok := v.(string); ok && !m.reads(2*len(t)) {
 		return nil
 	}
-	switch t := v.(type) {
-	case string:
-		runes = []rune(t)
+	n, ok := length(v)
+	switch v.(type) {
 	case undefined, *Dict:
 		ok = false
 	}
@@ -141,20 +157,24 @@ func (x sliceExpr) eval(m *machine, s *scope) Value {
 		return nil
 	}
 	count := steps(from, to, step) // at most n
-	if !m.spend(perItem * int(count)) {
-		return nil
-	}
 	switch t := v.(type) {
 	case string:
-		if step == 1 && len(runes) == len(t) { // one byte each
-			return t[from:max(from, to)]
+		if step == 1 {
+			return characters(t, from, max(from, to))
 		}
+		if !m.makes(4*int(n) + 8*int(count)) {
+			return nil
+		}
+		runes := []rune(t)
 		out := make([]rune, count)
 		for i := range out {
 			out[i] = runes[from+int64(i)*step]
 		}
 		return string(out)
 	case *List:
+		if !m.makesAll(int(count), perItem) {
+			return nil
+		}
 		out := make([]Value, count)
 		for i := range out {
 			out[i] = t.Items[from+int64(i)*step]

@@ -1,46 +1,36 @@
 package jinja
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"foretoken/models/gguf"
 )
 
-// What making elements of lists and keys of dictionaries takes, in bytes.
-const (
-	perItem = 24
-	perKey  = 100
-)
-
-// slice is the work between two calls of Options.Yield.
-const slice = 20_000
-
 // machine renders one template once. The first error stops it: every step looks whether there is one.
 type machine struct {
-	out    *strings.Builder
+	out    *text
 	line   int
-	work   int // left
-	output int // left
-	depth  int // left
 	limits Limits
-	now    func() time.Time
+	left   Limits    // of them
+	slice  int       // steps before yield is called again
+	begun  time.Time // later by what yield took
 	yield  func() error
-	slice  int // work before yield is called again
+	now    func() time.Time
 	err    error
 }
 
 func newMachine(o Options) *machine {
-	l := Limits{Work: cmp.Or(max(o.Limits.Work, 0), 20_000_000), Output: cmp.Or(max(o.Limits.Output, 0), 16<<20),
-		Depth: cmp.Or(max(o.Limits.Depth, 0), 1000)}
+	l := o.Limits.orDefault()
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &machine{out: &strings.Builder{}, work: l.Work, output: l.Output, depth: l.Depth, limits: l, now: o.Now,
-		yield: o.Yield, slice: slice}
+	m := &machine{limits: l, left: l, slice: slice, begun: time.Now(), yield: o.Yield, now: o.Now}
+	m.out = &text{m: m}
+	return m
 }
 
 func (m *machine) fail(format string, args ...any) Value {
@@ -50,43 +40,24 @@ func (m *machine) fail(format string, args ...any) Value {
 	return undefined{"the result of an error"}
 }
 
-// spend takes n steps, bytes or elements from what is left; it is asked before they are made.
-func (m *machine) spend(n int) bool {
-	if m.err != nil {
-		return false
-	}
-	if n < 0 || n > m.work {
-		m.fail("the template takes more than %d steps and bytes: it loops too long or makes too much", m.limits.Work)
-		return false
-	}
-	m.work -= n
-	if m.slice -= n; m.slice < 0 && m.yield != nil {
-		m.slice, m.err = slice, m.yield()
-	}
-	return m.err == nil
-}
-
 func (m *machine) enter() bool {
-	m.depth--
-	if m.depth < 0 {
+	m.left.Depth--
+	if m.left.Depth < 0 {
 		m.fail("more than %d evaluations lie within each other: a macro calls itself, or values hold themselves",
 			m.limits.Depth)
 	}
 	return m.err == nil
 }
 
-func (m *machine) leave() { m.depth++ }
+func (m *machine) leave() { m.left.Depth++ }
 
 func (m *machine) write(s string) {
-	if !m.spend(len(s)) {
-		return
-	}
-	if len(s) > m.output {
+	if m.err == nil && len(s) > m.left.Output {
 		m.fail("the template writes more than %d bytes", m.limits.Output)
 		return
 	}
-	m.output -= len(s)
-	m.out.WriteString(s)
+	m.left.Output -= len(s)
+	m.out.add(s)
 }
 
 // scope holds names; lookup falls back to the enclosing scope.
@@ -105,7 +76,7 @@ func (s *scope) set(name string, v Value) {
 }
 
 func (m *machine) lookup(s *scope, name string) Value {
-	for ; s != nil; s = s.parent {
+	for ; s != nil && m.spend((1+len(name)/searched)/2); s = s.parent {
 		if v, ok := s.vars[name]; ok {
 			return v
 		}
@@ -114,7 +85,7 @@ func (m *machine) lookup(s *scope, name string) Value {
 }
 
 func (m *machine) evalAll(xs []expr, s *scope) []Value {
-	if !m.spend(perItem * len(xs)) {
+	if !m.makesAll(len(xs), perItem) {
 		return nil
 	}
 	vs := make([]Value, len(xs))
@@ -133,7 +104,7 @@ func (m *machine) args(a callArgs, s *scope) arguments {
 		if out.named == nil {
 			out.named = NewDict()
 		}
-		out.named.set(name, m.eval(a.values[i], s))
+		m.put(out.named, name, m.eval(a.values[i], s))
 	}
 	return out
 }
@@ -188,7 +159,7 @@ func (m *machine) unary(op string, v Value) Value {
 }
 
 func (m *machine) binary(op string, a, b Value) Value {
-	if m.err != nil {
+	if !m.spend(1) {
 		return nil
 	}
 	if op == "~" {
@@ -212,7 +183,7 @@ func (m *machine) binary(op string, a, b Value) Value {
 				return m.join(x, y)
 			}
 		case *List:
-			if y, ok := b.(*List); ok && x.tuple == y.tuple && m.spend(perItem*(len(x.Items)+len(y.Items))) {
+			if y, ok := b.(*List); ok && x.tuple == y.tuple && m.makesAll(len(x.Items)+len(y.Items), perItem) {
 				return &List{Items: append(append(make([]Value, 0, len(x.Items)+len(y.Items)), x.Items...), y.Items...),
 					tuple: x.tuple}
 			}
@@ -226,7 +197,10 @@ func (m *machine) binary(op string, a, b Value) Value {
 }
 
 func (m *machine) join(a, b string) Value {
-	if !m.spend(len(a) + len(b)) {
+	if a == "" || b == "" { // nothing is copied
+		return a + b
+	}
+	if !m.makes(len(a) + len(b)) {
 		return ""
 	}
 	return a + b
@@ -247,10 +221,10 @@ func (m *machine) repeat(v, times Value) Value {
 	if !ok {
 		return m.fail("%s cannot be multiplied by %s", m.describe(v), m.describe(times))
 	}
-	if each > 0 && n > int64(m.work/each) {
-		n = int64(m.work/each) + 1 // spend then says what is wrong
+	if each > 0 && n > int64(m.left.Memory/each) {
+		n = int64(m.left.Memory/each) + 1 // makes then says what is wrong
 	}
-	if !m.spend(int(n) * each) {
+	if !m.makes(int(n) * each) {
 		return nil
 	}
 	if s, ok := v.(string); ok {
@@ -384,7 +358,7 @@ func (m *machine) contains(set, v Value) bool {
 			m.fail("%s cannot be in a text", m.describe(v))
 			return false
 		}
-		return m.spend(len(x)/8) && strings.Contains(x, s)
+		return m.searches(len(x)) && strings.Contains(x, s)
 	case *List:
 		for _, item := range x.Items {
 			if m.equal(item, v) {
@@ -393,10 +367,10 @@ func (m *machine) contains(set, v Value) bool {
 		}
 		return false
 	case *Dict:
-		_, ok := x.get(v)
+		_, ok := m.find(x, v)
 		return ok
 	case *namespace:
-		_, ok := x.attrs.get(v)
+		_, ok := m.find(x.attrs, v)
 		return ok
 	case undefined:
 		return false
@@ -415,10 +389,10 @@ func (m *machine) items(v Value) []Value {
 	case undefined:
 		return nil
 	case string:
-		if !m.spend(perItem * len(x)) {
+		if !m.makesAll(utf8.RuneCountInString(x), perItem) {
 			return nil
 		}
-		out := make([]Value, 0, len(x))
+		out := make([]Value, 0, utf8.RuneCountInString(x))
 		for _, r := range x {
 			out = append(out, string(r))
 		}

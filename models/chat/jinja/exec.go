@@ -2,7 +2,6 @@ package jinja
 
 import (
 	"slices"
-	"strings"
 
 	"foretoken/models/gguf"
 )
@@ -34,12 +33,12 @@ func (m *machine) exec(body []stmt, s *scope) flow {
 
 // capture returns what is written while write runs.
 func (m *machine) capture(write func()) string {
-	outer, left := m.out, m.output
-	m.out = &strings.Builder{}
+	outer, left := m.out, m.left.Output
+	m.out = &text{m: m}
 	write()
-	text := m.out.String()
-	m.out, m.output = outer, left
-	return text
+	s := m.out.String()
+	m.out, m.left.Output = outer, left
+	return s
 }
 
 // block returns the output of the statements after the filters.
@@ -70,6 +69,9 @@ func (m *machine) forLoop(st *forStmt, over Value, s *scope) {
 	}
 	items := m.items(over)
 	if st.test != nil {
+		if !m.makesAll(len(items), perItem/2) {
+			return
+		}
 		kept := make([]Value, 0, len(items))
 		for _, item := range items {
 			inner := s.child()
@@ -77,7 +79,7 @@ func (m *machine) forLoop(st *forStmt, over Value, s *scope) {
 			if truth(m.eval(st.test, inner)) {
 				kept = append(kept, item)
 			}
-			if m.err != nil || !m.spend(perItem) {
+			if !m.spend(perIteration) {
 				return
 			}
 		}
@@ -85,7 +87,7 @@ func (m *machine) forLoop(st *forStmt, over Value, s *scope) {
 	}
 	l := &loop{items: items}
 	for i, item := range items {
-		if !m.spend(perKey) { // for its scope
+		if !m.spend(perIteration) {
 			return
 		}
 		l.i = i
@@ -123,14 +125,18 @@ var loopAttrs = map[string]func(l *loop) Value{
 	},
 }
 
+// perIteration is the number of steps that a loop takes for a scope. It holds memory only where a macro keeps it.
+const perIteration = 6
+
 // macro makes a function of a definition. It sees the names around it as they are when it is called.
 func (m *machine) macro(d *macroDef, around *scope) *function {
+	m.makes(4 * perKey)
 	return &function{func(m *machine, a arguments) Value {
 		s := around.child()
 		rest := NewDict()
 		if a.named != nil {
 			for i, key := range a.named.keys {
-				rest.set(key, a.named.values[i])
+				m.put(rest, key, a.named.values[i])
 			}
 		}
 		plain := len(d.params) - len(d.defaults)
@@ -164,7 +170,7 @@ func (m *machine) macro(d *macroDef, around *scope) *function {
 			case !d.kwargs:
 				return m.fail("the macro %s has no parameter %s", gguf.Quote(d.name), gguf.Quote(name))
 			default:
-				unknown.set(key, rest.values[i])
+				m.put(unknown, key, rest.values[i])
 			}
 		}
 		if len(extra) > 0 && !d.varargs {
@@ -177,7 +183,7 @@ func (m *machine) macro(d *macroDef, around *scope) *function {
 		if d.kwargs {
 			s.set("kwargs", unknown)
 		}
-		if !m.spend(perKey * (1 + len(d.params))) {
+		if !m.spend(perIteration + 2*len(d.params)) {
 			return nil
 		}
 		line := m.line
@@ -195,6 +201,6 @@ func (m *machine) callBlock(call *callExpr, d *macroDef, s *scope) Value {
 	if a.named == nil {
 		a.named = NewDict()
 	}
-	a.named.set("caller", m.macro(d, s))
+	m.put(a.named, "caller", m.macro(d, s))
 	return m.call(fn, a)
 }

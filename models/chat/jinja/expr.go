@@ -265,7 +265,8 @@ func (p *parser) dict() expr {
 		d := NewDict()
 		for i, k := range keys {
 			key := m.eval(k, s)
-			if m.spend(perKey) && !d.set(key, m.eval(values[i], s)) {
+			v := m.eval(values[i], s)
+			if !m.put(d, key, v) {
 				return m.fail("%s cannot be a key", m.describe(key))
 			}
 		}

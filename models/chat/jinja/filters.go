@@ -63,9 +63,13 @@ func init() {
 			return a.or(0, "default_value", "")
 		},
 		"dictsort": dictSort,
-		"escape": onText(func(s string) string {
-			return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#39;", "\"", "&#34;").Replace(s)
-		}),
+		"escape": func(m *machine, v Value, _ arguments) Value {
+			s := m.str(v)
+			if !m.reads(2*len(s)) || !m.makes(5*len(s)) {
+				return ""
+			}
+			return escapeHTML.Replace(s)
+		},
 		"first": func(m *machine, v Value, _ arguments) Value {
 			if s, ok := v.(string); ok {
 				r, n := utf8.DecodeRuneInString(s)
@@ -86,7 +90,7 @@ func init() {
 			if _, ok := v.(undefined); ok {
 				return m.fail("%s is no number", m.describe(v))
 			}
-			if s, ok := v.(string); ok {
+			if s, ok := v.(string); ok && m.parses(s) {
 				if x, err := strconv.ParseFloat(strings.TrimSpace(s), 64); err == nil {
 					return x
 				}
@@ -106,6 +110,9 @@ func init() {
 					return int64(x)
 				}
 			case string:
+				if !m.parses(x) {
+					return nil
+				}
 				s := strings.TrimSpace(x)
 				base := int(m.number(a, 1, "base", 10))
 				if base != 10 && base > 1 && base <= 36 {
@@ -157,7 +164,7 @@ func init() {
 			}
 			n, ok := length(v)
 			if s, is := v.(string); is {
-				m.spend(len(s) / 8)
+				m.searches(len(s))
 			}
 			if !ok {
 				return m.fail("%s has no length", m.describe(v))
@@ -180,7 +187,7 @@ func init() {
 		},
 		"reverse": func(m *machine, v Value, _ arguments) Value {
 			items := m.items(v)
-			if !m.spend(perItem * len(items)) {
+			if !m.makesAll(len(items), perItem) {
 				return nil
 			}
 			out := make([]Value, len(items))
@@ -230,7 +237,7 @@ func init() {
 // each makes a list of what f gives for the elements.
 func (m *machine) each(v Value, f func(Value) Value) *List {
 	items := m.items(v)
-	if !m.spend(perItem * len(items)) {
+	if !m.makesAll(len(items), perItem) {
 		return NewList()
 	}
 	out := make([]Value, 0, len(items))
@@ -248,7 +255,7 @@ func (m *machine) path(v, name Value) Value {
 		return m.item(v, n)
 	}
 	for part := range strings.SplitSeq(m.str(name), ".") {
-		if !m.spend(1) {
+		if !m.spend(4) || !m.parses(part) {
 			return nil
 		}
 		if n, err := strconv.ParseInt(part, 10, 64); err == nil {
@@ -271,16 +278,14 @@ func joinText(m *machine, v Value, sep string) Value {
 }
 
 func joinAny(m *machine, v Value, sep string) Value {
-	var b strings.Builder
+	b := text{m: m}
 	for i, item := range m.items(v) {
-		s := m.str(item)
-		if !m.spend(1 + len(s) + len(sep)) {
+		if i > 0 {
+			b.add(sep)
+		}
+		if s := m.str(item); !m.spend(1) || !b.add(s) {
 			return ""
 		}
-		if i > 0 {
-			b.WriteString(sep)
-		}
-		b.WriteString(s)
 	}
 	return b.String()
 }
@@ -305,7 +310,7 @@ func mapFilter(m *machine, v Value, a arguments) Value {
 		})
 	}
 	f := filters[m.str(a.pos[0])]
-	if f == nil {
+	if m.weighs(a.pos[0]); f == nil {
 		return m.fail("there is no filter %s", gguf.Quote(m.str(a.pos[0])))
 	}
 	rest := arguments{a.pos[1:], a.named}
@@ -337,6 +342,7 @@ func pick(byAttr, keep bool) filterFunc {
 		passes := func(_ *machine, v Value, _ arguments) bool { return truth(v) }
 		if len(rest.pos) > 0 {
 			name := m.str(rest.pos[0])
+			m.weighs(name)
 			if passes = tests[name]; passes == nil {
 				return m.fail("there is no test %s", gguf.Quote(name))
 			}
@@ -344,10 +350,10 @@ func pick(byAttr, keep bool) filterFunc {
 		}
 		out := NewList()
 		for _, item := range m.items(v) {
-			if passes(m, get(item), rest) == keep {
+			if passes(m, get(item), rest) == keep && m.makes(perItem) {
 				out.Items = append(out.Items, item)
 			}
-			if m.err != nil || !m.spend(perItem) {
+			if !m.spend(1) {
 				return nil
 			}
 		}
@@ -368,16 +374,28 @@ func indent(m *machine, v Value, a arguments) Value {
 	}
 	first, _ := a.get(1, "first")
 	blank, _ := a.get(2, "blank")
-	lines := strings.Split(s, "\n")
-	if !m.spend(2*len(s)) ||
-		len(pad) > 0 && (len(lines) > m.work/len(pad) && !m.spend(m.work+1) || !m.spend(len(lines)*len(pad))) {
-		return ""
+	lines := 1 + strings.Count(s, "\n")
+	if len(pad) > 0 && lines > m.left.Memory/len(pad) || !m.searches(len(s)) || !m.spend(lines) ||
+		!m.makes(len(s)+lines*len(pad)) {
+		return m.makes(m.limits.Memory + 1)
 	}
-	for i, line := range lines {
-		if i == 0 && !truth(first) || i > 0 && strings.TrimSpace(line) == "" && line == "" && !truth(blank) {
-			continue
+	var b strings.Builder
+	b.Grow(len(s) + lines*len(pad))
+	for i := range lines {
+		line, rest, more := strings.Cut(s, "\n")
+		if s = rest; i == 0 && truth(first) || i > 0 && (line != "" || truth(blank)) {
+			b.WriteString(pad)
 		}
-		lines[i] = pad + line
+		if b.WriteString(line); more {
+			b.WriteByte('\n')
+		}
 	}
-	return strings.Join(lines, "\n")
+	return b.String()
+}
+
+var escapeHTML = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#39;", "\"", "&#34;")
+
+// parses charges reading a number, whose error would hold a copy of the text.
+func (m *machine) parses(s string) bool {
+	return m.reads(2*len(s)) && (len(s) < 100 || m.makes(2*len(s)))
 }

@@ -9,7 +9,10 @@ import (
 
 // formatText is str.format for fields without a format of their own.
 func formatText(m *machine, s string, a arguments) Value {
-	var b strings.Builder
+	if !m.reads(4 * len(s)) {
+		return ""
+	}
+	b := text{m: m}
 	next := 0
 	for i := 0; i < len(s); i++ {
 		switch {
@@ -45,14 +48,12 @@ func formatText(m *machine, s string, a arguments) Value {
 				return m.fail("the format %s needs a value for %s, or is of a kind that is not supported",
 					gguf.Quote(s), gguf.Quote("{"+field+"}"))
 			}
-			text := m.str(v)
-			if !m.spend(len(text)) {
+			if !m.spend(2) || !b.add(m.str(v)) {
 				return ""
 			}
-			b.WriteString(text)
 		}
 	}
-	if !m.spend(b.Len()) {
+	if !m.makes(2 * len(s)) {
 		return ""
 	}
 	return b.String()

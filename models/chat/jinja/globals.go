@@ -31,10 +31,10 @@ var globals = map[string]*function{
 			return m.fail("the step of a range is zero")
 		}
 		n := steps(from, to, step)
-		if !m.spend(perItem * int(n)) {
+		if !m.makesAll(int(n), perItem) {
 			return nil
 		}
-		list := NewList()
+		list := &List{Items: make([]Value, 0, n)}
 		for i := range n {
 			list.Items = append(list.Items, from+i*step)
 		}
@@ -44,6 +44,7 @@ var globals = map[string]*function{
 	"namespace": {func(m *machine, a arguments) Value { return &namespace{m.merged("namespace", a)} }},
 	"joiner": {func(m *machine, a arguments) Value {
 		sep, used := m.str(a.or(0, "sep", ", ")), false
+		m.makes(2 * perItem)
 		return &function{func(*machine, arguments) Value {
 			if !used {
 				used = true
@@ -58,7 +59,7 @@ var globals = map[string]*function{
 		}
 		why := "no reason given"
 		if v, ok := a.get(0, "message"); ok {
-			why = strings.ToValidUTF8(strings.Join(strings.Fields(m.str(v)), " "), "")
+			why = strings.ToValidUTF8(strings.Join(strings.Fields(head(m.str(v), 4000)), " "), "")
 		}
 		if m.err == nil {
 			m.err = &RefusedError{m.line, why[:min(len(why), 500)]}
@@ -76,6 +77,9 @@ var globals = map[string]*function{
 		return m.strftime(m.now(), format)
 	}},
 }
+
+// head is the first bytes of a text.
+func head(s string, most int) string { return s[:min(len(s), most)] }
 
 // RefusedError is raised by the template itself with raise_exception, for example for roles that the model was not
 // trained with.
@@ -103,11 +107,13 @@ func (m *machine) merged(name string, a arguments) *Dict {
 }
 
 func (m *machine) copyInto(d, from *Dict) {
-	if from == nil || !m.spend(perKey*len(from.keys)) {
+	if from == nil {
 		return
 	}
 	for i, key := range from.keys {
-		d.set(key, from.values[i])
+		if !m.put(d, key, from.values[i]) {
+			return
+		}
 	}
 }
 
@@ -122,8 +128,11 @@ func (m *machine) strftime(t time.Time, format string) Value {
 		'f': fmt.Sprintf("%06d", t.Nanosecond()/1000), 'w': strconv.Itoa(weekday), 'u': strconv.Itoa((weekday+6)%7 + 1),
 		's': strconv.FormatInt(t.Unix(), 10), '%': "%"}
 	plain := map[byte]string{'-': "", 'd': "2", 'm': "1", 'I': "3", 'H': "15", 'M': "4", 'S': "5", 'y': "06"}
+	if !m.spend(100) { // for the tables
+		return ""
+	}
 	var b strings.Builder
-	for i := 0; i < len(format) && m.spend(100); i++ {
+	for i := 0; i < len(format) && m.spend(5) && m.holds(64); i++ {
 		if format[i] != '%' || i+1 == len(format) {
 			b.WriteByte(format[i])
 			continue

@@ -60,25 +60,19 @@ func init() {
 			other, _ := a.get(0, "other")
 			return typeName(v) == typeName(other) && m.equal(v, other)
 		},
-		"lower": func(m *machine, v Value, _ arguments) bool {
-			s := m.str(v)
-			return isCase(s, false) && m.spend(len(s))
-		},
-		"upper": func(m *machine, v Value, _ arguments) bool {
-			s := m.str(v)
-			return isCase(s, true) && m.spend(len(s))
-		},
+		"lower": func(m *machine, v Value, _ arguments) bool { return m.isCase(m.str(v), false) },
+		"upper": func(m *machine, v Value, _ arguments) bool { return m.isCase(m.str(v), true) },
 		"in": func(m *machine, v Value, a arguments) bool {
 			set, _ := a.get(0, "seq")
 			return m.contains(set, v)
 		},
-		"filter": func(_ *machine, v Value, _ arguments) bool {
+		"filter": func(m *machine, v Value, _ arguments) bool {
 			name, ok := v.(string)
-			return ok && filters[name] != nil
+			return ok && m.weighs(v) && filters[name] != nil
 		},
-		"test": func(_ *machine, v Value, _ arguments) bool {
+		"test": func(m *machine, v Value, _ arguments) bool {
 			name, ok := v.(string)
-			return ok && tests[name] != nil
+			return ok && m.weighs(v) && tests[name] != nil
 		},
 		"escaped": is(func(Value) bool { return false }),
 	}
@@ -91,7 +85,10 @@ func init() {
 }
 
 // isCase is Python's islower or isupper.
-func isCase(s string, upper bool) bool {
+func (m *machine) isCase(s string, upper bool) bool {
+	if !m.reads(4*len(s)) || !m.makes(3*len(s)) {
+		return false
+	}
 	lower, higher := strings.ToLower(s), strings.ToUpper(s)
 	if lower == higher {
 		return false

@@ -5,7 +5,7 @@
 // printf formats, padding, rounding. range makes a list at once.
 //
 // A template comes with a model file, from anywhere. It can neither read a file nor reach a network (include,
-// import and extends are refused), and what it may spend is bounded: steps and bytes made, bytes written, and how
+// import and extends are refused), and what it may spend is bounded: steps, bytes made, bytes written, and how
 // deep it goes. Errors are one line, start with "jinja:" and name the template's line.
 package jinja
 
@@ -24,13 +24,6 @@ const (
 	maxNesting = 200     // of expressions and blocks within each other
 	mostShown  = 700     // bytes of a message, which may quote any text of the template
 )
-
-// Limits bound one rendering. Zero stands for the default.
-type Limits struct {
-	Work   int // steps, plus bytes and elements made; 20 million by default
-	Output int // bytes written; 16 MiB by default
-	Depth  int // nesting of evaluations, macros included; 1,000 by default
-}
 
 // Options say how to render.
 type Options struct {
@@ -69,6 +62,10 @@ func Parse(source string) (*Template, error) {
 // Render gives the text that the template makes of the variables.
 func (t *Template) Render(vars *Dict, o Options) (string, error) {
 	m := newMachine(o)
+	return m.render(t.body, vars)
+}
+
+func (m *machine) render(body []stmt, vars *Dict) (string, error) {
 	root := &scope{vars: map[string]Value{}}
 	for name, f := range globals {
 		root.vars[name] = f
@@ -80,7 +77,7 @@ func (t *Template) Render(vars *Dict, o Options) (string, error) {
 			}
 		}
 	}
-	m.exec(t.body, &scope{vars: map[string]Value{}, parent: root})
+	m.exec(body, &scope{vars: map[string]Value{}, parent: root})
 	if m.err != nil {
 		return "", m.err
 	}

@@ -87,7 +87,7 @@ func readJSON(d *json.Decoder) (Value, error) {
 
 // dumper writes JSON as Python's json.dumps does.
 type dumper struct {
-	b         strings.Builder
+	b         text
 	indent    string
 	pretty    bool
 	item, key string // separators
@@ -97,10 +97,9 @@ type dumper struct {
 
 func (m *machine) dump(d *dumper, v Value, level int) {
 	defer m.leave()
-	if !m.enter() {
+	if !m.enter() || !m.spend(2) || !m.holds(perItem) {
 		return
 	}
-	from := d.b.Len()
 	switch x := v.(type) {
 	case nil:
 		d.b.WriteString("null")
@@ -111,11 +110,14 @@ func (m *machine) dump(d *dumper, v Value, level int) {
 	case float64:
 		d.b.WriteString(jsonFloat(x))
 	case string:
-		dumpString(&d.b, x, d.ascii)
+		m.dumpString(d, x)
 	case *List:
 		m.dumpAll(d, '[', ']', len(x.Items), level, func(i int) { m.dump(d, x.Items[i], level+1) })
 		return
 	case *Dict:
+		if !m.makes(perItem * len(x.keys)) {
+			return
+		}
 		order := make([]int, len(x.keys))
 		for i := range order {
 			order[i] = i
@@ -135,33 +137,38 @@ func (m *machine) dump(d *dumper, v Value, level int) {
 			case float64:
 				key = jsonFloat(k)
 			}
-			dumpString(&d.b, key.(string), d.ascii)
-			d.b.WriteString(d.key)
+			m.dumpString(d, key.(string))
+			d.b.add(d.key)
 			m.dump(d, x.values[order[i]], level+1)
 		})
 		return
 	default:
 		m.fail("tojson: a value of type %s has no JSON", m.describe(v))
 	}
-	m.spend(d.b.Len() - from)
+}
+
+func (m *machine) dumpString(d *dumper, s string) {
+	if m.reads(4*len(s)) && m.makes(4*len(s)) {
+		dumpString(&d.b.Builder, s, d.ascii)
+	}
 }
 
 func (m *machine) dumpAll(d *dumper, open, end byte, n, level int, one func(i int)) {
 	d.b.WriteByte(open)
 	line := func(level int) {
-		if d.pretty && m.spend(1+level*len(d.indent)) {
+		if d.pretty {
 			d.b.WriteByte('\n')
-			for range level {
-				d.b.WriteString(d.indent)
+			for i := 0; i < level && d.b.add(d.indent); i++ {
+				m.spend(1)
 			}
 		}
 	}
 	for i := range n {
 		if i > 0 {
-			d.b.WriteString(d.item)
+			d.b.add(d.item)
 		}
 		line(level + 1)
-		if one(i); !m.spend(4) {
+		if one(i); m.err != nil {
 			return
 		}
 	}
@@ -178,7 +185,14 @@ func jsonFloat(x float64) string {
 
 func dumpString(b *strings.Builder, s string, ascii bool) {
 	b.WriteByte('"')
-	for _, r := range s {
+	plain := 0 // the characters from here on are written as they are
+	for i, r := range s {
+		if r >= 0x20 && r != '"' && r != '\\' && (r <= 0x7f || !ascii) {
+			continue
+		}
+		b.WriteString(s[plain:i])
+		_, n := utf8.DecodeRuneInString(s[i:])
+		plain = i + n
 		switch {
 		case r == '"' || r == '\\':
 			b.WriteByte('\\')
@@ -189,15 +203,14 @@ func dumpString(b *strings.Builder, s string, ascii bool) {
 			b.WriteString(`\b`)
 		case r == '\f':
 			b.WriteString(`\f`)
-		case r < 0x20 || ascii && r > 0x7e && r < 0x10000 && r != 0x7f:
+		case r < 0x10000:
 			b.WriteString(`\u` + hex(r, 4))
-		case ascii && r >= 0x10000:
+		default:
 			high, low := utf16.EncodeRune(r)
 			b.WriteString(`\u` + hex(high, 4) + `\u` + hex(low, 4))
-		default:
-			b.WriteRune(r)
 		}
 	}
+	b.WriteString(s[plain:])
 	b.WriteByte('"')
 }
 
@@ -206,7 +219,7 @@ func dumpString(b *strings.Builder, s string, ascii bool) {
 func toJSON(m *machine, v Value, a arguments) Value {
 	ascii, _ := a.get(0, "ensure_ascii")
 	sorted, _ := a.get(3, "sort_keys")
-	d := &dumper{item: ", ", key: ": ", ascii: truth(ascii), sorted: truth(sorted)}
+	d := &dumper{b: text{m: m}, item: ", ", key: ": ", ascii: truth(ascii), sorted: truth(sorted)}
 	if x, ok := a.get(1, "indent"); ok && x != nil {
 		d.pretty, d.item = true, ","
 		if s, ok := x.(string); ok {
@@ -224,9 +237,8 @@ func toJSON(m *machine, v Value, a arguments) Value {
 		}
 		d.item, d.key = m.str(l.Items[0]), m.str(l.Items[1])
 	}
-	// Separators may be long, so each element counts their bytes.
 	m.dump(d, v, 0)
-	if !m.spend(d.b.Len()) || !utf8.ValidString(d.b.String()) && m.fail("tojson: the text is not UTF-8") == nil {
+	if !m.searches(d.b.Len()) || !utf8.ValidString(d.b.String()) && m.fail("tojson: the text is not UTF-8") == nil {
 		return ""
 	}
 	return d.b.String()

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -41,11 +42,10 @@ func (m *machine) part(s string, a arguments) (string, int64) {
 	if len(a.pos) < 2 {
 		return s, 0
 	}
-	if !m.spend(len(s)) {
+	if !m.reads(2 * len(s)) {
 		return "", 0
 	}
-	runes := []rune(s)
-	n := int64(len(runes))
+	n := int64(utf8.RuneCountInString(s))
 	at := func(i int64) int64 {
 		if i < 0 {
 			i += n
@@ -56,7 +56,7 @@ func (m *machine) part(s string, a arguments) (string, int64) {
 	if from >= to {
 		return "", from
 	}
-	return string(runes[from:to]), from
+	return characters(s, from, to), from
 }
 
 // fixes reads the prefixes or suffixes of startswith and endswith: one text or a tuple of them.
@@ -72,68 +72,74 @@ func (m *machine) fixes(s string, a arguments, has func(s, fix string) bool) Val
 		if !ok {
 			return m.fail("startswith and endswith need a text, not %s", m.describe(v))
 		}
-		if has(part, fix) {
+		if m.copies(min(len(part), len(fix))); has(part, fix) {
 			return true
 		}
 	}
 	return false
 }
 
-func stringList(m *machine, parts []string) Value {
-	if !m.spend(perItem * len(parts)) {
-		return nil
-	}
-	l := &List{Items: make([]Value, len(parts))}
-	for i, p := range parts {
-		l.Items[i] = p
-	}
-	return l
-}
-
 // splitText is str.split and str.rsplit.
 func splitText(m *machine, s string, a arguments, right bool) Value {
 	most := m.number(a, 1, "maxsplit", -1)
-	if !m.spend(len(s)) {
-		return nil
+	if most < 0 {
+		most = math.MaxInt64
 	}
 	v, ok := a.get(0, "sep")
 	if !ok || v == nil {
-		return stringList(m, splitSpace(s, most, right))
+		return splitSpace(m, s, most, right)
 	}
 	sep := m.text(a, 0, "sep", "")
 	if sep == "" {
 		return m.fail("split needs a separator that is not empty")
 	}
-	if most < 0 || most > int64(len(s)) {
-		most = int64(len(s))
+	if !m.searches(len(s)) {
+		return nil
 	}
-	if !right {
-		return stringList(m, strings.SplitN(s, sep, int(most)+1))
+	index, out := strings.Index, NewList()
+	if right {
+		index = strings.LastIndex
 	}
-	var parts []string
 	for ; most > 0; most-- {
-		i := strings.LastIndex(s, sep)
+		i := index(s, sep)
 		if i < 0 {
 			break
 		}
-		parts = append(parts, s[i+len(sep):])
-		s = s[:i]
+		part, rest := s[:i], s[i+len(sep):]
+		if right {
+			part, rest = rest, part
+		}
+		if !out.add(m, part) {
+			return nil
+		}
+		s = rest
 	}
-	parts = append(parts, s)
-	slices.Reverse(parts)
-	return stringList(m, parts)
+	out.add(m, s)
+	if right {
+		slices.Reverse(out.Items)
+	}
+	return out
+}
+
+// add appends a part of a text.
+func (l *List) add(m *machine, part string) bool {
+	if !m.makes(2 * perItem) { // a list copies what it holds when it grows
+		return false
+	}
+	l.Items = append(l.Items, part)
+	return true
 }
 
 // splitSpace splits at runs of white space, at most `most` times.
-func splitSpace(s string, most int64, right bool) []string {
-	if most < 0 {
-		return strings.Fields(s)
+func splitSpace(m *machine, s string, most int64, right bool) Value {
+	if !m.reads(2 * len(s)) {
+		return nil
 	}
 	trim, index := strings.TrimLeftFunc, strings.IndexFunc
 	if right {
 		trim, index = strings.TrimRightFunc, strings.LastIndexFunc
 	}
-	var parts []string
+	out := NewList()
 	rest := trim(s, unicode.IsSpace)
 	for ; most > 0 && rest != ""; most-- {
 		i := index(rest, unicode.IsSpace)
@@ -145,49 +151,65 @@ func splitSpace(s string, most int64, right bool) []string {
 		if right {
 			part, other = other, part
 		}
-		parts = append(parts, part)
+		if !out.add(m, part) {
+			return nil
+		}
 		rest = trim(other, unicode.IsSpace)
 	}
 	if rest != "" {
-		parts = append(parts, rest)
+		out.add(m, rest)
 	}
 	if right {
-		slices.Reverse(parts)
+		slices.Reverse(out.Items)
 	}
-	return parts
+	return out
 }
 
-// replaceText implements str.replace; it charges the bytes of the result before it makes them.
+// replaceText implements str.replace.
 func replaceText(m *machine, s, old, with string, most int64) Value {
+	if !m.searches(2 * len(s)) {
+		return ""
+	}
 	n := int64(strings.Count(s, old))
 	if most >= 0 {
 		n = min(n, most)
 	}
-	if !m.spend(len(s)) || n > 0 && len(with) > 0 &&
-		(n > int64(m.work/len(with)) && !m.spend(m.work+1) || !m.spend(int(n)*len(with))) {
+	if n == 0 {
+		return s
+	}
+	if len(with) > 0 && n > int64(m.left.Memory/len(with)) || !m.spend(int(n)) || !m.makes(len(s)+int(n)*len(with)) {
+		m.makes(m.limits.Memory + 1)
 		return ""
 	}
 	return strings.Replace(s, old, with, int(n))
 }
 
+// stripText drops characters from the ends of a text. What it charges is known afterwards only.
 func stripText(m *machine, s string, a arguments, left, right bool) Value {
-	if !m.spend(len(s)) {
-		return ""
-	}
 	cut := unicode.IsSpace
 	if v, ok := a.get(0, "chars"); ok && v != nil {
 		chars := m.text(a, 0, "chars", "")
 		if len(chars) > 1000 {
 			return m.fail("strip is given %d bytes of characters, at most 1,000 are looked for", len(chars))
 		}
-		cut = func(r rune) bool { return strings.ContainsRune(chars, r) }
+		set := map[rune]bool{}
+		for _, r := range chars {
+			set[r] = true
+		}
+		m.spend(1 + len(set))
+		cut = func(r rune) bool { return set[r] }
 	}
+	if m.err != nil {
+		return ""
+	}
+	was := len(s)
 	if left {
 		s = strings.TrimLeftFunc(s, cut)
 	}
 	if right {
 		s = strings.TrimRightFunc(s, cut)
 	}
+	m.reads(4 * (was - len(s)))
 	return s
 }
 
@@ -214,7 +236,7 @@ func capitalized(s string) string {
 
 // changed applies f, whose result may be twice as long.
 func (m *machine) changed(s string, f func(string) string) Value {
-	if !m.spend(2 * len(s)) {
+	if !m.reads(2*len(s)) || !m.makes(2*len(s)) {
 		return ""
 	}
 	return f(s)
@@ -227,13 +249,13 @@ func init() {
 	}
 	all := func(is func(r rune) bool) text {
 		return func(m *machine, s string, _ arguments) Value {
-			return m.spend(len(s)) && s != "" && strings.IndexFunc(s, func(r rune) bool { return !is(r) }) < 0
+			return m.reads(2*len(s)) && s != "" && strings.IndexFunc(s, func(r rune) bool { return !is(r) }) < 0
 		}
 	}
 	find := func(index func(s, sub string) int, must bool) text {
 		return func(m *machine, s string, a arguments) Value {
 			part, from := m.part(s, a)
-			if !m.spend(len(part)) {
+			if !m.searches(2 * len(part)) {
 				return nil
 			}
 			i := index(part, m.text(a, 0, "", ""))
@@ -249,7 +271,7 @@ func init() {
 	partition := func(index func(s, sub string) int, right bool) text {
 		return func(m *machine, s string, a arguments) Value {
 			sep := m.text(a, 0, "sep", "")
-			if sep == "" || !m.spend(len(s)) {
+			if sep == "" || !m.searches(len(s)) {
 				return m.fail("partition needs a separator")
 			}
 			i := index(s, sep)
@@ -270,38 +292,44 @@ func init() {
 		"rsplit": func(m *machine, s string, a arguments) Value { return splitText(m, s, a, true) },
 		"splitlines": func(m *machine, s string, a arguments) Value {
 			keep, _ := a.get(0, "keepends")
-			if !m.spend(2 * len(s)) {
+			if !m.reads(2 * len(s)) {
 				return nil
 			}
-			var lines []string
+			lines := NewList()
 			for s != "" {
 				i := strings.IndexFunc(s, func(r rune) bool {
 					return r >= '\n' && r <= '\r' || r >= 0x1c && r <= 0x1e || r == 0x85 || r == 0x2028 || r == 0x2029
 				})
 				if i < 0 {
-					lines = append(lines, s)
+					lines.add(m, s)
 					break
 				}
 				_, n := utf8.DecodeRuneInString(s[i:])
 				if strings.HasPrefix(s[i:], "\r\n") {
 					n = 2
 				}
+				line := s[:i]
 				if truth(keep) {
-					lines = append(lines, s[:i+n])
-				} else {
-					lines = append(lines, s[:i])
+					line = s[:i+n]
+				}
+				if !lines.add(m, line) {
+					return nil
 				}
 				s = s[i+n:]
 			}
-			return stringList(m, lines)
+			return lines
 		},
 		"startswith": func(m *machine, s string, a arguments) Value { return m.fixes(s, a, strings.HasPrefix) },
 		"endswith":   func(m *machine, s string, a arguments) Value { return m.fixes(s, a, strings.HasSuffix) },
 		"removeprefix": func(m *machine, s string, a arguments) Value {
-			return strings.TrimPrefix(s, m.text(a, 0, "", ""))
+			fix := m.text(a, 0, "", "")
+			m.copies(len(fix))
+			return strings.TrimPrefix(s, fix)
 		},
 		"removesuffix": func(m *machine, s string, a arguments) Value {
-			return strings.TrimSuffix(s, m.text(a, 0, "", ""))
+			fix := m.text(a, 0, "", "")
+			m.copies(len(fix))
+			return strings.TrimSuffix(s, fix)
 		},
 		"upper":      changed(strings.ToUpper),
 		"lower":      changed(strings.ToLower),
@@ -316,7 +344,7 @@ func init() {
 		"rindex": find(strings.LastIndex, true),
 		"count": func(m *machine, s string, a arguments) Value {
 			part, _ := m.part(s, a)
-			if !m.spend(len(part)) {
+			if !m.searches(len(part)) {
 				return nil
 			}
 			return int64(strings.Count(part, m.text(a, 0, "", "")))
@@ -333,8 +361,8 @@ func init() {
 		"isnumeric": all(unicode.IsNumber),
 		"isspace":   all(unicode.IsSpace),
 		"isalnum":   all(func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }),
-		"islower":   func(m *machine, s string, _ arguments) Value { return m.spend(len(s)) && isCase(s, false) },
-		"isupper":   func(m *machine, s string, _ arguments) Value { return m.spend(len(s)) && isCase(s, true) },
+		"islower":   func(m *machine, s string, _ arguments) Value { return m.isCase(s, false) },
+		"isupper":   func(m *machine, s string, _ arguments) Value { return m.isCase(s, true) },
 		"format":    formatText,
 	}
 	count := func(m *machine, v Value, a arguments) Value {
@@ -365,7 +393,7 @@ func init() {
 		"items":  func(m *machine, v Value, _ arguments) Value { return dictItems(m, v.(*Dict)) },
 		"get": func(m *machine, v Value, a arguments) Value {
 			key, _ := a.get(0, "")
-			if v, ok := v.(*Dict).get(key); ok {
+			if v, ok := m.find(v.(*Dict), key); ok {
 				return v
 			}
 			return a.or(1, "", nil)
@@ -393,7 +421,7 @@ func init() {
 }
 
 func dictItems(m *machine, d *Dict) Value {
-	if !m.spend(3 * perItem * len(d.keys)) {
+	if !m.makesAll(len(d.keys), 4*perItem) {
 		return nil
 	}
 	l := &List{Items: make([]Value, len(d.keys))}

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"math/bits"
 	"sort"
 	"strings"
 
@@ -9,6 +10,10 @@ import (
 
 // sort orders indices by their keys; equal ones keep their places.
 func (m *machine) sort(order []int, key func(i int) Value, reverse bool) {
+	// Comparisons charge themselves; the sort moves n log² n elements.
+	if n := bits.Len(uint(len(order))); !m.spend(len(order) * n * n / 16) {
+		return
+	}
 	sort.SliceStable(order, func(i, j int) bool {
 		if m.err != nil {
 			return false
@@ -28,8 +33,7 @@ func (m *machine) sortKey(item Value, a arguments, sensitive, attribute int) Val
 	}
 	if s, ok := item.(string); ok {
 		if v, ok := a.get(sensitive, "case_sensitive"); !ok || !truth(v) {
-			m.spend(len(s))
-			return strings.ToLower(s)
+			return m.changed(s, strings.ToLower)
 		}
 	}
 	return item
@@ -37,7 +41,7 @@ func (m *machine) sortKey(item Value, a arguments, sensitive, attribute int) Val
 
 // sorted orders elements by keys that are worked out once.
 func (m *machine) sorted(items []Value, key func(Value) Value, reverse bool) []Value {
-	if !m.spend(3 * perItem * len(items)) {
+	if !m.makesAll(len(items), 2*perItem) {
 		return nil
 	}
 	keys, order := make([]Value, len(items)), make([]int, len(items))
@@ -85,15 +89,16 @@ func unique(m *machine, v Value, a arguments) Value {
 	seen := map[any]bool{}
 	out := NewList()
 	for _, item := range m.items(v) {
-		key, ok := hashable(m.sortKey(item, a, 0, 1))
+		k := m.sortKey(item, a, 0, 1)
+		key, ok := hashable(k)
 		if !ok {
 			return m.fail("unique cannot compare %s", m.describe(item))
 		}
-		if !seen[key] {
+		if m.weighs(k); !seen[key] {
 			seen[key] = true
 			out.Items = append(out.Items, item)
 		}
-		if !m.spend(perKey) {
+		if !m.makes(perKey) {
 			return nil
 		}
 	}

@@ -267,7 +267,7 @@ func (p *parser) single() target {
 	of, attr := variable(name), p.name()
 	return func(m *machine, v Value, s *scope) {
 		if ns, ok := m.eval(of, s).(*namespace); ok {
-			ns.attrs.set(attr, v)
+			m.put(ns.attrs, attr, v)
 		} else {
 			m.fail("an attribute can only be set on a namespace")
 		}

@@ -247,19 +247,17 @@ func (m *machine) str(v Value) string {
 	if _, ok := v.(undefined); ok {
 		return ""
 	}
-	var b strings.Builder
+	b := text{m: m}
 	m.repr(&b, v)
 	return b.String()
 }
 
 // repr writes Python's repr(v).
-func (m *machine) repr(b *strings.Builder, v Value) {
+func (m *machine) repr(b *text, v Value) {
 	defer m.leave()
-	if !m.enter() {
+	if !m.enter() || !m.spend(3) || !m.holds(perItem) {
 		return
 	}
-	from := b.Len()
-	defer func() { m.spend(b.Len() - from) }()
 	switch x := v.(type) {
 	case nil:
 		b.WriteString("None")
@@ -276,7 +274,9 @@ func (m *machine) repr(b *strings.Builder, v Value) {
 	case float64:
 		b.WriteString(formatFloat(x))
 	case string:
-		reprString(b, x)
+		if m.reads(4*len(x)) && m.makes(4*len(x)) {
+			reprString(&b.Builder, x)
+		}
 	case *List:
 		open, end := "[", "]"
 		if x.tuple {
@@ -322,14 +322,19 @@ func reprString(b *strings.Builder, s string) {
 		mark = '"'
 	}
 	b.WriteByte(mark)
-	for _, r := range s {
+	plain := 0 // the characters from here on are written as they are
+	for i, r := range s {
+		if r >= ' ' && r != '\\' && r != rune(mark) && (r < 0x7f || unicode.IsPrint(r)) {
+			continue
+		}
+		b.WriteString(s[plain:i])
+		_, n := utf8.DecodeRuneInString(s[i:])
+		plain = i + n
 		switch {
 		case space[r] != "":
 			b.WriteString(space[r])
 		case r == '\\' || r == rune(mark):
 			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r == ' ' || unicode.IsPrint(r):
 			b.WriteRune(r)
 		case r < 0x100:
 			b.WriteString(`\x` + hex(r, 2))
@@ -339,6 +344,7 @@ func reprString(b *strings.Builder, s string) {
 			b.WriteString(`\U` + hex(r, 8))
 		}
 	}
+	b.WriteString(s[plain:])
 	b.WriteByte(mark)
 }
 
@@ -353,7 +359,7 @@ func hex(r rune, width int) string {
 // equal is Python's ==.
 func (m *machine) equal(a, b Value) bool {
 	defer m.leave()
-	if !m.enter() || !m.spend(4) {
+	if !m.enter() || !m.spend(1) {
 		return false
 	}
 	if x, ok := number(a); ok {
@@ -373,7 +379,7 @@ func (m *machine) equal(a, b Value) bool {
 		return ok
 	case string:
 		y, ok := b.(string)
-		return ok && m.spend(min(len(x), len(y))/8) && x == y
+		return ok && len(x) == len(y) && m.copies(len(x)) && x == y
 	case *List:
 		y, ok := b.(*List)
 		if !ok || len(x.Items) != len(y.Items) || x.tuple != y.tuple {
@@ -391,7 +397,7 @@ func (m *machine) equal(a, b Value) bool {
 			return false
 		}
 		for i, key := range x.keys {
-			if v, ok := y.get(key); !ok || !m.equal(x.values[i], v) {
+			if v, ok := m.find(y, key); !ok || !m.equal(x.values[i], v) {
 				return false
 			}
 		}
@@ -403,7 +409,7 @@ func (m *machine) equal(a, b Value) bool {
 // less is Python's <, an error between types that have no order.
 func (m *machine) less(a, b Value) bool {
 	defer m.leave()
-	if !m.enter() || !m.spend(4) {
+	if !m.enter() || !m.spend(1) {
 		return false
 	}
 	if x, ok := number(a); ok {
@@ -419,7 +425,7 @@ func (m *machine) less(a, b Value) bool {
 	switch x := a.(type) {
 	case string:
 		if y, ok := b.(string); ok {
-			m.spend(min(len(x), len(y)) / 8)
+			m.copies(min(len(x), len(y)))
 			return x < y
 		}
 	case *List:
