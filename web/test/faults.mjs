@@ -2,8 +2,16 @@
 import { createHash } from "node:crypto";
 import { promises as fs } from "node:fs";
 import http from "node:http";
+import { brotliCompressSync, constants, deflateSync, gzipSync } from "node:zlib";
 
 const sha256 = (data) => createHash("sha256").update(data).digest("hex");
+
+const FAST = { params: { [constants.BROTLI_PARAM_QUALITY]: 1 } };
+const CODINGS = {
+  gzip: (data) => gzipSync(data, { level: 1 }),
+  deflate: (data) => deflateSync(data, { level: 1 }),
+  br: (data) => brotliCompressSync(data, FAST),
+};
 
 /** Waits until the response can take more data or is closed. */
 function drained(response) {
@@ -23,11 +31,14 @@ function drained(response) {
  *   data or path    the bytes, or a file on disk
  *   etag            the ETag; default a hash of the bytes
  *   ranges: false   ignores Range
+ *   refuses         the status of a response to Range
+ *   coding          the Content-Encoding of every response; ranges and lengths are of the encoded form
+ *   chunked         sends no Content-Length
  *   cors: false     sends no CORS headers
  *   drop(n, start)  returns the bytes after which the nth response, from byte `start` on, breaks, or undefined
  *   corrupt         the position of a byte to corrupt
  *   length(n)       returns the Content-Length of a body of n bytes
- *   redirect        the address to redirect to
+ *   redirect        the address to redirect to, by `status`; default 302
  *   gate(start)     resolves when the response from byte `start` on may start
  *   rate            bytes per second of a response
  *
@@ -59,13 +70,20 @@ export async function startFaults() {
       });
     else delete headers["Cross-Origin-Resource-Policy"];
     if (!file) return void response.writeHead(404, headers).end("not here");
-    if (file.redirect) return void response.writeHead(302, { ...headers, Location: file.redirect }).end();
+    if (file.redirect)
+      return void response.writeHead(file.status ?? 302, { ...headers, Location: file.redirect }).end();
     if (file.json)
       return void response
         .writeHead(200, { ...headers, "Content-Type": "application/json" })
         .end(JSON.stringify(file.json));
+    if (range && file.refuses) return void response.writeHead(file.refuses, headers).end();
+    if (file.coding) {
+      headers["Content-Encoding"] = file.coding;
+      file.encoded ??= CODINGS[file.coding](file.data);
+    }
     file.size ??= file.path ? (await fs.stat(file.path)).size : undefined;
-    const total = file.data?.length ?? file.size;
+    const data = file.encoded ?? file.data;
+    const total = data?.length ?? file.size;
     file.tag ??= file.data ? sha256(file.data).slice(0, 16) : String(total);
     headers["ETag"] = `"${file.etag ?? file.tag}"`;
     headers["Content-Type"] = "application/octet-stream";
@@ -82,7 +100,7 @@ export async function startFaults() {
     }
     file.answers = (file.answers ?? 0) + 1;
     const drop = file.drop?.(file.answers, start);
-    headers["Content-Length"] = file.length ? file.length(end - start) : end - start;
+    if (!file.chunked) headers["Content-Length"] = file.length ? file.length(end - start) : end - start;
     await file.gate?.(start);
     if (response.destroyed) return;
     response.writeHead(status, headers).flushHeaders();
@@ -96,7 +114,7 @@ export async function startFaults() {
         if (take <= 0) return void response.destroy();
         let part;
         if (handle) part = Buffer.from(piece.subarray(0, (await handle.read(piece, 0, take, at)).bytesRead));
-        else part = Buffer.from(file.data.subarray(at, at + take));
+        else part = Buffer.from(data.subarray(at, at + take));
         if (file.corrupt >= at && file.corrupt < at + take) part[file.corrupt - at] ^= 0xff;
         if (!response.write(part)) await drained(response);
         // Wait in steps, so that deleting the rate takes effect.

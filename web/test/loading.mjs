@@ -3,6 +3,7 @@
  * FORETOKEN_FULL=1 adds times and peak memory of a file of 500 MB.
  */
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { promises as fs } from "node:fs";
 import os from "node:os";
 import path from "node:path";
@@ -185,6 +186,40 @@ test("faults of the network and the server, and the messages that the user sees"
     ready(await load(page, address("near.gguf"), { cache: "first" }));
     await forget(page);
   });
+
+  // Of a model of one megabyte: what Chromium does with codings and ranges, with the cache and without.
+  const little = await fs.readFile(path.join(root, "models", "demo", "draft-q8_0.gguf"));
+  const checksum = `#sha256=${createHash("sha256").update(little).digest("hex")}`;
+  const wrong = `#sha256=${"0".repeat(64)}`;
+  const size = `${Math.round(little.length / 1e3)} kB`;
+  for (const [name, file, pattern] of [
+    ["gzip", { coding: "gzip" }, /turn its compression off/],
+    ["gzip-chunked", { coding: "gzip", chunked: true }, /turn its compression off/],
+    ["deflate", { coding: "deflate", ranges: false }, /turn its compression off/],
+    ["br-308", { coding: "br", ranges: false }, /turn its compression off/],
+    ["rangeless", { ranges: false }, /does not send parts of a file/],
+    ["refuses-416", { refuses: 416 }, /sends no parts of it/],
+    ["moved-301", { status: 301 }, /^$/],
+    ["moved-307", { status: 307 }, /^$/],
+    ["ranges", {}, /^$/],
+  ])
+    await t.test(`${name}, with a checksum and a wrong one, cache auto and off`, async () => {
+      for (const cache of ["auto", "off"])
+        for (const [fragment, state] of [[checksum, "ready"], [wrong, "failed"]]) {
+          faults.files.set("/there.gguf", { data: little, ...file });
+          const moved = { status: 308, ...file, redirect: `${faults.url}/there.gguf` };
+          faults.files.set(`/${name}.gguf`, /moved|308/.test(name) ? moved : faults.files.get("/there.gguf"));
+          const got = await load(page, address(`${name}.gguf${fragment}`), { cache });
+          assert.equal(got.state, state, got.error);
+          if (state === "failed") assert.match(got.error, /\.gguf: sha256: the download does not have its published/);
+          else if (cache === "auto" || file.coding) assert.match(got.notice, pattern);
+          for (const line of got.told) {
+            const total = /^Downloading · .* of ([\d.]+ \w+)/.exec(line)?.[1];
+            if (total) assert.ok(total === size, line);
+          }
+          await forget(page);
+        }
+    });
 
   await t.test("a chunk corrupted on the wire", async () => {
     faults.publish("owner/repo", "wire.gguf", { data, corrupt: 20_000_000 });

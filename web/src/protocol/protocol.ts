@@ -160,10 +160,10 @@ export type Quantise = "f32" | "f16" | "bf16" | "q8_0" | "q4_0";
 
 /**
  * A step of loading. `done` and `total` are bytes for "download", "target", "draft" and "eagle3", and counts for
- * other stages. "memory" comes before any model is loaded: `total` is the bytes that the models will take on the
- * device, and the note lists them. "lost" can come at any time: the device was lost for the reason in the note, and
- * the models are reloaded, which ends with another "ready". A "notice" has only a note for the user, for example
- * that a cached file was out of date.
+ * other stages; the total of a download is 0 while it is unknown. "memory" comes before any model is loaded: `total` is
+ * the bytes that the models will take on the device, and the note lists them. "lost" can come at any time: the device
+ * was lost for the reason in the note, and the models are reloaded, which ends with another "ready". A "notice" has
+ * only a note for the user, for example that a cached file was out of date.
  */
 export interface Progress {
   stage: "download" | "memory" | "target" | "draft" | "eagle3" | "kernels" | "tuning" | "ready" | "lost" | "notice";
