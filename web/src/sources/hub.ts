@@ -70,7 +70,7 @@ function checksumIn(text: string): string | undefined {
   const why = parts.length > 1 ? `has ${parts.length} checksums, want one` : "is no checksum";
   throw new ForetokenError(
     "bad_option",
-    `${text.slice(0, at).slice(-100)}: the address's part after # ${why}: want #sha256= and 64 hexadecimal digits`,
+    `${brief(text.slice(0, at))}: the address's part after # ${why}: want #sha256= and 64 hexadecimal digits`,
   );
 }
 
