@@ -146,7 +146,7 @@ func (o *benchOptions) complete(given *pflag.FlagSet) error {
 		return usagef("--temperature and --suite exclude each other: the tables of a suite have their own temperatures")
 	}
 	for _, s := range o.suites {
-		if names := bench.SuiteNames(); !slices.Contains(names, s) {
+		if names := bench.SuiteNames(); !slices.Contains(names, s) { // bound: written out
 			return usagef("--suite is %q, want %s", s, orList(names))
 		}
 	}
@@ -295,7 +295,7 @@ func (r *benchRun) choose(s *session) error {
 			return err
 		}
 		for _, g := range groups {
-			if !slices.ContainsFunc(r.groups, func(known bench.Group) bool { return known.Name == g.Name }) {
+			if !slices.ContainsFunc(r.groups, func(known bench.Group) bool { return known.Name == g.Name }) { // bound: groups
 				r.groups = append(r.groups, g)
 			}
 		}

@@ -51,7 +51,7 @@ func (r *benchRun) print(report *bench.Report) error {
 }
 
 func (r *benchRun) own(method string) bool {
-	return slices.ContainsFunc(r.perMethod, func(m bench.Method) bool { return m.Name == method })
+	return slices.ContainsFunc(r.perMethod, func(m bench.Method) bool { return m.Name == method }) // bound: methods
 }
 
 // benchPrinter prints a report as text. err is the first error of a write.
@@ -81,7 +81,7 @@ func (p *benchPrinter) rows(methods []string) (rows []*bench.Row) {
 func (p *benchPrinter) grid(header []string, rows [][]string) {
 	var keep []int
 	for col := range header {
-		if slices.ContainsFunc(rows, func(r []string) bool { return r[col] != "" }) {
+		if slices.ContainsFunc(rows, func(r []string) bool { return r[col] != "" }) { // bound: each cell once
 			keep = append(keep, col)
 		}
 	}
@@ -161,7 +161,7 @@ func (p *benchPrinter) group(g *bench.Group) {
 	if g.Note != "" {
 		p.line("  %s", g.Note)
 	}
-	defer p.missing(func(method string) bool { return slices.Contains(names, method) })
+	defer p.missing(func(method string) bool { return slices.Contains(names, method) }) // bound: methods
 	if len(rows) == 0 {
 		p.line("  none of its rows was measured")
 		return

@@ -160,7 +160,7 @@ func (o *gatherOptions) open(ctx context.Context, c *console) (_ *session, texts
 	}
 	var prompts []fit.Prompt
 	for _, p := range all {
-		if !slices.Contains(o.exclude, p.Category) {
+		if !slices.Contains(o.exclude, p.Category) { // bound: names in a flag
 			prompts = append(prompts, fit.Prompt(p))
 		}
 	}

@@ -94,7 +94,7 @@ func (o *heteroOptions) complete(*pflag.FlagSet) error {
 		if err := c.Validate(); err != nil {
 			return asUsage(err)
 		}
-		if slices.Contains(o.shapes[:i], s) {
+		if slices.Contains(o.shapes[:i], s) { // bound: shapes in a flag
 			return usagef("the tree %s is given twice", s)
 		}
 	}
@@ -184,7 +184,7 @@ func (o *heteroOptions) mergeFit(all []*adapt.HeteroCalibration, pair spec.Finge
 	pair.TopK, pair.Depth, pair.Nodes = sh.k, sh.d, sh.n
 	made := o.made(texts)
 	made.Samples = samples
-	at := slices.IndexFunc(all, func(h *adapt.HeteroCalibration) bool {
+	at := slices.IndexFunc(all, func(h *adapt.HeteroCalibration) bool { // bound: shapes in a flag
 		f := h.Fingerprint
 		return f.Draft == pair.Draft && f.TopK == sh.k && f.Depth == sh.d && f.Nodes == sh.n
 	})

@@ -85,7 +85,7 @@ func (o *c2tOptions) check(given *pflag.FlagSet) error {
 		return err
 	}
 	for i, f := range o.features {
-		if !slices.Contains(c2tFeatures, f) || slices.Contains(o.features[:i], f) {
+		if !slices.Contains(c2tFeatures, f) || slices.Contains(o.features[:i], f) { // bound: c2tFeatures
 			return usagef("--features has %q, want %s, %s and %s, each at most once", f, c2tFeatures[0], c2tFeatures[1],
 				c2tFeatures[2])
 		}

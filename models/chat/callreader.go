@@ -310,7 +310,7 @@ func (s *callScan) valueEnded() bool {
 	}
 	switch raw := s.out[s.value:]; s.key {
 	case "name":
-		return json.Unmarshal(raw, &s.name) == nil && slices.Contains(s.names, s.name)
+		return json.Unmarshal(raw, &s.name) == nil && slices.Contains(s.names, s.name) // bound: 128 tools
 	case "arguments", "parameters":
 		if s.args[s.key] = bytes.Clone(raw); string(raw) == "null" {
 			delete(s.args, s.key)
@@ -352,7 +352,8 @@ func (s *callScan) named(raw []byte) bool {
 	if s.isKey || s.key != "name" || len(s.open) != s.base || bytes.IndexByte(raw, '\\') >= 0 {
 		return true
 	}
-	return slices.ContainsFunc(s.names, func(name string) bool { return strings.HasPrefix(name, string(raw[1:])) })
+	return slices.ContainsFunc(s.names, // bound: 128 tools
+		func(name string) bool { return strings.HasPrefix(name, string(raw[1:])) })
 }
 
 func isHex(c byte) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f' }

@@ -25,14 +25,20 @@ const (
 
 // checkpoint is the files of a model as Hugging Face's libraries save it.
 type checkpoint struct {
-	files []gguf.Source
-	where string // the folder, for messages
+	files  []gguf.Source
+	byName map[string]gguf.Source // by base name; the first of each
+	where  string                 // the folder, for messages
 }
 
 // fromCheckpoint makes of a checkpoint what llama.cpp's convert_hf_to_gguf makes of it: the same tensor names and
 // order of rows, and the same metadata where it matters to running the model.
 func fromCheckpoint(files []gguf.Source, o *Options) (*model, error) {
-	c := &checkpoint{files: files}
+	c := &checkpoint{files: files, byName: map[string]gguf.Source{}}
+	for _, src := range files {
+		if name := baseName(src.Name()); c.byName[name] == nil {
+			c.byName[name] = src
+		}
+	}
 	weights, err := c.weights()
 	if err != nil {
 		return nil, err
@@ -71,14 +77,7 @@ func (c *checkpoint) modelName(s *shape, o *Options) string {
 }
 
 // find gives the file of that name, or nil.
-func (c *checkpoint) find(name string) gguf.Source {
-	for _, src := range c.files {
-		if baseName(src.Name()) == name {
-			return src
-		}
-	}
-	return nil
-}
+func (c *checkpoint) find(name string) gguf.Source { return c.byName[name] }
 
 // read gives the content of a file, nil where it is not there.
 func (c *checkpoint) read(name string, most int64) ([]byte, error) {
@@ -268,13 +267,17 @@ func (c *checkpoint) specialIDs(m *model, s *shape, o *Options) error {
 	free := []string{"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}
 	named := map[int]bool{}
 	for i := range m.kv {
-		if e := &m.kv[i]; e.Key == keyEOS || slices.Contains(free, e.Key) {
+		if e := &m.kv[i]; e.Key == keyEOS || slices.Contains(free, e.Key) { // bound: 2 keys
 			if id, ok := e.Value.(uint32); ok {
 				named[int(id)] = true
 			}
 		}
 	}
 	free = slices.DeleteFunc(free, m.has)
+	if len(eos) > tokenizer.MaxEnds {
+		return fmt.Errorf("convert: %s: eos_token_id names %d tokens; at most %d are read", c.where, len(eos),
+			tokenizer.MaxEnds)
+	}
 	var ends []int32
 	for _, id := range eos {
 		if id == -1 {
@@ -283,7 +286,7 @@ func (c *checkpoint) specialIDs(m *model, s *shape, o *Options) error {
 		if err := check(keyEnds, id); err != nil { // before it is taken for one of 32 bits
 			return err
 		}
-		if slices.Contains(ends, int32(id)) {
+		if slices.Contains(ends, int32(id)) { // bound: MaxEnds
 			continue
 		}
 		ends = append(ends, int32(id))

@@ -188,6 +188,11 @@ func TestCheckpointsThatAreDamaged(t *testing.T) {
 		"empty map": {sharded(func(_ files, index map[string]any) {
 			index["weight_map"] = map[string]any{}
 		}), []string{"weight_map is missing or empty"}},
+		"too many shards": {sharded(func(_ files, index map[string]any) {
+			for i := range 1100 {
+				index["weight_map"].(map[string]any)[fmt.Sprint("w", i)] = fmt.Sprintf("m%d.safetensors", i)
+			}
+		}), []string{indexName, "files; at most 1024 are read"}},
 		"map of numbers": {sharded(
 			func(_ files, index map[string]any) { index["weight_map"] = map[string]any{"a": 1} }), []string{indexName}},
 		"truncated": {func(f files) { f["model.safetensors"] = f["model.safetensors"][:2000] },
@@ -196,6 +201,9 @@ func TestCheckpointsThatAreDamaged(t *testing.T) {
 			[]string{"m/generation_config.json", "not a JSON object"}},
 		"generation's end": {func(f files) { f["generation_config.json"] = []byte(`{"eos_token_id": [1, 99]}`) },
 			[]string{"id 99, but there are 37 tokens"}},
+		"too many ends": {func(f files) {
+			f["generation_config.json"] = []byte(`{"eos_token_id": [1` + strings.Repeat(", 1", 64) + `]}`)
+		}, []string{"eos_token_id names 65 tokens; at most 64"}},
 		// 2 in 32 bits
 		"generation's far end": {func(f files) {
 			f["generation_config.json"] = []byte(`{"eos_token_id": [2, 4294967298]}`)

@@ -316,7 +316,7 @@ func (c *fields) ropeScaling(s *shape) {
 		r.kind = kind
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.values)) {
-		if c.has(key) && !slices.Contains(allowed, key) {
+		if c.has(key) && !slices.Contains(allowed, key) { // bound: 10 names
 			c.fail(key, "is %s: it is not understood with rope_type %s", c.text(key), gguf.Quote(kind))
 		}
 	}
@@ -357,9 +357,9 @@ func (c *fields) window(s *shape) {
 	}
 	c.layerTypes(s, slides)
 	switch {
-	case s.window >= s.context || !slices.Contains(slides, true):
+	case s.window >= s.context || !slices.Contains(slides, true): // bound: once a file
 		s.window = 0
-	case slices.Contains(slides, false):
+	case slices.Contains(slides, false): // bound: once a file
 		s.slides = slides
 	}
 }

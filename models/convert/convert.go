@@ -141,7 +141,7 @@ func (m *model) set(key string, value any) {
 func (m *model) has(key string) bool { return m.index(key) >= 0 }
 
 func (m *model) index(key string) int {
-	return slices.IndexFunc(m.kv, func(e gguf.KV) bool { return e.Key == key })
+	return slices.IndexFunc(m.kv, func(e gguf.KV) bool { return e.Key == key }) // bound: a checkpoint has 200 keys
 }
 
 // fromGGUF takes a GGUF file's tensors as they are.
@@ -166,7 +166,7 @@ var fileTypes = map[gguf.Type]uint32{gguf.F32: 0, gguf.F16: 1, gguf.Q4_0: 2, ggu
 // retype stores the matrices as the type asked for.
 func (m *model) retype(to gguf.Type, o *Options) error {
 	// tied: the embedding is the output matrix.
-	tied := !slices.ContainsFunc(m.tensors, func(t tensor) bool { return t.name == "output.weight" })
+	tied := !slices.ContainsFunc(m.tensors, func(t tensor) bool { return t.name == "output.weight" }) // bound: once a file
 	var odd, again []string
 	for i := range m.tensors {
 		t := &m.tensors[i]

@@ -26,13 +26,15 @@ func (f onDisk) Name() string { return f.path }
 // to them in the same folder. Several paths are the files of one model. Call close after reading the weights.
 func OpenPaths(paths []string, o Options) (src gguf.Source, close func(), err error) {
 	var names []string
+	seen := map[string]bool{}
 	for _, path := range paths {
 		found, err := belonging(path)
 		if err != nil {
 			return nil, nil, err
 		}
 		for _, name := range found {
-			if !slices.Contains(names, name) {
+			if !seen[name] {
+				seen[name] = true
 				names = append(names, name)
 			}
 		}
@@ -100,7 +102,8 @@ func inFolder(dir string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("convert: %w", err)
 	}
-	var models []string // GGUF files, the first part of split ones
+	var models []string // GGUF files, one part of split ones
+	seen := map[part]bool{}
 	weights := ""
 	for _, e := range entries {
 		name := e.Name()
@@ -108,13 +111,12 @@ func inFolder(dir string) ([]string, error) {
 		case strings.HasSuffix(name, ".safetensors"):
 			weights = name
 		case split && part.number > 1:
-			if !slices.ContainsFunc(models, func(m string) bool {
-				p, ok := parsePart(m)
-				return ok && p.stem == part.stem && p.count == part.count
-			}) {
+			if part.number = 1; !seen[part] {
+				seen[part] = true
 				models = append(models, name)
 			}
 		case strings.HasSuffix(name, ".gguf"):
+			seen[part] = true
 			models = append(models, name)
 		}
 	}
@@ -141,7 +143,9 @@ func checkpointFiles(dir, only string) ([]string, error) {
 		return nil, fmt.Errorf("convert: %w", err)
 	}
 	var files []string
-	sharded := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == indexName })
+	weights := 0
+	sharded := slices.ContainsFunc(entries, // bound: once a path
+		func(e fs.DirEntry) bool { return e.Name() == indexName })
 	alone := only != "" && only != indexName && !(sharded && shardName(only))
 	for _, e := range entries {
 		switch name := e.Name(); {
@@ -150,7 +154,14 @@ func checkpointFiles(dir, only string) ([]string, error) {
 			name == "config.json", name == "generation_config.json", strings.HasPrefix(name, "tokenizer"),
 			name == "chat_template.jinja":
 			files = append(files, filepath.Join(dir, name))
+			if strings.HasSuffix(name, ".safetensors") {
+				weights++
+			}
 		}
+	}
+	if weights > maxParts {
+		return nil, fmt.Errorf("convert: %s: %d files of weights; a model of at most %d is read: take out those that do "+
+			"not belong to it", dir, weights, maxParts)
 	}
 	return files, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"foretoken/models/gguf"
+	"foretoken/models/safetensors"
 )
 
 // The metadata of every part of a split file.
@@ -22,6 +23,9 @@ type part struct {
 	stem          string
 	number, count int // from 1
 }
+
+// maxParts bounds the files of a model's weights.
+const maxParts = safetensors.MaxShards
 
 // parsePart reads a name of the form STEM-00001-of-00002.gguf.
 func parsePart(name string) (p part, ok bool) {
@@ -50,7 +54,7 @@ func (p *part) fileName(i int) string {
 // folder or URL before them; nil where the name is not that of a part.
 func Siblings(name string) []string {
 	p, ok := parsePart(name)
-	if !ok || p.number < 1 || p.number > p.count {
+	if !ok || p.number < 1 || p.number > p.count || p.count > maxParts {
 		return nil
 	}
 	base := baseName(name)
@@ -149,6 +153,8 @@ func sortParts(sources []gguf.Source) ([]part, error) {
 		case p.count != first.count:
 			return nil, fmt.Errorf("convert: %s is one of %d parts and %s one of %d: choose those of one split",
 				sources[0].Name(), first.count, src.Name(), p.count)
+		case p.count > maxParts:
+			return nil, fmt.Errorf("convert: %s is one of %d parts; at most %d are read", src.Name(), p.count, maxParts)
 		case p.number < 1 || p.number > p.count:
 			return nil, fmt.Errorf("convert: %s: there is no part %d of %d: correct its name", src.Name(),
 				p.number, p.count)

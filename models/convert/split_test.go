@@ -105,6 +105,8 @@ func TestPartsThatDoNotBelongTogether(t *testing.T) {
 			[]string{"d/" + one, "part 2", "part 1", "its own name"}},
 		"the same twice": {with(func(f converttest.Files) { f[last] = f[two] }),
 			[]string{"d/" + last, "is part 2 of its file by its metadata, part 3 by its name"}},
+		"too many": {[]gguf.Source{gguf.FromBytes("d/m-00001-of-99999.gguf", nil)},
+			[]string{"d/m-00001-of-99999.gguf is one of 99999 parts; at most 1024 are read"}},
 		"twice given": {append(sourcesOf(three, "d"), sourcesOf(three, "d")[1]),
 			[]string{"part 2 of 3 is given twice"}},
 		"other count": {append(sourcesOf(three, "d"), sourcesOf(partsOf(t, a, 2, false), "d")...),

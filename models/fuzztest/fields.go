@@ -29,7 +29,7 @@ func Fields(line []byte, names ...string) (fields map[string]any, ok bool) {
 		return nil, false
 	}
 	for name := range fields {
-		if !slices.Contains(names, name) {
+		if !slices.Contains(names, name) { // bound: the names of a test
 			for _, n := range names {
 				if strings.EqualFold(n, name) {
 					return nil, false

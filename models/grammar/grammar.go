@@ -300,7 +300,7 @@ func (b *builder) fixpoint(order []int, bytes bool) []bool {
 	}
 	for _, r := range order {
 		for _, s := range b.rules[r].alternatives {
-			if !bytes && slices.ContainsFunc(s, func(t term) bool { return t.set != nil }) {
+			if !bytes && slices.ContainsFunc(s, func(t term) bool { return t.set != nil }) { // bound: each term once
 				continue
 			}
 			waits := int32(0)

@@ -125,7 +125,7 @@ func (s *schemaReader) known(n *node, path string) bool {
 	for _, key := range n.keys {
 		known := slices.Contains(annotations, key) || slices.Contains(choosing, key)
 		for _, words := range byType {
-			known = known || slices.Contains(words, key)
+			known = known || slices.Contains(words, key) // bound: written out
 		}
 		if known {
 			continue
@@ -156,7 +156,7 @@ func (s *schemaReader) only(n *node, keyword string) bool {
 func without(n *node, keys ...string) *node {
 	out := newNode()
 	for _, k := range n.keys {
-		if !slices.Contains(keys, k) {
+		if !slices.Contains(keys, k) { // bound: keywords written out
 			out.set(k, n.values[k])
 		}
 	}
@@ -314,11 +314,11 @@ func (s *schemaReader) types(n *node, path string) ([]string, bool) {
 			s.fail(path+"/type", "%s is no type; want %s", brief(e), strings.Join(typeNames, ", "))
 			return nil, false
 		}
-		if !slices.Contains(out, t) {
+		if !slices.Contains(out, t) { // bound: typeNames
 			out = append(out, t)
 		}
 	}
-	if i := slices.Index(out, "integer"); i >= 0 && slices.Contains(out, "number") {
+	if i := slices.Index(out, "integer"); i >= 0 && slices.Contains(out, "number") { // bound: typeNames
 		out = slices.Delete(out, i, i+1)
 	}
 	if len(out) == 0 {

@@ -109,7 +109,7 @@ func (s *schemaReader) pattern(p, path string) sequence {
 // codePoint is an escape of ECMAScript by code point, which package syntax does not know: \uXXXX or \u{X…}.
 var codePoint = regexp.MustCompile(`^\\u(?:([0-9a-fA-F]{4})|\{([0-9a-fA-F]{1,6})\})`)
 
-// unicodeEscapes writes escapes by code point as \x{X…}. Those of two surrogates in order are one character (ECMA-262,
+// unicodeEscapes writes escapes by code point as \x{…}. Those of two surrogates in order are one character (ECMA-262,
 // section 22.2.1, with the flag u).
 func unicodeEscapes(p string) string {
 	take := func(at int) (r rune, size int) {
@@ -145,7 +145,8 @@ func unicodeEscapes(p string) string {
 
 // halves reports whether an expression asks for one of two surrogates: no text has one. Ranges may pass over them.
 func halves(re *syntax.Regexp) bool {
-	return (re.Op == syntax.OpLiteral || re.Op == syntax.OpCharClass) && slices.ContainsFunc(re.Rune, utf16.IsSurrogate)
+	return (re.Op == syntax.OpLiteral || re.Op == syntax.OpCharClass) &&
+		slices.ContainsFunc(re.Rune, utf16.IsSurrogate) // bound: each rune once
 }
 
 // expression matches the strings of a regular expression as they are written inside a JSON string.

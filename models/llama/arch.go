@@ -99,7 +99,7 @@ func checkFields(f *gguf.File, arch string) error {
 			return fmt.Errorf("llama: %s: %s is %s; the field is unknown for %s models, "+
 				"and ignoring it might change the output", f.Name(), gguf.Show(key), f.Describe(key), arch)
 		}
-		if v, ok := scalar(f, key); !ok || !slices.Contains(allowed, v) {
+		if v, ok := scalar(f, key); !ok || !slices.Contains(allowed, v) { // bound: 2 values
 			return fmt.Errorf("llama: %s: %s is %s, which is not supported; want %g", f.Name(), gguf.Show(key),
 				f.Describe(key), allowed[0])
 		}

@@ -338,7 +338,7 @@ func (d *Draft) chosenBeams(next *planLevel, rule candidateRule) []int32 {
 	g := &d.tree
 	n, k := g.plan.k, g.plan.k
 	chosen, _ := tree.DecodeSelect(next.out.result.memory(), len(g.values[g.last()]), k)
-	if end := slices.Index(chosen, tree.NotGiven); rule == pruned && end >= 0 {
+	if end := slices.Index(chosen, tree.NotGiven); rule == pruned && end >= 0 { // bound: TopK
 		n = end
 	}
 	g.order = resize(g.order, n)
@@ -453,7 +453,7 @@ func (d *Draft) Expand(ctx context.Context, beams []int32) ([]spec.Level, error)
 		return nil, fmt.Errorf("llama: %d beams to expand; want 1 to %d", n, d.opts.TopK)
 	}
 	for i, b := range beams {
-		if b < 0 || int(b) >= len(g.levels[level].Candidates) || slices.Contains(beams[:i], b) {
+		if b < 0 || int(b) >= len(g.levels[level].Candidates) || slices.Contains(beams[:i], b) { // bound: TopK
 			return nil, fmt.Errorf("llama: candidate %d of %d to expand, twice or out of range", b,
 				len(g.levels[level].Candidates))
 		}

@@ -26,7 +26,7 @@ func (t *Target) Score(ctx context.Context, tokens []int32) ([]float32, error) {
 		if err != nil {
 			return nil, err
 		}
-		if i := slices.Index(got, sample.Unscored); i >= 0 {
+		if i := slices.Index(got, sample.Unscored); i >= 0 { // bound: each is passed once
 			return nil, fmt.Errorf("llama: %s: the logits after position %d are not finite: its weights overflow; use "+
 				"another model", t.file, at+i)
 		}

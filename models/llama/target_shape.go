@@ -138,7 +138,7 @@ func (t *Target) PrepareShapes(rows int, want Shapes) error {
 	}
 	var parts []part
 	for n := 1; n <= rows; n++ {
-		if key := t.lastPart(n); !slices.Contains(parts, key) {
+		if key := t.lastPart(n); !slices.Contains(parts, key) { // bound: a few parts
 			parts = append(parts, key)
 		}
 	}

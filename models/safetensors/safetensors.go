@@ -33,6 +33,8 @@ const (
 	maxTensors = 1 << 17
 	maxDims    = 8
 	maxName    = 1024
+	// MaxShards bounds the files of one index.
+	MaxShards = 1024
 )
 
 // Dtype is a storage type, as the header names it.
@@ -104,6 +106,9 @@ func OpenSharded(index Source, open func(name string) (Source, error)) (*File, e
 		return nil, fail("weight_map is missing or empty")
 	}
 	names := slices.Compact(slices.Sorted(maps.Values(list.Weights)))
+	if len(names) > MaxShards {
+		return nil, fail("weight_map names %d files; at most %d are read", len(names), MaxShards)
+	}
 	for _, name := range names {
 		if name == "" || strings.ContainsAny(name, "/\\") || strings.HasPrefix(name, ".") {
 			return nil, fail("weight_map names the file %s, which is not a plain file name", gguf.Quote(name))

@@ -80,12 +80,13 @@ func (t *Tokenizer) plain(id int) role {
 	return sign
 }
 
+var paddings = []string{"[pad", "<pad", "<|pad", "<unused", "[unused", "<|unused", "<|reserved", "<|extra"}
+
 // isPadding recognises the names that converters give to ids without a token.
 func isPadding(text string) bool {
 	if text == "" || text[0] != '[' && text[0] != '<' {
 		return false
 	}
 	s := strings.ToLower(text)
-	names := []string{"[pad", "<pad", "<|pad", "<unused", "[unused", "<|unused", "<|reserved", "<|extra"}
-	return slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(s, name) })
+	return slices.ContainsFunc(paddings, func(name string) bool { return strings.HasPrefix(s, name) })
 }

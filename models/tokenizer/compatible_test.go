@@ -103,6 +103,10 @@ func TestSeveralEnds(t *testing.T) {
 			t.Errorf("token %d ends generation: %t", id, !want)
 		}
 	}
+	if _, err := New(m.with(keyEndIDs, make([]int32, MaxEnds+1)).file(t, "small.gguf")); err == nil ||
+		!strings.Contains(err.Error(), "65 tokens end a text, at most 64") {
+		t.Error(err)
+	}
 	if _, err := New(m.with(keyEndIDs, []int32{1 << 20}).file(t, "small.gguf")); err == nil ||
 		!strings.Contains(err.Error(), keyEndIDs) {
 		t.Error(err)

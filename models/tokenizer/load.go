@@ -27,6 +27,9 @@ const (
 // maxTokens is several times the largest published vocabulary.
 const maxTokens = 1 << 22
 
+// MaxEnds bounds the tokens that a file lists as ends of a text. Published files list five.
+const MaxEnds = 64
+
 // endTexts are the tokens that end generation in published models, whose files name at most one of them as EOS.
 var endTexts = []string{
 	"<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>", "<|return|>", "<|call|>",
@@ -161,6 +164,9 @@ func (t *Tokenizer) readSpecial(f *gguf.File) (err error) {
 	ids, err := f.Int32sOr(keyEndIDs, nil) // some converters write all of generation_config.json's
 	if err != nil {
 		return t.wrap(err)
+	}
+	if len(ids) > MaxEnds {
+		return t.bad(keyEndIDs, "%d tokens end a text, at most %d are read", len(ids), MaxEnds)
 	}
 	for _, id := range ids {
 		if !t.has(id) {

@@ -77,7 +77,9 @@ func preNames() string {
 }
 
 func findPre(name string) *preTokenizer {
-	i := slices.IndexFunc(preTokenizers, func(p preTokenizer) bool { return slices.Contains(p.names, name) })
+	i := slices.IndexFunc(preTokenizers, func(p preTokenizer) bool {
+		return slices.Contains(p.names, name) // bound: written out
+	})
 	if i < 0 {
 		return nil
 	}

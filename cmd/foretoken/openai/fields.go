@@ -135,7 +135,7 @@ func (f *fields) neutral(why string, values map[string][]string) {
 			continue
 		}
 		var b bytes.Buffer
-		if json.Compact(&b, raw) == nil && slices.Contains(values[name], b.String()) {
+		if json.Compact(&b, raw) == nil && slices.Contains(values[name], b.String()) { // bound: written out
 			continue
 		}
 		f.fail(unsupported(name, "%s is %s, which this server cannot do: %s", name, brief(raw), why))

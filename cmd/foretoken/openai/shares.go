@@ -100,7 +100,7 @@ func (s *shares) leave(p *place) {
 
 func (s *shares) remove(p *place) {
 	places := s.held[p.address]
-	i := slices.Index(places, p)
+	i := slices.Index(places, p) // bound: --queue
 	if i < 0 {
 		return
 	}

@@ -164,7 +164,7 @@ func (m *machine) macro(d *macroDef, around *scope) *function {
 		for i, key := range rest.keys {
 			name := key.(string)
 			switch {
-			case slices.Contains(d.params, name):
+			case slices.Contains(d.params, name): // bound: maxParams
 			case name == "caller" && d.caller:
 				s.set("caller", rest.values[i])
 			case !d.kwargs:

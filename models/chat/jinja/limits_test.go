@@ -122,13 +122,24 @@ func TestLimitsAreKept(t *testing.T) {
 	}
 }
 
+// manyParams is a template with a macro of n parameters.
+func manyParams(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "p%d,", i)
+	}
+	return "{% macro m(" + b.String() + ") %}{% endmacro %}"
+}
+
 func TestErrorsNameTheLine(t *testing.T) {
 	for template, want := range map[string]string{
-		"a\nb\n{{ x.y }}":                                   "line 3: x is not defined",
-		"{% if true %}\n\n{{ 1 / 0 }}{% endif %}":           "line 3: a division by zero",
-		"a\n{{ 'x' | nosuch }}":                             `line 2: there is no filter "nosuch"`,
-		"\n\n{% for x in y %}":                              "line 3: a block does not end: {% endfor %} is missing",
-		"{{ [1].append(2) }}":                               "list.append is refused",
+		"a\nb\n{{ x.y }}":                         "line 3: x is not defined",
+		"{% if true %}\n\n{{ 1 / 0 }}{% endif %}": "line 3: a division by zero",
+		"a\n{{ 'x' | nosuch }}":                   `line 2: there is no filter "nosuch"`,
+		"\n\n{% for x in y %}":                    "line 3: a block does not end: {% endfor %} is missing",
+		"{{ [1].append(2) }}":                     "list.append is refused",
+		"{% macro m(" + strings.Repeat("a,", maxParams) + "b) %}{% endmacro %}": "line 1: the parameter \"a\" occurs twice",
+		manyParams(maxParams + 1):                           "line 1: more than 255 parameters",
 		"a\r\nb\r\n{% include 'x' %}":                       "line 3: the tag include is refused",
 		"{# a\n b #}\n{{ raise_exception('no\n\ttools') }}": "line 3: the template refuses the messages: no tools",
 	} {
@@ -138,6 +149,9 @@ func TestErrorsNameTheLine(t *testing.T) {
 			continue
 		}
 		checkError(t, err)
+		if _, err := render(manyParams(maxParams), nil, Limits{}); err != nil {
+			t.Error(err)
+		}
 		var refused *RefusedError
 		if errors.As(err, &refused) != strings.Contains(template, "raise_exception") {
 			t.Errorf("%q: %T", template, err)

@@ -104,7 +104,7 @@ func (p *parser) statements(until ...string) (body []stmt) {
 			}))
 		default:
 			p.want(tokBlockBegin, "{%")
-			if tag := p.peek(); tag.kind == tokName && slices.Contains(until, tag.text) {
+			if tag := p.peek(); tag.kind == tokName && slices.Contains(until, tag.text) { // bound: the three ends of an if
 				return body
 			}
 			if s := p.statement(); s != nil {
@@ -317,6 +317,9 @@ func within(line int, targets []target, values []expr, body []stmt) stmt {
 	}
 }
 
+// maxParams bounds the parameters of a macro; Python 2 had as many.
+const maxParams = 255
+
 // macro reads parameters, the rest of the tag and the body.
 func (p *parser) macro(name, end string) *macroDef {
 	d := &macroDef{name: name}
@@ -324,7 +327,10 @@ func (p *parser) macro(name, end string) *macroDef {
 		p.want(tokOp, "(")
 		p.separated(")", func() {
 			param := p.name()
-			if slices.Contains(d.params, param) {
+			if len(d.params) == maxParams {
+				p.fail("more than %d parameters", maxParams)
+			}
+			if slices.Contains(d.params, param) { // bound: maxParams
 				p.fail("the parameter %s occurs twice", gguf.Quote(param))
 			}
 			d.params = append(d.params, param)

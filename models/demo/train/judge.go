@@ -284,7 +284,7 @@ func f1(got, want string) float64 {
 	a, b := words(got), words(want)
 	left, common := slices.Clone(b), 0.0
 	for _, w := range a {
-		if i := slices.Index(left, w); i >= 0 {
+		if i := slices.Index(left, w); i >= 0 { // bound: the words of an answer
 			left = slices.Delete(left, i, i+1)
 			common++
 		}

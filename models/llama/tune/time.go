@@ -126,7 +126,7 @@ func (t *timer) fastest(records ...func(*kernels.Recorder)) (int, error) {
 	repeat := 1
 	for took := least; took < longEnough && repeat < maxRepeats && t.spent < t.budget; {
 		repeat *= 2
-		if took, err = t.cost(programs[slices.Index(once, least)], repeat, 1); err != nil {
+		if took, err = t.cost(programs[slices.Index(once, least)], repeat, 1); err != nil { // bound: variants of a kernel
 			return 0, err
 		}
 	}
@@ -158,7 +158,7 @@ func (t *timer) fastest(records ...func(*kernels.Recorder)) (int, error) {
 func (t *timer) chooseLanes() error {
 	lanes := kernels.Ways(t.config.Device.Info())
 	known, err := strconv.Atoi(t.config.Known["rows"])
-	if err == nil && slices.Contains(lanes, kernels.Lanes(known)) {
+	if err == nil && slices.Contains(lanes, kernels.Lanes(known)) { // bound: 4 ways
 		t.Lanes = kernels.Lanes(known)
 		return nil
 	}

@@ -118,7 +118,8 @@ func (t *Tuning) weights() []*kernels.Weight {
 // store the same matrix in different formats.
 func (t *Tuning) scratch(w *kernels.Weight) (x, out kernels.View) {
 	for _, m := range t.config.Matrices {
-		if slices.ContainsFunc(m.Weights, func(other *kernels.Weight) bool { return Class(other) == Class(w) }) {
+		if slices.ContainsFunc(m.Weights, // bound: 3 in a matrix
+			func(other *kernels.Weight) bool { return Class(other) == Class(w) }) {
 			return m.X, m.Out
 		}
 	}
