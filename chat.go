@@ -251,7 +251,7 @@ func (s *Session) ChatIDs(o ChatOptions, yield func() error) ([]int32, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.template.options.Request = true
+	c.template.options.Limits = chat.RequestLimits()
 	return c.template.encode(c.messages, yield)
 }
 

@@ -93,9 +93,8 @@ type RenderOptions struct {
 	// Escape is applied to what people and tools wrote. A tokenizer.Guard keeps
 	// control tokens spelled out there from steering the model.
 	Escape func(string) string
-	// Request bounds the work for a request of others: 4 million steps, about 0.2 s, and 48 MiB made, in place of the 2 s
-	// and 256 MiB that a model's own template may take for its user. See jinja.Limits.
-	Request bool
+	// Limits bound the work. Those of package jinja, the default, are for the user of the model: 2 s and 256 MiB.
+	Limits jinja.Limits
 	// Yield, if not nil, is called about every millisecond. An error of it ends the rendering.
 	Yield func() error
 }
@@ -106,8 +105,10 @@ type Template struct {
 	texts map[string]*jinja.Template // by name; the default one has none
 }
 
-// requestLimits are those of RenderOptions.Request.
-var requestLimits = jinja.Limits{Work: 4_000_000, Memory: 48 << 20, Time: 2 * time.Second}
+// RequestLimits bound the work for a request of others: about 0.2 s.
+func RequestLimits() jinja.Limits {
+	return jinja.Limits{Work: 4_000_000, Memory: 48 << 20, Time: 2 * time.Second}
+}
 
 // New reads a template. A blank one is ErrNoTemplate, and a blank one among o.Named is left out. At most
 // gguf.MaxTemplates of gguf.MaxTemplateBytes are read.
@@ -177,7 +178,6 @@ func (t *Template) Render(messages []Message, o RenderOptions) (string, error) {
 	if escape == nil {
 		escape = func(s string) string { return s }
 	}
-	size := 0
 	list := jinja.NewList()
 	for i := range messages {
 		m, err := messages[i].value(escape)
@@ -185,7 +185,6 @@ func (t *Template) Render(messages []Message, o RenderOptions) (string, error) {
 			return "", fmt.Errorf("chat: message %d: %w", i+1, err)
 		}
 		list.Items = append(list.Items, m)
-		size += messages[i].size()
 	}
 	vars.Set("messages", list)
 	var tools jinja.Value // None without any
@@ -197,7 +196,6 @@ func (t *Template) Render(messages []Message, o RenderOptions) (string, error) {
 				return "", fmt.Errorf("chat: tool %d: %w", i+1, err)
 			}
 			all.Items = append(all.Items, tool)
-			size += len(raw)
 		}
 		tools = all
 	}
@@ -216,29 +214,16 @@ func (t *Template) Render(messages []Message, o RenderOptions) (string, error) {
 			return "", fmt.Errorf("chat: the variable %s: %w", gguf.Quote(name), err)
 		}
 		vars.Set(name, value)
-		size += len(raw)
 	}
 	text := t.texts[""]
 	if tool := t.texts["tool_use"]; tool != nil && len(o.Tools) > 0 {
 		text = tool
 	}
-	limits := jinja.Limits{Output: 16<<20 + 4*size}
-	if o.Request {
-		limits = requestLimits
-	}
-	out, err := text.Render(vars, jinja.Options{Limits: limits, Now: t.o.Now, Yield: o.Yield})
+	out, err := text.Render(vars, jinja.Options{Limits: o.Limits, Now: t.o.Now, Yield: o.Yield})
 	if err != nil {
 		return "", fmt.Errorf("chat: %w", err)
 	}
 	return out, nil
-}
-
-func (m *Message) size() int {
-	n := len(m.Content) + len(m.Reasoning) + 64
-	for _, c := range m.ToolCalls {
-		n += len(c.Arguments) + len(c.Name) + 64
-	}
-	return n
 }
 
 // value is the message as templates see it. Fields that are not set are not there, because templates ask for that.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"foretoken/models/chat/jinja"
 	"foretoken/models/fuzztest"
 	"foretoken/models/gguf"
 )
@@ -308,14 +309,14 @@ func FuzzTemplate(f *testing.F) {
 				checkError(t, err)
 				return
 			}
-			tpl.work = maxWork / 50 // so that an input is tried in milliseconds
 			messages := []Message{
 				{Role: "system", Content: content}, {Role: role, Content: content, Name: args},
 				{Role: "assistant", Reasoning: content,
 					ToolCalls: []ToolCall{{ID: "123456789", Name: "f", Arguments: json.RawMessage(args)}}},
 				{Role: "tool", Content: content, Name: "f", ToolCallID: "123456789"},
 			}
-			o := RenderOptions{AddGenerationPrompt: true}
+			o := RenderOptions{AddGenerationPrompt: true,
+				Limits: jinja.Limits{Work: 400_000, Memory: 16 << 20}} // so that an input is tried in milliseconds
 			if tool := json.RawMessage(args); json.Valid(tool) {
 				// what is no tool would be refused before the template is run
 				if _, err := toolValue(tool); err == nil {
