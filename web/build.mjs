@@ -83,7 +83,7 @@ async function buildWasm() {
   });
 }
 
-/** Returns the chunks that page.js imports statically. */
+/** Returns the chunks that the page loads at once: the imports of start.js and page.js, and the engine. */
 async function bundle() {
   const { metafile } = await build({
     metafile: true,
@@ -130,7 +130,8 @@ async function bundle() {
     if (app.length > 0)
       throw new Error(`web: ${entry} imports the widget's app statically: ${app.join(", ")}; use a dynamic import`);
   }
-  return needs("page.js");
+  const [engine] = [...outputs].find(([, { entryPoint }]) => entryPoint === "src/engine/engine.ts");
+  return [...new Set([...needs("start.js").slice(1), ...needs("page.js"), ...needs(engine)])];
 }
 
 /** Copies pages and assets. The page preloads its chunks in parallel, instead of one import after the other. */
@@ -147,6 +148,8 @@ async function copyStatic(preloaded) {
   };
   for (const name of await fs.readdir(path.join(web, "src", "page", "icons"))) files[`src/page/icons/${name}`] = name;
   for (const [from, to] of Object.entries(files)) await fs.copyFile(path.join(web, from), path.join(dist, to));
+  const late = await fs.readFile(path.join(web, "src", "styles", "late.css"));
+  for (const name of ["page.css", "embed.css"]) await fs.appendFile(path.join(dist, name), late);
   const page = path.join(dist, "index.html");
   const links = preloaded.map((name) => `<link rel="modulepreload" href="${name}" />`).join("\n    ");
   await fs.writeFile(

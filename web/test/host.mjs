@@ -20,13 +20,14 @@ const typeOf = (name) => TYPES[path.extname(name)];
 
 /**
  * Serves `pages` (path → text) and `folders` (prefix → folder) on `port`, by default a free one; tests may change both
- * later. `cors` allows other origins to read everything, `isolated` sends the headers that give pages shared memory,
- * `compressed` sends .gz siblings, and `rate` is the most bytes of a file a second. `asked` lists the requested paths.
- * After `down(true)`, connections end without an answer, as without a network.
+ * later. `headers` go with every answer, `cors` allows other origins to read everything, `isolated` sends the headers
+ * that give pages shared memory, `compressed` sends .gz siblings, and `rate` is the most bytes of a file a second.
+ * `asked` lists the requested paths. After `down(true)`, connections end without an answer, as without a network.
  */
 export async function startHost({
   pages = {},
   folders = {},
+  headers: always = {},
   cors = false,
   isolated = false,
   compressed = false,
@@ -61,6 +62,7 @@ export async function startHost({
     const { pathname } = new URL(request.url, "http://localhost");
     asked.push(pathname);
     const headers = {
+      ...always,
       ...(cors ? { "Access-Control-Allow-Origin": "*" } : {}),
       ...(isolated
         ? { "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp" }

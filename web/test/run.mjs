@@ -26,6 +26,7 @@ const ALL = [
   "widget",
   "examples",
   "strangers",
+  "hosting",
   "tabs",
   "threads",
   "engines",

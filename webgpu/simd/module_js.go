@@ -153,6 +153,28 @@ func (m *instances) call(name string, args ...uint32) (result uint32, err error)
 	return result, nil
 }
 
+// policy approves the addresses of threads on pages that require Trusted Types. It passes every address, so it stays in
+// this program.
+var policy js.Value
+
+// trusted returns the address as Worker takes it.
+func trusted(address js.Value) (approved js.Value, err error) {
+	types := js.Global().Get("trustedTypes")
+	if types.IsUndefined() {
+		return address, nil
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("threads need the Trusted Types policy foretoken, which the page does not allow: %w", err)
+		}
+	}()
+	defer caught(&err)
+	if policy.IsUndefined() {
+		policy = types.Call("createPolicy", "foretoken", map[string]any{"createScriptURL": js.Global().Get("String")})
+	}
+	return policy.Call("createScriptURL", address), nil
+}
+
 // start starts a worker.
 func (m *instances) start(pool, part, stack uint32, failed func(error)) (working <-chan error, err error) {
 	if !m.shared {
@@ -163,7 +185,11 @@ func (m *instances) start(pool, part, stack uint32, failed func(error)) (working
 		m.script = js.Global().Get("URL").Call("createObjectURL",
 			js.Global().Get("Blob").New([]any{threadScript}, map[string]any{"type": "text/javascript"}))
 	}
-	worker := js.Global().Get("Worker").New(m.script, map[string]any{"name": fmt.Sprint("foretoken-", part)})
+	script, err := trusted(m.script)
+	if err != nil {
+		return nil, err
+	}
+	worker := js.Global().Get("Worker").New(script, map[string]any{"name": fmt.Sprint("foretoken-", part)})
 	first, answered := make(chan error, 1), false
 	answer := func(err error) {
 		if !answered {

@@ -14,7 +14,7 @@ import type { EngineInfo, Result } from "../protocol/protocol.ts";
 export type { FromFrame, ToFrame } from "./messages.ts";
 export type FrameRound = Extract<FromFrame, { type: "round" }>;
 
-/** An error of the frame; `code` is the code of a `ForetokenError`, or "message" for an invalid message. */
+/** An error of the frame; `code` is the code of a `ForetokenError`, "message" for an invalid message, or "sandboxed". */
 export class FrameError extends Error {
   constructor(
     readonly code: string,
@@ -100,6 +100,9 @@ export class ForetokenFrame {
     ends: FromFrame["type"],
     { onRound, signal }: FrameOptions,
   ): Promise<FromFrame> {
+    // The frame's origin is then none that its messages could come from.
+    if (this.#frame.hasAttribute("sandbox") && !this.#frame.sandbox.contains("allow-same-origin"))
+      throw new FrameError("sandboxed", "the frame is sandboxed; its sandbox attribute needs allow-same-origin");
     await this.#connected;
     if (signal?.aborted) throw new FrameError("aborted", "aborted before the start");
     const id = this.#next++;

@@ -27,7 +27,7 @@ import {
   type WorkerLike,
 } from "./loading.ts";
 import { configOf, DEFAULT_METHOD } from "./methods.ts";
-import { checkFields, FUNCTION, membersOf, namesOf, SIGNAL, typeName, wrong } from "./options.ts";
+import { checkFields, FUNCTION, membersOf, namesOf, randomId, SIGNAL, typeName, wrong } from "./options.ts";
 import type { Answerer, ChatCompletionRequest, ChatCompletions, CompletionOptions } from "./openai.ts";
 import type {
   Ask,
@@ -57,6 +57,7 @@ import type {
   WireError,
 } from "../protocol/protocol.ts";
 import { plain, textOf } from "./plain.ts";
+import { whyNot } from "./spawn.ts";
 import { type EngineStats, Totals } from "./stats.ts";
 
 export type * from "../protocol/protocol.ts";
@@ -131,7 +132,7 @@ export class Engine {
     this.#worker = worker;
     worker.addEventListener("message", ({ data }) => this.#receive(data));
     worker.addEventListener("error", (event) =>
-      this.#end(new ForetokenError("crash", `the worker failed: ${event.message || "its script could not be loaded"}`)),
+      this.#end(new ForetokenError("crash", `the worker failed: ${event.message || `its script could not be loaded${whyNot()}`}`)),
     );
     worker.addEventListener("messageerror", () =>
       this.#end(new ForetokenError("crash", "the worker sent an unreadable message")),
@@ -167,8 +168,9 @@ export class Engine {
           id: (engine.#opening = { id, update: progress }).id,
           options: text,
           sources,
-          hosts: options.hosts ?? addressesOf(sources).map(hostOf),
-          lock: globalThis.navigator?.locks && globalThis.crypto?.randomUUID?.(), // pages of plain http have neither
+          // With the page's own: a worker of a frame with an opaque origin does not know it.
+          hosts: [...(options.hosts ?? addressesOf(sources).map(hostOf)), globalThis.location?.origin],
+          lock: globalThis.navigator?.locks && randomId(), // pages of plain http have no locks
         }),
         progress,
       );

@@ -16,6 +16,8 @@ import type {
 import { addressesOf } from "../sources/hosts.ts";
 import { address, brief, HUB, resolve } from "../sources/hub.ts";
 import { type Check, checkFields, FLAG, FUNCTION, membersOf, SIGNAL, TEXT, typeName, wrong } from "./options.ts";
+import { isTrusted } from "./trusted.ts";
+import { spawn, type WorkerSource } from "./spawn.ts";
 
 /**
  * A file to load: an address relative to the page, a name on a hub (`owner/repo/file.gguf`,
@@ -95,9 +97,10 @@ export interface LoadOptions {
   signal?: AbortSignal | undefined;
   /**
    * The address of the package's worker.js if it is not in the folder of this module, or a function that starts the
-   * worker. The worker loads foretoken.wasm from its own folder.
+   * worker. The worker loads foretoken.wasm from its own folder. A page that requires Trusted Types gives a
+   * TrustedScriptURL.
    */
-  worker?: string | URL | (() => Worker) | undefined;
+  worker?: WorkerSource | undefined;
 }
 
 const KEEPS: readonly unknown[] = ["auto", "first", "check", "off"] satisfies Keep[];
@@ -129,7 +132,10 @@ const CHECKS: Record<keyof LoadOptions, Check | undefined> = {
   device_timeout: NUMBER,
   onProgress: FUNCTION,
   signal: SIGNAL,
-  worker: ["an address or a function", (value) => isText(value) || value instanceof URL || FUNCTION[1](value)],
+  worker: [
+    "an address or a function",
+    (value) => isText(value) || value instanceof URL || isTrusted(value) || FUNCTION[1](value),
+  ],
 };
 
 /** The most calibrations of one load. */
@@ -229,32 +235,8 @@ export function specOf(name: string, file: FileSource, { hub, cache }: Where): S
 
 /** Starts the worker. */
 export function start(given: LoadOptions["worker"]): WorkerLike {
-  if (typeof given === "function") return given() as unknown as WorkerLike;
-  if (given) return from(located("worker", () => address(String(given), here())));
-  const ahead = globalThis as { foretokenWorker?: Worker | undefined }; // set by start-worker.ts
-  const started = ahead.foretokenWorker;
-  ahead.foretokenWorker = undefined;
-  if (started) return started as unknown as WorkerLike;
-  // Bundlers find the worker by this expression, so it must stay in this form.
-  if (new URL(import.meta.url).origin === location.origin)
-    return new Worker(new URL("./worker.js", import.meta.url), {
-      type: "module",
-      name: "foretoken",
-    }) as unknown as WorkerLike;
-  return from(import.meta.url.replace(/[^/]*$/, "worker.js"));
-}
-
-function from(url: string): WorkerLike {
-  if (!globalThis.Worker)
-    throw new ForetokenError(
-      "bad_option",
-      "worker: this scope (such as a service worker) cannot start workers; import foretoken/in-place, which needs none",
-      "worker",
-    );
-  const options = { type: "module", name: "foretoken" } as const;
-  if (new URL(url).origin === location.origin) return new Worker(url, options) as unknown as WorkerLike;
-  // A page may import this module from another origin but not start a worker from there. A worker of its own
-  // origin may import the script.
-  const shim = URL.createObjectURL(new Blob([`import ${JSON.stringify(url)};`], { type: "text/javascript" }));
-  return new Worker(shim, options) as unknown as WorkerLike;
+  const isAddress = typeof given === "string" || given instanceof URL;
+  return spawn(
+    isAddress ? located("worker", () => address(String(given), here())) : given,
+  ) as unknown as WorkerLike;
 }

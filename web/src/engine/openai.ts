@@ -25,7 +25,7 @@ import type {
   Usage,
 } from "./completion-types.ts";
 import { type Generation, Queue } from "./generation.ts";
-import { checkFields, membersOf, SIGNAL } from "./options.ts";
+import { checkFields, membersOf, randomId, SIGNAL } from "./options.ts";
 import type {
   AnswerOptions,
   ChatReply,
@@ -122,7 +122,7 @@ export class ChatCompletions {
     try {
       await abortable(before, signal);
       const head = {
-        id: `chatcmpl-${crypto.randomUUID()}`,
+        id: `chatcmpl-${randomId()}`,
         object: "chat.completion.chunk" as const,
         created: Math.floor(Date.now() / 1000),
         model: this.#engine.model,

@@ -1,4 +1,4 @@
-/** Checks what callers pass before it reaches the engine: names, with the nearest known one, types and numbers. */
+/** Checks what callers pass to the engine: names, with the nearest known one, types and numbers. Draws ids. */
 import catalog from "foretoken:catalog";
 import { ForetokenError } from "../protocol/errors.ts";
 import type { Limit } from "../protocol/protocol.ts";
@@ -134,4 +134,10 @@ function editDistance(a: string, b: string): number {
     [before, above] = [above, row];
   }
   return above[b.length]!;
+}
+
+/** Returns 32 random hexadecimal digits. crypto.randomUUID exists on secure pages only. */
+export function randomId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -1,11 +1,12 @@
 /** Registers the service worker that makes the page work offline; loaded after the models. */
+import { trusted } from "../engine/trusted.ts";
 import { buildOf, byId, showMessage } from "./toolbar.ts";
 
 /** Registers the page's service worker, and offers a newer build if there is one. */
 export async function keepOffline(): Promise<void> {
   const build = buildOf();
   if (!build || !navigator.serviceWorker) return;
-  const registration = await navigator.serviceWorker.register(new URL("./sw.js", document.baseURI), {
+  const registration = await navigator.serviceWorker.register(trusted(new URL("./sw.js", document.baseURI).href), {
     updateViaCache: "none",
   });
   const follow = (worker: ServiceWorker | null): void => {

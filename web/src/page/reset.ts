@@ -23,6 +23,7 @@ async function reset(): Promise<void> {
 }
 
 button.disabled = false;
+said.hidden = true;
 button.addEventListener("click", () => {
   button.disabled = true;
   reset().then(

@@ -20,7 +20,7 @@
  * | `quota` | the browser has no space to store the download |
  * | `unreadable` | a file or an address cannot be read |
  * | `busy` | the engine is working, and does one thing at a time |
- * | `crash` | the worker, or the Go program in it, ended unexpectedly; load again |
+ * | `crash` | the worker did not start, or it or the Go program in it ended unexpectedly; load again |
  * | `disposed` | the engine was disposed |
  * | `internal` | an unexpected error |
  */

@@ -2,9 +2,11 @@
  * The widget after the first use: prompt, streamed text, statistics, settings and the engine. The element
  * (element.ts) is small and loads this code on demand.
  */
-import { addressesIn, type ChatReply, type DeviceChoice, type Engine, ForetokenError } from "../engine/engine.ts";
+import type { ChatReply, DeviceChoice, Engine } from "../engine/engine.ts";
+import { addressesIn } from "../engine/loading.ts";
 import type { Generation } from "../engine/generation.ts";
 import { exactnessOf } from "../engine/methods.ts";
+import { ForetokenError } from "../protocol/errors.ts";
 import type {
   BenchPlan,
   BenchReport,

@@ -1,6 +1,7 @@
 /** Reads the models to load from the attributes of the element. */
 import { BUILTIN_HEAD, BUILTIN_MODELS, BUILTIN_PAIR } from "../engine/builtin.ts";
-import { ForetokenError, type Keep } from "../engine/engine.ts";
+import { ForetokenError } from "../protocol/errors.ts";
+import type { Keep } from "../protocol/protocol.ts";
 import { FILES } from "./attributes.ts";
 import type { Models } from "./picker.ts";
 

@@ -3,7 +3,10 @@
  * use it in turns, and the last release frees it. Engines also take turns, including engines in frames of the same
  * origin: they share one GPU, so two at once would distort each other's measurements.
  */
-import { Engine, ForetokenError, type LoadOptions } from "../engine/engine.ts";
+import type { Engine, LoadOptions } from "../engine/engine.ts";
+import { loadInWorker } from "../engine/in-worker.ts";
+import { randomId } from "../engine/options.ts";
+import { ForetokenError } from "../protocol/errors.ts";
 import type { Progress } from "../protocol/protocol.ts";
 
 /** The options that distinguish engines. */
@@ -77,7 +80,7 @@ export class Lease {
   constructor(
     wanted: Wanted,
     readonly onProgress: (progress: Progress) => void,
-    load: Loader = (options) => Engine.load(options),
+    load: Loader = loadInWorker,
   ) {
     const key = keyOf(wanted);
     const known = key === undefined ? undefined : engines.get(key);
@@ -175,7 +178,7 @@ function pageName(): string {
       // a frame of another origin
     }
   }
-  return (own.foretokenPage ??= crypto.randomUUID());
+  return (own.foretokenPage ??= randomId());
 }
 
 /** Returns the key of an engine; undefined for local files, which other widgets cannot share. */

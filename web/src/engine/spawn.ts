@@ -1,0 +1,102 @@
+/** Starts the worker, whichever way the page and its bundler allow. */
+import { ForetokenError } from "../protocol/errors.ts";
+import { isTrusted, trusted, type TrustedAddress } from "./trusted.ts";
+
+/** The package's worker: its address, or a function that starts it. */
+export type WorkerSource = string | URL | TrustedAddress | (() => Worker);
+
+/** Where start-worker.ts leaves the page's worker, which the first engine takes over. */
+export const ahead = globalThis as { foretokenWorker?: Worker | undefined };
+
+/** Starts the worker of `given`, or else the one in the folder of this module. */
+export function spawn(given?: WorkerSource): Worker {
+  if (typeof given === "function") return given();
+  const started = ahead.foretokenWorker;
+  if (!given && started) {
+    ahead.foretokenWorker = undefined;
+    return started;
+  }
+  if (!globalThis.Worker)
+    throw new ForetokenError(
+      "bad_option",
+      "worker: this scope (such as a service worker) cannot start workers; import foretoken/in-place, which needs none",
+      "worker",
+    );
+  try {
+    if (given) return launch(given, isTrusted(given) ? trusted : (address) => address);
+    const found = sibling();
+    return found instanceof Worker ? found : launch(found.address, trusted, found.options);
+  } catch (cause) {
+    const { name, message } = cause as Error;
+    const reason =
+      name === "TypeError" && /trusted|policy/i.test(message)
+        ? "this page requires Trusted Types; its Content-Security-Policy has to allow the policy: trusted-types " +
+          "foretoken; an address given as an option has to be a TrustedScriptURL"
+        : `${message}${whyNot()}`;
+    throw new ForetokenError("crash", `the worker failed: ${reason}`, undefined, { cause });
+  }
+}
+
+/** Completes the message of a worker that did not start: what is special about a page with an opaque origin. */
+export function whyNot(): string {
+  if (globalThis.location?.protocol === "file:")
+    return "; a page opened from disk (file:) cannot start it: run make demo, or any static server, and open its address";
+  if (globalThis.origin === "null")
+    return (
+      "; this frame is sandboxed, or its origin is opaque for another reason: it needs allow-same-origin, or a server " +
+      "that allows all origins to read the library's files (Access-Control-Allow-Origin: *)"
+    );
+  return "";
+}
+
+interface Wanted {
+  address: string;
+  options: WorkerOptions;
+}
+
+/**
+ * Returns what the constructor is to be called with for the worker beside this module. Bundlers find the worker by the
+ * expression, so it must stay in this form; they replace it as a whole, and import.meta.url elsewhere by something
+ * else, so only the constructor learns the address. A function that returns its arguments stands in for it meanwhile.
+ * In a scope that does not let it, the result is the worker.
+ */
+function sibling(): Wanted | Worker {
+  const real = globalThis.Worker;
+  const standIn = function (address: string | URL, options: WorkerOptions): Wanted {
+    return { address: String(address), options };
+  };
+  Reflect.set(globalThis, "Worker", standIn);
+  try {
+    return new Worker(new URL("./worker.js", import.meta.url), { type: "module", name: "foretoken" });
+  } finally {
+    Reflect.set(globalThis, "Worker", real);
+  }
+}
+
+function launch(
+  given: string | URL | TrustedAddress,
+  approve: (address: string) => string,
+  options: WorkerOptions = { type: "module", name: "foretoken" },
+): Worker {
+  const url = new URL(String(given), globalThis.document?.baseURI ?? globalThis.location?.href);
+  if (url.origin === globalThis.origin || url.protocol === "data:") return new Worker(approve(url.href), options);
+  // A page may import this module from another origin but not start a worker from there. A worker of its own origin
+  // may import the script. The same in a frame with an opaque origin, which no address has.
+  const shim = URL.createObjectURL(new Blob([importing(url.href)], { type: "text/javascript" }));
+  return new Worker(approve(shim), { name: options.name ?? "" });
+}
+
+/**
+ * Returns the script of a worker that imports another. It is no module, because Chromium loads none from a blob of an
+ * opaque origin. Messages that arrive before the import are delivered after it.
+ */
+function importing(address: string): string {
+  const failed = `its script could not be loaded from ${address}${whyNot()}`;
+  return `const early = [], keep = (event) => early.push(event);
+addEventListener("message", keep);
+import(${JSON.stringify(address)}).then(() => {
+  removeEventListener("message", keep);
+  for (const { data } of early) dispatchEvent(new MessageEvent("message", { data }));
+}, () => reportError(new Error(${JSON.stringify(failed)})));
+`;
+}
