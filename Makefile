@@ -78,11 +78,12 @@ browser: testmodels web/node_modules/.package-lock.json
 		-exec "$(GOWASM)" $(BROWSER)
 
 # End to end: the built site, the dev server and Chromium.
-e2e: testmodels site
+e2e: testmodels package
 	cd web && npm run --silent test:unit && npm run --silent e2e -- --jobs=2
 
-# Tries every command and every piece of code in README.md and docs/*.md, and the built documentation in Chromium.
-docs-test: deps site
+# Tries every command and every piece of code in README.md and docs/*.md, the built documentation in Chromium, and the
+# npm package in the bundlers that its README names.
+docs-test: deps package
 	cd web/docs && npm run --silent test
 
 # Rewrites the tables and figures of the documentation from docs/reports.
@@ -183,6 +184,7 @@ test-full: test
 	GOOS=js GOARCH=wasm $(GO) test -vet=off -timeout 60m -count=1 -exec "$(GOWASM)" ./spec/...
 	GOOS=js GOARCH=wasm $(GO) test -vet=off -short -p 1 -timeout 60m -count=1 -exec "$(GOWASM)" ./models/...
 	FORETOKEN_FULL=1 $(MAKE) e2e
+	FORETOKEN_FULL=1 node --test web/test/bundlers.mjs
 	$(MAKE) fuzz
 
 # `auto` against plain decoding in Chromium, beside what measured costs allow. It takes half an hour, and the same

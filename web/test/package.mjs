@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { promises as fs } from "node:fs";
+import { promises as fs, readFileSync } from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
@@ -64,7 +64,8 @@ async function serve(root, cors) {
 
 before(async () => {
   folder = await fs.mkdtemp(path.join(os.tmpdir(), "foretoken-package-"));
-  const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], {
+  // make package has built lib; other tests read it meanwhile.
+  const { stdout } = await run("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", folder], {
     cwd: web,
     maxBuffer: 1 << 24,
   });
@@ -112,6 +113,9 @@ test("the package contains the necessary files and no others", (t) => {
   assert.ok(!has(/test|\.br$|\.gz$|node_modules|index\.html/), files.names.join("\n"));
   t.diagnostic(`the package has ${(files.size / 1e6).toFixed(2)} MB in ${files.names.length} files`);
   assert.ok(files.size < 17e6, "the package is over 17 MB");
+  // Parcel reads them, not exports.
+  const { main, module, exports } = JSON.parse(readFileSync(path.join(installed, "package.json"), "utf8"));
+  assert.deepEqual([main, module], [exports["."].default, exports["."].default]);
 });
 
 test("its types pass strict checks, and its source maps resolve", async () => {
