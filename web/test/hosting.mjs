@@ -94,7 +94,8 @@ test("plain http: API, page and widget, without what secure pages have", limit, 
   check(await api(page, `${url}site/`), false);
   await close();
   const site = await useSite(url, {}, "auto");
-  assert.match(await site.page.locator("foretoken-widget").evaluate((widget) => widget.engine.info.device.note), /https/);
+  const { note } = await site.page.locator("foretoken-widget").evaluate((widget) => widget.engine.info.device);
+  assert.match(note, /WebGPU needs a secure page: open it over https/);
   await site.close();
 });
 
@@ -120,7 +121,7 @@ test("Trusted Types: one policy, for the worker, its threads and the service wor
   await far.close();
 });
 
-test("Trusted Types: another policy's name is an error, and the given address of a worker is not approved", async () => {
+test("Trusted Types: another policy's name is an error, and a worker's given address is not approved", async () => {
   const load = (page, kind) =>
     page.evaluate(async (kind) => {
       const { Foretoken } = await import("/site/foretoken.js");
@@ -179,7 +180,7 @@ test("opaque origins: the widget and the API run, or one line says what the fram
   }
   for (const path of ["embed", "page"]) {
     const { frame, close, errors } = await inside(path);
-    if (path === "page") await frame.waitForFunction(() => document.querySelector("foretoken-widget").state === "ready");
+    if (path === "page") await frame.locator("foretoken-widget[data-state=ready]").waitFor();
     await frame.locator("#generate").click();
     await frame.waitForFunction(() => / tokens? in|failed/.test(
       document.querySelector("foretoken-widget").shadowRoot.querySelector("#status")?.textContent ?? ""));

@@ -14,7 +14,7 @@ import type { EngineInfo, Result } from "../protocol/protocol.ts";
 export type { FromFrame, ToFrame } from "./messages.ts";
 export type FrameRound = Extract<FromFrame, { type: "round" }>;
 
-/** An error of the frame; `code` is the code of a `ForetokenError`, "message" for an invalid message, or "sandboxed". */
+/** An error of the frame; `code` is a `ForetokenError`'s, "message" for an invalid message, or "sandboxed". */
 export class FrameError extends Error {
   constructor(
     readonly code: string,

@@ -57,7 +57,7 @@ import type {
   WireError,
 } from "../protocol/protocol.ts";
 import { plain, textOf } from "./plain.ts";
-import { whyNot } from "./spawn.ts";
+import { notLoaded } from "./spawn.ts";
 import { type EngineStats, Totals } from "./stats.ts";
 
 export type * from "../protocol/protocol.ts";
@@ -132,7 +132,7 @@ export class Engine {
     this.#worker = worker;
     worker.addEventListener("message", ({ data }) => this.#receive(data));
     worker.addEventListener("error", (event) =>
-      this.#end(new ForetokenError("crash", `the worker failed: ${event.message || `its script could not be loaded${whyNot()}`}`)),
+      this.#end(new ForetokenError("crash", `the worker failed: ${event.message || notLoaded()}`)),
     );
     worker.addEventListener("messageerror", () =>
       this.#end(new ForetokenError("crash", "the worker sent an unreadable message")),

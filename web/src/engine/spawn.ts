@@ -37,14 +37,17 @@ export function spawn(given?: WorkerSource): Worker {
   }
 }
 
-/** Completes the message of a worker that did not start: what is special about a page with an opaque origin. */
-export function whyNot(): string {
+/** The message of a script that did not load, with the reason that pages with an opaque origin have. */
+export const notLoaded = (address?: string): string =>
+  `its script could not be loaded${address ? ` from ${address}` : ""}${whyNot()}`;
+
+function whyNot(): string {
   if (globalThis.location?.protocol === "file:")
-    return "; a page opened from disk (file:) cannot start it: run make demo, or any static server, and open its address";
+    return "; a page opened from disk (file:) cannot start it: run make demo or any static server and open its address";
   if (globalThis.origin === "null")
     return (
-      "; this frame is sandboxed, or its origin is opaque for another reason: it needs allow-same-origin, or a server " +
-      "that allows all origins to read the library's files (Access-Control-Allow-Origin: *)"
+      "; the page's origin is opaque, as in a sandboxed frame: it needs allow-same-origin, or a server that allows " +
+      "all origins to read the library's files (Access-Control-Allow-Origin: *)"
     );
   return "";
 }
@@ -91,12 +94,11 @@ function launch(
  * opaque origin. Messages that arrive before the import are delivered after it.
  */
 function importing(address: string): string {
-  const failed = `its script could not be loaded from ${address}${whyNot()}`;
   return `const early = [], keep = (event) => early.push(event);
 addEventListener("message", keep);
 import(${JSON.stringify(address)}).then(() => {
   removeEventListener("message", keep);
   for (const { data } of early) dispatchEvent(new MessageEvent("message", { data }));
-}, () => reportError(new Error(${JSON.stringify(failed)})));
+}, () => reportError(new Error(${JSON.stringify(notLoaded(address))})));
 `;
 }
