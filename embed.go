@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"foretoken/models/gguf"
+	"foretoken/models/tokenizer"
 )
 
 // EmbedOptions say how Embed pools. The zero value pools as the file says, by default the mean, and scales to length 1.
@@ -25,7 +26,11 @@ type Embedding struct {
 // Embed pools the target's final hidden states over a text: texts with like meanings get like vectors, as far as the
 // model was trained for that. It needs no draft, and empties the target's KV cache.
 func (s *Session) Embed(ctx context.Context, text string, o EmbedOptions) (*Embedding, error) {
-	return s.EmbedIDs(ctx, s.tok.EncodeComplete(text), o)
+	ids, err := s.encode(ctx, "text", text, tokenizer.EncodeOptions{Begin: true, Complete: true})
+	if err != nil {
+		return nil, err
+	}
+	return s.EmbedIDs(ctx, ids, o)
 }
 
 // EmbedIDs is Embed for a tokenised text.

@@ -14,11 +14,26 @@ import (
 // Generate continues a prompt and calls emit, which may be nil, once per round. Cancelling ctx ends it within one
 // round; the result then has the finish "aborted" and the text so far.
 func (s *Session) Generate(ctx context.Context, prompt string, r Request, emit func(*Event) error) (*Result, error) {
-	ids := s.tok.Encode(prompt, true)
-	if len(ids) == 0 {
+	ids, err := s.encode(ctx, "prompt", prompt, tokenizer.EncodeOptions{Begin: true})
+	switch {
+	case err != nil && ctx.Err() != nil: // before there was a prompt
+		return aborted([]int32{}, emit)
+	case err != nil:
+		return nil, err
+	case len(ids) == 0:
 		return nil, refused("foretoken: the prompt is empty and the model has no token to begin with")
 	}
 	return s.GenerateIDs(ctx, ids, r, emit)
+}
+
+// encode tokenises a text. One with more bytes than the longest tokens of a full context is refused before that.
+func (s *Session) encode(ctx context.Context, what, text string, o tokenizer.EncodeOptions) ([]int32, error) {
+	if most, longest := s.target.Limits().Context, s.tok.Longest(); len(text)/max(longest, 1) > most {
+		return nil, ofKind(ErrContextFull, fmt.Errorf("foretoken: the %s has %d bytes, but the context holds %d tokens "+
+			"of at most %d bytes; shorten it, or open the models with a longer context", what, len(text), most, longest))
+	}
+	o.Yield = yieldOf(ctx)
+	return s.tok.EncodeWith(text, o)
 }
 
 // GenerateIDs is Generate for a tokenised prompt.

@@ -241,6 +241,7 @@ func (t *Tokenizer) makePieces() {
 			}
 		}
 		t.pieces[id] = all[from:len(all):len(all)]
+		t.longest = max(t.longest, len(all)-from)
 	}
 }
 

@@ -213,12 +213,16 @@ func TestAccessors(t *testing.T) {
 		}
 		return all
 	}
+	complete := func(text string) []int32 {
+		ids, _ := both.EncodeWith(text, EncodeOptions{Begin: true, Complete: true})
+		return ids
+	}
 	for _, c := range []struct{ got, want string }{
 		{spelled(both.Encode("hello", true)), "<s>▁hello"}, // the model is to go on
 		{spelled(both.Encode("hello", false)), "▁hello"},
 		{spelled(both.EncodeSpecial("hello", true)), "<s>▁hello"},
-		{spelled(both.EncodeComplete("hello")), "<s>▁hello</s>"},
-		{spelled(both.EncodeComplete("")), "<s></s>"},
+		{spelled(complete("hello")), "<s>▁hello</s>"},
+		{spelled(complete("")), "<s></s>"},
 	} {
 		if c.got != c.want {
 			t.Errorf("with %s: %s, want %s", keyAddEOS, c.got, c.want)

@@ -38,6 +38,7 @@ type Tokenizer struct {
 	kinds   []kind
 	ids     map[string]int32
 	pieces  [][]byte // by id; nil for tokens that show no text
+	longest int      // bytes of the longest piece
 	eog     []bool   // by id
 	bos     int32
 	eos     int32
@@ -73,6 +74,9 @@ func (t *Tokenizer) TokenText(id int32) string {
 	return t.texts[id]
 }
 
+// Longest is the number of bytes of the longest piece: a text has at least as many tokens as its bytes take of these.
+func (t *Tokenizer) Longest() int { return t.longest }
+
 // Special reports whether the id is a control token: it steers the model and shows no text.
 func (t *Tokenizer) Special(id int32) bool { return t.has(id) && t.kinds[id] == control }
 
@@ -89,17 +93,10 @@ func (t *Tokenizer) has(id int32) bool { return id >= 0 && int(id) < len(t.texts
 
 // Encode returns the ids of a text that the model is to continue. Control tokens spelled out in the text are read as
 // plain text, so that a user's input cannot steer the model. begin adds the token that begins a text (BOS) if the
-// model expects one. The token that ends a text (EOS) is never added: EncodeComplete does. An invalid UTF-8 byte is
-// read as U+FFFD. Time is O(n log n).
+// model expects one. The token that ends a text (EOS) is never added. An invalid UTF-8 byte is read as U+FFFD. Time is
+// O(n log n).
 func (t *Tokenizer) Encode(text string, begin bool) []int32 {
 	ids, _ := t.EncodeWith(text, EncodeOptions{Begin: begin})
-	return ids
-}
-
-// EncodeComplete returns the ids of a text that is not continued, for embeddings: Encode's with BOS, and EOS behind
-// them if the file asks for it (tokenizer.ggml.add_eos_token).
-func (t *Tokenizer) EncodeComplete(text string) []int32 {
-	ids, _ := t.EncodeWith(text, EncodeOptions{Begin: true, Complete: true})
 	return ids
 }
 
@@ -111,8 +108,10 @@ func (t *Tokenizer) EncodeSpecial(text string, begin bool) []int32 {
 
 // EncodeOptions say how a text is encoded.
 type EncodeOptions struct {
-	Begin    bool   // add the token that begins a text (BOS) if the model expects one
-	Complete bool   // add the token that ends a text (EOS) if the model expects one: the text is not continued
+	Begin bool // add the token that begins a text (BOS) if the model expects one
+	// Complete: the text is not continued, as for an embedding: it gets the token that ends a text (EOS) if the file asks
+	// for it (tokenizer.ggml.add_eos_token).
+	Complete bool
 	Special  bool   // control tokens spelled out in the text become their ids
 	Mark     string // of a Guard: dropped from the text once it is cut at its control tokens; "": none
 	// Yield, if not nil, is called about every millisecond. An error of it ends the encoding: a caller can end the work

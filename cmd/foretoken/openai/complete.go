@@ -371,13 +371,14 @@ func (o *opened) tokens(q *parsedRequest, template string, yield func() error) (
 	if q.purpose == forEmbedding {
 		room, with = room+1, ""
 	}
+	longest := o.Tokenizer().Longest()
 	fits := func(bytes int) error {
-		if bytes/max(o.longest, 1) < room {
+		if bytes/max(longest, 1) < room {
 			return nil
 		}
 		return wrong("context_length_exceeded", name, "%s has %d bytes, and the context holds %d tokens%s, of at "+
 			"most %d bytes; shorten it, or start the server with a longer --context", name, bytes,
-			o.info.Target.Context, with, o.longest)
+			o.info.Target.Context, with, longest)
 	}
 	if q.purpose == forChat {
 		bytes := 0

@@ -109,7 +109,6 @@ type opened struct {
 	Engine
 	info        foretoken.Info
 	fingerprint string
-	longest     int // bytes of the longest token
 }
 
 // Open sets the server's engine; requests before it get 503.
@@ -122,10 +121,6 @@ func (s *Server) Open(e Engine) {
 	}
 	sum := sha256.Sum256(b)
 	o.fingerprint = "fp_" + hex.EncodeToString(sum[:5])
-	t := e.Tokenizer()
-	for id := range int32(t.VocabSize()) {
-		o.longest = max(o.longest, len(t.Piece(id)))
-	}
 	s.opened.Store(o)
 }
 

@@ -8,7 +8,7 @@ import { limitOf, rangeOf, reasonOf, shown, typeName } from "./options.ts";
 
 /** The most values that one request holds, and how deeply they nest. */
 const VALUES = 100_000;
-const DEPTH = 500;
+const DEPTH = 250;
 
 /** Half of a surrogate pair without the other half. */
 const HALF = /\p{Surrogate}/u;

@@ -25,7 +25,7 @@ const foreign: [unknown, RegExp][] = [
   [-Infinity, /is -Infinity/],
   [10n ** 400n, /BigInt beyond/],
   [cycle, /contains itself/],
-  [deep, /nested more than 500/],
+  [deep, /nested more than 250/],
   [shared, /more than 100000 values/],
   [[1, undefined], /has no value at 1/],
   [[1, , 3], /has no value at 1/],
