@@ -140,9 +140,15 @@ func (m *machine) call(fn Value, a arguments) Value {
 }
 
 func (m *machine) unary(op string, v Value) Value {
-	if x, ok := v.(float64); ok {
+	switch x := v.(type) {
+	case float64:
 		if op == "-" {
 			return -x
+		}
+		return x
+	case numeral:
+		if op == "-" {
+			return x.negated()
 		}
 		return x
 	}

@@ -36,8 +36,11 @@ func init() {
 	}
 	filters = map[string]filterFunc{
 		"abs": func(m *machine, v Value, _ arguments) Value {
-			if x, ok := v.(float64); ok {
+			switch x := v.(type) {
+			case float64:
 				return math.Abs(x)
+			case numeral:
+				return numeral(strings.TrimPrefix(string(x), "-"))
 			}
 			if n, ok := integer(v); ok && n >= 0 {
 				return n
@@ -105,6 +108,10 @@ func init() {
 			case int64, bool:
 				n, _ := integer(x)
 				return n
+			case numeral:
+				if x.whole() {
+					return x
+				}
 			case float64:
 				if x > -1<<63 && x < 1<<63 {
 					return int64(x)

@@ -12,7 +12,7 @@ import (
 	"foretoken/internal/strictjson"
 )
 
-// FromJSON reads a value and keeps the order of keys. Integers beyond 64 bits become floats.
+// FromJSON reads a value and keeps the order of keys and the digits of numbers.
 func FromJSON(data []byte) (Value, error) {
 	d, err := strictjson.Tokens(data)
 	if err != nil {
@@ -76,11 +76,7 @@ func readJSON(d *json.Decoder) (Value, error) {
 		_, err = d.Token()
 		return o, err
 	case json.Number:
-		if n, err := strconv.ParseInt(t.String(), 10, 64); err == nil {
-			return n, nil
-		}
-		x, err := t.Float64()
-		return x, err
+		return fromNumber(t.String()), nil
 	}
 	return t, nil
 }
@@ -109,6 +105,8 @@ func (m *machine) dump(d *dumper, v Value, level int) {
 		d.b.WriteString(strconv.FormatInt(x, 10))
 	case float64:
 		d.b.WriteString(jsonFloat(x))
+	case numeral:
+		d.b.WriteString(string(x))
 	case string:
 		m.dumpString(d, x)
 	case *List:
@@ -136,6 +134,8 @@ func (m *machine) dump(d *dumper, v Value, level int) {
 				key = strconv.FormatInt(k, 10)
 			case float64:
 				key = jsonFloat(k)
+			case numeral:
+				key = string(k)
 			}
 			m.dumpString(d, key.(string))
 			d.b.add(d.key)

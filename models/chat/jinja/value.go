@@ -9,7 +9,7 @@ import (
 )
 
 // Value is a value of the template language, after Python's types: nil (None), bool, int64, float64, string, *List,
-// *Dict, and this package's types for namespaces, functions and undefined names.
+// *Dict, and this package's types for large numbers, namespaces, functions and undefined names.
 type Value any
 
 // List is a list or a tuple. Templates cannot change one.
@@ -78,7 +78,7 @@ type noneKey struct{}
 // hashable gives a key that is equal for equal keys of a dictionary: 1, 1.0 and True are one.
 func hashable(v Value) (any, bool) {
 	switch x := v.(type) {
-	case string, int64:
+	case string, int64, numeral:
 		return x, true
 	case bool:
 		return toInt(x), true
@@ -148,8 +148,11 @@ func integer(v Value) (int64, bool) {
 }
 
 func number(v Value) (float64, bool) {
-	if x, ok := v.(float64); ok {
+	switch x := v.(type) {
+	case float64:
 		return x, true
+	case numeral:
+		return x.float(), true
 	}
 	n, ok := integer(v)
 	return float64(n), ok
@@ -184,6 +187,11 @@ func typeName(v Value) string {
 	case int64:
 		return "int"
 	case float64:
+		return "float"
+	case numeral:
+		if x.whole() {
+			return "int"
+		}
 		return "float"
 	case string:
 		return "str"
@@ -273,6 +281,8 @@ func (m *machine) repr(b *text, v Value) {
 		b.WriteString(strconv.FormatInt(x, 10))
 	case float64:
 		b.WriteString(formatFloat(x))
+	case numeral:
+		b.WriteString(string(x))
 	case string:
 		if m.reads(4*len(x)) && m.makes(4*len(x)) {
 			reprString(&b.Builder, x)
@@ -366,6 +376,11 @@ func (m *machine) equal(a, b Value) bool {
 		if i, ok := integer(a); ok {
 			if j, ok := integer(b); ok {
 				return i == j
+			}
+		}
+		if i, ok := a.(numeral); ok {
+			if j, ok := b.(numeral); ok {
+				return significant(string(i)) == significant(string(j))
 			}
 		}
 		y, ok := number(b)

@@ -46,10 +46,16 @@ VARS = {
     {"r": "user", "c": "hi", "f": {"n": 3}}, {"r": "tool", "c": "", "f": {"n": 1}},
     {"r": "user", "c": "yo", "f": {"n": 2}},
     ],
+    "big": [9007199254740993, 9223372036854775808, -18446744073709551617, 123456789012345678901234567890],
+    "exact": [0.1, 1.0, 1e16, -2.50, 1e-7, 123456789.125, -0.0, 1E5],
     "nums": [3, 1, 2], "words": ["b", "A", "c", "a"], "lines": "one\n two\n\nthree", "quote": "it's \"q\" \\ \n\t\x01é",
 }
 
 EXPRESSIONS = r"""
+big ¦ big | tojson ¦ big[1] ¦ -big[1] ¦ big[2] | abs ¦ big[3] | string ¦ big[3] | int ¦ big[2] is integer ¦ big[2] is float
+big[2] is number ¦ big[2] is string ¦ big[1] > 5 ¦ big[2] < big[1] ¦ big[1] == big[1] ¦ big[1] == big[3] ¦ big | length
+big[1] in big ¦ 'n' ~ big[1] ¦ big[1] / 2 ¦ big | tojson(indent=2) ¦ 'x' if big[3] else 'y' ¦ {big[3]: 1} ¦ big | sort
+exact ¦ exact | tojson ¦ exact[1] is float ¦ exact | map('string') | join(' ') ¦ exact | sum
 s[1:] ¦ s[:2] ¦ s[:-1] ¦ s[1:-1] ¦ s[-2:] ¦ s[:] ¦ s[4:2] ¦ s[10:] ¦ s[::-1] ¦ s[::2] ¦ s[4:1:-1] ¦ s[-1] ¦ s[0]
 u[1] ¦ u[::-1] ¦ u[1:4] ¦ s[-100:2] ¦ items[::-1] ¦ items[1:] ¦ items[:-1] ¦ items[-1] ¦ items[5] is defined
 items[-1:] ¦ items[0:2][1] ¦ range(10)[2:5] | list ¦ range(10)[::-3] | list ¦ range(9, 0, -2)[1]
