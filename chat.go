@@ -144,7 +144,7 @@ func (c *Chat) Edit(ctx context.Context, i int, content string, r Request, emit 
 		return nil, refused("foretoken: message %d is the %s's; only user and tool messages can be edited and "+
 			"answered again", i, gguf.Show(m.Role))
 	}
-	m.Content = content
+	m.Content, m.Parts = content, nil
 	return c.answer(ctx, append(slices.Clip(c.messages[:i]), m), 0, r, emit)
 }
 

@@ -24,14 +24,14 @@ type chatInfo struct {
 type chatAction struct {
 	Do string `json:"do"`
 
-	System   string              `json:"system"` // of open and complete, as are the next six
-	Messages []foretoken.Message `json:"messages"`
-	Template string              `json:"template"`
-	Tools    []json.RawMessage   `json:"tools"`
-	Choice   json.RawMessage     `json:"tool_choice"`         // of complete, see chat.ToolChoice
-	Several  bool                `json:"parallel_tool_calls"` // likewise
-	Vars     map[string]any      `json:"vars"`
-	Reserve  int                 `json:"reserve"`
+	System   string                     `json:"system"` // of open and complete, as are the next six
+	Messages []foretoken.Message        `json:"messages"`
+	Template string                     `json:"template"`
+	Tools    []json.RawMessage          `json:"tools"`
+	Choice   json.RawMessage            `json:"tool_choice"`         // of complete, see chat.ToolChoice
+	Several  bool                       `json:"parallel_tool_calls"` // likewise
+	Vars     map[string]json.RawMessage `json:"vars"`
+	Reserve  int                        `json:"reserve"`
 
 	Message foretoken.Message `json:"message"` // of send
 	Index   int               `json:"index"`   // of edit, as is the next
@@ -64,6 +64,11 @@ func (e *engine) converse(ctx context.Context, body []byte, args []safejs.Value)
 	if err := strictjson.Decode(body, &a); err != nil {
 		return nil, withCode("bad_option", fmt.Errorf("foretoken: chat: %w", err))
 	}
+	for i := range a.Messages {
+		if m := &a.Messages[i]; m.Parts != nil {
+			m.SetParts(m.Parts)
+		}
+	}
 	var err error
 	var call json.RawMessage
 	conversation := e.chat
@@ -84,7 +89,7 @@ func (e *engine) converse(ctx context.Context, body []byte, args []safejs.Value)
 	}
 	if a.Do == "open" || a.Do == "complete" {
 		if conversation, err = e.session.NewChat(foretoken.ChatOptions{System: a.System, Messages: a.Messages,
-			Template: a.Template, Tools: a.Tools, Vars: a.Vars, Reserve: a.Reserve}); err != nil {
+			Template: a.Template, Tools: a.Tools, Vars: chat.Variables(a.Vars), Reserve: a.Reserve}); err != nil {
 			return nil, err
 		}
 	}

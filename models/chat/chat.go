@@ -6,10 +6,12 @@
 package chat
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"foretoken/internal/strictjson"
@@ -27,10 +29,17 @@ var ErrNoTemplate = errors.New("there is no chat template: the model continues t
 type Message struct {
 	Role       string     `json:"role"` // system, user, assistant or tool
 	Content    string     `json:"content"`
+	Parts      []string   `json:"parts,omitempty"`             // the content where it came as a list, see SetParts
 	Reasoning  string     `json:"reasoning_content,omitempty"` // the assistant's reasoning, for templates that take it
 	Name       string     `json:"name,omitempty"`              // of a tool, in its answer
 	ToolCalls  []ToolCall `json:"tool_calls,omitempty"`        // of the assistant
 	ToolCallID string     `json:"tool_call_id,omitempty"`      // which call a tool answers
+}
+
+// SetParts gives the message a content that came as a list of texts. A template that takes lists gets it as one;
+// Content, for all others, has a line for each part.
+func (m *Message) SetParts(parts []string) {
+	m.Parts, m.Content = parts, strings.Join(parts, "\n")
 }
 
 // ToolCall is a call that the assistant made. Arguments are a JSON object, or
@@ -60,8 +69,11 @@ func (c *ToolCall) UnmarshalJSON(data []byte) error {
 		v.plain = *v.Function
 	}
 	var text string
+	var compact bytes.Buffer
 	if strictjson.Decode(v.Arguments, &text) == nil {
 		v.Arguments = json.RawMessage(text)
+	} else if json.Compact(&compact, v.Arguments) == nil {
+		v.Arguments = compact.Bytes()
 	}
 	*c = ToolCall{v.ID, v.Name, v.Arguments}
 	return nil
@@ -85,6 +97,15 @@ type Options struct {
 	Now      func() time.Time  // for strftime_now; time.Now without it
 }
 
+// Variables are those of a JSON object, with the digits of its numbers and the order of its keys at every depth.
+func Variables(from map[string]json.RawMessage) map[string]any {
+	vars := make(map[string]any, len(from))
+	for name, value := range from {
+		vars[name] = value
+	}
+	return vars
+}
+
 // RenderOptions say what is rendered.
 type RenderOptions struct {
 	AddGenerationPrompt bool              // end with the header of the assistant's answer
@@ -102,7 +123,34 @@ type RenderOptions struct {
 // Template is a chat template. It is safe for concurrent use.
 type Template struct {
 	o     Options
-	texts map[string]*jinja.Template // by name; the default one has none
+	texts map[string]*variant // by name; the default one has none
+}
+
+// variant is one of a model's templates. Its forms are found when it is used first.
+type variant struct {
+	*jinja.Template
+	forms func() forms
+}
+
+// newVariant prepares trials with the variables that every rendering has.
+func newVariant(source string, parsed *jinja.Template, o *Options) *variant {
+	return &variant{parsed, sync.OnceValue(func() forms {
+		return formsOf(source, func(messages []jinja.Value, tools bool) string {
+			all := jinja.Value(nil)
+			if tools {
+				all = trialTools()
+			}
+			vars := o.variables(jinja.NewList(messages...), all, true)
+			out, _ := parsed.Render(vars, jinja.Options{Limits: trialLimits, Now: o.Now})
+			return out
+		})
+	})}
+}
+
+// variables are those that every template gets.
+func (o *Options) variables(messages, tools jinja.Value, prompt bool) *jinja.Dict {
+	return jinja.NewDict().Set("messages", messages).Set("tools", tools).Set("documents", nil).
+		Set("add_generation_prompt", prompt).Set("bos_token", o.BOS).Set("eos_token", o.EOS)
 }
 
 // RequestLimits bound the work for a request of others: about 0.2 s.
@@ -110,10 +158,13 @@ func RequestLimits() jinja.Limits {
 	return jinja.Limits{Work: 4_000_000, Memory: 48 << 20, Time: 2 * time.Second}
 }
 
+// trialLimits are those of one of the ten renderings that try out what a template takes.
+var trialLimits = jinja.Limits{Work: 400_000, Memory: 4 << 20, Output: 1 << 20, Time: 200 * time.Millisecond}
+
 // New reads a template. A blank one is ErrNoTemplate, and a blank one among o.Named is left out. At most
 // gguf.MaxTemplates of gguf.MaxTemplateBytes are read.
 func New(template string, o Options) (*Template, error) {
-	t := &Template{o: o, texts: map[string]*jinja.Template{}}
+	t := &Template{o: o, texts: map[string]*variant{}}
 	if gguf.Blank(template) {
 		return nil, fmt.Errorf("chat: %w", ErrNoTemplate)
 	}
@@ -137,7 +188,7 @@ func New(template string, o Options) (*Template, error) {
 		}
 		// One of the others may need what is not supported and never be asked for.
 		if err == nil {
-			t.texts[name] = parsed
+			t.texts[name] = newVariant(text, parsed, &t.o)
 		}
 	}
 	return t, nil
@@ -173,20 +224,23 @@ func ForFile(f *gguf.File, o Options) (*Template, error) {
 // Render writes the conversation. The text spells special tokens, BOS among them where the template writes it, so it is
 // read with EncodeSpecial. It is an error if the template refuses the messages, for their order or their roles.
 func (t *Template) Render(messages []Message, o RenderOptions) (string, error) {
-	vars := jinja.NewDict()
+	text := t.texts[""]
+	if tool := t.texts["tool_use"]; tool != nil && len(o.Tools) > 0 {
+		text = tool
+	}
+	forms := text.forms()
 	escape := o.Escape
 	if escape == nil {
 		escape = func(s string) string { return s }
 	}
 	list := jinja.NewList()
 	for i := range messages {
-		m, err := messages[i].value(escape)
+		m, err := messages[i].value(&forms, escape)
 		if err != nil {
 			return "", fmt.Errorf("chat: message %d: %w", i+1, err)
 		}
 		list.Items = append(list.Items, m)
 	}
-	vars.Set("messages", list)
 	var tools jinja.Value // None without any
 	if len(o.Tools) > 0 {
 		all := jinja.NewList()
@@ -199,11 +253,7 @@ func (t *Template) Render(messages []Message, o RenderOptions) (string, error) {
 		}
 		tools = all
 	}
-	vars.Set("tools", tools)
-	vars.Set("documents", nil)
-	vars.Set("add_generation_prompt", o.AddGenerationPrompt)
-	vars.Set("bos_token", t.o.BOS)
-	vars.Set("eos_token", t.o.EOS)
+	vars := t.o.variables(list, tools, o.AddGenerationPrompt)
 	for name, v := range o.Vars {
 		raw, err := json.Marshal(v)
 		if err != nil {
@@ -215,10 +265,6 @@ func (t *Template) Render(messages []Message, o RenderOptions) (string, error) {
 		}
 		vars.Set(name, value)
 	}
-	text := t.texts[""]
-	if tool := t.texts["tool_use"]; tool != nil && len(o.Tools) > 0 {
-		text = tool
-	}
 	out, err := text.Render(vars, jinja.Options{Limits: o.Limits, Now: t.o.Now, Yield: o.Yield})
 	if err != nil {
 		return "", fmt.Errorf("chat: %w", err)
@@ -227,11 +273,11 @@ func (t *Template) Render(messages []Message, o RenderOptions) (string, error) {
 }
 
 // value is the message as templates see it. Fields that are not set are not there, because templates ask for that.
-func (m *Message) value(escape func(string) string) (jinja.Value, error) {
+func (m *Message) value(f *forms, escape func(string) string) (jinja.Value, error) {
 	if m.Role == "" {
 		return nil, fmt.Errorf("the role is missing: it is system, user, assistant or tool")
 	}
-	d := jinja.NewDict().Set("role", m.Role).Set("content", escape(m.Content))
+	d := jinja.NewDict().Set("role", m.Role).Set("content", m.content(f.content[m.Role], escape))
 	if m.Reasoning != "" {
 		d.Set("reasoning_content", escape(m.Reasoning))
 	}
@@ -244,14 +290,15 @@ func (m *Message) value(escape func(string) string) (jinja.Value, error) {
 			if c.Name == "" {
 				return nil, fmt.Errorf("tool call %d has no name", i+1)
 			}
+			raw := c.Arguments
+			if len(bytes.TrimSpace(raw)) == 0 {
+				raw = []byte("{}")
+			}
 			// Escape sequences of JSON are decoded before the template sees them.
-			args, err := jinja.FromJSON(c.Arguments)
-			switch {
-			case len(c.Arguments) == 0:
-				args = jinja.NewDict()
-			case err != nil:
-				args = escape(string(c.Arguments))
-			default:
+			args, err := jinja.FromJSON(raw)
+			if err != nil || f.arguments {
+				args = escape(string(raw))
+			} else {
 				args = jinja.MapStrings(args, escape)
 			}
 			call := jinja.NewDict()
@@ -268,6 +315,22 @@ func (m *Message) value(escape func(string) string) (jinja.Value, error) {
 		d.Set("tool_call_id", escape(m.ToolCallID))
 	}
 	return d, nil
+}
+
+// content is the content in the form that the template takes. Without any, a message with calls has no parts.
+func (m *Message) content(form contentForm, escape func(string) string) jinja.Value {
+	if !form.parts || form.text && m.Parts == nil {
+		return escape(m.Content)
+	}
+	parts := m.Parts
+	if parts == nil && (m.Content != "" || len(m.ToolCalls) == 0) {
+		parts = []string{m.Content}
+	}
+	var escaped []string
+	for _, part := range parts {
+		escaped = append(escaped, escape(part))
+	}
+	return partsValue(escaped)
 }
 
 // toolValue reads a tool; a function by itself is put into one.

@@ -20,10 +20,31 @@ import (
 var testdata embed.FS
 
 type conversation struct {
-	Messages []Message         `json:"messages"`
+	Messages []apiMessage      `json:"messages"`
 	Tools    []json.RawMessage `json:"tools"`
 	Vars     map[string]any    `json:"vars"`
 	Prompt   bool              `json:"add_generation_prompt"`
+}
+
+// apiMessage has its content in the forms of OpenAI's API: a text, a list of parts, or none.
+type apiMessage struct {
+	Message
+	Content any `json:"content"`
+}
+
+func (c *conversation) messages() (all []Message) {
+	for _, m := range c.Messages {
+		m.Message.Content, _ = m.Content.(string)
+		if list, ok := m.Content.([]any); ok {
+			var parts []string
+			for _, part := range list {
+				parts = append(parts, part.(map[string]any)["text"].(string))
+			}
+			m.SetParts(parts)
+		}
+		all = append(all, m.Message)
+	}
+	return all
 }
 
 // family is one entry of expected.json.
@@ -71,7 +92,7 @@ func TestFamilies(t *testing.T) {
 			}
 			for _, name := range slices.Sorted(maps.Keys(f.Texts)) {
 				c := conversations[name]
-				got, err := tpl.Render(c.Messages,
+				got, err := tpl.Render(c.messages(),
 					RenderOptions{AddGenerationPrompt: c.Prompt, Tools: c.Tools, Vars: c.Vars})
 				want := f.Texts[name]
 				switch {

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"encoding/json"
-	"strings"
 
 	"foretoken"
 	"foretoken/internal/strictjson"
@@ -30,7 +29,10 @@ func (a *parsedRequest) conversation(f *fields) {
 		a.messages = append(a.messages, m)
 	}
 	a.functions(f)
-	f.into("chat_template_kwargs", &a.vars, "an object of the chat template's variables")
+	var vars map[string]json.RawMessage
+	if f.into("chat_template_kwargs", &vars, "an object of the chat template's variables") {
+		a.vars = chat.Variables(vars)
+	}
 	f.neutral("only text is produced", map[string][]string{
 		"modalities": {`["text"]`}, "audio": nil, "web_search_options": nil, "reasoning_effort": {`"none"`},
 		"verbosity": {`"medium"`},
@@ -67,13 +69,12 @@ func message(raw json.RawMessage, param string) (m foretoken.Message, _ *Error) 
 		return m, invalid(param+".role", "%s has the role %s; want system, developer, user, assistant or tool", param,
 			brief([]byte(*v.Role)))
 	}
-	text, err := content(v.Content, param+".content")
-	if err != nil {
+	if err := content(&m, v.Content, param+".content"); err != nil {
 		return m, err
 	}
 	absent := len(v.Content) == 0 || string(v.Content) == "null"
 	if absent && v.Refusal != nil {
-		text, absent = *v.Refusal, false
+		m.Content, absent = *v.Refusal, false
 	}
 	switch {
 	case absent && (m.Role != foretoken.RoleAssistant || len(v.ToolCalls) == 0):
@@ -83,18 +84,14 @@ func message(raw json.RawMessage, param string) (m foretoken.Message, _ *Error) 
 	case m.Role == foretoken.RoleTool && v.ToolCallID == "":
 		return m, missing(param+".tool_call_id", "%s is a tool's and does not say which call it answers", param)
 	}
-	m.Content, m.Reasoning, m.Name, m.ToolCalls, m.ToolCallID = text, v.Reasoning, v.Name, v.ToolCalls, v.ToolCallID
+	m.Reasoning, m.Name, m.ToolCalls, m.ToolCallID = v.Reasoning, v.Name, v.ToolCalls, v.ToolCallID
 	return m, nil
 }
 
-// content reads a text, or a list of parts that are texts.
-func content(raw json.RawMessage, param string) (string, *Error) {
-	if len(raw) == 0 || string(raw) == "null" {
-		return "", nil
-	}
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text, nil
+// content reads the content of m: a text, or a list of parts that are texts.
+func content(m *foretoken.Message, raw json.RawMessage, param string) *Error {
+	if len(raw) == 0 || json.Unmarshal(raw, &m.Content) == nil {
+		return nil
 	}
 	var parts []struct {
 		Type    string  `json:"type"`
@@ -102,23 +99,24 @@ func content(raw json.RawMessage, param string) (string, *Error) {
 		Refusal *string `json:"refusal"`
 	}
 	if json.Unmarshal(raw, &parts) != nil {
-		return "", wrongType(param, "%s is %s; want a string or a list of parts", param, brief(raw))
+		return wrongType(param, "%s is %s; want a string or a list of parts", param, brief(raw))
 	}
-	var all strings.Builder
+	var texts []string
 	for i, p := range parts {
 		switch {
 		case p.Type == "text" && p.Text != nil:
-			all.WriteString(*p.Text)
+			texts = append(texts, *p.Text)
 		case p.Type == "refusal" && p.Refusal != nil:
-			all.WriteString(*p.Refusal)
+			texts = append(texts, *p.Refusal)
 		case p.Type == "text" || p.Type == "refusal":
-			return "", missing(at(param, i)+"."+p.Type, "%s has no %s", at(param, i), p.Type)
+			return missing(at(param, i)+"."+p.Type, "%s has no %s", at(param, i), p.Type)
 		default:
-			return "", unsupported(at(param, i)+".type", "%s is of type %s; the model takes text only", at(param, i),
+			return unsupported(at(param, i)+".type", "%s is of type %s; the model takes text only", at(param, i),
 				brief([]byte(p.Type)))
 		}
 	}
-	return all.String(), nil
+	m.SetParts(texts)
+	return nil
 }
 
 // functions reads the tools that the template describes to the model.

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"strings"
@@ -10,6 +11,26 @@ import (
 
 // cases holds what Python's jinja2 makes of many small templates: see testdata/expect.py.
 //
+// TestNumbers reads numbers of JSON and writes them. Digits beyond a float64 stay as they came, where Python rounds.
+func TestNumbers(t *testing.T) {
+	for text, want := range map[string]string{
+		"-0": "0", "1.50": "1.5", "1E5": "100000.0", "0e9": "0.0", "-0.0": "-0.0", "100e-2": "1.0",
+		"0.10000000000000000": "0.1",
+		"9007199254740993":    "", "9223372036854775808": "", "-100000000000000000000": "", "0.1234567890123456789": "",
+		"9007199254740993.0": "", "1e400": "", "-1e-400": "", "1e99999999999999999999": "",
+	} {
+		v, err := FromJSON([]byte("[" + text + "]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, _ := Parse("{{ v[0] }} {{ v | tojson }}")
+		got, err := p.Render(NewDict().Set("v", v), Options{})
+		if want = cmp.Or(want, text); got != want+" ["+want+"]" || err != nil {
+			t.Errorf("%s is written as %s, %v", text, got, err)
+		}
+	}
+}
+
 //go:embed testdata/cases.json
 var cases []byte
 

@@ -15,7 +15,8 @@ func fromNumber(text string) Value {
 		return n
 	}
 	x, err := strconv.ParseFloat(text, 64)
-	if n := numeral(text); err != nil || n.whole() || significant(text) != significant(strconv.FormatFloat(x, 'e', -1, 64)) {
+	n := numeral(text)
+	if err != nil || n.whole() || significant(text) != significant(strconv.FormatFloat(x, 'e', -1, 64)) {
 		return n
 	}
 	return x

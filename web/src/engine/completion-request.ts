@@ -211,7 +211,7 @@ function message(from: ChatMessage, index: number): Message {
     throw wrong(at, `has the content ${typeName(parts)}, want a string or a list of parts`);
   return {
     role: role === "developer" ? "system" : role,
-    content: typeof parts === "string" ? parts : parts.map(text).join(""),
+    ...(typeof parts === "string" ? { content: parts } : { content: "", parts: parts.map(text) }),
     ...(name == null ? {} : { name }),
     ...(tool_calls == null ? {} : { tool_calls: [...tool_calls] }),
     ...(tool_call_id == null ? {} : { tool_call_id }),

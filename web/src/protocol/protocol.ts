@@ -219,6 +219,8 @@ export type Role = "system" | "user" | "assistant" | "tool";
 export interface Message {
   role: Role;
   content: string;
+  /** The content where it came as a list of texts; it takes the place of `content`. */
+  parts?: string[];
   name?: string;
   tool_calls?: unknown[];
   tool_call_id?: string;

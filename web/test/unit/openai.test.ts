@@ -122,7 +122,7 @@ test("a completion is the sum of its stream", async () => {
   });
   assert.deepEqual(calls[0]!.chat.messages, [
     { role: "system", content: "be brief" },
-    { role: "user", content: "hello" },
+    { role: "user", content: "", parts: ["hel", "lo"] },
   ]);
   const { policy, depth, max_tokens, temperature, top_p, stop, presence_penalty, logit_bias, seed } = calls[0]!.request;
   assert.deepEqual(
