@@ -179,8 +179,8 @@ func New(template string, o Options) (*Template, error) {
 	}
 	for name, text := range all {
 		if len(text) > gguf.MaxTemplateBytes {
-			return nil, fmt.Errorf("chat: the template %s has %d bytes; at most %d are read", gguf.Quote(name), len(text),
-				gguf.MaxTemplateBytes)
+			return nil, fmt.Errorf("chat: the template %s has %d bytes; at most %d are read", gguf.Quote(name),
+				len(text), gguf.MaxTemplateBytes)
 		}
 		parsed, err := jinja.Parse(text)
 		if err != nil && name == "" {

@@ -25,7 +25,8 @@ func TestForms(t *testing.T) {
 			"U1,U2,;<T>True0",
 		each(`{{ m.content[0]['text'] if m.content is not string else m.content }};`):        "S1\nS2;U1\nU2;T;True0",
 		each(`{% if m.role == 'system' %}{{ m.content }};{% else %}` + list + `{% endif %}`): "S1\nS2;U1,U2,;T,;False0",
-		each(`{{ m.content | tojson }};`):                                                    `"S1\nS2";"U1\nU2";"T";True0`,
+
+		each(`{{ m.content | tojson }};`): `"S1\nS2";"U1\nU2";"T";True0`,
 		each(`{{ m.content }};{% if m.content is not string %}{{ raise_exception('text') }}{% endif %}`): "S1\nS2;" +
 			"U1\nU2;T;True0",
 		`{% if messages | length > 5 %}text{% endif %}` + each(``): "True0",

@@ -119,7 +119,8 @@ func TestCallsByChoice(t *testing.T) {
 		{`, "n": 3`, `I look: |<tool_call>{"name": "close"}</tool_call>|<tool_call>{"name": "open"}</tool_call>`,
 			`I look: `, `close{} open{}`},
 		{`, "n": 2, "parallel_tool_calls": true`, `[{"name": "close"}, |{"name": "open"}]`, ``, `close{} open{}`},
-		{`, "parallel_tool_calls": false`, `<tool_call>{"name": "close"}|</tool_call>{"name": "open"} text`, ``, `close{}`},
+		{`, "parallel_tool_calls": false`, `<tool_call>{"name": "close"}|</tool_call>{"name": "open"} x`, ``,
+			`close{}`},
 		{`, "parallel_tool_calls": null`, `<tool_call>|{"name": "delete"}</tool_call>`,
 			`<tool_call>{"name": "delete"}</tool_call>`, ``},
 		{`, "tool_choice": "none"`, `{"name": "close"}`, `{"name": "close"}`, ``},
@@ -173,7 +174,8 @@ func TestCallsByChoice(t *testing.T) {
 			}
 			one := whole.Choices[i]
 			if one.Logprobs != nil && (logprobs != len(pieces) || len(one.Logprobs.Content) != logprobs) {
-				t.Errorf("%s: %d log-probabilities streamed, %d at once", row.answer, logprobs, len(one.Logprobs.Content))
+				t.Errorf("%s: %d log-probabilities streamed, %d at once", row.answer, logprobs,
+					len(one.Logprobs.Content))
 			}
 			for how, is := range map[string]said{"streamed": got, "at once": *one.Message} {
 				var calls []string
@@ -182,8 +184,8 @@ func TestCallsByChoice(t *testing.T) {
 				}
 				if is.Content != row.content || strings.Join(calls, " ") != row.calls || ended != finish ||
 					*one.Finish != finish || how == "at once" && slices.ContainsFunc(is.Calls, indexed) {
-					t.Errorf("%s, text %d %s: %q, calls %q, finish %s and %s", row.answer, i, how, is.Content, calls, ended,
-						*one.Finish)
+					t.Errorf("%s, text %d %s: %q, calls %q, finish %s and %s", row.answer, i, how, is.Content, calls,
+						ended, *one.Finish)
 				}
 			}
 		}
@@ -199,7 +201,8 @@ func TestCallsByChoice(t *testing.T) {
 			*foretoken.Result, error) {
 			return &foretoken.Result{Text: fmt.Sprintf("%v %.5s", r.JSONCompact, r.JSONSchema[2:])}, nil
 		}
-		body := `{"model": "demo", "messages": [{"role": "user", "content": "x"}], "tool_choice": ` + more + ", " + callTools
+		body := `{"model": "demo", "messages": [{"role": "user", "content": "x"}], "tool_choice": ` + more +
+			", " + callTools
 		if got := w.complete(chatPath, body+"}").Choices[0].Message.Content; got != want {
 			t.Errorf("%s: layout and schema %s, want %s", more, got, want)
 		}
