@@ -2,7 +2,6 @@ package tokenizer
 
 import (
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"foretoken/models/gguf"
@@ -16,20 +15,21 @@ type bpe struct {
 	merges map[pair]merge
 	kinds  []kind           // text is not merged into a control token
 	ids    map[string]int32 // by spelling, where complete words are looked up first
-	mu     sync.Mutex
-	cache  map[string][]int32 // ids of short words
 }
 
 type pair struct{ left, right int32 }
 
 type merge struct{ rank, id int32 }
 
-// Most text is a few thousand different words. The cache starts afresh when it
-// is full: hostile input then costs no more than encoding without it.
+// Most text repeats its words, so each text is encoded with a cache of its short ones. Its first words fill it: hostile
+// input costs no more than encoding without it. No text finds another's words: its time would tell what that one says.
 const (
 	cacheWords    = 1 << 14
 	cacheWordSize = 48
 )
+
+// span is a place in the ids of a text.
+type span struct{ from, to int }
 
 // alphabet spells each byte with one printable character, as the vocabularies
 // of byte-level BPE do: printable bytes as themselves, the others from U+0100.
@@ -88,7 +88,7 @@ func (t *Tokenizer) loadBPE(f *gguf.File) error {
 		return t.bad(keyPre, "%s is not supported: want one of %s", gguf.Quote(name), preNames())
 	}
 	t.addBOS = pre.addBOS
-	b := &bpe{kinds: t.kinds, cache: map[string][]int32{}}
+	b := &bpe{kinds: t.kinds}
 	if b.cut, err = newCutter(pre); err != nil {
 		return t.bad(keyPre, "%v", err)
 	}
@@ -156,6 +156,7 @@ func (t *Tokenizer) readMerges(f *gguf.File, b *bpe) error {
 // encode implements model. The text is UTF-8.
 func (b *bpe) encode(text string, ids []int32, m *meter) []int32 {
 	runes := []rune(text)
+	words := map[string]span{}
 	from, at := 0, 0 // in characters, in bytes
 	for _, end := range b.cut.cut(runes) {
 		size := 0
@@ -165,7 +166,7 @@ func (b *bpe) encode(text string, ids []int32, m *meter) []int32 {
 		if !m.spend(size) {
 			return ids
 		}
-		ids = b.word(text[at:at+size], ids)
+		ids = b.word(text[at:at+size], ids, words)
 		from, at = end, at+size
 	}
 	return ids
@@ -181,26 +182,19 @@ func (b *bpe) joins(id int32) bool {
 	return false
 }
 
-func (b *bpe) word(word string, ids []int32) []int32 {
+// word encodes one word of a text, whose earlier ones are in words.
+func (b *bpe) word(word string, ids []int32, words map[string]span) []int32 {
 	if len(word) > cacheWordSize {
 		return b.merge(word, ids)
 	}
-	b.mu.Lock()
-	known, ok := b.cache[word]
-	b.mu.Unlock()
-	if ok {
-		return append(ids, known...)
+	if known, ok := words[word]; ok {
+		return append(ids, ids[known.from:known.to]...)
 	}
-	n := len(ids)
+	from := len(ids)
 	ids = b.merge(word, ids)
-	known = append([]int32(nil), ids[n:]...)
-	b.mu.Lock()
-	if len(b.cache) >= cacheWords {
-		clear(b.cache)
+	if len(words) < cacheWords {
+		words[word] = span{from, len(ids)}
 	}
-	// A clone: the key must not keep the complete text alive.
-	b.cache[strings.Clone(word)] = known
-	b.mu.Unlock()
 	return ids
 }
 

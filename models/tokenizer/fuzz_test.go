@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -86,14 +87,43 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-func TestCacheStaysBounded(t *testing.T) {
+// TestWordsOfAText encodes more words than the cache of a text holds, each twice.
+func TestWordsOfAText(t *testing.T) {
 	tok := smallBPE().tokenizer(t)
-	for i := range 3 * cacheWords {
-		tok.Encode(fmt.Sprintf("%c%c%c", 'a'+i%26, 'a'+i/26%26, 'a'+i/676%26)+string(rune(0x4e00+i%5000)), false)
+	var text strings.Builder
+	var want []int32
+	for i := range 4 * cacheWords {
+		word := fmt.Sprintf(" %c%c%c", 'a'+i%26, 'a'+i/26%26, 'a'+i/676%26) + string(rune(0x4e00+i/2%cacheWords))
+		text.WriteString(word)
+		want = append(want, tok.Encode(word, false)...)
 	}
-	if n := len(tok.model.(*bpe).cache); n > cacheWords {
-		t.Errorf("%d words are cached", n)
+	if got := tok.Encode(text.String(), false); !slices.Equal(got, want) {
+		t.Errorf("%d tokens, want the %d of the words", len(got), len(want))
 	}
+}
+
+// TestTextsLeaveNothing encodes a text twice: the second time takes as much work, so it does not tell whether somebody
+// encoded its words before.
+func TestTextsLeaveNothing(t *testing.T) {
+	t.Attr("attack", "a text whose words others may have sent, which the time to encode it would tell")
+	t.Attr("bound", "each text is encoded with a cache of its own")
+	tok := smallBPE().tokenizer(t)
+	var text strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&text, " word%c%c%c", 'a'+i%26, 'a'+i/26%26, 'a'+i/676)
+	}
+	work := func() uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		tok.Encode(text.String(), false)
+		runtime.ReadMemStats(&after)
+		return after.Mallocs - before.Mallocs
+	}
+	first, again := work(), work()
+	if first > again+100 {
+		t.Errorf("%d allocations, and %d once the words are known", first, again)
+	}
+	t.Attr("measured", fmt.Sprintf("%d allocations, then %d", first, again))
 }
 
 // checkText holds for every tokenizer and text.
