@@ -257,7 +257,7 @@ func (s *Session) ChatIDs(o ChatOptions, yield func() error) ([]int32, error) {
 
 // chatTemplate is the given one, or the file's.
 func (s *Session) chatTemplate(o *ChatOptions) (*template, error) {
-	t := &template{Template: s.template, file: s.files.target.Name(), tok: s.tok, guard: s.tok.NewGuard(),
+	t := &template{Template: s.template, file: s.files.target.Name(), tok: s.tok, guard: s.tok.Guard(),
 		options: chat.RenderOptions{AddGenerationPrompt: true, Tools: o.Tools, Vars: o.Vars}}
 	if gguf.Blank(o.Template) {
 		return t, s.templateErr
@@ -279,7 +279,7 @@ func (s *Session) templateOptions() chat.Options {
 // such: those spelled out in a message are plain text. Where the tokenizer begins texts with a BOS, the result has
 // exactly one, whether the template writes it or not.
 func (t *template) encode(messages []Message, yield func() error) ([]int32, error) {
-	mark := t.guard.Mark(written(messages)...)
+	mark := t.guard.Mark(slices.Values(written(messages)))
 	options := t.options
 	options.Yield = yield
 	options.Escape = func(s string) string { return t.guard.Protect(s, mark) }

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"iter"
 	"strings"
 	"unicode/utf8"
 )
@@ -10,63 +11,106 @@ import (
 // the text at its control tokens and then drops the marks. Text without control tokens keeps its bytes, so it is
 // encoded together with the template's text around it, as in training.
 type Guard struct {
-	texts [256][]string // of the tokens that only EncodeSpecial finds, by first byte
+	special *partition
+	marks   []rune // that marks are made of: noncharacters that no token's text contains
 }
 
-// guardRune makes up the marks: a Unicode noncharacter.
-const guardRune = "\ufdd0"
+// The first and the last of the noncharacters that Unicode has in a row, and what their encodings begin with.
+const (
+	firstMark, lastMark = '\uFDD0', '\uFDEF'
+	markByte            = 0xEF
+)
 
-// NewGuard looks the vocabulary's control tokens up.
-func (t *Tokenizer) NewGuard() *Guard {
-	g := &Guard{}
-	for id, text := range t.texts {
-		if k := t.kinds[id]; text != "" && (k == control || k == unknown) {
-			g.texts[text[0]] = append(g.texts[text[0]], text)
+func (t *Tokenizer) newGuard() *Guard {
+	g := &Guard{special: &t.special}
+	var used [lastMark - firstMark + 1]bool
+	for _, text := range t.texts {
+		eachMark(text, func(r rune, _ bool) { used[r-firstMark] = true })
+	}
+	for i, spelled := range used {
+		if !spelled {
+			g.marks = append(g.marks, firstMark+rune(i))
 		}
 	}
 	return g
 }
 
-// Mark is a mark that occurs in none of the texts.
-func (g *Guard) Mark(texts ...string) string {
-	longest := 0
-	for _, s := range texts {
-		run := 0
-		for {
-			at := strings.Index(s, guardRune)
-			if at < 0 {
-				break
-			}
-			if at > 0 {
-				run = 0
-			}
-			run++
-			longest = max(longest, run)
-			s = s[at+len(guardRune):]
+// Guard is the guard of the vocabulary.
+func (t *Tokenizer) Guard() *Guard { return t.guard }
+
+// eachMark calls found for every noncharacter of a text that marks are made of; next says whether it follows another.
+func eachMark(s string, found func(r rune, next bool)) {
+	for last := false; ; {
+		i := strings.IndexByte(s, markByte)
+		if i < 0 {
+			return
 		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		is := r >= firstMark && r <= lastMark
+		if is {
+			found(r, last && i == 0)
+		}
+		last, s = is, s[i+n:]
 	}
-	return strings.Repeat(guardRune, longest+1)
 }
 
-// Protect puts the mark after the first character of every control token in a text, also where they overlap. A
-// control token of one character would be indistinguishable from the character; vocabularies have none.
+// Mark returns a mark that occurs in none of the texts: a few characters, since there are more marks of that length
+// than places in the texts.
+func (g *Guard) Mark(texts iter.Seq[string]) string {
+	base, places := len(g.marks), 0
+	var digits [lastMark - firstMark + 1]int
+	for i, r := range g.marks {
+		digits[r-firstMark] = i
+	}
+	for s := range texts {
+		eachMark(s, func(rune, bool) { places++ })
+	}
+	length, many := 1, base
+	for many <= places {
+		length, many = length+1, many*base
+	}
+	seen := make([]uint64, many/64+1)
+	for s := range texts {
+		code, run := 0, 0 // a character that marks are not made of counts as one: that only rules out more marks
+		eachMark(s, func(r rune, next bool) {
+			if !next {
+				code, run = 0, 0
+			}
+			if code, run = (code*base+digits[r-firstMark])%many, run+1; run >= length {
+				seen[code/64] |= 1 << (code % 64)
+			}
+		})
+	}
+	code := 0
+	for seen[code/64]>>(code%64)&1 != 0 {
+		code++
+	}
+	mark := make([]rune, length)
+	for i := range mark {
+		mark[length-1-i], code = g.marks[code%base], code/base
+	}
+	return string(mark)
+}
+
+// Protect puts the mark after the first character of every control token in a text, also where they overlap.
 func (g *Guard) Protect(text, mark string) string {
 	var b strings.Builder
 	written := 0
 	for i := range len(text) {
-		for _, token := range g.texts[text[i]] {
-			if !strings.HasPrefix(text[i:], token) {
-				continue
-			}
-			_, n := utf8.DecodeRuneInString(token)
-			if n == len(token) || i+n <= written {
-				continue
-			}
-			b.WriteString(text[written : i+n])
-			b.WriteString(mark)
-			written = i + n
-			break
+		p := g.special
+		if p.first[text[i]] == p.first[int(text[i])+1] {
+			continue
 		}
+		if e := p.at(text[i:]); e == none || !p.tokens[e].guarded {
+			continue
+		}
+		_, n := utf8.DecodeRuneInString(text[i:])
+		if i+n <= written {
+			continue
+		}
+		b.WriteString(text[written : i+n])
+		b.WriteString(mark)
+		written = i + n
 	}
 	if written == 0 {
 		return text

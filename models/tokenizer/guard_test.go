@@ -19,11 +19,12 @@ func guardedVocab() *Tokenizer {
 	for b := range 256 {
 		add(string([]byte{byte(b)}), normal)
 	}
-	for _, s := range []string{"<a>", "ab", "bc", "<a><a>", "<|é|>"} {
+	for _, s := range []string{"<a>", "ab", "bc", "<a><a>", "<|é|>", "§"} {
 		add(s, control)
 	}
 	add("<t>", userDefined)
 	t.special = newPartition(t, nil)
+	t.guard = t.newGuard()
 	t.model = bytewise{}
 	return t
 }
@@ -44,8 +45,8 @@ func checkGuard(t *testing.T, tok *Tokenizer, content string) {
 	if !utf8.ValidString(content) {
 		content = strings.ToValidUTF8(content, "?")
 	}
-	g := tok.NewGuard()
-	mark := g.Mark(content)
+	g := tok.Guard()
+	mark := g.Mark(slices.Values([]string{content, content}))
 	if strings.Contains(content, mark) {
 		t.Fatalf("%q contains its mark", content)
 	}
@@ -59,15 +60,38 @@ func checkGuard(t *testing.T, tok *Tokenizer, content string) {
 
 func TestGuard(t *testing.T) {
 	tok := guardedVocab()
-	if ids := tok.EncodeSpecial("<a>abc<t>", false); !slices.Equal(ids, []int32{256, 257, 'c', 261}) {
+	if ids := tok.EncodeSpecial("<a>abc<t>", false); !slices.Equal(ids, []int32{256, 257, 'c', 262}) {
 		t.Fatalf("%v", ids)
 	}
 	for _, content := range []string{"", "plain", "<a>", "<a><a><a>", "abc", "aabcbc", "<t><a>", "<|é|>", "<<a>a>",
-		"\ufdd0", "\ufdd0<a>\ufdd0\ufdd0", "a\ufdd0bc", "<\ufdd0a>", "a\ufdd0\ufdd0b\ufdd0"} {
+		"\ufdd0", "\ufdd0<a>\ufdd0\ufdd0", "a\ufdd0bc", "<\ufdd0a>", "a\ufdd0\ufdd0b\ufdd0", "§", "§§<a>", "\ufdd0§",
+		strings.Repeat("\ufdd0", 5000) + strings.Repeat("<a>", 5000), allMarks(3) + "<a>§"} {
 		checkGuard(t, tok, content)
 	}
-	if g := tok.NewGuard(); g.Protect("nothing here", "\ufdd0") != "nothing here" {
+	if g := tok.Guard(); g.Protect("nothing here", "\ufdd0") != "nothing here" {
 		t.Error("a content without control tokens changed")
+	}
+}
+
+// allMarks spells every mark of so many characters.
+func allMarks(length int) string {
+	var b strings.Builder
+	for code := range 1 << (5 * length) {
+		for i := range length {
+			b.WriteRune(firstMark + rune(code>>(5*i)&31))
+		}
+		b.WriteByte(' ')
+	}
+	return b.String()
+}
+
+// TestMarksStayShort: a mark is as long as it must be, however long the runs of its characters in a text are.
+func TestMarksStayShort(t *testing.T) {
+	tok := guardedVocab()
+	for text, want := range map[string]int{"": 1, "\ufdd0": 1, strings.Repeat("\ufdd0", 1<<20): 5, allMarks(2): 3} {
+		if mark := tok.Guard().Mark(slices.Values([]string{text})); utf8.RuneCountInString(mark) > want {
+			t.Errorf("the mark for %.40q has %d characters, want at most %d", text, utf8.RuneCountInString(mark), want)
+		}
 	}
 }
 

@@ -77,7 +77,16 @@ func New(f *gguf.File) (*Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
+	for id, s := range t.texts {
+		if k := t.kinds[id]; len(s) > maxSpecial && (k == userDefined || k == control || k == unknown) {
+			return nil, t.bad(keyTokens, "token %d %s is a special token of %d bytes, at most %d are looked for", id,
+				gguf.Quote(s), len(s), maxSpecial)
+		}
+	}
 	t.special = newPartition(t, strip)
+	if t.guard = t.newGuard(); len(t.guard.marks) < 2 {
+		return nil, t.bad(keyTokens, "the tokens contain the noncharacters from U+FDD0 to U+FDEF")
+	}
 	return t, nil
 }
 

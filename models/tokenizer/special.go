@@ -1,8 +1,10 @@
 package tokenizer
 
 import (
+	"cmp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // fragment is either a special token or, with id none, text to be split.
@@ -11,108 +13,176 @@ type fragment struct {
 	text string
 }
 
-// partition finds special tokens in text: user-defined ones always, control and unknown ones when asked to. Longer
-// tokens are found first, as llama.cpp and Hugging Face's tokenizers do.
-type partition struct {
-	lengths []specialLength // longest first
-}
+// maxSpecial bounds the bytes of a special token, so that looking for one costs little at each byte of a text.
+const maxSpecial = 256
 
-type specialLength struct {
-	bytes  int
-	starts [256]bool // first bytes, to pass over most of a text quickly
-	tokens map[string]specialToken
+// partition finds special tokens in text: user-defined ones always, control and unknown ones when asked to. Longer
+// tokens are found first, as llama.cpp and Hugging Face's tokenizers do, and the leftmost of equally long ones.
+//
+// The tokens lie in the order of their bytes. Those that a text begins with are then the last one that does not come
+// after the text, or tokens which that one begins with.
+type partition struct {
+	tokens []specialToken
+	first  [257]int32 // of the tokens that begin with a byte: first[b] to first[b+1]
 }
 
 type specialToken struct {
-	id    int32
-	asked bool // only found when special tokens are to be parsed
-	strip stripSides
+	text    string
+	id      int32
+	shorter int32 // the longest other token that this one begins with; none without one
+	asked   bool  // only found when special tokens are to be parsed
+	guarded bool  // this one, or one that it begins with, is asked
+	strip   stripSides
 }
 
 func newPartition(t *Tokenizer, strip map[int32]stripSides) partition {
-	byLength := map[int]int{}
 	var p partition
 	for id, s := range t.texts {
-		k := t.kinds[id]
-		if s == "" || k != userDefined && k != control && k != unknown {
-			continue
+		if k := t.kinds[id]; s != "" && (k == userDefined || k == control || k == unknown) {
+			p.tokens = append(p.tokens, specialToken{text: s, id: int32(id), asked: k != userDefined,
+				strip: strip[int32(id)]})
 		}
-		i, ok := byLength[len(s)]
-		if !ok {
-			i = len(p.lengths)
-			byLength[len(s)] = i
-			p.lengths = append(p.lengths, specialLength{bytes: len(s), tokens: map[string]specialToken{}})
-		}
-		l := &p.lengths[i]
-		l.starts[s[0]] = true
-		l.tokens[s] = specialToken{int32(id), k != userDefined, strip[int32(id)]}
 	}
-	slices.SortFunc(p.lengths, func(a, b specialLength) int { return b.bytes - a.bytes })
+	slices.SortFunc(p.tokens, func(a, b specialToken) int { return cmp.Compare(a.text, b.text) })
+	for i := range p.tokens {
+		s := &p.tokens[i]
+		s.shorter = int32(i - 1)
+		for s.shorter != none && !strings.HasPrefix(s.text, p.tokens[s.shorter].text) {
+			s.shorter = p.tokens[s.shorter].shorter
+		}
+		s.guarded = s.asked || s.shorter != none && p.tokens[s.shorter].guarded
+		p.first[int(s.text[0])+1]++
+	}
+	for b := range 256 {
+		p.first[b+1] += p.first[b]
+	}
 	return p
 }
 
+// at returns the longest token that a text begins with, or none.
+func (p *partition) at(text string) int32 {
+	low, high := p.first[text[0]], p.first[int(text[0])+1]
+	if low == high {
+		return none
+	}
+	text = text[:min(len(text), maxSpecial)]
+	from := low
+	for low < high { // the first token that comes after the text
+		if mid := (low + high) / 2; p.tokens[mid].text <= text {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	if low == from {
+		return none
+	}
+	e := low - 1
+	same := 0
+	for last := p.tokens[e].text; same < min(len(last), len(text)) && last[same] == text[same]; {
+		same++
+	}
+	for e != none && len(p.tokens[e].text) > same {
+		e = p.tokens[e].shorter
+	}
+	return e
+}
+
+// place is a token that may be at a place of a text.
+type place struct{ at, token int32 }
+
 const whiteSpace = " \t\n\v\f\r"
 
-// split cuts text into special tokens and what is between them, in order.
-func (p *partition) split(text string, parse bool) []fragment {
+// split cuts text into special tokens and what is between them, in order. Control tokens before a mark are text; the
+// mark may be empty. Its time is proportional to the text.
+func (p *partition) split(text string, parse bool, mark string, m *meter) []fragment {
 	if text == "" {
 		return nil
 	}
-	parts := []fragment{{none, text}}
-	for i := range p.lengths {
-		parts = p.lengths[i].split(parts, parse)
-	}
-	return parts
-}
-
-func (l *specialLength) split(parts []fragment, parse bool) []fragment {
-	var out []fragment // stays nil as long as nothing is found
-	for i, f := range parts {
-		if f.id != none {
-			if out != nil {
-				out = append(out, f)
+	// usable returns a token, or the longest one that it begins with, that is looked for and whose end is free.
+	var taken []bool
+	usable := func(at, e int32) int32 {
+		for ; e != none; e = p.tokens[e].shorter {
+			s := &p.tokens[e]
+			if taken != nil && taken[int(at)+len(s.text)-1] || s.asked && (!parse || mark != "" &&
+				strings.HasPrefix(text[int(at)+len(s.text):], mark) && utf8.RuneCountInString(s.text) == 1) {
+				continue
 			}
+			break
+		}
+		return e
+	}
+	var found [maxSpecial + 1][]place // by the bytes of the token
+	some := false
+	for i := range len(text) {
+		if i%slice == 0 && !m.spend(slice/10) {
+			return nil
+		}
+		if p.first[text[i]] == p.first[int(text[i])+1] {
 			continue
 		}
-		rest := f.text
-		for {
-			at, tok := l.find(rest, parse)
-			if at < 0 {
-				break
-			}
-			if out == nil {
-				out = append(make([]fragment, 0, len(parts)+2), parts[:i]...)
-			}
-			before := rest[:at]
-			if tok.strip.left {
-				before = strings.TrimRight(before, whiteSpace)
-			}
-			if before != "" {
-				out = append(out, fragment{none, before})
-			}
-			out = append(out, fragment{id: tok.id})
-			rest = rest[at+l.bytes:]
-			if tok.strip.right {
-				rest = strings.TrimLeft(rest, whiteSpace)
-			}
-		}
-		if out != nil && rest != "" {
-			out = append(out, fragment{none, rest})
+		if e := usable(int32(i), p.at(text[i:])); e != none {
+			n := len(p.tokens[e].text)
+			found[n], some = append(found[n], place{int32(i), e}), true
 		}
 	}
-	if out == nil {
-		return parts
+	if !some {
+		return []fragment{{none, text}}
 	}
-	return out
-}
-
-func (l *specialLength) find(s string, parse bool) (int, specialToken) {
-	for i := 0; i+l.bytes <= len(s); i++ {
-		if l.starts[s[i]] {
-			if tok, ok := l.tokens[s[i:i+l.bytes]]; ok && (parse || !tok.asked) {
-				return i, tok
+	taken = make([]bool, len(text))
+	var all []place
+	for n := maxSpecial; n > 0; n-- {
+		// Tokens that others left no room for have become shorter ones.
+		slices.SortFunc(found[n], func(a, b place) int { return int(a.at - b.at) })
+		for i, c := range found[n] {
+			if i%slice == 0 && !m.spend(slice/10) {
+				return nil
 			}
+			at, s := int(c.at), &p.tokens[c.token]
+			// What is taken is as long at least, so it covers the first byte or the last one.
+			if taken[at] {
+				continue
+			}
+			if taken[at+n-1] {
+				if e := usable(c.at, s.shorter); e != none {
+					k := len(p.tokens[e].text)
+					found[k] = append(found[k], place{c.at, e})
+				}
+				continue
+			}
+			from, to := at, at+n
+			for s.strip.left && from > 0 && !taken[from-1] && strings.IndexByte(whiteSpace, text[from-1]) >= 0 {
+				from--
+			}
+			for s.strip.right && to < len(text) && !taken[to] && strings.IndexByte(whiteSpace, text[to]) >= 0 {
+				to++
+			}
+			for i := from; i < to; i++ {
+				taken[i] = true
+			}
+			all = append(all, c)
+		}
+		found[n] = nil
+	}
+	slices.SortFunc(all, func(a, b place) int { return int(a.at - b.at) })
+	parts := make([]fragment, 0, 2*len(all)+1)
+	free := func(from, to int) { // what is taken there is white space
+		for from < to && taken[from] {
+			from++
+		}
+		for from < to && taken[to-1] {
+			to--
+		}
+		if from < to {
+			parts = append(parts, fragment{none, text[from:to]})
 		}
 	}
-	return -1, specialToken{}
+	from := 0
+	for _, c := range all {
+		free(from, int(c.at))
+		parts = append(parts, fragment{id: p.tokens[c.token].id})
+		from = int(c.at) + len(p.tokens[c.token].text)
+	}
+	free(from, len(text))
+	return parts
 }

@@ -48,6 +48,7 @@ type Tokenizer struct {
 	spm     bool // SentencePiece: spaces are written as ▁
 	prefix  bool // a space is put before text that follows nothing or a special token
 	special partition
+	guard   *Guard
 	model   model
 }
 
@@ -130,7 +131,7 @@ func (t *Tokenizer) EncodeWith(text string, o EncodeOptions) ([]int32, error) {
 		ids = append(ids, t.bos)
 	}
 	afterSpecial := true
-	for _, f := range t.special.split(text, o.Special) {
+	for _, f := range t.special.split(text, o.Special, o.Mark, m) {
 		if !m.spend(len(f.text)) {
 			return nil, m.err
 		}
