@@ -47,7 +47,7 @@ func TestForms(t *testing.T) {
 		messages[0].SetParts([]string{"S1", "S2"})
 		messages[1].SetParts([]string{"U1", "U2"})
 		got, err := tpl.Render(messages, RenderOptions{})
-		if got != want || err != nil && !strings.Contains(err.Error(), "steps") {
+		if got != want || err != nil && !strings.Contains(err.Error(), "more than") {
 			t.Errorf("%s\nwrites %q, want %q (%v)", template, got, want, err)
 		}
 	}
