@@ -153,6 +153,15 @@ func TestConstraintsRefuse(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", c, err, want)
 		}
 	}
+	// A call is compact unless its caller says otherwise afterwards, and takes the place of no other form.
+	var c Constraints
+	schema := json.RawMessage(`{"const":{"name":"f"}}`)
+	if err := c.Call(schema); err != nil || !c.JSONCompact || string(c.JSONSchema) != string(schema) {
+		t.Errorf("a call: %+v, %v", c, err)
+	}
+	if err := c.Call(schema); err == nil || !strings.Contains(err.Error(), "another form") {
+		t.Errorf("a second call: %v", err)
+	}
 }
 
 // unlikeTwoBefore is a LogitsProcessor that rules out the token of two places before and favours others by the length

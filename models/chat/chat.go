@@ -159,7 +159,7 @@ func RequestLimits() jinja.Limits {
 }
 
 // trialLimits are those of one of the ten renderings that try out what a template takes.
-var trialLimits = jinja.Limits{Work: 400_000, Memory: 4 << 20, Output: 1 << 20, Time: 200 * time.Millisecond}
+var trialLimits = jinja.Limits{Work: 40_000, Memory: 4 << 20, Output: 1 << 20, Time: 100 * time.Millisecond}
 
 // New reads a template. A blank one is ErrNoTemplate, and a blank one among o.Named is left out. At most
 // gguf.MaxTemplates of gguf.MaxTemplateBytes are read.
