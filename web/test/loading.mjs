@@ -198,7 +198,7 @@ test("faults of the network and the server, and the messages that the user sees"
     ["deflate", { coding: "deflate", ranges: false }, /turn its compression off/],
     ["br-308", { coding: "br", ranges: false }, /turn its compression off/],
     ["rangeless", { ranges: false }, /does not send parts of a file/],
-    ["refuses-416", { refuses: 416 }, /sends no parts of it/],
+    ["refuses-416", { refuses: 416 }, /does not send parts of a file/],
     ["moved-301", { status: 301 }, /^$/],
     ["moved-307", { status: 307 }, /^$/],
     ["ranges", {}, /^$/],

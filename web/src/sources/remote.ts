@@ -134,14 +134,14 @@ export class Remote {
         const response = await this.#send(range, signal);
         this.#reached = true;
         const odd = range !== undefined && !this.#parts && !keepsRules(response, start!);
-        const whole = odd ? await this.#sendWhole(signal, true) : undefined;
+        const whole = odd ? await this.#sendWhole(signal) : undefined;
         if (whole) {
           discard(response);
           return whole;
         }
         if (response.ok && !odd) {
           this.#parts ||= response.status === 206;
-          return range === undefined || response.status === 200 ? this.#measured(response, range) : response;
+          return response.status === 200 ? this.#measured(response, range === undefined) : response;
         }
         discard(response);
         reason = this.#refusal(response, start);
@@ -155,7 +155,7 @@ export class Remote {
       } catch (cause) {
         if (cause instanceof ForetokenError) throw cause;
         signal?.throwIfAborted();
-        const whole = range && !this.#parts ? await this.#sendWhole(signal, attempt > 0) : undefined;
+        const whole = range && !this.#parts ? await this.#sendWhole(signal, attempt + 1) : undefined;
         if (whole) return whole;
         const failed = await this.#unreachable(cause);
         reason = failed.reason;
@@ -175,24 +175,25 @@ export class Remote {
   }
 
   /**
-   * Requests the whole file of a server that sent no part of it, and returns the response if that works. A single
-   * failure may be the network's: unless `sure`, only a compressed response counts.
+   * Requests the whole file of a server that refused a part, or where so many requests for one `failed`, as those to a
+   * server that compresses do. Returns the response if that works. A single failure may be the network's: then only a
+   * compressed response counts.
    */
-  async #sendWhole(signal: AbortSignal | undefined, sure: boolean): Promise<Response | undefined> {
+  async #sendWhole(signal: AbortSignal | undefined, failed = 0): Promise<Response | undefined> {
     const response = await this.#send(undefined, signal).catch(() => undefined);
     signal?.throwIfAborted();
     if (!response) return undefined;
     this.#reached = true;
-    if (response.status !== 200 || !(sure || codingOf(response))) return void discard(response);
+    if (response.status !== 200 || (failed === 1 && !codingOf(response))) return void discard(response);
     this.#whole = true;
-    return this.#measured(response, undefined);
+    return this.#measured(response, failed > 0);
   }
 
-  /** Drops the length of a whole body if it is that of an encoded form, or may be: without a range, of another site. */
-  #measured(response: Response, range: string | undefined): Response {
+  /** Drops the length of a whole body that is compressed, or may be: with `doubt`, of another site. */
+  #measured(response: Response, doubt: boolean): Response {
     this.#coding = codingOf(response);
     this.#whole ||= this.#coding !== undefined;
-    if (!this.#coding && (range !== undefined || response.type !== "cors")) return response;
+    if (!this.#coding && !(doubt && response.type === "cors")) return response;
     const headers = new Headers(response.headers);
     for (const name of ["Content-Length", "Content-Encoding"]) headers.delete(name);
     return new Response(response.body, { status: response.status, headers });
@@ -326,12 +327,25 @@ export class Remote {
 
   /**
    * Returns the size of a file whose server sends parts but shows no Content-Range to other sites: the length of the
-   * part from byte 0 on. HEAD may give the length of an encoded form.
+   * part from byte 0 on, if the byte before that length is one. HEAD may give the length of an encoded form, and so may
+   * parts of one in a browser that decodes them; those have no such byte.
    */
   async sizeByLength(): Promise<number | undefined> {
-    const response = await this.request(0);
-    discard(response);
-    return response.status === 206 ? lengthOf(response) : undefined;
+    const all = await this.request(0);
+    discard(all);
+    const size = all.status === 206 ? lengthOf(all) : undefined;
+    if (!size) return undefined;
+    const read = async (): Promise<number> => {
+      const last = await this.request(size - 1, size);
+      return last.status === 206 ? (await last.arrayBuffer()).byteLength : 0;
+    };
+    const bytes = await read().catch((cause: unknown) => {
+      if (cause instanceof ForetokenError || cause instanceof TypeError) return 0;
+      throw cause;
+    });
+    if (bytes === 1) return size;
+    this.#whole = true;
+    return undefined;
   }
 
   /**
@@ -420,7 +434,7 @@ export class Remote {
   #oneBody(): string {
     const why = this.#coding
       ? `the server compresses it (Content-Encoding: ${this.#coding})`
-      : "the server sends no parts of it or does not say how large it is, as one that compresses";
+      : "the server sends no parts of it, or hides its size, as one does that compresses";
     return `${why}, so it arrives in one piece and is not kept for the next visit; ${UNCOMPRESSED}`;
   }
 

@@ -405,6 +405,22 @@ test("with the policy auto a store that fails does not fail the load, whenever i
         assert.deepEqual(open, [], "files of a store that failed");
         assert.equal(notices.length, 1, notices.join("\n"));
         assert.match(notices[0]!, /^tiny\.gguf: not kept for the next visit: (no space to store it|UnknownError)/);
+        // A checksum is compared with the whole file, or the load ends.
+        for (const sha256 of [sha(DATA), sha(DATA.slice(1))]) {
+          folder.files.clear();
+          folder.wrote = 0;
+          const pinned = async (): Promise<Uint8Array> => {
+            const source = await openSource({ ...spec, sha256 }, {}, options);
+            const bytes = await source.read(0, DATA.length).finally(() => source.close?.());
+            await source.finished?.();
+            return bytes;
+          };
+          const late = name === "a full disk half-way";
+          if (late) await assert.rejects(pinned, /checksum cannot be compared, or load without keeping it/);
+          else if (sha256 === sha(DATA)) assert.deepEqual(await pinned(), DATA);
+          else await assert.rejects(pinned, { code: "checksum" });
+          await settle();
+        }
         // Whoever asks for the file to be kept is told.
         const kept = async (): Promise<void> => {
           const source = await openSource({ ...spec, cache: "first" }, {}, options);
