@@ -73,8 +73,8 @@ func (s *Session) NewChat(o ChatOptions) (*Chat, error) {
 		return nil, ofKind(ErrRequest, err)
 	}
 	if o.Reserve < 0 || o.Reserve > 0 && o.Reserve >= s.target.Limits().Context {
-		return nil, refused("foretoken: %d positions are to be kept for a reply, of a context of %d", o.Reserve,
-			s.target.Limits().Context)
+		return nil, refused("foretoken: %w", &spec.FieldError{Field: "reserve", Reason: fmt.Sprintf(
+			"is %d, want positions of the context of %d for a reply", o.Reserve, s.target.Limits().Context)})
 	}
 	c := &Chat{s: s, template: t, reserve: o.Reserve}
 	if o.System != "" {
@@ -82,8 +82,8 @@ func (s *Session) NewChat(o ChatOptions) (*Chat, error) {
 	}
 	for i, m := range o.Messages {
 		if !slices.Contains([]string{RoleSystem, RoleUser, RoleAssistant, RoleTool}, m.Role) {
-			return nil, refused("foretoken: message %d of the conversation has the role %.80q; want system, user, "+
-				"assistant or tool", i, gguf.Show(m.Role))
+			return nil, refused("foretoken: %w", &spec.FieldError{Field: fmt.Sprintf("messages[%d].role", i),
+				Reason: fmt.Sprintf("is %s, want system, user, assistant or tool", gguf.Quote(m.Role))})
 		}
 		c.messages = append(c.messages, m)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"foretoken/models/gguf"
 	"foretoken/models/tokenizer"
+	"foretoken/spec"
 )
 
 // EmbedOptions say how Embed pools. The zero value pools as the file says, by default the mean, and scales to length 1.
@@ -36,7 +37,8 @@ func (s *Session) Embed(ctx context.Context, text string, o EmbedOptions) (*Embe
 // EmbedIDs is Embed for a tokenised text.
 func (s *Session) EmbedIDs(ctx context.Context, ids []int32, o EmbedOptions) (*Embedding, error) {
 	if o.Pooling != "" && o.Pooling != "mean" && o.Pooling != "last" {
-		return nil, refused("foretoken: pooling is %.80q, want mean or last", gguf.Show(o.Pooling))
+		return nil, refused("foretoken: %w", &spec.FieldError{Field: "pooling",
+			Reason: fmt.Sprintf("is %s, want mean or last", gguf.Quote(o.Pooling))})
 	}
 	if len(ids) == 0 {
 		return nil, refused("foretoken: the text is empty and the model has no token to begin with")

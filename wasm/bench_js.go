@@ -131,7 +131,7 @@ func (e *engine) measure(ctx context.Context, body []byte, args []safejs.Value) 
 		if m.Methods != "" {
 			if o.Methods, err = bench.ParseMethods(m.Methods,
 				foretoken.Request{MaxTokens: m.MaxTokens, Seed: 1}); err != nil {
-				return nil, withCode("bad_option", err)
+				return nil, withCode("bad_option", inField("measurement", "methods", err))
 			}
 		}
 		report, err = bench.Profile(ctx, e.session, o)

@@ -6,6 +6,7 @@ import (
 	"foretoken"
 	"foretoken/bench"
 	"foretoken/internal/strictjson"
+	"foretoken/models/gguf"
 	"foretoken/spec"
 	"foretoken/spec/method"
 )
@@ -87,17 +88,18 @@ func readPlan(body []byte) (bench.Plan, error) {
 	}
 	methods, err := bench.ParseMethods(p.Methods, p.Request)
 	if err != nil {
-		return bench.Plan{}, err
+		return bench.Plan{}, inField("benchmark", "methods", err)
 	}
 	seen := map[string]bool{}
 	for i := range p.Prompts {
 		at := &p.Prompts[i]
 		if at.ID == "" || at.Prompt == "" {
-			return bench.Plan{}, fmt.Errorf(
-				"foretoken: benchmark: prompt %d needs an id and a prompt, neither of them empty", i+1)
+			return bench.Plan{}, inField("benchmark", "prompts",
+				fmt.Errorf("number %d needs an id and a prompt, neither of them empty", i+1))
 		}
 		if seen[at.ID] {
-			return bench.Plan{}, fmt.Errorf("foretoken: benchmark: two prompts have the id %.200q", at.ID)
+			return bench.Plan{}, inField("benchmark", "prompts",
+				fmt.Errorf("two have the id %s", gguf.Quote(at.ID)))
 		}
 		seen[at.ID] = true
 		if at.Category == "" {

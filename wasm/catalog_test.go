@@ -78,10 +78,10 @@ func TestPlan(t *testing.T) {
 		t.Errorf("the plan is %+v", p)
 	}
 	for body, want := range map[string]string{
-		`{"methods": "none", "prompts": [{"id": "a", "prompt": "x"}, {"id": "a", "prompt": "y"}]}`: "two prompts",
+		`{"methods": "none", "prompts": [{"id": "a", "prompt": "x"}, {"id": "a", "prompt": "y"}]}`: `prompts is wrong: two have the id "a"`,
 		`{"methods": "none", "prompts": ` +
-			`[{"id": "a"}]}`: "neither of them empty",
-		`{"methods": "nine", "prompts": []}`: "unknown method",
+			`[{"id": "a"}]}`: "prompts is wrong: number 1 needs an id",
+		`{"methods": "nine", "prompts": []}`: "methods is wrong: unknown method",
 		`{"method": "none"}`:                 "method is unknown; did you mean methods?",
 	} {
 		if _, err := readPlan([]byte(body)); err == nil || !strings.Contains(err.Error(), want) {

@@ -128,32 +128,6 @@ func (e *engine) cancellable() (context.Context, func()) {
 	}
 }
 
-type openOptions struct {
-	Device  string `json:"device"`
-	Second  string `json:"draft_device"` // see foretoken.Options; empty: the target's
-	Context int    `json:"context"`
-	Beyond  bool   `json:"beyond_training"` // see foretoken.Options
-	KV      string `json:"kv"`
-	Memory  int64  `json:"max_memory"`
-	Nodes   int    `json:"max_nodes"`
-	// Candidates is the number of likeliest tokens available per position.
-	Candidates int `json:"candidates"`
-	// Timeout is the number of seconds that a call waits for the device before it counts as hung; 0: 30.
-	Timeout float64 `json:"device_timeout"`
-	// Threads is the number of threads of the cpu device; 0: one for each core, up to eight.
-	Threads int `json:"threads"`
-	// Builtin selects the built-in pair's calibrations, which are part of the program.
-	Builtin bool `json:"builtin_calibrations"`
-	// OfferedHead names a head that is opened only where it pays; see foretoken.Offer.
-	OfferedHead string `json:"offered_head"`
-	// Quantise is the type that matrices are stored in; see convert.Options.
-	Quantise string `json:"quantise"`
-}
-
-func (o *openOptions) device() open.Options {
-	return open.Options{Timeout: time.Duration(min(max(o.Timeout, -1), 1e6) * float64(time.Second)), Threads: o.Threads}
-}
-
 type deviceInfo struct {
 	Backend      string   `json:"backend"`
 	Adapter      string   `json:"adapter"`

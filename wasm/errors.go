@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"foretoken"
+	"foretoken/spec"
 	"foretoken/webgpu"
 )
 
@@ -35,6 +37,12 @@ func messageOf(err error) string {
 		}
 	}
 	return message
+}
+
+// inField names the field of a request that an error is about. what is the request: benchmark.
+func inField(what, field string, err error) error {
+	reason := "is wrong: " + strings.TrimPrefix(messageOf(err), "foretoken: ")
+	return fmt.Errorf("foretoken: %s: %w", what, &spec.FieldError{Field: field, Reason: reason, Err: err})
 }
 
 // codeInternal: unexpected errors.
