@@ -2,6 +2,7 @@ package foretoken
 
 import (
 	"context"
+	"errors"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -234,7 +235,6 @@ var ErrNoChatTemplate = chat.ErrNoTemplate
 type template struct {
 	*chat.Template
 	options chat.RenderOptions
-	file    string // of the target
 	tok     *tokenizer.Tokenizer
 	guard   *tokenizer.Guard
 	note    string
@@ -257,7 +257,7 @@ func (s *Session) ChatIDs(o ChatOptions, yield func() error) ([]int32, error) {
 
 // chatTemplate is the given one, or the file's.
 func (s *Session) chatTemplate(o *ChatOptions) (*template, error) {
-	t := &template{Template: s.template, file: s.files.target.Name(), tok: s.tok, guard: s.tok.Guard(),
+	t := &template{Template: s.template, tok: s.tok, guard: s.tok.Guard(),
 		options: chat.RenderOptions{AddGenerationPrompt: true, Tools: o.Tools, Vars: o.Vars}}
 	if gguf.Blank(o.Template) {
 		return t, s.templateErr
@@ -285,7 +285,7 @@ func (t *template) encode(messages []Message, yield func() error) ([]int32, erro
 	options.Escape = func(s string) string { return t.guard.Protect(s, mark) }
 	text, err := t.Render(messages, options)
 	if err != nil {
-		return nil, fmt.Errorf("foretoken: %s: %w", t.file, err)
+		return nil, fmt.Errorf("foretoken: %w", err)
 	}
 	ids, err := t.tok.EncodeWith(text, tokenizer.EncodeOptions{Special: true, Mark: mark, Yield: yield})
 	if err != nil {
@@ -295,7 +295,7 @@ func (t *template) encode(messages []Message, yield func() error) ([]int32, erro
 		ids = slices.Insert(ids, 0, bos)
 	}
 	if len(ids) == 0 {
-		return nil, fmt.Errorf("foretoken: %s: the chat template wrote nothing", t.file)
+		return nil, errors.New("foretoken: the chat template wrote nothing")
 	}
 	return ids, nil
 }

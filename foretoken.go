@@ -232,6 +232,19 @@ func contextOf(asked int, beyond bool, files ...*gguf.File) (int, error) {
 // Info describes the session.
 func (s *Session) Info() Info { return s.info }
 
+// Files returns what the session's models are to those who must not know where they lie, by the names of their sources:
+// errors name these.
+func (s *Session) Files() map[string]string {
+	files := map[string]string{s.files.target.Name(): "the target"}
+	if s.files.draft != nil {
+		files[s.files.draft.Name()] = "the draft model"
+	}
+	if head := s.options.EAGLE3; head != nil {
+		files[head.Name()] = "the EAGLE-3 head"
+	}
+	return files
+}
+
 // Tuning is the kernel choices made and, once they were timed, what passes cost, for Options.Tuning of a later session
 // on the same adapter. Add the latter to what is stored of other sessions.
 func (s *Session) Tuning() map[string]map[string]string {

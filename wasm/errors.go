@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"foretoken"
+	"foretoken/internal/public"
 	"foretoken/spec"
 	"foretoken/webgpu"
 )
@@ -31,17 +31,15 @@ func withCode(code string, err error) error {
 // messageOf is an error's message. The packages below the session are none of a page's business.
 func messageOf(err error) string {
 	message := err.Error()
-	for _, prefix := range []string{"spec: ", "grammar: "} {
-		if rest, ok := strings.CutPrefix(message, prefix); ok {
-			return "foretoken: " + rest
-		}
+	if rest := public.Plain(message); rest != message {
+		return "foretoken: " + rest
 	}
 	return message
 }
 
 // inField names the field of a request that an error is about. what is the request: benchmark.
 func inField(what, field string, err error) error {
-	reason := "is wrong: " + strings.TrimPrefix(messageOf(err), "foretoken: ")
+	reason := "is wrong: " + public.Message(err)
 	return fmt.Errorf("foretoken: %s: %w", what, &spec.FieldError{Field: field, Reason: reason, Err: err})
 }
 

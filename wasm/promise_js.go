@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"runtime/debug"
 
 	"foretoken/spec"
 
@@ -123,7 +125,8 @@ func promised(work apiMethod) (safejs.Func, error) {
 func guarded(work apiMethod, args []safejs.Value) (result string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("foretoken: internal error: %v", p)
+			fmt.Fprintf(os.Stderr, "foretoken: %v\n%s\n", p, debug.Stack()) // the console's
+			err = errors.New("foretoken: internal error; the console says where")
 		}
 	}()
 	return work(args)

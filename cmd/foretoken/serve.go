@@ -251,6 +251,9 @@ func requestLine(e *openai.Entry) string {
 	if e.Code != "" {
 		line += " " + e.Code
 	}
+	if e.Error != "" {
+		line += " · " + e.ID + ": " + printable(e.Error)
+	}
 	if e.Output > 0 {
 		line += fmt.Sprintf(" · %d + %d tokens · %.2f a pass · finish %s", e.Prompt, e.Output, e.Accept, e.Finish)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"unicode"
 
+	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
 )
 
@@ -37,7 +38,12 @@ type call struct {
 // allows a list of such calls.
 func ToolChoice(choice json.RawMessage, tools []json.RawMessage, several bool) (schema json.RawMessage, told bool,
 	err error) {
-	var one tool
+	var one struct {
+		Type     string `json:"type"`
+		Function struct {
+			Name string `json:"name"`
+		} `json:"function"`
+	}
 	switch string(choice) {
 	case "", "null", `"auto"`:
 		return nil, true, nil
@@ -45,7 +51,7 @@ func ToolChoice(choice json.RawMessage, tools []json.RawMessage, several bool) (
 		return nil, false, nil
 	case `"required"`:
 	default:
-		if json.Unmarshal(choice, &one) != nil || one.Type != "function" || one.Function.Name == "" {
+		if strictjson.Decode(choice, &one) != nil || one.Type != "function" || one.Function.Name == "" {
 			return nil, false, fmt.Errorf(`chat: tool_choice is %s; want "auto", "none", "required" or {"type": `+
 				`"function", "function": {"name": …}}`, quoted(choice))
 		}
@@ -60,7 +66,7 @@ func callSchema(tools []json.RawMessage, only string, several bool) (json.RawMes
 	var calls []call
 	for i, raw := range tools {
 		var t tool
-		if json.Unmarshal(raw, &t) != nil {
+		if strictjson.DecodeForeign(raw, &t) != nil {
 			return nil, fmt.Errorf(`chat: tools[%d] is %s; want {"type": "function", "function": {"name": …}}`, i,
 				quoted(raw))
 		}
@@ -98,11 +104,11 @@ func resource(parameters json.RawMessage, i int) (_ json.RawMessage, ok bool) {
 		return json.RawMessage(`{"type": "object", "additionalProperties": false}`), true
 	}
 	var members map[string]json.RawMessage
-	if json.Unmarshal(parameters, &members) != nil {
+	if strictjson.Decode(parameters, &members) != nil {
 		return nil, false
 	}
 	var id string
-	if json.Unmarshal(members["$id"], &id) == nil && id != "" && id[0] != '#' {
+	if strictjson.Decode(members["$id"], &id) == nil && id != "" && id[0] != '#' {
 		return parameters, true
 	}
 	own := fmt.Appendf(nil, `"tool:%d"`, i)

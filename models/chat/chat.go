@@ -267,7 +267,7 @@ func (t *Template) Render(messages []Message, o RenderOptions) (string, error) {
 	}
 	out, err := text.Render(vars, jinja.Options{Limits: o.Limits, Now: t.o.Now, Yield: o.Yield})
 	if err != nil {
-		return "", fmt.Errorf("chat: %w", err)
+		return "", fmt.Errorf("chat: the chat template: %w", err)
 	}
 	return out, nil
 }

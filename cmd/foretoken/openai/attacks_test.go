@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"foretoken"
+	"foretoken/internal/strictjson"
 	"foretoken/spec"
 )
 
@@ -362,12 +363,12 @@ func TestBeyondTheModel(t *testing.T) {
 	for _, c := range []struct{ more, param, says string }{
 		{`"foretoken": {"policy": "chain", "depth": 64}`, "foretoken", "64"},
 		{`"foretoken": {"policy": "eagle2", "nodes": 4096}`, "foretoken", "64"},
-		{`"foretoken": {"policy": "eagle2", "top_k": 64, "nodes": 64}`, "foretoken", "1"},
+		{`"foretoken": {"policy": "eagle2", "top_k": 64, "nodes": 64}`, "foretoken", "the draft model: a top-k of 64"},
 		{`"foretoken": {"policy": "hetero", "alpha": 1000000}`, "foretoken", "alpha is 1000000, want -64 to 64"},
 		{`"foretoken": {"policy": "eagle3"}`, "foretoken", "--eagle3"},
 		{`"foretoken": []`, "foretoken", "want an object"},
-		{`"foretoken": {"depth": "x"}`, "foretoken", "depth is a string, want a whole number"},
-		{`"foretoken": {"` + long + `": 1}`, "foretoken", "is unknown"},
+		{`"foretoken": {"depth": "x"}`, "foretoken.depth", "depth is a string, want a whole number"},
+		{`"foretoken": {"` + long + `": 1}`, "foretoken." + strictjson.Shorten(long), "is unknown"},
 		{`"foretoken": {"policy": "` + long + `"}`, "foretoken", "policy is"},
 		{`"` + long + `": 1`, brief([]byte(long)), "there is no parameter"},
 	} {

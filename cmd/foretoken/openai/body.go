@@ -3,9 +3,11 @@ package openai
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"time"
 )
 
@@ -56,8 +58,11 @@ func (s *Server) body(a *answer, r *http.Request, end context.CancelCauseFunc) (
 		return nil, leave, tooLarge(large.Limit)
 	}
 	if err != nil {
-		return nil, leave, refused(http.StatusRequestTimeout, "incomplete_request", "the request did not arrive: %v",
-			err)
+		why := "the connection ended before its body did"
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			why = fmt.Sprintf("its body took more than %v", s.limits.body)
+		}
+		return nil, leave, refused(http.StatusRequestTimeout, "incomplete_request", "the request did not arrive: %s", why)
 	}
 	a.unread = false
 	_ = control.SetReadDeadline(time.Time{})

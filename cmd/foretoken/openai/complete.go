@@ -12,7 +12,9 @@ import (
 	"unicode/utf8"
 
 	"foretoken"
+	"foretoken/internal/public"
 	"foretoken/models/chat"
+	"foretoken/models/gguf"
 	"foretoken/models/tokenizer"
 	"foretoken/spec"
 )
@@ -34,9 +36,10 @@ func (s *Server) complete(a *answer, r *http.Request, wanted purpose) {
 	if err == nil {
 		return
 	}
+	e := s.problem(err)
+	a.entry.Error = e.detail
 	// The server's own reason to end the request may have cut the connection's reads.
 	_, own := errors.AsType[*Error](err)
-	e := s.problem(err)
 	if a.entry.Code = e.Code; a.entry.Status == 0 { // otherwise the stream carried the error
 		a.refuse(e)
 	}
@@ -381,6 +384,11 @@ func (o *opened) tokens(q *parsedRequest, template string, yield func() error) (
 			o.info.Target.Context, with, longest)
 	}
 	if q.purpose == forChat {
+		if err := o.CanChat(); err != nil && gguf.Blank(template) {
+			e := noTemplate()
+			e.detail = public.Message(err)
+			return nil, e
+		}
 		bytes := 0
 		for _, m := range q.messages {
 			bytes += len(m.Content)
@@ -394,11 +402,8 @@ func (o *opened) tokens(q *parsedRequest, template string, yield func() error) (
 		if ended != nil {
 			return nil, ended
 		}
-		if errors.Is(err, foretoken.ErrNoChatTemplate) {
-			return nil, err
-		}
 		if err != nil { // the template's word on the conversation
-			return nil, invalid("messages", "%s", oneLine(err))
+			return nil, invalid("messages", "%s", o.told(err))
 		}
 		all = append(all, ids)
 	}

@@ -42,7 +42,7 @@ func (a *parsedRequest) embedding(f *fields) {
 	f.into("dimensions", &a.width, "a whole number")
 	if raw, ok := f.take("foretoken"); ok {
 		if err := strictjson.Decode(raw, &a.pooling); err != nil {
-			f.fail(invalid("foretoken", "foretoken is wrong: %s", err))
+			f.fail(wrongIn("foretoken", err, "foretoken is %s; want an object", brief(raw)))
 		}
 	}
 }
@@ -52,8 +52,11 @@ func (a *parsedRequest) textList(f *fields, name, what string) {
 	raw, ok := f.take(name)
 	if !ok {
 		f.fail(missing(name, "%s is missing; give %s", name, what))
-	} else if a.prompts = prompts(raw); a.prompts == nil {
-		f.fail(wrongType(name, "%s is %s; want a string, a list of strings, a list of tokens or a list of such lists",
+		return
+	}
+	var err error
+	if a.prompts, err = prompts(raw); err != nil || a.prompts == nil {
+		f.fail(wrongIn(name, err, "%s is %s; want a string, a list of strings, a list of tokens or a list of such lists",
 			name, brief(raw)))
 	}
 	for i, p := range a.prompts {

@@ -18,6 +18,8 @@ type Error struct {
 	// retry is the time after which a retry may succeed; 0: never or unknown.
 	retry time.Duration
 	allow string // the methods that would have done
+	// detail is for the log: clients are told nothing of the machine's files and of this program's parts.
+	detail string
 }
 
 // Types of errors, those of the API.

@@ -11,11 +11,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 
 	"foretoken"
+	"foretoken/internal/public"
 	"foretoken/models/demo"
 	"foretoken/models/gguf"
 	"foretoken/spec"
@@ -148,6 +150,10 @@ func (w *site) do(method, path, body string, headers ...string) answered {
 	return answered{r.StatusCode, r.Header, b}
 }
 
+// inside finds what only the log may say: Go's types and packages, and files.
+var inside = regexp.MustCompile(`json:|\bGo \w+|unmarshal|strconv|RawMessage|map\[|\bu?int(32|64)\b|float(32|64)|struct|` +
+	`interface|\*[a-z]+\.|\.gguf|\.go\b|/(tmp|home|root|usr|etc)/|goroutine|nil\b`)
+
 // refusal is an error as a client reads it.
 type refusal struct {
 	Error *struct {
@@ -168,6 +174,9 @@ func (a *answered) refusal(t *testing.T) (code, param, message string) {
 	}
 	if e.Error.Param != nil {
 		param = *e.Error.Param
+	}
+	if word := inside.FindString(e.Error.Message); word != "" || public.Plain(e.Error.Message) != e.Error.Message {
+		t.Errorf("a client is told %q: %s", word, e.Error.Message)
 	}
 	return e.Error.Code, param, e.Error.Message
 }

@@ -116,12 +116,15 @@ func (f *fields) stops(name string) []string {
 	if !ok {
 		return nil
 	}
-	var one string
-	all := []string{}
-	if json.Unmarshal(raw, &one) == nil {
+	all, one := []string{}, ""
+	var err error
+	if raw[0] == '[' {
+		err = strictjson.Decode(raw, &all)
+	} else if err = strictjson.Decode(raw, &one); err == nil {
 		all = append(all, one)
-	} else if json.Unmarshal(raw, &all) != nil {
-		f.fail(wrongType(name, "%s is %s; want a string or a list of strings", name, brief(raw)))
+	}
+	if err != nil {
+		f.fail(wrongIn(name, err, "%s is %s; want a string or a list of strings", name, brief(raw)))
 		return nil
 	}
 	return all

@@ -29,7 +29,7 @@ var bodies = []string{`{"model": "m", "messages": [{"role": "user", "content": [
 // odd are bodies whose refusals quote values of any length, or of anything.
 func odd() (all []string) {
 	long, digits, strange := strings.Repeat("n", 3000), "1"+strings.Repeat("0", 3000),
-		strings.Repeat(`\u001b\u009b\u2028\ud800`, 500)
+		strings.Repeat(`\u001b\u009b\u2028\ufdd0`, 500)
 	for _, name := range []string{long, strange} {
 		for _, field := range []string{`"` + name + `": 1`, `"model": ["` + name + `"]`, `"seed": "` + name + `"`,
 			`"grammar": "` + name + `"`, `"grammar": "root ::= ` + name + `"`, `"json_schema": {"` + name + `": 1}`,

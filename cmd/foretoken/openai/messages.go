@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"foretoken"
+	"foretoken/internal/public"
 	"foretoken/internal/strictjson"
 	"foretoken/models/chat"
 )
@@ -72,7 +73,7 @@ func message(raw json.RawMessage, param string) (m foretoken.Message, _ *Error) 
 	if err := content(&m, v.Content, param+".content"); err != nil {
 		return m, err
 	}
-	absent := len(v.Content) == 0 || string(v.Content) == "null"
+	absent := !given(v.Content)
 	if absent && v.Refusal != nil {
 		m.Content, absent = *v.Refusal, false
 	}
@@ -90,7 +91,13 @@ func message(raw json.RawMessage, param string) (m foretoken.Message, _ *Error) 
 
 // content reads the content of m: a text, or a list of parts that are texts.
 func content(m *foretoken.Message, raw json.RawMessage, param string) *Error {
-	if len(raw) == 0 || json.Unmarshal(raw, &m.Content) == nil {
+	if !given(raw) {
+		return nil
+	}
+	if raw[0] != '[' {
+		if err := strictjson.Decode(raw, &m.Content); err != nil {
+			return wrongType(param, "%s is %s; want a string or a list of parts", param, brief(raw))
+		}
 		return nil
 	}
 	var parts []struct {
@@ -98,8 +105,8 @@ func content(m *foretoken.Message, raw json.RawMessage, param string) *Error {
 		Text    *string `json:"text"`
 		Refusal *string `json:"refusal"`
 	}
-	if json.Unmarshal(raw, &parts) != nil {
-		return wrongType(param, "%s is %s; want a string or a list of parts", param, brief(raw))
+	if err := strictjson.DecodeForeign(raw, &parts); err != nil {
+		return wrongIn(param, err, "%s is %s; want a string or a list of parts", param, brief(raw))
 	}
 	var texts []string
 	for i, p := range parts {
@@ -128,13 +135,21 @@ func (a *parsedRequest) functions(f *fields) {
 	for i, raw := range a.tools {
 		var t struct {
 			Type     string `json:"type"`
-			Function *struct {
-				Name string `json:"name"`
+			Function struct {
+				Name        string          `json:"name"`
+				Description string          `json:"description"`
+				Parameters  json.RawMessage `json:"parameters"`
+				Strict      bool            `json:"strict"` // ignored: calls are always held to their parameters
 			} `json:"function"`
 		}
 		param := at("tools", i)
-		if json.Unmarshal(raw, &t) != nil || t.Type != "function" || t.Function == nil || t.Function.Name == "" {
-			f.fail(invalid(param, `%s is %s; want {"type": "function", "function": {"name": …}}`, param, brief(raw)))
+		const want = `%s is %s; want {"type": "function", "function": {"name": …}}`
+		if err := strictjson.Decode(raw, &t); err != nil {
+			f.fail(wrongIn(param, err, want, param, brief(raw)))
+			return
+		}
+		if t.Type != "function" || t.Function.Name == "" {
+			f.fail(invalid(param, want, param, brief(raw)))
 			return
 		}
 		a.callable = append(a.callable, t.Function.Name)
@@ -146,7 +161,7 @@ func (a *parsedRequest) functions(f *fields) {
 	raw, _ := f.take("tool_choice")
 	call, told, err := chat.ToolChoice(raw, a.tools, parallel)
 	if err != nil {
-		f.fail(invalid("tool_choice", "%s", oneLine(err)))
+		f.fail(invalid("tool_choice", "%s", public.Message(err)))
 	}
 	if a.call = call; !told {
 		a.tools, a.callable = nil, nil

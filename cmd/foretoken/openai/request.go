@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"slices"
 
 	"foretoken"
+	"foretoken/internal/public"
 	"foretoken/internal/strictjson"
 	"foretoken/spec"
 	methods "foretoken/spec/method"
@@ -116,13 +118,12 @@ func (a *parsedRequest) sampling(f *fields) {
 	}
 	within(f, "min_p", &s.MinP, spec.LimitMinP)
 	within(f, "top_k", &s.SampleTopK, spec.LimitTopK)
-	var seed json.Number
-	if f.into("seed", &seed, "a whole number of 64 bits") {
+	if raw, ok := f.take("seed"); ok {
 		a.seeded = true
-		if negative := int64(0); scan(seed, &negative) {
+		if negative := int64(0); strictjson.Decode(raw, &negative) == nil {
 			s.Seed = uint64(negative)
-		} else if !scan(seed, &s.Seed) {
-			f.fail(invalid("seed", "seed is %s; want a whole number of 64 bits", brief([]byte(seed))))
+		} else if strictjson.Decode(raw, &s.Seed) != nil {
+			f.fail(wrongType("seed", "seed is %s; want a whole number of 64 bits", brief(raw)))
 		}
 	}
 	if stops := f.stops("stop"); stops != nil {
@@ -133,8 +134,6 @@ func (a *parsedRequest) sampling(f *fields) {
 		s.StopTokenIDs = ids
 	}
 }
-
-func scan(n json.Number, to any) bool { return json.Unmarshal([]byte(n), to) == nil }
 
 // likelihoods reads logprobs, which is a flag in conversations and a number elsewhere.
 func (a *parsedRequest) likelihoods(f *fields) {
@@ -277,7 +276,7 @@ func (a *parsedRequest) method(f *fields) {
 	var named struct {
 		Policy *string `json:"policy"`
 	}
-	if json.Unmarshal(raw, &named) == nil && named.Policy != nil { // in its own shape, as on the command line
+	if strictjson.DecodeForeign(raw, &named) == nil && named.Policy != nil { // in its own shape, as on the command line
 		s.Adapt, s.Source, s.Verifier, s.Depth, s.TopK, s.Nodes, s.Shape = "", "", "", 0, 0, 0, nil
 	}
 	// Members that are absent or null leave what they point to as it is.
@@ -295,7 +294,7 @@ func (a *parsedRequest) method(f *fields) {
 		*methods.Settings
 	}{&s.Policy, &s.Adapt, &s.Source, &s.Verifier, &s.Depth, &s.TopK, &s.Nodes, nil, &s.NoReuse, nil, &s.Settings}
 	if err := strictjson.Decode(raw, &m); err != nil {
-		f.fail(invalid("foretoken", "foretoken is wrong: %s", err))
+		f.fail(wrongIn("foretoken", err, "foretoken is %s; want an object", brief(raw)))
 		return
 	}
 	if m.Coupled != nil { // a new value: the default's is shared by all requests
@@ -318,7 +317,7 @@ func (a *parsedRequest) validate(f *fields) {
 	if ok && slices.Contains([]string{"stop", "stop_token_ids", "logit_bias"}, field.Field) {
 		param = field.Field
 	}
-	f.fail(invalid(param, "%s", oneLine(err)))
+	f.fail(invalid(param, "%s", public.Message(err)))
 }
 
 func (a *parsedRequest) streamOptions(f *fields) {
@@ -362,28 +361,31 @@ func (a *parsedRequest) texts(f *fields) {
 	})
 }
 
-// prompts reads the four forms of a prompt; nil where it is none of them.
-func prompts(raw json.RawMessage) (all []prompt) {
-	is := func(to any) bool { return json.Unmarshal(raw, to) == nil }
+// prompts reads the four forms of a prompt, which their first bytes tell apart; none where it is an empty list.
+func prompts(raw json.RawMessage) (all []prompt, err error) {
 	var text string
 	var texts []string
 	var ids []int32
 	var lists [][]int32
-	switch {
-	case is(&text):
+	switch first := bytes.TrimLeft(raw, "[ \t\r\n"); {
+	case raw[0] != '[':
+		err = strictjson.Decode(raw, &text)
 		all = []prompt{{text: text}}
-	case is(&texts):
+	case first[0] == '"':
+		err = strictjson.Decode(raw, &texts)
 		for _, text := range texts {
 			all = append(all, prompt{text: text})
 		}
-	case is(&ids):
-		all = []prompt{{ids: ids}}
-	case is(&lists):
+	case len(bytes.Trim(raw[:len(raw)-len(first)], " \t\r\n")) > 1:
+		err = strictjson.Decode(raw, &lists)
 		for _, ids := range lists {
 			all = append(all, prompt{ids: ids})
 		}
+	case first[0] != ']':
+		err = strictjson.Decode(raw, &ids)
+		all = []prompt{{ids: ids}}
 	}
-	return all
+	return all, err
 }
 
 // fits refuses requests beyond the loaded models.

@@ -14,6 +14,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/netip"
@@ -23,6 +24,7 @@ import (
 	"time"
 
 	"foretoken"
+	"foretoken/internal/public"
 	"foretoken/models/tokenizer"
 	"foretoken/webgpu"
 )
@@ -31,6 +33,7 @@ import (
 // The other methods are called while it decodes, too.
 type Engine interface {
 	Info() foretoken.Info
+	Files() map[string]string
 	Tokenizer() *tokenizer.Tokenizer
 	CanChat() error
 	ChatIDs(o foretoken.ChatOptions, yield func() error) ([]int32, error)
@@ -68,7 +71,8 @@ type Entry struct {
 	Method  string  `json:"method"`
 	Path    string  `json:"path"`
 	Status  int     `json:"status"`
-	Code    string  `json:"code,omitempty"` // of the error
+	Code    string  `json:"code,omitempty"`  // of the error
+	Error   string  `json:"error,omitempty"` // of one that is the server's, what its client is not told
 	Prompt  int     `json:"prompt_tokens,omitempty"`
 	Output  int     `json:"completion_tokens,omitempty"`
 	Accept  float64 `json:"acceptance_length,omitempty"`
@@ -109,11 +113,23 @@ type opened struct {
 	Engine
 	info        foretoken.Info
 	fingerprint string
+	files       map[string]string // what clients are told of them
+}
+
+// told is the text of an error for clients, without the names of packages and of the machine's files.
+func (o *opened) told(err error) string {
+	text := public.Message(err)
+	if o != nil {
+		for name, role := range o.files {
+			text = strings.ReplaceAll(text, name, role)
+		}
+	}
+	return text
 }
 
 // Open sets the server's engine; requests before it get 503.
 func (s *Server) Open(e Engine) {
-	o := &opened{Engine: e, info: e.Info()}
+	o := &opened{Engine: e, info: e.Info(), files: e.Files()}
 	info := &o.info
 	b, err := json.Marshal([]any{info.Target, info.Device.Backend, info.Device.Adapter, info.Device.Driver})
 	if err != nil {
@@ -333,30 +349,37 @@ func (s *Server) problem(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
+	detail := public.Message(err)
+	told := s.opened.Load().told(err)
 	switch {
-	case errors.Is(err, foretoken.ErrNoChatTemplate):
-		return wrong("no_chat_template", "messages",
-			"the model has no chat template; start the server with --chat-template, or use /v1/completions")
 	case errors.Is(err, context.Canceled), errors.Is(err, errGone):
 		return refused(http.StatusBadRequest, codeGone, "the client closed its side of the connection before the "+
 			"answer, which ends the request; keep it open until the answer has come")
-	case errors.Is(err, foretoken.ErrContextFull):
-		return wrong("context_length_exceeded", "prompt", "%s", oneLine(err))
-	case errors.Is(err, foretoken.ErrRequest):
-		return invalid("foretoken", "%s", oneLine(err))
 	case errors.Is(err, webgpu.ErrDeviceLost):
 		s.lost.Store(true)
-		e := failed(http.StatusServiceUnavailable, codeLost, "%s", oneLine(err))
-		e.retry = lostPause
+		e := failed(http.StatusServiceUnavailable, codeLost, "the device was lost and cannot be opened again yet")
+		e.retry, e.detail = lostPause, detail
 		return e
+	case unforeseen(err):
+	case errors.Is(err, foretoken.ErrContextFull):
+		return wrong("context_length_exceeded", "prompt", "%s", told)
+	case errors.Is(err, foretoken.ErrRequest):
+		return invalid("foretoken", "%s", told)
 	}
-	return failed(http.StatusInternalServerError, "engine_error", "%s", oneLine(err))
+	e := failed(http.StatusInternalServerError, "engine_error", "the request could not be carried out; the server's log "+
+		"has the reason beside the id that X-Request-Id gives")
+	e.detail = detail
+	return e
 }
 
-func oneLine(err error) string {
-	text := err.Error()
-	for _, from := range []string{"foretoken: ", "spec: ", "grammar: "} {
-		text = strings.TrimPrefix(text, from)
-	}
-	return strings.Join(strings.Fields(text), " ")
+func noTemplate() *Error {
+	return wrong("no_chat_template", "messages",
+		"the model has no chat template that can be used; start the server with --chat-template, or use /v1/completions")
+}
+
+// unforeseen reports errors of the machine, which may name its files and its devices.
+func unforeseen(err error) bool {
+	_, file := errors.AsType[*fs.PathError](err)
+	return file || errors.Is(err, webgpu.ErrNoMemory) || errors.Is(err, webgpu.ErrTimeout) ||
+		errors.Is(err, webgpu.ErrUnavailable) || errors.Is(err, foretoken.ErrModel)
 }
