@@ -2,7 +2,18 @@
 import type { AnswerOptions, Message } from "../protocol/protocol.ts";
 import { checkSeed, type Settings, settingsOf } from "./generation.ts";
 import type { ChatCompletionRequest, ChatMessage, ResponseFormat } from "./completion-types.ts";
-import { type Check, checkFields, checkLimit, FLAG, membersOf, namesOf, TEXT, typeName, wrong } from "./options.ts";
+import {
+  type Check,
+  checkFields,
+  checkLimit,
+  FLAG,
+  membersOf,
+  namesOf,
+  shown,
+  TEXT,
+  typeName,
+  wrong,
+} from "./options.ts";
 import { plain } from "./plain.ts";
 import type { Tool } from "./tool-calls.ts";
 
@@ -195,10 +206,16 @@ function messages(from: ChatCompletionRequest["messages"] | undefined): Message[
   return from.map(message);
 }
 
-/** Reads a message. Other members are left out: clients send back what an answer had. */
+const MESSAGE = ["role", "content", "name", "tool_calls", "tool_call_id"];
+
+/** Reads a message. Other members are left out, because clients send back what an answer had. */
 function message(from: ChatMessage, index: number): Message {
   const at = `messages[${index}]`;
   const { role, content, name, tool_calls, tool_call_id } = membersOf(from, undefined, at);
+  for (const other of Object.keys(from)) {
+    const known = other.toLowerCase();
+    if (other !== known && MESSAGE.includes(known)) throw wrong(at, `has ${shown(other)}; did you mean ${known}?`);
+  }
   if (!ROLES.includes(role)) throw wrong(at, `has the role ${typeName(role)}; want ${ROLES.join(", ")}`);
   checkFields({ name, tool_calls, tool_call_id }, { name: TEXT, tool_calls: LIST, tool_call_id: TEXT }, at);
   const text = (part: { type?: unknown; text?: unknown; refusal?: unknown } | null): string => {

@@ -59,6 +59,7 @@ import type {
 import { plain, textOf } from "./plain.ts";
 import { notLoaded } from "./spawn.ts";
 import { type EngineStats, Totals } from "./stats.ts";
+import { Turns } from "./turns.ts";
 
 export type * from "../protocol/protocol.ts";
 export type * from "./openai.ts";
@@ -124,6 +125,10 @@ export class Engine {
   #method = DEFAULT_METHOD;
   #next = 1;
   #work: object | undefined;
+  /** Work that was stopped before its turn. */
+  readonly #stopped = new WeakSet<object>();
+  /** Of completions, and of the work that waits for them. */
+  readonly #turns = new Turns();
   #conversation: Conversation | undefined;
   #completions: Promise<ChatCompletions> | undefined;
   #ended: ForetokenError | undefined;
@@ -222,7 +227,13 @@ export class Engine {
     completions: {
       create: (async (request: ChatCompletionRequest, options?: CompletionOptions) => {
         // Pages that use no completions do not load their code.
-        this.#completions ??= import("./openai.ts").then((module) => new module.ChatCompletions(this.#answerer()));
+        this.#completions ??= import("./openai.ts").then(
+          (module) => new module.ChatCompletions(this.#answerer()),
+          (cause: unknown) => {
+            this.#completions = undefined; // the next request tries again
+            throw errorOf(cause);
+          },
+        );
         return (await this.#completions).create(request, options);
       }) as ChatCompletions["create"],
     },
@@ -239,6 +250,7 @@ export class Engine {
         const { backend, adapter } = engine.info.device;
         return `${backend} ${adapter}`.trim();
       },
+      turns: engine.#turns,
       answer: (chat, request) =>
         engine.#answers(
           (id) => ({
@@ -247,6 +259,7 @@ export class Engine {
             action: textOf({ do: "complete", ...chat, request: engine.#withPossibleMethod(request) }),
           }),
           request,
+          { inTurn: true },
         ),
     };
   }
@@ -254,7 +267,7 @@ export class Engine {
   #answers(
     message: (id: number) => ToWorker,
     request: Omit<GenerateRequest, "prompt">,
-    own: PageSide = {},
+    own: PageSide & { inTurn?: true },
     keep?: (state: ChatState) => void,
   ): Generation<ChatReply> {
     return this.#rounds<ChatReply>(message, request, own, (reply) => {
@@ -292,7 +305,7 @@ export class Engine {
   #rounds<R>(
     message: (id: number) => ToWorker,
     request: Omit<GenerateRequest, "prompt">,
-    { signal, logits_processor: processor }: PageSide,
+    { signal, logits_processor: processor, inTurn }: PageSide & { inTurn?: true },
     statsOf: (result: R) => Stats,
   ): Generation<R> {
     if (signal?.aborted) throw aborted(signal);
@@ -312,6 +325,7 @@ export class Engine {
       () => this.#call<R>(message, (json) => queue.push(parseRound(json)), ask),
       work,
       signal,
+      inTurn,
     ).then(
       (all) => {
         this.#method = this.#withPossibleMethod(request).policy ?? DEFAULT_METHOD;
@@ -411,18 +425,28 @@ export class Engine {
     return this.#call((id) => ({ op: "methods", id }));
   }
 
-  async #exclusive<T>(begin: () => Promise<T>, work: object = {}, signal?: AbortSignal): Promise<T> {
-    if (this.#work) throw new ForetokenError("busy", "the engine is working; stop it or wait for its result");
-    this.#work = work;
+  /** Does work that needs the engine for itself. It waits for completions, and is refused during other work. */
+  async #exclusive<T>(
+    begin: () => Promise<T>,
+    work: object = {},
+    signal?: AbortSignal,
+    inTurn?: boolean,
+  ): Promise<T> {
+    const leave = this.#turns.taken && !inTurn ? await this.#turns.take(signal) : undefined;
     const stop = (): void => this.#stop(work);
-    signal?.addEventListener("abort", stop);
     try {
-      return await begin();
+      if (this.#work) throw new ForetokenError("busy", "the engine is working; stop it or wait for its result");
+      this.#work = work;
+      signal?.addEventListener("abort", stop);
+      const done = begin();
+      if (this.#stopped.has(work)) stop();
+      return await done;
     } catch (cause) {
       throw signal?.aborted ? aborted(signal) : cause;
     } finally {
       signal?.removeEventListener("abort", stop);
-      this.#work = undefined;
+      if (this.#work === work) this.#work = undefined;
+      leave?.();
     }
   }
 
@@ -433,7 +457,9 @@ export class Engine {
 
   /** Ends this work, unless it has ended and later work is running. */
   #stop(work: object | undefined): void {
-    if (work && work === this.#work && !this.#ended) this.#worker.postMessage({ op: "stop" });
+    if (!work || this.#ended) return;
+    if (work === this.#work) this.#worker.postMessage({ op: "stop" });
+    else this.#stopped.add(work); // perhaps it waits
   }
 
   /** Returns metadata and tensors of a model file, without loading it. */

@@ -10,7 +10,7 @@
  * for await (const chunk of stream) show(chunk.choices[0]?.delta.content ?? "");
  * ```
  */
-import { abortable, aborted } from "../protocol/errors.ts";
+import { aborted } from "../protocol/errors.ts";
 import { type CheckedRequest, read, seedAt } from "./completion-request.ts";
 import type {
   AssistantMessage,
@@ -36,6 +36,7 @@ import type {
   Stats,
 } from "../protocol/protocol.ts";
 import { type ToolCall, ToolCalls } from "./tool-calls.ts";
+import type { Turns } from "./turns.ts";
 
 export type * from "./completion-types.ts";
 
@@ -43,13 +44,13 @@ export type * from "./completion-types.ts";
 export interface Answerer {
   readonly model: string;
   readonly fingerprint: string;
+  readonly turns: Turns;
   answer(chat: AnswerOptions, request: Omit<GenerateRequest, "prompt">): Generation<ChatReply>;
 }
 
 /** The type of `engine.chat.completions`. Requests queue, because an engine decodes one text at a time. */
 export class ChatCompletions {
   readonly #engine: Answerer;
-  #last: Promise<unknown> = Promise.resolve();
 
   /** @internal */
   constructor(engine: Answerer) {
@@ -116,11 +117,8 @@ export class ChatCompletions {
 
   /** Yields all chunks; returns the usage. */
   async *#chunks(checked: CheckedRequest, signal: AbortSignal | undefined): AsyncGenerator<ChatCompletionChunk, Usage> {
-    const before = this.#last;
-    let leave = (): void => undefined;
-    this.#last = new Promise<void>((resolve) => (leave = resolve));
+    const leave = await this.#engine.turns.take(signal);
     try {
-      await abortable(before, signal);
       const head = {
         id: `chatcmpl-${randomId()}`,
         object: "chat.completion.chunk" as const,

@@ -550,3 +550,34 @@ test("a benchmark reports progress, can be stopped, and excludes generations", a
     METHODS.map((m) => m.name),
   );
 });
+
+test("other work waits for a completion that streams to nobody, and can be stopped before its turn", async () => {
+  const { engine } = await load(async () => mockEngine({ roundMs: 2 }));
+  const messages = [{ role: "user" as const, content: "x" }];
+  const unread = (): Promise<unknown> => engine.chat.completions.create({ messages, max_tokens: 60, stream: true });
+  const plan = { methods: "none", prompts: [{ id: "a", prompt: "x" }], repeat: 1 };
+  for (const work of [
+    () => engine.generate("x", { max_tokens: 2 }).result,
+    () => engine.chat(),
+    () => engine.bench(plan).result,
+    () => engine.embed("x"),
+    async () => (await unread(), engine.chat.completions.create({ messages, n: 2, max_tokens: 2 })),
+    async () => {
+      const stopped = engine.generate("x", { max_tokens: 5000 });
+      stopped.stop();
+      assert.equal((await stopped.result).finish, "aborted");
+    },
+    async () => {
+      const control = new AbortController();
+      const aborted = engine.generate("x", { max_tokens: 5000, signal: control.signal });
+      control.abort();
+      await assert.rejects(aborted.result, { code: "aborted" });
+    },
+  ]) {
+    await unread();
+    await work();
+  }
+  await unread();
+  await engine.dispose();
+  await assert.rejects(engine.generate("x").result, { code: "disposed" });
+});

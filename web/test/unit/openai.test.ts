@@ -12,6 +12,7 @@ import { textOf } from "../../src/engine/plain.ts";
 import type { ChatReply, AnswerOptions, GenerateRequest, Result, RoundEvent } from "../../src/protocol/protocol.ts";
 import { ToolCalls } from "../../src/engine/tool-calls.ts";
 import answers from "../../../models/chat/testdata/answers.json" with { type: "json" };
+import { Turns } from "../../src/engine/turns.ts";
 import { mockEngine } from "../mock/engine.ts";
 
 interface Call {
@@ -42,6 +43,7 @@ function completions(
   const answerer: Answerer = {
     model: "mock",
     fingerprint: "browser mock",
+    turns: new Turns(),
     answer(chat, request): Generation<ChatReply> {
       assert.ok(!busy, "two answers at once");
       busy = true;
@@ -251,6 +253,7 @@ test("an answer with a function call has tool_calls, streamed or not", async () 
   const answerer: Answerer = {
     model: "m",
     fingerprint: "f",
+    turns: new Turns(),
     answer() {
       const rounds = said.map((text, round) => ({ round, text, tokens: [] }) as unknown as RoundEvent);
       const result = Promise.resolve({
@@ -295,6 +298,17 @@ test("requests wait for each other", async () => {
   const [a, b] = await Promise.all([create({ ...hello, stream: false }), create({ ...hello, stream: false })]);
   assert.equal(a.choices[0]!.message.content, b.choices[0]!.message.content);
   assert.notEqual(a.id, b.id);
+});
+
+test("one that leaves the queue lets nobody pass the request under way", async () => {
+  const { create } = completions();
+  const first = create({ ...hello, max_tokens: 200 });
+  const control = new AbortController();
+  const second = create(hello, { signal: control.signal });
+  const third = create(hello);
+  control.abort();
+  await assert.rejects(second, { code: "aborted" });
+  assert.ok((await first) && (await third));
 });
 
 test("a signal, leaving the loop and abort end an answer", async () => {
@@ -409,6 +423,7 @@ test("an invalid request is an error that names the field, before any generation
     ["messages", { messages: "hello" }],
     ["messages[0]", { messages: [null] }],
     ["messages[0]", { messages: [{ Role: "user", CONTENT: "x" }] }],
+    ["messages[0]", { messages: [{ role: "user", content: "x", Name: "y" }] }],
     ["messages[0]", { messages: [{ role: "user", content: 5 }] }],
     ["messages[0]", { messages: [{ role: "assistant", content: "", tool_calls: {} }] }],
     ["messages[0]", { messages: [{ role: "user", content: "x", name: 5 }] }],

@@ -25,7 +25,7 @@ function texts(files: Record<string, unknown>): { fetch: typeof fetch; log: stri
 }
 
 test("addresses have a scheme that files are read from, or the page's own", () => {
-  for (const text of ["data:,x", "blob:https://page.test/1", "http://a.test/b", "HTTPS://a.test/b", "//a.test/b", "b.gguf"])
+  for (const text of ["data:,x", "blob:https://page.test/1", "http://a.test/b", "HTTPS://a.test/b", "//a.test/b", "b"])
     assert.ok(resolve(text, PAGE).url, text);
   assert.equal(resolve("b.gguf", "chrome-extension://id/page.html").url, "chrome-extension://id/b.gguf");
   for (const [text, base] of [
