@@ -103,8 +103,9 @@ var schemas = []struct {
 	// References begin at the nearest $id that is no fragment.
 	{`{"$id":"all","$defs":{"x":{"type":"integer"}},"items":{"$ref":"#/$defs/x"},"prefixItems":[` +
 		`{"$defs":{"x":{"const":"a"}},"$ref":"#/$defs/x","$id":"first"},` +
-		`{"$defs":{"x":{"const":"b"},"y":{"$id":"deep","$defs":{"x":{"const":"c"}},"type":"array",` +
-		`"items":{"title":"t","$ref":"#/$defs/x"}}},"$id":"next","anyOf":[{"$ref":"#/$defs/x"},{"$ref":"#/$defs/y"}]},` +
+		`{"$defs":{"x":{"const":"b"},"y":{"$id":"deep","$defs":{"x":{"const":"c"}},` +
+		`"type":"array","items":{"title":"t","$ref":"#/$defs/x"}}},"$id":"next",` +
+		`"anyOf":[{"$ref":"#/$defs/x"},{"$ref":"#/$defs/y"}]},` +
 		`{"$ref":"#/$defs/x"},{"properties":{"$id":{"$ref":"#/$defs/x"}},"required":["$id"]}]}`,
 		[]string{`["a"]`, `["a","b",1]`, `["a",["c"],2,{"$id":3}]`, `["a","b",1,{"$id":1},4]`},
 		[]string{`[1]`, `["b"]`, `["a","a"]`, `["a",["b"]]`, `["a",1]`, `["a","b","a"]`}},

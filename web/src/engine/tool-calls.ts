@@ -1,8 +1,8 @@
 /**
- * Finds function calls in generated text, like Go's chat.CallReader: both pass the table models/chat/testdata/answers.json.
- * Two forms are read: `<tool_call>` elements anywhere in the text (Hermes, Qwen), and a text that is nothing but a JSON
- * value (Llama 3, Mistral). The JSON is a call or a list of calls: an object with a given function's name and its
- * `arguments` or `parameters`.
+ * Finds function calls in generated text, like Go's chat.CallReader: both pass the table of
+ * models/chat/testdata/answers.json. Two forms are read: `<tool_call>` elements anywhere in the text (Hermes, Qwen),
+ * and a text that is nothing but a JSON value (Llama 3, Mistral). The JSON is a call or a list of calls: an object with a
+ * given function's name and its `arguments` or `parameters`.
  */
 
 /** A function that the model may call. */
@@ -117,7 +117,7 @@ export class ToolCalls {
     return true;
   }
 
-  /** Reads on in the value. Returns where the text of the calls ends, 0 if more text decides, undefined if it is none. */
+  /** Reads on; returns where the text of the calls ends, 0 if more text decides, undefined if no call can come. */
   #advance(end: boolean): number | undefined {
     for (; this.#at < this.#held.length; this.#at++) {
       const c = this.#held[this.#at]!;

@@ -53,8 +53,10 @@ VARS = {
 
 EXPRESSIONS = r"""
 big ¦ big | tojson ¦ big[1] ¦ -big[1] ¦ big[2] | abs ¦ big[3] | string ¦ big[3] | int ¦ big[2] is integer
-big[2] is float ¦ big[2] is number ¦ big[2] is string ¦ big[1] > 5 ¦ big[2] < big[1] ¦ big[1] == big[1] ¦ big[1] == big[3] ¦ big | length
-big[1] in big ¦ 'n' ~ big[1] ¦ big[1] / 2 ¦ big | tojson(indent=2) ¦ 'x' if big[3] else 'y' ¦ {big[3]: 1} ¦ big | sort
+big[2] is float ¦ big[2] is number
+big[2] is string ¦ big[1] > 5 ¦ big[2] < big[1] ¦ big[1] == big[1] ¦ big[1] == big[3]
+big | length ¦ big[1] in big ¦ 'n' ~ big[1] ¦ big[1] / 2
+big | tojson(indent=2) ¦ 'x' if big[3] else 'y' ¦ {big[3]: 1} ¦ big | sort
 exact ¦ exact | tojson ¦ exact[1] is float ¦ exact | map('string') | join(' ') ¦ exact | sum
 s[1:] ¦ s[:2] ¦ s[:-1] ¦ s[1:-1] ¦ s[-2:] ¦ s[:] ¦ s[4:2] ¦ s[10:] ¦ s[::-1] ¦ s[::2] ¦ s[4:1:-1] ¦ s[-1] ¦ s[0]
 u[1] ¦ u[::-1] ¦ u[1:4] ¦ s[-100:2] ¦ items[::-1] ¦ items[1:] ¦ items[:-1] ¦ items[-1] ¦ items[5] is defined
