@@ -12,7 +12,7 @@ import (
 )
 
 // Bodies of more than smallBody bytes take one of maxBodies places until they are tokenised, so that they fit into
-// memory, and turns at the desk, so that they delay no others.
+// memory.
 const (
 	smallBody = 64 << 10
 	maxBodies = 64

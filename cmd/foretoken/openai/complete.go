@@ -73,7 +73,7 @@ func (s *Server) completed(ctx context.Context, a *answer, r *http.Request, want
 	return g.deliver(err)
 }
 
-// prepared reads a request and tokenises its prompts. Large requests take turns at that; small ones need none.
+// prepared reads a request and tokenises its prompts.
 func (s *Server) prepared(ctx context.Context, a *answer, r *http.Request, wanted purpose,
 	end context.CancelCauseFunc) (*parsedRequest, [][]int32, error) {
 	body, leave, refusal := s.body(a, r, end)
@@ -84,14 +84,11 @@ func (s *Server) prepared(ctx context.Context, a *answer, r *http.Request, wante
 		}
 		return nil, nil, refusal
 	}
-	var desk *turn
-	if len(body) > smallBody {
-		var err error
-		if desk, err = s.desk.enter(ctx, clientOf(r, "")); err != nil {
-			return nil, nil, err
-		}
-	}
+	desk, err := s.deskFor(ctx, clientOf(r, ""), len(body))
 	defer desk.leave()
+	if err != nil {
+		return nil, nil, err
+	}
 	defaults := s.config.Defaults
 	if wanted == forText && defaults.MaxTokens == 0 {
 		defaults.MaxTokens = 16 // the API's own
@@ -110,7 +107,7 @@ func (s *Server) prepared(ctx context.Context, a *answer, r *http.Request, wante
 	if !q.seeded && !s.config.Seeded {
 		q.settings.Seed = rand.Uint64() >> 11 // exact in a JavaScript number, so that a client can repeat it
 	}
-	ids, err := o.tokens(q, s.config.Template, func() error { return desk.yield(ctx) })
+	ids, err := o.tokens(q, s.config.Template, desk.yield)
 	q.messages, q.tools, q.vars, q.prompts = nil, nil, nil, nil // they may be megabytes, and the queue be long
 	return q, ids, err
 }
@@ -407,9 +404,13 @@ func (o *opened) tokens(q *parsedRequest, template string, yield func() error) (
 		}
 		all = append(all, ids)
 	}
+	work := 0
 	for i, p := range q.prompts {
-		if err := yield(); err != nil {
-			return nil, err
+		if work += len(p.text) + len(p.ids); work > slice { // longer texts are cut into slices of their own
+			work = 0
+			if err := yield(); err != nil {
+				return nil, err
+			}
 		}
 		ids := p.ids
 		if ids == nil {

@@ -58,12 +58,8 @@ type ticket struct {
 	err     *Error // set before granted is closed
 }
 
-// turnTime is the length of a turn after which it passes on between two texts of a request, and deskTime that of one
-// in which a large request is read.
-const (
-	turnTime = time.Second
-	deskTime = 250 * time.Millisecond
-)
+// turnTime is the length of a turn after which it passes on between two texts of a request.
+const turnTime = time.Second
 
 func newQueue(limit int, slice time.Duration) *queue {
 	q := &queue{limit: limit, slice: slice, lines: map[string]*line{}}
@@ -80,7 +76,7 @@ func (q *queue) wait() {
 	}
 }
 
-// turn is the right to decode, until leave. A request that needs no turn has nil.
+// turn is the right to decode, or to read a request, until leave.
 type turn struct {
 	queue  *queue
 	client client
@@ -155,9 +151,6 @@ func (q *queue) await(ctx context.Context, t *ticket) error {
 
 // leave ends the turn, once.
 func (t *turn) leave() {
-	if t == nil {
-		return
-	}
 	q := t.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -170,7 +163,7 @@ func (t *turn) leave() {
 
 // yield passes on a turn that was long enough, if others wait, and waits for the next one.
 func (t *turn) yield(ctx context.Context) error {
-	if err := context.Cause(ctx); t == nil || err != nil {
+	if err := context.Cause(ctx); err != nil {
 		return err
 	}
 	ticket := t.pass()

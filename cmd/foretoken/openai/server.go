@@ -88,7 +88,8 @@ type Server struct {
 	opened atomic.Pointer[opened] // nil while the models are loaded
 	conns  *shares
 	bodies *shares     // of those that are large, until they are tokenised
-	desk   *queue      // for parsing and tokenising large requests
+	large  *queue      // for reading requests of more than smallBody bytes
+	small  *queue      // for reading the others, once that takes long
 	queue  *queue      // for decoding
 	lost   atomic.Bool // the last request that needed the device lost it
 	// aborted is cancelled when answers have to end at once.
@@ -102,7 +103,8 @@ func New(c Config) *Server {
 		c.MaxBody = 4 << 20
 	}
 	s := &Server{config: c, limits: defaultLimits, conns: newShares(maxConnections), bodies: newShares(maxBodies),
-		desk: newQueue(maxConnections, deskTime), queue: newQueue(c.Queue, turnTime)}
+		large: newQueue(maxConnections, deskTime), small: newQueue(maxConnections, deskTime),
+		queue: newQueue(c.Queue, turnTime)}
 	s.aborted, s.abort = context.WithCancelCause(context.Background())
 	return s
 }
