@@ -103,8 +103,8 @@ func speculationEqualsPlain(t *testing.T, s *Session, every int) {
 	}
 }
 
-// TestRejectionSampling checks that rejection sampling is greedy at temperature 0 and where top_p is 0, as plain decoding
-// is there, and repeats its text for a seed elsewhere.
+// TestRejectionSampling checks that rejection sampling is greedy at temperature 0 and where top_p is 0, as plain
+// decoding is there, and repeats its text for a seed elsewhere.
 func TestRejectionSampling(t *testing.T) {
 	s := demoSession(t, open.Accelerator)
 	for i, p := range goPrompts(t) {

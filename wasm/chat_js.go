@@ -114,7 +114,7 @@ func (e *engine) converse(ctx context.Context, body []byte, args []safejs.Value)
 		var layout struct {
 			Compact *bool `json:"json_compact"`
 		}
-		if json.Unmarshal(a.Request, &layout) == nil && layout.Compact != nil {
+		if strictjson.DecodeForeign(a.Request, &layout) == nil && layout.Compact != nil {
 			r.JSONCompact = *layout.Compact
 		}
 	}

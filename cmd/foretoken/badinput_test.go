@@ -271,7 +271,11 @@ func TestBadPromptFilesAreRefusedInOneLine(t *testing.T) {
 		"no object":      {`["a"]`, "line 1: the JSON value is a list"},
 		"no id":          {`{"prompt": "x"}`, "id is missing"},
 		"no prompt":      {`{"id": "x"}`, "prompt is missing"},
-		"a number as id": {`{"id": 1, "prompt": "x"}`, "id is a number"},
+		"a number as id": {`{"id": 1, "prompt": "x"}`, "id is 1, want a string"},
+		"a name twice":   {`{"id": "a", "prompt": "x", "id": "b"}`, "line 1: id is given twice, at bytes 2 and 28"},
+		"another case":   {`{"id": "a", "Prompt": "x"}`, "Prompt is unknown; did you mean prompt?"},
+		"half a pair":    {`{"id": "a", "prompt": "x\ud800"}`, `prompt holds \ud800 at byte 25, half of a pair`},
+		"no UTF-8":       {"{\"id\": \"a\", \"prompt\": \"\xff\"}", "prompt holds the byte 0xff at byte 24"},
 		"nothing":        {"\n\n", "no prompts"},
 	} {
 		path := write(t, "prompts.jsonl", []byte(bad.file))

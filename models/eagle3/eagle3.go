@@ -111,10 +111,10 @@ func ReadConfig(src safetensors.Source) (*Config, error) {
 		return nil, fmt.Errorf("eagle3: %s: not a configuration in JSON: %w", c.Name, gguf.OneLine(err))
 	}
 	var all map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &all); err != nil {
+	if err := strictjson.DecodeForeign(raw, &all); err != nil {
 		return nil, fmt.Errorf("eagle3: %s: not a configuration in JSON: %w", c.Name, gguf.OneLine(err))
 	}
-	if full := []string(nil); json.Unmarshal(all["layer_types"], &full) == nil && slices.Equal(full, fullAttention) {
+	if full := []string(nil); strictjson.DecodeForeign(all["layer_types"], &full) == nil && slices.Equal(full, fullAttention) {
 		delete(all, "layer_types")
 	}
 	if field := safetensors.UnknownField(all, func(name string) bool { return known[name] }); field != "" {

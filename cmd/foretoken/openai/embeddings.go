@@ -2,6 +2,7 @@ package openai
 
 import (
 	"encoding/base64"
+	"math"
 
 	"foretoken/internal/strictjson"
 	"foretoken/spec"
@@ -39,7 +40,7 @@ func (a *parsedRequest) embedding(f *fields) {
 	if a.base64 = format == "base64"; !a.base64 && format != "float" {
 		f.fail(invalid("encoding_format", "encoding_format is %s; want float or base64", brief([]byte(format))))
 	}
-	f.into("dimensions", &a.width, "a whole number")
+	within(f, "dimensions", &a.width, spec.Limit{Field: "dimensions", Least: 1, Most: math.MaxInt32})
 	if raw, ok := f.take("foretoken"); ok {
 		if err := strictjson.Decode(raw, &a.pooling); err != nil {
 			f.fail(wrongIn("foretoken", err, "foretoken is %s; want an object", brief(raw)))

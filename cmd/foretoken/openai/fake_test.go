@@ -151,8 +151,8 @@ func (w *site) do(method, path, body string, headers ...string) answered {
 }
 
 // inside finds what only the log may say: Go's types and packages, and files.
-var inside = regexp.MustCompile(`json:|\bGo \w+|unmarshal|strconv|RawMessage|map\[|\bu?int(32|64)\b|float(32|64)|struct|` +
-	`interface|\*[a-z]+\.|\.gguf|\.go\b|/(tmp|home|root|usr|etc)/|goroutine|nil\b`)
+var inside = regexp.MustCompile(`json:|\bGo \w+|unmarshal|strconv|RawMessage|map\[|\bu?int(32|64)\b|float(32|64)|` +
+	`struct|interface|\*[a-z]+\.|\.gguf|\.go\b|/(tmp|home|root|usr|etc)/|goroutine|nil\b`)
 
 // refusal is an error as a client reads it.
 type refusal struct {
