@@ -28,11 +28,13 @@ export function spawn(given?: WorkerSource): Worker {
     return found instanceof Worker ? found : launch(found.address, trusted, found.options);
   } catch (cause) {
     const { name, message } = cause as Error;
-    const reason =
-      name === "TypeError" && /trusted|policy/i.test(message)
-        ? "this page requires Trusted Types; its Content-Security-Policy has to allow the policy: trusted-types " +
-          "foretoken; an address given as an option has to be a TrustedScriptURL"
-        : `${message}${whyNot()}`;
+    let reason = `${message}${whyNot()}`;
+    if (name === "TypeError" && /trusted|policy/i.test(message))
+      reason =
+        "this page requires Trusted Types; its Content-Security-Policy has to allow the policy: trusted-types " +
+        "foretoken; an address given as an option has to be a TrustedScriptURL";
+    else if (name === "TypeError" && !given)
+      reason = "this bundle does not know its own address (import.meta.url); give the worker's in the option worker";
     throw new ForetokenError("crash", `the worker failed: ${reason}`, undefined, { cause });
   }
 }
