@@ -157,22 +157,20 @@ func (m *instances) call(name string, args ...uint32) (result uint32, err error)
 // this program.
 var policy js.Value
 
-// trusted returns the address as Worker takes it.
-func trusted(address js.Value) (approved js.Value, err error) {
+// trusted returns the address as Worker takes it. Where the page does not allow the policy, it stays a text, which the
+// page's default policy may approve.
+func trusted(address js.Value) (approved js.Value) {
 	types := js.Global().Get("trustedTypes")
 	if types.IsUndefined() {
-		return address, nil
+		return address
 	}
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("threads need the Trusted Types policy foretoken, which the page does not allow: %w", err)
-		}
-	}()
+	approved = address
+	var err error
 	defer caught(&err)
 	if policy.IsUndefined() {
 		policy = types.Call("createPolicy", "foretoken", map[string]any{"createScriptURL": js.Global().Get("String")})
 	}
-	return policy.Call("createScriptURL", address), nil
+	return policy.Call("createScriptURL", address)
 }
 
 // start starts a worker.
@@ -185,11 +183,7 @@ func (m *instances) start(pool, part, stack uint32, failed func(error)) (working
 		m.script = js.Global().Get("URL").Call("createObjectURL",
 			js.Global().Get("Blob").New([]any{threadScript}, map[string]any{"type": "text/javascript"}))
 	}
-	script, err := trusted(m.script)
-	if err != nil {
-		return nil, err
-	}
-	worker := js.Global().Get("Worker").New(script, map[string]any{"name": fmt.Sprint("foretoken-", part)})
+	worker := js.Global().Get("Worker").New(trusted(m.script), map[string]any{"name": fmt.Sprint("foretoken-", part)})
 	first, answered := make(chan error, 1), false
 	answer := func(err error) {
 		if !answered {

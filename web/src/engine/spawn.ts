@@ -32,7 +32,8 @@ export function spawn(given?: WorkerSource): Worker {
     if (name === "TypeError" && /trusted|policy/i.test(message))
       reason =
         "this page requires Trusted Types; its Content-Security-Policy has to allow the policy: trusted-types " +
-        "foretoken; an address given as an option has to be a TrustedScriptURL";
+        "foretoken, with 'allow-duplicates' for two copies of the library; an address given as an option has to be a " +
+        "TrustedScriptURL";
     else if (name === "TypeError" && !given)
       reason = "this bundle does not know its own address (import.meta.url); give the worker's in the option worker";
     throw new ForetokenError("crash", `the worker failed: ${reason}`, undefined, { cause });

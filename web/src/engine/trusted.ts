@@ -21,13 +21,16 @@ let policy: ReturnType<Policies["createPolicy"]> | undefined;
 
 /**
  * Approves the address of one of the library's own scripts by the policy "foretoken". The policy passes every address,
- * so it never leaves this module, and callers never pass an address that the library was given. Throws a TypeError if
- * the page does not allow the policy.
+ * so it never leaves this module, and callers never pass an address that the library was given. Where the page does not
+ * allow the policy, the address stays a text, which the page's default policy may approve.
  */
 export function trusted(address: string): string {
-  if (!types()) return address;
-  policy ??= types()!.createPolicy("foretoken", { createScriptURL: String });
-  return policy.createScriptURL(address) as unknown as string; // DOM's types know strings only
+  try {
+    policy ??= types()?.createPolicy("foretoken", { createScriptURL: String });
+  } catch {
+    return address;
+  }
+  return (policy?.createScriptURL(address) ?? address) as string; // DOM's types know strings only
 }
 
 /** Whether a policy of the page approved the address. */

@@ -109,9 +109,11 @@ export function address(text: string, base: string | undefined): string {
   const { protocol } = url;
   const own = base && protocol !== "file:" && protocol === new URL(base).protocol;
   if (own || SCHEMES.includes(protocol)) return url.href;
-  const file = protocol === "file:" ? "; let the user pick the file" : "";
-  const why = `the scheme ${brief(protocol)} cannot be read; want http, https, blob or data${file}`;
-  throw new ForetokenError("bad_option", `${brief(text)}: address: ${why}`);
+  const disk = base?.startsWith("file:")
+    ? "; a page opened from disk needs a server: run make demo or any static server"
+    : "; let the user pick the file";
+  const why = `the scheme ${brief(protocol)} cannot be read; want http, https, blob or data`;
+  throw new ForetokenError("bad_option", `${brief(text)}: address: ${why}${protocol === "file:" ? disk : ""}`);
 }
 
 /** The most characters of a foreign name that are shown. */

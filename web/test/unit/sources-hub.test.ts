@@ -49,6 +49,8 @@ test("addresses have a scheme that files are read from, or the page's own", () =
       text.slice(0, 40),
     );
   assert.throws(() => resolve("owner/repo/a.gguf", PAGE, "ftp://hub.test"), /scheme ftp:/);
+  assert.throws(() => resolve("file:///a.gguf", PAGE), /let the user pick the file/);
+  assert.throws(() => resolve("./a.gguf", "file:///site/index.html"), /run make demo or any static server/);
 });
 
 test("names for people are short, and leave the direction of the text alone", () => {
