@@ -39,7 +39,9 @@ export async function startProgram({ wasm, packed, support, crashed }: Program):
   compiling.catch(() => undefined);
   // A browser takes as long to open its first cache as to compile the program.
   scope.foretokenKept ??= (async () => globalThis.caches?.open("foretoken-tuning-1"))().catch(() => undefined);
-  await support();
+  await support().catch((cause: unknown) => {
+    throw unread("wasm_exec.js", wasm, cause);
+  });
   const output = watchOutput();
   const go = new scope.Go();
   const instance = await WebAssembly.instantiate(await compiling, go.importObject);
@@ -98,13 +100,20 @@ function isWhole(response: Response): boolean {
 
 async function download(url: string, cache: RequestCache = "default"): Promise<Response> {
   const response = await fetch(url, { cache }).catch((cause: unknown) => {
-    throw new ForetokenError("network", `foretoken.wasm: download: ${String(cause)}`);
+    throw unread("foretoken.wasm", url, cause);
   });
   if (response.ok) return response;
   throw new ForetokenError(
     "network",
     `foretoken.wasm: download: the server answered ${response.status} ${response.statusText}`.trimEnd(),
   );
+}
+
+/** Returns the error for a file of the library that cannot be fetched; `url` shows the site that it comes from. */
+function unread(name: string, url: string, cause: unknown): ForetokenError {
+  const far = new URL(url, globalThis.location?.href).origin !== globalThis.location?.origin;
+  const header = far ? "; its server must let other sites read it (CORS: Access-Control-Allow-Origin)" : "";
+  return new ForetokenError("network", `${name}: download: ${String(cause)}${header}`, undefined, { cause });
 }
 
 /** What DecompressionStream may know, the smallest first. */
