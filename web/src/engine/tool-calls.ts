@@ -1,8 +1,8 @@
 /**
  * Finds function calls in generated text, like Go's chat.CallReader: both pass the table of
  * models/chat/testdata/answers.json. Two forms are read: `<tool_call>` elements anywhere in the text (Hermes, Qwen),
- * and a text that is nothing but a JSON value (Llama 3, Mistral). The JSON is a call or a list of calls: an object with a
- * given function's name and its `arguments` or `parameters`.
+ * and a text that is nothing but a JSON value (Llama 3, Mistral). The JSON is a call or a list of calls: an object with
+ * a given function's name and its `arguments` or `parameters`.
  */
 
 /** A function that the model may call. */
