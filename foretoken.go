@@ -8,6 +8,7 @@
 package foretoken
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -17,9 +18,11 @@ import (
 	"time"
 
 	"foretoken/models/chat"
+	"foretoken/models/convert"
 	"foretoken/models/gguf"
 	"foretoken/models/grammar"
 	"foretoken/models/llama"
+	"foretoken/models/quant"
 	"foretoken/models/tokenizer"
 	"foretoken/spec"
 	"foretoken/spec/adapt"
@@ -196,11 +199,26 @@ func openModel(src gguf.Source) (*gguf.File, *tokenizer.Tokenizer, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := llama.ReadConfig(f); err != nil {
-		return nil, nil, err
-	}
-	tok, err := tokenizer.New(f)
+	tok, err := check(f)
 	return f, tok, err
+}
+
+// check refuses a file that cannot be run, and returns its tokenizer. Numbers are compared before any list is read.
+func check(f *gguf.File) (*tokenizer.Tokenizer, error) {
+	c, err := llama.ReadConfig(f)
+	if err := cmp.Or(convert.CheckWhole(f), err); err != nil {
+		return nil, err
+	}
+	for i := range f.Tensors {
+		if t := &f.Tensors[i]; !quant.Supported(t.Type) {
+			return nil, fmt.Errorf("foretoken: %s: tensor %s is %s; %s can be run", f.Name(), gguf.Show(t.Name), t.Type,
+				quant.Names)
+		}
+	}
+	if err := c.CheckVocab(f.Name(), tokenizer.Count(f)); err != nil {
+		return nil, err
+	}
+	return tokenizer.New(f)
 }
 
 // contextOf is the length both models are loaded with.

@@ -58,6 +58,21 @@ func Plan(target, draft gguf.Source, o Options, limits webgpu.Limits) (*Memory, 
 	return p.memory(o, limits)
 }
 
+// Inspect is Plan for an opened file alone, with its tokenizer, which is nil where the file cannot be run by what is
+// read before it.
+func Inspect(f *gguf.File, o Options, limits webgpu.Limits) (*tokenizer.Tokenizer, *Memory, error) {
+	tok, err := check(f)
+	if err != nil {
+		return tok, nil, err
+	}
+	p := &modelFiles{target: f, tok: tok}
+	if err := p.complete(o); err != nil {
+		return tok, nil, err
+	}
+	m, err := p.memory(o, limits)
+	return tok, m, err
+}
+
 // modelFiles is a pair whose headers were read and found compatible.
 type modelFiles struct {
 	sources          struct{ target, draft gguf.Source }
@@ -70,36 +85,43 @@ type modelFiles struct {
 }
 
 func readHeaders(target, draft gguf.Source, o Options) (*modelFiles, error) {
-	p := &modelFiles{beyond: o.Beyond}
-	p.sources.target, p.sources.draft = target, draft
-	var err error
-	if o.KV != "" {
-		if p.kv, err = kernels.ParseKVFormat(o.KV); err != nil {
-			return nil, refused("foretoken: KV format %.80q; want f32, f16 or q8", o.KV)
-		}
-	}
-	if p.target, p.tok, err = openModel(target); err != nil {
+	f, tok, err := openModel(target)
+	if err != nil {
 		return nil, err
 	}
+	p := &modelFiles{target: f, tok: tok}
+	p.sources.target, p.sources.draft = target, draft
+	return p, p.complete(o)
+}
+
+// complete reads what goes with the target.
+func (p *modelFiles) complete(o Options) (err error) {
+	p.beyond = o.Beyond
+	if o.KV != "" {
+		if p.kv, err = kernels.ParseKVFormat(o.KV); err != nil {
+			return refused("foretoken: KV format %.80q; want f32, f16 or q8", o.KV)
+		}
+	}
 	p.vocab = usable(p.tok)
+	draft := p.sources.draft
 	if draft != nil {
 		var other *tokenizer.Tokenizer
 		if p.draft, other, err = openModel(draft); err != nil {
-			return nil, err
+			return err
 		}
 		if p.vocab, err = pairVocab(p.tok, other, p.target.Name(), p.draft.Name()); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if p.positions, err = contextOf(o.Context, o.Beyond, p.target, p.draft); err != nil || o.EAGLE3 == nil {
-		return p, err
+		return err
 	}
 	if o.EAGLE3Config == nil {
-		return nil, refused("foretoken: %s: an EAGLE-3 head needs the config.json that was published beside it",
+		return refused("foretoken: %s: an EAGLE-3 head needs the config.json that was published beside it",
 			o.EAGLE3.Name())
 	}
 	p.head, err = eagle3.Open(o.EAGLE3, o.EAGLE3Config)
-	return p, err
+	return err
 }
 
 // options returns the loading options of a model of the pair; nodes bounds the verified trees.

@@ -19,7 +19,6 @@ import (
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
 	"foretoken/models/llama"
-	"foretoken/models/quant"
 	"foretoken/models/tokenizer"
 	"foretoken/webgpu"
 )
@@ -94,7 +93,7 @@ func inspectCommand(c *console) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			i := inspect(f, src, planned)
+			i := inspect(f, planned)
 			if asJSON {
 				return printIndented(c, "  ", i)
 			}
@@ -108,7 +107,7 @@ func inspectCommand(c *console) *cobra.Command {
 	return cmd
 }
 
-func inspect(f *gguf.File, src gguf.Source, planned foretoken.Options) *inspection {
+func inspect(f *gguf.File, planned foretoken.Options) *inspection {
 	i := &inspection{File: f.Name(), Bytes: f.Size(), Version: f.Version, Metadata: map[string]any{},
 		Tensors: []tensorEntry{}, Types: map[string]uint64{}}
 	for _, key := range f.Keys() {
@@ -123,8 +122,16 @@ func inspect(f *gguf.File, src gguf.Source, planned foretoken.Options) *inspecti
 	}
 	i.Tokenizer.Kind, _ = f.StringOr("tokenizer.ggml.model", "")
 	i.Tokenizer.Pre, _ = f.StringOr("tokenizer.ggml.pre", "")
-	tok, err := tokenizer.New(f)
-	if err == nil {
+	tok, memory, err := foretoken.Inspect(f, planned, webgpu.DefaultLimits())
+	if i.Runnable = err == nil; err != nil {
+		i.Reason = oneLine(err.Error())
+	} else {
+		i.Memory = &memory.Target
+	}
+	if tok == nil {
+		tok, err = tokenizer.New(f)
+	}
+	if tok != nil {
 		i.Tokenizer.Tokens = tok.VocabSize()
 	} else {
 		i.Tokenizer.Reason = err.Error()
@@ -133,27 +140,7 @@ func inspect(f *gguf.File, src gguf.Source, planned foretoken.Options) *inspecti
 	if i.Chat.Template = chatErr == nil; chatErr != nil {
 		i.Chat.Reason = oneLine(chatErr.Error())
 	}
-	_, configErr := llama.ReadConfig(f)
-	if err = cmp.Or(convert.CheckWhole(f), configErr, err, checkTypes(f)); err == nil {
-		var m *foretoken.Memory
-		if m, err = foretoken.Plan(src, nil, planned, webgpu.DefaultLimits()); err == nil {
-			i.Memory = &m.Target
-		}
-	}
-	if i.Runnable = err == nil; err != nil {
-		i.Reason = oneLine(err.Error())
-	}
 	return i
-}
-
-// checkTypes refuses storage types without kernels.
-func checkTypes(f *gguf.File) error {
-	for n := range f.Tensors {
-		if t := &f.Tensors[n]; !quant.Supported(t.Type) {
-			return fmt.Errorf("%s: tensor %s is %s; %s can be run", f.Name(), printable(t.Name), t.Type, quant.Names)
-		}
-	}
-	return nil
 }
 
 // metadataValue converts a value for JSON.
@@ -163,7 +150,7 @@ func metadataValue(f *gguf.File, key string) any {
 		return arraySummary{shown, firstElements(f, key)}
 	}
 	if s, err := f.String(key); err == nil {
-		return s
+		return cutBytes(s, longestShown)
 	}
 	if json.Valid([]byte(shown)) { // numbers in full, and booleans
 		return json.RawMessage(shown)
@@ -171,34 +158,35 @@ func metadataValue(f *gguf.File, key string) any {
 	return shown // not a finite number
 }
 
-// firstElements reads the beginning of an array. An array of booleans yields nothing.
+// firstElements reads the beginning of an array.
 func firstElements(f *gguf.File, key string) []any {
-	out := []any{}
-	if v, err := f.Strings(key); err == nil {
-		return appendAny(out, v)
-	}
-	if v, err := f.Int32s(key); err == nil {
-		return appendAny(out, v)
-	}
-	v, err := f.Float32s(key)
-	if err != nil {
-		return out
-	}
-	for _, x := range v[:min(len(v), shownElements)] {
-		if y := float64(x); math.IsNaN(y) || math.IsInf(y, 0) {
-			out = append(out, fmt.Sprint(x)) // JSON has no such number
-		} else {
-			out = append(out, x)
+	out := f.Elements(key, shownElements)
+	for i, e := range out {
+		switch x := e.(type) {
+		case string:
+			out[i] = cutBytes(x, longestShown)
+		case float32:
+			if y := float64(x); math.IsNaN(y) || math.IsInf(y, 0) {
+				out[i] = fmt.Sprint(x) // JSON has no such number
+			}
+		case float64:
+			if math.IsNaN(x) || math.IsInf(x, 0) {
+				out[i] = fmt.Sprint(x)
+			}
 		}
 	}
 	return out
 }
 
-func appendAny[T any](out []any, v []T) []any {
-	for _, x := range v[:min(len(v), shownElements)] {
-		out = append(out, x)
+// longestShown bounds the bytes of a text of the metadata in JSON: no template that is read is longer.
+const longestShown = gguf.MaxTemplateBytes
+
+// cutBytes shortens a text to most bytes and an ellipsis.
+func cutBytes(s string, most int) string {
+	if len(s) <= most {
+		return s
 	}
-	return out
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
 // print writes the listing; keys are in the file's order.
@@ -252,14 +240,14 @@ func valueText(v any) string {
 	const most = 100
 	switch x := v.(type) {
 	case string:
-		return cut(fmt.Sprintf("%q", x), most)
+		return quoted(x, most)
 	case json.RawMessage:
 		return string(x)
 	case arraySummary:
 		var words []string
 		for _, e := range x.First {
 			if s, ok := e.(string); ok {
-				e = cut(fmt.Sprintf("%q", s), most/shownElements)
+				e = quoted(s, most/shownElements)
 			}
 			words = append(words, fmt.Sprint(e))
 		}
@@ -271,11 +259,11 @@ func valueText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// cut shortens a quoted string to about n runes.
-func cut(quoted string, n int) string {
-	r := []rune(quoted)
+// quoted shows a text within quotation marks, about n characters of it.
+func quoted(text string, n int) string {
+	r := []rune(fmt.Sprintf("%q", cutBytes(text, 4*n)))
 	if len(r) <= n {
-		return quoted
+		return string(r)
 	}
 	return string(r[:n]) + `…"`
 }

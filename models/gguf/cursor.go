@@ -3,6 +3,7 @@ package gguf
 import (
 	"encoding/binary"
 	"fmt"
+	"unsafe"
 )
 
 // The first reads are small and later ones larger: a header without a tokenizer is a few kilobytes, one with a large
@@ -101,5 +102,8 @@ func (c *cursor) str(limit uint64) string {
 	if c.err == nil && n > limit {
 		c.fail("a string of %d bytes, at most %d are allowed here: the file is damaged, download it again", n, limit)
 	}
-	return string(c.bytes(n))
+	return text(c.bytes(n))
 }
+
+// text shares the memory of bytes that nobody changes.
+func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

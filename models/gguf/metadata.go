@@ -125,7 +125,7 @@ func (f *File) Strings(key string) ([]string, error) {
 		if v.kind != kindString {
 			return nil, false
 		}
-		return v.strings(), true
+		return v.strings(v.count), true
 	})
 }
 
@@ -165,6 +165,29 @@ func (f *File) Float32s(key string) ([]float32, error) {
 		return out, true
 	})
 }
+
+// Elements returns the first elements of an array, at most so many, as string, bool, int64, uint64, float32 or
+// float64; nil for a key that holds none.
+func (f *File) Elements(key string, most int) []any {
+	v, ok := f.values[key]
+	if !ok || !v.array {
+		return nil
+	}
+	out := []any{}
+	if v.kind == kindString {
+		for _, s := range v.strings(uint64(most)) {
+			out = append(out, s)
+		}
+		return out
+	}
+	for i := range min(v.count, uint64(most)) {
+		out = append(out, v.element(i))
+	}
+	return out
+}
+
+// Count returns the number of elements of an array, 0 for a key that holds none.
+func (f *File) Count(key string) uint64 { return f.values[key].count }
 
 // IsArray reports whether the key is there and holds an array: some models
 // store one number per layer where others store one for all.

@@ -176,6 +176,25 @@ func (v *value) float(i uint64) (float64, bool) {
 	return 0, false
 }
 
+// element decodes element i of a value that is not of strings.
+func (v *value) element(i uint64) any {
+	if v.kind == kindBool {
+		b, _ := v.bits(i)
+		return b != 0
+	}
+	if x, ok := v.float(i); ok {
+		if v.kind == kindF32 {
+			return float32(x)
+		}
+		return x
+	}
+	n, huge, _ := v.integer(i)
+	if huge {
+		return uint64(n)
+	}
+	return n
+}
+
 // bits returns the bytes of element i as a number; ok is false for strings.
 func (v *value) bits(i uint64) (bits uint64, ok bool) {
 	size := kinds[v.kind].bytes
@@ -187,11 +206,12 @@ func (v *value) bits(i uint64) (bits uint64, ok bool) {
 	return binary.LittleEndian.Uint64(b[:]), true
 }
 
-func (v *value) strings() []string {
-	out := make([]string, 0, v.count)
+// strings returns the first elements, at most so many. They share the memory of the file.
+func (v *value) strings(most uint64) []string {
+	out := make([]string, 0, min(v.count, most))
 	for _, part := range v.parts {
-		s := string(part) // one allocation for many elements
-		for len(s) > 0 {
+		s := text(part)
+		for len(s) > 0 && uint64(len(out)) < most {
 			n := int(binary.LittleEndian.Uint64(part[len(part)-len(s):]))
 			out = append(out, s[8:8+n])
 			s = s[8+n:]

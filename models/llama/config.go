@@ -173,6 +173,15 @@ func readPooling(f *gguf.File, arch string) (string, error) {
 	return pooling, nil
 }
 
+// CheckVocab refuses a tokenizer of more tokens than the embedding has rows.
+func (c *Config) CheckVocab(file string, tokens uint64) error {
+	if tokens > uint64(c.Vocab) {
+		return fmt.Errorf("llama: %s: the tokenizer has %d tokens but token_embd.weight only %d rows", file, tokens,
+			c.Vocab)
+	}
+	return nil
+}
+
 // Usable returns the longest context that the model can run with.
 func (c *Config) Usable() int {
 	if c.Unscaled > 0 {

@@ -138,9 +138,8 @@ func (o *Options) complete(c *Config, file string) error {
 			"is not supported", file, o.Context, c.Unscaled, c.Architecture)
 	}
 	o.Vocab = cmp.Or(o.Vocab, c.Vocab)
-	if o.Vocab > c.Vocab {
-		return fmt.Errorf("llama: %s: the tokenizer has %d tokens but token_embd.weight only %d rows", file, o.Vocab,
-			c.Vocab)
+	if err := c.CheckVocab(file, uint64(o.Vocab)); err != nil {
+		return err
 	}
 	o.MaxRows = cmp.Or(o.MaxRows, 64)
 	most := onePassRows

@@ -45,6 +45,9 @@ var endKeys = []string{
 	"tokenizer.ggml.fim_rep_token_id", "tokenizer.ggml.fim_sep_token_id",
 }
 
+// Count returns the number of tokens that a file lists, without reading them.
+func Count(f *gguf.File) uint64 { return f.Count(keyTokens) }
+
 // New builds the tokenizer that the metadata of a file describes. It is an error if the kind of tokenizer is not
 // known, a field that it needs is missing or of another type, or the fields contradict each other.
 func New(f *gguf.File) (*Tokenizer, error) {
