@@ -75,7 +75,7 @@ func floatHead(t *testing.T, f *safetensors.File, change func(name string, x []f
 		all = append(all, n)
 	}
 	var b bytes.Buffer
-	if err := safetensors.Write(&b, f.Metadata, all...); err != nil {
+	if err := safetensors.Write(&b, nil, all...); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()

@@ -11,14 +11,12 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
@@ -33,6 +31,7 @@ const (
 	maxTensors = 1 << 17
 	maxDims    = 8
 	maxName    = 1024
+	maxEntry   = 32 // values of one tensor's entry: more than its type, its dimensions and its range
 	// MaxShards bounds the files of one index.
 	MaxShards = 1024
 )
@@ -68,10 +67,9 @@ func (t *TensorInfo) Elements() uint64 { return uint64(t.Size) / sizes[t.Dtype] 
 
 // File is an opened safetensors file, or the files of one index. It is safe for concurrent use if its sources are.
 type File struct {
-	Tensors  []TensorInfo      // in the order of their data
-	Metadata map[string]string // the header's __metadata__
-	name     string
-	byName   map[string]int
+	Tensors []TensorInfo // in the order of their data
+	name    string
+	byName  map[string]int
 }
 
 // Name is the name of the file's source, or of the index.
@@ -99,7 +97,7 @@ func OpenSharded(index Source, open func(name string) (Source, error)) (*File, e
 	var list struct {
 		Weights map[string]string `json:"weight_map"`
 	}
-	if err := strictjson.DecodeForeign(raw, &list); err != nil {
+	if err := (strictjson.Rules{Foreign: true, Values: maxTensors + maxName}).Decode(raw, &list); err != nil {
 		return nil, fail("not an index in JSON: %w", gguf.OneLine(err))
 	}
 	if len(list.Weights) == 0 {
@@ -207,38 +205,27 @@ func (f *File) add(src Source) error {
 	return nil
 }
 
-// parse reads the header's JSON. Offsets are still relative to the data.
+// parse reads the header's JSON. Offsets are still relative to the data. __metadata__ says nothing that a program needs.
 func (f *File) parse(raw []byte) ([]TensorInfo, error) {
 	wrong := func(err error) error {
 		return fmt.Errorf("header: not a JSON object of tensors: %w", gguf.OneLine(err))
 	}
-	d, err := strictjson.Tokens(raw)
-	if err != nil {
+	if err := strictjson.Check(raw); err != nil {
 		return nil, wrong(err)
 	}
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+	if raw = bytes.TrimSpace(raw); raw[0] != '{' {
 		return nil, wrong(errors.New("it does not begin with {"))
 	}
 	var all []TensorInfo
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return nil, wrong(err)
-		}
-		name := key.(string) // the decoder allows nothing else here
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return nil, wrong(err)
-		}
+	for name, value := range strictjson.Members(raw) {
 		if name == "__metadata__" {
-			if err := strictjson.DecodeForeign(value, &f.Metadata); err != nil {
-				return nil, fmt.Errorf("__metadata__: %w", gguf.OneLine(err))
+			if !texts(value) {
+				return nil, errors.New("__metadata__: not an object of texts")
 			}
 			continue
 		}
-		if name == "" || len(name) > maxName || !utf8.ValidString(name) {
-			return nil, fmt.Errorf("tensor %s: the name is empty, longer than %d bytes or not UTF-8",
-				gguf.Quote(name), maxName)
+		if name == "" || len(name) > maxName {
+			return nil, fmt.Errorf("tensor %s: the name is empty or longer than %d bytes", gguf.Quote(name), maxName)
 		}
 		if len(all) == maxTensors {
 			return nil, fmt.Errorf("header: more than %d tensors", maxTensors)
@@ -248,16 +235,26 @@ func (f *File) parse(raw []byte) ([]TensorInfo, error) {
 			Shape   []uint64 `json:"shape"`
 			Offsets []int64  `json:"data_offsets"`
 		}
-		if err := strictjson.DecodeForeign(value, &e); err != nil {
+		if err := (strictjson.Rules{Foreign: true, Values: maxEntry}).Decode(value, &e); err != nil {
 			return nil, fmt.Errorf("tensor %s: %w", gguf.Quote(name), gguf.OneLine(err))
 		}
-		t := TensorInfo{Name: name, Dtype: e.Dtype, Shape: e.Shape}
+		t := TensorInfo{Name: strings.Clone(name), Dtype: e.Dtype, Shape: e.Shape}
 		if err := t.place(e.Offsets); err != nil {
 			return nil, fmt.Errorf("tensor %s: %w", gguf.Quote(name), err)
 		}
 		all = append(all, t)
 	}
 	return all, nil
+}
+
+// texts reports whether a value is an object of texts.
+func texts(value []byte) bool {
+	for _, text := range strictjson.Members(value) {
+		if text[0] != '"' {
+			return false
+		}
+	}
+	return value[0] == '{'
 }
 
 // place checks that a tensor's type, shape and range of bytes agree.
