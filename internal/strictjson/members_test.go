@@ -8,8 +8,9 @@ import (
 
 // TestMembersAreWhatEncodingJSONReads compares the members and elements of a text with encoding/json's.
 func TestMembersAreWhatEncodingJSONReads(t *testing.T) {
-	for _, text := range []string{`{}`, `[]`, ` { "a" : 1 , "b\n\u00e9":[1,{"x":"]}\"\\"}] ,"": null } `, `[1,-2.5e3,true,"a,b",[],{}]`,
-		`[ "a" , [ [ ] , "\\" ] ,null]`, `"text"`, `12`, `{"a":{"b":{"c":[[["}"]]]}},"d":"\ud83d\ude00"}`} {
+	for _, text := range []string{`{}`, `[]`,
+		` { "a" : 1 , "b\n\u00e9":[1,{"x":"]}\"\\"}] ,"": null } `,
+		`[1,-2.5e3,true,"a,b",[],{}]`, `[ "a" , [ [ ] , "\\" ] ,null]`, `"text"`, `12`, `{"a":{"b":{"c":[[["}"]]]}},"d":"\ud83d\ude00"}`} {
 		if err := Check([]byte(text)); err != nil {
 			t.Fatal(err)
 		}

@@ -13,8 +13,8 @@ type bpe struct {
 	cut    cutter
 	bytes  [256]int32 // the token of each byte, or what stands in for it
 	merges map[pair]merge
-	kinds  []kind           // text is not merged into a control token
-	ids    map[string]int32 // by spelling, where complete words are looked up first
+	kinds  []kind // text is not merged into a control token
+	ids    *index // by spelling, where complete words are looked up first
 }
 
 type pair struct{ left, right int32 }
@@ -100,7 +100,7 @@ func (t *Tokenizer) loadBPE(f *gguf.File) error {
 		return err
 	}
 	for i, r := range alphabet {
-		id, ok := t.ids[string(r)]
+		id, ok := t.ids.id(string(r))
 		if !ok || t.kinds[id] == control {
 			// Vocabularies learned without every byte leave out some that UTF-8 never or hardly ever has.
 			id = unk
@@ -139,16 +139,17 @@ func (t *Tokenizer) readMerges(f *gguf.File, b *bpe) error {
 			text string
 			id   *int32
 		}{{left, &p.left}, {right, &p.right}, {left + right, &joined}} {
-			id, ok := t.ids[x.text]
+			id, ok := t.ids.id(x.text)
 			if !ok {
 				return t.bad(keyMerges, "merge %d %s needs the token %s, which the vocabulary does not have", rank,
 					gguf.Quote(line), gguf.Quote(x.text))
 			}
 			*x.id = id
 		}
-		if _, dup := b.merges[p]; !dup {
-			b.merges[p] = merge{int32(rank), joined}
+		if first, dup := b.merges[p]; dup { // no published file has one twice
+			return t.bad(keyMerges, "merges %d and %d are both %s", first.rank, rank, gguf.Quote(line))
 		}
+		b.merges[p] = merge{int32(rank), joined}
 	}
 	return nil
 }
@@ -201,7 +202,7 @@ func (b *bpe) word(word string, ids []int32, words map[string]span) []int32 {
 // merge encodes one word in O(n log n).
 func (b *bpe) merge(word string, ids []int32) []int32 {
 	if b.ids != nil {
-		if id, ok := b.ids[spell(word)]; ok && b.kinds[id] != control {
+		if id, ok := b.ids.id(spell(word)); ok && b.kinds[id] != control {
 			return append(ids, id)
 		}
 	}

@@ -98,7 +98,7 @@ func TestSeveralEnds(t *testing.T) {
 	m := smallBPE()
 	tok := m.with(keyEndIDs, []int32{5, 7}).with("tokenizer.ggml.eot_token_id", uint32(9)).tokenizer(t)
 	for id, want := range map[int32]bool{5: true, 7: true, 9: true, tok.eos: true,
-		tok.ids["<|endoftext|>"]: true, 6: false} {
+		idOf(tok, "<|endoftext|>"): true, 6: false} {
 		if tok.EOG(id) != want {
 			t.Errorf("token %d ends generation: %t", id, !want)
 		}

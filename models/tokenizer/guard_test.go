@@ -10,11 +10,10 @@ import (
 // guardedVocab is a tokenizer whose control tokens overlap each other.
 func guardedVocab() *Tokenizer {
 	t := &Tokenizer{name: "test", bos: none, eos: none, unk: none}
-	t.ids = map[string]int32{}
 	add := func(text string, k kind) {
-		t.ids[text] = int32(len(t.texts))
 		t.texts, t.kinds = append(t.texts, text), append(t.kinds, k)
-		t.pieces = append(t.pieces, []byte(text))
+		t.pieces = append(t.pieces, text...)
+		t.ends = append(t.ends, uint32(len(t.pieces)))
 	}
 	for b := range 256 {
 		add(string([]byte{byte(b)}), normal)

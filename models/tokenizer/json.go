@@ -55,10 +55,10 @@ type (
 	}
 	// component is one of a pipeline's parts; the fields are those of all kinds.
 	component struct {
-		Type       string      `json:"type"`
-		Norms      []component `json:"normalizers"`
-		Pres       []component `json:"pretokenizers"`
-		Processors []component `json:"processors"`
+		Type       string `json:"type"`
+		Norms      parts  `json:"normalizers"`
+		Pres       parts  `json:"pretokenizers"`
+		Processors parts  `json:"processors"`
 		Pattern    struct {
 			Regex  *string
 			String *string
@@ -90,7 +90,7 @@ type converter struct {
 	config tokenizerConfig
 	tokens []string
 	kinds  []int32
-	ids    map[string]int32
+	ids    *index
 	first  string // text that the post-processor puts before the input
 	last   string
 }
@@ -102,7 +102,7 @@ func (c *converter) fail(field, format string, args ...any) error {
 // MetadataFromJSON converts tokenizer.json and, if not empty, tokenizer_config.json to the tokenizer keys of a GGUF
 // file, as llama.cpp's converter writes them, with the chat templates. Byte-level BPE becomes "gpt2", BPE over
 // characters with byte fallback "llama" with scores, Unigram "t5". A tokenizer without an exact equivalent is
-// refused with the reason. Memory is a few times the size of the two files.
+// refused with the reason. The texts of the result share the memory of the two files, which must not change.
 //
 // New reads the result. Like llama.cpp it does not normalise text to NFC, which Qwen's tokenizer.json asks for:
 // decomposed characters (e and a combining accent) get other ids than from Transformers.
@@ -163,13 +163,13 @@ func (c *converter) byteLevel(p *component) bool {
 
 // addTokens puts the vocabulary and the added tokens in order of id. Ids that
 // neither has are filled as llama.cpp's converter does.
-func (c *converter) addTokens(vocab map[string]int64) error {
+func (c *converter) addTokens(vocab []vocabToken) error {
 	most := int64(-1)
-	for text, id := range vocab {
-		if id < 0 || id >= maxTokens {
-			return c.fail("model.vocab", "the id of %s is %d, want 0 to %d", gguf.Quote(text), id, maxTokens-1)
+	for _, v := range vocab {
+		if v.id < 0 || v.id >= maxTokens {
+			return c.fail("model.vocab", "the id of %s is %d, want 0 to %d", gguf.Quote(v.text), v.id, maxTokens-1)
 		}
-		most = max(most, id)
+		most = max(most, v.id)
 	}
 	for _, a := range c.j.Added {
 		if a.ID < 0 || a.ID >= maxTokens || a.Content == "" {
@@ -186,17 +186,19 @@ func (c *converter) addTokens(vocab map[string]int64) error {
 	}
 	c.tokens = make([]string, most+1)
 	c.kinds = make([]int32, most+1)
-	c.ids = make(map[string]int32, most+1)
-	for text, id := range vocab {
-		if c.kinds[id] != 0 {
-			return c.fail("model.vocab", "%s and %s both have the id %d", gguf.Quote(min(text, c.tokens[id])),
-				gguf.Quote(max(text, c.tokens[id])), id)
+	c.ids = newIndex(c.tokens)
+	for _, v := range vocab {
+		if c.kinds[v.id] != 0 {
+			return c.fail("model.vocab", "%s and %s both have the id %d", gguf.Quote(min(v.text, c.tokens[v.id])),
+				gguf.Quote(max(v.text, c.tokens[v.id])), v.id)
 		}
-		c.tokens[id], c.kinds[id] = text, int32(normal)
-		c.ids[text] = int32(id)
+		c.tokens[v.id], c.kinds[v.id] = v.text, int32(normal)
+		if first, dup := c.ids.add(int32(v.id)); dup {
+			return c.fail("model.vocab", "tokens %d and %d are both %s", first, v.id, gguf.Quote(v.text))
+		}
 	}
 	for _, a := range c.j.Added {
-		if id, ok := c.ids[a.Content]; ok && int64(id) != a.ID {
+		if id, ok := c.ids.id(a.Content); ok && int64(id) != a.ID {
 			return c.fail("added_tokens", "%s has the id %d here and %d in the vocabulary",
 				gguf.Quote(a.Content), a.ID, id)
 		}
@@ -212,12 +214,12 @@ func (c *converter) addTokens(vocab map[string]int64) error {
 		if a.Special || looksSpecial(a.Content) {
 			c.kinds[a.ID] = int32(control)
 		}
-		c.ids[a.Content] = int32(a.ID)
+		c.ids.add(int32(a.ID))
 	}
 	for id := range c.tokens {
 		if c.kinds[id] == 0 {
 			c.tokens[id], c.kinds[id] = fmt.Sprintf("[PAD%d]", id), int32(unused)
-			if _, taken := c.ids[c.tokens[id]]; taken {
+			if _, taken := c.ids.id(c.tokens[id]); taken {
 				return c.fail("model.vocab", "no token has the id %d", id)
 			}
 		}
@@ -237,10 +239,10 @@ func looksSpecial(s string) bool {
 
 // vocabulary takes BPE's.
 func (c *converter) vocabulary() error {
-	if c.m.Vocab.ids == nil {
+	if c.m.Vocab.tokens == nil || c.m.Vocab.scores != nil {
 		return c.fail("model.vocab", "want an object of ids by token")
 	}
-	return c.addTokens(c.m.Vocab.ids)
+	return c.addTokens(c.m.Vocab.tokens)
 }
 
 // bytes converts byte-level BPE.
@@ -257,16 +259,8 @@ func (c *converter) bytes() ([]gguf.KV, error) {
 	if err := c.vocabulary(); err != nil {
 		return nil, err
 	}
-	merges := make([]string, len(c.m.Merges))
-	for i, m := range c.m.Merges {
-		if m.left == "" || m.right == "" || strings.Contains(m.left+m.right, " ") {
-			return nil, c.fail("model.merges", "merge %d of %s and %s has an empty token or one with a space", i,
-				gguf.Quote(m.left), gguf.Quote(m.right))
-		}
-		merges[i] = m.left + " " + m.right
-	}
-	c.m.Merges = nil
-	return []gguf.KV{{Key: keyModel, Value: "gpt2"}, {Key: keyPre, Value: pre}, {Key: keyMerges, Value: merges}}, nil
+	return []gguf.KV{{Key: keyModel, Value: "gpt2"}, {Key: keyPre, Value: pre},
+		{Key: keyMerges, Value: []string(c.m.Merges)}}, nil
 }
 
 // flat lists a component, or its parts if it is a sequence of them.
@@ -330,7 +324,7 @@ func (c *converter) finish(kv []gguf.KV) ([]gguf.KV, error) {
 		if s.text == "" {
 			continue
 		}
-		id, ok := c.ids[s.text]
+		id, ok := c.ids.id(s.text)
 		if !ok && (s.key == keyPAD || s.key == keyUNK) {
 			continue // named by habit; nothing is padded, and bytes have no unknown ones
 		}
@@ -345,7 +339,7 @@ func (c *converter) finish(kv []gguf.KV) ([]gguf.KV, error) {
 		flag          *bool
 	}{{keyAddBOS, keyBOS, c.first, c.config.AddBOS}, {keyAddEOS, keyEOS, c.last, c.config.AddEOS}} {
 		of, set := special[s.of]
-		if id, ok := c.ids[s.text]; s.text != "" && (!ok || !set || id != of) {
+		if id, ok := c.ids.id(s.text); s.text != "" && (!ok || !set || id != of) {
 			return nil, c.fail("post_processor", "%s is put around a text and is not the token of %s",
 				gguf.Quote(s.text), s.of)
 		}
@@ -368,6 +362,5 @@ func (c *converter) finish(kv []gguf.KV) ([]gguf.KV, error) {
 			kv = append(kv, gguf.KV{Key: s.key, Value: s.ids})
 		}
 	}
-	templates, err := c.templates()
-	return append(kv, templates...), err
+	return append(kv, c.config.templates()...), nil
 }

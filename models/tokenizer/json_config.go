@@ -44,6 +44,12 @@ type namedTemplate struct {
 
 func (t *configTemplate) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '[' {
+		n := 0
+		for range strictjson.Elements(b) {
+			if n++; n > gguf.MaxTemplates {
+				return fmt.Errorf("chat_template: more than %d templates", gguf.MaxTemplates)
+			}
+		}
 		type plain configTemplate
 		if err := strictjson.DecodeForeign(b, (*plain)(t)); err != nil {
 			return fmt.Errorf("chat_template: %w", err)
@@ -65,13 +71,10 @@ const maxTemplateName = 200
 
 // templates gives the entries for the chat templates: the default one, or the first where none is called so, and the
 // others by their names. Blank ones are none.
-func (c *converter) templates() ([]gguf.KV, error) {
-	all := slices.DeleteFunc(c.config.Template, func(t namedTemplate) bool { return gguf.Blank(t.Template) })
+func (c *tokenizerConfig) templates() []gguf.KV {
+	all := slices.DeleteFunc(c.Template, func(t namedTemplate) bool { return gguf.Blank(t.Template) })
 	if len(all) == 0 {
-		return nil, nil
-	}
-	if len(all) > gguf.MaxTemplates {
-		return nil, c.fail("chat_template", "%d templates; at most %d are read", len(all), gguf.MaxTemplates)
+		return nil
 	}
 	first := max(0, slices.IndexFunc(all, func(t namedTemplate) bool { return t.Name == "default" }))
 	kv := []gguf.KV{{Key: keyTemplate, Value: all[first].Template}}
@@ -88,5 +91,5 @@ func (c *converter) templates() ([]gguf.KV, error) {
 	if names != nil {
 		kv = append(kv, gguf.KV{Key: keyTemplates, Value: names})
 	}
-	return kv, nil
+	return kv
 }

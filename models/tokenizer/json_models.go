@@ -2,7 +2,6 @@ package tokenizer
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strings"
 
@@ -131,7 +130,7 @@ func (c *converter) markPieces() error {
 	if c.m.Unknown != nil {
 		unk = *c.m.Unknown
 	}
-	if id, ok := c.ids[unk]; ok && unk != "" {
+	if id, ok := c.ids.id(unk); ok && unk != "" {
 		c.kinds[id] = int32(unknown)
 	}
 	return nil
@@ -155,15 +154,16 @@ func (c *converter) characters() ([]gguf.KV, error) {
 		return nil, err
 	}
 	rank := make([]int32, len(c.tokens)) // from 1, in order of the merges
-	seen := make(map[pair]bool, len(c.m.Merges))
+	seen := make(map[pair]struct{}, len(c.m.Merges))
 	last, ranks := none, int32(0)
-	for i, m := range c.m.Merges {
-		left, ok1 := c.ids[m.left]
-		right, ok2 := c.ids[m.right]
-		id, ok3 := c.ids[m.left+m.right]
-		if !ok1 || !ok2 || !ok3 || m.left == "" || m.right == "" {
+	for i, line := range c.m.Merges {
+		first, second, _ := strings.Cut(line, " ")
+		left, ok1 := c.ids.id(first)
+		right, ok2 := c.ids.id(second)
+		id, ok3 := c.ids.id(first + second)
+		if !ok1 || !ok2 || !ok3 {
 			return nil, c.fail(field, "merge %d of %s and %s needs tokens that the vocabulary does not have", i,
-				gguf.Quote(m.left), gguf.Quote(m.right))
+				gguf.Quote(first), gguf.Quote(second))
 		}
 		if id != last {
 			if rank[id] != 0 {
@@ -173,7 +173,7 @@ func (c *converter) characters() ([]gguf.KV, error) {
 			ranks++
 			rank[id], last = ranks, id
 		}
-		seen[pair{left, right}] = true
+		seen[pair{left, right}] = struct{}{}
 	}
 	scores := make([]float32, len(c.tokens))
 	for id, text := range c.tokens {
@@ -190,9 +190,9 @@ func (c *converter) characters() ([]gguf.KV, error) {
 			if at == 0 {
 				continue
 			}
-			left, ok1 := c.ids[text[:at]]
-			right, ok2 := c.ids[text[at:]]
-			if ok1 && ok2 && !seen[pair{left, right}] {
+			left, ok1 := c.ids.id(text[:at])
+			right, ok2 := c.ids.id(text[at:])
+			if _, listed := seen[pair{left, right}]; ok1 && ok2 && !listed {
 				return nil, c.fail(field, "%s can be put together from %s and %s, which is not listed: "+
 					"scores would allow it", gguf.Quote(text), gguf.Quote(text[:at]), gguf.Quote(text[at:]))
 			}
@@ -206,31 +206,15 @@ func (c *converter) characters() ([]gguf.KV, error) {
 // unigram converts a Unigram vocabulary: texts with log probabilities.
 func (c *converter) unigram() ([]gguf.KV, error) {
 	const field = "model.vocab"
-	var list [][2]any // text and score
-	if c.m.Vocab.list == nil {
+	if c.m.Vocab.scores == nil {
 		return nil, c.fail(field, "want a list of texts with scores")
 	}
-	if err := strictjson.DecodeForeign(c.m.Vocab.list, &list); err != nil {
-		return nil, c.fail(field, "%v: want a list of texts with scores", gguf.OneLine(err))
-	}
-	vocab := make(map[string]int64, len(list))
-	scores := make([]float32, len(list))
-	for id, e := range list {
-		text, ok := e[0].(string)
-		if !ok {
-			return nil, c.fail(field, "the text of token %d is no text", id)
-		}
-		score, ok := e[1].(float64)
-		if !ok || math.Abs(score) > math.MaxFloat32 {
-			return nil, c.fail(field, "the score of token %d %s is no number", id, gguf.Quote(text))
-		}
-		if first, dup := vocab[text]; dup {
-			return nil, c.fail(field, "tokens %d and %d are both %s", first, id, gguf.Quote(text))
-		}
-		vocab[text], scores[id] = int64(id), float32(score)
-	}
-	if err := c.addTokens(vocab); err != nil {
+	if err := c.addTokens(c.m.Vocab.tokens); err != nil {
 		return nil, err
+	}
+	scores := make([]float32, len(c.tokens))
+	for id, x := range c.m.Vocab.scores {
+		scores[id] = float32(x)
 	}
 	if id := c.m.UnknownID; id != nil && *id >= 0 && *id < int64(len(c.tokens)) {
 		c.config.UNK.text = c.tokens[*id]
@@ -251,8 +235,7 @@ func (c *converter) unigram() ([]gguf.KV, error) {
 	if err != nil {
 		return nil, err
 	}
-	scores = append(scores, make([]float32, max(0, len(c.tokens)-len(scores)))...)
 	return []gguf.KV{{Key: keyModel, Value: "t5"}, {Key: keyPre, Value: "default"},
-		{Key: keyScores, Value: scores[:len(c.tokens)]}, {Key: keyPrefix, Value: prefix},
+		{Key: keyScores, Value: scores}, {Key: keyPrefix, Value: prefix},
 		{Key: keyExtraSpace, Value: false}}, nil
 }

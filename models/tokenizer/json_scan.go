@@ -1,7 +1,7 @@
 package tokenizer
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,146 +10,157 @@ import (
 	"foretoken/models/gguf"
 )
 
-// A tokenizer.json is large because of two lists, which reflection takes seconds for in a browser. They are read by
-// hand: encoding/json has checked that they are JSON before it hands them over.
+// A tokenizer.json is large because of two lists, which reflection takes seconds for in a browser and memory for of many
+// times their size. They are read in place, after strictjson has checked the file: texts share the file's memory.
 
-// jsonVocab is an object of ids by token, or Unigram's list, left as it is.
+// jsonVocab is a vocabulary: an object of ids by token, or Unigram's list of texts with scores.
 type jsonVocab struct {
-	ids  map[string]int64
-	list json.RawMessage
+	tokens []vocabToken
+	scores []float64 // of Unigram's list, whose ids are its places; nil for an object
 }
 
-// jsonMerges are pairs of tokens, each written as "a b" or as ["a", "b"].
-type jsonMerges []jsonMerge
+type vocabToken struct {
+	text string
+	id   int64
+}
 
-type jsonMerge struct{ left, right string }
+// jsonMerges are pairs of tokens with a space between, each written as "a b" or as ["a", "b"].
+type jsonMerges []string
+
+// parts bounds the components of a pipeline, several times those of any published one.
+const maxParts = 64
+
+// parts are the components of a sequence.
+type parts []component
+
+func (p *parts) UnmarshalJSON(b []byte) error {
+	n := 0
+	for range strictjson.Elements(b) {
+		if n++; n > maxParts {
+			return fmt.Errorf("more than %d parts in a sequence", maxParts)
+		}
+	}
+	type plain parts
+	return strictjson.DecodeForeign(b, (*plain)(p))
+}
+
+// counted returns the number of values, at most maxTokens.
+func counted[V any](each func(func(V) bool), what string) (n int, err error) {
+	for range each {
+		if n++; n > maxTokens {
+			return 0, fmt.Errorf("%s: more than %d", what, maxTokens)
+		}
+	}
+	return n, nil
+}
 
 func (v *jsonVocab) UnmarshalJSON(b []byte) error {
-	s := jsonScanner{b: b}
-	switch s.peek() {
+	switch b[0] {
 	case '[':
-		v.list = append(json.RawMessage(nil), b...)
-		return nil
+		return v.list(b)
 	case '{':
 	default:
-		return fmt.Errorf("vocab: want an object of ids by token")
+		return errors.New("model.vocab: want an object of ids by token")
 	}
-	v.ids = make(map[string]int64, len(b)/20)
-	for s.i++; s.peek() == '"'; {
-		text, err := s.text()
+	n, err := counted(func(yield func(string) bool) {
+		for name := range strictjson.Members(b) {
+			if !yield(name) {
+				return
+			}
+		}
+	}, "model.vocab")
+	if err != nil {
+		return err
+	}
+	v.tokens = make([]vocabToken, 0, n)
+	for text, raw := range strictjson.Members(b) {
+		id, err := strconv.ParseInt(string(raw), 10, 64)
 		if err != nil {
-			return err
+			return fmt.Errorf("model.vocab: the id of %s is no integer", gguf.Quote(text))
 		}
-		s.peek() // the colon
-		s.i++
-		id, ok := s.integer()
-		if !ok {
-			return fmt.Errorf("vocab: the id of %s is no integer", gguf.Quote(text))
+		v.tokens = append(v.tokens, vocabToken{text, id})
+	}
+	return nil
+}
+
+// list reads Unigram's vocabulary.
+func (v *jsonVocab) list(b []byte) error {
+	n, err := counted(strictjson.Elements(b), "model.vocab")
+	if err != nil {
+		return err
+	}
+	v.tokens, v.scores = make([]vocabToken, 0, n), make([]float64, 0, n)
+	for e := range strictjson.Elements(b) {
+		id := len(v.tokens)
+		if e[0] != '[' {
+			return fmt.Errorf("model.vocab: token %d is no text with a score", id)
 		}
-		if first, dup := v.ids[text]; dup {
-			return fmt.Errorf("vocab: %s has the ids %d and %d", gguf.Quote(text), first, id)
+		part := 0
+		for raw := range strictjson.Elements(e) {
+			switch part {
+			case 0:
+				if raw[0] != '"' {
+					return fmt.Errorf("model.vocab: the text of token %d is no text", id)
+				}
+				v.tokens = append(v.tokens, vocabToken{strictjson.Text(raw), int64(id)})
+			case 1:
+				score, err := strconv.ParseFloat(string(raw), 32)
+				if err != nil {
+					return fmt.Errorf("model.vocab: the score of token %d %s is no number", id, gguf.Quote(v.tokens[id].text))
+				}
+				v.scores = append(v.scores, score)
+			}
+			part++
 		}
-		v.ids[text] = id
-		if s.peek() == ',' {
-			s.i++
+		if part != 2 {
+			return fmt.Errorf("model.vocab: token %d is no text with a score", id)
 		}
 	}
 	return nil
 }
 
 func (m *jsonMerges) UnmarshalJSON(b []byte) error {
-	s := jsonScanner{b: b}
 	if string(b) == "null" {
 		return nil
 	}
-	if s.peek() != '[' {
-		return fmt.Errorf("merges: want a list")
+	if b[0] != '[' {
+		return errors.New("model.merges: want a list")
 	}
-	*m = make(jsonMerges, 0, len(b)/24)
-	for s.i++; ; {
-		switch s.peek() {
+	n, err := counted(strictjson.Elements(b), "model.merges")
+	if err != nil {
+		return err
+	}
+	*m = make(jsonMerges, 0, n)
+	known := newIndex((*m)[:n])
+	for raw := range strictjson.Elements(b) {
+		line := ""
+		switch raw[0] {
 		case '"':
-			line, err := s.text()
-			if err != nil {
-				return err
-			}
-			left, right, ok := strings.Cut(line, " ")
-			if !ok || strings.Contains(right, " ") {
-				return fmt.Errorf("merges: %s is not two tokens with a space between", gguf.Quote(line))
-			}
-			*m = append(*m, jsonMerge{left, right})
+			line = strictjson.Text(raw)
 		case '[':
-			var two [2]string
 			n := 0
-			for s.i++; s.peek() == '"'; n++ {
-				text, err := s.text()
-				if err != nil {
-					return err
+			for text := range strictjson.Elements(raw) {
+				if n++; n > 2 || text[0] != '"' {
+					return fmt.Errorf("model.merges: merge %d is not two tokens", len(*m))
 				}
-				two[min(n, 1)] = text
-				if s.peek() == ',' {
-					s.i++
+				if n == 2 {
+					line += " "
 				}
+				line += strictjson.Text(text)
 			}
-			if n != 2 || s.peek() != ']' {
-				return fmt.Errorf("merges: merge %d is not two tokens", len(*m))
+			if n != 2 {
+				return fmt.Errorf("model.merges: merge %d is not two tokens", len(*m))
 			}
-			s.i++
-			*m = append(*m, jsonMerge{two[0], two[1]})
-		case ']':
-			return nil
 		default:
-			return fmt.Errorf("merges: merge %d is neither a text nor a list of two", len(*m))
+			return fmt.Errorf("model.merges: merge %d is neither a text nor a list of two", len(*m))
 		}
-		if s.peek() == ',' {
-			s.i++
+		if at := strings.IndexByte(line, ' '); at <= 0 || at == len(line)-1 || strings.IndexByte(line[at+1:], ' ') >= 0 {
+			return fmt.Errorf("model.merges: merge %d %s is not two tokens with a space between", len(*m), gguf.Quote(line))
 		}
-	}
-}
-
-// jsonScanner goes over valid JSON.
-type jsonScanner struct {
-	b []byte
-	i int
-}
-
-// peek skips white space and gives the byte after it, 0 at the end.
-func (s *jsonScanner) peek() byte {
-	for ; s.i < len(s.b); s.i++ {
-		if c := s.b[s.i]; c != ' ' && c != '\n' && c != '\t' && c != '\r' {
-			return c
+		*m = append(*m, line)
+		if first, dup := known.add(int32(len(*m) - 1)); dup {
+			return fmt.Errorf("model.merges: merges %d and %d are both %s", first, len(*m)-1, gguf.Quote(line))
 		}
 	}
-	return 0
-}
-
-// text reads the string that begins here. What is not UTF-8 becomes U+FFFD, as in encoding/json.
-func (s *jsonScanner) text() (text string, err error) {
-	from, escaped := s.i, false
-	for s.i++; s.i < len(s.b) && s.b[s.i] != '"'; s.i++ {
-		if s.b[s.i] == '\\' {
-			escaped = true
-			s.i++
-		}
-	}
-	s.i = min(s.i+1, len(s.b))
-	raw := s.b[from:s.i]
-	if !escaped && len(raw) >= 2 {
-		return strings.ToValidUTF8(string(raw[1:len(raw)-1]), "\uFFFD"), nil
-	}
-	err = strictjson.DecodeForeign(raw, &text)
-	return text, err
-}
-
-func (s *jsonScanner) integer() (int64, bool) {
-	s.peek()
-	from := s.i
-	for s.i < len(s.b) && (s.b[s.i] == '-' || s.b[s.i] >= '0' && s.b[s.i] <= '9') {
-		s.i++
-	}
-	n, err := strconv.ParseInt(string(s.b[from:s.i]), 10, 64)
-	if c := s.peek(); err != nil || c != ',' && c != '}' {
-		return 0, false
-	}
-	return n, true
+	return nil
 }

@@ -467,7 +467,7 @@ func TestJSONErrors(t *testing.T) {
 			"single word"},
 		"merge":           {good, model("merges", []string{"ab"}), "", "is not two tokens with"},
 		"merge of three":  {good, model("merges", []any{[]string{"a", "b", "c"}}), "", "merge 0 is not two tokens"},
-		"merge of spaces": {good, model("merges", []any{[]string{"a b", "c"}}), "", "one with a space"},
+		"merge of spaces": {good, model("merges", []any{[]string{"a b", "c"}}), "", "not two tokens with a space"},
 		"dropout":         {good, model("dropout", 0.1), "", "model.dropout"},
 		"suffix":          {good, model("end_of_word_suffix", "</w>"), "", "marks of continued"},
 		"normalizer":      {good, top("normalizer", object{"type": "Lowercase"}), "", `normalizer: "Lowercase"`},
@@ -500,8 +500,14 @@ func TestJSONErrors(t *testing.T) {
 		"spm order": {spm, func(j object) {
 			m := j["model"].(object)
 			l := m["merges"].([]any)
-			m["merges"] = append(l, l[0])
+			m["vocab"].(object)["aaa"], m["vocab"].(object)["aab"] = 301, 302
+			m["merges"] = append(l, []any{"aa", "a"}, []any{"aa", "b"}, []any{"a", "aa"})
 		}, "", "scores cannot say that"},
+		"merge twice": {spm, func(j object) {
+			m := j["model"].(object)
+			l := m["merges"].([]any)
+			m["merges"] = append(l, l[0])
+		}, "", `are both "▁ t"`},
 		"spm long token": {spm, func(j object) {
 			j["model"].(object)["vocab"].(object)[strings.Repeat("x", 300)] = 400
 		}, "", "at most 256"},

@@ -129,16 +129,15 @@ func (t *Tokenizer) readTokens(f *gguf.File) (err error) {
 			t.kinds[id] = kind(k)
 		}
 	}
-	t.ids = make(map[string]int32, n)
+	t.ids = newIndex(t.texts)
 	for id, s := range t.texts {
 		if s == "" { // such a token is never written and never matched
 			t.kinds[id] = unused
 			continue
 		}
-		if first, dup := t.ids[s]; dup {
+		if first, dup := t.ids.add(int32(id)); dup {
 			return t.bad(keyTokens, "tokens %d and %d are both %s", first, id, gguf.Quote(s))
 		}
-		t.ids[s] = int32(id)
 	}
 	if !slices.ContainsFunc(t.kinds, func(k kind) bool { return k != unused }) {
 		return t.bad(keyTokens, "all %d tokens are empty or unused", n)
@@ -190,7 +189,7 @@ func (t *Tokenizer) readSpecial(f *gguf.File) (err error) {
 	for _, s := range endTexts {
 		// Converters sometimes leave these as plain or user-defined tokens. One
 		// that text is merged into, such as HTML's </s>, is a plain one.
-		if id, ok := t.ids[s]; ok && !(merges && t.kinds[id] == normal && list.joins(id)) {
+		if id, ok := t.ids.id(s); ok && !(merges && t.kinds[id] == normal && list.joins(id)) {
 			t.eog[id] = true
 			t.kinds[id] = control
 		}
@@ -231,12 +230,11 @@ func (t *Tokenizer) makePieces() {
 		size += max(len(s), len("\uFFFD"))
 	}
 	all := make([]byte, 0, size)
-	t.pieces = make([][]byte, len(t.texts))
+	t.ends = make([]uint32, len(t.texts))
 	for id, s := range t.texts {
 		from := len(all)
 		switch t.kinds[id] {
 		case control, unused:
-			continue
 		case userDefined:
 			all = append(all, s...)
 		case unknown:
@@ -252,9 +250,10 @@ func (t *Tokenizer) makePieces() {
 				all = spelledBytes(all, s)
 			}
 		}
-		t.pieces[id] = all[from:len(all):len(all)]
 		t.longest = max(t.longest, len(all)-from)
+		t.ends[id] = uint32(len(all))
 	}
+	t.pieces = all
 }
 
 // stripSides says on which sides of a token white space is dropped.

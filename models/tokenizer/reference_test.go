@@ -316,7 +316,7 @@ func naiveSPM(tok *Tokenizer, scores []float32, text string) (ids []int32) {
 		at := -1
 		var best float32
 		for i := range len(syms) - 1 {
-			if id, ok := tok.ids[syms[i]+syms[i+1]]; ok && (at < 0 || scores[id] > best) {
+			if id, ok := tok.ids.id(syms[i] + syms[i+1]); ok && (at < 0 || scores[id] > best) {
 				best, at = scores[id], i
 			}
 		}
@@ -326,12 +326,12 @@ func naiveSPM(tok *Tokenizer, scores []float32, text string) (ids []int32) {
 		syms = slices.Replace(syms, at, at+2, syms[at]+syms[at+1])
 	}
 	for _, s := range syms {
-		if id, ok := tok.ids[s]; ok {
+		if id, ok := tok.ids.id(s); ok {
 			ids = append(ids, id)
 			continue
 		}
 		for _, b := range []byte(s) {
-			ids = append(ids, tok.ids[fmt.Sprintf("<0x%02X>", b)])
+			ids = append(ids, idOf(tok, fmt.Sprintf("<0x%02X>", b)))
 		}
 	}
 	return ids

@@ -2,6 +2,8 @@ package tokenizer
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -127,18 +129,20 @@ func TestMetadataErrors(t *testing.T) {
 		"no model": {bpe.with(keyModel, nil), []string{keyModel, "missing"}},
 		"model": {bpe.with(keyModel, "bert"),
 			[]string{keyModel, `"bert" is not supported`, "gpt2, llama or t5"}},
-		"model type":      {bpe.with(keyModel, uint32(1)), []string{keyModel, "want string"}},
-		"no tokens":       {bpe.with(keyTokens, nil), []string{keyTokens, "missing"}},
-		"empty tokens":    {bpe.with(keyTokens, []string{}), []string{keyTokens, "0 tokens"}},
-		"tokens type":     {bpe.with(keyTokens, []int32{1}), []string{keyTokens, "want array of string"}},
-		"two equal":       {bpe.with(keyTokens, twice), []string{keyTokens, "tokens 7 and 9"}},
-		"types length":    {bpe.with(keyTypes, []int32{1, 1}), []string{keyTypes, "2 elements for"}},
-		"type":            {bpe.with(keyTypes, types), []string{keyTypes, "token 3", "unknown type 7"}},
-		"no pre":          {bpe.with(keyPre, nil), []string{keyPre, "missing"}},
-		"pre":             {bpe.with(keyPre, "klingon"), []string{keyPre, `"klingon" is not supported`, "llama-bpe"}},
-		"no merges":       {bpe.with(keyMerges, nil), []string{keyMerges, "missing"}},
-		"merge of one":    {bpe.with(keyMerges, []string{"h e", "he"}), []string{keyMerges, `merge 1 "he"`}},
-		"empty merge":     {bpe.with(keyMerges, []string{""}), []string{keyMerges, `merge 0 ""`}},
+		"model type":   {bpe.with(keyModel, uint32(1)), []string{keyModel, "want string"}},
+		"no tokens":    {bpe.with(keyTokens, nil), []string{keyTokens, "missing"}},
+		"empty tokens": {bpe.with(keyTokens, []string{}), []string{keyTokens, "0 tokens"}},
+		"tokens type":  {bpe.with(keyTokens, []int32{1}), []string{keyTokens, "want array of string"}},
+		"two equal":    {bpe.with(keyTokens, twice), []string{keyTokens, "tokens 7 and 9"}},
+		"types length": {bpe.with(keyTypes, []int32{1, 1}), []string{keyTypes, "2 elements for"}},
+		"type":         {bpe.with(keyTypes, types), []string{keyTypes, "token 3", "unknown type 7"}},
+		"no pre":       {bpe.with(keyPre, nil), []string{keyPre, "missing"}},
+		"pre":          {bpe.with(keyPre, "klingon"), []string{keyPre, `"klingon" is not supported`, "llama-bpe"}},
+		"no merges":    {bpe.with(keyMerges, nil), []string{keyMerges, "missing"}},
+		"merge of one": {bpe.with(keyMerges, []string{"h e", "he"}), []string{keyMerges, `merge 1 "he"`}},
+		"empty merge":  {bpe.with(keyMerges, []string{""}), []string{keyMerges, `merge 0 ""`}},
+		"merge twice": {bpe.with(keyMerges, []string{"h e", "h e"}),
+			[]string{keyMerges, `merges 0 and 1 are both "h e"`}},
 		"open merge":      {bpe.with(keyMerges, []string{"h "}), []string{keyMerges, `merge 0 "h "`}},
 		"merge to none":   {bpe.with(keyMerges, []string{"q z"}), []string{keyMerges, `needs the token "qz"`}},
 		"merge from none": {bpe.with(keyMerges, []string{"ab c"}), []string{keyMerges, `needs the token "ab"`}},
@@ -177,17 +181,17 @@ func TestMetadataErrors(t *testing.T) {
 
 func TestAccessors(t *testing.T) {
 	tok := smallBPE().tokenizer(t)
-	end := tok.ids["<|im_end|>"]
+	end := idOf(tok, "<|im_end|>")
 	if eos, ok := tok.EOS(); !ok || eos != end || !tok.EOG(end) || !tok.Special(end) ||
 		tok.TokenText(end) != "<|im_end|>" {
 		t.Error("end of text")
 	}
-	if tok.Piece(end) != nil || string(tok.Piece(tok.ids["Ġworld"])) != " world" ||
-		string(tok.Piece(tok.ids["<think>"])) != "<think>" {
+	if tok.Piece(end) != nil || string(tok.Piece(idOf(tok, "Ġworld"))) != " world" ||
+		string(tok.Piece(idOf(tok, "<think>"))) != "<think>" {
 		t.Error("pieces")
 	}
 	// Html's </s> is merged from text here: it must not end generation.
-	if id := tok.ids["</s>"]; tok.EOG(id) || tok.Special(id) || string(tok.Piece(id)) != "</s>" {
+	if id := idOf(tok, "</s>"); tok.EOG(id) || tok.Special(id) || string(tok.Piece(id)) != "</s>" {
 		t.Error("a plain </s> is taken for the end")
 	}
 	for _, id := range []int32{-1, int32(tok.VocabSize()), 1 << 30} {
@@ -358,7 +362,7 @@ func TestStreamHoldsBackCharacters(t *testing.T) {
 	tok := smallBPE().tokenizer(t)
 	b := func(bytes string) (ids []int32) {
 		for i := range len(bytes) {
-			ids = append(ids, tok.ids[string(alphabet[bytes[i]])])
+			ids = append(ids, idOf(tok, string(alphabet[bytes[i]])))
 		}
 		return ids
 	}
@@ -398,7 +402,7 @@ func TestStreamHoldsBackCharacters(t *testing.T) {
 
 func TestStreamLeadingSpace(t *testing.T) {
 	tok := smallSPM().tokenizer(t)
-	the, world, bos := tok.ids["▁the"], tok.ids["▁world"], tok.bos
+	the, world, bos := idOf(tok, "▁the"), idOf(tok, "▁world"), tok.bos
 	for _, c := range []struct {
 		prompt, ids []int32
 		want        string
@@ -407,7 +411,7 @@ func TestStreamLeadingSpace(t *testing.T) {
 		{[]int32{bos}, []int32{the, world}, "the world"},
 		{[]int32{bos, the}, []int32{world}, " world"},
 		{nil, []int32{bos, the, world}, "the world"},
-		{nil, []int32{tok.ids["he"], the}, "he the"},
+		{nil, []int32{idOf(tok, "he"), the}, "he the"},
 		{nil, []int32{the, bos, the}, "thethe"},
 	} {
 		s, got := tok.NewStream(c.prompt), ""
@@ -424,5 +428,37 @@ func TestStreamLeadingSpace(t *testing.T) {
 	}
 	if got := plain.Decode([]int32{the}); got != " the" {
 		t.Errorf("%q", got)
+	}
+}
+
+// idOf returns the id of a text, 0 where it has none.
+func idOf(tok *Tokenizer, text string) int32 {
+	id, _ := tok.ids.id(text)
+	return id
+}
+
+// TestIndexIsAMap adds texts at random and compares with a map, from empty to full.
+func TestIndexIsAMap(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{0, 1, 12, 13, 1000} {
+		texts := make([]string, n)
+		for i := range texts {
+			texts[i] = strconv.Itoa(rng.IntN(2 * n))
+		}
+		x, want := newIndex(texts), map[string]int32{}
+		for i, text := range texts {
+			first, known := want[text]
+			if got, dup := x.add(int32(i)); dup != known || dup && got != first {
+				t.Fatalf("%d of %d: %d, %t, want %d, %t", i, n, got, dup, first, known)
+			}
+			if !known {
+				want[text] = int32(i)
+			}
+			probe := strconv.Itoa(rng.IntN(2 * n))
+			id, ok := x.id(probe)
+			if first, known := want[probe]; ok != known || ok && id != first {
+				t.Fatalf("%s is %d, %t, want %d, %t", probe, id, ok, first, known)
+			}
+		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 // that make the token of the highest score are joined until no two make a token. Characters that are no token are
 // written as byte tokens, or as the unknown token.
 type spm struct {
-	ids     map[string]int32
+	ids     *index
 	kinds   []kind
 	scores  []float32
 	longest int // bytes of the longest token
@@ -78,9 +78,9 @@ func (t *Tokenizer) loadSPM(f *gguf.File) error {
 		s.longest = max(s.longest, len(text))
 	}
 	s.bytes, s.unk, err = t.byteTokens(f, func(text string, b byte) (int32, bool) {
-		id, ok := t.ids[text]
+		id, ok := t.ids.id(text)
 		if !ok {
-			id, ok = t.ids[string([]byte{b})]
+			id, ok = t.ids.id(string([]byte{b}))
 		}
 		return id, ok && t.kinds[id] != control
 	})
@@ -103,7 +103,7 @@ const noToken int32 = -2
 // piece looks up the token of a text. Like SentencePiece it ignores control, unknown and byte tokens, however they
 // are spelled.
 func (s *spm) piece(text string) (int32, bool) {
-	id, ok := s.ids[text]
+	id, ok := s.ids.id(text)
 	return id, ok && (s.kinds[id] == normal || s.kinds[id] == userDefined || s.kinds[id] == unused)
 }
 

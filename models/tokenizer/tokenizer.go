@@ -36,8 +36,9 @@ type Tokenizer struct {
 	name    string   // of the file, for messages
 	texts   []string // by id, as the file spells them
 	kinds   []kind
-	ids     map[string]int32
-	pieces  [][]byte // by id; nil for tokens that show no text
+	ids     *index
+	pieces  []byte   // what the tokens add to a text, one behind the other
+	ends    []uint32 // by id, where its piece ends
 	longest int      // bytes of the longest piece
 	eog     []bool   // by id
 	bos     int32
@@ -87,7 +88,14 @@ func (t *Tokenizer) Piece(id int32) []byte {
 	if !t.has(id) {
 		return nil
 	}
-	return t.pieces[id]
+	from := uint32(0)
+	if id > 0 {
+		from = t.ends[id-1]
+	}
+	if from == t.ends[id] {
+		return nil
+	}
+	return t.pieces[from:t.ends[id]:t.ends[id]]
 }
 
 func (t *Tokenizer) has(id int32) bool { return id >= 0 && int(id) < len(t.texts) }

@@ -12,7 +12,7 @@ import (
 // whose scores, log probabilities, have the largest sum. A character that is no token costs more than any token, and is
 // written as byte tokens where there are some, as the unknown token where not; neighbouring unknown ones become one.
 type unigram struct {
-	ids     map[string]int32
+	ids     *index
 	scores  []float32
 	kinds   []kind
 	longest int // bytes of the longest token
@@ -53,7 +53,7 @@ func (t *Tokenizer) loadUnigram(f *gguf.File) error {
 	}
 	t.model = u
 	u.bytes, u.unk, err = t.byteTokens(f, func(text string, _ byte) (int32, bool) {
-		id, ok := t.ids[text]
+		id, ok := t.ids.id(text)
 		return id, ok && t.kinds[id] == byteToken
 	})
 	return err
@@ -74,7 +74,7 @@ func (u *unigram) encode(text string, ids []int32, m *meter) []int32 {
 		_, n := utf8.DecodeRuneInString(text[at:])
 		whole := false
 		for end := at + n; end <= len(text) && end-at <= u.longest; {
-			if id, ok := u.ids[text[at:end]]; ok && (u.kinds[id] == normal || u.kinds[id] == userDefined) {
+			if id, ok := u.ids.id(text[at:end]); ok && (u.kinds[id] == normal || u.kinds[id] == userDefined) {
 				whole = whole || end == at+n
 				if s := best[at].score + float64(u.scores[id]); s > best[end].score {
 					best[end] = step{s, id, int32(at)}
