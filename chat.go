@@ -77,6 +77,9 @@ func (s *Session) NewChat(o ChatOptions) (*Chat, error) {
 		return nil, refused("foretoken: %w", &spec.FieldError{Field: "reserve", Reason: fmt.Sprintf(
 			"is %d, want positions of the context of %d for a reply", o.Reserve, s.target.Limits().Context)})
 	}
+	if err := chat.CheckVariables(o.Vars); err != nil {
+		return nil, ofKind(ErrRequest, err)
+	}
 	c := &Chat{s: s, template: t, reserve: o.Reserve}
 	if o.System != "" {
 		c.messages = append(c.messages, Message{Role: RoleSystem, Content: o.System})
@@ -211,13 +214,14 @@ func (c *Chat) fit(
 		for _, t := range turns[unseen:] {
 			seen = append(seen, t...)
 		}
-		if ids, err = c.template.encode(seen, yieldOf(ctx)); err != nil {
-			return nil, 0, ofKind(ErrRequest, err)
-		}
-		if len(ids)+reserve <= most {
+		ids, err = c.template.encode(seen, yieldOf(ctx))
+		last := unseen == len(turns)-1
+		switch {
+		case err == nil && len(ids)+reserve <= most:
 			return ids, unseen, nil
-		}
-		if unseen == len(turns)-1 {
+		case err != nil && (last || !errors.Is(err, ErrContextFull)):
+			return nil, 0, err
+		case last:
 			return nil, 0, ofKind(ErrContextFull, fmt.Errorf("foretoken: the message takes %d positions with what "+
 				"goes with it, and %d are kept for the reply, of a context of %d; shorten it by %d tokens, or open "+
 				"the models with a longer context", len(ids), reserve, most, len(ids)+reserve-most))
@@ -236,7 +240,7 @@ type template struct {
 	*chat.Template
 	options chat.RenderOptions
 	tok     *tokenizer.Tokenizer
-	guard   *tokenizer.Guard
+	context int // tokens
 	note    string
 }
 
@@ -257,7 +261,7 @@ func (s *Session) ChatIDs(o ChatOptions, yield func() error) ([]int32, error) {
 
 // chatTemplate is the given one, or the file's.
 func (s *Session) chatTemplate(o *ChatOptions) (*template, error) {
-	t := &template{Template: s.template, tok: s.tok, guard: s.tok.Guard(),
+	t := &template{Template: s.template, tok: s.tok, context: s.target.Limits().Context,
 		options: chat.RenderOptions{AddGenerationPrompt: true, Tools: o.Tools, Vars: o.Vars}}
 	if gguf.Blank(o.Template) {
 		return t, s.templateErr
@@ -276,16 +280,24 @@ func (s *Session) templateOptions() chat.Options {
 }
 
 // encode returns the ids of a conversation up to the start of the reply. Only the template's control tokens act as
-// such: those spelled out in a message are plain text. Where the tokenizer begins texts with a BOS, the result has
-// exactly one, whether the template writes it or not.
+// such: those that people, models or tools spelled out anywhere are plain text. Where the tokenizer begins texts with a
+// BOS, the result has exactly one, whether the template writes it or not. A text with more bytes than the longest tokens
+// of a full context is refused before it is tokenised.
 func (t *template) encode(messages []Message, yield func() error) ([]int32, error) {
-	mark := t.guard.Mark(slices.Values(written(messages)))
 	options := t.options
 	options.Yield = yield
-	options.Escape = func(s string) string { return t.guard.Protect(s, mark) }
-	text, err := t.Render(messages, options)
+	text, mark, err := t.RenderGuarded(messages, options, t.tok.Guard())
 	if err != nil {
-		return nil, fmt.Errorf("foretoken: %w", err)
+		return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: %w", err))
+	}
+	bytes, longest := len(text), t.tok.LongestSpecial()
+	if mark != "" {
+		bytes -= len(mark) * strings.Count(text, mark)
+	}
+	if bytes/max(longest, 1) > t.context {
+		return nil, ofKind(ErrContextFull, fmt.Errorf("foretoken: the conversation has %d bytes with what the template "+
+			"writes, but the context holds %d tokens of at most %d bytes; shorten it, or open the models with a longer "+
+			"context", bytes, t.context, longest))
 	}
 	ids, err := t.tok.EncodeWith(text, tokenizer.EncodeOptions{Special: true, Mark: mark, Yield: yield})
 	if err != nil {
@@ -295,21 +307,7 @@ func (t *template) encode(messages []Message, yield func() error) ([]int32, erro
 		ids = slices.Insert(ids, 0, bos)
 	}
 	if len(ids) == 0 {
-		return nil, errors.New("foretoken: the chat template wrote nothing")
+		return nil, refused("foretoken: the chat template wrote nothing")
 	}
 	return ids, nil
-}
-
-// written is all that people and models wrote of a conversation. Arguments may spell a mark in
-// JSON's escapes; a longer mark than need be does no harm.
-func written(messages []Message) []string {
-	var all []string
-	for _, m := range messages {
-		all = append(all, m.Content, m.Reasoning, m.Name, m.ToolCallID)
-		for _, c := range m.ToolCalls {
-			all = append(all, c.Name, c.ID, string(c.Arguments),
-				strings.ReplaceAll(strings.ToLower(string(c.Arguments)), `\ufdd0`, "\ufdd0"))
-		}
-	}
-	return all
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
 	"time"
@@ -97,6 +98,14 @@ type Options struct {
 	Now      func() time.Time  // for strftime_now; time.Now without it
 }
 
+// Guard keeps control tokens that people, models and tools spelled out from steering the model: a tokenizer.Guard.
+type Guard interface {
+	// Mark returns a text that none of the texts contains.
+	Mark(texts iter.Seq[string]) string
+	// Protect puts the mark into every control token that a text spells.
+	Protect(text, mark string) string
+}
+
 // Variables are those of a JSON object, with the digits of its numbers and the order of its keys at every depth.
 func Variables(from map[string]json.RawMessage) map[string]any {
 	vars := make(map[string]any, len(from))
@@ -106,14 +115,21 @@ func Variables(from map[string]json.RawMessage) map[string]any {
 	return vars
 }
 
+// CheckVariables refuses variables that the conversation itself sets. Others may be given, documents among them.
+func CheckVariables(vars map[string]any) error {
+	for _, name := range []string{"messages", "tools", "bos_token", "eos_token", "add_generation_prompt"} {
+		if _, ok := vars[name]; ok {
+			return fmt.Errorf("chat: the variable %s cannot be given: the conversation sets it", name)
+		}
+	}
+	return nil
+}
+
 // RenderOptions say what is rendered.
 type RenderOptions struct {
 	AddGenerationPrompt bool              // end with the header of the assistant's answer
 	Tools               []json.RawMessage // functions the model may call: {"type": "function", "function": {…}}
 	Vars                map[string]any    // further variables, such as enable_thinking: what encoding/json can write
-	// Escape is applied to what people and tools wrote. A tokenizer.Guard keeps
-	// control tokens spelled out there from steering the model.
-	Escape func(string) string
 	// Limits bound the work. Those of package jinja, the default, are for the user of the model: 2 s and 256 MiB.
 	Limits jinja.Limits
 	// Yield, if not nil, is called about every millisecond. An error of it ends the rendering.
@@ -224,65 +240,85 @@ func ForFile(f *gguf.File, o Options) (*Template, error) {
 // Render writes the conversation. The text spells special tokens, BOS among them where the template writes it, so it is
 // read with EncodeSpecial. It is an error if the template refuses the messages, for their order or their roles.
 func (t *Template) Render(messages []Message, o RenderOptions) (string, error) {
-	text := t.texts[""]
+	text, _, err := t.RenderGuarded(messages, o, nil)
+	return text, err
+}
+
+// RenderGuarded is Render with a mark in every control token that does not come from the template: in messages, calls,
+// tools and variables, at every depth, in keys as in values. A nil guard marks none.
+func (t *Template) RenderGuarded(messages []Message, o RenderOptions, g Guard) (text, mark string, err error) {
+	variant := t.texts[""]
 	if tool := t.texts["tool_use"]; tool != nil && len(o.Tools) > 0 {
-		text = tool
+		variant = tool
 	}
-	forms := text.forms()
-	escape := o.Escape
-	if escape == nil {
-		escape = func(s string) string { return s }
+	given, err := given(messages, &o, variant.forms())
+	if err != nil {
+		return "", "", err
 	}
+	if g != nil {
+		mark = g.Mark(jinja.Strings(given))
+		given = jinja.MapStrings(given, func(s string) string { return g.Protect(s, mark) }).(*jinja.Dict)
+	}
+	vars := t.o.variables(nil, nil, o.AddGenerationPrompt)
+	given.Each(func(name string, v jinja.Value) { vars.Set(name, v) })
+	text, err = variant.Render(vars, jinja.Options{Limits: o.Limits, Now: t.o.Now, Yield: o.Yield, Mark: mark})
+	if err != nil {
+		return "", "", fmt.Errorf("chat: the chat template: %w", err)
+	}
+	return text, mark, nil
+}
+
+// given returns the variables that people, models and tools wrote.
+func given(messages []Message, o *RenderOptions, f forms) (*jinja.Dict, error) {
+	vars := jinja.NewDict()
 	list := jinja.NewList()
 	for i := range messages {
-		m, err := messages[i].value(&forms, escape)
+		m, err := messages[i].value(&f)
 		if err != nil {
-			return "", fmt.Errorf("chat: message %d: %w", i+1, err)
+			return nil, fmt.Errorf("chat: message %d: %w", i+1, err)
 		}
 		list.Items = append(list.Items, m)
 	}
-	var tools jinja.Value // None without any
-	if len(o.Tools) > 0 {
+	vars.Set("messages", list)
+	if len(o.Tools) > 0 { // else it is None
 		all := jinja.NewList()
 		for i, raw := range o.Tools {
 			tool, err := toolValue(raw)
 			if err != nil {
-				return "", fmt.Errorf("chat: tool %d: %w", i+1, err)
+				return nil, fmt.Errorf("chat: tool %d: %w", i+1, err)
 			}
 			all.Items = append(all.Items, tool)
 		}
-		tools = all
+		vars.Set("tools", all)
 	}
-	vars := t.o.variables(list, tools, o.AddGenerationPrompt)
+	if err := CheckVariables(o.Vars); err != nil {
+		return nil, err
+	}
 	for name, v := range o.Vars {
 		raw, err := json.Marshal(v)
 		if err != nil {
-			return "", fmt.Errorf("chat: the variable %s: %w", gguf.Quote(name), err)
+			return nil, fmt.Errorf("chat: the variable %s: %w", gguf.Quote(name), err)
 		}
 		value, err := jinja.FromJSON(raw)
 		if err != nil {
-			return "", fmt.Errorf("chat: the variable %s: %w", gguf.Quote(name), err)
+			return nil, fmt.Errorf("chat: the variable %s: %w", gguf.Quote(name), err)
 		}
 		vars.Set(name, value)
 	}
-	out, err := text.Render(vars, jinja.Options{Limits: o.Limits, Now: t.o.Now, Yield: o.Yield})
-	if err != nil {
-		return "", fmt.Errorf("chat: the chat template: %w", err)
-	}
-	return out, nil
+	return vars, nil
 }
 
 // value is the message as templates see it. Fields that are not set are not there, because templates ask for that.
-func (m *Message) value(f *forms, escape func(string) string) (jinja.Value, error) {
+func (m *Message) value(f *forms) (jinja.Value, error) {
 	if m.Role == "" {
 		return nil, fmt.Errorf("the role is missing: it is system, user, assistant or tool")
 	}
-	d := jinja.NewDict().Set("role", m.Role).Set("content", m.content(f.content[m.Role], escape))
+	d := jinja.NewDict().Set("role", m.Role).Set("content", m.content(f.content[m.Role]))
 	if m.Reasoning != "" {
-		d.Set("reasoning_content", escape(m.Reasoning))
+		d.Set("reasoning_content", m.Reasoning)
 	}
 	if m.Name != "" {
-		d.Set("name", escape(m.Name))
+		d.Set("name", m.Name)
 	}
 	if len(m.ToolCalls) > 0 {
 		calls := jinja.NewList()
@@ -294,43 +330,36 @@ func (m *Message) value(f *forms, escape func(string) string) (jinja.Value, erro
 			if len(bytes.TrimSpace(raw)) == 0 {
 				raw = []byte("{}")
 			}
-			// Escape sequences of JSON are decoded before the template sees them.
 			args, err := jinja.FromJSON(raw)
 			if err != nil || f.arguments {
-				args = escape(string(raw))
-			} else {
-				args = jinja.MapStrings(args, escape)
+				args = string(raw)
 			}
 			call := jinja.NewDict()
 			if c.ID != "" {
-				call.Set("id", escape(c.ID))
+				call.Set("id", c.ID)
 			}
 			call.Set("type", "function")
-			call.Set("function", jinja.NewDict().Set("name", escape(c.Name)).Set("arguments", args))
+			call.Set("function", jinja.NewDict().Set("name", c.Name).Set("arguments", args))
 			calls.Items = append(calls.Items, call)
 		}
 		d.Set("tool_calls", calls)
 	}
 	if m.ToolCallID != "" {
-		d.Set("tool_call_id", escape(m.ToolCallID))
+		d.Set("tool_call_id", m.ToolCallID)
 	}
 	return d, nil
 }
 
 // content is the content in the form that the template takes. Without any, a message with calls has no parts.
-func (m *Message) content(form contentForm, escape func(string) string) jinja.Value {
+func (m *Message) content(form contentForm) jinja.Value {
 	if !form.parts || form.text && m.Parts == nil {
-		return escape(m.Content)
+		return m.Content
 	}
 	parts := m.Parts
 	if parts == nil && (m.Content != "" || len(m.ToolCalls) == 0) {
 		parts = []string{m.Content}
 	}
-	var escaped []string
-	for _, part := range parts {
-		escaped = append(escaped, escape(part))
-	}
-	return partsValue(escaped)
+	return partsValue(parts)
 }
 
 // toolValue reads a tool; a function by itself is put into one.

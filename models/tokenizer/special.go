@@ -24,6 +24,8 @@ const maxSpecial = 256
 type partition struct {
 	tokens []specialToken
 	first  [257]int32 // of the tokens that begin with a byte: first[b] to first[b+1]
+
+	longest int // bytes of the longest token
 }
 
 type specialToken struct {
@@ -52,6 +54,7 @@ func newPartition(t *Tokenizer, strip map[int32]stripSides) partition {
 		}
 		s.guarded = s.asked || s.shorter != none && p.tokens[s.shorter].guarded
 		p.first[int(s.text[0])+1]++
+		p.longest = max(p.longest, len(s.text))
 	}
 	for b := range 256 {
 		p.first[b+1] += p.first[b]

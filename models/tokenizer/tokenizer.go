@@ -79,6 +79,9 @@ func (t *Tokenizer) TokenText(id int32) string {
 // Longest is the number of bytes of the longest piece: a text has at least as many tokens as its bytes take of these.
 func (t *Tokenizer) Longest() int { return t.longest }
 
+// LongestSpecial is Longest for texts whose control tokens are read as such.
+func (t *Tokenizer) LongestSpecial() int { return max(t.longest, t.special.longest) }
+
 // Special reports whether the id is a control token: it steers the model and shows no text.
 func (t *Tokenizer) Special(id int32) bool { return t.has(id) && t.kinds[id] == control }
 

@@ -399,6 +399,9 @@ func (o *opened) tokens(q *parsedRequest, template string, yield func() error) (
 		if ended != nil {
 			return nil, ended
 		}
+		if errors.Is(err, foretoken.ErrContextFull) {
+			return nil, wrong("context_length_exceeded", name, "%s", o.told(err))
+		}
 		if err != nil { // the template's word on the conversation
 			return nil, invalid("messages", "%s", o.told(err))
 		}

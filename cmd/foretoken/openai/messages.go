@@ -33,6 +33,9 @@ func (a *parsedRequest) conversation(f *fields) {
 	var vars map[string]json.RawMessage
 	if f.into("chat_template_kwargs", &vars, "an object of the chat template's variables") {
 		a.vars = chat.Variables(vars)
+		if err := chat.CheckVariables(a.vars); err != nil {
+			f.fail(invalid("chat_template_kwargs", "%s", public.Message(err)))
+		}
 	}
 	f.neutral("only text is produced", map[string][]string{
 		"modalities": {`["text"]`}, "audio": nil, "web_search_options": nil, "reasoning_effort": {`"none"`},

@@ -20,6 +20,7 @@ type machine struct {
 	begun  time.Time // later by what yield took
 	yield  func() error
 	now    func() time.Time
+	mark   string
 	err    error
 }
 
@@ -28,7 +29,7 @@ func newMachine(o Options) *machine {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	m := &machine{limits: l, left: l, slice: slice, begun: time.Now(), yield: o.Yield, now: o.Now}
+	m := &machine{limits: l, left: l, slice: slice, begun: time.Now(), yield: o.Yield, now: o.Now, mark: o.Mark}
 	m.out = &text{m: m}
 	return m
 }
@@ -170,6 +171,9 @@ func (m *machine) binary(op string, a, b Value) Value {
 	}
 	if op == "~" {
 		return m.join(m.str(a), m.str(b))
+	}
+	if !m.weighs(a) || !m.weighs(b) {
+		return nil
 	}
 	i, first := integer(a)
 	j, second := integer(b)

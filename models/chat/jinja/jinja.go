@@ -29,6 +29,8 @@ const (
 type Options struct {
 	Limits Limits
 	Now    func() time.Time // what strftime_now tells; time.Now without it
+	// Mark occurs in values and is written as it is, by tojson too: it is taken out of the text later. "": none.
+	Mark string
 	// Yield, if not nil, is called about every millisecond. An error of it ends the rendering and is returned as it is.
 	Yield func() error
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -19,6 +20,31 @@ func FromJSON(data []byte) (Value, error) {
 		return nil, fmt.Errorf("jinja: JSON: %w", err)
 	}
 	return readJSON(d)
+}
+
+// Strings are all strings of a value from FromJSON, keys included.
+func Strings(v Value) iter.Seq[string] {
+	return func(yield func(string) bool) { eachString(v, yield) }
+}
+
+func eachString(v Value, yield func(string) bool) bool {
+	switch x := v.(type) {
+	case string:
+		return yield(x)
+	case *List:
+		for _, item := range x.Items {
+			if !eachString(item, yield) {
+				return false
+			}
+		}
+	case *Dict:
+		for i, key := range x.keys {
+			if !eachString(key, yield) || !eachString(x.values[i], yield) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // MapStrings applies f to every string of a value from FromJSON, keys included.
@@ -149,7 +175,7 @@ func (m *machine) dump(d *dumper, v Value, level int) {
 
 func (m *machine) dumpString(d *dumper, s string) {
 	if m.reads(4*len(s)) && m.makes(4*len(s)) {
-		dumpString(&d.b.Builder, s, d.ascii)
+		dumpString(&d.b.Builder, s, d.ascii, m.mark)
 	}
 }
 
@@ -183,11 +209,16 @@ func jsonFloat(x float64) string {
 	return cmp.Or(map[string]string{"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[s], s)
 }
 
-func dumpString(b *strings.Builder, s string, ascii bool) {
+func dumpString(b *strings.Builder, s string, ascii bool, mark string) {
 	b.WriteByte('"')
 	plain := 0 // the characters from here on are written as they are
+	marked := 0
 	for i, r := range s {
-		if r >= 0x20 && r != '"' && r != '\\' && (r <= 0x7f || !ascii) {
+		if i < marked || r >= 0x20 && r != '"' && r != '\\' && (r <= 0x7f || !ascii) {
+			continue
+		}
+		if mark != "" && strings.HasPrefix(s[i:], mark) {
+			marked = i + len(mark)
 			continue
 		}
 		b.WriteString(s[plain:i])

@@ -92,10 +92,13 @@ func (m *machine) makes(n int) bool {
 
 // makesAll is makes for count values of each bytes.
 func (m *machine) makesAll(count, each int) bool {
-	if count > m.left.Work || each > 0 && count > m.left.Memory/each {
+	if !m.spend(count / 4) {
+		return false
+	}
+	if each > 0 && count > m.left.Memory/each {
 		return m.makes(m.limits.Memory + 1)
 	}
-	return m.spend(count/4) && m.makes(count*each)
+	return m.makes(count * each)
 }
 
 // find looks a key up, put sets one: a text is hashed whole.
@@ -112,8 +115,13 @@ func (m *machine) put(d *Dict, key, v Value) bool {
 
 // weighs charges the hash of a key, or one comparison with it.
 func (m *machine) weighs(key Value) bool {
-	s, _ := key.(string)
-	return m.copies(len(s))
+	switch x := key.(type) {
+	case string:
+		return m.copies(len(x))
+	case numeral:
+		return m.reads(4 * len(x))
+	}
+	return m.err == nil
 }
 
 // text is a text in the making, charged as it grows.

@@ -57,3 +57,8 @@ func significant(text string) decimal {
 	}
 	return decimal{negative, digits, exponent}
 }
+
+func isNumeral(v Value) bool {
+	_, ok := v.(numeral)
+	return ok
+}

@@ -40,6 +40,15 @@ func (d *Dict) Set(key string, v Value) *Dict {
 	return d
 }
 
+// Each calls f for every key that is a text, in their order.
+func (d *Dict) Each(f func(key string, v Value)) {
+	for i, key := range d.keys {
+		if s, ok := key.(string); ok {
+			f(s, d.values[i])
+		}
+	}
+}
+
 // Get finds the value of a key.
 func (d *Dict) Get(key string) (Value, bool) { return d.get(key) }
 
@@ -285,7 +294,7 @@ func (m *machine) repr(b *text, v Value) {
 		b.WriteString(string(x))
 	case string:
 		if m.reads(4*len(x)) && m.makes(4*len(x)) {
-			reprString(&b.Builder, x)
+			reprString(&b.Builder, x, m.mark)
 		}
 	case *List:
 		open, end := "[", "]"
@@ -326,15 +335,20 @@ func (m *machine) repr(b *text, v Value) {
 	}
 }
 
-func reprString(b *strings.Builder, s string) {
-	mark := byte('\'')
+func reprString(b *strings.Builder, s, mark string) {
+	quote := byte('\'')
 	if strings.Contains(s, "'") && !strings.Contains(s, "\"") {
-		mark = '"'
+		quote = '"'
 	}
-	b.WriteByte(mark)
+	b.WriteByte(quote)
 	plain := 0 // the characters from here on are written as they are
+	marked := 0
 	for i, r := range s {
-		if r >= ' ' && r != '\\' && r != rune(mark) && (r < 0x7f || unicode.IsPrint(r)) {
+		if i < marked || r >= ' ' && r != '\\' && r != rune(quote) && (r < 0x7f || unicode.IsPrint(r)) {
+			continue
+		}
+		if mark != "" && strings.HasPrefix(s[i:], mark) {
+			marked = i + len(mark)
 			continue
 		}
 		b.WriteString(s[plain:i])
@@ -343,7 +357,7 @@ func reprString(b *strings.Builder, s string) {
 		switch {
 		case space[r] != "":
 			b.WriteString(space[r])
-		case r == '\\' || r == rune(mark):
+		case r == '\\' || r == rune(quote):
 			b.WriteByte('\\')
 			b.WriteRune(r)
 		case r < 0x100:
@@ -355,7 +369,7 @@ func reprString(b *strings.Builder, s string) {
 		}
 	}
 	b.WriteString(s[plain:])
-	b.WriteByte(mark)
+	b.WriteByte(quote)
 }
 
 // space escapes white space in a string, as Python and JSON do.
@@ -369,7 +383,7 @@ func hex(r rune, width int) string {
 // equal is Python's ==.
 func (m *machine) equal(a, b Value) bool {
 	defer m.leave()
-	if !m.enter() || !m.spend(1) {
+	if !m.enter() || !m.spend(1) || isNumeral(a) && !m.weighs(a) || isNumeral(b) && !m.weighs(b) {
 		return false
 	}
 	if x, ok := number(a); ok {
@@ -424,7 +438,7 @@ func (m *machine) equal(a, b Value) bool {
 // less is Python's <, an error between types that have no order.
 func (m *machine) less(a, b Value) bool {
 	defer m.leave()
-	if !m.enter() || !m.spend(1) {
+	if !m.enter() || !m.spend(1) || isNumeral(a) && !m.weighs(a) || isNumeral(b) && !m.weighs(b) {
 		return false
 	}
 	if x, ok := number(a); ok {
