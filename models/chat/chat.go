@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -102,8 +103,10 @@ type Options struct {
 type Guard interface {
 	// Mark returns a text that none of the texts contains.
 	Mark(texts iter.Seq[string]) string
-	// Protect puts the mark into every control token that a text spells.
-	Protect(text, mark string) string
+	// Ends returns the beginnings of control tokens that the texts of a template end with.
+	Ends(texts []string) []string
+	// Protect puts the mark into every control token that a text spells, alone or with what is before or behind it.
+	Protect(text, mark string, ends []string) string
 }
 
 // Variables are those of a JSON object, with the digits of its numbers and the order of its keys at every depth.
@@ -257,7 +260,15 @@ func (t *Template) RenderGuarded(messages []Message, o RenderOptions, g Guard) (
 	}
 	if g != nil {
 		mark = g.Mark(jinja.Strings(given))
-		given = jinja.MapStrings(given, func(s string) string { return g.Protect(s, mark) }).(*jinja.Dict)
+		ends := g.Ends(variant.Texts())
+		given = jinja.MapStrings(given, func(s string) string { return g.Protect(s, mark, ends) }).(*jinja.Dict)
+		list, _ := given.Get("messages")
+		for i, m := range list.(*jinja.List).Items {
+			// Templates spell control tokens with roles, which are no free texts.
+			if slices.Contains([]string{"system", "user", "assistant", "tool", "developer"}, messages[i].Role) {
+				m.(*jinja.Dict).Set("role", messages[i].Role)
+			}
+		}
 	}
 	vars := t.o.variables(nil, nil, o.AddGenerationPrompt)
 	given.Each(func(name string, v jinja.Value) { vars.Set(name, v) })

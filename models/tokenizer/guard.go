@@ -92,27 +92,48 @@ func (g *Guard) Mark(texts iter.Seq[string]) string {
 	return string(mark)
 }
 
-// Protect puts the mark after the first character of every control token in a text, also where they overlap.
-func (g *Guard) Protect(text, mark string) string {
+// Ends returns the beginnings of control tokens that the texts of a template end with, for Protect.
+func (g *Guard) Ends(texts []string) (ends []string) {
+	seen := map[string]bool{}
+	for _, text := range texts {
+		for i := max(0, len(text)-maxSpecial); i < len(text); i++ {
+			if end := text[i:]; utf8.RuneStart(text[i]) && !seen[end] && g.special.begins(end) {
+				seen[end] = true
+				ends = append(ends, end)
+			}
+		}
+	}
+	return ends
+}
+
+// Protect puts the mark after the first character of every control token in a text, also where they overlap, and of
+// every one that the text ends within. A text that goes on with a control token that one of ends begins has the mark in
+// front.
+func (g *Guard) Protect(text, mark string, ends []string) string {
+	p := g.special
 	var b strings.Builder
+	for _, end := range ends {
+		whole := end + text[:min(len(text), maxSpecial)]
+		e := p.at(whole)
+		if text != "" && (e != none && p.tokens[e].guarded && len(p.tokens[e].text) > len(end) || p.begins(whole)) {
+			b.WriteString(mark)
+			break
+		}
+	}
 	written := 0
 	for i := range len(text) {
-		p := g.special
-		if p.first[text[i]] == p.first[int(text[i])+1] {
+		if p.first[text[i]] == p.first[int(text[i])+1] || !utf8.RuneStart(text[i]) {
 			continue
 		}
-		if e := p.at(text[i:]); e == none || !p.tokens[e].guarded {
+		if e := p.at(text[i:]); (e == none || !p.tokens[e].guarded) && !p.begins(text[i:]) {
 			continue
 		}
 		_, n := utf8.DecodeRuneInString(text[i:])
-		if i+n <= written {
-			continue
-		}
 		b.WriteString(text[written : i+n])
 		b.WriteString(mark)
 		written = i + n
 	}
-	if written == 0 {
+	if b.Len() == 0 {
 		return text
 	}
 	b.WriteString(text[written:])

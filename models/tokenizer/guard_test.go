@@ -49,7 +49,7 @@ func checkGuard(t *testing.T, tok *Tokenizer, content string) {
 	if strings.Contains(content, mark) {
 		t.Fatalf("%q contains its mark", content)
 	}
-	text := "<a>x" + g.Protect(content, mark) + "y<a>"
+	text := "<a>x" + g.Protect(content, mark, nil) + "y<a>"
 	want := slices.Concat([]int32{256}, tok.Encode("x"+content+"y", false), []int32{256})
 	got, err := tok.EncodeWith(text, EncodeOptions{Special: true, Mark: mark})
 	if err != nil || !slices.Equal(got, want) {
@@ -67,8 +67,37 @@ func TestGuard(t *testing.T) {
 		strings.Repeat("\ufdd0", 5000) + strings.Repeat("<a>", 5000), allMarks(3) + "<a>§"} {
 		checkGuard(t, tok, content)
 	}
-	if g := tok.Guard(); g.Protect("nothing here", "\ufdd0") != "nothing here" {
+	if g := tok.Guard(); g.Protect("nothing here", "\ufdd0", nil) != "nothing here" {
 		t.Error("a content without control tokens changed")
+	}
+}
+
+// TestTokensInPieces: control tokens that a template and contents spell together are text, however they are cut.
+func TestTokensInPieces(t *testing.T) {
+	tok := guardedVocab()
+	for _, token := range []string{"<a>", "<|é|>", "abc", "bc", "<a><a>"} {
+		for i := range len(token) {
+			for j := i + 1; j <= len(token); j++ {
+				if !utf8.ValidString(token[:i]) || !utf8.ValidString(token[i:j]) {
+					continue
+				}
+				before, content, after := token[:i], token[i:j], token[j:]
+				g := tok.Guard()
+				ends := g.Ends([]string{"x" + before, "y"})
+				texts := []string{"x" + before + g.Protect(content, "\ufdd0", ends) + after}
+				if before == "" { // two contents
+					texts = append(texts, g.Protect(content, "\ufdd0", nil)+g.Protect(after, "\ufdd0", nil))
+				}
+				for _, text := range texts {
+					ids, err := tok.EncodeWith(text, EncodeOptions{Special: true, Mark: "\ufdd0"})
+					for _, id := range ids {
+						if err != nil || tok.Special(id) && !strings.Contains(after+before, tok.TokenText(id)) {
+							t.Errorf("%q, %q, %q: %v is a control token; %v", before, content, after, id, err)
+						}
+					}
+				}
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"strings"
 	"unicode/utf8"
 )
@@ -25,7 +26,8 @@ type partition struct {
 	tokens []specialToken
 	first  [257]int32 // of the tokens that begin with a byte: first[b] to first[b+1]
 
-	longest int // bytes of the longest token
+	longest int     // bytes of the longest token
+	asked   []int32 // how many of the tokens before each are asked
 }
 
 type specialToken struct {
@@ -46,6 +48,7 @@ func newPartition(t *Tokenizer, strip map[int32]stripSides) partition {
 		}
 	}
 	slices.SortFunc(p.tokens, func(a, b specialToken) int { return cmp.Compare(a.text, b.text) })
+	p.asked = make([]int32, 1, len(p.tokens)+1)
 	for i := range p.tokens {
 		s := &p.tokens[i]
 		s.shorter = int32(i - 1)
@@ -53,6 +56,10 @@ func newPartition(t *Tokenizer, strip map[int32]stripSides) partition {
 			s.shorter = p.tokens[s.shorter].shorter
 		}
 		s.guarded = s.asked || s.shorter != none && p.tokens[s.shorter].guarded
+		p.asked = append(p.asked, p.asked[i])
+		if s.asked {
+			p.asked[i+1]++
+		}
 		p.first[int(s.text[0])+1]++
 		p.longest = max(p.longest, len(s.text))
 	}
@@ -89,6 +96,19 @@ func (p *partition) at(text string) int32 {
 		e = p.tokens[e].shorter
 	}
 	return e
+}
+
+// begins reports whether a token that is asked begins with the text and goes on.
+func (p *partition) begins(text string) bool {
+	if p.first[text[0]] == p.first[int(text[0])+1] || len(text) >= p.longest {
+		return false
+	}
+	from := sort.Search(len(p.tokens), func(i int) bool { return p.tokens[i].text > text })
+	to := sort.Search(len(p.tokens), func(i int) bool {
+		s := p.tokens[i].text
+		return s[:min(len(s), len(text))] > text
+	})
+	return p.asked[to] > p.asked[from]
 }
 
 // place is a token that may be at a place of a text.

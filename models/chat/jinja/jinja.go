@@ -36,7 +36,13 @@ type Options struct {
 }
 
 // Template is a parsed template. It is safe for concurrent use.
-type Template struct{ body []stmt }
+type Template struct {
+	body  []stmt
+	texts []string
+}
+
+// Texts are those that the template has of its own: between tags, and in quotes.
+func (t *Template) Texts() []string { return t.texts }
 
 // Parse reads a template. Filters, tests and tags that are not known are errors here and not when they are reached.
 func Parse(source string) (*Template, error) {
@@ -58,7 +64,13 @@ func Parse(source string) (*Template, error) {
 	if p.err != nil {
 		return nil, p.err
 	}
-	return &Template{body}, nil
+	t := &Template{body: body}
+	for _, tok := range tokens {
+		if tok.kind == tokData || tok.kind == tokString {
+			t.texts = append(t.texts, tok.text)
+		}
+	}
+	return t, nil
 }
 
 // Render gives the text that the template makes of the variables.
