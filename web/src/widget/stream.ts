@@ -53,6 +53,9 @@ export function tokenNode(piece: Piece): HTMLElement {
 /** The least number of tokens in a block of lines; the browser skips the layout of blocks out of view. */
 const BLOCK = 48;
 
+/** The characters of a prompt that are shown. */
+const MOST_PROMPT = 100_000;
+
 export class TokenStream {
   readonly #box: HTMLElement;
   readonly #scroller: HTMLElement;
@@ -79,11 +82,12 @@ export class TokenStream {
     this.#box.replaceChildren(el("span", { class: "invitation" }, text));
   }
 
-  /** Clears the box and shows the prompt. */
+  /** Clears the box and shows the prompt, or the end of one that would take the browser seconds to lay out. */
   start(prompt: string): void {
     this.#queue = [];
     this.#block = this.#fresh();
-    this.#block.append(el("span", { class: "prompt" }, prompt));
+    const end = prompt.slice(-MOST_PROMPT);
+    this.#block.append(el("span", { class: "prompt" }, end === prompt ? prompt : `… ${end}`));
     this.#box.replaceChildren(this.#block);
   }
 
