@@ -90,7 +90,7 @@ const BUNDLERS = {
     const root = path.join(here, "src");
     const options = { root, configFile: false, logLevel: "warn" };
     if (mode === "production") return build({ ...options, build: { outDir: out } });
-    const server = await createServer({ ...options, optimizeDeps: { exclude: ["foretoken"] } });
+    const server = await createServer(options);
     await server.listen();
     await serve(server.resolvedUrls.local[0]);
   },
