@@ -185,6 +185,8 @@ func (s *scanner) syntax(want string) *fault {
 	what := fmt.Sprintf("byte 0x%02x", s.data[s.i])
 	if r, _ := utf8.DecodeRune(s.data[s.i:]); r != utf8.RuneError && strconv.IsPrint(r) {
 		what = strconv.QuoteRune(r)
+	} else if r == '\ufeff' {
+		what = "a byte order mark"
 	}
 	return &fault{reason: fmt.Sprintf("not JSON at byte %d: %s, want %s", s.i+1, what, want), syntax: true}
 }

@@ -108,7 +108,7 @@ func TestRefused(t *testing.T) {
 		`{"raw": +1}`:  "want a value",
 		`{"raw": NaN}`: "'N', want a value", `{"raw": -Infinity}`: "'I', want a digit", `{"raw": Infinity}`: "want a value",
 		`{"raw": 'a'}`: "want a value", `{"raw": "\x"}`: "after a backslash", `{"raw": "\u12g4"}`: "four hexadecimal digits",
-		"{\"raw\": \"a\nb\"}": "control characters", "\ufeff{}": "want a value", `{"raw": nul}`: "want null",
+		"{\"raw\": \"a\nb\"}": "control characters", "\ufeff{}": "a byte order mark, want a value", `{"raw": nul}`: "want null",
 		`{"raw": /* */ 1}`: "want a value", "{\"raw\": \u00a01}": "want a value",
 		`{"raw": ` + deep + `}`: fmt.Sprintf("at byte %d objects and lists are nested deeper than %d", 8+MaxDepth,
 			MaxDepth),

@@ -67,8 +67,13 @@ func (c *ToolCall) UnmarshalJSON(data []byte) error {
 	if err := strictjson.DecodeForeign(data, &v); err != nil {
 		return fmt.Errorf("chat: tool call: %w", err)
 	}
+	place := "arguments"
 	if v.Function != nil {
-		v.plain = *v.Function
+		v.plain, place = *v.Function, "function.arguments"
+	}
+	if a := v.Arguments; len(a) > 0 && a[0] != '{' && a[0] != '"' && string(a) != "null" {
+		return fmt.Errorf("chat: tool call: %w", &strictjson.FieldError{Field: place,
+			Reason: "is " + quoted(a) + ", want a text of JSON or an object"})
 	}
 	var text string
 	var compact bytes.Buffer

@@ -50,13 +50,13 @@ func (a *parsedRequest) conversation(f *fields) {
 // message reads one of a conversation; param names it.
 func message(raw json.RawMessage, param string) (m foretoken.Message, _ *Error) {
 	var v struct {
-		Role       *string         `json:"role"`
-		Content    json.RawMessage `json:"content"`
-		Refusal    *string         `json:"refusal"`
-		Reasoning  string          `json:"reasoning_content"`
-		Name       string          `json:"name"`
-		ToolCalls  []chat.ToolCall `json:"tool_calls"`
-		ToolCallID string          `json:"tool_call_id"`
+		Role       *string           `json:"role"`
+		Content    json.RawMessage   `json:"content"`
+		Refusal    *string           `json:"refusal"`
+		Reasoning  string            `json:"reasoning_content"`
+		Name       string            `json:"name"`
+		ToolCalls  []json.RawMessage `json:"tool_calls"`
+		ToolCallID string            `json:"tool_call_id"`
 	}
 	if err := strictjson.DecodeForeign(raw, &v); err != nil {
 		return m, wrongIn(param, err, "%s is %s; want an object", param, brief(raw))
@@ -88,7 +88,18 @@ func message(raw json.RawMessage, param string) (m foretoken.Message, _ *Error) 
 	case m.Role == foretoken.RoleTool && v.ToolCallID == "":
 		return m, missing(param+".tool_call_id", "%s is a tool's and does not say which call it answers", param)
 	}
-	m.Reasoning, m.Name, m.ToolCalls, m.ToolCallID = v.Reasoning, v.Name, v.ToolCalls, v.ToolCallID
+	for i, raw := range v.ToolCalls {
+		var c chat.ToolCall
+		at := at(param+".tool_calls", i)
+		if err := strictjson.DecodeForeign(raw, &c); err != nil {
+			return m, wrongIn(at, err, `%s is %s; want {"id": …, "type": "function", "function": {"name": …}}`, at, brief(raw))
+		}
+		if c.Name == "" {
+			return m, missing(at+".function.name", "%s has no name of a function", at)
+		}
+		m.ToolCalls = append(m.ToolCalls, c)
+	}
+	m.Reasoning, m.Name, m.ToolCallID = v.Reasoning, v.Name, v.ToolCallID
 	return m, nil
 }
 
