@@ -228,6 +228,45 @@ func TestCheckpointsThatAreDamaged(t *testing.T) {
 	}
 }
 
+// TestJSONOfFoldersIsStrict changes the JSON files of a folder so that parsers would read them in different ways.
+func TestJSONOfFoldersIsStrict(t *testing.T) {
+	good := smallFiles(t)
+	good["generation_config.json"] = []byte(`{"eos_token_id": [2]}`)
+	good["tokenizer_config.json"] = []byte(`{"bos_token": null}`)
+	good["model.safetensors.index.json"], _ = json.Marshal(map[string]any{"weight_map": map[string]string{
+		"a": "b.safetensors"}})
+	n := 0
+	for name, text := range good {
+		if !strings.HasSuffix(name, ".json") {
+			continue
+		}
+		for member, want := range map[string]string{
+			`"x": {"y": 1, "y": 1}`: "x.y is given twice, at bytes 8 and 16",
+			`"x": "\ud800"`:         `x holds \ud800 at byte 8, half of a pair`,
+			"\"x\": \"\xff\"":       "x holds the byte 0xff at byte 8",
+			`"\udc00": 1`:           `has a name that holds \udc00`,
+			strings.Repeat(`"x": {`, 300) + strings.Repeat("}", 300): "deeper than 256",
+		} {
+			f := maps.Clone(good)
+			if name != "model.safetensors.index.json" {
+				delete(f, "model.safetensors.index.json")
+			} else {
+				delete(f, "model.safetensors")
+			}
+			f[name] = slices.Concat([]byte("{"), []byte(member), []byte(","), text[1:])
+			_, err := Open(sourcesOf(f, "m"), Options{})
+			if n++; err == nil {
+				t.Errorf("%s with %.40s is taken", name, member)
+				continue
+			}
+			refused(t, name, err, name, want)
+		}
+	}
+	if n != 25 {
+		t.Errorf("%d files", n)
+	}
+}
+
 // TestWhatIsBesideTheWeights: padding of the vocabulary, special ids and the template.
 func TestWhatIsBesideTheWeights(t *testing.T) {
 	files := smallFiles(t)
