@@ -159,7 +159,7 @@ func (b *bpe) encode(text string, ids []int32, m *meter) []int32 {
 	runes := []rune(text)
 	words := map[string]span{}
 	from, at := 0, 0 // in characters, in bytes
-	for _, end := range b.cut.cut(runes) {
+	for _, end := range b.cut.cut(runes, m) {
 		size := 0
 		for _, r := range runes[from:end] {
 			size += utf8.RuneLen(r)
@@ -167,7 +167,7 @@ func (b *bpe) encode(text string, ids []int32, m *meter) []int32 {
 		if !m.spend(size) {
 			return ids
 		}
-		ids = b.word(text[at:at+size], ids, words)
+		ids = b.word(text[at:at+size], ids, words, m)
 		from, at = end, at+size
 	}
 	return ids
@@ -184,15 +184,15 @@ func (b *bpe) joins(id int32) bool {
 }
 
 // word encodes one word of a text, whose earlier ones are in words.
-func (b *bpe) word(word string, ids []int32, words map[string]span) []int32 {
+func (b *bpe) word(word string, ids []int32, words map[string]span, m *meter) []int32 {
 	if len(word) > cacheWordSize {
-		return b.merge(word, ids)
+		return b.merge(word, ids, m)
 	}
 	if known, ok := words[word]; ok {
 		return append(ids, ids[known.from:known.to]...)
 	}
 	from := len(ids)
-	ids = b.merge(word, ids)
+	ids = b.merge(word, ids, m)
 	if len(words) < cacheWords {
 		words[word] = span{from, len(ids)}
 	}
@@ -200,7 +200,7 @@ func (b *bpe) word(word string, ids []int32, words map[string]span) []int32 {
 }
 
 // merge encodes one word in O(n log n).
-func (b *bpe) merge(word string, ids []int32) []int32 {
+func (b *bpe) merge(word string, ids []int32, m *meter) []int32 {
 	if b.ids != nil {
 		if id, ok := b.ids.id(spell(word)); ok && b.kinds[id] != control {
 			return append(ids, id)
@@ -212,7 +212,7 @@ func (b *bpe) merge(word string, ids []int32) []int32 {
 			syms = append(syms, symbol{id: id})
 		}
 	}
-	join(syms, func(left, right int32) (int32, int32, bool) {
+	join(syms, m, func(left, right int32) (int32, int32, bool) {
 		m, ok := b.merges[pair{syms[left].id, syms[right].id}]
 		return m.id, -m.rank, ok && b.kinds[m.id] != control
 	})

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand"
@@ -393,4 +394,43 @@ func FuzzStream(f *testing.F) {
 			t.Fatalf("%v streams as %q, its bytes are %q", ids, out.String()+rest, bytes)
 		}
 	})
+}
+
+// TestEncodingYields: whatever a text is, a caller is asked every few thousand bytes whether the work is to go on, and
+// an error ends it.
+func TestEncodingYields(t *testing.T) {
+	t.Attr("attack", "a text whose tokenising keeps all others waiting, or goes on for a client that left")
+	t.Attr("bound", "a text yields every 4 KiB, and ends with an error of it")
+	const n = 1 << 17
+	stop := errors.New("stop")
+	toks := map[string]*Tokenizer{"bpe": smallBPE().tokenizer(t), "spm": smallSPM().tokenizer(t)}
+	for _, pre := range preTokenizers {
+		toks[pre.names[0]] = smallBPE().with(keyPre, pre.names[0]).tokenizer(t)
+	}
+	least := n
+	for name, tok := range toks {
+		for kind, text := range longTexts(n) {
+			if testing.Short() && len(kind)%3 != 0 {
+				continue
+			}
+			calls := 0
+			ids, err := tok.EncodeWith(text, EncodeOptions{Special: true, Yield: func() error { calls++; return nil }})
+			if calls < n/slice/2 || err != nil || !slices.Equal(ids, tok.EncodeSpecial(text, false)) {
+				t.Errorf("%s, %s: %d calls, %v", name, kind, calls, err)
+			}
+			least = min(least, calls)
+			for _, after := range []int{1, calls / 2, calls} {
+				left := after
+				if _, err := tok.EncodeWith(text, EncodeOptions{Special: true, Yield: func() error {
+					if left--; left <= 0 {
+						return stop
+					}
+					return nil
+				}}); err != stop || left < 0 {
+					t.Errorf("%s, %s: after %d calls: %v, and %d calls more", name, kind, after, err, -left)
+				}
+			}
+		}
+	}
+	t.Attr("measured", fmt.Sprintf("%d calls at least for %d bytes", least, n))
 }

@@ -9,15 +9,15 @@ type symbol struct {
 }
 
 // join merges neighbouring symbols, the best pair first, until no pair merges, in O(n log n). merged returns the id
-// and the score of two neighbours' merge, if they have one. The list begins at symbol 0.
-func join[S cmp.Ordered](syms []symbol, merged func(left, right int32) (id int32, score S, ok bool)) {
+// and the score of two neighbours' merge, if they have one. The list begins at symbol 0. It stops with the meter.
+func join[S cmp.Ordered](syms []symbol, m *meter, merged func(left, right int32) (id int32, score S, ok bool)) {
 	for i := range syms {
 		syms[i].prev, syms[i].next = int32(i-1), int32(i+1)
 	}
 	if len(syms) > 0 {
 		syms[len(syms)-1].next = -1
 	}
-	var q queue[S]
+	q := make(queue[S], 0, len(syms)) // of a long word it would be copied as it grows
 	try := func(left, right int32) {
 		if left < 0 || right < 0 {
 			return
@@ -26,10 +26,10 @@ func join[S cmp.Ordered](syms []symbol, merged func(left, right int32) (id int32
 			q.push(candidate[S]{score, left, right, id, pair{syms[left].id, syms[right].id}})
 		}
 	}
-	for i := 1; i < len(syms); i++ {
+	for i := 1; i < len(syms) && m.spend(1); i++ {
 		try(int32(i-1), int32(i))
 	}
-	for len(q) > 0 {
+	for len(q) > 0 && m.spend(1) {
 		c := q.pop()
 		left, right := &syms[c.left], &syms[c.right]
 		if left.id != c.was.left || right.id != c.was.right || left.next != c.right {

@@ -102,13 +102,13 @@ func newCutter(p *preTokenizer) (cutter, error) {
 }
 
 // cut gives the ends of the words of text, counted in characters.
-func (c cutter) cut(text []rune) []int {
+func (c cutter) cut(text []rune, m *meter) []int {
 	ends := []int{len(text)}
 	for _, re := range c {
 		next := make([]int, 0, len(ends)+len(text)/5)
 		start := 0
 		for _, end := range ends {
-			next = cutPiece(re, text[start:end], start, next)
+			next = cutPiece(re, text[start:end], start, next, m)
 			start = end
 		}
 		ends = next
@@ -118,10 +118,13 @@ func (c cutter) cut(text []rune) []int {
 
 // cutPiece applies one expression to one piece, which begins at base. Look-ahead
 // sees no further than the piece.
-func cutPiece(re *regexp2.Regexp, piece []rune, base int, ends []int) []int {
+func cutPiece(re *regexp2.Regexp, piece []rune, base int, ends []int, work *meter) []int {
+	if len(piece) == 1 { // one word, whether it matches or not
+		return append(ends, base+1)
+	}
 	done := 0
 	// The only error is a timeout, and none is set.
-	for m, _ := re.FindRunesMatch(piece); m != nil; m, _ = re.FindNextMatch(m) {
+	for m, _ := re.FindRunesMatch(piece); m != nil && work.spend(m.Index-done+m.Length); m, _ = re.FindNextMatch(m) {
 		if m.Index > done {
 			ends = append(ends, base+m.Index)
 		}

@@ -215,7 +215,7 @@ func cutWords(t testing.TB, pre, text string) (words []string) {
 		t.Fatal(err)
 	}
 	r, from := []rune(text), 0
-	for _, end := range c.cut(r) {
+	for _, end := range c.cut(r, &meter{left: slice}) {
 		words = append(words, string(r[from:end]))
 		from = end
 	}

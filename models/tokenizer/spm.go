@@ -117,6 +117,9 @@ func (s *spm) encode(text string, ids []int32, m *meter) []int32 {
 		if !ok {
 			id = noToken
 		}
+		if !m.spend(n) {
+			return ids
+		}
 		syms = append(syms, symbol{id: id})
 		starts = append(starts, int32(i))
 	}
@@ -127,7 +130,7 @@ func (s *spm) encode(text string, ids []int32, m *meter) []int32 {
 		}
 		return int32(len(text))
 	}
-	join(syms, func(left, right int32) (int32, float32, bool) {
+	join(syms, m, func(left, right int32) (int32, float32, bool) {
 		a, b := starts[left], end(right)
 		if int(b-a) > s.longest {
 			return 0, 0, false

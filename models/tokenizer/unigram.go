@@ -72,6 +72,9 @@ func (u *unigram) encode(text string, ids []int32, m *meter) []int32 {
 	}
 	for at := 0; at < len(text); {
 		_, n := utf8.DecodeRuneInString(text[at:])
+		if !m.spend(n) {
+			return ids
+		}
 		whole := false
 		for end := at + n; end <= len(text) && end-at <= u.longest; {
 			if id, ok := u.ids.id(text[at:end]); ok && (u.kinds[id] == normal || u.kinds[id] == userDefined) {
