@@ -115,6 +115,14 @@ test("completions under a sub-path, on WebGPU, equal plain decoding's", async ()
     for await (const chunk of await ask(eagle, { ...call, tool_choice: "required", stream: true }))
       named += chunk.choices[0].delta.tool_calls?.[0]?.function?.name ?? "";
     out.required = named;
+    // Parts of a content are lines to a template that takes texts. A call that is cut short is text, and compact.
+    const say = async (content) =>
+      (await ask(eagle, { messages: [{ role: "user", content }], max_tokens: 8 })).choices[0].message.content;
+    const parts = ["a field", "of the struct"];
+    out.parts = [await say(parts.map((text) => ({ type: "text", text }))), await say(parts.join("\n"))];
+    const cut = { ...call, max_tokens: 2, logit_bias: { 11: 100 } }; // a line break
+    const layout = async (foretoken) => (await ask(foretoken, cut)).choices[0].message.content;
+    out.layouts = [await layout(eagle), await layout({ ...eagle, json_compact: false })];
     out.refused = await ask(eagle, {
       response_format: { type: "json_schema", json_schema: { schema: { not: {} } } },
     }).catch((cause) => [cause.name, cause.code, cause.message]);
@@ -142,6 +150,11 @@ test("completions under a sub-path, on WebGPU, equal plain decoding's", async ()
   const made = JSON.parse(called[1][0].arguments);
   assert.ok(made.name.length <= 8 && made.size >= 1 && made.size <= 64, called[1][0].arguments);
   assert.ok(["field", "none"].includes(got.required), got.required);
+  assert.equal(got.parts[0], got.parts[1]);
+  assert.deepEqual(
+    got.layouts.map((text) => text.includes("\n")),
+    [false, true],
+  );
   assert.deepEqual(got.refused.slice(0, 2), ["ForetokenError", "bad_option"]);
   assert.match(got.refused[2], /the keyword "not" is not supported/);
   assert.ok(
