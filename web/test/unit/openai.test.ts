@@ -286,6 +286,11 @@ test("an answer with a function call has tool_calls, streamed or not", async () 
   assert.deepEqual([text, calls, finish], ["I will ask. ", [0], "tool_calls"]);
   said.splice(0, 3, '<tool_call>{"name":"f"}</tool_call>');
   assert.equal((await all.create({ ...request, stream: false })).choices[0]!.message.content, null);
+  said.push(said[0]!);
+  const called = async (more: Partial<ChatCompletionRequest>): Promise<number> =>
+    (await all.create({ ...request, ...more, stream: false })).choices[0]!.message.tool_calls!.length;
+  assert.deepEqual([await called({}), await called({ parallel_tool_calls: false })], [2, 1]);
+  said.pop();
   const without = (await all.create({ messages: hello.messages, stream: false })).choices[0]!;
   assert.deepEqual(
     [without.message.content, without.message.tool_calls, without.finish_reason],
