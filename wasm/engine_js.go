@@ -419,8 +419,8 @@ func (e *engine) inspect(args []safejs.Value) (string, error) {
 	for _, t := range f.Tensors {
 		out.Tensors = append(out.Tensors, tensor{t.Name, t.Type.String(), t.Dims, t.Size})
 	}
-	if _, err := llama.ReadConfig(f); err != nil {
-		out.Problem = err.Error()
+	if _, _, err := foretoken.Inspect(f, foretoken.Options{}, webgpu.DefaultLimits()); err != nil {
+		out.Problem = messageOf(err)
 	}
 	return toJSON(out)
 }
