@@ -424,3 +424,7 @@ func (e *engine) inspect(args []safejs.Value) (string, error) {
 	}
 	return toJSON(out)
 }
+
+func (o *openOptions) device() open.Options {
+	return open.Options{Timeout: time.Duration(min(max(o.Timeout, -1), 1e6) * float64(time.Second)), Threads: o.Threads}
+}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"foretoken/internal/strictjson"
 	"foretoken/models/convert"
@@ -34,10 +33,6 @@ type openOptions struct {
 	OfferedHead string `json:"offered_head"`
 	// Quantise is the type that matrices are stored in; see convert.Options.
 	Quantise string `json:"quantise"`
-}
-
-func (o *openOptions) device() open.Options {
-	return open.Options{Timeout: time.Duration(min(max(o.Timeout, -1), 1e6) * float64(time.Second)), Threads: o.Threads}
 }
 
 // devices are open.Kinds, with the name that pages use for a GPU.

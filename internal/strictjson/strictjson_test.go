@@ -30,6 +30,7 @@ type sample struct {
 	Number json.Number        `json:"number"`
 	Bare   string
 	inner
+	//lint:ignore U1000 no member of the JSON either
 	secret int
 }
 
