@@ -20,7 +20,7 @@ const typeOf = (name) => TYPES[path.extname(name)];
 
 /**
  * Serves `pages` (path → text) and `folders` (prefix → folder) on `port`, by default a free one; tests may change both
- * later. `headers` go with every answer, `cors` allows other origins to read everything, `isolated` sends the headers
+ * later. `headers` go with every answer, or are a function of its path, `cors` allows other origins to read everything, `isolated` sends the headers
  * that give pages shared memory, `compressed` sends .gz siblings, and `rate` is the most bytes of a file a second.
  * `asked` lists the requested paths. After `down(true)`, connections end without an answer, as without a network.
  */
@@ -62,7 +62,7 @@ export async function startHost({
     const { pathname } = new URL(request.url, "http://localhost");
     asked.push(pathname);
     const headers = {
-      ...always,
+      ...(typeof always === "function" ? always(pathname) : always),
       ...(cors ? { "Access-Control-Allow-Origin": "*" } : {}),
       ...(isolated
         ? { "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp" }

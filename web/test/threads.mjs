@@ -125,6 +125,46 @@ for (const [how, pause, losses, setAct] of [
     await page.context().close();
   });
 
+/** Loads a model in a page of `own`, with the library from `base`. */
+async function loads(own, base, options) {
+  const { page } = await openPage(await browser.newContext());
+  await page.goto(own.url);
+  const said = await page.evaluate(
+    async ([base, options]) => {
+      const { Foretoken } = await import(`${base}foretoken.js`);
+      return Foretoken.load({ device: "cpu", threads: 2, context: 128, cache: "off", ...options }).then(
+        ({ info }) => `${crossOriginIsolated}: ${info.device.threads} threads, ${info.target.name}`,
+        ({ code, message }) => `${code}: ${message}`,
+      );
+    },
+    [base, options],
+  );
+  await page.context().close();
+  return said;
+}
+
+test("isolated by either policy, a page loads from other origins, or the error names the header", limit, async () => {
+  const hosts = [];
+  const serve = async (options) => hosts[hosts.push(await startHost(options)) - 1];
+  const far = await serve({ folders: { "/": dist }, cors: true });
+  const closed = await serve({ folders: { "/": dist } });
+  const model = ({ url }) => ({ target: `${url}models/demo/draft-q8_0.gguf` });
+  for (const policy of ["require-corp", "credentialless"]) {
+    const isolating = { "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": policy };
+    const page = { pages: { "/": "<!doctype html><title>a page</title>" }, folders: { "/lib/": dist } };
+    const own = await serve({ ...page, headers: isolating });
+    const bare = await serve({ ...page, headers: (path) => (path === "/lib/worker.js" ? {} : isolating) });
+    const ready = "true: 2 threads, Go code 0.6M";
+    assert.equal(await loads(own, `${own.url}lib/`, model(far)), ready);
+    assert.equal(await loads(own, far.url, model(far)), ready);
+    assert.match(await loads(own, `${own.url}lib/`, model(closed)), /^network: .*no Access-Control-Allow-Origin/);
+    assert.match(await loads(bare, `${bare.url}lib/`, model(far)), /^crash: .*Cross-Origin-Embedder-Policy, the script/);
+    const elsewhere = { ...model(far), worker: `${closed.url}worker.js` };
+    assert.match(await loads(own, `${own.url}lib/`, elsewhere), /^crash: .*from http.*Access-Control-Allow-Origin/);
+  }
+  for (const one of hosts) await one.stop();
+});
+
 test("where a policy refuses threads, one thread decodes the same", limit, async () => {
   const { page, errors } = await open();
   const want = await generate(page);

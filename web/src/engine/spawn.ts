@@ -40,9 +40,13 @@ export function spawn(given?: WorkerSource): Worker {
   }
 }
 
-/** The message of a script that did not load, with the reason that pages with an opaque origin have. */
-export const notLoaded = (address?: string): string =>
-  `its script could not be loaded${address ? ` from ${address}` : ""}${whyNot()}`;
+/** The message of a script that did not load, with the header that may be missing; `address` is that of another site. */
+export function notLoaded(address?: string): string {
+  const header = address
+    ? "; its server must let other sites read it (CORS: Access-Control-Allow-Origin)"
+    : "; where the page has the header Cross-Origin-Embedder-Policy, the script needs that header too";
+  return `its script could not be loaded${address ? ` from ${address}` : ""}${whyNot() || header}`;
+}
 
 function whyNot(): string {
   if (globalThis.location?.protocol === "file:")

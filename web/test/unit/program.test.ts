@@ -42,6 +42,25 @@ for (const [what, output, reason] of [
     assert.match(crash?.message ?? "", reason);
   });
 
+test("a file of the program that another site keeps from the page is named, with the header", async () => {
+  scope.fs = { writeSync: () => 0 };
+  const refused = async () => {
+    throw new TypeError("Failed to fetch");
+  };
+  const wasm = "https://far.test/x.wasm";
+  for (const [name, fetch, support] of [
+    ["foretoken.wasm", refused, async () => undefined],
+    ["wasm_exec.js", async () => new Response(Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0)), refused],
+  ] as const) {
+    scope.fetch = fetch;
+    await assert.rejects(startProgram({ wasm, support, crashed: () => undefined }), {
+      code: "network",
+      message: `${name}: download: TypeError: Failed to fetch; ` +
+        "its server must let other sites read it (CORS: Access-Control-Allow-Origin)",
+    });
+  }
+});
+
 test("a compressed copy is taken where the server compresses nothing", async () => {
   const empty = Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0);
   const zipped = gzipSync(empty);
