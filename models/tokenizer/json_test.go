@@ -500,7 +500,7 @@ func TestJSONErrors(t *testing.T) {
 		"spm order": {spm, func(j object) {
 			m := j["model"].(object)
 			l := m["merges"].([]any)
-			m["vocab"].(object)["aaa"], m["vocab"].(object)["aab"] = 301, 302
+			m["vocab"].(object)["aaa"], m["vocab"].(object)["aab"] = 401, 402
 			m["merges"] = append(l, []any{"aa", "a"}, []any{"aa", "b"}, []any{"a", "aa"})
 		}, "", "scores cannot say that"},
 		"merge twice": {spm, func(j object) {
