@@ -15,6 +15,7 @@ const (
 	KindC2T    = "c2t"    // C2TClassifier
 
 	calibrationVersion = 1
+	maxValues          = 1 << 20 // numbers, texts, lists and objects of a file, counted before they are read
 )
 
 // Calibration is a file's content, which begins with a CalibrationHeader.
@@ -137,7 +138,7 @@ func CalibrationKind(file string, data []byte) (string, error) {
 		Kind    string `json:"kind"`
 		Version int    `json:"version"`
 	}
-	if err := strictjson.DecodeForeign(data, &h); err != nil {
+	if err := (strictjson.Rules{Foreign: true, Values: maxValues}).Decode(data, &h); err != nil {
 		return "", fmt.Errorf("spec: %s: %w", file, err)
 	}
 	if h.Kind == "" {

@@ -128,7 +128,7 @@ func inspect(f *gguf.File, planned foretoken.Options) *inspection {
 	} else {
 		i.Memory = &memory.Target
 	}
-	if tok == nil {
+	if tok == nil && !strings.HasPrefix(i.Reason, "tokenizer: ") { // refused before its tokenizer was read
 		tok, err = tokenizer.New(f)
 	}
 	if tok != nil {

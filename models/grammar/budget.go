@@ -19,6 +19,8 @@ const (
 	tokenUnits = 4 << 20
 	// The units of larger work: reaching a place, for the first time in a step, and making a state.
 	againUnits, placeUnits, stateUnits = 8, 56, 64
+	// maxSource bounds the bytes of a grammar or a schema.
+	maxSource = 16 << 20
 	// askUnits is the work after which the context is asked again.
 	askUnits = 1 << 16
 )
@@ -67,6 +69,14 @@ func (b *builder) spend(units int) bool {
 		}
 	}
 	return b.err == nil
+}
+
+// sized refuses a text that is too long to be read.
+func sized(bytes int) error {
+	if bytes > maxSource {
+		return fmt.Errorf("grammar: a text of %d bytes; at most %d are read", bytes, maxSource)
+	}
+	return nil
 }
 
 // mostBytes bounds the memory of a matcher that makes a mask. Each place that it reaches takes scratchBytes.

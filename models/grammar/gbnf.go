@@ -17,6 +17,9 @@ func ParseGBNF(ctx context.Context, source string) (*Grammar, error) {
 
 func (b *builder) gbnf(source string) (g *Grammar, err error) {
 	defer func() { err = presentable(err) }()
+	if err := sized(len(source)); err != nil {
+		return nil, err
+	}
 	p := &gbnf{b: b, s: source}
 	for p.space(true); p.at < len(p.s) && p.err == nil; p.space(true) {
 		p.rule()

@@ -21,6 +21,9 @@ func FromSchema(ctx context.Context, schema []byte, layout Layout) (*Grammar, er
 
 func (b *builder) schema(schema []byte) (g *Grammar, err error) {
 	defer func() { err = presentable(err) }()
+	if err := sized(len(schema)); err != nil {
+		return nil, err
+	}
 	b.where = "#"
 	v, err := b.readValue(schema)
 	if err != nil {

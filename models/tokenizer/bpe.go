@@ -122,7 +122,7 @@ func (t *Tokenizer) readMerges(f *gguf.File, b *bpe) error {
 	if len(lines) > maxTokens {
 		return t.bad(keyMerges, "%d merges, at most %d are allowed", len(lines), maxTokens)
 	}
-	b.merges = make(map[pair]merge, len(lines))
+	b.merges = make(map[pair]merge, min(len(lines), maxTokens/8)) // the largest published list has as many
 	for rank, line := range lines {
 		// A token may itself begin with a space, never end with one.
 		at := -1
