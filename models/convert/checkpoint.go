@@ -8,7 +8,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"foretoken/internal/strictjson"
 	"foretoken/models/gguf"
 	"foretoken/models/safetensors"
 	"foretoken/models/tokenizer"
@@ -225,7 +224,7 @@ func (c *checkpoint) specialIDs(m *model, s *shape, o *Options) error {
 	}
 	if raw != nil {
 		f := &fields{name: c.find("generation_config.json").Name()}
-		if err := strictjson.DecodeForeign(raw, &f.values); err != nil {
+		if err := safetensors.DecodeConfig(raw, &f.values); err != nil {
 			return fmt.Errorf("convert: %s: not a JSON object: %w", f.name, gguf.OneLine(err))
 		}
 		if more := f.ids("eos_token_id"); more != nil {

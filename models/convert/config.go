@@ -109,7 +109,7 @@ var read = map[string]bool{"hidden_size": true, "num_hidden_layers": true, "inte
 
 func readConfig(name string, raw []byte) (*shape, error) {
 	c := &fields{name: name}
-	if err := strictjson.DecodeForeign(raw, &c.values); err != nil {
+	if err := safetensors.DecodeConfig(raw, &c.values); err != nil {
 		return nil, fmt.Errorf("convert: %s: not a JSON object: %s", name, gguf.OneLine(err))
 	}
 	s := &shape{}

@@ -107,11 +107,11 @@ func ReadConfig(src safetensors.Source) (*Config, error) {
 			Aux  *bool `json:"use_aux_hidden_state"`
 		} `json:"eagle_config"`
 	}
-	if err := strictjson.DecodeForeign(raw, &j); err != nil {
+	if err := safetensors.DecodeConfig(raw, &j); err != nil {
 		return nil, fmt.Errorf("eagle3: %s: not a configuration in JSON: %w", c.Name, gguf.OneLine(err))
 	}
 	var all map[string]json.RawMessage
-	if err := strictjson.DecodeForeign(raw, &all); err != nil {
+	if err := safetensors.DecodeConfig(raw, &all); err != nil {
 		return nil, fmt.Errorf("eagle3: %s: not a configuration in JSON: %w", c.Name, gguf.OneLine(err))
 	}
 	if full := []string(nil); strictjson.DecodeForeign(all["layer_types"], &full) == nil && slices.Equal(full, fullAttention) {

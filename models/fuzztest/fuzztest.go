@@ -32,6 +32,15 @@ func Bound(t testing.TB, size int, work func()) {
 	bound(t, size, Limit, work)
 }
 
+// BoundTimes is Bound for a reader that may take so many times an input's size, and logs how many times it took.
+func BoundTimes(t testing.TB, times, size int, work func()) {
+	t.Helper()
+	memory := Allocated()
+	bound(t, times*size, Limit, work)
+	made := Allocated() - memory
+	t.Logf("%d bytes of input: %d bytes allocated, %.1f times as many", size, made, float64(made)/float64(max(size, 1)))
+}
+
 func bound(t testing.TB, size int, limit time.Duration, work func()) {
 	t.Helper()
 	memory, begun := Allocated(), used()

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+
+	"foretoken/internal/strictjson"
 )
 
 var (
@@ -15,6 +17,14 @@ var (
 	// the code that computes attention.
 	training = regexp.MustCompile(`dropout|_pdrop$|implementation|flash|^output_|_loss|_coef$`)
 )
+
+// maxValues bounds the values of a configuration, a hundred times those of a published one.
+const maxValues = 1 << 16
+
+// DecodeConfig reads a configuration beside weights: config.json or generation_config.json.
+func DecodeConfig(data []byte, into any) error {
+	return strictjson.Rules{Foreign: true, Values: maxValues}.Decode(data, into)
+}
 
 // UnknownField returns the first field of a config.json, by name, that is none of known, speaks of the computation and
 // has a value that may change it: anything but null, false, 0, and empty texts, lists and objects. "" is none.

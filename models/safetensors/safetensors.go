@@ -16,6 +16,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"foretoken/internal/strictjson"
@@ -31,7 +32,6 @@ const (
 	maxTensors = 1 << 17
 	maxDims    = 8
 	maxName    = 1024
-	maxEntry   = 32 // values of one tensor's entry: more than its type, its dimensions and its range
 	// MaxShards bounds the files of one index.
 	MaxShards = 1024
 )
@@ -175,6 +175,10 @@ func (f *File) add(src Source) error {
 	slices.SortFunc(entries, func(a, b TensorInfo) int { // an empty tensor before what begins where it lies
 		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Size, b.Size))
 	})
+	f.Tensors = slices.Grow(f.Tensors, len(entries))
+	if len(f.byName) == 0 {
+		f.byName = make(map[string]int, len(entries))
+	}
 	at := int64(0)
 	for i := range entries {
 		t := &entries[i]
@@ -216,7 +220,13 @@ func (f *File) parse(raw []byte) ([]TensorInfo, error) {
 	if raw = bytes.TrimSpace(raw); raw[0] != '{' {
 		return nil, wrong(errors.New("it does not begin with {"))
 	}
-	var all []TensorInfo
+	n := 0
+	for range strictjson.Members(raw) {
+		if n++; n > maxTensors+1 { // the metadata is one
+			return nil, fmt.Errorf("header: more than %d tensors", maxTensors)
+		}
+	}
+	all := make([]TensorInfo, 0, n)
 	for name, value := range strictjson.Members(raw) {
 		if name == "__metadata__" {
 			if !texts(value) {
@@ -227,22 +237,58 @@ func (f *File) parse(raw []byte) ([]TensorInfo, error) {
 		if name == "" || len(name) > maxName {
 			return nil, fmt.Errorf("tensor %s: the name is empty or longer than %d bytes", gguf.Quote(name), maxName)
 		}
-		if len(all) == maxTensors {
-			return nil, fmt.Errorf("header: more than %d tensors", maxTensors)
+		t := TensorInfo{Name: strings.Clone(name)}
+		offsets, err := t.entry(value)
+		if err == nil {
+			err = t.place(offsets)
 		}
-		var e struct {
-			Dtype   Dtype    `json:"dtype"`
-			Shape   []uint64 `json:"shape"`
-			Offsets []int64  `json:"data_offsets"`
-		}
-		if err := (strictjson.Rules{Foreign: true, Values: maxEntry}).Decode(value, &e); err != nil {
-			return nil, fmt.Errorf("tensor %s: %w", gguf.Quote(name), gguf.OneLine(err))
-		}
-		t := TensorInfo{Name: strings.Clone(name), Dtype: e.Dtype, Shape: e.Shape}
-		if err := t.place(e.Offsets); err != nil {
+		if err != nil {
 			return nil, fmt.Errorf("tensor %s: %w", gguf.Quote(name), err)
 		}
 		all = append(all, t)
+	}
+	return all, nil
+}
+
+// entry reads a tensor's type, shape and range of the data. Further members are skipped.
+func (t *TensorInfo) entry(value []byte) (offsets []uint64, err error) {
+	if value[0] != '{' {
+		return nil, errors.New("want an object of dtype, shape and data_offsets")
+	}
+	for name, v := range strictjson.Members(value) {
+		switch name {
+		case "dtype":
+			if v[0] != '"' {
+				return nil, errors.New("dtype is no text")
+			}
+			t.Dtype = Dtype(strings.Clone(strictjson.Text(v)))
+		case "shape":
+			t.Shape, err = numbers(v, maxDims)
+		case "data_offsets":
+			offsets, err = numbers(v, 2)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", gguf.Show(name), err)
+		}
+	}
+	return offsets, nil
+}
+
+// numbers reads a list of at most so many whole numbers, none negative.
+func numbers(value []byte, most int) ([]uint64, error) {
+	if value[0] != '[' {
+		return nil, errors.New("want a list of whole numbers")
+	}
+	all := []uint64{}
+	for v := range strictjson.Elements(value) {
+		n, err := strconv.ParseUint(string(v), 10, 63)
+		if err != nil {
+			return nil, fmt.Errorf("%s is no whole number from 0 to 2^63", gguf.Escape(string(v[:min(len(v), 40)]), 40))
+		}
+		if len(all) == most {
+			return nil, fmt.Errorf("more than %d numbers", most)
+		}
+		all = append(all, n)
 	}
 	return all, nil
 }
@@ -258,7 +304,7 @@ func texts(value []byte) bool {
 }
 
 // place checks that a tensor's type, shape and range of bytes agree.
-func (t *TensorInfo) place(offsets []int64) error {
+func (t *TensorInfo) place(offsets []uint64) error {
 	size, ok := sizes[t.Dtype]
 	if !ok {
 		return fmt.Errorf("dtype %s is unknown", gguf.Quote(string(t.Dtype)))
@@ -275,12 +321,12 @@ func (t *TensorInfo) place(offsets []int64) error {
 	if len(offsets) != 2 {
 		return fmt.Errorf("data_offsets are %d numbers; want the begin and the end of a range", len(offsets))
 	}
-	if offsets[0] < 0 || offsets[1] < offsets[0] {
+	if offsets[1] < offsets[0] {
 		return fmt.Errorf("data_offsets %v; want the begin and the end of a range", offsets)
 	}
-	if got := offsets[1] - offsets[0]; uint64(got) != size {
+	if got := offsets[1] - offsets[0]; got != size {
 		return fmt.Errorf("data_offsets span %d bytes, but %s of shape %v takes %d", got, t.Dtype, t.Shape, size)
 	}
-	t.Offset, t.Size = offsets[0], offsets[1]-offsets[0]
+	t.Offset, t.Size = int64(offsets[0]), int64(offsets[1]-offsets[0])
 	return nil
 }

@@ -145,7 +145,7 @@ func TestHostile(t *testing.T) {
 		"many dimensions":   {file(entry("U8", "[1,1,1,1,1,1,1,1,1]", 0, 1), 1), "more than 8"},
 		"no offsets":        {file(`{"w":{"dtype":"F32","shape":[1]}}`, 4), "data_offsets are 0 numbers"},
 		"offsets backwards": {file(entry("F32", "[1]", 4, 0), 4), "data_offsets [4 0]"},
-		"negative offset":   {file(entry("F32", "[1]", -4, 0), 4), "data_offsets [-4 0]"},
+		"negative offset":   {file(entry("F32", "[1]", -4, 0), 4), "data_offsets: -4 is no whole number"},
 		"huge offset": {file(entry("F32", "[1]", "9223372036854775803", "9223372036854775807"), 4),
 			"after that of the tensor before"},
 		"wrong span":      {file(entry("F32", "[2]", 0, 4), 4), "span 4 bytes, but F32 of shape [2] takes 8"},

@@ -27,7 +27,7 @@ func Write(w io.Writer, metadata map[string]string, tensors ...Tensor) error {
 	for _, t := range tensors {
 		info := TensorInfo{Dtype: t.Dtype, Shape: append([]uint64{}, t.Shape...)}
 		end := at + int64(len(t.Data))
-		if err := info.place([]int64{at, end}); err != nil {
+		if err := info.place([]uint64{uint64(at), uint64(end)}); err != nil {
 			return fmt.Errorf("safetensors: tensor %s: %w", gguf.Quote(t.Name), err)
 		}
 		if _, ok := header[t.Name]; ok || t.Name == "" {

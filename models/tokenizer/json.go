@@ -73,12 +73,14 @@ type (
 		Replacement string          `json:"replacement"`
 		Scheme      string          `json:"prepend_scheme"`
 		Split       *bool           `json:"split"`
-		Single      []struct {
-			Special *struct {
-				ID string `json:"id"`
-			} `json:"SpecialToken"`
-			Sequence *struct{} `json:"Sequence"`
-		} `json:"single"`
+		Single      pieces          `json:"single"`
+	}
+	// piece is one of what a post-processor puts around a text, or the text.
+	piece struct {
+		Special *struct {
+			ID string `json:"id"`
+		} `json:"SpecialToken"`
+		Sequence *struct{} `json:"Sequence"`
 	}
 )
 

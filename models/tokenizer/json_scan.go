@@ -27,21 +27,27 @@ type vocabToken struct {
 // jsonMerges are pairs of tokens with a space between, each written as "a b" or as ["a", "b"].
 type jsonMerges []string
 
-// parts bounds the components of a pipeline, several times those of any published one.
+// maxParts bounds the components of a pipeline, several times those of any published one.
 const maxParts = 64
 
-// parts are the components of a sequence.
-type parts []component
+// parts are the components of a sequence, pieces those of a template. Both are counted before they are decoded.
+type (
+	parts  []component
+	pieces []piece
+)
 
-func (p *parts) UnmarshalJSON(b []byte) error {
+func (p *parts) UnmarshalJSON(b []byte) error { return few(b, (*[]component)(p)) }
+
+func (p *pieces) UnmarshalJSON(b []byte) error { return few(b, (*[]piece)(p)) }
+
+func few[E any](b []byte, into *[]E) error {
 	n := 0
 	for range strictjson.Elements(b) {
 		if n++; n > maxParts {
 			return fmt.Errorf("more than %d parts in a sequence", maxParts)
 		}
 	}
-	type plain parts
-	return strictjson.DecodeForeign(b, (*plain)(p))
+	return strictjson.DecodeForeign(b, into)
 }
 
 // counted returns the number of values, at most maxTokens.
