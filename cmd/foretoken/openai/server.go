@@ -18,6 +18,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -25,6 +26,7 @@ import (
 
 	"foretoken"
 	"foretoken/internal/public"
+	"foretoken/models/llama"
 	"foretoken/models/tokenizer"
 	"foretoken/webgpu"
 )
@@ -133,6 +135,14 @@ func (o *opened) told(err error) string {
 func (s *Server) Open(e Engine) {
 	o := &opened{Engine: e, info: e.Info(), files: e.Files()}
 	info := &o.info
+	info.Target.File = filepath.Base(info.Target.File) // clients need no folders
+	for _, m := range []**llama.Info{&info.Draft, &info.EAGLE3} {
+		if *m != nil {
+			own := **m // the session keeps its own
+			own.File = filepath.Base(own.File)
+			*m = &own
+		}
+	}
 	b, err := json.Marshal([]any{info.Target, info.Device.Backend, info.Device.Adapter, info.Device.Driver})
 	if err != nil {
 		panic(err) // they are strings and numbers

@@ -456,7 +456,8 @@ func TestModelsAndHealth(t *testing.T) {
 	w := serve(t, func(c *Config) { c.Key = "secret" })
 	key := []string{"Authorization", "Bearer secret"}
 	if a := w.do("GET", "/v1/models", "", key...); a.status != 200 ||
-		!strings.Contains(string(a.body), `"id":"demo","object":"model"`) {
+		!strings.Contains(string(a.body), `"id":"demo","object":"model"`) ||
+		!strings.Contains(string(a.body), `"file":"`) || strings.Contains(string(a.body), "demo/") { // its folder
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	if a := w.do("GET", "/v1/models/demo", "", key...); a.status != 200 ||
