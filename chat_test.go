@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"foretoken/models/chat"
 	"foretoken/spec"
@@ -282,6 +283,29 @@ func TestChatMessagesSpellNoControlTokens(t *testing.T) {
 	bos, _ := tok.BOS()
 	if want := append([]int32{bos}, tok.EncodeSpecial(text, false)...); err != nil || !slices.Equal(ids, want) {
 		t.Errorf("%v, want %v", ids, want)
+	}
+}
+
+// TestStopEndsTemplates: a template that runs on ends with its context, and by itself after its steps.
+func TestStopEndsTemplates(t *testing.T) {
+	s := opened(t, "cpu", edited(t, "tiny-f32", nil), nil, Options{Context: 128})
+	const forever = "{% for i in range(9999) %}{% for i in range(9999) %}{% endfor %}{% endfor %}"
+	c, err := s.NewChat(ChatOptions{Template: forever})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	reply, err := c.Send(ctx, Message{Content: "a"}, DefaultRequest(), nil)
+	if err != nil || reply.Finish != spec.FinishAborted || len(c.Messages()) != 2 {
+		t.Errorf("stopped: %+v, %d messages, %v", reply, len(c.Messages()), err)
+	}
+	if _, err := c.Send(t.Context(), Message{Content: "a"}, DefaultRequest(), nil); !errors.Is(err, ErrRequest) ||
+		!strings.Contains(err.Error(), "steps") {
+		t.Errorf("not stopped: %v", err)
+	}
+	if _, err := s.NewChat(ChatOptions{Template: forever, Vars: map[string]any{"tools": 1}}); !errors.Is(err, ErrRequest) {
+		t.Errorf("a variable in place of the tools: %v", err)
 	}
 }
 

@@ -401,6 +401,45 @@ func TestLongPrompts(t *testing.T) {
 	}
 }
 
+// TestConversationsBeyondTheContext: whatever makes a conversation long, it is refused by its bytes before it is
+// tokenised, and what takes a template too long by its steps.
+func TestConversationsBeyondTheContext(t *testing.T) {
+	t.Attr("attack", "megabytes in a conversation's tools, names, calls and variables; variables in place of messages")
+	t.Attr("bound", "4 million steps and 48 MiB for the template; the context times the bytes of the longest token")
+	w := serve(t, func(c *Config) {
+		c.Template = "{% for m in messages %}{{ m.content }}{{ m.name }}{{ m.reasoning_content }}" +
+			"{% for c in m.tool_calls or [] %}{{ c | tojson(indent=4) }}{% endfor %}{% endfor %}{{ tools }}" +
+			"{% if loops %}{% for i in range(loops) %}{% for j in range(loops) %}{% endfor %}{% endfor %}{% endif %}" +
+			"{% if doubles %}{% set ns = namespace(s=doubles) %}{% for i in range(30) %}{% set ns.s = ns.s ~ ns.s %}" +
+			"{% endfor %}{% endif %}"
+	})
+	long := strings.Repeat("<|", 1<<20)
+	call := `{"id": "a", "type": "function", "function": {"name": "f", "arguments": {"a": ` +
+		strings.Repeat("[", 40) + strings.Repeat("[],", 30000) + "[]" + strings.Repeat("]", 40) + `}}}`
+	for _, c := range []struct{ body, code, param, message string }{
+		{`"messages": [{"role": "user", "content": "a", "name": "` + long + `"}]`, "context_length_exceeded", "messages",
+			"bytes"},
+		{`"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "a", "reasoning_content": "` +
+			long + `"}]`, "context_length_exceeded", "messages", "bytes"},
+		{`"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [` + call + `]}]`,
+			"context_length_exceeded", "messages", "bytes"},
+		{`"messages": [{"role": "user", "content": "a"}], "tools": [{"type": "function", "function": {"name": "f", ` +
+			`"description": "` + long + `"}}]`, "context_length_exceeded", "messages", "bytes"},
+		{`"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": {"loops": 30000}`, "invalid_value",
+			"messages", "4000000 steps"},
+		{`"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": {"doubles": "abcd"}`, "invalid_value",
+			"messages", "50331648 bytes"},
+		{`"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": {"messages": []}`, "invalid_value",
+			"chat_template_kwargs", "messages"},
+	} {
+		a := w.do("POST", chatPath, `{"model": "demo", `+c.body+`}`)
+		if code, param, message := a.refusal(t); a.status != 400 || code != c.code || param != c.param ||
+			!strings.Contains(message, c.message) {
+			t.Errorf("%.200s…\n%d %s", c.body, a.status, a.body)
+		}
+	}
+}
+
 // TestFormsAreCompiledInTheTurn reads a request whose grammar is wrong: its turn tells, and ends with the client.
 func TestFormsAreCompiledInTheTurn(t *testing.T) {
 	t.Attr("attack", "a schema or grammar that compiles for long")

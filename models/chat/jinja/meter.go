@@ -12,7 +12,7 @@ import (
 // compared, searched, hashed or parsed by their bytes, lists and dictionaries by their elements, see meter.go. Steps
 // decide what is refused, so a slow machine refuses what a fast one refuses; Time ends what no count foresaw.
 type Limits struct {
-	Work   int           // steps; 40 million by default, about 2 s
+	Work   int           // steps; 32 million by default, about 2 s
 	Memory int           // bytes of values made, those that are dropped included; 256 MiB by default
 	Output int           // bytes written; 16 MiB by default
 	Depth  int           // nesting of evaluations, macros included; 1,000 by default
@@ -20,7 +20,7 @@ type Limits struct {
 }
 
 func (l Limits) orDefault() Limits {
-	return Limits{cmp.Or(max(l.Work, 0), 40_000_000), cmp.Or(max(l.Memory, 0), 256<<20),
+	return Limits{cmp.Or(max(l.Work, 0), 32_000_000), cmp.Or(max(l.Memory, 0), 256<<20),
 		cmp.Or(max(l.Output, 0), 16<<20), cmp.Or(max(l.Depth, 0), 1000), cmp.Or(max(l.Time, 0), 10*time.Second)}
 }
 
