@@ -179,11 +179,11 @@ func (o *Options) variables(messages, tools jinja.Value, prompt bool) *jinja.Dic
 
 // RequestLimits bound the work for a request of others: about 0.2 s.
 func RequestLimits() jinja.Limits {
-	return jinja.Limits{Work: 4_000_000, Memory: 48 << 20, Time: 2 * time.Second}
+	return jinja.Limits{Work: 4_000_000, Memory: 48 << 20, Time: 10 * time.Second}
 }
 
 // trialLimits are those of one of the ten renderings that try out what a template takes.
-var trialLimits = jinja.Limits{Work: 40_000, Memory: 4 << 20, Output: 1 << 20, Time: 100 * time.Millisecond}
+var trialLimits = jinja.Limits{Work: 40_000, Memory: 4 << 20, Output: 1 << 20, Time: 5 * time.Second}
 
 // New reads a template. A blank one is ErrNoTemplate, and a blank one among o.Named is left out. At most
 // gguf.MaxTemplates of gguf.MaxTemplateBytes are read.

@@ -16,12 +16,12 @@ type Limits struct {
 	Memory int           // bytes of values made, those that are dropped included; 256 MiB by default
 	Output int           // bytes written; 16 MiB by default
 	Depth  int           // nesting of evaluations, macros included; 1,000 by default
-	Time   time.Duration // without what Options.Yield takes; 10 s by default
+	Time   time.Duration // by the clock, without what Options.Yield takes; 30 s by default
 }
 
 func (l Limits) orDefault() Limits {
 	return Limits{cmp.Or(max(l.Work, 0), 32_000_000), cmp.Or(max(l.Memory, 0), 256<<20),
-		cmp.Or(max(l.Output, 0), 16<<20), cmp.Or(max(l.Depth, 0), 1000), cmp.Or(max(l.Time, 0), 10*time.Second)}
+		cmp.Or(max(l.Output, 0), 16<<20), cmp.Or(max(l.Depth, 0), 1000), cmp.Or(max(l.Time, 0), 30*time.Second)}
 }
 
 // What a step does. TestCostOfSteps prints what each takes of the processor.
@@ -132,7 +132,7 @@ type text struct {
 
 func (t *text) add(s string) bool {
 	// A builder copies what it holds when it grows.
-	if !t.m.spend(len(s)/made) || !t.m.holds(2*len(s)) {
+	if !t.m.spend(2*len(s)/made) || !t.m.holds(2*len(s)) {
 		return false
 	}
 	t.WriteString(s)
