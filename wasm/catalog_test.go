@@ -78,7 +78,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("the plan is %+v", p)
 	}
 	for body, want := range map[string]string{
-		`{"methods": "none", "prompts": [{"id": "a", "prompt": "x"}, {"id": "a", "prompt": "y"}]}`: `prompts is wrong: two have the id "a"`,
+		`{"methods": "none", "prompts": [{"id": "a", "prompt": "x"}, {"id": "a", "prompt": "y"}]}`: "two have the id",
 		`{"methods": "none", "prompts": ` +
 			`[{"id": "a"}]}`: "prompts is wrong: number 1 needs an id",
 		`{"methods": "nine", "prompts": []}`: "methods is wrong: unknown method",

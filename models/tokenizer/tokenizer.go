@@ -121,8 +121,8 @@ func (t *Tokenizer) EncodeSpecial(text string, begin bool) []int32 {
 // EncodeOptions say how a text is encoded.
 type EncodeOptions struct {
 	Begin bool // add the token that begins a text (BOS) if the model expects one
-	// Complete: the text is not continued, as for an embedding: it gets the token that ends a text (EOS) if the file asks
-	// for it (tokenizer.ggml.add_eos_token).
+	// Complete: the text is not continued, as for an embedding: it gets the token that ends a text (EOS) if the file
+	// asks for it (tokenizer.ggml.add_eos_token).
 	Complete bool
 	Special  bool   // control tokens spelled out in the text become their ids
 	Mark     string // of a Guard: dropped from the text once it is cut at its control tokens; "": none
