@@ -47,6 +47,9 @@ test("a file of the program that another site keeps from the page is named, with
   const refused = async () => {
     throw new TypeError("Failed to fetch");
   };
+  scope.Go = class {
+    importObject = {};
+  };
   const wasm = "https://far.test/x.wasm";
   for (const [name, fetch, support] of [
     ["foretoken.wasm", refused, async () => undefined],
