@@ -175,7 +175,8 @@ func TestForFile(t *testing.T) {
 		if _, err := New(blank, o); !errors.Is(err, ErrNoTemplate) {
 			t.Errorf("%q: %v", blank, err)
 		}
-		if _, err := ForFile(file(t, gguf.KV{Key: keyTemplate, Value: blank}, kv[1]), o); !errors.Is(err, ErrNoTemplate) {
+		only := file(t, gguf.KV{Key: keyTemplate, Value: blank}, kv[1])
+		if _, err := ForFile(only, o); !errors.Is(err, ErrNoTemplate) {
 			t.Errorf("%q: %v", blank, err)
 		}
 		tpl, err := ForFile(file(t, kv[0], gguf.KV{Key: keyTemplate + ".tool_use", Value: blank}), o)

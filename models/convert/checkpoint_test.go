@@ -313,7 +313,8 @@ func TestWhatIsBesideTheWeights(t *testing.T) {
 	}
 	files["chat_template.jinja"] = []byte(" \r\n") // says nothing, so the older place counts
 	files["tokenizer_config.json"] = []byte(`{"chat_template": "older"}`)
-	if got, err := parse(t, open(t, sourcesOf(files, "m"), Options{})).String(keyTemplate); err != nil || got != "older" {
+	got, err := parse(t, open(t, sourcesOf(files, "m"), Options{})).String(keyTemplate)
+	if err != nil || got != "older" {
 		t.Errorf("beside a blank template: %q, %v", got, err)
 	}
 	delete(files, "tokenizer_config.json")

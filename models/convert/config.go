@@ -151,8 +151,8 @@ func readConfig(name string, raw []byte) (*shape, error) {
 	}
 	known := func(key string) bool { return read[key] || changing[key] != "" }
 	if key := safetensors.UnknownField(c.values, known); key != "" {
-		c.fail(key, "is %s: the field is not known, and ignoring it might change the output; take it out if it does not",
-			c.text(key))
+		c.fail(key, "is %s: the field is not known, and ignoring it might change the output; take it out "+
+			"if it does not", c.text(key))
 	}
 	s.bos, s.eos, s.pad = c.ids("bos_token_id"), c.ids("eos_token_id"), c.ids("pad_token_id")
 	return s, c.err

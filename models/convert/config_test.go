@@ -337,10 +337,13 @@ func TestNeutralFieldsAreNoReasonToRefuse(t *testing.T) {
 	maps.Copy(fields, map[string]string{"num_experts": "0", "auto_map": "{}", "mlp_bias": "false",
 		"embedding_multiplier": "1.0", "logit_scale": "1", "pruned_heads": "{}",
 		"is_causal": "true", "partial_rotary_factor": "1.0", "use_qk_norm": "false", "attn_logit_softcap": "null",
-		"attention_dropout": "0.1", "_attn_implementation_autoset": "true", "use_flash_attn": "true", "embd_pdrop": "0.1",
-		"output_router_logits": "true", "router_aux_loss_coef": "0.001", "initializer_range": "0.02", "use_cache": "true",
+		"attention_dropout": "0.1", "_attn_implementation_autoset": "true", "use_flash_attn": "true",
+		"embd_pdrop":           "0.1",
+		"output_router_logits": "true", "router_aux_loss_coef": "0.001", "initializer_range": "0.02",
+		"use_cache":      "true",
 		"pretraining_tp": "1", "torch_dtype": `"bfloat16"`, "unsloth_fixed": "true", "is_llama_config": "true",
-		"transformers.js_config": `{"kv_cache_dtype": {"q4f16": "float16"}}`, "temperature": "0.6", "max_length": "4096"})
+		"transformers.js_config": `{"kv_cache_dtype": {"q4f16": "float16"}}`, "temperature": "0.6",
+		"max_length": "4096"})
 	if _, err := readConfig("c", changed(t, "llama", fields)); err != nil {
 		t.Error(err)
 	}

@@ -166,7 +166,8 @@ var fileTypes = map[gguf.Type]uint32{gguf.F32: 0, gguf.F16: 1, gguf.Q4_0: 2, ggu
 // retype stores the matrices as the type asked for.
 func (m *model) retype(to gguf.Type, o *Options) error {
 	// tied: the embedding is the output matrix.
-	tied := !slices.ContainsFunc(m.tensors, func(t tensor) bool { return t.name == "output.weight" }) // bound: once a file
+	tied := !slices.ContainsFunc(m.tensors, // bound: once a file
+		func(t tensor) bool { return t.name == "output.weight" })
 	var odd, again []string
 	for i := range m.tensors {
 		t := &m.tensors[i]

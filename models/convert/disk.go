@@ -160,8 +160,8 @@ func checkpointFiles(dir, only string) ([]string, error) {
 		}
 	}
 	if weights > maxParts {
-		return nil, fmt.Errorf("convert: %s: %d files of weights; a model of at most %d is read: take out those that do "+
-			"not belong to it", dir, weights, maxParts)
+		return nil, fmt.Errorf("convert: %s: %d files of weights; a model of at most %d is read: take out those that "+
+			"do not belong to it", dir, weights, maxParts)
 	}
 	return files, nil
 }

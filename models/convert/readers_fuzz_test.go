@@ -30,8 +30,8 @@ var readers = []struct {
 		return err
 	}},
 	{"tokenizer_config.json", func(name string, data []byte) error {
-		_, err := tokenizer.MetadataFromJSON(name, []byte(`{"model":{"type":"BPE","vocab":{"a":0},"byte_fallback":true}}`),
-			data)
+		const least = `{"model":{"type":"BPE","vocab":{"a":0},"byte_fallback":true}}`
+		_, err := tokenizer.MetadataFromJSON(name, []byte(least), data)
 		return err
 	}},
 	{"model.gguf", readVocabulary},
@@ -108,7 +108,8 @@ func FuzzReaders(f *testing.F) {
 	}{
 		{0, `{"a":[`, `[],`, `0]}`}, {0, `{"model_type":"llama"`, `,"x%":1`, `}`}, {0, `{"a":"`, `a`, `"}`},
 		{1, bpe + `"a":0`, `,"%":1`, `}}}`}, {1, bpe + `"a":0},"merges":["a a"`, `,"a a"`, `]}}`},
-		{1, bpe + `"a":0},"merges":["a a"`, `,"% a"`, `]}}`}, {1, bpe + `"a":0},"merges":[["a","a"]`, `,["%","a"]`, `]}}`},
+		{1, bpe + `"a":0},"merges":["a a"`, `,"% a"`, `]}}`},
+		{1, bpe + `"a":0},"merges":[["a","a"]`, `,["%","a"]`, `]}}`},
 		{1, `{"model":{"type":"Unigram","unk_id":0,"vocab":[["a",0]`, `,["%",-1]`, `]}}`},
 		{1, `{"model":{"vocab":{"a":0}},"added_tokens":[{"id":0,"content":"a"}`, `,{"id":1,"content":"%"}`, `]}`},
 		{1, `{"model":{"vocab":{"a":0}},"pre_tokenizer":{"type":"Sequence","pretokenizers":[{}`, `,{}`, `]}}`},
@@ -119,8 +120,8 @@ func FuzzReaders(f *testing.F) {
 		{3, ggufHead(1) + list("a", 0), "\x00", ""}, {3, ggufHead(1) + list("a", 4), "\x00\x00\x00\x00", ""},
 		{3, "GGUF\x03\x00\x00\x00" + text("")[:8] + many, text("a%") + "\x00\x00\x00\x00\x01", ""},
 		{4, `{"__metadata__":{"a":"b"`, `,"%":""`, `}}`}, {4, `{"__metadata__":{"a":"`, `a`, `"}}`},
-		{4, `{"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}`, `,"%":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}`,
-			`}`},
+		{4, `{"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}`,
+			`,"%":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}`, `}`},
 		{4, `{"a":{"dtype":"F32","data_offsets":[0,0],"shape":[0`, `,1`, `]}}`},
 		{5, `{"weight_map":{"a":"a"`, `,"%":"%"`, `}}`}, {5, `{"weight_map":{"a":"a"`, `,"%":"a"`, `}}`},
 		{6, `{"architectures":["a"`, `,"a"`, `]}`}, {7, `{"kind":"c2t","version":1,"mean":[0`, `,0`, `]}`},

@@ -114,7 +114,8 @@ func ReadConfig(src safetensors.Source) (*Config, error) {
 	if err := safetensors.DecodeConfig(raw, &all); err != nil {
 		return nil, fmt.Errorf("eagle3: %s: not a configuration in JSON: %w", c.Name, gguf.OneLine(err))
 	}
-	if full := []string(nil); strictjson.DecodeForeign(all["layer_types"], &full) == nil && slices.Equal(full, fullAttention) {
+	var kinds []string
+	if strictjson.DecodeForeign(all["layer_types"], &kinds) == nil && slices.Equal(kinds, fullAttention) {
 		delete(all, "layer_types")
 	}
 	if field := safetensors.UnknownField(all, func(name string) bool { return known[name] }); field != "" {

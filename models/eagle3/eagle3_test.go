@@ -103,7 +103,7 @@ var refused = map[string]struct{ text, want string }{
 	"layers":             {set("num_hidden_layers", "2"), "num_hidden_layers is 2"},
 	"activation":         {set("hidden_act", `"gelu"`), `hidden_act is "gelu"`},
 	"bias":               {set("attention_bias", "true"), "attention_bias"},
-	"window":             {set("layer_types", `["sliding_attention"]`), `layer_types is ["sliding_attention"]: the field`},
+	"window":             {set("layer_types", `["sliding_attention"]`), `layer_types is ["sliding_attention"]`},
 	"residual":           {set("norm_before_residual", "true"), "norm_before_residual is true: the field is not known"},
 	"no size":            {set("hidden_size", ""), "hidden_size is missing"},
 	"negative size":      {set("hidden_size", "-4"), "hidden_size is -4"},

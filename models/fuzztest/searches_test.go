@@ -177,8 +177,8 @@ func (s *searches) loopOver(function string, seen map[string]bool) token.Positio
 	return token.Position{}
 }
 
-// TestNoListIsSearchedPerItem: a file or a request that brings n items and a list of n may take n² steps. A list that is
-// searched in a loop is written out in the package, or the line says its bound in a comment.
+// TestNoListIsSearchedPerItem: a file or a request that brings n items and a list of n may take n² steps. A list that
+// is searched in a loop is written out in the package, or the line says its bound in a comment.
 func TestNoListIsSearchedPerItem(t *testing.T) {
 	t.Attr("attack", "lists of a file or a request that are searched once for each of its items")
 	t.Attr("bound", "found: such a search states how long the list can be, or is a look-up in a map")
@@ -227,7 +227,7 @@ func alone(more []string) bool { return slices.Contains(more, "x") }`
 	}
 	for _, files := range packages {
 		for _, at := range searchesIn(set, files) {
-			t.Errorf("%s: a list is searched in a loop: use a map, or say %q and how long the list can be", at, boundMark)
+			t.Errorf("%s: a list is searched in a loop: use a map, or say how long it can be: %s…", at, boundMark)
 		}
 	}
 	t.Attr("measured", fmt.Sprintf("%d packages read", len(packages)))

@@ -34,7 +34,7 @@ type Config struct {
 	Inverse   []float64
 	Magnitude float64 // factor of rotated queries and keys; 1 except with YaRN
 	Tied      bool    // the output matrix is the embedding
-	Pooling   string  // how the file's embeddings are made of its positions: "mean", "last", or "" where it says nothing
+	Pooling   string  // how embeddings are made of the positions: "mean", "last", or "" where the file says nothing
 }
 
 // ReadConfig reads the configuration of a file. It returns an error that names the file and the field if the
@@ -139,8 +139,8 @@ func (c *Config) readSlides(f *gguf.File) error {
 		}
 		switch {
 		case slices.Contains(slides, true) && !f.Has(c.Architecture+".attention.sliding_window"):
-			return fmt.Errorf("llama: %s: %s has layers with a window, but attention.sliding_window is missing", f.Name(),
-				key)
+			return fmt.Errorf("llama: %s: %s has layers with a window, but attention.sliding_window is missing",
+				f.Name(), key)
 		case !slices.Contains(slides, true):
 			c.Window = 0
 		case slices.Contains(slides, false):

@@ -11,8 +11,8 @@ import (
 
 var (
 	// computing matches the names that published config.json files give to what changes a model's numbers.
-	computing = regexp.MustCompile(`attn|attention|rope|rotary|position|norm|scal|multiplier|softcap|capping|logit|bias|` +
-		`window|sliding|layer|residual|activation|expert|head|hidden|intermediate|clip|alibi`)
+	computing = regexp.MustCompile(`attn|attention|rope|rotary|position|norm|scal|multiplier|softcap|capping|logit|` +
+		`bias|window|sliding|layer|residual|activation|expert|head|hidden|intermediate|clip|alibi`)
 	// training matches names that computing matches too and that are about training, the output of Python's classes or
 	// the code that computes attention.
 	training = regexp.MustCompile(`dropout|_pdrop$|implementation|flash|^output_|_loss|_coef$`)

@@ -209,7 +209,8 @@ func (f *File) add(src Source) error {
 	return nil
 }
 
-// parse reads the header's JSON. Offsets are still relative to the data. __metadata__ says nothing that a program needs.
+// parse reads the header's JSON. Offsets are still relative to the data. __metadata__ says nothing that a program
+// needs.
 func (f *File) parse(raw []byte) ([]TensorInfo, error) {
 	wrong := func(err error) error {
 		return fmt.Errorf("header: not a JSON object of tensors: %w", gguf.OneLine(err))

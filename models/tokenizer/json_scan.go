@@ -10,8 +10,8 @@ import (
 	"foretoken/models/gguf"
 )
 
-// A tokenizer.json is large because of two lists, which reflection takes seconds for in a browser and memory for of many
-// times their size. They are read in place, after strictjson has checked the file: texts share the file's memory.
+// A tokenizer.json is large because of two lists, for which reflection takes seconds in a browser and many times their
+// size in memory. They are read in place, after strictjson has checked the file: texts share the file's memory.
 
 // jsonVocab is a vocabulary: an object of ids by token, or Unigram's list of texts with scores.
 type jsonVocab struct {
@@ -112,7 +112,8 @@ func (v *jsonVocab) list(b []byte) error {
 			case 1:
 				score, err := strconv.ParseFloat(string(raw), 32)
 				if err != nil {
-					return fmt.Errorf("model.vocab: the score of token %d %s is no number", id, gguf.Quote(v.tokens[id].text))
+					return fmt.Errorf("model.vocab: the score of token %d %s is no number", id,
+						gguf.Quote(v.tokens[id].text))
 				}
 				v.scores = append(v.scores, score)
 			}
@@ -160,8 +161,9 @@ func (m *jsonMerges) UnmarshalJSON(b []byte) error {
 		default:
 			return fmt.Errorf("model.merges: merge %d is neither a text nor a list of two", len(*m))
 		}
-		if at := strings.IndexByte(line, ' '); at <= 0 || at == len(line)-1 || strings.IndexByte(line[at+1:], ' ') >= 0 {
-			return fmt.Errorf("model.merges: merge %d %s is not two tokens with a space between", len(*m), gguf.Quote(line))
+		if left, right, _ := strings.Cut(line, " "); left == "" || right == "" || strings.Contains(right, " ") {
+			return fmt.Errorf("model.merges: merge %d %s is not two tokens with a space between", len(*m),
+				gguf.Quote(line))
 		}
 		*m = append(*m, line)
 		if first, dup := known.add(int32(len(*m) - 1)); dup {

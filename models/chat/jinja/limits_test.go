@@ -138,7 +138,7 @@ func TestErrorsNameTheLine(t *testing.T) {
 		"a\n{{ 'x' | nosuch }}":                   `line 2: there is no filter "nosuch"`,
 		"\n\n{% for x in y %}":                    "line 3: a block does not end: {% endfor %} is missing",
 		"{{ [1].append(2) }}":                     "list.append is refused",
-		"{% macro m(" + strings.Repeat("a,", maxParams) + "b) %}{% endmacro %}": "line 1: the parameter \"a\" occurs twice",
+		"{% macro m(" + strings.Repeat("a,", maxParams) + "b) %}{% endmacro %}": `line 1: the parameter "a" occurs`,
 		manyParams(maxParams + 1):                           "line 1: more than 255 parameters",
 		"a\r\nb\r\n{% include 'x' %}":                       "line 3: the tag include is refused",
 		"{# a\n b #}\n{{ raise_exception('no\n\ttools') }}": "line 3: the template refuses the messages: no tools",

@@ -104,7 +104,7 @@ func (p *parser) statements(until ...string) (body []stmt) {
 			}))
 		default:
 			p.want(tokBlockBegin, "{%")
-			if tag := p.peek(); tag.kind == tokName && slices.Contains(until, tag.text) { // bound: the three ends of an if
+			if tag := p.peek(); tag.kind == tokName && slices.Contains(until, tag.text) { // bound: three ends of an if
 				return body
 			}
 			if s := p.statement(); s != nil {

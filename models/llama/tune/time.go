@@ -126,7 +126,7 @@ func (t *timer) fastest(records ...func(*kernels.Recorder)) (int, error) {
 	repeat := 1
 	for took := least; took < longEnough && repeat < maxRepeats && t.spent < t.budget; {
 		repeat *= 2
-		if took, err = t.cost(programs[slices.Index(once, least)], repeat, 1); err != nil { // bound: variants of a kernel
+		if took, err = t.cost(programs[slices.Index(once, least)], repeat, 1); err != nil { // bound: variants
 			return 0, err
 		}
 	}
