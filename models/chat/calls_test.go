@@ -213,7 +213,7 @@ func FuzzCall(f *testing.F) {
 				fuzztest.Refusal(t, err, "chat: ")
 				return
 			}
-			if _, err := jinja.FromJSON([]byte(arguments)); err != nil { // which a template gets as text
+			if _, err := jinja.FromJSON([]byte(arguments), new(1000)); err != nil { // which a template gets as text
 				return
 			}
 			_, again := readAnswer(shown)

@@ -286,10 +286,10 @@ func (t *Template) RenderGuarded(messages []Message, o RenderOptions, g Guard) (
 
 // given returns the variables that people, models and tools wrote.
 func given(messages []Message, o *RenderOptions, f forms) (*jinja.Dict, error) {
-	vars := jinja.NewDict()
+	vars, left := jinja.NewDict(), jinja.MaxValues
 	list := jinja.NewList()
 	for i := range messages {
-		m, err := messages[i].value(&f)
+		m, err := messages[i].value(&f, &left)
 		if err != nil {
 			return nil, fmt.Errorf("chat: message %d: %w", i+1, err)
 		}
@@ -299,7 +299,7 @@ func given(messages []Message, o *RenderOptions, f forms) (*jinja.Dict, error) {
 	if len(o.Tools) > 0 { // else it is None
 		all := jinja.NewList()
 		for i, raw := range o.Tools {
-			tool, err := toolValue(raw)
+			tool, err := toolValue(raw, &left)
 			if err != nil {
 				return nil, fmt.Errorf("chat: tool %d: %w", i+1, err)
 			}
@@ -315,7 +315,7 @@ func given(messages []Message, o *RenderOptions, f forms) (*jinja.Dict, error) {
 		if err != nil {
 			return nil, fmt.Errorf("chat: the variable %s: %w", gguf.Quote(name), err)
 		}
-		value, err := jinja.FromJSON(raw)
+		value, err := jinja.FromJSON(raw, &left)
 		if err != nil {
 			return nil, fmt.Errorf("chat: the variable %s: %w", gguf.Quote(name), err)
 		}
@@ -325,7 +325,7 @@ func given(messages []Message, o *RenderOptions, f forms) (*jinja.Dict, error) {
 }
 
 // value is the message as templates see it. Fields that are not set are not there, because templates ask for that.
-func (m *Message) value(f *forms) (jinja.Value, error) {
+func (m *Message) value(f *forms, left *int) (jinja.Value, error) {
 	if m.Role == "" {
 		return nil, fmt.Errorf("the role is missing: it is system, user, assistant or tool")
 	}
@@ -346,9 +346,15 @@ func (m *Message) value(f *forms) (jinja.Value, error) {
 			if len(bytes.TrimSpace(raw)) == 0 {
 				raw = []byte("{}")
 			}
-			args, err := jinja.FromJSON(raw)
-			if err != nil || f.arguments {
-				args = string(raw)
+			args := jinja.Value(string(raw))
+			if !f.arguments {
+				read, err := jinja.FromJSON(raw, left)
+				if errors.Is(err, jinja.ErrValues) {
+					return nil, err
+				}
+				if err == nil { // else the model wrote something else
+					args = read
+				}
 			}
 			call := jinja.NewDict()
 			if c.ID != "" {
@@ -379,8 +385,8 @@ func (m *Message) content(form contentForm) jinja.Value {
 }
 
 // toolValue reads a tool; a function by itself is put into one.
-func toolValue(raw json.RawMessage) (jinja.Value, error) {
-	v, err := jinja.FromJSON(raw)
+func toolValue(raw json.RawMessage, left *int) (jinja.Value, error) {
+	v, err := jinja.FromJSON(raw, left)
 	if err != nil {
 		return nil, err
 	}

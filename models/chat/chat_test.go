@@ -341,7 +341,7 @@ func FuzzTemplate(f *testing.F) {
 				Limits: jinja.Limits{Work: 400_000, Memory: 16 << 20}} // so that an input is tried in milliseconds
 			if tool := json.RawMessage(args); json.Valid(tool) {
 				// what is no tool would be refused before the template is run
-				if _, err := toolValue(tool); err == nil {
+				if _, err := toolValue(tool, new(jinja.MaxValues)); err == nil {
 					o.Tools, o.Vars = []json.RawMessage{tool},
 						map[string]any{"enable_thinking": len(content)%2 == 0, "custom": tool}
 				}

@@ -2,11 +2,13 @@ package chat
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"foretoken/models/chat/jinja"
 	"foretoken/models/gguf"
 	"foretoken/models/modeltest"
 	"foretoken/models/tokenizer"
@@ -167,6 +169,30 @@ func TestControlTokensOfOthers(t *testing.T) {
 		}
 	}
 	t.Attr("measured", fmt.Sprintf("%d conversations with 6 vocabularies: none of others' control tokens acts", tried))
+}
+
+// TestValuesOfAConversation: a template gets so many values of JSON in all, in whichever place they are.
+func TestValuesOfAConversation(t *testing.T) {
+	tpl, err := New("{% for m in messages %}{% if m.tool_calls %}{{ m.tool_calls[0].function.arguments.a }}{% endif %}{% endfor %}", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := `{"a": [` + strings.Repeat("[],", jinja.MaxValues/2) + `1]}`
+	messages, o := withCall("i", "f", half)
+	o.Tools, o.Vars = []json.RawMessage{json.RawMessage(`{"name": "f", "x": ` + half + `}`)}, map[string]any{"x": 1}
+	if _, err := tpl.Render(messages, o); !errors.Is(err, jinja.ErrValues) {
+		t.Errorf("a call and a tool: %v", err)
+	} else {
+		checkError(t, err)
+	}
+	o.Tools = nil
+	if _, err := tpl.Render(messages, o); err != nil {
+		t.Errorf("a call: %v", err)
+	}
+	o.Vars["x"] = json.RawMessage(half)
+	if _, err := tpl.Render(messages, o); !errors.Is(err, jinja.ErrValues) {
+		t.Errorf("a call and a variable: %v", err)
+	}
 }
 
 func TestVariablesOfTheConversation(t *testing.T) {

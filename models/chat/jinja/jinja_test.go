@@ -19,7 +19,7 @@ func TestNumbers(t *testing.T) {
 		"9007199254740993":    "", "9223372036854775808": "", "-100000000000000000000": "", "0.1234567890123456789": "",
 		"9007199254740993.0": "", "1e400": "", "-1e-400": "", "1e99999999999999999999": "",
 	} {
-		v, err := FromJSON([]byte("[" + text + "]"))
+		v, err := FromJSON([]byte("["+text+"]"), new(1000))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func readCases(t testing.TB) (corpus, *Dict) {
 	if err := json.Unmarshal(cases, &c); err != nil {
 		t.Fatal(err)
 	}
-	v, err := FromJSON(c.Vars)
+	v, err := FromJSON(c.Vars, new(1000))
 	if err != nil {
 		t.Fatal(err)
 	}

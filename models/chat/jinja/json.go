@@ -13,13 +13,20 @@ import (
 	"foretoken/internal/strictjson"
 )
 
-// FromJSON reads a value and keeps the order of keys and the digits of numbers.
-func FromJSON(data []byte) (Value, error) {
+// MaxValues bounds the values of JSON that a template gets in all.
+const MaxValues = 100_000
+
+// ErrValues is the error of FromJSON for more values than are left.
+var ErrValues = fmt.Errorf("jinja: JSON: the calls, tools and variables have more than %d values", MaxValues)
+
+// FromJSON reads a value and keeps the order of keys and the digits of numbers. Each value, those in lists and
+// dictionaries included, takes one from left.
+func FromJSON(data []byte, left *int) (Value, error) {
 	d, err := strictjson.Tokens(data)
 	if err != nil {
 		return nil, fmt.Errorf("jinja: JSON: %w", err)
 	}
-	return readJSON(d)
+	return readJSON(d, left)
 }
 
 // Strings are all strings of a value from FromJSON, keys included.
@@ -68,7 +75,10 @@ func MapStrings(v Value, f func(string) string) Value {
 	return v
 }
 
-func readJSON(d *json.Decoder) (Value, error) {
+func readJSON(d *json.Decoder, left *int) (Value, error) {
+	if *left--; *left < 0 {
+		return nil, ErrValues
+	}
 	t, err := d.Token()
 	if err != nil {
 		return nil, err
@@ -78,7 +88,7 @@ func readJSON(d *json.Decoder) (Value, error) {
 		if t == '[' {
 			l := NewList()
 			for d.More() {
-				v, err := readJSON(d)
+				v, err := readJSON(d, left)
 				if err != nil {
 					return nil, err
 				}
@@ -93,7 +103,7 @@ func readJSON(d *json.Decoder) (Value, error) {
 			if err != nil {
 				return nil, err
 			}
-			v, err := readJSON(d)
+			v, err := readJSON(d, left)
 			if err != nil {
 				return nil, err
 			}
