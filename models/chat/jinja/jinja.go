@@ -21,6 +21,7 @@ import (
 // Bounds for parsing. The longest published chat template has 20 kB.
 const (
 	maxSource  = 1 << 20 // bytes
+	maxTokens  = 1 << 18 // names, numbers, signs and texts between tags
 	maxNesting = 200     // of expressions and blocks within each other
 	mostShown  = 700     // bytes of a message, which may quote any text of the template
 )

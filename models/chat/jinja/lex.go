@@ -231,6 +231,12 @@ func (l *lexer) inside(kind tokenKind, end string) error {
 				return nil
 			}
 		}
+		switch {
+		case len(l.tokens) > maxTokens:
+			return l.fail(l.pos, "more than %d names, numbers and signs", maxTokens)
+		case len(open) > maxNesting:
+			return l.fail(l.pos, "expressions and blocks lie more than %d deep in each other", maxNesting)
+		}
 		r, n := utf8.DecodeRuneInString(rest)
 		switch {
 		case unicode.IsSpace(r):

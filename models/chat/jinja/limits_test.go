@@ -139,9 +139,11 @@ func TestErrorsNameTheLine(t *testing.T) {
 		"\n\n{% for x in y %}":                    "line 3: a block does not end: {% endfor %} is missing",
 		"{{ [1].append(2) }}":                     "list.append is refused",
 		"{% macro m(" + strings.Repeat("a,", maxParams) + "b) %}{% endmacro %}": `line 1: the parameter "a" occurs`,
-		manyParams(maxParams + 1):                           "line 1: more than 255 parameters",
-		"a\r\nb\r\n{% include 'x' %}":                       "line 3: the tag include is refused",
-		"{# a\n b #}\n{{ raise_exception('no\n\ttools') }}": "line 3: the template refuses the messages: no tools",
+		"{{ " + strings.Repeat("[", maxNesting+2):                               "line 1: expressions and blocks lie more than 200 deep",
+		"{{ 1" + strings.Repeat("+1", maxTokens/2) + " }}":                      "line 1: more than 262144 names, numbers and signs",
+		manyParams(maxParams + 1):                                               "line 1: more than 255 parameters",
+		"a\r\nb\r\n{% include 'x' %}":                                           "line 3: the tag include is refused",
+		"{# a\n b #}\n{{ raise_exception('no\n\ttools') }}":                     "line 3: the template refuses the messages: no tools",
 	} {
 		_, err := render(template, nil, Limits{})
 		if err == nil || !strings.Contains(err.Error(), want) {
