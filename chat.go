@@ -281,8 +281,8 @@ func (s *Session) templateOptions() chat.Options {
 
 // encode returns the ids of a conversation up to the start of the reply. Only the template's control tokens act as
 // such: those that people, models or tools spelled out anywhere are plain text. Where the tokenizer begins texts with a
-// BOS, the result has exactly one, whether the template writes it or not. A text with more bytes than the longest tokens
-// of a full context is refused before it is tokenised.
+// BOS, the result has exactly one, whether the template writes it or not. A text with more bytes than the longest
+// tokens of a full context is refused before it is tokenised.
 func (t *template) encode(messages []Message, yield func() error) ([]int32, error) {
 	options := t.options
 	options.Yield = yield

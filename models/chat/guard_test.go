@@ -36,10 +36,12 @@ func vocabulary(t *testing.T, name string) *tokenizer.Tokenizer {
 const everything = "BEGIN{% for m in messages %}{{ m.role }}{{ m.content }}{{ m.reasoning_content }}{{ m.name }}" +
 	"{{ m.tool_call_id }}{{ m.content | trim | upper }}{% for c in m.tool_calls %}{{ c.id }}{{ c.function.name }}" +
 	"{{ c.function.arguments }}{{ c.function.arguments | tojson }}{% if c.function.arguments is mapping %}" +
-	"{% for k, v in c.function.arguments | items %}{{ k }}={{ v }}{% endfor %}{% endif %}{% endfor %}{{ m }}{{ m | tojson(indent=2) }}{% endfor %}{{ tools }}" +
+	"{% for k, v in c.function.arguments | items %}{{ k }}={{ v }}{% endfor %}{% endif %}{% endfor %}" +
+	"{{ m }}{{ m | tojson(indent=2) }}{% endfor %}{{ tools }}" +
 	"{% for t in tools or [] %}{{ t | tojson }}{{ t.function | tojson(ensure_ascii=true) }}{{ t.function.name }}" +
-	"{{ t.function.description }}{% for k, v in (t.function.parameters or {}).properties | items %}{{ k }}{{ v.enum | join }}" +
-	"{% endfor %}{% endfor %}{{ custom }}{{ custom | default(1) | tojson(sort_keys=true) }}{{ documents | tojson }}END"
+	"{{ t.function.description }}{% for k, v in (t.function.parameters or {}).properties | items %}{{ k }}" +
+	"{{ v.enum | join }}{% endfor %}{% endfor %}{{ custom }}" +
+	"{{ custom | default(1) | tojson(sort_keys=true) }}{{ documents | tojson }}END"
 
 // places puts a text wherever somebody other than the template writes one.
 var places = map[string]func(text string) ([]Message, RenderOptions){
@@ -173,7 +175,8 @@ func TestControlTokensOfOthers(t *testing.T) {
 
 // TestValuesOfAConversation: a template gets so many values of JSON in all, in whichever place they are.
 func TestValuesOfAConversation(t *testing.T) {
-	tpl, err := New("{% for m in messages %}{% if m.tool_calls %}{{ m.tool_calls[0].function.arguments.a }}{% endif %}{% endfor %}", Options{})
+	tpl, err := New("{% for m in messages %}{% if m.tool_calls %}{{ m.tool_calls[0].function.arguments.a }}{% endif %}"+
+		"{% endfor %}", Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
