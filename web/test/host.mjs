@@ -20,9 +20,10 @@ const typeOf = (name) => TYPES[path.extname(name)];
 
 /**
  * Serves `pages` (path → text) and `folders` (prefix → folder) on `port`, by default a free one; tests may change both
- * later. `headers` go with every answer, or are a function of its path, `cors` allows other origins to read everything, `isolated` sends the headers
- * that give pages shared memory, `compressed` sends .gz siblings, and `rate` is the most bytes of a file a second.
- * `asked` lists the requested paths. After `down(true)`, connections end without an answer, as without a network.
+ * later. `headers` go with every answer, or are a function of its path, `cors` allows other origins to read everything,
+ * `isolated` sends the headers that give pages shared memory, `compressed` sends .gz siblings, and `rate` is the most
+ * bytes of a file a second. `asked` lists the requested paths. After `down(true)`, connections end without an answer,
+ * as without a network.
  */
 export async function startHost({
   pages = {},

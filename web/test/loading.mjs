@@ -10,8 +10,10 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 import { startFaults } from "./faults.mjs";
 import { spread, zeros } from "./gguf.mjs";
-import { limit, openPage, openSettings, TIMEOUT, root, startProfile, startServer, waitForState } from "./site.mjs";
-import { begin, damage, forget, gate, idle, outcome, queued, saw, storedFiles, waitForStored } from "./stored.mjs";
+import { limit, openSettings, TIMEOUT, root, startProfile, startServer, waitForState } from "./site.mjs";
+import {
+  begin, damage, forget, gate, idle, memoryOf, openEmpty, outcome, queued, saw, storedFiles, waitForStored,
+} from "./stored.mjs";
 
 const full = process.env.FORETOKEN_FULL === "1";
 const demo = path.join(root, "models", "demo", "target-q8_0.gguf");
@@ -38,28 +40,7 @@ after(async () => {
 
 const text = (page, selector) => page.locator(selector).innerText();
 
-/** Opens a page whose widget has loaded nothing; `window.told` records its status lines. */
-async function open(of = context) {
-  const { page } = await openPage(of);
-  await page.goto(`${server.url}bench.html`);
-  await page.evaluate(async () => {
-    await import("./foretoken.js");
-    const widget = document.createElement("foretoken-widget");
-    widget.toggleAttribute("full", true);
-    widget.setAttribute("device", "cpu");
-    widget.setAttribute("max-tokens", "4");
-    document.body.append(widget);
-    await widget.open();
-    window.told = [];
-    const status = widget.shadowRoot.querySelector("#status");
-    new MutationObserver(() => window.told.push(status.textContent)).observe(status, {
-      childList: true,
-      characterData: true,
-      subtree: true,
-    });
-  });
-  return page;
-}
+const open = (of = context) => openEmpty(of, server.url);
 
 /** Loads, and returns the state, the error, the notes and the status lines. */
 async function load(page, target, attributes) {
@@ -498,15 +479,6 @@ test("models load from the catalog, by name and by address, and errors appear at
   await forget(page);
   await page.close();
 });
-
-/**
- * Returns the memory of a process in bytes: total, and private (heaps of JavaScript and WebAssembly, compiled code).
- */
-async function memoryOf(pid) {
-  const status = await fs.readFile(`/proc/${pid}/status`, "utf8").catch(() => "");
-  const of = (field) => 1024 * Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1] ?? 0);
-  return { rss: of("VmRSS"), own: of("RssAnon") };
-}
 
 test(
   "a file of 500 MB: cold, continued after a kill, and stored; peak memory",

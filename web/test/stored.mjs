@@ -1,6 +1,7 @@
 /** The helpers of the tests that load models into a page's widget and look at what the browser keeps of them. */
 import assert from "node:assert/strict";
-import { TIMEOUT, waitForState } from "./site.mjs";
+import { promises as fs } from "node:fs";
+import { openPage, TIMEOUT, waitForState } from "./site.mjs";
 
 /** Starts to load an address or a name. */
 export const begin = (page, target, attributes = {}) =>
@@ -104,4 +105,36 @@ export function damage(page, at) {
       await writer.close();
     }
   }, at);
+}
+
+/** Opens a page whose widget has loaded nothing; `window.told` records its status lines. */
+export async function openEmpty(context, url) {
+  const { page } = await openPage(context);
+  await page.goto(`${url}bench.html`);
+  await page.evaluate(async () => {
+    await import("./foretoken.js");
+    const widget = document.createElement("foretoken-widget");
+    widget.toggleAttribute("full", true);
+    widget.setAttribute("device", "cpu");
+    widget.setAttribute("max-tokens", "4");
+    document.body.append(widget);
+    await widget.open();
+    window.told = [];
+    const status = widget.shadowRoot.querySelector("#status");
+    new MutationObserver(() => window.told.push(status.textContent)).observe(status, {
+      childList: true,
+      characterData: true,
+      subtree: true,
+    });
+  });
+  return page;
+}
+
+/**
+ * Returns the memory of a process in bytes: total, and private (heaps of JavaScript and WebAssembly, compiled code).
+ */
+export async function memoryOf(pid) {
+  const status = await fs.readFile(`/proc/${pid}/status`, "utf8").catch(() => "");
+  const of = (field) => 1024 * Number(new RegExp(`${field}:\\s+(\\d+) kB`).exec(status)?.[1] ?? 0);
+  return { rss: of("VmRSS"), own: of("RssAnon") };
 }

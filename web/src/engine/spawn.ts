@@ -40,7 +40,7 @@ export function spawn(given?: WorkerSource): Worker {
   }
 }
 
-/** The message of a script that did not load, with the header that may be missing; `address` is that of another site. */
+/** Says that a script did not load, and which header may be missing; `address` is that of another site. */
 export function notLoaded(address?: string): string {
   const header = address
     ? "; its server must let other sites read it (CORS: Access-Control-Allow-Origin)"
