@@ -304,7 +304,8 @@ func TestStopEndsTemplates(t *testing.T) {
 		!strings.Contains(err.Error(), "steps") {
 		t.Errorf("not stopped: %v", err)
 	}
-	if _, err := s.NewChat(ChatOptions{Template: forever, Vars: map[string]any{"tools": 1}}); !errors.Is(err, ErrRequest) {
+	_, err = s.NewChat(ChatOptions{Template: forever, Vars: map[string]any{"tools": 1}})
+	if !errors.Is(err, ErrRequest) {
 		t.Errorf("a variable in place of the tools: %v", err)
 	}
 }

@@ -36,7 +36,8 @@ func TestOwners(t *testing.T) {
 		{"", "chain", len(ids) - 1}, {"ann", "chain", 0}} {
 		got := ask(c.owner, Request{Policy: c.policy})
 		if st := got.Stats; st.Reused != c.reused || st.Prefilled != len(ids)-1-c.reused {
-			t.Errorf("%d: %q with %s reused %d of %d tokens and prefilled %d", i, c.owner, c.policy, st.Reused, len(ids)-1,
+			t.Errorf("%d: %q with %s reused %d of %d tokens and prefilled %d", i, c.owner, c.policy, st.Reused,
+				len(ids)-1,
 				st.Prefilled)
 		}
 	}

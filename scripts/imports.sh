@@ -1,7 +1,7 @@
 #!/bin/sh
 # Checks that dependencies point one way: cmd → bench, fit; wasm → bench; these → foretoken → models, spec, webgpu;
-# within spec method → goodput → adapt → draft → spec; all of them → internal. Only fit imports GoMLX. Prints every import that breaks a
-# rule and fails.
+# within spec method → goodput → adapt → draft → spec; all of them → internal. Only fit imports GoMLX. Prints every
+# import that breaks a rule and fails.
 set -eu
 list() {
   go list -f '{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}{{"\n"}}{{end}}' ./...

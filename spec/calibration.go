@@ -41,7 +41,8 @@ func (m ModelID) same(o ModelID) bool {
 
 func (m ModelID) String() string {
 	hash := m.Hash[:min(len(m.Hash), 8)]
-	return fmt.Sprintf("%s (%s, %d bytes, hash %s)", strictjson.Shorten(m.Name), strictjson.Shorten(m.Quantisation), m.Bytes,
+	return fmt.Sprintf("%s (%s, %d bytes, hash %s)", strictjson.Shorten(m.Name), strictjson.Shorten(m.Quantisation),
+		m.Bytes,
 		strictjson.Shorten(hash))
 }
 

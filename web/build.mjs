@@ -46,6 +46,7 @@ const styles = {
 const outlined = [
   ...["regexp", "regexp/syntax", "encoding/...", "github.com/...", "time", "fmt", "reflect", "crypto/..."],
   ...["chat/...", "convert", "gguf", "safetensors", "eagle3", "tokenizer"].map((name) => `foretoken/models/${name}`),
+  ...["foretoken", "foretoken/wasm", "foretoken/internal/..."],
 ];
 
 await clean();

@@ -295,7 +295,8 @@ func (r *benchRun) choose(s *session) error {
 			return err
 		}
 		for _, g := range groups {
-			if !slices.ContainsFunc(r.groups, func(known bench.Group) bool { return known.Name == g.Name }) { // bound: groups
+			same := func(known bench.Group) bool { return known.Name == g.Name }
+			if !slices.ContainsFunc(r.groups, same) { // bound: groups
 				r.groups = append(r.groups, g)
 			}
 		}

@@ -63,7 +63,7 @@ func (o *generateOptions) flags(f *pflag.FlagSet) {
 	f.IntVar(&r.MaxTokens, "max-tokens", r.MaxTokens, "tokens to produce; 0: until the context is full")
 	f.IntVar(&r.SampleTopK, "sample-top-k", r.SampleTopK, "sample from the k likeliest tokens only; 0: off")
 	f.Var(optionalNumber{&r.TopP}, "top-p",
-		"sample from the likeliest tokens whose probabilities sum to this; 0: from the likeliest alone; 1: off (default)")
+		"sample from the likeliest tokens whose probabilities sum to this; 0: the likeliest alone; 1: off (default)")
 	f.Float64Var(&r.MinP, "min-p", r.MinP,
 		"sample from tokens with at least this share of the likeliest token's probability; 0: off")
 	f.StringArrayVar(&r.Stop, "stop", nil, "end the text before this string; may be given several times")

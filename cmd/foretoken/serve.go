@@ -56,8 +56,8 @@ func serveCommand(c *console) *cobra.Command {
 			"\"foretoken\": {\"policy\": …}. With the same seed the text equals that of foretoken generate. " +
 			"One request\n" +
 			"decodes at a time; the others wait their turn. The server keeps the KV cache of a conversation: an\n" +
-			"answer prefills only the new tokens. A request of another user, as its field \"user\" names it, does not\n" +
-			"find it, unless with --share-cache.\n\n" +
+			"answer prefills only the new tokens. A request of another user, as its field \"user\" names it,\n" +
+			"does not find it, unless with --share-cache.\n\n" +
 			"Requests from web pages are refused unless --cors-origin names their origin. The first\n" +
 			"Ctrl-C, SIGTERM or SIGHUP (the terminal closed) gives running answers the time of --grace to finish;\n" +
 			"the second Ctrl-C or SIGTERM kills.",

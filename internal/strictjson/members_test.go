@@ -10,7 +10,9 @@ import (
 func TestMembersAreWhatEncodingJSONReads(t *testing.T) {
 	for _, text := range []string{`{}`, `[]`,
 		` { "a" : 1 , "b\n\u00e9":[1,{"x":"]}\"\\"}] ,"": null } `,
-		`[1,-2.5e3,true,"a,b",[],{}]`, `[ "a" , [ [ ] , "\\" ] ,null]`, `"text"`, `12`, `{"a":{"b":{"c":[[["}"]]]}},"d":"\ud83d\ude00"}`} {
+		`[1,-2.5e3,true,"a,b",[],{}]`, `[ "a" , [ [ ] , "\\" ] ,null]`, `"text"`, `12`,
+		`{"a":{"b":{"c":[[["}"]]]}},"d":"\ud83d\ude00"}`,
+	} {
 		if err := Check([]byte(text)); err != nil {
 			t.Fatal(err)
 		}

@@ -417,7 +417,8 @@ func TestConversationsBeyondTheContext(t *testing.T) {
 	call := `{"id": "a", "type": "function", "function": {"name": "f", "arguments": {"a": ` +
 		strings.Repeat("[", 40) + strings.Repeat("[],", 30000) + "[]" + strings.Repeat("]", 40) + `}}}`
 	for _, c := range []struct{ body, code, param, message string }{
-		{`"messages": [{"role": "user", "content": "a", "name": "` + long + `"}]`, "context_length_exceeded", "messages",
+		{`"messages": [{"role": "user", "content": "a", "name": "` + long + `"}]`, "context_length_exceeded",
+			"messages",
 			"bytes"},
 		{`"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "a", "reasoning_content": "` +
 			long + `"}]`, "context_length_exceeded", "messages", "bytes"},

@@ -62,7 +62,8 @@ func (s *Server) body(a *answer, r *http.Request, end context.CancelCauseFunc) (
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			why = fmt.Sprintf("its body took more than %v", s.limits.body)
 		}
-		return nil, leave, refused(http.StatusRequestTimeout, "incomplete_request", "the request did not arrive: %s", why)
+		return nil, leave, refused(http.StatusRequestTimeout, "incomplete_request", "the request did not arrive: %s",
+			why)
 	}
 	a.unread = false
 	_ = control.SetReadDeadline(time.Time{})

@@ -301,7 +301,8 @@ func TestEngineErrors(t *testing.T) {
 		return nil, fails
 	}
 	a := w.do("POST", textPath, tokens(1, ""))
-	if code, _, message := a.refusal(t); a.status != 500 || code != "engine_error" || strings.Contains(message, "broke") {
+	code, _, message := a.refusal(t)
+	if a.status != 500 || code != "engine_error" || strings.Contains(message, "broke") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	if e := <-w.logged; e.Error != "it broke" {

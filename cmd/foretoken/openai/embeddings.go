@@ -57,8 +57,8 @@ func (a *parsedRequest) textList(f *fields, name, what string) {
 	}
 	var err error
 	if a.prompts, err = prompts(raw); err != nil || a.prompts == nil {
-		f.fail(wrongIn(name, err, "%s is %s; want a string, a list of strings, a list of tokens or a list of such lists",
-			name, brief(raw)))
+		f.fail(wrongIn(name, err, "%s is %s; want a string, a list of strings, a list of tokens or a list of such "+
+			"lists", name, brief(raw)))
 	}
 	for i, p := range a.prompts {
 		if p.text == "" && len(p.ids) == 0 && len(a.prompts) > 1 {

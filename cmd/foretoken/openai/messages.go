@@ -92,7 +92,8 @@ func message(raw json.RawMessage, param string) (m foretoken.Message, _ *Error) 
 		var c chat.ToolCall
 		at := at(param+".tool_calls", i)
 		if err := strictjson.DecodeForeign(raw, &c); err != nil {
-			return m, wrongIn(at, err, `%s is %s; want {"id": …, "type": "function", "function": {"name": …}}`, at, brief(raw))
+			return m, wrongIn(at, err, `%s is %s; want {"id": …, "type": "function", "function": {"name": …}}`, at,
+				brief(raw))
 		}
 		if c.Name == "" {
 			return m, missing(at+".function.name", "%s has no name of a function", at)

@@ -49,7 +49,8 @@ func TestWhosePrefix(t *testing.T) {
 		} {
 			got := w.complete(textPath, owned(c.user, c.more))
 			u := got.Usage
-			hit, want := u.Details.Cached == u.Prompt-1, c.hit || shares && i > 0 && !strings.Contains(c.more, "no_reuse")
+			hit := u.Details.Cached == u.Prompt-1
+			want := c.hit || shares && i > 0 && !strings.Contains(c.more, "no_reuse")
 			if hit != want || !hit && !shares && u.Details.Cached > 0 {
 				t.Errorf("shared %v, %d: user %.9q%s: %d of %d tokens cached", shares, i, c.user, c.more,
 					u.Details.Cached, u.Prompt)

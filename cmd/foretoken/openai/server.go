@@ -378,15 +378,16 @@ func (s *Server) problem(err error) *Error {
 	case errors.Is(err, foretoken.ErrRequest):
 		return invalid("foretoken", "%s", told)
 	}
-	e := failed(http.StatusInternalServerError, "engine_error", "the request could not be carried out; the server's log "+
-		"has the reason beside the id that X-Request-Id gives")
+	e := failed(http.StatusInternalServerError, "engine_error", "the request could not be carried out; the server's "+
+		"log has the reason beside the id that X-Request-Id gives")
 	e.detail = detail
 	return e
 }
 
 func noTemplate() *Error {
 	return wrong("no_chat_template", "messages",
-		"the model has no chat template that can be used; start the server with --chat-template, or use /v1/completions")
+		"the model has no chat template that can be used; start the server with --chat-template, or use "+
+			"/v1/completions")
 }
 
 // unforeseen reports errors of the machine, which may name its files and its devices.

@@ -39,7 +39,8 @@ func TestTalkUnderLoad(t *testing.T) {
 			`, "response_format": {"type": "json_object"}`, `, "logprobs": true, "top_logprobs": 2`}[kind]
 		heat := [kinds]float64{3: 0.8}[kind]
 		return fmt.Sprintf(`{"model": "demo", "messages": [{"role": "user", "content": "open file %d"}], `+
-			`"temperature": %v, "max_tokens": 6, "seed": 3, "stream": %v, "user": "%d"%s}`, kind, heat, stream, client, more)
+			`"temperature": %v, "max_tokens": 6, "seed": 3, "stream": %v, "user": "%d"%s}`, kind, heat, stream, client,
+			more)
 	}
 	read := func(stream bool, body []byte) string {
 		var pieces []text

@@ -79,8 +79,8 @@ func (b *bubble) connect() (ask func(path, body string) int) {
 // TestBesideOneClient asks for a text of one second beside a client of the same address that asks for all it can get.
 func TestBesideOneClient(t *testing.T) {
 	t.Attr("attack", "a client that asks for all it can get, beside another one of its address")
-	t.Attr("bound", "the other one waits for one text and "+turnTime.String()+"; beside n connections that each ask for "+
-		"a text, for n texts")
+	t.Attr("bound", "the other one waits for one text and "+turnTime.String()+"; beside n connections that each ask "+
+		"for a text, for n texts")
 	s, err := pair()
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +94,8 @@ func TestBesideOneClient(t *testing.T) {
 		pause            time.Duration // between its requests
 		waits            time.Duration
 	}{
-		{"large bodies that are refused", textPath, `{"model": "m", "prompt": 1` + large + `}`, 6, true, time.Second, 0},
+		{"large bodies that are refused", textPath, `{"model": "m", "prompt": 1` + large + `}`, 6, true, time.Second,
+			0},
 		{"embeddings of many texts", embedPath, `{"model": "m", "input": ["a"` + strings.Repeat(`, "a"`, 2000) + `]}`,
 			1, false, 0, turnTime + 20*time.Millisecond},
 		{"many long texts", textPath, `{"model": "m", "prompt": [5, 5, 5], "n": 16}`, 1, false, 0, 3 * time.Second},

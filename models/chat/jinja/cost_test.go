@@ -18,8 +18,9 @@ const mostPerStep = 400 * time.Nanosecond
 var costly = func() map[string]string {
 	const (
 		texts = "{% set s = 'ab c' * 250000 %}{% set t = s ~ '' %}{% set n = '1' * 1000000 %}{% set u = 'é' * 500000 %}"
-		lists = "{% set l = range(20000) | list %}{% set k = range(20000) | list %}{% set w = l | map('string') | list %}"
-		deep  = "{% set ns = namespace(d=[]) %}{% for i in range(200) %}{% set ns.d = [ns.d] %}{% endfor %}"
+		lists = "{% set l = range(20000) | list %}{% set k = range(20000) | list %}" +
+			"{% set w = l | map('string') | list %}"
+		deep = "{% set ns = namespace(d=[]) %}{% for i in range(200) %}{% set ns.d = [ns.d] %}{% endfor %}"
 	)
 	all := map[string]string{}
 	add := func(before string, xs ...string) {
@@ -73,7 +74,8 @@ var costly = func() map[string]string {
 		"w | map(attribute='0') | list")
 	add(deep, "ns.d == ns.d", "ns.d | string", "ns.d | tojson", "ns.d | tojson(indent=4)",
 		"[ns.d] * 50 == [ns.d] * 50", "ns.d < ns.d")
-	add("{% macro f(a, b=1) %}{{ varargs }}{{ kwargs }}{{ a }}{% endmacro %}{% macro g() %}{{ caller() }}{% endmacro %}",
+	add("{% macro f(a, b=1) %}{{ varargs }}{{ kwargs }}{{ a }}{% endmacro %}"+
+		"{% macro g() %}{{ caller() }}{% endmacro %}",
 		"f(1, 2, 3, c=4)", "f(a=1)", "f")
 	return all
 }()
