@@ -351,9 +351,9 @@ func TestChatRefuses(t *testing.T) {
 				func(*Event) error { return errors.New("of its own") })
 			return err
 		},
-		"a reply, of a": func() error { _, err := plain.NewChat(ChatOptions{Template: "x", Reserve: 128}); return err },
+		"reserve is 128": func() error { _, err := plain.NewChat(ChatOptions{Template: "x", Reserve: 128}); return err },
 		"template":      func() error { _, err := plain.NewChat(ChatOptions{Template: "{% for %}"}); return err },
-		"role \"robot\"": func() error {
+		"role is \"robot\"": func() error {
 			_, err := plain.NewChat(ChatOptions{Template: "x", Messages: []Message{{Role: "robot"}}})
 			return err
 		},
