@@ -352,7 +352,7 @@ func TestChatRefuses(t *testing.T) {
 			return err
 		},
 		"reserve is 128": func() error { _, err := plain.NewChat(ChatOptions{Template: "x", Reserve: 128}); return err },
-		"template":      func() error { _, err := plain.NewChat(ChatOptions{Template: "{% for %}"}); return err },
+		"template":       func() error { _, err := plain.NewChat(ChatOptions{Template: "{% for %}"}); return err },
 		"role is \"robot\"": func() error {
 			_, err := plain.NewChat(ChatOptions{Template: "x", Messages: []Message{{Role: "robot"}}})
 			return err
