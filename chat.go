@@ -296,8 +296,8 @@ func (t *template) encode(messages []Message, yield func() error) ([]int32, erro
 	}
 	if bytes/max(longest, 1) > t.context {
 		return nil, ofKind(ErrContextFull, fmt.Errorf("foretoken: the conversation has %d bytes with what the "+
-			"template writes, but the context holds %d tokens of at most %d bytes; shorten it, or open the models with "+
-			"a longer context", bytes, t.context, longest))
+			"template writes, but the context holds %d tokens of at most %d bytes; shorten it, or open the models "+
+			"with a longer context", bytes, t.context, longest))
 	}
 	ids, err := t.tok.EncodeWith(text, tokenizer.EncodeOptions{Special: true, Mark: mark, Yield: yield})
 	if err != nil {

@@ -57,7 +57,9 @@ var places = map[string]func(text string) ([]Message, RenderOptions){
 	"answer id": func(s string) ([]Message, RenderOptions) { return with(Message{Role: "tool", ToolCallID: s}) },
 	"call id":   func(s string) ([]Message, RenderOptions) { return withCall(s, "f", "{}") },
 	"call name": func(s string) ([]Message, RenderOptions) { return withCall("i", s+"f", "{}") },
-	"arguments": func(s string) ([]Message, RenderOptions) { return withCall("i", "f", marshal(map[string]any{"a": s})) },
+	"arguments": func(s string) ([]Message, RenderOptions) {
+		return withCall("i", "f", marshal(map[string]any{"a": s}))
+	},
 	"argument name": func(s string) ([]Message, RenderOptions) {
 		return withCall("i", "f", marshal(map[string]any{s: map[string]any{s: []any{s, map[string]any{"b" + s: 1}}}}))
 	},
@@ -66,15 +68,17 @@ var places = map[string]func(text string) ([]Message, RenderOptions){
 	},
 	"arguments without JSON": func(s string) ([]Message, RenderOptions) { return withCall("i", "f", "no "+s) },
 	"tool": func(s string) ([]Message, RenderOptions) {
-		return withTool(`{"type": "function", "function": {"name": "f` + escaped(s) + `", "description": "` + escaped(s) +
-			`", "parameters": {"type": "object", "properties": {"` + escaped(s) + `": {"enum": ["` + escaped(s) + `"]}}}}}`)
+		e := escaped(s)
+		return withTool(`{"type": "function", "function": {"name": "f` + e + `", "description": "` + e +
+			`", "parameters": {"type": "object", "properties": {"` + e + `": {"enum": ["` + e + `"]}}}}}`)
 	},
 	"plain tool": func(s string) ([]Message, RenderOptions) {
 		return withTool(`{"name": ` + marshal(s) + `, "x": {` + marshal(s) + `: [` + marshal(s) + `]}}`)
 	},
 	"variable": func(s string) ([]Message, RenderOptions) {
 		m, o := with(Message{})
-		o.Vars = map[string]any{"custom": map[string]any{"a": s, s: []any{s, map[string]any{s: s}}}, "documents": s, s: s}
+		custom := map[string]any{"a": s, s: []any{s, map[string]any{s: s}}}
+		o.Vars = map[string]any{"custom": custom, "documents": s, s: s}
 		return m, o
 	},
 }

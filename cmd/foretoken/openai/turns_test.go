@@ -128,7 +128,8 @@ func TestBesideOneClient(t *testing.T) {
 					status := ask(textPath, `{"model": "m", "prompt": [5]`+user+`}`)
 					waited := time.Since(begun) - time.Second
 					if longest = max(longest, waited); status != 200 || waited > c.waits {
-						t.Errorf("%s%s: status %d, request %d waited %v, want at most %v", c.name, user, status, i, waited,
+						t.Errorf("%s%s: status %d, request %d waited %v, want at most %v", c.name, user, status, i,
+							waited,
 							c.waits)
 					}
 					time.Sleep(11 * time.Second)

@@ -138,6 +138,7 @@ func TestErrorsNameTheLine(t *testing.T) {
 		"a\n{{ 'x' | nosuch }}":                   `line 2: there is no filter "nosuch"`,
 		"\n\n{% for x in y %}":                    "line 3: a block does not end: {% endfor %} is missing",
 		"{{ [1].append(2) }}":                     "list.append is refused",
+
 		"{% macro m(" + strings.Repeat("a,", maxParams) + "b) %}{% endmacro %}": `line 1: the parameter "a" occurs`,
 		"{{ " + strings.Repeat("[", maxNesting+2):                               "line 1: expressions and blocks lie more than 200 deep",
 		"{{ 1" + strings.Repeat("+1", maxTokens/2) + " }}":                      "line 1: more than 262144 names, numbers and signs",
