@@ -71,6 +71,10 @@ const amplified = 4 << 20
 func amplify(kind string, head, piece, tail []byte) []byte {
 	size, n := amplified-len(head)-len(tail), 0
 	var middle []byte
+	if len(piece) > 0 && !bytes.Contains(piece, []byte("%")) {
+		n = size/len(piece) + 1
+		middle = bytes.Repeat(piece, n)
+	}
 	for ; len(piece) > 0 && len(middle) < size; n++ {
 		middle = append(middle, bytes.ReplaceAll(piece, []byte("%"), fmt.Appendf(nil, "%07x", n))...)
 	}

@@ -132,19 +132,20 @@ func manyParams(n int) string {
 }
 
 func TestErrorsNameTheLine(t *testing.T) {
+	twice := "{% macro m(" + strings.Repeat("a,", maxParams) + "b) %}{% endmacro %}"
+	deep, long := "{{ "+strings.Repeat("[", maxNesting+2), "{{ 1"+strings.Repeat("+1", maxTokens/2)+" }}"
 	for template, want := range map[string]string{
-		"a\nb\n{{ x.y }}":                         "line 3: x is not defined",
-		"{% if true %}\n\n{{ 1 / 0 }}{% endif %}": "line 3: a division by zero",
-		"a\n{{ 'x' | nosuch }}":                   `line 2: there is no filter "nosuch"`,
-		"\n\n{% for x in y %}":                    "line 3: a block does not end: {% endfor %} is missing",
-		"{{ [1].append(2) }}":                     "list.append is refused",
-
-		"{% macro m(" + strings.Repeat("a,", maxParams) + "b) %}{% endmacro %}": `line 1: the parameter "a" occurs`,
-		"{{ " + strings.Repeat("[", maxNesting+2):                               "line 1: expressions and blocks lie more than 200 deep",
-		"{{ 1" + strings.Repeat("+1", maxTokens/2) + " }}":                      "line 1: more than 262144 names, numbers and signs",
-		manyParams(maxParams + 1):                                               "line 1: more than 255 parameters",
-		"a\r\nb\r\n{% include 'x' %}":                                           "line 3: the tag include is refused",
-		"{# a\n b #}\n{{ raise_exception('no\n\ttools') }}":                     "line 3: the template refuses the messages: no tools",
+		twice:             `line 1: the parameter "a" occurs twice`,
+		deep:              "line 1: expressions and blocks lie more than 200 deep",
+		long:              "line 1: more than 262144 names, numbers and signs",
+		"a\nb\n{{ x.y }}": "line 3: x is not defined",
+		"{% if true %}\n\n{{ 1 / 0 }}{% endif %}":           "line 3: a division by zero",
+		"a\n{{ 'x' | nosuch }}":                             `line 2: there is no filter "nosuch"`,
+		"\n\n{% for x in y %}":                              "line 3: a block does not end: {% endfor %} is missing",
+		"{{ [1].append(2) }}":                               "list.append is refused",
+		manyParams(maxParams + 1):                           "line 1: more than 255 parameters",
+		"a\r\nb\r\n{% include 'x' %}":                       "line 3: the tag include is refused",
+		"{# a\n b #}\n{{ raise_exception('no\n\ttools') }}": "line 3: the template refuses the messages: no tools",
 	} {
 		_, err := render(template, nil, Limits{})
 		if err == nil || !strings.Contains(err.Error(), want) {
