@@ -351,8 +351,11 @@ func TestChatRefuses(t *testing.T) {
 				func(*Event) error { return errors.New("of its own") })
 			return err
 		},
-		"reserve is 128": func() error { _, err := plain.NewChat(ChatOptions{Template: "x", Reserve: 128}); return err },
-		"template":       func() error { _, err := plain.NewChat(ChatOptions{Template: "{% for %}"}); return err },
+		"reserve is 128": func() error {
+			_, err := plain.NewChat(ChatOptions{Template: "x", Reserve: 128})
+			return err
+		},
+		"template": func() error { _, err := plain.NewChat(ChatOptions{Template: "{% for %}"}); return err },
 		"role is \"robot\"": func() error {
 			_, err := plain.NewChat(ChatOptions{Template: "x", Messages: []Message{{Role: "robot"}}})
 			return err
