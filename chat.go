@@ -266,10 +266,24 @@ func (s *Session) chatTemplate(o *ChatOptions) (*template, error) {
 	if gguf.Blank(o.Template) {
 		return t, s.templateErr
 	}
-	var err error
-	t.Template, err = chat.New(o.Template, s.templateOptions())
 	t.note = "conversations are rendered by the template that was given, not by the file's own"
-	return t, err
+	last := s.given.Load()
+	if last == nil || last.text != o.Template {
+		parsed, err := chat.New(o.Template, s.templateOptions())
+		if err != nil {
+			return t, err
+		}
+		last = &givenTemplate{o.Template, parsed}
+		s.given.Store(last)
+	}
+	t.Template = last.Template
+	return t, nil
+}
+
+// givenTemplate is the last template that was given in place of the file's: a server gives it with every request.
+type givenTemplate struct {
+	text string
+	*chat.Template
 }
 
 // templateOptions returns the texts of BOS and EOS for a template.

@@ -132,6 +132,7 @@ type Session struct {
 
 	template    *chat.Template // the target's; nil where templateErr says why
 	templateErr error
+	given       atomic.Pointer[givenTemplate]
 
 	files     *modelFiles
 	options   Options
