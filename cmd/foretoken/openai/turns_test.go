@@ -86,7 +86,7 @@ func TestBesideOneClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	large := strings.Repeat(" ", 2*smallBody)
-	longest := time.Duration(0)
+	longest := map[bool]time.Duration{} // whether the others are several clients
 	for _, c := range []struct {
 		name, path, body string
 		connections      int
@@ -127,10 +127,11 @@ func TestBesideOneClient(t *testing.T) {
 					begun := time.Now()
 					status := ask(textPath, `{"model": "m", "prompt": [5]`+user+`}`)
 					waited := time.Since(begun) - time.Second
-					if longest = max(longest, waited); status != 200 || waited > c.waits {
+					several := c.connections > 1 && !strings.Contains(c.body, "user")
+					longest[several] = max(longest[several], waited)
+					if status != 200 || waited > c.waits {
 						t.Errorf("%s%s: status %d, request %d waited %v, want at most %v", c.name, user, status, i,
-							waited,
-							c.waits)
+							waited, c.waits)
 					}
 					time.Sleep(11 * time.Second)
 				}
@@ -139,7 +140,8 @@ func TestBesideOneClient(t *testing.T) {
 			})
 		}
 	}
-	t.Attr("measured", fmt.Sprintf("it waited for %v at most", longest))
+	t.Attr("measured", fmt.Sprintf("beside texts of 3s it waited for %v at most, beside 6 connections for %v",
+		longest[false], longest[true]))
 }
 
 // TestTurnsOfTheDesk has others busy with reading: a small request waits for no large one, and for no other if it is
