@@ -93,6 +93,8 @@ class CachedFile implements CachedSource {
   #cursor = 0;
   /** Whether the server sends the file in one response, because it has no ranges. */
   #inOrder = false;
+  /** That response's download; it fails if the body has another length than announced. */
+  #body: Promise<void> | undefined;
   /** The response to the first request. */
   #first: { chunk: number; response: Response } | undefined;
   #scratch: Uint8Array | undefined;
@@ -159,7 +161,8 @@ class CachedFile implements CachedSource {
     this.#bytes = bytesOf(this.#data);
     this.#fresh = this.#bytes.size === 0;
     const chunk = this.options.chunk ?? CHUNK;
-    if (journal && (journal.chunk !== chunk || this.#data.getSize() !== journal.size)) journal = undefined;
+    if (journal && (journal.chunk !== chunk || !journal.size || this.#data.getSize() !== journal.size))
+      journal = undefined;
     const published = this.options.expected ?? (await this.options.published?.());
     const changed = (journal: Journal): string =>
       `the file changed on the server since its download began; discarding the ${size(bytesComplete(journal))} stored`;
@@ -167,14 +170,15 @@ class CachedFile implements CachedSource {
       this.#notice(changed(journal));
       journal = undefined;
     }
-    let first = journal ? firstMissing(journal, 0) : 0;
-    if (journal && first === undefined) {
-      this.#adopt(journal);
-      this.#finishLater();
-      return true;
+    let first = 0;
+    if (journal) {
+      // A tab may have ended before it learned that the announced length was wrong: load the last chunk again.
+      first = firstMissing(journal, 0) ?? chunkCount(journal) - 1;
+      if (journal.hashes[first]) this.#log.forget(first);
+      journal.hashes[first] = undefined;
     }
     const request = (): Promise<Response> =>
-      this.#remote.request(first! * chunk, journal ? Math.min(journal.size, (first! + 1) * chunk) : chunk);
+      this.#remote.request(first * chunk, journal ? Math.min(journal.size, (first + 1) * chunk) : chunk);
     let response = await request();
     rejectHTML(this.name, response);
     let identity = identityOf(response);
@@ -222,10 +226,11 @@ class CachedFile implements CachedSource {
       this.#notice(
         "this server does not send parts of a file: it arrives over one connection, and restarts if that drops",
       );
-      void this.#downloadInOrder(response).catch((cause: unknown) => this.#fail(cause));
+      this.#body = this.#downloadInOrder(response);
+      this.#body.catch((cause: unknown) => this.#fail(cause));
     } else {
-      this.#first = { chunk: first!, response };
-      this.#cursor = first!;
+      this.#first = { chunk: first, response };
+      this.#cursor = first;
       this.#pump();
     }
     this.#finishLater();
@@ -519,6 +524,7 @@ class CachedFile implements CachedSource {
         }
         if (hasher) await new Promise((resolve) => setTimeout(resolve)); // yields the thread to Go and the network
       }
+      await this.#body;
       if (this.#failure) throw this.#failure;
       const got = hasher?.digest();
       if (got !== wanted) throw new ChecksumError(this.name, got, wanted, true);
@@ -555,6 +561,7 @@ class CachedFile implements CachedSource {
 
   /** Adds a remedy to an error: what to delete from a full disk, or how much of the file the next load can reuse. */
   async #explain(cause: unknown, needed?: number): Promise<unknown> {
+    if (cause instanceof LengthError) return cause;
     if (cause instanceof SourceError && cause.code === "network" && this.#journal) {
       const have = bytesComplete(this.#journal);
       if (have > 0)

@@ -57,6 +57,9 @@ export class ChangedError extends SourceError {
   }
 }
 
+/** The server has no bytes from the requested one on. */
+class BeyondError extends SourceError {}
+
 /** The file has another SHA-256 than it must have. */
 export class ChecksumError extends SourceError {
   constructor(name: string, got: string | undefined, wanted: string | undefined, kept = false) {
@@ -125,6 +128,7 @@ export class Remote {
    */
   async request(start?: number, end = Infinity, signal = this.options.signal): Promise<Response> {
     const last = end === Infinity ? "" : end - 1;
+    let refused = 0; // failures of parts while the server sends the whole file
     for (let attempt = 0; ; attempt++) {
       const range = start === undefined || this.#whole ? undefined : `bytes=${start}-${last}`;
       let reason: string;
@@ -137,7 +141,7 @@ export class Remote {
         const whole = odd ? await this.#sendWhole(signal) : undefined;
         if (whole) {
           discard(response);
-          return whole;
+          return this.#takeWhole(whole, false);
         }
         if (response.ok && !odd) {
           this.#parts ||= response.status === 206;
@@ -151,12 +155,18 @@ export class Remote {
           continue;
         }
         if (response.status < 500 && response.status !== 429)
-          throw new SourceError(this.name, "download", `${reason} for ${brief(this.url)}`);
+          throw new (response.status === 416 ? BeyondError : SourceError)(
+            this.name,
+            "download",
+            `${reason} for ${brief(this.url)}`,
+          );
       } catch (cause) {
         if (cause instanceof ForetokenError) throw cause;
         signal?.throwIfAborted();
-        const whole = range && !this.#parts ? await this.#sendWhole(signal, attempt + 1) : undefined;
-        if (whole) return whole;
+        const whole = range && !this.#parts ? await this.#sendWhole(signal) : undefined;
+        // A single failure may be the network's: then only a compressed response counts.
+        if (whole && (++refused > 1 || codingOf(whole))) return this.#takeWhole(whole, true);
+        if (whole) discard(whole);
         const failed = await this.#unreachable(cause);
         reason = failed.reason;
         if (failed.final) retries = 0;
@@ -174,19 +184,19 @@ export class Remote {
     return this.#fetch(this.url, { headers, cache: this.#cache, ...(signal ? { signal } : {}) });
   }
 
-  /**
-   * Requests the whole file of a server that refused a part, or where so many requests for one `failed`, as those to a
-   * server that compresses do. Returns the response if that works. A single failure may be the network's: then only a
-   * compressed response counts.
-   */
-  async #sendWhole(signal: AbortSignal | undefined, failed = 0): Promise<Response | undefined> {
+  /** Requests the whole file, as servers that compress or break the rules of parts send it; undefined if that fails. */
+  async #sendWhole(signal: AbortSignal | undefined): Promise<Response | undefined> {
     const response = await this.#send(undefined, signal).catch(() => undefined);
     signal?.throwIfAborted();
     if (!response) return undefined;
     this.#reached = true;
-    if (response.status !== 200 || (failed === 1 && !codingOf(response))) return void discard(response);
+    return response.status === 200 ? response : void discard(response);
+  }
+
+  /** Returns the response with the whole file; the file's next requests ask for no parts. */
+  #takeWhole(response: Response, doubt: boolean): Response {
     this.#whole = true;
-    return this.#measured(response, failed > 0);
+    return this.#measured(response, doubt);
   }
 
   /** Drops the length of a whole body that is compressed, or may be: with `doubt`, of another site. */
@@ -327,23 +337,26 @@ export class Remote {
 
   /**
    * Returns the size of a file whose server sends parts but shows no Content-Range to other sites: the length of the
-   * part from byte 0 on, if the byte before that length is one. HEAD may give the length of an encoded form, and so may
-   * parts of one in a browser that decodes them; those have no such byte.
+   * part from byte 0 on, if the file has a byte before that length and none at it. HEAD may give the length of an
+   * encoded form, and so may parts of one in a browser that decodes them; a server may also cap the length of parts.
    */
   async sizeByLength(): Promise<number | undefined> {
     const all = await this.request(0);
     discard(all);
     const size = all.status === 206 ? lengthOf(all) : undefined;
     if (!size) return undefined;
-    const read = async (): Promise<number> => {
-      const last = await this.request(size - 1, size);
-      return last.status === 206 ? (await last.arrayBuffer()).byteLength : 0;
+    const count = async (at: number): Promise<number | undefined> => {
+      try {
+        const part = await this.request(at, at + 1);
+        if (part.status === 206) return (await part.arrayBuffer()).byteLength;
+        discard(part);
+      } catch (cause) {
+        if (cause instanceof BeyondError) return 0;
+        if (!(cause instanceof ForetokenError || cause instanceof TypeError)) throw cause;
+      }
+      return undefined;
     };
-    const bytes = await read().catch((cause: unknown) => {
-      if (cause instanceof ForetokenError || cause instanceof TypeError) return 0;
-      throw cause;
-    });
-    if (bytes === 1) return size;
+    if ((await count(size - 1)) === 1 && (await count(size)) === 0) return size;
     this.#whole = true;
     return undefined;
   }

@@ -4,12 +4,15 @@ import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { resolve } from "../../src/sources/hub.ts";
 import { openModel, openSource, type OpenSource } from "../../src/sources/open.ts";
+import type { SourceOptions } from "../../src/sources/remote.ts";
+import { Store } from "../../src/sources/store.ts";
 import type { Keep, SourceSpec } from "../../src/protocol/protocol.ts";
 import { FakeFolder, pattern } from "./fakes.ts";
 
 const URL_ = "https://models.test/m/tiny.gguf";
 const DATA = pattern(700_000);
 const SHA = createHash("sha256").update(DATA).digest("hex");
+const CHUNK = 100_000;
 const OTHER = "0".repeat(64);
 
 interface Request {
@@ -76,10 +79,14 @@ function right({ start, end }: Request, more: Answer = {}): Answer {
   return { status: part ? 206 : 200, body, ...more, headers: { ...headers, ...more.headers } };
 }
 
-/** Opens the file and reads all of it. */
-async function load(answer: (request: Request) => Answer | undefined, cache: Keep, sha256?: string) {
+/** Opens the file and reads all of it; `folder` is the browser's store, with chunks of `CHUNK` bytes. */
+async function load(
+  answer: (request: Request) => Answer | undefined,
+  cache: Keep,
+  sha256?: string,
+  folder = new FakeFolder(),
+) {
   const { fetch, log } = fetchOf(answer);
-  const folder = new FakeFolder();
   const storage = { getDirectory: async () => ({ getDirectoryHandle: async () => folder.handle }) };
   Object.defineProperty(globalThis, "navigator", { configurable: true, value: { onLine: true, storage } });
   const scope = globalThis as unknown as Record<string, unknown>;
@@ -95,7 +102,7 @@ async function load(answer: (request: Request) => Answer | undefined, cache: Kee
   const spec: SourceSpec = { kind: "url", url: URL_, cache, ...(sha256 ? { sha256 } : {}) };
   let source: OpenSource | undefined;
   try {
-    source = await openSource(spec, events, { fetch, retryDelay: 1 });
+    source = await openSource(spec, events, { fetch, retryDelay: 1, chunk: CHUNK } as SourceOptions);
     const bytes = new Uint8Array(source.size);
     for (let at = 0; at < source.size; at += 300_000)
       bytes.set(await source.read(at, Math.min(300_000, source.size - at)), at);
@@ -199,6 +206,59 @@ test("without ranges, or with wrong ones, the file is loaded in one piece", asyn
           assert.deepEqual(got.bytes, DATA);
           for (const [done, total] of got.progress) assert.ok(total === 0 || done <= total, `${done} of ${total}`);
         });
+});
+
+test("a file whose announced length is wrong is never kept, nor used from a download that ended early", async (t) => {
+  for (const length of [3 * CHUNK, 3 * CHUNK + 1, DATA.length - 1, DATA.length + 1, 8 * CHUNK])
+    await t.test(`${length} bytes`, async () => {
+      const server = foreign(() => ({ headers: { "Content-Length": String(length) } }));
+      const folder = new FakeFolder();
+      for (const _ of [1, 2]) {
+        const got = await load(server, "auto", undefined, folder);
+        assert.deepEqual([got.bytes, got.stored], [DATA, false]);
+      }
+      // The tab ended after the last chunk of the announced length.
+      const key = await Store.key(URL_);
+      const kept = new Uint8Array(length);
+      kept.set(DATA.subarray(0, length));
+      const hashes = Array.from({ length: Math.ceil(length / CHUNK) }, (_, i) =>
+        JSON.stringify([i, createHash("sha256").update(kept.subarray(i * CHUNK, (i + 1) * CHUNK)).digest("hex")]),
+      );
+      const first = JSON.stringify({ v: 1, url: URL_, name: "tiny.gguf", size: length, chunk: CHUNK, created: 1 });
+      folder.files.set(key, kept);
+      folder.files.set(`${key}.journal`, new TextEncoder().encode([first, ...hashes, ""].join("\n")));
+      const got = await load(server, "auto", undefined, folder);
+      assert.deepEqual([got.bytes, got.stored], [DATA, false]);
+    });
+});
+
+test("a hidden size is not that of a part whose length the server caps", async () => {
+  const capped: Server = (request) =>
+    right({ ...request, end: Math.min(request.end, (request.start ?? 0) + 250_000) });
+  const server = foreign((request) => (request.start === undefined ? right(request) : capped(request)));
+  for (const cache of ["auto", "off"] as const) assert.deepEqual((await load(server, cache)).bytes, DATA);
+  // After the last byte a server answers 416, or with an empty part.
+  const refuses = foreign((request) => (request.start === DATA.length ? { status: 416 } : right(request)));
+  for (const one of [refuses, foreign(right)]) {
+    const got = await load(one, "auto");
+    assert.deepEqual([got.bytes, got.stored], [DATA, true]);
+  }
+});
+
+test("a short outage does not end the ranges", async () => {
+  const outages: Record<string, Server> = {
+    "503, then a drop": ({ n }) => (n === 1 ? { status: 503 } : undefined),
+    "a drop, then 503": ({ n }) => (n === 1 ? undefined : { status: 503 }),
+    "three failures": () => undefined,
+  };
+  for (const [name, fault] of Object.entries(outages))
+    for (const faults of name.startsWith("three") ? [3, 5] : [2])
+      for (const cache of ["auto", "off"] as const) {
+        const got = await load((request) => (request.n <= faults ? fault(request) : right(request)), cache);
+        assert.deepEqual([got.bytes, got.notices], [DATA, []], name);
+        assert.equal(got.stored, cache === "auto", name);
+        assert.match(got.log.at(-1)!, /^\d+-\d+$/, name);
+      }
 });
 
 test("a size that is hidden is that of the file, not of its encoded form", async () => {
