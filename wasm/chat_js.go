@@ -29,7 +29,7 @@ type chatAction struct {
 	Template string                     `json:"template"`
 	Tools    []json.RawMessage          `json:"tools"`
 	Choice   json.RawMessage            `json:"tool_choice"`         // of complete, see chat.ToolChoice
-	Several  bool                       `json:"parallel_tool_calls"` // likewise
+	Several  bool                       `json:"parallel_tool_calls"` // of complete
 	Vars     map[string]json.RawMessage `json:"vars"`
 	Reserve  int                        `json:"reserve"`
 

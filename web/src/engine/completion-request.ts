@@ -69,10 +69,15 @@ const CHECKS: Record<keyof ChatCompletionRequest, Check | undefined> = {
   foretoken: OBJECT,
 };
 
+/** Fields for the account of a service; their values are not read. */
+const IGNORED = ["user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"] as const;
+
 /** Reads a request. Throws a `bad_option` that names the field. */
 export function read(given: ChatCompletionRequest): CheckedRequest {
   const note = "; put settings of this engine into foretoken";
-  const from = plain(membersOf(given, Object.keys(CHECKS), "", note));
+  const members = membersOf(given, Object.keys(CHECKS), "", note);
+  for (const name of IGNORED) delete members[name];
+  const from = plain(members);
   checkFields(from, CHECKS);
   const { request } = settingsOf(from.foretoken ?? {});
   for (const name of ["temperature", "top_p", "frequency_penalty", "presence_penalty"] as const) {

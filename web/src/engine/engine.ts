@@ -124,9 +124,7 @@ export class Engine {
   #opening: { id: number; update(json: string): void } | undefined;
   #method = DEFAULT_METHOD;
   #next = 1;
-  #work: object | undefined;
-  /** Work that was stopped before its turn. */
-  readonly #stopped = new WeakSet<object>();
+  #work: AbortController | undefined;
   /** Of completions, and of the work that waits for them. */
   readonly #turns = new Turns();
   #conversation: Conversation | undefined;
@@ -309,7 +307,7 @@ export class Engine {
     statsOf: (result: R) => Stats,
   ): Generation<R> {
     if (signal?.aborted) throw aborted(signal);
-    const work = {};
+    const work = new AbortController();
     const stop = (): void => this.#stop(work);
     const queue = new Queue<RoundEvent>(stop);
     let thrown: { cause: unknown } | undefined;
@@ -354,7 +352,7 @@ export class Engine {
 
   /** Benchmarks methods against plain decoding, interleaved prompt by prompt. The engine must be idle. */
   bench(plan: BenchPlan, options: MeasureOptions = {}): BenchRun {
-    const work = {};
+    const work = new AbortController();
     const message = (id: number): ToWorker => {
       const of = plain(membersOf(plan));
       checkSeed(of.request?.seed);
@@ -407,7 +405,11 @@ export class Engine {
     return this.#measure((id) => ({ op: "measure", id, measurement: text() }), options);
   }
 
-  async #measure<R>(message: (id: number) => ToWorker, options: MeasureOptions, work: object = {}): Promise<R> {
+  async #measure<R>(
+    message: (id: number) => ToWorker,
+    options: MeasureOptions,
+    work = new AbortController(),
+  ): Promise<R> {
     const { onUpdate, signal } = membersOf(options, MEASURE_OPTIONS);
     checkFields({ onUpdate, signal }, { onUpdate: FUNCTION, signal: SIGNAL });
     if (signal?.aborted) throw aborted(signal);
@@ -425,22 +427,25 @@ export class Engine {
     return this.#call((id) => ({ op: "methods", id }));
   }
 
-  /** Does work that needs the engine for itself. It waits for completions, and is refused during other work. */
+  /**
+   * Does work that needs the engine for itself. It waits for completions, and is refused during other work. `work` is
+   * aborted by a stop before it begins.
+   */
   async #exclusive<T>(
     begin: () => Promise<T>,
-    work: object = {},
+    work = new AbortController(),
     signal?: AbortSignal,
     inTurn?: boolean,
   ): Promise<T> {
-    const leave = this.#turns.taken && !inTurn ? await this.#turns.take(signal) : undefined;
     const stop = (): void => this.#stop(work);
+    signal?.addEventListener("abort", stop);
+    let leave: (() => void) | undefined;
     try {
+      if (this.#turns.taken && !inTurn) leave = await this.#turns.take(work.signal);
+      if (work.signal.aborted) throw aborted(work.signal);
       if (this.#work) throw new ForetokenError("busy", "the engine is working; stop it or wait for its result");
       this.#work = work;
-      signal?.addEventListener("abort", stop);
-      const done = begin();
-      if (this.#stopped.has(work)) stop();
-      return await done;
+      return await begin();
     } catch (cause) {
       throw signal?.aborted ? aborted(signal) : cause;
     } finally {
@@ -455,11 +460,11 @@ export class Engine {
     this.#stop(this.#work);
   }
 
-  /** Ends this work, unless it has ended and later work is running. */
-  #stop(work: object | undefined): void {
+  /** Ends this work, running or waiting, unless it has ended and later work is running. */
+  #stop(work: AbortController | undefined): void {
     if (!work || this.#ended) return;
     if (work === this.#work) this.#worker.postMessage({ op: "stop" });
-    else this.#stopped.add(work); // perhaps it waits
+    else work.abort();
   }
 
   /** Returns metadata and tensors of a model file, without loading it. */

@@ -1,4 +1,4 @@
-/** What {@link Foretoken.load} takes, and where it leads: the files as the worker opens them, and the worker. */
+/** Checks the options of {@link Foretoken.load}, describes their files to the worker, and starts it. */
 import { errorOf, ForetokenError } from "../protocol/errors.ts";
 import type {
   Channel,

@@ -209,7 +209,7 @@ const FINISH: Record<Exclude<Finish, "aborted">, FinishReason> = {
   context: "length",
 };
 
-/** Returns the chunks as they are made, and keeps them: nobody waits for a reader that is late or never comes. */
+/** Returns the chunks as they are made, and keeps them: generation does not wait for a slow or missing reader. */
 function stream(
   first: IteratorResult<ChatCompletionChunk, Usage>,
   rest: AsyncGenerator<ChatCompletionChunk, Usage>,

@@ -103,7 +103,7 @@ export function typeName(value: unknown): string {
   return Array.isArray(value) ? "a list" : `${typeof value === "object" ? "an" : "a"} ${typeof value}`;
 }
 
-/** Returns the known name that was probably meant, as Go's spec.Nearest does. */
+/** Returns the known name that was probably meant, as Go's internal/hint.Nearest does. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   const plain = (text: string): string => text.replace(/[-_]/g, "").toLowerCase();
   const asked = plain(name);

@@ -15,8 +15,9 @@ const HALF = /\p{Surrogate}/u;
 
 /**
  * Returns a deep copy of plain objects, lists, strings, finite numbers, booleans and nulls, without members that are
- * undefined. A BigInt becomes a number, or stays one where a number would lose digits. Throws `bad_option` for all
- * else. `field` names the value in errors; without it, the value's members are the fields.
+ * undefined. A BigInt becomes a number, or stays one where a number would lose digits; an object with toJSON, such as a
+ * Date, becomes the value that it returns. Throws `bad_option` for all else. `field` names the value in errors; without
+ * it, the value's members are the fields.
  */
 export function plain<T>(given: T, field = ""): T {
   let values = 0;
@@ -25,7 +26,11 @@ export function plain<T>(given: T, field = ""): T {
     const refuse = (why: string): never => {
       throw new ForetokenError("bad_option", `${path || "the argument"} ${why}`, field || undefined);
     };
-    if (++values > VALUES) refuse(`makes more than ${VALUES} values, the most that one request holds`);
+    if (++values > VALUES) {
+      const of = field || "the argument";
+      const text = `${of} has more than ${VALUES} values, counted over all fields: the most that one request holds`;
+      throw new ForetokenError("bad_option", text, field || undefined);
+    }
     switch (typeof value) {
       case "boolean":
         return value;
@@ -49,11 +54,11 @@ export function plain<T>(given: T, field = ""): T {
     if (above.size >= DEPTH) refuse(`is nested more than ${DEPTH} levels deep`);
     try {
       // Reading may run the caller's code: members may be getters, and the object a proxy.
+      const { toJSON } = value as { toJSON?: unknown };
+      if (typeof toJSON === "function" && !ofJSON) return copy(toJSON.call(value), path, field, true);
       const list = Array.isArray(value);
       const kind = Object.prototype.toString.call(value).slice("[object ".length, -1);
       if (!list && kind !== "Object") refuse(`is an object of the type ${shown(kind)}; want a plain one, or a list`);
-      const { toJSON } = value as { toJSON?: unknown };
-      if (typeof toJSON === "function" && !ofJSON) return copy(toJSON.call(value), path, field, true);
       above.add(value);
       if (list)
         return Array.from(value as unknown[], (item, i) => {

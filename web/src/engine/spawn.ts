@@ -65,10 +65,10 @@ interface Wanted {
 }
 
 /**
- * Returns what the constructor is to be called with for the worker beside this module. Bundlers find the worker by the
- * expression, so it must stay in this form; they replace it as a whole, and import.meta.url elsewhere by something
- * else, so only the constructor learns the address. A function that returns its arguments stands in for it meanwhile.
- * In a scope that does not let it, the result is the worker.
+ * Returns the constructor's arguments for the worker in this module's folder. Bundlers find the worker by the
+ * expression, so it must stay in this form. They replace it and import.meta.url by addresses of their own, so only the
+ * constructor learns the address. For the duration of the call, a function that returns its arguments replaces the
+ * constructor; a scope that forbids the replacement gets the worker.
  */
 function sibling(): Wanted | Worker {
   const real = globalThis.Worker;
@@ -93,7 +93,10 @@ function launch(
   // A page may import this module from another origin but not start a worker from there. A worker of its own origin
   // may import the script. The same in a frame with an opaque origin, which no address has.
   const shim = URL.createObjectURL(new Blob([importing(url.href)], { type: "text/javascript" }));
-  return new Worker(approve(shim), { name: options.name ?? "" });
+  const worker = new Worker(approve(shim), { name: options.name ?? "" });
+  for (const event of ["message", "error"])
+    worker.addEventListener(event, () => URL.revokeObjectURL(shim), { once: true });
+  return worker;
 }
 
 /**

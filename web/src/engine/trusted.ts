@@ -1,6 +1,6 @@
 /** Trusted Types: a page that requires them starts scripts from addresses that a policy has approved. */
 
-/** What a policy makes of an address. */
+/** TrustedAddress is an address that a policy approved. */
 export interface TrustedAddress {
   toString(): string;
   toJSON(): string;

@@ -565,7 +565,7 @@ test("other work waits for a completion that streams to nobody, and can be stopp
     async () => {
       const stopped = engine.generate("x", { max_tokens: 5000 });
       stopped.stop();
-      assert.equal((await stopped.result).finish, "aborted");
+      await assert.rejects(stopped.result, { code: "aborted" });
     },
     async () => {
       const control = new AbortController();
@@ -580,4 +580,21 @@ test("other work waits for a completion that streams to nobody, and can be stopp
   await unread();
   await engine.dispose();
   await assert.rejects(engine.generate("x").result, { code: "disposed" });
+});
+
+test("a stop settles work that waits for a completion at once", async () => {
+  const never = new Promise<never>(() => undefined);
+  const { engine } = await load(async () => ({ ...mockEngine(), chat: () => never, close: async () => undefined }));
+  engine.chat.completions.create({ messages: [{ role: "user", content: "x" }] }).catch(() => undefined);
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  const plan = { methods: "none", prompts: [{ id: "a", prompt: "x" }], repeat: 1 };
+  const loop = engine.generate("x");
+  for (const work of [engine.generate("x"), engine.bench(plan), loop]) {
+    work.stop();
+    await assert.rejects(work.result, { code: "aborted" });
+  }
+  await assert.rejects(async () => {
+    for await (const round of loop) assert.fail(String(round.round));
+  }, { code: "aborted" });
+  await engine.dispose();
 });

@@ -386,6 +386,16 @@ test("seeds have 64 bits, as over HTTP", async () => {
   }
 });
 
+test("hints to a service are not read", async () => {
+  const { create, calls } = completions();
+  const names = ["user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"];
+  for (const value of [5, new Map(), () => 1, Number.NaN, "\ud800"]) {
+    const hints = Object.fromEntries(names.map((name) => [name, value]));
+    await create({ ...hello, max_tokens: 1, stream: false, ...hints });
+  }
+  assert.equal(calls.length, 5);
+});
+
 test("an invalid request is an error that names the field, before any generation", async () => {
   const { create, calls } = completions();
   for (const [param, change] of [
