@@ -298,6 +298,17 @@ test("an address with values that are none says which, and its request is refuse
     document.querySelector("foretoken-widget").removeAttribute("seed");
   });
   assert.equal(await notice.isVisible(), false);
+  for (const settle of [
+    (host) => host.shadowRoot.querySelector("#reset").click(),
+    (host) => host.shadowRoot.querySelector('[aria-label="Reset Seed"]').click(),
+    () => (location.hash = "share?v=1&prompt=x"),
+  ]) {
+    await page.evaluate(() => document.querySelector("foretoken-widget").setAttribute("seed", "abc"));
+    assert.match(await notice.innerText(), /^seed: "abc" is not a number/);
+    await page.evaluate(`(${settle})(document.querySelector("foretoken-widget"))`);
+    await notice.waitFor({ state: "hidden" });
+    await page.evaluate(() => document.querySelector("foretoken-widget").removeAttribute("seed"));
+  }
   assert.equal(await ask(), 8);
   await page.context().close();
 });

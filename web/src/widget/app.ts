@@ -128,10 +128,7 @@ export class WidgetApp {
     else if (name === "theme") this.#view.panel.recolour();
     else if (name === "mode" && (!value || value === "chat" || value === "complete")) this.#setMode(value);
     else if (FILES.includes(name)) this.#files = this.#loading = undefined;
-    else {
-      this.#view.settings.set(name, value);
-      this.#notices.draw();
-    }
+    else this.#view.settings.set(name, value);
   }
 
   #setMode(mode: string | null): void {

@@ -292,6 +292,13 @@ export function parseNumber(text: string): number | undefined {
   return Number.isFinite(value) ? value : undefined;
 }
 
+/** Parses a flag in any letter case; undefined if the text is none. An attribute without a value is set. */
+export function parseFlag(text: string): boolean | undefined {
+  const known = text.trim().toLowerCase();
+  if (["", "true", "1", "yes"].includes(known)) return true;
+  return ["false", "0", "no"].includes(known) ? false : undefined;
+}
+
 /** The longest text of a setting: that of a shape. */
 const MOST_TEXT = 4096;
 
@@ -321,7 +328,9 @@ export function problemIn(field: Field, text: string): string | undefined {
     case "choice":
       return field.choices.includes(text) ? undefined : `is not one of ${field.choices.join(", ")}`;
     case "flag":
-      return ["true", "false", "", attributeOf(field)].includes(text) ? undefined : "is neither true nor false";
+      return text === attributeOf(field) || parseFlag(text) !== undefined
+        ? undefined
+        : "is neither true nor false; want true, 1 or yes, or false, 0 or no";
     case "shape":
       return parseShape(text) ? undefined : "is not a tree shape such as [[4],[2,1,1],[1]]";
   }

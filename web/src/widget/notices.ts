@@ -9,7 +9,7 @@ export class Notices {
 
   constructor(view: View) {
     this.#view = view;
-    view.root.addEventListener("change", () => this.draw()); // a setting may be right now
+    view.settings.onRefresh = () => this.draw();
   }
 
   /** Adds a note about the load to those shown, with details in its title. */

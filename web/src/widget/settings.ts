@@ -15,7 +15,17 @@ import {
 import { limitOf, rangeOf } from "../engine/options.ts";
 import type { DeviceChoice, Exactness, GenerateRequest } from "../protocol/protocol.ts";
 import { el, setText } from "./dom.ts";
-import { attributeOf, type Field, FIELDS, has, parseNumber, parseShape, problemIn, quote } from "./fields.ts";
+import {
+  attributeOf,
+  type Field,
+  FIELDS,
+  has,
+  parseFlag,
+  parseNumber,
+  parseShape,
+  problemIn,
+  quote,
+} from "./fields.ts";
 import { lineOf, PRESETS } from "./presets.ts";
 
 /** The devices of the menu; a page's address or attribute may also name "reference". */
@@ -47,6 +57,8 @@ export class SettingsForm {
   #loaded: Loaded | undefined;
   /** Why an attribute's text is no value of its field, which then shows its default. */
   readonly #refused = new Map<Field, string>();
+  /** Called when a setting, and with it {@link problems}, may have changed. */
+  onRefresh = (): void => undefined;
 
   constructor() {
     for (const input of [this.speculation, this.policy]) input.addEventListener("change", () => this.refresh());
@@ -103,7 +115,8 @@ export class SettingsForm {
       this.#refused.set(field, `${attributeOf(field)}: ${quote(value!)} ${problem}`);
       value = null;
     } else this.#refused.delete(field);
-    if (field.kind === "flag") (input as HTMLInputElement).checked = value === null ? field.on : value !== "false";
+    if (field.kind === "flag")
+      (input as HTMLInputElement).checked = value === null ? field.on : parseFlag(value) !== false;
     else if (field.kind === "choice") choose(input as HTMLSelectElement, value ?? "");
     else if (field.kind === "shape") input.value = value ?? "";
     else input.value = String(parseNumber(value ?? "") ?? (field.empty ? "" : DEFAULTS[field.key]));
@@ -163,6 +176,7 @@ export class SettingsForm {
     this.badge.className = `badge ${exactness}`;
     this.badge.textContent = EXACTNESS[exactness].label;
     this.badge.title = EXACTNESS[exactness].hint;
+    this.onRefresh();
   }
 
   /** The exactness of the current request. */

@@ -5,7 +5,7 @@ import { SETTINGS } from "../../src/widget/attributes.ts";
 import { compare, firstDifference, isNoise, plainOf, verdict } from "../../src/widget/compare.ts";
 import { bytes, device, milliseconds, parameters, progress } from "../../src/widget/format.ts";
 import { Rate, runsOn, short, steps, summary as summarise } from "../../src/widget/format.ts";
-import { attributeOf, FIELDS, parseNumber, parseShape, problemIn } from "../../src/widget/fields.ts";
+import { attributeOf, FIELDS, parseFlag, parseNumber, parseShape, problemIn } from "../../src/widget/fields.ts";
 import { pieces, TokenStream } from "../../src/widget/stream.ts";
 import { Tally } from "../../src/widget/tally.ts";
 import { asText, layout, summary, visible } from "../../src/widget/tree.ts";
@@ -374,7 +374,8 @@ test("texts of attributes and links are values of their fields, or say why not",
     ["schedule", "<b>", /is not one of/],
     ["coupled", "false", undefined],
     ["coupled", "", undefined],
-    ["coupled", "maybe", /neither true nor false/],
+    ["coupled", "maybe", /neither true nor false; want true, 1 or yes, or false, 0 or no/],
+    ["coupled", "2", /neither true nor false/],
     ["shape", "[[4],[2,1]]", undefined],
     ["shape", "[".repeat(200_000), /not a tree shape/],
     ["shape", `[[${"1,".repeat(2000)}1]]`, /not a tree shape/],
@@ -383,6 +384,12 @@ test("texts of attributes and links are values of their fields, or say why not",
     if (says) assert.match(problem!, says, `${key}: ${text.slice(0, 40)}`);
     else assert.equal(problem, undefined, key);
   }
+});
+
+test("flags of attributes take the usual words", () => {
+  for (const text of ["", "true", "1", "yes", "TRUE", "Yes"]) assert.equal(parseFlag(text), true, text);
+  for (const text of ["false", "0", "no", "FALSE", "No"]) assert.equal(parseFlag(text), false, text);
+  for (const text of ["maybe", "2", "off", "y", "-0"]) assert.equal(parseFlag(text), undefined, text);
 });
 
 test("a summary says why the text ended and where the draft ran", () => {
