@@ -103,15 +103,22 @@ export class ForetokenFrame {
     // The frame's origin is then none that its messages could come from.
     if (this.#frame.hasAttribute("sandbox") && !this.#frame.sandbox.contains("allow-same-origin"))
       throw new FrameError("sandboxed", "the frame is sandboxed; its sandbox attribute needs allow-same-origin");
-    await this.#connected;
-    if (signal?.aborted) throw new FrameError("aborted", "aborted before the start");
     const id = this.#next++;
-    const stop = (): void => this.abort();
+    let sent = false;
+    const stop = (): void => {
+      if (sent) this.abort();
+      else this.#pending.get(id)?.reject(new FrameError("aborted", "aborted before the start"));
+    };
     signal?.addEventListener("abort", stop);
     try {
       return await new Promise<FromFrame>((resolve, reject) => {
         this.#pending.set(id, { ends, resolve, reject, onRound });
-        this.#post({ foretoken: VERSION, id, ...message });
+        if (signal?.aborted) stop();
+        void this.#connected.then(() => {
+          if (!this.#pending.has(id)) return;
+          sent = true;
+          this.#post({ foretoken: VERSION, id, ...message });
+        });
       });
     } finally {
       this.#pending.delete(id);
