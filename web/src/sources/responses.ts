@@ -1,5 +1,5 @@
 /**
- * What a response says of its file: version, size, coding, and whether it has the requested part.
+ * Reads from a response the version, size and coding of its file, and whether it has the requested part.
  *
  * Of a compressed response, ranges and Content-Length are of its encoded form (RFC 9110, 8.4 and 14.2). Browsers refuse
  * one to a request for a range, and other sites hide Content-Encoding from the page.
