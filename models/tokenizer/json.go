@@ -261,6 +261,13 @@ func (c *converter) bytes() ([]gguf.KV, error) {
 	if err := c.vocabulary(); err != nil {
 		return nil, err
 	}
+	for i, line := range c.m.Merges {
+		if strings.Contains(line, wideSpace) {
+			first, second := mergeOf(line)
+			return nil, c.fail("model.merges", "merge %d of %s and %s has a token with a space", i, gguf.Quote(first),
+				gguf.Quote(second))
+		}
+	}
 	return []gguf.KV{{Key: keyModel, Value: "gpt2"}, {Key: keyPre, Value: pre},
 		{Key: keyMerges, Value: []string(c.m.Merges)}}, nil
 }

@@ -157,7 +157,7 @@ func (c *converter) characters() ([]gguf.KV, error) {
 	seen := make(map[pair]struct{}, len(c.m.Merges))
 	last, ranks := none, int32(0)
 	for i, line := range c.m.Merges {
-		first, second, _ := strings.Cut(line, " ")
+		first, second := mergeOf(line)
 		left, ok1 := c.ids.id(first)
 		right, ok2 := c.ids.id(second)
 		id, ok3 := c.ids.id(first + second)

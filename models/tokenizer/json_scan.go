@@ -24,8 +24,21 @@ type vocabToken struct {
 	id   int64
 }
 
-// jsonMerges are pairs of tokens with a space between, each written as "a b" or as ["a", "b"].
+// jsonMerges are pairs of tokens, each written as "a b" or as ["a", "b"]. They are kept as texts with a space between,
+// or with wideSpace where a token of the list contains a space itself.
 type jsonMerges []string
+
+// wideSpace is a byte that no text of JSON contains.
+const wideSpace = "\xff"
+
+// mergeOf returns the two tokens of a merge.
+func mergeOf(line string) (left, right string) {
+	left, right, wide := strings.Cut(line, wideSpace)
+	if !wide {
+		left, right, _ = strings.Cut(line, " ")
+	}
+	return left, right
+}
 
 // maxParts bounds the components of a pipeline, several times those of any published one.
 const maxParts = 64
@@ -144,26 +157,32 @@ func (m *jsonMerges) UnmarshalJSON(b []byte) error {
 		switch raw[0] {
 		case '"':
 			line = strictjson.Text(raw)
+			if strings.Count(line, " ") != 1 {
+				return fmt.Errorf("model.merges: merge %d %s is not two tokens with a space between", len(*m),
+					gguf.Quote(line))
+			}
 		case '[':
+			var two [2]string
 			n := 0
 			for text := range strictjson.Elements(raw) {
 				if n++; n > 2 || text[0] != '"' {
 					return fmt.Errorf("model.merges: merge %d is not two tokens", len(*m))
 				}
-				if n == 2 {
-					line += " "
-				}
-				line += strictjson.Text(text)
+				two[n-1] = strictjson.Text(text)
 			}
 			if n != 2 {
 				return fmt.Errorf("model.merges: merge %d is not two tokens", len(*m))
 			}
+			between := " "
+			if strings.Contains(two[0], " ") || strings.Contains(two[1], " ") {
+				between = wideSpace
+			}
+			line = two[0] + between + two[1]
 		default:
 			return fmt.Errorf("model.merges: merge %d is neither a text nor a list of two", len(*m))
 		}
-		if left, right, _ := strings.Cut(line, " "); left == "" || right == "" || strings.Contains(right, " ") {
-			return fmt.Errorf("model.merges: merge %d %s is not two tokens with a space between", len(*m),
-				gguf.Quote(line))
+		if left, right := mergeOf(line); left == "" || right == "" {
+			return fmt.Errorf("model.merges: merge %d %s has an empty token", len(*m), gguf.Quote(line))
 		}
 		*m = append(*m, line)
 		if first, dup := known.add(int32(len(*m) - 1)); dup {

@@ -286,6 +286,18 @@ func TestSentencePieceFromJSON(t *testing.T) {
 	if got := tok.Encode("Hello", true); got[0] != 1 || tok.TokenText(got[1]) != "Hello" {
 		t.Errorf("without a space before it, Hello is %v", got)
 	}
+	// The two merges have the same text with a space between their tokens.
+	tok, _ = fromJSON(t, changed(t, spmJSON(t, f, replace, nil, nil), func(j object) {
+		m := j["model"].(object)
+		vocab := m["vocab"].(object)
+		for _, token := range []string{"q b", "b 7", "q b7", "qb 7"} {
+			vocab[token] = f.Count(keyTokens) + uint64(len(vocab))
+		}
+		m["merges"] = append(m["merges"].([]any), []any{"q b", "7"}, []any{"q", "b 7"})
+	}), marshal(t, object{"bos_token": "<s>"}))
+	if id, ok := tok.ids.id("qb 7"); !ok || tok.kinds[id] != normal {
+		t.Errorf("a token of merges with spaces is %d, %t", id, ok)
+	}
 }
 
 // changed decodes JSON, changes it and encodes it again.
@@ -466,7 +478,8 @@ func TestJSONErrors(t *testing.T) {
 			"single word"},
 		"merge":           {good, model("merges", []string{"ab"}), "", "is not two tokens with"},
 		"merge of three":  {good, model("merges", []any{[]string{"a", "b", "c"}}), "", "merge 0 is not two tokens"},
-		"merge of spaces": {good, model("merges", []any{[]string{"a b", "c"}}), "", "not two tokens with a space"},
+		"merge of spaces": {good, model("merges", []any{[]string{"a b", "c"}}), "", `merge 0 of "a b" and "c" has a token with a space`},
+		"merge of none":   {good, model("merges", []any{[]string{"", "c"}}), "", "merge 0 \" c\" has an empty token"},
 		"dropout":         {good, model("dropout", 0.1), "", "model.dropout"},
 		"suffix":          {good, model("end_of_word_suffix", "</w>"), "", "marks of continued"},
 		"normalizer":      {good, top("normalizer", object{"type": "Lowercase"}), "", `normalizer: "Lowercase"`},
