@@ -294,14 +294,14 @@ func numbers(value []byte, most int) ([]uint64, error) {
 	return all, nil
 }
 
-// texts reports whether a value is an object of texts.
+// texts reports whether a value is an object of texts, or null as some writers put for none.
 func texts(value []byte) bool {
 	for _, text := range strictjson.Members(value) {
 		if text[0] != '"' {
 			return false
 		}
 	}
-	return value[0] == '{'
+	return value[0] == '{' || string(value) == "null"
 }
 
 // place checks that a tensor's type, shape and range of bytes agree.

@@ -187,6 +187,19 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
+// TestMetadata: metadata are texts, or none.
+func TestMetadata(t *testing.T) {
+	for _, metadata := range []string{`null`, `{}`, `{"format":"pt"}`} {
+		b := file(`{"__metadata__":`+metadata+`,"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4)
+		f, err := open(b)
+		if err != nil {
+			t.Errorf("%s: %v", metadata, err)
+		} else if _, err := f.Tensor("w", 1); err != nil {
+			t.Errorf("%s: %v", metadata, err)
+		}
+	}
+}
+
 func FuzzOpen(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(file(`{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4))
