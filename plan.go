@@ -117,7 +117,7 @@ func (p *modelFiles) complete(o Options) (err error) {
 		return err
 	}
 	if o.EAGLE3Config == nil {
-		return refused("foretoken: %s: an EAGLE-3 head needs the config.json that was published beside it",
+		return refused("foretoken: %s: an EAGLE-3 head needs the config.json that was published with it",
 			o.EAGLE3.Name())
 	}
 	p.head, err = eagle3.Open(o.EAGLE3, o.EAGLE3Config)

@@ -191,7 +191,7 @@ func whole(text []byte) (string, bool) {
 	exponent := 0
 	if at := bytes.IndexAny(text, "eE"); at >= 0 {
 		e, err := strconv.Atoi(string(text[at+1:]))
-		if exponent = e; err != nil { // 0e99999999999999999999 is whole, and nobody writes it
+		if exponent = e; err != nil { // 0e99999999999999999999 too, though it is an integer
 			return "", false
 		}
 		text = text[:at]

@@ -3,7 +3,7 @@
 // twice, half a pair of surrogates, bytes that are no UTF-8. Names count as they are written, in the same case, and
 // a name that nothing knows is refused with the one that was probably meant.
 //
-// encoding/json does none of that, and the packages that do add 56 to 350 kB to the page. So one pass over the bytes
+// encoding/json does none of that, and the packages that do would make the page larger. So one pass over the bytes
 // checks a text against the rules, the bounds and the Go type that it is for, and encoding/json decodes it then.
 // The pass takes 8 bytes for each name of the objects that it is in.
 package strictjson
@@ -148,7 +148,7 @@ type scanner struct {
 	left    int                                      // values, if they are bounded
 	depth   int                                      // objects and lists around this place
 	names   []uint64                                 // of the objects around this place: half a hash and the offset
-	seed    maphash.Seed                             // so that nobody can choose names that collide
+	seed    maphash.Seed                             // makes colliding names impossible to choose
 	known   map[reflect.Type]map[string]reflect.Type // members of structs
 	patches []patch
 }

@@ -177,7 +177,7 @@ func (o *Options) variables(messages, tools jinja.Value, prompt bool) *jinja.Dic
 		Set("add_generation_prompt", prompt).Set("bos_token", o.BOS).Set("eos_token", o.EOS)
 }
 
-// RequestLimits bound the work for a request of others: about 0.2 s.
+// RequestLimits bound the work for a request of others.
 func RequestLimits() jinja.Limits {
 	return jinja.Limits{Work: 4_000_000, Memory: 48 << 20, Time: 10 * time.Second}
 }

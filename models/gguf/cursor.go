@@ -105,5 +105,5 @@ func (c *cursor) str(limit uint64) string {
 	return text(c.bytes(n))
 }
 
-// text shares the memory of bytes that nobody changes.
+// text shares the memory of the bytes, which must not change.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

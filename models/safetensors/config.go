@@ -21,7 +21,7 @@ var (
 // maxValues bounds the values of a configuration, a hundred times those of a published one.
 const maxValues = 1 << 16
 
-// DecodeConfig reads a configuration beside weights: config.json or generation_config.json.
+// DecodeConfig reads a configuration published with weights: config.json or generation_config.json.
 func DecodeConfig(data []byte, into any) error {
 	return strictjson.Rules{Foreign: true, Values: maxValues}.Decode(data, into)
 }

@@ -2,7 +2,7 @@ package tokenizer
 
 import "hash/maphash"
 
-// index finds the ids of texts, in a fifth of the memory of a map: it keeps 8 bytes a token beside the list of texts.
+// index finds the ids of texts. A map would keep the texts' headers again: slots take a few bytes a token.
 type index struct {
 	texts []string // by id
 	slots []int32  // ids plus 1 in an open table of a power of two, 0 where it is free

@@ -379,7 +379,7 @@ func (s *Server) problem(err error) *Error {
 		return invalid("foretoken", "%s", told)
 	}
 	e := failed(http.StatusInternalServerError, "engine_error", "the request could not be carried out; the server's "+
-		"log has the reason beside the id that X-Request-Id gives")
+		"log has the reason under the id that X-Request-Id gives")
 	e.detail = detail
 	return e
 }

@@ -8,11 +8,11 @@ import (
 
 // Limits bound one rendering. Zero stands for the default.
 //
-// A step is the time of evaluating one expression, about 50 ns. Whatever takes longer counts as more: texts that are
+// A step is the time of evaluating one expression. Whatever takes longer counts as more: texts that are
 // compared, searched, hashed or parsed by their bytes, lists and dictionaries by their elements, see meter.go. Steps
 // decide what is refused, so a slow machine refuses what a fast one refuses; Time ends what no count foresaw.
 type Limits struct {
-	Work   int           // steps; 32 million by default, about 2 s
+	Work   int           // steps; 32 million by default
 	Memory int           // bytes of values made, those that are dropped included; 256 MiB by default
 	Output int           // bytes written; 16 MiB by default
 	Depth  int           // nesting of evaluations, macros included; 1,000 by default
@@ -38,7 +38,7 @@ const (
 	perKey  = 120 // a key of a dictionary, or a name of a scope
 )
 
-// slice is the number of steps between two calls of Options.Yield: about a millisecond.
+// slice is the number of steps between two calls of Options.Yield.
 const slice = 20_000
 
 // spend takes n steps from what is left; it is asked before they are made. Without any it fails, as it does after an
@@ -101,7 +101,7 @@ func (m *machine) makesAll(count, each int) bool {
 	return m.makes(count * each)
 }
 
-// find looks a key up, put sets one: a text is hashed whole.
+// find looks a key up, put sets one: all of a text is hashed.
 func (m *machine) find(d *Dict, key Value) (Value, bool) {
 	if !m.weighs(key) {
 		return nil, false
