@@ -123,6 +123,7 @@ func TestCallsByChoice(t *testing.T) {
 			`close{}`},
 		{`, "parallel_tool_calls": null`, `<tool_call>|{"name": "delete"}</tool_call>`,
 			`<tool_call>{"name": "delete"}</tool_call>`, ``},
+		{`, "max_tokens": 9`, `<tool_call>{"name": "close"}</tool_call>|<tool_call>{"na`, `<tool_call>{"na`, `close{}`},
 		{`, "tool_choice": "none"`, `{"name": "close"}`, `{"name": "close"}`, ``},
 		{`, "logprobs": true`, `{"name"|: "close"}`, ``, `close{}`},
 		{``, `a <|b`, `a <b`, ``},
@@ -140,7 +141,11 @@ func TestCallsByChoice(t *testing.T) {
 					return nil, err
 				}
 			}
-			return &foretoken.Result{Text: strings.Join(pieces, ""), Finish: spec.FinishEOS}, nil
+			result := &foretoken.Result{Text: strings.Join(pieces, ""), Finish: spec.FinishEOS}
+			if r.MaxTokens == 9 {
+				result.Finish = spec.FinishLength
+			}
+			return result, nil
 		}
 		body := `{"model": "demo", "messages": [{"role": "user", "content": "x"}], ` + callTools + row.more
 		whole := w.complete(chatPath, body+"}")
@@ -151,6 +156,9 @@ func TestCallsByChoice(t *testing.T) {
 		}
 		if row.calls != "" {
 			finish = "tool_calls"
+		}
+		if strings.Contains(row.more, "max_tokens") { // it ended within another call
+			finish = "length"
 		}
 		for i := range n {
 			var got said

@@ -301,7 +301,7 @@ func (g *generation) generateOne(prompt []int32, settings foretoken.Request, ind
 	default:
 		c.Text, c.Logprobs = &result.Text, told.take()
 	}
-	if said.found > 0 {
+	if said.found > 0 && finish == "stop" {
 		finish = "tool_calls"
 	}
 	if q.stream {

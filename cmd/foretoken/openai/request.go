@@ -18,7 +18,6 @@ import (
 // Bounds of what one request may ask for, besides those of package spec. Config.MaxBody bounds the bytes of a body.
 const (
 	maxMessages = 4096
-	maxValues   = 100_000 // lists, objects and what is in them
 	maxTools    = 128
 )
 

@@ -13,7 +13,7 @@ import (
 	"foretoken/internal/strictjson"
 )
 
-// MaxValues bounds the values of JSON that a template gets in all.
+// MaxValues bounds the values of JSON that a template gets in all. A request's body holds as many.
 const MaxValues = 100_000
 
 // ErrValues is the error of FromJSON for more values than are left.

@@ -174,12 +174,9 @@ export class ChatCompletions {
           if (result.finish === "aborted") throw aborted(signal);
           const rest = tools && piece(tools.end(), null);
           if (rest) yield rest;
-          yield {
-            ...head,
-            choices: [
-              { index, delta: {}, finish_reason: calls > 0 ? "tool_calls" : FINISH[result.finish], logprobs: null },
-            ],
-          };
+          const finish = FINISH[result.finish];
+          const reason = calls > 0 && finish === "stop" ? "tool_calls" : finish;
+          yield { ...head, choices: [{ index, delta: {}, finish_reason: reason, logprobs: null }] };
           const { stats } = result;
           if (index === 0) {
             usage.prompt_tokens = stats.prompt_tokens;

@@ -249,6 +249,7 @@ test("calls are read as Go reads them, for any division into pieces", () => {
 });
 
 test("an answer with a function call has tool_calls, streamed or not", async () => {
+  let ending = "eos";
   const said = ["I will ask. <tool", '_call>{"name":"f","arguments":{"x":1}}</tool_', "call>"];
   const answerer: Answerer = {
     model: "m",
@@ -257,7 +258,7 @@ test("an answer with a function call has tool_calls, streamed or not", async () 
     answer() {
       const rounds = said.map((text, round) => ({ round, text, tokens: [] }) as unknown as RoundEvent);
       const result = Promise.resolve({
-        result: { finish: "eos", stats: { prompt_tokens: 1, reused: 0, output_tokens: 3 } },
+        result: { finish: ending, stats: { prompt_tokens: 1, reused: 0, output_tokens: 3 } },
       } as unknown as ChatReply);
       return {
         result,
@@ -284,6 +285,9 @@ test("an answer with a function call has tool_calls, streamed or not", async () 
     finish = choices[0]!.finish_reason ?? finish;
   }
   assert.deepEqual([text, calls, finish], ["I will ask. ", [0], "tool_calls"]);
+  ending = "length"; // within whatever follows the call
+  assert.equal((await all.create({ ...request, stream: false })).choices[0]!.finish_reason, "length");
+  ending = "eos";
   said.splice(0, 3, '<tool_call>{"name":"f"}</tool_call>');
   assert.equal((await all.create({ ...request, stream: false })).choices[0]!.message.content, null);
   said.push(said[0]!);
