@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"foretoken"
-	"foretoken/internal/strictjson"
 	"foretoken/models/convert"
 	"foretoken/models/gguf"
 	"foretoken/models/llama"
@@ -184,9 +183,9 @@ func (e *engine) open(args []safejs.Value) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var o openOptions
-	if err := strictjson.Decode([]byte(options), &o); err != nil {
-		return "", withCode("bad_option", fmt.Errorf("foretoken: open options: %w", err))
+	o, err := readOptions([]byte(options))
+	if err != nil {
+		return "", err
 	}
 	if len(args) < 2 {
 		return "", errors.New("foretoken: open needs its sources")
@@ -426,5 +425,5 @@ func (e *engine) inspect(args []safejs.Value) (string, error) {
 }
 
 func (o *openOptions) device() open.Options {
-	return open.Options{Timeout: time.Duration(min(max(o.Timeout, -1), 1e6) * float64(time.Second)), Threads: o.Threads}
+	return open.Options{Timeout: time.Duration(o.Timeout * float64(time.Second)), Threads: o.Threads}
 }

@@ -184,15 +184,17 @@ test("a draft on the CPU runs ahead of a target on WebGPU, and leaves the text a
       ahead += (stats.ahead_hits ?? 0) + (stats.ahead_misses ?? 0);
     }
     await engine.dispose();
-    const refused = await Foretoken.load({ ...BUILTIN_PAIR, device: "cpu", draft_device: "quantum" }).catch(
-      ({ code, message }) => `${code} ${message}`,
-    );
+    const refused = [];
+    for (const wrong of [{ draft_device: "quantum" }, { candidates: 65 }, { kv: "q4" }])
+      refused.push(
+        await Foretoken.load({ ...BUILTIN_PAIR, device: "cpu", ...wrong }).catch(({ code, param }) => `${code} ${param}`),
+      );
     return { devices: [device.backend, draft_device.backend], texts, ahead, refused };
   });
   assert.deepEqual(got.devices, ["browser", "cpu"]);
   for (const text of got.texts) assert.deepEqual(text, got.texts[0]);
   assert.ok(got.ahead > 0, "nothing was drafted ahead");
-  assert.match(got.refused, /^bad_option .*draft_device/);
+  assert.deepEqual(got.refused, ["bad_option draft_device", "bad_option candidates", "bad_option kv"]);
   await context.close();
 });
 
