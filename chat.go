@@ -73,9 +73,9 @@ func (s *Session) NewChat(o ChatOptions) (*Chat, error) {
 	if err != nil {
 		return nil, ofKind(ErrRequest, err)
 	}
-	if o.Reserve < 0 || o.Reserve > 0 && o.Reserve >= s.target.Limits().Context {
+	if o.Reserve < 0 || o.Reserve > 0 && o.Reserve >= s.files.positions {
 		return nil, refused("foretoken: %w", &spec.FieldError{Field: "reserve", Reason: fmt.Sprintf(
-			"is %d, want positions of the context of %d for a reply", o.Reserve, s.target.Limits().Context)})
+			"is %d, want positions of the context of %d for a reply", o.Reserve, s.files.positions)})
 	}
 	if err := chat.CheckVariables(o.Vars); err != nil {
 		return nil, ofKind(ErrRequest, err)
@@ -261,7 +261,7 @@ func (s *Session) ChatIDs(o ChatOptions, yield func() error) ([]int32, error) {
 
 // chatTemplate is the given one, or the file's.
 func (s *Session) chatTemplate(o *ChatOptions) (*template, error) {
-	t := &template{Template: s.template, tok: s.tok, context: s.target.Limits().Context,
+	t := &template{Template: s.template, tok: s.tok, context: s.files.positions,
 		options: chat.RenderOptions{AddGenerationPrompt: true, Tools: o.Tools, Vars: o.Vars}}
 	if gguf.Blank(o.Template) {
 		return t, s.templateErr

@@ -30,6 +30,8 @@ const MaxDepth = 256
 type Rules struct {
 	// Values bounds the objects, lists, texts, numbers, booleans and nulls, counted before any is built; 0: no bound.
 	Values int
+	// IDs leaves numbers in lists uncounted, where they are read as token ids: those take less memory than their text.
+	IDs bool
 	// Foreign skips members that the Go type does not know: a file of another program, or an object that clients
 	// carry along. Names that differ from a known one in their case only are refused all the same.
 	Foreign bool
@@ -287,6 +289,9 @@ func (s *scanner) list(t reflect.Type) *fault {
 		return nil
 	}
 	for n := 0; ; n++ {
+		if s.space(); s.IDs && s.i < len(s.data) && s.data[s.i] >= '0' && s.data[s.i] <= '9' {
+			s.left++
+		}
 		if f := s.element(t, null); f != nil {
 			return f.within(fmt.Sprintf("[%d]", n))
 		}

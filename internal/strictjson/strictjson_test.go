@@ -193,6 +193,12 @@ func TestCounts(t *testing.T) {
 	if err := (Rules{Values: 3}).Check([]byte(`{"a": [1, 2]}`)); err == nil {
 		t.Error("a fourth value is taken")
 	}
+	for text, taken := range map[string]bool{`{"a": [[1, 2, 30], [ 4]]}`: true, `{"a": [[1, "2", "3"]]}`: false,
+		`{"a": {"b": 1, "c": 2, "d": 3}}`: false} {
+		if err := (Rules{Values: 4, IDs: true}).Check([]byte(text)); (err == nil) != taken {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
 }
 
 // TestManyNames checks objects of many names, where comparing each with all would take minutes, and of a name that is

@@ -187,7 +187,7 @@ test("a draft on the CPU runs ahead of a target on WebGPU, and leaves the text a
     const refused = [];
     for (const wrong of [{ draft_device: "quantum" }, { candidates: 65 }, { kv: "q4" }])
       refused.push(
-        await Foretoken.load({ ...BUILTIN_PAIR, device: "cpu", ...wrong }).catch(({ code, param }) => `${code} ${param}`),
+        await Foretoken.load({ ...BUILTIN_PAIR, device: "cpu", ...wrong }).catch((e) => `${e.code} ${e.param}`),
       );
     return { devices: [device.backend, draft_device.backend], texts, ahead, refused };
   });

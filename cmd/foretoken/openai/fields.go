@@ -28,7 +28,7 @@ type fields struct {
 // parseFields reads a body. A member that is null counts as absent, as it does in the API.
 func parseFields(body []byte) (*fields, *Error) {
 	f := &fields{}
-	if err := (strictjson.Rules{Values: jinja.MaxValues}).Decode(body, &f.raw); err != nil {
+	if err := (strictjson.Rules{Values: jinja.MaxValues, IDs: true}).Decode(body, &f.raw); err != nil {
 		e := badJSON("the body cannot be read: %s", err)
 		if wrong, ok := errors.AsType[*strictjson.FieldError](err); ok {
 			e.Param = &wrong.Field

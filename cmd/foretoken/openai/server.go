@@ -117,18 +117,20 @@ type opened struct {
 	Engine
 	info        foretoken.Info
 	fingerprint string
-	files       map[string]string // what clients are told of them
+	files       map[string]string // what clients are told of them; errors name a file before a colon
 }
 
 // told is the text of an error for clients, without the names of packages and of the machine's files.
 func (o *opened) told(err error) string {
 	text := public.Message(err)
-	if o != nil {
-		for name, role := range o.files {
-			text = strings.ReplaceAll(text, name, role)
-		}
+	if o == nil {
+		return text
 	}
-	return text
+	text = ": " + text
+	for name, role := range o.files {
+		text = strings.ReplaceAll(text, ": "+name+": ", ": "+role+": ")
+	}
+	return text[2:]
 }
 
 // Open sets the server's engine; requests before it get 503.
