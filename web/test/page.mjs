@@ -298,6 +298,7 @@ test("an address with values that are none says which, and its request is refuse
     document.querySelector("foretoken-widget").removeAttribute("seed");
   });
   assert.equal(await notice.isVisible(), false);
+  assert.equal(await ask(), 8);
   for (const settle of [
     (host) => host.shadowRoot.querySelector("#reset").click(),
     (host) => host.shadowRoot.querySelector('[aria-label="Reset Seed"]').click(),
@@ -309,7 +310,6 @@ test("an address with values that are none says which, and its request is refuse
     await notice.waitFor({ state: "hidden" });
     await page.evaluate(() => document.querySelector("foretoken-widget").removeAttribute("seed"));
   }
-  assert.equal(await ask(), 8);
   await page.context().close();
 });
 

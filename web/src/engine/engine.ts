@@ -97,7 +97,7 @@ const CHAT_OPTIONS = namesOf<ChatOptions>({
 
 /** A running benchmark. */
 export interface BenchRun {
-  /** The report; partial if the benchmark was stopped. */
+  /** The report; partial if the benchmark was stopped. Stopped before its turn, it rejects with code "aborted". */
   readonly result: Promise<BenchReport>;
   /** Ends the benchmark within a round. */
   stop(): void;

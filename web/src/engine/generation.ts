@@ -49,7 +49,10 @@ export function checkSeed(seed: unknown): void {
 export interface Generation<R = Result> extends AsyncIterable<RoundEvent> {
   /** The result, once the generation has ended. */
   readonly result: Promise<R>;
-  /** Ends the generation within a round; `result` resolves with the text so far and finish "aborted". */
+  /**
+   * Ends the generation within a round; `result` resolves with the text so far and finish "aborted". Before its turn,
+   * `result` rejects with code "aborted".
+   */
   stop(): void;
 }
 
