@@ -205,7 +205,7 @@ test("opaque origins: the widget and the API run, or one line says what the fram
   await close();
 });
 
-test("a page's script says that its frame is sandboxed", limit, async () => {
+test("a page's script says that its frame is sandboxed, and aborts the wait for one that does not answer", limit, async () => {
   const host = await serve({ pages: { "/": empty } });
   const { page, close } = await open(host.url);
   const got = await page.evaluate(async () => {
@@ -217,6 +217,17 @@ test("a page's script says that its frame is sandboxed", limit, async () => {
     return new ForetokenFrame(frame).load().catch(({ code, message }) => `${code}: ${message}`);
   });
   assert.match(got, /^sandboxed: .*allow-same-origin/);
+  const aborted = await page.evaluate(async () => {
+    const { ForetokenFrame } = await import("/site/foretoken-frame.js");
+    const frame = document.createElement("iframe");
+    frame.src = "/site/reset.html"; // it answers no messages
+    document.body.append(frame);
+    const control = new AbortController();
+    const waiting = new ForetokenFrame(frame).load({ signal: control.signal }).catch(({ code }) => code);
+    control.abort();
+    return waiting;
+  });
+  assert.equal(aborted, "aborted");
   await close();
 });
 
