@@ -389,3 +389,29 @@ func TestChatRefuses(t *testing.T) {
 		t.Errorf("refusals changed the conversation to %+v", c.Messages())
 	}
 }
+
+// TestUntil: an answer ends after the token that its request names, in the middle of a round too.
+func TestUntil(t *testing.T) {
+	s := opened(t, "cpu", edited(t, "tiny-f32", talking), edited(t, "noisy-q8_0", talking), Options{Context: 400})
+	want := ""
+	for _, policy := range []string{method.DrafterNone, method.DrafterChain} {
+		for _, stop := range [][]string{nil, {"\x00never"}} {
+			n, text := 0, ""
+			got, err := s.Generate(t.Context(), "Once upon a time", Request{MaxTokens: 20, Policy: policy, Stop: stop,
+				Until: func(piece string) bool {
+					n, text = n+1, text+piece
+					return n == 4
+				}}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want == "" {
+				want = got.Text
+			}
+			if len(got.TokenIDs) != 4 || got.Finish != spec.FinishStop || got.Text != text || text != want ||
+				got.Stats.OutputTokens != 4 {
+				t.Errorf("%s: %d tokens, %q, %s; want 4 of %q", policy, len(got.TokenIDs), got.Text, got.Finish, want)
+			}
+		}
+	}
+}

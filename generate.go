@@ -63,7 +63,7 @@ func (s *Session) generate(ctx context.Context, ids []int32, r Request, emit fun
 	if r.Owner != s.owner {
 		s.owner, s.adasd = r.Owner, adapt.AdaSDRecords{}
 	}
-	text := &writer{stream: s.tok.NewStream(ids), stops: r.Stop, guide: j.guide}
+	text := &writer{stream: s.tok.NewStream(ids), stops: r.Stop, until: r.Until, guide: j.guide}
 	options := spec.Options{Sampling: r.Sampling(), MaxTokens: r.MaxTokens,
 		EOS: append(s.endIDs(), r.StopTokenIDs...), Cut: text.cut, LogProbs: r.LogProbs,
 		Recover: j.recover}
@@ -165,14 +165,15 @@ var _ spec.DraftModel = (*llama.Draft)(nil)
 type writer struct {
 	stream   *tokenizer.Stream
 	stops    []string
-	guide    *guide   // nil without constraints
-	complete bool     // the text ended because its grammar allows no continuation
-	held     string   // may still become a stop string
-	pieces   []string // of the tokens since take
+	until    func(text string) bool // nil without
+	guide    *guide                 // nil without constraints
+	complete bool                   // the text ended because its grammar allows no continuation
+	held     string                 // may still become a stop string
+	pieces   []string               // of the tokens since take
 }
 
-// cut is the callback for spec.Options.Cut: it writes the tokens up to the one that completes a stop string or after
-// which the grammar allows no continuation.
+// cut is the callback for spec.Options.Cut: it writes the tokens up to the one that completes a stop string, after
+// which the grammar allows no continuation, or that ends the text.
 func (w *writer) cut(tokens []int32) (n int, stop bool) {
 	end := w.guide.complete(tokens)
 	if end > 0 {
@@ -197,6 +198,10 @@ func (w *writer) write(tokens []int32) (n int, stop bool) {
 		safe := len(w.held) - w.partial()
 		w.pieces = append(w.pieces, w.held[:safe])
 		w.held = w.held[safe:]
+		if w.until != nil && w.until(w.pieces[i]) {
+			w.held = ""
+			return i + 1, true
+		}
 	}
 	return len(tokens), false
 }

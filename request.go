@@ -39,7 +39,10 @@ type Request struct {
 	Stop []string `json:"stop"` // the text ends before the first of these
 	// StopTokenIDs end the text like the model's own end-of-text tokens: the one that was drawn is part of the text.
 	StopTokenIDs []int32 `json:"stop_token_ids,omitempty"`
-	Echo         bool    `json:"echo,omitempty"` // the text begins with the prompt's
+	// Until, if not nil, gets the text of each token, and ends the answer after the token for which it returns true. It
+	// does not get text that may still become a stop string.
+	Until func(text string) bool `json:"-"`
+	Echo  bool                   `json:"echo,omitempty"` // the text begins with the prompt's
 
 	// LogProbs adds the log-probability of each token to events, TopLogProbs those of the likeliest tokens at its
 	// position, at most Options.Candidates. They come from the target's softmax at temperature 1, after the

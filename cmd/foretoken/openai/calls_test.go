@@ -121,6 +121,8 @@ func TestCallsByChoice(t *testing.T) {
 		{`, "n": 2, "parallel_tool_calls": true`, `[{"name": "close"}, |{"name": "open"}]`, ``, `close{} open{}`},
 		{`, "parallel_tool_calls": false`, `<tool_call>{"name": "close"}|</tool_call>{"name": "open"} x`, ``,
 			`close{}`},
+		{`, "max_tokens": 9, "parallel_tool_calls": false`, `<tool_call>{"name": "close"}</tool|_call>|never| decoded`,
+			``, `close{}`},
 		{`, "parallel_tool_calls": null`, `<tool_call>|{"name": "delete"}</tool_call>`,
 			`<tool_call>{"name": "delete"}</tool_call>`, ``},
 		{`, "max_tokens": 9`, `<tool_call>{"name": "close"}</tool_call>|<tool_call>{"na`, `<tool_call>{"na`, `close{}`},
@@ -132,7 +134,11 @@ func TestCallsByChoice(t *testing.T) {
 		pieces := strings.Split(row.answer, "|")
 		w.engine.generate = func(_ context.Context, _ []int32, r foretoken.Request, emit func(*foretoken.Event) error) (
 			*foretoken.Result, error) {
+			text := ""
 			for i, piece := range pieces {
+				if text += piece; piece == "never" {
+					t.Errorf("%s: decoded on", row.answer)
+				}
 				e := &foretoken.Event{Text: piece, Round: &spec.Event{}}
 				if r.LogProbs {
 					e.Tokens = []foretoken.Token{{ID: int32(i + 65), LogProb: new(float32)}}
@@ -140,8 +146,11 @@ func TestCallsByChoice(t *testing.T) {
 				if err := emit(e); err != nil {
 					return nil, err
 				}
+				if r.Until != nil && r.Until(piece) {
+					return &foretoken.Result{Text: text, Finish: spec.FinishStop}, nil
+				}
 			}
-			result := &foretoken.Result{Text: strings.Join(pieces, ""), Finish: spec.FinishEOS}
+			result := &foretoken.Result{Text: text, Finish: spec.FinishEOS}
 			if r.MaxTokens == 9 {
 				result.Finish = spec.FinishLength
 			}
@@ -157,7 +166,7 @@ func TestCallsByChoice(t *testing.T) {
 		if row.calls != "" {
 			finish = "tool_calls"
 		}
-		if strings.Contains(row.more, "max_tokens") { // it ended within another call
+		if strings.Contains(row.more, "max_tokens") && !strings.Contains(row.more, "false") { // it ended within another call
 			finish = "length"
 		}
 		for i := range n {

@@ -246,6 +246,13 @@ func (g *generation) generateOne(prompt []int32, settings foretoken.Request, ind
 	if len(q.callable) > 0 {
 		said.calls = chat.NewCallReader(q.callable, q.single)
 	}
+	if said.calls != nil && q.single {
+		reader := chat.NewCallReader(q.callable, true)
+		settings.Until = func(text string) bool {
+			_, calls := reader.Push(text)
+			return len(calls) > 0
+		}
+	}
 	begun := false
 	result, err := g.engine.GenerateIDs(g.ctx, prompt, settings, func(e *foretoken.Event) error {
 		if e.Round.Finish == spec.FinishAborted {

@@ -149,6 +149,7 @@ export class ChatCompletions {
           };
           const tools = checked.tools.length > 0 ? new ToolCalls(checked.tools, checked.single) : undefined;
           let calls = 0;
+          let ended = false; // by the one call that is asked for
           const piece = (
             parsed: { content: string; calls: ToolCall[] },
             logprobs: ChoiceLogprobs | null,
@@ -169,12 +170,16 @@ export class ChatCompletions {
               checked.logprobs ? logprobsOf(round) : null,
             );
             if (chunk) yield chunk;
+            if (checked.single && calls > 0 && !ended) {
+              ended = true;
+              stop();
+            }
           }
           const { result } = await run.result;
-          if (result.finish === "aborted") throw aborted(signal);
+          if (result.finish === "aborted" && (!ended || signal?.aborted)) throw aborted(signal);
           const rest = tools && piece(tools.end(), null);
           if (rest) yield rest;
-          const finish = FINISH[result.finish];
+          const finish = ended || result.finish === "aborted" ? "stop" : FINISH[result.finish];
           const reason = calls > 0 && finish === "stop" ? "tool_calls" : finish;
           yield { ...head, choices: [{ index, delta: {}, finish_reason: reason, logprobs: null }] };
           const { stats } = result;

@@ -250,6 +250,7 @@ test("calls are read as Go reads them, for any division into pieces", () => {
 
 test("an answer with a function call has tool_calls, streamed or not", async () => {
   let ending = "eos";
+  let stops = 0;
   const said = ["I will ask. <tool", '_call>{"name":"f","arguments":{"x":1}}</tool_', "call>"];
   const answerer: Answerer = {
     model: "m",
@@ -262,7 +263,7 @@ test("an answer with a function call has tool_calls, streamed or not", async () 
       } as unknown as ChatReply);
       return {
         result,
-        stop() {},
+        stop: () => stops++,
         async *[Symbol.asyncIterator]() {
           yield* rounds;
         },
@@ -294,6 +295,11 @@ test("an answer with a function call has tool_calls, streamed or not", async () 
   const called = async (more: Partial<ChatCompletionRequest>): Promise<number> =>
     (await all.create({ ...request, ...more, stream: false })).choices[0]!.message.tool_calls!.length;
   assert.deepEqual([await called({}), await called({ parallel_tool_calls: false })], [2, 1]);
+  ending = "aborted"; // by the one call
+  stops = 0;
+  const single = (await all.create({ ...request, parallel_tool_calls: false, stream: false })).choices[0]!;
+  assert.deepEqual([single.message.tool_calls!.length, single.finish_reason, stops], [1, "tool_calls", 1]);
+  ending = "eos";
   said.pop();
   const without = (await all.create({ messages: hello.messages, stream: false })).choices[0]!;
   assert.deepEqual(
