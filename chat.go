@@ -295,8 +295,8 @@ func (s *Session) templateOptions() chat.Options {
 
 // encode returns the ids of a conversation up to the start of the reply. Only the template's control tokens act as
 // such: those that people, models or tools spelled out anywhere are plain text. Where the tokenizer begins texts with a
-// BOS, the result has exactly one, whether the template writes it or not. A text with more bytes than the longest
-// tokens of a full context is refused before it is tokenised.
+// BOS, the result has exactly one, whether the template writes it or not. A text that cannot have as few tokens as
+// the context holds is refused before it is tokenised.
 func (t *template) encode(messages []Message, yield func() error) ([]int32, error) {
 	options := t.options
 	options.Yield = yield
@@ -304,14 +304,14 @@ func (t *template) encode(messages []Message, yield func() error) ([]int32, erro
 	if err != nil {
 		return nil, ofKind(ErrRequest, fmt.Errorf("foretoken: %w", err))
 	}
-	bytes, longest := len(text), t.tok.LongestSpecial()
+	bytes := len(text)
 	if mark != "" {
 		bytes -= len(mark) * strings.Count(text, mark)
 	}
-	if bytes/max(longest, 1) > t.context {
+	if least := t.tok.Least(bytes, true); least > t.context {
 		return nil, ofKind(ErrContextFull, fmt.Errorf("foretoken: the conversation has %d bytes with what the "+
-			"template writes, but the context holds %d tokens of at most %d bytes; shorten it, or open the models "+
-			"with a longer context", bytes, t.context, longest))
+			"template writes, which are at least %d tokens, but the context holds %d; shorten it, or open the models "+
+			"with a longer context", bytes, least, t.context))
 	}
 	ids, err := t.tok.EncodeWith(text, tokenizer.EncodeOptions{Special: true, Mark: mark, Yield: yield})
 	if err != nil {

@@ -26,12 +26,12 @@ func (s *Session) Generate(ctx context.Context, prompt string, r Request, emit f
 	return s.GenerateIDs(ctx, ids, r, emit)
 }
 
-// encode tokenises a text. One with more bytes than the longest tokens of a full context is refused before that.
+// encode tokenises a text. One that cannot have as few tokens as the context holds is refused before that.
 func (s *Session) encode(ctx context.Context, what, text string, o tokenizer.EncodeOptions) ([]int32, error) {
-	if most, longest := s.target.Limits().Context, s.tok.Longest(); len(text)/max(longest, 1) > most {
-		return nil, ofKind(ErrContextFull, fmt.Errorf("foretoken: the %s has %d bytes, but the context holds %d "+
-			"tokens of at most %d bytes; shorten it, or open the models with a longer context", what, len(text), most,
-			longest))
+	if most, least := s.target.Limits().Context, s.tok.Least(len(text), o.Special); least > most {
+		return nil, ofKind(ErrContextFull, fmt.Errorf("foretoken: the %s has %d bytes, which are at least %d tokens, "+
+			"but the context holds %d; shorten it, or open the models with a longer context", what, len(text), least,
+			most))
 	}
 	o.Yield = yieldOf(ctx)
 	return s.tok.EncodeWith(text, o)

@@ -106,6 +106,7 @@ func (t *Tokenizer) loadBPE(f *gguf.File) error {
 			id = unk
 		}
 		b.bytes[i] = id
+		t.elastic = t.elastic || id == none // such bytes are dropped
 	}
 	if err := t.readMerges(f, b); err != nil {
 		return err

@@ -251,6 +251,10 @@ func (t *Tokenizer) makePieces() {
 			}
 		}
 		t.longest = max(t.longest, len(all)-from)
+		// Some are found by their texts, and a text may spell ▁ itself.
+		if k := t.kinds[id]; k == unused || k == unknown || k == byteToken || t.spm && k != control {
+			t.longest = max(t.longest, len(s))
+		}
 		t.ends[id] = uint32(len(all))
 	}
 	t.pieces = all

@@ -28,6 +28,8 @@ type partition struct {
 
 	longest int     // bytes of the longest token
 	asked   []int32 // how many of the tokens before each are asked
+
+	strip, stripAsked bool // a token drops white space around it: one that is always found, one that is asked
 }
 
 type specialToken struct {
@@ -62,12 +64,19 @@ func newPartition(t *Tokenizer, strip map[int32]stripSides) partition {
 		}
 		p.first[int(s.text[0])+1]++
 		p.longest = max(p.longest, len(s.text))
+		if s.strip != (stripSides{}) {
+			p.strip = p.strip || !s.asked
+			p.stripAsked = p.stripAsked || s.asked
+		}
 	}
 	for b := range 256 {
 		p.first[b+1] += p.first[b]
 	}
 	return p
 }
+
+// strips reports whether a token that is looked for drops white space around it.
+func (p *partition) strips(parse bool) bool { return p.strip || parse && p.stripAsked }
 
 // at returns the longest token that a text begins with, or none.
 func (p *partition) at(text string) int32 {

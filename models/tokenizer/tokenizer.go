@@ -39,7 +39,7 @@ type Tokenizer struct {
 	ids     *index
 	pieces  []byte   // what the tokens add to a text, one behind the other
 	ends    []uint32 // by id, where its piece ends
-	longest int      // bytes of the longest piece
+	longest int      // bytes of the longest text that a token stands for
 	eog     []bool   // by id
 	bos     int32
 	eos     int32
@@ -48,6 +48,7 @@ type Tokenizer struct {
 	addEOS  bool
 	spm     bool // SentencePiece: spaces are written as ▁
 	prefix  bool // a space is put before text that follows nothing or a special token
+	elastic bool // one token may stand for any number of bytes
 	special partition
 	guard   *Guard
 	model   model
@@ -76,11 +77,18 @@ func (t *Tokenizer) TokenText(id int32) string {
 	return t.texts[id]
 }
 
-// Longest is the number of bytes of the longest piece: a text has at least as many tokens as its bytes take of these.
-func (t *Tokenizer) Longest() int { return t.longest }
-
-// LongestSpecial is Longest for texts whose control tokens are read as such.
-func (t *Tokenizer) LongestSpecial() int { return max(t.longest, t.special.longest) }
+// Least is a number of tokens that every text of so many bytes has at least, without encoding it: 0 where one token
+// may stand for any number of bytes. special is EncodeOptions.Special.
+func (t *Tokenizer) Least(bytes int, special bool) int {
+	if t.elastic || t.special.strips(special) {
+		return 0
+	}
+	longest := max(t.longest, 1)
+	if special {
+		longest = max(longest, t.special.longest)
+	}
+	return (bytes + longest - 1) / longest
+}
 
 // Special reports whether the id is a control token: it steers the model and shows no text.
 func (t *Tokenizer) Special(id int32) bool { return t.has(id) && t.kinds[id] == control }

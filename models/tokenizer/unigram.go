@@ -56,6 +56,7 @@ func (t *Tokenizer) loadUnigram(f *gguf.File) error {
 		id, ok := t.ids.id(text)
 		return id, ok && t.kinds[id] == byteToken
 	})
+	t.elastic = slices.Contains(u.bytes[:], u.unk)
 	return err
 }
 

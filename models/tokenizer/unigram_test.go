@@ -69,3 +69,51 @@ func toFloat(v any) float64 {
 	}
 	return math.NaN()
 }
+
+// TestLeast: no text has fewer tokens than its bytes say.
+func TestLeast(t *testing.T) {
+	list := []any{[]any{"<unk>", 0}, []any{"▁", -2.5}, []any{"a", -3}}
+	unk := object{"id": 0, "content": "<unk>", "special": true}
+	unigram, _ := fromJSON(t, marshal(t, object{"added_tokens": []object{unk}, "normalizer": nil, "pre_tokenizer": metaspace("always"), "model": object{"type": "Unigram", "unk_id": 0, "vocab": list}}),
+		[]byte(`{}`))
+	strips := func(f fields, kind kind) *Tokenizer {
+		for id, k := range f.tokenizer(t).kinds {
+			if k == kind {
+				return f.with(keyRight, []int32{int32(id)}).tokenizer(t)
+			}
+		}
+		t.Fatalf("no token of kind %d", kind)
+		return nil
+	}
+	for name, c := range map[string]struct {
+		tok            *Tokenizer
+		plain, special bool // the bytes tell something
+	}{
+		"bytes":                        {smallBPE().tokenizer(t), true, true},
+		"SentencePiece":                {smallSPM().tokenizer(t), true, true},
+		"unknown characters":           {unigram, false, false},
+		"control token that strips":    {strips(smallSPM(), control), true, false},
+		"user's token that strips":     {strips(smallSPM(), userDefined), false, false},
+		"control token that strips, B": {strips(smallBPE(), control), true, false},
+	} {
+		texts := []string{"", "a", strings.Repeat("x", 500), strings.Repeat(" ", 500), strings.Repeat("a", 500)}
+		for id, s := range c.tok.texts {
+			if k := c.tok.kinds[id]; k != normal && k != byteToken || len(s) > 4 && id%7 == 0 {
+				texts = append(texts, s+strings.Repeat(" ", 500), strings.Repeat(s, 100))
+			}
+		}
+		for _, special := range []bool{false, true} {
+			for _, text := range texts {
+				ids, _ := c.tok.EncodeWith(text, EncodeOptions{Special: special})
+				if least := c.tok.Least(len(text), special); least > len(ids) {
+					t.Errorf("%s: %.20q of %d bytes has %d tokens, %d are the least", name, text, len(text),
+						len(ids), least)
+				}
+			}
+		}
+		if plain, special := c.tok.Least(1<<20, false) > 0, c.tok.Least(1<<20, true) > 0; plain != c.plain ||
+			special != c.special {
+			t.Errorf("%s: the bytes tell something: %t, with control tokens %t", name, plain, special)
+		}
+	}
+}

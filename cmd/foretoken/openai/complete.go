@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -370,22 +369,13 @@ func (g *generation) line(b []byte) error {
 	return g.stream.send(b)
 }
 
-// tokens returns the tokens of each prompt. A prompt with more bytes than the longest tokens of a full context is
-// refused before it is tokenised. yield is called between slices of the work.
+// tokens returns the tokens of each prompt. A prompt that cannot have as few tokens as the context holds is refused
+// before it is tokenised. yield is called between slices of the work.
 func (o *opened) tokens(q *parsedRequest, template string, yield func() error) ([][]int32, error) {
 	var all [][]int32
 	name, room, with := q.field(), o.info.Target.Context, " with the answer"
 	if q.purpose == forEmbedding {
 		room, with = room+1, ""
-	}
-	longest := o.Tokenizer().Longest()
-	fits := func(bytes int) error {
-		if bytes/max(longest, 1) < room {
-			return nil
-		}
-		return wrong("context_length_exceeded", name, "%s has %d bytes, and the context holds %d tokens%s, of at "+
-			"most %d bytes; shorten it, or start the server with a longer --context", name, bytes,
-			o.info.Target.Context, with, longest)
 	}
 	if q.purpose == forChat {
 		if err := o.CanChat(); err != nil && gguf.Blank(template) {
@@ -393,11 +383,7 @@ func (o *opened) tokens(q *parsedRequest, template string, yield func() error) (
 			e.detail = public.Message(err)
 			return nil, e
 		}
-		bytes := 0
-		for _, m := range q.messages {
-			bytes += len(m.Content)
-		}
-		if err := cmp.Or(fits(bytes), yield()); err != nil {
+		if err := yield(); err != nil {
 			return nil, err
 		}
 		var ended error
@@ -424,8 +410,10 @@ func (o *opened) tokens(q *parsedRequest, template string, yield func() error) (
 		}
 		ids := p.ids
 		if ids == nil {
-			if err := fits(len(p.text)); err != nil {
-				return nil, err
+			if least := o.Tokenizer().Least(len(p.text), false); least >= room {
+				return nil, wrong("context_length_exceeded", name, "%s has %d bytes, which are at least %d tokens, "+
+					"and the context holds %d%s; shorten it, or start the server with a longer --context", name,
+					len(p.text), least, o.info.Target.Context, with)
 			}
 			var err error
 			ids, err = o.Tokenizer().EncodeWith(p.text, tokenizer.EncodeOptions{Begin: true,
