@@ -205,7 +205,7 @@ test("opaque origins: the widget and the API run, or one line says what the fram
   await close();
 });
 
-test("a page's script says that its frame is sandboxed, and aborts the wait for one that does not answer", limit, async () => {
+test("a page's script says that its frame is sandboxed, and aborts the wait for a silent one", limit, async () => {
   const host = await serve({ pages: { "/": empty } });
   const { page, close } = await open(host.url);
   const got = await page.evaluate(async () => {
