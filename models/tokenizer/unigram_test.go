@@ -74,7 +74,8 @@ func toFloat(v any) float64 {
 func TestLeast(t *testing.T) {
 	list := []any{[]any{"<unk>", 0}, []any{"▁", -2.5}, []any{"a", -3}}
 	unk := object{"id": 0, "content": "<unk>", "special": true}
-	unigram, _ := fromJSON(t, marshal(t, object{"added_tokens": []object{unk}, "normalizer": nil, "pre_tokenizer": metaspace("always"), "model": object{"type": "Unigram", "unk_id": 0, "vocab": list}}),
+	unigram, _ := fromJSON(t, marshal(t, object{"added_tokens": []object{unk}, "normalizer": nil,
+		"pre_tokenizer": metaspace("always"), "model": object{"type": "Unigram", "unk_id": 0, "vocab": list}}),
 		[]byte(`{}`))
 	strips := func(f fields, kind kind) *Tokenizer {
 		for id, k := range f.tokenizer(t).kinds {

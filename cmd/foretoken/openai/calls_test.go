@@ -167,7 +167,8 @@ func TestCallsByChoice(t *testing.T) {
 		if row.calls != "" {
 			finish = "tool_calls"
 		}
-		if strings.Contains(row.more, "max_tokens") && !strings.Contains(row.more, "false") { // it ended within another call
+		// it ended within another call
+		if strings.Contains(row.more, "max_tokens") && !strings.Contains(row.more, "false") {
 			finish = "length"
 		}
 		for i := range n {
