@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"foretoken/internal/strictjson"
@@ -110,8 +111,9 @@ type Guard interface {
 	Mark(texts iter.Seq[string]) string
 	// Ends returns the beginnings of control tokens that the texts of a template end with.
 	Ends(texts []string) []string
-	// Protect puts the mark into every control token that a text spells, alone or with what is before or behind it.
-	Protect(text, mark string, ends []string) string
+	// Protector returns a function that puts the mark into every control token that a text spells, alone or with what
+	// is before or behind it. It calls yield about every millisecond and returns its error.
+	Protector(mark string, ends []string, yield func() error) func(text string) (string, error)
 }
 
 // Variables are those of a JSON object, with the digits of its numbers and the order of its keys at every depth.
@@ -154,11 +156,27 @@ type Template struct {
 type variant struct {
 	*jinja.Template
 	forms func() forms
+	ends  atomic.Pointer[guardEnds] // of the guard that was used last
+}
+
+type guardEnds struct {
+	guard Guard
+	ends  []string
+}
+
+// endsFor returns the guard's Ends of the template.
+func (v *variant) endsFor(g Guard) []string {
+	last := v.ends.Load()
+	if last == nil || last.guard != g {
+		last = &guardEnds{g, g.Ends(v.Texts())}
+		v.ends.Store(last)
+	}
+	return last.ends
 }
 
 // newVariant prepares trials with the variables that every rendering has.
 func newVariant(source string, parsed *jinja.Template, o *Options) *variant {
-	return &variant{parsed, sync.OnceValue(func() forms {
+	return &variant{Template: parsed, forms: sync.OnceValue(func() forms {
 		return formsOf(source, func(messages []jinja.Value, tools bool) string {
 			all := jinja.Value(nil)
 			if tools {
@@ -265,8 +283,14 @@ func (t *Template) RenderGuarded(messages []Message, o RenderOptions, g Guard) (
 	}
 	if g != nil {
 		mark = g.Mark(jinja.Strings(given))
-		ends := g.Ends(variant.Texts())
-		given = jinja.MapStrings(given, func(s string) string { return g.Protect(s, mark, ends) }).(*jinja.Dict)
+		protect := g.Protector(mark, variant.endsFor(g), o.Yield)
+		given = jinja.MapStrings(given, func(s string) string {
+			s, err = protect(s)
+			return s
+		}).(*jinja.Dict)
+		if err != nil {
+			return "", "", fmt.Errorf("chat: %w", err)
+		}
 		list, _ := given.Get("messages")
 		for i, m := range list.(*jinja.List).Items {
 			// Templates spell control tokens with roles, which are no free texts.

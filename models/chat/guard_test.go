@@ -177,6 +177,23 @@ func TestControlTokensOfOthers(t *testing.T) {
 	t.Attr("measured", fmt.Sprintf("%d conversations with 6 vocabularies: none of others' control tokens acts", tried))
 }
 
+// TestGuardingEnds: marking the texts of a conversation ends with its client.
+func TestGuardingEnds(t *testing.T) {
+	tpl, err := New("{{ messages[0].content }}", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := errors.New("gone")
+	messages := make([]Message, 10_000)
+	for i := range messages {
+		messages[i] = Message{Role: "user", Content: "<|"}
+	}
+	o := RenderOptions{Yield: func() error { return gone }}
+	if _, _, err := tpl.RenderGuarded(messages, o, vocabulary(t, "gpt-2").Guard()); !errors.Is(err, gone) {
+		t.Errorf("%v, want the error of Yield", err)
+	}
+}
+
 // TestValuesOfAConversation: a template gets so many values of JSON in all, in whichever place they are.
 func TestValuesOfAConversation(t *testing.T) {
 	tpl, err := New("{% for m in messages %}{% if m.tool_calls %}{{ m.tool_calls[0].function.arguments.a }}{% endif %}"+

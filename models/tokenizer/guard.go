@@ -92,30 +92,64 @@ func (g *Guard) Mark(texts iter.Seq[string]) string {
 	return string(mark)
 }
 
-// Ends returns the beginnings of control tokens that the texts of a template end with, for Protect.
+// maxEnds bounds the ends that every text is tried after. Published templates have a few.
+const maxEnds = 32
+
+// Ends returns the beginnings of control tokens that the texts of a template end with, for Protector: maxEnds of them,
+// and one more where there are more.
 func (g *Guard) Ends(texts []string) (ends []string) {
 	seen := map[string]bool{}
 	for _, text := range texts {
-		for i := max(0, len(text)-maxSpecial); i < len(text); i++ {
+		for i := max(0, len(text)-g.special.longest); i < len(text); i++ {
 			if end := text[i:]; utf8.RuneStart(text[i]) && !seen[end] && g.special.begins(end) {
 				seen[end] = true
-				ends = append(ends, end)
+				if ends = append(ends, end); len(ends) > maxEnds {
+					return ends
+				}
 			}
 		}
 	}
 	return ends
 }
 
-// Protect puts the mark after the first character of every control token in a text, also where they overlap, and of
+// Protector returns a function that protects the texts of a rendering, and calls yield, which may be nil, about every
+// millisecond. After an error of yield, which it returns, it returns texts as they are.
+func (g *Guard) Protector(mark string, ends []string, yield func() error) func(text string) (string, error) {
+	m := &meter{left: slice, yield: yield}
+	return func(text string) (string, error) {
+		if m.err == nil {
+			text = g.protect(text, mark, ends, m)
+		}
+		return text, m.err
+	}
+}
+
+// What looking for a token takes of a slice, and the bytes without any that take one.
+const (
+	searching = 4
+	searched  = 16
+)
+
+// protect puts the mark after the first character of every control token in a text, also where they overlap, and of
 // every one that the text ends within. A text that goes on with a control token that one of ends begins has the mark in
-// front.
-func (g *Guard) Protect(text, mark string, ends []string) string {
+// front; with more than maxEnds, every text has: a control token of one character right before it is then text too.
+func (g *Guard) protect(text, mark string, ends []string, m *meter) string {
 	p := g.special
 	var b strings.Builder
+	if text == "" || !m.spend(searching+len(text)/searched) {
+		return text
+	}
+	if len(ends) > maxEnds {
+		b.WriteString(mark)
+		ends = nil
+	}
 	for _, end := range ends {
-		whole := end + text[:min(len(text), maxSpecial)]
+		if !m.spend(searching) {
+			return text
+		}
+		whole := end + text[:min(len(text), p.longest)]
 		e := p.at(whole)
-		if text != "" && (e != none && p.tokens[e].guarded && len(p.tokens[e].text) > len(end) || p.begins(whole)) {
+		if e != none && p.tokens[e].guarded && len(p.tokens[e].text) > len(end) || p.begins(whole) {
 			b.WriteString(mark)
 			break
 		}
@@ -124,6 +158,9 @@ func (g *Guard) Protect(text, mark string, ends []string) string {
 	for i := range len(text) {
 		if p.first[text[i]] == p.first[int(text[i])+1] || !utf8.RuneStart(text[i]) {
 			continue
+		}
+		if !m.spend(searching) {
+			return text
 		}
 		if e := p.at(text[i:]); (e == none || !p.tokens[e].guarded) && !p.begins(text[i:]) {
 			continue

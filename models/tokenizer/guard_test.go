@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -38,6 +39,11 @@ func (bytewise) encode(text string, ids []int32, _ *meter) []int32 {
 	return ids
 }
 
+func protected(g *Guard, text, mark string, ends []string) string {
+	text, _ = g.Protector(mark, ends, nil)(text)
+	return text
+}
+
 // checkGuard: between a template's tokens, a content is its bytes and its user-defined tokens, whatever it spells.
 func checkGuard(t *testing.T, tok *Tokenizer, content string) {
 	t.Helper()
@@ -49,7 +55,7 @@ func checkGuard(t *testing.T, tok *Tokenizer, content string) {
 	if strings.Contains(content, mark) {
 		t.Fatalf("%q contains its mark", content)
 	}
-	text := "<a>x" + g.Protect(content, mark, nil) + "y<a>"
+	text := "<a>x" + protected(g, content, mark, nil) + "y<a>"
 	want := slices.Concat([]int32{256}, tok.Encode("x"+content+"y", false), []int32{256})
 	got, err := tok.EncodeWith(text, EncodeOptions{Special: true, Mark: mark})
 	if err != nil || !slices.Equal(got, want) {
@@ -67,7 +73,7 @@ func TestGuard(t *testing.T) {
 		strings.Repeat("\ufdd0", 5000) + strings.Repeat("<a>", 5000), allMarks(3) + "<a>§"} {
 		checkGuard(t, tok, content)
 	}
-	if g := tok.Guard(); g.Protect("nothing here", "\ufdd0", nil) != "nothing here" {
+	if g := tok.Guard(); protected(g, "nothing here", "\ufdd0", nil) != "nothing here" {
 		t.Error("a content without control tokens changed")
 	}
 }
@@ -84,9 +90,9 @@ func TestTokensInPieces(t *testing.T) {
 				before, content, after := token[:i], token[i:j], token[j:]
 				g := tok.Guard()
 				ends := g.Ends([]string{"x" + before, "y"})
-				texts := []string{"x" + before + g.Protect(content, "\ufdd0", ends) + after}
+				texts := []string{"x" + before + protected(g, content, "\ufdd0", ends) + after}
 				if before == "" { // two contents
-					texts = append(texts, g.Protect(content, "\ufdd0", nil)+g.Protect(after, "\ufdd0", nil))
+					texts = append(texts, protected(g, content, "\ufdd0", nil)+protected(g, after, "\ufdd0", nil))
 				}
 				for _, text := range texts {
 					ids, err := tok.EncodeWith(text, EncodeOptions{Special: true, Mark: "\ufdd0"})
@@ -99,6 +105,49 @@ func TestTokensInPieces(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestManyEnds: the work for a text is bounded for templates that end within many control tokens, and can be ended.
+func TestManyEnds(t *testing.T) {
+	tok := guardedVocab()
+	var own []string
+	for i := range 3 * maxEnds {
+		own = append(own, string(rune(0x4e00+i)))
+		tok.texts, tok.kinds = append(tok.texts, own[i]+"x"), append(tok.kinds, control)
+		tok.ends = append(tok.ends, uint32(len(tok.pieces)))
+	}
+	tok.special = newPartition(tok, nil)
+	g := tok.newGuard()
+	for _, n := range []int{1, maxEnds, maxEnds + 1, len(own)} {
+		ends := g.Ends(own[:n])
+		if len(ends) != min(n, maxEnds+1) {
+			t.Errorf("%d ends of %d", len(ends), n)
+		}
+		for _, before := range own[:n] {
+			text := "<a>" + before + protected(g, "x", "\ufdd0", ends)
+			want := append([]int32{256}, tok.Encode(before+"x", false)...)
+			ids, err := tok.EncodeWith(text, EncodeOptions{Special: true, Mark: "\ufdd0"})
+			if err != nil || !slices.Equal(ids, want) {
+				t.Errorf("%d ends: %q gives %v, want %v; %v", n, text, ids, want, err)
+			}
+		}
+	}
+	yields, gone := 0, errors.New("gone")
+	protect := g.Protector("\ufdd0", g.Ends(own[:maxEnds]), func() error {
+		if yields++; yields == 3 {
+			return gone
+		}
+		return nil
+	})
+	for i := range 10_000 {
+		if _, err := protect("y"); err != nil {
+			if err != gone || i > 200 {
+				t.Errorf("text %d: %v", i, err)
+			}
+			return
+		}
+	}
+	t.Errorf("%d yields", yields)
 }
 
 // allMarks spells every mark of so many characters.
