@@ -140,7 +140,7 @@ type RenderOptions struct {
 	AddGenerationPrompt bool              // end with the header of the assistant's answer
 	Tools               []json.RawMessage // functions the model may call: {"type": "function", "function": {…}}
 	Vars                map[string]any    // further variables, such as enable_thinking: what encoding/json can write
-	// Limits bound the work. Those of package jinja, the default, are for the user of the model: 2 s and 256 MiB.
+	// Limits bound the work. Those of package jinja, the default, are for the user of the model.
 	Limits jinja.Limits
 	// Yield, if not nil, is called about every millisecond. An error of it ends the rendering.
 	Yield func() error
