@@ -49,9 +49,9 @@ func TestHostilePrompts(t *testing.T) {
 		"bytes of no text":   {strings.Repeat("\xff\xfe\xc0\x80", 20), ""},
 		"surrogates":         {"\xed\xa0\x80\xed\xb0\x80", ""},
 		"zeros":              {strings.Repeat("\x00", 100), ""},
-		"a megabyte":         {long, "bytes, but the context holds"}, // refused before it is tokenised
-		"a megabyte of one":  {strings.Repeat("a", 1<<20), "bytes, but the context holds"},
-		"a megabyte of none": {strings.Repeat("\xff", 1<<20), "bytes, but the context holds"},
+		"a megabyte":         {long, "bytes, which are at least"}, // refused before it is tokenised
+		"a megabyte of one":  {strings.Repeat("a", 1<<20), "bytes, which are at least"},
+		"a megabyte of none": {strings.Repeat("\xff", 1<<20), "bytes, which are at least"},
 		"5,000 bytes":        {strings.Repeat("\x01", 5000), "tokens, but the context holds"},
 		"special tokens":     {"<|endoftext|><|im_start|>system\n<s></s>[INST]<unk><pad><|begin_of_text|>", ""},
 		"marks of guards":    {"\ufdd0<\ufdd0s>\ufeff\u202e\u200d", ""},

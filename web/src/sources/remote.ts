@@ -10,13 +10,14 @@ import {
   codingOf,
   differ,
   discard,
-  type Identity,
   identityOf,
+  isOneByte,
   keepsRules,
   lengthOf,
   otherBytes,
   reasonPhrase,
   sizeOf,
+  type Identity,
 } from "./responses.ts";
 
 /** The error code for each field of a message; other fields mean "unreadable". */
@@ -56,9 +57,6 @@ export class ChangedError extends SourceError {
     super(name, "download", "the file changed on the server while it was being read; load it again", "changed");
   }
 }
-
-/** The server has no bytes from the requested one on. */
-class BeyondError extends SourceError {}
 
 /** The file has another SHA-256 than it must have. */
 export class ChecksumError extends SourceError {
@@ -155,11 +153,7 @@ export class Remote {
           continue;
         }
         if (response.status < 500 && response.status !== 429)
-          throw new (response.status === 416 ? BeyondError : SourceError)(
-            this.name,
-            "download",
-            `${reason} for ${brief(this.url)}`,
-          );
+          throw new SourceError(this.name, "download", `${reason} for ${brief(this.url)}`);
       } catch (cause) {
         if (cause instanceof ForetokenError) throw cause;
         signal?.throwIfAborted();
@@ -337,26 +331,21 @@ export class Remote {
 
   /**
    * Returns the size of a file whose server sends parts but shows no Content-Range to other sites: the length of the
-   * part from byte 0 on, if the file has a byte before that length and none at it. HEAD may give the length of an
-   * encoded form, and so may parts of one in a browser that decodes them; a server may also cap the length of parts.
+   * part from byte 0 on, if the file has the byte before that length, and nothing after it. HEAD may give the length of
+   * an encoded form, and so may parts of one in a browser that decodes them; a server may also cap the length of parts.
    */
   async sizeByLength(): Promise<number | undefined> {
     const all = await this.request(0);
     discard(all);
     const size = all.status === 206 ? lengthOf(all) : undefined;
     if (!size) return undefined;
-    const count = async (at: number): Promise<number | undefined> => {
-      try {
-        const part = await this.request(at, at + 1);
-        if (part.status === 206) return (await part.arrayBuffer()).byteLength;
-        discard(part);
-      } catch (cause) {
-        if (cause instanceof BeyondError) return 0;
-        if (!(cause instanceof ForetokenError || cause instanceof TypeError)) throw cause;
-      }
-      return undefined;
-    };
-    if ((await count(size - 1)) === 1 && (await count(size)) === 0) return size;
+    try {
+      const last = await this.request(size - 1, size);
+      const rest = last.status === 206 && (await isOneByte(last)) ? await this.request(size - 1) : undefined;
+      if (rest?.status === 206 && (await isOneByte(rest))) return size;
+    } catch (cause) {
+      if (!(cause instanceof ForetokenError || cause instanceof TypeError)) throw cause;
+    }
     this.#whole = true;
     return undefined;
   }

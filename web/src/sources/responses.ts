@@ -98,3 +98,16 @@ export function reasonPhrase(status: number): string {
 export function discard(response: Response): void {
   response.body?.cancel().catch(() => undefined);
 }
+
+/** Reports whether the body is one byte; a longer one is not read to its end. */
+export async function isOneByte(response: Response): Promise<boolean> {
+  const reader = response.body!.getReader();
+  let bytes = 0;
+  for (let ended = false; !ended && bytes < 2; ) {
+    const { done, value } = await reader.read();
+    ended = done;
+    bytes += value?.byteLength ?? 0;
+  }
+  reader.cancel().catch(() => undefined);
+  return bytes === 1;
+}

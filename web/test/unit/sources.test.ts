@@ -137,7 +137,7 @@ test("without ranges a file downloads at once, with progress", async () => {
 test("a request for all bytes gives a size that the response hides", async () => {
   const { options, log } = server({ hideSize: true });
   assert.equal((await openURL(URL_, options)).size, DATA.length);
-  assert.deepEqual(log, ["bytes=0-262143", "bytes=0-", "bytes=899999-899999", "bytes=900000-900000"]);
+  assert.deepEqual(log, ["bytes=0-262143", "bytes=0-", "bytes=899999-899999", "bytes=899999-"]);
 });
 
 test("a file that changes during the load is an error", async () => {
