@@ -221,19 +221,8 @@ func jsonFloat(x float64) string {
 
 func dumpString(b *strings.Builder, s string, ascii bool, mark string) {
 	b.WriteByte('"')
-	plain := 0 // the characters from here on are written as they are
-	marked := 0
-	for i, r := range s {
-		if i < marked || r >= 0x20 && r != '"' && r != '\\' && (r <= 0x7f || !ascii) {
-			continue
-		}
-		if mark != "" && strings.HasPrefix(s[i:], mark) {
-			marked = i + len(mark)
-			continue
-		}
-		b.WriteString(s[plain:i])
-		_, n := utf8.DecodeRuneInString(s[i:])
-		plain = i + n
+	plain := func(r rune) bool { return r >= 0x20 && r != '"' && r != '\\' && (r <= 0x7f || !ascii) }
+	writeEscaped(b, s, mark, plain, func(r rune) {
 		switch {
 		case r == '"' || r == '\\':
 			b.WriteByte('\\')
@@ -250,8 +239,7 @@ func dumpString(b *strings.Builder, s string, ascii bool, mark string) {
 			high, low := utf16.EncodeRune(r)
 			b.WriteString(`\u` + hex(high, 4) + `\u` + hex(low, 4))
 		}
-	}
-	b.WriteString(s[plain:])
+	})
 	b.WriteByte('"')
 }
 

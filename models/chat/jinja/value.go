@@ -336,28 +336,19 @@ func (m *machine) repr(b *text, v Value) {
 }
 
 func reprString(b *strings.Builder, s, mark string) {
-	quote := byte('\'')
+	quote := '\''
 	if strings.Contains(s, "'") && !strings.Contains(s, "\"") {
 		quote = '"'
 	}
-	b.WriteByte(quote)
-	plain := 0 // the characters from here on are written as they are
-	marked := 0
-	for i, r := range s {
-		if i < marked || r >= ' ' && r != '\\' && r != rune(quote) && (r < 0x7f || unicode.IsPrint(r)) {
-			continue
-		}
-		if mark != "" && strings.HasPrefix(s[i:], mark) {
-			marked = i + len(mark)
-			continue
-		}
-		b.WriteString(s[plain:i])
-		_, n := utf8.DecodeRuneInString(s[i:])
-		plain = i + n
+	b.WriteRune(quote)
+	plain := func(r rune) bool {
+		return r >= ' ' && r != '\\' && r != quote && (r < 0x7f || unicode.IsPrint(r))
+	}
+	writeEscaped(b, s, mark, plain, func(r rune) {
 		switch {
 		case space[r] != "":
 			b.WriteString(space[r])
-		case r == '\\' || r == rune(quote):
+		case r == '\\' || r == quote:
 			b.WriteByte('\\')
 			b.WriteRune(r)
 		case r < 0x100:
@@ -367,9 +358,28 @@ func reprString(b *strings.Builder, s, mark string) {
 		default:
 			b.WriteString(`\U` + hex(r, 8))
 		}
+	})
+	b.WriteRune(quote)
+}
+
+// writeEscaped writes the plain characters of a string as they are, and the others by escape. A mark is never escaped.
+func writeEscaped(b *strings.Builder, s, mark string, plain func(rune) bool, escape func(rune)) {
+	from := 0 // the characters from here on are written as they are
+	marked := 0
+	for i, r := range s {
+		if i < marked || plain(r) {
+			continue
+		}
+		if mark != "" && strings.HasPrefix(s[i:], mark) {
+			marked = i + len(mark)
+			continue
+		}
+		b.WriteString(s[from:i])
+		_, n := utf8.DecodeRuneInString(s[i:])
+		from = i + n
+		escape(r)
 	}
-	b.WriteString(s[plain:])
-	b.WriteByte(quote)
+	b.WriteString(s[from:])
 }
 
 // space escapes white space in a string, as Python and JSON do.
