@@ -15,7 +15,7 @@ var (
 	texter = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// target is what a value for a type is checked against: the type behind its pointers, or nil where that reads itself.
+// target returns the type behind the pointers of t, against which its value is checked; nil if that type reads itself.
 func target(t reflect.Type) reflect.Type {
 	for t != nil {
 		if p := reflect.PointerTo(t); p.Implements(reader) || p.Implements(texter) {

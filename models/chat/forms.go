@@ -14,8 +14,8 @@ type forms struct {
 	arguments bool                   // as a text
 }
 
-// contentForm is what a template takes as the content of one role's messages. Text is also the form for a role whose
-// content it never writes.
+// contentForm says which forms of content a template takes in messages of one role. Text also stands for a role whose
+// content the template never writes.
 type contentForm struct{ text, parts bool }
 
 // Values that no template writes of its own accord.

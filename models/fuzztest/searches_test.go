@@ -18,7 +18,7 @@ import (
 // searching are the functions of package slices that go over a whole list.
 var searching = []string{"Contains", "ContainsFunc", "Index", "IndexFunc"}
 
-// searches is what TestNoListIsSearchedPerItem knows of one package.
+// searches holds what TestNoListIsSearchedPerItem collects about one package.
 type searches struct {
 	set      *token.FileSet
 	literals map[string]bool             // package-level lists that are written out

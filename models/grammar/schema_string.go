@@ -106,7 +106,7 @@ func (s *schemaReader) pattern(p, path string) sequence {
 	return s.b.quoted(s.b.either(each...))
 }
 
-// codePoint is an escape of ECMAScript by code point, which package syntax does not know: \uXXXX or \u{X…}.
+// codePoint matches ECMAScript's escapes by code point, \uNNNN and \u{N}, which package syntax does not read.
 var codePoint = regexp.MustCompile(`^\\u(?:([0-9a-fA-F]{4})|\{([0-9a-fA-F]{1,6})\})`)
 
 // unicodeEscapes writes escapes by code point as \x{…}. Those of two surrogates in order are one character (ECMA-262,

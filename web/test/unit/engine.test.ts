@@ -551,7 +551,7 @@ test("a benchmark reports progress, can be stopped, and excludes generations", a
   );
 });
 
-test("other work waits for a completion that streams to nobody, and can be stopped before its turn", async () => {
+test("other work waits for a completion whose stream is unread, and can be stopped before its turn", async () => {
   const { engine } = await load(async () => mockEngine({ roundMs: 2 }));
   const messages = [{ role: "user" as const, content: "x" }];
   const unread = (): Promise<unknown> => engine.chat.completions.create({ messages, max_tokens: 60, stream: true });

@@ -315,7 +315,7 @@ test("requests wait for each other", async () => {
   assert.notEqual(a.id, b.id);
 });
 
-test("one that leaves the queue lets nobody pass the request under way", async () => {
+test("a request that leaves the queue does not start the next one early", async () => {
   const { create } = completions();
   const first = create({ ...hello, max_tokens: 200 });
   const control = new AbortController();
@@ -362,7 +362,7 @@ test("a stream that is read late, in part or never holds up no other request", a
     texts,
     (whole as ChatCompletion).choices.map(({ message }) => message.content),
   );
-  // One that nobody reads is aborted like others; its reader gets no more.
+  // An unread stream is aborted like others; its reader gets no more.
   const control = new AbortController();
   const signalled = await create({ ...hello, max_tokens: 100000, stream: true }, { signal: control.signal });
   control.abort();
