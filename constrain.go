@@ -129,10 +129,10 @@ func (c *Constraints) grammar(ctx context.Context) (*grammar.Grammar, error) {
 		g, err := grammar.ParseGBNF(ctx, c.Grammar)
 		return g, ofField("grammar", err)
 	case len(c.JSONSchema) > 0:
-		g, err := grammar.FromSchema(ctx, c.JSONSchema, layout)
+		g, err := grammar.FromSchema(ctx, c.JSONSchema, grammar.SchemaOptions{Layout: layout})
 		return g, ofField("json_schema", err)
 	case c.JSONObject:
-		return grammar.FromSchema(ctx, []byte(`{"type":"object"}`), layout)
+		return grammar.FromSchema(ctx, []byte(`{"type":"object"}`), grammar.SchemaOptions{Layout: layout})
 	}
 	return nil, nil
 }

@@ -102,7 +102,7 @@ func TestCallSchema(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := grammar.FromSchema(t.Context(), schema, grammar.Compact)
+		g, err := grammar.FromSchema(t.Context(), schema, grammar.SchemaOptions{Layout: grammar.Compact})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -213,7 +213,7 @@ func TestCancelled(t *testing.T) {
 	t.Attr("bound", fmt.Sprintf("every %d units ask the request's context, and its end is the work's", askUnits))
 	for _, name := range []string{"anyOf beside keywords", "properties of thousands", "enum of a million"} {
 		ctx := &asked{context.Background(), 0, 5}
-		_, err := FromSchema(ctx, []byte(schemaBombs[name]()), Free)
+		_, err := FromSchema(ctx, []byte(schemaBombs[name]()), SchemaOptions{})
 		if !errors.Is(err, context.Canceled) || ctx.times != 5 {
 			t.Errorf("%s: %v, asked %d times", name, err, ctx.times)
 		}

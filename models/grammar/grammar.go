@@ -59,7 +59,13 @@ type Grammar struct {
 	sets    []byteSet
 	class   [256]uint8 // of each byte; the bytes of a class are in the same sets
 	classes int
+
+	unchecked []string // JSON Pointers
 }
+
+// Unchecked returns the keywords of the schema that the grammar does not hold to, each by its JSON Pointer. They are
+// among those of [SchemaOptions].
+func (g *Grammar) Unchecked() []string { return g.unchecked }
 
 // home is the part of the grammar that a place belongs to.
 func (g *Grammar) home(at int32) string {

@@ -13,10 +13,21 @@ import (
 // allowed where additionalProperties says so; left out, it means false for objects that name properties, as in
 // llama.cpp. oneOf is read as anyOf. What cannot be held to is refused with its name. Compiling ends with ctx, and is
 // refused where it takes more work than any schema should.
-func FromSchema(ctx context.Context, schema []byte, layout Layout) (*Grammar, error) {
+func FromSchema(ctx context.Context, schema []byte, o SchemaOptions) (*Grammar, error) {
 	b := newBuilder(ctx)
-	b.layout = layout
+	b.layout = o.Layout
 	return b.schema(schema)
+}
+
+// SchemaOptions say how a schema is read.
+type SchemaOptions struct {
+	Layout Layout
+	// Open reads what a schema leaves out as the standard does: objects may have properties that it does not name,
+	// written after those that it names, and a schema without a type allows values of every type. Else an object has
+	// the named properties alone, and the type is that of the keywords.
+	Open bool
+	// Unchecked names keywords that are left out where they cannot be held to; see [Grammar.Unchecked].
+	Unchecked []string
 }
 
 func (b *builder) schema(schema []byte) (g *Grammar, err error) {

@@ -17,7 +17,7 @@ import (
 
 func schemaGrammar(t testing.TB, schema string, layout Layout) *Grammar {
 	t.Helper()
-	g, err := FromSchema(context.Background(), []byte(schema), layout)
+	g, err := FromSchema(context.Background(), []byte(schema), SchemaOptions{Layout: layout})
 	if err != nil {
 		t.Fatalf("%s: %v", schema, err)
 	}
@@ -202,7 +202,7 @@ func TestSchemaMistakes(t *testing.T) {
 		`{"type":"array","minItems":9999,"maxItems":99999,"items":{"type":"array","minItems":999,"maxItems":99999,` +
 			`"items":{"type":"array","maxItems":90000}}}`: "too large",
 	} {
-		_, err := FromSchema(context.Background(), []byte(schema), Free)
+		_, err := FromSchema(context.Background(), []byte(schema), SchemaOptions{})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "grammar: ") {
 			t.Errorf("%.80s: %v, want %q", schema, err, want)
 		}
@@ -341,7 +341,7 @@ func TestNumberBounds(t *testing.T) {
 				}
 			}
 		}
-		g, err := FromSchema(context.Background(), []byte(schema), Free)
+		g, err := FromSchema(context.Background(), []byte(schema), SchemaOptions{})
 		for _, text := range texts {
 			if text == "-0.0" || text == "-0.00" {
 				continue // which of two spellings of zero is left open
@@ -365,7 +365,7 @@ func FuzzSchema(f *testing.F) {
 	f.Fuzz(func(t *testing.T, schema []byte, text string) {
 		var g *Grammar
 		var err error
-		fuzztest.Bound(t, len(schema), func() { g, err = FromSchema(context.Background(), schema, Free) })
+		fuzztest.Bound(t, len(schema), func() { g, err = FromSchema(context.Background(), schema, SchemaOptions{}) })
 		if err != nil {
 			fuzztest.Refusal(t, err, "grammar: ")
 			return
