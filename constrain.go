@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"foretoken/internal/hint"
 	"foretoken/models/grammar"
 	"foretoken/models/llama"
 	"foretoken/spec"
@@ -25,6 +26,13 @@ type Constraints struct {
 	// JSONCompact leaves out the white space of JSON, but for one space after a colon or a comma: a model spends
 	// tokens on indents otherwise.
 	JSONCompact bool `json:"json_compact,omitempty"`
+	// JSONOpen reads what a JSON Schema leaves out as the standard does: an object may have properties that the schema
+	// does not name, after those that it names, and a schema without a type allows values of every type. Otherwise an
+	// object has the named properties only.
+	JSONOpen bool `json:"json_open,omitempty"`
+	// Unchecked names keywords of a JSON Schema, of [grammar.Unheld], that are left out where the text cannot be held
+	// to them; otherwise the schema is refused. Result.Unchecked says which were left out.
+	Unchecked []string `json:"unchecked,omitempty"`
 	// FrequencyPenalty is taken off a token's logit as often as the text holds it, PresencePenalty once if it
 	// does; both from -2 to 2. The prompt does not count.
 	FrequencyPenalty float64 `json:"frequency_penalty,omitempty"`
@@ -45,9 +53,10 @@ type LogitsProcessor func(texts [][]int32) ([][]spec.Bias, error)
 
 // compiled is a grammar and what it was compiled from: fields of Constraints, which may have changed since.
 type compiled struct {
-	gbnf, schema    string
-	object, compact bool
-	grammar         *grammar.Grammar
+	gbnf, schema string
+	object       bool
+	options      grammar.SchemaOptions
+	grammar      *grammar.Grammar
 }
 
 // ruledOut is the bias added for -100.
@@ -80,7 +89,9 @@ func (c *Constraints) Compile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.compiled = &compiled{c.Grammar, string(c.JSONSchema), c.JSONObject, c.JSONCompact, g}
+	o := c.schemaOptions()
+	o.Unchecked = slices.Clone(o.Unchecked)
+	c.compiled = &compiled{c.Grammar, string(c.JSONSchema), c.JSONObject, o, g}
 	return nil
 }
 
@@ -95,6 +106,16 @@ func (c *Constraints) check() error {
 	if grammars > 1 {
 		return fmt.Errorf("foretoken: of grammar, json_schema and json_object only one can be asked for")
 	}
+	if n := len(c.Unchecked); n > mostUnchecked {
+		return spec.Refuse("unchecked", "has %d names, want at most %d", n, mostUnchecked)
+	}
+	may := grammar.Unheld()
+	for _, name := range c.Unchecked {
+		if !slices.Contains(may, name) { // bound: the table of keywords
+			return spec.Refuse("unchecked", "names %.80q, want keywords among %s%s", name, strings.Join(may, ", "),
+				hint.DidYouMean(name, may))
+		}
+	}
 	for id, b := range c.LogitBias {
 		if !spec.LimitBias.Holds(float64(b)) {
 			return spec.Refuse("logit_bias", "of token %d is %v, want %s", id, b, spec.LimitBias.Want())
@@ -106,6 +127,9 @@ func (c *Constraints) check() error {
 	return cmp.Or(spec.LimitFrequency.Check(c.FrequencyPenalty), spec.LimitPresence.Check(c.PresencePenalty))
 }
 
+// mostUnchecked is the most names of keywords that may be left unchecked.
+const mostUnchecked = 64
+
 // mostBiases is the most tokens with a bias, as in OpenAI's API, rounded up, and of a node's by a LogitsProcessor.
 const mostBiases = 1024
 
@@ -115,26 +139,31 @@ var errNoContinuation = ofKind(ErrRequest, errors.New("foretoken: no token of th
 
 // grammar returns the grammar, nil without one. It is compiled unless Compile did so.
 func (c *Constraints) grammar(ctx context.Context) (*grammar.Grammar, error) {
-	k := c.compiled
+	k, o := c.compiled, c.schemaOptions()
 	if k != nil && k.gbnf == c.Grammar && k.schema == string(c.JSONSchema) && k.object == c.JSONObject &&
-		k.compact == c.JSONCompact {
+		k.options.Layout == o.Layout && k.options.Open == o.Open &&
+		slices.Equal(k.options.Unchecked, o.Unchecked) {
 		return k.grammar, nil
-	}
-	layout := grammar.Free
-	if c.JSONCompact {
-		layout = grammar.Compact
 	}
 	switch {
 	case c.Grammar != "":
 		g, err := grammar.ParseGBNF(ctx, c.Grammar)
 		return g, ofField("grammar", err)
 	case len(c.JSONSchema) > 0:
-		g, err := grammar.FromSchema(ctx, c.JSONSchema, grammar.SchemaOptions{Layout: layout})
+		g, err := grammar.FromSchema(ctx, c.JSONSchema, o)
 		return g, ofField("json_schema", err)
 	case c.JSONObject:
-		return grammar.FromSchema(ctx, []byte(`{"type":"object"}`), grammar.SchemaOptions{Layout: layout})
+		return grammar.FromSchema(ctx, []byte(`{"type":"object"}`), o)
 	}
 	return nil, nil
+}
+
+func (c *Constraints) schemaOptions() grammar.SchemaOptions {
+	o := grammar.SchemaOptions{Open: c.JSONOpen, Unchecked: c.Unchecked}
+	if c.JSONCompact {
+		o.Layout = grammar.Compact
+	}
+	return o
 }
 
 // ofField names the field of an error of package grammar; nil stays nil.
@@ -164,7 +193,8 @@ func (s *Session) vocabulary() *grammar.Vocab {
 type guide struct {
 	c       Constraints
 	vocab   int32
-	matcher *grammar.Matcher // nil without a grammar
+	rules   *grammar.Grammar // nil without
+	matcher *grammar.Matcher // of rules
 	state   *grammar.State
 	states  []*grammar.State // of a tree's nodes; nil after a token that is not allowed
 	base    []spec.Bias      // of every token that was drawn or has a bias
@@ -177,20 +207,20 @@ type guide struct {
 
 // newGuide is nil for a request without constraints. The guide ends with ctx.
 func (s *Session) newGuide(ctx context.Context, c Constraints) (*guide, error) {
-	if c.needs() == (llama.Shapes{}) {
-		return nil, nil
-	}
 	if err := c.check(); err != nil {
 		return nil, err
 	}
+	if c.needs() == (llama.Shapes{}) {
+		return nil, nil
+	}
 	vocab := int32(s.target.Limits().Vocab)
 	g := &guide{c: c, vocab: vocab, place: map[int32]int{}, counts: map[int32]int{}}
-	rules, err := c.grammar(ctx)
-	if err != nil {
+	var err error
+	if g.rules, err = c.grammar(ctx); err != nil {
 		return nil, err
 	}
-	if rules != nil {
-		g.matcher = grammar.NewMatcher(ctx, rules, s.vocabulary())
+	if g.rules != nil {
+		g.matcher = grammar.NewMatcher(ctx, g.rules, s.vocabulary())
 		g.state = g.matcher.Start()
 	}
 	for id := range c.LogitBias {
@@ -382,6 +412,14 @@ func (g *guide) Take(tokens []int32) error {
 		g.state = next
 	}
 	return nil
+}
+
+// unchecked returns the keywords of the JSON Schema that texts are not held to.
+func (g *guide) unchecked() []string {
+	if g == nil || g.rules == nil {
+		return nil
+	}
+	return g.rules.Unchecked()
 }
 
 // complete returns how many of a round's tokens the grammar accepts before it must end, or -1 if it may go on.

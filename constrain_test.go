@@ -145,12 +145,32 @@ func TestConstraintsRefuse(t *testing.T) {
 		"presence_penalty is":   {PresencePenalty: -3},
 		"logit_bias of token 3": {LogitBias: map[int32]float32{3: 101}},
 		"line 1":                {Grammar: `root ::= [`},
-		"the keyword":           {JSONSchema: json.RawMessage(`{"not":{}}`)},
+		"$dynamicRef":           {JSONSchema: json.RawMessage(`{"$dynamicRef":"#x"}`)},
+		"mean uniqueItems":      {Unchecked: []string{"uniqueitem"}},
+		`names "minimum", want`: {Unchecked: []string{"minimum"}},
+		"has 65 names":          {Unchecked: slices.Repeat([]string{"uniqueItems"}, 65)},
 	} {
 		r := DefaultRequest()
 		r.Constraints = c
 		if err := r.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", c, err, want)
+		}
+	}
+	// A form is compiled again where a setting changes what it means, and otherwise shared.
+	form := Constraints{JSONSchema: json.RawMessage(`{"type":"string"}`), Unchecked: []string{"uniqueItems"}}
+	if err := form.Compile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for setting, change := range map[string]func(c *Constraints){
+		"":             func(*Constraints) {},
+		"json_compact": func(c *Constraints) { c.JSONCompact = true },
+		"json_open":    func(c *Constraints) { c.JSONOpen = true },
+		"unchecked":    func(c *Constraints) { c.Unchecked = nil },
+	} {
+		c := form
+		change(&c)
+		if g, err := c.grammar(t.Context()); err != nil || (g == form.compiled.grammar) != (setting == "") {
+			t.Errorf("with another %s: the same grammar: %v, %v", setting, g == form.compiled.grammar, err)
 		}
 	}
 	// A call is compact unless its caller says otherwise afterwards, and takes the place of no other form.

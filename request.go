@@ -195,4 +195,7 @@ type Result struct {
 	// it), "promises no gain", "pays", "does not pay" (the next one does without) or "could not be loaded". Empty: none
 	// is offered, or nothing is known yet.
 	OfferedHead string `json:"offered_head,omitempty"`
+	// Unchecked has the keywords of the request's JSON Schema that the text is not held to, as JSON Pointers (RFC 6901)
+	// into the schema, such as #/properties/tags/uniqueItems. Constraints.Unchecked allowed it.
+	Unchecked []string `json:"unchecked,omitempty"`
 }

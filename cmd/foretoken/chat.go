@@ -233,6 +233,7 @@ func (t *conversation) answer(ctx context.Context, ask func(emitter) (*foretoken
 			return err
 		}
 	} else {
+		noteUnchecked(t.c, reply.Unchecked)
 		fmt.Fprintln(t.c.err, summary(&reply.Stats, t.request.Policy, t.s.Info().Device))
 	}
 	if reply.Finish == spec.FinishAborted && ctx.Err() != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"foretoken/models/convert"
+	"foretoken/models/grammar"
 	"foretoken/spec/method"
 	"foretoken/webgpu/open"
 )
@@ -27,6 +28,7 @@ func completions() map[string][]string {
 		"quantise":     convert.Types(),
 		"type":         convert.Types(),
 		"label":        headLabels,
+		"unchecked":    grammar.Unheld(),
 		"start":        {},
 		"system":       {},
 		"prompt":       {},

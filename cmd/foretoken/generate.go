@@ -154,6 +154,7 @@ func (o *generateOptions) run(ctx context.Context, c *console) error {
 	}
 	defer bar.clear()
 	var total spec.Stats
+	var unchecked []string
 	var stopped error
 	for i, p := range prompts {
 		if ctx.Err() != nil {
@@ -174,6 +175,7 @@ func (o *generateOptions) run(ctx context.Context, c *console) error {
 			return err
 		}
 		total.Add(&result.Stats)
+		unchecked = result.Unchecked // the same of every prompt
 		bar.clear()
 		if o.json {
 			if err := printObject(c, record{p.ID, result}); err != nil {
@@ -190,9 +192,17 @@ func (o *generateOptions) run(ctx context.Context, c *console) error {
 	}
 	bar.clear()
 	if !o.json {
+		noteUnchecked(c, unchecked)
 		fmt.Fprintln(c.err, summary(&total, o.request.Policy, s.Info().Device))
 	}
 	return stopped
+}
+
+// noteUnchecked names the keywords of --json-schema that a text was not held to.
+func noteUnchecked(c *console, pointers []string) {
+	if len(pointers) > 0 {
+		c.note("unchecked in the schema: %s", strings.Join(pointers, ", "))
+	}
 }
 
 // generateOne continues one prompt and prints the text as it is decoded unless JSON is wanted.
@@ -226,6 +236,10 @@ func (o *constraintOptions) flags(f *pflag.FlagSet, c *foretoken.Constraints) {
 	f.BoolVar(&c.JSONObject, "json-object", false, "constrain the text to a JSON object")
 	f.BoolVar(&c.JSONCompact, "json-compact", false,
 		"with a JSON Schema or object: no white space but one space after a colon or a comma")
+	f.BoolVar(&c.JSONOpen, "json-open", false,
+		"with a JSON Schema: allow what it leaves out, such as properties that it does not name, as the standard does")
+	f.StringSliceVar(&c.Unchecked, "unchecked", nil,
+		"keywords of a JSON Schema to leave out where the text cannot be held to them, such as uniqueItems")
 	f.Float64Var(&c.FrequencyPenalty, "frequency-penalty", 0,
 		"subtract this from a token's logit each time the token occurs in the text, -2 to 2")
 	f.Float64Var(&c.PresencePenalty, "presence-penalty", 0,

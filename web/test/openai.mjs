@@ -331,6 +331,7 @@ test("refusals name the field, its bounds and the nearest known name, without wo
     [{ foretoken: { policy: "egale2" } }, "foretoken", 'policy is "egale2", want none, auto'],
     [{ foretoken: { detph: 3 } }, "foretoken.detph", "detph is unknown; did you mean depth?"],
     [{ foretoken: { policy: "eagle2", top_k: 99 } }, "foretoken", "top_k is 99, want 1 to 64"],
+    [{ foretoken: { unchecked: ["uniqueitem"] } }, "foretoken", "did you mean uniqueItems?"],
     [{ stop_token_ids: [-1] }, "stop_token_ids", "stop_token_ids names token -1; want 0 to"],
   ]) {
     const error = await text(more);

@@ -227,3 +227,54 @@ func TestCallsByChoice(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenAndUnchecked asks for open schemas and for keywords that need not be held to, in every form and way: the
+// engine gets both settings, and each answer names the keywords that were left out.
+func TestOpenAndUnchecked(t *testing.T) {
+	w := serve(t, func(c *Config) { c.Defaults.Unchecked = []string{"not"} })
+	const schema = `{"type": "object"}`
+	const settings = `, "n": 2, "foretoken": {"json_open": true, "unchecked": ["uniqueItems"]}`
+	left := []string{"#/properties/a/uniqueItems"}
+	w.engine.generate = func(_ context.Context, _ []int32, r foretoken.Request, _ func(*foretoken.Event) error) (
+		*foretoken.Result, error) {
+		result := &foretoken.Result{Text: fmt.Sprint(r.JSONOpen, r.Unchecked), Finish: spec.FinishEOS}
+		if r.JSONOpen {
+			result.Unchecked = left
+		}
+		return result, nil
+	}
+	for _, form := range []string{`"json_schema": ` + schema, `"response_format": {"type": "json_object"}`,
+		`"response_format": {"type": "json_schema", "json_schema": {"schema": ` + schema + `}}`,
+		`"tool_choice": "required", ` + callTools} {
+		for path, asked := range map[string]string{
+			textPath: `{"model": "demo", "prompt": "x", `,
+			chatPath: `{"model": "demo", "messages": [{"role": "user", "content": "x"}], `,
+		} {
+			if path == textPath && strings.Contains(form, "tool") {
+				continue
+			}
+			asked += form
+			whole := w.complete(path, asked+settings+"}")
+			pieces, _ := events(t, w.do("POST", path, asked+settings+`, "stream": true}`).body)
+			last := pieces[len(pieces)-1]
+			if !slices.Equal(whole.Usage.Foretoken.Unchecked, left) || len(last.Choices) > 0 || last.Usage == nil ||
+				!slices.Equal(last.Usage.Foretoken.Unchecked, left) {
+				t.Errorf("%s: unchecked %v, streamed %+v", asked, whole.Usage.Foretoken.Unchecked, last)
+			}
+			if whole := w.complete(path, asked+"}"); whole.Usage.Foretoken.Unchecked != nil {
+				t.Errorf("%s: without settings unchecked %v", asked, whole.Usage.Foretoken.Unchecked)
+			}
+			if path == textPath && (*whole.Choices[1].Text != "true [uniqueItems]" ||
+				*w.complete(path, asked+"}").Choices[0].Text != "false [not]") {
+				t.Errorf("%s: the engine got %s", asked, *whole.Choices[1].Text)
+			}
+			if path == chatPath && whole.Choices[0].Message.Content != "true [uniqueItems]" {
+				t.Errorf("%s: the engine got %s", asked, whole.Choices[0].Message.Content)
+			}
+			pieces, _ = events(t, w.do("POST", path, asked+`, "stream": true}`).body)
+			if last := pieces[len(pieces)-1]; last.Usage != nil {
+				t.Errorf("%s: usage that nobody asked for: %+v", asked, last.Usage)
+			}
+		}
+	}
+}

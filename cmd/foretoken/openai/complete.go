@@ -146,6 +146,8 @@ type generation struct {
 	cached int // prompt tokens reused from an earlier request
 	all    []choice
 
+	unchecked []string // keywords of the form that the texts are not held to
+
 	embedded json.RawMessage // the answer of /v1/embeddings
 }
 
@@ -215,7 +217,7 @@ func (g *generation) deliver(err error) error {
 		g.head.Choices, g.head.Usage = g.all, usage
 		return writeJSON(g.answer, http.StatusOK, &g.head)
 	}
-	if q.usage {
+	if q.usage || len(g.unchecked) > 0 {
 		last := g.head
 		last.Choices, last.Usage = []choice{}, usage
 		if err := g.send(&last); err != nil {
@@ -278,6 +280,7 @@ func (g *generation) generateOne(prompt []int32, settings foretoken.Request, ind
 	}
 	g.server.lost.Store(false)
 	g.stats.Add(&result.Stats)
+	g.unchecked = result.Unchecked
 	if first {
 		g.prompt += result.Stats.PromptTokens
 		g.cached += result.Stats.Reused
@@ -339,7 +342,7 @@ func (g *generation) usage() (json.RawMessage, error) {
 	u.Details.Cached = g.cached
 	device := g.engine.info.Device
 	u.Foretoken = account{g.asked.settings.Policy, g.asked.settings.Seed,
-		strings.TrimSpace(device.Backend + " " + device.Adapter), milliseconds(g.waited), g.stats}
+		strings.TrimSpace(device.Backend + " " + device.Adapter), milliseconds(g.waited), g.stats, g.unchecked}
 	return encode(&u)
 }
 

@@ -220,9 +220,10 @@ type text struct {
 			Cached int `json:"cached_tokens"`
 		} `json:"prompt_tokens_details"`
 		Foretoken struct {
-			Policy string
-			Seed   uint64
-			Stats  struct {
+			Policy    string
+			Seed      uint64
+			Unchecked []string
+			Stats     struct {
 				Accepted float64 `json:"acceptance_length"`
 			}
 		}

@@ -61,6 +61,8 @@ func TestFieldValues(t *testing.T) {
 			`18446744073709551615`)...), ""},
 		"foretoken.policy":              {"tc", taken(), ""},
 		"foretoken.coupled":             {"tc", taken(`true`), "true or false"},
+		"foretoken.json_open":           {"tc", taken(`true`), "true or false"},
+		"foretoken.unchecked":           {"tc", taken(), "want"},
 		"stream_options.include_usage":  {"tc", taken(`true`), "true or false"},
 		"response_format.type":          {"tc", taken(), ""},
 		"response_format.json_schema":   {"tc", taken(), ""},

@@ -290,14 +290,21 @@ func (a *parsedRequest) method(f *fields) {
 		Coupled  *bool   `json:"coupled"`
 		NoReuse  *bool   `json:"no_reuse"`
 		Compact  *bool   `json:"json_compact"`
+		Open     *bool   `json:"json_open"`
+
+		Unchecked *[]string `json:"unchecked"`
 		*methods.Settings
-	}{&s.Policy, &s.Adapt, &s.Source, &s.Verifier, &s.Depth, &s.TopK, &s.Nodes, nil, &s.NoReuse, nil, &s.Settings}
+	}{&s.Policy, &s.Adapt, &s.Source, &s.Verifier, &s.Depth, &s.TopK, &s.Nodes, nil, &s.NoReuse, nil, &s.JSONOpen, nil,
+		&s.Settings}
 	if err := strictjson.Decode(raw, &m); err != nil {
 		f.fail(wrongIn("foretoken", err, "foretoken is %s; want an object", brief(raw)))
 		return
 	}
 	if m.Coupled != nil { // a new value: the default's is shared by all requests
 		s.Coupled = m.Coupled
+	}
+	if m.Unchecked != nil {
+		s.Unchecked = *m.Unchecked
 	}
 	a.compact = m.Compact
 }

@@ -108,6 +108,8 @@ type account struct {
 	Device  string     `json:"device"`
 	QueueMS float64    `json:"queue_ms"`
 	Stats   spec.Stats `json:"stats"`
+	// Unchecked has the keywords that the texts are not held to, as JSON Pointers into their schema.
+	Unchecked []string `json:"unchecked,omitempty"`
 }
 
 type chatLogprobs struct {

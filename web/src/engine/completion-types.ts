@@ -1,5 +1,5 @@
 /** The requests and answers of OpenAI's API for chat completions. */
-import type { Stats } from "../protocol/protocol.ts";
+import type { Result, Stats } from "../protocol/protocol.ts";
 import type { GenerateOptions } from "./generation.ts";
 import type { Tool, ToolCall } from "./tool-calls.ts";
 
@@ -101,8 +101,8 @@ export interface Usage {
   completion_tokens: number;
   total_tokens: number;
   prompt_tokens_details: { cached_tokens: number };
-  /** The engine's statistics of the last answer. */
-  foretoken: Stats;
+  /** The engine's statistics of the last answer, and what {@link Result.unchecked} says of it. */
+  foretoken: Stats & Pick<Result, "unchecked">;
 }
 
 /** A complete answer. */

@@ -182,13 +182,13 @@ export class ChatCompletions {
           const finish = ended || result.finish === "aborted" ? "stop" : FINISH[result.finish];
           const reason = calls > 0 && finish === "stop" ? "tool_calls" : finish;
           yield { ...head, choices: [{ index, delta: {}, finish_reason: reason, logprobs: null }] };
-          const { stats } = result;
+          const { stats, unchecked } = result;
           if (index === 0) {
             usage.prompt_tokens = stats.prompt_tokens;
             usage.prompt_tokens_details.cached_tokens = stats.reused;
           }
           usage.completion_tokens += stats.output_tokens;
-          usage.foretoken = stats;
+          usage.foretoken = unchecked ? { ...stats, unchecked } : stats;
         } finally {
           signal?.removeEventListener("abort", stop);
           await rounds.return?.();
@@ -196,7 +196,7 @@ export class ChatCompletions {
         }
       }
       usage.total_tokens = usage.prompt_tokens + usage.completion_tokens;
-      if (checked.usage) yield { ...head, choices: [], usage };
+      if (checked.usage || (checked.stream && usage.foretoken.unchecked)) yield { ...head, choices: [], usage };
       return usage;
     } finally {
       leave();

@@ -80,6 +80,13 @@ export interface GenerateRequest {
   json_object?: boolean;
   /** JSON without white space, but for one space after a colon or a comma. */
   json_compact?: boolean;
+  /**
+   * Read what the schema leaves out as the standard does: objects may have further properties, after the named ones,
+   * and a schema without a type allows values of every type. Default: the named properties only.
+   */
+  json_open?: boolean;
+  /** Keywords, such as `uniqueItems`, to leave out where the text cannot be held to them; see {@link Result}. */
+  unchecked?: string[];
   /** Subtracted from a token's logit for each occurrence in the text, and once if it occurs; -2 to 2. */
   frequency_penalty?: number;
   presence_penalty?: number;
@@ -196,6 +203,8 @@ export interface Result {
   token_ids: number[];
   finish: Finish;
   stats: Stats;
+  /** The keywords of the schema that the text is not held to, as JSON Pointers; absent if there are none. */
+  unchecked?: string[];
   /** Whether `auto` gains by the head of `eagle3_if_it_pays`; absent while nothing is known. */
   offered_head?: OfferedHead;
 }

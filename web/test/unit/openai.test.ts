@@ -206,6 +206,22 @@ test("formats, log-probabilities and several answers", async () => {
   assert.deepEqual(calls.at(-1)!.request.stop_token_ids, [13]);
   await create({ ...hello, response_format: { type: "json_object" }, foretoken: { json_compact: false } });
   assert.equal(calls.at(-1)!.request.json_compact, false);
+  assert.ok(!("json_open" in calls.at(-1)!.request));
+  // What a schema leaves out and what is not held to are settings of the engine, of forms and of calls.
+  for (const more of [
+    { response_format: { type: "json_schema", json_schema: { schema } } },
+    { tool_choice: "required", tools: [{ type: "function", function: { name: "f", parameters: schema } }] },
+  ] as const) {
+    const open = { ...hello, ...more, foretoken: { json_open: true, unchecked: ["uniqueItems"] } };
+    const whole = await create({ ...open, stream: false });
+    const { json_open, unchecked } = calls.at(-1)!.request;
+    assert.deepEqual([json_open, unchecked], [true, ["uniqueItems"]]);
+    assert.deepEqual(whole.usage.foretoken.unchecked, ["#/uniqueItems"]);
+    let last;
+    for await (const chunk of await create({ ...open, stream: true })) last = chunk;
+    assert.deepEqual([last!.choices.length, last!.usage?.foretoken.unchecked], [0, ["#/uniqueItems"]]);
+  }
+  await create({ ...hello, response_format: { type: "json_object" }, foretoken: { json_compact: false } });
   assert.equal(calls.at(-1)!.chat.tools, undefined);
   await create({
     ...hello,
