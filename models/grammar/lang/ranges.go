@@ -88,7 +88,8 @@ func meet(a, b []Range) []Range {
 	return out
 }
 
-// lists numbers lists of ranges, so that equal ones are compared and joined once. Number 0 is the empty list.
+// lists numbers lists of ranges, so that equal ones are compared and joined once. Number 0 is the empty list, number
+// allScalars has all code points.
 type lists struct {
 	m      *Maker
 	all    [][]Range
@@ -99,9 +100,13 @@ type lists struct {
 }
 
 func newLists(m *Maker) *lists {
-	return &lists{m: m, all: [][]Range{nil}, known: map[*Range]int32{}, texts: map[string]int32{},
+	l := &lists{m: m, all: [][]Range{nil}, known: map[*Range]int32{}, texts: map[string]int32{},
 		unions: map[[2]int32]int32{}, meets: map[[2]int32]int32{}}
+	l.id(scalars)
+	return l
 }
+
+const allScalars = 1
 
 // id is the number of a list, or -1 when no more may be spent.
 func (l *lists) id(ranges []Range) int32 {
@@ -148,8 +153,11 @@ func (l *lists) union(a, b int32) int32 {
 
 // meet is the number of the list of what two have in common; -1 as with id.
 func (l *lists) meet(a, b int32) int32 {
-	if a == b {
+	switch {
+	case a == b || b == allScalars:
 		return a
+	case a == allScalars:
+		return b
 	}
 	key := [2]int32{min(a, b), max(a, b)}
 	id, ok := l.meets[key]
