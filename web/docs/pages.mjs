@@ -3,7 +3,10 @@
 /** The sections of the navigation; a name stands for docs/NAME.md. */
 export const SECTIONS = [
   { title: "Begin", pages: ["index", "is-it-for-me", "getting-started", "embed", "frameworks", "frames"] },
-  { title: "Use", pages: ["api", "cli", "serve", "methods", "drafters", "adapters", "models", "troubleshooting"] },
+  {
+    title: "Use",
+    pages: ["api", "cli", "serve", "json-schema", "methods", "drafters", "adapters", "models", "troubleshooting"],
+  },
   { title: "Measure", pages: ["performance", "benchmarks", "other-engines", "gpus", "gpu-audit", "gpus-d3d12-metal"] },
   {
     title: "Inside",
