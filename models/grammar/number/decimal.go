@@ -1,0 +1,189 @@
+// Package number handles the numbers of JSON Schema by value: exact decimals, sets of them given by bounds, multiples
+// and lists, and the JSON texts of a set as a regular language.
+package number
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+const (
+	// longestText bounds the bytes of a number that Parse reads.
+	longestText = 1000
+	// exponentText bounds the digits of an exponent that Parse reads, leading zeros aside.
+	exponentText = 9
+)
+
+// Decimal is an exact decimal number, digits × 10^exponent. It is normalised, so == compares values. The zero Decimal
+// is 0.
+type Decimal struct {
+	negative bool
+	digits   string // without zeros at either end; "" is 0
+	exponent int
+}
+
+// Int returns n as a Decimal.
+func Int(n int64) Decimal {
+	text := strconv.FormatInt(n, 10)
+	return normal(n < 0, strings.TrimPrefix(text, "-"), 0)
+}
+
+// normal returns ±digits × 10^exponent.
+func normal(negative bool, digits string, exponent int) Decimal {
+	digits = strings.TrimLeft(digits, "0")
+	short := strings.TrimRight(digits, "0")
+	if short == "" {
+		return Decimal{}
+	}
+	return Decimal{negative, short, exponent + len(digits) - len(short)}
+}
+
+// Parse reads a number in the syntax of JSON (RFC 8259, section 6) of at most 1,000 bytes. An exponent of more than
+// nine digits is an error.
+func Parse(text string) (Decimal, error) {
+	if len(text) > longestText {
+		return Decimal{}, fmt.Errorf("a number of %d characters; write at most %d", len(text), longestText)
+	}
+	rest, negative := strings.CutPrefix(text, "-")
+	whole, rest := leadingDigits(rest)
+	fraction := ""
+	bad := whole == "" || len(whole) > 1 && whole[0] == '0'
+	if after, ok := strings.CutPrefix(rest, "."); ok {
+		fraction, rest = leadingDigits(after)
+		bad = bad || fraction == ""
+	}
+	exponent := 0
+	if rest != "" && (rest[0] == 'e' || rest[0] == 'E') {
+		sign, digits := 1, strings.TrimPrefix(rest[1:], "+")
+		if len(digits) == len(rest)-1 && strings.HasPrefix(digits, "-") {
+			sign, digits = -1, digits[1:]
+		}
+		digits, rest = leadingDigits(digits)
+		bad = bad || digits == ""
+		if len(strings.TrimLeft(digits, "0")) > exponentText {
+			return Decimal{}, fmt.Errorf("the exponent %.20s of a number; write one of at most %d digits", digits,
+				exponentText)
+		}
+		exponent, _ = strconv.Atoi(digits)
+		exponent *= sign
+	}
+	if bad || rest != "" {
+		return Decimal{}, errors.New("want a number in the syntax of JSON")
+	}
+	return normal(negative, whole+fraction, exponent-len(fraction)), nil
+}
+
+// leadingDigits cuts text after the decimal digits that it begins with.
+func leadingDigits(text string) (digits, rest string) {
+	n := 0
+	for n < len(text) && text[n] >= '0' && text[n] <= '9' {
+		n++
+	}
+	return text[:n], text[n:]
+}
+
+// top returns the number of digits before the decimal point: 10^(top-1) ≤ |d| < 10^top, for d other than 0.
+func (d Decimal) top() int { return len(d.digits) + d.exponent }
+
+// Cmp returns -1, 0 or 1 where d is less than, equal to or more than e. It writes out no exponent.
+func (d Decimal) Cmp(e Decimal) int {
+	if c := cmp.Compare(d.sign(), e.sign()); c != 0 {
+		return c
+	}
+	return d.sign() * cmp.Or(cmp.Compare(d.top(), e.top()), strings.Compare(d.digits, e.digits))
+}
+
+func (d Decimal) sign() int {
+	switch {
+	case d.digits == "":
+		return 0
+	case d.negative:
+		return -1
+	}
+	return 1
+}
+
+func (d Decimal) abs() Decimal {
+	d.negative = false
+	return d
+}
+
+// String returns the number in JSON as JavaScript prints numbers (ECMA-262, Number::toString), but with all digits:
+// without an exponent from 1e-6 to below 1e21.
+func (d Decimal) String() string {
+	var out strings.Builder
+	if d.negative {
+		out.WriteByte('-')
+	}
+	n, top := len(d.digits), d.top()
+	switch {
+	case n == 0:
+		return "0"
+	case n <= top && top <= 21:
+		out.WriteString(d.digits + strings.Repeat("0", top-n))
+	case 0 < top && top <= 21:
+		out.WriteString(d.digits[:top] + "." + d.digits[top:])
+	case -6 < top && top <= 0:
+		out.WriteString("0." + strings.Repeat("0", -top) + d.digits)
+	default:
+		out.WriteString(d.digits[:1])
+		if n > 1 {
+			out.WriteString("." + d.digits[1:])
+		}
+		fmt.Fprintf(&out, "e%+d", top-1)
+	}
+	return out.String()
+}
+
+// Int64 returns the number as an int64, and whether it is one.
+func (d Decimal) Int64() (int64, bool) {
+	if d.exponent < 0 || d.top() > 19 {
+		return 0, d == Decimal{}
+	}
+	n, err := strconv.ParseInt(d.String(), 10, 64)
+	return n, err == nil
+}
+
+// coefficient returns d / 10^exponent, for an exponent that is at most d's and not far from it.
+func (d Decimal) coefficient(exponent int) *big.Int {
+	n := new(big.Int)
+	if d.digits == "" {
+		return n
+	}
+	n.SetString(d.digits, 10)
+	if d.negative {
+		n.Neg(n)
+	}
+	return n.Mul(n, power(d.exponent-exponent))
+}
+
+func power(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
+
+// scaled returns n × 10^exponent.
+func scaled(n *big.Int, exponent int) Decimal {
+	return normal(n.Sign() < 0, strings.TrimPrefix(n.String(), "-"), exponent)
+}
+
+// isMultiple reports whether d is a whole number of times q.
+func (d Decimal) isMultiple(q Decimal) bool {
+	if d.digits == "" {
+		return true
+	}
+	// The digits of d end in no zero, so no power of ten divides them.
+	if q.digits == "" || d.exponent < q.exponent {
+		return false
+	}
+	if q.digits == "1" {
+		return true
+	}
+	divisor := q.coefficient(q.exponent)
+	// Powers of ten beyond the divisor's bits divide by all of its twos and fives.
+	shift := min(d.exponent-q.exponent, divisor.BitLen())
+	n := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(shift)), divisor)
+	n.Mul(n, d.coefficient(d.exponent))
+	return n.Rem(n, divisor).Sign() == 0
+}
