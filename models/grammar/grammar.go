@@ -28,6 +28,17 @@ func (s *byteSet) add(lo, hi byte) {
 
 func (s *byteSet) has(b byte) bool { return s[b/64]>>(b%64)&1 == 1 }
 
+// keep leaves what is in another set too, or what is not.
+func (s *byteSet) keep(other *byteSet, in bool) {
+	for i := range s {
+		if in {
+			s[i] &= other[i]
+		} else {
+			s[i] &^= other[i]
+		}
+	}
+}
+
 func (s *byteSet) count() int {
 	n := 0
 	for _, w := range s {
@@ -59,6 +70,10 @@ type Grammar struct {
 	sets    []byteSet
 	class   [256]uint8 // of each byte; the bytes of a class are in the same sets
 	classes int
+	// inClasses holds the sets as sets of classes.
+	inClasses []byteSet
+	// firsts holds for each span of characters a byte of each class in it.
+	firsts [len(characters)][][]byte
 
 	unchecked []string // JSON Pointers
 }
@@ -248,6 +263,19 @@ func (g *Grammar) classify() {
 				g.classes++
 			}
 			g.class[c] = half
+		}
+	}
+	g.inClasses = make([]byteSet, len(g.sets))
+	for _, b := range g.firstsOf(span{lo: 0, hi: 255}) {
+		for i := range g.sets {
+			if g.sets[i].has(b) {
+				g.inClasses[i].add(g.class[b], g.class[b])
+			}
+		}
+	}
+	for part, spans := range characters {
+		for _, s := range spans {
+			g.firsts[part] = append(g.firsts[part], g.firstsOf(s))
 		}
 	}
 }

@@ -35,6 +35,8 @@ type State struct {
 	end  bool     // the text may end here
 	next []*State // by the class of the byte
 	mask []uint32
+	// See the methods of Matcher.
+	loops, free known
 }
 
 // dead is the state after a byte that is not allowed.
@@ -71,6 +73,7 @@ type Matcher struct {
 	tops  []*stack
 	key   []byte
 	path  []*State
+	part  []uint8 // along the path, which part of a character is read
 }
 
 // keptBytes bounds the memory of a matcher's cache.
@@ -242,6 +245,14 @@ func (m *Matcher) state() *State {
 
 // step is the state after one more byte, or dead.
 func (m *Matcher) step(s *State, b byte) *State {
+	if class := m.g.class[b]; int(class) < len(s.next) && s.next[class] != nil {
+		return s.next[class]
+	}
+	return m.read(s, b)
+}
+
+// read is step for a byte that was not met in this state.
+func (m *Matcher) read(s *State, b byte) *State {
 	if s.next == nil {
 		if len(s.tops) == 0 {
 			return dead
@@ -250,12 +261,13 @@ func (m *Matcher) step(s *State, b byte) *State {
 		m.bytes += 8 * len(s.next)
 	}
 	class := m.g.class[b]
-	if to := s.next[class]; to != nil {
-		return to
-	}
 	m.spend(len(s.tops))
+	alike := byteSet{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)} // classes that no top tells from this one
 	for _, top := range s.tops {
-		if o := m.g.ops[top.at]; m.g.sets[o.arg].has(b) {
+		set := &m.g.inClasses[m.g.ops[top.at].arg]
+		has := set.has(class)
+		alike.keep(set, has)
+		if has {
 			for _, u := range top.under {
 				m.expand(top.at+1, u)
 			}
@@ -263,7 +275,11 @@ func (m *Matcher) step(s *State, b byte) *State {
 	}
 	to := m.state()
 	if m.err == nil {
-		s.next[class] = to
+		for c := range s.next {
+			if alike.has(uint8(c)) {
+				s.next[c] = to
+			}
+		}
 	}
 	return to
 }

@@ -3,24 +3,46 @@ package grammar
 import (
 	"bytes"
 	"slices"
+	"sync"
 )
 
-// Vocab is the bytes of a vocabulary's tokens as a trie, so that tokens that begin alike are tried together.
+// Vocab is the bytes of a vocabulary's tokens as tries, so that tokens that begin alike are tried together.
 type Vocab struct {
-	words  int // of a mask
-	pieces [][]byte
-	ending []bool // of each token: it ends a text
-	nodes  []trieNode
-	tokens []int32 // in the order of the nodes that they end at
-	deep   int
+	words    int // of a mask
+	pieces   [][]byte
+	ending   []bool // of each token: it ends a text
+	deep     int
+	all      trie
+	ordinary []ordinaryToken // in the order of their nodes
+	long     trie            // of those of more than longestRun characters
+	others   trie            // of the tokens that are not ordinary
+	inAll    []int32         // of each node of others, the same one of all
+	making   sync.Mutex
+	short    [endless + 1][]uint32 // of the ordinary tokens of at most so many characters, once they are needed
 }
 
-// trieNode is a byte of the trie; nodes are in depth-first order.
+// trie holds bytes of tokens as nodes in depth-first order.
+type trie struct {
+	nodes  []trieNode
+	tokens []int32 // in the order of the nodes that they end at
+	open   []int32 // the nodes that spell the last token
+}
+
+// trieNode is a byte of the trie.
 type trieNode struct {
 	after  int32 // the node after those below this one
 	tokens int32 // where the tokens that end here begin; they go on to the next node's
 	depth  uint16
 	b      byte
+}
+
+// at returns the tokens that end at a node.
+func (t *trie) at(node int) []int32 {
+	from, to := t.nodes[node].tokens, int32(len(t.tokens))
+	if node+1 < len(t.nodes) {
+		to = t.nodes[node+1].tokens
+	}
+	return t.tokens[from:to]
 }
 
 // longestPiece is the most bytes of a token that a grammar is asked about: longer ones are not allowed anywhere.
@@ -41,28 +63,37 @@ func NewVocab(n int, piece func(token int32) []byte, ends func(token int32) bool
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int32) int { return bytes.Compare(v.pieces[a], v.pieces[b]) })
-	var open []int32 // the nodes that spell the last token
-	var last []byte
 	for _, id := range order {
-		p := v.pieces[id]
-		same := 0
-		for same < len(p) && same < len(last) && p[same] == last[same] {
-			same++
-		}
-		for _, node := range open[same:] {
-			v.nodes[node].after = int32(len(v.nodes))
-		}
-		open = open[:same]
-		for depth := same; depth < len(p); depth++ {
-			open = append(open, int32(len(v.nodes)))
-			v.nodes = append(v.nodes, trieNode{tokens: int32(len(v.tokens)), depth: uint16(depth), b: p[depth]})
-		}
-		v.tokens, last, v.deep = append(v.tokens, id), p, max(v.deep, len(p))
+		v.deep = max(v.deep, len(v.pieces[id]))
 	}
-	for _, node := range open {
-		v.nodes[node].after = int32(len(v.nodes))
+	for _, id := range order {
+		v.all.add(id, v.pieces[id])
 	}
+	v.all.end(0)
+	v.separate()
 	return v
+}
+
+// add puts in a token, behind those before it in the order of their bytes. It returns the depth of the first node made.
+func (t *trie) add(id int32, piece []byte) (same int) {
+	for same < len(piece) && same < len(t.open) && piece[same] == t.nodes[t.open[same]].b {
+		same++
+	}
+	t.end(same)
+	for depth := same; depth < len(piece); depth++ {
+		t.open = append(t.open, int32(len(t.nodes)))
+		t.nodes = append(t.nodes, trieNode{tokens: int32(len(t.tokens)), depth: uint16(depth), b: piece[depth]})
+	}
+	t.tokens = append(t.tokens, id)
+	return same
+}
+
+// end closes the nodes of the last token from a depth on.
+func (t *trie) end(depth int) {
+	for _, node := range t.open[depth:] {
+		t.nodes[node].after = int32(len(t.nodes))
+	}
+	t.open = t.open[:depth]
 }
 
 func (v *Vocab) ends(token int32) bool {
@@ -95,31 +126,42 @@ func (m *Matcher) Mask(s *State) []uint32 {
 		}
 	}
 	m.path = slices.Grow(m.path[:0], v.deep+1)[:v.deep+1]
-	path := m.path // the states along the trie
-	path[0] = s
-	for i := 0; i < len(v.nodes); {
-		n := &v.nodes[i]
-		to := m.step(path[n.depth], n.b)
-		if m.err != nil {
-			break
+	m.path[0] = s
+	if run, sure := m.run(s); sure {
+		for i, word := range v.upTo(run) {
+			mask[i] |= word
 		}
-		if to == dead {
-			i = int(n.after)
-			continue
+		m.walk(&v.others, 0, len(v.others.nodes), mask)
+		if run == longestRun {
+			m.walk(&v.long, 0, len(v.long.nodes), mask)
 		}
-		path[n.depth+1] = to
-		i++
-		until := int32(len(v.tokens))
-		if i < len(v.nodes) {
-			until = v.nodes[i].tokens
-		}
-		for _, id := range v.tokens[n.tokens:until] {
-			mask[id/32] |= 1 << (id % 32)
-		}
+	} else {
+		m.leap(mask)
 	}
 	if m.err == nil {
 		s.mask = mask
 		m.bytes += 4 * len(mask)
 	}
 	return mask
+}
+
+// walk sets the bits of the tokens of a part of a trie. The states before the part are in m.path.
+func (m *Matcher) walk(t *trie, from, to int, mask []uint32) {
+	path := m.path
+	for i := from; i < to; {
+		n := &t.nodes[i]
+		state := m.step(path[n.depth], n.b)
+		if m.err != nil {
+			return
+		}
+		if state == dead {
+			i = int(n.after)
+			continue
+		}
+		path[n.depth+1] = state
+		for _, id := range t.at(i) {
+			mask[id/32] |= 1 << (id % 32)
+		}
+		i++
+	}
 }
