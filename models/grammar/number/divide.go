@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// mostRemainders bounds the states that a prefix of a number can have in the division by all multiples.
-	mostRemainders = 10_000
+	// mostRemainders bounds the states that the digits before the point can have in the division by all multiples,
+	// mostKept those that are left when the ones with the same future are joined.
+	mostRemainders, mostKept = 10_000, 4000
 	// point is the symbol of a decimal point, after the ten digits.
 	point = 10
 )
@@ -39,8 +40,8 @@ func newDivisor(d Decimal, want bool) (*divisor, error) {
 	case q == 0 && ok:
 		return nil, errors.New("multiples of 0; use a positive number")
 	case !ok || q > mostRemainders:
-		return nil, fmt.Errorf("multiples of %.20s; use a number of which the digits without zeros at the end are at "+
-			"most %d", d, mostRemainders)
+		return nil, fmt.Errorf("multiples of %.20s; use a number whose digits, without zeros at the "+
+			"end, are at most %d", d, mostRemainders)
 	case d.top() > mostDigits || -d.exponent > mostDigits:
 		return nil, fmt.Errorf("multiples of %.20s; use a number from 1e-%d to 1e%d", d, mostDigits, mostDigits)
 	}
@@ -107,6 +108,8 @@ type division struct {
 
 // dividing has divisors run in step.
 type dividing struct {
+	m        *lang.Maker
+	broke    bool // work ran out
 	divisors []*divisor
 	places   int // the places after which the divisors only wait for zeros
 	ids      map[string]int32
@@ -120,25 +123,29 @@ const stateUnits, roundUnits = 24, 8
 
 // divide joins divisors in the smallest automaton. It is nil if work ran out.
 func divide(m *lang.Maker, divisors []*divisor) (*division, error) {
-	d := &dividing{divisors: divisors, ids: map[string]int32{}, states: [][]int{nil}}
+	d := &dividing{m: m, divisors: divisors, ids: map[string]int32{}, states: [][]int{nil}}
 	for _, v := range divisors {
 		d.places = max(d.places, v.places)
 	}
 	d.start = d.id(append([]int{-1}, make([]int, len(divisors))...))
 	d.next, d.good = make([][point + 1]int32, 1), make([]bool, 1)
-	for i := 1; i < len(d.states); i++ {
-		if i > mostRemainders*(d.places+2) {
-			return nil, fmt.Errorf("multiples that leave more than %d remainders; use multiples of fewer digits "+
-				"that do not count zeros at the end", mostRemainders)
-		}
-		if !spend(m, stateUnits+2*len(divisors)) {
-			return nil, nil
-		}
+	for i := 1; i < len(d.states) && i <= mostRemainders*(d.places+2); i++ {
 		d.add(d.states[i])
 	}
-	return d.reduce(m), nil
+	var out *division
+	if !d.broke && len(d.next) == len(d.states) {
+		if out = d.reduce(m); out == nil || len(out.whole) <= mostKept {
+			return out, nil
+		}
+	}
+	if d.broke {
+		return nil, nil
+	}
+	return nil, fmt.Errorf("multiples that leave more than %d remainders; use multiples of fewer digits, not counting "+
+		"zeros at the end", mostKept)
 }
 
+// id returns the number of a state, 0 if work ran out.
 func (d *dividing) id(state []int) int32 {
 	d.key = d.key[:0]
 	for _, s := range state {
@@ -146,6 +153,9 @@ func (d *dividing) id(state []int) int32 {
 	}
 	id, ok := d.ids[string(d.key)]
 	if !ok {
+		if d.broke = d.broke || !spend(d.m, stateUnits+2*len(state)); d.broke {
+			return 0
+		}
 		id = int32(len(d.states))
 		d.ids[string(d.key)] = id
 		d.states = append(d.states, slices.Clone(state))

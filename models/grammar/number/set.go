@@ -11,7 +11,7 @@ type Bound struct {
 	Open  bool
 }
 
-// Set is the conjunction of its fields; the zero Set is all numbers.
+// Set is the conjunction of its fields; the zero Set is all numbers. Multiples are positive.
 type Set struct {
 	Least, Most  *Bound
 	Multiples    []Decimal // a number is a multiple of each of these; of 1: an integer

@@ -2,6 +2,7 @@ package number
 
 import (
 	"cmp"
+	"slices"
 
 	"foretoken/models/grammar/lang"
 )
@@ -67,9 +68,9 @@ type maker struct {
 	nodes  []node // from 1
 	ids    map[node]int32
 	side   *side
-	places map[place]int32
-	loops  map[int32]int32
-	broke  bool // work ran out
+	places map[place]int32 // those of the side
+	loops  map[int32]int32 // by the state of the division; for both sides if they have as many decimal places
+	broke  bool            // work ran out
 }
 
 const (
@@ -97,7 +98,10 @@ func (k *maker) begin(s *side) node {
 	if s == nil {
 		return node{}
 	}
-	k.side, k.places, k.loops = s, make(map[place]int32, 2*usualDigits), map[int32]int32{}
+	if k.side == nil || k.side.fractionDigits != s.fractionDigits {
+		k.loops = map[int32]int32{}
+	}
+	k.side, k.places = s, make(map[place]int32, 2*FractionDigits)
 	at := place{except: s.except.root()}
 	if s.most == nil {
 		at.most = -1
@@ -304,36 +308,34 @@ func (k *maker) loop(rest int32) int32 {
 func (k *maker) states() []lang.State {
 	last := int32(len(k.nodes))
 	out := make([]lang.State, last)
+	edges, ranges := make([]lang.Edge, 0, 2*last), make([]lang.Range, 0, 2*last)
 	for i := range out {
 		n := &k.nodes[int(last)-1-i]
 		out[i].Final = n.final
+		first := len(edges)
 		for at, symbol := range sorted {
 			to := n.to[symbol]
 			if to == 0 || seen(n, sorted[:at], to) {
 				continue
 			}
-			var ranges []lang.Range
+			begin := len(ranges)
 			for _, symbol := range sorted[at:] {
 				if c := rune(symbols[symbol]); n.to[symbol] == to {
-					if end := len(ranges) - 1; end >= 0 && ranges[end].Hi == c-1 {
+					if end := len(ranges) - 1; end >= begin && ranges[end].Hi == c-1 {
 						ranges[end].Hi = c
 					} else {
 						ranges = append(ranges, lang.Range{Lo: c, Hi: c})
 					}
 				}
 			}
-			out[i].Edges = append(out[i].Edges, lang.Edge{Ranges: ranges, To: last - to})
+			edges = append(edges, lang.Edge{Ranges: slices.Clip(ranges[begin:]), To: last - to})
 		}
+		out[i].Edges = slices.Clip(edges[first:])
 	}
 	return out
 }
 
 // seen reports whether a symbol before leads to the same node.
 func seen(n *node, before []int, to int32) bool {
-	for _, symbol := range before {
-		if n.to[symbol] == to {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(before, func(symbol int) bool { return n.to[symbol] == to }) // bound: the symbols
 }

@@ -8,10 +8,11 @@ import (
 	"foretoken/models/grammar/lang"
 )
 
+// The most digits of numbers before the point, after it and in an exponent, where bounds and multiples need no more: a
+// model that has nothing to say would go on with them for ever.
+const WholeDigits, FractionDigits, ExponentDigits = 16, 16, 3
+
 const (
-	// usualDigits is the most digits before and after the point where bounds and multiples need no more: a model that
-	// has nothing to say would go on with them for ever. So it is for an exponent's digits.
-	usualDigits, usualExponent = 16, 3
 	// exactDigits is the most digits of a bound, on either side of the point, up to which numbers are written with as
 	// many.
 	exactDigits = 40
@@ -42,7 +43,7 @@ const (
 func Texts(m *lang.Maker, s Set) (*lang.Lang, error) {
 	w := &writer{m: m, set: s}
 	divisors := len(s.Multiples) + len(s.NotMultiples)
-	if !w.spend(8 * (len(s.Points) + len(s.Except) + 1) * (divisors + 1)) {
+	if !w.spend(8 * (len(s.Points) + len(s.Except) + divisors + 1) * (divisors + 1)) {
 		return nil, nil
 	}
 	if s.Points != nil {
@@ -176,7 +177,7 @@ func (w *writer) nots() []Decimal {
 				q = joined
 			}
 		}
-		if slices.ContainsFunc(all, q.isMultiple) {
+		if slices.ContainsFunc(all, q.isMultiple) { // bound: Texts spent work for each pair
 			continue
 		}
 		all = append(slices.DeleteFunc(all, func(p Decimal) bool { return p.isMultiple(q) }), q)
@@ -234,13 +235,13 @@ func mirror(b *Bound) *Bound {
 
 // between returns the numbers whose sizes are between bounds of at least 0.
 func (w *writer) between(negative bool, least Bound, most *Bound) (*side, error) {
-	s := &side{division: w.division, wholeDigits: usualDigits}
+	s := &side{division: w.division, wholeDigits: WholeDigits}
 	for _, d := range []Decimal{least.Value, w.step} {
 		if d.top() > mostDigits {
 			return nil, fmt.Errorf("numbers of more than %d digits; use bounds and multiples below 1e%d", mostDigits,
 				mostDigits)
 		}
-		if d.top() >= usualDigits {
+		if d.top() >= WholeDigits {
 			s.wholeDigits = max(s.wholeDigits, d.top()+moreDigits)
 		}
 	}
@@ -262,7 +263,7 @@ func (w *writer) between(negative bool, least Bound, most *Bound) (*side, error)
 
 // exponents returns the most digits of an exponent that leads across no bound.
 func exponents(s *side, most *Bound) int {
-	digits, largest := usualExponent, 999
+	digits, largest := ExponentDigits, 999
 	for ; digits > 0 && most != nil && (s.most != nil || most.Value.top() <= s.wholeDigits+largest); digits-- {
 		largest /= 10
 	}
@@ -275,7 +276,7 @@ func (w *writer) decimals(s *side) {
 		s.fractionDigits = w.places
 		return
 	}
-	s.fractionDigits = max(usualDigits, w.places+moreDigits)
+	s.fractionDigits = max(FractionDigits, w.places+moreDigits)
 	edges := []edge{s.least}
 	if s.most != nil {
 		edges = append(edges, *s.most)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"foretoken/models/fuzztest"
 	"foretoken/models/grammar/lang"
 )
 
@@ -102,7 +103,9 @@ func TestTexts(t *testing.T) {
 		{"*1 !0 >=-10 <=10", "1 -1 10", "0 -0"},
 		{"!0 !1.5 !1.505 >=0 <=2", "1 1.50500001 1.51 0.01", "0 0.0 0.00 1.5 1.50 1.505 1.5050 1.500"},
 		{"=1 =2.50 =1e2 =1e21 =-0 =3 *0.5 !3", "1 2.5 100 1e+21 0", "2.50 1.0 3 1e2 -0"},
-		{"*9973", "9973 0 -19946 99730000000000000000", "9974"},
+		{"*997", "997 0 -1994 99700000000000000000", "998"},
+		{"*8192", "0 8192 819200 -16384", "4096 8191"},
+		{"*9973 >=0 <=1e5", "0 9973 99730", "9974"},
 		{"*65536 <=131072 >=0", "0 65536 131072", "1 65537"},
 		{"*1 >=0.5 <=0.75", "", "0 1 0.5"},
 		{"<=0 *1", "0 -1", "-0 1"},
@@ -132,7 +135,8 @@ func TestMistakes(t *testing.T) {
 		">1e500": "more than 400 digits", "*1e500": "1e-400 to 1e400", "*1e-500": "1e-400 to 1e400",
 		"*12347 >0": "at most 10000",
 		"*0":        "is 0", "/0": "positive", "*9973 *9967": "at most 10000", ">0 <1e-500": "further apart",
-		">1e-500 <2e-500": "further apart", "*9999 /9998": "at most 10000", "/9999 /9998": "more than 10000 remainders",
+		">1e-500 <2e-500": "further apart", "*9999 /9998": "at most 10000",
+		"/9999 /9998": "more than 4000 remainders", "*9973": "more than 4000 remainders",
 	} {
 		if l, err := Texts(&lang.Maker{}, set(t, s)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %d states, %v; want %q", s, len(l.States()), err, want)
@@ -296,7 +300,7 @@ func TestLongBounds(t *testing.T) {
 			}
 			want := has(t, s, rat(t, text))
 			tried[b2i(want)]++
-			if got := l.Has(text); got != want && (got || len(fraction) <= usualDigits) {
+			if got := l.Has(text); got != want && (got || len(fraction) <= FractionDigits) {
 				t.Fatalf("%q has %s: want %t", s, text, want)
 			}
 		}
@@ -386,28 +390,39 @@ func TestWorkEnds(t *testing.T) {
 	}
 }
 
-// usual are sets that schemas have.
-var usual = []string{"*1", "", "*1 >=0 <=100", ">=-180 <=180", "*1 >=-2147483648 <=2147483647",
-	"*1 >=0 <=18446744073709551615", "*1 >=-9223372036854775808 <=9223372036854775807",
-	">=-3.4028234663852886e+38 <=3.4028234663852886e+38", "*0.01 >=0", ">0", "*1 >=1", ">=0 <=1",
-	"*1 >=-9007199254740991 <=9007199254740991", "*60", "*1024", "*9973", "*7", "*0.05 >=0 <=1e6", "/1",
-	"*1 >=1 <=65535", ">=-1.7976931348623157e308 <=1.7976931348623157e308", "*512 >=0 <=1000000", "!0", "*86400"}
+// usual are sets that schemas have, and the most states of their texts.
+var usual = []struct {
+	set    string
+	states int
+}{
+	{"*1", 20}, {"", 40}, {"*1 >=0 <=100", 5}, {">=-180 <=180", 50}, {"*1 >=-2147483648 <=2147483647", 30},
+	{"*1 >=0 <=18446744073709551615", 40}, {"*1 >=-9223372036854775808 <=9223372036854775807", 60},
+	{">=-3.4028234663852886e+38 <=3.4028234663852886e+38", 120}, {"*0.01 >=0", 20}, {">0", 60}, {"*1 >=1", 20},
+	{">=0 <=1", 40}, {"*1 >=-9007199254740991 <=9007199254740991", 40}, {"*60", 80}, {"*1024", 200}, {"*3989", 4000},
+	{"*7", 120}, {"*0.05 >=0 <=1e6", 20}, {"/1", 50}, {"*1 >=1 <=65535", 10}, {"*512 >=0 <=1000000", 250},
+	{">=-1.7976931348623157e308 <=1.7976931348623157e308", 40}, {"!0", 60}, {"*86400", 160},
+}
 
 func TestUsualAreSmall(t *testing.T) {
-	for _, s := range usual {
+	for _, c := range usual {
 		units := 0
-		l, err := Texts(&lang.Maker{Spend: func(n int) bool { units += n; return true }}, set(t, s))
+		l, err := Texts(&lang.Maker{Spend: func(n int) bool { units += n; return true }}, set(t, c.set))
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%-70s %5d states %7d units", s, len(l.States()), units)
+		states := len(l.States())
+		t.Logf("%-70s %5d states %7d units", c.set, states, units)
+		if states > c.states || units > 1500*c.states {
+			t.Errorf("%s: %d states and %d units, want at most %d and %d", c.set, states, units, c.states,
+				1500*c.states)
+		}
 	}
 }
 
 func BenchmarkTexts(b *testing.B) {
-	for _, s := range usual {
-		b.Run(strings.ReplaceAll(s, " ", "_"), func(b *testing.B) {
-			set := set(b, s)
+	for _, c := range usual {
+		b.Run(strings.ReplaceAll(c.set, " ", "_"), func(b *testing.B) {
+			set := set(b, c.set)
 			m := &lang.Maker{}
 			for b.Loop() {
 				if _, err := Texts(m, set); err != nil {
@@ -416,4 +431,35 @@ func BenchmarkTexts(b *testing.B) {
 			}
 		})
 	}
+}
+
+// FuzzTexts: of any two bounds, multiple and exception, the texts are numbers that keep to them; in bounded work.
+func FuzzTexts(f *testing.F) {
+	f.Add("0.25", "1.5e0", "0.05", "1", uint8(3), "0.35")
+	f.Add("-1e400", "1e-400", "1e399", "0.001", uint8(7), "-0.0")
+	f.Add("9223372036854775807", "1e20", "1e18", "0", uint8(1), "10000000000000000000")
+	f.Fuzz(func(t *testing.T, least, most, multiple, except string, kinds uint8, text string) {
+		words := []string{">" + least, "<" + most, "*" + multiple, "!" + except, ">=" + least, "<=" + most,
+			"/" + multiple}
+		for i, number := range []string{least, most, multiple, except, least, most, multiple} {
+			if d, err := Parse(number); err != nil || kinds>>i&1 == 0 || d.sign() <= 0 && number == multiple {
+				words[i] = ""
+			}
+		}
+		s := strings.Join(words, " ")
+		fuzztest.Bound(t, len(s), func() {
+			left := 3 << 20
+			m := &lang.Maker{Spend: func(units int) bool { left -= units; return left >= 0 }}
+			l, err := Texts(m, set(t, s))
+			if err != nil {
+				fuzztest.Refusal(t, err, "")
+			}
+			if text = text[:min(len(text), 40)]; !l.Has(text) {
+				return
+			}
+			if d, err := Parse(text); err != nil || !json.Valid([]byte(text)) || !set(t, s).Has(d) {
+				t.Fatalf("%q has %q", s, text)
+			}
+		})
+	})
 }
