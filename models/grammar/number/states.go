@@ -11,11 +11,11 @@ import (
 type side struct {
 	least edge
 	most  *edge // nil: none
-	// The most digits before the point, after it and in an exponent. Without exponents: 0.
-	wholeDigits, fractionDigits, exponentDigits int
-	endless                                     bool // digits before the point are not counted
-	except                                      *tree
-	division                                    *division // nil: all numbers
+	// The most digits before the point, after it, and in exponents from 0 and below 0; none: 0.
+	wholeDigits, fractionDigits, upDigits, downDigits int
+	endless                                           bool // digits before the point are not counted
+	except                                            *tree
+	division                                          *division // nil: all numbers
 }
 
 // edge is a bound of sizes: the digits before the point, "0" for none, and those after, without zeros at the end.
@@ -70,6 +70,7 @@ type maker struct {
 	side   *side
 	places map[place]int32 // those of the side
 	loops  map[int32]int32 // by the state of the division; for both sides if they have as many decimal places
+	power  int32           // the node after an e of the side
 	broke  bool            // work ran out
 }
 
@@ -102,6 +103,7 @@ func (k *maker) begin(s *side) node {
 		k.loops = map[int32]int32{}
 	}
 	k.side, k.places = s, make(map[place]int32, 2*FractionDigits)
+	k.power = k.intern(k.exponent())
 	at := place{except: s.except.root()}
 	if s.most == nil {
 		at.most = -1
@@ -166,9 +168,8 @@ func (k *maker) expand(at place) node {
 	if to, ok := k.point(at); ok {
 		n.to[point] = k.make(to)
 	}
-	if n.final && k.side.exponentDigits > 0 {
-		n.to[lower] = k.exponent(k.side.exponentDigits)
-		n.to[upper] = n.to[lower]
+	if n.final {
+		n.to[lower], n.to[upper] = k.power, k.power
 	}
 	return n
 }
@@ -263,19 +264,26 @@ func (k *maker) final(at place) bool {
 		(most < 0 || most == 0 && (places < len(s.most.fraction) || !s.most.open))
 }
 
-// exponent returns the node after the e of an exponent of at most so many digits.
-func (k *maker) exponent(digits int) int32 {
+// exponent returns the node after the e of an exponent; nothing follows it if none can be written.
+func (k *maker) exponent() node {
+	n := k.count(k.side.upDigits)
+	n.to[plus] = k.intern(n)
+	n.to[minus] = k.intern(k.count(k.side.downDigits))
+	return n
+}
+
+// count returns the node before one to `most` digits.
+func (k *maker) count(most int) node {
 	n := node{final: true}
-	for left := range digits {
+	for left := range most {
 		id := k.intern(n)
-		n = node{final: left+1 < digits}
+		n = node{final: left+1 < most}
 		for digit := range 10 {
 			n.to[digit] = id
 		}
 	}
-	signed := k.intern(n)
-	n.to[plus], n.to[minus] = signed, signed
-	return k.intern(n)
+	n.final = false
+	return n
 }
 
 // loop returns the node within the whole part from where on digits are not counted.

@@ -32,8 +32,10 @@ const (
 //   - Integers, which are multiples of a whole number, have neither fraction nor exponent. -0 is one only without
 //     bounds.
 //   - Other numbers may have a fraction, in which zeros may end. Multiples have no more decimal places than their
-//     divisor. An exponent is written where it leads across no bound: on a side of zero without one, or of more than
-//     40 digits, and without multiples and exceptions other than 0.
+//     divisor.
+//   - An exponent is written where it leads across no bound, whatever it is: one below 0 if there is no bound between
+//     the numbers and 0, one from 0 if there is none on the far side, or one of more than 40 digits. Multiples and
+//     numbers with exceptions other than 0 have none.
 //   - There are at most 16 digits before the point, 16 after it and three in an exponent; as many as a bound has, up
 //     to 40; and a few more than the shortest numbers of the set need, up to 400. A number without a bound has any
 //     number of digits if their count and its division would make too many states.
@@ -251,9 +253,11 @@ func (w *writer) between(negative bool, least Bound, most *Bound) (*side, error)
 		s.most, s.wholeDigits = &e, len(e.whole)
 	}
 	nonzero := func(d Decimal) bool { return d != Decimal{} }
-	if least.Value.sign() == 0 && w.step == (Decimal{}) && w.division == nil &&
-		!slices.ContainsFunc(w.set.Except, nonzero) {
-		s.exponentDigits = exponents(s, most)
+	if w.step == (Decimal{}) && w.division == nil && !slices.ContainsFunc(w.set.Except, nonzero) {
+		s.upDigits = exponents(s, most)
+		if least.Value.sign() == 0 {
+			s.downDigits = ExponentDigits
+		}
 	}
 	s.endless = most == nil && w.division != nil && len(w.division.whole)*s.wholeDigits > countedPlaces
 	w.decimals(s)
@@ -261,7 +265,7 @@ func (w *writer) between(negative bool, least Bound, most *Bound) (*side, error)
 	return s, nil
 }
 
-// exponents returns the most digits of an exponent that leads across no bound.
+// exponents returns the most digits of an exponent from 0 that leads across no bound.
 func exponents(s *side, most *Bound) int {
 	digits, largest := ExponentDigits, 999
 	for ; digits > 0 && most != nil && (s.most != nil || most.Value.top() <= s.wholeDigits+largest); digits-- {
