@@ -96,7 +96,7 @@ report: export PROMPTS = $(CURDIR)/testdata/prompts-go.jsonl
 report: export MODELS = $(TESTMODELS)
 report: export ALL = 1
 report: testmodels site web/peers/node_modules/.package-lock.json web/quality/node_modules/.package-lock.json \
-		$(if $(filter gpu-llama peers-native,$(REPORT)),$(LLAMA_INSTALLED))
+		$(if $(filter gpu-llama peers-native schemas,$(REPORT)),$(LLAMA_INSTALLED))
 	$(GO) build -o build/foretoken ./cmd/foretoken
 	node scripts/reports.mjs make $(REPORT) $(if $(COMMAND),-- '$(COMMAND)')
 	@$(MAKE) --no-print-directory docs-reports

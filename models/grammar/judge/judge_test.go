@@ -130,8 +130,9 @@ func TestSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := measure(all, false)
-	got := fmt.Sprint(c.Schemas, c.Right, c.Written, c.Failed, c.Valid, c.Refused, c.Order, c.Invalid, c.Allowed)
-	if got != "5 2 1 1 3 1 1 2 1" || len(c.wrong) != 3 || c.Keywords["$ref"] != 1 {
+	got := fmt.Sprint(c.Schemas, c.Right, c.Written, c.Failed, c.Refusing, c.Allowing, c.Valid, c.Refused, c.Order,
+		c.Invalid, c.Allowed)
+	if got != "5 2 1 1 1 1 3 1 1 2 1" || len(c.wrong) != 3 || c.Keywords["$ref"] != 1 {
 		t.Errorf("%s, wrong %q, %v", got, c.wrong, c.Keywords)
 	}
 }

@@ -54,6 +54,8 @@ type counts struct {
 	Written  int            `json:"right_as_written"` // without other orders of members
 	Failed   int            `json:"not_compiled"`
 	Keywords map[string]int `json:"keywords"` // that were refused
+	Refusing int            `json:"refusing"` // schemas that refuse a valid test
+	Allowing int            `json:"allowing"` // schemas that allow an invalid one
 	Valid    int            `json:"valid"`    // tests of compiled schemas
 	Refused  int            `json:"valid_refused"`
 	Order    int            `json:"valid_other_order"`
@@ -86,7 +88,7 @@ func measure(all []sampled, open bool) *counts {
 			c.wrong = append(c.wrong, s.Name+": "+a.Error)
 			continue
 		}
-		right, written := true, true
+		right, written, before := true, true, *c
 		for i, verdict := range a.Verdicts {
 			ok := c.count(s.Tests[i].Valid, verdict)
 			right, written = right && ok, written && ok && verdict != otherOrder
@@ -100,6 +102,12 @@ func measure(all []sampled, open bool) *counts {
 		}
 		if written {
 			c.Written++
+		}
+		if c.Refused > before.Refused {
+			c.Refusing++
+		}
+		if c.Allowed > before.Allowed {
+			c.Allowing++
 		}
 	}
 	slices.Sort(took)
