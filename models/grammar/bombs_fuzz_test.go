@@ -137,7 +137,8 @@ func FuzzBombs(f *testing.F) {
 			var err error
 			_, took := within(t, source.Len(), func() {
 				if kind == "schema" {
-					g, err = b.schema([]byte(`{"$defs":{` + source.String() + `"end":{}},"$ref":"#/$defs/d0"}`))
+					text := `{"$defs":{` + source.String() + `"end":{}},"$ref":"#/$defs/d0"}`
+					g, err = b.schema([]byte(text), SchemaOptions{})
 				} else {
 					g, err = b.gbnf(source.String() + "root ::= r0\n")
 				}

@@ -34,29 +34,29 @@ func nest(n int, open, inside, end string) string {
 	return strings.Repeat(open, n) + inside + strings.Repeat(end, n)
 }
 
-const anObject = `{"type":"object","properties":{"a":{}}}`
+const someObject = `{"type":"object","properties":{"a":{}}}`
 
 // schemaBombs ask for work or memory without measure, one for each keyword at least.
 var schemaBombs = map[string]func() string{
 	"allOf of one $ref": func() string {
-		return ladder(40, `"allOf":[FIRST,FIRST]`, `{"allOf":[NEXT,NEXT]}`, anObject)
+		return ladder(40, `"allOf":[FIRST,FIRST]`, `{"allOf":[NEXT,NEXT]}`, someObject)
 	},
 	"allOf of one $ref below properties": func() string {
 		return ladder(40, `"properties":{"x":FIRST}`,
-			`{"properties":{"p":{"allOf":[NEXT,NEXT]},"q":{"allOf":[NEXT]}},"required":["p","q"]}`, anObject)
+			`{"properties":{"p":{"allOf":[NEXT,NEXT]},"q":{"allOf":[NEXT]}},"required":["p","q"]}`, someObject)
 	},
 	"$ref beside keywords": func() string {
 		return ladder(40, `"allOf":[FIRST]`,
-			`{"properties":{"p":{"type":"object",BESIDE},"q":{"type":"object",BESIDE}}}`, anObject)
+			`{"properties":{"p":{"type":"object",BESIDE},"q":{"type":"object",BESIDE}}}`, someObject)
 	},
 	"anyOf beside keywords": func() string {
-		return ladder(40, `"type":"object","anyOf":[FIRST,FIRST]`, `{"anyOf":[NEXT,NEXT]}`, anObject)
+		return ladder(40, `"type":"object","anyOf":[FIRST,FIRST]`, `{"anyOf":[NEXT,NEXT]}`, someObject)
 	},
 	"oneOf beside keywords": func() string {
-		return ladder(40, `"type":"object","oneOf":[FIRST,FIRST]`, `{"oneOf":[NEXT,NEXT]}`, anObject)
+		return ladder(40, `"type":"object","oneOf":[FIRST,FIRST]`, `{"oneOf":[NEXT,NEXT]}`, someObject)
 	},
 	"anyOf and allOf in turn": func() string {
-		return ladder(60, `"anyOf":[FIRST,FIRST]`, `{"type":"object","anyOf":[{"allOf":[NEXT,NEXT]},NEXT]}`, anObject)
+		return ladder(60, `"anyOf":[FIRST,FIRST]`, `{"type":"object","anyOf":[{"allOf":[NEXT,NEXT]},NEXT]}`, someObject)
 	},
 	"allOf that puts properties together": func() string {
 		var s strings.Builder
@@ -95,7 +95,7 @@ var schemaBombs = map[string]func() string{
 			many(20000, `{"$ref":"#/$defs`+strings.Repeat("/", 190)+`","title":"%d","type":"null"}`) + `]}`
 	},
 	"$ref, each through the next": func() string {
-		return ladder(20000, `"$ref":"#/$defs/d0"`, `{"items":NEXT}`, anObject)
+		return ladder(20000, `"$ref":"#/$defs/d0"`, `{"items":NEXT}`, someObject)
 	},
 	"pattern of repetitions": func() string {
 		return `{"type":"string","pattern":"^` + strings.Repeat(`a{1000}`, 3000) + `$"}`

@@ -34,7 +34,7 @@ var placed = regexp.MustCompile(`schema at #|rule "|line \d|at byte \d|there is 
 // references are read once; both within the bounds.
 func TestBombs(t *testing.T) {
 	compiles := strings.Split("$ref beside keywords,allOf of one $ref,allOf of one $ref below properties,"+
-		"allOf that puts properties together,allOf of enums,const; nested,pattern of groups,a class without many,"+
+		"allOf that puts properties together,const; nested,a class without many,"+
 		"repetitions; nested,rules in a row,rules in a row; from the end,rules in a circle,rules that double", ",")
 	all := maps.Clone(schemaBombs)
 	maps.Copy(all, gbnfBombs)
@@ -43,7 +43,7 @@ func TestBombs(t *testing.T) {
 			"nesting")
 	t.Attr("bound",
 		fmt.Sprintf("%d units of work, %d steps, %d levels, %d bytes a pattern, and the input's size + %d MB",
-			compileUnits, maxOps, deepestSchema, longestPattern, fuzztest.Overhead>>20))
+			compileUnits, maxOps, deepestSchema, 16<<10, fuzztest.Overhead>>20))
 	var mostUnits, refused int
 	var mostMade uint64
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -54,7 +54,7 @@ func TestBombs(t *testing.T) {
 			var err error
 			made, took := within(t, len(source), func() {
 				if schemaBombs[name] != nil {
-					g, err = b.schema([]byte(source))
+					g, err = b.schema([]byte(source), SchemaOptions{})
 				} else {
 					g, err = b.gbnf(source)
 				}
@@ -174,7 +174,7 @@ func TestMatchingBombs(t *testing.T) {
 			if strings.HasPrefix(c.source, "root") {
 				g, err = b.gbnf(c.source)
 			} else {
-				g, err = b.schema([]byte(c.source))
+				g, err = b.schema([]byte(c.source), SchemaOptions{})
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -211,7 +211,7 @@ func (a *asked) Err() error {
 func TestCancelled(t *testing.T) {
 	t.Attr("attack", "a client that leaves while its grammar is compiled or followed")
 	t.Attr("bound", fmt.Sprintf("every %d units ask the request's context, and its end is the work's", askUnits))
-	for _, name := range []string{"anyOf beside keywords", "properties of thousands", "enum of a million"} {
+	for _, name := range []string{"allOf of enums", "properties of thousands", "enum of a million"} {
 		ctx := &asked{context.Background(), 0, 5}
 		_, err := FromSchema(ctx, []byte(schemaBombs[name]()), SchemaOptions{})
 		if !errors.Is(err, context.Canceled) || ctx.times != 5 {

@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"unicode/utf8"
 )
@@ -71,35 +72,71 @@ func (b *builder) short(name string, s sequence) sequence {
 
 func (b *builder) optional(s sequence) sequence { return b.either(s, sequence{}) }
 
-// repeat is a sequence from least to most times; most < 0 means any number.
+// longRun is the most repetitions that are written one by one.
+const longRun = 256
+
+// repeat is a sequence from least to most times; most < 0 means any number. Long runs are made of blocks: a block is
+// one rule, and so is what may follow so many blocks, which keeps a bound of N at some √N rules.
 func (b *builder) repeat(s sequence, least, most int) sequence {
 	if least > 1 || most > 1 { // copies of a call are shorter
 		s = b.short("(…)", s)
 	}
-	if n := max(least, most); n > maxOps {
+	n := max(least, most)
+	if n > maxOps {
 		b.fail("a repetition of %d; at most %d", n, maxOps)
 		return nil
 	}
-	if !b.spend(least * max(len(s), 1)) {
+	if n <= longRun {
+		return b.join(b.times(s, least), b.upTo(s, most-least, most < 0))
+	}
+	size := int(math.Sqrt(float64(n)))
+	block := b.short("(…)", b.times(s, size))
+	out := b.join(b.times(block, least/size), b.times(s, least%size))
+	if most < 0 {
+		return b.join(out, b.upTo(s, 0, true))
+	}
+	free := most - least
+	tail := b.short("(…)", b.upTo(s, free%size, false))
+	if free < size {
+		return b.join(out, tail)
+	}
+	some := b.short("(…)", b.upTo(s, size-1, false)) // less than a block, and then the end
+	for range free / size {
+		if b.err != nil {
+			return nil
+		}
+		tail = b.either(b.join(block, tail), some)
+	}
+	return b.join(out, tail)
+}
+
+// times is a sequence n times.
+func (b *builder) times(s sequence, n int) sequence {
+	if !b.spend(n * max(len(s), 1)) {
 		return nil
 	}
-	out := make(sequence, 0, least*len(s))
-	for range least {
+	out := make(sequence, 0, n*len(s))
+	for range n {
 		out = append(out, s...)
 	}
-	if most < 0 {
+	return out
+}
+
+// upTo is a sequence at most n times, or any number of times.
+func (b *builder) upTo(s sequence, n int, any bool) sequence {
+	if any {
 		r := b.anonymous("(…)*")
 		b.define(r, b.join(s, b.call(r)), sequence{})
-		return b.join(out, b.call(r))
+		return b.call(r)
 	}
 	var rest sequence
-	for range most - least {
+	for range n {
 		if b.err != nil {
 			return nil
 		}
 		rest = b.optional(b.join(s, rest))
 	}
-	return b.join(out, rest)
+	return rest
 }
 
 type runeRange struct{ lo, hi rune }

@@ -112,6 +112,7 @@ type builder struct {
 	layout Layout // of JSON
 	budget budget
 	where  string // the part of the grammar being read, for messages
+	ending []bool // of each rule, whether a text of it ends
 	err    error
 }
 
@@ -186,29 +187,20 @@ func (b *builder) grammar(root int) (*Grammar, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
-	place := make([]int32, len(b.rules)) // of each rule that is reached, from 1 on
-	place[root] = 1
-	order := append(make([]int, 0, len(b.rules)), root)
-	for i := 0; i < len(order); i++ {
-		r := order[i]
-		if b.rules[r].alternatives == nil {
-			return nil, fmt.Errorf("grammar: rule %q is not defined", b.rules[r].name)
-		}
-		for _, s := range b.rules[r].alternatives {
-			for _, t := range s {
-				if t.set == nil && place[t.rule] == 0 {
-					order = append(order, t.rule)
-					place[t.rule] = int32(len(order))
-				}
-			}
-		}
+	order, _, err := b.reached(root)
+	if err != nil {
+		return nil, err
 	}
 	if name, ok := b.leftRecursive(order); ok {
 		return nil, fmt.Errorf("grammar: rule %q begins with itself; write what repeats after what it follows", name)
 	}
-	if !b.fixpoint(order, true)[root] { // the rules that can come to an end
-		return nil, fmt.Errorf("grammar: rule %q allows no text: every way through it comes back to itself",
-			b.rules[root].name)
+	if b.ending = b.fixpoint(order, true); !b.ending[root] {
+		return nil, noText{b.rules[root].name}
+	}
+	b.prune(order)
+	order, place, err := b.reached(root)
+	if err != nil {
+		return nil, err
 	}
 	g := &Grammar{ops: make([]op, 0, b.ops)}
 	g.starts, g.homes = make([][]int32, 0, len(order)), make([]string, 0, len(order))
@@ -236,6 +228,44 @@ func (b *builder) grammar(root int) (*Grammar, error) {
 	}
 	g.classify()
 	return g, nil
+}
+
+// noText is the error of a grammar whose root, by its name, cannot come to an end.
+type noText struct{ rule string }
+
+func (e noText) Error() string {
+	return fmt.Sprintf("grammar: rule %q allows no text: every way through it comes back to itself", e.rule)
+}
+
+// reached lists the rules that a rule reaches, itself first, and gives the place of each in the list, from 1 on.
+func (b *builder) reached(root int) (order []int, place []int32, err error) {
+	place = make([]int32, len(b.rules))
+	place[root] = 1
+	order = append(make([]int, 0, len(b.rules)), root)
+	for i := 0; i < len(order); i++ {
+		r := order[i]
+		if b.rules[r].alternatives == nil {
+			return nil, nil, fmt.Errorf("grammar: rule %q is not defined", b.rules[r].name)
+		}
+		for _, s := range b.rules[r].alternatives {
+			for _, t := range s {
+				if t.set == nil && place[t.rule] == 0 {
+					order = append(order, t.rule)
+					place[t.rule] = int32(len(order))
+				}
+			}
+		}
+	}
+	return order, place, nil
+}
+
+// prune takes away the alternatives that cannot come to an end: a text that began one would be stuck.
+func (b *builder) prune(order []int) {
+	for _, r := range order {
+		b.rules[r].alternatives = slices.DeleteFunc(b.rules[r].alternatives, func(s sequence) bool {
+			return slices.ContainsFunc(s, func(t term) bool { return t.set == nil && !b.ending[t.rule] })
+		})
+	}
 }
 
 // classify puts the bytes that no set tells apart into one class: a matcher has one state for each class.

@@ -60,13 +60,17 @@ func (b *builder) sign(text string) sequence {
 	return b.join(b.blank(), b.text(text), after)
 }
 
-// character is one character inside a string.
+// character is one character inside a string. One beyond U+FFFF may be written as the escapes of its two surrogates;
+// one of them by itself is no character.
 func (b *builder) character() sequence {
 	return b.once("character", func() []sequence {
-		hex := b.class(runeRange{'0', '9'}, runeRange{'a', 'f'}, runeRange{'A', 'F'})
+		hex := func(n int) sequence { return b.repeat(b.oneOf("0123456789abcdefABCDEF"), n, n) }
 		plain := b.class(
 			except(runeRange{0, 0x1f}, runeRange{0x7f, 0x7f}, runeRange{'"', '"'}, runeRange{'\\', '\\'})...)
-		code := b.join(b.text("u"), b.repeat(hex, 4, 4))
+		half := func(second string) sequence { return b.join(b.oneOf("dD"), b.oneOf(second), hex(2)) }
+		single := b.either(b.join(b.oneOf("0123456789abcABCefEF"), hex(3)), half("01234567"))
+		pair := b.join(half("89abAB"), b.text(`\u`), half("cdefCDEF"))
+		code := b.join(b.text("u"), b.either(single, pair))
 		return []sequence{plain, b.join(b.text(`\`), b.either(b.oneOf(`"\/bfnrt`), code))}
 	})
 }

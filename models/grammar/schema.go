@@ -1,23 +1,14 @@
 package grammar
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
+	"encoding/binary"
 	"fmt"
 	"slices"
-	"strings"
-)
 
-// FromSchema is the grammar of the JSON values that a JSON Schema (2020-12) allows, each written in one way: properties
-// in the schema's order, numbers without needless digits, strings free. Properties that the schema does not name are
-// allowed where additionalProperties says so; left out, it means false for objects that name properties, as in
-// llama.cpp. oneOf is read as anyOf. What cannot be held to is refused with its name. Compiling ends with ctx, and is
-// refused where it takes more work than any schema should.
-func FromSchema(ctx context.Context, schema []byte, o SchemaOptions) (*Grammar, error) {
-	b := newBuilder(ctx)
-	b.layout = o.Layout
-	return b.schema(schema)
-}
+	"foretoken/models/grammar/lang"
+)
 
 // SchemaOptions say how a schema is read.
 type SchemaOptions struct {
@@ -30,399 +21,391 @@ type SchemaOptions struct {
 	Unchecked []string
 }
 
-func (b *builder) schema(schema []byte) (g *Grammar, err error) {
+// FromSchema is the grammar of the JSON values that a JSON Schema (drafts 4 to 2020-12) allows, each written in one
+// way: properties in the schema's order, then further ones, numbers without needless digits, strings free. [Keywords]
+// says what is held to; what cannot be is refused by its place. Compiling ends with ctx, and is refused where it takes
+// more work than any schema should.
+func FromSchema(ctx context.Context, schema []byte, o SchemaOptions) (*Grammar, error) {
+	return newBuilder(ctx).schema(schema, o)
+}
+
+func (b *builder) schema(schema []byte, o SchemaOptions) (g *Grammar, err error) {
 	defer func() { err = presentable(err) }()
 	if err := sized(len(schema)); err != nil {
 		return nil, err
 	}
-	b.where = "#"
+	b.layout, b.where = o.Layout, "#"
 	v, err := b.readValue(schema)
 	if err != nil {
 		return nil, err
 	}
-	rebase(v, v)
-	s := &schemaReader{b: b, rules: map[*node]int{}, merged: map[*node]*node{}}
-	root := b.anonymous("schema")
-	b.define(root, s.convert(v, "#"))
-	return b.grammar(root)
+	s := newSchemaReader(b, o)
+	if s.root, err = s.rootOf(v); err != nil {
+		return nil, err
+	}
+	root := s.rule(s.want(s.root))
+	if b.err != nil {
+		return nil, b.err
+	}
+	g, err = b.grammar(root)
+	if _, ok := err.(noText); ok {
+		return nil, s.nothing(root)
+	}
+	if err == nil {
+		g.unchecked = s.unchecked
+	}
+	return g, err
 }
+
+// A schema becomes a grammar in three steps. A goal is what a value must pass: schemas, some of them denied. A goal's
+// forms are its alternatives: each is a conjunction of bounds on numbers, languages of strings, schemas for the places
+// of a list and for the members of an object, without allOf, anyOf, oneOf, not, if and $ref. The members' and items'
+// schemas are goals again. Each goal becomes a rule once, so a schema that refers to itself ends.
+
+// literal is a schema that a value must pass, or must not.
+type literal struct {
+	of   *node
+	not  bool
+	wide bool // its alternatives are joined too, for unevaluated…, which heeds all those that a value passes
+}
+
+// goal is a conjunction of schemas, in order of their ids.
+type goal []literal
 
 type schemaReader struct {
-	b      *builder
-	rules  map[*node]int   // of the schemas that several places may refer to
-	merged map[*node]*node // of a schema with $ref or allOf, the one without; nil while it is made
+	b     *builder
+	m     *lang.Maker
+	o     SchemaOptions
+	root  *node
+	never *node // passes nothing
+	any   *node // what every value passes, in a list
+	count int32 // of nodes
+
+	places map[string]*node // by their URIs
+
+	forms map[literal][]*form
+	joins map[string]*form // by their atoms; nil: no value passes
+	atoms int32
+	under map[literal]int // those whose forms are being made, and at which level
+	level int             // of questions whether goals are dead
+	// unsure is set where a question comes back to itself; then it has no answer, which is no fault.
+	unsure bool
 	depth  int
+
+	goals map[string]*found
+	langs map[string]*lang.Lang // of patterns, formats and their joins
+	texts map[*lang.Lang]int    // rules of what follows the opening quote
+	runes map[string]sequence   // of the characters of a class
+	names map[*lang.Lang]int32  // numbers of languages, for keys
+
+	parts   map[*node]*part
+	members map[string]*form // that ask for one member, or for its absence
+	heeds   int              // schemas under way that heed which others a value passes
+
+	unchecked []string
+	why       map[string]string // of a place, the reason that a value of it fell away
 }
 
-func (s *schemaReader) fail(path, format string, args ...any) sequence {
-	s.b.fail("schema at %s: %s", path, fmt.Sprintf(format, args...))
-	return nil
+// found is what is known of a goal.
+type found struct {
+	rule  int // 0 before it has one: that is never the first rule
+	fate  fate
+	forms []*form
+	ready bool
+	// strings are those that pass, made when asked for.
+	strings *lang.Lang
 }
 
-// Keywords by their role. All others are refused.
-var (
-	annotations = words("title description default examples $schema $id $comment $anchor deprecated readOnly " +
-		"writeOnly contentMediaType contentEncoding $defs definitions nullable")
-	byType = map[string][]string{
-		"object":  words("properties required additionalProperties minProperties maxProperties"),
-		"array":   words("items prefixItems minItems maxItems"),
-		"string":  words("minLength maxLength pattern format"),
-		"number":  words("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"),
-		"integer": nil,
-		"boolean": nil,
-		"null":    nil,
-	}
-	typeNames = words("object array string number integer boolean null")
-	choosing  = words("type enum const $ref allOf anyOf oneOf")
+type fate uint8
+
+const (
+	unknownFate fate = iota
+	asking
+	deadFate
+	aliveFate
 )
 
-func words(s string) []string { return strings.Fields(s) }
+func newSchemaReader(b *builder, o SchemaOptions) *schemaReader {
+	s := &schemaReader{b: b, o: o, m: &lang.Maker{Spend: b.spend}, places: map[string]*node{},
+		forms: map[literal][]*form{}, joins: map[string]*form{}, under: map[literal]int{}, goals: map[string]*found{},
+		langs: map[string]*lang.Lang{}, texts: map[*lang.Lang]int{}, runes: map[string]sequence{},
+		names: map[*lang.Lang]int32{}, parts: map[*node]*part{}, members: map[string]*form{},
+		why: map[string]string{}}
+	b.anonymous("schema") // so that no rule of a goal is 0
+	s.never, s.any = s.made(newNode()), s.made(newNode())
+	return s
+}
 
-// convert returns the sequence of texts that a schema allows; path names the schema in messages.
-func (s *schemaReader) convert(v any, path string) sequence {
-	if s.depth++; s.depth > deepestSchema {
-		return s.fail(path, "nested deeper than %d", deepestSchema)
-	}
-	defer func(was string) { s.depth, s.b.where = s.depth-1, was }(s.b.where)
-	s.b.where = path
-	if !s.b.spend(8 + len(path)/2) {
-		return nil
-	}
+// made gives a place to a schema that the text does not hold.
+func (s *schemaReader) made(n *node) *node {
+	s.b.spend(16)
+	n.id = s.count
+	s.count++
+	return n
+}
+
+func (s *schemaReader) rootOf(v any) (*node, error) {
 	switch v := v.(type) {
 	case bool:
-		if v {
-			return s.b.value()
+		if !v {
+			return nil, fmt.Errorf("grammar: schema at #: false allows nothing")
 		}
-		return s.fail(path, "false allows nothing")
+		return newNode(), nil
 	case *node:
-		return s.convertNode(v, path)
+		s.place(v, false)
+		return v, s.b.err
 	}
-	return s.fail(path, "a schema is an object, true or false, not %s", brief(v))
+	return nil, fmt.Errorf("grammar: schema at #: a schema is an object, true or false, not %s", brief(v))
 }
 
-func (s *schemaReader) convertNode(n *node, path string) sequence {
-	if !s.known(n, path) {
+// fail sets the error of a keyword of a schema.
+func (s *schemaReader) fail(n *node, keyword, format string, args ...any) {
+	if s.b.err == nil {
+		path := n.path()
+		if keyword != "" {
+			path += "/" + toPointer.Replace(keyword)
+		}
+		s.b.fail("schema at %s: %s", path, fmt.Sprintf(format, args...))
+	}
+}
+
+// refuse is for a keyword that cannot be held to: an error, unless the request leaves it unchecked.
+func (s *schemaReader) refuse(n *node, keyword, format string, args ...any) {
+	if !slices.Contains(s.o.Unchecked, keyword) { // bound: names of keywords
+		s.fail(n, keyword, format, args...)
+		return
+	}
+	at := n.path() + "/" + keyword
+	if s.b.spend(len(at)) && !slices.Contains(s.unchecked, at[1:]) { // bound: places in the text
+		s.unchecked = append(s.unchecked, at[1:])
+	}
+}
+
+// sub is the schema that stands at a place of another. false is never.
+func (s *schemaReader) sub(n *node, key string, v any) *node {
+	switch v := v.(type) {
+	case *node:
+		return v
+	case bool:
+		if v {
+			return nil
+		}
+		return s.never
+	}
+	s.fail(n, "", "%s: a schema is an object, true or false, not %s", key, brief(v))
+	return s.never
+}
+
+// want is the goal to pass a schema; nil is any value.
+func (s *schemaReader) want(n *node) goal {
+	if n == nil || len(n.keys) == 0 && n != s.never {
 		return nil
 	}
-	if ref, ok := n.get("$ref"); ok && s.only(n, "$ref") {
-		return s.reference(n, ref, path)
-	}
-	if merged := s.flat(n, path); merged != n {
-		return s.shared(merged, path)
-	}
-	for _, key := range []string{"anyOf", "oneOf"} {
-		if all, ok := n.get(key); ok {
-			return s.oneOf(without(n, key), all, path+"/"+key)
-		}
-	}
-	if v, ok := n.get("const"); ok {
-		s.b.where = path + "/const"
-		return s.literal(v)
-	}
-	if v, ok := n.get("enum"); ok {
-		all, ok := v.([]any)
-		if !ok || len(all) == 0 {
-			return s.fail(path+"/enum", "want a list of values")
-		}
-		s.b.where = path + "/enum"
-		var each []sequence
-		for _, e := range all {
-			each = append(each, s.literal(e))
-		}
-		return s.b.either(each...)
-	}
-	return s.typed(n, path)
+	return goal{{of: n}}
 }
 
-// known refuses keywords that would not be held to.
-func (s *schemaReader) known(n *node, path string) bool {
-	for _, key := range n.keys {
-		known := slices.Contains(annotations, key) || slices.Contains(choosing, key)
-		for _, words := range byType {
-			known = known || slices.Contains(words, key) // bound: written out
-		}
-		if known {
-			continue
-		}
-		if v := n.values[key]; v == false && key == "uniqueItems" || v == nil {
-			continue
-		}
-		s.fail(path+"/"+key, "the keyword %q is not supported; leave it out", key)
-		return false
+// avoid is the goal not to pass a schema.
+func (s *schemaReader) avoid(n *node) goal {
+	switch {
+	case n == s.never:
+		return nil
+	case n == nil || len(n.keys) == 0:
+		return goal{{of: s.never}}
 	}
-	if v, _ := n.get("nullable"); v == true {
-		s.fail(path+"/nullable", "write the type as a list with \"null\"")
-		return false
-	}
-	return true
+	return goal{{of: n, not: true}}
 }
 
-// only reports whether a keyword stands alone, but for annotations.
-func (s *schemaReader) only(n *node, keyword string) bool {
-	for _, key := range n.keys {
-		if key != keyword && !slices.Contains(annotations, key) {
-			return false
+// both joins goals.
+func (s *schemaReader) both(goals ...goal) goal {
+	var out goal
+	for _, g := range goals {
+		if len(g) > 0 && len(out) == 0 {
+			out = g
+		} else if len(g) > 0 {
+			out = slices.Concat(out, g)
 		}
 	}
-	return true
-}
-
-func without(n *node, keys ...string) *node {
-	out := newNode()
-	for _, k := range n.keys {
-		if !slices.Contains(keys, k) { // bound: keywords written out
-			out.set(k, n.values[k])
-		}
+	s.b.spend(2 * len(out))
+	if len(out) > 1 {
+		out = slices.Clone(out)
+		slices.SortFunc(out, literal.compare)
+		out = slices.Compact(out)
 	}
 	return out
 }
 
-// oneOf returns the alternatives, each combined with the keywords next to them.
-func (s *schemaReader) oneOf(beside *node, v any, path string) sequence {
-	all, ok := v.([]any)
-	if !ok || len(all) == 0 {
-		return s.fail(path, "want a list of schemas")
+func (l literal) rank() int64 {
+	r := int64(l.of.id) << 2
+	if l.not {
+		r |= 1
 	}
-	s.b.where = path
-	plain := s.only(beside, "")
-	var each []sequence
-	for i, one := range all {
-		at := fmt.Sprintf("%s/%d", path, i)
-		if plain {
-			each = append(each, s.convert(one, at))
-			continue
-		}
-		n, ok := one.(*node)
-		if !ok {
-			return s.fail(at, "want an object beside other keywords")
-		}
-		merged := s.merge(beside, n, at)
-		if merged == nil {
-			return nil
-		}
-		each = append(each, s.convertNode(merged, at))
+	if l.wide {
+		r |= 2
 	}
-	return s.b.either(each...)
+	return r
 }
 
-// reference returns the rule of the target of n's $ref.
-func (s *schemaReader) reference(n *node, ref any, path string) sequence {
-	name, _ := ref.(string)
-	v, ok := s.find(n.base, name)
+func (l literal) compare(m literal) int { return int(l.rank() - m.rank()) }
+
+// known returns what is known of a goal.
+func (s *schemaReader) known(g goal) *found {
+	key := make([]byte, 0, 4*len(g))
+	for _, l := range g {
+		key = binary.AppendUvarint(key, uint64(l.rank()))
+	}
+	f, ok := s.goals[string(key)]
 	if !ok {
-		return s.fail(path+"/$ref", "%s points at nothing; want #/… within the schema", brief(ref))
+		s.b.spend(16 + len(key)/8)
+		f = &found{}
+		s.goals[string(key)] = f
 	}
-	if n, ok := v.(*node); ok {
-		return s.shared(n, name)
-	}
-	return s.convert(v, name)
+	return f
 }
 
-// shared returns a call of the rule of a schema, which it makes the first time.
-func (s *schemaReader) shared(n *node, path string) sequence {
-	if n == nil { // an error is set
-		return nil
-	}
-	r, ok := s.rules[n]
-	if !ok {
-		r = s.b.anonymous(path)
-		s.b.rules[r].home, s.rules[n] = path, r
-		if found := s.convert(n, path); s.b.err == nil {
-			s.b.define(r, found)
-		}
-	}
-	return s.b.call(r)
-}
-
-var unescaped = strings.NewReplacer("~1", "/", "~0", "~")
-
-// find follows a JSON pointer from the base of a schema.
-func (s *schemaReader) find(v any, ref string) (any, bool) {
-	rest, ok := strings.CutPrefix(ref, "#")
-	if !ok || rest == "" {
-		return v, ok
-	}
-	if rest[0] != '/' || !s.b.spend(len(ref)) {
-		return nil, false
-	}
-	for key := range strings.SplitSeq(rest[1:], "/") {
-		key = unescaped.Replace(key)
-		n, ok := v.(*node)
-		if !ok {
-			return nil, false
-		}
-		if v, ok = n.get(key); !ok {
-			return nil, false
-		}
-	}
-	return v, true
-}
-
-// resolve is the object that the $ref of a schema points at in the end.
-func (s *schemaReader) resolve(n *node, ref any, path string) *node {
-	for range deepestSchema {
-		name, _ := ref.(string)
-		v, ok := s.find(n.base, name)
-		isNode := false
-		n, isNode = v.(*node)
-		if !ok || !isNode {
-			s.fail(path+"/$ref", "%s points at no object within the schema", brief(ref))
-			return nil
-		}
-		next, more := n.get("$ref")
-		if !more || !s.only(n, "$ref") {
-			return n
-		}
-		ref = next
-	}
-	s.fail(path+"/$ref", "refers to itself")
-	return nil
-}
-
-// typed gives the types that a schema allows.
-func (s *schemaReader) typed(n *node, path string) sequence {
-	types, ok := s.types(n, path)
-	if !ok {
-		return nil
-	}
-	if types == nil {
+// value matches the values that pass a goal.
+func (s *schemaReader) value(g goal) sequence {
+	if len(g) == 0 {
 		return s.b.value()
 	}
-	var each []sequence
-	for _, t := range types {
-		switch t {
-		case "object":
-			each = append(each, s.object(n, path))
-		case "array":
-			each = append(each, s.array(n, path))
-		case "string":
-			each = append(each, s.str(n, path))
-		case "number", "integer":
-			each = append(each, s.number(n, path, t == "integer"))
-		case "boolean":
-			each = append(each, s.b.text("true"), s.b.text("false"))
-		case "null":
-			each = append(each, s.b.text("null"))
-		}
-	}
-	return s.b.either(each...)
+	return s.b.call(s.rule(g))
 }
 
-// types are those named, or the one whose keywords are used; nil where any value is allowed.
-func (s *schemaReader) types(n *node, path string) ([]string, bool) {
-	v, ok := n.get("type")
-	if !ok {
-		for _, t := range typeNames {
-			for _, key := range byType[t] {
-				if _, ok := n.get(key); ok {
-					return []string{t}, true
-				}
-			}
-		}
-		return nil, true
+// rule is the rule of the values that pass a goal.
+func (s *schemaReader) rule(g goal) int {
+	if len(g) == 0 {
+		return s.b.value()[0].rule
 	}
-	var out []string
-	for _, e := range listOf(v) {
-		t, _ := e.(string)
-		if !slices.Contains(typeNames, t) {
-			s.fail(path+"/type", "%s is no type; want %s", brief(e), strings.Join(typeNames, ", "))
-			return nil, false
-		}
-		if !slices.Contains(out, t) { // bound: typeNames
-			out = append(out, t)
+	f := s.known(g)
+	if f.rule != 0 {
+		return f.rule
+	}
+	if s.depth++; s.depth > 4*deepestSchema {
+		s.fail(g[0].of, "", "nested deeper than %d", 4*deepestSchema)
+	}
+	defer func(was string) { s.depth, s.b.where = s.depth-1, was }(s.b.where)
+	s.b.where = g[0].of.path()
+	f.rule = s.b.anonymous(s.b.where)
+	each := []sequence{}
+	for _, form := range s.formsOfGoal(g) {
+		if s.b.err == nil {
+			each = append(each, s.write(form)...)
 		}
 	}
-	if i := slices.Index(out, "integer"); i >= 0 && slices.Contains(out, "number") { // bound: typeNames
-		out = slices.Delete(out, i, i+1)
+	if s.b.err == nil {
+		s.b.define(f.rule, each...)
 	}
-	if len(out) == 0 {
-		s.fail(path+"/type", "an empty list allows nothing")
-		return nil, false
-	}
-	return out, true
+	return f.rule
 }
 
-// count reads a keyword that counts something; missing is its default.
-func (s *schemaReader) count(n *node, path, key string, missing int) int {
-	v, ok := n.get(key)
-	if !ok {
-		return missing
+// isDead reports whether no value passes a goal. It may say no where that cannot be told.
+func (s *schemaReader) isDead(g goal) bool {
+	if len(g) == 0 || s.b.err != nil {
+		return false
 	}
-	num, _ := v.(json.Number)
-	c, err := num.Int64()
-	if err != nil || c < 0 || c > maxOps {
-		s.fail(path+"/"+key, "want a number from 0 to %d, not %s", maxOps, brief(v))
-		return missing
+	f := s.known(g)
+	switch f.fate {
+	case deadFate, aliveFate:
+		return f.fate == deadFate
+	case asking:
+		return false
 	}
-	return int(c)
+	if s.depth > deepestSchema {
+		return false
+	}
+	f.fate = asking
+	unsure := s.unsure
+	s.level++
+	s.depth++
+	s.unsure = false
+	forms := s.formsOfGoal(g)
+	s.depth--
+	s.level--
+	if f.fate = aliveFate; len(forms) == 0 && !s.unsure {
+		f.fate = deadFate
+	}
+	s.unsure = unsure
+	return f.fate == deadFate
 }
 
-// counts are two such keywords, the second of which may be without a bound.
-func (s *schemaReader) counts(n *node, path, least, most string) (int, int) {
-	lo, hi := s.count(n, path, least, 0), s.count(n, path, most, -1)
-	if hi >= 0 && lo > hi {
-		s.fail(path, "%s %d is more than %s %d", least, lo, most, hi)
+// formsOfGoal are the alternatives of a goal; those that no value takes are left out.
+func (s *schemaReader) formsOfGoal(g goal) []*form {
+	f := s.known(g)
+	if f.ready {
+		return f.forms
 	}
-	return lo, hi
+	out := []*form{&anything}
+	for i, l := range g {
+		if l.not && i > 0 && g[i-1] == (literal{of: l.of}) {
+			out = nil // a schema and its denial
+		}
+		out = s.product(out, s.formsOf(l))
+	}
+	if !s.unsure && s.b.err == nil {
+		f.forms, f.ready = out, true
+	}
+	return out
 }
 
-func (s *schemaReader) array(n *node, path string) sequence {
-	least, most := s.counts(n, path, "minItems", "maxItems")
-	var first []any
-	if v, ok := n.get("prefixItems"); ok {
-		if first, ok = v.([]any); !ok {
-			return s.fail(path+"/prefixItems", "want a list of schemas")
+// formsOf are the alternatives of one schema.
+func (s *schemaReader) formsOf(l literal) []*form {
+	if l.of == s.never {
+		if l.not {
+			return []*form{&anything}
 		}
+		return nil
 	}
-	items, ok := n.get("items")
-	if !ok {
-		items = true
-		if len(first) > 0 && most < 0 {
-			most = max(least, len(first))
+	if all, ok := s.forms[l]; ok {
+		return all
+	}
+	if level, ok := s.under[l]; ok {
+		if level == s.level {
+			s.fail(l.of, "", "leads back to itself by $ref, allOf or the like; have it refer to another schema")
 		}
+		s.unsure = true
+		return nil
 	}
-	if items == false {
-		if most < 0 || most > len(first) {
-			most = len(first)
-		}
-		items = true
+	if s.depth++; s.depth > 4*deepestSchema {
+		s.fail(l.of, "", "nested deeper than %d", 4*deepestSchema)
 	}
-	if least > most && most >= 0 {
-		return s.fail(path, "minItems %d is more than the %d items that are allowed", least, most)
-	}
+	defer func(was string) { s.depth, s.b.where = s.depth-1, was }(s.b.where)
 	if s.b.err != nil {
 		return nil
 	}
-	if len(first) == 0 {
-		if most == 0 {
-			return s.b.listed("[", "]", nil, 0, 0)
-		}
-		return s.b.listed("[", "]", s.convert(items, path+"/items"), least, most)
+	s.b.where = l.of.path()
+	if !s.b.spend(16 + len(s.b.where)/2) {
+		return nil
 	}
-	// The items of the prefix one by one, from the last: each may be left out with all after it.
-	comma := s.b.sign(",")
-	var tail sequence
-	if most < 0 || most > len(first) {
-		more := most
-		if most > 0 {
-			more = most - len(first)
-		}
-		tail = s.b.repeat(s.b.join(comma, s.convert(items, path+"/items")), max(least-len(first), 0), more)
+	s.under[l] = s.level
+	var all []*form
+	if l.not {
+		all = s.deny(l.of)
+	} else {
+		all = s.assert(l.of, l.wide)
 	}
-	last := len(first)
-	if most >= 0 {
-		last = min(last, most)
+	delete(s.under, l)
+	if !s.unsure && s.b.err == nil {
+		s.forms[l] = all
 	}
-	for i := last - 1; i >= 0; i-- {
-		tail = s.b.join(s.convert(first[i], fmt.Sprintf("%s/prefixItems/%d", path, i)), tail)
-		if i > 0 {
-			tail = s.b.join(comma, tail)
+	return all
+}
+
+// nothing is the error of a schema that no value passes: it names the place where the last alternative fell away.
+func (s *schemaReader) nothing(root int) error {
+	seen := map[int]bool{}
+	at := root
+	for next := true; next; {
+		seen[at], next = true, false
+		if len(s.b.rules[at].alternatives) == 0 {
+			break
 		}
-		if least <= i {
-			tail = s.b.optional(tail)
-		} else {
-			tail = s.b.short("(…)", tail) // what comes before is a copy of it and more
+		for _, t := range s.b.rules[at].alternatives[0] {
+			if t.set == nil && !s.b.ending[t.rule] && !seen[t.rule] {
+				at, next = t.rule, true
+				break
+			}
 		}
 	}
-	return s.b.join(s.b.text("["), s.b.blank(), tail, s.b.blank(), s.b.text("]"))
+	home := s.b.rules[at].home
+	return fmt.Errorf("grammar: schema at %s: allows nothing: %s", home,
+		cmp.Or(s.why[home], "no value passes all that is asked for here"))
 }

@@ -3,50 +3,63 @@ package grammar
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"foretoken/internal/strictjson"
 )
 
-// A schema's properties are written in the order in which the schema names them, which Go's maps would lose.
+// node is an object of the schema's text, with its members in order, which Go's maps would lose: a schema, or what
+// holds schemas by name.
 type node struct {
 	keys   []string
 	values map[string]any // bool, string, json.Number, nil, []any or *node
-	base   any            // of a schema that was read: where its references begin
+	id     int32          // in the order of the text
+	up     *node          // that holds it
+	key    string         // where: "anyOf/2"
+	base   string         // URI that its references are relative to
+	draft  Draft
+	dated  bool // the draft is known
 }
 
-// rebase sets the base of a schema and of those within it. A schema with an $id is the base of what it holds (JSON
-// Schema 2020-12, core, 8.2.1); an $id that is only a fragment names a place, as it did before 2019.
-func rebase(v, base any) {
-	switch v := v.(type) {
-	case []any:
-		for _, e := range v {
-			rebase(e, base)
-		}
-	case *node:
-		if id, _ := v.values["$id"].(string); id != "" && id[0] != '#' {
-			base = v
-		}
-		v.base = base
-		for _, e := range v.values {
-			rebase(e, base)
-		}
-	}
-}
-
-func (n *node) get(key string) (any, bool) {
-	v, ok := n.values[key]
-	return v, ok
-}
-
-func (n *node) set(key string, v any) {
+func (n *node) set(key string, v any) *node {
 	if _, ok := n.values[key]; !ok {
 		n.keys = append(n.keys, key)
 	}
 	n.values[key] = v
+	return n
 }
 
 func newNode() *node { return &node{values: map[string]any{}} }
+
+var toPointer = strings.NewReplacer("~", "~0", "/", "~1")
+
+// path is the JSON Pointer (RFC 6901) of a node, as a fragment.
+func (n *node) path() string {
+	var parts []string
+	for ; n.up != nil; n = n.up {
+		parts = append(parts, n.key)
+	}
+	parts = append(parts, "#")
+	slices.Reverse(parts)
+	return strings.Join(parts, "/")
+}
+
+// has returns the value of a keyword. One that the schema's draft lacks is an annotation. Some programs write null for
+// a keyword that is left out.
+func (n *node) has(key string) (any, bool) {
+	v, ok := n.values[key]
+	if !ok || v == nil && key != "const" {
+		return nil, false
+	}
+	if k, listed := keywordNames[key]; listed && n.dated && (n.draft < k.First || n.draft > k.Last) {
+		return nil, false
+	}
+	return v, true
+}
 
 // deepestSchema bounds recursion over a schema.
 const deepestSchema = 200
@@ -110,8 +123,155 @@ func (b *builder) readNext(dec *json.Decoder, depth int) (any, error) {
 	return t, nil
 }
 
-// literal matches a JSON value without blanks, its keys in their original order.
-func (s *schemaReader) literal(v any) sequence { return s.b.text(s.written(v)) }
+// Members whose value is data, and those whose members are schemas by any name.
+var (
+	dataOf  = words("enum const default examples example")
+	namedIn = words("properties patternProperties $defs definitions dependentSchemas dependencies")
+)
+
+func words(s string) []string { return strings.Fields(s) }
+
+// place gives a node, and those within it, their place in the text. named says that its members' names are no
+// keywords.
+func (s *schemaReader) place(n *node, named bool) {
+	if n.id = s.count; named {
+		s.count++
+		s.placeIn(n, named)
+		return
+	}
+	s.count++
+	if name, ok := n.values["$schema"].(string); ok {
+		if d, known := draftOf(name); known {
+			n.draft, n.dated = d, true
+		}
+	}
+	s.name(n)
+	s.placeIn(n, named)
+}
+
+func (s *schemaReader) placeIn(n *node, named bool) {
+	within := func(v any, key string, named bool) {
+		if child, ok := v.(*node); ok {
+			child.up, child.key, child.base, child.draft, child.dated = n, key, n.base, n.draft, n.dated
+			s.place(child, named)
+		}
+	}
+	for _, key := range n.keys {
+		if !named && slices.Contains(dataOf, key) {
+			continue
+		}
+		at := toPointer.Replace(key)
+		if list, ok := n.values[key].([]any); ok {
+			for i, e := range list {
+				if _, ok := e.(*node); ok {
+					within(e, at+"/"+strconv.Itoa(i), false)
+				}
+			}
+			continue
+		}
+		within(n.values[key], at, !named && slices.Contains(namedIn, key))
+	}
+}
+
+// name notes the names that a schema gives itself: an $id, which is the base of what it holds (2020-12, core, 8.2.1),
+// and anchors. In drafts up to 7 an $id that is a fragment is an anchor, and none counts beside a $ref.
+func (s *schemaReader) name(n *node) {
+	old := n.dated && n.draft <= Draft7
+	id, _ := n.has("$id")
+	if older, ok := n.has("id"); ok && n.dated {
+		id = older
+	}
+	_, refers := n.values["$ref"]
+	if id, ok := id.(string); ok && !(old && refers) && id != "" {
+		if id[0] == '#' {
+			s.called(n, n.base+id)
+		} else {
+			n.base = strings.TrimSuffix(resolve(n.base, id), "#")
+			s.called(n, n.base)
+		}
+	}
+	for _, key := range []string{"$anchor", "$dynamicAnchor"} {
+		if v, ok := n.has(key); ok {
+			if anchor, ok := v.(string); ok {
+				s.called(n, n.base+"#"+anchor)
+			}
+		}
+	}
+}
+
+// twice stands for schemas that have one name.
+var twice = newNode()
+
+func (s *schemaReader) called(n *node, uri string) {
+	if !s.b.spend(8 + len(uri)/8) {
+		return
+	}
+	if _, ok := s.places[uri]; ok {
+		n = twice
+	}
+	s.places[uri] = n
+}
+
+// resolve is a reference relative to a base (RFC 3986, section 5.2). What is no URI stays as it is.
+func resolve(base, ref string) string {
+	if strings.HasPrefix(ref, "#") {
+		return base + ref
+	}
+	to, err := url.Parse(ref)
+	if err != nil {
+		return ref
+	}
+	from, err := url.Parse(base)
+	if err != nil {
+		return ref
+	}
+	return from.ResolveReference(to).String()
+}
+
+var fromPointer = strings.NewReplacer("~1", "/", "~0", "~")
+
+// find returns the schema that a reference of n names: true, false or a node.
+func (s *schemaReader) find(n *node, ref string) (any, bool) {
+	if !s.b.spend(8 + len(ref)) {
+		return nil, false
+	}
+	uri, fragment, _ := strings.Cut(resolve(n.base, ref), "#")
+	schema, ok := s.places[uri]
+	if uri == "" && !ok {
+		schema, ok = s.root, true
+	}
+	if !ok {
+		s.fail(n, "$ref", "leads out of the schema, and nothing is fetched; put what it names under $defs")
+		return nil, false
+	}
+	if plain, err := url.PathUnescape(fragment); err == nil {
+		fragment = plain
+	}
+	if fragment == "" {
+		return schema, true
+	}
+	if fragment[0] != '/' {
+		schema, ok = s.places[uri+"#"+fragment]
+		return schema, ok
+	}
+	var at any = schema
+	for key := range strings.SplitSeq(fragment[1:], "/") {
+		key, ok = fromPointer.Replace(key), false
+		switch v := at.(type) {
+		case *node:
+			at, ok = v.values[key]
+		case []any:
+			i, err := strconv.Atoi(key)
+			if ok = err == nil && i >= 0 && i < len(v) && strconv.Itoa(i) == key; ok {
+				at = v[i]
+			}
+		}
+		if !ok {
+			return nil, false
+		}
+	}
+	return at, true
+}
 
 // written is a JSON value without blanks. The work counts.
 func (s *schemaReader) written(v any) string {
@@ -134,7 +294,7 @@ func appendValue(out []byte, v any, room int) []byte {
 	case bool:
 		out = strconv.AppendBool(out, v)
 	case json.Number:
-		out = append(out, v...)
+		out = append(out, plainNumber(v)...)
 	case string:
 		out = append(out, `"`+escaped(v)+`"`...)
 	case []any:
@@ -161,3 +321,6 @@ func appendValue(out []byte, v any, room int) []byte {
 	}
 	return out
 }
+
+// sortedNames are the keys of a map in order.
+func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

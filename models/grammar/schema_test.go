@@ -59,7 +59,6 @@ var schemas = []struct {
 	{`{"type":"string","pattern":"^a+[0-9\"]{2}$"}`, []string{`"a12"`, `"aa\"1"`},
 		[]string{`"a1"`, `"a12 "`, `"1"`, `"a""1"`}},
 	{`{"type":"string","pattern":"x|^y"}`, []string{`"axb"`, `"ya"`, `"x"`}, []string{`"ay"`, `""`}},
-	{`{"type":"string","pattern":"^[^\\x{D800}-\\x{DFFF}]\\\\u$"}`, []string{`"é\\u"`}, []string{`"é"`}},
 	{`{"type":"string","pattern":"^[^a-z]\\S.\\w$"}`, []string{`"A1 x"`, `"\\é_0"`, `"\tyyy"`},
 		[]string{`"aAAA"`, `"A   "`, `"A1\nx"`}},
 	{`{"type":"string","format":"date"}`, []string{`"2026-01-31"`, `"2024-02-29"`, `"2000-02-29"`},
@@ -74,9 +73,10 @@ var schemas = []struct {
 	{`{"type":"integer"}`, []string{`0`, `-12`, `1234567890123456`}, []string{`1.0`, `01`, `12345678901234567`}},
 	{`{"type":"integer","minimum":-5,"exclusiveMaximum":100}`, []string{`-5`, `0`, `99`}, []string{`-6`, `100`, `-0`}},
 	{`{"type":"integer","minimum":9999999999999998,"exclusiveMaximum":123456789012345678901234567890}`,
-		[]string{`9999999999999998`, `9999999999999999`}, []string{`9999999999999997`, `10000000000000000`}},
+		[]string{`9999999999999998`, `10000000000000000`}, []string{`9999999999999997`}},
 	{`{"type":"number","exclusiveMinimum":-10000000000000000.5,"maximum":-9999999999999999}`,
-		[]string{`-9999999999999999`, `-9999999999999999.5`}, []string{`-9999999999999998`, `-10000000000000000`}},
+		[]string{`-9999999999999999`, `-9999999999999999.5`, `-10000000000000000`},
+		[]string{`-9999999999999998`, `-10000000000000001`}},
 	{`{"type":"number","minimum":0.25,"maximum":1.5}`, []string{`0.25`, `0.3`, `1`, `1.5`, `1.50`, `0.9999`},
 		[]string{`0`, `0.2`, `1.51`, `-1`, `1.501`, `1e0`}},
 	{`{"type":"number"}`, []string{`1`, `-0.5`, `1e9`, `2.5E-3`}, []string{`.5`, `1.`, `+1`, `1e1234`}},
@@ -162,45 +162,47 @@ func TestSchemaMistakes(t *testing.T) {
 		`{"type":`:                            "not JSON",
 		`{} {}`:                               "there is more after",
 		`1`:                                   "a schema is an object",
+		`{"items":1}`:                         "at #: items: a schema is an object, true or false, not 1",
 		`false`:                               "allows nothing",
 		`{"type":"text"}`:                     `at #/type: "text" is no type`,
-		`{"type":[]}`:                         "allows nothing",
-		`{"not":{}}`:                          `the keyword "not"`,
-		`{"type":"array","uniqueItems":true}`: `"uniqueItems"`,
-		`{"type":"integer","multipleOf":3}`:   "multipleOf",
-		`{"properties":{"a":{"type":"string","format":"x"}}}`:          `at #/properties/a/format: "x"`,
-		`{"type":"string","pattern":"(?=a)"}`:                          "invalid or unsupported Perl syntax",
+		`{"type":[]}`:                         "at #/type: an empty list allows nothing",
+		`{"not":{}}`:                          "at #: allows nothing",
+		`{"type":"array","uniqueItems":true}`: "at #/uniqueItems: uniqueItems is held to where the items",
+		`{"not":{"uniqueItems":true}}`:        "at #/not/uniqueItems: uniqueItems cannot be denied",
+		`{"$dynamicRef":"#a"}`:                "at #/$dynamicRef: $dynamicRef is not held to; write $ref",
+		`{"contains":{},"unevaluatedItems":false}`:                     "at #/unevaluatedItems: is not held to",
+		`{"type":"integer","multipleOf":0}`:                            "at #/multipleOf: want a number above 0",
+		`{"multipleOf":1.234567}`:                                      "at #: multiples",
+		`{"type":"string","pattern":"(?<a>b)\\k<a>"}`:                  "at #/pattern: ",
 		`{"type":"string","pattern":"\\uD83D"}`:                        "half of a character",
 		`{"type":"string","pattern":"[\\uDE00\\uD83D]"}`:               "half of a character",
-		`{"type":"string","pattern":"[^\\x{DE00}]"}`:                   "half of a character",
-		`{"type":"string","pattern":"\\u{D83D}\\u12"}`:                 "invalid escape",
-		`{"type":"string","pattern":"a(^b)"}`:                          "ends only",
-		`{"type":"string","pattern":"a","minLength":1}`:                "one kind",
+		`{"type":"string","pattern":"\\u12"}`:                          "hexadecimal",
+		`{"type":"string","pattern":"a","maxLength":0}`:                "allows nothing: no string passes",
 		`{"type":"string","minLength":3,"maxLength":2}`:                "minLength 3 is more than maxLength 2",
-		`{"type":"string","maxLength":-1}`:                             "want a number from 0",
-		`{"type":"string","maxLength":300000}`:                         "want a number from 0",
-		`{"type":"integer","minimum":5,"maximum":4}`:                   "leave no number",
-		`{"type":"integer","exclusiveMinimum":4,"exclusiveMaximum":5}`: "leave no number",
-		`{"type":"number","minimum":1.5,"maximum":1.25}`:               "leave no number",
-		`{"type":"integer","minimum":"5"}`:                             "want a number",
+		`{"type":"string","maxLength":-1}`:                             "want a whole number from 0",
+		`{"type":"string","minLength":1.5}`:                            "want a whole number from 0",
+		`{"type":"string","minLength":300000}`:                         "want a number from 0 to 262144",
+		`{"type":"integer","minimum":5,"maximum":4}`:                   "allows nothing: no number is within",
+		`{"type":"integer","exclusiveMinimum":4,"exclusiveMaximum":5}`: "no number is within the bounds",
+		`{"type":"number","minimum":1.5,"maximum":1.25}`:               "no number is within the bounds",
+		`{"type":"integer","minimum":"5"}`:                             "at #/minimum: want a number",
 		`{"$ref":"#/$defs/x"}`:                                         "points at nothing",
 		`{"$defs":{"x":{}},"items":{"$id":"a","$ref":"#/$defs/x"}}`:    "points at nothing",
-		`{"$ref":"http://example.org"}`:                                "points at nothing",
-		`{"$ref":"#"}`:                                                 "allows no text",
+		`{"$ref":"http://example.org"}`:                                "at #/$ref: leads out of the schema",
+		`{"$ref":"#"}`:                                                 "leads back to itself",
 		`{"$ref":"#","type":"object"}`:                                 "leads back to itself",
 		`{"allOf":[{"$ref":"#"}]}`:                                     "leads back to itself",
-		`{"anyOf":[]}`:                                                 "list of schemas",
-		`{"enum":[]}`:                                                  "list of values",
-		`{"required":"a"}`:                                             "list of names",
-		`{"properties":{"a":{}},"minProperties":1}`:                    "minProperties",
-		`{"required":["a"],"additionalProperties":false}`:              "not allowed",
-		`{"allOf":[{"type":"string"},{"type":"integer"}]}`:             "cannot be combined",
-		`{"allOf":[{"properties":{"a":{}},"additionalProperties":false},` +
-			`{"properties":{"b":{}}}]}`: "name all properties in one",
-		strings.Repeat(`{"items":`, 300) + `{}` + strings.Repeat(`}`,
-			300): "deeper than",
-		`{"type":"array","minItems":9999,"maxItems":99999,"items":{"type":"array","minItems":999,"maxItems":99999,` +
-			`"items":{"type":"array","maxItems":90000}}}`: "too large",
+		`{"anyOf":[]}`:                                                 "at #/anyOf: want a list of schemas",
+		`{"enum":[]}`:                                                  "at #/enum: want a list of values",
+		`{"required":"a"}`:                                             "at #/required: want a list of names",
+		`{"dependentRequired":{"a":1}}`:                                "at #/dependentRequired/a: want a list",
+		`{"required":["a"],"additionalProperties":false}`:              `"a" is required, and no value of it passes`,
+		`{"allOf":[{"type":"string"},{"type":"integer"}]}`:             "allows nothing: the types leave none",
+		`{"properties":{"a":{"items":{"minItems":2,"maxItems":1}}},` +
+			`"required":["a"],"minProperties":2,"maxProperties":1}`: "minProperties 2 is more than maxProperties 1",
+		`{"properties":{"a":{"minItems":2,"maxItems":1}},"required":["a"]}`:        "at #/properties/a: allows nothing",
+		strings.Repeat(`{"items":`, 300) + `{}` + strings.Repeat(`}`, 300):         "deeper than",
+		`{"type":"string","allOf":[` + many(60, `{"pattern":"a.{%d}b.*c"}`) + `]}`: "compiling takes more than",
 	} {
 		_, err := FromSchema(context.Background(), []byte(schema), SchemaOptions{})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "grammar: ") {
@@ -220,24 +222,31 @@ func TestCodePoints(t *testing.T) {
 	}
 }
 
+// otherReader is a schema as another implementation reads it.
+func otherReader(t *testing.T, schema string) *jsonschema.Schema {
+	t.Helper()
+	compiler := jsonschema.NewCompiler()
+	compiler.AssertFormat()
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := compiler.AddResource("schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	valid, err := compiler.Compile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return valid
+}
+
 // TestSchemaTexts walks through each grammar at random and has another implementation of JSON
 // Schema validate what came out.
 func TestSchemaTexts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, c := range schemas {
-		compiler := jsonschema.NewCompiler()
-		compiler.AssertFormat()
-		doc, err := jsonschema.UnmarshalJSON(strings.NewReader(c.schema))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := compiler.AddResource("schema.json", doc); err != nil {
-			t.Fatal(err)
-		}
-		valid, err := compiler.Compile("schema.json")
-		if err != nil {
-			t.Fatal(err)
-		}
+		valid := otherReader(t, c.schema)
 		g := schemaGrammar(t, c.schema, Free)
 		whole := 0
 		for range rounds(60) {
@@ -250,8 +259,7 @@ func TestSchemaTexts(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s gave %q: %v", c.schema, text, err)
 			}
-			if err := valid.Validate(v); err != nil &&
-				!(strings.Contains(c.schema, "oneOf") && strings.Contains(err.Error(), "oneOf")) {
+			if err := valid.Validate(v); err != nil {
 				t.Fatalf("%s gave %q: %v", c.schema, text, err)
 			}
 		}

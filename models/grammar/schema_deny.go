@@ -1,0 +1,214 @@
+package grammar
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"foretoken/models/grammar/lang"
+	"foretoken/models/grammar/number"
+)
+
+// deny are the forms of the values that do not pass a schema: those that fail one of its keywords.
+func (s *schemaReader) deny(n *node) []*form {
+	if ref, ok := n.has("$ref"); ok && n.dated && n.draft <= Draft7 {
+		return s.refer(n, ref, literal{not: true})
+	}
+	for _, key := range []string{"$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"} {
+		if _, ok := n.has(key); ok {
+			s.refuse(n, key, "%s cannot be denied: not, oneOf or if asks for what does not pass it", key)
+		}
+	}
+	out := slices.Concat(s.denyKinds(n), s.denyNumber(n), s.denyString(n), s.denyArray(n), s.denyObject(n))
+	for _, key := range []string{"const", "enum"} {
+		if values, ok := s.valuesOf(n, key); ok {
+			out = append(out, s.unlisted(values)...)
+		}
+	}
+	return append(out, s.denyJoins(n)...)
+}
+
+// denyJoins denies the keywords that hold schemas of the same value.
+func (s *schemaReader) denyJoins(n *node) []*form {
+	var out []*form
+	if ref, ok := n.has("$ref"); ok {
+		out = append(out, s.refer(n, ref, literal{not: true})...)
+	}
+	for _, sub := range s.list(n, "allOf") {
+		out = append(out, s.formsOfGoal(s.avoid(sub))...)
+	}
+	none := func(all []*node) []*form {
+		each := []*form{&anything}
+		for _, sub := range all {
+			each = s.product(each, s.formsOfGoal(s.avoid(sub)))
+		}
+		return each
+	}
+	if n.values["anyOf"] != nil {
+		out = append(out, none(s.list(n, "anyOf"))...)
+	}
+	if all := s.list(n, "oneOf"); all != nil {
+		out = append(out, none(all)...)
+		for i := range all {
+			for j := range i {
+				out = append(out, s.formsOfGoal(s.both(s.want(all[i]), s.want(all[j])))...)
+			}
+		}
+	}
+	if v, ok := n.has("not"); ok {
+		out = append(out, s.formsOfGoal(s.want(s.sub(n, "not", v)))...)
+	}
+	if v, ok := n.has("if"); ok {
+		out = append(out, s.conditional(n, s.sub(n, "if", v), false, true)...)
+	}
+	return out
+}
+
+func (s *schemaReader) denyKinds(n *node) []*form {
+	k, integer, ok := s.types(n)
+	if !ok {
+		return nil
+	}
+	var out []*form
+	if k != allKinds {
+		out = append(out, only(allKinds&^k))
+	}
+	if integer {
+		f := only(aNumber)
+		f.numbers.NotMultiples = []number.Decimal{one}
+		out = append(out, f)
+	}
+	return out
+}
+
+func (s *schemaReader) denyNumber(n *node) []*form {
+	var out []*form
+	for _, b := range s.bounds(n) {
+		f := only(aNumber)
+		other := &number.Bound{Value: b.value.Value, Open: !b.value.Open}
+		if b.lower {
+			f.numbers.Most = other
+		} else {
+			f.numbers.Least = other
+		}
+		out = append(out, f)
+	}
+	if d, ok := s.step(n); ok {
+		f := only(aNumber)
+		f.numbers.NotMultiples = []number.Decimal{d}
+		out = append(out, f)
+	}
+	return out
+}
+
+func (s *schemaReader) denyString(n *node) []*form {
+	var out []*form
+	least, most := s.count2(n, "minLength", "maxLength")
+	if least > 0 {
+		f := only(aString)
+		f.long = least - 1
+		out = append(out, f)
+	}
+	if most >= 0 {
+		f := only(aString)
+		f.short = most + 1
+		out = append(out, f)
+	}
+	for _, key := range []string{"pattern", "format"} {
+		if l := s.langOf(n, key); l != nil {
+			f := only(aString)
+			text, _ := n.values[key].(string)
+			f.langs = []*lang.Lang{s.cached("n"+key+text, func() *lang.Lang { return s.m.Not(l) })}
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func (s *schemaReader) denyArray(n *node) []*form {
+	var out []*form
+	array := func(change func(f *form)) {
+		f := only(anArray)
+		change(f)
+		out = append(out, f)
+	}
+	least, most := s.count2(n, "minItems", "maxItems")
+	if least > 0 {
+		array(func(f *form) { f.many = least - 1 })
+	}
+	if most >= 0 {
+		array(func(f *form) { f.few = most + 1 })
+	}
+	t, _ := s.tupleOf(n)
+	for i, g := range t.first {
+		array(func(f *form) {
+			first := make([]goal, i+1)
+			first[i] = s.denied(g)
+			f.few, f.tuples = i+1, []tuple{{first: first}}
+		})
+	}
+	if t.ends {
+		array(func(f *form) { f.counted = []counted{{of: s.denied(t.rest), least: 1, most: -1, from: len(t.first)}} })
+	}
+	if v, ok := n.has("contains"); ok {
+		of := s.want(s.sub(n, "contains", v))
+		least, most := s.countOf(n, "minContains", 1), s.countOf(n, "maxContains", -1)
+		if least > 0 {
+			array(func(f *form) { f.counted = []counted{{of: of, most: least - 1}} })
+		}
+		if most >= 0 {
+			array(func(f *form) { f.counted = []counted{{of: of, least: most + 1, most: -1}} })
+		}
+	}
+	if v, _ := n.has("uniqueItems"); v == true {
+		s.refuse(n, "uniqueItems", "uniqueItems cannot be denied: not, oneOf or if asks for what does not pass it")
+	}
+	return out
+}
+
+// denied is the goal not to pass a goal of at most one schema.
+func (s *schemaReader) denied(g goal) goal {
+	if len(g) == 0 {
+		return s.avoid(nil)
+	}
+	if len(g) != 1 || g[0].not {
+		panic("grammar: a keyword's goal is one schema")
+	}
+	return s.avoid(g[0].of)
+}
+
+// unlisted are the forms of all values but some.
+func (s *schemaReader) unlisted(values []any) []*form {
+	simple := only(allKinds)
+	var texts []string
+	var composites []*node
+	for _, v := range values {
+		if !s.b.spend(4) {
+			return nil
+		}
+		switch v := v.(type) {
+		case nil:
+			simple.kinds &^= aNull
+		case bool:
+			simple.kinds &^= truth(v)
+		case json.Number:
+			d, err := number.Parse(string(v))
+			if err != nil {
+				s.b.fail("%s%s", place(s.b.where), strings.TrimPrefix(err.Error(), "number: "))
+			}
+			simple.numbers.Except = append(simple.numbers.Except, d)
+		case string:
+			texts = append(texts, v)
+		default:
+			composites = append(composites, s.composite(v))
+		}
+	}
+	if texts != nil {
+		simple.langs = []*lang.Lang{s.m.Not(s.m.Texts(texts...))}
+	}
+	out := []*form{simple}
+	for _, n := range composites {
+		out = s.product(out, s.formsOfGoal(s.avoid(n)))
+	}
+	return out
+}

@@ -1,0 +1,242 @@
+package grammar
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"foretoken/models/grammar/lang"
+	"foretoken/models/grammar/number"
+)
+
+// plainNumber is a number of the schema as numbers are written.
+func plainNumber[T ~string](text T) string {
+	d, err := number.Parse(string(text))
+	if err != nil {
+		return string(text)
+	}
+	return d.String()
+}
+
+// write are the texts of the values that a form allows.
+func (s *schemaReader) write(f *form) []sequence {
+	b := s.b
+	if f.value != nil {
+		return []sequence{b.text(s.written(f.value))}
+	}
+	k := f.kinds
+	if !s.o.Open && !f.stated && f.used != 0 {
+		k &= f.used
+	}
+	if f.plain {
+		return []sequence{b.value()}
+	}
+	var out []sequence
+	for _, name := range []struct {
+		kind kinds
+		text string
+	}{{aNull, "null"}, {aTrue, "true"}, {aFalse, "false"}} {
+		if k&name.kind != 0 {
+			out = append(out, b.text(name.text))
+		}
+	}
+	for _, part := range []struct {
+		kind  kinds
+		write func(*form) sequence
+	}{{aNumber, s.writeNumber}, {aString, s.writeString}, {anArray, s.writeArray}, {anObject, s.writeObject}} {
+		if k&part.kind != 0 && b.err == nil {
+			if text := part.write(f); text != nil {
+				out = append(out, text)
+			}
+		}
+	}
+	return out
+}
+
+func (s *schemaReader) writeNumber(f *form) sequence {
+	n := f.numbers
+	if n.Least == nil && n.Most == nil && n.Points == nil && len(n.Except)+len(n.NotMultiples) == 0 {
+		if len(n.Multiples) == 0 {
+			return s.b.number()
+		}
+		if slices.Equal(n.Multiples, []number.Decimal{one}) {
+			return s.b.integer()
+		}
+	}
+	return s.lang(s.cached(numbersKey(&n), func() *lang.Lang {
+		l, err := number.Texts(s.m, n)
+		if err != nil {
+			s.b.fail("%s%s", place(s.b.where), err)
+		}
+		return l
+	}), nil)
+}
+
+// numbersKey tells sets of numbers apart.
+func numbersKey(n *number.Set) string {
+	key := fmt.Sprint("#", n.Points == nil, n.Multiples, n.NotMultiples, n.Points, n.Except)
+	for _, b := range []*number.Bound{n.Least, n.Most} {
+		if key += "|"; b != nil {
+			key += fmt.Sprint(b.Value, b.Open)
+		}
+	}
+	return key
+}
+
+// langOfForm is the language of the strings of a form.
+func (s *schemaReader) langOfForm(f *form) *lang.Lang {
+	if len(f.langs) == 1 && f.short == 0 && f.long < 0 {
+		return f.langs[0]
+	}
+	key := []byte("j")
+	for _, l := range f.langs {
+		key = binary.AppendUvarint(key, uint64(s.nameOf(l)))
+	}
+	key = binary.AppendVarint(binary.AppendVarint(append(key, 0), int64(f.short)), int64(f.long))
+	return s.cached(string(key), func() *lang.Lang {
+		l := s.m.All()
+		for _, other := range f.langs {
+			l = s.m.And(l, other)
+		}
+		return s.m.Length(l, f.short, f.long)
+	})
+}
+
+// nameOf is a number for a language.
+func (s *schemaReader) nameOf(l *lang.Lang) int32 {
+	n, ok := s.names[l]
+	if !ok {
+		n = int32(len(s.names) + 1)
+		s.names[l] = n
+	}
+	return n
+}
+
+func (s *schemaReader) cachedNot(l *lang.Lang) *lang.Lang {
+	return s.cached(fmt.Sprintf("n%d", s.nameOf(l)), func() *lang.Lang { return s.m.Not(l) })
+}
+
+func (s *schemaReader) noString(f *form) string {
+	if f.long >= 0 && f.short > f.long {
+		return fmt.Sprintf("minLength %d is more than maxLength %d", f.short, f.long)
+	}
+	if len(f.langs) > 0 && s.b.err == nil && s.langOfForm(f).Empty() && s.b.err == nil {
+		return "no string passes its patterns, formats, lengths and list together"
+	}
+	return ""
+}
+
+func (s *schemaReader) writeString(f *form) sequence {
+	if len(f.langs) > 0 {
+		return s.quotedLang(s.langOfForm(f))
+	}
+	if f.short == 0 && f.long < 0 {
+		return s.b.str()
+	}
+	if f.long >= 0 && f.short > f.long {
+		return nil
+	}
+	return s.b.quoted(s.b.repeat(s.b.character(), f.short, f.long))
+}
+
+// quotedLang are the strings of a language, in one spelling each.
+func (s *schemaReader) quotedLang(l *lang.Lang) sequence {
+	if l.Empty() {
+		return nil
+	}
+	return s.b.join(s.b.text(`"`), s.lang(l, s.b.text(`"`)))
+}
+
+// lang matches the strings of a language, and what follows them: a rule a state, but for states that only one edge
+// leads to and one leaves.
+func (s *schemaReader) lang(l *lang.Lang, end sequence) sequence {
+	if l.Empty() || s.b.err != nil {
+		return nil
+	}
+	inside := end != nil
+	if r, ok := s.texts[l]; ok && inside {
+		return s.b.call(r)
+	}
+	states := l.States()
+	if !s.b.spend(8 * len(states)) {
+		return nil
+	}
+	into := make([]int32, len(states))
+	into[0] = 2 // the start, and whoever calls it
+	for _, st := range states {
+		for _, e := range st.Edges {
+			into[e.To]++
+		}
+	}
+	rules := make([]int, len(states))
+	inline := func(i int32) bool { return into[i] == 1 && len(states[i].Edges) == 1 && !states[i].Final }
+	for i := range states {
+		if !inline(int32(i)) {
+			rules[i] = s.b.anonymous("text")
+		}
+	}
+	for i, st := range states {
+		if inline(int32(i)) || s.b.err != nil {
+			continue
+		}
+		var each []sequence
+		for _, e := range st.Edges {
+			part := s.edge(e, inside)
+			for inline(e.To) && s.b.err == nil {
+				e = states[e.To].Edges[0]
+				part = append(slices.Clip(part), s.edge(e, inside)...)
+			}
+			each = append(each, append(slices.Clip(part), s.b.call(rules[e.To])...))
+		}
+		if st.Final {
+			each = append(each, append(sequence{}, end...))
+		}
+		s.b.define(rules[i], each...)
+	}
+	if inside {
+		s.texts[l] = rules[0]
+	}
+	return s.b.call(rules[0])
+}
+
+// edge matches one character of an edge, inside a JSON string or as it is.
+func (s *schemaReader) edge(e lang.Edge, inside bool) sequence {
+	if len(e.Ranges) == 1 && e.Ranges[0].Lo == e.Ranges[0].Hi {
+		if text := string(e.Ranges[0].Lo); inside {
+			return s.b.text(escaped(text))
+		} else {
+			return s.b.text(text)
+		}
+	}
+	key := make([]byte, 0, 8*len(e.Ranges))
+	for _, r := range e.Ranges {
+		key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(r.Lo)), uint64(r.Hi))
+	}
+	if q, ok := s.runes[string(key)]; ok {
+		return q
+	}
+	ranges := make([]runeRange, len(e.Ranges))
+	for i, r := range e.Ranges {
+		ranges[i] = runeRange{r.Lo, r.Hi}
+	}
+	q := s.b.short("character", s.inString(ranges))
+	s.runes[string(key)] = q
+	return q
+}
+
+// inString is one of some characters as JSON writes them in a string.
+func (s *schemaReader) inString(ranges []runeRange) sequence {
+	special := []runeRange{{0, 0x1f}, {'"', '"'}, {'\\', '\\'}, {0x7f, 0x7f}}
+	var each []sequence
+	for _, r := range ranges {
+		for _, p := range special {
+			for c := max(r.lo, p.lo); c <= min(r.hi, p.hi); c++ {
+				each = append(each, s.b.text(escaped(string(c))))
+			}
+		}
+	}
+	if plain := except(append(except(ranges...), special...)...); len(plain) > 0 {
+		each = append(each, s.b.class(plain...))
+	}
+	return s.b.either(each...)
+}
