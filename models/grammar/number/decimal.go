@@ -6,7 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math/big"
+	"math/bits"
 	"strconv"
 	"strings"
 )
@@ -16,6 +16,8 @@ const (
 	longestText = 1000
 	// exponentText bounds the digits of an exponent that Parse reads, leading zeros aside.
 	exponentText = 9
+	// stepDigits bounds the digits of what numbers are divided by, and largestStep is above those.
+	stepDigits, largestStep = 18, 1_000_000_000_000_000_000
 )
 
 // Decimal is an exact decimal number, digits × 10^exponent. It is normalised, so == compares values. The zero Decimal
@@ -148,42 +150,105 @@ func (d Decimal) Int64() (int64, bool) {
 	return n, err == nil
 }
 
-// coefficient returns d / 10^exponent, for an exponent that is at most d's and not far from it.
-func (d Decimal) coefficient(exponent int) *big.Int {
-	n := new(big.Int)
-	if d.digits == "" {
-		return n
-	}
-	n.SetString(d.digits, 10)
-	if d.negative {
-		n.Neg(n)
-	}
-	return n.Mul(n, power(d.exponent-exponent))
-}
-
-func power(n int) *big.Int { return new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil) }
-
-// scaled returns n × 10^exponent.
-func scaled(n *big.Int, exponent int) Decimal {
-	return normal(n.Sign() < 0, strings.TrimPrefix(n.String(), "-"), exponent)
-}
-
-// isMultiple reports whether d is a whole number of times q.
+// isMultiple reports whether d is a whole number of times q, which has at most stepDigits digits.
 func (d Decimal) isMultiple(q Decimal) bool {
 	if d.digits == "" {
 		return true
 	}
 	// The digits of d end in no zero, so no power of ten divides them.
-	if q.digits == "" || d.exponent < q.exponent {
+	if q.digits == "" || q.long() || d.exponent < q.exponent {
 		return false
 	}
-	if q.digits == "1" {
+	n, rest := q.step(), uint64(0)
+	if n == 1 {
 		return true
 	}
-	divisor := q.coefficient(q.exponent)
-	// Powers of ten beyond the divisor's bits divide by all of its twos and fives.
-	shift := min(d.exponent-q.exponent, divisor.BitLen())
-	n := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(shift)), divisor)
-	n.Mul(n, d.coefficient(d.exponent))
-	return n.Rem(n, divisor).Sign() == 0
+	for i := range len(d.digits) {
+		rest = (rest*10 + uint64(d.digits[i]-'0')) % n
+	}
+	// A power of ten beyond the divisor's bits divides by all of its twos and fives.
+	for range min(d.exponent-q.exponent, 64) {
+		rest = rest * 10 % n
+	}
+	return rest == 0
+}
+
+// long reports whether a number has too many digits to divide by it.
+func (d Decimal) long() bool { return len(d.digits) > stepDigits }
+
+// step returns the digits of a number that is not long.
+func (d Decimal) step() uint64 {
+	n, _ := strconv.ParseUint(d.digits, 10, 64)
+	return n
+}
+
+// factors returns rest, twos and fives with |d| = rest × 2^twos × 5^fives, for d other than 0 and not long.
+func (d Decimal) factors() (rest uint64, twos, fives int) {
+	rest, twos, fives = d.step(), d.exponent, d.exponent
+	for ; rest%2 == 0; rest /= 2 {
+		twos++
+	}
+	for ; rest%5 == 0; rest /= 5 {
+		fives++
+	}
+	return rest, twos, fives
+}
+
+// common returns the least common multiple of two positive numbers; false where it has more than stepDigits digits.
+func common(p, q Decimal) (Decimal, bool) {
+	switch {
+	case p.digits == "" || q.digits == "" || p.long() || q.long():
+		return Decimal{}, false
+	case p.isMultiple(q):
+		return p, true
+	case q.isMultiple(p):
+		return q, true
+	}
+	a, twos, fives := p.factors()
+	b, t, f := q.factors()
+	twos, fives = max(twos, t), max(fives, f)
+	exponent := min(twos, fives)
+	n, ok := product(a/gcd(a, b), b)
+	for ; ok && twos > exponent; twos-- {
+		n, ok = product(n, 2)
+	}
+	for ; ok && fives > exponent; fives-- {
+		n, ok = product(n, 5)
+	}
+	return normal(false, strconv.FormatUint(n, 10), exponent), ok
+}
+
+// product multiplies; false where the result has more than stepDigits digits.
+func product(a, b uint64) (uint64, bool) {
+	over, n := bits.Mul64(a, b)
+	return n, over == 0 && n < largestStep
+}
+
+func gcd[T int | uint64](a, b T) T {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// floor returns the largest integer up to d / 10^exponent, and whether it is that; ok is false where it has more than
+// stepDigits digits.
+func (d Decimal) floor(exponent int) (n int64, exact, ok bool) {
+	top := d.top() - exponent
+	switch {
+	case d.digits == "":
+		return 0, true, true
+	case top > stepDigits:
+		return 0, false, false
+	case top > 0:
+		whole := d.digits[:min(top, len(d.digits))]
+		n, _ = strconv.ParseInt(whole+strings.Repeat("0", top-len(whole)), 10, 64)
+		exact = len(d.digits) <= top
+	}
+	if d.negative {
+		if n = -n; !exact {
+			n--
+		}
+	}
+	return n, exact, true
 }

@@ -52,7 +52,7 @@ func TestDecimal(t *testing.T) {
 		if want := x.IsInt() && x.Num().IsInt64(); ok != want || ok && x.Num().Int64() != n {
 			t.Fatalf("%s is the integer %d, %t", a, n, ok)
 		}
-		if y.Sign() == 0 {
+		if y.Sign() == 0 || e.long() {
 			continue
 		}
 		if want := new(big.Rat).Quo(x, y).IsInt(); d.isMultiple(e.abs()) != want {
@@ -65,6 +65,27 @@ func TestDecimal(t *testing.T) {
 	}
 	if n, ok := Int(math.MinInt64).Int64(); !ok || n != math.MinInt64 {
 		t.Error("the least int64 is none")
+	}
+}
+
+func TestCommon(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	for range 20_000 {
+		p := parse(t, fmt.Sprintf("%de%d", 1+r.IntN(1<<r.IntN(34)), r.IntN(12)-6))
+		q := parse(t, fmt.Sprintf("%de%d", 1+r.IntN(1<<r.IntN(34)), r.IntN(12)-6))
+		m, ok := common(p, q)
+		if !ok {
+			if len(p.digits)+len(q.digits)+max(p.exponent, q.exponent)-min(p.exponent, q.exponent) <= stepDigits {
+				t.Fatalf("%s and %s have no common multiple", p, q)
+			}
+			continue
+		}
+		a, b := rat(t, m.String()), rat(t, m.String())
+		a.Quo(a, rat(t, p.String()))
+		b.Quo(b, rat(t, q.String()))
+		if !a.IsInt() || !b.IsInt() || new(big.Int).GCD(nil, nil, a.Num(), b.Num()).Cmp(big.NewInt(1)) != 0 {
+			t.Fatalf("the least common multiple of %s and %s is not %s", p, q, m)
+		}
 	}
 }
 

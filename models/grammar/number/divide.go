@@ -58,13 +58,6 @@ func newDivisor(d Decimal, want bool) (*divisor, error) {
 	return v, nil
 }
 
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
-}
-
 // whole returns the state after a further digit of the whole part. A state is the remainder of the digits before the
 // zeros at the end, plus q for each of those zeros that is missing. So 0, the first one, is that of multiples.
 func (v *divisor) whole(state, digit int) int {

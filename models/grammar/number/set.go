@@ -1,9 +1,6 @@
 package number
 
-import (
-	"math/big"
-	"slices"
-)
+import "slices"
 
 // Bound is a least or a most value. An open one is not itself within.
 type Bound struct {
@@ -11,7 +8,8 @@ type Bound struct {
 	Open  bool
 }
 
-// Set is the conjunction of its fields; the zero Set is all numbers. Multiples are positive.
+// Set is the conjunction of its fields; the zero Set is all numbers. Multiples are positive and have at most 18 digits,
+// zeros at the ends aside. Of longer ones only 0 counts as a multiple, and Texts refuses them.
 type Set struct {
 	Least, Most  *Bound
 	Multiples    []Decimal // a number is a multiple of each of these; of 1: an integer
@@ -20,12 +18,8 @@ type Set struct {
 	Except       []Decimal // none of these
 }
 
-const (
-	// farthest bounds the decimal places between the ends of a calculation; sets beyond are left as they are.
-	farthest = 2000
-	// passedOver bounds how many values List looks at for each that it may return.
-	passedOver = 16
-)
+// passedOver bounds how many values List looks at for each that it may return.
+const passedOver = 16
 
 // And returns the numbers that are in both sets.
 func (s Set) And(t Set) Set {
@@ -43,7 +37,7 @@ func (s Set) And(t Set) Set {
 		}
 		out.Points = slices.DeleteFunc(slices.Clone(s.Points), func(p Decimal) bool { return !in[p] })
 	}
-	if out.Points == nil {
+	if out.Points == nil || out.long() {
 		return out
 	}
 	return Set{Points: out.points()} // what they fulfil need not be said again
@@ -133,14 +127,19 @@ func (s Set) hollow() bool {
 	return c > 0 || c == 0 && (s.Least.Open || s.Most.Open)
 }
 
+// long reports whether there is a multiple of too many digits.
+func (s Set) long() bool {
+	return slices.ContainsFunc(s.Multiples, Decimal.long) || slices.ContainsFunc(s.NotMultiples, Decimal.long)
+}
+
 // step returns the positive number whose multiples are those of all of s.Multiples; false where there is none, or it
 // has too many digits.
 func (s Set) step() (Decimal, bool) {
 	if len(s.Multiples) == 0 {
 		return Decimal{}, false
 	}
-	out, ok := s.Multiples[0].abs(), s.Multiples[0].digits != ""
-	for _, q := range s.Multiples[1:] {
+	out, ok := s.Multiples[0].abs(), true
+	for _, q := range s.Multiples {
 		if out, ok = common(out, q.abs()); !ok {
 			break
 		}
@@ -148,70 +147,65 @@ func (s Set) step() (Decimal, bool) {
 	return out, ok
 }
 
-// common returns the least common multiple of two positive numbers; false where it has too many digits.
-func common(p, q Decimal) (Decimal, bool) {
-	if q.digits == "" || p.isMultiple(q) {
-		return p, q.digits != ""
-	}
-	if q.isMultiple(p) {
-		return q, true
-	}
-	low := min(p.exponent, q.exponent)
-	if max(p.top(), q.top())-low > farthest {
-		return Decimal{}, false
-	}
-	a, b := p.coefficient(low), q.coefficient(low)
-	a.Div(a, new(big.Int).GCD(nil, nil, a, b))
-	out := scaled(a.Mul(a, b), low)
-	return out, len(out.digits) <= farthest
-}
-
 // List returns all numbers of the set if there are at most `most`. False: there are more, or too many to look at.
 func (s Set) List(most int) ([]Decimal, bool) {
-	if s.Points != nil {
-		all := s.points()
-		return all, len(all) <= most
+	if s.hollow() {
+		return nil, true
+	}
+	if s.long() {
+		return nil, false
 	}
 	step, stepped := s.step()
 	switch {
-	case s.hollow() || stepped && slices.ContainsFunc(s.NotMultiples, step.isMultiple):
+	case s.Points != nil:
+	case stepped && slices.ContainsFunc(s.NotMultiples, step.isMultiple):
 		return nil, true
 	case s.Least == nil || s.Most == nil:
 		return nil, false
 	case s.Least.Value == s.Most.Value:
 		s.Points = []Decimal{s.Least.Value}
-		all := s.points()
-		return all, len(all) <= most
 	case !stepped:
 		return nil, false
-	}
-	return s.steps(step, most)
-}
-
-// steps lists the multiples of step between both bounds.
-func (s Set) steps(step Decimal, most int) ([]Decimal, bool) {
-	least, last := s.Least.Value, s.Most.Value
-	low := min(step.exponent, least.exponent, last.exponent)
-	if max(step.top(), least.top(), last.top())-low > farthest {
-		return nil, false
-	}
-	size, one := step.coefficient(low), big.NewInt(1)
-	at, over := new(big.Int).DivMod(least.coefficient(low), size, new(big.Int))
-	if over.Sign() > 0 || s.Least.Open {
-		at.Add(at, one)
-	}
-	end, over := new(big.Int).DivMod(last.coefficient(low), size, new(big.Int))
-	if over.Sign() > 0 || !s.Most.Open {
-		end.Add(end, one)
-	}
-	count := new(big.Int).Sub(end, at)
-	if count.Cmp(big.NewInt(int64(most)*passedOver+int64(len(s.Except)))) > 0 {
-		return nil, false
-	}
-	s.Points = []Decimal{}
-	for ; at.Cmp(end) < 0; at.Add(at, one) {
-		s.Points = append(s.Points, scaled(new(big.Int).Mul(at, size), low))
+	default:
+		var ok bool
+		if s.Points, ok = s.steps(step, (most+1)*passedOver+len(s.Except)); !ok {
+			return nil, false
+		}
 	}
 	all := s.points()
 	return all, len(all) <= most
+}
+
+// steps lists the multiples of step between both bounds if there are at most `most`.
+func (s Set) steps(step Decimal, most int) ([]Decimal, bool) {
+	from, exact, ok := s.Least.Value.floor(step.exponent)
+	if !exact || s.Least.Open {
+		from++
+	}
+	to, exact, good := s.Most.Value.floor(step.exponent)
+	if exact && s.Most.Open {
+		to--
+	}
+	n := int64(step.step())
+	first, last := quotient(from+n-1, n), quotient(to, n)
+	if !ok || !good || last-first >= int64(most) {
+		return nil, false
+	}
+	all := []Decimal{}
+	for k := first; k <= last; k++ {
+		d := Int(k * n)
+		if d.digits != "" {
+			d.exponent += step.exponent
+		}
+		all = append(all, d)
+	}
+	return all, true
+}
+
+// quotient is a / b rounded down, for a positive b.
+func quotient(a, b int64) int64 {
+	if a%b < 0 {
+		return a/b - 1
+	}
+	return a / b
 }

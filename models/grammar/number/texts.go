@@ -48,6 +48,9 @@ func Texts(m *lang.Maker, s Set) (*lang.Lang, error) {
 	if !w.spend(8 * (len(s.Points) + len(s.Except) + divisors + 1) * (divisors + 1)) {
 		return nil, nil
 	}
+	if s.long() {
+		return nil, fmt.Errorf("multiples of numbers of more than %d digits; use fewer digits", stepDigits)
+	}
 	if s.Points != nil {
 		return list(m, s.points()), nil
 	}

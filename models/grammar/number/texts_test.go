@@ -353,6 +353,17 @@ func TestListAndTexts(t *testing.T) {
 	}
 }
 
+func TestListOfNothing(t *testing.T) {
+	for s, want := range map[string]bool{"*1 >=4 <=4.5 /2": true, "*1 >0 <1": true, "*2 /1": true, ">1 <=1": true,
+		"=1 *2":         true,
+		"*1 >=4 <=4 !4": true, "": false, "*1 >=4 <=5": false, "=1": false, ">0 <1": false, "*1e900 >=1 <=1e9": true,
+		"*1 >=1 <=1e999999999": false, "*1e-999999999 >=1 <=2": false} {
+		if all, ok := set(t, s).List(0); ok != want {
+			t.Errorf("%q: %v, %t", s, all, ok)
+		}
+	}
+}
+
 // TestAnd: the conjunction of two sets has what both have.
 func TestAnd(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
