@@ -184,6 +184,26 @@ func TestConstraintsRefuse(t *testing.T) {
 	}
 }
 
+// TestUncheckedIsTold has results name the keywords that the text was not held to.
+func TestUncheckedIsTold(t *testing.T) {
+	s := demoSession(t, "cpu")
+	r := Request{Policy: method.DrafterNone, MaxTokens: 4}
+	r.JSONSchema = json.RawMessage(`{"items":{"items":{"type":"string"},"uniqueItems":true},"type":"array"}`)
+	if _, err := s.Generate(t.Context(), "x", r, nil); err == nil || !strings.Contains(err.Error(), "uniqueItems") {
+		t.Errorf("without the setting: %v", err)
+	}
+	r.Unchecked = []string{"uniqueItems"}
+	for range 2 {
+		got, err := s.Generate(t.Context(), "x", r, nil)
+		if err != nil || !slices.Equal(got.Unchecked, []string{"/items/uniqueItems"}) {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if err := r.Compile(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // unlikeTwoBefore is a LogitsProcessor that rules out the token of two places before and favours others by the length
 // of the text.
 func unlikeTwoBefore(texts [][]int32) ([][]spec.Bias, error) {

@@ -196,6 +196,6 @@ type Result struct {
 	// is offered, or nothing is known yet.
 	OfferedHead string `json:"offered_head,omitempty"`
 	// Unchecked has the keywords of the request's JSON Schema that the text is not held to, as JSON Pointers (RFC 6901)
-	// into the schema, such as #/properties/tags/uniqueItems. Constraints.Unchecked allowed it.
+	// into the schema, such as /properties/tags/uniqueItems. Constraints.Unchecked allowed it.
 	Unchecked []string `json:"unchecked,omitempty"`
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -26,6 +27,15 @@ func TestConstraintFlags(t *testing.T) {
 			`^<[a-z]{2,4}>`).MatchString(strings.TrimPrefix(o.out, testPrompt)) {
 			t.Errorf("%v: %q, %s", args[0], o.out, o.err)
 		}
+	}
+	const left = "/properties/n/uniqueItems"
+	open := []string{"--prompt", testPrompt, "--json-open", "--json-compact", "--unchecked", "uniqueItems",
+		"--json-schema", `{"type":"object","properties":{"n":{"type":"array","uniqueItems":true}}}`}
+	if r := results(t, generate(t, "", append(open, "--json")...))[0]; !slices.Equal(r.Unchecked, []string{left}) {
+		t.Errorf("unchecked %v", r.Unchecked)
+	}
+	if o := generate(t, "", open...); o.code != exitOK || !strings.Contains(o.err, "unchecked in the schema: "+left) {
+		t.Errorf("code %d, %s", o.code, o.err)
 	}
 	free := results(t, generate(t, "", "--prompt", testPrompt, "--max-tokens", "3", "--json"))[0]
 	biased := results(t, generate(t, "", "--prompt", testPrompt, "--max-tokens", "3", "--json", "--logit-bias",

@@ -45,6 +45,7 @@ type result struct {
 	Text      string         `json:"text"`
 	Finish    string         `json:"finish"`
 	Stats     map[string]any `json:"stats"`
+	Unchecked []string       `json:"unchecked"`
 }
 
 func results(t *testing.T, o outcome) []result {

@@ -123,6 +123,13 @@ test("completions under a sub-path, on WebGPU, equal plain decoding's", async ()
     const cut = { ...call, max_tokens: 2, logit_bias: { 11: 100 } }; // a line break
     const layout = async (foretoken) => (await ask(foretoken, cut)).choices[0].message.content;
     out.layouts = [await layout(eagle), await layout({ ...eagle, json_compact: false })];
+    // What a schema leaves out is allowed, and a keyword that is not held to is named.
+    const open = { properties: { a: { type: "array", uniqueItems: true } } };
+    const opened = await ask(
+      { ...eagle, json_open: true, unchecked: ["uniqueItems"] },
+      { max_tokens: 2, response_format: { type: "json_schema", json_schema: { schema: open } } },
+    );
+    out.unchecked = opened.usage.foretoken.unchecked;
     out.refused = await ask(eagle, {
       response_format: { type: "json_schema", json_schema: { schema: { $dynamicRef: "#x" } } },
     }).catch((cause) => [cause.name, cause.code, cause.message]);
@@ -155,6 +162,7 @@ test("completions under a sub-path, on WebGPU, equal plain decoding's", async ()
     got.layouts.map((text) => text.includes("\n")),
     [false, true],
   );
+  assert.deepEqual(got.unchecked, ["/properties/a/uniqueItems"]);
   assert.deepEqual(got.refused.slice(0, 2), ["ForetokenError", "bad_option"]);
   assert.match(got.refused[2], /\$dynamicRef/);
   assert.ok(

@@ -234,7 +234,7 @@ func TestOpenAndUnchecked(t *testing.T) {
 	w := serve(t, func(c *Config) { c.Defaults.Unchecked = []string{"not"} })
 	const schema = `{"type": "object"}`
 	const settings = `, "n": 2, "foretoken": {"json_open": true, "unchecked": ["uniqueItems"]}`
-	left := []string{"#/properties/a/uniqueItems"}
+	left := []string{"/properties/a/uniqueItems"}
 	w.engine.generate = func(_ context.Context, _ []int32, r foretoken.Request, _ func(*foretoken.Event) error) (
 		*foretoken.Result, error) {
 		result := &foretoken.Result{Text: fmt.Sprint(r.JSONOpen, r.Unchecked), Finish: spec.FinishEOS}

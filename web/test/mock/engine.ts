@@ -228,7 +228,7 @@ export function mockEngine(options: MockOptions = {}): GoEngine {
         token_ids: ids,
         finish: stopped ? "aborted" : "length",
         stats,
-        ...(given.unchecked ? { unchecked: ["#/uniqueItems"] } : {}),
+        ...(given.unchecked ? { unchecked: ["/uniqueItems"] } : {}),
       };
       generating = false;
       return JSON.stringify(result);
