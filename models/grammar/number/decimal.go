@@ -117,28 +117,28 @@ func (d Decimal) abs() Decimal {
 // String returns the number in JSON as JavaScript prints numbers (ECMA-262, Number::toString), but with all digits:
 // without an exponent from 1e-6 to below 1e21.
 func (d Decimal) String() string {
-	var out strings.Builder
-	if d.negative {
-		out.WriteByte('-')
-	}
-	n, top := len(d.digits), d.top()
+	digits, n, top := d.digits, len(d.digits), d.top()
+	power := ""
 	switch {
 	case n == 0:
 		return "0"
 	case n <= top && top <= 21:
-		out.WriteString(d.digits + strings.Repeat("0", top-n))
-	case 0 < top && top <= 21:
-		out.WriteString(d.digits[:top] + "." + d.digits[top:])
+		digits += strings.Repeat("0", top-n)
 	case -6 < top && top <= 0:
-		out.WriteString("0." + strings.Repeat("0", -top) + d.digits)
-	default:
-		out.WriteString(d.digits[:1])
-		if n > 1 {
-			out.WriteString("." + d.digits[1:])
+		digits, top = strings.Repeat("0", 1-top)+digits, 1
+	case top <= 0 || top > 21:
+		power, top = "e"+strconv.Itoa(top-1), 1
+		if power[1] != '-' {
+			power = "e+" + power[1:]
 		}
-		fmt.Fprintf(&out, "e%+d", top-1)
 	}
-	return out.String()
+	if top < len(digits) {
+		digits = digits[:top] + "." + digits[top:]
+	}
+	if d.negative {
+		digits = "-" + digits
+	}
+	return digits + power
 }
 
 // Int64 returns the number as an int64, and whether it is one.

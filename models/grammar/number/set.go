@@ -31,11 +31,13 @@ func (s Set) And(t Set) Set {
 	if s.Points == nil {
 		out.Points = t.Points
 	} else if t.Points != nil {
-		in := make(map[Decimal]bool, len(t.Points))
-		for _, p := range t.Points {
-			in[p] = true
+		out.Points = []Decimal{}
+		in := setOf(t.Points)
+		for _, p := range s.Points {
+			if in[p] {
+				out.Points = append(out.Points, p)
+			}
 		}
-		out.Points = slices.DeleteFunc(slices.Clone(s.Points), func(p Decimal) bool { return !in[p] })
 	}
 	if out.Points == nil || out.long() {
 		return out
@@ -57,38 +59,38 @@ func closest(a, b *Bound, sign int) *Bound {
 	return a
 }
 
-// union returns the values of both lists, each once.
+func setOf(list []Decimal) map[Decimal]bool {
+	in := make(map[Decimal]bool, len(list))
+	for _, d := range list {
+		in[d] = true
+	}
+	return in
+}
+
+// union returns the values of both lists.
 func union(a, b []Decimal) []Decimal {
 	if len(b) == 0 {
 		return a
 	}
-	in := make(map[Decimal]bool, len(a)+len(b))
-	out := make([]Decimal, 0, len(a)+len(b))
-	for _, list := range [][]Decimal{a, b} {
-		for _, d := range list {
-			if !in[d] {
-				in[d] = true
-				out = append(out, d)
-			}
+	return without(slices.Concat(a, b), nil)
+}
+
+// without returns the values of a list that are not in out, each once.
+func without(list, out []Decimal) []Decimal {
+	seen := setOf(out)
+	left := []Decimal{}
+	for _, d := range list {
+		if !seen[d] {
+			seen[d] = true
+			left = append(left, d)
 		}
 	}
-	return out
+	return left
 }
 
 // points returns the points that are in the set, each once.
 func (s Set) points() []Decimal {
-	except := make(map[Decimal]bool, len(s.Except)+len(s.Points))
-	for _, e := range s.Except {
-		except[e] = true
-	}
-	out := []Decimal{}
-	for _, p := range s.Points {
-		if !except[p] && s.within(p) && s.divides(p) {
-			out = append(out, p)
-		}
-		except[p] = true
-	}
-	return out
+	return slices.DeleteFunc(without(s.Points, s.Except), func(p Decimal) bool { return !s.within(p) || !s.divides(p) })
 }
 
 // Has reports whether d is in the set.

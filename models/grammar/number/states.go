@@ -14,7 +14,7 @@ type side struct {
 	// The most digits before the point, after it, and in exponents from 0 and below 0; none: 0.
 	wholeDigits, fractionDigits, upDigits, downDigits int
 	endless                                           bool // digits before the point are not counted
-	except                                            *tree
+	except                                            tree
 	division                                          *division // nil: all numbers
 }
 
@@ -86,12 +86,12 @@ func (k *maker) spend(units int) bool {
 
 // same reports whether two sides have the same sizes, written in the same way.
 func (s *side) same(t *side) bool {
-	if s == nil || t == nil || (s.most == nil) != (t.most == nil) || s.most != nil && *s.most != *t.most {
+	if s == nil || t == nil || s.most != t.most && (s.most == nil || t.most == nil || *s.most != *t.most) {
 		return s == t
 	}
-	a, b := *s, *t
-	a.most, b.most = nil, nil
-	return a == b
+	return s.least == t.least && s.except == nil && t.except == nil && s.wholeDigits == t.wholeDigits &&
+		s.fractionDigits == t.fractionDigits && s.upDigits == t.upDigits && s.downDigits == t.downDigits &&
+		s.endless == t.endless && s.division == t.division
 }
 
 // begin returns the node at the start of a side, which is not yet one of k.nodes. Nothing follows it if s is nil.

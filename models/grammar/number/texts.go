@@ -338,13 +338,7 @@ func (w *writer) except(s *side, negative bool) {
 		if !w.spend(8 * (len(e.whole) + len(e.fraction) + 1)) {
 			return
 		}
-		if s.except == nil {
-			s.except = &tree{}
-			s.except.grow(false)
-		}
-		s.except.add(e.whole, e.fraction)
+		s.except = s.except.add(e.whole, e.fraction)
 	}
-	if s.except != nil {
-		s.except.close()
-	}
+	s.except = s.except.close()
 }
