@@ -9,6 +9,15 @@ import (
 // Of is the language of an automaton whose start is state 0. Its ranges may come in any order, and edges may lead to
 // the same state.
 func (m *Maker) Of(states []State) *Lang {
+	l := m.of(states, false)
+	if l != nil {
+		l.single = !slices.ContainsFunc(l.states, State.ambiguous)
+	}
+	return l
+}
+
+// of is Of for an automaton that is known to be deterministic or not.
+func (m *Maker) of(states []State, single bool) *Lang {
 	trimmed, ok := m.trim(states)
 	if !ok {
 		return nil
@@ -16,9 +25,7 @@ func (m *Maker) Of(states []State) *Lang {
 	if trimmed, ok = m.reduce(trimmed); !ok {
 		return nil
 	}
-	l := &Lang{states: trimmed}
-	l.single = !slices.ContainsFunc(trimmed, State.ambiguous)
-	return l
+	return &Lang{states: trimmed, single: single}
 }
 
 // ambiguous reports whether two edges have a code point in common.
@@ -148,60 +155,6 @@ func (m *Maker) append(states, more []State) []State {
 	return states
 }
 
-// And is the intersection of two languages.
-func (m *Maker) And(a, b *Lang) *Lang {
-	switch {
-	case a == nil || b == nil || !m.spend(8):
-		return nil
-	case a == b || a.Empty() || b.isAll():
-		return a
-	case b.Empty() || a.isAll():
-		return b
-	}
-	lists := newLists(m)
-	left, right := numbered(lists, a), numbered(lists, b)
-	if left == nil || right == nil {
-		return nil
-	}
-	known := map[[2]int32]int32{{0, 0}: 0}
-	pairs := [][2]int32{{0, 0}}
-	var states []State
-	for done := 0; done < len(pairs); done++ {
-		p, q := pairs[done][0], pairs[done][1]
-		if !m.spend(8 + len(left[p])*len(right[q])) {
-			return nil
-		}
-		s := State{Final: a.states[p].Final && b.states[q].Final}
-		for _, e := range left[p] {
-			for _, f := range right[q] {
-				id := lists.meet(e.list, f.list)
-				if id <= 0 {
-					if id < 0 {
-						return nil
-					}
-					continue
-				}
-				to := [2]int32{e.to, f.to}
-				next, ok := known[to]
-				if !ok {
-					if !m.spend(8) {
-						return nil
-					}
-					next = int32(len(pairs))
-					known[to] = next
-					pairs = append(pairs, to)
-				}
-				s.Edges = append(s.Edges, Edge{lists.all[id], next})
-			}
-		}
-		if !m.spend(2 * len(s.Edges)) {
-			return nil
-		}
-		states = append(states, s)
-	}
-	return m.Of(states)
-}
-
 // numbered has the edges of an automaton with the numbers of their lists, by state.
 func numbered(l *lists, a *Lang) [][]pair {
 	if !l.m.spend(2 * len(a.states)) {
@@ -254,7 +207,7 @@ func (m *Maker) Not(a *Lang) *Lang {
 		}
 		states = append(states, State{edges, !s.Final})
 	}
-	return m.Of(append(states, State{[]Edge{{scalars, sink}}, true}))
+	return m.of(append(states, State{[]Edge{{scalars, sink}}, true}), true)
 }
 
 // settle makes an automaton deterministic if that does not make it much larger: readers follow one state then.
@@ -302,7 +255,7 @@ func (m *Maker) determine(a *Lang, most int) (d *Lang, over bool) {
 		s.Final = slices.ContainsFunc(u.sets[done], func(at int32) bool { return a.states[at].Final })
 		states = append(states, s)
 	}
-	return m.Of(states), false
+	return m.of(states, true), false
 }
 
 // subsets finds the sets of states that texts lead to.

@@ -185,6 +185,27 @@ func TestLengthIsSmall(t *testing.T) {
 	}
 }
 
+func TestAndOfLengths(t *testing.T) {
+	m := &Maker{}
+	a := m.Texts("ab", "abc", "cba")
+	for _, c := range []struct {
+		least, most int
+		want        string
+	}{{2, 3, "ab abc cba"}, {0, -1, "ab abc cba"}, {3, 9, "abc cba"}, {0, 2, "ab"}, {4, 5, ""}} {
+		length := m.Length(m.All(), c.least, c.most)
+		for _, l := range []*Lang{m.And(a, length), m.And(length, a)} {
+			check(t, l)
+			if all, finite := l.List(9); !finite || strings.Join(all, " ") != c.want {
+				t.Errorf("of %d to %d characters: %q", c.least, c.most, all)
+			}
+		}
+	}
+	ab := m.Length(m.Of([]State{{Edges: []Edge{{[]Range{{'a', 'b'}}, 0}}, Final: true}}), 0, 5)
+	if all, _ := m.And(a, ab).List(9); !slices.Equal(all, []string{"ab"}) {
+		t.Errorf("of a and b: %q", all)
+	}
+}
+
 func TestSpendEnds(t *testing.T) {
 	build := func(m *Maker) *Lang {
 		a := m.Texts(strings.Repeat("a", 50), "b")

@@ -30,7 +30,7 @@ func (m *Maker) Length(a *Lang, least, most int) *Lang {
 	if states == nil {
 		return nil
 	}
-	return m.Of(states)
+	return m.of(states, a.single)
 }
 
 // toEnd has the fewest code points from each state to a final one.

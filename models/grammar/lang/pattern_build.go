@@ -14,7 +14,13 @@ import (
 // An error names what is wrong or not supported, and what to write instead. Language and error are nil when no more
 // may be spent.
 func (m *Maker) Pattern(source string) (*Lang, error) {
-	if !m.spend(16 + 2*len(source)) {
+	return m.PatternIn(m.All(), source)
+}
+
+// PatternIn is the intersection of a language and that of Pattern. It may cost much less than making both and then
+// And, since an expression is made of parts that a may imply.
+func (m *Maker) PatternIn(a *Lang, source string) (*Lang, error) {
+	if a == nil || !m.spend(16+2*len(source)) {
 		return nil, nil
 	}
 	e, err := m.parse(source)
@@ -32,7 +38,38 @@ func (m *Maker) Pattern(source string) (*Lang, error) {
 			return nil, nil
 		}
 	}
-	return m.settle(b.machine(e.root, true, true, b.beginning())), nil
+	return b.conjunction(a, e.root, b.beginning()), nil
+}
+
+// conjunction is what a language has of an expression's. The looks ahead at the beginning of a text make languages of
+// their own, since the products of small automata take less than one large one.
+func (b *builder) conjunction(a *Lang, root *node, beginning int32) *Lang {
+	rest := root.parts
+	var ahead []int
+	if root.op == opCat && len(rest) > 1 && b.isBeginning(rest[0]) {
+		for rest = rest[1:]; len(rest) > 0 && rest[0].op == opLook && !b.looks[rest[0].look].behind; rest = rest[1:] {
+			ahead = append(ahead, rest[0].look)
+		}
+		root = &node{op: opCat, parts: append([]*node{root.parts[0]}, rest...)}
+	}
+	all := b.m.And(a, b.m.settle(b.machine(root, true, true, beginning)))
+	for _, id := range ahead {
+		duty := b.dutyOf(id, beginning)
+		if duty < 0 {
+			return nil
+		}
+		all = b.m.And(all, b.langs[duty])
+	}
+	return b.m.settle(all)
+}
+
+// isBeginning reports whether a node is ^, without the flag m.
+func (b *builder) isBeginning(n *node) bool {
+	if n.op != opLook {
+		return false
+	}
+	l := b.looks[n.look]
+	return l.behind && l.not && l.body.op == opSet && slices.Equal(l.body.ranges, scalars)
 }
 
 // builder makes automata of expressions. A look at what is before a place is decided by trackers, automata that run

@@ -100,6 +100,7 @@ func TestPatternBeyondFlagU(t *testing.T) {
 		`^(?s:.(?-s:.))$`:       {{"\na", "aa"}, {"a\n"}},
 		`(?m:^a$)`:              {{"a", "b\na\nb", "a\u2028"}, {"ba", "ab"}},
 		`^[^\uD800-\uDFFF\0]$`:  {{"é", "😀"}, {"\x00", ""}},
+		`^\P{Cs}\p{XID_Start}$`: {{"1a", "😀é"}, {"a1", "a\u037A"}},
 		`^\p{Script=Latin}\d?$`: {{"a", "é1"}, {"α", "1"}},
 	} {
 		l, err := new(Maker).Pattern(source)
@@ -147,6 +148,33 @@ func TestPatternsAreSmall(t *testing.T) {
 		if err != nil || len(l.states) > most || !l.single || spent > 300<<10 {
 			t.Errorf("%s: %d states for %d units, deterministic %v, %v", source, len(l.states), spent, l.single, err)
 		}
+	}
+}
+
+func TestPatternInIsAnd(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	m := &Maker{}
+	for range 300 {
+		a, _ := m.Pattern(randomExpression(r, 3))
+		source := "^(?=" + randomExpression(r, 3) + ")(?!" + randomExpression(r, 2) + ")" + randomExpression(r, 3)
+		b, _ := m.Pattern(source)
+		in, err := m.PatternIn(a, source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, in)
+		and := m.And(a, b)
+		if !m.And(in, m.Not(and)).Empty() || !m.And(and, m.Not(in)).Empty() {
+			t.Fatalf("differs from And for %s", source)
+		}
+	}
+	hostname, _ := m.Format("hostname")
+	spent := 0
+	m.Spend = func(n int) bool { spent += n; return true }
+	l, err := m.PatternIn(hostname, `^(?=.{1,253}\.?$)[a-zA-Z0-9]`+
+		`(?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[-0-9a-zA-Z]{0,61}[0-9a-zA-Z])?)*\.?$`)
+	if err != nil || len(l.states) != len(hostname.states) || spent > 300<<10 {
+		t.Errorf("a pattern that the format implies: %d states for %d units, %v", len(l.states), spent, err)
 	}
 }
 

@@ -40,10 +40,11 @@ func category(name string) []Range {
 	if short, ok := unicode.CategoryAliases[name]; ok {
 		name = short
 	}
-	if table, ok := unicode.Categories[name]; ok {
-		return ranges(table)
+	table, ok := unicode.Categories[name]
+	if !ok {
+		return nil
 	}
-	return nil
+	return append([]Range{}, ranges(table)...) // of Cs no text has a character
 }
 
 // script is a table of package unicode and its name, by that name or a code of four letters; "" if it is not known.
@@ -118,22 +119,30 @@ var derived = map[string]string{
 	"Math":            "Sm Other_Math",
 	"ID_Start":        "L Nl Other_ID_Start -Pattern_Syntax -Pattern_White_Space",
 	"ID_Continue":     "ID_Start Mn Mc Nd Pc Other_ID_Continue -Pattern_Syntax -Pattern_White_Space",
+	"XID_Start":       "ID_Start -unstable -unstable_start",
+	"XID_Continue":    "ID_Continue -unstable",
 	"Grapheme_Extend": "Me Mn Other_Grapheme_Extend",
 	"Grapheme_Base":   "Any -Cc -Cf -Co -Cn -Zl -Zp -Grapheme_Extend",
 	"Default_Ignorable_Code_Point": "Other_Default_Ignorable_Code_Point Cf Variation_Selector -White_Space " +
 		"-Prepended_Concatenation_Mark -annotations",
 }
 
-// fixed are properties of few ranges, and parts of derived ones.
+// fixed are properties of few ranges, and parts of derived ones, in lower case.
 var fixed = map[string][]Range{
 	"Any":         scalars,
 	"ASCII":       {{0, 0x7F}},
 	"annotations": {{0xFFF9, 0xFFFB}, {0x13430, 0x13440}},
+
+	// what NFKC does not keep as it is (Unicode Standard Annex 31, section 5.1)
+	"unstable": {{0x37A, 0x37A}, {0x309B, 0x309C}, {0xFC5E, 0xFC63}, {0xFDFA, 0xFDFB}, {0xFE70, 0xFE70},
+		{0xFE72, 0xFE72}, {0xFE74, 0xFE74}, {0xFE76, 0xFE76}, {0xFE78, 0xFE78}, {0xFE7A, 0xFE7A}, {0xFE7C, 0xFE7C},
+		{0xFE7E, 0xFE7E}},
+	"unstable_start": {{0xE33, 0xE33}, {0xEB3, 0xEB3}, {0xFF9E, 0xFF9F}},
 }
 
 // binaryProperty is a binary property by its long name; nil if it is not known.
 func binaryProperty(name string) []Range {
-	if all, ok := fixed[name]; ok && name != "annotations" {
+	if all, ok := fixed[name]; ok && name[0] < 'a' {
 		return all
 	}
 	if table, ok := unicode.Properties[name]; ok && !strings.HasPrefix(name, "Other_") && name != "Hyphen" &&

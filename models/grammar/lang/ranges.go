@@ -136,8 +136,11 @@ func (l *lists) id(ranges []Range) int32 {
 
 // union is the number of the list that holds two; -1 as with id.
 func (l *lists) union(a, b int32) int32 {
-	if a == b {
+	switch {
+	case a == b || b == 0:
 		return a
+	case a == 0:
+		return b
 	}
 	key := [2]int32{min(a, b), max(a, b)}
 	id, ok := l.unions[key]

@@ -35,15 +35,16 @@ func (m *Maker) trim(states []State) (out []State, ok bool) {
 		}
 	}
 	out = make([]State, len(order))
+	all := make([]Edge, 0, edges)
 	for i, old := range order {
 		out[i].Final = states[old].Final
-		edges := make([]Edge, 0, len(states[old].Edges))
+		first := len(all)
 		for _, e := range states[old].Edges {
 			if ends[e.To] && len(e.Ranges) > 0 {
-				edges = append(edges, Edge{e.Ranges, number[e.To] - 1})
+				all = append(all, Edge{e.Ranges, number[e.To] - 1})
 			}
 		}
-		if out[i].Edges, ok = m.join(edges); !ok {
+		if out[i].Edges, ok = m.join(all[first:len(all):len(all)]); !ok {
 			return nil, false
 		}
 	}
@@ -93,9 +94,9 @@ func predecessors(states []State, edges int) (first, from []int32) {
 	return first[:len(states)+1], from
 }
 
-// join sorts edges by where they lead, one for each state.
+// join sorts edges by where they lead, one for each state, in place.
 func (m *Maker) join(edges []Edge) (out []Edge, ok bool) {
-	if len(edges) > 1 {
+	if !slices.IsSortedFunc(edges, func(a, b Edge) int { return cmp.Compare(a.To, b.To) }) {
 		slices.SortStableFunc(edges, func(a, b Edge) int { return cmp.Compare(a.To, b.To) })
 	}
 	out = edges[:0]
@@ -134,6 +135,7 @@ type partition struct {
 	firstEdge   []int32 // where those of a state begin
 	first, from []int32 // predecessors
 	class       []int32
+	classes     int
 	at          []int32 // the place of a state in members
 	members     []int32 // the states by class, those to look at first
 	begin, end  []int32 // of each class in members
@@ -151,6 +153,16 @@ func (m *Maker) reduce(states []State) (out []State, ok bool) {
 		return states, true
 	}
 	p := &partition{m: m, states: states, lists: newLists(m)}
+	forward, ok := p.number()
+	if !ok {
+		return nil, false
+	}
+	if forward {
+		if !p.backward() {
+			return nil, false
+		}
+		return p.quotient()
+	}
 	if !p.start() {
 		return nil, false
 	}
@@ -161,32 +173,69 @@ func (m *Maker) reduce(states []State) (out []State, ok bool) {
 			return nil, false
 		}
 	}
+	p.classes = len(p.begin)
 	return p.quotient()
 }
 
-func (p *partition) start() bool {
+// number takes the edges with the numbers of their lists. It reports whether all lead to later states.
+func (p *partition) number() (forward, ok bool) {
 	n := len(p.states)
 	edges := 0
 	for _, s := range p.states {
 		edges += len(s.Edges)
 	}
-	if !p.m.spend(4*n + 2*edges) {
-		return false
+	if !p.m.spend(1 + n/2 + 2*edges) {
+		return false, false
 	}
-	p.first, p.from = predecessors(p.states, edges)
 	p.edge = make([]pair, 0, edges)
-	p.firstEdge = make([]int32, n+1)
-	p.class, p.at, p.members = make([]int32, n), make([]int32, n), make([]int32, n)
-	finals := 0
+	p.firstEdge, p.class = make([]int32, n+1), make([]int32, n)
+	forward = true
 	for i, s := range p.states {
 		for _, e := range s.Edges {
 			id := p.lists.id(e.Ranges)
 			if id < 0 {
-				return false
+				return false, false
 			}
 			p.edge = append(p.edge, pair{e.To, id})
+			forward = forward && e.To > int32(i)
 		}
 		p.firstEdge[i+1] = int32(len(p.edge))
+	}
+	return forward, true
+}
+
+// backward finds the classes of an automaton without loops from its end: those that a state leads to are known then.
+func (p *partition) backward() bool {
+	known := map[string]int32{}
+	for i, s := range slices.Backward(p.states) {
+		key, ok := p.signature(int32(i))
+		if !ok || !p.m.spend(4+len(key)/16) {
+			return false
+		}
+		if s.Final {
+			key = append(key, 0)
+		}
+		class, found := known[string(key)]
+		if !found {
+			class = int32(len(known))
+			known[string(key)] = class
+		}
+		p.class[i] = class
+	}
+	p.classes = len(known)
+	return true
+}
+
+// start has a class of the final states and one of the others.
+func (p *partition) start() bool {
+	n := len(p.states)
+	if !p.m.spend(4*n + len(p.edge)/2) {
+		return false
+	}
+	p.first, p.from = predecessors(p.states, len(p.edge))
+	p.at, p.members = make([]int32, n), make([]int32, n)
+	finals := 0
+	for _, s := range p.states {
 		if s.Final {
 			finals++
 		}
@@ -341,11 +390,11 @@ func (p *partition) reopen(s int32) {
 
 // quotient has one state for each class.
 func (p *partition) quotient() ([]State, bool) {
-	if len(p.begin) == len(p.states) {
+	if p.classes == len(p.states) {
 		return p.states, true
 	}
-	out := make([]State, 0, len(p.begin))
-	number := make([]int32, len(p.begin))
+	out := make([]State, 0, p.classes)
+	number := make([]int32, p.classes)
 	take := []int32{0}
 	number[p.class[0]] = 1
 	for done := 0; done < len(take); done++ {
