@@ -52,6 +52,7 @@ type tuple struct {
 	first []goal
 	rest  goal
 	ends  bool // rest was given
+	looks bool // unevaluatedItems heeds it
 }
 
 // goalAt is the goal of the item at a place.

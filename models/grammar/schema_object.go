@@ -27,6 +27,7 @@ type part struct {
 	patterns []patternGoal
 	rest     goal
 	ends     bool // rest was given
+	looks    bool // unevaluatedProperties heeds it
 }
 
 type patternGoal struct {
@@ -85,7 +86,7 @@ func (s *schemaReader) partOf(n *node) *part {
 	if p, ok := s.parts[n]; ok {
 		return p
 	}
-	p := &part{named: map[string]goal{}}
+	p := &part{named: map[string]goal{}, looks: !n.value}
 	any := false
 	for _, key := range []string{"properties", "patternProperties"} {
 		v, ok := n.has(key)
@@ -213,8 +214,11 @@ func (s *schemaReader) stringsOf(g goal) *lang.Lang {
 
 // restOfObject adds what unevaluatedProperties says.
 func (s *schemaReader) restOfObject(f *form, of goal) {
-	p := &part{named: map[string]goal{}, rest: of, ends: true}
+	p := &part{named: map[string]goal{}, rest: of, ends: true, looks: true}
 	for _, q := range f.parts {
+		if !q.looks {
+			continue
+		}
 		if q.ends {
 			return
 		}

@@ -306,6 +306,7 @@ func (s *schemaReader) tupleOf(n *node) (tuple, bool) {
 	if hasItems {
 		t.rest, t.ends = s.want(s.sub(n, restKey, items)), true
 	}
+	t.looks = !n.value
 	return t, t.ends || t.first != nil
 }
 
@@ -361,6 +362,7 @@ func truth(v bool) kinds {
 func (s *schemaReader) composite(v any) *node {
 	constant := func(e any) any { return s.made(newNode().set("const", e)) }
 	out := newNode()
+	out.value = true
 	switch v := v.(type) {
 	case []any:
 		s.b.spend(32 * len(v))
@@ -382,9 +384,6 @@ func (s *schemaReader) composite(v any) *node {
 	return s.made(out)
 }
 
-// nothing is a goal for each of some places: any value.
-func nothing(places int) []goal { return make([]goal, places) }
-
 // looksAtRest reports whether a schema has unevaluated…, which heeds the schemas beside it.
 func (s *schemaReader) looksAtRest(n *node) bool {
 	_, items := n.has("unevaluatedItems")
@@ -397,12 +396,17 @@ func (s *schemaReader) rest(n *node, of *form) *form {
 	f := *of
 	f.atoms = nil
 	if v, ok := n.has("unevaluatedItems"); ok {
-		goal := s.want(s.sub(n, "unevaluatedItems", v))
+		of := s.want(s.sub(n, "unevaluatedItems", v))
 		if len(f.counted) > 0 {
 			s.refuse(n, "unevaluatedItems", "is not held to beside contains; write items")
-		} else if !slices.ContainsFunc(f.tuples, func(t tuple) bool { return t.ends }) {
-			f.tuples = slices.Concat(f.tuples, []tuple{{first: nothing(f.longest()), rest: goal, ends: true}})
-			f.used |= anArray
+		} else if !slices.ContainsFunc(f.tuples, func(t tuple) bool { return t.looks && t.ends }) {
+			t := tuple{rest: of, ends: true, looks: true}
+			for _, other := range f.tuples {
+				if other.looks && len(other.first) > len(t.first) {
+					t.first = make([]goal, len(other.first)) // any value
+				}
+			}
+			f.tuples, f.used = slices.Concat(f.tuples, []tuple{t}), f.used|anArray
 		}
 	}
 	if v, ok := n.has("unevaluatedProperties"); ok {

@@ -120,6 +120,9 @@ var standard = []struct {
 	{`{"type":"array","uniqueItems":true,"maxItems":1}`, []string{`[]`, `[{}]`}, []string{`[1,2]`}},
 	{`{"type":"array","prefixItems":[{"type":"integer"}],"unevaluatedItems":false}`, []string{`[]`, `[1]`},
 		[]string{`[1,2]`}},
+	{`{"type":"array","if":{"enum":[[true]]},"unevaluatedItems":false}`, []string{`[]`}, []string{`[0]`, `[true]`}},
+	{`{"type":"array","contains":{},"items":{"type":"integer"}}`, []string{`[1]`, `[1,2,3]`}, []string{`[]`}},
+	{`{"type":"array","contains":false,"minContains":0}`, []string{`[]`, `[null,{}]`}, []string{`1`}},
 	// Objects.
 	{`{"type":"object","properties":{"a":{},"b":{}},"minProperties":1,"additionalProperties":false}`,
 		[]string{`{"a":1}`, `{"b":1}`, `{"a":1,"b":2}`}, []string{`{}`}},
