@@ -21,7 +21,7 @@ type Set struct {
 // passedOver bounds how many values List looks at for each that it may return.
 const passedOver = 16
 
-// And returns the numbers that are in both sets.
+// And returns the numbers that are in both sets. It looks at each point once for each multiple.
 func (s Set) And(t Set) Set {
 	out := Set{
 		Least: closest(s.Least, t.Least, 1), Most: closest(s.Most, t.Most, -1),
@@ -39,7 +39,7 @@ func (s Set) And(t Set) Set {
 			}
 		}
 	}
-	if out.Points == nil || out.long() {
+	if out.Points == nil || out.hasLong() {
 		return out
 	}
 	return Set{Points: out.points()} // what they fulfil need not be said again
@@ -116,8 +116,17 @@ func (s Set) within(d Decimal) bool {
 
 // divides reports whether d is a multiple of what it should be, and of nothing else.
 func (s Set) divides(d Decimal) bool {
-	return !slices.ContainsFunc(s.Multiples, func(q Decimal) bool { return !d.isMultiple(q) }) &&
-		!slices.ContainsFunc(s.NotMultiples, func(q Decimal) bool { return d.isMultiple(q) })
+	for _, q := range s.Multiples {
+		if !d.isMultiple(q) {
+			return false
+		}
+	}
+	for _, q := range s.NotMultiples {
+		if d.isMultiple(q) {
+			return false
+		}
+	}
+	return true
 }
 
 // hollow reports whether the bounds exclude each other.
@@ -129,8 +138,8 @@ func (s Set) hollow() bool {
 	return c > 0 || c == 0 && (s.Least.Open || s.Most.Open)
 }
 
-// long reports whether there is a multiple of too many digits.
-func (s Set) long() bool {
+// hasLong reports whether there is a multiple of too many digits.
+func (s Set) hasLong() bool {
 	return slices.ContainsFunc(s.Multiples, Decimal.long) || slices.ContainsFunc(s.NotMultiples, Decimal.long)
 }
 
@@ -154,7 +163,7 @@ func (s Set) List(most int) ([]Decimal, bool) {
 	if s.hollow() {
 		return nil, true
 	}
-	if s.long() {
+	if s.hasLong() {
 		return nil, false
 	}
 	step, stepped := s.step()

@@ -48,7 +48,7 @@ func Texts(m *lang.Maker, s Set) (*lang.Lang, error) {
 	if !w.spend(8 * (len(s.Points) + len(s.Except) + divisors + 1) * (divisors + 1)) {
 		return nil, nil
 	}
-	if s.long() {
+	if s.hasLong() {
 		return nil, fmt.Errorf("multiples of numbers of more than %d digits; use fewer digits", stepDigits)
 	}
 	if s.Points != nil {
