@@ -46,7 +46,7 @@ func TestLostWhileConstrained(t *testing.T) {
 	pauses := reopenPauses
 	defer func() { reopenPauses = pauses }()
 	reopenPauses = []time.Duration{time.Millisecond}
-	const grammar = `root ::= ([a-z ]? [a-z ,]?){200} "." ([a-z ] [a-z ,]){40000}`
+	grammar := `root ::= ([a-z ]? [a-z ,]?){200} "." [` + strings.Repeat("a-z", 100000) + `]`
 	logits := Constraints{FrequencyPenalty: 0.8, PresencePenalty: 0.3, LogitBias: map[int32]float32{403: -100, 261: 3}}
 	tree := Request{Policy: method.DrafterEAGLE2, Depth: 2, TopK: 3, Nodes: 8}
 	for name, c := range map[string]struct {
