@@ -2,7 +2,6 @@ package grammar
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"unicode/utf8"
 )
@@ -72,11 +71,10 @@ func (b *builder) short(name string, s sequence) sequence {
 
 func (b *builder) optional(s sequence) sequence { return b.either(s, sequence{}) }
 
-// longRun is the most repetitions that are written one by one.
-const longRun = 256
+// longRun is the most repetitions that are written one by one; more are counted.
+const longRun = 64
 
-// repeat is a sequence from least to most times; most < 0 means any number. Long runs are made of blocks: a block is
-// one rule, and so is what may follow so many blocks, which keeps a bound of N at some √N rules.
+// repeat is a sequence from least to most times; most < 0 means any number.
 func (b *builder) repeat(s sequence, least, most int) sequence {
 	if least > 1 || most > 1 { // copies of a call are shorter
 		s = b.short("(…)", s)
@@ -86,28 +84,20 @@ func (b *builder) repeat(s sequence, least, most int) sequence {
 		b.fail("a repetition of %d; at most %d", n, maxOps)
 		return nil
 	}
-	if n <= longRun {
-		return b.join(b.times(s, least), b.upTo(s, most-least, most < 0))
+	if n > longRun && b.err == nil {
+		return b.count(repetition(b.asRule(s), least, most))
 	}
-	size := int(math.Sqrt(float64(n)))
-	block := b.short("(…)", b.times(s, size))
-	out := b.join(b.times(block, least/size), b.times(s, least%size))
-	if most < 0 {
-		return b.join(out, b.upTo(s, 0, true))
+	return b.join(b.times(s, least), b.upTo(s, most-least, most < 0))
+}
+
+// asRule is the rule of a sequence.
+func (b *builder) asRule(s sequence) int {
+	if len(s) == 1 && s[0].set == nil {
+		return s[0].rule
 	}
-	free := most - least
-	tail := b.short("(…)", b.upTo(s, free%size, false))
-	if free < size {
-		return b.join(out, tail)
-	}
-	some := b.short("(…)", b.upTo(s, size-1, false)) // less than a block, and then the end
-	for range free / size {
-		if b.err != nil {
-			return nil
-		}
-		tail = b.either(b.join(block, tail), some)
-	}
-	return b.join(out, tail)
+	r := b.anonymous("(…)")
+	b.define(r, s)
+	return r
 }
 
 // times is a sequence n times.

@@ -53,12 +53,13 @@ const (
 	opBytes  opKind = iota // one byte of a set
 	opCall                 // a rule
 	opReturn               // the end of an alternative
+	opCount                // a counter
 )
 
 // op is a place in an alternative of a rule; the next one follows it.
 type op struct {
 	kind opKind
-	arg  int32 // the set, or the rule
+	arg  int32 // the set, the rule or the counter
 }
 
 // Grammar is a set of rules over bytes; the first rule is the start symbol. It is immutable and may be shared by
@@ -70,6 +71,8 @@ type Grammar struct {
 	sets    []byteSet
 	class   [256]uint8 // of each byte; the bytes of a class are in the same sets
 	classes int
+	// counters have places behind those of ops, in order.
+	counters []*counter
 	// inClasses holds the sets as sets of classes.
 	inClasses []byteSet
 	// firsts holds for each span of characters a byte of each class in it.
@@ -84,6 +87,9 @@ func (g *Grammar) Unchecked() []string { return g.unchecked }
 
 // home is the part of the grammar that a place belongs to.
 func (g *Grammar) home(at int32) string {
+	if int(at) >= len(g.ops) {
+		return g.counterAt(at).home
+	}
 	after, _ := slices.BinarySearchFunc(g.starts, at+1, func(starts []int32, at int32) int {
 		return cmp.Compare(starts[0], at)
 	})
@@ -103,6 +109,7 @@ type sequence []term
 type rule struct {
 	name, home   string // for home see Grammar
 	alternatives []sequence
+	counter      *counter // or nil; see [builder.count]
 }
 
 type builder struct {
@@ -205,9 +212,16 @@ func (b *builder) grammar(root int) (*Grammar, error) {
 	g := &Grammar{ops: make([]op, 0, b.ops)}
 	g.starts, g.homes = make([][]int32, 0, len(order)), make([]string, 0, len(order))
 	sets := map[byteSet]int32{}
+	var counters []*counter
 	for _, r := range order {
-		starts := make([]int32, 0, len(b.rules[r].alternatives))
-		for _, s := range b.rules[r].alternatives {
+		alternatives := b.rules[r].alternatives
+		starts := make([]int32, 0, len(alternatives))
+		if c := b.rules[r].counter; c != nil {
+			starts = append(starts, int32(len(g.ops)))
+			g.ops = append(g.ops, op{opCount, int32(len(counters))}, op{kind: opReturn})
+			counters, alternatives = append(counters, c), nil
+		}
+		for _, s := range alternatives {
 			starts = append(starts, int32(len(g.ops)))
 			for _, t := range s {
 				if t.set == nil {
@@ -227,7 +241,7 @@ func (b *builder) grammar(root int) (*Grammar, error) {
 		g.starts, g.homes = append(g.starts, starts), append(g.homes, b.rules[r].home)
 	}
 	g.classify()
-	return g, nil
+	return g, g.lay(counters, place)
 }
 
 // noText is the error of a grammar whose root, by its name, cannot come to an end.

@@ -92,11 +92,12 @@ type schemaReader struct {
 	unsure bool
 	depth  int
 
-	goals map[string]*found
-	langs map[string]*lang.Lang // of patterns, formats and their joins
-	texts map[*lang.Lang]int    // rules of what follows the opening quote
-	runes map[string]sequence   // of the characters of a class
-	names map[*lang.Lang]int32  // numbers of languages, for keys
+	goals    map[string]*found
+	langs    map[string]*lang.Lang // of patterns, formats and their joins
+	counters map[string]*counter
+	texts    map[*lang.Lang]int   // rules of what follows the opening quote
+	runes    map[string]sequence  // of the characters of a class
+	names    map[*lang.Lang]int32 // numbers of languages, for keys
 
 	parts   map[*node]*part
 	members map[string]*form // that ask for one member, or for its absence
@@ -129,8 +130,8 @@ func newSchemaReader(b *builder, o SchemaOptions) *schemaReader {
 	s := &schemaReader{b: b, o: o, m: &lang.Maker{Spend: b.spend}, places: map[string]*node{},
 		forms: map[literal][]*form{}, joins: map[string]*form{}, under: map[literal]int{}, goals: map[string]*found{},
 		langs: map[string]*lang.Lang{}, texts: map[*lang.Lang]int{}, runes: map[string]sequence{},
-		names: map[*lang.Lang]int32{}, parts: map[*node]*part{}, members: map[string]*form{},
-		why: map[string]string{}}
+		names: map[*lang.Lang]int32{}, counters: map[string]*counter{}, parts: map[*node]*part{},
+		members: map[string]*form{}, why: map[string]string{}}
 	b.anonymous("schema") // so that no rule of a goal is 0
 	s.never, s.any = s.made(newNode()), s.made(newNode())
 	return s

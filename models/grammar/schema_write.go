@@ -83,23 +83,47 @@ func numbersKey(n *number.Set) string {
 	return key
 }
 
-// langOfForm is the language of the strings of a form.
-func (s *schemaReader) langOfForm(f *form) *lang.Lang {
-	if len(f.langs) == 1 && f.short == 0 && f.long < 0 {
-		return f.langs[0]
+// joined is the language of the strings that are in all languages of a form, and a key for it.
+func (s *schemaReader) joined(f *form) (*lang.Lang, string) {
+	if len(f.langs) == 1 {
+		return f.langs[0], fmt.Sprint("j", s.nameOf(f.langs[0]))
 	}
 	key := []byte("j")
 	for _, l := range f.langs {
-		key = binary.AppendUvarint(key, uint64(s.nameOf(l)))
+		key = fmt.Append(key, s.nameOf(l), " ")
 	}
-	key = binary.AppendVarint(binary.AppendVarint(append(key, 0), int64(f.short)), int64(f.long))
 	return s.cached(string(key), func() *lang.Lang {
 		l := s.m.All()
 		for _, other := range f.langs {
 			l = s.m.And(l, other)
 		}
+		return l
+	}), string(key)
+}
+
+// langOfForm is the language of the strings of a form.
+func (s *schemaReader) langOfForm(f *form) *lang.Lang {
+	l, key := s.joined(f)
+	return s.cached(fmt.Sprint(key, ":", f.short, ":", f.long), func() *lang.Lang {
 		return s.m.Length(l, f.short, f.long)
 	})
+}
+
+// counterOf counts the characters of the strings of a form; nil where it has none.
+func (s *schemaReader) counterOf(f *form) *counter {
+	l, key := s.joined(f)
+	if l.Empty() {
+		return nil
+	}
+	key = fmt.Sprint(key, ":", f.short, ":", f.long)
+	c, ok := s.counters[key]
+	if !ok {
+		if c = s.b.counterOf(l, f.short, f.long); c != nil && !c.live(0, 0) {
+			c = nil
+		}
+		s.counters[key] = c
+	}
+	return c
 }
 
 // nameOf is a number for a language.
@@ -120,23 +144,40 @@ func (s *schemaReader) noString(f *form) string {
 	if f.long >= 0 && f.short > f.long {
 		return fmt.Sprintf("minLength %d is more than maxLength %d", f.short, f.long)
 	}
-	if len(f.langs) > 0 && s.b.err == nil && s.langOfForm(f).Empty() && s.b.err == nil {
+	if len(f.langs) > 0 && s.counterOf(f) == nil && s.b.err == nil {
 		return "no string passes its patterns, formats, lengths and list together"
 	}
 	return ""
 }
 
 func (s *schemaReader) writeString(f *form) sequence {
-	if len(f.langs) > 0 {
-		return s.quotedLang(s.langOfForm(f))
+	b := s.b
+	switch {
+	case len(f.langs) > 0:
+	case f.short == 0 && f.long < 0:
+		return b.str()
+	case f.long >= 0 && f.short > f.long:
+		return nil
+	default:
+		return b.quoted(b.repeat(b.character(), f.short, f.long))
 	}
-	if f.short == 0 && f.long < 0 {
-		return s.b.str()
-	}
-	if f.long >= 0 && f.short > f.long {
+	l, _ := s.joined(f)
+	c := s.counterOf(f)
+	if c == nil || b.err != nil {
 		return nil
 	}
-	return s.b.quoted(s.b.repeat(s.b.character(), f.short, f.long))
+	if first := c.states[0]; first.near >= f.short && (f.long < 0 || first.far >= 0 && first.far <= f.long) {
+		return s.quotedLang(l)
+	}
+	if c.rule == 0 {
+		for i, st := range l.States() {
+			for k, e := range st.Edges {
+				c.states[i].edges[k].rule = b.asRule(s.edge(e, true))
+			}
+		}
+		c.rule = b.count(c)[0].rule
+	}
+	return b.quoted(b.call(c.rule))
 }
 
 // quotedLang are the strings of a language, in one spelling each.

@@ -144,6 +144,10 @@ func (m *Matcher) expand(at int32, under *stack) {
 		return
 	}
 	m.visited[item{at, under}] = true
+	if int(at) >= len(m.g.ops) {
+		m.count(at, under)
+		return
+	}
 	switch o := m.g.ops[at]; o.kind {
 	case opBytes:
 		m.found = append(m.found, item{at, under})
@@ -152,15 +156,22 @@ func (m *Matcher) expand(at int32, under *stack) {
 			under = m.called(at+1, under)
 		}
 		m.call(o.arg, under)
+	case opCount: // by a rule of its own, which ends with it
+		m.expand(m.g.counters[o.arg].base, under)
 	default:
-		if under == bottom {
-			m.ends = true
-			return
-		}
-		under.ended = under.id == 0
-		for _, u := range under.under { // called follows the stacks added meanwhile
-			m.expand(under.at, u)
-		}
+		m.leave(under)
+	}
+}
+
+// leave goes on behind a rule that has ended.
+func (m *Matcher) leave(under *stack) {
+	if under == bottom {
+		m.ends = true
+		return
+	}
+	under.ended = under.id == 0
+	for _, u := range under.under { // called follows the stacks added meanwhile
+		m.expand(under.at, u)
 	}
 }
 
