@@ -1,0 +1,75 @@
+/**
+ * Compares our grammars of random schemas with ajv:
+ *
+ *   node web/test/schemas/fuzz.mjs [--seed=1] [--from=0] [--schemas=100000] [--shrink=0] [--judge=BINARY] [REPORT.json]
+ *
+ * `--shrink` makes that many of each kind of difference, and of each keyword that is refused, small and prints them.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import { parseArgs } from "node:util";
+import { sweep } from "./compare.mjs";
+import { Judge } from "./judge.mjs";
+import { DRAFTS, pairsOfDraft } from "./keywords.mjs";
+import { shrink } from "./shrink.mjs";
+
+const option = (value) => ({ type: "string", default: value });
+const { values, positionals } = parseArgs({
+  options: {
+    ...{ seed: option("1"), from: option("0"), schemas: option("100000"), shrink: option("0") },
+    judge: { type: "string" },
+  },
+  allowPositionals: true,
+});
+const [seed, from, count, most] = [values.seed, values.from, values.schemas, values.shrink].map(Number);
+
+const folder = mkdtempSync(path.join(os.tmpdir(), "foretoken-schemas-"));
+const judge = await Judge.start(folder, values.judge);
+try {
+  const progress = ({ schemas }, wrong) => {
+    if (schemas % 1000 === 0) process.stderr.write(`\r${schemas} schemas, ${wrong.length} differences`);
+  };
+  const found = await sweep(judge, { seed, from, count, progress });
+  process.stderr.write("\n");
+  if (most > 0) await print(found.wrong);
+  if (positionals[0]) writeFileSync(positionals[0], JSON.stringify(report(found)));
+  else console.log(report(found));
+} finally {
+  judge.end();
+  rmSync(folder, { recursive: true });
+}
+
+/** What the report has: a row a draft, one of all, and one of each keyword that schemas are refused for. */
+function report({ all, drafts, pairs, refusals }) {
+  const row = (tally) => ({
+    schemas: tally.schemas,
+    compiled: tally.compiled / tally.schemas,
+    ...{ valid: tally.valid, invalid: tally.invalid, allowed: tally.allowed, refused: tally.refused / tally.valid },
+    ordered: tally.ordered / tally.valid,
+  });
+  const data = { "fuzz/all": row(all) };
+  for (const [draft, tally] of Object.entries(drafts)) data[`fuzz/${nameOf(draft)}`] = row(tally);
+  const possible = new Set(Object.keys(DRAFTS).flatMap(pairsOfDraft));
+  data["fuzz/pairs"] = { pairs: possible.size, least: Math.min(...[...possible].map((pair) => pairs.get(pair) ?? 0)) };
+  for (const [keyword, n] of [...refusals].sort(([, a], [, b]) => b - a))
+    data[`fuzz/refused ${keyword}`] = { schemas: n };
+  return data;
+}
+
+function nameOf(draft) {
+  return { 4: "draft 4", 7: "draft 7", none: "no $schema" }[draft] ?? draft;
+}
+
+/** Prints small cases of the differences, each once. */
+async function print(wrong) {
+  const [tries, printed] = [{}, new Set()];
+  for (const { kind, instance, one } of wrong) {
+    tries[kind] = (tries[kind] ?? 0) + 1;
+    if (tries[kind] > most) continue;
+    const small = await shrink(judge, { kind, draft: one.draft, schema: one.schema, instance });
+    const text = `${kind}: ${JSON.stringify(small.schema)}\n    ${JSON.stringify(small.instance)}`;
+    if (!printed.has(text)) console.log(`${one.number} (${nameOf(one.draft)}) ${text}`);
+    printed.add(text);
+  }
+}
