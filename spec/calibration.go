@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 
 	"foretoken/internal/strictjson"
 )
@@ -170,11 +169,23 @@ func ParseCalibration[C Calibration](file string, data []byte, kind string, into
 	return into, nil
 }
 
-// numbers matches arrays of plain values as MarshalIndent writes them.
-var numbers = regexp.MustCompile(`\[\n[^\[\]{}"]*\]`)
-
-// breaks are MarshalIndent's; strings hold none, for JSON escapes them.
-var breaks = regexp.MustCompile(`\n *`)
+// flat puts each array of plain values on one line. text is MarshalIndent's; strings hold no breaks, for JSON escapes
+// them.
+func flat(text []byte) []byte {
+	var out []byte
+	for {
+		at := bytes.Index(text, []byte("[\n")) + 1
+		if at == 0 {
+			return append(out, text...)
+		}
+		out = append(out, text[:at]...)
+		text = text[at:]
+		if end := bytes.IndexAny(text, `[]{}"`); text[end] == ']' {
+			out = append(out, bytes.Join(bytes.Fields(text[:end]), []byte(" "))...)
+			text = text[end:]
+		}
+	}
+}
 
 // EncodeCalibration writes a file of one kind, arrays of numbers on one line each.
 func EncodeCalibration(kind string, c Calibration) ([]byte, error) {
@@ -186,9 +197,5 @@ func EncodeCalibration(kind string, c Calibration) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("spec: the calibration to be written: %w", err)
 	}
-	text = numbers.ReplaceAllFunc(text, func(array []byte) []byte {
-		inner := breaks.ReplaceAll(array[1:len(array)-1], []byte(" "))
-		return append(append([]byte("["), bytes.TrimSpace(inner)...), ']')
-	})
-	return append(text, '\n'), nil
+	return append(flat(text), '\n'), nil
 }

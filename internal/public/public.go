@@ -3,25 +3,25 @@
 package public
 
 import (
-	"regexp"
+	"slices"
 	"strings"
 )
 
 // packages are the names that errors begin with, so that a maintainer finds their place.
-var packages = regexp.MustCompile(`(^|: )(?:browser|chat|convert|eagle3|faults|foretoken|gguf|grammar|host|jinja|` +
-	`kernels|llama|native|open|quant|safetensors|simd|spec|tokenizer|webgpu): `)
+var packages = strings.Fields("browser chat convert eagle3 faults foretoken gguf grammar host jinja kernels llama " +
+	"native open quant safetensors simd spec tokenizer webgpu")
 
 // Message is the text of an error on one line, without the names of packages.
 func Message(err error) string { return Plain(err.Error()) }
 
 // Plain is Message for a text.
 func Plain(text string) string {
-	text = strings.Join(strings.Fields(text), " ")
-	for {
-		rest := packages.ReplaceAllString(text, "$1")
-		if rest == text {
-			return text
+	parts := strings.Split(strings.Join(strings.Fields(text), " "), ": ")
+	var told []string
+	for i, part := range parts {
+		if i == len(parts)-1 || !slices.Contains(packages, part) { // bound: written out
+			told = append(told, part)
 		}
-		text = rest
 	}
+	return strings.Join(told, ": ")
 }

@@ -3,20 +3,28 @@ package safetensors
 import (
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
+	"strings"
 
 	"foretoken/internal/strictjson"
 )
 
 var (
-	// computing matches the names that published config.json files give to what changes a model's numbers.
-	computing = regexp.MustCompile(`attn|attention|rope|rotary|position|norm|scal|multiplier|softcap|capping|logit|` +
-		`bias|window|sliding|layer|residual|activation|expert|head|hidden|intermediate|clip|alibi`)
-	// training matches names that computing matches too and that are about training, the output of Python's classes or
-	// the code that computes attention.
-	training = regexp.MustCompile(`dropout|_pdrop$|implementation|flash|^output_|_loss|_coef$`)
+	// computing are in the names that published config.json files give to what changes a model's numbers.
+	computing = strings.Fields("attn attention rope rotary position norm scal multiplier softcap capping logit bias " +
+		"window sliding layer residual activation expert head hidden intermediate clip alibi")
+	// training are in names that hold one of computing too and that are about training or the code that computes
+	// attention.
+	training = strings.Fields("dropout implementation flash _loss")
 )
+
+// computes reports whether the name of a field speaks of the computation, and not of training or of the output of
+// Python's classes.
+func computes(name string) bool {
+	in := func(part string) bool { return strings.Contains(name, part) }
+	return slices.ContainsFunc(computing, in) && !slices.ContainsFunc(training, in) &&
+		!strings.HasSuffix(name, "_pdrop") && !strings.HasSuffix(name, "_coef") && !strings.HasPrefix(name, "output_")
+}
 
 // maxValues bounds the values of a configuration, a hundred times those of a published one.
 const maxValues = 1 << 16
@@ -30,7 +38,7 @@ func DecodeConfig(data []byte, into any) error {
 // has a value that may change it: anything but null, false, 0, and empty texts, lists and objects. "" is none.
 func UnknownField(fields map[string]json.RawMessage, known func(name string) bool) string {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if !known(name) && computing.MatchString(name) && !training.MatchString(name) && !Neutral(fields[name]) {
+		if !known(name) && computes(name) && !Neutral(fields[name]) {
 			return name
 		}
 	}

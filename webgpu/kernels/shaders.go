@@ -3,7 +3,6 @@ package kernels
 import (
 	"embed"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,8 +31,18 @@ func Const(name string, value any) Constant {
 // one takes milliseconds.
 var sources sync.Map // string → *webgpu.KernelSource
 
-// enables matches the directives of a shader that ask for features that only some devices have.
-var enables = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^(?:enable|requires) \w+;\n`) })
+// directives are the lines of a shader that ask for features that only some devices have; rest are the others.
+func directives(text string) (asking, rest string) {
+	var others strings.Builder
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "enable ") || strings.HasPrefix(line, "requires ") {
+			asking += line
+		} else {
+			others.WriteString(line)
+		}
+	}
+	return asking, others.String()
+}
 
 // Shaders holds the .wgsl files of one package of kernels. Source joins them with the files of this package, which
 // all kernels share: noise, unpacking, reductions.
@@ -113,10 +122,9 @@ func (s *Shaders) text(files string, consts []Constant) string {
 		if wg, ok := bounds["WG"]; ok { // wgpu-native 0.17 takes a literal here only
 			text = strings.ReplaceAll(text, "@workgroup_size(WG)", fmt.Sprintf("@workgroup_size(%d)", wg))
 		}
-		for _, enable := range enables().FindAllString(text, -1) { // directives come first
-			extensions += enable
-		}
-		prelude.WriteString(enables().ReplaceAllString(text, ""))
+		asking, rest := directives(text)
+		extensions += asking // directives come first
+		prelude.WriteString(rest)
 	}
 	return extensions + prelude.String()
 }

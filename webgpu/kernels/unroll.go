@@ -2,14 +2,25 @@ package kernels
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 )
 
-// loopHead matches a loop to unroll: `for (var m = 0u; m < TM; m = m + 1u) { // unroll`. A loop marked `// unroll one`
-// is unrolled only if it runs once.
-var loopHead = regexp.MustCompile(`^\s*for \(var (\w+) = 0u; (\w+) < (\w+); (\w+) = (\w+) \+ 1u\) \{ // unroll( one)?$`)
+// loopHead reads the line of a loop to unroll: `for (var m = 0u; m < TM; m = m + 1u) { // unroll`. A loop marked
+// `// unroll one` is unrolled only if it runs once.
+func loopHead(line string) (index, bound string, one, ok bool) {
+	const before, after = "for (var ", "{ // unroll"
+	line = strings.TrimSpace(line)
+	line, one = strings.CutSuffix(line, " one")
+	if !strings.HasPrefix(line, before) || !strings.HasSuffix(line, after) {
+		return "", "", false, false
+	}
+	index, _, _ = strings.Cut(line[len(before):], " ")
+	_, bound, _ = strings.Cut(line, " < ")
+	bound, _, _ = strings.Cut(bound, ";")
+	same := before + index + " = 0u; " + index + " < " + bound + "; " + index + " = " + index + " + 1u) " + after
+	return index, bound, one, line == same
+}
 
 // unroll unrolls the loops marked `// unroll`, whose bounds are constants of the specialisation; the index becomes a
 // literal. Chromium's software adapter keeps a register tile in registers only if its indices are literals. The shader
@@ -18,12 +29,11 @@ func unroll(wgsl string, bounds map[string]uint32) string {
 	lines := strings.Split(wgsl, "\n")
 	var out []string
 	for i := 0; i < len(lines); i++ {
-		head := loopHead.FindStringSubmatch(lines[i])
-		if head == nil {
+		index, bound, one, ok := loopHead(lines[i])
+		if !ok {
 			out = append(out, lines[i])
 			continue
 		}
-		index, bound := head[1], head[3]
 		count, ok := bounds[bound]
 		if !ok {
 			n, err := strconv.ParseUint(strings.TrimSuffix(bound, "u"), 10, 32)
@@ -32,7 +42,7 @@ func unroll(wgsl string, bounds map[string]uint32) string {
 			}
 			count = uint32(n)
 		}
-		if head[6] != "" && count != 1 {
+		if one && count != 1 {
 			out = append(out, lines[i])
 			continue
 		}
