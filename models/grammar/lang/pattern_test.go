@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // expression of package regexp's syntax, which ECMA-262 reads alike.
@@ -193,4 +194,26 @@ func TestPatternBombsEnd(t *testing.T) {
 			t.Errorf("%.40s: made %v with %d units left, error %v", source, l != nil, left, err)
 		}
 	}
+}
+
+func FuzzPattern(f *testing.F) {
+	for _, source := range []string{`^(?=.*a)[^\p{L}-]{2,3}?$|\bx\B`, `(?<n>a)(?<!b+)(?i:É)`, `\uD83D\uDE00[\0-\x1F\cA]`, `(?-s:.)*`} {
+		f.Add(source, "aé\n")
+	}
+	f.Fuzz(func(t *testing.T, source, text string) {
+		left := 1 << 17
+		m := &Maker{Spend: func(n int) bool { left -= n; return left >= 0 }}
+		l, err := m.Pattern(source)
+		if err != nil && (l != nil || len(err.Error()) > 200 || !utf8.ValidString(err.Error())) {
+			t.Fatalf("%q: %q", source, err)
+		}
+		if l == nil {
+			return
+		}
+		check(t, l)
+		text = strings.ToValidUTF8(text, "?")
+		if not := m.Not(l); not != nil && not.Has(text) == l.Has(text) {
+			t.Fatalf("%q and its complement on %q", source, text)
+		}
+	})
 }
