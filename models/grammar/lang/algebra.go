@@ -33,13 +33,15 @@ func (s State) ambiguous() bool {
 	if len(s.Edges) < 2 {
 		return false
 	}
-	var all []Range
+	var all []uint64
 	for _, e := range s.Edges {
-		all = append(all, e.Ranges...)
+		for _, r := range e.Ranges {
+			all = append(all, key(r.Lo, r.Hi))
+		}
 	}
-	slices.SortFunc(all, func(a, b Range) int { return int(a.Lo - b.Lo) })
+	slices.Sort(all)
 	for i := 1; i < len(all); i++ {
-		if all[i].Lo <= all[i-1].Hi {
+		if rune(all[i]>>32) <= rune(all[i-1]) {
 			return true
 		}
 	}
@@ -107,27 +109,32 @@ func (m *Maker) Texts(s ...string) *Lang {
 // Or is the union of languages.
 func (m *Maker) Or(a ...*Lang) *Lang {
 	size := 1
+	var all *Lang
+	var some []*Lang
 	for _, l := range a {
-		if l == nil {
+		switch {
+		case l == nil:
 			return nil
+		case l.isAll():
+			all = l
+		case !l.Empty():
+			some = append(some, l)
+			size += len(l.states)
 		}
-		size += len(l.states)
 	}
-	a = slices.DeleteFunc(slices.Clone(a), (*Lang).Empty)
 	switch {
-	case len(a) == 0:
+	case all != nil:
+		return all
+	case len(some) == 0:
 		return m.None()
-	case len(a) == 1:
-		return a[0]
-	}
-	if all := slices.IndexFunc(a, (*Lang).isAll); all >= 0 {
-		return a[all]
+	case len(some) == 1:
+		return some[0]
 	}
 	if !m.spend(4 * size) {
 		return nil
 	}
 	states := make([]State, 1, size)
-	for _, l := range a {
+	for _, l := range some {
 		base := int32(len(states))
 		if states = m.append(states, l.states); states == nil {
 			return nil

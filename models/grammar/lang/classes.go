@@ -1,7 +1,6 @@
 package lang
 
 import (
-	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -203,7 +202,7 @@ func (p *parser) folded(all []Range) []Range {
 	if !p.spend(2 + len(candidates)) {
 		return all
 	}
-	more := slices.Clone(all)
+	more := append([]Range(nil), all...)
 	for _, c := range candidates {
 		if holds(all, c) {
 			for other := unicode.SimpleFold(c); other != c; other = unicode.SimpleFold(other) {

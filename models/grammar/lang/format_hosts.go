@@ -57,22 +57,22 @@ func explore(first spot, leave func(from spot, to func(ranges []Range, next spot
 	return states
 }
 
-// hostname is a host's name. International ones have labels beyond ASCII.
-func hostname(international bool) []State {
-	leave := func(s spot, to func([]Range, spot)) { s.label(11, international, to) }
-	return explore(spot{}, leave, func(s spot) bool { return s.ends() })
-}
-
-// email is an address whose domain has two labels or more.
-func email(international bool) []State {
+// hosts are the states of hostname, idn-hostname, email or idn-email. An address's domain has two labels or more.
+func hosts(name string) []State {
+	international := name[0] == 'i'
+	email := name[len(name)-1] == 'l'
+	most := 11
+	if email {
+		most = 8
+	}
 	leave := func(s spot, to func([]Range, spot)) {
 		if s.local {
 			s.localPart(international, to)
 		} else {
-			s.label(8, international, to)
+			s.label(most, international, to)
 		}
 	}
-	return explore(spot{local: true}, leave, func(s spot) bool { return s.ends() && s.blocks > 0 })
+	return explore(spot{local: email}, leave, func(s spot) bool { return s.ends() && (s.blocks > 0 || !email) })
 }
 
 func (s spot) ends() bool { return !s.local && s.length > 0 && !s.closed }

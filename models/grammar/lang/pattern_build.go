@@ -85,7 +85,7 @@ type builder struct {
 	states   [][]int32 // of each moment the trackers' states, -1 for one that no text leads on
 	steps    [][]pair  // of each moment where it leads
 	duties   map[string]int32
-	dutySets [][]pair // pairs of an index of langs and a state of it
+	dutySets [][]uint64 // keys of an index of langs and a state of it
 	langs    []*Lang
 	edges    [][][]pair // of langs
 	ahead    map[[2]int32]int32
@@ -192,11 +192,10 @@ func (b *builder) step(moment int32) ([]pair, bool) {
 }
 
 // duty is the number of a set of states of duties; -1 when no more may be spent.
-func (b *builder) duty(set []pair) int32 {
+func (b *builder) duty(set []uint64) int32 {
 	b.key = b.key[:0]
 	for _, d := range set {
-		b.key = binary.LittleEndian.AppendUint32(b.key, uint32(d.to))
-		b.key = binary.LittleEndian.AppendUint32(b.key, uint32(d.list))
+		b.key = binary.LittleEndian.AppendUint64(b.key, d)
 	}
 	id, ok := b.duties[string(b.key)]
 	if !ok {
@@ -211,22 +210,18 @@ func (b *builder) duty(set []pair) int32 {
 }
 
 // with adds a state of a duty to a set. A state from which every text ends well is no duty.
-func (b *builder) with(set []pair, lang, state int32) []pair {
+func (b *builder) with(set []uint64, lang, state int32) []uint64 {
 	s := b.langs[lang].states[state]
 	if s.Final && len(s.Edges) == 1 && s.Edges[0].To == state && slices.Equal(s.Edges[0].Ranges, scalars) {
 		return set
 	}
-	d := pair{lang, state}
-	at, found := slices.BinarySearchFunc(set, d, func(a, b pair) int {
-		if a.to != b.to {
-			return int(a.to - b.to)
-		}
-		return int(a.list - b.list)
-	})
-	if found {
+	d := key(lang, state)
+	if slices.Contains(set, d) {
 		return set
 	}
-	return slices.Insert(slices.Clone(set), at, d)
+	set = append(append([]uint64(nil), set...), d)
+	slices.Sort(set)
+	return set
 }
 
 // dutyOf is the index of the language of what may follow a place where a look ahead holds; -1 when no more may be

@@ -74,8 +74,8 @@ func (x *machine) compile(n *node, next int32) int32 {
 		}
 		return x.place(place{op: opSet, list: id, next: []int32{next}})
 	case opCat:
-		for _, part := range slices.Backward(n.parts) {
-			next = x.compile(part, next)
+		for i := len(n.parts) - 1; i >= 0; i-- {
+			next = x.compile(n.parts[i], next)
 		}
 		return next
 	case opAlt:
@@ -175,9 +175,11 @@ func (x *machine) state(key [3]int32) (s State, ok bool) {
 	}
 	for _, i := range items {
 		if i.at == x.end {
-			s.Final = s.Final || !slices.ContainsFunc(x.b.dutySets[i.duties], func(d pair) bool {
-				return !x.b.langs[d.to].states[d.list].Final
-			})
+			ends := true
+			for _, d := range x.b.dutySets[i.duties] {
+				ends = ends && x.b.langs[d>>32].states[uint32(d)].Final
+			}
+			s.Final = s.Final || ends
 			continue
 		}
 		if !x.leave(&s, key[0], i) {
@@ -249,7 +251,7 @@ func (x *machine) pass(id int, moment, duties int32) (int32, bool) {
 func (x *machine) leave(s *State, moment int32, i item) bool {
 	type way struct {
 		list int32
-		set  []pair
+		set  []uint64
 	}
 	b := x.b
 	p := x.places[i.at]
@@ -257,7 +259,7 @@ func (x *machine) leave(s *State, moment int32, i item) bool {
 	for _, d := range b.dutySets[i.duties] {
 		var more []way
 		for _, w := range ways {
-			for _, e := range b.edges[d.to][d.list] {
+			for _, e := range b.edges[d>>32][uint32(d)] {
 				if !b.m.spend(4 + len(w.set)) {
 					return false
 				}
@@ -266,7 +268,7 @@ func (x *machine) leave(s *State, moment int32, i item) bool {
 					return false
 				}
 				if list > 0 {
-					more = append(more, way{list, b.with(w.set, d.to, e.to)})
+					more = append(more, way{list, b.with(w.set, int32(d>>32), e.to)})
 				}
 			}
 		}

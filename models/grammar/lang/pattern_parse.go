@@ -451,15 +451,25 @@ func (p *parser) charEscape() rune {
 		if c < '0' || c >= 0x80 || c > '9' && c < 'A' || c > 'Z' && c < 'a' || c > 'z' {
 			return c
 		}
-		p.fail("\\%c is no escape of ECMA-262%s", c, instead[c])
+		p.fail("\\%c is no escape of ECMA-262%s", c, lookup(instead, string(c)))
 		return 0
 	}
 }
 
-// instead has what to write for escapes of other dialects.
-var instead = map[rune]string{'a': `; write \x07`, 'e': `; write \x1B`, 'h': `; write [\t\p{Zs}]`,
-	'H': `; write [^\t\p{Zs}]`, 'R': `; write \r?\n`, 'N': "; write .", 'X': "; write .", 'K': "; write (?<=…)",
-	'Q': "; write a \\ before each character", 'E': "; write a \\ before each character", 'l': `; write \p{Ll}`}
+// instead has what to write for escapes of other dialects, a line each.
+const instead = `
+a ; write \x07
+e ; write \x1B
+h ; write [\t\p{Zs}]
+H ; write [^\t\p{Zs}]
+R ; write \r?\n
+N ; write .
+X ; write .
+K ; write (?<=…)
+Q ; write a \ before each character
+E ; write a \ before each character
+l ; write \p{Ll}
+`
 
 // hex takes as many digits as there must be.
 func (p *parser) hex(digits int) (c rune) {

@@ -1,22 +1,29 @@
 package lang
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 )
 
 // property is the code points of what stands in the braces of \p{…}, by ECMA-262, tables 65 to 68, in Go's version of
-// Unicode; nil if it is not known. Changes_When_… are not supported.
+// Unicode; nil if it is not known. Script_Extensions, Case_Ignorable and
+// Changes_When_… are not supported.
 func property(name string) []Range {
+	if strings.ContainsFunc(name, func(c rune) bool { return c != '=' && c != '_' && !holds(alphanumeric, c) }) {
+		return nil
+	}
 	key, value, two := strings.Cut(name, "=")
 	if !two {
 		if all := category(name); all != nil {
 			return all
 		}
-		if long, ok := binaryNames[name]; ok {
+		if long := lookup(shortNames, name); long != "" {
 			name = long
+		}
+		if name == "" || name[0] > 'Z' || name == "Hyphen" || strings.HasPrefix(name, "Other_") ||
+			strings.HasPrefix(name, "Prepended_") { // parts of others
+			return nil
 		}
 		return binaryProperty(name)
 	}
@@ -24,13 +31,7 @@ func property(name string) []Range {
 	case "General_Category", "gc":
 		return category(value)
 	case "Script", "sc":
-		name, table := script(value)
-		if name == "" {
-			return nil
-		}
-		return ranges(table)
-	case "Script_Extensions", "scx":
-		return extensions(value)
+		return script(value)
 	}
 	return nil
 }
@@ -47,57 +48,25 @@ func category(name string) []Range {
 	return append([]Range{}, ranges(table)...) // of Cs no text has a character
 }
 
-// script is a table of package unicode and its name, by that name or a code of four letters; "" if it is not known.
-func script(name string) (string, *unicode.RangeTable) {
+// script is a value of Script, by its name or its code of four letters; nil if it is not known.
+func script(name string) []Range {
 	if table, ok := unicode.Scripts[name]; ok {
-		return name, table
+		return ranges(table)
 	}
-	if len(name) != 4 {
-		return "", nil
-	}
-	for code := range strings.FieldsSeq(scriptCodes) {
-		if code[:4] != name {
-			continue
-		}
-		c, _ := strconv.ParseUint(code[4:], 16, 32)
-		for long, table := range unicode.Scripts {
+	if c, _ := strconv.ParseUint(lookup(scriptCodes, name), 16, 32); c > 0 {
+		for _, table := range unicode.Scripts {
 			if unicode.Is(table, rune(c)) {
-				return long, table
+				return ranges(table)
 			}
 		}
 	}
-	return "", nil
+	return nil
 }
 
-// extensions is a value of Script_Extensions.
-func extensions(value string) []Range {
-	name, table := script(value)
-	if name == "" {
-		return nil
-	}
-	own := ranges(table)
-	var changed []Range
-	for entry := range strings.FieldsSeq(moreScripts) {
-		at, codes, _ := strings.Cut(entry, ":")
-		has := name == "Common" || name == "Inherited"
-		for ; codes != "" && !has; codes = codes[4:] {
-			long, _ := script(codes[:4])
-			has = long == name
-		}
-		if has {
-			changed = append(changed, parseRanges(at)...)
-		}
-	}
-	if name == "Common" || name == "Inherited" { // these have only what no script claims
-		return meet(own, except(normal(changed)))
-	}
-	return normal(append(own, changed...))
-}
-
-// parseRanges reads hexadecimal ranges of tables.go.
+// parseRanges reads hexadecimal ranges with spaces between.
 func parseRanges(text string) []Range {
 	var all []Range
-	for r := range strings.FieldsSeq(text) {
+	for _, r := range strings.Fields(text) {
 		lo, hi, two := strings.Cut(r, "-")
 		if !two {
 			hi = lo
@@ -106,93 +75,97 @@ func parseRanges(text string) []Range {
 		to, _ := strconv.ParseUint(hi, 16, 32)
 		all = append(all, Range{rune(from), rune(to)})
 	}
-	return all
+	return normal(all)
 }
 
-// derived are the properties that Unicode's DerivedCoreProperties.txt makes of others: + adds one, - takes one away.
-var derived = map[string]string{
-	"Assigned":        "Any -Cn",
-	"Lowercase":       "Ll Other_Lowercase",
-	"Uppercase":       "Lu Other_Uppercase",
-	"Cased":           "Lowercase Uppercase Lt",
-	"Alphabetic":      "Lowercase Uppercase Lt Lm Lo Nl Other_Alphabetic",
-	"Math":            "Sm Other_Math",
-	"ID_Start":        "L Nl Other_ID_Start -Pattern_Syntax -Pattern_White_Space",
-	"ID_Continue":     "ID_Start Mn Mc Nd Pc Other_ID_Continue -Pattern_Syntax -Pattern_White_Space",
-	"XID_Start":       "ID_Start -unstable -unstable_start",
-	"XID_Continue":    "ID_Continue -unstable",
-	"Grapheme_Extend": "Me Mn Other_Grapheme_Extend",
-	"Grapheme_Base":   "Any -Cc -Cf -Co -Cn -Zl -Zp -Grapheme_Extend",
-	"Default_Ignorable_Code_Point": "Other_Default_Ignorable_Code_Point Cf Variation_Selector -White_Space " +
-		"-Prepended_Concatenation_Mark -annotations",
-}
+// derived are the properties that Unicode's DerivedCoreProperties.txt makes of others, a line each: - takes one away,
+// and = is a range.
+const derived = `
+ASCII =0-7f
+Any =0-10ffff
+Assigned Any -Cn
+Lowercase Ll Other_Lowercase
+Uppercase Lu Other_Uppercase
+Cased Lowercase Uppercase Lt
+Alphabetic Lowercase Uppercase Lt Lm Lo Nl Other_Alphabetic
+Math Sm Other_Math
+ID_Start L Nl Other_ID_Start -Pattern_Syntax -Pattern_White_Space
+ID_Continue ID_Start Mn Mc Nd Pc Other_ID_Continue -Pattern_Syntax -Pattern_White_Space
+XID_Start ID_Start -unstable -=e33 -=eb3 -=ff9e-ff9f
+XID_Continue ID_Continue -unstable
+unstable =37a =309b-309c =fc5e-fc63 =fdfa-fdfb =fe70 =fe72 =fe74 =fe76 =fe78 =fe7a =fe7c =fe7e
+Grapheme_Extend Me Mn Other_Grapheme_Extend
+Grapheme_Base Any -Cc -Cf -Co -Cn -Zl -Zp -Grapheme_Extend
+Default_Ignorable_Code_Point Other_Default_Ignorable_Code_Point Cf Variation_Selector -White_Space -ignored
+ignored Prepended_Concatenation_Mark =fff9-fffb =13430-13440
+`
 
-// fixed are properties of few ranges, and parts of derived ones, in lower case.
-var fixed = map[string][]Range{
-	"Any":         scalars,
-	"ASCII":       {{0, 0x7F}},
-	"annotations": {{0xFFF9, 0xFFFB}, {0x13430, 0x13440}},
-
-	// what NFKC does not keep as it is (Unicode Standard Annex 31, section 5.1)
-	"unstable": {{0x37A, 0x37A}, {0x309B, 0x309C}, {0xFC5E, 0xFC63}, {0xFDFA, 0xFDFB}, {0xFE70, 0xFE70},
-		{0xFE72, 0xFE72}, {0xFE74, 0xFE74}, {0xFE76, 0xFE76}, {0xFE78, 0xFE78}, {0xFE7A, 0xFE7A}, {0xFE7C, 0xFE7C},
-		{0xFE7E, 0xFE7E}},
-	"unstable_start": {{0xE33, 0xE33}, {0xEB3, 0xEB3}, {0xFF9E, 0xFF9F}},
-}
-
-// binaryProperty is a binary property by its long name; nil if it is not known.
+// binaryProperty is a binary property by its long name, or a part of one; nil if it is not known.
 func binaryProperty(name string) []Range {
-	if all, ok := fixed[name]; ok && name[0] < 'a' {
-		return all
-	}
-	if table, ok := unicode.Properties[name]; ok && !strings.HasPrefix(name, "Other_") && name != "Hyphen" &&
-		name != "STerm" && name != "Prepended_Concatenation_Mark" {
-		return ranges(table)
-	}
-	if text, ok := moreProperties[name]; ok {
+	if text := lookup(moreProperties, name); text != "" {
 		return parseRanges(text)
 	}
-	rule, ok := derived[name]
-	if !ok {
-		return nil
+	rule := lookup(derived, name)
+	if rule == "" {
+		if table, ok := unicode.Properties[name]; ok {
+			return ranges(table)
+		}
+		return category(name)
 	}
 	var all []Range
-	for part := range strings.FieldsSeq(rule) {
-		less := strings.HasPrefix(part, "-")
-		ranges := rangesOf(strings.TrimPrefix(part, "-"))
+	for _, part := range strings.Fields(rule) {
+		name, less := strings.CutPrefix(part, "-")
+		part := parseRanges(strings.TrimPrefix(name, "="))
+		if name[0] != '=' {
+			part = binaryProperty(name)
+		}
 		if less {
-			all = meet(all, except(ranges))
+			all = meet(all, except(part))
 		} else {
-			all = normal(slices.Concat(all, ranges))
+			all = normal(append(all, part...))
 		}
 	}
 	return all
 }
 
-// rangesOf is a part of a rule of derived.
-func rangesOf(part string) []Range {
-	if table, ok := unicode.Properties[part]; ok {
-		return ranges(table)
-	}
-	if all, ok := fixed[part]; ok {
-		return all
-	}
-	if all := category(part); all != nil {
-		return all
-	}
-	return binaryProperty(part)
-}
-
-// binaryNames are the short names of binary properties.
-var binaryNames = map[string]string{
-	"Alpha": "Alphabetic", "AHex": "ASCII_Hex_Digit", "Bidi_C": "Bidi_Control", "Bidi_M": "Bidi_Mirrored",
-	"DI": "Default_Ignorable_Code_Point", "Dep": "Deprecated", "Dia": "Diacritic", "EBase": "Emoji_Modifier_Base",
-	"EComp": "Emoji_Component", "EMod": "Emoji_Modifier", "EPres": "Emoji_Presentation", "Ext": "Extender",
-	"ExtPict": "Extended_Pictographic", "Gr_Base": "Grapheme_Base", "Gr_Ext": "Grapheme_Extend", "Hex": "Hex_Digit",
-	"IDC": "ID_Continue", "IDS": "ID_Start", "IDSB": "IDS_Binary_Operator", "IDST": "IDS_Trinary_Operator",
-	"Ideo": "Ideographic", "Join_C": "Join_Control", "LOE": "Logical_Order_Exception", "Lower": "Lowercase",
-	"NChar": "Noncharacter_Code_Point", "Pat_Syn": "Pattern_Syntax", "Pat_WS": "Pattern_White_Space",
-	"QMark": "Quotation_Mark", "RI": "Regional_Indicator", "STerm": "Sentence_Terminal", "SD": "Soft_Dotted",
-	"Term": "Terminal_Punctuation", "UIdeo": "Unified_Ideograph", "Upper": "Uppercase", "VS": "Variation_Selector",
-	"space": "White_Space",
-}
+// shortNames are those of binary properties.
+const shortNames = `
+AHex ASCII_Hex_Digit
+Alpha Alphabetic
+Bidi_C Bidi_Control
+Bidi_M Bidi_Mirrored
+DI Default_Ignorable_Code_Point
+Dep Deprecated
+Dia Diacritic
+EBase Emoji_Modifier_Base
+EComp Emoji_Component
+EMod Emoji_Modifier
+EPres Emoji_Presentation
+Ext Extender
+ExtPict Extended_Pictographic
+Gr_Base Grapheme_Base
+Gr_Ext Grapheme_Extend
+Hex Hex_Digit
+IDC ID_Continue
+IDS ID_Start
+IDSB IDS_Binary_Operator
+IDST IDS_Trinary_Operator
+Ideo Ideographic
+Join_C Join_Control
+LOE Logical_Order_Exception
+Lower Lowercase
+NChar Noncharacter_Code_Point
+Pat_Syn Pattern_Syntax
+Pat_WS Pattern_White_Space
+QMark Quotation_Mark
+RI Regional_Indicator
+SD Soft_Dotted
+STerm Sentence_Terminal
+Term Terminal_Punctuation
+UIdeo Unified_Ideograph
+Upper Uppercase
+VS Variation_Selector
+XIDC XID_Continue
+XIDS XID_Start
+space White_Space
+`

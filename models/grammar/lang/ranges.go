@@ -1,12 +1,15 @@
 package lang
 
 import (
-	"cmp"
 	"encoding/binary"
 	"slices"
 	"sort"
 	"unicode/utf8"
 )
+
+// key joins two numbers that are not negative. Keys order as pairs of them do, and one function sorts them, where a
+// function for each kind of pair would take much code.
+func key(a, b int32) uint64 { return uint64(a)<<32 | uint64(b) }
 
 // holds reports whether sorted ranges have c.
 func holds(ranges []Range, c rune) bool {
@@ -33,17 +36,18 @@ func normal(ranges []Range) []Range {
 	if good {
 		return ranges
 	}
-	var cut []Range
+	keys := make([]uint64, 0, len(ranges)+2)
 	for _, r := range ranges {
 		for _, part := range scalars {
-			if p := (Range{max(r.Lo, part.Lo), min(r.Hi, part.Hi)}); p.Lo <= p.Hi {
-				cut = append(cut, p)
+			if lo, hi := max(r.Lo, part.Lo), min(r.Hi, part.Hi); lo <= hi {
+				keys = append(keys, key(lo, hi))
 			}
 		}
 	}
-	slices.SortFunc(cut, func(a, b Range) int { return cmp.Compare(a.Lo, b.Lo) })
-	out := cut[:0]
-	for _, r := range cut {
+	slices.Sort(keys)
+	var out []Range
+	for _, k := range keys {
+		r := Range{rune(k >> 32), rune(k)}
 		if n := len(out); n > 0 && r.Lo <= out[n-1].Hi+1 {
 			out[n-1].Hi = max(out[n-1].Hi, r.Hi)
 		} else {
@@ -95,13 +99,13 @@ type lists struct {
 	all    [][]Range
 	known  map[*Range]int32 // by the first of a slice, of the length of its list
 	texts  map[string]int32
-	unions map[[2]int32]int32
-	meets  map[[2]int32]int32
+	unions map[uint64]int32
+	meets  map[uint64]int32
 }
 
 func newLists(m *Maker) *lists {
 	l := &lists{m: m, all: [][]Range{nil}, known: map[*Range]int32{}, texts: map[string]int32{},
-		unions: map[[2]int32]int32{}, meets: map[[2]int32]int32{}}
+		unions: map[uint64]int32{}, meets: map[uint64]int32{}}
 	l.id(scalars)
 	return l
 }
@@ -119,16 +123,15 @@ func (l *lists) id(ranges []Range) int32 {
 	if !l.m.spend(4 + len(ranges)) {
 		return -1
 	}
-	key := make([]byte, 0, 64)
+	text := make([]byte, 0, 64)
 	for _, r := range ranges {
-		key = binary.LittleEndian.AppendUint32(key, uint32(r.Lo))
-		key = binary.LittleEndian.AppendUint32(key, uint32(r.Hi))
+		text = binary.LittleEndian.AppendUint64(text, key(r.Lo, r.Hi))
 	}
-	id, ok := l.texts[string(key)]
+	id, ok := l.texts[string(text)]
 	if !ok {
 		id = int32(len(l.all))
 		l.all = append(l.all, ranges)
-		l.texts[string(key)] = id
+		l.texts[string(text)] = id
 	}
 	l.known[&ranges[0]] = id
 	return id
@@ -142,14 +145,14 @@ func (l *lists) union(a, b int32) int32 {
 	case a == 0:
 		return b
 	}
-	key := [2]int32{min(a, b), max(a, b)}
-	id, ok := l.unions[key]
+	both := key(min(a, b), max(a, b))
+	id, ok := l.unions[both]
 	if !ok {
 		if !l.m.spend(4 + 2*len(l.all[a]) + 2*len(l.all[b])) {
 			return -1
 		}
 		id = l.id(normal(slices.Concat(l.all[a], l.all[b])))
-		l.unions[key] = id
+		l.unions[both] = id
 	}
 	return id
 }
@@ -162,14 +165,14 @@ func (l *lists) meet(a, b int32) int32 {
 	case a == allScalars:
 		return b
 	}
-	key := [2]int32{min(a, b), max(a, b)}
-	id, ok := l.meets[key]
+	both := key(min(a, b), max(a, b))
+	id, ok := l.meets[both]
 	if !ok {
 		if !l.m.spend(4 + len(l.all[a]) + len(l.all[b])) {
 			return -1
 		}
 		id = l.id(meet(l.all[a], l.all[b]))
-		l.meets[key] = id
+		l.meets[both] = id
 	}
 	return id
 }
@@ -182,20 +185,16 @@ type alphabet struct {
 
 // alphabet is that of some lists, or nil when no more may be spent.
 func (m *Maker) alphabet(all [][]Range) *alphabet {
-	type turn struct {
-		at   rune
-		list int32
-	}
-	var turns []turn
+	var turns []uint64 // keys of a code point at which a list begins or ends, and the list
 	for i, ranges := range all {
 		if !m.spend(2 * len(ranges)) {
 			return nil
 		}
 		for _, r := range ranges {
-			turns = append(turns, turn{r.Lo, int32(i)}, turn{r.Hi + 1, int32(i)})
+			turns = append(turns, key(r.Lo, int32(i)), key(r.Hi+1, int32(i)))
 		}
 	}
-	slices.SortFunc(turns, func(a, b turn) int { return cmp.Compare(a.at, b.at) })
+	slices.Sort(turns)
 	if !m.spend(len(turns) * (2 + len(all)/128)) {
 		return nil
 	}
@@ -203,9 +202,10 @@ func (m *Maker) alphabet(all [][]Range) *alphabet {
 	active := make([]byte, (len(all)+7)/8)
 	ids := map[string]int{}
 	for i := 0; i < len(turns); {
-		at := turns[i].at
-		for ; i < len(turns) && turns[i].at == at; i++ {
-			active[turns[i].list/8] ^= 1 << (turns[i].list % 8)
+		at := rune(turns[i] >> 32)
+		for ; i < len(turns) && rune(turns[i]>>32) == at; i++ {
+			list := uint32(turns[i])
+			active[list/8] ^= 1 << (list % 8)
 		}
 		if i == len(turns) || !slices.ContainsFunc(active, func(b byte) bool { return b != 0 }) {
 			continue
@@ -221,7 +221,7 @@ func (m *Maker) alphabet(all [][]Range) *alphabet {
 				}
 			}
 		}
-		a.parts[id] = append(a.parts[id], Range{at, turns[i].at - 1})
+		a.parts[id] = append(a.parts[id], Range{at, rune(turns[i]>>32) - 1})
 	}
 	for i, p := range a.parts {
 		a.parts[i] = normal(p)

@@ -1,7 +1,6 @@
 package lang
 
 import (
-	"cmp"
 	"encoding/binary"
 	"slices"
 )
@@ -96,8 +95,20 @@ func predecessors(states []State, edges int) (first, from []int32) {
 
 // join sorts edges by where they lead, one for each state, in place.
 func (m *Maker) join(edges []Edge) (out []Edge, ok bool) {
-	if !slices.IsSortedFunc(edges, func(a, b Edge) int { return cmp.Compare(a.To, b.To) }) {
-		slices.SortStableFunc(edges, func(a, b Edge) int { return cmp.Compare(a.To, b.To) })
+	sorted := true
+	for i := 1; i < len(edges); i++ {
+		sorted = sorted && edges[i-1].To <= edges[i].To
+	}
+	if !sorted {
+		keys := make([]uint64, len(edges))
+		for i, e := range edges {
+			keys[i] = key(e.To, int32(i))
+		}
+		slices.Sort(keys)
+		from := append([]Edge(nil), edges...)
+		for i, k := range keys {
+			edges[i] = from[uint32(k)]
+		}
 	}
 	out = edges[:0]
 	for i := 0; i < len(edges); {
@@ -136,12 +147,12 @@ type partition struct {
 	first, from []int32 // predecessors
 	class       []int32
 	classes     int
-	at          []int32 // the place of a state in members
-	members     []int32 // the states by class, those to look at first
-	begin, end  []int32 // of each class in members
-	open        []int32 // how many of a class are to be looked at
-	queue       []int32 // classes with such states
-	scratch     []pair
+	at          []int32  // the place of a state in members
+	members     []int32  // the states by class, those to look at first
+	begin, end  []int32  // of each class in members
+	open        []int32  // how many of a class are to be looked at
+	queue       []int32  // classes with such states
+	scratch     []uint64 // keys of a class and a list
 	key         []byte
 }
 
@@ -207,12 +218,12 @@ func (p *partition) number() (forward, ok bool) {
 // backward finds the classes of an automaton without loops from its end: those that a state leads to are known then.
 func (p *partition) backward() bool {
 	known := map[string]int32{}
-	for i, s := range slices.Backward(p.states) {
+	for i := len(p.states) - 1; i >= 0; i-- {
 		key, ok := p.signature(int32(i))
 		if !ok || !p.m.spend(4+len(key)/16) {
 			return false
 		}
-		if s.Final {
+		if p.states[i].Final {
 			key = append(key, 0)
 		}
 		class, found := known[string(key)]
@@ -265,21 +276,20 @@ func (p *partition) signature(s int32) ([]byte, bool) {
 	}
 	p.scratch = p.scratch[:0]
 	for _, e := range edges {
-		p.scratch = append(p.scratch, pair{p.class[e.to], e.list})
+		p.scratch = append(p.scratch, key(p.class[e.to], e.list))
 	}
 	if len(edges) > 1 {
-		slices.SortFunc(p.scratch, func(a, b pair) int { return cmp.Compare(a.to, b.to) })
+		slices.Sort(p.scratch)
 	}
 	p.key = p.key[:0]
 	for i := 0; i < len(p.scratch); {
-		e := p.scratch[i]
-		for i++; i < len(p.scratch) && p.scratch[i].to == e.to; i++ {
-			if e.list = p.lists.union(e.list, p.scratch[i].list); e.list < 0 {
+		to, list := int32(p.scratch[i]>>32), int32(p.scratch[i])
+		for i++; i < len(p.scratch) && int32(p.scratch[i]>>32) == to; i++ {
+			if list = p.lists.union(list, int32(p.scratch[i])); list < 0 {
 				return nil, false
 			}
 		}
-		p.key = binary.LittleEndian.AppendUint32(p.key, uint32(e.to))
-		p.key = binary.LittleEndian.AppendUint32(p.key, uint32(e.list))
+		p.key = binary.LittleEndian.AppendUint64(p.key, key(to, list))
 	}
 	return p.key, true
 }
@@ -350,7 +360,7 @@ func (p *partition) separate(c int32, of, sizes []int32, stay int32) {
 		}
 	}
 	place(int(rest))
-	old := slices.Clone(p.members[begin : begin+int32(len(of))])
+	old := append([]int32(nil), p.members[begin:begin+int32(len(of))]...)
 	for i, s := range old {
 		g := of[i]
 		p.members[places[g]], p.at[s], p.class[s] = s, places[g], ids[g]

@@ -2,135 +2,247 @@
 
 package lang
 
-// scriptCodes are the codes of scripts, each with one of its characters.
-const scriptCodes = `` +
-	`Adlm1e900 Aghb10530 Ahom11700 Arab600 Armi10840 Armn531 Avst10b00 Bali1b00 Bamua6a0 Bass16ad0 ` +
-	`Batk1bc0 Beng980 Berf16ea0 Bhks11c00 Bopo2ea Brah11000 Brai2800 Bugi1a00 Buhd1740 Cakm11100 Cans1400 ` +
-	`Cari102a0 Chamaa00 Cher13a0 Chrs10fb0 Copt3e2 Cpmn12f90 Cprt10800 Cyrl400 Deva900 Diak11900 ` +
-	`Dogr11800 Dsrt10400 Dupl1bc00 Egyp13000 Elba10500 Elym10fe0 Ethi1200 Gara10d40 Geor10a0 Glag2c00 ` +
-	`Gong11d60 Gonm11d00 Goth10330 Gran11300 Grek370 Gujra81 Gukh16100 Gurua01 Hang1100 Hani2e80 Hano1720 ` +
-	`Hatr108e0 Hebr591 Hira3041 Hluw14400 Hmng16b00 Hmnp1e100 Hung10c80 Ital10300 Javaa980 Kalia900 ` +
-	`Kana30a1 Kawi11f00 Khar10a00 Khmr1780 Khoj11200 Kits16fe4 Kndac80 Krai16d40 Kthi11080 Lana1a20 ` +
-	`Laooe81 Latn41 Lepc1c00 Limb1900 Lina10600 Linb10000 Lisua4d0 Lyci10280 Lydi10920 Mahj11150 ` +
-	`Maka11ee0 Mand840 Mani10ac0 Marc11c70 Medf16e40 Mend1e800 Merc109a0 Mero10980 Miao16f00 Mlymd00 ` +
-	`Modi11600 Mong1800 Mroo16a40 Mteiaae0 Mult11280 Mymr1000 Nagm1e4d0 Nand119a0 Narb10a80 Nbat10880 ` +
-	`Newa11400 Nkoo7c0 Nshu16fe1 Ogam1680 Olck1c50 Onao1e5d0 Orkh10c00 Oryab01 Osge104b0 Osma10480 ` +
-	`Ougr10f70 Palm10860 Pauc11ac0 Perm10350 Phaga840 Phli10b60 Phlp10b80 Phnx10900 Plrd16f00 Prti10b40 ` +
-	`Qaac3e2 Qaai300 Rjnga930 Rohg10d00 Runr16a0 Samr800 Sarb10a60 Saura880 Sgnw1d800 Shaw10450 Shrd11180 ` +
-	`Sidd11580 Sidt10940 Sind112b0 Sinhd81 Sogd10f30 Sogo10f00 Sora110d0 Soyo11a50 Sund1b80 Sunu11bc0 ` +
-	`Syloa800 Syrc700 Tagb1760 Takr11680 Tale1950 Talu1980 Tamlb82 Tang16fe0 Tavtaa80 Tayo1e6c0 Teluc00 ` +
-	`Tfng2d30 Tglg1700 Thaa780 Thaie01 Tibtf00 Tirh11480 Tnsa16a70 Todr105c0 Tols11db0 Toto1e290 ` +
-	`Tutg11380 Ugar10380 Vaiia500 Vith10570 Wara118a0 Wcho1e2c0 Xpeo103a0 Xsux12000 Yezi10e80 Yiiia000 ` +
-	`Zanb11a00 Zinh300 Zyyy0 Zzzz378`
+// scriptCodes are the codes of scripts, each with one of its characters, a line each.
+const scriptCodes = `
+Adlm 1e900
+Aghb 10530
+Ahom 11700
+Arab 600
+Armi 10840
+Armn 531
+Avst 10b00
+Bali 1b00
+Bamu a6a0
+Bass 16ad0
+Batk 1bc0
+Beng 980
+Berf 16ea0
+Bhks 11c00
+Bopo 2ea
+Brah 11000
+Brai 2800
+Bugi 1a00
+Buhd 1740
+Cakm 11100
+Cans 1400
+Cari 102a0
+Cham aa00
+Cher 13a0
+Chrs 10fb0
+Copt 3e2
+Cpmn 12f90
+Cprt 10800
+Cyrl 400
+Deva 900
+Diak 11900
+Dogr 11800
+Dsrt 10400
+Dupl 1bc00
+Egyp 13000
+Elba 10500
+Elym 10fe0
+Ethi 1200
+Gara 10d40
+Geor 10a0
+Glag 2c00
+Gong 11d60
+Gonm 11d00
+Goth 10330
+Gran 11300
+Grek 370
+Gujr a81
+Gukh 16100
+Guru a01
+Hang 1100
+Hani 2e80
+Hano 1720
+Hatr 108e0
+Hebr 591
+Hira 3041
+Hluw 14400
+Hmng 16b00
+Hmnp 1e100
+Hung 10c80
+Ital 10300
+Java a980
+Kali a900
+Kana 30a1
+Kawi 11f00
+Khar 10a00
+Khmr 1780
+Khoj 11200
+Kits 16fe4
+Knda c80
+Krai 16d40
+Kthi 11080
+Lana 1a20
+Laoo e81
+Latn 41
+Lepc 1c00
+Limb 1900
+Lina 10600
+Linb 10000
+Lisu a4d0
+Lyci 10280
+Lydi 10920
+Mahj 11150
+Maka 11ee0
+Mand 840
+Mani 10ac0
+Marc 11c70
+Medf 16e40
+Mend 1e800
+Merc 109a0
+Mero 10980
+Miao 16f00
+Mlym d00
+Modi 11600
+Mong 1800
+Mroo 16a40
+Mtei aae0
+Mult 11280
+Mymr 1000
+Nagm 1e4d0
+Nand 119a0
+Narb 10a80
+Nbat 10880
+Newa 11400
+Nkoo 7c0
+Nshu 16fe1
+Ogam 1680
+Olck 1c50
+Onao 1e5d0
+Orkh 10c00
+Orya b01
+Osge 104b0
+Osma 10480
+Ougr 10f70
+Palm 10860
+Pauc 11ac0
+Perm 10350
+Phag a840
+Phli 10b60
+Phlp 10b80
+Phnx 10900
+Plrd 16f00
+Prti 10b40
+Qaac 3e2
+Qaai 300
+Rjng a930
+Rohg 10d00
+Runr 16a0
+Samr 800
+Sarb 10a60
+Saur a880
+Sgnw 1d800
+Shaw 10450
+Shrd 11180
+Sidd 11580
+Sidt 10940
+Sind 112b0
+Sinh d81
+Sogd 10f30
+Sogo 10f00
+Sora 110d0
+Soyo 11a50
+Sund 1b80
+Sunu 11bc0
+Sylo a800
+Syrc 700
+Tagb 1760
+Takr 11680
+Tale 1950
+Talu 1980
+Taml b82
+Tang 16fe0
+Tavt aa80
+Tayo 1e6c0
+Telu c00
+Tfng 2d30
+Tglg 1700
+Thaa 780
+Thai e01
+Tibt f00
+Tirh 11480
+Tnsa 16a70
+Todr 105c0
+Tols 11db0
+Toto 1e290
+Tutg 11380
+Ugar 10380
+Vaii a500
+Vith 10570
+Wara 118a0
+Wcho 1e2c0
+Xpeo 103a0
+Xsux 12000
+Yezi 10e80
+Yiii a000
+Zanb 11a00
+Zinh 300
+Zyyy 0
+Zzzz 378
+`
 
-// moreScripts are the scripts that use characters of others, beyond the one in package unicode (Script_Extensions).
-const moreScripts = `` +
-	`b7:AvstCariCoptDuplElbaGeorGlagGongGothGrekHaniLatnLydiMahjPermShaw 2bc:BengCyrlDevaLatnLisuThaiToto ` +
-	`2c7:BopoLatn 2c9-2cb:BopoLatn 2cd:LatnLisu 2d7:LatnThai 2d9:BopoLatn ` +
-	`300:CherCoptCyrlGrekLatnPermSunuTale 301:CherCyrlGrekLatnOsgeSunuTaleTodr 302:CherCyrlLatnTfng ` +
-	`303:GlagLatnSunuSyrcThai 304:AghbCherCoptCyrlGothGrekLatnOsgeSyrcTfngTodr ` +
-	`305:CoptElbaGlagGothKanaLatn 306:CyrlGrekLatnPermTfng 307:CoptDuplHebrLatnPermSyrcTaleTfngTodr ` +
-	`308:ArmnCyrlDuplGothGrekHebrLatnPermSyrcTaleTfng 309:LatnTfng 30a:DuplLatnSyrc 30b:CherCyrlLatnOsge ` +
-	`30c:CherLatnTale 30d:LatnSunu 30e:EthiLatn 310:LatnSunu 311:CyrlLatnTodr 313:GrekLatnPermTodr ` +
-	`323:CherDuplKanaLatnSyrcTfng 324:CherDuplLatnSyrc 325:LatnSyrc 32d:LatnSunuSyrc 32e:LatnSyrc ` +
-	`330:CherLatnSyrc 331:AghbCherGothLatnSunuSyrcThai 342:Grek 345:Grek 358:LatnOsge 35e:AghbLatnTodr ` +
-	`363-36f:Latn 374:CoptGrek 375:Copt 483:Perm 484:Glag 485-486:CyrlLatn 487:Glag 589:GeorGlag ` +
-	`60c:ArabGaraNkooRohgSyrcThaaYezi 61b:ArabGaraNkooRohgSyrcThaaYezi 61c:SyrcThaa ` +
-	`61f:AdlmArabGaraNkooRohgSyrcThaaYezi 640:AdlmArabMandManiOugrPhlpRohgSogdSyrc 64b-655:ArabSyrc ` +
-	`660-669:ThaaYezi 670:ArabSyrc 6d4:Rohg ` +
-	`951:BengDevaGranGujrGuruKndaLatnMlymNandNewaOryaShrdTamlTeluTirh ` +
-	`952:BengDevaGranGujrGuruKndaLatnMlymNewaOryaTamlTeluTirh ` +
-	`964:BengDevaDogrGongGonmGranGujrGuruKndaMahjMlymNandOnaoOryaSindSinhSyloTakrTamlTeluTirh ` +
-	`965:BengDevaDogrGongGonmGranGujrGukhGuruKndaLimbMahjMlymNandOnaoOryaSindSinhSyloTakrTamlTeluTirh ` +
-	`966-96f:DogrKthiMahj 9e6-9ef:CakmSylo a66-a6f:Mult ae6-aef:Khoj be6-bf3:Gran ce6-cef:NandTutg ` +
-	`1040-1049:CakmTale 10fb:GeorGlagLatn 16eb-16ed:Runr 1735-1736:BuhdHanoTagbTglg 1802-1803:MongPhag ` +
-	`1805:MongPhag 1cd0:BengDevaGranKnda 1cd1:Deva 1cd2:BengDevaGranKnda 1cd3:DevaGranKnda 1cd4:Deva ` +
-	`1cd5:BengDevaNewaTeluTirh 1cd6:BengDevaTelu 1cd7:DevaNewaShrd 1cd8:BengDevaNewaTelu 1cd9:DevaShrd ` +
-	`1cda:DevaKndaMlymOryaTamlTelu 1cdb:Deva 1cdc-1cdd:DevaShrd 1cde-1cdf:Deva 1ce0:DevaShrd ` +
-	`1ce1:BengDeva 1ce2:DevaNewaTirh 1ce3-1ce8:Deva 1ce9:DevaNandNewa 1cea:BengDevaShrd 1ceb:DevaNewa ` +
-	`1cec:Deva 1ced:BengDevaNewaShrd 1cee-1cf1:Deva 1cf2:BengDevaGranKndaMlymNandOryaSinhTeluTirhTutg ` +
-	`1cf3:DevaGran 1cf4:DevaGranKndaTutg 1cf5-1cf6:BengDeva 1cf7:Beng 1cf8-1cf9:DevaGran 1cfa:Nand ` +
-	`1dc0-1dc1:Grek 1df8:CyrlLatnSyrc 1dfa:Syrc 202f:LatnMongPhag 204f:AdlmArab ` +
-	`205a:CariGeorGlagHungLyciOrkh 205d:CariGrekHungMero 20f0:DevaGranLatn 2e17:CoptLatn 2e30:AvstOrkh ` +
-	`2e31:AvstCariGeorHungKthiLydiSamr 2e3c:Dupl 2e41:AdlmArabHung 2e43:CyrlGlag 2ff0-2fff:HaniTang ` +
-	`3001:BopoHangHaniHiraKanaMongYiii 3002:BopoHangHaniHiraKanaMongPhagYiii 3003:BopoHangHaniHiraKana ` +
-	`3006:Hani 3008-3009:BopoHangHaniHiraKanaMongTibtYiii 300a-300b:BopoHangHaniHiraKanaLisuMongTibtYiii ` +
-	`300c-3011:BopoHangHaniHiraKanaYiii 3013:BopoHangHaniHiraKana 3014-301b:BopoHangHaniHiraKanaYiii ` +
-	`301c-301f:BopoHangHaniHiraKana 302a-302d:BopoHani 3030:BopoHangHaniHiraKana 3031-3035:HiraKana ` +
-	`3037:BopoHangHaniHiraKana 303c-303d:HaniHiraKana 303e-303f:Hani 3099-309c:HiraKana 30a0:HiraKana ` +
-	`30fb:BopoHangHaniHiraKanaYiii 30fc:HiraKana 3190-319f:Hani 31c0-31e5:Hani 31ef:HaniTang ` +
-	`3220-3247:Hani 3280-32b0:Hani 32c0-32cb:Hani 32ff:Hani 3358-3370:Hani 337b-337f:Hani 33e0-33fe:Hani ` +
-	`a66f:Glag a700-a707:HaniLatn ` +
-	`a830-a832:DevaDogrGujrGuruKhojKndaKthiMahjMlymModiNandShrdSindTakrTirhTutg ` +
-	`a833-a835:DevaDogrGujrGuruKhojKndaKthiMahjModiNandShrdSindTakrTirhTutg ` +
-	`a836-a837:DevaDogrGujrGuruKhojKthiMahjModiSindTakrTirh ` +
-	`a838:DevaDogrGujrGuruKhojKthiMahjModiShrdSindTakrTirh ` +
-	`a839:DevaDogrGujrGuruKhojKthiMahjModiSindTakrTirh a8f1:BengTutg a8f3:Taml a92e:KaliLatnMymr ` +
-	`a9cf:BugiJava fd3e-fd3f:ArabNkoo fdf2:Thaa fdfd:Thaa fe45-fe46:BopoHangHaniHiraKana ` +
-	`ff61-ff65:BopoHangHaniHiraKanaYiii ff70:HiraKana ff9e-ff9f:HiraKana 10100-10101:CpmnCprtLinb ` +
-	`10102:CprtLinb 10107-10133:CprtLinaLinb 10137-1013f:CprtLinb 102e0-102fb:ArabCopt 10af2:Ougr ` +
-	`11301:Taml 11303:Taml 1133b:GranTaml 1133c:Taml 11fd0-11fd1:Gran 11fd3:Gran 1bca0-1bca3:Dupl ` +
-	`1d360-1d371:Hani 1f250-1f251:Hani`
-
-// moreProperties are binary properties.
-var moreProperties = map[string]string{
-	"Emoji": `` +
-		`23 2a 30-39 a9 ae 203c 2049 2122 2139 2194-2199 21a9-21aa 231a-231b 2328 23cf 23e9-23f3 23f8-23fa ` +
-		`24c2 25aa-25ab 25b6 25c0 25fb-25fe 2600-2604 260e 2611 2614-2615 2618 261d 2620 2622-2623 2626 262a ` +
-		`262e-262f 2638-263a 2640 2642 2648-2653 265f-2660 2663 2665-2666 2668 267b 267e-267f 2692-2697 2699 ` +
-		`269b-269c 26a0-26a1 26a7 26aa-26ab 26b0-26b1 26bd-26be 26c4-26c5 26c8 26ce-26cf 26d1 26d3-26d4 ` +
-		`26e9-26ea 26f0-26f5 26f7-26fa 26fd 2702 2705 2708-270d 270f 2712 2714 2716 271d 2721 2728 2733-2734 ` +
-		`2744 2747 274c 274e 2753-2755 2757 2763-2764 2795-2797 27a1 27b0 27bf 2934-2935 2b05-2b07 2b1b-2b1c ` +
-		`2b50 2b55 3030 303d 3297 3299 1f004 1f0cf 1f170-1f171 1f17e-1f17f 1f18e 1f191-1f19a 1f1e6-1f1ff ` +
-		`1f201-1f202 1f21a 1f22f 1f232-1f23a 1f250-1f251 1f300-1f321 1f324-1f393 1f396-1f397 1f399-1f39b ` +
-		`1f39e-1f3f0 1f3f3-1f3f5 1f3f7-1f4fd 1f4ff-1f53d 1f549-1f54e 1f550-1f567 1f56f-1f570 1f573-1f57a ` +
-		`1f587 1f58a-1f58d 1f590 1f595-1f596 1f5a4-1f5a5 1f5a8 1f5b1-1f5b2 1f5bc 1f5c2-1f5c4 1f5d1-1f5d3 ` +
-		`1f5dc-1f5de 1f5e1 1f5e3 1f5e8 1f5ef 1f5f3 1f5fa-1f64f 1f680-1f6c5 1f6cb-1f6d2 1f6d5-1f6d8 ` +
-		`1f6dc-1f6e5 1f6e9 1f6eb-1f6ec 1f6f0 1f6f3-1f6fc 1f7e0-1f7eb 1f7f0 1f90c-1f93a 1f93c-1f945 ` +
-		`1f947-1f9ff 1fa70-1fa7c 1fa80-1fa8a 1fa8e-1fac6 1fac8 1facd-1fadc 1fadf-1faea 1faef-1faf8`,
-	"Emoji_Presentation": `` +
-		`231a-231b 23e9-23ec 23f0 23f3 25fd-25fe 2614-2615 2648-2653 267f 2693 26a1 26aa-26ab 26bd-26be ` +
-		`26c4-26c5 26ce 26d4 26ea 26f2-26f3 26f5 26fa 26fd 2705 270a-270b 2728 274c 274e 2753-2755 2757 ` +
-		`2795-2797 27b0 27bf 2b1b-2b1c 2b50 2b55 1f004 1f0cf 1f18e 1f191-1f19a 1f1e6-1f1ff 1f201 1f21a 1f22f ` +
-		`1f232-1f236 1f238-1f23a 1f250-1f251 1f300-1f320 1f32d-1f335 1f337-1f37c 1f37e-1f393 1f3a0-1f3ca ` +
-		`1f3cf-1f3d3 1f3e0-1f3f0 1f3f4 1f3f8-1f43e 1f440 1f442-1f4fc 1f4ff-1f53d 1f54b-1f54e 1f550-1f567 ` +
-		`1f57a 1f595-1f596 1f5a4 1f5fb-1f64f 1f680-1f6c5 1f6cc 1f6d0-1f6d2 1f6d5-1f6d8 1f6dc-1f6df ` +
-		`1f6eb-1f6ec 1f6f4-1f6fc 1f7e0-1f7eb 1f7f0 1f90c-1f93a 1f93c-1f945 1f947-1f9ff 1fa70-1fa7c ` +
-		`1fa80-1fa8a 1fa8e-1fac6 1fac8 1facd-1fadc 1fadf-1faea 1faef-1faf8`,
-	"Emoji_Modifier": `` +
-		`1f3fb-1f3ff`,
-	"Emoji_Modifier_Base": `` +
-		`261d 26f9 270a-270d 1f385 1f3c2-1f3c4 1f3c7 1f3ca-1f3cc 1f442-1f443 1f446-1f450 1f466-1f478 1f47c ` +
-		`1f481-1f483 1f485-1f487 1f48f 1f491 1f4aa 1f574-1f575 1f57a 1f590 1f595-1f596 1f645-1f647 ` +
-		`1f64b-1f64f 1f6a3 1f6b4-1f6b6 1f6c0 1f6cc 1f90c 1f90f 1f918-1f91f 1f926 1f930-1f939 1f93c-1f93e ` +
-		`1f977 1f9b5-1f9b6 1f9b8-1f9b9 1f9bb 1f9cd-1f9cf 1f9d1-1f9dd 1fac3-1fac5 1faf0-1faf8`,
-	"Emoji_Component": `` +
-		`23 2a 30-39 200d 20e3 fe0f 1f1e6-1f1ff 1f3fb-1f3ff 1f9b0-1f9b3 e0020-e007f`,
-	"Extended_Pictographic": `` +
-		`a9 ae 203c 2049 2122 2139 2194-2199 21a9-21aa 231a-231b 2328 23cf 23e9-23f3 23f8-23fa 24c2 25aa-25ab ` +
-		`25b6 25c0 25fb-25fe 2600-2604 260e 2611 2614-2615 2618 261d 2620 2622-2623 2626 262a 262e-262f ` +
-		`2638-263a 2640 2642 2648-2653 265f-2660 2663 2665-2666 2668 267b 267e-267f 2692-2697 2699 269b-269c ` +
-		`26a0-26a1 26a7 26aa-26ab 26b0-26b1 26bd-26be 26c4-26c5 26c8 26ce-26cf 26d1 26d3-26d4 26e9-26ea ` +
-		`26f0-26f5 26f7-26fa 26fd 2702 2705 2708-270d 270f 2712 2714 2716 271d 2721 2728 2733-2734 2744 2747 ` +
-		`274c 274e 2753-2755 2757 2763-2764 2795-2797 27a1 27b0 27bf 2934-2935 2b05-2b07 2b1b-2b1c 2b50 2b55 ` +
-		`3030 303d 3297 3299 1f004 1f02c-1f02f 1f094-1f09f 1f0af-1f0b0 1f0c0 1f0cf-1f0d0 1f0f6-1f0ff ` +
-		`1f170-1f171 1f17e-1f17f 1f18e 1f191-1f19a 1f1ae-1f1e5 1f201-1f20f 1f21a 1f22f 1f232-1f23a ` +
-		`1f23c-1f23f 1f249-1f25f 1f266-1f321 1f324-1f393 1f396-1f397 1f399-1f39b 1f39e-1f3f0 1f3f3-1f3f5 ` +
-		`1f3f7-1f3fa 1f400-1f4fd 1f4ff-1f53d 1f549-1f54e 1f550-1f567 1f56f-1f570 1f573-1f57a 1f587 ` +
-		`1f58a-1f58d 1f590 1f595-1f596 1f5a4-1f5a5 1f5a8 1f5b1-1f5b2 1f5bc 1f5c2-1f5c4 1f5d1-1f5d3 ` +
-		`1f5dc-1f5de 1f5e1 1f5e3 1f5e8 1f5ef 1f5f3 1f5fa-1f64f 1f680-1f6c5 1f6cb-1f6d2 1f6d5-1f6e5 1f6e9 ` +
-		`1f6eb-1f6f0 1f6f3-1f6ff 1f7da-1f7ff 1f80c-1f80f 1f848-1f84f 1f85a-1f85f 1f888-1f88f 1f8ae-1f8af ` +
-		`1f8bc-1f8bf 1f8c2-1f8cf 1f8d9-1f8ff 1f90c-1f93a 1f93c-1f945 1f947-1f9ff 1fa58-1fa5f 1fa6e-1faff ` +
-		`1fc00-1fffd`,
-	"Bidi_Mirrored": `` +
-		`28-29 3c 3e 5b 5d 7b 7d ab bb f3a-f3d 169b-169c 2039-203a 2045-2046 207d-207e 208d-208e 2140 ` +
-		`2201-2204 2208-220d 2211 2215-2216 221a-221d 221f-2222 2224 2226 222b-2233 2239 223b-224c 2252-2255 ` +
-		`225f-2260 2262 2264-226b 226d-228c 228f-2292 2298 22a2-22a3 22a6-22b8 22be-22bf 22c9-22cd 22d0-22d1 ` +
-		`22d6-22ed 22f0-22ff 2308-230b 2320-2321 2329-232a 2768-2775 27c0 27c3-27c6 27c8-27c9 27cb-27cd ` +
-		`27d3-27d6 27dc-27de 27e2-27ef 2983-2998 299b-29a0 29a2-29af 29b8 29c0-29c5 29c9 29ce-29d2 29d4-29d5 ` +
-		`29d8-29dc 29e1 29e3-29e5 29e8-29e9 29f4-29f9 29fc-29fd 2a0a-2a1c 2a1e-2a21 2a24 2a26 2a29 2a2b-2a2e ` +
-		`2a34-2a35 2a3c-2a3e 2a57-2a58 2a64-2a65 2a6a-2a6d 2a6f-2a70 2a73-2a74 2a79-2aa3 2aa6-2aad 2aaf-2ad6 ` +
-		`2adc 2ade 2ae2-2ae6 2aec-2aee 2af3 2af7-2afb 2afd 2bfe 2e02-2e05 2e09-2e0a 2e0c-2e0d 2e1c-2e1d ` +
-		`2e20-2e29 2e55-2e5c 3008-3011 3014-301b fe59-fe5e fe64-fe65 ff08-ff09 ff1c ff1e ff3b ff3d ff5b ff5d ` +
-		`ff5f-ff60 ff62-ff63 1d6db 1d715 1d74f 1d789 1d7c3`,
-}
+// moreProperties are binary properties that package unicode lacks, a line each.
+const moreProperties = `
+Emoji 23 2a 30-39 a9 ae 203c 2049 2122 2139 2194-2199 21a9-21aa 231a-231b 2328 23cf 23e9-23f3 ` +
+	`23f8-23fa 24c2 25aa-25ab 25b6 25c0 25fb-25fe 2600-2604 260e 2611 2614-2615 2618 261d 2620 ` +
+	`2622-2623 2626 262a 262e-262f 2638-263a 2640 2642 2648-2653 265f-2660 2663 2665-2666 2668 267b ` +
+	`267e-267f 2692-2697 2699 269b-269c 26a0-26a1 26a7 26aa-26ab 26b0-26b1 26bd-26be 26c4-26c5 26c8 ` +
+	`26ce-26cf 26d1 26d3-26d4 26e9-26ea 26f0-26f5 26f7-26fa 26fd 2702 2705 2708-270d 270f 2712 2714 ` +
+	`2716 271d 2721 2728 2733-2734 2744 2747 274c 274e 2753-2755 2757 2763-2764 2795-2797 27a1 27b0 ` +
+	`27bf 2934-2935 2b05-2b07 2b1b-2b1c 2b50 2b55 3030 303d 3297 3299 1f004 1f0cf 1f170-1f171 ` +
+	`1f17e-1f17f 1f18e 1f191-1f19a 1f1e6-1f1ff 1f201-1f202 1f21a 1f22f 1f232-1f23a 1f250-1f251 ` +
+	`1f300-1f321 1f324-1f393 1f396-1f397 1f399-1f39b 1f39e-1f3f0 1f3f3-1f3f5 1f3f7-1f4fd 1f4ff-1f53d ` +
+	`1f549-1f54e 1f550-1f567 1f56f-1f570 1f573-1f57a 1f587 1f58a-1f58d 1f590 1f595-1f596 1f5a4-1f5a5 ` +
+	`1f5a8 1f5b1-1f5b2 1f5bc 1f5c2-1f5c4 1f5d1-1f5d3 1f5dc-1f5de 1f5e1 1f5e3 1f5e8 1f5ef 1f5f3 ` +
+	`1f5fa-1f64f 1f680-1f6c5 1f6cb-1f6d2 1f6d5-1f6d8 1f6dc-1f6e5 1f6e9 1f6eb-1f6ec 1f6f0 1f6f3-1f6fc ` +
+	`1f7e0-1f7eb 1f7f0 1f90c-1f93a 1f93c-1f945 1f947-1f9ff 1fa70-1fa7c 1fa80-1fa8a 1fa8e-1fac6 1fac8 ` +
+	`1facd-1fadc 1fadf-1faea ` +
+	`1faef-1faf8
+Emoji_Presentation 231a-231b 23e9-23ec 23f0 23f3 25fd-25fe 2614-2615 2648-2653 267f 2693 26a1 26aa-26ab 26bd-26be ` +
+	`26c4-26c5 26ce 26d4 26ea 26f2-26f3 26f5 26fa 26fd 2705 270a-270b 2728 274c 274e 2753-2755 2757 ` +
+	`2795-2797 27b0 27bf 2b1b-2b1c 2b50 2b55 1f004 1f0cf 1f18e 1f191-1f19a 1f1e6-1f1ff 1f201 1f21a ` +
+	`1f22f 1f232-1f236 1f238-1f23a 1f250-1f251 1f300-1f320 1f32d-1f335 1f337-1f37c 1f37e-1f393 ` +
+	`1f3a0-1f3ca 1f3cf-1f3d3 1f3e0-1f3f0 1f3f4 1f3f8-1f43e 1f440 1f442-1f4fc 1f4ff-1f53d 1f54b-1f54e ` +
+	`1f550-1f567 1f57a 1f595-1f596 1f5a4 1f5fb-1f64f 1f680-1f6c5 1f6cc 1f6d0-1f6d2 1f6d5-1f6d8 ` +
+	`1f6dc-1f6df 1f6eb-1f6ec 1f6f4-1f6fc 1f7e0-1f7eb 1f7f0 1f90c-1f93a 1f93c-1f945 1f947-1f9ff ` +
+	`1fa70-1fa7c 1fa80-1fa8a 1fa8e-1fac6 1fac8 1facd-1fadc 1fadf-1faea ` +
+	`1faef-1faf8
+Emoji_Modifier 1f3fb-1f3ff
+Emoji_Modifier_Base 261d 26f9 270a-270d 1f385 1f3c2-1f3c4 1f3c7 1f3ca-1f3cc 1f442-1f443 1f446-1f450 1f466-1f478 ` +
+	`1f47c 1f481-1f483 1f485-1f487 1f48f 1f491 1f4aa 1f574-1f575 1f57a 1f590 1f595-1f596 1f645-1f647 ` +
+	`1f64b-1f64f 1f6a3 1f6b4-1f6b6 1f6c0 1f6cc 1f90c 1f90f 1f918-1f91f 1f926 1f930-1f939 1f93c-1f93e ` +
+	`1f977 1f9b5-1f9b6 1f9b8-1f9b9 1f9bb 1f9cd-1f9cf 1f9d1-1f9dd 1fac3-1fac5 ` +
+	`1faf0-1faf8
+Emoji_Component 23 2a 30-39 200d 20e3 fe0f 1f1e6-1f1ff 1f3fb-1f3ff 1f9b0-1f9b3 ` +
+	`e0020-e007f
+Extended_Pictographic a9 ae 203c 2049 2122 2139 2194-2199 21a9-21aa 231a-231b 2328 23cf 23e9-23f3 23f8-23fa 24c2 ` +
+	`25aa-25ab 25b6 25c0 25fb-25fe 2600-2604 260e 2611 2614-2615 2618 261d 2620 2622-2623 2626 262a ` +
+	`262e-262f 2638-263a 2640 2642 2648-2653 265f-2660 2663 2665-2666 2668 267b 267e-267f 2692-2697 ` +
+	`2699 269b-269c 26a0-26a1 26a7 26aa-26ab 26b0-26b1 26bd-26be 26c4-26c5 26c8 26ce-26cf 26d1 ` +
+	`26d3-26d4 26e9-26ea 26f0-26f5 26f7-26fa 26fd 2702 2705 2708-270d 270f 2712 2714 2716 271d 2721 ` +
+	`2728 2733-2734 2744 2747 274c 274e 2753-2755 2757 2763-2764 2795-2797 27a1 27b0 27bf 2934-2935 ` +
+	`2b05-2b07 2b1b-2b1c 2b50 2b55 3030 303d 3297 3299 1f004 1f02c-1f02f 1f094-1f09f 1f0af-1f0b0 ` +
+	`1f0c0 1f0cf-1f0d0 1f0f6-1f0ff 1f170-1f171 1f17e-1f17f 1f18e 1f191-1f19a 1f1ae-1f1e5 1f201-1f20f ` +
+	`1f21a 1f22f 1f232-1f23a 1f23c-1f23f 1f249-1f25f 1f266-1f321 1f324-1f393 1f396-1f397 1f399-1f39b ` +
+	`1f39e-1f3f0 1f3f3-1f3f5 1f3f7-1f3fa 1f400-1f4fd 1f4ff-1f53d 1f549-1f54e 1f550-1f567 1f56f-1f570 ` +
+	`1f573-1f57a 1f587 1f58a-1f58d 1f590 1f595-1f596 1f5a4-1f5a5 1f5a8 1f5b1-1f5b2 1f5bc 1f5c2-1f5c4 ` +
+	`1f5d1-1f5d3 1f5dc-1f5de 1f5e1 1f5e3 1f5e8 1f5ef 1f5f3 1f5fa-1f64f 1f680-1f6c5 1f6cb-1f6d2 ` +
+	`1f6d5-1f6e5 1f6e9 1f6eb-1f6f0 1f6f3-1f6ff 1f7da-1f7ff 1f80c-1f80f 1f848-1f84f 1f85a-1f85f ` +
+	`1f888-1f88f 1f8ae-1f8af 1f8bc-1f8bf 1f8c2-1f8cf 1f8d9-1f8ff 1f90c-1f93a 1f93c-1f945 1f947-1f9ff ` +
+	`1fa58-1fa5f 1fa6e-1faff ` +
+	`1fc00-1fffd
+Bidi_Mirrored 28-29 3c 3e 5b 5d 7b 7d ab bb f3a-f3d 169b-169c 2039-203a 2045-2046 207d-207e 208d-208e 2140 ` +
+	`2201-2204 2208-220d 2211 2215-2216 221a-221d 221f-2222 2224 2226 222b-2233 2239 223b-224c ` +
+	`2252-2255 225f-2260 2262 2264-226b 226d-228c 228f-2292 2298 22a2-22a3 22a6-22b8 22be-22bf ` +
+	`22c9-22cd 22d0-22d1 22d6-22ed 22f0-22ff 2308-230b 2320-2321 2329-232a 2768-2775 27c0 27c3-27c6 ` +
+	`27c8-27c9 27cb-27cd 27d3-27d6 27dc-27de 27e2-27ef 2983-2998 299b-29a0 29a2-29af 29b8 29c0-29c5 ` +
+	`29c9 29ce-29d2 29d4-29d5 29d8-29dc 29e1 29e3-29e5 29e8-29e9 29f4-29f9 29fc-29fd 2a0a-2a1c ` +
+	`2a1e-2a21 2a24 2a26 2a29 2a2b-2a2e 2a34-2a35 2a3c-2a3e 2a57-2a58 2a64-2a65 2a6a-2a6d 2a6f-2a70 ` +
+	`2a73-2a74 2a79-2aa3 2aa6-2aad 2aaf-2ad6 2adc 2ade 2ae2-2ae6 2aec-2aee 2af3 2af7-2afb 2afd 2bfe ` +
+	`2e02-2e05 2e09-2e0a 2e0c-2e0d 2e1c-2e1d 2e20-2e29 2e55-2e5c 3008-3011 3014-301b fe59-fe5e ` +
+	`fe64-fe65 ff08-ff09 ff1c ff1e ff3b ff3d ff5b ff5d ff5f-ff60 ff62-ff63 1d6db 1d715 1d74f 1d789 ` +
+	`1d7c3
+`
