@@ -51,7 +51,7 @@ var Keywords = []Keyword{
 	{"type", Draft4, Draft2020, Held, ""},
 	{"enum", Draft4, Draft2020, Held, "numbers are compared by value"},
 	{"const", Draft6, Draft2020, Held, "numbers are compared by value"},
-	{"nullable", Draft4, Draft2020, Held, "OpenAPI 3.0: true adds null to the type beside it"},
+	{"nullable", Draft4, Draft2020, Held, "OpenAPI 3.0: true allows null besides"},
 	{"multipleOf", Draft4, Draft2020, Held, "up to some thousand remainders"},
 	{"minimum", Draft4, Draft2020, Held, ""},
 	{"maximum", Draft4, Draft2020, Held, ""},

@@ -378,9 +378,15 @@ func (s *schemaReader) formsOf(l literal) []*form {
 	}
 	s.under[l] = s.level
 	var all []*form
-	if l.not {
-		all = s.deny(l.of)
-	} else {
+	null, _ := l.of.has("nullable")
+	switch {
+	case l.not && null == true:
+		all = s.product(s.deny(l.of), []*form{only(allKinds &^ aNull)})
+	case l.not:
+		all = slices.DeleteFunc(s.deny(l.of), func(f *form) bool { return !s.settle(f) })
+	case null == true:
+		all = append(slices.Clip(s.assert(l.of, l.wide)), only(aNull))
+	default:
 		all = s.assert(l.of, l.wide)
 	}
 	delete(s.under, l)

@@ -109,9 +109,6 @@ func (s *schemaReader) types(n *node) (k kinds, integer, ok bool) {
 	if len(list) == 0 {
 		s.fail(n, "type", "an empty list allows nothing; name a type")
 	}
-	if null, _ := n.has("nullable"); null == true {
-		k |= aNull
-	}
 	return k, integer && !number, true
 }
 

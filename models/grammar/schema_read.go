@@ -3,8 +3,6 @@ package grammar
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -213,22 +211,6 @@ func (s *schemaReader) called(n *node, uri string) {
 	s.places[uri] = n
 }
 
-// resolve is a reference relative to a base (RFC 3986, section 5.2). What is no URI stays as it is.
-func resolve(base, ref string) string {
-	if strings.HasPrefix(ref, "#") {
-		return base + ref
-	}
-	to, err := url.Parse(ref)
-	if err != nil {
-		return ref
-	}
-	from, err := url.Parse(base)
-	if err != nil {
-		return ref
-	}
-	return from.ResolveReference(to).String()
-}
-
 var fromPointer = strings.NewReplacer("~1", "/", "~0", "~")
 
 // find returns the schema that a reference of n names: true, false or a node.
@@ -245,9 +227,7 @@ func (s *schemaReader) find(n *node, ref string) (any, bool) {
 		s.fail(n, "$ref", "leads out of the schema, and nothing is fetched; put what it names under $defs")
 		return nil, false
 	}
-	if plain, err := url.PathUnescape(fragment); err == nil {
-		fragment = plain
-	}
+	fragment = decoded(fragment)
 	if fragment == "" {
 		return schema, true
 	}
@@ -322,6 +302,3 @@ func appendValue(out []byte, v any, room int) []byte {
 	}
 	return out
 }
-
-// sortedNames are the keys of a map in order.
-func sortedNames[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
