@@ -73,6 +73,9 @@ type Grammar struct {
 	classes int
 	// counters have places behind those of ops, in order.
 	counters []*counter
+	// behind holds for the place of a byte what follows it: a place, or ^rule for a tail call. Places that the same
+	// bytes and the same end follow have the same one.
+	behind []int32
 	// inClasses holds the sets as sets of classes.
 	inClasses []byteSet
 	// firsts holds for each span of characters a byte of each class in it.
@@ -241,6 +244,7 @@ func (b *builder) grammar(root int) (*Grammar, error) {
 		g.starts, g.homes = append(g.starts, starts), append(g.homes, b.rules[r].home)
 	}
 	g.classify()
+	g.follow()
 	return g, g.lay(counters, place)
 }
 
@@ -321,6 +325,35 @@ func (g *Grammar) classify() {
 		for _, s := range spans {
 			g.firsts[part] = append(g.firsts[part], g.firstsOf(s))
 		}
+	}
+}
+
+// follow finds what is behind the places of bytes.
+func (g *Grammar) follow() {
+	type rest struct{ set, behind int32 }
+	first, end := map[rest]int32{}, int32(-1)
+	g.behind = make([]int32, len(g.ops))
+	for i := len(g.ops) - 2; i >= 0; i-- {
+		if g.ops[i].kind != opBytes {
+			continue
+		}
+		to := int32(i + 1)
+		switch next := g.ops[to]; {
+		case next.kind == opBytes:
+			same := rest{next.arg, g.behind[to]}
+			if at, ok := first[same]; ok {
+				to = at
+			} else {
+				first[same] = to
+			}
+		case next.kind == opCall && g.ops[to+1].kind == opReturn:
+			to = ^next.arg
+		case next.kind == opReturn && end < 0:
+			end = to
+		case next.kind == opReturn:
+			to = end
+		}
+		g.behind[i] = to
 	}
 }
 

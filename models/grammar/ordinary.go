@@ -214,7 +214,7 @@ func (m *Matcher) loops(s *State) bool {
 	return s.loops == yes
 }
 
-// free reports whether a state surely takes any number of ordinary characters.
+// free reports whether a state takes any number of ordinary characters, as far as one of them shows.
 func (m *Matcher) free(s *State) bool {
 	if s.free == unknown {
 		rest := m.rest(s)
@@ -224,26 +224,66 @@ func (m *Matcher) free(s *State) bool {
 	return s.free == yes
 }
 
-// run returns how many ordinary characters a state takes, whichever they are; longestRun stands for at least so many.
-// It is not sure where some of the next ones are allowed and some are not, or may lead elsewhere.
+// widestRun bounds the states that run follows side by side.
+const widestRun = 16
+
+// run returns how many ordinary characters a state takes, whichever they are: endless for any number, longestRun for at
+// least so many. It is not sure where some of the next ones are allowed and some are not, or at widestRun.
 func (m *Matcher) run(s *State) (n int, sure bool) {
-	for ; n < longestRun; n++ {
-		if m.free(s) {
-			return endless, m.err == nil
-		}
-		var then *State
-		one := m.each(s, 0, func(next *State) bool {
-			if then == nil {
-				then = next
-			}
-			return next == then
-		})
-		if !one || then == dead {
-			return n, one
-		}
-		s = then
+	if m.free(s) {
+		return endless, m.err == nil
 	}
-	return longestRun, m.err == nil
+	rest := m.rest(s)
+	if rest != nil && !m.loops(rest) {
+		rest = nil
+	}
+	m.runs++
+	met := append(m.met[:0], s) // the states after up to n characters, but for those that hold rest
+	loose := false              // some lead back, or hold rest
+	for from := 0; n < longestRun && len(met)-from <= widestRun; n++ {
+		to, died, lived := len(met), false, false
+		if from == to {
+			for _, s := range met {
+				s.free = yes
+			}
+			return endless, true
+		}
+		for ; from < to; from++ {
+			met[from].run = m.runs
+			if !m.each(met[from], 0, func(next *State) bool {
+				died, lived = died || next == dead, lived || next != dead
+				if next.run == m.runs || rest != nil && next.holds(rest) {
+					loose = true
+				} else if next != dead {
+					next.run, met = m.runs, append(met, next)
+				}
+				return !died || !lived
+			}) {
+				return n, false
+			}
+		}
+		if m.met = met; died {
+			return n, !loose
+		}
+	}
+	return n, n == longestRun
+}
+
+// maskLarge sets the bits of the tokens of a large vocabulary.
+func (m *Matcher) maskLarge(s *State, mask []uint32) {
+	v := m.vocab
+	run, sure := m.run(s)
+	if !sure {
+		m.leap(mask)
+		return
+	}
+	for i, word := range v.upTo(run) {
+		mask[i] |= word
+	}
+	m.walk(&v.others, 0, len(v.others.nodes), mask)
+	if run == longestRun {
+		m.walk(&v.long, 0, len(v.long.nodes), mask)
+	}
 }
 
 // leastLeap is the number of nodes below a node from which on leap asks for ordinary characters.

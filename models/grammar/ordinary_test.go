@@ -29,12 +29,16 @@ var strung = func() *Vocab {
 		all = append(all, slices.Repeat([]byte("a"), n), slices.Repeat([]byte("漢"), n),
 			append(slices.Repeat([]byte("n"), n), '"'))
 	}
-	return NewVocab(len(all)+1, func(id int32) []byte {
+	v := NewVocab(len(all)+1, func(id int32) []byte {
 		if int(id) == len(all) {
 			return nil
 		}
 		return all[id]
 	}, func(id int32) bool { return int(id) == len(all) })
+	if !v.large {
+		panic("the vocabulary is too small for the test")
+	}
+	return v
 }()
 
 // slowMask tries every token by itself.

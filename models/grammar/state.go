@@ -37,6 +37,7 @@ type State struct {
 	mask []uint32
 	// See the methods of Matcher.
 	loops, free known
+	run         uint64 // the last one that met it
 }
 
 // dead is the state after a byte that is not allowed.
@@ -56,9 +57,10 @@ type Matcher struct {
 	single map[item]*stack   // stacks with one to go on with
 	stacks map[string]*stack // those with several
 	states map[string]*State
-	last   uint64 // id
-	bytes  int    // that the states kept take
-	most   int    // before they are forgotten
+	alone  map[item]*State // see reached
+	last   uint64          // id
+	bytes  int             // that the states kept take
+	most   int             // before they are forgotten
 	start  *State
 	budget budget
 	err    error
@@ -73,6 +75,9 @@ type Matcher struct {
 	tops  []*stack
 	key   []byte
 	path  []*State
+	ways  []item
+	met   []*State
+	runs  uint64
 	part  []uint8 // along the path, which part of a character is read
 }
 
@@ -92,6 +97,7 @@ func (m *Matcher) Start() *State { return m.start }
 
 func (m *Matcher) forget() {
 	m.single, m.stacks, m.states, m.bytes = map[item]*stack{}, map[string]*stack{}, map[string]*State{}, 0
+	m.alone = map[item]*State{}
 	m.call(0, bottom)
 	m.start = m.state()
 }
@@ -274,23 +280,47 @@ func (m *Matcher) read(s *State, b byte) *State {
 	class := m.g.class[b]
 	m.spend(len(s.tops))
 	alike := byteSet{^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)} // classes that no top tells from this one
+	m.ways = m.ways[:0]
 	for _, top := range s.tops {
 		set := &m.g.inClasses[m.g.ops[top.at].arg]
 		has := set.has(class)
 		alike.keep(set, has)
 		if has {
 			for _, u := range top.under {
-				m.expand(top.at+1, u)
+				m.ways = append(m.ways, item{m.g.behind[top.at], u})
 			}
 		}
 	}
-	to := m.state()
+	to := m.reached()
 	if m.err == nil {
 		for c := range s.next {
 			if alike.has(uint8(c)) {
 				s.next[c] = to
 			}
 		}
+	}
+	return to
+}
+
+// reached returns the state of m.ways. It is kept for a way that leads there alone, because many bytes of many states
+// have the same way.
+func (m *Matcher) reached() *State {
+	if len(m.ways) == 1 {
+		if to, ok := m.alone[m.ways[0]]; ok {
+			return to
+		}
+	}
+	for _, way := range m.ways {
+		if way.at < 0 {
+			m.call(^way.at, way.under)
+		} else {
+			m.expand(way.at, way.under)
+		}
+	}
+	to := m.state()
+	if len(m.ways) == 1 && m.err == nil {
+		m.alone[m.ways[0]] = to
+		m.bytes += 40
 	}
 	return to
 }

@@ -17,6 +17,7 @@ type Vocab struct {
 	long     trie            // of those of more than longestRun characters
 	others   trie            // of the tokens that are not ordinary
 	inAll    []int32         // of each node of others, the same one of all
+	large    bool            // ordinary tokens are worth to be allowed together
 	making   sync.Mutex
 	short    [endless + 1][]uint32 // of the ordinary tokens of at most so many characters, once they are needed
 }
@@ -45,6 +46,9 @@ func (t *trie) at(node int) []int32 {
 	return t.tokens[from:to]
 }
 
+// largeVocab is the number of nodes from which on trying all takes longer than asking for ordinary characters.
+const largeVocab = 1 << 13
+
 // longestPiece is the most bytes of a token that a grammar is asked about: longer ones are not allowed anywhere.
 const longestPiece = 1 << 10
 
@@ -70,7 +74,9 @@ func NewVocab(n int, piece func(token int32) []byte, ends func(token int32) bool
 		v.all.add(id, v.pieces[id])
 	}
 	v.all.end(0)
-	v.separate()
+	if v.large = len(v.all.nodes) >= largeVocab; v.large {
+		v.separate()
+	}
 	return v
 }
 
@@ -127,16 +133,10 @@ func (m *Matcher) Mask(s *State) []uint32 {
 	}
 	m.path = slices.Grow(m.path[:0], v.deep+1)[:v.deep+1]
 	m.path[0] = s
-	if run, sure := m.run(s); sure {
-		for i, word := range v.upTo(run) {
-			mask[i] |= word
-		}
-		m.walk(&v.others, 0, len(v.others.nodes), mask)
-		if run == longestRun {
-			m.walk(&v.long, 0, len(v.long.nodes), mask)
-		}
+	if v.large {
+		m.maskLarge(s, mask)
 	} else {
-		m.leap(mask)
+		m.walk(&v.all, 0, len(v.all.nodes), mask)
 	}
 	if m.err == nil {
 		s.mask = mask
