@@ -44,9 +44,11 @@ const styles = {
  * Packages compiled without inlining: they do not affect the speed of decoding, and the program becomes smaller.
  */
 const outlined = [
-  ...["regexp", "regexp/syntax", "encoding/...", "github.com/...", "time", "fmt", "reflect", "crypto/..."],
+  ...["encoding/...", "github.com/...", "time", "fmt", "reflect", "strings", "crypto/..."],
   ...["chat/...", "convert", "gguf", "safetensors", "eagle3", "tokenizer"].map((name) => `foretoken/models/${name}`),
-  ...["foretoken", "foretoken/wasm", "foretoken/internal/..."],
+  ...["grammar/lang", "grammar/number", "llama/tune"].map((name) => `foretoken/models/${name}`),
+  ...["foretoken", "foretoken/bench", "foretoken/spec/method", "foretoken/wasm"],
+  ...["foretoken/internal/...", "foretoken/webgpu/kernels/..."],
 ];
 
 await clean();
