@@ -37,6 +37,9 @@ type Maker struct {
 	Spend func(units int) bool
 }
 
+// spend counts work. Inlined, its many calls would take some kilobytes of the program.
+//
+//go:noinline
 func (m *Maker) spend(units int) bool { return m.Spend == nil || m.Spend(units) }
 
 // scalars are all code points that a text can have.

@@ -90,6 +90,7 @@ func (p *parser) fail(format string, args ...any) *node {
 	return &node{op: opCat}
 }
 
+//go:noinline
 func (p *parser) spend(units int) bool {
 	if p.err == nil && !p.m.spend(units) {
 		p.err, p.at = errSpent, len(p.s)
@@ -98,6 +99,8 @@ func (p *parser) spend(units int) bool {
 }
 
 // next is the code point at hand; -1 at the end.
+//
+//go:noinline
 func (p *parser) next() rune {
 	if p.at >= len(p.s) {
 		return -1
@@ -106,6 +109,7 @@ func (p *parser) next() rune {
 	return c
 }
 
+//go:noinline
 func (p *parser) take(prefix string) bool {
 	if strings.HasPrefix(p.s[p.at:], prefix) {
 		p.at += len(prefix)
@@ -115,6 +119,8 @@ func (p *parser) take(prefix string) bool {
 }
 
 // rune takes the code point at hand, which is there.
+//
+//go:noinline
 func (p *parser) rune() rune {
 	c, size := utf8.DecodeRuneInString(p.s[p.at:])
 	p.at += size

@@ -135,9 +135,8 @@ func (m *Maker) join(edges []Edge) (out []Edge, ok bool) {
 }
 
 // partition refines classes of states until all states of a class have edges with the same ranges to the same
-// classes. A state is looked at again only when a state that it leads to changes its class; of the parts of a split
-// class the largest keeps its number, so that a state changes a logarithmic number of times (Blom and van de Pol,
-// "Distributed branching bisimulation minimization by inductive signatures", 2009; Hopcroft 1971).
+// classes. A state is looked at again only when a state that it leads to changes its class (Blom and van de Pol,
+// "Distributed branching bisimulation minimization by inductive signatures", 2009).
 type partition struct {
 	m           *Maker
 	states      []State
@@ -145,15 +144,19 @@ type partition struct {
 	edge        []pair  // the edges of all states
 	firstEdge   []int32 // where those of a state begin
 	first, from []int32 // predecessors
-	class       []int32
-	classes     int
-	at          []int32  // the place of a state in members
-	members     []int32  // the states by class, those to look at first
-	begin, end  []int32  // of each class in members
-	open        []int32  // how many of a class are to be looked at
+	class       []int32 // by state
+	classes     []class
+	isOpen      []bool   // by state, whether it is to be looked at
 	queue       []int32  // classes with such states
 	scratch     []uint64 // keys of a class and a list
 	key         []byte
+}
+
+// class is a class of states. Those that are not open all have its signature.
+type class struct {
+	size      int
+	signature string
+	open      []int32
 }
 
 type pair struct{ to, list int32 }
@@ -184,7 +187,6 @@ func (m *Maker) reduce(states []State) (out []State, ok bool) {
 			return nil, false
 		}
 	}
-	p.classes = len(p.begin)
 	return p.quotient()
 }
 
@@ -233,37 +235,24 @@ func (p *partition) backward() bool {
 		}
 		p.class[i] = class
 	}
-	p.classes = len(known)
+	p.classes = make([]class, len(known))
 	return true
 }
 
-// start has a class of the final states and one of the others.
+// start has a class of the states that are final as the first one is or not, and one of the others.
 func (p *partition) start() bool {
 	n := len(p.states)
 	if !p.m.spend(4*n + len(p.edge)/2) {
 		return false
 	}
 	p.first, p.from = predecessors(p.states, len(p.edge))
-	p.at, p.members = make([]int32, n), make([]int32, n)
-	finals := 0
-	for _, s := range p.states {
-		if s.Final {
-			finals++
-		}
-	}
-	byClass := [2]int{0, finals}
+	p.isOpen, p.classes = make([]bool, n), make([]class, 1, 2)
 	for i, s := range p.states {
-		if !s.Final {
-			p.class[i] = 1
+		if s.Final != p.states[0].Final {
+			p.class[i], p.classes = 1, p.classes[:2]
 		}
-		at := &byClass[p.class[i]]
-		p.at[i], p.members[*at] = int32(*at), int32(i)
-		*at++
-	}
-	p.begin, p.end, p.open, p.queue = []int32{0}, []int32{int32(finals)}, []int32{int32(finals)}, []int32{0}
-	if finals < n {
-		p.begin, p.end = append(p.begin, int32(finals)), append(p.end, int32(n))
-		p.open, p.queue = append(p.open, int32(n-finals)), append(p.queue, 1)
+		p.classes[p.class[i]].size++
+		p.reopen(int32(i))
 	}
 	return true
 }
@@ -294,117 +283,87 @@ func (p *partition) signature(s int32) ([]byte, bool) {
 	return p.key, true
 }
 
-// split divides a class by the signatures of its open states. Those of its others are all the same.
+// split divides a class by the signatures of its open states.
 func (p *partition) split(c int32) bool {
-	begin, end, open := p.begin[c], p.end[c], p.open[c]
-	p.open[c] = 0
-	if end-begin < 2 {
-		return true
-	}
+	at := p.classes[c]
 	groups := map[string]int32{}
-	var sizes []int32
-	of := make([]int32, 0, min(open+1, end-begin))
-	for i := begin; i < min(begin+open+1, end); i++ {
-		key, ok := p.signature(p.members[i])
+	var names []string
+	var sizes []int
+	of := make([]int32, len(at.open))
+	for i, s := range at.open {
+		p.isOpen[s] = false
+		key, ok := p.signature(s)
 		if !ok {
 			return false
 		}
 		g, found := groups[string(key)]
 		if !found {
-			g = int32(len(sizes))
-			groups[string(key)] = g
-			sizes = append(sizes, 0)
+			g = int32(len(names))
+			names, sizes = append(names, string(key)), append(sizes, 0)
+			groups[names[g]] = g
 		}
-		of = append(of, g)
+		of[i] = g
 		sizes[g]++
 	}
-	if len(sizes) == 1 {
-		return true
+	stay, some := groups[at.signature]
+	if len(at.open) == at.size { // the largest group keeps the number
+		some = true
+		for g, size := range sizes {
+			if size > sizes[stay] {
+				stay = int32(g)
+			}
+		}
+		at.signature = names[stay]
 	}
-	clean := end - begin - int32(len(of)) // besides the one that was looked at
-	stay := int32(0)
-	if clean > 0 {
-		sizes[of[len(of)-1]] += clean
-	}
+	ids := make([]int32, len(names))
 	for g, size := range sizes {
-		if size > sizes[stay] {
-			stay = int32(g)
+		ids[g] = c
+		if !some || int32(g) != stay {
+			ids[g] = int32(len(p.classes))
+			p.classes = append(p.classes, class{size: size, signature: names[g]})
+			at.size -= size
 		}
 	}
-	p.separate(c, of, sizes, stay)
+	open := at.open
+	at.open = nil
+	p.classes[c] = at
+	p.move(open, of, ids, c)
 	return true
 }
 
-// separate gives each group of a class but one a class of its own. of holds the groups of the class's first members;
-// all further ones are of the last group.
-func (p *partition) separate(c int32, of, sizes []int32, stay int32) {
-	begin, end := p.begin[c], p.end[c]
-	rest := of[len(of)-1]
-	places := make([]int32, len(sizes))
-	ids := make([]int32, len(sizes))
-	at := begin
-	next := int32(len(p.begin))
-	place := func(g int) {
-		places[g] = at
-		id := c
-		if int32(g) != stay {
-			id = int32(len(p.begin))
-			p.begin, p.end, p.open = append(p.begin, 0), append(p.end, 0), append(p.open, 0)
-		}
-		ids[g], p.begin[id], p.end[id] = id, at, at+sizes[g]
-		at += sizes[g]
+// move gives states their new classes and has those looked at again that lead to states with a new one.
+func (p *partition) move(states, of, ids []int32, old int32) {
+	for i, s := range states {
+		p.class[s] = ids[of[i]]
 	}
-	for g := range sizes { // the further members keep their places: their group is the last
-		if int32(g) != rest {
-			place(g)
-		}
-	}
-	place(int(rest))
-	old := append([]int32(nil), p.members[begin:begin+int32(len(of))]...)
-	for i, s := range old {
-		g := of[i]
-		p.members[places[g]], p.at[s], p.class[s] = s, places[g], ids[g]
-		places[g]++
-	}
-	if rest != stay {
-		for _, s := range p.members[places[rest]:end] {
-			p.class[s] = ids[rest]
-		}
-	}
-	var moved []int32
-	for id := next; id < int32(len(p.begin)); id++ {
-		moved = append(moved, p.members[p.begin[id]:p.end[id]]...)
-	}
-	for _, s := range moved {
-		for _, q := range p.from[p.first[s]:p.first[s+1]] {
-			p.reopen(q)
+	for _, s := range states {
+		if p.class[s] != old {
+			for _, q := range p.from[p.first[s]:p.first[s+1]] {
+				p.reopen(q)
+			}
 		}
 	}
 }
 
 // reopen has a state looked at again.
 func (p *partition) reopen(s int32) {
-	c := p.class[s]
-	to := p.begin[c] + p.open[c]
-	if p.at[s] < to {
+	if p.isOpen[s] {
 		return
 	}
-	if p.open[c] == 0 {
-		p.queue = append(p.queue, c)
+	p.isOpen[s] = true
+	c := &p.classes[p.class[s]]
+	if c.open = append(c.open, s); len(c.open) == 1 {
+		p.queue = append(p.queue, p.class[s])
 	}
-	p.open[c]++
-	other := p.members[to]
-	p.members[to], p.members[p.at[s]] = s, other
-	p.at[other], p.at[s] = p.at[s], to
 }
 
 // quotient has one state for each class.
 func (p *partition) quotient() ([]State, bool) {
-	if p.classes == len(p.states) {
+	if len(p.classes) == len(p.states) {
 		return p.states, true
 	}
-	out := make([]State, 0, p.classes)
-	number := make([]int32, p.classes)
+	out := make([]State, 0, len(p.classes))
+	number := make([]int32, len(p.classes))
 	take := []int32{0}
 	number[p.class[0]] = 1
 	for done := 0; done < len(take); done++ {
