@@ -193,7 +193,7 @@ func (s *schemaReader) sub(n *node, key string, v any) *node {
 		}
 		return s.never
 	}
-	s.fail(n, "", "%s: a schema is an object, true or false, not %s", key, brief(v))
+	s.fail(n, key, "a schema is an object, true or false, not %s", brief(v))
 	return s.never
 }
 

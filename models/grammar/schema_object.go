@@ -104,7 +104,7 @@ func (s *schemaReader) partOf(n *node) *part {
 			if len(name) > longestKey {
 				s.fail(n, key, "a name of %d bytes; at most %d", len(name), longestKey)
 			}
-			of := s.want(s.sub(all, toPointer.Replace(name), all.values[name]))
+			of := s.want(s.sub(all, name, all.values[name]))
 			if key == "properties" {
 				p.named[name], p.order = of, append(p.order, name)
 			} else if l := s.pattern(all, name, name); l != nil {

@@ -160,7 +160,7 @@ func TestSchemaMistakes(t *testing.T) {
 		`{"type":`:                            "not JSON",
 		`{} {}`:                               "there is more after",
 		`1`:                                   "a schema is an object",
-		`{"items":1}`:                         "at #: items: a schema is an object, true or false, not 1",
+		`{"items":1}`:                         "at #/items: a schema is an object, true or false, not 1",
 		`false`:                               "allows nothing",
 		`{"type":"text"}`:                     `at #/type: "text" is no type`,
 		`{"type":[]}`:                         "at #/type: an empty list allows nothing",
