@@ -141,18 +141,22 @@ func (c *counts) count(valid bool, verdict string) bool {
 	return verdict != refused
 }
 
-// keyword is the one that an error names, the last part of its place in the schema.
+// keyword is the one that an error names, the last of its place in the schema, or the bound of work.
 func keyword(message string) string {
-	_, place, found := strings.Cut(message, "schema at #")
-	if !found {
-		return "other"
+	if strings.Contains(message, "compiling takes more than") {
+		return "bound of work"
 	}
+	_, place, _ := strings.Cut(message, "schema at #")
 	place, _, _ = strings.Cut(place, ": ")
 	parts := strings.Split(place, "/")
-	for len(parts) > 1 && strings.Trim(parts[len(parts)-1], "0123456789") == "" {
-		parts = parts[:len(parts)-1]
+	for _, name := range slices.Backward(parts) {
+		for _, k := range grammar.Keywords {
+			if k.Name == name { // bound: keywords written out
+				return name
+			}
+		}
 	}
-	return cmp.Or(parts[len(parts)-1], "the root")
+	return "other"
 }
 
 func (c *counts) byKeyword() (names []string) {
