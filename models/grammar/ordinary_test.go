@@ -112,7 +112,8 @@ func TestMasks(t *testing.T) {
 		}
 	}
 	for _, source := range []string{`root ::= "\"" [^"\\]* "\""`, `root ::= [^n]+`, `root ::= ([a-z] | "é" | "\x80")*`,
-		`root ::= .*`, `root ::= .{3} "n"`, "root ::= c+\nc ::= [^a\"\\\\] | \"a\" c \"x\"",
+		`root ::= .*`, `root ::= .{3} "n"`, `root ::= "a"* [^a"\\]? "\""`,
+		"root ::= c+\nc ::= [^a\"\\\\] | \"a\" c \"x\"",
 		"root ::= [^\"\\\\\\x7F\\x00-\\x1F]* (\"a\" | \"\\\"\" root)"} {
 		g, err := ParseGBNF(context.Background(), source)
 		if err != nil {

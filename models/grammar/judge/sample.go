@@ -70,7 +70,7 @@ type counts struct {
 	wrong []string
 }
 
-// measure judges the schemas. A schema is compiled several times, and the median counts.
+// measure judges the schemas. A schema is compiled several times, and the least time counts: others interrupt.
 func measure(all []sampled, open bool) *counts {
 	const times = 5
 	c := &counts{Schemas: len(all), Keywords: map[string]int{}}
