@@ -185,7 +185,7 @@ func (w *arrayWriter) rule(i int, counts []int, used uint) int {
 		done = done && counts[k] >= c.least
 	}
 	if done {
-		each = append(each, b.join(b.blank(), b.text("]")))
+		each = append(each, closing(b, "]", i > 0))
 	}
 	if w.f.many < 0 || i < w.f.many {
 		each = append(each, w.items(i, counts, used)...)

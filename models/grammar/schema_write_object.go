@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"maps"
 	"slices"
 
 	"foretoken/models/grammar/lang"
@@ -182,16 +183,12 @@ func (w *objectWriter) classes() {
 				out = append(out, p)
 				continue
 			}
-			for yes, part := range map[bool]*lang.Lang{true: by, false: s.cachedNot(by)} {
-				l := m.And(p.names, part)
-				if l.Empty() {
-					continue
+			for i, part := range []*lang.Lang{by, s.cachedNot(by)} {
+				if l := m.And(p.names, part); !l.Empty() {
+					matched := maps.Clone(p.matched)
+					matched[by] = i == 0
+					out = append(out, piece{l, matched})
 				}
-				matched := map[*lang.Lang]bool{by: yes}
-				for k, v := range p.matched {
-					matched[k] = v
-				}
-				out = append(out, piece{l, matched})
 			}
 		}
 		all = out
@@ -263,18 +260,19 @@ func (w *objectWriter) rule(at spot) int {
 			each = append(each, w.take(at, at.next, c.key, c.of, c.meets)...)
 		}
 		if at.met == 1<<len(w.o.some)-1 && (!w.counts || at.count >= w.o.least) {
-			each = append(each, w.end(at.begun))
+			each = append(each, closing(b, "}", at.begun))
 		}
 	}
 	b.define(r, each...)
 	return r
 }
 
-func (w *objectWriter) end(begun bool) sequence {
+// closing is the bracket at the end. Behind the opening one, the blanks before it were read.
+func closing(b *builder, bracket string, begun bool) sequence {
 	if begun {
-		return w.s.b.join(w.s.b.blank(), w.s.b.text("}"))
+		return b.join(b.blank(), b.text(bracket))
 	}
-	return w.s.b.text("}")
+	return b.text(bracket)
 }
 
 // take writes a member and what follows: for each set of o.some that the member may meet and that are not met yet.
