@@ -114,15 +114,28 @@ func (s *schemaReader) denyString(n *node) []*form {
 		f.short = most + 1
 		out = append(out, f)
 	}
-	for _, key := range []string{"pattern", "format"} {
-		if l := s.langOf(n, key); l != nil {
-			f := only(aString)
-			text, _ := n.values[key].(string)
-			f.langs = []*lang.Lang{s.cached("n"+key+text, func() *lang.Lang { return s.m.Not(l) })}
-			out = append(out, f)
+	l, longest := s.format(n)
+	if l != nil {
+		out = append(out, s.outside(l))
+	}
+	if longest >= 0 {
+		f := only(aString)
+		f.short = longest + 1
+		out = append(out, f)
+	}
+	if text, ok := s.textOf(n, "pattern"); ok {
+		if l := s.anywhere(n, "pattern", text); l != nil {
+			out = append(out, s.outside(l))
 		}
 	}
 	return out
+}
+
+// outside is the form of the strings that are not in a language.
+func (s *schemaReader) outside(l *lang.Lang) *form {
+	f := only(aString)
+	f.langs = []*lang.Lang{s.cachedNot(l)}
+	return f
 }
 
 func (s *schemaReader) denyArray(n *node) []*form {

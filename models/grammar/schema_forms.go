@@ -52,7 +52,7 @@ type tuple struct {
 	first []goal
 	rest  goal
 	ends  bool // rest was given
-	looks bool // unevaluatedItems heeds it
+	looks bool // unevaluatedItems heeds it: it is no part of what is denied, or of an enum
 }
 
 // goalAt is the goal of the item at a place.
@@ -265,7 +265,7 @@ func (s *schemaReader) assert(n *node, wide bool) []*form {
 		s.heeds++
 		defer func() { s.heeds-- }()
 	}
-	out := s.own(n)
+	out := s.own(n, wide)
 	join := func(more []*form) { out = s.product(out, more) }
 	if ref, ok := n.has("$ref"); ok {
 		join(s.refer(n, ref, literal{wide: wide}))

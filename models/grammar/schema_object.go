@@ -64,9 +64,14 @@ func (s *schemaReader) andObjects(a, b *objectForm) objectForm {
 }
 
 // ownObject reads the keywords of objects.
-func (s *schemaReader) ownObject(n *node, f *form) {
+func (s *schemaReader) ownObject(n *node, f *form, wide bool) {
 	o := &f.objectForm
 	if p := s.partOf(n); p != nil {
+		if wide {
+			q := *p
+			p = &q
+			p.looks = true
+		}
 		o.parts = []*part{p}
 	}
 	o.least, o.most = s.count2(n, "minProperties", "maxProperties")
@@ -86,7 +91,7 @@ func (s *schemaReader) partOf(n *node) *part {
 	if p, ok := s.parts[n]; ok {
 		return p
 	}
-	p := &part{named: map[string]goal{}, looks: !n.value}
+	p := &part{named: map[string]goal{}}
 	any := false
 	for _, key := range []string{"properties", "patternProperties"} {
 		v, ok := n.has(key)
@@ -107,7 +112,7 @@ func (s *schemaReader) partOf(n *node) *part {
 			of := s.want(s.sub(all, name, all.values[name]))
 			if key == "properties" {
 				p.named[name], p.order = of, append(p.order, name)
-			} else if l := s.pattern(all, name, name); l != nil {
+			} else if l := s.anywhere(all, name, name); l != nil {
 				p.patterns = append(p.patterns, patternGoal{l, of})
 			}
 		}
@@ -197,18 +202,26 @@ func (s *schemaReader) noObject(f *form) string {
 	return ""
 }
 
-// stringsOf is the language of the strings that pass a goal.
+// stringsOf is the language of the strings that pass a goal; nil while the goal's own forms are being made.
 func (s *schemaReader) stringsOf(g goal) *lang.Lang {
 	f := s.known(g)
-	if f.strings == nil {
-		var all []*lang.Lang
-		for _, form := range s.formsOfGoal(g) {
-			if form.kinds&aString != 0 {
-				all = append(all, s.langOfForm(form))
-			}
+	if f.strings != nil {
+		return f.strings
+	}
+	unsure := s.unsure
+	s.unsure = false
+	s.level++
+	var all []*lang.Lang
+	for _, form := range s.formsOfGoal(g) {
+		if form.kinds&aString != 0 {
+			all = append(all, s.langOfForm(form))
 		}
+	}
+	s.level--
+	if !s.unsure {
 		f.strings = s.m.Or(all...)
 	}
+	s.unsure = unsure
 	return f.strings
 }
 
@@ -267,7 +280,12 @@ func (s *schemaReader) denyObject(n *node) []*form {
 		}
 	}
 	if v, ok := n.has("propertyNames"); ok {
-		object(func(f *form) { f.some = []some{{names: s.stringsOf(s.avoid(s.sub(n, "propertyNames", v)))}} })
+		names := s.stringsOf(s.avoid(s.sub(n, "propertyNames", v)))
+		if names == nil && s.level == 0 {
+			s.fail(n, "propertyNames", "leads back to itself where it is denied; have it refer to another schema")
+		}
+		s.unsure = s.unsure || names == nil
+		object(func(f *form) { f.some = []some{{names: names}} })
 	}
 	for _, d := range s.dependents(n) {
 		for _, name := range d.names {

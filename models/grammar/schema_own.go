@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,13 +18,13 @@ var (
 )
 
 // own are the forms of the keywords that say something of a value by themselves.
-func (s *schemaReader) own(n *node) []*form {
+func (s *schemaReader) own(n *node, wide bool) []*form {
 	f := anything
 	s.ownKinds(n, &f)
 	s.ownNumber(n, &f)
 	s.ownString(n, &f)
-	s.ownArray(n, &f)
-	s.ownObject(n, &f)
+	s.ownArray(n, &f, wide)
+	s.ownObject(n, &f, wide)
 	f.plain = f.plain && f.used == 0
 	out := []*form{s.withRequired(&f, s.required(n))}
 	if !out[0].plain && !s.settle(out[0]) {
@@ -182,45 +183,59 @@ func (s *schemaReader) ownNumber(n *node, f *form) {
 
 func (s *schemaReader) ownString(n *node, f *form) {
 	f.short, f.long = s.count2(n, "minLength", "maxLength")
-	if f.short > 0 || f.long >= 0 {
-		f.used |= aString
-	}
-	for _, key := range []string{"pattern", "format"} {
-		if l := s.langOf(n, key); l != nil {
-			f.langs, f.used = append(f.langs, l), f.used|aString
+	l, longest := s.format(n)
+	f.long = closer(f.long, longest)
+	if text, ok := s.textOf(n, "pattern"); ok {
+		in, key := s.m.All(), ""
+		if l != nil {
+			in, key = l, fmt.Sprint(s.nameOf(l))
+		}
+		if p := s.pattern(n, "pattern", text, fmt.Sprint("p", key, ":", f.long, ":"), in, f.long); p != nil {
+			l = p
 		}
 	}
+	if l != nil {
+		f.langs = []*lang.Lang{l}
+	}
+	if f.short > 0 || f.long >= 0 || l != nil {
+		f.used |= aString
+	}
 }
 
-// langOf is the language of a pattern or a format; nil without one, or for a format that is an annotation.
-func (s *schemaReader) langOf(n *node, key string) *lang.Lang {
+func (s *schemaReader) textOf(n *node, key string) (string, bool) {
 	v, ok := n.has(key)
-	if !ok {
-		return nil
-	}
-	text, ok := v.(string)
-	if !ok {
+	text, isText := v.(string)
+	if ok && !isText {
 		s.fail(n, key, "want a string, not %s", brief(v))
-		return nil
 	}
-	if key == "format" {
-		return s.cached("f"+text, func() *lang.Lang {
-			l, _ := s.m.Format(text)
-			return l
-		})
-	}
-	return s.pattern(n, key, text)
+	return text, ok && isText
 }
 
-// pattern is the language of an expression, which stands at a keyword.
-func (s *schemaReader) pattern(n *node, key, text string) *lang.Lang {
-	return s.cached("p"+text, func() *lang.Lang {
-		l, err := s.m.Pattern(text)
+// format is the language of a format and its bound of length; nil without one, or for a name that is an annotation.
+func (s *schemaReader) format(n *node) (*lang.Lang, int) {
+	text, ok := s.textOf(n, "format")
+	if !ok {
+		return nil, -1
+	}
+	l, longest, _ := s.m.Format(text)
+	return l, longest
+}
+
+// pattern is the language of an expression, which stands at a keyword, within another language and a bound of length.
+// key is for what it is made for.
+func (s *schemaReader) pattern(n *node, at, text, key string, in *lang.Lang, longest int) *lang.Lang {
+	return s.cached(key+text, func() *lang.Lang {
+		l, err := s.m.PatternIn(in, longest, text)
 		if err != nil {
-			s.refuse(n, key, "%s", strings.TrimPrefix(err.Error(), "lang: "))
+			s.refuse(n, at, "%s", err)
 		}
 		return l
 	})
+}
+
+// anywhere is the language of an expression by itself.
+func (s *schemaReader) anywhere(n *node, at, text string) *lang.Lang {
+	return s.pattern(n, at, text, "p", s.m.All(), -1)
 }
 
 // cached makes a language once.
@@ -261,10 +276,11 @@ func (s *schemaReader) count2(n *node, least, most string) (int, int) {
 	return s.countOf(n, least, 0), s.countOf(n, most, -1)
 }
 
-func (s *schemaReader) ownArray(n *node, f *form) {
+func (s *schemaReader) ownArray(n *node, f *form, wide bool) {
 	f.few, f.many = s.count2(n, "minItems", "maxItems")
 	t, ok := s.tupleOf(n)
 	if ok {
+		t.looks = wide
 		f.tuples = []tuple{t}
 	}
 	if v, ok := n.has("contains"); ok {
@@ -303,7 +319,6 @@ func (s *schemaReader) tupleOf(n *node) (tuple, bool) {
 	if hasItems {
 		t.rest, t.ends = s.want(s.sub(n, restKey, items)), true
 	}
-	t.looks = !n.value
 	return t, t.ends || t.first != nil
 }
 
@@ -359,7 +374,6 @@ func truth(v bool) kinds {
 func (s *schemaReader) composite(v any) *node {
 	constant := func(e any) any { return s.made(newNode().set("const", e)) }
 	out := newNode()
-	out.value = true
 	switch v := v.(type) {
 	case []any:
 		s.b.spend(32 * len(v))

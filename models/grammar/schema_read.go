@@ -21,7 +21,6 @@ type node struct {
 	base   string         // URI that its references are relative to
 	draft  Draft
 	dated  bool // the draft is known
-	value  bool // it stands for a value of enum or const: unevaluated… does not heed it
 }
 
 func (n *node) set(key string, v any) *node {

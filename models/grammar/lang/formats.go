@@ -6,54 +6,54 @@ import (
 	"sync"
 )
 
-// Format is the language of a format of JSON Schema (2020-12, Validation, section 7.3). It is false for other names.
+// Format is the language of a format of JSON Schema (2020-12, Validation, section 7.3), of which the strings of at most
+// longest code points are meant; longest < 0 is no bound. It is false for other names.
 // Where validators read a format more widely than its RFC, or less, Format has what both take:
 //   - date-time and time (RFC 3339): T and Z in either case; seconds of 60 only in 23:59:60 at the offset zero, since
 //     other offsets take a state for each minute of a day.
 //   - duration is Appendix A of RFC 3339: no hours and seconds without minutes, no weeks beside others.
 //   - uuid (RFC 4122) has no urn:uuid: before it.
-//   - hostname (RFC 1123) has labels of at most 63 characters. For the bound of 253 in all a label counts in blocks of
-//     23 with its dot, and eleven blocks are the most, since exact counts take a hundred times the states. There is no
-//     dot at the end.
-//   - email (RFC 5321) has a dot-string of at most 64 characters, and a domain of two labels or more in eight blocks.
-//   - idn-hostname has hostname's labels, and labels of at most 14 letters, marks and digits in lower case out of the
-//     scripts in use that are written from left to right. It checks no normal form and has no contextual rules.
-//   - idn-email (RFC 6531) has email's local part with UTF-8 beyond ASCII, and a domain of idn-hostname's labels.
+//   - hostname (RFC 1123) has labels of at most 63 characters, 253 in all, and no dot at the end.
+//   - email (RFC 5321) has a dot-string of at most 64 characters, a domain of two labels or more, 254 in all.
+//   - idn-hostname has hostname's labels in lower case, and labels of at most 14 letters, marks and digits out of the
+//     scripts in use that are written from left to right, since IDNA keeps all of these as they are and none takes five
+//     characters in Punycode. It checks no normal form and has no contextual rules.
+//   - idn-email (RFC 6531) has email's local part with characters beyond ASCII, which are fewer the more bytes one of
+//     them takes, and a domain of idn-hostname's labels.
 //   - uri (RFC 3986) and iri (RFC 3987) have something after the scheme and its colon.
 //   - uri-template (RFC 6570) has no dots inside names of variables.
 //   - relative-json-pointer has no + or - of indices.
 //   - regex has groups up to two deep, lookarounds outside groups and without any inside, ranges of a class from
 //     0, 1, a or A, and no references back and no named groups.
-func (m *Maker) Format(name string) (l *Lang, known bool) {
-	expression := ""
+func (m *Maker) Format(name string) (l *Lang, longest int, known bool) {
+	longest = -1
+	iri := false
+	expression := name
 	switch name {
 	case "iri", "iri-reference":
-		expression = expand("uri"+name[len("iri"):], true)
-	case "hostname", "idn-hostname", "email", "idn-email":
+		expression, iri = "uri"+name[len("iri"):], true
+	case "hostname", "idn-hostname":
+		longest = 253
+	case "email", "idn-email":
+		longest = 254
 	case "date", "time", "date-time", "duration", "uuid", "ipv4", "ipv6", "uri", "uri-reference", "uri-template",
 		"json-pointer", "relative-json-pointer", "regex":
-		expression = expand(name, false)
 	default:
-		return nil, false
+		return nil, longest, false
 	}
 	if !m.spend(formatUnits) {
-		return nil, true
+		return nil, longest, true
 	}
 	formats.Lock()
 	defer formats.Unlock()
-	if l = formats.made[name]; l != nil {
-		return l, true
-	}
-	if expression == "" {
-		l = new(Maker).Of(hosts(name))
-	} else {
+	if l = formats.made[name]; l == nil {
 		var err error
-		if l, err = new(Maker).Pattern("^(?:" + expression + ")$"); err != nil {
+		if l, err = new(Maker).Pattern("^(?:" + expand(expression, iri) + ")$"); err != nil {
 			panic(fmt.Sprintf("grammar/lang: %s: %v", name, err))
 		}
+		formats.made[name] = l
 	}
-	formats.made[name] = l
-	return l, true
+	return l, longest, true
 }
 
 // formatUnits is about the cost of the largest format. Its use costs the same whether it was made before or not.
@@ -78,6 +78,21 @@ duration P(?:\d+W|(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)(?:T{hours})?|T{h
 hours (?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S)
 uuid {hex}{8}-(?:{hex}{4}-){3}{hex}{12}
 hex [0-9A-Fa-f]
+hostname {label}(?:\.{label})*
+label [0-9A-Za-z](?:[0-9A-Za-z\-]{0,61}[0-9A-Za-z])?
+email (?=[^@]{1,64}@){atom}(?:\.{atom})*@{label}(?:\.{label})+
+atom [{atext}]+
+atext !#-'*+\-/-9=?A-Z\^-~
+idn-hostname {idn}(?:\.{idn})*
+idn (?:(?=[^.]{1,63}(?:\.|$))[0-9a-z]+(?:-[0-9a-z]+)*|(?=[^.]{1,14}(?:\.|$)){letter}{inside}*(?:-{inside}+)*)
+letter [0-9a-z{letters}]
+inside [0-9a-z{letters}{marks}]
+letters \xDF-\xF6\xF8-\xFF\u03AC-\u03CE\u0430-\u045F\u0905-\u0939\u0E01-\u0E30\u10D0-\u10F0{east}
+east \u3041-\u3096\u30A1-\u30FA\u4E00-\u9FFF\uAC00-\uD7A3
+marks \u093E-\u094D\u0E31\u0E32\u0E34-\u0E3A\u0E40-\u0E4E\u30FC
+idn-email (?={bytes}@){wide}(?:\.{wide})*@{idn}(?:\.{idn})+
+bytes (?:[\0-\x7F]{1,64}|[\0-\u07FF]{1,32}|[\0-\uFFFF]{1,21}|[^]{1,16})
+wide [{atext}\x80-\uFFFF\u{10000}-\u{10FFFF}]+
 ipv4 (?:{byte}\.){3}{byte}
 byte (?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)
 ipv6 (?:(?:{h}:){6}{ls}|::(?:{h}:){5}{ls}|{h}?::(?:{h}:){4}{ls}|(?:(?:{h}:)?{h})?::(?:{h}:){3}{ls}|{short})
@@ -107,11 +122,11 @@ high \u{C0000}-\u{CFFFD}\u{D0000}-\u{DFFFD}
 iprivate \uE000-\uF8FF\u{F0000}-\u{FFFFD}\u{100000}-\u{10FFFD}
 json-pointer (?:/(?:[^~/]|~[01])*)*
 relative-json-pointer (?:0|[1-9][0-9]*)(?:#|{json-pointer})
-regex (?:{edge}|\(\?<?[=!]{flat}\)|(?:{atom}|\((?:\?:)?{inner}\)){count}?|\|)*
-inner (?:{edge}|(?:{atom}|\((?:\?:)?{flat}\)){count}?|\|)*
-flat (?:{edge}|(?:{atom}){count}?|\|)*
+regex (?:{edge}|\(\?<?[=!]{flat}\)|(?:{piece}|\((?:\?:)?{inner}\)){count}?|\|)*
+inner (?:{edge}|(?:{piece}|\((?:\?:)?{flat}\)){count}?|\|)*
+flat (?:{edge}|(?:{piece}){count}?|\|)*
 edge \^|\$|\\[bB]
-atom [^\^$\\.*+?()\[\]{}|]|\.|{escaped}|\[\^?-?(?:[^\\\]\-]|{escaped}|{order})*-?\]
+piece [^\^$\\.*+?()\[\]{}|]|\.|{escaped}|\[\^?-?(?:[^\\\]\-]|{escaped}|{order})*-?\]
 order 0-[1-9]|1-[2-9]|a-[b-z]|A-[B-Z]
 escaped \\(?:[dDwWsStnrfv^$\\.*+?()\[\]{}|/]|x{hex}{2}|u{hex}{4}|c[A-Za-z]|[pP]\{(?:L[ulto]?|N[dlo]?|P|S|M|Z)\})
 count (?:(?:[*+?]|\{(?:\d+,?|0,\d+|1,[1-9]\d*|[2-9],[1-9]\d+|[1-9]\d,[1-9]\d{2,}|{pairs})\})\??)

@@ -14,12 +14,13 @@ import (
 // An error names what is wrong or not supported, and what to write instead. Language and error are nil when no more
 // may be spent.
 func (m *Maker) Pattern(source string) (*Lang, error) {
-	return m.PatternIn(m.All(), source)
+	return m.PatternIn(m.All(), -1, source)
 }
 
-// PatternIn is the intersection of a language and that of Pattern. It may cost much less than making both and then
-// And, since an expression is made of parts that a may imply.
-func (m *Maker) PatternIn(a *Lang, source string) (*Lang, error) {
+// PatternIn is the intersection of a language, of which the strings of at most longest code points are meant, and that
+// of Pattern; longest < 0 is no bound. It may cost much less than making both and then And, since an expression is made
+// of parts that the other language may imply.
+func (m *Maker) PatternIn(a *Lang, longest int, source string) (*Lang, error) {
 	if a == nil || !m.spend(16+2*len(source)) {
 		return nil, nil
 	}
@@ -30,7 +31,7 @@ func (m *Maker) PatternIn(a *Lang, source string) (*Lang, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{m: m, looks: e.looks, trackers: make([]*Lang, len(e.looks)), lists: newLists(m),
+	b := &builder{m: m, longest: longest, looks: e.looks, trackers: make([]*Lang, len(e.looks)), lists: newLists(m),
 		duties: map[string]int32{}, ahead: map[[2]int32]int32{}}
 	b.duty(nil)
 	for i, l := range e.looks {
@@ -52,13 +53,13 @@ func (b *builder) conjunction(a *Lang, root *node, beginning int32) *Lang {
 		}
 		root = &node{op: opCat, parts: append([]*node{root.parts[0]}, rest...)}
 	}
-	all := b.m.And(a, b.m.settle(b.machine(root, true, true, beginning)))
+	all := b.m.and(a, b.m.settle(b.machine(root, true, true, beginning)), b.longest)
 	for _, id := range ahead {
 		duty := b.dutyOf(id, beginning)
 		if duty < 0 {
 			return nil
 		}
-		all = b.m.And(all, b.langs[duty])
+		all = b.m.and(all, b.langs[duty], b.longest)
 	}
 	return b.m.settle(all)
 }
@@ -78,6 +79,7 @@ func (b *builder) isBeginning(n *node) bool {
 // expression and a set of states of duties, all of which hold.
 type builder struct {
 	m        *Maker
+	longest  int // of the strings that are meant
 	looks    []look
 	trackers []*Lang // of each look behind, deterministic: the texts after which it holds, without its not
 	lists    *lists

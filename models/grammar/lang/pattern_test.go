@@ -160,7 +160,7 @@ func TestPatternInIsAnd(t *testing.T) {
 		a, _ := m.Pattern(randomExpression(r, 3))
 		source := "^(?=" + randomExpression(r, 3) + ")(?!" + randomExpression(r, 2) + ")" + randomExpression(r, 3)
 		b, _ := m.Pattern(source)
-		in, err := m.PatternIn(a, source)
+		in, err := m.PatternIn(a, -1, source)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,10 +170,10 @@ func TestPatternInIsAnd(t *testing.T) {
 			t.Fatalf("differs from And for %s", source)
 		}
 	}
-	hostname, _ := m.Format("hostname")
+	hostname, longest, _ := m.Format("hostname")
 	spent := 0
 	m.Spend = func(n int) bool { spent += n; return true }
-	l, err := m.PatternIn(hostname, `^(?=.{1,253}\.?$)[a-zA-Z0-9]`+
+	l, err := m.PatternIn(hostname, longest, `^(?=.{1,253}\.?$)[a-zA-Z0-9]`+
 		`(?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[-0-9a-zA-Z]{0,61}[0-9a-zA-Z])?)*\.?$`)
 	if err != nil || len(l.states) != len(hostname.states) || spent > 300<<10 {
 		t.Errorf("a pattern that the format implies: %d states for %d units, %v", len(l.states), spent, err)

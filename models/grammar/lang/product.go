@@ -3,7 +3,10 @@ package lang
 import "slices"
 
 // And is the intersection of two languages.
-func (m *Maker) And(a, b *Lang) *Lang {
+func (m *Maker) And(a, b *Lang) *Lang { return m.and(a, b, -1) }
+
+// and is And where strings of at most longest code points are meant; longest < 0 is no bound.
+func (m *Maker) and(a, b *Lang, longest int) *Lang {
 	switch {
 	case a == nil || b == nil || !m.spend(8):
 		return nil
@@ -17,10 +20,10 @@ func (m *Maker) And(a, b *Lang) *Lang {
 	if left == nil || right == nil {
 		return nil
 	}
-	if b.coversLengths(lists, right, a) {
+	if b.coversLengths(lists, right, a, longest) {
 		return a
 	}
-	if a.coversLengths(lists, left, b) {
+	if a.coversLengths(lists, left, b, longest) {
 		return b
 	}
 	p := &product{m: m, lists: lists, width: len(b.states)}
@@ -114,13 +117,17 @@ func (p *product) state(left, right []pair) (s State, ok bool) {
 }
 
 // coversLengths reports whether a deterministic language has every text of the characters and the lengths that another
-// one has, so that it has the other one. It looks no further than costs little, and may miss some.
-func (l *Lang) coversLengths(lists *lists, edges [][]pair, other *Lang) bool {
+// one has, up to a bound of length, so that it has the other one. It looks no further than costs little, and may miss
+// some.
+func (l *Lang) coversLengths(lists *lists, edges [][]pair, other *Lang, bound int) bool {
 	m := lists.m
 	if !l.single || !m.spend(len(other.states)) {
 		return false
 	}
 	shortest, longest := other.lengths()
+	if longest < 0 || bound >= 0 && bound < longest {
+		longest = bound
+	}
 	if longest < 0 || longest > mostLevels {
 		return false
 	}

@@ -169,3 +169,5 @@ XIDC XID_Continue
 XIDS XID_Start
 space White_Space
 `
+
+var alphanumeric = []Range{{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}
