@@ -66,7 +66,7 @@ var Keywords = []Keyword{
 	{"prefixItems", Draft2020, Draft2020, Held, ""},
 	{"minItems", Draft4, Draft2020, Held, ""},
 	{"maxItems", Draft4, Draft2020, Held, ""},
-	{"uniqueItems", Draft4, Draft2020, Partly, "where items have at most eight values, or an array has one item"},
+	{"uniqueItems", Draft4, Draft2020, Partly, "where items have at most eight values, or an array at most one item"},
 	{"contains", Draft6, Draft2020, Held, ""},
 	{"minContains", Draft2019, Draft2020, Held, ""},
 	{"maxContains", Draft2019, Draft2020, Held, ""},
