@@ -120,6 +120,6 @@ function inPlace(value, schema, { root }) {
   for (const one of [...(schema.anyOf ?? []), ...(schema.oneOf ?? [])]) if (passes(one, value)) all.push(one);
   if (schema.if !== undefined && passes(schema.if, value)) all.push(schema.if, schema.then);
   else if (schema.if !== undefined) all.push(schema.else);
-  const follows = Object.entries({ ...schema.dependentSchemas, ...schema.dependencies });
-  return [...all, ...follows.flatMap(([name, one]) => (Object.hasOwn(value, name) ? [one] : []))];
+  const follows = Array.isArray(value) ? {} : { ...schema.dependentSchemas, ...schema.dependencies };
+  return [...all, ...Object.entries(follows).flatMap(([name, one]) => (Object.hasOwn(value, name) ? [one] : []))];
 }

@@ -192,7 +192,7 @@ export class Pools {
       ["\\D", "a", "😀"],
       [".", "a", "é", "😀"],
       ["\\u{e9}", "é"],
-      ["\\.", "."],
+      ["\\/", "/"],
     ]);
     return { source, sample: () => this.#random.pick(chars) };
   }

@@ -28,7 +28,8 @@ export function randomSchema(random, pools) {
 /**
  * The place in another one, where a schema is made: its path as a JSON Pointer, the depth that is left, the type of
  * values that it is about, the schema around it that a reference may lead back to and whether this stands in place of
- * that, and whether it may refer to others (not below an $id, from which fragments are resolved).
+ * that, whether it may refer to others (not below an $id, from which fragments are resolved), and whether others may
+ * refer to it by an $anchor.
  */
 function below(place, keys, more) {
   const path = keys.map((key) => `/${encodeURIComponent(String(key).replaceAll("~", "~0").replaceAll("/", "~1"))}`);
@@ -47,7 +48,7 @@ class Maker {
   root(pair) {
     const { random, draft } = this;
     const about = random.pick(TYPES);
-    const place = { path: "#", depth: DEPTH, about, self: "#", inPlace: true, refers: true };
+    const place = { path: "#", depth: DEPTH, about, self: "#", inPlace: true, refers: true, anchors: true };
     const more = random.some(random.chance(0.7) ? keywordsOf(draft, about) : joined(draft), random.below(3));
     const first = pair.map(aboutOf).find((type) => type !== "any");
     if (first && random.chance(0.8)) place.about = first;
@@ -71,7 +72,7 @@ class Maker {
       [...new Set(names)].filter((name) => !leaf || !HOLDERS.includes(name)),
     );
     if (place.refers && !JSON.stringify(made).includes('"$ref"'))
-      this.#targets.push(made.$anchor ? `#${made.$anchor}` : place.path);
+      this.#targets.push(made.$anchor && !made.$id && place.anchors ? `#${made.$anchor}` : place.path);
     return made;
   }
 
@@ -171,7 +172,7 @@ class Maker {
     const by = random.pick(["path", "path", "id", siblingsOfRef(draft) ? "anchor" : "fragment"]);
     // ajv finds no $id below a name with %.
     const name = `d${this.#named++}${by === "path" ? random.pick(["", "", " x", "/y", "~z", "%25"]) : ""}`;
-    const root = { path: "#", depth: place.depth, about: place.about, refers: true };
+    const root = { path: "#", depth: place.depth, about: place.about, refers: true, anchors: true };
     const at = below(root, [spelled("$defs", draft), name], { inPlace: true });
     at.self = at.path;
     if (by === "id") at.refers = false;
@@ -226,8 +227,11 @@ const MAKE = {
     const tuples = m.draft !== "2020-12" && m.draft !== "none";
     return tuples && m.random.chance(0.5) ? m.list(place, "items", 1, 3) : m.part(place, ["items"]);
   },
-  additionalItems: (m, place) => m.extra(place, "additionalItems"),
-  prefixItems: (m, place) => m.list(place, "prefixItems", 1, 3),
+  // In 2020-12 no schema, so no reference leads there.
+  additionalItems: (m, place) =>
+    m.extra({ ...place, refers: place.refers && m.draft !== "2020-12" }, "additionalItems"),
+  // ajv finds no $anchor there.
+  prefixItems: (m, place) => m.list({ ...place, anchors: false }, "prefixItems", 1, 3),
   contains: (m, place) => m.part(place, ["contains"]),
   minContains: (m) => m.between(0, 2),
   maxContains: (m) => m.between(1, 3),

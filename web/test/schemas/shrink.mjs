@@ -58,7 +58,10 @@ function sizeOf(schema) {
 
 /** Values with one part less, or a part in place of what holds it; references become what they lead to. */
 function without(value, root) {
-  if (typeof value === "string") return [...value].map((_, i) => [...value].toSpliced(i, 1).join(""));
+  if (typeof value === "string") {
+    const shorter = [...value].map((_, i) => [...value].toSpliced(i, 1).join(""));
+    return root ? shorter.filter((text) => text !== "") : shorter; // ajv requires no property with the name ""
+  }
   if (typeof value === "number") return [0, 1, Math.trunc(value)].filter((x) => Math.abs(x) < Math.abs(value));
   if (typeof value !== "object" || value === null) return [];
   const keys = Object.keys(value);

@@ -27,7 +27,8 @@ export class Values {
     const { random, pools } = this;
     const parts = Array.isArray(value) ? value.length : isObject(value) ? Object.keys(value).length : 0;
     if (random.chance(0.1)) return pools.value(1);
-    if (typeof value === "number") return random.pick([value + 1, value - 1, value * 2, -value || 1, value + 0.5]);
+    if (typeof value === "number")
+      return rounded(random.pick([value + 1, value - 1, value * 2, -value || 1, value + 0.5]));
     if (typeof value === "string") return this.#changedText(value);
     if (Array.isArray(value)) return this.#changedList(value, parts);
     if (isObject(value)) return this.#changedObject(value, parts);
