@@ -105,6 +105,7 @@ const COLUMNS = {
   least_waves: ["fewest waves", fixed(0)],
   most_registers: ["most registers", fixed(0)],
   schemas: ["schemas", fixed(0)],
+  compiled: ["compiled", percent(1)],
   right: ["all tests right", fixed(0)],
   right_share: ["share", percent(1)],
   not_compiled: ["not compiled", fixed(0)],

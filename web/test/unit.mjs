@@ -1,4 +1,7 @@
-/** Bundles the unit tests, because Node 20 does not run TypeScript, and runs them with the tests of web/peers. */
+/**
+ * Bundles the unit tests, because Node 20 does not run TypeScript, and runs them with the tests of web/peers and of
+ * web/test/schemas.
+ */
 import { spawnSync } from "node:child_process";
 import { promises as fs } from "node:fs";
 import path from "node:path";
@@ -24,5 +27,6 @@ await build({
 });
 const files = names.map((name) => path.join(outdir, name.replace(/\.ts$/, ".mjs")));
 files.push(path.join(web, "peers", "unit.test.mjs"));
+for (const name of ["fuzz", "generators"]) files.push(path.join(web, "test", "schemas", `${name}.test.mjs`));
 const { status } = spawnSync(process.execPath, ["--enable-source-maps", "--test", ...files], { stdio: "inherit" });
 process.exit(status ?? 1);

@@ -1,6 +1,6 @@
 /** Compares what our grammars of random schemas allow with what ajv says of them. */
 import { validator } from "./ajv.mjs";
-import { DRAFTS, pairsIn } from "./keywords.mjs";
+import { allKeywords, DRAFTS, pairsIn } from "./keywords.mjs";
 import { Pools, Random } from "./random.mjs";
 import { randomSchema } from "./schema.mjs";
 import { instancesFor } from "./values.mjs";
@@ -25,22 +25,24 @@ const allowsNothing = (error) => error.includes("allows nothing");
 
 /**
  * The wrong verdicts on a case, as { kind, instance }: "allowed" where ajv says invalid, "refused" where it says valid,
- * "nothing" where ajv says valid, and we say that no value passes the schema. What ajv cannot tell is not compared.
+ * "nothing" where ajv says valid, and we say that no value passes the schema.
  */
 export function differences({ instances, valid }, { error, verdicts }) {
   return instances.flatMap((instance, i) => {
     const verdict = error === undefined ? verdicts[i] : allowsNothing(error) ? "nothing" : undefined;
-    if (valid[i] === false && (verdict === "allowed" || verdict === "order")) return [{ kind: "allowed", instance }];
-    if (valid[i] === true && (verdict === "refused" || verdict === "nothing")) return [{ kind: verdict, instance }];
+    if (!valid[i] && (verdict === "allowed" || verdict === "order")) return [{ kind: "allowed", instance }];
+    if (valid[i] && (verdict === "refused" || verdict === "nothing")) return [{ kind: verdict, instance }];
     return [];
   });
 }
 
-/** The keyword that a schema is refused for, of the JSON Pointer in the error. */
+const keywords = new Set(Object.keys(DRAFTS).flatMap(allKeywords));
+
+/** The keyword that a schema is refused for, of the JSON Pointer in the error: the last of its parts that is one. */
 export function refusedFor(error) {
-  const pointer = /schema at #(.*?): /.exec(error)?.[1];
-  const named = pointer?.split("/").filter((part) => part !== "" && !/^\d+$/.test(part));
-  return named?.at(-1) ?? "the budget of work";
+  if (error.includes("units of work")) return "the budget of work";
+  const pointer = /schema at #(.*?): /.exec(error)?.[1] ?? "";
+  return pointer.split("/").findLast((part) => keywords.has(part)) ?? "another reason";
 }
 
 /** Counts of cases: of a draft, or of all. */
@@ -53,6 +55,7 @@ export class Tally {
   allowed = 0; // invalid ones
   refused = 0; // valid ones
   ordered = 0; // valid ones that are allowed in another order of their properties
+  not_judged = 0; // those with too many orders for the judge
 
   add(one, answer) {
     this.schemas++;
@@ -60,9 +63,10 @@ export class Tally {
     if (answer.error !== undefined && !allowsNothing(answer.error)) return;
     this.compiled++;
     for (const [i, valid] of one.valid.entries()) {
-      const ordered = answer.verdicts?.[i] === "order";
-      if (valid === true) [this.valid, this.ordered] = [this.valid + 1, this.ordered + (ordered ? 1 : 0)];
-      if (valid === false) this.invalid++;
+      const verdict = answer.verdicts?.[i] ?? "refused";
+      this[valid ? "valid" : "invalid"]++;
+      if (valid && verdict === "order") this.ordered++;
+      if (!["allowed", "order", "refused"].includes(verdict)) this.not_judged++;
     }
     for (const { kind } of differences(one, answer)) this[kind === "allowed" ? "allowed" : "refused"]++;
   }

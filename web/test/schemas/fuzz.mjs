@@ -6,6 +6,7 @@
  * `--shrink` makes that many of each kind of difference, and of each keyword that is refused, small and prints them.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import os from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
@@ -14,10 +15,13 @@ import { Judge } from "./judge.mjs";
 import { DRAFTS, pairsOfDraft } from "./keywords.mjs";
 import { shrink } from "./shrink.mjs";
 
+// Of so many schemas, so many have each pair of keywords.
+const [MANY, LEAST] = [100_000, 50];
+
 const option = (value) => ({ type: "string", default: value });
 const { values, positionals } = parseArgs({
   options: {
-    ...{ seed: option("1"), from: option("0"), schemas: option("100000"), shrink: option("0") },
+    ...{ seed: option("1"), from: option("0"), schemas: option(String(MANY)), shrink: option("0") },
     judge: { type: "string" },
   },
   allowPositionals: true,
@@ -40,25 +44,29 @@ try {
   rmSync(folder, { recursive: true });
 }
 
-/** What the report has: a row a draft, one of all, and one of each keyword that schemas are refused for. */
+/** What the report has: a row a draft and one of all, the pairs of keywords, and what schemas are refused for. */
 function report({ all, drafts, pairs, refusals }) {
   const row = (tally) => ({
-    schemas: tally.schemas,
-    compiled: tally.compiled / tally.schemas,
-    ...{ valid: tally.valid, invalid: tally.invalid, allowed: tally.allowed, refused: tally.refused / tally.valid },
-    ordered: tally.ordered / tally.valid,
+    ...{ schemas: tally.schemas, compiled: tally.compiled / tally.schemas },
+    ...{ invalid: tally.invalid, invalid_allowed: tally.allowed },
+    ...{ valid: tally.valid, valid_refused: tally.refused, valid_other_order: tally.ordered },
+    not_judged: tally.not_judged,
   });
-  const data = { "fuzz/all": row(all) };
-  for (const [draft, tally] of Object.entries(drafts)) data[`fuzz/${nameOf(draft)}`] = row(tally);
   const possible = new Set(Object.keys(DRAFTS).flatMap(pairsOfDraft));
-  data["fuzz/pairs"] = { pairs: possible.size, least: Math.min(...[...possible].map((pair) => pairs.get(pair) ?? 0)) };
+  const least = Math.min(...[...possible].map((pair) => pairs.get(pair) ?? 0));
+  if (all.schemas >= MANY && least < LEAST) throw new Error(`some pair of keywords stands in ${least} schemas`);
+  const version = (name) => createRequire(import.meta.url)(`${name}/package.json`).version;
+  const data = { "fuzz/ajv": { version: version("ajv"), formats: version("ajv-formats") } };
+  for (const [draft, tally] of Object.entries(drafts)) data[`fuzz/${nameOf(draft)}`] = row(tally);
+  data["fuzz/drafts together"] = row(all);
+  data["fuzz/pairs"] = { pairs: possible.size, least };
   for (const [keyword, n] of [...refusals].sort(([, a], [, b]) => b - a))
     data[`fuzz/refused ${keyword}`] = { schemas: n };
   return data;
 }
 
 function nameOf(draft) {
-  return { 4: "draft 4", 7: "draft 7", none: "no $schema" }[draft] ?? draft;
+  return draft === "none" ? "draft not named" : `draft ${draft}`;
 }
 
 /** Prints small cases of the differences, each once. */

@@ -26,7 +26,7 @@ after(() => {
 });
 
 test("grammars of random schemas allow no value that ajv calls invalid, and few valid ones less", async () => {
-  const { all, wrong } = await sweep(judge, { seed: SEED, count: SCHEMAS });
+  const { all, wrong, pairs } = await sweep(judge, { seed: SEED, count: SCHEMAS });
   const allowed = wrong.filter(({ kind }) => kind === "allowed");
   const lines = allowed.map(({ one, instance }) => `${JSON.stringify(instance)} of ${JSON.stringify(one.schema)}`);
   assert.deepEqual(lines, []);
@@ -36,6 +36,9 @@ test("grammars of random schemas allow no value that ajv calls invalid, and few 
   );
   assert.ok(all.compiled >= 0.7 * SCHEMAS, `${all.compiled} of ${SCHEMAS} schemas compile`);
   assert.ok(all.refused <= 0.01 * all.valid, `${all.refused} of ${all.valid} valid instances are refused`);
+  assert.equal(all.not_judged, 0);
+  const absent = [...new Set(Object.keys(DRAFTS).flatMap(pairsOfDraft))].filter((pair) => !pairs.has(pair));
+  assert.deepEqual(absent, []);
   assert.ok(all.satisfied >= 0.8 * SCHEMAS, `${all.satisfied} schemas have a valid instance`);
   assert.ok(all.invalid >= 0.3 * all.valid, `${all.invalid} instances are invalid, ${all.valid} valid`);
 });
@@ -66,10 +69,10 @@ test("references resolve by pointers, anchors and ids", () => {
 });
 
 test("answers are compared with what ajv says", () => {
-  const one = { instances: [1, 2, 3, 4], valid: [true, false, true, undefined] };
+  const one = { instances: [1, 2, 3], valid: [true, false, true] };
   const kinds = (answer) => differences(one, answer).map(({ kind, instance }) => `${kind} ${instance}`);
-  assert.deepEqual(kinds({ verdicts: ["allowed", "refused", "order", "allowed"] }), []);
-  assert.deepEqual(kinds({ verdicts: ["refused", "order", "allowed", "refused"] }), ["refused 1", "allowed 2"]);
+  assert.deepEqual(kinds({ verdicts: ["allowed", "refused", "order"] }), []);
+  assert.deepEqual(kinds({ verdicts: ["refused", "order", "allowed"] }), ["refused 1", "allowed 2"]);
   assert.deepEqual(kinds({ error: "grammar: schema at #: allows nothing: no" }), ["nothing 1", "nothing 3"]);
   assert.deepEqual(kinds({ error: "grammar: schema at #/items/0/not: too much" }), []);
   assert.equal(refusedFor("grammar: schema at #/items/0/not: too much"), "not");

@@ -22,19 +22,19 @@ after(() => {
 });
 
 /** What is wrong with our answers about a row, as lines: with json_open and, unless the row is open, by default. */
-async function wrong(name, schema, yes, no, { unchecked = [], open: onlyOpen = false } = {}) {
+async function wrong(name, schema, yes, no, { unchecked = [], open: onlyOpen = false, refused } = {}) {
   const lines = [];
   for (const open of onlyOpen ? [true] : [true, false]) {
     const answer = await judge.ask({ schema, open, unchecked, instances: [...yes, ...no] });
     const at = `${name}${open ? ", open" : ""}`;
-    if (answer.error !== undefined) {
-      lines.push(`${at}: ${answer.error}`);
-      continue;
-    }
-    for (const [i, value] of [...yes, ...no].entries()) {
-      const allowed = answer.verdicts[i] !== "refused";
-      if (allowed !== i < yes.length) lines.push(`${at}: ${JSON.stringify(value)} is ${answer.verdicts[i]}`);
-    }
+    if (refused) {
+      if (!refused.test(answer.error ?? "")) lines.push(`${at}: ${answer.error ?? "compiles"}`);
+    } else if (answer.error !== undefined) lines.push(`${at}: ${answer.error}`);
+    else
+      for (const [i, value] of [...yes, ...no].entries()) {
+        const allowed = answer.verdicts[i] !== "refused";
+        if (allowed !== i < yes.length) lines.push(`${at}: ${JSON.stringify(value)} is ${answer.verdicts[i]}`);
+      }
   }
   return lines;
 }

@@ -2,8 +2,8 @@
 import { resolve, siblingsOfRef } from "./keywords.mjs";
 import { FORMATS, NAMES } from "./random.mjs";
 
-const DEEPEST = 12; // schemas within schemas of a value that is made
-const MOST = 60; // values within it
+const DEEPEST = 8; // schemas within schemas of a value that is made
+const MOST = 24; // values within it
 
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 const typeOf = (value) => (value === null ? "null" : Array.isArray(value) ? "array" : typeof value);
