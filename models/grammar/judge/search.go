@@ -43,7 +43,7 @@ func judge(g *grammar.Grammar, v *value) string {
 	for _, free := range []bool{false, true} {
 		s := &search{m: grammar.NewMatcher(context.Background(), g, bytesVocab), free: free,
 			known: map[place][]*grammar.State{}, steps: mostSteps}
-		ends := slices.ContainsFunc(s.after(v, s.m.Start()), (*grammar.State).CanEnd)
+		ends := slices.ContainsFunc(s.after(v, s.m.Start()), (*grammar.State).CanEnd) // bound: twice
 		switch {
 		case ends && free:
 			return otherOrder
@@ -109,7 +109,7 @@ type states []*grammar.State
 
 func (all *states) add(more ...*grammar.State) {
 	for _, state := range more {
-		if state != nil && !slices.Contains(*all, state) {
+		if state != nil && !slices.Contains(*all, state) { // bound: the states that orders of members tell apart
 			*all = append(*all, state)
 		}
 	}
