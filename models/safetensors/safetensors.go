@@ -172,7 +172,7 @@ func (f *File) add(src Source) error {
 	if err != nil {
 		return fail("%w", err)
 	}
-	slices.SortFunc(entries, func(a, b TensorInfo) int { // an empty tensor before what begins where it lies
+	slices.SortFunc(entries, func(a, b *TensorInfo) int { // an empty tensor before what begins where it lies
 		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Size, b.Size))
 	})
 	f.Tensors = slices.Grow(f.Tensors, len(entries))
@@ -180,8 +180,7 @@ func (f *File) add(src Source) error {
 		f.byName = make(map[string]int, len(entries))
 	}
 	at := int64(0)
-	for i := range entries {
-		t := &entries[i]
+	for i, t := range entries {
 		switch {
 		case t.Offset < at:
 			return fail("tensor %s: its data lies over that of tensor %s: the file is damaged", gguf.Quote(t.Name),
@@ -211,7 +210,7 @@ func (f *File) add(src Source) error {
 
 // parse reads the header's JSON. Offsets are still relative to the data. __metadata__ says nothing that a program
 // needs.
-func (f *File) parse(raw []byte) ([]TensorInfo, error) {
+func (f *File) parse(raw []byte) ([]*TensorInfo, error) {
 	wrong := func(err error) error {
 		return fmt.Errorf("header: not a JSON object of tensors: %w", gguf.OneLine(err))
 	}
@@ -227,7 +226,7 @@ func (f *File) parse(raw []byte) ([]TensorInfo, error) {
 			return nil, fmt.Errorf("header: more than %d tensors", maxTensors)
 		}
 	}
-	all := make([]TensorInfo, 0, n)
+	all := make([]*TensorInfo, 0, n)
 	for name, value := range strictjson.Members(raw) {
 		if name == "__metadata__" {
 			if !texts(value) {
@@ -238,7 +237,7 @@ func (f *File) parse(raw []byte) ([]TensorInfo, error) {
 		if name == "" || len(name) > maxName {
 			return nil, fmt.Errorf("tensor %s: the name is empty or longer than %d bytes", gguf.Quote(name), maxName)
 		}
-		t := TensorInfo{Name: strings.Clone(name)}
+		t := &TensorInfo{Name: strings.Clone(name)}
 		offsets, err := t.entry(value)
 		if err == nil {
 			err = t.place(offsets)
