@@ -156,6 +156,9 @@ func (m *Matcher) each(s *State, part uint8, found func(*State) bool) bool {
 
 // holds reports whether a state allows all that another one does, as far as its stacks show.
 func (s *State) holds(other *State) bool {
+	if s == other {
+		return true
+	}
 	i := 0
 	for _, top := range other.tops {
 		for i < len(s.tops) && s.tops[i].at < top.at {
@@ -216,7 +219,7 @@ func (m *Matcher) loops(s *State) bool {
 
 // free reports whether a state takes any number of ordinary characters, as far as one of them shows.
 func (m *Matcher) free(s *State) bool {
-	if s.free == unknown {
+	if s.free == unknown && s != dead {
 		rest := m.rest(s)
 		s.free = answer(rest != nil && m.loops(rest) &&
 			(s.holds(rest) || m.each(s, 0, func(next *State) bool { return next.holds(rest) })))
@@ -251,13 +254,18 @@ func (m *Matcher) run(s *State) (n int, sure bool) {
 		for ; from < to; from++ {
 			met[from].run = m.runs
 			if !m.each(met[from], 0, func(next *State) bool {
-				died, lived = died || next == dead, lived || next != dead
+				if next == dead {
+					died = true
+					return !lived
+				}
+				lived = true
 				if next.run == m.runs || rest != nil && next.holds(rest) {
 					loose = true
-				} else if next != dead {
-					next.run, met = m.runs, append(met, next)
+				} else {
+					met = append(met, next)
 				}
-				return !died || !lived
+				next.run = m.runs
+				return !died
 			}) {
 				return n, false
 			}
