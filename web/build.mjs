@@ -41,14 +41,13 @@ const styles = {
 };
 
 /**
- * Packages compiled without inlining, which makes the program smaller. Decoding is as fast: kernels do its work, except
- * for the masks of grammars.
+ * Packages compiled without inlining, which makes the program smaller. Decoding is as fast: kernels do its work, and
+ * masks of grammars are found in loops that call little.
  */
 const outlined = [
   ...["bytes", "crypto/...", "encoding/...", "fmt", "github.com/...", "reflect", "strings", "time", "unicode/utf8"],
   "foretoken/...",
 ];
-const inlined = ["foretoken/models/grammar"];
 
 await clean();
 await Promise.all([buildWasm(), bundle().then(copyStatic), copyModels()]);
@@ -78,7 +77,7 @@ async function buildWasm() {
     if (!(await exists(wasm))) console.warn("web: foretoken.wasm is missing; the page needs it to start");
     return;
   }
-  const small = [...outlined.map((name) => `-gcflags=${name}=-l`), ...inlined.map((name) => `-gcflags=${name}=`)];
+  const small = outlined.map((name) => `-gcflags=${name}=-l`);
   await run("go", ["build", "-trimpath", "-ldflags=-s -w", ...small, "-o", wasm, "./wasm"], {
     cwd: root,
     env: { ...process.env, GOOS: "js", GOARCH: "wasm" },

@@ -304,9 +304,11 @@ func (m *Matcher) leap(mask []uint32) {
 	m.part[0] = 0
 	for i := 0; i < len(v.all.nodes); {
 		n := &v.all.nodes[i]
-		to := m.step(m.path[n.depth], n.b)
-		if m.err != nil {
-			return
+		to := m.path[n.depth].next[m.g.class[n.b]]
+		if to == nil {
+			if to = m.read(m.path[n.depth], n.b); m.err != nil {
+				return
+			}
 		}
 		if to == dead {
 			i = int(n.after)

@@ -72,7 +72,7 @@ func checkMasks(t *testing.T, name string, g *Grammar, v *Vocab, script string) 
 		}
 		var can []int32
 		for id := range int32(len(v.pieces)) {
-			if mask[id/32]>>(id%32)&1 == 1 && !v.ending[id] {
+			if mask[id/32]>>(id%32)&1 == 1 && !v.ends(int32(id)) {
 				can = append(can, id)
 			}
 		}

@@ -1,9 +1,9 @@
 package grammar
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
+	"math/bits"
 	"slices"
 )
 
@@ -33,15 +33,19 @@ type item struct {
 type State struct {
 	tops []*stack // each before a byte, in order of their places
 	end  bool     // the text may end here
-	next []*State // by the class of the byte
+	next []*State // by the class of the byte; the matcher's unread before the first one
 	mask []uint32
 	// See the methods of Matcher.
 	loops, free known
 	run         uint64 // the last one that met it
 }
 
-// dead is the state after a byte that is not allowed.
-var dead = &State{}
+// dead is the state after a byte that is not allowed, and after any more.
+var dead = func() *State {
+	s := &State{}
+	s.next = slices.Repeat([]*State{s}, 256)
+	return s
+}()
 
 // CanEnd reports whether the text is complete.
 func (s *State) CanEnd() bool { return s.end }
@@ -62,6 +66,7 @@ type Matcher struct {
 	bytes  int             // that the states kept take
 	most   int             // before they are forgotten
 	start  *State
+	unread []*State // nil for each class
 	budget budget
 	err    error
 	// Of the step under way.
@@ -87,7 +92,7 @@ const keptBytes = 24 << 20
 // NewMatcher begins with nothing read. Once ctx ends, the matcher allows nothing, see [Matcher.Err].
 func NewMatcher(ctx context.Context, g *Grammar, v *Vocab) *Matcher {
 	m := &Matcher{g: g, vocab: v, visited: map[item]bool{}, calls: map[int32]*stack{}, last: bottom.id, most: keptBytes,
-		budget: budget{ctx: ctx, left: matchUnits}}
+		unread: make([]*State, g.classes), budget: budget{ctx: ctx, left: matchUnits}}
 	m.forget()
 	return m
 }
@@ -105,7 +110,7 @@ func (m *Matcher) forget() {
 // push returns the stack with a place above others, which it sorts.
 func (m *Matcher) push(at int32, under []*stack) *stack {
 	if len(under) > 1 {
-		slices.SortFunc(under, func(a, b *stack) int { return cmp.Compare(a.id, b.id) })
+		slices.SortFunc(under, func(a, b *stack) int { return int(a.id) - int(b.id) })
 		under = slices.Compact(under)
 	}
 	if len(under) == 1 {
@@ -232,7 +237,7 @@ func (m *Matcher) state() *State {
 	if !m.spend(stateUnits) {
 		return dead
 	}
-	slices.SortFunc(m.found, func(a, b item) int { return cmp.Compare(a.at, b.at) })
+	slices.SortFunc(m.found, func(a, b item) int { return int(a.at) - int(b.at) })
 	m.tops = m.tops[:0]
 	for i := 0; i < len(m.found); {
 		at := m.found[i].at
@@ -252,7 +257,7 @@ func (m *Matcher) state() *State {
 	if !ok {
 		s = dead
 		if m.ends || len(m.tops) > 0 {
-			s = &State{tops: slices.Clone(m.tops), end: m.ends}
+			s = &State{tops: slices.Clone(m.tops), end: m.ends, next: m.unread}
 		}
 		m.states[string(m.key)] = s
 		m.bytes += 100 + 2*len(m.key)
@@ -262,18 +267,18 @@ func (m *Matcher) state() *State {
 
 // step is the state after one more byte, or dead.
 func (m *Matcher) step(s *State, b byte) *State {
-	if class := m.g.class[b]; int(class) < len(s.next) && s.next[class] != nil {
-		return s.next[class]
+	if to := s.next[m.g.class[b]]; to != nil {
+		return to
 	}
 	return m.read(s, b)
 }
 
 // read is step for a byte that was not met in this state.
 func (m *Matcher) read(s *State, b byte) *State {
-	if s.next == nil {
-		if len(s.tops) == 0 {
-			return dead
-		}
+	if len(s.tops) == 0 {
+		return dead
+	}
+	if &s.next[0] == &m.unread[0] {
 		s.next = make([]*State, m.g.classes)
 		m.bytes += 8 * len(s.next)
 	}
@@ -293,9 +298,11 @@ func (m *Matcher) read(s *State, b byte) *State {
 	}
 	to := m.reached()
 	if m.err == nil {
-		for c := range s.next {
-			if alike.has(uint8(c)) {
-				s.next[c] = to
+		for word, set := range alike {
+			for ; set != 0; set &= set - 1 {
+				if c := 64*word + bits.TrailingZeros64(set); c < len(s.next) {
+					s.next[c] = to
+				}
 			}
 		}
 	}

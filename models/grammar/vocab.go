@@ -10,7 +10,7 @@ import (
 type Vocab struct {
 	words    int // of a mask
 	pieces   [][]byte
-	ending   []bool // of each token: it ends a text
+	ending   []int32 // the tokens that end a text, in their order
 	deep     int
 	all      trie
 	ordinary []ordinaryToken // in the order of their nodes
@@ -55,10 +55,11 @@ const longestPiece = 1 << 10
 // NewVocab makes the trie of n tokens. piece gives a token's bytes, none where it is no text,
 // such as a control token; ends reports whether a token ends the text.
 func NewVocab(n int, piece func(token int32) []byte, ends func(token int32) bool) *Vocab {
-	v := &Vocab{words: (n + 31) / 32, pieces: make([][]byte, n), ending: make([]bool, n)}
+	v := &Vocab{words: (n + 31) / 32, pieces: make([][]byte, n)}
 	var order []int32
 	for id := range int32(n) {
-		if v.ending[id] = ends(id); v.ending[id] {
+		if ends(id) {
+			v.ending = append(v.ending, id)
 			continue
 		}
 		if p := piece(id); len(p) > 0 && len(p) <= longestPiece {
@@ -103,7 +104,8 @@ func (t *trie) end(depth int) {
 }
 
 func (v *Vocab) ends(token int32) bool {
-	return token >= 0 && int(token) < len(v.ending) && v.ending[token]
+	_, found := slices.BinarySearch(v.ending, token)
+	return found
 }
 
 func (v *Vocab) piece(token int32) []byte {
@@ -125,10 +127,8 @@ func (m *Matcher) Mask(s *State) []uint32 {
 	v := m.vocab
 	mask := make([]uint32, v.words)
 	if s.end {
-		for id, ends := range v.ending {
-			if ends {
-				mask[id/32] |= 1 << (id % 32)
-			}
+		for _, id := range v.ending {
+			mask[id/32] |= 1 << (id % 32)
 		}
 	}
 	m.path = slices.Grow(m.path[:0], v.deep+1)[:v.deep+1]
@@ -150,9 +150,11 @@ func (m *Matcher) walk(t *trie, from, to int, mask []uint32) {
 	path := m.path
 	for i := from; i < to; {
 		n := &t.nodes[i]
-		state := m.step(path[n.depth], n.b)
-		if m.err != nil {
-			return
+		state := path[n.depth].next[m.g.class[n.b]]
+		if state == nil {
+			if state = m.read(path[n.depth], n.b); m.err != nil {
+				return
+			}
 		}
 		if state == dead {
 			i = int(n.after)
