@@ -281,7 +281,9 @@ func (b *builder) reached(root int) (order []int, place []int32, err error) {
 func (b *builder) prune(order []int) {
 	for _, r := range order {
 		b.rules[r].alternatives = slices.DeleteFunc(b.rules[r].alternatives, func(s sequence) bool {
-			return slices.ContainsFunc(s, func(t term) bool { return t.set == nil && !b.ending[t.rule] })
+			return slices.ContainsFunc(s, func(t term) bool { // bound: each term once
+				return t.set == nil && !b.ending[t.rule]
+			})
 		})
 	}
 }

@@ -170,13 +170,14 @@ func (s *schemaReader) fail(n *node, keyword, format string, args ...any) {
 	}
 }
 
-// refuse is for a keyword that cannot be held to: an error, unless the request leaves it unchecked.
-func (s *schemaReader) refuse(n *node, keyword, format string, args ...any) {
+// refuse is for a keyword that cannot be held to, at a member of a schema: an error, unless the request leaves it
+// unchecked.
+func (s *schemaReader) refuse(n *node, member, keyword, format string, args ...any) {
 	if !slices.Contains(s.o.Unchecked, keyword) { // bound: names of keywords
-		s.fail(n, keyword, format, args...)
+		s.fail(n, member, format, args...)
 		return
 	}
-	at := n.path() + "/" + keyword
+	at := n.path() + "/" + toPointer.Replace(member)
 	if s.b.spend(len(at)) && !slices.Contains(s.unchecked, at[1:]) { // bound: places in the text
 		s.unchecked = append(s.unchecked, at[1:])
 	}

@@ -92,8 +92,9 @@ func (s *schemaReader) countedArray(f *form, unique bool) sequence {
 		w.last = max(w.last, c.from)
 	}
 	if unique && !w.unique() {
-		s.refuse(f.unique, "uniqueItems", "uniqueItems is held to where the items have at most %d values, by enum or "+
-			"the like, or maxItems is 1; name such items, or leave it out", mostUnique)
+		s.refuse(f.unique, "uniqueItems", "uniqueItems", "uniqueItems is held to where the items have at most %d "+
+			"values, by enum or the like, or maxItems is 1; name such items, leave it out, or name it in unchecked",
+			mostUnique)
 		if s.b.err != nil {
 			return nil
 		}

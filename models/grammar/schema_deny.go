@@ -14,12 +14,14 @@ func (s *schemaReader) deny(n *node) []*form {
 	if ref, ok := n.has("$ref"); ok && n.dated && n.draft <= Draft7 {
 		return s.refer(n, ref, literal{not: true})
 	}
+	var out []*form
 	for _, key := range []string{"$dynamicRef", "$recursiveRef", "unevaluatedItems", "unevaluatedProperties"} {
 		if _, ok := n.has(key); ok {
-			s.refuse(n, key, "%s cannot be denied: not, oneOf or if asks for what does not pass it", key)
+			s.refuse(n, key, key, "%s cannot be denied: not, oneOf or if asks for what does not pass it", key)
+			out = append(out, only(allKinds)) // unchecked: any value may fail it
 		}
 	}
-	out := slices.Concat(s.denyKinds(n), s.denyNumber(n), s.denyString(n), s.denyArray(n), s.denyObject(n))
+	out = slices.Concat(out, s.denyKinds(n), s.denyNumber(n), s.denyString(n), s.denyArray(n), s.denyObject(n))
 	for _, key := range []string{"const", "enum"} {
 		if values, ok := s.valuesOf(n, key); ok {
 			out = append(out, s.unlisted(values)...)
@@ -126,6 +128,8 @@ func (s *schemaReader) denyString(n *node) []*form {
 	if text, ok := s.textOf(n, "pattern"); ok {
 		if l := s.anywhere(n, "pattern", text); l != nil {
 			out = append(out, s.outside(l))
+		} else {
+			out = append(out, only(aString))
 		}
 	}
 	return out
@@ -174,7 +178,9 @@ func (s *schemaReader) denyArray(n *node) []*form {
 		}
 	}
 	if v, _ := n.has("uniqueItems"); v == true {
-		s.refuse(n, "uniqueItems", "uniqueItems cannot be denied: not, oneOf or if asks for what does not pass it")
+		s.refuse(n, "uniqueItems", "uniqueItems", "uniqueItems cannot be denied: not, oneOf or if asks for what does "+
+			"not pass it")
+		array(func(*form) {})
 	}
 	return out
 }

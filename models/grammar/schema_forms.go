@@ -189,9 +189,25 @@ func (s *schemaReader) weakest(all []*form) []*form {
 	}
 	return slices.DeleteFunc(all, func(f *form) bool {
 		return slices.ContainsFunc(all, func(g *form) bool { // bound: most
-			return g != nil && g != f && len(g.atoms) > 0 && len(g.atoms) < len(f.atoms) && subset(g.atoms, f.atoms)
+			return g != nil && g != f && len(g.atoms) > 0 && len(g.atoms) < len(f.atoms) &&
+				subset(g.atoms, f.atoms) && (s.o.Open || f.namesNoMore(g))
 		})
 	})
+}
+
+// namesNoMore reports whether a form that asks for all that another does allows no more for what it names: where
+// objects are closed, a name is allowed because a schema names it, and a type because a keyword is about it.
+func (f *form) namesNoMore(g *form) bool {
+	if len(f.parts) > len(g.parts) || f.used != g.used || f.stated != g.stated {
+		return false
+	}
+	for _, name := range f.required {
+		named := slices.ContainsFunc(g.parts, func(p *part) bool { _, ok := p.named[name]; return ok }) // bound: parts
+		if !named && !slices.Contains(g.required, name) {                                               // bound: names
+			return false
+		}
+	}
+	return true
 }
 
 // subset reports whether one ordered list holds all of another.
@@ -257,7 +273,7 @@ func (s *schemaReader) assert(n *node, wide bool) []*form {
 	}
 	for _, key := range []string{"$dynamicRef", "$recursiveRef"} {
 		if _, ok := n.has(key); ok {
-			s.refuse(n, key, "%s is not held to; write $ref", key)
+			s.refuse(n, key, key, "%s is not held to; write $ref", key)
 		}
 	}
 	open := s.looksAtRest(n)

@@ -40,9 +40,11 @@ type member struct {
 	of   goal
 }
 
-// some asks for a member whose name is in a language and whose value passes a goal.
+// some asks for a member whose name is in a language, or passes a goal where there is none, and whose value passes a
+// goal.
 type some struct {
 	names *lang.Lang
+	named goal
 	of    goal
 }
 
@@ -92,7 +94,7 @@ func (s *schemaReader) partOf(n *node) *part {
 		return p
 	}
 	p := &part{named: map[string]goal{}}
-	any := false
+	any, unknown := false, false
 	for _, key := range []string{"properties", "patternProperties"} {
 		v, ok := n.has(key)
 		if !ok {
@@ -114,11 +116,16 @@ func (s *schemaReader) partOf(n *node) *part {
 				p.named[name], p.order = of, append(p.order, name)
 			} else if l := s.anywhere(all, name, name); l != nil {
 				p.patterns = append(p.patterns, patternGoal{l, of})
+			} else {
+				unknown = true
 			}
 		}
 	}
 	if v, ok := n.has("additionalProperties"); ok {
 		p.rest, p.ends, any = s.want(s.sub(n, "additionalProperties", v)), true, true
+	}
+	if unknown { // with an expression unchecked, which names are others is not known
+		p.rest, p.ends = nil, true
 	}
 	if !any {
 		p = nil
@@ -273,19 +280,14 @@ func (s *schemaReader) denyObject(n *node) []*form {
 			})
 		}
 		for _, q := range p.patterns {
-			object(func(f *form) { f.some = []some{{q.names, s.denied(q.of)}} })
+			object(func(f *form) { f.some = []some{{names: q.names, of: s.denied(q.of)}} })
 		}
 		if p.ends {
-			object(func(f *form) { f.some = []some{{s.othersOf(p), s.denied(p.rest)}} })
+			object(func(f *form) { f.some = []some{{names: s.othersOf(p), of: s.denied(p.rest)}} })
 		}
 	}
 	if v, ok := n.has("propertyNames"); ok {
-		names := s.stringsOf(s.avoid(s.sub(n, "propertyNames", v)))
-		if names == nil && s.level == 0 {
-			s.fail(n, "propertyNames", "leads back to itself where it is denied; have it refer to another schema")
-		}
-		s.unsure = s.unsure || names == nil
-		object(func(f *form) { f.some = []some{{names: names}} })
+		object(func(f *form) { f.some = []some{{named: s.avoid(s.sub(n, "propertyNames", v))}} })
 	}
 	for _, d := range s.dependents(n) {
 		for _, name := range d.names {

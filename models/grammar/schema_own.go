@@ -190,7 +190,7 @@ func (s *schemaReader) ownString(n *node, f *form) {
 		if l != nil {
 			in, key = l, fmt.Sprint(s.nameOf(l))
 		}
-		if p := s.pattern(n, "pattern", text, fmt.Sprint("p", key, ":", f.long, ":"), in, f.long); p != nil {
+		if p := s.pattern(n, "pattern", text, fmt.Sprint("P", key, ":", f.long, ":"), in, f.long); p != nil {
 			l = p
 		}
 	}
@@ -221,13 +221,13 @@ func (s *schemaReader) format(n *node) (*lang.Lang, int) {
 	return l, longest
 }
 
-// pattern is the language of an expression, which stands at a keyword, within another language and a bound of length.
-// key is for what it is made for.
+// pattern is the language of an expression, which stands at a keyword, within another language and a bound of length;
+// nil where it is left unchecked. key tells apart what it is made within.
 func (s *schemaReader) pattern(n *node, at, text, key string, in *lang.Lang, longest int) *lang.Lang {
 	return s.cached(key+text, func() *lang.Lang {
 		l, err := s.m.PatternIn(in, longest, text)
 		if err != nil {
-			s.refuse(n, at, "%s", err)
+			s.refuse(n, at, "pattern", "%s", err)
 		}
 		return l
 	})
@@ -409,14 +409,17 @@ func (s *schemaReader) rest(n *node, of *form) *form {
 	if v, ok := n.has("unevaluatedItems"); ok {
 		of := s.want(s.sub(n, "unevaluatedItems", v))
 		if len(f.counted) > 0 {
-			s.refuse(n, "unevaluatedItems", "is not held to beside contains; write items")
-		} else if !slices.ContainsFunc(f.tuples, func(t tuple) bool { return t.looks && t.ends }) {
-			t := tuple{rest: of, ends: true, looks: true}
-			for _, other := range f.tuples {
-				if other.looks && len(other.first) > len(t.first) {
-					t.first = make([]goal, len(other.first)) // any value
-				}
+			s.refuse(n, "unevaluatedItems", "unevaluatedItems", "unevaluatedItems is not held to beside "+
+				"contains; write items")
+		}
+		t, all := tuple{rest: of, ends: true, looks: true}, false
+		for _, other := range f.tuples {
+			all = all || other.looks && other.ends
+			if other.looks && len(other.first) > len(t.first) {
+				t.first = make([]goal, len(other.first)) // any value
 			}
+		}
+		if !all {
 			f.tuples, f.used = slices.Concat(f.tuples, []tuple{t}), f.used|anArray
 		}
 	}

@@ -222,6 +222,10 @@ func (s *schemaReader) find(n *node, ref string) (any, bool) {
 	if uri == "" && !ok {
 		schema, ok = s.root, true
 	}
+	if schema == twice {
+		s.fail(n, "$ref", "is the name of two schemas; give each another $id")
+		return nil, false
+	}
 	if !ok {
 		s.fail(n, "$ref", "leads out of the schema, and nothing is fetched; put what it names under $defs")
 		return nil, false
@@ -231,7 +235,9 @@ func (s *schemaReader) find(n *node, ref string) (any, bool) {
 		return schema, true
 	}
 	if fragment[0] != '/' {
-		schema, ok = s.places[uri+"#"+fragment]
+		if schema, ok = s.places[uri+"#"+fragment]; schema == twice {
+			s.fail(n, "$ref", "is the name of two schemas; give each another $anchor")
+		}
 		return schema, ok
 	}
 	var at any = schema

@@ -176,6 +176,13 @@ var standard = []struct {
 		`{"properties":{"b":{}}}]}`, []string{`{}`, `{"a":1}`}, []string{`{"b":1}`}},
 	{`{"type":"array","items":{"type":"object","not":{"dependentRequired":{"a":["a"]}}}}`, []string{`[]`},
 		[]string{`[{}]`, `[{"a":1}]`}},
+	{`{"allOf":[{"type":"object","properties":{"x":{"pattern":"a"}}},{"patternProperties":{":-1:a":{}},"properties":` +
+		`{"x":{}},"additionalProperties":false}],"required":["x"]}`, []string{`{"x":"a"}`},
+		[]string{`{"x":"a","a":1}`}},
+	{`{"type":"object","propertyNames":{"$ref":"#/$defs/n"},"properties":{"a":{}},"$defs":{"n":{"not":` +
+		`{"propertyNames":{"not":{"$ref":"#/$defs/n"}}}}}}`, []string{`{}`}, []string{`{"a":1}`}},
+	{`{"type":"object","exclusiveMaximum":2,"propertyNames":{"oneOf":[{"pattern":"^a"},{"$ref":"#"}]}}`,
+		[]string{`{}`, `{"a":2}`}, []string{`{"c":2}`}},
 	// Alternatives.
 	{`{"allOf":[{"anyOf":[{"type":"integer"},{"type":"string"}]},{"anyOf":[{"type":"integer"},{"type":"null"}]}]}`,
 		[]string{`1`}, []string{`"x"`, `null`}},
@@ -304,6 +311,21 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// TestClosedAlternatives: a form that names more properties is not implied by one that asks for less.
+func TestClosedAlternatives(t *testing.T) {
+	for _, c := range []struct{ schema, yes, no string }{
+		{`{"anyOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/b"}],"$defs":{"a":{"type":"object","properties":{"n":{}},` +
+			`"required":["n"]},"b":{"allOf":[{"$ref":"#/$defs/a"},{"properties":{"m":{}},"required":["m"]}]}}}`,
+			`{"n":1,"m":2}`, `{"m":2}`},
+		{`{"properties":{"a":{}},"anyOf":[{"required":["a"]},{"required":["a","b"]}]}`, `{"a":1,"b":2}`, `{"b":1}`},
+	} {
+		g := schemaGrammar(t, c.schema, Free)
+		if !allows(g, c.yes) || allows(g, c.no) {
+			t.Errorf("%s: %s %v, %s %v", c.schema, c.yes, allows(g, c.yes), c.no, allows(g, c.no))
+		}
+	}
+}
+
 // TestUnchecked leaves keywords out where the request says so, and only there.
 func TestUnchecked(t *testing.T) {
 	const schema = `{"type":"object","properties":{"a":{"type":"array","uniqueItems":true},"b":{"type":"array",` +
@@ -321,6 +343,14 @@ func TestUnchecked(t *testing.T) {
 	want := []string{"/properties/a/uniqueItems", "/properties/c/$dynamicRef"}
 	if got := slices.Sorted(slices.Values(g.Unchecked())); !slices.Equal(got, want) {
 		t.Errorf("unchecked: %q, want %q", got, want)
+	}
+	for _, schema := range []string{`{"type":"array","not":{"uniqueItems":true}}`,
+		`{"type":"array","contains":{"patternProperties":{"(a)\\1":{}},"additionalProperties":false}}`} {
+		g, err := FromSchema(context.Background(), []byte(schema),
+			SchemaOptions{Unchecked: []string{"uniqueItems", "pattern"}})
+		if err != nil || !allows(g, `[{"b":1}]`) || len(g.Unchecked()) != 1 {
+			t.Errorf("%s: %v", schema, err)
+		}
 	}
 	if !allows(g, `{"a":[1,1],"b":[true,false],"c":1}`) || allows(g, `{"a":[],"b":[true,true]}`) {
 		t.Error("what can be held to is not")

@@ -14,8 +14,9 @@ type objectWriter struct {
 	o      *objectForm
 	named  []slot
 	others []class
-	counts bool // members are counted
-	top    int  // that a count need not go beyond
+	counts bool   // members are counted
+	top    int    // that a count need not go beyond
+	some   []some // o.some, each with its language
 	comma  sequence
 	rules  map[spot]int
 }
@@ -25,7 +26,7 @@ type slot struct {
 	key    sequence
 	of     goal
 	needed bool
-	meets  uint32 // of o.some, those that its name is for
+	meets  uint32 // of some, those that its name is for
 }
 
 // class is the further members that are asked for alike.
@@ -35,7 +36,7 @@ type class struct {
 	meets uint32
 }
 
-// spot is a state: the next named member, whether one was written, how many, and which of o.some are met.
+// spot is a state: the next named member, whether one was written, how many, and which of some are met.
 type spot struct {
 	next  int
 	begun bool
@@ -51,12 +52,21 @@ func (s *schemaReader) writeObject(f *form) sequence {
 		b.fail("%smore than 16 members are asked for by what schemas deny", place(b.where))
 		return nil
 	}
+	for _, g := range o.names {
+		w.strings(g)
+	}
+	w.some = slices.Clone(o.some)
+	for i, one := range w.some {
+		if one.names == nil {
+			w.some[i].names = w.strings(one.named)
+		}
+	}
 	w.slots()
 	w.classes()
 	if b.err != nil {
 		return nil
 	}
-	if len(w.named) == 0 && len(o.some) == 0 && len(w.others) <= 1 {
+	if len(w.named) == 0 && len(w.some) == 0 && len(w.others) <= 1 {
 		if len(w.others) == 0 {
 			if o.least > 0 {
 				return nil
@@ -74,6 +84,18 @@ func (s *schemaReader) writeObject(f *form) sequence {
 	w.top = max(o.least, o.most+1)
 	w.counts = o.least > needed || o.most >= 0 && (o.most < len(w.named) || len(w.others) > 0)
 	return b.join(b.text("{"), b.blank(), b.call(w.rule(spot{})))
+}
+
+// strings is the language of the names that pass a goal.
+func (w *objectWriter) strings(g goal) *lang.Lang {
+	l := w.s.m.All()
+	if len(g) > 0 {
+		l = w.s.stringsOf(g)
+	}
+	if l == nil && w.s.b.err == nil {
+		w.s.fail(g[0].of, "", "leads back to itself by propertyNames; have it refer to another schema")
+	}
+	return l
 }
 
 func (w *objectWriter) member(key sequence, of goal) sequence {
@@ -117,7 +139,7 @@ func (w *objectWriter) slots() {
 			return
 		}
 		slot.key = s.b.quoted(s.b.text(escaped(name)))
-		for i, one := range o.some {
+		for i, one := range w.some {
 			if one.names.Has(name) {
 				slot.meets |= 1 << i
 			}
@@ -199,7 +221,7 @@ func (w *objectWriter) classes() {
 			free = false
 		}
 	}
-	for _, one := range o.some {
+	for _, one := range w.some {
 		split(one.names)
 		free = false
 	}
@@ -225,7 +247,7 @@ func (w *objectWriter) classes() {
 		if c.key = s.b.str(); !free {
 			c.key = s.quotedLang(piece.names)
 		}
-		for i, one := range o.some {
+		for i, one := range w.some {
 			if piece.matched[one.names] {
 				c.meets |= 1 << i
 			}
@@ -259,7 +281,7 @@ func (w *objectWriter) rule(at spot) int {
 		for _, c := range w.others {
 			each = append(each, w.take(at, at.next, c.key, c.of, c.meets)...)
 		}
-		if at.met == 1<<len(w.o.some)-1 && (!w.counts || at.count >= w.o.least) {
+		if at.met == 1<<len(w.some)-1 && (!w.counts || at.count >= w.o.least) {
 			each = append(each, closing(b, "}", at.begun))
 		}
 	}
@@ -275,7 +297,7 @@ func closing(b *builder, bracket string, begun bool) sequence {
 	return b.text(bracket)
 }
 
-// take writes a member and what follows: for each set of o.some that the member may meet and that are not met yet.
+// take writes a member and what follows: for each set of w.some that the member may meet and that are not met yet.
 func (w *objectWriter) take(at spot, next int, key sequence, of goal, meets uint32) []sequence {
 	if w.counts && w.o.most >= 0 && at.count >= w.o.most || key == nil {
 		return nil
@@ -286,7 +308,7 @@ func (w *objectWriter) take(at spot, next int, key sequence, of goal, meets uint
 	open := meets &^ at.met
 	for set := open; ; set = (set - 1) & open {
 		goals := []goal{of}
-		for i, one := range w.o.some {
+		for i, one := range w.some {
 			if set>>i&1 == 1 {
 				goals = append(goals, one.of)
 			}

@@ -11,7 +11,7 @@ import (
 func (m *Maker) Of(states []State) *Lang {
 	l := m.of(states, false)
 	if l != nil {
-		l.single = !slices.ContainsFunc(l.states, State.ambiguous)
+		l.single = !slices.ContainsFunc(l.states, State.ambiguous) // bound: each state once
 	}
 	return l
 }
@@ -259,7 +259,8 @@ func (m *Maker) determine(a *Lang, most int) (d *Lang, over bool) {
 		if !ok {
 			return nil, false
 		}
-		s.Final = slices.ContainsFunc(u.sets[done], func(at int32) bool { return a.states[at].Final })
+		final := func(at int32) bool { return a.states[at].Final }
+		s.Final = slices.ContainsFunc(u.sets[done], final) // bound: each set once
 		states = append(states, s)
 	}
 	return m.of(states, true), false

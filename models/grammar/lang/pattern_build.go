@@ -218,7 +218,7 @@ func (b *builder) with(set []uint64, lang, state int32) []uint64 {
 		return set
 	}
 	d := key(lang, state)
-	if slices.Contains(set, d) {
+	if slices.Contains(set, d) { // bound: duties at a place, few
 		return set
 	}
 	set = append(append([]uint64(nil), set...), d)

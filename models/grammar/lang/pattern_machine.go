@@ -142,7 +142,7 @@ func (x *machine) lookBacks() bool {
 				continue
 			}
 			p.backs = p.op == opLook && (x.b.looks[p.look].behind || x.b.looks[p.look].looksBehind) ||
-				slices.ContainsFunc(p.next, func(to int32) bool { return x.places[to].backs })
+				slices.ContainsFunc(p.next, func(to int32) bool { return x.places[to].backs }) // bound: edges, once
 			changed = changed || p.backs
 		}
 	}

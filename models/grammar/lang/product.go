@@ -138,7 +138,8 @@ func (l *Lang) coversLengths(lists *lists, edges [][]pair, other *Lang, bound in
 	all := size(lists.all[chars])
 	level := []int32{0}
 	for length := 0; ; length++ {
-		if length >= shortest && slices.ContainsFunc(level, func(at int32) bool { return !l.states[at].Final }) {
+		open := func(at int32) bool { return !l.states[at].Final }
+		if length >= shortest && slices.ContainsFunc(level, open) { // bound: widestLevel
 			return false
 		}
 		if length == longest {

@@ -207,7 +207,8 @@ func (m *Maker) alphabet(all [][]Range) *alphabet {
 			list := uint32(turns[i])
 			active[list/8] ^= 1 << (list % 8)
 		}
-		if i == len(turns) || !slices.ContainsFunc(active, func(b byte) bool { return b != 0 }) {
+		any := func(b byte) bool { return b != 0 }
+		if i == len(turns) || !slices.ContainsFunc(active, any) { // bound: a bit a list
 			continue
 		}
 		id, ok := ids[string(active)]
