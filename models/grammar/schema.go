@@ -217,23 +217,33 @@ func (s *schemaReader) avoid(n *node) goal {
 	return goal{{of: n, not: true}}
 }
 
-// both joins goals.
+// both joins goals, which are in order.
 func (s *schemaReader) both(goals ...goal) goal {
 	var out goal
 	for _, g := range goals {
-		if len(g) > 0 && len(out) == 0 {
-			out = g
+		if len(g) > 0 && len(out) > 0 && s.b.spend(len(out)+len(g)) {
+			out = merged(out, g)
 		} else if len(g) > 0 {
-			out = slices.Concat(out, g)
+			out = g
 		}
 	}
-	s.b.spend(2 * len(out))
-	if len(out) > 1 {
-		out = slices.Clone(out)
-		slices.SortFunc(out, literal.compare)
-		out = slices.Compact(out)
-	}
 	return out
+}
+
+func merged(a, b goal) goal {
+	out := make(goal, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		p, q := a[0].rank(), b[0].rank()
+		if p <= q {
+			out, a = append(out, a[0]), a[1:]
+		} else {
+			out = append(out, b[0])
+		}
+		if q <= p {
+			b = b[1:]
+		}
+	}
+	return append(append(out, a...), b...)
 }
 
 func (l literal) rank() int64 {
@@ -246,8 +256,6 @@ func (l literal) rank() int64 {
 	}
 	return r
 }
-
-func (l literal) compare(m literal) int { return int(l.rank() - m.rank()) }
 
 // known returns what is known of a goal.
 func (s *schemaReader) known(g goal) *found {

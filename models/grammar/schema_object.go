@@ -148,8 +148,8 @@ func (s *schemaReader) required(n *node) []string {
 	return s.strings(n, "required", list)
 }
 
-// goalOf is what a schema asks of the value of a member.
-func (p *part) goalOf(name string) goal {
+// goalsOf are what a schema asks of the value of a member.
+func (p *part) goalsOf(name string) []goal {
 	of, named := p.named[name]
 	goals := []goal{of}
 	for _, q := range p.patterns {
@@ -158,9 +158,9 @@ func (p *part) goalOf(name string) goal {
 		}
 	}
 	if !named {
-		return p.rest
+		return []goal{p.rest}
 	}
-	return slices.Concat(goals...)
+	return goals
 }
 
 // memberGoal is what an object's form asks of the value of a named member.
@@ -168,7 +168,7 @@ func (s *schemaReader) memberGoal(o *objectForm, name string) goal {
 	var goals []goal
 	for _, p := range o.parts {
 		s.b.spend(2 + len(p.patterns)*(1+len(name)))
-		goals = append(goals, p.goalOf(name))
+		goals = append(goals, p.goalsOf(name)...)
 	}
 	for _, d := range o.denials {
 		if d.name == name {

@@ -80,7 +80,11 @@ func spellings(text string) []string {
 	if len(short) > 1 {
 		point += "." + short[1:]
 	}
-	return append(all, sign+point+"e"+strconv.Itoa(exponent+len(short)-1))
+	power = strconv.Itoa(exponent + len(short) - 1)
+	if all = append(all, sign+point+"e"+power); power[0] != '-' && len(power) > 1 { // as JavaScript writes it
+		all = append(all, sign+point+"e+"+power)
+	}
+	return all
 }
 
 // text is the canonical text, its members in the order given.
