@@ -55,7 +55,7 @@ func (b *builder) blank() sequence {
 func (b *builder) sign(text string) sequence {
 	after := b.blank()
 	if b.layout == Compact {
-		after = b.optional(b.text(" "))
+		after = b.once("space", func() []sequence { return []sequence{b.text(" "), {}} })
 	}
 	return b.join(b.blank(), b.text(text), after)
 }

@@ -44,7 +44,7 @@ func (b *builder) schema(schema []byte, o SchemaOptions) (g *Grammar, err error)
 		return nil, err
 	}
 	root := s.rule(s.want(s.root))
-	if b.err != nil {
+	if s.writeRules(); b.err != nil {
 		return nil, b.err
 	}
 	g, err = b.grammar(root)
@@ -93,11 +93,13 @@ type schemaReader struct {
 	depth  int
 
 	goals    map[string]*found
+	queue    []goal                // whose rules are to be written
 	langs    map[string]*lang.Lang // of patterns, formats and their joins
 	counters map[string]*counter
-	texts    map[*lang.Lang]int   // rules of what follows the opening quote
-	runes    map[string]sequence  // of the characters of a class
-	names    map[*lang.Lang]int32 // numbers of languages, for keys
+	texts    map[*lang.Lang]int    // rules of what follows the opening quote
+	runes    map[string]sequence   // of the characters of a class
+	only     map[*lang.Lang]string // of languages of one string
+	names    map[*lang.Lang]int32  // numbers of languages, for keys
 
 	parts   map[*node]*part
 	members map[string]*form // that ask for one member, or for its absence
@@ -131,7 +133,7 @@ func newSchemaReader(b *builder, o SchemaOptions) *schemaReader {
 		forms: map[literal][]*form{}, joins: map[string]*form{}, under: map[literal]int{}, goals: map[string]*found{},
 		langs: map[string]*lang.Lang{}, texts: map[*lang.Lang]int{}, runes: map[string]sequence{},
 		names: map[*lang.Lang]int32{}, counters: map[string]*counter{}, parts: map[*node]*part{},
-		members: map[string]*form{}, why: map[string]string{}}
+		members: map[string]*form{}, only: map[*lang.Lang]string{}, why: map[string]string{}}
 	b.anonymous("schema") // so that no rule of a goal is 0
 	s.never, s.any = s.made(newNode()), s.made(newNode())
 	return s
@@ -203,7 +205,27 @@ func (s *schemaReader) want(n *node) goal {
 	if n == nil || len(n.keys) == 0 && n != s.never {
 		return nil
 	}
-	return goal{{of: n}}
+	return goal{{of: s.target(n)}}
+}
+
+// target is the schema that one refers to which asks for nothing else, or itself: places that refer to one schema have
+// one goal.
+func (s *schemaReader) target(n *node) *node {
+	const most = 20 // references in a row; a circle is found where they are followed
+	for range most {
+		ref, ok := n.has("$ref")
+		name, isText := ref.(string)
+		if !ok || !isText || !s.b.spend(len(n.keys)) || !n.onlyRefers() {
+			return n
+		}
+		v, ok := s.find(n, name)
+		to, isNode := v.(*node)
+		if !ok || !isNode || to.id == 0 || len(to.keys) == 0 {
+			return n
+		}
+		n = to
+	}
+	return n
 }
 
 // avoid is the goal not to pass a schema.
@@ -214,7 +236,7 @@ func (s *schemaReader) avoid(n *node) goal {
 	case n == nil || len(n.keys) == 0:
 		return goal{{of: s.never}}
 	}
-	return goal{{of: n, not: true}}
+	return goal{{of: s.target(n), not: true}}
 }
 
 // both joins goals, which are in order.
@@ -286,15 +308,26 @@ func (s *schemaReader) rule(g goal) int {
 		return s.b.value()[0].rule
 	}
 	f := s.known(g)
-	if f.rule != 0 {
-		return f.rule
+	if f.rule == 0 {
+		was := s.b.where
+		s.b.where = g[0].of.path()
+		f.rule = s.b.anonymous(s.b.where)
+		s.b.where = was
+		s.queue = append(s.queue, g)
 	}
-	if s.depth++; s.depth > 4*deepestSchema {
-		s.fail(g[0].of, "", "nested deeper than %d", 4*deepestSchema)
+	return f.rule
+}
+
+// writeRules writes the rules of all goals. Each that it writes may ask for more.
+func (s *schemaReader) writeRules() {
+	for ; len(s.queue) > 0 && s.b.err == nil; s.queue = s.queue[1:] {
+		s.writeRule(s.queue[0])
 	}
-	defer func(was string) { s.depth, s.b.where = s.depth-1, was }(s.b.where)
-	s.b.where = g[0].of.path()
-	f.rule = s.b.anonymous(s.b.where)
+}
+
+func (s *schemaReader) writeRule(g goal) {
+	f := s.known(g)
+	s.b.where = s.b.rules[f.rule].home
 	each := []sequence{}
 	for _, form := range s.formsOfGoal(g) {
 		if s.b.err == nil {
@@ -304,7 +337,6 @@ func (s *schemaReader) rule(g goal) int {
 	if s.b.err == nil {
 		s.b.define(f.rule, each...)
 	}
-	return f.rule
 }
 
 // isDead reports whether no value passes a goal. It may say no where that cannot be told.
@@ -339,16 +371,20 @@ func (s *schemaReader) isDead(g goal) bool {
 
 // formsOfGoal are the alternatives of a goal; those that no value takes are left out.
 func (s *schemaReader) formsOfGoal(g goal) []*form {
+	if len(g) == 0 {
+		return []*form{&anything}
+	}
 	f := s.known(g)
 	if f.ready {
 		return f.forms
 	}
-	out := []*form{&anything}
-	for i, l := range g {
-		if l.not && i > 0 && g[i-1] == (literal{of: l.of}) {
-			out = nil // a schema and its denial
-		}
-		out = s.product(out, s.formsOf(l))
+	last := g[len(g)-1]
+	out := s.formsOf(last)
+	if len(g) > 1 {
+		out = s.product(s.formsOfGoal(g[:len(g)-1]), out)
+	}
+	if last.not && slices.Contains(g, literal{of: last.of}) { // bound: schemas of one goal
+		out = nil
 	}
 	if !s.unsure && s.b.err == nil {
 		f.forms, f.ready = out, true

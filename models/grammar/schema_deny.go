@@ -11,7 +11,7 @@ import (
 
 // deny are the forms of the values that do not pass a schema: those that fail one of its keywords.
 func (s *schemaReader) deny(n *node) []*form {
-	if ref, ok := n.has("$ref"); ok && n.dated && n.draft <= Draft7 {
+	if ref, ok := n.has("$ref"); ok && n.onlyRefers() {
 		return s.refer(n, ref, literal{not: true})
 	}
 	var out []*form

@@ -86,6 +86,8 @@ func (s *schemaReader) and(a, b *form) *form {
 		return b
 	case b.plain:
 		return a
+	case s.apart(a, b):
+		return nil
 	}
 	s.b.spend(8 + len(a.atoms) + len(b.atoms))
 	atoms := slices.Concat(s.atomsOf(a), s.atomsOf(b))
@@ -111,6 +113,26 @@ func (s *schemaReader) and(a, b *form) *form {
 		}
 	}
 	return f
+}
+
+// apart reports whether two forms have no type in common, or one value each, which differ. It costs next to nothing.
+func (s *schemaReader) apart(a, b *form) bool {
+	switch a.kinds & b.kinds {
+	case 0:
+		s.why[s.b.where] = "the types leave none"
+		return true
+	case aString:
+		if len(a.langs) != 1 || len(b.langs) != 1 {
+			return false
+		}
+		p, one := s.only[a.langs[0]]
+		q, other := s.only[b.langs[0]]
+		return one && other && p != q
+	case aNumber:
+		p, q := a.numbers.Points, b.numbers.Points
+		return len(p) == 1 && len(q) == 1 && p[0] != q[0]
+	}
+	return false
 }
 
 // join is the conjunction of two forms.
@@ -268,7 +290,7 @@ func (s *schemaReader) noArray(f *form) string {
 
 // assert are the forms of a schema.
 func (s *schemaReader) assert(n *node, wide bool) []*form {
-	if ref, ok := n.has("$ref"); ok && n.dated && n.draft <= Draft7 { // what stands beside it does not count
+	if ref, ok := n.has("$ref"); ok && n.onlyRefers() {
 		return s.refer(n, ref, literal{wide: wide})
 	}
 	for _, key := range []string{"$dynamicRef", "$recursiveRef"} {

@@ -148,6 +148,14 @@ func (s *schemaReader) required(n *node) []string {
 	return s.strings(n, "required", list)
 }
 
+// of is what properties asks of a member.
+func (p *part) of(name string) (of goal, named bool) {
+	if p != nil {
+		of, named = p.named[name]
+	}
+	return of, named
+}
+
 // goalsOf are what a schema asks of the value of a member.
 func (p *part) goalsOf(name string) []goal {
 	of, named := p.named[name]
@@ -263,8 +271,15 @@ func (s *schemaReader) denyObject(n *node) []*form {
 		change(f)
 		out = append(out, f)
 	}
+	p := s.partOf(n)
+	required := map[string]bool{}
 	for _, name := range s.required(n) {
-		object(func(f *form) { f.absent = []string{name} })
+		required[name] = true
+		if of, named := p.of(name); named { // it is absent, or its value fails
+			object(func(f *form) { f.denials = []member{{name, s.denied(of)}} })
+		} else {
+			object(func(f *form) { f.absent = []string{name} })
+		}
 	}
 	least, most := s.count2(n, "minProperties", "maxProperties")
 	if least > 0 {
@@ -273,11 +288,13 @@ func (s *schemaReader) denyObject(n *node) []*form {
 	if most >= 0 {
 		object(func(f *form) { f.least = most + 1 })
 	}
-	if p := s.partOf(n); p != nil {
+	if p != nil {
 		for _, name := range p.order {
-			object(func(f *form) {
-				f.present, f.denials = []string{name}, []member{{name, s.denied(p.named[name])}}
-			})
+			if !required[name] {
+				object(func(f *form) {
+					f.present, f.denials = []string{name}, []member{{name, s.denied(p.named[name])}}
+				})
+			}
 		}
 		for _, q := range p.patterns {
 			object(func(f *form) { f.some = []some{{names: q.names, of: s.denied(q.of)}} })

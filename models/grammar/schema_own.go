@@ -355,7 +355,10 @@ func (s *schemaReader) listed(values []any) []*form {
 		}
 	}
 	if texts != nil {
-		simple.langs = []*lang.Lang{s.m.Texts(texts...)}
+		l := s.m.Texts(texts...)
+		if simple.langs = []*lang.Lang{l}; len(texts) == 1 {
+			s.only[l] = texts[0]
+		}
 	}
 	if simple.kinds != 0 {
 		out = append(out, simple)

@@ -59,6 +59,19 @@ func (n *node) has(key string) (any, bool) {
 	return v, true
 }
 
+// onlyRefers reports whether a schema with a $ref asks for nothing else.
+func (n *node) onlyRefers() bool {
+	if n.dated && n.draft <= Draft7 { // what stands beside it does not count
+		return true
+	}
+	for _, key := range n.keys {
+		if k, ok := keywordNames[key]; ok && k.Role != Structure && key != "$ref" {
+			return false
+		}
+	}
+	return true
+}
+
 // deepestSchema bounds recursion over a schema.
 const deepestSchema = 200
 

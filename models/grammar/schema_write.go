@@ -83,6 +83,9 @@ func numbersKey(n *number.Set) string {
 	return key
 }
 
+// mostListed is the most strings of a language of which each is looked for in others.
+const mostListed = 64
+
 // joined is the language of the strings that are in all languages of a form, and a key for it.
 func (s *schemaReader) joined(f *form) (*lang.Lang, string) {
 	if len(f.langs) == 1 {
@@ -93,6 +96,16 @@ func (s *schemaReader) joined(f *form) (*lang.Lang, string) {
 		key = fmt.Append(key, s.nameOf(l), " ")
 	}
 	return s.cached(string(key), func() *lang.Lang {
+		for i, l := range f.langs {
+			if few, ok := l.List(mostListed); ok && s.b.spend(8*len(few)*len(f.langs)) {
+				others := slices.Delete(slices.Clone(f.langs), i, i+1)
+				few = slices.DeleteFunc(few, func(text string) bool {
+					lacks := func(l *lang.Lang) bool { return !l.Has(text) }
+					return slices.ContainsFunc(others, lacks) // bound: keywords
+				})
+				return s.m.Texts(few...)
+			}
+		}
 		l := s.m.All()
 		for _, other := range f.langs {
 			l = s.m.And(l, other)
@@ -159,7 +172,9 @@ func (s *schemaReader) writeString(f *form) sequence {
 	case f.long >= 0 && f.short > f.long:
 		return nil
 	default:
-		return b.quoted(b.repeat(b.character(), f.short, f.long))
+		return b.once(fmt.Sprint("string ", f.short, " ", f.long), func() []sequence {
+			return []sequence{b.quoted(b.repeat(b.character(), f.short, f.long))}
+		})
 	}
 	l, _ := s.joined(f)
 	c := s.counterOf(f)
@@ -195,7 +210,7 @@ func (s *schemaReader) lang(l *lang.Lang, end sequence) sequence {
 		return nil
 	}
 	inside := end != nil
-	if r, ok := s.texts[l]; ok && inside {
+	if r, ok := s.texts[l]; ok {
 		return s.b.call(r)
 	}
 	states := l.States()
@@ -234,9 +249,7 @@ func (s *schemaReader) lang(l *lang.Lang, end sequence) sequence {
 		}
 		s.b.define(rules[i], each...)
 	}
-	if inside {
-		s.texts[l] = rules[0]
-	}
+	s.texts[l] = rules[0]
 	return s.b.call(rules[0])
 }
 
